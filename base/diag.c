@@ -1,0 +1,221 @@
+/* Diagnostics: collection, text and JSON rendering; contracts in diag.h. */
+#include "base/diag.h"
+#include <stdlib.h>
+#include <string.h>
+
+const CodeInfo diag_codes[N_CODES] = {
+#define CODE(id, exit, title, page) [id] = {#id, exit, title, page},
+#include "base/codes.def"
+#undef CODE
+};
+
+enum { DEFAULT_MAX_ERRORS = 20 };
+
+static Diag *add(Diags *d, DiagLevel level, DiagCode code, Span span, const char *fmt, va_list ap)
+{
+    for (uint32_t i = 0; i < d->list.n; i++) {
+        Diag *old = d->list.data[i];
+        if (old->code == code && old->span.source == span.source && old->span.begin == span.begin)
+            return old;
+    }
+    Diag *it = ARENA_NEW(d->arena, Diag);
+    it->level = level;
+    it->code = code;
+    it->span = span;
+    it->text = arena_vprintf(d->arena, fmt, ap);
+    uint32_t limit = d->max_errors ? d->max_errors : DEFAULT_MAX_ERRORS;
+    if (level == DIAG_ERROR) d->n_errors++;
+    if (level == DIAG_ERROR && d->n_errors > limit) d->n_dropped++;
+    else VEC_PUSH(d->arena, &d->list, it);
+    return it;
+}
+
+Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    Diag *it = add(d, DIAG_ERROR, code, span, fmt, ap);
+    va_end(ap);
+    return it;
+}
+
+Diag *diag_warning(Diags *d, DiagCode code, Span span, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    Diag *it = add(d, DIAG_WARNING, code, span, fmt, ap);
+    va_end(ap);
+    return it;
+}
+
+void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    DiagNote note = {span, arena_vprintf(d->arena, fmt, ap)};
+    va_end(ap);
+    VEC_PUSH(d->arena, &at->notes, note);
+}
+
+void diag_help(Diags *d, Diag *at, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    at->help = arena_vprintf(d->arena, fmt, ap);
+    va_end(ap);
+}
+
+void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    at->fix_span = span;
+    at->fix = arena_vprintf(d->arena, fmt, ap);
+    va_end(ap);
+}
+
+Span span_join(Span a, Span b)
+{
+    if (!a.source) return b;
+    if (b.source == a.source && b.end > a.end) a.end = b.end;
+    return a;
+}
+
+void source_line_col(const Source *s, uint32_t at, uint32_t *line, uint32_t *col)
+{
+    uint32_t l = 1, start = 0;
+    if (at > s->n) at = s->n;
+    for (uint32_t i = 0; i < at; i++)
+        if (s->text[i] == '\n') l++, start = i + 1;
+    *line = l;
+    *col = at - start + 1;
+}
+
+/* The source line of a span with a caret below it. */
+static void print_excerpt(StrBuf *out, Span span, const char *label)
+{
+    const Source *s = span.source;
+    uint32_t line, col;
+    source_line_col(s, span.begin, &line, &col);
+    uint32_t begin = span.begin > s->n ? s->n : span.begin;
+    uint32_t start = begin - (col - 1), stop = start;
+    while (stop < s->n && s->text[stop] != '\n') stop++;
+    enum { MAX_SHOWN = 160 };
+    uint32_t from = col > 100 ? start + col - 60 : start;
+    uint32_t shown = stop - from > MAX_SHOWN ? MAX_SHOWN : stop - from;
+    strbuf_printf(out, "%5u | %.*s\n      | ", line, (int)shown, s->text + from);
+    for (uint32_t i = from; i < begin; i++) strbuf_puts(out, s->text[i] == '\t' ? "\t" : " ");
+    uint32_t end = span.end > stop ? stop : span.end;
+    for (uint32_t i = begin; i < (end > begin ? end : begin + 1) && i < from + MAX_SHOWN; i++)
+        strbuf_puts(out, i == begin ? "^" : "~");
+    if (label) strbuf_printf(out, " %s", label);
+    strbuf_puts(out, "\n");
+}
+
+static void print_head(StrBuf *out, Span span)
+{
+    if (!span.source) {
+        strbuf_puts(out, "gnnc: ");
+        return;
+    }
+    uint32_t line, col;
+    source_line_col(span.source, span.begin, &line, &col);
+    strbuf_printf(out, "%s:%u:%u: ", span.source->path, line, col);
+}
+
+static void print_one(const Diag *it, StrBuf *out, bool colour)
+{
+    const char *name = it->level == DIAG_ERROR ? "error" : "warning";
+    const char *on = !colour ? "" : it->level == DIAG_ERROR ? "\033[1;31m" : "\033[1;35m";
+    const char *off = colour ? "\033[0m" : "";
+    print_head(out, it->span);
+    strbuf_printf(out, "%s%s[%s]%s: %s\n", on, name, diag_codes[it->code].id, off, it->text);
+    if (it->span.source) print_excerpt(out, it->span, NULL);
+    for (uint32_t i = 0; i < it->notes.n; i++) {
+        const DiagNote *n = &it->notes.data[i];
+        if (n->span.source) {
+            print_head(out, n->span);
+            strbuf_printf(out, "note: %s\n", n->text);
+            print_excerpt(out, n->span, NULL);
+        } else {
+            strbuf_printf(out, "    = note: %s\n", n->text);
+        }
+    }
+    if (it->help) strbuf_printf(out, "    = help: %s\n", it->help);
+    if (it->fix) strbuf_printf(out, "    = fix: replace with `%s`\n", it->fix);
+}
+
+void diags_print(const Diags *d, StrBuf *out, bool colour)
+{
+    for (uint32_t i = 0; i < d->list.n; i++) print_one(d->list.data[i], out, colour);
+    if (d->n_dropped) strbuf_printf(out, "gnnc: %u more errors not shown\n", d->n_dropped);
+}
+
+static void json_span(StrBuf *out, Span span)
+{
+    if (!span.source) {
+        strbuf_puts(out, "\"path\":null");
+        return;
+    }
+    uint32_t l0, c0, l1, c1;
+    source_line_col(span.source, span.begin, &l0, &c0);
+    source_line_col(span.source, span.end, &l1, &c1);
+    strbuf_puts(out, "\"path\":");
+    strbuf_json(out, span.source->path);
+    strbuf_printf(out, ",\"line\":%u,\"col\":%u,\"end_line\":%u,\"end_col\":%u", l0, c0, l1, c1);
+}
+
+static void json_one(const Diag *it, StrBuf *out)
+{
+    strbuf_printf(out, "{\"level\":\"%s\",\"code\":\"%s\",", it->level == DIAG_ERROR ? "error" : "warning",
+                  diag_codes[it->code].id);
+    json_span(out, it->span);
+    strbuf_puts(out, ",\"text\":");
+    strbuf_json(out, it->text);
+    strbuf_puts(out, ",\"notes\":[");
+    for (uint32_t i = 0; i < it->notes.n; i++) {
+        strbuf_puts(out, i ? ",{" : "{");
+        json_span(out, it->notes.data[i].span);
+        strbuf_puts(out, ",\"text\":");
+        strbuf_json(out, it->notes.data[i].text);
+        strbuf_puts(out, "}");
+    }
+    strbuf_puts(out, "],\"help\":");
+    if (it->help) strbuf_json(out, it->help);
+    else strbuf_puts(out, "null");
+    strbuf_puts(out, ",\"fix\":");
+    if (it->fix) {
+        strbuf_puts(out, "{");
+        json_span(out, it->fix_span);
+        strbuf_puts(out, ",\"text\":");
+        strbuf_json(out, it->fix);
+        strbuf_puts(out, "}");
+    } else {
+        strbuf_puts(out, "null");
+    }
+    strbuf_puts(out, "}");
+}
+
+void diags_print_json(const Diags *d, StrBuf *out)
+{
+    strbuf_puts(out, "[");
+    for (uint32_t i = 0; i < d->list.n; i++) {
+        if (i) strbuf_puts(out, ",\n ");
+        json_one(d->list.data[i], out);
+    }
+    strbuf_puts(out, "]\n");
+}
+
+int diags_exit_code(const Diags *d)
+{
+    for (uint32_t i = 0; i < d->list.n; i++)
+        if (d->list.data[i]->level == DIAG_ERROR) return diag_codes[d->list.data[i]->code].exit_code;
+    return 0;
+}
+
+const CodeInfo *diag_code_find(const char *id)
+{
+    for (int i = 0; i < N_CODES; i++)
+        if (strcmp(diag_codes[i].id, id) == 0) return &diag_codes[i];
+    return NULL;
+}

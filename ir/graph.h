@@ -1,0 +1,228 @@
+/* Graph IR (.gir): the message-passing dataflow graph. Single assignment, typed with space, dims and
+   dtype. A module is immutable once a pass returned it; a pass builds the next generation in the
+   stage arena. Text form, rules and every op: docs/ir.md. */
+#pragma once
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/vec.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint32_t IrId; /* value, space, map, dim, graph, tensor or function: an index */
+#define IR_NONE UINT32_MAX
+enum { IR_MAX_DIMS = 6, IR_UNIT = 0 /* space 0 is always the unit space: one row */ };
+
+typedef enum { IR_F32, IR_F64, IR_I32, IR_I64, IR_BOOL } IrDtype;
+bool ir_dtype_is_float(IrDtype t);
+size_t ir_dtype_bytes(IrDtype t); /* BOOL is one byte */
+
+/* A feature dim: a name for people, a size for machines. Values broadcast by dim identity (index),
+   never by size. size < 0: not known (only `gnnc check` leaves such dims; passes never see them). */
+typedef struct IrDim {
+    const char *name; /* unique in the module */
+    int64_t size;
+} IrDim;
+
+/* An index set whose count is known when a graph is loaded. Space 0 is the unit space. */
+typedef struct IrSpace {
+    const char *name; /* "node", "edge", "graph", "edge.loops"; unique */
+    bool is_edge;     /* stored sorted by destination, in the user's order inside each row */
+} IrSpace;
+
+/* A function between spaces, from -> to. `edge.src`, `edge.dst`, `node.graph`, `edge.loops.orig`. */
+typedef struct IrMap {
+    const char *name;
+    IrId from, to;
+    bool partial;  /* some elements of `from` have no image: gather gives 0 there */
+    bool sorted;   /* `from` is stored sorted by this map (edge.dst, node.graph): rows are ranges */
+    IrId inverse;  /* the inverse map where this one is injective, else IR_NONE */
+} IrMap;
+
+/* Where an edge space comes from. Built by the runtime at load, in this order. */
+typedef enum { IR_GRAPH_DATA, IR_GRAPH_RANDOM, IR_GRAPH_SELF_LOOPS, IR_GRAPH_REVERSE } IrGraphKind;
+typedef enum { IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE } IrLoopPolicy;
+typedef struct IrGraph {
+    const char *name;
+    IrGraphKind kind;
+    IrId edge, src_space, dst_space; /* spaces; src_space == dst_space unless bipartite */
+    IrId src, dst;                   /* maps edge -> src_space, edge -> dst_space */
+    IrId base;                       /* graph it derives from, or IR_NONE */
+    IrId orig, image;                /* self_loops, reverse: partial maps edge -> base edge and back */
+    IrLoopPolicy policy;             /* self_loops. keep: a node's last loop stays, others vanish, missing
+                                        ones are added (golden quirk 1); replace: all removed, one each
+                                        added (quirk 19); add: one beside whatever is there (27);
+                                        remove: none left. New loops stand behind the kept edges, by node */
+    int64_t n_nodes, n_edges, seed;  /* random */
+} IrGraph;
+
+typedef struct IrType {
+    IrId space;
+    IrDtype dtype;
+    uint8_t n_dims;
+    IrId dims[IR_MAX_DIMS]; /* row-major order; no dim twice */
+} IrType;
+
+typedef enum {
+#define OP(name, ...) IR_OP_##name,
+#include "ir/ops.def"
+#undef OP
+    IR_N_OPS
+} IrOpcode;
+
+enum { T_MAP = 1, T_REDUCE = 2, T_MOVE = 4, T_DIMS = 8, T_RANDOM = 16, T_COMM = 32, T_LINEAR = 64, T_CMP = 128, T_VIEW = 256 };
+enum { A_NONE = 0, A_F = 1, A_I = 2, A_MAP = 4, A_DIM = 8, A_SITE = 16 };
+enum { VARIADIC = 255 };
+
+typedef struct IrOpInfo {
+    const char *name;
+    uint8_t n_args;
+    uint8_t attrs;
+    uint16_t traits;
+    uint16_t flops;
+} IrOpInfo;
+extern const IrOpInfo ir_ops[IR_N_OPS];
+
+typedef struct IrAttr {
+    double f;     /* const: the value; reduce_max/min: what an empty row gives */
+    int64_t i;    /* arg: index into the function's args; slice: first index */
+    IrId map;     /* gather, mapped, reduce_* */
+    IrId dim;     /* iota, slice (operand's dim), concat (result's dim) */
+    uint32_t site; /* random: numbered by sema, never renumbered */
+} IrAttr;
+
+/* One op, one value: `%12 = add %3, %7 : node[F] f32`. */
+typedef struct IrOp {
+    IrOpcode op;
+    IrType type;
+    uint32_t n_args;
+    IrId *args; /* values of the same function, all smaller than this one's index */
+    IrAttr attr;
+    Span span; /* where in the .gnn file; none for made-up ops */
+} IrOp;
+
+/* What a function's argument is bound to. */
+typedef enum {
+    IR_ARG_TENSOR,    /* a module tensor: input, parameter, state, hyper */
+    IR_ARG_SEED,      /* i64, unit: the run's seed */
+    IR_ARG_STEP,      /* i64, unit: 0-based training step */
+    IR_ARG_COTANGENT, /* of result `ref` of the function named in docs/ir.md, section vjp */
+} IrArgKind;
+typedef struct IrArg {
+    const char *name;
+    IrArgKind kind;
+    IrId ref; /* tensor index, or result index for a cotangent */
+    IrType type;
+} IrArg;
+
+/* What a result is written to. */
+typedef struct IrResult {
+    const char *name;
+    IrId value;
+    IrId tensor; /* updates this tensor in place (train_step), else IR_NONE */
+} IrResult;
+
+/* Conventional names: "forward", "vjp", "train_step", "metrics", "test.N", and "export.NAME". */
+typedef struct IrFunc {
+    const char *name;
+    VEC(IrArg) args;
+    VEC(IrOp) ops;       /* topological order */
+    VEC(IrResult) results;
+    bool train_mode;
+} IrFunc;
+
+typedef enum { IR_INPUT, IR_PARAM, IR_STATE, IR_HYPER } IrTensorKind;
+typedef enum { IR_INIT_CONST, IR_INIT_UNIFORM, IR_INIT_NORMAL } IrInitKind;
+/* A named tensor that outlives a call. */
+typedef struct IrTensor {
+    const char *name; /* input: file stem ("x"); param: "conv1.lin.weight"; state: "adam.m.<param>" */
+    IrTensorKind kind;
+    IrType type;
+    /* params: the stored form. Element (i0..ik) of the stored tensor is the value's element with its
+       dims in the order stored_perm; consecutive dims are merged into stored_shape. */
+    uint8_t n_stored;
+    int64_t stored_shape[IR_MAX_DIMS];
+    uint8_t stored_perm[IR_MAX_DIMS];
+    IrInitKind init;
+    double init_a, init_b; /* const: a; uniform: [a, b); normal: mean a, deviation b */
+    double hyper_default;  /* hyper */
+    int64_t bound;         /* integer inputs: values lie in [0, bound); 0: not checked; -1 allowed when
+                              allow_missing (an unlabelled row) */
+    bool allow_missing;
+    Span span;
+} IrTensor;
+
+typedef struct IrMetric {
+    const char *name;
+    uint32_t result; /* index into results of "metrics" */
+} IrMetric;
+
+/* The `train` block. */
+typedef struct IrTrain {
+    bool present;
+    int64_t epochs, seed;
+    VEC(IrMetric) metrics;
+    IrId stop_metric;   /* index into metrics, or IR_NONE */
+    bool stop_minimise;
+    int64_t patience;
+} IrTrain;
+
+typedef struct IrAssert { /* result k of a test function: bool; false anywhere fails */
+    const char *text;
+    Span span;
+} IrAssert;
+typedef struct IrTest {
+    const char *name;
+    IrId func;
+    VEC(IrAssert) asserts; /* one per result, in order */
+    Span span;
+} IrTest;
+
+typedef struct IrModule {
+    Arena *arena;
+    const char *name;
+    VEC(IrDim) dims;
+    VEC(IrSpace) spaces;
+    VEC(IrMap) maps;
+    VEC(IrGraph) graphs;
+    VEC(IrTensor) tensors;
+    VEC(IrFunc *) funcs;
+    IrTrain train;
+    VEC(IrTest) tests;
+    uint32_t n_sites;
+} IrModule;
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+/* An empty module with the unit space. */
+IrModule *ir_module_new(Arena *a, const char *name);
+/* A module that shares all tables and functions with m; a pass replaces funcs one by one. */
+IrModule *ir_module_clone(Arena *a, const IrModule *m);
+IrFunc *ir_func_new(IrModule *m, const char *name);
+IrFunc *ir_func_find(const IrModule *m, const char *name); /* NULL if absent */
+IrId ir_dim_new(IrModule *m, const char *name, int64_t size); /* the name is made unique */
+IrId ir_space_new(IrModule *m, const char *name, bool is_edge);
+IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to);
+
+/* Adds an argument and its `arg` op; returns the value. */
+IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg);
+/* Adds an op; operands are copied. Types are not checked here: the verifier does. */
+IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args, IrAttr attr, Span span);
+void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor);
+
+IrType ir_scalar(IrDtype t);                 /* unit space, no dims */
+bool ir_type_eq(const IrType *a, const IrType *b);
+bool ir_type_has_dim(const IrType *t, IrId dim);
+int64_t ir_type_width(const IrModule *m, const IrType *t); /* product of dim sizes; < 0 on overflow */
+/* Result type of a pointwise op: the space that is not unit, dims of a then those of b that are new. */
+IrType ir_type_join(const IrType *a, const IrType *b);
+
+/* ---- text, checks, reference ------------------------------------------------------------------ */
+
+void ir_print(const IrModule *m, StrBuf *out);
+const char *ir_type_text(const IrModule *m, const IrType *t, Arena *a); /* "node[H,D] f32" */
+/* NULL with E0501/E0502 in d. parse(print(m)) prints to the same text. */
+IrModule *ir_parse(Arena *a, const Source *src, Diags *d);
+/* All rules of docs/ir.md. Adds E0502 and returns false on the first breach of each function. */
+bool ir_verify(const IrModule *m, Diags *d);
+/* The rule of column `shape` for one op: NULL, or what is wrong. */
+const char *ir_shape_check(const IrModule *m, const IrFunc *f, const IrOp *op, Arena *a);

@@ -1,0 +1,128 @@
+/* Kernel IR (.kir): one kernel is a loop nest over memory, fully bound: every choice (vector width,
+   tile, unrolling, mapping) was made by `schedule` and `lower`. Emitters spell it and never decide.
+   Text form, every instruction and the verifier's rules: docs/ir.md. */
+#pragma once
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/vec.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint32_t KirId;
+#define KIR_NONE UINT32_MAX
+enum { KIR_MAX_LANES = 16 };
+
+typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64 } KirBase; /* i8: bool storage only */
+typedef struct KirType {
+    KirBase base;
+    uint8_t lanes; /* 1, 2, 4, 8 or 16 */
+} KirType;
+
+typedef enum {
+#define KOP(name, ...) KIR_##name,
+#include "ir/kernel_ops.def"
+#undef KOP
+    KIR_N_OPS
+} KirOpcode;
+
+/* How a loop runs. CPU targets know seq, unroll, threads; the rest is refused by their verifier. */
+typedef enum { KIR_SEQ, KIR_UNROLL, KIR_THREADS, KIR_BLOCK, KIR_WARP, KIR_LANE } KirBinding;
+
+typedef enum { K_NONE, K_INT, K_FLT, K_BUF, K_NAME } KirImm;
+typedef enum { KIND_V, KIND_S, KIND_B, KIND_BB } KirKind;
+
+typedef struct KirOpInfo {
+    const char *name;
+    uint8_t n_args;
+    KirImm imm;
+    KirKind kind;
+} KirOpInfo;
+extern const KirOpInfo kir_ops[KIR_N_OPS];
+
+typedef struct KirBlock {
+    VEC(KirId) ins; /* in order */
+} KirBlock;
+
+typedef struct KirIns {
+    KirOpcode op;
+    KirType type; /* of the value; statements: of what they handle (store: the value's) */
+    KirId args[3];
+    int64_t i;      /* K_INT */
+    double f;       /* K_FLT; load with pad */
+    uint32_t buf;   /* K_BUF: index into params, or KIR_NONE when `alloc` says where */
+    KirId alloc;    /* load/store/gather into a private array: the alloc's value */
+    uint8_t active; /* load/gather/store: lanes touched, 1..lanes */
+    int64_t stride; /* load/store of vectors: elements between lanes, 1 = consecutive, 0 = all the same */
+    KirBinding bind;      /* for */
+    const char *name;     /* var; comment text on a for */
+    KirBlock body, other; /* B, BB */
+} KirIns;
+
+typedef enum { KIR_IN, KIR_OUT, KIR_INOUT, KIR_SCALAR } KirParamKind;
+typedef struct KirParam {
+    const char *name;
+    KirParamKind kind;
+    KirBase elem;  /* of the buffer, or the scalar's type (i64, f32, f64) */
+    bool restrict_; /* no other parameter overlaps it where either is written */
+} KirParam;
+
+/* A kernel. The body is a block whose last instruction may be one `for` bound to threads: the
+   parallel loop, over [0, extent); what stands before it is repeated by every chunk and must be pure. The
+   emitted function runs [lo, hi) of it. Without such a loop the kernel is one piece of work. */
+typedef struct KirKernel {
+    const char *name; /* a C identifier */
+    const char *comment; /* what it computes, with the source line; or NULL */
+    VEC(KirParam) params;
+    VEC(KirIns) ins; /* all instructions; index = value id. Blocks list them */
+    KirBlock body;
+} KirKernel;
+
+/* ---- building --------------------------------------------------------------------------------- */
+typedef struct KirBuilder { /* appends to the innermost open block */
+    Arena *arena;
+    KirKernel *k;
+    VEC(KirId) owners;  /* open instructions with blocks, outermost first */
+    VEC(bool) in_other; /* whether their second block is the open one */
+} KirBuilder;
+
+KirKernel *kir_kernel_new(Arena *a, const char *name);
+uint32_t kir_param(Arena *a, KirKernel *k, KirParam p);
+KirBuilder kir_builder(Arena *a, KirKernel *k);
+/* Appends any instruction without blocks and returns its id. active 0 means all lanes; stride is taken as
+   given (the helpers below set 1). */
+KirId kir_ins(KirBuilder *b, KirIns ins);
+KirId kir_const(KirBuilder *b, KirType t, double v);
+KirId kir_int(KirBuilder *b, KirType t, int64_t v);
+KirId kir_op(KirBuilder *b, KirOpcode op, KirType t, KirId x, KirId y, KirId z); /* KIR_NONE where absent */
+KirId kir_load(KirBuilder *b, uint32_t buf, KirType t, KirId index, unsigned active);
+void kir_store(KirBuilder *b, uint32_t buf, KirType t, KirId index, KirId value, unsigned active);
+KirId kir_var(KirBuilder *b, const char *name, KirType t, KirId init);
+void kir_set(KirBuilder *b, KirId var, KirId value);
+/* Opens a block; kir_else switches to the second block of an if; kir_end closes. */
+KirId kir_for(KirBuilder *b, KirId from, KirId to, int64_t step, KirBinding bind, const char *comment);
+void kir_loop(KirBuilder *b);
+void kir_if(KirBuilder *b, KirId cond);
+void kir_else(KirBuilder *b);
+void kir_end(KirBuilder *b);
+KirType kir_type(KirBase base, unsigned lanes);
+size_t kir_base_bytes(KirBase base);
+KirType kir_result_type(const KirKernel *k, KirId id); /* of the value an id stands for: a var's, i64 of a for */
+
+/* ---- text and checks ---------------------------------------------------------------------------- */
+void kir_print(const KirKernel *k, StrBuf *out);
+typedef struct KirModule {
+    VEC(KirKernel *) kernels;
+} KirModule;
+/* One or more kernels. NULL with E0503/E0504. print(parse(print(k))) == print(k). */
+KirModule *kir_parse(Arena *a, const Source *src, Diags *d);
+bool kir_verify(const KirKernel *k, Diags *d);
+
+/* Runs a kernel slowly and exactly: the meaning of kernel IR, for tests of emitters.
+   args[i] belongs to params[i]; n_elems[i] bounds buffers. NULL on success, else what went wrong
+   (an index out of bounds names the instruction). f32 arithmetic is done in f32. */
+typedef union KirArg {
+    void *p;
+    int64_t i;
+    double f;
+} KirArg;
+const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi);

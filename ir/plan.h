@@ -1,0 +1,99 @@
+/* The host plan: what the runtime does to run one function of the model. A list of steps over buffers whose
+   sizes are formulas of counts; no sizes of a graph are compiled in. */
+#pragma once
+#include "ir/graph.h"
+#include "ir/kernel.h"
+
+/* A number known at graph load. */
+typedef enum {
+    PLAN_CONST,      /* value */
+    PLAN_COUNT,      /* elements of a space */
+    PLAN_BLOCKS,     /* n_blocks = min(ceil(count / block), max), at least 1: fixed blocks of rows */
+    PLAN_BLOCK_ROWS, /* ceil(count / n_blocks): rows per block for the same numbers */
+} PlanCountKind;
+typedef struct PlanCount {
+    PlanCountKind kind;
+    IrId space;
+    int64_t value, block, max;
+} PlanCount;
+
+typedef enum {
+    PLAN_ARENA,   /* planned memory: slot */
+    PLAN_TENSOR,  /* module tensor `ref` */
+    PLAN_RESULT,  /* result `ref` of the function: the caller's buffer */
+    PLAN_COTANGENT, /* cotangent `ref` */
+    PLAN_SEED, PLAN_STEP, /* one i64 */
+    PLAN_MAP_TO,  /* i32 [count(from)]: image of each element of map `ref`, -1 without one */
+    PLAN_MAP_ROWS, /* i64 [count(to)+1]: row offsets of map `ref` */
+    PLAN_MAP_LIST, /* i32 [count(from)]: elements grouped by image, in the user's order; identity if sorted */
+    PLAN_IDS,     /* i64 [count]: the user's id of each element of space `ref` */
+} PlanBufferKind;
+typedef struct PlanBuffer {
+    PlanBufferKind kind;
+    IrId ref;
+    KirBase elem;
+    PlanCount rows;
+    int64_t width;      /* elements per row */
+    uint32_t slot;      /* arena */
+    uint32_t first, last; /* live steps, inclusive; set by memplan */
+    const char *name;   /* for `plan` and dumps */
+} PlanBuffer;
+
+typedef struct PlanSlot { /* bytes = roundup(rows * row_bytes, 64); offset = sum of the slots before */
+    PlanCount rows;
+    int64_t row_bytes;
+} PlanSlot;
+
+typedef struct PlanArg { /* one kernel parameter */
+    bool is_buffer;
+    uint32_t buffer; /* index into buffers */
+    PlanCount count; /* scalar i64 */
+} PlanArg;
+
+typedef struct PlanCost { /* per element of count */
+    PlanCount count;
+    int64_t bytes, flops;
+} PlanCost;
+
+/* C[m][n] = sum over k of A * B, row-major f32 or f64. The emitted kernel does it; an executable may use BLAS
+   instead, single-threaded, over the same row blocks (NN: 256 rows each; TN: the given blocks, one partial each). */
+typedef struct PlanGemm {
+    bool present, transposed_a; /* NN: A [rows][k], C [rows][n], B [k][n]. TN: A [rows][m], B [rows][n],
+                                   C [blocks][m][n], one product per block of rows */
+    uint32_t a, b, c;           /* buffers */
+    PlanCount rows, blocks, block_rows;
+    int64_t m, n, k;
+    KirBase elem;
+} PlanGemm;
+
+typedef struct PlanStep {
+    uint32_t kernel;   /* index into kernels */
+    VEC(PlanArg) args; /* one per kernel parameter */
+    PlanCount extent;  /* of the parallel loop; const 1 without one */
+    int64_t grain;     /* least iterations worth a thread */
+    IrId cut;          /* map whose row lengths weigh the iterations, or IR_NONE */
+    PlanGemm gemm;
+    VEC(PlanCost) cost;
+    const char *label; /* "reduce_sum edge.dst [16] + 3 ops" */
+    Span span;
+    IrId nan_value;    /* graph IR value whose NaN this step would make first (for messages) */
+} PlanStep;
+
+typedef struct PlanProgram { /* one function */
+    const char *name; /* of the function */
+    IrId func;
+    VEC(PlanBuffer) buffers;
+    VEC(PlanSlot) slots;
+    VEC(PlanStep) steps;
+} PlanProgram;
+
+typedef struct HostPlan {
+    const IrModule *module;
+    VEC(KirKernel *) kernels;
+    VEC(PlanProgram *) programs;
+} HostPlan;
+
+/* Peak arena bytes as text: "64*node + 4*edge + 1024" with roundings named. */
+const char *plan_peak_text(const HostPlan *p, const PlanProgram *prog, Arena *a);
+/* The .plan dump: buffers with their lifetimes, steps with arguments, peak. */
+void plan_print(const HostPlan *p, StrBuf *out);

@@ -1,0 +1,119 @@
+/* The contract between generated code and the runtime. A generated object holds one constant RtModel: flat
+   tables of plain integers (so that the same bytes can be written by every emitter), one string blob,
+   and kernel functions per CPU variant. The runtime reads it and never writes it.
+   Strings are offsets into `strings` (NUL-terminated); -1 is "none". Indices are -1 for "none". */
+#pragma once
+#include <stdint.h>
+
+#define RT_ABI_VERSION 1
+
+typedef union RtArg {
+    void *p;
+    int64_t i;
+    double f;
+} RtArg;
+/* Runs iterations [lo, hi) of a kernel's parallel loop. Thread-safe for disjoint ranges. */
+typedef void (*RtKernelFn)(const RtArg *args, int64_t lo, int64_t hi);
+
+enum { RT_GENERIC, RT_AVX2, RT_AVX512, RT_N_VARIANTS }; /* avx2: +fma; avx512: f, bw, dq, vl */
+enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL };        /* = IrDtype */
+enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE }; /* = IrGraphKind */
+enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER };         /* = IrTensorKind */
+enum { RT_MAX_DIMS = 6 };
+
+/* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h. */
+typedef struct RtSpace {
+    int64_t name, is_edge;
+} RtSpace;
+typedef struct RtMapDef {
+    int64_t name, from, to, partial, sorted, inverse;
+    int64_t needs_rows; /* some step reads rows or list */
+} RtMapDef;
+typedef struct RtGraphDef {
+    int64_t name, kind, edge, src_space, dst_space, src, dst, base, orig, image, policy;
+    int64_t n_nodes, n_edges, seed;
+} RtGraphDef;
+typedef struct RtTensorDef {
+    int64_t name, kind, space, dtype, n_dims, width; /* width: elements per row */
+    int64_t dims[RT_MAX_DIMS];                       /* sizes, row-major */
+    int64_t dim_names[RT_MAX_DIMS];
+    int64_t n_stored, stored_shape[RT_MAX_DIMS], stored_perm[RT_MAX_DIMS];
+    int64_t init; /* IrInitKind */
+    double init_a, init_b, hyper_default;
+    int64_t bound, allow_missing;
+} RtTensorDef;
+typedef struct RtCount { /* PlanCount */
+    int64_t kind, space, value, block, max;
+} RtCount;
+typedef struct RtBuffer { /* PlanBuffer */
+    int64_t kind, ref, elem, width, slot, name;
+    RtCount rows;
+} RtBuffer;
+typedef struct RtSlot {
+    int64_t row_bytes;
+    RtCount rows;
+} RtSlot;
+typedef struct RtStepArg {
+    int64_t is_buffer, buffer;
+    RtCount count;
+} RtStepArg;
+typedef struct RtCost {
+    int64_t bytes, flops;
+    RtCount count;
+} RtCost;
+typedef struct RtGemm { /* PlanGemm */
+    int64_t present, transposed_a, a, b, c, m, n, k, elem;
+    RtCount rows, blocks, block_rows;
+} RtGemm;
+typedef struct RtStep {
+    int64_t kernel, first_arg, n_args, grain, cut, first_cost, n_cost;
+    int64_t label, line; /* line in the .gnn file, 0 if none */
+    RtCount extent;
+    RtGemm gemm;
+} RtStep;
+typedef struct RtResultDef {
+    int64_t name, space, dtype, n_dims, width, tensor; /* tensor: updated in place, else -1 */
+    int64_t dims[RT_MAX_DIMS], dim_names[RT_MAX_DIMS];
+} RtResultDef;
+typedef struct RtArgDef { /* a function's argument */
+    int64_t name, kind, ref; /* IrArgKind */
+} RtArgDef;
+typedef struct RtProgram {
+    int64_t name; /* "forward", "vjp", "train_step", "metrics" */
+    int64_t first_buffer, n_buffers, first_slot, n_slots, first_step, n_steps;
+    int64_t first_argdef, n_argdefs, first_result, n_results;
+} RtProgram;
+typedef struct RtMetric {
+    int64_t name, result;
+} RtMetric;
+typedef struct RtTrain {
+    int64_t present, epochs, seed, stop_metric, stop_minimise, patience, n_metrics;
+} RtTrain;
+
+typedef struct RtModel {
+    int64_t abi_version; /* RT_ABI_VERSION of the compiler; the runtime refuses another */
+    int64_t name;
+    int64_t float_dtype; /* RT_F32 or RT_F64 */
+    int64_t n_spaces, n_maps, n_graphs, n_tensors, n_programs, n_kernels, n_strings;
+    const char *strings;
+    const RtSpace *spaces;
+    const RtMapDef *maps;
+    const RtGraphDef *graphs;
+    const RtTensorDef *tensors;
+    const RtProgram *programs;
+    const RtBuffer *buffers; /* buffer indices in steps are relative to the program's first_buffer */
+    const RtSlot *slots;
+    const RtStep *steps;
+    const RtStepArg *step_args;
+    const RtCost *costs;
+    const RtArgDef *argdefs;
+    const RtResultDef *results;
+    const RtMetric *metrics;
+    const RtTrain *train;
+    const RtKernelFn *kernels; /* [RT_N_VARIANTS][n_kernels]; a NULL entry: that variant was not built */
+    int64_t manifest;          /* JSON text for `info` */
+} RtModel;
+
+/* What an executable's main calls; a generated executable is
+   int main(argc, argv) { return gnnrt_main(&<model>, argc, argv); } */
+int gnnrt_main(const RtModel *model, int argc, char **argv);
