@@ -206,6 +206,7 @@ IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to);
 /* Adds an argument and its `arg` op; returns the value. */
 IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg);
 /* Adds an op; operands are copied. Types are not checked here: the verifier does. */
+/* Attributes that the op does not carry are ignored. */
 IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args, IrAttr attr, Span span);
 void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor);
 
@@ -213,7 +214,8 @@ IrType ir_scalar(IrDtype t);                 /* unit space, no dims */
 bool ir_type_eq(const IrType *a, const IrType *b);
 bool ir_type_has_dim(const IrType *t, IrId dim);
 int64_t ir_type_width(const IrModule *m, const IrType *t); /* product of dim sizes; < 0 on overflow */
-/* Result type of a pointwise op: the space that is not unit, dims of a then those of b that are new. */
+/* Result type of a pointwise op: dtype of a, the space that is not unit, dims of a then those of b that are new.
+   Dims beyond IR_MAX_DIMS are left out: callers that may have so many look with ir_type_has_dim. */
 IrType ir_type_join(const IrType *a, const IrType *b);
 
 /* ---- text, checks, reference ------------------------------------------------------------------ */

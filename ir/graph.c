@@ -1,0 +1,194 @@
+/* Graph IR in memory: the op table, builders and the algebra of types. Contracts are in graph.h.
+   Nothing here checks types: a builder takes what it is given, ir/verify.c judges it. */
+#include "ir/graph.h"
+#include <string.h>
+
+const IrOpInfo ir_ops[IR_N_OPS] = {
+#define OP(name, args, attrs, traits, shape, adjoint, lower, flops)                                \
+    [IR_OP_##name] = {#name, args, attrs, traits, flops},
+#include "ir/ops.def"
+#undef OP
+};
+
+bool ir_dtype_is_float(IrDtype t) { return t == IR_F32 || t == IR_F64; }
+
+size_t ir_dtype_bytes(IrDtype t)
+{
+    static const size_t bytes[] = {
+        [IR_F32] = 4, [IR_F64] = 8, [IR_I32] = 4, [IR_I64] = 8, [IR_BOOL] = 1};
+    return bytes[t];
+}
+
+/* ---- modules ----------------------------------------------------------------------------------
+ */
+
+IrModule *ir_module_new(Arena *a, const char *name)
+{
+    IrModule *m = ARENA_NEW(a, IrModule);
+    m->arena = a;
+    m->name = name;
+    m->train.stop_metric = IR_NONE;
+    IrSpace unit = {.name = "unit"};
+    VEC_PUSH(a, &m->spaces, unit);
+    return m;
+}
+
+/* A private copy of a vector's block: a push on the copy must not write behind the original's end.
+ */
+#define COPY_VEC(arena, v)                                                                         \
+    ((v)->data = copy_block((arena), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data))
+
+static void *copy_block(Arena *a, const void *old, uint32_t n, uint32_t *cap, size_t size)
+{
+    *cap = n;
+    if (!n) return NULL;
+    void *p = arena_array(a, n, size);
+    memcpy(p, old, n * size);
+    return p;
+}
+
+IrModule *ir_module_clone(Arena *a, const IrModule *m)
+{
+    IrModule *c = ARENA_NEW(a, IrModule);
+    *c = *m;
+    c->arena = a;
+    COPY_VEC(a, &c->dims);
+    COPY_VEC(a, &c->spaces);
+    COPY_VEC(a, &c->maps);
+    COPY_VEC(a, &c->graphs);
+    COPY_VEC(a, &c->tensors);
+    COPY_VEC(a, &c->funcs);
+    COPY_VEC(a, &c->train.metrics);
+    COPY_VEC(a, &c->tests);
+    return c;
+}
+
+IrFunc *ir_func_new(IrModule *m, const char *name)
+{
+    IrFunc *f = ARENA_NEW(m->arena, IrFunc);
+    f->name = name;
+    VEC_PUSH(m->arena, &m->funcs, f);
+    return f;
+}
+
+IrFunc *ir_func_find(const IrModule *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->funcs.n; i++)
+        if (!strcmp(m->funcs.data[i]->name, name)) return m->funcs.data[i];
+    return NULL;
+}
+
+/* `name`, or name.2, name.3, ... : the first that no row of a table has. Rows begin with their
+ * name. */
+static const char *unique_name(Arena *a, const char *name, const void *rows, uint32_t n,
+                               size_t size)
+{
+    const char *wanted = name;
+    for (unsigned k = 2;; k++) {
+        uint32_t i = 0;
+        while (i < n && strcmp(*(const char *const *)((const char *)rows + i * size), wanted)) i++;
+        if (i == n) return wanted;
+        wanted = arena_printf(a, "%s.%u", name, k);
+    }
+}
+#define UNIQUE(m, table, name)                                                                     \
+    unique_name((m)->arena, (name), (m)->table.data, (m)->table.n, sizeof *(m)->table.data)
+_Static_assert(!offsetof(IrDim, name) && !offsetof(IrSpace, name) && !offsetof(IrMap, name),
+               "names come first");
+
+IrId ir_dim_new(IrModule *m, const char *name, int64_t size)
+{
+    IrDim dim = {UNIQUE(m, dims, name), size};
+    VEC_PUSH(m->arena, &m->dims, dim);
+    return m->dims.n - 1;
+}
+
+IrId ir_space_new(IrModule *m, const char *name, bool is_edge)
+{
+    IrSpace space = {UNIQUE(m, spaces, name), is_edge};
+    VEC_PUSH(m->arena, &m->spaces, space);
+    return m->spaces.n - 1;
+}
+
+IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to)
+{
+    IrMap map = {.name = UNIQUE(m, maps, name), .from = from, .to = to, .inverse = IR_NONE};
+    VEC_PUSH(m->arena, &m->maps, map);
+    return m->maps.n - 1;
+}
+
+/* ---- functions --------------------------------------------------------------------------------
+ */
+
+IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg)
+{
+    VEC_PUSH(m->arena, &f->args, arg);
+    return ir_add(m, f, IR_OP_arg, arg.type, NULL, 0, (IrAttr){.i = f->args.n - 1}, (Span){0});
+}
+
+/* What the op does not carry has one value, so that equal ops are equal field by field. */
+static IrAttr attr_of(IrOpcode op, IrAttr given)
+{
+    uint8_t has = ir_ops[op].attrs;
+    return (IrAttr){
+        .f = has & A_F ? given.f : 0,
+        .i = has & A_I ? given.i : 0,
+        .map = has & A_MAP ? given.map : IR_NONE,
+        .dim = has & A_DIM ? given.dim : IR_NONE,
+        .site = has & A_SITE ? given.site : 0,
+    };
+}
+
+IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args,
+            IrAttr attr, Span span)
+{
+    IrOp it = {.op = op, .type = type, .n_args = n_args, .attr = attr_of(op, attr), .span = span};
+    for (uint32_t i = type.n_dims; i < IR_MAX_DIMS; i++) it.type.dims[i] = 0;
+    if (n_args) {
+        it.args = ARENA_ARRAY(m->arena, IrId, n_args);
+        memcpy(it.args, args, n_args * sizeof *args);
+    }
+    VEC_PUSH(m->arena, &f->ops, it);
+    return f->ops.n - 1;
+}
+
+void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor)
+{
+    IrResult result = {name, value, tensor};
+    VEC_PUSH(m->arena, &f->results, result);
+}
+
+/* ---- types ------------------------------------------------------------------------------------
+ */
+
+IrType ir_scalar(IrDtype t) { return (IrType){.space = IR_UNIT, .dtype = t}; }
+
+bool ir_type_eq(const IrType *a, const IrType *b)
+{
+    return a->space == b->space && a->dtype == b->dtype && a->n_dims == b->n_dims &&
+           !memcmp(a->dims, b->dims, a->n_dims * sizeof *a->dims);
+}
+
+bool ir_type_has_dim(const IrType *t, IrId dim)
+{
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (t->dims[i] == dim) return true;
+    return false;
+}
+
+int64_t ir_type_width(const IrModule *m, const IrType *t)
+{
+    int64_t width = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (__builtin_mul_overflow(width, m->dims.data[t->dims[i]].size, &width)) return -1;
+    return width;
+}
+
+IrType ir_type_join(const IrType *a, const IrType *b)
+{
+    IrType join = *a;
+    if (a->space == IR_UNIT) join.space = b->space;
+    for (uint32_t i = 0; i < b->n_dims && join.n_dims < IR_MAX_DIMS; i++)
+        if (!ir_type_has_dim(a, b->dims[i])) join.dims[join.n_dims++] = b->dims[i];
+    return join;
+}
