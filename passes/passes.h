@@ -1,0 +1,103 @@
+/* Passes: the table, the context that every pass is given, and the runner of the graph stage.
+   A pass never changes its input: it builds the next generation in the stage arena. What it did and
+   refused it leaves as remarks. The kernel stage (fuse, schedule, lower, memplan) is lower_module in
+   passes/lower.h; it uses the same context and brackets its steps with pass_begin and pass_end. */
+#pragma once
+#include "base/diag.h"
+#include "ir/graph.h"
+
+typedef enum {
+#define PASS(name, ...) PASS_##name,
+#include "passes/passes.def"
+#undef PASS
+    N_PASSES
+} PassId;
+
+/* Facts about a program, for the columns needs and leaves. */
+enum { PF_NONE = 0, PF_NO_GRAD = 1, PF_GROUPS = 2, PF_SCHEDULE = 4, PF_KERNELS = 8, PF_MEMORY = 16 };
+typedef enum { PASS_STAGE_GRAPH, PASS_STAGE_KERNEL } PassStage;
+
+typedef struct PassInfo {
+    const char *name;
+    PassStage stage;
+    bool switchable;
+    uint8_t needs, leaves;
+    const char *doc;
+} PassInfo;
+extern const PassInfo pass_infos[N_PASSES];
+extern const PassId pass_pipeline[]; /* every stage, in order */
+extern const uint32_t n_pass_pipeline;
+
+typedef enum { PASS_VERIFY_OFF, PASS_VERIFY_ON, PASS_VERIFY_ROUNDTRIP } PassVerify;
+
+typedef struct PassRemark { /* why something was done or not */
+    PassId pass;
+    bool taken; /* false: refused */
+    Span span;
+    const char *text;
+} PassRemark;
+
+typedef struct PassTiming { /* one row per run of a pass */
+    PassId pass;
+    double seconds;
+    uint32_t ops_before, ops_after; /* graph stage: over all functions */
+} PassTiming;
+
+/* Prints a stage's program (graph IR, groups, kernels, plan) for a dump. */
+typedef void PassPrint(const void *program, StrBuf *out);
+/* Called before (after = false) and after each run of a pass. `index`: how many passes ran before it. It
+   prints only if it wants to: print(program, out). */
+typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print, const void *program);
+
+typedef struct PassContext {
+    Arena *stage; /* everything that passes make */
+    Diags *diags;
+    /* options */
+    bool disabled[N_PASSES];
+    const PassId *run; /* --run: instead of pass_pipeline; NULL: the pipeline */
+    uint32_t n_run;
+    PassVerify verify;
+    bool keep_remarks; /* else pass_remark does nothing */
+    PassDump *dump;    /* or NULL */
+    void *dump_user;
+    /* what the runs left */
+    VEC(PassRemark) remarks;
+    VEC(PassTiming) timings;
+    uint32_t n_begun;
+    double began; /* seconds; of the pass that runs now */
+} PassContext;
+
+/* A context with verification on and everything else off. */
+PassContext pass_context(Arena *stage, Diags *diags);
+
+/* Every graph pass of the pipeline (or of ctx->run) that is not disabled, in order, verified after each.
+   m is unchanged. NULL with a diagnostic in ctx->diags. Kernel passes in the list are left to lower_module. */
+IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m);
+/* One graph pass with its checks, dumps and timing. */
+IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m);
+
+/* Option --run=a,b. False with E0701 for an unknown name. */
+bool pass_option_run(PassContext *ctx, const char *list);
+/* Option --without=a,b. False with E0701, or E0702 for a pass that cannot be switched off. */
+bool pass_option_disable(PassContext *ctx, const char *list);
+/* N_PASSES if there is none of that name. */
+PassId pass_find(const char *name);
+
+/* True if m has every fact the pass needs that can be read off graph IR (PF_NO_GRAD); else false with
+   E0703. lower_module asks for PASS_fuse before it starts. */
+bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
+
+/* Brackets of one run: dump, clock. `print`/`program` as for PassDump. pass_end takes what the pass made. */
+void pass_begin(PassContext *ctx, PassId pass, PassPrint *print, const void *program);
+void pass_end(PassContext *ctx, PassId pass, PassPrint *print, const void *program);
+
+void pass_remark(PassContext *ctx, PassId pass, bool taken, Span span, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+#define PASS_DECLARE_GRAPH(name) IrModule *pass_##name(PassContext *ctx, const IrModule *m);
+#define PASS_DECLARE_KERNEL(name)
+#define PASS(name, stage, ...) PASS_DECLARE_##stage(name)
+#include "passes/passes.def"
+#undef PASS
+#undef PASS_DECLARE_GRAPH
+#undef PASS_DECLARE_KERNEL
