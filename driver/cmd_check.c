@@ -1,0 +1,64 @@
+/* gnnc check, fmt, explain: the commands that stop at the front end. */
+#include "base/file.h"
+#include "driver/commands.h"
+#include <stdio.h>
+#include <string.h>
+
+int cmd_check(Session *s)
+{
+    FrontendOptions fo;
+    const char *path = session_one_file(s, "model file");
+    if (!path || !session_frontend_options(s, &fo)) return 1;
+    fo.symbolic = true;
+    const Source *src = session_source(s, path);
+    if (!src || !frontend_compile(s->arena, src, &fo, &s->diags)) return 1;
+    if (strcmp(opt_value(&s->opt, OPT_FORMAT, "text"), "json") != 0) printf("%s: ok\n", path);
+    return 0;
+}
+
+static int format_one(Session *s, const char *path)
+{
+    const char *why = NULL;
+    const Source *src = session_source(s, path);
+    const char *text = src ? frontend_format(s->arena, src, &s->diags) : NULL;
+    if (!text) return 1;
+    if (opt_has(&s->opt, OPT_STDOUT) || strcmp(path, "-") == 0) {
+        fputs(text, stdout);
+        return 0;
+    }
+    if (strcmp(text, src->text) == 0) return 0;
+    if (opt_has(&s->opt, OPT_CHECK)) {
+        printf("%s: would change\n", path);
+        return 1;
+    }
+    if (!file_write(s->arena, path, text, strlen(text), 0644, &why)) {
+        diag_error(&s->diags, E0602, (Span){0}, "cannot write `%s`: %s", path, why);
+        return 6;
+    }
+    return 0;
+}
+
+int cmd_fmt(Session *s)
+{
+    int code = 0;
+    if (!s->opt.files.n) diag_error(&s->diags, E0613, (Span){0}, "at least one file is wanted");
+    for (uint32_t i = 0; i < s->opt.files.n; i++) {
+        int one = format_one(s, s->opt.files.data[i]);
+        if (one > code) code = one;
+    }
+    return code;
+}
+
+int cmd_explain(Session *s)
+{
+    const char *id = session_one_file(s, "error code, such as E0203,");
+    if (!id) return 1;
+    const CodeInfo *info = diag_code_find(id);
+    if (!info) {
+        Diag *it = diag_error(&s->diags, E0612, (Span){0}, "there is no error code `%s`", id);
+        diag_help(&s->diags, it, "codes look like E0203; a message shows its code in brackets");
+        return 1;
+    }
+    printf("%s: %s (exit code %d)\n\n%s\n", info->id, info->title, info->exit_code, info->page);
+    return 0;
+}

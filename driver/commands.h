@@ -1,0 +1,27 @@
+/* The commands of gnnc, one file each. Each returns the process's exit code; diagnostics are printed by main. */
+#pragma once
+#include "driver/options.h"
+#include "frontend/frontend.h"
+
+typedef struct Session {
+    Arena *arena; /* lives as long as the process */
+    Diags diags;
+    Options opt;
+} Session;
+
+int cmd_build(Session *s);
+int cmd_check(Session *s);
+int cmd_ir(Session *s);
+int cmd_fmt(Session *s);
+int cmd_test(Session *s);
+int cmd_explain(Session *s);
+int cmd_data(Session *s);
+
+/* Reads a source file; NULL with E0601. "-" is standard input. */
+const Source *session_source(Session *s, const char *path);
+/* The one file name the command wants; NULL with E0613. */
+const char *session_one_file(Session *s, const char *what);
+/* --data, --set, --dtype, --export as options of the front end. False with diagnostics. */
+bool session_frontend_options(Session *s, FrontendOptions *fo);
+/* Facts of a data directory. False with E0614. */
+bool facts_read(Session *s, const char *dir, FrontendOptions *fo);

@@ -1,0 +1,214 @@
+/* What a data directory says before anything is loaded: feature dims, dtypes, class counts. Reads meta.json and
+   .npy headers only; the runtime validates the contents when the executable loads them. */
+#include "base/file.h"
+#include "driver/commands.h"
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_FACTS = 256, HEAD_BYTES = 4096 };
+
+typedef struct Npy {
+    char dtype[8];
+    int n_dims;
+    int64_t shape[IR_MAX_DIMS + 1];
+} Npy;
+
+static Diag *broken(Session *s, const char *path, const char *what)
+{
+    Diag *it = diag_error(&s->diags, E0614, (Span){0}, "%s: %s", path, what);
+    diag_help(&s->diags, it, "`gnnc data verify DIR` checks the whole directory");
+    return it;
+}
+
+/* Reads the dictionary of an .npy header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } */
+static const char *parse_header(const char *text, Npy *out)
+{
+    const char *descr = strstr(text, "'descr'"), *shape = strstr(text, "'shape'");
+    if (!descr || !shape) return "the header has no 'descr' or no 'shape'";
+    const char *q = strchr(descr + 7, '\'');
+    size_t n = q ? strcspn(q + 1, "'") : 0;
+    if (!q || n == 0 || n >= sizeof out->dtype) return "the header's 'descr' is not a simple type";
+    memcpy(out->dtype, q + 1, n);
+    out->dtype[n] = 0;
+    const char *p = strchr(shape, '(');
+    if (!p) return "the header's 'shape' is not a tuple";
+    for (p++; *p && *p != ')';) {
+        if (*p == ' ' || *p == ',') {
+            p++;
+            continue;
+        }
+        char *end;
+        errno = 0;
+        long long v = strtoll(p, &end, 10);
+        if (end == p || errno || v < 0) return "the header's 'shape' holds something that is no size";
+        if (out->n_dims == IR_MAX_DIMS + 1) return "the header's 'shape' has too many dims";
+        out->shape[out->n_dims++] = v;
+        p = end;
+    }
+    return NULL;
+}
+
+static const char *read_npy_header(Session *s, const char *path, Npy *out)
+{
+    unsigned char head[HEAD_BYTES + 1];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return arena_printf(s->arena, "cannot be opened: %s", strerror(errno));
+    ssize_t got = read(fd, head, HEAD_BYTES);
+    close(fd);
+    *out = (Npy){0};
+    if (got < 12 || memcmp(head, "\x93NUMPY", 6) != 0) return "it is no .npy file (the magic bytes are missing)";
+    head[got] = 0;
+    return parse_header((const char *)head + (head[6] == 1 ? 10 : 12), out);
+}
+
+static bool dtype_of(const char *text, IrDtype *t)
+{
+    static const struct {
+        const char *name;
+        IrDtype t;
+    } table[] = {{"<f4", IR_F32}, {"<f8", IR_F64}, {"<i4", IR_I32}, {"<i8", IR_I64}, {"|b1", IR_BOOL}, {"|u1", IR_BOOL}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].name, text) == 0) return *t = table[i].t, true;
+    return false;
+}
+
+typedef struct Meta {
+    int64_t nodes, edges, features, classes, graphs;
+} Meta;
+
+static int64_t number(const cJSON *root, const char *key)
+{
+    const cJSON *it = cJSON_GetObjectItemCaseSensitive(root, key);
+    return cJSON_IsNumber(it) && it->valuedouble >= 0 && it->valuedouble < 9e15 ? (int64_t)it->valuedouble : 0;
+}
+
+static bool read_meta(Session *s, const char *dir, Meta *m)
+{
+    *m = (Meta){0};
+    const char *path = arena_printf(s->arena, "%s/meta.json", dir), *why = NULL;
+    if (access(path, F_OK) != 0) return true;
+    size_t n = 0;
+    char *text = file_read(s->arena, path, (size_t)1 << 24, &n, &why);
+    if (!text) return broken(s, path, why), false;
+    cJSON *root = cJSON_ParseWithLength(text, n);
+    if (!cJSON_IsObject(root)) {
+        cJSON_Delete(root);
+        return broken(s, path, "it is not a JSON object"), false;
+    }
+    *m = (Meta){number(root, "num_nodes"), number(root, "num_edges"), number(root, "feature_dim"),
+                number(root, "num_classes"), number(root, "num_graphs")};
+    cJSON_Delete(root);
+    return true;
+}
+
+/* Which space a tensor with this many rows belongs to; NULL when the counts cannot tell. */
+static const char *rows_of(const Meta *m, int64_t rows)
+{
+    bool node = m->nodes && rows == m->nodes, edge = m->edges && rows == m->edges;
+    bool graph = m->graphs && rows == m->graphs;
+    if (node + edge + graph != 1) return NULL;
+    return node ? "node" : edge ? "edge" : "graph";
+}
+
+static void add_fact(Session *s, FrontendFact *facts, uint32_t *n, const char *stem, const Npy *npy, const Meta *m)
+{
+    IrDtype t;
+    if (*n == MAX_FACTS || npy->n_dims == 0 || !dtype_of(npy->dtype, &t)) return;
+    FrontendFact f = {.name = stem, .rows = rows_of(m, npy->shape[0]), .dtype = t};
+    f.n_dims = (uint8_t)(npy->n_dims - 1);
+    memcpy(f.dims, npy->shape + 1, f.n_dims * sizeof f.dims[0]);
+    bool label = strcmp(stem, "y") == 0 || strcmp(stem, "graph_y") == 0;
+    if (label && (t == IR_I64 || t == IR_I32)) f.classes = m->classes, f.allow_missing = true;
+    facts[(*n)++] = f;
+    (void)s;
+}
+
+/* A CSR triplet x_indptr, x_indices, x_data is the tensor x. */
+static bool is_csr_part(const char *stem)
+{
+    size_t n = strlen(stem);
+    return (n > 7 && strcmp(stem + n - 7, "_indptr") == 0) || (n > 8 && strcmp(stem + n - 8, "_indices") == 0) ||
+           (n > 5 && strcmp(stem + n - 5, "_data") == 0);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static char **list_npy(Session *s, const char *dir, uint32_t *n)
+{
+    DIR *d = opendir(dir);
+    if (!d) {
+        diag_error(&s->diags, E0601, (Span){0}, "cannot read the data directory `%s`: %s", dir, strerror(errno));
+        return NULL;
+    }
+    char **names = ARENA_ARRAY(s->arena, char *, MAX_FACTS);
+    for (struct dirent *e; (e = readdir(d)) && *n < MAX_FACTS;) {
+        size_t len = strlen(e->d_name);
+        if (len > 4 && strcmp(e->d_name + len - 4, ".npy") == 0)
+            names[(*n)++] = arena_strndup(s->arena, e->d_name, len - 4);
+    }
+    closedir(d);
+    qsort(names, *n, sizeof *names, by_name);
+    return names;
+}
+
+bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
+{
+    uint32_t n_files = 0, n = 0;
+    char **stems = list_npy(s, dir, &n_files);
+    Meta meta;
+    if (!stems || !read_meta(s, dir, &meta)) return false;
+    FrontendFact *facts = ARENA_ARRAY(s->arena, FrontendFact, MAX_FACTS + 1);
+    for (uint32_t i = 0; i < n_files; i++) {
+        const char *path = arena_printf(s->arena, "%s/%s.npy", dir, stems[i]);
+        Npy npy;
+        const char *wrong = read_npy_header(s, path, &npy);
+        if (wrong) {
+            broken(s, path, wrong);
+            continue;
+        }
+        if (strcmp(stems[i], "x_indptr") == 0 && meta.features) {
+            Npy x = {.dtype = "<f4", .n_dims = 2, .shape = {npy.shape[0] - 1, meta.features}};
+            add_fact(s, facts, &n, "x", &x, &meta);
+        }
+        if (!is_csr_part(stems[i])) add_fact(s, facts, &n, stems[i], &npy, &meta);
+    }
+    fo->facts = facts;
+    fo->n_facts = n;
+    return s->diags.n_errors == 0;
+}
+
+static bool read_sets(Session *s, FrontendOptions *fo)
+{
+    uint32_t n = s->opt.sets.n;
+    const char **names = ARENA_ARRAY(s->arena, const char *, n + 1);
+    double *values = ARENA_ARRAY(s->arena, double, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *text = s->opt.sets.data[i], *eq = strchr(text, '=');
+        char *end = NULL;
+        if (eq) values[i] = strtod(eq + 1, &end);
+        if (!eq || eq == text || end == eq + 1 || *end) {
+            diag_error(&s->diags, E0612, (Span){0}, "`--set` wants NAME=NUMBER, found `%s`", text);
+            return false;
+        }
+        names[i] = arena_strndup(s->arena, text, (size_t)(eq - text));
+    }
+    fo->set_names = names;
+    fo->set_values = values;
+    fo->n_set = n;
+    return true;
+}
+
+bool session_frontend_options(Session *s, FrontendOptions *fo)
+{
+    *fo = (FrontendOptions){.export_layer = opt_value(&s->opt, OPT_EXPORT, NULL)};
+    const char *dtype = opt_value(&s->opt, OPT_DTYPE, "f32");
+    if (strcmp(dtype, "f64") == 0) fo->float_dtype = IR_F64;
+    else if (strcmp(dtype, "f32") != 0) diag_error(&s->diags, E0612, (Span){0}, "`--dtype` wants f32 or f64, found `%s`", dtype);
+    if (opt_has(&s->opt, OPT_DATA) && !facts_read(s, opt_value(&s->opt, OPT_DATA, ""), fo)) return false;
+    return read_sets(s, fo) && s->diags.n_errors == 0;
+}

@@ -1,0 +1,118 @@
+/* gnnc: picks the command and prints what it has to say. */
+#include "driver/commands.h"
+#include "base/file.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name;
+    char letter;
+    int (*run)(Session *);
+    const char *help;
+} commands[] = {
+    {"build", 'b', cmd_build, "compile a model to an executable, a library, C or IR"},
+    {"check", 'c', cmd_check, "check a model without data"},
+    {"ir", 'i', cmd_ir, "print graph IR, before and after passes"},
+    {"fmt", 'f', cmd_fmt, "lay files out in the canonical form"},
+    {"test", 't', cmd_test, "run the test blocks of files"},
+    {"explain", 'e', cmd_explain, "explain an error code"},
+    {"data", 'd', cmd_data, "generate, describe or verify a data directory"},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_usage(FILE *out)
+{
+    fputs("gnnc compiles graph neural networks ahead of time.\n\nusage: gnnc COMMAND [OPTIONS] FILE...\n\n", out);
+    for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
+    fputs("\n`gnnc COMMAND --help` says more, with examples.\n", out);
+}
+
+static bool want_colour(const Session *s)
+{
+    const char *how = opt_value(&s->opt, OPT_COLOUR, "auto");
+    if (strcmp(how, "auto") != 0) return strcmp(how, "always") == 0;
+    return isatty(STDERR_FILENO) && !getenv("NO_COLOR");
+}
+
+static void print_diags(const Session *s)
+{
+    StrBuf text = {.arena = s->arena};
+    const char *form = opt_value(&s->opt, OPT_FORMAT, "text");
+    if (strcmp(form, "json") == 0) {
+        diags_print_json(&s->diags, &text);
+        fputs(strbuf_cstr(&text), stdout);
+    } else {
+        diags_print(&s->diags, &text, want_colour(s));
+        fputs(strbuf_cstr(&text), stderr);
+    }
+}
+
+static int unknown_command(Session *s, const char *word)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
+    Diag *it = diag_error(&s->diags, E0610, (Span){0}, "there is no command `%s`", word);
+    const char *near = str_nearest(word, names, N_COMMANDS);
+    if (near) diag_help(&s->diags, it, "did you mean `gnnc %s`?", near);
+    else diag_help(&s->diags, it, "`gnnc --help` lists the commands");
+    return 1;
+}
+
+static int run_command(Session *s, int argc, char **argv)
+{
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(argv[1], commands[i].name) != 0) continue;
+        if (!options_parse(s->arena, commands[i].letter, argc, argv, &s->opt, &s->diags)) return 1;
+        if (opt_has(&s->opt, OPT_HELP)) {
+            StrBuf text = {.arena = s->arena};
+            options_help(commands[i].letter, &text);
+            fputs(strbuf_cstr(&text), stdout);
+            return 0;
+        }
+        return commands[i].run(s);
+    }
+    return unknown_command(s, argv[1]);
+}
+
+const Source *session_source(Session *s, const char *path)
+{
+    const char *why = NULL;
+    size_t n = 0;
+    char *text = file_read(s->arena, strcmp(path, "-") == 0 ? "/dev/stdin" : path, (size_t)1 << 28, &n, &why);
+    if (!text) {
+        diag_error(&s->diags, E0601, (Span){0}, "cannot read `%s`: %s", path, why);
+        return NULL;
+    }
+    Source *src = ARENA_NEW(s->arena, Source);
+    *src = (Source){path, text, (uint32_t)n};
+    return src;
+}
+
+const char *session_one_file(Session *s, const char *what)
+{
+    if (s->opt.files.n == 1) return s->opt.files.data[0];
+    diag_error(&s->diags, E0613, (Span){0}, "one %s is wanted, found %u", what, s->opt.files.n);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? 1 : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("gnnc " GNNC_VERSION);
+        return 0;
+    }
+    Session s = {.arena = arena_new()};
+    s.diags.arena = s.arena;
+    int code = run_command(&s, argc, argv);
+    print_diags(&s);
+    int worst = diags_exit_code(&s.diags);
+    arena_free(s.arena);
+    if (fflush(stdout) != 0) return 6;
+    return worst ? worst : code;
+}
