@@ -54,7 +54,8 @@ typedef struct KirIns {
     uint8_t active; /* load/gather/store: lanes touched, 1..lanes */
     int64_t stride; /* load/store of vectors: elements between lanes, 1 = consecutive, 0 = all the same */
     KirBinding bind;      /* for */
-    const char *name;     /* var; comment text on a for */
+    const char *name;     /* hint for the value's name in text and in C; or NULL */
+    const char *comment;  /* on a for; or NULL */
     KirBlock body, other; /* B, BB */
 } KirIns;
 
@@ -91,9 +92,10 @@ KirBuilder kir_builder(Arena *a, KirKernel *k);
 /* Appends any instruction without blocks and returns its id. active 0 means all lanes; stride is taken as
    given (the helpers below set 1). */
 KirId kir_ins(KirBuilder *b, KirIns ins);
-KirId kir_const(KirBuilder *b, KirType t, double v);
+KirId kir_const(KirBuilder *b, KirType t, double v); /* rounded to f32 where t is */
 KirId kir_int(KirBuilder *b, KirType t, int64_t v);
-KirId kir_op(KirBuilder *b, KirOpcode op, KirType t, KirId x, KirId y, KirId z); /* KIR_NONE where absent */
+/* KIR_NONE where absent. t is the result's type; comparisons make it i1 and folds scalar by themselves. */
+KirId kir_op(KirBuilder *b, KirOpcode op, KirType t, KirId x, KirId y, KirId z);
 KirId kir_load(KirBuilder *b, uint32_t buf, KirType t, KirId index, unsigned active);
 void kir_store(KirBuilder *b, uint32_t buf, KirType t, KirId index, KirId value, unsigned active);
 KirId kir_var(KirBuilder *b, const char *name, KirType t, KirId init);
@@ -116,6 +118,8 @@ typedef struct KirModule {
 /* One or more kernels. NULL with E0503/E0504. print(parse(print(k))) == print(k). */
 KirModule *kir_parse(Arena *a, const Source *src, Diags *d);
 bool kir_verify(const KirKernel *k, Diags *d);
+/* What CPU emitters take beyond that: loops bound to block, warp or lane are refused. */
+bool kir_verify_cpu(const KirKernel *k, Diags *d);
 
 /* Runs a kernel slowly and exactly: the meaning of kernel IR, for tests of emitters.
    args[i] belongs to params[i]; n_elems[i] bounds buffers. NULL on success, else what went wrong
