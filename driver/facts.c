@@ -2,79 +2,21 @@
    .npy headers only; the runtime validates the contents when the executable loads them. */
 #include "base/file.h"
 #include "driver/commands.h"
+#include "driver/npy.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_FACTS = 256, HEAD_BYTES = 4096 };
-
-typedef struct Npy {
-    char dtype[8];
-    int n_dims;
-    int64_t shape[IR_MAX_DIMS + 1];
-} Npy;
+enum { MAX_FACTS = 256 };
 
 static Diag *broken(Session *s, const char *path, const char *what)
 {
     Diag *it = diag_error(&s->diags, E0614, (Span){0}, "%s: %s", path, what);
     diag_help(&s->diags, it, "`gnnc data verify DIR` checks the whole directory");
     return it;
-}
-
-/* Reads the dictionary of an .npy header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } */
-static const char *parse_header(const char *text, Npy *out)
-{
-    const char *descr = strstr(text, "'descr'"), *shape = strstr(text, "'shape'");
-    if (!descr || !shape) return "the header has no 'descr' or no 'shape'";
-    const char *q = strchr(descr + 7, '\'');
-    size_t n = q ? strcspn(q + 1, "'") : 0;
-    if (!q || n == 0 || n >= sizeof out->dtype) return "the header's 'descr' is not a simple type";
-    memcpy(out->dtype, q + 1, n);
-    out->dtype[n] = 0;
-    const char *p = strchr(shape, '(');
-    if (!p) return "the header's 'shape' is not a tuple";
-    for (p++; *p && *p != ')';) {
-        if (*p == ' ' || *p == ',') {
-            p++;
-            continue;
-        }
-        char *end;
-        errno = 0;
-        long long v = strtoll(p, &end, 10);
-        if (end == p || errno || v < 0) return "the header's 'shape' holds something that is no size";
-        if (out->n_dims == IR_MAX_DIMS + 1) return "the header's 'shape' has too many dims";
-        out->shape[out->n_dims++] = v;
-        p = end;
-    }
-    return NULL;
-}
-
-static const char *read_npy_header(Session *s, const char *path, Npy *out)
-{
-    unsigned char head[HEAD_BYTES + 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return arena_printf(s->arena, "cannot be opened: %s", strerror(errno));
-    ssize_t got = read(fd, head, HEAD_BYTES);
-    close(fd);
-    *out = (Npy){0};
-    if (got < 12 || memcmp(head, "\x93NUMPY", 6) != 0) return "it is no .npy file (the magic bytes are missing)";
-    head[got] = 0;
-    return parse_header((const char *)head + (head[6] == 1 ? 10 : 12), out);
-}
-
-static bool dtype_of(const char *text, IrDtype *t)
-{
-    static const struct {
-        const char *name;
-        IrDtype t;
-    } table[] = {{"<f4", IR_F32}, {"<f8", IR_F64}, {"<i4", IR_I32}, {"<i8", IR_I64}, {"|b1", IR_BOOL}, {"|u1", IR_BOOL}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(table[i].name, text) == 0) return *t = table[i].t, true;
-    return false;
 }
 
 typedef struct Meta {
@@ -115,17 +57,16 @@ static const char *rows_of(const Meta *m, int64_t rows)
     return node ? "node" : edge ? "edge" : "graph";
 }
 
-static void add_fact(Session *s, FrontendFact *facts, uint32_t *n, const char *stem, const Npy *npy, const Meta *m)
+static void add_fact(FrontendFact *facts, uint32_t *n, const char *stem, const Npy *npy, const Meta *m)
 {
     IrDtype t;
-    if (*n == MAX_FACTS || npy->n_dims == 0 || !dtype_of(npy->dtype, &t)) return;
+    if (*n == MAX_FACTS || npy->n_dims == 0 || !npy_dtype(npy, &t)) return;
     FrontendFact f = {.name = stem, .rows = rows_of(m, npy->shape[0]), .dtype = t};
     f.n_dims = (uint8_t)(npy->n_dims - 1);
     memcpy(f.dims, npy->shape + 1, f.n_dims * sizeof f.dims[0]);
     bool label = strcmp(stem, "y") == 0 || strcmp(stem, "graph_y") == 0;
     if (label && (t == IR_I64 || t == IR_I32)) f.classes = m->classes, f.allow_missing = true;
     facts[(*n)++] = f;
-    (void)s;
 }
 
 /* A CSR triplet x_indptr, x_indices, x_data is the tensor x. */
@@ -166,16 +107,16 @@ bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
     for (uint32_t i = 0; i < n_files; i++) {
         const char *path = arena_printf(s->arena, "%s/%s.npy", dir, stems[i]);
         Npy npy;
-        const char *wrong = read_npy_header(s, path, &npy);
+        const char *wrong = npy_header(s->arena, path, &npy);
         if (wrong) {
             broken(s, path, wrong);
             continue;
         }
         if (strcmp(stems[i], "x_indptr") == 0 && meta.features) {
             Npy x = {.dtype = "<f4", .n_dims = 2, .shape = {npy.shape[0] - 1, meta.features}};
-            add_fact(s, facts, &n, "x", &x, &meta);
+            add_fact(facts, &n, "x", &x, &meta);
         }
-        if (!is_csr_part(stems[i])) add_fact(s, facts, &n, stems[i], &npy, &meta);
+        if (!is_csr_part(stems[i])) add_fact(facts, &n, stems[i], &npy, &meta);
     }
     fo->facts = facts;
     fo->n_facts = n;

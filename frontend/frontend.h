@@ -23,6 +23,7 @@ typedef struct FrontendOptions {
     const double *set_values;     /* dims: a positive integer */
     uint32_t n_set;
     bool symbolic;               /* `gnnc check`: dims may stay unknown; the module must not be lowered */
+    bool tests_only;             /* `gnnc test`: only "test.N" functions; free dims of the model may stay unknown */
     const char *export_layer;    /* --export=LAYER: "forward" and "vjp" are of this layer, not of the model */
 } FrontendOptions;
 

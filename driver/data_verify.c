@@ -1,0 +1,204 @@
+/* gnnc data info and verify: what lies in a data directory, and whether it is sound. */
+#include "driver/data.h"
+#include "driver/npy.h"
+#include "driver/sha256.h"
+#include "base/file.h"
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct Dir {
+    Session *s;
+    const char *path;
+    cJSON *meta; /* or NULL */
+    int64_t nodes, edges;
+    uint32_t n_wrong;
+} Dir;
+
+static void wrong(Dir *d, DiagCode code, const char *file, const char *what)
+{
+    diag_error(&d->s->diags, code, (Span){0}, "%s/%s: %s", d->path, file, what);
+    d->n_wrong++;
+}
+
+static int64_t meta_int(const Dir *d, const char *key)
+{
+    const cJSON *it = d->meta ? cJSON_GetObjectItemCaseSensitive(d->meta, key) : NULL;
+    return cJSON_IsNumber(it) && it->valuedouble >= 0 && it->valuedouble < 9e15 ? (int64_t)it->valuedouble : -1;
+}
+
+static bool open_dir(Session *s, const char *path, Dir *d)
+{
+    const char *why = NULL, *file = arena_printf(s->arena, "%s/meta.json", path);
+    *d = (Dir){.s = s, .path = path, .nodes = -1, .edges = -1};
+    if (access(path, R_OK | X_OK) != 0) {
+        diag_error(&s->diags, E0601, (Span){0}, "cannot read the directory `%s`: %s", path, strerror(errno));
+        return false;
+    }
+    if (access(file, F_OK) != 0) return true;
+    size_t n = 0;
+    char *text = file_read(s->arena, file, (size_t)1 << 24, &n, &why);
+    if (!text) {
+        diag_error(&s->diags, E0601, (Span){0}, "cannot read `%s`: %s", file, why);
+        return false;
+    }
+    d->meta = cJSON_ParseWithLength(text, n);
+    if (!cJSON_IsObject(d->meta)) wrong(d, E0614, "meta.json", "it is not a JSON object");
+    d->nodes = meta_int(d, "num_nodes");
+    d->edges = meta_int(d, "num_edges");
+    return true;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static char **list_npy(Dir *d, size_t *n)
+{
+    enum { MAX_FILES = 1024 };
+    DIR *dir = opendir(d->path);
+    char **names = ARENA_ARRAY(d->s->arena, char *, MAX_FILES);
+    *n = 0;
+    for (struct dirent *e; dir && (e = readdir(dir)) && *n < MAX_FILES;) {
+        size_t len = strlen(e->d_name);
+        if (len > 4 && strcmp(e->d_name + len - 4, ".npy") == 0) names[(*n)++] = arena_strndup(d->s->arena, e->d_name, len);
+    }
+    if (dir) closedir(dir);
+    qsort(names, *n, sizeof *names, by_name);
+    return names;
+}
+
+static const char *shape_text(Arena *a, const Npy *npy)
+{
+    StrBuf b = {.arena = a};
+    for (int i = 0; i < npy->n_dims; i++) strbuf_printf(&b, "%s%lld", i ? " x " : "", (long long)npy->shape[i]);
+    return b.n ? strbuf_cstr(&b) : "scalar";
+}
+
+int data_info(Session *s, const char *path)
+{
+    Dir d;
+    if (!open_dir(s, path, &d)) return 6;
+    const cJSON *name = d.meta ? cJSON_GetObjectItemCaseSensitive(d.meta, "name") : NULL;
+    printf("%s", cJSON_IsString(name) ? name->valuestring : path);
+    if (d.nodes >= 0) printf(": %lld nodes", (long long)d.nodes);
+    if (d.edges >= 0) printf(", %lld edges", (long long)d.edges);
+    if (meta_int(&d, "feature_dim") >= 0) printf(", %lld features", (long long)meta_int(&d, "feature_dim"));
+    if (meta_int(&d, "num_classes") >= 0) printf(", %lld classes", (long long)meta_int(&d, "num_classes"));
+    printf("\n");
+    size_t n;
+    char **names = list_npy(&d, &n);
+    for (size_t i = 0; i < n; i++) {
+        Npy npy;
+        const char *bad = npy_header(s->arena, arena_printf(s->arena, "%s/%s", path, names[i]), &npy);
+        if (bad) wrong(&d, E0614, names[i], bad);
+        else printf("  %-20s %-4s %s\n", names[i], npy.dtype, shape_text(s->arena, &npy));
+    }
+    cJSON_Delete(d.meta);
+    return 0;
+}
+
+static void verify_checksum(Dir *d, const char *file, const Npy *npy)
+{
+    const cJSON *files = d->meta ? cJSON_GetObjectItemCaseSensitive(d->meta, "files") : NULL;
+    const cJSON *entry = files ? cJSON_GetObjectItemCaseSensitive(files, file) : NULL;
+    const cJSON *sum = entry ? cJSON_GetObjectItemCaseSensitive(entry, "sha256") : NULL;
+    char hex[65];
+    if (!cJSON_IsString(sum)) return;
+    sha256_hex(npy->file, npy->bytes_file, hex);
+    if (strcmp(hex, sum->valuestring) != 0) wrong(d, E0615, file, "its sha256 is not the one in meta.json");
+}
+
+/* Every value in [lo, hi); says where the first is not. */
+static void verify_range(Dir *d, const char *file, const Npy *npy, double lo, double hi, const char *what)
+{
+    for (int64_t i = 0; i < npy->n; i++) {
+        double v = npy_at(npy, i);
+        if (v >= lo && v < hi) continue;
+        wrong(d, E0615, file, arena_printf(d->s->arena, "item %lld is %.17g, wanted %s in [%.17g, %.17g)", (long long)i, v, what, lo, hi));
+        return;
+    }
+}
+
+static void verify_finite(Dir *d, const char *file, const Npy *npy)
+{
+    for (int64_t i = 0; i < npy->n; i++) {
+        double v = npy_at(npy, i);
+        if (v - v == 0) continue;
+        wrong(d, E0615, file, arena_printf(d->s->arena, "item %lld is not finite", (long long)i));
+        return;
+    }
+}
+
+static void verify_rows(Dir *d, const char *file, const Npy *npy, int64_t rows)
+{
+    if (rows >= 0 && (npy->n_dims == 0 || npy->shape[0] != rows))
+        wrong(d, E0615, file, arena_printf(d->s->arena, "its shape is %s, wanted %lld rows", shape_text(d->s->arena, npy), (long long)rows));
+}
+
+static void verify_edges(Dir *d, const char *file, const Npy *npy)
+{
+    if (npy->n_dims != 2 || npy->shape[0] != 2 || npy->dtype[1] != 'i') {
+        wrong(d, E0614, file, arena_printf(d->s->arena, "its shape is %s of %s, wanted 2 x edges of <i8", shape_text(d->s->arena, npy), npy->dtype));
+        return;
+    }
+    if (d->edges >= 0 && npy->shape[1] != d->edges)
+        wrong(d, E0615, file, arena_printf(d->s->arena, "it has %lld edges, meta.json says %lld", (long long)npy->shape[1], (long long)d->edges));
+    if (d->nodes >= 0) verify_range(d, file, npy, 0, (double)d->nodes, "a node id");
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+static void verify_csr(Dir *d, const char *file, const Npy *ptr)
+{
+    verify_rows(d, file, ptr, d->nodes < 0 ? -1 : d->nodes + 1);
+    for (int64_t i = 1; i < ptr->n; i++)
+        if (npy_at(ptr, i) < npy_at(ptr, i - 1)) {
+            wrong(d, E0615, file, arena_printf(d->s->arena, "item %lld is smaller than the one before", (long long)i));
+            return;
+        }
+}
+
+static void verify_file(Dir *d, const char *file)
+{
+    Npy npy;
+    const char *bad = npy_read(d->s->arena, arena_printf(d->s->arena, "%s/%s", d->path, file), &npy);
+    if (bad) {
+        wrong(d, E0614, file, bad);
+        return;
+    }
+    verify_checksum(d, file, &npy);
+    int64_t classes = meta_int(d, "num_classes"), features = meta_int(d, "feature_dim");
+    if (npy.dtype[1] == 'f') verify_finite(d, file, &npy);
+    if (strcmp(file, "edge_index.npy") == 0) verify_edges(d, file, &npy);
+    else if (ends_with(file, "_mask.npy")) verify_rows(d, file, &npy, d->nodes);
+    else if (strcmp(file, "x.npy") == 0) verify_rows(d, file, &npy, d->nodes);
+    else if (strcmp(file, "x_indptr.npy") == 0) verify_csr(d, file, &npy);
+    else if (strcmp(file, "x_indices.npy") == 0 && features > 0) verify_range(d, file, &npy, 0, (double)features, "a column");
+    else if (strcmp(file, "y.npy") == 0 && npy.dtype[1] == 'i') {
+        verify_rows(d, file, &npy, d->nodes);
+        if (classes > 0) verify_range(d, file, &npy, -1, (double)classes, "a class");
+    }
+}
+
+int data_verify(Session *s, const char *path)
+{
+    Dir d;
+    size_t n;
+    if (!open_dir(s, path, &d)) return 6;
+    char **names = list_npy(&d, &n);
+    for (size_t i = 0; i < n; i++) verify_file(&d, names[i]);
+    const cJSON *files = d.meta ? cJSON_GetObjectItemCaseSensitive(d.meta, "files") : NULL;
+    for (const cJSON *f = files ? files->child : NULL; f; f = f->next)
+        if (access(arena_printf(s->arena, "%s/%s", path, f->string), F_OK) != 0) wrong(&d, E0614, f->string, "meta.json names it, but it is missing");
+    if (n == 0) wrong(&d, E0614, "", "there is no .npy file");
+    if (!d.n_wrong) printf("%s: %zu files, all sound\n", path, n);
+    cJSON_Delete(d.meta);
+    return 0;
+}

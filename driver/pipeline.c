@@ -1,0 +1,48 @@
+/* Shared steps of build, ir and test; contracts in pipeline.h. */
+#include "driver/pipeline.h"
+#include <string.h>
+
+static bool set_verify(Session *s, PassContext *ctx)
+{
+    const char *how = opt_value(&s->opt, OPT_VERIFY, "on");
+    static const char *const names[] = {[PASS_VERIFY_OFF] = "off", [PASS_VERIFY_ON] = "on", [PASS_VERIFY_ROUNDTRIP] = "roundtrip"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(how, names[i]) == 0) return ctx->verify = (PassVerify)i, true;
+    diag_error(&s->diags, E0612, (Span){0}, "`--verify` wants on, off or roundtrip, found `%s`", how);
+    return false;
+}
+
+bool pipeline_context(Session *s, PassContext *ctx)
+{
+    *ctx = pass_context(s->arena, &s->diags);
+    if (!set_verify(s, ctx)) return false;
+    if (opt_has(&s->opt, OPT_RUN) && !pass_option_run(ctx, opt_value(&s->opt, OPT_RUN, ""))) return false;
+    return !opt_has(&s->opt, OPT_DISABLE) || pass_option_disable(ctx, opt_value(&s->opt, OPT_DISABLE, ""));
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+IrModule *pipeline_load(Session *s, const char *path)
+{
+    const Source *src = session_source(s, path);
+    if (!src) return NULL;
+    if (ends_with(path, ".gir")) return ir_parse(s->arena, src, &s->diags);
+    FrontendOptions fo;
+    if (!session_frontend_options(s, &fo)) return NULL;
+    fo.tests_only = s->opt.command == 't';
+    return frontend_compile(s->arena, src, &fo, &s->diags);
+}
+
+void pipeline_print_times(const PassContext *ctx, FILE *out)
+{
+    for (uint32_t i = 0; i < ctx->timings.n; i++) {
+        const PassTiming *t = &ctx->timings.data[i];
+        fprintf(out, "time %-10s %8.3f ms", pass_infos[t->pass].name, t->seconds * 1e3);
+        if (t->ops_before || t->ops_after) fprintf(out, "  ops %u -> %u", t->ops_before, t->ops_after);
+        fputc('\n', out);
+    }
+}

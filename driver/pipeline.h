@@ -1,0 +1,11 @@
+/* From a file to optimised graph IR: what `build`, `ir` and `test` share. */
+#pragma once
+#include "driver/commands.h"
+#include "passes/passes.h"
+
+/* Options --run, --disable, --verify into a context whose stage is the session's arena. */
+bool pipeline_context(Session *s, PassContext *ctx);
+/* The module of a .gnn or .gir file, before any pass. NULL with diagnostics. */
+IrModule *pipeline_load(Session *s, const char *path);
+/* --time: one line per pass run. */
+void pipeline_print_times(const PassContext *ctx, FILE *out);

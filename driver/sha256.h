@@ -1,0 +1,5 @@
+/* SHA-256 (FIPS 180-4), for the checksums in meta.json. */
+#pragma once
+#include <stddef.h>
+/* Writes 64 hex digits and a NUL. */
+void sha256_hex(const void *p, size_t n, char out[65]);
