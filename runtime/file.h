@@ -1,0 +1,13 @@
+/* Files as a whole: read into memory; replaced atomically (written beside, synced, renamed). */
+#pragma once
+#include "runtime/memory.h"
+
+/* Reads a whole file. FILE_OPEN or FILE_READ on failure, *b then empty. */
+RtCode rt_file_read(const char *path, RtBlock *b, RtStatus *st);
+
+typedef struct RtFilePart {
+    const void *p;
+    size_t bytes;
+} RtFilePart;
+/* Replaces path by the parts, in order. On failure the old file is untouched and nothing is left beside it. */
+RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st);
