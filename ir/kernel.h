@@ -10,7 +10,7 @@
 
 typedef uint32_t KirId;
 #define KIR_NONE UINT32_MAX
-enum { KIR_MAX_LANES = 16 };
+enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* open blocks */, KIR_MAX_NAME = 64 };
 
 typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64 } KirBase; /* i8: bool storage only */
 typedef struct KirType {
@@ -112,9 +112,13 @@ KirType kir_result_type(const KirKernel *k, KirId id); /* of the value an id sta
 
 /* ---- text and checks ---------------------------------------------------------------------------- */
 void kir_print(const KirKernel *k, StrBuf *out);
+void kir_print_ins(const KirKernel *k, KirId id, StrBuf *out); /* one line without its blocks; any kernel */
+const char *kir_base_name(KirBase base);       /* "i1" .. "f64" */
+const char *kir_binding_name(KirBinding bind); /* "seq" .. "lane" */
 typedef struct KirModule {
     VEC(KirKernel *) kernels;
 } KirModule;
+void kir_print_module(const KirModule *m, StrBuf *out);
 /* One or more kernels. NULL with E0503/E0504. print(parse(print(k))) == print(k). */
 KirModule *kir_parse(Arena *a, const Source *src, Diags *d);
 bool kir_verify(const KirKernel *k, Diags *d);
