@@ -76,15 +76,15 @@ IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m);
 /* One graph pass with its checks, dumps and timing. */
 IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m);
 
-/* Option --run=a,b. False with E0701 for an unknown name. */
+/* Option --run=a,b. False with E0612 for an unknown name. */
 bool pass_option_run(PassContext *ctx, const char *list);
-/* Option --without=a,b. False with E0701, or E0702 for a pass that cannot be switched off. */
+/* Option --without=a,b. False with E0612, or E0616 for a pass that cannot be switched off. */
 bool pass_option_disable(PassContext *ctx, const char *list);
 /* N_PASSES if there is none of that name. */
 PassId pass_find(const char *name);
 
 /* True if m has every fact the pass needs that can be read off graph IR (PF_NO_GRAD); else false with
-   E0703. lower_module asks for PASS_fuse before it starts. */
+   E0616. lower_module asks for PASS_fuse before it starts. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
 
 /* Brackets of one run: dump, clock. `print`/`program` as for PassDump. pass_end takes what the pass made. */

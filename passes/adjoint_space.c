@@ -1,0 +1,66 @@
+/* Adjoints of what crosses spaces: gather and reduce_sum are each other's; the other reductions read
+   their rows back through the map. */
+#include "passes/autodiff.h"
+
+#define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
+#define UNUSED(...) (void)(IrId[]){__VA_ARGS__}
+
+/* v of a map's target at each element of its source. A unit value broadcasts by itself. */
+static IrId spread(Adjoint *a, IrId map, IrId v)
+{
+    const IrMap *it = &a->b.m->maps.data[map];
+    return it->to == IR_UNIT && !it->partial ? v : build_gather(&a->b, map, v);
+}
+
+/* Through an injective map at most one element is summed: read it through the inverse instead. */
+RULE(gather)
+{
+    UNUSED(y);
+    IrId map = op->attr.map, inverse = a->b.m->maps.data[map].inverse;
+    adjoint_give(a, op->args[0],
+                 inverse != IR_NONE ? build_gather(&a->b, inverse, g)
+                                    : build_reduce(&a->b, IR_OP_reduce_sum, map, g, 0));
+}
+
+RULE(reduce_sum) { UNUSED(y); adjoint_give(a, op->args[0], spread(a, op->attr.map, g)); }
+
+static IrId constant(Adjoint *a, const IrOp *op, double v)
+{
+    return build_scalar(&a->b, op->type.dtype, v);
+}
+
+/* How many elements of each row have `mask`. */
+static IrId count(Adjoint *a, const IrOp *op, IrId mask)
+{
+    IrId ones = build_select(&a->b, mask, constant(a, op, 1), constant(a, op, 0));
+    return build_reduce(&a->b, IR_OP_reduce_sum, op->attr.map, ones, 0);
+}
+
+/* reduce_max, reduce_min: g / (number of winners) to each winner of the row (golden quirk 8). Rows without a
+   winner (empty, NaN) divide by 1: a further derivative must not meet 0/0. */
+RULE(reduce_extreme)
+{
+    IrId x = op->args[0];
+    IrId wins = build_compare(&a->b, IR_OP_eq, x, spread(a, op->attr.map, y));
+    IrId n = build_map2(&a->b, IR_OP_max, count(a, op, wins), constant(a, op, 1));
+    IrId share = spread(a, op->attr.map, build_map2(&a->b, IR_OP_div, g, n));
+    adjoint_give(a, x, build_select(&a->b, wins, share, constant(a, op, 0)));
+}
+
+/* The product of the row's other elements: with P the product of those that are not 0 and z their number,
+   P / x for x != 0 and z = 0; P for x = 0 and z = 1; else 0. Exact for any zeros; a second derivative is
+   exact where no element is 0 (the branch taken there is a constant). */
+RULE(reduce_mul)
+{
+    UNUSED(y);
+    IrId x = op->args[0], map = op->attr.map, zero = constant(a, op, 0), one = constant(a, op, 1);
+    IrId is_zero = build_compare(&a->b, IR_OP_eq, x, zero);
+    IrId safe = build_select(&a->b, is_zero, one, x);
+    IrId product = build_reduce(&a->b, IR_OP_reduce_mul, map, safe, 0);
+    IrId self = build_select(&a->b, is_zero, one, zero);
+    IrId others = build_map2(&a->b, IR_OP_sub, spread(a, map, count(a, op, is_zero)), self);
+    IrId alone = build_compare(&a->b, IR_OP_eq, others, zero);
+    IrId rest = build_map2(&a->b, IR_OP_div, spread(a, map, product), safe);
+    IrId factor = build_select(&a->b, alone, rest, zero);
+    adjoint_give(a, x, build_map2(&a->b, IR_OP_mul, spread(a, map, g), factor));
+}

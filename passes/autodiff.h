@@ -1,0 +1,24 @@
+/* Between the reverse sweep (passes/autodiff.c) and its rules (passes/adjoint_*.c): one rule per name in the
+   column `adjoint` of ir/ops.def. A rule is given an op y and the cotangent g of its value, of exactly the
+   value's type, and adds to the cotangents of the operands. It may use only ops that have adjoints
+   themselves, so that a gradient can be differentiated again. */
+#pragma once
+#include "passes/rewrite.h"
+
+typedef struct Adjoint {
+    Build b;
+    bool *active;    /* [n] the value depends differentiably on a variable of the sweep */
+    IrId *cotangent; /* [n] exactly of the value's type; IR_NONE: zero so far */
+    uint32_t n;      /* values that existed when the sweep began */
+} Adjoint;
+
+/* Does anything want the cotangent of v? Rules may skip work for operands that do not. */
+static inline bool adjoint_wants(const Adjoint *a, IrId v) { return v < a->n && a->active[v]; }
+/* Adds g - summed, transposed and broadcast to v's type - to v's cotangent, if it is wanted. */
+void adjoint_give(Adjoint *a, IrId v, IrId g);
+
+/* One prototype per row of the table: an op that names a rule nobody wrote does not link. */
+typedef void AdjointRule(Adjoint *a, IrId y, const IrOp *op, IrId g);
+#define OP(name, args, attrs, traits, shape, adjoint, ...) AdjointRule adjoint_##adjoint;
+#include "ir/ops.def"
+#undef OP

@@ -1,0 +1,220 @@
+/* Runs graph passes in order: checks what each needs, dumps before and after, verifies what it made,
+   times it. The pipeline of the whole compiler is the array below. Never changes a module itself. */
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+#include "base/ice.h"
+#include <time.h>
+
+enum { GRAPH = PASS_STAGE_GRAPH, KERNEL = PASS_STAGE_KERNEL, ON = true, NEEDED = false };
+const PassInfo pass_infos[N_PASSES] = {
+#define PASS(name, stage, switchable, needs, leaves, doc)                                          \
+    [PASS_##name] = {#name, (PassStage)stage, switchable, needs, leaves, doc},
+#include "passes/passes.def"
+#undef PASS
+};
+
+/* simplify runs again behind autodiff: adjoints are written plainly and rely on it. */
+const PassId pass_pipeline[] = {
+    PASS_simplify, PASS_cse, PASS_dce,      PASS_autodiff, PASS_simplify, PASS_cse,
+    PASS_dce,      PASS_fuse, PASS_schedule, PASS_lower,    PASS_memplan,
+};
+const uint32_t n_pass_pipeline = sizeof pass_pipeline / sizeof *pass_pipeline;
+
+PassContext pass_context(Arena *stage, Diags *diags)
+{
+    return (PassContext){.stage = stage, .diags = diags, .verify = PASS_VERIFY_ON};
+}
+
+/* ---- options ---- */
+
+PassId pass_find(const char *name)
+{
+    for (PassId p = 0; p < N_PASSES; p++)
+        if (!strcmp(pass_infos[p].name, name)) return p;
+    return N_PASSES;
+}
+
+static PassId find_or_error(PassContext *ctx, const char *name)
+{
+    PassId p = pass_find(name);
+    if (p < N_PASSES) return p;
+    const char *names[N_PASSES];
+    for (PassId k = 0; k < N_PASSES; k++) names[k] = pass_infos[k].name;
+    Diag *d = diag_error(ctx->diags, E0612, (Span){0}, "there is no pass '%s'", name);
+    const char *near = str_nearest(name, names, N_PASSES);
+    if (near) diag_help(ctx->diags, d, "did you mean '%s'?", near);
+    else diag_help(ctx->diags, d, "`gnnc ir --help` lists the passes");
+    return N_PASSES;
+}
+
+/* The names between commas; false with a diagnostic on the first that is no pass. */
+static bool parse_list(PassContext *ctx, const char *list, PassId **out, uint32_t *n)
+{
+    VEC(PassId) passes = {0};
+    for (const char *p = list; *p;) {
+        size_t len = strcspn(p, ",");
+        if (len) {
+            PassId pass = find_or_error(ctx, arena_strndup(ctx->stage, p, len));
+            if (pass == N_PASSES) return false;
+            VEC_PUSH(ctx->stage, &passes, pass);
+        }
+        p += len + (p[len] == ',');
+    }
+    *out = passes.data ? passes.data : ARENA_ARRAY(ctx->stage, PassId, 1);
+    *n = passes.n;
+    return true;
+}
+
+bool pass_option_run(PassContext *ctx, const char *list)
+{
+    PassId *run;
+    if (!parse_list(ctx, list, &run, &ctx->n_run)) return false;
+    ctx->run = run;
+    return true;
+}
+
+bool pass_option_disable(PassContext *ctx, const char *list)
+{
+    PassId *passes;
+    uint32_t n;
+    if (!parse_list(ctx, list, &passes, &n)) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const PassInfo *info = &pass_infos[passes[i]];
+        if (!info->switchable) {
+            Diag *d = diag_error(ctx->diags, E0616, (Span){0},
+                                 "pass '%s' cannot be switched off", info->name);
+            diag_help(ctx->diags, d, "%s", info->doc);
+            return false;
+        }
+        ctx->disabled[passes[i]] = true;
+    }
+    return true;
+}
+
+/* ---- facts ---- */
+
+/* The first `grad` of m, or NULL. */
+static const IrOp *find_grad(const IrModule *m)
+{
+    for (uint32_t i = 0; i < m->funcs.n; i++)
+        for (uint32_t v = 0; v < m->funcs.data[i]->ops.n; v++)
+            if (m->funcs.data[i]->ops.data[v].op == IR_OP_grad)
+                return &m->funcs.data[i]->ops.data[v];
+    return NULL;
+}
+
+bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m)
+{
+    if (!(pass_infos[pass].needs & PF_NO_GRAD)) return true;
+    const IrOp *grad = find_grad(m);
+    if (!grad) return true;
+    Diag *d = diag_error(ctx->diags, E0616, grad->span,
+                         "pass '%s' was given a `grad`, which only autodiff removes",
+                         pass_infos[pass].name);
+    diag_help(ctx->diags, d, "put autodiff before it: --run=autodiff,...");
+    return false;
+}
+
+/* ---- brackets ---- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void pass_begin(PassContext *ctx, PassId pass, PassPrint *print, const void *program)
+{
+    if (ctx->dump) ctx->dump(ctx->dump_user, pass, ctx->n_begun, false, print, program);
+    ctx->began = now();
+}
+
+void pass_end(PassContext *ctx, PassId pass, PassPrint *print, const void *program)
+{
+    PassTiming row = {.pass = pass, .seconds = now() - ctx->began};
+    VEC_PUSH(ctx->stage, &ctx->timings, row);
+    if (ctx->dump) ctx->dump(ctx->dump_user, pass, ctx->n_begun, true, print, program);
+    ctx->n_begun++;
+}
+
+void pass_remark(PassContext *ctx, PassId pass, bool taken, Span span, const char *fmt, ...)
+{
+    if (!ctx->keep_remarks) return;
+    va_list ap;
+    va_start(ap, fmt);
+    PassRemark remark = {pass, taken, span, arena_vprintf(ctx->stage, fmt, ap)};
+    va_end(ap);
+    VEC_PUSH(ctx->stage, &ctx->remarks, remark);
+}
+
+/* ---- running ---- */
+
+typedef IrModule *GraphPass(PassContext *ctx, const IrModule *m);
+#define FUNCTION_GRAPH(name) pass_##name
+#define FUNCTION_KERNEL(name) NULL
+static GraphPass *const graph_passes[N_PASSES] = {
+#define PASS(name, stage, ...) [PASS_##name] = FUNCTION_##stage(name),
+#include "passes/passes.def"
+#undef PASS
+};
+
+static void print_module(const void *program, StrBuf *out) { ir_print(program, out); }
+
+/* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again. */
+static void blame(PassContext *ctx, PassId pass, const char *what)
+{
+    StrBuf why = {.arena = ctx->stage};
+    diags_print(ctx->diags, &why, false);
+    ice_fail(__FILE__, __LINE__,
+             arena_printf(ctx->stage,
+                          "pass '%s' (run %u) %s; replay: gnnc ir MODEL --before=%s --time\n%s",
+                          pass_infos[pass].name, ctx->n_begun, what, pass_infos[pass].name,
+                          strbuf_cstr(&why)));
+}
+
+/* print(parse(print(m))) == print(m), and the text passes the verifier. */
+static void verify_roundtrip(PassContext *ctx, PassId pass, const IrModule *m)
+{
+    StrBuf first = {.arena = ctx->stage}, second = {.arena = ctx->stage};
+    ir_print(m, &first);
+    Source text = {.path = "<roundtrip>", .text = strbuf_cstr(&first), .n = (uint32_t)first.n};
+    const IrModule *again = ir_parse(ctx->stage, &text, ctx->diags);
+    if (!again) blame(ctx, pass, "made a module whose text cannot be read");
+    ir_print(again, &second);
+    if (strcmp(strbuf_cstr(&first), strbuf_cstr(&second)))
+        blame(ctx, pass, "made a module whose text reads back differently");
+}
+
+static void verify(PassContext *ctx, PassId pass, const IrModule *m)
+{
+    if (ctx->verify == PASS_VERIFY_OFF) return;
+    if (!ir_verify(m, ctx->diags)) blame(ctx, pass, "broke the module");
+    if (ctx->verify == PASS_VERIFY_ROUNDTRIP) verify_roundtrip(ctx, pass, m);
+}
+
+IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m)
+{
+    ICE_UNLESS(graph_passes[pass]);
+    if (!pass_ready(ctx, pass, m)) return NULL;
+    pass_begin(ctx, pass, print_module, m);
+    IrModule *next = graph_passes[pass](ctx, m);
+    if (!next) return NULL;
+    pass_end(ctx, pass, print_module, next);
+    PassTiming *row = &ctx->timings.data[ctx->timings.n - 1];
+    row->ops_before = module_n_ops(m);
+    row->ops_after = module_n_ops(next);
+    verify(ctx, pass, next);
+    return next;
+}
+
+IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m)
+{
+    const PassId *list = ctx->run ? ctx->run : pass_pipeline;
+    uint32_t n = ctx->run ? ctx->n_run : n_pass_pipeline;
+    IrModule *now = ir_module_clone(ctx->stage, m);
+    for (uint32_t i = 0; i < n && now; i++)
+        if (pass_infos[list[i]].stage == PASS_STAGE_GRAPH && !ctx->disabled[list[i]])
+            now = pass_run_one(ctx, list[i], now);
+    return now;
+}
