@@ -19,9 +19,19 @@ enum { RT_GENERIC, RT_AVX2, RT_AVX512, RT_N_VARIANTS }; /* avx2: +fma; avx512: f
 enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL };        /* = IrDtype */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE }; /* = IrGraphKind */
 enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER };         /* = IrTensorKind */
+enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE };    /* = IrLoopPolicy */
+enum { RT_INIT_CONST, RT_INIT_UNIFORM, RT_INIT_NORMAL };                    /* = IrInitKind */
+enum { RT_ARG_TENSOR, RT_ARG_SEED, RT_ARG_STEP, RT_ARG_COTANGENT };         /* = IrArgKind */
+enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS }; /* = PlanCountKind */
+enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED, RT_BUF_STEP,
+       RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS };       /* = PlanBufferKind */
+enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase: elem of buffers */
 enum { RT_MAX_DIMS = 6 };
 
-/* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h. */
+/* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.
+   All `first_*` fields index the model's flat tables; a step's buffer indices and a buffer's slot are relative to
+   the program's first_buffer and first_slot. A result with tensor >= 0 and a buffer of kind RT_BUF_RESULT for it
+   means the tensor's own storage. */
 typedef struct RtSpace {
     int64_t name, is_edge;
 } RtSpace;

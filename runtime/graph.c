@@ -1,0 +1,318 @@
+/* Builds the graphs of a model (see graph.h): counts, edges sorted by destination (a counting sort, stable), maps, row
+   offsets of the maps that some step reads by rows. Never looks at features. */
+#include "runtime/graph.h"
+#include "runtime/graph_list.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAD = 256 }; /* bytes behind every array: kernels look ahead when they prefetch */
+
+static RtCode graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st)
+{
+    int64_t bytes;
+    if (!rt_mul(count, elem, &bytes)) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "a map's size overflows");
+    if (g->n_blocks == g->cap_blocks) {
+        int64_t cap = g->cap_blocks * 2 + 16;
+        RtBlock *more = realloc(g->blocks, (size_t)cap * sizeof *more);
+        if (!more) return rt_fail_memory(st, (size_t)cap * sizeof *more, "a graph");
+        g->blocks = more;
+        g->cap_blocks = cap;
+    }
+    RtBlock *b = &g->blocks[g->n_blocks];
+    RT_TRY(rt_block_alloc(b, (size_t)bytes + PAD, "a graph's maps", st));
+    g->n_blocks++;
+    g->bytes += bytes;
+    *(void **)out = b->p;
+    return RT_OK;
+}
+
+/* ---- counts ---- */
+
+static RtCode set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st)
+{
+    const char *name = g->model->strings + g->model->spaces[space].name;
+    if (count < 0)
+        return rt_fail(st, RT_E_GRAPH_COUNT, "meta.json", "add num_nodes (or num_<space>s) to meta.json",
+                       "the number of elements of %s is unknown", name);
+    if (count > INT32_MAX)
+        return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
+                       "found %lld elements of %s, wanted at most 2147483647", (long long)count, name);
+    g->spaces[space].count = count;
+    return RT_OK;
+}
+
+static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    for (int64_t s = 0; s < m->n_spaces; s++) g->spaces[s].count = -1;
+    g->spaces[0].count = 1;
+    for (int64_t i = 0; i < m->n_graphs; i++) {
+        const RtGraphDef *d = &m->graphs[i];
+        if (d->kind != RT_GRAPH_RANDOM) continue;
+        RT_TRY(set_count(g, d->src_space, d->n_nodes, st));
+        RT_TRY(set_count(g, d->dst_space, d->n_nodes, st));
+    }
+    for (int64_t s = 1; s < m->n_spaces; s++)
+        if (!m->spaces[s].is_edge && g->spaces[s].count < 0) RT_TRY(set_count(g, s, t->counts[s], st));
+    return RT_OK;
+}
+
+/* ---- edges ---- */
+
+/* offsets[k+1] = elements of `to` that are <= k; at the end offsets[k] is where row k starts. */
+static void count_rows(const int32_t *to, int64_t n, int64_t n_rows, int64_t *offsets)
+{
+    memset(offsets, 0, (size_t)(n_rows + 1) * sizeof *offsets);
+    for (int64_t i = 0; i < n; i++)
+        if (to[i] >= 0) offsets[to[i] + 1]++;
+    for (int64_t k = 0; k < n_rows; k++) offsets[k + 1] += offsets[k];
+}
+
+static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatus *st)
+{
+    int64_t n_dst = g->spaces[d->dst_space].count;
+    RtSpaceData *s = &g->spaces[d->edge];
+    RtBlock next;
+    RT_TRY(set_count(g, d->edge, l->n, st));
+    RT_TRY(graph_alloc(g, l->n, 8, &s->ids, st));
+    RT_TRY(graph_alloc(g, l->n, 4, &g->maps[d->src].to, st));
+    RT_TRY(graph_alloc(g, l->n, 4, &g->maps[d->dst].to, st));
+    RT_TRY(rt_block_alloc(&next, (size_t)(n_dst + 1) * 8, "a sort", st));
+    int64_t *at = next.p;
+    bool same = true;
+    count_rows(l->dst, l->n, n_dst, at);
+    for (int64_t e = 0; e < l->n; e++) {
+        int64_t pos = at[l->dst[e]]++;
+        same &= pos == e;
+        l->stored[e] = (int32_t)pos;
+        s->ids[pos] = e;
+        g->maps[d->src].to[pos] = l->src[e];
+        g->maps[d->dst].to[pos] = l->dst[e];
+    }
+    if (same) s->ids = NULL;
+    rt_block_free(&next);
+    return RT_OK;
+}
+
+/* The maps between a derived graph and its base, in stored positions. */
+static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
+{
+    if (d->orig >= 0) {
+        RT_TRY(graph_alloc(g, l->n, 4, &g->maps[d->orig].to, st));
+        for (int64_t e = 0; e < l->n; e++)
+            g->maps[d->orig].to[l->stored[e]] = l->origin[e] < 0 ? -1 : base->stored[l->origin[e]];
+    }
+    if (d->image >= 0) {
+        RT_TRY(graph_alloc(g, base->n, 4, &g->maps[d->image].to, st));
+        for (int64_t e = 0; e < base->n; e++)
+            g->maps[d->image].to[base->stored[e]] = l->image[e] < 0 ? -1 : l->stored[l->image[e]];
+    }
+    return RT_OK;
+}
+
+static RtCode build_edges(RtGraph *g, const RtTopology *t, RtEdgeList *lists, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    for (int64_t i = 0; i < m->n_graphs; i++) {
+        const RtGraphDef *d = &m->graphs[i];
+        RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
+        RT_TRY(sort_edges(g, d, &lists[i], st));
+        if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
+    }
+    for (int64_t s = 1; s < m->n_spaces; s++)
+        if (g->spaces[s].count < 0) RT_TRY(set_count(g, s, t->counts[s], st));
+    return RT_OK;
+}
+
+/* ---- the other maps ---- */
+
+static bool is_data_nodes(const RtModel *m, int64_t space)
+{
+    bool random = false, data = m->n_graphs == 0;
+    for (int64_t i = 0; i < m->n_graphs; i++) {
+        const RtGraphDef *d = &m->graphs[i];
+        bool here = d->src_space == space || d->dst_space == space;
+        random |= here && d->kind == RT_GRAPH_RANDOM;
+        data |= here && d->kind == RT_GRAPH_DATA;
+    }
+    return data && !random;
+}
+
+/* node.graph from the user's graph_of; zeros without one and for maps to unit. */
+static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus *st)
+{
+    const RtMapDef *d = &g->model->maps[map];
+    int64_t n = g->spaces[d->from].count, n_to = g->spaces[d->to].count;
+    const char *name = g->model->strings + d->name;
+    if (g->model->spaces[d->from].is_edge && d->to != 0)
+        return rt_fail(st, RT_E_GRAPH_MAP, name, NULL, "the map belongs to no graph and is not read from a file");
+    if (n > 0 && n_to < 1)
+        return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json", "there are nodes but no graphs");
+    RT_TRY(graph_alloc(g, n, 4, &g->maps[map].to, st));
+    if (d->to == 0 || !t->graph_of || !is_data_nodes(g->model, d->from)) return RT_OK; /* zeros */
+    for (int64_t v = 0; v < n; v++) {
+        int64_t id = t->graph_of[v];
+        if (id < 0 || id >= n_to)
+            return rt_fail(st, RT_E_DATA_ID, "batch.npy", "graph ids are numbers from 0",
+                           "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id, (long long)n_to);
+        if (v && id < t->graph_of[v - 1])
+            return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
+                           "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)id,
+                           (long long)t->graph_of[v - 1]);
+        g->maps[map].to[v] = (int32_t)id;
+    }
+    return RT_OK;
+}
+
+/* Elements by image; ids[pos] is the user's number of element pos, NULL: the same. */
+static RtCode fill_list(RtMapData *map, const RtSpaceData *from, int64_t n_rows, RtStatus *st)
+{
+    RtBlock scratch;
+    int64_t n = from->count;
+    RT_TRY(rt_block_alloc(&scratch, (size_t)(n_rows + 1) * 8 + (size_t)n * 4, "a sort", st));
+    int64_t *at = scratch.p;
+    int32_t *by_user = (int32_t *)(at + n_rows + 1);
+    memcpy(at, map->rows, (size_t)(n_rows + 1) * 8);
+    for (int64_t pos = 0; pos < n; pos++) by_user[from->ids ? from->ids[pos] : pos] = (int32_t)pos;
+    for (int64_t u = 0; u < n; u++) {
+        int32_t pos = by_user[u], row = map->to[pos];
+        if (row >= 0) map->list[at[row]++] = pos;
+    }
+    rt_block_free(&scratch);
+    return RT_OK;
+}
+
+static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
+{
+    const RtMapDef *d = &g->model->maps[map];
+    RtMapData *data = &g->maps[map];
+    int64_t n = g->spaces[d->from].count, n_rows = g->spaces[d->to].count;
+    RT_TRY(graph_alloc(g, n_rows + 1, 8, &data->rows, st));
+    RT_TRY(graph_alloc(g, n, 4, &data->list, st));
+    count_rows(data->to, n, n_rows, data->rows);
+    if (!d->sorted) return fill_list(data, &g->spaces[d->from], n_rows, st);
+    for (int64_t i = 0; i < n; i++) data->list[i] = (int32_t)i;
+    return RT_OK;
+}
+
+/* Whether a step reads the map's rows, by the flag or by the tables themselves. */
+static bool map_needs_rows(const RtModel *m, int64_t map)
+{
+    if (m->maps[map].needs_rows) return true;
+    for (int64_t p = 0; p < m->n_programs; p++) {
+        const RtProgram *prog = &m->programs[p];
+        for (int64_t i = 0; i < prog->n_buffers; i++) {
+            const RtBuffer *b = &m->buffers[prog->first_buffer + i];
+            if ((b->kind == RT_BUF_MAP_ROWS || b->kind == RT_BUF_MAP_LIST) && b->ref == map) return true;
+        }
+        for (int64_t i = 0; i < prog->n_steps; i++)
+            if (m->steps[prog->first_step + i].cut == map) return true;
+    }
+    return false;
+}
+
+static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    for (int64_t i = 0; i < m->n_maps; i++) {
+        if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
+        if (map_needs_rows(m, i)) RT_TRY(build_rows(g, i, st));
+    }
+    return RT_OK;
+}
+
+static bool space_needs_ids(const RtModel *m, int64_t space)
+{
+    for (int64_t p = 0; p < m->n_programs; p++)
+        for (int64_t i = 0; i < m->programs[p].n_buffers; i++) {
+            const RtBuffer *b = &m->buffers[m->programs[p].first_buffer + i];
+            if (b->kind == RT_BUF_IDS && b->ref == space) return true;
+        }
+    return false;
+}
+
+static RtCode build_ids(RtGraph *g, RtStatus *st)
+{
+    for (int64_t s = 0; s < g->model->n_spaces; s++) {
+        RtSpaceData *d = &g->spaces[s];
+        if (d->ids || !space_needs_ids(g->model, s)) {
+            d->ids_all = d->ids;
+            continue;
+        }
+        RT_TRY(graph_alloc(g, d->count, 8, &d->ids_all, st));
+        for (int64_t i = 0; i < d->count; i++) d->ids_all[i] = i;
+    }
+    return RT_OK;
+}
+
+/* ---- whole ---- */
+
+static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
+{
+    RtEdgeList *lists = calloc((size_t)g->model->n_graphs + 1, sizeof *lists);
+    if (!lists) return rt_fail_memory(st, sizeof *lists, "a graph");
+    RtCode code = count_nodes(g, t, st);
+    if (!code) code = build_edges(g, t, lists, st);
+    if (!code) code = build_maps(g, t, st);
+    if (!code) code = build_ids(g, st);
+    for (int64_t i = 0; i < g->model->n_graphs; i++) rt_block_free(&lists[i].block);
+    free(lists);
+    return code;
+}
+
+RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **out, RtStatus *st)
+{
+    *out = NULL;
+    RtGraph *g = calloc(1, sizeof *g);
+    if (!g) return rt_fail_memory(st, sizeof *g, "a graph");
+    g->model = m;
+    g->spaces = calloc((size_t)m->n_spaces + 1, sizeof *g->spaces);
+    g->maps = calloc((size_t)m->n_maps + 1, sizeof *g->maps);
+    RtCode code = g->spaces && g->maps ? graph_build(g, t, st) : rt_fail_memory(st, sizeof *g, "a graph");
+    if (code) rt_graph_free(g);
+    else *out = g;
+    return code;
+}
+
+void rt_graph_free(RtGraph *g)
+{
+    if (!g) return;
+    for (int64_t i = 0; i < g->n_blocks; i++) rt_block_free(&g->blocks[i]);
+    free(g->blocks);
+    free(g->spaces);
+    free(g->maps);
+    free(g);
+}
+
+void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out)
+{
+    const RtSpaceData *s = &g->spaces[space];
+    size_t n = (size_t)row_bytes;
+    if (!s->count || !n) return;
+    if (!s->ids) memcpy(out, in, n * (size_t)s->count);
+    else
+        for (int64_t i = 0; i < s->count; i++)
+            memcpy((char *)out + (size_t)i * n, (const char *)in + (size_t)s->ids[i] * n, n);
+}
+
+void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out)
+{
+    const RtSpaceData *s = &g->spaces[space];
+    size_t n = (size_t)row_bytes;
+    if (!s->count || !n) return;
+    if (!s->ids) memcpy(out, in, n * (size_t)s->count);
+    else
+        for (int64_t i = 0; i < s->count; i++)
+            memcpy((char *)out + (size_t)s->ids[i] * n, (const char *)in + (size_t)i * n, n);
+}
+
+int64_t rt_count_value(const RtGraph *g, const RtCount *c)
+{
+    if (c->kind == RT_COUNT_CONST) return c->value;
+    int64_t n = g->spaces[c->space].count;
+    if (c->kind == RT_COUNT_SPACE) return n;
+    int64_t blocks = (n + c->block - 1) / c->block;
+    if (blocks > c->max) blocks = c->max;
+    if (blocks < 1) blocks = 1;
+    return c->kind == RT_COUNT_BLOCKS ? blocks : (n + blocks - 1) / blocks;
+}

@@ -1,0 +1,139 @@
+/* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph with loops kept,
+   replaced, added or removed, or turned around. Works in the user's order only; sorting is graph.c's. */
+#include "runtime/graph_list.h"
+#include "runtime/random.h"
+#include <string.h>
+
+/* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
+static RtCode list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st)
+{
+    int64_t ints = 3 * n + (n_base >= 0 ? n + n_base : 0);
+    *l = (RtEdgeList){.n = n};
+    if (n > INT32_MAX)
+        return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
+                       "found %lld edges, wanted at most 2147483647", (long long)n);
+    RT_TRY(rt_block_alloc(&l->block, (size_t)ints * 4 + 4, "an edge list", st));
+    l->src = l->block.p;
+    l->dst = l->src + n;
+    l->stored = l->dst + n;
+    l->origin = n_base >= 0 ? l->stored + n : NULL;
+    l->image = n_base >= 0 ? l->origin + n : NULL;
+    return RT_OK;
+}
+
+static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t e, int64_t id, int64_t count)
+{
+    return rt_fail(st, RT_E_DATA_ID, place,
+                   id < 0 ? "ids are numbers from 0" : "ids are numbers from 0; is num_nodes or a feature file short?",
+                   "%s of edge %lld is %lld, wanted 0 <= id < %lld", end, (long long)e, (long long)id,
+                   (long long)count);
+}
+
+static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
+{
+    int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
+    RT_TRY(list_alloc(l, t->n_edges, -1, st));
+    for (int64_t e = 0; e < t->n_edges; e++) {
+        if (t->src[e] < 0 || t->src[e] >= n_src) return id_error(st, t->place, "the source", e, t->src[e], n_src);
+        if (t->dst[e] < 0 || t->dst[e] >= n_dst) return id_error(st, t->place, "the target", e, t->dst[e], n_dst);
+        l->src[e] = (int32_t)t->src[e];
+        l->dst[e] = (int32_t)t->dst[e];
+    }
+    return RT_OK;
+}
+
+/* An id in [0, n) from one word, as ir/eval.c draws it. */
+static int32_t random_id(const RtGraphDef *def, int64_t e, uint64_t feature)
+{
+    uint32_t word = rt_philox((uint64_t)def->seed, 0, RT_SITE_GRAPH, (uint64_t)e, feature);
+    return (int32_t)((uint64_t)word * (uint64_t)def->n_nodes >> 32);
+}
+
+static RtCode list_random(const RtGraphDef *def, RtEdgeList *l, RtStatus *st)
+{
+    RT_TRY(list_alloc(l, def->n_nodes > 0 ? def->n_edges : 0, -1, st));
+    for (int64_t e = 0; e < l->n; e++) {
+        l->src[e] = random_id(def, e, 0);
+        l->dst[e] = random_id(def, e, 1);
+    }
+    return RT_OK;
+}
+
+static RtCode list_reverse(const RtEdgeList *base, RtEdgeList *l, RtStatus *st)
+{
+    RT_TRY(list_alloc(l, base->n, base->n, st));
+    for (int64_t e = 0; e < base->n; e++) {
+        l->src[e] = base->dst[e];
+        l->dst[e] = base->src[e];
+        l->origin[e] = l->image[e] = (int32_t)e;
+    }
+    return RT_OK;
+}
+
+/* last[v] = the base's last loop at node v, -1 without one. */
+static void find_last_loops(const RtEdgeList *base, int64_t n_nodes, int32_t *last)
+{
+    for (int64_t v = 0; v < n_nodes; v++) last[v] = -1;
+    for (int64_t e = 0; e < base->n; e++)
+        if (base->src[e] == base->dst[e]) last[base->src[e]] = (int32_t)e;
+}
+
+static bool edge_stays(const RtEdgeList *base, int64_t e, int64_t policy, const int32_t *last)
+{
+    if (base->src[e] != base->dst[e] || policy == RT_LOOPS_ADD) return true;
+    return policy == RT_LOOPS_KEEP && last[base->src[e]] == e;
+}
+
+/* Whether node v gets a new loop. */
+static bool loop_is_new(int64_t policy, const int32_t *last, int64_t v)
+{
+    if (policy == RT_LOOPS_KEEP) return last[v] < 0;
+    return policy != RT_LOOPS_REMOVE;
+}
+
+static void push_edge(RtEdgeList *l, int64_t *n, int32_t src, int32_t dst, int32_t origin)
+{
+    l->src[*n] = src;
+    l->dst[*n] = dst;
+    l->origin[*n] = origin;
+    if (origin >= 0) l->image[origin] = (int32_t)*n;
+    ++*n;
+}
+
+static void fill_loops(const RtEdgeList *base, int64_t policy, const int32_t *last, int64_t n_nodes, RtEdgeList *l)
+{
+    int64_t n = 0;
+    for (int64_t e = 0; e < base->n; e++) {
+        l->image[e] = -1;
+        if (edge_stays(base, e, policy, last)) push_edge(l, &n, base->src[e], base->dst[e], (int32_t)e);
+    }
+    for (int64_t v = 0; v < n_nodes; v++)
+        if (loop_is_new(policy, last, v)) push_edge(l, &n, (int32_t)v, (int32_t)v, -1);
+}
+
+static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l,
+                              RtStatus *st)
+{
+    int64_t n_nodes = g->spaces[def->dst_space].count, n = 0;
+    RtBlock last;
+    RT_TRY(rt_block_alloc(&last, (size_t)n_nodes * 4, "self loops", st));
+    find_last_loops(base, n_nodes, last.p);
+    for (int64_t e = 0; e < base->n; e++) n += edge_stays(base, e, def->policy, last.p);
+    for (int64_t v = 0; v < n_nodes; v++) n += loop_is_new(def->policy, last.p, v);
+    RtCode code = list_alloc(l, n, base->n, st);
+    if (!code) fill_loops(base, def->policy, last.p, n_nodes, l);
+    rt_block_free(&last);
+    return code;
+}
+
+RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
+                         RtEdgeList *list, RtStatus *st)
+{
+    switch (def->kind) {
+    case RT_GRAPH_DATA: return list_data(g, def, t, list, st);
+    case RT_GRAPH_RANDOM: return list_random(def, list, st);
+    case RT_GRAPH_REVERSE: return list_reverse(&lists[def->base], list, st);
+    case RT_GRAPH_SELF_LOOPS: return list_self_loops(g, def, &lists[def->base], list, st);
+    default: return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "graph kind %lld", (long long)def->kind);
+    }
+}
