@@ -1,0 +1,295 @@
+/* Elaboration: the program is run at compile time. Values of the run are tensors (ops of the function
+   being written), statics (numbers, words, lists, definitions, instances, graphs) and dims. This header
+   is shared by sema.c and the elab_*.c files only; the public face is frontend.h.
+
+   Types during elaboration are IrTypes whose dims index Elab.dims: a dim is an object with a label and a
+   size that may be unknown yet. Objects are never merged here; where two must be one, sizes are unified
+   and a reshape renames one. elab_finish.c puts numbers in, merges what can be merged and drops those
+   reshapes. */
+#pragma once
+#include "frontend/ast.h"
+#include "frontend/dims.h"
+#include "frontend/frontend.h"
+
+typedef struct Elab Elab;
+typedef struct Frame Frame;
+typedef struct Value Value;
+typedef struct Def Def;
+
+typedef enum {
+    V_ERROR, /* a diagnostic was made; poisons silently */
+    V_NONE,
+    V_TENSOR,
+    V_NUMBER,
+    V_BOOL,
+    V_WORD, /* a name without meaning of its own, or a string: an enum word until used as something else */
+    V_LIST,
+    V_TUPLE,
+    V_DIM,      /* a dim's name where a value stands */
+    V_DEF,      /* a definition with some arguments bound */
+    V_INSTANCE, /* a layer that owns parameters */
+    V_GRAPH,
+    V_DATA,  /* `data` */
+    V_TYPE   /* `edge[3]` where a value stands */
+} ValueKind;
+
+/* A graph: its entry in the module, and what was carried to its edges. */
+typedef struct GraphValue {
+    const char *name;
+    IrId id; /* IR graph */
+    const char **carried_names;
+    const Value *carried;
+    uint32_t n_carried;
+} GraphValue;
+
+typedef struct BoundArg {
+    const char *name;
+    const Value *value;
+} BoundArg;
+
+typedef struct Instance {
+    const Def *def;
+    const char *path; /* "conv1." or NULL until named */
+    const BoundArg *args;
+    uint32_t n_args;
+    Span span;
+} Instance;
+
+struct Value {
+    ValueKind kind;
+    Span span;
+    IrId id;     /* V_TENSOR: op of the current function */
+    IrType type; /* V_TENSOR, V_TYPE */
+    const Size *classes; /* V_TENSOR of class numbers: how many there are; or NULL */
+    double num;  /* V_NUMBER, V_BOOL */
+    bool is_int; /* V_NUMBER: written without point */
+    const char *word; /* V_WORD, V_DEF; V_NUMBER, V_DIM: the name it was read from, or NULL */
+    IrId dim;    /* V_DIM; V_NUMBER: the dim of that name; else IR_NONE */
+    const Value *items;
+    uint32_t n;
+    const Def *def; /* V_DEF */
+    const BoundArg *args;
+    uint32_t n_args;
+    Instance *instance;
+    const GraphValue *graph;
+};
+
+typedef struct Dim {
+    const char *label; /* or NULL */
+    const Size *size;
+    IrId origin; /* the caller's dim that was passed for it, or IR_NONE */
+    Span span;
+} Dim;
+
+struct Def {
+    const char *name;
+    const AstDecl *decl;
+    bool is_std;
+    bool used;
+};
+
+typedef struct Binding {
+    const char *name;
+    Value value;
+    struct Binding *next;
+} Binding;
+
+typedef struct Symbol { /* a dim or domain variable of a signature */
+    const char *name;
+    IrId id; /* dim, or space for domains */
+    struct Symbol *next;
+} Symbol;
+
+/* One instantiation of a definition. */
+struct Frame {
+    Frame *caller;
+    const Def *def;
+    Span call;
+    uint32_t depth;
+    Binding *vars;
+    Symbol *dims, *domains;
+    StrMap declared;    /* dim names of the signature */
+    const char *path;   /* prefix of parameter names */
+    StrMap children;    /* names given to instances -> Instance */
+    StrMap fresh;       /* layer name -> counter */
+    StrMap slots;       /* parameter names of this call -> AstSlot */
+    const GraphValue *graph; /* ambient */
+    enum { DIMS_HOLE, DIMS_FREE, DIMS_RIGID } new_dims;
+    bool returned;
+    Value result;
+};
+
+typedef struct TensorInfo { /* beside m->tensors */
+    const void *owner;     /* the slot or signature entry that declared it */
+    const Size *stored[IR_MAX_DIMS];
+    const char *init;      /* word: "glorot", ...; or NULL: init_a given */
+    double init_a, init_b;
+    const Size *classes;
+    bool buffer;           /* not trained */
+} TensorInfo;
+
+typedef struct Patch { /* a constant whose number is a size */
+    IrFunc *f;
+    IrId op;
+    const Size *size;
+} Patch;
+
+typedef struct FuncArg {
+    IrId tensor;
+    IrId value;
+} FuncArg;
+
+struct Elab {
+    Arena *a;
+    Diags *d;
+    IrModule *m;
+    const FrontendOptions *opt;
+    Sizes z;
+    VEC(Dim) dims;
+    VEC(TensorInfo) tensors;
+    VEC(Patch) patches;
+    StrMap functions, folds, optimizers; /* name -> Def */
+    VEC(Def *) defs;
+    StrMap free_dims; /* name -> Size of a symbol of the program */
+    StrMap used_sets; /* --set names that meant something */
+    const GraphValue *data_graph;
+    bool bipartite;
+    IrId graph_space;
+    Frame *frame;
+    /* of the function being written */
+    IrFunc *f;
+    bool training;
+    VEC(FuncArg) func_args;
+    IrId seed, step; /* values, or IR_NONE */
+    IrDtype real;
+    uint32_t budget; /* ops and turns left before the program counts as endless */
+};
+
+/* ---- values (elab_value.c) ---- */
+Value value_error(void);
+Value value_none(Span s);
+Value value_number(double x, bool is_int, Span s);
+Value value_bool(bool b, Span s);
+Value value_word(const char *w, Span s);
+Value value_tensor(IrId id, IrType t, Span s);
+bool value_is_static(const Value *v);
+bool value_is_word(const Value *v, const char *word); /* a word or a definition of that name */
+const char *value_text(Elab *e, const Value *v);      /* "node[H]", "number 3", "layer gat" */
+const char *type_text(Elab *e, const IrType *t);      /* in the words of the current frame */
+const char *space_text(Elab *e, IrId space);
+
+/* ---- names and frames (elab_scope.c) ---- */
+Frame *frame_push(Elab *e, const Def *def, Span call);
+void frame_pop(Elab *e);
+void scope_set(Elab *e, const char *name, Value v); /* binds or rebinds */
+Binding *scope_find(const Frame *f, const char *name);
+Value scope_lookup(Elab *e, const char *name, Span s); /* anything a name can mean; V_WORD if nothing */
+Def *def_find(Elab *e, const StrMap *table, const char *name);
+void error_unknown_name(Elab *e, const char *name, Span s);
+
+/* ---- dims and types (elab_type.c) ---- */
+IrId dim_new(Elab *e, const char *label, const Size *size, Span s);
+IrId dim_symbol(Elab *e, const char *name, Span s); /* the frame's dim of that name, made if new */
+const Size *size_of_expr(Elab *e, const AstExpr *x); /* NULL with a diagnostic */
+const Size *dim_size(const Elab *e, IrId dim);
+bool dim_is_one(Elab *e, IrId dim);
+IrId dim_in(Elab *e, const IrType *t, const Value *which); /* the dim of t that `which` names, or IR_NONE */
+bool type_resolve(Elab *e, const AstType *t, IrType *out); /* all names known or made */
+/* v as a value of the declared type; unbound names in it (dims, @d) are bound by v. `what` says who wants
+   it, for messages: "argument `x` of gat". */
+Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at);
+Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at);
+bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names);
+
+/* ---- building ops (elab_ops.c) ---- */
+IrId op_add(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr attr, Span s);
+Value op_const(Elab *e, IrType t, double x, Span s);
+Value op_size(Elab *e, const Size *size, Span s); /* a size as a float scalar */
+Value to_tensor(Elab *e, Value v, IrDtype like, Span s); /* numbers become constants; anything else that is no tensor: error */
+bool match_dims(Elab *e, Value *a, Value *b, const char *verb, Span s); /* renames so that broadcasting by identity is right */
+Value op_unary(Elab *e, IrOpcode op, Value a, Span s);
+Value op_binary(Elab *e, IrOpcode op, const char *verb, Value a, Value b, Span s);
+Value op_select(Elab *e, Value c, Value a, Value b, Span s);
+Value op_reshape(Elab *e, Value v, const IrId *dims, uint32_t n); /* sizes must agree */
+Value op_transpose(Elab *e, Value v, const IrId *dims, uint32_t n);
+Value op_spread(Elab *e, Value v, IrId space); /* a unit value as one per element of space */
+Value op_contract(Elab *e, Value a, Value b, IrId dim, Span s);
+Value op_matmul(Elab *e, Value a, Value b, Span s);
+Value op_reduce_dims(Elab *e, IrOpcode op, Value v, IrId dim, Span s);
+Value op_gather(Elab *e, Value v, IrId map, IrId to, Span s);
+Value op_reduce(Elab *e, IrOpcode op, Value v, IrId map, double empty, Span s);
+Value op_cast(Elab *e, Value v, IrDtype t, Span s);
+Value op_grad(Elab *e, Value of, Value x, Span s);
+
+/* ---- expressions and statements (elab_expr.c, elab_stmt.c) ---- */
+Value elab_expr(Elab *e, const AstExpr *x);
+Value elab_block(Elab *e, const AstBlock *b); /* the value of its last expression statement, or none */
+bool elab_truth(Elab *e, const AstExpr *x, bool *out); /* a static condition */
+Value elab_member(Elab *e, const AstExpr *x);
+Value elab_index(Elab *e, const AstExpr *x);
+void elab_slot(Elab *e, const AstStmt *s);
+
+/* ---- calls (elab_call.c) ---- */
+typedef struct CallArg {
+    const char *name; /* or NULL */
+    const char *word; /* `fill` */
+    Value value;
+    const AstArg *ast;
+} CallArg;
+typedef struct Call {
+    const AstExpr *ast;
+    Span span;
+    const CallArg *args;
+    uint32_t n;
+} Call;
+Value elab_call(Elab *e, const AstExpr *x);
+Value call_value(Elab *e, Value callee, const Call *c);
+/* Runs def's body in a new frame; path: of its parameters. */
+Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path);
+void instance_name(Elab *e, Value *v, const char *name); /* names instances (also in lists) that have none */
+const char *def_kind(const Def *def);
+
+/* ---- intrinsics (elab_builtin.c): NULL if there is none of that name ---- */
+typedef Value (*Builtin)(Elab *e, const Call *c);
+Builtin builtin_find(const char *name);
+Builtin builtin_find_shape(const char *name);
+extern const char *const builtin_names[];
+
+/* ---- reducers (elab_reduce.c) ---- */
+typedef enum { REDUCE_IN, REDUCE_OUT, REDUCE_ALL, REDUCE_READOUT } ReduceWhere;
+/* Splits "mean_in" and "readout_mean". False: no such form. */
+bool reduce_name_split(Elab *e, const char *name, const char **reducer, ReduceWhere *where);
+Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *c);
+
+/* ---- graphs and spaces (elab_graph.c) ---- */
+const GraphValue *graph_data(Elab *e);
+const IrGraph *graph_ir(Elab *e, const GraphValue *g);
+const IrGraph *graph_of_edges(Elab *e, IrId space); /* NULL: not an edge space */
+IrId map_all(Elab *e, IrId space);   /* space -> unit */
+IrId map_graph(Elab *e, IrId space); /* space -> graph, or IR_NONE */
+bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out); /* "node", "edge", ... */
+Value graph_member(Elab *e, Value v, const char *name, Span s); /* .src .dst .graph */
+Value builtin_self_loops(Elab *e, const Call *c);
+Value builtin_random_graph(Elab *e, const Call *c);
+Value builtin_reverse(Elab *e, const Call *c);
+Value graph_over(Elab *e, const AstExpr *x);
+
+/* ---- tensors of the module (elab_tensor.c) ---- */
+Value tensor_value(Elab *e, IrId tensor, Span s); /* as an argument of the current function */
+IrId tensor_new(Elab *e, const char *name, IrTensorKind kind, IrType t, Span s);
+IrId tensor_find(const Elab *e, const char *name);
+Value data_member(Elab *e, const char *name, Span s);
+IrId input_declare(Elab *e, const AstParam *p); /* a model's argument as an input */
+Value seed_value(Elab *e, Span s);
+Value step_value(Elab *e, Span s);
+const FrontendFact *fact_find(const Elab *e, const char *name);
+bool set_find(Elab *e, const char *name, double *out);
+
+/* ---- functions of the module (elab_entry.c, elab_train.c, elab_test.c, elab_finish.c) ---- */
+void func_begin(Elab *e, const char *name, bool training);
+void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
+void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
+void elab_train(Elab *e, const AstDecl *train);
+void elab_test(Elab *e, const AstDecl *test, uint32_t number);
+Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
+bool elab_finish(Elab *e);
