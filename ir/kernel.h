@@ -122,6 +122,8 @@ void kir_print_module(const KirModule *m, StrBuf *out);
 /* One or more kernels. NULL with E0503/E0504. print(parse(print(k))) == print(k). */
 KirModule *kir_parse(Arena *a, const Source *src, Diags *d);
 bool kir_verify(const KirKernel *k, Diags *d);
+/* The same with the place of each instruction, [k->ins.n], and of the kernel's head. */
+bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d);
 /* What CPU emitters take beyond that: loops bound to block, warp or lane are refused. */
 bool kir_verify_cpu(const KirKernel *k, Diags *d);
 

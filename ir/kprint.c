@@ -99,15 +99,20 @@ static void print_float(StrBuf *out, KirBase base, double f)
     strbuf_puts(out, text);
 }
 
+static bool is_blank(char c) { return (unsigned char)c <= 32 || c == 127; }
+
+static bool has_text(const char *s)
+{
+    while (s && s[0] && is_blank(s[0])) s++;
+    return s && s[0];
+}
+
 static void print_comment_line(StrBuf *out, const char *p, size_t n)
 {
-    while (n && isspace((unsigned char)p[0])) p++, n--;
-    while (n && isspace((unsigned char)p[n - 1])) n--;
+    while (n && is_blank(p[0])) p++, n--;
+    while (n && is_blank(p[n - 1])) n--;
     strbuf_puts(out, n ? "# " : "#");
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        strbuf_add(out, c < 32 || c == 127 ? " " : &p[i], 1);
-    }
+    for (size_t i = 0; i < n; i++) strbuf_add(out, is_blank(p[i]) ? " " : &p[i], 1);
 }
 
 static void print_buffer(Printer *p, const KirIns *x)
@@ -213,7 +218,7 @@ static void print_indent(Printer *p)
 static void print_body(Printer *p, const KirIns *x)
 {
     strbuf_puts(p->out, " {");
-    if (x->comment && x->comment[0]) {
+    if (has_text(x->comment)) {
         strbuf_puts(p->out, "  ");
         print_comment_line(p->out, x->comment, strlen(x->comment));
     }
@@ -253,7 +258,7 @@ static void print_param(StrBuf *out, const KirParam *q)
 
 static void print_kernel_comment(const char *text, StrBuf *out)
 {
-    for (const char *p = text; text[0];) {
+    for (const char *p = text; has_text(text);) {
         size_t n = strcspn(p, "\n");
         print_comment_line(out, p, n);
         strbuf_puts(out, "\n");
