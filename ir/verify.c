@@ -1,0 +1,424 @@
+/* The rules that a module of graph IR keeps, before and after every pass. They are written out in
+   docs/ir.md. Reports the first breach of the tables and the first of each function; changes
+   nothing. Works on anything a reader or a pass may hand it: no id is followed before it was found
+   in range. */
+#include "ir/graph.h"
+#include <inttypes.h>
+
+typedef struct Verify {
+    const IrModule *m;
+    Diags *d;
+    Arena *arena; /* texts of messages */
+    bool ok;
+} Verify;
+
+__attribute__((format(printf, 3, 4))) static bool bad(Verify *v, Span at, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    diag_error(v->d, E0502, at, "%s", arena_vprintf(v->arena, fmt, ap));
+    va_end(ap);
+    v->ok = false;
+    return false;
+}
+
+static const Span nowhere = {0};
+
+/* ---- names ------------------------------------------------------------------------------------
+ */
+
+/* Rows begin with their name. */
+static bool names_unique(Verify *v, Span at, const char *what, const void *rows, uint32_t n,
+                         size_t size)
+{
+    StrMap seen = {.arena = v->arena};
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = *(const char *const *)((const char *)rows + i * size);
+        if (!name || !*name) return bad(v, at, "%s %u has no name", what, i);
+        if (strmap_has(&seen, name)) return bad(v, at, "two %ss named `%s`", what, name);
+        strmap_put(&seen, name, v->arena);
+    }
+    return true;
+}
+#define NAMES_UNIQUE(v, at, what, table)                                                           \
+    names_unique((v), (at), (what), (table).data, (table).n, sizeof *(table).data)
+
+static bool func_names_unique(Verify *v)
+{
+    StrMap seen = {.arena = v->arena};
+    for (uint32_t i = 0; i < v->m->funcs.n; i++) {
+        const char *name = v->m->funcs.data[i]->name;
+        if (!name || !*name) return bad(v, nowhere, "function %u has no name", i);
+        if (strmap_has(&seen, name)) return bad(v, nowhere, "two functions named `%s`", name);
+        strmap_put(&seen, name, v->arena);
+    }
+    return true;
+}
+
+/* ---- types ------------------------------------------------------------------------------------
+ */
+
+/* NULL, or what is wrong with a type by itself. */
+static const char *type_breach(Verify *v, const IrType *t)
+{
+    if (t->space >= v->m->spaces.n) return "its space does not exist";
+    if ((unsigned)t->dtype > IR_BOOL) return "its dtype does not exist";
+    if (t->n_dims > IR_MAX_DIMS) return "it has too many dims";
+    bool known = true;
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        if (t->dims[i] >= v->m->dims.n) return "a dim of it does not exist";
+        known &= v->m->dims.data[t->dims[i]].size >= 0;
+        for (uint32_t k = 0; k < i; k++)
+            if (t->dims[k] == t->dims[i]) return "it has a dim twice";
+    }
+    int64_t width = known ? ir_type_width(v->m, t) : 0, bytes;
+    if (width < 0 || __builtin_mul_overflow(width, (int64_t)sizeof(double), &bytes))
+        return "one row of it is larger than memory";
+    return NULL;
+}
+
+static bool check_type(Verify *v, Span at, const char *what, const IrType *t)
+{
+    const char *why = type_breach(v, t);
+    return why ? bad(v, at, "%s: %s", what, why) : true;
+}
+
+static const char *type_text(Verify *v, const IrType *t) { return ir_type_text(v->m, t, v->arena); }
+
+/* ---- tables -----------------------------------------------------------------------------------
+ */
+
+static bool check_dims(Verify *v)
+{
+    for (uint32_t i = 0; i < v->m->dims.n; i++)
+        if (v->m->dims.data[i].size == 0)
+            return bad(v, nowhere, "dim `%s` is 0", v->m->dims.data[i].name);
+    return NAMES_UNIQUE(v, nowhere, "dim", v->m->dims);
+}
+
+static bool check_spaces(Verify *v)
+{
+    if (!v->m->spaces.n || strcmp(v->m->spaces.data[0].name, "unit") ||
+        v->m->spaces.data[0].is_edge)
+        return bad(v, nowhere, "space 0 is not the unit space");
+    return NAMES_UNIQUE(v, nowhere, "space", v->m->spaces);
+}
+
+static bool check_map(Verify *v, uint32_t id)
+{
+    const IrMap *map = &v->m->maps.data[id];
+    if (map->from >= v->m->spaces.n || map->to >= v->m->spaces.n)
+        return bad(v, nowhere, "map `%s`: a space does not exist", map->name);
+    if (map->from == IR_UNIT)
+        return bad(v, nowhere, "map `%s` leads from the unit space", map->name);
+    if (map->inverse == IR_NONE) return true;
+    if (map->inverse >= v->m->maps.n)
+        return bad(v, nowhere, "map `%s`: its inverse does not exist", map->name);
+    const IrMap *back = &v->m->maps.data[map->inverse];
+    if (back->inverse != id || back->from != map->to || back->to != map->from)
+        return bad(v, nowhere, "map `%s` and its inverse `%s` do not belong together", map->name,
+                   back->name);
+    return true;
+}
+
+static bool check_maps(Verify *v)
+{
+    if (!NAMES_UNIQUE(v, nowhere, "map", v->m->maps)) return false;
+    for (uint32_t i = 0; i < v->m->maps.n; i++)
+        if (!check_map(v, i)) return false;
+    return true;
+}
+
+/* ---- graphs -----------------------------------------------------------------------------------
+ */
+
+static bool map_joins(Verify *v, IrId map, IrId from, IrId to)
+{
+    return map < v->m->maps.n && v->m->maps.data[map].from == from && v->m->maps.data[map].to == to;
+}
+
+static bool check_graph_spaces(Verify *v, const IrGraph *g)
+{
+    uint32_t n = v->m->spaces.n;
+    if (g->edge >= n || g->src_space >= n || g->dst_space >= n)
+        return bad(v, nowhere, "graph `%s`: a space does not exist", g->name);
+    if (!v->m->spaces.data[g->edge].is_edge)
+        return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name,
+                   v->m->spaces.data[g->edge].name);
+    if (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge ||
+        g->src_space == IR_UNIT || g->dst_space == IR_UNIT)
+        return bad(v, nowhere, "graph `%s`: its ends are not spaces of nodes", g->name);
+    if (!map_joins(v, g->src, g->edge, g->src_space) ||
+        !map_joins(v, g->dst, g->edge, g->dst_space))
+        return bad(v, nowhere, "graph `%s`: its maps do not lead from its edges to its nodes",
+                   g->name);
+    if (!v->m->maps.data[g->dst].sorted)
+        return bad(v, nowhere, "graph `%s`: edges are stored by destination, so map `%s` is sorted",
+                   g->name, v->m->maps.data[g->dst].name);
+    return true;
+}
+
+static bool check_derived(Verify *v, const IrGraph *g, uint32_t id)
+{
+    if (g->base >= id)
+        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
+    const IrGraph *base = &v->m->graphs.data[g->base];
+    bool reverse = g->kind == IR_GRAPH_REVERSE;
+    IrId src = reverse ? base->dst_space : base->src_space,
+         dst = reverse ? base->src_space : base->dst_space;
+    if (g->src_space != src || g->dst_space != dst)
+        return bad(v, nowhere, "graph `%s` and its base `%s` have other nodes", g->name,
+                   base->name);
+    if (!reverse && (src != dst || (unsigned)g->policy > IR_LOOPS_REMOVE))
+        return bad(v, nowhere, "graph `%s`: loops need one space of nodes and a policy", g->name);
+    if (g->orig != IR_NONE && !map_joins(v, g->orig, g->edge, base->edge))
+        return bad(v, nowhere, "graph `%s`: orig does not lead to the base's edges", g->name);
+    if (g->image != IR_NONE && !map_joins(v, g->image, base->edge, g->edge))
+        return bad(v, nowhere, "graph `%s`: image does not lead from the base's edges", g->name);
+    if (reverse) return true;
+    if ((g->orig != IR_NONE && !v->m->maps.data[g->orig].partial) ||
+        (g->image != IR_NONE && !v->m->maps.data[g->image].partial))
+        return bad(v, nowhere, "graph `%s`: orig and image are partial maps", g->name);
+    return true;
+}
+
+static bool check_graph(Verify *v, uint32_t id)
+{
+    const IrGraph *g = &v->m->graphs.data[id];
+    if (!check_graph_spaces(v, g)) return false;
+    for (uint32_t i = 0; i < id; i++)
+        if (v->m->graphs.data[i].edge == g->edge)
+            return bad(v, nowhere, "graphs `%s` and `%s` share their edges",
+                       v->m->graphs.data[i].name, g->name);
+    switch (g->kind) {
+    case IR_GRAPH_DATA: return true;
+    case IR_GRAPH_RANDOM:
+        if (g->src_space != g->dst_space || g->n_nodes < 0 || g->n_edges < 0 ||
+            (g->n_edges && !g->n_nodes) || g->n_nodes > INT32_MAX || g->n_edges > INT32_MAX)
+            return bad(v, nowhere, "graph `%s`: %" PRId64 " edges on %" PRId64 " nodes", g->name,
+                       g->n_edges, g->n_nodes);
+        return true;
+    case IR_GRAPH_SELF_LOOPS:
+    case IR_GRAPH_REVERSE: return check_derived(v, g, id);
+    }
+    return bad(v, nowhere, "graph `%s` is of no kind", g->name);
+}
+
+static bool check_graphs(Verify *v)
+{
+    if (!NAMES_UNIQUE(v, nowhere, "graph", v->m->graphs)) return false;
+    for (uint32_t i = 0; i < v->m->graphs.n; i++)
+        if (!check_graph(v, i)) return false;
+    return true;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------
+ */
+
+/* stored_perm names each dim once, and the stored shape has the value's number of elements. */
+static bool check_stored(Verify *v, const IrTensor *t)
+{
+    unsigned seen = 0;
+    int64_t stored = 1;
+    bool known = true;
+    if (t->n_stored > IR_MAX_DIMS)
+        return bad(v, t->span, "tensor `%s`: too many stored dims", t->name);
+    for (uint32_t i = 0; i < t->type.n_dims; i++) {
+        if (t->stored_perm[i] < t->type.n_dims) seen |= 1u << t->stored_perm[i];
+        known &= v->m->dims.data[t->type.dims[i]].size > 0;
+    }
+    if (seen != (1u << t->type.n_dims) - 1)
+        return bad(v, t->span, "tensor `%s`: the stored order does not name each dim once",
+                   t->name);
+    for (uint32_t i = 0; i < t->n_stored; i++) {
+        known &= t->stored_shape[i] > 0;
+        if (known && __builtin_mul_overflow(stored, t->stored_shape[i], &stored))
+            stored = -1, known = false;
+    }
+    if (stored < 0 || (known && stored != ir_type_width(v->m, &t->type)))
+        return bad(v, t->span,
+                   "tensor `%s`: the stored shape has another number of elements than %s", t->name,
+                   type_text(v, &t->type));
+    return true;
+}
+
+static bool check_tensor(Verify *v, const IrTensor *t)
+{
+    const char *what = arena_printf(v->arena, "tensor `%s`", t->name);
+    if (!check_type(v, t->span, what, &t->type)) return false;
+    bool is_float = ir_dtype_is_float(t->type.dtype);
+    bool is_int = t->type.dtype == IR_I32 || t->type.dtype == IR_I64;
+    IrType hyper = ir_scalar(t->type.dtype);
+    if (t->kind == IR_PARAM && !is_float) return bad(v, t->span, "%s: parameters are floats", what);
+    if (t->kind == IR_HYPER && (!is_float || !ir_type_eq(&t->type, &hyper)))
+        return bad(v, t->span, "%s: hypers are float scalars", what);
+    if (t->bound < 0 || (t->bound && !is_int))
+        return bad(v, t->span, "%s: only integers have a bound, which is positive", what);
+    if (t->allow_missing && !t->bound)
+        return bad(v, t->span, "%s: missing values need a bound", what);
+    return t->kind == IR_PARAM || t->n_stored ? check_stored(v, t) : true;
+}
+
+static bool check_tensors(Verify *v)
+{
+    if (!NAMES_UNIQUE(v, nowhere, "tensor", v->m->tensors)) return false;
+    for (uint32_t i = 0; i < v->m->tensors.n; i++)
+        if (!check_tensor(v, &v->m->tensors.data[i])) return false;
+    return true;
+}
+
+/* ---- functions --------------------------------------------------------------------------------
+ */
+
+/* What the module says the argument's type is; NULL with a message where it refers to nothing. */
+static const IrType *arg_wanted(Verify *v, const IrFunc *f, const IrArg *arg, IrType *scalar)
+{
+    *scalar = ir_scalar(IR_I64);
+    if (arg->kind == IR_ARG_SEED || arg->kind == IR_ARG_STEP) return scalar;
+    if (arg->kind == IR_ARG_TENSOR && arg->ref < v->m->tensors.n)
+        return &v->m->tensors.data[arg->ref].type;
+    const IrFunc *of = arg->kind == IR_ARG_COTANGENT ? ir_func_find(v->m, "forward") : NULL;
+    if (of && arg->ref < of->results.n && of->results.data[arg->ref].value < of->ops.n)
+        return &of->ops.data[of->results.data[arg->ref].value].type;
+    bad(v, nowhere, "%s: argument `%s` refers to nothing", f->name, arg->name);
+    return NULL;
+}
+
+static bool check_args(Verify *v, const IrFunc *f)
+{
+    if (!NAMES_UNIQUE(v, nowhere, "argument", f->args)) return false;
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        const IrArg *arg = &f->args.data[i];
+        IrType scalar;
+        const IrType *wanted = arg_wanted(v, f, arg, &scalar);
+        if (!wanted || !check_type(v, nowhere, arg->name, &arg->type)) return false;
+        if (!ir_type_eq(wanted, &arg->type))
+            return bad(v, nowhere, "%s: argument `%s` is %s, but what it is bound to is %s",
+                       f->name, arg->name, type_text(v, &arg->type), type_text(v, wanted));
+    }
+    return true;
+}
+
+static bool check_op(Verify *v, const IrFunc *f, uint32_t id)
+{
+    const IrOp *op = &f->ops.data[id];
+    if ((unsigned)op->op >= IR_N_OPS) return bad(v, op->span, "%s: %%%u is no op", f->name, id);
+    const IrOpInfo *info = &ir_ops[op->op];
+    const char *what = arena_printf(v->arena, "%s: %%%u = %s", f->name, id, info->name);
+    if (info->n_args != VARIADIC && op->n_args != info->n_args)
+        return bad(v, op->span, "%s: %u operands, wanted %u", what, op->n_args, info->n_args);
+    for (uint32_t i = 0; i < op->n_args; i++)
+        if (op->args[i] >= id)
+            return bad(v, op->span, "%s: operand %%%u does not stand above it", what, op->args[i]);
+    if (!check_type(v, op->span, what, &op->type)) return false;
+    if ((info->attrs & A_MAP) && op->attr.map >= v->m->maps.n)
+        return bad(v, op->span, "%s: its map does not exist", what);
+    if ((info->attrs & A_DIM) && op->attr.dim >= v->m->dims.n)
+        return bad(v, op->span, "%s: its dim does not exist", what);
+    const char *why = ir_shape_check(v->m, f, op, v->arena);
+    return why ? bad(v, op->span, "%s: %s", what, why) : true;
+}
+
+static bool check_result(Verify *v, const IrFunc *f, const IrResult *r)
+{
+    if (r->value >= f->ops.n)
+        return bad(v, nowhere, "%s: result `%s` is no value", f->name, r->name);
+    if (r->tensor == IR_NONE) return true;
+    const IrOp *op = &f->ops.data[r->value];
+    if (r->tensor >= v->m->tensors.n)
+        return bad(v, op->span, "%s: result `%s` updates no tensor", f->name, r->name);
+    const IrTensor *t = &v->m->tensors.data[r->tensor];
+    if (t->kind != IR_PARAM && t->kind != IR_STATE)
+        return bad(v, op->span, "%s: result `%s` updates `%s`, which is no parameter and no state",
+                   f->name, r->name, t->name);
+    if (ir_type_eq(&op->type, &t->type)) return true;
+    return bad(v, op->span, "%s: result `%s` is %s, but tensor `%s` is %s", f->name, r->name,
+               type_text(v, &op->type), t->name, type_text(v, &t->type));
+}
+
+static bool check_results(Verify *v, const IrFunc *f)
+{
+    if (!NAMES_UNIQUE(v, nowhere, "result", f->results)) return false;
+    for (uint32_t i = 0; i < f->results.n; i++) {
+        const IrResult *r = &f->results.data[i];
+        if (!check_result(v, f, r)) return false;
+        for (uint32_t k = 0; k < i && r->tensor != IR_NONE; k++)
+            if (f->results.data[k].tensor == r->tensor)
+                return bad(v, nowhere, "%s: results `%s` and `%s` update the same tensor", f->name,
+                           f->results.data[k].name, r->name);
+    }
+    return true;
+}
+
+static bool check_func(Verify *v, const IrFunc *f)
+{
+    if (!check_args(v, f)) return false;
+    for (uint32_t i = 0; i < f->ops.n; i++)
+        if (!check_op(v, f, i)) return false;
+    return check_results(v, f);
+}
+
+/* ---- training and tests -----------------------------------------------------------------------
+ */
+
+static bool check_train(Verify *v)
+{
+    const IrTrain *t = &v->m->train;
+    if (!t->present) return true;
+    const IrFunc *metrics = ir_func_find(v->m, "metrics");
+    if (!ir_func_find(v->m, "train_step"))
+        return bad(v, nowhere, "train: no function `train_step`");
+    if (t->epochs < 0) return bad(v, nowhere, "train: %" PRId64 " epochs", t->epochs);
+    if (!NAMES_UNIQUE(v, nowhere, "metric", t->metrics)) return false;
+    for (uint32_t i = 0; i < t->metrics.n; i++) {
+        const IrMetric *metric = &t->metrics.data[i];
+        if (!metrics || metric->result >= metrics->results.n)
+            return bad(v, nowhere, "metric `%s`: function `metrics` has no result %u", metric->name,
+                       metric->result);
+        const IrType *type = &metrics->ops.data[metrics->results.data[metric->result].value].type;
+        if (type->space != IR_UNIT || type->n_dims || type->dtype == IR_BOOL)
+            return bad(v, nowhere, "metric `%s` is %s, wanted a number", metric->name,
+                       type_text(v, type));
+    }
+    if (t->stop_metric == IR_NONE) return true;
+    if (t->stop_metric >= t->metrics.n)
+        return bad(v, nowhere, "train: the metric to stop by does not exist");
+    return t->patience > 0 ? true : bad(v, nowhere, "train: a patience of %" PRId64, t->patience);
+}
+
+static bool check_test(Verify *v, const IrTest *t)
+{
+    if (t->func >= v->m->funcs.n) return bad(v, t->span, "test `%s` has no function", t->name);
+    const IrFunc *f = v->m->funcs.data[t->func];
+    if (f->results.n != t->asserts.n)
+        return bad(v, t->span, "test `%s`: %u asserts for %u results", t->name, t->asserts.n,
+                   f->results.n);
+    for (uint32_t i = 0; i < f->results.n; i++)
+        if (f->ops.data[f->results.data[i].value].type.dtype != IR_BOOL)
+            return bad(v, t->span, "test `%s`: result %u is no bool", t->name, i);
+    return true;
+}
+
+static bool check_tests(Verify *v)
+{
+    if (!NAMES_UNIQUE(v, nowhere, "test", v->m->tests)) return false;
+    for (uint32_t i = 0; i < v->m->tests.n; i++)
+        if (!check_test(v, &v->m->tests.data[i])) return false;
+    return true;
+}
+
+/* ---- the module -------------------------------------------------------------------------------
+ */
+
+bool ir_verify(const IrModule *m, Diags *d)
+{
+    enum { MAX_SITES = 65536 };
+    Verify v = {m, d, d->arena, true};
+    if (m->n_sites > MAX_SITES)
+        return bad(&v, nowhere, "%u random sites, at most %d", m->n_sites, MAX_SITES);
+    if (!check_dims(&v) || !check_spaces(&v) || !check_maps(&v) || !check_graphs(&v) ||
+        !check_tensors(&v) || !func_names_unique(&v))
+        return false;
+    for (uint32_t i = 0; i < m->funcs.n; i++) check_func(&v, m->funcs.data[i]);
+    return v.ok && check_train(&v) && check_tests(&v);
+}
