@@ -1,0 +1,372 @@
+/* Binds programs and runs them (see exec.h). Never reads a file, never allocates while running. */
+#include "runtime/exec.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { GEMM_NN_ROWS = 256 }; /* rows of one block of a product that is cut by rows only */
+
+const char *rt_string(const RtModel *m, int64_t offset) { return offset < 0 ? "" : m->strings + offset; }
+
+int64_t rt_program_find(const RtModel *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_programs; i++)
+        if (!strcmp(rt_string(m, m->programs[i].name), name)) return i;
+    return -1;
+}
+
+int64_t rt_tensor_count(const RtModel *m, const RtGraph *g, int64_t tensor)
+{
+    int64_t n;
+    const RtTensorDef *d = &m->tensors[tensor];
+    return rt_mul(g->spaces[d->space].count, d->width, &n) ? n : -1;
+}
+
+int64_t rt_result_bytes(const RtExec *e, int64_t result)
+{
+    const RtResultDef *r = &e->model->results[e->program->first_result + result];
+    int64_t n;
+    if (!rt_mul(e->graph->spaces[r->space].count, r->width, &n)) return -1;
+    return rt_mul(n, rt_dtype_bytes(r->dtype), &n) ? n : -1;
+}
+
+/* ---- the arena ---- */
+
+static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, int64_t *slot_at, int64_t *total,
+                          RtStatus *st)
+{
+    *total = 0;
+    for (int64_t i = 0; i < p->n_slots; i++) {
+        const RtSlot *s = &m->slots[p->first_slot + i];
+        int64_t bytes;
+        if (slot_at) slot_at[i] = *total;
+        if (!rt_mul(rt_count_value(g, &s->rows), s->row_bytes, &bytes) || !rt_add(bytes, 63, &bytes) ||
+            !rt_add(*total, bytes & ~(int64_t)63, total))
+            return rt_fail(st, RT_E_OVERFLOW, rt_string(m, p->name), "use a smaller graph or narrower layers",
+                           "the planned memory overflows 64 bits");
+    }
+    return RT_OK;
+}
+
+RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes, RtStatus *st)
+{
+    return place_slots(m, &m->programs[program], g, NULL, bytes, st);
+}
+
+static RtCode take_arena(RtExec *e, RtStatus *st)
+{
+    size_t bytes = (size_t)e->arena_bytes;
+    if (e->options.plan_only) return RT_OK;
+    if (!e->options.workspace) {
+        RT_TRY(rt_block_alloc(&e->arena, bytes + 64, rt_string(e->model, e->program->name), st));
+        e->base = e->arena.p;
+        return RT_OK;
+    }
+    if (e->options.workspace_bytes < bytes || (uintptr_t)e->options.workspace % 64)
+        return rt_fail(st, RT_E_MODEL_ARGUMENT, "workspace", "ask for the size first",
+                       "found %zu bytes at %p, wanted %zu, aligned to 64", e->options.workspace_bytes,
+                       e->options.workspace, bytes);
+    e->base = e->options.workspace;
+    return RT_OK;
+}
+
+/* ---- steps ---- */
+
+static RtKernelFn pick_kernel(const RtModel *m, int64_t kernel, int variant)
+{
+    for (int v = variant; v >= 0; v--)
+        if (m->kernels[v * m->n_kernels + kernel]) return m->kernels[v * m->n_kernels + kernel];
+    return NULL;
+}
+
+static RtKernelFn pick_gemm(const RtExec *e, const RtGemm *g)
+{
+    const RtGemmBackend *b = e->options.gemm;
+    if (!b || !g->present || !b->wanted(g, rt_count_value(e->graph, &g->rows))) return NULL;
+    if (g->elem == RT_K_F32) return g->transposed_a ? b->tn_f32 : b->nn_f32;
+    return g->transposed_a ? b->tn_f64 : b->nn_f64;
+}
+
+static int64_t step_args(const RtStep *s) { return s->n_args > RT_GEMM_N_ARGS ? s->n_args : RT_GEMM_N_ARGS; }
+
+/* Chunks of one step; bounds has room for the most a step can have. */
+static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
+{
+    int threads = rt_pool_threads(e->options.pool);
+    const int64_t *rows = NULL;
+    int64_t grain = s->grain;
+    if (x->backend) {
+        grain = 1;
+    } else if (s->cut >= 0 && e->graph->spaces[e->model->maps[s->cut].to].count == x->extent) {
+        rows = e->graph->maps[s->cut].rows;
+    }
+    x->n_chunks = rt_cut_count(x->extent, grain, threads);
+    rt_cut(x->extent, rows, x->n_chunks, x->bounds);
+}
+
+static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
+{
+    const RtStep *s = &e->model->steps[e->program->first_step + i];
+    RtExecStep *x = &e->steps[i];
+    const RtGemm *g = &s->gemm;
+    x->fn = pick_gemm(e, g);
+    x->backend = x->fn != NULL;
+    x->extent = rt_count_value(e->graph, &s->extent);
+    if (x->backend)
+        x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks)
+                                    : (rt_count_value(e->graph, &g->rows) + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
+    else x->fn = pick_kernel(e->model, s->kernel, e->options.variant);
+    if (!x->fn)
+        return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, s->label), "build with --cpu generic",
+                       "the program holds no kernel that this CPU can run");
+    cut_step(e, s, x);
+    return RT_OK;
+}
+
+static RtCode setup_steps(RtExec *e, RtStatus *st)
+{
+    int64_t n_args = 0, most = rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool)) + 1;
+    for (int64_t i = 0; i < e->program->n_steps; i++)
+        n_args += step_args(&e->model->steps[e->program->first_step + i]);
+    e->args = calloc((size_t)n_args + 1, sizeof *e->args);
+    e->bounds = calloc((size_t)(e->program->n_steps * most) + 1, sizeof *e->bounds);
+    if (!e->args || !e->bounds) return rt_fail_memory(st, sizeof *e->args * (size_t)n_args, "arguments");
+    RtArg *args = e->args;
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        e->steps[i].args = args;
+        e->steps[i].bounds = e->bounds + i * most;
+        args += step_args(&e->model->steps[e->program->first_step + i]);
+        RT_TRY(setup_step(e, i, st));
+    }
+    return RT_OK;
+}
+
+/* ---- binding ---- */
+
+static void *buffer_pointer(RtExec *e, const RtBuffer *b)
+{
+    const RtMapData *maps = e->graph->maps;
+    int64_t tensor;
+    switch (b->kind) {
+    case RT_BUF_ARENA: return e->base + e->slot_at[b->slot];
+    case RT_BUF_TENSOR: return e->tensors[b->ref];
+    case RT_BUF_RESULT:
+        tensor = e->model->results[e->program->first_result + b->ref].tensor;
+        return tensor >= 0 ? e->tensors[tensor] : e->results[b->ref];
+    case RT_BUF_COTANGENT: return e->cotangents[b->ref];
+    case RT_BUF_SEED: return &e->seed;
+    case RT_BUF_STEP: return &e->step;
+    case RT_BUF_MAP_TO: return maps[b->ref].to;
+    case RT_BUF_MAP_ROWS: return maps[b->ref].rows;
+    case RT_BUF_MAP_LIST: return maps[b->ref].list;
+    case RT_BUF_IDS: return e->graph->spaces[b->ref].ids_all;
+    default: return NULL;
+    }
+}
+
+static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
+{
+    args[RT_GEMM_USER].p = e->options.gemm->user;
+    args[RT_GEMM_A].p = e->buffers[g->a];
+    args[RT_GEMM_B].p = e->buffers[g->b];
+    args[RT_GEMM_C].p = e->buffers[g->c];
+    args[RT_GEMM_M].i = g->m;
+    args[RT_GEMM_N].i = g->n;
+    args[RT_GEMM_K].i = g->k;
+    args[RT_GEMM_ROWS].i = rt_count_value(e->graph, &g->rows);
+    args[RT_GEMM_BLOCK_ROWS].i = g->transposed_a ? rt_count_value(e->graph, &g->block_rows) : GEMM_NN_ROWS;
+}
+
+static void fill_args(RtExec *e)
+{
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        const RtStep *s = &e->model->steps[e->program->first_step + i];
+        RtArg *args = e->steps[i].args;
+        if (e->steps[i].backend) {
+            fill_gemm_args(e, &s->gemm, args);
+            continue;
+        }
+        for (int64_t k = 0; k < s->n_args; k++) {
+            const RtStepArg *a = &e->model->step_args[s->first_arg + k];
+            if (a->is_buffer) args[k].p = e->buffers[a->buffer];
+            else args[k].i = rt_count_value(e->graph, &a->count);
+        }
+    }
+}
+
+RtCode rt_exec_bind(RtExec *e, RtStatus *st)
+{
+    for (int64_t i = 0; i < e->program->n_buffers; i++) {
+        const RtBuffer *b = &e->model->buffers[e->program->first_buffer + i];
+        e->buffers[i] = buffer_pointer(e, b);
+        if (!e->buffers[i])
+            return rt_fail(st, RT_E_MODEL_ARGUMENT, rt_string(e->model, e->program->name), NULL,
+                           "no memory was given for %s", rt_string(e->model, b->name));
+    }
+    fill_args(e);
+    e->bound = true;
+    return RT_OK;
+}
+
+static int64_t count_cotangents(const RtModel *m, const RtProgram *p)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n_buffers; i++) {
+        const RtBuffer *b = &m->buffers[p->first_buffer + i];
+        if (b->kind == RT_BUF_COTANGENT && b->ref >= n) n = b->ref + 1;
+    }
+    for (int64_t i = 0; i < p->n_argdefs; i++) {
+        const RtArgDef *a = &m->argdefs[p->first_argdef + i];
+        if (a->kind == RT_ARG_COTANGENT && a->ref >= n) n = a->ref + 1;
+    }
+    return n;
+}
+
+static RtCode exec_setup(RtExec *e, RtStatus *st)
+{
+    const RtProgram *p = e->program;
+    e->n_cotangents = count_cotangents(e->model, p);
+    e->steps = calloc((size_t)p->n_steps + 1, sizeof *e->steps);
+    e->tensors = calloc((size_t)e->model->n_tensors + 1, sizeof *e->tensors);
+    e->results = calloc((size_t)p->n_results + 1, sizeof *e->results);
+    e->cotangents = calloc((size_t)e->n_cotangents + 1, sizeof *e->cotangents);
+    e->buffers = calloc((size_t)p->n_buffers + 1, sizeof *e->buffers);
+    e->slot_at = calloc((size_t)p->n_slots + 1, sizeof *e->slot_at);
+    if (!e->steps || !e->tensors || !e->results || !e->cotangents || !e->buffers || !e->slot_at)
+        return rt_fail_memory(st, sizeof *e->buffers * (size_t)p->n_buffers, "a context");
+    RT_TRY(place_slots(e->model, p, e->graph, e->slot_at, &e->arena_bytes, st));
+    RT_TRY(take_arena(e, st));
+    return setup_steps(e, st);
+}
+
+RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o, RtExec **out,
+                      RtStatus *st)
+{
+    *out = NULL;
+    RtExec *e = calloc(1, sizeof *e);
+    if (!e) return rt_fail_memory(st, sizeof *e, "a context");
+    e->model = m;
+    e->program = &m->programs[program];
+    e->graph = g;
+    e->options = *o;
+    RtCode code = exec_setup(e, st);
+    if (code) rt_exec_free(e);
+    else *out = e;
+    return code;
+}
+
+void rt_exec_free(RtExec *e)
+{
+    if (!e) return;
+    rt_block_free(&e->arena);
+    rt_block_free(&e->own_results);
+    free(e->steps);
+    free(e->tensors);
+    free(e->results);
+    free(e->cotangents);
+    free(e->buffers);
+    free(e->slot_at);
+    free(e->args);
+    free(e->bounds);
+    free(e);
+}
+
+RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
+{
+    int64_t total = 0, n = e->program->n_results;
+    const RtResultDef *defs = e->model->results + e->program->first_result;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t bytes = defs[i].tensor >= 0 ? 0 : rt_result_bytes(e, i);
+        if (bytes < 0 || !rt_add(total, bytes + 127, &total))
+            return rt_fail(st, RT_E_OVERFLOW, rt_string(e->model, defs[i].name), NULL, "a result's size overflows");
+    }
+    rt_block_free(&e->own_results);
+    RT_TRY(rt_block_alloc(&e->own_results, (size_t)total + 64, "results", st));
+    char *at = e->own_results.p;
+    for (int64_t i = 0; i < n; i++) {
+        if (defs[i].tensor >= 0) continue;
+        e->results[i] = at;
+        at += (rt_result_bytes(e, i) + 63) / 64 * 64 + 64;
+    }
+    return RT_OK;
+}
+
+/* ---- running ---- */
+
+static void run_step(RtExec *e, const RtExecStep *x)
+{
+    if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->n_chunks);
+}
+
+void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
+{
+    e->seed = seed;
+    e->step = step;
+    for (int64_t i = 0; i < e->program->n_steps; i++) run_step(e, &e->steps[i]);
+}
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)
+{
+    e->seed = seed;
+    e->step = step;
+    double before = now_ns();
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        run_step(e, &e->steps[i]);
+        double after = now_ns();
+        ns[i] += after - before;
+        before = after;
+    }
+}
+
+static bool has_nan(const void *p, int64_t elem, int64_t n)
+{
+    const float *f = p;
+    const double *d = p;
+    for (int64_t i = 0; i < n; i++)
+        if (elem == RT_K_F32 ? f[i] != f[i] : d[i] != d[i]) return true;
+    return false;
+}
+
+/* Whether a float buffer of this step that steps write holds a NaN. Its operands were found clean before. */
+static bool step_has_nan(const RtExec *e, const RtStep *s)
+{
+    for (int64_t k = 0; k < s->n_args; k++) {
+        const RtStepArg *a = &e->model->step_args[s->first_arg + k];
+        if (!a->is_buffer) continue;
+        const RtBuffer *b = &e->model->buffers[e->program->first_buffer + a->buffer];
+        if (b->elem != RT_K_F32 && b->elem != RT_K_F64) continue;
+        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &b->rows) * b->width)) return true;
+    }
+    return false;
+}
+
+int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step)
+{
+    e->seed = seed;
+    e->step = step;
+    if (e->arena.p) memset(e->arena.p, 0, (size_t)e->arena_bytes);
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        run_step(e, &e->steps[i]);
+        if (step_has_nan(e, &e->model->steps[e->program->first_step + i])) return i;
+    }
+    return -1;
+}
+
+void rt_step_cost(const RtExec *e, int64_t step, double *bytes, double *flops)
+{
+    const RtStep *s = &e->model->steps[e->program->first_step + step];
+    *bytes = *flops = 0;
+    for (int64_t i = 0; i < s->n_cost; i++) {
+        const RtCost *c = &e->model->costs[s->first_cost + i];
+        double n = (double)rt_count_value(e->graph, &c->count);
+        *bytes += n * (double)c->bytes;
+        *flops += n * (double)c->flops;
+    }
+}

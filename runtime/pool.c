@@ -1,0 +1,187 @@
+/* The thread pool (see pool.h). One atomic word, the ticket, holds (job number, chunks left); taking a chunk is one
+   compare-and-swap on it. A thread reads the job's description only after it took a chunk, and the caller replaces the
+   description only after all chunks are done, so no thread has to be waited for that did nothing: a sleeper wakes
+   late, finds 0 left, and sleeps again. Idle threads spin for some microseconds, then sleep. */
+#include "runtime/pool.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SPINS_IDLE = 3000, SPINS_DONE = 3000, CHUNKS_PER_THREAD = 4, MAX_THREADS = 1024 };
+
+struct RtPool {
+    /* written by the caller before the ticket, read by whoever holds a chunk */
+    RtKernelFn fn;
+    const RtArg *args;
+    const int64_t *bounds;
+    _Alignas(64) _Atomic uint64_t ticket; /* job << 32 | chunks left */
+    _Alignas(64) _Atomic int64_t done;    /* chunks done of this job */
+    _Alignas(64) _Atomic int sleepers;
+    atomic_bool stop;
+    pthread_mutex_t lock; /* for sleeping only */
+    pthread_cond_t wake;
+    int n_threads; /* the caller included */
+    int n_started;
+    int spins;
+    pthread_t *threads;
+};
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Takes and runs chunks until none is left. */
+static void work(RtPool *p)
+{
+    uint64_t t = atomic_load(&p->ticket);
+    while ((uint32_t)t) {
+        if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
+        int64_t i = (int64_t)(uint32_t)t - 1;
+        p->fn(p->args, p->bounds[i], p->bounds[i + 1]);
+        atomic_fetch_add(&p->done, 1);
+        t = atomic_load(&p->ticket);
+    }
+}
+
+static bool has_news(RtPool *p, uint64_t seen)
+{
+    uint64_t t = atomic_load(&p->ticket);
+    return ((uint32_t)t && t >> 32 != seen) || atomic_load(&p->stop);
+}
+
+static void wait_for_news(RtPool *p, uint64_t seen)
+{
+    for (int i = 0; i < p->spins; i++) {
+        if (has_news(p, seen)) return;
+        relax();
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->sleepers, 1);
+    while (!has_news(p, seen)) pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_sub(&p->sleepers, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void *thread_main(void *arg)
+{
+    RtPool *p = arg;
+    uint64_t seen = 0;
+    for (;;) {
+        wait_for_news(p, seen);
+        if (atomic_load(&p->stop)) return NULL;
+        seen = atomic_load(&p->ticket) >> 32;
+        work(p);
+    }
+}
+
+static void wake_all(RtPool *p)
+{
+    if (!atomic_load(&p->sleepers)) return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bounds, int64_t n_chunks)
+{
+    if (!p || p->n_threads == 1 || n_chunks <= 1) {
+        if (n_chunks > 0) fn(args, bounds[0], bounds[n_chunks]);
+        return;
+    }
+    p->fn = fn;
+    p->args = args;
+    p->bounds = bounds;
+    atomic_store(&p->done, 0);
+    uint64_t job = (atomic_load(&p->ticket) >> 32) + 1;
+    atomic_store(&p->ticket, job << 32 | (uint64_t)n_chunks);
+    wake_all(p);
+    work(p);
+    for (int i = 0; atomic_load(&p->done) != n_chunks; i++) {
+        if (i < p->spins) relax();
+        else sched_yield();
+    }
+}
+
+static RtCode start_threads(RtPool *p, RtStatus *st)
+{
+    p->threads = calloc((size_t)p->n_threads, sizeof *p->threads);
+    if (!p->threads) return rt_fail_memory(st, sizeof *p->threads, "threads");
+    for (int i = 0; i + 1 < p->n_threads; i++) {
+        if (pthread_create(&p->threads[i], NULL, thread_main, p))
+            return rt_fail(st, RT_E_MEMORY, "--threads", "ask for fewer threads", "cannot start thread %d of %d",
+                           i + 2, p->n_threads);
+        p->n_started++;
+    }
+    return RT_OK;
+}
+
+RtCode rt_pool_create(int n_threads, RtPool **out, RtStatus *st)
+{
+    *out = NULL;
+    if (n_threads < 1 || n_threads > MAX_THREADS)
+        return rt_fail(st, RT_E_CLI_VALUE, "--threads", NULL, "found %d, wanted 1 to %d", n_threads, MAX_THREADS);
+    RtPool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+    if (!p) return rt_fail_memory(st, sizeof *p, "threads");
+    *p = (RtPool){.n_threads = n_threads};
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    /* with more threads than cores, spinning takes the core from who has the work */
+    p->spins = n_threads <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_IDLE : 0;
+    RtCode code = start_threads(p, st);
+    if (code) rt_pool_free(p);
+    else *out = p;
+    return code;
+}
+
+void rt_pool_free(RtPool *p)
+{
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->stop, true);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->n_started; i++) pthread_join(p->threads[i], NULL);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    free(p->threads);
+    free(p);
+}
+
+int rt_pool_threads(const RtPool *p) { return p ? p->n_threads : 1; }
+
+int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads)
+{
+    int64_t most = (int64_t)n_threads * CHUNKS_PER_THREAD, chunks = weight / (grain > 0 ? grain : 1);
+    if (n_threads <= 1 || chunks < 2) return 1;
+    return chunks < most ? chunks : most;
+}
+
+/* Least i with rows[i] + i >= weight. */
+static int64_t find_row(const int64_t *rows, int64_t n, int64_t weight)
+{
+    int64_t lo = 0, hi = n;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (rows[mid] + mid < weight) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* total * i / n without overflow */
+static int64_t share(int64_t total, int64_t i, int64_t n) { return total / n * i + total % n * i / n; }
+
+void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds)
+{
+    int64_t total = rows ? rows[n] + n : n;
+    for (int64_t i = 0; i <= n_chunks; i++) {
+        int64_t at = share(total, i, n_chunks);
+        bounds[i] = i == n_chunks ? n : rows ? find_row(rows, n, at) : at;
+    }
+}
