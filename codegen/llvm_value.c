@@ -1,0 +1,243 @@
+/* Arithmetic of kernel IR as LLVM instructions (codegen/llvm_kernel.h). One instruction or a fixed few each, no fast-math
+   flags, no wrap flags: the bits are those of ir/kernel_ops.def. Never decides anything. */
+#include "base/ice.h"
+#include "codegen/llvm_kernel.h"
+
+static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
+
+LLVMTypeRef llvm_base_type(LLVMContextRef c, KirBase base)
+{
+    switch (base) {
+    case KIR_I1: return LLVMInt1TypeInContext(c);
+    case KIR_I8: return LLVMInt8TypeInContext(c);
+    case KIR_I32: return LLVMInt32TypeInContext(c);
+    case KIR_I64: return LLVMInt64TypeInContext(c);
+    case KIR_F32: return LLVMFloatTypeInContext(c);
+    case KIR_F64: return LLVMDoubleTypeInContext(c);
+    }
+    ICE("kernel IR base type");
+}
+
+LLVMTypeRef llvm_type(LLVMContextRef c, KirType t)
+{
+    LLVMTypeRef base = llvm_base_type(c, t.base);
+    return t.lanes == 1 ? base : LLVMVectorType(base, t.lanes);
+}
+
+LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over, unsigned n_over, LLVMValueRef *args,
+                            unsigned n_args)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    ICE_UNLESS(id);
+    LLVMTypeRef types[4];
+    for (unsigned i = 0; i < n_over; i++) types[i] = over[i];
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(e->module, id, types, n_over);
+    LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, types, n_over);
+    return LLVMBuildCall2(e->at, type, f, args, n_args, "");
+}
+
+static LLVMValueRef call_float(LlvmKernel *e, const char *name, LLVMValueRef *args, unsigned n)
+{
+    LLVMTypeRef over[] = {LLVMTypeOf(args[0])};
+    return llvm_intrinsic(e, name, over, 1, args, n);
+}
+
+static LLVMValueRef splat_constant(LLVMValueRef scalar, unsigned lanes)
+{
+    if (lanes == 1) return scalar;
+    LLVMValueRef all[KIR_MAX_LANES];
+    for (unsigned i = 0; i < lanes; i++) all[i] = scalar;
+    return LLVMConstVector(all, lanes);
+}
+
+static LLVMValueRef constant(LlvmKernel *e, const KirIns *x)
+{
+    LLVMTypeRef base = llvm_base_type(e->context, x->type.base);
+    LLVMValueRef one = x->op == KIR_const ? LLVMConstReal(base, x->f) : LLVMConstInt(base, (unsigned long long)x->i, true);
+    return splat_constant(one, x->type.lanes);
+}
+
+static LLVMValueRef lane_numbers(LlvmKernel *e, KirType t)
+{
+    LLVMValueRef all[KIR_MAX_LANES];
+    for (unsigned i = 0; i < t.lanes; i++) all[i] = LLVMConstInt(llvm_base_type(e->context, t.base), i, false);
+    return t.lanes == 1 ? all[0] : LLVMConstVector(all, t.lanes);
+}
+
+static LLVMValueRef splat(LlvmKernel *e, LLVMValueRef scalar, unsigned lanes)
+{
+    if (lanes == 1) return scalar;
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
+    LLVMValueRef none = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(scalar), lanes));
+    LLVMValueRef first = LLVMBuildInsertElement(e->at, none, scalar, LLVMConstInt(i32, 0, false), "");
+    return LLVMBuildShuffleVector(e->at, first, none, LLVMConstNull(LLVMVectorType(i32, lanes)), "");
+}
+
+static bool is_number_constant(LLVMValueRef v)
+{
+    if (!LLVMIsConstant(v)) return false;
+    if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0); /* a splat */
+    if (!v || !LLVMIsAConstantFP(v)) return false;
+    LLVMBool lost;
+    double d = LLVMConstRealGetDouble(v, &lost);
+    return d == d;
+}
+
+/* (a > b || a != a) ? a : b, and with < for min. Where b is a number (constants are splats) one comparison says both. */
+static LLVMValueRef extreme(LlvmKernel *e, bool max, KirType t, LLVMValueRef a, LLVMValueRef b)
+{
+    if (!is_float(t)) {
+        LLVMValueRef first = LLVMBuildICmp(e->at, max ? LLVMIntSGT : LLVMIntSLT, a, b, "");
+        return LLVMBuildSelect(e->at, first, a, b, "");
+    }
+    if (is_number_constant(b)) {
+        LLVMValueRef first = LLVMBuildFCmp(e->at, max ? LLVMRealUGT : LLVMRealULT, a, b, "");
+        return LLVMBuildSelect(e->at, first, a, b, "");
+    }
+    LLVMValueRef wins = LLVMBuildFCmp(e->at, max ? LLVMRealOGT : LLVMRealOLT, a, b, "");
+    LLVMValueRef nan = LLVMBuildFCmp(e->at, LLVMRealUNO, a, a, "");
+    LLVMValueRef pick = LLVMBuildSelect(e->at, wins, a, b, "");
+    return LLVMBuildSelect(e->at, nan, a, pick, "");
+}
+
+static LLVMValueRef multiply_high(LlvmKernel *e, KirType t, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMTypeRef wide = llvm_type(e->context, kir_type(KIR_I64, t.lanes)), narrow = llvm_type(e->context, t);
+    LLVMValueRef product =
+        LLVMBuildMul(e->at, LLVMBuildZExt(e->at, a, wide, ""), LLVMBuildZExt(e->at, b, wide, ""), "");
+    LLVMValueRef shift = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 32, false), t.lanes);
+    return LLVMBuildTrunc(e->at, LLVMBuildLShr(e->at, product, shift, ""), narrow, "");
+}
+
+static LLVMValueRef compare(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef a, LLVMValueRef b)
+{
+    if (is_float(t)) {
+        LLVMRealPredicate p = op == KIR_eq ? LLVMRealOEQ : op == KIR_ne ? LLVMRealUNE : op == KIR_lt ? LLVMRealOLT : LLVMRealOLE;
+        return LLVMBuildFCmp(e->at, p, a, b, "");
+    }
+    LLVMIntPredicate p = op == KIR_eq   ? LLVMIntEQ
+                         : op == KIR_ne ? LLVMIntNE
+                         : op == KIR_lt ? LLVMIntSLT
+                         : op == KIR_le ? LLVMIntSLE
+                                        : LLVMIntULT;
+    return LLVMBuildICmp(e->at, p, a, b, "");
+}
+
+/* Between integers; i1 and i8 hold no sign. To i1: not zero. */
+static LLVMValueRef convert_integer(LlvmKernel *e, KirType from, KirType to, LLVMValueRef v)
+{
+    LLVMTypeRef type = llvm_type(e->context, to);
+    if (from.base == to.base) return v;
+    if (to.base == KIR_I1) return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    if (from.base == KIR_I1 || from.base == KIR_I8) return LLVMBuildZExt(e->at, v, type, "");
+    if (kir_base_bytes(to.base) < kir_base_bytes(from.base)) return LLVMBuildTrunc(e->at, v, type, "");
+    return LLVMBuildSExt(e->at, v, type, "");
+}
+
+static LLVMValueRef convert(LlvmKernel *e, KirType from, KirType to, LLVMValueRef v)
+{
+    LLVMTypeRef type = llvm_type(e->context, to);
+    if (!is_float(from) && !is_float(to)) return convert_integer(e, from, to, v);
+    if (is_float(from) && is_float(to)) {
+        if (from.base == to.base) return v;
+        return to.base == KIR_F64 ? LLVMBuildFPExt(e->at, v, type, "") : LLVMBuildFPTrunc(e->at, v, type, "");
+    }
+    if (is_float(to)) {
+        bool plain = from.base == KIR_I1 || from.base == KIR_I8;
+        return plain ? LLVMBuildUIToFP(e->at, v, type, "") : LLVMBuildSIToFP(e->at, v, type, "");
+    }
+    if (to.base == KIR_I1) return LLVMBuildFCmp(e->at, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    return LLVMBuildFPToSI(e->at, v, type, "");
+}
+
+static LLVMValueRef fold_step(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef low, LLVMValueRef high)
+{
+    bool f = is_float(t);
+    switch (op) {
+    case KIR_hadd: return f ? LLVMBuildFAdd(e->at, low, high, "") : LLVMBuildAdd(e->at, low, high, "");
+    case KIR_hmul: return f ? LLVMBuildFMul(e->at, low, high, "") : LLVMBuildMul(e->at, low, high, "");
+    default: return extreme(e, op == KIR_hmax, t, low, high);
+    }
+}
+
+static LLVMValueRef fold(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef v)
+{
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
+    for (unsigned half = t.lanes / 2; half > 0; half /= 2) {
+        LLVMValueRef low[KIR_MAX_LANES], high[KIR_MAX_LANES];
+        for (unsigned i = 0; i < half; i++) {
+            low[i] = LLVMConstInt(i32, i, false);
+            high[i] = LLVMConstInt(i32, i + half, false);
+        }
+        if (half == 1) {
+            v = fold_step(e, op, t, LLVMBuildExtractElement(e->at, v, low[0], ""), LLVMBuildExtractElement(e->at, v, high[0], ""));
+            break;
+        }
+        LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(v));
+        LLVMValueRef a = LLVMBuildShuffleVector(e->at, v, none, LLVMConstVector(low, half), "");
+        LLVMValueRef b = LLVMBuildShuffleVector(e->at, v, none, LLVMConstVector(high, half), "");
+        v = fold_step(e, op, kir_type(t.base, half), a, b);
+    }
+    return v;
+}
+
+static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueRef a, LLVMValueRef b)
+{
+    bool f = is_float(t);
+    switch (x->op) {
+    case KIR_add: return f ? LLVMBuildFAdd(e->at, a, b, "") : LLVMBuildAdd(e->at, a, b, "");
+    case KIR_sub: return f ? LLVMBuildFSub(e->at, a, b, "") : LLVMBuildSub(e->at, a, b, "");
+    case KIR_mul: return f ? LLVMBuildFMul(e->at, a, b, "") : LLVMBuildMul(e->at, a, b, "");
+    case KIR_div: return f ? LLVMBuildFDiv(e->at, a, b, "") : LLVMBuildSDiv(e->at, a, b, "");
+    case KIR_rem: return LLVMBuildSRem(e->at, a, b, "");
+    case KIR_min: return extreme(e, false, t, a, b);
+    case KIR_max: return extreme(e, true, t, a, b);
+    case KIR_and: return LLVMBuildAnd(e->at, a, b, "");
+    case KIR_or: return LLVMBuildOr(e->at, a, b, "");
+    case KIR_xor: return LLVMBuildXor(e->at, a, b, "");
+    case KIR_shl: return LLVMBuildShl(e->at, a, b, "");
+    case KIR_lshr: return LLVMBuildLShr(e->at, a, b, "");
+    case KIR_ashr: return LLVMBuildAShr(e->at, a, b, "");
+    case KIR_mulhu: return multiply_high(e, t, a, b);
+    case KIR_eq: case KIR_ne: case KIR_lt: case KIR_le: case KIR_ult: return compare(e, x->op, t, a, b);
+    case KIR_insert:
+        return LLVMBuildInsertElement(e->at, a, b, LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
+    default: ICE("kernel IR instruction with two operands");
+    }
+}
+
+static LLVMValueRef unary(LlvmKernel *e, const KirIns *x, KirType from, LLVMValueRef a)
+{
+    LLVMTypeRef type = llvm_type(e->context, x->type);
+    switch (x->op) {
+    case KIR_neg: return is_float(from) ? LLVMBuildFNeg(e->at, a, "") : LLVMBuildNeg(e->at, a, "");
+    case KIR_abs: return call_float(e, "llvm.fabs", &a, 1);
+    case KIR_sqrt: return call_float(e, "llvm.sqrt", &a, 1);
+    case KIR_rint: return call_float(e, "llvm.rint", &a, 1);
+    case KIR_floor: return call_float(e, "llvm.floor", &a, 1);
+    case KIR_convert: return convert(e, from, x->type, a);
+    case KIR_zext: return LLVMBuildZExt(e->at, a, type, "");
+    case KIR_bitcast: return LLVMBuildBitCast(e->at, a, type, "");
+    case KIR_splat: return splat(e, a, x->type.lanes);
+    case KIR_extract:
+        return LLVMBuildExtractElement(e->at, a, LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
+    case KIR_hadd: case KIR_hmax: case KIR_hmin: case KIR_hmul: return fold(e, x->op, from, a);
+    default: ICE("kernel IR instruction with one operand");
+    }
+}
+
+LLVMValueRef llvm_value(LlvmKernel *e, const KirKernel *k, const KirIns *x)
+{
+    LLVMValueRef args[3] = {0};
+    unsigned n = kir_ops[x->op].n_args;
+    for (unsigned i = 0; i < n; i++) args[i] = llvm_operand(e, k, x->args[i]);
+    KirType from = n ? kir_result_type(k, x->args[0]) : x->type;
+    switch (x->op) {
+    case KIR_const: case KIR_iconst: return constant(e, x);
+    case KIR_lanes: return lane_numbers(e, x->type);
+    case KIR_param: return e->params[x->i];
+    case KIR_fma: return call_float(e, "llvm.fma", args, 3);
+    case KIR_select: return LLVMBuildSelect(e->at, args[0], args[1], args[2], "");
+    default: return n == 2 ? binary(e, x, from, args[0], args[1]) : unary(e, x, from, args[0]);
+    }
+}
