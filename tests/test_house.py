@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""The rules of the house that can be read off the text: the include graph, names, paths, codes. usage: test_house.py BUILD"""
+import os
+import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MAY = {  # folder -> what it may include besides itself; a path names one header
+    "base": [],
+    "ir": ["base"],
+    "frontend": ["base", "ir"],
+    "passes": ["base", "ir"],
+    "codegen": ["base", "ir/kernel.h", "ir/plan.h", "ir/graph.h", "ir/kernel_ops.def", "ir/ops.def", "runtime/abi.h"],
+    "runtime": [],
+    "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/gnnrt.h"],
+}
+LAYERS = r"gcn(conv)?|gat(v2)?(conv)?|graphsage|sageconv|gin(conv)?|edgeconv|rgcn|hgt|pna"
+
+
+def tracked(pattern):
+    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "--"] + pattern.split(), cwd=ROOT, stdout=subprocess.PIPE)
+    return [f for f in out.stdout.decode().split("\n") if f and os.path.exists(os.path.join(ROOT, f))]
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def report(name, wrong):
+    print("FAIL %s: %s" % (name, "; ".join(wrong[:5])) if wrong else "ok " + name)
+
+
+def include_arrows():
+    wrong = []
+    for path in tracked("*.c *.h *.y *.l *.def"):
+        folder = path.split("/")[0]
+        if folder not in MAY:
+            continue
+        for inc in re.findall(r'^\s*#\s*include\s+"([^"]+)"', read(path), re.M):
+            to = inc.split("/")[0]
+            if to == folder or to in MAY[folder] or inc in MAY[folder]:
+                continue
+            wrong.append("%s includes %s" % (path, inc))
+    return wrong
+
+
+def strip_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+
+
+def layer_names():
+    wrong = []
+    for path in tracked("passes codegen ir frontend driver runtime base"):
+        if path.endswith((".c", ".h", ".def", ".l", ".y")) and re.search(r"\b(%s)\b" % LAYERS, strip_comments(read(path)), re.I):
+            found = re.search(r"\b(%s)\b" % LAYERS, strip_comments(read(path)), re.I).group(0)
+            if path.startswith("driver/options"):
+                continue  # examples in --help name files
+            wrong.append("%s names %s" % (path, found))
+    return wrong
+
+
+def file_sizes():
+    return ["%s has %d lines" % (p, read(p).count("\n")) for p in tracked("*.c *.h *.l *.y") if read(p).count("\n") > 800]
+
+
+def head_comments():
+    return [p for p in tracked("*.c *.h") if not read(p).lstrip().startswith("/*")]
+
+
+def no_shell():
+    wrong = []
+    for path in tracked("*.c"):
+        if path.startswith("tests/"):
+            continue
+        if re.search(r"\b(system|popen|execl?p?)\s*\(", strip_comments(read(path))):
+            wrong.append(path)
+    return wrong
+
+
+def machine_paths():
+    return [p for p in tracked(".") if not p.endswith(".npy") and p != "tests/test_house.py"
+            and re.search(r"/work/(main|shared)|/root/|/tmp/bash", read(p))]
+
+
+def codes_are_used():
+    ids = re.findall(r"^CODE\((E\d+)", read("base/codes.def"), re.M)
+    text = "".join(read(p) for p in tracked("*.c *.y *.l") if not p.startswith("tests/"))
+    return ["%s is never reported" % i for i in ids if not re.search(r"\b%s\b" % i, text)]
+
+
+report("house.include_arrows", include_arrows())
+report("house.no_layer_names_in_c", layer_names())
+report("house.files_under_800_lines", file_sizes())
+report("house.files_say_what_they_do", head_comments())
+report("house.no_shell", no_shell())
+report("house.no_machine_paths", machine_paths())
+report("house.codes_are_used", codes_are_used())
