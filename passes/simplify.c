@@ -1,0 +1,162 @@
+/* Algebra: an op that equals something cheaper becomes that.
+     %2 = const 1 : node[F] f32
+     %3 = mul %1, %2            ->   (uses of %3 read %1)
+     %4 = pow %1, 2                  %4 = mul %1, %1
+   Every rule keeps the bits of every result, signs of zeros and NaNs included, but for two that are documented
+   in docs/ir.md: a power becomes the correctly rounded operations it stands for, and constants are folded in
+   f64 and rounded once. Rules fire on algebraic properties (an identity element, a sign, a view, a broadcast);
+   they are tried as each op is added, so one walk reaches the end.
+   Never reassociates a sum, never divides by reciprocal unless exact, and never looks through the variable of
+   a `grad` that is still there: merging it with its definition would change what depends on it. */
+#include "passes/simplify.h"
+#include "base/ice.h"
+
+static const struct {
+    const char *name;
+    SimplifyRule *rule;
+} rules[] = {
+    {"fold", rule_fold},         {"constant rows", rule_fold_rows},
+    {"identity", rule_identity}, {"absorb", rule_absorb},
+    {"sign", rule_sign},         {"power", rule_power},
+    {"divide", rule_divide},     {"select", rule_select},
+    {"cast", rule_cast},         {"view", rule_view},
+    {"pieces", rule_pieces},     {"same operands", rule_same},
+    {"not", rule_not},           {"detach", rule_detach},
+    {"move", rule_move},         {"narrow", rule_narrow},
+};
+enum { N_RULES = sizeof rules / sizeof *rules };
+_Static_assert(N_RULES <= sizeof ((Simplify *)0)->n_fired / sizeof(uint32_t), "a count per rule");
+
+/* ---- looking ---- */
+
+const IrOp *simplify_def(const Simplify *s, IrId v)
+{
+    static const IrOp opaque = {.op = IR_OP_arg};
+    return s->pinned.data[v] ? &opaque : build_op(&s->b, v);
+}
+
+bool simplify_const(const Simplify *s, IrId v, double *value)
+{
+    return !s->pinned.data[v] && build_is_const(&s->b, v, value);
+}
+
+IrId simplify_broadcast_of(const Simplify *s, IrId v)
+{
+    const IrOp *op = simplify_def(s, v);
+    double one;
+    if (op->op != IR_OP_mul || !simplify_const(s, op->args[0], &one) || one != 1) return IR_NONE;
+    return op->args[1];
+}
+
+/* ---- adding ---- */
+
+static IrId add_as_is(Simplify *s, const IrOp *op)
+{
+    uint8_t facts = simplify_facts(s, op);
+    IrId v = build_add(&s->b, op);
+    VEC_PUSH(s->b.m->arena, &s->facts, facts);
+    VEC_PUSH(s->b.m->arena, &s->pinned, false);
+    return v;
+}
+
+IrId simplify_add(Simplify *s, IrOp op)
+{
+    for (uint32_t k = 0; k < N_RULES; k++) {
+        IrId v = rules[k].rule(s, &op);
+        if (v == IR_NONE) continue;
+        IrType made = build_type(&s->b, v);
+        ICE_UNLESS(ir_type_eq(&made, &op.type));
+        s->n_fired[k]++;
+        return v;
+    }
+    return add_as_is(s, &op);
+}
+
+IrId simplify_try(Simplify *s, const IrOp *op)
+{
+    return ir_shape_check(s->b.m, s->b.f, op, s->b.m->arena) ? IR_NONE : simplify_add(s, *op);
+}
+
+static IrOp new_op(const Simplify *s, const IrOp *like, IrOpcode op, uint32_t n, IrId x, IrId y)
+{
+    IrOp it = {.op = op, .type = like->type, .n_args = n, .span = like->span};
+    it.attr = (IrAttr){.map = IR_NONE, .dim = IR_NONE};
+    it.args = ARENA_ARRAY(s->b.m->arena, IrId, 2);
+    it.args[0] = x;
+    it.args[1] = y;
+    return it;
+}
+
+IrOp simplify_op1(const Simplify *s, const IrOp *like, IrOpcode op, IrId x)
+{
+    return new_op(s, like, op, 1, x, 0);
+}
+
+IrOp simplify_op2(const Simplify *s, const IrOp *like, IrOpcode op, IrId x, IrId y)
+{
+    return new_op(s, like, op, 2, x, y);
+}
+
+IrId simplify_constant(Simplify *s, const IrOp *like, double value)
+{
+    IrOp op = new_op(s, like, IR_OP_const, 0, 0, 0);
+    op.attr.f = value;
+    return add_as_is(s, &op);
+}
+
+IrId simplify_spread(Simplify *s, IrId x, const IrOp *like)
+{
+    IrType t = build_type(&s->b, x);
+    if (ir_type_eq(&t, &like->type)) return x;
+    double value;
+    if (simplify_const(s, x, &value)) return simplify_constant(s, like, value);
+    if (t.space == like->type.space && t.n_dims == like->type.n_dims)
+        return simplify_add(s, simplify_op1(s, like, IR_OP_transpose, x));
+    IrId one = simplify_constant(s, like, 1);
+    return simplify_add(s, simplify_op2(s, like, IR_OP_mul, one, x));
+}
+
+/* ---- walking ---- */
+
+/* Marks the variables of f's grads; NULL without a grad. */
+static bool *find_pinned(Arena *a, const IrFunc *f)
+{
+    bool *pinned = NULL;
+    for (uint32_t v = 0; v < f->ops.n; v++) {
+        if (f->ops.data[v].op != IR_OP_grad) continue;
+        if (!pinned) pinned = ARENA_ARRAY(a, bool, f->ops.n);
+        pinned[f->ops.data[v].args[1]] = true;
+    }
+    return pinned;
+}
+
+static void remark_fired(PassContext *ctx, const Simplify *s)
+{
+    for (uint32_t k = 0; k < N_RULES; k++)
+        if (s->n_fired[k])
+            pass_remark(ctx, PASS_simplify, true, (Span){0}, "%s: %s: %u times", s->b.f->name,
+                        rules[k].name, s->n_fired[k]);
+}
+
+static IrFunc *simplify_func(PassContext *ctx, IrModule *m, const IrFunc *old)
+{
+    Rewrite r = rewrite_begin(m, old);
+    const bool *pinned = find_pinned(ctx->stage, old);
+    Simplify s = {.b = r.b, .has_grad = pinned != NULL};
+    for (IrId v = 0; v < old->ops.n; v++) {
+        IrOp op = rewrite_op(&r, v);
+        if (pinned && pinned[v]) {
+            r.map[v] = add_as_is(&s, &op);
+            s.pinned.data[r.map[v]] = true;
+        } else {
+            r.map[v] = simplify_add(&s, op);
+        }
+    }
+    remark_fired(ctx, &s);
+    return rewrite_end(&r);
+}
+
+IrModule *pass_simplify(PassContext *ctx, const IrModule *m)
+{
+    return rewrite_module(ctx, m, simplify_func);
+}
