@@ -153,12 +153,20 @@ static const char *element_type(const Check *c, KirBase *elem)
     return NULL;
 }
 
+static bool good_pad(const KirIns *x)
+{
+    if (is_float(x->type)) return true;
+    double most = x->type.base == KIR_I1 ? 1 : INT32_MAX, least = x->type.base == KIR_I1 ? 0 : INT32_MIN;
+    return x->f >= least && x->f <= most && x->f == (double)(int64_t)x->f;
+}
+
 static const char *check_access(const Check *c)
 {
     KirBase elem;
     const char *why = element_type(c, &elem);
     if (why) return why;
     if (elem != c->x->type.base) return "the buffer has other elements";
+    if (!good_pad(c->x)) return "`pad` is a number of the loaded type (integers: 32 bits)";
     if (c->x->active < 1 || c->x->active > c->x->type.lanes) return "`active` is 1 to the number of lanes";
     return c->x->stride < 0 ? "a stride is not negative" : NULL;
 }

@@ -1,0 +1,379 @@
+/* Runs kernel IR one lane at a time: the meaning of every instruction, for tests of emitters. Slow and exact: f32 is
+   worked out in f32, nothing is contracted, every index is checked, reading a private element before it was
+   stored is an error. It is independent of the walker and of every emitter. */
+#include "ir/kernel.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0, "f32 arithmetic has to be rounded to f32");
+
+/* One value: integers sign-extended in i (i1: 0 or 1), f32 in f, f64 in d. */
+typedef union Lane {
+    int64_t i;
+    float f;
+    double d;
+} Lane;
+typedef struct Value {
+    Lane lane[KIR_MAX_LANES];
+} Value;
+
+typedef struct Array { /* of an alloc */
+    Lane *data;
+    bool *stored;
+} Array;
+
+typedef struct Run {
+    Arena *arena;
+    const KirKernel *k;
+    const KirArg *args;
+    const int64_t *n_elems;
+    int64_t lo, hi;
+    Value *values; /* [ins.n] */
+    Array *arrays; /* [ins.n] of allocs */
+    KirId at;
+    const char *why;
+} Run;
+
+typedef enum { DONE, BROKE, FAILED } Outcome;
+
+static Outcome fail(Run *r, const char *why)
+{
+    StrBuf text = {.arena = r->arena};
+    kir_print_ins(r->k, r->at, &text);
+    r->why = arena_printf(r->arena, "kernel @%s: `%s`: %s", r->k->name, strbuf_cstr(&text), why);
+    return FAILED;
+}
+
+/* ---- arithmetic on one lane --------------------------------------------------------------------- */
+
+static uint32_t low(int64_t v) { return (uint32_t)(uint64_t)v; }
+static int64_t wrap(KirBase base, uint64_t v) { return base == KIR_I32 ? (int32_t)(uint32_t)v : (int64_t)v; }
+
+static bool int_divides(int64_t a, int64_t b, KirBase base)
+{
+    return b != 0 && !(b == -1 && a == (base == KIR_I32 ? INT32_MIN : INT64_MIN));
+}
+
+static int64_t int_op(KirOpcode op, KirBase base, int64_t a, int64_t b)
+{
+    uint64_t x = (uint64_t)a, y = (uint64_t)b, shift = y & (base == KIR_I32 ? 31 : 63);
+    switch (op) {
+    case KIR_add: return wrap(base, x + y);
+    case KIR_sub: return wrap(base, x - y);
+    case KIR_mul: return wrap(base, x * y);
+    case KIR_div: return a / b;
+    case KIR_rem: return a % b;
+    case KIR_min: return a < b ? a : b;
+    case KIR_max: return a > b ? a : b;
+    case KIR_neg: return wrap(base, 0 - x);
+    case KIR_and: return a & b;
+    case KIR_or: return a | b;
+    case KIR_xor: return a ^ b;
+    case KIR_shl: return wrap(base, x << shift);
+    case KIR_lshr: return wrap(base, base == KIR_I32 ? low(a) >> shift : x >> shift);
+    case KIR_ashr: return a >> shift;
+    default: return (int64_t)(int32_t)(uint32_t)(((uint64_t)low(a) * low(b)) >> 32); /* mulhu */
+    }
+}
+
+#define FLOAT_OPS(T, name, suffix)                                                                 \
+    static T name(KirOpcode op, T a, T b, T c)                                                     \
+    {                                                                                              \
+        switch (op) {                                                                              \
+        case KIR_add: return a + b;                                                                \
+        case KIR_sub: return a - b;                                                                \
+        case KIR_mul: return a * b;                                                                \
+        case KIR_div: return a / b;                                                                \
+        case KIR_fma: return fma##suffix(a, b, c);                                                 \
+        case KIR_min: return a < b || a != a ? a : b;                                              \
+        case KIR_max: return a > b || a != a ? a : b;                                              \
+        case KIR_neg: return -a;                                                                   \
+        case KIR_abs: return fabs##suffix(a);                                                      \
+        case KIR_sqrt: return sqrt##suffix(a);                                                     \
+        case KIR_rint: return nearbyint##suffix(a);                                                \
+        default: return floor##suffix(a);                                                          \
+        }                                                                                          \
+    }
+FLOAT_OPS(float, f32_op, f)
+FLOAT_OPS(double, f64_op, )
+
+static Lane arith(KirOpcode op, KirBase base, Lane a, Lane b, Lane c)
+{
+    if (base == KIR_F32) return (Lane){.f = f32_op(op, a.f, b.f, c.f)};
+    if (base == KIR_F64) return (Lane){.d = f64_op(op, a.d, b.d, c.d)};
+    return (Lane){.i = int_op(op, base, a.i, b.i)};
+}
+
+static double as_double(KirBase base, Lane a) { return base == KIR_F32 ? (double)a.f : a.d; }
+
+static bool compare(KirOpcode op, KirBase base, Lane a, Lane b)
+{
+    if (base == KIR_F32 || base == KIR_F64) {
+        double x = as_double(base, a), y = as_double(base, b);
+        return op == KIR_eq ? x == y : op == KIR_ne ? x != y : op == KIR_lt ? x < y : x <= y;
+    }
+    switch (op) {
+    case KIR_eq: return a.i == b.i;
+    case KIR_ne: return a.i != b.i;
+    case KIR_lt: return a.i < b.i;
+    case KIR_le: return a.i <= b.i;
+    default: return base == KIR_I32 ? low(a.i) < low(b.i) : (uint64_t)a.i < (uint64_t)b.i;
+    }
+}
+
+static int64_t float_to_int(KirBase to, double v)
+{
+    if (to == KIR_I32) return trunc(v) >= -0x1p31 && trunc(v) < 0x1p31 ? (int64_t)v : INT32_MIN;
+    return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+}
+
+static Lane convert(KirBase from, KirBase to, Lane a)
+{
+    bool is_float = from == KIR_F32 || from == KIR_F64;
+    if (to == KIR_F32) return (Lane){.f = from == KIR_F32 ? a.f : is_float ? (float)a.d : (float)a.i};
+    if (to == KIR_F64) return (Lane){.d = is_float ? as_double(from, a) : (double)a.i};
+    if (is_float) return (Lane){.i = float_to_int(to, as_double(from, a))};
+    return (Lane){.i = wrap(to, (uint64_t)a.i)};
+}
+
+static Lane bitcast(KirBase to, Lane a)
+{
+    Lane r = {0};
+    int32_t bits;
+    switch (to) {
+    case KIR_F32:
+        bits = (int32_t)a.i;
+        memcpy(&r.f, &bits, 4);
+        return r;
+    case KIR_I32:
+        memcpy(&bits, &a.f, 4);
+        return (Lane){.i = bits};
+    default: return a; /* f64 and i64 share their bytes */
+    }
+}
+
+static Lane constant(KirBase base, const KirIns *x)
+{
+    if (base == KIR_F32) return (Lane){.f = (float)x->f};
+    if (base == KIR_F64) return (Lane){.d = x->f};
+    return (Lane){.i = x->i};
+}
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+static int64_t buffer_size(const Run *r, const KirIns *x)
+{
+    return x->buf == KIR_NONE ? r->k->ins.data[x->alloc].i : r->n_elems[x->buf];
+}
+
+static Lane read_element(const void *p, KirBase elem, int64_t index)
+{
+    switch (elem) {
+    case KIR_I1: case KIR_I8: return (Lane){.i = ((const int8_t *)p)[index] != 0};
+    case KIR_I32: return (Lane){.i = ((const int32_t *)p)[index]};
+    case KIR_I64: return (Lane){.i = ((const int64_t *)p)[index]};
+    case KIR_F32: return (Lane){.f = ((const float *)p)[index]};
+    default: return (Lane){.d = ((const double *)p)[index]};
+    }
+}
+
+static void write_element(void *p, KirBase elem, int64_t index, Lane v)
+{
+    switch (elem) {
+    case KIR_I1: case KIR_I8: ((int8_t *)p)[index] = (int8_t)v.i; break;
+    case KIR_I32: ((int32_t *)p)[index] = (int32_t)v.i; break;
+    case KIR_I64: ((int64_t *)p)[index] = v.i; break;
+    case KIR_F32: ((float *)p)[index] = v.f; break;
+    default: ((double *)p)[index] = v.d; break;
+    }
+}
+
+static Outcome out_of_bounds(Run *r, int64_t index, int64_t n)
+{
+    return fail(r, arena_printf(r->arena, "element %lld of %lld", (long long)index, (long long)n));
+}
+
+/* The element a lane meets, checked. */
+static Outcome lane_index(Run *r, const KirIns *x, unsigned lane, int64_t *index)
+{
+    const Value *v = &r->values[x->args[0]];
+    int64_t n = buffer_size(r, x), offset;
+    if (x->op == KIR_gather) *index = v->lane[lane].i;
+    else if (__builtin_mul_overflow((int64_t)lane, x->stride, &offset) ||
+             __builtin_add_overflow(v->lane[0].i, offset, index))
+        return fail(r, "the index overflows");
+    return *index >= 0 && *index < n ? DONE : out_of_bounds(r, *index, n);
+}
+
+static Outcome run_load(Run *r, KirId id, const KirIns *x)
+{
+    KirBase base = x->type.base;
+    bool is_float = base == KIR_F32 || base == KIR_F64;
+    for (unsigned lane = 0; lane < x->type.lanes; lane++) {
+        Lane *to = &r->values[id].lane[lane];
+        *to = is_float ? constant(base, x) : (Lane){.i = (int64_t)x->f};
+        if (lane >= x->active) continue;
+        int64_t index;
+        if (lane_index(r, x, lane, &index) != DONE) return FAILED;
+        if (x->buf != KIR_NONE) {
+            *to = read_element(r->args[x->buf].p, base, index);
+            continue;
+        }
+        const Array *array = &r->arrays[x->alloc];
+        if (!array->stored[index]) return fail(r, "reads a private element that was not stored");
+        *to = array->data[index];
+    }
+    return DONE;
+}
+
+static Outcome run_store(Run *r, const KirIns *x)
+{
+    for (unsigned lane = 0; lane < x->active; lane++) {
+        int64_t index;
+        if (lane_index(r, x, lane, &index) != DONE) return FAILED;
+        Lane v = r->values[x->args[1]].lane[lane];
+        if (x->buf != KIR_NONE) {
+            write_element(r->args[x->buf].p, x->type.base, index, v);
+        } else {
+            r->arrays[x->alloc].data[index] = v;
+            r->arrays[x->alloc].stored[index] = true;
+        }
+    }
+    return DONE;
+}
+
+static Outcome run_alloc(Run *r, KirId id, const KirIns *x)
+{
+    Array *array = &r->arrays[id];
+    if (!array->data) {
+        array->data = ARENA_ARRAY(r->arena, Lane, x->i);
+        array->stored = ARENA_ARRAY(r->arena, bool, x->i);
+    }
+    memset(array->stored, 0, (size_t)x->i * sizeof(bool));
+    return DONE;
+}
+
+/* ---- instructions ------------------------------------------------------------------------------- */
+
+static Lane param_value(const Run *r, const KirIns *x)
+{
+    KirArg arg = r->args[x->i];
+    switch (x->type.base) {
+    case KIR_I64: return (Lane){.i = arg.i};
+    case KIR_F32: return (Lane){.f = (float)arg.f};
+    default: return (Lane){.d = arg.f};
+    }
+}
+
+static void run_fold(Run *r, KirId id, const KirIns *x)
+{
+    KirOpcode op = x->op == KIR_hadd ? KIR_add : x->op == KIR_hmax ? KIR_max : x->op == KIR_hmin ? KIR_min : KIR_mul;
+    Value v = r->values[x->args[0]];
+    for (unsigned n = kir_result_type(r->k, x->args[0]).lanes / 2; n; n /= 2)
+        for (unsigned i = 0; i < n; i++) v.lane[i] = arith(op, x->type.base, v.lane[i], v.lane[i + n], (Lane){0});
+    r->values[id].lane[0] = v.lane[0];
+}
+
+/* Lane l of a lane-wise instruction. */
+static Lane run_lane(const Run *r, const KirIns *x, unsigned l)
+{
+    KirBase base = x->type.base;
+    Lane arg[3] = {{0}, {0}, {0}};
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) arg[i] = r->values[x->args[i]].lane[l];
+    KirBase from = kir_ops[x->op].n_args ? kir_result_type(r->k, x->args[0]).base : base;
+    switch (x->op) {
+    case KIR_const: case KIR_iconst: return constant(base, x);
+    case KIR_lanes: return (Lane){.i = l};
+    case KIR_param: return param_value(r, x);
+    case KIR_eq: case KIR_ne: case KIR_lt: case KIR_le: case KIR_ult:
+        return (Lane){.i = compare(x->op, from, arg[0], arg[1])};
+    case KIR_select: {
+        unsigned m = kir_result_type(r->k, x->args[0]).lanes == 1 ? 0 : l;
+        return r->values[x->args[0]].lane[m].i ? arg[1] : arg[2];
+    }
+    case KIR_convert: return convert(from, base, arg[0]);
+    case KIR_zext: return (Lane){.i = low(arg[0].i)};
+    case KIR_bitcast: return bitcast(base, arg[0]);
+    case KIR_splat: return r->values[x->args[0]].lane[0];
+    case KIR_extract: return r->values[x->args[0]].lane[x->i];
+    case KIR_insert: return x->i == l ? r->values[x->args[1]].lane[0] : arg[0];
+    case KIR_var: return arg[0];
+    default: return arith(x->op, base, arg[0], arg[1], arg[2]);
+    }
+}
+
+static Outcome run_value(Run *r, KirId id, const KirIns *x)
+{
+    bool divides = (x->op == KIR_div && x->type.base <= KIR_I64) || x->op == KIR_rem;
+    Value v = {0};
+    for (unsigned l = 0; l < x->type.lanes; l++) {
+        if (divides && !int_divides(r->values[x->args[0]].lane[l].i, r->values[x->args[1]].lane[l].i, x->type.base))
+            return fail(r, "divides by zero, or the quotient does not fit");
+        v.lane[l] = run_lane(r, x, l);
+    }
+    r->values[id] = v;
+    return DONE;
+}
+
+static Outcome run_block(Run *r, const KirBlock *b);
+
+static Outcome run_for(Run *r, KirId id, const KirIns *x)
+{
+    int64_t from = r->values[x->args[0]].lane[0].i, to = r->values[x->args[1]].lane[0].i;
+    if (x->bind == KIR_THREADS) {
+        from = from > r->lo ? from : r->lo;
+        to = to < r->hi ? to : r->hi;
+    }
+    for (int64_t i = from; i < to;) {
+        r->values[id].lane[0].i = i;
+        if (run_block(r, &x->body) == FAILED) return FAILED;
+        if (__builtin_add_overflow(i, x->i, &i)) break;
+    }
+    return DONE;
+}
+
+static Outcome run_loop(Run *r, const KirIns *x)
+{
+    for (;;) {
+        Outcome outcome = run_block(r, &x->body);
+        if (outcome != DONE) return outcome == BROKE ? DONE : FAILED;
+    }
+}
+
+static Outcome run_ins(Run *r, KirId id)
+{
+    const KirIns *x = &r->k->ins.data[id];
+    r->at = id;
+    switch (x->op) {
+    case KIR_load: case KIR_gather: return run_load(r, id, x);
+    case KIR_store: return run_store(r, x);
+    case KIR_prefetch: return DONE;
+    case KIR_alloc: return run_alloc(r, id, x);
+    case KIR_set: r->values[x->args[0]] = r->values[x->args[1]]; return DONE;
+    case KIR_for: return run_for(r, id, x);
+    case KIR_loop: return run_loop(r, x);
+    case KIR_break_if: return r->values[x->args[0]].lane[0].i ? BROKE : DONE;
+    case KIR_if: return run_block(r, r->values[x->args[0]].lane[0].i ? &x->body : &x->other);
+    case KIR_hadd: case KIR_hmax: case KIR_hmin: case KIR_hmul: run_fold(r, id, x); return DONE;
+    default: return run_value(r, id, x);
+    }
+}
+
+static Outcome run_block(Run *r, const KirBlock *b)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        Outcome outcome = run_ins(r, b->ins.data[i]);
+        if (outcome != DONE) return outcome;
+    }
+    return DONE;
+}
+
+const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
+{
+    Run r = {.arena = a, .k = k, .args = args, .n_elems = n_elems, .lo = lo, .hi = hi};
+    r.values = ARENA_ARRAY(a, Value, k->ins.n);
+    r.arrays = ARENA_ARRAY(a, Array, k->ins.n);
+    run_block(&r, &k->body);
+    return r.why;
+}
