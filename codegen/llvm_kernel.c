@@ -34,6 +34,24 @@ static LLVMBasicBlockRef new_block(LlvmKernel *e) { return LLVMAppendBasicBlockI
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
+/* Bools are bytes in memory: loads and stores handle them as i8 and translate at the end. */
+static KirType memory_type(const KirIns *x, unsigned lanes)
+{
+    return kir_type(x->type.base == KIR_I1 ? KIR_I8 : x->type.base, lanes);
+}
+
+static LLVMValueRef from_memory(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
+{
+    if (x->type.base != KIR_I1) return v;
+    return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+}
+
+static LLVMValueRef to_memory(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
+{
+    if (x->type.base != KIR_I1) return v;
+    return LLVMBuildZExt(e->at, v, llvm_type(e->context, memory_type(x, x->type.lanes)), "");
+}
+
 static LLVMValueRef base_pointer(LlvmKernel *e, const KirIns *x)
 {
     return x->alloc != KIR_NONE ? e->values[x->alloc] : e->params[x->buf];
@@ -41,7 +59,7 @@ static LLVMValueRef base_pointer(LlvmKernel *e, const KirIns *x)
 
 static LLVMValueRef address(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
 {
-    LLVMTypeRef elem = llvm_base_type(e->context, x->type.base);
+    LLVMTypeRef elem = llvm_type(e->context, memory_type(x, 1));
     return LLVMBuildInBoundsGEP2(e->at, elem, base_pointer(e, x), &index, 1, "");
 }
 
@@ -58,7 +76,7 @@ static LLVMValueRef lane_mask(LlvmKernel *e, const KirIns *x)
 
 static LLVMValueRef padding(LlvmKernel *e, const KirIns *x)
 {
-    LLVMTypeRef base = llvm_base_type(e->context, x->type.base);
+    LLVMTypeRef base = llvm_type(e->context, memory_type(x, 1));
     bool is_float = x->type.base == KIR_F32 || x->type.base == KIR_F64;
     LLVMValueRef one = is_float ? LLVMConstReal(base, x->f) : LLVMConstInt(base, (unsigned long long)(long long)x->f, true);
     LLVMValueRef all[KIR_MAX_LANES];
@@ -96,14 +114,14 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     unsigned n = x->active, lanes = x->type.lanes;
     LLVMValueRef pad = padding(e, x);
     if (n == 1) {
-        LLVMValueRef v = load_plain(e, kir_type(x->type.base, 1), x, index);
+        LLVMValueRef v = load_plain(e, memory_type(x, 1), x, index);
         return LLVMBuildInsertElement(e->at, pad, v, LLVMConstInt(LLVMInt32TypeInContext(e->context), 0, false), "");
     }
     if ((n & (n - 1)) == 0) {
-        LLVMValueRef v = load_plain(e, kir_type(x->type.base, n), x, index);
+        LLVMValueRef v = load_plain(e, memory_type(x, n), x, index);
         return merge_lanes(e, widen(e, v, n, lanes), pad, n, lanes);
     }
-    LLVMTypeRef over[] = {llvm_type(e->context, x->type), LLVMPointerTypeInContext(e->context, 0)};
+    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)), LLVMPointerTypeInContext(e->context, 0)};
     LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
     return llvm_intrinsic(e, "llvm.masked.load", over, 2, args, 4);
@@ -111,11 +129,11 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
 
 static LLVMValueRef load_strided(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
 {
-    LLVMValueRef v = x->active < x->type.lanes ? padding(e, x) : LLVMGetPoison(llvm_type(e->context, x->type));
+    LLVMValueRef v = x->active < x->type.lanes ? padding(e, x) : LLVMGetPoison(llvm_type(e->context, memory_type(x, x->type.lanes)));
     LLVMValueRef one = NULL;
     for (unsigned i = 0; i < x->active; i++) {
         LLVMValueRef at = LLVMBuildAdd(e->at, index, int64(e, (int64_t)i * x->stride), "");
-        if (i == 0 || x->stride != 0) one = load_plain(e, kir_type(x->type.base, 1), x, at);
+        if (i == 0 || x->stride != 0) one = load_plain(e, memory_type(x, 1), x, at);
         v = LLVMBuildInsertElement(e->at, v, one, int64(e, i), "");
     }
     return v;
@@ -126,9 +144,11 @@ static void on_load(void *ctx, const KirWalk *w, KirId id)
     LlvmKernel *e = ctx;
     const KirIns *x = &w->k->ins.data[id];
     LLVMValueRef index = llvm_operand(e, w->k, x->args[0]);
-    if (x->type.lanes > 1 && x->stride != 1) e->values[id] = load_strided(e, x, index);
-    else if (x->active < x->type.lanes) e->values[id] = load_part(e, x, index);
-    else e->values[id] = load_plain(e, x->type, x, index);
+    LLVMValueRef v;
+    if (x->type.lanes > 1 && x->stride != 1) v = load_strided(e, x, index);
+    else if (x->active < x->type.lanes) v = load_part(e, x, index);
+    else v = load_plain(e, memory_type(x, x->type.lanes), x, index);
+    e->values[id] = from_memory(e, x, v);
 }
 
 static void on_gather(void *ctx, const KirWalk *w, KirId id)
@@ -137,15 +157,15 @@ static void on_gather(void *ctx, const KirWalk *w, KirId id)
     const KirIns *x = &w->k->ins.data[id];
     LLVMValueRef index = llvm_operand(e, w->k, x->args[0]);
     if (x->type.lanes == 1) {
-        e->values[id] = load_plain(e, x->type, x, index);
+        e->values[id] = from_memory(e, x, load_plain(e, memory_type(x, 1), x, index));
         return;
     }
-    LLVMTypeRef over[] = {llvm_type(e->context, x->type),
+    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
                           LLVMVectorType(LLVMPointerTypeInContext(e->context, 0), x->type.lanes)};
     LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
     LLVMValueRef pad = x->active < x->type.lanes ? padding(e, x) : LLVMGetPoison(over[0]);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
-    e->values[id] = llvm_intrinsic(e, "llvm.masked.gather", over, 2, args, 4);
+    e->values[id] = from_memory(e, x, llvm_intrinsic(e, "llvm.masked.gather", over, 2, args, 4));
 }
 
 static void store_plain(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMValueRef v)
@@ -169,7 +189,7 @@ static void store_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMV
     } else if ((n & (n - 1)) == 0) {
         store_plain(e, x, index, widen(e, v, n, n));
     } else {
-        LLVMTypeRef over[] = {llvm_type(e->context, x->type), LLVMPointerTypeInContext(e->context, 0)};
+        LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)), LLVMPointerTypeInContext(e->context, 0)};
         LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
         LLVMValueRef args[] = {v, address(e, x, index), bytes, lane_mask(e, x)};
         llvm_intrinsic(e, "llvm.masked.store", over, 2, args, 4);
@@ -180,7 +200,7 @@ static void on_store(void *ctx, const KirWalk *w, KirId id)
 {
     LlvmKernel *e = ctx;
     const KirIns *x = &w->k->ins.data[id];
-    LLVMValueRef index = llvm_operand(e, w->k, x->args[0]), v = llvm_operand(e, w->k, x->args[1]);
+    LLVMValueRef index = llvm_operand(e, w->k, x->args[0]), v = to_memory(e, x, llvm_operand(e, w->k, x->args[1]));
     if (x->type.lanes > 1 && x->stride != 1) store_strided(e, x, index, v);
     else if (x->active < x->type.lanes) store_part(e, x, index, v);
     else store_plain(e, x, index, v);

@@ -97,18 +97,21 @@ KirId kmath_sigmoid(KirBuilder *b, KirType t, KirId x)
     KirId a = k_f2(&m, KIR_max, k_neg(&m, k_abs(&m, x)), k_pick(&m, -105, -746));
     KirId e = kmath_exp_core(&m, a, KIR_NONE); /* never above 1 */
     KirId top = k_select(&m, k_cmp(&m, KIR_le, k_const(&m, 0), x), one, e);
-    return k_div(&m, top, k_add(&m, one, e));
+    KirId sum = k_add(&m, one, e), lost = k_sub(&m, e, k_sub(&m, sum, one)), inverse = k_div(&m, one, sum);
+    KirId y = k_mul(&m, top, inverse);
+    KirId rest = k_sub(&m, k_fma(&m, k_neg(&m, y), sum, top), k_mul(&m, y, lost)); /* one step of division */
+    return k_fma(&m, rest, inverse, y);
 }
 
 KirId kmath_tanh(KirBuilder *b, KirType t, KirId x)
 {
     Km m = km_new(b, t);
     KirId a = k_abs(&m, x), z = k_mul(&m, x, x), one = k_const(&m, 1);
-    KirId small = k_fma(&m, k_mul(&m, x, z), PICK_POLYNOMIAL(&m, tanh, z), x);
+    KirId small = k_fma(&m, k_mul(&m, a, z), PICK_POLYNOMIAL(&m, tanh, z), a);
     KirId far = k_f2(&m, KIR_min, a, k_const(&m, 30)); /* tanh rounds to 1 from 20 on */
     KirId e = kmath_exp_core(&m, k_add(&m, far, far), KIR_NONE);
     KirId large = k_sub(&m, one, k_div(&m, k_const(&m, 2), k_add(&m, e, one)));
-    return k_select(&m, k_cmp(&m, KIR_le, a, k_const(&m, 0.55)), small, with_sign(&m, large, x));
+    return with_sign(&m, k_select(&m, k_cmp(&m, KIR_le, a, k_const(&m, 0.55)), small, large), x);
 }
 
 KirId kmath_erf(KirBuilder *b, KirType t, KirId x)

@@ -1,0 +1,96 @@
+/* In-process compilation of kernels for tests (codegen/jit.h), over LLVM's MCJIT. Only what kernels may call is resolvable:
+   libm's fma, rint and floor, and memory moves that LLVM invents. */
+#include "codegen/jit.h"
+#include "base/ice.h"
+#include "codegen/llvm_kernel.h"
+#include "codegen/llvm_module.h"
+#include <llvm-c/ExecutionEngine.h>
+#include <llvm-c/Support.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct JitModule {
+    Arena *arena;
+    LLVMContextRef context;
+    LLVMExecutionEngineRef engine;
+    RtKernelFn *kernels;
+};
+
+static bool cpu_has(unsigned variant)
+{
+    __builtin_cpu_init();
+    if (variant == RT_GENERIC) return true;
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (variant == RT_AVX2) return avx2;
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+typedef void (*AnyFunction)(void);
+
+static void add_symbol(const char *name, AnyFunction f)
+{
+    void *p;
+    memcpy(&p, &f, sizeof p); /* ISO C has no cast between the two kinds of pointer */
+    LLVMAddSymbol(name, p);
+}
+
+static void add_symbols(void)
+{
+    add_symbol("fma", (AnyFunction)(double (*)(double, double, double))fma);
+    add_symbol("fmaf", (AnyFunction)(float (*)(float, float, float))fmaf);
+    add_symbol("rint", (AnyFunction)(double (*)(double))rint);
+    add_symbol("rintf", (AnyFunction)(float (*)(float))rintf);
+    add_symbol("floor", (AnyFunction)(double (*)(double))floor);
+    add_symbol("floorf", (AnyFunction)(float (*)(float))floorf);
+    add_symbol("memset", (AnyFunction)(void *(*)(void *, int, size_t))memset);
+    add_symbol("memcpy", (AnyFunction)(void *(*)(void *, const void *, size_t))memcpy);
+}
+
+static void create_engine(JitModule *j, LLVMModuleRef m)
+{
+    LLVMLinkInMCJIT();
+    struct LLVMMCJITCompilerOptions options;
+    LLVMInitializeMCJITCompilerOptions(&options, sizeof options);
+    options.OptLevel = 2;
+    char *why = NULL;
+    if (LLVMCreateMCJITCompilerForModule(&j->engine, m, &options, sizeof options, &why)) ICE(why);
+}
+
+JitModule *jit_compile(const KirKernel *const *ks, uint32_t n, unsigned variant, const char **why)
+{
+    if (!cpu_has(variant)) {
+        *why = "this machine's CPU lacks the variant";
+        return NULL;
+    }
+    Arena *a = arena_new();
+    JitModule *j = ARENA_NEW(a, JitModule);
+    *j = (JitModule){.arena = a, .context = LLVMContextCreate(), .kernels = ARENA_ARRAY(a, RtKernelFn, n)};
+    LLVMTargetMachineRef machine = llvm_machine_new();
+    LLVMModuleRef m = llvm_module_new(j->context, machine);
+    const char **names = ARENA_ARRAY(a, const char *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        LLVMValueRef f = llvm_kernel(a, m, ks[i], variant);
+        LLVMSetLinkage(f, LLVMExternalLinkage);
+        names[i] = arena_printf(a, "%s", LLVMGetValueName(f));
+    }
+    llvm_optimise(m, machine);
+    LLVMDisposeTargetMachine(machine);
+    add_symbols();
+    create_engine(j, m);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = LLVMGetFunctionAddress(j->engine, names[i]);
+        ICE_UNLESS(at);
+        memcpy(&j->kernels[i], &at, sizeof at);
+    }
+    return j;
+}
+
+RtKernelFn jit_kernel(const JitModule *m, uint32_t index) { return m->kernels[index]; }
+
+void jit_free(JitModule *m)
+{
+    LLVMDisposeExecutionEngine(m->engine);
+    LLVMContextDispose(m->context);
+    arena_free(m->arena);
+}

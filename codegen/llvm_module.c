@@ -1,0 +1,47 @@
+/* Modules, the target machine and the middle end (codegen/llvm_module.h). The machine is fixed, x86-64 Linux with
+   position-independent code: nothing of the computer that compiles reaches the output. Kernel IR has explicit vectors, so LLVM's
+   own vectorisers stay off: they cost compile time and may never change an association anyway. */
+#include "codegen/llvm_module.h"
+#include "base/ice.h"
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+static const char triple[] = "x86_64-pc-linux-gnu";
+
+LLVMTargetMachineRef llvm_machine_new(void)
+{
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMTargetRef target;
+    char *why = NULL;
+    if (LLVMGetTargetFromTriple(triple, &target, &why)) ICE("LLVM without x86");
+    return LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+LLVMModuleRef llvm_module_new(LLVMContextRef c, LLVMTargetMachineRef machine)
+{
+    LLVMModuleRef m = LLVMModuleCreateWithNameInContext("gnnc", c);
+    LLVMSetTarget(m, triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(m, layout);
+    LLVMDisposeTargetData(layout);
+    return m;
+}
+
+void llvm_optimise(LLVMModuleRef m, LLVMTargetMachineRef machine)
+{
+    char *why = NULL;
+    if (LLVMVerifyModule(m, LLVMReturnStatusAction, &why)) ICE(why);
+    LLVMDisposeMessage(why);
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMPassBuilderOptionsSetLoopVectorization(options, false);
+    LLVMPassBuilderOptionsSetSLPVectorization(options, false);
+    LLVMPassBuilderOptionsSetLoopInterleaving(options, false);
+    LLVMErrorRef error = LLVMRunPasses(m, "default<O2>", machine, options);
+    if (error) ICE(LLVMGetErrorMessage(error));
+    LLVMDisposePassBuilderOptions(options);
+}

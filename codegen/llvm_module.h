@@ -1,0 +1,13 @@
+/* Private to codegen: what building an object and compiling in process share. */
+#pragma once
+#include "base/arena.h"
+#include <stdbool.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+/* A module for x86-64 Linux, with triple and data layout set. */
+LLVMModuleRef llvm_module_new(LLVMContextRef c, LLVMTargetMachineRef machine);
+/* Position-independent x86-64; features are attributes of each function. */
+LLVMTargetMachineRef llvm_machine_new(void);
+/* Runs the middle end. The module is verified first: a fault is an internal error. */
+void llvm_optimise(LLVMModuleRef m, LLVMTargetMachineRef machine);
