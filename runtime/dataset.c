@@ -1,0 +1,511 @@
+/* Loads a data set (see dataset.h) in four steps: read the arrays that the model's inputs name, settle the count of
+   every space, build the graph, convert and permute the inputs. Counts come from meta.json, else from the rows of
+   the arrays, else from the largest id. */
+#include "runtime/dataset.h"
+#include "runtime/convert.h"
+#include "runtime/random.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACE_BYTES = 4096 };
+
+/* One input as files hold it: a dense array, or the parts of a CSR matrix. */
+typedef struct Input {
+    bool present, csr;
+    RtArray dense, indptr, indices, values;
+    char stem[256];
+} Input;
+
+typedef struct Loader {
+    const RtModel *m;
+    const RtDataOptions *o;
+    RtSource source;
+    Input *inputs;       /* [n_tensors] */
+    int64_t *counts;     /* [n_spaces] */
+    const char **why;    /* [n_spaces] where the count comes from */
+    RtArray src, dst, batch;
+    int64_t n_edges;
+    const int64_t *src_ids, *dst_ids;
+    char place[PLACE_BYTES];
+    char edge_place[PLACE_BYTES];
+    RtData *d;
+    RtStatus *st;
+} Loader;
+
+static const char *place_of(Loader *l, const char *stem)
+{
+    return rt_source_place(&l->source, stem, l->place, sizeof l->place);
+}
+
+static const char *space_name(const Loader *l, int64_t s) { return l->m->strings + l->m->spaces[s].name; }
+
+/* ---- reading ---- */
+
+static RtCode read_csr(Loader *l, Input *in, const char *stem)
+{
+    static const char *const parts[] = {"indptr", "indices", "data"};
+    RtArray *arrays[] = {&in->indptr, &in->indices, &in->values};
+    for (int i = 0; i < 3; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "%s_%s", stem, parts[i]);
+        RT_TRY(rt_source_read(&l->source, name, arrays[i], l->st));
+        bool floats = arrays[i]->dtype == RT_F32 || arrays[i]->dtype == RT_F64;
+        if (arrays[i]->n_dims != 1 || (i < 2 && floats) || (i == 2 && !floats))
+            return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, name), NULL, "wanted one dimension of %s",
+                           i == 2 ? "floats" : "integers");
+    }
+    in->present = in->csr = true;
+    snprintf(in->stem, sizeof in->stem, "%s", stem);
+    return RT_OK;
+}
+
+/* Reads STEM.npy or STEM_indptr.npy ...; leaves the input absent if neither is there. */
+static RtCode read_stem(Loader *l, Input *in, const char *stem)
+{
+    char csr[300];
+    snprintf(csr, sizeof csr, "%s_indptr", stem);
+    if (!rt_source_has(&l->source, stem)) return rt_source_has(&l->source, csr) ? read_csr(l, in, stem) : RT_OK;
+    RT_TRY(rt_source_read(&l->source, stem, &in->dense, l->st));
+    in->present = true;
+    snprintf(in->stem, sizeof in->stem, "%s", stem);
+    return RT_OK;
+}
+
+/* The bool input `train` may lie in train_mask.npy. */
+static RtCode read_inputs(Loader *l)
+{
+    for (int64_t i = 0; i < l->m->n_tensors; i++) {
+        const RtTensorDef *t = &l->m->tensors[i];
+        const char *name = l->m->strings + t->name;
+        if (t->kind != RT_INPUT) continue;
+        RT_TRY(read_stem(l, &l->inputs[i], name));
+        char mask[256];
+        snprintf(mask, sizeof mask, "%s_mask", name);
+        if (!l->inputs[i].present && t->dtype == RT_BOOL) RT_TRY(read_stem(l, &l->inputs[i], mask));
+    }
+    return RT_OK;
+}
+
+static RtCode to_i64(Loader *l, RtArray *a, const char *place)
+{
+    RtArray wide = *a;
+    if (a->dtype == RT_I64) return RT_OK;
+    wide.dtype = RT_I64;
+    RT_TRY(rt_block_alloc(&wide.data, (size_t)a->count * 8, place, l->st));
+    RtCode code = rt_convert(a, RT_I64, wide.data.p, place, l->st);
+    rt_block_free(&a->data);
+    *a = wide;
+    return code;
+}
+
+static bool needs_data_graph(const RtModel *m)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].kind == RT_GRAPH_DATA) return true;
+    return false;
+}
+
+/* src.npy and dst.npy, as temporal sets hold them. */
+static RtCode read_edge_pair(Loader *l)
+{
+    RT_TRY(rt_source_read(&l->source, "src", &l->src, l->st));
+    RT_TRY(rt_source_read(&l->source, "dst", &l->dst, l->st));
+    if (l->src.n_dims != 1 || l->dst.n_dims != 1 || l->src.count != l->dst.count)
+        return rt_fail(l->st, RT_E_DATA_EDGES, place_of(l, "src"), NULL,
+                       "src.npy and dst.npy: found %lld and %lld elements, wanted two vectors of one length",
+                       (long long)l->src.count, (long long)l->dst.count);
+    RT_TRY(to_i64(l, &l->src, "src.npy"));
+    RT_TRY(to_i64(l, &l->dst, "dst.npy"));
+    l->n_edges = l->src.count;
+    l->src_ids = l->src.data.p;
+    l->dst_ids = l->dst.data.p;
+    return RT_OK;
+}
+
+static RtCode read_edges(Loader *l)
+{
+    char text[160];
+    if (!needs_data_graph(l->m)) return RT_OK;
+    rt_source_place(&l->source, "edge_index", l->edge_place, sizeof l->edge_place);
+    if (!rt_source_has(&l->source, "edge_index")) {
+        if (rt_source_has(&l->source, "src") && rt_source_has(&l->source, "dst")) return read_edge_pair(l);
+        return rt_fail(l->st, RT_E_DATA_MISSING, l->edge_place, "save the edges as an int64 array of shape [2, E]",
+                       "the file is missing, and so are src.npy and dst.npy");
+    }
+    RT_TRY(rt_source_read(&l->source, "edge_index", &l->src, l->st));
+    if (l->src.n_dims != 2 || l->src.shape[0] != 2)
+        return rt_fail(l->st, RT_E_DATA_EDGES, l->edge_place, "row 0 holds sources, row 1 targets",
+                       "found %s, wanted [2, E] i64", rt_array_text(&l->src, text, sizeof text));
+    RT_TRY(to_i64(l, &l->src, l->edge_place));
+    l->n_edges = l->src.shape[1];
+    l->src_ids = l->src.data.p;
+    l->dst_ids = l->src_ids + l->n_edges;
+    return RT_OK;
+}
+
+/* Whether some map takes nodes to graphs and is not part of a graph: then batch.npy says how. */
+static RtCode read_batch(Loader *l)
+{
+    if (!rt_source_has(&l->source, "batch")) return RT_OK;
+    RT_TRY(rt_source_read(&l->source, "batch", &l->batch, l->st));
+    place_of(l, "batch");
+    if (l->batch.n_dims != 1)
+        return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL, "wanted one dimension: the graph of each node");
+    return to_i64(l, &l->batch, l->place);
+}
+
+/* ---- counts ---- */
+
+static RtCode count_from_meta(Loader *l, int64_t s)
+{
+    char key[300];
+    snprintf(key, sizeof key, "num_%s", space_name(l, s));
+    RT_TRY(rt_source_meta_int(&l->source, key, &l->counts[s], l->st));
+    snprintf(key, sizeof key, "num_%ss", space_name(l, s));
+    RT_TRY(rt_source_meta_int(&l->source, key, &l->counts[s], l->st));
+    if (l->counts[s] >= 0) l->why[s] = "meta.json";
+    return RT_OK;
+}
+
+static int64_t input_rows(const Input *in)
+{
+    if (in->csr) return in->indptr.count - 1;
+    return in->dense.n_dims ? in->dense.shape[0] : 1;
+}
+
+static void count_from_inputs(Loader *l, int64_t s)
+{
+    for (int64_t i = 0; i < l->m->n_tensors && l->counts[s] < 0; i++) {
+        if (l->m->tensors[i].space != s || !l->inputs[i].present) continue;
+        l->counts[s] = input_rows(&l->inputs[i]);
+        l->why[s] = l->inputs[i].stem;
+    }
+}
+
+static int64_t largest(const int64_t *ids, int64_t n)
+{
+    int64_t most = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] > most) most = ids[i];
+    return most;
+}
+
+static void count_from_edges(Loader *l)
+{
+    for (int64_t i = 0; i < l->m->n_graphs; i++) {
+        const RtGraphDef *g = &l->m->graphs[i];
+        if (g->kind != RT_GRAPH_DATA) continue;
+        int64_t n_src = largest(l->src_ids, l->n_edges) + 1, n_dst = largest(l->dst_ids, l->n_edges) + 1;
+        int64_t *src = &l->counts[g->src_space], *dst = &l->counts[g->dst_space];
+        bool src_open = *src < 0, dst_open = *dst < 0;
+        if (src_open && n_src > *src) *src = n_src;
+        if (dst_open && n_dst > *dst) *dst = n_dst;
+        if (src_open) l->why[g->src_space] = "edge_index";
+        if (dst_open) l->why[g->dst_space] = "edge_index";
+    }
+}
+
+/* Spaces that nothing else counts: the targets of maps read from batch.npy. */
+static void count_from_batch(Loader *l)
+{
+    for (int64_t i = 0; i < l->m->n_maps; i++) {
+        const RtMapDef *d = &l->m->maps[i];
+        if (l->counts[d->to] >= 0 || l->m->spaces[d->to].is_edge) continue;
+        if (l->batch.data.p) {
+            l->counts[d->to] = largest(l->batch.data.p, l->batch.count) + 1;
+            l->why[d->to] = "batch";
+        } else {
+            l->counts[d->to] = 1;
+            l->why[d->to] = "there is no batch.npy";
+        }
+    }
+}
+
+static RtCode check_batch_rows(Loader *l)
+{
+    for (int64_t i = 0; i < l->m->n_graphs && l->batch.data.p; i++) {
+        const RtGraphDef *g = &l->m->graphs[i];
+        int64_t want = l->counts[g->dst_space];
+        if (g->kind == RT_GRAPH_DATA && l->batch.count != want)
+            return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, "batch"), NULL,
+                           "found %lld rows, wanted %lld: one per node", (long long)l->batch.count, (long long)want);
+    }
+    return RT_OK;
+}
+
+static RtCode settle_counts(Loader *l)
+{
+    for (int64_t s = 0; s < l->m->n_spaces; s++) l->counts[s] = -1;
+    l->counts[0] = 1;
+    for (int64_t s = 1; s < l->m->n_spaces; s++) {
+        if (l->m->spaces[s].is_edge) continue;
+        RT_TRY(count_from_meta(l, s));
+        count_from_inputs(l, s);
+    }
+    count_from_edges(l);
+    count_from_batch(l);
+    return check_batch_rows(l);
+}
+
+static RtCode build_graph(Loader *l)
+{
+    RtTopology t = {.place = l->edge_place,
+                    .n_edges = l->n_edges,
+                    .src = l->src_ids,
+                    .dst = l->dst_ids,
+                    .graph_of = l->batch.data.p,
+                    .counts = l->counts};
+    return rt_graph_create(l->m, &t, &l->d->graph, l->st);
+}
+
+/* ---- inputs ---- */
+
+static RtCode rows_error(Loader *l, int64_t tensor, int64_t found)
+{
+    int64_t s = l->m->tensors[tensor].space;
+    char hint[200];
+    snprintf(hint, sizeof hint, "the number of elements of %s comes from %s", space_name(l, s),
+             l->why[s] ? l->why[s] : "edge_index");
+    return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, l->inputs[tensor].stem), hint,
+                   "found %lld rows, wanted %lld: one per element of %s", (long long)found,
+                   (long long)l->d->graph->spaces[s].count, space_name(l, s));
+}
+
+static RtCode width_error(Loader *l, int64_t tensor, int64_t found)
+{
+    return rt_fail(l->st, RT_E_DATA_WIDTH, place_of(l, l->inputs[tensor].stem),
+                   "build the model for this data: gnnc build MODEL.gnn --data DIR",
+                   "found %lld columns, wanted %lld", (long long)found, (long long)l->m->tensors[tensor].width);
+}
+
+/* Columns of a dense array whose rows are those of a space; unit inputs have no row dimension. */
+static int64_t dense_width(const RtArray *a, bool unit)
+{
+    int64_t width = 1;
+    for (int64_t i = unit ? 0 : 1; i < a->n_dims; i++) width *= a->shape[i];
+    return width;
+}
+
+/* Whether the feature dims are the model's one by one; a vector may stand for width 1. */
+static bool same_dims(const RtArray *a, const RtTensorDef *t, bool unit)
+{
+    int64_t skip = unit ? 0 : 1, n = a->n_dims - skip;
+    if (n == 1 && t->n_dims == 0) return a->shape[skip] == 1;
+    if (n == 0 && t->width == 1) return true;
+    if (n != t->n_dims) return n <= 1 || t->n_dims <= 1; /* a flat array may stand for one with dims */
+    for (int64_t i = 0; i < n; i++)
+        if (a->shape[skip + i] != t->dims[i]) return false;
+    return true;
+}
+
+static RtCode check_dense(Loader *l, int64_t tensor)
+{
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const RtArray *a = &l->inputs[tensor].dense;
+    char text[160];
+    bool unit = t->space == 0;
+    if (!unit && a->n_dims == 0)
+        return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, l->inputs[tensor].stem), NULL,
+                       "found a single number, wanted one row per element of %s", space_name(l, t->space));
+    if (!unit && a->shape[0] != l->d->graph->spaces[t->space].count) return rows_error(l, tensor, a->shape[0]);
+    if (dense_width(a, unit) != t->width) return width_error(l, tensor, dense_width(a, unit));
+    if (!same_dims(a, t, unit))
+        return rt_fail(l->st, RT_E_DATA_WIDTH, place_of(l, l->inputs[tensor].stem), "transpose or reshape the array",
+                       "found %s, whose dims are not those of the model", rt_array_text(a, text, sizeof text));
+    return RT_OK;
+}
+
+/* Converts in[0..count) into the tensor, through a scratch when the space is stored in another order. */
+static RtCode place_dense(Loader *l, int64_t tensor)
+{
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const RtGraph *g = l->d->graph;
+    void *data = l->d->tensors.data[tensor];
+    const char *place = place_of(l, l->inputs[tensor].stem);
+    RtArray *a = &l->inputs[tensor].dense;
+    RtBlock scratch = {0};
+    int64_t row = t->width * rt_dtype_bytes(t->dtype);
+    bool permuted = g->spaces[t->space].ids != NULL;
+    if (permuted) RT_TRY(rt_block_alloc(&scratch, (size_t)(a->count * rt_dtype_bytes(t->dtype)), place, l->st));
+    void *out = permuted ? scratch.p : data;
+    RtCode code = rt_convert(a, t->dtype, out, place, l->st);
+    if (!code) code = rt_check_finite(out, t->dtype, a->count, t->width, place, l->st);
+    if (!code) code = rt_check_bound(out, t->dtype, a->count, t->bound, t->allow_missing != 0, place, l->st);
+    if (!code && permuted) rt_graph_to_stored(g, t->space, row, out, data);
+    rt_block_free(&scratch);
+    return code;
+}
+
+static RtCode csr_error(Loader *l, int64_t tensor, const char *part, const char *what)
+{
+    char stem[300];
+    snprintf(stem, sizeof stem, "%s_%s", l->inputs[tensor].stem, part);
+    return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, stem), "write the triplet again from a scipy CSR matrix", "%s",
+                   what);
+}
+
+static RtCode check_csr(Loader *l, int64_t tensor)
+{
+    Input *in = &l->inputs[tensor];
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    if (t->dtype != RT_F32 && t->dtype != RT_F64)
+        return rt_fail(l->st, RT_E_DATA_DTYPE, place_of(l, in->stem), NULL, "found a CSR triplet of floats, wanted %s",
+                       rt_dtype_name(t->dtype));
+    RT_TRY(to_i64(l, &in->indptr, place_of(l, in->stem)));
+    RT_TRY(to_i64(l, &in->indices, place_of(l, in->stem)));
+    int64_t n = l->d->graph->spaces[t->space].count;
+    if (in->indptr.count != n + 1) return rows_error(l, tensor, in->indptr.count - 1);
+    const int64_t *ptr = in->indptr.data.p, *idx = in->indices.data.p;
+    if (in->indices.count != in->values.count)
+        return csr_error(l, tensor, "data", "indices and data have different lengths");
+    if (ptr[0] != 0 || ptr[n] != in->values.count)
+        return csr_error(l, tensor, "indptr", "wanted offsets from 0 to the length of data");
+    for (int64_t v = 0; v < n; v++)
+        if (ptr[v + 1] < ptr[v]) return csr_error(l, tensor, "indptr", "offsets go down");
+    for (int64_t k = 0; k < in->indices.count; k++)
+        if (idx[k] < 0) return csr_error(l, tensor, "indices", "a column is negative");
+        else if (idx[k] >= t->width) return width_error(l, tensor, largest(idx, in->indices.count) + 1);
+    return RT_OK;
+}
+
+/* Adds the values of one row: entries given twice add up, as in scipy. */
+static void add_row(void *out, int64_t dtype, const int64_t *idx, const void *values, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (dtype == RT_F32) ((float *)out)[idx[k]] += ((const float *)values)[k];
+        else ((double *)out)[idx[k]] += ((const double *)values)[k];
+}
+
+static RtCode place_csr(Loader *l, int64_t tensor)
+{
+    Input *in = &l->inputs[tensor];
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const RtSpaceData *s = &l->d->graph->spaces[t->space];
+    const int64_t *ptr = in->indptr.data.p, *idx = in->indices.data.p;
+    int64_t size = rt_dtype_bytes(t->dtype);
+    char place[PLACE_BYTES];
+    RtBlock values;
+    snprintf(place, sizeof place, "%s", place_of(l, in->stem));
+    RT_TRY(rt_block_alloc(&values, (size_t)(in->values.count * size), place, l->st));
+    RtCode code = rt_convert(&in->values, t->dtype, values.p, place, l->st);
+    if (!code) code = rt_check_finite(values.p, t->dtype, in->values.count, 1, place, l->st);
+    char *out = l->d->tensors.data[tensor];
+    for (int64_t i = 0; !code && i < s->count; i++) {
+        int64_t v = s->ids ? s->ids[i] : i;
+        add_row(out + i * t->width * size, t->dtype, idx + ptr[v], (char *)values.p + ptr[v] * size,
+                ptr[v + 1] - ptr[v]);
+    }
+    rt_block_free(&values);
+    return code;
+}
+
+/* Random values that fit the input's type: floats in [-1, 1), integers in range, half of the bools. */
+static void draw_input(Loader *l, int64_t tensor)
+{
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    void *out = l->d->tensors.data[tensor];
+    uint64_t seed = (uint64_t)l->o->seed;
+    uint32_t hash = rt_name_hash(l->m->strings + t->name);
+    int64_t bound = t->dtype == RT_BOOL ? 2 : t->bound > 0 ? t->bound : 1;
+    for (int64_t i = 0; i < l->d->tensors.counts[tensor]; i++) {
+        uint64_t row = (uint64_t)(i / t->width), k = (uint64_t)(i % t->width);
+        uint32_t word = rt_philox(seed, hash, RT_SITE_DRAW, row, k);
+        int64_t id = (int64_t)((uint64_t)word * (uint64_t)bound >> 32);
+        double u = (double)(word >> 8) * 0x1p-23 - 1;
+        if (t->dtype == RT_F32) ((float *)out)[i] = (float)u;
+        else if (t->dtype == RT_F64) ((double *)out)[i] = u;
+        else if (t->dtype == RT_I32) ((int32_t *)out)[i] = (int32_t)id;
+        else if (t->dtype == RT_I64) ((int64_t *)out)[i] = id;
+        else ((uint8_t *)out)[i] = id != 0;
+    }
+    if (l->o->drawn) l->o->drawn[tensor] = 1;
+}
+
+static RtCode missing_error(Loader *l, int64_t tensor)
+{
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const char *name = l->m->strings + t->name;
+    char hint[200];
+    snprintf(hint, sizeof hint, "save it as a %s array of %lld columns with one row per element of %s",
+             rt_dtype_name(t->dtype), (long long)t->width, space_name(l, t->space));
+    return rt_fail(l->st, RT_E_DATA_MISSING, place_of(l, name), hint, "the model's input %s is missing", name);
+}
+
+static RtCode place_input(Loader *l, int64_t tensor)
+{
+    const Input *in = &l->inputs[tensor];
+    RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
+    RtCode code = !in->present ? missing_error(l, tensor) : in->csr ? check_csr(l, tensor) : check_dense(l, tensor);
+    if (l->o->draw && (!in->present || code == RT_E_DATA_WIDTH)) {
+        draw_input(l, tensor);
+        return RT_OK;
+    }
+    RT_TRY(code);
+    return in->csr ? place_csr(l, tensor) : place_dense(l, tensor);
+}
+
+static RtCode place_inputs(Loader *l)
+{
+    RT_TRY(rt_tensors_create(l->m, l->d->graph, &l->d->tensors, l->st));
+    for (int64_t i = 0; i < l->m->n_tensors; i++)
+        if (l->m->tensors[i].kind == RT_INPUT) RT_TRY(place_input(l, i));
+    return RT_OK;
+}
+
+/* ---- whole ---- */
+
+static RtCode load(Loader *l, const char *path)
+{
+    l->inputs = calloc((size_t)l->m->n_tensors + 1, sizeof *l->inputs);
+    l->counts = calloc((size_t)l->m->n_spaces + 1, sizeof *l->counts);
+    l->why = calloc((size_t)l->m->n_spaces + 1, sizeof *l->why);
+    if (!l->inputs || !l->counts || !l->why) return rt_fail_memory(l->st, sizeof *l->inputs, "a data set");
+    RT_TRY(rt_source_open(path, &l->source, l->st));
+    RT_TRY(read_inputs(l));
+    RT_TRY(read_edges(l));
+    RT_TRY(read_batch(l));
+    RT_TRY(settle_counts(l));
+    RT_TRY(build_graph(l));
+    return place_inputs(l);
+}
+
+static void loader_free(Loader *l)
+{
+    for (int64_t i = 0; l->inputs && i < l->m->n_tensors; i++) {
+        rt_array_free(&l->inputs[i].dense);
+        rt_array_free(&l->inputs[i].indptr);
+        rt_array_free(&l->inputs[i].indices);
+        rt_array_free(&l->inputs[i].values);
+    }
+    rt_array_free(&l->src);
+    rt_array_free(&l->dst);
+    rt_array_free(&l->batch);
+    rt_source_close(&l->source);
+    free(l->inputs);
+    free(l->counts);
+    free(l->why);
+}
+
+RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d, RtStatus *st)
+{
+    *d = (RtData){0};
+    Loader *l = calloc(1, sizeof *l); /* holds path buffers: too large for a stack */
+    if (!l) return rt_fail_memory(st, sizeof *l, "a data set");
+    l->m = m;
+    l->o = o;
+    l->d = d;
+    l->st = st;
+    RtCode code = load(l, path);
+    loader_free(l);
+    free(l);
+    if (code) rt_data_free(d);
+    return code;
+}
+
+void rt_data_free(RtData *d)
+{
+    rt_tensors_free(&d->tensors);
+    rt_graph_free(d->graph);
+    *d = (RtData){0};
+}
