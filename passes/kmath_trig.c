@@ -72,7 +72,7 @@ static KirId circular(KirBuilder *b, KirType t, KirId x, int turn)
     KirId y = k_select(&m, odd, cosine(&m, q.r, z), sine(&m, q.r, z));
     KirId flip = k_i2(&m, KIR_shl, k_i2(&m, KIR_and, n, k_int(&m, 2)), k_int(&m, 62)); /* bit 1 to the sign */
     y = as_float(&m, k_i2(&m, KIR_xor, as_int(&m, y), flip));
-    if (!single && !turn) /* the pair loses the sign of -0 */
+    if (!turn) /* the sum above turns -0 into +0 */
         y = k_select(&m, k_cmp(&m, KIR_eq, x, k_const(&m, 0)), x, y);
     return single ? kir_op(b, KIR_convert, t, y, KIR_NONE, KIR_NONE) : y;
 }
