@@ -26,6 +26,7 @@ typedef struct AstExprs {
 } AstExprs;
 typedef struct AstBlock { /* `{ ... }`; as an expression its value is its last expression statement */
     Span span;
+    uint32_t depth; /* of its deepest statement */
     const AstStmt *const *items;
     uint32_t n;
 } AstBlock;
@@ -68,7 +69,7 @@ typedef enum AstExprKind {
     AST_EXPR_STRING, /* string */
     AST_EXPR_BOOL,   /* boolean */
     AST_EXPR_NONE,
-    AST_EXPR_REST,   /* `...` as a dim or an argument */
+    AST_EXPR_REST,   /* `...` as a dim or an index */
     AST_EXPR_LIST,   /* list: `[a, b]`; also a unit type where a type is wanted */
     AST_EXPR_TUPLE,  /* list: `(a, b)`, and `return a, b`; n is never 1 */
     AST_EXPR_UNARY,  /* unary */
@@ -187,6 +188,7 @@ typedef struct AstSlot {
 
 struct AstStmt {
     AstStmtKind kind;
+    uint32_t depth; /* as of expressions */
     Span span;
     union {
         struct {
@@ -322,7 +324,7 @@ typedef struct AstFile {
     uint32_t n_decls;
 } AstFile;
 
-enum { AST_MAX_DEPTH = 1000 /* of expressions */, AST_MAX_NESTING = 200 /* of brackets */ };
+enum { AST_MAX_DEPTH = 1000 /* of the whole tree under a declaration */, AST_MAX_NESTING = 200 /* of brackets */ };
 
 /* Parses src. Errors go to d (codes E01xx); the file then holds what could be parsed and must not be
    elaborated. NULL only if nothing could be. */

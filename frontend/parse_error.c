@@ -1,0 +1,148 @@
+/* What a syntax error says: what was found, what is wanted, and a hint where the mistake is a known one.
+   The parser's list of possible tokens is long in the middle of an expression; it is folded into "an
+   expression", "an operator", "a statement" or "a declaration". */
+#include "frontend/parse_error.h"
+#include "frontend/parse.h"
+#include <string.h>
+
+static bool one_of(const char *name, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(name, list[i])) return true;
+    return false;
+}
+#define ONE_OF(name, list) one_of((name), (list), sizeof(list) / sizeof *(list))
+
+static const char *const expression_starts[] = {
+    "a name", "a number", "a string", "`true`", "`false`", "`none`", "`-`", "`not`", "`(`", "`[`", "`@`",
+    "`if`", "`over`", "`for`", "`forall`", "`where`", "`...`",
+};
+static const char *const operators[] = {
+    "`+`", "`-`", "`*`", "`/`", "`@`", "`**`", "`==`", "`!=`", "`<`", "`<=`", "`>`", "`>=`", "`and`", "`or`",
+    "`(`", "`[`", "`.`", "`.*`",
+};
+static const char *const statement_starts[] = {
+    "`param`", "`buffer`", "`const`", "`graph`", "`pairs`", "`if`", "`return`", "`assert`", "`adjoint`",
+    "`over`", "`for`", "`forall`",
+};
+static const char *const decl_starts[] = {
+    "`message`", "`fn`", "`layer`", "`model`", "`reduce`", "`optimizer`", "`train`", "`test`", "`schema`", "`const`",
+};
+static const char *const comparisons[] = {"`==`", "`!=`", "`<`", "`<=`", "`>`", "`>=`"};
+
+static bool wants(const ParseExpected *want, const char *name)
+{
+    return one_of(name, want->names, want->n);
+}
+
+/* "`,`, `)` or an operator" */
+static void join(StrBuf *out, const char *const *parts, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (i) strbuf_puts(out, i + 1 == n ? " or " : ", ");
+        strbuf_puts(out, parts[i]);
+    }
+}
+
+static const char *wanted_text(Parser *p, const ParseExpected *want)
+{
+    bool statement = wants(want, "`return`"), decl = wants(want, "`fn`");
+    bool operator= wants(want, "`+`") && wants(want, "`*`");
+    VEC(const char *) parts = {0};
+    if (decl) VEC_PUSH(p->arena, &parts, "a declaration (`layer`, `model`, `message`, `reduce`, `train`, ...)");
+    if (statement) VEC_PUSH(p->arena, &parts, "a statement");
+    if (want->expression && !statement) VEC_PUSH(p->arena, &parts, "an expression");
+    for (uint32_t i = 0; i < want->n; i++) {
+        const char *w = want->names[i];
+        if (decl && ONE_OF(w, decl_starts)) continue;
+        if (statement && ONE_OF(w, statement_starts)) continue;
+        if (want->expression && ONE_OF(w, expression_starts)) continue;
+        if (operator&& ONE_OF(w, operators)) continue;
+        if ((statement || decl) && !strcmp(w, "the end of the line")) continue;
+        VEC_PUSH(p->arena, &parts, w);
+    }
+    if (operator&& parts.n < 3) VEC_PUSH(p->arena, &parts, "an operator");
+    if (!parts.n || parts.n > 6) return NULL;
+    StrBuf out = {.arena = p->arena};
+    join(&out, parts.data, parts.n);
+    return strbuf_cstr(&out);
+}
+
+static const char *found_text(Parser *p, Span span, bool at_end)
+{
+    if (at_end) return "the end of the file";
+    if (p->last.kind == TOK_NL && p->source->text[span.begin] != ';') return "the end of the line";
+    if (p->last.kind == TOK_STRING) return "a string";
+    int n = (int)(span.end - span.begin);
+    return arena_printf(p->arena, "`%.*s%s`", n > 40 ? 40 : n, p->source->text + span.begin, n > 40 ? "..." : "");
+}
+
+/* The word of the language nearest to t's text among candidates, as a fix. */
+static bool suggest(Parser *p, Diag *e, const Token *t, const char *const *candidates, uint32_t n)
+{
+    if (t->kind != TOK_IDENT) return false;
+    const char *near = str_nearest(t->text, candidates, n);
+    if (!near || !strcmp(near, t->text)) return false;
+    diag_help(p->diags, e, "did you mean `%s`?", near);
+    diag_fix(p->diags, e, t->span, "%s", near);
+    return true;
+}
+
+/* A misspelt keyword: the unexpected word itself, or the word before it, which was taken for a name. */
+static bool suggest_keyword(Parser *p, Diag *e, const ParseExpected *want)
+{
+    VEC(const char *) list = {0};
+    for (uint32_t i = 0; i < want->n; i++) {
+        const char *w = want->names[i];
+        size_t n = strlen(w);
+        bool is_word = n > 3 && w[0] == '`' && w[1] >= 'a' && w[1] <= 'z';
+        if (is_word) VEC_PUSH(p->arena, &list, arena_strndup(p->arena, w + 1, n - 2));
+    }
+    if (list.n && suggest(p, e, &p->last, list.data, list.n)) return true;
+    if (!tokens_first_on_line(p, p->before_last.span)) return false;
+    return suggest(p, e, &p->before_last, tokens_statement_words, tokens_n_statement_words);
+}
+
+static bool is_operator(const char *found)
+{
+    return ONE_OF(found, operators) && strcmp(found, "`(`") && strcmp(found, "`[`");
+}
+
+static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseExpected *want)
+{
+    if (p->last.kind == TOK_IDENT && (!strcmp(p->last.text, "elif") || !strcmp(p->last.text, "elseif"))) {
+        diag_help(p->diags, e, "write `else if`");
+        diag_fix(p->diags, e, span, "else if");
+    } else if (suggest_keyword(p, e, want)) {
+        return;
+    } else if (!strcmp(found, "`=`") && wants(want, "`==`")) {
+        diag_help(p->diags, e, "`==` compares");
+        diag_fix(p->diags, e, span, "==");
+    } else if (ONE_OF(found, comparisons) && wants(want, "`and`")) {
+        diag_help(p->diags, e, "comparisons do not chain: write `a < b and b < c`");
+    } else if (is_operator(found) && tokens_first_on_line(p, span)) {
+        diag_help(p->diags, e, "an operator stands at the end of the line it continues, not at the start of the next");
+    } else if (!strcmp(found, "`:`") && wants(want, "`{`")) {
+        diag_help(p->diags, e, "a block stands in braces: `{ ... }`");
+    }
+}
+
+void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const ParseExpected *want)
+{
+    if (junk || p->too_deep) {
+        tokens_after_error(p);
+        return;
+    }
+    const char *found = found_text(p, span, at_end), *wanted = wanted_text(p, want);
+    Diag *e = wanted ? diag_error(p->diags, E0101, span, "found %s, wanted %s", found, wanted)
+                     : diag_error(p->diags, E0101, span, "%s cannot stand here", found);
+    hint(p, e, found, span, want);
+    tokens_after_error(p);
+}
+
+void parse_error_depth(Parser *p, Span span)
+{
+    if (p->too_deep) return;
+    p->too_deep = true;
+    diag_error(p->diags, E0106, span, "this is nested too deep");
+}
