@@ -37,7 +37,9 @@ const IrOp *simplify_def(const Simplify *s, IrId v)
 
 bool simplify_const(const Simplify *s, IrId v, double *value)
 {
-    return !s->pinned.data[v] && build_is_const(&s->b, v, value);
+    if (s->pinned.data[v] || !build_is_const(&s->b, v, value)) return false;
+    if (value && build_type(&s->b, v).dtype == IR_F32) *value = (double)(float)*value;
+    return true;
 }
 
 IrId simplify_broadcast_of(const Simplify *s, IrId v)

@@ -21,7 +21,8 @@ typedef struct Simplify {
 IrId simplify_add(Simplify *s, IrOp op);
 /* The op that defines v; an `arg` in its place where v is pinned. */
 const IrOp *simplify_def(const Simplify *s, IrId v);
-bool simplify_const(const Simplify *s, IrId v, double *value); /* value may be NULL */
+/* Is v a const? *value: as its dtype holds it; may be NULL. */
+bool simplify_const(const Simplify *s, IrId v, double *value);
 static inline bool simplify_knows(const Simplify *s, IrId v, uint8_t facts)
 {
     return (s->facts.data[v] & facts) == facts;

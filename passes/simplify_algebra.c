@@ -74,7 +74,7 @@ IrId rule_absorb(Simplify *s, const IrOp *op)
             simplify_knows(s, x, FACT_FINITE | FACT_POSITIVE))
             return simplify_constant(s, op, 0);
         if (op->op == IR_OP_pow && side && c == 0) return simplify_constant(s, op, 1);
-        if ((op->op == IR_OP_and && !c) || (op->op == IR_OP_or && c))
+        if ((op->op == IR_OP_and && c == 0) || (op->op == IR_OP_or && c != 0))
             return simplify_constant(s, op, c);
         if (op->op == IR_OP_max && (c < 0 || is_positive_zero(c)) &&
             ir_dtype_is_float(op->type.dtype) && simplify_knows(s, x, FACT_POSITIVE))

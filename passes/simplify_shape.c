@@ -88,14 +88,25 @@ IrId rule_pieces(Simplify *s, const IrOp *op)
 
 static bool is_total(const Simplify *s, IrId map) { return !s->b.m->maps.data[map].partial; }
 
+/* What is broadcast to x: of a const, one element a row; x itself if nothing. */
+static IrId row_value(Simplify *s, IrId x)
+{
+    IrId inner = simplify_broadcast_of(s, x);
+    if (inner != IR_NONE) return inner;
+    double c;
+    IrOp like = {.type = build_type(&s->b, x), .span = build_op(&s->b, x)->span};
+    if (!like.type.n_dims || !simplify_const(s, x, &c)) return x;
+    like.type.n_dims = 0;
+    return simplify_constant(s, &like, c);
+}
+
 /* gather and reduce_* of a broadcast over feature dims move the small value; a gather of what has one row
    is a broadcast. */
 IrId rule_move(Simplify *s, const IrOp *op)
 {
     if (!(ir_ops[op->op].traits & (T_MOVE | T_REDUCE))) return IR_NONE;
     bool moves = ir_ops[op->op].traits & T_MOVE;
-    IrId x = op->args[0], inner = simplify_broadcast_of(s, x);
-    if (inner == IR_NONE) inner = x;
+    IrId x = op->args[0], inner = row_value(s, x);
     IrType t = build_type(&s->b, inner);
     if (t.space == IR_UNIT && (inner != x || moves))
         return moves && is_total(s, op->attr.map) ? simplify_spread(s, inner, op) : IR_NONE;
