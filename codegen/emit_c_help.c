@@ -1,0 +1,195 @@
+/* Vector types and helper functions of emitted C: each is a few lines of C with the types as parameters, written to the
+   file when the first kernel asks for it. They say in C what one vector instruction of kernel IR means. */
+#include "base/ice.h"
+#include "codegen/emit_c_parts.h"
+
+const char *c_elem(KirBase base)
+{
+    static const char *const names[] = {"bool", "int8_t", "int32_t", "int64_t", "float", "double"};
+    return names[base];
+}
+
+const char *c_type_name(Arena *a, KirType t)
+{
+    const char *base = kir_base_name(t.base);
+    return t.lanes == 1 ? base : arena_printf(a, "%sx%u", base, t.lanes);
+}
+
+const char *c_type(CFile *f, KirType t)
+{
+    if (t.lanes == 1) return c_elem(t.base);
+    if (t.base == KIR_I1) t.base = KIR_I32;
+    f->vectors[t.base][t.lanes] = true;
+    return c_type_name(f->arena, t);
+}
+
+void c_print_typedefs(const CFile *f, StrBuf *out)
+{
+    for (KirBase base = KIR_I32; base <= KIR_F64; base++)
+        for (unsigned lanes = 2; lanes <= KIR_MAX_LANES; lanes *= 2)
+            if (f->vectors[base][lanes])
+                strbuf_printf(out, "typedef %s %sx%u __attribute__((vector_size(%zu)));\n", c_elem(base),
+                              kir_base_name(base), lanes, lanes * kir_base_bytes(base));
+}
+
+/* Templates. $t the type's name and $V its C type, $E its element's C type, $n its lanes, $s "f" for f32; $m the mask of as
+   many lanes, $i the integers of the same shape, $f and $F name and C type of the second type, $x "x" once per lane. */
+typedef struct Helper {
+    const char *op;
+    bool second; /* the name carries the second type too */
+    const char *text;
+} Helper;
+
+#define LANE_BY_LANE(op, args, expr)                                                               \
+    "static inline $V " op "_$t(" args ")\n{\n    $V r = a;\n"                                       \
+    "    for (int l = 0; l < $n; l++) r[l] = " expr ";\n    return r;\n}\n"
+#define FOLD(op, expr)                                                                             \
+    "static inline $E " op "_$f($F v)\n{\n"                                                          \
+    "    for (int n = $k / 2; n; n /= 2)\n        for (int l = 0; l < n; l++) " expr ";\n    return v[0];\n}\n"
+#define BITS_CAST(op, expr)                                                                        \
+    "static inline $V " op "_$t($V a, $V b)\n{\n    return " expr ";\n}\n"
+
+static const Helper helpers[] = {
+    {"splat", false, "static inline $V splat_$t($E x)\n{\n    return ($V){$x};\n}\n"},
+    {"insert", false, "static inline $V insert_$t($V v, $E x, int lane)\n{\n    v[lane] = x;\n    return v;\n}\n"},
+    {"select", false,
+     "static inline $V select_$t($m m, $V a, $V b)\n{\n    $V r = b;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = m[l] ? a[l] : b[l];\n    return r;\n}\n"},
+    {"fma", false, LANE_BY_LANE("fma", "$V a, $V b, $V c", "fma$s(a[l], b[l], c[l])")},
+    {"abs", false, LANE_BY_LANE("abs", "$V a", "fabs$s(a[l])")},
+    {"sqrt", false, LANE_BY_LANE("sqrt", "$V a", "sqrt$s(a[l])")},
+    {"rint", false, LANE_BY_LANE("rint", "$V a", "rint$s(a[l])")},
+    {"floor", false, LANE_BY_LANE("floor", "$V a", "floor$s(a[l])")},
+    {"vmin", false, LANE_BY_LANE("min", "$V a, $V b", "a[l] < b[l] || a[l] != a[l] ? a[l] : b[l]")},
+    {"vmax", false, LANE_BY_LANE("max", "$V a, $V b", "a[l] > b[l] || a[l] != a[l] ? a[l] : b[l]")},
+    {"min", false, BITS_CAST("min", "a < b || a != a ? a : b")},
+    {"max", false, BITS_CAST("max", "a > b || a != a ? a : b")},
+    {"imin", false, BITS_CAST("min", "a < b ? a : b")},
+    {"imax", false, BITS_CAST("max", "a > b ? a : b")},
+    {"vimin", false, LANE_BY_LANE("min", "$V a, $V b", "a[l] < b[l] ? a[l] : b[l]")},
+    {"vimax", false, LANE_BY_LANE("max", "$V a, $V b", "a[l] > b[l] ? a[l] : b[l]")},
+    {"shl", false, BITS_CAST("shl", "($E)((u$E)a << (b & ($w - 1)))")},
+    {"lshr", false, BITS_CAST("lshr", "($E)((u$E)a >> (b & ($w - 1)))")},
+    {"ashr", false, BITS_CAST("ashr", "a >> (b & ($w - 1))")},
+    {"vshl", false, LANE_BY_LANE("shl", "$V a, $V b", "($E)((u$E)a[l] << (b[l] & ($w - 1)))")},
+    {"vlshr", false, LANE_BY_LANE("lshr", "$V a, $V b", "($E)((u$E)a[l] >> (b[l] & ($w - 1)))")},
+    {"vashr", false, LANE_BY_LANE("ashr", "$V a, $V b", "a[l] >> (b[l] & ($w - 1))")},
+    {"mulhu", false, BITS_CAST("mulhu", "(int32_t)((uint64_t)(uint32_t)a * (uint32_t)b >> 32)")},
+    {"vmulhu", false,
+     LANE_BY_LANE("mulhu", "$V a, $V b", "(int32_t)((uint64_t)(uint32_t)a[l] * (uint32_t)b[l] >> 32)")},
+    {"vult", true,
+     "static inline $V ult_$f($F a, $F b)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = -((u$G)a[l] < (u$G)b[l]);\n    return r;\n}\n"},
+    {"mask", true, /* a comparison of 64-bit lanes as a mask */
+     "static inline $V mask_$f($F a)\n{\n    return __builtin_convertvector(a, $V);\n}\n"},
+    {"zext", true,
+     "static inline $V zext_$t($F a)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = (uint32_t)a[l];\n    return r;\n}\n"},
+    {"trunc", true, /* what does not fit gives the least integer, NaN too */
+     "static inline $E $t_of_$f($F a)\n{\n    return a $o && a < $p$S ? ($E)a : $M;\n}\n"},
+    {"vtrunc", true,
+     "static inline $V $t_of_$f($F a)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = a[l] $o && a[l] < $p$S ? ($E)a[l] : $M;\n    return r;\n}\n"},
+    {"bits", true,
+     "static inline $V $t_bits_$f($F a)\n{\n    $V r;\n    memcpy(&r, &a, sizeof r);\n    return r;\n}\n"},
+    {"hadd", true, FOLD("hadd", "v[l] = v[l] + v[l + n]")},
+    {"hmul", true, FOLD("hmul", "v[l] = v[l] * v[l + n]")},
+    {"hmax", true, FOLD("hmax", "v[l] = v[l] > v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
+    {"hmin", true, FOLD("hmin", "v[l] = v[l] < v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
+    {"ihmax", true, FOLD("hmax", "v[l] = v[l] > v[l + n] ? v[l] : v[l + n]")},
+    {"ihmin", true, FOLD("hmin", "v[l] = v[l] < v[l + n] ? v[l] : v[l + n]")},
+    {"load", false, "static inline $V load_$t(const $E *p)\n{\n    $V r;\n    memcpy(&r, p, sizeof r);\n    return r;\n}\n"},
+    {"load_n", false, /* the first n lanes, the rest is pad */
+     "static inline $V load_n_$t(const $E *p, int n, $E pad)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l] : pad;\n    return r;\n}\n"},
+    {"load_s", false, /* n lanes, `step` elements apart */
+     "static inline $V load_s_$t(const $E *p, int64_t step, int n, $E pad)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l * step] : pad;\n    return r;\n}\n"},
+    {"load_b", false, /* bytes to a mask */
+     "static inline $V load_$t(const int8_t *p, int64_t step, int n, bool pad)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[l * step] != 0) : -pad;\n    return r;\n}\n"},
+    {"gather", true,
+     "static inline $V gather_$t_$f(const $E *p, $F at, int n, $E pad)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[at[l]] : pad;\n    return r;\n}\n"},
+    {"gather_b", true,
+     "static inline $V gather_$t_$f(const int8_t *p, $F at, int n, bool pad)\n{\n    $V r;\n"
+     "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[at[l]] != 0) : -pad;\n    return r;\n}\n"},
+    {"store", false, "static inline void store_$t($E *p, $V v)\n{\n    memcpy(p, &v, sizeof v);\n}\n"},
+    {"store_n", false,
+     "static inline void store_n_$t($E *p, int n, $V v)\n{\n    for (int l = 0; l < n; l++) p[l] = v[l];\n}\n"},
+    {"store_s", false,
+     "static inline void store_s_$t($E *p, int64_t step, int n, $V v)\n{\n"
+     "    for (int l = 0; l < n; l++) p[l * step] = v[l];\n}\n"},
+    {"store_b", false,
+     "static inline void store_$t(int8_t *p, int64_t step, int n, $V v)\n{\n"
+     "    for (int l = 0; l < n; l++) p[l * step] = v[l] != 0;\n}\n"},
+};
+
+static const char *repeat_x(Arena *a, unsigned n)
+{
+    StrBuf b = {.arena = a};
+    for (unsigned i = 0; i < n; i++) strbuf_puts(&b, i ? ", x" : "x");
+    return strbuf_cstr(&b);
+}
+
+/* The least float that truncates into range: one more comparison for each pair of widths. */
+static const char *fits_from_below(KirType to, KirType from)
+{
+    if (to.base == KIR_I64) return from.base == KIR_F32 ? ">= -0x1p63f" : ">= -0x1p63";
+    return from.base == KIR_F32 ? ">= -0x1p31f" : "> -2147483649.0";
+}
+
+static const char *substitute(CFile *f, char key, KirType t, KirType from)
+{
+    bool wide = t.base == KIR_I64 || t.base == KIR_F64;
+    switch (key) {
+    case 't': return c_type_name(f->arena, t);
+    case 'V': return c_type(f, t);
+    case 'E': return c_elem(t.base == KIR_I1 ? KIR_I32 : t.base);
+    case 'n': return arena_printf(f->arena, "%u", t.lanes);
+    case 's': return t.base == KIR_F32 ? "f" : "";
+    case 'S': return from.base == KIR_F32 ? "f" : "";
+    case 'm': return c_type(f, kir_type(KIR_I1, t.lanes));
+    case 'w': return wide ? "64" : "32";
+    case 'f': return c_type_name(f->arena, from);
+    case 'F': return c_type(f, from);
+    case 'G': return c_elem(from.base);
+    case 'k': return arena_printf(f->arena, "%u", from.lanes);
+    case 'x': return repeat_x(f->arena, t.lanes);
+    case 'o': return fits_from_below(t, from);
+    case 'p': return wide ? "0x1p63" : "0x1p31";
+    case 'M': return wide ? "INT64_MIN" : "INT32_MIN";
+    default: ICE("no such placeholder in a helper");
+    }
+}
+
+static void expand(CFile *f, const char *text, KirType t, KirType from, StrBuf *out)
+{
+    for (const char *p = text; *p; p++)
+        if (*p == '$') strbuf_puts(out, substitute(f, *++p, t, from));
+        else strbuf_add(out, p, 1);
+}
+
+/* The name between "static inline TYPE " and "(". */
+static const char *name_in(Arena *a, const char *text)
+{
+    const char *end = strchr(text, '('), *begin = end;
+    while (begin[-1] != ' ' && begin[-1] != '*') begin--;
+    return arena_strndup(a, begin, (size_t)(end - begin));
+}
+
+const char *c_helper(CFile *f, const char *op, KirType t, KirType from)
+{
+    for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++) {
+        if (strcmp(helpers[i].op, op)) continue;
+        StrBuf text = {.arena = f->arena};
+        expand(f, helpers[i].text, t, from, &text);
+        const char *name = name_in(f->arena, text.data);
+        if (!strmap_has(&f->helpers, name)) {
+            strmap_put(&f->helpers, name, f);
+            strbuf_printf(&f->helper_text, "%s\n", text.data);
+        }
+        return name;
+    }
+    ICE("no such helper in emitted C");
+}
