@@ -1,8 +1,8 @@
 /* The reference interpreter of graph IR: plain f64, one op at a time, independent of every pass.
    It is the oracle of all tests. Each value carries a running bound of the error that arithmetic in
    the value's own dtype makes (f32: u = 2^-24, f64: u = 2^-53), with sums associated as docs/ir.md
-   says. Where the operands of a comparison overlap within their bounds, the result and all that hangs on
-   it is undecided: either outcome is right. */
+   says. Where the operands of a comparison overlap within their bounds, the result and all that
+   hangs on it is undecided: either outcome is right. */
 #pragma once
 #include "ir/graph.h"
 
@@ -15,16 +15,17 @@ typedef struct EvalGraph {
 /* Counts and maps of every space of a module, derived graphs included. */
 typedef struct EvalWorld {
     Arena *arena;
-    int64_t *counts;       /* [n spaces] */
-    int64_t **maps;        /* [n maps][count of from]; -1: no image. Edge spaces in stored order */
-    int64_t **element_ids; /* [n spaces][count]: the user's id of each stored element; NULL: identity */
+    int64_t *counts; /* [n spaces] */
+    int64_t **maps;  /* [n maps][count of from]; -1: no image. Edge spaces in stored order */
+    int64_t *
+        *element_ids; /* [n spaces][count]: the user's id of each stored element; NULL: identity */
 } EvalWorld;
 
-/* Builds all spaces of m. data_graph: for graphs of kind data (all such graphs share it; NULL if none);
-   graph_of: [n nodes] id of each node's graph, or NULL (all 0), n_graphs their number.
-   NULL with *why on ids out of range. */
-EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, const int64_t *graph_of,
-                      int64_t n_graphs, const char **why);
+/* Builds all spaces of m. data_graph: for graphs of kind data (all such graphs share it; NULL if
+   none); graph_of: [n nodes] id of each node's graph, or NULL (all 0), n_graphs their number. NULL
+   with *why on ids out of range. */
+EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
+                      const int64_t *graph_of, int64_t n_graphs, const char **why);
 
 /* A tensor: rows of a space x width, row-major, stored order of the space. */
 typedef struct EvalValue {
@@ -33,15 +34,27 @@ typedef struct EvalValue {
     double *v;          /* [rows*width]; bools are 0 or 1 */
     double *err;        /* [rows*width] absolute bound, never negative */
     uint8_t *undecided; /* [rows*width] */
+    uint64_t *origin;   /* [rows*width] which computation made it: elements of one origin have the
+                           same bits in   compiled code, so that `x == max(x)` is decided. 0: none
+                           (callers leave it so) */
 } EvalValue;
 
+/* Zeros. NULL if it would take more than the memory budget (2 GiB). */
 EvalValue *eval_value_new(Arena *a, const IrModule *m, const EvalWorld *w, IrType type);
 
-/* Runs f. args[i] belongs to f->args[i] (err and undecided zero for exact inputs). Returns one value per
-   result, or NULL with *why (out of memory budget, an op that only autodiff can remove). */
-EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f, EvalValue *const *args,
-                      const char **why);
+/* Runs f. args[i] belongs to f->args[i] (err and undecided zero for exact inputs). Returns one
+   value per result, or NULL with *why (out of memory budget, an op that only autodiff can remove).
+   Integers are held as doubles: one that has no double is undecided. Results may share memory with
+   args. */
+EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f,
+                      EvalValue *const *args, const char **why);
 
-/* Philox4x32-10 as docs/ir.md keys it: word for (seed, step, site, element, feature). Uniform in [0,1)
-   is (word >> 8) * 2^-24. Shared definition; runtime and kernels implement the same function. */
-uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature);
+/* Philox4x32-10 as docs/ir.md keys it: word for (seed, step, site, element, feature). Uniform in
+   [0,1) is (word >> 8) * 2^-24. Shared definition; runtime and kernels implement the same function.
+ */
+uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element,
+                     uint64_t feature);
+
+/* The edges of `random_graph`, in the user's order: edge e leads from word(e, feature 0) % n_nodes
+   to word(e, feature 16) % n_nodes of eval_philox at step 0, site 0. src, dst: [n_edges]. */
+void eval_random_edges(int64_t n_nodes, int64_t n_edges, int64_t seed, int64_t *src, int64_t *dst);

@@ -1,0 +1,179 @@
+/* Reductions of the interpreter, in the one association of docs/design.md ("One association per
+   sum"), so that bounds follow the partial sums that compiled code makes. Folds begin with the
+   first element: what an identity would add is exact. */
+#include "ir/eval_ops.h"
+#include "ir/eval_sum.h"
+#include "base/ice.h"
+#include <math.h>
+
+/* ---- folds ------------------------------------------------------------------------------------
+ */
+
+void fold_take(Fold *f, Num x)
+{
+    f->acc = f->any ? f->step(f->dtype, f->acc, x) : x;
+    f->any = true;
+}
+
+void fold_merge(Fold *f, const Fold *other)
+{
+    if (other->any) fold_take(f, other->acc);
+}
+
+static NumStep step_of(IrOpcode op)
+{
+    switch (op) {
+    case IR_OP_reduce_sum:
+    case IR_OP_sum_dims: return num_add;
+    case IR_OP_reduce_max:
+    case IR_OP_max_dims: return num_max;
+    case IR_OP_reduce_min:
+    case IR_OP_min_dims: return num_min;
+    case IR_OP_reduce_mul: return num_mul;
+    default: ICE("no reduction");
+    }
+}
+
+static Num fold_result(const Fold *f, const IrOp *op)
+{
+    if (f->any) return f->acc;
+    if (op->op == IR_OP_reduce_max || op->op == IR_OP_reduce_min)
+        return num_exact(op->type.dtype == IR_F32 ? (double)(float)op->attr.f : op->attr.f);
+    return num_exact(op->op == IR_OP_reduce_mul);
+}
+
+/* ---- all rows of a space ------------------------------------------------------------------------
+ */
+
+RowBlocks row_blocks(int64_t n)
+{
+    enum { BLOCK = 512, MAX_BLOCKS = 32 };
+    int64_t blocks = n / BLOCK + (n % BLOCK != 0);
+    blocks = blocks < 1 ? 1 : blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks;
+    return (RowBlocks){blocks, n / blocks + (n % blocks != 0)};
+}
+
+Num fold_tree(Fold *parts, int64_t n, Num empty)
+{
+    while (n > 1) {
+        int64_t half = (n + 1) / 2;
+        for (int64_t i = 0; i + half < n; i++) fold_merge(&parts[i], &parts[i + half]);
+        n = half;
+    }
+    return parts[0].any ? parts[0].acc : empty;
+}
+
+/* x: [rows][width] -> out: [width] */
+static void reduce_all(const EvalRun *r, const IrOp *op, const EvalValue *x, EvalValue *out)
+{
+    RowBlocks b = row_blocks(x->rows);
+    Fold *parts = ARENA_ARRAY(r->arena, Fold, b.n);
+    Fold start = {.step = step_of(op->op), .dtype = op->type.dtype};
+    for (int64_t k = 0; k < x->width; k++) {
+        for (int64_t i = 0; i < b.n; i++) {
+            parts[i] = start;
+            for (int64_t row = i * b.rows; row < (i + 1) * b.rows && row < x->rows; row++)
+                fold_take(&parts[i], num_get(x, row * x->width + k));
+        }
+        num_put(out, k, fold_tree(parts, b.n, fold_result(&start, op)));
+    }
+}
+
+/* ---- rows of a map ------------------------------------------------------------------------------
+ */
+
+/* Elements of map.from grouped by image, each group in the user's order. */
+typedef struct Rows {
+    int64_t *begin; /* [count(to) + 1] */
+    int64_t *list;  /* [mapped elements of from] */
+} Rows;
+
+static Rows group_rows(const EvalRun *r, const IrMap *map, const int64_t *image)
+{
+    int64_t n_from = r->w->counts[map->from], n_to = r->w->counts[map->to];
+    const int64_t *ids = r->w->element_ids[map->from];
+    int64_t *stored = ARENA_ARRAY(r->arena, int64_t, n_from + 1); /* of the user's id */
+    Rows rows = {ARENA_ARRAY(r->arena, int64_t, n_to + 2),
+                 ARENA_ARRAY(r->arena, int64_t, n_from + 1)};
+    for (int64_t i = 0; i < n_from; i++) {
+        stored[ids ? ids[i] : i] = i;
+        if (image[i] >= 0) rows.begin[image[i] + 2]++;
+    }
+    for (int64_t t = 0; t < n_to; t++) rows.begin[t + 2] += rows.begin[t + 1];
+    for (int64_t id = 0; id < n_from; id++) {
+        int64_t i = stored[id];
+        if (image[i] >= 0) rows.list[rows.begin[image[i] + 1]++] = i;
+    }
+    return rows;
+}
+
+/* One row of the map for one feature: blocks of 256 elements, merged left to right. */
+static Fold reduce_row(Fold start, const EvalValue *x, const int64_t *list, int64_t n, int64_t k)
+{
+    enum { BLOCK = 256 };
+    Fold row = start;
+    for (int64_t begin = 0; begin < n; begin += BLOCK) {
+        Fold block = start;
+        for (int64_t i = begin; i < n && i < begin + BLOCK; i++)
+            fold_take(&block, num_get(x, list[i] * x->width + k));
+        fold_merge(&row, &block);
+    }
+    return row;
+}
+
+void eval_rule_reduce(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    const EvalValue *x = eval_operand(r, op, 0);
+    const IrMap *map = &r->m->maps.data[op->attr.map];
+    if (map->to == IR_UNIT) {
+        reduce_all(r, op, x, out);
+        return;
+    }
+    Rows rows = group_rows(r, map, r->w->maps[op->attr.map]);
+    Fold start = {.step = step_of(op->op), .dtype = op->type.dtype};
+    for (int64_t t = 0; t < out->rows; t++)
+        for (int64_t k = 0; k < out->width; k++) {
+            int64_t begin = rows.begin[t], n = rows.begin[t + 1] - begin;
+            Fold row = reduce_row(start, x, rows.list + begin, n, k);
+            num_put(out, t * out->width + k, fold_result(&row, op));
+        }
+}
+
+/* ---- feature dims -------------------------------------------------------------------------------
+ */
+
+Num fold_lanes(Fold lanes[N_LANES], Num empty)
+{
+    for (int half = N_LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) fold_merge(&lanes[i], &lanes[i + half]);
+    return lanes[0].any ? lanes[0].acc : empty;
+}
+
+/* Dims of t that `without` lacks, in t's order. */
+uint32_t dims_without(const IrType *t, const IrType *without, IrId dims[IR_MAX_DIMS])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (!ir_type_has_dim(without, t->dims[i])) dims[n++] = t->dims[i];
+    return n;
+}
+
+void eval_rule_dims(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    const EvalValue *x = eval_operand(r, op, 0);
+    IrId reduced[IR_MAX_DIMS];
+    int64_t n_kept, n_reduced;
+    uint32_t n = dims_without(&x->type, &op->type, reduced);
+    const int64_t *kept_at = eval_index(r, op->type.dims, op->type.n_dims, &x->type, &n_kept);
+    const int64_t *reduced_at = eval_index(r, reduced, n, &x->type, &n_reduced);
+    for (int64_t row = 0; row < out->rows; row++)
+        for (int64_t k = 0; k < n_kept; k++) {
+            Fold lanes[N_LANES];
+            for (int i = 0; i < N_LANES; i++)
+                lanes[i] = (Fold){.step = step_of(op->op), .dtype = op->type.dtype};
+            for (int64_t j = 0; j < n_reduced; j++)
+                fold_take(&lanes[j % N_LANES],
+                          num_get(x, eval_row(x, row) + kept_at[k] + reduced_at[j]));
+            num_put(out, row * out->width + k, fold_lanes(lanes, num_exact(0)));
+        }
+}

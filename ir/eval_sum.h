@@ -1,0 +1,27 @@
+/* Folds of the interpreter: what reductions and contractions share. */
+#pragma once
+#include "ir/eval_ops.h"
+
+typedef Num (*NumStep)(IrDtype t, Num acc, Num x);
+typedef struct Fold {
+    NumStep step;
+    IrDtype dtype;
+    bool any; /* something was taken */
+    Num acc;
+} Fold;
+
+enum { N_LANES = 16 }; /* partials of a sum over feature dims */
+
+void fold_take(Fold *f, Num x);
+void fold_merge(Fold *f, const Fold *other);
+Num fold_lanes(Fold lanes[N_LANES], Num empty); /* halving: 8 onto 8, 4 onto 4, 2, 1 */
+Num fold_tree(Fold *parts, int64_t n,
+              Num empty); /* partial i takes in partial i + half, repeatedly */
+
+typedef struct RowBlocks { /* how the rows of a space are cut when all are summed */
+    int64_t n, rows;
+} RowBlocks;
+RowBlocks row_blocks(int64_t n_rows);
+
+/* Dims of t that `without` lacks, in t's order; returns their number. */
+uint32_t dims_without(const IrType *t, const IrType *without, IrId dims[IR_MAX_DIMS]);

@@ -1,0 +1,273 @@
+/* Builds the spaces that a module's functions run over: counts, maps and the user's ids, for the
+   data's graph and for all that is derived from it. The same construction as the runtime's at load,
+   written a second time on purpose: each checks the other. Keeps edges in two orders: the user's,
+   in which derived graphs are defined, and the stored one, sorted by destination. */
+#include "ir/eval.h"
+
+static const int64_t UNKNOWN = -1; /* count of a space that nothing has defined yet */
+
+/* One graph's edges in the user's order. */
+typedef struct Edges {
+    int64_t n;
+    int64_t *src, *dst;
+    int64_t *orig; /* the user's id of the base graph's edge, or -1; NULL: not derived */
+} Edges;
+
+typedef struct Build {
+    Arena *arena;
+    const IrModule *m;
+    EvalWorld *w;
+    Edges *edges;        /* [n graphs] */
+    int64_t **stored_of; /* [n graphs][n edges]: stored index of each of the user's ids */
+    const int64_t *graph_of;
+    int64_t n_graphs, n_batched; /* graph_of covers a space of n_batched nodes */
+    const char *why;
+} Build;
+
+static bool fail(Build *b, const char *why)
+{
+    if (!b->why) b->why = why;
+    return false;
+}
+
+static bool set_count(Build *b, IrId space, int64_t n)
+{
+    int64_t *count = &b->w->counts[space];
+    if (*count == UNKNOWN) *count = n;
+    if (*count == n) return true;
+    return fail(b, arena_printf(b->arena,
+                                "space `%s` has %lld elements in one graph and %lld in another",
+                                b->m->spaces.data[space].name, (long long)*count, (long long)n));
+}
+
+/* ---- edges in the user's order ------------------------------------------------------------------
+ */
+
+static Edges edges_new(Arena *a, int64_t max, bool derived)
+{
+    Edges e = {0, ARENA_ARRAY(a, int64_t, max + 1), ARENA_ARRAY(a, int64_t, max + 1), NULL};
+    if (derived) e.orig = ARENA_ARRAY(a, int64_t, max + 1);
+    return e;
+}
+
+static void push(Edges *e, int64_t src, int64_t dst, int64_t orig)
+{
+    e->src[e->n] = src;
+    e->dst[e->n] = dst;
+    if (e->orig) e->orig[e->n] = orig;
+    e->n++;
+}
+
+static bool from_data(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
+{
+    if (!data) return fail(b, "the module has a graph of the data's, but none is given");
+    if (g->src_space == g->dst_space && data->n_src != data->n_dst)
+        return fail(b,
+                    "the data's graph has other sources than destinations, the module's has not");
+    for (int64_t i = 0; i < data->n_edges; i++)
+        if (data->src[i] < 0 || data->src[i] >= data->n_src || data->dst[i] < 0 ||
+            data->dst[i] >= data->n_dst)
+            return fail(
+                b, arena_printf(b->arena, "edge %lld joins nodes %lld and %lld: out of range",
+                                (long long)i, (long long)data->src[i], (long long)data->dst[i]));
+    *out = edges_new(b->arena, data->n_edges, false);
+    for (int64_t i = 0; i < data->n_edges; i++) push(out, data->src[i], data->dst[i], 0);
+    return set_count(b, g->src_space, data->n_src) && set_count(b, g->dst_space, data->n_dst);
+}
+
+static bool from_random(Build *b, const IrGraph *g, Edges *out)
+{
+    if (g->n_edges && g->n_nodes <= 0) return fail(b, "a random graph with edges needs nodes");
+    *out = edges_new(b->arena, g->n_edges, false);
+    out->n = g->n_edges;
+    eval_random_edges(g->n_nodes, g->n_edges, g->seed, out->src, out->dst);
+    return set_count(b, g->src_space, g->n_nodes);
+}
+
+static void from_reverse(Build *b, const IrGraph *g, Edges *out)
+{
+    const Edges *base = &b->edges[g->base];
+    *out = edges_new(b->arena, base->n, true);
+    for (int64_t i = 0; i < base->n; i++) push(out, base->dst[i], base->src[i], i);
+}
+
+/* keep: of a node's loops the last in the user's order stays where it is. */
+static void from_self_loops(Build *b, const IrGraph *g, Edges *out)
+{
+    const Edges *base = &b->edges[g->base];
+    int64_t n_nodes = b->w->counts[g->dst_space];
+    int64_t *last =
+        ARENA_ARRAY(b->arena, int64_t, n_nodes + 1); /* 1 + the node's last loop, or 0 */
+    *out = edges_new(b->arena, base->n + n_nodes, true);
+    for (int64_t i = 0; i < base->n; i++)
+        if (base->src[i] == base->dst[i]) last[base->dst[i]] = i + 1;
+    for (int64_t i = 0; i < base->n; i++) {
+        bool loop = base->src[i] == base->dst[i];
+        bool stays = !loop || g->policy == IR_LOOPS_ADD ||
+                     (g->policy == IR_LOOPS_KEEP && last[base->dst[i]] == i + 1);
+        if (stays) push(out, base->src[i], base->dst[i], i);
+    }
+    for (int64_t v = 0; v < n_nodes && g->policy != IR_LOOPS_REMOVE; v++)
+        if (g->policy != IR_LOOPS_KEEP || !last[v]) push(out, v, v, -1);
+}
+
+static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
+{
+    switch (g->kind) {
+    case IR_GRAPH_DATA: return from_data(b, g, data, out);
+    case IR_GRAPH_RANDOM: return from_random(b, g, out);
+    case IR_GRAPH_REVERSE: from_reverse(b, g, out); return true;
+    case IR_GRAPH_SELF_LOOPS: from_self_loops(b, g, out); return true;
+    }
+    return fail(b, "a graph of no kind");
+}
+
+/* ---- stored order -------------------------------------------------------------------------------
+ */
+
+/* Counting sort by destination, stable: position[i] is where the user's edge i is stored. */
+static int64_t *sort_by_dst(Arena *a, const Edges *e, int64_t n_dst)
+{
+    int64_t *begin = ARENA_ARRAY(a, int64_t, n_dst + 1),
+            *position = ARENA_ARRAY(a, int64_t, e->n + 1);
+    for (int64_t i = 0; i < e->n; i++) begin[e->dst[i] + 1]++;
+    for (int64_t v = 0; v < n_dst; v++) begin[v + 1] += begin[v];
+    for (int64_t i = 0; i < e->n; i++) position[i] = begin[e->dst[i]]++;
+    return position;
+}
+
+/* orig: stored edge -> stored edge of the base; image: back. */
+static void derive_maps(Build *b, uint32_t id)
+{
+    const IrGraph *g = &b->m->graphs.data[id];
+    const Edges *e = &b->edges[id];
+    int64_t n_base = b->edges[g->base].n;
+    int64_t *orig = ARENA_ARRAY(b->arena, int64_t, e->n + 1),
+            *image = ARENA_ARRAY(b->arena, int64_t, n_base + 1);
+    for (int64_t i = 0; i < n_base; i++) image[i] = -1;
+    for (int64_t i = 0; i < e->n; i++) {
+        int64_t at = b->stored_of[id][i];
+        orig[at] = e->orig[i] < 0 ? -1 : b->stored_of[g->base][e->orig[i]];
+        if (orig[at] >= 0) image[orig[at]] = at;
+    }
+    if (g->orig != IR_NONE) b->w->maps[g->orig] = orig;
+    if (g->image != IR_NONE) b->w->maps[g->image] = image;
+}
+
+static bool store(Build *b, uint32_t id)
+{
+    const IrGraph *g = &b->m->graphs.data[id];
+    const Edges *e = &b->edges[id];
+    if (!set_count(b, g->edge, e->n)) return false;
+    int64_t *position = sort_by_dst(b->arena, e, b->w->counts[g->dst_space]);
+    int64_t *src = ARENA_ARRAY(b->arena, int64_t, e->n + 1),
+            *dst = ARENA_ARRAY(b->arena, int64_t, e->n + 1);
+    int64_t *ids = ARENA_ARRAY(b->arena, int64_t, e->n + 1);
+    for (int64_t i = 0; i < e->n; i++) {
+        src[position[i]] = e->src[i];
+        dst[position[i]] = e->dst[i];
+        ids[position[i]] = i;
+    }
+    b->stored_of[id] = position;
+    b->w->maps[g->src] = src;
+    b->w->maps[g->dst] = dst;
+    b->w->element_ids[g->edge] = ids;
+    if (e->orig) derive_maps(b, id);
+    return true;
+}
+
+/* ---- what is no graph's
+ * --------------------------------------------------------------------------- */
+
+/* Whether graph_of speaks of a space: the nodes of the data. */
+static bool is_batched(const Build *b, IrId space)
+{
+    if (!b->graph_of) return false;
+    for (uint32_t i = 0; i < b->m->graphs.n; i++) {
+        const IrGraph *g = &b->m->graphs.data[i];
+        if (g->kind == IR_GRAPH_RANDOM && g->dst_space == space) return false;
+    }
+    return b->w->counts[space] == b->n_batched;
+}
+
+/* The graph of a row of map.from: nodes of the data by graph_of, edges by their source, all others
+ * 0. */
+static int64_t graph_of_row(const Build *b, const IrMap *map, int64_t row)
+{
+    IrId space = map->from;
+    for (uint32_t i = 0; i < b->m->graphs.n; i++) {
+        const IrGraph *g = &b->m->graphs.data[i];
+        if (g->edge != map->from) continue;
+        row = b->w->maps[g->src][row];
+        space = g->src_space;
+        break;
+    }
+    return is_batched(b, space) ? b->graph_of[row] : 0;
+}
+
+static bool other_map(Build *b, IrId id)
+{
+    const IrMap *map = &b->m->maps.data[id];
+    int64_t n = b->w->counts[map->from];
+    int64_t *image = ARENA_ARRAY(b->arena, int64_t, n + 1); /* to unit: row 0 */
+    if (map->to != IR_UNIT && !set_count(b, map->to, b->n_graphs)) return false;
+    for (int64_t i = 0; i < n && map->to != IR_UNIT; i++) {
+        image[i] = graph_of_row(b, map, i);
+        if (image[i] < 0 || image[i] >= b->n_graphs)
+            return fail(b,
+                        arena_printf(b->arena, "element %lld of `%s` belongs to graph %lld of %lld",
+                                     (long long)i, b->m->spaces.data[map->from].name,
+                                     (long long)image[i], (long long)b->n_graphs));
+        if (map->sorted && i && image[i] < image[i - 1])
+            return fail(b, arena_printf(b->arena, "map `%s` is not sorted", map->name));
+    }
+    b->w->maps[id] = image;
+    return true;
+}
+
+/* Spaces without edges of their own are the data's nodes, unless a map leads to them: then graphs.
+ */
+static bool other_spaces(Build *b, const EvalGraph *data)
+{
+    for (uint32_t s = 1; s < b->m->spaces.n; s++) {
+        if (b->w->counts[s] != UNKNOWN) continue;
+        bool target = false;
+        for (uint32_t i = 0; i < b->m->maps.n; i++) target |= b->m->maps.data[i].to == s;
+        if (target)
+            b->w->counts[s] = b->n_graphs;
+        else if (data && !b->m->spaces.data[s].is_edge)
+            b->w->counts[s] = data->n_dst;
+        else
+            return fail(
+                b, arena_printf(b->arena, "space `%s` has no graph", b->m->spaces.data[s].name));
+    }
+    return true;
+}
+
+EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
+                      const int64_t *graph_of, int64_t n_graphs, const char **why)
+{
+    EvalWorld *w = ARENA_NEW(a, EvalWorld);
+    *w = (EvalWorld){a, ARENA_ARRAY(a, int64_t, m->spaces.n),
+                     ARENA_ARRAY(a, int64_t *, m->maps.n + 1),
+                     ARENA_ARRAY(a, int64_t *, m->spaces.n)};
+    Build b = {a,
+               m,
+               w,
+               ARENA_ARRAY(a, Edges, m->graphs.n + 1),
+               ARENA_ARRAY(a, int64_t *, m->graphs.n + 1),
+               graph_of,
+               n_graphs < 1 && !graph_of ? 1 : n_graphs,
+               data_graph ? data_graph->n_dst : 0,
+               NULL};
+    for (uint32_t s = 1; s < m->spaces.n; s++) w->counts[s] = UNKNOWN;
+    w->counts[IR_UNIT] = 1;
+    bool ok = true;
+    for (uint32_t i = 0; i < m->graphs.n && ok; i++)
+        ok = user_edges(&b, &m->graphs.data[i], data_graph, &b.edges[i]) && store(&b, i);
+    ok = ok && other_spaces(&b, data_graph);
+    for (uint32_t i = 0; i < m->maps.n && ok; i++)
+        if (!w->maps[i]) ok = other_map(&b, i);
+    *why = b.why;
+    return ok ? w : NULL;
+}
