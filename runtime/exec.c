@@ -351,7 +351,7 @@ int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step)
 {
     e->seed = seed;
     e->step = step;
-    if (e->arena.p) memset(e->arena.p, 0, (size_t)e->arena_bytes);
+    memset(e->base, 0, (size_t)e->arena_bytes); /* what an earlier run left is not this one's */
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         run_step(e, &e->steps[i]);
         if (step_has_nan(e, &e->model->steps[e->program->first_step + i])) return i;

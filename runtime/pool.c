@@ -5,6 +5,7 @@
 #include "runtime/pool.h"
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bou
     }
 }
 
+/* Signals are for the caller's thread, which may hold them back. */
 static RtCode start_threads(RtPool *p, RtStatus *st)
 {
     p->threads = calloc((size_t)p->n_threads, sizeof *p->threads);
@@ -133,7 +135,11 @@ RtCode rt_pool_create(int n_threads, RtPool **out, RtStatus *st)
     pthread_cond_init(&p->wake, NULL);
     /* with more threads than cores, spinning takes the core from who has the work */
     p->spins = n_threads <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_IDLE : 0;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
     RtCode code = start_threads(p, st);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (code) rt_pool_free(p);
     else *out = p;
     return code;

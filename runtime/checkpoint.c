@@ -1,0 +1,170 @@
+/* Checkpoints (see checkpoint.h). Numbers that must come back bit for bit are written as the hexadecimal form of
+   their 64 bits. */
+#include "runtime/checkpoint.h"
+#include "runtime/weights.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 24, MAX_META = 64 };
+static const char version_text[] = "1";
+
+typedef struct Meta {
+    RtStPair pairs[MAX_META];
+    char text[MAX_META][TEXT_BYTES];
+    char keys[MAX_META][96];
+    int64_t n;
+} Meta;
+
+static void meta_add(Meta *m, const char *key, uint64_t bits)
+{
+    if (m->n == MAX_META) return;
+    snprintf(m->keys[m->n], sizeof m->keys[0], "%s", key);
+    snprintf(m->text[m->n], TEXT_BYTES, "%016" PRIx64, bits);
+    m->pairs[m->n] = (RtStPair){m->keys[m->n], m->text[m->n]};
+    m->n++;
+}
+
+static uint64_t double_bits(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+static double bits_double(uint64_t bits)
+{
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static void hyper_key(const RtModel *m, int64_t tensor, char *out, size_t size)
+{
+    snprintf(out, size, "hyper.%s", m->strings + m->tensors[tensor].name);
+}
+
+static void fill_meta(Meta *meta, const RtTensors *t, const RtProgress *p)
+{
+    char key[96];
+    meta->pairs[meta->n++] = (RtStPair){"gnnc.checkpoint", version_text};
+    meta->pairs[meta->n++] = (RtStPair){"gnnc.model", t->model->strings + t->model->name};
+    meta_add(meta, "epoch", (uint64_t)p->epoch);
+    meta_add(meta, "seed", (uint64_t)p->seed);
+    meta_add(meta, "has_best", p->has_best);
+    meta_add(meta, "best", double_bits(p->best));
+    meta_add(meta, "best_epoch", (uint64_t)p->best_epoch);
+    meta_add(meta, "since", (uint64_t)p->since);
+    for (int64_t i = 0; i < t->model->n_tensors; i++) {
+        if (t->model->tensors[i].kind != RT_HYPER) continue;
+        hyper_key(t->model, i, key, sizeof key);
+        meta_add(meta, key, double_bits(rt_tensors_hyper(t, i)));
+    }
+}
+
+RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p, const RtBlock *best,
+                          RtStatus *st)
+{
+    RtStored s = {0};
+    Meta *meta = calloc(1, sizeof *meta);
+    if (!meta) return rt_fail_memory(st, sizeof *meta, "a checkpoint");
+    fill_meta(meta, t, p);
+    RtCode code = rt_stored_add(&s, t, true, "", NULL, st);
+    if (!code && p->has_best) code = rt_stored_add(&s, t, true, "best/", best, st);
+    if (!code) code = rt_st_write(path, s.entries, s.n, meta->pairs, meta->n, st);
+    rt_stored_free(&s);
+    free(meta);
+    return code;
+}
+
+/* ---- reading ---- */
+
+static RtCode get_bits(const RtStFile *f, const char *path, const char *key, uint64_t *bits, RtStatus *st)
+{
+    const char *text = rt_st_meta(f, key);
+    char *end = NULL;
+    if (text && strlen(text) == 16) *bits = strtoull(text, &end, 16);
+    if (!end || *end)
+        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %s, wanted 16 hexadecimal digits", key,
+                       text ? text : "nothing");
+    return RT_OK;
+}
+
+static RtCode check_kind(const RtStFile *f, const char *path, const RtModel *m, RtStatus *st)
+{
+    const char *version = rt_st_meta(f, "gnnc.checkpoint"), *model = rt_st_meta(f, "gnnc.model");
+    const char *name = m->strings + m->name;
+    if (!version || strcmp(version, version_text))
+        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, "give a file that --checkpoint wrote",
+                       "found %s, wanted a checkpoint of version 1", version ? version : "no checkpoint");
+    if (!model || strcmp(model, name))
+        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL, "found a checkpoint of model %s, wanted %s",
+                       model ? model : "(none)", name);
+    return RT_OK;
+}
+
+static RtCode read_progress(const RtStFile *f, const char *path, RtProgress *p, RtStatus *st)
+{
+    static const char *const keys[] = {"epoch", "seed", "has_best", "best", "best_epoch", "since"};
+    uint64_t v[6];
+    for (int i = 0; i < 6; i++) RT_TRY(get_bits(f, path, keys[i], &v[i], st));
+    *p = (RtProgress){(int64_t)v[0], (int64_t)v[1], v[2] != 0, bits_double(v[3]), (int64_t)v[4], (int64_t)v[5]};
+    if (p->epoch < 0) return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "the epoch is negative");
+    return RT_OK;
+}
+
+/* All parameters and state under `prefix`, in the order of a snapshot. */
+static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors *t, const char *prefix, RtBlock *out,
+                           RtStatus *st)
+{
+    char *at = out->p;
+    for (int64_t i = 0; i < t->model->n_tensors; i++) {
+        const RtTensorDef *d = &t->model->tensors[i];
+        if (d->kind != RT_PARAM && d->kind != RT_STATE) continue;
+        RT_TRY(rt_stored_get(f, path, t, i, prefix, at, st));
+        at += t->counts[i] * rt_dtype_bytes(d->dtype);
+    }
+    return RT_OK;
+}
+
+static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, bool apply, RtStatus *st)
+{
+    char key[96];
+    uint64_t bits;
+    for (int64_t i = 0; i < t->model->n_tensors; i++) {
+        if (t->model->tensors[i].kind != RT_HYPER) continue;
+        hyper_key(t->model, i, key, sizeof key);
+        RT_TRY(get_bits(f, path, key, &bits, st));
+        if (apply) rt_tensors_set_hyper(t, i, bits_double(bits));
+    }
+    return RT_OK;
+}
+
+static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtBlock *fresh,
+                   RtStatus *st)
+{
+    RtProgress got;
+    RT_TRY(check_kind(f, path, t->model, st));
+    RT_TRY(read_progress(f, path, &got, st));
+    RT_TRY(read_hypers(f, path, t, false, st));
+    RT_TRY(rt_tensors_snapshot(t, fresh, st));
+    RT_TRY(rt_tensors_snapshot(t, best, st));
+    if (got.has_best) RT_TRY(read_tensors(f, path, t, "best/", best, st));
+    RT_TRY(read_tensors(f, path, t, "", fresh, st));
+    rt_tensors_restore(t, fresh);
+    RT_TRY(read_hypers(f, path, t, true, st));
+    *p = got;
+    return RT_OK;
+}
+
+RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtStatus *st)
+{
+    RtStFile f;
+    RtBlock fresh = {0};
+    RT_TRY(rt_st_read(path, &f, st));
+    RtCode code = load(&f, path, t, p, best, &fresh, st);
+    rt_block_free(&fresh);
+    rt_st_free(&f);
+    return code;
+}

@@ -1,0 +1,326 @@
+/* The training loop (see train.h). Everything an epoch does is a function of (weights, state, seed, epoch), so that a
+   run resumed from a checkpoint is the unbroken run, bit for bit. */
+#include "runtime/train.h"
+#include "runtime/checkpoint.h"
+#include "runtime/weights.h"
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct Trainer {
+    const RtModel *m;
+    RtData *d;
+    const RtTrainOptions *o;
+    RtTrainResult *r;
+    RtExec *step, *metrics;  /* metrics: NULL without any */
+    int64_t loss;            /* result of train_step */
+    RtProgress at;
+    RtBlock best, before;    /* snapshots: best weights; weights before the running step */
+    RtBlock workspace;
+    double values[RT_MAX_METRICS];
+    FILE *log;
+    double start;
+    RtStatus *st;
+} Trainer;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- setting up ---- */
+
+static void bind_tensors(RtExec *e, const RtTensors *t)
+{
+    for (int64_t i = 0; i < t->model->n_tensors; i++) e->tensors[i] = t->data[i];
+}
+
+static RtCode make_exec(const RtModel *m, const char *name, RtData *d, const RtExecOptions *o, RtExec **e,
+                        RtStatus *st)
+{
+    int64_t program = rt_program_find(m, name);
+    if (program < 0)
+        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name), "give the model a `train` block",
+                       "the model has no function %s", name);
+    RT_TRY(rt_exec_create(m, program, d->graph, o, e, st));
+    bind_tensors(*e, &d->tensors);
+    RT_TRY(rt_exec_own_results(*e, st));
+    return rt_exec_bind(*e, st);
+}
+
+/* One arena for both programs: they never run at the same time. */
+static RtCode take_workspace(Trainer *t, RtExecOptions *o)
+{
+    int64_t most = 0, bytes;
+    static const char *const names[] = {"train_step", "metrics"};
+    for (int i = 0; i < 2; i++) {
+        int64_t p = rt_program_find(t->m, names[i]);
+        if (p < 0) continue;
+        RT_TRY(rt_arena_bytes(t->m, p, t->d->graph, &bytes, t->st));
+        if (bytes > most) most = bytes;
+    }
+    RT_TRY(rt_block_alloc(&t->workspace, (size_t)most + 64, "the planned memory of a training step", t->st));
+    o->workspace = t->workspace.p;
+    o->workspace_bytes = (size_t)most;
+    return RT_OK;
+}
+
+static int64_t find_loss(const RtModel *m, const RtProgram *p)
+{
+    int64_t first = -1;
+    for (int64_t i = 0; i < p->n_results; i++) {
+        const RtResultDef *r = &m->results[p->first_result + i];
+        if (r->tensor >= 0) continue;
+        if (!strcmp(rt_string(m, r->name), "loss")) return i;
+        if (first < 0) first = i;
+    }
+    return first;
+}
+
+static RtCode open_log(Trainer *t)
+{
+    if (!t->o->metrics) return RT_OK;
+    t->log = fopen(t->o->metrics, t->o->resume ? "a" : "w");
+    return t->log ? RT_OK : rt_fail_errno(t->st, RT_E_FILE_WRITE, t->o->metrics);
+}
+
+static RtCode resume(Trainer *t)
+{
+    if (!t->o->resume) return RT_OK;
+    RT_TRY(rt_checkpoint_load(t->o->resume, &t->d->tensors, &t->at, &t->best, t->st));
+    if (t->o->seed_given && t->at.seed != t->o->seed)
+        return rt_fail(t->st, RT_E_CHECKPOINT_FIT, t->o->resume, "leave --seed out when resuming",
+                       "found seed %lld, wanted %lld", (long long)t->at.seed, (long long)t->o->seed);
+    return RT_OK;
+}
+
+static RtCode set_up(Trainer *t)
+{
+    RtExecOptions exec = t->o->exec;
+    if (!t->m->train || !t->m->train->present)
+        return rt_fail(t->st, RT_E_CLI_NO_TRAIN, rt_string(t->m, t->m->name), "give the model a `train` block",
+                       "the model cannot be trained: its file has no `train` block");
+    if (t->m->train->n_metrics > RT_MAX_METRICS)
+        return rt_fail(t->st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
+    RT_TRY(take_workspace(t, &exec));
+    rt_tensors_init(&t->d->tensors, t->o->seed);
+    RT_TRY(make_exec(t->m, "train_step", t->d, &exec, &t->step, t->st));
+    if (t->m->train->n_metrics) RT_TRY(make_exec(t->m, "metrics", t->d, &exec, &t->metrics, t->st));
+    t->loss = find_loss(t->m, t->step->program);
+    if (t->loss < 0) return rt_fail(t->st, RT_E_INTERNAL, "train_step", NULL, "has no loss among its results");
+    t->at.seed = t->o->seed;
+    RT_TRY(resume(t));
+    for (int64_t i = 0; i < t->o->n_hypers; i++)
+        rt_tensors_set_hyper(&t->d->tensors, t->o->hypers[i].tensor, t->o->hypers[i].value);
+    return open_log(t);
+}
+
+static void tear_down(Trainer *t)
+{
+    rt_exec_free(t->step);
+    rt_exec_free(t->metrics);
+    rt_block_free(&t->best);
+    rt_block_free(&t->before);
+    rt_block_free(&t->workspace);
+    if (t->log) fclose(t->log);
+}
+
+/* ---- metrics ---- */
+
+static double result_value(const RtExec *e, int64_t result)
+{
+    return rt_element(e->results[result], e->model->results[e->program->first_result + result].dtype, 0);
+}
+
+static void read_metrics(const RtModel *m, RtExec *e, int64_t seed, int64_t step, double *values)
+{
+    rt_exec_run(e, seed, step);
+    for (int64_t i = 0; i < m->train->n_metrics; i++) values[i] = result_value(e, m->metrics[i].result);
+}
+
+static size_t put_number(char *out, size_t size, const char *key, double v)
+{
+    int n = isfinite(v) ? snprintf(out, size, ",\"%s\":%.9g", key, v) : snprintf(out, size, ",\"%s\":null", key);
+    return n < 0 || (size_t)n >= size ? 0 : (size_t)n;
+}
+
+void rt_metrics_json(const RtModel *m, const double *values, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (int64_t i = 0; i < m->train->n_metrics; i++)
+        at += put_number(out + at, size - at, rt_string(m, m->metrics[i].name), values[i]);
+}
+
+RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values, RtStatus *st)
+{
+    RtExec *e = NULL;
+    if (!m->train || !m->train->present || !m->train->n_metrics)
+        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name), "add `metric` lines to its `train` block",
+                       "the model has no metrics");
+    RtCode code = make_exec(m, "metrics", d, o, &e, st);
+    if (!code) read_metrics(m, e, 0, 0, values);
+    rt_exec_free(e);
+    return code;
+}
+
+static RtCode log_line(Trainer *t, bool final, double loss)
+{
+    char pairs[2048], head[128] = "";
+    if (!t->log) return RT_OK;
+    rt_metrics_json(t->m, t->values, pairs, sizeof pairs);
+    put_number(head, sizeof head, "loss", loss);
+    fprintf(t->log, "{\"epoch\":%lld%s%s%s}\n", (long long)(final ? t->at.epoch : t->at.epoch + 1), head, pairs,
+            final ? ",\"final\": true" : "");
+    return fflush(t->log) ? rt_fail_errno(t->st, RT_E_FILE_WRITE, t->o->metrics) : RT_OK;
+}
+
+/* ---- one epoch ---- */
+
+/* Runs the failed step again from the weights before it, and says what made the first NaN. */
+static RtCode blame_nan(Trainer *t)
+{
+    const RtModel *m = t->m;
+    char name[256];
+    rt_tensors_restore(&t->d->tensors, &t->before);
+    int64_t i = rt_exec_run_until_nan(t->step, t->at.seed, t->at.epoch);
+    rt_tensors_restore(&t->d->tensors, &t->before);
+    snprintf(name, sizeof name, "%s.gnn", rt_string(m, m->name));
+    if (i < 0)
+        return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate: --set lr=...",
+                       "the loss of epoch %lld is not a number", (long long)(t->at.epoch + 1));
+    const RtStep *s = &m->steps[t->step->program->first_step + i];
+    if (s->line > 0) snprintf(name, sizeof name, "%s.gnn:%lld", rt_string(m, m->name), (long long)s->line);
+    return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate (--set lr=...), or look at that line",
+                   "the loss of epoch %lld is not a number; the first NaN is made by step %lld, `%s`",
+                   (long long)(t->at.epoch + 1), (long long)i, rt_string(m, s->label));
+}
+
+/* Notes whether this epoch is the best so far; keeps its weights. */
+static RtCode judge(Trainer *t, bool *best)
+{
+    const RtTrain *train = t->m->train;
+    *best = false;
+    if (train->stop_metric < 0) return RT_OK;
+    double v = t->values[train->stop_metric];
+    bool better = train->stop_minimise ? v < t->at.best : v > t->at.best;
+    t->at.since++;
+    if (t->at.has_best && !better) return RT_OK;
+    *best = t->at.has_best = true;
+    t->at.best = v;
+    t->at.best_epoch = t->at.epoch;
+    t->at.since = 0;
+    return rt_tensors_snapshot(&t->d->tensors, &t->best, t->st);
+}
+
+static RtCode run_epoch(Trainer *t)
+{
+    bool best;
+    RT_TRY(rt_tensors_snapshot(&t->d->tensors, &t->before, t->st));
+    rt_exec_run(t->step, t->at.seed, t->at.epoch);
+    double loss = result_value(t->step, t->loss);
+    if (isnan(loss)) return blame_nan(t);
+    t->r->loss = loss;
+    if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
+    RT_TRY(judge(t, &best));
+    RT_TRY(log_line(t, false, loss));
+    RtEpoch e = {t->at.epoch, t->o->epochs, loss, t->values, now() - t->start, best};
+    if (t->o->on_epoch) t->o->on_epoch(t->o->user, &e);
+    t->at.epoch++;
+    t->r->n_epochs++;
+    return RT_OK;
+}
+
+static RtCode write_checkpoint(Trainer *t)
+{
+    return rt_checkpoint_save(t->o->checkpoint, &t->d->tensors, &t->at, &t->best, t->st);
+}
+
+/* ---- interruption: signals are held back and asked for between epochs ---- */
+
+static void stop_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+}
+
+static bool was_signalled(void)
+{
+    sigset_t set;
+    struct timespec none = {0};
+    stop_signals(&set);
+    return sigtimedwait(&set, NULL, &none) > 0;
+}
+
+static RtCode interrupt(Trainer *t)
+{
+    char hint[256];
+    if (!t->o->checkpoint)
+        return rt_fail(t->st, RT_E_INTERRUPTED, NULL, "train with --checkpoint FILE to be able to go on later",
+                       "interrupted after epoch %lld; nothing was saved", (long long)t->at.epoch);
+    RT_TRY(write_checkpoint(t));
+    snprintf(hint, sizeof hint, "go on with --resume %.200s", t->o->checkpoint);
+    return rt_fail(t->st, RT_E_INTERRUPTED, NULL, hint, "interrupted after epoch %lld; the checkpoint is written",
+                   (long long)t->at.epoch);
+}
+
+/* ---- whole ---- */
+
+static bool is_over(const Trainer *t)
+{
+    const RtTrain *train = t->m->train;
+    bool patience = train->stop_metric >= 0 && train->patience > 0 && t->at.since >= train->patience;
+    return patience || t->at.epoch >= t->o->epochs;
+}
+
+static RtCode loop(Trainer *t)
+{
+    t->r->first_epoch = t->at.epoch;
+    while (!is_over(t)) {
+        if (was_signalled()) return interrupt(t);
+        RT_TRY(run_epoch(t));
+        if (t->o->checkpoint && t->o->every > 0 && t->at.epoch % t->o->every == 0) RT_TRY(write_checkpoint(t));
+    }
+    return RT_OK;
+}
+
+static RtCode finish(Trainer *t)
+{
+    RtTrainResult *r = t->r;
+    r->stopped_early = t->at.epoch < t->o->epochs;
+    r->best_epoch = t->at.has_best ? t->at.best_epoch : -1;
+    if (t->o->checkpoint) RT_TRY(write_checkpoint(t));
+    if (t->at.has_best) rt_tensors_restore(&t->d->tensors, &t->best);
+    if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
+    memcpy(r->metrics, t->values, sizeof r->metrics);
+    r->seconds = now() - t->start;
+    RT_TRY(log_line(t, true, r->loss));
+    return t->o->save ? rt_weights_save(&t->d->tensors, t->o->save, t->st) : RT_OK;
+}
+
+static RtCode run(Trainer *t)
+{
+    RT_TRY(set_up(t));
+    t->start = now();
+    RT_TRY(loop(t));
+    return finish(t);
+}
+
+RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r, RtStatus *st)
+{
+    sigset_t set, old;
+    *r = (RtTrainResult){.loss = NAN, .best_epoch = -1};
+    Trainer t = {.m = m, .d = d, .o = o, .r = r, .st = st};
+    stop_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    RtCode code = run(&t);
+    tear_down(&t);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return code;
+}

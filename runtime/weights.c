@@ -1,0 +1,248 @@
+/* Weights files (see weights.h): the permutation between value and stored layout, names checked both ways. */
+#include "runtime/weights.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *tensor_name(const RtModel *m, int64_t tensor) { return m->strings + m->tensors[tensor].name; }
+
+/* Whether a function that only reads it, forward or metrics, takes the tensor. */
+static bool is_read_by(const RtModel *m, int64_t tensor, const char *function)
+{
+    for (int64_t p = 0; p < m->n_programs; p++) {
+        const RtProgram *prog = &m->programs[p];
+        if (strcmp(m->strings + prog->name, function)) continue;
+        for (int64_t i = 0; i < prog->n_argdefs; i++) {
+            const RtArgDef *a = &m->argdefs[prog->first_argdef + i];
+            if (a->kind == RT_ARG_TENSOR && a->ref == tensor) return true;
+        }
+    }
+    return false;
+}
+
+bool rt_weights_has(const RtModel *m, int64_t tensor)
+{
+    int64_t kind = m->tensors[tensor].kind;
+    if (kind != RT_STATE) return kind == RT_PARAM;
+    return is_read_by(m, tensor, "forward") || is_read_by(m, tensor, "metrics");
+}
+
+/* ---- layout ---- */
+
+/* The value's strides in the order of the stored dims. */
+static void stored_strides(const RtTensorDef *d, int64_t *sizes, int64_t *strides)
+{
+    int64_t value[RT_MAX_DIMS], step = 1;
+    for (int64_t i = d->n_dims - 1; i >= 0; i--) {
+        value[i] = step;
+        step *= d->dims[i];
+    }
+    for (int64_t i = 0; i < d->n_dims; i++) {
+        int64_t from = d->n_stored ? d->stored_perm[i] : i;
+        sizes[i] = d->dims[from];
+        strides[i] = value[from];
+    }
+}
+
+/* Copies one row between layouts; to_value: from stored to value. */
+static void copy_row(const RtTensorDef *d, char *value, char *stored, bool to_value)
+{
+    int64_t sizes[RT_MAX_DIMS], strides[RT_MAX_DIMS], at[RT_MAX_DIMS] = {0};
+    size_t size = (size_t)rt_dtype_bytes(d->dtype);
+    stored_strides(d, sizes, strides);
+    for (int64_t i = 0, offset = 0; i < d->width; i++) {
+        char *v = value + (size_t)offset * size, *s = stored + (size_t)i * size;
+        memcpy(to_value ? v : s, to_value ? s : v, size);
+        for (int64_t k = d->n_dims - 1; k >= 0; k--) {
+            offset += strides[k];
+            if (++at[k] < sizes[k]) break;
+            offset -= strides[k] * sizes[k];
+            at[k] = 0;
+        }
+    }
+}
+
+static void copy_layout(const RtTensorDef *d, int64_t count, char *value, char *stored, bool to_value)
+{
+    int64_t row = d->width * rt_dtype_bytes(d->dtype), rows = d->width ? count / d->width : 0;
+    for (int64_t i = 0; i < rows; i++) copy_row(d, value + i * row, stored + i * row, to_value);
+}
+
+static void stored_shape(const RtTensors *t, int64_t tensor, RtStEntry *e)
+{
+    const RtTensorDef *d = &t->model->tensors[tensor];
+    e->n_dims = 0;
+    if (d->space != 0) e->shape[e->n_dims++] = d->width ? t->counts[tensor] / d->width : 0;
+    int64_t n = d->n_stored ? d->n_stored : d->n_dims;
+    for (int64_t i = 0; i < n; i++) e->shape[e->n_dims++] = d->n_stored ? d->stored_shape[i] : d->dims[i];
+}
+
+/* ---- writing ---- */
+
+static bool is_wanted(const RtModel *m, int64_t i, bool all)
+{
+    return all ? m->tensors[i].kind == RT_PARAM || m->tensors[i].kind == RT_STATE : rt_weights_has(m, i);
+}
+
+static RtCode grow(RtStored *s, int64_t more, int64_t bytes, RtStatus *st)
+{
+    RtBlock data;
+    RT_TRY(rt_block_alloc(&data, s->data.bytes + (size_t)bytes, "the weights", st));
+    if (s->data.bytes) memcpy(data.p, s->data.p, s->data.bytes);
+    for (int64_t i = 0; i < s->n; i++)
+        s->entries[i].data = (char *)data.p + ((const char *)s->entries[i].data - (char *)s->data.p);
+    rt_block_free(&s->data);
+    s->data = data;
+    RtStEntry *entries = realloc(s->entries, (size_t)(s->n + more + 1) * sizeof *entries);
+    if (!entries) return rt_fail_memory(st, (size_t)more * sizeof *entries, "the weights");
+    s->entries = entries;
+    return RT_OK;
+}
+
+static RtCode set_name(RtStEntry *e, const char *prefix, const char *name, RtStatus *st)
+{
+    size_t n = strlen(prefix) + strlen(name) + 1;
+    char *text = malloc(n);
+    if (!text) return rt_fail_memory(st, n, "the weights");
+    snprintf(text, n, "%s%s", prefix, name);
+    e->name = text;
+    return RT_OK;
+}
+
+RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix, const RtBlock *values,
+                     RtStatus *st)
+{
+    const RtModel *m = t->model;
+    int64_t bytes = 0, old = (int64_t)s->data.bytes;
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (is_wanted(m, i, all)) bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+    RT_TRY(grow(s, m->n_tensors, bytes, st));
+    char *at = (char *)s->data.p + old, *value = values ? values->p : NULL;
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        int64_t size = t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        char *from = values ? value : t->data[i];
+        if (is_wanted(m, i, true)) value += values ? size : 0;
+        if (!is_wanted(m, i, all)) continue;
+        RtStEntry *e = &s->entries[s->n];
+        *e = (RtStEntry){.dtype = m->tensors[i].dtype, .data = at, .bytes = size};
+        RT_TRY(set_name(e, prefix, tensor_name(m, i), st));
+        s->n++;
+        stored_shape(t, i, e);
+        copy_layout(&m->tensors[i], t->counts[i], from, at, false);
+        at += size;
+    }
+    return RT_OK;
+}
+
+void rt_stored_free(RtStored *s)
+{
+    for (int64_t i = 0; i < s->n; i++) free((char *)(uintptr_t)s->entries[i].name);
+    free(s->entries);
+    rt_block_free(&s->data);
+    *s = (RtStored){0};
+}
+
+RtCode rt_weights_save(const RtTensors *t, const char *path, RtStatus *st)
+{
+    RtStored s = {0};
+    RtStPair meta[] = {{"format", "pt"}, {"gnnc.model", t->model->strings + t->model->name}};
+    RtCode code = rt_stored_add(&s, t, false, "", NULL, st);
+    if (!code) code = rt_st_write(path, s.entries, s.n, meta, 2, st);
+    rt_stored_free(&s);
+    return code;
+}
+
+/* ---- reading ---- */
+
+static const char *shape_text(const RtStEntry *e, char *out, size_t size)
+{
+    RtArray a = {.dtype = e->dtype, .n_dims = e->n_dims};
+    memcpy(a.shape, e->shape, sizeof a.shape);
+    return rt_array_text(&a, out, size);
+}
+
+RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor, const char *prefix,
+                     void *out, RtStatus *st)
+{
+    const RtTensorDef *d = &t->model->tensors[tensor];
+    char name[600], found[160], wanted[160];
+    RtStEntry want = {.dtype = d->dtype};
+    stored_shape(t, tensor, &want);
+    snprintf(name, sizeof name, "%s%s", prefix, tensor_name(t->model, tensor));
+    const RtStEntry *e = rt_st_find(f, name);
+    shape_text(&want, wanted, sizeof wanted);
+    if (!e)
+        return rt_fail(st, RT_E_WEIGHTS_NAME, place, "`info` lists the names, shapes and dtypes the model wants",
+                       "tensor %s is missing, wanted %s", name, wanted);
+    bool same = e->n_dims == want.n_dims;
+    for (int64_t i = 0; same && i < want.n_dims; i++) same = e->shape[i] == want.shape[i];
+    shape_text(e, found, sizeof found);
+    if (!same || e->dtype != want.dtype)
+        return rt_fail(st, same ? RT_E_WEIGHTS_DTYPE : RT_E_WEIGHTS_SHAPE, place,
+                       "was the model built with other sizes, or for other data?",
+                       "tensor %s: found %s, wanted %s", name, found, wanted);
+    copy_layout(d, t->counts[tensor], out, (char *)(uintptr_t)e->data, true);
+    return RT_OK;
+}
+
+/* A checkpoint may be read as weights: what belongs to the run, not the model, is passed over. */
+static RtCode check_extra(const RtStFile *f, const char *place, const RtModel *m, RtStatus *st)
+{
+    if (rt_st_meta(f, "gnnc.checkpoint")) return RT_OK;
+    for (int64_t k = 0; k < f->n_entries; k++) {
+        bool known = false;
+        for (int64_t i = 0; i < m->n_tensors && !known; i++)
+            known = rt_weights_has(m, i) && !strcmp(tensor_name(m, i), f->entries[k].name);
+        if (!known)
+            return rt_fail(st, RT_E_WEIGHTS_NAME, place, "`info` lists the names, shapes and dtypes the model wants",
+                           "tensor %s is not one of the model's", f->entries[k].name);
+    }
+    return RT_OK;
+}
+
+/* Everything is read into `fresh` first, so that a failure changes nothing. */
+static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlock *fresh, RtStatus *st)
+{
+    const RtModel *m = t->model;
+    int64_t total = 0, at = 0;
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (rt_weights_has(m, i)) total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+    RT_TRY(rt_block_alloc(fresh, (size_t)total, place, st));
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        if (!rt_weights_has(m, i)) continue;
+        RT_TRY(rt_stored_get(f, place, t, i, "", (char *)fresh->p + at, st));
+        at += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+    }
+    RT_TRY(check_extra(f, place, m, st));
+    at = 0;
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        if (!rt_weights_has(m, i)) continue;
+        int64_t bytes = t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        memcpy(t->data[i], (char *)fresh->p + at, (size_t)bytes);
+        at += bytes;
+    }
+    return RT_OK;
+}
+
+static RtCode load_file(RtTensors *t, RtStFile *f, const char *place, RtStatus *st)
+{
+    RtBlock fresh = {0};
+    RtCode code = load_all(t, f, place, &fresh, st);
+    rt_block_free(&fresh);
+    rt_st_free(f);
+    return code;
+}
+
+RtCode rt_weights_load(RtTensors *t, const char *path, RtStatus *st)
+{
+    RtStFile f;
+    RT_TRY(rt_st_read(path, &f, st));
+    return load_file(t, &f, path, st);
+}
+
+RtCode rt_weights_load_memory(RtTensors *t, const void *bytes, size_t n_bytes, RtStatus *st)
+{
+    RtStFile f;
+    RT_TRY(rt_st_parse("weights in memory", bytes, n_bytes, &f, st));
+    return load_file(t, &f, "weights in memory", st);
+}
