@@ -28,6 +28,8 @@ static const char *const statement_starts[] = {
 static const char *const decl_starts[] = {
     "`message`", "`fn`", "`layer`", "`model`", "`reduce`", "`optimizer`", "`train`", "`test`", "`schema`", "`const`",
 };
+static const char *const assignments[] = {"`+=`", "`-=`", "`*=`", "`/=`"};
+static const char *const words[] = {"`param`", "`buffer`", "`const`", "`graph`", "`pairs`", "`adjoint`", "a name"};
 static const char *const comparisons[] = {"`==`", "`!=`", "`<`", "`<=`", "`>`", "`>=`"};
 
 static bool wants(const ParseExpected *want, const char *name)
@@ -44,24 +46,42 @@ static void join(StrBuf *out, const char *const *parts, uint32_t n)
     }
 }
 
+/* What can begin where the error is. */
+typedef struct Place {
+    bool decl, statement, item, expression, operator_;
+} Place;
+
+static Place place_of(const ParseExpected *want)
+{
+    Place at = {.decl = wants(want, "`fn`"), .statement = wants(want, "`return`")};
+    at.expression = want->expression && !at.statement;
+    at.item = wants(want, "`pairs`") && !at.statement;
+    at.operator_ = wants(want, "`+`") && wants(want, "`*`");
+    return at;
+}
+
+/* Is token w said by the name of the place already? */
+static bool is_folded(const char *w, Place at)
+{
+    if (at.decl && ONE_OF(w, decl_starts)) return true;
+    if (at.statement && (ONE_OF(w, statement_starts) || ONE_OF(w, expression_starts))) return true;
+    if (at.item && ONE_OF(w, words)) return true;
+    if (at.expression && ONE_OF(w, expression_starts)) return true;
+    if (at.operator_ && (ONE_OF(w, operators) || ONE_OF(w, assignments))) return true;
+    return (at.statement || at.decl || at.item) && !strcmp(w, "the end of the line");
+}
+
 static const char *wanted_text(Parser *p, const ParseExpected *want)
 {
-    bool statement = wants(want, "`return`"), decl = wants(want, "`fn`");
-    bool operator= wants(want, "`+`") && wants(want, "`*`");
+    Place at = place_of(want);
     VEC(const char *) parts = {0};
-    if (decl) VEC_PUSH(p->arena, &parts, "a declaration (`layer`, `model`, `message`, `reduce`, `train`, ...)");
-    if (statement) VEC_PUSH(p->arena, &parts, "a statement");
-    if (want->expression && !statement) VEC_PUSH(p->arena, &parts, "an expression");
-    for (uint32_t i = 0; i < want->n; i++) {
-        const char *w = want->names[i];
-        if (decl && ONE_OF(w, decl_starts)) continue;
-        if (statement && ONE_OF(w, statement_starts)) continue;
-        if (want->expression && ONE_OF(w, expression_starts)) continue;
-        if (operator&& ONE_OF(w, operators)) continue;
-        if ((statement || decl) && !strcmp(w, "the end of the line")) continue;
-        VEC_PUSH(p->arena, &parts, w);
-    }
-    if (operator&& parts.n < 3) VEC_PUSH(p->arena, &parts, "an operator");
+    if (at.decl) VEC_PUSH(p->arena, &parts, "a declaration (`layer`, `model`, `message`, `reduce`, `train`, ...)");
+    if (at.statement) VEC_PUSH(p->arena, &parts, "a statement");
+    if (at.item) VEC_PUSH(p->arena, &parts, "an item");
+    if (at.expression) VEC_PUSH(p->arena, &parts, "an expression");
+    for (uint32_t i = 0; i < want->n; i++)
+        if (!is_folded(want->names[i], at)) VEC_PUSH(p->arena, &parts, want->names[i]);
+    if (at.operator_ && parts.n < 5) VEC_PUSH(p->arena, &parts, "an operator");
     if (!parts.n || parts.n > 6) return NULL;
     StrBuf out = {.arena = p->arena};
     join(&out, parts.data, parts.n);
@@ -137,6 +157,8 @@ void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const Pars
     Diag *e = wanted ? diag_error(p->diags, E0101, span, "found %s, wanted %s", found, wanted)
                      : diag_error(p->diags, E0101, span, "%s cannot stand here", found);
     hint(p, e, found, span, want);
+    if (p->open.n && tokens_first_on_line(p, span) && (wants(want, "`)`") || wants(want, "`]`")))
+        diag_note(p->diags, e, p->open.data[p->open.n - 1].span, "this `%c` is open", p->open.data[p->open.n - 1].open);
     tokens_after_error(p);
 }
 
