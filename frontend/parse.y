@@ -67,6 +67,7 @@ static NameVec *one_name(Parser *p, AstName name)
     FoldBuilder *fold;
 }
 
+%token YYEOF 0 "the end of the file"
 %token <text> IDENT "a name" STRING "a string"
 %token <number> NUMBER "a number"
 %token NL "the end of the line"

@@ -68,6 +68,7 @@ typedef struct Parser {
     VEC(Token) queue;   /* comes before the scanner; read from n_taken */
     uint32_t n_taken;
     bool skip_to_decl;  /* recovery: a declaration's head was wrong */
+    uint32_t skip_depth; /* recovery: the statement inside so many brackets was wrong; 0: none was */
     bool too_deep;      /* reported once */
     /* parse.y */
     DeclVec decls;

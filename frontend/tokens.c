@@ -55,12 +55,16 @@ static Token take(Parser *p)
     return t;
 }
 
+/* t is the next token again. The queue is never longer than the open brackets and two. */
 static void put_back(Parser *p, Token t)
 {
-    if (p->n_taken)
+    if (p->n_taken) {
         p->queue.data[--p->n_taken] = t;
-    else
-        VEC_PUSH(p->arena, &p->queue, t); /* the queue is empty: t was its last, or came from the scanner */
+        return;
+    }
+    VEC_PUSH(p->arena, &p->queue, t);
+    for (uint32_t i = p->queue.n - 1; i > 0; i--) p->queue.data[i] = p->queue.data[i - 1];
+    p->queue.data[0] = t;
 }
 
 /* The first byte behind `at` that is no blank; NUL at the end of the text. */
@@ -225,13 +229,13 @@ static void close_all(Parser *p, Token next)
 
 /* ---- recovery ---- */
 
-static bool inside_braces(const Parser *p)
+/* Brackets open up to and with the innermost `{` around the unexpected token; 0 outside all braces. */
+static uint32_t depth_of_block(const Parser *p)
 {
     uint32_t n = p->open.n;
     if (n && p->last.kind == '{') n--; /* the unexpected token itself */
-    for (uint32_t i = 0; i < n; i++)
-        if (p->open.data[i].open == '{') return true;
-    return false;
+    while (n && p->open.data[n - 1].open != '{') n--;
+    return n;
 }
 
 static bool rest_of_line_is_blank(const Parser *p, uint32_t at)
@@ -250,8 +254,9 @@ static bool is_decl_token(int kind)
 void tokens_after_error(Parser *p)
 {
     const Token *t = &p->last;
-    if (!inside_braces(p)) {
-        if (is_decl_token(t->kind)) return;
+    uint32_t depth = depth_of_block(p);
+    if (!depth && is_decl_token(t->kind)) return;
+    if (!depth) {
         p->skip_to_decl = true;
         p->open.n = 0;
         return;
@@ -260,6 +265,7 @@ void tokens_after_error(Parser *p)
        was not closed on the line before: newlines shall count again. */
     bool at_edge = t->kind == TOK_JUNK ? rest_of_line_is_blank(p, t->span.end) : tokens_first_on_line(p, t->span);
     while (at_edge && (innermost(p) == '(' || innermost(p) == '[')) p->open.n--;
+    if (t->kind != TOK_NL && t->kind != '}') p->skip_depth = depth;
 }
 
 static void skip_to_decl(Parser *p)
@@ -279,10 +285,8 @@ static Token end_token(const Parser *p)
     return (Token){.span = {p->source, p->source->n, p->source->n}};
 }
 
-static Token next_token(Parser *p)
+static Token filtered(Parser *p)
 {
-    if (p->too_deep) return end_token(p);
-    if (p->skip_to_decl) skip_to_decl(p);
     for (;;) {
         Token t = take(p);
         if (p->open.n && (t.kind == 0 || begins_decl(p, &t, true))) {
@@ -303,6 +307,26 @@ static Token next_token(Parser *p)
         default: return t;
         }
     }
+}
+
+/* Recovery: to the end of the statement, over blocks inside it. */
+static Token rest_of_statement(Parser *p)
+{
+    uint32_t depth = p->skip_depth;
+    p->skip_depth = 0;
+    for (;;) {
+        Token t = filtered(p);
+        if (p->too_deep || t.kind == 0 || p->open.n < depth) return t;
+        if (t.kind == TOK_NL && p->open.n == depth) return t;
+        p->last = t;
+    }
+}
+
+static Token next_token(Parser *p)
+{
+    if (p->too_deep) return end_token(p);
+    if (p->skip_to_decl) skip_to_decl(p);
+    return p->skip_depth ? rest_of_statement(p) : filtered(p);
 }
 
 int gnn_lex(GNN_STYPE *value, Span *span, Parser *p)
