@@ -5,13 +5,18 @@
 #include "base/ice.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
+#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
 static const char triple[] = "x86_64-pc-linux-gnu";
 
+static void on_fatal(const char *why) { ICE(why); }
+
 LLVMTargetMachineRef llvm_machine_new(void)
 {
+    LLVMResetFatalErrorHandler();
+    LLVMInstallFatalErrorHandler(on_fatal);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();

@@ -1,0 +1,271 @@
+/* The host plan and what the runtime needs of the module as the flat tables of runtime/abi.h. Everything becomes an integer, a
+   double or an offset into one string blob, in the order of the plan: the same plan gives the same bytes. Never looks
+   into a kernel's body. */
+#include "codegen/tables.h"
+#include "base/ice.h"
+#include <stdio.h>
+
+typedef struct Builder {
+    Arena *arena;
+    const HostPlan *plan;
+    const IrModule *m;
+    StrBuf blob;
+    StrMap known; /* text -> its entry in `offsets` */
+    VEC(RtSpace) spaces;
+    VEC(RtMapDef) maps;
+    VEC(RtGraphDef) graphs;
+    VEC(RtTensorDef) tensors;
+    VEC(RtProgram) programs;
+    VEC(RtBuffer) buffers;
+    VEC(RtSlot) slots;
+    VEC(RtStep) steps;
+    VEC(RtStepArg) step_args;
+    VEC(RtCost) costs;
+    VEC(RtArgDef) argdefs;
+    VEC(RtResultDef) results;
+    VEC(RtMetric) metrics;
+    VEC(RtTrain) train;
+} Builder;
+
+unsigned codegen_variants(const CodegenOptions *o)
+{
+    unsigned all = (1u << RT_N_VARIANTS) - 1;
+    return o->variants ? (o->variants & all) | 1u << RT_GENERIC : all;
+}
+
+static int64_t string(Builder *b, const char *s)
+{
+    if (!s) return -1;
+    int64_t *at = strmap_get(&b->known, s);
+    if (at) return *at;
+    at = ARENA_NEW(b->arena, int64_t);
+    *at = (int64_t)b->blob.n;
+    strbuf_add(&b->blob, s, strlen(s) + 1);
+    strmap_put(&b->known, s, at);
+    return *at;
+}
+
+static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
+
+static RtCount count(PlanCount c)
+{
+    bool plain = c.kind == PLAN_CONST;
+    bool blocks = c.kind == PLAN_BLOCKS || c.kind == PLAN_BLOCK_ROWS;
+    return (RtCount){.kind = c.kind, .space = plain ? -1 : index_of(c.space), .value = plain ? c.value : 0,
+                     .block = blocks ? c.block : 0, .max = blocks ? c.max : 0};
+}
+
+/* Fills n_dims sizes and names; returns elements per row. */
+static int64_t dims(Builder *b, const IrType *t, int64_t *sizes, int64_t *names)
+{
+    for (unsigned i = 0; i < RT_MAX_DIMS; i++) sizes[i] = 0, names[i] = -1;
+    for (unsigned i = 0; i < t->n_dims; i++) {
+        const IrDim *d = &b->m->dims.data[t->dims[i]];
+        sizes[i] = d->size;
+        names[i] = string(b, d->name);
+    }
+    int64_t width = ir_type_width(b->m, t);
+    ICE_UNLESS(width >= 0);
+    return width;
+}
+
+static void add_spaces(Builder *b)
+{
+    for (uint32_t i = 0; i < b->m->spaces.n; i++) {
+        const IrSpace *s = &b->m->spaces.data[i];
+        VEC_PUSH(b->arena, &b->spaces, ((RtSpace){string(b, s->name), s->is_edge}));
+    }
+}
+
+/* Some step reads the rows of this map, or is cut by them. */
+static bool needs_rows(const Builder *b, IrId map)
+{
+    for (uint32_t p = 0; p < b->plan->programs.n; p++) {
+        const PlanProgram *prog = b->plan->programs.data[p];
+        for (uint32_t i = 0; i < prog->buffers.n; i++) {
+            const PlanBuffer *x = &prog->buffers.data[i];
+            if ((x->kind == PLAN_MAP_ROWS || x->kind == PLAN_MAP_LIST) && x->ref == map) return true;
+        }
+        for (uint32_t i = 0; i < prog->steps.n; i++)
+            if (prog->steps.data[i].cut == map) return true;
+    }
+    return false;
+}
+
+static void add_maps(Builder *b)
+{
+    for (uint32_t i = 0; i < b->m->maps.n; i++) {
+        const IrMap *x = &b->m->maps.data[i];
+        VEC_PUSH(b->arena, &b->maps, ((RtMapDef){string(b, x->name), x->from, x->to, x->partial, x->sorted,
+                                                 index_of(x->inverse), needs_rows(b, i)}));
+    }
+}
+
+static void add_graphs(Builder *b)
+{
+    for (uint32_t i = 0; i < b->m->graphs.n; i++) {
+        const IrGraph *g = &b->m->graphs.data[i];
+        RtGraphDef x = {.name = string(b, g->name), .kind = g->kind, .edge = index_of(g->edge),
+                        .src_space = index_of(g->src_space), .dst_space = index_of(g->dst_space), .src = index_of(g->src),
+                        .dst = index_of(g->dst), .base = index_of(g->base), .orig = index_of(g->orig),
+                        .image = index_of(g->image), .policy = g->policy, .n_nodes = g->n_nodes, .n_edges = g->n_edges,
+                        .seed = g->seed};
+        VEC_PUSH(b->arena, &b->graphs, x);
+    }
+}
+
+static void add_tensors(Builder *b)
+{
+    for (uint32_t i = 0; i < b->m->tensors.n; i++) {
+        const IrTensor *t = &b->m->tensors.data[i];
+        RtTensorDef x = {.name = string(b, t->name), .kind = t->kind, .space = index_of(t->type.space),
+                         .dtype = t->type.dtype, .n_dims = t->type.n_dims, .n_stored = t->n_stored, .init = t->init,
+                         .init_a = t->init_a, .init_b = t->init_b, .hyper_default = t->hyper_default, .bound = t->bound,
+                         .allow_missing = t->allow_missing};
+        x.width = dims(b, &t->type, x.dims, x.dim_names);
+        for (unsigned k = 0; k < t->n_stored; k++) x.stored_shape[k] = t->stored_shape[k];
+        for (unsigned k = 0; k < t->type.n_dims; k++) x.stored_perm[k] = t->stored_perm[k];
+        VEC_PUSH(b->arena, &b->tensors, x);
+    }
+}
+
+static void add_buffers(Builder *b, const PlanProgram *p)
+{
+    for (uint32_t i = 0; i < p->buffers.n; i++) {
+        const PlanBuffer *x = &p->buffers.data[i];
+        bool arena = x->kind == PLAN_ARENA;
+        bool refers = !arena && x->kind != PLAN_SEED && x->kind != PLAN_STEP;
+        RtBuffer y = {.kind = x->kind, .ref = refers ? index_of(x->ref) : -1, .elem = x->elem, .width = x->width,
+                      .slot = arena ? (int64_t)x->slot : -1, .name = string(b, x->name), .rows = count(x->rows)};
+        VEC_PUSH(b->arena, &b->buffers, y);
+    }
+    for (uint32_t i = 0; i < p->slots.n; i++)
+        VEC_PUSH(b->arena, &b->slots, ((RtSlot){p->slots.data[i].row_bytes, count(p->slots.data[i].rows)}));
+}
+
+static RtGemm gemm(const PlanGemm *g)
+{
+    if (!g->present) return (RtGemm){.a = -1, .b = -1, .c = -1, .rows.space = -1, .blocks.space = -1, .block_rows.space = -1};
+    return (RtGemm){1, g->transposed_a, g->a, g->b, g->c, g->m, g->n, g->k, g->elem, count(g->rows), count(g->blocks),
+                    count(g->block_rows)};
+}
+
+static void add_step(Builder *b, const PlanStep *s)
+{
+    RtStep x = {.kernel = s->kernel, .first_arg = b->step_args.n, .n_args = s->args.n, .grain = s->grain,
+                .cut = index_of(s->cut), .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label),
+                .extent = count(s->extent), .gemm = gemm(&s->gemm)};
+    if (s->span.source) {
+        uint32_t line, col;
+        source_line_col(s->span.source, s->span.begin, &line, &col);
+        x.line = line;
+    }
+    VEC_PUSH(b->arena, &b->steps, x);
+    for (uint32_t i = 0; i < s->args.n; i++) {
+        const PlanArg *arg = &s->args.data[i];
+        RtStepArg y = {.is_buffer = arg->is_buffer, .buffer = arg->is_buffer ? (int64_t)arg->buffer : -1,
+                       .count = arg->is_buffer ? (RtCount){.space = -1} : count(arg->count)};
+        VEC_PUSH(b->arena, &b->step_args, y);
+    }
+    for (uint32_t i = 0; i < s->cost.n; i++) {
+        const PlanCost *c = &s->cost.data[i];
+        VEC_PUSH(b->arena, &b->costs, ((RtCost){c->bytes, c->flops, count(c->count)}));
+    }
+}
+
+static void add_signature(Builder *b, const IrFunc *f)
+{
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        const IrArg *arg = &f->args.data[i];
+        VEC_PUSH(b->arena, &b->argdefs, ((RtArgDef){string(b, arg->name), arg->kind, index_of(arg->ref)}));
+    }
+    for (uint32_t i = 0; i < f->results.n; i++) {
+        const IrResult *r = &f->results.data[i];
+        const IrType *t = &f->ops.data[r->value].type;
+        RtResultDef x = {.name = string(b, r->name), .space = index_of(t->space), .dtype = t->dtype, .n_dims = t->n_dims,
+                         .tensor = index_of(r->tensor)};
+        x.width = dims(b, t, x.dims, x.dim_names);
+        VEC_PUSH(b->arena, &b->results, x);
+    }
+}
+
+static void add_program(Builder *b, const PlanProgram *p)
+{
+    const IrFunc *f = b->m->funcs.data[p->func];
+    RtProgram x = {.name = string(b, p->name), .first_buffer = b->buffers.n, .n_buffers = p->buffers.n,
+                   .first_slot = b->slots.n, .n_slots = p->slots.n, .first_step = b->steps.n, .n_steps = p->steps.n,
+                   .first_argdef = b->argdefs.n, .n_argdefs = f->args.n, .first_result = b->results.n,
+                   .n_results = f->results.n};
+    VEC_PUSH(b->arena, &b->programs, x);
+    add_buffers(b, p);
+    for (uint32_t i = 0; i < p->steps.n; i++) add_step(b, &p->steps.data[i]);
+    add_signature(b, f);
+}
+
+static void add_train(Builder *b)
+{
+    const IrTrain *t = &b->m->train;
+    RtTrain x = {t->present, t->epochs, t->seed, index_of(t->stop_metric), t->stop_minimise, t->patience, t->metrics.n};
+    if (!t->present) x = (RtTrain){.stop_metric = -1};
+    VEC_PUSH(b->arena, &b->train, x);
+    for (uint32_t i = 0; t->present && i < t->metrics.n; i++) {
+        const IrMetric *metric = &t->metrics.data[i];
+        VEC_PUSH(b->arena, &b->metrics, ((RtMetric){string(b, metric->name), metric->result}));
+    }
+}
+
+/* The model's floats are all of one width: that of the first float tensor. */
+static int64_t float_dtype(const IrModule *m)
+{
+    for (uint32_t i = 0; i < m->tensors.n; i++)
+        if (ir_dtype_is_float(m->tensors.data[i].type.dtype)) return m->tensors.data[i].type.dtype;
+    return RT_F32;
+}
+
+static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
+{
+    const Table tables[N_TABLES] = {
+        {"spaces", &table_RtSpace, b->spaces.data, b->spaces.n},
+        {"maps", &table_RtMapDef, b->maps.data, b->maps.n},
+        {"graphs", &table_RtGraphDef, b->graphs.data, b->graphs.n},
+        {"tensors", &table_RtTensorDef, b->tensors.data, b->tensors.n},
+        {"programs", &table_RtProgram, b->programs.data, b->programs.n},
+        {"buffers", &table_RtBuffer, b->buffers.data, b->buffers.n},
+        {"slots", &table_RtSlot, b->slots.data, b->slots.n},
+        {"steps", &table_RtStep, b->steps.data, b->steps.n},
+        {"step_args", &table_RtStepArg, b->step_args.data, b->step_args.n},
+        {"costs", &table_RtCost, b->costs.data, b->costs.n},
+        {"argdefs", &table_RtArgDef, b->argdefs.data, b->argdefs.n},
+        {"results", &table_RtResultDef, b->results.data, b->results.n},
+        {"metrics", &table_RtMetric, b->metrics.data, b->metrics.n},
+        {"train", &table_RtTrain, b->train.data, b->train.n},
+    };
+    memcpy(t->tables, tables, sizeof tables);
+    t->strings = b->blob.data, t->n_strings = b->blob.n;
+    t->model = (RtModel){
+        .abi_version = RT_ABI_VERSION, .name = name, .float_dtype = float_dtype(b->m), .n_spaces = b->spaces.n,
+        .n_maps = b->maps.n, .n_graphs = b->graphs.n, .n_tensors = b->tensors.n, .n_programs = b->programs.n,
+        .n_kernels = b->plan->kernels.n, .n_strings = (int64_t)b->blob.n, .strings = b->blob.data, .spaces = b->spaces.data,
+        .maps = b->maps.data, .graphs = b->graphs.data, .tensors = b->tensors.data, .programs = b->programs.data,
+        .buffers = b->buffers.data, .slots = b->slots.data, .steps = b->steps.data, .step_args = b->step_args.data,
+        .costs = b->costs.data, .argdefs = b->argdefs.data, .results = b->results.data, .metrics = b->metrics.data,
+        .train = b->train.data, .manifest = manifest};
+}
+
+const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a)
+{
+    Builder b = {.arena = a, .plan = plan, .m = plan->module, .blob = {.arena = a}, .known = {.arena = a}};
+    int64_t name = string(&b, o->name);
+    add_spaces(&b);
+    add_maps(&b);
+    add_graphs(&b);
+    add_tensors(&b);
+    for (uint32_t i = 0; i < plan->programs.n; i++) add_program(&b, plan->programs.data[i]);
+    add_train(&b);
+    StrBuf manifest = {.arena = a};
+    emit_manifest(plan, o, &manifest);
+    int64_t text = string(&b, strbuf_cstr(&manifest));
+    ModelTables *t = ARENA_NEW(a, ModelTables);
+    finish(&b, t, name, text);
+    return t;
+}
