@@ -4,7 +4,8 @@
      %5 = mul %3, %4
    Equal: the same op, attributes and type on the same values, in any order where the op commutes. Random
    ops are functions of seed, step, site and element, so equal ones (same site) may be shared too.
-   Never reassociates: a + (b + c) and (a + b) + c stay two values. */
+   Never merges the variable of a `grad` that is still there (rewrite_pinned), and never reassociates:
+   a + (b + c) and (a + b) + c stay two values. */
 #include "passes/rewrite.h"
 
 typedef struct Table { /* open addressing: hash of an op -> its value in the new function */
@@ -88,8 +89,13 @@ static IrFunc *cse_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     Table table = table_new(ctx->stage, old->ops.n);
+    const bool *pinned = rewrite_pinned(ctx->stage, old);
     uint32_t n_shared = 0;
     for (IrId v = 0; v < old->ops.n; v++) {
+        if (pinned && pinned[v]) {
+            rewrite_copy(&r, v);
+            continue;
+        }
         IrOp op = rewrite_op(&r, v);
         IrId *slot = table_find(&table, r.b.f, &op);
         if (!*slot) *slot = build_add(&r.b, &op) + 1;

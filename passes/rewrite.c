@@ -44,6 +44,17 @@ IrFunc *rewrite_end(Rewrite *r)
     return r->b.f;
 }
 
+bool *rewrite_pinned(Arena *a, const IrFunc *f)
+{
+    bool *pinned = NULL;
+    for (uint32_t v = 0; v < f->ops.n; v++) {
+        if (f->ops.data[v].op != IR_OP_grad) continue;
+        if (!pinned) pinned = ARENA_ARRAY(a, bool, f->ops.n);
+        pinned[f->ops.data[v].args[1]] = true;
+    }
+    return pinned;
+}
+
 IrModule *rewrite_module(PassContext *ctx, const IrModule *m, RewriteFunc *one)
 {
     IrModule *next = ir_module_clone(ctx->stage, m);

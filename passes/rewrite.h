@@ -26,6 +26,10 @@ IrId rewrite_copy(Rewrite *r, IrId v);
 /* Maps the results; returns the finished function. */
 IrFunc *rewrite_end(Rewrite *r);
 
+/* [old->ops.n] the variables of f's grads; NULL without a grad. They are values of their own: merged with an
+   equal value, or read through, they would have other uses and so other gradients. */
+bool *rewrite_pinned(Arena *a, const IrFunc *f);
+
 /* A clone of m in ctx->stage with every function replaced by what `one` makes of it. */
 typedef IrFunc *RewriteFunc(PassContext *ctx, IrModule *m, const IrFunc *old);
 IrModule *rewrite_module(PassContext *ctx, const IrModule *m, RewriteFunc *one);

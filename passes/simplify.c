@@ -2,9 +2,8 @@
      %2 = const 1 : node[F] f32
      %3 = mul %1, %2            ->   (uses of %3 read %1)
      %4 = pow %1, 2                  %4 = mul %1, %1
-   Every rule keeps the bits of every result, signs of zeros and NaNs included, but for two that are documented
-   in docs/ir.md: a power becomes the correctly rounded operations it stands for, and constants are folded in
-   f64 and rounded once. Rules fire on algebraic properties (an identity element, a sign, a view, a broadcast);
+   Every rule keeps the bits of every result, signs of zeros and NaNs included, but for two: a power becomes the
+   correctly rounded operations it stands for, and constants are folded in f64 and rounded once. Rules fire on algebraic properties (an identity element, a sign, a view, a broadcast);
    they are tried as each op is added, so one walk reaches the end.
    Never reassociates a sum, never divides by reciprocal unless exact, and never looks through the variable of
    a `grad` that is still there: merging it with its definition would change what depends on it. */
@@ -22,7 +21,8 @@ static const struct {
     {"cast", rule_cast},         {"view", rule_view},
     {"pieces", rule_pieces},     {"same operands", rule_same},
     {"not", rule_not},           {"detach", rule_detach},
-    {"move", rule_move},         {"narrow", rule_narrow},
+    {"names", rule_names},       {"move", rule_move},
+    {"narrow", rule_narrow},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 _Static_assert(N_RULES <= sizeof ((Simplify *)0)->n_fired / sizeof(uint32_t), "a count per rule");
@@ -120,18 +120,6 @@ IrId simplify_spread(Simplify *s, IrId x, const IrOp *like)
 
 /* ---- walking ---- */
 
-/* Marks the variables of f's grads; NULL without a grad. */
-static bool *find_pinned(Arena *a, const IrFunc *f)
-{
-    bool *pinned = NULL;
-    for (uint32_t v = 0; v < f->ops.n; v++) {
-        if (f->ops.data[v].op != IR_OP_grad) continue;
-        if (!pinned) pinned = ARENA_ARRAY(a, bool, f->ops.n);
-        pinned[f->ops.data[v].args[1]] = true;
-    }
-    return pinned;
-}
-
 static void remark_fired(PassContext *ctx, const Simplify *s)
 {
     for (uint32_t k = 0; k < N_RULES; k++)
@@ -143,7 +131,7 @@ static void remark_fired(PassContext *ctx, const Simplify *s)
 static IrFunc *simplify_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
-    const bool *pinned = find_pinned(ctx->stage, old);
+    const bool *pinned = rewrite_pinned(ctx->stage, old);
     Simplify s = {.b = r.b, .has_grad = pinned != NULL};
     for (IrId v = 0; v < old->ops.n; v++) {
         IrOp op = rewrite_op(&r, v);

@@ -14,7 +14,7 @@ typedef struct Simplify {
     bool has_grad;        /* `grad` ops are left: detach has a meaning, variables are pinned */
     VEC(uint8_t) facts;   /* [values of b.f] FACT_* */
     VEC(bool) pinned;     /* [values of b.f] a grad's variable: rules may not look through it */
-    uint32_t n_fired[16]; /* per row of the rule table */
+    uint32_t n_fired[20]; /* per row of the rule table */
 } Simplify;
 
 /* Adds an op, or what the rules make of it: a value of exactly op->type. */
@@ -43,4 +43,4 @@ uint8_t simplify_facts(const Simplify *s, const IrOp *op);
 /* A rule returns a value equal to the op's, or IR_NONE. It never returns something that costs more. */
 typedef IrId SimplifyRule(Simplify *s, const IrOp *op);
 SimplifyRule rule_fold, rule_fold_rows, rule_identity, rule_absorb, rule_sign, rule_power, rule_divide, rule_select,
-    rule_cast, rule_view, rule_pieces, rule_same, rule_not, rule_detach, rule_move, rule_narrow;
+    rule_cast, rule_view, rule_pieces, rule_same, rule_not, rule_detach, rule_names, rule_move, rule_narrow;

@@ -84,6 +84,50 @@ IrId rule_pieces(Simplify *s, const IrOp *op)
     return slice_of(s, op, inner->args[0], inner->attr.dim, inner->attr.i + op->attr.i);
 }
 
+/* ---- transposes ---- */
+
+static IrId transposed(const Simplify *s, IrId v)
+{
+    const IrOp *op = simplify_def(s, v);
+    return op->op == IR_OP_transpose ? op->args[0] : v;
+}
+
+/* How many dims of t the result lacks and `other` (or nobody, if NULL) has not either. */
+static uint32_t n_summed(const IrType *t, const IrType *result, const IrType *other)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        n += !ir_type_has_dim(result, t->dims[i]) && !(other && ir_type_has_dim(other, t->dims[i]));
+    return n;
+}
+
+/* Does the order of an operand's dims fix the order of a sum? A contract walks the summed dims as they
+   stand in its first operand, then those that only the second has. */
+static bool order_matters(const Simplify *s, const IrOp *op, uint32_t i)
+{
+    IrType x = build_type(&s->b, op->args[0]);
+    if (op->op == IR_OP_max_dims || op->op == IR_OP_min_dims) return false;
+    if (i == 0) return n_summed(&x, &op->type, NULL) > 1;
+    IrType y = build_type(&s->b, op->args[1]);
+    return n_summed(&y, &op->type, &x) > 1;
+}
+
+/* Reductions over dims name the dims of their result: they read the operand of a transpose. */
+IrId rule_names(Simplify *s, const IrOp *op)
+{
+    bool reduces = op->op == IR_OP_sum_dims || op->op == IR_OP_max_dims ||
+                   op->op == IR_OP_min_dims || op->op == IR_OP_contract;
+    if (!reduces) return IR_NONE;
+    IrOp it = simplify_op2(s, op, op->op, op->args[0], op->args[op->n_args - 1]);
+    it.n_args = op->n_args;
+    bool changed = false;
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        if (!order_matters(s, op, i)) it.args[i] = transposed(s, op->args[i]);
+        changed |= it.args[i] != op->args[i];
+    }
+    return changed ? simplify_try(s, &it) : IR_NONE;
+}
+
 /* ---- broadcasts ---- */
 
 static bool is_total(const Simplify *s, IrId map) { return !s->b.m->maps.data[map].partial; }
