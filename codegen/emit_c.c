@@ -254,6 +254,6 @@ void emit_c_kernels(const KirKernel *const *ks, uint32_t n, StrBuf *out)
     strbuf_puts(out, head);
     strbuf_puts(out, "\n");
     c_print_typedefs(&f, out);
-    if (f.helper_text.n) strbuf_printf(out, "\n%s", f.helper_text.data);
+    if (f.helper_text.n) strbuf_printf(out, "\n%.*s", (int)f.helper_text.n - 1, f.helper_text.data);
     strbuf_puts(out, strbuf_cstr(&f.body));
 }

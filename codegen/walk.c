@@ -4,7 +4,7 @@
 #include "codegen/walk.h"
 #include "base/ice.h"
 
-enum { MAX_FOLDED = 10 }; /* instructions in one spelled expression: more is hard to read */
+enum { MAX_FOLDED = 8 }; /* size of one spelled expression, vectors count twice: more is hard to read */
 
 typedef struct Place {    /* of an instruction */
     KirId owner;          /* KIR_NONE: the kernel's body */
@@ -19,7 +19,7 @@ typedef struct Facts {
     KirFacts *facts;
     Place *places;
     KirId *user;       /* [ins.n] the last live user met */
-    uint32_t *size;    /* [ins.n] instructions spelled with a folded value, itself included */
+    uint32_t *size;    /* [ins.n] of a folded value as spelled, operands included */
     VEC(KirId) order;  /* all instructions as they stand */
     VEC(KirId) work;
 } Facts;
@@ -90,19 +90,24 @@ static void count_uses(Facts *f)
 
 static bool is_leaf(KirOpcode op) { return op == KIR_const || op == KIR_iconst || op == KIR_param || op == KIR_lanes; }
 
-/* Its value depends on when it is worked out. */
-static bool reads_state(const KirKernel *k, const KirIns *x)
-{
-    if (x->op == KIR_load || x->op == KIR_gather) return true;
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++)
-        if (k->ins.data[x->args[i]].op == KIR_var) return true;
-    return false;
-}
+/* What a value may not be moved past, as positions in the block being scanned; UINT32_MAX: nothing of the kind. */
+typedef struct Barriers {
+    uint32_t block, store; /* the next instruction with blocks, the next store */
+    uint32_t *set;         /* [ins.n] of vars: the next set */
+    uint32_t *spelled_at;  /* [ins.n] where a value is spelled in the end */
+} Barriers;
 
-static bool changes_state(const KirIns *x)
+static uint32_t first_change(const Facts *f, const Barriers *b, const KirIns *x)
 {
-    KirKind kind = kir_ops[x->op].kind;
-    return x->op == KIR_set || x->op == KIR_store || kind == KIND_B || kind == KIND_BB;
+    uint32_t first = UINT32_MAX;
+    bool reads = x->op == KIR_load || x->op == KIR_gather;
+    if (reads) first = b->store;
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
+        if (f->k->ins.data[x->args[i]].op != KIR_var) continue;
+        reads = true;
+        if (b->set[x->args[i]] < first) first = b->set[x->args[i]];
+    }
+    return reads && b->block < first ? b->block : first;
 }
 
 static bool may_fold(const Facts *f, KirId id)
@@ -115,22 +120,34 @@ static bool may_fold(const Facts *f, KirId id)
 }
 
 /* Backwards: where a value folded into its user is spelled in the end is known when the value is met. */
-static void fold_block(Facts *f, const KirBlock *b, uint32_t *spelled_at)
+static void fold_ins(Facts *f, KirId id, uint32_t at, Barriers *b)
 {
-    uint32_t next_change = UINT32_MAX;
-    for (uint32_t i = b->ins.n; i-- > 0;) {
-        KirId id = b->ins.data[i];
-        const KirIns *x = &f->k->ins.data[id];
-        spelled_at[id] = i;
-        if (!f->facts[id].live) continue;
-        if (may_fold(f, id)) {
-            uint32_t at = spelled_at[f->user[id]];
-            f->facts[id].fold = !reads_state(f->k, x) || at <= next_change;
-            if (f->facts[id].fold) spelled_at[id] = at;
-        }
-        if (changes_state(x)) next_change = i;
-        fold_block(f, &x->body, spelled_at);
-        fold_block(f, &x->other, spelled_at);
+    const KirIns *x = &f->k->ins.data[id];
+    b->spelled_at[id] = at;
+    if (may_fold(f, id)) {
+        uint32_t user_at = b->spelled_at[f->user[id]];
+        f->facts[id].fold = user_at <= first_change(f, b, x);
+        if (f->facts[id].fold) b->spelled_at[id] = user_at;
+    }
+    KirKind kind = kir_ops[x->op].kind;
+    if (kind == KIND_B || kind == KIND_BB) b->block = at;
+    if (x->op == KIR_store) b->store = at;
+    if (x->op == KIR_set) b->set[x->args[0]] = at;
+}
+
+static void fold_block(Facts *f, const KirBlock *block, Barriers *b)
+{
+    b->block = b->store = UINT32_MAX;
+    for (uint32_t i = block->ins.n; i-- > 0;)
+        if (f->facts[block->ins.data[i]].live) fold_ins(f, block->ins.data[i], i, b);
+    for (uint32_t i = 0; i < block->ins.n; i++) { /* the sets met here are no barriers elsewhere */
+        const KirIns *x = &f->k->ins.data[block->ins.data[i]];
+        if (x->op == KIR_set) b->set[x->args[0]] = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < block->ins.n; i++) {
+        const KirIns *x = &f->k->ins.data[block->ins.data[i]];
+        if (x->body.ins.n) fold_block(f, &x->body, b);
+        if (x->other.ins.n) fold_block(f, &x->other, b);
     }
 }
 
@@ -140,11 +157,11 @@ static void limit_folds(Facts *f)
     for (uint32_t i = 0; i < f->order.n; i++) {
         KirId id = f->order.data[i];
         const KirIns *x = &f->k->ins.data[id];
-        f->size[id] = 1;
+        f->size[id] = x->type.lanes > 1 ? 2 : 1;
         for (unsigned arg = 0; arg < kir_ops[x->op].n_args; arg++)
             if (f->facts[x->args[arg]].fold) f->size[id] += f->size[x->args[arg]];
         if (f->size[id] > MAX_FOLDED) f->facts[id].fold = false;
-        if (is_leaf(x->op)) f->facts[id].fold = true, f->size[id] = 0;
+        if (is_leaf(x->op)) f->facts[id].fold = true, f->size[id] = x->type.lanes > 1;
     }
 }
 
@@ -159,7 +176,9 @@ static KirFacts *find_facts(Arena *a, const KirKernel *k)
     place_block(&f, &k->body, KIR_NONE, false);
     mark_live(&f);
     count_uses(&f);
-    fold_block(&f, &k->body, ARENA_ARRAY(a, uint32_t, k->ins.n));
+    Barriers b = {.set = ARENA_ARRAY(a, uint32_t, k->ins.n), .spelled_at = ARENA_ARRAY(a, uint32_t, k->ins.n)};
+    memset(b.set, 0xff, k->ins.n * sizeof *b.set);
+    fold_block(&f, &k->body, &b);
     limit_folds(&f);
     return f.facts;
 }
