@@ -3,7 +3,6 @@
    interval's worse end; where the interval holds a jump or a pole the result is undecided. */
 #include "ir/eval_ops.h"
 #include "base/ice.h"
-#include <float.h>
 #include <math.h>
 
 /* The expansions of exp and friends (passes/kmath.h) and libm's stay within 4 units in the last
@@ -72,20 +71,11 @@ static Smooth smooth(IrOpcode op, double x, double e)
     }
 }
 
-/* 1 / (1 + exp(-x)) is 0 where exp(-x) overflows, though the result would still be a subnormal
- * number. */
-static double lost_exponent(IrDtype t, double x)
-{
-    if (t == IR_F32) return x < -86 ? (double)FLT_MIN : 0;
-    return x < -708 ? DBL_MIN : 0;
-}
-
 static Num num_smooth(IrOpcode op, IrDtype t, Num x)
 {
     Smooth s = smooth(op, x.v, x.e);
     bool exact_zero = s.v == 0 && x.e == 0 && op != IR_OP_exp && op != IR_OP_sigmoid;
     if (exact_zero) return num_exact(0);
-    if (op == IR_OP_sigmoid) s.spread += lost_exponent(t, x.v);
     Num n = num_round(t, s.v, isfinite(s.v) ? s.spread : 0, s.units);
     n.undecided |= s.unclear;
     return n;
