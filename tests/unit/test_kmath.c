@@ -115,7 +115,7 @@ static void sweep32(unsigned f, RtKernelFn fn, uint64_t step, Worst *worst)
         for (; n % 16; n++) x[n] = 0;
         call_map(fn, x, y, n);
         for (int64_t i = 0; i < n; i++) {
-            if (limit && fabsf(x[i]) > limit && !isinf(x[i])) continue;
+            if (limit && fabsf(x[i]) >= limit && !isinf(x[i])) continue;
             double e = error32(y[i], functions[f].ref((double)x[i]));
             if (e > worst->ulp) *worst = (Worst){e, (double)x[i]};
         }
@@ -148,7 +148,7 @@ static void sweep64(unsigned f, RtKernelFn fn, unsigned batches, Worst *worst)
         for (int i = 0; i < BATCH; i++) x[i] = random_double();
         call_map(fn, x, y, BATCH);
         for (int i = 0; i < BATCH; i++) {
-            if (limit && fabs(x[i]) > limit && !isinf(x[i])) continue;
+            if (limit && fabs(x[i]) >= limit && !isinf(x[i])) continue;
             double e = error64(y[i], functions[f].refl(x[i]));
             if (e > worst->ulp) *worst = (Worst){e, x[i]};
         }
