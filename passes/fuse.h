@@ -1,0 +1,90 @@
+/* Groups: which values are materialised, which are computed inside the kernel that uses them, and in which
+   order the groups run. The result of the pass `fuse`; read by schedule and lower. */
+#pragma once
+#include "passes/passes.h"
+
+#define GROUP_NONE UINT32_MAX
+
+typedef enum {
+    GROUP_MAP,     /* pointwise over rows and dims */
+    GROUP_ROWS,    /* reduces over the rows of one map, and pointwise values of the same rows */
+    GROUP_DIMS,    /* sums and products inside a row ("dot"), and pointwise values of the same rows */
+    GROUP_PRODUCT, /* a contract with rows of its own ("matmul"), and pointwise values */
+    GROUP_BLOCKS,  /* a reduce or contract of all rows of a space to unit: blocks, then a tree */
+    GROUP_CONCAT,  /* parts written one after another */
+    N_GROUP_KINDS
+} GroupKind;
+extern const char *const group_kind_names[N_GROUP_KINDS];
+
+typedef struct Group {
+    GroupKind kind;
+    bool dead;         /* merged into another */
+    bool gemm;         /* plain row-major product: a BLAS may do it */
+    IrType nest;       /* space and dims of every root (dtype: of the first) */
+    IrId space;        /* BLOCKS: whose rows are summed; else nest.space */
+    IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
+    VEC(IrId) roots;   /* values, ascending */
+    VEC(uint32_t) deps;  /* groups whose values it reads */
+    VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
+} Group;
+
+typedef struct FusedFunc {
+    const IrModule *m;
+    IrFunc *f;          /* prepared: see prepare.c */
+    uint32_t index;     /* of the function in the module */
+    uint32_t n_merged;
+    VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
+    VEC(bool) stored;       /* by value: needs a buffer */
+    VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
+    VEC(Group) groups;
+    VEC(uint32_t) order;    /* live groups, in the order they run */
+} FusedFunc;
+
+typedef struct FusedModule {
+    IrModule *m; /* a clone that owns new dims */
+    VEC(FusedFunc *) funcs;
+} FusedModule;
+
+/* NULL with E0650 for what cannot be lowered. Honours ctx->disabled[PASS_fuse]: then every operation is a group. */
+FusedModule *fuse_module(PassContext *ctx, const IrModule *m);
+void fuse_print(const void *fused_module, StrBuf *out);
+
+/* ---- shared by fuse and lower ---- */
+
+/* f with unused operations gone, results that are views or arguments copied, weights laid out for products. */
+IrFunc *prepare_func(IrModule *m, const IrFunc *old);
+
+static inline const IrOp *fused_op(const FusedFunc *f, IrId v) { return &f->f->ops.data[v]; }
+/* How a value is computed if it is the root of a group. */
+GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v);
+bool op_is_heavy(const IrModule *m, const IrFunc *f, IrId v); /* never computed inside another kernel's point */
+/* The value whose buffer holds v's elements: v itself, or what it is a view of. */
+IrId fused_storage(const FusedFunc *f, IrId v);
+/* A reshape that only drops or adds dims of size one, or renames. */
+bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to);
+/* Dims that a dims reduction or contract sums over, in the order of the sum. Returns their number. */
+unsigned reduced_dims(const IrFunc *f, const IrOp *op, IrId *dims);
+bool contract_is_dot(const IrFunc *f, const IrOp *op);
+/* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
+bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
+
+/* What a group reads: leaves of the trees of its roots. */
+typedef struct GroupRead {
+    IrId v;        /* an argument, or a root (of any group) */
+    bool identity; /* at the row and dims of the root, and only there */
+    IrId space;    /* whose rows run while it is read */
+    IrId map;      /* the last map between, or IR_NONE */
+} GroupRead;
+typedef struct GroupReads {
+    VEC(GroupRead) reads; /* one per value and way */
+} GroupReads;
+void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out);
+/* Calls visit for every operation computed inside g, once per space it is computed in. */
+void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, IrId v, IrId space), void *user);
+
+bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
+void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
+bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
+void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
+void fuse_place_updates(PassContext *ctx, FusedModule *fm, FusedFunc *f); /* fuse_update.c */
+uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v);

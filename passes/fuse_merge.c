@@ -1,0 +1,152 @@
+/* Merging of groups that run over the same rows and dims: a pointwise value joins the reduction that feeds it,
+   several results of one space share a kernel, reductions over one map share its row.
+
+     group a: rows of edge.dst: %4 = reduce_max %3       group: rows of edge.dst: %4, then %7 = reduce_sum of
+     group b: rows of edge.dst: %7 = reduce_sum %6   ->    %6 = exp(%3 - gather edge.dst %4): one kernel, two loops
+   A group may read another's value in one kernel only at its own row and element, and nothing that
+   runs in between may need the one or feed the other. Products that a BLAS may do are left alone. */
+#include "passes/fuse.h"
+
+enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8 };
+
+static bool same_nest(const Group *a, const Group *b)
+{
+    return a->nest.space == b->nest.space && a->nest.n_dims == b->nest.n_dims &&
+           !memcmp(a->nest.dims, b->nest.dims, a->nest.n_dims * sizeof *a->nest.dims);
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------ */
+
+typedef struct Flops {
+    const FusedFunc *f;
+    unsigned sum;
+} Flops;
+
+static void add_flops(void *user, IrId v, IrId space)
+{
+    (void)space;
+    Flops *x = user;
+    x->sum += ir_ops[fused_op(x->f, v)->op].flops;
+}
+
+/* The dims groups walk their rows element by element, unless all their sums keep the vector. */
+static bool is_scalar_nest(const FusedFunc *f, const Group *g)
+{
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_DIMS &&
+            !dims_vector_is_kept(f->m, f->f, fused_op(f, g->roots.data[i])))
+            return true;
+    return false;
+}
+
+static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
+{
+    if (!dims->nest.n_dims || !is_scalar_nest(f, dims)) return true;
+    Arena *scratch = arena_new();
+    Flops flops = {f, 0};
+    group_ops(f, map, scratch, add_flops, &flops);
+    arena_free(scratch);
+    return flops.sum < HEAVY_FLOPS;
+}
+
+static bool kinds_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kind)
+{
+    const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
+    if (x->gemm || y->gemm) return false;
+    *kind = x->kind == GROUP_MAP ? y->kind : x->kind;
+    if (x->kind == GROUP_MAP && y->kind == GROUP_MAP) return true;
+    if (x->kind == GROUP_ROWS && y->kind == GROUP_ROWS) return x->map == y->map;
+    if (x->kind == GROUP_DIMS && y->kind == GROUP_DIMS) return is_scalar_nest(f, x) == is_scalar_nest(f, y);
+    if (x->kind != GROUP_MAP && y->kind != GROUP_MAP) return false;
+    if (*kind == GROUP_DIMS) return map_fits_dims(f, x->kind == GROUP_MAP ? a : b, x->kind == GROUP_MAP ? y : x);
+    return *kind == GROUP_ROWS || *kind == GROUP_PRODUCT;
+}
+
+/* ---- reads ------------------------------------------------------------------------------------------ */
+
+/* All reads of b's values by a are at the same element; *depends if there is one. */
+static bool reads_fit(const FusedFunc *f, const GroupReads *of_a, uint32_t b, bool *depends)
+{
+    for (uint32_t i = 0; i < of_a->reads.n; i++) {
+        const GroupRead *r = &of_a->reads.data[i];
+        if (f->group_of.data[r->v] != b) continue;
+        if (!r->identity) return false;
+        *depends = true;
+    }
+    return true;
+}
+
+static bool share_read(const FusedFunc *f, const GroupReads *a, const GroupReads *b)
+{
+    for (uint32_t i = 0; i < a->reads.n; i++) {
+        const IrType *t = &fused_op(f, a->reads.data[i].v)->type;
+        if (t->space == IR_UNIT && !t->n_dims) continue;
+        for (uint32_t k = 0; k < b->reads.n; k++)
+            if (a->reads.data[i].v == b->reads.data[k].v) return true;
+    }
+    return false;
+}
+
+/* Does anything between run after one and before the other? */
+static bool passes_through(const FusedFunc *f, uint32_t from, uint32_t to)
+{
+    const Group *g = &f->groups.data[from];
+    for (uint32_t i = 0; i < g->deps.n; i++)
+        if (g->deps.data[i] != to && fuse_reaches(f, g->deps.data[i], to)) return true;
+    return false;
+}
+
+/* ---- merging ---------------------------------------------------------------------------------------- */
+
+static void merge_into(PassContext *ctx, FusedFunc *f, uint32_t a, uint32_t b, GroupKind kind)
+{
+    Group *x = &f->groups.data[a], *y = &f->groups.data[b];
+    for (uint32_t i = 0; i < y->roots.n; i++) {
+        VEC_PUSH(ctx->stage, &x->roots, y->roots.data[i]);
+        f->group_of.data[y->roots.data[i]] = a;
+        for (uint32_t k = x->roots.n - 1; k && x->roots.data[k] < x->roots.data[k - 1]; k--) {
+            IrId v = x->roots.data[k];
+            x->roots.data[k] = x->roots.data[k - 1];
+            x->roots.data[k - 1] = v;
+        }
+    }
+    if (y->map != IR_NONE) x->map = y->map;
+    x->kind = kind;
+    y->dead = true;
+    f->n_merged++;
+    for (uint32_t g = 0; g < f->groups.n; g++)
+        if (!f->groups.data[g].dead) fuse_deps(f, g, ctx->stage);
+}
+
+static bool try_merge(PassContext *ctx, FusedFunc *f, uint32_t a, uint32_t b)
+{
+    const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
+    GroupKind kind;
+    if (x->dead || y->dead || !same_nest(x, y) || x->roots.n + y->roots.n > MAX_ROOTS) return false;
+    if (!kinds_fit(f, a, b, &kind)) return false;
+    Arena *scratch = arena_new();
+    GroupReads of_a = {0}, of_b = {0};
+    group_reads(f, a, scratch, &of_a);
+    group_reads(f, b, scratch, &of_b);
+    bool depends = false;
+    bool fits = reads_fit(f, &of_b, a, &depends) && reads_fit(f, &of_a, b, &depends);
+    fits = fits && (depends || share_read(f, &of_a, &of_b));
+    arena_free(scratch);
+    if (!fits || passes_through(f, a, b) || passes_through(f, b, a)) return false;
+    const IrOp *root = fused_op(f, y->roots.data[0]);
+    pass_remark(ctx, PASS_fuse, true, root->span, "%%%u = %s joins the %s kernel of %%%u", y->roots.data[0],
+                ir_ops[root->op].name, group_kind_names[x->kind], x->roots.data[0]);
+    merge_into(ctx, f, a, b, kind);
+    return true;
+}
+
+void fuse_merge(PassContext *ctx, FusedFunc *f)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t b = 0; b < f->groups.n; b++)
+            for (uint32_t a = 0; a < f->groups.n; a++)
+                if (a != b && f->groups.data[a].roots.data[0] < f->groups.data[b].roots.data[0])
+                    changed |= try_merge(ctx, f, a, b);
+    }
+}

@@ -1,0 +1,206 @@
+/* What a group computes and reads: one walk over the trees of its roots, down to arguments and to values of
+   other groups. Also the small facts about operations that fuse and lower must agree on. Changes nothing. */
+#include "base/ice.h"
+#include "passes/fuse.h"
+
+const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat"};
+
+/* ---- facts about operations ------------------------------------------------------------------------ */
+
+static bool has_own_dim(const IrType *a, const IrType *b, const IrType *r)
+{
+    for (uint32_t k = 0; k < r->n_dims; k++)
+        if (ir_type_has_dim(b, r->dims[k]) && !ir_type_has_dim(a, r->dims[k])) return true;
+    return false;
+}
+
+static const IrType *arg_type(const IrFunc *f, const IrOp *op, uint32_t k) { return &f->ops.data[op->args[k]].type; }
+
+bool contract_is_dot(const IrFunc *f, const IrOp *op)
+{
+    const IrType *a = arg_type(f, op, 0), *b = arg_type(f, op, 1);
+    bool outer = op->type.space == IR_UNIT && (a->space != IR_UNIT || b->space != IR_UNIT);
+    return !outer && !has_own_dim(a, b, &op->type);
+}
+
+GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)
+{
+    const IrOp *op = &f->ops.data[v];
+    switch (op->op) {
+    case IR_OP_reduce_sum: case IR_OP_reduce_max: case IR_OP_reduce_min: case IR_OP_reduce_mul:
+        return m->maps.data[op->attr.map].to == IR_UNIT ? GROUP_BLOCKS : GROUP_ROWS;
+    case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: return GROUP_DIMS;
+    case IR_OP_contract:
+        if (contract_is_dot(f, op)) return GROUP_DIMS;
+        if (op->type.space == IR_UNIT && (arg_type(f, op, 0)->space != IR_UNIT || arg_type(f, op, 1)->space != IR_UNIT))
+            return GROUP_BLOCKS;
+        return GROUP_PRODUCT;
+    case IR_OP_concat: return GROUP_CONCAT;
+    default: return GROUP_MAP;
+    }
+}
+
+bool op_is_heavy(const IrModule *m, const IrFunc *f, IrId v) { return group_kind_of(f, m, v) != GROUP_MAP; }
+
+unsigned reduced_dims(const IrFunc *f, const IrOp *op, IrId *dims)
+{
+    unsigned n = 0;
+    for (uint32_t a = 0; a < op->n_args; a++) {
+        const IrType *t = arg_type(f, op, a);
+        for (uint32_t k = 0; k < t->n_dims; k++) {
+            bool seen = ir_type_has_dim(&op->type, t->dims[k]);
+            for (unsigned i = 0; i < n; i++) seen |= dims[i] == t->dims[k];
+            if (!seen) dims[n++] = t->dims[k];
+        }
+    }
+    return n;
+}
+
+bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op)
+{
+    const IrType *a = arg_type(f, op, 0);
+    if (!op->type.n_dims || !a->n_dims) return false;
+    IrId last = op->type.dims[op->type.n_dims - 1];
+    return a->dims[a->n_dims - 1] == last && m->dims.data[last].size > 1;
+}
+
+bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to)
+{
+    uint32_t i = 0, j = 0;
+    for (;;) {
+        while (i < from->n_dims && m->dims.data[from->dims[i]].size == 1) i++;
+        while (j < to->n_dims && m->dims.data[to->dims[j]].size == 1) j++;
+        if (i == from->n_dims || j == to->n_dims) return i == from->n_dims && j == to->n_dims;
+        if (m->dims.data[from->dims[i++]].size != m->dims.data[to->dims[j++]].size) return false;
+    }
+}
+
+IrId fused_storage(const FusedFunc *f, IrId v)
+{
+    for (;;) {
+        const IrOp *op = fused_op(f, v);
+        if (f->group_of.data[v] != GROUP_NONE || (op->op != IR_OP_reshape && op->op != IR_OP_detach)) return v;
+        v = op->args[0];
+    }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------------- */
+
+typedef struct Place { /* how the walk got to a value */
+    bool own;    /* at the root's row */
+    bool plain;  /* dims are the root's */
+    bool inner;  /* inside a reduce over `via`, at an element of its from-space */
+    IrId via, space, map;
+} Place;
+
+typedef struct Walk {
+    const FusedFunc *f;
+    uint32_t g;
+    Arena *arena;
+    uint8_t *seen; /* [values] one bit per combination of own, plain, inner */
+    GroupReads *out;
+    void (*visit)(void *user, IrId v, IrId space);
+    void *user;
+} Walk;
+
+static void walk_value(Walk *w, IrId v, Place p);
+
+static void walk_args(Walk *w, const IrOp *op, Place p)
+{
+    for (uint32_t k = 0; k < op->n_args; k++) walk_value(w, op->args[k], p);
+}
+
+static void add_read(Walk *w, IrId v, Place p)
+{
+    if (!w->out) return;
+    GroupRead read = {v, p.own && p.plain, p.space, p.map};
+    for (uint32_t i = 0; i < w->out->reads.n; i++) {
+        const GroupRead *r = &w->out->reads.data[i];
+        if (r->v == v && r->identity == read.identity && r->space == read.space && r->map == read.map) return;
+    }
+    VEC_PUSH(w->arena, &w->out->reads, read);
+}
+
+static void walk_gather(Walk *w, const IrOp *op, Place p)
+{
+    p.own = p.inner && op->attr.map == p.via;
+    p.inner = false;
+    p.map = op->attr.map;
+    walk_args(w, op, p);
+}
+
+static void walk_inline(Walk *w, IrId v, Place p)
+{
+    const FusedFunc *f = w->f;
+    const IrOp *op = fused_op(f, v);
+    if (w->visit) w->visit(w->user, v, p.space);
+    switch (op->op) {
+    case IR_OP_gather: walk_gather(w, op, p); return;
+    case IR_OP_slice: p.plain = false; break;
+    case IR_OP_reshape: {
+        IrId s = fused_storage(f, op->args[0]);
+        p.plain = false;
+        if (f->group_of.data[s] != GROUP_NONE || fused_op(f, s)->op == IR_OP_arg) {
+            add_read(w, s, p);
+            return;
+        }
+        break;
+    }
+    default: break;
+    }
+    walk_args(w, op, p);
+}
+
+static void walk_value(Walk *w, IrId v, Place p)
+{
+    uint8_t bit = (uint8_t)(1u << (p.own | p.plain << 1 | p.inner << 2));
+    bool root = w->f->group_of.data[v] != GROUP_NONE;
+    if (root || fused_op(w->f, v)->op == IR_OP_arg) {
+        add_read(w, v, p);
+        return;
+    }
+    if (w->seen[v] & bit) return;
+    w->seen[v] |= bit;
+    walk_inline(w, v, p);
+}
+
+static void walk_root(Walk *w, IrId v)
+{
+    const FusedFunc *f = w->f;
+    const IrOp *op = fused_op(f, v);
+    const Group *g = &f->groups.data[w->g];
+    Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE};
+    memset(w->seen, 0, f->group_of.n);
+    switch (group_kind_of(f->f, f->m, v)) {
+    case GROUP_ROWS:
+        p = (Place){.plain = true, .inner = true, .via = op->attr.map, .space = f->m->maps.data[op->attr.map].from,
+                    .map = IR_NONE};
+        break;
+    case GROUP_BLOCKS: case GROUP_CONCAT: p.own = false; break;
+    case GROUP_MAP:
+        walk_inline(w, v, p);
+        return;
+    default: break;
+    }
+    if (w->visit) w->visit(w->user, v, p.space);
+    walk_args(w, op, p);
+}
+
+static void walk_group(Walk *w)
+{
+    w->seen = ARENA_ARRAY(w->arena, uint8_t, w->f->group_of.n + 1);
+    const Group *g = &w->f->groups.data[w->g];
+    for (uint32_t i = 0; i < g->roots.n; i++) walk_root(w, g->roots.data[i]);
+}
+
+void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out)
+{
+    Walk w = {.f = f, .g = g, .arena = a, .out = out};
+    walk_group(&w);
+}
+
+void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, IrId v, IrId space), void *user)
+{
+    Walk w = {.f = f, .g = g, .arena = a, .visit = visit, .user = user};
+    walk_group(&w);
+}

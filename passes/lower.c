@@ -1,0 +1,66 @@
+/* lower: groups become kernels and steps. The column of the kernel stage, from a module to the host plan:
+
+     fuse       which values have memory, which groups compute them
+     schedule   lanes, tiles and blocks of each group (a function of the group: passes/schedule.c)
+     lower      each group to a kernel and its steps
+     memplan    arena buffers to slots
+   It decides nothing itself. */
+#include "passes/lower.h"
+#include "base/ice.h"
+#include "passes/lower_kernel.h"
+
+static void print_kernels(const void *plan, StrBuf *out)
+{
+    const HostPlan *p = plan;
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        if (i) strbuf_puts(out, "\n");
+        kir_print(p->kernels.data[i], out);
+    }
+}
+
+static void print_plan(const void *plan, StrBuf *out) { plan_print(plan, out); }
+
+static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, StrMap *kernels)
+{
+    PlanProgram *prog = ARENA_NEW(ctx->stage, PlanProgram);
+    prog->name = f->f->name;
+    prog->func = f->index;
+    VEC_PUSH(ctx->stage, &plan->programs, prog);
+    LowerFunc lf = {.ctx = ctx, .f = f, .plan = plan, .prog = prog, .vectors = !ctx->disabled[PASS_schedule],
+                    .kernels = kernels, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
+    for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;
+    for (uint32_t i = 0; i < f->order.n && !lf.failed; i++) lower_group(&lf, f->order.data[i]);
+    return !lf.failed;
+}
+
+static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm)
+{
+    HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
+    plan->module = fm->m;
+    StrMap kernels = {.arena = ctx->stage};
+    for (uint32_t i = 0; i < fm->funcs.n; i++)
+        if (!lower_func(ctx, plan, fm->funcs.data[i], &kernels)) return NULL;
+    return plan;
+}
+
+static void print_nothing(const void *program, StrBuf *out) { (void)program, (void)out; }
+
+HostPlan *lower_module(PassContext *ctx, const IrModule *m)
+{
+    if (!pass_ready(ctx, PASS_fuse, m)) return NULL;
+    pass_begin(ctx, PASS_fuse, print_nothing, m);
+    FusedModule *fm = fuse_module(ctx, m);
+    if (!fm) return NULL;
+    pass_end(ctx, PASS_fuse, fuse_print, fm);
+    pass_begin(ctx, PASS_schedule, fuse_print, fm);
+    pass_end(ctx, PASS_schedule, schedule_print, fm);
+    pass_begin(ctx, PASS_lower, schedule_print, fm);
+    HostPlan *plan = lower_all(ctx, fm);
+    if (!plan) return NULL;
+    pass_end(ctx, PASS_lower, print_kernels, plan);
+    pass_begin(ctx, PASS_memplan, print_kernels, plan);
+    for (uint32_t i = 0; i < plan->programs.n; i++)
+        memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);
+    pass_end(ctx, PASS_memplan, print_plan, plan);
+    return plan;
+}

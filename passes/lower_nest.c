@@ -1,0 +1,311 @@
+/* Loop nests over the rows and dims of a group: loops and register tiles by the schedule, and inside a tile first the
+   group's sums, then its pointwise values, then all stores, so that a tensor may be updated in place. */
+#include "base/ice.h"
+#include "passes/lower_kernel.h"
+
+/* ---- dims ------------------------------------------------------------------------------------------------ */
+
+typedef struct Nest {
+    Lower *l;
+    const IrType *t;
+    int64_t unroll[IR_MAX_DIMS]; /* vectors or scalars of each dim that are computed together */
+    NestBody *body;
+    void *user;
+} Nest;
+
+static int64_t units_of(const Lower *l, IrId dim, int64_t *unit)
+{
+    int64_t size = l->f->m->dims.data[dim].size;
+    *unit = dim == l->s.vec ? l->s.lanes : 1;
+    return (size + *unit - 1) / *unit;
+}
+
+static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n);
+
+/* Dim k at units first.. of `count` units, each as a point of its own; var: what they count from. */
+static void nest_units(Nest *x, uint32_t k, const Point *p, unsigned n, Ix base, int64_t count)
+{
+    Lower *l = x->l;
+    IrId dim = x->t->dims[k];
+    int64_t unit, size = l->f->m->dims.data[dim].size;
+    units_of(l, dim, &unit);
+    Point *next = ARENA_ARRAY(l->arena, Point, n * (size_t)count);
+    unsigned m = 0;
+    for (unsigned i = 0; i < n; i++)
+        for (int64_t u = 0; u < count; u++) {
+            Point q = p[i];
+            Ix ix = base;
+            ix.off += u * unit;
+            env_set(&q.env, dim, ix);
+            if (dim == l->s.vec) {
+                int64_t left = base.var == KIR_NONE ? size - ix.off : unit;
+                q.env.vec = dim;
+                q.env.lanes = l->s.lanes;
+                q.env.active = (uint8_t)(left < unit ? left : unit);
+            }
+            next[m++] = q;
+        }
+    nest_from(x, k + 1, next, m);
+}
+
+static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n)
+{
+    Lower *l = x->l;
+    if (k == x->t->n_dims) {
+        x->body(l, p, n, x->user);
+        return;
+    }
+    int64_t unit, units = units_of(l, x->t->dims[k], &unit), u = x->unroll[k];
+    int64_t size = l->f->m->dims.data[x->t->dims[k]].size;
+    int64_t rounds = size / (u * unit), done = 0;
+    if (rounds > 1) {
+        KirId i = emit_for(&l->e, emit_index(&l->e, 0), emit_index(&l->e, rounds * u * unit), u * unit, KIR_SEQ,
+                           l->f->m->dims.data[x->t->dims[k]].name);
+        nest_units(x, k, p, n, (Ix){i, 0, u * unit}, u);
+        emit_end(&l->e);
+        done = rounds * u;
+    }
+    while (done < units) {
+        int64_t now = units - done < u ? units - done : u;
+        nest_units(x, k, p, n, ix_const(done * unit), now);
+        done += now;
+    }
+}
+
+void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *body, void *user)
+{
+    Nest x = {.l = l, .t = t, .body = body, .user = user};
+    int64_t budget = l->s.tile;
+    for (uint32_t k = t->n_dims; k-- > 0;) {
+        int64_t unit, units = units_of(l, t->dims[k], &unit);
+        x.unroll[k] = units < budget ? units : budget;
+        budget = units < budget ? budget / units : 1;
+    }
+    nest_from(&x, 0, p, n);
+}
+
+/* ---- a tile of a group ------------------------------------------------------------------------------------- */
+
+typedef struct Search {
+    const FusedFunc *f;
+    IrId on;
+    uint32_t g;
+    bool *seen;
+} Search;
+
+static bool search(const Search *s, IrId v)
+{
+    if (v == s->on) return true;
+    if (v < s->on || s->seen[v]) return false;
+    s->seen[v] = true;
+    uint32_t group = s->f->group_of.data[v];
+    if (group != GROUP_NONE && group != s->g) return false;
+    const IrOp *op = fused_op(s->f, v);
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (search(s, op->args[k])) return true;
+    return false;
+}
+
+static bool depends_on(Lower *l, IrId v, IrId on)
+{
+    Search s = {l->f, on, l->g, ARENA_ARRAY(l->arena, bool, l->f->f->ops.n + 1)};
+    return search(&s, v);
+}
+
+/* The reductions from roots[i] on that can share a loop; returns the number taken. */
+static unsigned batch_rows(Lower *l, const Group *g, uint32_t i, IrId *batch)
+{
+    unsigned n = 0;
+    for (; i < g->roots.n && n < 8; i++) {
+        IrId v = g->roots.data[i];
+        if (group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS) continue;
+        for (unsigned k = 0; k < n; k++)
+            if (depends_on(l, v, batch[k])) return n;
+        batch[n++] = v;
+    }
+    return n;
+}
+
+static void compute_sums(Lower *l, const Group *g, const Point *p, unsigned n)
+{
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i], batch[8];
+        if (memo_get(l, v, p[0].row, &p[0].env) != KIR_NONE) continue;
+        switch (group_kind_of(l->f->f, l->f->m, v)) {
+        case GROUP_ROWS: heavy_rows(l, batch, batch_rows(l, g, i, batch), p, n); break;
+        case GROUP_DIMS:
+            for (unsigned k = 0; k < n; k++) heavy_dims(l, v, &p[k]);
+            break;
+        case GROUP_PRODUCT: heavy_product(l, v, p, n); break;
+        default: break;
+        }
+    }
+}
+
+static void group_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    (void)user;
+    const Group *g = &l->f->groups.data[l->g];
+    compute_sums(l, g, p, n);
+    KirId *values = ARENA_ARRAY(l->arena, KirId, g->roots.n * n);
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        for (unsigned k = 0; k < n && l->f->stored.data[g->roots.data[i]]; k++)
+            values[i * n + k] = point_eval(l, g->roots.data[i], p[k].row, &p[k].env);
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        for (unsigned k = 0; k < n && l->f->stored.data[g->roots.data[i]]; k++) {
+            IrId v = g->roots.data[i];
+            point_store(l, plan_value_buffer(l->lf, v), &fused_op(l->f, v)->type, p[k].row, &p[k].env,
+                        values[i * n + k]);
+        }
+}
+
+/* Parts of a concatenation: each over its own dims, stored at its offset. */
+typedef struct Part {
+    IrId root, value;
+    uint32_t k; /* position of the dim */
+    int64_t off;
+} Part;
+
+static void part_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const Part *part = user;
+    const IrType *t = &fused_op(l->f, part->root)->type;
+    IrId inner = fused_op(l->f, part->value)->type.dims[part->k], outer = t->dims[part->k];
+    for (unsigned i = 0; i < n; i++) {
+        KirId value = point_eval(l, part->value, p[i].row, &p[i].env);
+        Env env = p[i].env;
+        Ix ix = *env_get(&env, inner);
+        ix.off += part->off;
+        if (env.lanes > 1 && env.vec == inner) env.vec = outer;
+        env_set(&env, outer, ix);
+        point_store(l, plan_value_buffer(l->lf, part->root), t, p[i].row, &env, value);
+    }
+}
+
+static void concat_tile(Lower *l, const Point *p)
+{
+    IrId root = l->f->groups.data[l->g].roots.data[0];
+    const IrOp *op = fused_op(l->f, root);
+    Part part = {.root = root};
+    while (op->type.dims[part.k] != op->attr.dim) part.k++;
+    Schedule whole = l->s;
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        const IrType *t = &fused_op(l->f, op->args[i])->type;
+        part.value = op->args[i];
+        if (whole.vec != IR_NONE) {
+            int64_t last = l->f->m->dims.data[t->dims[t->n_dims - 1]].size;
+            l->s.vec = t->dims[t->n_dims - 1];
+            l->s.lanes = 1;
+            while (l->s.lanes < 16 && l->s.lanes < last) l->s.lanes = (uint8_t)(l->s.lanes * 2);
+            if (l->s.lanes == 1) l->s.vec = IR_NONE;
+        }
+        nest_dims(l, t, p, 1, part_tile, &part);
+        part.off += l->f->m->dims.data[t->dims[part.k]].size;
+    }
+    l->s = whole;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------- */
+
+static void rows_body(Lower *l, const Point *p, unsigned n)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    if (g->kind == GROUP_CONCAT) concat_tile(l, p);
+    else nest_dims(l, &g->nest, p, n, group_tile, NULL);
+}
+
+/* Row tiles of a block of rows, then the rows that are left one by one. */
+static void tiled_rows(Lower *l, IrId space)
+{
+    Emit *e = &l->e;
+    KirId rows = lower_count(l, plan_count(l->f->m, space));
+    l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = l->s.row_block, .max = INT64_MAX};
+    KirId block = emit_for(e, emit_index(e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS, "blocks of rows");
+    KirId first = emit_op2(e, KIR_mul, block, emit_index(e, l->s.row_block));
+    KirId last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, first, emit_index(e, l->s.row_block)), rows);
+    int64_t tile = l->s.row_tile;
+    KirId count = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, last, first), emit_index(e, tile));
+    KirId middle = emit_op2(e, KIR_add, first, emit_op2(e, KIR_mul, count, emit_index(e, tile)));
+    KirId row = emit_for(e, first, middle, tile, KIR_SEQ, "tiles of rows");
+    Point p[MAX_POINTS];
+    for (int64_t i = 0; i < tile; i++)
+        p[i] = (Point){emit_op2(e, KIR_add, row, emit_index(e, i)), env_empty()};
+    rows_body(l, p, (unsigned)tile);
+    emit_end(e);
+    row = emit_for(e, middle, last, 1, KIR_SEQ, "rows that are left");
+    rows_body(l, &(Point){row, env_empty()}, 1);
+    emit_end(e);
+    emit_end(e);
+}
+
+static void unit_body_over(Lower *l, const IrType *nest)
+{
+    Emit *e = &l->e;
+    IrId dim = nest->dims[0];
+    l->step->extent = plan_const(l->f->m->dims.data[dim].size);
+    KirId i = emit_for(e, emit_index(e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS,
+                       l->f->m->dims.data[dim].name);
+    Point p = {KIR_NONE, env_empty()};
+    env_set(&p.env, dim, (Ix){i, 0, 1});
+    IrType rest = *nest;
+    rest.n_dims--;
+    memmove(rest.dims, rest.dims + 1, rest.n_dims * sizeof *rest.dims);
+    nest_dims(l, &rest, &p, 1, group_tile, NULL);
+    emit_end(e);
+}
+
+/* A group of the unit space runs its first dim on threads, if it has two. */
+static void unit_rows(Lower *l)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    l->step->extent = plan_const(1);
+    if (g->kind != GROUP_CONCAT && g->nest.n_dims >= 2 && l->f->m->dims.data[g->nest.dims[0]].size > 1 &&
+        g->nest.dims[0] != l->s.vec)
+        unit_body_over(l, &g->nest);
+    else
+        rows_body(l, &(Point){KIR_NONE, env_empty()}, 1);
+}
+
+static void plain_rows(Lower *l, IrId space)
+{
+    l->step->extent = plan_count(l->f->m, space);
+    KirId row = emit_for(&l->e, emit_index(&l->e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS,
+                         l->f->m->spaces.data[space].name);
+    rows_body(l, &(Point){row, env_empty()}, 1);
+    emit_end(&l->e);
+}
+
+/* A product that a BLAS could do instead. */
+static void note_gemm(Lower *l)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    if (!g->gemm) return;
+    const IrOp *op = fused_op(l->f, g->roots.data[0]);
+    const IrType *a = &fused_op(l->f, op->args[0])->type;
+    l->step->gemm = (PlanGemm){
+        .present = true,
+        .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
+        .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])),
+        .c = plan_value_buffer(l->lf, g->roots.data[0]),
+        .rows = plan_count(l->f->m, g->nest.space), .blocks = plan_const(1),
+        .block_rows = plan_count(l->f->m, g->nest.space), .m = 0,
+        .n = ir_type_width(l->f->m, &op->type), .k = ir_type_width(l->f->m, a), .elem = kir_elem_of(op->type.dtype)};
+}
+
+void lower_group(LowerFunc *lf, uint32_t g)
+{
+    const Group *group = &lf->f->groups.data[g];
+    if (group->kind == GROUP_BLOCKS) {
+        lower_blocks(lf, g);
+        return;
+    }
+    Lower l;
+    lower_begin(&l, lf, g);
+    if (group->nest.space == IR_UNIT) unit_rows(&l);
+    else if (l.s.row_tile > 1) tiled_rows(&l, group->nest.space);
+    else plain_rows(&l, group->nest.space);
+    l.step->grain = l.s.grain;
+    if (group->kind == GROUP_ROWS) l.step->cut = group->map;
+    note_gemm(&l);
+    lower_finish(&l, group_kind_names[group->kind]);
+}

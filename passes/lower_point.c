@@ -1,0 +1,255 @@
+/* Evaluation at a point: what the value of an operation is at one row and one index per dim, computed on demand.
+   Values of other groups are loaded, this group's sums must have been computed before (lower_nest.c), the rest
+   is inlined. What was computed at a point is remembered while its block is open. */
+#include "base/ice.h"
+#include "passes/lower_kernel.h"
+
+/* ---- environments ----------------------------------------------------------------------------------- */
+
+Env env_empty(void) { return (Env){.lanes = 1, .active = 1, .vec = IR_NONE}; }
+
+void env_set(Env *e, IrId dim, Ix ix)
+{
+    uint8_t i = 0;
+    while (i < e->n && e->dim[i] != dim) i++;
+    if (i == e->n) {
+        ICE_UNLESS(e->n < ENV_MAX);
+        e->n++;
+    }
+    e->dim[i] = dim;
+    e->ix[i] = ix;
+}
+
+const Ix *env_get(const Env *e, IrId dim)
+{
+    for (uint8_t i = 0; i < e->n; i++)
+        if (e->dim[i] == dim) return &e->ix[i];
+    ICE("a dim has no index");
+}
+
+Ix ix_const(int64_t v) { return (Ix){KIR_NONE, v, 0}; }
+
+KirId ix_emit(Lower *l, Ix ix)
+{
+    Lin lin = {.konst = ix.off};
+    lin_add(&lin, ix.var, 1);
+    return lin_emit(&l->e, &lin);
+}
+
+/* ---- memory of points -------------------------------------------------------------------------------- */
+
+static Memo memo_key(const Lower *l, IrId v, KirId row, const Env *env)
+{
+    const IrType *t = &fused_op(l->f, v)->type;
+    bool vector = env_is_vector(env, t);
+    Memo m = {.v = v, .row = t->space == IR_UNIT ? KIR_NONE : row, .n_dims = t->n_dims,
+              .lanes = vector ? env->lanes : 1, .active = vector ? env->active : 1,
+              .vec = vector ? env->vec : IR_NONE};
+    for (uint8_t k = 0; k < t->n_dims; k++) m.ix[k] = *env_get(env, t->dims[k]);
+    return m;
+}
+
+static bool same_point(const Memo *a, const Memo *b)
+{
+    if (a->row != b->row || a->lanes != b->lanes || a->active != b->active || a->vec != b->vec) return false;
+    for (uint8_t k = 0; k < a->n_dims; k++)
+        if (a->ix[k].var != b->ix[k].var || a->ix[k].off != b->ix[k].off) return false;
+    return true;
+}
+
+KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env)
+{
+    Memo key = memo_key(l, v, row, env);
+    for (uint32_t i = l->first_memo.data[v]; i; i = l->memos.data[i - 1].next) {
+        const Memo *m = &l->memos.data[i - 1];
+        if (same_point(m, &key) && emit_visible(&l->e, m->value)) return m->value;
+    }
+    return KIR_NONE;
+}
+
+void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
+{
+    Memo key = memo_key(l, v, row, env);
+    key.value = value;
+    key.next = l->first_memo.data[v];
+    VEC_PUSH(l->arena, &l->memos, key);
+    l->first_memo.data[v] = l->memos.n;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_t *stride)
+{
+    Lin lin = {0};
+    int64_t step = 1;
+    *stride = 1;
+    for (uint32_t k = t->n_dims; k-- > 0;) {
+        const Ix *ix = env_get(env, t->dims[k]);
+        lin_add(&lin, ix->var, step);
+        lin.konst += ix->off * step;
+        if (env->lanes > 1 && t->dims[k] == env->vec) *stride = step;
+        step *= l->f->m->dims.data[t->dims[k]].size;
+    }
+    if (t->space != IR_UNIT) lin_add(&lin, row, step);
+    return lin_emit(&l->e, &lin);
+}
+
+static KirId load_value(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
+{
+    int64_t stride;
+    bool vector = env_is_vector(env, t);
+    KirId at = point_address(l, t, row, env, &stride);
+    KirType type = kir_type(kir_base_of(t->dtype), vector ? env->lanes : 1);
+    return emit_load(&l->e, lower_in(l, buffer), type, at, vector ? env->active : 1, stride);
+}
+
+void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value)
+{
+    int64_t stride;
+    bool vector = env_is_vector(env, t);
+    KirId at = point_address(l, t, row, env, &stride);
+    if (vector) value = emit_splat(&l->e, value, env->lanes);
+    emit_store(&l->e, lower_out(l, buffer), at, value, vector ? env->active : 1, stride);
+}
+
+/* ---- operations --------------------------------------------------------------------------------------- */
+
+static KirId eval_const(Lower *l, const IrOp *op)
+{
+    KirType t = kir_type(kir_base_of(op->type.dtype), 1);
+    if (ir_dtype_is_float(op->type.dtype)) return emit_float(&l->e, t, op->attr.f);
+    return emit_int(&l->e, t, (int64_t)op->attr.f);
+}
+
+static KirId eval_iota(Lower *l, const IrOp *op, const Env *env)
+{
+    KirId x = ix_emit(l, *env_get(env, op->attr.dim));
+    if (env_is_vector(env, &op->type)) x = emit_op2(&l->e, KIR_add, x, emit_lanes(&l->e, KIR_I64, env->lanes));
+    return x;
+}
+
+static KirId load_image(Lower *l, IrId map, KirId row)
+{
+    uint32_t to = lower_in(l, lower_map_buffer(l, PLAN_MAP_TO, map));
+    return emit_convert(&l->e, KIR_I64, emit_load(&l->e, to, kir_type(KIR_I32, 1), row, 1, 1));
+}
+
+static KirId eval_mapped(Lower *l, const IrOp *op, KirId row)
+{
+    const IrMap *map = &l->f->m->maps.data[op->attr.map];
+    if (!map->partial) return emit_int(&l->e, kir_type(KIR_I1, 1), 1);
+    return emit_op2(&l->e, KIR_le, emit_index(&l->e, 0), load_image(l, op->attr.map, row));
+}
+
+/* Through a partial map: 0 where there is no image; the operand is computed only where there is one. */
+static KirId eval_partial(Lower *l, const IrOp *op, KirId image, const Env *env)
+{
+    Emit *e = &l->e;
+    KirType t = kir_type(kir_base_of(op->type.dtype), env_is_vector(env, &op->type) ? env->lanes : 1);
+    KirId zero = ir_dtype_is_float(op->type.dtype) ? emit_float(e, t, 0) : emit_int(e, t, 0);
+    KirId var = emit_var(e, "found", zero);
+    emit_if(e, emit_op2(e, KIR_le, emit_index(e, 0), image));
+    emit_set(e, var, emit_splat(e, point_eval(l, op->args[0], image, env), t.lanes));
+    emit_end(e);
+    emit_freeze(e, var);
+    return var;
+}
+
+static KirId eval_gather(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    const IrMap *map = &l->f->m->maps.data[op->attr.map];
+    for (uint32_t i = 0; i < l->images.n; i++)
+        if (l->images.data[i].map == op->attr.map && l->images.data[i].row == row)
+            return point_eval(l, op->args[0], l->images.data[i].image, env);
+    if (map->to == IR_UNIT && !map->partial) return point_eval(l, op->args[0], KIR_NONE, env);
+    KirId image = load_image(l, op->attr.map, row);
+    if (map->partial) return eval_partial(l, op, image, env);
+    return point_eval(l, op->args[0], image, env);
+}
+
+static void rename_dim(Env *env, IrId from, IrId to, int64_t off)
+{
+    Ix ix = *env_get(env, from);
+    ix.off += off;
+    if (env->lanes > 1 && env->vec == from) env->vec = to;
+    else if (env->lanes > 1 && env->vec == to) env->vec = IR_NONE; /* another dim of that name was the vector */
+    env_set(env, to, ix);
+}
+
+static KirId eval_slice(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    const IrType *x = &fused_op(l->f, op->args[0])->type;
+    Env inner = *env;
+    for (uint32_t k = 0; k < x->n_dims; k++)
+        if (x->dims[k] == op->attr.dim) rename_dim(&inner, op->type.dims[k], x->dims[k], op->attr.i);
+    return point_eval(l, op->args[0], row, &inner);
+}
+
+/* A reshape of what lies in memory reads it with strides of its own; another one only renames dims. */
+static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    const IrModule *m = l->f->m;
+    IrId s = fused_storage(l->f, op->args[0]);
+    if (l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg)
+        return load_value(l, plan_value_buffer(l->lf, s), &op->type, row, env);
+    const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
+    ICE_UNLESS(reshape_is_rename(m, from, to));
+    Env inner = env_empty();
+    if (env->lanes > 1) inner.lanes = env->lanes, inner.active = env->active;
+    uint32_t j = 0;
+    for (uint32_t i = 0; i < from->n_dims; i++) {
+        if (m->dims.data[from->dims[i]].size == 1) {
+            env_set(&inner, from->dims[i], ix_const(0));
+            continue;
+        }
+        while (m->dims.data[to->dims[j]].size == 1) j++;
+        env_set(&inner, from->dims[i], *env_get(env, to->dims[j]));
+        if (env->lanes > 1 && env->vec == to->dims[j]) inner.vec = from->dims[i];
+        j++;
+    }
+    return point_eval(l, op->args[0], row, &inner);
+}
+
+static KirId eval_pointwise(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    KirId args[3];
+    ICE_UNLESS(op->n_args >= 1 && op->n_args <= 3);
+    for (uint32_t k = 0; k < op->n_args; k++) args[k] = point_eval(l, op->args[k], row, env);
+    return point_map(l, op, args);
+}
+
+static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    switch (op->op) {
+    case IR_OP_const: return eval_const(l, op);
+    case IR_OP_iota: return eval_iota(l, op, env);
+    case IR_OP_element:
+        if (op->type.space == IR_UNIT) return emit_index(&l->e, 0);
+        return emit_load(&l->e, lower_in(l, lower_map_buffer(l, PLAN_IDS, op->type.space)), kir_type(KIR_I64, 1),
+                         row, 1, 1);
+    case IR_OP_random_uniform: case IR_OP_random_normal: return point_random(l, op, row, env);
+    case IR_OP_mapped: return eval_mapped(l, op, row);
+    case IR_OP_gather: return eval_gather(l, op, row, env);
+    case IR_OP_slice: return eval_slice(l, op, row, env);
+    case IR_OP_reshape: return eval_reshape(l, op, row, env);
+    default:
+        ICE_UNLESS(!op_is_heavy(l->f->m, l->f->f, (IrId)(op - l->f->f->ops.data)));
+        return eval_pointwise(l, op, row, env);
+    }
+}
+
+KirId point_eval(Lower *l, IrId v, KirId row, const Env *env)
+{
+    const IrOp *op = fused_op(l->f, v);
+    if (op->type.space == IR_UNIT) row = KIR_NONE;
+    KirId known = memo_get(l, v, row, env);
+    if (known != KIR_NONE) return known;
+    uint32_t group = l->f->group_of.data[v];
+    KirId value;
+    if (op->op == IR_OP_arg || (group != GROUP_NONE && group != l->g))
+        value = load_value(l, plan_value_buffer(l->lf, v), &op->type, row, env);
+    else
+        value = eval_op(l, op, row, env);
+    memo_put(l, v, row, env, value);
+    return value;
+}

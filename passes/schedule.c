@@ -1,0 +1,98 @@
+/* schedule: one fixed rule per kind of nest. The vector runs along the last dim of what is written, the tile fills
+   the registers, rows run on threads.
+
+     group rows of edge.dst : node[F = 64]   ->  threads over nodes, 4 vectors of 16 lanes summed together
+   Only this file and lower know the target. No choice here changes a bit of any result. */
+#include "passes/schedule.h"
+
+enum { REGISTERS = 8, MAP_TILE = 4, WORK_PER_THREAD = 16384 };
+
+static uint8_t lanes_of(int64_t size)
+{
+    uint8_t lanes = 1;
+    while (lanes < 16 && lanes < size) lanes = (uint8_t)(lanes * 2);
+    return lanes;
+}
+
+static bool wants_scalar(const FusedFunc *f, const Group *g)
+{
+    if (!g->nest.n_dims) return true;
+    if (g->kind != GROUP_DIMS) return false;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i];
+        if (group_kind_of(f->f, f->m, v) == GROUP_DIMS && !dims_vector_is_kept(f->m, f->f, fused_op(f, v))) return true;
+    }
+    return false;
+}
+
+static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
+{
+    unsigned n_sums = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        n_sums += group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
+    s->tile = MAP_TILE;
+    if (g->kind == GROUP_ROWS) s->tile = (uint8_t)(n_sums > 1 ? REGISTERS / 2 : REGISTERS);
+    if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = REGISTERS;
+    if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
+    if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
+    int64_t last = g->nest.n_dims ? f->m->dims.data[g->nest.dims[g->nest.n_dims - 1]].size : 1;
+    int64_t vectors = (last + s->lanes - 1) / s->lanes;
+    s->row_tile = vectors >= 2 ? 4 : REGISTERS;
+    s->tile = (uint8_t)(REGISTERS / s->row_tile);
+    s->row_block = 64;
+}
+
+/* Elements written or read per iteration, roughly. */
+static int64_t work_of(const FusedFunc *f, const Group *g)
+{
+    int64_t work = ir_type_width(f->m, &g->nest);
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const IrOp *op = fused_op(f, g->roots.data[i]);
+        IrId dims[2 * IR_MAX_DIMS];
+        int64_t reduced = 1;
+        if (op->op == IR_OP_contract || (ir_ops[op->op].traits & T_DIMS)) {
+            unsigned n = reduced_dims(f->f, op, dims);
+            for (unsigned k = 0; k < n; k++)
+                if (__builtin_mul_overflow(reduced, f->m->dims.data[dims[k]].size, &reduced)) return INT64_MAX / 2;
+        }
+        if (__builtin_mul_overflow(work, reduced, &work)) return INT64_MAX / 2;
+    }
+    return work < 1 ? 1 : work;
+}
+
+Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
+{
+    const Group *g = &f->groups.data[index];
+    Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .edge_block = 256,
+                  .block_rows = 512, .max_blocks = 32, .partials = 16};
+    if (vectors && !wants_scalar(f, g)) {
+        s.vec = g->nest.dims[g->nest.n_dims - 1];
+        s.lanes = lanes_of(f->m->dims.data[s.vec].size);
+        if (s.lanes == 1) s.vec = IR_NONE;
+    }
+    if (vectors) tile_of(f, g, &s);
+    int64_t work = work_of(f, g);
+    if (g->kind == GROUP_ROWS) work = work > INT64_MAX / 8 ? work : work * 8;
+    if (s.row_block > 1 && work < INT64_MAX / 64) work *= s.row_block;
+    s.grain = work >= WORK_PER_THREAD ? 1 : WORK_PER_THREAD / work;
+    if (g->kind == GROUP_BLOCKS) s.grain = 1;
+    return s;
+}
+
+void schedule_print(const void *fused_module, StrBuf *out)
+{
+    const FusedModule *fm = fused_module;
+    for (uint32_t i = 0; i < fm->funcs.n; i++) {
+        const FusedFunc *f = fm->funcs.data[i];
+        strbuf_printf(out, "%sfunc %s\n", i ? "\n" : "", f->f->name);
+        for (uint32_t k = 0; k < f->order.n; k++) {
+            uint32_t g = f->order.data[k];
+            Schedule s = schedule_group(f, g, true);
+            strbuf_printf(out, "  group %u %s: ", g, group_kind_names[f->groups.data[g].kind]);
+            if (s.vec == IR_NONE) strbuf_puts(out, "scalar");
+            else strbuf_printf(out, "%u lanes of %s", s.lanes, fm->m->dims.data[s.vec].name);
+            strbuf_printf(out, ", tile %u, rows %u of %lld, grain %lld\n", s.tile, s.row_tile,
+                          (long long)s.row_block, (long long)s.grain);
+        }
+    }
+}
