@@ -1,0 +1,64 @@
+/* The command line of an executable: flags from options.def, commands from commands.def. Private to cli*.c. */
+#pragma once
+#include "runtime/blas.h"
+#include "runtime/cpu.h"
+#include "runtime/dataset.h"
+#include "runtime/exec.h"
+
+enum {
+#define COMMAND(id, ...) CMD_##id,
+#include "runtime/commands.def"
+#undef COMMAND
+    N_COMMANDS
+};
+enum {
+#define COMMAND(id, ...) C_##id = 1 << CMD_##id,
+#include "runtime/commands.def"
+#undef COMMAND
+};
+enum {
+#define OPTION(id, ...) OPT_##id,
+#include "runtime/options.def"
+#undef OPTION
+    N_OPTIONS
+};
+enum { MAX_SETS = 64 };
+
+typedef struct RtCli {
+    const RtModel *model;
+    const char *program; /* as it was called, for examples */
+    int command;
+    const char *values[N_OPTIONS]; /* last one given; "" for switches; NULL: not given */
+    const char *sets[MAX_SETS];
+    int n_sets;
+    bool terminal; /* stdout */
+    RtStatus *st;
+} RtCli;
+
+/* argv behind the command's name. CLI_FLAG offers the nearest known flag. */
+RtCode rt_cli_parse(RtCli *c, int argc, char **argv);
+void rt_cli_usage(const RtModel *m, const char *program);
+void rt_cli_help(const RtCli *c);
+/* The value of a flag as a whole number in [least, most]; *out keeps its default if the flag was not given. */
+RtCode rt_cli_int(const RtCli *c, int option, int64_t least, int64_t most, int64_t *out);
+/* The nearest of `names` to a mistyped word, NULL if none is near. */
+const char *rt_cli_nearest(const char *word, const char *const *names, int n);
+
+/* What a command that runs something needs. */
+typedef struct RtSession {
+    RtData data;
+    RtPool *pool;
+    RtBlas blas;
+    RtExecOptions exec;
+    int threads;
+} RtSession;
+/* Opens the data, threads and BLAS as the flags say. s must not move afterwards; empty on failure. */
+RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
+void rt_session_close(RtSession *s);
+
+RtCode rt_cli_train(RtCli *c);
+RtCode rt_cli_infer(RtCli *c);
+RtCode rt_cli_eval(RtCli *c);
+RtCode rt_cli_bench(RtCli *c);
+RtCode rt_cli_info(RtCli *c);
+RtCode rt_cli_plan(RtCli *c);

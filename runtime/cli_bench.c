@@ -1,0 +1,211 @@
+/* `bench`: times the forward function (infer), forward with its vector-Jacobian product (grad) and a training step,
+   whole and step by step. Inputs the data set lacks, or has in another width, are drawn, and it says so. */
+#include "runtime/cli.h"
+#include "runtime/random.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct Bench {
+    RtCli *c;
+    RtSession *s;
+    int64_t iters, seed;
+    bool json, first; /* first: nothing was printed yet */
+    RtBlock cotangents;
+} Bench;
+
+typedef struct Times {
+    double *runs;    /* [iters] ns */
+    double *steps;   /* [n_steps] ns of all timed runs together */
+    double min_ms, median_ms;
+    int64_t peak;
+} Times;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* A cotangent for every float result of `forward`: numbers in [-1, 1). */
+static RtCode draw_cotangents(Bench *b, RtExec *e)
+{
+    const RtModel *m = b->c->model;
+    int64_t forward = rt_program_find(m, "forward"), total = 0;
+    for (int64_t i = 0; i < e->n_cotangents; i++) {
+        const RtResultDef *r = &m->results[m->programs[forward].first_result + i];
+        total += (e->graph->spaces[r->space].count * r->width * 8 + 127) / 64 * 64;
+    }
+    rt_block_free(&b->cotangents);
+    RT_TRY(rt_block_alloc(&b->cotangents, (size_t)total + 64, "cotangents", b->c->st));
+    char *at = b->cotangents.p;
+    for (int64_t i = 0; i < e->n_cotangents; i++) {
+        const RtResultDef *r = &m->results[m->programs[forward].first_result + i];
+        int64_t n = e->graph->spaces[r->space].count * r->width;
+        for (int64_t k = 0; k < n; k++) {
+            double v = 2 * rt_random_uniform((uint64_t)b->seed, (uint64_t)i, RT_SITE_DRAW, (uint64_t)k, 0) - 1;
+            if (r->dtype == RT_F64) ((double *)(void *)at)[k] = v;
+            else if (r->dtype == RT_F32) ((float *)(void *)at)[k] = (float)v;
+        }
+        e->cotangents[i] = at;
+        at += (n * 8 + 127) / 64 * 64;
+    }
+    return RT_OK;
+}
+
+static RtCode bind_program(Bench *b, int64_t program, RtExec **e)
+{
+    RtTensors *t = &b->s->data.tensors;
+    RT_TRY(rt_exec_create(b->c->model, program, b->s->data.graph, &b->s->exec, e, b->c->st));
+    for (int64_t i = 0; i < b->c->model->n_tensors; i++) (*e)->tensors[i] = t->data[i];
+    RT_TRY(rt_exec_own_results(*e, b->c->st));
+    if ((*e)->n_cotangents) RT_TRY(draw_cotangents(b, *e));
+    return rt_exec_bind(*e, b->c->st);
+}
+
+/* Whole runs are timed without step timers; the steps in runs of their own. */
+static void take_times(Bench *b, RtExec *e, Times *t)
+{
+    int64_t n_warm = b->iters < 3 ? 1 : 3;
+    for (int64_t i = 0; i < n_warm; i++) rt_exec_run(e, b->seed, i);
+    for (int64_t i = 0; i < b->iters; i++) {
+        double before = now_ns();
+        rt_exec_run(e, b->seed, i);
+        t->runs[i] = now_ns() - before;
+    }
+    for (int64_t i = 0; i < b->iters; i++) rt_exec_run_timed(e, b->seed, i, t->steps);
+    qsort(t->runs, (size_t)b->iters, sizeof *t->runs, by_value);
+    t->min_ms = t->runs[0] * 1e-6;
+    t->median_ms = t->runs[b->iters / 2] * 1e-6;
+}
+
+static int64_t trained_bytes(const RtTensors *t)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < t->model->n_tensors; i++)
+        if (t->model->tensors[i].kind != RT_INPUT) bytes += t->counts[i] * rt_dtype_bytes(t->model->tensors[i].dtype);
+    return bytes;
+}
+
+static void print_string(const char *s)
+{
+    putchar('"');
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\') printf("\\%c", *s);
+        else if ((unsigned char)*s >= 0x20) putchar(*s);
+    putchar('"');
+}
+
+static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
+{
+    printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, \"kernels\": [",
+           b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak);
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        const RtStep *s = &b->c->model->steps[e->program->first_step + i];
+        double bytes, flops, ms = t->steps[i] / (double)b->iters * 1e-6;
+        rt_step_cost(e, i, &bytes, &flops);
+        printf("%s\n    {\"name\": ", i ? "," : "");
+        print_string(rt_string(b->c->model, s->label));
+        printf(", \"line\": %lld, \"ms\": %.6f, \"bytes\": %.0f, \"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
+               (long long)s->line, ms, bytes, flops, (long long)e->steps[i].n_chunks,
+               e->steps[i].backend ? e->options.gemm->name : "kernel");
+    }
+    printf("]}");
+}
+
+static void print_text(Bench *b, const char *name, const RtExec *e, const Times *t)
+{
+    double total = 0;
+    for (int64_t i = 0; i < e->program->n_steps; i++) total += t->steps[i];
+    printf("%s%s: min %.3f ms, median %.3f ms, peak %.2f MiB\n", b->first ? "" : "\n", name, t->min_ms, t->median_ms,
+           (double)t->peak / 1048576.0);
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        const RtStep *s = &b->c->model->steps[e->program->first_step + i];
+        double bytes, flops, ns = t->steps[i] / (double)b->iters;
+        rt_step_cost(e, i, &bytes, &flops);
+        printf("  %8.4f ms %5.1f%%  %7.2f GB/s %8.2f GFLOP/s  %s%s\n", ns * 1e-6,
+               total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns,
+               rt_string(b->c->model, s->label), e->steps[i].backend ? " (openblas)" : "");
+    }
+}
+
+static RtCode time_program(Bench *b, const char *name, RtExec *e)
+{
+    Times t = {0};
+    t.runs = calloc((size_t)b->iters, sizeof *t.runs);
+    t.steps = calloc((size_t)e->program->n_steps + 1, sizeof *t.steps);
+    RtCode code = t.runs && t.steps ? RT_OK : rt_fail_memory(b->c->st, (size_t)b->iters * 8, "timings");
+    if (!code) {
+        take_times(b, e, &t);
+        t.peak = e->arena_bytes + (int64_t)(e->own_results.bytes + b->cotangents.bytes) +
+                 trained_bytes(&b->s->data.tensors);
+        (b->json ? print_json : print_text)(b, name, e, &t);
+        b->first = false;
+    }
+    free(t.runs);
+    free(t.steps);
+    return code;
+}
+
+static RtCode bench_function(Bench *b, const char *name, const char *function)
+{
+    RtExec *e = NULL;
+    int64_t program = rt_program_find(b->c->model, function);
+    if (program < 0) return RT_OK;
+    rt_tensors_init(&b->s->data.tensors, b->seed);
+    RtCode code = bind_program(b, program, &e);
+    if (!code) code = time_program(b, name, e);
+    rt_exec_free(e);
+    rt_block_free(&b->cotangents);
+    return code;
+}
+
+static void print_drawn(const Bench *b, const int64_t *drawn)
+{
+    for (int64_t i = 0; i < b->c->model->n_tensors; i++)
+        if (drawn[i])
+            fprintf(stderr, "note: input %s was drawn at random: the data set lacks it or has another width\n",
+                    rt_string(b->c->model, b->c->model->tensors[i].name));
+}
+
+static RtCode bench_all(Bench *b, const int64_t *drawn)
+{
+    print_drawn(b, drawn);
+    if (b->json) {
+        printf("{\"model\": ");
+        print_string(rt_string(b->c->model, b->c->model->name));
+        printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads, rt_cpu_name(b->s->exec.variant),
+               (long long)b->iters);
+        b->first = false;
+    }
+    RT_TRY(bench_function(b, "infer", "forward"));
+    RT_TRY(bench_function(b, "grad", "vjp"));
+    RT_TRY(bench_function(b, "train_step", "train_step"));
+    if (b->json) printf("\n}\n");
+    return RT_OK;
+}
+
+RtCode rt_cli_bench(RtCli *c)
+{
+    RtSession s;
+    Bench b = {.c = c, .s = &s, .iters = 20, .json = c->values[OPT_JSON] != NULL, .first = true};
+    RT_TRY(rt_cli_int(c, OPT_ITERS, 1, 10000000, &b.iters));
+    RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
+    int64_t *drawn = calloc((size_t)c->model->n_tensors + 1, sizeof *drawn);
+    if (!drawn) return rt_fail_memory(c->st, sizeof *drawn, "bench");
+    RtCode code = rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);
+    if (!code) {
+        code = bench_all(&b, drawn);
+        rt_session_close(&s);
+    }
+    free(drawn);
+    return code;
+}

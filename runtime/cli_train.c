@@ -1,0 +1,167 @@
+/* `train`: flags to RtTrainOptions, live progress on a terminal, plain lines elsewhere, a plot and the next command
+   at the end. */
+#include "runtime/cli.h"
+#include "runtime/plot.h"
+#include "runtime/train.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Progress {
+    const RtCli *cli;
+    double *loss, *metric; /* [epochs] for the plots; NaN where nothing ran */
+    double last_draw;      /* seconds */
+    int plotted;           /* metric that is plotted, -1: none */
+} Progress;
+
+/* NAME=VALUE of a hyper. */
+static RtCode parse_set(const RtCli *c, const char *text, RtHyperValue *out)
+{
+    const RtModel *m = c->model;
+    char name[128], hint[200], *end;
+    const char *names[64], *equals = strchr(text, '=');
+    int n = 0;
+    if (!equals) return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted NAME=VALUE", text);
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    out->tensor = rt_tensor_find(m, RT_HYPER, name);
+    if (out->tensor < 0) {
+        for (int64_t i = 0; i < m->n_tensors && n < 64; i++)
+            if (m->tensors[i].kind == RT_HYPER) names[n++] = rt_string(m, m->tensors[i].name);
+        const char *near = rt_cli_nearest(name, names, n);
+        snprintf(hint, sizeof hint,
+                 near ? "did you mean `%s`?" : "`train --help` lists the hypers; sizes are set when building",
+                 near ? near : "");
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", hint, "the model has no hyper `%s`", name);
+    }
+    out->value = strtod(equals + 1, &end);
+    if (end == equals + 1 || *end || !isfinite(out->value))
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted a number behind `=`", text);
+    return RT_OK;
+}
+
+static void print_epoch(FILE *out, const RtModel *m, const RtEpoch *e)
+{
+    fprintf(out, "epoch %lld/%lld  loss %.4f", (long long)(e->epoch + 1), (long long)e->epochs, e->loss);
+    for (int64_t i = 0; i < m->train->n_metrics; i++)
+        fprintf(out, "  %s %.4f", rt_string(m, m->metrics[i].name), e->metrics[i]);
+}
+
+static void print_bar(const RtEpoch *e)
+{
+    enum { BAR = 24 };
+    int64_t full = (e->epoch + 1) * BAR / (e->epochs > 0 ? e->epochs : 1);
+    for (int i = 0; i < BAR; i++) fputs(i < full ? "\u2588" : "\u2591", stdout);
+}
+
+static void on_epoch(void *user, const RtEpoch *e)
+{
+    Progress *p = user;
+    p->loss[e->epoch] = e->loss;
+    if (p->plotted >= 0) p->metric[e->epoch] = e->metrics[p->plotted];
+    if (!p->cli->terminal) {
+        print_epoch(stdout, p->cli->model, e);
+        putchar('\n');
+        return;
+    }
+    if (e->seconds - p->last_draw < 0.05 && e->epoch + 1 < e->epochs) return;
+    p->last_draw = e->seconds;
+    fputs("\r", stdout);
+    print_bar(e);
+    putchar(' ');
+    print_epoch(stdout, p->cli->model, e);
+    fputs("\033[K", stdout);
+    fflush(stdout);
+}
+
+/* The metric worth a plot: the one that stops training, else the first. */
+static int plotted_metric(const RtModel *m)
+{
+    if (!m->train || m->train->n_metrics == 0) return -1;
+    return m->train->stop_metric >= 0 ? (int)m->train->stop_metric : 0;
+}
+
+static void print_plots(const Progress *p, const RtTrainResult *r)
+{
+    int64_t n = r->first_epoch + r->n_epochs;
+    if (!p->cli->terminal || r->n_epochs < 2) return;
+    rt_plot(stdout, "loss", p->loss, n);
+    if (p->plotted >= 0)
+        rt_plot(stdout, rt_string(p->cli->model, p->cli->model->metrics[p->plotted].name), p->metric, n);
+}
+
+static void print_end(const Progress *p, const RtTrainResult *r)
+{
+    const RtCli *c = p->cli;
+    const RtModel *m = c->model;
+    if (c->terminal) putchar('\n');
+    print_plots(p, r);
+    printf("%s%lld epochs in %.2f s (%.2f ms each)%s", c->terminal ? "\n" : "", (long long)r->n_epochs, r->seconds,
+           r->n_epochs ? r->seconds * 1e3 / (double)r->n_epochs : 0.0,
+           r->stopped_early ? ", stopped early" : "");
+    if (r->best_epoch >= 0) printf(", best at epoch %lld", (long long)(r->best_epoch + 1));
+    printf("\nfinal");
+    for (int64_t i = 0; i < m->train->n_metrics; i++)
+        printf("  %s %.4f", rt_string(m, m->metrics[i].name), r->metrics[i]);
+    putchar('\n');
+    if (!c->terminal) return;
+    if (c->values[OPT_SAVE])
+        printf("\nnext: %s infer --data %s --weights %s --out y.npy\n", c->program, c->values[OPT_DATA],
+               c->values[OPT_SAVE]);
+    else printf("\nnext: keep the weights with --save weights.safetensors, then use `%s infer`\n", c->program);
+    printf("      %s plan --data %s shows what ran, %s bench --data %s times it\n", c->program, c->values[OPT_DATA],
+           c->program, c->values[OPT_DATA]);
+}
+
+static RtCode read_flags(const RtCli *c, RtTrainOptions *o, RtHyperValue *hypers)
+{
+    const RtTrain *train = c->model->train;
+    *o = (RtTrainOptions){.epochs = train->epochs, .seed = train->seed, .every = 10, .hypers = hypers};
+    RT_TRY(rt_cli_int(c, OPT_EPOCHS, 0, 10000000, &o->epochs));
+    RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &o->seed));
+    RT_TRY(rt_cli_int(c, OPT_EVERY, 1, 10000000, &o->every));
+    for (; o->n_hypers < c->n_sets; o->n_hypers++)
+        RT_TRY(parse_set(c, c->sets[o->n_hypers], &hypers[o->n_hypers]));
+    if (c->values[OPT_EVERY] && !c->values[OPT_CHECKPOINT])
+        return rt_fail(c->st, RT_E_CLI_MISSING, "--every", "add --checkpoint FILE", "--checkpoint is missing");
+    o->seed_given = c->values[OPT_SEED] != NULL;
+    o->metrics = c->values[OPT_METRICS];
+    o->save = c->values[OPT_SAVE];
+    o->checkpoint = c->values[OPT_CHECKPOINT];
+    o->resume = c->values[OPT_RESUME];
+    return RT_OK;
+}
+
+static RtCode train_session(const RtCli *c, RtTrainOptions *o, RtSession *s, Progress *p)
+{
+    RtTrainResult r;
+    o->exec = s->exec;
+    o->on_epoch = on_epoch;
+    o->user = p;
+    for (int64_t i = 0; i < o->epochs; i++) p->loss[i] = p->metric[i] = NAN;
+    RtCode code = rt_train(c->model, &s->data, o, &r, c->st);
+    if (!code) print_end(p, &r);
+    else if (c->terminal) putchar('\n');
+    return code;
+}
+
+RtCode rt_cli_train(RtCli *c)
+{
+    RtTrainOptions o;
+    RtHyperValue hypers[MAX_SETS];
+    RtSession s;
+    if (!c->model->train || !c->model->train->present)
+        return rt_fail(c->st, RT_E_CLI_NO_TRAIN, rt_string(c->model, c->model->name),
+                       "give the model's file a `train` block and build it again", "the model has no `train` block");
+    RT_TRY(read_flags(c, &o, hypers));
+    RT_TRY(rt_session_open(c, &(RtDataOptions){0}, &s));
+    Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1};
+    p.loss = malloc(((size_t)o.epochs + 1) * sizeof *p.loss);
+    p.metric = malloc(((size_t)o.epochs + 1) * sizeof *p.metric);
+    RtCode code = p.loss && p.metric ? train_session(c, &o, &s, &p)
+                                     : rt_fail_memory(c->st, (size_t)o.epochs * 16, "the history of losses");
+    free(p.loss);
+    free(p.metric);
+    rt_session_close(&s);
+    return code;
+}
