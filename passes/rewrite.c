@@ -173,11 +173,13 @@ IrId build_fit(Build *b, IrId x, IrType type)
     return build_broadcast(b, x, type);
 }
 
+IrOpcode build_broadcast_op(IrDtype t) { return t == IR_BOOL ? IR_OP_and : IR_OP_mul; }
+
 IrId build_broadcast(Build *b, IrId x, IrType type)
 {
     IrType t = build_type(b, x);
     if (ir_type_eq(&t, &type)) return x;
-    return build_map2(b, IR_OP_mul, build_const(b, type, 1), x);
+    return build_map2(b, build_broadcast_op(t.dtype), build_const(b, type, 1), x);
 }
 
 bool build_is_const(const Build *b, IrId v, double *value)

@@ -55,7 +55,9 @@ IrId build_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty);
 /* x with the space, dims and dim order of `type` (x's dtype): sums over what type lacks, feature dims first, then
    rows; then transposes; then broadcasts. */
 IrId build_fit(Build *b, IrId x, IrType type);
-/* mul(const 1 : type, x): x written out to the type. x itself where the type is the same. */
+/* How a broadcast is written: mul(const 1 : type, x), of bools `and`. */
+IrOpcode build_broadcast_op(IrDtype t);
+/* x written out to the type; x itself where the type is the same. */
 IrId build_broadcast(Build *b, IrId x, IrType type);
 /* True, with *v set, for a const; `value` may be NULL. */
 bool build_is_const(const Build *b, IrId v, double *value);

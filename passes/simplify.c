@@ -42,12 +42,19 @@ bool simplify_const(const Simplify *s, IrId v, double *value)
     return true;
 }
 
+bool simplify_is_broadcast(const Simplify *s, const IrOp *op)
+{
+    double one;
+    if (op->op != build_broadcast_op(op->type.dtype)) return false;
+    if (!simplify_const(s, op->args[0], &one) || one != 1) return false;
+    IrType type = build_type(&s->b, op->args[0]);
+    return ir_type_eq(&type, &op->type);
+}
+
 IrId simplify_broadcast_of(const Simplify *s, IrId v)
 {
     const IrOp *op = simplify_def(s, v);
-    double one;
-    if (op->op != IR_OP_mul || !simplify_const(s, op->args[0], &one) || one != 1) return IR_NONE;
-    return op->args[1];
+    return simplify_is_broadcast(s, op) ? op->args[1] : IR_NONE;
 }
 
 /* ---- adding ---- */
@@ -115,7 +122,7 @@ IrId simplify_spread(Simplify *s, IrId x, const IrOp *like)
     if (t.space == like->type.space && t.n_dims == like->type.n_dims)
         return simplify_add(s, simplify_op1(s, like, IR_OP_transpose, x));
     IrId one = simplify_constant(s, like, 1);
-    return simplify_add(s, simplify_op2(s, like, IR_OP_mul, one, x));
+    return simplify_add(s, simplify_op2(s, like, build_broadcast_op(t.dtype), one, x));
 }
 
 /* ---- walking ---- */

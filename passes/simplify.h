@@ -35,7 +35,9 @@ IrOp simplify_op2(const Simplify *s, const IrOp *like, IrOpcode op, IrId x, IrId
 IrId simplify_constant(Simplify *s, const IrOp *like, double value); /* of like's type */
 /* x as a value of `type`, which has all its dims: x, a transpose of it, or a broadcast. */
 IrId simplify_spread(Simplify *s, IrId x, const IrOp *like);
-/* mul(const 1 : type, x) -> x; else IR_NONE. */
+/* Is op a broadcast: mul(const 1 : its type, x)? x may still be of the same type. */
+bool simplify_is_broadcast(const Simplify *s, const IrOp *op);
+/* The x of a broadcast; else IR_NONE. */
 IrId simplify_broadcast_of(const Simplify *s, IrId v);
 
 uint8_t simplify_facts(const Simplify *s, const IrOp *op);

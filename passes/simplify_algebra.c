@@ -38,19 +38,18 @@ static bool is_smaller(const IrType *t, const IrType *than)
     return t->n_dims < than->n_dims || t->space != than->space;
 }
 
-/* mul(const 1 : type, x) with x smaller is how a broadcast is written. */
-static bool is_broadcast(const Simplify *s, const IrOp *op)
+/* A broadcast that has something to do stays. */
+static bool widens(const Simplify *s, const IrOp *op)
 {
-    double c;
-    if (op->op != IR_OP_mul || !has_const(s, op, 0, &c) || c != 1) return false;
-    IrType one = build_type(&s->b, op->args[0]), x = build_type(&s->b, op->args[1]);
-    return ir_type_eq(&one, &op->type) && is_smaller(&x, &one);
+    if (!simplify_is_broadcast(s, op)) return false;
+    IrType x = build_type(&s->b, op->args[1]);
+    return is_smaller(&x, &op->type);
 }
 
 IrId rule_identity(Simplify *s, const IrOp *op)
 {
     double c;
-    if (op->n_args != 2 || is_broadcast(s, op)) return IR_NONE;
+    if (op->n_args != 2 || widens(s, op)) return IR_NONE;
     for (uint32_t k = 0; k < sizeof identities / sizeof *identities; k++) {
         if (identities[k].op != op->op) continue;
         for (uint32_t side = 0; side < 2; side++) {

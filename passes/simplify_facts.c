@@ -87,7 +87,7 @@ uint8_t simplify_facts(const Simplify *s, const IrOp *op)
     case IR_OP_slice:
     case IR_OP_concat: return shared(s, op, 0);
     case IR_OP_reduce_sum:
-    case IR_OP_sum_dims: return (uint8_t)(Z | (shared(s, op, 0) & P)); /* from +0 */
+    case IR_OP_sum_dims: return shared(s, op, 0) & P;
     case IR_OP_reduce_max:
     case IR_OP_reduce_min: return shared(s, op, 0) & of_number(op->attr.f);
     case IR_OP_contract: return shared(s, op, 0) & FACT_POSITIVE ? P : 0;

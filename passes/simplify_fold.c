@@ -31,7 +31,7 @@ static double fold_float1(IrOpcode op, double x)
     case IR_OP_log1p: return log1p(x);
     case IR_OP_sqrt: return sqrt(x);
     case IR_OP_tanh: return tanh(x);
-    case IR_OP_sigmoid: return 1 / (1 + exp(-x));
+    case IR_OP_sigmoid: return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
     case IR_OP_erf: return erf(x);
     case IR_OP_sin: return sin(x);
     case IR_OP_cos: return cos(x);
@@ -94,7 +94,7 @@ IrId rule_fold(Simplify *s, const IrOp *op)
 /* n*c, if every partial sum of n copies of c is exact: c = k 2^e with |k| n within the significand. */
 static bool exact_multiple(IrDtype t, double c, int64_t n, double *product)
 {
-    if (c == 0) return *product = 0, true;
+    if (c == 0) return *product = 0, !signbit(c);
     int e;
     double k = frexp(c, &e);
     int bits = t == IR_F32 ? 24 : 53;

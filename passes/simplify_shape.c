@@ -200,24 +200,15 @@ static IrType covered(const Simplify *s, const IrOp *op, IrType type)
     return t;
 }
 
-/* mul(const 1 : type, x): the const stands for the type and stays. */
-static bool spells_broadcast(const Simplify *s, const IrOp *op)
-{
-    double c;
-    if (op->op != IR_OP_mul || !simplify_const(s, op->args[0], &c) || c != 1) return false;
-    IrType one = build_type(&s->b, op->args[0]);
-    return ir_type_eq(&one, &op->type);
-}
-
 IrId rule_narrow(Simplify *s, const IrOp *op)
 {
     uint16_t traits = ir_ops[op->op].traits;
     if (!(traits & T_MAP) || traits & (T_RANDOM | T_VIEW) || !op->n_args) return IR_NONE;
     IrOp it = *op;
     it.args = ARENA_ARRAY(s->b.m->arena, IrId, op->n_args);
-    bool changed = false;
+    bool changed = false, broadcasts = simplify_is_broadcast(s, op);
     for (uint32_t i = 0; i < op->n_args; i++) {
-        bool keep = i == 0 && spells_broadcast(s, op);
+        bool keep = i == 0 && broadcasts; /* the const stands for the type */
         it.args[i] = keep ? op->args[i] : peel(s, op->args[i]);
         changed |= it.args[i] != op->args[i];
     }
