@@ -1,11 +1,13 @@
-/* Graph IR: builders, text in and out, shape rules, verifier. What is refused is as much tested as what is taken. */
+/* Graph IR: builders, text in and out, shape rules, verifier. What is refused is as much tested as
+ * what is taken. */
 #include "base/file.h"
 #include "ir/graph.h"
 #include "tests/unit/check.h"
 #include <dirent.h>
 #include <math.h>
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------------
+ */
 
 static IrModule *read_text(Arena *a, const char *text, uint32_t n, const char **message)
 {
@@ -14,7 +16,8 @@ static IrModule *read_text(Arena *a, const char *text, uint32_t n, const char **
     Diags d = {.arena = a};
     IrModule *m = ir_parse(a, src, &d);
     *message = d.list.n ? d.list.data[0]->text : "";
-    if (!m) CHECK(d.n_errors > 0 && (d.list.data[0]->code == E0501 || d.list.data[0]->code == E0502));
+    if (!m)
+        CHECK(d.n_errors > 0 && (d.list.data[0]->code == E0501 || d.list.data[0]->code == E0502));
     if (m) CHECK(d.n_errors == 0);
     return m;
 }
@@ -35,20 +38,23 @@ static void check_stable(Arena *a, const IrModule *m)
     check(!strcmp(print(a, again), once), "second print differs from the first");
 }
 
-/* ---- builders ----------------------------------------------------------------------------------- */
+/* ---- builders -----------------------------------------------------------------------------------
+ */
 
 static void test_builders(void)
 {
     Arena *a = arena_new();
     IrModule *m = ir_module_new(a, "m");
     check_begin();
-    IrId f = ir_dim_new(m, "F", 3), f2 = ir_dim_new(m, "F", 4), big = ir_dim_new(m, "B", INT64_MAX / 2);
+    IrId f = ir_dim_new(m, "F", 3), f2 = ir_dim_new(m, "F", 4),
+         big = ir_dim_new(m, "B", INT64_MAX / 2);
     CHECK(!strcmp(m->dims.data[f].name, "F") && !strcmp(m->dims.data[f2].name, "F.2"));
     IrId node = ir_space_new(m, "node", false);
     IrType x = {.space = node, .dtype = IR_F32, .n_dims = 2, .dims = {f, f2}};
     IrType w = {.space = IR_UNIT, .dtype = IR_F32, .n_dims = 2, .dims = {f2, big}};
     IrType join = ir_type_join(&w, &x);
-    CHECK(join.space == node && join.n_dims == 3 && join.dims[0] == f2 && join.dims[1] == big && join.dims[2] == f);
+    CHECK(join.space == node && join.n_dims == 3 && join.dims[0] == f2 && join.dims[1] == big &&
+          join.dims[2] == f);
     CHECK(ir_type_width(m, &x) == 12 && ir_type_width(m, &w) < 0);
     CHECK(ir_type_has_dim(&x, f2) && !ir_type_has_dim(&x, big) && !ir_type_eq(&x, &w));
     CHECK(!strcmp(ir_type_text(m, &x, a), "node[F,F.2] f32"));
@@ -58,7 +64,8 @@ static void test_builders(void)
     IrModule *c = ir_module_clone(a, m);
     ir_dim_new(c, "C", 1);
     IrId in_original = ir_dim_new(m, "M", 2);
-    CHECK(!strcmp(c->dims.data[in_original].name, "C") && !strcmp(m->dims.data[in_original].name, "M"));
+    CHECK(!strcmp(c->dims.data[in_original].name, "C") &&
+          !strcmp(m->dims.data[in_original].name, "M"));
     ir_func_new(c, "f");
     CHECK(m->funcs.n == 0 && ir_func_find(c, "f") && !ir_func_find(m, "f"));
     check_end("clone shares nothing that grows");
@@ -81,7 +88,8 @@ static void test_attrs(void)
     arena_free(a);
 }
 
-/* ---- round trips -------------------------------------------------------------------------------- */
+/* ---- round trips --------------------------------------------------------------------------------
+ */
 
 static void round_trip_file(const char *path)
 {
@@ -122,14 +130,17 @@ static void test_odd_module(void)
 {
     Arena *a = arena_new();
     IrModule *m = ir_module_new(a, "a \"quoted\" \\ name\n\x01");
-    IrId d = ir_dim_new(m, "4*F", 4), unknown = ir_dim_new(m, "D'", -1), node = ir_space_new(m, "node (paper)", false);
+    IrId d = ir_dim_new(m, "4*F", 4), unknown = ir_dim_new(m, "D'", -1),
+         node = ir_space_new(m, "node (paper)", false);
     ir_dim_new(m, "dim", 1);
-    IrTensor p = {.name = "W 1", .kind = IR_PARAM, .init = IR_INIT_NORMAL, .init_a = 0.1, .init_b = 1e-310};
+    IrTensor p = {
+        .name = "W 1", .kind = IR_PARAM, .init = IR_INIT_NORMAL, .init_a = 0.1, .init_b = 1e-310};
     p.type = (IrType){.space = node, .dtype = IR_F64, .n_dims = 2, .dims = {unknown, d}};
     p.stored_perm[0] = 1;
     VEC_PUSH(a, &m->tensors, p);
     IrFunc *f = ir_func_new(m, "export.x");
-    static const double values[] = {0.1, -0.0, 1.0 / 3, 1e300, 5e-324, 123456789012345678.0, INFINITY, -INFINITY, NAN};
+    static const double values[] = {
+        0.1, -0.0, 1.0 / 3, 1e300, 5e-324, 123456789012345678.0, INFINITY, -INFINITY, NAN};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         ir_add(m, f, IR_OP_const, ir_scalar(IR_F64), NULL, 0, (IrAttr){.f = values[i]}, (Span){0});
     ir_result(m, f, "r\xc3\xb6", 0, IR_NONE);
@@ -143,27 +154,30 @@ static void test_odd_module(void)
     for (uint32_t i = 0; back && i < 8; i++)
         CHECK(!memcmp(&back->funcs.data[0]->ops.data[i].attr.f, &values[i], sizeof(double)));
     CHECK(back && isnan(back->funcs.data[0]->ops.data[8].attr.f));
-    CHECK(back && back->tensors.data[0].init_b == 1e-310 && back->tensors.data[0].stored_perm[0] == 1);
+    CHECK(back && back->tensors.data[0].init_b == 1e-310 &&
+          back->tensors.data[0].stored_perm[0] == 1);
     check_end("odd names and numbers survive");
     arena_free(a);
 }
 
-/* ---- shape rules and the verifier --------------------------------------------------------------- */
+/* ---- shape rules and the verifier ---------------------------------------------------------------
+ */
 
-static const char HEAD[] = "module m\n"
-                           "dim A = 2\ndim B = 3\ndim C = 6\ndim D = 1\ndim Q = ?\ndim H = 4611686018427387904\n"
-                           "space node\nspace edge : edges\nspace pool\n"
-                           "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
-                           "map node.all : node -> unit\nmap node.pool : node -> pool partial\n"
-                           "graph g : data edge(edge.src, edge.dst)\n"
-                           "tensor x : input node[A] f32\ntensor e : input edge[A] f32\ntensor w : param [A,B] f32 "
-                           "stored [6] perm(1,0) init const(0)\ntensor i : input node[] i64\n"
-                           "tensor s : state [A] f32 init const(0)\ntensor h : hyper [] f32 default 0.5\n"
-                           "sites 2\n"
-                           "func f(x = @x, e = @e, w = @w, i = @i, seed = seed, s = @s) {\n"
-                           "  %0 = arg 0 : node[A] f32\n  %1 = arg 1 : edge[A] f32\n  %2 = arg 2 : [A,B] f32\n"
-                           "  %3 = arg 3 : node[] i64\n  %4 = arg 4 : [] i64\n  %5 = lt %0, %0 : node[A] bool\n"
-                           "  %6 = arg 5 : [A] f32\n";
+static const char HEAD[] =
+    "module m\n"
+    "dim A = 2\ndim B = 3\ndim C = 6\ndim D = 1\ndim Q = ?\ndim H = 4611686018427387904\n"
+    "space node\nspace edge : edges\nspace pool\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
+    "map node.all : node -> unit\nmap node.pool : node -> pool partial\n"
+    "graph g : data edge(edge.src, edge.dst)\n"
+    "tensor x : input node[A] f32\ntensor e : input edge[A] f32\ntensor w : param [A,B] f32 "
+    "stored [6] perm(1,0) init const(0)\ntensor i : input node[] i64\n"
+    "tensor s : state [A] f32 init const(0)\ntensor h : hyper [] f32 default 0.5\n"
+    "sites 2\n"
+    "func f(x = @x, e = @e, w = @w, i = @i, seed = seed, s = @s) {\n"
+    "  %0 = arg 0 : node[A] f32\n  %1 = arg 1 : edge[A] f32\n  %2 = arg 2 : [A,B] f32\n"
+    "  %3 = arg 3 : node[] i64\n  %4 = arg 4 : [] i64\n  %5 = lt %0, %0 : node[A] bool\n"
+    "  %6 = arg 5 : [A] f32\n";
 
 typedef struct Case {
     const char *body; /* ops from %7 on, results, rows after the function */
@@ -230,7 +244,9 @@ static const Case cases[] = {
     {"%7 = slice %2 dim C at 0 : [A,D] f32 }", "has no dim `C`"},
     {"%7 = slice %2 dim B at 0 : [D,A] f32 }", "differ in more than one dim"},
     {"%7 = slice %2 dim B at 0 : [A,C] f32 }", "of 3"},
-    {"%7 = reshape %6 : [A] f32 %8 = slice %6 dim A at 0 : [D] f32 %9 = concat %8, %7 dim B : [B] f32 }", NULL},
+    {"%7 = reshape %6 : [A] f32 %8 = slice %6 dim A at 0 : [D] f32 %9 = concat %8, %7 dim B : [B] "
+     "f32 }",
+     NULL},
     {"%7 = concat %6, %6 dim B : [B] f32 }", "the parts have 4 elements"},
     {"%7 = concat dim B : [B] f32 }", "concat of nothing"},
     {"%7 = concat %6 dim B : [A] f32 }", "has no dim `B`"},
@@ -239,7 +255,9 @@ static const Case cases[] = {
     {"%7 = sum_dims %2 : [A,C] f32 }", "the result has dim `C`"},
     {"%7 = sum_dims %0 : [A] f32 }", "operand 0 lives in space `node`"},
     {"%7 = max_dims %5 : node[] bool }", "wanted a number"},
-    {"%7 = contract %0, %2 : node[B] f32 %8 = contract %0, %7 : [A,B] f32 %9 = contract %0, %0 : node[] f32 }", NULL},
+    {"%7 = contract %0, %2 : node[B] f32 %8 = contract %0, %7 : [A,B] f32 %9 = contract %0, %0 : "
+     "node[] f32 }",
+     NULL},
     {"%7 = contract %0, %1 : node[] f32 }", "operand 1 lives in space `edge`"},
     {"%7 = contract %6, %2 : node[B] f32 }", "where no operand lives"},
     {"%7 = contract %0, %2 : node[C] f32 }", "the result has dim `C`"},
@@ -252,16 +270,21 @@ static const Case cases[] = {
     {"%7 = gather %0 via edge.src : edge[A] f64 }", "but the result is edge[A] f64"},
     {"%7 = mapped via node.pool : node[] bool }", NULL},
     {"%7 = mapped via node.pool : pool[] bool }", "wanted node[] bool"},
-    {"%7 = reduce_sum %1 via edge.dst : node[A] f32 %8 = reduce_max %1 via edge.src empty 0 : node[A] f32 }", NULL},
+    {"%7 = reduce_sum %1 via edge.dst : node[A] f32 %8 = reduce_max %1 via edge.src empty 0 : "
+     "node[A] f32 }",
+     NULL},
     {"%7 = reduce_mul %0 via node.all : [A] f32 }", NULL},
     {"%7 = reduce_sum %0 via edge.dst : node[A] f32 }", "the operand lives in space `node`"},
     {"%7 = reduce_sum %1 via edge.dst : edge[A] f32 }", "the result lives in space `edge`"},
     {"%7 = reduce_sum %5 via node.all : [A] bool }", "wanted a number"},
     {"%7 = reduce_max %3 via node.all empty -inf : [] i64 }", "-inf is no value"},
-    {"%7 = reduce_sum %0 via node.all : [A] f32 %8 = sum_dims %7 : [] f32 %9 = grad %8, %0 : node[A] f32 }", NULL},
+    {"%7 = reduce_sum %0 via node.all : [A] f32 %8 = sum_dims %7 : [] f32 %9 = grad %8, %0 : "
+     "node[A] f32 }",
+     NULL},
     {"%7 = grad %0, %0 : node[A] f32 }", "what is differentiated is node[A] f32"},
     {"%7 = const 1 : [] f32 %8 = grad %7, %3 : node[] i64 }", "wanted a float to differentiate by"},
-    {"%7 = const 1 : [] f32 %8 = grad %7, %0 : [A] f32 }", "the result is [A] f32, wanted node[A] f32"},
+    {"%7 = const 1 : [] f32 %8 = grad %7, %0 : [A] f32 }",
+     "the result is [A] f32, wanted node[A] f32"},
     /* values, types, results */
     {"%7 = exp %7 : node[A] f32 }", "operand %7 does not stand above it"},
     {"%7 = exp %0, %0 : node[A] f32 }", "2 operands, wanted 1"},
@@ -283,34 +306,52 @@ static const Case cases[] = {
     {"} graph z : data edge(edge.src, edge.dst)", "share their edges"},
     {"} graph z : data node(edge.src, edge.dst)", "is not of edges"},
     {"} space t : edges graph z : data t(edge.src, edge.dst)", "do not lead from its edges"},
-    {"} space t : edges map ts : t -> node map td : t -> node graph z : data t(ts, td)", "is sorted"},
-    {"} space t : edges map ts : t -> node map td : t -> node sorted graph z : reverse(g) t(ts, td)", NULL},
-    {"} space t : edges map ts : t -> pool map td : t -> node sorted graph z : reverse(g) t(ts, td)", "other nodes"},
-    {"} space t : edges map ts : t -> node map td : t -> node sorted graph z : random(0, 5, 1) t(ts, td)", "5 edges on 0"},
-    {"} space t : edges map ts : t -> node map td : t -> node sorted map o : t -> node graph z : self_loops(g, keep) "
+    {"} space t : edges map ts : t -> node map td : t -> node graph z : data t(ts, td)",
+     "is sorted"},
+    {"} space t : edges map ts : t -> node map td : t -> node sorted graph z : reverse(g) t(ts, "
+     "td)",
+     NULL},
+    {"} space t : edges map ts : t -> pool map td : t -> node sorted graph z : reverse(g) t(ts, "
+     "td)",
+     "other nodes"},
+    {"} space t : edges map ts : t -> node map td : t -> node sorted graph z : random(0, 5, 1) "
+     "t(ts, td)",
+     "5 edges on 0"},
+    {"} space t : edges map ts : t -> node map td : t -> node sorted map o : t -> node graph z : "
+     "self_loops(g, keep) "
      "t(ts, td) orig o",
      "orig does not lead"},
-    {"} space t : edges map ts : t -> node map td : t -> node sorted map o : t -> edge graph z : self_loops(g, keep) "
+    {"} space t : edges map ts : t -> node map td : t -> node sorted map o : t -> edge graph z : "
+     "self_loops(g, keep) "
      "t(ts, td) orig o",
      "are partial maps"},
     {"} tensor p : param [A] i64 stored [2] perm(0) init const(0)", "parameters are floats"},
-    {"} tensor p : param [A,B] f32 stored [6] perm(0,0) init const(0)", "does not name each dim once"},
-    {"} tensor p : param [A,B] f32 stored [5] perm(1,0) init const(0)", "another number of elements"},
+    {"} tensor p : param [A,B] f32 stored [6] perm(0,0) init const(0)",
+     "does not name each dim once"},
+    {"} tensor p : param [A,B] f32 stored [5] perm(1,0) init const(0)",
+     "another number of elements"},
     {"} tensor p : hyper [A] f32 default 0", "hypers are float scalars"},
     {"} tensor p : input [A] f32 bound 3", "only integers have a bound"},
     {"} tensor p : input [A] i64 missing", "missing values need a bound"},
     {"} func g(x = @x : [] f32) { }", "but what it is bound to is node[A] f32"},
     {"} func g(d = cotangent 0 : [] f32) { }", "refers to nothing"},
-    {"} func forward() { %0 = const 1 : [] f32 return y = %0 } func vjp(d = cotangent 0 : [] f32) { }", NULL},
-    {"} func forward() { %0 = const 1 : [] f32 return y = %0 } func vjp(d = cotangent 0 : [] f64) { }", "bound to is [] f32"},
+    {"} func forward() { %0 = const 1 : [] f32 return y = %0 } func vjp(d = cotangent 0 : [] f32) "
+     "{ }",
+     NULL},
+    {"} func forward() { %0 = const 1 : [] f32 return y = %0 } func vjp(d = cotangent 0 : [] f64) "
+     "{ }",
+     "bound to is [] f32"},
     {"} train epochs 1 seed 0 { }", "no function `train_step`"},
     {"} func train_step() { } train epochs 1 seed 0 { metric a = 0 }", "has no result 0"},
-    {"} func train_step() { } func metrics() { %0 = const 1 : [A] f32 return a = %0 } train epochs 1 seed 0 { metric a = 0 }",
+    {"} func train_step() { } func metrics() { %0 = const 1 : [A] f32 return a = %0 } train epochs "
+     "1 seed 0 { metric a = 0 }",
      "wanted a number"},
-    {"} func train_step() { } func metrics() { %0 = const 1 : [] f32 return a = %0 } train epochs 1 seed 0 { metric a = 0 "
+    {"} func train_step() { } func metrics() { %0 = const 1 : [] f32 return a = %0 } train epochs "
+     "1 seed 0 { metric a = 0 "
      "stop a maximise patience 0 }",
      "a patience of 0"},
-    {"} func t() { %0 = const 1 : [] f32 return a = %0 } test t = t { assert \"a\" }", "is no bool"},
+    {"} func t() { %0 = const 1 : [] f32 return a = %0 } test t = t { assert \"a\" }",
+     "is no bool"},
     {"} func t() { } test t = t { assert \"a\" }", "1 asserts for 0 results"},
 };
 
@@ -326,19 +367,23 @@ static void test_rules(void)
             if (m) check_stable(a, m);
         } else {
             check(!m, "taken");
-            check(strstr(message, cases[i].want) != NULL, "found `%s`, wanted `%s`", message, cases[i].want);
+            check(strstr(message, cases[i].want) != NULL, "found `%s`, wanted `%s`", message,
+                  cases[i].want);
         }
         check_end(arena_printf(a, "rule %zu: %.70s", i, cases[i].body));
         arena_free(a);
     }
 }
 
-/* ---- what only a broken pass can make ----------------------------------------------------------- */
+/* ---- what only a broken pass can make -----------------------------------------------------------
+ */
 
 static void refuse(const char *name, void (*break_it)(IrModule *m, IrFunc *f), const char *want)
 {
     Arena *a = arena_new();
-    const char *message, *text = arena_printf(a, "%s  %%7 = gather %%0 via edge.src : edge[A] f32 return r = %%7 }\n", HEAD);
+    const char *message,
+        *text = arena_printf(
+            a, "%s  %%7 = gather %%0 via edge.src : edge[A] f32 return r = %%7 }\n", HEAD);
     check_begin();
     IrModule *m = read_text(a, text, (uint32_t)strlen(text), &message);
     if (check(m != NULL, "%s", message)) {
@@ -386,7 +431,8 @@ static void test_broken(void)
     refuse("verify: inverse out of range", bad_inverse, "its inverse does not exist");
 }
 
-/* ---- malformed text ----------------------------------------------------------------------------- */
+/* ---- malformed text -----------------------------------------------------------------------------
+ */
 
 static const Case malformed[] = {
     {"", "wanted `module`"},
@@ -438,21 +484,27 @@ static void test_malformed(void)
         Arena *a = arena_new();
         const char *message;
         check_begin();
-        IrModule *m = read_text(a, malformed[i].body, (uint32_t)strlen(malformed[i].body), &message);
-        check(!m && strstr(message, malformed[i].want), "found `%s`, wanted `%s`", message, malformed[i].want);
+        IrModule *m =
+            read_text(a, malformed[i].body, (uint32_t)strlen(malformed[i].body), &message);
+        check(!m && strstr(message, malformed[i].want), "found `%s`, wanted `%s`", message,
+              malformed[i].want);
         check_end(arena_printf(a, "malformed %zu", i));
         arena_free(a);
     }
 }
 
-static uint64_t step(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33; }
+static uint64_t step(uint64_t *s)
+{
+    return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33;
+}
 
 /* One to four bytes or pieces of the text changed, moved or gone. */
 static uint32_t mutate(char *text, uint32_t n, uint64_t *s)
 {
     static const char glue[] = "%@:=->()[]{},?\"#0123456789 \nmapdimspace\x00\xff";
     for (uint64_t k = step(s) % 4 + 1; k && n > 1; k--) {
-        uint32_t at = (uint32_t)(step(s) % n), len = (uint32_t)(step(s) % 12), from = (uint32_t)(step(s) % n);
+        uint32_t at = (uint32_t)(step(s) % n), len = (uint32_t)(step(s) % 12),
+                 from = (uint32_t)(step(s) % n);
         if (at + len > n) len = n - at;
         if (from + len > n) len = n - from;
         switch (step(s) % 4) {
@@ -488,7 +540,8 @@ static void test_mutations(void)
     arena_free(a);
 }
 
-/* ---- the documentation -------------------------------------------------------------------------- */
+/* ---- the documentation --------------------------------------------------------------------------
+ */
 
 static void test_docs(void)
 {
@@ -510,7 +563,8 @@ static void test_docs(void)
     }
     check(n_blocks > 0, "no block in docs/ir.md");
     for (uint32_t i = 0; text && i < IR_N_OPS; i++)
-        check(strstr(text, arena_printf(a, "`%s`", ir_ops[i].name)) != NULL, "docs/ir.md has no op `%s`", ir_ops[i].name);
+        check(strstr(text, arena_printf(a, "`%s`", ir_ops[i].name)) != NULL,
+              "docs/ir.md has no op `%s`", ir_ops[i].name);
     check_end("blocks of docs/ir.md are graph IR and it names every op");
     arena_free(a);
 }
