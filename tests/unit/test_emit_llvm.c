@@ -209,9 +209,10 @@ static void gen_stores(Gen *g)
     }
 }
 
-static KirKernel *generate(Arena *a, const char *name)
+/* A kernel without a body over the twelve parameters that `bind` sets. */
+static Gen begin(Arena *a, const char *name, unsigned lanes)
 {
-    Gen g = {.arena = a, .k = kir_kernel_new(a, name), .lanes = 1u << pick(5)};
+    Gen g = {.arena = a, .k = kir_kernel_new(a, name), .lanes = lanes};
     static const char *const ins[] = {"a", "b", "c", "d", "e"}, *const outs[] = {"p", "q", "r", "s", "t"};
     static const KirBase elems[] = {KIR_F32, KIR_F64, KIR_I32, KIR_I64, KIR_I8};
     for (int i = 0; i < 5; i++) kir_param(a, g.k, (KirParam){ins[i], KIR_IN, elems[i], true});
@@ -219,6 +220,12 @@ static KirKernel *generate(Arena *a, const char *name)
     kir_param(a, g.k, (KirParam){"f", KIR_SCALAR, KIR_F32, false});
     kir_param(a, g.k, (KirParam){"n", KIR_SCALAR, KIR_I64, false});
     g.b = kir_builder(a, g.k);
+    return g;
+}
+
+static KirKernel *generate(Arena *a, const char *name)
+{
+    Gen g = begin(a, name, 1u << pick(5));
     for (int i = 0; i < 5; i++) keep(&g, bases[i], kir_load(&g.b, (uint32_t)i, type(&g, bases[i]), index_const(&g, i), 0));
     KirId f = kir_ins(&g.b, (KirIns){.op = KIR_param, .type = kir_type(KIR_F32, 1), .i = 10});
     keep(&g, KIR_F32, g.lanes == 1 ? f : op(&g, KIR_splat, type(&g, KIR_F32), f, KIR_NONE, KIR_NONE));
@@ -279,15 +286,15 @@ static bool looks_at_bits(const KirKernel *k)
     return false;
 }
 
-static void compare(const KirKernel *const *ks, Arena *a, Diags *d)
+static void compare(const KirKernel *const *ks, unsigned n, Arena *a, Diags *d)
 {
     static Memory in, want, got;
     const int64_t sizes[12] = {N, N, N, N, N, N, N, N, N, N, 0, 0};
     JitModule *jit[RT_N_VARIANTS];
     const char *why;
-    for (unsigned v = 0; v < RT_N_VARIANTS; v++) jit[v] = jit_compile(ks, PER_MODULE, v, &why);
+    for (unsigned v = 0; v < RT_N_VARIANTS; v++) jit[v] = jit_compile(ks, n, v, &why);
     fill(&in);
-    for (unsigned i = 0; i < PER_MODULE; i++) {
+    for (unsigned i = 0; i < n; i++) {
         KirArg args[12];
         CHECK(kir_verify(ks[i], d));
         if (looks_at_bits(ks[i]))
@@ -326,10 +333,62 @@ static void test_random_kernels(unsigned modules)
             state = 1000003u * (m * PER_MODULE + i) + 1;
             ks[i] = generate(a, arena_printf(a, "k%u", m * PER_MODULE + i));
         }
-        compare(ks, a, &d);
+        compare(ks, PER_MODULE, a, &d);
         arena_free(a);
     }
     check_end("llvm_equals_reference_on_random_kernels");
+}
+
+/* Every count of active lanes, read from and written to the middle of every kind of buffer. */
+static void test_parts(void)
+{
+    check_begin();
+    Arena *a = arena_new();
+    Diags d = {.arena = a};
+    state = 5;
+    const KirKernel *ks[16];
+    for (unsigned active = 1; active <= 16; active++) {
+        Gen g = begin(a, arena_printf(a, "part%u", active), 16);
+        for (uint32_t i = 0; i < 5; i++) {
+            KirIns load = {.op = KIR_load, .type = type(&g, bases[i]), .args = {index_const(&g, 3)}, .buf = i, .stride = 1,
+                           .active = (uint8_t)active, .f = is_float(bases[i]) ? 2.5 : 0};
+            KirId part = kir_ins(&g.b, load), all = kir_load(&g.b, i, type(&g, bases[i]), index_const(&g, 20), 0);
+            kir_store(&g.b, FIRST_OUT + i, type(&g, bases[i]), index_const(&g, 0), part, 0);
+            kir_store(&g.b, FIRST_OUT + i, type(&g, bases[i]), index_const(&g, 21), all, active);
+        }
+        ks[active - 1] = g.k;
+    }
+    compare(ks, 16, a, &d);
+    arena_free(a);
+    check_end("llvm_partial_loads_and_stores");
+}
+
+/* min and max of each pair of special values, with variables and with constants. */
+static void test_extremes(void)
+{
+    check_begin();
+    static const double special[] = {0.0, -0.0, NAN, INFINITY, -INFINITY, 1, -1, 3};
+    Arena *a = arena_new();
+    Diags d = {.arena = a};
+    const KirKernel *ks[4];
+    for (unsigned which = 0; which < 4; which++) {
+        Gen g = begin(a, arena_printf(a, "extreme%u", which), 1);
+        KirType t = kir_type(KIR_F64, 1);
+        for (int i = 0; i < 64; i++) {
+            KirId x = kir_const(&g.b, t, special[i / 8]), y = kir_const(&g.b, t, special[i % 8]);
+            x = kir_var(&g.b, "x", t, x);
+            kir_if(&g.b, op(&g, KIR_lt, kir_type(KIR_I64, 1), kir_ins(&g.b, (KirIns){.op = KIR_param, .type = kir_type(KIR_I64, 1), .i = 11}),
+                            index_const(&g, 0), KIR_NONE)); /* never: but nothing folds x */
+            kir_set(&g.b, x, kir_const(&g.b, t, 5));
+            kir_end(&g.b);
+            if (which & 1) y = op(&g, KIR_add, t, y, op(&g, KIR_mul, t, x, kir_const(&g.b, t, 0), KIR_NONE), KIR_NONE);
+            kir_store(&g.b, FIRST_OUT + 1, t, index_const(&g, i), op(&g, which & 2 ? KIR_max : KIR_min, t, x, y, KIR_NONE), 0);
+        }
+        ks[which] = g.k;
+    }
+    compare(ks, 4, a, &d);
+    arena_free(a);
+    check_end("llvm_min_max_of_special_values");
 }
 
 /* A loop bound to threads runs [lo, hi) of its range only. */
@@ -364,6 +423,8 @@ int main(void)
 {
     const char *many = getenv("GNNC_TEST_EXHAUSTIVE");
     test_threads();
+    test_parts();
+    test_extremes();
     test_random_kernels(many && *many == '1' ? 500 : 12);
     return check_done();
 }
