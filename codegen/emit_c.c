@@ -149,6 +149,7 @@ static void c_set(void *ctx, const KirWalk *w, KirId id)
 {
     CKernel *c = ctx;
     const KirIns *x = ins(w, id);
+    if (x->args[0] == x->args[1]) return; /* a compiler would wonder */
     line(c, "%s = %s;", c->names[x->args[0]], c_operand(c, x->args[1]).text);
 }
 

@@ -84,23 +84,40 @@ static CText lane_numbers(CKernel *c, const KirIns *x)
 
 /* ---- operators ---------------------------------------------------------------------------------- */
 
-/* Two integer literals would be worked out in int. */
-static const char *left_cast(CKernel *c, const KirIns *x)
+/* Made of integer literals only: the C compiler would work it out, in int, and say that it overflows. */
+static bool is_literal(const CKernel *c, KirId id)
 {
-    const KirIns *a = ins(c, x->args[0]), *b = ins(c, x->args[1]);
-    bool literals = a->op == KIR_iconst && b->op == KIR_iconst;
-    return literals && a->type.base == KIR_I64 && a->type.lanes == 1 ? "(int64_t)" : "";
+    const KirIns *x = ins(c, id);
+    if (x->op == KIR_iconst) return x->type.lanes == 1;
+    unsigned n = kir_ops[x->op].n_args;
+    if (!c->w->facts[id].fold || !n || kir_ops[x->op].imm != K_NONE) return false;
+    for (unsigned i = 0; i < n; i++)
+        if (!is_literal(c, x->args[i])) return false;
+    return true;
+}
+
+static bool wraps_literals(const CKernel *c, const KirIns *x)
+{
+    bool wraps = x->op == KIR_add || x->op == KIR_sub || x->op == KIR_mul || x->op == KIR_xor; /* 2 ^ 2 looks like a power */
+    bool scalar_int = x->type.lanes == 1 && (x->type.base == KIR_I32 || x->type.base == KIR_I64);
+    return wraps && scalar_int && is_literal(c, x->args[0]) && is_literal(c, x->args[1]);
+}
+
+static CText wrapped(CKernel *c, const KirIns *x, const char *sign)
+{
+    const char *type = c_elem(x->type.base);
+    const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL), *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
+    return text(c, BIND_UNARY, "(%s)((u%s)%s %s (u%s)%s)", type, type, a, sign, type, b);
 }
 
 static CText infix(CKernel *c, const KirIns *x, const char *sign, CBind bind)
 {
     CBind left = bind == BIND_BITS ? BIND_UNARY : bind == BIND_COMPARE ? BIND_ADD : bind;
     CBind right = bind == BIND_MUL || bind == BIND_BITS ? BIND_UNARY : bind == BIND_ADD ? BIND_MUL : BIND_ADD;
-    const char *cast = left_cast(c, x);
-    if (cast[0]) left = BIND_CALL;
+    if (wraps_literals(c, x)) return wrapped(c, x, sign);
     const char *a = c_tight(c, c_operand(c, x->args[0]), left);
     const char *b = c_tight(c, c_operand(c, x->args[1]), right);
-    return text(c, bind, "%s%s %s %s", cast, a, sign, b);
+    return text(c, bind, "%s %s %s", a, sign, b);
 }
 
 static CText call(CKernel *c, const KirIns *x, const char *name)
@@ -133,6 +150,9 @@ static CText min_or_max(CKernel *c, const KirIns *x)
 
 static CText negate(CKernel *c, const KirIns *x)
 {
+    const char *type = c_elem(x->type.base);
+    if (!is_float(x->type) && is_literal(c, x->args[0])) /* the least integer has no negative */
+        return text(c, BIND_UNARY, "(%s)-(u%s)%s", type, type, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
     return text(c, BIND_UNARY, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
