@@ -198,6 +198,7 @@ static void print_head(Printer *p, KirId id)
     bool typed = kir_ops[x->op].kind == KIND_V || x->op == KIR_store;
     if (typed) {
         print_type(p->out, x->type);
+        if (x->op == KIR_lanes) return;
         strbuf_puts(p->out, " ");
     }
     if (kir_ops[x->op].imm == K_BUF) {
