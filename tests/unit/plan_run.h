@@ -1,0 +1,191 @@
+/* Walks one program of a host plan in a test: lays out buffers of the exact size, poisoned before they are written, and
+   calls a kernel runner for every step, the later half of its iterations first. The default runner is the reference
+   run of kernel IR; tests of emitters give their own. */
+#pragma once
+#include "base/str.h"
+#include "ir/eval.h"
+#include "ir/plan.h"
+#include <stdlib.h>
+
+typedef struct PlanRun PlanRun;
+/* Runs iterations [lo, hi) of kernel `k` of the plan. NULL, or what went wrong. */
+typedef const char *PlanCall(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi);
+
+struct PlanRun {
+    Arena *arena;
+    const HostPlan *plan;
+    const PlanProgram *prog;
+    const EvalWorld *w;
+    EvalValue *const *args; /* of the function */
+    PlanCall *call;         /* NULL: kir_run */
+    void *user;
+    void **data;    /* [buffers] */
+    int64_t *elems; /* [buffers] */
+    char **slots;   /* [slots] */
+};
+
+static inline int64_t plan_run_count(const PlanRun *r, const PlanCount *c)
+{
+    int64_t n = c->kind == PLAN_CONST ? c->value : r->w->counts[c->space];
+    if (c->kind == PLAN_CONST || c->kind == PLAN_COUNT) return n;
+    int64_t blocks = (n + c->block - 1) / c->block;
+    if (blocks > c->max) blocks = c->max;
+    if (blocks < 1) blocks = 1;
+    return c->kind == PLAN_BLOCKS ? blocks : (n + blocks - 1) / blocks;
+}
+
+static inline void plan_put(KirBase t, void *p, int64_t i, double v)
+{
+    switch (t) {
+    case KIR_F32: ((float *)p)[i] = (float)v; break;
+    case KIR_F64: ((double *)p)[i] = v; break;
+    case KIR_I32: ((int32_t *)p)[i] = (int32_t)v; break;
+    case KIR_I64: ((int64_t *)p)[i] = (int64_t)v; break;
+    default: ((int8_t *)p)[i] = v != 0; break;
+    }
+}
+
+static inline double plan_get(KirBase t, const void *p, int64_t i)
+{
+    switch (t) {
+    case KIR_F32: return (double)((const float *)p)[i];
+    case KIR_F64: return ((const double *)p)[i];
+    case KIR_I32: return ((const int32_t *)p)[i];
+    case KIR_I64: return (double)((const int64_t *)p)[i];
+    default: return ((const int8_t *)p)[i];
+    }
+}
+
+static inline void *plan_poison(Arena *a, size_t n)
+{
+    void *p = arena_alloc(a, n + 64);
+    memset(p, 0xff, n + 64);
+    return p;
+}
+
+/* Row offsets and element lists of a map, elements in the user's order. */
+static inline void plan_run_rows(const PlanRun *r, IrId map, int64_t *offsets, int32_t *list)
+{
+    const IrMap *m = &r->plan->module->maps.data[map];
+    int64_t n_from = r->w->counts[m->from], n_to = r->w->counts[m->to], at = 0;
+    const int64_t *ids = r->w->element_ids[m->from];
+    int64_t *stored = ARENA_ARRAY(r->arena, int64_t, n_from + 1);
+    for (int64_t i = 0; i < n_from; i++) stored[ids ? ids[i] : i] = i;
+    for (int64_t t = 0; t < n_to; t++) {
+        if (offsets) offsets[t] = at;
+        for (int64_t id = 0; id < n_from; id++)
+            if (r->w->maps[map][stored[id]] == t) {
+                if (list) list[at] = (int32_t)stored[id];
+                at++;
+            }
+    }
+    if (offsets) offsets[n_to] = at;
+}
+
+static inline const EvalValue *plan_run_arg(const PlanRun *r, IrArgKind kind, IrId ref)
+{
+    const IrFunc *f = r->plan->module->funcs.data[r->prog->func];
+    for (uint32_t i = 0; i < f->args.n; i++)
+        if (f->args.data[i].kind == kind && (f->args.data[i].ref == ref || kind == IR_ARG_SEED || kind == IR_ARG_STEP))
+            return r->args[i];
+    return NULL;
+}
+
+static inline void plan_run_index_buffer(const PlanRun *r, const PlanBuffer *b, void *p, int64_t n)
+{
+    switch (b->kind) {
+    case PLAN_MAP_TO:
+        for (int64_t i = 0; i < n; i++) ((int32_t *)p)[i] = (int32_t)r->w->maps[b->ref][i];
+        break;
+    case PLAN_MAP_ROWS: plan_run_rows(r, b->ref, p, NULL); break;
+    case PLAN_MAP_LIST: plan_run_rows(r, b->ref, NULL, p); break;
+    case PLAN_IDS:
+        for (int64_t i = 0; i < n; i++)
+            ((int64_t *)p)[i] = r->w->element_ids[b->ref] ? r->w->element_ids[b->ref][i] : i;
+        break;
+    default: break;
+    }
+}
+
+static inline void plan_run_buffer(PlanRun *r, uint32_t i)
+{
+    static const IrArgKind kinds[] = {[PLAN_TENSOR] = IR_ARG_TENSOR, [PLAN_COTANGENT] = IR_ARG_COTANGENT,
+                                      [PLAN_SEED] = IR_ARG_SEED, [PLAN_STEP] = IR_ARG_STEP};
+    const PlanBuffer *b = &r->prog->buffers.data[i];
+    int64_t n = plan_run_count(r, &b->rows) * b->width + (b->kind == PLAN_MAP_ROWS);
+    r->elems[i] = n;
+    if (b->kind == PLAN_ARENA) {
+        r->data[i] = r->slots[b->slot];
+        return;
+    }
+    r->data[i] = plan_poison(r->arena, (size_t)n * kir_base_bytes(b->elem));
+    plan_run_index_buffer(r, b, r->data[i], n);
+    if (b->kind != PLAN_TENSOR && b->kind != PLAN_COTANGENT && b->kind != PLAN_SEED && b->kind != PLAN_STEP) return;
+    const EvalValue *v = plan_run_arg(r, kinds[b->kind], b->ref);
+    for (int64_t k = 0; v && k < n; k++) plan_put(b->elem, r->data[i], k, v->v[k]);
+}
+
+static inline const char *plan_run_step(PlanRun *r, const PlanStep *s)
+{
+    KirArg *args = ARENA_ARRAY(r->arena, KirArg, s->args.n + 1);
+    int64_t *elems = ARENA_ARRAY(r->arena, int64_t, s->args.n + 1), extent = plan_run_count(r, &s->extent);
+    for (uint32_t k = 0; k < s->args.n; k++) {
+        const PlanArg *a = &s->args.data[k];
+        if (a->is_buffer) args[k].p = r->data[a->buffer], elems[k] = r->elems[a->buffer];
+        else args[k].i = plan_run_count(r, &a->count);
+    }
+    const KirKernel *kernel = r->plan->kernels.data[s->kernel];
+    const KirIns *last = kernel->body.ins.n ? &kernel->ins.data[kernel->body.ins.data[kernel->body.ins.n - 1]] : NULL;
+    bool parallel = last && last->op == KIR_for && last->bind == KIR_THREADS;
+    int64_t cuts[3] = {0, parallel ? extent / 2 : 0, parallel ? extent : 1};
+    for (int part = 1; part >= 0; part--) {
+        if (cuts[part] == cuts[part + 1]) continue;
+        const char *why = r->call ? r->call(r, s->kernel, args, elems, cuts[part], cuts[part + 1])
+                                  : kir_run(r->arena, kernel, args, elems, cuts[part], cuts[part + 1]);
+        if (why) return why;
+    }
+    return NULL;
+}
+
+/* NULL, or what went wrong. Results are then read with plan_run_result. */
+static inline const char *plan_run(PlanRun *r)
+{
+    r->data = ARENA_ARRAY(r->arena, void *, r->prog->buffers.n + 1);
+    r->elems = ARENA_ARRAY(r->arena, int64_t, r->prog->buffers.n + 1);
+    r->slots = ARENA_ARRAY(r->arena, char *, r->prog->slots.n + 1);
+    for (uint32_t i = 0; i < r->prog->slots.n; i++) {
+        const PlanSlot *s = &r->prog->slots.data[i];
+        r->slots[i] = plan_poison(r->arena, (size_t)(plan_run_count(r, &s->rows) * s->row_bytes));
+    }
+    for (uint32_t i = 0; i < r->prog->buffers.n; i++) plan_run_buffer(r, i);
+    for (uint32_t i = 0; i < r->prog->steps.n; i++) {
+        const char *why = plan_run_step(r, &r->prog->steps.data[i]);
+        if (why) return arena_printf(r->arena, "step %u: %s", i, why);
+    }
+    return NULL;
+}
+
+/* Buffer of result `index`: the caller's, or the tensor it updates. UINT32_MAX if no step touches it. */
+static inline uint32_t plan_run_result(const PlanRun *r, uint32_t index)
+{
+    const IrResult *result = &r->plan->module->funcs.data[r->prog->func]->results.data[index];
+    for (uint32_t i = 0; i < r->prog->buffers.n; i++) {
+        const PlanBuffer *b = &r->prog->buffers.data[i];
+        if (result->tensor == IR_NONE ? b->kind == PLAN_RESULT && b->ref == index
+                                      : b->kind == PLAN_TENSOR && b->ref == result->tensor)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+/* Does a compiled value agree with the interpreter's? Beyond the range of f32 anything may overflow. */
+static inline bool plan_accepts(const EvalValue *want, int64_t i, double got)
+{
+    double v = want->v[i], e = want->err[i];
+    double huge = want->type.dtype == IR_F32 ? 1e37 : 1e306;
+    if (want->undecided[i]) return true;
+    if (v != v) return got != got;
+    if (v > huge || v < -huge) return got == v || e > 0 || v == v;
+    double d = got - v;
+    return d <= e && -d <= e;
+}

