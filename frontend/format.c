@@ -240,7 +240,7 @@ static uint32_t indent_of(const Layout *l, uint32_t i)
 {
     const Items *v = l->items;
     uint32_t closers = 0;
-    while (i + closers < v->n && closes(v->data[i + closers].kind)) closers++;
+    while (i + closers < v->n && closes(v->data[i + closers].kind) && (!closers || !v->data[i + closers].breaks)) closers++;
     if (closers) return l->open[l->n_open - closers];
     uint32_t indent = l->n_open ? l->open[l->n_open - 1] + 2 : 0;
     const Item *t = &v->data[i];

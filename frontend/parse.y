@@ -74,7 +74,7 @@ static NameVec *one_name(Parser *p, AstName name)
 %token NEWLINE COMMENT JUNK "unknown text"
 %token MESSAGE "`message`" FN "`fn`" LAYER "`layer`" MODEL "`model`" REDUCE "`reduce`" OPTIMIZER "`optimizer`"
 %token TRAIN "`train`" TEST "`test`" SCHEMA "`schema`" CONST "`const`"
-%token PARAM "`param`" BUFFER "`buffer`" GRAPH "`graph`" PAIRS "`pairs`" ADJOINT "`adjoint`"
+%token PARAM "`param`" BUFFER "`buffer`" GRAPH "`graph`" PAIRS "`pairs`" ADJOINT "`adjoint`" FILL "`fill`"
 %token OVER "`over`" FOR "`for`" FORALL "`forall`" IN "`in`" INTO "`into`" IF "`if`" THEN "`then`" ELSE "`else`"
 %token RETURN "`return`" ASSERT "`assert`" WHERE "`where`" ON "`on`" BY "`by`" AS "`as`"
 %token AND "`and`" OR "`or`" NOT "`not`" TRUE "`true`" FALSE "`false`" NONE "`none`"
@@ -415,7 +415,7 @@ arg:
   | expr BY expr on_opt       { $$ = (AstArg){.span = @$, .value = $1, .by = $3, .on = $4}; }
   | name '=' expr on_opt      { $$ = (AstArg){.span = @$, .name = $1, .value = $3, .on = $4}; }
   | name '=' expr BY expr on_opt { $$ = (AstArg){.span = @$, .name = $1, .value = $3, .by = $5, .on = $6}; }
-  | name name '=' expr        { $$ = (AstArg){.span = @$, .word = $1, .name = $2, .value = $4}; }
+  | FILL name '=' expr        { $$ = (AstArg){.span = @$, .word = build_name("fill", @1), .name = $2, .value = $4}; }
 
 name: IDENT { $$ = build_name($1, @1); }
 

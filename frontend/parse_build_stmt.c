@@ -192,7 +192,9 @@ static const char *doc_above(Parser *p, uint32_t at)
     for (uint32_t k = begins.n; k > 0; k--) {
         const char *line = text + begins.data[k - 1];
         if (*line == ' ') line++;
-        strbuf_add(&out, line, strcspn(line, "\r\n"));
+        size_t n = strcspn(line, "\r\n");
+        while (n && (line[n - 1] == ' ' || line[n - 1] == '\t')) n--;
+        strbuf_add(&out, line, n);
         if (k > 1) strbuf_puts(&out, "\n");
     }
     return strbuf_cstr(&out);

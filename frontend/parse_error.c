@@ -15,7 +15,7 @@ static bool one_of(const char *name, const char *const *list, size_t n)
 
 static const char *const expression_starts[] = {
     "a name", "a number", "a string", "`true`", "`false`", "`none`", "`-`", "`not`", "`(`", "`[`", "`@`",
-    "`if`", "`over`", "`for`", "`forall`", "`where`", "`...`",
+    "`if`", "`over`", "`for`", "`forall`", "`where`", "`...`", "`fill`",
 };
 static const char *const operators[] = {
     "`+`", "`-`", "`*`", "`/`", "`@`", "`**`", "`==`", "`!=`", "`<`", "`<=`", "`>`", "`>=`", "`and`", "`or`",

@@ -12,6 +12,7 @@ typedef enum {
     DECL,    /* where a declaration begins */
     LEAD,    /* where a statement begins and a name follows */
     LEAD_BLOCK, /* where a statement begins and `{` follows */
+    LEAD_ARG,   /* where an argument begins and a name follows */
 } WordClass;
 
 static const struct Word {
@@ -24,6 +25,7 @@ static const struct Word {
     {"train", TOK_TRAIN, DECL},     {"test", TOK_TEST, DECL},     {"schema", TOK_SCHEMA, DECL},
     {"const", TOK_CONST, LEAD},     {"param", TOK_PARAM, LEAD},   {"buffer", TOK_BUFFER, LEAD},
     {"graph", TOK_GRAPH, LEAD},     {"pairs", TOK_PAIRS, LEAD},   {"adjoint", TOK_ADJOINT, LEAD_BLOCK},
+    {"fill", TOK_FILL, LEAD_ARG},
     {"over", TOK_OVER, HARD},       {"for", TOK_FOR, HARD},       {"forall", TOK_FORALL, HARD},
     {"in", TOK_IN, HARD},           {"into", TOK_INTO, HARD},     {"if", TOK_IF, HARD},
     {"then", TOK_THEN, HARD},       {"else", TOK_ELSE, HARD},     {"return", TOK_RETURN, HARD},
@@ -108,20 +110,6 @@ static bool names_argument(const Parser *p, Span word)
     return p->source->text[i] == '=' && p->source->text[i + 1] != '=';
 }
 
-static int word_token(const Parser *p, const Token *t)
-{
-    const struct Word *w = word_find(t->text);
-    if (!w || p->last.kind == '.') return TOK_IDENT;
-    char next = char_behind(p, t->span.end);
-    switch (w->class) {
-    case HARD: return names_argument(p, t->span) ? TOK_IDENT : w->token;
-    case DECL: return !p->open.n && at_statement_start(p) ? w->token : TOK_IDENT;
-    case LEAD: return at_statement_start(p) && begins_name(next) ? w->token : TOK_IDENT;
-    case LEAD_BLOCK: return at_statement_start(p) && next == '{' ? w->token : TOK_IDENT;
-    }
-    return TOK_IDENT;
-}
-
 /* A declaration's first word in the first column, with what follows one. `inside` brackets only such words
    count that no body has at the start of a line (`optimizer` and `const` do). */
 static bool begins_decl(const Parser *p, const Token *t, bool inside)
@@ -133,6 +121,22 @@ static bool begins_decl(const Parser *p, const Token *t, bool inside)
     if (inside && (w->token == TOK_OPTIMIZER || w->token == TOK_CONST)) return false;
     char next = char_behind(p, t->span.end);
     return begins_name(next) || next == '"';
+}
+
+static int word_token(const Parser *p, const Token *t)
+{
+    const struct Word *w = word_find(t->text);
+    if (!w || p->last.kind == '.') return TOK_IDENT;
+    char next = char_behind(p, t->span.end);
+    switch (w->class) {
+    case HARD: return names_argument(p, t->span) ? TOK_IDENT : w->token;
+    case DECL:
+        return !p->open.n && (at_statement_start(p) || begins_decl(p, t, false)) ? w->token : TOK_IDENT;
+    case LEAD: return at_statement_start(p) && begins_name(next) ? w->token : TOK_IDENT;
+    case LEAD_ARG: return (p->last.kind == '(' || p->last.kind == ',') && begins_name(next) ? w->token : TOK_IDENT;
+    case LEAD_BLOCK: return at_statement_start(p) && next == '{' ? w->token : TOK_IDENT;
+    }
+    return TOK_IDENT;
 }
 
 /* ---- newlines ---- */
