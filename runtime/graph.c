@@ -138,28 +138,47 @@ static bool is_data_nodes(const RtModel *m, int64_t space)
     return data && !random;
 }
 
-/* node.graph from the user's graph_of; zeros without one and for maps to unit. */
+/* Whose nodes tell the graph of a row: the space itself, or an edge space's sources through *via. */
+static int64_t batch_nodes(const RtGraph *g, int64_t space, const int32_t **via)
+{
+    *via = NULL;
+    for (int64_t i = 0; i < g->model->n_graphs; i++) {
+        const RtGraphDef *d = &g->model->graphs[i];
+        if (d->edge != space) continue;
+        *via = g->maps[d->src].to;
+        return d->src_space;
+    }
+    return space;
+}
+
+static RtCode check_batch(int64_t id, int64_t before, int64_t v, int64_t n_graphs, RtStatus *st)
+{
+    if (id < 0 || id >= n_graphs)
+        return rt_fail(st, RT_E_DATA_ID, "batch.npy", "graph ids are numbers from 0",
+                       "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id, (long long)n_graphs);
+    if (id < before)
+        return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
+                       "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)id,
+                       (long long)before);
+    return RT_OK;
+}
+
+/* node.graph, edge.graph from the user's graph_of; zeros without one and for maps to unit. */
 static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus *st)
 {
     const RtMapDef *d = &g->model->maps[map];
     int64_t n = g->spaces[d->from].count, n_to = g->spaces[d->to].count;
     const char *name = g->model->strings + d->name;
-    if (g->model->spaces[d->from].is_edge && d->to != 0)
-        return rt_fail(st, RT_E_GRAPH_MAP, name, NULL, "the map belongs to no graph and is not read from a file");
+    const int32_t *via;
     if (n > 0 && n_to < 1)
         return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json", "there are nodes but no graphs");
     RT_TRY(graph_alloc(g, n, 4, &g->maps[map].to, st));
-    if (d->to == 0 || !t->graph_of || !is_data_nodes(g->model, d->from)) return RT_OK; /* zeros */
-    for (int64_t v = 0; v < n; v++) {
-        int64_t id = t->graph_of[v];
-        if (id < 0 || id >= n_to)
-            return rt_fail(st, RT_E_DATA_ID, "batch.npy", "graph ids are numbers from 0",
-                           "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id, (long long)n_to);
-        if (v && id < t->graph_of[v - 1])
-            return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
-                           "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)id,
-                           (long long)t->graph_of[v - 1]);
-        g->maps[map].to[v] = (int32_t)id;
+    if (d->to == 0 || !t->graph_of || !is_data_nodes(g->model, batch_nodes(g, d->from, &via))) return RT_OK;
+    for (int64_t i = 0, before = 0; i < n; i++) {
+        int64_t v = via ? via[i] : i, id = t->graph_of[v];
+        RT_TRY(check_batch(id, via ? 0 : before, v, n_to, st));
+        g->maps[map].to[i] = (int32_t)id;
+        before = id;
     }
     return RT_OK;
 }

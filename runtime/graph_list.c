@@ -42,11 +42,11 @@ static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopolog
     return RT_OK;
 }
 
-/* An id in [0, n) from one word, as ir/eval.c draws it. */
+/* One end of edge e, as ir/eval draws it. */
 static int32_t random_id(const RtGraphDef *def, int64_t e, uint64_t feature)
 {
-    uint32_t word = rt_philox((uint64_t)def->seed, 0, RT_SITE_GRAPH, (uint64_t)e, feature);
-    return (int32_t)((uint64_t)word * (uint64_t)def->n_nodes >> 32);
+    uint32_t word = rt_philox((uint64_t)def->seed, 0, 0, (uint64_t)e, feature);
+    return (int32_t)(word % (uint64_t)def->n_nodes);
 }
 
 static RtCode list_random(const RtGraphDef *def, RtEdgeList *l, RtStatus *st)
@@ -54,7 +54,7 @@ static RtCode list_random(const RtGraphDef *def, RtEdgeList *l, RtStatus *st)
     RT_TRY(list_alloc(l, def->n_nodes > 0 ? def->n_edges : 0, -1, st));
     for (int64_t e = 0; e < l->n; e++) {
         l->src[e] = random_id(def, e, 0);
-        l->dst[e] = random_id(def, e, 1);
+        l->dst[e] = random_id(def, e, 16);
     }
     return RT_OK;
 }

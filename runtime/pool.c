@@ -28,6 +28,8 @@ struct RtPool {
     int n_started;
     int spins;
     pthread_t *threads;
+    RtParallelFor borrowed; /* somebody else's threads, or NULL */
+    void *borrowed_user;
 };
 
 static inline void relax(void)
@@ -89,6 +91,12 @@ static void wake_all(RtPool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+static void run_chunk(void *arg, int64_t i)
+{
+    RtPool *p = arg;
+    p->fn(p->args, p->bounds[i], p->bounds[i + 1]);
+}
+
 void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bounds, int64_t n_chunks)
 {
     if (!p || p->n_threads == 1 || n_chunks <= 1) {
@@ -98,6 +106,10 @@ void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bou
     p->fn = fn;
     p->args = args;
     p->bounds = bounds;
+    if (p->borrowed) {
+        p->borrowed(p->borrowed_user, n_chunks, run_chunk, p);
+        return;
+    }
     atomic_store(&p->done, 0);
     uint64_t job = (atomic_load(&p->ticket) >> 32) + 1;
     atomic_store(&p->ticket, job << 32 | (uint64_t)n_chunks);
@@ -123,16 +135,33 @@ static RtCode start_threads(RtPool *p, RtStatus *st)
     return RT_OK;
 }
 
-RtCode rt_pool_create(int n_threads, RtPool **out, RtStatus *st)
+static RtCode pool_new(int n_threads, RtPool **out, RtStatus *st)
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
-        return rt_fail(st, RT_E_CLI_VALUE, "--threads", NULL, "found %d, wanted 1 to %d", n_threads, MAX_THREADS);
+        return rt_fail(st, RT_E_CLI_VALUE, "threads", NULL, "found %d, wanted 1 to %d", n_threads, MAX_THREADS);
     RtPool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
     if (!p) return rt_fail_memory(st, sizeof *p, "threads");
     *p = (RtPool){.n_threads = n_threads};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
+    *out = p;
+    return RT_OK;
+}
+
+RtCode rt_pool_borrow(int n_threads, RtParallelFor run, void *user, RtPool **out, RtStatus *st)
+{
+    RT_TRY(pool_new(n_threads, out, st));
+    (*out)->borrowed = run;
+    (*out)->borrowed_user = user;
+    return RT_OK;
+}
+
+RtCode rt_pool_create(int n_threads, RtPool **out, RtStatus *st)
+{
+    RtPool *p;
+    RT_TRY(pool_new(n_threads, &p, st));
+    *out = NULL;
     /* with more threads than cores, spinning takes the core from who has the work */
     p->spins = n_threads <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_IDLE : 0;
     sigset_t all, old;

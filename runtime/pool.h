@@ -10,6 +10,9 @@ typedef struct RtPool RtPool;
 
 /* n_threads counts the caller; 1 gives a pool without threads of its own. */
 RtCode rt_pool_create(int n_threads, RtPool **pool, RtStatus *st);
+/* A pool whose chunks run on somebody else's parallel-for: run(user, n, task, arg) calls task(arg, i) for all i < n. */
+typedef void (*RtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i), void *arg);
+RtCode rt_pool_borrow(int n_threads, RtParallelFor run, void *user, RtPool **pool, RtStatus *st);
 void rt_pool_free(RtPool *pool);
 int rt_pool_threads(const RtPool *pool); /* NULL counts as 1 */
 

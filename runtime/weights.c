@@ -115,14 +115,14 @@ RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *pref
     const RtModel *m = t->model;
     int64_t bytes = 0, old = (int64_t)s->data.bytes;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (is_wanted(m, i, all)) bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        if (is_wanted(m, i, all) && t->data[i]) bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     RT_TRY(grow(s, m->n_tensors, bytes, st));
     char *at = (char *)s->data.p + old, *value = values ? values->p : NULL;
     for (int64_t i = 0; i < m->n_tensors; i++) {
         int64_t size = t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
         char *from = values ? value : t->data[i];
         if (is_wanted(m, i, true)) value += values ? size : 0;
-        if (!is_wanted(m, i, all)) continue;
+        if (!is_wanted(m, i, all) || !t->data[i]) continue;
         RtStEntry *e = &s->entries[s->n];
         *e = (RtStEntry){.dtype = m->tensors[i].dtype, .data = at, .bytes = size};
         RT_TRY(set_name(e, prefix, tensor_name(m, i), st));
@@ -206,17 +206,17 @@ static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlo
     const RtModel *m = t->model;
     int64_t total = 0, at = 0;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (rt_weights_has(m, i)) total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        if (rt_weights_has(m, i) && t->data[i]) total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     RT_TRY(rt_block_alloc(fresh, (size_t)total, place, st));
     for (int64_t i = 0; i < m->n_tensors; i++) {
-        if (!rt_weights_has(m, i)) continue;
+        if (!rt_weights_has(m, i) || !t->data[i]) continue;
         RT_TRY(rt_stored_get(f, place, t, i, "", (char *)fresh->p + at, st));
         at += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     }
     RT_TRY(check_extra(f, place, m, st));
     at = 0;
     for (int64_t i = 0; i < m->n_tensors; i++) {
-        if (!rt_weights_has(m, i)) continue;
+        if (!rt_weights_has(m, i) || !t->data[i]) continue;
         int64_t bytes = t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
         memcpy(t->data[i], (char *)fresh->p + at, (size_t)bytes);
         at += bytes;

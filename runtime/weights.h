@@ -18,6 +18,7 @@ RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *pref
                      RtStatus *st);
 void rt_stored_free(RtStored *s);
 
+/* Tensors whose data is NULL (rows of a graph that is not there) are passed over, both ways. */
 RtCode rt_weights_save(const RtTensors *t, const char *path, RtStatus *st);
 /* Reads every tensor of rt_weights_has; missing, extra, wrong shape or dtype are errors. Nothing is changed then. */
 RtCode rt_weights_load(RtTensors *t, const char *path, RtStatus *st);

@@ -1,0 +1,170 @@
+/* The library form on the hand-made model: forward and vjp against plain loops, two threads on one model, the caller's
+   parallel-for, named errors. */
+#include "runtime/gnnrt.h"
+#include "tests/unit/check.h"
+#include "tests/unit/runtime_model.h"
+#include <pthread.h>
+
+enum { N = 37, E = 211 };
+typedef struct World {
+    int64_t src[E], dst[E];
+    float x[N][HM_F], W[HM_F][HM_C], cot[N][HM_C];
+    float out[N][HM_C], dx[N][HM_F], dW[HM_F][HM_C];
+} World;
+
+/* out = A (x W); dx = A^T cot W^T; dW = x^T A^T cot, all in double. */
+static void expect(World *w)
+{
+    double h[N][HM_C] = {{0}}, out[N][HM_C] = {{0}}, g[N][HM_C] = {{0}};
+    for (int v = 0; v < N; v++)
+        for (int c = 0; c < HM_C; c++)
+            for (int f = 0; f < HM_F; f++) h[v][c] += (double)w->x[v][f] * (double)w->W[f][c];
+    for (int e = 0; e < E; e++)
+        for (int c = 0; c < HM_C; c++) {
+            out[w->dst[e]][c] += h[w->src[e]][c];
+            g[w->src[e]][c] += (double)w->cot[w->dst[e]][c];
+        }
+    for (int v = 0; v < N; v++) {
+        for (int c = 0; c < HM_C; c++) w->out[v][c] = (float)out[v][c];
+        for (int f = 0; f < HM_F; f++)
+            for (int c = 0; c < HM_C; c++) {
+                w->dx[v][f] += (float)(g[v][c] * (double)w->W[f][c]);
+                w->dW[f][c] += (float)((double)w->x[v][f] * g[v][c]);
+            }
+    }
+}
+
+static void fill(World *w, GnnrtModel *model)
+{
+    unsigned s = 1;
+    float *x = &w->x[0][0], *cot = &w->cot[0][0];
+    memset(w, 0, sizeof *w);
+    for (int e = 0; e < E; e++) {
+        w->src[e] = (s = s * 1664525 + 1013904223) >> 16 & 1023;
+        w->dst[e] = (s = s * 1664525 + 1013904223) >> 16 & 1023;
+        w->src[e] %= N;
+        w->dst[e] %= N;
+    }
+    for (int i = 0; i < N * HM_F; i++) x[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
+    for (int i = 0; i < N * HM_C; i++) cot[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
+    gnnrt_param_get(model, 0, w->W, NULL);
+    expect(w);
+}
+
+static double worst(const void *a, const void *b, int n)
+{
+    double most = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, fabs((double)((const float *)a)[i] - (double)((const float *)b)[i]));
+    return most;
+}
+
+static void serial_for(void *user, int64_t n, void (*task)(void *, int64_t), void *arg)
+{
+    ++*(int *)user;
+    for (int64_t i = n; i-- > 0;) task(arg, i);
+}
+
+static bool run_once(World *w, GnnrtContext *c)
+{
+    float out[N][HM_C], dx[N][HM_F], dW[HM_F][HM_C];
+    const void *inputs[] = {w->x}, *cotangents[] = {w->cot};
+    void *results[] = {out}, *gradients[] = {dx, dW};
+    if (gnnrt_forward(c, inputs, results, NULL) || gnnrt_vjp(c, inputs, cotangents, gradients, NULL)) return false;
+    return worst(out, w->out, N * HM_C) < 1e-4 && worst(dx, w->dx, N * HM_F) < 1e-4 && worst(dW, w->dW, HM_F * HM_C) < 1e-3;
+}
+
+typedef struct Job {
+    World *w;
+    GnnrtModel *model;
+    GnnrtGraph *graph;
+    bool ok;
+} Job;
+
+static void *serve(void *arg)
+{
+    Job *j = arg;
+    GnnrtContext *c;
+    j->ok = !gnnrt_context_create(j->model, j->graph, 1, NULL, 0, &c, NULL);
+    for (int i = 0; j->ok && i < 50; i++) j->ok = run_once(j->w, c);
+    gnnrt_context_free(c);
+    return NULL;
+}
+
+static void test_calls(World *w, GnnrtModel *model, GnnrtGraph *graph)
+{
+    GnnrtContext *c;
+    GnnrtStatus st;
+    int calls = 0;
+    check_begin();
+    CHECK(gnnrt_n_inputs(model) == 1 && !strcmp(gnnrt_input(model, 0).name, "x"));
+    CHECK(gnnrt_n_params(model) == 1 && gnnrt_param(model, 0).width == HM_F * HM_C);
+    CHECK(gnnrt_n_gradients(model) == 2 && !gnnrt_gradient(model, 2).name);
+    check(!gnnrt_context_create(model, graph, 1, NULL, 0, &c, &st), "%s", st.message);
+    CHECK(run_once(w, c));
+    check(!gnnrt_context_set_parallel(c, serial_for, &calls, 3, &st), "%s", st.message);
+    CHECK(run_once(w, c) && calls > 0);
+    gnnrt_context_free(c);
+    int64_t bytes = gnnrt_workspace_bytes(model, graph, 1);
+    void *memory = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    check(!gnnrt_context_create(model, graph, 1, memory, (size_t)bytes, &c, &st), "%s", st.message);
+    CHECK(run_once(w, c));
+    float zero[HM_F * HM_C] = {0}, out[N][HM_C];
+    CHECK(!gnnrt_context_bind_param(c, 0, zero, &st) && !run_once(w, c));
+    CHECK(!gnnrt_forward(c, (const void *[]){w->x}, (void *[]){out}, &st) && out[3][1] == 0);
+    gnnrt_context_free(c);
+    CHECK(gnnrt_context_create(model, graph, 1, memory, (size_t)bytes - 64, &c, &st) == GNNRT_BAD_ARGUMENT && !c);
+    free(memory);
+    check_end("runtime_library_calls");
+}
+
+static void test_threads(World *w, GnnrtModel *model, GnnrtGraph *graph)
+{
+    pthread_t threads[2];
+    Job jobs[2];
+    check_begin();
+    for (int i = 0; i < 2; i++) {
+        jobs[i] = (Job){w, model, graph, false};
+        pthread_create(&threads[i], NULL, serve, &jobs[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK(jobs[i].ok);
+    }
+    check_end("runtime_library_two_threads");
+}
+
+static void test_errors(World *w, GnnrtModel *model)
+{
+    GnnrtGraph *graph;
+    GnnrtModel *other;
+    GnnrtStatus st;
+    check_begin();
+    w->dst[5] = N;
+    GnnrtGraphDesc d = {.n_src = N, .n_dst = N, .n_edges = E, .src = w->src, .dst = w->dst};
+    CHECK(gnnrt_graph_create(model, &d, &graph, &st) == GNNRT_ID_OUT_OF_RANGE && !graph);
+    CHECK(strstr(st.message, "edge 5 is 37") != NULL);
+    CHECK(gnnrt_model_load(model, "no such file", &st) == GNNRT_CANNOT_OPEN);
+    CHECK(gnnrt_model_load_memory(model, "xxxx", 4, &st) == GNNRT_WEIGHTS_TRUNCATED);
+    RtModel old = hm_model;
+    old.abi_version = 0;
+    CHECK(gnnrt_model_create(&old, 0, GNNRT_BEST_CPU, &other, &st) == GNNRT_ABI_MISMATCH && !other);
+    CHECK(!strcmp(gnnrt_code_name(GNNRT_ABI_MISMATCH), "MODEL_ABI"));
+    check_end("runtime_library_errors");
+}
+
+int main(void)
+{
+    GnnrtModel *model;
+    GnnrtGraph *graph;
+    static World w;
+    if (gnnrt_model_create(&hm_model, 1, GNNRT_BEST_CPU, &model, NULL)) return 1;
+    fill(&w, model);
+    GnnrtGraphDesc d = {.n_src = N, .n_dst = N, .n_edges = E, .src = w.src, .dst = w.dst};
+    if (gnnrt_graph_create(model, &d, &graph, NULL)) return 1;
+    test_calls(&w, model, graph);
+    test_threads(&w, model, graph);
+    test_errors(&w, model);
+    gnnrt_graph_free(graph);
+    gnnrt_model_free(model);
+    return check_done();
+}
