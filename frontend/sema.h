@@ -88,6 +88,10 @@ struct Def {
     bool used;
 };
 
+typedef struct DefTable { /* name -> Def; std text sees the library's own definitions only */
+    StrMap all, std;
+} DefTable;
+
 typedef struct Binding {
     const char *name;
     Value value;
@@ -115,6 +119,7 @@ struct Frame {
     StrMap slots;       /* parameter names of this call -> AstSlot */
     const GraphValue *graph; /* ambient */
     enum { DIMS_HOLE, DIMS_FREE, DIMS_RIGID } new_dims;
+    IrId reduce_from, reduce_to; /* in a reducer: what `edge` and `node` stand for; else IR_NONE */
     bool returned;
     Value result;
 };
@@ -124,6 +129,7 @@ typedef struct TensorInfo { /* beside m->tensors */
     const Size *stored[IR_MAX_DIMS];
     const char *init;      /* word: "glorot", ...; or NULL: init_a given */
     double init_a, init_b;
+    const Size *fan;       /* kaiming(F) */
     const Size *classes;
     bool buffer;           /* not trained */
 } TensorInfo;
@@ -148,13 +154,15 @@ struct Elab {
     VEC(Dim) dims;
     VEC(TensorInfo) tensors;
     VEC(Patch) patches;
-    StrMap functions, folds, optimizers; /* name -> Def */
+    DefTable functions, folds, optimizers;
     VEC(Def *) defs;
     StrMap free_dims; /* name -> Size of a symbol of the program */
     StrMap used_sets; /* --set names that meant something */
+    Span entry_span; /* of the model's name */
     const GraphValue *data_graph;
     bool bipartite;
     IrId graph_space;
+    IrId label_space; /* of labels and masks when no data is known; or IR_NONE */
     Frame *frame;
     /* of the function being written */
     IrFunc *f;
@@ -162,6 +170,9 @@ struct Elab {
     VEC(FuncArg) func_args;
     IrId seed, step; /* values, or IR_NONE */
     IrDtype real;
+    IrId reduce_from, reduce_to; /* for the frame that is entered next */
+    const Def *top_def; /* the exported layer: its dims are symbols of the program */
+    IrTest *test;       /* the test being written, or NULL */
     uint32_t budget; /* ops and turns left before the program counts as endless */
 };
 
@@ -184,12 +195,13 @@ void frame_pop(Elab *e);
 void scope_set(Elab *e, const char *name, Value v); /* binds or rebinds */
 Binding *scope_find(const Frame *f, const char *name);
 Value scope_lookup(Elab *e, const char *name, Span s); /* anything a name can mean; V_WORD if nothing */
-Def *def_find(Elab *e, const StrMap *table, const char *name);
+Def *def_find(const Elab *e, const DefTable *table, const char *name);
 void error_unknown_name(Elab *e, const char *name, Span s);
 
 /* ---- dims and types (elab_type.c) ---- */
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s);
 IrId dim_symbol(Elab *e, const char *name, Span s); /* the frame's dim of that name, made if new */
+void dim_bind(Elab *e, const char *name, IrId dim); /* the frame knows dim by this name */
 const Size *size_of_expr(Elab *e, const AstExpr *x); /* NULL with a diagnostic */
 const Size *dim_size(const Elab *e, IrId dim);
 bool dim_is_one(Elab *e, IrId dim);
@@ -225,9 +237,12 @@ Value op_grad(Elab *e, Value of, Value x, Span s);
 Value elab_expr(Elab *e, const AstExpr *x);
 Value elab_block(Elab *e, const AstBlock *b); /* the value of its last expression statement, or none */
 bool elab_truth(Elab *e, const AstExpr *x, bool *out); /* a static condition */
+bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s, Value *out); /* elab_static.c */
+Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s);
 Value elab_member(Elab *e, const AstExpr *x);
 Value elab_index(Elab *e, const AstExpr *x);
 void elab_slot(Elab *e, const AstStmt *s);
+void elab_assert(Elab *e, const AstStmt *s);
 
 /* ---- calls (elab_call.c) ---- */
 typedef struct CallArg {
@@ -248,12 +263,15 @@ Value call_value(Elab *e, Value callee, const Call *c);
 Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path);
 void instance_name(Elab *e, Value *v, const char *name); /* names instances (also in lists) that have none */
 const char *def_kind(const Def *def);
+void declare_signature(Elab *e, const AstSignature *sig);
+/* Pushes a frame for a fold and binds its arguments; false: a diagnostic was made and no frame is left. */
+bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound, const Call *c);
+void note_expansion(Elab *e, const Def *def, Span call, uint32_t from); /* to diagnostics `from` on */
 
 /* ---- intrinsics (elab_builtin.c): NULL if there is none of that name ---- */
 typedef Value (*Builtin)(Elab *e, const Call *c);
 Builtin builtin_find(const char *name);
-Builtin builtin_find_shape(const char *name);
-extern const char *const builtin_names[];
+const char *builtin_name(uint32_t i); /* NULL behind the last */
 
 /* ---- reducers (elab_reduce.c) ---- */
 typedef enum { REDUCE_IN, REDUCE_OUT, REDUCE_ALL, REDUCE_READOUT } ReduceWhere;
@@ -269,6 +287,7 @@ IrId map_all(Elab *e, IrId space);   /* space -> unit */
 IrId map_graph(Elab *e, IrId space); /* space -> graph, or IR_NONE */
 bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out); /* "node", "edge", ... */
 Value graph_member(Elab *e, Value v, const char *name, Span s); /* .src .dst .graph */
+Value builtin_close(Elab *e, const Call *c); /* elab_test.c */
 Value builtin_self_loops(Elab *e, const Call *c);
 Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
@@ -289,7 +308,9 @@ bool set_find(Elab *e, const char *name, double *out);
 void func_begin(Elab *e, const char *name, bool training);
 void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
-void elab_train(Elab *e, const AstDecl *train);
+Value sum_everything(Elab *e, Value v, Span s);
+bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound); /* declares them */
+void elab_train(Elab *e, const AstDecl *decl, const Value *target, const char *name);
 void elab_test(Elab *e, const AstDecl *test, uint32_t number);
 Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 bool elab_finish(Elab *e);

@@ -1,0 +1,363 @@
+/* Calls: binding arguments, running a definition's body in a frame of its own, instances of layers. */
+#include "frontend/sema.h"
+
+/* ---- names of instances -------------------------------------------------------------------------- */
+
+static void child_claim(Elab *e, const char *name, const Instance *it, Span s)
+{
+    const Instance *other = strmap_get(&e->frame->children, name);
+    if (!other) {
+        strmap_put(&e->frame->children, name, (void *)(uintptr_t)it);
+        return;
+    }
+    if (other == it) return;
+    Diag *d = diag_error(e->d, E0303, s, "two layers are named `%s`; their parameters would share names", name);
+    if (other->span.source) diag_note(e->d, d, other->span, "the other one");
+}
+
+void instance_name(Elab *e, Value *v, const char *name)
+{
+    if (v->kind == V_LIST || v->kind == V_TUPLE) {
+        for (uint32_t i = 0; i < v->n; i++) {
+            Value item = v->items[i];
+            instance_name(e, &item, arena_printf(e->a, "%s.%u", name, i));
+        }
+        return;
+    }
+    if (v->kind != V_INSTANCE || v->instance->path) return;
+    child_claim(e, name, v->instance, v->span);
+    v->instance->path = arena_printf(e->a, "%s%s.", e->frame->path, name);
+}
+
+static Instance *instance_new(Elab *e, const Def *def, const BoundArg *args, uint32_t n, Span s)
+{
+    Instance *it = ARENA_NEW(e->a, Instance);
+    *it = (Instance){.def = def, .args = args, .n_args = n, .span = s};
+    return it;
+}
+
+/* gat1, gat2, ... in the order of calls in this frame. */
+static const char *fresh_path(Elab *e, const Def *def, Span s)
+{
+    uint32_t *k = strmap_get(&e->frame->fresh, def->name);
+    if (!k) strmap_put(&e->frame->fresh, def->name, k = ARENA_NEW(e->a, uint32_t));
+    const char *name = arena_printf(e->a, "%s%u", def->name, ++*k);
+    child_claim(e, name, instance_new(e, def, NULL, 0, s), s);
+    return arena_printf(e->a, "%s%s.", e->frame->path, name);
+}
+
+/* ---- binding arguments ---------------------------------------------------------------------------- */
+
+typedef struct Filled { /* what each parameter of a signature gets */
+    Value *values;
+    bool *given;
+    VEC(BoundArg) dims; /* `O = 16` for a dim of the signature */
+} Filled;
+
+static bool expr_names_dim(const AstExpr *x, const char *name)
+{
+    if (x->kind == AST_EXPR_NAME) return !strcmp(x->as.name.text, name);
+    if (x->kind == AST_EXPR_BINARY) return expr_names_dim(x->as.binary.left, name) || expr_names_dim(x->as.binary.right, name);
+    return false;
+}
+
+static bool type_names_dim(const AstType *t, const char *name)
+{
+    if (!t) return false;
+    for (uint32_t i = 0; i < t->dims.n; i++)
+        if (expr_names_dim(t->dims.items[i], name)) return true;
+    for (uint32_t i = 0; i < t->n_items; i++)
+        if (type_names_dim(t->items[i], name)) return true;
+    return t->classes && expr_names_dim(t->classes, name);
+}
+
+static bool signature_has_dim(const AstSignature *sig, const char *name)
+{
+    for (uint32_t i = 0; i < sig->n_params; i++)
+        if (type_names_dim(sig->params[i].type, name)) return true;
+    return type_names_dim(sig->result, name);
+}
+
+static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled *f, const char *name, Value v, Span s)
+{
+    for (uint32_t i = 0; i < sig->n_params; i++) {
+        if (strcmp(sig->params[i].name.text, name)) continue;
+        if (f->given[i]) return diag_error(e->d, E0302, s, "`%s` is given twice", name), false;
+        f->given[i] = true;
+        f->values[i] = v;
+        return true;
+    }
+    if (signature_has_dim(sig, name)) {
+        VEC_PUSH(e->a, &f->dims, ((BoundArg){name, memcpy(ARENA_NEW(e->a, Value), &v, sizeof v)}));
+        return true;
+    }
+    const char **names = ARENA_ARRAY(e->a, const char *, sig->n_params + 1);
+    for (uint32_t i = 0; i < sig->n_params; i++) names[i] = sig->params[i].name.text;
+    Diag *d = diag_error(e->d, E0302, s, "%s `%s` has no argument `%s`", def_kind(def), def->name, name);
+    const char *near = str_nearest(name, names, sig->n_params);
+    if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+    return false;
+}
+
+/* A static value skips arguments of a domain: `mlp(64)` gives the width, not x. */
+static bool takes(const Def *def, const AstParam *p, const Value *v)
+{
+    bool layer = def->decl->kind == AST_DECL_LAYER || def->decl->kind == AST_DECL_MODEL;
+    return !layer || !p->type || !p->type->space.text || !value_is_static(v) || v->kind == V_TUPLE || v->kind == V_NONE;
+}
+
+static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Filled *f, Value v, Span s)
+{
+    for (uint32_t i = 0; i < sig->n_params; i++) {
+        if (f->given[i] || !takes(def, &sig->params[i], &v)) continue;
+        f->given[i] = true;
+        f->values[i] = v;
+        return true;
+    }
+    Diag *d = diag_error(e->d, E0302, s, "too many arguments for %s `%s`, which takes %u", def_kind(def), def->name, sig->n_params);
+    diag_note(e->d, d, def->decl->name.span, "defined here");
+    return false;
+}
+
+static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound,
+                      const Call *c, Filled *f)
+{
+    f->values = ARENA_ARRAY(e->a, Value, sig->n_params + 1);
+    f->given = ARENA_ARRAY(e->a, bool, sig->n_params + 1);
+    for (uint32_t i = 0; i < c->n; i++) {
+        const CallArg *a = &c->args[i];
+        Span s = a->ast ? a->ast->span : c->span;
+        if (a->value.kind == V_ERROR) return false;
+        if (a->name && !fill_named(e, def, sig, f, a->name, a->value, s)) return false;
+    }
+    for (uint32_t i = 0; i < n_bound; i++) { /* of an instance; a call may override */
+        bool again = false;
+        for (uint32_t k = 0; k < c->n; k++) again |= c->args[k].name && !strcmp(c->args[k].name, bound[i].name);
+        if (!again && !fill_named(e, def, sig, f, bound[i].name, *bound[i].value, c->span)) return false;
+    }
+    for (uint32_t i = 0; i < c->n; i++)
+        if (!c->args[i].name && !fill_positional(e, def, sig, f, c->args[i].value, c->args[i].ast ? c->args[i].ast->span : c->span))
+            return false;
+    return true;
+}
+
+/* The first argument that has neither a value nor a default, or NULL. */
+static const AstParam *missing(const AstSignature *sig, const Filled *f)
+{
+    for (uint32_t i = 0; i < sig->n_params; i++)
+        if (!f->given[i] && !sig->params[i].init) return &sig->params[i];
+    return NULL;
+}
+
+/* ---- running a body ------------------------------------------------------------------------------- */
+
+static void declare_expr(Elab *e, const AstExpr *x)
+{
+    if (x->kind == AST_EXPR_NAME) strmap_put(&e->frame->declared, x->as.name.text, e);
+    if (x->kind == AST_EXPR_BINARY) declare_expr(e, x->as.binary.left), declare_expr(e, x->as.binary.right);
+}
+
+static void declare_type(Elab *e, const AstType *t)
+{
+    if (!t) return;
+    for (uint32_t i = 0; i < t->dims.n; i++) declare_expr(e, t->dims.items[i]);
+    for (uint32_t i = 0; i < t->n_items; i++) declare_type(e, t->items[i]);
+    if (t->classes) declare_expr(e, t->classes);
+}
+
+void declare_signature(Elab *e, const AstSignature *sig)
+{
+    for (uint32_t i = 0; i < sig->n_params; i++) declare_type(e, sig->params[i].type);
+    declare_type(e, sig->result);
+}
+
+static bool bind_param(Elab *e, const Def *def, const AstParam *p, const Filled *f, uint32_t i)
+{
+    Value v = f->given[i] ? f->values[i] : elab_expr(e, p->init);
+    bool none = v.kind == V_NONE && (p->type || p->init);
+    if (p->type && !none) {
+        const char *what = arena_printf(e->a, "argument `%s` of %s", p->name.text, def->name);
+        v = coerce_declared(e, v, p->type, what, f->given[i] && v.span.source ? v.span : p->span);
+        if (v.kind == V_ERROR) return false;
+    }
+    if (v.kind == V_WORD && f->given[i] == false && v.word && !p->init) return false;
+    instance_name(e, &v, p->name.text);
+    scope_set(e, p->name.text, v);
+    return true;
+}
+
+/* Static arguments first: the dims of types may be named by them. */
+static bool bind_params(Elab *e, const Def *def, const AstSignature *sig, const Filled *f)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < f->dims.n; i++) scope_set(e, f->dims.data[i].name, *f->dims.data[i].value);
+    for (int typed = 0; typed < 2; typed++)
+        for (uint32_t i = 0; i < sig->n_params; i++)
+            if ((sig->params[i].type != NULL) == typed) ok &= bind_param(e, def, &sig->params[i], f, i);
+    return ok;
+}
+
+/* A result's dim that was given by the caller's takes the caller's name. */
+static Value to_caller_dims(Elab *e, Value v)
+{
+    if (v.kind == V_TUPLE) {
+        Value *items = ARENA_ARRAY(e->a, Value, v.n);
+        for (uint32_t i = 0; i < v.n; i++) items[i] = to_caller_dims(e, v.items[i]);
+        v.items = items;
+    }
+    if (v.kind != V_TENSOR) return v;
+    IrId dims[IR_MAX_DIMS];
+    for (int i = 0; i < v.type.n_dims; i++) {
+        IrId origin = e->dims.data[v.type.dims[i]].origin;
+        bool taken = origin == IR_NONE || ir_type_has_dim(&v.type, origin);
+        for (int k = 0; k < i && !taken; k++) taken = dims[k] == origin;
+        dims[i] = taken ? v.type.dims[i] : origin;
+    }
+    const Size *classes = v.classes;
+    v = op_reshape(e, v, dims, v.type.n_dims);
+    v.classes = classes;
+    return v;
+}
+
+void note_expansion(Elab *e, const Def *def, Span call, uint32_t from)
+{
+    for (uint32_t i = from; i < e->d->list.n; i++)
+        diag_note(e->d, e->d->list.data[i], call, "in this call of `%s`", def->name);
+}
+
+static Value run_body(Elab *e, const Def *def)
+{
+    const AstFunction *fn = &def->decl->as.function;
+    Frame *f = e->frame;
+    if (fn->expr) f->result = elab_expr(e, fn->expr);
+    else if (!f->returned) {
+        Value last = elab_block(e, &fn->body);
+        if (!f->returned) f->result = last;
+    }
+    Value v = f->result;
+    if (v.kind == V_WORD && fn->sig.result) return error_unknown_name(e, v.word, v.span), value_error();
+    if (v.kind == V_NONE && fn->sig.result) {
+        diag_error(e->d, E0310, def->decl->name.span, "%s `%s` returns nothing", def_kind(def), def->name);
+        return value_error();
+    }
+    if (fn->sig.result && v.kind != V_ERROR)
+        v = coerce_declared(e, v, fn->sig.result, arena_printf(e->a, "the result of %s", def->name),
+                            v.span.source ? v.span : def->decl->name.span);
+    return v;
+}
+
+static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, const char *path)
+{
+    uint32_t from = e->d->list.n;
+    const Def *caller = e->frame ? e->frame->def : NULL;
+    Frame *frame = frame_push(e, def, call);
+    if (path) frame->path = path;
+    bool model = def->decl->kind == AST_DECL_MODEL;
+    if (model || e->top_def == def) frame->new_dims = DIMS_FREE;
+    const AstSignature *sig = &def->decl->as.function.sig;
+    declare_signature(e, sig);
+    Value v = !frame->returned && bind_params(e, def, sig, f) ? run_body(e, def) : value_error();
+    frame_pop(e);
+    if (def->is_std && caller && !caller->is_std) note_expansion(e, def, call, from);
+    if (v.kind == V_TENSOR || v.kind == V_TUPLE) v = to_caller_dims(e, v);
+    v.span = call;
+    return v;
+}
+
+Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path)
+{
+    const AstSignature *sig = &def->decl->as.function.sig;
+    Filled f = {0};
+    ((Def *)(uintptr_t)def)->used = true;
+    if (!fill_args(e, def, sig, bound, n_bound, c, &f)) return value_error();
+    bool layer = def->decl->kind == AST_DECL_LAYER || def->decl->kind == AST_DECL_MODEL;
+    const AstParam *lacks = missing(sig, &f);
+    if (lacks && layer && !path) { /* an instance that waits for its input */
+        VEC(BoundArg) args = {0};
+        for (uint32_t i = 0; i < sig->n_params; i++)
+            if (f.given[i]) VEC_PUSH(e->a, &args, ((BoundArg){sig->params[i].name.text, &f.values[i]}));
+        for (uint32_t i = 0; i < f.dims.n; i++) VEC_PUSH(e->a, &args, f.dims.data[i]);
+        Instance *it = instance_new(e, def, args.data, args.n, c->span);
+        return (Value){.kind = V_INSTANCE, .instance = it, .span = c->span, .dim = IR_NONE};
+    }
+    if (lacks) {
+        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def), def->name, lacks->name.text);
+        diag_note(e->d, d, lacks->span, "declared here");
+        return value_error();
+    }
+    if (layer && !path) path = def->decl->kind == AST_DECL_MODEL ? "" : fresh_path(e, def, c->span);
+    return call_filled(e, def, &f, c->span, path);
+}
+
+bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound, const Call *c)
+{
+    Filled f = {0};
+    ((Def *)(uintptr_t)def)->used = true;
+    if (!fill_args(e, def, sig, bound, n_bound, c, &f)) return false;
+    const AstParam *lacks = missing(sig, &f);
+    if (lacks) {
+        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def), def->name, lacks->name.text);
+        diag_note(e->d, d, lacks->span, "declared here");
+        return false;
+    }
+    Frame *frame = frame_push(e, def, c->span);
+    frame->reduce_from = e->reduce_from;
+    frame->reduce_to = e->reduce_to;
+    e->reduce_from = e->reduce_to = IR_NONE;
+    declare_signature(e, sig);
+    if (!frame->returned && bind_params(e, def, sig, &f)) return true;
+    frame_pop(e);
+    return false;
+}
+
+static Value call_instance(Elab *e, Value v, const Call *c)
+{
+    Instance *it = v.instance;
+    if (!it->path) it->path = fresh_path(e, it->def, c->span);
+    return call_def(e, it->def, it->args, it->n_args, c, it->path);
+}
+
+static Value call_named(Elab *e, const Value *v, const Call *c)
+{
+    AstDeclKind kind = v->def ? v->def->decl->kind : AST_DECL_TEST;
+    if (kind == AST_DECL_MESSAGE || kind == AST_DECL_FN || kind == AST_DECL_LAYER || kind == AST_DECL_MODEL)
+        return call_def(e, v->def, v->args, v->n_args, c, NULL);
+    Builtin b = builtin_find(v->word);
+    if (b) return b(e, c);
+    const char *reducer;
+    ReduceWhere where;
+    if (!v->def && reduce_name_split(e, v->word, &reducer, &where)) {
+        const Binding *var = scope_find(e->frame, reducer);
+        Value r = var ? var->value : scope_lookup(e, reducer, c->span);
+        return call_reduce(e, &r, where, c);
+    }
+    Diag *d = diag_error(e->d, E0306, c->span, "%s cannot be called like this", value_text(e, v));
+    if (kind == AST_DECL_REDUCE)
+        diag_help(e->d, d, "say what is reduced: `%s_in(m)` (edges into each node), `%s_out`, `%s_all`, `readout_%s`", v->word,
+                  v->word, v->word, v->word);
+    return value_error();
+}
+
+Value call_value(Elab *e, Value v, const Call *c)
+{
+    switch (v.kind) {
+    case V_ERROR: return v;
+    case V_DEF: return call_named(e, &v, c);
+    case V_INSTANCE: return call_instance(e, v, c);
+    case V_WORD: error_unknown_name(e, v.word, v.span); return value_error();
+    default: diag_error(e->d, E0306, v.span.source ? v.span : c->span, "%s cannot be called", value_text(e, &v)); return value_error();
+    }
+}
+
+Value elab_call(Elab *e, const AstExpr *x)
+{
+    CallArg *args = ARENA_ARRAY(e->a, CallArg, x->as.call.n_args + 1);
+    Value callee = elab_expr(e, x->as.call.callee);
+    for (uint32_t i = 0; i < x->as.call.n_args; i++) {
+        const AstArg *a = &x->as.call.args[i];
+        args[i] = (CallArg){.name = a->name.text, .word = a->word.text, .value = elab_expr(e, a->value), .ast = a};
+        if (a->by) diag_error(e->d, E0901, a->by->span, "`by` is not built yet");
+        if (a->on) diag_error(e->d, E0404, a->on->span, "`on` limits an option of an optimizer, in a train block");
+    }
+    return call_value(e, callee, &(Call){.ast = x, .span = x->span, .args = args, .n = x->as.call.n_args});
+}

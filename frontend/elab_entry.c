@@ -1,0 +1,125 @@
+/* The functions of the module that run the model or an exported layer: "forward" and "vjp". */
+#include "frontend/sema.h"
+
+void func_begin(Elab *e, const char *name, bool training)
+{
+    e->f = ir_func_new(e->m, name);
+    e->f->train_mode = training;
+    e->training = training;
+    e->func_args.n = 0;
+    e->seed = e->step = IR_NONE;
+}
+
+static const BoundArg *bound_find(const BoundArg *bound, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(bound[i].name, name)) return &bound[i];
+    return NULL;
+}
+
+/* An argument with a domain is an input; one with a default only where the data holds it. */
+static bool is_input(const Elab *e, const AstParam *p) { return p->type && (!p->init || fact_find(e, p->name.text)); }
+
+bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound)
+{
+    const AstSignature *sig = &entry->decl->as.function.sig;
+    Frame *f = frame_push(e, entry, entry->decl->name.span);
+    f->graph = graph_data(e);
+    f->new_dims = DIMS_FREE;
+    declare_signature(e, sig);
+    bool ok = true;
+    for (uint32_t i = 0; i < n_bound; i++) scope_set(e, bound[i].name, *bound[i].value);
+    for (uint32_t i = 0; i < sig->n_params; i++) {
+        const AstParam *p = &sig->params[i];
+        bool given = bound_find(bound, n_bound, p->name.text) != NULL;
+        if (!p->type && p->init && !given) scope_set(e, p->name.text, elab_expr(e, p->init));
+        if (p->type || p->init || given) continue;
+        diag_error(e->d, E0302, p->span, "%s `%s` needs a value for `%s` to be built", def_kind(entry), entry->name, p->name.text);
+        ok = false;
+    }
+    for (uint32_t i = 0; i < sig->n_params; i++)
+        if (is_input(e, &sig->params[i])) ok &= input_declare(e, &sig->params[i]) != IR_NONE;
+    frame_pop(e);
+    return ok;
+}
+
+/* Calls the entry with its inputs as arguments of the current function. */
+Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound)
+{
+    const AstSignature *sig = &entry->decl->as.function.sig;
+    CallArg *args = ARENA_ARRAY(e->a, CallArg, sig->n_params + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < sig->n_params; i++) {
+        const AstParam *p = &sig->params[i];
+        if (!is_input(e, p)) continue;
+        args[n++] = (CallArg){.name = p->name.text, .value = tensor_value(e, tensor_find(e, p->name.text), p->span)};
+    }
+    return call_def(e, entry, bound, n_bound, &(Call){.span = entry->decl->name.span, .args = args, .n = n}, "");
+}
+
+typedef struct Outputs {
+    const Value *items;
+    uint32_t n;
+} Outputs;
+
+static bool entry_outputs(Elab *e, const Def *entry, Value v, Outputs *out)
+{
+    Value *items = ARENA_ARRAY(e->a, Value, v.kind == V_TUPLE ? v.n : 1);
+    *out = (Outputs){items, v.kind == V_TUPLE ? v.n : 1};
+    bool ok = true;
+    for (uint32_t i = 0; i < out->n; i++) {
+        items[i] = to_tensor(e, v.kind == V_TUPLE ? v.items[i] : v, e->real, entry->decl->name.span);
+        ok &= items[i].kind == V_TENSOR;
+    }
+    return ok;
+}
+
+static const char *output_name(Elab *e, const Outputs *out, uint32_t i)
+{
+    return out->n == 1 ? "out" : arena_printf(e->a, "out%u", i);
+}
+
+void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound)
+{
+    Outputs out;
+    func_begin(e, "forward", false);
+    Frame *f = frame_push(e, NULL, entry->decl->name.span);
+    f->graph = graph_data(e);
+    if (entry_outputs(e, entry, call_entry(e, entry, bound, n_bound), &out))
+        for (uint32_t i = 0; i < out.n; i++) ir_result(e->m, e->f, output_name(e, &out, i), out.items[i].id, IR_NONE);
+    frame_pop(e);
+}
+
+/* Everything summed to one number. */
+Value sum_everything(Elab *e, Value v, Span s)
+{
+    IrType t = v.type;
+    for (int i = 0; i < t.n_dims && v.kind == V_TENSOR; i++) v = op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s);
+    return v.kind == V_TENSOR && t.space != IR_UNIT ? op_reduce(e, IR_OP_reduce_sum, v, map_all(e, t.space), 0, s) : v;
+}
+
+void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound)
+{
+    Outputs out;
+    Span s = entry->decl->name.span;
+    func_begin(e, "vjp", false);
+    Frame *f = frame_push(e, NULL, s);
+    f->graph = graph_data(e);
+    bool ok = entry_outputs(e, entry, call_entry(e, entry, bound, n_bound), &out);
+    Value sum = value_error();
+    for (uint32_t i = 0; ok && i < out.n; i++) {
+        if (!ir_dtype_is_float(out.items[i].type.dtype)) continue;
+        IrArg arg = {.name = arena_printf(e->a, "cot.%s", output_name(e, &out, i)), .kind = IR_ARG_COTANGENT, .ref = i,
+                     .type = out.items[i].type};
+        Value cot = value_tensor(ir_arg(e->m, e->f, arg), arg.type, s);
+        Value term = sum_everything(e, op_binary(e, IR_OP_mul, "multiply", out.items[i], cot, s), s);
+        sum = sum.kind == V_TENSOR ? op_binary(e, IR_OP_add, "add", sum, term, s) : term;
+    }
+    for (uint32_t i = 0; sum.kind == V_TENSOR && i < e->func_args.n; i++) {
+        const IrTensor *t = &e->m->tensors.data[e->func_args.data[i].tensor];
+        if (!ir_dtype_is_float(t->type.dtype) || t->kind == IR_HYPER) continue;
+        Value g = op_grad(e, sum, value_tensor(e->func_args.data[i].value, t->type, s), s);
+        if (g.kind == V_TENSOR) ir_result(e->m, e->f, arena_printf(e->a, "grad.%s", t->name), g.id, IR_NONE);
+    }
+    frame_pop(e);
+}

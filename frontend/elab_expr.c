@@ -1,0 +1,265 @@
+/* Expressions: each is run at compile time and gives a value; tensor arithmetic becomes ops. */
+#include "frontend/sema.h"
+#include <math.h>
+
+static Value elab_items(Elab *e, const AstExpr *x, ValueKind kind)
+{
+    Value *items = ARENA_ARRAY(e->a, Value, x->as.list.n + 1);
+    for (uint32_t i = 0; i < x->as.list.n; i++) items[i] = elab_expr(e, x->as.list.items[i]);
+    return (Value){.kind = kind, .items = items, .n = x->as.list.n, .span = x->span, .dim = IR_NONE};
+}
+
+static Value elab_unary(Elab *e, const AstExpr *x)
+{
+    Value v = elab_expr(e, x->as.unary.value);
+    bool neg = x->as.unary.op == AST_NEG;
+    if (v.kind == V_NUMBER && neg) return value_number(-v.num, v.is_int, x->span);
+    if (v.kind == V_BOOL && !neg) return value_bool(v.num == 0, x->span);
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
+    return op_unary(e, neg ? IR_OP_neg : IR_OP_not, v, x->span);
+}
+
+typedef struct BinaryRow {
+    IrOpcode op;
+    const char *verb;
+    bool swapped;
+} BinaryRow;
+static const BinaryRow binary_rows[] = {
+    [AST_ADD] = {IR_OP_add, "add", false},      [AST_SUB] = {IR_OP_sub, "subtract", false},
+    [AST_MUL] = {IR_OP_mul, "multiply", false}, [AST_DIV] = {IR_OP_div, "divide", false},
+    [AST_POW] = {IR_OP_pow, "raise", false},    [AST_EQ] = {IR_OP_eq, "compare", false},
+    [AST_NE] = {IR_OP_ne, "compare", false},    [AST_LT] = {IR_OP_lt, "compare", false},
+    [AST_LE] = {IR_OP_le, "compare", false},    [AST_GT] = {IR_OP_lt, "compare", true},
+    [AST_GE] = {IR_OP_le, "compare", true},     [AST_AND] = {IR_OP_and, "combine", false},
+    [AST_OR] = {IR_OP_or, "combine", false},
+};
+
+Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s)
+{
+    Value r;
+    if (a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
+    if (op != AST_EQ && op != AST_NE && a.kind == V_WORD) return error_unknown_name(e, a.word, a.span), value_error();
+    if (op != AST_EQ && op != AST_NE && b.kind == V_WORD) return error_unknown_name(e, b.word, b.span), value_error();
+    if (static_binary(e, op, &a, &b, s, &r)) return r;
+    if (op == AST_MATMUL) return op_matmul(e, a, b, s);
+    const BinaryRow *row = &binary_rows[op];
+    return row->swapped ? op_binary(e, row->op, row->verb, b, a, s) : op_binary(e, row->op, row->verb, a, b, s);
+}
+
+static Value elab_binary(Elab *e, const AstExpr *x)
+{
+    Value a = elab_expr(e, x->as.binary.left);
+    AstBinaryOp op = x->as.binary.op;
+    if (a.kind == V_BOOL && ((op == AST_AND && a.num == 0) || (op == AST_OR && a.num != 0))) return a;
+    return binary_values(e, op, a, elab_expr(e, x->as.binary.right), x->span);
+}
+
+bool elab_truth(Elab *e, const AstExpr *x, bool *out)
+{
+    Value v = elab_expr(e, x);
+    if (v.kind == V_BOOL) return *out = v.num != 0, true;
+    if (v.kind == V_ERROR) return false;
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), false;
+    Diag *d = diag_error(e->d, E0304, x->span, "the condition is %s, wanted a bool known at compile time", value_text(e, &v));
+    if (v.kind == V_TENSOR) diag_help(e->d, d, "choose element by element with `where(cond, a, b)`");
+    return false;
+}
+
+static Value elab_select(Elab *e, const AstExpr *x)
+{
+    bool yes;
+    if (!elab_truth(e, x->as.select.cond, &yes)) return value_error();
+    return elab_expr(e, yes ? x->as.select.yes : x->as.select.no);
+}
+
+static bool loop_number(Elab *e, const AstExpr *x, int64_t *out)
+{
+    Value v = elab_expr(e, x);
+    int64_t n = 0;
+    if (v.kind == V_DIM && size_value(&e->z, dim_size(e, v.dim), &n)) return *out = n, true;
+    if (v.kind == V_NUMBER && v.num == floor(v.num) && fabs(v.num) < 1e9) return *out = (int64_t)v.num, true;
+    if (v.kind == V_WORD) error_unknown_name(e, v.word, v.span);
+    else if (v.kind != V_ERROR)
+        diag_error(e->d, E0304, x->span, "found %s, wanted a whole number known at compile time", value_text(e, &v));
+    return false;
+}
+
+typedef VEC(Value) Values;
+
+static void loop_turn(Elab *e, const AstExpr *x, Value var, Values *out)
+{
+    if (e->budget) e->budget--;
+    scope_set(e, x->as.loop.var.text, var);
+    VEC_PUSH(e->a, out, elab_block(e, &x->as.loop.body));
+}
+
+static Value elab_for(Elab *e, const AstExpr *x)
+{
+    const AstExpr *in = x->as.loop.in;
+    Values out = {0};
+    if (in->kind == AST_EXPR_RANGE) {
+        int64_t a, b;
+        if (!loop_number(e, in->as.binary.left, &a) || !loop_number(e, in->as.binary.right, &b)) return value_error();
+        for (int64_t i = a; i < b && !e->frame->returned && e->budget > 1; i++)
+            loop_turn(e, x, value_number((double)i, true, in->span), &out);
+    } else {
+        Value list = elab_expr(e, in);
+        if (list.kind == V_ERROR) return list;
+        if (list.kind != V_LIST && list.kind != V_TUPLE) {
+            diag_error(e->d, E0304, in->span, "found %s, wanted a range or a list", value_text(e, &list));
+            return value_error();
+        }
+        for (uint32_t i = 0; i < list.n && !e->frame->returned; i++) loop_turn(e, x, list.items[i], &out);
+    }
+    return (Value){.kind = V_LIST, .items = out.data, .n = out.n, .span = x->span, .dim = IR_NONE};
+}
+
+static Value data_or_state(Elab *e, const Value *v, const AstName *name)
+{
+    if (v->kind == V_DATA) return data_member(e, name->text, name->span);
+    if (v->kind == V_INSTANCE || v->kind == V_DEF)
+        diag_error(e->d, E0901, name->span, "reading a layer's parameters from outside is not built yet");
+    else if (v->kind == V_WORD) error_unknown_name(e, v->word, v->span);
+    else {
+        static const char *const words[] = {"src", "dst", "graph"};
+        const char *near = str_nearest(name->text, words, 3);
+        Diag *d = diag_error(e->d, E0204, name->span, "%s has no member `%s`", value_text(e, v), name->text);
+        if (near) diag_help(e->d, d, "did you mean `.%s`?", near);
+    }
+    return value_error();
+}
+
+Value elab_member(Elab *e, const AstExpr *x)
+{
+    Value v = elab_expr(e, x->as.member.value);
+    const char *name = x->as.member.name.text;
+    if (v.kind == V_ERROR) return v;
+    if (v.kind == V_DATA) return data_or_state(e, &v, &x->as.member.name);
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
+    if (!strcmp(name, "src") || !strcmp(name, "dst") || !strcmp(name, "graph")) return graph_member(e, v, name, x->span);
+    if (!strcmp(name, "rel")) {
+        diag_error(e->d, E0901, x->as.member.name.span, "`.rel` is not built yet");
+        return value_error();
+    }
+    return data_or_state(e, &v, &x->as.member.name);
+}
+
+/* ---- x[a..b], list[i], edge[3] ------------------------------------------------------------------ */
+
+static Value index_list(Elab *e, const AstExpr *x, Value list)
+{
+    int64_t i;
+    if (x->as.index.at.n != 1) {
+        diag_error(e->d, E0302, x->span, "a list takes one index");
+        return value_error();
+    }
+    if (!loop_number(e, x->as.index.at.items[0], &i)) return value_error();
+    if (i < 0) i += list.n;
+    if (i >= 0 && i < list.n) return list.items[i];
+    diag_error(e->d, E0302, x->span, "index %lld of a list of %u", (long long)i, list.n);
+    return value_error();
+}
+
+/* Elements a..b of one dim; a number alone takes the dim away. */
+static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at)
+{
+    int64_t a, b, size = INT64_MAX;
+    bool range = at->kind == AST_EXPR_RANGE;
+    if (!loop_number(e, range ? at->as.binary.left : at, &a)) return value_error();
+    if (!range) b = a + 1;
+    else if (!loop_number(e, at->as.binary.right, &b)) return value_error();
+    bool known = size_value(&e->z, dim_size(e, dim), &size);
+    if (a < 0 || b <= a || (known && b > size)) {
+        diag_error(e->d, E0211, at->span, "elements %lld..%lld of a dim of size %s", (long long)a, (long long)b,
+                   size_text(&e->z, dim_size(e, dim)));
+        return value_error();
+    }
+    IrId part = dim_new(e, NULL, size_const(&e->z, b - a), at->span), rest[IR_MAX_DIMS];
+    IrType t = v.type;
+    uint32_t n = 0;
+    for (int i = 0; i < t.n_dims; i++) {
+        if (t.dims[i] == dim) t.dims[i] = part;
+        if (t.dims[i] != part || range) rest[n++] = t.dims[i];
+    }
+    Value r = value_tensor(op_add(e, IR_OP_slice, t, &v.id, 1, (IrAttr){.i = a, .dim = dim}, at->span), t, at->span);
+    return op_reshape(e, r, rest, n);
+}
+
+static Value index_tensor(Elab *e, const AstExpr *x, Value v)
+{
+    AstExprs at = x->as.index.at;
+    if (at.n != v.type.n_dims || at.n == 0) {
+        Diag *d = diag_error(e->d, E0202, x->span, "%s has %u dims, the index has %u", value_text(e, &v), v.type.n_dims, at.n);
+        diag_help(e->d, d, "an index takes elements of feature dims: `x[0..4]`; rows by number are not built yet");
+        return value_error();
+    }
+    IrId dims[IR_MAX_DIMS];
+    memcpy(dims, v.type.dims, sizeof dims);
+    for (uint32_t i = 0; i < at.n && v.kind == V_TENSOR; i++)
+        if (at.items[i]->kind != AST_EXPR_REST) v = slice_dim(e, v, dims[i], at.items[i]);
+    return v;
+}
+
+static bool is_space_word(const char *w)
+{
+    return !strcmp(w, "node") || !strcmp(w, "edge") || !strcmp(w, "src") || !strcmp(w, "dst") || !strcmp(w, "graph");
+}
+
+/* An expression that spells a type, such as `edge[3]` or `edge(g1)[3]`. */
+static bool type_value(Elab *e, const AstExpr *x, Value *out)
+{
+    const AstExpr *head = x;
+    if (head->kind == AST_EXPR_INDEX) head = head->as.index.value;
+    if (head->kind == AST_EXPR_CALL) head = head->as.call.callee;
+    bool space = head->kind == AST_EXPR_DOMAIN || (head->kind == AST_EXPR_NAME && is_space_word(head->as.name.text) &&
+                                                   !scope_find(e->frame, head->as.name.text));
+    if (!space) return false;
+    const AstType *t = ast_type_of_expr(e->a, x);
+    if (!t) return false;
+    *out = (Value){.kind = V_TYPE, .span = x->span, .dim = IR_NONE};
+    if (!type_resolve(e, t, &out->type)) *out = value_error();
+    return true;
+}
+
+Value elab_index(Elab *e, const AstExpr *x)
+{
+    Value v = elab_expr(e, x->as.index.value);
+    if (v.kind == V_LIST || v.kind == V_TUPLE) return index_list(e, x, v);
+    if (v.kind == V_TENSOR) return index_tensor(e, x, v);
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
+    if (v.kind != V_ERROR) diag_error(e->d, E0212, x->span, "%s has no elements", value_text(e, &v));
+    return value_error();
+}
+
+static Value not_built(Elab *e, Span s, const char *what)
+{
+    diag_error(e->d, E0901, s, "%s is not built yet", what);
+    return value_error();
+}
+
+Value elab_expr(Elab *e, const AstExpr *x)
+{
+    Value v;
+    switch (x->kind) {
+    case AST_EXPR_NAME: return type_value(e, x, &v) ? v : scope_lookup(e, x->as.name.text, x->span);
+    case AST_EXPR_NUMBER: return value_number(x->as.number.value, x->as.number.is_int, x->span);
+    case AST_EXPR_STRING: return value_word(x->as.string, x->span);
+    case AST_EXPR_BOOL: return value_bool(x->as.boolean, x->span);
+    case AST_EXPR_NONE: return value_none(x->span);
+    case AST_EXPR_REST: return not_built(e, x->span, "`...` as a value");
+    case AST_EXPR_LIST: return elab_items(e, x, V_LIST);
+    case AST_EXPR_TUPLE: return elab_items(e, x, V_TUPLE);
+    case AST_EXPR_UNARY: return elab_unary(e, x);
+    case AST_EXPR_BINARY: return elab_binary(e, x);
+    case AST_EXPR_RANGE: return not_built(e, x->span, "a range outside of `for` and an index");
+    case AST_EXPR_SELECT: return elab_select(e, x);
+    case AST_EXPR_CALL: return type_value(e, x, &v) ? v : elab_call(e, x);
+    case AST_EXPR_MEMBER: return elab_member(e, x);
+    case AST_EXPR_INDEX: return type_value(e, x, &v) ? v : elab_index(e, x);
+    case AST_EXPR_DOMAIN: return type_value(e, x, &v) ? v : value_error();
+    case AST_EXPR_OVER: return graph_over(e, x);
+    case AST_EXPR_FOR: return elab_for(e, x);
+    case AST_EXPR_FORALL: return not_built(e, x->span, "`forall`");
+    }
+    return value_error();
+}

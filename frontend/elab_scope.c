@@ -1,0 +1,144 @@
+/* Frames (one per instantiation of a definition), the names in them, and what a name means. */
+#include "frontend/sema.h"
+#include <math.h>
+
+enum { MAX_CALL_DEPTH = 100 };
+
+Frame *frame_push(Elab *e, const Def *def, Span call)
+{
+    Frame *f = ARENA_NEW(e->a, Frame);
+    *f = (Frame){.caller = e->frame,
+                 .def = def,
+                 .call = call,
+                 .depth = e->frame ? e->frame->depth + 1 : 0,
+                 .path = e->frame ? e->frame->path : "",
+                 .graph = e->frame ? e->frame->graph : NULL,
+                 .reduce_from = IR_NONE,
+                 .reduce_to = IR_NONE,
+                 .result = value_none(call)};
+    f->declared.arena = f->children.arena = f->fresh.arena = f->slots.arena = e->a;
+    e->frame = f;
+    if (f->depth > MAX_CALL_DEPTH) {
+        Diag *d = diag_error(e->d, E0305, call, "`%s` calls itself without end", def ? def->name : "?");
+        diag_help(e->d, d, "calls are expanded at compile time; write a loop `for i in 0..K { ... }`");
+        f->returned = true;
+        f->result = value_error();
+    }
+    return f;
+}
+
+void frame_pop(Elab *e) { e->frame = e->frame->caller; }
+
+Binding *scope_find(const Frame *f, const char *name)
+{
+    for (Binding *b = f->vars; b; b = b->next)
+        if (!strcmp(b->name, name)) return b;
+    return NULL;
+}
+
+void scope_set(Elab *e, const char *name, Value v)
+{
+    Binding *b = scope_find(e->frame, name);
+    if (!b) {
+        b = ARENA_NEW(e->a, Binding);
+        *b = (Binding){.name = name, .next = e->frame->vars};
+        e->frame->vars = b;
+    }
+    b->value = v;
+}
+
+Def *def_find(const Elab *e, const DefTable *table, const char *name)
+{
+    bool std = e->frame && e->frame->def && e->frame->def->is_std;
+    return strmap_get(std ? &table->std : &table->all, name);
+}
+
+static Value value_def(Def *def, const char *name, Span s)
+{
+    return (Value){.kind = V_DEF, .def = def, .word = name, .span = s, .dim = IR_NONE};
+}
+
+static IrId symbol_find(const Symbol *s, const char *name)
+{
+    for (; s; s = s->next)
+        if (!strcmp(s->name, name)) return s->id;
+    return IR_NONE;
+}
+
+/* A variable of the frame; a static number that is also a dim of a signature carries that dim. */
+static Value variable_value(Elab *e, const Binding *b, Span s)
+{
+    Value v = b->value;
+    if (v.kind != V_ERROR) v.span = s;
+    if (v.kind != V_NUMBER && v.kind != V_DIM && v.kind != V_NONE) return v;
+    IrId dim = symbol_find(e->frame->dims, b->name);
+    if (dim != IR_NONE) {
+        v.dim = dim;
+        v.word = b->name;
+        if (v.kind == V_NONE) v.kind = V_DIM;
+    }
+    if (v.kind != V_NONE && !v.word) v.word = b->name;
+    return v;
+}
+
+static bool builtin_constant(Elab *e, const char *name, Span s, Value *out)
+{
+    if (!strcmp(name, "inf")) return *out = value_number(HUGE_VAL, false, s), true;
+    if (!strcmp(name, "pi")) return *out = value_number(3.14159265358979323846, false, s), true;
+    if (!strcmp(name, "training")) return *out = value_bool(e->training, s), true;
+    if (!strcmp(name, "data")) return *out = (Value){.kind = V_DATA, .span = s, .dim = IR_NONE}, true;
+    if (strcmp(name, "g")) return false;
+    *out = (Value){.kind = V_GRAPH, .graph = e->frame->graph, .span = s, .dim = IR_NONE};
+    return true;
+}
+
+/* `indegree`, `outdegree`: edges that end or begin at each node of the ambient graph. */
+static bool degree_value(Elab *e, const char *name, Span s, Value *out)
+{
+    bool in = !strcmp(name, "indegree");
+    if (!in && strcmp(name, "outdegree")) return false;
+    const IrGraph *g = graph_ir(e, e->frame->graph);
+    IrType t = ir_scalar(e->real);
+    t.space = g->edge;
+    *out = op_reduce(e, IR_OP_reduce_sum, op_const(e, t, 1, s), in ? g->dst : g->src, 0, s);
+    return true;
+}
+
+Value scope_lookup(Elab *e, const char *name, Span s)
+{
+    Frame *f = e->frame;
+    const Binding *b = scope_find(f, name);
+    if (b) return variable_value(e, b, s);
+    IrId dim = symbol_find(f->dims, name);
+    if (dim == IR_NONE && strmap_has(&f->declared, name)) dim = dim_symbol(e, name, s);
+    if (dim != IR_NONE) return (Value){.kind = V_DIM, .dim = dim, .word = name, .span = s};
+    Def *def = def_find(e, &e->functions, name);
+    if (!def) def = def_find(e, &e->folds, name);
+    if (def) return value_def(def, name, s);
+    if (builtin_find(name)) return value_def(NULL, name, s);
+    Value v;
+    if (builtin_constant(e, name, s, &v) || degree_value(e, name, s, &v)) return v;
+    const char *reducer;
+    ReduceWhere where;
+    if (reduce_name_split(e, name, &reducer, &where)) return value_def(NULL, name, s);
+    return value_word(name, s);
+}
+
+/* Every name that could stand here, for "did you mean". */
+void error_unknown_name(Elab *e, const char *name, Span s)
+{
+    VEC(const char *) names = {0};
+    for (const Binding *b = e->frame->vars; b; b = b->next) VEC_PUSH(e->a, &names, b->name);
+    for (uint32_t i = 0; i < e->functions.all.n; i++) VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
+    for (uint32_t i = 0; i < e->folds.all.n; i++) {
+        VEC_PUSH(e->a, &names, arena_printf(e->a, "%s_in", e->folds.all.entries[i].key));
+        VEC_PUSH(e->a, &names, arena_printf(e->a, "%s_all", e->folds.all.entries[i].key));
+        VEC_PUSH(e->a, &names, arena_printf(e->a, "readout_%s", e->folds.all.entries[i].key));
+    }
+    for (uint32_t i = 0; builtin_name(i); i++) VEC_PUSH(e->a, &names, builtin_name(i));
+    Diag *d = diag_error(e->d, E0301, s, "unknown name `%s`", name);
+    const char *near = str_nearest(name, names.data, names.n);
+    if (!near) return;
+    diag_help(e->d, d, "did you mean `%s`?", near);
+    diag_fix(e->d, d, s, "%s", near);
+}

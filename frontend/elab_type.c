@@ -1,0 +1,296 @@
+/* Declared types: what they say in the current frame, and making a value fit one. Fitting renames dims
+   (a reshape), reorders them, leaves out or puts in dims of size 1; it never changes a number. */
+#include "frontend/sema.h"
+
+static bool resolve_dtype(Elab *e, AstDtype t, IrDtype *out)
+{
+    static const IrDtype dtypes[] = {[AST_INT] = IR_I64, [AST_BOOL] = IR_BOOL, [AST_INDEX] = IR_I64,
+                                     [AST_F32] = IR_F32, [AST_F64] = IR_F64};
+    *out = t == AST_FLOAT ? e->real : dtypes[t];
+    return true;
+}
+
+static IrId domain_find(const Frame *f, const char *name)
+{
+    for (const Symbol *s = f->domains; s; s = s->next)
+        if (!strcmp(s->name, name)) return s->id;
+    return IR_NONE;
+}
+
+static void domain_bind(Elab *e, const char *name, IrId space)
+{
+    Symbol *s = ARENA_NEW(e->a, Symbol);
+    *s = (Symbol){name, space, e->frame->domains};
+    e->frame->domains = s;
+}
+
+static bool resolve_space(Elab *e, const AstType *t, IrId *out)
+{
+    *out = IR_UNIT;
+    if (!t->space.text) return true;
+    if (t->domain_var) return *out = domain_find(e->frame, t->space.text), true;
+    const GraphValue *g = e->frame->graph;
+    if (e->frame->reduce_from != IR_NONE && !t->of.n) { /* a reducer works between any two spaces */
+        if (!strcmp(t->space.text, "edge")) return *out = e->frame->reduce_from, true;
+        if (!strcmp(t->space.text, "node")) return *out = e->frame->reduce_to, true;
+    }
+    if (t->of.n) {
+        Value v = elab_expr(e, t->of.items[0]);
+        if (v.kind == V_ERROR) return false;
+        if (v.kind != V_GRAPH || t->of.n > 1) {
+            diag_error(e->d, E0901, t->span, "`%s(...)` of a type is not built yet; only of a graph value",
+                       t->space.text);
+            return false;
+        }
+        g = v.graph;
+    }
+    return space_find(e, t->space.text, t->space.span, g, out);
+}
+
+/* The dim that dims[i] names if it is known already, else IR_NONE with its name. */
+static bool pattern_dim(Elab *e, const AstExpr *x, IrId *dim, const char **name)
+{
+    *dim = IR_NONE;
+    *name = NULL;
+    if (x->kind != AST_EXPR_NAME) {
+        const Size *size = size_of_expr(e, x);
+        if (size) *dim = dim_new(e, NULL, size, x->span);
+        return size != NULL;
+    }
+    *name = x->as.name.text;
+    const Binding *b = scope_find(e->frame, *name);
+    for (const Symbol *s = e->frame->dims; s; s = s->next)
+        if (!strcmp(s->name, *name)) *dim = s->id;
+    size_t n = strlen(*name);
+    bool primed = n && (*name)[n - 1] == '\'';
+    bool at_once = primed || e->frame->new_dims != DIMS_HOLE || (b && b->value.kind != V_NONE);
+    if (*dim == IR_NONE && at_once) *dim = dim_symbol(e, *name, x->span);
+    return true;
+}
+
+static bool is_one(const AstExpr *x)
+{
+    return x->kind == AST_EXPR_NUMBER && x->as.number.is_int && x->as.number.int_value == 1;
+}
+
+bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names)
+{
+    *out = (IrType){0};
+    if (t->kind == AST_TYPE_TUPLE) {
+        diag_error(e->d, E0901, t->span, "tuple types are not built yet");
+        return false;
+    }
+    if (!resolve_dtype(e, t->dtype, &out->dtype) || !resolve_space(e, t, &out->space)) return false;
+    for (uint32_t i = 0; i < t->dims.n; i++) {
+        const AstExpr *x = t->dims.items[i];
+        if (is_one(x)) continue;
+        if (out->n_dims == IR_MAX_DIMS) {
+            diag_error(e->d, E0202, t->span, "a value has at most %d dims", IR_MAX_DIMS);
+            return false;
+        }
+        IrId dim;
+        if (!pattern_dim(e, x, &dim, &names[out->n_dims])) return false;
+        for (int k = 0; k < out->n_dims; k++)
+            if ((dim != IR_NONE && out->dims[k] == dim) ||
+                (dim == IR_NONE && out->dims[k] == IR_NONE && !strcmp(names[k], names[out->n_dims]))) {
+                Diag *d = diag_error(e->d, E0210, x->span, "dim `%s` stands twice in one type", names[out->n_dims]);
+                diag_help(e->d, d, "prime the second: `%s'` is another dim of the same size", names[out->n_dims]);
+                return false;
+            }
+        out->dims[out->n_dims++] = dim;
+    }
+    return true;
+}
+
+bool type_resolve(Elab *e, const AstType *t, IrType *out)
+{
+    const char *names[IR_MAX_DIMS];
+    if (!pattern_of_type(e, t, out, names)) return false;
+    if (out->space == IR_NONE) {
+        diag_error(e->d, E0209, t->space.span, "`@%s` stands for no domain here", t->space.text);
+        diag_help(e->d, e->d->list.data[e->d->list.n - 1], "give an argument of the signature the domain `@%s`",
+                  t->space.text);
+        return false;
+    }
+    for (int i = 0; i < out->n_dims; i++)
+        if (out->dims[i] == IR_NONE) out->dims[i] = dim_symbol(e, names[i], t->span);
+    return true;
+}
+
+/* ---- fitting ---------------------------------------------------------------------------------- */
+
+typedef struct Fit {
+    IrId to[IR_MAX_DIMS];   /* per dim of the value: index in the wanted type, or IR_NONE: left out */
+    bool given[IR_MAX_DIMS]; /* per wanted dim: the value has it */
+} Fit;
+
+static void fit_same(const Elab *e, const IrType *have, const IrType *want, Fit *fit)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < have->n_dims; i++)
+            for (int k = 0; k < want->n_dims && fit->to[i] == IR_NONE; k++) {
+                if (fit->given[k] || want->dims[k] == IR_NONE) continue;
+                const char *a = e->dims.data[have->dims[i]].label, *b = e->dims.data[want->dims[k]].label;
+                bool same = pass ? a && b && !strcmp(a, b) : have->dims[i] == want->dims[k];
+                if (!same) continue;
+                fit->to[i] = (IrId)k;
+                fit->given[k] = true;
+            }
+}
+
+/* Pairs what is left in order; too many on one side must be dims of size 1. False: cannot be. */
+static bool fit_rest(Elab *e, const IrType *have, const IrType *want, Fit *fit)
+{
+    int rest = 0, open = 0;
+    for (int i = 0; i < have->n_dims; i++) rest += fit->to[i] == IR_NONE;
+    for (int k = 0; k < want->n_dims; k++) open += !fit->given[k];
+    int k = 0;
+    for (int i = 0; i < have->n_dims; i++) {
+        if (fit->to[i] != IR_NONE) continue;
+        if (rest > open && dim_is_one(e, have->dims[i])) {
+            rest--;
+            continue;
+        }
+        for (;; k++) {
+            while (k < want->n_dims && fit->given[k]) k++;
+            if (k == want->n_dims) return false;
+            if (!(open > rest && want->dims[k] != IR_NONE && dim_is_one(e, want->dims[k]))) break;
+            open--;
+        }
+        fit->to[i] = (IrId)k;
+        fit->given[k] = true;
+        rest--;
+        open--;
+    }
+    for (int j = 0; j < want->n_dims; j++)
+        if (!fit->given[j] && (want->dims[j] == IR_NONE || !dim_is_one(e, want->dims[j]))) return false;
+    return true;
+}
+
+/* Makes the paired sizes equal. Index of a dim of the value that cannot be, or -1. */
+static int fit_sizes(Elab *e, const IrType *have, const IrType *want, const Fit *fit, Span at)
+{
+    for (int i = 0; i < have->n_dims; i++) {
+        if (fit->to[i] == IR_NONE) continue;
+        IrId w = want->dims[fit->to[i]];
+        if (w == IR_NONE || w == have->dims[i]) continue;
+        if (!size_unify(&e->z, dim_size(e, have->dims[i]), dim_size(e, w), at)) return i;
+    }
+    return -1;
+}
+
+static Value fit_emit(Elab *e, Value v, const IrType *want, const Fit *fit)
+{
+    IrId dims[IR_MAX_DIMS], order[IR_MAX_DIMS];
+    uint32_t n = 0, m = 0;
+    for (int i = 0; i < v.type.n_dims; i++)
+        if (fit->to[i] != IR_NONE) dims[n++] = want->dims[fit->to[i]];
+    v = op_reshape(e, v, dims, n);
+    for (int k = 0; k < want->n_dims; k++)
+        if (fit->given[k]) order[m++] = want->dims[k];
+    v = op_transpose(e, v, order, m);
+    return op_reshape(e, v, want->dims, want->n_dims);
+}
+
+static void help_domain(Elab *e, Diag *d, IrId found, IrId wanted)
+{
+    if (found == IR_UNIT || wanted == IR_UNIT) return;
+    bool from_edge = e->m->spaces.data[found].is_edge, to_edge = e->m->spaces.data[wanted].is_edge;
+    if (to_edge && !from_edge) diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
+    else if (from_edge && !to_edge) diag_help(e->d, d, "bring edge values to nodes with a reducer: `sum_in(...)`, `mean_in(...)`");
+    else if (from_edge && to_edge)
+        diag_help(e->d, d, "an edge value of one graph is none of another; carry it with `fill`: `self_loops(g, fill e = 0)`");
+}
+
+static Value misfit(Elab *e, DiagCode code, const Value *v, const IrType *want, const char *text, const char *what, Span at)
+{
+    Diag *d = diag_error(e->d, code, at, "%s is %s, wanted %s", what, value_text(e, v), text);
+    if (v->kind == V_TENSOR && v->type.space != want->space) help_domain(e, d, v->type.space, want->space);
+    if (v->kind == V_TENSOR && v->type.dtype != want->dtype)
+        diag_help(e->d, d, "nothing is converted by itself: `%s(...)`",
+                  ir_dtype_is_float(want->dtype) ? "float" : want->dtype == IR_BOOL ? "x != 0" : "int");
+    return value_error();
+}
+
+static void note_dims(Elab *e, IrId have, IrId want)
+{
+    Diag *d = e->d->list.n ? e->d->list.data[e->d->list.n - 1] : NULL;
+    const Dim *a = &e->dims.data[have], *b = &e->dims.data[want];
+    if (!d) return;
+    diag_note(e->d, d, a->span, "this dim has size %s", size_text(&e->z, a->size));
+    diag_note(e->d, d, b->span, "this dim has size %s", size_text(&e->z, b->size));
+}
+
+/* `text` is how the wanted type is written; unbound dims of `want` are IR_NONE and are filled in. */
+static Value fit_value(Elab *e, Value v, IrType *want, const char *text, const char *what, Span at)
+{
+    if (v.kind == V_ERROR) return v;
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
+    if (v.kind == V_NUMBER || v.kind == V_DIM) v = to_tensor(e, v, want->dtype, at);
+    if (v.kind == V_ERROR) return v;
+    if (v.kind != V_TENSOR) return misfit(e, E0205, &v, want, text, what, at);
+    if (want->space == IR_NONE) want->space = v.type.space;
+    if (v.type.dtype != want->dtype) return misfit(e, E0206, &v, want, text, what, at);
+    bool spread = v.type.space == IR_UNIT && want->space != IR_UNIT;
+    if (v.type.space != want->space && !spread) return misfit(e, E0205, &v, want, text, what, at);
+    Fit fit = {0};
+    for (int i = 0; i < IR_MAX_DIMS; i++) fit.to[i] = IR_NONE;
+    fit_same(e, &v.type, want, &fit);
+    if (!fit_rest(e, &v.type, want, &fit)) return misfit(e, E0202, &v, want, text, what, at);
+    int bad = fit_sizes(e, &v.type, want, &fit, at);
+    if (bad >= 0) {
+        misfit(e, E0201, &v, want, text, what, at);
+        note_dims(e, v.type.dims[bad], want->dims[fit.to[bad]]);
+        return value_error();
+    }
+    for (int i = 0; i < v.type.n_dims; i++)
+        if (fit.to[i] != IR_NONE && want->dims[fit.to[i]] == IR_NONE) want->dims[fit.to[i]] = v.type.dims[i];
+    const Size *classes = v.classes;
+    v = fit_emit(e, v, want, &fit);
+    if (spread) v = op_spread(e, v, want->space);
+    v.classes = classes;
+    return v;
+}
+
+Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at)
+{
+    IrType w = *want;
+    return fit_value(e, v, &w, type_text(e, want), what, at);
+}
+
+static Value coerce_tuple(Elab *e, Value v, const AstType *t, const char *what, Span at)
+{
+    if (v.kind == V_ERROR) return v;
+    if (v.kind != V_TUPLE || v.n != t->n_items) {
+        diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what, value_text(e, &v), t->n_items);
+        return value_error();
+    }
+    Value *items = ARENA_ARRAY(e->a, Value, v.n);
+    for (uint32_t i = 0; i < v.n; i++)
+        items[i] = coerce_declared(e, v.items[i], t->items[i], arena_printf(e->a, "value %u of %s", i + 1, what), at);
+    v.items = items;
+    return v;
+}
+
+Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at)
+{
+    if (t->kind == AST_TYPE_TUPLE) return coerce_tuple(e, v, t, what, at);
+    IrType want;
+    const char *names[IR_MAX_DIMS];
+    if (v.kind == V_ERROR || !pattern_of_type(e, t, &want, names)) return value_error();
+    IrType asked = want;
+    const char *text = arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
+    v = fit_value(e, v, &want, text, what, at);
+    if (v.kind == V_ERROR) return v;
+    if (asked.space == IR_NONE) domain_bind(e, t->space.text, want.space);
+    for (int i = 0; i < want.n_dims; i++)
+        if (asked.dims[i] == IR_NONE) dim_bind(e, names[i], want.dims[i]);
+    if (t->dtype == AST_INDEX && t->classes) {
+        const Size *c = size_of_expr(e, t->classes);
+        if (c && v.classes && !size_unify(&e->z, c, v.classes, at))
+            diag_error(e->d, E0201, at, "%s has %s classes, wanted %s", what, size_text(&e->z, v.classes),
+                       size_text(&e->z, c));
+        if (c) v.classes = c;
+    }
+    return v;
+}

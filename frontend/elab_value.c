@@ -1,0 +1,78 @@
+/* Values of elaboration: making them, and saying what they are in a message. */
+#include "frontend/sema.h"
+
+Value value_error(void) { return (Value){.kind = V_ERROR, .dim = IR_NONE}; }
+
+Value value_none(Span s) { return (Value){.kind = V_NONE, .span = s, .dim = IR_NONE}; }
+
+Value value_number(double x, bool is_int, Span s)
+{
+    return (Value){.kind = V_NUMBER, .num = x, .is_int = is_int, .span = s, .dim = IR_NONE};
+}
+
+Value value_bool(bool b, Span s) { return (Value){.kind = V_BOOL, .num = b, .span = s, .dim = IR_NONE}; }
+
+Value value_word(const char *w, Span s) { return (Value){.kind = V_WORD, .word = w, .span = s, .dim = IR_NONE}; }
+
+Value value_tensor(IrId id, IrType t, Span s)
+{
+    return (Value){.kind = V_TENSOR, .id = id, .type = t, .span = s, .dim = IR_NONE};
+}
+
+bool value_is_static(const Value *v) { return v->kind != V_TENSOR && v->kind != V_ERROR; }
+
+bool value_is_word(const Value *v, const char *word)
+{
+    return (v->kind == V_WORD || v->kind == V_DEF) && v->word && !strcmp(v->word, word);
+}
+
+const char *space_text(Elab *e, IrId space)
+{
+    return space == IR_UNIT ? "" : e->m->spaces.data[space].name;
+}
+
+/* A dim as the reader of the current definition knows it. */
+static const char *dim_text(Elab *e, IrId dim)
+{
+    const Dim *d = &e->dims.data[dim];
+    if (e->frame)
+        for (const Symbol *s = e->frame->dims; s; s = s->next)
+            if (s->id == dim) return s->name;
+    return d->label ? d->label : size_text(&e->z, d->size);
+}
+
+const char *type_text(Elab *e, const IrType *t)
+{
+    StrBuf b = {.arena = e->a};
+    static const char *const dtypes[] = {[IR_I32] = "int", [IR_I64] = "int", [IR_BOOL] = "bool"};
+    strbuf_puts(&b, space_text(e, t->space));
+    bool plain = !ir_dtype_is_float(t->dtype);
+    if (plain) strbuf_printf(&b, "%s%s", t->space ? " " : "", dtypes[t->dtype]);
+    if (t->n_dims || !(plain || t->space)) strbuf_puts(&b, "[");
+    for (int i = 0; i < t->n_dims; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", dim_text(e, t->dims[i]));
+    if (t->n_dims || !(plain || t->space)) strbuf_puts(&b, "]");
+    return strbuf_cstr(&b);
+}
+
+const char *def_kind(const Def *def) { return ast_decl_text(def->decl->kind); }
+
+const char *value_text(Elab *e, const Value *v)
+{
+    switch (v->kind) {
+    case V_ERROR: return "an error";
+    case V_NONE: return "none";
+    case V_TENSOR: return type_text(e, &v->type);
+    case V_NUMBER: return arena_printf(e->a, "the number %g", v->num);
+    case V_BOOL: return v->num != 0 ? "true" : "false";
+    case V_WORD: return arena_printf(e->a, "the word `%s`", v->word);
+    case V_LIST: return "a list";
+    case V_TUPLE: return "a tuple";
+    case V_DIM: return arena_printf(e->a, "the dim %s", dim_text(e, v->dim));
+    case V_DEF: return v->def ? arena_printf(e->a, "the %s `%s`", def_kind(v->def), v->word) : v->word;
+    case V_INSTANCE: return arena_printf(e->a, "a layer (an instance of %s)", v->instance->def->name);
+    case V_GRAPH: return "a graph";
+    case V_DATA: return "the data";
+    case V_TYPE: return arena_printf(e->a, "the type %s", type_text(e, &v->type));
+    }
+    return "?";
+}

@@ -1,0 +1,286 @@
+/* frontend_compile: reads the program and the standard library, finds the entry, elaborates every function
+   of the module, and checks the definitions that nobody called. */
+#include "frontend/sema.h"
+
+struct GnnStdFile {
+    const char *name, *text;
+};
+extern const struct GnnStdFile gnn_std_files[];
+
+enum { OP_BUDGET = 1000000 };
+
+typedef struct Program {
+    const AstDecl *train, *model;
+    VEC(const AstDecl *) tests;
+} Program;
+
+/* ---- definitions --------------------------------------------------------------------------------------- */
+
+static void define(Elab *e, DefTable *table, const AstDecl *decl, bool is_std)
+{
+    Def *old = strmap_get(&table->all, decl->name.text);
+    if (old && old->is_std == is_std) {
+        Diag *d = diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
+        diag_note(e->d, d, old->decl->name.span, "the other definition");
+        return;
+    }
+    Def *def = ARENA_NEW(e->a, Def);
+    *def = (Def){.name = decl->name.text, .decl = decl, .is_std = is_std};
+    strmap_put(&table->all, def->name, def);
+    if (is_std) strmap_put(&table->std, def->name, def);
+    VEC_PUSH(e->a, &e->defs, def);
+}
+
+static void one_more(Elab *e, const AstDecl **slot, const AstDecl *decl, const char *what)
+{
+    if (*slot) {
+        Diag *d = diag_error(e->d, E0408, decl->span, "a second %s", what);
+        diag_note(e->d, d, (*slot)->span, "the first one");
+    } else *slot = decl;
+}
+
+static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
+{
+    for (uint32_t i = 0; i < file->n_decls; i++) {
+        const AstDecl *decl = file->decls[i];
+        switch (decl->kind) {
+        case AST_DECL_MODEL: one_more(e, &p->model, decl, "model"); /* fall through */
+        case AST_DECL_MESSAGE:
+        case AST_DECL_FN:
+        case AST_DECL_LAYER: define(e, &e->functions, decl, is_std); break;
+        case AST_DECL_REDUCE: define(e, &e->folds, decl, is_std); break;
+        case AST_DECL_OPTIMIZER: define(e, &e->optimizers, decl, is_std); break;
+        case AST_DECL_TRAIN: one_more(e, &p->train, decl, "train block"); break;
+        case AST_DECL_TEST: VEC_PUSH(e->a, &p->tests, decl); break;
+        case AST_DECL_SCHEMA: diag_error(e->d, E0901, decl->span, "`schema` is not built yet"); break;
+        case AST_DECL_CONST: diag_error(e->d, E0901, decl->span, "`const` is not built yet"); break;
+        }
+    }
+}
+
+static void read_std(Elab *e, Program *p)
+{
+    for (const struct GnnStdFile *f = gnn_std_files; f->name; f++) {
+        Source *s = ARENA_NEW(e->a, Source);
+        *s = (Source){f->name, f->text, (uint32_t)strlen(f->text)};
+        const AstFile *file = ast_parse(e->a, s, e->d);
+        if (file && e->d->n_errors == 0) collect(e, file, true, p);
+    }
+}
+
+/* ---- the entry ----------------------------------------------------------------------------------------- */
+
+typedef struct Entry {
+    const Def *def; /* NULL: only tests and definitions */
+    const BoundArg *bound;
+    uint32_t n_bound;
+    Value target;
+} Entry;
+
+static bool type_uses(const AstType *t, const char *a, const char *b)
+{
+    if (!t) return false;
+    for (uint32_t i = 0; i < t->n_items; i++)
+        if (type_uses(t->items[i], a, b)) return true;
+    return t->space.text && !t->domain_var && (!strcmp(t->space.text, a) || !strcmp(t->space.text, b));
+}
+
+static bool signature_uses(const AstSignature *sig, const char *a, const char *b)
+{
+    for (uint32_t i = 0; i < sig->n_params; i++)
+        if (type_uses(sig->params[i].type, a, b)) return true;
+    return type_uses(sig->result, a, b);
+}
+
+static bool entry_export(Elab *e, Entry *entry)
+{
+    Def *def = def_find(e, &e->functions, e->opt->export_layer);
+    entry->def = def;
+    e->top_def = def;
+    if (def) return true;
+    VEC(const char *) names = {0};
+    for (uint32_t i = 0; i < e->functions.all.n; i++) VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
+    Diag *d = diag_error(e->d, E0309, (Span){0}, "no layer `%s` to export", e->opt->export_layer);
+    const char *near = str_nearest(e->opt->export_layer, names.data, names.n);
+    if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+    return false;
+}
+
+/* The target of the train block: a model, or a call of it that gives static arguments. */
+static bool entry_target(Elab *e, const AstDecl *train, Entry *entry)
+{
+    const AstExpr *x = train->as.train.target;
+    frame_push(e, NULL, train->span);
+    Value v = elab_expr(e, x);
+    frame_pop(e);
+    if (v.kind == V_INSTANCE && !v.instance->path) {
+        v.instance->path = "";
+        *entry = (Entry){v.instance->def, v.instance->args, v.instance->n_args, v};
+        return true;
+    }
+    bool fn = v.kind == V_DEF && v.def && (v.def->decl->kind == AST_DECL_MODEL || v.def->decl->kind == AST_DECL_LAYER);
+    if (fn) *entry = (Entry){.def = v.def, .target = v};
+    if (fn) e->top_def = v.def;
+    else if (v.kind == V_WORD) error_unknown_name(e, v.word, x->span);
+    else if (v.kind != V_ERROR) diag_error(e->d, E0408, x->span, "found %s, wanted the model to train", value_text(e, &v));
+    return fn;
+}
+
+static bool find_entry(Elab *e, const Program *p, Entry *entry)
+{
+    *entry = (Entry){.target = value_none((Span){0})};
+    if (e->opt->export_layer) return entry_export(e, entry);
+    if (p->train) return entry_target(e, p->train, entry);
+    if (p->model) entry->def = def_find(e, &e->functions, p->model->name.text);
+    return true;
+}
+
+static void prepare_entry(Elab *e, const Entry *entry)
+{
+    const AstSignature *sig = &entry->def->decl->as.function.sig;
+    e->entry_span = entry->def->decl->name.span;
+    e->bipartite = signature_uses(sig, "src", "dst") && !entry->def->is_std;
+    if (sig->result && sig->result->space.text && !strcmp(sig->result->space.text, "graph")) {
+        map_graph(e, graph_ir(e, graph_data(e))->src_space);
+        e->label_space = e->graph_space;
+    }
+}
+
+/* The instance that trains under the entry's name. */
+static void elab_entry(Elab *e, const Program *p, Entry *entry)
+{
+    ((Def *)(uintptr_t)entry->def)->used = true;
+    prepare_entry(e, entry);
+    if (!entry_inputs(e, entry->def, entry->bound, entry->n_bound)) return;
+    elab_forward(e, entry->def, entry->bound, entry->n_bound);
+    if (e->d->n_errors) return;
+    elab_vjp(e, entry->def, entry->bound, entry->n_bound);
+    if (!p->train || e->opt->export_layer) return;
+    if (entry->target.kind == V_DEF) {
+        Instance *it = ARENA_NEW(e->a, Instance);
+        *it = (Instance){.def = entry->def, .path = "", .span = p->train->span};
+        entry->target = (Value){.kind = V_INSTANCE, .instance = it, .span = p->train->span, .dim = IR_NONE};
+    }
+    elab_train(e, p->train, &entry->target, entry->def->name);
+}
+
+/* ---- definitions that nobody calls --------------------------------------------------------------------------- */
+
+typedef struct Mark { /* lengths of all tables, to forget what a check wrote */
+    IrModule m;
+    uint32_t tensors, patches, later;
+    const GraphValue *data_graph;
+    IrId graph_space;
+} Mark;
+
+static Mark mark(const Elab *e) { return (Mark){*e->m, e->tensors.n, e->patches.n, e->z.later.n, e->data_graph, e->graph_space}; }
+
+static void forget(Elab *e, const Mark *k)
+{
+    *e->m = k->m;
+    e->tensors.n = k->tensors;
+    e->patches.n = k->patches;
+    e->z.later.n = k->later;
+    e->data_graph = k->data_graph;
+    e->graph_space = k->graph_space;
+}
+
+/* Values of the declared types, with dims that stand for any size. False: not enough is declared. */
+static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_t *n)
+{
+    *n = 0;
+    for (uint32_t i = 0; i < sig->n_params; i++) {
+        const AstParam *p = &sig->params[i];
+        if (p->init && !p->type) scope_set(e, p->name.text, elab_expr(e, p->init));
+    }
+    for (uint32_t i = 0; i < sig->n_params; i++) {
+        const AstParam *p = &sig->params[i];
+        if (p->init) continue;
+        IrType t;
+        if (!p->type || p->type->kind != AST_TYPE_TENSOR) return false;
+        if (p->type->domain_var) {
+            Symbol *s = ARENA_NEW(e->a, Symbol);
+            *s = (Symbol){p->type->space.text, graph_ir(e, graph_data(e))->src_space, e->frame->domains};
+            e->frame->domains = s;
+        }
+        if (!type_resolve(e, p->type, &t)) return false;
+        args[(*n)++] = (CallArg){.name = p->name.text, .value = op_const(e, t, 0, p->span)};
+    }
+    return true;
+}
+
+static void check_unused(Elab *e, Def *def)
+{
+    bool fold = def->decl->kind == AST_DECL_REDUCE;
+    if (def->decl->kind == AST_DECL_OPTIMIZER) return;
+    const AstSignature *sig = fold ? &def->decl->as.fold.sig : &def->decl->as.function.sig;
+    Mark k = mark(e);
+    if (signature_uses(sig, "src", "dst")) e->data_graph = NULL, e->graph_space = IR_NONE;
+    bool bipartite = e->bipartite;
+    e->bipartite = signature_uses(sig, "src", "dst");
+    func_begin(e, "check", false);
+    Frame *f = frame_push(e, def, def->decl->name.span);
+    f->graph = graph_data(e);
+    f->new_dims = DIMS_RIGID;
+    f->path = "check.";
+    declare_signature(e, sig);
+    CallArg *args = ARENA_ARRAY(e->a, CallArg, sig->n_params + 1);
+    uint32_t n;
+    if (fold) f->reduce_from = graph_ir(e, f->graph)->edge, f->reduce_to = graph_ir(e, f->graph)->dst_space;
+    if (sample_args(e, sig, args, &n)) {
+        Call c = {.span = def->decl->name.span, .args = args, .n = n};
+        if (fold && n) args[0].name = NULL;
+        Value r = {.kind = V_DEF, .def = def, .word = def->name, .dim = IR_NONE};
+        if (fold) call_reduce(e, &r, REDUCE_IN, &c);
+        else call_def(e, def, NULL, 0, &c, "check.");
+    }
+    frame_pop(e);
+    forget(e, &k);
+    e->bipartite = bipartite;
+}
+
+static void check_all_unused(Elab *e)
+{
+    for (uint32_t i = 0; i < e->defs.n; i++)
+        if (!e->defs.data[i]->is_std && !e->defs.data[i]->used) check_unused(e, e->defs.data[i]);
+}
+
+static void check_sets(Elab *e)
+{
+    for (uint32_t i = 0; i < e->opt->n_set; i++) {
+        const char *name = e->opt->set_names[i];
+        if (strmap_has(&e->used_sets, name)) continue;
+        VEC(const char *) names = {0};
+        for (uint32_t k = 0; k < e->free_dims.n; k++) VEC_PUSH(e->a, &names, e->free_dims.entries[k].key);
+        for (uint32_t k = 0; k < e->m->tensors.n; k++)
+            if (e->m->tensors.data[k].kind == IR_HYPER) VEC_PUSH(e->a, &names, e->m->tensors.data[k].name);
+        Diag *d = diag_error(e->d, E0309, (Span){0}, "`--set %s`: the program has no dim or hyper of that name", name);
+        const char *near = str_nearest(name, names.data, names.n);
+        if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+    }
+}
+
+IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *opt, Diags *d)
+{
+    Elab *e = ARENA_NEW(a, Elab);
+    *e = (Elab){.a = a, .d = d, .opt = opt, .z = {.arena = a}, .graph_space = IR_NONE, .label_space = IR_NONE,
+                .reduce_from = IR_NONE, .reduce_to = IR_NONE, .budget = OP_BUDGET};
+    e->m = ir_module_new(a, src->path);
+    e->real = opt->float_dtype == IR_F64 ? IR_F64 : IR_F32;
+    StrMap *maps[] = {&e->functions.all, &e->functions.std, &e->folds.all, &e->folds.std, &e->optimizers.all,
+                      &e->optimizers.std, &e->free_dims, &e->used_sets};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->arena = a;
+    Program std = {0}, program = {0};
+    read_std(e, &std);
+    const AstFile *file = ast_parse(a, src, d);
+    if (!file || d->n_errors) return NULL;
+    collect(e, file, false, &program);
+    Entry entry;
+    e->entry_span = (Span){src, 0, 0};
+    if (d->n_errors || !find_entry(e, &program, &entry)) return NULL;
+    if (entry.def) elab_entry(e, &program, &entry);
+    for (uint32_t i = 0; i < program.tests.n; i++) elab_test(e, program.tests.data[i], i);
+    check_all_unused(e);
+    check_sets(e);
+    return d->n_errors == 0 && elab_finish(e) ? e->m : NULL;
+}
