@@ -1,0 +1,188 @@
+/* The runtime's graphs against ir/eval's, which were written independently: random topologies with loops, parallel
+   edges and empty rows, all self-loop policies, reversal, graphs of graphs. And what only the runtime has: row lists. */
+#include "ir/eval.h"
+#include "runtime/graph.h"
+#include "runtime/random.h"
+#include "tests/unit/check.h"
+
+enum { MAX_SPACES = 16, MAX_MAPS = 32, MAX_GRAPHS = 8 };
+
+typedef struct Made {
+    IrModule *ir;
+    RtModel rt;
+    RtSpace spaces[MAX_SPACES];
+    RtMapDef maps[MAX_MAPS];
+    RtGraphDef graphs[MAX_GRAPHS];
+} Made;
+
+static IrId add_graph(Made *m, IrGraph g, const char *name)
+{
+    IrModule *ir = m->ir;
+    g.name = name;
+    g.edge = ir_space_new(ir, name, true);
+    g.src = ir_map_new(ir, "src", g.edge, g.src_space);
+    g.dst = ir_map_new(ir, "dst", g.edge, g.dst_space);
+    ir->maps.data[g.dst].sorted = true;
+    if (g.base != IR_NONE) {
+        g.orig = ir_map_new(ir, "orig", g.edge, ir->graphs.data[g.base].edge);
+        g.image = ir_map_new(ir, "image", ir->graphs.data[g.base].edge, g.edge);
+    }
+    VEC_PUSH(ir->arena, &ir->graphs, g);
+    return ir->graphs.n - 1;
+}
+
+static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
+
+static void make_tables(Made *m)
+{
+    const IrModule *ir = m->ir;
+    for (uint32_t i = 0; i < ir->spaces.n; i++) m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge};
+    for (uint32_t i = 0; i < ir->maps.n; i++) {
+        const IrMap *x = &ir->maps.data[i];
+        m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1};
+    }
+    for (uint32_t i = 0; i < ir->graphs.n; i++) {
+        const IrGraph *g = &ir->graphs.data[i];
+        m->graphs[i] = (RtGraphDef){0, g->kind, g->edge, g->src_space, g->dst_space, g->src, g->dst, index_of(g->base),
+                                    index_of(g->orig), index_of(g->image), g->policy, g->n_nodes, g->n_edges, g->seed};
+    }
+    m->rt = (RtModel){.abi_version = RT_ABI_VERSION, .n_spaces = ir->spaces.n, .n_maps = ir->maps.n,
+                      .n_graphs = ir->graphs.n, .strings = "name", .spaces = m->spaces, .maps = m->maps,
+                      .graphs = m->graphs};
+}
+
+/* data, its four loop policies, a reversal, loops on the reversal, a random graph, node.graph. */
+static void make_module(Made *m, Arena *a)
+{
+    m->ir = ir_module_new(a, "graphs");
+    IrId node = ir_space_new(m->ir, "node", false), graph = ir_space_new(m->ir, "graph", false);
+    IrId batch = ir_map_new(m->ir, "node.graph", node, graph);
+    m->ir->maps.data[batch].sorted = true;
+    IrGraph g = {.kind = IR_GRAPH_DATA, .src_space = node, .dst_space = node, .base = IR_NONE, .orig = IR_NONE,
+                 .image = IR_NONE};
+    IrId data = add_graph(m, g, "edge");
+    g.kind = IR_GRAPH_SELF_LOOPS;
+    g.base = data;
+    static const char *const names[] = {"keep", "replace", "add", "remove"};
+    for (int policy = 0; policy < 4; policy++) {
+        g.policy = (IrLoopPolicy)policy;
+        add_graph(m, g, names[policy]);
+    }
+    g.kind = IR_GRAPH_REVERSE;
+    IrId reverse = add_graph(m, g, "reverse");
+    g.kind = IR_GRAPH_SELF_LOOPS;
+    g.base = reverse;
+    g.policy = IR_LOOPS_KEEP;
+    add_graph(m, g, "both");
+    IrId other = ir_space_new(m->ir, "other", false);
+    add_graph(m, (IrGraph){.kind = IR_GRAPH_RANDOM, .src_space = other, .dst_space = other, .base = IR_NONE,
+                           .orig = IR_NONE, .image = IR_NONE, .n_nodes = 9, .n_edges = 40, .seed = 5}, "random");
+    make_tables(m);
+}
+
+static void compare(const Made *m, const EvalWorld *w, const RtGraph *g)
+{
+    for (int64_t s = 0; s < m->rt.n_spaces; s++) {
+        if (!check(g->spaces[s].count == w->counts[s], "count of %s", m->ir->spaces.data[s].name)) return;
+        for (int64_t i = 0; i < w->counts[s]; i++) {
+            int64_t want = w->element_ids[s] ? w->element_ids[s][i] : i;
+            check((g->spaces[s].ids ? g->spaces[s].ids[i] : i) == want, "id of %s", m->ir->spaces.data[s].name);
+        }
+    }
+    for (int64_t k = 0; k < m->rt.n_maps; k++)
+        for (int64_t i = 0; i < w->counts[m->maps[k].from]; i++)
+            check(g->maps[k].to[i] == w->maps[k][i], "map %s of %s at %lld: %d, wanted %lld",
+                  m->ir->maps.data[k].name, m->ir->spaces.data[m->maps[k].from].name, (long long)i, g->maps[k].to[i],
+                  (long long)w->maps[k][i]);
+}
+
+/* Each row lists exactly the elements with that image, by ascending user id. */
+static void check_lists(const Made *m, const RtGraph *g)
+{
+    for (int64_t k = 0; k < m->rt.n_maps; k++) {
+        const RtMapData *map = &g->maps[k];
+        const RtSpaceData *from = &g->spaces[m->maps[k].from];
+        int64_t n_rows = g->spaces[m->maps[k].to].count, images = 0;
+        for (int64_t i = 0; i < from->count; i++) images += map->to[i] >= 0;
+        check(map->rows[0] == 0 && map->rows[n_rows] == images, "rows of %s", m->ir->maps.data[k].name);
+        for (int64_t r = 0; r < n_rows; r++)
+            for (int64_t at = map->rows[r]; at < map->rows[r + 1]; at++) {
+                int32_t e = map->list[at], before = at > map->rows[r] ? map->list[at - 1] : e;
+                check(map->to[e] == r, "list of %s", m->ir->maps.data[k].name);
+                int64_t x = from->ids ? from->ids[before] : before, y = from->ids ? from->ids[e] : e;
+                check(at == map->rows[r] || x < y, "order in list of %s", m->ir->maps.data[k].name);
+            }
+    }
+}
+
+static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
+{
+    Arena *a = arena_new();
+    Made m = {0};
+    make_module(&m, a);
+    int64_t *src = ARENA_ARRAY(a, int64_t, n_edges + 1), *dst = ARENA_ARRAY(a, int64_t, n_edges + 1);
+    int64_t *batch = ARENA_ARRAY(a, int64_t, n_nodes + 1), counts[MAX_SPACES], n_graphs = 3;
+    for (int64_t e = 0; e < n_edges; e++) {
+        src[e] = (int64_t)rt_philox(seed, 0, 0, (uint64_t)e, 0) % n_nodes;
+        dst[e] = (int64_t)rt_philox(seed, 0, 0, (uint64_t)e, 1) % n_nodes;
+        if (rt_philox(seed, 0, 0, (uint64_t)e, 2) % 4 == 0) dst[e] = src[e];
+    }
+    for (int64_t v = 0; v < n_nodes; v++) batch[v] = v * n_graphs / n_nodes;
+    for (int i = 0; i < MAX_SPACES; i++) counts[i] = -1;
+    counts[1] = n_nodes;
+    counts[2] = n_graphs;
+    const char *why = NULL;
+    EvalWorld *w = eval_world(a, m.ir, &(EvalGraph){n_nodes, n_nodes, n_edges, src, dst}, batch, n_graphs, &why);
+    RtTopology t = {.place = "test", .n_edges = n_edges, .src = src, .dst = dst, .graph_of = batch, .counts = counts};
+    RtGraph *g = NULL;
+    RtStatus st = {0};
+    if (check(w != NULL, "eval_world: %s", why ? why : "?") && check(!rt_graph_create(&m.rt, &t, &g, &st), "%s", st.message)) {
+        compare(&m, w, g);
+        check_lists(&m, g);
+    }
+    rt_graph_free(g);
+    arena_free(a);
+}
+
+static void test_philox(void)
+{
+    check_begin();
+    for (uint64_t i = 0; i < 2000; i++)
+        CHECK(rt_philox(i * 77777777777, i, (uint32_t)i, i * 31, i * 3) ==
+              eval_philox(i * 77777777777, i, (uint32_t)i, i * 31, i * 3));
+    check_end("runtime_philox_as_eval");
+}
+
+static void test_bad_ids(void)
+{
+    Arena *a = arena_new();
+    Made m = {0};
+    make_module(&m, a);
+    int64_t src[] = {0, 1}, dst[] = {1, -1}, counts[MAX_SPACES] = {1, 3, 1}, batch[] = {0, 0, 1};
+    RtTopology t = {.place = "edge_index.npy", .n_edges = 2, .src = src, .dst = dst, .counts = counts};
+    RtGraph *g;
+    RtStatus st = {0};
+    check_begin();
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && strstr(st.message, "the target of edge 1 is -1"));
+    dst[1] = 3;
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && strstr(st.message, "is 3, wanted 0 <= id < 3"));
+    dst[1] = 2;
+    t.graph_of = batch;
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && !strcmp(st.place, "batch.npy"));
+    counts[2] = 2, batch[0] = 1;
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_GRAPH_BATCH);
+    counts[1] = -1;
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_GRAPH_COUNT && !g);
+    check_end("runtime_graph_bad_ids");
+    arena_free(a);
+}
+
+int main(void)
+{
+    check_begin();
+    for (uint64_t seed = 0; seed < 40; seed++) test_one(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
+    check_end("runtime_graph_as_eval");
+    test_philox();
+    test_bad_ids();
+    return check_done();
+}
