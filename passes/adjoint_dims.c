@@ -2,12 +2,21 @@
 #include "passes/autodiff.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
-#define UNUSED(...) (void)(IrId[]){__VA_ARGS__}
+#define UNUSED(...)                                                                                \
+    (void)(IrId[]) { __VA_ARGS__ }
 
 /* The dims that were summed are missing in g: adjoint_give broadcasts. */
-RULE(sum_dims) { UNUSED(y); adjoint_give(a, op->args[0], g); }
+RULE(sum_dims)
+{
+    UNUSED(y);
+    adjoint_give(a, op->args[0], g);
+}
 
-RULE(transpose) { UNUSED(y); adjoint_give(a, op->args[0], g); }
+RULE(transpose)
+{
+    UNUSED(y);
+    adjoint_give(a, op->args[0], g);
+}
 
 RULE(reshape)
 {
@@ -55,8 +64,9 @@ RULE(slice)
     if (before > 0) parts[n++] = zeros(a, whole, dim, before);
     parts[n++] = g;
     if (after > 0) parts[n++] = zeros(a, whole, dim, after);
-    adjoint_give(a, op->args[0], ir_add(a->b.m, a->b.f, IR_OP_concat, whole, parts, n,
-                                        (IrAttr){.dim = dim}, op->span));
+    adjoint_give(
+        a, op->args[0],
+        ir_add(a->b.m, a->b.f, IR_OP_concat, whole, parts, n, (IrAttr){.dim = dim}, op->span));
 }
 
 /* Each operand's part of g. */
@@ -118,8 +128,8 @@ static bool sums_anything(const IrType *x, const IrType *y, const IrType *type)
     return all.n_dims > type->n_dims || all.space != type->space;
 }
 
-/* Unit operands stand second (matmul); of two that are summed over rows, the one with the result's first
-   dim stands first (outer). */
+/* Unit operands stand second (matmul); of two that are summed over rows, the one with the result's
+   first dim stands first (outer). */
 static bool swap_wanted(const IrType *x, const IrType *y, const IrType *type)
 {
     if ((x->space == IR_UNIT) != (y->space == IR_UNIT)) return x->space == IR_UNIT;
@@ -146,6 +156,6 @@ RULE(contract)
     UNUSED(y);
     for (uint32_t i = 0; i < 2; i++)
         if (adjoint_wants(a, op->args[i]))
-            adjoint_give(a, op->args[i], contract_to(&a->b, g, op->args[1 - i],
-                                                     build_type(&a->b, op->args[i])));
+            adjoint_give(a, op->args[i],
+                         contract_to(&a->b, g, op->args[1 - i], build_type(&a->b, op->args[i])));
 }

@@ -1,9 +1,10 @@
-/* Adjoints of pointwise ops. Operands broadcast, so what a rule gives is summed back by adjoint_give;
-   g always comes first in a product, which keeps y's order of dims. */
+/* Adjoints of pointwise ops. Operands broadcast, so what a rule gives is summed back by
+   adjoint_give; g always comes first in a product, which keeps y's order of dims. */
 #include "passes/autodiff.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
-#define UNUSED(...) (void)(IrId[]){__VA_ARGS__}
+#define UNUSED(...)                                                                                \
+    (void)(IrId[]) { __VA_ARGS__ }
 
 static IrId scalar(Adjoint *a, const IrOp *op, double value)
 {
@@ -14,7 +15,11 @@ static IrId bin(Adjoint *a, IrOpcode op, IrId x, IrId y) { return build_map2(&a-
 
 /* ---- one operand: g * f'(x) ---- */
 
-RULE(neg) { UNUSED(y); adjoint_give(a, op->args[0], un(a, IR_OP_neg, g)); }
+RULE(neg)
+{
+    UNUSED(y);
+    adjoint_give(a, op->args[0], un(a, IR_OP_neg, g));
+}
 
 RULE(abs) /* 0 at 0 */
 {
@@ -29,7 +34,11 @@ RULE(expm1)
     adjoint_give(a, op->args[0], bin(a, IR_OP_mul, g, bin(a, IR_OP_add, y, scalar(a, op, 1))));
 }
 
-RULE(log) { UNUSED(y); adjoint_give(a, op->args[0], bin(a, IR_OP_div, g, op->args[0])); }
+RULE(log)
+{
+    UNUSED(y);
+    adjoint_give(a, op->args[0], bin(a, IR_OP_div, g, op->args[0]));
+}
 
 RULE(log1p)
 {
@@ -129,7 +138,8 @@ static IrId pow_base(Adjoint *a, const IrOp *op, IrId g)
     return build_select(&a->b, flat, scalar(a, op, 0), dx);
 }
 
-/* g y log x where x > 0, else 0. The log's operand is made positive too: a further derivative then meets no 0/0. */
+/* g y log x where x > 0, else 0. The log's operand is made positive too: a further derivative then
+ * meets no 0/0. */
 static IrId pow_exponent(Adjoint *a, const IrOp *op, IrId y, IrId g)
 {
     IrId x = op->args[0];

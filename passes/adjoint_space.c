@@ -1,9 +1,10 @@
-/* Adjoints of what crosses spaces: gather and reduce_sum are each other's; the other reductions read
-   their rows back through the map. */
+/* Adjoints of what crosses spaces: gather and reduce_sum are each other's; the other reductions
+   read their rows back through the map. */
 #include "passes/autodiff.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
-#define UNUSED(...) (void)(IrId[]){__VA_ARGS__}
+#define UNUSED(...)                                                                                \
+    (void)(IrId[]) { __VA_ARGS__ }
 
 /* v of a map's target at each element of its source. A unit value broadcasts by itself. */
 static IrId spread(Adjoint *a, IrId map, IrId v)
@@ -22,7 +23,11 @@ RULE(gather)
                                     : build_reduce(&a->b, IR_OP_reduce_sum, map, g, 0));
 }
 
-RULE(reduce_sum) { UNUSED(y); adjoint_give(a, op->args[0], spread(a, op->attr.map, g)); }
+RULE(reduce_sum)
+{
+    UNUSED(y);
+    adjoint_give(a, op->args[0], spread(a, op->attr.map, g));
+}
 
 static IrId constant(Adjoint *a, const IrOp *op, double v)
 {
@@ -36,8 +41,8 @@ static IrId count(Adjoint *a, const IrOp *op, IrId mask)
     return build_reduce(&a->b, IR_OP_reduce_sum, op->attr.map, ones, 0);
 }
 
-/* reduce_max, reduce_min: g / (number of winners) to each winner of the row (golden quirk 8). Rows without a
-   winner (empty, NaN) divide by 1: a further derivative must not meet 0/0. */
+/* reduce_max, reduce_min: g / (number of winners) to each winner of the row (golden quirk 8). Rows
+   without a winner (empty, NaN) divide by 1: a further derivative must not meet 0/0. */
 RULE(reduce_extreme)
 {
     IrId x = op->args[0];
@@ -47,9 +52,9 @@ RULE(reduce_extreme)
     adjoint_give(a, x, build_select(&a->b, wins, share, constant(a, op, 0)));
 }
 
-/* The product of the row's other elements: with P the product of those that are not 0 and z their number,
-   P / x for x != 0 and z = 0; P for x = 0 and z = 1; else 0. Exact for any zeros; a second derivative is
-   exact where no element is 0 (the branch taken there is a constant). */
+/* The product of the row's other elements: with P the product of those that are not 0 and z their
+   number, P / x for x != 0 and z = 0; P for x = 0 and z = 1; else 0. Exact for any zeros; a second
+   derivative is exact where no element is 0 (the branch taken there is a constant). */
 RULE(reduce_mul)
 {
     UNUSED(y);

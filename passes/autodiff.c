@@ -3,10 +3,10 @@
      %4 = grad %3, %1   ->    %5 = const 1
      %9 = exp %4              %6 = mul %5, %2
                               %9 = exp %6
-   Grads are expanded in order of appearance, each over a function that has none left before it, so a
-   gradient of a gradient needs nothing special. One sweep serves all later grads of the same y whose
-   variables already exist. The ops made, and their order, are a function of the input alone. What y does
-   not depend on differentiably has gradient 0. Never touches ops that were there. */
+   Grads are expanded in order of appearance, each over a function that has none left before it, so
+   a gradient of a gradient needs nothing special. One sweep serves all later grads of the same y
+   whose variables already exist. The ops made, and their order, are a function of the input alone.
+   What y does not depend on differentiably has gradient 0. Never touches ops that were there. */
 #include "passes/autodiff.h"
 
 static AdjointRule *const rules[IR_N_OPS] = {
@@ -15,9 +15,16 @@ static AdjointRule *const rules[IR_N_OPS] = {
 #undef OP
 };
 
-/* `none`: nothing to differentiate, or by intent (detach). `zero`: 0 almost everywhere. Both end a path. */
-void adjoint_none(Adjoint *a, IrId y, const IrOp *op, IrId g) { (void)a, (void)y, (void)op, (void)g; }
-void adjoint_zero(Adjoint *a, IrId y, const IrOp *op, IrId g) { (void)a, (void)y, (void)op, (void)g; }
+/* `none`: nothing to differentiate, or by intent (detach). `zero`: 0 almost everywhere. Both end a
+ * path. */
+void adjoint_none(Adjoint *a, IrId y, const IrOp *op, IrId g)
+{
+    (void)a, (void)y, (void)op, (void)g;
+}
+void adjoint_zero(Adjoint *a, IrId y, const IrOp *op, IrId g)
+{
+    (void)a, (void)y, (void)op, (void)g;
+}
 
 static bool passes_on(const IrOp *op)
 {
@@ -120,8 +127,10 @@ static IrFunc *autodiff_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     for (IrId v = 0; v < old->ops.n; v++) {
-        if (old->ops.data[v].op != IR_OP_grad) rewrite_copy(&r, v);
-        else if (r.map[v] == IR_NONE) expand(ctx, &r, v);
+        if (old->ops.data[v].op != IR_OP_grad)
+            rewrite_copy(&r, v);
+        else if (r.map[v] == IR_NONE)
+            expand(ctx, &r, v);
     }
     return rewrite_end(&r);
 }

@@ -1,7 +1,7 @@
-/* Between the reverse sweep (passes/autodiff.c) and its rules (passes/adjoint_*.c): one rule per name in the
-   column `adjoint` of ir/ops.def. A rule is given an op y and the cotangent g of its value, of exactly the
-   value's type, and adds to the cotangents of the operands. It may use only ops that have adjoints
-   themselves, so that a gradient can be differentiated again. */
+/* Between the reverse sweep (passes/autodiff.c) and its rules (passes/adjoint_*.c): one rule per
+   name in the column `adjoint` of ir/ops.def. A rule is given an op y and the cotangent g of its
+   value, of exactly the value's type, and adds to the cotangents of the operands. It may use only
+   ops that have adjoints themselves, so that a gradient can be differentiated again. */
 #pragma once
 #include "passes/rewrite.h"
 

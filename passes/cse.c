@@ -2,10 +2,10 @@
      %3 = add %1, %2          %3 = add %1, %2
      %4 = add %2, %1    ->    %5 = mul %3, %3
      %5 = mul %3, %4
-   Equal: the same op, attributes and type on the same values, in any order where the op commutes. Random
-   ops are functions of seed, step, site and element, so equal ones (same site) may be shared too.
-   Never merges the variable of a `grad` that is still there (rewrite_pinned), and never reassociates:
-   a + (b + c) and (a + b) + c stay two values. */
+   Equal: the same op, attributes and type on the same values, in any order where the op commutes.
+   Random ops are functions of seed, step, site and element, so equal ones (same site) may be shared
+   too. Never merges the variable of a `grad` that is still there (rewrite_pinned), and never
+   reassociates: a + (b + c) and (a + b) + c stay two values. */
 #include "passes/rewrite.h"
 
 typedef struct Table { /* open addressing: hash of an op -> its value in the new function */
@@ -98,8 +98,10 @@ static IrFunc *cse_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         }
         IrOp op = rewrite_op(&r, v);
         IrId *slot = table_find(&table, r.b.f, &op);
-        if (!*slot) *slot = build_add(&r.b, &op) + 1;
-        else n_shared++;
+        if (!*slot)
+            *slot = build_add(&r.b, &op) + 1;
+        else
+            n_shared++;
         r.map[v] = *slot - 1;
     }
     if (n_shared)

@@ -1,7 +1,8 @@
 /* Passes: the table, the context that every pass is given, and the runner of the graph stage.
    A pass never changes its input: it builds the next generation in the stage arena. What it did and
-   refused it leaves as remarks. The kernel stage (fuse, schedule, lower, memplan) is lower_module in
-   passes/lower.h; it uses the same context and brackets its steps with pass_begin and pass_end. */
+   refused it leaves as remarks. The kernel stage (fuse, schedule, lower, memplan) is lower_module
+   in passes/lower.h; it uses the same context and brackets its steps with pass_begin and pass_end.
+ */
 #pragma once
 #include "base/diag.h"
 #include "ir/graph.h"
@@ -14,7 +15,14 @@ typedef enum {
 } PassId;
 
 /* Facts about a program, for the columns needs and leaves. */
-enum { PF_NONE = 0, PF_NO_GRAD = 1, PF_GROUPS = 2, PF_SCHEDULE = 4, PF_KERNELS = 8, PF_MEMORY = 16 };
+enum {
+    PF_NONE = 0,
+    PF_NO_GRAD = 1,
+    PF_GROUPS = 2,
+    PF_SCHEDULE = 4,
+    PF_KERNELS = 8,
+    PF_MEMORY = 16
+};
 typedef enum { PASS_STAGE_GRAPH, PASS_STAGE_KERNEL } PassStage;
 
 typedef struct PassInfo {
@@ -45,9 +53,10 @@ typedef struct PassTiming { /* one row per run of a pass */
 
 /* Prints a stage's program (graph IR, groups, kernels, plan) for a dump. */
 typedef void PassPrint(const void *program, StrBuf *out);
-/* Called before (after = false) and after each run of a pass. `index`: how many passes ran before it. It
-   prints only if it wants to: print(program, out). */
-typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print, const void *program);
+/* Called before (after = false) and after each run of a pass. `index`: how many passes ran before
+   it. It prints only if it wants to: print(program, out). */
+typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print,
+                      const void *program);
 
 typedef struct PassContext {
     Arena *stage; /* everything that passes make */
@@ -70,8 +79,9 @@ typedef struct PassContext {
 /* A context with verification on and everything else off. */
 PassContext pass_context(Arena *stage, Diags *diags);
 
-/* Every graph pass of the pipeline (or of ctx->run) that is not disabled, in order, verified after each.
-   m is unchanged. NULL with a diagnostic in ctx->diags. Kernel passes in the list are left to lower_module. */
+/* Every graph pass of the pipeline (or of ctx->run) that is not disabled, in order, verified after
+   each. m is unchanged. NULL with a diagnostic in ctx->diags. Kernel passes in the list are left to
+   lower_module. */
 IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m);
 /* One graph pass with its checks, dumps and timing. */
 IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m);
@@ -83,11 +93,12 @@ bool pass_option_disable(PassContext *ctx, const char *list);
 /* N_PASSES if there is none of that name. */
 PassId pass_find(const char *name);
 
-/* True if m has every fact the pass needs that can be read off graph IR (PF_NO_GRAD); else false with
-   E0616. lower_module asks for PASS_fuse before it starts. */
+/* True if m has every fact the pass needs that can be read off graph IR (PF_NO_GRAD); else false
+   with E0616. lower_module asks for PASS_fuse before it starts. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
 
-/* Brackets of one run: dump, clock. `print`/`program` as for PassDump. pass_end takes what the pass made. */
+/* Brackets of one run: dump, clock. `print`/`program` as for PassDump. pass_end takes what the pass
+ * made. */
 void pass_begin(PassContext *ctx, PassId pass, PassPrint *print, const void *program);
 void pass_end(PassContext *ctx, PassId pass, PassPrint *print, const void *program);
 

@@ -95,10 +95,7 @@ IrId build_const(Build *b, IrType type, double value)
     return ir_add(b->m, b->f, IR_OP_const, type, NULL, 0, (IrAttr){.f = value}, b->span);
 }
 
-IrId build_scalar(Build *b, IrDtype t, double value)
-{
-    return build_const(b, ir_scalar(t), value);
-}
+IrId build_scalar(Build *b, IrDtype t, double value) { return build_const(b, ir_scalar(t), value); }
 
 IrId build_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr)
 {

@@ -26,8 +26,9 @@ IrId rewrite_copy(Rewrite *r, IrId v);
 /* Maps the results; returns the finished function. */
 IrFunc *rewrite_end(Rewrite *r);
 
-/* [old->ops.n] the variables of f's grads; NULL without a grad. They are values of their own: merged with an
-   equal value, or read through, they would have other uses and so other gradients. */
+/* [old->ops.n] the variables of f's grads; NULL without a grad. They are values of their own:
+   merged with an equal value, or read through, they would have other uses and so other gradients.
+ */
 bool *rewrite_pinned(Arena *a, const IrFunc *f);
 
 /* A clone of m in ctx->stage with every function replaced by what `one` makes of it. */
@@ -52,8 +53,8 @@ IrId build_select(Build *b, IrId c, IrId x, IrId y);
 IrId build_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr);
 IrId build_gather(Build *b, IrId map, IrId x);
 IrId build_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty);
-/* x with the space, dims and dim order of `type` (x's dtype): sums over what type lacks, feature dims first, then
-   rows; then transposes; then broadcasts. */
+/* x with the space, dims and dim order of `type` (x's dtype): sums over what type lacks, feature
+   dims first, then rows; then transposes; then broadcasts. */
 IrId build_fit(Build *b, IrId x, IrType type);
 /* How a broadcast is written: mul(const 1 : type, x), of bools `and`. */
 IrOpcode build_broadcast_op(IrDtype t);

@@ -1,5 +1,6 @@
-/* Runs graph passes in order: checks what each needs, dumps before and after, verifies what it made,
-   times it. The pipeline of the whole compiler is the array below. Never changes a module itself. */
+/* Runs graph passes in order: checks what each needs, dumps before and after, verifies what it
+   made, times it. The pipeline of the whole compiler is the array below. Never changes a module
+   itself. */
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "base/ice.h"
@@ -15,7 +16,7 @@ const PassInfo pass_infos[N_PASSES] = {
 
 /* simplify runs again behind autodiff: adjoints are written plainly and rely on it. */
 const PassId pass_pipeline[] = {
-    PASS_simplify, PASS_cse, PASS_dce,      PASS_autodiff, PASS_simplify, PASS_cse,
+    PASS_simplify, PASS_cse,  PASS_dce,      PASS_autodiff, PASS_simplify, PASS_cse,
     PASS_dce,      PASS_fuse, PASS_schedule, PASS_lower,    PASS_memplan,
 };
 const uint32_t n_pass_pipeline = sizeof pass_pipeline / sizeof *pass_pipeline;
@@ -42,8 +43,10 @@ static PassId find_or_error(PassContext *ctx, const char *name)
     for (PassId k = 0; k < N_PASSES; k++) names[k] = pass_infos[k].name;
     Diag *d = diag_error(ctx->diags, E0612, (Span){0}, "there is no pass '%s'", name);
     const char *near = str_nearest(name, names, N_PASSES);
-    if (near) diag_help(ctx->diags, d, "did you mean '%s'?", near);
-    else diag_help(ctx->diags, d, "`gnnc ir --help` lists the passes");
+    if (near)
+        diag_help(ctx->diags, d, "did you mean '%s'?", near);
+    else
+        diag_help(ctx->diags, d, "`gnnc ir --help` lists the passes");
     return N_PASSES;
 }
 
@@ -81,8 +84,8 @@ bool pass_option_disable(PassContext *ctx, const char *list)
     for (uint32_t i = 0; i < n; i++) {
         const PassInfo *info = &pass_infos[passes[i]];
         if (!info->switchable) {
-            Diag *d = diag_error(ctx->diags, E0616, (Span){0},
-                                 "pass '%s' cannot be switched off", info->name);
+            Diag *d = diag_error(ctx->diags, E0616, (Span){0}, "pass '%s' cannot be switched off",
+                                 info->name);
             diag_help(ctx->diags, d, "%s", info->doc);
             return false;
         }
@@ -151,7 +154,7 @@ void pass_remark(PassContext *ctx, PassId pass, bool taken, Span span, const cha
 /* ---- running ---- */
 
 typedef IrModule *GraphPass(PassContext *ctx, const IrModule *m);
-#define FUNCTION_GRAPH(name) pass_##name
+#define FUNCTION_GRAPH(name)  pass_##name
 #define FUNCTION_KERNEL(name) NULL
 static GraphPass *const graph_passes[N_PASSES] = {
 #define PASS(name, stage, ...) [PASS_##name] = FUNCTION_##stage(name),
@@ -161,7 +164,8 @@ static GraphPass *const graph_passes[N_PASSES] = {
 
 static void print_module(const void *program, StrBuf *out) { ir_print(program, out); }
 
-/* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again. */
+/* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again.
+ */
 static void blame(PassContext *ctx, PassId pass, const char *what)
 {
     StrBuf why = {.arena = ctx->stage};

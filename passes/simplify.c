@@ -2,11 +2,12 @@
      %2 = const 1 : node[F] f32
      %3 = mul %1, %2            ->   (uses of %3 read %1)
      %4 = pow %1, 2                  %4 = mul %1, %1
-   Every rule keeps the bits of every result, signs of zeros and NaNs included, but for two: a power becomes the
-   correctly rounded operations it stands for, and constants are folded in f64 and rounded once. Rules fire on algebraic properties (an identity element, a sign, a view, a broadcast);
-   they are tried as each op is added, so one walk reaches the end.
-   Never reassociates a sum, never divides by reciprocal unless exact, and never looks through the variable of
-   a `grad` that is still there: merging it with its definition would change what depends on it. */
+   Every rule keeps the bits of every result, signs of zeros and NaNs included, but for two: a power
+   becomes the correctly rounded operations it stands for, and constants are folded in f64 and
+   rounded once. Rules fire on algebraic properties (an identity element, a sign, a view, a
+   broadcast); they are tried as each op is added, so one walk reaches the end. Never reassociates a
+   sum, never divides by reciprocal unless exact, and never looks through the variable of a `grad`
+   that is still there: merging it with its definition would change what depends on it. */
 #include "passes/simplify.h"
 #include "base/ice.h"
 
@@ -25,7 +26,7 @@ static const struct {
     {"narrow", rule_narrow},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
-_Static_assert(N_RULES <= sizeof ((Simplify *)0)->n_fired / sizeof(uint32_t), "a count per rule");
+_Static_assert(N_RULES <= sizeof((Simplify *)0)->n_fired / sizeof(uint32_t), "a count per rule");
 
 /* ---- looking ---- */
 

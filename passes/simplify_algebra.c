@@ -1,5 +1,6 @@
-/* Rules of arithmetic: identity and absorbing elements, signs, powers, exact division, selects, casts. All keep
-   every bit of every result but powers, which become the correctly rounded operations they stand for. */
+/* Rules of arithmetic: identity and absorbing elements, signs, powers, exact division, selects,
+   casts. All keep every bit of every result but powers, which become the correctly rounded
+   operations they stand for. */
 #include "passes/simplify.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@ static const struct {
     double element;
     uint8_t sides; /* on which side it is the identity */
 } identities[] = {
-    {IR_OP_add, 0, LEFT | RIGHT}, {IR_OP_sub, 0, RIGHT},        {IR_OP_mul, 1, LEFT | RIGHT},
-    {IR_OP_div, 1, RIGHT},        {IR_OP_pow, 1, RIGHT},        {IR_OP_and, 1, LEFT | RIGHT},
+    {IR_OP_add, 0, LEFT | RIGHT}, {IR_OP_sub, 0, RIGHT}, {IR_OP_mul, 1, LEFT | RIGHT},
+    {IR_OP_div, 1, RIGHT},        {IR_OP_pow, 1, RIGHT}, {IR_OP_and, 1, LEFT | RIGHT},
     {IR_OP_or, 0, LEFT | RIGHT},
 };
 
@@ -62,7 +63,8 @@ IrId rule_identity(Simplify *s, const IrOp *op)
     return IR_NONE;
 }
 
-/* 0 * x where x is finite and has no sign; x^0; false and x; true or x; max(x, c) with c below all x. */
+/* 0 * x where x is finite and has no sign; x^0; false and x; true or x; max(x, c) with c below all
+ * x. */
 IrId rule_absorb(Simplify *s, const IrOp *op)
 {
     double c;
@@ -101,7 +103,8 @@ static IrId emit2(Simplify *s, const IrOp *op, IrOpcode code, IrId x, IrId y)
 static IrId sign_unary(Simplify *s, const IrOp *op)
 {
     IrId x = op->args[0], inner = negated(s, x);
-    if (op->op == IR_OP_abs && simplify_knows(s, x, FACT_POSITIVE)) return simplify_spread(s, x, op);
+    if (op->op == IR_OP_abs && simplify_knows(s, x, FACT_POSITIVE))
+        return simplify_spread(s, x, op);
     if (inner != IR_NONE) {
         if (op->op == IR_OP_neg) return simplify_spread(s, inner, op);
         IrOp it = simplify_op1(s, op, IR_OP_abs, inner);
@@ -194,8 +197,7 @@ IrId rule_select(Simplify *s, const IrOp *op)
 {
     if (op->op != IR_OP_select) return IR_NONE;
     double c;
-    if (simplify_const(s, op->args[0], &c))
-        return simplify_spread(s, op->args[c != 0 ? 1 : 2], op);
+    if (simplify_const(s, op->args[0], &c)) return simplify_spread(s, op->args[c != 0 ? 1 : 2], op);
     if (op->args[1] == op->args[2]) return simplify_spread(s, op->args[1], op);
     const IrOp *condition = simplify_def(s, op->args[0]);
     if (condition->op != IR_OP_not) return IR_NONE;
@@ -225,7 +227,8 @@ IrId rule_same(Simplify *s, const IrOp *op)
     }
 }
 
-/* not not x;  not (a == b) -> a != b, and back (a NaN is unequal to all);  not (a < b) -> b <= a of integers */
+/* not not x;  not (a == b) -> a != b, and back (a NaN is unequal to all);  not (a < b) -> b <= a of
+ * integers */
 IrId rule_not(Simplify *s, const IrOp *op)
 {
     if (op->op != IR_OP_not) return IR_NONE;
@@ -242,7 +245,8 @@ IrId rule_not(Simplify *s, const IrOp *op)
 
 static int significand_bits(IrDtype t)
 {
-    static const int bits[] = {[IR_BOOL] = 1, [IR_F32] = 24, [IR_I32] = 31, [IR_F64] = 53, [IR_I64] = 63};
+    static const int bits[] = {
+        [IR_BOOL] = 1, [IR_F32] = 24, [IR_I32] = 31, [IR_F64] = 53, [IR_I64] = 63};
     return bits[t];
 }
 

@@ -1,5 +1,5 @@
-/* What simplify knows of every element of a value: finite, never -0, sign bit clear. Sound for any input:
-   what is not certain is not claimed. */
+/* What simplify knows of every element of a value: finite, never -0, sign bit clear. Sound for any
+   input: what is not certain is not claimed. */
 #include "passes/simplify.h"
 #include <math.h>
 

@@ -1,6 +1,7 @@
-/* Constants: pointwise ops on constants, and rearrangements or reductions of them whose result is exact.
-   Folded in f64 and rounded once to the dtype, which for + - * / sqrt is what the machine would do.
-   Never folds to something infinite or NaN: the place where a run first made it stays findable. */
+/* Constants: pointwise ops on constants, and rearrangements or reductions of them whose result is
+   exact. Folded in f64 and rounded once to the dtype, which for + - * / sqrt is what the machine
+   would do. Never folds to something infinite or NaN: the place where a run first made it stays
+   findable. */
 #include "passes/simplify.h"
 #include <math.h>
 
@@ -83,15 +84,21 @@ IrId rule_fold(Simplify *s, const IrOp *op)
     for (uint32_t i = 0; i < op->n_args; i++)
         if (!simplify_const(s, op->args[i], &x[i]) || isnan(x[i])) return IR_NONE;
     IrDtype from = build_type(&s->b, op->args[0]).dtype;
-    if (op->op == IR_OP_select) v = x[0] != 0 ? x[1] : x[2];
-    else if (op->op == IR_OP_cast) v = fold_cast(from, op->type.dtype, x[0]);
-    else if (op->op == IR_OP_detach) v = x[0];
-    else if (op->n_args == 1) v = fold_float1(op->op, x[0]);
-    else v = ir_dtype_is_float(from) ? fold2(op->op, x[0], x[1]) : fold_int2(op->op, x[0], x[1]);
+    if (op->op == IR_OP_select)
+        v = x[0] != 0 ? x[1] : x[2];
+    else if (op->op == IR_OP_cast)
+        v = fold_cast(from, op->type.dtype, x[0]);
+    else if (op->op == IR_OP_detach)
+        v = x[0];
+    else if (op->n_args == 1)
+        v = fold_float1(op->op, x[0]);
+    else
+        v = ir_dtype_is_float(from) ? fold2(op->op, x[0], x[1]) : fold_int2(op->op, x[0], x[1]);
     return representable(op->type.dtype, &v) ? simplify_constant(s, op, v) : IR_NONE;
 }
 
-/* n*c, if every partial sum of n copies of c is exact: c = k 2^e with |k| n within the significand. */
+/* n*c, if every partial sum of n copies of c is exact: c = k 2^e with |k| n within the significand.
+ */
 static bool exact_multiple(IrDtype t, double c, int64_t n, double *product)
 {
     if (c == 0) return *product = 0, !signbit(c);

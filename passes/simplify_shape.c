@@ -1,6 +1,7 @@
-/* Rules about where values live: views of views, pieces of concatenations, and broadcasts. A broadcast is
-   written mul(const 1 : type, x); pointwise ops read x directly, and what needs only x is computed at x's size
-   and broadcast later, so that broadcasts sink to where something must be stored in full. */
+/* Rules about where values live: views of views, pieces of concatenations, and broadcasts. A
+   broadcast is written mul(const 1 : type, x); pointwise ops read x directly, and what needs only x
+   is computed at x's size and broadcast later, so that broadcasts sink to where something must be
+   stored in full. */
 #include "passes/simplify.h"
 
 /* ---- views ---- */
@@ -24,12 +25,11 @@ IrId rule_view(Simplify *s, const IrOp *op)
         return inner->op == op->op ? view(s, op, op->op, inner->args[0]) : IR_NONE;
     }
     if ((op->op == IR_OP_sum_dims || op->op == IR_OP_max_dims || op->op == IR_OP_min_dims) &&
-        ir_type_eq(&t, &op->type) && (op->op != IR_OP_sum_dims ||
-                                      simplify_knows(s, x, FACT_NO_NEG_ZERO)))
+        ir_type_eq(&t, &op->type) &&
+        (op->op != IR_OP_sum_dims || simplify_knows(s, x, FACT_NO_NEG_ZERO)))
         return x;
     if (op->op == IR_OP_concat && op->n_args == 1) return view(s, op, IR_OP_reshape, x);
-    if (op->op == IR_OP_slice &&
-        ir_type_width(s->b.m, &t) == ir_type_width(s->b.m, &op->type))
+    if (op->op == IR_OP_slice && ir_type_width(s->b.m, &t) == ir_type_width(s->b.m, &op->type))
         return view(s, op, IR_OP_reshape, x);
     return IR_NONE;
 }
@@ -101,8 +101,8 @@ static uint32_t n_summed(const IrType *t, const IrType *result, const IrType *ot
     return n;
 }
 
-/* Does the order of an operand's dims fix the order of a sum? A contract walks the summed dims as they
-   stand in its first operand, then those that only the second has. */
+/* Does the order of an operand's dims fix the order of a sum? A contract walks the summed dims as
+   they stand in its first operand, then those that only the second has. */
 static bool order_matters(const Simplify *s, const IrOp *op, uint32_t i)
 {
     IrType x = build_type(&s->b, op->args[0]);
@@ -144,8 +144,8 @@ static IrId row_value(Simplify *s, IrId x)
     return simplify_constant(s, &like, c);
 }
 
-/* gather and reduce_* of a broadcast over feature dims move the small value; a gather of what has one row
-   is a broadcast. */
+/* gather and reduce_* of a broadcast over feature dims move the small value; a gather of what has
+   one row is a broadcast. */
 IrId rule_move(Simplify *s, const IrOp *op)
 {
     if (!(ir_ops[op->op].traits & (T_MOVE | T_REDUCE))) return IR_NONE;
@@ -162,8 +162,8 @@ IrId rule_move(Simplify *s, const IrOp *op)
     return simplify_spread(s, simplify_add(s, it), op);
 }
 
-/* What a pointwise op may read instead of v: the small value of a broadcast or a const, the operand of a
-   transpose (dims go by name). */
+/* What a pointwise op may read instead of v: the small value of a broadcast or a const, the operand
+   of a transpose (dims go by name). */
 static IrId peel(Simplify *s, IrId v)
 {
     for (;;) {

@@ -1,6 +1,6 @@
-/* Gradients of every op against central differences in the interpreter, in f64, on a small graph with an empty
-   row, parallel edges and loops; then second derivatives the same way; the same again behind the whole
-   pipeline; ties, blocked paths, and gradients by values that other ops alias. */
+/* Gradients of every op against central differences in the interpreter, in f64, on a small graph
+   with an empty row, parallel edges and loops; then second derivatives the same way; the same again
+   behind the whole pipeline; ties, blocked paths, and gradients by values that other ops alias. */
 #include "ir/eval.h"
 #include "passes/rewrite.h"
 #include "tests/unit/check.h"
@@ -16,7 +16,8 @@ static const char preamble[] =
     "map loops.image : edge -> edge.loops partial inverse loops.orig\n"
     "map node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph data : data edge(edge.src, edge.dst)\n"
-    "graph loops : self_loops(data, keep) edge.loops(loops.src, loops.dst) orig loops.orig image loops.image\n"
+    "graph loops : self_loops(data, keep) edge.loops(loops.src, loops.dst) orig loops.orig image "
+    "loops.image\n"
     "tensor x : input node[F] f64\ntensor z : input node[F] f64\ntensor e : input edge[F] f64\n"
     "tensor w : input [F,O] f64\ntensor s : input [] f64\ntensor v : input [F] f64\n"
     "tensor q : input node[F] f64\ntensor h : input node[O,F] f64\n"
@@ -26,7 +27,8 @@ static const char preamble[] =
     "  %6 = arg 6 : node[F] f64\n  %7 = arg 7 : node[O,F] f64\n";
 enum { N_ARGS = 8, ARG_POSITIVE = 6 }; /* q > 0 everywhere; the others have both signs */
 
-/* 5 nodes; node 4 has no in-edge, node 3 no out-edge; 0->1 twice; loops at 2. Sorted by destination. */
+/* 5 nodes; node 4 has no in-edge, node 3 no out-edge; 0->1 twice; loops at 2. Sorted by
+ * destination. */
 static const int64_t edge_src[] = {1, 0, 0, 4, 2, 1, 2};
 static const int64_t edge_dst[] = {0, 1, 1, 2, 2, 3, 3};
 static const EvalGraph graph = {5, 5, 7, edge_src, edge_dst};
@@ -50,8 +52,10 @@ static const Case cases[] = {
     {"erf", "%8 = erf %0 : node[F] f64\n"},
     {"sin", "%8 = sin %0 : node[F] f64\n"},
     {"cos", "%8 = cos %0 : node[F] f64\n"},
-    {"add", "%8 = add %0, %1 : node[F] f64\n%9 = add %8, %4 : node[F] f64\n%10 = mul %9, %9 : node[F] f64\n"},
-    {"sub", "%8 = sub %5, %0 : node[F] f64\n%9 = sub %8, %4 : node[F] f64\n%10 = mul %9, %9 : node[F] f64\n"},
+    {"add", "%8 = add %0, %1 : node[F] f64\n%9 = add %8, %4 : node[F] f64\n%10 = mul %9, %9 : "
+            "node[F] f64\n"},
+    {"sub", "%8 = sub %5, %0 : node[F] f64\n%9 = sub %8, %4 : node[F] f64\n%10 = mul %9, %9 : "
+            "node[F] f64\n"},
     {"mul", "%8 = mul %0, %1 : node[F] f64\n"},
     {"mul scalar", "%8 = mul %4, %0 : node[F] f64\n"},
     {"mul by dims", "%8 = mul %3, %5 : [F,O] f64\n"},
@@ -68,9 +72,12 @@ static const Case cases[] = {
     {"max", "%8 = max %0, %5 : node[F] f64\n"},
     {"select", "%8 = lt %0, %1 : node[F] bool\n%9 = select %8, %6, %3 : node[F,O] f64\n"
                "%10 = mul %9, %9 : node[F,O] f64\n"},
-    {"select by row", "%8 = mapped via loops.orig : edge.loops[] bool\n%9 = gather %0 via loops.src : edge.loops[F] f64\n"
-                      "%10 = select %8, %9, %5 : edge.loops[F] f64\n%11 = exp %10 : edge.loops[F] f64\n"},
-    {"cast", "%8 = sin %0 : node[F] f64\n%9 = cast %8 : node[F] f32\n%10 = cast %9 : node[F] f64\n"},
+    {"select by row",
+     "%8 = mapped via loops.orig : edge.loops[] bool\n%9 = gather %0 via loops.src : edge.loops[F] "
+     "f64\n"
+     "%10 = select %8, %9, %5 : edge.loops[F] f64\n%11 = exp %10 : edge.loops[F] f64\n"},
+    {"cast",
+     "%8 = sin %0 : node[F] f64\n%9 = cast %8 : node[F] f32\n%10 = cast %9 : node[F] f64\n"},
     {"reshape", "%8 = reshape %3 : [FO] f64\n%9 = exp %8 : [FO] f64\n"},
     {"transpose", "%8 = transpose %3 : [O,F] f64\n%9 = mul %7, %8 : node[O,F] f64\n"},
     {"slice", "%8 = slice %0 dim F at 1 : node[P] f64\n%9 = exp %8 : node[P] f64\n"},
@@ -89,31 +96,43 @@ static const Case cases[] = {
     {"outer keeps two", "%8 = contract %7, %0 : [F,O] f64\n%9 = mul %8, %8 : [F,O] f64\n"},
     {"contract of parameters", "%8 = contract %5, %3 : [O] f64\n%9 = exp %8 : [O] f64\n"},
     {"contract with a batch", "%8 = contract %7, %3 : node[O] f64\n%9 = exp %8 : node[O] f64\n"},
-    {"contract without a sum", "%8 = contract %0, %3 : node[O,F] f64\n%9 = exp %8 : node[O,F] f64\n"},
-    {"contract over own dims", "%8 = contract %0, %3 : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
+    {"contract without a sum",
+     "%8 = contract %0, %3 : node[O,F] f64\n%9 = exp %8 : node[O,F] f64\n"},
+    {"contract over own dims",
+     "%8 = contract %0, %3 : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
     {"contract over one's rows", "%8 = contract %0, %3 : [O] f64\n%9 = mul %8, %8 : [O] f64\n"},
     {"gather src", "%8 = gather %0 via edge.src : edge[F] f64\n%9 = mul %8, %2 : edge[F] f64\n"},
     {"gather dst", "%8 = gather %0 via edge.dst : edge[F] f64\n%9 = mul %8, %8 : edge[F] f64\n"},
     {"gather unit", "%8 = gather %5 via node.all : node[F] f64\n%9 = mul %8, %0 : node[F] f64\n"},
-    {"gather partial", "%8 = gather %2 via loops.orig : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"},
-    {"gather image", "%8 = gather %0 via loops.dst : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"
-                     "%10 = gather %9 via loops.image : edge[F] f64\n%11 = mul %10, %2 : edge[F] f64\n"},
-    {"reduce_sum dst", "%8 = reduce_sum %2 via edge.dst : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
-    {"reduce_sum src", "%8 = reduce_sum %2 via edge.src : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
+    {"gather partial",
+     "%8 = gather %2 via loops.orig : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"},
+    {"gather image",
+     "%8 = gather %0 via loops.dst : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"
+     "%10 = gather %9 via loops.image : edge[F] f64\n%11 = mul %10, %2 : edge[F] f64\n"},
+    {"reduce_sum dst",
+     "%8 = reduce_sum %2 via edge.dst : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
+    {"reduce_sum src",
+     "%8 = reduce_sum %2 via edge.src : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
     {"reduce_sum all", "%8 = reduce_sum %2 via edge.all : [F] f64\n%9 = exp %8 : [F] f64\n"},
-    {"reduce_sum partial", "%8 = gather %0 via loops.src : edge.loops[F] f64\n"
-                           "%9 = reduce_sum %8 via loops.orig : edge[F] f64\n%10 = exp %9 : edge[F] f64\n"},
-    {"reduce_max", "%8 = reduce_max %2 via edge.dst empty 0 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
-    {"reduce_min", "%8 = reduce_min %2 via edge.src empty 3 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
-    {"reduce_max all", "%8 = reduce_max %2 via edge.all empty 0 : [F] f64\n%9 = exp %8 : [F] f64\n"},
-    {"reduce_mul", "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = mul %8, %0 : node[F] f64\n"},
+    {"reduce_sum partial",
+     "%8 = gather %0 via loops.src : edge.loops[F] f64\n"
+     "%9 = reduce_sum %8 via loops.orig : edge[F] f64\n%10 = exp %9 : edge[F] f64\n"},
+    {"reduce_max",
+     "%8 = reduce_max %2 via edge.dst empty 0 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
+    {"reduce_min",
+     "%8 = reduce_min %2 via edge.src empty 3 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
+    {"reduce_max all",
+     "%8 = reduce_max %2 via edge.all empty 0 : [F] f64\n%9 = exp %8 : [F] f64\n"},
+    {"reduce_mul",
+     "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = mul %8, %0 : node[F] f64\n"},
     {"reduce_mul all", "%8 = reduce_mul %2 via edge.all : [F] f64\n%9 = mul %8, %5 : [F] f64\n"},
-    {"softmax of a row", "%8 = reduce_max %2 via edge.dst empty -inf : node[F] f64\n"
-                         "%9 = gather %8 via edge.dst : edge[F] f64\n%10 = sub %2, %9 : edge[F] f64\n"
-                         "%11 = exp %10 : edge[F] f64\n%12 = reduce_sum %11 via edge.dst : node[F] f64\n"
-                         "%13 = gather %12 via edge.dst : edge[F] f64\n%14 = div %11, %13 : edge[F] f64\n"
-                         "%15 = gather %0 via edge.src : edge[F] f64\n%16 = mul %14, %15 : edge[F] f64\n"
-                         "%17 = reduce_sum %16 via edge.dst : node[F] f64\n"},
+    {"softmax of a row",
+     "%8 = reduce_max %2 via edge.dst empty -inf : node[F] f64\n"
+     "%9 = gather %8 via edge.dst : edge[F] f64\n%10 = sub %2, %9 : edge[F] f64\n"
+     "%11 = exp %10 : edge[F] f64\n%12 = reduce_sum %11 via edge.dst : node[F] f64\n"
+     "%13 = gather %12 via edge.dst : edge[F] f64\n%14 = div %11, %13 : edge[F] f64\n"
+     "%15 = gather %0 via edge.src : edge[F] f64\n%16 = mul %14, %15 : edge[F] f64\n"
+     "%17 = reduce_sum %16 via edge.dst : node[F] f64\n"},
     {"norm of a row", "%8 = sum_dims %0 : node[] f64\n%9 = const 0.3333333333333333 : [] f64\n"
                       "%10 = mul %8, %9 : node[] f64\n%11 = sub %0, %10 : node[F] f64\n"
                       "%12 = contract %11, %11 : node[] f64\n%13 = const 0.01 : [] f64\n"
@@ -122,7 +141,8 @@ static const Case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* ---- building the functions --------------------------------------------------------------------- */
+/* ---- building the functions ---------------------------------------------------------------------
+ */
 
 static IrModule *parse_case(Arena *a, const char *body, Diags *d)
 {
@@ -149,11 +169,12 @@ static IrId weighted_sum(Build *b, IrId v)
 
 static IrId add_grad(Build *b, IrId y, IrId x)
 {
-    return ir_add(b->m, b->f, IR_OP_grad, build_type(b, x), (IrId[]){y, x}, 2, (IrAttr){0}, b->span);
+    return ir_add(b->m, b->f, IR_OP_grad, build_type(b, x), (IrId[]){y, x}, 2, (IrAttr){0},
+                  b->span);
 }
 
-/* Results: loss, then its gradient by each of the N_ARGS arguments. order 2: the loss is the weighted sum of
-   all gradients of the first loss. */
+/* Results: loss, then its gradient by each of the N_ARGS arguments. order 2: the loss is the
+   weighted sum of all gradients of the first loss. */
 static const IrModule *with_grads(Arena *a, const char *body, int order, Diags *d)
 {
     IrModule *m = parse_case(a, body, d);
@@ -177,7 +198,8 @@ static const IrModule *with_grads(Arena *a, const char *body, int order, Diags *
     return m;
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------- */
+/* ---- numbers
+ * -------------------------------------------------------------------------------------- */
 
 static double noise(uint32_t *state) /* in (-1, 1), away from 0 */
 {
@@ -277,21 +299,24 @@ static void check_passes(const Case *c, const char *list)
     Bench plain, b;
     check_begin();
     bool ready = bench_new(&plain, a, c->body, 2, "autodiff") && bench_new(&b, a, c->body, 2, list);
-    EvalValue **wanted = ready ? bench_run(&plain, a) : NULL, **found = wanted ? bench_run(&b, a) : NULL;
+    EvalValue **wanted = ready ? bench_run(&plain, a) : NULL,
+              **found = wanted ? bench_run(&b, a) : NULL;
     for (uint32_t i = 0; found && i <= N_ARGS; i++)
         for (int64_t k = 0; k < wanted[i]->rows * wanted[i]->width; k++) {
             double x = found[i]->v[k], y = wanted[i]->v[k];
-            check(fabs(x - y) <= 1e-12 * fmax(1, fabs(y)), "result %u element %d: %.17g, wanted %.17g", i, (int)k,
-                  x, y);
+            check(fabs(x - y) <= 1e-12 * fmax(1, fabs(y)),
+                  "result %u element %d: %.17g, wanted %.17g", i, (int)k, x, y);
         }
     check_end(arena_printf(a, "passes keep numbers: %s: %s", list ? list : "pipeline", c->name));
     arena_free(a);
 }
 
-/* ---- single values ---------------------------------------------------------------------------------- */
+/* ---- single values
+ * ---------------------------------------------------------------------------------- */
 
 /* Results of `body` (numbered from %8, returns included) behind `list` and the rest of autodiff. */
-static EvalValue **run_body(Arena *a, const char *body, const char *list, void (*set)(EvalValue **args))
+static EvalValue **run_body(Arena *a, const char *body, const char *list,
+                            void (*set)(EvalValue **args))
 {
     Diags d = {.arena = a};
     const char *why = "";
@@ -316,7 +341,7 @@ static EvalValue **run_body(Arena *a, const char *body, const char *list, void (
 
 static void set_ties(EvalValue **args)
 {
-    for (int k = 0; k < 7 * 3; k++) args[2]->v[k] = 1;                /* e: all tie */
+    for (int k = 0; k < 7 * 3; k++) args[2]->v[k] = 1;                 /* e: all tie */
     for (int k = 0; k < 5 * 3; k++) args[0]->v[k] = args[1]->v[k] = 2; /* x = z */
 }
 
@@ -350,12 +375,14 @@ static void set_zeros(EvalValue **args)
 static void test_zeros(Arena *a)
 {
     check_begin();
-    EvalValue **r = run_body(a,
-                             "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = sum_dims %8 : node[] f64\n"
-                             "%10 = reduce_sum %9 via node.all : [] f64\n%11 = grad %10, %2 : edge[F] f64\n"
-                             "return e = %11\n",
-                             NULL, set_zeros);
-    static const double wanted[7][3] = {{1, 1, 1}, {4, 4, 0}, {3, 0, 0}, {6, 6, 6}, {5, 5, 5}, {8, 8, 8}, {7, 7, 7}};
+    EvalValue **r =
+        run_body(a,
+                 "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = sum_dims %8 : node[] f64\n"
+                 "%10 = reduce_sum %9 via node.all : [] f64\n%11 = grad %10, %2 : edge[F] f64\n"
+                 "return e = %11\n",
+                 NULL, set_zeros);
+    static const double wanted[7][3] = {{1, 1, 1}, {4, 4, 0}, {3, 0, 0}, {6, 6, 6},
+                                        {5, 5, 5}, {8, 8, 8}, {7, 7, 7}};
     for (int k = 0; r && k < 21; k++) CHECK(r[0]->v[k] == wanted[k / 3][k % 3]);
     check_end("autodiff: products with zeros");
 }
@@ -363,11 +390,12 @@ static void test_zeros(Arena *a)
 static void test_blocked(Arena *a)
 {
     check_begin();
-    EvalValue **r = run_body(a,
-                             "%8 = detach %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
-                             "%11 = grad %9, %5 : [F] f64\n%12 = grad %4, %4 : [] f64\n"
-                             "return s = %10\nreturn v = %11\nreturn one = %12\nreturn x = %8\n",
-                             NULL, NULL);
+    EvalValue **r =
+        run_body(a,
+                 "%8 = detach %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
+                 "%11 = grad %9, %5 : [F] f64\n%12 = grad %4, %4 : [] f64\n"
+                 "return s = %10\nreturn v = %11\nreturn one = %12\nreturn x = %8\n",
+                 NULL, NULL);
     if (r) {
         CHECK(r[0]->v[0] == r[3]->v[0]);
         CHECK(r[1]->v[0] == 0 && r[1]->v[2] == 0);
@@ -376,14 +404,16 @@ static void test_blocked(Arena *a)
     check_end("autodiff: detach, no path, itself");
 }
 
-/* d(s t)/dt where t = s * 1 is s, however t is computed; simplify and cse must not merge t and s. */
+/* d(s t)/dt where t = s * 1 is s, however t is computed; simplify and cse must not merge t and s.
+ */
 static void test_aliases(Arena *a)
 {
-    static const char body[] = "%8 = const 1 : [] f64\n%9 = mul %4, %8 : [] f64\n%10 = mul %4, %9 : [] f64\n"
-                               "%11 = grad %10, %9 : [] f64\n%12 = neg %4 : [] f64\n%13 = neg %12 : [] f64\n"
-                               "%14 = grad %13, %12 : [] f64\n%15 = exp %4 : [] f64\n%16 = exp %4 : [] f64\n"
-                               "%17 = mul %15, %16 : [] f64\n%18 = grad %17, %16 : [] f64\n"
-                               "return t = %11\nreturn m = %14\nreturn e = %18\nreturn s = %4\n";
+    static const char body[] =
+        "%8 = const 1 : [] f64\n%9 = mul %4, %8 : [] f64\n%10 = mul %4, %9 : [] f64\n"
+        "%11 = grad %10, %9 : [] f64\n%12 = neg %4 : [] f64\n%13 = neg %12 : [] f64\n"
+        "%14 = grad %13, %12 : [] f64\n%15 = exp %4 : [] f64\n%16 = exp %4 : [] f64\n"
+        "%17 = mul %15, %16 : [] f64\n%18 = grad %17, %16 : [] f64\n"
+        "return t = %11\nreturn m = %14\nreturn e = %18\nreturn s = %4\n";
     check_begin();
     static const char *const lists[] = {"autodiff", "simplify,cse,dce,autodiff", NULL};
     for (int i = 0; i < 3; i++) {
@@ -391,7 +421,8 @@ static void test_aliases(Arena *a)
         if (!r) continue;
         CHECK(r[0]->v[0] == r[3]->v[0]);
         CHECK(r[1]->v[0] == -1);
-        check(fabs(r[2]->v[0] - exp(r[3]->v[0])) < 1e-15, "list %d: %.17g, wanted %.17g", i, r[2]->v[0], exp(r[3]->v[0]));
+        check(fabs(r[2]->v[0] - exp(r[3]->v[0])) < 1e-15, "list %d: %.17g, wanted %.17g", i,
+              r[2]->v[0], exp(r[3]->v[0]));
     }
     check_end("autodiff: a variable is no alias of its definition");
 }
@@ -400,11 +431,12 @@ static void test_aliases(Arena *a)
 static void test_nested(Arena *a)
 {
     check_begin();
-    EvalValue **r = run_body(a,
-                             "%8 = mul %4, %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
-                             "%11 = grad %10, %4 : [] f64\n%12 = grad %11, %4 : [] f64\n%13 = grad %9, %8 : [] f64\n"
-                             "return a = %10\nreturn b = %11\nreturn c = %12\nreturn d = %13\nreturn s = %4\n",
-                             NULL, NULL);
+    EvalValue **r = run_body(
+        a,
+        "%8 = mul %4, %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
+        "%11 = grad %10, %4 : [] f64\n%12 = grad %11, %4 : [] f64\n%13 = grad %9, %8 : [] f64\n"
+        "return a = %10\nreturn b = %11\nreturn c = %12\nreturn d = %13\nreturn s = %4\n",
+        NULL, NULL);
     if (r) {
         double s = r[4]->v[0];
         CHECK(fabs(r[0]->v[0] - 3 * s * s) < 1e-15);
@@ -425,12 +457,13 @@ static void set_bases(EvalValue **args)
 static void test_pow_edges(Arena *a)
 {
     check_begin();
-    EvalValue **r = run_body(a,
-                             "%8 = pow %0, %1 : node[F] f64\n%9 = slice %8 dim F at 0 : node[Q] f64\n"
-                             "%10 = sum_dims %8 : node[] f64\n%11 = reduce_sum %10 via node.all : [] f64\n"
-                             "%12 = grad %11, %0 : node[F] f64\n%13 = grad %11, %1 : node[F] f64\n"
-                             "return x = %12\nreturn p = %13\n",
-                             NULL, set_bases);
+    EvalValue **r =
+        run_body(a,
+                 "%8 = pow %0, %1 : node[F] f64\n%9 = slice %8 dim F at 0 : node[Q] f64\n"
+                 "%10 = sum_dims %8 : node[] f64\n%11 = reduce_sum %10 via node.all : [] f64\n"
+                 "%12 = grad %11, %0 : node[F] f64\n%13 = grad %11, %1 : node[F] f64\n"
+                 "return x = %12\nreturn p = %13\n",
+                 NULL, set_bases);
     if (r) {
         CHECK(r[0]->v[0] == 0 && r[0]->v[1] == 0 && fabs(r[0]->v[2] - 12) < 1e-12);
         CHECK(r[1]->v[0] == 0 && r[1]->v[1] == 0 && r[1]->v[2] == 0);

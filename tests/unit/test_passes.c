@@ -1,6 +1,8 @@
-/* Passes on graph IR, text in and text out: tests/passes/X.gir is run through the passes its first line names
-   (`# run: simplify,dce`) with the verifier and the round trip on, and must print as X.out. `--bless` writes
-   X.out anew. Also the runner's own rules: options, needs, dumps, timing. Runs in the repository's root. */
+/* Passes on graph IR, text in and text out: tests/passes/X.gir is run through the passes its first
+   line names
+   (`# run: simplify,dce`) with the verifier and the round trip on, and must print as X.out.
+   `--bless` writes X.out anew. Also the runner's own rules: options, needs, dumps, timing. Runs in
+   the repository's root. */
 #include "base/file.h"
 #include "passes/passes.h"
 #include "tests/unit/check.h"
@@ -47,8 +49,10 @@ static const char *run_text(Arena *a, const char *path, const char *text)
     const IrModule *m = list && pass_option_run(&ctx, list) ? ir_parse(a, &source, &diags) : NULL;
     if (m && ir_verify(m, &diags)) m = pass_run_pipeline(&ctx, m);
     StrBuf out = {.arena = a};
-    if (!diags.n_errors && m) ir_print(m, &out);
-    else diags_print(&diags, &out, false);
+    if (!diags.n_errors && m)
+        ir_print(m, &out);
+    else
+        diags_print(&diags, &out, false);
     return strbuf_cstr(&out);
 }
 
@@ -119,7 +123,8 @@ static void test_needs(Arena *a)
 typedef struct Seen {
     uint32_t n_before, n_after;
 } Seen;
-static void see(void *user, PassId pass, uint32_t index, bool after, PassPrint *print, const void *program)
+static void see(void *user, PassId pass, uint32_t index, bool after, PassPrint *print,
+                const void *program)
 {
     Arena *a = arena_new();
     StrBuf text = {.arena = a};
