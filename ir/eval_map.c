@@ -31,7 +31,8 @@ static Smooth smooth_sqrt(double x, double e)
 {
     double root = sqrt(x);
     if (e > 0 && x < e) return (Smooth){.v = root, .unclear = x >= -e, .units = 1};
-    return (Smooth){root, e > 0 ? e / (root + sqrt(x - e)) : 0, 1, false};
+    bool exact = e == 0 && fma(root, root, -x) == 0 && (double)(float)root == root && x > 0x1p-900;
+    return (Smooth){root, e > 0 ? e / (root + sqrt(x - e)) : 0, exact ? 0 : 1, false};
 }
 
 /* sin and cos; `slope`: of the function at x. Reduced arguments lose their meaning beyond 2^30
@@ -199,7 +200,8 @@ static Num num_cast(IrDtype to, IrDtype from, Num x)
     if (!ir_dtype_is_float(to))
         return from_float ? float_to_int(to, x) : num_int(to, num_to_int(x.v));
     if (to == IR_F64) return x; /* every f32, and every integer that we hold */
-    return from_float ? num_round(IR_F32, x.v, x.e, 1) : num_exact((double)(float)x.v);
+    bool fits = x.e == 0 && (double)(float)x.v == x.v;
+    return from_float && !fits ? num_round(IR_F32, x.v, x.e, 1) : num_exact((double)(float)x.v);
 }
 
 /* ---- dispatch ---------------------------------------------------------------------------------

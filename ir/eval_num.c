@@ -86,6 +86,31 @@ static bool is_zero(Num a) { return a.v == 0 && a.e == 0 && !a.undecided; }
 static double times(double size, double e) { return e == 0 ? 0 : size * e; } /* inf * 0 is 0 here */
 static bool may_be_zero(Num a) { return a.e > 0 && fabs(a.v) <= a.e; }
 
+static bool is_plain(Num a) { return isfinite(a.v) && !a.undecided; }
+static bool same_bits(Num a, Num b) { return a.origin == b.origin && is_plain(a) && is_plain(b); }
+
+/* Exact operands whose result needs no rounding give an exact result: counts and small integers
+   stay so, and comparing them is decided. `rest`: what f64 arithmetic lost on the way to v. */
+static bool is_exact(IrDtype t, Num a, Num b, double v, double rest)
+{
+    if (a.e != 0 || b.e != 0 || rest != 0 || !isfinite(v)) return false;
+    return t != IR_F32 || (double)(float)v == v;
+}
+
+/* a + b = s + rest (Knuth's TwoSum). */
+static double sum_rest(double a, double b, double s)
+{
+    double back = s - a;
+    return (a - (s - back)) + (b - back);
+}
+
+/* a b = p + rest, where nothing underflows. */
+static double product_rest(double a, double b, double p)
+{
+    if (p == 0) return a == 0 || b == 0 ? 0 : 1;
+    return fabs(p) > 0x1p-900 ? fma(a, b, -p) : 1;
+}
+
 /* ---- operations -------------------------------------------------------------------------------
  */
 
@@ -94,11 +119,14 @@ static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (
 
 Num num_add(IrDtype t, Num a, Num b)
 {
-    if (is_zero(a)) return b;
-    if (is_zero(b)) return a;
+    if (is_zero(a)) return b.v += a.v, b; /* -0 + 0 is 0 */
+    if (is_zero(b)) return a.v += b.v, a;
     if (!ir_dtype_is_float(t))
         return made(num_int(t, wrap_add(num_to_int(a.v), num_to_int(b.v))), 1, a, b);
-    return made(num_round(t, a.v + b.v, a.e + b.e, 1), 1, a, b);
+    double s = a.v + b.v;
+    Num n = num_round(t, s, a.e + b.e, 1);
+    if (is_exact(t, a, b, s, sum_rest(a.v, b.v, s))) n.e = 0;
+    return made(n, 1, a, b);
 }
 
 Num num_neg(IrDtype t, Num a)
@@ -115,8 +143,11 @@ Num num_sub(IrDtype t, Num a, Num b)
     if (!ir_dtype_is_float(t))
         return made(num_int(t, (int64_t)((uint64_t)num_to_int(a.v) - (uint64_t)num_to_int(b.v))), 2,
                     a, b);
-    bool same = a.origin == b.origin && isfinite(a.v) && !a.undecided && !b.undecided;
-    return same ? num_exact(0) : made(num_round(t, a.v - b.v, a.e + b.e, 1), 2, a, b);
+    if (same_bits(a, b)) return num_exact(0);
+    double d = a.v - b.v;
+    Num n = num_round(t, d, a.e + b.e, 1);
+    if (is_exact(t, a, b, d, sum_rest(a.v, -b.v, d))) n.e = 0;
+    return made(n, 2, a, b);
 }
 
 /* Infinity times what may be zero is infinity or NaN. */
@@ -138,7 +169,9 @@ Num num_mul(IrDtype t, Num a, Num b)
     if (is_one(b)) return a;
     if (!ir_dtype_is_float(t))
         return made(num_int(t, wrap_mul(num_to_int(a.v), num_to_int(b.v))), 3, a, b);
-    Num n = num_round(t, a.v * b.v, mul_spread(a, b), 1);
+    double p = a.v * b.v;
+    Num n = num_round(t, p, mul_spread(a, b), 1);
+    if (is_exact(t, a, b, p, product_rest(a.v, b.v, p))) n.e = 0;
     n.undecided |= mul_unclear(a, b);
     return made(n, 3, a, b);
 }
@@ -155,9 +188,11 @@ Num num_div(IrDtype t, Num a, Num b)
 {
     if (!ir_dtype_is_float(t)) return int_div(t, a, b);
     if (is_one(b)) return a;
+    if (same_bits(a, b) && fabs(b.v) > b.e) return num_exact(1);
     double q = a.v / b.v, least = fabs(b.v) - b.e;
     double spread = b.e > 0 && least <= 0 ? 0 : times(fabs(q), b.e / least) + times(1 / least, a.e);
     Num n = num_round(t, q, isfinite(q) ? spread : 0, 1);
+    if (is_exact(t, a, b, q, product_rest(q, b.v, a.v))) n.e = 0;
     n.undecided |= may_be_zero(b) || (b.v == 0 && may_be_zero(a));
     return made(n, 4, a, b);
 }
@@ -166,7 +201,11 @@ Num num_fma(IrDtype t, Num sum, Num a, Num b)
 {
     if (!ir_dtype_is_float(t)) return num_add(t, sum, num_mul(t, a, b));
     if (is_zero(sum)) return num_mul(t, a, b);
-    Num n = num_round(t, fma(a.v, b.v, sum.v), sum.e + mul_spread(a, b), 1);
+    if ((is_zero(a) && is_plain(b)) || (is_zero(b) && is_plain(a))) return sum;
+    double v = fma(a.v, b.v, sum.v), p = a.v * b.v;
+    Num n = num_round(t, v, sum.e + mul_spread(a, b), 1);
+    bool whole = product_rest(a.v, b.v, p) == 0 && sum.e == 0;
+    if (whole && is_exact(t, a, b, v, sum_rest(p, sum.v, v))) n.e = 0;
     n.undecided |= mul_unclear(a, b);
     return made(made(n, 5, a, b), 6, sum, (Num){.origin = num_mix(a.origin, b.origin * 3)});
 }
@@ -189,7 +228,7 @@ static Num extremum(Num a, Num b, int sign)
     if (isnan(a.v) && !a.undecided) return a;
     if (isnan(b.v) && !b.undecided) return b;
     int order = num_compare(a, b);
-    if (order < 2) return order * sign >= 0 ? a : b;
+    if (order < 2) return order * sign > 0 ? a : b;
     Num n = {.v = sign * a.v > sign * b.v ? a.v : b.v, .e = a.e > b.e ? a.e : b.e};
     return made(n, sign > 0 ? 7 : 8, a, b);
 }

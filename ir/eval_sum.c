@@ -11,6 +11,7 @@
 
 void fold_take(Fold *f, Num x)
 {
+    if (!f->any && f->step == num_add) x.v += 0; /* the identity makes -0 to 0 */
     f->acc = f->any ? f->step(f->dtype, f->acc, x) : x;
     f->any = true;
 }

@@ -317,6 +317,19 @@ static const Decision decisions[] = {
      CLOSE "%13 = lt %10, %11 : [] bool %14 = const 1 : [] bool %15 = or %13, %14 : [] bool return "
            "r = %15 }",
      1, false},
+    {"counts are exact",
+     "%8 = const 1 : edge[] f32 %9 = reduce_sum %8 via edge.dst : node[] f32 %10 = const 4 : [] "
+     "f32 "
+     "%11 = eq %9, %10 : node[] bool return r = %11 }",
+     1, false},
+    {"so are products of small integers",
+     "%8 = contract %2, %2 : [] f32 %9 = const 91 : [] f32 %10 = le %9, %8 : [] bool return r = "
+     "%10 }",
+     1, false},
+    {"a quotient of one computation",
+     CLOSE "%13 = div %10, %12 : [] f32 %14 = const 1 : [] f32 %15 = eq %13, %14 : [] bool "
+           "return r = %15 }",
+     1, false},
     {"log at a pole", CLOSE "%13 = sub %10, %11 : [] f32 %14 = log %13 : [] f32 return r = %14 }",
      NAN, true},
     {"log at an exact pole", "%8 = const 0 : [] f32 %9 = log %8 : [] f32 return r = %9 }",
