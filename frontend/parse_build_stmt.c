@@ -229,12 +229,16 @@ void build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *s
     d->as.fold.n_states = fold->states.n;
     d->as.fold.params = fold->params.data;
     d->as.fold.n_params = fold->params.n;
-    if (!fold->fold.has_step) {
-        Diag *e = diag_error(p->diags, E0113, name.span, "%s `%s` has no `step { ... }`", ast_decl_text(kind), name.text);
-        diag_help(p->diags, e, kind == AST_DECL_REDUCE ? "`step` says how one element is taken into the state"
-                                                       : "`step` says how `param` changes, given `grad`");
+    bool done = fold->fold.done || fold->fold.has_done_block;
+    if (kind == AST_DECL_REDUCE && !fold->fold.has_step) {
+        Diag *e = diag_error(p->diags, E0113, name.span, "reduce `%s` has no `step { ... }`", name.text);
+        diag_help(p->diags, e, "`step` says how one element is taken into the state");
     }
-    if (kind == AST_DECL_REDUCE && !fold->fold.done && !fold->fold.has_done_block) {
+    if (kind == AST_DECL_OPTIMIZER && !fold->fold.has_step && !done) {
+        Diag *e = diag_error(p->diags, E0113, name.span, "optimizer `%s` has neither `step` nor `done`", name.text);
+        diag_help(p->diags, e, "`done = param - lr * grad` is the new parameter; `step { ... }` changes the state");
+    }
+    if (kind == AST_DECL_REDUCE && !done) {
         Diag *e = diag_error(p->diags, E0113, name.span, "reduce `%s` has no `done = ...`", name.text);
         diag_help(p->diags, e, "`done` says which value the state stands for");
     }

@@ -214,7 +214,7 @@ static const struct {
     {"twice-parameter", "layer f(a, b, a) = a", E0112, "a", "two parameters `a`"},
     {"no-step", "reduce r(m) { done = m }", E0113, "r", "has no `step"},
     {"no-done", "reduce r(m) { step { a } }", E0113, "r", "has no `done"},
-    {"optimizer-step", "optimizer o(lr) { state m = 0 }", E0113, "o", "has no `step"},
+    {"optimizer-step", "optimizer o(lr) { state m = 0 }", E0113, "o", "neither `step` nor `done`"},
     {"state-value", "reduce r(m) { state s\n step { a } done = m }", E0113, "s", "has no first value"},
     {"param-type", "layer f() { param W }", E0113, "param W", "neither a type nor a value"},
     {"stored-twice", "layer f() { param a, b: [F] = zeros as \"a\" }", E0113, "\"a\"", "belongs to one parameter"},
@@ -444,7 +444,7 @@ static void test_random_bytes(void)
     for (uint32_t i = 0; i < 2000; i++) {
         Arena *a = arena_new();
         uint32_t n = (uint32_t)(random_next(&rng) % 200);
-        char *text = arena_strndup(a, "", n + 1);
+        char *text = arena_alloc(a, n + 1);
         for (uint32_t k = 0; k < n; k++) text[k] = (char)(i % 2 ? 1 + random_next(&rng) % 127 : random_next(&rng) % 256);
         Source s = source_of(text, n);
         Diags d = {.arena = a};
