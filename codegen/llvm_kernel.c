@@ -382,7 +382,7 @@ static void enum_attribute(LlvmKernel *e, LLVMValueRef f, LLVMAttributeIndex at,
     LLVMAddAttributeAtIndex(f, at, LLVMCreateEnumAttribute(e->context, kind, 0));
 }
 
-static void describe_function(LlvmKernel *e, LLVMValueRef f)
+void llvm_describe(LlvmKernel *e, LLVMValueRef f, bool alone)
 {
     LLVMSetLinkage(f, LLVMInternalLinkage);
     function_attribute(e, f, "target-cpu", "x86-64");
@@ -390,6 +390,7 @@ static void describe_function(LlvmKernel *e, LLVMValueRef f)
     function_attribute(e, f, "prefer-vector-width", variants[e->variant].width);
     function_attribute(e, f, "min-legal-vector-width", variants[e->variant].width);
     enum_attribute(e, f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
+    if (alone) enum_attribute(e, f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "noinline");
 }
 
 static bool is_scalar(const KirParam *p) { return p->kind == KIR_SCALAR; }
@@ -413,7 +414,7 @@ static void outer_function(LlvmKernel *e, const KirKernel *k, LLVMValueRef body,
     LLVMTypeRef own[] = {ptr, i64, i64};
     const char *name = arena_printf(e->arena, "%s_%s", k->name, e->suffix);
     e->result = LLVMAddFunction(e->module, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), own, 3, false));
-    describe_function(e, e->result);
+    llvm_describe(e, e->result, false);
     LLVMPositionBuilderAtEnd(e->at, LLVMAppendBasicBlockInContext(e->context, e->result, ""));
     LLVMValueRef *args = ARENA_ARRAY(e->arena, LLVMValueRef, k->params.n + 2);
     for (uint32_t i = 0; i < k->params.n; i++) {
@@ -437,8 +438,7 @@ static void on_begin_kernel(void *ctx, const KirWalk *w)
     const KirKernel *k = w->k;
     LLVMTypeRef type = body_type(e, k);
     e->function = LLVMAddFunction(e->module, arena_printf(e->arena, "%s_%s_body", k->name, e->suffix), type);
-    describe_function(e, e->function);
-    enum_attribute(e, e->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "noinline");
+    llvm_describe(e, e->function, true);
     outer_function(e, k, e->function, type);
     for (uint32_t i = 0; i < k->params.n; i++) {
         e->params[i] = LLVMGetParam(e->function, i);

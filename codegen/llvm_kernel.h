@@ -35,6 +35,8 @@ LLVMValueRef llvm_value(LlvmKernel *e, const KirKernel *k, const KirIns *x);
 LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over, unsigned n_over, LLVMValueRef *args,
                             unsigned n_args);
 
+/* Gives a function the features of e's variant and makes it internal; `alone`: never inlined. */
+void llvm_describe(LlvmKernel *e, LLVMValueRef f, bool alone);
 /* Emits kernel k for a CPU variant (RT_GENERIC ..) and returns its outer function, internal, named <k>_<variant>. */
 LLVMValueRef llvm_kernel(Arena *a, LLVMModuleRef m, const KirKernel *k, unsigned variant);
 extern const char *const llvm_variant_names[];

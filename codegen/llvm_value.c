@@ -2,6 +2,7 @@
    flags, no wrap flags: the bits are those of ir/kernel_ops.def. Never decides anything. */
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
+#include "runtime/abi.h"
 
 static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
 
@@ -48,6 +49,59 @@ static LLVMValueRef splat_constant(LLVMValueRef scalar, unsigned lanes)
     LLVMValueRef all[KIR_MAX_LANES];
     for (unsigned i = 0; i < lanes; i++) all[i] = scalar;
     return LLVMConstVector(all, lanes);
+}
+
+/* Round-to-odd: where s + lost is not s, the neighbour of s with an odd last bit. A later rounding to a narrower type is then as
+   if there had been one (S. Boldo, G. Melquiond: Emulation of FMA and correctly rounded sums, 2008). */
+static LLVMValueRef round_to_odd(LlvmKernel *e, LLVMValueRef s, LLVMValueRef lost, unsigned lanes)
+{
+    LLVMTypeRef bits = llvm_type(e->context, kir_type(KIR_I64, lanes)), f64 = llvm_type(e->context, kir_type(KIR_F64, lanes));
+    LLVMValueRef zero = LLVMConstNull(f64), one = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 1, false), lanes);
+    LLVMValueRef raw = LLVMBuildBitCast(e->at, s, bits, "");
+    LLVMValueRef even = LLVMBuildICmp(e->at, LLVMIntEQ, LLVMBuildAnd(e->at, raw, one, ""), LLVMConstNull(bits), "");
+    LLVMValueRef inexact = LLVMBuildFCmp(e->at, LLVMRealONE, lost, zero, "");
+    LLVMValueRef up = LLVMBuildFCmp(e->at, LLVMRealOGT, lost, zero, ""), positive = LLVMBuildFCmp(e->at, LLVMRealOGT, s, zero, "");
+    LLVMValueRef apart = LLVMBuildXor(e->at, up, positive, "");
+    LLVMValueRef step = LLVMBuildSelect(e->at, apart, LLVMConstAllOnes(bits), one, "");
+    step = LLVMBuildSelect(e->at, LLVMBuildAnd(e->at, even, inexact, ""), step, LLVMConstNull(bits), "");
+    return LLVMBuildBitCast(e->at, LLVMBuildAdd(e->at, raw, step, ""), f64, "");
+}
+
+/* a * b + c of f32 in f64: the product is exact, the sum is rounded to odd. */
+static LLVMValueRef fma_in_double(LlvmKernel *e, KirType t, const LLVMValueRef *args)
+{
+    LLVMTypeRef f64 = llvm_type(e->context, kir_type(KIR_F64, t.lanes));
+    LLVMValueRef wide[3];
+    for (unsigned i = 0; i < 3; i++) wide[i] = LLVMBuildFPExt(e->at, args[i], f64, "");
+    LLVMValueRef p = LLVMBuildFMul(e->at, wide[0], wide[1], ""), c = wide[2];
+    LLVMValueRef s = LLVMBuildFAdd(e->at, p, c, ""), part = LLVMBuildFSub(e->at, s, p, "");
+    LLVMValueRef of_p = LLVMBuildFSub(e->at, p, LLVMBuildFSub(e->at, s, part, ""), "");
+    LLVMValueRef lost = LLVMBuildFAdd(e->at, of_p, LLVMBuildFSub(e->at, c, part, ""), "");
+    return LLVMBuildFPTrunc(e->at, round_to_odd(e, s, lost, t.lanes), llvm_type(e->context, t), "");
+}
+
+/* CPUs without fma: one function per vector type, so that its length is paid once. f64 goes to libm lane by lane. */
+static LLVMValueRef fma_function(LlvmKernel *e, KirType t)
+{
+    LLVMTypeRef type = llvm_type(e->context, t), params[] = {type, type, type};
+    const char *name = arena_printf(e->arena, "fma_f%ux%u", t.base == KIR_F32 ? 32 : 64, t.lanes);
+    LLVMValueRef f = LLVMGetNamedFunction(e->module, name);
+    if (f) return f;
+    f = LLVMAddFunction(e->module, name, LLVMFunctionType(type, params, 3, false));
+    llvm_describe(e, f, true);
+    LLVMBasicBlockRef back = LLVMGetInsertBlock(e->at);
+    LLVMPositionBuilderAtEnd(e->at, LLVMAppendBasicBlockInContext(e->context, f, ""));
+    LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
+    LLVMBuildRet(e->at, t.base == KIR_F32 ? fma_in_double(e, t, args) : call_float(e, "llvm.fma", args, 3));
+    LLVMPositionBuilderAtEnd(e->at, back);
+    return f;
+}
+
+static LLVMValueRef fused(LlvmKernel *e, KirType t, LLVMValueRef *args)
+{
+    if (e->variant != RT_GENERIC || t.lanes == 1) return call_float(e, "llvm.fma", args, 3);
+    LLVMValueRef f = fma_function(e, t);
+    return LLVMBuildCall2(e->at, LLVMGlobalGetValueType(f), f, args, 3, "");
 }
 
 static LLVMValueRef constant(LlvmKernel *e, const KirIns *x)
@@ -236,7 +290,7 @@ LLVMValueRef llvm_value(LlvmKernel *e, const KirKernel *k, const KirIns *x)
     case KIR_const: case KIR_iconst: return constant(e, x);
     case KIR_lanes: return lane_numbers(e, x->type);
     case KIR_param: return e->params[x->i];
-    case KIR_fma: return call_float(e, "llvm.fma", args, 3);
+    case KIR_fma: return fused(e, x->type, args);
     case KIR_select: return LLVMBuildSelect(e->at, args[0], args[1], args[2], "");
     default: return n == 2 ? binary(e, x, from, args[0], args[1]) : unary(e, x, from, args[0]);
     }
