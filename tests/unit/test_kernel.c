@@ -160,6 +160,30 @@ static void test_random_meaning(void)
     check_end("random_kernels_mean_the_same_read_back");
 }
 
+/* Kernels quoted in the documentation are read and verified. */
+static void test_docs(void)
+{
+    static const char *const pages[] = {"docs/ir.md", "docs/ir-kernel.md"};
+    static const char fence[] = "```kir\n";
+    Arena *a = arena_new();
+    unsigned n_blocks = 0;
+    check_begin();
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        size_t n;
+        const char *why;
+        char *page = file_read(a, pages[i], 0, &n, &why), *end;
+        for (char *at = page; at && (at = strstr(at, fence)) && (end = strstr(at + 3, "```")); at = end + 3, n_blocks++) {
+            Diags d = {.arena = a};
+            at += sizeof fence - 1;
+            KirModule *m = parse_bytes(a, at, (size_t)(end - at), &d);
+            check(m != NULL, "%s: %s", pages[i], d.n_errors ? d.list.data[0]->text : "");
+        }
+    }
+    CHECK(n_blocks >= 1);
+    check_end("kernels_in_the_docs_are_valid");
+    arena_free(a);
+}
+
 /* ---- refusals ----------------------------------------------------------------------------------- */
 
 typedef struct Refusal {
@@ -484,6 +508,7 @@ int main(void)
     test_canonical();
     test_random_text();
     test_random_meaning();
+    test_docs();
     test_refusals();
     test_deep();
     test_built();
