@@ -11,8 +11,7 @@ enum { LIBM_UNITS = 8 };
 
 static double times(double size, double e) { return e == 0 ? 0 : size * e; }
 
-/* ---- smooth functions of one operand ------------------------------------------------------------
- */
+/* ---- smooth functions of one operand --------------------------------------------------------- */
 
 typedef struct Smooth {
     double v, spread;
@@ -82,8 +81,7 @@ static Num num_smooth(IrOpcode op, IrDtype t, Num x)
     return n;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------
- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static Num num_sign(Num x)
 {
@@ -104,8 +102,7 @@ static Num num_abs(Num x)
     return (Num){.v = fabs(x.v), .e = x.e, .origin = num_mix(x.origin, 77)};
 }
 
-/* ---- pow --------------------------------------------------------------------------------------
- */
+/* ---- pow ------------------------------------------------------------------------------------- */
 
 /* x^y for an exact integer y: of any sign of x, as long as the interval does not hold a pole. */
 static Num pow_integer(IrDtype t, Num x, double y)
@@ -135,8 +132,7 @@ static Num num_pow(IrDtype t, Num x, Num y)
     return num_round(t, v, isfinite(v) ? times(v, expm1(move)) : 0, LIBM_UNITS);
 }
 
-/* ---- logic ------------------------------------------------------------------------------------
- */
+/* ---- logic ----------------------------------------------------------------------------------- */
 
 static Num num_bool(bool v, bool undecided)
 {
@@ -180,8 +176,7 @@ static Num num_select(Num c, Num a, Num b)
     return n;
 }
 
-/* ---- cast -------------------------------------------------------------------------------------
- */
+/* ---- cast ------------------------------------------------------------------------------------ */
 
 static Num float_to_int(IrDtype to, Num x)
 {
@@ -204,8 +199,7 @@ static Num num_cast(IrDtype to, IrDtype from, Num x)
     return from_float && !fits ? num_round(IR_F32, x.v, x.e, 1) : num_exact((double)(float)x.v);
 }
 
-/* ---- dispatch ---------------------------------------------------------------------------------
- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 static Num number_op(IrOpcode op, IrDtype t, Num a, Num b)
 {

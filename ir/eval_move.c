@@ -2,8 +2,7 @@
 #include "ir/eval_ops.h"
 #include "ir/eval_random.h"
 
-/* ---- leaves -----------------------------------------------------------------------------------
- */
+/* ---- leaves ---------------------------------------------------------------------------------- */
 
 static int64_t n_elements(const EvalValue *x) { return x->rows * x->width; }
 
@@ -53,8 +52,7 @@ void eval_rule_random(const EvalRun *r, const IrOp *op, EvalValue *out)
         }
 }
 
-/* ---- moves ------------------------------------------------------------------------------------
- */
+/* ---- moves ----------------------------------------------------------------------------------- */
 
 void eval_rule_reshape(const EvalRun *r, const IrOp *op, EvalValue *out)
 {

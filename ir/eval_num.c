@@ -13,8 +13,7 @@ static double unit_of(IrDtype t) { return t == IR_F32 ? 0x1p-24 : 0x1p-53; }
 static double tiny_of(IrDtype t) { return t == IR_F32 ? 0x1p-149 : 0x1p-1074; }
 static double normal_of(IrDtype t) { return t == IR_F32 ? 0x1p-126 : 0x1p-1022; }
 
-/* ---- origins ----------------------------------------------------------------------------------
- */
+/* ---- origins --------------------------------------------------------------------------------- */
 
 /* splitmix64's finaliser (Steele, Lea, Flood 2014) over a running sum. */
 uint64_t num_mix(uint64_t h, uint64_t x)
@@ -40,8 +39,7 @@ static Num made(Num n, unsigned how, Num a, Num b)
     return n;
 }
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 Num num_exact(double v) { return (Num){v, 0, num_hash(v), false}; }
 
@@ -111,8 +109,7 @@ static double product_rest(double a, double b, double p)
     return fabs(p) > 0x1p-900 ? fma(a, b, -p) : 1;
 }
 
-/* ---- operations -------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }

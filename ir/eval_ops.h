@@ -10,8 +10,7 @@ typedef struct Num {
     bool undecided;
 } Num;
 
-/* ---- eval_num.c: arithmetic in a dtype
- * ------------------------------------------------------------ */
+/* ---- eval_num.c: arithmetic in a dtype ------------------------------------------------------- */
 Num num_exact(double v);
 Num num_int(IrDtype t, int64_t v); /* wrapped to the dtype; undecided where no double holds it */
 int64_t num_to_int(double v);      /* truncated; what does not fit gives the least integer */
@@ -31,8 +30,7 @@ int num_compare(Num a, Num b);
 uint64_t num_mix(uint64_t h, uint64_t x);
 uint64_t num_hash(double v);
 
-/* ---- elements of values
- * ----------------------------------------------------------------------------- */
+/* ---- elements of values ---------------------------------------------------------------------- */
 static inline Num num_get(const EvalValue *x, int64_t i)
 {
     Num n = {x->v[i], x->err[i], x->origin[i], x->undecided[i] != 0};

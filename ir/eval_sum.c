@@ -6,8 +6,7 @@
 #include "base/ice.h"
 #include <math.h>
 
-/* ---- folds ------------------------------------------------------------------------------------
- */
+/* ---- folds ----------------------------------------------------------------------------------- */
 
 void fold_take(Fold *f, Num x)
 {
@@ -43,8 +42,7 @@ static Num fold_result(const Fold *f, const IrOp *op)
     return num_exact(op->op == IR_OP_reduce_mul);
 }
 
-/* ---- all rows of a space ------------------------------------------------------------------------
- */
+/* ---- all rows of a space --------------------------------------------------------------------- */
 
 RowBlocks row_blocks(int64_t n)
 {
@@ -80,8 +78,7 @@ static void reduce_all(const EvalRun *r, const IrOp *op, const EvalValue *x, Eva
     }
 }
 
-/* ---- rows of a map ------------------------------------------------------------------------------
- */
+/* ---- rows of a map --------------------------------------------------------------------------- */
 
 /* Elements of map.from grouped by image, each group in the user's order. */
 typedef struct Rows {
@@ -140,8 +137,7 @@ void eval_rule_reduce(const EvalRun *r, const IrOp *op, EvalValue *out)
         }
 }
 
-/* ---- feature dims -------------------------------------------------------------------------------
- */
+/* ---- feature dims ---------------------------------------------------------------------------- */
 
 Num fold_lanes(Fold lanes[N_LANES], Num empty)
 {

@@ -40,8 +40,7 @@ static bool set_count(Build *b, IrId space, int64_t n)
                                 b->m->spaces.data[space].name, (long long)*count, (long long)n));
 }
 
-/* ---- edges in the user's order ------------------------------------------------------------------
- */
+/* ---- edges in the user's order --------------------------------------------------------------- */
 
 static Edges edges_new(Arena *a, int64_t max, bool derived)
 {
@@ -122,8 +121,7 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
     return fail(b, "a graph of no kind");
 }
 
-/* ---- stored order -------------------------------------------------------------------------------
- */
+/* ---- stored order ---------------------------------------------------------------------------- */
 
 /* Counting sort by destination, stable: position[i] is where the user's edge i is stored. */
 static int64_t *sort_by_dst(Arena *a, const Edges *e, int64_t n_dst)
@@ -176,8 +174,7 @@ static bool store(Build *b, uint32_t id)
     return true;
 }
 
-/* ---- what is no graph's
- * --------------------------------------------------------------------------- */
+/* ---- what is no graph's ---------------------------------------------------------------------- */
 
 /* Whether graph_of speaks of a space: the nodes of the data. */
 static bool is_batched(const Build *b, IrId space)

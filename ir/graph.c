@@ -19,8 +19,7 @@ size_t ir_dtype_bytes(IrDtype t)
     return bytes[t];
 }
 
-/* ---- modules ----------------------------------------------------------------------------------
- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 IrModule *ir_module_new(Arena *a, const char *name)
 {
@@ -117,8 +116,7 @@ IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to)
     return m->maps.n - 1;
 }
 
-/* ---- functions --------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg)
 {
@@ -158,8 +156,7 @@ void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor
     VEC_PUSH(m->arena, &f->results, result);
 }
 
-/* ---- types ------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 IrType ir_scalar(IrDtype t) { return (IrType){.space = IR_UNIT, .dtype = t}; }
 

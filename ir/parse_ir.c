@@ -41,8 +41,7 @@ __attribute__((format(printf, 3, 4))) static void fail(Parser *p, Token at, cons
     p->at = (Token){T_END, p->src->n, p->src->n, ""};
 }
 
-/* ---- tokens -----------------------------------------------------------------------------------
- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static uint32_t skip_blanks(const Source *s, uint32_t i)
 {
@@ -200,8 +199,7 @@ static double real(Parser *p)
     return v;
 }
 
-/* ---- names of rows ------------------------------------------------------------------------------
- */
+/* ---- names of rows --------------------------------------------------------------------------- */
 
 static void define(Parser *p, StrMap *table, Token at, const char *text, uint32_t index)
 {
@@ -234,8 +232,7 @@ static uint32_t one_of(Parser *p, const char *const *names, uint32_t n, const ch
 }
 #define ONE_OF(p, names, what) one_of((p), (names), sizeof(names) / sizeof *(names), (what))
 
-/* ---- types ------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static IrType type(Parser *p)
 {
@@ -256,8 +253,7 @@ static IrType type(Parser *p)
     return t;
 }
 
-/* ---- tables -----------------------------------------------------------------------------------
- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void parse_dim(Parser *p)
 {
@@ -409,8 +405,7 @@ static void parse_tensor(Parser *p)
     VEC_PUSH(p->arena, &p->m->tensors, t);
 }
 
-/* ---- functions --------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static void parse_arg(Parser *p, IrFunc *f)
 {
@@ -515,8 +510,7 @@ static void parse_func(Parser *p)
     next(p);
 }
 
-/* ---- training and tests -----------------------------------------------------------------------
- */
+/* ---- training and tests ---------------------------------------------------------------------- */
 
 static void parse_stop(Parser *p, IrTrain *t)
 {
@@ -568,8 +562,7 @@ static void parse_test(Parser *p)
     VEC_PUSH(p->arena, &p->m->tests, t);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void parse_row(Parser *p)
 {

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- names and numbers ------------------------------------------------------------------------
- */
+/* ---- names and numbers ----------------------------------------------------------------------- */
 
 bool ir_name_is_plain(const char *s)
 {
@@ -74,8 +73,7 @@ const char *ir_type_text(const IrModule *m, const IrType *t, Arena *a)
     return strbuf_cstr(&b);
 }
 
-/* ---- tables -----------------------------------------------------------------------------------
- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void print_dims(const IrModule *m, StrBuf *out)
 {
@@ -205,8 +203,7 @@ static void print_tensors(const IrModule *m, StrBuf *out)
     }
 }
 
-/* ---- functions --------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 bool ir_arg_implied_type(const IrModule *m, const IrArg *arg, IrType *type)
 {
@@ -278,8 +275,7 @@ static void print_func(const IrModule *m, const IrFunc *f, StrBuf *out)
     strbuf_puts(out, "}\n");
 }
 
-/* ---- training and tests -----------------------------------------------------------------------
- */
+/* ---- training and tests ---------------------------------------------------------------------- */
 
 static void print_train(const IrTrain *t, StrBuf *out)
 {

@@ -12,8 +12,7 @@ typedef struct Shape {
     Arena *arena;
 } Shape;
 
-/* ---- what the rules are made of -----------------------------------------------------------------
- */
+/* ---- what the rules are made of -------------------------------------------------------------- */
 
 static const IrType *operand(const Shape *s, uint32_t i)
 {
@@ -122,8 +121,7 @@ static const char *want_literal(const Shape *s, double v, IrDtype t)
     return fits ? NULL : arena_printf(s->arena, "%g is no value of %s", v, text(s, &s->op->type));
 }
 
-/* ---- rules: leaves ------------------------------------------------------------------------------
- */
+/* ---- rules: leaves --------------------------------------------------------------------------- */
 
 static const char *shape_arg(const Shape *s)
 {
@@ -168,8 +166,7 @@ static const char *shape_random(const Shape *s)
     return why ? why : want_scalar(s, "the step", operand(s, 1), IR_I64);
 }
 
-/* ---- rules: pointwise ---------------------------------------------------------------------------
- */
+/* ---- rules: pointwise ------------------------------------------------------------------------ */
 
 static const char *shape_map_float(const Shape *s)
 {
@@ -208,8 +205,7 @@ static const char *shape_same(const Shape *s)
                         text(s, &s->op->type));
 }
 
-/* ---- rules: feature dims ------------------------------------------------------------------------
- */
+/* ---- rules: feature dims --------------------------------------------------------------------- */
 
 /* Same dtype and space as the result, for every operand. */
 static const char *want_rows(const Shape *s)
@@ -316,8 +312,7 @@ static const char *shape_contract(const Shape *s)
     return why ? why : want_no_more(s);
 }
 
-/* ---- rules: between spaces ----------------------------------------------------------------------
- */
+/* ---- rules: between spaces ------------------------------------------------------------------- */
 
 static const char *want_moved(const Shape *s, IrId from, IrId to)
 {
@@ -361,8 +356,7 @@ static const char *shape_grad(const Shape *s)
     return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, x));
 }
 
-/* ---- dispatch -----------------------------------------------------------------------------------
- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 const char *ir_shape_check(const IrModule *m, const IrFunc *f, const IrOp *op, Arena *a)
 {

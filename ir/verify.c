@@ -24,8 +24,7 @@ __attribute__((format(printf, 3, 4))) static bool bad(Verify *v, Span at, const 
 
 static const Span nowhere = {0};
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* Rows begin with their name. */
 static bool names_unique(Verify *v, Span at, const char *what, const void *rows, uint32_t n,
@@ -55,8 +54,7 @@ static bool func_names_unique(Verify *v)
     return true;
 }
 
-/* ---- types ------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 /* NULL, or what is wrong with a type by itself. */
 static const char *type_breach(Verify *v, const IrType *t)
@@ -85,8 +83,7 @@ static bool check_type(Verify *v, Span at, const char *what, const IrType *t)
 
 static const char *type_text(Verify *v, const IrType *t) { return ir_type_text(v->m, t, v->arena); }
 
-/* ---- tables -----------------------------------------------------------------------------------
- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static bool check_dims(Verify *v)
 {
@@ -129,8 +126,7 @@ static bool check_maps(Verify *v)
     return true;
 }
 
-/* ---- graphs -----------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static bool map_joins(Verify *v, IrId map, IrId from, IrId to)
 {
@@ -212,8 +208,7 @@ static bool check_graphs(Verify *v)
     return true;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------
- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* stored_perm names each dim once, and the stored shape has the value's number of elements. */
 static bool check_stored(Verify *v, const IrTensor *t)
@@ -267,8 +262,7 @@ static bool check_tensors(Verify *v)
     return true;
 }
 
-/* ---- functions --------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* What the module says the argument's type is; NULL with a message where it refers to nothing. */
 static const IrType *arg_wanted(Verify *v, const IrFunc *f, const IrArg *arg, IrType *scalar)
@@ -358,8 +352,7 @@ static bool check_func(Verify *v, const IrFunc *f)
     return check_results(v, f);
 }
 
-/* ---- training and tests -----------------------------------------------------------------------
- */
+/* ---- training and tests ---------------------------------------------------------------------- */
 
 static bool check_train(Verify *v)
 {
@@ -407,8 +400,7 @@ static bool check_tests(Verify *v)
     return true;
 }
 
-/* ---- the module -------------------------------------------------------------------------------
- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 bool ir_verify(const IrModule *m, Diags *d)
 {

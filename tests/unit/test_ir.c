@@ -6,8 +6,7 @@
 #include <dirent.h>
 #include <math.h>
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static IrModule *read_text(Arena *a, const char *text, uint32_t n, const char **message)
 {
@@ -38,8 +37,7 @@ static void check_stable(Arena *a, const IrModule *m)
     check(!strcmp(print(a, again), once), "second print differs from the first");
 }
 
-/* ---- builders -----------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 static void test_builders(void)
 {
@@ -88,8 +86,7 @@ static void test_attrs(void)
     arena_free(a);
 }
 
-/* ---- round trips --------------------------------------------------------------------------------
- */
+/* ---- round trips ----------------------------------------------------------------------------- */
 
 static void round_trip_file(const char *path)
 {
@@ -160,8 +157,7 @@ static void test_odd_module(void)
     arena_free(a);
 }
 
-/* ---- shape rules and the verifier ---------------------------------------------------------------
- */
+/* ---- shape rules and the verifier ------------------------------------------------------------ */
 
 static const char HEAD[] =
     "module m\n"
@@ -375,8 +371,7 @@ static void test_rules(void)
     }
 }
 
-/* ---- what only a broken pass can make -----------------------------------------------------------
- */
+/* ---- what only a broken pass can make -------------------------------------------------------- */
 
 static void refuse(const char *name, void (*break_it)(IrModule *m, IrFunc *f), const char *want)
 {
@@ -431,8 +426,7 @@ static void test_broken(void)
     refuse("verify: inverse out of range", bad_inverse, "its inverse does not exist");
 }
 
-/* ---- malformed text -----------------------------------------------------------------------------
- */
+/* ---- malformed text -------------------------------------------------------------------------- */
 
 static const Case malformed[] = {
     {"", "wanted `module`"},
@@ -540,8 +534,7 @@ static void test_mutations(void)
     arena_free(a);
 }
 
-/* ---- the documentation --------------------------------------------------------------------------
- */
+/* ---- the documentation ----------------------------------------------------------------------- */
 
 static void test_docs(void)
 {
