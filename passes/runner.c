@@ -190,6 +190,17 @@ static void verify_roundtrip(PassContext *ctx, PassId pass, const IrModule *m)
         blame(ctx, pass, "made a module whose text reads back differently");
 }
 
+/* What the runner is given: a reader or the front end vouches for it. */
+static void verify_input(PassContext *ctx, const IrModule *m)
+{
+    if (ctx->verify == PASS_VERIFY_OFF || ir_verify(m, ctx->diags)) return;
+    StrBuf why = {.arena = ctx->stage};
+    diags_print(ctx->diags, &why, false);
+    ICE(arena_printf(ctx->stage,
+                     "the module is broken before any pass ran; replay: gnnc ir MODEL\n%s",
+                     strbuf_cstr(&why)));
+}
+
 static void verify(PassContext *ctx, PassId pass, const IrModule *m)
 {
     if (ctx->verify == PASS_VERIFY_OFF) return;
@@ -216,6 +227,7 @@ IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m)
 {
     const PassId *list = ctx->run ? ctx->run : pass_pipeline;
     uint32_t n = ctx->run ? ctx->n_run : n_pass_pipeline;
+    verify_input(ctx, m);
     IrModule *now = ir_module_clone(ctx->stage, m);
     for (uint32_t i = 0; i < n && now; i++)
         if (pass_infos[list[i]].stage == PASS_STAGE_GRAPH && !ctx->disabled[list[i]])
