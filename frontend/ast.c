@@ -1,10 +1,11 @@
-/* The door of the parser: checks that the text is text, runs the grammar, and answers questions about
-   syntax trees that need no names resolved. */
+/* The door of the parser: checks that the text is text, runs the grammar, and answers questions
+   about syntax trees that need no names resolved. */
 #include "frontend/ast.h"
 #include "frontend/parse.h"
 #include <string.h>
 
-/* Length of the UTF-8 character at s (n bytes left), 0 if it is none (overlong forms, surrogates, junk). */
+/* Length of the UTF-8 character at s (n bytes left), 0 if it is none (overlong forms, surrogates,
+ * junk). */
 static uint32_t utf8_length(const unsigned char *s, uint32_t n)
 {
     if (s[0] < 0x80) return 1;
@@ -23,8 +24,9 @@ static bool is_text(const Source *src, Diags *d)
     for (uint32_t i = 0, len; i < src->n; i += len) {
         len = s[i] ? utf8_length(s + i, src->n - i) : 0;
         if (len) continue;
-        Diag *e = diag_error(d, E0105, (Span){src, i, i + 1},
-                             s[i] ? "this byte, 0x%02x, is not UTF-8" : "the file holds a NUL byte (0x%02x)", s[i]);
+        Diag *e = diag_error(
+            d, E0105, (Span){src, i, i + 1},
+            s[i] ? "this byte, 0x%02x, is not UTF-8" : "the file holds a NUL byte (0x%02x)", s[i]);
         diag_help(d, e, "a model file is UTF-8 text; is this another kind of file?");
         return false;
     }
@@ -54,7 +56,8 @@ static bool space_of_expr(Arena *a, const AstExpr *e, AstType *t)
         t->domain_var = e->kind == AST_EXPR_DOMAIN;
         return true;
     }
-    if (e->kind != AST_EXPR_CALL || e->as.call.callee->kind != AST_EXPR_NAME || !e->as.call.n_args) return false;
+    if (e->kind != AST_EXPR_CALL || e->as.call.callee->kind != AST_EXPR_NAME || !e->as.call.n_args)
+        return false;
     const AstExpr **of = ARENA_ARRAY(a, const AstExpr *, e->as.call.n_args);
     for (uint32_t i = 0; i < e->as.call.n_args; i++) {
         const AstArg *arg = &e->as.call.args[i];
@@ -88,9 +91,9 @@ const AstType *ast_type_of_expr(Arena *a, const AstExpr *e)
 const char *ast_binary_text(AstBinaryOp op)
 {
     static const char *const texts[] = {
-        [AST_ADD] = "+", [AST_SUB] = "-", [AST_MUL] = "*", [AST_DIV] = "/", [AST_MATMUL] = "@", [AST_POW] = "**",
-        [AST_EQ] = "==", [AST_NE] = "!=", [AST_LT] = "<",  [AST_LE] = "<=", [AST_GT] = ">",     [AST_GE] = ">=",
-        [AST_AND] = "and", [AST_OR] = "or",
+        [AST_ADD] = "+",  [AST_SUB] = "-", [AST_MUL] = "*",   [AST_DIV] = "/", [AST_MATMUL] = "@",
+        [AST_POW] = "**", [AST_EQ] = "==", [AST_NE] = "!=",   [AST_LT] = "<",  [AST_LE] = "<=",
+        [AST_GT] = ">",   [AST_GE] = ">=", [AST_AND] = "and", [AST_OR] = "or",
     };
     return texts[op];
 }
@@ -98,10 +101,11 @@ const char *ast_binary_text(AstBinaryOp op)
 const char *ast_decl_text(AstDeclKind kind)
 {
     static const char *const texts[] = {
-        [AST_DECL_MESSAGE] = "message", [AST_DECL_FN] = "fn",         [AST_DECL_LAYER] = "layer",
-        [AST_DECL_MODEL] = "model",     [AST_DECL_REDUCE] = "reduce", [AST_DECL_OPTIMIZER] = "optimizer",
-        [AST_DECL_TRAIN] = "train",     [AST_DECL_TEST] = "test",     [AST_DECL_SCHEMA] = "schema",
-        [AST_DECL_CONST] = "const",
+        [AST_DECL_MESSAGE] = "message", [AST_DECL_FN] = "fn",
+        [AST_DECL_LAYER] = "layer",     [AST_DECL_MODEL] = "model",
+        [AST_DECL_REDUCE] = "reduce",   [AST_DECL_OPTIMIZER] = "optimizer",
+        [AST_DECL_TRAIN] = "train",     [AST_DECL_TEST] = "test",
+        [AST_DECL_SCHEMA] = "schema",   [AST_DECL_CONST] = "const",
     };
     return texts[kind];
 }

@@ -5,9 +5,9 @@
        return h }                      return h
                                      }
 
-   Works on tokens, so that the syntax tree cannot change: line breaks stay where the author put them
-   (but for braces), indentation, blanks, blank lines and the columns of comments follow rules. It never
-   breaks or joins a long line, never reorders, and leaves a file with errors alone. */
+   Works on tokens, so that the syntax tree cannot change: line breaks stay where the author put
+   them (but for braces), indentation, blanks, blank lines and the columns of comments follow rules.
+   It never breaks or joins a long line, never reorders, and leaves a file with errors alone. */
 #include "base/ice.h"
 #include "frontend/frontend.h"
 #include "frontend/parse.h"
@@ -18,11 +18,11 @@ typedef struct Item { /* one token to print */
     int kind;         /* as the parser sees it: keywords told from names */
     const char *text; /* n bytes of the source */
     uint32_t n;
-    uint32_t breaks;  /* newlines before it */
-    bool continues;   /* first on a line, but inside the statement of the line before */
-    bool item_word;   /* begins an item of a reduce, optimizer, train or schema body */
-    bool in_body;     /* directly inside such a body */
-    bool tight;       /* directly inside `[ ]`: `4*F` */
+    uint32_t breaks; /* newlines before it */
+    bool continues;  /* first on a line, but inside the statement of the line before */
+    bool item_word;  /* begins an item of a reduce, optimizer, train or schema body */
+    bool in_body;    /* directly inside such a body */
+    bool tight;      /* directly inside `[ ]`: `4*F` */
     bool unary;
 } Item;
 typedef VEC(Item) Items;
@@ -49,13 +49,14 @@ static FilteredVec filtered_tokens(Arena *a, const Source *src, uint32_t at, Dia
     scan_begin(&p);
     GNN_STYPE value;
     Span span;
-    for (int kind; (kind = gnn_lex(&value, &span, &p)) != 0;) VEC_PUSH(a, &out, ((Filtered){kind, span.begin}));
+    for (int kind; (kind = gnn_lex(&value, &span, &p)) != 0;)
+        VEC_PUSH(a, &out, ((Filtered){kind, span.begin}));
     scan_end(&p);
     return out;
 }
 
-/* Raw tokens with comments, each with the parser's kind. Semicolons stay only between two statements on
-   one line. */
+/* Raw tokens with comments, each with the parser's kind. Semicolons stay only between two
+   statements on one line. */
 static Items items_of(Arena *a, const Source *src, uint32_t at, Diags *sink)
 {
     FilteredVec seen = filtered_tokens(a, src, at, sink);
@@ -74,14 +75,18 @@ static Items items_of(Arena *a, const Source *src, uint32_t at, Diags *sink)
             ended = true;
             continue;
         }
-        Item item = {t.kind, src->text + t.span.begin, t.span.end - t.span.begin, breaks, false, false, false, false, false};
+        Item item = {.kind = t.kind,
+                     .text = src->text + t.span.begin,
+                     .n = t.span.end - t.span.begin,
+                     .breaks = breaks};
         if (t.kind != TOK_COMMENT) {
             for (; seen.data[k].kind == TOK_NL; k++) ended = true;
             ICE_UNLESS(seen.data[k].begin == t.span.begin);
             item.kind = seen.data[k++].kind;
             item.continues = !ended;
             ended = item.kind == '{';
-            if (semicolon && !breaks && item.kind != '}') VEC_PUSH(a, &out, ((Item){.kind = ';', .text = ";", .n = 1}));
+            if (semicolon && !breaks && item.kind != '}')
+                VEC_PUSH(a, &out, ((Item){.kind = ';', .text = ";", .n = 1}));
         }
         semicolon = false;
         breaks = 0;
@@ -93,18 +98,12 @@ static Items items_of(Arena *a, const Source *src, uint32_t at, Diags *sink)
 
 /* ---- where lines break ---- */
 
-static bool opens(int kind)
-{
-    return kind == '(' || kind == '[' || kind == '{';
-}
+static bool opens(int kind) { return kind == '(' || kind == '[' || kind == '{'; }
 
-static bool closes(int kind)
-{
-    return kind == ')' || kind == ']' || kind == '}';
-}
+static bool closes(int kind) { return kind == ')' || kind == ']' || kind == '}'; }
 
-/* A block on one line stays there; else its braces end and begin lines. `{` and `else` join the line
-   before. */
+/* A block on one line stays there; else its braces end and begin lines. `{` and `else` join the
+   line before. */
 static void place_braces(Items *v)
 {
     struct {
@@ -125,7 +124,8 @@ static void place_braces(Items *v)
     }
     for (uint32_t i = 1; i < v->n; i++) {
         Item *t = &v->data[i];
-        if ((t->kind == '{' || t->kind == TOK_ELSE) && v->data[i - 1].kind != TOK_COMMENT) t->breaks = 0;
+        if ((t->kind == '{' || t->kind == TOK_ELSE) && v->data[i - 1].kind != TOK_COMMENT)
+            t->breaks = 0;
     }
 }
 
@@ -134,17 +134,25 @@ static void place_braces(Items *v)
 static bool ends_operand(int kind)
 {
     switch (kind) {
-    case TOK_IDENT: case TOK_NUMBER: case TOK_STRING: case TOK_TRUE: case TOK_FALSE: case TOK_NONE:
-    case TOK_REST: case TOK_ANY_MEMBER: case ')': case ']': case '}':
-        return true;
+    case TOK_IDENT:
+    case TOK_NUMBER:
+    case TOK_STRING:
+    case TOK_TRUE:
+    case TOK_FALSE:
+    case TOK_NONE:
+    case TOK_REST:
+    case TOK_ANY_MEMBER:
+    case ')':
+    case ']':
+    case '}': return true;
     default: return false;
     }
 }
 
 static bool is_word(int kind)
 {
-    return kind == TOK_IDENT || kind == TOK_PARAM || kind == TOK_CONST || kind == TOK_BUFFER || kind == TOK_GRAPH ||
-           kind == TOK_PAIRS || kind == TOK_ADJOINT;
+    return kind == TOK_IDENT || kind == TOK_PARAM || kind == TOK_CONST || kind == TOK_BUFFER ||
+           kind == TOK_GRAPH || kind == TOK_PAIRS || kind == TOK_ADJOINT;
 }
 
 static bool is_dtype(const Item *t)
@@ -162,15 +170,16 @@ static bool has_items(int decl)
 
 static bool is_decl(int kind)
 {
-    return has_items(kind) || kind == TOK_MESSAGE || kind == TOK_FN || kind == TOK_LAYER || kind == TOK_MODEL ||
-           kind == TOK_TEST;
+    return has_items(kind) || kind == TOK_MESSAGE || kind == TOK_FN || kind == TOK_LAYER ||
+           kind == TOK_MODEL || kind == TOK_TEST;
 }
 
 /* Does t, behind `before`, begin an item? Items may follow one another without a separator. */
 static bool begins_item(const Item *before, const Item *t)
 {
     if (!is_word(t->kind)) return false;
-    if (t->breaks || before->kind == '{' || before->kind == ';' || before->kind == TOK_COMMENT) return !t->continues;
+    if (t->breaks || before->kind == '{' || before->kind == ';' || before->kind == TOK_COMMENT)
+        return !t->continues;
     return ends_operand(before->kind) && !before->item_word && !is_dtype(t);
 }
 
@@ -187,8 +196,9 @@ static void mark_items(Items *v)
         t->tight = n && open[n - 1] == '[';
         t->in_body = n == 1 && open[0] == '{' && has_items(decl);
         t->item_word = i && t->in_body && begins_item(&v->data[i - 1], t);
-        t->unary = (t->kind == '-' || t->kind == '@') &&
-                   (!i || !ends_operand(v->data[i - 1].kind) || (v->data[i - 1].item_word && t->kind == '-'));
+        t->unary =
+            (t->kind == '-' || t->kind == '@') && (!i || !ends_operand(v->data[i - 1].kind) ||
+                                                   (v->data[i - 1].item_word && t->kind == '-'));
         if (opens(t->kind)) open[n++] = (char)t->kind;
     }
 }
@@ -204,7 +214,8 @@ static uint32_t blanks_before_bracket(const Item *a, const Item *b)
 
 static uint32_t blanks(const Item *a, const Item *b)
 {
-    if (b->kind == ',' || b->kind == ';' || b->kind == ':' || b->kind == ')' || b->kind == ']') return 0;
+    if (b->kind == ',' || b->kind == ';' || b->kind == ':' || b->kind == ')' || b->kind == ']')
+        return 0;
     if (a->kind == '(' || a->kind == '[') return 0;
     if (a->kind == '.' || b->kind == '.' || b->kind == TOK_ANY_MEMBER) return 0;
     if (a->kind == TOK_RANGE || b->kind == TOK_RANGE) return 0;
@@ -222,7 +233,8 @@ static uint32_t blanks(const Item *a, const Item *b)
 static void mark_where(Items *v)
 {
     for (uint32_t i = 0; i < v->n; i++)
-        if (v->data[i].kind == TOK_WHERE) v->data[i].unary = !i || !ends_operand(v->data[i - 1].kind) || !v->data[i].continues;
+        if (v->data[i].kind == TOK_WHERE)
+            v->data[i].unary = !i || !ends_operand(v->data[i - 1].kind) || !v->data[i].continues;
 }
 
 /* ---- lines ---- */
@@ -240,7 +252,9 @@ static uint32_t indent_of(const Layout *l, uint32_t i)
 {
     const Items *v = l->items;
     uint32_t closers = 0;
-    while (i + closers < v->n && closes(v->data[i + closers].kind) && (!closers || !v->data[i + closers].breaks)) closers++;
+    while (i + closers < v->n && closes(v->data[i + closers].kind) &&
+           (!closers || !v->data[i + closers].breaks))
+        closers++;
     if (closers) return l->open[l->n_open - closers];
     uint32_t indent = l->n_open ? l->open[l->n_open - 1] + 2 : 0;
     const Item *t = &v->data[i];

@@ -1,12 +1,10 @@
-/* Constructors of expressions and types, as the grammar calls them. They keep two promises of ast.h: every
-   node has its bytes, and no tree is deeper than AST_MAX_DEPTH, so that later walks may recurse. */
+/* Constructors of expressions and types, as the grammar calls them. They keep two promises of
+   ast.h: every node has its bytes, and no tree is deeper than AST_MAX_DEPTH, so that later walks
+   may recurse. */
 #include "frontend/parser.h"
 #include <string.h>
 
-AstName build_name(const char *text, Span span)
-{
-    return (AstName){span, text};
-}
+AstName build_name(const char *text, Span span) { return (AstName){span, text}; }
 
 static AstExpr *expr_new(Parser *p, AstExprKind kind, Span span)
 {
@@ -22,7 +20,8 @@ static void over_depth(Parser *p, AstExpr *e, uint32_t depth)
 {
     if (depth >= e->depth) e->depth = depth + 1;
     if (e->depth <= AST_MAX_DEPTH) return;
-    if (!p->too_deep) diag_error(p->diags, E0106, e->span, "this is nested deeper than %d levels", AST_MAX_DEPTH);
+    if (!p->too_deep)
+        diag_error(p->diags, E0106, e->span, "this is nested deeper than %d levels", AST_MAX_DEPTH);
     p->too_deep = true;
     e->depth = AST_MAX_DEPTH;
 }
@@ -37,10 +36,7 @@ static void over_list(Parser *p, AstExpr *e, const ExprVec *items)
     for (uint32_t i = 0; i < items->n; i++) over_expr(p, e, items->data[i]);
 }
 
-static AstExprs exprs_of(const ExprVec *v)
-{
-    return v ? (AstExprs){v->data, v->n} : (AstExprs){0};
-}
+static AstExprs exprs_of(const ExprVec *v) { return v ? (AstExprs){v->data, v->n} : (AstExprs){0}; }
 
 AstExpr *build_name_expr(Parser *p, AstName name)
 {
@@ -79,10 +75,7 @@ AstExpr *build_bool(Parser *p, bool value, Span span)
     return e;
 }
 
-AstExpr *build_plain(Parser *p, AstExprKind kind, Span span)
-{
-    return expr_new(p, kind, span);
-}
+AstExpr *build_plain(Parser *p, AstExprKind kind, Span span) { return expr_new(p, kind, span); }
 
 AstExpr *build_list(Parser *p, AstExprKind kind, const ExprVec *items, Span span)
 {
@@ -241,8 +234,10 @@ static void set_dtype(Parser *p, AstType *t, AstName word, const Brackets *dims)
     int dtype = dtype_find(word.text);
     if (dtype < 0) {
         Diag *e = diag_error(p->diags, E0114, word.span, "`%s` is no element type", word.text);
-        const char *near = str_nearest(word.text, dtype_words, sizeof dtype_words / sizeof *dtype_words);
-        diag_help(p->diags, e, near ? "did you mean `%s`?" : "`int`, `bool`, `float` or `index[C]`", near);
+        const char *near =
+            str_nearest(word.text, dtype_words, sizeof dtype_words / sizeof *dtype_words);
+        diag_help(p->diags, e, near ? "did you mean `%s`?" : "`int`, `bool`, `float` or `index[C]`",
+                  near);
         return;
     }
     t->dtype = (AstDtype)dtype;
@@ -250,9 +245,11 @@ static void set_dtype(Parser *p, AstType *t, AstName word, const Brackets *dims)
     if (t->dtype == AST_INDEX && one)
         t->classes = dims->items.data[0];
     else if (t->dtype == AST_INDEX)
-        diag_error(p->diags, E0114, word.span, "`index` wants the number of values in brackets: `index[C]`");
+        diag_error(p->diags, E0114, word.span,
+                   "`index` wants the number of values in brackets: `index[C]`");
     else if (dims)
-        diag_error(p->diags, E0114, dims->span, "dims stand before the element type: `[K] %s`", word.text);
+        diag_error(p->diags, E0114, dims->span, "dims stand before the element type: `[K] %s`",
+                   word.text);
 }
 
 AstType *build_type(Parser *p, AstName space, const ExprVec *of, const Brackets *dims, Span span)

@@ -1,6 +1,6 @@
-/* What a syntax error says: what was found, what is wanted, and a hint where the mistake is a known one.
-   The parser's list of possible tokens is long in the middle of an expression; it is folded into "an
-   expression", "an operator", "a statement" or "a declaration". */
+/* What a syntax error says: what was found, what is wanted, and a hint where the mistake is a known
+   one. The parser's list of possible tokens is long in the middle of an expression; it is folded
+   into "an expression", "an operator", "a statement" or "a declaration". */
 #include "frontend/parse_error.h"
 #include "frontend/parse.h"
 #include <string.h>
@@ -14,22 +14,24 @@ static bool one_of(const char *name, const char *const *list, size_t n)
 #define ONE_OF(name, list) one_of((name), (list), sizeof(list) / sizeof *(list))
 
 static const char *const expression_starts[] = {
-    "a name", "a number", "a string", "`true`", "`false`", "`none`", "`-`", "`not`", "`(`", "`[`", "`@`",
-    "`if`", "`over`", "`for`", "`forall`", "`where`", "`...`", "`fill`",
+    "a name", "a number", "a string", "`true`", "`false`", "`none`",   "`-`",     "`not`", "`(`",
+    "`[`",    "`@`",      "`if`",     "`over`", "`for`",   "`forall`", "`where`", "`...`", "`fill`",
 };
 static const char *const operators[] = {
-    "`+`", "`-`", "`*`", "`/`", "`@`", "`**`", "`==`", "`!=`", "`<`", "`<=`", "`>`", "`>=`", "`and`", "`or`",
-    "`(`", "`[`", "`.`", "`.*`",
+    "`+`",  "`-`", "`*`",  "`/`",   "`@`",  "`**`", "`==`", "`!=`", "`<`",
+    "`<=`", "`>`", "`>=`", "`and`", "`or`", "`(`",  "`[`",  "`.`",  "`.*`",
 };
 static const char *const statement_starts[] = {
-    "`param`", "`buffer`", "`const`", "`graph`", "`pairs`", "`if`", "`return`", "`assert`", "`adjoint`",
-    "`over`", "`for`", "`forall`",
+    "`param`",  "`buffer`", "`const`",   "`graph`", "`pairs`", "`if`",
+    "`return`", "`assert`", "`adjoint`", "`over`",  "`for`",   "`forall`",
 };
 static const char *const decl_starts[] = {
-    "`message`", "`fn`", "`layer`", "`model`", "`reduce`", "`optimizer`", "`train`", "`test`", "`schema`", "`const`",
+    "`message`",   "`fn`",    "`layer`", "`model`",  "`reduce`",
+    "`optimizer`", "`train`", "`test`",  "`schema`", "`const`",
 };
 static const char *const assignments[] = {"`+=`", "`-=`", "`*=`", "`/=`"};
-static const char *const words[] = {"`param`", "`buffer`", "`const`", "`graph`", "`pairs`", "`adjoint`", "a name"};
+static const char *const words[] = {"`param`", "`buffer`",  "`const`", "`graph`",
+                                    "`pairs`", "`adjoint`", "a name"};
 static const char *const comparisons[] = {"`==`", "`!=`", "`<`", "`<=`", "`>`", "`>=`"};
 
 static bool wants(const ParseExpected *want, const char *name)
@@ -75,7 +77,9 @@ static const char *wanted_text(Parser *p, const ParseExpected *want)
 {
     Place at = place_of(want);
     VEC(const char *) parts = {0};
-    if (at.decl) VEC_PUSH(p->arena, &parts, "a declaration (`layer`, `model`, `message`, `reduce`, `train`, ...)");
+    if (at.decl)
+        VEC_PUSH(p->arena, &parts,
+                 "a declaration (`layer`, `model`, `message`, `reduce`, `train`, ...)");
     if (at.statement) VEC_PUSH(p->arena, &parts, "a statement");
     if (at.item) VEC_PUSH(p->arena, &parts, "an item");
     if (at.expression) VEC_PUSH(p->arena, &parts, "an expression");
@@ -94,7 +98,8 @@ static const char *found_text(Parser *p, Span span, bool at_end)
     if (p->last.kind == TOK_NL && p->source->text[span.begin] != ';') return "the end of the line";
     if (p->last.kind == TOK_STRING) return "a string";
     int n = (int)(span.end - span.begin);
-    return arena_printf(p->arena, "`%.*s%s`", n > 40 ? 40 : n, p->source->text + span.begin, n > 40 ? "..." : "");
+    return arena_printf(p->arena, "`%.*s%s`", n > 40 ? 40 : n, p->source->text + span.begin,
+                        n > 40 ? "..." : "");
 }
 
 /* The word of the language nearest to t's text among candidates, as a fix. */
@@ -108,7 +113,8 @@ static bool suggest(Parser *p, Diag *e, const Token *t, const char *const *candi
     return true;
 }
 
-/* A misspelt keyword: the unexpected word itself, or the word before it, which was taken for a name. */
+/* A misspelt keyword: the unexpected word itself, or the word before it, which was taken for a
+ * name. */
 static bool suggest_keyword(Parser *p, Diag *e, const ParseExpected *want)
 {
     VEC(const char *) list = {0};
@@ -130,7 +136,8 @@ static bool is_operator(const char *found)
 
 static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseExpected *want)
 {
-    if (p->last.kind == TOK_IDENT && (!strcmp(p->last.text, "elif") || !strcmp(p->last.text, "elseif"))) {
+    if (p->last.kind == TOK_IDENT &&
+        (!strcmp(p->last.text, "elif") || !strcmp(p->last.text, "elseif"))) {
         diag_help(p->diags, e, "write `else if`");
         diag_fix(p->diags, e, span, "else if");
     } else if (suggest_keyword(p, e, want)) {
@@ -141,7 +148,9 @@ static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseEx
     } else if (ONE_OF(found, comparisons) && wants(want, "`and`")) {
         diag_help(p->diags, e, "comparisons do not chain: write `a < b and b < c`");
     } else if (is_operator(found) && tokens_first_on_line(p, span)) {
-        diag_help(p->diags, e, "an operator stands at the end of the line it continues, not at the start of the next");
+        diag_help(
+            p->diags, e,
+            "an operator stands at the end of the line it continues, not at the start of the next");
     } else if (!strcmp(found, "`:`") && wants(want, "`{`")) {
         diag_help(p->diags, e, "a block stands in braces: `{ ... }`");
     }
@@ -158,7 +167,8 @@ void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const Pars
                      : diag_error(p->diags, E0101, span, "%s cannot stand here", found);
     hint(p, e, found, span, want);
     if (p->open.n && tokens_first_on_line(p, span) && (wants(want, "`)`") || wants(want, "`]`")))
-        diag_note(p->diags, e, p->open.data[p->open.n - 1].span, "this `%c` is open", p->open.data[p->open.n - 1].open);
+        diag_note(p->diags, e, p->open.data[p->open.n - 1].span, "this `%c` is open",
+                  p->open.data[p->open.n - 1].open);
     tokens_after_error(p);
 }
 

@@ -1,6 +1,7 @@
-/* Private to the parser: its state, the lists it grows, and the node constructors that the grammar calls.
-   Three layers: lex.l cuts bytes into raw tokens; tokens.c decides which newlines and which soft words
-   count; parse.y builds the tree through the functions below. Others include frontend/ast.h. */
+/* Private to the parser: its state, the lists it grows, and the node constructors that the grammar
+   calls. Three layers: lex.l cuts bytes into raw tokens; tokens.c decides which newlines and which
+   soft words count; parse.y builds the tree through the functions below. Others include
+   frontend/ast.h. */
 #pragma once
 #include "frontend/ast.h"
 
@@ -63,13 +64,14 @@ typedef struct Parser {
     bool keep_comments; /* TOK_COMMENT is returned, not skipped */
     /* tokens.c */
     VEC(Bracket) open;
-    Token last;         /* what the parser got last */
+    Token last; /* what the parser got last */
     Token before_last;
-    VEC(Token) queue;   /* comes before the scanner; read from n_taken */
+    VEC(Token) queue; /* comes before the scanner; read from n_taken */
     uint32_t n_taken;
-    bool skip_to_decl;  /* recovery: a declaration's head was wrong */
-    uint32_t skip_depth; /* recovery: the statement inside so many brackets was wrong; 0: none was */
-    bool too_deep;      /* reported once */
+    bool skip_to_decl; /* recovery: a declaration's head was wrong */
+    uint32_t
+        skip_depth; /* recovery: the statement inside so many brackets was wrong; 0: none was */
+    bool too_deep;  /* reported once */
     /* parse.y */
     DeclVec decls;
 } Parser;
@@ -125,13 +127,15 @@ AstStmt *build_if(Parser *p, AstExpr *cond, const AstBlock *yes, const AstBlock 
 AstStmt *build_value_stmt(Parser *p, AstStmtKind kind, AstExpr *value, Span span);
 AstStmt *build_assert(Parser *p, AstExpr *cond, AstExpr *where, Span span);
 AstStmt *build_adjoint(Parser *p, const AstBlock *body, Span span);
-AstSlot *build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init, AstSlot *stored);
+AstSlot *build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
+                    AstSlot *stored);
 AstSlot *build_stored(Parser *p, const char *text, const Brackets *dims, Span span);
 AstSignature *build_signature(Parser *p, const ParamVec *params, const AstType *result);
 
 void build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
                     const AstExpr *expr, const AstBlock *body, Span span);
-void build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig, FoldBuilder *fold, Span span);
+void build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
+                FoldBuilder *fold, Span span);
 void build_train(Parser *p, const AstExpr *target, const TrainVec *items, Span span);
 void build_test(Parser *p, AstName name, const AstBlock *body, Span span);
 void build_schema(Parser *p, AstName name, const SchemaVec *items, Span span);
@@ -142,6 +146,7 @@ void fold_add_block(Parser *p, FoldBuilder *f, AstName word, const AstBlock *bod
 void fold_add_value(Parser *p, FoldBuilder *f, AstName word, const AstExpr *value);
 void fold_add_slots(Parser *p, FoldBuilder *f, AstName word, const SlotVec *entries);
 void train_add_let(Parser *p, TrainVec *v, Binding b, const AstExpr *on, Span span);
-void train_add_bindings(Parser *p, TrainVec *v, AstName word, const BindingVec *list, const AstExpr *on, Span span);
+void train_add_bindings(Parser *p, TrainVec *v, AstName word, const BindingVec *list,
+                        const AstExpr *on, Span span);
 void train_add_setting(Parser *p, TrainVec *v, AstName word, const AstExpr *value, Span span);
 void train_add_call(Parser *p, TrainVec *v, AstName word, const ArgVec *args, Span span);

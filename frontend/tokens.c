@@ -1,20 +1,21 @@
-/* From raw tokens to the parser's: which newlines end a statement, which words are keywords where they
-   stand, which brackets are open. The language keeps few words for itself: `layer`, `train`, `param` and
-   their like are keywords only where a declaration or a statement begins, so `data.train` and
-   `optimizer(train = true)` need no escape. After an error this file skips to where parsing can go on.
-   It never looks at the tree. */
+/* From raw tokens to the parser's: which newlines end a statement, which words are keywords where
+   they stand, which brackets are open. The language keeps few words for itself: `layer`, `train`,
+   `param` and their like are keywords only where a declaration or a statement begins, so
+   `data.train` and `optimizer(train = true)` need no escape. After an error this file skips to
+   where parsing can go on. It never looks at the tree. */
 #include "frontend/parse.h"
 #include "frontend/parser.h"
 #include <string.h>
 
 typedef enum {
-    HARD,    /* everywhere, but after `.` and as the name of an argument */
-    DECL,    /* where a declaration begins */
-    LEAD,    /* where a statement begins and a name follows */
+    HARD,       /* everywhere, but after `.` and as the name of an argument */
+    DECL,       /* where a declaration begins */
+    LEAD,       /* where a statement begins and a name follows */
     LEAD_BLOCK, /* where a statement begins and `{` follows */
     LEAD_ARG,   /* where an argument begins and a name follows */
 } WordClass;
 
+/* clang-format off */
 static const struct Word {
     const char *text;
     int token;
@@ -34,11 +35,13 @@ static const struct Word {
     {"or", TOK_OR, HARD},           {"not", TOK_NOT, HARD},       {"true", TOK_TRUE, HARD},
     {"false", TOK_FALSE, HARD},     {"none", TOK_NONE, HARD},
 };
+/* clang-format on */
 
 const char *const tokens_statement_words[] = {
     "return", "param", "buffer", "const", "graph", "pairs", "assert", "over", "for", "forall", "if",
 };
-const uint32_t tokens_n_statement_words = sizeof tokens_statement_words / sizeof *tokens_statement_words;
+const uint32_t tokens_n_statement_words =
+    sizeof tokens_statement_words / sizeof *tokens_statement_words;
 
 static const struct Word *word_find(const char *text)
 {
@@ -90,10 +93,7 @@ static bool begins_name(char c)
 
 /* ---- words ---- */
 
-static char innermost(const Parser *p)
-{
-    return p->open.n ? p->open.data[p->open.n - 1].open : 0;
-}
+static char innermost(const Parser *p) { return p->open.n ? p->open.data[p->open.n - 1].open : 0; }
 
 static bool at_statement_start(const Parser *p)
 {
@@ -110,8 +110,8 @@ static bool names_argument(const Parser *p, Span word)
     return p->source->text[i] == '=' && p->source->text[i + 1] != '=';
 }
 
-/* A declaration's first word in the first column, with what follows one. `inside` brackets only such words
-   count that no body has at the start of a line (`optimizer` and `const` do). */
+/* A declaration's first word in the first column, with what follows one. `inside` brackets only
+   such words count that no body has at the start of a line (`optimizer` and `const` do). */
 static bool begins_decl(const Parser *p, const Token *t, bool inside)
 {
     if (t->kind != TOK_IDENT) return false;
@@ -131,9 +131,12 @@ static int word_token(const Parser *p, const Token *t)
     switch (w->class) {
     case HARD: return names_argument(p, t->span) ? TOK_IDENT : w->token;
     case DECL:
-        return !p->open.n && (at_statement_start(p) || begins_decl(p, t, false)) ? w->token : TOK_IDENT;
+        return !p->open.n && (at_statement_start(p) || begins_decl(p, t, false)) ? w->token
+                                                                                 : TOK_IDENT;
     case LEAD: return at_statement_start(p) && begins_name(next) ? w->token : TOK_IDENT;
-    case LEAD_ARG: return (p->last.kind == '(' || p->last.kind == ',') && begins_name(next) ? w->token : TOK_IDENT;
+    case LEAD_ARG:
+        return (p->last.kind == '(' || p->last.kind == ',') && begins_name(next) ? w->token
+                                                                                 : TOK_IDENT;
     case LEAD_BLOCK: return at_statement_start(p) && next == '{' ? w->token : TOK_IDENT;
     }
     return TOK_IDENT;
@@ -144,6 +147,7 @@ static int word_token(const Parser *p, const Token *t)
 /* A line that ends with one of these goes on. */
 static bool continues(int kind)
 {
+    /* clang-format off */
     switch (kind) {
     case 0: case TOK_NL: case '{': /* nothing to end */
     case ',': case ':': case '=': case '+': case '-': case '*': case '/': case '@': case '<': case '>':
@@ -154,6 +158,7 @@ static bool continues(int kind)
         return true;
     default: return false;
     }
+    /* clang-format on */
 }
 
 /* A line that begins with one of these goes on with the one before: none can begin a statement. */
@@ -170,19 +175,18 @@ static bool newline_ends_statement(Parser *p)
 {
     if (innermost(p) == '(' || innermost(p) == '[' || continues(p->last.kind)) return false;
     Token t;
-    while ((t = take(p)).kind == TOK_NEWLINE) {}
+    while ((t = take(p)).kind == TOK_NEWLINE) {
+    }
     put_back(p, t);
     return !continued_by(p, &t);
 }
 
 /* ---- brackets ---- */
 
-static char opener_of(int close)
-{
-    return close == ')' ? '(' : close == ']' ? '[' : '{';
-}
+static char opener_of(int close) { return close == ')' ? '(' : close == ']' ? '[' : '{'; }
 
-/* Closes the innermost bracket of its kind and what stands open inside it; a stray one changes nothing. */
+/* Closes the innermost bracket of its kind and what stands open inside it; a stray one changes
+ * nothing. */
 static void close_bracket(Parser *p, int close)
 {
     for (uint32_t i = p->open.n; i > 0; i--) {
@@ -204,8 +208,8 @@ static bool open_bracket(Parser *p, const Token *t)
     return false;
 }
 
-/* The text ends, or a new declaration begins, inside brackets: says which bracket is open and closes all,
-   so that the parser can go on with `next`. */
+/* The text ends, or a new declaration begins, inside brackets: says which bracket is open and
+   closes all, so that the parser can go on with `next`. */
 static void close_all(Parser *p, Token next)
 {
     const Bracket *b = &p->open.data[p->open.n - 1];
@@ -233,7 +237,8 @@ static void close_all(Parser *p, Token next)
 
 /* ---- recovery ---- */
 
-/* Brackets open up to and with the innermost `{` around the unexpected token; 0 outside all braces. */
+/* Brackets open up to and with the innermost `{` around the unexpected token; 0 outside all braces.
+ */
 static uint32_t depth_of_block(const Parser *p)
 {
     uint32_t n = p->open.n;
@@ -265,9 +270,10 @@ void tokens_after_error(Parser *p)
         p->open.n = 0;
         return;
     }
-    /* An error at the start of a line, or one that swallowed the rest of its line, hints at a bracket that
-       was not closed on the line before: newlines shall count again. */
-    bool at_edge = t->kind == TOK_JUNK ? rest_of_line_is_blank(p, t->span.end) : tokens_first_on_line(p, t->span);
+    /* An error at the start of a line, or one that swallowed the rest of its line, hints at a
+       bracket that was not closed on the line before: newlines shall count again. */
+    bool at_edge = t->kind == TOK_JUNK ? rest_of_line_is_blank(p, t->span.end)
+                                       : tokens_first_on_line(p, t->span);
     while (at_edge && (innermost(p) == '(' || innermost(p) == '[')) p->open.n--;
     if (t->kind != TOK_NL && t->kind != '}') p->skip_depth = depth;
 }
@@ -305,8 +311,12 @@ static Token filtered(Parser *p)
         case ';':
             if (innermost(p) != '(' && innermost(p) != '[') t.kind = TOK_NL;
             return t;
-        case '(': case '[': case '{': return open_bracket(p, &t) ? t : end_token(p);
-        case ')': case ']': case '}': close_bracket(p, t.kind); return t;
+        case '(':
+        case '[':
+        case '{': return open_bracket(p, &t) ? t : end_token(p);
+        case ')':
+        case ']':
+        case '}': close_bracket(p, t.kind); return t;
         case TOK_IDENT: t.kind = word_token(p, &t); return t;
         default: return t;
         }
