@@ -230,7 +230,9 @@ static void final_init(IrTensor *t, const TensorInfo *info, double fan)
     t->init = IR_INIT_CONST;
     t->init_a = info->init_a;
     t->init_b = info->init_b;
-    if (!info->init) return;
+    bool known = true; /* `check` leaves sizes open */
+    for (uint32_t k = 0; k < n; k++) known &= s[k] > 0;
+    if (!info->init || !known) return;
     double bound = !strcmp(info->init, "glorot") ? sqrt(6 / (in + out)) : !strcmp(info->init, "kaiming") ? 1 / sqrt(fan > 0 ? fan : in) : 0;
     if (bound > 0 || !strcmp(info->init, "uniform")) t->init = IR_INIT_UNIFORM;
     if (bound > 0) t->init_a = -bound, t->init_b = bound;
@@ -258,6 +260,7 @@ static void final_tensor(const Finish *f, uint32_t i, StrBuf *missing)
     if (info->fan && !size_value(&e->z, info->fan, &n)) n = 1;
     if (t->kind == IR_PARAM || t->kind == IR_STATE) final_init(t, info, (double)n);
     if (info->classes && size_value(&e->z, info->classes, &n) && n > 0) t->bound = n;
+    t->allow_missing &= t->bound > 0;
 }
 
 static void final_patches(Elab *e, StrBuf *missing)
