@@ -133,24 +133,24 @@ lines:
 /* ---- declarations ---- */
 
 decl:
-    MESSAGE name signature '=' expr { build_function(p, AST_DECL_MESSAGE, $2, $3, $5, NULL, @$); }
-  | MESSAGE name signature block    { build_function(p, AST_DECL_MESSAGE, $2, $3, NULL, $4, @$); }
-  | FN name signature '=' expr      { build_function(p, AST_DECL_FN, $2, $3, $5, NULL, @$); }
-  | FN name signature block         { build_function(p, AST_DECL_FN, $2, $3, NULL, $4, @$); }
-  | LAYER name signature '=' expr   { build_function(p, AST_DECL_LAYER, $2, $3, $5, NULL, @$); }
-  | LAYER name signature block      { build_function(p, AST_DECL_LAYER, $2, $3, NULL, $4, @$); }
-  | MODEL name signature '=' expr   { build_function(p, AST_DECL_MODEL, $2, $3, $5, NULL, @$); }
-  | MODEL name signature block      { build_function(p, AST_DECL_MODEL, $2, $3, NULL, $4, @$); }
-  | REDUCE name signature fold_body    { build_fold(p, AST_DECL_REDUCE, $2, $3, $4, @$); }
-  | OPTIMIZER name signature fold_body { build_fold(p, AST_DECL_OPTIMIZER, $2, $3, $4, @$); }
-  | TRAIN expr train_body           { build_train(p, $2, $3, @$); }
-  | TEST STRING block               { build_test(p, build_name($2, @2), $3, @$); }
-  | SCHEMA name schema_body         { build_schema(p, $2, $3, @$); }
-  | CONST slot                      { build_const(p, $2, @$); }
+    MESSAGE name signature '=' expr { ast_build_function(p, AST_DECL_MESSAGE, $2, $3, $5, NULL, @$); }
+  | MESSAGE name signature block    { ast_build_function(p, AST_DECL_MESSAGE, $2, $3, NULL, $4, @$); }
+  | FN name signature '=' expr      { ast_build_function(p, AST_DECL_FN, $2, $3, $5, NULL, @$); }
+  | FN name signature block         { ast_build_function(p, AST_DECL_FN, $2, $3, NULL, $4, @$); }
+  | LAYER name signature '=' expr   { ast_build_function(p, AST_DECL_LAYER, $2, $3, $5, NULL, @$); }
+  | LAYER name signature block      { ast_build_function(p, AST_DECL_LAYER, $2, $3, NULL, $4, @$); }
+  | MODEL name signature '=' expr   { ast_build_function(p, AST_DECL_MODEL, $2, $3, $5, NULL, @$); }
+  | MODEL name signature block      { ast_build_function(p, AST_DECL_MODEL, $2, $3, NULL, $4, @$); }
+  | REDUCE name signature fold_body    { ast_build_fold(p, AST_DECL_REDUCE, $2, $3, $4, @$); }
+  | OPTIMIZER name signature fold_body { ast_build_fold(p, AST_DECL_OPTIMIZER, $2, $3, $4, @$); }
+  | TRAIN expr train_body           { ast_build_train(p, $2, $3, @$); }
+  | TEST STRING block               { ast_build_test(p, ast_build_name($2, @2), $3, @$); }
+  | SCHEMA name schema_body         { ast_build_schema(p, $2, $3, @$); }
+  | CONST slot                      { ast_build_const(p, $2, @$); }
 
 signature:
-    '(' params ')'            { $$ = build_signature(p, $2, NULL); }
-  | '(' params ')' ARROW type { $$ = build_signature(p, $2, $5); }
+    '(' params ')'            { $$ = ast_build_signature(p, $2, NULL); }
+  | '(' params ')' ARROW type { $$ = ast_build_signature(p, $2, $5); }
 
 params:
     %empty         { $$ = NEW(ParamVec); }
@@ -191,8 +191,8 @@ slot_entries:
 
 /* A name alone shares what follows it: `a, b: [H] = zeros`. */
 slot_entry:
-    name                               { $$ = build_slot(p, one_name(p, $1), NULL, NULL, NULL); }
-  | name typed_opt '=' expr stored_opt { $$ = build_slot(p, one_name(p, $1), $2, $4, $5); }
+    name                               { $$ = ast_build_slot(p, one_name(p, $1), NULL, NULL, NULL); }
+  | name typed_opt '=' expr stored_opt { $$ = ast_build_slot(p, one_name(p, $1), $2, $4, $5); }
 
 train_body:
     '{' train_items '}'       { $$ = $2; }
@@ -219,15 +219,15 @@ binding: name '=' expr { $$ = (Binding){$1, $3}; }
 
 /* What a setting may be set to, and an optimizer: nothing that begins with `(`. */
 value:
-    NUMBER            { $$ = build_number(p, $1, @1); }
-  | '-' NUMBER        { $$ = build_unary(p, AST_NEG, build_number(p, $2, @2), @$); }
-  | STRING            { $$ = build_string(p, $1, @1); }
-  | TRUE              { $$ = build_bool(p, true, @1); }
-  | FALSE             { $$ = build_bool(p, false, @1); }
-  | NONE              { $$ = build_plain(p, AST_EXPR_NONE, @1); }
-  | brackets          { $$ = build_list(p, AST_EXPR_LIST, &$1->items, @1); }
-  | name              { $$ = build_name_expr(p, $1); }
-  | name '(' args ')' { $$ = build_call(p, build_name_expr(p, $1), $3, @$); }
+    NUMBER            { $$ = ast_build_number(p, $1, @1); }
+  | '-' NUMBER        { $$ = ast_build_unary(p, AST_NEG, ast_build_number(p, $2, @2), @$); }
+  | STRING            { $$ = ast_build_string(p, $1, @1); }
+  | TRUE              { $$ = ast_build_bool(p, true, @1); }
+  | FALSE             { $$ = ast_build_bool(p, false, @1); }
+  | NONE              { $$ = ast_build_plain(p, AST_EXPR_NONE, @1); }
+  | brackets          { $$ = ast_build_list(p, AST_EXPR_LIST, &$1->items, @1); }
+  | name              { $$ = ast_build_name_expr(p, $1); }
+  | name '(' args ')' { $$ = ast_build_call(p, ast_build_name_expr(p, $1), $3, @$); }
 
 schema_body:
     '{' schema_items '}'       { $$ = $2; }
@@ -263,16 +263,16 @@ schema_elem:
 
 type:
     plain_type
-  | plain_type name          { $$ = build_dtype(p, $1, $2, NULL, @$); }
-  | plain_type name brackets { $$ = build_dtype(p, $1, $2, $3, @$); }
-  | '(' types ',' type ')'   { PUSH($2, $4); $$ = build_tuple_type(p, $2, @$); }
+  | plain_type name          { $$ = ast_build_dtype(p, $1, $2, NULL, @$); }
+  | plain_type name brackets { $$ = ast_build_dtype(p, $1, $2, $3, @$); }
+  | '(' types ',' type ')'   { PUSH($2, $4); $$ = ast_build_tuple_type(p, $2, @$); }
 
 plain_type:
-    name                            { $$ = build_type(p, $1, NULL, NULL, @$); }
-  | name brackets                   { $$ = build_type(p, $1, NULL, $2, @$); }
-  | name '(' exprs ')' brackets_opt { $$ = build_type(p, $1, $3, $5, @$); }
-  | '@' name brackets_opt           { $$ = build_domain_type(p, $2, $3, @$); }
-  | brackets                        { $$ = build_type(p, (AstName){0}, NULL, $1, @$); }
+    name                            { $$ = ast_build_type(p, $1, NULL, NULL, @$); }
+  | name brackets                   { $$ = ast_build_type(p, $1, NULL, $2, @$); }
+  | name '(' exprs ')' brackets_opt { $$ = ast_build_type(p, $1, $3, $5, @$); }
+  | '@' name brackets_opt           { $$ = ast_build_domain_type(p, $2, $3, @$); }
+  | brackets                        { $$ = ast_build_type(p, (AstName){0}, NULL, $1, @$); }
 
 types:
     type           { $$ = NEW(TypeVec); PUSH($$, $1); }
@@ -281,8 +281,8 @@ types:
 /* ---- statements ---- */
 
 block:
-    '{' stmts stmt_opt '}' { if ($3) PUSH($2, $3); $$ = build_block(p, $2, @$); }
-  | '{' stmts error '}'    { $$ = build_block(p, $2, @$); }
+    '{' stmts stmt_opt '}' { if ($3) PUSH($2, $3); $$ = ast_build_block(p, $2, @$); }
+  | '{' stmts error '}'    { $$ = ast_build_block(p, $2, @$); }
 
 stmts:
     %empty            { $$ = NEW(StmtVec); }
@@ -294,35 +294,35 @@ stmt_opt:
   | stmt
 
 stmt:
-    exprs                    { $$ = build_value_stmt(p, AST_STMT_EXPR, build_group(p, $1, @1), @$); }
-  | exprs '=' exprs          { $$ = build_assign(p, $1, NULL, AST_SET, build_group(p, $3, @3), @$); }
-  | exprs ':' type '=' exprs { $$ = build_assign(p, $1, $3, AST_SET, build_group(p, $5, @5), @$); }
-  | exprs SET_ADD expr       { $$ = build_assign(p, $1, NULL, AST_SET_ADD, $3, @$); }
-  | exprs SET_SUB expr       { $$ = build_assign(p, $1, NULL, AST_SET_SUB, $3, @$); }
-  | exprs SET_MUL expr       { $$ = build_assign(p, $1, NULL, AST_SET_MUL, $3, @$); }
-  | exprs SET_DIV expr       { $$ = build_assign(p, $1, NULL, AST_SET_DIV, $3, @$); }
-  | PARAM slot               { $$ = build_slot_stmt(p, AST_STMT_PARAM, $2, @$); }
-  | BUFFER slot              { $$ = build_slot_stmt(p, AST_STMT_BUFFER, $2, @$); }
-  | CONST slot               { $$ = build_slot_stmt(p, AST_STMT_CONST, $2, @$); }
-  | GRAPH name '=' expr      { $$ = build_bind(p, AST_STMT_GRAPH, $2, $4, @$); }
-  | PAIRS name '=' expr      { $$ = build_bind(p, AST_STMT_PAIRS, $2, $4, @$); }
+    exprs                    { $$ = ast_build_value_stmt(p, AST_STMT_EXPR, ast_build_group(p, $1, @1), @$); }
+  | exprs '=' exprs          { $$ = ast_build_assign(p, $1, NULL, AST_SET, ast_build_group(p, $3, @3), @$); }
+  | exprs ':' type '=' exprs { $$ = ast_build_assign(p, $1, $3, AST_SET, ast_build_group(p, $5, @5), @$); }
+  | exprs SET_ADD expr       { $$ = ast_build_assign(p, $1, NULL, AST_SET_ADD, $3, @$); }
+  | exprs SET_SUB expr       { $$ = ast_build_assign(p, $1, NULL, AST_SET_SUB, $3, @$); }
+  | exprs SET_MUL expr       { $$ = ast_build_assign(p, $1, NULL, AST_SET_MUL, $3, @$); }
+  | exprs SET_DIV expr       { $$ = ast_build_assign(p, $1, NULL, AST_SET_DIV, $3, @$); }
+  | PARAM slot               { $$ = ast_build_slot_stmt(p, AST_STMT_PARAM, $2, @$); }
+  | BUFFER slot              { $$ = ast_build_slot_stmt(p, AST_STMT_BUFFER, $2, @$); }
+  | CONST slot               { $$ = ast_build_slot_stmt(p, AST_STMT_CONST, $2, @$); }
+  | GRAPH name '=' expr      { $$ = ast_build_bind(p, AST_STMT_GRAPH, $2, $4, @$); }
+  | PAIRS name '=' expr      { $$ = ast_build_bind(p, AST_STMT_PAIRS, $2, $4, @$); }
   | if_stmt
-  | RETURN                   { $$ = build_value_stmt(p, AST_STMT_RETURN, NULL, @$); }
-  | RETURN exprs             { $$ = build_value_stmt(p, AST_STMT_RETURN, build_group(p, $2, @2), @$); }
-  | ASSERT expr              { $$ = build_assert(p, $2, NULL, @$); }
-  | ASSERT expr WHERE expr   { $$ = build_assert(p, $2, $4, @$); }
-  | ADJOINT block            { $$ = build_adjoint(p, $2, @$); }
+  | RETURN                   { $$ = ast_build_value_stmt(p, AST_STMT_RETURN, NULL, @$); }
+  | RETURN exprs             { $$ = ast_build_value_stmt(p, AST_STMT_RETURN, ast_build_group(p, $2, @2), @$); }
+  | ASSERT expr              { $$ = ast_build_assert(p, $2, NULL, @$); }
+  | ASSERT expr WHERE expr   { $$ = ast_build_assert(p, $2, $4, @$); }
+  | ADJOINT block            { $$ = ast_build_adjoint(p, $2, @$); }
 
 if_stmt:
-    IF expr block              { $$ = build_if(p, $2, $3, NULL, @$); }
-  | IF expr block ELSE block   { $$ = build_if(p, $2, $3, $5, @$); }
+    IF expr block              { $$ = ast_build_if(p, $2, $3, NULL, @$); }
+  | IF expr block ELSE block   { $$ = ast_build_if(p, $2, $3, $5, @$); }
   | IF expr block ELSE if_stmt {
         StmtVec rest = {0};
         PUSH(&rest, $5);
-        $$ = build_if(p, $2, $3, build_block(p, &rest, @5), @$);
+        $$ = ast_build_if(p, $2, $3, ast_build_block(p, &rest, @5), @$);
     }
 
-slot: names typed_opt init_opt stored_opt { $$ = build_slot(p, $1, $2, $3, $4); }
+slot: names typed_opt init_opt stored_opt { $$ = ast_build_slot(p, $1, $2, $3, $4); }
 
 names:
     name           { $$ = NEW(NameVec); PUSH($$, $1); }
@@ -330,7 +330,7 @@ names:
 
 stored_opt:
     %empty                 { $$ = NULL; }
-  | AS STRING brackets_opt { $$ = build_stored(p, $2, $3, @2); }
+  | AS STRING brackets_opt { $$ = ast_build_stored(p, $2, $3, @2); }
 
 /* ---- expressions ---- */
 
@@ -340,48 +340,48 @@ exprs:
 
 expr:
     primary
-  | IF expr THEN expr ELSE expr   { $$ = build_select(p, $2, $4, $6, @$); }
-  | '-' expr %prec NEGATE         { $$ = build_unary(p, AST_NEG, $2, @$); }
-  | NOT expr                      { $$ = build_unary(p, AST_NOT, $2, @$); }
-  | expr '+' expr                 { $$ = build_binary(p, AST_ADD, @2, $1, $3); }
-  | expr '-' expr                 { $$ = build_binary(p, AST_SUB, @2, $1, $3); }
-  | expr '*' expr                 { $$ = build_binary(p, AST_MUL, @2, $1, $3); }
-  | expr '/' expr                 { $$ = build_binary(p, AST_DIV, @2, $1, $3); }
-  | expr '@' expr                 { $$ = build_binary(p, AST_MATMUL, @2, $1, $3); }
-  | expr POW expr                 { $$ = build_binary(p, AST_POW, @2, $1, $3); }
-  | expr EQ expr                  { $$ = build_binary(p, AST_EQ, @2, $1, $3); }
-  | expr NE expr                  { $$ = build_binary(p, AST_NE, @2, $1, $3); }
-  | expr '<' expr                 { $$ = build_binary(p, AST_LT, @2, $1, $3); }
-  | expr LE expr                  { $$ = build_binary(p, AST_LE, @2, $1, $3); }
-  | expr '>' expr                 { $$ = build_binary(p, AST_GT, @2, $1, $3); }
-  | expr GE expr                  { $$ = build_binary(p, AST_GE, @2, $1, $3); }
-  | expr AND expr                 { $$ = build_binary(p, AST_AND, @2, $1, $3); }
-  | expr OR expr                  { $$ = build_binary(p, AST_OR, @2, $1, $3); }
+  | IF expr THEN expr ELSE expr   { $$ = ast_build_select(p, $2, $4, $6, @$); }
+  | '-' expr %prec NEGATE         { $$ = ast_build_unary(p, AST_NEG, $2, @$); }
+  | NOT expr                      { $$ = ast_build_unary(p, AST_NOT, $2, @$); }
+  | expr '+' expr                 { $$ = ast_build_binary(p, AST_ADD, @2, $1, $3); }
+  | expr '-' expr                 { $$ = ast_build_binary(p, AST_SUB, @2, $1, $3); }
+  | expr '*' expr                 { $$ = ast_build_binary(p, AST_MUL, @2, $1, $3); }
+  | expr '/' expr                 { $$ = ast_build_binary(p, AST_DIV, @2, $1, $3); }
+  | expr '@' expr                 { $$ = ast_build_binary(p, AST_MATMUL, @2, $1, $3); }
+  | expr POW expr                 { $$ = ast_build_binary(p, AST_POW, @2, $1, $3); }
+  | expr EQ expr                  { $$ = ast_build_binary(p, AST_EQ, @2, $1, $3); }
+  | expr NE expr                  { $$ = ast_build_binary(p, AST_NE, @2, $1, $3); }
+  | expr '<' expr                 { $$ = ast_build_binary(p, AST_LT, @2, $1, $3); }
+  | expr LE expr                  { $$ = ast_build_binary(p, AST_LE, @2, $1, $3); }
+  | expr '>' expr                 { $$ = ast_build_binary(p, AST_GT, @2, $1, $3); }
+  | expr GE expr                  { $$ = ast_build_binary(p, AST_GE, @2, $1, $3); }
+  | expr AND expr                 { $$ = ast_build_binary(p, AST_AND, @2, $1, $3); }
+  | expr OR expr                  { $$ = ast_build_binary(p, AST_OR, @2, $1, $3); }
 
 primary:
-    name                          { $$ = build_name_expr(p, $1); }
-  | NUMBER                        { $$ = build_number(p, $1, @1); }
-  | STRING                        { $$ = build_string(p, $1, @1); }
-  | TRUE                          { $$ = build_bool(p, true, @1); }
-  | FALSE                         { $$ = build_bool(p, false, @1); }
-  | NONE                          { $$ = build_plain(p, AST_EXPR_NONE, @1); }
-  | '@' name                      { $$ = build_domain(p, $2, @$); }
-  | brackets                      { $$ = build_list(p, AST_EXPR_LIST, &$1->items, @1); }
-  | '(' ')'                       { $$ = build_list(p, AST_EXPR_TUPLE, NEW(ExprVec), @$); }
-  | '(' exprs ')'                 { $$ = build_group(p, $2, @$); }
-  | primary '(' args ')'          { $$ = build_call(p, $1, $3, @$); }
-  | WHERE '(' args ')'            { $$ = build_call(p, build_name_expr(p, build_name("where", @1)), $3, @$); }
-  | primary brackets              { $$ = build_index(p, $1, $2, @$); }
-  | primary '.' name              { $$ = build_member(p, $1, $3, @$); }
-  | primary ANY_MEMBER            { $$ = build_member(p, $1, build_name("*", @2), @$); }
-  | OVER expr block               { $$ = build_over(p, $2, $3, @$); }
-  | FOR name IN range_or_expr block { $$ = build_for(p, $2, $4, $5, @$); }
-  | FORALL name block             { $$ = build_forall(p, $2, NULL, $3, @$); }
-  | FORALL name INTO expr block   { $$ = build_forall(p, $2, $4, $5, @$); }
+    name                          { $$ = ast_build_name_expr(p, $1); }
+  | NUMBER                        { $$ = ast_build_number(p, $1, @1); }
+  | STRING                        { $$ = ast_build_string(p, $1, @1); }
+  | TRUE                          { $$ = ast_build_bool(p, true, @1); }
+  | FALSE                         { $$ = ast_build_bool(p, false, @1); }
+  | NONE                          { $$ = ast_build_plain(p, AST_EXPR_NONE, @1); }
+  | '@' name                      { $$ = ast_build_domain(p, $2, @$); }
+  | brackets                      { $$ = ast_build_list(p, AST_EXPR_LIST, &$1->items, @1); }
+  | '(' ')'                       { $$ = ast_build_list(p, AST_EXPR_TUPLE, NEW(ExprVec), @$); }
+  | '(' exprs ')'                 { $$ = ast_build_group(p, $2, @$); }
+  | primary '(' args ')'          { $$ = ast_build_call(p, $1, $3, @$); }
+  | WHERE '(' args ')'            { $$ = ast_build_call(p, ast_build_name_expr(p, ast_build_name("where", @1)), $3, @$); }
+  | primary brackets              { $$ = ast_build_index(p, $1, $2, @$); }
+  | primary '.' name              { $$ = ast_build_member(p, $1, $3, @$); }
+  | primary ANY_MEMBER            { $$ = ast_build_member(p, $1, ast_build_name("*", @2), @$); }
+  | OVER expr block               { $$ = ast_build_over(p, $2, $3, @$); }
+  | FOR name IN range_or_expr block { $$ = ast_build_for(p, $2, $4, $5, @$); }
+  | FORALL name block             { $$ = ast_build_forall(p, $2, NULL, $3, @$); }
+  | FORALL name INTO expr block   { $$ = ast_build_forall(p, $2, $4, $5, @$); }
 
 range_or_expr:
     expr
-  | expr RANGE expr { $$ = build_range(p, $1, @2, $3); }
+  | expr RANGE expr { $$ = ast_build_range(p, $1, @2, $3); }
 
 brackets_opt:
     %empty { $$ = NULL; }
@@ -399,7 +399,7 @@ items:
 
 item:
     range_or_expr
-  | REST { $$ = build_plain(p, AST_EXPR_REST, @1); }
+  | REST { $$ = ast_build_plain(p, AST_EXPR_REST, @1); }
 
 args:
     %empty       { $$ = NEW(ArgVec); }
@@ -415,18 +415,18 @@ arg:
   | expr BY expr on_opt       { $$ = (AstArg){.span = @$, .value = $1, .by = $3, .on = $4}; }
   | name '=' expr on_opt      { $$ = (AstArg){.span = @$, .name = $1, .value = $3, .on = $4}; }
   | name '=' expr BY expr on_opt { $$ = (AstArg){.span = @$, .name = $1, .value = $3, .by = $5, .on = $6}; }
-  | FILL name '=' expr        { $$ = (AstArg){.span = @$, .word = build_name("fill", @1), .name = $2, .value = $4}; }
+  | FILL name '=' expr        { $$ = (AstArg){.span = @$, .word = ast_build_name("fill", @1), .name = $2, .value = $4}; }
 
-name: IDENT { $$ = build_name($1, @1); }
+name: IDENT { $$ = ast_build_name($1, @1); }
 
 word:
-    IDENT     { $$ = build_name($1, @1); }
-  | PARAM     { $$ = build_name("param", @1); }
-  | BUFFER    { $$ = build_name("buffer", @1); }
-  | CONST     { $$ = build_name("const", @1); }
-  | GRAPH     { $$ = build_name("graph", @1); }
-  | PAIRS     { $$ = build_name("pairs", @1); }
-  | ADJOINT   { $$ = build_name("adjoint", @1); }
+    IDENT     { $$ = ast_build_name($1, @1); }
+  | PARAM     { $$ = ast_build_name("param", @1); }
+  | BUFFER    { $$ = ast_build_name("buffer", @1); }
+  | CONST     { $$ = ast_build_name("const", @1); }
+  | GRAPH     { $$ = ast_build_name("graph", @1); }
+  | PAIRS     { $$ = ast_build_name("pairs", @1); }
+  | ADJOINT   { $$ = ast_build_name("adjoint", @1); }
 
 %%
 

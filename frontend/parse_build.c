@@ -4,7 +4,7 @@
 #include "frontend/parser.h"
 #include <string.h>
 
-AstName build_name(const char *text, Span span) { return (AstName){span, text}; }
+AstName ast_build_name(const char *text, Span span) { return (AstName){span, text}; }
 
 static AstExpr *expr_new(Parser *p, AstExprKind kind, Span span)
 {
@@ -38,21 +38,21 @@ static void over_list(Parser *p, AstExpr *e, const ExprVec *items)
 
 static AstExprs exprs_of(const ExprVec *v) { return v ? (AstExprs){v->data, v->n} : (AstExprs){0}; }
 
-AstExpr *build_name_expr(Parser *p, AstName name)
+AstExpr *ast_build_name_expr(Parser *p, AstName name)
 {
     AstExpr *e = expr_new(p, AST_EXPR_NAME, name.span);
     e->as.name = name;
     return e;
 }
 
-AstExpr *build_domain(Parser *p, AstName name, Span span)
+AstExpr *ast_build_domain(Parser *p, AstName name, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_DOMAIN, span);
     e->as.name = name;
     return e;
 }
 
-AstExpr *build_number(Parser *p, Number n, Span span)
+AstExpr *ast_build_number(Parser *p, Number n, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_NUMBER, span);
     e->as.number.value = n.value;
@@ -61,23 +61,23 @@ AstExpr *build_number(Parser *p, Number n, Span span)
     return e;
 }
 
-AstExpr *build_string(Parser *p, const char *text, Span span)
+AstExpr *ast_build_string(Parser *p, const char *text, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_STRING, span);
     e->as.string = text;
     return e;
 }
 
-AstExpr *build_bool(Parser *p, bool value, Span span)
+AstExpr *ast_build_bool(Parser *p, bool value, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_BOOL, span);
     e->as.boolean = value;
     return e;
 }
 
-AstExpr *build_plain(Parser *p, AstExprKind kind, Span span) { return expr_new(p, kind, span); }
+AstExpr *ast_build_plain(Parser *p, AstExprKind kind, Span span) { return expr_new(p, kind, span); }
 
-AstExpr *build_list(Parser *p, AstExprKind kind, const ExprVec *items, Span span)
+AstExpr *ast_build_list(Parser *p, AstExprKind kind, const ExprVec *items, Span span)
 {
     AstExpr *e = expr_new(p, kind, span);
     over_list(p, e, items);
@@ -85,16 +85,16 @@ AstExpr *build_list(Parser *p, AstExprKind kind, const ExprVec *items, Span span
     return e;
 }
 
-AstExpr *build_group(Parser *p, const ExprVec *items, Span span)
+AstExpr *ast_build_group(Parser *p, const ExprVec *items, Span span)
 {
-    if (items->n != 1) return build_list(p, AST_EXPR_TUPLE, items, span);
+    if (items->n != 1) return ast_build_list(p, AST_EXPR_TUPLE, items, span);
     AstExpr *e = ARENA_NEW(p->arena, AstExpr);
     *e = *items->data[0];
     e->span = span; /* with the parentheses, if any: the place a message points to */
     return e;
 }
 
-AstExpr *build_unary(Parser *p, AstUnaryOp op, AstExpr *value, Span span)
+AstExpr *ast_build_unary(Parser *p, AstUnaryOp op, AstExpr *value, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_UNARY, span);
     over_expr(p, e, value);
@@ -103,7 +103,7 @@ AstExpr *build_unary(Parser *p, AstUnaryOp op, AstExpr *value, Span span)
     return e;
 }
 
-AstExpr *build_binary(Parser *p, AstBinaryOp op, Span op_span, AstExpr *left, AstExpr *right)
+AstExpr *ast_build_binary(Parser *p, AstBinaryOp op, Span op_span, AstExpr *left, AstExpr *right)
 {
     AstExpr *e = expr_new(p, AST_EXPR_BINARY, span_join(left->span, right->span));
     over_expr(p, e, left);
@@ -115,14 +115,14 @@ AstExpr *build_binary(Parser *p, AstBinaryOp op, Span op_span, AstExpr *left, As
     return e;
 }
 
-AstExpr *build_range(Parser *p, AstExpr *left, Span op_span, AstExpr *right)
+AstExpr *ast_build_range(Parser *p, AstExpr *left, Span op_span, AstExpr *right)
 {
-    AstExpr *e = build_binary(p, AST_ADD, op_span, left, right);
+    AstExpr *e = ast_build_binary(p, AST_ADD, op_span, left, right);
     e->kind = AST_EXPR_RANGE;
     return e;
 }
 
-AstExpr *build_select(Parser *p, AstExpr *cond, AstExpr *yes, AstExpr *no, Span span)
+AstExpr *ast_build_select(Parser *p, AstExpr *cond, AstExpr *yes, AstExpr *no, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_SELECT, span);
     over_expr(p, e, cond);
@@ -134,7 +134,7 @@ AstExpr *build_select(Parser *p, AstExpr *cond, AstExpr *yes, AstExpr *no, Span 
     return e;
 }
 
-AstExpr *build_call(Parser *p, AstExpr *callee, const ArgVec *args, Span span)
+AstExpr *ast_build_call(Parser *p, AstExpr *callee, const ArgVec *args, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_CALL, span);
     over_expr(p, e, callee);
@@ -149,7 +149,7 @@ AstExpr *build_call(Parser *p, AstExpr *callee, const ArgVec *args, Span span)
     return e;
 }
 
-AstExpr *build_member(Parser *p, AstExpr *value, AstName name, Span span)
+AstExpr *ast_build_member(Parser *p, AstExpr *value, AstName name, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_MEMBER, span);
     over_expr(p, e, value);
@@ -158,7 +158,7 @@ AstExpr *build_member(Parser *p, AstExpr *value, AstName name, Span span)
     return e;
 }
 
-AstExpr *build_index(Parser *p, AstExpr *value, const Brackets *at, Span span)
+AstExpr *ast_build_index(Parser *p, AstExpr *value, const Brackets *at, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_INDEX, span);
     over_expr(p, e, value);
@@ -168,7 +168,7 @@ AstExpr *build_index(Parser *p, AstExpr *value, const Brackets *at, Span span)
     return e;
 }
 
-AstExpr *build_over(Parser *p, AstExpr *graph, const AstBlock *body, Span span)
+AstExpr *ast_build_over(Parser *p, AstExpr *graph, const AstBlock *body, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_OVER, span);
     over_expr(p, e, graph);
@@ -178,7 +178,7 @@ AstExpr *build_over(Parser *p, AstExpr *graph, const AstBlock *body, Span span)
     return e;
 }
 
-AstExpr *build_for(Parser *p, AstName var, AstExpr *in, const AstBlock *body, Span span)
+AstExpr *ast_build_for(Parser *p, AstName var, AstExpr *in, const AstBlock *body, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_FOR, span);
     over_expr(p, e, in);
@@ -189,7 +189,7 @@ AstExpr *build_for(Parser *p, AstName var, AstExpr *in, const AstBlock *body, Sp
     return e;
 }
 
-AstExpr *build_forall(Parser *p, AstName var, AstExpr *into, const AstBlock *body, Span span)
+AstExpr *ast_build_forall(Parser *p, AstName var, AstExpr *into, const AstBlock *body, Span span)
 {
     AstExpr *e = expr_new(p, AST_EXPR_FORALL, span);
     over_expr(p, e, into);
@@ -252,7 +252,7 @@ static void set_dtype(Parser *p, AstType *t, AstName word, const Brackets *dims)
                    word.text);
 }
 
-AstType *build_type(Parser *p, AstName space, const ExprVec *of, const Brackets *dims, Span span)
+AstType *ast_build_type(Parser *p, AstName space, const ExprVec *of, const Brackets *dims, Span span)
 {
     AstType *t = type_new(p->arena, AST_TYPE_TENSOR, span);
     if (space.text && !of && dtype_find(space.text) >= 0) {
@@ -265,15 +265,15 @@ AstType *build_type(Parser *p, AstName space, const ExprVec *of, const Brackets 
     return t;
 }
 
-AstType *build_domain_type(Parser *p, AstName var, const Brackets *dims, Span span)
+AstType *ast_build_domain_type(Parser *p, AstName var, const Brackets *dims, Span span)
 {
-    AstType *t = build_type(p, (AstName){0}, NULL, dims, span);
+    AstType *t = ast_build_type(p, (AstName){0}, NULL, dims, span);
     t->domain_var = true;
     t->space = var;
     return t;
 }
 
-AstType *build_tuple_type(Parser *p, const TypeVec *items, Span span)
+AstType *ast_build_tuple_type(Parser *p, const TypeVec *items, Span span)
 {
     AstType *t = type_new(p->arena, AST_TYPE_TUPLE, span);
     t->items = items->data;
@@ -281,7 +281,7 @@ AstType *build_tuple_type(Parser *p, const TypeVec *items, Span span)
     return t;
 }
 
-AstType *build_dtype(Parser *p, AstType *type, AstName word, const Brackets *dims, Span span)
+AstType *ast_build_dtype(Parser *p, AstType *type, AstName word, const Brackets *dims, Span span)
 {
     if (type->dtype != AST_FLOAT)
         diag_error(p->diags, E0114, word.span, "a second element type");

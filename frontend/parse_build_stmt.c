@@ -30,7 +30,7 @@ static AstStmt *stmt_new(Parser *p, AstStmtKind kind, uint32_t depth, Span span)
 
 /* ---- statements ---- */
 
-AstBlock *build_block(Parser *p, const StmtVec *items, Span span)
+AstBlock *ast_build_block(Parser *p, const StmtVec *items, Span span)
 {
     AstBlock *b = ARENA_NEW(p->arena, AstBlock);
     *b = (AstBlock){.span = span, .items = items->data, .n = items->n};
@@ -51,7 +51,7 @@ static void check_target(Parser *p, const AstExpr *t)
     diag_help(p->diags, e, "a name stands left of `=`; `==` compares");
 }
 
-AstStmt *build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op,
+AstStmt *ast_build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op,
                       AstExpr *value, Span span)
 {
     uint32_t depth = depth_of(value);
@@ -70,7 +70,7 @@ AstStmt *build_assign(Parser *p, const ExprVec *targets, const AstType *type, As
     return s;
 }
 
-AstStmt *build_slot_stmt(Parser *p, AstStmtKind kind, const AstSlot *slot, Span span)
+AstStmt *ast_build_slot_stmt(Parser *p, AstStmtKind kind, const AstSlot *slot, Span span)
 {
     AstStmt *s = stmt_new(p, kind, depth_of(slot->init), span);
     s->as.slot = *slot;
@@ -81,7 +81,7 @@ AstStmt *build_slot_stmt(Parser *p, AstStmtKind kind, const AstSlot *slot, Span 
     return s;
 }
 
-AstStmt *build_bind(Parser *p, AstStmtKind kind, AstName name, AstExpr *value, Span span)
+AstStmt *ast_build_bind(Parser *p, AstStmtKind kind, AstName name, AstExpr *value, Span span)
 {
     AstStmt *s = stmt_new(p, kind, value->depth, span);
     s->as.bind.name = name;
@@ -89,7 +89,7 @@ AstStmt *build_bind(Parser *p, AstStmtKind kind, AstName name, AstExpr *value, S
     return s;
 }
 
-AstStmt *build_if(Parser *p, AstExpr *cond, const AstBlock *yes, const AstBlock *no, Span span)
+AstStmt *ast_build_if(Parser *p, AstExpr *cond, const AstBlock *yes, const AstBlock *no, Span span)
 {
     uint32_t depth = max_depth(cond->depth, max_depth(yes->depth, no ? no->depth : 0));
     AstStmt *s = stmt_new(p, AST_STMT_IF, depth, span);
@@ -100,14 +100,14 @@ AstStmt *build_if(Parser *p, AstExpr *cond, const AstBlock *yes, const AstBlock 
     return s;
 }
 
-AstStmt *build_value_stmt(Parser *p, AstStmtKind kind, AstExpr *value, Span span)
+AstStmt *ast_build_value_stmt(Parser *p, AstStmtKind kind, AstExpr *value, Span span)
 {
     AstStmt *s = stmt_new(p, kind, depth_of(value), span);
     s->as.value = value;
     return s;
 }
 
-AstStmt *build_assert(Parser *p, AstExpr *cond, AstExpr *where, Span span)
+AstStmt *ast_build_assert(Parser *p, AstExpr *cond, AstExpr *where, Span span)
 {
     AstStmt *s = stmt_new(p, AST_STMT_ASSERT, max_depth(cond->depth, depth_of(where)), span);
     s->as.check.cond = cond;
@@ -115,14 +115,14 @@ AstStmt *build_assert(Parser *p, AstExpr *cond, AstExpr *where, Span span)
     return s;
 }
 
-AstStmt *build_adjoint(Parser *p, const AstBlock *body, Span span)
+AstStmt *ast_build_adjoint(Parser *p, const AstBlock *body, Span span)
 {
     AstStmt *s = stmt_new(p, AST_STMT_ADJOINT, body->depth, span);
     s->as.adjoint = *body;
     return s;
 }
 
-AstSlot *build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
+AstSlot *ast_build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
                     AstSlot *stored)
 {
     AstSlot *s = stored ? stored : ARENA_NEW(p->arena, AstSlot);
@@ -135,7 +135,7 @@ AstSlot *build_slot(Parser *p, const NameVec *names, const AstType *type, AstExp
     return s;
 }
 
-AstSlot *build_stored(Parser *p, const char *text, const Brackets *dims, Span span)
+AstSlot *ast_build_stored(Parser *p, const char *text, const Brackets *dims, Span span)
 {
     AstSlot *s = ARENA_NEW(p->arena, AstSlot);
     s->stored_as = text;
@@ -145,7 +145,7 @@ AstSlot *build_stored(Parser *p, const char *text, const Brackets *dims, Span sp
     return s;
 }
 
-AstSignature *build_signature(Parser *p, const ParamVec *params, const AstType *result)
+AstSignature *ast_build_signature(Parser *p, const ParamVec *params, const AstType *result)
 {
     AstSignature *s = ARENA_NEW(p->arena, AstSignature);
     *s = (AstSignature){params->data, params->n, result};
@@ -210,7 +210,7 @@ static AstDecl *decl_new(Parser *p, AstDeclKind kind, AstName name, Span span)
     return d;
 }
 
-void build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
+void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
                     const AstExpr *expr, const AstBlock *body, Span span)
 {
     AstDecl *d = decl_new(p, kind, name, span);
@@ -219,7 +219,7 @@ void build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignatur
     if (body) d->as.function.body = *body;
 }
 
-void build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
+void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
                 FoldBuilder *fold, Span span)
 {
     AstDecl *d = decl_new(p, kind, name, span);
@@ -249,7 +249,7 @@ void build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *s
     }
 }
 
-void build_train(Parser *p, const AstExpr *target, const TrainVec *items, Span span)
+void ast_build_train(Parser *p, const AstExpr *target, const TrainVec *items, Span span)
 {
     AstDecl *d = decl_new(p, AST_DECL_TRAIN, (AstName){.span = target->span}, span);
     d->as.train.target = target;
@@ -257,19 +257,19 @@ void build_train(Parser *p, const AstExpr *target, const TrainVec *items, Span s
     d->as.train.n_items = items->n;
 }
 
-void build_test(Parser *p, AstName name, const AstBlock *body, Span span)
+void ast_build_test(Parser *p, AstName name, const AstBlock *body, Span span)
 {
     decl_new(p, AST_DECL_TEST, name, span)->as.test = *body;
 }
 
-void build_schema(Parser *p, AstName name, const SchemaVec *items, Span span)
+void ast_build_schema(Parser *p, AstName name, const SchemaVec *items, Span span)
 {
     AstDecl *d = decl_new(p, AST_DECL_SCHEMA, name, span);
     d->as.schema.items = items->data;
     d->as.schema.n_items = items->n;
 }
 
-void build_const(Parser *p, const AstSlot *slot, Span span)
+void ast_build_const(Parser *p, const AstSlot *slot, Span span)
 {
     decl_new(p, AST_DECL_CONST, slot->names.items[0], span)->as.constant = *slot;
     if (!slot->init)
@@ -468,7 +468,7 @@ void train_add_setting(Parser *p, TrainVec *v, AstName word, const AstExpr *valu
 
 void train_add_call(Parser *p, TrainVec *v, AstName word, const ArgVec *args, Span span)
 {
-    AstExpr *call = build_call(p, build_name_expr(p, word), args, span);
+    AstExpr *call = ast_build_call(p, ast_build_name_expr(p, word), args, span);
     VEC_PUSH(p->arena, v,
              ((AstTrainItem){.kind = AST_TRAIN_CALL, .span = span, .name = word, .value = call}));
 }

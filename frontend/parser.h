@@ -91,55 +91,55 @@ extern const char *const tokens_statement_words[];
 extern const uint32_t tokens_n_statement_words;
 
 /* ---- parse_build.c: expressions and types ---- */
-AstName build_name(const char *text, Span span);
-AstExpr *build_name_expr(Parser *p, AstName name);
-AstExpr *build_domain(Parser *p, AstName name, Span span);
-AstExpr *build_number(Parser *p, Number n, Span span);
-AstExpr *build_string(Parser *p, const char *text, Span span);
-AstExpr *build_bool(Parser *p, bool value, Span span);
-AstExpr *build_plain(Parser *p, AstExprKind kind, Span span);
-AstExpr *build_list(Parser *p, AstExprKind kind, const ExprVec *items, Span span);
-AstExpr *build_unary(Parser *p, AstUnaryOp op, AstExpr *value, Span span);
-AstExpr *build_binary(Parser *p, AstBinaryOp op, Span op_span, AstExpr *left, AstExpr *right);
-AstExpr *build_range(Parser *p, AstExpr *left, Span op_span, AstExpr *right);
-AstExpr *build_select(Parser *p, AstExpr *cond, AstExpr *yes, AstExpr *no, Span span);
-AstExpr *build_call(Parser *p, AstExpr *callee, const ArgVec *args, Span span);
-AstExpr *build_member(Parser *p, AstExpr *value, AstName name, Span span);
-AstExpr *build_index(Parser *p, AstExpr *value, const Brackets *at, Span span);
-AstExpr *build_over(Parser *p, AstExpr *graph, const AstBlock *body, Span span);
-AstExpr *build_for(Parser *p, AstName var, AstExpr *in, const AstBlock *body, Span span);
-AstExpr *build_forall(Parser *p, AstName var, AstExpr *into, const AstBlock *body, Span span);
+AstName ast_build_name(const char *text, Span span);
+AstExpr *ast_build_name_expr(Parser *p, AstName name);
+AstExpr *ast_build_domain(Parser *p, AstName name, Span span);
+AstExpr *ast_build_number(Parser *p, Number n, Span span);
+AstExpr *ast_build_string(Parser *p, const char *text, Span span);
+AstExpr *ast_build_bool(Parser *p, bool value, Span span);
+AstExpr *ast_build_plain(Parser *p, AstExprKind kind, Span span);
+AstExpr *ast_build_list(Parser *p, AstExprKind kind, const ExprVec *items, Span span);
+AstExpr *ast_build_unary(Parser *p, AstUnaryOp op, AstExpr *value, Span span);
+AstExpr *ast_build_binary(Parser *p, AstBinaryOp op, Span op_span, AstExpr *left, AstExpr *right);
+AstExpr *ast_build_range(Parser *p, AstExpr *left, Span op_span, AstExpr *right);
+AstExpr *ast_build_select(Parser *p, AstExpr *cond, AstExpr *yes, AstExpr *no, Span span);
+AstExpr *ast_build_call(Parser *p, AstExpr *callee, const ArgVec *args, Span span);
+AstExpr *ast_build_member(Parser *p, AstExpr *value, AstName name, Span span);
+AstExpr *ast_build_index(Parser *p, AstExpr *value, const Brackets *at, Span span);
+AstExpr *ast_build_over(Parser *p, AstExpr *graph, const AstBlock *body, Span span);
+AstExpr *ast_build_for(Parser *p, AstName var, AstExpr *in, const AstBlock *body, Span span);
+AstExpr *ast_build_forall(Parser *p, AstName var, AstExpr *into, const AstBlock *body, Span span);
 /* `a` as itself, `a, b` as a tuple. */
-AstExpr *build_group(Parser *p, const ExprVec *items, Span span);
+AstExpr *ast_build_group(Parser *p, const ExprVec *items, Span span);
 
-AstType *build_type(Parser *p, AstName space, const ExprVec *of, const Brackets *dims, Span span);
-AstType *build_domain_type(Parser *p, AstName var, const Brackets *dims, Span span);
-AstType *build_tuple_type(Parser *p, const TypeVec *items, Span span);
-AstType *build_dtype(Parser *p, AstType *type, AstName word, const Brackets *dims, Span span);
+AstType *ast_build_type(Parser *p, AstName space, const ExprVec *of, const Brackets *dims, Span span);
+AstType *ast_build_domain_type(Parser *p, AstName var, const Brackets *dims, Span span);
+AstType *ast_build_tuple_type(Parser *p, const TypeVec *items, Span span);
+AstType *ast_build_dtype(Parser *p, AstType *type, AstName word, const Brackets *dims, Span span);
 
 /* ---- parse_build_stmt.c: statements and declarations ---- */
-AstBlock *build_block(Parser *p, const StmtVec *items, Span span);
-AstStmt *build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op,
+AstBlock *ast_build_block(Parser *p, const StmtVec *items, Span span);
+AstStmt *ast_build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op,
                       AstExpr *value, Span span);
-AstStmt *build_slot_stmt(Parser *p, AstStmtKind kind, const AstSlot *slot, Span span);
-AstStmt *build_bind(Parser *p, AstStmtKind kind, AstName name, AstExpr *value, Span span);
-AstStmt *build_if(Parser *p, AstExpr *cond, const AstBlock *yes, const AstBlock *no, Span span);
-AstStmt *build_value_stmt(Parser *p, AstStmtKind kind, AstExpr *value, Span span);
-AstStmt *build_assert(Parser *p, AstExpr *cond, AstExpr *where, Span span);
-AstStmt *build_adjoint(Parser *p, const AstBlock *body, Span span);
-AstSlot *build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
+AstStmt *ast_build_slot_stmt(Parser *p, AstStmtKind kind, const AstSlot *slot, Span span);
+AstStmt *ast_build_bind(Parser *p, AstStmtKind kind, AstName name, AstExpr *value, Span span);
+AstStmt *ast_build_if(Parser *p, AstExpr *cond, const AstBlock *yes, const AstBlock *no, Span span);
+AstStmt *ast_build_value_stmt(Parser *p, AstStmtKind kind, AstExpr *value, Span span);
+AstStmt *ast_build_assert(Parser *p, AstExpr *cond, AstExpr *where, Span span);
+AstStmt *ast_build_adjoint(Parser *p, const AstBlock *body, Span span);
+AstSlot *ast_build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
                     AstSlot *stored);
-AstSlot *build_stored(Parser *p, const char *text, const Brackets *dims, Span span);
-AstSignature *build_signature(Parser *p, const ParamVec *params, const AstType *result);
+AstSlot *ast_build_stored(Parser *p, const char *text, const Brackets *dims, Span span);
+AstSignature *ast_build_signature(Parser *p, const ParamVec *params, const AstType *result);
 
-void build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
+void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
                     const AstExpr *expr, const AstBlock *body, Span span);
-void build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
+void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
                 FoldBuilder *fold, Span span);
-void build_train(Parser *p, const AstExpr *target, const TrainVec *items, Span span);
-void build_test(Parser *p, AstName name, const AstBlock *body, Span span);
-void build_schema(Parser *p, AstName name, const SchemaVec *items, Span span);
-void build_const(Parser *p, const AstSlot *slot, Span span);
+void ast_build_train(Parser *p, const AstExpr *target, const TrainVec *items, Span span);
+void ast_build_test(Parser *p, AstName name, const AstBlock *body, Span span);
+void ast_build_schema(Parser *p, AstName name, const SchemaVec *items, Span span);
+void ast_build_const(Parser *p, const AstSlot *slot, Span span);
 
 /* Items of fold, train and schema bodies begin with a word; an unknown word is an error here. */
 void fold_add_block(Parser *p, FoldBuilder *f, AstName word, const AstBlock *body);

@@ -1,0 +1,188 @@
+/* gnnc build: the whole pipeline as one column, then the forms that were asked for. */
+#include "base/file.h"
+#include "codegen/codegen.h"
+#include "driver/pipeline.h"
+#include "passes/lower.h"
+#include <string.h>
+#include <time.h>
+
+typedef struct Build {
+    Session *s;
+    PassContext ctx;
+    CodegenOptions cg;
+    const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
+    const HostPlan *plan;
+    const char *out; /* -o, or the model file's stem */
+    bool one_form;   /* -o is then the file itself; else what names begin with */
+} Build;
+
+static bool write_text(Build *b, const char *path, const char *text, size_t n)
+{
+    const char *why = NULL;
+    if (file_write(b->s->arena, path, text, n, 0644, &why)) return true;
+    diag_error(&b->s->diags, E0602, (Span){0}, "cannot write `%s`: %s", path, why);
+    return false;
+}
+
+static const char *name_with(Build *b, const char *suffix)
+{
+    return arena_printf(b->s->arena, "%s%s", b->out, suffix);
+}
+
+/* Where a form of one file goes: OUT itself if it is the only form and has been named, else OUT + suffix. */
+static const char *form_path(Build *b, const char *suffix)
+{
+    bool named = opt_has(&b->s->opt, OPT_OUTPUT);
+    size_t n = strlen(b->out), m = strlen(suffix);
+    if (b->one_form && named && n > m && strcmp(b->out + n - m, suffix) == 0) return b->out;
+    return name_with(b, suffix);
+}
+
+static bool form_exe(Build *b) { return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
+static bool form_lib(Build *b) { return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
+static bool form_obj(Build *b) { return build_object(b->plan, &b->cg, form_path(b, ".o"), b->s->arena, &b->s->diags); }
+
+static void text_header(Build *b, StrBuf *t) { emit_header(b->plan, &b->cg, t); }
+static void text_manifest(Build *b, StrBuf *t) { emit_manifest(b->plan, &b->cg, t); }
+static void text_c(Build *b, StrBuf *t) { emit_c(b->plan, &b->cg, t); }
+static void text_ll(Build *b, StrBuf *t) { emit_ll(b->plan, &b->cg, b->s->arena, t); }
+static void text_gir(Build *b, StrBuf *t) { ir_print(b->optimised, t); }
+static void text_plan(Build *b, StrBuf *t) { plan_print(b->plan, t); }
+static void text_kir(Build *b, StrBuf *t)
+{
+    for (uint32_t i = 0; i < b->plan->kernels.n; i++) {
+        if (i) strbuf_puts(t, "\n");
+        kir_print(b->plan->kernels.data[i], t);
+    }
+}
+
+typedef struct Form {
+    const char *name, *suffix;
+    bool (*file)(Build *);            /* writes by itself, or */
+    void (*text)(Build *, StrBuf *);  /* a text that goes to OUT + suffix */
+} Form;
+
+static const Form forms[] = {
+    {"exe", "", form_exe, NULL},           {"lib", "", form_lib, NULL},      {"obj", "", form_obj, NULL},
+    {"header", ".h", NULL, text_header},   {"manifest", ".json", NULL, text_manifest},
+    {"c", ".c", NULL, text_c},             {"ll", ".ll", NULL, text_ll},     {"gir", ".gir", NULL, text_gir},
+    {"kir", ".kir", NULL, text_kir},       {"plan", ".plan", NULL, text_plan},
+};
+enum { N_FORMS = sizeof forms / sizeof *forms };
+
+static const Form *find_form(Session *s, const char *name)
+{
+    static const char *const later[] = {"cu", "ptx", "cubin"};
+    const char *names[N_FORMS];
+    for (int i = 0; i < N_FORMS; i++) {
+        if (strcmp(forms[i].name, name) == 0) return &forms[i];
+        names[i] = forms[i].name;
+    }
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(later[i], name) == 0) {
+            diag_error(&s->diags, E0910, (Span){0}, "`--emit=%s` is not built yet", name);
+            return NULL;
+        }
+    Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--emit` knows no form `%s`", name);
+    const char *near = str_nearest(name, names, N_FORMS);
+    if (near) diag_help(&s->diags, it, "did you mean `%s`?", near);
+    else diag_help(&s->diags, it, "forms: exe, lib, obj, header, manifest, c, ll, gir, kir, plan");
+    return NULL;
+}
+
+static bool write_form(Build *b, const Form *f)
+{
+    if (f->file) return f->file(b);
+    StrBuf text = {.arena = b->s->arena};
+    f->text(b, &text);
+    return write_text(b, form_path(b, f->suffix), strbuf_cstr(&text), text.n);
+}
+
+/* The file's stem as a C identifier. */
+static const char *stem_name(Arena *a, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    size_t n = strcspn(base, ".");
+    char *name = arena_printf(a, "m%.*s", (int)n, base);
+    for (char *p = name; *p; p++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *p)) *p = '_';
+    bool letter = n && (name[1] < '0' || name[1] > '9');
+    return letter ? name + 1 : name;
+}
+
+static bool read_cpu(Build *b)
+{
+    static const char *const names[] = {"generic", "avx2", "avx512"};
+    const char *text = opt_value(&b->s->opt, OPT_CPU, NULL);
+    if (!text) return true;
+    Words w = opt_words(b->s->arena, text);
+    for (uint32_t i = 0; i < w.n; i++) {
+        unsigned bit = 0;
+        for (int v = 0; v < 3; v++)
+            if (strcmp(w.data[i], names[v]) == 0) bit = 1u << v;
+        if (strcmp(w.data[i], "native") == 0)
+            bit = __builtin_cpu_supports("avx512f") ? 4 : __builtin_cpu_supports("avx2") ? 2 : 1;
+        if (!bit) {
+            diag_error(&b->s->diags, E0612, (Span){0}, "`--cpu` wants generic, avx2, avx512 or native, found `%s`", w.data[i]);
+            return false;
+        }
+        b->cg.variants |= bit;
+    }
+    return true;
+}
+
+static bool read_options(Build *b, const char *path)
+{
+    Session *s = b->s;
+    const char *stem = stem_name(s->arena, path), *target = opt_value(&s->opt, OPT_TARGET, "cpu");
+    b->cg = (CodegenOptions){.name = opt_value(&s->opt, OPT_PREFIX, stem), .version = GNNC_VERSION, .time = opt_has(&s->opt, OPT_TIME)};
+    b->out = opt_value(&s->opt, OPT_OUTPUT, stem);
+    if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)
+        diag_error(&s->diags, E0612, (Span){0}, "`--prefix` wants a C identifier, found `%s`", b->cg.name);
+    if (strcmp(target, "cuda") == 0 || strcmp(target, "all") == 0)
+        diag_error(&s->diags, E0910, (Span){0}, "`--target %s` is not built yet; cpu is", target);
+    else if (strcmp(target, "cpu") != 0)
+        diag_error(&s->diags, E0612, (Span){0}, "`--target` wants cpu, cuda or all, found `%s`", target);
+    return read_cpu(b) && s->diags.n_errors == 0;
+}
+
+static bool compile(Build *b, const char *path)
+{
+    b->elaborated = pipeline_load(b->s, path);
+    b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
+    b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;
+    return b->plan != NULL;
+}
+
+static void print_times(const Build *b, double front)
+{
+    fprintf(stderr, "time %-10s %8.3f ms\n", "to plan", front);
+    pipeline_print_times(&b->ctx, stderr);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+int cmd_build(Session *s)
+{
+    Build b = {.s = s};
+    const Form *chosen[N_FORMS];
+    const char *path = session_one_file(s, "model file");
+    if (!path || !pipeline_context(s, &b.ctx) || !read_options(&b, path)) return 1;
+    Words emit = opt_words(s->arena, opt_value(&s->opt, OPT_EMIT, "exe"));
+    if (emit.n > N_FORMS) emit.n = N_FORMS;
+    for (uint32_t i = 0; i < emit.n; i++)
+        if (!(chosen[i] = find_form(s, emit.data[i]))) return 1;
+    b.one_form = emit.n == 1;
+    double start = now_ms();
+    if (!compile(&b, path)) return 1;
+    if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);
+    for (uint32_t i = 0; i < emit.n; i++)
+        if (!write_form(&b, chosen[i])) return 1;
+    return 0;
+}
