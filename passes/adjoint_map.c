@@ -8,10 +8,10 @@
 
 static IrId scalar(Adjoint *a, const IrOp *op, double value)
 {
-    return build_scalar(&a->b, op->type.dtype, value);
+    return irb_scalar(&a->b, op->type.dtype, value);
 }
-static IrId un(Adjoint *a, IrOpcode op, IrId x) { return build_map1(&a->b, op, x); }
-static IrId bin(Adjoint *a, IrOpcode op, IrId x, IrId y) { return build_map2(&a->b, op, x, y); }
+static IrId un(Adjoint *a, IrOpcode op, IrId x) { return irb_map1(&a->b, op, x); }
+static IrId bin(Adjoint *a, IrOpcode op, IrId x, IrId y) { return irb_map2(&a->b, op, x, y); }
 
 /* ---- one operand: g * f'(x) ---- */
 
@@ -90,8 +90,8 @@ RULE(cast) /* between floats; an integer operand is never active */
 {
     UNUSED(y);
     IrType type = op->type;
-    type.dtype = build_type(&a->b, op->args[0]).dtype;
-    adjoint_give(a, op->args[0], build_unary(&a->b, IR_OP_cast, type, g, (IrAttr){0}));
+    type.dtype = irb_type(&a->b, op->args[0]).dtype;
+    adjoint_give(a, op->args[0], irb_unary(&a->b, IR_OP_cast, type, g, (IrAttr){0}));
 }
 
 /* ---- two operands ---- */
@@ -133,9 +133,9 @@ static IrId pow_base(Adjoint *a, const IrOp *op, IrId g)
     IrId power = bin(a, IR_OP_pow, x, bin(a, IR_OP_sub, p, scalar(a, op, 1)));
     IrId dx = bin(a, IR_OP_mul, g, bin(a, IR_OP_mul, p, power));
     double value;
-    if (build_is_const(&a->b, p, &value) && value != 0) return dx;
-    IrId flat = build_compare(&a->b, IR_OP_eq, p, scalar(a, op, 0));
-    return build_select(&a->b, flat, scalar(a, op, 0), dx);
+    if (irb_is_const(&a->b, p, &value) && value != 0) return dx;
+    IrId flat = irb_compare(&a->b, IR_OP_eq, p, scalar(a, op, 0));
+    return irb_select(&a->b, flat, scalar(a, op, 0), dx);
 }
 
 /* g y log x where x > 0, else 0. The log's operand is made positive too: a further derivative then
@@ -143,10 +143,10 @@ static IrId pow_base(Adjoint *a, const IrOp *op, IrId g)
 static IrId pow_exponent(Adjoint *a, const IrOp *op, IrId y, IrId g)
 {
     IrId x = op->args[0];
-    IrId positive = build_compare(&a->b, IR_OP_lt, scalar(a, op, 0), x);
-    IrId log = un(a, IR_OP_log, build_select(&a->b, positive, x, scalar(a, op, 1)));
+    IrId positive = irb_compare(&a->b, IR_OP_lt, scalar(a, op, 0), x);
+    IrId log = un(a, IR_OP_log, irb_select(&a->b, positive, x, scalar(a, op, 1)));
     IrId dp = bin(a, IR_OP_mul, g, bin(a, IR_OP_mul, y, log));
-    return build_select(&a->b, positive, dp, scalar(a, op, 0));
+    return irb_select(&a->b, positive, dp, scalar(a, op, 0));
 }
 
 RULE(pow)
@@ -159,15 +159,15 @@ RULE(pow)
 RULE(extremum)
 {
     UNUSED(y);
-    IrId tie = build_compare(&a->b, IR_OP_eq, op->args[0], op->args[1]);
+    IrId tie = irb_compare(&a->b, IR_OP_eq, op->args[0], op->args[1]);
     for (uint32_t i = 0; i < 2; i++) {
         IrId self = op->args[i], other = op->args[1 - i];
         if (!adjoint_wants(a, self)) continue;
         bool max = op->op == IR_OP_max;
-        IrId won = build_compare(&a->b, IR_OP_lt, max ? other : self, max ? self : other);
-        IrId whole = build_select(&a->b, won, g, scalar(a, op, 0));
+        IrId won = irb_compare(&a->b, IR_OP_lt, max ? other : self, max ? self : other);
+        IrId whole = irb_select(&a->b, won, g, scalar(a, op, 0));
         IrId half = bin(a, IR_OP_mul, g, scalar(a, op, 0.5));
-        adjoint_give(a, self, build_select(&a->b, tie, half, whole));
+        adjoint_give(a, self, irb_select(&a->b, tie, half, whole));
     }
 }
 
@@ -175,8 +175,6 @@ RULE(select)
 {
     UNUSED(y);
     IrId c = op->args[0], zero = scalar(a, op, 0);
-    if (adjoint_wants(a, op->args[1]))
-        adjoint_give(a, op->args[1], build_select(&a->b, c, g, zero));
-    if (adjoint_wants(a, op->args[2]))
-        adjoint_give(a, op->args[2], build_select(&a->b, c, zero, g));
+    if (adjoint_wants(a, op->args[1])) adjoint_give(a, op->args[1], irb_select(&a->b, c, g, zero));
+    if (adjoint_wants(a, op->args[2])) adjoint_give(a, op->args[2], irb_select(&a->b, c, zero, g));
 }

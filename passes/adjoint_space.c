@@ -10,7 +10,7 @@
 static IrId spread(Adjoint *a, IrId map, IrId v)
 {
     const IrMap *it = &a->b.m->maps.data[map];
-    return it->to == IR_UNIT && !it->partial ? v : build_gather(&a->b, map, v);
+    return it->to == IR_UNIT && !it->partial ? v : irb_gather(&a->b, map, v);
 }
 
 /* Through an injective map at most one element is summed: read it through the inverse instead. */
@@ -19,8 +19,8 @@ RULE(gather)
     UNUSED(y);
     IrId map = op->attr.map, inverse = a->b.m->maps.data[map].inverse;
     adjoint_give(a, op->args[0],
-                 inverse != IR_NONE ? build_gather(&a->b, inverse, g)
-                                    : build_reduce(&a->b, IR_OP_reduce_sum, map, g, 0));
+                 inverse != IR_NONE ? irb_gather(&a->b, inverse, g)
+                                    : irb_reduce(&a->b, IR_OP_reduce_sum, map, g, 0));
 }
 
 RULE(reduce_sum)
@@ -31,14 +31,14 @@ RULE(reduce_sum)
 
 static IrId constant(Adjoint *a, const IrOp *op, double v)
 {
-    return build_scalar(&a->b, op->type.dtype, v);
+    return irb_scalar(&a->b, op->type.dtype, v);
 }
 
 /* How many elements of each row have `mask`. */
 static IrId count(Adjoint *a, const IrOp *op, IrId mask)
 {
-    IrId ones = build_select(&a->b, mask, constant(a, op, 1), constant(a, op, 0));
-    return build_reduce(&a->b, IR_OP_reduce_sum, op->attr.map, ones, 0);
+    IrId ones = irb_select(&a->b, mask, constant(a, op, 1), constant(a, op, 0));
+    return irb_reduce(&a->b, IR_OP_reduce_sum, op->attr.map, ones, 0);
 }
 
 /* reduce_max, reduce_min: g / (number of winners) to each winner of the row (golden quirk 8). Rows
@@ -46,10 +46,10 @@ static IrId count(Adjoint *a, const IrOp *op, IrId mask)
 RULE(reduce_extreme)
 {
     IrId x = op->args[0];
-    IrId wins = build_compare(&a->b, IR_OP_eq, x, spread(a, op->attr.map, y));
-    IrId n = build_map2(&a->b, IR_OP_max, count(a, op, wins), constant(a, op, 1));
-    IrId share = spread(a, op->attr.map, build_map2(&a->b, IR_OP_div, g, n));
-    adjoint_give(a, x, build_select(&a->b, wins, share, constant(a, op, 0)));
+    IrId wins = irb_compare(&a->b, IR_OP_eq, x, spread(a, op->attr.map, y));
+    IrId n = irb_map2(&a->b, IR_OP_max, count(a, op, wins), constant(a, op, 1));
+    IrId share = spread(a, op->attr.map, irb_map2(&a->b, IR_OP_div, g, n));
+    adjoint_give(a, x, irb_select(&a->b, wins, share, constant(a, op, 0)));
 }
 
 /* The product of the row's other elements: with P the product of those that are not 0 and z their
@@ -59,13 +59,13 @@ RULE(reduce_mul)
 {
     UNUSED(y);
     IrId x = op->args[0], map = op->attr.map, zero = constant(a, op, 0), one = constant(a, op, 1);
-    IrId is_zero = build_compare(&a->b, IR_OP_eq, x, zero);
-    IrId safe = build_select(&a->b, is_zero, one, x);
-    IrId product = build_reduce(&a->b, IR_OP_reduce_mul, map, safe, 0);
-    IrId self = build_select(&a->b, is_zero, one, zero);
-    IrId others = build_map2(&a->b, IR_OP_sub, spread(a, map, count(a, op, is_zero)), self);
-    IrId alone = build_compare(&a->b, IR_OP_eq, others, zero);
-    IrId rest = build_map2(&a->b, IR_OP_div, spread(a, map, product), safe);
-    IrId factor = build_select(&a->b, alone, rest, zero);
-    adjoint_give(a, x, build_map2(&a->b, IR_OP_mul, spread(a, map, g), factor));
+    IrId is_zero = irb_compare(&a->b, IR_OP_eq, x, zero);
+    IrId safe = irb_select(&a->b, is_zero, one, x);
+    IrId product = irb_reduce(&a->b, IR_OP_reduce_mul, map, safe, 0);
+    IrId self = irb_select(&a->b, is_zero, one, zero);
+    IrId others = irb_map2(&a->b, IR_OP_sub, spread(a, map, count(a, op, is_zero)), self);
+    IrId alone = irb_compare(&a->b, IR_OP_eq, others, zero);
+    IrId rest = irb_map2(&a->b, IR_OP_div, spread(a, map, product), safe);
+    IrId factor = irb_select(&a->b, alone, rest, zero);
+    adjoint_give(a, x, irb_map2(&a->b, IR_OP_mul, spread(a, map, g), factor));
 }

@@ -35,9 +35,9 @@ static bool passes_on(const IrOp *op)
 void adjoint_give(Adjoint *a, IrId v, IrId g)
 {
     if (!adjoint_wants(a, v)) return;
-    g = build_fit(&a->b, g, build_type(&a->b, v));
+    g = irb_fit(&a->b, g, irb_type(&a->b, v));
     IrId *sum = &a->cotangent[v];
-    *sum = *sum == IR_NONE ? g : build_map2(&a->b, IR_OP_add, *sum, g);
+    *sum = *sum == IR_NONE ? g : irb_map2(&a->b, IR_OP_add, *sum, g);
 }
 
 static bool has_active_operand(const Adjoint *a, const IrOp *op)
@@ -52,7 +52,7 @@ static void mark_active(Adjoint *a, const IrId *xs, uint32_t n_xs)
 {
     for (uint32_t i = 0; i < n_xs; i++) a->active[xs[i]] = true;
     for (IrId v = 0; v < a->n; v++) {
-        const IrOp *op = build_op(&a->b, v);
+        const IrOp *op = irb_op(&a->b, v);
         if (passes_on(op) && has_active_operand(a, op)) a->active[v] = true;
     }
 }
@@ -70,9 +70,9 @@ static Adjoint sweep_begin(PassContext *ctx, Build b)
 static void sweep(Adjoint *a, IrId y)
 {
     if (!a->active[y]) return;
-    a->cotangent[y] = build_const(&a->b, build_type(&a->b, y), 1);
+    a->cotangent[y] = irb_const(&a->b, irb_type(&a->b, y), 1);
     for (IrId v = y + 1; v-- > 0;) {
-        const IrOp op = *build_op(&a->b, v);
+        const IrOp op = *irb_op(&a->b, v);
         if (a->cotangent[v] == IR_NONE || !passes_on(&op) || !has_active_operand(a, &op)) continue;
         a->b.span = op.span;
         rules[op.op](a, v, &op, a->cotangent[v]);
@@ -112,7 +112,7 @@ static void expand(PassContext *ctx, Rewrite *r, IrId first)
     for (uint32_t i = 0; i < g.ops.n; i++) {
         IrId x = g.xs.data[i], dx = a.cotangent[x];
         if (dx == IR_NONE) {
-            dx = build_const(&r->b, build_type(&r->b, x), 0);
+            dx = irb_const(&r->b, irb_type(&r->b, x), 0);
             pass_remark(ctx, PASS_autodiff, false, r->old->ops.data[g.ops.data[i]].span,
                         "%s: nothing differentiable leads from the variable: gradient 0",
                         r->old->name);

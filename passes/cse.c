@@ -99,7 +99,7 @@ static IrFunc *cse_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         IrOp op = rewrite_op(&r, v);
         IrId *slot = table_find(&table, r.b.f, &op);
         if (!*slot)
-            *slot = build_add(&r.b, &op) + 1;
+            *slot = irb_add(&r.b, &op) + 1;
         else
             n_shared++;
         r.map[v] = *slot - 1;

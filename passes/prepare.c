@@ -23,7 +23,7 @@ static void mark_used(const IrFunc *f, bool *used)
 /* A weight of a product whose last dim is not the result's: laid out anew, summed dims first. */
 static IrId lay_out_weight(Build *b, const IrOp *op, IrId x)
 {
-    IrType t = build_type(b, x), wanted = t;
+    IrType t = irb_type(b, x), wanted = t;
     const IrType *r = &op->type;
     if (t.space != IR_UNIT || !r->n_dims || t.n_dims < 2) return x;
     IrId last = r->dims[r->n_dims - 1];
@@ -33,7 +33,7 @@ static IrId lay_out_weight(Build *b, const IrOp *op, IrId x)
         if (!ir_type_has_dim(r, t.dims[k])) wanted.dims[wanted.n_dims++] = t.dims[k];
     for (uint32_t k = 0; k < r->n_dims; k++)
         if (ir_type_has_dim(&t, r->dims[k])) wanted.dims[wanted.n_dims++] = r->dims[k];
-    return build_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
+    return irb_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
 }
 
 static void prepare_op(Rewrite *r, IrId v)
@@ -49,7 +49,7 @@ static void prepare_op(Rewrite *r, IrId v)
         op.op = IR_OP_gather;
         op.attr = (IrAttr){.map = b->m->maps.data[op.attr.map].inverse};
     }
-    r->map[v] = build_add(b, &op);
+    r->map[v] = irb_add(b, &op);
 }
 
 /* A result that no kernel would write by itself: an argument, a view, or one that was returned before. */
@@ -76,7 +76,7 @@ IrFunc *prepare_func(IrModule *m, const IrFunc *old)
         IrResult *result = &f->results.data[i];
         const IrOp *op = &f->ops.data[result->value];
         r.b.span = op->span;
-        result->value = build_unary(&r.b, IR_OP_detach, op->type, result->value, (IrAttr){0});
+        result->value = irb_unary(&r.b, IR_OP_detach, op->type, result->value, (IrAttr){0});
     }
     return f;
 }

@@ -30,7 +30,7 @@ IrOp rewrite_op(const Rewrite *r, IrId v)
 IrId rewrite_copy(Rewrite *r, IrId v)
 {
     IrOp op = rewrite_op(r, v);
-    return r->map[v] = build_add(&r->b, &op);
+    return r->map[v] = irb_add(&r->b, &op);
 }
 
 IrFunc *rewrite_end(Rewrite *r)
@@ -72,7 +72,7 @@ uint32_t module_n_ops(const IrModule *m)
     return n;
 }
 
-IrId build_all_map(Build *b, IrId space)
+IrId irb_all_map(Build *b, IrId space)
 {
     const char *name = arena_printf(b->m->arena, "%s.all", b->m->spaces.data[space].name);
     for (uint32_t i = 0; i < b->m->maps.n; i++) {
@@ -85,63 +85,63 @@ IrId build_all_map(Build *b, IrId space)
 
 /* ---- ops ---- */
 
-IrId build_add(Build *b, const IrOp *op)
+IrId irb_add(Build *b, const IrOp *op)
 {
     return ir_add(b->m, b->f, op->op, op->type, op->args, op->n_args, op->attr, op->span);
 }
 
-IrId build_const(Build *b, IrType type, double value)
+IrId irb_const(Build *b, IrType type, double value)
 {
     return ir_add(b->m, b->f, IR_OP_const, type, NULL, 0, (IrAttr){.f = value}, b->span);
 }
 
-IrId build_scalar(Build *b, IrDtype t, double value) { return build_const(b, ir_scalar(t), value); }
+IrId irb_scalar(Build *b, IrDtype t, double value) { return irb_const(b, ir_scalar(t), value); }
 
-IrId build_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr)
+IrId irb_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr)
 {
     return ir_add(b->m, b->f, op, type, &x, 1, attr, b->span);
 }
 
-IrId build_map1(Build *b, IrOpcode op, IrId x)
+IrId irb_map1(Build *b, IrOpcode op, IrId x)
 {
-    return build_unary(b, op, build_type(b, x), x, (IrAttr){0});
+    return irb_unary(b, op, irb_type(b, x), x, (IrAttr){0});
 }
 
 static IrId map2(Build *b, IrOpcode op, IrDtype dtype, IrId x, IrId y)
 {
-    IrType tx = build_type(b, x), ty = build_type(b, y), type = ir_type_join(&tx, &ty);
+    IrType tx = irb_type(b, x), ty = irb_type(b, y), type = ir_type_join(&tx, &ty);
     type.dtype = dtype;
     return ir_add(b->m, b->f, op, type, (IrId[]){x, y}, 2, (IrAttr){0}, b->span);
 }
 
-IrId build_map2(Build *b, IrOpcode op, IrId x, IrId y)
+IrId irb_map2(Build *b, IrOpcode op, IrId x, IrId y)
 {
-    return map2(b, op, build_type(b, x).dtype, x, y);
+    return map2(b, op, irb_type(b, x).dtype, x, y);
 }
 
-IrId build_compare(Build *b, IrOpcode op, IrId x, IrId y) { return map2(b, op, IR_BOOL, x, y); }
+IrId irb_compare(Build *b, IrOpcode op, IrId x, IrId y) { return map2(b, op, IR_BOOL, x, y); }
 
-IrId build_select(Build *b, IrId c, IrId x, IrId y)
+IrId irb_select(Build *b, IrId c, IrId x, IrId y)
 {
-    IrType tc = build_type(b, c), tx = build_type(b, x), ty = build_type(b, y);
+    IrType tc = irb_type(b, c), tx = irb_type(b, x), ty = irb_type(b, y);
     IrType type = ir_type_join(&tc, &tx);
     type = ir_type_join(&type, &ty);
     type.dtype = tx.dtype;
     return ir_add(b->m, b->f, IR_OP_select, type, (IrId[]){c, x, y}, 3, (IrAttr){0}, b->span);
 }
 
-IrId build_gather(Build *b, IrId map, IrId x)
+IrId irb_gather(Build *b, IrId map, IrId x)
 {
-    IrType type = build_type(b, x);
+    IrType type = irb_type(b, x);
     type.space = b->m->maps.data[map].from;
-    return build_unary(b, IR_OP_gather, type, x, (IrAttr){.map = map});
+    return irb_unary(b, IR_OP_gather, type, x, (IrAttr){.map = map});
 }
 
-IrId build_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty)
+IrId irb_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty)
 {
-    IrType type = build_type(b, x);
+    IrType type = irb_type(b, x);
     type.space = b->m->maps.data[map].to;
-    return build_unary(b, op, type, x, (IrAttr){.map = map, .f = empty});
+    return irb_unary(b, op, type, x, (IrAttr){.map = map, .f = empty});
 }
 
 /* ---- fitting ---- */
@@ -157,31 +157,31 @@ static IrType common_dims(const IrType *t, const IrType *wanted, bool wanted_ord
     return type;
 }
 
-IrId build_fit(Build *b, IrId x, IrType type)
+IrId irb_fit(Build *b, IrId x, IrType type)
 {
-    IrType t = build_type(b, x), kept = common_dims(&t, &type, false);
-    if (kept.n_dims < t.n_dims) x = build_unary(b, IR_OP_sum_dims, kept, x, (IrAttr){0});
+    IrType t = irb_type(b, x), kept = common_dims(&t, &type, false);
+    if (kept.n_dims < t.n_dims) x = irb_unary(b, IR_OP_sum_dims, kept, x, (IrAttr){0});
     if (t.space != type.space && type.space == IR_UNIT)
-        x = build_reduce(b, IR_OP_reduce_sum, build_all_map(b, t.space), x, 0);
-    t = build_type(b, x);
+        x = irb_reduce(b, IR_OP_reduce_sum, irb_all_map(b, t.space), x, 0);
+    t = irb_type(b, x);
     IrType ordered = common_dims(&t, &type, true);
-    if (!ir_type_eq(&ordered, &t)) x = build_unary(b, IR_OP_transpose, ordered, x, (IrAttr){0});
+    if (!ir_type_eq(&ordered, &t)) x = irb_unary(b, IR_OP_transpose, ordered, x, (IrAttr){0});
     type.dtype = t.dtype;
-    return build_broadcast(b, x, type);
+    return irb_broadcast(b, x, type);
 }
 
-IrOpcode build_broadcast_op(IrDtype t) { return t == IR_BOOL ? IR_OP_and : IR_OP_mul; }
+IrOpcode irb_broadcast_op(IrDtype t) { return t == IR_BOOL ? IR_OP_and : IR_OP_mul; }
 
-IrId build_broadcast(Build *b, IrId x, IrType type)
+IrId irb_broadcast(Build *b, IrId x, IrType type)
 {
-    IrType t = build_type(b, x);
+    IrType t = irb_type(b, x);
     if (ir_type_eq(&t, &type)) return x;
-    return build_map2(b, build_broadcast_op(t.dtype), build_const(b, type, 1), x);
+    return irb_map2(b, irb_broadcast_op(t.dtype), irb_const(b, type, 1), x);
 }
 
-bool build_is_const(const Build *b, IrId v, double *value)
+bool irb_is_const(const Build *b, IrId v, double *value)
 {
-    const IrOp *op = build_op(b, v);
+    const IrOp *op = irb_op(b, v);
     if (op->op != IR_OP_const) return false;
     if (value) *value = op->attr.f;
     return true;

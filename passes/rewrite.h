@@ -37,28 +37,28 @@ IrModule *rewrite_module(PassContext *ctx, const IrModule *m, RewriteFunc *one);
 
 uint32_t module_n_ops(const IrModule *m);
 /* The map of a space onto unit, "<space>.all"; made if the module lacks it. */
-IrId build_all_map(Build *b, IrId space);
+IrId irb_all_map(Build *b, IrId space);
 
-static inline const IrOp *build_op(const Build *b, IrId v) { return &b->f->ops.data[v]; }
-static inline IrType build_type(const Build *b, IrId v) { return b->f->ops.data[v].type; }
+static inline const IrOp *irb_op(const Build *b, IrId v) { return &b->f->ops.data[v]; }
+static inline IrType irb_type(const Build *b, IrId v) { return b->f->ops.data[v].type; }
 
-IrId build_add(Build *b, const IrOp *op); /* op as it is, span included */
-IrId build_const(Build *b, IrType type, double value);
-IrId build_scalar(Build *b, IrDtype t, double value); /* unit, no dims: broadcasts anywhere */
+IrId irb_add(Build *b, const IrOp *op); /* op as it is, span included */
+IrId irb_const(Build *b, IrType type, double value);
+IrId irb_scalar(Build *b, IrDtype t, double value); /* unit, no dims: broadcasts anywhere */
 /* Pointwise: result space and dims are the join of the operands', dtype the first's. */
-IrId build_map1(Build *b, IrOpcode op, IrId x);
-IrId build_map2(Build *b, IrOpcode op, IrId x, IrId y);
-IrId build_compare(Build *b, IrOpcode op, IrId x, IrId y); /* bool */
-IrId build_select(Build *b, IrId c, IrId x, IrId y);
-IrId build_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr);
-IrId build_gather(Build *b, IrId map, IrId x);
-IrId build_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty);
+IrId irb_map1(Build *b, IrOpcode op, IrId x);
+IrId irb_map2(Build *b, IrOpcode op, IrId x, IrId y);
+IrId irb_compare(Build *b, IrOpcode op, IrId x, IrId y); /* bool */
+IrId irb_select(Build *b, IrId c, IrId x, IrId y);
+IrId irb_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr);
+IrId irb_gather(Build *b, IrId map, IrId x);
+IrId irb_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty);
 /* x with the space, dims and dim order of `type` (x's dtype): sums over what type lacks, feature
    dims first, then rows; then transposes; then broadcasts. */
-IrId build_fit(Build *b, IrId x, IrType type);
+IrId irb_fit(Build *b, IrId x, IrType type);
 /* How a broadcast is written: mul(const 1 : type, x), of bools `and`. */
-IrOpcode build_broadcast_op(IrDtype t);
+IrOpcode irb_broadcast_op(IrDtype t);
 /* x written out to the type; x itself where the type is the same. */
-IrId build_broadcast(Build *b, IrId x, IrType type);
+IrId irb_broadcast(Build *b, IrId x, IrType type);
 /* True, with *v set, for a const; `value` may be NULL. */
-bool build_is_const(const Build *b, IrId v, double *value);
+bool irb_is_const(const Build *b, IrId v, double *value);

@@ -33,22 +33,22 @@ _Static_assert(N_RULES <= sizeof((Simplify *)0)->n_fired / sizeof(uint32_t), "a 
 const IrOp *simplify_def(const Simplify *s, IrId v)
 {
     static const IrOp opaque = {.op = IR_OP_arg};
-    return s->pinned.data[v] ? &opaque : build_op(&s->b, v);
+    return s->pinned.data[v] ? &opaque : irb_op(&s->b, v);
 }
 
 bool simplify_const(const Simplify *s, IrId v, double *value)
 {
-    if (s->pinned.data[v] || !build_is_const(&s->b, v, value)) return false;
-    if (value && build_type(&s->b, v).dtype == IR_F32) *value = (double)(float)*value;
+    if (s->pinned.data[v] || !irb_is_const(&s->b, v, value)) return false;
+    if (value && irb_type(&s->b, v).dtype == IR_F32) *value = (double)(float)*value;
     return true;
 }
 
 bool simplify_is_broadcast(const Simplify *s, const IrOp *op)
 {
     double one;
-    if (op->op != build_broadcast_op(op->type.dtype)) return false;
+    if (op->op != irb_broadcast_op(op->type.dtype)) return false;
     if (!simplify_const(s, op->args[0], &one) || one != 1) return false;
-    IrType type = build_type(&s->b, op->args[0]);
+    IrType type = irb_type(&s->b, op->args[0]);
     return ir_type_eq(&type, &op->type);
 }
 
@@ -63,7 +63,7 @@ IrId simplify_broadcast_of(const Simplify *s, IrId v)
 static IrId add_as_is(Simplify *s, const IrOp *op)
 {
     uint8_t facts = simplify_facts(s, op);
-    IrId v = build_add(&s->b, op);
+    IrId v = irb_add(&s->b, op);
     VEC_PUSH(s->b.m->arena, &s->facts, facts);
     VEC_PUSH(s->b.m->arena, &s->pinned, false);
     return v;
@@ -74,7 +74,7 @@ IrId simplify_add(Simplify *s, IrOp op)
     for (uint32_t k = 0; k < N_RULES; k++) {
         IrId v = rules[k].rule(s, &op);
         if (v == IR_NONE) continue;
-        IrType made = build_type(&s->b, v);
+        IrType made = irb_type(&s->b, v);
         ICE_UNLESS(ir_type_eq(&made, &op.type));
         s->n_fired[k]++;
         return v;
@@ -116,14 +116,14 @@ IrId simplify_constant(Simplify *s, const IrOp *like, double value)
 
 IrId simplify_spread(Simplify *s, IrId x, const IrOp *like)
 {
-    IrType t = build_type(&s->b, x);
+    IrType t = irb_type(&s->b, x);
     if (ir_type_eq(&t, &like->type)) return x;
     double value;
     if (simplify_const(s, x, &value)) return simplify_constant(s, like, value);
     if (t.space == like->type.space && t.n_dims == like->type.n_dims)
         return simplify_add(s, simplify_op1(s, like, IR_OP_transpose, x));
     IrId one = simplify_constant(s, like, 1);
-    return simplify_add(s, simplify_op2(s, like, build_broadcast_op(t.dtype), one, x));
+    return simplify_add(s, simplify_op2(s, like, irb_broadcast_op(t.dtype), one, x));
 }
 
 /* ---- walking ---- */

@@ -43,7 +43,7 @@ static bool is_smaller(const IrType *t, const IrType *than)
 static bool widens(const Simplify *s, const IrOp *op)
 {
     if (!simplify_is_broadcast(s, op)) return false;
-    IrType x = build_type(&s->b, op->args[1]);
+    IrType x = irb_type(&s->b, op->args[1]);
     return is_smaller(&x, &op->type);
 }
 
@@ -116,7 +116,7 @@ static IrId sign_unary(Simplify *s, const IrOp *op)
     for (uint32_t side = 0; side < 2; side++)
         if (has_const(s, product, side, &c) && c != 1) {
             IrId other = product->args[1 - side];
-            IrOp like = {.type = build_type(&s->b, product->args[side])};
+            IrOp like = {.type = irb_type(&s->b, product->args[side])};
             return emit2(s, op, IR_OP_mul, simplify_constant(s, &like, -c), other);
         }
     return IR_NONE;
@@ -186,7 +186,7 @@ IrId rule_divide(Simplify *s, const IrOp *op)
         return IR_NONE;
     if (!isfinite(c) || fabs(frexp(c, &e)) != 0.5) return IR_NONE;
     if (abs(e) > (op->type.dtype == IR_F32 ? 120 : 1000)) return IR_NONE;
-    IrOp like = {.type = build_type(&s->b, op->args[1]), .span = op->span};
+    IrOp like = {.type = irb_type(&s->b, op->args[1]), .span = op->span};
     return emit2(s, op, IR_OP_mul, op->args[0], simplify_constant(s, &like, 1 / c));
 }
 
@@ -213,7 +213,7 @@ IrId rule_select(Simplify *s, const IrOp *op)
 IrId rule_same(Simplify *s, const IrOp *op)
 {
     if (op->n_args != 2 || op->args[0] != op->args[1]) return IR_NONE;
-    bool exact = !ir_dtype_is_float(build_type(&s->b, op->args[0]).dtype);
+    bool exact = !ir_dtype_is_float(irb_type(&s->b, op->args[0]).dtype);
     switch (op->op) {
     case IR_OP_max:
     case IR_OP_min:
@@ -237,7 +237,7 @@ IrId rule_not(Simplify *s, const IrOp *op)
     if (x->op == IR_OP_eq) return emit2(s, op, IR_OP_ne, x->args[0], x->args[1]);
     if (x->op == IR_OP_ne) return emit2(s, op, IR_OP_eq, x->args[0], x->args[1]);
     bool lt = x->op == IR_OP_lt, le = x->op == IR_OP_le;
-    if ((!lt && !le) || ir_dtype_is_float(build_type(&s->b, x->args[0]).dtype)) return IR_NONE;
+    if ((!lt && !le) || ir_dtype_is_float(irb_type(&s->b, x->args[0]).dtype)) return IR_NONE;
     return emit2(s, op, lt ? IR_OP_le : IR_OP_lt, x->args[1], x->args[0]);
 }
 
@@ -262,11 +262,11 @@ static bool cast_is_exact(IrDtype from, IrDtype to)
 IrId rule_cast(Simplify *s, const IrOp *op)
 {
     if (op->op != IR_OP_cast) return IR_NONE;
-    if (build_type(&s->b, op->args[0]).dtype == op->type.dtype)
+    if (irb_type(&s->b, op->args[0]).dtype == op->type.dtype)
         return simplify_spread(s, op->args[0], op);
     const IrOp *x = simplify_def(s, op->args[0]);
     if (x->op != IR_OP_cast) return IR_NONE;
-    if (!cast_is_exact(build_type(&s->b, x->args[0]).dtype, x->type.dtype)) return IR_NONE;
+    if (!cast_is_exact(irb_type(&s->b, x->args[0]).dtype, x->type.dtype)) return IR_NONE;
     IrOp it = simplify_op1(s, op, IR_OP_cast, x->args[0]);
     return simplify_try(s, &it);
 }

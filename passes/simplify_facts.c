@@ -28,7 +28,7 @@ static uint8_t shared(const Simplify *s, const IrOp *op, uint32_t first)
 static uint8_t of_cast(const Simplify *s, const IrOp *op)
 {
     uint8_t x = arg_facts(s, op, 0);
-    IrDtype from = build_type(&s->b, op->args[0]).dtype;
+    IrDtype from = irb_type(&s->b, op->args[0]).dtype;
     if (from != IR_F64 || op->type.dtype == IR_F64) return x;
     return x & FACT_POSITIVE ? P : 0; /* f64 -> f32 may overflow, or underflow to -0 */
 }

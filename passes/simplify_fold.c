@@ -83,7 +83,7 @@ IrId rule_fold(Simplify *s, const IrOp *op)
     if (op->op == IR_OP_detach && s->has_grad) return IR_NONE;
     for (uint32_t i = 0; i < op->n_args; i++)
         if (!simplify_const(s, op->args[i], &x[i]) || isnan(x[i])) return IR_NONE;
-    IrDtype from = build_type(&s->b, op->args[0]).dtype;
+    IrDtype from = irb_type(&s->b, op->args[0]).dtype;
     if (op->op == IR_OP_select)
         v = x[0] != 0 ? x[1] : x[2];
     else if (op->op == IR_OP_cast)
@@ -112,7 +112,7 @@ static bool exact_multiple(IrDtype t, double c, int64_t n, double *product)
 
 static IrId sum_of_const(Simplify *s, const IrOp *op, double c)
 {
-    IrType whole = build_type(&s->b, op->args[0]);
+    IrType whole = irb_type(&s->b, op->args[0]);
     int64_t all = ir_type_width(s->b.m, &whole), kept = ir_type_width(s->b.m, &op->type);
     double sum;
     if (all < 0 || kept <= 0 || !exact_multiple(op->type.dtype, c, all / kept, &sum))
@@ -135,7 +135,7 @@ IrId rule_fold_rows(Simplify *s, const IrOp *op)
     case IR_OP_concat: same = true; break;
     case IR_OP_max_dims:
     case IR_OP_min_dims: {
-        IrType t = build_type(&s->b, op->args[0]);
+        IrType t = irb_type(&s->b, op->args[0]);
         same = ir_type_width(s->b.m, &t) > 0;
         break;
     }

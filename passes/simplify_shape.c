@@ -8,7 +8,7 @@
 
 static IrId view(Simplify *s, const IrOp *op, IrOpcode code, IrId x)
 {
-    IrType t = build_type(&s->b, x);
+    IrType t = irb_type(&s->b, x);
     if (ir_type_eq(&t, &op->type)) return x;
     return simplify_add(s, simplify_op1(s, op, code, x));
 }
@@ -18,7 +18,7 @@ IrId rule_view(Simplify *s, const IrOp *op)
 {
     if (!op->n_args) return IR_NONE;
     IrId x = op->args[0];
-    IrType t = build_type(&s->b, x);
+    IrType t = irb_type(&s->b, x);
     if (op->op == IR_OP_reshape || op->op == IR_OP_transpose) {
         if (ir_type_eq(&t, &op->type)) return x;
         const IrOp *inner = simplify_def(s, x);
@@ -59,7 +59,7 @@ static IrId slice_of_concat(Simplify *s, const IrOp *op, const IrOp *concat, uin
 {
     int64_t first = op->attr.i, n = size_at(s, &op->type, k);
     for (uint32_t i = 0; i < concat->n_args; i++) {
-        IrType part = build_type(&s->b, concat->args[i]);
+        IrType part = irb_type(&s->b, concat->args[i]);
         int64_t size = size_at(s, &part, k);
         if (first < size)
             return first + n <= size ? slice_of(s, op, concat->args[i], part.dims[k], first)
@@ -74,12 +74,12 @@ IrId rule_pieces(Simplify *s, const IrOp *op)
 {
     if (op->op != IR_OP_slice) return IR_NONE;
     const IrOp *inner = simplify_def(s, op->args[0]);
-    IrType t = build_type(&s->b, op->args[0]);
+    IrType t = irb_type(&s->b, op->args[0]);
     uint32_t k = position(&t, op->attr.dim);
     if (inner->op == IR_OP_concat && inner->attr.dim == op->attr.dim)
         return slice_of_concat(s, op, inner, k);
     if (inner->op != IR_OP_slice) return IR_NONE;
-    IrType whole = build_type(&s->b, inner->args[0]);
+    IrType whole = irb_type(&s->b, inner->args[0]);
     if (position(&whole, inner->attr.dim) != k) return IR_NONE;
     return slice_of(s, op, inner->args[0], inner->attr.dim, inner->attr.i + op->attr.i);
 }
@@ -105,10 +105,10 @@ static uint32_t n_summed(const IrType *t, const IrType *result, const IrType *ot
    they stand in its first operand, then those that only the second has. */
 static bool order_matters(const Simplify *s, const IrOp *op, uint32_t i)
 {
-    IrType x = build_type(&s->b, op->args[0]);
+    IrType x = irb_type(&s->b, op->args[0]);
     if (op->op == IR_OP_max_dims || op->op == IR_OP_min_dims) return false;
     if (i == 0) return n_summed(&x, &op->type, NULL) > 1;
-    IrType y = build_type(&s->b, op->args[1]);
+    IrType y = irb_type(&s->b, op->args[1]);
     return n_summed(&y, &op->type, &x) > 1;
 }
 
@@ -138,7 +138,7 @@ static IrId row_value(Simplify *s, IrId x)
     IrId inner = simplify_broadcast_of(s, x);
     if (inner != IR_NONE) return inner;
     double c;
-    IrOp like = {.type = build_type(&s->b, x), .span = build_op(&s->b, x)->span};
+    IrOp like = {.type = irb_type(&s->b, x), .span = irb_op(&s->b, x)->span};
     if (!like.type.n_dims || !simplify_const(s, x, &c)) return x;
     like.type.n_dims = 0;
     return simplify_constant(s, &like, c);
@@ -151,7 +151,7 @@ IrId rule_move(Simplify *s, const IrOp *op)
     if (!(ir_ops[op->op].traits & (T_MOVE | T_REDUCE))) return IR_NONE;
     bool moves = ir_ops[op->op].traits & T_MOVE;
     IrId x = op->args[0], inner = row_value(s, x);
-    IrType t = build_type(&s->b, inner);
+    IrType t = irb_type(&s->b, inner);
     if (t.space == IR_UNIT && (inner != x || moves))
         return moves && is_total(s, op->attr.map) ? simplify_spread(s, inner, op) : IR_NONE;
     if (inner == x) return IR_NONE;
@@ -188,11 +188,11 @@ static IrType covered(const Simplify *s, const IrOp *op, IrType type)
     t.n_dims = 0;
     t.space = IR_UNIT;
     for (uint32_t i = 0; i < op->n_args; i++)
-        if (build_type(&s->b, op->args[i]).space != IR_UNIT) t.space = type.space;
+        if (irb_type(&s->b, op->args[i]).space != IR_UNIT) t.space = type.space;
     for (uint32_t k = 0; k < type.n_dims; k++) {
         bool has = false;
         for (uint32_t i = 0; i < op->n_args; i++) {
-            IrType x = build_type(&s->b, op->args[i]);
+            IrType x = irb_type(&s->b, op->args[i]);
             has |= ir_type_has_dim(&x, type.dims[k]);
         }
         if (has) t.dims[t.n_dims++] = type.dims[k];

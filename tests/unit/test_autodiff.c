@@ -159,18 +159,17 @@ static IrModule *parse_case(Arena *a, const char *body, Diags *d)
 static IrId weighted_sum(Build *b, IrId v)
 {
     IrArg arg = {.name = arena_printf(b->m->arena, "c%u", b->f->args.n), .ref = b->m->tensors.n};
-    arg.type = build_type(b, v);
+    arg.type = irb_type(b, v);
     IrTensor tensor = {.name = arg.name, .kind = IR_INPUT, .type = arg.type};
     for (uint8_t i = 0; i < arg.type.n_dims; i++) tensor.stored_perm[i] = i;
     VEC_PUSH(b->m->arena, &b->m->tensors, tensor);
     IrId c = ir_arg(b->m, b->f, arg);
-    return build_fit(b, build_map2(b, IR_OP_mul, v, c), ir_scalar(IR_F64));
+    return irb_fit(b, irb_map2(b, IR_OP_mul, v, c), ir_scalar(IR_F64));
 }
 
 static IrId add_grad(Build *b, IrId y, IrId x)
 {
-    return ir_add(b->m, b->f, IR_OP_grad, build_type(b, x), (IrId[]){y, x}, 2, (IrAttr){0},
-                  b->span);
+    return ir_add(b->m, b->f, IR_OP_grad, irb_type(b, x), (IrId[]){y, x}, 2, (IrAttr){0}, b->span);
 }
 
 /* Results: loss, then its gradient by each of the N_ARGS arguments. order 2: the loss is the
@@ -187,7 +186,7 @@ static const IrModule *with_grads(Arena *a, const char *body, int order, Diags *
         for (IrId x = 0; x < N_ARGS; x++) grads[x] = add_grad(&b, loss, x);
         for (IrId x = 0; x < N_ARGS; x++) {
             IrId part = weighted_sum(&b, grads[x]);
-            sum = x ? build_map2(&b, IR_OP_add, sum, part) : part;
+            sum = x ? irb_map2(&b, IR_OP_add, sum, part) : part;
         }
         loss = sum;
     }

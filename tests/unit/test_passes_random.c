@@ -69,7 +69,7 @@ static IrId pick(const Build *b, Rng *r, IrDtype t, const IrType *with)
 {
     for (int tries = 0; tries < 30; tries++) {
         IrId v = below(r, b->f->ops.n);
-        IrType x = build_type(b, v);
+        IrType x = irb_type(b, v);
         if (x.dtype != t) continue;
         if (!with || x.space == with->space || x.space == IR_UNIT || with->space == IR_UNIT)
             return v;
@@ -82,7 +82,7 @@ static void add_const(Build *b, Rng *r)
     static const double values[] = {0, -0.0, 1, -1, 2, -0.5, 3, 0.1, 1, 0};
     IrType type = random_type(r);
     if (below(r, 2)) type = ir_scalar(IR_F64);
-    build_const(b, type, values[below(r, 10)]);
+    irb_const(b, type, values[below(r, 10)]);
 }
 
 static void add_unary(Build *b, Rng *r)
@@ -90,7 +90,7 @@ static void add_unary(Build *b, Rng *r)
     static const IrOpcode ops[] = {IR_OP_neg,     IR_OP_neg, IR_OP_abs,   IR_OP_sign,
                                    IR_OP_floor,   IR_OP_exp, IR_OP_tanh,  IR_OP_sqrt,
                                    IR_OP_sigmoid, IR_OP_sin, IR_OP_detach};
-    build_map1(b, ops[below(r, 11)], pick(b, r, IR_F64, NULL));
+    irb_map1(b, ops[below(r, 11)], pick(b, r, IR_F64, NULL));
 }
 
 static void add_binary(Build *b, Rng *r, bool smooth)
@@ -98,49 +98,49 @@ static void add_binary(Build *b, Rng *r, bool smooth)
     static const IrOpcode ops[] = {IR_OP_add, IR_OP_sub, IR_OP_mul, IR_OP_mul, IR_OP_add,
                                    IR_OP_div, IR_OP_min, IR_OP_max, IR_OP_pow};
     IrId x = pick(b, r, IR_F64, NULL);
-    IrType t = build_type(b, x);
+    IrType t = irb_type(b, x);
     IrId y = pick(b, r, IR_F64, &t);
     if (y == IR_NONE) return;
     IrOpcode op = ops[below(r, smooth ? 5 : 9)];
     double c;
     /* Nothing here may tell the zeros apart: the interpreter has but one. */
-    if (op == IR_OP_pow) x = build_map1(b, IR_OP_abs, x);
-    if (op == IR_OP_div && !(build_is_const(b, y, &c) && c != 0))
-        y = build_map2(b, IR_OP_add, build_map1(b, IR_OP_abs, y), build_scalar(b, IR_F64, 0.5));
-    build_map2(b, op, x, y);
+    if (op == IR_OP_pow) x = irb_map1(b, IR_OP_abs, x);
+    if (op == IR_OP_div && !(irb_is_const(b, y, &c) && c != 0))
+        y = irb_map2(b, IR_OP_add, irb_map1(b, IR_OP_abs, y), irb_scalar(b, IR_F64, 0.5));
+    irb_map2(b, op, x, y);
 }
 
 static void add_compare(Build *b, Rng *r)
 {
     static const IrOpcode ops[] = {IR_OP_eq, IR_OP_ne, IR_OP_lt, IR_OP_le};
     IrId x = pick(b, r, IR_F64, NULL);
-    IrType t = build_type(b, x);
+    IrType t = irb_type(b, x);
     IrId y = pick(b, r, IR_F64, &t);
-    if (y != IR_NONE) build_compare(b, ops[below(r, 4)], x, y);
+    if (y != IR_NONE) irb_compare(b, ops[below(r, 4)], x, y);
 }
 
 static void add_logic(Build *b, Rng *r)
 {
     IrId c = pick(b, r, IR_BOOL, NULL);
     if (c == IR_NONE) return;
-    IrType t = build_type(b, c);
+    IrType t = irb_type(b, c);
     IrId d = pick(b, r, IR_BOOL, &t), x = pick(b, r, IR_F64, &t);
     switch (below(r, 4)) {
-    case 0: build_map1(b, IR_OP_not, c); return;
+    case 0: irb_map1(b, IR_OP_not, c); return;
     case 1:
-        if (d != IR_NONE) build_map2(b, below(r, 2) ? IR_OP_and : IR_OP_or, c, d);
+        if (d != IR_NONE) irb_map2(b, below(r, 2) ? IR_OP_and : IR_OP_or, c, d);
         return;
     case 2: {
         IrType f = t;
         f.dtype = IR_F64;
-        build_unary(b, IR_OP_cast, f, c, (IrAttr){0});
+        irb_unary(b, IR_OP_cast, f, c, (IrAttr){0});
         return;
     }
     default: {
         IrType join =
-            x == IR_NONE ? t : ir_type_join(&t, &(IrType){build_type(b, x).space, 0, 0, {0}});
+            x == IR_NONE ? t : ir_type_join(&t, &(IrType){irb_type(b, x).space, 0, 0, {0}});
         IrId y = x == IR_NONE ? IR_NONE : pick(b, r, IR_F64, &join);
-        if (y != IR_NONE) build_select(b, c, x, y);
+        if (y != IR_NONE) irb_select(b, c, x, y);
     }
     }
 }
@@ -148,19 +148,19 @@ static void add_logic(Build *b, Rng *r)
 static void add_dims(Build *b, Rng *r)
 {
     IrId x = pick(b, r, IR_F64, NULL);
-    IrType t = build_type(b, x), u = t;
+    IrType t = irb_type(b, x), u = t;
     static const IrOpcode ops[] = {IR_OP_sum_dims, IR_OP_max_dims, IR_OP_min_dims};
     bool both = t.n_dims == 2 && ir_type_has_dim(&t, DIM_F) && ir_type_has_dim(&t, DIM_O);
     if (both && below(r, 3) == 0) {
         u.dims[0] = t.dims[1], u.dims[1] = t.dims[0];
-        build_unary(b, IR_OP_transpose, u, x, (IrAttr){0});
+        irb_unary(b, IR_OP_transpose, u, x, (IrAttr){0});
     } else if (both && below(r, 3) == 0) {
         u.n_dims = 1, u.dims[0] = DIM_FO;
-        x = build_unary(b, IR_OP_reshape, u, x, (IrAttr){0});
-        build_unary(b, IR_OP_reshape, t, x, (IrAttr){0});
+        x = irb_unary(b, IR_OP_reshape, u, x, (IrAttr){0});
+        irb_unary(b, IR_OP_reshape, t, x, (IrAttr){0});
     } else if (t.n_dims == 1 && t.dims[0] == DIM_F) {
         u.dims[0] = DIM_P;
-        x = build_unary(b, IR_OP_slice, u, x, (IrAttr){.dim = DIM_F, .i = below(r, 2)});
+        x = irb_unary(b, IR_OP_slice, u, x, (IrAttr){.dim = DIM_F, .i = below(r, 2)});
         if (below(r, 2)) {
             u.dims[0] = DIM_FO;
             ir_add(b->m, b->f, IR_OP_concat, u, (IrId[]){x, x, x}, 3, (IrAttr){.dim = DIM_FO},
@@ -168,17 +168,17 @@ static void add_dims(Build *b, Rng *r)
         }
     } else if (t.n_dims) {
         u.n_dims = (uint8_t)below(r, t.n_dims);
-        build_unary(b, ops[below(r, 3)], u, x, (IrAttr){0});
+        irb_unary(b, ops[below(r, 3)], u, x, (IrAttr){0});
     }
 }
 
 static void add_contract(Build *b, Rng *r)
 {
     IrId x = pick(b, r, IR_F64, NULL);
-    IrType t = build_type(b, x);
+    IrType t = irb_type(b, x);
     IrId y = pick(b, r, IR_F64, &t);
     if (y == IR_NONE) return;
-    IrType u = build_type(b, y), type = ir_type_join(&t, &u);
+    IrType u = irb_type(b, y), type = ir_type_join(&t, &u);
     if (type.n_dims) type.dims[0] = type.dims[type.n_dims - 1], type.n_dims--;
     if (below(r, 3) == 0) type.space = IR_UNIT;
     ir_add(b->m, b->f, IR_OP_contract, type, (IrId[]){x, y}, 2, (IrAttr){0}, b->span);
@@ -188,27 +188,27 @@ static void add_move(Build *b, Rng *r, bool smooth)
 {
     static const IrOpcode ops[] = {IR_OP_reduce_sum, IR_OP_reduce_sum, IR_OP_reduce_max,
                                    IR_OP_reduce_min, IR_OP_reduce_mul};
-    IrId x = pick(b, r, IR_F64, NULL), space = build_type(b, x).space;
+    IrId x = pick(b, r, IR_F64, NULL), space = irb_type(b, x).space;
     if (space == IR_UNIT)
-        build_gather(b, below(r, 2) ? MAP_NODE_ALL : MAP_EDGE_ALL, x);
+        irb_gather(b, below(r, 2) ? MAP_NODE_ALL : MAP_EDGE_ALL, x);
     else if (space == SPACE_NODE && below(r, 3))
-        build_gather(b, below(r, 2) ? MAP_SRC : MAP_DST, x);
+        irb_gather(b, below(r, 2) ? MAP_SRC : MAP_DST, x);
     else if (space == SPACE_NODE)
-        build_reduce(b, IR_OP_reduce_sum, MAP_NODE_ALL, x, 0);
+        irb_reduce(b, IR_OP_reduce_sum, MAP_NODE_ALL, x, 0);
     else if (below(r, 3))
-        build_reduce(b, ops[below(r, smooth ? 2 : 5)], below(r, 2) ? MAP_SRC : MAP_DST, x, 0);
+        irb_reduce(b, ops[below(r, smooth ? 2 : 5)], below(r, 2) ? MAP_SRC : MAP_DST, x, 0);
     else
-        build_reduce(b, IR_OP_reduce_sum, MAP_EDGE_ALL, x, 0);
+        irb_reduce(b, IR_OP_reduce_sum, MAP_EDGE_ALL, x, 0);
 }
 
 static void add_broadcast(Build *b, Rng *r)
 {
     IrId x = pick(b, r, IR_F64, NULL);
-    IrType t = build_type(b, x), type = t;
+    IrType t = irb_type(b, x), type = t;
     if (t.space == IR_UNIT) type.space = below(r, 3);
     if (!ir_type_has_dim(&t, DIM_F) && !ir_type_has_dim(&t, DIM_FO) && t.n_dims < 2)
         type.dims[type.n_dims++] = DIM_F;
-    build_broadcast(b, x, type);
+    irb_broadcast(b, x, type);
 }
 
 static void add_random(Build *b, Rng *r, bool smooth)
@@ -217,7 +217,7 @@ static void add_random(Build *b, Rng *r, bool smooth)
     case 0: add_const(b, r); return;
     case 1:
         if (smooth)
-            build_map1(b, below(r, 2) ? IR_OP_tanh : IR_OP_sin, pick(b, r, IR_F64, NULL));
+            irb_map1(b, below(r, 2) ? IR_OP_tanh : IR_OP_sin, pick(b, r, IR_F64, NULL));
         else
             add_unary(b, r);
         return;
@@ -327,16 +327,15 @@ static bool check_grads(uint32_t seed)
     Build b = {.m = m, .f = ir_func_new(m, "f")};
     add_args(&b, &r);
     while (b.f->ops.n < N_OPS) add_random(&b, &r, true);
-    IrId loss = build_fit(&b, build_map1(&b, IR_OP_tanh, b.f->ops.n - 1), ir_scalar(IR_F64));
+    IrId loss = irb_fit(&b, irb_map1(&b, IR_OP_tanh, b.f->ops.n - 1), ir_scalar(IR_F64));
     for (IrId v = 0; v < N_OPS; v += 2) {
-        IrId g = ir_add(m, b.f, IR_OP_grad, build_type(&b, v), (IrId[]){loss, v}, 2, (IrAttr){0},
-                        b.span);
+        IrId g =
+            ir_add(m, b.f, IR_OP_grad, irb_type(&b, v), (IrId[]){loss, v}, 2, (IrAttr){0}, b.span);
         ir_result(m, b.f, arena_printf(a, "g%u", v), g, IR_NONE);
     }
     IrId first = b.f->results.data[0].value;
-    loss = build_fit(&b, build_map1(&b, IR_OP_sin, first), ir_scalar(IR_F64));
-    IrId g =
-        ir_add(m, b.f, IR_OP_grad, build_type(&b, 1), (IrId[]){loss, 1}, 2, (IrAttr){0}, b.span);
+    loss = irb_fit(&b, irb_map1(&b, IR_OP_sin, first), ir_scalar(IR_F64));
+    IrId g = ir_add(m, b.f, IR_OP_grad, irb_type(&b, 1), (IrId[]){loss, 1}, 2, (IrAttr){0}, b.span);
     ir_result(m, b.f, "second", g, IR_NONE);
     const IrModule *plain = run_passes(a, m, "autodiff");
     const IrModule *full = run_passes(a, m, "simplify,cse,dce,autodiff,simplify,cse,dce");
