@@ -85,7 +85,7 @@ static inline IrId gir_pick(Gir *g, IrDtype t, const IrType *with)
     for (int tries = 0; tries < 60; tries++) {
         uint32_t n = g->b.f->ops.n, back = gir_below(&g->r, 2) ? n : n < 12 ? n : 12;
         IrId v = n - 1 - gir_below(&g->r, back);
-        IrType x = build_type(&g->b, v);
+        IrType x = irb_type(&g->b, v);
         if (x.dtype != t) continue;
         if (!with) return v;
         if (x.space != with->space && x.space != IR_UNIT && with->space != IR_UNIT) continue;
@@ -127,7 +127,7 @@ static inline void gir_leaf(Gir *g)
     switch (gir_below(r, g->smooth ? 1 : 5)) {
     case 0: {
         IrType t = gir_below(r, 2) ? gir_type(g, g->real) : ir_scalar(g->real);
-        build_const(&g->b, t, values[gir_below(r, 10)]);
+        irb_const(&g->b, t, values[gir_below(r, 10)]);
         return;
     }
     case 1: {
@@ -160,10 +160,10 @@ static inline void gir_unary(Gir *g)
                                    IR_OP_log1p, IR_OP_sign, IR_OP_floor};
     IrOpcode op = ops[gir_below(&g->r, g->smooth ? 6 : 15)];
     IrId x = gir_pick(g, g->real, NULL);
-    if (op == IR_OP_exp || op == IR_OP_expm1) x = build_map1(&g->b, IR_OP_tanh, x);
-    if (op == IR_OP_sqrt || op == IR_OP_log || op == IR_OP_log1p) x = build_map1(&g->b, IR_OP_abs, x);
-    if (op == IR_OP_log) x = build_map2(&g->b, IR_OP_add, x, build_scalar(&g->b, g->real, 0.5));
-    build_map1(&g->b, op, x);
+    if (op == IR_OP_exp || op == IR_OP_expm1) x = irb_map1(&g->b, IR_OP_tanh, x);
+    if (op == IR_OP_sqrt || op == IR_OP_log || op == IR_OP_log1p) x = irb_map1(&g->b, IR_OP_abs, x);
+    if (op == IR_OP_log) x = irb_map2(&g->b, IR_OP_add, x, irb_scalar(&g->b, g->real, 0.5));
+    irb_map1(&g->b, op, x);
 }
 
 static inline void gir_binary(Gir *g)
@@ -172,21 +172,21 @@ static inline void gir_binary(Gir *g)
     IrDtype dtype = gir_number(g);
     IrId x = gir_pick(g, dtype, NULL);
     if (x == IR_NONE) return;
-    IrType t = build_type(&g->b, x);
+    IrType t = irb_type(&g->b, x);
     IrId y = gir_pick(g, dtype, &t);
     if (y == IR_NONE) return;
     IrOpcode op = ops[gir_below(&g->r, g->smooth ? 4 : 7)];
     if (op == IR_OP_div && dtype == g->real) {
-        y = build_map2(&g->b, IR_OP_add, build_map1(&g->b, IR_OP_abs, y), build_scalar(&g->b, g->real, 0.5));
+        y = irb_map2(&g->b, IR_OP_add, irb_map1(&g->b, IR_OP_abs, y), irb_scalar(&g->b, g->real, 0.5));
         if (gir_below(&g->r, 4) == 0) {
-            x = build_map2(&g->b, IR_OP_add, build_map1(&g->b, IR_OP_sigmoid, x), build_scalar(&g->b, g->real, 0.5));
-            y = build_map1(&g->b, IR_OP_tanh, y);
+            x = irb_map2(&g->b, IR_OP_add, irb_map1(&g->b, IR_OP_sigmoid, x), irb_scalar(&g->b, g->real, 0.5));
+            y = irb_map1(&g->b, IR_OP_tanh, y);
             op = IR_OP_pow;
         }
     }
     if (dtype != g->real && op == IR_OP_div && gir_below(&g->r, 2)) op = IR_OP_mod;
-    x = build_map2(&g->b, op, x, y);
-    if (dtype == g->real && (op == IR_OP_mul || op == IR_OP_div)) build_map1(&g->b, IR_OP_tanh, x);
+    x = irb_map2(&g->b, op, x, y);
+    if (dtype == g->real && (op == IR_OP_mul || op == IR_OP_div)) irb_map1(&g->b, IR_OP_tanh, x);
 }
 
 static inline void gir_logic(Gir *g)
@@ -197,22 +197,22 @@ static inline void gir_logic(Gir *g)
     if (gir_below(r, 2)) {
         IrId x = gir_pick(g, dtype, NULL);
         if (x == IR_NONE) return;
-        IrType t = build_type(&g->b, x);
+        IrType t = irb_type(&g->b, x);
         IrId y = gir_pick(g, dtype, &t);
-        if (y != IR_NONE) build_compare(&g->b, ops[gir_below(r, 4)], x, y);
+        if (y != IR_NONE) irb_compare(&g->b, ops[gir_below(r, 4)], x, y);
         return;
     }
     IrId c = gir_pick(g, IR_BOOL, NULL);
     if (c == IR_NONE) return;
-    IrType t = build_type(&g->b, c);
+    IrType t = irb_type(&g->b, c);
     IrId d = gir_pick(g, IR_BOOL, &t), x = gir_pick(g, dtype, &t);
-    if (gir_below(r, 4) == 0) build_map1(&g->b, IR_OP_not, c);
-    else if (d != IR_NONE && gir_below(r, 2)) build_map2(&g->b, gir_below(r, 2) ? IR_OP_and : IR_OP_or, c, d);
+    if (gir_below(r, 4) == 0) irb_map1(&g->b, IR_OP_not, c);
+    else if (d != IR_NONE && gir_below(r, 2)) irb_map2(&g->b, gir_below(r, 2) ? IR_OP_and : IR_OP_or, c, d);
     else if (x != IR_NONE) {
-        IrType join = build_type(&g->b, x);
+        IrType join = irb_type(&g->b, x);
         join = ir_type_join(&t, &join);
         IrId y = gir_pick(g, dtype, &join);
-        if (y != IR_NONE) build_select(&g->b, c, x, y);
+        if (y != IR_NONE) irb_select(&g->b, c, x, y);
     }
 }
 
@@ -222,12 +222,12 @@ static inline void gir_cast(Gir *g)
     IrDtype to = gir_below(&g->r, 2) ? g->real : from[gir_below(&g->r, 5)];
     IrId x = gir_pick(g, from[gir_below(&g->r, 5)], NULL);
     if (x == IR_NONE) return;
-    IrType t = build_type(&g->b, x);
+    IrType t = irb_type(&g->b, x);
     t.dtype = to;
-    if (to != IR_F32 && to != IR_F64 && ir_dtype_is_float(build_type(&g->b, x).dtype))
-        x = build_map2(&g->b, IR_OP_mul, x, build_scalar(&g->b, build_type(&g->b, x).dtype, 3.7));
-    x = build_unary(&g->b, IR_OP_cast, t, x, (IrAttr){0});
-    if (ir_dtype_is_float(to) && !g->smooth) build_map1(&g->b, IR_OP_tanh, x);
+    if (to != IR_F32 && to != IR_F64 && ir_dtype_is_float(irb_type(&g->b, x).dtype))
+        x = irb_map2(&g->b, IR_OP_mul, x, irb_scalar(&g->b, irb_type(&g->b, x).dtype, 3.7));
+    x = irb_unary(&g->b, IR_OP_cast, t, x, (IrAttr){0});
+    if (ir_dtype_is_float(to) && !g->smooth) irb_map1(&g->b, IR_OP_tanh, x);
 }
 
 static inline void gir_reshape(Gir *g, IrId x, IrType t)
@@ -249,10 +249,10 @@ static inline void gir_reshape(Gir *g, IrId x, IrType t)
         u.dims[0] = ir_dim_new(g->b.m, "R", width / part);
         u.dims[1] = ir_dim_new(g->b.m, "R", part);
     }
-    IrId y = build_unary(&g->b, IR_OP_reshape, u, x, (IrAttr){0});
+    IrId y = irb_unary(&g->b, IR_OP_reshape, u, x, (IrAttr){0});
     if (gir_below(&g->r, 2)) { /* work in that shape, and back */
-        y = build_map1(&g->b, IR_OP_tanh, y);
-        build_unary(&g->b, IR_OP_reshape, t, y, (IrAttr){0});
+        y = irb_map1(&g->b, IR_OP_tanh, y);
+        irb_unary(&g->b, IR_OP_reshape, t, y, (IrAttr){0});
     }
 }
 
@@ -263,7 +263,7 @@ static inline void gir_dims(Gir *g)
     bool integer = !g->smooth && gir_below(r, 8) == 0;
     IrId x = gir_pick(g, integer ? IR_I64 : g->real, NULL);
     if (x == IR_NONE) return;
-    IrType t = build_type(&g->b, x), u = t;
+    IrType t = irb_type(&g->b, x), u = t;
     if (!t.n_dims) return;
     uint32_t k = gir_below(r, t.n_dims), which = gir_below(r, integer ? 2 : 6);
     int64_t size = g->b.m->dims.data[t.dims[k]].size;
@@ -272,8 +272,8 @@ static inline void gir_dims(Gir *g)
         u.n_dims = 0;
         for (uint32_t i = 0; i < t.n_dims; i++)
             if (gir_below(r, 2)) u.dims[u.n_dims++] = t.dims[i];
-        x = build_unary(&g->b, sums[gir_below(r, g->smooth ? 2 : 4)], u, x, (IrAttr){0});
-        if (!integer) build_map1(&g->b, IR_OP_tanh, x);
+        x = irb_unary(&g->b, sums[gir_below(r, g->smooth ? 2 : 4)], u, x, (IrAttr){0});
+        if (!integer) irb_map1(&g->b, IR_OP_tanh, x);
         return;
     case 2:
         for (uint32_t i = t.n_dims; i-- > 1;) {
@@ -282,17 +282,17 @@ static inline void gir_dims(Gir *g)
             u.dims[i] = u.dims[j];
             u.dims[j] = d;
         }
-        build_unary(&g->b, IR_OP_transpose, u, x, (IrAttr){0});
+        irb_unary(&g->b, IR_OP_transpose, u, x, (IrAttr){0});
         return;
     case 3: {
         int64_t n = 1 + gir_below(r, (uint32_t)size);
         u.dims[k] = ir_dim_new(g->b.m, "S", n);
-        build_unary(&g->b, IR_OP_slice, u, x, (IrAttr){.dim = t.dims[k], .i = gir_below(r, (uint32_t)(size - n + 1))});
+        irb_unary(&g->b, IR_OP_slice, u, x, (IrAttr){.dim = t.dims[k], .i = gir_below(r, (uint32_t)(size - n + 1))});
         return;
     }
     case 4: {
         uint32_t n = 1 + gir_below(r, 3);
-        IrId part = gir_below(r, 2) ? build_map1(&g->b, IR_OP_neg, x) : x;
+        IrId part = gir_below(r, 2) ? irb_map1(&g->b, IR_OP_neg, x) : x;
         if (ir_type_width(g->b.m, &t) * n > GIR_MAX_WIDTH) return;
         u.dims[k] = ir_dim_new(g->b.m, "C", size * n);
         ir_add(g->b.m, g->b.f, IR_OP_concat, u, (IrId[]){x, part, x}, n, (IrAttr){.dim = u.dims[k]}, g->b.span);
@@ -308,10 +308,10 @@ static inline void gir_contract(Gir *g)
     IrDtype dtype = gir_below(r, 10) || g->smooth ? g->real : IR_I64;
     IrId x = gir_pick(g, dtype, NULL);
     if (x == IR_NONE) return;
-    IrType t = build_type(&g->b, x);
+    IrType t = irb_type(&g->b, x);
     IrId y = gir_pick(g, dtype, &t);
     if (y == IR_NONE) return;
-    IrType u = build_type(&g->b, y), all = ir_type_join(&t, &u), type = all;
+    IrType u = irb_type(&g->b, y), all = ir_type_join(&t, &u), type = all;
     type.n_dims = 0;
     for (uint32_t k = 0; k < all.n_dims; k++) {
         bool shared = ir_type_has_dim(&t, all.dims[k]) && ir_type_has_dim(&u, all.dims[k]);
@@ -324,7 +324,7 @@ static inline void gir_contract(Gir *g)
     }
     if (gir_below(r, 3) == 0) type.space = IR_UNIT;
     x = ir_add(g->b.m, g->b.f, IR_OP_contract, type, (IrId[]){x, y}, 2, (IrAttr){0}, g->b.span);
-    if (dtype == g->real) build_map1(&g->b, gir_below(r, 2) ? IR_OP_tanh : IR_OP_sin, x);
+    if (dtype == g->real) irb_map1(&g->b, gir_below(r, 2) ? IR_OP_tanh : IR_OP_sin, x);
 }
 
 static inline void gir_move(Gir *g)
@@ -336,16 +336,16 @@ static inline void gir_move(Gir *g)
         IrId map = gir_below(r, GIR_N_MAPS), x = gir_pick(g, gir_number(g), NULL);
         if (x == IR_NONE) continue;
         const IrMap *m = &g->b.m->maps.data[map];
-        IrType t = build_type(&g->b, x);
+        IrType t = irb_type(&g->b, x);
         if (m->to == t.space && gir_below(r, 2)) {
-            build_gather(&g->b, map, x);
+            irb_gather(&g->b, map, x);
             return;
         }
         if (m->from != t.space) continue;
         IrOpcode op = ops[gir_below(r, g->smooth ? 2 : 5)];
-        if (op == IR_OP_reduce_mul && t.dtype == g->real) x = build_map1(&g->b, IR_OP_cos, x);
-        x = build_reduce(&g->b, op, map, x, gir_below(r, 2) ? 0 : -3);
-        if (t.dtype == g->real && op == IR_OP_reduce_sum) build_map1(&g->b, IR_OP_tanh, x);
+        if (op == IR_OP_reduce_mul && t.dtype == g->real) x = irb_map1(&g->b, IR_OP_cos, x);
+        x = irb_reduce(&g->b, op, map, x, gir_below(r, 2) ? 0 : -3);
+        if (t.dtype == g->real && op == IR_OP_reduce_sum) irb_map1(&g->b, IR_OP_tanh, x);
         return;
     }
 }
