@@ -184,6 +184,7 @@ static void c_begin_for(void *ctx, const KirWalk *w, KirId id)
     if (copied) end = fresh_name(c, "end");
     const char *set_end = copied ? arena_printf(a, ", %s = %s", end, to) : "";
     const char *next = x->i == 1 ? arena_printf(a, "%s++", i) : arena_printf(a, "%s += %lld", i, (long long)x->i);
+    if (x->bind == KIR_UNROLL) line(c, "#pragma GCC unroll 16");
     line(c, "for (int64_t %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
 }
 
