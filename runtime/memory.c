@@ -2,11 +2,26 @@
    pages. Never returns uninitialised memory: a kernel that reads what nobody wrote reads zeros. */
 #include "runtime/memory.h"
 #include "runtime/abi.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 << 20, MAP_FROM = 4 << 20 };
+enum { HUGE_PAGE = 2 << 20, MAP_FROM = 4 << 20, ASK_FROM = 256 << 20 };
+
+/* What the system could still give, SIZE_MAX if it does not say. Linux grants what it does not have and kills later;
+   asking first turns that into a status. */
+static size_t memory_available(void)
+{
+    char line[128];
+    unsigned long long kib;
+    size_t bytes = SIZE_MAX;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) bytes = (size_t)kib << 10;
+    if (f) fclose(f);
+    return bytes;
+}
 
 static bool block_map(RtBlock *b, size_t bytes)
 {
@@ -27,7 +42,7 @@ static bool block_map(RtBlock *b, size_t bytes)
 RtCode rt_block_alloc(RtBlock *b, size_t bytes, const char *what, RtStatus *st)
 {
     *b = (RtBlock){0};
-    if (bytes > SIZE_MAX / 4) return rt_fail_memory(st, bytes, what);
+    if (bytes > SIZE_MAX / 4 || (bytes >= ASK_FROM && bytes > memory_available())) return rt_fail_memory(st, bytes, what);
     if (bytes >= MAP_FROM) {
         if (!block_map(b, bytes)) return rt_fail_memory(st, bytes, what);
         return RT_OK;
