@@ -1,10 +1,12 @@
 /* A model as one LLVM module: every kernel once per CPU variant, the tables of runtime/abi.h as constants, and an entry:
    `main` for executables, <name>_tables for libraries. Everything else is internal. Never writes a path, a time or anything of
-   this machine into the module. */
+   this machine into the module. Variants may be compiled side by side: kernels of one variant share nothing with another's, so the
+   bytes do not depend on which thread ends first. */
 #include "codegen/emit_llvm.h"
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
 #include "codegen/llvm_module.h"
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <time.h>
@@ -16,6 +18,9 @@ typedef struct Model {
     LLVMContextRef context;
     LLVMTargetMachineRef machine;
     LLVMModuleRef module;
+    unsigned here;      /* variants whose kernels this module holds; the others are declared */
+    const char *what;   /* for the time report */
+    double began, emitted, optimised, finished;
 } Model;
 
 /* An internal constant that nobody takes the address of for its identity. */
@@ -51,16 +56,31 @@ static LLVMValueRef table(const Model *m, const Table *t)
     return constant_global(m, t->field, all, 8);
 }
 
+/* What another object of the same model defines. Hidden: no name leaves the linked file. */
+static LLVMValueRef elsewhere(const Model *m, const char *name)
+{
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(m->context), args[] = {LLVMPointerTypeInContext(m->context, 0), i64, i64};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->context), args, 3, false);
+    LLVMValueRef f = LLVMAddFunction(m->module, name, type);
+    LLVMSetVisibility(f, LLVMHiddenVisibility);
+    return f;
+}
+
+/* One cell of the kernel table. */
+static LLVMValueRef kernel(const Model *m, const KirKernel *k, unsigned variant)
+{
+    if (!(codegen_variants(m->options) >> variant & 1)) return LLVMConstNull(LLVMPointerTypeInContext(m->context, 0));
+    if (m->here >> variant & 1) return llvm_kernel(m->arena, m->module, k, variant);
+    return elsewhere(m, arena_printf(m->arena, "%s_%s", k->name, llvm_variant_names[variant]));
+}
+
 static LLVMValueRef kernel_table(const Model *m)
 {
     uint32_t n = m->plan->kernels.n;
     LLVMTypeRef ptr = LLVMPointerTypeInContext(m->context, 0);
     LLVMValueRef *all = ARENA_ARRAY(m->arena, LLVMValueRef, n * RT_N_VARIANTS + 1);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
-        for (uint32_t i = 0; i < n; i++) {
-            bool built = codegen_variants(m->options) >> v & 1;
-            all[v * n + i] = built ? llvm_kernel(m->arena, m->module, m->plan->kernels.data[i], v) : LLVMConstNull(ptr);
-        }
+        for (uint32_t i = 0; i < n; i++) all[v * n + i] = kernel(m, m->plan->kernels.data[i], v);
     if (!n) return LLVMConstNull(ptr);
     return constant_global(m, "kernels", LLVMConstArray2(ptr, all, n * RT_N_VARIANTS), 8);
 }
@@ -119,27 +139,48 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double lap(const Model *m, const char *what, double since)
+static Model open_model(const HostPlan *plan, const CodegenOptions *o, unsigned here, Arena *a)
 {
-    double now = seconds();
-    if (m->options->time) fprintf(stderr, "  llvm %-10s %8.1f ms\n", what, (now - since) * 1e3);
-    return now;
-}
-
-/* The whole module, through the middle end. */
-static Model open_model(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a)
-{
-    Model m = {.arena = a, .plan = plan, .options = o, .context = LLVMContextCreate()};
-    double at = seconds();
+    Model m = {.arena = a, .plan = plan, .options = o, .context = LLVMContextCreate(), .here = here, .began = seconds()};
     m.machine = llvm_machine_new();
     m.module = llvm_module_new(m.context, m.machine);
-    LLVMValueRef model = model_global(&m, tables_build(plan, o, a));
-    if (entry == LLVM_WITH_MAIN) emit_main(&m, model);
-    else emit_tables_function(&m, model);
-    at = lap(&m, "emit", at);
-    llvm_optimise(m.module, m.machine);
-    lap(&m, "optimise", at);
     return m;
+}
+
+static void optimise(Model *m)
+{
+    m->emitted = seconds();
+    llvm_optimise(m->module, m->machine);
+    m->optimised = seconds();
+}
+
+/* Tables, entry, and the kernels of the variants in m->here, through the middle end. */
+static void fill_model(Model *m, LlvmEntry entry)
+{
+    m->what = "model";
+    LLVMValueRef model = model_global(m, tables_build(m->plan, m->options, m->arena));
+    if (entry == LLVM_WITH_MAIN) emit_main(m, model);
+    else emit_tables_function(m, model);
+    optimise(m);
+}
+
+/* The kernels of one variant for another object's table. */
+static void fill_kernels(Model *m, unsigned variant)
+{
+    m->what = llvm_variant_names[variant];
+    for (uint32_t i = 0; i < m->plan->kernels.n; i++) {
+        LLVMValueRef f = llvm_kernel(m->arena, m->module, m->plan->kernels.data[i], variant);
+        LLVMSetLinkage(f, LLVMExternalLinkage);
+        LLVMSetVisibility(f, LLVMHiddenVisibility);
+    }
+    optimise(m);
+}
+
+static void report(const Model *m)
+{
+    if (!m->options->time) return;
+    fprintf(stderr, "time llvm %-8s emit %7.1f  optimise %7.1f  object %7.1f ms\n", m->what, (m->emitted - m->began) * 1e3,
+            (m->optimised - m->emitted) * 1e3, (m->finished - m->optimised) * 1e3);
 }
 
 static void close_model(Model *m)
@@ -149,24 +190,84 @@ static void close_model(Model *m)
     LLVMContextDispose(m->context);
 }
 
-const char *llvm_object(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a, size_t *n)
+static LlvmObject object(Model *m)
 {
-    Model m = open_model(plan, o, entry, a);
-    double at = seconds();
     LLVMMemoryBufferRef buffer;
     char *why = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(m.machine, m.module, LLVMObjectFile, &why, &buffer)) ICE(why);
-    *n = LLVMGetBufferSize(buffer);
-    const char *bytes = arena_strndup(a, LLVMGetBufferStart(buffer), *n);
+    if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMObjectFile, &why, &buffer)) ICE(why);
+    LlvmObject o = {.n = LLVMGetBufferSize(buffer)};
+    o.bytes = arena_strndup(m->arena, LLVMGetBufferStart(buffer), o.n);
     LLVMDisposeMemoryBuffer(buffer);
-    lap(&m, "object", at);
+    m->finished = seconds();
+    return o;
+}
+
+LlvmObject llvm_object(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a)
+{
+    llvm_start();
+    Model m = open_model(plan, o, codegen_variants(o), a);
+    fill_model(&m, entry);
+    LlvmObject out = object(&m);
+    report(&m);
     close_model(&m);
-    return bytes;
+    return out;
+}
+
+typedef struct Side { /* one variant's thread */
+    const HostPlan *plan;
+    const CodegenOptions *options;
+    unsigned variant;
+    Model m;
+    LlvmObject object;
+    pthread_t thread;
+    bool threaded;
+} Side;
+
+static void *side_run(void *arg)
+{
+    Side *s = arg;
+    s->m = open_model(s->plan, s->options, 1u << s->variant, arena_new()); /* an arena belongs to one thread */
+    fill_kernels(&s->m, s->variant);
+    s->object = object(&s->m);
+    return NULL;
+}
+
+static void side_join(Side *s, Arena *a, LlvmObject *out)
+{
+    if (s->threaded) pthread_join(s->thread, NULL);
+    *out = (LlvmObject){arena_strndup(a, s->object.bytes, s->object.n), s->object.n};
+    report(&s->m);
+    Arena *own = s->m.arena;
+    close_model(&s->m);
+    arena_free(own);
+}
+
+unsigned llvm_objects(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a, LlvmObject out[RT_N_VARIANTS])
+{
+    llvm_start();
+    Side sides[RT_N_VARIANTS];
+    unsigned n = 0;
+    for (unsigned v = RT_GENERIC + 1; v < RT_N_VARIANTS; v++) {
+        if (!(codegen_variants(o) >> v & 1)) continue;
+        Side *s = &sides[n++];
+        *s = (Side){.plan = plan, .options = o, .variant = v};
+        s->threaded = pthread_create(&s->thread, NULL, side_run, s) == 0;
+        if (!s->threaded) side_run(s);
+    }
+    Model m = open_model(plan, o, 1u << RT_GENERIC, a);
+    fill_model(&m, entry);
+    out[0] = object(&m);
+    report(&m);
+    close_model(&m);
+    for (unsigned i = 0; i < n; i++) side_join(&sides[i], a, &out[1 + i]);
+    return 1 + n;
 }
 
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out)
 {
-    Model m = open_model(plan, o, LLVM_WITH_MAIN, a);
+    llvm_start();
+    Model m = open_model(plan, o, codegen_variants(o), a);
+    fill_model(&m, LLVM_WITH_MAIN);
     char *text = LLVMPrintModuleToString(m.module);
     strbuf_puts(out, text);
     LLVMDisposeMessage(text);

@@ -4,5 +4,13 @@
 
 typedef enum { LLVM_WITH_MAIN, LLVM_WITH_TABLES } LlvmEntry; /* what the module exports: main, or <name>_tables */
 
-/* The bytes of an ELF object, in the arena. */
-const char *llvm_object(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a, size_t *n);
+typedef struct LlvmObject { /* the bytes of an ELF object */
+    const char *bytes;
+    size_t n;
+} LlvmObject;
+
+/* Everything in one object, in the arena. */
+LlvmObject llvm_object(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a);
+/* The same as objects that are linked together, compiled side by side: tables with the generic kernels first, then one per
+   further variant. Returns how many. */
+unsigned llvm_objects(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a, LlvmObject out[RT_N_VARIANTS]);

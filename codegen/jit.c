@@ -66,6 +66,7 @@ JitModule *jit_compile(const KirKernel *const *ks, uint32_t n, unsigned variant,
     Arena *a = arena_new();
     JitModule *j = ARENA_NEW(a, JitModule);
     *j = (JitModule){.arena = a, .context = LLVMContextCreate(), .kernels = ARENA_ARRAY(a, RtKernelFn, n)};
+    llvm_start();
     LLVMTargetMachineRef machine = llvm_machine_new();
     LLVMModuleRef m = llvm_module_new(j->context, machine);
     const char **names = ARENA_ARRAY(a, const char *, n);

@@ -112,11 +112,17 @@ static bool deliver(Link *l, const char *name, const char *out, unsigned mode)
     return false;
 }
 
-static bool write_object(Link *l, const HostPlan *plan, LlvmEntry entry)
+/* Compiles into the private folder and appends the objects' paths to a command. */
+static bool write_objects(Link *l, const HostPlan *plan, LlvmEntry entry, Args *args)
 {
-    size_t n;
-    const char *bytes = llvm_object(plan, l->options, entry, l->arena, &n);
-    return put(l, in_dir(l, "model.o"), bytes, n, 0600);
+    LlvmObject objects[RT_N_VARIANTS];
+    unsigned n = llvm_objects(plan, l->options, entry, l->arena, objects);
+    for (unsigned i = 0; i < n; i++) {
+        const char *path = in_dir(l, arena_printf(l->arena, "model%u.o", i));
+        if (!put(l, path, objects[i].bytes, objects[i].n, 0600)) return false;
+        add(l, args, path);
+    }
+    return true;
 }
 
 static const char *const hardening[] = {"-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-s", NULL};
@@ -130,16 +136,16 @@ static void add_sanitizers(Link *l, Args *args)
 bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a, Diags *d)
 {
     Link l = {.arena = a, .diags = d, .options = o};
-    size_t n;
-    const char *bytes = llvm_object(plan, o, LLVM_WITH_TABLES, a, &n);
-    return put(&l, out, bytes, n, 0644);
+    LlvmObject object = llvm_object(plan, o, LLVM_WITH_TABLES, a);
+    return put(&l, out, object.bytes, object.n, 0644);
 }
 
 static bool link_exe(Link *l, const HostPlan *plan, const char *out)
 {
-    if (!write_object(l, plan, LLVM_WITH_MAIN)) return false;
     Args args = {0};
-    add_all(l, &args, (const char *const[]){"cc", "-pie", "-o", in_dir(l, "exe"), in_dir(l, "model.o"), l->runtime, NULL});
+    add_all(l, &args, (const char *const[]){"cc", "-pie", "-o", in_dir(l, "exe"), NULL});
+    if (!write_objects(l, plan, LLVM_WITH_MAIN, &args)) return false;
+    add(l, &args, l->runtime);
     add_all(l, &args, hardening);
     add_sanitizers(l, &args);
     add_all(l, &args, libraries);
@@ -157,11 +163,12 @@ bool build_exe(const HostPlan *plan, const CodegenOptions *o, const char *out, A
 
 /* ---- libraries ------------------------------------------------------------------------------------ */
 
-/* model.o and what it needs of the runtime as one object. */
-static bool merge(Link *l, const StrMap *api)
+/* The model and what it needs of the runtime as one object. */
+static bool merge(Link *l, const HostPlan *plan, const StrMap *api)
 {
     Args args = {0};
-    add_all(l, &args, (const char *const[]){"cc", "-nostdlib", "-r", "-o", in_dir(l, "merged.o"), in_dir(l, "model.o"), NULL});
+    add_all(l, &args, (const char *const[]){"cc", "-nostdlib", "-r", "-o", in_dir(l, "merged.o"), NULL});
+    if (!write_objects(l, plan, LLVM_WITH_TABLES, &args)) return false;
     for (uint32_t i = 0; i < api->n; i++) add(l, &args, arena_printf(l->arena, "-Wl,-u,%s", api->entries[i].key));
     add(l, &args, l->runtime);
     return run(l, &args);
@@ -207,8 +214,7 @@ static bool link_lib(Link *l, const HostPlan *plan, const char *out)
 {
     StrMap api = {.arena = l->arena};
     gnnrt_functions(&api);
-    if (!write_object(l, plan, LLVM_WITH_TABLES)) return false;
-    if (!merge(l, &api) || !localise(l, &api) || !archive(l) || !share(l)) return false;
+    if (!merge(l, plan, &api) || !localise(l, &api) || !archive(l) || !share(l)) return false;
     return deliver(l, "lib.a", arena_printf(l->arena, "%s.a", out), 0644) &&
            deliver(l, "lib.so", arena_printf(l->arena, "%s.so", out), 0755);
 }

@@ -1,6 +1,6 @@
 /* Modules, the target machine and the middle end (codegen/llvm_module.h). The machine is fixed, x86-64 Linux with
-   position-independent code: nothing of the computer that compiles reaches the output. Kernel IR has explicit vectors, so LLVM's
-   own vectorisers stay off: they cost compile time and may never change an association anyway. */
+   position-independent code: nothing of the computer that compiles reaches the output. Kernel IR has explicit vectors, so LLVM's own
+   vectorisers are no part of the middle end. */
 #include "codegen/llvm_module.h"
 #include "base/ice.h"
 #include <llvm-c/Analysis.h>
@@ -11,9 +11,15 @@
 
 static const char triple[] = "x86_64-pc-linux-gnu";
 
+/* What kernels need of O2 and no more: registers for variables, invariants out of loops, the unrolling that kernel IR asks
+   for, then sharing across the unrolled copies. */
+static const char pipeline[] =
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(loop-rotate,licm),simplifycfg,"
+    "loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,instcombine,gvn,loop-mssa(licm),adce,simplifycfg),globaldce";
+
 static void on_fatal(const char *why) { ICE(why); }
 
-LLVMTargetMachineRef llvm_machine_new(void)
+void llvm_start(void)
 {
     LLVMResetFatalErrorHandler();
     LLVMInstallFatalErrorHandler(on_fatal);
@@ -21,6 +27,10 @@ LLVMTargetMachineRef llvm_machine_new(void)
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+}
+
+LLVMTargetMachineRef llvm_machine_new(void)
+{
     LLVMTargetRef target;
     char *why = NULL;
     if (LLVMGetTargetFromTriple(triple, &target, &why)) ICE("LLVM without x86");
@@ -43,10 +53,7 @@ void llvm_optimise(LLVMModuleRef m, LLVMTargetMachineRef machine)
     if (LLVMVerifyModule(m, LLVMReturnStatusAction, &why)) ICE(why);
     LLVMDisposeMessage(why);
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMPassBuilderOptionsSetLoopVectorization(options, false);
-    LLVMPassBuilderOptionsSetSLPVectorization(options, false);
-    LLVMPassBuilderOptionsSetLoopInterleaving(options, false);
-    LLVMErrorRef error = LLVMRunPasses(m, "default<O2>", machine, options);
+    LLVMErrorRef error = LLVMRunPasses(m, pipeline, machine, options);
     if (error) ICE(LLVMGetErrorMessage(error));
     LLVMDisposePassBuilderOptions(options);
 }

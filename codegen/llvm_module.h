@@ -5,6 +5,8 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
+/* Once before anything else here, from one thread. */
+void llvm_start(void);
 /* A module for x86-64 Linux, with triple and data layout set. */
 LLVMModuleRef llvm_module_new(LLVMContextRef c, LLVMTargetMachineRef machine);
 /* Position-independent x86-64; features are attributes of each function. */
