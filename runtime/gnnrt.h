@@ -19,6 +19,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* the runtime itself is compiled with hidden symbols */
+#endif
 
 #define GNNRT_ABI_VERSION 1
 
@@ -147,6 +150,9 @@ int32_t gnnrt_forward(GnnrtContext *context, const void *const *inputs, void *co
 int32_t gnnrt_vjp(GnnrtContext *context, const void *const *inputs, const void *const *cotangents,
                   void *const *gradients, GnnrtStatus *status);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
