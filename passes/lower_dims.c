@@ -130,7 +130,7 @@ static bool can_use_lanes(const Lower *l, const Dot *d)
 
 /* ---- registers as partials ------------------------------------------------------------------------------- */
 
-/* Indices of element base + off of the reduced dims, row-major. base: KIR_NONE or a multiple of 16. */
+/* Indices of element base + off of the reduced dims, row-major. base: KIR_NONE or what the loop steps over. */
 static void decompose(Lower *l, const Dot *d, KirId base, int64_t off, Env *env)
 {
     if (base == KIR_NONE) {
@@ -138,7 +138,7 @@ static void decompose(Lower *l, const Dot *d, KirId base, int64_t off, Env *env)
         return;
     }
     if (d->n_dims == 1) {
-        env_set(env, d->dims[0], (Ix){base, off, 16});
+        env_set(env, d->dims[0], (Ix){base, off, d->fold == KIR_add ? l->s.partials : 1});
         return;
     }
     KirId i = ix_emit(l, (Ix){base, off, 1});
