@@ -26,14 +26,14 @@ static const struct Word {
     {"train", TOK_TRAIN, DECL},     {"test", TOK_TEST, DECL},     {"schema", TOK_SCHEMA, DECL},
     {"const", TOK_CONST, LEAD},     {"param", TOK_PARAM, LEAD},   {"buffer", TOK_BUFFER, LEAD},
     {"graph", TOK_GRAPH, LEAD},     {"pairs", TOK_PAIRS, LEAD},   {"adjoint", TOK_ADJOINT, LEAD_BLOCK},
-    {"fill", TOK_FILL, LEAD_ARG},
+    {"fill", TOK_FILL, LEAD_ARG},   {"where", TOK_WHERE, HARD},
     {"over", TOK_OVER, HARD},       {"for", TOK_FOR, HARD},       {"forall", TOK_FORALL, HARD},
     {"in", TOK_IN, HARD},           {"into", TOK_INTO, HARD},     {"if", TOK_IF, HARD},
     {"then", TOK_THEN, HARD},       {"else", TOK_ELSE, HARD},     {"return", TOK_RETURN, HARD},
-    {"assert", TOK_ASSERT, HARD},   {"where", TOK_WHERE, HARD},   {"on", TOK_ON, HARD},
-    {"by", TOK_BY, HARD},           {"as", TOK_AS, HARD},         {"and", TOK_AND, HARD},
-    {"or", TOK_OR, HARD},           {"not", TOK_NOT, HARD},       {"true", TOK_TRUE, HARD},
-    {"false", TOK_FALSE, HARD},     {"none", TOK_NONE, HARD},
+    {"assert", TOK_ASSERT, HARD},   {"on", TOK_ON, HARD},         {"by", TOK_BY, HARD},
+    {"as", TOK_AS, HARD},           {"and", TOK_AND, HARD},       {"or", TOK_OR, HARD},
+    {"not", TOK_NOT, HARD},         {"true", TOK_TRUE, HARD},     {"false", TOK_FALSE, HARD},
+    {"none", TOK_NONE, HARD},
 };
 /* clang-format on */
 
