@@ -150,15 +150,23 @@ static RtGemm gemm(const PlanGemm *g)
                     count(g->block_rows)};
 }
 
+/* The last part of a path: what is built must not depend on where. */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 static void add_step(Builder *b, const PlanStep *s)
 {
     RtStep x = {.kernel = s->kernel, .first_arg = b->step_args.n, .n_args = s->args.n, .grain = s->grain,
-                .cut = index_of(s->cut), .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label),
+                .cut = index_of(s->cut), .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label), .file = -1,
                 .extent = count(s->extent), .gemm = gemm(&s->gemm)};
     if (s->span.source) {
         uint32_t line, col;
         source_line_col(s->span.source, s->span.begin, &line, &col);
         x.line = line;
+        x.file = string(b, file_name(s->span.source->path));
     }
     VEC_PUSH(b->arena, &b->steps, x);
     for (uint32_t i = 0; i < s->args.n; i++) {

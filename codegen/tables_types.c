@@ -52,8 +52,8 @@ static const TableField fields_RtGemm[] = {
 TYPE(RtGemm)
 static const TableField fields_RtStep[] = {
     INT(RtStep, kernel), INT(RtStep, first_arg), INT(RtStep, n_args), INT(RtStep, grain), INT(RtStep, cut),
-    INT(RtStep, first_cost), INT(RtStep, n_cost), STR(RtStep, label), INT(RtStep, line), SUB(RtStep, extent, RtCount),
-    SUB(RtStep, gemm, RtGemm)};
+    INT(RtStep, first_cost), INT(RtStep, n_cost), STR(RtStep, label), STR(RtStep, file), INT(RtStep, line),
+    SUB(RtStep, extent, RtCount), SUB(RtStep, gemm, RtGemm)};
 TYPE(RtStep)
 static const TableField fields_RtResultDef[] = {
     STR(RtResultDef, name), INT(RtResultDef, space), INT(RtResultDef, dtype), INT(RtResultDef, n_dims),

@@ -77,7 +77,7 @@ typedef struct RtGemm { /* PlanGemm */
 } RtGemm;
 typedef struct RtStep {
     int64_t kernel, first_arg, n_args, grain, cut, first_cost, n_cost;
-    int64_t label, line; /* line in the .gnn file, 0 if none */
+    int64_t label, file, line; /* where it comes from: name and line of the .gnn file; -1, 0 if nowhere */
     RtCount extent;
     RtGemm gemm;
 } RtStep;

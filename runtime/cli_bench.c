@@ -114,6 +114,8 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         rt_step_cost(e, i, &bytes, &flops);
         printf("%s\n    {\"name\": ", i ? "," : "");
         print_string(rt_string(b->c->model, s->label));
+        printf(", \"file\": ");
+        print_string(rt_string(b->c->model, s->file));
         printf(", \"line\": %lld, \"ms\": %.6f, \"bytes\": %.0f, \"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
                (long long)s->line, ms, bytes, flops, (long long)e->steps[i].n_chunks,
                e->steps[i].backend ? e->options.gemm->name : "kernel");

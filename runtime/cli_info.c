@@ -84,8 +84,9 @@ static void print_steps(const RtExec *e, double *bytes, double *flops)
         rt_step_cost(e, i, &step_bytes, &step_flops);
         printf("  %3lld ", (long long)i);
         print_bytes(step_bytes);
-        printf(" %10.3f Mflop  %3lld x %-9lld line %-4lld %s%s\n", step_flops * 1e-6, (long long)e->steps[i].n_chunks,
-               (long long)e->steps[i].extent, (long long)s->line, rt_string(e->model, s->label),
+        printf(" %10.3f Mflop  %3lld x %-9lld %s:%lld  %s%s\n", step_flops * 1e-6, (long long)e->steps[i].n_chunks,
+               (long long)e->steps[i].extent, rt_string(e->model, s->file), (long long)s->line,
+               rt_string(e->model, s->label),
                e->steps[i].backend ? " (openblas)" : "");
         *bytes += step_bytes;
         *flops += step_flops;

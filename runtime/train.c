@@ -195,7 +195,7 @@ static RtCode blame_nan(Trainer *t)
         return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate: --set lr=...",
                        "the loss of epoch %lld is not a number", (long long)(t->at.epoch + 1));
     const RtStep *s = &m->steps[t->step->program->first_step + i];
-    if (s->line > 0) snprintf(name, sizeof name, "%s.gnn:%lld", rt_string(m, m->name), (long long)s->line);
+    if (s->line > 0) snprintf(name, sizeof name, "%s:%lld", rt_string(m, s->file), (long long)s->line);
     return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate (--set lr=...), or look at that line",
                    "the loss of epoch %lld is not a number; the first NaN is made by step %lld, `%s`",
                    (long long)(t->at.epoch + 1), (long long)i, rt_string(m, s->label));

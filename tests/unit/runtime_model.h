@@ -15,7 +15,7 @@ enum { HM_F = 5, HM_C = 3 };
     N(loss, "loss") N(acc, "train_acc") N(forward, "forward") N(train_step, "train_step") N(metrics, "metrics")       \
     N(vjp, "vjp") N(dimF, "F") N(dimC, "C") N(s_mm, "matmul") N(s_agg, "reduce_sum edge.dst")                         \
     N(s_res, "residual") N(s_aggt, "reduce_sum edge.src") N(s_outer, "outer") N(s_update, "update") N(s_acc, "acc")   \
-    N(s_dx, "grad x") N(manifest, "{\"name\":\"hand\"}")
+    N(s_dx, "grad x") N(file, "hand.gnn") N(manifest, "{\"name\":\"hand\"}")
 struct hm_blob {
 #define N(id, text) char id[sizeof text];
     HM_NAMES(N)
@@ -228,22 +228,22 @@ static const RtStepArg hm_args[] = {
 };
 #define NO_GEMM {0}
 static const RtStep hm_steps[] = {
-    {K_MM, 0, 3, 4, -1, 0, 1, S(s_mm), 3, COUNT(SP_NODE),
+    {K_MM, 0, 3, 4, -1, 0, 1, S(s_mm), S(file), 3, COUNT(SP_NODE),
      {1, 0, B_X, B_W, B_H, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)}},
-    {K_SUM, 3, 5, 4, M_DST, 1, 1, S(s_agg), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_RES, 8, 6, 1, -1, 0, 0, S(s_res), 5, CONST(1), NO_GEMM},
-    {K_SUM, 14, 5, 4, M_SRC, 1, 1, S(s_aggt), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_OUTER, 19, 4, 1, -1, 0, 0, S(s_outer), 3, CONST(HM_F), NO_GEMM},
-    {K_UPDATE, 23, 4, 1024, -1, 0, 0, S(s_update), 9, CONST(HM_F *HM_C), NO_GEMM},
-    {K_MM, 27, 3, 4, -1, 0, 1, S(s_mm), 3, COUNT(SP_NODE),
+    {K_SUM, 3, 5, 4, M_DST, 1, 1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_RES, 8, 6, 1, -1, 0, 0, S(s_res), S(file), 5, CONST(1), NO_GEMM},
+    {K_SUM, 14, 5, 4, M_SRC, 1, 1, S(s_aggt), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_OUTER, 19, 4, 1, -1, 0, 0, S(s_outer), S(file), 3, CONST(HM_F), NO_GEMM},
+    {K_UPDATE, 23, 4, 1024, -1, 0, 0, S(s_update), S(file), 9, CONST(HM_F *HM_C), NO_GEMM},
+    {K_MM, 27, 3, 4, -1, 0, 1, S(s_mm), S(file), 3, COUNT(SP_NODE),
      {1, 0, 0, 1, 2, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)}},
-    {K_SUM, 30, 5, 4, M_DST, 1, 1, S(s_agg), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_MM, 35, 3, 4, -1, 0, 1, S(s_mm), 3, COUNT(SP_NODE), NO_GEMM},
-    {K_SUM, 38, 5, 4, M_DST, 1, 1, S(s_agg), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_ACC, 43, 5, 1, -1, 0, 0, S(s_acc), 8, CONST(1), NO_GEMM},
-    {K_SUM, 48, 5, 4, M_SRC, 1, 1, S(s_aggt), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_DX, 53, 3, 4, -1, 0, 0, S(s_dx), 3, COUNT(SP_NODE), NO_GEMM},
-    {K_OUTER, 56, 4, 1, -1, 0, 0, S(s_outer), 3, CONST(HM_F), NO_GEMM},
+    {K_SUM, 30, 5, 4, M_DST, 1, 1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_MM, 35, 3, 4, -1, 0, 1, S(s_mm), S(file), 3, COUNT(SP_NODE), NO_GEMM},
+    {K_SUM, 38, 5, 4, M_DST, 1, 1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_ACC, 43, 5, 1, -1, 0, 0, S(s_acc), S(file), 8, CONST(1), NO_GEMM},
+    {K_SUM, 48, 5, 4, M_SRC, 1, 1, S(s_aggt), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_DX, 53, 3, 4, -1, 0, 0, S(s_dx), S(file), 3, COUNT(SP_NODE), NO_GEMM},
+    {K_OUTER, 56, 4, 1, -1, 0, 0, S(s_outer), S(file), 3, CONST(HM_F), NO_GEMM},
 };
 static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F * HM_C, COUNT(SP_NODE)},
                                   {4 * HM_C, HM_C, COUNT(SP_EDGE)}};
