@@ -149,7 +149,7 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
     if (id != IR_NONE && (twice || e->tensors.data[id].owner != slot)) {
         Diag *d = diag_error(e->d, E0303, name->span, "two parameters are stored as `%s`", full);
         diag_note(e->d, d, e->m->tensors.data[id].span, "the other one");
-        diag_help(e->d, d, "give layers names of their own: `conv1 = gat(H = 8)`");
+        diag_help(e->d, d, "give layers names of their own: `conv1 = my_layer(H = 8)`");
         scope_set(e, name->text, value_error());
         return;
     }
