@@ -102,8 +102,8 @@ static bool opens(int kind) { return kind == '(' || kind == '[' || kind == '{'; 
 
 static bool closes(int kind) { return kind == ')' || kind == ']' || kind == '}'; }
 
-/* A block on one line stays there; else its braces end and begin lines. `{` and `else` join the
-   line before. */
+/* A block on one line stays there; else its braces end and begin lines. `{` joins the line before,
+   and `else` does behind a block of several lines. */
 static void place_braces(Items *v)
 {
     struct {
@@ -124,8 +124,10 @@ static void place_braces(Items *v)
     }
     for (uint32_t i = 1; i < v->n; i++) {
         Item *t = &v->data[i];
-        if ((t->kind == '{' || t->kind == TOK_ELSE) && v->data[i - 1].kind != TOK_COMMENT)
-            t->breaks = 0;
+        const Item *before = &v->data[i - 1];
+        bool joins =
+            t->kind == '{' || (t->kind == TOK_ELSE && before->kind == '}' && before->breaks);
+        if (joins && before->kind != TOK_COMMENT) t->breaks = 0;
     }
 }
 
@@ -239,11 +241,16 @@ static void mark_where(Items *v)
 
 /* ---- lines ---- */
 
+typedef struct OpenBracket {
+    char kind;
+    uint32_t base;  /* indentation of the statement that opened it: its closer goes there */
+    uint32_t inner; /* indentation of lines inside */
+} OpenBracket;
+
 typedef struct Layout {
     Arena *arena;
     const Items *items;
-    uint32_t open[AST_MAX_NESTING]; /* indentation of the line that opened each bracket */
-    char open_kind[AST_MAX_NESTING];
+    OpenBracket open[AST_MAX_NESTING];
     uint32_t n_open;
 } Layout;
 
@@ -255,12 +262,31 @@ static uint32_t indent_of(const Layout *l, uint32_t i)
     while (i + closers < v->n && closes(v->data[i + closers].kind) &&
            (!closers || !v->data[i + closers].breaks))
         closers++;
-    if (closers) return l->open[l->n_open - closers];
-    uint32_t indent = l->n_open ? l->open[l->n_open - 1] + 2 : 0;
+    if (closers) return l->open[l->n_open - closers].base;
+    const OpenBracket *in = l->n_open ? &l->open[l->n_open - 1] : NULL;
     const Item *t = &v->data[i];
-    bool in_parens = l->n_open && l->open_kind[l->n_open - 1] != '{';
     bool joins = t->kind == TOK_COMMENT || t->kind == '{' || t->kind == TOK_ELSE;
-    return indent + (t->continues && !in_parens && !joins ? 4 : 0);
+    bool goes_on = t->continues && !joins && (!in || in->kind == '{');
+    return (in ? in->inner : 0) + (goes_on ? 4 : 0);
+}
+
+/* Columns that text takes, counting UTF-8 characters. */
+static uint32_t columns_of(const char *text)
+{
+    uint32_t n = 0;
+    for (; *text; text++) n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* Lines inside a bracket that ends its line are indented by two; inside a `(` or `[` with something
+   behind it they begin below that. */
+static void open_bracket(Layout *l, uint32_t i, uint32_t base, uint32_t column)
+{
+    const Items *v = l->items;
+    bool last = i + 1 == v->n || v->data[i + 1].breaks || v->data[i + 1].kind == TOK_COMMENT;
+    bool block = v->data[i].kind == '{';
+    l->open[l->n_open++] =
+        (OpenBracket){(char)v->data[i].kind, base, block || last ? base + 2 : column};
 }
 
 static const char *comment_text(Arena *a, const Item *t)
@@ -278,7 +304,7 @@ static Line next_line(Layout *l, uint32_t *i)
     if (*i && v->data[*i - 1].kind == '{') line.blank_before = false;
     if (v->data[*i].kind == '}' || *i == 0) line.blank_before = false;
     StrBuf code = {.arena = l->arena};
-    uint32_t first = *i;
+    uint32_t first = *i, base = line.indent, outermost = l->n_open;
     for (; *i < v->n && (*i == first || !v->data[*i].breaks); ++*i) {
         const Item *t = &v->data[*i];
         if (t->kind == TOK_COMMENT) {
@@ -287,23 +313,16 @@ static Line next_line(Layout *l, uint32_t *i)
         }
         if (*i > first) strbuf_printf(&code, "%*s", (int)blanks(&v->data[*i - 1], t), "");
         strbuf_add(&code, t->text, t->n);
-        if (closes(t->kind)) l->n_open--;
-        if (opens(t->kind)) {
-            l->open[l->n_open] = line.indent;
-            l->open_kind[l->n_open++] = (char)t->kind;
-        }
+        if (opens(t->kind)) open_bracket(l, *i, base, line.indent + columns_of(code.data));
+        if (!closes(t->kind) || --l->n_open >= outermost) continue;
+        outermost = l->n_open;
+        base = l->open[l->n_open].base; /* what opens from here on belongs to that statement */
     }
     line.code = code.n ? strbuf_cstr(&code) : NULL;
     return line;
 }
 
-/* Columns, counting UTF-8 characters. */
-static uint32_t width_of(const Line *l)
-{
-    uint32_t n = l->indent;
-    for (const char *s = l->code; *s; s++) n += (*s & 0xc0) != 0x80;
-    return n;
-}
+static uint32_t width_of(const Line *l) { return l->indent + columns_of(l->code); }
 
 /* Comments behind the code of neighbouring lines share a column. */
 static uint32_t comment_column(const Lines *v, uint32_t first)
