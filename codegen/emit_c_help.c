@@ -100,19 +100,19 @@ static const Helper helpers[] = {
     {"ihmin", true, FOLD("hmin", "v[l] = v[l] < v[l + n] ? v[l] : v[l + n]")},
     {"load", false, "static inline $V load_$t(const $E *p)\n{\n    $V r;\n    memcpy(&r, p, sizeof r);\n    return r;\n}\n"},
     {"load_n", false, /* the first n lanes, the rest is pad */
-     "static inline $V load_n_$t(const $E *p, int n, $E pad)\n{\n    $V r;\n"
+     "static inline $V load_n_$t(const $E *p, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l] : pad;\n    return r;\n}\n"},
     {"load_s", false, /* n lanes, `step` elements apart */
-     "static inline $V load_s_$t(const $E *p, int64_t step, int n, $E pad)\n{\n    $V r;\n"
+     "static inline $V load_s_$t(const $E *p, int64_t step, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l * step] : pad;\n    return r;\n}\n"},
     {"load_b", false, /* bytes to a mask */
-     "static inline $V load_$t(const int8_t *p, int64_t step, int n, bool pad)\n{\n    $V r;\n"
+     "static inline $V load_$t(const int8_t *p, int64_t step, int n, bool pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[l * step] != 0) : -pad;\n    return r;\n}\n"},
     {"gather", true,
-     "static inline $V gather_$t_$f(const $E *p, $F at, int n, $E pad)\n{\n    $V r;\n"
+     "static inline $V gather_$t_$f(const $E *p, $F at, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[at[l]] : pad;\n    return r;\n}\n"},
     {"gather_b", true,
-     "static inline $V gather_$t_$f(const int8_t *p, $F at, int n, bool pad)\n{\n    $V r;\n"
+     "static inline $V gather_$t_$f(const int8_t *p, $F at, int n, bool pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[at[l]] != 0) : -pad;\n    return r;\n}\n"},
     {"store", false, "static inline void store_$t($E *p, $V v)\n{\n    memcpy(p, &v, sizeof v);\n}\n"},
     {"store_n", false,
