@@ -153,6 +153,8 @@ static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseEx
             "an operator stands at the end of the line it continues, not at the start of the next");
     } else if (!strcmp(found, "`:`") && wants(want, "`{`")) {
         diag_help(p->diags, e, "a block stands in braces: `{ ... }`");
+    } else if (p->last.kind == TOK_IDENT && wants(want, "the end of the line")) {
+        diag_help(p->diags, e, "`;` separates two statements on one line");
     }
 }
 

@@ -172,7 +172,7 @@ static const struct {
     {"stray-closer", "fn f() = a)", E0101, ")", "found `)`"},
     {"tuple-of-one", "fn f() = (a,)", E0101, ")", "wanted an expression"},
     {"range-value", "fn f() = 0..3", E0101, "..", "found `..`"},
-    {"juxtaposed", "layer f() { a b }", E0101, "b", "wanted"},
+    {"juxtaposed", "layer f() { a b }", E0101, "b", "`;` separates two statements"},
     {"declaration-name", "layer 3(x) = x", E0101, "3", "wanted a name"},
     {"test-name", "test t { }", E0101, "t", "wanted a string"},
     {"state-without-name", "reduce r(m) { state = 1\n step { } done = m }", E0111, "state", "is written with a block"},
