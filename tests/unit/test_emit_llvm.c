@@ -391,6 +391,44 @@ static void test_extremes(void)
     check_end("llvm_min_max_of_special_values");
 }
 
+/* fma without the instruction: products next to the middle between two floats, denormals, and what overflows. */
+static void test_fma(void)
+{
+    check_begin();
+    Arena *a = arena_new();
+    Gen g = begin(a, "fused", 16);
+    KirId x[3];
+    for (int64_t i = 0; i < 3; i++) x[i] = kir_load(&g.b, 0, type(&g, KIR_F32), index_const(&g, 16 * i), 0);
+    kir_store(&g.b, FIRST_OUT, type(&g, KIR_F32), index_const(&g, 0), op(&g, KIR_fma, type(&g, KIR_F32), x[0], x[1], x[2]), 0);
+    const KirKernel *ks[] = {g.k};
+    const char *why;
+    JitModule *j = jit_compile(ks, 1, RT_GENERIC, &why);
+    static Memory in, out;
+    state = 77;
+    for (int round = 0; round < 200000 && check_ok; round++) {
+        for (int i = 0; i < 16; i++) {
+            int scale = (int)pick(3) == 0 ? -70 : (int)pick(120) - 60;
+            in.f32[i] = (float)ldexp((double)(int32_t)(next_random() >> 40), scale - 24);
+            in.f32[16 + i] = (float)ldexp((double)(int32_t)(next_random() >> 40), scale - 24);
+            double p = (double)in.f32[i] * (double)in.f32[16 + i]; /* c: far above, far below, or half an ulp off */
+            in.f32[32 + i] = (float)ldexp(p, (int)pick(80) - 40) * (pick(2) ? 1.0f : -1.0f);
+        }
+        KirArg args[12];
+        RtArg rt[12];
+        bind(&in, &out, args);
+        memcpy(rt, args, sizeof rt);
+        jit_kernel(j, 0)(rt, 0, 1);
+        for (int i = 0; i < 16; i++) {
+            float want = fmaf(in.f32[i], in.f32[16 + i], in.f32[32 + i]);
+            check(!memcmp(&want, &out.f32[i], 4), "fma(%a, %a, %a) = %a, wanted %a", (double)in.f32[i], (double)in.f32[16 + i],
+                  (double)in.f32[32 + i], (double)out.f32[i], (double)want);
+        }
+    }
+    jit_free(j);
+    arena_free(a);
+    check_end("llvm_generic_fma_rounds_once");
+}
+
 /* A loop bound to threads runs [lo, hi) of its range only. */
 static void test_threads(void)
 {
@@ -425,6 +463,7 @@ int main(void)
     test_threads();
     test_parts();
     test_extremes();
+    test_fma();
     test_random_kernels(many && *many == '1' ? 500 : 12);
     return check_done();
 }

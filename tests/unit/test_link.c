@@ -340,6 +340,25 @@ static void test_missing_runtime(void)
     check_end("link_without_runtime_library");
 }
 
+/* Two names that differ in what a C constant cannot hold. */
+static void test_header_names(void)
+{
+    check_begin();
+    World w = world();
+    const HostPlan *p = plan(&w, 2);
+    IrTensor *tensors = p->module->tensors.data;
+    IrFunc *f = p->module->funcs.data[1];
+    f->results.data[0].name = "a.b", f->results.data[1].name = "a_b";
+    tensors[0].name = "a-b";
+    StrBuf text = {.arena = w.arena};
+    emit_header(p, &options, &text);
+    CHECK(strstr(text.data, "NET_GRADIENT_A_B = 0,") && strstr(text.data, "NET_GRADIENT_A_B_1 = 1,"));
+    CHECK(strstr(text.data, "NET_INPUT_A_B = 0,") && strstr(text.data, "int32_t net_forward(NetContext *context"));
+    CHECK(!strstr(text.data, "gnnrt_") && !strstr(text.data, "Gnnrt") && !strstr(text.data, "GNNRT"));
+    close_world(&w);
+    check_end("header_names_never_clash");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "without-runtime")) return without_runtime();
@@ -348,6 +367,7 @@ int main(int argc, char **argv)
     test_exe();
     test_same_bytes();
     test_exports();
+    test_header_names();
     test_two_models();
     test_missing_tools();
     test_missing_runtime();
