@@ -14,8 +14,9 @@ static const char triple[] = "x86_64-pc-linux-gnu";
 /* What kernels need of O2 and no more: registers for variables, invariants out of loops, the unrolling that kernel IR asks
    for, then sharing across the unrolled copies. */
 static const char pipeline[] =
-    "function(sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(loop-rotate,licm),simplifycfg,"
-    "loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,instcombine,gvn,loop-mssa(licm),adce,simplifycfg),globaldce";
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),"
+    "simplifycfg,loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,gvn,"
+    "loop-mssa(licm),adce,simplifycfg),globaldce";
 
 static void on_fatal(const char *why) { ICE(why); }
 

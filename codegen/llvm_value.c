@@ -188,6 +188,29 @@ static LLVMValueRef convert_integer(LlvmKernel *e, KirType from, KirType to, LLV
     return LLVMBuildSExt(e->at, v, type, "");
 }
 
+/* Truncates; what does not fit, and NaN, gives the least integer (LLVM alone would give poison). */
+static LLVMValueRef float_to_int(LlvmKernel *e, KirType from, KirType to, LLVMValueRef v)
+{
+    bool wide = to.base == KIR_I64, below = !wide && from.base == KIR_F64; /* f64 holds numbers that truncate to -2^31 */
+    LLVMTypeRef scalar = llvm_type(e->context, kir_type(from.base, 1)), type = llvm_type(e->context, to);
+    double least = wide ? -0x1p63 : below ? -0x1p31 - 1 : -0x1p31;
+    LLVMValueRef low = splat_constant(LLVMConstReal(scalar, least), from.lanes);
+    LLVMValueRef high = splat_constant(LLVMConstReal(scalar, wide ? 0x1p63 : 0x1p31), from.lanes);
+    LLVMValueRef above = LLVMBuildFCmp(e->at, below ? LLVMRealOGT : LLVMRealOGE, v, low, "");
+    LLVMValueRef fits = LLVMBuildAnd(e->at, above, LLVMBuildFCmp(e->at, LLVMRealOLT, v, high, ""), "");
+    uint64_t bits = wide ? (uint64_t)INT64_MIN : (uint64_t)(uint32_t)INT32_MIN;
+    LLVMValueRef no = splat_constant(LLVMConstInt(llvm_type(e->context, kir_type(to.base, 1)), bits, false), to.lanes);
+    return LLVMBuildSelect(e->at, fits, LLVMBuildFPToSI(e->at, v, type, ""), no, "");
+}
+
+/* A shift's count modulo the width. */
+static LLVMValueRef shift_count(LlvmKernel *e, KirType t, LLVMValueRef n)
+{
+    LLVMTypeRef scalar = llvm_type(e->context, kir_type(t.base, 1));
+    LLVMValueRef mask = splat_constant(LLVMConstInt(scalar, t.base == KIR_I64 ? 63 : 31, false), t.lanes);
+    return LLVMBuildAnd(e->at, n, mask, "");
+}
+
 static LLVMValueRef convert(LlvmKernel *e, KirType from, KirType to, LLVMValueRef v)
 {
     LLVMTypeRef type = llvm_type(e->context, to);
@@ -201,7 +224,7 @@ static LLVMValueRef convert(LlvmKernel *e, KirType from, KirType to, LLVMValueRe
         return plain ? LLVMBuildUIToFP(e->at, v, type, "") : LLVMBuildSIToFP(e->at, v, type, "");
     }
     if (to.base == KIR_I1) return LLVMBuildFCmp(e->at, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
-    return LLVMBuildFPToSI(e->at, v, type, "");
+    return float_to_int(e, from, to, v);
 }
 
 static LLVMValueRef fold_step(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef low, LLVMValueRef high)
@@ -249,9 +272,9 @@ static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueR
     case KIR_and: return LLVMBuildAnd(e->at, a, b, "");
     case KIR_or: return LLVMBuildOr(e->at, a, b, "");
     case KIR_xor: return LLVMBuildXor(e->at, a, b, "");
-    case KIR_shl: return LLVMBuildShl(e->at, a, b, "");
-    case KIR_lshr: return LLVMBuildLShr(e->at, a, b, "");
-    case KIR_ashr: return LLVMBuildAShr(e->at, a, b, "");
+    case KIR_shl: return LLVMBuildShl(e->at, a, shift_count(e, t, b), "");
+    case KIR_lshr: return LLVMBuildLShr(e->at, a, shift_count(e, t, b), "");
+    case KIR_ashr: return LLVMBuildAShr(e->at, a, shift_count(e, t, b), "");
     case KIR_mulhu: return multiply_high(e, t, a, b);
     case KIR_eq: case KIR_ne: case KIR_lt: case KIR_le: case KIR_ult: return compare(e, x->op, t, a, b);
     case KIR_insert:
