@@ -86,7 +86,10 @@ void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_b
     Frame *f = frame_push(e, NULL, entry->decl->name.span);
     f->graph = graph_data(e);
     if (entry_outputs(e, entry, call_entry(e, entry, bound, n_bound), &out))
-        for (uint32_t i = 0; i < out.n; i++) ir_result(e->m, e->f, output_name(e, &out, i), out.items[i].id, IR_NONE);
+        for (uint32_t i = 0; i < out.n; i++) {
+            ir_result(e->m, e->f, output_name(e, &out, i), out.items[i].id, IR_NONE);
+            VEC_PUSH(e->a, &e->outputs, out.items[i].type);
+        }
     frame_pop(e);
 }
 
@@ -110,8 +113,9 @@ void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound
     for (uint32_t i = 0; ok && i < out.n; i++) {
         if (!ir_dtype_is_float(out.items[i].type.dtype)) continue;
         IrArg arg = {.name = arena_printf(e->a, "cot.%s", output_name(e, &out, i)), .kind = IR_ARG_COTANGENT, .ref = i,
-                     .type = out.items[i].type};
+                     .type = e->outputs.data[i]};
         Value cot = value_tensor(ir_arg(e->m, e->f, arg), arg.type, s);
+        cot = op_reshape(e, cot, out.items[i].type.dims, out.items[i].type.n_dims);
         Value term = sum_everything(e, op_binary(e, IR_OP_mul, "multiply", out.items[i], cot, s), s);
         sum = sum.kind == V_TENSOR ? op_binary(e, IR_OP_add, "add", sum, term, s) : term;
     }

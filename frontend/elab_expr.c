@@ -174,6 +174,7 @@ static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at)
                    size_text(&e->z, dim_size(e, dim)));
         return value_error();
     }
+    if (range && a == 0 && b == size) return v;
     IrId part = dim_new(e, NULL, size_const(&e->z, b - a), at->span), rest[IR_MAX_DIMS];
     IrType t = v.type;
     uint32_t n = 0;
@@ -185,18 +186,24 @@ static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at)
     return op_reshape(e, r, rest, n);
 }
 
+/* One index per dim; `...` stands for as many whole dims as are left. */
 static Value index_tensor(Elab *e, const AstExpr *x, Value v)
 {
     AstExprs at = x->as.index.at;
-    if (at.n != v.type.n_dims || at.n == 0) {
+    uint32_t rests = 0;
+    for (uint32_t i = 0; i < at.n; i++) rests += at.items[i]->kind == AST_EXPR_REST;
+    if (rests > 1 || at.n == 0 || (rests ? at.n - 1 > v.type.n_dims : at.n != v.type.n_dims)) {
         Diag *d = diag_error(e->d, E0202, x->span, "%s has %u dims, the index has %u", value_text(e, &v), v.type.n_dims, at.n);
-        diag_help(e->d, d, "an index takes elements of feature dims: `x[0..4]`; rows by number are not built yet");
+        diag_help(e->d, d, "an index takes elements of feature dims: `x[0..4]`, `x[i, ...]`; rows by number are not built yet");
         return value_error();
     }
     IrId dims[IR_MAX_DIMS];
+    uint32_t skipped = v.type.n_dims - (at.n - rests);
     memcpy(dims, v.type.dims, sizeof dims);
-    for (uint32_t i = 0; i < at.n && v.kind == V_TENSOR; i++)
-        if (at.items[i]->kind != AST_EXPR_REST) v = slice_dim(e, v, dims[i], at.items[i]);
+    for (uint32_t i = 0, k = 0; i < at.n && v.kind == V_TENSOR; i++) {
+        if (at.items[i]->kind == AST_EXPR_REST) k += skipped;
+        else v = slice_dim(e, v, dims[k++], at.items[i]);
+    }
     return v;
 }
 

@@ -140,8 +140,7 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
     IrMap *orig = &e->m->maps.data[g.orig], *image = &e->m->maps.data[g.image];
     orig->inverse = g.image;
     image->inverse = g.orig;
-    orig->partial = kind == IR_GRAPH_SELF_LOOPS && policy != IR_LOOPS_REMOVE;
-    image->partial = kind == IR_GRAPH_SELF_LOOPS && policy != IR_LOOPS_ADD;
+    orig->partial = image->partial = kind == IR_GRAPH_SELF_LOOPS;
     return graph_add(e, g);
 }
 
@@ -200,8 +199,10 @@ static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, c
         diag_help(e->d, d, "node values need no `fill`: the nodes of both graphs are the same");
         return value_error();
     }
-    fill = fill_value(e, v, &fill, base, g, policy, s);
+    bool all = graph_ir(e, g)->kind == IR_GRAPH_REVERSE || policy == IR_LOOPS_REMOVE; /* every edge has an original */
+    if (!all) fill = fill_value(e, v, &fill, base, g, policy, s);
     if (v.kind == V_TENSOR) v = carry(e, v, g);
+    if (all) return v;
     IrType t = ir_scalar(IR_BOOL);
     t.space = graph_ir(e, g)->edge;
     IrAttr attr = {.map = graph_ir(e, g)->orig};
@@ -233,17 +234,11 @@ static Value value_graph(const GraphValue *g, Span s)
     return (Value){.kind = V_GRAPH, .graph = g, .span = s, .dim = IR_NONE};
 }
 
-Value builtin_self_loops(Elab *e, const Call *c)
+/* The derived graph with every `fill e = ...` of the call carried to it. */
+static Value derive_filled(Elab *e, const Call *c, const GraphValue *base, const GraphValue *derived, IrLoopPolicy policy)
 {
-    const GraphValue *base;
-    IrLoopPolicy policy;
-    if (!graph_arg(e, c, 0, &base) || !loop_policy(e, c, &policy)) return value_error();
-    if (graph_ir(e, base)->src_space != graph_ir(e, base)->dst_space) {
-        diag_error(e->d, E0901, c->span, "self-loops in a bipartite graph are not built yet");
-        return value_error();
-    }
     GraphValue *g = ARENA_NEW(e->a, GraphValue);
-    *g = *graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base);
+    *g = *derived;
     g->carried_names = ARENA_ARRAY(e->a, const char *, c->n + 1);
     Value *carried = ARENA_ARRAY(e->a, Value, c->n + 1);
     for (uint32_t i = 1; i < c->n; i++) {
@@ -259,11 +254,23 @@ Value builtin_self_loops(Elab *e, const Call *c)
     return value_graph(g, c->span);
 }
 
+Value builtin_self_loops(Elab *e, const Call *c)
+{
+    const GraphValue *base;
+    IrLoopPolicy policy;
+    if (!graph_arg(e, c, 0, &base) || !loop_policy(e, c, &policy)) return value_error();
+    if (graph_ir(e, base)->src_space != graph_ir(e, base)->dst_space) {
+        diag_error(e->d, E0901, c->span, "self-loops in a bipartite graph are not built yet");
+        return value_error();
+    }
+    return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base), policy);
+}
+
 Value builtin_reverse(Elab *e, const Call *c)
 {
     const GraphValue *base;
     if (!graph_arg(e, c, 0, &base)) return value_error();
-    return value_graph(graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base), c->span);
+    return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base), IR_LOOPS_KEEP);
 }
 
 /* random_graph(nodes = 50, edges = 300, seed = 1) */

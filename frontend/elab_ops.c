@@ -138,6 +138,13 @@ static bool match_labels(Elab *e, Value *a, Value *b, const char *verb, Span s)
         for (uint32_t j = 0; j < m; j++) {
             if (!same_label(e, xs[i], ys[j]) || both_own(e, xs[i], ys[j])) continue;
             if (ir_type_has_dim(&a->type, ys[j]) || ir_type_has_dim(&b->type, xs[i])) continue;
+            if (!ir_type_has_dim(&a->type, xs[i]) || !ir_type_has_dim(&b->type, ys[j])) continue; /* dropped */
+            bool one_x = dim_is_one(e, xs[i]), one_y = dim_is_one(e, ys[j]);
+            if (one_x != one_y) {
+                if (one_x) *a = drop_dim(e, *a, xs[i]);
+                else *b = drop_dim(e, *b, ys[j]);
+                continue;
+            }
             if (!size_unify(&e->z, dim_size(e, xs[i]), dim_size(e, ys[j]), s))
                 return error_sizes(e, a, xs[i], b, ys[j], verb, s);
             join_dims(e, a, xs[i], b, ys[j]);

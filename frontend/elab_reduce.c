@@ -322,9 +322,21 @@ static Value run_fold(Elab *e, const Def *def, IrId map)
     return v;
 }
 
+/* [mean, max]: each of them, joined along the last dim. */
+static Value reduce_list(Elab *e, const Value *list, ReduceWhere where, const Call *c)
+{
+    CallArg *parts = ARENA_ARRAY(e->a, CallArg, list->n + 1);
+    for (uint32_t i = 0; i < list->n; i++) {
+        parts[i].value = call_reduce(e, &list->items[i], where, c);
+        if (parts[i].value.kind == V_ERROR) return value_error();
+    }
+    return builtin_find("cat")(e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
+}
+
 Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *c)
 {
     if (reducer->kind == V_ERROR) return *reducer;
+    if (reducer->kind == V_LIST) return reduce_list(e, reducer, where, c);
     const Def *def = reducer->word ? def_find(e, &e->folds, reducer->word) : NULL;
     if (!def || (reducer->kind != V_DEF && reducer->kind != V_WORD)) {
         diag_error(e->d, E0306, c->span, "found %s, wanted a reducer", value_text(e, reducer));

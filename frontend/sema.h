@@ -171,6 +171,7 @@ struct Elab {
     IrId seed, step; /* values, or IR_NONE */
     IrDtype real;
     IrId reduce_from, reduce_to; /* for the frame that is entered next */
+    VEC(IrType) outputs; /* of "forward" */
     const Def *top_def; /* the exported layer: its dims are symbols of the program */
     IrTest *test;       /* the test being written, or NULL */
     uint32_t budget; /* ops and turns left before the program counts as endless */

@@ -1,0 +1,153 @@
+"""One case: its model built for one float type, run forward and backward, compared with what PyG recorded.
+
+A tensor passes if max |got - want| <= tolerance * max(1, max |want|); integers must be equal. Every recorded output and every
+recorded gradient is compared; one that the model does not have must have been recorded as zero (it took no part).
+"""
+import os
+import subprocess
+
+import numpy as np
+
+import library
+import tensors
+
+TOLERANCE = {"f64": 1e-9, "f32": 1e-4}
+FLOAT = {"f64": np.float64, "f32": np.float32}
+BUILD_S = 120
+
+
+class Unsayable(Exception):
+    """The language or the library cannot say this case yet; the text names what is missing."""
+
+
+class Wrong(Exception):
+    pass
+
+
+def build(compiler, text, dims, dtype, folder):
+    """The path of the model's library, built once per text, dims and type."""
+    out = os.path.join(folder, dtype)
+    if os.path.exists(out + ".so"):
+        return out + ".so"
+    os.makedirs(folder, exist_ok=True)
+    source = os.path.join(folder, "model.gnn")
+    with open(source, "w") as f:
+        f.write(text)
+    argv = [compiler, "build", source, "--emit=lib", "--dtype", dtype, "--cpu", "native", "-o", out]
+    argv += ["--set=" + ",".join("%s=%d" % d for d in sorted(dims.items()))] if dims else []
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=BUILD_S)
+    said = p.stdout.decode("utf-8", "replace").strip()
+    if p.returncode == 0:
+        return out + ".so"
+    first = said.split("\n")[0]
+    if "error[E0901]" in first:  # "... is not built yet"
+        raise Unsayable(first.split("error[E0901]: ")[1])
+    raise Wrong("gnnc build ended with %d: %s" % (p.returncode, first))
+
+
+def error(got, want):
+    """max |got - want| / max(1, max |want|)"""
+    if got.size != want.size:
+        raise Wrong("found shape %s, wanted %s" % (list(got.shape), list(want.shape)))
+    if want.size == 0:
+        return 0.0
+    got, want = got.astype(np.float64).reshape(-1), want.astype(np.float64).reshape(-1)
+    scale = max(1.0, float(np.max(np.abs(want))))
+    e = np.abs(got - want)
+    return float("inf") if np.isnan(e).any() else float(np.max(e)) / scale
+
+
+class Check:
+    def __init__(self, tolerance):
+        self.tolerance, self.worst, self.wrong = tolerance, 0.0, []
+
+    def close(self, what, got, want):
+        try:
+            e = error(got, want)
+        except Wrong as w:
+            self.wrong.append("%s: %s" % (what, w))
+            return
+        self.worst = max(self.worst, e)
+        if not e <= self.tolerance:
+            self.wrong.append("%s is off by %.3g" % (what, e))
+
+    def took_no_part(self, what, want):
+        if want.size and np.max(np.abs(want)) > 0:
+            self.wrong.append("%s is missing" % what)
+
+
+def inputs_of(spec, t):
+    """The model's inputs by its own names."""
+    return {name: t["in." + of] for name, of in spec.inputs.items()}
+
+
+def load_params(lib, spec, t):
+    """Sets the parameters; returns the element order of the library's layout by name."""
+    stored = {spec.prefix + k[len("param."):]: v for k, v in t.items() if k.startswith("param.")}
+    known = [p.name.decode() for p in lib.params]
+    missing = [name for name in known if name not in stored]
+    if missing:
+        raise Wrong("the model has a parameter `%s` that PyG's state_dict has not" % missing[0])
+    layouts = lib.layouts({name: stored[name].shape for name in known})
+    lib.load({name: stored[name] for name in known})
+    return layouts
+
+
+def compare_outputs(check, spec, t, results):
+    want = sorted((k for k in t if k.startswith("out.")), key=lambda k: int(k[4:]))
+    for i, name in enumerate(want):
+        part = spec.outputs[i] if i < len(spec.outputs) else None
+        if isinstance(part, np.ndarray):  # ids that the graph itself states
+            if not np.array_equal(part, t[name]):
+                check.wrong.append("%s: other ids" % name)
+        elif part is None or part >= len(results):
+            check.wrong.append("%s is missing" % name)
+        else:
+            check.close(name, results[part], t[name])
+
+
+def cotangents_of(spec, t, n_results):
+    cots = [None] * n_results
+    for i, part in enumerate(spec.outputs):
+        if not isinstance(part, np.ndarray) and part < n_results and "cot.%d" % i in t:
+            cots[part] = t["cot.%d" % i]
+    return cots
+
+
+def compare_gradients(check, spec, t, gradients, layouts):
+    bare = {name[5:] if name.startswith("grad.") else name: g for name, g in gradients.items()}
+    ours = {of: name for name, of in spec.inputs.items()}
+    for key in (k for k in t if k.startswith("grad.in.")):
+        name = ours.get(key[len("grad.in."):])
+        if name in bare:
+            check.close(key, bare[name], t[key])
+        else:
+            check.took_no_part(key, t[key])
+    for key in (k for k in t if k.startswith("grad.param.")):
+        name = spec.prefix + key[len("grad.param."):]
+        if name not in bare:
+            check.took_no_part(key, t[key])
+            continue
+        stored = np.empty(bare[name].size)
+        stored[layouts[name]] = bare[name].reshape(-1)
+        check.close(key, stored, t[key])
+
+
+def run(so, spec, path, dtype):
+    """Compares one case in one float type; returns the largest error over the tolerance."""
+    t = tensors.read(path)
+    lib = library.Library(so, "m", FLOAT[dtype])
+    layouts = load_params(lib, spec, t)
+    graph_of = t["in.batch"] if spec.per_graph else None
+    edges = t["in." + spec.edges]
+    src, dst = (edges[1], edges[0]) if spec.against else (edges[0], edges[1])
+    n_graphs = int(graph_of.max()) + 1 if graph_of is not None and len(graph_of) else 1
+    lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of)
+    inputs = inputs_of(spec, t)
+    check = Check(TOLERANCE[dtype])
+    compare_outputs(check, spec, t, lib.forward(inputs))
+    gradients = lib.vjp(inputs, cotangents_of(spec, t, len(lib.results)))
+    compare_gradients(check, spec, t, gradients, layouts)
+    if check.wrong:
+        raise Wrong("%s: %s" % (dtype, "; ".join(check.wrong)))
+    return check.worst / check.tolerance
