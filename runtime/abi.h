@@ -1,6 +1,6 @@
-/* The contract between generated code and the runtime. A generated object holds one constant RtModel: flat
-   tables of plain integers (so that the same bytes can be written by every emitter), one string blob,
-   and kernel functions per CPU variant. The runtime reads it and never writes it.
+/* The contract between generated code and the runtime. A generated object holds one constant
+   RtModel: flat tables of plain integers (so that the same bytes can be written by every emitter),
+   one string blob, and kernel functions per CPU variant. The runtime reads it and never writes it.
    Strings are offsets into `strings` (NUL-terminated); -1 is "none". Indices are -1 for "none". */
 #pragma once
 #include <stdint.h>
@@ -25,13 +25,13 @@ enum { RT_ARG_TENSOR, RT_ARG_SEED, RT_ARG_STEP, RT_ARG_COTANGENT };         /* =
 enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS }; /* = PlanCountKind */
 enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED, RT_BUF_STEP,
        RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS };       /* = PlanBufferKind */
-enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase: elem of buffers */
+enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase */
 enum { RT_MAX_DIMS = 6 };
 
 /* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.
-   All `first_*` fields index the model's flat tables; a step's buffer indices and a buffer's slot are relative to
-   the program's first_buffer and first_slot. A result with tensor >= 0 and a buffer of kind RT_BUF_RESULT for it
-   means the tensor's own storage. */
+   All `first_*` fields index the model's flat tables; a step's buffer indices and a buffer's slot
+   are relative to the program's first_buffer and first_slot. A buffer of kind RT_BUF_RESULT whose
+   result has tensor >= 0 means the tensor's own storage. */
 typedef struct RtSpace {
     int64_t name, is_edge;
 } RtSpace;
@@ -77,7 +77,7 @@ typedef struct RtGemm { /* PlanGemm */
 } RtGemm;
 typedef struct RtStep {
     int64_t kernel, first_arg, n_args, grain, cut, first_cost, n_cost;
-    int64_t label, file, line; /* where it comes from: name and line of the .gnn file; -1, 0 if nowhere */
+    int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
     RtCount extent;
     RtGemm gemm;
 } RtStep;
@@ -111,7 +111,7 @@ typedef struct RtModel {
     const RtGraphDef *graphs;
     const RtTensorDef *tensors;
     const RtProgram *programs;
-    const RtBuffer *buffers; /* buffer indices in steps are relative to the program's first_buffer */
+    const RtBuffer *buffers; /* a step's indices are relative to the program's first_buffer */
     const RtSlot *slots;
     const RtStep *steps;
     const RtStepArg *step_args;
@@ -120,8 +120,8 @@ typedef struct RtModel {
     const RtResultDef *results;
     const RtMetric *metrics;
     const RtTrain *train;
-    const RtKernelFn *kernels; /* [RT_N_VARIANTS][n_kernels]; a NULL entry: that variant was not built */
-    int64_t manifest;          /* JSON text for `info` */
+    const RtKernelFn *kernels; /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant */
+    int64_t manifest; /* JSON text for `info` */
 } RtModel;
 
 /* What an executable's main calls; a generated executable is

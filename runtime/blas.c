@@ -1,7 +1,8 @@
-/* Products by OpenBLAS (see blas.h), one call per fixed row block from our own pool, the library single-threaded.
-   Whether a product goes there depends on its shape alone, never on a measurement: a rerun, a resume and every
-   number of threads must decide the same. OpenBLAS 0.3.21 takes recent AMD cores for Haswell and runs at half speed;
-   naming the core type before the library starts is the cure. */
+/* Products by OpenBLAS (see blas.h), one call per fixed row block from our own pool, the library
+   single-threaded. Whether a product goes there depends on its shape alone, never on a measurement:
+   a rerun, a resume and every number of threads must decide the same. OpenBLAS 0.3.21 takes recent
+   AMD cores for Haswell and runs at half speed; naming the core type before the library starts is
+   the cure. */
 #include "runtime/blas.h"
 #include "runtime/cpu.h"
 #include <dlfcn.h>
@@ -10,14 +11,15 @@
 #include <string.h>
 
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
-/* Measured on Zen 5 against the emitted kernels: these win for products by rows (NN) of every shape, and for a
-   parameter's gradient (TN) while its block stays in the first cache; OpenBLAS's packed panels win beyond. */
+/* Measured on Zen 5 against the emitted kernels: these win for products by rows (NN) of every
+   shape, and for a parameter's gradient (TN) while its block stays in the first cache; OpenBLAS's
+   packed panels win beyond. */
 enum { LEAST_M = 64, LEAST_N = 64, LEAST_MN = 8192, LEAST_ROWS = 1024 };
 
-typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
-                      const float *b, int ldb, float beta, float *c, int ldc);
-typedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
-                      const double *b, int ldb, double beta, double *c, int ldc);
+typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
+                      int lda, const float *b, int ldb, float beta, float *c, int ldc);
+typedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
+                      int lda, const double *b, int ldb, double beta, double *c, int ldc);
 
 typedef struct Block { /* rows [first, first + n) of block i */
     int64_t first, n;
@@ -40,8 +42,8 @@ static void nn_f32(const RtArg *args, int64_t lo, int64_t hi)
     int64_t n = args[RT_GEMM_N].i, k = args[RT_GEMM_K].i;
     for (int64_t i = lo; i < hi; i++) {
         Block r = block_rows(args, i);
-        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b, (int)n, 0,
-             c + r.first * n, (int)n);
+        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b,
+             (int)n, 0, c + r.first * n, (int)n);
     }
 }
 
@@ -54,8 +56,8 @@ static void nn_f64(const RtArg *args, int64_t lo, int64_t hi)
     int64_t n = args[RT_GEMM_N].i, k = args[RT_GEMM_K].i;
     for (int64_t i = lo; i < hi; i++) {
         Block r = block_rows(args, i);
-        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b, (int)n, 0,
-             c + r.first * n, (int)n);
+        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b,
+             (int)n, 0, c + r.first * n, (int)n);
     }
 }
 
@@ -69,10 +71,11 @@ static void tn_f32(const RtArg *args, int64_t lo, int64_t hi)
     int64_t m = args[RT_GEMM_M].i, n = args[RT_GEMM_N].i;
     for (int64_t i = lo; i < hi; i++) {
         Block r = block_rows(args, i);
-        memset(c + i * m * n, 0, (size_t)(m * n) * sizeof *c); /* an empty block is a sum of nothing */
+        memset(c + i * m * n, 0,
+               (size_t)(m * n) * sizeof *c); /* an empty block is a sum of nothing */
         if (r.n > 0)
-            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m, b + r.first * n,
-                 (int)n, 0, c + i * m * n, (int)n);
+            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m,
+                 b + r.first * n, (int)n, 0, c + i * m * n, (int)n);
     }
 }
 
@@ -87,17 +90,20 @@ static void tn_f64(const RtArg *args, int64_t lo, int64_t hi)
         Block r = block_rows(args, i);
         memset(c + i * m * n, 0, (size_t)(m * n) * sizeof *c);
         if (r.n > 0)
-            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m, b + r.first * n,
-                 (int)n, 0, c + i * m * n, (int)n);
+            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m,
+                 b + r.first * n, (int)n, 0, c + i * m * n, (int)n);
     }
 }
 
-static bool fits_int(const RtGemm *g) { return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX; }
+static bool fits_int(const RtGemm *g)
+{
+    return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX;
+}
 
 static bool wanted_auto(const RtGemm *g, int64_t rows)
 {
-    return fits_int(g) && g->transposed_a && rows >= LEAST_ROWS && g->n >= LEAST_N && g->m >= LEAST_M &&
-           g->m * g->n >= LEAST_MN;
+    return fits_int(g) && g->transposed_a && rows >= LEAST_ROWS && g->n >= LEAST_N &&
+           g->m >= LEAST_M && g->m * g->n >= LEAST_MN;
 }
 
 static bool wanted_on(const RtGemm *g, int64_t rows) { return fits_int(g) && rows > 0; }
@@ -135,17 +141,24 @@ RtCode rt_blas_open(RtBlasMode mode, const RtModel *m, RtBlas *b, RtStatus *st)
     if (b->library) {
         b->sgemm = dlsym(b->library, "cblas_sgemm");
         b->dgemm = dlsym(b->library, "cblas_dgemm");
-        void (*set_threads)(int) = (void (*)(int))(uintptr_t)dlsym(b->library, "openblas_set_num_threads");
+        void (*set_threads)(int) =
+            (void (*)(int))(uintptr_t)dlsym(b->library, "openblas_set_num_threads");
         if (set_threads) set_threads(1);
     }
     if (b->sgemm && b->dgemm) {
-        b->backend = (RtGemmBackend){"openblas", b, nn_f32, nn_f64, tn_f32, tn_f64,
+        b->backend = (RtGemmBackend){"openblas",
+                                     b,
+                                     nn_f32,
+                                     nn_f64,
+                                     tn_f32,
+                                     tn_f64,
                                      mode == RT_BLAS_ON ? wanted_on : wanted_auto};
         return RT_OK;
     }
     rt_blas_close(b);
     if (mode == RT_BLAS_AUTO) return RT_OK;
-    return rt_fail(st, RT_E_CLI_VALUE, "--blas on", "install libopenblas0-pthread, or use --blas off",
+    return rt_fail(st, RT_E_CLI_VALUE, "--blas on",
+                   "install libopenblas0-pthread, or use --blas off",
                    "libopenblas.so.0 cannot be opened");
 }
 

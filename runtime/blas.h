@@ -1,5 +1,5 @@
-/* OpenBLAS, opened at run time where the machine has it: another way to run an executable's products. Executables
-   only: it sets environment variables before it opens the library. */
+/* OpenBLAS, opened at run time where the machine has it: another way to run an executable's
+   products. Executables only: it sets environment variables before it opens the library. */
 #pragma once
 #include "runtime/exec.h"
 
@@ -11,8 +11,8 @@ typedef struct RtBlas {
     char path[256];
 } RtBlas;
 
-/* Opens the library if mode and model call for it; *b stays closed otherwise, which is no error unless mode is
-   RT_BLAS_ON. */
+/* Opens the library if mode and model call for it; *b stays closed otherwise, which is no error
+   unless mode is RT_BLAS_ON. */
 RtCode rt_blas_open(RtBlasMode mode, const RtModel *m, RtBlas *b, RtStatus *st);
 void rt_blas_close(RtBlas *b);
 /* What RtExecOptions.gemm takes: NULL when closed. */

@@ -1,5 +1,5 @@
-/* Checkpoints (see checkpoint.h). Numbers that must come back bit for bit are written as the hexadecimal form of
-   their 64 bits. */
+/* Checkpoints (see checkpoint.h). Numbers that must come back bit for bit are written as the
+   hexadecimal form of their 64 bits. */
 #include "runtime/checkpoint.h"
 #include "runtime/weights.h"
 #include <inttypes.h>
@@ -63,8 +63,8 @@ static void fill_meta(Meta *meta, const RtTensors *t, const RtProgress *p)
     }
 }
 
-RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p, const RtBlock *best,
-                          RtStatus *st)
+RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p,
+                          const RtBlock *best, RtStatus *st)
 {
     RtStored s = {0};
     Meta *meta = calloc(1, sizeof *meta);
@@ -80,14 +80,15 @@ RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress
 
 /* ---- reading ---- */
 
-static RtCode get_bits(const RtStFile *f, const char *path, const char *key, uint64_t *bits, RtStatus *st)
+static RtCode get_bits(const RtStFile *f, const char *path, const char *key, uint64_t *bits,
+                       RtStatus *st)
 {
     const char *text = rt_st_meta(f, key);
     char *end = NULL;
     if (text && strlen(text) == 16) *bits = strtoull(text, &end, 16);
     if (!end || *end)
-        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %s, wanted 16 hexadecimal digits", key,
-                       text ? text : "nothing");
+        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL,
+                       "%s: found %s, wanted 16 hexadecimal digits", key, text ? text : "nothing");
     return RT_OK;
 }
 
@@ -97,10 +98,11 @@ static RtCode check_kind(const RtStFile *f, const char *path, const RtModel *m, 
     const char *name = m->strings + m->name;
     if (!version || strcmp(version, version_text))
         return rt_fail(st, RT_E_CHECKPOINT_FORM, path, "give a file that --checkpoint wrote",
-                       "found %s, wanted a checkpoint of version 1", version ? version : "no checkpoint");
+                       "found %s, wanted a checkpoint of version 1",
+                       version ? version : "no checkpoint");
     if (!model || strcmp(model, name))
-        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL, "found a checkpoint of model %s, wanted %s",
-                       model ? model : "(none)", name);
+        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL,
+                       "found a checkpoint of model %s, wanted %s", model ? model : "(none)", name);
     return RT_OK;
 }
 
@@ -109,14 +111,15 @@ static RtCode read_progress(const RtStFile *f, const char *path, RtProgress *p, 
     static const char *const keys[] = {"epoch", "seed", "has_best", "best", "best_epoch", "since"};
     uint64_t v[6];
     for (int i = 0; i < 6; i++) RT_TRY(get_bits(f, path, keys[i], &v[i], st));
-    *p = (RtProgress){(int64_t)v[0], (int64_t)v[1], v[2] != 0, bits_double(v[3]), (int64_t)v[4], (int64_t)v[5]};
+    *p = (RtProgress){(int64_t)v[0],     (int64_t)v[1], v[2] != 0,
+                      bits_double(v[3]), (int64_t)v[4], (int64_t)v[5]};
     if (p->epoch < 0) return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "the epoch is negative");
     return RT_OK;
 }
 
 /* All parameters and state under `prefix`, in the order of a snapshot. */
-static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors *t, const char *prefix, RtBlock *out,
-                           RtStatus *st)
+static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors *t,
+                           const char *prefix, RtBlock *out, RtStatus *st)
 {
     char *at = out->p;
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
@@ -128,7 +131,8 @@ static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors 
     return RT_OK;
 }
 
-static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, bool apply, RtStatus *st)
+static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, bool apply,
+                          RtStatus *st)
 {
     char key[96];
     uint64_t bits;
@@ -141,8 +145,8 @@ static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, boo
     return RT_OK;
 }
 
-static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtBlock *fresh,
-                   RtStatus *st)
+static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress *p, RtBlock *best,
+                   RtBlock *fresh, RtStatus *st)
 {
     RtProgress got;
     RT_TRY(check_kind(f, path, t->model, st));
@@ -158,7 +162,8 @@ static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress
     return RT_OK;
 }
 
-RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtStatus *st)
+RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock *best,
+                          RtStatus *st)
 {
     RtStFile f;
     RtBlock fresh = {0};

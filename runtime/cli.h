@@ -1,4 +1,5 @@
-/* The command line of an executable: flags from options.def, commands from commands.def. Private to cli*.c. */
+/* The command line of an executable: flags from options.def, commands from commands.def. Private to
+   cli*.c. */
 #pragma once
 #include "runtime/blas.h"
 #include "runtime/cpu.h"
@@ -39,7 +40,8 @@ typedef struct RtCli {
 RtCode rt_cli_parse(RtCli *c, int argc, char **argv);
 void rt_cli_usage(const RtModel *m, const char *program);
 void rt_cli_help(const RtCli *c);
-/* The value of a flag as a whole number in [least, most]; *out keeps its default if the flag was not given. */
+/* The value of a flag as a whole number in [least, most]; *out keeps its default if the flag was
+   not given. */
 RtCode rt_cli_int(const RtCli *c, int option, int64_t least, int64_t most, int64_t *out);
 /* The nearest of `names` to a mistyped word, NULL if none is near. */
 const char *rt_cli_nearest(const char *word, const char *const *names, int n);
@@ -52,7 +54,8 @@ typedef struct RtSession {
     RtExecOptions exec;
     int threads;
 } RtSession;
-/* Opens the data, threads and BLAS as the flags say. s must not move afterwards; empty on failure. */
+/* Opens the data, threads and BLAS as the flags say. s must not move afterwards; empty on failure.
+ */
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 void rt_session_close(RtSession *s);
 

@@ -1,5 +1,6 @@
-/* `bench`: times the forward function (infer), forward with its vector-Jacobian product (grad) and a training step,
-   whole and step by step. Inputs the data set lacks, or has in another width, are drawn, and it says so. */
+/* `bench`: times the forward function (infer), forward with its vector-Jacobian product (grad) and
+   a training step, whole and step by step. Inputs the data set lacks, or has in another width, are
+   drawn, and it says so. */
 #include "runtime/cli.h"
 #include "runtime/random.h"
 #include <stdio.h>
@@ -16,8 +17,8 @@ typedef struct Bench {
 } Bench;
 
 typedef struct Times {
-    double *runs;    /* [iters] ns */
-    double *steps;   /* [n_steps] ns of all timed runs together */
+    double *runs;  /* [iters] ns */
+    double *steps; /* [n_steps] ns of all timed runs together */
     double min_ms, median_ms;
     int64_t peak;
 } Times;
@@ -51,9 +52,13 @@ static RtCode draw_cotangents(Bench *b, RtExec *e)
         const RtResultDef *r = &m->results[m->programs[forward].first_result + i];
         int64_t n = e->graph->spaces[r->space].count * r->width;
         for (int64_t k = 0; k < n; k++) {
-            double v = 2 * rt_random_uniform((uint64_t)b->seed, (uint64_t)i, RT_SITE_DRAW, (uint64_t)k, 0) - 1;
-            if (r->dtype == RT_F64) ((double *)(void *)at)[k] = v;
-            else if (r->dtype == RT_F32) ((float *)(void *)at)[k] = (float)v;
+            double v = 2 * rt_random_uniform((uint64_t)b->seed, (uint64_t)i, RT_SITE_DRAW,
+                                             (uint64_t)k, 0) -
+                       1;
+            if (r->dtype == RT_F64)
+                ((double *)(void *)at)[k] = v;
+            else if (r->dtype == RT_F32)
+                ((float *)(void *)at)[k] = (float)v;
         }
         e->cotangents[i] = at;
         at += (n * 8 + 127) / 64 * 64;
@@ -91,7 +96,8 @@ static int64_t trained_bytes(const RtTensors *t)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < t->model->n_tensors; i++)
-        if (t->model->tensors[i].kind != RT_INPUT) bytes += t->counts[i] * rt_dtype_bytes(t->model->tensors[i].dtype);
+        if (t->model->tensors[i].kind != RT_INPUT)
+            bytes += t->counts[i] * rt_dtype_bytes(t->model->tensors[i].dtype);
     return bytes;
 }
 
@@ -99,14 +105,17 @@ static void print_string(const char *s)
 {
     putchar('"');
     for (; *s; s++)
-        if (*s == '"' || *s == '\\') printf("\\%c", *s);
-        else if ((unsigned char)*s >= 0x20) putchar(*s);
+        if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if ((unsigned char)*s >= 0x20)
+            putchar(*s);
     putchar('"');
 }
 
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
-    printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, \"kernels\": [",
+    printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
+           "\"kernels\": [",
            b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = &b->c->model->steps[e->program->first_step + i];
@@ -116,7 +125,8 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         print_string(rt_string(b->c->model, s->label));
         printf(", \"file\": ");
         print_string(rt_string(b->c->model, s->file));
-        printf(", \"line\": %lld, \"ms\": %.6f, \"bytes\": %.0f, \"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
+        printf(", \"line\": %lld, \"ms\": %.6f, \"bytes\": %.0f, \"flops\": %.0f, \"chunks\": "
+               "%lld, \"by\": \"%s\"}",
                (long long)s->line, ms, bytes, flops, (long long)e->steps[i].n_chunks,
                e->steps[i].backend ? e->options.gemm->name : "kernel");
     }
@@ -127,8 +137,8 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
 {
     double total = 0;
     for (int64_t i = 0; i < e->program->n_steps; i++) total += t->steps[i];
-    printf("%s%s: min %.3f ms, median %.3f ms, peak %.2f MiB\n", b->first ? "" : "\n", name, t->min_ms, t->median_ms,
-           (double)t->peak / 1048576.0);
+    printf("%s%s: min %.3f ms, median %.3f ms, peak %.2f MiB\n", b->first ? "" : "\n", name,
+           t->min_ms, t->median_ms, (double)t->peak / 1048576.0);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = &b->c->model->steps[e->program->first_step + i];
         double bytes, flops, ns = t->steps[i] / (double)b->iters;
@@ -144,7 +154,8 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
     Times t = {0};
     t.runs = calloc((size_t)b->iters, sizeof *t.runs);
     t.steps = calloc((size_t)e->program->n_steps + 1, sizeof *t.steps);
-    RtCode code = t.runs && t.steps ? RT_OK : rt_fail_memory(b->c->st, (size_t)b->iters * 8, "timings");
+    RtCode code =
+        t.runs && t.steps ? RT_OK : rt_fail_memory(b->c->st, (size_t)b->iters * 8, "timings");
     if (!code) {
         take_times(b, e, &t);
         t.peak = e->arena_bytes + (int64_t)(e->own_results.bytes + b->cotangents.bytes) +
@@ -174,8 +185,10 @@ static void print_drawn(const Bench *b, const int64_t *drawn)
 {
     for (int64_t i = 0; i < b->c->model->n_tensors; i++)
         if (drawn[i])
-            fprintf(stderr, "note: input %s was drawn at random: the data set lacks it or has another width\n",
-                    rt_string(b->c->model, b->c->model->tensors[i].name));
+            fprintf(
+                stderr,
+                "note: input %s was drawn at random: the data set lacks it or has another width\n",
+                rt_string(b->c->model, b->c->model->tensors[i].name));
 }
 
 static RtCode bench_all(Bench *b, const int64_t *drawn)
@@ -184,8 +197,8 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
     if (b->json) {
         printf("{\"model\": ");
         print_string(rt_string(b->c->model, b->c->model->name));
-        printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads, rt_cpu_name(b->s->exec.variant),
-               (long long)b->iters);
+        printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads,
+               rt_cpu_name(b->s->exec.variant), (long long)b->iters);
         b->first = false;
     }
     RT_TRY(bench_function(b, "infer", "forward"));
@@ -203,7 +216,8 @@ RtCode rt_cli_bench(RtCli *c)
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
     int64_t *drawn = calloc((size_t)c->model->n_tensors + 1, sizeof *drawn);
     if (!drawn) return rt_fail_memory(c->st, sizeof *drawn, "bench");
-    RtCode code = rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);
+    RtCode code =
+        rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);
     if (!code) {
         code = bench_all(&b, drawn);
         rt_session_close(&s);

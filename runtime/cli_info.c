@@ -1,11 +1,10 @@
-/* `info`: the model's inputs, parameters and functions, or its manifest. `plan`: what would run on a data set, without
-   running it. */
+/* `info`: the model's inputs, parameters and functions, or its manifest. `plan`: what would run on
+   a data set, without running it. */
 #include "runtime/cli.h"
 #include <stdio.h>
 
-
-static void print_dims(const RtModel *m, int64_t space, int64_t n, const int64_t *dims, const int64_t *names,
-                       int64_t dtype)
+static void print_dims(const RtModel *m, int64_t space, int64_t n, const int64_t *dims,
+                       const int64_t *names, int64_t dtype)
 {
     printf("%s[", space ? rt_string(m, m->spaces[space].name) : "");
     for (int64_t i = 0; i < n; i++) {
@@ -55,14 +54,15 @@ RtCode rt_cli_info(RtCli *c)
         puts(rt_string(m, m->manifest));
         return RT_OK;
     }
-    printf("model %s, %s, ABI %lld, best kernels here: %s\n", rt_string(m, m->name), rt_dtype_name(m->float_dtype),
-           (long long)m->abi_version, rt_cpu_name(rt_cpu_best()));
+    printf("model %s, %s, ABI %lld, best kernels here: %s\n", rt_string(m, m->name),
+           rt_dtype_name(m->float_dtype), (long long)m->abi_version, rt_cpu_name(rt_cpu_best()));
     print_tensors(m, RT_INPUT, "inputs (NAME.npy in the data folder)");
     print_tensors(m, RT_PARAM, "parameters");
     print_tensors(m, RT_HYPER, "hypers (--set NAME=VALUE)");
     print_functions(m);
     if (m->train && m->train->present)
-        printf("\ntraining: %lld epochs, seed %lld\n", (long long)m->train->epochs, (long long)m->train->seed);
+        printf("\ntraining: %lld epochs, seed %lld\n", (long long)m->train->epochs,
+               (long long)m->train->seed);
     return RT_OK;
 }
 
@@ -70,9 +70,12 @@ RtCode rt_cli_info(RtCli *c)
 
 static void print_bytes(double bytes)
 {
-    if (bytes < 10240) printf("%9.0f B  ", bytes);
-    else if (bytes < 10485760) printf("%9.1f KiB", bytes / 1024);
-    else printf("%9.1f MiB", bytes / 1048576);
+    if (bytes < 10240)
+        printf("%9.0f B  ", bytes);
+    else if (bytes < 10485760)
+        printf("%9.1f KiB", bytes / 1024);
+    else
+        printf("%9.1f MiB", bytes / 1048576);
 }
 
 static void print_steps(const RtExec *e, double *bytes, double *flops)
@@ -84,9 +87,9 @@ static void print_steps(const RtExec *e, double *bytes, double *flops)
         rt_step_cost(e, i, &step_bytes, &step_flops);
         printf("  %3lld ", (long long)i);
         print_bytes(step_bytes);
-        printf(" %10.3f Mflop  %3lld x %-9lld %s:%lld  %s%s\n", step_flops * 1e-6, (long long)e->steps[i].n_chunks,
-               (long long)e->steps[i].extent, rt_string(e->model, s->file), (long long)s->line,
-               rt_string(e->model, s->label),
+        printf(" %10.3f Mflop  %3lld x %-9lld %s:%lld  %s%s\n", step_flops * 1e-6,
+               (long long)e->steps[i].n_chunks, (long long)e->steps[i].extent,
+               rt_string(e->model, s->file), (long long)s->line, rt_string(e->model, s->label),
                e->steps[i].backend ? " (openblas)" : "");
         *bytes += step_bytes;
         *flops += step_flops;
@@ -100,8 +103,8 @@ static RtCode plan_program(const RtCli *c, const RtSession *s, int64_t program)
     double bytes, flops;
     o.plan_only = true;
     RT_TRY(rt_exec_create(c->model, program, s->data.graph, &o, &e, c->st));
-    printf("\n%s: %lld steps (bytes moved, work, chunks x iterations)\n", rt_string(c->model, e->program->name),
-           (long long)e->program->n_steps);
+    printf("\n%s: %lld steps (bytes moved, work, chunks x iterations)\n",
+           rt_string(c->model, e->program->name), (long long)e->program->n_steps);
     print_steps(e, &bytes, &flops);
     printf("  sum %.2f MiB moved, %.3f Mflop; peak memory ", bytes / 1048576, flops * 1e-6);
     print_bytes((double)e->arena_bytes);
@@ -115,9 +118,9 @@ RtCode rt_cli_plan(RtCli *c)
     RtSession s;
     RtCode code = RT_OK;
     RT_TRY(rt_session_open(c, &(RtDataOptions){.draw = true}, &s));
-    printf("%s on %s, %d threads, %s kernels, products by %s\n", rt_string(c->model, c->model->name),
-           c->values[OPT_DATA], s.threads, rt_cpu_name(s.exec.variant),
-           s.exec.gemm ? "openblas where marked" : "emitted kernels");
+    printf("%s on %s, %d threads, %s kernels, products by %s\n",
+           rt_string(c->model, c->model->name), c->values[OPT_DATA], s.threads,
+           rt_cpu_name(s.exec.variant), s.exec.gemm ? "openblas where marked" : "emitted kernels");
     for (int64_t i = 1; i < c->model->n_spaces; i++)
         printf("  %-16s %lld\n", rt_string(c->model, c->model->spaces[i].name),
                (long long)s.data.graph->spaces[i].count);

@@ -24,11 +24,13 @@ static RtCode write_result(const RtCli *c, const RtExec *e, int64_t i, const cha
     if (r->space != 0) shape[n++] = rows;
     for (int64_t k = 0; k < r->n_dims; k++) shape[n++] = r->dims[k];
     RT_TRY(rt_block_alloc(&user, (size_t)rt_result_bytes(e, i), path, c->st));
-    rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i], user.p);
+    rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i],
+                     user.p);
     RtCode code = rt_npy_write(path, r->dtype, n, shape, user.p, c->st);
     rt_block_free(&user);
-    if (!code) printf("%s: %s, %lld rows of %lld\n", path, rt_string(c->model, r->name), (long long)rows,
-                      (long long)r->width);
+    if (!code)
+        printf("%s: %s, %lld rows of %lld\n", path, rt_string(c->model, r->name), (long long)rows,
+               (long long)r->width);
     return code;
 }
 
@@ -40,9 +42,12 @@ static RtCode write_results(const RtCli *c, const RtExec *e)
     int stem = n > 4 && !strcmp(out + n - 4, ".npy") ? (int)n - 4 : (int)n;
     for (int64_t i = 0; i < e->program->n_results; i++) {
         char path[4096];
-        const char *name = rt_string(c->model, c->model->results[e->program->first_result + i].name);
-        if (i == 0) snprintf(path, sizeof path, "%s", out);
-        else snprintf(path, sizeof path, "%.*s.%s.npy", stem, out, name);
+        const char *name =
+            rt_string(c->model, c->model->results[e->program->first_result + i].name);
+        if (i == 0)
+            snprintf(path, sizeof path, "%s", out);
+        else
+            snprintf(path, sizeof path, "%.*s.%s.npy", stem, out, name);
         RT_TRY(write_result(c, e, i, path));
     }
     return RT_OK;
@@ -51,7 +56,9 @@ static RtCode write_results(const RtCli *c, const RtExec *e)
 static RtCode run_forward(const RtCli *c, RtSession *s, RtExec **e)
 {
     int64_t p = rt_program_find(c->model, "forward");
-    if (p < 0) return rt_fail(c->st, RT_E_CLI_NO_TRAIN, "infer", NULL, "the model has no function forward");
+    if (p < 0)
+        return rt_fail(c->st, RT_E_CLI_NO_TRAIN, "infer", NULL,
+                       "the model has no function forward");
     RT_TRY(rt_exec_create(c->model, p, s->data.graph, &s->exec, e, c->st));
     for (int64_t i = 0; i < c->model->n_tensors; i++) (*e)->tensors[i] = s->data.tensors.data[i];
     RT_TRY(rt_exec_own_results(*e, c->st));

@@ -1,5 +1,5 @@
-/* `train`: flags to RtTrainOptions, live progress on a terminal, plain lines elsewhere, a plot and the next command
-   at the end. */
+/* `train`: flags to RtTrainOptions, live progress on a terminal, plain lines elsewhere, a plot and
+   the next command at the end. */
 #include "runtime/cli.h"
 #include "runtime/plot.h"
 #include "runtime/train.h"
@@ -22,7 +22,9 @@ static RtCode parse_set(const RtCli *c, const char *text, RtHyperValue *out)
     char name[128], hint[200], *end;
     const char *names[64], *equals = strchr(text, '=');
     int n = 0;
-    if (!equals) return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted NAME=VALUE", text);
+    if (!equals)
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted NAME=VALUE",
+                       text);
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     out->tensor = rt_tensor_find(m, RT_HYPER, name);
     if (out->tensor < 0) {
@@ -30,19 +32,22 @@ static RtCode parse_set(const RtCli *c, const char *text, RtHyperValue *out)
             if (m->tensors[i].kind == RT_HYPER) names[n++] = rt_string(m, m->tensors[i].name);
         const char *near = rt_cli_nearest(name, names, n);
         snprintf(hint, sizeof hint,
-                 near ? "did you mean `%s`?" : "`train --help` lists the hypers; sizes are set when building",
+                 near ? "did you mean `%s`?"
+                      : "`train --help` lists the hypers; sizes are set when building",
                  near ? near : "");
         return rt_fail(c->st, RT_E_CLI_VALUE, "--set", hint, "the model has no hyper `%s`", name);
     }
     out->value = strtod(equals + 1, &end);
     if (end == equals + 1 || *end || !isfinite(out->value))
-        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted a number behind `=`", text);
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL,
+                       "found `%.60s`, wanted a number behind `=`", text);
     return RT_OK;
 }
 
 static void print_epoch(FILE *out, const RtModel *m, const RtEpoch *e)
 {
-    fprintf(out, "epoch %lld/%lld  loss %.4f", (long long)(e->epoch + 1), (long long)e->epochs, e->loss);
+    fprintf(out, "epoch %lld/%lld  loss %.4f", (long long)(e->epoch + 1), (long long)e->epochs,
+            e->loss);
     for (int64_t i = 0; i < m->train->n_metrics; i++)
         fprintf(out, "  %s %.4f", rt_string(m, m->metrics[i].name), e->metrics[i]);
 }
@@ -87,7 +92,8 @@ static void print_plots(const Progress *p, const RtTrainResult *r)
     if (!p->cli->terminal || r->n_epochs < 2) return;
     rt_plot(stdout, "loss", p->loss, n);
     if (p->plotted >= 0)
-        rt_plot(stdout, rt_string(p->cli->model, p->cli->model->metrics[p->plotted].name), p->metric, n);
+        rt_plot(stdout, rt_string(p->cli->model, p->cli->model->metrics[p->plotted].name),
+                p->metric, n);
 }
 
 static void print_end(const Progress *p, const RtTrainResult *r)
@@ -96,7 +102,8 @@ static void print_end(const Progress *p, const RtTrainResult *r)
     const RtModel *m = c->model;
     if (c->terminal) putchar('\n');
     print_plots(p, r);
-    printf("%s%lld epochs in %.2f s (%.2f ms each)%s", c->terminal ? "\n" : "", (long long)r->n_epochs, r->seconds,
+    printf("%s%lld epochs in %.2f s (%.2f ms each)%s", c->terminal ? "\n" : "",
+           (long long)r->n_epochs, r->seconds,
            r->n_epochs ? r->seconds * 1e3 / (double)r->n_epochs : 0.0,
            r->stopped_early ? ", stopped early" : "");
     if (r->best_epoch >= 0) printf(", best at epoch %lld", (long long)(r->best_epoch + 1));
@@ -106,24 +113,28 @@ static void print_end(const Progress *p, const RtTrainResult *r)
     putchar('\n');
     if (!c->terminal) return;
     if (c->values[OPT_SAVE])
-        printf("\nnext: %s infer --data %s --weights %s --out y.npy\n", c->program, c->values[OPT_DATA],
-               c->values[OPT_SAVE]);
-    else printf("\nnext: keep the weights with --save weights.safetensors, then use `%s infer`\n", c->program);
-    printf("      %s plan --data %s shows what ran, %s bench --data %s times it\n", c->program, c->values[OPT_DATA],
-           c->program, c->values[OPT_DATA]);
+        printf("\nnext: %s infer --data %s --weights %s --out y.npy\n", c->program,
+               c->values[OPT_DATA], c->values[OPT_SAVE]);
+    else
+        printf("\nnext: keep the weights with --save weights.safetensors, then use `%s infer`\n",
+               c->program);
+    printf("      %s plan --data %s shows what ran, %s bench --data %s times it\n", c->program,
+           c->values[OPT_DATA], c->program, c->values[OPT_DATA]);
 }
 
 static RtCode read_flags(const RtCli *c, RtTrainOptions *o, RtHyperValue *hypers)
 {
     const RtTrain *train = c->model->train;
-    *o = (RtTrainOptions){.epochs = train->epochs, .seed = train->seed, .every = 10, .hypers = hypers};
+    *o = (RtTrainOptions){
+        .epochs = train->epochs, .seed = train->seed, .every = 10, .hypers = hypers};
     RT_TRY(rt_cli_int(c, OPT_EPOCHS, 0, 10000000, &o->epochs));
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &o->seed));
     RT_TRY(rt_cli_int(c, OPT_EVERY, 1, 10000000, &o->every));
     for (; o->n_hypers < c->n_sets; o->n_hypers++)
         RT_TRY(parse_set(c, c->sets[o->n_hypers], &hypers[o->n_hypers]));
     if (c->values[OPT_EVERY] && !c->values[OPT_CHECKPOINT])
-        return rt_fail(c->st, RT_E_CLI_MISSING, "--every", "add --checkpoint FILE", "--checkpoint is missing");
+        return rt_fail(c->st, RT_E_CLI_MISSING, "--every", "add --checkpoint FILE",
+                       "--checkpoint is missing");
     o->seed_given = c->values[OPT_SEED] != NULL;
     o->metrics = c->values[OPT_METRICS];
     o->save = c->values[OPT_SAVE];
@@ -140,8 +151,10 @@ static RtCode train_session(const RtCli *c, RtTrainOptions *o, RtSession *s, Pro
     o->user = p;
     for (int64_t i = 0; i < o->epochs; i++) p->loss[i] = p->metric[i] = NAN;
     RtCode code = rt_train(c->model, &s->data, o, &r, c->st);
-    if (!code) print_end(p, &r);
-    else if (c->terminal) putchar('\n');
+    if (!code)
+        print_end(p, &r);
+    else if (c->terminal)
+        putchar('\n');
     return code;
 }
 
@@ -152,14 +165,16 @@ RtCode rt_cli_train(RtCli *c)
     RtSession s;
     if (!c->model->train || !c->model->train->present)
         return rt_fail(c->st, RT_E_CLI_NO_TRAIN, rt_string(c->model, c->model->name),
-                       "give the model's file a `train` block and build it again", "the model has no `train` block");
+                       "give the model's file a `train` block and build it again",
+                       "the model has no `train` block");
     RT_TRY(read_flags(c, &o, hypers));
     RT_TRY(rt_session_open(c, &(RtDataOptions){0}, &s));
     Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1};
     p.loss = malloc(((size_t)o.epochs + 1) * sizeof *p.loss);
     p.metric = malloc(((size_t)o.epochs + 1) * sizeof *p.metric);
-    RtCode code = p.loss && p.metric ? train_session(c, &o, &s, &p)
-                                     : rt_fail_memory(c->st, (size_t)o.epochs * 16, "the history of losses");
+    RtCode code = p.loss && p.metric
+                      ? train_session(c, &o, &s, &p)
+                      : rt_fail_memory(c->st, (size_t)o.epochs * 16, "the history of losses");
     free(p.loss);
     free(p.metric);
     rt_session_close(&s);

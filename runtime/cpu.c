@@ -1,4 +1,5 @@
-/* CPU features by cpuid (see cpu.h). The compiler's builtins also ask the system whether it saves wide registers. */
+/* CPU features by cpuid (see cpu.h). The compiler's builtins also ask the system whether it saves
+   wide registers. */
 #include "runtime/cpu.h"
 #include <string.h>
 
@@ -29,8 +30,9 @@ RtCode rt_cpu_parse(const char *name, int *variant, RtStatus *st)
         if (strcmp(name, rt_cpu_name(v))) continue;
         *variant = v;
         if (v <= best) return RT_OK;
-        return rt_fail(st, RT_E_CLI_VALUE, "--cpu", "leave the flag out", "this CPU has no %s, at best %s", name,
-                       rt_cpu_name(best));
+        return rt_fail(st, RT_E_CLI_VALUE, "--cpu", "leave the flag out",
+                       "this CPU has no %s, at best %s", name, rt_cpu_name(best));
     }
-    return rt_fail(st, RT_E_CLI_VALUE, "--cpu", NULL, "found `%s`, wanted auto, generic, avx2 or avx512", name);
+    return rt_fail(st, RT_E_CLI_VALUE, "--cpu", NULL,
+                   "found `%s`, wanted auto, generic, avx2 or avx512", name);
 }

@@ -1,6 +1,6 @@
-/* Loads a data set (see dataset.h) in four steps: read the arrays that the model's inputs name, settle the count of
-   every space, build the graph, convert and permute the inputs. Counts come from meta.json, else from the rows of
-   the arrays, else from the largest id. */
+/* Loads a data set (see dataset.h) in four steps: read the arrays that the model's inputs name,
+   settle the count of every space, build the graph, convert and permute the inputs. Counts come
+   from meta.json, else from the rows of the arrays, else from the largest id. */
 #include "runtime/dataset.h"
 #include "runtime/convert.h"
 #include "runtime/random.h"
@@ -21,9 +21,9 @@ typedef struct Loader {
     const RtModel *m;
     const RtDataOptions *o;
     RtSource source;
-    Input *inputs;       /* [n_tensors] */
-    int64_t *counts;     /* [n_spaces] */
-    const char **why;    /* [n_spaces] where the count comes from */
+    Input *inputs;    /* [n_tensors] */
+    int64_t *counts;  /* [n_spaces] */
+    const char **why; /* [n_spaces] where the count comes from */
     RtArray src, dst, batch;
     int64_t n_edges;
     const int64_t *src_ids, *dst_ids;
@@ -38,7 +38,10 @@ static const char *place_of(Loader *l, const char *stem)
     return rt_source_place(&l->source, stem, l->place, sizeof l->place);
 }
 
-static const char *space_name(const Loader *l, int64_t s) { return l->m->strings + l->m->spaces[s].name; }
+static const char *space_name(const Loader *l, int64_t s)
+{
+    return l->m->strings + l->m->spaces[s].name;
+}
 
 /* ---- reading ---- */
 
@@ -52,8 +55,8 @@ static RtCode read_csr(Loader *l, Input *in, const char *stem)
         RT_TRY(rt_source_read(&l->source, name, arrays[i], l->st));
         bool floats = arrays[i]->dtype == RT_F32 || arrays[i]->dtype == RT_F64;
         if (arrays[i]->n_dims != 1 || (i < 2 && floats) || (i == 2 && !floats))
-            return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, name), NULL, "wanted one dimension of %s",
-                           i == 2 ? "floats" : "integers");
+            return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, name), NULL,
+                           "wanted one dimension of %s", i == 2 ? "floats" : "integers");
     }
     in->present = in->csr = true;
     snprintf(in->stem, sizeof in->stem, "%s", stem);
@@ -65,7 +68,8 @@ static RtCode read_stem(Loader *l, Input *in, const char *stem)
 {
     char csr[300];
     snprintf(csr, sizeof csr, "%s_indptr", stem);
-    if (!rt_source_has(&l->source, stem)) return rt_source_has(&l->source, csr) ? read_csr(l, in, stem) : RT_OK;
+    if (!rt_source_has(&l->source, stem))
+        return rt_source_has(&l->source, csr) ? read_csr(l, in, stem) : RT_OK;
     RT_TRY(rt_source_read(&l->source, stem, &in->dense, l->st));
     in->present = true;
     snprintf(in->stem, sizeof in->stem, "%s", stem);
@@ -112,9 +116,10 @@ static RtCode read_edge_pair(Loader *l)
     RT_TRY(rt_source_read(&l->source, "src", &l->src, l->st));
     RT_TRY(rt_source_read(&l->source, "dst", &l->dst, l->st));
     if (l->src.n_dims != 1 || l->dst.n_dims != 1 || l->src.count != l->dst.count)
-        return rt_fail(l->st, RT_E_DATA_EDGES, place_of(l, "src"), NULL,
-                       "src.npy and dst.npy: found %lld and %lld elements, wanted two vectors of one length",
-                       (long long)l->src.count, (long long)l->dst.count);
+        return rt_fail(
+            l->st, RT_E_DATA_EDGES, place_of(l, "src"), NULL,
+            "src.npy and dst.npy: found %lld and %lld elements, wanted two vectors of one length",
+            (long long)l->src.count, (long long)l->dst.count);
     RT_TRY(to_i64(l, &l->src, "src.npy"));
     RT_TRY(to_i64(l, &l->dst, "dst.npy"));
     l->n_edges = l->src.count;
@@ -129,8 +134,10 @@ static RtCode read_edges(Loader *l)
     if (!needs_data_graph(l->m)) return RT_OK;
     rt_source_place(&l->source, "edge_index", l->edge_place, sizeof l->edge_place);
     if (!rt_source_has(&l->source, "edge_index")) {
-        if (rt_source_has(&l->source, "src") && rt_source_has(&l->source, "dst")) return read_edge_pair(l);
-        return rt_fail(l->st, RT_E_DATA_MISSING, l->edge_place, "save the edges as an int64 array of shape [2, E]",
+        if (rt_source_has(&l->source, "src") && rt_source_has(&l->source, "dst"))
+            return read_edge_pair(l);
+        return rt_fail(l->st, RT_E_DATA_MISSING, l->edge_place,
+                       "save the edges as an int64 array of shape [2, E]",
                        "the file is missing, and so are src.npy and dst.npy");
     }
     RT_TRY(rt_source_read(&l->source, "edge_index", &l->src, l->st));
@@ -151,7 +158,8 @@ static RtCode read_batch(Loader *l)
     RT_TRY(rt_source_read(&l->source, "batch", &l->batch, l->st));
     place_of(l, "batch");
     if (l->batch.n_dims != 1)
-        return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL, "wanted one dimension: the graph of each node");
+        return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL,
+                       "wanted one dimension: the graph of each node");
     return to_i64(l, &l->batch, l->place);
 }
 
@@ -196,7 +204,8 @@ static void count_from_edges(Loader *l)
     for (int64_t i = 0; i < l->m->n_graphs; i++) {
         const RtGraphDef *g = &l->m->graphs[i];
         if (g->kind != RT_GRAPH_DATA) continue;
-        int64_t n_src = largest(l->src_ids, l->n_edges) + 1, n_dst = largest(l->dst_ids, l->n_edges) + 1;
+        int64_t n_src = largest(l->src_ids, l->n_edges) + 1,
+                n_dst = largest(l->dst_ids, l->n_edges) + 1;
         int64_t *src = &l->counts[g->src_space], *dst = &l->counts[g->dst_space];
         bool src_open = *src < 0, dst_open = *dst < 0;
         if (src_open && n_src > *src) *src = n_src;
@@ -229,7 +238,8 @@ static RtCode check_batch_rows(Loader *l)
         int64_t want = l->counts[g->dst_space];
         if (g->kind == RT_GRAPH_DATA && l->batch.count != want)
             return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, "batch"), NULL,
-                           "found %lld rows, wanted %lld: one per node", (long long)l->batch.count, (long long)want);
+                           "found %lld rows, wanted %lld: one per node", (long long)l->batch.count,
+                           (long long)want);
     }
     return RT_OK;
 }
@@ -276,7 +286,8 @@ static RtCode width_error(Loader *l, int64_t tensor, int64_t found)
 {
     return rt_fail(l->st, RT_E_DATA_WIDTH, place_of(l, l->inputs[tensor].stem),
                    "build the model for this data: gnnc build MODEL.gnn --data DIR",
-                   "found %lld columns, wanted %lld", (long long)found, (long long)l->m->tensors[tensor].width);
+                   "found %lld columns, wanted %lld", (long long)found,
+                   (long long)l->m->tensors[tensor].width);
 }
 
 /* Columns of a dense array whose rows are those of a space; unit inputs have no row dimension. */
@@ -293,7 +304,8 @@ static bool same_dims(const RtArray *a, const RtTensorDef *t, bool unit)
     int64_t skip = unit ? 0 : 1, n = a->n_dims - skip;
     if (n == 1 && t->n_dims == 0) return a->shape[skip] == 1;
     if (n == 0 && t->width == 1) return true;
-    if (n != t->n_dims) return n <= 1 || t->n_dims <= 1; /* a flat array may stand for one with dims */
+    if (n != t->n_dims)
+        return n <= 1 || t->n_dims <= 1; /* a flat array may stand for one with dims */
     for (int64_t i = 0; i < n; i++)
         if (a->shape[skip + i] != t->dims[i]) return false;
     return true;
@@ -307,16 +319,21 @@ static RtCode check_dense(Loader *l, int64_t tensor)
     bool unit = t->space == 0;
     if (!unit && a->n_dims == 0)
         return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, l->inputs[tensor].stem), NULL,
-                       "found a single number, wanted one row per element of %s", space_name(l, t->space));
-    if (!unit && a->shape[0] != l->d->graph->spaces[t->space].count) return rows_error(l, tensor, a->shape[0]);
+                       "found a single number, wanted one row per element of %s",
+                       space_name(l, t->space));
+    if (!unit && a->shape[0] != l->d->graph->spaces[t->space].count)
+        return rows_error(l, tensor, a->shape[0]);
     if (dense_width(a, unit) != t->width) return width_error(l, tensor, dense_width(a, unit));
     if (!same_dims(a, t, unit))
-        return rt_fail(l->st, RT_E_DATA_WIDTH, place_of(l, l->inputs[tensor].stem), "transpose or reshape the array",
-                       "found %s, whose dims are not those of the model", rt_array_text(a, text, sizeof text));
+        return rt_fail(l->st, RT_E_DATA_WIDTH, place_of(l, l->inputs[tensor].stem),
+                       "transpose or reshape the array",
+                       "found %s, whose dims are not those of the model",
+                       rt_array_text(a, text, sizeof text));
     return RT_OK;
 }
 
-/* Converts in[0..count) into the tensor, through a scratch when the space is stored in another order. */
+/* Converts in[0..count) into the tensor, through a scratch when the space is stored in another
+   order. */
 static RtCode place_dense(Loader *l, int64_t tensor)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
@@ -327,11 +344,15 @@ static RtCode place_dense(Loader *l, int64_t tensor)
     RtBlock scratch = {0};
     int64_t row = t->width * rt_dtype_bytes(t->dtype);
     bool permuted = g->spaces[t->space].ids != NULL;
-    if (permuted) RT_TRY(rt_block_alloc(&scratch, (size_t)(a->count * rt_dtype_bytes(t->dtype)), place, l->st));
+    if (permuted)
+        RT_TRY(
+            rt_block_alloc(&scratch, (size_t)(a->count * rt_dtype_bytes(t->dtype)), place, l->st));
     void *out = permuted ? scratch.p : data;
     RtCode code = rt_convert(a, t->dtype, out, place, l->st);
     if (!code) code = rt_check_finite(out, t->dtype, a->count, t->width, place, l->st);
-    if (!code) code = rt_check_bound(out, t->dtype, a->count, t->bound, t->allow_missing != 0, place, l->st);
+    if (!code)
+        code =
+            rt_check_bound(out, t->dtype, a->count, t->bound, t->allow_missing != 0, place, l->st);
     if (!code && permuted) rt_graph_to_stored(g, t->space, row, out, data);
     rt_block_free(&scratch);
     return code;
@@ -341,8 +362,8 @@ static RtCode csr_error(Loader *l, int64_t tensor, const char *part, const char 
 {
     char stem[300];
     snprintf(stem, sizeof stem, "%s_%s", l->inputs[tensor].stem, part);
-    return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, stem), "write the triplet again from a scipy CSR matrix", "%s",
-                   what);
+    return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, stem),
+                   "write the triplet again from a scipy CSR matrix", "%s", what);
 }
 
 static RtCode check_csr(Loader *l, int64_t tensor)
@@ -350,8 +371,8 @@ static RtCode check_csr(Loader *l, int64_t tensor)
     Input *in = &l->inputs[tensor];
     const RtTensorDef *t = &l->m->tensors[tensor];
     if (t->dtype != RT_F32 && t->dtype != RT_F64)
-        return rt_fail(l->st, RT_E_DATA_DTYPE, place_of(l, in->stem), NULL, "found a CSR triplet of floats, wanted %s",
-                       rt_dtype_name(t->dtype));
+        return rt_fail(l->st, RT_E_DATA_DTYPE, place_of(l, in->stem), NULL,
+                       "found a CSR triplet of floats, wanted %s", rt_dtype_name(t->dtype));
     RT_TRY(to_i64(l, &in->indptr, place_of(l, in->stem)));
     RT_TRY(to_i64(l, &in->indices, place_of(l, in->stem)));
     int64_t n = l->d->graph->spaces[t->space].count;
@@ -364,8 +385,10 @@ static RtCode check_csr(Loader *l, int64_t tensor)
     for (int64_t v = 0; v < n; v++)
         if (ptr[v + 1] < ptr[v]) return csr_error(l, tensor, "indptr", "offsets go down");
     for (int64_t k = 0; k < in->indices.count; k++)
-        if (idx[k] < 0) return csr_error(l, tensor, "indices", "a column is negative");
-        else if (idx[k] >= t->width) return width_error(l, tensor, largest(idx, in->indices.count) + 1);
+        if (idx[k] < 0)
+            return csr_error(l, tensor, "indices", "a column is negative");
+        else if (idx[k] >= t->width)
+            return width_error(l, tensor, largest(idx, in->indices.count) + 1);
     return RT_OK;
 }
 
@@ -373,8 +396,10 @@ static RtCode check_csr(Loader *l, int64_t tensor)
 static void add_row(void *out, int64_t dtype, const int64_t *idx, const void *values, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
-        if (dtype == RT_F32) ((float *)out)[idx[k]] += ((const float *)values)[k];
-        else ((double *)out)[idx[k]] += ((const double *)values)[k];
+        if (dtype == RT_F32)
+            ((float *)out)[idx[k]] += ((const float *)values)[k];
+        else
+            ((double *)out)[idx[k]] += ((const double *)values)[k];
 }
 
 static RtCode place_csr(Loader *l, int64_t tensor)
@@ -400,7 +425,8 @@ static RtCode place_csr(Loader *l, int64_t tensor)
     return code;
 }
 
-/* Random values that fit the input's type: floats in [-1, 1), integers in range, half of the bools. */
+/* Random values that fit the input's type: floats in [-1, 1), integers in range, half of the bools.
+ */
 static void draw_input(Loader *l, int64_t tensor)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
@@ -413,11 +439,16 @@ static void draw_input(Loader *l, int64_t tensor)
         uint32_t word = rt_philox(seed, hash, RT_SITE_DRAW, row, k);
         int64_t id = (int64_t)((uint64_t)word * (uint64_t)bound >> 32);
         double u = (double)(word >> 8) * 0x1p-23 - 1;
-        if (t->dtype == RT_F32) ((float *)out)[i] = (float)u;
-        else if (t->dtype == RT_F64) ((double *)out)[i] = u;
-        else if (t->dtype == RT_I32) ((int32_t *)out)[i] = (int32_t)id;
-        else if (t->dtype == RT_I64) ((int64_t *)out)[i] = id;
-        else ((uint8_t *)out)[i] = id != 0;
+        if (t->dtype == RT_F32)
+            ((float *)out)[i] = (float)u;
+        else if (t->dtype == RT_F64)
+            ((double *)out)[i] = u;
+        else if (t->dtype == RT_I32)
+            ((int32_t *)out)[i] = (int32_t)id;
+        else if (t->dtype == RT_I64)
+            ((int64_t *)out)[i] = id;
+        else
+            ((uint8_t *)out)[i] = id != 0;
     }
     if (l->o->drawn) l->o->drawn[tensor] = 1;
 }
@@ -427,16 +458,20 @@ static RtCode missing_error(Loader *l, int64_t tensor)
     const RtTensorDef *t = &l->m->tensors[tensor];
     const char *name = l->m->strings + t->name;
     char hint[200];
-    snprintf(hint, sizeof hint, "save it as a %s array of %lld columns with one row per element of %s",
+    snprintf(hint, sizeof hint,
+             "save it as a %s array of %lld columns with one row per element of %s",
              rt_dtype_name(t->dtype), (long long)t->width, space_name(l, t->space));
-    return rt_fail(l->st, RT_E_DATA_MISSING, place_of(l, name), hint, "the model's input %s is missing", name);
+    return rt_fail(l->st, RT_E_DATA_MISSING, place_of(l, name), hint,
+                   "the model's input %s is missing", name);
 }
 
 static RtCode place_input(Loader *l, int64_t tensor)
 {
     const Input *in = &l->inputs[tensor];
     RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
-    RtCode code = !in->present ? missing_error(l, tensor) : in->csr ? check_csr(l, tensor) : check_dense(l, tensor);
+    RtCode code = !in->present ? missing_error(l, tensor)
+                  : in->csr    ? check_csr(l, tensor)
+                               : check_dense(l, tensor);
     if (l->o->draw && (!in->present || code == RT_E_DATA_WIDTH)) {
         draw_input(l, tensor);
         return RT_OK;
@@ -460,7 +495,8 @@ static RtCode load(Loader *l, const char *path)
     l->inputs = calloc((size_t)l->m->n_tensors + 1, sizeof *l->inputs);
     l->counts = calloc((size_t)l->m->n_spaces + 1, sizeof *l->counts);
     l->why = calloc((size_t)l->m->n_spaces + 1, sizeof *l->why);
-    if (!l->inputs || !l->counts || !l->why) return rt_fail_memory(l->st, sizeof *l->inputs, "a data set");
+    if (!l->inputs || !l->counts || !l->why)
+        return rt_fail_memory(l->st, sizeof *l->inputs, "a data set");
     RT_TRY(rt_source_open(path, &l->source, l->st));
     RT_TRY(read_inputs(l));
     RT_TRY(read_edges(l));
@@ -487,7 +523,8 @@ static void loader_free(Loader *l)
     free(l->why);
 }
 
-RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d, RtStatus *st)
+RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d,
+                    RtStatus *st)
 {
     *d = (RtData){0};
     Loader *l = calloc(1, sizeof *l); /* holds path buffers: too large for a stack */

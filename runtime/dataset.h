@@ -1,12 +1,12 @@
-/* A data set bound to a model: its graph, and every input tensor in the dtype and order that kernels read. Everything
-   is checked here, once; what comes later trusts it. */
+/* A data set bound to a model: its graph, and every input tensor in the dtype and order that
+   kernels read. Everything is checked here, once; what comes later trusts it. */
 #pragma once
 #include "runtime/source.h"
 #include "runtime/tensors.h"
 
 typedef struct RtDataOptions {
-    bool draw;     /* `bench`: inputs that are absent or have another width are drawn */
-    int64_t seed;  /* of drawn inputs */
+    bool draw;      /* `bench`: inputs that are absent or have another width are drawn */
+    int64_t seed;   /* of drawn inputs */
     int64_t *drawn; /* [n_tensors] set to 1 where an input was drawn; NULL: not wanted */
 } RtDataOptions;
 
@@ -16,5 +16,6 @@ typedef struct RtData {
 } RtData;
 
 /* Loads the data set at `path` (see source.h) for model m. *d is empty on failure. */
-RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d, RtStatus *st);
+RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d,
+                    RtStatus *st);
 void rt_data_free(RtData *d);

@@ -6,7 +6,10 @@
 
 enum { GEMM_NN_ROWS = 256 }; /* rows of one block of a product that is cut by rows only */
 
-const char *rt_string(const RtModel *m, int64_t offset) { return offset < 0 ? "" : m->strings + offset; }
+const char *rt_string(const RtModel *m, int64_t offset)
+{
+    return offset < 0 ? "" : m->strings + offset;
+}
 
 int64_t rt_program_find(const RtModel *m, const char *name)
 {
@@ -32,23 +35,25 @@ int64_t rt_result_bytes(const RtExec *e, int64_t result)
 
 /* ---- the arena ---- */
 
-static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, int64_t *slot_at, int64_t *total,
-                          RtStatus *st)
+static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, int64_t *slot_at,
+                          int64_t *total, RtStatus *st)
 {
     *total = 0;
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
         int64_t bytes;
         if (slot_at) slot_at[i] = *total;
-        if (!rt_mul(rt_count_value(g, &s->rows), s->row_bytes, &bytes) || !rt_add(bytes, 63, &bytes) ||
-            !rt_add(*total, bytes & ~(int64_t)63, total))
-            return rt_fail(st, RT_E_OVERFLOW, rt_string(m, p->name), "use a smaller graph or narrower layers",
+        if (!rt_mul(rt_count_value(g, &s->rows), s->row_bytes, &bytes) ||
+            !rt_add(bytes, 63, &bytes) || !rt_add(*total, bytes & ~(int64_t)63, total))
+            return rt_fail(st, RT_E_OVERFLOW, rt_string(m, p->name),
+                           "use a smaller graph or narrower layers",
                            "the planned memory overflows 64 bits");
     }
     return RT_OK;
 }
 
-RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes, RtStatus *st)
+RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes,
+                      RtStatus *st)
 {
     return place_slots(m, &m->programs[program], g, NULL, bytes, st);
 }
@@ -64,8 +69,8 @@ static RtCode take_arena(RtExec *e, RtStatus *st)
     }
     if (e->options.workspace_bytes < bytes || (uintptr_t)e->options.workspace % 64)
         return rt_fail(st, RT_E_MODEL_ARGUMENT, "workspace", "ask for the size first",
-                       "found %zu bytes at %p, wanted %zu, aligned to 64", e->options.workspace_bytes,
-                       e->options.workspace, bytes);
+                       "found %zu bytes at %p, wanted %zu, aligned to 64",
+                       e->options.workspace_bytes, e->options.workspace, bytes);
     e->base = e->options.workspace;
     return RT_OK;
 }
@@ -87,7 +92,10 @@ static RtKernelFn pick_gemm(const RtExec *e, const RtGemm *g)
     return g->transposed_a ? b->tn_f64 : b->nn_f64;
 }
 
-static int64_t step_args(const RtStep *s) { return s->n_args > RT_GEMM_N_ARGS ? s->n_args : RT_GEMM_N_ARGS; }
+static int64_t step_args(const RtStep *s)
+{
+    return s->n_args > RT_GEMM_N_ARGS ? s->n_args : RT_GEMM_N_ARGS;
+}
 
 /* Chunks of one step; bounds has room for the most a step can have. */
 static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
@@ -113,11 +121,14 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     x->backend = x->fn != NULL;
     x->extent = rt_count_value(e->graph, &s->extent);
     if (x->backend)
-        x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks)
-                                    : (rt_count_value(e->graph, &g->rows) + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
-    else x->fn = pick_kernel(e->model, s->kernel, e->options.variant);
+        x->extent = g->transposed_a
+                        ? rt_count_value(e->graph, &g->blocks)
+                        : (rt_count_value(e->graph, &g->rows) + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
+    else
+        x->fn = pick_kernel(e->model, s->kernel, e->options.variant);
     if (!x->fn)
-        return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, s->label), "build with --cpu generic",
+        return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, s->label),
+                       "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
     cut_step(e, s, x);
     return RT_OK;
@@ -130,7 +141,8 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
         n_args += step_args(&e->model->steps[e->program->first_step + i]);
     e->args = calloc((size_t)n_args + 1, sizeof *e->args);
     e->bounds = calloc((size_t)(e->program->n_steps * most) + 1, sizeof *e->bounds);
-    if (!e->args || !e->bounds) return rt_fail_memory(st, sizeof *e->args * (size_t)n_args, "arguments");
+    if (!e->args || !e->bounds)
+        return rt_fail_memory(st, sizeof *e->args * (size_t)n_args, "arguments");
     RtArg *args = e->args;
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         e->steps[i].args = args;
@@ -174,7 +186,8 @@ static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
     args[RT_GEMM_N].i = g->n;
     args[RT_GEMM_K].i = g->k;
     args[RT_GEMM_ROWS].i = rt_count_value(e->graph, &g->rows);
-    args[RT_GEMM_BLOCK_ROWS].i = g->transposed_a ? rt_count_value(e->graph, &g->block_rows) : GEMM_NN_ROWS;
+    args[RT_GEMM_BLOCK_ROWS].i =
+        g->transposed_a ? rt_count_value(e->graph, &g->block_rows) : GEMM_NN_ROWS;
 }
 
 static void fill_args(RtExec *e)
@@ -188,8 +201,10 @@ static void fill_args(RtExec *e)
         }
         for (int64_t k = 0; k < s->n_args; k++) {
             const RtStepArg *a = &e->model->step_args[s->first_arg + k];
-            if (a->is_buffer) args[k].p = e->buffers[a->buffer];
-            else args[k].i = rt_count_value(e->graph, &a->count);
+            if (a->is_buffer)
+                args[k].p = e->buffers[a->buffer];
+            else
+                args[k].i = rt_count_value(e->graph, &a->count);
         }
     }
 }
@@ -239,8 +254,8 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     return setup_steps(e, st);
 }
 
-RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o, RtExec **out,
-                      RtStatus *st)
+RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o,
+                      RtExec **out, RtStatus *st)
 {
     *out = NULL;
     RtExec *e = calloc(1, sizeof *e);
@@ -250,8 +265,10 @@ RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const
     e->graph = g;
     e->options = *o;
     RtCode code = exec_setup(e, st);
-    if (code) rt_exec_free(e);
-    else *out = e;
+    if (code)
+        rt_exec_free(e);
+    else
+        *out = e;
     return code;
 }
 
@@ -278,7 +295,8 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < n; i++) {
         int64_t bytes = defs[i].tensor >= 0 ? 0 : rt_result_bytes(e, i);
         if (bytes < 0 || !rt_add(total, bytes + 127, &total))
-            return rt_fail(st, RT_E_OVERFLOW, rt_string(e->model, defs[i].name), NULL, "a result's size overflows");
+            return rt_fail(st, RT_E_OVERFLOW, rt_string(e->model, defs[i].name), NULL,
+                           "a result's size overflows");
     }
     rt_block_free(&e->own_results);
     RT_TRY(rt_block_alloc(&e->own_results, (size_t)total + 64, "results", st));
@@ -334,7 +352,8 @@ static bool has_nan(const void *p, int64_t elem, int64_t n)
     return false;
 }
 
-/* Whether a float buffer of this step that steps write holds a NaN. Its operands were found clean before. */
+/* Whether a float buffer of this step that steps write holds a NaN. Its operands were found clean
+   before. */
 static bool step_has_nan(const RtExec *e, const RtStep *s)
 {
     for (int64_t k = 0; k < s->n_args; k++) {
@@ -342,7 +361,8 @@ static bool step_has_nan(const RtExec *e, const RtStep *s)
         if (!a->is_buffer) continue;
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + a->buffer];
         if (b->elem != RT_K_F32 && b->elem != RT_K_F64) continue;
-        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &b->rows) * b->width)) return true;
+        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &b->rows) * b->width))
+            return true;
     }
     return false;
 }

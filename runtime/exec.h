@@ -1,28 +1,39 @@
-/* The execution core: a program of the model bound to one graph and one arena. Binding computes every count, offset,
-   argument array and chunk boundary; a run walks the steps. One thread at a time may use an RtExec; model, graph and
-   tensors it only reads may be shared. */
+/* The execution core: a program of the model bound to one graph and one arena. Binding computes
+   every count, offset, argument array and chunk boundary; a run walks the steps. One thread at a
+   time may use an RtExec; model, graph and tensors it only reads may be shared. */
 #pragma once
 #include "runtime/graph.h"
 #include "runtime/pool.h"
 
-/* Another way to run the products among the steps (BLAS). Same row blocks, same buffers. Its functions take the
-   arguments that exec.c lays out: see RtGemmArg. */
-enum { RT_GEMM_USER, RT_GEMM_A, RT_GEMM_B, RT_GEMM_C, RT_GEMM_M, RT_GEMM_N, RT_GEMM_K, RT_GEMM_ROWS,
-       RT_GEMM_BLOCK_ROWS, RT_GEMM_N_ARGS };
+/* Another way to run the products among the steps (BLAS). Same row blocks, same buffers. Its
+   functions take the arguments that exec.c lays out: see RtGemmArg. */
+enum {
+    RT_GEMM_USER,
+    RT_GEMM_A,
+    RT_GEMM_B,
+    RT_GEMM_C,
+    RT_GEMM_M,
+    RT_GEMM_N,
+    RT_GEMM_K,
+    RT_GEMM_ROWS,
+    RT_GEMM_BLOCK_ROWS,
+    RT_GEMM_N_ARGS
+};
 typedef struct RtGemmBackend {
     const char *name;
-    void *user;                                          /* args[RT_GEMM_USER].p */
-    RtKernelFn nn_f32, nn_f64, tn_f32, tn_f64;           /* iterations are row blocks */
-    bool (*wanted)(const RtGemm *gemm, int64_t rows);    /* by shape only, so that a rerun decides the same */
+    void *user;                                /* args[RT_GEMM_USER].p */
+    RtKernelFn nn_f32, nn_f64, tn_f32, tn_f64; /* iterations are row blocks */
+    bool (*wanted)(const RtGemm *gemm,
+                   int64_t rows); /* by shape only, so that a rerun decides the same */
 } RtGemmBackend;
 
 typedef struct RtExecOptions {
-    int variant;                  /* RT_GENERIC ... : kernels of this or a lesser variant */
-    RtPool *pool;                 /* NULL: inline */
-    const RtGemmBackend *gemm;    /* NULL: the emitted kernels */
-    void *workspace;              /* NULL: the exec allocates its arena; else 64-byte aligned */
+    int variant;               /* RT_GENERIC ... : kernels of this or a lesser variant */
+    RtPool *pool;              /* NULL: inline */
+    const RtGemmBackend *gemm; /* NULL: the emitted kernels */
+    void *workspace;           /* NULL: the exec allocates its arena; else 64-byte aligned */
     size_t workspace_bytes;
-    bool plan_only;               /* no arena: for `plan`; must not be run */
+    bool plan_only; /* no arena: for `plan`; must not be run */
 } RtExecOptions;
 
 typedef struct RtExecStep {
@@ -30,7 +41,7 @@ typedef struct RtExecStep {
     RtArg *args;
     int64_t *bounds; /* [n_chunks+1] */
     int64_t extent, n_chunks;
-    bool backend;    /* runs on options.gemm */
+    bool backend; /* runs on options.gemm */
 } RtExecStep;
 
 typedef struct RtExec {
@@ -38,15 +49,15 @@ typedef struct RtExec {
     const RtProgram *program;
     const RtGraph *graph;
     RtExecOptions options;
-    RtExecStep *steps;   /* [program->n_steps] */
-    void **tensors;      /* [model->n_tensors] set by the owner */
-    void **results;      /* [program->n_results] */
-    void **cotangents;   /* [n_cotangents] by result of the function they belong to */
+    RtExecStep *steps; /* [program->n_steps] */
+    void **tensors;    /* [model->n_tensors] set by the owner */
+    void **results;    /* [program->n_results] */
+    void **cotangents; /* [n_cotangents] by result of the function they belong to */
     int64_t n_cotangents;
     int64_t seed, step;
     /* private */
-    void **buffers;      /* [program->n_buffers] */
-    int64_t *slot_at;    /* [program->n_slots] arena offsets */
+    void **buffers;   /* [program->n_buffers] */
+    int64_t *slot_at; /* [program->n_slots] arena offsets */
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;
@@ -58,21 +69,24 @@ typedef struct RtExec {
 /* Index of a program by name, -1 if absent. */
 int64_t rt_program_find(const RtModel *m, const char *name);
 /* Peak bytes of the arena for this graph. */
-RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes, RtStatus *st);
-
-RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o, RtExec **e,
+RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes,
                       RtStatus *st);
+
+RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o,
+                      RtExec **e, RtStatus *st);
 void rt_exec_free(RtExec *e);
 /* Memory for every result that does not update a tensor, owned by the exec. */
 RtCode rt_exec_own_results(RtExec *e, RtStatus *st);
-/* After tensors, results or cotangents were set or changed. A needed one that is NULL is MODEL_ARGUMENT. */
+/* After tensors, results or cotangents were set or changed. A needed one that is NULL is
+   MODEL_ARGUMENT. */
 RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 
 /* seed and step are read by random ops. Nothing can fail once bound. */
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step);
 /* The same, adding each step's nanoseconds to ns[n_steps]. */
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns);
-/* The same, stopping after the first step that leaves a NaN in one of its buffers; returns its index, or -1. */
+/* The same, stopping after the first step that leaves a NaN in one of its buffers; returns its
+   index, or -1. */
 int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step);
 
 /* Bytes and flops of one step for this graph. */

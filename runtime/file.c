@@ -1,5 +1,5 @@
-/* Whole files (see file.h). Replacing writes PATH.tmp.PID, syncs it, renames it over PATH and syncs the folder, so
-   that a kill or a full disk at any moment leaves the old file or the new one. */
+/* Whole files (see file.h). Replacing writes PATH.tmp.PID, syncs it, renames it over PATH and syncs
+   the folder, so that a kill or a full disk at any moment leaves the old file or the new one. */
 #include "runtime/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@ static RtCode read_fd(int fd, const char *path, RtBlock *b, RtStatus *st)
     struct stat info;
     if (fstat(fd, &info)) return rt_fail_errno(st, RT_E_FILE_READ, path);
     if (!S_ISREG(info.st_mode))
-        return rt_fail(st, RT_E_FILE_READ, path, "give the path of a file", "is not a regular file");
+        return rt_fail(st, RT_E_FILE_READ, path, "give the path of a file",
+                       "is not a regular file");
     RT_TRY(rt_block_alloc(b, (size_t)info.st_size, path, st));
     RtCode code = read_all(fd, b, path, st);
     if (code) rt_block_free(b);
@@ -58,14 +59,17 @@ static bool write_all(int fd, const RtFilePart *part)
     return true;
 }
 
-/* Makes the rename itself durable. Folders that cannot be synced (some network file systems) are accepted. */
+/* Makes the rename itself durable. Folders that cannot be synced (some network file systems) are
+   accepted. */
 static void sync_folder(const char *path)
 {
     char dir[4096];
     snprintf(dir, sizeof dir, "%s", path);
     char *slash = strrchr(dir, '/');
-    if (!slash) snprintf(dir, sizeof dir, ".");
-    else slash[slash == dir] = 0;
+    if (!slash)
+        snprintf(dir, sizeof dir, ".");
+    else
+        slash[slash == dir] = 0;
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);

@@ -9,5 +9,6 @@ typedef struct RtFilePart {
     const void *p;
     size_t bytes;
 } RtFilePart;
-/* Replaces path by the parts, in order. On failure the old file is untouched and nothing is left beside it. */
+/* Replaces path by the parts, in order. On failure the old file is untouched and nothing is left
+   beside it. */
 RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st);

@@ -1,15 +1,16 @@
 /* gnnrt: the library form of a compiled graph neural network. C99 and C++.
 
-   A GnnrtModel (tables and parameters) and a GnnrtGraph (topology) do not change while contexts use them and may be
-   shared by any number of threads. A GnnrtContext belongs to one thread at a time; a call runs inline in that
-   thread, or on the parallel-for it was given. All buffers are the caller's, dense and row-major, nodes and edges in
-   the caller's own order. Nothing here reads the environment, prints, exits or keeps global state.
+   A GnnrtModel (tables and parameters) and a GnnrtGraph (topology) do not change while contexts use
+   them and may be shared by any number of threads. A GnnrtContext belongs to one thread at a time;
+   a call runs inline in that thread, or on the parallel-for it was given. All buffers are the
+   caller's, dense and row-major, nodes and edges in the caller's own order. Nothing here reads the
+   environment, prints, exits or keeps global state.
 
-   A header written by `gnnc build --emit=header` declares PREFIX_tables(), which is the first argument of
-   gnnrt_model_create, and names and sizes as constants.
+   A header written by `gnnc build --emit=header` declares PREFIX_tables(), which is the first
+   argument of gnnrt_model_create, and names and sizes as constants.
 
-   Every function that can fail returns GNNRT_OK (0) or a code and fills *status (which may be NULL); on failure
-   nothing was created and output handles are NULL. */
+   Every function that can fail returns GNNRT_OK (0) or a code and fills *status (which may be
+   NULL); on failure nothing was created and output handles are NULL. */
 #ifndef GNNRT_H
 #define GNNRT_H
 
@@ -25,9 +26,10 @@ extern "C" {
 
 #define GNNRT_ABI_VERSION 1
 
-enum { /* the codes a library call can return; the full list is runtime/codes.def */
+/* The codes a library call can return; the full list is runtime/codes.def. */
+enum {
     GNNRT_OK = 0,
-    GNNRT_ID_OUT_OF_RANGE = 111,  /* an edge's end, or a graph id */
+    GNNRT_ID_OUT_OF_RANGE = 111,    /* an edge's end, or a graph id */
     GNNRT_VALUE_OUT_OF_RANGE = 115, /* an integer input outside [0, bound) */
     GNNRT_WEIGHTS_HEADER = 201,
     GNNRT_WEIGHTS_TRUNCATED = 202,
@@ -39,7 +41,7 @@ enum { /* the codes a library call can return; the full list is runtime/codes.de
     GNNRT_GRAPH_TOO_LARGE = 301,
     GNNRT_COUNT_UNKNOWN = 302,
     GNNRT_BATCH_NOT_SORTED = 304,
-    GNNRT_NO_FUNCTION = 406,      /* the model has no vjp */
+    GNNRT_NO_FUNCTION = 406, /* the model has no vjp */
     GNNRT_ABI_MISMATCH = 407,
     GNNRT_BAD_ARGUMENT = 408,
     GNNRT_NO_KERNEL_FOR_CPU = 409,
@@ -70,26 +72,29 @@ typedef struct GnnrtTensorInfo {
     const char *name;  /* "x", "conv1.lin.weight" */
     const char *space; /* rows: "node", "edge", ...; "unit" is one row */
     int32_t space_index;
-    int32_t dtype;     /* GNNRT_F32 ... */
-    int32_t n_dims;    /* feature dims, without the rows */
+    int32_t dtype;  /* GNNRT_F32 ... */
+    int32_t n_dims; /* feature dims, without the rows */
     int64_t dims[GNNRT_MAX_DIMS];
-    int64_t width;     /* elements per row */
+    int64_t width; /* elements per row */
 } GnnrtTensorInfo;
 
-/* ---- model ---------------------------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
-/* `tables` is what PREFIX_tables() returns. Parameters are initialised from `seed` as `train --seed` does.
-   cpu: GNNRT_BEST_CPU, or one variant (for tests). */
-int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **model, GnnrtStatus *status);
+/* `tables` is what PREFIX_tables() returns. Parameters are initialised from `seed` as `train
+   --seed` does. cpu: GNNRT_BEST_CPU, or one variant (for tests). */
+int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **model,
+                           GnnrtStatus *status);
 void gnnrt_model_free(GnnrtModel *model);
-/* Parameters from a safetensors file, or from its bytes in memory. On failure the parameters are unchanged.
-   Not while a context of this model runs. */
+/* Parameters from a safetensors file, or from its bytes in memory. On failure the parameters are
+   unchanged. Not while a context of this model runs. */
 int32_t gnnrt_model_load(GnnrtModel *model, const char *path, GnnrtStatus *status);
-int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes, GnnrtStatus *status);
+int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes,
+                                GnnrtStatus *status);
 int32_t gnnrt_model_save(const GnnrtModel *model, const char *path, GnnrtStatus *status);
 
-/* Counts and descriptions; names and pointers live as long as the tables. An index out of range gives an info whose
-   name is NULL. Inputs and parameters are those of the forward function, in the order gnnrt_forward takes them. */
+/* Counts and descriptions; names and pointers live as long as the tables. An index out of range
+   gives an info whose name is NULL. Inputs and parameters are those of the forward function, in the
+   order gnnrt_forward takes them. */
 int32_t gnnrt_n_inputs(const GnnrtModel *model);
 int32_t gnnrt_n_params(const GnnrtModel *model);
 int32_t gnnrt_n_results(const GnnrtModel *model);
@@ -97,23 +102,24 @@ int32_t gnnrt_n_gradients(const GnnrtModel *model); /* 0: the model has no vjp *
 GnnrtTensorInfo gnnrt_input(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_param(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_result(const GnnrtModel *model, int32_t i);
-GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i); /* named as what it is the gradient of */
-const char *gnnrt_manifest(const GnnrtModel *model);                /* JSON */
+GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model,
+                               int32_t i);           /* named as what it is the gradient of */
+const char *gnnrt_manifest(const GnnrtModel *model); /* JSON */
 
-/* Copies a parameter in or out: `width` elements of its dtype (times rows if it has a space), row-major in the
-   order of its dims. Setting: not while a context of this model runs. Parameters with one row per node belong to a
-   context: see gnnrt_context_bind_param. */
+/* Copies a parameter in or out: `width` elements of its dtype (times rows if it has a space),
+   row-major in the order of its dims. Setting: not while a context of this model runs. Parameters
+   with one row per node belong to a context: see gnnrt_context_bind_param. */
 int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtStatus *status);
 int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtStatus *status);
 
-/* ---- graph ---------------------------------------------------------------------------------------------------- */
+/* ---- graph ---- */
 
 typedef struct GnnrtGraphDesc {
-    int64_t n_src, n_dst;    /* nodes at both ends; the same number unless the model is bipartite */
+    int64_t n_src, n_dst; /* nodes at both ends; the same number unless the model is bipartite */
     int64_t n_edges;
     const int64_t *src, *dst; /* [n_edges] */
-    int64_t n_graphs;        /* 0 means 1 */
-    const int64_t *graph_of; /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
+    int64_t n_graphs;         /* 0 means 1 */
+    const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
 } GnnrtGraphDesc;
 
 /* Checks every id, sorts and indexes. The arrays may be freed afterwards. */
@@ -123,30 +129,37 @@ void gnnrt_graph_free(GnnrtGraph *graph);
 /* Rows of a space (GnnrtTensorInfo.space_index) in this graph. */
 int64_t gnnrt_graph_count(const GnnrtGraph *graph, int32_t space_index);
 
-/* ---- context -------------------------------------------------------------------------------------------------- */
+/* ---- context ---- */
 
 /* Bytes a context needs, forward only or with vjp. -1 on overflow. */
 int64_t gnnrt_workspace_bytes(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp);
-/* workspace: 64-byte aligned memory of gnnrt_workspace_bytes that outlives the context; NULL: the context allocates. */
-int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, void *workspace,
-                             size_t workspace_bytes, GnnrtContext **context, GnnrtStatus *status);
+/* workspace: 64-byte aligned memory of gnnrt_workspace_bytes that outlives the context; NULL: the
+   context allocates. */
+int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp,
+                             void *workspace, size_t workspace_bytes, GnnrtContext **context,
+                             GnnrtStatus *status);
 void gnnrt_context_free(GnnrtContext *context);
-/* This context reads parameter i from data (value layout) instead of the model's copy; NULL: the model's again.
-   For a training loop of the caller's own. */
-int32_t gnnrt_context_bind_param(GnnrtContext *context, int32_t i, const void *data, GnnrtStatus *status);
+/* This context reads parameter i from data (value layout) instead of the model's copy; NULL: the
+   model's again. For a training loop of the caller's own. */
+int32_t gnnrt_context_bind_param(GnnrtContext *context, int32_t i, const void *data,
+                                 GnnrtStatus *status);
 /* Random ops (dropout in train mode) read these; both are 0 at first. */
 void gnnrt_context_set_random(GnnrtContext *context, int64_t seed, int64_t step);
-/* Must run task(arg, i) for all 0 <= i < n_tasks, in any order, on any threads, and return when all are done. */
-typedef void (*GnnrtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i), void *arg);
+/* Must run task(arg, i) for all 0 <= i < n_tasks, in any order, on any threads, and return when all
+   are done. */
+typedef void (*GnnrtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i),
+                                 void *arg);
 /* Results do not depend on n_threads in a single bit. NULL: inline again. */
-int32_t gnnrt_context_set_parallel(GnnrtContext *context, GnnrtParallelFor run, void *user, int32_t n_threads,
-                                   GnnrtStatus *status);
+int32_t gnnrt_context_set_parallel(GnnrtContext *context, GnnrtParallelFor run, void *user,
+                                   int32_t n_threads, GnnrtStatus *status);
 
-/* inputs[gnnrt_n_inputs], results[gnnrt_n_results]: the caller's buffers, 16-byte aligned or better, not overlapping. */
-int32_t gnnrt_forward(GnnrtContext *context, const void *const *inputs, void *const *results, GnnrtStatus *status);
-/* Vector-Jacobian product: gradients of sum(results * cotangents) by every float input and parameter.
-   cotangents[gnnrt_n_results] have the types of the results (NULL for results that are not float). gradients
-   [gnnrt_n_gradients] are written, not added to. */
+/* inputs[gnnrt_n_inputs], results[gnnrt_n_results]: the caller's buffers, 16-byte aligned or
+   better, not overlapping. */
+int32_t gnnrt_forward(GnnrtContext *context, const void *const *inputs, void *const *results,
+                      GnnrtStatus *status);
+/* Vector-Jacobian product: gradients of sum(results * cotangents) by every float input and
+   parameter. cotangents[gnnrt_n_results] have the types of the results (NULL for results that are
+   not float). gradients [gnnrt_n_gradients] are written, not added to. */
 int32_t gnnrt_vjp(GnnrtContext *context, const void *const *inputs, const void *const *cotangents,
                   void *const *gradients, GnnrtStatus *status);
 

@@ -1,5 +1,5 @@
-/* Builds the graphs of a model (see graph.h): counts, edges sorted by destination (a counting sort, stable), maps, row
-   offsets of the maps that some step reads by rows. Never looks at features. */
+/* Builds the graphs of a model (see graph.h): counts, edges sorted by destination (a counting sort,
+   stable), maps, row offsets of the maps that some step reads by rows. Never looks at features. */
 #include "runtime/graph.h"
 #include "runtime/graph_list.h"
 #include <stdlib.h>
@@ -10,7 +10,8 @@ enum { PAD = 256 }; /* bytes behind every array: kernels look ahead when they pr
 static RtCode graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st)
 {
     int64_t bytes;
-    if (!rt_mul(count, elem, &bytes)) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "a map's size overflows");
+    if (!rt_mul(count, elem, &bytes))
+        return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "a map's size overflows");
     if (g->n_blocks == g->cap_blocks) {
         int64_t cap = g->cap_blocks * 2 + 16;
         RtBlock *more = realloc(g->blocks, (size_t)cap * sizeof *more);
@@ -32,11 +33,13 @@ static RtCode set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st)
 {
     const char *name = g->model->strings + g->model->spaces[space].name;
     if (count < 0)
-        return rt_fail(st, RT_E_GRAPH_COUNT, "meta.json", "add num_nodes (or num_<space>s) to meta.json",
+        return rt_fail(st, RT_E_GRAPH_COUNT, "meta.json",
+                       "add num_nodes (or num_<space>s) to meta.json",
                        "the number of elements of %s is unknown", name);
     if (count > INT32_MAX)
         return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
-                       "found %lld elements of %s, wanted at most 2147483647", (long long)count, name);
+                       "found %lld elements of %s, wanted at most 2147483647", (long long)count,
+                       name);
     g->spaces[space].count = count;
     return RT_OK;
 }
@@ -53,7 +56,8 @@ static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
         RT_TRY(set_count(g, d->dst_space, d->n_nodes, st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
-        if (!m->spaces[s].is_edge && g->spaces[s].count < 0) RT_TRY(set_count(g, s, t->counts[s], st));
+        if (!m->spaces[s].is_edge && g->spaces[s].count < 0)
+            RT_TRY(set_count(g, s, t->counts[s], st));
     return RT_OK;
 }
 
@@ -95,7 +99,8 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatu
 }
 
 /* The maps between a derived graph and its base, in stored positions. */
-static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
+static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l,
+                        const RtEdgeList *base, RtStatus *st)
 {
     if (d->orig >= 0) {
         RT_TRY(graph_alloc(g, l->n, 4, &g->maps[d->orig].to, st));
@@ -138,7 +143,8 @@ static bool is_data_nodes(const RtModel *m, int64_t space)
     return data && !random;
 }
 
-/* Whose nodes tell the graph of a row: the space itself, or an edge space's sources through *via. */
+/* Whose nodes tell the graph of a row: the space itself, or an edge space's sources through *via.
+ */
 static int64_t batch_nodes(const RtGraph *g, int64_t space, const int32_t **via)
 {
     *via = NULL;
@@ -155,11 +161,12 @@ static RtCode check_batch(int64_t id, int64_t before, int64_t v, int64_t n_graph
 {
     if (id < 0 || id >= n_graphs)
         return rt_fail(st, RT_E_DATA_ID, "batch.npy", "graph ids are numbers from 0",
-                       "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id, (long long)n_graphs);
+                       "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id,
+                       (long long)n_graphs);
     if (id < before)
         return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
-                       "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)id,
-                       (long long)before);
+                       "row %lld is %lld after %lld, wanted ascending ids", (long long)v,
+                       (long long)id, (long long)before);
     return RT_OK;
 }
 
@@ -171,9 +178,11 @@ static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus
     const char *name = g->model->strings + d->name;
     const int32_t *via;
     if (n > 0 && n_to < 1)
-        return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json", "there are nodes but no graphs");
+        return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json",
+                       "there are nodes but no graphs");
     RT_TRY(graph_alloc(g, n, 4, &g->maps[map].to, st));
-    if (d->to == 0 || !t->graph_of || !is_data_nodes(g->model, batch_nodes(g, d->from, &via))) return RT_OK;
+    if (d->to == 0 || !t->graph_of || !is_data_nodes(g->model, batch_nodes(g, d->from, &via)))
+        return RT_OK;
     for (int64_t i = 0, before = 0; i < n; i++) {
         int64_t v = via ? via[i] : i, id = t->graph_of[v];
         RT_TRY(check_batch(id, via ? 0 : before, v, n_to, st));
@@ -222,7 +231,8 @@ static bool map_needs_rows(const RtModel *m, int64_t map)
         const RtProgram *prog = &m->programs[p];
         for (int64_t i = 0; i < prog->n_buffers; i++) {
             const RtBuffer *b = &m->buffers[prog->first_buffer + i];
-            if ((b->kind == RT_BUF_MAP_ROWS || b->kind == RT_BUF_MAP_LIST) && b->ref == map) return true;
+            if ((b->kind == RT_BUF_MAP_ROWS || b->kind == RT_BUF_MAP_LIST) && b->ref == map)
+                return true;
         }
         for (int64_t i = 0; i < prog->n_steps; i++)
             if (m->steps[prog->first_step + i].cut == map) return true;
@@ -287,9 +297,12 @@ RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **out, RtS
     g->model = m;
     g->spaces = calloc((size_t)m->n_spaces + 1, sizeof *g->spaces);
     g->maps = calloc((size_t)m->n_maps + 1, sizeof *g->maps);
-    RtCode code = g->spaces && g->maps ? graph_build(g, t, st) : rt_fail_memory(st, sizeof *g, "a graph");
-    if (code) rt_graph_free(g);
-    else *out = g;
+    RtCode code =
+        g->spaces && g->maps ? graph_build(g, t, st) : rt_fail_memory(st, sizeof *g, "a graph");
+    if (code)
+        rt_graph_free(g);
+    else
+        *out = g;
     return code;
 }
 
@@ -303,12 +316,14 @@ void rt_graph_free(RtGraph *g)
     free(g);
 }
 
-void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out)
+void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in,
+                        void *out)
 {
     const RtSpaceData *s = &g->spaces[space];
     size_t n = (size_t)row_bytes;
     if (!s->count || !n) return;
-    if (!s->ids) memcpy(out, in, n * (size_t)s->count);
+    if (!s->ids)
+        memcpy(out, in, n * (size_t)s->count);
     else
         for (int64_t i = 0; i < s->count; i++)
             memcpy((char *)out + (size_t)i * n, (const char *)in + (size_t)s->ids[i] * n, n);
@@ -319,7 +334,8 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
     const RtSpaceData *s = &g->spaces[space];
     size_t n = (size_t)row_bytes;
     if (!s->count || !n) return;
-    if (!s->ids) memcpy(out, in, n * (size_t)s->count);
+    if (!s->ids)
+        memcpy(out, in, n * (size_t)s->count);
     else
         for (int64_t i = 0; i < s->count; i++)
             memcpy((char *)out + (size_t)s->ids[i] * n, (const char *)in + (size_t)i * n, n);

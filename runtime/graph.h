@@ -1,18 +1,19 @@
-/* The graphs of a model as kernels read them: counts of spaces, maps between them, the user's ids. Built once from
-   the user's edges, immutable afterwards, shared by any number of contexts.
-   Edge spaces are stored sorted by destination, stable in the user's order; node spaces in the user's order. */
+/* The graphs of a model as kernels read them: counts of spaces, maps between them, the user's ids.
+   Built once from the user's edges, immutable afterwards, shared by any number of contexts. Edge
+   spaces are stored sorted by destination, stable in the user's order; node spaces in the user's
+   order. */
 #pragma once
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 
 /* What the user gives: the topology that graphs of kind RT_GRAPH_DATA share. */
 typedef struct RtTopology {
-    const char *place;         /* names the source in errors: "edge_index.npy" */
+    const char *place; /* names the source in errors: "edge_index.npy" */
     int64_t n_edges;
-    const int64_t *src, *dst;  /* [n_edges] user order */
-    const int64_t *graph_of;   /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
-    int64_t *counts;           /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are
-                                  read; edge spaces are ignored */
+    const int64_t *src, *dst; /* [n_edges] user order */
+    const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
+    int64_t *counts; /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are
+                        read; edge spaces are ignored */
 } RtTopology;
 
 typedef struct RtSpaceData {
@@ -24,7 +25,8 @@ typedef struct RtSpaceData {
 typedef struct RtMapData {
     int32_t *to;   /* [count(from)] image, -1: none */
     int64_t *rows; /* [count(to)+1] row offsets; NULL unless some step needs rows */
-    int32_t *list; /* [count(from)] elements by image, in the user's order inside each row; NULL likewise */
+    int32_t *list; /* [count(from)] elements by image, in the user's order inside each row; NULL
+                      likewise */
 } RtMapData;
 
 typedef struct RtGraph {
@@ -40,9 +42,12 @@ typedef struct RtGraph {
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **g, RtStatus *st);
 void rt_graph_free(RtGraph *g);
 
-/* Rows of user order into stored order and back; row_bytes each. in != out. Copies where the order is the same. */
-void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);
-void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);
+/* Rows of user order into stored order and back; row_bytes each. in != out. Copies where the order
+   is the same. */
+void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in,
+                        void *out);
+void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in,
+                      void *out);
 
 /* The value of a count for this graph. -1 on overflow. */
 int64_t rt_count_value(const RtGraph *g, const RtCount *c);

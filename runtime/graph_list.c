@@ -1,5 +1,6 @@
-/* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph with loops kept,
-   replaced, added or removed, or turned around. Works in the user's order only; sorting is graph.c's. */
+/* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph
+   with loops kept, replaced, added or removed, or turned around. Works in the user's order only;
+   sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include "runtime/random.h"
 #include <string.h>
@@ -21,21 +22,26 @@ static RtCode list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st)
     return RT_OK;
 }
 
-static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t e, int64_t id, int64_t count)
+static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t e, int64_t id,
+                       int64_t count)
 {
     return rt_fail(st, RT_E_DATA_ID, place,
-                   id < 0 ? "ids are numbers from 0" : "ids are numbers from 0; is num_nodes or a feature file short?",
-                   "%s of edge %lld is %lld, wanted 0 <= id < %lld", end, (long long)e, (long long)id,
-                   (long long)count);
+                   id < 0 ? "ids are numbers from 0"
+                          : "ids are numbers from 0; is num_nodes or a feature file short?",
+                   "%s of edge %lld is %lld, wanted 0 <= id < %lld", end, (long long)e,
+                   (long long)id, (long long)count);
 }
 
-static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
+static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l,
+                        RtStatus *st)
 {
     int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
     RT_TRY(list_alloc(l, t->n_edges, -1, st));
     for (int64_t e = 0; e < t->n_edges; e++) {
-        if (t->src[e] < 0 || t->src[e] >= n_src) return id_error(st, t->place, "the source", e, t->src[e], n_src);
-        if (t->dst[e] < 0 || t->dst[e] >= n_dst) return id_error(st, t->place, "the target", e, t->dst[e], n_dst);
+        if (t->src[e] < 0 || t->src[e] >= n_src)
+            return id_error(st, t->place, "the source", e, t->src[e], n_src);
+        if (t->dst[e] < 0 || t->dst[e] >= n_dst)
+            return id_error(st, t->place, "the target", e, t->dst[e], n_dst);
         l->src[e] = (int32_t)t->src[e];
         l->dst[e] = (int32_t)t->dst[e];
     }
@@ -100,19 +106,21 @@ static void push_edge(RtEdgeList *l, int64_t *n, int32_t src, int32_t dst, int32
     ++*n;
 }
 
-static void fill_loops(const RtEdgeList *base, int64_t policy, const int32_t *last, int64_t n_nodes, RtEdgeList *l)
+static void fill_loops(const RtEdgeList *base, int64_t policy, const int32_t *last, int64_t n_nodes,
+                       RtEdgeList *l)
 {
     int64_t n = 0;
     for (int64_t e = 0; e < base->n; e++) {
         l->image[e] = -1;
-        if (edge_stays(base, e, policy, last)) push_edge(l, &n, base->src[e], base->dst[e], (int32_t)e);
+        if (edge_stays(base, e, policy, last))
+            push_edge(l, &n, base->src[e], base->dst[e], (int32_t)e);
     }
     for (int64_t v = 0; v < n_nodes; v++)
         if (loop_is_new(policy, last, v)) push_edge(l, &n, (int32_t)v, (int32_t)v, -1);
 }
 
-static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l,
-                              RtStatus *st)
+static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base,
+                              RtEdgeList *l, RtStatus *st)
 {
     int64_t n_nodes = g->spaces[def->dst_space].count, n = 0;
     RtBlock last;
@@ -126,8 +134,8 @@ static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtE
     return code;
 }
 
-RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
-                         RtEdgeList *list, RtStatus *st)
+RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t,
+                         const RtEdgeList *lists, RtEdgeList *list, RtStatus *st)
 {
     switch (def->kind) {
     case RT_GRAPH_DATA: return list_data(g, def, t, list, st);

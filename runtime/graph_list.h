@@ -1,4 +1,5 @@
-/* Edge lists of graphs while they are built: the user's order, before sorting. Private to graph*.c. */
+/* Edge lists of graphs while they are built: the user's order, before sorting. Private to graph*.c.
+ */
 #pragma once
 #include "runtime/graph.h"
 
@@ -11,6 +12,7 @@ typedef struct RtEdgeList {
     RtBlock block;
 } RtEdgeList;
 
-/* Fills *list for graph definition `def`; `lists` holds those of earlier graphs. Ids are checked against counts. */
-RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
-                         RtEdgeList *list, RtStatus *st);
+/* Fills *list for graph definition `def`; `lists` holds those of earlier graphs. Ids are checked
+   against counts. */
+RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t,
+                         const RtEdgeList *lists, RtEdgeList *list, RtStatus *st);

@@ -1,6 +1,6 @@
-/* The library form (see gnnrt.h): a thin layer over graphs, tensors and the execution core. Reads no environment, keeps
-   nothing global, never prints. Values of spaces that are stored in another order than the user's pass through scratch in
-   the context's workspace. */
+/* The library form (see gnnrt.h): a thin layer over graphs, tensors and the execution core. Reads
+   no environment, keeps nothing global, never prints. Values of spaces that are stored in another
+   order than the user's pass through scratch in the context's workspace. */
 #include "runtime/gnnrt.h"
 #include "runtime/convert.h"
 #include "runtime/cpu.h"
@@ -23,7 +23,8 @@ struct GnnrtGraph {
     RtGraph *g;
 };
 
-/* A program of a context. Scratch: for each value in a reordered space, room for its stored order. */
+/* A program of a context. Scratch: for each value in a reordered space, room for its stored order.
+ */
 typedef struct Half {
     RtExec *exec;
     char *scratch;
@@ -33,15 +34,15 @@ struct GnnrtContext {
     const GnnrtModel *model;
     const RtGraph *g;
     bool with_vjp;
-    RtBlock own;            /* the workspace, unless the caller gave one */
+    RtBlock own; /* the workspace, unless the caller gave one */
     char *workspace;
     Half forward, vjp;
-    RtPool *pool;           /* NULL: inline */
-    const void **params;    /* [n_tensors] the caller's own; NULL: the model's */
+    RtPool *pool;        /* NULL: inline */
+    const void **params; /* [n_tensors] the caller's own; NULL: the model's */
     int64_t seed, step;
 };
 
-/* ---- status ---------------------------------------------------------------------------------------------------- */
+/* ---- status ---- */
 
 static int32_t report(RtCode code, const RtStatus *st, GnnrtStatus *out)
 {
@@ -49,8 +50,8 @@ static int32_t report(RtCode code, const RtStatus *st, GnnrtStatus *out)
     out->code = (int32_t)code;
     out->message[0] = 0;
     if (code)
-        snprintf(out->message, sizeof out->message, "%s%s%s%s%s", st->place, st->place[0] ? ": " : "", st->message,
-                 st->hint[0] ? "\n" : "", st->hint);
+        snprintf(out->message, sizeof out->message, "%s%s%s%s%s", st->place,
+                 st->place[0] ? ": " : "", st->message, st->hint[0] ? "\n" : "", st->hint);
     return (int32_t)code;
 }
 
@@ -61,7 +62,7 @@ static RtCode bad_argument(RtStatus *st, const char *what)
     return rt_fail(st, RT_E_MODEL_ARGUMENT, NULL, "see the comments of the header", "%s", what);
 }
 
-/* ---- model ----------------------------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 static const RtProgram *program(const GnnrtModel *model, int64_t index)
 {
@@ -84,16 +85,19 @@ static RtCode model_setup(GnnrtModel *model, int64_t seed, int32_t cpu, RtStatus
     const RtModel *m = model->m;
     int best = rt_cpu_best();
     if (m->abi_version != RT_ABI_VERSION)
-        return rt_fail(st, RT_E_MODEL_ABI, NULL, "build the model and the library with one compiler",
-                       "the tables have ABI version %lld, the library %d", (long long)m->abi_version, RT_ABI_VERSION);
+        return rt_fail(st, RT_E_MODEL_ABI, NULL,
+                       "build the model and the library with one compiler",
+                       "the tables have ABI version %lld, the library %d",
+                       (long long)m->abi_version, RT_ABI_VERSION);
     if (cpu != GNNRT_BEST_CPU && (cpu < 0 || cpu > best))
-        return rt_fail(st, RT_E_MODEL_VARIANT, NULL, "use GNNRT_BEST_CPU", "this CPU runs at best %s kernels",
-                       rt_cpu_name(best));
+        return rt_fail(st, RT_E_MODEL_VARIANT, NULL, "use GNNRT_BEST_CPU",
+                       "this CPU runs at best %s kernels", rt_cpu_name(best));
     model->variant = cpu == GNNRT_BEST_CPU ? best : cpu;
     model->forward = rt_program_find(m, "forward");
     model->vjp = rt_program_find(m, "vjp");
     if (model->forward < 0)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name), NULL, "the model has no function forward");
+        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name), NULL,
+                       "the model has no function forward");
     size_t n = (size_t)m->programs[model->forward].n_argdefs + 1;
     model->inputs = calloc(n, sizeof *model->inputs);
     model->params = calloc(n, sizeof *model->params);
@@ -104,7 +108,8 @@ static RtCode model_setup(GnnrtModel *model, int64_t seed, int32_t cpu, RtStatus
     return RT_OK;
 }
 
-int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **out, GnnrtStatus *status)
+int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **out,
+                           GnnrtStatus *status)
 {
     RtStatus st = {0};
     *out = NULL;
@@ -113,8 +118,10 @@ int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtM
     if (!model) return report(rt_fail_memory(&st, sizeof *model, "a model"), &st, status);
     model->m = tables;
     RtCode code = model_setup(model, seed, cpu, &st);
-    if (code) gnnrt_model_free(model);
-    else *out = model;
+    if (code)
+        gnnrt_model_free(model);
+    else
+        *out = model;
     return report(code, &st, status);
 }
 
@@ -133,7 +140,8 @@ int32_t gnnrt_model_load(GnnrtModel *model, const char *path, GnnrtStatus *statu
     return report(rt_weights_load(&model->tensors, path, &st), &st, status);
 }
 
-int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes, GnnrtStatus *status)
+int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes,
+                                GnnrtStatus *status)
 {
     RtStatus st = {0};
     return report(rt_weights_load_memory(&model->tensors, bytes, n_bytes, &st), &st, status);
@@ -150,14 +158,21 @@ int32_t gnnrt_n_params(const GnnrtModel *model) { return model->n_params; }
 
 static int32_t n_results(const RtProgram *p) { return p ? (int32_t)p->n_results : 0; }
 
-int32_t gnnrt_n_results(const GnnrtModel *model) { return n_results(program(model, model->forward)); }
+int32_t gnnrt_n_results(const GnnrtModel *model)
+{
+    return n_results(program(model, model->forward));
+}
 int32_t gnnrt_n_gradients(const GnnrtModel *model) { return n_results(program(model, model->vjp)); }
-const char *gnnrt_manifest(const GnnrtModel *model) { return rt_string(model->m, model->m->manifest); }
+const char *gnnrt_manifest(const GnnrtModel *model)
+{
+    return rt_string(model->m, model->m->manifest);
+}
 
 static GnnrtTensorInfo tensor_info(const RtModel *m, int64_t tensor)
 {
     const RtTensorDef *t = &m->tensors[tensor];
-    GnnrtTensorInfo info = {.name = rt_string(m, t->name), .space = rt_string(m, m->spaces[t->space].name)};
+    GnnrtTensorInfo info = {.name = rt_string(m, t->name),
+                            .space = rt_string(m, m->spaces[t->space].name)};
     info.space_index = (int32_t)t->space;
     info.dtype = (int32_t)t->dtype;
     info.n_dims = (int32_t)t->n_dims;
@@ -205,16 +220,20 @@ GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i)
 /* The model's own copy of parameter i: its tensor, or why there is none. */
 static RtCode own_param(const GnnrtModel *model, int32_t i, int64_t *tensor, RtStatus *st)
 {
-    if (i < 0 || i >= model->n_params) return bad_argument(st, "there is no parameter of this number");
+    if (i < 0 || i >= model->n_params)
+        return bad_argument(st, "there is no parameter of this number");
     *tensor = model->params[i];
     if (!model->tensors.data[*tensor])
-        return bad_argument(st, "a parameter with one row per element belongs to a context: use context_bind_param");
+        return bad_argument(
+            st,
+            "a parameter with one row per element belongs to a context: use context_bind_param");
     return RT_OK;
 }
 
 static size_t param_bytes(const GnnrtModel *model, int64_t tensor)
 {
-    return (size_t)(model->tensors.counts[tensor] * rt_dtype_bytes(model->m->tensors[tensor].dtype));
+    return (size_t)(model->tensors.counts[tensor] *
+                    rt_dtype_bytes(model->m->tensors[tensor].dtype));
 }
 
 int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtStatus *status)
@@ -235,7 +254,7 @@ int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtSta
     return report(code, &st, status);
 }
 
-/* ---- graph ----------------------------------------------------------------------------------------------------- */
+/* ---- graph ---- */
 
 /* Counts of the data graph's node spaces, and of what batch ids lead to. */
 static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *counts, RtStatus *st)
@@ -245,7 +264,8 @@ static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *co
         const RtGraphDef *g = &m->graphs[i];
         if (g->kind != RT_GRAPH_DATA) continue;
         if (g->src_space == g->dst_space && d->n_src != d->n_dst)
-            return bad_argument(st, "n_src and n_dst differ, but the model's graph has one space of nodes");
+            return bad_argument(
+                st, "n_src and n_dst differ, but the model's graph has one space of nodes");
         counts[g->src_space] = d->n_src;
         counts[g->dst_space] = d->n_dst;
     }
@@ -264,7 +284,11 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
     if (d->n_edges && (!d->src || !d->dst)) return bad_argument(st, "src or dst is NULL");
     int64_t *counts = calloc((size_t)m->n_spaces + 1, sizeof *counts);
     if (!counts) return rt_fail_memory(st, sizeof *counts, "a graph");
-    RtTopology t = {.place = "graph", .n_edges = d->n_edges, .src = d->src, .dst = d->dst, .graph_of = d->graph_of,
+    RtTopology t = {.place = "graph",
+                    .n_edges = d->n_edges,
+                    .src = d->src,
+                    .dst = d->dst,
+                    .graph_of = d->graph_of,
                     .counts = counts};
     RtCode code = fill_counts(m, d, counts, st);
     if (!code) code = rt_graph_create(m, &t, g, st);
@@ -272,15 +296,18 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
     return code;
 }
 
-int32_t gnnrt_graph_create(const GnnrtModel *model, const GnnrtGraphDesc *desc, GnnrtGraph **out, GnnrtStatus *status)
+int32_t gnnrt_graph_create(const GnnrtModel *model, const GnnrtGraphDesc *desc, GnnrtGraph **out,
+                           GnnrtStatus *status)
 {
     RtStatus st = {0};
     *out = NULL;
     GnnrtGraph *graph = calloc(1, sizeof *graph);
     if (!graph) return report(rt_fail_memory(&st, sizeof *graph, "a graph"), &st, status);
     RtCode code = graph_setup(model->m, desc, &graph->g, &st);
-    if (code) gnnrt_graph_free(graph);
-    else *out = graph;
+    if (code)
+        gnnrt_graph_free(graph);
+    else
+        *out = graph;
     return report(code, &st, status);
 }
 
@@ -296,14 +323,15 @@ int64_t gnnrt_graph_count(const GnnrtGraph *graph, int32_t space)
     return space < 0 || space >= graph->g->model->n_spaces ? -1 : graph->g->spaces[space].count;
 }
 
-/* ---- workspace: [arena of forward][its scratch][arena of vjp][its scratch] ----------------------------------------- */
+/* ---- workspace: [arena of forward][its scratch][arena of vjp][its scratch] ---- */
 
 /* Room for a value in stored order, 0 if the user's order is the stored one; -1 on overflow. */
 static int64_t scratch_bytes(const RtGraph *g, int64_t space, int64_t width, int64_t dtype)
 {
     int64_t n;
     if (!g->spaces[space].ids) return 0;
-    if (!rt_mul(g->spaces[space].count, width, &n) || !rt_mul(n, rt_dtype_bytes(dtype), &n) || !rt_add(n, 63, &n))
+    if (!rt_mul(g->spaces[space].count, width, &n) || !rt_mul(n, rt_dtype_bytes(dtype), &n) ||
+        !rt_add(n, 63, &n))
         return -1;
     return n & ~(int64_t)63;
 }
@@ -320,37 +348,46 @@ static int64_t result_scratch(const RtModel *m, const RtGraph *g, const RtProgra
     return scratch_bytes(g, r->space, r->width, r->dtype);
 }
 
-static bool add_bytes(int64_t *total, int64_t bytes) { return bytes >= 0 && rt_add(*total, bytes, total); }
+static bool add_bytes(int64_t *total, int64_t bytes)
+{
+    return bytes >= 0 && rt_add(*total, bytes, total);
+}
 
 /* Inputs, results, and for vjp cotangents. */
 static bool half_scratch(const GnnrtModel *model, const RtGraph *g, int64_t index, int64_t *total)
 {
     const RtProgram *p = program(model, index), *forward = program(model, model->forward);
     bool ok = true;
-    for (int32_t i = 0; i < model->n_inputs; i++) ok &= add_bytes(total, tensor_scratch(model->m, g, model->inputs[i]));
-    for (int64_t i = 0; i < p->n_results; i++) ok &= add_bytes(total, result_scratch(model->m, g, p, i));
+    for (int32_t i = 0; i < model->n_inputs; i++)
+        ok &= add_bytes(total, tensor_scratch(model->m, g, model->inputs[i]));
+    for (int64_t i = 0; i < p->n_results; i++)
+        ok &= add_bytes(total, result_scratch(model->m, g, p, i));
     for (int64_t i = 0; index == model->vjp && i < forward->n_results; i++)
         ok &= add_bytes(total, result_scratch(model->m, g, forward, i));
     return ok;
 }
 
 /* Bytes of the arena, and of arena and scratch together. */
-static RtCode half_bytes(const GnnrtModel *model, const RtGraph *g, int64_t index, int64_t *arena, int64_t *total,
-                         RtStatus *st)
+static RtCode half_bytes(const GnnrtModel *model, const RtGraph *g, int64_t index, int64_t *arena,
+                         int64_t *total, RtStatus *st)
 {
     RT_TRY(rt_arena_bytes(model->m, index, g, arena, st));
     *total = *arena;
     if (half_scratch(model, g, index, total)) return RT_OK;
-    return rt_fail(st, RT_E_OVERFLOW, NULL, "use a smaller graph or narrower layers", "the workspace overflows 64 bits");
+    return rt_fail(st, RT_E_OVERFLOW, NULL, "use a smaller graph or narrower layers",
+                   "the workspace overflows 64 bits");
 }
 
-static RtCode context_bytes(const GnnrtModel *model, const RtGraph *g, bool with_vjp, int64_t *total, RtStatus *st)
+static RtCode context_bytes(const GnnrtModel *model, const RtGraph *g, bool with_vjp,
+                            int64_t *total, RtStatus *st)
 {
     int64_t arena, bytes;
     RT_TRY(half_bytes(model, g, model->forward, &arena, total, st));
     if (!with_vjp) return RT_OK;
     RT_TRY(half_bytes(model, g, model->vjp, &arena, &bytes, st));
-    return rt_add(*total, bytes, total) ? RT_OK : rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the workspace overflows");
+    return rt_add(*total, bytes, total)
+               ? RT_OK
+               : rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the workspace overflows");
 }
 
 int64_t gnnrt_workspace_bytes(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp)
@@ -360,13 +397,15 @@ int64_t gnnrt_workspace_bytes(const GnnrtModel *model, const GnnrtGraph *graph, 
     return context_bytes(model, graph->g, with_vjp != 0, &total, NULL) ? -1 : total;
 }
 
-/* ---- context --------------------------------------------------------------------------------------------------- */
+/* ---- context ---- */
 
 static RtCode make_half(GnnrtContext *c, int64_t index, char **at, Half *half, RtStatus *st)
 {
     int64_t arena, total;
     RT_TRY(half_bytes(c->model, c->g, index, &arena, &total, st));
-    RtExecOptions o = {.variant = c->model->variant, .pool = c->pool, .workspace = *at,
+    RtExecOptions o = {.variant = c->model->variant,
+                       .pool = c->pool,
+                       .workspace = *at,
                        .workspace_bytes = (size_t)arena};
     RT_TRY(rt_exec_create(c->model->m, index, c->g, &o, &half->exec, st));
     half->scratch = *at + arena;
@@ -394,7 +433,8 @@ static RtCode context_setup(GnnrtContext *c, void *workspace, size_t have, RtSta
 {
     int64_t want;
     if (c->with_vjp && c->model->vjp < 0)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(c->model->m, c->model->m->name), NULL, "the model has no vjp");
+        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(c->model->m, c->model->m->name), NULL,
+                       "the model has no vjp");
     if (c->g->model != c->model->m) return bad_argument(st, "the graph was made for another model");
     c->params = calloc((size_t)c->model->m->n_tensors + 1, sizeof *c->params);
     if (!c->params) return rt_fail_memory(st, sizeof *c->params, "a context");
@@ -405,13 +445,15 @@ static RtCode context_setup(GnnrtContext *c, void *workspace, size_t have, RtSta
         c->workspace = c->own.p;
     } else if (have < (size_t)want || (uintptr_t)workspace % 64) {
         return rt_fail(st, RT_E_MODEL_ARGUMENT, "workspace", "ask workspace_bytes first",
-                       "found %zu bytes at %p, wanted %lld, aligned to 64", have, workspace, (long long)want);
+                       "found %zu bytes at %p, wanted %lld, aligned to 64", have, workspace,
+                       (long long)want);
     }
     return make_halves(c, st);
 }
 
-int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, void *workspace,
-                             size_t workspace_bytes, GnnrtContext **out, GnnrtStatus *status)
+int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp,
+                             void *workspace, size_t workspace_bytes, GnnrtContext **out,
+                             GnnrtStatus *status)
 {
     RtStatus st = {0};
     *out = NULL;
@@ -421,8 +463,10 @@ int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, i
     c->g = graph->g;
     c->with_vjp = with_vjp != 0;
     RtCode code = context_setup(c, workspace, workspace_bytes, &st);
-    if (code) gnnrt_context_free(c);
-    else *out = c;
+    if (code)
+        gnnrt_context_free(c);
+    else
+        *out = c;
     return report(code, &st, status);
 }
 
@@ -451,8 +495,8 @@ void gnnrt_context_set_random(GnnrtContext *c, int64_t seed, int64_t step)
     c->step = step;
 }
 
-int32_t gnnrt_context_set_parallel(GnnrtContext *c, GnnrtParallelFor run, void *user, int32_t n_threads,
-                                   GnnrtStatus *status)
+int32_t gnnrt_context_set_parallel(GnnrtContext *c, GnnrtParallelFor run, void *user,
+                                   int32_t n_threads, GnnrtStatus *status)
 {
     RtStatus st = {0};
     RtPool *pool = NULL;
@@ -463,7 +507,7 @@ int32_t gnnrt_context_set_parallel(GnnrtContext *c, GnnrtParallelFor run, void *
     return report(make_halves(c, &st), &st, status);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------------- */
+/* ---- calls ---- */
 
 typedef struct Call {
     GnnrtContext *c;
@@ -491,10 +535,12 @@ static RtCode give_inputs(Call *call, const void *const *inputs)
         const RtTensorDef *t = &m->tensors[tensor];
         int64_t count = rt_tensor_count(m, call->c->g, tensor);
         if (!inputs[i] && count)
-            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(m, t->name), NULL, "the input is NULL");
-        RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound, t->allow_missing != 0, rt_string(m, t->name),
-                              call->st));
-        call->half->exec->tensors[tensor] = stored_in(call, t->space, t->width, t->dtype, inputs[i]);
+            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(m, t->name), NULL,
+                           "the input is NULL");
+        RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound, t->allow_missing != 0,
+                              rt_string(m, t->name), call->st));
+        call->half->exec->tensors[tensor] =
+            stored_in(call, t->space, t->width, t->dtype, inputs[i]);
     }
     return RT_OK;
 }
@@ -515,9 +561,10 @@ static RtCode give_results(Call *call, void *const *results)
     for (int64_t i = 0; i < e->program->n_results; i++) {
         int64_t bytes = result_scratch(e->model, e->graph, e->program, i);
         if (!results[i] && rt_result_bytes(e, i))
-            return rt_fail(call->st, RT_E_MODEL_ARGUMENT,
-                           rt_string(e->model, e->model->results[e->program->first_result + i].name), NULL,
-                           "the result's buffer is NULL");
+            return rt_fail(
+                call->st, RT_E_MODEL_ARGUMENT,
+                rt_string(e->model, e->model->results[e->program->first_result + i].name), NULL,
+                "the result's buffer is NULL");
         e->results[i] = bytes ? call->scratch : results[i];
         call->scratch += bytes;
     }
@@ -532,7 +579,8 @@ static RtCode give_cotangents(Call *call, const void *const *cotangents)
         const RtResultDef *r = &e->model->results[forward->first_result + i];
         if (r->dtype != RT_F32 && r->dtype != RT_F64) continue;
         if (!cotangents[i])
-            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(e->model, r->name), NULL, "the cotangent is NULL");
+            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(e->model, r->name), NULL,
+                           "the cotangent is NULL");
         e->cotangents[i] = stored_in(call, r->space, r->width, r->dtype, cotangents[i]);
     }
     return RT_OK;
@@ -544,11 +592,13 @@ static void take_results(Call *call, void *const *results)
     for (int64_t i = 0; i < e->program->n_results; i++) {
         const RtResultDef *r = &e->model->results[e->program->first_result + i];
         if (e->results[i] == results[i]) continue;
-        rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i], results[i]);
+        rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i],
+                         results[i]);
     }
 }
 
-static RtCode run_call(Call *call, const void *const *inputs, const void *const *cotangents, void *const *results)
+static RtCode run_call(Call *call, const void *const *inputs, const void *const *cotangents,
+                       void *const *results)
 {
     RT_TRY(give_inputs(call, inputs));
     give_params(call);
@@ -560,19 +610,22 @@ static RtCode run_call(Call *call, const void *const *inputs, const void *const 
     return RT_OK;
 }
 
-int32_t gnnrt_forward(GnnrtContext *c, const void *const *inputs, void *const *results, GnnrtStatus *status)
+int32_t gnnrt_forward(GnnrtContext *c, const void *const *inputs, void *const *results,
+                      GnnrtStatus *status)
 {
     RtStatus st = {0};
-    if (!c->forward.exec) return report(bad_argument(&st, "the context lost its programs"), &st, status);
+    if (!c->forward.exec)
+        return report(bad_argument(&st, "the context lost its programs"), &st, status);
     Call call = {c, &c->forward, c->forward.scratch, &st};
     return report(run_call(&call, inputs, NULL, results), &st, status);
 }
 
-int32_t gnnrt_vjp(GnnrtContext *c, const void *const *inputs, const void *const *cotangents, void *const *gradients,
-                  GnnrtStatus *status)
+int32_t gnnrt_vjp(GnnrtContext *c, const void *const *inputs, const void *const *cotangents,
+                  void *const *gradients, GnnrtStatus *status)
 {
     RtStatus st = {0};
-    if (!c->vjp.exec) return report(bad_argument(&st, "the context was made without vjp"), &st, status);
+    if (!c->vjp.exec)
+        return report(bad_argument(&st, "the context was made without vjp"), &st, status);
     Call call = {c, &c->vjp, c->vjp.scratch, &st};
     return report(run_call(&call, inputs, cotangents, gradients), &st, status);
 }

@@ -1,5 +1,6 @@
-/* Aligned, zeroed blocks (see memory.h). Large ones are mapped at 2 MiB boundaries and advised to use huge
-   pages. Never returns uninitialised memory: a kernel that reads what nobody wrote reads zeros. */
+/* Aligned, zeroed blocks (see memory.h). Large ones are mapped at 2 MiB boundaries and advised to
+   use huge pages. Never returns uninitialised memory: a kernel that reads what nobody wrote reads
+   zeros. */
 #include "runtime/memory.h"
 #include "runtime/abi.h"
 #include <stdio.h>
@@ -9,8 +10,8 @@
 
 enum { HUGE_PAGE = 2 << 20, MAP_FROM = 4 << 20, ASK_FROM = 256 << 20 };
 
-/* What the system could still give, SIZE_MAX if it does not say. Linux grants what it does not have and kills later;
-   asking first turns that into a status. */
+/* What the system could still give, SIZE_MAX if it does not say. Linux grants what it does not have
+   and kills later; asking first turns that into a status. */
 static size_t memory_available(void)
 {
     char line[128];
@@ -42,7 +43,8 @@ static bool block_map(RtBlock *b, size_t bytes)
 RtCode rt_block_alloc(RtBlock *b, size_t bytes, const char *what, RtStatus *st)
 {
     *b = (RtBlock){0};
-    if (bytes > SIZE_MAX / 4 || (bytes >= ASK_FROM && bytes > memory_available())) return rt_fail_memory(st, bytes, what);
+    if (bytes > SIZE_MAX / 4 || (bytes >= ASK_FROM && bytes > memory_available()))
+        return rt_fail_memory(st, bytes, what);
     if (bytes >= MAP_FROM) {
         if (!block_map(b, bytes)) return rt_fail_memory(st, bytes, what);
         return RT_OK;
@@ -57,8 +59,10 @@ RtCode rt_block_alloc(RtBlock *b, size_t bytes, const char *what, RtStatus *st)
 
 void rt_block_free(RtBlock *b)
 {
-    if (b->mapped) munmap(b->p, b->mapped);
-    else free(b->p);
+    if (b->mapped)
+        munmap(b->p, b->mapped);
+    else
+        free(b->p);
     *b = (RtBlock){0};
 }
 

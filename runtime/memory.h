@@ -1,5 +1,6 @@
-/* Memory of the runtime: 64-byte aligned blocks, zeroed, on 2 MiB pages where a block is large (random reads of
-   feature tables gain 1.5x from them). Sizes are checked for overflow where they are multiplied. */
+/* Memory of the runtime: 64-byte aligned blocks, zeroed, on 2 MiB pages where a block is large
+   (random reads of feature tables gain 1.5x from them). Sizes are checked for overflow where they
+   are multiplied. */
 #pragma once
 #include "runtime/status.h"
 #include <stdbool.h>

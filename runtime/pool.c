@@ -1,7 +1,8 @@
-/* The thread pool (see pool.h). One atomic word, the ticket, holds (job number, chunks left); taking a chunk is one
-   compare-and-swap on it. A thread reads the job's description only after it took a chunk, and the caller replaces the
-   description only after all chunks are done, so no thread has to be waited for that did nothing: a sleeper wakes
-   late, finds 0 left, and sleeps again. Idle threads spin for some microseconds, then sleep. */
+/* The thread pool (see pool.h). One atomic word, the ticket, holds (job number, chunks left);
+   taking a chunk is one compare-and-swap on it. A thread reads the job's description only after it
+   took a chunk, and the caller replaces the description only after all chunks are done, so no
+   thread has to be waited for that did nothing: a sleeper wakes late, finds 0 left, and sleeps
+   again. Idle threads spin for some microseconds, then sleep. */
 #include "runtime/pool.h"
 #include <pthread.h>
 #include <sched.h>
@@ -97,7 +98,8 @@ static void run_chunk(void *arg, int64_t i)
     p->fn(p->args, p->bounds[i], p->bounds[i + 1]);
 }
 
-void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bounds, int64_t n_chunks)
+void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bounds,
+                 int64_t n_chunks)
 {
     if (!p || p->n_threads == 1 || n_chunks <= 1) {
         if (n_chunks > 0) fn(args, bounds[0], bounds[n_chunks]);
@@ -116,8 +118,10 @@ void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bou
     wake_all(p);
     work(p);
     for (int i = 0; atomic_load(&p->done) != n_chunks; i++) {
-        if (i < p->spins) relax();
-        else sched_yield();
+        if (i < p->spins)
+            relax();
+        else
+            sched_yield();
     }
 }
 
@@ -128,8 +132,8 @@ static RtCode start_threads(RtPool *p, RtStatus *st)
     if (!p->threads) return rt_fail_memory(st, sizeof *p->threads, "threads");
     for (int i = 0; i + 1 < p->n_threads; i++) {
         if (pthread_create(&p->threads[i], NULL, thread_main, p))
-            return rt_fail(st, RT_E_MEMORY, "--threads", "ask for fewer threads", "cannot start thread %d of %d",
-                           i + 2, p->n_threads);
+            return rt_fail(st, RT_E_MEMORY, "--threads", "ask for fewer threads",
+                           "cannot start thread %d of %d", i + 2, p->n_threads);
         p->n_started++;
     }
     return RT_OK;
@@ -139,7 +143,8 @@ static RtCode pool_new(int n_threads, RtPool **out, RtStatus *st)
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
-        return rt_fail(st, RT_E_CLI_VALUE, "threads", NULL, "found %d, wanted 1 to %d", n_threads, MAX_THREADS);
+        return rt_fail(st, RT_E_CLI_VALUE, "threads", NULL, "found %d, wanted 1 to %d", n_threads,
+                       MAX_THREADS);
     RtPool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
     if (!p) return rt_fail_memory(st, sizeof *p, "threads");
     *p = (RtPool){.n_threads = n_threads};
@@ -169,8 +174,10 @@ RtCode rt_pool_create(int n_threads, RtPool **out, RtStatus *st)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     RtCode code = start_threads(p, st);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (code) rt_pool_free(p);
-    else *out = p;
+    if (code)
+        rt_pool_free(p);
+    else
+        *out = p;
     return code;
 }
 
@@ -192,7 +199,8 @@ int rt_pool_threads(const RtPool *p) { return p ? p->n_threads : 1; }
 
 int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads)
 {
-    int64_t most = (int64_t)n_threads * CHUNKS_PER_THREAD, chunks = weight / (grain > 0 ? grain : 1);
+    int64_t most = (int64_t)n_threads * CHUNKS_PER_THREAD,
+            chunks = weight / (grain > 0 ? grain : 1);
     if (n_threads <= 1 || chunks < 2) return 1;
     return chunks < most ? chunks : most;
 }
@@ -203,14 +211,19 @@ static int64_t find_row(const int64_t *rows, int64_t n, int64_t weight)
     int64_t lo = 0, hi = n;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (rows[mid] + mid < weight) lo = mid + 1;
-        else hi = mid;
+        if (rows[mid] + mid < weight)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
 
 /* total * i / n without overflow */
-static int64_t share(int64_t total, int64_t i, int64_t n) { return total / n * i + total % n * i / n; }
+static int64_t share(int64_t total, int64_t i, int64_t n)
+{
+    return total / n * i + total % n * i / n;
+}
 
 void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds)
 {

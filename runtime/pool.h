@@ -1,6 +1,6 @@
-/* A pool of threads for one context. A job is a list of chunks with fixed bounds; whoever is free takes the next one,
-   the caller included. Bounds come from the data (rt_cut_*), so a step's work does not depend on the pool's size in
-   anything but who does it. */
+/* A pool of threads for one context. A job is a list of chunks with fixed bounds; whoever is free
+   takes the next one, the caller included. Bounds come from the data (rt_cut_*), so a step's work
+   does not depend on the pool's size in anything but who does it. */
 #pragma once
 #include "runtime/abi.h"
 #include "runtime/status.h"
@@ -10,17 +10,21 @@ typedef struct RtPool RtPool;
 
 /* n_threads counts the caller; 1 gives a pool without threads of its own. */
 RtCode rt_pool_create(int n_threads, RtPool **pool, RtStatus *st);
-/* A pool whose chunks run on somebody else's parallel-for: run(user, n, task, arg) calls task(arg, i) for all i < n. */
-typedef void (*RtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i), void *arg);
+/* A pool whose chunks run on somebody else's parallel-for: run(user, n, task, arg) calls task(arg,
+   i) for all i < n. */
+typedef void (*RtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i),
+                              void *arg);
 RtCode rt_pool_borrow(int n_threads, RtParallelFor run, void *user, RtPool **pool, RtStatus *st);
 void rt_pool_free(RtPool *pool);
 int rt_pool_threads(const RtPool *pool); /* NULL counts as 1 */
 
-/* Runs fn(args, bounds[i], bounds[i+1]) for all i < n_chunks and returns when all are done. One caller at a time.
-   pool NULL: runs inline. */
-void rt_pool_run(RtPool *pool, RtKernelFn fn, const RtArg *args, const int64_t *bounds, int64_t n_chunks);
+/* Runs fn(args, bounds[i], bounds[i+1]) for all i < n_chunks and returns when all are done. One
+   caller at a time. pool NULL: runs inline. */
+void rt_pool_run(RtPool *pool, RtKernelFn fn, const RtArg *args, const int64_t *bounds,
+                 int64_t n_chunks);
 
 /* Chunks wanted for n iterations, each at least `grain` (of weight), on n_threads: at least 1. */
 int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads);
-/* bounds[0..n_chunks] of n iterations: equal shares; or equal shares of rows and elements where rows [n+1] is given. */
+/* bounds[0..n_chunks] of n iterations: equal shares; or equal shares of rows and elements where
+   rows [n+1] is given. */
 void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds);

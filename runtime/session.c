@@ -20,7 +20,8 @@ static RtCode parse_blas(const RtCli *c, RtBlasMode *mode)
             *mode = (RtBlasMode)i;
             return RT_OK;
         }
-    return rt_fail(c->st, RT_E_CLI_VALUE, "--blas", NULL, "found `%.60s`, wanted on, off or auto", text);
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--blas", NULL, "found `%.60s`, wanted on, off or auto",
+                   text);
 }
 
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
@@ -31,7 +32,9 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     RtCode code = rt_cli_int(c, OPT_THREADS, 1, 1024, &threads);
     s->threads = (int)threads;
     if (!code) code = parse_blas(c, &mode);
-    if (!code) code = rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
+    if (!code)
+        code =
+            rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
     if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], o, &s->data, c->st);
     if (!code) code = rt_blas_open(mode, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);

@@ -28,7 +28,8 @@ RtCode rt_source_open(const char *path, RtSource *s, RtStatus *st)
     *s = (RtSource){0};
     if (stat(path, &info)) return rt_fail_errno(st, RT_E_FILE_OPEN, path);
     if (!S_ISDIR(info.st_mode))
-        return rt_fail(st, RT_E_FILE_OPEN, path, "give the folder that holds edge_index.npy", "is not a directory");
+        return rt_fail(st, RT_E_FILE_OPEN, path, "give the folder that holds edge_index.npy",
+                       "is not a directory");
     if (snprintf(s->path, sizeof s->path, "%s", path) >= (int)sizeof s->path)
         return rt_fail(st, RT_E_FILE_OPEN, "--data", NULL, "the path is too long");
     RtCode code = read_meta(s, st);

@@ -1,5 +1,6 @@
-/* Where a data set's arrays come from: a directory of .npy files with an optional meta.json. Arrays are asked for by
-   stem ("x" is x.npy), so that other containers can stand behind the same three questions. */
+/* Where a data set's arrays come from: a directory of .npy files with an optional meta.json. Arrays
+   are asked for by stem ("x" is x.npy), so that other containers can stand behind the same three
+   questions. */
 #pragma once
 #include "runtime/array.h"
 #include "runtime/json.h"

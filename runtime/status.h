@@ -1,5 +1,6 @@
-/* Status of a runtime call: a stable code, the place, what was found and wanted, one hint. The runtime never exits
-   and never aborts; every function that can fail returns a code and fills the status it was given. */
+/* Status of a runtime call: a stable code, the place, what was found and wanted, one hint. The
+   runtime never exits and never aborts; every function that can fail returns a code and fills the
+   status it was given. */
 #pragma once
 #include <stddef.h>
 
@@ -32,8 +33,8 @@ RtCode rt_fail_memory(RtStatus *st, size_t bytes, const char *what);
 /* A file operation failed; errno says why. */
 RtCode rt_fail_errno(RtStatus *st, RtCode code, const char *path);
 
-int rt_code_exit(RtCode code);           /* the process exit code */
-const char *rt_code_title(RtCode code);  /* "not an npy file" */
-const char *rt_code_name(RtCode code);   /* "NPY_MAGIC" */
+int rt_code_exit(RtCode code);          /* the process exit code */
+const char *rt_code_title(RtCode code); /* "not an npy file" */
+const char *rt_code_name(RtCode code);  /* "NPY_MAGIC" */
 /* "error[R101]: place: message\n  = help: hint\n"; returns the length as snprintf does. */
 int rt_status_text(const RtStatus *st, char *out, size_t size);

@@ -15,7 +15,8 @@ RtCode rt_tensors_alloc(RtTensors *t, int64_t i, RtStatus *st)
 {
     const char *name = t->model->strings + t->model->tensors[i].name;
     int64_t bytes;
-    if (t->counts[i] < 0 || !rt_mul(t->counts[i], rt_dtype_bytes(t->model->tensors[i].dtype), &bytes))
+    if (t->counts[i] < 0 ||
+        !rt_mul(t->counts[i], rt_dtype_bytes(t->model->tensors[i].dtype), &bytes))
         return rt_fail(st, RT_E_OVERFLOW, name, NULL, "the tensor's size overflows 64 bits");
     RT_TRY(rt_block_alloc(&t->blocks[i], (size_t)bytes + 256, name, st));
     t->data[i] = t->blocks[i].p;
@@ -26,10 +27,12 @@ static RtCode count_and_alloc(RtTensors *t, const RtGraph *g, RtStatus *st)
 {
     const RtModel *m = t->model;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (!rt_mul(g ? g->spaces[m->tensors[i].space].count : 1, m->tensors[i].width, &t->counts[i]))
+        if (!rt_mul(g ? g->spaces[m->tensors[i].space].count : 1, m->tensors[i].width,
+                    &t->counts[i]))
             t->counts[i] = -1;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (m->tensors[i].kind != RT_INPUT && (g || m->tensors[i].space == 0)) RT_TRY(rt_tensors_alloc(t, i, st));
+        if (m->tensors[i].kind != RT_INPUT && (g || m->tensors[i].space == 0))
+            RT_TRY(rt_tensors_alloc(t, i, st));
     return RT_OK;
 }
 
@@ -40,7 +43,8 @@ RtCode rt_tensors_create(const RtModel *m, const RtGraph *g, RtTensors *t, RtSta
     t->data = calloc(n, sizeof *t->data);
     t->counts = calloc(n, sizeof *t->counts);
     t->blocks = calloc(n, sizeof *t->blocks);
-    RtCode code = t->data && t->counts && t->blocks ? count_and_alloc(t, g, st) : rt_fail_memory(st, n * 8, "tensors");
+    RtCode code = t->data && t->counts && t->blocks ? count_and_alloc(t, g, st)
+                                                    : rt_fail_memory(st, n * 8, "tensors");
     if (code) rt_tensors_free(t);
     return code;
 }
@@ -76,13 +80,14 @@ double rt_element(const void *data, int64_t dtype, int64_t i)
     }
 }
 
-/* Element i of a tensor's initial value. The name's hash stands in the step, so that parameters are independent and
-   do not depend on their number. */
+/* Element i of a tensor's initial value. The name's hash stands in the step, so that parameters are
+   independent and do not depend on their number. */
 static double initial(const RtTensorDef *d, uint64_t seed, uint32_t hash, int64_t i)
 {
     uint64_t row = (uint64_t)(i / d->width), k = (uint64_t)(i % d->width);
     if (d->init == RT_INIT_UNIFORM)
-        return d->init_a + (d->init_b - d->init_a) * rt_random_uniform(seed, hash, RT_SITE_INIT, row, k);
+        return d->init_a +
+               (d->init_b - d->init_a) * rt_random_uniform(seed, hash, RT_SITE_INIT, row, k);
     if (d->init == RT_INIT_NORMAL)
         return d->init_a + d->init_b * rt_random_normal(seed, hash, RT_SITE_INIT, row, k);
     return d->init_a;

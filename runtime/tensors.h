@@ -1,16 +1,17 @@
-/* Storage of a model's tensors for one graph: parameters, optimiser state, hypers, and inputs. Row-major in the stored
-   order of their space, without padding. */
+/* Storage of a model's tensors for one graph: parameters, optimiser state, hypers, and inputs.
+   Row-major in the stored order of their space, without padding. */
 #pragma once
 #include "runtime/graph.h"
 
 typedef struct RtTensors {
     const RtModel *model;
-    void **data;      /* [n_tensors] NULL: not present */
-    int64_t *counts;  /* [n_tensors] elements */
-    RtBlock *blocks;  /* [n_tensors] what is owned */
+    void **data;     /* [n_tensors] NULL: not present */
+    int64_t *counts; /* [n_tensors] elements */
+    RtBlock *blocks; /* [n_tensors] what is owned */
 } RtTensors;
 
-/* Allocates parameters, state and hypers; inputs stay NULL. `g` gives the rows of tensors that have a space. */
+/* Allocates parameters, state and hypers; inputs stay NULL. `g` gives the rows of tensors that have
+   a space. */
 RtCode rt_tensors_create(const RtModel *m, const RtGraph *g, RtTensors *t, RtStatus *st);
 void rt_tensors_free(RtTensors *t);
 /* Memory for one more tensor (an input). */
@@ -24,5 +25,6 @@ double rt_tensors_hyper(const RtTensors *t, int64_t tensor);
 double rt_element(const void *data, int64_t dtype, int64_t i);
 
 /* A copy of the tensors that a training step changes (parameters and state). */
-RtCode rt_tensors_snapshot(const RtTensors *t, RtBlock *copy, RtStatus *st); /* allocates on first use */
+RtCode rt_tensors_snapshot(const RtTensors *t, RtBlock *copy,
+                           RtStatus *st); /* allocates on first use */
 void rt_tensors_restore(RtTensors *t, const RtBlock *copy);

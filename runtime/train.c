@@ -1,5 +1,5 @@
-/* The training loop (see train.h). Everything an epoch does is a function of (weights, state, seed, epoch), so that a
-   run resumed from a checkpoint is the unbroken run, bit for bit. */
+/* The training loop (see train.h). Everything an epoch does is a function of (weights, state, seed,
+   epoch), so that a run resumed from a checkpoint is the unbroken run, bit for bit. */
 #include "runtime/train.h"
 #include "runtime/checkpoint.h"
 #include "runtime/weights.h"
@@ -15,10 +15,10 @@ typedef struct Trainer {
     RtData *d;
     const RtTrainOptions *o;
     RtTrainResult *r;
-    RtExec *step, *metrics;  /* metrics: NULL without any */
-    int64_t loss;            /* result of train_step */
+    RtExec *step, *metrics; /* metrics: NULL without any */
+    int64_t loss;           /* result of train_step */
     RtProgress at;
-    RtBlock best, before;    /* snapshots: best weights; weights before the running step */
+    RtBlock best, before; /* snapshots: best weights; weights before the running step */
     RtBlock workspace;
     double values[RT_MAX_METRICS];
     FILE *log;
@@ -40,13 +40,13 @@ static void bind_tensors(RtExec *e, const RtTensors *t)
     for (int64_t i = 0; i < t->model->n_tensors; i++) e->tensors[i] = t->data[i];
 }
 
-static RtCode make_exec(const RtModel *m, const char *name, RtData *d, const RtExecOptions *o, RtExec **e,
-                        RtStatus *st)
+static RtCode make_exec(const RtModel *m, const char *name, RtData *d, const RtExecOptions *o,
+                        RtExec **e, RtStatus *st)
 {
     int64_t program = rt_program_find(m, name);
     if (program < 0)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name), "give the model a `train` block",
-                       "the model has no function %s", name);
+        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name),
+                       "give the model a `train` block", "the model has no function %s", name);
     RT_TRY(rt_exec_create(m, program, d->graph, o, e, st));
     bind_tensors(*e, &d->tensors);
     RT_TRY(rt_exec_own_results(*e, st));
@@ -64,7 +64,8 @@ static RtCode take_workspace(Trainer *t, RtExecOptions *o)
         RT_TRY(rt_arena_bytes(t->m, p, t->d->graph, &bytes, t->st));
         if (bytes > most) most = bytes;
     }
-    RT_TRY(rt_block_alloc(&t->workspace, (size_t)most + 64, "the planned memory of a training step", t->st));
+    RT_TRY(rt_block_alloc(&t->workspace, (size_t)most + 64, "the planned memory of a training step",
+                          t->st));
     o->workspace = t->workspace.p;
     o->workspace_bytes = (size_t)most;
     return RT_OK;
@@ -95,7 +96,8 @@ static RtCode resume(Trainer *t)
     RT_TRY(rt_checkpoint_load(t->o->resume, &t->d->tensors, &t->at, &t->best, t->st));
     if (t->o->seed_given && t->at.seed != t->o->seed)
         return rt_fail(t->st, RT_E_CHECKPOINT_FIT, t->o->resume, "leave --seed out when resuming",
-                       "found seed %lld, wanted %lld", (long long)t->at.seed, (long long)t->o->seed);
+                       "found seed %lld, wanted %lld", (long long)t->at.seed,
+                       (long long)t->o->seed);
     return RT_OK;
 }
 
@@ -103,7 +105,8 @@ static RtCode set_up(Trainer *t)
 {
     RtExecOptions exec = t->o->exec;
     if (!t->m->train || !t->m->train->present)
-        return rt_fail(t->st, RT_E_CLI_NO_TRAIN, rt_string(t->m, t->m->name), "give the model a `train` block",
+        return rt_fail(t->st, RT_E_CLI_NO_TRAIN, rt_string(t->m, t->m->name),
+                       "give the model a `train` block",
                        "the model cannot be trained: its file has no `train` block");
     if (t->m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(t->st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
@@ -112,7 +115,8 @@ static RtCode set_up(Trainer *t)
     RT_TRY(make_exec(t->m, "train_step", t->d, &exec, &t->step, t->st));
     if (t->m->train->n_metrics) RT_TRY(make_exec(t->m, "metrics", t->d, &exec, &t->metrics, t->st));
     t->loss = find_loss(t->m, t->step->program);
-    if (t->loss < 0) return rt_fail(t->st, RT_E_INTERNAL, "train_step", NULL, "has no loss among its results");
+    if (t->loss < 0)
+        return rt_fail(t->st, RT_E_INTERNAL, "train_step", NULL, "has no loss among its results");
     t->at.seed = t->o->seed;
     RT_TRY(resume(t));
     for (int64_t i = 0; i < t->o->n_hypers; i++)
@@ -134,18 +138,21 @@ static void tear_down(Trainer *t)
 
 static double result_value(const RtExec *e, int64_t result)
 {
-    return rt_element(e->results[result], e->model->results[e->program->first_result + result].dtype, 0);
+    return rt_element(e->results[result],
+                      e->model->results[e->program->first_result + result].dtype, 0);
 }
 
 static void read_metrics(const RtModel *m, RtExec *e, int64_t seed, int64_t step, double *values)
 {
     rt_exec_run(e, seed, step);
-    for (int64_t i = 0; i < m->train->n_metrics; i++) values[i] = result_value(e, m->metrics[i].result);
+    for (int64_t i = 0; i < m->train->n_metrics; i++)
+        values[i] = result_value(e, m->metrics[i].result);
 }
 
 static size_t put_number(char *out, size_t size, const char *key, double v)
 {
-    int n = isfinite(v) ? snprintf(out, size, ",\"%s\":%.9g", key, v) : snprintf(out, size, ",\"%s\":null", key);
+    int n = isfinite(v) ? snprintf(out, size, ",\"%s\":%.9g", key, v)
+                        : snprintf(out, size, ",\"%s\":null", key);
     return n < 0 || (size_t)n >= size ? 0 : (size_t)n;
 }
 
@@ -157,12 +164,13 @@ void rt_metrics_json(const RtModel *m, const double *values, char *out, size_t s
         at += put_number(out + at, size - at, rt_string(m, m->metrics[i].name), values[i]);
 }
 
-RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values, RtStatus *st)
+RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values,
+                   RtStatus *st)
 {
     RtExec *e = NULL;
     if (!m->train || !m->train->present || !m->train->n_metrics)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name), "add `metric` lines to its `train` block",
-                       "the model has no metrics");
+        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name),
+                       "add `metric` lines to its `train` block", "the model has no metrics");
     RtCode code = make_exec(m, "metrics", d, o, &e, st);
     if (!code) read_metrics(m, e, 0, 0, values);
     rt_exec_free(e);
@@ -175,8 +183,8 @@ static RtCode log_line(Trainer *t, bool final, double loss)
     if (!t->log) return RT_OK;
     rt_metrics_json(t->m, t->values, pairs, sizeof pairs);
     put_number(head, sizeof head, "loss", loss);
-    fprintf(t->log, "{\"epoch\":%lld%s%s%s}\n", (long long)(final ? t->at.epoch : t->at.epoch + 1), head, pairs,
-            final ? ",\"final\": true" : "");
+    fprintf(t->log, "{\"epoch\":%lld%s%s%s}\n", (long long)(final ? t->at.epoch : t->at.epoch + 1),
+            head, pairs, final ? ",\"final\": true" : "");
     return fflush(t->log) ? rt_fail_errno(t->st, RT_E_FILE_WRITE, t->o->metrics) : RT_OK;
 }
 
@@ -195,10 +203,12 @@ static RtCode blame_nan(Trainer *t)
         return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate: --set lr=...",
                        "the loss of epoch %lld is not a number", (long long)(t->at.epoch + 1));
     const RtStep *s = &m->steps[t->step->program->first_step + i];
-    if (s->line > 0) snprintf(name, sizeof name, "%s:%lld", rt_string(m, s->file), (long long)s->line);
-    return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate (--set lr=...), or look at that line",
-                   "the loss of epoch %lld is not a number; the first NaN is made by step %lld, `%s`",
-                   (long long)(t->at.epoch + 1), (long long)i, rt_string(m, s->label));
+    if (s->line > 0)
+        snprintf(name, sizeof name, "%s:%lld", rt_string(m, s->file), (long long)s->line);
+    return rt_fail(
+        t->st, RT_E_NAN, name, "try a smaller learning rate (--set lr=...), or look at that line",
+        "the loss of epoch %lld is not a number; the first NaN is made by step %lld, `%s`",
+        (long long)(t->at.epoch + 1), (long long)i, rt_string(m, s->label));
 }
 
 /* Notes whether this epoch is the best so far; keeps its weights. */
@@ -262,11 +272,13 @@ static RtCode interrupt(Trainer *t)
 {
     char hint[256];
     if (!t->o->checkpoint)
-        return rt_fail(t->st, RT_E_INTERRUPTED, NULL, "train with --checkpoint FILE to be able to go on later",
+        return rt_fail(t->st, RT_E_INTERRUPTED, NULL,
+                       "train with --checkpoint FILE to be able to go on later",
                        "interrupted after epoch %lld; nothing was saved", (long long)t->at.epoch);
     RT_TRY(write_checkpoint(t));
     snprintf(hint, sizeof hint, "go on with --resume %.200s", t->o->checkpoint);
-    return rt_fail(t->st, RT_E_INTERRUPTED, NULL, hint, "interrupted after epoch %lld; the checkpoint is written",
+    return rt_fail(t->st, RT_E_INTERRUPTED, NULL, hint,
+                   "interrupted after epoch %lld; the checkpoint is written",
                    (long long)t->at.epoch);
 }
 
@@ -275,7 +287,8 @@ static RtCode interrupt(Trainer *t)
 static bool is_over(const Trainer *t)
 {
     const RtTrain *train = t->m->train;
-    bool patience = train->stop_metric >= 0 && train->patience > 0 && t->at.since >= train->patience;
+    bool patience =
+        train->stop_metric >= 0 && train->patience > 0 && t->at.since >= train->patience;
     return patience || t->at.epoch >= t->o->epochs;
 }
 
@@ -285,7 +298,8 @@ static RtCode loop(Trainer *t)
     while (!is_over(t)) {
         if (was_signalled()) return interrupt(t);
         RT_TRY(run_epoch(t));
-        if (t->o->checkpoint && t->o->every > 0 && t->at.epoch % t->o->every == 0) RT_TRY(write_checkpoint(t));
+        if (t->o->checkpoint && t->o->every > 0 && t->at.epoch % t->o->every == 0)
+            RT_TRY(write_checkpoint(t));
     }
     return RT_OK;
 }
@@ -312,7 +326,8 @@ static RtCode run(Trainer *t)
     return finish(t);
 }
 
-RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r, RtStatus *st)
+RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r,
+                RtStatus *st)
 {
     sigset_t set, old;
     *r = (RtTrainResult){.loss = NAN, .best_epoch = -1};

@@ -1,5 +1,5 @@
-/* The training loop: one train_step and one evaluation of the metrics per epoch, early stopping with the best weights
-   kept, checkpoints, a JSON line per epoch. */
+/* The training loop: one train_step and one evaluation of the metrics per epoch, early stopping
+   with the best weights kept, checkpoints, a JSON line per epoch. */
 #pragma once
 #include "runtime/dataset.h"
 #include "runtime/exec.h"
@@ -21,11 +21,11 @@ typedef struct RtHyperValue {
 
 typedef struct RtTrainOptions {
     int64_t epochs, seed;
-    bool seed_given;              /* then a checkpoint of another seed is refused */
-    const RtHyperValue *hypers;   /* [n_hypers] applied last */
+    bool seed_given;            /* then a checkpoint of another seed is refused */
+    const RtHyperValue *hypers; /* [n_hypers] applied last */
     int64_t n_hypers;
     const char *metrics, *save, *checkpoint, *resume; /* paths or NULL */
-    int64_t every;                /* epochs between checkpoints */
+    int64_t every;                                    /* epochs between checkpoints */
     RtExecOptions exec;
     void (*on_epoch)(void *user, const RtEpoch *e); /* or NULL */
     void *user;
@@ -39,11 +39,14 @@ typedef struct RtTrainResult {
     double metrics[RT_MAX_METRICS]; /* of the weights that were kept */
 } RtTrainResult;
 
-/* SIGINT and SIGTERM between epochs write a checkpoint (if a path is given) and return INTERRUPTED. A loss that is
-   not a number returns NAN with epoch, step and source line. Leaves the kept weights in d->tensors. */
-RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r, RtStatus *st);
+/* SIGINT and SIGTERM between epochs write a checkpoint (if a path is given) and return INTERRUPTED.
+   A loss that is not a number returns NAN with epoch, step and source line. Leaves the kept weights
+   in d->tensors. */
+RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r,
+                RtStatus *st);
 
 /* Writes metric values as `,"name":value` pairs; NaN becomes null. */
 void rt_metrics_json(const RtModel *m, const double *values, char *out, size_t size);
 /* Runs the program "metrics" on present tensors. */
-RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values, RtStatus *st);
+RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values,
+                   RtStatus *st);

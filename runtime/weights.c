@@ -1,10 +1,14 @@
-/* Weights files (see weights.h): the permutation between value and stored layout, names checked both ways. */
+/* Weights files (see weights.h): the permutation between value and stored layout, names checked
+   both ways. */
 #include "runtime/weights.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *tensor_name(const RtModel *m, int64_t tensor) { return m->strings + m->tensors[tensor].name; }
+static const char *tensor_name(const RtModel *m, int64_t tensor)
+{
+    return m->strings + m->tensors[tensor].name;
+}
 
 /* Whether a function that only reads it, forward or metrics, takes the tensor. */
 static bool is_read_by(const RtModel *m, int64_t tensor, const char *function)
@@ -62,7 +66,8 @@ static void copy_row(const RtTensorDef *d, char *value, char *stored, bool to_va
     }
 }
 
-static void copy_layout(const RtTensorDef *d, int64_t count, char *value, char *stored, bool to_value)
+static void copy_layout(const RtTensorDef *d, int64_t count, char *value, char *stored,
+                        bool to_value)
 {
     int64_t row = d->width * rt_dtype_bytes(d->dtype), rows = d->width ? count / d->width : 0;
     for (int64_t i = 0; i < rows; i++) copy_row(d, value + i * row, stored + i * row, to_value);
@@ -74,14 +79,16 @@ static void stored_shape(const RtTensors *t, int64_t tensor, RtStEntry *e)
     e->n_dims = 0;
     if (d->space != 0) e->shape[e->n_dims++] = d->width ? t->counts[tensor] / d->width : 0;
     int64_t n = d->n_stored ? d->n_stored : d->n_dims;
-    for (int64_t i = 0; i < n; i++) e->shape[e->n_dims++] = d->n_stored ? d->stored_shape[i] : d->dims[i];
+    for (int64_t i = 0; i < n; i++)
+        e->shape[e->n_dims++] = d->n_stored ? d->stored_shape[i] : d->dims[i];
 }
 
 /* ---- writing ---- */
 
 static bool is_wanted(const RtModel *m, int64_t i, bool all)
 {
-    return all ? m->tensors[i].kind == RT_PARAM || m->tensors[i].kind == RT_STATE : rt_weights_has(m, i);
+    return all ? m->tensors[i].kind == RT_PARAM || m->tensors[i].kind == RT_STATE
+               : rt_weights_has(m, i);
 }
 
 static RtCode grow(RtStored *s, int64_t more, int64_t bytes, RtStatus *st)
@@ -90,7 +97,8 @@ static RtCode grow(RtStored *s, int64_t more, int64_t bytes, RtStatus *st)
     RT_TRY(rt_block_alloc(&data, s->data.bytes + (size_t)bytes, "the weights", st));
     if (s->data.bytes) memcpy(data.p, s->data.p, s->data.bytes);
     for (int64_t i = 0; i < s->n; i++)
-        s->entries[i].data = (char *)data.p + ((const char *)s->entries[i].data - (char *)s->data.p);
+        s->entries[i].data =
+            (char *)data.p + ((const char *)s->entries[i].data - (char *)s->data.p);
     rt_block_free(&s->data);
     s->data = data;
     RtStEntry *entries = realloc(s->entries, (size_t)(s->n + more + 1) * sizeof *entries);
@@ -109,13 +117,14 @@ static RtCode set_name(RtStEntry *e, const char *prefix, const char *name, RtSta
     return RT_OK;
 }
 
-RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix, const RtBlock *values,
-                     RtStatus *st)
+RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix,
+                     const RtBlock *values, RtStatus *st)
 {
     const RtModel *m = t->model;
     int64_t bytes = 0, old = (int64_t)s->data.bytes;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (is_wanted(m, i, all) && t->data[i]) bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        if (is_wanted(m, i, all) && t->data[i])
+            bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     RT_TRY(grow(s, m->n_tensors, bytes, st));
     char *at = (char *)s->data.p + old, *value = values ? values->p : NULL;
     for (int64_t i = 0; i < m->n_tensors; i++) {
@@ -161,8 +170,8 @@ static const char *shape_text(const RtStEntry *e, char *out, size_t size)
     return rt_array_text(&a, out, size);
 }
 
-RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor, const char *prefix,
-                     void *out, RtStatus *st)
+RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor,
+                     const char *prefix, void *out, RtStatus *st)
 {
     const RtTensorDef *d = &t->model->tensors[tensor];
     char name[600], found[160], wanted[160];
@@ -172,7 +181,8 @@ RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, i
     const RtStEntry *e = rt_st_find(f, name);
     shape_text(&want, wanted, sizeof wanted);
     if (!e)
-        return rt_fail(st, RT_E_WEIGHTS_NAME, place, "`info` lists the names, shapes and dtypes the model wants",
+        return rt_fail(st, RT_E_WEIGHTS_NAME, place,
+                       "`info` lists the names, shapes and dtypes the model wants",
                        "tensor %s is missing, wanted %s", name, wanted);
     bool same = e->n_dims == want.n_dims;
     for (int64_t i = 0; same && i < want.n_dims; i++) same = e->shape[i] == want.shape[i];
@@ -194,19 +204,22 @@ static RtCode check_extra(const RtStFile *f, const char *place, const RtModel *m
         for (int64_t i = 0; i < m->n_tensors && !known; i++)
             known = rt_weights_has(m, i) && !strcmp(tensor_name(m, i), f->entries[k].name);
         if (!known)
-            return rt_fail(st, RT_E_WEIGHTS_NAME, place, "`info` lists the names, shapes and dtypes the model wants",
+            return rt_fail(st, RT_E_WEIGHTS_NAME, place,
+                           "`info` lists the names, shapes and dtypes the model wants",
                            "tensor %s is not one of the model's", f->entries[k].name);
     }
     return RT_OK;
 }
 
 /* Everything is read into `fresh` first, so that a failure changes nothing. */
-static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlock *fresh, RtStatus *st)
+static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlock *fresh,
+                       RtStatus *st)
 {
     const RtModel *m = t->model;
     int64_t total = 0, at = 0;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (rt_weights_has(m, i) && t->data[i]) total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        if (rt_weights_has(m, i) && t->data[i])
+            total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     RT_TRY(rt_block_alloc(fresh, (size_t)total, place, st));
     for (int64_t i = 0; i < m->n_tensors; i++) {
         if (!rt_weights_has(m, i) || !t->data[i]) continue;

@@ -1,5 +1,6 @@
-/* The runtime's graphs against ir/eval's, which were written independently: random topologies with loops, parallel
-   edges and empty rows, all self-loop policies, reversal, graphs of graphs. And what only the runtime has: row lists. */
+/* The runtime's graphs against ir/eval's, which were written independently: random topologies with
+   loops, parallel edges and empty rows, all self-loop policies, reversal, graphs of graphs. And
+   what only the runtime has: row lists. */
 #include "ir/eval.h"
 #include "runtime/graph.h"
 #include "runtime/random.h"
@@ -36,18 +37,36 @@ static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
 static void make_tables(Made *m)
 {
     const IrModule *ir = m->ir;
-    for (uint32_t i = 0; i < ir->spaces.n; i++) m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge};
+    for (uint32_t i = 0; i < ir->spaces.n; i++)
+        m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge};
     for (uint32_t i = 0; i < ir->maps.n; i++) {
         const IrMap *x = &ir->maps.data[i];
         m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1};
     }
     for (uint32_t i = 0; i < ir->graphs.n; i++) {
         const IrGraph *g = &ir->graphs.data[i];
-        m->graphs[i] = (RtGraphDef){0, g->kind, g->edge, g->src_space, g->dst_space, g->src, g->dst, index_of(g->base),
-                                    index_of(g->orig), index_of(g->image), g->policy, g->n_nodes, g->n_edges, g->seed};
+        m->graphs[i] = (RtGraphDef){0,
+                                    g->kind,
+                                    g->edge,
+                                    g->src_space,
+                                    g->dst_space,
+                                    g->src,
+                                    g->dst,
+                                    index_of(g->base),
+                                    index_of(g->orig),
+                                    index_of(g->image),
+                                    g->policy,
+                                    g->n_nodes,
+                                    g->n_edges,
+                                    g->seed};
     }
-    m->rt = (RtModel){.abi_version = RT_ABI_VERSION, .n_spaces = ir->spaces.n, .n_maps = ir->maps.n,
-                      .n_graphs = ir->graphs.n, .strings = "name", .spaces = m->spaces, .maps = m->maps,
+    m->rt = (RtModel){.abi_version = RT_ABI_VERSION,
+                      .n_spaces = ir->spaces.n,
+                      .n_maps = ir->maps.n,
+                      .n_graphs = ir->graphs.n,
+                      .strings = "name",
+                      .spaces = m->spaces,
+                      .maps = m->maps,
                       .graphs = m->graphs};
 }
 
@@ -58,7 +77,11 @@ static void make_module(Made *m, Arena *a)
     IrId node = ir_space_new(m->ir, "node", false), graph = ir_space_new(m->ir, "graph", false);
     IrId batch = ir_map_new(m->ir, "node.graph", node, graph);
     m->ir->maps.data[batch].sorted = true;
-    IrGraph g = {.kind = IR_GRAPH_DATA, .src_space = node, .dst_space = node, .base = IR_NONE, .orig = IR_NONE,
+    IrGraph g = {.kind = IR_GRAPH_DATA,
+                 .src_space = node,
+                 .dst_space = node,
+                 .base = IR_NONE,
+                 .orig = IR_NONE,
                  .image = IR_NONE};
     IrId data = add_graph(m, g, "edge");
     g.kind = IR_GRAPH_SELF_LOOPS;
@@ -75,25 +98,36 @@ static void make_module(Made *m, Arena *a)
     g.policy = IR_LOOPS_KEEP;
     add_graph(m, g, "both");
     IrId other = ir_space_new(m->ir, "other", false);
-    add_graph(m, (IrGraph){.kind = IR_GRAPH_RANDOM, .src_space = other, .dst_space = other, .base = IR_NONE,
-                           .orig = IR_NONE, .image = IR_NONE, .n_nodes = 9, .n_edges = 40, .seed = 5}, "random");
+    add_graph(m,
+              (IrGraph){.kind = IR_GRAPH_RANDOM,
+                        .src_space = other,
+                        .dst_space = other,
+                        .base = IR_NONE,
+                        .orig = IR_NONE,
+                        .image = IR_NONE,
+                        .n_nodes = 9,
+                        .n_edges = 40,
+                        .seed = 5},
+              "random");
     make_tables(m);
 }
 
 static void compare(const Made *m, const EvalWorld *w, const RtGraph *g)
 {
     for (int64_t s = 0; s < m->rt.n_spaces; s++) {
-        if (!check(g->spaces[s].count == w->counts[s], "count of %s", m->ir->spaces.data[s].name)) return;
+        if (!check(g->spaces[s].count == w->counts[s], "count of %s", m->ir->spaces.data[s].name))
+            return;
         for (int64_t i = 0; i < w->counts[s]; i++) {
             int64_t want = w->element_ids[s] ? w->element_ids[s][i] : i;
-            check((g->spaces[s].ids ? g->spaces[s].ids[i] : i) == want, "id of %s", m->ir->spaces.data[s].name);
+            check((g->spaces[s].ids ? g->spaces[s].ids[i] : i) == want, "id of %s",
+                  m->ir->spaces.data[s].name);
         }
     }
     for (int64_t k = 0; k < m->rt.n_maps; k++)
         for (int64_t i = 0; i < w->counts[m->maps[k].from]; i++)
             check(g->maps[k].to[i] == w->maps[k][i], "map %s of %s at %lld: %d, wanted %lld",
-                  m->ir->maps.data[k].name, m->ir->spaces.data[m->maps[k].from].name, (long long)i, g->maps[k].to[i],
-                  (long long)w->maps[k][i]);
+                  m->ir->maps.data[k].name, m->ir->spaces.data[m->maps[k].from].name, (long long)i,
+                  g->maps[k].to[i], (long long)w->maps[k][i]);
 }
 
 /* Each row lists exactly the elements with that image, by ascending user id. */
@@ -104,12 +138,14 @@ static void check_lists(const Made *m, const RtGraph *g)
         const RtSpaceData *from = &g->spaces[m->maps[k].from];
         int64_t n_rows = g->spaces[m->maps[k].to].count, images = 0;
         for (int64_t i = 0; i < from->count; i++) images += map->to[i] >= 0;
-        check(map->rows[0] == 0 && map->rows[n_rows] == images, "rows of %s", m->ir->maps.data[k].name);
+        check(map->rows[0] == 0 && map->rows[n_rows] == images, "rows of %s",
+              m->ir->maps.data[k].name);
         for (int64_t r = 0; r < n_rows; r++)
             for (int64_t at = map->rows[r]; at < map->rows[r + 1]; at++) {
                 int32_t e = map->list[at], before = at > map->rows[r] ? map->list[at - 1] : e;
                 check(map->to[e] == r, "list of %s", m->ir->maps.data[k].name);
-                int64_t x = from->ids ? from->ids[before] : before, y = from->ids ? from->ids[e] : e;
+                int64_t x = from->ids ? from->ids[before] : before,
+                        y = from->ids ? from->ids[e] : e;
                 check(at == map->rows[r] || x < y, "order in list of %s", m->ir->maps.data[k].name);
             }
     }
@@ -120,7 +156,8 @@ static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
     Arena *a = arena_new();
     Made m = {0};
     make_module(&m, a);
-    int64_t *src = ARENA_ARRAY(a, int64_t, n_edges + 1), *dst = ARENA_ARRAY(a, int64_t, n_edges + 1);
+    int64_t *src = ARENA_ARRAY(a, int64_t, n_edges + 1),
+            *dst = ARENA_ARRAY(a, int64_t, n_edges + 1);
     int64_t *batch = ARENA_ARRAY(a, int64_t, n_nodes + 1), counts[MAX_SPACES], n_graphs = 3;
     for (int64_t e = 0; e < n_edges; e++) {
         src[e] = (int64_t)rt_philox(seed, 0, 0, (uint64_t)e, 0) % n_nodes;
@@ -132,11 +169,18 @@ static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
     counts[1] = n_nodes;
     counts[2] = n_graphs;
     const char *why = NULL;
-    EvalWorld *w = eval_world(a, m.ir, &(EvalGraph){n_nodes, n_nodes, n_edges, src, dst}, batch, n_graphs, &why);
-    RtTopology t = {.place = "test", .n_edges = n_edges, .src = src, .dst = dst, .graph_of = batch, .counts = counts};
+    EvalWorld *w = eval_world(a, m.ir, &(EvalGraph){n_nodes, n_nodes, n_edges, src, dst}, batch,
+                              n_graphs, &why);
+    RtTopology t = {.place = "test",
+                    .n_edges = n_edges,
+                    .src = src,
+                    .dst = dst,
+                    .graph_of = batch,
+                    .counts = counts};
     RtGraph *g = NULL;
     RtStatus st = {0};
-    if (check(w != NULL, "eval_world: %s", why ? why : "?") && check(!rt_graph_create(&m.rt, &t, &g, &st), "%s", st.message)) {
+    if (check(w != NULL, "eval_world: %s", why ? why : "?") &&
+        check(!rt_graph_create(&m.rt, &t, &g, &st), "%s", st.message)) {
         compare(&m, w, g);
         check_lists(&m, g);
     }
@@ -159,13 +203,16 @@ static void test_bad_ids(void)
     Made m = {0};
     make_module(&m, a);
     int64_t src[] = {0, 1}, dst[] = {1, -1}, counts[MAX_SPACES] = {1, 3, 1}, batch[] = {0, 0, 1};
-    RtTopology t = {.place = "edge_index.npy", .n_edges = 2, .src = src, .dst = dst, .counts = counts};
+    RtTopology t = {
+        .place = "edge_index.npy", .n_edges = 2, .src = src, .dst = dst, .counts = counts};
     RtGraph *g;
     RtStatus st = {0};
     check_begin();
-    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && strstr(st.message, "the target of edge 1 is -1"));
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID &&
+          strstr(st.message, "the target of edge 1 is -1"));
     dst[1] = 3;
-    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && strstr(st.message, "is 3, wanted 0 <= id < 3"));
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID &&
+          strstr(st.message, "is 3, wanted 0 <= id < 3"));
     dst[1] = 2;
     t.graph_of = batch;
     CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && !strcmp(st.place, "batch.npy"));
@@ -180,7 +227,8 @@ static void test_bad_ids(void)
 int main(void)
 {
     check_begin();
-    for (uint64_t seed = 0; seed < 40; seed++) test_one(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
+    for (uint64_t seed = 0; seed < 40; seed++)
+        test_one(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
     check_end("runtime_graph_as_eval");
     test_philox();
     test_bad_ids();

@@ -1,5 +1,5 @@
-/* The library form on the hand-made model: forward and vjp against plain loops, two threads on one model, the caller's
-   parallel-for, named errors. */
+/* The library form on the hand-made model: forward and vjp against plain loops, two threads on one
+   model, the caller's parallel-for, named errors. */
 #include "runtime/gnnrt.h"
 #include "tests/unit/check.h"
 #include "tests/unit/runtime_model.h"
@@ -45,8 +45,10 @@ static void fill(World *w, GnnrtModel *model)
         w->src[e] %= N;
         w->dst[e] %= N;
     }
-    for (int i = 0; i < N * HM_F; i++) x[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
-    for (int i = 0; i < N * HM_C; i++) cot[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
+    for (int i = 0; i < N * HM_F; i++)
+        x[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
+    for (int i = 0; i < N * HM_C; i++)
+        cot[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
     gnnrt_param_get(model, 0, w->W, NULL);
     expect(w);
 }
@@ -54,7 +56,8 @@ static void fill(World *w, GnnrtModel *model)
 static double worst(const void *a, const void *b, int n)
 {
     double most = 0;
-    for (int i = 0; i < n; i++) most = fmax(most, fabs((double)((const float *)a)[i] - (double)((const float *)b)[i]));
+    for (int i = 0; i < n; i++)
+        most = fmax(most, fabs((double)((const float *)a)[i] - (double)((const float *)b)[i]));
     return most;
 }
 
@@ -69,8 +72,11 @@ static bool run_once(World *w, GnnrtContext *c)
     float out[N][HM_C], dx[N][HM_F], dW[HM_F][HM_C];
     const void *inputs[] = {w->x}, *cotangents[] = {w->cot};
     void *results[] = {out}, *gradients[] = {dx, dW};
-    if (gnnrt_forward(c, inputs, results, NULL) || gnnrt_vjp(c, inputs, cotangents, gradients, NULL)) return false;
-    return worst(out, w->out, N * HM_C) < 1e-4 && worst(dx, w->dx, N * HM_F) < 1e-4 && worst(dW, w->dW, HM_F * HM_C) < 1e-3;
+    if (gnnrt_forward(c, inputs, results, NULL) ||
+        gnnrt_vjp(c, inputs, cotangents, gradients, NULL))
+        return false;
+    return worst(out, w->out, N * HM_C) < 1e-4 && worst(dx, w->dx, N * HM_F) < 1e-4 &&
+           worst(dW, w->dW, HM_F * HM_C) < 1e-3;
 }
 
 typedef struct Job {
@@ -112,7 +118,9 @@ static void test_calls(World *w, GnnrtModel *model, GnnrtGraph *graph)
     CHECK(!gnnrt_context_bind_param(c, 0, zero, &st) && !run_once(w, c));
     CHECK(!gnnrt_forward(c, (const void *[]){w->x}, (void *[]){out}, &st) && out[3][1] == 0);
     gnnrt_context_free(c);
-    CHECK(gnnrt_context_create(model, graph, 1, memory, (size_t)bytes - 64, &c, &st) == GNNRT_BAD_ARGUMENT && !c);
+    CHECK(gnnrt_context_create(model, graph, 1, memory, (size_t)bytes - 64, &c, &st) ==
+              GNNRT_BAD_ARGUMENT &&
+          !c);
     free(memory);
     check_end("runtime_library_calls");
 }
