@@ -412,6 +412,10 @@ static void test_fma(void)
             in.f32[16 + i] = (float)ldexp((double)(int32_t)(next_random() >> 40), scale - 24);
             double p = (double)in.f32[i] * (double)in.f32[16 + i]; /* c: far above, far below, or half an ulp off */
             in.f32[32 + i] = (float)ldexp(p, (int)pick(80) - 40) * (pick(2) ? 1.0f : -1.0f);
+            if (i % 4) continue; /* half an ulp of c, but for 2^-46 of it: f64 alone would see a tie */
+            in.f32[i] = (pick(2) ? 0x1p-24f : -0x1p-24f) * (1 + 0x1p-23f);
+            in.f32[16 + i] = 1 - 0x1p-23f;
+            in.f32[32 + i] = (float)(1 + ldexp((double)pick(1 << 23), -23)) * (pick(2) ? 1.0f : -1.0f);
         }
         KirArg args[12];
         RtArg rt[12];
