@@ -26,8 +26,10 @@ typedef struct Fuse {
     Arena *arena;
     Uses *uses;
     uint32_t *flops, *loads; /* of the tree below a value, were it computed in place */
+    uint32_t *depth;         /* of that tree */
     bool *random;
 } Fuse;
+enum { MAX_CHAIN = 100 };
 
 static void cost_of(Fuse *u, IrId v)
 {
@@ -89,10 +91,27 @@ static void force_reshape_operand(Fuse *u, const IrOp *op)
     make_root(u, fused_storage(u->f, op->args[0]));
 }
 
+/* Chains end somewhere: a kernel is walked recursively, and its registers are not endless. */
+static void cut_chain(Fuse *u, IrId v)
+{
+    const IrOp *op = fused_op(u->f, v);
+    uint32_t depth = 0;
+    if (op->op == IR_OP_arg || op_is_heavy(u->f->m, u->f->f, v)) return;
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (u->depth[op->args[k]] > depth) depth = u->depth[op->args[k]];
+    u->depth[v] = depth + 1;
+    if (op->op == IR_OP_reshape || u->depth[v] < MAX_CHAIN) return;
+    make_root(u, v);
+    u->depth[v] = 0;
+}
+
 static void force_roots(Fuse *u)
 {
     const IrFunc *f = u->f->f;
-    for (IrId v = 0; v < f->ops.n; v++) cost_of(u, v);
+    for (IrId v = 0; v < f->ops.n; v++) {
+        cost_of(u, v);
+        cut_chain(u, v);
+    }
     for (uint32_t i = 0; i < f->results.n; i++) make_root(u, f->results.data[i].value);
     for (IrId v = 0; v < f->ops.n; v++)
         if (u->ctx->disabled[PASS_fuse] || op_is_heavy(u->f->m, f, v)) make_root(u, v);
@@ -293,6 +312,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
     u.uses = ARENA_ARRAY(scratch, Uses, n + 1);
     u.flops = ARENA_ARRAY(scratch, uint32_t, n + 1);
     u.loads = ARENA_ARRAY(scratch, uint32_t, n + 1);
+    u.depth = ARENA_ARRAY(scratch, uint32_t, n + 1);
     u.random = ARENA_ARRAY(scratch, bool, n + 1);
     force_roots(&u);
     decide_all(&u);

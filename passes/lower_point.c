@@ -167,21 +167,19 @@ static KirId eval_gather(Lower *l, const IrOp *op, KirId row, const Env *env)
     return point_eval(l, op->args[0], image, env);
 }
 
-static void rename_dim(Env *env, IrId from, IrId to, int64_t off)
-{
-    Ix ix = *env_get(env, from);
-    ix.off += off;
-    if (env->lanes > 1 && env->vec == from) env->vec = to;
-    else if (env->lanes > 1 && env->vec == to) env->vec = IR_NONE; /* another dim of that name was the vector */
-    env_set(env, to, ix);
-}
-
+/* The operand's own environment: no other dim stays in it, so that chains of slices do not grow it. */
 static KirId eval_slice(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
     const IrType *x = &fused_op(l->f, op->args[0])->type;
-    Env inner = *env;
-    for (uint32_t k = 0; k < x->n_dims; k++)
-        if (x->dims[k] == op->attr.dim) rename_dim(&inner, op->type.dims[k], x->dims[k], op->attr.i);
+    Env inner = env_empty();
+    inner.lanes = env->lanes;
+    inner.active = env->active;
+    for (uint32_t k = 0; k < x->n_dims; k++) {
+        Ix ix = *env_get(env, op->type.dims[k]);
+        if (x->dims[k] == op->attr.dim) ix.off += op->attr.i;
+        env_set(&inner, x->dims[k], ix);
+        if (env->lanes > 1 && env->vec == op->type.dims[k]) inner.vec = x->dims[k];
+    }
     return point_eval(l, op->args[0], row, &inner);
 }
 
@@ -195,7 +193,8 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
     const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
     ICE_UNLESS(reshape_is_rename(m, from, to));
     Env inner = env_empty();
-    if (env->lanes > 1) inner.lanes = env->lanes, inner.active = env->active;
+    inner.lanes = env->lanes;
+    inner.active = env->active;
     uint32_t j = 0;
     for (uint32_t i = 0; i < from->n_dims; i++) {
         if (m->dims.data[from->dims[i]].size == 1) {
