@@ -138,7 +138,7 @@ static RtCode read_edges(Loader *l)
             return read_edge_pair(l);
         return rt_fail(l->st, RT_E_DATA_MISSING, l->edge_place,
                        "save the edges as an int64 array of shape [2, E]",
-                       "the file is missing, and so are src.npy and dst.npy");
+                       "the file is missing, and so are graph.npz, graph.mtx, edges.tsv and src.npy");
     }
     RT_TRY(rt_source_read(&l->source, "edge_index", &l->src, l->st));
     if (l->src.n_dims != 2 || l->src.shape[0] != 2)
@@ -173,6 +173,9 @@ static RtCode count_from_meta(Loader *l, int64_t s)
     snprintf(key, sizeof key, "num_%ss", space_name(l, s));
     RT_TRY(rt_source_meta_int(&l->source, key, &l->counts[s], l->st));
     if (l->counts[s] >= 0) l->why[s] = "meta.json";
+    if (l->counts[s] >= 0 || l->source.text.n_nodes < 0 || strcmp(space_name(l, s), "node")) return RT_OK;
+    l->counts[s] = l->source.text.n_nodes;
+    l->why[s] = "graph.mtx";
     return RT_OK;
 }
 
