@@ -1,8 +1,8 @@
 /* What a data directory says before anything is loaded: feature dims, dtypes, class counts. Reads meta.json and
-   .npy headers only; the runtime validates the contents when the executable loads them. */
+   the headers of .npy and .npz only (docs/data.md); the runtime validates the contents when the executable loads them. */
 #include "base/file.h"
 #include "driver/commands.h"
-#include "driver/npy.h"
+#include "driver/npz.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
@@ -77,11 +77,23 @@ static bool is_csr_part(const char *stem)
            (n > 5 && strcmp(stem + n - 5, "_data") == 0);
 }
 
+/* What was found so far. Arrays come first in .npy files, then in graph.npz, then in archives of their own. */
+typedef struct Found {
+    Session *s;
+    const char *dir;
+    Meta meta;
+    FrontendFact *facts;
+    uint32_t n;
+} Found;
+
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static char **list_npy(Session *s, const char *dir, uint32_t *n)
+/* Stems of the directory's files with a suffix, sorted. NULL if it cannot be read. */
+static char **list_stems(Session *s, const char *dir, const char *suffix, uint32_t *n)
 {
     DIR *d = opendir(dir);
+    size_t m = strlen(suffix);
+    *n = 0;
     if (!d) {
         diag_error(&s->diags, E0601, (Span){0}, "cannot read the data directory `%s`: %s", dir, strerror(errno));
         return NULL;
@@ -89,37 +101,91 @@ static char **list_npy(Session *s, const char *dir, uint32_t *n)
     char **names = ARENA_ARRAY(s->arena, char *, MAX_FACTS);
     for (struct dirent *e; (e = readdir(d)) && *n < MAX_FACTS;) {
         size_t len = strlen(e->d_name);
-        if (len > 4 && strcmp(e->d_name + len - 4, ".npy") == 0)
-            names[(*n)++] = arena_strndup(s->arena, e->d_name, len - 4);
+        if (len > m && strcmp(e->d_name + len - m, suffix) == 0)
+            names[(*n)++] = arena_strndup(s->arena, e->d_name, len - m);
     }
     closedir(d);
     qsort(names, *n, sizeof *names, by_name);
     return names;
 }
 
+static void add_array(Found *f, const char *stem, const Npy *npy)
+{
+    if (strcmp(stem, "x_indptr") == 0 && f->meta.features && npy->n_dims) {
+        Npy x = {.dtype = "<f4", .n_dims = 2, .shape = {npy->shape[0] - 1, f->meta.features}};
+        add_fact(f->facts, &f->n, "x", &x, &f->meta);
+    }
+    for (uint32_t i = 0; i < f->n; i++)
+        if (strcmp(f->facts[i].name, stem) == 0) return;
+    if (!is_csr_part(stem)) add_fact(f->facts, &f->n, stem, npy, &f->meta);
+}
+
+static bool add_npy_files(Found *f)
+{
+    uint32_t n;
+    char **stems = list_stems(f->s, f->dir, ".npy", &n);
+    for (uint32_t i = 0; stems && i < n; i++) {
+        const char *path = arena_printf(f->s->arena, "%s/%s.npy", f->dir, stems[i]);
+        Npy npy;
+        const char *wrong = npy_header(f->s->arena, path, &npy);
+        if (wrong) broken(f->s, path, wrong);
+        else add_array(f, stems[i], &npy);
+    }
+    return stems != NULL;
+}
+
+static bool read_archive(Found *f, const char *path, Npz *z)
+{
+    const char *wrong = npz_headers(f->s->arena, path, z);
+    if (wrong) broken(f->s, path, wrong);
+    return !wrong;
+}
+
+/* An archive of many arrays, each under its name. */
+static void add_archive(Found *f, const char *path)
+{
+    Npz z;
+    if (!read_archive(f, path, &z)) return;
+    for (uint32_t i = 0; i < z.n; i++) add_array(f, z.members[i].name, &z.members[i].npy);
+}
+
+/* STEM.npz: its member STEM, its only member, or a scipy CSR matrix, whose member `shape` holds rows and columns. */
+static void add_side_archive(Found *f, const char *stem)
+{
+    Npz z;
+    if (!read_archive(f, arena_printf(f->s->arena, "%s/%s.npz", f->dir, stem), &z)) return;
+    for (uint32_t i = 0; i < z.n; i++) {
+        const NpzMember *m = &z.members[i];
+        Npy matrix = {.dtype = "<f4", .n_dims = 2, .shape = {m->first[0], m->first[1]}};
+        if (strcmp(m->name, stem) == 0 || z.n == 1) add_array(f, stem, &m->npy);
+        else if (strcmp(m->name, "shape") == 0) add_array(f, stem, &matrix);
+    }
+}
+
+static void add_npz_files(Found *f)
+{
+    uint32_t n;
+    char **stems = list_stems(f->s, f->dir, ".npz", &n);
+    for (uint32_t i = 0; stems && i < n; i++)
+        if (strcmp(stems[i], "graph") == 0) add_archive(f, arena_printf(f->s->arena, "%s/graph.npz", f->dir));
+    for (uint32_t i = 0; stems && i < n; i++)
+        if (strcmp(stems[i], "graph") != 0) add_side_archive(f, stems[i]);
+}
+
+static bool is_archive(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".npz") == 0;
+}
+
 bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
 {
-    uint32_t n_files = 0, n = 0;
-    char **stems = list_npy(s, dir, &n_files);
-    Meta meta;
-    if (!stems || !read_meta(s, dir, &meta)) return false;
-    FrontendFact *facts = ARENA_ARRAY(s->arena, FrontendFact, MAX_FACTS + 1);
-    for (uint32_t i = 0; i < n_files; i++) {
-        const char *path = arena_printf(s->arena, "%s/%s.npy", dir, stems[i]);
-        Npy npy;
-        const char *wrong = npy_header(s->arena, path, &npy);
-        if (wrong) {
-            broken(s, path, wrong);
-            continue;
-        }
-        if (strcmp(stems[i], "x_indptr") == 0 && meta.features) {
-            Npy x = {.dtype = "<f4", .n_dims = 2, .shape = {npy.shape[0] - 1, meta.features}};
-            add_fact(facts, &n, "x", &x, &meta);
-        }
-        if (!is_csr_part(stems[i])) add_fact(facts, &n, stems[i], &npy, &meta);
-    }
-    fo->facts = facts;
-    fo->n_facts = n;
+    Found f = {.s = s, .dir = dir, .facts = ARENA_ARRAY(s->arena, FrontendFact, MAX_FACTS + 1)};
+    if (is_archive(dir)) add_archive(&f, dir);
+    else if (!read_meta(s, dir, &f.meta) || !add_npy_files(&f)) return false;
+    else add_npz_files(&f);
+    fo->facts = f.facts;
+    fo->n_facts = f.n;
     return s->diags.n_errors == 0;
 }
 

@@ -50,8 +50,7 @@ static const char *parse_dict(const char *text, Npy *out)
     return parse_shape(find_key(text, "'shape'"), out);
 }
 
-/* Parses the header at p; *at is where the data begins. */
-static const char *parse_header(Arena *a, const char *p, size_t n, Npy *out, size_t *at)
+const char *npy_parse_header(Arena *a, const char *p, size_t n, Npy *out, size_t *at)
 {
     const unsigned char *u = (const unsigned char *)p;
     *out = (Npy){0};
@@ -72,7 +71,7 @@ const char *npy_header(Arena *a, const char *path, Npy *out)
     if (fd < 0) return arena_printf(a, "it cannot be opened: %s", strerror(errno));
     ssize_t got = read(fd, head, sizeof head);
     close(fd);
-    return parse_header(a, head, got > 0 ? (size_t)got : 0, out, &at);
+    return npy_parse_header(a, head, got > 0 ? (size_t)got : 0, out, &at);
 }
 
 const char *npy_read(Arena *a, const char *path, Npy *out)
@@ -81,7 +80,7 @@ const char *npy_read(Arena *a, const char *path, Npy *out)
     size_t n = 0, at = 0, bytes;
     char *file = file_read(a, path, (size_t)1 << 36, &n, &why);
     if (!file) return arena_printf(a, "it cannot be read: %s", why);
-    const char *wrong = parse_header(a, file, n, out, &at);
+    const char *wrong = npy_parse_header(a, file, n, out, &at);
     if (wrong) return wrong;
     size_t item = npy_item_bytes(out);
     if (!item) return arena_printf(a, "its type `%s` is not one of <f4 <f8 <i4 <i8 |b1 |u1", out->dtype);

@@ -18,6 +18,8 @@ typedef struct Npy {
 const char *npy_header(Arena *a, const char *path, Npy *out);
 /* Header and data; the size must fit the header exactly. */
 const char *npy_read(Arena *a, const char *path, Npy *out);
+/* The header in the first n bytes of a file (of 4112, if it is that long); *at is where the data begins. */
+const char *npy_parse_header(Arena *a, const char *bytes, size_t n, Npy *out, size_t *at);
 bool npy_dtype(const Npy *npy, IrDtype *t);
 size_t npy_item_bytes(const Npy *npy); /* 0 for an unknown dtype */
 double npy_at(const Npy *npy, int64_t i);
