@@ -214,7 +214,7 @@ static RtCode parse(const Member *m, const unsigned char *bytes, const char *pla
 RtCode rt_zip_read(const RtZip *z, const char *name, const char *place, RtArray *a, RtStatus *st)
 {
     Member m = {0};
-    const unsigned char *packed;
+    const unsigned char *packed = NULL; /* set whenever find_packed succeeds */
     RtBlock out;
     *a = (RtArray){0};
     int64_t found = find(z, name, &m);
