@@ -9,11 +9,11 @@
 typedef struct CodeRow {
     RtCode code;
     int exit;
-    const char *name, *title;
+    const char *name, *title, *hint;
 } CodeRow;
 
 static const CodeRow code_rows[] = {
-#define RT_CODE(name, number, exit, title) {RT_E_##name, exit, #name, title},
+#define RT_CODE(name, number, exit, title, hint) {RT_E_##name, exit, #name, title, hint},
 #include "runtime/codes.def"
 #undef RT_CODE
 };
@@ -28,9 +28,11 @@ static const CodeRow *code_row(RtCode code)
 RtCode rt_fail(RtStatus *st, RtCode code, const char *place, const char *hint, const char *fmt, ...)
 {
     if (!st) return code;
+    const CodeRow *row = code_row(code);
+    if (!hint) hint = row ? row->hint : "";
     st->code = code;
     snprintf(st->place, sizeof st->place, "%s", place ? place : "");
-    snprintf(st->hint, sizeof st->hint, "%s", hint ? hint : "");
+    snprintf(st->hint, sizeof st->hint, "%s", hint);
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(st->message, sizeof st->message, fmt, ap);

@@ -6,7 +6,7 @@
 
 typedef enum {
     RT_OK = 0,
-#define RT_CODE(name, number, exit, title) RT_E_##name = number,
+#define RT_CODE(name, number, exit, title, hint) RT_E_##name = number,
 #include "runtime/codes.def"
 #undef RT_CODE
 } RtCode;
@@ -25,7 +25,8 @@ typedef struct RtStatus {
         if (rt_try_code_ != RT_OK) return rt_try_code_;                                            \
     } while (0)
 
-/* Fills st (which may be NULL) and returns code. place and hint may be NULL. */
+/* Fills st (which may be NULL) and returns code. place and hint may be NULL;
+   the hint is then that of codes.def. */
 __attribute__((format(printf, 5, 6))) RtCode rt_fail(RtStatus *st, RtCode code, const char *place,
                                                      const char *hint, const char *fmt, ...);
 /* Out of memory: what was asked for, and for what. */
