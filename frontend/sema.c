@@ -278,9 +278,11 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     Entry entry;
     e->entry_span = (Span){src, 0, 0};
     if (d->n_errors || !find_entry(e, &program, &entry)) return NULL;
-    if (entry.def) elab_entry(e, &program, &entry);
+    if (entry.def && !opt->tests_only) elab_entry(e, &program, &entry);
     for (uint32_t i = 0; i < program.tests.n; i++) elab_test(e, program.tests.data[i], i);
-    check_all_unused(e);
-    check_sets(e);
+    if (!opt->tests_only) {
+        check_all_unused(e);
+        check_sets(e);
+    }
     return d->n_errors == 0 && elab_finish(e) ? e->m : NULL;
 }
