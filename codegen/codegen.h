@@ -1,5 +1,6 @@
-/* From a host plan to files: tables, objects, executables, libraries, headers, readable C. Emitters spell what the plan and its
-   kernels say and decide nothing. The same input gives the same bytes in any folder, on any machine. */
+/* From a host plan to files: tables, objects, executables, libraries, headers, readable C. Emitters
+   spell what the plan and its kernels say and decide nothing. The same input gives the same bytes
+   in any folder, on any machine. */
 #pragma once
 #include "base/diag.h"
 #include "ir/plan.h"
@@ -13,14 +14,15 @@ typedef struct CodegenOptions {
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
 
-/* ---- tables (tables.c): the plan as the runtime reads it ----------------------------------------------- */
+/* ---- tables (tables.c): the plan as the runtime reads it
+ * ----------------------------------------------- */
 typedef enum { TABLE_INT, TABLE_STRING, TABLE_DOUBLE, TABLE_STRUCT } TableKind;
 typedef struct TableField { /* of a struct of runtime/abi.h; all are 8-byte cells */
     const char *name;
     TableKind kind;
     size_t offset;
-    unsigned n;                    /* array length, 1 for a plain field */
-    const struct TableType *type;  /* TABLE_STRUCT */
+    unsigned n;                   /* array length, 1 for a plain field */
+    const struct TableType *type; /* TABLE_STRUCT */
 } TableField;
 typedef struct TableType {
     const char *name; /* "RtStep" */
@@ -36,25 +38,30 @@ typedef struct Table {
 } Table;
 enum { N_TABLES = 14 };
 typedef struct ModelTables {
-    RtModel model; /* complete but for `kernels`: a test may fill them in and run it */
+    RtModel model;          /* complete but for `kernels`: a test may fill them in and run it */
     Table tables[N_TABLES]; /* in the order of RtModel's pointers after `strings` */
     const char *strings;
     size_t n_strings; /* bytes, the last NUL included */
 } ModelTables;
 const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a);
-/* What a program needs to know of the model without running it, as JSON (docs/library.md). */
+/* What a program needs to know of the model without running it, as JSON. */
 void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 
-/* ---- text ---------------------------------------------------------------------------------------------- */
-/* One C11 file: kernels, tables as named initialisers, main. Links with libgnnrt.a like an object. */
+/* ---- text
+ * ---------------------------------------------------------------------------------------------- */
+/* One C11 file: kernels, tables as named initialisers, main. Links with libgnnrt.a like an object.
+ */
 void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
-/* <name>.h: the C ABI of the library form, C99 and C++17. The functions of runtime/gnnrt.h under the model's prefix. */
+/* <name>.h: the C ABI of the library form, C99 and C++17. The functions of runtime/gnnrt.h under
+ * the model's prefix. */
 void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* LLVM assembly after the middle end, all variants. */
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out);
 
-/* ---- files (link.c). False with diagnostics; what stood at `out` before is unchanged then. ---------------- */
-bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a, Diags *d); /* exports <name>_tables */
+/* ---- files (link.c). False with diagnostics; what stood at `out` before is unchanged then.
+ * ---------------- */
+bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a,
+                  Diags *d); /* exports <name>_tables */
 bool build_exe(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a, Diags *d);
 /* <out>.a and <out>.so: both export <name>_* only. */
 bool build_lib(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a, Diags *d);

@@ -2,7 +2,10 @@
 #pragma once
 #include "codegen/codegen.h"
 
-typedef enum { LLVM_WITH_MAIN, LLVM_WITH_TABLES } LlvmEntry; /* what the module exports: main, or <name>_tables */
+typedef enum {
+    LLVM_WITH_MAIN,
+    LLVM_WITH_TABLES
+} LlvmEntry; /* what the module exports: main, or <name>_tables */
 
 typedef struct LlvmObject { /* the bytes of an ELF object */
     const char *bytes;
@@ -11,6 +14,7 @@ typedef struct LlvmObject { /* the bytes of an ELF object */
 
 /* Everything in one object, in the arena. */
 LlvmObject llvm_object(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a);
-/* The same as objects that are linked together, compiled side by side: tables with the generic kernels first, then one per
-   further variant. Returns how many. */
-unsigned llvm_objects(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a, LlvmObject out[RT_N_VARIANTS]);
+/* The same as objects that are linked together, compiled side by side: tables with the generic
+   kernels first, then one per further variant. Returns how many. */
+unsigned llvm_objects(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a,
+                      LlvmObject out[RT_N_VARIANTS]);

@@ -1,5 +1,5 @@
-/* In-process compilation of kernels for tests (codegen/jit.h), over LLVM's MCJIT. Only what kernels may call is resolvable:
-   libm's fma, rint and floor, and memory moves that LLVM invents. */
+/* In-process compilation of kernels for tests (codegen/jit.h), over LLVM's MCJIT. Only what kernels
+   may call is resolvable: libm's fma, rint and floor, and memory moves that LLVM invents. */
 #include "codegen/jit.h"
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
@@ -65,7 +65,8 @@ JitModule *jit_compile(const KirKernel *const *ks, uint32_t n, unsigned variant,
     }
     Arena *a = arena_new();
     JitModule *j = ARENA_NEW(a, JitModule);
-    *j = (JitModule){.arena = a, .context = LLVMContextCreate(), .kernels = ARENA_ARRAY(a, RtKernelFn, n)};
+    *j = (JitModule){
+        .arena = a, .context = LLVMContextCreate(), .kernels = ARENA_ARRAY(a, RtKernelFn, n)};
     llvm_start();
     LLVMTargetMachineRef machine = llvm_machine_new();
     LLVMModuleRef m = llvm_module_new(j->context, machine);

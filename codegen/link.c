@@ -1,6 +1,7 @@
-/* Objects to files that run: executables through `cc`, libraries through `cc`, `objcopy` and `ar`. Tools run from argument arrays,
-   never through a shell, in a private folder; results are read back and written beside their target and renamed. The library form
-   renames the runtime's gnnrt_* functions to <name>_* and makes every other symbol local, so that two models, or a model and
+/* Objects to files that run: executables through `cc`, libraries through `cc`, `objcopy` and `ar`.
+   Tools run from argument arrays, never through a shell, in a private folder; results are read back
+   and written beside their target and renamed. The library form renames the runtime's gnnrt_*
+   functions to <name>_* and makes every other symbol local, so that two models, or a model and
    another runtime, link into one program. */
 #include "base/file.h"
 #include "codegen/emit_llvm.h"
@@ -33,7 +34,10 @@ typedef VEC(const char *) Args;
 
 static const Span nowhere = {0};
 
-static const char *in_dir(const Link *l, const char *name) { return arena_printf(l->arena, "%s/%s", l->dir, name); }
+static const char *in_dir(const Link *l, const char *name)
+{
+    return arena_printf(l->arena, "%s/%s", l->dir, name);
+}
 
 static void add(Link *l, Args *args, const char *text) { VEC_PUSH(l->arena, args, text); }
 
@@ -51,11 +55,13 @@ static bool run(Link *l, Args *args)
     int status = file_spawn(l->arena, args->data, &log, &why);
     if (status == 0) return true;
     if (status < 0 || status == 127) {
-        Diag *d = diag_error(l->diags, E0632, nowhere, "cannot run `%s`: %s", tool, why ? why : "not found");
+        Diag *d = diag_error(l->diags, E0632, nowhere, "cannot run `%s`: %s", tool,
+                             why ? why : "not found");
         diag_help(l->diags, d, "install the C tool chain: apt-get install gcc binutils");
         return false;
     }
-    diag_error(l->diags, E0633, nowhere, "`%s` ended with status %d: %s", tool, status, log && *log ? log : "no output");
+    diag_error(l->diags, E0633, nowhere, "`%s` ended with status %d: %s", tool, status,
+               log && *log ? log : "no output");
     return false;
 }
 
@@ -65,7 +71,8 @@ static bool find_runtime(Link *l)
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) {
-        diag_error(l->diags, E0631, nowhere, "cannot find out where the compiler lies: %s", strerror(errno));
+        diag_error(l->diags, E0631, nowhere, "cannot find out where the compiler lies: %s",
+                   strerror(errno));
         return false;
     }
     self[n] = 0;
@@ -75,8 +82,10 @@ static bool find_runtime(Link *l)
     const char *installed = arena_printf(l->arena, "%s/../lib/gnnc/libgnnrt.a", self);
     l->runtime = access(built, R_OK) == 0 ? built : installed;
     if (access(l->runtime, R_OK) == 0) return true;
-    Diag *d = diag_error(l->diags, E0631, nowhere, "the runtime library is missing: looked at %s and %s", built, installed);
-    diag_help(l->diags, d, "build the target `runtime`, or install the compiler with `cmake --install`");
+    Diag *d = diag_error(l->diags, E0631, nowhere,
+                         "the runtime library is missing: looked at %s and %s", built, installed);
+    diag_help(l->diags, d,
+              "build the target `runtime`, or install the compiler with `cmake --install`");
     return false;
 }
 
@@ -125,7 +134,8 @@ static bool write_objects(Link *l, const HostPlan *plan, LlvmEntry entry, Args *
     return true;
 }
 
-static const char *const hardening[] = {"-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-s", NULL};
+static const char *const hardening[] = {
+    "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-s", NULL};
 static const char *const libraries[] = {"-lz", "-lm", "-lpthread", "-ldl", NULL};
 
 static void add_sanitizers(Link *l, Args *args)
@@ -133,7 +143,8 @@ static void add_sanitizers(Link *l, Args *args)
     if (SANITIZED) add(l, args, "-fsanitize=address,undefined");
 }
 
-bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a, Diags *d)
+bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a,
+                  Diags *d)
 {
     Link l = {.arena = a, .diags = d, .options = o};
     LlvmObject object = llvm_object(plan, o, LLVM_WITH_TABLES, a);
@@ -161,15 +172,18 @@ bool build_exe(const HostPlan *plan, const CodegenOptions *o, const char *out, A
     return good;
 }
 
-/* ---- libraries ------------------------------------------------------------------------------------ */
+/* ---- libraries
+ * ------------------------------------------------------------------------------------ */
 
 /* The model and what it needs of the runtime as one object. */
 static bool merge(Link *l, const HostPlan *plan, const StrMap *api)
 {
     Args args = {0};
-    add_all(l, &args, (const char *const[]){"cc", "-nostdlib", "-r", "-o", in_dir(l, "merged.o"), NULL});
+    add_all(l, &args,
+            (const char *const[]){"cc", "-nostdlib", "-r", "-o", in_dir(l, "merged.o"), NULL});
     if (!write_objects(l, plan, LLVM_WITH_TABLES, &args)) return false;
-    for (uint32_t i = 0; i < api->n; i++) add(l, &args, arena_printf(l->arena, "-Wl,-u,%s", api->entries[i].key));
+    for (uint32_t i = 0; i < api->n; i++)
+        add(l, &args, arena_printf(l->arena, "-Wl,-u,%s", api->entries[i].key));
     add(l, &args, l->runtime);
     return run(l, &args);
 }
@@ -202,7 +216,8 @@ static bool share(Link *l)
 {
     Args args = {0};
     const char *object = in_dir(l, arena_printf(l->arena, "%s.o", l->options->name));
-    add_all(l, &args, (const char *const[]){"cc", "-shared", "-o", in_dir(l, "lib.so"), object, NULL});
+    add_all(l, &args,
+            (const char *const[]){"cc", "-shared", "-o", in_dir(l, "lib.so"), object, NULL});
     add_all(l, &args, hardening);
     add_sanitizers(l, &args);
     if (!SANITIZED) add(l, &args, "-Wl,--no-undefined");

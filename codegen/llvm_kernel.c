@@ -1,20 +1,25 @@
-/* One kernel as two LLVM functions: the body, whose pointers are real parameters so that `noalias` can be said, and
-   the outer RtKernelFn that unpacks the argument array and calls it. Driven by codegen/walk.h; memory and control are spelled
-   here, arithmetic in llvm_value.c. Never decides: no widths, no unrolling, no reordering of its own. */
+/* One kernel as two LLVM functions: the body, whose pointers are real parameters so that `noalias`
+   can be said, and the outer RtKernelFn that unpacks the argument array and calls it. Driven by
+   codegen/walk.h; memory and control are spelled here, arithmetic in llvm_value.c. Never decides:
+   no widths, no unrolling, no reordering of its own. */
 #include "codegen/llvm_kernel.h"
 #include "base/ice.h"
 #include "runtime/abi.h"
 #include <llvm-c/DebugInfo.h>
 
-const char *const llvm_variant_names[] = {[RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
+const char *const llvm_variant_names[] = {
+    [RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
 
-/* The features that the runtime's dispatch (runtime/abi.h) checks before it calls a variant, and nothing more. */
+/* The features that the runtime's dispatch (runtime/abi.h) checks before it calls a variant, and
+ * nothing more. */
 static const struct {
     const char *features, *width;
 } variants[] = {
     [RT_GENERIC] = {"+sse,+sse2,+cx8,+fxsr,+mmx,+x87", "128"},
     [RT_AVX2] = {"+avx,+avx2,+fma,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+xsave", "256"},
-    [RT_AVX512] = {"+avx,+avx2,+fma,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+xsave,+evex512,+avx512f,+avx512bw,+avx512dq,+avx512vl", "512"},
+    [RT_AVX512] = {"+avx,+avx2,+fma,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+xsave,+evex512,+avx512f,+"
+                   "avx512bw,+avx512dq,+avx512vl",
+                   "512"},
 };
 
 LLVMValueRef llvm_operand(LlvmKernel *e, const KirKernel *k, KirId id)
@@ -30,9 +35,13 @@ static LLVMValueRef int64(LlvmKernel *e, int64_t v)
     return LLVMConstInt(LLVMInt64TypeInContext(e->context), (unsigned long long)v, true);
 }
 
-static LLVMBasicBlockRef new_block(LlvmKernel *e) { return LLVMAppendBasicBlockInContext(e->context, e->function, ""); }
+static LLVMBasicBlockRef new_block(LlvmKernel *e)
+{
+    return LLVMAppendBasicBlockInContext(e->context, e->function, "");
+}
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------
+ */
 
 /* Bools are bytes in memory: loads and stores handle them as i8 and translate at the end. */
 static KirType memory_type(const KirIns *x, unsigned lanes)
@@ -63,7 +72,10 @@ static LLVMValueRef address(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
     return LLVMBuildInBoundsGEP2(e->at, elem, base_pointer(e, x), &index, 1, "");
 }
 
-static void align(LLVMValueRef memory, const KirIns *x) { LLVMSetAlignment(memory, (unsigned)kir_base_bytes(x->type.base)); }
+static void align(LLVMValueRef memory, const KirIns *x)
+{
+    LLVMSetAlignment(memory, (unsigned)kir_base_bytes(x->type.base));
+}
 
 /* <1, .., 1, 0, ..> with `active` ones. */
 static LLVMValueRef lane_mask(LlvmKernel *e, const KirIns *x)
@@ -78,18 +90,21 @@ static LLVMValueRef padding(LlvmKernel *e, const KirIns *x)
 {
     LLVMTypeRef base = llvm_type(e->context, memory_type(x, 1));
     bool is_float = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    LLVMValueRef one = is_float ? LLVMConstReal(base, x->f) : LLVMConstInt(base, (unsigned long long)(long long)x->f, true);
+    LLVMValueRef one = is_float ? LLVMConstReal(base, x->f)
+                                : LLVMConstInt(base, (unsigned long long)(long long)x->f, true);
     LLVMValueRef all[KIR_MAX_LANES];
     for (unsigned i = 0; i < x->type.lanes; i++) all[i] = one;
     return LLVMConstVector(all, x->type.lanes);
 }
 
 /* Picks lane i of `v` for i < n_used, of `rest` beyond; both have `lanes` lanes or v has n_used. */
-static LLVMValueRef merge_lanes(LlvmKernel *e, LLVMValueRef v, LLVMValueRef rest, unsigned n_used, unsigned lanes)
+static LLVMValueRef merge_lanes(LlvmKernel *e, LLVMValueRef v, LLVMValueRef rest, unsigned n_used,
+                                unsigned lanes)
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMValueRef pick[KIR_MAX_LANES];
-    for (unsigned i = 0; i < lanes; i++) pick[i] = LLVMConstInt(i32, i < n_used ? i : i + lanes, false);
+    for (unsigned i = 0; i < lanes; i++)
+        pick[i] = LLVMConstInt(i32, i < n_used ? i : i + lanes, false);
     return LLVMBuildShuffleVector(e->at, v, rest, LLVMConstVector(pick, lanes), "");
 }
 
@@ -97,7 +112,8 @@ static LLVMValueRef widen(LlvmKernel *e, LLVMValueRef v, unsigned from, unsigned
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMValueRef pick[KIR_MAX_LANES], none = LLVMGetPoison(LLVMTypeOf(v));
-    for (unsigned i = 0; i < lanes; i++) pick[i] = i < from ? LLVMConstInt(i32, i, false) : LLVMGetPoison(i32);
+    for (unsigned i = 0; i < lanes; i++)
+        pick[i] = i < from ? LLVMConstInt(i32, i, false) : LLVMGetPoison(i32);
     return LLVMBuildShuffleVector(e->at, v, none, LLVMConstVector(pick, lanes), "");
 }
 
@@ -115,21 +131,26 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     LLVMValueRef pad = padding(e, x);
     if (n == 1) {
         LLVMValueRef v = load_plain(e, memory_type(x, 1), x, index);
-        return LLVMBuildInsertElement(e->at, pad, v, LLVMConstInt(LLVMInt32TypeInContext(e->context), 0, false), "");
+        return LLVMBuildInsertElement(
+            e->at, pad, v, LLVMConstInt(LLVMInt32TypeInContext(e->context), 0, false), "");
     }
     if ((n & (n - 1)) == 0) {
         LLVMValueRef v = load_plain(e, memory_type(x, n), x, index);
         return merge_lanes(e, widen(e, v, n, lanes), pad, n, lanes);
     }
-    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)), LLVMPointerTypeInContext(e->context, 0)};
-    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
+                          LLVMPointerTypeInContext(e->context, 0)};
+    LLVMValueRef bytes =
+        LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
     return llvm_intrinsic(e, "llvm.masked.load", over, 2, args, 4);
 }
 
 static LLVMValueRef load_strided(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
 {
-    LLVMValueRef v = x->active < x->type.lanes ? padding(e, x) : LLVMGetPoison(llvm_type(e->context, memory_type(x, x->type.lanes)));
+    LLVMValueRef v = x->active < x->type.lanes
+                         ? padding(e, x)
+                         : LLVMGetPoison(llvm_type(e->context, memory_type(x, x->type.lanes)));
     LLVMValueRef one = NULL;
     for (unsigned i = 0; i < x->active; i++) {
         LLVMValueRef at = LLVMBuildAdd(e->at, index, int64(e, (int64_t)i * x->stride), "");
@@ -145,9 +166,12 @@ static void on_load(void *ctx, const KirWalk *w, KirId id)
     const KirIns *x = &w->k->ins.data[id];
     LLVMValueRef index = llvm_operand(e, w->k, x->args[0]);
     LLVMValueRef v;
-    if (x->type.lanes > 1 && x->stride != 1) v = load_strided(e, x, index);
-    else if (x->active < x->type.lanes) v = load_part(e, x, index);
-    else v = load_plain(e, memory_type(x, x->type.lanes), x, index);
+    if (x->type.lanes > 1 && x->stride != 1)
+        v = load_strided(e, x, index);
+    else if (x->active < x->type.lanes)
+        v = load_part(e, x, index);
+    else
+        v = load_plain(e, memory_type(x, x->type.lanes), x, index);
     e->values[id] = from_memory(e, x, v);
 }
 
@@ -162,7 +186,8 @@ static void on_gather(void *ctx, const KirWalk *w, KirId id)
     }
     LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
                           LLVMVectorType(LLVMPointerTypeInContext(e->context, 0), x->type.lanes)};
-    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+    LLVMValueRef bytes =
+        LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
     LLVMValueRef pad = x->active < x->type.lanes ? padding(e, x) : LLVMGetPoison(over[0]);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
     e->values[id] = from_memory(e, x, llvm_intrinsic(e, "llvm.masked.gather", over, 2, args, 4));
@@ -189,8 +214,10 @@ static void store_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMV
     } else if ((n & (n - 1)) == 0) {
         store_plain(e, x, index, widen(e, v, n, n));
     } else {
-        LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)), LLVMPointerTypeInContext(e->context, 0)};
-        LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+        LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
+                              LLVMPointerTypeInContext(e->context, 0)};
+        LLVMValueRef bytes =
+            LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
         LLVMValueRef args[] = {v, address(e, x, index), bytes, lane_mask(e, x)};
         llvm_intrinsic(e, "llvm.masked.store", over, 2, args, 4);
     }
@@ -200,10 +227,14 @@ static void on_store(void *ctx, const KirWalk *w, KirId id)
 {
     LlvmKernel *e = ctx;
     const KirIns *x = &w->k->ins.data[id];
-    LLVMValueRef index = llvm_operand(e, w->k, x->args[0]), v = to_memory(e, x, llvm_operand(e, w->k, x->args[1]));
-    if (x->type.lanes > 1 && x->stride != 1) store_strided(e, x, index, v);
-    else if (x->active < x->type.lanes) store_part(e, x, index, v);
-    else store_plain(e, x, index, v);
+    LLVMValueRef index = llvm_operand(e, w->k, x->args[0]),
+                 v = to_memory(e, x, llvm_operand(e, w->k, x->args[1]));
+    if (x->type.lanes > 1 && x->stride != 1)
+        store_strided(e, x, index, v);
+    else if (x->active < x->type.lanes)
+        store_part(e, x, index, v);
+    else
+        store_plain(e, x, index, v);
 }
 
 static void on_prefetch(void *ctx, const KirWalk *w, KirId id)
@@ -211,15 +242,19 @@ static void on_prefetch(void *ctx, const KirWalk *w, KirId id)
     LlvmKernel *e = ctx;
     const KirIns *x = &w->k->ins.data[id];
     LLVMValueRef index = llvm_operand(e, w->k, x->args[0]);
-    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context), elem = llvm_base_type(e->context, x->type.base);
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context),
+                elem = llvm_base_type(e->context, x->type.base);
     if (x->alloc == KIR_NONE) elem = llvm_base_type(e->context, w->k->params.data[x->buf].elem);
-    LLVMValueRef at = LLVMBuildGEP2(e->at, elem, base_pointer(e, x), &index, 1, ""); /* may lie outside */
+    LLVMValueRef at =
+        LLVMBuildGEP2(e->at, elem, base_pointer(e, x), &index, 1, ""); /* may lie outside */
     LLVMTypeRef over[] = {LLVMPointerTypeInContext(e->context, 0)};
-    LLVMValueRef args[] = {at, LLVMConstInt(i32, 0, false), LLVMConstInt(i32, 3, false), LLVMConstInt(i32, 1, false)};
+    LLVMValueRef args[] = {at, LLVMConstInt(i32, 0, false), LLVMConstInt(i32, 3, false),
+                           LLVMConstInt(i32, 1, false)};
     llvm_intrinsic(e, "llvm.prefetch", over, 1, args, 4);
 }
 
-/* ---- values and variables ------------------------------------------------------------------------ */
+/* ---- values and variables
+ * ------------------------------------------------------------------------ */
 
 static void on_value(void *ctx, const KirWalk *w, KirId id)
 {
@@ -251,7 +286,8 @@ static void on_set(void *ctx, const KirWalk *w, KirId id)
     LLVMBuildStore(e->at, llvm_operand(e, w->k, x->args[1]), e->values[x->args[0]]);
 }
 
-/* ---- control ------------------------------------------------------------------------------------- */
+/* ---- control
+ * ------------------------------------------------------------------------------------- */
 
 static LLVMValueRef extreme_index(LlvmKernel *e, bool max, LLVMValueRef a, LLVMValueRef b)
 {
@@ -268,7 +304,8 @@ static void on_begin_for(void *ctx, const KirWalk *w, KirId id)
         from = extreme_index(e, true, from, e->lo);
         to = extreme_index(e, false, to, e->hi);
     }
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->at), head = new_block(e), body = new_block(e), exit = new_block(e);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->at), head = new_block(e), body = new_block(e),
+                      exit = new_block(e);
     LLVMBuildBr(e->at, head);
     LLVMPositionBuilderAtEnd(e->at, head);
     LLVMValueRef i = LLVMBuildPhi(e->at, LLVMInt64TypeInContext(e->context), "");
@@ -279,7 +316,8 @@ static void on_begin_for(void *ctx, const KirWalk *w, KirId id)
     VEC_PUSH(e->arena, &e->open, ((LlvmBlocks){head, exit, i}));
 }
 
-/* A loop id that says: unroll fully (bound to unroll) or leave alone. Loop ids must refer to themselves. */
+/* A loop id that says: unroll fully (bound to unroll) or leave alone. Loop ids must refer to
+ * themselves. */
 static void loop_metadata(LlvmKernel *e, LLVMValueRef branch, KirBinding bind)
 {
     const char *text = bind == KIR_UNROLL ? "llvm.loop.unroll.full" : "llvm.loop.unroll.disable";
@@ -354,7 +392,8 @@ static void on_begin_else(void *ctx, const KirWalk *w, KirId id)
     b->head = b->exit;
 }
 
-/* A second block that holds dead instructions only is never begun: it is still somebody's branch target. */
+/* A second block that holds dead instructions only is never begun: it is still somebody's branch
+ * target. */
 static void on_end_if(void *ctx, const KirWalk *w, KirId id)
 {
     (void)w, (void)id;
@@ -368,11 +407,13 @@ static void on_end_if(void *ctx, const KirWalk *w, KirId id)
     LLVMPositionBuilderAtEnd(e->at, b.exit);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------ */
+/* ---- functions
+ * ------------------------------------------------------------------------------------ */
 
 static void function_attribute(LlvmKernel *e, LLVMValueRef f, const char *key, const char *value)
 {
-    LLVMAttributeRef a = LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+    LLVMAttributeRef a = LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value,
+                                                   (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
@@ -401,7 +442,8 @@ static LLVMTypeRef body_type(LlvmKernel *e, const KirKernel *k)
     LLVMTypeRef *types = ARENA_ARRAY(e->arena, LLVMTypeRef, k->params.n + 2);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KirParam *p = &k->params.data[i];
-        types[i] = is_scalar(p) ? llvm_base_type(e->context, p->elem) : LLVMPointerTypeInContext(e->context, 0);
+        types[i] = is_scalar(p) ? llvm_base_type(e->context, p->elem)
+                                : LLVMPointerTypeInContext(e->context, 0);
     }
     types[k->params.n] = types[k->params.n + 1] = LLVMInt64TypeInContext(e->context);
     return LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, k->params.n + 2, false);
@@ -410,21 +452,28 @@ static LLVMTypeRef body_type(LlvmKernel *e, const KirKernel *k)
 /* The outer function: args[i] is the i-th 8-byte cell; an f32 scalar travels as a double. */
 static void outer_function(LlvmKernel *e, const KirKernel *k, LLVMValueRef body, LLVMTypeRef type)
 {
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(e->context), ptr = LLVMPointerTypeInContext(e->context, 0);
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(e->context),
+                ptr = LLVMPointerTypeInContext(e->context, 0);
     LLVMTypeRef own[] = {ptr, i64, i64};
     const char *name = arena_printf(e->arena, "%s_%s", k->name, e->suffix);
-    e->result = LLVMAddFunction(e->module, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), own, 3, false));
+    e->result = LLVMAddFunction(e->module, name,
+                                LLVMFunctionType(LLVMVoidTypeInContext(e->context), own, 3, false));
     llvm_describe(e, e->result, false);
     LLVMPositionBuilderAtEnd(e->at, LLVMAppendBasicBlockInContext(e->context, e->result, ""));
     LLVMValueRef *args = ARENA_ARRAY(e->arena, LLVMValueRef, k->params.n + 2);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KirParam *p = &k->params.data[i];
-        LLVMValueRef at = int64(e, i), cell = LLVMBuildInBoundsGEP2(e->at, i64, LLVMGetParam(e->result, 0), &at, 1, "");
+        LLVMValueRef at = int64(e, i),
+                     cell =
+                         LLVMBuildInBoundsGEP2(e->at, i64, LLVMGetParam(e->result, 0), &at, 1, "");
         bool narrow = is_scalar(p) && p->elem == KIR_F32;
-        LLVMTypeRef held = !is_scalar(p) ? ptr : narrow ? LLVMDoubleTypeInContext(e->context) : llvm_base_type(e->context, p->elem);
+        LLVMTypeRef held = !is_scalar(p) ? ptr
+                           : narrow      ? LLVMDoubleTypeInContext(e->context)
+                                         : llvm_base_type(e->context, p->elem);
         args[i] = LLVMBuildLoad2(e->at, held, cell, "");
         LLVMSetAlignment(args[i], 8);
-        if (narrow) args[i] = LLVMBuildFPTrunc(e->at, args[i], LLVMFloatTypeInContext(e->context), "");
+        if (narrow)
+            args[i] = LLVMBuildFPTrunc(e->at, args[i], LLVMFloatTypeInContext(e->context), "");
     }
     args[k->params.n] = LLVMGetParam(e->result, 1);
     args[k->params.n + 1] = LLVMGetParam(e->result, 2);
@@ -437,12 +486,14 @@ static void on_begin_kernel(void *ctx, const KirWalk *w)
     LlvmKernel *e = ctx;
     const KirKernel *k = w->k;
     LLVMTypeRef type = body_type(e, k);
-    e->function = LLVMAddFunction(e->module, arena_printf(e->arena, "%s_%s_body", k->name, e->suffix), type);
+    e->function =
+        LLVMAddFunction(e->module, arena_printf(e->arena, "%s_%s_body", k->name, e->suffix), type);
     llvm_describe(e, e->function, true);
     outer_function(e, k, e->function, type);
     for (uint32_t i = 0; i < k->params.n; i++) {
         e->params[i] = LLVMGetParam(e->function, i);
-        if (!is_scalar(&k->params.data[i]) && k->params.data[i].restrict_) enum_attribute(e, e->function, i + 1, "noalias");
+        if (!is_scalar(&k->params.data[i]) && k->params.data[i].restrict_)
+            enum_attribute(e, e->function, i + 1, "noalias");
     }
     e->lo = LLVMGetParam(e->function, k->params.n);
     e->hi = LLVMGetParam(e->function, k->params.n + 1);
@@ -459,18 +510,37 @@ static void on_end_kernel(void *ctx, const KirWalk *w)
 }
 
 static const Emitter emitter = {
-    .begin_kernel = on_begin_kernel, .end_kernel = on_end_kernel, .value = on_value, .load = on_load,
-    .gather = on_gather, .store = on_store, .prefetch = on_prefetch, .alloc = on_alloc, .var = on_var, .set = on_set,
-    .begin_for = on_begin_for, .end_for = on_end_for, .begin_loop = on_begin_loop, .end_loop = on_end_loop,
-    .break_if = on_break_if, .begin_if = on_begin_if, .begin_else = on_begin_else, .end_if = on_end_if,
+    .begin_kernel = on_begin_kernel,
+    .end_kernel = on_end_kernel,
+    .value = on_value,
+    .load = on_load,
+    .gather = on_gather,
+    .store = on_store,
+    .prefetch = on_prefetch,
+    .alloc = on_alloc,
+    .var = on_var,
+    .set = on_set,
+    .begin_for = on_begin_for,
+    .end_for = on_end_for,
+    .begin_loop = on_begin_loop,
+    .end_loop = on_end_loop,
+    .break_if = on_break_if,
+    .begin_if = on_begin_if,
+    .begin_else = on_begin_else,
+    .end_if = on_end_if,
 };
 
 LLVMValueRef llvm_kernel(Arena *a, LLVMModuleRef m, const KirKernel *k, unsigned variant)
 {
     ICE_UNLESS(variant < RT_N_VARIANTS);
     LLVMContextRef c = LLVMGetModuleContext(m);
-    LlvmKernel e = {.arena = a, .context = c, .module = m, .suffix = llvm_variant_names[variant], .variant = variant,
-                    .at = LLVMCreateBuilderInContext(c), .entry = LLVMCreateBuilderInContext(c),
+    LlvmKernel e = {.arena = a,
+                    .context = c,
+                    .module = m,
+                    .suffix = llvm_variant_names[variant],
+                    .variant = variant,
+                    .at = LLVMCreateBuilderInContext(c),
+                    .entry = LLVMCreateBuilderInContext(c),
                     .params = ARENA_ARRAY(a, LLVMValueRef, k->params.n + 1),
                     .values = ARENA_ARRAY(a, LLVMValueRef, k->ins.n + 1)};
     kir_walk(a, k, &emitter, &e);

@@ -3,7 +3,7 @@
 #include "codegen/walk.h"
 #include <llvm-c/Core.h>
 
-typedef struct LlvmBlocks { /* of one open `for`, `loop` or `if` */
+typedef struct LlvmBlocks {       /* of one open `for`, `loop` or `if` */
     LLVMBasicBlockRef head, exit; /* if: head is the second block */
     LLVMValueRef next;            /* for: phi of the induction variable */
 } LlvmBlocks;
@@ -17,8 +17,8 @@ typedef struct LlvmKernel {
     LLVMBuilderRef entry; /* appends to the entry block: allocas */
     LLVMValueRef function;
     LLVMValueRef lo, hi;
-    LLVMValueRef *params;  /* [params.n] pointers and scalars */
-    LLVMValueRef *values;  /* [ins.n]; var and alloc: the alloca */
+    LLVMValueRef *params; /* [params.n] pointers and scalars */
+    LLVMValueRef *values; /* [ins.n]; var and alloc: the alloca */
     VEC(LlvmBlocks) open;
     const char *suffix;
     unsigned variant;
@@ -32,11 +32,12 @@ LLVMValueRef llvm_operand(LlvmKernel *e, const KirKernel *k, KirId id);
 /* Every V row of kernel_ops.def without memory or state. */
 LLVMValueRef llvm_value(LlvmKernel *e, const KirKernel *k, const KirIns *x);
 /* Calls an overloaded intrinsic: `over` are the types its name is completed with. */
-LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over, unsigned n_over, LLVMValueRef *args,
-                            unsigned n_args);
+LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over,
+                            unsigned n_over, LLVMValueRef *args, unsigned n_args);
 
 /* Gives a function the features of e's variant and makes it internal; `alone`: never inlined. */
 void llvm_describe(LlvmKernel *e, LLVMValueRef f, bool alone);
-/* Emits kernel k for a CPU variant (RT_GENERIC ..) and returns its outer function, internal, named <k>_<variant>. */
+/* Emits kernel k for a CPU variant (RT_GENERIC ..) and returns its outer function, internal, named
+ * <k>_<variant>. */
 LLVMValueRef llvm_kernel(Arena *a, LLVMModuleRef m, const KirKernel *k, unsigned variant);
 extern const char *const llvm_variant_names[];

@@ -1,6 +1,7 @@
-/* Modules, the target machine and the middle end (codegen/llvm_module.h). The machine is fixed, x86-64 Linux with
-   position-independent code: nothing of the computer that compiles reaches the output. Kernel IR has explicit vectors, so LLVM's own
-   vectorisers are no part of the middle end. */
+/* Modules, the target machine and the middle end (codegen/llvm_module.h). The machine is fixed,
+   x86-64 Linux with position-independent code: nothing of the computer that compiles reaches the
+   output. Kernel IR has explicit vectors, so LLVM's own vectorisers are no part of the middle end.
+ */
 #include "codegen/llvm_module.h"
 #include "base/ice.h"
 #include <llvm-c/Analysis.h>
@@ -11,12 +12,13 @@
 
 static const char triple[] = "x86_64-pc-linux-gnu";
 
-/* What kernels need of O2 and no more: registers for variables, invariants out of loops, the unrolling that kernel IR asks
-   for, then sharing across the unrolled copies. */
-static const char pipeline[] =
-    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),"
-    "simplifycfg,loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,gvn,"
-    "loop-mssa(licm),adce,simplifycfg),globaldce";
+/* What kernels need of O2 and no more: registers for variables, invariants out of loops, the
+   unrolling that kernel IR asks for, then sharing across the unrolled copies. */
+static const char pipeline[] = "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-"
+                               "fixpoint>,loop-mssa(loop-rotate,licm),"
+                               "simplifycfg,loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,"
+                               "instcombine<no-verify-fixpoint>,gvn,"
+                               "loop-mssa(licm),adce,simplifycfg),globaldce";
 
 static void on_fatal(const char *why) { ICE(why); }
 
@@ -35,7 +37,8 @@ LLVMTargetMachineRef llvm_machine_new(void)
     LLVMTargetRef target;
     char *why = NULL;
     if (LLVMGetTargetFromTriple(triple, &target, &why)) ICE("LLVM without x86");
-    return LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+    return LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault,
+                                   LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 LLVMModuleRef llvm_module_new(LLVMContextRef c, LLVMTargetMachineRef machine)

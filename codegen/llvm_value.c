@@ -1,5 +1,6 @@
-/* Arithmetic of kernel IR as LLVM instructions (codegen/llvm_kernel.h). One instruction or a fixed few each, no fast-math
-   flags, no wrap flags: the bits are those of ir/kernel_ops.def. Never decides anything. */
+/* Arithmetic of kernel IR as LLVM instructions (codegen/llvm_kernel.h). One instruction or a fixed
+   few each, no fast-math flags, no wrap flags: the bits are those of ir/kernel_ops.def. Never
+   decides anything. */
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
 #include "runtime/abi.h"
@@ -25,8 +26,8 @@ LLVMTypeRef llvm_type(LLVMContextRef c, KirType t)
     return t.lanes == 1 ? base : LLVMVectorType(base, t.lanes);
 }
 
-LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over, unsigned n_over, LLVMValueRef *args,
-                            unsigned n_args)
+LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over,
+                            unsigned n_over, LLVMValueRef *args, unsigned n_args)
 {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     ICE_UNLESS(id);
@@ -51,19 +52,26 @@ static LLVMValueRef splat_constant(LLVMValueRef scalar, unsigned lanes)
     return LLVMConstVector(all, lanes);
 }
 
-/* Round-to-odd: where s + lost is not s, the neighbour of s with an odd last bit. A later rounding to a narrower type is then as
-   if there had been one (S. Boldo, G. Melquiond: Emulation of FMA and correctly rounded sums, 2008). */
+/* Round-to-odd: where s + lost is not s, the neighbour of s with an odd last bit. A later rounding
+   to a narrower type is then as if there had been one (S. Boldo, G. Melquiond: Emulation of FMA and
+   correctly rounded sums, 2008). */
 static LLVMValueRef round_to_odd(LlvmKernel *e, LLVMValueRef s, LLVMValueRef lost, unsigned lanes)
 {
-    LLVMTypeRef bits = llvm_type(e->context, kir_type(KIR_I64, lanes)), f64 = llvm_type(e->context, kir_type(KIR_F64, lanes));
-    LLVMValueRef zero = LLVMConstNull(f64), one = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 1, false), lanes);
+    LLVMTypeRef bits = llvm_type(e->context, kir_type(KIR_I64, lanes)),
+                f64 = llvm_type(e->context, kir_type(KIR_F64, lanes));
+    LLVMValueRef zero = LLVMConstNull(f64),
+                 one = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 1, false),
+                                      lanes);
     LLVMValueRef raw = LLVMBuildBitCast(e->at, s, bits, "");
-    LLVMValueRef even = LLVMBuildICmp(e->at, LLVMIntEQ, LLVMBuildAnd(e->at, raw, one, ""), LLVMConstNull(bits), "");
+    LLVMValueRef even =
+        LLVMBuildICmp(e->at, LLVMIntEQ, LLVMBuildAnd(e->at, raw, one, ""), LLVMConstNull(bits), "");
     LLVMValueRef inexact = LLVMBuildFCmp(e->at, LLVMRealONE, lost, zero, "");
-    LLVMValueRef up = LLVMBuildFCmp(e->at, LLVMRealOGT, lost, zero, ""), positive = LLVMBuildFCmp(e->at, LLVMRealOGT, s, zero, "");
+    LLVMValueRef up = LLVMBuildFCmp(e->at, LLVMRealOGT, lost, zero, ""),
+                 positive = LLVMBuildFCmp(e->at, LLVMRealOGT, s, zero, "");
     LLVMValueRef apart = LLVMBuildXor(e->at, up, positive, "");
     LLVMValueRef step = LLVMBuildSelect(e->at, apart, LLVMConstAllOnes(bits), one, "");
-    step = LLVMBuildSelect(e->at, LLVMBuildAnd(e->at, even, inexact, ""), step, LLVMConstNull(bits), "");
+    step = LLVMBuildSelect(e->at, LLVMBuildAnd(e->at, even, inexact, ""), step, LLVMConstNull(bits),
+                           "");
     return LLVMBuildBitCast(e->at, LLVMBuildAdd(e->at, raw, step, ""), f64, "");
 }
 
@@ -80,7 +88,8 @@ static LLVMValueRef fma_in_double(LlvmKernel *e, KirType t, const LLVMValueRef *
     return LLVMBuildFPTrunc(e->at, round_to_odd(e, s, lost, t.lanes), llvm_type(e->context, t), "");
 }
 
-/* CPUs without fma: one function per vector type, so that its length is paid once. f64 goes to libm lane by lane. */
+/* CPUs without fma: one function per vector type, so that its length is paid once. f64 goes to libm
+ * lane by lane. */
 static LLVMValueRef fma_function(LlvmKernel *e, KirType t)
 {
     LLVMTypeRef type = llvm_type(e->context, t), params[] = {type, type, type};
@@ -92,7 +101,8 @@ static LLVMValueRef fma_function(LlvmKernel *e, KirType t)
     LLVMBasicBlockRef back = LLVMGetInsertBlock(e->at);
     LLVMPositionBuilderAtEnd(e->at, LLVMAppendBasicBlockInContext(e->context, f, ""));
     LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
-    LLVMBuildRet(e->at, t.base == KIR_F32 ? fma_in_double(e, t, args) : call_float(e, "llvm.fma", args, 3));
+    LLVMBuildRet(e->at, t.base == KIR_F32 ? fma_in_double(e, t, args)
+                                          : call_float(e, "llvm.fma", args, 3));
     LLVMPositionBuilderAtEnd(e->at, back);
     return f;
 }
@@ -107,14 +117,16 @@ static LLVMValueRef fused(LlvmKernel *e, KirType t, LLVMValueRef *args)
 static LLVMValueRef constant(LlvmKernel *e, const KirIns *x)
 {
     LLVMTypeRef base = llvm_base_type(e->context, x->type.base);
-    LLVMValueRef one = x->op == KIR_const ? LLVMConstReal(base, x->f) : LLVMConstInt(base, (unsigned long long)x->i, true);
+    LLVMValueRef one = x->op == KIR_const ? LLVMConstReal(base, x->f)
+                                          : LLVMConstInt(base, (unsigned long long)x->i, true);
     return splat_constant(one, x->type.lanes);
 }
 
 static LLVMValueRef lane_numbers(LlvmKernel *e, KirType t)
 {
     LLVMValueRef all[KIR_MAX_LANES];
-    for (unsigned i = 0; i < t.lanes; i++) all[i] = LLVMConstInt(llvm_base_type(e->context, t.base), i, false);
+    for (unsigned i = 0; i < t.lanes; i++)
+        all[i] = LLVMConstInt(llvm_base_type(e->context, t.base), i, false);
     return t.lanes == 1 ? all[0] : LLVMConstVector(all, t.lanes);
 }
 
@@ -123,21 +135,25 @@ static LLVMValueRef splat(LlvmKernel *e, LLVMValueRef scalar, unsigned lanes)
     if (lanes == 1) return scalar;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMValueRef none = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(scalar), lanes));
-    LLVMValueRef first = LLVMBuildInsertElement(e->at, none, scalar, LLVMConstInt(i32, 0, false), "");
-    return LLVMBuildShuffleVector(e->at, first, none, LLVMConstNull(LLVMVectorType(i32, lanes)), "");
+    LLVMValueRef first =
+        LLVMBuildInsertElement(e->at, none, scalar, LLVMConstInt(i32, 0, false), "");
+    return LLVMBuildShuffleVector(e->at, first, none, LLVMConstNull(LLVMVectorType(i32, lanes)),
+                                  "");
 }
 
 static bool is_number_constant(LLVMValueRef v)
 {
     if (!LLVMIsConstant(v)) return false;
-    if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0); /* a splat */
+    if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind)
+        v = LLVMGetAggregateElement(v, 0); /* a splat */
     if (!v || !LLVMIsAConstantFP(v)) return false;
     LLVMBool lost;
     double d = LLVMConstRealGetDouble(v, &lost);
     return d == d;
 }
 
-/* (a > b || a != a) ? a : b, and with < for min. Where b is a number (constants are splats) one comparison says both. */
+/* (a > b || a != a) ? a : b, and with < for min. Where b is a number (constants are splats) one
+ * comparison says both. */
 static LLVMValueRef extreme(LlvmKernel *e, bool max, KirType t, LLVMValueRef a, LLVMValueRef b)
 {
     if (!is_float(t)) {
@@ -156,17 +172,22 @@ static LLVMValueRef extreme(LlvmKernel *e, bool max, KirType t, LLVMValueRef a, 
 
 static LLVMValueRef multiply_high(LlvmKernel *e, KirType t, LLVMValueRef a, LLVMValueRef b)
 {
-    LLVMTypeRef wide = llvm_type(e->context, kir_type(KIR_I64, t.lanes)), narrow = llvm_type(e->context, t);
-    LLVMValueRef product =
-        LLVMBuildMul(e->at, LLVMBuildZExt(e->at, a, wide, ""), LLVMBuildZExt(e->at, b, wide, ""), "");
-    LLVMValueRef shift = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 32, false), t.lanes);
+    LLVMTypeRef wide = llvm_type(e->context, kir_type(KIR_I64, t.lanes)),
+                narrow = llvm_type(e->context, t);
+    LLVMValueRef product = LLVMBuildMul(e->at, LLVMBuildZExt(e->at, a, wide, ""),
+                                        LLVMBuildZExt(e->at, b, wide, ""), "");
+    LLVMValueRef shift =
+        splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 32, false), t.lanes);
     return LLVMBuildTrunc(e->at, LLVMBuildLShr(e->at, product, shift, ""), narrow, "");
 }
 
 static LLVMValueRef compare(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef a, LLVMValueRef b)
 {
     if (is_float(t)) {
-        LLVMRealPredicate p = op == KIR_eq ? LLVMRealOEQ : op == KIR_ne ? LLVMRealUNE : op == KIR_lt ? LLVMRealOLT : LLVMRealOLE;
+        LLVMRealPredicate p = op == KIR_eq   ? LLVMRealOEQ
+                              : op == KIR_ne ? LLVMRealUNE
+                              : op == KIR_lt ? LLVMRealOLT
+                                             : LLVMRealOLE;
         return LLVMBuildFCmp(e->at, p, a, b, "");
     }
     LLVMIntPredicate p = op == KIR_eq   ? LLVMIntEQ
@@ -182,24 +203,30 @@ static LLVMValueRef convert_integer(LlvmKernel *e, KirType from, KirType to, LLV
 {
     LLVMTypeRef type = llvm_type(e->context, to);
     if (from.base == to.base) return v;
-    if (to.base == KIR_I1) return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    if (to.base == KIR_I1)
+        return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
     if (from.base == KIR_I1 || from.base == KIR_I8) return LLVMBuildZExt(e->at, v, type, "");
-    if (kir_base_bytes(to.base) < kir_base_bytes(from.base)) return LLVMBuildTrunc(e->at, v, type, "");
+    if (kir_base_bytes(to.base) < kir_base_bytes(from.base))
+        return LLVMBuildTrunc(e->at, v, type, "");
     return LLVMBuildSExt(e->at, v, type, "");
 }
 
 /* Truncates; what does not fit, and NaN, gives the least integer (LLVM alone would give poison). */
 static LLVMValueRef float_to_int(LlvmKernel *e, KirType from, KirType to, LLVMValueRef v)
 {
-    bool wide = to.base == KIR_I64, below = !wide && from.base == KIR_F64; /* f64 holds numbers that truncate to -2^31 */
-    LLVMTypeRef scalar = llvm_type(e->context, kir_type(from.base, 1)), type = llvm_type(e->context, to);
+    bool wide = to.base == KIR_I64,
+         below = !wide && from.base == KIR_F64; /* f64 holds numbers that truncate to -2^31 */
+    LLVMTypeRef scalar = llvm_type(e->context, kir_type(from.base, 1)),
+                type = llvm_type(e->context, to);
     double least = wide ? -0x1p63 : below ? -0x1p31 - 1 : -0x1p31;
     LLVMValueRef low = splat_constant(LLVMConstReal(scalar, least), from.lanes);
     LLVMValueRef high = splat_constant(LLVMConstReal(scalar, wide ? 0x1p63 : 0x1p31), from.lanes);
     LLVMValueRef above = LLVMBuildFCmp(e->at, below ? LLVMRealOGT : LLVMRealOGE, v, low, "");
-    LLVMValueRef fits = LLVMBuildAnd(e->at, above, LLVMBuildFCmp(e->at, LLVMRealOLT, v, high, ""), "");
+    LLVMValueRef fits =
+        LLVMBuildAnd(e->at, above, LLVMBuildFCmp(e->at, LLVMRealOLT, v, high, ""), "");
     uint64_t bits = wide ? (uint64_t)INT64_MIN : (uint64_t)(uint32_t)INT32_MIN;
-    LLVMValueRef no = splat_constant(LLVMConstInt(llvm_type(e->context, kir_type(to.base, 1)), bits, false), to.lanes);
+    LLVMValueRef no = splat_constant(
+        LLVMConstInt(llvm_type(e->context, kir_type(to.base, 1)), bits, false), to.lanes);
     return LLVMBuildSelect(e->at, fits, LLVMBuildFPToSI(e->at, v, type, ""), no, "");
 }
 
@@ -207,7 +234,8 @@ static LLVMValueRef float_to_int(LlvmKernel *e, KirType from, KirType to, LLVMVa
 static LLVMValueRef shift_count(LlvmKernel *e, KirType t, LLVMValueRef n)
 {
     LLVMTypeRef scalar = llvm_type(e->context, kir_type(t.base, 1));
-    LLVMValueRef mask = splat_constant(LLVMConstInt(scalar, t.base == KIR_I64 ? 63 : 31, false), t.lanes);
+    LLVMValueRef mask =
+        splat_constant(LLVMConstInt(scalar, t.base == KIR_I64 ? 63 : 31, false), t.lanes);
     return LLVMBuildAnd(e->at, n, mask, "");
 }
 
@@ -217,22 +245,27 @@ static LLVMValueRef convert(LlvmKernel *e, KirType from, KirType to, LLVMValueRe
     if (!is_float(from) && !is_float(to)) return convert_integer(e, from, to, v);
     if (is_float(from) && is_float(to)) {
         if (from.base == to.base) return v;
-        return to.base == KIR_F64 ? LLVMBuildFPExt(e->at, v, type, "") : LLVMBuildFPTrunc(e->at, v, type, "");
+        return to.base == KIR_F64 ? LLVMBuildFPExt(e->at, v, type, "")
+                                  : LLVMBuildFPTrunc(e->at, v, type, "");
     }
     if (is_float(to)) {
         bool plain = from.base == KIR_I1 || from.base == KIR_I8;
         return plain ? LLVMBuildUIToFP(e->at, v, type, "") : LLVMBuildSIToFP(e->at, v, type, "");
     }
-    if (to.base == KIR_I1) return LLVMBuildFCmp(e->at, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    if (to.base == KIR_I1)
+        return LLVMBuildFCmp(e->at, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
     return float_to_int(e, from, to, v);
 }
 
-static LLVMValueRef fold_step(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef low, LLVMValueRef high)
+static LLVMValueRef fold_step(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef low,
+                              LLVMValueRef high)
 {
     bool f = is_float(t);
     switch (op) {
-    case KIR_hadd: return f ? LLVMBuildFAdd(e->at, low, high, "") : LLVMBuildAdd(e->at, low, high, "");
-    case KIR_hmul: return f ? LLVMBuildFMul(e->at, low, high, "") : LLVMBuildMul(e->at, low, high, "");
+    case KIR_hadd:
+        return f ? LLVMBuildFAdd(e->at, low, high, "") : LLVMBuildAdd(e->at, low, high, "");
+    case KIR_hmul:
+        return f ? LLVMBuildFMul(e->at, low, high, "") : LLVMBuildMul(e->at, low, high, "");
     default: return extreme(e, op == KIR_hmax, t, low, high);
     }
 }
@@ -247,7 +280,8 @@ static LLVMValueRef fold(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef v)
             high[i] = LLVMConstInt(i32, i + half, false);
         }
         if (half == 1) {
-            v = fold_step(e, op, t, LLVMBuildExtractElement(e->at, v, low[0], ""), LLVMBuildExtractElement(e->at, v, high[0], ""));
+            v = fold_step(e, op, t, LLVMBuildExtractElement(e->at, v, low[0], ""),
+                          LLVMBuildExtractElement(e->at, v, high[0], ""));
             break;
         }
         LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(v));
@@ -258,7 +292,8 @@ static LLVMValueRef fold(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef v)
     return v;
 }
 
-static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueRef a,
+                           LLVMValueRef b)
 {
     bool f = is_float(t);
     switch (x->op) {
@@ -276,9 +311,15 @@ static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueR
     case KIR_lshr: return LLVMBuildLShr(e->at, a, shift_count(e, t, b), "");
     case KIR_ashr: return LLVMBuildAShr(e->at, a, shift_count(e, t, b), "");
     case KIR_mulhu: return multiply_high(e, t, a, b);
-    case KIR_eq: case KIR_ne: case KIR_lt: case KIR_le: case KIR_ult: return compare(e, x->op, t, a, b);
+    case KIR_eq:
+    case KIR_ne:
+    case KIR_lt:
+    case KIR_le:
+    case KIR_ult: return compare(e, x->op, t, a, b);
     case KIR_insert:
-        return LLVMBuildInsertElement(e->at, a, b, LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
+        return LLVMBuildInsertElement(
+            e->at, a, b,
+            LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
     default: ICE("kernel IR instruction with two operands");
     }
 }
@@ -297,8 +338,13 @@ static LLVMValueRef unary(LlvmKernel *e, const KirIns *x, KirType from, LLVMValu
     case KIR_bitcast: return LLVMBuildBitCast(e->at, a, type, "");
     case KIR_splat: return splat(e, a, x->type.lanes);
     case KIR_extract:
-        return LLVMBuildExtractElement(e->at, a, LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
-    case KIR_hadd: case KIR_hmax: case KIR_hmin: case KIR_hmul: return fold(e, x->op, from, a);
+        return LLVMBuildExtractElement(
+            e->at, a,
+            LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
+    case KIR_hadd:
+    case KIR_hmax:
+    case KIR_hmin:
+    case KIR_hmul: return fold(e, x->op, from, a);
     default: ICE("kernel IR instruction with one operand");
     }
 }
@@ -310,7 +356,8 @@ LLVMValueRef llvm_value(LlvmKernel *e, const KirKernel *k, const KirIns *x)
     for (unsigned i = 0; i < n; i++) args[i] = llvm_operand(e, k, x->args[i]);
     KirType from = n ? kir_result_type(k, x->args[0]) : x->type;
     switch (x->op) {
-    case KIR_const: case KIR_iconst: return constant(e, x);
+    case KIR_const:
+    case KIR_iconst: return constant(e, x);
     case KIR_lanes: return lane_numbers(e, x->type);
     case KIR_param: return e->params[x->i];
     case KIR_fma: return fused(e, x->type, args);

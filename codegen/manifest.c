@@ -1,9 +1,12 @@
-/* The manifest: what a program must know of a compiled model without running it, as JSON. Names, types, stored shapes,
-   functions, determinism, CPU variants. One line per item, keys in a fixed order. */
+/* The manifest: what a program must know of a compiled model without running it, as JSON. Names,
+   types, stored shapes, functions, determinism, CPU variants. One line per item, keys in a fixed
+   order. */
 #include "codegen/codegen.h"
 
-static const char *const dtype_names[] = {[IR_F32] = "f32", [IR_F64] = "f64", [IR_I32] = "i32", [IR_I64] = "i64", [IR_BOOL] = "bool"};
-static const char *const variant_names[] = {[RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
+static const char *const dtype_names[] = {
+    [IR_F32] = "f32", [IR_F64] = "f64", [IR_I32] = "i32", [IR_I64] = "i64", [IR_BOOL] = "bool"};
+static const char *const variant_names[] = {
+    [RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
 
 /* `"name": .., "space": .., "dtype": .., "dims": [{"name": .., "size": ..}]` */
 static void put_type(const IrModule *m, const char *name, const IrType *t, StrBuf *out)
@@ -27,11 +30,14 @@ static void put_tensor(const IrModule *m, const IrTensor *t, StrBuf *out)
     put_type(m, t->name, &t->type, out);
     if (t->kind == IR_PARAM || t->kind == IR_STATE) {
         strbuf_puts(out, ", \"stored_shape\": [");
-        for (unsigned i = 0; i < t->n_stored; i++) strbuf_printf(out, "%s%lld", i ? ", " : "", (long long)t->stored_shape[i]);
+        for (unsigned i = 0; i < t->n_stored; i++)
+            strbuf_printf(out, "%s%lld", i ? ", " : "", (long long)t->stored_shape[i]);
         strbuf_puts(out, "]");
     }
     if (t->kind == IR_HYPER) strbuf_printf(out, ", \"default\": %.17g", t->hyper_default);
-    if (t->bound > 0) strbuf_printf(out, ", \"bound\": %lld, \"missing_allowed\": %s", (long long)t->bound, t->allow_missing ? "true" : "false");
+    if (t->bound > 0)
+        strbuf_printf(out, ", \"bound\": %lld, \"missing_allowed\": %s", (long long)t->bound,
+                      t->allow_missing ? "true" : "false");
 }
 
 static void put_tensors(const IrModule *m, const char *key, IrTensorKind kind, StrBuf *out)
@@ -71,7 +77,8 @@ static void put_train(const IrModule *m, StrBuf *out)
 {
     const IrTrain *t = &m->train;
     if (!t->present) return;
-    strbuf_printf(out, "  \"train\": {\"epochs\": %lld, \"seed\": %lld, \"metrics\": [", (long long)t->epochs, (long long)t->seed);
+    strbuf_printf(out, "  \"train\": {\"epochs\": %lld, \"seed\": %lld, \"metrics\": [",
+                  (long long)t->epochs, (long long)t->seed);
     for (uint32_t i = 0; i < t->metrics.n; i++) {
         if (i) strbuf_puts(out, ", ");
         strbuf_json(out, t->metrics.data[i].name);
@@ -104,7 +111,8 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     }
     strbuf_puts(out, "],\n");
     put_train(m, out);
-    strbuf_puts(out, "  \"determinism\": {\"threads\": \"bit-equal\", \"cpu\": \"bit-equal\", \"blas\": \"within the error bound\"},\n"
+    strbuf_puts(out, "  \"determinism\": {\"threads\": \"bit-equal\", \"cpu\": \"bit-equal\", "
+                     "\"blas\": \"within the error bound\"},\n"
                      "  \"cpu\": [");
     const char *before = "\"";
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) {

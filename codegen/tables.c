@@ -1,6 +1,6 @@
-/* The host plan and what the runtime needs of the module as the flat tables of runtime/abi.h. Everything becomes an integer, a
-   double or an offset into one string blob, in the order of the plan: the same plan gives the same bytes. Never looks
-   into a kernel's body. */
+/* The host plan and what the runtime needs of the module as the flat tables of runtime/abi.h.
+   Everything becomes an integer, a double or an offset into one string blob, in the order of the
+   plan: the same plan gives the same bytes. Never looks into a kernel's body. */
 #include "codegen/tables.h"
 #include "base/ice.h"
 #include <stdio.h>
@@ -51,8 +51,11 @@ static RtCount count(PlanCount c)
 {
     bool plain = c.kind == PLAN_CONST;
     bool blocks = c.kind == PLAN_BLOCKS || c.kind == PLAN_BLOCK_ROWS;
-    return (RtCount){.kind = c.kind, .space = plain ? -1 : index_of(c.space), .value = plain ? c.value : 0,
-                     .block = blocks ? c.block : 0, .max = blocks ? c.max : 0};
+    return (RtCount){.kind = c.kind,
+                     .space = plain ? -1 : index_of(c.space),
+                     .value = plain ? c.value : 0,
+                     .block = blocks ? c.block : 0,
+                     .max = blocks ? c.max : 0};
 }
 
 /* Fills n_dims sizes and names; returns elements per row. */
@@ -84,7 +87,8 @@ static bool needs_rows(const Builder *b, IrId map)
         const PlanProgram *prog = b->plan->programs.data[p];
         for (uint32_t i = 0; i < prog->buffers.n; i++) {
             const PlanBuffer *x = &prog->buffers.data[i];
-            if ((x->kind == PLAN_MAP_ROWS || x->kind == PLAN_MAP_LIST) && x->ref == map) return true;
+            if ((x->kind == PLAN_MAP_ROWS || x->kind == PLAN_MAP_LIST) && x->ref == map)
+                return true;
         }
         for (uint32_t i = 0; i < prog->steps.n; i++)
             if (prog->steps.data[i].cut == map) return true;
@@ -96,8 +100,9 @@ static void add_maps(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->maps.n; i++) {
         const IrMap *x = &b->m->maps.data[i];
-        VEC_PUSH(b->arena, &b->maps, ((RtMapDef){string(b, x->name), x->from, x->to, x->partial, x->sorted,
-                                                 index_of(x->inverse), needs_rows(b, i)}));
+        VEC_PUSH(b->arena, &b->maps,
+                 ((RtMapDef){string(b, x->name), x->from, x->to, x->partial, x->sorted,
+                             index_of(x->inverse), needs_rows(b, i)}));
     }
 }
 
@@ -105,10 +110,19 @@ static void add_graphs(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
-        RtGraphDef x = {.name = string(b, g->name), .kind = g->kind, .edge = index_of(g->edge),
-                        .src_space = index_of(g->src_space), .dst_space = index_of(g->dst_space), .src = index_of(g->src),
-                        .dst = index_of(g->dst), .base = index_of(g->base), .orig = index_of(g->orig),
-                        .image = index_of(g->image), .policy = g->policy, .n_nodes = g->n_nodes, .n_edges = g->n_edges,
+        RtGraphDef x = {.name = string(b, g->name),
+                        .kind = g->kind,
+                        .edge = index_of(g->edge),
+                        .src_space = index_of(g->src_space),
+                        .dst_space = index_of(g->dst_space),
+                        .src = index_of(g->src),
+                        .dst = index_of(g->dst),
+                        .base = index_of(g->base),
+                        .orig = index_of(g->orig),
+                        .image = index_of(g->image),
+                        .policy = g->policy,
+                        .n_nodes = g->n_nodes,
+                        .n_edges = g->n_edges,
                         .seed = g->seed};
         VEC_PUSH(b->arena, &b->graphs, x);
     }
@@ -118,9 +132,17 @@ static void add_tensors(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->tensors.n; i++) {
         const IrTensor *t = &b->m->tensors.data[i];
-        RtTensorDef x = {.name = string(b, t->name), .kind = t->kind, .space = index_of(t->type.space),
-                         .dtype = t->type.dtype, .n_dims = t->type.n_dims, .n_stored = t->n_stored, .init = t->init,
-                         .init_a = t->init_a, .init_b = t->init_b, .hyper_default = t->hyper_default, .bound = t->bound,
+        RtTensorDef x = {.name = string(b, t->name),
+                         .kind = t->kind,
+                         .space = index_of(t->type.space),
+                         .dtype = t->type.dtype,
+                         .n_dims = t->type.n_dims,
+                         .n_stored = t->n_stored,
+                         .init = t->init,
+                         .init_a = t->init_a,
+                         .init_b = t->init_b,
+                         .hyper_default = t->hyper_default,
+                         .bound = t->bound,
                          .allow_missing = t->allow_missing};
         x.width = dims(b, &t->type, x.dims, x.dim_names);
         for (unsigned k = 0; k < t->n_stored; k++) x.stored_shape[k] = t->stored_shape[k];
@@ -135,18 +157,40 @@ static void add_buffers(Builder *b, const PlanProgram *p)
         const PlanBuffer *x = &p->buffers.data[i];
         bool arena = x->kind == PLAN_ARENA;
         bool refers = !arena && x->kind != PLAN_SEED && x->kind != PLAN_STEP;
-        RtBuffer y = {.kind = x->kind, .ref = refers ? index_of(x->ref) : -1, .elem = x->elem, .width = x->width,
-                      .slot = arena ? (int64_t)x->slot : -1, .name = string(b, x->name), .rows = count(x->rows)};
+        RtBuffer y = {.kind = x->kind,
+                      .ref = refers ? index_of(x->ref) : -1,
+                      .elem = x->elem,
+                      .width = x->width,
+                      .slot = arena ? (int64_t)x->slot : -1,
+                      .name = string(b, x->name),
+                      .rows = count(x->rows)};
         VEC_PUSH(b->arena, &b->buffers, y);
     }
     for (uint32_t i = 0; i < p->slots.n; i++)
-        VEC_PUSH(b->arena, &b->slots, ((RtSlot){p->slots.data[i].row_bytes, count(p->slots.data[i].rows)}));
+        VEC_PUSH(b->arena, &b->slots,
+                 ((RtSlot){p->slots.data[i].row_bytes, count(p->slots.data[i].rows)}));
 }
 
 static RtGemm gemm(const PlanGemm *g)
 {
-    if (!g->present) return (RtGemm){.a = -1, .b = -1, .c = -1, .rows.space = -1, .blocks.space = -1, .block_rows.space = -1};
-    return (RtGemm){1, g->transposed_a, g->a, g->b, g->c, g->m, g->n, g->k, g->elem, count(g->rows), count(g->blocks),
+    if (!g->present)
+        return (RtGemm){.a = -1,
+                        .b = -1,
+                        .c = -1,
+                        .rows.space = -1,
+                        .blocks.space = -1,
+                        .block_rows.space = -1};
+    return (RtGemm){1,
+                    g->transposed_a,
+                    g->a,
+                    g->b,
+                    g->c,
+                    g->m,
+                    g->n,
+                    g->k,
+                    g->elem,
+                    count(g->rows),
+                    count(g->blocks),
                     count(g->block_rows)};
 }
 
@@ -159,9 +203,17 @@ static const char *file_name(const char *path)
 
 static void add_step(Builder *b, const PlanStep *s)
 {
-    RtStep x = {.kernel = s->kernel, .first_arg = b->step_args.n, .n_args = s->args.n, .grain = s->grain,
-                .cut = index_of(s->cut), .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label), .file = -1,
-                .extent = count(s->extent), .gemm = gemm(&s->gemm)};
+    RtStep x = {.kernel = s->kernel,
+                .first_arg = b->step_args.n,
+                .n_args = s->args.n,
+                .grain = s->grain,
+                .cut = index_of(s->cut),
+                .first_cost = b->costs.n,
+                .n_cost = s->cost.n,
+                .label = string(b, s->label),
+                .file = -1,
+                .extent = count(s->extent),
+                .gemm = gemm(&s->gemm)};
     if (s->span.source) {
         uint32_t line, col;
         source_line_col(s->span.source, s->span.begin, &line, &col);
@@ -171,7 +223,8 @@ static void add_step(Builder *b, const PlanStep *s)
     VEC_PUSH(b->arena, &b->steps, x);
     for (uint32_t i = 0; i < s->args.n; i++) {
         const PlanArg *arg = &s->args.data[i];
-        RtStepArg y = {.is_buffer = arg->is_buffer, .buffer = arg->is_buffer ? (int64_t)arg->buffer : -1,
+        RtStepArg y = {.is_buffer = arg->is_buffer,
+                       .buffer = arg->is_buffer ? (int64_t)arg->buffer : -1,
                        .count = arg->is_buffer ? (RtCount){.space = -1} : count(arg->count)};
         VEC_PUSH(b->arena, &b->step_args, y);
     }
@@ -185,12 +238,16 @@ static void add_signature(Builder *b, const IrFunc *f)
 {
     for (uint32_t i = 0; i < f->args.n; i++) {
         const IrArg *arg = &f->args.data[i];
-        VEC_PUSH(b->arena, &b->argdefs, ((RtArgDef){string(b, arg->name), arg->kind, index_of(arg->ref)}));
+        VEC_PUSH(b->arena, &b->argdefs,
+                 ((RtArgDef){string(b, arg->name), arg->kind, index_of(arg->ref)}));
     }
     for (uint32_t i = 0; i < f->results.n; i++) {
         const IrResult *r = &f->results.data[i];
         const IrType *t = &f->ops.data[r->value].type;
-        RtResultDef x = {.name = string(b, r->name), .space = index_of(t->space), .dtype = t->dtype, .n_dims = t->n_dims,
+        RtResultDef x = {.name = string(b, r->name),
+                         .space = index_of(t->space),
+                         .dtype = t->dtype,
+                         .n_dims = t->n_dims,
                          .tensor = index_of(r->tensor)};
         x.width = dims(b, t, x.dims, x.dim_names);
         VEC_PUSH(b->arena, &b->results, x);
@@ -200,9 +257,16 @@ static void add_signature(Builder *b, const IrFunc *f)
 static void add_program(Builder *b, const PlanProgram *p)
 {
     const IrFunc *f = b->m->funcs.data[p->func];
-    RtProgram x = {.name = string(b, p->name), .first_buffer = b->buffers.n, .n_buffers = p->buffers.n,
-                   .first_slot = b->slots.n, .n_slots = p->slots.n, .first_step = b->steps.n, .n_steps = p->steps.n,
-                   .first_argdef = b->argdefs.n, .n_argdefs = f->args.n, .first_result = b->results.n,
+    RtProgram x = {.name = string(b, p->name),
+                   .first_buffer = b->buffers.n,
+                   .n_buffers = p->buffers.n,
+                   .first_slot = b->slots.n,
+                   .n_slots = p->slots.n,
+                   .first_step = b->steps.n,
+                   .n_steps = p->steps.n,
+                   .first_argdef = b->argdefs.n,
+                   .n_argdefs = f->args.n,
+                   .first_result = b->results.n,
                    .n_results = f->results.n};
     VEC_PUSH(b->arena, &b->programs, x);
     add_buffers(b, p);
@@ -213,7 +277,8 @@ static void add_program(Builder *b, const PlanProgram *p)
 static void add_train(Builder *b)
 {
     const IrTrain *t = &b->m->train;
-    RtTrain x = {t->present, t->epochs, t->seed, index_of(t->stop_metric), t->stop_minimise, t->patience, t->metrics.n};
+    RtTrain x = {t->present,       t->epochs,   t->seed,     index_of(t->stop_metric),
+                 t->stop_minimise, t->patience, t->metrics.n};
     if (!t->present) x = (RtTrain){.stop_metric = -1};
     VEC_PUSH(b->arena, &b->train, x);
     for (uint32_t i = 0; t->present && i < t->metrics.n; i++) {
@@ -250,19 +315,38 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
     };
     memcpy(t->tables, tables, sizeof tables);
     t->strings = b->blob.data, t->n_strings = b->blob.n;
-    t->model = (RtModel){
-        .abi_version = RT_ABI_VERSION, .name = name, .float_dtype = float_dtype(b->m), .n_spaces = b->spaces.n,
-        .n_maps = b->maps.n, .n_graphs = b->graphs.n, .n_tensors = b->tensors.n, .n_programs = b->programs.n,
-        .n_kernels = b->plan->kernels.n, .n_strings = (int64_t)b->blob.n, .strings = b->blob.data, .spaces = b->spaces.data,
-        .maps = b->maps.data, .graphs = b->graphs.data, .tensors = b->tensors.data, .programs = b->programs.data,
-        .buffers = b->buffers.data, .slots = b->slots.data, .steps = b->steps.data, .step_args = b->step_args.data,
-        .costs = b->costs.data, .argdefs = b->argdefs.data, .results = b->results.data, .metrics = b->metrics.data,
-        .train = b->train.data, .manifest = manifest};
+    t->model = (RtModel){.abi_version = RT_ABI_VERSION,
+                         .name = name,
+                         .float_dtype = float_dtype(b->m),
+                         .n_spaces = b->spaces.n,
+                         .n_maps = b->maps.n,
+                         .n_graphs = b->graphs.n,
+                         .n_tensors = b->tensors.n,
+                         .n_programs = b->programs.n,
+                         .n_kernels = b->plan->kernels.n,
+                         .n_strings = (int64_t)b->blob.n,
+                         .strings = b->blob.data,
+                         .spaces = b->spaces.data,
+                         .maps = b->maps.data,
+                         .graphs = b->graphs.data,
+                         .tensors = b->tensors.data,
+                         .programs = b->programs.data,
+                         .buffers = b->buffers.data,
+                         .slots = b->slots.data,
+                         .steps = b->steps.data,
+                         .step_args = b->step_args.data,
+                         .costs = b->costs.data,
+                         .argdefs = b->argdefs.data,
+                         .results = b->results.data,
+                         .metrics = b->metrics.data,
+                         .train = b->train.data,
+                         .manifest = manifest};
 }
 
 const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a)
 {
-    Builder b = {.arena = a, .plan = plan, .m = plan->module, .blob = {.arena = a}, .known = {.arena = a}};
+    Builder b = {
+        .arena = a, .plan = plan, .m = plan->module, .blob = {.arena = a}, .known = {.arena = a}};
     int64_t name = string(&b, o->name);
     add_spaces(&b);
     add_maps(&b);

@@ -1,5 +1,6 @@
-/* The math expansions against libm in higher precision: every 2^32th-dense sample of f32, sampled f64, special values, and equal bits from
-   every CPU variant and from the reference run of kernel IR. GNNC_TEST_EXHAUSTIVE=1 takes all 2^32 arguments of f32. */
+/* The math expansions against libm in higher precision: every 2^32th-dense sample of f32, sampled
+   f64, special values, and equal bits from every CPU variant and from the reference run of kernel
+   IR. GNNC_TEST_EXHAUSTIVE=1 takes all 2^32 arguments of f32. */
 #include "codegen/jit.h"
 #include "passes/kmath.h"
 #include "tests/unit/check.h"
@@ -115,7 +116,7 @@ static void sweep32(unsigned f, RtKernelFn fn, uint64_t step, Worst *worst)
         for (; n % 16; n++) x[n] = 0;
         call_map(fn, x, y, n);
         for (int64_t i = 0; i < n; i++) {
-            if (limit && fabsf(x[i]) >= limit && !isinf(x[i])) continue;
+            if (limit > 0 && fabsf(x[i]) >= limit && !isinf(x[i])) continue;
             double e = error32(y[i], functions[f].ref((double)x[i]));
             if (e > worst->ulp) *worst = (Worst){e, (double)x[i]};
         }
@@ -125,7 +126,8 @@ static void sweep32(unsigned f, RtKernelFn fn, uint64_t step, Worst *worst)
 static uint64_t random_state = 1;
 static uint64_t next_random(void)
 {
-    random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
+    random_state ^= random_state << 13, random_state ^= random_state >> 7,
+        random_state ^= random_state << 17;
     return random_state * 0x2545f4914f6cdd1du;
 }
 
@@ -148,7 +150,7 @@ static void sweep64(unsigned f, RtKernelFn fn, unsigned batches, Worst *worst)
         for (int i = 0; i < BATCH; i++) x[i] = random_double();
         call_map(fn, x, y, BATCH);
         for (int i = 0; i < BATCH; i++) {
-            if (limit && fabs(x[i]) >= limit && !isinf(x[i])) continue;
+            if (limit > 0 && fabs(x[i]) >= limit && !isinf(x[i])) continue;
             double e = error64(y[i], functions[f].refl(x[i]));
             if (e > worst->ulp) *worst = (Worst){e, x[i]};
         }
@@ -166,8 +168,10 @@ static void compile(Kernels *k)
     k->arena = arena_new();
     for (unsigned f = 0; f < N_FUNCTIONS; f++) {
         KirType single = kir_type(KIR_F32, 16), dbl = kir_type(KIR_F64, 8);
-        k->list[2 * f] = map_kernel(k->arena, arena_printf(k->arena, "%s_f32", functions[f].name), functions[f].build, single);
-        k->list[2 * f + 1] = map_kernel(k->arena, arena_printf(k->arena, "%s_f64", functions[f].name), functions[f].build, dbl);
+        k->list[2 * f] = map_kernel(k->arena, arena_printf(k->arena, "%s_f32", functions[f].name),
+                                    functions[f].build, single);
+        k->list[2 * f + 1] = map_kernel(
+            k->arena, arena_printf(k->arena, "%s_f64", functions[f].name), functions[f].build, dbl);
     }
     const char *why;
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
@@ -176,7 +180,9 @@ static void compile(Kernels *k)
 
 static JitModule *fastest(const Kernels *k)
 {
-    return k->jit[RT_AVX512] ? k->jit[RT_AVX512] : k->jit[RT_AVX2] ? k->jit[RT_AVX2] : k->jit[RT_GENERIC];
+    return k->jit[RT_AVX512] ? k->jit[RT_AVX512]
+           : k->jit[RT_AVX2] ? k->jit[RT_AVX2]
+                             : k->jit[RT_GENERIC];
 }
 
 static void test_accuracy(const Kernels *k, bool exhaustive)
@@ -186,11 +192,14 @@ static void test_accuracy(const Kernels *k, bool exhaustive)
         const char *name = functions[f].name;
         check_begin();
         sweep32(f, jit_kernel(fastest(k), 2 * f), exhaustive ? 1 : 4099, &single);
-        check(single.ulp <= functions[f].ulp32, "f32: %.4f ulp at %a, wanted at most %g", single.ulp, single.at, functions[f].ulp32);
+        check(single.ulp <= functions[f].ulp32, "f32: %.4f ulp at %a, wanted at most %g",
+              single.ulp, single.at, functions[f].ulp32);
         sweep64(f, jit_kernel(fastest(k), 2 * f + 1), exhaustive ? 2000 : 60, &dbl);
-        check(dbl.ulp <= functions[f].ulp64, "f64: %.4f ulp at %a, wanted at most %g", dbl.ulp, dbl.at, functions[f].ulp64);
+        check(dbl.ulp <= functions[f].ulp64, "f64: %.4f ulp at %a, wanted at most %g", dbl.ulp,
+              dbl.at, functions[f].ulp64);
         if (getenv("GNNC_TEST_VERBOSE") || exhaustive)
-            printf("# %s: f32 %.4f ulp at %a, f64 %.4f ulp at %a\n", name, single.ulp, single.at, dbl.ulp, dbl.at);
+            printf("# %s: f32 %.4f ulp at %a, f64 %.4f ulp at %a\n", name, single.ulp, single.at,
+                   dbl.ulp, dbl.at);
         char test[64];
         snprintf(test, sizeof test, "kmath_%s_accuracy", name);
         check_end(test);
@@ -200,8 +209,9 @@ static void test_accuracy(const Kernels *k, bool exhaustive)
 static void test_special(const Kernels *k)
 {
     check_begin();
-    static const double special[16] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0x1p-149, -0x1p-149, 0x1p-1074,
-                                       -0x1p-1074, 100, -100, 1000, -1000, 2};
+    static const double special[16] = {0.0,  -0.0,     INFINITY,  -INFINITY, NAN,        1,
+                                       -1,   0x1p-149, -0x1p-149, 0x1p-1074, -0x1p-1074, 100,
+                                       -100, 1000,     -1000,     2};
     for (unsigned f = 0; f < N_FUNCTIONS; f++) {
         double y[16];
         float x32[16], y32[16];
@@ -210,10 +220,12 @@ static void test_special(const Kernels *k)
         call_map(jit_kernel(fastest(k), 2 * f), x32, y32, 16);
         for (int i = 0; i < 16; i++) {
             double w = functions[f].ref(special[i]), w32 = functions[f].ref((double)x32[i]);
-            check(error64(y[i], functions[f].refl(special[i])) <= 2 && (isnan(w) || !signbit(y[i]) == !signbit(w)), "f64 %s(%a) = %a, wanted %a",
-                  functions[f].name, special[i], y[i], w);
-            check(error32(y32[i], w32) <= 2 && (isnan(w32) || !signbit(y32[i]) == !signbit(w32)), "f32 %s(%a) = %a, wanted %a",
-                  functions[f].name, (double)x32[i], (double)y32[i], w32);
+            check(error64(y[i], functions[f].refl(special[i])) <= 2 &&
+                      (isnan(w) || !signbit(y[i]) == !signbit(w)),
+                  "f64 %s(%a) = %a, wanted %a", functions[f].name, special[i], y[i], w);
+            check(error32(y32[i], w32) <= 2 && (isnan(w32) || !signbit(y32[i]) == !signbit(w32)),
+                  "f32 %s(%a) = %a, wanted %a", functions[f].name, (double)x32[i], (double)y32[i],
+                  w32);
         }
     }
     check_end("kmath_special_values");
@@ -229,7 +241,8 @@ static void test_variants(const Kernels *k)
     for (unsigned f = 0; f < N_FUNCTIONS; f++) {
         Arena *a = arena_new();
         int64_t sizes[] = {256, 256, 0};
-        KirArg args[] = {{.p = x}, {.p = z}, {.i = 256}}, args32[] = {{.p = x32}, {.p = z32}, {.i = 256}};
+        KirArg args[] = {{.p = x}, {.p = z}, {.i = 256}},
+               args32[] = {{.p = x32}, {.p = z32}, {.i = 256}};
         CHECK(!kir_run(a, k->list[2 * f + 1], args, sizes, 0, 1));
         CHECK(!kir_run(a, k->list[2 * f], args32, sizes, 0, 1));
         for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
@@ -237,8 +250,11 @@ static void test_variants(const Kernels *k)
             call_map(jit_kernel(k->jit[v], 2 * f), x32, y32, 256);
             call_map(jit_kernel(k->jit[v], 2 * f + 1), x, y, 256);
             for (int i = 0; i < 256; i++) {
-                check(!memcmp(&y[i], &z[i], 8) || (isnan(y[i]) && isnan(z[i])), "f64 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, x[i], v, y[i], z[i]);
-                check(!memcmp(&y32[i], &z32[i], 4) || (isnan(y32[i]) && isnan(z32[i])), "f32 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, (double)x32[i],
+                check(!memcmp(&y[i], &z[i], 8) || (isnan(y[i]) && isnan(z[i])),
+                      "f64 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, x[i], v, y[i],
+                      z[i]);
+                check(!memcmp(&y32[i], &z32[i], 4) || (isnan(y32[i]) && isnan(z32[i])),
+                      "f32 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, (double)x32[i],
                       v, (double)y32[i], (double)z32[i]);
             }
         }
@@ -251,10 +267,12 @@ static void test_pow(void)
 {
     check_begin();
     Arena *a = arena_new();
-    const KirKernel *ks[] = {pow_kernel(a, "pow_f32", kir_type(KIR_F32, 16)), pow_kernel(a, "pow_f64", kir_type(KIR_F64, 8))};
+    const KirKernel *ks[] = {pow_kernel(a, "pow_f32", kir_type(KIR_F32, 16)),
+                             pow_kernel(a, "pow_f64", kir_type(KIR_F64, 8))};
     const char *why = NULL;
     JitModule *j = jit_compile(ks, 2, RT_GENERIC, &why);
-    static const double edge[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e300, -1e300, 0x1p-1074};
+    static const double edge[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1,     -1,     2,
+                                  -2,  0.5,  -0.5,     3,         -3,  1e300, -1e300, 0x1p-1074};
     static double x[BATCH], p[BATCH], y[BATCH];
     static float x32[BATCH], p32[BATCH], y32[BATCH];
     Worst worst = {0, 0}, worst32 = {0, 0};
@@ -262,23 +280,29 @@ static void test_pow(void)
         for (unsigned i = 0; i < BATCH; i++) {
             bool special = round == 0 && i < 256;
             x[i] = special ? edge[i / 16] : random_double();
-            p[i] = special ? edge[i % 16] : round % 3 ? 300 / log(fabs(x[i])) * ldexp((double)(int64_t)next_random(), -62) : random_double();
+            p[i] = special     ? edge[i % 16]
+                   : round % 3 ? 300 / log(fabs(x[i])) * ldexp((double)(int64_t)next_random(), -62)
+                               : random_double();
             if (round % 5 == 1) p[i] = rint(p[i]);
             if (!special && round % 2) x[i] = fabs(x[i]);
             x32[i] = (float)x[i], p32[i] = (float)p[i];
         }
-        RtArg args[] = {{.p = x}, {.p = p}, {.p = y}, {.i = BATCH}}, args32[] = {{.p = x32}, {.p = p32}, {.p = y32}, {.i = BATCH}};
+        RtArg args[] = {{.p = x}, {.p = p}, {.p = y}, {.i = BATCH}},
+              args32[] = {{.p = x32}, {.p = p32}, {.p = y32}, {.i = BATCH}};
         jit_kernel(j, 0)(args32, 0, 1);
         jit_kernel(j, 1)(args, 0, 1);
         for (unsigned i = 0; i < BATCH; i++) {
-            double e = error64(y[i], powl(x[i], p[i])), e32 = error32(y32[i], (double)powl((long double)x32[i], (long double)p32[i]));
+            double e = error64(y[i], powl(x[i], p[i])),
+                   e32 = error32(y32[i], (double)powl((long double)x32[i], (long double)p32[i]));
             if (e > worst.ulp) worst = (Worst){e, x[i]};
             if (e32 > worst32.ulp) worst32 = (Worst){e32, (double)x32[i]};
             check(e <= 1.5, "f64 pow(%a, %a) = %a: %g ulp", x[i], p[i], y[i], e);
-            check(e32 <= 0.51, "f32 pow(%a, %a) = %a: %g ulp", (double)x32[i], (double)p32[i], (double)y32[i], e32);
+            check(e32 <= 0.51, "f32 pow(%a, %a) = %a: %g ulp", (double)x32[i], (double)p32[i],
+                  (double)y32[i], e32);
         }
     }
-    if (getenv("GNNC_TEST_VERBOSE")) printf("# pow: f32 %.4f ulp, f64 %.4f ulp\n", worst32.ulp, worst.ulp);
+    if (getenv("GNNC_TEST_VERBOSE"))
+        printf("# pow: f32 %.4f ulp, f64 %.4f ulp\n", worst32.ulp, worst.ulp);
     jit_free(j);
     arena_free(a);
     check_end("kmath_pow");
