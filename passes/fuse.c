@@ -178,7 +178,9 @@ static void decide_all(Fuse *u)
 static bool dims_are(const IrType *t, const IrId *a, unsigned n_a, const IrId *b, unsigned n_b)
 {
     if (t->n_dims != n_a + n_b) return false;
-    return !memcmp(t->dims, a, n_a * sizeof *a) && !memcmp(t->dims + n_a, b, n_b * sizeof *b);
+    for (unsigned k = 0; k < t->n_dims; k++)
+        if (t->dims[k] != (k < n_a ? a[k] : b[k - n_a])) return false;
+    return true;
 }
 
 static bool in_memory(const FusedFunc *f, IrId v)

@@ -81,10 +81,10 @@ static void dump(Arena *a, const IrModule *m, const HostPlan *plan)
     fputs(strbuf_cstr(&text), stdout);
 }
 
-static bool random_program(uint64_t seed, const char *without, Tally *tally, bool verbose)
+static bool random_program(uint64_t seed, const char *without, uint32_t n_ops, Tally *tally, bool verbose)
 {
     Arena *a = arena_new();
-    IrModule *m = gir_random(a, seed, 18 + (uint32_t)(seed % 23), seed % 3 ? IR_F32 : IR_F64, false);
+    IrModule *m = gir_random(a, seed, n_ops ? n_ops : 18 + (uint32_t)(seed % 23), seed % 3 ? IR_F32 : IR_F64, false);
     HostPlan *plan = plan_of(a, m, without);
     uint32_t which = (uint32_t)(seed * 5 % GIR_N_GRAPHS);
     if (which == 6 && seed % 10) which = 0;
@@ -99,26 +99,28 @@ static bool random_program(uint64_t seed, const char *without, Tally *tally, boo
     return good;
 }
 
-static void test_random(const char *name, const char *without, uint64_t first, uint64_t n, bool verbose)
+static void test_random(const char *name, const char *without, uint64_t first, uint64_t n, uint32_t n_ops,
+                        bool verbose)
 {
     Tally tally = {0};
     check_begin();
     for (uint64_t seed = first; seed < first + n; seed++)
-        if (!random_program(seed, without, &tally, verbose)) break;
-    check(tally.undecided * 50 <= tally.elements, "%ld of %ld elements are undecided", tally.undecided, tally.elements);
+        if (!random_program(seed, without, n_ops, &tally, verbose)) break;
+    check(n_ops || tally.undecided * 50 <= tally.elements, "%ld of %ld elements are undecided", tally.undecided, tally.elements);
     check_end(name);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) { /* test_lower SEED [N [WITHOUT]] */
-        test_random("lower random", argc > 3 ? argv[3] : NULL, strtoull(argv[1], NULL, 10),
-                    argc > 2 ? strtoull(argv[2], NULL, 10) : 1, true);
+    if (argc > 1) { /* test_lower SEED [N [WITHOUT [OPS]]] */
+        test_random("lower random", argc > 3 && *argv[3] ? argv[3] : NULL, strtoull(argv[1], NULL, 10),
+                    argc > 2 ? strtoull(argv[2], NULL, 10) : 1, argc > 4 ? (uint32_t)atoi(argv[4]) : 0, true);
         return check_done();
     }
-    test_random("lower random: all passes", NULL, 0, 250, false);
-    test_random("lower random: without fuse", "fuse", 1000, 60, false);
-    test_random("lower random: without schedule", "schedule", 2000, 60, false);
-    test_random("lower random: without memplan", "memplan", 3000, 30, false);
+    test_random("lower random: all passes", NULL, 0, 250, 0, false);
+    test_random("lower random: without fuse", "fuse", 1000, 60, 0, false);
+    test_random("lower random: without schedule", "schedule", 2000, 60, 0, false);
+    test_random("lower random: long programs", NULL, 4000, 6, 300, false);
+    test_random("lower random: without memplan", "memplan", 3000, 30, 0, false);
     return check_done();
 }
