@@ -134,6 +134,7 @@ static void c_prefetch(void *ctx, const KirWalk *w, KirId id) { line(ctx, "__bui
 static void c_alloc(void *ctx, const KirWalk *w, KirId id)
 {
     const KirIns *x = ins(w, id);
+    ((CKernel *)ctx)->file->arrays = true;
     line(ctx, "%s %s[%lld];", c_elem(x->type.base), name_value(ctx, id), (long long)x->i);
 }
 
@@ -243,6 +244,12 @@ static const char head[] =
     "    double f;\n"
     "} RtArg;\n";
 
+static const char array_note[] =
+    "\n/* Every element of a private array is stored before it is read; gcc cannot always see that. */\n"
+    "#if defined(__GNUC__) && !defined(__clang__)\n"
+    "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
+    "#endif\n";
+
 void emit_c_kernels(const KirKernel *const *ks, uint32_t n, StrBuf *out)
 {
     Arena *a = out->arena;
@@ -254,6 +261,7 @@ void emit_c_kernels(const KirKernel *const *ks, uint32_t n, StrBuf *out)
         kir_walk(a, ks[i], &emitter, &c);
     }
     strbuf_puts(out, head);
+    if (f.arrays) strbuf_puts(out, array_note);
     strbuf_puts(out, "\n");
     c_print_typedefs(&f, out);
     if (f.helper_text.n) strbuf_printf(out, "\n%.*s", (int)f.helper_text.n - 1, f.helper_text.data);

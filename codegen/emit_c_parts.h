@@ -6,6 +6,7 @@ typedef struct CFile {          /* one C file being written */
     Arena *arena;
     StrMap helpers;             /* names of helper functions asked for */
     StrBuf helper_text, body;
+    bool arrays;                /* some kernel has a private array */
     bool vectors[KIR_F64 + 1][KIR_MAX_LANES + 1]; /* vector typedefs asked for */
 } CFile;
 
