@@ -1,5 +1,6 @@
-/* gnnc ir: prints graph IR as elaborated, or after the passes that were asked for. */
+/* gnnc ir: prints graph IR as elaborated, or after the passes that were asked for. Kernel IR is read, verified and printed. */
 #include "driver/pipeline.h"
+#include "ir/kernel.h"
 #include <string.h>
 
 typedef struct Wanted { /* --after, --before */
@@ -40,12 +41,29 @@ static bool wants_passes(const Session *s)
     return opt_has(&s->opt, OPT_RUN) || opt_has(&s->opt, OPT_AFTER) || opt_has(&s->opt, OPT_BEFORE);
 }
 
+static int print_kernels(Session *s, const char *path)
+{
+    StrBuf text = {.arena = s->arena};
+    if (wants_passes(s)) {
+        diag_error(&s->diags, E0612, (Span){0}, "passes work on graph IR; `%s` is kernel IR", path);
+        return 1;
+    }
+    const Source *src = session_source(s, path);
+    const KirModule *m = src ? kir_parse(s->arena, src, &s->diags) : NULL;
+    if (!m) return 1;
+    kir_print_module(m, &text);
+    fputs(strbuf_cstr(&text), stdout);
+    return 0;
+}
+
 int cmd_ir(Session *s)
 {
     Wanted w = {.s = s};
     PassContext ctx;
-    const char *path = session_one_file(s, "model or .gir file");
+    const char *path = session_one_file(s, "model, .gir or .kir file");
     if (!path || !pipeline_context(s, &ctx)) return 1;
+    size_t n = strlen(path);
+    if (n > 4 && strcmp(path + n - 4, ".kir") == 0) return print_kernels(s, path);
     if (!find_pass(s, OPT_AFTER, &w.after) || !find_pass(s, OPT_BEFORE, &w.before)) return 1;
     if (opt_has(&s->opt, OPT_FORMAT) && strcmp(opt_value(&s->opt, OPT_FORMAT, ""), "text") != 0) {
         diag_error(&s->diags, E0910, (Span){0}, "`gnnc ir --format=%s` is not built yet; text is", opt_value(&s->opt, OPT_FORMAT, ""));

@@ -26,7 +26,11 @@ static void print_usage(FILE *out)
 {
     fputs("gnnc compiles graph neural networks ahead of time.\n\nusage: gnnc COMMAND [OPTIONS] FILE...\n\n", out);
     for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
-    fputs("\n`gnnc COMMAND --help` says more, with examples.\n", out);
+    fputs("\n`gnnc COMMAND --help` says more, with examples. A first run:\n\n"
+          "  gnnc data generate toy                        a small graph with features and labels\n"
+          "  gnnc build model.gnn --data toy -o model      compile for its dims\n"
+          "  ./model train --data toy --save w.safetensors\n",
+          out);
 }
 
 static bool want_colour(const Session *s)

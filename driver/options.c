@@ -20,22 +20,35 @@ static const struct {
     const char *usage, *text, *examples;
 } commands[] = {
     {'b', "gnnc build MODEL.gnn [-o OUT] [--data DIR | --set F=1433,C=7]",
-     "Compiles a model to an executable (train, infer, eval, bench, info, plan), or to the forms of --emit.",
+     "Compiles a model to an executable that trains, infers and measures itself, or to the forms of --emit.\n"
+     "The sizes of feature dims are fixed here: --data reads them from a data folder, --set names them one by one.\n\n"
+     "forms of --emit:\n"
+     "  exe        an executable with the commands train, infer, eval, bench, info and plan (default)\n"
+     "  lib        OUT.a and OUT.so: a C library without dependencies but libc and libm; see header\n"
+     "  header     OUT.h: the library's interface for C99 and C++\n"
+     "  manifest   OUT.json: inputs, parameters, results and functions, for programs that load the library\n"
+     "  obj, ll    OUT.o, OUT.ll: an object file; LLVM IR\n"
+     "  c          OUT.c: the same program as readable C\n"
+     "  gir, kir, plan   OUT.gir, OUT.kir, OUT.plan: graph IR after the passes, kernels, the steps that call them",
      "  gnnc build gcn.gnn --data cora -o gcn     then: ./gcn train --data cora\n"
      "  gnnc build gcn.gnn --set F=64,C=7 --emit=lib,header,manifest -o libgcn\n"
      "  gnnc build gcn.gnn --data cora --emit=c -o gcn      readable C instead of machine code\n"},
-    {'c', "gnnc check MODEL.gnn", "Checks names, types, domains and dims. Needs no data: dims stay symbols.",
+    {'c', "gnnc check MODEL.gnn", "Checks names, types, domains and dims, also of layers that nothing calls.\n"
+     "Needs no data: a dim without a size stands for any size.",
      "  gnnc check gcn.gnn\n  gnnc check --format=json gcn.gnn\n"},
-    {'i', "gnnc ir MODEL.gnn|X.gir [--after=PASS] [--run=P1,P2]",
-     "Prints graph IR: as elaborated, or after passes. What it prints is legal input.",
+    {'i', "gnnc ir MODEL.gnn|X.gir|X.kir [--after=PASS] [--run=P1,P2]",
+     "Prints graph IR: as elaborated, or after passes. Kernel IR (.kir) is read, checked and printed.\n"
+     "What this command prints is legal input of it.",
      "  gnnc ir gcn.gnn --set F=8,C=3\n  gnnc ir gcn.gnn --set F=8,C=3 --run=simplify,autodiff,cse,dce\n"
      "  gnnc ir x.gir --run=cse --time\n  gnnc ir gcn.gnn --set F=8,C=3 --after=all\n"},
     {'f', "gnnc fmt FILE.gnn...", "Writes files in the one canonical layout. Comments are kept.",
      "  gnnc fmt gcn.gnn\n  gnnc fmt --check src/*.gnn\n"},
     {'t', "gnnc test FILE.gnn...", "Runs the `test` blocks of files with the reference interpreter.",
      "  gnnc test gcn.gnn\n"},
-    {'e', "gnnc explain CODE", "Shows what an error code means and how to mend it.", "  gnnc explain E0203\n"},
-    {'d', "gnnc data generate|info|verify DIR", "Makes, describes or checks a data directory.",
+    {'e', "gnnc explain CODE", "Says what the code of a message means and how to mend its cause.", "  gnnc explain E0203\n"},
+    {'d', "gnnc data generate|info|verify DIR", "  generate   makes a data folder: a random graph with features, labels and a split\n"
+     "  info       says what a data folder holds\n"
+     "  verify     checks every file of a data folder against meta.json and against each other",
      "  gnnc data generate toy --nodes=1000 --classes=4\n  gnnc data info cora\n  gnnc data verify cora\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
