@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Data and weights. */
-static RtCode open_trained(const RtCli *c, RtSession *s)
+/* Weights, and of the data what the program takes. */
+static RtCode open_trained(const RtCli *c, const char *program, RtSession *s)
 {
-    RT_TRY(rt_session_open(c, &(RtDataOptions){0}, s));
+    RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = program}, s));
     rt_tensors_init(&s->data.tensors, c->model->train ? c->model->train->seed : 0);
     RtCode code = rt_weights_load(&s->data.tensors, c->values[OPT_WEIGHTS], c->st);
     if (code) rt_session_close(s);
@@ -71,7 +71,7 @@ RtCode rt_cli_infer(RtCli *c)
 {
     RtSession s;
     RtExec *e = NULL;
-    RT_TRY(open_trained(c, &s));
+    RT_TRY(open_trained(c, "forward", &s));
     RtCode code = run_forward(c, &s, &e);
     rt_exec_free(e);
     rt_session_close(&s);
@@ -82,7 +82,7 @@ RtCode rt_cli_eval(RtCli *c)
 {
     RtSession s;
     double values[RT_MAX_METRICS];
-    RT_TRY(open_trained(c, &s));
+    RT_TRY(open_trained(c, "metrics", &s));
     RtCode code = rt_evaluate(c->model, &s.data, &s.exec, values, c->st);
     for (int64_t i = 0; !code && i < c->model->train->n_metrics; i++)
         printf("%s %.6f\n", rt_string(c->model, c->model->metrics[i].name), values[i]);

@@ -168,7 +168,7 @@ RtCode rt_cli_train(RtCli *c)
                        "give the model's file a `train` block and build it again",
                        "the model has no `train` block");
     RT_TRY(read_flags(c, &o, hypers));
-    RT_TRY(rt_session_open(c, &(RtDataOptions){0}, &s));
+    RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = "train_step metrics"}, &s));
     Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1};
     p.loss = malloc(((size_t)o.epochs + 1) * sizeof *p.loss);
     p.metric = malloc(((size_t)o.epochs + 1) * sizeof *p.metric);

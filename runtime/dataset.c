@@ -76,13 +76,35 @@ static RtCode read_stem(Loader *l, Input *in, const char *stem)
     return RT_OK;
 }
 
+/* Whether a program of the list takes the tensor. */
+static bool is_taken(const RtModel *m, const char *list, int64_t tensor)
+{
+    for (int64_t p = 0; p < m->n_programs; p++) {
+        const RtProgram *prog = &m->programs[p];
+        const char *name = m->strings + prog->name, *at = strstr(list, name);
+        size_t n = strlen(name);
+        if (!at || (at > list && at[-1] != ' ') || (at[n] && at[n] != ' ')) continue;
+        for (int64_t i = 0; i < prog->n_argdefs; i++) {
+            const RtArgDef *a = &m->argdefs[prog->first_argdef + i];
+            if (a->kind == RT_ARG_TENSOR && a->ref == tensor) return true;
+        }
+    }
+    return false;
+}
+
+static bool is_wanted(const Loader *l, int64_t tensor)
+{
+    if (l->m->tensors[tensor].kind != RT_INPUT) return false;
+    return !l->o->programs || is_taken(l->m, l->o->programs, tensor);
+}
+
 /* The bool input `train` may lie in train_mask.npy. */
 static RtCode read_inputs(Loader *l)
 {
     for (int64_t i = 0; i < l->m->n_tensors; i++) {
         const RtTensorDef *t = &l->m->tensors[i];
         const char *name = l->m->strings + t->name;
-        if (t->kind != RT_INPUT) continue;
+        if (!is_wanted(l, i)) continue;
         RT_TRY(read_stem(l, &l->inputs[i], name));
         char mask[256];
         snprintf(mask, sizeof mask, "%s_mask", name);
@@ -136,9 +158,10 @@ static RtCode read_edges(Loader *l)
     if (!rt_source_has(&l->source, "edge_index")) {
         if (rt_source_has(&l->source, "src") && rt_source_has(&l->source, "dst"))
             return read_edge_pair(l);
-        return rt_fail(l->st, RT_E_DATA_MISSING, l->edge_place,
-                       "save the edges as an int64 array of shape [2, E]",
-                       "the file is missing, and so are graph.npz, graph.mtx, edges.tsv and src.npy");
+        return rt_fail(
+            l->st, RT_E_DATA_MISSING, l->edge_place,
+            "save the edges as an int64 array of shape [2, E]",
+            "the file is missing, and so are graph.npz, graph.mtx, edges.tsv and src.npy");
     }
     RT_TRY(rt_source_read(&l->source, "edge_index", &l->src, l->st));
     if (l->src.n_dims != 2 || l->src.shape[0] != 2)
@@ -173,7 +196,8 @@ static RtCode count_from_meta(Loader *l, int64_t s)
     snprintf(key, sizeof key, "num_%ss", space_name(l, s));
     RT_TRY(rt_source_meta_int(&l->source, key, &l->counts[s], l->st));
     if (l->counts[s] >= 0) l->why[s] = "meta.json";
-    if (l->counts[s] >= 0 || l->source.text.n_nodes < 0 || strcmp(space_name(l, s), "node")) return RT_OK;
+    if (l->counts[s] >= 0 || l->source.text.n_nodes < 0 || strcmp(space_name(l, s), "node"))
+        return RT_OK;
     l->counts[s] = l->source.text.n_nodes;
     l->why[s] = "graph.mtx";
     return RT_OK;
@@ -487,7 +511,7 @@ static RtCode place_inputs(Loader *l)
 {
     RT_TRY(rt_tensors_create(l->m, l->d->graph, &l->d->tensors, l->st));
     for (int64_t i = 0; i < l->m->n_tensors; i++)
-        if (l->m->tensors[i].kind == RT_INPUT) RT_TRY(place_input(l, i));
+        if (is_wanted(l, i)) RT_TRY(place_input(l, i));
     return RT_OK;
 }
 

@@ -5,9 +5,11 @@
 #include "runtime/tensors.h"
 
 typedef struct RtDataOptions {
-    bool draw;      /* `bench`: inputs that are absent or have another width are drawn */
-    int64_t seed;   /* of drawn inputs */
-    int64_t *drawn; /* [n_tensors] set to 1 where an input was drawn; NULL: not wanted */
+    const char *programs; /* names, separated by blanks: only inputs that one of them takes are
+                             loaded; NULL: all */
+    bool draw;            /* `bench`: inputs that are absent or have another width are drawn */
+    int64_t seed;         /* of drawn inputs */
+    int64_t *drawn;       /* [n_tensors] set to 1 where an input was drawn; NULL: not wanted */
 } RtDataOptions;
 
 typedef struct RtData {

@@ -1,8 +1,10 @@
-/* Whole files (see file.h). Replacing writes PATH.tmp.PID, syncs it, renames it over PATH and syncs
-   the folder, so that a kill or a full disk at any moment leaves the old file or the new one. */
+/* Whole files (see file.h). Replacing a regular file writes PATH.tmp.PID, syncs it, renames it over
+   PATH and syncs the folder, so that a kill or a full disk at any moment leaves the old file or the
+   new one. */
 #include "runtime/file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,14 +91,23 @@ static bool write_tmp(const char *tmp, const RtFilePart *parts, size_t n_parts)
     return ok;
 }
 
-RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st)
+/* Devices and pipes are written to, never replaced. */
+static RtCode write_special(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st)
 {
-    char tmp[4096];
-    int n = snprintf(tmp, sizeof tmp, "%s.tmp.%ld", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof tmp) {
-        errno = ENAMETOOLONG;
-        return rt_fail_errno(st, RT_E_FILE_WRITE, path);
-    }
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0;
+    for (size_t i = 0; ok && i < n_parts; i++) ok = write_all(fd, &parts[i]);
+    int kept = errno;
+    if (fd >= 0 && close(fd) && ok) return rt_fail_errno(st, RT_E_FILE_WRITE, path);
+    errno = kept;
+    return ok ? RT_OK : rt_fail_errno(st, RT_E_FILE_WRITE, path);
+}
+
+static RtCode replace_regular(const char *path, const RtFilePart *parts, size_t n_parts,
+                              RtStatus *st)
+{
+    char tmp[PATH_MAX + 32];
+    snprintf(tmp, sizeof tmp, "%s.tmp.%ld", path, (long)getpid());
     if (!write_tmp(tmp, parts, n_parts) || rename(tmp, path)) {
         int kept = errno;
         unlink(tmp);
@@ -105,4 +116,14 @@ RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts
     }
     sync_folder(path);
     return RT_OK;
+}
+
+RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st)
+{
+    struct stat info;
+    char target[PATH_MAX];
+    bool exists = stat(path, &info) == 0;
+    if (exists && !S_ISREG(info.st_mode)) return write_special(path, parts, n_parts, st);
+    if (exists && realpath(path, target)) path = target; /* a link stays a link */
+    return replace_regular(path, parts, n_parts, st);
 }

@@ -102,8 +102,7 @@ int32_t gnnrt_n_gradients(const GnnrtModel *model); /* 0: the model has no vjp *
 GnnrtTensorInfo gnnrt_input(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_param(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_result(const GnnrtModel *model, int32_t i);
-GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model,
-                               int32_t i);           /* named as what it is the gradient of */
+GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i); /* "grad.x" */
 const char *gnnrt_manifest(const GnnrtModel *model); /* JSON */
 
 /* Copies a parameter in or out: `width` elements of its dtype (times rows if it has a space),
