@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""`gnnc build` from outside: forms, equal bytes in two folders, C against LLVM on a real graph, installing and moving.
+
+usage: test_build.py BUILD
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(sys.argv[1])
+GNNC = os.path.join(BUILD, "gnnc")
+CORA = os.path.join(ROOT, "examples", "data", "cora")
+SANITIZED = "GNNC_SANITIZE:BOOL=ON" in open(os.path.join(BUILD, "CMakeCache.txt")).read()
+failed = False
+
+
+def report(name, why):
+    global failed
+    failed = failed or bool(why)
+    print("FAIL %s: %s" % (name, why) if why else "ok %s" % name, flush=True)
+
+
+def run(argv, **kw):
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=300, **kw)
+    return p.returncode, p.stdout.decode("utf-8", "replace")
+
+
+def must(argv, **kw):
+    code, out = run(argv, **kw)
+    if code:
+        raise RuntimeError("%s ended with %d: %s" % (" ".join(argv[:3]), code, out[-400:]))
+    return out
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def model(folder, name="gcn"):
+    return shutil.copy(os.path.join(ROOT, "examples", name + ".gnn"), folder)
+
+
+def test_two_folders(tmp):
+    """The same model file from two folders, named relatively and absolutely: every form has the same bytes."""
+    forms = "exe,lib,obj,header,manifest,c,ll,gir,kir,plan"
+    places = [os.path.join(tmp, "a"), os.path.join(tmp, "b", "deeper")]
+    for place, absolute in zip(places, [False, True]):
+        os.makedirs(place)
+        source = model(place) if absolute else os.path.basename(model(place))
+        must([GNNC, "build", source, "--set", "F=24,C=3", "--emit=" + forms, "-o", "net"], cwd=place)
+    names = sorted(n for n in os.listdir(places[0]) if n != "gcn.gnn")
+    if names != sorted(n for n in os.listdir(places[1]) if n != "gcn.gnn"):
+        return "other files: %s" % os.listdir(places[1])
+    if len(names) < 11:
+        return "only %s" % names
+    different = [n for n in names if read(os.path.join(places[0], n)) != read(os.path.join(places[1], n))]
+    if different:
+        return "different bytes: %s" % different
+    leaks = [n for n in names if tmp.encode() in read(os.path.join(places[1], n))]
+    return leaks and "the folder's name is in %s" % leaks
+
+
+def test_size(tmp):
+    must([GNNC, "build", model(tmp, "gat"), "--data", CORA, "-o", os.path.join(tmp, "gat")])
+    size = os.path.getsize(os.path.join(tmp, "gat"))
+    return size > 3 << 20 and not SANITIZED and "%d bytes, wanted at most 3 MiB" % size
+
+
+def train(exe, out, *options):
+    must([exe, "train", "--data", CORA, "--epochs", "3", "--seed", "7", "--save", out] + list(options))
+    return read(out)
+
+
+def test_c_equals_llvm(tmp):
+    """Weights after three epochs on Cora: the emitted C through the system's compiler, each CPU variant, 1 and 2 threads."""
+    for name in ["gcn", "gat"]:
+        source, exe = model(tmp, name), os.path.join(tmp, name)
+        must([GNNC, "build", source, "--data", CORA, "-o", exe])
+        want = train(exe, os.path.join(tmp, "w"), "--threads", "1")
+        if train(exe, os.path.join(tmp, "w"), "--threads", "2") != want:
+            return "%s: two threads differ from one" % name
+        for cpu in ["generic", "avx2"]:
+            must([GNNC, "build", source, "--data", CORA, "--cpu", cpu, "-o", exe])
+            if train(exe, os.path.join(tmp, "w")) != want:
+                return "%s: variant %s differs" % (name, cpu)
+        must([GNNC, "build", source, "--data", CORA, "--emit=c", "-o", exe + ".c"])
+        flags = ["-fsanitize=address,undefined"] if SANITIZED else ["-O2"]
+        must(["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-ffp-contract=off", "-fwrapv", "-march=native"] + flags +
+             ["-o", exe + "_c", exe + ".c", os.path.join(BUILD, "libgnnrt.a"), "-lz", "-lm", "-lpthread", "-ldl"])
+        if train(exe + "_c", os.path.join(tmp, "w")) != want:
+            return "%s: the emitted C differs from LLVM" % name
+    return None
+
+
+def test_install(tmp):
+    """Installed, moved, and used from there; without its library the compiler says so."""
+    prefix, moved = os.path.join(tmp, "prefix"), os.path.join(tmp, "elsewhere", "gnnc-home")
+    must(["cmake", "--install", BUILD, "--prefix", prefix])
+    os.makedirs(os.path.dirname(moved))
+    os.rename(prefix, moved)
+    gnnc, exe = os.path.join(moved, "bin", "gnnc"), os.path.join(tmp, "net")
+    must([gnnc, "build", model(tmp), "--set", "F=8,C=3", "-o", exe])
+    must([exe, "info"])
+    if not os.path.exists(os.path.join(moved, "include", "gnnrt.h")):
+        return "no include/gnnrt.h"
+    os.remove(os.path.join(moved, "lib", "gnnc", "libgnnrt.a"))
+    before = read(exe)
+    code, out = run([gnnc, "build", model(tmp), "--set", "F=8,C=3", "-o", exe])
+    if code != 6 or "E0631" not in out:
+        return "without the library: exit code %d, %s" % (code, out[-300:])
+    return read(exe) != before and "the old executable was changed"
+
+
+def test_odd_names(tmp):
+    """Outputs whose names a tool could take for an option."""
+    model(tmp)
+    must([GNNC, "build", "gcn.gnn", "--set", "F=8,C=3", "--output=-o"], cwd=tmp)
+    return not os.access(os.path.join(tmp, "-o"), os.X_OK) and "no executable named -o"
+
+
+def main():
+    for test in [test_two_folders, test_size, test_c_equals_llvm, test_install, test_odd_names]:
+        tmp = tempfile.mkdtemp(prefix="gnnc-test-")
+        try:
+            report(test.__name__.replace("test_", "build_", 1), test(tmp))
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as e:
+            report(test.__name__.replace("test_", "build_", 1), str(e).replace("\n", " "))
+        shutil.rmtree(tmp, ignore_errors=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())
