@@ -124,20 +124,21 @@ static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const Bo
 {
     f->values = ARENA_ARRAY(e->a, Value, sig->n_params + 1);
     f->given = ARENA_ARRAY(e->a, bool, sig->n_params + 1);
-    for (uint32_t i = 0; i < c->n; i++) {
-        const CallArg *a = &c->args[i];
-        Span s = a->ast ? a->ast->span : c->span;
-        if (a->value.kind == V_ERROR) return false;
-        if (a->name && !fill_named(e, def, sig, f, a->name, a->value, s)) return false;
-    }
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->args[i].value.kind == V_ERROR) return false;
     for (uint32_t i = 0; i < n_bound; i++) { /* of an instance; a call may override */
         bool again = false;
         for (uint32_t k = 0; k < c->n; k++) again |= c->args[k].name && !strcmp(c->args[k].name, bound[i].name);
         if (!again && !fill_named(e, def, sig, f, bound[i].name, *bound[i].value, c->span)) return false;
     }
-    for (uint32_t i = 0; i < c->n; i++)
-        if (!c->args[i].name && !fill_positional(e, def, sig, f, c->args[i].value, c->args[i].ast ? c->args[i].ast->span : c->span))
-            return false;
+    for (int named = 0; named < 2; named++)
+        for (uint32_t i = 0; i < c->n; i++) {
+            const CallArg *a = &c->args[i];
+            Span s = a->ast ? a->ast->span : c->span;
+            if ((a->name != NULL) != named) continue;
+            if (named ? !fill_named(e, def, sig, f, a->name, a->value, s) : !fill_positional(e, def, sig, f, a->value, s))
+                return false;
+        }
     return true;
 }
 

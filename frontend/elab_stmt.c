@@ -163,6 +163,7 @@ void elab_slot(Elab *e, const AstStmt *s)
     if (!is_layer_frame(e)) {
         Diag *d = diag_error(e->d, E0310, s->span, "a parameter belongs to a layer or a model");
         diag_help(e->d, d, "make the definition a `layer`, or take the value as an argument");
+        for (uint32_t i = 0; i < slot->names.n; i++) scope_set(e, slot->names.items[i].text, value_error());
         return;
     }
     if (slot->stored_as && slot->names.n > 1) {
