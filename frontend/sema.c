@@ -265,8 +265,8 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     Elab *e = ARENA_NEW(a, Elab);
     *e = (Elab){.a = a, .d = d, .opt = opt, .z = {.arena = a}, .graph_space = IR_NONE, .label_space = IR_NONE,
                 .reduce_from = IR_NONE, .reduce_to = IR_NONE, .budget = OP_BUDGET};
-    const char *file = strrchr(src->path, '/'); /* the folder would make equal models differ */
-    e->m = ir_module_new(a, file ? file + 1 : src->path);
+    const char *slash = strrchr(src->path, '/'); /* the folder would make equal models differ */
+    e->m = ir_module_new(a, slash ? slash + 1 : src->path);
     e->real = opt->float_dtype == IR_F64 ? IR_F64 : IR_F32;
     StrMap *maps[] = {&e->functions.all, &e->functions.std, &e->folds.all, &e->folds.std, &e->optimizers.all,
                       &e->optimizers.std, &e->free_dims, &e->used_sets};
