@@ -485,9 +485,9 @@ static RtCode missing_error(Loader *l, int64_t tensor)
     const RtTensorDef *t = &l->m->tensors[tensor];
     const char *name = l->m->strings + t->name;
     char hint[200];
-    snprintf(hint, sizeof hint,
-             "save it as a %s array of %lld columns with one row per element of %s",
-             rt_dtype_name(t->dtype), (long long)t->width, space_name(l, t->space));
+    snprintf(hint, sizeof hint, "save it as %s with %lld column%s and one row per element of %s",
+             rt_dtype_name(t->dtype), (long long)t->width, t->width == 1 ? "" : "s",
+             space_name(l, t->space));
     return rt_fail(l->st, RT_E_DATA_MISSING, place_of(l, name), hint,
                    "the model's input %s is missing", name);
 }
