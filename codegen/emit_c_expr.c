@@ -236,10 +236,18 @@ static CText fold(CKernel *c, const KirIns *x)
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
+/* An index; widening an i32 goes without saying in C. */
+static const char *index_text(CKernel *c, KirId id)
+{
+    const KirIns *x = ins(c, id);
+    bool widens = x->op == KIR_convert && c->w->facts[id].fold && type_of(c, x->args[0]).base == KIR_I32;
+    return c_operand(c, widens ? x->args[0] : id).text;
+}
+
 const char *c_place(CKernel *c, const KirIns *x)
 {
     const char *buffer = x->buf == KIR_NONE ? c->names[x->alloc] : c->params[x->buf];
-    return arena_printf(c->file->arena, "%s[%s]", buffer, c_operand(c, x->args[0]).text);
+    return arena_printf(c->file->arena, "%s[%s]", buffer, index_text(c, x->args[0]));
 }
 
 static const char *pad_text(CKernel *c, const KirIns *x)

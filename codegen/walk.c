@@ -26,6 +26,12 @@ typedef struct Facts {
 
 /* ---- places ------------------------------------------------------------------------------------- */
 
+/* The var or array an instruction writes, or KIR_NONE. */
+static KirId written_value(const KirIns *x)
+{
+    return x->op == KIR_set ? x->args[0] : x->op == KIR_store ? x->alloc : KIR_NONE;
+}
+
 static void place_block(Facts *f, const KirBlock *b, KirId owner, bool other)
 {
     for (uint32_t i = 0; i < b->ins.n; i++) {
@@ -34,7 +40,7 @@ static void place_block(Facts *f, const KirBlock *b, KirId owner, bool other)
         Place *p = &f->places[id];
         p->owner = owner, p->at = i, p->other = other;
         VEC_PUSH(f->arena, &f->order, id);
-        KirId written = x->op == KIR_set ? x->args[0] : x->op == KIR_store ? x->alloc : KIR_NONE;
+        KirId written = written_value(x);
         if (written != KIR_NONE) {
             p->next = f->places[written].writers;
             f->places[written].writers = id;
@@ -92,22 +98,36 @@ static bool is_leaf(KirOpcode op) { return op == KIR_const || op == KIR_iconst |
 
 /* What a value may not be moved past, as positions in the block being scanned; UINT32_MAX: nothing of the kind. */
 typedef struct Barriers {
-    uint32_t block, store; /* the next instruction with blocks, the next store */
-    uint32_t *set;         /* [ins.n] of vars: the next set */
+    uint32_t block;        /* the next instruction with blocks */
+    uint32_t *stored;      /* [params.n] the next store to a buffer */
+    uint32_t *set;         /* [ins.n] of vars and arrays: the next set or store */
     uint32_t *spelled_at;  /* [ins.n] where a value is spelled in the end */
 } Barriers;
 
+static uint32_t first(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* The next store that a load could see. */
+static uint32_t next_store(const Facts *f, const Barriers *b, const KirIns *load)
+{
+    uint32_t at = UINT32_MAX;
+    if (load->buf == KIR_NONE) return b->set[load->alloc];
+    const KirParam *params = f->k->params.data;
+    for (uint32_t i = 0; i < f->k->params.n; i++)
+        if (i == load->buf || !(params[i].restrict_ || params[load->buf].restrict_)) at = first(at, b->stored[i]);
+    return at;
+}
+
 static uint32_t first_change(const Facts *f, const Barriers *b, const KirIns *x)
 {
-    uint32_t first = UINT32_MAX;
+    uint32_t at = UINT32_MAX;
     bool reads = x->op == KIR_load || x->op == KIR_gather;
-    if (reads) first = b->store;
+    if (reads) at = next_store(f, b, x);
     for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
         if (f->k->ins.data[x->args[i]].op != KIR_var) continue;
         reads = true;
-        if (b->set[x->args[i]] < first) first = b->set[x->args[i]];
+        at = first(at, b->set[x->args[i]]);
     }
-    return reads && b->block < first ? b->block : first;
+    return reads ? first(at, b->block) : at;
 }
 
 static bool may_fold(const Facts *f, KirId id)
@@ -131,18 +151,19 @@ static void fold_ins(Facts *f, KirId id, uint32_t at, Barriers *b)
     }
     KirKind kind = kir_ops[x->op].kind;
     if (kind == KIND_B || kind == KIND_BB) b->block = at;
-    if (x->op == KIR_store) b->store = at;
-    if (x->op == KIR_set) b->set[x->args[0]] = at;
+    if (x->op == KIR_store && x->buf != KIR_NONE) b->stored[x->buf] = at;
+    if (written_value(x) != KIR_NONE) b->set[written_value(x)] = at;
 }
 
 static void fold_block(Facts *f, const KirBlock *block, Barriers *b)
 {
-    b->block = b->store = UINT32_MAX;
+    b->block = UINT32_MAX;
+    memset(b->stored, 0xff, f->k->params.n * sizeof *b->stored);
     for (uint32_t i = block->ins.n; i-- > 0;)
         if (f->facts[block->ins.data[i]].live) fold_ins(f, block->ins.data[i], i, b);
-    for (uint32_t i = 0; i < block->ins.n; i++) { /* the sets met here are no barriers elsewhere */
+    for (uint32_t i = 0; i < block->ins.n; i++) { /* what is written here is no barrier elsewhere */
         const KirIns *x = &f->k->ins.data[block->ins.data[i]];
-        if (x->op == KIR_set) b->set[x->args[0]] = UINT32_MAX;
+        if (written_value(x) != KIR_NONE) b->set[written_value(x)] = UINT32_MAX;
     }
     for (uint32_t i = 0; i < block->ins.n; i++) {
         const KirIns *x = &f->k->ins.data[block->ins.data[i]];
@@ -176,7 +197,8 @@ static KirFacts *find_facts(Arena *a, const KirKernel *k)
     place_block(&f, &k->body, KIR_NONE, false);
     mark_live(&f);
     count_uses(&f);
-    Barriers b = {.set = ARENA_ARRAY(a, uint32_t, k->ins.n), .spelled_at = ARENA_ARRAY(a, uint32_t, k->ins.n)};
+    Barriers b = {.stored = ARENA_ARRAY(a, uint32_t, k->params.n), .set = ARENA_ARRAY(a, uint32_t, k->ins.n),
+                  .spelled_at = ARENA_ARRAY(a, uint32_t, k->ins.n)};
     memset(b.set, 0xff, k->ins.n * sizeof *b.set);
     fold_block(&f, &k->body, &b);
     limit_folds(&f);
