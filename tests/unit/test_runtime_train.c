@@ -14,6 +14,7 @@
 
 enum { N = 203, E = 1501 };
 static char folder[64];
+static const RtModel *tested = &hm_model;
 
 static const char *path_of(const char *name)
 {
@@ -57,10 +58,10 @@ static bool train(RtTrainOptions o, int threads, float *W, RtTrainResult *r, RtS
 {
     RtData d;
     RtPool *pool = NULL;
-    if (rt_data_load(&hm_model, folder, &(RtDataOptions){0}, &d, st)) return false;
+    if (rt_data_load(tested, folder, &(RtDataOptions){0}, &d, st)) return false;
     rt_pool_create(threads, &pool, st);
     o.exec.pool = pool;
-    RtCode code = rt_train(&hm_model, &d, &o, r, st);
+    RtCode code = rt_train(tested, &d, &o, r, st);
     if (W) memcpy(W, d.tensors.data[T_W], sizeof(float) * HM_F * HM_C);
     rt_pool_free(pool);
     rt_data_free(&d);
@@ -131,6 +132,57 @@ static void test_weights(const float *W)
     rt_st_free(&f);
     rt_data_free(&d);
     check_end("runtime_weights_layout");
+}
+
+/* The last line of a file, and its number of lines. */
+static int read_last(const char *path, char *last, size_t size)
+{
+    int n = 0;
+    FILE *f = fopen(path, "r");
+    while (f && fgets(last, (int)size, f)) n++;
+    if (f) fclose(f);
+    return n;
+}
+
+/* Stops `patience` epochs after the best; keeps and reports the best weights; a resumed run does
+ * the same. */
+static void test_early_stop(void)
+{
+    RtTrain train_table = hm_train;
+    RtModel m = hm_model;
+    char last[512] = "", want[64];
+    check_begin();
+    for (int minimise = 0; minimise <= 1; minimise++) {
+        float kept[HM_F * HM_C], plain[HM_F * HM_C], again[HM_F * HM_C];
+        RtTrainResult r, r2;
+        RtStatus st = {0};
+        const char *ck = path_of("ck");
+        train_table.patience = 6;
+        train_table.stop_minimise = minimise;
+        m.train = &train_table;
+        tested = &m;
+        RtTrainOptions o = {.epochs = 500, .seed = 3, .metrics = path_of("m.jsonl")};
+        check(train(o, 1, kept, &r, &st), "%s", st.message);
+        CHECK(r.stopped_early && r.n_epochs == r.best_epoch + 1 + 6);
+        CHECK(read_last(path_of("m.jsonl"), last, sizeof last) == r.n_epochs + 1);
+        snprintf(want, sizeof want, "\"train_acc\":%.9g", r.metrics[0]);
+        check(strstr(last, "\"final\": true") && strstr(last, want), "last line %s, wanted %s",
+              last, want);
+        train_table.stop_metric = -1;
+        o = (RtTrainOptions){.epochs = r.best_epoch + 1, .seed = 3};
+        check(train(o, 1, plain, &r2, &st), "%s", st.message);
+        check(!memcmp(kept, plain, sizeof kept), "kept weights are not those of epoch %lld",
+              (long long)r.best_epoch);
+        CHECK(r.metrics[0] == r2.metrics[0]);
+        train_table.stop_metric = 0;
+        o = (RtTrainOptions){.epochs = r.best_epoch + 3, .seed = 3, .checkpoint = ck};
+        check(train(o, 1, again, &r2, &st), "%s", st.message);
+        o = (RtTrainOptions){.epochs = 500, .resume = ck};
+        check(train(o, 1, again, &r2, &st), "%s", st.message);
+        CHECK(r2.best_epoch == r.best_epoch && !memcmp(kept, again, sizeof kept));
+    }
+    tested = &hm_model;
+    check_end("runtime_early_stop");
 }
 
 static void test_nan(void)
@@ -237,6 +289,7 @@ int main(void)
     test_threads(W);
     test_resume(W);
     test_weights(W);
+    test_early_stop();
     test_nan();
     test_cli();
     remove_data();
