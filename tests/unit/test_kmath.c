@@ -30,8 +30,8 @@ static const struct {
     {"tanh", kmath_tanh, tanh, tanhl, 1.5, 1.5, 0, 0},
     {"sigmoid", kmath_sigmoid, sigmoid_d, sigmoid_l, 1.5, 1.5, 0, 0},
     {"erf", kmath_erf, erf, erfl, 1.5, 1.5, 0, 0},
-    {"sin", kmath_sin, sin, sinl, 0.6, 1, 0x1p48, 0x1p30},
-    {"cos", kmath_cos, cos, cosl, 0.6, 1, 0x1p48, 0x1p30},
+    {"sin", kmath_sin, sin, sinl, 0.6, 1, 0x1p48, 0x1p48},
+    {"cos", kmath_cos, cos, cosl, 0.6, 1, 0x1p48, 0x1p48},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions, BATCH = 4096 };
 
@@ -136,7 +136,7 @@ static double random_double(void)
 {
     uint64_t bits = next_random();
     double d;
-    if (bits & 1) return ldexp((double)(int64_t)next_random(), -63 + (int)(bits >> 58) % 24 - 12);
+    if (bits & 1) return ldexp((double)(int64_t)next_random(), -63 + (int)(bits >> 58) - 12);
     bits = next_random();
     memcpy(&d, &bits, 8);
     return d;
