@@ -208,8 +208,9 @@ static bool is_gemm(const FusedFunc *f, const Group *g)
 
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a)
 {
+    Arena *scratch = arena_new();
     GroupReads reads = {0};
-    group_reads(f, g, a, &reads);
+    group_reads(f, g, scratch, &reads);
     f->groups.data[g].deps.n = 0;
     for (uint32_t i = 0; i < reads.reads.n; i++) {
         uint32_t d = f->group_of.data[reads.reads.data[i].v];
@@ -217,6 +218,7 @@ void fuse_deps(FusedFunc *f, uint32_t g, Arena *a)
         for (uint32_t k = 0; k < f->groups.data[g].deps.n; k++) seen |= f->groups.data[g].deps.data[k] == d;
         if (!seen) VEC_PUSH(a, &f->groups.data[g].deps, d);
     }
+    arena_free(scratch);
 }
 
 static bool reaches(const FusedFunc *f, uint32_t from, uint32_t to, bool *seen)
@@ -272,17 +274,19 @@ bool fuse_order(FusedFunc *f, Arena *a)
 
 /* ---- the pass --------------------------------------------------------------------------------------- */
 
-static void mark_stored(FusedFunc *f, Arena *a)
+static void mark_stored(FusedFunc *f)
 {
     for (uint32_t i = 0; i < f->f->results.n; i++) f->stored.data[f->f->results.data[i].value] = true;
     for (uint32_t g = 0; g < f->groups.n; g++) {
         if (f->groups.data[g].dead) continue;
+        Arena *scratch = arena_new();
         GroupReads reads = {0};
-        group_reads(f, g, a, &reads);
+        group_reads(f, g, scratch, &reads);
         for (uint32_t i = 0; i < reads.reads.n; i++) {
             IrId v = reads.reads.data[i].v;
             if (f->group_of.data[v] != GROUP_NONE && f->group_of.data[v] != g) f->stored.data[v] = true;
         }
+        arena_free(scratch);
     }
 }
 
@@ -305,6 +309,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
     f->index = index;
     f->f = prepare_func(fm->m, fm->m->funcs.data[index]);
     uint32_t n = f->f->ops.n;
+    f->seen = ARENA_ARRAY(ctx->stage, uint8_t, n + f->f->results.n + 1); /* updates may add a copy per result */
     for (IrId v = 0; v < n; v++) {
         VEC_PUSH(ctx->stage, &f->group_of, GROUP_NONE);
         VEC_PUSH(ctx->stage, &f->stored, false);
@@ -325,7 +330,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
     }
     if (!ctx->disabled[PASS_fuse]) fuse_merge(ctx, f);
     fuse_place_updates(ctx, fm, f);
-    mark_stored(f, ctx->stage);
+    mark_stored(f);
     ICE_UNLESS(fuse_order(f, ctx->stage));
     return f;
 }

@@ -38,6 +38,7 @@ typedef struct FusedFunc {
     VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
     VEC(uint32_t) order;    /* live groups, in the order they run */
+    uint8_t *seen;          /* by value: scratch of walks, zero between them */
 } FusedFunc;
 
 typedef struct FusedModule {

@@ -98,8 +98,42 @@ static bool passes_through(const FusedFunc *f, uint32_t from, uint32_t to)
 
 /* ---- merging ---------------------------------------------------------------------------------------- */
 
-static void merge_into(PassContext *ctx, FusedFunc *f, uint32_t a, uint32_t b, GroupKind kind)
+typedef struct Merge {
+    PassContext *ctx;
+    FusedFunc *f;
+    GroupReads *reads; /* by group */
+} Merge;
+
+static void add_dep(Arena *a, Group *g, uint32_t self, uint32_t d)
 {
+    for (uint32_t k = 0; k < g->deps.n; k++)
+        if (g->deps.data[k] == d) return;
+    if (d != self) VEC_PUSH(a, &g->deps, d);
+}
+
+/* Group b is now a: in every list of dependencies. */
+static void rename_deps(Merge *m, uint32_t a, uint32_t b)
+{
+    Arena *arena = m->ctx->stage;
+    for (uint32_t i = 0; i < m->f->groups.data[b].deps.n; i++)
+        add_dep(arena, &m->f->groups.data[a], a, m->f->groups.data[b].deps.data[i]);
+    for (uint32_t x = 0; x < m->f->groups.n; x++) {
+        Group *g = &m->f->groups.data[x];
+        bool had = false;
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < g->deps.n; k++) {
+            if (g->deps.data[k] == b || (x == a && g->deps.data[k] == a)) had = true;
+            else g->deps.data[n++] = g->deps.data[k];
+        }
+        g->deps.n = n;
+        if (had) add_dep(arena, g, x, a);
+    }
+}
+
+static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind)
+{
+    PassContext *ctx = m->ctx;
+    FusedFunc *f = m->f;
     Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     for (uint32_t i = 0; i < y->roots.n; i++) {
         VEC_PUSH(ctx->stage, &x->roots, y->roots.data[i]);
@@ -114,39 +148,39 @@ static void merge_into(PassContext *ctx, FusedFunc *f, uint32_t a, uint32_t b, G
     x->kind = kind;
     y->dead = true;
     f->n_merged++;
-    for (uint32_t g = 0; g < f->groups.n; g++)
-        if (!f->groups.data[g].dead) fuse_deps(f, g, ctx->stage);
+    rename_deps(m, a, b);
+    m->reads[a].reads.n = 0;
+    group_reads(f, a, ctx->stage, &m->reads[a]);
 }
 
-static bool try_merge(PassContext *ctx, FusedFunc *f, uint32_t a, uint32_t b)
+static bool try_merge(Merge *m, uint32_t a, uint32_t b)
 {
+    FusedFunc *f = m->f;
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     GroupKind kind;
     if (x->dead || y->dead || !same_nest(x, y) || x->roots.n + y->roots.n > MAX_ROOTS) return false;
     if (!kinds_fit(f, a, b, &kind)) return false;
-    Arena *scratch = arena_new();
-    GroupReads of_a = {0}, of_b = {0};
-    group_reads(f, a, scratch, &of_a);
-    group_reads(f, b, scratch, &of_b);
+    const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
     bool depends = false;
-    bool fits = reads_fit(f, &of_b, a, &depends) && reads_fit(f, &of_a, b, &depends);
-    fits = fits && (depends || share_read(f, &of_a, &of_b));
-    arena_free(scratch);
+    bool fits = reads_fit(f, of_b, a, &depends) && reads_fit(f, of_a, b, &depends);
+    fits = fits && (depends || share_read(f, of_a, of_b));
     if (!fits || passes_through(f, a, b) || passes_through(f, b, a)) return false;
     const IrOp *root = fused_op(f, y->roots.data[0]);
-    pass_remark(ctx, PASS_fuse, true, root->span, "%%%u = %s joins the %s kernel of %%%u", y->roots.data[0],
+    pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s joins the %s kernel of %%%u", y->roots.data[0],
                 ir_ops[root->op].name, group_kind_names[x->kind], x->roots.data[0]);
-    merge_into(ctx, f, a, b, kind);
+    merge_into(m, a, b, kind);
     return true;
 }
 
 void fuse_merge(PassContext *ctx, FusedFunc *f)
 {
+    Merge m = {ctx, f, ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
+    for (uint32_t g = 0; g < f->groups.n; g++) group_reads(f, g, ctx->stage, &m.reads[g]);
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t b = 0; b < f->groups.n; b++)
             for (uint32_t a = 0; a < f->groups.n; a++)
                 if (a != b && f->groups.data[a].roots.data[0] < f->groups.data[b].roots.data[0])
-                    changed |= try_merge(ctx, f, a, b);
+                    changed |= try_merge(&m, a, b);
     }
 }

@@ -5,11 +5,15 @@
    The kernel that writes in place reads the old tensor only at the element that it writes. */
 #include "passes/fuse.h"
 
-static bool reads_tensor(const FusedFunc *f, const GroupReads *reads, IrId tensor, const IrType *nest, bool *safe)
+/* Does group x read the tensor? Then *safe: only at its own element. */
+static bool reads_tensor(const FusedFunc *f, uint32_t x, IrId tensor, const IrType *nest, bool *safe)
 {
     bool any = false;
-    for (uint32_t i = 0; i < reads->reads.n; i++) {
-        const GroupRead *r = &reads->reads.data[i];
+    Arena *scratch = arena_new();
+    GroupReads reads = {0};
+    group_reads(f, x, scratch, &reads);
+    for (uint32_t i = 0; i < reads.reads.n; i++) {
+        const GroupRead *r = &reads.reads.data[i];
         const IrOp *op = fused_op(f, r->v);
         if (op->op != IR_OP_arg) continue;
         const IrArg *arg = &f->f->args.data[op->attr.i];
@@ -19,6 +23,7 @@ static bool reads_tensor(const FusedFunc *f, const GroupReads *reads, IrId tenso
                     !memcmp(op->type.dims, nest->dims, nest->n_dims * sizeof *nest->dims);
         *safe &= r->identity && same;
     }
+    arena_free(scratch);
     return any;
 }
 
@@ -31,10 +36,8 @@ static bool order_readers(PassContext *ctx, FusedFunc *f, uint32_t g, IrId tenso
                     writer->kind == GROUP_DIMS || writer->kind == GROUP_BLOCKS;
     for (uint32_t x = 0; x < f->groups.n && possible; x++) {
         if (f->groups.data[x].dead) continue;
-        GroupReads reads = {0};
         bool safe = true;
-        group_reads(f, x, ctx->stage, &reads);
-        if (!reads_tensor(f, &reads, tensor, &writer->nest, &safe)) continue;
+        if (!reads_tensor(f, x, tensor, &writer->nest, &safe)) continue;
         if (x == g) possible = safe || writer->kind == GROUP_BLOCKS;
         else if (fuse_reaches(f, x, g)) possible = false;
         else VEC_PUSH(ctx->stage, &writer->after, x);

@@ -97,7 +97,7 @@ typedef struct Walk {
     const FusedFunc *f;
     uint32_t g;
     Arena *arena;
-    uint8_t *seen; /* [values] one bit per combination of own, plain, inner */
+    VEC(IrId) touched; /* values whose `seen` is set: one bit per combination of own, plain, inner */
     GroupReads *out;
     void (*visit)(void *user, IrId v, IrId space);
     void *user;
@@ -159,18 +159,18 @@ static void walk_value(Walk *w, IrId v, Place p)
         add_read(w, v, p);
         return;
     }
-    if (w->seen[v] & bit) return;
-    w->seen[v] |= bit;
+    if (w->f->seen[v] & bit) return;
+    if (!w->f->seen[v]) VEC_PUSH(w->arena, &w->touched, v);
+    w->f->seen[v] |= bit;
     walk_inline(w, v, p);
 }
 
-static void walk_root(Walk *w, IrId v)
+static void walk_from_root(Walk *w, IrId v)
 {
     const FusedFunc *f = w->f;
     const IrOp *op = fused_op(f, v);
     const Group *g = &f->groups.data[w->g];
     Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE};
-    memset(w->seen, 0, f->group_of.n);
     switch (group_kind_of(f->f, f->m, v)) {
     case GROUP_ROWS:
         p = (Place){.plain = true, .inner = true, .via = op->attr.map, .space = f->m->maps.data[op->attr.map].from,
@@ -186,9 +186,15 @@ static void walk_root(Walk *w, IrId v)
     walk_args(w, op, p);
 }
 
+static void walk_root(Walk *w, IrId v)
+{
+    walk_from_root(w, v);
+    for (uint32_t i = 0; i < w->touched.n; i++) w->f->seen[w->touched.data[i]] = 0;
+    w->touched.n = 0;
+}
+
 static void walk_group(Walk *w)
 {
-    w->seen = ARENA_ARRAY(w->arena, uint8_t, w->f->group_of.n + 1);
     const Group *g = &w->f->groups.data[w->g];
     for (uint32_t i = 0; i < g->roots.n; i++) walk_root(w, g->roots.data[i]);
 }

@@ -27,7 +27,8 @@ static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, Str
     prog->func = f->index;
     VEC_PUSH(ctx->stage, &plan->programs, prog);
     LowerFunc lf = {.ctx = ctx, .f = f, .plan = plan, .prog = prog, .vectors = !ctx->disabled[PASS_schedule],
-                    .kernels = kernels, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
+                    .kernels = kernels, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1),
+                    .first_memo = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
     for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;
     for (uint32_t i = 0; i < f->order.n && !lf.failed; i++) lower_group(&lf, f->order.data[i]);
     return !lf.failed;

@@ -43,7 +43,8 @@ typedef struct LowerFunc {
     PlanProgram *prog;
     bool vectors;
     uint32_t *buffer_of; /* by value: plan buffer of a stored root, or UINT32_MAX */
-    StrMap *kernels;     /* text -> index + 1 */
+    uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
+    StrMap *kernels;      /* text -> index + 1 */
     bool failed;
 } LowerFunc;
 
@@ -58,7 +59,6 @@ typedef struct Lower {
     PlanStep *step; /* joins the program when the kernel is finished */
     VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
     VEC(Memo) memos;
-    VEC(uint32_t) first_memo; /* by value: memo + 1 */
     VEC(Image) images;
 } Lower;
 

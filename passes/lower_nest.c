@@ -108,8 +108,11 @@ static bool search(const Search *s, IrId v)
 
 static bool depends_on(Lower *l, IrId v, IrId on)
 {
-    Search s = {l->f, on, l->g, ARENA_ARRAY(l->arena, bool, l->f->f->ops.n + 1)};
-    return search(&s, v);
+    Arena *scratch = arena_new();
+    Search s = {l->f, on, l->g, ARENA_ARRAY(scratch, bool, l->f->f->ops.n + 1)};
+    bool found = search(&s, v);
+    arena_free(scratch);
+    return found;
 }
 
 /* The reductions from roots[i] on that can share a loop; returns the number taken. */

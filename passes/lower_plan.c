@@ -147,7 +147,6 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
     l->step = ARENA_NEW(a, PlanStep);
     l->step->cut = IR_NONE;
     l->step->grain = 1;
-    for (uint32_t v = 0; v < lf->f->f->ops.n; v++) VEC_PUSH(a, &l->first_memo, 0);
     const Group *group = &lf->f->groups.data[g];
     if (group->kind == GROUP_BLOCKS) return; /* its two kernels write other buffers */
     for (uint32_t i = 0; i < group->roots.n; i++)
@@ -185,6 +184,7 @@ void lower_finish(Lower *l, const char *kind)
     s->nan_value = g->roots.data[0];
     s->label = lower_label(l->lf, l->g, kind);
     lower_costs(l);
+    for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
     s->kernel = join_plan(l, kind);
     VEC_PUSH(l->arena, &l->lf->prog->steps, *s);
 }

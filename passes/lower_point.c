@@ -60,7 +60,7 @@ static bool same_point(const Memo *a, const Memo *b)
 KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env)
 {
     Memo key = memo_key(l, v, row, env);
-    for (uint32_t i = l->first_memo.data[v]; i; i = l->memos.data[i - 1].next) {
+    for (uint32_t i = l->lf->first_memo[v]; i; i = l->memos.data[i - 1].next) {
         const Memo *m = &l->memos.data[i - 1];
         if (same_point(m, &key) && emit_visible(&l->e, m->value)) return m->value;
     }
@@ -71,9 +71,9 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
 {
     Memo key = memo_key(l, v, row, env);
     key.value = value;
-    key.next = l->first_memo.data[v];
+    key.next = l->lf->first_memo[v];
     VEC_PUSH(l->arena, &l->memos, key);
-    l->first_memo.data[v] = l->memos.n;
+    l->lf->first_memo[v] = l->memos.n;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
