@@ -1,6 +1,6 @@
 /* Kernel IR (.kir): one kernel is a loop nest over memory, fully bound: every choice (vector width,
    tile, unrolling, mapping) was made by `schedule` and `lower`. Emitters spell it and never decide.
-   Text form, every instruction and the verifier's rules: docs/ir.md. */
+   Text form, every instruction and the verifier's rules: docs/ir-kernel.md. */
 #pragma once
 #include "base/arena.h"
 #include "base/diag.h"

@@ -1,4 +1,4 @@
-/* Reads the text form of kernel IR (docs/ir.md). One line is one instruction; the first mistake ends the reading with
+/* Reads the text form of kernel IR (docs/ir-kernel.md). One line is one instruction; the first mistake ends the reading with
    E0503 at the token that does not fit. Takes any bytes: nesting is limited, nothing else recurses. A kernel that reads
    well is verified before it is returned (E0504). */
 #include "ir/kernel.h"

@@ -1,6 +1,6 @@
 /* Kernel IR as text. Values are numbered in the order they stand, so printing is canonical: two kernels that
    differ only in ids print alike, and parse(print(k)) prints the same bytes. Works on any kernel, also one that
-   the verifier refuses (its messages quote instructions). Grammar: docs/ir.md. */
+   the verifier refuses (its messages quote instructions). Grammar: docs/ir-kernel.md. */
 #include "ir/kernel.h"
 #include <ctype.h>
 #include <float.h>
