@@ -1,0 +1,399 @@
+"""The table: a PyG class and its constructor's arguments to the text of a model that calls the standard layer.
+
+Each function has the name and the parameters of a PyG class and returns the Layer that computes the same. `given` is the set
+of the forward function's inputs (x, to, w, e, ...: see INPUTS). What the library has no word for raises Unsayable. Nothing
+here knows a case: other values of the same arguments, and other combinations, give other texts.
+"""
+import inspect
+
+from case import Unsayable
+from constructors import Made
+
+CLASSES = {}
+
+
+def pyg(function):
+    CLASSES[function.__name__] = function
+    return function
+
+
+class Layer:
+    """An instance of a library layer as text, and which of the model's inputs its call takes."""
+
+    def __init__(self, layer, takes, **options):
+        self.takes = takes.split()
+        self.text = "%s(%s)" % (layer, ", ".join("%s = %s" % (k, spell(v)) for k, v in options.items()))
+        self.definitions = [v.definition for v in options.values() if isinstance(v, Network) and v.definition]
+        for v in options.values():
+            self.definitions += v.definitions if isinstance(v, Layer) else []
+
+
+class Network:
+    """A layer made of dense layers: library text, or a definition of its own."""
+
+    def __init__(self, text, definition=None):
+        self.text, self.definition = text, definition
+
+
+class Word(str):
+    pass
+
+
+def spell(v):
+    if v is None:
+        return "none"
+    if isinstance(v, bool):
+        return "true" if v else "false"
+    if isinstance(v, (Layer, Network)):
+        return v.text
+    if isinstance(v, list):
+        return "[%s]" % ", ".join(spell(x) for x in v)
+    return repr(v) if isinstance(v, (int, float)) else str(v)
+
+
+def make(module, given):
+    """The Layer of a Made or of (class name, arguments)."""
+    if module.name not in CLASSES:
+        raise Unsayable("class %s" % module.name)
+    try:
+        bound = inspect.signature(CLASSES[module.name]).bind(given, *module.args, **module.named)
+    except TypeError as e:
+        raise Unsayable("%s: %s" % (module.name, e))
+    return CLASSES[module.name](*bound.args, **bound.kwargs)
+
+
+# ---- options that many classes share ----
+
+REDUCERS = {"add": "sum", "sum": "sum", "mean": "mean", "max": "max", "min": "min", "mul": "mul", "var": "var", "std": "std"}
+
+
+def reducer(aggr):
+    if isinstance(aggr, list):
+        return [reducer(a) for a in aggr]
+    if aggr in REDUCERS:
+        return Word(REDUCERS[aggr])
+    raise Unsayable("reducer %s" % (aggr.name if isinstance(aggr, Made) else aggr))
+
+
+def common(flow="source_to_target", node_dim=-2, decomposed_layers=1):
+    """What every message passing class accepts; `flow` is a matter of which end of an edge comes first (model.py)."""
+    if decomposed_layers != 1:
+        raise Unsayable("decomposed_layers")
+
+
+ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "elu": "elu", "sigmoid": "sigmoid", "gelu": "gelu", "silu": "silu",
+               "leaky_relu": "leaky_relu", "softplus": "softplus", "identity": "identity"}
+
+
+def activation(act):
+    if act is None:
+        return None
+    word = act.name if isinstance(act, Made) else act
+    word = {"ReLU": "relu", "Tanh": "tanh", "ELU": "elu", "Sigmoid": "sigmoid", "GELU": "gelu", "SiLU": "silu",
+            "LeakyReLU": "leaky_relu", "Softplus": "softplus", "Identity": "identity"}.get(word, word)
+    if word not in ACTIVATIONS or (isinstance(act, Made) and (act.args or act.named)):
+        raise Unsayable("activation %s" % word)
+    return Word(ACTIVATIONS[word])
+
+
+# ---- networks of dense layers ----
+
+BATCH_NORM = """  param scale{i}: [{dim}] = ones as "{i}.weight"
+  param shift{i}: [{dim}] = zeros as "{i}.bias"
+  buffer mean{i}: [{dim}] = zeros as "{i}.running_mean"
+  buffer var{i}: [{dim}] = ones as "{i}.running_var"
+  x = (x - mean{i}) / sqrt(var{i} + {eps}) * scale{i} + shift{i}"""
+LINEAR = """  param W{i}: [{before}, {after}] = kaiming as "{i}.weight" [{after}, {before}]
+  x = x @ W{i}"""
+LINEAR_BIAS = LINEAR.replace("\n", '\n  param b{i}: [{after}] = kaiming({before}) as "{i}.bias"\n') + " + b{i}"
+
+
+def dense(in_features, out_features, bias=True):
+    return in_features, out_features, bias
+
+
+def batch_norm(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    if not affine or not track_running_stats:
+        raise Unsayable("BatchNorm1d without parameters")
+    return eps
+
+
+def network_body(modules):
+    """(inner widths by name, statements) of a Sequential in eval mode. Dims are F, D0, D2, ..., O."""
+    linear = [i for i, m in enumerate(modules) if m.name == "Linear"]
+    lines, dim, widths = [], "F", {}
+    for i, m in enumerate(modules):
+        if m.name == "Linear":
+            _, size, bias = dense(*m.args, **m.named)
+            after = "O" if i == linear[-1] else "D%d" % i
+            lines.append((LINEAR_BIAS if bias else LINEAR).format(i=i, before=dim, after=after))
+            dim = after
+            widths.update({after: size} if after != "O" else {})
+        elif m.name == "BatchNorm1d":
+            lines.append(BATCH_NORM.format(i=i, dim=dim, eps=repr(batch_norm(*m.args, **m.named))))
+        elif m.name not in ("Dropout", "Identity"):  # both do nothing in eval mode
+            lines.append("  x = %s(x)" % activation(m))
+    return widths, "\n".join(lines)
+
+
+def network(module):
+    """(Network, output width) of a Sequential."""
+    if not isinstance(module, Made) or module.name != "Sequential":
+        raise Unsayable("nn = %s" % getattr(module, "name", module))
+    parts = module.args
+    widths = [dense(*m.args, **m.named) for m in parts if m.name == "Linear"]
+    if not widths:
+        raise Unsayable("a Sequential without Linear")
+    plain = [m.name for m in parts][::2] == ["Linear", "Linear"] and len(parts) == 3 and all(w[2] for w in widths)
+    if plain:
+        return Network("mlp(%d, act = %s)" % (widths[0][1], activation(parts[1]))), widths[-1][1]
+    inner, body = network_body(parts)
+    signature = "".join(", %s = %d" % w for w in inner.items())
+    text = "layer network(x: @d[F]%s) -> @d[O] {\n%s\n  return x\n}\n" % (signature, body)
+    return Network("network()", text), widths[-1][1]
+
+
+# ---- tier 1 ----
+
+@pyg
+def GCNConv(given, in_channels, out_channels, improved=False, cached=False, add_self_loops=None, normalize=True, bias=True,
+            aggr="add", **rest):
+    common(**rest)
+    loops = normalize if add_self_loops is None else add_self_loops
+    return Layer("gcn", "x w", O=out_channels, improved=improved, loops=loops, normalize=normalize, bias=bias,
+                 aggr=reducer(aggr))
+
+
+@pyg
+def SAGEConv(given, in_channels, out_channels, aggr="mean", normalize=False, root_weight=True, project=False, bias=True, **rest):
+    common(**rest)
+    root = root_weight and ("to" in given or "size" not in given)
+    return Layer("sage", "x to", O=out_channels, aggr=reducer(aggr), root=root, normalize=normalize, project=project, bias=bias)
+
+
+@pyg
+def GINConv(given, nn, eps=0.0, train_eps=False, aggr="add", **rest):
+    common(**rest)
+    net, width = network(nn)
+    return Layer("gin", "x to", O=width, nn=net, eps=eps, train_eps=train_eps, aggr=reducer(aggr))
+
+
+@pyg
+def GraphConv(given, in_channels, out_channels, aggr="add", bias=True, **rest):
+    common(**rest)
+    return Layer("graph_conv", "x to w", O=out_channels, aggr=reducer(aggr), bias=bias)
+
+
+@pyg
+def SimpleConv(given, aggr="sum", combine_root=None, **rest):
+    common(**rest)
+    return Layer("simple", "x to w", aggr=reducer(aggr), combine_root=combine_root)
+
+
+@pyg
+def LGConv(given, normalize=True, **rest):
+    common(**rest)
+    return Layer("lgcn", "x w", normalize=normalize)
+
+
+@pyg
+def SGConv(given, in_channels, out_channels, K=1, cached=False, add_self_loops=True, bias=True, **rest):
+    common(**rest)
+    return Layer("sgc", "x w", O=out_channels, K=K, loops=add_self_loops, bias=bias)
+
+
+@pyg
+def SSGConv(given, in_channels, out_channels, alpha, K=1, cached=False, add_self_loops=True, bias=True, **rest):
+    common(**rest)
+    return Layer("ssgc", "x w", O=out_channels, alpha=alpha, K=K, loops=add_self_loops, bias=bias)
+
+
+@pyg
+def TAGConv(given, in_channels, out_channels, K=3, bias=True, normalize=True, **rest):
+    common(**rest)
+    return Layer("tag", "x w", O=out_channels, K=K, bias=bias, normalize=normalize)
+
+
+@pyg
+def APPNP(given, K, alpha, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
+    common(**rest)
+    return Layer("appnp", "x w", K=K, alpha=alpha, loops=add_self_loops, normalize=normalize)
+
+
+@pyg
+def MixHopConv(given, in_channels, out_channels, powers=None, add_self_loops=True, bias=True, **rest):
+    common(**rest)
+    powers = [0, 1, 2] if powers is None else powers
+    return Layer("mixhop", "x w", O=out_channels, powers=powers, top=max(powers), loops=add_self_loops, bias=bias)
+
+
+@pyg
+def ChebConv(given, in_channels, out_channels, K, normalization="sym", bias=True, **rest):
+    common(**rest)
+    return Layer("cheb", "x w lambda_max", O=out_channels, K=K, normalization=normalization, bias=bias)
+
+
+@pyg
+def GCN2Conv(given, channels, alpha, theta=None, layer=None, shared_weights=True, cached=False, add_self_loops=True,
+             normalize=True, **rest):
+    common(**rest)
+    return Layer("gcn2", "x x0 w", alpha=alpha, theta=theta, depth=layer, own_weights=not shared_weights, loops=add_self_loops,
+                 normalize=normalize)
+
+
+@pyg
+def ARMAConv(given, in_channels, out_channels, num_stacks=1, num_layers=1, shared_weights=False, act="ReLU()", dropout=0.0,
+             bias=True, **rest):
+    common(**rest)
+    act = Made("ReLU") if act == "ReLU()" else act
+    return Layer("arma", "x w", O=out_channels, stacks=num_stacks, layers=num_layers, shared=shared_weights,
+                 act=activation(act), bias=bias)
+
+
+@pyg
+def ClusterGCNConv(given, in_channels, out_channels, diag_lambda=0.0, add_self_loops=True, bias=True, **rest):
+    common(**rest)
+    if not add_self_loops:
+        raise Unsayable("ClusterGCNConv without self-loops, which PyG itself refuses on almost every graph")
+    return Layer("cluster_gcn", "x", O=out_channels, diag_lambda=diag_lambda, bias=bias)
+
+
+@pyg
+def AntiSymmetricConv(given, in_channels, phi=None, num_iters=1, epsilon=0.1, gamma=0.1, act="tanh", act_kwargs=None, bias=True,
+                      **rest):
+    common(**rest)
+    inner = make(phi or Made("GCNConv", [in_channels, in_channels], {"bias": False}), given)
+    return Layer("antisymmetric", "x", phi=inner, iters=num_iters, epsilon=epsilon, gamma=gamma, act=activation(act), bias=bias)
+
+
+DIRECTED = {"GCNConv": {"add_self_loops": False}, "SAGEConv": {"root_weight": False}, "GATConv": {"add_self_loops": False},
+            "GATv2Conv": {"add_self_loops": False}, "GraphConv": {}}
+
+
+@pyg
+def DirGNNConv(given, conv, alpha=0.5, root_weight=True):
+    if conv.name not in DIRECTED:  # each inner layer loses its loops and its own root term (README, quirk 28)
+        raise Unsayable("DirGNNConv of %s" % conv.name)
+    inner = [make(Made(conv.name, conv.args, {**conv.named, **DIRECTED[conv.name]}), given) for _ in range(2)]
+    width = conv.named.get("out_channels", conv.args[1] if len(conv.args) > 1 else None)
+    return Layer("directed", "x", O=width, conv_in=inner[0], conv_out=inner[1], alpha=alpha, root=root_weight)
+
+
+@pyg
+def EGConv(given, in_channels, out_channels, aggregators=("symnorm",), num_heads=8, num_bases=4, cached=False,
+           add_self_loops=True, bias=True, **rest):
+    common(**rest)
+    aggrs = [Word("symnorm") if a == "symnorm" else reducer(a) for a in aggregators]
+    if add_self_loops and "symnorm" not in aggregators:
+        raise Unsayable("loops that stop at the largest node with an edge")
+    return Layer("egc", "x", H=num_heads, B=num_bases, D=out_channels // num_heads, aggrs=aggrs, loops=add_self_loops, bias=bias)
+
+
+@pyg
+def WLConvContinuous(given, **rest):
+    common(**rest)
+    return Layer("wl_continuous", "x to w")
+
+
+@pyg
+def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, **rest):
+    common(**rest)
+    return Layer("signed", "x positive", O=out_channels, first=first_aggr, bias=bias)
+
+
+# ---- tier 2 ----
+
+def attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value):
+    fill = fill_value if isinstance(fill_value, (int, float)) else reducer(fill_value)
+    if add_self_loops and "size" in given:
+        raise Unsayable("self-loops in a bipartite graph")
+    return dict(H=heads, D=out_channels, concat=concat, loops=add_self_loops, fill=fill, residual=residual, bias=bias)
+
+
+@pyg
+def GATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
+            edge_dim=None, fill_value="mean", bias=True, residual=False, **rest):
+    common(**rest)
+    options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
+    if "size" in given and "to" not in given:
+        raise Unsayable("attention without values at the targets")
+    if "weights" in given:
+        options["weights"] = True
+    return Layer("gat", "x to e" if edge_dim else "x to", slope=negative_slope, **options)
+
+
+@pyg
+def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
+              edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, **rest):
+    common(**rest)
+    options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
+    if "weights" in given:
+        options["weights"] = True
+    return Layer("gatv2", "x to e" if edge_dim else "x to", slope=negative_slope, share=share_weights, **options)
+
+
+@pyg
+def TransformerConv(given, in_channels, out_channels, heads=1, concat=True, beta=False, dropout=0.0, edge_dim=None, bias=True,
+                    root_weight=True, **rest):
+    common(**rest)
+    if "e" in given and not edge_dim:
+        raise Unsayable("edge features that are added to the values only")
+    more = {"weights": True} if "weights" in given else {}
+    return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, gate=beta and root_weight, root=root_weight,
+                 bias=bias, **more)
+
+
+@pyg
+def AGNNConv(given, requires_grad=True, add_self_loops=True, **rest):
+    common(**rest)
+    return Layer("agnn", "x", loops=add_self_loops, trained=requires_grad)
+
+
+@pyg
+def FAConv(given, channels, eps=0.1, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
+    common(**rest)
+    more = {"weights": True} if "weights" in given else {}
+    return Layer("fa", "x x0 w", eps=eps, loops=add_self_loops, normalize=normalize, **more)
+
+
+@pyg
+def FeaStConv(given, in_channels, out_channels, heads=1, add_self_loops=True, bias=True, **rest):
+    common(**rest)
+    if add_self_loops and "size" in given:
+        raise Unsayable("self-loops in a bipartite graph")
+    return Layer("feast", "x to", H=heads, O=out_channels, loops=add_self_loops, bias=bias)
+
+
+@pyg
+def GINEConv(given, nn, eps=0.0, train_eps=False, edge_dim=None, aggr="add", **rest):
+    common(**rest)
+    net, width = network(nn)
+    return Layer("gine", "x e to", O=width, nn=net, eps=eps, train_eps=train_eps, project=edge_dim is not None,
+                 aggr=reducer(aggr))
+
+
+@pyg
+def LEConv(given, in_channels, out_channels, bias=True, **rest):
+    common(**rest)
+    return Layer("le", "x to w", O=out_channels, bias=bias)
+
+
+@pyg
+def GeneralConv(given, in_channels, out_channels, in_edge_channels=None, aggr="add", skip_linear=False, directed_msg=True, heads=1,
+                attention=False, attention_type="additive", l2_normalize=False, bias=True, **rest):
+    common(**rest)
+    pair = isinstance(in_channels, list)
+    skip = "linear" if skip_linear or pair or in_channels != out_channels else "identity"
+    kind = Word(attention_type) if attention else None
+    return Layer("general", "x to e" if in_edge_channels else "x to", D=out_channels, H=heads, aggr=reducer(aggr), skip=Word(skip),
+                 directed=directed_msg, attention=kind, normalize=l2_normalize, bias=bias)
+
+
+@pyg
+def HypergraphConv(given, in_channels, out_channels, use_attention=False, attention_mode="node", heads=1, concat=True,
+                   negative_slope=0.2, dropout=0, bias=True, **rest):
+    common(**rest)
+    attention = Word(attention_mode) if use_attention else None
+    if not use_attention:
+        heads, concat = 1, True
+    return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat, slope=negative_slope, bias=bias)

@@ -1,0 +1,110 @@
+"""From a case's entry in cases.json to a Spec: the model's text, its dims, and how its inputs and outputs are the case's."""
+import numpy as np
+
+import constructors
+import layers
+from case import Unsayable
+
+# The forward functions' inputs: PyG's name -> ours, domain (node: sources; dst: targets), dim symbol or None.
+INPUTS = {
+    "x": ("x", "node", "F"), "x.0": ("x", "node", "F"), "x.1": ("to", "dst", "G"), "x_0": ("x0", "node", "F"),
+    "edge_weight": ("w", "edge", None), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", None),
+    "hyperedge_weight": ("w", "dst", None), "hyperedge_attr": ("e", "dst", "K"),
+}
+TOPOLOGY = ("edge_index", "hyperedge_index", "batch")
+
+
+class Spec:
+    """What case.run needs: text, dims; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number,
+    or ids); the graph's sizes, edges (an input's name), which row of it is the source, whether nodes belong to graphs."""
+
+
+def declared(spec, case, names):
+    """The model's parameter list for the inputs `names`, and the dims that --set gives."""
+    parts = []
+    for of in case["inputs"]:
+        if of not in INPUTS or INPUTS[of][0] not in names:
+            continue
+        name, domain, dim = INPUTS[of]
+        if domain == "node" and spec.bipartite:
+            domain = "src"
+        parts.append("%s: %s%s" % (name, domain, "[%s]" % dim if dim else ""))
+        if dim:
+            spec.dims[dim] = case["inputs"][of]["shape"][-1]
+        spec.inputs[name] = of
+    return ", ".join(parts)
+
+
+def graph_of(spec, case):
+    g, scalars = case["graph"], case.get("scalars") or {}
+    spec.edges = next((n for n in TOPOLOGY if n in case["inputs"]), None)
+    if spec.edges is None:
+        raise Unsayable("inputs %s" % ", ".join(case["inputs"]))
+    pair = "x.0" in case["inputs"] or "size" in scalars or spec.edges == "hyperedge_index"
+    spec.bipartite, spec.per_graph = pair, "batch" in case["inputs"]
+    spec.n_src, spec.n_dst = g["n_src"], g["n_dst"]
+    spec.against = case["args"].get("flow") == "target_to_source"
+
+
+def single_layer(spec, cls, case):
+    """model m(x: node[F], w: edge) { conv = gcn(O = 6); return conv(x, w = w) }"""
+    given = {INPUTS[i][0] for i in case["inputs"] if i in INPUTS}
+    given |= {"size"} if spec.bipartite else set()
+    scalars = case.get("scalars") or {}
+    given |= {"weights"} if "return_attention_weights" in scalars else set()
+    for name in case["inputs"]:
+        if name not in INPUTS and name not in TOPOLOGY:
+            raise Unsayable("input %s" % name)
+    args = {k: constructors.parse(v) for k, v in case["args"].items()}
+    layer = layers.make(constructors.Made(cls, [], args), given)
+    signature = declared(spec, case, layer.takes)
+    call = ", ".join("%s = %s" % (n, n) for n in spec.inputs)
+    spec.prefix = "conv."
+    spec.text = "".join(dict.fromkeys(layer.definitions))
+    spec.text += "model m(%s) {\n  conv = %s\n  return conv(%s)\n}\n" % (signature, layer.text, call)
+    outputs_of(spec, case)
+
+
+def outputs_of(spec, case):
+    """Results in PyG's order; attention weights come with the edges they belong to."""
+    if "return_attention_weights" not in (case.get("scalars") or {}):
+        spec.outputs = list(range(len(case["outputs"])))
+        return
+    spec.outputs = [0, "edges", 1]
+
+
+NODE_CLASSIFIER = """%smodel m(x: node[F], y: node index[C], train: node bool) {
+  conv1 = %s
+  conv2 = %s
+  z = conv2(%s(conv1(x)))
+  losses = where(train, cross_entropy(z, y), 0)
+  return sum_all(losses) / sum_all(float(train)), z
+}
+"""
+
+
+def node_classifier(spec, case):
+    args = {k: constructors.parse(v) for k, v in case["args"].items()}
+    conv1, conv2 = layers.make(args["conv1"], {"x"}), layers.make(args["conv2"], {"x"})
+    spec.text = NODE_CLASSIFIER % ("".join(dict.fromkeys(conv1.definitions + conv2.definitions)), conv1.text, conv2.text,
+                                   layers.activation(args["act"]))
+    spec.inputs = {"x": "x", "y": "y", "train": "train_mask"}
+    spec.dims = {"F": case["inputs"]["x"]["shape"][1], "C": case["outputs"]["1 (1)"][1]}
+    spec.outputs = [0, 1]
+
+
+MODELS = {"NodeClassifier": node_classifier}
+
+
+def spec_of(cls, case):
+    """Raises Unsayable where the language or the library has no words for the case."""
+    spec = Spec()
+    spec.dims, spec.inputs, spec.prefix = {}, {}, ""
+    if case["mode"] != "eval":
+        raise Unsayable("train mode")
+    graph_of(spec, case)
+    if cls in MODELS:
+        MODELS[cls](spec, case)
+    else:
+        single_layer(spec, cls, case)
+    return spec
