@@ -1,5 +1,6 @@
-/* Expressions of emitted C: a folded value is spelled inside its one use, with the parentheses a careful person would
-   write; every other operand is a name. Nothing here has an effect or decides an order of evaluation. */
+/* Expressions of emitted C: a folded value is spelled inside its one use, with the parentheses a
+   careful person would write; every other operand is a name. Nothing here has an effect or decides
+   an order of evaluation. */
 #include "base/ice.h"
 #include "codegen/emit_c_parts.h"
 #include <math.h>
@@ -16,7 +17,8 @@ static KirType c_shape(KirType t)
     return t;
 }
 
-__attribute__((format(printf, 3, 4))) static CText text(CKernel *c, CBind bind, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static CText text(CKernel *c, CBind bind, const char *fmt,
+                                                        ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -38,15 +40,21 @@ CText c_operand(CKernel *c, KirId id)
 }
 
 /* An operand as an argument: commas are no danger. */
-static const char *arg(CKernel *c, const KirIns *x, unsigned i) { return c_operand(c, x->args[i]).text; }
+static const char *arg(CKernel *c, const KirIns *x, unsigned i)
+{
+    return c_operand(c, x->args[i]).text;
+}
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------
+ */
 
 static CText float_text(CKernel *c, KirBase base, double f)
 {
     const char *suffix = base == KIR_F32 ? "f" : "";
     if (isnan(f)) return text(c, BIND_CALL, "__builtin_nan%s(\"\")", suffix);
-    if (isinf(f)) return text(c, f < 0 ? BIND_ADD : BIND_CALL, "%s__builtin_inf%s()", f < 0 ? "-" : "", suffix);
+    if (isinf(f))
+        return text(c, f < 0 ? BIND_ADD : BIND_CALL, "%s__builtin_inf%s()", f < 0 ? "-" : "",
+                    suffix);
     char digits[40];
     for (int n = 1; n <= 17; n++) {
         snprintf(digits, sizeof digits, "%.*g", n, f);
@@ -68,9 +76,9 @@ static CText constant(CKernel *c, const KirIns *x)
 {
     KirType t = x->type;
     if (t.lanes == 1) return is_float(t) ? float_text(c, t.base, x->f) : int_text(c, t.base, x->i);
-    const char *lane = is_float(t)            ? float_text(c, t.base, x->f).text
-                       : t.base == KIR_I1     ? (x->i ? "-1" : "0")
-                                              : int_text(c, t.base, x->i).text;
+    const char *lane = is_float(t)        ? float_text(c, t.base, x->f).text
+                       : t.base == KIR_I1 ? (x->i ? "-1" : "0")
+                                          : int_text(c, t.base, x->i).text;
     return text(c, BIND_CALL, "%s(%s)", c_helper(c->file, "splat", c_shape(t), t), lane);
 }
 
@@ -82,9 +90,11 @@ static CText lane_numbers(CKernel *c, const KirIns *x)
     return text(c, BIND_UNARY, "(%s){%s}", c_type(c->file, x->type), strbuf_cstr(&b));
 }
 
-/* ---- operators ---------------------------------------------------------------------------------- */
+/* ---- operators ----------------------------------------------------------------------------------
+ */
 
-/* Made of integer literals only: the C compiler would work it out, in int, and say that it overflows. */
+/* Made of integer literals only: the C compiler would work it out, in int, and say that it
+ * overflows. */
 static bool is_literal(const CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
@@ -98,7 +108,8 @@ static bool is_literal(const CKernel *c, KirId id)
 
 static bool wraps_literals(const CKernel *c, const KirIns *x)
 {
-    bool wraps = x->op == KIR_add || x->op == KIR_sub || x->op == KIR_mul || x->op == KIR_xor; /* 2 ^ 2 looks like a power */
+    bool wraps = x->op == KIR_add || x->op == KIR_sub || x->op == KIR_mul ||
+                 x->op == KIR_xor; /* 2 ^ 2 looks like a power */
     bool scalar_int = x->type.lanes == 1 && (x->type.base == KIR_I32 || x->type.base == KIR_I64);
     return wraps && scalar_int && is_literal(c, x->args[0]) && is_literal(c, x->args[1]);
 }
@@ -106,14 +117,17 @@ static bool wraps_literals(const CKernel *c, const KirIns *x)
 static CText wrapped(CKernel *c, const KirIns *x, const char *sign)
 {
     const char *type = c_elem(x->type.base);
-    const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL), *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
+    const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL),
+               *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
     return text(c, BIND_UNARY, "(%s)((u%s)%s %s (u%s)%s)", type, type, a, sign, type, b);
 }
 
 static CText infix(CKernel *c, const KirIns *x, const char *sign, CBind bind)
 {
     CBind left = bind == BIND_BITS ? BIND_UNARY : bind == BIND_COMPARE ? BIND_ADD : bind;
-    CBind right = bind == BIND_MUL || bind == BIND_BITS ? BIND_UNARY : bind == BIND_ADD ? BIND_MUL : BIND_ADD;
+    CBind right = bind == BIND_MUL || bind == BIND_BITS ? BIND_UNARY
+                  : bind == BIND_ADD                    ? BIND_MUL
+                                                        : BIND_ADD;
     if (wraps_literals(c, x)) return wrapped(c, x, sign);
     const char *a = c_tight(c, c_operand(c, x->args[0]), left);
     const char *b = c_tight(c, c_operand(c, x->args[1]), right);
@@ -124,7 +138,8 @@ static CText call(CKernel *c, const KirIns *x, const char *name)
 {
     StrBuf b = {.arena = c->file->arena};
     strbuf_printf(&b, "%s(", name);
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", arg(c, x, i));
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++)
+        strbuf_printf(&b, "%s%s", i ? ", " : "", arg(c, x, i));
     strbuf_puts(&b, ")");
     return (CText){strbuf_cstr(&b), BIND_CALL};
 }
@@ -138,7 +153,8 @@ static CText helper(CKernel *c, const KirIns *x, const char *scalar, const char 
 static CText math(CKernel *c, const KirIns *x, const char *scalar, const char *vector)
 {
     if (x->type.lanes > 1) return call(c, x, c_helper(c->file, vector, x->type, x->type));
-    return call(c, x, arena_printf(c->file->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
+    return call(c, x,
+                arena_printf(c->file->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
 }
 
 static CText min_or_max(CKernel *c, const KirIns *x)
@@ -152,48 +168,61 @@ static CText negate(CKernel *c, const KirIns *x)
 {
     const char *type = c_elem(x->type.base);
     if (!is_float(x->type) && is_literal(c, x->args[0])) /* the least integer has no negative */
-        return text(c, BIND_UNARY, "(%s)-(u%s)%s", type, type, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+        return text(c, BIND_UNARY, "(%s)-(u%s)%s", type, type,
+                    c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
     return text(c, BIND_UNARY, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
 static CText compare(CKernel *c, const KirIns *x)
 {
-    static const char *const signs[] = {[KIR_eq] = "==", [KIR_ne] = "!=", [KIR_lt] = "<", [KIR_le] = "<="};
+    static const char *const signs[] = {
+        [KIR_eq] = "==", [KIR_ne] = "!=", [KIR_lt] = "<", [KIR_le] = "<="};
     KirType t = c_shape(type_of(c, x->args[0]));
     if (x->op == KIR_ult && t.lanes > 1)
         return call(c, x, c_helper(c->file, "vult", kir_type(KIR_I32, t.lanes), t));
     if (x->op == KIR_ult) {
-        const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL), *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
+        const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL),
+                   *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
         return text(c, BIND_COMPARE, "(u%s)%s < (u%s)%s", c_elem(t.base), a, c_elem(t.base), b);
     }
     CText result = infix(c, x, signs[x->op], BIND_COMPARE);
     if (t.lanes == 1 || kir_base_bytes(t.base) == 4) return result;
-    const char *mask = c_helper(c->file, "mask", kir_type(KIR_I32, t.lanes), kir_type(KIR_I64, t.lanes));
+    const char *mask =
+        c_helper(c->file, "mask", kir_type(KIR_I32, t.lanes), kir_type(KIR_I64, t.lanes));
     return text(c, BIND_CALL, "%s(%s)", mask, result.text);
 }
 
 static CText choose(CKernel *c, const KirIns *x)
 {
-    if (type_of(c, x->args[0]).lanes > 1) return call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
+    if (type_of(c, x->args[0]).lanes > 1)
+        return call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
     const char *cond = c_tight(c, c_operand(c, x->args[0]), BIND_COMPARE);
-    const char *a = c_tight(c, c_operand(c, x->args[1]), BIND_ADD), *b = c_tight(c, c_operand(c, x->args[2]), BIND_ADD);
+    const char *a = c_tight(c, c_operand(c, x->args[1]), BIND_ADD),
+               *b = c_tight(c, c_operand(c, x->args[2]), BIND_ADD);
     return text(c, BIND_COND, "%s ? %s : %s", cond, a, b);
 }
 
 static CText convert(CKernel *c, const KirIns *x)
 {
     KirType from = type_of(c, x->args[0]), to = x->type;
-    if (is_float(from) && !is_float(to)) return call(c, x, c_helper(c->file, to.lanes > 1 ? "vtrunc" : "trunc", to, from));
-    if (to.lanes == 1) return text(c, BIND_UNARY, "(%s)%s", c_elem(to.base), c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
-    const char *v = from.base == KIR_I1 ? arena_printf(c->file->arena, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL))
-                                        : arg(c, x, 0);
+    if (is_float(from) && !is_float(to))
+        return call(c, x, c_helper(c->file, to.lanes > 1 ? "vtrunc" : "trunc", to, from));
+    if (to.lanes == 1)
+        return text(c, BIND_UNARY, "(%s)%s", c_elem(to.base),
+                    c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    const char *v =
+        from.base == KIR_I1
+            ? arena_printf(c->file->arena, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL))
+            : arg(c, x, 0);
     return text(c, BIND_CALL, "__builtin_convertvector(%s, %s)", v, c_type(c->file, to));
 }
 
 static CText widen(CKernel *c, const KirIns *x)
 {
-    if (x->type.lanes > 1) return call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
-    return text(c, BIND_UNARY, "(int64_t)(uint32_t)%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    if (x->type.lanes > 1)
+        return call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
+    return text(c, BIND_UNARY, "(int64_t)(uint32_t)%s",
+                c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
 static CText splat(CKernel *c, const KirIns *x)
@@ -208,7 +237,8 @@ static CText extract(CKernel *c, const KirIns *x)
 {
     if (type_of(c, x->args[0]).lanes == 1) return c_operand(c, x->args[0]);
     CText v = c_operand(c, x->args[0]);
-    const char *lane = arena_printf(c->file->arena, "%s[%lld]", c_tight(c, v, BIND_CALL), (long long)x->i);
+    const char *lane =
+        arena_printf(c->file->arena, "%s[%lld]", c_tight(c, v, BIND_CALL), (long long)x->i);
     if (x->type.base == KIR_I1) return text(c, BIND_COMPARE, "%s != 0", lane);
     return (CText){lane, BIND_CALL};
 }
@@ -234,13 +264,15 @@ static CText fold(CKernel *c, const KirIns *x)
     return call(c, x, c_helper(c->file, op, x->type, from));
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------
+ */
 
 /* An index; widening an i32 goes without saying in C. */
 static const char *index_text(CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
-    bool widens = x->op == KIR_convert && c->w->facts[id].fold && type_of(c, x->args[0]).base == KIR_I32;
+    bool widens =
+        x->op == KIR_convert && c->w->facts[id].fold && type_of(c, x->args[0]).base == KIR_I32;
     return c_operand(c, widens ? x->args[0] : id).text;
 }
 
@@ -265,11 +297,14 @@ static CText load(CKernel *c, const KirIns *x)
     if (t.lanes == 1) return (CText){place, BIND_CALL};
     long long step = (long long)x->stride;
     if (t.base == KIR_I1)
-        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_b", t, t), place, step, x->active, pad);
+        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_b", t, t), place, step,
+                    x->active, pad);
     if (step != 1)
-        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_s", t, t), place, step, x->active, pad);
+        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_s", t, t), place, step,
+                    x->active, pad);
     if (x->active < t.lanes)
-        return text(c, BIND_CALL, "%s(&%s, %u, %s)", c_helper(f, "load_n", t, t), place, x->active, pad);
+        return text(c, BIND_CALL, "%s(&%s, %u, %s)", c_helper(f, "load_n", t, t), place, x->active,
+                    pad);
     return text(c, BIND_CALL, "%s(&%s)", c_helper(f, "load", t, t), place);
 }
 
@@ -279,7 +314,8 @@ static CText gather(CKernel *c, const KirIns *x)
     if (t.lanes == 1) return load(c, x);
     const char *buffer = x->buf == KIR_NONE ? c->names[x->alloc] : c->params[x->buf];
     const char *name = c_helper(c->file, t.base == KIR_I1 ? "gather_b" : "gather", t, index);
-    return text(c, BIND_CALL, "%s(%s, %s, %u, %s)", name, buffer, arg(c, x, 0), x->active, pad_text(c, x));
+    return text(c, BIND_CALL, "%s(%s, %s, %u, %s)", name, buffer, arg(c, x, 0), x->active,
+                pad_text(c, x));
 }
 
 const char *c_store(CKernel *c, const KirIns *x)
@@ -290,21 +326,26 @@ const char *c_store(CKernel *c, const KirIns *x)
     long long step = (long long)x->stride;
     if (t.lanes == 1) return arena_printf(f->arena, "%s = %s", place, v);
     if (t.base == KIR_I1)
-        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_b", t, t), place, step, x->active, v);
+        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_b", t, t), place,
+                            step, x->active, v);
     if (step != 1)
-        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_s", t, t), place, step, x->active, v);
+        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_s", t, t), place,
+                            step, x->active, v);
     if (x->active < t.lanes)
-        return arena_printf(f->arena, "%s(&%s, %u, %s)", c_helper(f, "store_n", t, t), place, x->active, v);
+        return arena_printf(f->arena, "%s(&%s, %u, %s)", c_helper(f, "store_n", t, t), place,
+                            x->active, v);
     return arena_printf(f->arena, "%s(&%s, %s)", c_helper(f, "store", t, t), place, v);
 }
 
-/* ---- dispatch ----------------------------------------------------------------------------------- */
+/* ---- dispatch -----------------------------------------------------------------------------------
+ */
 
 CText c_expr(CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
     switch (x->op) {
-    case KIR_const: case KIR_iconst: return constant(c, x);
+    case KIR_const:
+    case KIR_iconst: return constant(c, x);
     case KIR_lanes: return lane_numbers(c, x);
     case KIR_param: return (CText){c->params[x->i], BIND_CALL};
     case KIR_add: return infix(c, x, "+", BIND_ADD);
@@ -321,12 +362,17 @@ CText c_expr(CKernel *c, KirId id)
     case KIR_sqrt: return math(c, x, "sqrt", "sqrt");
     case KIR_rint: return math(c, x, "rint", "rint");
     case KIR_floor: return math(c, x, "floor", "floor");
-    case KIR_min: case KIR_max: return min_or_max(c, x);
+    case KIR_min:
+    case KIR_max: return min_or_max(c, x);
     case KIR_shl: return helper(c, x, "shl", "vshl");
     case KIR_lshr: return helper(c, x, "lshr", "vlshr");
     case KIR_ashr: return helper(c, x, "ashr", "vashr");
     case KIR_mulhu: return helper(c, x, "mulhu", "vmulhu");
-    case KIR_eq: case KIR_ne: case KIR_lt: case KIR_le: case KIR_ult: return compare(c, x);
+    case KIR_eq:
+    case KIR_ne:
+    case KIR_lt:
+    case KIR_le:
+    case KIR_ult: return compare(c, x);
     case KIR_select: return choose(c, x);
     case KIR_convert: return convert(c, x);
     case KIR_zext: return widen(c, x);
@@ -334,7 +380,10 @@ CText c_expr(CKernel *c, KirId id)
     case KIR_splat: return splat(c, x);
     case KIR_extract: return extract(c, x);
     case KIR_insert: return insert(c, x);
-    case KIR_hadd: case KIR_hmax: case KIR_hmin: case KIR_hmul: return fold(c, x);
+    case KIR_hadd:
+    case KIR_hmax:
+    case KIR_hmin:
+    case KIR_hmul: return fold(c, x);
     case KIR_load: return load(c, x);
     case KIR_gather: return gather(c, x);
     default: ICE("an instruction without an expression");

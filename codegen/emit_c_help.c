@@ -1,5 +1,6 @@
-/* Vector types and helper functions of emitted C: each is a few lines of C with the types as parameters, written to the
-   file when the first kernel asks for it. They say in C what one vector instruction of kernel IR means. */
+/* Vector types and helper functions of emitted C: each is a few lines of C with the types as
+   parameters, written to the file when the first kernel asks for it. They say in C what one vector
+   instruction of kernel IR means. */
 #include "base/ice.h"
 #include "codegen/emit_c_parts.h"
 
@@ -28,12 +29,14 @@ void c_print_typedefs(const CFile *f, StrBuf *out)
     for (KirBase base = KIR_I32; base <= KIR_F64; base++)
         for (unsigned lanes = 2; lanes <= KIR_MAX_LANES; lanes *= 2)
             if (f->vectors[base][lanes])
-                strbuf_printf(out, "typedef %s %sx%u __attribute__((vector_size(%zu)));\n", c_elem(base),
-                              kir_base_name(base), lanes, lanes * kir_base_bytes(base));
+                strbuf_printf(out, "typedef %s %sx%u __attribute__((vector_size(%zu)));\n",
+                              c_elem(base), kir_base_name(base), lanes,
+                              lanes * kir_base_bytes(base));
 }
 
-/* Templates. $t the type's name and $V its C type, $E its element's C type, $n its lanes, $s "f" for f32; $m the mask of as
-   many lanes, $i the integers of the same shape, $f and $F name and C type of the second type, $x "x" once per lane. */
+/* Templates. $t the type's name and $V its C type, $E its element's C type, $n its lanes, $s "f"
+   for f32; $m the mask of as many lanes, $i the integers of the same shape, $f and $F name and C
+   type of the second type, $x "x" once per lane. */
 typedef struct Helper {
     const char *op;
     bool second; /* the name carries the second type too */
@@ -41,17 +44,18 @@ typedef struct Helper {
 } Helper;
 
 #define LANE_BY_LANE(op, args, expr)                                                               \
-    "static inline $V " op "_$t(" args ")\n{\n    $V r = a;\n"                                       \
+    "static inline $V " op "_$t(" args ")\n{\n    $V r = a;\n"                                     \
     "    for (int l = 0; l < $n; l++) r[l] = " expr ";\n    return r;\n}\n"
 #define FOLD(op, expr)                                                                             \
-    "static inline $E " op "_$f($F v)\n{\n"                                                          \
-    "    for (int n = $k / 2; n; n /= 2)\n        for (int l = 0; l < n; l++) " expr ";\n    return v[0];\n}\n"
-#define BITS_CAST(op, expr)                                                                        \
-    "static inline $V " op "_$t($V a, $V b)\n{\n    return " expr ";\n}\n"
+    "static inline $E " op "_$f($F v)\n{\n"                                                        \
+    "    for (int n = $k / 2; n; n /= 2)\n        for (int l = 0; l < n; l++) " expr               \
+    ";\n    return v[0];\n}\n"
+#define BITS_CAST(op, expr) "static inline $V " op "_$t($V a, $V b)\n{\n    return " expr ";\n}\n"
 
 static const Helper helpers[] = {
     {"splat", false, "static inline $V splat_$t($E x)\n{\n    return ($V){$x};\n}\n"},
-    {"insert", false, "static inline $V insert_$t($V v, $E x, int lane)\n{\n    v[lane] = x;\n    return v;\n}\n"},
+    {"insert", false,
+     "static inline $V insert_$t($V v, $E x, int lane)\n{\n    v[lane] = x;\n    return v;\n}\n"},
     {"select", false,
      "static inline $V select_$t($m m, $V a, $V b)\n{\n    $V r = b;\n"
      "    for (int l = 0; l < $n; l++) r[l] = m[l] ? a[l] : b[l];\n    return r;\n}\n"},
@@ -76,7 +80,8 @@ static const Helper helpers[] = {
     {"vashr", false, LANE_BY_LANE("ashr", "$V a, $V b", "a[l] >> (b[l] & ($w - 1))")},
     {"mulhu", false, BITS_CAST("mulhu", "(int32_t)((uint64_t)(uint32_t)a * (uint32_t)b >> 32)")},
     {"vmulhu", false,
-     LANE_BY_LANE("mulhu", "$V a, $V b", "(int32_t)((uint64_t)(uint32_t)a[l] * (uint32_t)b[l] >> 32)")},
+     LANE_BY_LANE("mulhu", "$V a, $V b",
+                  "(int32_t)((uint64_t)(uint32_t)a[l] * (uint32_t)b[l] >> 32)")},
     {"vult", true,
      "static inline $V ult_$f($F a, $F b)\n{\n    $V r;\n"
      "    for (int l = 0; l < $n; l++) r[l] = -((u$G)a[l] < (u$G)b[l]);\n    return r;\n}\n"},
@@ -89,16 +94,20 @@ static const Helper helpers[] = {
      "static inline $E $t_of_$f($F a)\n{\n    return a $o && a < $p$S ? ($E)a : $M;\n}\n"},
     {"vtrunc", true,
      "static inline $V $t_of_$f($F a)\n{\n    $V r;\n"
-     "    for (int l = 0; l < $n; l++) r[l] = a[l] $o && a[l] < $p$S ? ($E)a[l] : $M;\n    return r;\n}\n"},
+     "    for (int l = 0; l < $n; l++) r[l] = a[l] $o && a[l] < $p$S ? ($E)a[l] : $M;\n    return "
+     "r;\n}\n"},
     {"bits", true,
-     "static inline $V $t_bits_$f($F a)\n{\n    $V r;\n    memcpy(&r, &a, sizeof r);\n    return r;\n}\n"},
+     "static inline $V $t_bits_$f($F a)\n{\n    $V r;\n    memcpy(&r, &a, sizeof r);\n    return "
+     "r;\n}\n"},
     {"hadd", true, FOLD("hadd", "v[l] = v[l] + v[l + n]")},
     {"hmul", true, FOLD("hmul", "v[l] = v[l] * v[l + n]")},
     {"hmax", true, FOLD("hmax", "v[l] = v[l] > v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
     {"hmin", true, FOLD("hmin", "v[l] = v[l] < v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
     {"ihmax", true, FOLD("hmax", "v[l] = v[l] > v[l + n] ? v[l] : v[l + n]")},
     {"ihmin", true, FOLD("hmin", "v[l] = v[l] < v[l + n] ? v[l] : v[l + n]")},
-    {"load", false, "static inline $V load_$t(const $E *p)\n{\n    $V r;\n    memcpy(&r, p, sizeof r);\n    return r;\n}\n"},
+    {"load", false,
+     "static inline $V load_$t(const $E *p)\n{\n    $V r;\n    memcpy(&r, p, sizeof r);\n    "
+     "return r;\n}\n"},
     {"load_n", false, /* the first n lanes, the rest is pad */
      "static inline $V load_n_$t(const $E *p, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l] : pad;\n    return r;\n}\n"},
@@ -106,17 +115,22 @@ static const Helper helpers[] = {
      "static inline $V load_s_$t(const $E *p, int64_t step, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l * step] : pad;\n    return r;\n}\n"},
     {"load_b", false, /* bytes to a mask */
-     "static inline $V load_$t(const int8_t *p, int64_t step, int n, bool pad)\n{\n    $V r = {0};\n"
-     "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[l * step] != 0) : -pad;\n    return r;\n}\n"},
+     "static inline $V load_$t(const int8_t *p, int64_t step, int n, bool pad)\n{\n    $V r = "
+     "{0};\n"
+     "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[l * step] != 0) : -pad;\n    return "
+     "r;\n}\n"},
     {"gather", true,
      "static inline $V gather_$t_$f(const $E *p, $F at, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[at[l]] : pad;\n    return r;\n}\n"},
     {"gather_b", true,
      "static inline $V gather_$t_$f(const int8_t *p, $F at, int n, bool pad)\n{\n    $V r = {0};\n"
-     "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[at[l]] != 0) : -pad;\n    return r;\n}\n"},
-    {"store", false, "static inline void store_$t($E *p, $V v)\n{\n    memcpy(p, &v, sizeof v);\n}\n"},
+     "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[at[l]] != 0) : -pad;\n    return "
+     "r;\n}\n"},
+    {"store", false,
+     "static inline void store_$t($E *p, $V v)\n{\n    memcpy(p, &v, sizeof v);\n}\n"},
     {"store_n", false,
-     "static inline void store_n_$t($E *p, int n, $V v)\n{\n    for (int l = 0; l < n; l++) p[l] = v[l];\n}\n"},
+     "static inline void store_n_$t($E *p, int n, $V v)\n{\n    for (int l = 0; l < n; l++) p[l] = "
+     "v[l];\n}\n"},
     {"store_s", false,
      "static inline void store_s_$t($E *p, int64_t step, int n, $V v)\n{\n"
      "    for (int l = 0; l < n; l++) p[l * step] = v[l];\n}\n"},
@@ -166,8 +180,10 @@ static const char *substitute(CFile *f, char key, KirType t, KirType from)
 static void expand(CFile *f, const char *text, KirType t, KirType from, StrBuf *out)
 {
     for (const char *p = text; *p; p++)
-        if (*p == '$') strbuf_puts(out, substitute(f, *++p, t, from));
-        else strbuf_add(out, p, 1);
+        if (*p == '$')
+            strbuf_puts(out, substitute(f, *++p, t, from));
+        else
+            strbuf_add(out, p, 1);
 }
 
 /* The name between "static inline TYPE " and "(". */

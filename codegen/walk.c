@@ -1,16 +1,19 @@
-/* The walker: facts about values first, then one visit in order. Facts are worked out backwards: what stores, loops and
-   branches need is live; a live value with one use in its own block may be spelled there when no instruction
-   in between changes what it reads. It never changes the kernel. */
+/* The walker: facts about values first, then one visit in order. Facts are worked out backwards:
+   what stores, loops and branches need is live; a live value with one use in its own block may be
+   spelled there when no instruction in between changes what it reads. It never changes the kernel.
+ */
 #include "codegen/walk.h"
 #include "base/ice.h"
 
-enum { MAX_FOLDED = 8 }; /* size of one spelled expression, vectors count twice: more is hard to read */
+enum {
+    MAX_FOLDED = 8
+}; /* size of one spelled expression, vectors count twice: more is hard to read */
 
-typedef struct Place {    /* of an instruction */
-    KirId owner;          /* KIR_NONE: the kernel's body */
-    uint32_t at;          /* index in its block */
-    bool other;           /* in the second block of its owner */
-    KirId writers, next;  /* of a var or an array: list of its sets or stores */
+typedef struct Place {   /* of an instruction */
+    KirId owner;         /* KIR_NONE: the kernel's body */
+    uint32_t at;         /* index in its block */
+    bool other;          /* in the second block of its owner */
+    KirId writers, next; /* of a var or an array: list of its sets or stores */
 } Place;
 
 typedef struct Facts {
@@ -18,13 +21,14 @@ typedef struct Facts {
     const KirKernel *k;
     KirFacts *facts;
     Place *places;
-    KirId *user;       /* [ins.n] the last live user met */
-    uint32_t *size;    /* [ins.n] of a folded value as spelled, operands included */
-    VEC(KirId) order;  /* all instructions as they stand */
+    KirId *user;      /* [ins.n] the last live user met */
+    uint32_t *size;   /* [ins.n] of a folded value as spelled, operands included */
+    VEC(KirId) order; /* all instructions as they stand */
     VEC(KirId) work;
 } Facts;
 
-/* ---- places ------------------------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------------------------
+ */
 
 /* The var or array an instruction writes, or KIR_NONE. */
 static KirId written_value(const KirIns *x)
@@ -50,7 +54,8 @@ static void place_block(Facts *f, const KirBlock *b, KirId owner, bool other)
     }
 }
 
-/* ---- live --------------------------------------------------------------------------------------- */
+/* ---- live ---------------------------------------------------------------------------------------
+ */
 
 static void mark(Facts *f, KirId id)
 {
@@ -62,7 +67,8 @@ static void mark(Facts *f, KirId id)
 /* A store to a private array or a set matters only where the array or var is read. */
 static bool is_root(const KirIns *x)
 {
-    return x->op == KIR_prefetch || x->op == KIR_break_if || (x->op == KIR_store && x->buf != KIR_NONE);
+    return x->op == KIR_prefetch || x->op == KIR_break_if ||
+           (x->op == KIR_store && x->buf != KIR_NONE);
 }
 
 static void mark_live(Facts *f)
@@ -92,16 +98,21 @@ static void count_uses(Facts *f)
     }
 }
 
-/* ---- fold --------------------------------------------------------------------------------------- */
+/* ---- fold ---------------------------------------------------------------------------------------
+ */
 
-static bool is_leaf(KirOpcode op) { return op == KIR_const || op == KIR_iconst || op == KIR_param || op == KIR_lanes; }
+static bool is_leaf(KirOpcode op)
+{
+    return op == KIR_const || op == KIR_iconst || op == KIR_param || op == KIR_lanes;
+}
 
-/* What a value may not be moved past, as positions in the block being scanned; UINT32_MAX: nothing of the kind. */
+/* What a value may not be moved past, as positions in the block being scanned; UINT32_MAX: nothing
+ * of the kind. */
 typedef struct Barriers {
-    uint32_t block;        /* the next instruction with blocks */
-    uint32_t *stored;      /* [params.n] the next store to a buffer */
-    uint32_t *set;         /* [ins.n] of vars and arrays: the next set or store */
-    uint32_t *spelled_at;  /* [ins.n] where a value is spelled in the end */
+    uint32_t block;       /* the next instruction with blocks */
+    uint32_t *stored;     /* [params.n] the next store to a buffer */
+    uint32_t *set;        /* [ins.n] of vars and arrays: the next set or store */
+    uint32_t *spelled_at; /* [ins.n] where a value is spelled in the end */
 } Barriers;
 
 static uint32_t first(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -113,7 +124,8 @@ static uint32_t next_store(const Facts *f, const Barriers *b, const KirIns *load
     if (load->buf == KIR_NONE) return b->set[load->alloc];
     const KirParam *params = f->k->params.data;
     for (uint32_t i = 0; i < f->k->params.n; i++)
-        if (i == load->buf || !(params[i].restrict_ || params[load->buf].restrict_)) at = first(at, b->stored[i]);
+        if (i == load->buf || !(params[i].restrict_ || params[load->buf].restrict_))
+            at = first(at, b->stored[i]);
     return at;
 }
 
@@ -133,13 +145,16 @@ static uint32_t first_change(const Facts *f, const Barriers *b, const KirIns *x)
 static bool may_fold(const Facts *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
-    if (kir_ops[x->op].kind != KIND_V || x->op == KIR_var || x->op == KIR_alloc || f->facts[id].uses != 1) return false;
+    if (kir_ops[x->op].kind != KIND_V || x->op == KIR_var || x->op == KIR_alloc ||
+        f->facts[id].uses != 1)
+        return false;
     const Place *mine = &f->places[id], *theirs = &f->places[f->user[id]];
     bool same_block = mine->owner == theirs->owner && mine->other == theirs->other;
     return same_block && f->k->ins.data[f->user[id]].op != KIR_for;
 }
 
-/* Backwards: where a value folded into its user is spelled in the end is known when the value is met. */
+/* Backwards: where a value folded into its user is spelled in the end is known when the value is
+ * met. */
 static void fold_ins(Facts *f, KirId id, uint32_t at, Barriers *b)
 {
     const KirIns *x = &f->k->ins.data[id];
@@ -172,7 +187,8 @@ static void fold_block(Facts *f, const KirBlock *block, Barriers *b)
     }
 }
 
-/* Forwards: what grew too large is named after all. Being spelled earlier never hurts its operands. */
+/* Forwards: what grew too large is named after all. Being spelled earlier never hurts its operands.
+ */
 static void limit_folds(Facts *f)
 {
     for (uint32_t i = 0; i < f->order.n; i++) {
@@ -193,11 +209,13 @@ static KirFacts *find_facts(Arena *a, const KirKernel *k)
     f.places = ARENA_ARRAY(a, Place, k->ins.n);
     f.user = ARENA_ARRAY(a, KirId, k->ins.n);
     f.size = ARENA_ARRAY(a, uint32_t, k->ins.n);
-    for (uint32_t i = 0; i < k->ins.n; i++) f.places[i] = (Place){.owner = KIR_NONE, .writers = KIR_NONE, .next = KIR_NONE};
+    for (uint32_t i = 0; i < k->ins.n; i++)
+        f.places[i] = (Place){.owner = KIR_NONE, .writers = KIR_NONE, .next = KIR_NONE};
     place_block(&f, &k->body, KIR_NONE, false);
     mark_live(&f);
     count_uses(&f);
-    Barriers b = {.stored = ARENA_ARRAY(a, uint32_t, k->params.n), .set = ARENA_ARRAY(a, uint32_t, k->ins.n),
+    Barriers b = {.stored = ARENA_ARRAY(a, uint32_t, k->params.n),
+                  .set = ARENA_ARRAY(a, uint32_t, k->ins.n),
                   .spelled_at = ARENA_ARRAY(a, uint32_t, k->ins.n)};
     memset(b.set, 0xff, k->ins.n * sizeof *b.set);
     fold_block(&f, &k->body, &b);
@@ -205,7 +223,8 @@ static KirFacts *find_facts(Arena *a, const KirKernel *k)
     return f.facts;
 }
 
-/* ---- the visit ---------------------------------------------------------------------------------- */
+/* ---- the visit ----------------------------------------------------------------------------------
+ */
 
 typedef struct Visit {
     KirWalk w;
@@ -219,7 +238,9 @@ static void visit_owner(Visit *v, KirId id)
 {
     const KirIns *x = &v->w.k->ins.data[id];
     const Emitter *e = v->e;
-    (x->op == KIR_for ? e->begin_for : x->op == KIR_loop ? e->begin_loop : e->begin_if)(v->ctx, &v->w, id);
+    (x->op == KIR_for    ? e->begin_for
+     : x->op == KIR_loop ? e->begin_loop
+                         : e->begin_if)(v->ctx, &v->w, id);
     v->w.depth++;
     visit_block(v, &x->body);
     if (x->other.ins.n) {
@@ -229,7 +250,9 @@ static void visit_owner(Visit *v, KirId id)
         visit_block(v, &x->other);
     }
     v->w.depth--;
-    (x->op == KIR_for ? e->end_for : x->op == KIR_loop ? e->end_loop : e->end_if)(v->ctx, &v->w, id);
+    (x->op == KIR_for    ? e->end_for
+     : x->op == KIR_loop ? e->end_loop
+                         : e->end_if)(v->ctx, &v->w, id);
 }
 
 static void visit_ins(Visit *v, KirId id)
@@ -244,7 +267,9 @@ static void visit_ins(Visit *v, KirId id)
     case KIR_var: e->var(v->ctx, &v->w, id); break;
     case KIR_set: e->set(v->ctx, &v->w, id); break;
     case KIR_break_if: e->break_if(v->ctx, &v->w, id); break;
-    case KIR_for: case KIR_loop: case KIR_if: visit_owner(v, id); break;
+    case KIR_for:
+    case KIR_loop:
+    case KIR_if: visit_owner(v, id); break;
     default: e->value(v->ctx, &v->w, id); break;
     }
 }
@@ -270,7 +295,9 @@ static bool *find_live_params(Arena *a, const KirKernel *k, const KirFacts *fact
 void kir_walk(Arena *a, const KirKernel *k, const Emitter *e, void *ctx)
 {
     KirFacts *facts = find_facts(a, k);
-    Visit v = {.w = {.k = k, .facts = facts, .param_live = find_live_params(a, k, facts)}, .e = e, .ctx = ctx};
+    Visit v = {.w = {.k = k, .facts = facts, .param_live = find_live_params(a, k, facts)},
+               .e = e,
+               .ctx = ctx};
     for (uint32_t i = 0; i < k->ins.n; i++) {
         const KirIns *x = &k->ins.data[i];
         ICE_UNLESS(!facts[i].live || x->op != KIR_for || x->bind <= KIR_THREADS);

@@ -1,6 +1,7 @@
-/* Kernel IR: the builder. Instructions are appended to the innermost open block; every instruction is
-   brought to one canonical form on the way in (fields an opcode does not use have one fixed value), so that
-   printing and reading back gives the same kernel. It checks invariants only; rules are in kverify.c. */
+/* Kernel IR: the builder. Instructions are appended to the innermost open block; every instruction
+   is brought to one canonical form on the way in (fields an opcode does not use have one fixed
+   value), so that printing and reading back gives the same kernel. It checks invariants only; rules
+   are in kverify.c. */
 #include "base/ice.h"
 #include "ir/kernel.h"
 
@@ -15,7 +16,8 @@ KirType kir_type(KirBase base, unsigned lanes) { return (KirType){base, (uint8_t
 
 size_t kir_base_bytes(KirBase base)
 {
-    static const uint8_t bytes[] = {[KIR_I1] = 1, [KIR_I8] = 1, [KIR_I32] = 4, [KIR_I64] = 8, [KIR_F32] = 4, [KIR_F64] = 8};
+    static const uint8_t bytes[] = {
+        [KIR_I1] = 1, [KIR_I8] = 1, [KIR_I32] = 4, [KIR_I64] = 8, [KIR_F32] = 4, [KIR_F64] = 8};
     return bytes[base];
 }
 
@@ -93,15 +95,28 @@ KirId kir_ins(KirBuilder *b, KirIns ins)
     return append(b, ins);
 }
 
-KirId kir_const(KirBuilder *b, KirType t, double v) { return append(b, (KirIns){.op = KIR_const, .type = t, .f = v}); }
+KirId kir_const(KirBuilder *b, KirType t, double v)
+{
+    return append(b, (KirIns){.op = KIR_const, .type = t, .f = v});
+}
 
-KirId kir_int(KirBuilder *b, KirType t, int64_t v) { return append(b, (KirIns){.op = KIR_iconst, .type = t, .i = v}); }
+KirId kir_int(KirBuilder *b, KirType t, int64_t v)
+{
+    return append(b, (KirIns){.op = KIR_iconst, .type = t, .i = v});
+}
 
 KirId kir_op(KirBuilder *b, KirOpcode op, KirType t, KirId x, KirId y, KirId z)
 {
     switch (op) {
-    case KIR_eq: case KIR_ne: case KIR_lt: case KIR_le: case KIR_ult: t.base = KIR_I1; break;
-    case KIR_hadd: case KIR_hmax: case KIR_hmin: case KIR_hmul: t.lanes = 1; break;
+    case KIR_eq:
+    case KIR_ne:
+    case KIR_lt:
+    case KIR_le:
+    case KIR_ult: t.base = KIR_I1; break;
+    case KIR_hadd:
+    case KIR_hmax:
+    case KIR_hmin:
+    case KIR_hmul: t.lanes = 1; break;
     default: break;
     }
     return kir_ins(b, (KirIns){.op = op, .type = t, .args = {x, y, z}});
@@ -109,14 +124,22 @@ KirId kir_op(KirBuilder *b, KirOpcode op, KirType t, KirId x, KirId y, KirId z)
 
 KirId kir_load(KirBuilder *b, uint32_t buf, KirType t, KirId index, unsigned active)
 {
-    return append(b, (KirIns){.op = KIR_load, .type = t, .args = {index}, .buf = buf,
-                              .active = (uint8_t)active, .stride = 1});
+    return append(b, (KirIns){.op = KIR_load,
+                              .type = t,
+                              .args = {index},
+                              .buf = buf,
+                              .active = (uint8_t)active,
+                              .stride = 1});
 }
 
 void kir_store(KirBuilder *b, uint32_t buf, KirType t, KirId index, KirId value, unsigned active)
 {
-    append(b, (KirIns){.op = KIR_store, .type = t, .args = {index, value}, .buf = buf,
-                       .active = (uint8_t)active, .stride = 1});
+    append(b, (KirIns){.op = KIR_store,
+                       .type = t,
+                       .args = {index, value},
+                       .buf = buf,
+                       .active = (uint8_t)active,
+                       .stride = 1});
 }
 
 KirId kir_var(KirBuilder *b, const char *name, KirType t, KirId init)
@@ -138,10 +161,15 @@ static KirId open_ins(KirBuilder *b, KirIns ins)
     return id;
 }
 
-KirId kir_for(KirBuilder *b, KirId from, KirId to, int64_t step, KirBinding bind, const char *comment)
+KirId kir_for(KirBuilder *b, KirId from, KirId to, int64_t step, KirBinding bind,
+              const char *comment)
 {
-    return open_ins(b, (KirIns){.op = KIR_for, .type = kir_type(KIR_I64, 1), .args = {from, to}, .i = step,
-                                .bind = bind, .comment = comment});
+    return open_ins(b, (KirIns){.op = KIR_for,
+                                .type = kir_type(KIR_I64, 1),
+                                .args = {from, to},
+                                .i = step,
+                                .bind = bind,
+                                .comment = comment});
 }
 
 void kir_loop(KirBuilder *b) { open_ins(b, (KirIns){.op = KIR_loop}); }

@@ -1,6 +1,7 @@
-/* Reads the text form of kernel IR (docs/ir-kernel.md). One line is one instruction; the first mistake ends the reading with
-   E0503 at the token that does not fit. Takes any bytes: nesting is limited, nothing else recurses. A kernel that reads
-   well is verified before it is returned (E0504). */
+/* Reads the text form of kernel IR (docs/ir-kernel.md). One line is one instruction; the first
+   mistake ends the reading with E0503 at the token that does not fit. Takes any bytes: nesting is
+   limited, nothing else recurses. A kernel that reads well is verified before it is returned
+   (E0504). */
 #include "ir/kernel.h"
 #include <ctype.h>
 #include <errno.h>
@@ -22,14 +23,20 @@ typedef struct Parser {
     const char *comment; /* lines right before a kernel, or the rest of a line; NULL */
 } Parser;
 
-static int peek(const Parser *p) { return p->at < p->src->n ? (unsigned char)p->src->text[p->at] : -1; }
+static int peek(const Parser *p)
+{
+    return p->at < p->src->n ? (unsigned char)p->src->text[p->at] : -1;
+}
 
 static void skip_spaces(Parser *p)
 {
     while (peek(p) == ' ' || peek(p) == '\t' || peek(p) == '\r') p->at++;
 }
 
-static bool is_word(int c) { return c >= 0 && c < 128 && (isalnum(c) || c == '_' || c == '.' || c == '-' || c == '+'); }
+static bool is_word(int c)
+{
+    return c >= 0 && c < 128 && (isalnum(c) || c == '_' || c == '.' || c == '-' || c == '+');
+}
 
 /* The token at the cursor: a word, or one byte. Empty at the end of the text. */
 static Token next_token(Parser *p)
@@ -48,11 +55,15 @@ static bool fail(Parser *p, Token t, const char *wanted)
     Span span = {p->src, t.at, t.at + t.n};
     const char *text = p->src->text + t.at;
     int shown = t.n > 40 ? 40 : (int)t.n;
-    if (!t.n) diag_error(p->diags, E0503, span, "wanted %s, found the end of the text", wanted);
-    else if (text[0] == '\n') diag_error(p->diags, E0503, span, "wanted %s, found the end of the line", wanted);
+    if (!t.n)
+        diag_error(p->diags, E0503, span, "wanted %s, found the end of the text", wanted);
+    else if (text[0] == '\n')
+        diag_error(p->diags, E0503, span, "wanted %s, found the end of the line", wanted);
     else if ((unsigned char)text[0] < 32 || (unsigned char)text[0] > 126)
-        diag_error(p->diags, E0503, span, "wanted %s, found byte 0x%02x", wanted, (unsigned)(unsigned char)text[0]);
-    else diag_error(p->diags, E0503, span, "wanted %s, found '%.*s'", wanted, shown, text);
+        diag_error(p->diags, E0503, span, "wanted %s, found byte 0x%02x", wanted,
+                   (unsigned)(unsigned char)text[0]);
+    else
+        diag_error(p->diags, E0503, span, "wanted %s, found '%.*s'", wanted, shown, text);
     return false;
 }
 
@@ -83,7 +94,10 @@ static bool is_identifier(const char *s)
     return !*s;
 }
 
-static char *token_text(Parser *p, Token t) { return arena_strndup(p->arena, p->src->text + t.at, t.n); }
+static char *token_text(Parser *p, Token t)
+{
+    return arena_strndup(p->arena, p->src->text + t.at, t.n);
+}
 
 static bool parse_identifier(Parser *p, const char *what, const char **name)
 {
@@ -116,7 +130,8 @@ static bool parse_float(Parser *p, KirBase base, double *out)
     return true;
 }
 
-/* ---- comments and ends of lines ------------------------------------------------------------------ */
+/* ---- comments and ends of lines
+ * ------------------------------------------------------------------ */
 
 /* The comment from '#' to the end of the line, trimmed. */
 static const char *take_comment(Parser *p)
@@ -140,7 +155,8 @@ static bool end_line(Parser *p)
     return true;
 }
 
-/* Skips blank lines and whole-line comments; p->comment becomes the last run of comment lines not followed by a blank line. */
+/* Skips blank lines and whole-line comments; p->comment becomes the last run of comment lines not
+ * followed by a blank line. */
 static void skip_lines(Parser *p)
 {
     p->comment = NULL;
@@ -159,7 +175,8 @@ static void skip_lines(Parser *p)
     }
 }
 
-/* ---- values ------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------
+ */
 
 static bool parse_label(Parser *p, Token *whole, char **label)
 {
@@ -171,7 +188,8 @@ static bool parse_label(Parser *p, Token *whole, char **label)
     t = next_token(p);
     *label = token_text(p, t);
     for (uint32_t i = 0; i < t.n; i++)
-        if ((*label)[i] == '-' || (*label)[i] == '+') return fail(p, t, "a value's name of letters, digits, '_' and '.'");
+        if ((*label)[i] == '-' || (*label)[i] == '+')
+            return fail(p, t, "a value's name of letters, digits, '_' and '.'");
     whole->n = t.at + t.n - whole->at;
     p->at = t.at + t.n;
     return true;
@@ -220,7 +238,8 @@ static bool parse_type(Parser *p, KirType *type)
     return fail(p, t, "a type such as i64 or f32x16");
 }
 
-/* ---- instructions ------------------------------------------------------------------------------- */
+/* ---- instructions -------------------------------------------------------------------------------
+ */
 
 static bool find_param(Parser *p, Token t, uint32_t *index)
 {
@@ -256,7 +275,8 @@ static bool parse_memory(Parser *p, KirIns *x)
     if (x->op != KIR_gather && accept(p, "stride"))
         if (!parse_int(p, 0, INT64_MAX, "a stride of 0 or more", &x->stride)) return false;
     if (accept(p, "active"))
-        if (!parse_int(p, 1, x->type.lanes, "a number of lanes, at most the type's", &active)) return false;
+        if (!parse_int(p, 1, x->type.lanes, "a number of lanes, at most the type's", &active))
+            return false;
     x->active = (uint8_t)active;
     if (x->op != KIR_store && accept(p, "pad")) return parse_float(p, x->type.base, &x->f);
     return true;
@@ -320,7 +340,8 @@ static bool parse_value(Parser *p)
     if (!parse_label(p, &t, &label) || !expect(p, "=")) return false;
     if (!find_value_op(p, &x.op) || !parse_type(p, &x.type)) return false;
     bool memory = kir_ops[x.op].imm == K_BUF;
-    if (memory ? !parse_memory(p, &x) : !(parse_operands(p, &x) && parse_immediate(p, &x))) return false;
+    if (memory ? !parse_memory(p, &x) : !(parse_operands(p, &x) && parse_immediate(p, &x)))
+        return false;
     return define(p, t, label, add(p, x, t)) && end_line(p);
 }
 
@@ -371,7 +392,8 @@ static bool parse_for(Parser *p, Token t)
     KirBinding bind;
     if (!parse_label(p, &name, &label) || !expect(p, "=") || !parse_operand(p, &from)) return false;
     if (!expect(p, "..") || !parse_operand(p, &to)) return false;
-    if (accept(p, "step") && !parse_int(p, 1, INT64_MAX, "a step of 1 or more", &step)) return false;
+    if (accept(p, "step") && !parse_int(p, 1, INT64_MAX, "a step of 1 or more", &step))
+        return false;
     if (!parse_binding(p, &bind) || !expect(p, "{") || !end_line(p)) return false;
     Span place = {p->src, t.at, t.at + t.n};
     VEC_PUSH(p->arena, &p->places, place);
@@ -427,7 +449,8 @@ static bool parse_block(Parser *p)
     }
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------ */
+/* ---- kernels ------------------------------------------------------------------------------------
+ */
 
 static bool parse_param(Parser *p)
 {
@@ -440,9 +463,12 @@ static bool parse_param(Parser *p)
     if (find_param(p, name, &same)) return fail(p, name, "a new name, parameters differ in theirs");
     p->at = after;
     if (!expect(p, ":")) return false;
-    if (accept(p, "inout")) q.kind = KIR_INOUT;
-    else if (accept(p, "in")) q.kind = KIR_IN;
-    else if (accept(p, "out")) q.kind = KIR_OUT;
+    if (accept(p, "inout"))
+        q.kind = KIR_INOUT;
+    else if (accept(p, "in"))
+        q.kind = KIR_IN;
+    else if (accept(p, "out"))
+        q.kind = KIR_OUT;
     q.restrict_ = q.kind != KIR_SCALAR && accept(p, "restrict");
     t = next_token(p);
     if (!parse_type(p, &type)) return false;
@@ -475,7 +501,8 @@ static KirKernel *parse_kernel(Parser *p)
     p->labels = (StrMap){.arena = p->arena};
     p->places.n = 0;
     Span span = {p->src, head.at, p->at};
-    if (!parse_params(p) || !expect(p, "{") || !end_line(p) || !parse_block(p) || !end_line(p)) return NULL;
+    if (!parse_params(p) || !expect(p, "{") || !end_line(p) || !parse_block(p) || !end_line(p))
+        return NULL;
     return kir_verify_at(k, p->places.data, span, p->diags) ? k : NULL;
 }
 

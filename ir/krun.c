@@ -1,6 +1,7 @@
-/* Runs kernel IR one lane at a time: the meaning of every instruction, for tests of emitters. Slow and exact: f32 is
-   worked out in f32, nothing is contracted, every index is checked, reading a private element before it was
-   stored is an error. It is independent of the walker and of every emitter. */
+/* Runs kernel IR one lane at a time: the meaning of every instruction, for tests of emitters. Slow
+   and exact: f32 is worked out in f32, nothing is contracted, every index is checked, reading a
+   private element before it was stored is an error. It is independent of the walker and of every
+   emitter. */
 #include "ir/kernel.h"
 #include <float.h>
 #include <math.h>
@@ -45,10 +46,14 @@ static Outcome fail(Run *r, const char *why)
     return FAILED;
 }
 
-/* ---- arithmetic on one lane --------------------------------------------------------------------- */
+/* ---- arithmetic on one lane ---------------------------------------------------------------------
+ */
 
 static uint32_t low(int64_t v) { return (uint32_t)(uint64_t)v; }
-static int64_t wrap(KirBase base, uint64_t v) { return base == KIR_I32 ? (int32_t)(uint32_t)v : (int64_t)v; }
+static int64_t wrap(KirBase base, uint64_t v)
+{
+    return base == KIR_I32 ? (int32_t)(uint32_t)v : (int64_t)v;
+}
 
 static bool int_divides(int64_t a, int64_t b, KirBase base)
 {
@@ -131,7 +136,8 @@ static int64_t float_to_int(KirBase to, double v)
 static Lane convert(KirBase from, KirBase to, Lane a)
 {
     bool is_float = from == KIR_F32 || from == KIR_F64;
-    if (to == KIR_F32) return (Lane){.f = from == KIR_F32 ? a.f : is_float ? (float)a.d : (float)a.i};
+    if (to == KIR_F32)
+        return (Lane){.f = from == KIR_F32 ? a.f : is_float ? (float)a.d : (float)a.i};
     if (to == KIR_F64) return (Lane){.d = is_float ? as_double(from, a) : (double)a.i};
     if (is_float) return (Lane){.i = float_to_int(to, as_double(from, a))};
     return (Lane){.i = wrap(to, (uint64_t)a.i)};
@@ -146,9 +152,7 @@ static Lane bitcast(KirBase to, Lane a)
         bits = (int32_t)a.i;
         memcpy(&r.f, &bits, 4);
         return r;
-    case KIR_I32:
-        memcpy(&bits, &a.f, 4);
-        return (Lane){.i = bits};
+    case KIR_I32: memcpy(&bits, &a.f, 4); return (Lane){.i = bits};
     default: return a; /* f64 and i64 share their bytes */
     }
 }
@@ -160,7 +164,8 @@ static Lane constant(KirBase base, const KirIns *x)
     return (Lane){.i = x->i};
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------
+ */
 
 static int64_t buffer_size(const Run *r, const KirIns *x)
 {
@@ -170,7 +175,8 @@ static int64_t buffer_size(const Run *r, const KirIns *x)
 static Lane read_element(const void *p, KirBase elem, int64_t index)
 {
     switch (elem) {
-    case KIR_I1: case KIR_I8: return (Lane){.i = ((const int8_t *)p)[index] != 0};
+    case KIR_I1:
+    case KIR_I8: return (Lane){.i = ((const int8_t *)p)[index] != 0};
     case KIR_I32: return (Lane){.i = ((const int32_t *)p)[index]};
     case KIR_I64: return (Lane){.i = ((const int64_t *)p)[index]};
     case KIR_F32: return (Lane){.f = ((const float *)p)[index]};
@@ -181,7 +187,8 @@ static Lane read_element(const void *p, KirBase elem, int64_t index)
 static void write_element(void *p, KirBase elem, int64_t index, Lane v)
 {
     switch (elem) {
-    case KIR_I1: case KIR_I8: ((int8_t *)p)[index] = (int8_t)v.i; break;
+    case KIR_I1:
+    case KIR_I8: ((int8_t *)p)[index] = (int8_t)v.i; break;
     case KIR_I32: ((int32_t *)p)[index] = (int32_t)v.i; break;
     case KIR_I64: ((int64_t *)p)[index] = v.i; break;
     case KIR_F32: ((float *)p)[index] = v.f; break;
@@ -199,7 +206,8 @@ static Outcome lane_index(Run *r, const KirIns *x, unsigned lane, int64_t *index
 {
     const Value *v = &r->values[x->args[0]];
     int64_t n = buffer_size(r, x), offset;
-    if (x->op == KIR_gather) *index = v->lane[lane].i;
+    if (x->op == KIR_gather)
+        *index = v->lane[lane].i;
     else if (__builtin_mul_overflow((int64_t)lane, x->stride, &offset) ||
              __builtin_add_overflow(v->lane[0].i, offset, index))
         return fail(r, "the index overflows");
@@ -254,7 +262,8 @@ static Outcome run_alloc(Run *r, KirId id, const KirIns *x)
     return DONE;
 }
 
-/* ---- instructions ------------------------------------------------------------------------------- */
+/* ---- instructions -------------------------------------------------------------------------------
+ */
 
 static Lane param_value(const Run *r, const KirIns *x)
 {
@@ -268,10 +277,14 @@ static Lane param_value(const Run *r, const KirIns *x)
 
 static void run_fold(Run *r, KirId id, const KirIns *x)
 {
-    KirOpcode op = x->op == KIR_hadd ? KIR_add : x->op == KIR_hmax ? KIR_max : x->op == KIR_hmin ? KIR_min : KIR_mul;
+    KirOpcode op = x->op == KIR_hadd   ? KIR_add
+                   : x->op == KIR_hmax ? KIR_max
+                   : x->op == KIR_hmin ? KIR_min
+                                       : KIR_mul;
     Value v = r->values[x->args[0]];
     for (unsigned n = kir_result_type(r->k, x->args[0]).lanes / 2; n; n /= 2)
-        for (unsigned i = 0; i < n; i++) v.lane[i] = arith(op, x->type.base, v.lane[i], v.lane[i + n], (Lane){0});
+        for (unsigned i = 0; i < n; i++)
+            v.lane[i] = arith(op, x->type.base, v.lane[i], v.lane[i + n], (Lane){0});
     r->values[id].lane[0] = v.lane[0];
 }
 
@@ -283,11 +296,15 @@ static Lane run_lane(const Run *r, const KirIns *x, unsigned l)
     for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) arg[i] = r->values[x->args[i]].lane[l];
     KirBase from = kir_ops[x->op].n_args ? kir_result_type(r->k, x->args[0]).base : base;
     switch (x->op) {
-    case KIR_const: case KIR_iconst: return constant(base, x);
+    case KIR_const:
+    case KIR_iconst: return constant(base, x);
     case KIR_lanes: return (Lane){.i = l};
     case KIR_param: return param_value(r, x);
-    case KIR_eq: case KIR_ne: case KIR_lt: case KIR_le: case KIR_ult:
-        return (Lane){.i = compare(x->op, from, arg[0], arg[1])};
+    case KIR_eq:
+    case KIR_ne:
+    case KIR_lt:
+    case KIR_le:
+    case KIR_ult: return (Lane){.i = compare(x->op, from, arg[0], arg[1])};
     case KIR_select: {
         unsigned m = kir_result_type(r->k, x->args[0]).lanes == 1 ? 0 : l;
         return r->values[x->args[0]].lane[m].i ? arg[1] : arg[2];
@@ -308,7 +325,8 @@ static Outcome run_value(Run *r, KirId id, const KirIns *x)
     bool divides = (x->op == KIR_div && x->type.base <= KIR_I64) || x->op == KIR_rem;
     Value v = {0};
     for (unsigned l = 0; l < x->type.lanes; l++) {
-        if (divides && !int_divides(r->values[x->args[0]].lane[l].i, r->values[x->args[1]].lane[l].i, x->type.base))
+        if (divides && !int_divides(r->values[x->args[0]].lane[l].i,
+                                    r->values[x->args[1]].lane[l].i, x->type.base))
             return fail(r, "divides by zero, or the quotient does not fit");
         v.lane[l] = run_lane(r, x, l);
     }
@@ -346,7 +364,8 @@ static Outcome run_ins(Run *r, KirId id)
     const KirIns *x = &r->k->ins.data[id];
     r->at = id;
     switch (x->op) {
-    case KIR_load: case KIR_gather: return run_load(r, id, x);
+    case KIR_load:
+    case KIR_gather: return run_load(r, id, x);
     case KIR_store: return run_store(r, x);
     case KIR_prefetch: return DONE;
     case KIR_alloc: return run_alloc(r, id, x);
@@ -355,7 +374,10 @@ static Outcome run_ins(Run *r, KirId id)
     case KIR_loop: return run_loop(r, x);
     case KIR_break_if: return r->values[x->args[0]].lane[0].i ? BROKE : DONE;
     case KIR_if: return run_block(r, r->values[x->args[0]].lane[0].i ? &x->body : &x->other);
-    case KIR_hadd: case KIR_hmax: case KIR_hmin: case KIR_hmul: run_fold(r, id, x); return DONE;
+    case KIR_hadd:
+    case KIR_hmax:
+    case KIR_hmin:
+    case KIR_hmul: run_fold(r, id, x); return DONE;
     default: return run_value(r, id, x);
     }
 }
@@ -369,7 +391,8 @@ static Outcome run_block(Run *r, const KirBlock *b)
     return DONE;
 }
 
-const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
+const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems,
+                    int64_t lo, int64_t hi)
 {
     Run r = {.arena = a, .k = k, .args = args, .n_elems = n_elems, .lo = lo, .hi = hi};
     r.values = ARENA_ARRAY(a, Value, k->ins.n);

@@ -1,6 +1,7 @@
-/* The verifier of kernel IR. Each row of kernel_ops.def names its rule; kcheck_<rule> below says what is wrong with an
-   instruction or NULL. Around that: every instruction stands in one block, operands are visible where they are used,
-   loops and bindings are where they may be. Messages quote the instruction. It never changes a kernel. */
+/* The verifier of kernel IR. Each row of kernel_ops.def names its rule; kcheck_<rule> below says
+   what is wrong with an instruction or NULL. Around that: every instruction stands in one block,
+   operands are visible where they are used, loops and bindings are where they may be. Messages
+   quote the instruction. It never changes a kernel. */
 #include "base/ice.h"
 #include "ir/kernel.h"
 #include <ctype.h>
@@ -13,7 +14,10 @@ typedef struct Check {
     const KirIns *x;
 } Check;
 
-static KirType type_of(const Check *c, unsigned arg) { return kir_result_type(c->k, c->x->args[arg]); }
+static KirType type_of(const Check *c, unsigned arg)
+{
+    return kir_result_type(c->k, c->x->args[arg]);
+}
 static bool same_type(KirType a, KirType b) { return a.base == b.base && a.lanes == b.lanes; }
 static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
 static bool is_int(KirType t) { return t.base == KIR_I32 || t.base == KIR_I64; }
@@ -27,7 +31,8 @@ static const char *operands_match(const Check *c)
     return NULL;
 }
 
-/* ---- one rule per column entry of kernel_ops.def ------------------------------------------------- */
+/* ---- one rule per column entry of kernel_ops.def
+ * ------------------------------------------------- */
 
 static const char *kcheck_konst(const Check *c)
 {
@@ -39,11 +44,15 @@ static const char *kcheck_konst(const Check *c)
     }
     if (is_float(x->type)) return "`iconst` is for integers, `const` for floats";
     if (x->type.base == KIR_I1 && x->i != 0 && x->i != 1) return "an i1 is 0 or 1";
-    if (x->type.base == KIR_I32 && (x->i < INT32_MIN || x->i > INT32_MAX)) return "the number does not fit i32";
+    if (x->type.base == KIR_I32 && (x->i < INT32_MIN || x->i > INT32_MAX))
+        return "the number does not fit i32";
     return NULL;
 }
 
-static const char *kcheck_lanes(const Check *c) { return is_int(c->x->type) ? NULL : "wants an integer type"; }
+static const char *kcheck_lanes(const Check *c)
+{
+    return is_int(c->x->type) ? NULL : "wants an integer type";
+}
 
 static const char *kcheck_param(const Check *c)
 {
@@ -81,7 +90,8 @@ static const char *kcheck_compare(const Check *c)
 {
     KirType a = type_of(c, 0), b = type_of(c, 1);
     if (!same_type(a, b)) return "operands need the same type";
-    if (c->x->type.base != KIR_I1 || c->x->type.lanes != a.lanes) return "the result is i1 of as many lanes as the operands";
+    if (c->x->type.base != KIR_I1 || c->x->type.lanes != a.lanes)
+        return "the result is i1 of as many lanes as the operands";
     bool equality = c->x->op == KIR_eq || c->x->op == KIR_ne;
     if (a.base == KIR_I1 && !equality) return "i1 has no order";
     return c->x->op == KIR_ult && !is_int(a) ? "`ult` wants integers" : NULL;
@@ -100,7 +110,8 @@ static const char *kcheck_convert(const Check *c)
 {
     KirType from = type_of(c, 0), to = c->x->type;
     if (from.lanes != to.lanes) return "the number of lanes changes";
-    if (c->x->op == KIR_zext) return from.base == KIR_I32 && to.base == KIR_I64 ? NULL : "`zext` goes from i32 to i64";
+    if (c->x->op == KIR_zext)
+        return from.base == KIR_I32 && to.base == KIR_I64 ? NULL : "`zext` goes from i32 to i64";
     return is_number(to) ? NULL : "nothing converts to i1: compare with 0";
 }
 
@@ -108,14 +119,17 @@ static const char *kcheck_bitcast(const Check *c)
 {
     KirType from = type_of(c, 0), to = c->x->type;
     if (from.lanes != to.lanes) return "the number of lanes changes";
-    bool narrow = (from.base == KIR_F32 && to.base == KIR_I32) || (from.base == KIR_I32 && to.base == KIR_F32);
-    bool wide = (from.base == KIR_F64 && to.base == KIR_I64) || (from.base == KIR_I64 && to.base == KIR_F64);
+    bool narrow = (from.base == KIR_F32 && to.base == KIR_I32) ||
+                  (from.base == KIR_I32 && to.base == KIR_F32);
+    bool wide = (from.base == KIR_F64 && to.base == KIR_I64) ||
+                (from.base == KIR_I64 && to.base == KIR_F64);
     return narrow || wide ? NULL : "goes between f32 and i32, or f64 and i64";
 }
 
 static const char *kcheck_splat(const Check *c)
 {
-    return is_scalar(type_of(c, 0), c->x->type.base) ? NULL : "wants a scalar of the result's base type";
+    return is_scalar(type_of(c, 0), c->x->type.base) ? NULL
+                                                     : "wants a scalar of the result's base type";
 }
 
 static const char *kcheck_extract(const Check *c)
@@ -128,14 +142,17 @@ static const char *kcheck_extract(const Check *c)
 static const char *kcheck_insert(const Check *c)
 {
     if (!same_type(type_of(c, 0), c->x->type)) return "the vector needs the result's type";
-    if (!is_scalar(type_of(c, 1), c->x->type.base)) return "the scalar needs the vector's base type";
+    if (!is_scalar(type_of(c, 1), c->x->type.base))
+        return "the scalar needs the vector's base type";
     return c->x->i >= 0 && c->x->i < c->x->type.lanes ? NULL : "there is no such lane";
 }
 
 static const char *kcheck_fold(const Check *c)
 {
     KirType from = type_of(c, 0);
-    return is_number(from) && is_scalar(c->x->type, from.base) ? NULL : "folds a vector of numbers to its scalar";
+    return is_number(from) && is_scalar(c->x->type, from.base)
+               ? NULL
+               : "folds a vector of numbers to its scalar";
 }
 
 /* The element type a memory instruction meets, KIR_I8 seen as i1. */
@@ -156,7 +173,8 @@ static const char *element_type(const Check *c, KirBase *elem)
 static bool good_pad(const KirIns *x)
 {
     if (is_float(x->type)) return true;
-    double most = x->type.base == KIR_I1 ? 1 : INT32_MAX, least = x->type.base == KIR_I1 ? 0 : INT32_MIN;
+    double most = x->type.base == KIR_I1 ? 1 : INT32_MAX,
+           least = x->type.base == KIR_I1 ? 0 : INT32_MIN;
     return x->f >= least && x->f <= most && x->f == (double)(int64_t)x->f;
 }
 
@@ -167,7 +185,8 @@ static const char *check_access(const Check *c)
     if (why) return why;
     if (elem != c->x->type.base) return "the buffer has other elements";
     if (!good_pad(c->x)) return "`pad` is a number of the loaded type (integers: 32 bits)";
-    if (c->x->active < 1 || c->x->active > c->x->type.lanes) return "`active` is 1 to the number of lanes";
+    if (c->x->active < 1 || c->x->active > c->x->type.lanes)
+        return "`active` is 1 to the number of lanes";
     return c->x->stride < 0 ? "a stride is not negative" : NULL;
 }
 
@@ -180,7 +199,8 @@ static const char *kcheck_load(const Check *c)
 static const char *kcheck_gather(const Check *c)
 {
     KirType index = type_of(c, 0);
-    if (!is_int(index) || index.lanes != c->x->type.lanes) return "the indices are i32 or i64, one per lane";
+    if (!is_int(index) || index.lanes != c->x->type.lanes)
+        return "the indices are i32 or i64, one per lane";
     return check_access(c);
 }
 
@@ -245,15 +265,16 @@ static const Rule rules[KIR_N_OPS] = {
 #undef KOP
 };
 
-/* ---- structure ---------------------------------------------------------------------------------- */
+/* ---- structure ----------------------------------------------------------------------------------
+ */
 
 typedef struct Verifier {
     const KirKernel *k;
     const Span *places; /* or NULL */
     Span head;
     Diags *diags;
-    bool *listed;  /* [ins.n] stands in a block */
-    bool *visible; /* [ins.n] defined, and its block is open */
+    bool *listed;    /* [ins.n] stands in a block */
+    bool *visible;   /* [ins.n] defined, and its block is open */
     bool in_threads; /* inside the parallel loop */
     bool good;
 } Verifier;
@@ -269,7 +290,8 @@ static void complain(Verifier *v, KirId id, const char *why)
 
 static void complain_kernel(Verifier *v, const char *why, const char *name)
 {
-    diag_error(v->diags, E0504, v->head, "kernel @%s: %s%s%s", v->k->name, why, name[0] ? " " : "", name);
+    diag_error(v->diags, E0504, v->head, "kernel @%s: %s%s%s", v->k->name, why, name[0] ? " " : "",
+               name);
     v->good = false;
 }
 
@@ -281,11 +303,13 @@ static bool good_type(KirType t)
 
 static const char *check_operand(const Verifier *v, KirId id, bool wants_alloc)
 {
-    if (id >= v->k->ins.n || !v->visible[id]) return "an operand is not defined above in this block or one around it";
+    if (id >= v->k->ins.n || !v->visible[id])
+        return "an operand is not defined above in this block or one around it";
     const KirIns *x = &v->k->ins.data[id];
     bool value = kir_ops[x->op].kind == KIND_V || x->op == KIR_for;
     if (!value) return "an operand has no value";
-    if ((x->op == KIR_alloc) != wants_alloc) return wants_alloc ? "wants a private array" : "an array is not a value";
+    if ((x->op == KIR_alloc) != wants_alloc)
+        return wants_alloc ? "wants a private array" : "an array is not a value";
     return NULL;
 }
 
@@ -295,14 +319,16 @@ static const char *check_operands(const Verifier *v, const KirIns *x)
         const char *why = check_operand(v, x->args[i], false);
         if (why) return why;
     }
-    return kir_ops[x->op].imm == K_BUF && x->buf == KIR_NONE ? check_operand(v, x->alloc, true) : NULL;
+    return kir_ops[x->op].imm == K_BUF && x->buf == KIR_NONE ? check_operand(v, x->alloc, true)
+                                                             : NULL;
 }
 
 /* What hangs on where an instruction stands. */
 static const char *check_position(const Verifier *v, const KirIns *x, KirId owner, bool last)
 {
     const KirIns *around = owner == KIR_NONE ? NULL : &v->k->ins.data[owner];
-    if (x->op == KIR_break_if && !(around && around->op == KIR_loop)) return "stands directly in a `loop` only";
+    if (x->op == KIR_break_if && !(around && around->op == KIR_loop))
+        return "stands directly in a `loop` only";
     if (x->op == KIR_for && x->bind == KIR_THREADS && !(owner == KIR_NONE && last))
         return "a loop bound to threads is the kernel's last instruction";
     return NULL;
@@ -351,8 +377,10 @@ static void verify_block(Verifier *v, const KirBlock *b, KirId owner, unsigned d
             return;
         }
         KirKind kind = kir_ops[x->op].kind;
-        if (kind == KIND_B || kind == KIND_BB) verify_blocks_of(v, id, depth);
-        else v->visible[id] = kind == KIND_V;
+        if (kind == KIND_B || kind == KIND_BB)
+            verify_blocks_of(v, id, depth);
+        else
+            v->visible[id] = kind == KIND_V;
     }
     for (uint32_t i = 0; i < b->ins.n && owner != KIR_NONE; i++)
         if (b->ins.data[i] < v->k->ins.n) v->visible[b->ins.data[i]] = false;
@@ -369,7 +397,8 @@ static bool stores_to_param(const KirKernel *k, const KirIns *x)
     return false;
 }
 
-/* What stands before a loop bound to threads runs once per chunk: it may not write to memory others see. */
+/* What stands before a loop bound to threads runs once per chunk: it may not write to memory others
+ * see. */
 static void verify_prelude(Verifier *v)
 {
     const KirBlock *b = &v->k->body;
@@ -378,7 +407,8 @@ static void verify_prelude(Verifier *v)
     if (last->op != KIR_for || last->bind != KIR_THREADS) return;
     for (uint32_t i = 0; i + 1 < b->ins.n && v->good; i++)
         if (stores_to_param(v->k, &v->k->ins.data[b->ins.data[i]]))
-            complain(v, b->ins.data[i], "what stands before a loop bound to threads may not write to a buffer");
+            complain(v, b->ins.data[i],
+                     "what stands before a loop bound to threads may not write to a buffer");
 }
 
 static void verify_frame(Verifier *v)
@@ -394,7 +424,8 @@ static void verify_frame(Verifier *v)
 
 static bool is_identifier(const char *s)
 {
-    if (!s || !(isalpha((unsigned char)s[0]) || s[0] == '_') || strlen(s) > KIR_MAX_NAME) return false;
+    if (!s || !(isalpha((unsigned char)s[0]) || s[0] == '_') || strlen(s) > KIR_MAX_NAME)
+        return false;
     while (isalnum((unsigned char)*s) || *s == '_') s++;
     return !*s;
 }
@@ -405,14 +436,18 @@ static void verify_params(Verifier *v)
     for (uint32_t i = 0; i < k->params.n && v->good; i++) {
         const KirParam *p = &k->params.data[i];
         if (!is_identifier(p->name)) {
-            complain_kernel(v, "a parameter's name is not an identifier of at most 64 bytes:", p->name ? p->name : "");
+            complain_kernel(v, "a parameter's name is not an identifier of at most 64 bytes:",
+                            p->name ? p->name : "");
             return;
         }
         bool scalar = p->elem == KIR_I64 || p->elem == KIR_F32 || p->elem == KIR_F64;
-        if (p->kind == KIR_SCALAR && !scalar) complain_kernel(v, "a scalar parameter is i64, f32 or f64:", p->name);
-        if (p->kind != KIR_SCALAR && p->elem == KIR_I1) complain_kernel(v, "a buffer of bools has elements i8:", p->name);
+        if (p->kind == KIR_SCALAR && !scalar)
+            complain_kernel(v, "a scalar parameter is i64, f32 or f64:", p->name);
+        if (p->kind != KIR_SCALAR && p->elem == KIR_I1)
+            complain_kernel(v, "a buffer of bools has elements i8:", p->name);
         for (uint32_t j = 0; j < i && v->good; j++)
-            if (!strcmp(p->name, k->params.data[j].name)) complain_kernel(v, "two parameters have the name", p->name);
+            if (!strcmp(p->name, k->params.data[j].name))
+                complain_kernel(v, "two parameters have the name", p->name);
     }
 }
 
@@ -421,7 +456,8 @@ bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d)
     Verifier v = {.k = k, .places = places, .head = head, .diags = d, .good = true};
     v.listed = ARENA_ARRAY(d->arena, bool, k->ins.n);
     v.visible = ARENA_ARRAY(d->arena, bool, k->ins.n);
-    if (!is_identifier(k->name)) complain_kernel(&v, "its name is not an identifier of at most 64 bytes", "");
+    if (!is_identifier(k->name))
+        complain_kernel(&v, "its name is not an identifier of at most 64 bytes", "");
     verify_params(&v);
     if (v.good) verify_block(&v, &k->body, KIR_NONE, 0);
     if (v.good) verify_prelude(&v);

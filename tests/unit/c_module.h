@@ -18,9 +18,11 @@ static inline bool c_module_have(Arena *a, const char *cc)
     return file_spawn(a, argv, &log, &why) == 0;
 }
 
-/* Compiles with warnings as errors; false with *why set (the compiler's messages). Comparing a value with itself or an
-   unsigned with 0 and constants that overflow are what random kernels do, not what the emitter does: nothing is said about them. */
-static inline bool c_module_build(Arena *a, CModule *m, const KirKernel *const *ks, uint32_t n, const char *cc, const char *opt, const char **why)
+/* Compiles with warnings as errors; false with *why set (the compiler's messages). Comparing a
+   value with itself or an unsigned with 0 and constants that overflow are what random kernels do,
+   not what the emitter does: nothing is said about them. */
+static inline bool c_module_build(Arena *a, CModule *m, const KirKernel *const *ks, uint32_t n,
+                                  const char *cc, const char *opt, const char **why)
 {
     StrBuf text = {.arena = a};
     emit_c_kernels(ks, n, &text);
@@ -28,13 +30,31 @@ static inline bool c_module_build(Arena *a, CModule *m, const KirKernel *const *
     if (!m->dir) return false;
     const char *c = arena_printf(a, "%s/k.c", m->dir), *so = arena_printf(a, "%s/k.so", m->dir);
     if (!file_write(a, c, text.data, text.n, 0600, why)) return false;
-    const char *argv[] = {cc, opt, "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-tautological-compare",
-                          "-Wno-type-limits", "-Wno-overflow", "-Wno-integer-overflow", "-ffp-contract=off", "-fwrapv",
-                          "-fPIC", "-shared", "-o", so, c, "-lm", NULL};
+    const char *argv[] = {cc,
+                          opt,
+                          "-std=c11",
+                          "-Wall",
+                          "-Wextra",
+                          "-Werror",
+                          "-Wno-psabi",
+                          "-Wno-tautological-compare",
+                          "-Wno-type-limits",
+                          "-Wno-overflow",
+                          "-Wno-integer-overflow",
+                          "-ffp-contract=off",
+                          "-fwrapv",
+                          "-fPIC",
+                          "-shared",
+                          "-o",
+                          so,
+                          c,
+                          "-lm",
+                          NULL};
     char *log = NULL;
     int status = file_spawn(a, argv, &log, why);
     if (status > 0) *why = arena_printf(a, "%s ended with %d: %.600s", cc, status, log);
-    if (status == 0 && !(m->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL))) *why = arena_printf(a, "%s", dlerror());
+    if (status == 0 && !(m->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL)))
+        *why = arena_printf(a, "%s", dlerror());
     file_remove_tree(m->dir);
     return m->handle != NULL;
 }

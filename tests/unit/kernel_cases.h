@@ -1,6 +1,7 @@
-/* The hand-written kernels of tests/kernel on skewed graphs: builds inputs, runs the kernels through whatever it is
-   given (the slow interpreter, emitted C, LLVM) and compares with a plain f64 reference. Every runner gets the same
-   inputs, so outputs of two runners can be compared bit for bit. Run from the root of the tree. */
+/* The hand-written kernels of tests/kernel on skewed graphs: builds inputs, runs the kernels
+   through whatever it is given (the slow interpreter, emitted C, LLVM) and compares with a plain
+   f64 reference. Every runner gets the same inputs, so outputs of two runners can be compared bit
+   for bit. Run from the root of the tree. */
 #pragma once
 #include "base/file.h"
 #include "ir/kernel.h"
@@ -10,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs iterations [lo, hi) of a kernel; args[i] and n_elems[i] belong to parameter i. NULL, or what went wrong. */
+/* Runs iterations [lo, hi) of a kernel; args[i] and n_elems[i] belong to parameter i. NULL, or what
+ * went wrong. */
 typedef struct CaseRunner {
-    const char *(*run)(void *ctx, const char *kernel, const RtArg *args, const int64_t *n_elems, int64_t lo, int64_t hi);
+    const char *(*run)(void *ctx, const char *kernel, const RtArg *args, const int64_t *n_elems,
+                       int64_t lo, int64_t hi);
     void *ctx;
 } CaseRunner;
 
@@ -41,7 +44,8 @@ static inline KirModule *case_module(Arena *a, const char *path)
     return m;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------- */
+/* ---- graphs -------------------------------------------------------------------------------------
+ */
 
 static inline double case_random(uint64_t *state) /* in [0, 1) */
 {
@@ -51,8 +55,8 @@ static inline double case_random(uint64_t *state) /* in [0, 1) */
 
 typedef struct CaseGraph { /* CSR by destination, and its transpose */
     int64_t n, m;
-    int64_t *rows, *t_rows;          /* [n + 1] */
-    int32_t *col, *t_row, *t_edge;   /* [m] */
+    int64_t *rows, *t_rows;        /* [n + 1] */
+    int32_t *col, *t_row, *t_edge; /* [m] */
 } CaseGraph;
 
 static inline void case_transpose(Arena *a, CaseGraph *g)
@@ -72,7 +76,8 @@ static inline void case_transpose(Arena *a, CaseGraph *g)
         }
 }
 
-/* One hub with two fifths of the edges, every fifth row empty, the others skewed; parallel edges and loops occur. */
+/* One hub with two fifths of the edges, every fifth row empty, the others skewed; parallel edges
+ * and loops occur. */
 static inline CaseGraph case_graph(Arena *a, int64_t n, int64_t m, uint64_t seed)
 {
     CaseGraph g = {.n = n, .m = n ? m : 0};
@@ -97,12 +102,14 @@ static inline float *case_floats(Arena *a, int64_t n, uint64_t *seed)
     return x;
 }
 
-static inline const char *case_compare(const float *got, const double *want, const double *bound, int64_t n, const char *what)
+static inline const char *case_compare(const float *got, const double *want, const double *bound,
+                                       int64_t n, const char *what)
 {
     static char why[200];
     for (int64_t i = 0; i < n; i++) {
         if (fabs((double)got[i] - want[i]) <= bound[i]) continue;
-        snprintf(why, sizeof why, "%s[%lld] is %.9g, wanted %.9g within %.2g", what, (long long)i, (double)got[i], want[i], bound[i]);
+        snprintf(why, sizeof why, "%s[%lld] is %.9g, wanted %.9g within %.2g", what, (long long)i,
+                 (double)got[i], want[i], bound[i]);
         return why;
     }
     return NULL;
@@ -110,22 +117,26 @@ static inline const char *case_compare(const float *got, const double *want, con
 
 static inline void case_keep(CaseOut *out, const float *x, int64_t n)
 {
-    for (int64_t i = 0; i < n && out->n < sizeof out->data / sizeof *out->data; i++) out->data[out->n++] = x[i];
+    for (int64_t i = 0; i < n && out->n < sizeof out->data / sizeof *out->data; i++)
+        out->data[out->n++] = x[i];
 }
 
 /* The loop in three pieces, last first: chunks may come in any order. */
-static inline const char *case_run(const CaseRunner *r, const char *kernel, const RtArg *args, const int64_t *n_elems, int64_t n)
+static inline const char *case_run(const CaseRunner *r, const char *kernel, const RtArg *args,
+                                   const int64_t *n_elems, int64_t n)
 {
     const char *why = r->run(r->ctx, kernel, args, n_elems, n - n / 3, n);
     if (!why) why = r->run(r->ctx, kernel, args, n_elems, n / 4, n - n / 3);
     return why ? why : r->run(r->ctx, kernel, args, n_elems, 0, n / 4);
 }
 
-/* ---- merge-path SpMM ---------------------------------------------------------------------------- */
+/* ---- merge-path SpMM ----------------------------------------------------------------------------
+ */
 
 enum { SPMM_WIDTH = 25 };
 
-static inline const char *spmm_check(Arena *a, const CaseGraph *g, const float *w, const float *x, const float *y)
+static inline const char *spmm_check(Arena *a, const CaseGraph *g, const float *w, const float *x,
+                                     const float *y)
 {
     int64_t total = g->n * SPMM_WIDTH;
     double *want = ARENA_ARRAY(a, double, total + 1), *bound = ARENA_ARRAY(a, double, total + 1);
@@ -139,17 +150,21 @@ static inline const char *spmm_check(Arena *a, const CaseGraph *g, const float *
     return case_compare(y, want, bound, total, "y");
 }
 
-static inline const char *spmm_case(Arena *a, const CaseRunner *r, CaseGraph g, int64_t n_chunks, CaseOut *out)
+static inline const char *spmm_case(Arena *a, const CaseRunner *r, CaseGraph g, int64_t n_chunks,
+                                    CaseOut *out)
 {
     uint64_t seed = 77;
     int64_t total = g.n * SPMM_WIDTH, per = (g.n + g.m + n_chunks - 1) / n_chunks;
     float *w = case_floats(a, g.m, &seed), *x = case_floats(a, total, &seed);
-    float *y = ARENA_ARRAY(a, float, total + 1), *carry = ARENA_ARRAY(a, float, n_chunks * SPMM_WIDTH);
+    float *y = ARENA_ARRAY(a, float, total + 1),
+          *carry = ARENA_ARRAY(a, float, n_chunks *SPMM_WIDTH);
     int64_t *carry_row = ARENA_ARRAY(a, int64_t, n_chunks);
     for (int64_t i = 0; i < total; i++) y[i] = NAN;
-    RtArg args[] = {{.p = g.rows}, {.p = g.col}, {.p = w}, {.p = x}, {.p = y}, {.p = carry}, {.p = carry_row},
-                    {.i = g.n}, {.i = g.m}, {.i = per}, {.i = n_chunks}};
-    int64_t sizes[] = {g.n + 1, g.m, g.m, total, total, n_chunks * SPMM_WIDTH, n_chunks, 0, 0, 0, 0};
+    RtArg args[] = {{.p = g.rows}, {.p = g.col}, {.p = w},         {.p = x},
+                    {.p = y},      {.p = carry}, {.p = carry_row}, {.i = g.n},
+                    {.i = g.m},    {.i = per},   {.i = n_chunks}};
+    int64_t sizes[] = {g.n + 1,  g.m, g.m, total, total, n_chunks * SPMM_WIDTH,
+                       n_chunks, 0,   0,   0,     0};
     const char *why = case_run(r, "merge_path_spmm", args, sizes, n_chunks);
     if (why) return why;
     RtArg carry_args[] = {{.p = carry}, {.p = carry_row}, {.p = y}, {.i = g.n}, {.i = n_chunks}};
@@ -160,26 +175,30 @@ static inline const char *spmm_case(Arena *a, const CaseRunner *r, CaseGraph g, 
     return spmm_check(a, &g, w, x, y);
 }
 
-/* Kernels of tests/kernel/merge_path_spmm.kir. NULL if y agrees with the reference on every graph. */
+/* Kernels of tests/kernel/merge_path_spmm.kir. NULL if y agrees with the reference on every graph.
+ */
 static inline const char *case_merge_path(const CaseRunner *r, CaseOut *out)
 {
-    static const int64_t n[] = {200, 200, 200, 97, 1, 1, 0}, m[] = {2500, 2500, 2500, 12, 30, 0, 0}, chunks[] = {1, 7, 64, 5, 4, 3, 2};
+    static const int64_t n[] = {200, 200, 200, 97, 1, 1, 0}, m[] = {2500, 2500, 2500, 12, 30, 0, 0},
+                         chunks[] = {1, 7, 64, 5, 4, 3, 2};
     Arena *a = arena_new();
     const char *why = NULL;
     out->n = 0;
-    for (unsigned i = 0; i < sizeof n / sizeof *n && !why; i++) why = spmm_case(a, r, case_graph(a, n[i], m[i], 5), chunks[i], out);
+    for (unsigned i = 0; i < sizeof n / sizeof *n && !why; i++)
+        why = spmm_case(a, r, case_graph(a, n[i], m[i], 5), chunks[i], out);
     arena_free(a);
     return why;
 }
 
-/* ---- edge softmax ------------------------------------------------------------------------------- */
+/* ---- edge softmax -------------------------------------------------------------------------------
+ */
 
 enum { SOFTMAX_WIDTH = 20 };
 
 typedef struct SoftmaxCase {
     CaseGraph g;
-    float *s, *h, *gy;                       /* [m], [n][20], [n][20] */
-    float *y, *top, *sum, *gs, *alpha, *gh;  /* [n][20], [n], [n], [m], [m], [n][20] */
+    float *s, *h, *gy;                      /* [m], [n][20], [n][20] */
+    float *y, *top, *sum, *gs, *alpha, *gh; /* [n][20], [n], [n], [m], [m], [n][20] */
 } SoftmaxCase;
 
 typedef struct SoftmaxWant {
@@ -193,8 +212,10 @@ static inline double *softmax_alpha(Arena *a, const SoftmaxCase *c)
     for (int64_t v = 0; v < c->g.n; v++) {
         double top = -INFINITY, sum = 0;
         for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1]; e++) top = fmax(top, (double)c->s[e]);
-        for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1] && top > -INFINITY; e++) sum += alpha[e] = exp((double)c->s[e] - top);
-        for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1]; e++) alpha[e] = sum > 0 ? alpha[e] / sum : 0;
+        for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1] && top > -INFINITY; e++)
+            sum += alpha[e] = exp((double)c->s[e] - top);
+        for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1]; e++)
+            alpha[e] = sum > 0 ? alpha[e] / sum : 0;
     }
     return alpha;
 }
@@ -221,16 +242,20 @@ static inline void softmax_row(const SoftmaxCase *c, const double *alpha, int64_
             along_bound += fabs(term) * 1e-5;
         }
         w->gs[e] = alpha[e] * (along - mean);
-        w->gs_bound[e] = alpha[e] * (along_bound + mean_bound + 1e-5 * (fabs(along) + fabs(mean))) + 1e-36;
+        w->gs_bound[e] =
+            alpha[e] * (along_bound + mean_bound + 1e-5 * (fabs(along) + fabs(mean))) + 1e-36;
     }
 }
 
 static inline const char *softmax_check(Arena *a, const SoftmaxCase *c)
 {
     int64_t total = c->g.n * SOFTMAX_WIDTH + 1, m = c->g.m + 1;
-    SoftmaxWant w = {.y = ARENA_ARRAY(a, double, total), .y_bound = ARENA_ARRAY(a, double, total),
-                     .gh = ARENA_ARRAY(a, double, total), .gh_bound = ARENA_ARRAY(a, double, total),
-                     .gs = ARENA_ARRAY(a, double, m), .gs_bound = ARENA_ARRAY(a, double, m)};
+    SoftmaxWant w = {.y = ARENA_ARRAY(a, double, total),
+                     .y_bound = ARENA_ARRAY(a, double, total),
+                     .gh = ARENA_ARRAY(a, double, total),
+                     .gh_bound = ARENA_ARRAY(a, double, total),
+                     .gs = ARENA_ARRAY(a, double, m),
+                     .gs_bound = ARENA_ARRAY(a, double, m)};
     double *alpha = softmax_alpha(a, c);
     for (int64_t v = 0; v < c->g.n; v++) softmax_row(c, alpha, v, &w);
     const char *why = case_compare(c->y, w.y, w.y_bound, total - 1, "y");
@@ -242,29 +267,37 @@ static inline const char *softmax_run(const CaseRunner *r, const SoftmaxCase *c)
 {
     const CaseGraph *g = &c->g;
     int64_t total = g->n * SOFTMAX_WIDTH, n1 = g->n + 1, m = g->m, n = g->n;
-    RtArg f[] = {{.p = g->rows}, {.p = g->col}, {.p = c->s}, {.p = c->h}, {.p = c->y}, {.p = c->top}, {.p = c->sum}, {.i = n}};
+    RtArg f[] = {{.p = g->rows}, {.p = g->col}, {.p = c->s},   {.p = c->h},
+                 {.p = c->y},    {.p = c->top}, {.p = c->sum}, {.i = n}};
     int64_t f_n[] = {n1, m, m, total, total, n, n, 0};
     const char *why = case_run(r, "edge_softmax", f, f_n, n);
     if (why) return why;
-    RtArg b[] = {{.p = g->rows}, {.p = g->col}, {.p = c->s}, {.p = c->h}, {.p = c->y}, {.p = c->gy},
-                 {.p = c->top}, {.p = c->sum}, {.p = c->gs}, {.p = c->alpha}, {.i = n}};
+    RtArg b[] = {{.p = g->rows}, {.p = g->col},   {.p = c->s},   {.p = c->h},
+                 {.p = c->y},    {.p = c->gy},    {.p = c->top}, {.p = c->sum},
+                 {.p = c->gs},   {.p = c->alpha}, {.i = n}};
     int64_t b_n[] = {n1, m, m, total, total, total, n, n, m, m, 0};
     why = case_run(r, "edge_softmax_grad_scores", b, b_n, n);
     if (why) return why;
-    RtArg t[] = {{.p = g->t_rows}, {.p = g->t_row}, {.p = g->t_edge}, {.p = c->alpha}, {.p = c->gy}, {.p = c->gh}, {.i = n}};
+    RtArg t[] = {{.p = g->t_rows}, {.p = g->t_row}, {.p = g->t_edge}, {.p = c->alpha},
+                 {.p = c->gy},     {.p = c->gh},    {.i = n}};
     int64_t t_n[] = {n1, m, m, m, total, total, 0};
     return case_run(r, "edge_softmax_grad_features", t, t_n, n);
 }
 
-/* Scores are multiples of 1/64 in [-60, 60], so that differences are exact; some rows have only -inf. */
+/* Scores are multiples of 1/64 in [-60, 60], so that differences are exact; some rows have only
+ * -inf. */
 static inline const char *softmax_case(Arena *a, const CaseRunner *r, CaseGraph g, CaseOut *out)
 {
     uint64_t seed = 99;
     int64_t total = g.n * SOFTMAX_WIDTH;
-    SoftmaxCase c = {.g = g, .h = case_floats(a, total, &seed), .gy = case_floats(a, total, &seed), .s = case_floats(a, g.m, &seed)};
+    SoftmaxCase c = {.g = g,
+                     .h = case_floats(a, total, &seed),
+                     .gy = case_floats(a, total, &seed),
+                     .s = case_floats(a, g.m, &seed)};
     for (int64_t v = 0; v < g.n; v++)
         for (int64_t e = g.rows[v]; e < g.rows[v + 1]; e++)
-            c.s[e] = v % 11 == 3 || e % 17 == 0 ? -INFINITY : rintf(c.s[e] * (e % 2 ? 128 : 3840)) / 64;
+            c.s[e] =
+                v % 11 == 3 || e % 17 == 0 ? -INFINITY : rintf(c.s[e] * (e % 2 ? 128 : 3840)) / 64;
     c.y = ARENA_ARRAY(a, float, total + 1), c.gh = ARENA_ARRAY(a, float, total + 1);
     c.top = ARENA_ARRAY(a, float, g.n + 1), c.sum = ARENA_ARRAY(a, float, g.n + 1);
     c.gs = ARENA_ARRAY(a, float, g.m + 1), c.alpha = ARENA_ARRAY(a, float, g.m + 1);
@@ -275,14 +308,16 @@ static inline const char *softmax_case(Arena *a, const CaseRunner *r, CaseGraph 
     return softmax_check(a, &c);
 }
 
-/* Kernels of tests/kernel/edge_softmax.kir, forward and backward. NULL if all agree with the reference. */
+/* Kernels of tests/kernel/edge_softmax.kir, forward and backward. NULL if all agree with the
+ * reference. */
 static inline const char *case_edge_softmax(const CaseRunner *r, CaseOut *out)
 {
     static const int64_t n[] = {200, 97, 1, 1, 0}, m[] = {2500, 12, 30, 0, 0};
     Arena *a = arena_new();
     const char *why = NULL;
     out->n = 0;
-    for (unsigned i = 0; i < sizeof n / sizeof *n && !why; i++) why = softmax_case(a, r, case_graph(a, n[i], m[i], 6), out);
+    for (unsigned i = 0; i < sizeof n / sizeof *n && !why; i++)
+        why = softmax_case(a, r, case_graph(a, n[i], m[i], 6), out);
     arena_free(a);
     return why;
 }

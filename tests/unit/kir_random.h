@@ -1,6 +1,7 @@
-/* Random well-typed kernels: straight lines, nested loops, branches, vars and private arrays over every type and
-   opcode, and the data they run on. Indices stay inside the buffers, integers are not divided by zero and bits of a NaN are
-   not looked at, so every runner of kernel IR has to give the same bits (NaNs count as equal). */
+/* Random well-typed kernels: straight lines, nested loops, branches, vars and private arrays over
+   every type and opcode, and the data they run on. Indices stay inside the buffers, integers are
+   not divided by zero and bits of a NaN are not looked at, so every runner of kernel IR has to give
+   the same bits (NaNs count as equal). */
 #pragma once
 #include "base/ice.h"
 #include "ir/kernel.h"
@@ -13,10 +14,12 @@ enum { RK_ELEMS = 64, RK_ROWS = 8, RK_N_BUFFERS = 10, RK_N_PARAMS = 13 };
 
 /* Buffers first: five read, five read and written, in the order of the base types from i8 on. */
 static const KirParam rk_params[RK_N_PARAMS] = {
-    {"in_b", KIR_IN, KIR_I8, false}, {"in_i", KIR_IN, KIR_I32, false}, {"in_l", KIR_IN, KIR_I64, false},
-    {"in_f", KIR_IN, KIR_F32, false}, {"in_d", KIR_IN, KIR_F64, false}, {"out_b", KIR_INOUT, KIR_I8, true},
-    {"out_i", KIR_INOUT, KIR_I32, true}, {"out_l", KIR_INOUT, KIR_I64, true}, {"out_f", KIR_INOUT, KIR_F32, true},
-    {"out_d", KIR_INOUT, KIR_F64, true}, {"n", KIR_SCALAR, KIR_I64, false}, {"s", KIR_SCALAR, KIR_F32, false},
+    {"in_b", KIR_IN, KIR_I8, false},     {"in_i", KIR_IN, KIR_I32, false},
+    {"in_l", KIR_IN, KIR_I64, false},    {"in_f", KIR_IN, KIR_F32, false},
+    {"in_d", KIR_IN, KIR_F64, false},    {"out_b", KIR_INOUT, KIR_I8, true},
+    {"out_i", KIR_INOUT, KIR_I32, true}, {"out_l", KIR_INOUT, KIR_I64, true},
+    {"out_f", KIR_INOUT, KIR_F32, true}, {"out_d", KIR_INOUT, KIR_F64, true},
+    {"n", KIR_SCALAR, KIR_I64, false},   {"s", KIR_SCALAR, KIR_F32, false},
     {"t", KIR_SCALAR, KIR_F64, false},
 };
 
@@ -58,11 +61,14 @@ static inline KirId rk_keep(Rk *r, KirId id)
 
 static inline KirId rk_constant(Rk *r, KirType t)
 {
-    static const double floats[] = {0, -0.0, 1, -1, 0.5, 3.25, -7.5, 1e-3, 1e10, -2e38, 1e-40, INFINITY, -INFINITY, NAN};
+    static const double floats[] = {0,    -0.0, 1,     -1,    0.5,      3.25,      -7.5,
+                                    1e-3, 1e10, -2e38, 1e-40, INFINITY, -INFINITY, NAN};
     static const int64_t ints[] = {0, 1, -1, 2, 7, 31, 255, -128, INT32_MAX, INT32_MIN};
     if (rk_is_float(t)) return rk_keep(r, kir_const(&r->b, t, floats[rk_below(r, 14)]));
-    if (t.base != KIR_I1 && !rk_below(r, 6)) return rk_keep(r, kir_op(&r->b, KIR_lanes, t, KIR_NONE, KIR_NONE, KIR_NONE));
-    if (t.base == KIR_I64 && !rk_below(r, 10)) return rk_keep(r, kir_int(&r->b, t, rk_below(r, 2) ? INT64_MIN : INT64_MAX));
+    if (t.base != KIR_I1 && !rk_below(r, 6))
+        return rk_keep(r, kir_op(&r->b, KIR_lanes, t, KIR_NONE, KIR_NONE, KIR_NONE));
+    if (t.base == KIR_I64 && !rk_below(r, 10))
+        return rk_keep(r, kir_int(&r->b, t, rk_below(r, 2) ? INT64_MIN : INT64_MAX));
     return rk_keep(r, kir_int(&r->b, t, ints[rk_below(r, 10)]));
 }
 
@@ -76,7 +82,10 @@ static inline KirId rk_value(Rk *r, KirType t)
     return rk_constant(r, t);
 }
 
-static inline KirId rk_op(Rk *r, KirOpcode op, KirType t, KirId x, KirId y, KirId z) { return rk_keep(r, kir_op(&r->b, op, t, x, y, z)); }
+static inline KirId rk_op(Rk *r, KirOpcode op, KirType t, KirId x, KirId y, KirId z)
+{
+    return rk_keep(r, kir_op(&r->b, op, t, x, y, z));
+}
 
 /* An index vector in [0, 32): with 16 lanes of stride 2 still inside. */
 static inline KirId rk_index(Rk *r, KirType t)
@@ -86,12 +95,17 @@ static inline KirId rk_index(Rk *r, KirType t)
 
 static inline void rk_arith(Rk *r, KirType t)
 {
-    static const KirOpcode floats[] = {KIR_add, KIR_sub, KIR_mul, KIR_div, KIR_min, KIR_max, KIR_neg, KIR_abs, KIR_sqrt, KIR_rint, KIR_floor, KIR_fma};
-    static const KirOpcode ints[] = {KIR_add, KIR_sub, KIR_mul, KIR_min, KIR_max, KIR_neg, KIR_and, KIR_or, KIR_xor, KIR_shl, KIR_lshr, KIR_ashr};
+    static const KirOpcode floats[] = {KIR_add, KIR_sub, KIR_mul,  KIR_div,  KIR_min,   KIR_max,
+                                       KIR_neg, KIR_abs, KIR_sqrt, KIR_rint, KIR_floor, KIR_fma};
+    static const KirOpcode ints[] = {KIR_add, KIR_sub, KIR_mul, KIR_min, KIR_max,  KIR_neg,
+                                     KIR_and, KIR_or,  KIR_xor, KIR_shl, KIR_lshr, KIR_ashr};
     static const KirOpcode bits[] = {KIR_and, KIR_or, KIR_xor};
-    KirOpcode op = rk_is_float(t) ? floats[rk_below(r, 12)] : t.base == KIR_I1 ? bits[rk_below(r, 3)] : ints[rk_below(r, 12)];
+    KirOpcode op = rk_is_float(t)     ? floats[rk_below(r, 12)]
+                   : t.base == KIR_I1 ? bits[rk_below(r, 3)]
+                                      : ints[rk_below(r, 12)];
     unsigned n = kir_ops[op].n_args;
-    KirId x = rk_value(r, t), y = n > 1 ? rk_value(r, t) : KIR_NONE, z = n > 2 ? rk_value(r, t) : KIR_NONE;
+    KirId x = rk_value(r, t), y = n > 1 ? rk_value(r, t) : KIR_NONE,
+          z = n > 2 ? rk_value(r, t) : KIR_NONE;
     rk_op(r, op, t, x, y, z);
 }
 
@@ -145,7 +159,8 @@ static inline void rk_vector(Rk *r, KirType t)
     KirType one = kir_type(t.base, 1);
     KirId v = rk_op(r, KIR_splat, t, rk_value(r, one), KIR_NONE, KIR_NONE);
     if (rk_below(r, 2)) v = rk_value(r, t);
-    KirIns put = {.op = KIR_insert, .type = t, .args = {v, rk_value(r, one)}, .i = rk_below(r, t.lanes)};
+    KirIns put = {
+        .op = KIR_insert, .type = t, .args = {v, rk_value(r, one)}, .i = rk_below(r, t.lanes)};
     v = rk_keep(r, kir_ins(&r->b, put));
     KirIns take = {.op = KIR_extract, .type = one, .args = {v}, .i = rk_below(r, t.lanes)};
     rk_keep(r, kir_ins(&r->b, take));
@@ -157,9 +172,12 @@ static inline void rk_vector(Rk *r, KirType t)
 static inline KirIns rk_place(Rk *r, KirOpcode op, KirType t, bool write)
 {
     KirIns x = {.op = op, .type = t, .buf = KIR_NONE, .alloc = KIR_NONE, .stride = 1};
-    static const uint8_t slot[] = {[KIR_I1] = 0, [KIR_I8] = 0, [KIR_I32] = 1, [KIR_I64] = 2, [KIR_F32] = 3, [KIR_F64] = 4};
-    if (t.base == KIR_F32 && r->n_arrays && (!rk_below(r, 3) || (write && !r->may_store))) x.alloc = r->arrays[rk_below(r, r->n_arrays)];
-    else x.buf = slot[t.base] + (write || rk_below(r, 4) == 0 ? 5u : 0u);
+    static const uint8_t slot[] = {
+        [KIR_I1] = 0, [KIR_I8] = 0, [KIR_I32] = 1, [KIR_I64] = 2, [KIR_F32] = 3, [KIR_F64] = 4};
+    if (t.base == KIR_F32 && r->n_arrays && (!rk_below(r, 3) || (write && !r->may_store)))
+        x.alloc = r->arrays[rk_below(r, r->n_arrays)];
+    else
+        x.buf = slot[t.base] + (write || rk_below(r, 4) == 0 ? 5u : 0u);
     x.active = (uint8_t)(rk_below(r, 2) ? t.lanes : 1 + rk_below(r, t.lanes));
     if (op != KIR_gather && t.lanes > 1 && !rk_below(r, 3)) x.stride = rk_below(r, 3);
     return x;
@@ -169,8 +187,10 @@ static inline void rk_load(Rk *r, KirType t)
 {
     bool gather = rk_below(r, 3) == 0;
     KirIns x = rk_place(r, gather ? KIR_gather : KIR_load, t, false);
-    x.args[0] = rk_index(r, kir_type(gather && rk_below(r, 2) ? KIR_I32 : KIR_I64, gather ? t.lanes : 1));
-    if (rk_below(r, 2)) x.f = t.base == KIR_I1 ? 1 : rk_is_float(t) && rk_below(r, 3) == 0 ? -INFINITY : -3;
+    x.args[0] =
+        rk_index(r, kir_type(gather && rk_below(r, 2) ? KIR_I32 : KIR_I64, gather ? t.lanes : 1));
+    if (rk_below(r, 2))
+        x.f = t.base == KIR_I1 ? 1 : rk_is_float(t) && rk_below(r, 3) == 0 ? -INFINITY : -3;
     rk_keep(r, kir_ins(&r->b, x));
 }
 
@@ -182,7 +202,8 @@ static inline void rk_store(Rk *r, KirType t)
     if (!x.stride && t.lanes > 1) x.stride = 1;
     x.args[0] = rk_index(r, kir_type(KIR_I64, 1));
     x.args[1] = rk_value(r, t);
-    if (x.buf != KIR_NONE && !rk_below(r, 6)) kir_ins(&r->b, (KirIns){.op = KIR_prefetch, .args = {x.args[0]}, .buf = x.buf});
+    if (x.buf != KIR_NONE && !rk_below(r, 6))
+        kir_ins(&r->b, (KirIns){.op = KIR_prefetch, .args = {x.args[0]}, .buf = x.buf});
     kir_ins(&r->b, x);
 }
 
@@ -193,7 +214,9 @@ static inline void rk_array(Rk *r)
     KirId array = kir_ins(&r->b, (KirIns){.op = KIR_alloc, .type = f, .i = RK_ELEMS});
     KirId value = rk_value(r, f), zero = kir_int(&r->b, l, 0), n = kir_int(&r->b, l, RK_ELEMS);
     KirId i = kir_for(&r->b, zero, n, 1, KIR_SEQ, "fill");
-    kir_ins(&r->b, (KirIns){.op = KIR_store, .type = f, .args = {i, value}, .buf = KIR_NONE, .alloc = array});
+    kir_ins(
+        &r->b,
+        (KirIns){.op = KIR_store, .type = f, .args = {i, value}, .buf = KIR_NONE, .alloc = array});
     kir_end(&r->b);
     r->arrays[r->n_arrays++] = array;
 }
@@ -228,9 +251,11 @@ static inline void rk_for(Rk *r, unsigned depth)
     KirId from = kir_int(&r->b, l, rk_below(r, 3)), to = kir_int(&r->b, l, rk_below(r, 7));
     if (!rk_below(r, 3)) to = kir_var(&r->b, NULL, l, to);
     uint32_t n = r->pool.n;
-    rk_keep(r, kir_for(&r->b, from, to, 1 + rk_below(r, 2), rk_below(r, 4) ? KIR_SEQ : KIR_UNROLL, NULL));
+    rk_keep(r, kir_for(&r->b, from, to, 1 + rk_below(r, 2), rk_below(r, 4) ? KIR_SEQ : KIR_UNROLL,
+                       NULL));
     rk_scope(r, depth);
-    if (r->b.k->ins.data[to].op == KIR_var) kir_set(&r->b, to, from); /* the bound was read before */
+    if (r->b.k->ins.data[to].op == KIR_var)
+        kir_set(&r->b, to, from); /* the bound was read before */
     r->pool.n = n;
     kir_end(&r->b);
 }
@@ -238,7 +263,8 @@ static inline void rk_for(Rk *r, unsigned depth)
 static inline void rk_loop(Rk *r, unsigned depth)
 {
     KirType l = kir_type(KIR_I64, 1), b = kir_type(KIR_I1, 1);
-    KirId count = kir_var(&r->b, "count", l, kir_int(&r->b, l, 0)), most = kir_int(&r->b, l, 1 + rk_below(r, 5)), one = kir_int(&r->b, l, 1);
+    KirId count = kir_var(&r->b, "count", l, kir_int(&r->b, l, 0)),
+          most = kir_int(&r->b, l, 1 + rk_below(r, 5)), one = kir_int(&r->b, l, 1);
     uint32_t n = r->pool.n;
     kir_loop(&r->b);
     KirId done = kir_op(&r->b, KIR_le, b, most, count, KIR_NONE);
@@ -265,16 +291,23 @@ static inline void rk_step(Rk *r, unsigned depth)
 {
     KirType t = rk_type(r);
     switch (rk_below(r, depth < 3 ? 20 : 17)) {
-    case 0: case 1: case 2: case 3: rk_arith(r, t); break;
+    case 0:
+    case 1:
+    case 2:
+    case 3: rk_arith(r, t); break;
     case 4: rk_divide(r, t); break;
-    case 5: case 6: rk_choose(r, t); break;
+    case 5:
+    case 6: rk_choose(r, t); break;
     case 7: rk_convert(r, t); break;
     case 8: rk_bits(r, t); break;
     case 9: rk_vector(r, t); break;
-    case 10: case 11: rk_load(r, t); break;
-    case 12: case 13: rk_store(r, t); break;
+    case 10:
+    case 11: rk_load(r, t); break;
+    case 12:
+    case 13: rk_store(r, t); break;
     case 14: rk_array(r); break;
-    case 15: case 16: rk_set(r); break;
+    case 15:
+    case 16: rk_set(r); break;
     case 17: rk_for(r, depth); break;
     case 18: rk_loop(r, depth); break;
     default: rk_if(r, depth); break;
@@ -289,7 +322,8 @@ static inline void rk_block(Rk *r, unsigned depth)
 /* What is in scope at the end, into the buffers. */
 static inline void rk_publish(Rk *r)
 {
-    for (unsigned i = 0; i < 12; i++) rk_store(r, kir_result_type(r->b.k, r->pool.id[rk_below(r, r->pool.n)]));
+    for (unsigned i = 0; i < 12; i++)
+        rk_store(r, kir_result_type(r->b.k, r->pool.id[rk_below(r, r->pool.n)]));
 }
 
 static inline KirKernel *kir_random(Arena *a, uint64_t seed, const char *name)
@@ -298,7 +332,10 @@ static inline KirKernel *kir_random(Arena *a, uint64_t seed, const char *name)
     for (unsigned i = 0; i < RK_N_PARAMS; i++) kir_param(a, k, rk_params[i]);
     Rk r = {.b = kir_builder(a, k), .state = seed * 0x9e3779b97f4a7c15u + 1, .budget = 70};
     static const KirBase scalars[] = {KIR_I64, KIR_F32, KIR_F64};
-    for (unsigned i = 0; i < 3; i++) rk_keep(&r, kir_ins(&r.b, (KirIns){.op = KIR_param, .type = kir_type(scalars[i], 1), .i = RK_N_BUFFERS + i}));
+    for (unsigned i = 0; i < 3; i++)
+        rk_keep(&r, kir_ins(&r.b, (KirIns){.op = KIR_param,
+                                           .type = kir_type(scalars[i], 1),
+                                           .i = RK_N_BUFFERS + i}));
     bool threads = rk_below(&r, 2);
     r.may_store = !threads;
     rk_block(&r, 0);
@@ -313,7 +350,8 @@ static inline KirKernel *kir_random(Arena *a, uint64_t seed, const char *name)
     return k;
 }
 
-/* ---- data --------------------------------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------------------------------
+ */
 
 typedef struct RkData { /* one buffer per parameter, wide enough for every type */
     int64_t words[RK_N_BUFFERS][RK_ELEMS];
@@ -332,7 +370,11 @@ static inline void rk_fill(Rk *r, KirBase base, void *p, unsigned i)
     switch (base) {
     case KIR_I8: ((int8_t *)p)[i] = (int8_t)rk_below(r, 2); break;
     case KIR_I32: ((int32_t *)p)[i] = (int32_t)rk_below(r, UINT32_MAX) >> rk_below(r, 31); break;
-    case KIR_I64: ((int64_t *)p)[i] = (int64_t)((uint64_t)rk_below(r, UINT32_MAX) << 32 | rk_below(r, UINT32_MAX)) >> rk_below(r, 63); break;
+    case KIR_I64:
+        ((int64_t *)p)[i] =
+            (int64_t)((uint64_t)rk_below(r, UINT32_MAX) << 32 | rk_below(r, UINT32_MAX)) >>
+            rk_below(r, 63);
+        break;
     case KIR_F32: ((float *)p)[i] = (float)rk_float(r); break;
     default: ((double *)p)[i] = rk_float(r); break;
     }

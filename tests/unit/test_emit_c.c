@@ -1,5 +1,6 @@
-/* The C emitter against the slow interpreter of kernel IR: the hand-written kernels on skewed graphs and random kernels,
-   bit for bit, with each C compiler there is; and what its text looks like. */
+/* The C emitter against the slow interpreter of kernel IR: the hand-written kernels on skewed
+   graphs and random kernels, bit for bit, with each C compiler there is; and what its text looks
+   like. */
 #include "codegen/emit_c.h"
 #include "tests/unit/c_module.h"
 #include "tests/unit/check.h"
@@ -8,7 +9,8 @@
 
 static const char *const compilers[] = {"gcc", "clang-19"};
 
-/* ---- runners ------------------------------------------------------------------------------------ */
+/* ---- runners ------------------------------------------------------------------------------------
+ */
 
 typedef struct RunContext {
     Arena *arena;
@@ -16,7 +18,8 @@ typedef struct RunContext {
     const CModule *c;
 } RunContext;
 
-static const char *run_slow(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
+static const char *run_slow(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems,
+                            int64_t lo, int64_t hi)
 {
     RunContext *r = ctx;
     KirArg copy[16];
@@ -29,7 +32,8 @@ static const char *run_slow(void *ctx, const char *name, const RtArg *args, cons
     return "no such kernel";
 }
 
-static const char *run_c(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
+static const char *run_c(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems,
+                         int64_t lo, int64_t hi)
 {
     RunContext *r = ctx;
     (void)n_elems;
@@ -37,7 +41,8 @@ static const char *run_c(void *ctx, const char *name, const RtArg *args, const i
     return NULL;
 }
 
-/* ---- hand-written kernels ------------------------------------------------------------------------ */
+/* ---- hand-written kernels
+ * ------------------------------------------------------------------------ */
 
 typedef const char *(*Case)(const CaseRunner *r, CaseOut *out);
 static CaseOut slow_out, c_out;
@@ -51,12 +56,14 @@ static void test_case_with(const char *name, const KirModule *m, Case run, Arena
         return;
     }
     check_begin();
-    bool built = c_module_build(a, &c, (const KirKernel *const *)m->kernels.data, m->kernels.n, cc, "-O2", &why);
+    bool built = c_module_build(a, &c, (const KirKernel *const *)m->kernels.data, m->kernels.n, cc,
+                                "-O2", &why);
     if (check(built, "%s", why)) {
         RunContext ctx = {a, m, &c};
         why = run(&(CaseRunner){run_c, &ctx}, &c_out);
         check(!why, "%s", why);
-        check(c_out.n == slow_out.n && !memcmp(c_out.data, slow_out.data, c_out.n * sizeof(float)), "other bits than kir_run");
+        check(c_out.n == slow_out.n && !memcmp(c_out.data, slow_out.data, c_out.n * sizeof(float)),
+              "other bits than kir_run");
     }
     check_end(arena_printf(a, "%s_%s", name, cc));
     c_module_free(&c);
@@ -74,11 +81,13 @@ static void test_case(const char *name, const char *path, Case run)
         CHECK(slow_out.n > 1000);
     }
     check_end(arena_printf(a, "%s_slow", name));
-    for (size_t i = 0; m && i < sizeof compilers / sizeof *compilers; i++) test_case_with(name, m, run, a, compilers[i]);
+    for (size_t i = 0; m && i < sizeof compilers / sizeof *compilers; i++)
+        test_case_with(name, m, run, a, compilers[i]);
     arena_free(a);
 }
 
-/* ---- random kernels ------------------------------------------------------------------------------ */
+/* ---- random kernels
+ * ------------------------------------------------------------------------------ */
 
 enum { PER_FILE = 50 };
 
@@ -99,7 +108,8 @@ static bool random_agrees(Arena *a, const CModule *c, const KirKernel *k, uint64
     return check(!why, "seed %llu: %s", (unsigned long long)seed, why);
 }
 
-/* How many kernels change their buffers: a generator of kernels that do nothing would prove nothing. */
+/* How many kernels change their buffers: a generator of kernels that do nothing would prove
+ * nothing. */
 static unsigned random_file(const char *cc, const char *opt, uint64_t first)
 {
     Arena *a = arena_new();
@@ -111,7 +121,8 @@ static unsigned random_file(const char *cc, const char *opt, uint64_t first)
     for (unsigned i = 0; i < PER_FILE; i++) {
         ks[i] = kir_random(a, first + i, arena_printf(a, "random_%u", i));
         StrBuf text = {.arena = a};
-        if (!check(kir_verify_cpu(ks[i], &d), "seed %llu: not valid", (unsigned long long)(first + i))) {
+        if (!check(kir_verify_cpu(ks[i], &d), "seed %llu: not valid",
+                   (unsigned long long)(first + i))) {
             diags_print(&d, &text, false);
             printf("%s", text.data);
             arena_free(a);
@@ -136,8 +147,10 @@ static void test_random(const char *cc, const char *opt, uint64_t first, unsigne
         check_skip(name, "no such compiler");
     } else {
         check_begin();
-        for (unsigned i = 0; i < n_files && check_ok; i++) active += random_file(cc, opt, first + i * PER_FILE);
-        check(active >= n_files * PER_FILE * 9 / 10, "only %u of %u kernels do something", active, n_files * PER_FILE);
+        for (unsigned i = 0; i < n_files && check_ok; i++)
+            active += random_file(cc, opt, first + i * PER_FILE);
+        check(active >= n_files * PER_FILE * 9 / 10, "only %u of %u kernels do something", active,
+              n_files * PER_FILE);
         check_end(name);
     }
     arena_free(a);

@@ -1,5 +1,5 @@
-/* Kernel IR itself: text form and back, what the reader and the verifier refuse and how they say it, what single
-   instructions mean in kir_run, and what kir_run refuses. */
+/* Kernel IR itself: text form and back, what the reader and the verifier refuse and how they say
+   it, what single instructions mean in kir_run, and what kir_run refuses. */
 #include "ir/kernel.h"
 #include "tests/unit/check.h"
 #include "tests/unit/kernel_cases.h"
@@ -19,68 +19,74 @@ static KirModule *parse_bytes(Arena *a, const char *text, size_t n, Diags *d)
     return kir_parse(a, src, d);
 }
 
-static KirModule *parse(Arena *a, const char *text, Diags *d) { return parse_bytes(a, text, strlen(text), d); }
+static KirModule *parse(Arena *a, const char *text, Diags *d)
+{
+    return parse_bytes(a, text, strlen(text), d);
+}
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------------
+ */
 
-static const char sample[] =
-    "# every form of the text\n"
-    "#\n"
-    "# in one kernel\n"
-    "kernel @forms(b: in i8*, x: in restrict f32*, y: inout f64*, z: out i32*, n: i64, s: f32, t: f64) {\n"
-    "  %n.0 = param i64 n\n"
-    "  %1 = param f32 s\n"
-    "  %2 = param f64 t\n"
-    "  %3 = const f32x16 0.1\n"
-    "  %4 = const f64 0.1\n"
-    "  %5 = const f32 -0\n"
-    "  %6 = const f64 -inf\n"
-    "  %7 = const f32 nan\n"
-    "  %8 = iconst i1 1\n"
-    "  %9 = iconst i64 -9223372036854775808\n"
-    "  %10 = lanes i32x16\n"
-    "  %11 = load f32x16 x[%9] stride 4 active 9 pad -inf\n"
-    "  %12 = gather f32x16 x[%10] active 3\n"
-    "  %13 = fma f32x16 %11, %12, %3\n"
-    "  %14 = extract f32 %13, 15\n"
-    "  %15 = insert f32x16 %13, %14, 0\n"
-    "  %16 = hadd f32 %15\n"
-    "  %17 = alloc f32 64\n"
-    "  store f32 %17[%n.0] = %16\n"
-    "  %18 = load f32 %17[%n.0]\n"
-    "  %19 = load i1x2 b[%n.0] pad 1\n"
-    "  %acc.20 = var f32 %18\n"
-    "  for %k.21 = %n.0 .. %n.0 step 4 unroll {  # four rows at a time\n"
-    "    loop {\n"
-    "      %22 = lt i1 %16, %acc.20\n"
-    "      break_if %22\n"
-    "      set %acc.20 = %16\n"
-    "    }\n"
-    "    if %8 {\n"
-    "      store f64 y[%k.21] = %4\n"
-    "    } else {\n"
-    "      prefetch y[%k.21]\n"
-    "    }\n"
-    "  }\n"
-    "  if %8 {\n"
-    "    %23 = splat i32x4 %24\n"
-    "  }\n"
-    "}\n"
-    "\n"
-    "kernel @second(n: i64) {\n"
-    "  %0 = param i64 n\n"
-    "  for %1 = %0 .. %0 threads {\n"
-    "  }\n"
-    "}\n";
+static const char sample[] = "# every form of the text\n"
+                             "#\n"
+                             "# in one kernel\n"
+                             "kernel @forms(b: in i8*, x: in restrict f32*, y: inout f64*, z: out "
+                             "i32*, n: i64, s: f32, t: f64) {\n"
+                             "  %n.0 = param i64 n\n"
+                             "  %1 = param f32 s\n"
+                             "  %2 = param f64 t\n"
+                             "  %3 = const f32x16 0.1\n"
+                             "  %4 = const f64 0.1\n"
+                             "  %5 = const f32 -0\n"
+                             "  %6 = const f64 -inf\n"
+                             "  %7 = const f32 nan\n"
+                             "  %8 = iconst i1 1\n"
+                             "  %9 = iconst i64 -9223372036854775808\n"
+                             "  %10 = lanes i32x16\n"
+                             "  %11 = load f32x16 x[%9] stride 4 active 9 pad -inf\n"
+                             "  %12 = gather f32x16 x[%10] active 3\n"
+                             "  %13 = fma f32x16 %11, %12, %3\n"
+                             "  %14 = extract f32 %13, 15\n"
+                             "  %15 = insert f32x16 %13, %14, 0\n"
+                             "  %16 = hadd f32 %15\n"
+                             "  %17 = alloc f32 64\n"
+                             "  store f32 %17[%n.0] = %16\n"
+                             "  %18 = load f32 %17[%n.0]\n"
+                             "  %19 = load i1x2 b[%n.0] pad 1\n"
+                             "  %acc.20 = var f32 %18\n"
+                             "  for %k.21 = %n.0 .. %n.0 step 4 unroll {  # four rows at a time\n"
+                             "    loop {\n"
+                             "      %22 = lt i1 %16, %acc.20\n"
+                             "      break_if %22\n"
+                             "      set %acc.20 = %16\n"
+                             "    }\n"
+                             "    if %8 {\n"
+                             "      store f64 y[%k.21] = %4\n"
+                             "    } else {\n"
+                             "      prefetch y[%k.21]\n"
+                             "    }\n"
+                             "  }\n"
+                             "  if %8 {\n"
+                             "    %23 = splat i32x4 %24\n"
+                             "  }\n"
+                             "}\n"
+                             "\n"
+                             "kernel @second(n: i64) {\n"
+                             "  %0 = param i64 n\n"
+                             "  for %1 = %0 .. %0 threads {\n"
+                             "  }\n"
+                             "}\n";
 
 static void test_text(void)
 {
     Arena *a = arena_new();
     Diags d = {.arena = a};
     check_begin();
-    CHECK(!parse(a, sample, &d) && d.n_errors == 1 && d.list.data[0]->code == E0503); /* %24 is not defined */
+    CHECK(!parse(a, sample, &d) && d.n_errors == 1 &&
+          d.list.data[0]->code == E0503); /* %24 is not defined */
     Diags d2 = {.arena = a};
-    char *fixed = arena_strndup(a, sample, strlen(sample)), *at = strstr(fixed, "    %23 = splat i32x4 %24\n");
+    char *fixed = arena_strndup(a, sample, strlen(sample)),
+         *at = strstr(fixed, "    %23 = splat i32x4 %24\n");
     memmove(at, at + 26, strlen(at + 26) + 1);
     at = strstr(fixed, " pad 1\n");
     memmove(at, at + 6, strlen(at + 6) + 1); /* nothing is padded: two lanes of two */
@@ -99,12 +105,15 @@ static void test_text(void)
 /* Comments, names and numbers in other spellings end in the canonical text. */
 static void test_canonical(void)
 {
-    static const char loose[] =
-        "\n# dropped: a blank line follows\n\n#kept  \n# too\t\nkernel  @k( n : i64 ,x:out f32* ){ \n\n"
-        "   %one=iconst i64 1   # what a line says beside is dropped\n%two.words.7 = const f32 1e-1\r\n"
-        "for %i=%one .. %one step 1 seq{#  a  b\n # dropped\n store f32 x[ %i ] = %two.words.7 active 1\n }\n}\n";
+    static const char loose[] = "\n# dropped: a blank line follows\n\n#kept  \n# too\t\nkernel  "
+                                "@k( n : i64 ,x:out f32* ){ \n\n"
+                                "   %one=iconst i64 1   # what a line says beside is "
+                                "dropped\n%two.words.7 = const f32 1e-1\r\n"
+                                "for %i=%one .. %one step 1 seq{#  a  b\n # dropped\n store f32 x[ "
+                                "%i ] = %two.words.7 active 1\n }\n}\n";
     static const char want[] =
-        "# kept\n# too\nkernel @k(n: i64, x: out f32*) {\n  %one.0 = iconst i64 1\n  %two_words.1 = const f32 0.1\n"
+        "# kept\n# too\nkernel @k(n: i64, x: out f32*) {\n  %one.0 = iconst i64 1\n  %two_words.1 "
+        "= const f32 0.1\n"
         "  for %i.2 = %one.0 .. %one.0 {  # a  b\n    store f32 x[%i.2] = %two_words.1\n  }\n}\n";
     Arena *a = arena_new();
     Diags d = {.arena = a};
@@ -129,7 +138,8 @@ static void test_random_text(void)
         const char *once = print_module(a, &m);
         KirModule *back = parse(a, once, &d);
         if (check(back != NULL, "seed %llu is not read back", (unsigned long long)seed))
-            check(!strcmp(once, print_module(a, back)), "seed %llu reads back differently", (unsigned long long)seed);
+            check(!strcmp(once, print_module(a, back)), "seed %llu reads back differently",
+                  (unsigned long long)seed);
         arena_free(a);
     }
     check_end("random_kernels_are_read_back");
@@ -172,7 +182,8 @@ static void test_docs(void)
         size_t n;
         const char *why;
         char *page = file_read(a, pages[i], 0, &n, &why), *end;
-        for (char *at = page; at && (at = strstr(at, fence)) && (end = strstr(at + 3, "```")); at = end + 3, n_blocks++) {
+        for (char *at = page; at && (at = strstr(at, fence)) && (end = strstr(at + 3, "```"));
+             at = end + 3, n_blocks++) {
             Diags d = {.arena = a};
             at += sizeof fence - 1;
             KirModule *m = parse_bytes(a, at, (size_t)(end - at), &d);
@@ -184,7 +195,8 @@ static void test_docs(void)
     arena_free(a);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------- */
+/* ---- refusals -----------------------------------------------------------------------------------
+ */
 
 typedef struct Refusal {
     const char *name, *text; /* lines of a kernel's body, or a whole text that begins with '!' */
@@ -192,14 +204,17 @@ typedef struct Refusal {
     const char *says; /* a part of the message */
 } Refusal;
 
-#define HEAD "kernel @k(a: in i32*, x: out f32*, b: in i8*, n: i64, s: f32) {\n  %n = param i64 n\n  %s = param f32 s\n"
+#define HEAD                                                                                       \
+    "kernel @k(a: in i32*, x: out f32*, b: in i8*, n: i64, s: f32) {\n  %n = param i64 n\n  %s = " \
+    "param f32 s\n"
 
 static const Refusal refusals[] = {
     {"empty_text", "!", E0503, "'kernel', found the end of the text"},
     {"junk", "!\xff\x01", E0503, "byte 0xff"},
     {"no_name", "!kernel @ () {\n}\n", E0503, "the kernel's name, found '('"},
     {"number_as_name", "!kernel @1x() {\n}\n", E0503, "the kernel's name"},
-    {"same_kernel_twice", "!kernel @k() {\n}\nkernel @k() {\n}\n", E0503, "kernel 'k' stands above"},
+    {"same_kernel_twice", "!kernel @k() {\n}\nkernel @k() {\n}\n", E0503,
+     "kernel 'k' stands above"},
     {"unclosed", "!kernel @k() {\n", E0503, "found the end of the text"},
     {"same_parameter", "!kernel @k(n: i64, n: f32) {\n}\n", E0503, "parameters differ"},
     {"buffer_without_star", "!kernel @k(n: in i64) {\n}\n", E0503, "'*'"},
@@ -219,7 +234,8 @@ static const Refusal refusals[] = {
     {"too_many_active", "store f32 x[%n] = %s active 2", E0503, "at most the type's"},
     {"no_step", "for %i = %n .. %n step 0 {\n}", E0503, "a step of 1 or more"},
     {"stray_brace", "}\n}", E0503, "'kernel'"},
-    {"types_differ", "%1 = add i64 %n, %s", E0504, "`%2 = add i64 %n.0, %s.1`: operands and result need the same type"},
+    {"types_differ", "%1 = add i64 %n, %s", E0504,
+     "`%2 = add i64 %n.0, %s.1`: operands and result need the same type"},
     {"const_of_ints", "%1 = const i64 1", E0504, "`iconst` for integers"},
     {"iconst_of_floats", "%1 = iconst f32 1", E0504, "`const` for floats"},
     {"lanes_of_floats", "%1 = lanes f32x4", E0504, "an integer type"},
@@ -235,7 +251,8 @@ static const Refusal refusals[] = {
     {"order_of_i1", "%1 = eq i1 %n, %n\n%2 = lt i1 %1, %1", E0504, "i1 has no order"},
     {"ult_of_floats", "%1 = ult i1 %s, %s", E0504, "`ult` wants integers"},
     {"select_by_number", "%1 = select f32 %n, %s, %s", E0504, "the condition is i1"},
-    {"select_of_two_types", "%1 = eq i1 %n, %n\n%2 = select f32 %1, %s, %n", E0504, "the result's type"},
+    {"select_of_two_types", "%1 = eq i1 %n, %n\n%2 = select f32 %1, %s, %n", E0504,
+     "the result's type"},
     {"convert_to_i1", "%1 = convert i1 %n", E0504, "compare with 0"},
     {"convert_lanes", "%1 = convert f32x4 %n", E0504, "lanes changes"},
     {"zext_of_i64", "%1 = zext i64 %n", E0504, "from i32 to i64"},
@@ -243,20 +260,24 @@ static const Refusal refusals[] = {
     {"splat_of_another", "%1 = splat f32x4 %n", E0504, "base type"},
     {"extract_beyond", "%1 = splat f32x4 %s\n%2 = extract f32 %1, 4", E0504, "no such lane"},
     {"insert_beyond", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %s, -1", E0504, "no such lane"},
-    {"insert_another", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %n, 0", E0504, "the vector's base type"},
+    {"insert_another", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %n, 0", E0504,
+     "the vector's base type"},
     {"fold_to_vector", "%1 = splat f32x4 %s\n%2 = hadd f64 %1", E0504, "to its scalar"},
     {"load_of_another", "%1 = load f32 a[%n]", E0504, "other elements"},
     {"load_of_i8", "%1 = load i8 b[%n]", E0504, "no value has such a type"},
     {"load_scalar", "%1 = load i64 n[%n]", E0504, "a scalar, not a buffer"},
     {"index_of_floats", "%1 = load i32 a[%s]", E0504, "an index is an i64"},
-    {"pad_of_ints", "%1 = lanes i64x2\n%2 = load i32x2 a[%n] active 1 pad 0.5", E0504, "`pad` is a number"},
+    {"pad_of_ints", "%1 = lanes i64x2\n%2 = load i32x2 a[%n] active 1 pad 0.5", E0504,
+     "`pad` is a number"},
     {"gather_scalar_index", "%1 = gather i32x2 a[%n]", E0504, "one per lane"},
     {"store_to_in", "%1 = load i32 a[%n]\nstore i32 a[%n] = %1", E0504, "never written"},
     {"store_of_another", "store f32 x[%n] = %n", E0504, "the value has another type"},
     {"prefetch_by_float", "prefetch x[%s]", E0504, "an index is an i64"},
     {"alloc_too_large", "%1 = alloc f32 16385", E0504, "64 KiB"},
     {"alloc_of_vectors", "%1 = alloc f32x4 16", E0504, "scalar numbers"},
-    {"allocs_too_large", "%1 = alloc f32 16384\n%2 = alloc f32 16384\n%3 = alloc f32 16384\n%4 = alloc f32 16384\n%5 = alloc f32 1",
+    {"allocs_too_large",
+     "%1 = alloc f32 16384\n%2 = alloc f32 16384\n%3 = alloc f32 16384\n%4 = alloc f32 16384\n%5 = "
+     "alloc f32 1",
      E0504, "together exceed"},
     {"array_as_value", "%1 = alloc f32 16\n%2 = neg f32 %1", E0504, "an array is not a value"},
     {"value_as_array", "%1 = load f32 %s[%n]", E0504, "wants a private array"},
@@ -266,15 +287,21 @@ static const Refusal refusals[] = {
     {"for_of_floats", "for %i = %s .. %s {\n}", E0504, "between two i64"},
     {"endless_loop", "loop {\n}", E0504, "never ends"},
     {"break_outside", "%1 = eq i1 %n, %n\nbreak_if %1", E0504, "directly in a `loop`"},
-    {"break_in_if", "%1 = eq i1 %n, %n\nloop {\nbreak_if %1\nif %1 {\nbreak_if %1\n}\n}", E0504, "directly in a `loop`"},
+    {"break_in_if", "%1 = eq i1 %n, %n\nloop {\nbreak_if %1\nif %1 {\nbreak_if %1\n}\n}", E0504,
+     "directly in a `loop`"},
     {"break_by_number", "loop {\nbreak_if %n\n}", E0504, "wants a scalar i1"},
     {"if_by_number", "if %n {\n}", E0504, "wants a scalar i1"},
-    {"out_of_scope", "for %i = %n .. %n {\n%1 = neg i64 %n\n}\n%2 = neg i64 %1", E0504, "not defined above"},
+    {"out_of_scope", "for %i = %n .. %n {\n%1 = neg i64 %n\n}\n%2 = neg i64 %1", E0504,
+     "not defined above"},
     {"induction_after_loop", "for %i = %n .. %n {\n}\n%2 = neg i64 %i", E0504, "not defined above"},
-    {"threads_inside", "for %i = %n .. %n {\nfor %j = %n .. %n threads {\n}\n}", E0504, "the kernel's last instruction"},
-    {"threads_not_last", "for %j = %n .. %n threads {\n}\n%1 = neg i64 %n", E0504, "the kernel's last instruction"},
+    {"threads_inside", "for %i = %n .. %n {\nfor %j = %n .. %n threads {\n}\n}", E0504,
+     "the kernel's last instruction"},
+    {"threads_not_last", "for %j = %n .. %n threads {\n}\n%1 = neg i64 %n", E0504,
+     "the kernel's last instruction"},
     {"threads_with_step", "for %j = %n .. %n step 2 threads {\n}", E0504, "has step 1"},
-    {"impure_prelude", "for %i = %n .. %n {\nstore f32 x[%i] = %s\n}\nfor %j = %n .. %n threads {\n}", E0504, "may not write to a buffer"},
+    {"impure_prelude",
+     "for %i = %n .. %n {\nstore f32 x[%i] = %s\n}\nfor %j = %n .. %n threads {\n}", E0504,
+     "may not write to a buffer"},
 };
 
 static void test_refusals(void)
@@ -326,7 +353,8 @@ static void test_built(void)
         if (wrong == 2) kir_op(&b, KIR_neg, l, 77, KIR_NONE, KIR_NONE);
         if (wrong == 3) k->ins.data[one].type.lanes = 3;
         if (wrong == 4) VEC_PUSH(a, &k->body.ins, 99);
-        check(!kir_verify(k, &d) && d.n_errors == 1 && d.list.data[0]->code == E0504, "mistake %d is not seen", wrong);
+        check(!kir_verify(k, &d) && d.n_errors == 1 && d.list.data[0]->code == E0504,
+              "mistake %d is not seen", wrong);
     }
     check_end("refuses_what_is_built_wrong");
     check_begin();
@@ -337,12 +365,14 @@ static void test_built(void)
     kir_for(&b, zero, zero, 1, KIR_WARP, NULL);
     kir_end(&b);
     CHECK(kir_verify(k, &d) && !d.n_errors);
-    CHECK(!kir_verify_cpu(k, &d) && d.n_errors == 1 && strstr(d.list.data[0]->text, "no such binding"));
+    CHECK(!kir_verify_cpu(k, &d) && d.n_errors == 1 &&
+          strstr(d.list.data[0]->text, "no such binding"));
     check_end("refuses_gpu_bindings_on_cpu");
     arena_free(a);
 }
 
-/* Changed bytes of a good text: an error or a kernel, never a crash. Sanitized builds look closer. */
+/* Changed bytes of a good text: an error or a kernel, never a crash. Sanitized builds look closer.
+ */
 static void test_damaged(void)
 {
     Arena *a = arena_new();
@@ -357,8 +387,11 @@ static void test_damaged(void)
             Arena *b = arena_new();
             Diags d = {.arena = b};
             char *copy = arena_strndup(b, text, n);
-            for (unsigned k = 1 + rk_below(&r, 3); k; k--) copy[rk_below(&r, (uint32_t)n)] = rk_below(&r, 3) ? text[rk_below(&r, (uint32_t)n)] : (char)rk_below(&r, 256);
-            KirModule *back = parse_bytes(b, copy, rk_below(&r, 8) ? n : rk_below(&r, (uint32_t)n), &d);
+            for (unsigned k = 1 + rk_below(&r, 3); k; k--)
+                copy[rk_below(&r, (uint32_t)n)] =
+                    rk_below(&r, 3) ? text[rk_below(&r, (uint32_t)n)] : (char)rk_below(&r, 256);
+            KirModule *back =
+                parse_bytes(b, copy, rk_below(&r, 8) ? n : rk_below(&r, (uint32_t)n), &d);
             CHECK((back == NULL) == (d.n_errors > 0));
             refused += back == NULL;
             if (back) print_module(b, back);
@@ -370,7 +403,8 @@ static void test_damaged(void)
     arena_free(a);
 }
 
-/* ---- meaning ------------------------------------------------------------------------------------ */
+/* ---- meaning ------------------------------------------------------------------------------------
+ */
 
 static float f_out[64];
 static int64_t l_out[64];
@@ -379,8 +413,11 @@ static int64_t l_out[64];
 static const char *run_lines(Arena *a, const char *lines, double s, int64_t n)
 {
     Diags d = {.arena = a};
-    const char *text = arena_printf(a, "kernel @k(f: inout f32*, l: inout i64*, s: f32, n: i64) {\n  %%s = param f32 s\n"
-                                       "  %%n = param i64 n\n  %%0 = iconst i64 0\n%s\n}\n", lines);
+    const char *text = arena_printf(
+        a,
+        "kernel @k(f: inout f32*, l: inout i64*, s: f32, n: i64) {\n  %%s = param f32 s\n"
+        "  %%n = param i64 n\n  %%0 = iconst i64 0\n%s\n}\n",
+        lines);
     KirModule *m = parse(a, text, &d);
     if (!m) return d.list.data[0]->text;
     KirArg args[] = {{.p = f_out}, {.p = l_out}, {.f = s}, {.i = n}};
@@ -403,36 +440,62 @@ static const Meaning meanings[] = {
     {"max_of_nan", F("%r = max f32 %s, %s"), NAN, 0, NAN, 0, true},
     {"max_with_nan_right", F("%1 = const f32 1\n%r = max f32 %1, %s"), NAN, 0, NAN, 0, true},
     {"min_with_nan_left", F("%1 = const f32 1\n%r = min f32 %s, %1"), NAN, 0, NAN, 0, true},
-    {"min_takes_the_second_zero", F("%1 = const f32 0\n%2 = min f32 %1, %s\n%3 = const f32 1\n%r = div f32 %3, %2"), -0.0, 0, -INFINITY, 0, true},
-    {"f32_is_rounded", F("%1 = const f32 16777216\n%2 = add f32 %1, %s\n%r = sub f32 %2, %1"), 1, 0, 0, 0, true},
-    {"fma_is_rounded_once", F("%1 = const f32 1.0000001\n%2 = const f32 -1.0000002\n%r = fma f32 %1, %1, %2"), 0, 0, 1.4210854715202004e-14, 0, true},
+    {"min_takes_the_second_zero",
+     F("%1 = const f32 0\n%2 = min f32 %1, %s\n%3 = const f32 1\n%r = div f32 %3, %2"), -0.0, 0,
+     -INFINITY, 0, true},
+    {"f32_is_rounded", F("%1 = const f32 16777216\n%2 = add f32 %1, %s\n%r = sub f32 %2, %1"), 1, 0,
+     0, 0, true},
+    {"fma_is_rounded_once",
+     F("%1 = const f32 1.0000001\n%2 = const f32 -1.0000002\n%r = fma f32 %1, %1, %2"), 0, 0,
+     1.4210854715202004e-14, 0, true},
     {"rint_to_even", F("%r = rint f32 %s"), 2.5, 0, 2, 0, true},
     {"floor_of_negative", F("%r = floor f32 %s"), -0.5, 0, -1, 0, true},
-    {"hadd_halves", F("%1 = const f32x4 1\n%2 = insert f32x4 %1, %s, 0\n%3 = neg f32 %s\n%4 = insert f32x4 %2, %3, 1\n%r = hadd f32 %4"),
+    {"hadd_halves",
+     F("%1 = const f32x4 1\n%2 = insert f32x4 %1, %s, 0\n%3 = neg f32 %s\n%4 = insert f32x4 %2, "
+       "%3, 1\n%r = hadd f32 %4"),
      1e8, 0, 0, 0, true}, /* (1e8 + 1) + (-1e8 + 1), each rounded */
-    {"i32_wraps", L("%1 = iconst i32 2147483647\n%2 = add i32 %1, %1\n%r = convert i64 %2"), 0, 0, 0, -2, false},
+    {"i32_wraps", L("%1 = iconst i32 2147483647\n%2 = add i32 %1, %1\n%r = convert i64 %2"), 0, 0,
+     0, -2, false},
     {"mul_wraps_i64", L("%r = mul i64 %n, %n"), 0, INT64_MAX, 0, 1, false},
     {"div_truncates", L("%1 = iconst i64 2\n%r = div i64 %n, %1"), 0, -7, 0, -3, false},
-    {"rem_has_the_sign_of_the_left", L("%1 = iconst i64 2\n%r = rem i64 %n, %1"), 0, -7, 0, -1, false},
+    {"rem_has_the_sign_of_the_left", L("%1 = iconst i64 2\n%r = rem i64 %n, %1"), 0, -7, 0, -1,
+     false},
     {"shift_modulo_width", L("%1 = iconst i64 65\n%r = shl i64 %n, %1"), 0, 3, 0, 6, false},
-    {"lshr_of_i32", L("%1 = iconst i32 -1\n%2 = iconst i32 28\n%3 = lshr i32 %1, %2\n%r = convert i64 %3"), 0, 0, 0, 15, false},
-    {"ashr_of_i32", L("%1 = iconst i32 -16\n%2 = iconst i32 2\n%3 = ashr i32 %1, %2\n%r = convert i64 %3"), 0, 0, 0, -4, false},
-    {"mulhu_is_unsigned", L("%1 = iconst i32 -1\n%2 = mulhu i32 %1, %1\n%r = zext i64 %2"), 0, 0, 0, 0xfffffffe, false},
+    {"lshr_of_i32",
+     L("%1 = iconst i32 -1\n%2 = iconst i32 28\n%3 = lshr i32 %1, %2\n%r = convert i64 %3"), 0, 0,
+     0, 15, false},
+    {"ashr_of_i32",
+     L("%1 = iconst i32 -16\n%2 = iconst i32 2\n%3 = ashr i32 %1, %2\n%r = convert i64 %3"), 0, 0,
+     0, -4, false},
+    {"mulhu_is_unsigned", L("%1 = iconst i32 -1\n%2 = mulhu i32 %1, %1\n%r = zext i64 %2"), 0, 0, 0,
+     0xfffffffe, false},
     {"zext_is_unsigned", L("%1 = iconst i32 -1\n%r = zext i64 %1"), 0, 0, 0, 0xffffffff, false},
-    {"ult_is_unsigned", L("%1 = iconst i64 -1\n%2 = ult i1 %n, %1\n%r = convert i64 %2"), 0, 5, 0, 1, false},
+    {"ult_is_unsigned", L("%1 = iconst i64 -1\n%2 = ult i1 %n, %1\n%r = convert i64 %2"), 0, 5, 0,
+     1, false},
     {"convert_truncates", L("%r = convert i64 %s"), -2.75, 0, 0, -2, false},
     {"convert_of_nan", L("%1 = convert i32 %s\n%r = convert i64 %1"), NAN, 0, 0, INT32_MIN, false},
     {"convert_of_too_large", L("%r = convert i64 %s"), 1e30, 0, 0, INT64_MIN, false},
     {"ne_of_nan", L("%1 = ne i1 %s, %s\n%r = convert i64 %1"), NAN, 0, 0, 1, false},
     {"eq_of_nan", L("%1 = eq i1 %s, %s\n%r = convert i64 %1"), NAN, 0, 0, 0, false},
     {"bits_of_float", L("%1 = bitcast i32 %s\n%r = convert i64 %1"), 1, 0, 0, 0x3f800000, false},
-    {"var_is_read_when_used", L("%v = var i64 %n\n%1 = add i64 %v, %n\nset %v = %1\n%r = add i64 %v, %v"), 0, 3, 0, 12, false},
-    {"for_bound_is_read_once", L("%v = var i64 %n\n%r = var i64 %0\nfor %i = %0 .. %v {\nset %v = %0\n%1 = add i64 %r, %n\nset %r = %1\n}"), 0, 3, 0, 9, false},
-    {"for_steps", L("%r = var i64 %0\nfor %i = %0 .. %n step 4 {\n%1 = add i64 %r, %i\nset %r = %1\n}"), 0, 10, 0, 12, false},
+    {"var_is_read_when_used",
+     L("%v = var i64 %n\n%1 = add i64 %v, %n\nset %v = %1\n%r = add i64 %v, %v"), 0, 3, 0, 12,
+     false},
+    {"for_bound_is_read_once",
+     L("%v = var i64 %n\n%r = var i64 %0\nfor %i = %0 .. %v {\nset %v = %0\n%1 = add i64 %r, "
+       "%n\nset %r = %1\n}"),
+     0, 3, 0, 9, false},
+    {"for_steps",
+     L("%r = var i64 %0\nfor %i = %0 .. %n step 4 {\n%1 = add i64 %r, %i\nset %r = %1\n}"), 0, 10,
+     0, 12, false},
     {"loop_breaks_in_the_middle",
-     L("%r = var i64 %0\n%one = iconst i64 1\nloop {\n%1 = add i64 %r, %one\nset %r = %1\n%2 = le i1 %n, %r\nbreak_if %2\n}"), 0, 5, 0, 5, false},
-    {"pad_fills", F("%1 = load f32x4 f[%n] active 2 pad 7\n%r = extract f32 %1, 3"), 0, 62, 7, 0, true},
-    {"stride_steps", L("%1 = load i64x4 l[%0] stride 3\n%r = extract i64 %1, 3"), 0, 0, 0, 109, false},
+     L("%r = var i64 %0\n%one = iconst i64 1\nloop {\n%1 = add i64 %r, %one\nset %r = %1\n%2 = le "
+       "i1 %n, %r\nbreak_if %2\n}"),
+     0, 5, 0, 5, false},
+    {"pad_fills", F("%1 = load f32x4 f[%n] active 2 pad 7\n%r = extract f32 %1, 3"), 0, 62, 7, 0,
+     true},
+    {"stride_steps", L("%1 = load i64x4 l[%0] stride 3\n%r = extract i64 %1, 3"), 0, 0, 0, 109,
+     false},
 };
 
 static void test_meanings(void)
@@ -445,8 +508,10 @@ static void test_meanings(void)
         const char *why = run_lines(a, m->lines, m->s, m->n);
         if (check(!why, "%s", why)) {
             bool both_nan = isnan(m->f) && isnan(f_out[0]);
-            if (m->is_float) check(both_nan || (double)f_out[0] == m->f, "f[0] is %.9g", (double)f_out[0]);
-            else check(l_out[0] == m->l, "l[0] is %lld", (long long)l_out[0]);
+            if (m->is_float)
+                check(both_nan || (double)f_out[0] == m->f, "f[0] is %.9g", (double)f_out[0]);
+            else
+                check(l_out[0] == m->l, "l[0] is %lld", (long long)l_out[0]);
         }
         check_end(arena_printf(a, "means_%s", m->name));
         arena_free(a);
@@ -475,7 +540,8 @@ static void test_run_errors(void)
         Arena *a = arena_new();
         check_begin();
         const char *why = run_lines(a, run_errors[i].lines, 0, run_errors[i].n);
-        bool named = why && (strstr(why, run_errors[i].says) || (i == 0 && strstr(why, "load f32 f[")));
+        bool named =
+            why && (strstr(why, run_errors[i].says) || (i == 0 && strstr(why, "load f32 f[")));
         check(named, "%s", why ? why : "it ran");
         check_end(arena_printf(a, "run_refuses_%s", run_errors[i].name));
         arena_free(a);
@@ -487,8 +553,11 @@ static void test_lo_hi(void)
     Arena *a = arena_new();
     for (int i = 0; i < 64; i++) l_out[i] = 0;
     Diags d = {.arena = a};
-    KirModule *m = parse(a, "kernel @k(l: out i64*, n: i64) {\n%a = iconst i64 2\n%n = param i64 n\nfor %i = %a .. %n threads {\n"
-                            "store i64 l[%i] = %i\n}\n}\n", &d);
+    KirModule *m = parse(a,
+                         "kernel @k(l: out i64*, n: i64) {\n%a = iconst i64 2\n%n = param i64 "
+                         "n\nfor %i = %a .. %n threads {\n"
+                         "store i64 l[%i] = %i\n}\n}\n",
+                         &d);
     check_begin();
     if (CHECK(m != NULL)) {
         KirArg args[] = {{.p = l_out}, {.i = 10}};
