@@ -226,6 +226,23 @@ void note_expansion(Elab *e, const Def *def, Span call, uint32_t from)
         diag_note(e->d, e->d->list.data[i], call, "in this call of `%s`", def->name);
 }
 
+/* A nameless dim of the caller's leaves under the name that the result declares for it. */
+static Value label_dims(Elab *e, Value v)
+{
+    if (v.kind != V_TENSOR) return v;
+    IrId dims[IR_MAX_DIMS];
+    for (int i = 0; i < v.type.n_dims; i++) {
+        dims[i] = v.type.dims[i];
+        if (e->dims.data[dims[i]].label) continue;
+        for (const Symbol *s = e->frame->dims; s && dims[i] == v.type.dims[i]; s = s->next)
+            if (s->id == dims[i]) dims[i] = dim_new(e, s->name, dim_size(e, s->id), e->frame->call);
+    }
+    const Size *classes = v.classes;
+    v = op_reshape(e, v, dims, v.type.n_dims);
+    v.classes = classes;
+    return v;
+}
+
 static Value run_body(Elab *e, const Def *def)
 {
     const AstFunction *fn = &def->decl->as.function;
@@ -244,7 +261,7 @@ static Value run_body(Elab *e, const Def *def)
     if (fn->sig.result && v.kind != V_ERROR)
         v = coerce_declared(e, v, fn->sig.result, arena_printf(e->a, "the result of %s", def->name),
                             v.span.source ? v.span : def->decl->name.span);
-    return v;
+    return fn->sig.result ? label_dims(e, v) : v;
 }
 
 static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, const char *path)

@@ -38,6 +38,9 @@ bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_b
         ok = false;
     }
     for (uint32_t i = 0; i < sig->n_params; i++)
+        if (is_input(e, &sig->params[i]) && sig->params[i].type->domain_var) /* exported: over the nodes */
+            domain_bind(e, sig->params[i].type->space.text, graph_ir(e, f->graph)->src_space);
+    for (uint32_t i = 0; i < sig->n_params; i++)
         if (is_input(e, &sig->params[i])) ok &= input_declare(e, &sig->params[i]) != IR_NONE;
     frame_pop(e);
     return ok;

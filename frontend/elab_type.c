@@ -17,7 +17,7 @@ static IrId domain_find(const Frame *f, const char *name)
     return IR_NONE;
 }
 
-static void domain_bind(Elab *e, const char *name, IrId space)
+void domain_bind(Elab *e, const char *name, IrId space)
 {
     Symbol *s = ARENA_NEW(e->a, Symbol);
     *s = (Symbol){name, space, e->frame->domains};

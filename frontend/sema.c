@@ -198,11 +198,7 @@ static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_
         if (p->init) continue;
         IrType t;
         if (!p->type || p->type->kind != AST_TYPE_TENSOR) return false;
-        if (p->type->domain_var) {
-            Symbol *s = ARENA_NEW(e->a, Symbol);
-            *s = (Symbol){p->type->space.text, graph_ir(e, graph_data(e))->src_space, e->frame->domains};
-            e->frame->domains = s;
-        }
+        if (p->type->domain_var) domain_bind(e, p->type->space.text, graph_ir(e, graph_data(e))->src_space);
         if (!type_resolve(e, p->type, &t)) return false;
         args[(*n)++] = (CallArg){.name = p->name.text, .value = op_const(e, t, 0, p->span)};
     }

@@ -212,6 +212,7 @@ bool type_resolve(Elab *e, const AstType *t, IrType *out); /* all names known or
    it, for messages: "argument `x` of gat". */
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at);
 Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at);
+void domain_bind(Elab *e, const char *name, IrId space); /* `@name` of the frame */
 bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names);
 
 /* ---- building ops (elab_ops.c) ---- */
