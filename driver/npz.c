@@ -1,5 +1,6 @@
-/* Headers of the arrays in a zip archive; contract in npz.h. Walks the central directory and unpacks no more than a header
-   of each member, stored or deflated. Archives beyond 4 GiB (zip64) are not read. */
+/* Headers of the arrays in a zip archive; contract in npz.h. Walks the central directory and
+   unpacks no more than a header of each member, stored or deflated. Archives beyond 4 GiB (zip64)
+   are not read. */
 #include "driver/npz.h"
 #include "base/file.h"
 #include <string.h>
@@ -37,7 +38,10 @@ static size_t unpack_head(const unsigned char *packed, size_t n, bool deflated, 
         memcpy(out, packed, take);
         return take;
     }
-    z_stream s = {.next_in = (unsigned char *)(uintptr_t)packed, .avail_in = (uInt)n, .next_out = (unsigned char *)out, .avail_out = HEAD_BYTES};
+    z_stream s = {.next_in = (unsigned char *)(uintptr_t)packed,
+                  .avail_in = (uInt)n,
+                  .next_out = (unsigned char *)out,
+                  .avail_out = HEAD_BYTES};
     if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return 0;
     inflate(&s, Z_SYNC_FLUSH); /* data that is damaged further on is the runtime's to find */
     inflateEnd(&s);
@@ -50,7 +54,8 @@ static const char *read_member(const Zip *z, const unsigned char *entry, NpzMemb
     char head[HEAD_BYTES];
     size_t packed = get(entry + 20, 4), at = get(entry + 42, 4), method = get(entry + 10, 2), data;
     if (method != 0 && method != 8) return "a member is packed by another method than deflate";
-    if (z->n < LOCAL_BYTES || at > z->n - LOCAL_BYTES || memcmp(z->p + at, "PK\3\4", 4)) return "a member lies outside the file";
+    if (z->n < LOCAL_BYTES || at > z->n - LOCAL_BYTES || memcmp(z->p + at, "PK\3\4", 4))
+        return "a member lies outside the file";
     at += LOCAL_BYTES + get(z->p + at + 26, 2) + get(z->p + at + 28, 2);
     if (at > z->n || packed > z->n - at) return "a member lies outside the file";
     size_t n = unpack_head(z->p + at, packed, method == 8, head);
@@ -65,12 +70,15 @@ static const char *read_directory(const Zip *z, size_t at, size_t n, Npz *out)
 {
     for (size_t i = 0; i < n; i++) {
         const unsigned char *entry = z->p + at;
-        if (z->n - at < ENTRY_BYTES || memcmp(entry, "PK\1\2", 4)) return "its zip directory is malformed";
+        if (z->n - at < ENTRY_BYTES || memcmp(entry, "PK\1\2", 4))
+            return "its zip directory is malformed";
         size_t name = get(entry + 28, 2), more = get(entry + 30, 2) + get(entry + 32, 2);
         if (z->n - at - ENTRY_BYTES < name + more) return "its zip directory is malformed";
         at += ENTRY_BYTES + name + more;
         const char *text = (const char *)entry + ENTRY_BYTES;
-        if (name <= 4 || memcmp(text + name - 4, ".npy", 4) || (name == 10 && !memcmp(text, "format", 6))) continue;
+        if (name <= 4 || memcmp(text + name - 4, ".npy", 4) ||
+            (name == 10 && !memcmp(text, "format", 6)))
+            continue;
         NpzMember *m = &out->members[out->n];
         *m = (NpzMember){.name = arena_strndup(z->arena, text, name - 4)};
         const char *wrong = read_member(z, entry, m);

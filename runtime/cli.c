@@ -1,6 +1,8 @@
 /* gnnrt_main: from argv to a command and an exit code (see cli.h). The only place that prints
    errors. */
 #include "runtime/cli.h"
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -144,8 +146,11 @@ int gnnrt_main(const RtModel *model, int argc, char **argv)
 {
     char text[1200];
     RtStatus st = {0};
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not a kill */
     RtCode code = run_main(model, argc, argv, &st);
-    if (fflush(stdout) && !code) code = rt_fail_errno(&st, RT_E_FILE_WRITE, "standard output");
+    errno = 0;
+    if ((fflush(stdout) || ferror(stdout)) && !code)
+        code = rt_fail_errno(&st, RT_E_FILE_WRITE, "standard output");
     if (!code) return 0;
     rt_status_text(&st, text, sizeof text);
     fputs(text, stderr);

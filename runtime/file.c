@@ -61,17 +61,22 @@ static bool write_all(int fd, const RtFilePart *part)
     return true;
 }
 
+static void folder_of(const char *path, char *dir, size_t size)
+{
+    snprintf(dir, size, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (!slash)
+        snprintf(dir, size, ".");
+    else
+        slash[slash == dir] = 0;
+}
+
 /* Makes the rename itself durable. Folders that cannot be synced (some network file systems) are
    accepted. */
 static void sync_folder(const char *path)
 {
     char dir[4096];
-    snprintf(dir, sizeof dir, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (!slash)
-        snprintf(dir, sizeof dir, ".");
-    else
-        slash[slash == dir] = 0;
+    folder_of(path, dir, sizeof dir);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);
@@ -126,4 +131,19 @@ RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts
     if (exists && !S_ISREG(info.st_mode)) return write_special(path, parts, n_parts, st);
     if (exists && realpath(path, target)) path = target; /* a link stays a link */
     return replace_regular(path, parts, n_parts, st);
+}
+
+RtCode rt_file_writable(const char *path, RtStatus *st)
+{
+    struct stat info;
+    char dir[PATH_MAX];
+    if (stat(path, &info) == 0) {
+        errno = EISDIR;
+        if (S_ISDIR(info.st_mode) || access(path, W_OK))
+            return rt_fail_errno(st, RT_E_FILE_WRITE, path);
+        if (!S_ISREG(info.st_mode)) return RT_OK;
+    }
+    folder_of(path, dir, sizeof dir);
+    if (access(dir, W_OK | X_OK)) return rt_fail_errno(st, RT_E_FILE_WRITE, path);
+    return RT_OK;
 }

@@ -12,3 +12,5 @@ typedef struct RtFilePart {
 /* Replaces path by the parts, in order. On failure the old file is untouched and nothing is left
    beside it. */
 RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st);
+/* Whether rt_file_replace has a chance: the folder is there and writable. Asked before long work. */
+RtCode rt_file_writable(const char *path, RtStatus *st);

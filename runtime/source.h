@@ -1,7 +1,8 @@
-/* Where a data set's arrays come from, asked for by stem ("x"). In a folder, the first of these that is there:
-   x.npy; member x of graph.npz; x.npz (its member x, or its only one; a scipy CSR matrix answers as x_indptr,
-   x_indices, x_data); and for edge_index and edge_weight graph.mtx, edges.tsv, edges.csv. A single .npz file stands
-   for a folder that holds just graph.npz. docs/data.md is the reference. */
+/* Where a data set's arrays come from, asked for by stem ("x"). In a folder, the first of these
+   that is there: x.npy; member x of graph.npz; x.npz (its member x, or its only one; a scipy CSR
+   matrix answers as x_indptr, x_indices, x_data); and for edge_index and edge_weight graph.mtx,
+   edges.tsv, edges.csv. A single .npz file stands for a folder that holds just graph.npz.
+   docs/data.md is the reference. */
 #pragma once
 #include "runtime/edge_text.h"
 #include "runtime/json.h"
@@ -9,11 +10,11 @@
 
 typedef struct RtSource {
     char path[3072];
-    RtJsonDoc meta;   /* root NULL without meta.json */
-    bool is_file;     /* path is an archive, not a folder */
-    RtZip graph;      /* path itself, or graph.npz; no members if absent */
-    RtZip *side;      /* the STEM.npz that was opened last */
-    RtEdgeText text;  /* empty if edge_index comes from elsewhere */
+    RtJsonDoc meta;  /* root NULL without meta.json */
+    bool is_file;    /* path is an archive, not a folder */
+    RtZip graph;     /* path itself, or graph.npz; no members if absent */
+    RtZip *side;     /* the STEM.npz that was opened last */
+    RtEdgeText text; /* empty if edge_index comes from elsewhere */
     char text_path[4096];
 } RtSource;
 

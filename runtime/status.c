@@ -53,7 +53,8 @@ RtCode rt_fail_errno(RtStatus *st, RtCode code, const char *path)
     if (e == ENOENT) hint = "check the spelling of the path";
     if (e == EACCES || e == EPERM) hint = "check the permissions of the path";
     if (e == ENOSPC) hint = "free some space; what was there before is untouched";
-    return rt_fail(st, code, path, hint, "%s: %s", rt_code_title(code), strerror(e));
+    return rt_fail(st, code, path, hint, "%s: %s", rt_code_title(code),
+                   e ? strerror(e) : "the system refused");
 }
 
 int rt_code_exit(RtCode code)

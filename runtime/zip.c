@@ -1,6 +1,6 @@
-/* Reading .npz archives (see zip.h; APPNOTE.TXT 6.3, sections 4.3 to 4.5). Every offset and length is checked against
-   the file before it is used. A deflated member cannot grow more than 1032-fold, so one that claims more is refused
-   before memory is asked for. */
+/* Reading .npz archives (see zip.h; APPNOTE.TXT 6.3, sections 4.3 to 4.5). Every offset and length
+   is checked against the file before it is used. A deflated member cannot grow more than 1032-fold,
+   so one that claims more is refused before memory is asked for. */
 #include "runtime/zip.h"
 #include "runtime/file.h"
 #include <limits.h>
@@ -26,7 +26,8 @@ static uint64_t get(const unsigned char *p, int n)
 
 static RtCode broken(const char *place, const char *what, RtStatus *st)
 {
-    return rt_fail(st, RT_E_ZIP_FORM, place, "write the archive again with numpy.savez", "%s", what);
+    return rt_fail(st, RT_E_ZIP_FORM, place, "write the archive again with numpy.savez", "%s",
+                   what);
 }
 
 /* ---- the directory ---- */
@@ -57,10 +58,12 @@ static const unsigned char *find_end64(const RtZip *z, const unsigned char *end)
 static RtCode find_directory(RtZip *z, RtStatus *st)
 {
     const unsigned char *p = z->file.p, *end = find_end(z), *wide;
-    if (z->file.bytes < 4 || memcmp(p, "PK", 2)) return broken(z->path, "does not begin with the zip magic", st);
+    if (z->file.bytes < 4 || memcmp(p, "PK", 2))
+        return broken(z->path, "does not begin with the zip magic", st);
     if (!end) return broken(z->path, "cut short: the zip directory at its end is missing", st);
     uint64_t n = get(end + 10, 2), bytes = get(end + 12, 4), at = get(end + 16, 4);
-    if ((wide = find_end64(z, end))) n = get(wide + 32, 8), bytes = get(wide + 40, 8), at = get(wide + 48, 8);
+    if ((wide = find_end64(z, end)))
+        n = get(wide + 32, 8), bytes = get(wide + 40, 8), at = get(wide + 48, 8);
     uint64_t room = (uint64_t)(end - p);
     if (at > room || bytes > room - at || n > bytes / ENTRY_BYTES)
         return broken(z->path, "the zip directory lies outside the file", st);
@@ -93,7 +96,8 @@ static bool widen(Member *m, const unsigned char *extra, size_t n)
     return true;
 }
 
-/* The member at *at of the directory; moves *at behind it. False where the directory is malformed. */
+/* The member at *at of the directory; moves *at behind it. False where the directory is malformed.
+ */
 static bool next_member(const RtZip *z, size_t *at, Member *m)
 {
     const unsigned char *p = z->directory + *at;
@@ -120,7 +124,8 @@ static int64_t find(const RtZip *z, const char *name, Member *m)
     size_t at = 0;
     for (int64_t i = 0; i < z->n_members; i++) {
         Member it;
-        if (!next_member(z, &at, &it)) break; /* cannot be: the directory was walked when it was opened */
+        if (!next_member(z, &at, &it))
+            break; /* cannot be: the directory was walked when it was opened */
         if (!is_named(&it, name)) continue;
         *m = it;
         found++;
@@ -164,7 +169,8 @@ bool rt_zip_has(const RtZip *z, const char *name)
 /* ---- members ---- */
 
 /* Where the packed bytes begin. */
-static RtCode find_packed(const RtZip *z, const Member *m, const char *place, const unsigned char **out, RtStatus *st)
+static RtCode find_packed(const RtZip *z, const Member *m, const char *place,
+                          const unsigned char **out, RtStatus *st)
 {
     const unsigned char *p = z->file.p;
     uint64_t room = (uint64_t)(z->directory - p);
@@ -174,7 +180,8 @@ static RtCode find_packed(const RtZip *z, const Member *m, const char *place, co
     if (room < LOCAL_BYTES || m->at > room - LOCAL_BYTES || memcmp(p + m->at, "PK\3\4", 4))
         return broken(place, "the member's header is not where the directory says", st);
     uint64_t at = m->at + LOCAL_BYTES + get(p + m->at + 26, 2) + get(p + m->at + 28, 2);
-    if (at > room || m->packed > room - at) return broken(place, "cut short: the member ends outside the file", st);
+    if (at > room || m->packed > room - at)
+        return broken(place, "cut short: the member ends outside the file", st);
     if (m->method == STORED ? m->size != m->packed : m->size / DEFLATE_MOST > m->packed)
         return broken(place, "the member cannot have the size that the directory says", st);
     *out = p + at;
@@ -203,7 +210,8 @@ static bool unpack(const Member *m, const unsigned char *packed, unsigned char *
     return code == Z_STREAM_END && !in_left && !out_left;
 }
 
-static RtCode parse(const Member *m, const unsigned char *bytes, const char *place, RtArray *a, RtStatus *st)
+static RtCode parse(const Member *m, const unsigned char *bytes, const char *place, RtArray *a,
+                    RtStatus *st)
 {
     if (crc32_z(0, bytes, (size_t)m->size) != m->crc)
         return rt_fail(st, RT_E_ZIP_DATA, place, "copy or write the archive again",
@@ -218,14 +226,16 @@ RtCode rt_zip_read(const RtZip *z, const char *name, const char *place, RtArray 
     RtBlock out;
     *a = (RtArray){0};
     int64_t found = find(z, name, &m);
-    if (!found) return rt_fail(st, RT_E_FILE_OPEN, place, NULL, "the archive has no member %s.npy", name);
+    if (!found)
+        return rt_fail(st, RT_E_FILE_OPEN, place, NULL, "the archive has no member %s.npy", name);
     if (found > 1) return broken(place, "the archive has the member twice", st);
     RT_TRY(find_packed(z, &m, place, &packed, st));
     if (m.method == STORED) return parse(&m, packed, place, a, st);
     RT_TRY(rt_block_alloc(&out, (size_t)m.size, place, st));
-    RtCode code = unpack(&m, packed, out.p) ? parse(&m, out.p, place, a, st)
-                                            : rt_fail(st, RT_E_ZIP_DATA, place, "copy or write the archive again",
-                                                      "the member cannot be unpacked: its data is damaged");
+    RtCode code = unpack(&m, packed, out.p)
+                      ? parse(&m, out.p, place, a, st)
+                      : rt_fail(st, RT_E_ZIP_DATA, place, "copy or write the archive again",
+                                "the member cannot be unpacked: its data is damaged");
     rt_block_free(&out);
     return code;
 }

@@ -1,5 +1,6 @@
-/* Zip archives as numpy.savez writes them (.npz): members stored or deflated, zip64 where they are large. The archive
-   is read whole; members are unpacked on demand, never to more than their own header could truthfully ask for. */
+/* Zip archives as numpy.savez writes them (.npz): members stored or deflated, zip64 where they are
+   large. The archive is read whole; members are unpacked on demand, never to more than their own
+   header could truthfully ask for. */
 #pragma once
 #include "runtime/array.h"
 
