@@ -57,7 +57,7 @@ static RtCode run_forward(const RtCli *c, RtSession *s, RtExec **e)
 {
     int64_t p = rt_program_find(c->model, "forward");
     if (p < 0)
-        return rt_fail(c->st, RT_E_CLI_NO_TRAIN, "infer", NULL,
+        return rt_fail(c->st, RT_E_MODEL_FUNCTION, "infer", NULL,
                        "the model has no function forward");
     RT_TRY(rt_exec_create(c->model, p, s->data.graph, &s->exec, e, c->st));
     for (int64_t i = 0; i < c->model->n_tensors; i++) (*e)->tensors[i] = s->data.tensors.data[i];

@@ -164,7 +164,7 @@ RtCode rt_cli_train(RtCli *c)
     RtHyperValue hypers[MAX_SETS];
     RtSession s;
     if (!c->model->train || !c->model->train->present)
-        return rt_fail(c->st, RT_E_CLI_NO_TRAIN, rt_string(c->model, c->model->name),
+        return rt_fail(c->st, RT_E_MODEL_FUNCTION, rt_string(c->model, c->model->name),
                        "give the model's file a `train` block and build it again",
                        "the model has no `train` block");
     RT_TRY(read_flags(c, &o, hypers));

@@ -96,7 +96,7 @@ static RtCode model_setup(GnnrtModel *model, int64_t seed, int32_t cpu, RtStatus
     model->forward = rt_program_find(m, "forward");
     model->vjp = rt_program_find(m, "vjp");
     if (model->forward < 0)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name), NULL,
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name), NULL,
                        "the model has no function forward");
     size_t n = (size_t)m->programs[model->forward].n_argdefs + 1;
     model->inputs = calloc(n, sizeof *model->inputs);
@@ -433,7 +433,7 @@ static RtCode context_setup(GnnrtContext *c, void *workspace, size_t have, RtSta
 {
     int64_t want;
     if (c->with_vjp && c->model->vjp < 0)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(c->model->m, c->model->m->name), NULL,
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(c->model->m, c->model->m->name), NULL,
                        "the model has no vjp");
     if (c->g->model != c->model->m) return bad_argument(st, "the graph was made for another model");
     c->params = calloc((size_t)c->model->m->n_tensors + 1, sizeof *c->params);

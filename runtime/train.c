@@ -2,6 +2,7 @@
    epoch), so that a run resumed from a checkpoint is the unbroken run, bit for bit. */
 #include "runtime/train.h"
 #include "runtime/checkpoint.h"
+#include "runtime/file.h"
 #include "runtime/weights.h"
 #include <math.h>
 #include <pthread.h>
@@ -45,7 +46,7 @@ static RtCode make_exec(const RtModel *m, const char *name, RtData *d, const RtE
 {
     int64_t program = rt_program_find(m, name);
     if (program < 0)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name),
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name),
                        "give the model a `train` block", "the model has no function %s", name);
     RT_TRY(rt_exec_create(m, program, d->graph, o, e, st));
     bind_tensors(*e, &d->tensors);
@@ -83,10 +84,32 @@ static int64_t find_loss(const RtModel *m, const RtProgram *p)
     return first;
 }
 
+/* A resumed run goes on with the lines before its first epoch and drops what a killed run wrote
+   behind them. Returns the bytes to keep. */
+static size_t log_kept(const char *text, size_t n, int64_t epoch)
+{
+    size_t at = 0;
+    while (at < n) {
+        char head[48];
+        long long line = 0;
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t next = end ? (size_t)(end + 1 - text) : n;
+        snprintf(head, sizeof head, "%.*s", (int)(next - at < 40 ? next - at : 40), text + at);
+        if (!end || sscanf(head, "{\"epoch\":%lld", &line) != 1 || line > epoch) break;
+        if (memmem(text + at, next - at, "\"final\"", 7)) break;
+        at = next;
+    }
+    return at;
+}
+
 static RtCode open_log(Trainer *t)
 {
+    RtBlock old = {0};
     if (!t->o->metrics) return RT_OK;
-    t->log = fopen(t->o->metrics, t->o->resume ? "a" : "w");
+    if (t->o->resume) rt_file_read(t->o->metrics, &old, NULL); /* may be absent */
+    t->log = fopen(t->o->metrics, "w");
+    if (t->log && old.p) fwrite(old.p, 1, log_kept(old.p, old.bytes, t->at.epoch), t->log);
+    rt_block_free(&old);
     return t->log ? RT_OK : rt_fail_errno(t->st, RT_E_FILE_WRITE, t->o->metrics);
 }
 
@@ -105,9 +128,11 @@ static RtCode set_up(Trainer *t)
 {
     RtExecOptions exec = t->o->exec;
     if (!t->m->train || !t->m->train->present)
-        return rt_fail(t->st, RT_E_CLI_NO_TRAIN, rt_string(t->m, t->m->name),
+        return rt_fail(t->st, RT_E_MODEL_FUNCTION, rt_string(t->m, t->m->name),
                        "give the model a `train` block",
                        "the model cannot be trained: its file has no `train` block");
+    if (t->o->save) RT_TRY(rt_file_writable(t->o->save, t->st));
+    if (t->o->checkpoint) RT_TRY(rt_file_writable(t->o->checkpoint, t->st));
     if (t->m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(t->st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
     RT_TRY(take_workspace(t, &exec));
@@ -169,7 +194,7 @@ RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *
 {
     RtExec *e = NULL;
     if (!m->train || !m->train->present || !m->train->n_metrics)
-        return rt_fail(st, RT_E_CLI_NO_TRAIN, rt_string(m, m->name),
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name),
                        "add `metric` lines to its `train` block", "the model has no metrics");
     RtCode code = make_exec(m, "metrics", d, o, &e, st);
     if (!code) read_metrics(m, e, 0, 0, values);

@@ -116,6 +116,35 @@ static void test_resume(const float *W)
     check_end("runtime_train_resume_bit_equal");
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    RtBlock x, y;
+    if (rt_file_read(a, &x, NULL) || rt_file_read(b, &y, NULL)) return false;
+    bool same = x.bytes == y.bytes && !memcmp(x.p, y.p, x.bytes);
+    rt_block_free(&x);
+    rt_block_free(&y);
+    return same;
+}
+
+/* The log of a resumed run is that of the unbroken one, whatever the broken one wrote last. */
+static void test_resume_log(void)
+{
+    RtTrainResult r;
+    RtStatus st = {0};
+    const char *whole = path_of("m.jsonl"), *broken = path_of("m2"), *ck = path_of("ck");
+    RtTrainOptions o = {.epochs = 20, .seed = 3, .metrics = whole};
+    check_begin();
+    check(train(o, 1, NULL, &r, &st), "%s", st.message);
+    o = (RtTrainOptions){.epochs = 9, .seed = 3, .metrics = broken, .checkpoint = ck, .every = 100};
+    check(train(o, 1, NULL, &r, &st), "%s", st.message);
+    o = (RtTrainOptions){.epochs = 14, .seed = 3, .metrics = broken};
+    check(train(o, 1, NULL, &r, &st), "%s", st.message); /* five epochs and a final line too many */
+    o = (RtTrainOptions){.epochs = 20, .metrics = broken, .resume = ck};
+    check(train(o, 1, NULL, &r, &st), "%s", st.message);
+    CHECK(same_file(whole, broken));
+    check_end("runtime_resume_log");
+}
+
 static void test_weights(const float *W)
 {
     RtData d;
@@ -288,6 +317,7 @@ int main(void)
     test_learns(W);
     test_threads(W);
     test_resume(W);
+    test_resume_log();
     test_weights(W);
     test_early_stop();
     test_nan();
