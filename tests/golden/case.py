@@ -76,9 +76,27 @@ class Check:
             self.wrong.append("%s is missing" % what)
 
 
+def edges_of(spec, t):
+    """[2, E]: sources and targets."""
+    edges = np.concatenate([t["in." + name] for name in spec.edges], axis=1)
+    return edges[::-1] if spec.against else edges
+
+
 def inputs_of(spec, t):
     """The model's inputs by its own names."""
-    return {name: t["in." + of] for name, of in spec.inputs.items()}
+    inputs = {name: t["in." + of] for name, of in spec.inputs.items() if of}
+    if "positive" in spec.inputs:
+        inputs["positive"] = np.concatenate([np.full(t["in." + n].shape[1], i == 0) for i, n in enumerate(spec.edges)])
+    return inputs
+
+
+def edge_ids(t, looped):
+    """The edges that attention weights belong to: a node's own loops removed and one per node behind all others, or as given."""
+    edges = t["in.edge_index"]
+    if not looped:
+        return edges
+    loops = np.arange(t["in.x"].shape[0])
+    return np.concatenate([edges[:, edges[0] != edges[1]], np.stack([loops, loops])], axis=1)
 
 
 def load_params(lib, spec, t):
@@ -97,8 +115,8 @@ def compare_outputs(check, spec, t, results):
     want = sorted((k for k in t if k.startswith("out.")), key=lambda k: int(k[4:]))
     for i, name in enumerate(want):
         part = spec.outputs[i] if i < len(spec.outputs) else None
-        if isinstance(part, np.ndarray):  # ids that the graph itself states
-            if not np.array_equal(part, t[name]):
+        if isinstance(part, str):
+            if not np.array_equal(edge_ids(t, part == "looped"), t[name]):
                 check.wrong.append("%s: other ids" % name)
         elif part is None or part >= len(results):
             check.wrong.append("%s is missing" % name)
@@ -109,14 +127,14 @@ def compare_outputs(check, spec, t, results):
 def cotangents_of(spec, t, n_results):
     cots = [None] * n_results
     for i, part in enumerate(spec.outputs):
-        if not isinstance(part, np.ndarray) and part < n_results and "cot.%d" % i in t:
+        if isinstance(part, int) and part < n_results and "cot.%d" % i in t:
             cots[part] = t["cot.%d" % i]
     return cots
 
 
 def compare_gradients(check, spec, t, gradients, layouts):
     bare = {name[5:] if name.startswith("grad.") else name: g for name, g in gradients.items()}
-    ours = {of: name for name, of in spec.inputs.items()}
+    ours = {of: name for name, of in spec.inputs.items() if of}
     for key in (k for k in t if k.startswith("grad.in.")):
         name = ours.get(key[len("grad.in."):])
         if name in bare:
@@ -139,8 +157,7 @@ def run(so, spec, path, dtype):
     lib = library.Library(so, "m", FLOAT[dtype])
     layouts = load_params(lib, spec, t)
     graph_of = t["in.batch"] if spec.per_graph else None
-    edges = t["in." + spec.edges]
-    src, dst = (edges[1], edges[0]) if spec.against else (edges[0], edges[1])
+    src, dst = edges_of(spec, t)
     n_graphs = int(graph_of.max()) + 1 if graph_of is not None and len(graph_of) else 1
     lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of)
     inputs = inputs_of(spec, t)

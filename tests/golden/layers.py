@@ -307,7 +307,8 @@ def attention(given, out_channels, heads, concat, add_self_loops, residual, bias
     fill = fill_value if isinstance(fill_value, (int, float)) else reducer(fill_value)
     if add_self_loops and "size" in given:
         raise Unsayable("self-loops in a bipartite graph")
-    return dict(H=heads, D=out_channels, concat=concat, loops=add_self_loops, fill=fill, residual=residual, bias=bias)
+    return dict(H=heads, D=out_channels, concat=concat, loops=add_self_loops, fill=fill, residual=residual, bias=bias,
+                weights="weights" in given)
 
 
 @pyg
@@ -315,11 +316,8 @@ def GATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slo
             edge_dim=None, fill_value="mean", bias=True, residual=False, **rest):
     common(**rest)
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
-    if "size" in given and "to" not in given:
-        raise Unsayable("attention without values at the targets")
-    if "weights" in given:
-        options["weights"] = True
-    return Layer("gat", "x to e" if edge_dim else "x to", slope=negative_slope, **options)
+    pair = isinstance(in_channels, list)
+    return Layer("gat", "x to e" if edge_dim else "x to", slope=negative_slope, pair=pair, **options)
 
 
 @pyg
@@ -327,8 +325,6 @@ def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_s
               edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, **rest):
     common(**rest)
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
-    if "weights" in given:
-        options["weights"] = True
     return Layer("gatv2", "x to e" if edge_dim else "x to", slope=negative_slope, share=share_weights, **options)
 
 
@@ -338,9 +334,8 @@ def TransformerConv(given, in_channels, out_channels, heads=1, concat=True, beta
     common(**rest)
     if "e" in given and not edge_dim:
         raise Unsayable("edge features that are added to the values only")
-    more = {"weights": True} if "weights" in given else {}
     return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, gate=beta and root_weight, root=root_weight,
-                 bias=bias, **more)
+                 bias=bias, weights="weights" in given)
 
 
 @pyg
@@ -352,8 +347,8 @@ def AGNNConv(given, requires_grad=True, add_self_loops=True, **rest):
 @pyg
 def FAConv(given, channels, eps=0.1, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
     common(**rest)
-    more = {"weights": True} if "weights" in given else {}
-    return Layer("fa", "x x0 w", eps=eps, loops=add_self_loops, normalize=normalize, **more)
+    return Layer("fa", "x x0 w", eps=eps, loops=add_self_loops, normalize=normalize,
+                 weights="weights" in given)
 
 
 @pyg
@@ -393,7 +388,7 @@ def GeneralConv(given, in_channels, out_channels, in_edge_channels=None, aggr="a
 def HypergraphConv(given, in_channels, out_channels, use_attention=False, attention_mode="node", heads=1, concat=True,
                    negative_slope=0.2, dropout=0, bias=True, **rest):
     common(**rest)
-    attention = Word(attention_mode) if use_attention else None
+    attention = {"node": Word("nodes"), "edge": Word("hyperedges")}[attention_mode] if use_attention else None
     if not use_attention:
         heads, concat = 1, True
     return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat, slope=negative_slope, bias=bias)

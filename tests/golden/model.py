@@ -1,6 +1,4 @@
 """From a case's entry in cases.json to a Spec: the model's text, its dims, and how its inputs and outputs are the case's."""
-import numpy as np
-
 import constructors
 import layers
 from case import Unsayable
@@ -11,12 +9,18 @@ INPUTS = {
     "edge_weight": ("w", "edge", None), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", None),
     "hyperedge_weight": ("w", "dst", None), "hyperedge_attr": ("e", "dst", "K"),
 }
-TOPOLOGY = ("edge_index", "hyperedge_index", "batch")
+# Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge.
+EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"]]
+OTHER = ("batch",)
+
+
+LOOPED, PLAIN = "looped", "plain"
 
 
 class Spec:
-    """What case.run needs: text, dims; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number,
-    or ids); the graph's sizes, edges (an input's name), which row of it is the source, whether nodes belong to graphs."""
+    """What case.run needs: text, dims; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number, or
+    LOOPED or PLAIN: the ids of the edges with or without new self-loops); the graph's sizes, edges (names of inputs), whether
+    row 1 of them is the source, whether nodes belong to graphs."""
 
 
 def declared(spec, case, names):
@@ -32,17 +36,23 @@ def declared(spec, case, names):
         if dim:
             spec.dims[dim] = case["inputs"][of]["shape"][-1]
         spec.inputs[name] = of
+    if "positive" in names:
+        parts.append("positive: edge bool")
+        spec.inputs["positive"] = None
     return ", ".join(parts)
 
 
 def graph_of(spec, case):
     g, scalars = case["graph"], case.get("scalars") or {}
-    spec.edges = next((n for n in TOPOLOGY if n in case["inputs"]), None)
+    spec.edges = next((names for names in EDGES if names[0] in case["inputs"]), None)
     if spec.edges is None:
         raise Unsayable("inputs %s" % ", ".join(case["inputs"]))
-    pair = "x.0" in case["inputs"] or "size" in scalars or spec.edges == "hyperedge_index"
-    spec.bipartite, spec.per_graph = pair, "batch" in case["inputs"]
+    hyper = spec.edges == ["hyperedge_index"]
+    spec.bipartite = "x.0" in case["inputs"] or "size" in scalars or hyper
+    spec.per_graph = "batch" in case["inputs"]
     spec.n_src, spec.n_dst = g["n_src"], g["n_dst"]
+    if hyper:
+        spec.n_dst = scalars.get("num_edges", spec.n_dst)
     spec.against = case["args"].get("flow") == "target_to_source"
 
 
@@ -51,9 +61,10 @@ def single_layer(spec, cls, case):
     given = {INPUTS[i][0] for i in case["inputs"] if i in INPUTS}
     given |= {"size"} if spec.bipartite else set()
     scalars = case.get("scalars") or {}
+    given |= {"positive"} if len(spec.edges) == 2 else set()
     given |= {"weights"} if "return_attention_weights" in scalars else set()
     for name in case["inputs"]:
-        if name not in INPUTS and name not in TOPOLOGY:
+        if name not in INPUTS and name not in spec.edges + list(OTHER):
             raise Unsayable("input %s" % name)
     args = {k: constructors.parse(v) for k, v in case["args"].items()}
     layer = layers.make(constructors.Made(cls, [], args), given)
@@ -62,15 +73,9 @@ def single_layer(spec, cls, case):
     spec.prefix = "conv."
     spec.text = "".join(dict.fromkeys(layer.definitions))
     spec.text += "model m(%s) {\n  conv = %s\n  return conv(%s)\n}\n" % (signature, layer.text, call)
-    outputs_of(spec, case)
-
-
-def outputs_of(spec, case):
-    """Results in PyG's order; attention weights come with the edges they belong to."""
-    if "return_attention_weights" not in (case.get("scalars") or {}):
-        spec.outputs = list(range(len(case["outputs"])))
-        return
-    spec.outputs = [0, "edges", 1]
+    spec.outputs = list(range(len(case["outputs"])))
+    if "weights" in given:  # they come with the edges they belong to
+        spec.outputs = [0, LOOPED if cls in ("GATConv", "GATv2Conv") and args.get("add_self_loops", True) else PLAIN, 1]
 
 
 NODE_CLASSIFIER = """%smodel m(x: node[F], y: node index[C], train: node bool) {
