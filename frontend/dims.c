@@ -1,6 +1,6 @@
-/* Sizes as polynomials with integer coefficients, and their unification by substitution. Decides linear
-   equations in one unknown and products with one unknown factor; anything else waits until more is known.
-   Never guesses: an unknown is bound only to what it must be. */
+/* Sizes as polynomials with integer coefficients, and their unification by substitution. Decides
+   linear equations in one unknown and products with one unknown factor; anything else waits until
+   more is known. Never guesses: an unknown is bound only to what it must be. */
 #include "frontend/dims.h"
 #include "base/str.h"
 
@@ -96,8 +96,10 @@ static bool term_div(const SizeTerm *a, const SizeTerm *b, SizeTerm *out)
     *out = (SizeTerm){.k = a->k / b->k};
     int j = 0;
     for (int i = 0; i < a->n; i++) {
-        if (j < b->n && a->v[i] == b->v[j]) j++;
-        else out->v[out->n++] = a->v[i];
+        if (j < b->n && a->v[i] == b->v[j])
+            j++;
+        else
+            out->v[out->n++] = a->v[i];
     }
     return j == b->n;
 }
@@ -124,7 +126,8 @@ const Size *size_div(Sizes *z, const Size *a, const Size *b)
     if (q || (size_value(z, a, &x) && size_value(z, b, &y))) return q;
     for (uint32_t i = 0; i < z->vars.n; i++) {
         const SizeVarInfo *v = &z->vars.data[i];
-        if (v->kind == SIZE_RATIO && size_equal(z, v->num, a) && size_equal(z, v->den, b)) return size_of_var(z, i);
+        if (v->kind == SIZE_RATIO && size_equal(z, v->num, a) && size_equal(z, v->den, b))
+            return size_of_var(z, i);
     }
     const char *name = arena_printf(z->arena, "(%s)/(%s)", size_text(z, a), size_text(z, b));
     const Size *s = size_var(z, name, SIZE_RATIO, (Span){0});
@@ -221,7 +224,8 @@ static Answer unify(Sizes *z, const Size *a, const Size *b)
     if (bind_in(z, d, 2) || bind_in(z, d, 1)) return YES;
     int open = 0;
     for (int i = 0; i < d->n; i++)
-        for (int j = 0; j < d->t[i].n; j++) open |= var_rank(z, d->t[i].v[j]) || z->vars.data[d->t[i].v[j]].kind == SIZE_RATIO;
+        for (int j = 0; j < d->t[i].n; j++)
+            open |= var_rank(z, d->t[i].v[j]) || z->vars.data[d->t[i].v[j]].kind == SIZE_RATIO;
     if (!open) return NO;
     if (d->n > 2 || (d->n == 2 && d->t[1].n)) return LATER;
     /* k * product == number, with the number no multiple of k: never */
@@ -246,8 +250,10 @@ const SizeEquation *sizes_solve(Sizes *z)
             SizeEquation e = z->later.data[i];
             Answer r = unify(z, e.a, e.b);
             if (r == NO) return z->later.data[i] = e, &z->later.data[i];
-            if (r == YES) changed = true;
-            else z->later.data[z->later.n++] = e;
+            if (r == YES)
+                changed = true;
+            else
+                z->later.data[z->later.n++] = e;
         }
     }
     return NULL;

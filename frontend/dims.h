@@ -1,6 +1,6 @@
 /* Sizes of feature dims as polynomials over named symbols and unknowns, and their unification.
-   A size is immutable; what an unknown turns out to be is kept beside it, so that types made early are
-   solved late. */
+   A size is immutable; what an unknown turns out to be is kept beside it, so that types made early
+   are solved late. */
 #pragma once
 #include "base/diag.h"
 #include <stdbool.h>
@@ -21,7 +21,8 @@ typedef struct Size {
 } Size;
 
 typedef enum {
-    SIZE_FREE,  /* a symbol of the whole program: bound by data or --set, or by what it is unified with */
+    SIZE_FREE,  /* a symbol of the whole program: bound by data or --set, or by what it is unified
+                   with */
     SIZE_RIGID, /* stands for any size: equal to itself only */
     SIZE_HOLE,  /* to be found */
     SIZE_RATIO  /* num / den, which must divide */
@@ -51,11 +52,13 @@ const Size *size_const(Sizes *z, int64_t k);
 const Size *size_var(Sizes *z, const char *name, SizeVarKind kind, Span span);
 const Size *size_add(Sizes *z, const Size *a, const Size *b, int64_t k); /* a + k * b */
 const Size *size_mul(Sizes *z, const Size *a, const Size *b);
-const Size *size_div(Sizes *z, const Size *a, const Size *b); /* exact; a ratio symbol where unknown; NULL: does not divide */
-const Size *size_norm(Sizes *z, const Size *s);               /* with all that is known put in */
-bool size_value(Sizes *z, const Size *s, int64_t *out);       /* a number by now? */
-/* Makes a and b equal. False: they cannot be (nothing was bound then). What cannot be decided yet is kept
-   in `later` and counts as true. */
+const Size *
+size_div(Sizes *z, const Size *a,
+         const Size *b); /* exact; a ratio symbol where unknown; NULL: does not divide */
+const Size *size_norm(Sizes *z, const Size *s);         /* with all that is known put in */
+bool size_value(Sizes *z, const Size *s, int64_t *out); /* a number by now? */
+/* Makes a and b equal. False: they cannot be (nothing was bound then). What cannot be decided yet
+   is kept in `later` and counts as true. */
 bool size_unify(Sizes *z, const Size *a, const Size *b, Span span);
 /* Would size_unify bind or compare without putting anything off? */
 bool size_equal(Sizes *z, const Size *a, const Size *b);

@@ -1,7 +1,9 @@
-/* Calls: binding arguments, running a definition's body in a frame of its own, instances of layers. */
+/* Calls: binding arguments, running a definition's body in a frame of its own, instances of layers.
+ */
 #include "frontend/sema.h"
 
-/* ---- names of instances -------------------------------------------------------------------------- */
+/* ---- names of instances
+ * -------------------------------------------------------------------------- */
 
 static void child_claim(Elab *e, const char *name, const Instance *it, Span s)
 {
@@ -11,7 +13,8 @@ static void child_claim(Elab *e, const char *name, const Instance *it, Span s)
         return;
     }
     if (other == it) return;
-    Diag *d = diag_error(e->d, E0303, s, "two layers are named `%s`; their parameters would share names", name);
+    Diag *d = diag_error(e->d, E0303, s,
+                         "two layers are named `%s`; their parameters would share names", name);
     if (other->span.source) diag_note(e->d, d, other->span, "the other one");
 }
 
@@ -46,7 +49,8 @@ static const char *fresh_path(Elab *e, const Def *def, Span s)
     return arena_printf(e->a, "%s%s.", e->frame->path, name);
 }
 
-/* ---- binding arguments ---------------------------------------------------------------------------- */
+/* ---- binding arguments
+ * ---------------------------------------------------------------------------- */
 
 typedef struct Filled { /* what each parameter of a signature gets */
     Value *values;
@@ -57,7 +61,8 @@ typedef struct Filled { /* what each parameter of a signature gets */
 static bool expr_names_dim(const AstExpr *x, const char *name)
 {
     if (x->kind == AST_EXPR_NAME) return !strcmp(x->as.name.text, name);
-    if (x->kind == AST_EXPR_BINARY) return expr_names_dim(x->as.binary.left, name) || expr_names_dim(x->as.binary.right, name);
+    if (x->kind == AST_EXPR_BINARY)
+        return expr_names_dim(x->as.binary.left, name) || expr_names_dim(x->as.binary.right, name);
     return false;
 }
 
@@ -78,7 +83,8 @@ static bool signature_has_dim(const AstSignature *sig, const char *name)
     return type_names_dim(sig->result, name);
 }
 
-static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled *f, const char *name, Value v, Span s)
+static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled *f,
+                       const char *name, Value v, Span s)
 {
     for (uint32_t i = 0; i < sig->n_params; i++) {
         if (strcmp(sig->params[i].name.text, name)) continue;
@@ -93,7 +99,8 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
     }
     const char **names = ARENA_ARRAY(e->a, const char *, sig->n_params + 1);
     for (uint32_t i = 0; i < sig->n_params; i++) names[i] = sig->params[i].name.text;
-    Diag *d = diag_error(e->d, E0302, s, "%s `%s` has no argument `%s`", def_kind(def), def->name, name);
+    Diag *d =
+        diag_error(e->d, E0302, s, "%s `%s` has no argument `%s`", def_kind(def), def->name, name);
     const char *near = str_nearest(name, names, sig->n_params);
     if (near) diag_help(e->d, d, "did you mean `%s`?", near);
     return false;
@@ -103,10 +110,12 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
 static bool takes(const Def *def, const AstParam *p, const Value *v)
 {
     bool layer = def->decl->kind == AST_DECL_LAYER || def->decl->kind == AST_DECL_MODEL;
-    return !layer || !p->type || !p->type->space.text || !value_is_static(v) || v->kind == V_TUPLE || v->kind == V_NONE;
+    return !layer || !p->type || !p->type->space.text || !value_is_static(v) ||
+           v->kind == V_TUPLE || v->kind == V_NONE;
 }
 
-static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Filled *f, Value v, Span s)
+static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Filled *f, Value v,
+                            Span s)
 {
     for (uint32_t i = 0; i < sig->n_params; i++) {
         if (f->given[i] || !takes(def, &sig->params[i], &v)) continue;
@@ -114,13 +123,14 @@ static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Fi
         f->values[i] = v;
         return true;
     }
-    Diag *d = diag_error(e->d, E0302, s, "too many arguments for %s `%s`, which takes %u", def_kind(def), def->name, sig->n_params);
+    Diag *d = diag_error(e->d, E0302, s, "too many arguments for %s `%s`, which takes %u",
+                         def_kind(def), def->name, sig->n_params);
     diag_note(e->d, d, def->decl->name.span, "defined here");
     return false;
 }
 
-static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound,
-                      const Call *c, Filled *f)
+static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
+                      uint32_t n_bound, const Call *c, Filled *f)
 {
     f->values = ARENA_ARRAY(e->a, Value, sig->n_params + 1);
     f->given = ARENA_ARRAY(e->a, bool, sig->n_params + 1);
@@ -128,15 +138,18 @@ static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const Bo
         if (c->args[i].value.kind == V_ERROR) return false;
     for (uint32_t i = 0; i < n_bound; i++) { /* of an instance; a call may override */
         bool again = false;
-        for (uint32_t k = 0; k < c->n; k++) again |= c->args[k].name && !strcmp(c->args[k].name, bound[i].name);
-        if (!again && !fill_named(e, def, sig, f, bound[i].name, *bound[i].value, c->span)) return false;
+        for (uint32_t k = 0; k < c->n; k++)
+            again |= c->args[k].name && !strcmp(c->args[k].name, bound[i].name);
+        if (!again && !fill_named(e, def, sig, f, bound[i].name, *bound[i].value, c->span))
+            return false;
     }
     for (int named = 0; named < 2; named++)
         for (uint32_t i = 0; i < c->n; i++) {
             const CallArg *a = &c->args[i];
             Span s = a->ast ? a->ast->span : c->span;
             if ((a->name != NULL) != named) continue;
-            if (named ? !fill_named(e, def, sig, f, a->name, a->value, s) : !fill_positional(e, def, sig, f, a->value, s))
+            if (named ? !fill_named(e, def, sig, f, a->name, a->value, s)
+                      : !fill_positional(e, def, sig, f, a->value, s))
                 return false;
         }
     return true;
@@ -150,12 +163,14 @@ static const AstParam *missing(const AstSignature *sig, const Filled *f)
     return NULL;
 }
 
-/* ---- running a body ------------------------------------------------------------------------------- */
+/* ---- running a body
+ * ------------------------------------------------------------------------------- */
 
 static void declare_expr(Elab *e, const AstExpr *x)
 {
     if (x->kind == AST_EXPR_NAME) strmap_put(&e->frame->declared, x->as.name.text, e);
-    if (x->kind == AST_EXPR_BINARY) declare_expr(e, x->as.binary.left), declare_expr(e, x->as.binary.right);
+    if (x->kind == AST_EXPR_BINARY)
+        declare_expr(e, x->as.binary.left), declare_expr(e, x->as.binary.right);
 }
 
 static void declare_type(Elab *e, const AstType *t)
@@ -191,10 +206,12 @@ static bool bind_param(Elab *e, const Def *def, const AstParam *p, const Filled 
 static bool bind_params(Elab *e, const Def *def, const AstSignature *sig, const Filled *f)
 {
     bool ok = true;
-    for (uint32_t i = 0; i < f->dims.n; i++) scope_set(e, f->dims.data[i].name, *f->dims.data[i].value);
+    for (uint32_t i = 0; i < f->dims.n; i++)
+        scope_set(e, f->dims.data[i].name, *f->dims.data[i].value);
     for (int typed = 0; typed < 2; typed++)
         for (uint32_t i = 0; i < sig->n_params; i++)
-            if ((sig->params[i].type != NULL) == typed) ok &= bind_param(e, def, &sig->params[i], f, i);
+            if ((sig->params[i].type != NULL) == typed)
+                ok &= bind_param(e, def, &sig->params[i], f, i);
     return ok;
 }
 
@@ -247,15 +264,18 @@ static Value run_body(Elab *e, const Def *def)
 {
     const AstFunction *fn = &def->decl->as.function;
     Frame *f = e->frame;
-    if (fn->expr) f->result = elab_expr(e, fn->expr);
+    if (fn->expr)
+        f->result = elab_expr(e, fn->expr);
     else if (!f->returned) {
         Value last = elab_block(e, &fn->body);
         if (!f->returned) f->result = last;
     }
     Value v = f->result;
-    if (v.kind == V_WORD && fn->sig.result) return error_unknown_name(e, v.word, v.span), value_error();
+    if (v.kind == V_WORD && fn->sig.result)
+        return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind == V_NONE && fn->sig.result) {
-        diag_error(e->d, E0310, def->decl->name.span, "%s `%s` returns nothing", def_kind(def), def->name);
+        diag_error(e->d, E0310, def->decl->name.span, "%s `%s` returns nothing", def_kind(def),
+                   def->name);
         return value_error();
     }
     if (fn->sig.result && v.kind != V_ERROR)
@@ -282,7 +302,8 @@ static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, co
     return v;
 }
 
-Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path)
+Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c,
+               const char *path)
 {
     const AstSignature *sig = &def->decl->as.function.sig;
     Filled f = {0};
@@ -293,13 +314,15 @@ Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound,
     if (lacks && layer && !path) { /* an instance that waits for its input */
         VEC(BoundArg) args = {0};
         for (uint32_t i = 0; i < sig->n_params; i++)
-            if (f.given[i]) VEC_PUSH(e->a, &args, ((BoundArg){sig->params[i].name.text, &f.values[i]}));
+            if (f.given[i])
+                VEC_PUSH(e->a, &args, ((BoundArg){sig->params[i].name.text, &f.values[i]}));
         for (uint32_t i = 0; i < f.dims.n; i++) VEC_PUSH(e->a, &args, f.dims.data[i]);
         Instance *it = instance_new(e, def, args.data, args.n, c->span);
         return (Value){.kind = V_INSTANCE, .instance = it, .span = c->span, .dim = IR_NONE};
     }
     if (lacks) {
-        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def), def->name, lacks->name.text);
+        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def),
+                             def->name, lacks->name.text);
         diag_note(e->d, d, lacks->span, "declared here");
         return value_error();
     }
@@ -307,14 +330,16 @@ Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound,
     return call_filled(e, def, &f, c->span, path);
 }
 
-bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound, const Call *c)
+bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
+                 uint32_t n_bound, const Call *c)
 {
     Filled f = {0};
     ((Def *)(uintptr_t)def)->used = true;
     if (!fill_args(e, def, sig, bound, n_bound, c, &f)) return false;
     const AstParam *lacks = missing(sig, &f);
     if (lacks) {
-        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def), def->name, lacks->name.text);
+        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def),
+                             def->name, lacks->name.text);
         diag_note(e->d, d, lacks->span, "declared here");
         return false;
     }
@@ -338,7 +363,8 @@ static Value call_instance(Elab *e, Value v, const Call *c)
 static Value call_named(Elab *e, const Value *v, const Call *c)
 {
     AstDeclKind kind = v->def ? v->def->decl->kind : AST_DECL_TEST;
-    if (kind == AST_DECL_MESSAGE || kind == AST_DECL_FN || kind == AST_DECL_LAYER || kind == AST_DECL_MODEL)
+    if (kind == AST_DECL_MESSAGE || kind == AST_DECL_FN || kind == AST_DECL_LAYER ||
+        kind == AST_DECL_MODEL)
         return call_def(e, v->def, v->args, v->n_args, c, NULL);
     Builtin b = builtin_find(v->word);
     if (b) return b(e, c);
@@ -351,8 +377,10 @@ static Value call_named(Elab *e, const Value *v, const Call *c)
     }
     Diag *d = diag_error(e->d, E0306, c->span, "%s cannot be called like this", value_text(e, v));
     if (kind == AST_DECL_REDUCE)
-        diag_help(e->d, d, "say what is reduced: `%s_in(m)` (edges into each node), `%s_out`, `%s_all`, `readout_%s`", v->word,
-                  v->word, v->word, v->word);
+        diag_help(e->d, d,
+                  "say what is reduced: `%s_in(m)` (edges into each node), `%s_out`, `%s_all`, "
+                  "`readout_%s`",
+                  v->word, v->word, v->word, v->word);
     return value_error();
 }
 
@@ -363,7 +391,10 @@ Value call_value(Elab *e, Value v, const Call *c)
     case V_DEF: return call_named(e, &v, c);
     case V_INSTANCE: return call_instance(e, v, c);
     case V_WORD: error_unknown_name(e, v.word, v.span); return value_error();
-    default: diag_error(e->d, E0306, v.span.source ? v.span : c->span, "%s cannot be called", value_text(e, &v)); return value_error();
+    default:
+        diag_error(e->d, E0306, v.span.source ? v.span : c->span, "%s cannot be called",
+                   value_text(e, &v));
+        return value_error();
     }
 }
 
@@ -373,9 +404,13 @@ Value elab_call(Elab *e, const AstExpr *x)
     Value callee = elab_expr(e, x->as.call.callee);
     for (uint32_t i = 0; i < x->as.call.n_args; i++) {
         const AstArg *a = &x->as.call.args[i];
-        args[i] = (CallArg){.name = a->name.text, .word = a->word.text, .value = elab_expr(e, a->value), .ast = a};
+        args[i] = (CallArg){
+            .name = a->name.text, .word = a->word.text, .value = elab_expr(e, a->value), .ast = a};
         if (a->by) diag_error(e->d, E0901, a->by->span, "`by` is not built yet");
-        if (a->on) diag_error(e->d, E0404, a->on->span, "`on` limits an option of an optimizer, in a train block");
+        if (a->on)
+            diag_error(e->d, E0404, a->on->span,
+                       "`on` limits an option of an optimizer, in a train block");
     }
-    return call_value(e, callee, &(Call){.ast = x, .span = x->span, .args = args, .n = x->as.call.n_args});
+    return call_value(e, callee,
+                      &(Call){.ast = x, .span = x->span, .args = args, .n = x->as.call.n_args});
 }

@@ -1,4 +1,5 @@
-/* Dims during elaboration: objects with a label and a size, the symbols of a frame, arithmetic in types. */
+/* Dims during elaboration: objects with a label and a size, the symbols of a frame, arithmetic in
+ * types. */
 #include "frontend/sema.h"
 #include <math.h>
 
@@ -26,8 +27,10 @@ static const Size *free_size(Elab *e, const char *name, Span s)
     double given;
     if (!set_find(e, name, &given)) return size;
     if (given < 1 || given != floor(given) || given > 1e15)
-        diag_error(e->d, E0211, s, "`--set %s=%g`: a dim's size is a positive whole number", name, given);
-    else size_unify(&e->z, size, size_const(&e->z, (int64_t)given), s);
+        diag_error(e->d, E0211, s, "`--set %s=%g`: a dim's size is a positive whole number", name,
+                   given);
+    else
+        size_unify(&e->z, size, size_const(&e->z, (int64_t)given), s);
     return size;
 }
 
@@ -45,7 +48,8 @@ static const Size *static_size(Elab *e, const Value *v, const char *name, Span s
 {
     if (v->kind == V_DIM) return dim_size(e, v->dim);
     if (v->kind != V_NUMBER) return NULL;
-    if (v->num >= 1 && v->num == floor(v->num) && v->num < 1e15) return size_const(&e->z, (int64_t)v->num);
+    if (v->num >= 1 && v->num == floor(v->num) && v->num < 1e15)
+        return size_const(&e->z, (int64_t)v->num);
     diag_error(e->d, E0211, s, "`%s` is %g: a dim's size is a positive whole number", name, v->num);
     return size_const(&e->z, 1);
 }
@@ -64,8 +68,10 @@ IrId dim_symbol(Elab *e, const char *name, Span s)
     const Binding *b = scope_find(e->frame, name);
     const Size *size = b ? static_size(e, &b->value, name, s) : NULL;
     IrId dim = dim_new(e, name, size ? size : new_size(e, name, s), s);
-    if (b && b->value.kind == V_DIM) e->dims.data[dim].origin = b->value.dim;
-    else if (b && b->value.kind == V_NUMBER) e->dims.data[dim].origin = b->value.dim;
+    if (b && b->value.kind == V_DIM)
+        e->dims.data[dim].origin = b->value.dim;
+    else if (b && b->value.kind == V_NUMBER)
+        e->dims.data[dim].origin = b->value.dim;
     symbol_add(e, name, dim);
     return dim;
 }
@@ -83,7 +89,8 @@ static const Size *size_of_binary(Elab *e, const AstExpr *x)
     case AST_DIV: {
         const Size *q = size_div(&e->z, a, b);
         if (!q)
-            diag_error(e->d, E0211, x->span, "%s does not divide %s", size_text(&e->z, b), size_text(&e->z, a));
+            diag_error(e->d, E0211, x->span, "%s does not divide %s", size_text(&e->z, b),
+                       size_text(&e->z, a));
         return q;
     }
     default: diag_error(e->d, E0211, x->as.binary.op_span, "dims know + - * / only"); return NULL;
@@ -95,11 +102,14 @@ const Size *size_of_expr(Elab *e, const AstExpr *x)
     switch (x->kind) {
     case AST_EXPR_NAME: return dim_size(e, dim_symbol(e, x->as.name.text, x->span));
     case AST_EXPR_NUMBER:
-        if (x->as.number.is_int && x->as.number.int_value > 0) return size_const(&e->z, x->as.number.int_value);
+        if (x->as.number.is_int && x->as.number.int_value > 0)
+            return size_const(&e->z, x->as.number.int_value);
         diag_error(e->d, E0211, x->span, "a dim's size is a positive whole number");
         return NULL;
     case AST_EXPR_BINARY: return size_of_binary(e, x);
-    case AST_EXPR_REST: diag_error(e->d, E0901, x->span, "`...` in a type is not built yet"); return NULL;
+    case AST_EXPR_REST:
+        diag_error(e->d, E0901, x->span, "`...` in a type is not built yet");
+        return NULL;
     default: break;
     }
     Value v = elab_expr(e, x);
@@ -127,6 +137,7 @@ IrId dim_in(Elab *e, const IrType *t, const Value *which)
     for (int i = t->n_dims - 1; i >= 0; i--)
         if (dim_is_named(e, t->dims[i], which->word)) return t->dims[i];
     for (int i = t->n_dims - 1; i >= 0; i--)
-        if (which->dim != IR_NONE && dim_is_named(e, t->dims[i], e->dims.data[which->dim].label)) return t->dims[i];
+        if (which->dim != IR_NONE && dim_is_named(e, t->dims[i], e->dims.data[which->dim].label))
+            return t->dims[i];
     return IR_NONE;
 }

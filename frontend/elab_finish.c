@@ -1,18 +1,19 @@
-/* The end of elaboration: solves what sizes are still open, drops what nothing uses, makes dims that a
-   reshape only renamed into one, puts numbers into types, parameters and constants. */
+/* The end of elaboration: solves what sizes are still open, drops what nothing uses, makes dims
+   that a reshape only renamed into one, puts numbers into types, parameters and constants. */
 #include "frontend/sema.h"
 #include <math.h>
 
 typedef struct Finish {
     Elab *e;
-    uint32_t n;        /* dims of elaboration */
-    uint32_t *parent;  /* [n] union-find over dims */
-    uint64_t **rows;   /* [n] bit set of dims that stand beside this one somewhere; NULL: unused */
+    uint32_t n;       /* dims of elaboration */
+    uint32_t *parent; /* [n] union-find over dims */
+    uint64_t **rows;  /* [n] bit set of dims that stand beside this one somewhere; NULL: unused */
     uint32_t n_words;
-    IrId *final;       /* [n] index in m->dims, by representative */
+    IrId *final; /* [n] index in m->dims, by representative */
 } Finish;
 
-/* ---- what is used ------------------------------------------------------------------------------------ */
+/* ---- what is used
+ * ------------------------------------------------------------------------------------ */
 
 static bool *live_ops(Elab *e, const IrFunc *f)
 {
@@ -39,7 +40,8 @@ static void drop_dead(Elab *e, IrFunc *f)
         f->ops.data[n++] = op;
     }
     f->ops.n = n;
-    for (uint32_t i = 0; i < f->results.n; i++) f->results.data[i].value = to[f->results.data[i].value];
+    for (uint32_t i = 0; i < f->results.n; i++)
+        f->results.data[i].value = to[f->results.data[i].value];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < e->patches.n; i++) {
         Patch p = e->patches.data[i];
@@ -49,7 +51,8 @@ static void drop_dead(Elab *e, IrFunc *f)
     e->patches.n = kept;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------------- */
+/* ---- sizes
+ * ---------------------------------------------------------------------------------------------- */
 
 static void error_open_var(Elab *e, const Size *s, StrBuf *missing)
 {
@@ -61,10 +64,12 @@ static void error_open_var(Elab *e, const Size *s, StrBuf *missing)
                 error_open_var(e, v->num, missing);
                 error_open_var(e, v->den, missing);
             } else if (v->kind == SIZE_FREE) {
-                const char *seen = missing->n ? strstr(missing->data, arena_printf(e->a, "`%s`", v->name)) : NULL;
+                const char *seen =
+                    missing->n ? strstr(missing->data, arena_printf(e->a, "`%s`", v->name)) : NULL;
                 if (!seen) strbuf_printf(missing, "%s`%s`", missing->n ? ", " : "", v->name);
             } else {
-                Diag *d = diag_error(e->d, E0208, v->span, "nothing says how large dim `%s` is", v->name);
+                Diag *d =
+                    diag_error(e->d, E0208, v->span, "nothing says how large dim `%s` is", v->name);
                 diag_help(e->d, d, "give it in the call: `%s = 16`", v->name);
             }
         }
@@ -83,7 +88,8 @@ static int64_t final_size(Elab *e, const Size *s, Span at, StrBuf *missing)
     return 1;
 }
 
-/* ---- merging renamed dims --------------------------------------------------------------------------------- */
+/* ---- merging renamed dims
+ * --------------------------------------------------------------------------------- */
 
 static uint32_t root(const Finish *f, IrId d)
 {
@@ -127,7 +133,8 @@ static void collect(Finish *f)
             bool mixes = (ir_ops[op->op].traits & T_MAP) || op->op == IR_OP_contract;
             for (uint32_t a = 0; mixes && a < op->n_args; a++)
                 for (uint32_t b = 0; b < a; b++)
-                    meet(f, &m->funcs.data[j]->ops.data[op->args[a]].type, &m->funcs.data[j]->ops.data[op->args[b]].type);
+                    meet(f, &m->funcs.data[j]->ops.data[op->args[a]].type,
+                         &m->funcs.data[j]->ops.data[op->args[b]].type);
         }
 }
 
@@ -154,12 +161,14 @@ static void unite_renamed(Finish *f)
             if (op->op != IR_OP_reshape) continue;
             const IrType *x = &e->m->funcs.data[j]->ops.data[op->args[0]].type, *y = &op->type;
             bool rename = x->n_dims == y->n_dims;
-            for (int k = 0; rename && k < x->n_dims; k++) rename = size_equal(&e->z, dim_size(e, x->dims[k]), dim_size(e, y->dims[k]));
+            for (int k = 0; rename && k < x->n_dims; k++)
+                rename = size_equal(&e->z, dim_size(e, x->dims[k]), dim_size(e, y->dims[k]));
             for (int k = 0; rename && k < x->n_dims; k++) unite(f, x->dims[k], y->dims[k]);
         }
 }
 
-/* ---- the final dims ------------------------------------------------------------------------------------------ */
+/* ---- the final dims
+ * ------------------------------------------------------------------------------------------ */
 
 /* A label as an identifier of the text form. */
 static const char *final_name(Elab *e, const char *label)
@@ -167,13 +176,17 @@ static const char *final_name(Elab *e, const char *label)
     if (!label) return "d";
     char *s = arena_strndup(e->a, label, strlen(label));
     for (char *p = s; *p; p++) {
-        bool ok = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_';
+        bool ok = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+                  (*p >= '0' && *p <= '9') || *p == '_';
         if (!ok) *p = '_';
     }
     return s[0] >= '0' && s[0] <= '9' ? "d" : s;
 }
 
-static bool label_is_program(const Elab *e, const char *label) { return label && strmap_has(&e->free_dims, label); }
+static bool label_is_program(const Elab *e, const char *label)
+{
+    return label && strmap_has(&e->free_dims, label);
+}
 
 static void number_dims(Finish *f, StrBuf *missing)
 {
@@ -182,7 +195,9 @@ static void number_dims(Finish *f, StrBuf *missing)
     for (uint32_t d = 0; d < f->n; d++) {
         const char *label = e->dims.data[d].label;
         const char **best = &labels[root(f, d)];
-        if (f->rows[d] && label && (!*best || (label_is_program(e, label) && !label_is_program(e, *best)))) *best = label;
+        if (f->rows[d] && label &&
+            (!*best || (label_is_program(e, label) && !label_is_program(e, *best))))
+            *best = label;
     }
     for (uint32_t d = 0; d < f->n; d++) {
         if (!f->rows[d]) continue;
@@ -217,10 +232,13 @@ static void final_func(const Finish *f, IrFunc *fn)
     for (uint32_t i = 0; i < e->patches.n; i++)
         if (e->patches.data[i].f == fn) e->patches.data[i].op = to[e->patches.data[i].op];
     fn->ops.n = n;
-    for (uint32_t i = 0; i < fn->results.n; i++) fn->results.data[i].value = to[fn->results.data[i].value];
+    for (uint32_t i = 0; i < fn->results.n; i++)
+        fn->results.data[i].value = to[fn->results.data[i].value];
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+/* ---- tensors
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static void final_init(IrTensor *t, const TensorInfo *info, double fan)
 {
@@ -233,7 +251,9 @@ static void final_init(IrTensor *t, const TensorInfo *info, double fan)
     bool known = true; /* `check` leaves sizes open */
     for (uint32_t k = 0; k < n; k++) known &= s[k] > 0;
     if (!info->init || !known) return;
-    double bound = !strcmp(info->init, "glorot") ? sqrt(6 / (in + out)) : !strcmp(info->init, "kaiming") ? 1 / sqrt(fan > 0 ? fan : in) : 0;
+    double bound = !strcmp(info->init, "glorot")    ? sqrt(6 / (in + out))
+                   : !strcmp(info->init, "kaiming") ? 1 / sqrt(fan > 0 ? fan : in)
+                                                    : 0;
     if (bound > 0 || !strcmp(info->init, "uniform")) t->init = IR_INIT_UNIFORM;
     if (bound > 0) t->init_a = -bound, t->init_b = bound;
     if (!strcmp(info->init, "normal")) t->init = IR_INIT_NORMAL;
@@ -256,7 +276,9 @@ static void final_tensor(const Finish *f, uint32_t i, StrBuf *missing)
         }
     }
     if (t->kind == IR_PARAM)
-        for (uint8_t k = 0; k < t->n_stored; k++) t->stored_shape[k] = info->stored[k] ? final_size(e, info->stored[k], t->span, missing) : 1;
+        for (uint8_t k = 0; k < t->n_stored; k++)
+            t->stored_shape[k] =
+                info->stored[k] ? final_size(e, info->stored[k], t->span, missing) : 1;
     if (info->fan && !size_value(&e->z, info->fan, &n)) n = 1;
     if (t->kind == IR_PARAM || t->kind == IR_STATE) final_init(t, info, (double)n);
     if (info->classes && size_value(&e->z, info->classes, &n) && n > 0) t->bound = n;
@@ -275,10 +297,12 @@ static void final_patches(Elab *e, StrBuf *missing)
 static bool final_report(Elab *e, const StrBuf *missing)
 {
     if (missing->n) {
-        Diag *d = diag_error(e->d, E0208, e->entry_span, "these dims have no size yet: %s", strbuf_cstr(missing));
+        Diag *d = diag_error(e->d, E0208, e->entry_span, "these dims have no size yet: %s",
+                             strbuf_cstr(missing));
         diag_help(e->d, d, "give a data folder (`--data DIR`) or sizes (`--set F=1433,C=7`)");
     }
-    if (e->z.overflow) diag_error(e->d, E0211, e->entry_span, "sizes of dims are too large or too involved");
+    if (e->z.overflow)
+        diag_error(e->d, E0211, e->entry_span, "sizes of dims are too large or too involved");
     return e->d->n_errors == 0;
 }
 
@@ -286,7 +310,8 @@ bool elab_finish(Elab *e)
 {
     const SizeEquation *bad = sizes_solve(&e->z);
     if (bad) {
-        diag_error(e->d, E0201, bad->span, "sizes %s and %s are not the same", size_text(&e->z, bad->a), size_text(&e->z, bad->b));
+        diag_error(e->d, E0201, bad->span, "sizes %s and %s are not the same",
+                   size_text(&e->z, bad->a), size_text(&e->z, bad->b));
         return false;
     }
     StrBuf missing = {.arena = e->a};

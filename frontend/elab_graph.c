@@ -1,5 +1,5 @@
-/* Graphs as values: the data's graph, graphs derived from it, their spaces and maps, `.src .dst .graph`,
-   `over g { ... }`, and what is carried from the edges of one graph to those of another.
+/* Graphs as values: the data's graph, graphs derived from it, their spaces and maps, `.src .dst
+   .graph`, `over g { ... }`, and what is carried from the edges of one graph to those of another.
    Equal derivations share one graph of the module, so that all layers and modes use one copy. */
 #include "frontend/sema.h"
 #include <math.h>
@@ -32,7 +32,8 @@ static const GraphValue *graph_add(Elab *e, IrGraph g)
 const GraphValue *graph_data(Elab *e)
 {
     if (e->data_graph) return e->data_graph;
-    IrGraph g = {.name = "g", .kind = IR_GRAPH_DATA, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {
+        .name = "g", .kind = IR_GRAPH_DATA, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
     g.src_space = ir_space_new(e->m, e->bipartite ? "src" : "node", false);
     g.dst_space = e->bipartite ? ir_space_new(e->m, "dst", false) : g.src_space;
     g.edge = ir_space_new(e->m, "edge", true);
@@ -44,7 +45,8 @@ IrId map_all(Elab *e, IrId space)
 {
     for (uint32_t i = 0; i < e->m->maps.n; i++)
         if (e->m->maps.data[i].from == space && e->m->maps.data[i].to == IR_UNIT) return i;
-    IrId map = ir_map_new(e->m, arena_printf(e->a, "%s.all", e->m->spaces.data[space].name), space, IR_UNIT);
+    IrId map = ir_map_new(e->m, arena_printf(e->a, "%s.all", e->m->spaces.data[space].name), space,
+                          IR_UNIT);
     e->m->maps.data[map].sorted = true;
     return map;
 }
@@ -70,13 +72,15 @@ bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *ou
     if (!strcmp(word, "dst")) return *out = ir->dst_space, true;
     if (!strcmp(word, "node") && one) return *out = ir->src_space, true;
     if (!strcmp(word, "node")) {
-        Diag *d = diag_error(e->d, E0209, s, "`node` does not say which of the graph's two node spaces");
+        Diag *d =
+            diag_error(e->d, E0209, s, "`node` does not say which of the graph's two node spaces");
         diag_help(e->d, d, "the data's graph is bipartite here: write `src` or `dst`");
         return false;
     }
     if (!strcmp(word, "graph")) {
         if (map_graph(e, ir->src_space) != IR_NONE) return *out = e->graph_space, true;
-        diag_error(e->d, E0209, s, "`graph` is a domain of the data's graph with one node space only");
+        diag_error(e->d, E0209, s,
+                   "`graph` is a domain of the data's graph with one node space only");
         return false;
     }
     if (!strcmp(word, "etype") || !strcmp(word, "ntype")) {
@@ -86,11 +90,13 @@ bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *ou
     static const char *const words[] = {"node", "edge", "src", "dst", "graph"};
     Diag *d = diag_error(e->d, E0209, s, "unknown domain `%s`", word);
     const char *near = str_nearest(word, words, 5);
-    diag_help(e->d, d, near ? "did you mean `%s`?" : "domains are node, edge, src, dst, graph%s", near ? near : "");
+    diag_help(e->d, d, near ? "did you mean `%s`?" : "domains are node, edge, src, dst, graph%s",
+              near ? near : "");
     return false;
 }
 
-/* ---- crossings ---------------------------------------------------------------------------------- */
+/* ---- crossings ----------------------------------------------------------------------------------
+ */
 
 Value graph_member(Elab *e, Value v, const char *name, Span s)
 {
@@ -106,16 +112,22 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
         return per_graph ? op_gather(e, v, map_graph(e, g->src_space), g->src_space, s)
                          : op_gather(e, v, src ? g->src : g->dst, g->edge, s);
     Diag *d = diag_error(e->d, E0204, s, "`.%s` of %s", name, value_text(e, &v));
-    if (v.type.space == IR_UNIT) diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);
-    else if (v.type.space == g->edge) diag_help(e->d, d, "this is an edge value already: leave `.%s` out", name);
-    else if (from != IR_NONE) diag_help(e->d, d, "`.%s` reads a value of `%s`", name, space_text(e, from));
-    else diag_help(e->d, d, "`.graph` reads a value of `graph`, such as a readout's result");
+    if (v.type.space == IR_UNIT)
+        diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);
+    else if (v.type.space == g->edge)
+        diag_help(e->d, d, "this is an edge value already: leave `.%s` out", name);
+    else if (from != IR_NONE)
+        diag_help(e->d, d, "`.%s` reads a value of `%s`", name, space_text(e, from));
+    else
+        diag_help(e->d, d, "`.graph` reads a value of `graph`, such as a readout's result");
     return value_error();
 }
 
-/* ---- derived graphs ------------------------------------------------------------------------------ */
+/* ---- derived graphs
+ * ------------------------------------------------------------------------------ */
 
-static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy policy, const GraphValue *base)
+static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy policy,
+                                      const GraphValue *base)
 {
     for (uint32_t i = 0; i < e->m->graphs.n; i++) {
         const IrGraph *g = &e->m->graphs.data[i];
@@ -124,14 +136,20 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
         *v = (GraphValue){.name = g->name, .id = i};
         return v;
     }
-    static const char *const policies[] = {[IR_LOOPS_KEEP] = "loops", [IR_LOOPS_REPLACE] = "own_loops",
-                                           [IR_LOOPS_ADD] = "more_loops", [IR_LOOPS_REMOVE] = "no_loops"};
+    static const char *const policies[] = {[IR_LOOPS_KEEP] = "loops",
+                                           [IR_LOOPS_REPLACE] = "own_loops",
+                                           [IR_LOOPS_ADD] = "more_loops",
+                                           [IR_LOOPS_REMOVE] = "no_loops"};
     const char *word = kind == IR_GRAPH_REVERSE ? "reverse" : policies[policy];
     IrGraph b = *graph_ir(e, base);
     const char *of = base->id == graph_data(e)->id ? "" : arena_printf(e->a, "%s.", b.name);
     bool back = kind == IR_GRAPH_REVERSE;
-    IrGraph g = {.name = arena_printf(e->a, "%s%s", of, word), .kind = kind, .policy = policy, .base = base->id,
-                 .src_space = back ? b.dst_space : b.src_space, .dst_space = back ? b.src_space : b.dst_space};
+    IrGraph g = {.name = arena_printf(e->a, "%s%s", of, word),
+                 .kind = kind,
+                 .policy = policy,
+                 .base = base->id,
+                 .src_space = back ? b.dst_space : b.src_space,
+                 .dst_space = back ? b.src_space : b.dst_space};
     g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", g.name), true);
     const char *edge = e->m->spaces.data[g.edge].name;
     graph_maps(e, &g);
@@ -151,7 +169,8 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
     const Value *v = &c->args[i].value;
     if (v->kind == V_ERROR) return false;
     if (v->kind == V_GRAPH) return *out = v->graph, true;
-    diag_error(e->d, E0212, v->span.source ? v->span : c->span, "found %s, wanted a graph", value_text(e, v));
+    diag_error(e->d, E0212, v->span.source ? v->span : c->span, "found %s, wanted a graph",
+               value_text(e, v));
     return false;
 }
 
@@ -163,8 +182,8 @@ static Value carry(Elab *e, Value v, const GraphValue *g)
 }
 
 /* What new loops get: a number, a node's value, or a reducer over the node's other in-edges. */
-static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *base, const GraphValue *g,
-                        IrLoopPolicy policy, Span s)
+static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *base,
+                        const GraphValue *g, IrLoopPolicy policy, Span s)
 {
     const IrGraph *ir = graph_ir(e, g);
     bool reducer = fill->kind == V_DEF || fill->kind == V_WORD;
@@ -172,20 +191,24 @@ static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *b
     Value at_node = *fill;
     if (reducer) {
         const GraphValue *old = e->frame->graph;
-        e->frame->graph = policy == IR_LOOPS_ADD ? base : graph_derive(e, IR_GRAPH_SELF_LOOPS, IR_LOOPS_REMOVE, base);
+        e->frame->graph = policy == IR_LOOPS_ADD
+                              ? base
+                              : graph_derive(e, IR_GRAPH_SELF_LOOPS, IR_LOOPS_REMOVE, base);
         CallArg arg = {.value = policy == IR_LOOPS_ADD ? v : carry(e, v, e->frame->graph)};
         at_node = call_reduce(e, fill, REDUCE_IN, &(Call){.span = s, .args = &arg, .n = 1});
         e->frame->graph = old;
     }
     if (at_node.kind != V_TENSOR || at_node.type.space == IR_UNIT) return at_node;
     if (at_node.type.space != ir->dst_space) {
-        diag_error(e->d, E0204, s, "`fill` wants a number, a node value or a reducer, found %s", value_text(e, &at_node));
+        diag_error(e->d, E0204, s, "`fill` wants a number, a node value or a reducer, found %s",
+                   value_text(e, &at_node));
         return value_error();
     }
     return op_gather(e, at_node, ir->dst, ir->edge, s);
 }
 
-static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, const GraphValue *g, IrLoopPolicy policy)
+static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, const GraphValue *g,
+                          IrLoopPolicy policy)
 {
     const Binding *b = scope_find(e->frame, arg->name);
     Span s = arg->ast->span;
@@ -195,11 +218,13 @@ static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, c
     bool number = v.kind == V_NUMBER && fill.kind == V_NUMBER;
     if (number && v.num == fill.num) return v;
     if (v.kind == V_TENSOR && v.type.space != graph_ir(e, base)->edge) {
-        Diag *d = diag_error(e->d, E0204, s, "`fill %s`: %s is no edge value of this graph", arg->name, value_text(e, &v));
+        Diag *d = diag_error(e->d, E0204, s, "`fill %s`: %s is no edge value of this graph",
+                             arg->name, value_text(e, &v));
         diag_help(e->d, d, "node values need no `fill`: the nodes of both graphs are the same");
         return value_error();
     }
-    bool all = graph_ir(e, g)->kind == IR_GRAPH_REVERSE || policy == IR_LOOPS_REMOVE; /* every edge has an original */
+    bool all = graph_ir(e, g)->kind == IR_GRAPH_REVERSE ||
+               policy == IR_LOOPS_REMOVE; /* every edge has an original */
     if (!all) fill = fill_value(e, v, &fill, base, g, policy, s);
     if (v.kind == V_TENSOR) v = carry(e, v, g);
     if (all) return v;
@@ -213,7 +238,8 @@ static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, c
 static bool loop_policy(Elab *e, const Call *c, IrLoopPolicy *out)
 {
     static const char *const words[] = {"keep", "replace", "add", "remove"};
-    static const IrLoopPolicy policies[] = {IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE};
+    static const IrLoopPolicy policies[] = {IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD,
+                                            IR_LOOPS_REMOVE};
     *out = IR_LOOPS_KEEP;
     for (uint32_t i = 1; i < c->n; i++) {
         if (c->args[i].word) continue;
@@ -221,7 +247,8 @@ static bool loop_policy(Elab *e, const Call *c, IrLoopPolicy *out)
         while (k < 4 && !value_is_word(&c->args[i].value, words[k])) k++;
         if (k == 4) {
             diag_error(e->d, E0302, c->args[i].ast ? c->args[i].ast->span : c->span,
-                       "found %s, wanted keep, replace, add or remove", value_text(e, &c->args[i].value));
+                       "found %s, wanted keep, replace, add or remove",
+                       value_text(e, &c->args[i].value));
             return false;
         }
         *out = policies[k];
@@ -235,7 +262,8 @@ static Value value_graph(const GraphValue *g, Span s)
 }
 
 /* The derived graph with every `fill e = ...` of the call carried to it. */
-static Value derive_filled(Elab *e, const Call *c, const GraphValue *base, const GraphValue *derived, IrLoopPolicy policy)
+static Value derive_filled(Elab *e, const Call *c, const GraphValue *base,
+                           const GraphValue *derived, IrLoopPolicy policy)
 {
     GraphValue *g = ARENA_NEW(e->a, GraphValue);
     *g = *derived;
@@ -244,7 +272,8 @@ static Value derive_filled(Elab *e, const Call *c, const GraphValue *base, const
     for (uint32_t i = 1; i < c->n; i++) {
         if (!c->args[i].word) continue;
         if (strcmp(c->args[i].word, "fill")) {
-            diag_error(e->d, E0302, c->args[i].ast->span, "found `%s`, wanted `fill`", c->args[i].word);
+            diag_error(e->d, E0302, c->args[i].ast->span, "found `%s`, wanted `fill`",
+                       c->args[i].word);
             return value_error();
         }
         g->carried_names[g->n_carried] = c->args[i].name;
@@ -270,7 +299,8 @@ Value builtin_reverse(Elab *e, const Call *c)
 {
     const GraphValue *base;
     if (!graph_arg(e, c, 0, &base)) return value_error();
-    return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base), IR_LOOPS_KEEP);
+    return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base),
+                         IR_LOOPS_KEEP);
 }
 
 /* random_graph(nodes = 50, edges = 300, seed = 1) */
@@ -282,8 +312,10 @@ Value builtin_random_graph(Elab *e, const Call *c)
         const CallArg *a = &c->args[i];
         int k = a->name ? 0 : (int)i;
         while (a->name && k < 3 && strcmp(a->name, names[k])) k++;
-        if (k > 2 || a->value.kind != V_NUMBER || a->value.num != floor(a->value.num) || a->value.num < 0 || a->value.num > 1e9) {
-            diag_error(e->d, E0302, a->ast->span, "random_graph takes whole numbers: nodes, edges, seed");
+        if (k > 2 || a->value.kind != V_NUMBER || a->value.num != floor(a->value.num) ||
+            a->value.num < 0 || a->value.num > 1e9) {
+            diag_error(e->d, E0302, a->ast->span,
+                       "random_graph takes whole numbers: nodes, edges, seed");
             return value_error();
         }
         n[k] = (int64_t)a->value.num;
@@ -294,13 +326,20 @@ Value builtin_random_graph(Elab *e, const Call *c)
     }
     for (uint32_t i = 0; i < e->m->graphs.n; i++) {
         const IrGraph *g = &e->m->graphs.data[i];
-        if (g->kind != IR_GRAPH_RANDOM || g->n_nodes != n[0] || g->n_edges != n[1] || g->seed != n[2]) continue;
+        if (g->kind != IR_GRAPH_RANDOM || g->n_nodes != n[0] || g->n_edges != n[1] ||
+            g->seed != n[2])
+            continue;
         GraphValue *v = ARENA_NEW(e->a, GraphValue);
         *v = (GraphValue){.name = g->name, .id = i};
         return value_graph(v, c->span);
     }
-    IrGraph g = {.kind = IR_GRAPH_RANDOM, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .n_nodes = n[0],
-                 .n_edges = n[1], .seed = n[2]};
+    IrGraph g = {.kind = IR_GRAPH_RANDOM,
+                 .base = IR_NONE,
+                 .orig = IR_NONE,
+                 .image = IR_NONE,
+                 .n_nodes = n[0],
+                 .n_edges = n[1],
+                 .seed = n[2]};
     g.name = arena_printf(e->a, "random%u", e->m->graphs.n);
     g.src_space = g.dst_space = ir_space_new(e->m, arena_printf(e->a, "node.%s", g.name), false);
     g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", g.name), true);
@@ -313,18 +352,25 @@ Value graph_over(Elab *e, const AstExpr *x)
     Value v = elab_expr(e, x->as.over.graph);
     if (v.kind == V_ERROR) return v;
     if (v.kind != V_GRAPH) {
-        diag_error(e->d, E0212, x->as.over.graph->span, "`over` wants a graph, found %s", value_text(e, &v));
+        diag_error(e->d, E0212, x->as.over.graph->span, "`over` wants a graph, found %s",
+                   value_text(e, &v));
         return value_error();
     }
     const GraphValue *g = v.graph, *before = e->frame->graph;
     Value *saved = ARENA_ARRAY(e->a, Value, g->n_carried + 1);
     for (uint32_t i = 0; i < g->n_carried; i++) {
-        saved[i] = scope_find(e->frame, g->carried_names[i])->value;
-        scope_set(e, g->carried_names[i], g->carried[i]);
+        Binding *b = scope_find(e->frame, g->carried_names[i]);
+        saved[i] = b ? b->value : value_error();
+        if (b)
+            b->value =
+                g->carried[i]; /* else: a graph from the caller, whose names mean nothing here */
     }
     e->frame->graph = g;
     Value r = elab_block(e, &x->as.over.body);
     e->frame->graph = before;
-    for (uint32_t i = 0; i < g->n_carried; i++) scope_set(e, g->carried_names[i], saved[i]);
+    for (uint32_t i = 0; i < g->n_carried; i++) {
+        Binding *b = scope_find(e->frame, g->carried_names[i]);
+        if (b && saved[i].kind != V_ERROR) b->value = saved[i];
+    }
     return r;
 }

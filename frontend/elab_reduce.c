@@ -1,6 +1,6 @@
-/* Reducers: `reduce name(m, ...) { state step merge done }` becomes one reduce op per state, by the class
-   of the state's update, with `done` computed where the result lives. Updates without a class are refused:
-   they would make the result depend on the order of elements. */
+/* Reducers: `reduce name(m, ...) { state step merge done }` becomes one reduce op per state, by the
+   class of the state's update, with `done` computed where the result lives. Updates without a class
+   are refused: they would make the result depend on the order of elements. */
 #include "frontend/sema.h"
 #include <math.h>
 
@@ -25,13 +25,16 @@ bool reduce_name_split(Elab *e, const char *name, const char **reducer, ReduceWh
     return *reducer && (def_find(e, &e->folds, *reducer) || scope_find(e->frame, *reducer));
 }
 
-/* ---- where from, where to --------------------------------------------------------------------------- */
+/* ---- where from, where to
+ * --------------------------------------------------------------------------- */
 
 static Value error_operand(Elab *e, const Value *v, const char *name, const char *wants, Span s)
 {
-    Diag *d = diag_error(e->d, E0204, v->span.source ? v->span : s, "%s takes %s, found %s", name, wants, value_text(e, v));
+    Diag *d = diag_error(e->d, E0204, v->span.source ? v->span : s, "%s takes %s, found %s", name,
+                         wants, value_text(e, v));
     const IrGraph *g = graph_ir(e, e->frame->graph);
-    if (v->kind == V_TENSOR && v->type.space != IR_UNIT && (v->type.space == g->src_space || v->type.space == g->dst_space))
+    if (v->kind == V_TENSOR && v->type.space != IR_UNIT &&
+        (v->type.space == g->src_space || v->type.space == g->dst_space))
         diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
     else if (v->kind == V_TENSOR && e->m->spaces.data[v->type.space].is_edge)
         diag_help(e->d, d, "these are edges of another graph than the one at hand");
@@ -46,20 +49,25 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
     if (v->kind != V_TENSOR) *v = to_tensor(e, *v, e->real, s);
     if (v->kind == V_ERROR) return false;
     char name[128];
-    if (where == REDUCE_READOUT) snprintf(name, sizeof name, "readout_%.100s", word);
-    else snprintf(name, sizeof name, "%.100s%s", word, forms[where] + 2);
+    if (where == REDUCE_READOUT)
+        snprintf(name, sizeof name, "readout_%.100s", word);
+    else
+        snprintf(name, sizeof name, "%.100s%s", word, forms[where] + 2);
     if (where == REDUCE_IN || where == REDUCE_OUT) {
         if (v->type.space == IR_UNIT) *v = op_spread(e, *v, g->edge);
         if (v->type.space != g->edge) return error_operand(e, v, name, "an edge value", s), false;
         return *map = where == REDUCE_IN ? g->dst : g->src, true;
     }
-    if (v->type.space == IR_UNIT) return error_operand(e, v, name, "a value per node, edge or graph", s), false;
+    if (v->type.space == IR_UNIT)
+        return error_operand(e, v, name, "a value per node, edge or graph", s), false;
     *map = where == REDUCE_ALL ? map_all(e, v->type.space) : map_graph(e, v->type.space);
-    if (*map == IR_NONE) return error_operand(e, v, name, "a node value of the data's graph", s), false;
+    if (*map == IR_NONE)
+        return error_operand(e, v, name, "a node value of the data's graph", s), false;
     return true;
 }
 
-/* ---- classes of state updates ----------------------------------------------------------------------- */
+/* ---- classes of state updates
+ * ----------------------------------------------------------------------- */
 
 typedef enum { CLASS_NONE, CLASS_SUM, CLASS_MUL, CLASS_MAX, CLASS_MIN } Class;
 
@@ -69,7 +77,10 @@ typedef struct Update {
     bool negated, inverted; /* s -= f, s /= f */
 } Update;
 
-static bool is_name(const AstExpr *x, const char *name) { return x->kind == AST_EXPR_NAME && !strcmp(x->as.name.text, name); }
+static bool is_name(const AstExpr *x, const char *name)
+{
+    return x->kind == AST_EXPR_NAME && !strcmp(x->as.name.text, name);
+}
 
 static bool is_state(const AstFold *fold, const char *name)
 {
@@ -86,19 +97,23 @@ static const char *reads_state(const AstFold *fold, const AstExpr *x)
     case AST_EXPR_NAME: return is_state(fold, x->as.name.text) ? x->as.name.text : NULL;
     case AST_EXPR_UNARY: return reads_state(fold, x->as.unary.value);
     case AST_EXPR_BINARY:
-    case AST_EXPR_RANGE: r = reads_state(fold, x->as.binary.left); return r ? r : reads_state(fold, x->as.binary.right);
+    case AST_EXPR_RANGE:
+        r = reads_state(fold, x->as.binary.left);
+        return r ? r : reads_state(fold, x->as.binary.right);
     case AST_EXPR_SELECT:
         r = reads_state(fold, x->as.select.cond);
         if (!r) r = reads_state(fold, x->as.select.yes);
         return r ? r : reads_state(fold, x->as.select.no);
     case AST_EXPR_CALL:
-        for (uint32_t i = 0; i < x->as.call.n_args && !r; i++) r = reads_state(fold, x->as.call.args[i].value);
+        for (uint32_t i = 0; i < x->as.call.n_args && !r; i++)
+            r = reads_state(fold, x->as.call.args[i].value);
         return r;
     case AST_EXPR_MEMBER: return reads_state(fold, x->as.member.value);
     case AST_EXPR_INDEX: return reads_state(fold, x->as.index.value);
     case AST_EXPR_LIST:
     case AST_EXPR_TUPLE:
-        for (uint32_t i = 0; i < x->as.list.n && !r; i++) r = reads_state(fold, x->as.list.items[i]);
+        for (uint32_t i = 0; i < x->as.list.n && !r; i++)
+            r = reads_state(fold, x->as.list.items[i]);
         return r;
     default: return NULL;
     }
@@ -111,10 +126,14 @@ static Update update_of_expr(const AstExpr *x, const char *state)
     Class class = CLASS_NONE;
     if (x->kind == AST_EXPR_CALL && x->as.call.n_args == 2) {
         a = x->as.call.args[0].value, b = x->as.call.args[1].value;
-        class = is_name(x->as.call.callee, "max") ? CLASS_MAX : is_name(x->as.call.callee, "min") ? CLASS_MIN : CLASS_NONE;
+        class = is_name(x->as.call.callee, "max")   ? CLASS_MAX
+                : is_name(x->as.call.callee, "min") ? CLASS_MIN
+                                                    : CLASS_NONE;
     } else if (x->kind == AST_EXPR_BINARY) {
         a = x->as.binary.left, b = x->as.binary.right;
-        class = x->as.binary.op == AST_ADD ? CLASS_SUM : x->as.binary.op == AST_MUL ? CLASS_MUL : CLASS_NONE;
+        class = x->as.binary.op == AST_ADD   ? CLASS_SUM
+                : x->as.binary.op == AST_MUL ? CLASS_MUL
+                                             : CLASS_NONE;
     }
     if (class == CLASS_NONE || (!is_name(a, state) && !is_name(b, state))) return (Update){0};
     return (Update){.class = class, .value = is_name(a, state) ? b : a};
@@ -132,17 +151,26 @@ static Update update_of(const AstStmt *s, const char *state)
     }
 }
 
-static bool error_class(Elab *e, const AstFold *fold, const AstStmt *s, const char *state, const Update *u)
+static bool error_class(Elab *e, const AstFold *fold, const AstStmt *s, const char *state,
+                        const Update *u)
 {
     const char *other = u->class != CLASS_NONE ? reads_state(fold, u->value) : NULL;
-    Diag *d = other ? diag_error(e->d, E0401, s->span, "the update of `%s` reads state `%s`: the result depends on the order of elements", state, other)
-                    : diag_error(e->d, E0401, s->span, "the update of `%s` is no sum, product, maximum or minimum", state);
-    diag_help(e->d, d, "write `%s += f`, `%s *= f`, `%s = max(%s, f)` or `%s = min(%s, f)`, f without states; ordered folds are not built yet",
+    Diag *d = other
+                  ? diag_error(e->d, E0401, s->span,
+                               "the update of `%s` reads state `%s`: the result depends on the "
+                               "order of elements",
+                               state, other)
+                  : diag_error(e->d, E0401, s->span,
+                               "the update of `%s` is no sum, product, maximum or minimum", state);
+    diag_help(e->d, d,
+              "write `%s += f`, `%s *= f`, `%s = max(%s, f)` or `%s = min(%s, f)`, f without "
+              "states; ordered folds are not built yet",
               state, state, state, state, state, state);
     return false;
 }
 
-/* ---- states ------------------------------------------------------------------------------------------ */
+/* ---- states
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct StateRun {
     Update update;
@@ -153,7 +181,9 @@ typedef struct StateRun {
 static const AstExpr *target_of(const AstStmt *s)
 {
     bool one = s->kind == AST_STMT_ASSIGN && s->as.assign.targets.n == 1;
-    return one && s->as.assign.targets.items[0]->kind == AST_EXPR_NAME ? s->as.assign.targets.items[0] : NULL;
+    return one && s->as.assign.targets.items[0]->kind == AST_EXPR_NAME
+               ? s->as.assign.targets.items[0]
+               : NULL;
 }
 
 /* Runs the step once, at the elements: f of each state. */
@@ -168,7 +198,9 @@ static bool run_step(Elab *e, const AstFold *fold, StateRun *runs)
         }
         const char *name = target->as.name.text;
         const char *read = is_state(fold, name) ? NULL : reads_state(fold, s->as.assign.value);
-        if (read) return error_class(e, fold, s, name, &(Update){.class = CLASS_SUM, .value = s->as.assign.value});
+        if (read)
+            return error_class(e, fold, s, name,
+                               &(Update){.class = CLASS_SUM, .value = s->as.assign.value});
         if (!is_state(fold, name)) {
             scope_set(e, name, elab_expr(e, s->as.assign.value));
             continue;
@@ -176,7 +208,8 @@ static bool run_step(Elab *e, const AstFold *fold, StateRun *runs)
         uint32_t k = 0;
         while (strcmp(fold->states[k].name.text, name)) k++;
         Update u = update_of(s, name);
-        if (u.class == CLASS_NONE || reads_state(fold, u.value)) return error_class(e, fold, s, name, &u);
+        if (u.class == CLASS_NONE || reads_state(fold, u.value))
+            return error_class(e, fold, s, name, &u);
         if (runs[k].update.class != CLASS_NONE) {
             diag_error(e->d, E0403, s->span, "state `%s` is updated twice", name);
             return false;
@@ -185,28 +218,40 @@ static bool run_step(Elab *e, const AstFold *fold, StateRun *runs)
     }
     for (uint32_t k = 0; k < fold->n_states; k++)
         if (runs[k].update.class == CLASS_NONE) {
-            diag_error(e->d, E0403, fold->states[k].span, "the step does not update state `%s`", fold->states[k].name.text);
+            diag_error(e->d, E0403, fold->states[k].span, "the step does not update state `%s`",
+                       fold->states[k].name.text);
             return false;
         }
     return true;
 }
 
-static const IrOpcode reduce_ops[] = {[CLASS_SUM] = IR_OP_reduce_sum, [CLASS_MUL] = IR_OP_reduce_mul,
-                                      [CLASS_MAX] = IR_OP_reduce_max, [CLASS_MIN] = IR_OP_reduce_min};
-static const IrOpcode join_ops[] = {[CLASS_SUM] = IR_OP_add, [CLASS_MUL] = IR_OP_mul, [CLASS_MAX] = IR_OP_max, [CLASS_MIN] = IR_OP_min};
+static const IrOpcode reduce_ops[] = {[CLASS_SUM] = IR_OP_reduce_sum,
+                                      [CLASS_MUL] = IR_OP_reduce_mul,
+                                      [CLASS_MAX] = IR_OP_reduce_max,
+                                      [CLASS_MIN] = IR_OP_reduce_min};
+static const IrOpcode join_ops[] = {[CLASS_SUM] = IR_OP_add,
+                                    [CLASS_MUL] = IR_OP_mul,
+                                    [CLASS_MAX] = IR_OP_max,
+                                    [CLASS_MIN] = IR_OP_min};
 
 static double identity(Class class)
 {
-    return class == CLASS_SUM ? 0 : class == CLASS_MUL ? 1 : class == CLASS_MAX ? -HUGE_VAL : HUGE_VAL;
+    return class == CLASS_SUM   ? 0
+           : class == CLASS_MUL ? 1
+           : class == CLASS_MAX ? -HUGE_VAL
+                                : HUGE_VAL;
 }
 
-/* The state's value after all elements. `empty`: what max and min give for none, if init does not say. */
+/* The state's value after all elements. `empty`: what max and min give for none, if init does not
+ * say. */
 static Value run_state(Elab *e, const AstState *st, StateRun *r, IrId map, const Value *empty)
 {
-    Value v = to_tensor(e, r->value, e->real, r->span), init = st->init ? elab_expr(e, st->init) : value_none(st->span);
+    Value v = to_tensor(e, r->value, e->real, r->span),
+          init = st->init ? elab_expr(e, st->init) : value_none(st->span);
     if (v.kind == V_ERROR || init.kind == V_ERROR) return value_error();
     if (r->update.negated) v = op_unary(e, IR_OP_neg, v, r->span);
-    if (r->update.inverted) v = op_binary(e, IR_OP_div, "divide", value_number(1, false, r->span), v, r->span);
+    if (r->update.inverted)
+        v = op_binary(e, IR_OP_div, "divide", value_number(1, false, r->span), v, r->span);
     v = op_spread(e, v, e->frame->reduce_from);
     if (v.kind == V_ERROR) return v;
     if (st->type) {
@@ -214,34 +259,41 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, IrId map, const
         if (!type_resolve(e, st->type, &t)) return value_error();
         t.space = e->frame->reduce_from;
         t.dtype = v.type.dtype;
-        v = coerce(e, v, &t, arena_printf(e->a, "the update of state `%s`", st->name.text), r->span);
+        v = coerce(e, v, &t, arena_printf(e->a, "the update of state `%s`", st->name.text),
+                   r->span);
     }
     double none = identity(r->update.class);
     bool starts_so = init.kind == V_NONE || (init.kind == V_NUMBER && init.num == none);
-    if (empty && starts_so) none = empty->num;
-    else if (!starts_so && init.kind == V_NUMBER) none = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN ? init.num : none;
+    if (empty && starts_so)
+        none = empty->num;
+    else if (!starts_so && init.kind == V_NUMBER)
+        none = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN ? init.num : none;
     bool extreme = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN;
     v = op_reduce(e, reduce_ops[r->update.class], v, map, extreme ? none : 0, r->span);
     return starts_so ? v : op_binary(e, join_ops[r->update.class], "join", v, init, st->span);
 }
 
-/* ---- merge and done ------------------------------------------------------------------------------------ */
+/* ---- merge and done
+ * ------------------------------------------------------------------------------------ */
 
 static bool is_other(const AstExpr *x, const char *state)
 {
-    return x->kind == AST_EXPR_MEMBER && is_name(x->as.member.value, "other") && !strcmp(x->as.member.name.text, state);
+    return x->kind == AST_EXPR_MEMBER && is_name(x->as.member.value, "other") &&
+           !strcmp(x->as.member.name.text, state);
 }
 
 static bool check_merge(Elab *e, const AstFold *fold, const StateRun *runs)
 {
-    static const char *const how[] = {[CLASS_SUM] = "+=", [CLASS_MUL] = "*=",
-                                      [CLASS_MAX] = "max", [CLASS_MIN] = "min"};
+    static const char *const how[] = {
+        [CLASS_SUM] = "+=", [CLASS_MUL] = "*=", [CLASS_MAX] = "max", [CLASS_MIN] = "min"};
     uint32_t seen = 0;
     for (uint32_t i = 0; i < fold->merge.n; i++) {
         const AstStmt *s = fold->merge.items[i];
         const AstExpr *target = target_of(s);
         uint32_t k = 0;
-        while (target && k < fold->n_states && strcmp(fold->states[k].name.text, target->as.name.text)) k++;
+        while (target && k < fold->n_states &&
+               strcmp(fold->states[k].name.text, target->as.name.text))
+            k++;
         if (!target || k == fold->n_states) {
             diag_error(e->d, E0402, s->span, "a merge assigns to states only");
             return false;
@@ -249,16 +301,22 @@ static bool check_merge(Elab *e, const AstFold *fold, const StateRun *runs)
         const char *n = target->as.name.text;
         Update u = update_of(s, n);
         seen++;
-        if (u.class == runs[k].update.class && !u.negated && !u.inverted && is_other(u.value, n)) continue;
-        Diag *d = diag_error(e->d, E0402, s->span, "this merge of `%s` does not join states as the step joins elements", n);
+        if (u.class == runs[k].update.class && !u.negated && !u.inverted && is_other(u.value, n))
+            continue;
+        Diag *d =
+            diag_error(e->d, E0402, s->span,
+                       "this merge of `%s` does not join states as the step joins elements", n);
         diag_note(e->d, d, runs[k].span, "the step");
         Class class = runs[k].update.class;
-        if (class >= CLASS_MAX) diag_help(e->d, d, "write `%s = %s(%s, other.%s)`", n, how[class], n, n);
-        else diag_help(e->d, d, "write `%s %s other.%s`", n, how[class], n);
+        if (class >= CLASS_MAX)
+            diag_help(e->d, d, "write `%s = %s(%s, other.%s)`", n, how[class], n, n);
+        else
+            diag_help(e->d, d, "write `%s %s other.%s`", n, how[class], n);
         return false;
     }
     if (fold->has_merge && seen != fold->n_states) {
-        diag_error(e->d, E0402, fold->merge.span, "the merge must join each of the %u states once", fold->n_states);
+        diag_error(e->d, E0402, fold->merge.span, "the merge must join each of the %u states once",
+                   fold->n_states);
         return false;
     }
     return true;
@@ -267,14 +325,16 @@ static bool check_merge(Elab *e, const AstFold *fold, const StateRun *runs)
 static Value run_done(Elab *e, const Def *def, const AstFold *fold)
 {
     Value v;
-    if (fold->done) v = elab_expr(e, fold->done);
+    if (fold->done)
+        v = elab_expr(e, fold->done);
     else if (fold->has_done_block) {
         v = elab_block(e, &fold->done_block);
         if (e->frame->returned) v = e->frame->result;
     } else if (fold->n_states == 1) {
         v = scope_lookup(e, fold->states[0].name.text, fold->states[0].span);
     } else {
-        diag_error(e->d, E0403, def->decl->name.span, "reducer `%s` has several states and no `done`", def->name);
+        diag_error(e->d, E0403, def->decl->name.span,
+                   "reducer `%s` has several states and no `done`", def->name);
         return value_error();
     }
     return to_tensor(e, v, e->real, def->decl->name.span);
@@ -286,16 +346,21 @@ static Value fill_empty(Elab *e, Value v, const AstExpr *empty, IrId map)
     IrType one = ir_scalar(e->real);
     one.space = e->m->maps.data[map].from;
     Value n = op_reduce(e, IR_OP_reduce_sum, op_const(e, one, 1, empty->span), map, 0, empty->span);
-    Value some = op_binary(e, IR_OP_lt, "compare", value_number(0, true, empty->span), n, empty->span);
+    Value some =
+        op_binary(e, IR_OP_lt, "compare", value_number(0, true, empty->span), n, empty->span);
     return op_select(e, some, v, elab_expr(e, empty), empty->span);
 }
 
 static bool fold_is_built(Elab *e, const AstFold *fold, Span s)
 {
-    if (fold->n_params) diag_error(e->d, E0901, s, "parameters of a reducer are not built yet");
-    else if (fold->has_adjoint) diag_error(e->d, E0901, s, "`adjoint` is not built yet");
-    else if (!fold->has_step || !fold->n_states) diag_error(e->d, E0403, s, "a reducer has states and a step");
-    else return true;
+    if (fold->n_params)
+        diag_error(e->d, E0901, s, "parameters of a reducer are not built yet");
+    else if (fold->has_adjoint)
+        diag_error(e->d, E0901, s, "`adjoint` is not built yet");
+    else if (!fold->has_step || !fold->n_states)
+        diag_error(e->d, E0403, s, "a reducer has states and a step");
+    else
+        return true;
     return false;
 }
 
@@ -303,14 +368,17 @@ static Value run_fold(Elab *e, const Def *def, IrId map)
 {
     const AstFold *fold = &def->decl->as.fold;
     StateRun *runs = ARENA_ARRAY(e->a, StateRun, fold->n_states);
-    if (!fold_is_built(e, fold, def->decl->name.span) || !run_step(e, fold, runs) || !check_merge(e, fold, runs))
+    if (!fold_is_built(e, fold, def->decl->name.span) || !run_step(e, fold, runs) ||
+        !check_merge(e, fold, runs))
         return value_error();
     Value empty = fold->empty ? elab_expr(e, fold->empty) : value_none(def->decl->span);
-    const char *plain = fold->done && fold->done->kind == AST_EXPR_NAME ? fold->done->as.name.text : NULL;
+    const char *plain =
+        fold->done && fold->done->kind == AST_EXPR_NAME ? fold->done->as.name.text : NULL;
     bool in_op = false; /* the op's own emptiness value serves */
     for (uint32_t k = 0; k < fold->n_states; k++) {
         const AstState *st = &fold->states[k];
-        bool here = plain && !strcmp(plain, st->name.text) && empty.kind == V_NUMBER && runs[k].update.class >= CLASS_MAX;
+        bool here = plain && !strcmp(plain, st->name.text) && empty.kind == V_NUMBER &&
+                    runs[k].update.class >= CLASS_MAX;
         scope_set(e, st->name.text, run_state(e, st, &runs[k], map, here ? &empty : NULL));
         in_op |= here;
     }
@@ -318,7 +386,9 @@ static Value run_fold(Elab *e, const Def *def, IrId map)
     if (v.kind == V_TENSOR) v = op_spread(e, v, e->frame->reduce_to);
     if (fold->empty && !in_op) v = fill_empty(e, v, fold->empty, map);
     if (fold->sig.result && v.kind != V_ERROR)
-        v = coerce_declared(e, v, fold->sig.result, arena_printf(e->a, "the result of %s", def->name), def->decl->name.span);
+        v = coerce_declared(e, v, fold->sig.result,
+                            arena_printf(e->a, "the result of %s", def->name),
+                            def->decl->name.span);
     return v;
 }
 
@@ -330,7 +400,8 @@ static Value reduce_list(Elab *e, const Value *list, ReduceWhere where, const Ca
         parts[i].value = call_reduce(e, &list->items[i], where, c);
         if (parts[i].value.kind == V_ERROR) return value_error();
     }
-    return builtin_find("cat")(e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
+    return builtin_find("cat")(
+        e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
 }
 
 Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *c)
@@ -355,7 +426,8 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
     e->reduce_from = e->m->maps.data[map].from;
     e->reduce_to = e->m->maps.data[map].to;
     Call call = {.ast = c->ast, .span = c->span, .args = args, .n = c->n};
-    if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &call)) return e->reduce_from = e->reduce_to = IR_NONE, value_error();
+    if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &call))
+        return e->reduce_from = e->reduce_to = IR_NONE, value_error();
     Value v = run_fold(e, def, map);
     frame_pop(e);
     if (def->is_std && caller && !caller->is_std) note_expansion(e, def, c->span, from);

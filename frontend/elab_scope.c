@@ -19,8 +19,10 @@ Frame *frame_push(Elab *e, const Def *def, Span call)
     f->declared.arena = f->children.arena = f->fresh.arena = f->slots.arena = e->a;
     e->frame = f;
     if (f->depth > MAX_CALL_DEPTH) {
-        Diag *d = diag_error(e->d, E0305, call, "`%s` calls itself without end", def ? def->name : "?");
-        diag_help(e->d, d, "calls are expanded at compile time; write a loop `for i in 0..K { ... }`");
+        Diag *d =
+            diag_error(e->d, E0305, call, "`%s` calls itself without end", def ? def->name : "?");
+        diag_help(e->d, d,
+                  "calls are expanded at compile time; write a loop `for i in 0..K { ... }`");
         f->returned = true;
         f->result = value_error();
     }
@@ -86,7 +88,8 @@ static bool builtin_constant(Elab *e, const char *name, Span s, Value *out)
     if (!strcmp(name, "inf")) return *out = value_number(HUGE_VAL, false, s), true;
     if (!strcmp(name, "pi")) return *out = value_number(3.14159265358979323846, false, s), true;
     if (!strcmp(name, "training")) return *out = value_bool(e->training, s), true;
-    if (!strcmp(name, "data")) return *out = (Value){.kind = V_DATA, .span = s, .dim = IR_NONE}, true;
+    if (!strcmp(name, "data"))
+        return *out = (Value){.kind = V_DATA, .span = s, .dim = IR_NONE}, true;
     if (strcmp(name, "g")) return false;
     *out = (Value){.kind = V_GRAPH, .graph = e->frame->graph, .span = s, .dim = IR_NONE};
     return true;
@@ -128,8 +131,10 @@ Value scope_lookup(Elab *e, const char *name, Span s)
 void error_unknown_name(Elab *e, const char *name, Span s)
 {
     VEC(const char *) names = {0};
-    for (const Binding *b = e->frame->vars; b; b = b->next) VEC_PUSH(e->a, &names, b->name);
-    for (uint32_t i = 0; i < e->functions.all.n; i++) VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
+    for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next)
+        VEC_PUSH(e->a, &names, b->name);
+    for (uint32_t i = 0; i < e->functions.all.n; i++)
+        VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
     for (uint32_t i = 0; i < e->folds.all.n; i++) {
         VEC_PUSH(e->a, &names, arena_printf(e->a, "%s_in", e->folds.all.entries[i].key));
         VEC_PUSH(e->a, &names, arena_printf(e->a, "%s_all", e->folds.all.entries[i].key));

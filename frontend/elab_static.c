@@ -42,7 +42,8 @@ static bool dim_arith(Elab *e, AstBinaryOp op, const Value *a, const Value *b, S
 {
     const Size *x = whole_size(e, a), *y = whole_size(e, b), *r = NULL;
     if (!x || !y) return false;
-    if (op == AST_EQ || op == AST_NE) return *out = value_bool(size_equal(&e->z, x, y) == (op == AST_EQ), s), true;
+    if (op == AST_EQ || op == AST_NE)
+        return *out = value_bool(size_equal(&e->z, x, y) == (op == AST_EQ), s), true;
     if (op == AST_ADD) r = size_add(&e->z, x, y, 1);
     if (op == AST_SUB) r = size_add(&e->z, x, y, -1);
     if (op == AST_MUL) r = size_mul(&e->z, x, y);
@@ -55,7 +56,8 @@ static bool dim_arith(Elab *e, AstBinaryOp op, const Value *a, const Value *b, S
 static bool same_static(const Value *a, const Value *b)
 {
     if (a->kind == V_NONE || b->kind == V_NONE) return a->kind == b->kind;
-    if (a->word && b->word && a->kind != V_NUMBER && b->kind != V_NUMBER) return !strcmp(a->word, b->word);
+    if (a->word && b->word && a->kind != V_NUMBER && b->kind != V_NUMBER)
+        return !strcmp(a->word, b->word);
     if (a->kind == V_BOOL && b->kind == V_BOOL) return a->num == b->num;
     if (a->kind == V_INSTANCE && b->kind == V_INSTANCE) return a->instance == b->instance;
     return false;
@@ -71,14 +73,16 @@ static Value list_join(Elab *e, const Value *a, const Value *b, Span s)
 
 bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s, Value *out)
 {
-    bool numeric = (a->kind == V_NUMBER || a->kind == V_DIM) && (b->kind == V_NUMBER || b->kind == V_DIM);
+    bool numeric =
+        (a->kind == V_NUMBER || a->kind == V_DIM) && (b->kind == V_NUMBER || b->kind == V_DIM);
     double x, y;
     if (numeric && op != AST_AND && op != AST_OR && op != AST_MATMUL) {
         if (number_of(e, a, &x) && number_of(e, b, &y))
             return *out = arith(op, x, y, is_whole(a) && is_whole(b), s), true;
         return dim_arith(e, op, a, b, s, out);
     }
-    if (a->kind == V_LIST && b->kind == V_LIST && op == AST_ADD) return *out = list_join(e, a, b, s), true;
+    if (a->kind == V_LIST && b->kind == V_LIST && op == AST_ADD)
+        return *out = list_join(e, a, b, s), true;
     bool none = a->kind == V_NONE || b->kind == V_NONE; /* `w == none` of a tensor, too */
     if ((op == AST_EQ || op == AST_NE) && (none || (value_is_static(a) && value_is_static(b))))
         return *out = value_bool(same_static(a, b) == (op == AST_EQ), s), true;

@@ -2,7 +2,8 @@
 #include "frontend/sema.h"
 #include <math.h>
 
-/* ---- parameters --------------------------------------------------------------------------------- */
+/* ---- parameters ---------------------------------------------------------------------------------
+ */
 
 static bool is_layer_frame(const Elab *e)
 {
@@ -10,7 +11,8 @@ static bool is_layer_frame(const Elab *e)
     return d && (d->decl->kind == AST_DECL_LAYER || d->decl->kind == AST_DECL_MODEL);
 }
 
-static const char *const init_words[] = {"glorot", "kaiming", "zeros", "ones", "uniform", "normal", NULL};
+static const char *const init_words[] = {"glorot",  "kaiming", "zeros", "ones",
+                                         "uniform", "normal",  NULL};
 
 static const char *init_word(const AstExpr *x)
 {
@@ -21,7 +23,8 @@ static const char *init_word(const AstExpr *x)
     return NULL;
 }
 
-/* A number of an initial value; a size that is not known yet counts as 1 (only `check` gets there). */
+/* A number of an initial value; a size that is not known yet counts as 1 (only `check` gets there).
+ */
 static double init_number(Elab *e, const AstExpr *x)
 {
     Value v = elab_expr(e, x);
@@ -29,13 +32,16 @@ static double init_number(Elab *e, const AstExpr *x)
     if (v.kind == V_NUMBER) return v.num;
     if (v.kind == V_DIM) return size_value(&e->z, dim_size(e, v.dim), &n) ? (double)n : 1;
     if (v.kind == V_TENSOR) return 1;
-    if (v.kind == V_WORD) error_unknown_name(e, v.word, v.span);
+    if (v.kind == V_WORD)
+        error_unknown_name(e, v.word, v.span);
     else if (v.kind != V_ERROR)
-        diag_error(e->d, E0304, x->span, "found %s, wanted a number known at compile time", value_text(e, &v));
+        diag_error(e->d, E0304, x->span, "found %s, wanted a number known at compile time",
+                   value_text(e, &v));
     return 0;
 }
 
-/* `glorot`, `kaiming`, `zeros`, `ones`, `uniform(a, b)`, `normal(mean, deviation)`, `kaiming(F)`, a number. */
+/* `glorot`, `kaiming`, `zeros`, `ones`, `uniform(a, b)`, `normal(mean, deviation)`, `kaiming(F)`, a
+ * number. */
 static void slot_init(Elab *e, const AstExpr *x, TensorInfo *info, uint32_t n_stored)
 {
     info->init = x ? init_word(x) : n_stored > 1 ? "glorot" : "zeros";
@@ -61,20 +67,27 @@ static void slot_init(Elab *e, const AstExpr *x, TensorInfo *info, uint32_t n_st
 static bool stored_axis(Elab *e, const AstExpr *x, const IrType *t, uint8_t *perm, uint32_t *n)
 {
     if (x->kind == AST_EXPR_BINARY && x->as.binary.op == AST_MUL)
-        return stored_axis(e, x->as.binary.left, t, perm, n) && stored_axis(e, x->as.binary.right, t, perm, n);
-    if (x->kind == AST_EXPR_NUMBER && x->as.number.is_int && x->as.number.int_value == 1) return true;
+        return stored_axis(e, x->as.binary.left, t, perm, n) &&
+               stored_axis(e, x->as.binary.right, t, perm, n);
+    if (x->kind == AST_EXPR_NUMBER && x->as.number.is_int && x->as.number.int_value == 1)
+        return true;
     if (x->kind == AST_EXPR_NAME) {
         IrId dim = dim_symbol(e, x->as.name.text, x->span);
         for (uint32_t i = 0; i < t->n_dims; i++) {
             if (t->dims[i] != dim) continue;
             for (uint32_t k = 0; k < *n; k++)
-                if (perm[k] == i) return diag_error(e->d, E0308, x->span, "dim `%s` is stored twice", x->as.name.text), false;
+                if (perm[k] == i)
+                    return diag_error(e->d, E0308, x->span, "dim `%s` is stored twice",
+                                      x->as.name.text),
+                           false;
             perm[(*n)++] = (uint8_t)i;
             return true;
         }
     }
-    Diag *d = diag_error(e->d, E0308, x->span, "a stored axis holds the parameter's own dims, such as F or H*D");
-    diag_note(e->d, d, t->n_dims ? e->dims.data[t->dims[0]].span : x->span, "the parameter is %s", type_text(e, t));
+    Diag *d = diag_error(e->d, E0308, x->span,
+                         "a stored axis holds the parameter's own dims, such as F or H*D");
+    diag_note(e->d, d, t->n_dims ? e->dims.data[t->dims[0]].span : x->span, "the parameter is %s",
+              type_text(e, t));
     return false;
 }
 
@@ -100,11 +113,13 @@ static bool slot_layout(Elab *e, const AstSlot *slot, IrTensor *t, TensorInfo *i
     }
     t->n_stored = (uint8_t)slot->stored_dims.n;
     if (n == t->type.n_dims) return true;
-    diag_error(e->d, E0308, slot->stored_as_span, "the stored layout leaves out dims of %s", type_text(e, &t->type));
+    diag_error(e->d, E0308, slot->stored_as_span, "the stored layout leaves out dims of %s",
+               type_text(e, &t->type));
     return false;
 }
 
-static IrId slot_declare(Elab *e, const AstSlot *slot, const AstName *name, const char *full, IrType t, bool buffer)
+static IrId slot_declare(Elab *e, const AstSlot *slot, const AstName *name, const char *full,
+                         IrType t, bool buffer)
 {
     IrId id = tensor_new(e, full, IR_PARAM, t, name->span);
     IrTensor *tensor = &e->m->tensors.data[id];
@@ -123,8 +138,8 @@ static Value slot_reuse(Elab *e, IrId id, const IrType *t, const char *full, Spa
     for (int i = 0; i < t->n_dims && fits; i++)
         fits = size_unify(&e->z, dim_size(e, v.type.dims[i]), dim_size(e, t->dims[i]), s);
     if (fits) return op_reshape(e, v, t->dims, t->n_dims);
-    Diag *d = diag_error(e->d, E0201, s, "parameter `%s` is %s in this call, %s in an earlier one", full, type_text(e, t),
-                         type_text(e, &v.type));
+    Diag *d = diag_error(e->d, E0201, s, "parameter `%s` is %s in this call, %s in an earlier one",
+                         full, type_text(e, t), type_text(e, &v.type));
     diag_note(e->d, d, e->frame->call, "in this call");
     return value_error();
 }
@@ -139,7 +154,8 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
         return;
     }
     if (t.space != IR_UNIT || !ir_dtype_is_float(t.dtype)) {
-        diag_error(e->d, E0901, slot->type->span, "a parameter that is %s is not built yet", type_text(e, &t));
+        diag_error(e->d, E0901, slot->type->span, "a parameter that is %s is not built yet",
+                   type_text(e, &t));
         scope_set(e, name->text, value_error());
         return;
     }
@@ -163,17 +179,21 @@ void elab_slot(Elab *e, const AstStmt *s)
     if (!is_layer_frame(e)) {
         Diag *d = diag_error(e->d, E0310, s->span, "a parameter belongs to a layer or a model");
         diag_help(e->d, d, "make the definition a `layer`, or take the value as an argument");
-        for (uint32_t i = 0; i < slot->names.n; i++) scope_set(e, slot->names.items[i].text, value_error());
+        for (uint32_t i = 0; i < slot->names.n; i++)
+            scope_set(e, slot->names.items[i].text, value_error());
         return;
     }
     if (slot->stored_as && slot->names.n > 1) {
-        diag_error(e->d, E0303, slot->stored_as_span, "several parameters cannot be stored under one name");
+        diag_error(e->d, E0303, slot->stored_as_span,
+                   "several parameters cannot be stored under one name");
         return;
     }
-    for (uint32_t i = 0; i < slot->names.n; i++) slot_one(e, slot, &slot->names.items[i], s->kind == AST_STMT_BUFFER);
+    for (uint32_t i = 0; i < slot->names.n; i++)
+        slot_one(e, slot, &slot->names.items[i], s->kind == AST_STMT_BUFFER);
 }
 
-/* ---- assignments --------------------------------------------------------------------------------- */
+/* ---- assignments
+ * --------------------------------------------------------------------------------- */
 
 static void assign_one(Elab *e, const AstExpr *target, Value v)
 {
@@ -189,16 +209,20 @@ static void assign_one(Elab *e, const AstExpr *target, Value v)
 
 static void elab_assign(Elab *e, const AstStmt *s)
 {
-    static const AstBinaryOp ops[] = {[AST_SET_ADD] = AST_ADD, [AST_SET_SUB] = AST_SUB, [AST_SET_MUL] = AST_MUL,
+    static const AstBinaryOp ops[] = {[AST_SET_ADD] = AST_ADD,
+                                      [AST_SET_SUB] = AST_SUB,
+                                      [AST_SET_MUL] = AST_MUL,
                                       [AST_SET_DIV] = AST_DIV};
     AstExprs targets = s->as.assign.targets;
     Value v = elab_expr(e, s->as.assign.value);
-    if (v.kind == V_WORD && s->as.assign.value->kind == AST_EXPR_NAME) error_unknown_name(e, v.word, v.span), v = value_error();
+    if (v.kind == V_WORD && s->as.assign.value->kind == AST_EXPR_NAME)
+        error_unknown_name(e, v.word, v.span), v = value_error();
     if (s->as.assign.op != AST_SET)
         v = binary_values(e, ops[s->as.assign.op], elab_expr(e, targets.items[0]), v, s->span);
     if (s->as.assign.type) {
         const AstExpr *t = targets.items[0];
-        const char *what = t->kind == AST_EXPR_NAME ? arena_printf(e->a, "`%s`", t->as.name.text) : "this";
+        const char *what =
+            t->kind == AST_EXPR_NAME ? arena_printf(e->a, "`%s`", t->as.name.text) : "this";
         v = coerce_declared(e, v, s->as.assign.type, what, v.span.source ? v.span : s->span);
     }
     if (targets.n == 1) {
@@ -217,7 +241,8 @@ static void elab_graph_stmt(Elab *e, const AstStmt *s)
 {
     Value v = elab_expr(e, s->as.bind.value);
     if (v.kind != V_GRAPH && v.kind != V_ERROR) {
-        diag_error(e->d, E0212, s->as.bind.value->span, "found %s, wanted a graph", value_text(e, &v));
+        diag_error(e->d, E0212, s->as.bind.value->span, "found %s, wanted a graph",
+                   value_text(e, &v));
         v = value_error();
     }
     scope_set(e, s->as.bind.name.text, v);
@@ -234,7 +259,8 @@ static Value elab_if(Elab *e, const AstStmt *s)
 static void elab_return(Elab *e, const AstStmt *s)
 {
     Value v = s->as.value ? elab_expr(e, s->as.value) : value_none(s->span);
-    if (v.kind == V_WORD && s->as.value->kind == AST_EXPR_NAME) error_unknown_name(e, v.word, v.span), v = value_error();
+    if (v.kind == V_WORD && s->as.value->kind == AST_EXPR_NAME)
+        error_unknown_name(e, v.word, v.span), v = value_error();
     e->frame->returned = true;
     e->frame->result = v;
 }

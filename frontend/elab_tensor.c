@@ -1,4 +1,5 @@
-/* Named tensors of the module: inputs, parameters, states and hypers; and what is known of the data. */
+/* Named tensors of the module: inputs, parameters, states and hypers; and what is known of the
+ * data. */
 #include "frontend/sema.h"
 
 const FrontendFact *fact_find(const Elab *e, const char *name)
@@ -40,7 +41,9 @@ Value tensor_value(Elab *e, IrId tensor, Span s)
     for (uint32_t i = 0; i < e->func_args.n; i++)
         if (e->func_args.data[i].tensor == tensor) id = e->func_args.data[i].value;
     if (id == IR_NONE) {
-        id = ir_arg(e->m, e->f, (IrArg){.name = t->name, .kind = IR_ARG_TENSOR, .ref = tensor, .type = t->type});
+        id =
+            ir_arg(e->m, e->f,
+                   (IrArg){.name = t->name, .kind = IR_ARG_TENSOR, .ref = tensor, .type = t->type});
         VEC_PUSH(e->a, &e->func_args, ((FuncArg){tensor, id}));
     }
     Value v = value_tensor(id, t->type, s);
@@ -51,14 +54,16 @@ Value tensor_value(Elab *e, IrId tensor, Span s)
 static Value run_number(Elab *e, const char *name, IrArgKind kind, IrId *cache, Span s)
 {
     IrType t = ir_scalar(IR_I64);
-    if (*cache == IR_NONE) *cache = ir_arg(e->m, e->f, (IrArg){.name = name, .kind = kind, .ref = IR_NONE, .type = t});
+    if (*cache == IR_NONE)
+        *cache = ir_arg(e->m, e->f, (IrArg){.name = name, .kind = kind, .ref = IR_NONE, .type = t});
     return value_tensor(*cache, t, s);
 }
 
 Value seed_value(Elab *e, Span s) { return run_number(e, "seed", IR_ARG_SEED, &e->seed, s); }
 Value step_value(Elab *e, Span s) { return run_number(e, "step", IR_ARG_STEP, &e->step, s); }
 
-/* ---- inputs ------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------
+ */
 
 static bool fact_space(Elab *e, const FrontendFact *f, Span s, IrId *out)
 {
@@ -73,13 +78,17 @@ static void fact_check(Elab *e, const char *name, const IrType *t, Span s)
 {
     const FrontendFact *f = fact_find(e, name);
     if (!f) return;
-    if (ir_dtype_is_float(t->dtype) != ir_dtype_is_float(f->dtype) || (t->dtype == IR_BOOL) != (f->dtype == IR_BOOL))
+    if (ir_dtype_is_float(t->dtype) != ir_dtype_is_float(f->dtype) ||
+        (t->dtype == IR_BOOL) != (f->dtype == IR_BOOL))
         diag_error(e->d, E0206, s, "input `%s` is %s, but the data holds %s", name, type_text(e, t),
-                   f->dtype == IR_BOOL ? "bools" : ir_dtype_is_float(f->dtype) ? "floats" : "integers");
+                   f->dtype == IR_BOOL           ? "bools"
+                   : ir_dtype_is_float(f->dtype) ? "floats"
+                                                 : "integers");
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->n_dims; i++) n += f->dims[i] != 1 || f->n_dims == t->n_dims;
     if (n != t->n_dims) {
-        diag_error(e->d, E0202, s, "input `%s` has %u dims, the data's has %u", name, t->n_dims, f->n_dims);
+        diag_error(e->d, E0202, s, "input `%s` has %u dims, the data's has %u", name, t->n_dims,
+                   f->n_dims);
         return;
     }
     for (uint32_t i = 0, k = 0; i < f->n_dims; i++) {
@@ -111,14 +120,16 @@ IrId input_declare(Elab *e, const AstParam *p)
     const FrontendFact *f = fact_find(e, p->name.text);
     if (c) input_bound(e, id, c);
     if (c && f && f->classes > 0 && !size_unify(&e->z, c, size_const(&e->z, f->classes), p->span))
-        diag_error(e->d, E0201, p->span, "input `%s` has %s classes, the data's has %lld", p->name.text,
-                   size_text(&e->z, c), (long long)f->classes);
+        diag_error(e->d, E0201, p->span, "input `%s` has %s classes, the data's has %lld",
+                   p->name.text, size_text(&e->z, c), (long long)f->classes);
     return id;
 }
 
 static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
 {
-    IrType t = ir_scalar(ir_dtype_is_float(f->dtype) ? e->real : f->dtype == IR_BOOL ? IR_BOOL : IR_I64);
+    IrType t = ir_scalar(ir_dtype_is_float(f->dtype) ? e->real
+                         : f->dtype == IR_BOOL       ? IR_BOOL
+                                                     : IR_I64);
     if (!fact_space(e, f, s, &t.space)) return IR_NONE;
     for (uint32_t i = 0; i < f->n_dims; i++)
         t.dims[t.n_dims++] = dim_new(e, f->name, size_const(&e->z, f->dims[i]), s);
@@ -130,7 +141,8 @@ static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
 /* Without a data folder: labels and masks have the rows of the model's result. */
 static IrId input_guess(Elab *e, const char *name, Span s)
 {
-    bool mask = !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
+    bool mask =
+        !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
     if ((!mask && strcmp(name, "y")) || e->opt->n_facts) return IR_NONE;
     IrType t = ir_scalar(mask ? IR_BOOL : IR_I64);
     t.space = e->label_space != IR_NONE ? e->label_space : graph_ir(e, graph_data(e))->dst_space;
@@ -141,7 +153,8 @@ static IrId input_guess(Elab *e, const char *name, Span s)
 
 Value data_member(Elab *e, const char *name, Span s)
 {
-    static const char *const masks[][2] = {{"train", "train_mask"}, {"val", "val_mask"}, {"test", "test_mask"}};
+    static const char *const masks[][2] = {
+        {"train", "train_mask"}, {"val", "val_mask"}, {"test", "test_mask"}};
     for (int i = 0; i < 3; i++)
         if (!strcmp(name, masks[i][0])) name = masks[i][1];
     IrId id = tensor_find(e, name);
@@ -152,11 +165,15 @@ Value data_member(Elab *e, const char *name, Span s)
     VEC(const char *) names = {0};
     for (uint32_t i = 0; i < e->opt->n_facts; i++) VEC_PUSH(e->a, &names, e->opt->facts[i].name);
     for (uint32_t i = 0; i < e->m->tensors.n; i++)
-        if (e->m->tensors.data[i].kind == IR_INPUT) VEC_PUSH(e->a, &names, e->m->tensors.data[i].name);
+        if (e->m->tensors.data[i].kind == IR_INPUT)
+            VEC_PUSH(e->a, &names, e->m->tensors.data[i].name);
     const char *near = str_nearest(name, names.data, names.n);
-    Diag *d = diag_error(e->d, E0307, s, "no input `%s`: neither an argument of the model nor %s", name,
-                         e->opt->n_facts ? "a file of the data folder" : "known without a data folder");
-    if (near) diag_help(e->d, d, "did you mean `%s`?", near);
-    else if (!e->opt->n_facts) diag_help(e->d, d, "give the folder: `--data DIR`");
+    Diag *d =
+        diag_error(e->d, E0307, s, "no input `%s`: neither an argument of the model nor %s", name,
+                   e->opt->n_facts ? "a file of the data folder" : "known without a data folder");
+    if (near)
+        diag_help(e->d, d, "did you mean `%s`?", near);
+    else if (!e->opt->n_facts)
+        diag_help(e->d, d, "give the folder: `--data DIR`");
     return value_error();
 }

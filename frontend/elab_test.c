@@ -6,7 +6,8 @@ static double option(Elab *e, const Call *c, const char *name, double unless, bo
 {
     for (uint32_t i = 0; i < c->n; i++) {
         if (!c->args[i].name || strcmp(c->args[i].name, name)) continue;
-        if (c->args[i].value.kind == V_NUMBER && c->args[i].value.num >= 0) return *given = true, c->args[i].value.num;
+        if (c->args[i].value.kind == V_NUMBER && c->args[i].value.num >= 0)
+            return *given = true, c->args[i].value.num;
         diag_error(e->d, E0407, c->args[i].ast->span, "`%s` is a number, not negative", name);
     }
     return unless;
@@ -25,16 +26,19 @@ Value builtin_close(Elab *e, const Call *c)
         diag_error(e->d, E0407, c->span, "wanted `close(a, b, ulp = 8)`, or rtol, atol");
         return value_error();
     }
-    double ulp = option(e, c, "ulp", 0, &given), rtol = option(e, c, "rtol", 0, &given), atol = option(e, c, "atol", 0, &given);
+    double ulp = option(e, c, "ulp", 0, &given), rtol = option(e, c, "rtol", 0, &given),
+           atol = option(e, c, "atol", 0, &given);
     if (!given) rtol = 1e-5;
     rtol += ulp * (e->real == IR_F32 ? 0x1p-23 : 0x1p-52);
     Span s = c->span;
     Value a = c->args[0].value, b = to_tensor(e, c->args[1].value, e->real, s);
     if (b.kind == V_ERROR) return b;
     Value off = op_unary(e, IR_OP_abs, op_binary(e, IR_OP_sub, "compare", a, b, s), s);
-    Value room = op_binary(e, IR_OP_mul, "multiply", op_unary(e, IR_OP_abs, b, s), value_number(rtol, false, s), s);
+    Value room = op_binary(e, IR_OP_mul, "multiply", op_unary(e, IR_OP_abs, b, s),
+                           value_number(rtol, false, s), s);
     room = op_binary(e, IR_OP_add, "add", room, value_number(atol, false, s), s);
-    Value near = op_binary(e, IR_OP_le, "compare", off, room, s), same = op_binary(e, IR_OP_eq, "compare", a, b, s);
+    Value near = op_binary(e, IR_OP_le, "compare", off, room, s),
+          same = op_binary(e, IR_OP_eq, "compare", a, b, s);
     return op_binary(e, IR_OP_or, "combine", near, same, s);
 }
 
@@ -49,7 +53,8 @@ void elab_assert(Elab *e, const AstStmt *s)
     v = to_tensor(e, v, IR_BOOL, s->span);
     if (v.kind == V_ERROR) return;
     if (v.type.dtype != IR_BOOL) {
-        Diag *d = diag_error(e->d, E0407, s->as.check.cond->span, "an assert wants a bool, found %s", value_text(e, &v));
+        Diag *d = diag_error(e->d, E0407, s->as.check.cond->span,
+                             "an assert wants a bool, found %s", value_text(e, &v));
         diag_help(e->d, d, "compare: `assert close(a, b, ulp = 8)`");
         return;
     }
@@ -59,7 +64,8 @@ void elab_assert(Elab *e, const AstStmt *s)
         v = op_binary(e, IR_OP_or, "combine", not_there, v, s->span);
         if (v.kind == V_ERROR) return;
     }
-    const char *text = arena_strndup(e->a, s->span.source->text + s->span.begin, s->span.end - s->span.begin);
+    const char *text =
+        arena_strndup(e->a, s->span.source->text + s->span.begin, s->span.end - s->span.begin);
     ir_result(e->m, e->f, arena_printf(e->a, "assert%u", e->f->results.n), v.id, IR_NONE);
     VEC_PUSH(e->a, &e->test->asserts, ((IrAssert){text, s->span}));
 }
@@ -71,9 +77,14 @@ static void check_spaces(Elab *e, const AstDecl *decl)
     const IrGraph *g = graph_ir(e, e->data_graph);
     for (uint32_t i = 0; i < e->f->ops.n; i++) {
         const IrOp *op = &e->f->ops.data[i];
-        if (op->type.space != g->edge && op->type.space != g->src_space && op->type.space != g->dst_space) continue;
-        Diag *d = diag_error(e->d, E0407, op->span.source ? op->span : decl->span, "a test has no data graph");
-        diag_help(e->d, d, "make one: `g = random_graph(nodes = 10, edges = 30, seed = 1)`, then `over g { ... }`");
+        if (op->type.space != g->edge && op->type.space != g->src_space &&
+            op->type.space != g->dst_space)
+            continue;
+        Diag *d = diag_error(e->d, E0407, op->span.source ? op->span : decl->span,
+                             "a test has no data graph");
+        diag_help(e->d, d,
+                  "make one: `g = random_graph(nodes = 10, edges = 30, seed = 1)`, then `over g { "
+                  "... }`");
         return;
     }
 }
@@ -88,7 +99,9 @@ void elab_test(Elab *e, const AstDecl *decl, uint32_t number)
     uint32_t errors = e->d->n_errors;
     elab_block(e, &decl->as.test);
     if (e->d->n_errors == errors) check_spaces(e, decl);
-    if (e->d->n_errors == errors && test.asserts.n == 0) diag_error(e->d, E0407, decl->name.span, "the test asserts nothing");
+    if (!*decl->name.text) diag_error(e->d, E0407, decl->span, "a test needs a name");
+    if (e->d->n_errors == errors && test.asserts.n == 0)
+        diag_error(e->d, E0407, decl->name.span, "the test asserts nothing");
     frame_pop(e);
     e->test = NULL;
     VEC_PUSH(e->a, &e->m->tests, test);

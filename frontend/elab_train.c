@@ -1,5 +1,6 @@
-/* The train block: "train_step" (loss in train mode, gradients, the optimizer's update of every parameter)
-   and "metrics" (in eval mode). Optimizers are definitions of the language, run once per parameter. */
+/* The train block: "train_step" (loss in train mode, gradients, the optimizer's update of every
+   parameter) and "metrics" (in eval mode). Optimizers are definitions of the language, run once per
+   parameter. */
 #include "frontend/sema.h"
 #include <math.h>
 
@@ -10,14 +11,16 @@ typedef struct Train {
     const char *name;
 } Train;
 
-/* ---- values over rows -------------------------------------------------------------------------------- */
+/* ---- values over rows
+ * -------------------------------------------------------------------------------- */
 
 static Value mean_dims(Elab *e, Value v, Span s)
 {
     IrType t = v.type;
     for (int i = 0; i < t.n_dims && v.kind == V_TENSOR; i++) {
         Value n = op_size(e, dim_size(e, t.dims[i]), s);
-        v = op_binary(e, IR_OP_div, "divide", op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s), n, s);
+        v = op_binary(e, IR_OP_div, "divide", op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s), n,
+                      s);
     }
     return v;
 }
@@ -32,13 +35,15 @@ static Value mean_on(Elab *e, Value v, const AstExpr *on, Span s)
     IrId space = v.type.space;
     if (space == IR_UNIT && !on) return v;
     if (space == IR_UNIT) {
-        diag_error(e->d, E0404, on->span, "`on` chooses rows, but the value is one number: %s", value_text(e, &v));
+        diag_error(e->d, E0404, on->span, "`on` chooses rows, but the value is one number: %s",
+                   value_text(e, &v));
         return value_error();
     }
     IrType rows = ir_scalar(on ? IR_BOOL : e->real);
     rows.space = space;
     if (on && (mask.kind != V_TENSOR || !ir_type_eq(&mask.type, &rows))) {
-        diag_error(e->d, E0404, on->span, "`on` wants %s, found %s", type_text(e, &rows), value_text(e, &mask));
+        diag_error(e->d, E0404, on->span, "`on` wants %s, found %s", type_text(e, &rows),
+                   value_text(e, &mask));
         return value_error();
     }
     Value one = on ? op_cast(e, mask, e->real, s) : op_const(e, rows, 1, s);
@@ -49,7 +54,8 @@ static Value mean_on(Elab *e, Value v, const AstExpr *on, Span s)
     return op_binary(e, IR_OP_div, "divide", sum, count, s);
 }
 
-/* ---- hypers and names ----------------------------------------------------------------------------------- */
+/* ---- hypers and names
+ * ----------------------------------------------------------------------------------- */
 
 static void set_hyper(Elab *e, const AstTrainItem *it)
 {
@@ -57,7 +63,9 @@ static void set_hyper(Elab *e, const AstTrainItem *it)
     if (id == IR_NONE) {
         Value v = elab_expr(e, it->value);
         if (v.kind != V_NUMBER) {
-            if (v.kind != V_ERROR) diag_error(e->d, E0404, it->span, "a hyper is a number, found %s", value_text(e, &v));
+            if (v.kind != V_ERROR)
+                diag_error(e->d, E0404, it->span, "a hyper is a number, found %s",
+                           value_text(e, &v));
             scope_set(e, it->name.text, value_error());
             return;
         }
@@ -66,7 +74,8 @@ static void set_hyper(Elab *e, const AstTrainItem *it)
         set_find(e, it->name.text, &e->m->tensors.data[id].hyper_default);
     }
     if (e->m->tensors.data[id].kind != IR_HYPER) {
-        diag_error(e->d, E0303, it->span, "`%s` is the name of a parameter or an input already", it->name.text);
+        diag_error(e->d, E0303, it->span, "`%s` is the name of a parameter or an input already",
+                   it->name.text);
         scope_set(e, it->name.text, value_error());
         return;
     }
@@ -86,7 +95,8 @@ static void train_frame(Elab *e, const Train *t)
     }
 }
 
-/* ---- the optimizer ---------------------------------------------------------------------------------------- */
+/* ---- the optimizer
+ * ---------------------------------------------------------------------------------------- */
 
 /* "conv1.*" of the expression; NULL with a diagnostic. */
 static const char *pattern_text(Elab *e, const AstExpr *x)
@@ -118,7 +128,10 @@ typedef struct Optimizer {
     Span span;
 } Optimizer;
 
-static const AstExpr *callee_of(const AstExpr *x) { return x->kind == AST_EXPR_CALL ? x->as.call.callee : x; }
+static const AstExpr *callee_of(const AstExpr *x)
+{
+    return x->kind == AST_EXPR_CALL ? x->as.call.callee : x;
+}
 
 static bool find_optimizer(Elab *e, const AstTrainItem *it, Optimizer *o)
 {
@@ -127,7 +140,8 @@ static bool find_optimizer(Elab *e, const AstTrainItem *it, Optimizer *o)
     *o = (Optimizer){.def = def_find(e, &e->optimizers, name), .span = it->value->span};
     if (!o->def) {
         VEC(const char *) names = {0};
-        for (uint32_t i = 0; i < e->optimizers.all.n; i++) VEC_PUSH(e->a, &names, e->optimizers.all.entries[i].key);
+        for (uint32_t i = 0; i < e->optimizers.all.n; i++)
+            VEC_PUSH(e->a, &names, e->optimizers.all.entries[i].key);
         Diag *d = diag_error(e->d, E0405, callee->span, "no optimizer `%s`", name);
         const char *near = str_nearest(name, names.data, names.n);
         if (near) diag_help(e->d, d, "did you mean `%s`?", near);
@@ -147,11 +161,15 @@ static bool check_patterns(Elab *e, const Optimizer *o, const IrId *params, uint
 {
     for (uint32_t i = 0; i < o->n_args; i++) {
         bool any = !o->patterns[i];
-        for (uint32_t k = 0; k < n; k++) any |= o->patterns[i] && pattern_matches(o->patterns[i], e->m->tensors.data[params[k]].name);
+        for (uint32_t k = 0; k < n; k++)
+            any |= o->patterns[i] &&
+                   pattern_matches(o->patterns[i], e->m->tensors.data[params[k]].name);
         if (any) continue;
-        Diag *d = diag_error(e->d, E0405, o->args[i].on->span, "no parameter is named `%s`", o->patterns[i]);
+        Diag *d = diag_error(e->d, E0405, o->args[i].on->span, "no parameter is named `%s`",
+                             o->patterns[i]);
         StrBuf b = {.arena = e->a};
-        for (uint32_t k = 0; k < n && k < 12; k++) strbuf_printf(&b, "%s%s", k ? ", " : "", e->m->tensors.data[params[k]].name);
+        for (uint32_t k = 0; k < n && k < 12; k++)
+            strbuf_printf(&b, "%s%s", k ? ", " : "", e->m->tensors.data[params[k]].name);
         diag_help(e->d, d, "parameters are %s%s", strbuf_cstr(&b), n > 12 ? ", ..." : "");
         return false;
     }
@@ -180,7 +198,8 @@ static IrId state_tensor(Elab *e, const Optimizer *o, const AstState *st, const 
     if (st->type && !type_resolve(e, st->type, &t)) return IR_NONE;
     Value init = st->init ? elab_expr(e, st->init) : value_number(0, true, st->span);
     if (init.kind != V_NUMBER) {
-        diag_error(e->d, E0405, st->span, "an optimizer's state starts as a number, found %s", value_text(e, &init));
+        diag_error(e->d, E0405, st->span, "an optimizer's state starts as a number, found %s",
+                   value_text(e, &init));
         return IR_NONE;
     }
     const char *name = arena_printf(e->a, "%s.%s.%s", o->def->name, st->name.text, param->name);
@@ -198,7 +217,8 @@ static bool update_result(Elab *e, const char *what, Value v, IrId tensor, Span 
     return true;
 }
 
-static bool run_optimizer(Elab *e, const Optimizer *o, IrId param, Value value, Value gradient, Value t)
+static bool run_optimizer(Elab *e, const Optimizer *o, IrId param, Value value, Value gradient,
+                          Value t)
 {
     const AstFold *fold = &o->def->decl->as.fold;
     IrTensor tensor = e->m->tensors.data[param];
@@ -212,19 +232,25 @@ static bool run_optimizer(Elab *e, const Optimizer *o, IrId param, Value value, 
     for (uint32_t i = 0; i < fold->n_states && ok; i++) {
         states[i] = state_tensor(e, o, &fold->states[i], &tensor);
         ok = states[i] != IR_NONE;
-        if (ok) scope_set(e, fold->states[i].name.text, tensor_value(e, states[i], fold->states[i].span));
+        if (ok)
+            scope_set(e, fold->states[i].name.text,
+                      tensor_value(e, states[i], fold->states[i].span));
     }
     if (ok && fold->has_step) elab_block(e, &fold->step);
     Value done = value_error();
-    if (ok && fold->done) done = elab_expr(e, fold->done);
+    if (ok && fold->done)
+        done = elab_expr(e, fold->done);
     else if (ok && fold->has_done_block) {
         done = elab_block(e, &fold->done_block);
         if (e->frame->returned) done = e->frame->result;
-    } else if (ok) diag_error(e->d, E0405, o->def->decl->name.span, "optimizer `%s` has no `done`: the new parameter", o->def->name);
+    } else if (ok)
+        diag_error(e->d, E0405, o->def->decl->name.span,
+                   "optimizer `%s` has no `done`: the new parameter", o->def->name);
     ok = ok && update_result(e, "the new parameter", done, param, o->span);
     for (uint32_t i = 0; i < fold->n_states && ok; i++) {
         const Binding *b = scope_find(e->frame, fold->states[i].name.text);
-        ok = update_result(e, arena_printf(e->a, "state `%s`", b->name), b->value, states[i], fold->states[i].span);
+        ok = update_result(e, arena_printf(e->a, "state `%s`", b->name), b->value, states[i],
+                           fold->states[i].span);
     }
     frame_pop(e);
     return ok;
@@ -237,18 +263,24 @@ static void update_params(Elab *e, const Train *t, Value loss)
     if (!find_optimizer(e, t->optimizer, &o)) return;
     for (uint32_t i = 0; i < e->func_args.n; i++) {
         IrId id = e->func_args.data[i].tensor;
-        if (e->m->tensors.data[id].kind == IR_PARAM && !e->tensors.data[id].buffer) VEC_PUSH(e->a, &params, id);
+        if (e->m->tensors.data[id].kind == IR_PARAM && !e->tensors.data[id].buffer)
+            VEC_PUSH(e->a, &params, id);
     }
     if (!check_patterns(e, &o, params.data, params.n)) return;
     Span s = t->optimizer->span;
-    Value time = op_binary(e, IR_OP_add, "add", op_cast(e, step_value(e, s), e->real, s), value_number(1, true, s), s);
+    Value time = op_binary(e, IR_OP_add, "add", op_cast(e, step_value(e, s), e->real, s),
+                           value_number(1, true, s), s);
     Value *gradients = ARENA_ARRAY(e->a, Value, params.n + 1);
-    for (uint32_t i = 0; i < params.n; i++) gradients[i] = op_grad(e, loss, tensor_value(e, params.data[i], s), s);
     for (uint32_t i = 0; i < params.n; i++)
-        if (!run_optimizer(e, &o, params.data[i], tensor_value(e, params.data[i], s), gradients[i], time)) return;
+        gradients[i] = op_grad(e, loss, tensor_value(e, params.data[i], s), s);
+    for (uint32_t i = 0; i < params.n; i++)
+        if (!run_optimizer(e, &o, params.data[i], tensor_value(e, params.data[i], s), gradients[i],
+                           time))
+            return;
 }
 
-/* ---- the two functions --------------------------------------------------------------------------------------- */
+/* ---- the two functions
+ * --------------------------------------------------------------------------------------- */
 
 static void train_step(Elab *e, const Train *t)
 {
@@ -274,19 +306,26 @@ static void train_metrics(Elab *e, const Train *t)
         for (uint32_t k = 0; k < e->m->train.metrics.n; k++)
             if (!strcmp(e->m->train.metrics.data[k].name, it->name.text))
                 diag_error(e->d, E0404, it->name.span, "two metrics are named `%s`", it->name.text);
+        if (e->m->train.metrics.n == IR_MAX_METRICS)
+            diag_error(e->d, E0404, it->name.span, "a train block has at most %d metrics",
+                       IR_MAX_METRICS);
         VEC_PUSH(e->a, &e->m->train.metrics, ((IrMetric){it->name.text, e->f->results.n}));
         ir_result(e->m, e->f, it->name.text, v.id, IR_NONE);
     }
     frame_pop(e);
 }
 
-/* ---- settings ---------------------------------------------------------------------------------------------------- */
+/* ---- settings
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static bool whole_setting(Elab *e, const AstExpr *x, int64_t *out)
 {
     Value v = elab_expr(e, x);
-    if (v.kind == V_NUMBER && v.num >= 0 && v.num == floor(v.num) && v.num < 1e15) return *out = (int64_t)v.num, true;
-    if (v.kind != V_ERROR) diag_error(e->d, E0404, x->span, "found %s, wanted a whole number", value_text(e, &v));
+    if (v.kind == V_NUMBER && v.num >= 0 && v.num == floor(v.num) && v.num < 1e15)
+        return *out = (int64_t)v.num, true;
+    if (v.kind != V_ERROR)
+        diag_error(e->d, E0404, x->span, "found %s, wanted a whole number", value_text(e, &v));
     return false;
 }
 
@@ -294,7 +333,8 @@ static void stop_early(Elab *e, const AstExpr *x)
 {
     const AstExpr *callee = x->as.call.callee;
     if (callee->kind != AST_EXPR_NAME || strcmp(callee->as.name.text, "stop_early")) {
-        diag_error(e->d, E0404, x->span, "a train block knows `stop_early(metric, patience = 100)`");
+        diag_error(e->d, E0404, x->span,
+                   "a train block knows `stop_early(metric, patience = 100)`");
         return;
     }
     IrTrain *t = &e->m->train;
@@ -302,14 +342,18 @@ static void stop_early(Elab *e, const AstExpr *x)
     for (uint32_t i = 0; i < x->as.call.n_args; i++) {
         const AstArg *a = &x->as.call.args[i];
         const char *word = a->value->kind == AST_EXPR_NAME ? a->value->as.name.text : "";
-        if (a->name.text && !strcmp(a->name.text, "patience")) whole_setting(e, a->value, &t->patience);
-        else if (a->name.text && !strcmp(a->name.text, "mode") && (!strcmp(word, "max") || !strcmp(word, "min")))
+        if (a->name.text && !strcmp(a->name.text, "patience"))
+            whole_setting(e, a->value, &t->patience);
+        else if (a->name.text && !strcmp(a->name.text, "mode") &&
+                 (!strcmp(word, "max") || !strcmp(word, "min")))
             t->stop_minimise = !strcmp(word, "min");
-        else if (a->name.text) diag_error(e->d, E0404, a->span, "stop_early takes patience = N and mode = max or min");
+        else if (a->name.text)
+            diag_error(e->d, E0404, a->span, "stop_early takes patience = N and mode = max or min");
         else {
             for (uint32_t k = 0; k < t->metrics.n; k++)
                 if (!strcmp(t->metrics.data[k].name, word)) t->stop_metric = k;
-            if (t->stop_metric == IR_NONE) diag_error(e->d, E0404, a->span, "no metric `%s` in this block", word);
+            if (t->stop_metric == IR_NONE)
+                diag_error(e->d, E0404, a->span, "no metric `%s` in this block", word);
         }
     }
     if (t->stop_metric == IR_NONE) diag_error(e->d, E0404, x->span, "stop_early needs a metric");
@@ -323,13 +367,18 @@ static void settings(Elab *e, const AstDecl *decl)
         const AstTrainItem *it = &decl->as.train.items[i];
         if (it->kind == AST_TRAIN_CALL) stop_early(e, it->value);
         if (it->kind != AST_TRAIN_SETTING) continue;
-        if (!strcmp(it->name.text, "epochs")) whole_setting(e, it->value, &t->epochs);
-        else if (!strcmp(it->name.text, "seed")) whole_setting(e, it->value, &t->seed);
-        else diag_error(e->d, E0404, it->span, "unknown setting `%s`; there are epochs and seed", it->name.text);
+        if (!strcmp(it->name.text, "epochs"))
+            whole_setting(e, it->value, &t->epochs);
+        else if (!strcmp(it->name.text, "seed"))
+            whole_setting(e, it->value, &t->seed);
+        else
+            diag_error(e->d, E0404, it->span, "unknown setting `%s`; there are epochs and seed",
+                       it->name.text);
     }
 }
 
-static bool only_one(Elab *e, const AstDecl *decl, AstTrainKind kind, const char *what, const AstTrainItem **out)
+static bool only_one(Elab *e, const AstDecl *decl, AstTrainKind kind, const char *what,
+                     const AstTrainItem **out)
 {
     for (uint32_t i = 0; i < decl->as.train.n_items; i++) {
         const AstTrainItem *it = &decl->as.train.items[i];

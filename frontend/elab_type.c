@@ -1,11 +1,15 @@
-/* Declared types: what they say in the current frame, and making a value fit one. Fitting renames dims
-   (a reshape), reorders them, leaves out or puts in dims of size 1; it never changes a number. */
+/* Declared types: what they say in the current frame, and making a value fit one. Fitting renames
+   dims (a reshape), reorders them, leaves out or puts in dims of size 1; it never changes a number.
+ */
 #include "frontend/sema.h"
 
 static bool resolve_dtype(Elab *e, AstDtype t, IrDtype *out)
 {
-    static const IrDtype dtypes[] = {[AST_INT] = IR_I64, [AST_BOOL] = IR_BOOL, [AST_INDEX] = IR_I64,
-                                     [AST_F32] = IR_F32, [AST_F64] = IR_F64};
+    static const IrDtype dtypes[] = {[AST_INT] = IR_I64,
+                                     [AST_BOOL] = IR_BOOL,
+                                     [AST_INDEX] = IR_I64,
+                                     [AST_F32] = IR_F32,
+                                     [AST_F64] = IR_F64};
     *out = t == AST_FLOAT ? e->real : dtypes[t];
     return true;
 }
@@ -38,7 +42,8 @@ static bool resolve_space(Elab *e, const AstType *t, IrId *out)
         Value v = elab_expr(e, t->of.items[0]);
         if (v.kind == V_ERROR) return false;
         if (v.kind != V_GRAPH || t->of.n > 1) {
-            diag_error(e->d, E0901, t->span, "`%s(...)` of a type is not built yet; only of a graph value",
+            diag_error(e->d, E0901, t->span,
+                       "`%s(...)` of a type is not built yet; only of a graph value",
                        t->space.text);
             return false;
         }
@@ -92,9 +97,12 @@ bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names)
         if (!pattern_dim(e, x, &dim, &names[out->n_dims])) return false;
         for (int k = 0; k < out->n_dims; k++)
             if ((dim != IR_NONE && out->dims[k] == dim) ||
-                (dim == IR_NONE && out->dims[k] == IR_NONE && !strcmp(names[k], names[out->n_dims]))) {
-                Diag *d = diag_error(e->d, E0210, x->span, "dim `%s` stands twice in one type", names[out->n_dims]);
-                diag_help(e->d, d, "prime the second: `%s'` is another dim of the same size", names[out->n_dims]);
+                (dim == IR_NONE && out->dims[k] == IR_NONE &&
+                 !strcmp(names[k], names[out->n_dims]))) {
+                Diag *d = diag_error(e->d, E0210, x->span, "dim `%s` stands twice in one type",
+                                     names[out->n_dims]);
+                diag_help(e->d, d, "prime the second: `%s'` is another dim of the same size",
+                          names[out->n_dims]);
                 return false;
             }
         out->dims[out->n_dims++] = dim;
@@ -108,8 +116,8 @@ bool type_resolve(Elab *e, const AstType *t, IrType *out)
     if (!pattern_of_type(e, t, out, names)) return false;
     if (out->space == IR_NONE) {
         diag_error(e->d, E0209, t->space.span, "`@%s` stands for no domain here", t->space.text);
-        diag_help(e->d, e->d->list.data[e->d->list.n - 1], "give an argument of the signature the domain `@%s`",
-                  t->space.text);
+        diag_help(e->d, e->d->list.data[e->d->list.n - 1],
+                  "give an argument of the signature the domain `@%s`", t->space.text);
         return false;
     }
     for (int i = 0; i < out->n_dims; i++)
@@ -117,10 +125,11 @@ bool type_resolve(Elab *e, const AstType *t, IrType *out)
     return true;
 }
 
-/* ---- fitting ---------------------------------------------------------------------------------- */
+/* ---- fitting ----------------------------------------------------------------------------------
+ */
 
 typedef struct Fit {
-    IrId to[IR_MAX_DIMS];   /* per dim of the value: index in the wanted type, or IR_NONE: left out */
+    IrId to[IR_MAX_DIMS]; /* per dim of the value: index in the wanted type, or IR_NONE: left out */
     bool given[IR_MAX_DIMS]; /* per wanted dim: the value has it */
 } Fit;
 
@@ -130,7 +139,8 @@ static void fit_same(const Elab *e, const IrType *have, const IrType *want, Fit 
         for (int i = 0; i < have->n_dims; i++)
             for (int k = 0; k < want->n_dims && fit->to[i] == IR_NONE; k++) {
                 if (fit->given[k] || want->dims[k] == IR_NONE) continue;
-                const char *a = e->dims.data[have->dims[i]].label, *b = e->dims.data[want->dims[k]].label;
+                const char *a = e->dims.data[have->dims[i]].label,
+                           *b = e->dims.data[want->dims[k]].label;
                 bool same = pass ? a && b && !strcmp(a, b) : have->dims[i] == want->dims[k];
                 if (!same) continue;
                 fit->to[i] = (IrId)k;
@@ -163,7 +173,8 @@ static bool fit_rest(Elab *e, const IrType *have, const IrType *want, Fit *fit)
         open--;
     }
     for (int j = 0; j < want->n_dims; j++)
-        if (!fit->given[j] && (want->dims[j] == IR_NONE || !dim_is_one(e, want->dims[j]))) return false;
+        if (!fit->given[j] && (want->dims[j] == IR_NONE || !dim_is_one(e, want->dims[j])))
+            return false;
     return true;
 }
 
@@ -196,19 +207,28 @@ static void help_domain(Elab *e, Diag *d, IrId found, IrId wanted)
 {
     if (found == IR_UNIT || wanted == IR_UNIT) return;
     bool from_edge = e->m->spaces.data[found].is_edge, to_edge = e->m->spaces.data[wanted].is_edge;
-    if (to_edge && !from_edge) diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
-    else if (from_edge && !to_edge) diag_help(e->d, d, "bring edge values to nodes with a reducer: `sum_in(...)`, `mean_in(...)`");
+    if (to_edge && !from_edge)
+        diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
+    else if (from_edge && !to_edge)
+        diag_help(e->d, d,
+                  "bring edge values to nodes with a reducer: `sum_in(...)`, `mean_in(...)`");
     else if (from_edge && to_edge)
-        diag_help(e->d, d, "an edge value of one graph is none of another; carry it with `fill`: `self_loops(g, fill e = 0)`");
+        diag_help(e->d, d,
+                  "an edge value of one graph is none of another; carry it with `fill`: "
+                  "`self_loops(g, fill e = 0)`");
 }
 
-static Value misfit(Elab *e, DiagCode code, const Value *v, const IrType *want, const char *text, const char *what, Span at)
+static Value misfit(Elab *e, DiagCode code, const Value *v, const IrType *want, const char *text,
+                    const char *what, Span at)
 {
     Diag *d = diag_error(e->d, code, at, "%s is %s, wanted %s", what, value_text(e, v), text);
-    if (v->kind == V_TENSOR && v->type.space != want->space) help_domain(e, d, v->type.space, want->space);
+    if (v->kind == V_TENSOR && v->type.space != want->space)
+        help_domain(e, d, v->type.space, want->space);
     if (v->kind == V_TENSOR && v->type.dtype != want->dtype)
         diag_help(e->d, d, "nothing is converted by itself: `%s(...)`",
-                  ir_dtype_is_float(want->dtype) ? "float" : want->dtype == IR_BOOL ? "x != 0" : "int");
+                  ir_dtype_is_float(want->dtype) ? "float"
+                  : want->dtype == IR_BOOL       ? "x != 0"
+                                                 : "int");
     return value_error();
 }
 
@@ -221,7 +241,8 @@ static void note_dims(Elab *e, IrId have, IrId want)
     diag_note(e->d, d, b->span, "this dim has size %s", size_text(&e->z, b->size));
 }
 
-/* `text` is how the wanted type is written; unbound dims of `want` are IR_NONE and are filled in. */
+/* `text` is how the wanted type is written; unbound dims of `want` are IR_NONE and are filled in.
+ */
 static Value fit_value(Elab *e, Value v, IrType *want, const char *text, const char *what, Span at)
 {
     if (v.kind == V_ERROR) return v;
@@ -244,7 +265,8 @@ static Value fit_value(Elab *e, Value v, IrType *want, const char *text, const c
         return value_error();
     }
     for (int i = 0; i < v.type.n_dims; i++)
-        if (fit.to[i] != IR_NONE && want->dims[fit.to[i]] == IR_NONE) want->dims[fit.to[i]] = v.type.dims[i];
+        if (fit.to[i] != IR_NONE && want->dims[fit.to[i]] == IR_NONE)
+            want->dims[fit.to[i]] = v.type.dims[i];
     const Size *classes = v.classes;
     v = fit_emit(e, v, want, &fit);
     if (spread) v = op_spread(e, v, want->space);
@@ -262,12 +284,14 @@ static Value coerce_tuple(Elab *e, Value v, const AstType *t, const char *what, 
 {
     if (v.kind == V_ERROR) return v;
     if (v.kind != V_TUPLE || v.n != t->n_items) {
-        diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what, value_text(e, &v), t->n_items);
+        diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what,
+                   value_text(e, &v), t->n_items);
         return value_error();
     }
     Value *items = ARENA_ARRAY(e->a, Value, v.n);
     for (uint32_t i = 0; i < v.n; i++)
-        items[i] = coerce_declared(e, v.items[i], t->items[i], arena_printf(e->a, "value %u of %s", i + 1, what), at);
+        items[i] = coerce_declared(e, v.items[i], t->items[i],
+                                   arena_printf(e->a, "value %u of %s", i + 1, what), at);
     v.items = items;
     return v;
 }
@@ -279,7 +303,8 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
     const char *names[IR_MAX_DIMS];
     if (v.kind == V_ERROR || !pattern_of_type(e, t, &want, names)) return value_error();
     IrType asked = want;
-    const char *text = arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
+    const char *text =
+        arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
     v = fit_value(e, v, &want, text, what, at);
     if (v.kind == V_ERROR) return v;
     if (asked.space == IR_NONE) domain_bind(e, t->space.text, want.space);
@@ -288,8 +313,8 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
     if (t->dtype == AST_INDEX && t->classes) {
         const Size *c = size_of_expr(e, t->classes);
         if (c && v.classes && !size_unify(&e->z, c, v.classes, at))
-            diag_error(e->d, E0201, at, "%s has %s classes, wanted %s", what, size_text(&e->z, v.classes),
-                       size_text(&e->z, c));
+            diag_error(e->d, E0201, at, "%s has %s classes, wanted %s", what,
+                       size_text(&e->z, v.classes), size_text(&e->z, c));
         if (c) v.classes = c;
     }
     return v;

@@ -1,5 +1,5 @@
-/* frontend_compile: reads the program and the standard library, finds the entry, elaborates every function
-   of the module, and checks the definitions that nobody called. */
+/* frontend_compile: reads the program and the standard library, finds the entry, elaborates every
+   function of the module, and checks the definitions that nobody called. */
 #include "frontend/sema.h"
 
 struct GnnStdFile {
@@ -14,13 +14,15 @@ typedef struct Program {
     VEC(const AstDecl *) tests;
 } Program;
 
-/* ---- definitions --------------------------------------------------------------------------------------- */
+/* ---- definitions
+ * --------------------------------------------------------------------------------------- */
 
 static void define(Elab *e, DefTable *table, const AstDecl *decl, bool is_std)
 {
     Def *old = strmap_get(&table->all, decl->name.text);
     if (old && old->is_std == is_std) {
-        Diag *d = diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
+        Diag *d =
+            diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
         diag_note(e->d, d, old->decl->name.span, "the other definition");
         return;
     }
@@ -36,7 +38,8 @@ static void one_more(Elab *e, const AstDecl **slot, const AstDecl *decl, const c
     if (*slot) {
         Diag *d = diag_error(e->d, E0408, decl->span, "a second %s", what);
         diag_note(e->d, d, (*slot)->span, "the first one");
-    } else *slot = decl;
+    } else
+        *slot = decl;
 }
 
 static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
@@ -52,7 +55,9 @@ static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
         case AST_DECL_OPTIMIZER: define(e, &e->optimizers, decl, is_std); break;
         case AST_DECL_TRAIN: one_more(e, &p->train, decl, "train block"); break;
         case AST_DECL_TEST: VEC_PUSH(e->a, &p->tests, decl); break;
-        case AST_DECL_SCHEMA: diag_error(e->d, E0901, decl->span, "`schema` is not built yet"); break;
+        case AST_DECL_SCHEMA:
+            diag_error(e->d, E0901, decl->span, "`schema` is not built yet");
+            break;
         case AST_DECL_CONST: diag_error(e->d, E0901, decl->span, "`const` is not built yet"); break;
         }
     }
@@ -68,7 +73,8 @@ static void read_std(Elab *e, Program *p)
     }
 }
 
-/* ---- the entry ----------------------------------------------------------------------------------------- */
+/* ---- the entry
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct Entry {
     const Def *def; /* NULL: only tests and definitions */
@@ -82,7 +88,8 @@ static bool type_uses(const AstType *t, const char *a, const char *b)
     if (!t) return false;
     for (uint32_t i = 0; i < t->n_items; i++)
         if (type_uses(t->items[i], a, b)) return true;
-    return t->space.text && !t->domain_var && (!strcmp(t->space.text, a) || !strcmp(t->space.text, b));
+    return t->space.text && !t->domain_var &&
+           (!strcmp(t->space.text, a) || !strcmp(t->space.text, b));
 }
 
 static bool signature_uses(const AstSignature *sig, const char *a, const char *b)
@@ -99,7 +106,8 @@ static bool entry_export(Elab *e, Entry *entry)
     e->top_def = def;
     if (def) return true;
     VEC(const char *) names = {0};
-    for (uint32_t i = 0; i < e->functions.all.n; i++) VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
+    for (uint32_t i = 0; i < e->functions.all.n; i++)
+        VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
     Diag *d = diag_error(e->d, E0309, (Span){0}, "no layer `%s` to export", e->opt->export_layer);
     const char *near = str_nearest(e->opt->export_layer, names.data, names.n);
     if (near) diag_help(e->d, d, "did you mean `%s`?", near);
@@ -118,11 +126,15 @@ static bool entry_target(Elab *e, const AstDecl *train, Entry *entry)
         *entry = (Entry){v.instance->def, v.instance->args, v.instance->n_args, v};
         return true;
     }
-    bool fn = v.kind == V_DEF && v.def && (v.def->decl->kind == AST_DECL_MODEL || v.def->decl->kind == AST_DECL_LAYER);
+    bool fn = v.kind == V_DEF && v.def &&
+              (v.def->decl->kind == AST_DECL_MODEL || v.def->decl->kind == AST_DECL_LAYER);
     if (fn) *entry = (Entry){.def = v.def, .target = v};
-    if (fn) e->top_def = v.def;
-    else if (v.kind == V_WORD) error_unknown_name(e, v.word, x->span);
-    else if (v.kind != V_ERROR) diag_error(e->d, E0408, x->span, "found %s, wanted the model to train", value_text(e, &v));
+    if (fn)
+        e->top_def = v.def;
+    else if (v.kind == V_WORD)
+        error_unknown_name(e, v.word, x->span);
+    else if (v.kind != V_ERROR)
+        diag_error(e->d, E0408, x->span, "found %s, wanted the model to train", value_text(e, &v));
     return fn;
 }
 
@@ -159,12 +171,14 @@ static void elab_entry(Elab *e, const Program *p, Entry *entry)
     if (entry->target.kind == V_DEF) {
         Instance *it = ARENA_NEW(e->a, Instance);
         *it = (Instance){.def = entry->def, .path = "", .span = p->train->span};
-        entry->target = (Value){.kind = V_INSTANCE, .instance = it, .span = p->train->span, .dim = IR_NONE};
+        entry->target =
+            (Value){.kind = V_INSTANCE, .instance = it, .span = p->train->span, .dim = IR_NONE};
     }
     elab_train(e, p->train, &entry->target, entry->def->name);
 }
 
-/* ---- definitions that nobody calls --------------------------------------------------------------------------- */
+/* ---- definitions that nobody calls
+ * --------------------------------------------------------------------------- */
 
 typedef struct Mark { /* lengths of all tables, to forget what a check wrote */
     IrModule m;
@@ -173,7 +187,10 @@ typedef struct Mark { /* lengths of all tables, to forget what a check wrote */
     IrId graph_space;
 } Mark;
 
-static Mark mark(const Elab *e) { return (Mark){*e->m, e->tensors.n, e->patches.n, e->z.later.n, e->data_graph, e->graph_space}; }
+static Mark mark(const Elab *e)
+{
+    return (Mark){*e->m, e->tensors.n, e->patches.n, e->z.later.n, e->data_graph, e->graph_space};
+}
 
 static void forget(Elab *e, const Mark *k)
 {
@@ -185,7 +202,8 @@ static void forget(Elab *e, const Mark *k)
     e->graph_space = k->graph_space;
 }
 
-/* Values of the declared types, with dims that stand for any size. False: not enough is declared. */
+/* Values of the declared types, with dims that stand for any size. False: not enough is declared.
+ */
 static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_t *n)
 {
     *n = 0;
@@ -198,7 +216,8 @@ static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_
         if (p->init) continue;
         IrType t;
         if (!p->type || p->type->kind != AST_TYPE_TENSOR) return false;
-        if (p->type->domain_var) domain_bind(e, p->type->space.text, graph_ir(e, graph_data(e))->src_space);
+        if (p->type->domain_var)
+            domain_bind(e, p->type->space.text, graph_ir(e, graph_data(e))->src_space);
         if (!type_resolve(e, p->type, &t)) return false;
         args[(*n)++] = (CallArg){.name = p->name.text, .value = op_const(e, t, 0, p->span)};
     }
@@ -222,13 +241,17 @@ static void check_unused(Elab *e, Def *def)
     declare_signature(e, sig);
     CallArg *args = ARENA_ARRAY(e->a, CallArg, sig->n_params + 1);
     uint32_t n;
-    if (fold) f->reduce_from = graph_ir(e, f->graph)->edge, f->reduce_to = graph_ir(e, f->graph)->dst_space;
+    if (fold)
+        f->reduce_from = graph_ir(e, f->graph)->edge,
+        f->reduce_to = graph_ir(e, f->graph)->dst_space;
     if (sample_args(e, sig, args, &n)) {
         Call c = {.span = def->decl->name.span, .args = args, .n = n};
         if (fold && n) args[0].name = NULL;
         Value r = {.kind = V_DEF, .def = def, .word = def->name, .dim = IR_NONE};
-        if (fold) call_reduce(e, &r, REDUCE_IN, &c);
-        else call_def(e, def, NULL, 0, &c, "check.");
+        if (fold)
+            call_reduce(e, &r, REDUCE_IN, &c);
+        else
+            call_def(e, def, NULL, 0, &c, "check.");
     }
     frame_pop(e);
     forget(e, &k);
@@ -247,10 +270,13 @@ static void check_sets(Elab *e)
         const char *name = e->opt->set_names[i];
         if (strmap_has(&e->used_sets, name)) continue;
         VEC(const char *) names = {0};
-        for (uint32_t k = 0; k < e->free_dims.n; k++) VEC_PUSH(e->a, &names, e->free_dims.entries[k].key);
+        for (uint32_t k = 0; k < e->free_dims.n; k++)
+            VEC_PUSH(e->a, &names, e->free_dims.entries[k].key);
         for (uint32_t k = 0; k < e->m->tensors.n; k++)
-            if (e->m->tensors.data[k].kind == IR_HYPER) VEC_PUSH(e->a, &names, e->m->tensors.data[k].name);
-        Diag *d = diag_error(e->d, E0309, (Span){0}, "`--set %s`: the program has no dim or hyper of that name", name);
+            if (e->m->tensors.data[k].kind == IR_HYPER)
+                VEC_PUSH(e->a, &names, e->m->tensors.data[k].name);
+        Diag *d = diag_error(e->d, E0309, (Span){0},
+                             "`--set %s`: the program has no dim or hyper of that name", name);
         const char *near = str_nearest(name, names.data, names.n);
         if (near) diag_help(e->d, d, "did you mean `%s`?", near);
     }
@@ -259,13 +285,20 @@ static void check_sets(Elab *e)
 IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *opt, Diags *d)
 {
     Elab *e = ARENA_NEW(a, Elab);
-    *e = (Elab){.a = a, .d = d, .opt = opt, .z = {.arena = a}, .graph_space = IR_NONE, .label_space = IR_NONE,
-                .reduce_from = IR_NONE, .reduce_to = IR_NONE, .budget = OP_BUDGET};
+    *e = (Elab){.a = a,
+                .d = d,
+                .opt = opt,
+                .z = {.arena = a},
+                .graph_space = IR_NONE,
+                .label_space = IR_NONE,
+                .reduce_from = IR_NONE,
+                .reduce_to = IR_NONE,
+                .budget = OP_BUDGET};
     const char *slash = strrchr(src->path, '/'); /* the folder would make equal models differ */
     e->m = ir_module_new(a, slash ? slash + 1 : src->path);
     e->real = opt->float_dtype == IR_F64 ? IR_F64 : IR_F32;
-    StrMap *maps[] = {&e->functions.all, &e->functions.std, &e->folds.all, &e->folds.std, &e->optimizers.all,
-                      &e->optimizers.std, &e->free_dims, &e->used_sets};
+    StrMap *maps[] = {&e->functions.all,  &e->functions.std,  &e->folds.all, &e->folds.std,
+                      &e->optimizers.all, &e->optimizers.std, &e->free_dims, &e->used_sets};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->arena = a;
     Program std = {0}, program = {0};
     read_std(e, &std);

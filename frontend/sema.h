@@ -1,11 +1,11 @@
-/* Elaboration: the program is run at compile time. Values of the run are tensors (ops of the function
-   being written), statics (numbers, words, lists, definitions, instances, graphs) and dims. This header
-   is shared by sema.c and the elab_*.c files only; the public face is frontend.h.
+/* Elaboration: the program is run at compile time. Values of the run are tensors (ops of the
+   function being written), statics (numbers, words, lists, definitions, instances, graphs) and
+   dims. This header is shared by sema.c and the elab_*.c files only; the public face is frontend.h.
 
-   Types during elaboration are IrTypes whose dims index Elab.dims: a dim is an object with a label and a
-   size that may be unknown yet. Objects are never merged here; where two must be one, sizes are unified
-   and a reshape renames one. elab_finish.c puts numbers in, merges what can be merged and drops those
-   reshapes. */
+   Types during elaboration are IrTypes whose dims index Elab.dims: a dim is an object with a label
+   and a size that may be unknown yet. Objects are never merged here; where two must be one, sizes
+   are unified and a reshape renames one. elab_finish.c puts numbers in, merges what can be merged
+   and drops those reshapes. */
 #pragma once
 #include "frontend/ast.h"
 #include "frontend/dims.h"
@@ -22,15 +22,16 @@ typedef enum {
     V_TENSOR,
     V_NUMBER,
     V_BOOL,
-    V_WORD, /* a name without meaning of its own, or a string: an enum word until used as something else */
+    V_WORD, /* a name without meaning of its own, or a string: an enum word until used as something
+               else */
     V_LIST,
     V_TUPLE,
     V_DIM,      /* a dim's name where a value stands */
     V_DEF,      /* a definition with some arguments bound */
     V_INSTANCE, /* a layer that owns parameters */
     V_GRAPH,
-    V_DATA,  /* `data` */
-    V_TYPE   /* `edge[3]` where a value stands */
+    V_DATA, /* `data` */
+    V_TYPE  /* `edge[3]` where a value stands */
 } ValueKind;
 
 /* A graph: its entry in the module, and what was carried to its edges. */
@@ -58,13 +59,13 @@ typedef struct Instance {
 struct Value {
     ValueKind kind;
     Span span;
-    IrId id;     /* V_TENSOR: op of the current function */
-    IrType type; /* V_TENSOR, V_TYPE */
+    IrId id;             /* V_TENSOR: op of the current function */
+    IrType type;         /* V_TENSOR, V_TYPE */
     const Size *classes; /* V_TENSOR of class numbers: how many there are; or NULL */
-    double num;  /* V_NUMBER, V_BOOL */
-    bool is_int; /* V_NUMBER: written without point */
-    const char *word; /* V_WORD, V_DEF; V_NUMBER, V_DIM: the name it was read from, or NULL */
-    IrId dim;    /* V_DIM; V_NUMBER: the dim of that name; else IR_NONE */
+    double num;          /* V_NUMBER, V_BOOL */
+    bool is_int;         /* V_NUMBER: written without point */
+    const char *word;    /* V_WORD, V_DEF; V_NUMBER, V_DIM: the name it was read from, or NULL */
+    IrId dim;            /* V_DIM; V_NUMBER: the dim of that name; else IR_NONE */
     const Value *items;
     uint32_t n;
     const Def *def; /* V_DEF */
@@ -112,11 +113,11 @@ struct Frame {
     uint32_t depth;
     Binding *vars;
     Symbol *dims, *domains;
-    StrMap declared;    /* dim names of the signature */
-    const char *path;   /* prefix of parameter names */
-    StrMap children;    /* names given to instances -> Instance */
-    StrMap fresh;       /* layer name -> counter */
-    StrMap slots;       /* parameter names of this call -> AstSlot */
+    StrMap declared;         /* dim names of the signature */
+    const char *path;        /* prefix of parameter names */
+    StrMap children;         /* names given to instances -> Instance */
+    StrMap fresh;            /* layer name -> counter */
+    StrMap slots;            /* parameter names of this call -> AstSlot */
     const GraphValue *graph; /* ambient */
     enum { DIMS_HOLE, DIMS_FREE, DIMS_RIGID } new_dims;
     IrId reduce_from, reduce_to; /* in a reducer: what `edge` and `node` stand for; else IR_NONE */
@@ -125,13 +126,13 @@ struct Frame {
 };
 
 typedef struct TensorInfo { /* beside m->tensors */
-    const void *owner;     /* the slot or signature entry that declared it */
+    const void *owner;      /* the slot or signature entry that declared it */
     const Size *stored[IR_MAX_DIMS];
-    const char *init;      /* word: "glorot", ...; or NULL: init_a given */
+    const char *init; /* word: "glorot", ...; or NULL: init_a given */
     double init_a, init_b;
-    const Size *fan;       /* kaiming(F) */
+    const Size *fan; /* kaiming(F) */
     const Size *classes;
-    bool buffer;           /* not trained */
+    bool buffer; /* not trained */
 } TensorInfo;
 
 typedef struct Patch { /* a constant whose number is a size */
@@ -158,7 +159,7 @@ struct Elab {
     VEC(Def *) defs;
     StrMap free_dims; /* name -> Size of a symbol of the program */
     StrMap used_sets; /* --set names that meant something */
-    Span entry_span; /* of the model's name */
+    Span entry_span;  /* of the model's name */
     const GraphValue *data_graph;
     bool bipartite;
     IrId graph_space;
@@ -171,10 +172,10 @@ struct Elab {
     IrId seed, step; /* values, or IR_NONE */
     IrDtype real;
     IrId reduce_from, reduce_to; /* for the frame that is entered next */
-    VEC(IrType) outputs; /* of "forward" */
-    const Def *top_def; /* the exported layer: its dims are symbols of the program */
-    IrTest *test;       /* the test being written, or NULL */
-    uint32_t budget; /* ops and turns left before the program counts as endless */
+    VEC(IrType) outputs;         /* of "forward" */
+    const Def *top_def;          /* the exported layer: its dims are symbols of the program */
+    IrTest *test;                /* the test being written, or NULL */
+    uint32_t budget;             /* ops and turns left before the program counts as endless */
 };
 
 /* ---- values (elab_value.c) ---- */
@@ -195,21 +196,23 @@ Frame *frame_push(Elab *e, const Def *def, Span call);
 void frame_pop(Elab *e);
 void scope_set(Elab *e, const char *name, Value v); /* binds or rebinds */
 Binding *scope_find(const Frame *f, const char *name);
-Value scope_lookup(Elab *e, const char *name, Span s); /* anything a name can mean; V_WORD if nothing */
+Value scope_lookup(Elab *e, const char *name,
+                   Span s); /* anything a name can mean; V_WORD if nothing */
 Def *def_find(const Elab *e, const DefTable *table, const char *name);
 void error_unknown_name(Elab *e, const char *name, Span s);
 
 /* ---- dims and types (elab_type.c) ---- */
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s);
-IrId dim_symbol(Elab *e, const char *name, Span s); /* the frame's dim of that name, made if new */
-void dim_bind(Elab *e, const char *name, IrId dim); /* the frame knows dim by this name */
+IrId dim_symbol(Elab *e, const char *name, Span s);  /* the frame's dim of that name, made if new */
+void dim_bind(Elab *e, const char *name, IrId dim);  /* the frame knows dim by this name */
 const Size *size_of_expr(Elab *e, const AstExpr *x); /* NULL with a diagnostic */
 const Size *dim_size(const Elab *e, IrId dim);
 bool dim_is_one(Elab *e, IrId dim);
-IrId dim_in(Elab *e, const IrType *t, const Value *which); /* the dim of t that `which` names, or IR_NONE */
+IrId dim_in(Elab *e, const IrType *t,
+            const Value *which); /* the dim of t that `which` names, or IR_NONE */
 bool type_resolve(Elab *e, const AstType *t, IrType *out); /* all names known or made */
-/* v as a value of the declared type; unbound names in it (dims, @d) are bound by v. `what` says who wants
-   it, for messages: "argument `x` of gat". */
+/* v as a value of the declared type; unbound names in it (dims, @d) are bound by v. `what` says who
+   wants it, for messages: "argument `x` of gat". */
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at);
 Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at);
 void domain_bind(Elab *e, const char *name, IrId space); /* `@name` of the frame */
@@ -219,8 +222,10 @@ bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names)
 IrId op_add(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr attr, Span s);
 Value op_const(Elab *e, IrType t, double x, Span s);
 Value op_size(Elab *e, const Size *size, Span s); /* a size as a float scalar */
-Value to_tensor(Elab *e, Value v, IrDtype like, Span s); /* numbers become constants; anything else that is no tensor: error */
-bool match_dims(Elab *e, Value *a, Value *b, const char *verb, Span s); /* renames so that broadcasting by identity is right */
+Value to_tensor(Elab *e, Value v, IrDtype like,
+                Span s); /* numbers become constants; anything else that is no tensor: error */
+bool match_dims(Elab *e, Value *a, Value *b, const char *verb,
+                Span s); /* renames so that broadcasting by identity is right */
 Value op_unary(Elab *e, IrOpcode op, Value a, Span s);
 Value op_binary(Elab *e, IrOpcode op, const char *verb, Value a, Value b, Span s);
 Value op_select(Elab *e, Value c, Value a, Value b, Span s);
@@ -237,9 +242,11 @@ Value op_grad(Elab *e, Value of, Value x, Span s);
 
 /* ---- expressions and statements (elab_expr.c, elab_stmt.c) ---- */
 Value elab_expr(Elab *e, const AstExpr *x);
-Value elab_block(Elab *e, const AstBlock *b); /* the value of its last expression statement, or none */
+Value elab_block(Elab *e,
+                 const AstBlock *b); /* the value of its last expression statement, or none */
 bool elab_truth(Elab *e, const AstExpr *x, bool *out); /* a static condition */
-bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s, Value *out); /* elab_static.c */
+bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s,
+                   Value *out); /* elab_static.c */
 Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s);
 Value elab_member(Elab *e, const AstExpr *x);
 Value elab_index(Elab *e, const AstExpr *x);
@@ -262,13 +269,18 @@ typedef struct Call {
 Value elab_call(Elab *e, const AstExpr *x);
 Value call_value(Elab *e, Value callee, const Call *c);
 /* Runs def's body in a new frame; path: of its parameters. */
-Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path);
-void instance_name(Elab *e, Value *v, const char *name); /* names instances (also in lists) that have none */
+Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c,
+               const char *path);
+void instance_name(Elab *e, Value *v,
+                   const char *name); /* names instances (also in lists) that have none */
 const char *def_kind(const Def *def);
 void declare_signature(Elab *e, const AstSignature *sig);
-/* Pushes a frame for a fold and binds its arguments; false: a diagnostic was made and no frame is left. */
-bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound, const Call *c);
-void note_expansion(Elab *e, const Def *def, Span call, uint32_t from); /* to diagnostics `from` on */
+/* Pushes a frame for a fold and binds its arguments; false: a diagnostic was made and no frame is
+ * left. */
+bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
+                 uint32_t n_bound, const Call *c);
+void note_expansion(Elab *e, const Def *def, Span call,
+                    uint32_t from); /* to diagnostics `from` on */
 
 /* ---- intrinsics (elab_builtin.c): NULL if there is none of that name ---- */
 typedef Value (*Builtin)(Elab *e, const Call *c);
@@ -285,11 +297,12 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
 const GraphValue *graph_data(Elab *e);
 const IrGraph *graph_ir(Elab *e, const GraphValue *g);
 const IrGraph *graph_of_edges(Elab *e, IrId space); /* NULL: not an edge space */
-IrId map_all(Elab *e, IrId space);   /* space -> unit */
-IrId map_graph(Elab *e, IrId space); /* space -> graph, or IR_NONE */
-bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out); /* "node", "edge", ... */
+IrId map_all(Elab *e, IrId space);                  /* space -> unit */
+IrId map_graph(Elab *e, IrId space);                /* space -> graph, or IR_NONE */
+bool space_find(Elab *e, const char *word, Span s, const GraphValue *g,
+                IrId *out);                                     /* "node", "edge", ... */
 Value graph_member(Elab *e, Value v, const char *name, Span s); /* .src .dst .graph */
-Value builtin_close(Elab *e, const Call *c); /* elab_test.c */
+Value builtin_close(Elab *e, const Call *c);                    /* elab_test.c */
 Value builtin_self_loops(Elab *e, const Call *c);
 Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
@@ -311,7 +324,8 @@ void func_begin(Elab *e, const char *name, bool training);
 void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 Value sum_everything(Elab *e, Value v, Span s);
-bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound); /* declares them */
+bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound,
+                  uint32_t n_bound); /* declares them */
 void elab_train(Elab *e, const AstDecl *decl, const Value *target, const char *name);
 void elab_test(Elab *e, const AstDecl *test, uint32_t number);
 Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);

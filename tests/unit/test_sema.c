@@ -1,12 +1,14 @@
-/* Elaboration seen from C: arithmetic and unification of sizes, what a module holds (parameters and their
-   stored form, modes, results, inputs from data), options, and that a bad program always ends in a diagnostic. */
+/* Elaboration seen from C: arithmetic and unification of sizes, what a module holds (parameters and
+   their stored form, modes, results, inputs from data), options, and that a bad program always ends
+   in a diagnostic. */
 #include "frontend/dims.h"
 #include "frontend/frontend.h"
 #include "tests/unit/check.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- sizes ---------------------------------------------------------------------------------------- */
+/* ---- sizes
+ * ---------------------------------------------------------------------------------------- */
 
 static Arena *arena;
 static const Span nowhere = {0};
@@ -20,7 +22,8 @@ static bool is_number(Sizes *z, const Size *s, int64_t want)
 static void test_size_arithmetic(void)
 {
     Sizes z = {.arena = arena};
-    const Size *f = size_var(&z, "F", SIZE_RIGID, nowhere), *h = size_var(&z, "H", SIZE_RIGID, nowhere);
+    const Size *f = size_var(&z, "F", SIZE_RIGID, nowhere),
+               *h = size_var(&z, "H", SIZE_RIGID, nowhere);
     const Size *four = size_const(&z, 4);
     CHECK(size_equal(&z, size_mul(&z, f, h), size_mul(&z, h, f)));
     CHECK(size_equal(&z, size_add(&z, f, f, 1), size_mul(&z, size_const(&z, 2), f)));
@@ -28,7 +31,8 @@ static void test_size_arithmetic(void)
     CHECK(!size_equal(&z, f, h));
     CHECK(size_div(&z, size_const(&z, 8), size_const(&z, 3)) == NULL);
     CHECK(is_number(&z, size_div(&z, size_const(&z, 8), size_const(&z, 2)), 4));
-    CHECK(!strcmp(size_text(&z, size_add(&z, size_mul(&z, four, f), size_const(&z, 1), -1)), "4*F - 1"));
+    CHECK(!strcmp(size_text(&z, size_add(&z, size_mul(&z, four, f), size_const(&z, 1), -1)),
+                  "4*F - 1"));
     CHECK(!z.overflow);
     size_mul(&z, size_const(&z, INT64_MAX), size_const(&z, 3));
     CHECK(z.overflow);
@@ -37,13 +41,17 @@ static void test_size_arithmetic(void)
 static void test_size_unify(void)
 {
     Sizes z = {.arena = arena};
-    const Size *r = size_var(&z, "R", SIZE_RIGID, nowhere), *q = size_var(&z, "Q", SIZE_RIGID, nowhere);
-    const Size *x = size_var(&z, "x", SIZE_HOLE, nowhere), *y = size_var(&z, "y", SIZE_HOLE, nowhere);
+    const Size *r = size_var(&z, "R", SIZE_RIGID, nowhere),
+               *q = size_var(&z, "Q", SIZE_RIGID, nowhere);
+    const Size *x = size_var(&z, "x", SIZE_HOLE, nowhere),
+               *y = size_var(&z, "y", SIZE_HOLE, nowhere);
     CHECK(!size_unify(&z, r, q, nowhere));
     CHECK(!size_unify(&z, r, size_const(&z, 3), nowhere));
-    CHECK(size_unify(&z, size_add(&z, x, size_const(&z, 2), 1), size_const(&z, 7), nowhere) && is_number(&z, x, 5));
+    CHECK(size_unify(&z, size_add(&z, x, size_const(&z, 2), 1), size_const(&z, 7), nowhere) &&
+          is_number(&z, x, 5));
     CHECK(!size_unify(&z, x, size_const(&z, 6), nowhere));
-    CHECK(size_unify(&z, size_mul(&z, y, r), size_mul(&z, size_const(&z, 3), r), nowhere) && is_number(&z, y, 3));
+    CHECK(size_unify(&z, size_mul(&z, y, r), size_mul(&z, size_const(&z, 3), r), nowhere) &&
+          is_number(&z, y, 3));
     CHECK(!size_unify(&z, size_var(&z, "n", SIZE_HOLE, nowhere), size_const(&z, -1), nowhere));
 }
 
@@ -51,12 +59,14 @@ static void test_size_unify(void)
 static void test_size_later(void)
 {
     Sizes z = {.arena = arena};
-    const Size *x = size_var(&z, "x", SIZE_HOLE, nowhere), *y = size_var(&z, "y", SIZE_HOLE, nowhere);
+    const Size *x = size_var(&z, "x", SIZE_HOLE, nowhere),
+               *y = size_var(&z, "y", SIZE_HOLE, nowhere);
     CHECK(size_unify(&z, size_mul(&z, x, y), size_const(&z, 12), nowhere) && z.later.n == 1);
     CHECK(sizes_solve(&z) == NULL && z.later.n == 1);
     CHECK(size_unify(&z, x, size_const(&z, 4), nowhere));
     CHECK(sizes_solve(&z) == NULL && z.later.n == 0 && is_number(&z, y, 3));
-    const Size *u = size_var(&z, "u", SIZE_HOLE, nowhere), *v = size_var(&z, "v", SIZE_HOLE, nowhere);
+    const Size *u = size_var(&z, "u", SIZE_HOLE, nowhere),
+               *v = size_var(&z, "v", SIZE_HOLE, nowhere);
     CHECK(size_unify(&z, size_mul(&z, u, v), size_const(&z, 10), nowhere));
     CHECK(size_unify(&z, u, size_const(&z, 3), nowhere));
     CHECK(sizes_solve(&z) != NULL);
@@ -66,14 +76,17 @@ static void test_size_later(void)
 static void test_size_ratio(void)
 {
     Sizes z = {.arena = arena};
-    const Size *f = size_var(&z, "F", SIZE_FREE, nowhere), *t = size_var(&z, "T", SIZE_FREE, nowhere);
+    const Size *f = size_var(&z, "F", SIZE_FREE, nowhere),
+               *t = size_var(&z, "T", SIZE_FREE, nowhere);
     const Size *q = size_div(&z, f, t);
     CHECK(q && size_equal(&z, q, size_div(&z, f, t)));
-    CHECK(size_unify(&z, f, size_const(&z, 12), nowhere) && size_unify(&z, t, size_const(&z, 4), nowhere));
+    CHECK(size_unify(&z, f, size_const(&z, 12), nowhere) &&
+          size_unify(&z, t, size_const(&z, 4), nowhere));
     CHECK(is_number(&z, q, 3));
 }
 
-/* ---- programs --------------------------------------------------------------------------------------- */
+/* ---- programs
+ * --------------------------------------------------------------------------------------- */
 
 static Diags diags;
 
@@ -114,48 +127,57 @@ static uint32_t count_ops(const IrModule *m, const char *func, IrOpcode op)
 
 static const char *const set_names[] = {"F", "C"};
 static const double set_values[] = {10, 3};
-static const FrontendOptions only_f = {.set_names = set_names, .set_values = set_values, .n_set = 1};
+static const FrontendOptions only_f = {
+    .set_names = set_names, .set_values = set_values, .n_set = 1};
 static const FrontendOptions sized = {.set_names = set_names, .set_values = set_values, .n_set = 2};
 
-static const char net[] =
-    "model net(x: node[F]) -> node[C] {\n"
-    "  conv1 = gat(H = 4, D = 2, attn_dropout = 0.5)\n"
-    "  conv2 = gcn(O = C)\n"
-    "  return conv2(elu(conv1(dropout(x, 0.5))))\n"
-    "}\n"
-    "train net {\n"
-    "  loss = cross_entropy(net(data.x), data.y) on data.train\n"
-    "  metric val = accuracy(net(data.x), data.y) on data.val\n"
-    "  hyper lr = 0.01\n"
-    "  optimizer momentum(lr, weight_decay = 1e-3 on conv1.*)\n"
-    "  epochs 7 seed 5 stop_early(val, patience = 3)\n"
-    "}\n";
+static const char net[] = "model net(x: node[F]) -> node[C] {\n"
+                          "  conv1 = gat(H = 4, D = 2, attn_dropout = 0.5)\n"
+                          "  conv2 = gcn(O = C)\n"
+                          "  return conv2(elu(conv1(dropout(x, 0.5))))\n"
+                          "}\n"
+                          "train net {\n"
+                          "  loss = cross_entropy(net(data.x), data.y) on data.train\n"
+                          "  metric val = accuracy(net(data.x), data.y) on data.val\n"
+                          "  hyper lr = 0.01\n"
+                          "  optimizer momentum(lr, weight_decay = 1e-3 on conv1.*)\n"
+                          "  epochs 7 seed 5 stop_early(val, patience = 3)\n"
+                          "}\n";
 
 static void test_parameters(void)
 {
     IrModule *m = compile(net, &sized);
-    const IrTensor *w = tensor(m, "conv1.lin.weight"), *a = tensor(m, "conv1.att_src"), *b = tensor(m, "conv2.bias");
+    const IrTensor *w = tensor(m, "conv1.lin.weight"), *a = tensor(m, "conv1.att_src"),
+                   *b = tensor(m, "conv2.bias");
     if (!check(m && w && a && b, "no module: %s", first_error())) return;
-    CHECK(w->kind == IR_PARAM && w->n_stored == 2 && w->stored_shape[0] == 8 && w->stored_shape[1] == 10);
-    CHECK(w->type.n_dims == 3 && w->stored_perm[0] == 1 && w->stored_perm[1] == 2 && w->stored_perm[2] == 0);
-    CHECK(w->init == IR_INIT_UNIFORM && fabs(w->init_b - sqrt(6.0 / 18)) < 1e-12 && w->init_a == -w->init_b);
-    CHECK(a->n_stored == 3 && a->stored_shape[0] == 1 && a->stored_shape[1] == 4 && a->stored_shape[2] == 2);
+    CHECK(w->kind == IR_PARAM && w->n_stored == 2 && w->stored_shape[0] == 8 &&
+          w->stored_shape[1] == 10);
+    CHECK(w->type.n_dims == 3 && w->stored_perm[0] == 1 && w->stored_perm[1] == 2 &&
+          w->stored_perm[2] == 0);
+    CHECK(w->init == IR_INIT_UNIFORM && fabs(w->init_b - sqrt(6.0 / 18)) < 1e-12 &&
+          w->init_a == -w->init_b);
+    CHECK(a->n_stored == 3 && a->stored_shape[0] == 1 && a->stored_shape[1] == 4 &&
+          a->stored_shape[2] == 2);
     CHECK(b->init == IR_INIT_CONST && b->init_a == 0);
     CHECK(tensor(m, "y")->bound == 3 && tensor(m, "lr")->hyper_default == 0.01);
-    CHECK(tensor(m, "momentum.v.conv2.bias") && tensor(m, "momentum.v.conv2.bias")->kind == IR_STATE);
+    CHECK(tensor(m, "momentum.v.conv2.bias") &&
+          tensor(m, "momentum.v.conv2.bias")->kind == IR_STATE);
 }
 
 static void test_modes(void)
 {
     IrModule *m = compile(net, &sized);
     if (!check(m != NULL, "no module: %s", first_error())) return;
-    CHECK(count_ops(m, "forward", IR_OP_random_uniform) == 0 && count_ops(m, "metrics", IR_OP_random_uniform) == 0);
+    CHECK(count_ops(m, "forward", IR_OP_random_uniform) == 0 &&
+          count_ops(m, "metrics", IR_OP_random_uniform) == 0);
     CHECK(count_ops(m, "train_step", IR_OP_random_uniform) == 2 && m->n_sites == 2);
     CHECK(ir_func_find(m, "train_step")->train_mode && !ir_func_find(m, "forward")->train_mode);
-    CHECK(m->train.present && m->train.epochs == 7 && m->train.seed == 5 && m->train.patience == 3 && m->train.stop_metric == 0);
+    CHECK(m->train.present && m->train.epochs == 7 && m->train.seed == 5 &&
+          m->train.patience == 3 && m->train.stop_metric == 0);
     const IrFunc *step = ir_func_find(m, "train_step");
     uint32_t updated = 0;
-    for (uint32_t i = 0; i < step->results.n; i++) updated += step->results.data[i].tensor != IR_NONE;
+    for (uint32_t i = 0; i < step->results.n; i++)
+        updated += step->results.data[i].tensor != IR_NONE;
     CHECK(!strcmp(step->results.data[0].name, "loss") && step->results.data[0].tensor == IR_NONE);
     CHECK(updated == 12); /* six parameters and their momenta */
 }
@@ -178,7 +200,8 @@ static void test_vjp(void)
     if (!check(f != NULL, "no vjp: %s", first_error())) return;
     CHECK(f->results.n == 7 && !strcmp(f->results.data[0].name, "grad.x"));
     CHECK(count_ops(m, "vjp", IR_OP_grad) == 7);
-    CHECK(!strcmp(f->args.data[f->args.n - 1].name, "cot.out") && f->args.data[f->args.n - 1].kind == IR_ARG_COTANGENT);
+    CHECK(!strcmp(f->args.data[f->args.n - 1].name, "cot.out") &&
+          f->args.data[f->args.n - 1].kind == IR_ARG_COTANGENT);
 }
 
 /* The text of a module is read back to the same text. */
@@ -195,7 +218,8 @@ static void test_round_trip(void)
     CHECK(!strcmp(strbuf_cstr(&one), strbuf_cstr(&two)));
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------- */
+/* ---- data
+ * ---------------------------------------------------------------------------------------------- */
 
 static void test_facts(void)
 {
@@ -231,31 +255,42 @@ static void test_symbolic(void)
 
 static void test_bipartite(void)
 {
-    IrModule *m = compile("model net(x: src[F], z: dst[C]) -> dst[O] = sage(x, to = z, O = 4)", &sized);
+    IrModule *m =
+        compile("model net(x: src[F], z: dst[C]) -> dst[O] = sage(x, to = z, O = 4)", &sized);
     if (!check(m && m->graphs.n == 1, "no module: %s", first_error())) return;
     const IrGraph *g = &m->graphs.data[0];
-    CHECK(g->src_space != g->dst_space && tensor(m, "x")->type.space == g->src_space && tensor(m, "z")->type.space == g->dst_space);
-    CHECK(!compile("model net(x: src[F], z: node[C]) -> dst[F] = sum_in(x.src)", &sized) && refused(E0209));
+    CHECK(g->src_space != g->dst_space && tensor(m, "x")->type.space == g->src_space &&
+          tensor(m, "z")->type.space == g->dst_space);
+    CHECK(!compile("model net(x: src[F], z: node[C]) -> dst[F] = sum_in(x.src)", &sized) &&
+          refused(E0209));
 }
 
 /* Equal graphs of different layers and modes are one graph of the module. */
 static void test_graphs_are_shared(void)
 {
-    IrModule *m = compile("model net(x: node[F]) -> node[C] = gcn(relu(gcn(x, O = 8)), O = C)", &sized);
+    IrModule *m =
+        compile("model net(x: node[F]) -> node[C] = gcn(relu(gcn(x, O = 8)), O = C)", &sized);
     CHECK(m && m->graphs.n == 2);
-    m = compile("model net(x: node[F]) -> node[C] = mean(gat(gcn(x, O = 8), H = 2, D = C, concat = false), H) ", &sized);
+    m = compile("model net(x: node[F]) -> node[C] = mean(gat(gcn(x, O = 8), H = 2, D = C, concat = "
+                "false), H) ",
+                &sized);
     CHECK(m == NULL && refused(E0207)); /* the heads are gone already */
-    m = compile("model net(x: node[F]) -> node[C] = gat(gcn(x, O = 8), H = 2, D = C, concat = false)", &sized);
+    m = compile(
+        "model net(x: node[F]) -> node[C] = gat(gcn(x, O = 8), H = 2, D = C, concat = false)",
+        &sized);
     CHECK(m && m->graphs.n == 3);
 }
 
 static void test_instances(void)
 {
-    IrModule *m = compile("model net(x: node[F]) -> node[F] { c = gcn(O = F); return c(c(x)) }", &only_f);
+    IrModule *m =
+        compile("model net(x: node[F]) -> node[F] { c = gcn(O = F); return c(c(x)) }", &only_f);
     CHECK(tensor(m, "c.lin.weight") && !tensor(m, "gcn1.lin.weight"));
     m = compile("model net(x: node[F]) -> node[F] = gcn(gcn(x, O = F), O = F)", &only_f);
     CHECK(tensor(m, "gcn1.lin.weight") && tensor(m, "gcn2.lin.weight"));
-    m = compile("model net(x: node[F]) -> node[C] { l = for k in 0..3 { linear(O = F) }\n for c in l { x = relu(c(x)) }\n return linear(x) }", &sized);
+    m = compile("model net(x: node[F]) -> node[C] { l = for k in 0..3 { linear(O = F) }\n for c in "
+                "l { x = relu(c(x)) }\n return linear(x) }",
+                &sized);
     CHECK(tensor(m, "l.0.weight") && tensor(m, "l.2.weight") && tensor(m, "linear1.bias"));
     m = compile("model net(x: node[F]) -> node[C] = gin(x, nn = mlp(6))", &sized);
     CHECK(tensor(m, "gin1.nn.0.weight") && tensor(m, "gin1.nn.2.bias"));
@@ -264,18 +299,21 @@ static void test_instances(void)
 /* Every layer of the library can be exported on its own where its arguments have defaults. */
 static void test_exports(void)
 {
-    static const char *const layers[] = {"linear", "mlp", "gcn", "sage", "gin", "graph_conv", "lgcn", "sgc", "ssgc", "tag",
-                                         "appnp", "cheb", "arma", "cluster_gcn", "antisymmetric", "agnn", "feast", "le"};
+    static const char *const layers[] = {
+        "linear", "mlp",   "gcn",  "sage", "gin",         "graph_conv",    "lgcn", "sgc",   "ssgc",
+        "tag",    "appnp", "cheb", "arma", "cluster_gcn", "antisymmetric", "agnn", "feast", "le"};
     static const char *const names[] = {"F", "O"};
     static const double values[] = {5, 4};
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        FrontendOptions opt = {.set_names = names, .set_values = values, .n_set = 2, .export_layer = layers[i]};
+        FrontendOptions opt = {
+            .set_names = names, .set_values = values, .n_set = 2, .export_layer = layers[i]};
         IrModule *m = compile("", &opt);
         if (!m && refused(E0309)) { /* a layer without the dim O */
             opt.n_set = 1;
             m = compile("", &opt);
         }
-        check(m && ir_func_find(m, "forward") && ir_func_find(m, "vjp"), "%s: %s", layers[i], first_error());
+        check(m && ir_func_find(m, "forward") && ir_func_find(m, "vjp"), "%s: %s", layers[i],
+              first_error());
     }
     FrontendOptions none = {.export_layer = "gnc"};
     CHECK(!compile("", &none) && refused(E0309));
@@ -283,8 +321,12 @@ static void test_exports(void)
 
 static void test_endless(void)
 {
-    CHECK(!compile("model net(x: node[F]) -> node[F] { for k in 0..900000000 { x = x + 1 }\n return x }", &only_f) && refused(E0305));
-    CHECK(!compile("fn f(x) = f(x)\nmodel net(x: node[F]) -> node[F] = f(x)", &only_f) && refused(E0305));
+    CHECK(!compile(
+              "model net(x: node[F]) -> node[F] { for k in 0..900000000 { x = x + 1 }\n return x }",
+              &only_f) &&
+          refused(E0305));
+    CHECK(!compile("fn f(x) = f(x)\nmodel net(x: node[F]) -> node[F] = f(x)", &only_f) &&
+          refused(E0305));
 }
 
 int main(void)
@@ -293,14 +335,22 @@ int main(void)
         const char *name;
         void (*run)(void);
     } tests[] = {
-        {"sema size arithmetic", test_size_arithmetic}, {"sema size unification", test_size_unify},
-        {"sema sizes decided later", test_size_later},  {"sema size ratios", test_size_ratio},
-        {"sema parameters", test_parameters},           {"sema modes", test_modes},
-        {"sema weight decay by name", test_decay_pattern}, {"sema vjp", test_vjp},
-        {"sema round trip", test_round_trip},           {"sema data", test_facts},
-        {"sema symbolic", test_symbolic},               {"sema bipartite", test_bipartite},
-        {"sema shared graphs", test_graphs_are_shared}, {"sema instances", test_instances},
-        {"sema exports", test_exports},                 {"sema endless", test_endless},
+        {"sema size arithmetic", test_size_arithmetic},
+        {"sema size unification", test_size_unify},
+        {"sema sizes decided later", test_size_later},
+        {"sema size ratios", test_size_ratio},
+        {"sema parameters", test_parameters},
+        {"sema modes", test_modes},
+        {"sema weight decay by name", test_decay_pattern},
+        {"sema vjp", test_vjp},
+        {"sema round trip", test_round_trip},
+        {"sema data", test_facts},
+        {"sema symbolic", test_symbolic},
+        {"sema bipartite", test_bipartite},
+        {"sema shared graphs", test_graphs_are_shared},
+        {"sema instances", test_instances},
+        {"sema exports", test_exports},
+        {"sema endless", test_endless},
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         arena = arena_new();
