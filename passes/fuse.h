@@ -20,7 +20,8 @@ typedef struct Group {
     GroupKind kind;
     bool dead;         /* merged into another */
     bool gemm;         /* plain row-major product: a BLAS may do it */
-    IrType nest;       /* space and dims of every root (dtype: of the first) */
+    IrType nest;       /* space and dims of the roots (dtype: of one); narrow roots have no dims: they are computed
+                          once per row, before the others */
     IrId space;        /* BLOCKS: whose rows are summed; else nest.space */
     IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
     VEC(IrId) roots;   /* values, ascending */
@@ -56,6 +57,10 @@ void fuse_print(const void *fused_module, StrBuf *out);
 IrFunc *prepare_func(IrModule *m, const IrFunc *old);
 
 static inline const IrOp *fused_op(const FusedFunc *f, IrId v) { return &f->f->ops.data[v]; }
+static inline bool group_root_is_narrow(const FusedFunc *f, const Group *g, IrId root)
+{
+    return fused_op(f, root)->type.n_dims < g->nest.n_dims;
+}
 /* How a value is computed if it is the root of a group. */
 GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v);
 bool op_is_heavy(const IrModule *m, const IrFunc *f, IrId v); /* never computed inside another kernel's point */
@@ -73,6 +78,7 @@ bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
 typedef struct GroupRead {
     IrId v;        /* an argument, or a root (of any group) */
     bool identity; /* at the row and dims of the root, and only there */
+    bool narrow;   /* by a root without dims */
     IrId space;    /* whose rows run while it is read */
     IrId map;      /* the last map between, or IR_NONE */
 } GroupRead;

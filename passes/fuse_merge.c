@@ -33,7 +33,8 @@ static void add_flops(void *user, IrId v, IrId space)
 static bool is_scalar_nest(const FusedFunc *f, const Group *g)
 {
     for (uint32_t i = 0; i < g->roots.n; i++)
-        if (group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_DIMS &&
+        if (!group_root_is_narrow(f, g, g->roots.data[i]) &&
+            group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_DIMS &&
             !dims_vector_is_kept(f->m, f->f, fused_op(f, g->roots.data[i])))
             return true;
     return false;
@@ -62,15 +63,28 @@ static bool kinds_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kin
     return *kind == GROUP_ROWS || *kind == GROUP_PRODUCT;
 }
 
+/* Values without dims join a group of the same rows that has dims: once per row, before the rest. */
+static bool narrow_fits(const FusedFunc *f, uint32_t narrow, uint32_t wide, GroupKind *kind)
+{
+    const Group *n = &f->groups.data[narrow], *w = &f->groups.data[wide];
+    bool kinds = (n->kind == GROUP_MAP || n->kind == GROUP_DIMS || n->kind == GROUP_ROWS) &&
+                 (w->kind == GROUP_MAP || w->kind == GROUP_DIMS || w->kind == GROUP_ROWS);
+    if (!kinds || n->nest.space != w->nest.space || n->nest.space == IR_UNIT || n->nest.n_dims) return false;
+    if (n->kind == GROUP_ROWS && w->kind == GROUP_DIMS) return false; /* its tile would be of the wrong kind */
+    *kind = n->kind == GROUP_ROWS ? GROUP_ROWS : w->kind;
+    return n->map == IR_NONE || w->map == IR_NONE || n->map == w->map;
+}
+
 /* ---- reads ------------------------------------------------------------------------------------------ */
 
-/* All reads of b's values by a are at the same element; *depends if there is one. */
+/* All reads of b's values by a are at the same element, and none by a value without dims of one with dims, which is
+   computed later; *depends if there is a read. */
 static bool reads_fit(const FusedFunc *f, const GroupReads *of_a, uint32_t b, bool *depends)
 {
     for (uint32_t i = 0; i < of_a->reads.n; i++) {
         const GroupRead *r = &of_a->reads.data[i];
         if (f->group_of.data[r->v] != b) continue;
-        if (!r->identity) return false;
+        if (!r->identity || (r->narrow && fused_op(f, r->v)->type.n_dims)) return false;
         *depends = true;
     }
     return true;
@@ -145,6 +159,7 @@ static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind)
         }
     }
     if (y->map != IR_NONE) x->map = y->map;
+    if (y->nest.n_dims > x->nest.n_dims) x->nest = y->nest;
     x->kind = kind;
     y->dead = true;
     f->n_merged++;
@@ -158,9 +173,13 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b)
     FusedFunc *f = m->f;
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     GroupKind kind;
-    if (x->dead || y->dead || !same_nest(x, y) || x->roots.n + y->roots.n > MAX_ROOTS) return false;
-    if (!kinds_fit(f, a, b, &kind)) return false;
+    if (x->dead || y->dead || x->roots.n + y->roots.n > MAX_ROOTS) return false;
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
+    if (same_nest(x, y)) {
+        if (!kinds_fit(f, a, b, &kind)) return false;
+    } else if (!narrow_fits(f, a, b, &kind) && !narrow_fits(f, b, a, &kind)) {
+        return false;
+    }
     bool depends = false;
     bool fits = reads_fit(f, of_b, a, &depends) && reads_fit(f, of_a, b, &depends);
     fits = fits && (depends || share_read(f, of_a, of_b));

@@ -99,6 +99,7 @@ typedef struct Walk {
     Arena *arena;
     VEC(IrId) touched; /* values whose `seen` is set: one bit per combination of own, plain, inner */
     GroupReads *out;
+    bool narrow; /* the root has no dims */
     void (*visit)(void *user, IrId v, IrId space);
     void *user;
 } Walk;
@@ -113,10 +114,13 @@ static void walk_args(Walk *w, const IrOp *op, Place p)
 static void add_read(Walk *w, IrId v, Place p)
 {
     if (!w->out) return;
-    GroupRead read = {v, p.own && p.plain, p.space, p.map};
+    GroupRead read = {.v = v, .identity = p.own && (p.plain || !fused_op(w->f, v)->type.n_dims), .narrow = w->narrow,
+                      .space = p.space, .map = p.map};
     for (uint32_t i = 0; i < w->out->reads.n; i++) {
         const GroupRead *r = &w->out->reads.data[i];
-        if (r->v == v && r->identity == read.identity && r->space == read.space && r->map == read.map) return;
+        if (r->v == v && r->identity == read.identity && r->narrow == read.narrow && r->space == read.space &&
+            r->map == read.map)
+            return;
     }
     VEC_PUSH(w->arena, &w->out->reads, read);
 }
@@ -188,6 +192,7 @@ static void walk_from_root(Walk *w, IrId v)
 
 static void walk_root(Walk *w, IrId v)
 {
+    w->narrow = !fused_op(w->f, v)->type.n_dims;
     walk_from_root(w, v);
     for (uint32_t i = 0; i < w->touched.n; i++) w->f->seen[w->touched.data[i]] = 0;
     w->touched.n = 0;

@@ -116,12 +116,12 @@ static bool depends_on(Lower *l, IrId v, IrId on)
 }
 
 /* The reductions from roots[i] on that can share a loop; returns the number taken. */
-static unsigned batch_rows(Lower *l, const Group *g, uint32_t i, IrId *batch)
+static unsigned batch_rows(Lower *l, const Group *g, bool narrow, uint32_t i, IrId *batch)
 {
     unsigned n = 0;
     for (; i < g->roots.n && n < 8; i++) {
         IrId v = g->roots.data[i];
-        if (group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS) continue;
+        if (group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS || group_root_is_narrow(l->f, g, v) != narrow) continue;
         for (unsigned k = 0; k < n; k++)
             if (depends_on(l, v, batch[k])) return n;
         batch[n++] = v;
@@ -129,13 +129,14 @@ static unsigned batch_rows(Lower *l, const Group *g, uint32_t i, IrId *batch)
     return n;
 }
 
-static void compute_sums(Lower *l, const Group *g, const Point *p, unsigned n)
+static void compute_sums(Lower *l, const Group *g, bool narrow, const Point *p, unsigned n)
 {
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i], batch[8];
+        if (group_root_is_narrow(l->f, g, v) != narrow) continue;
         if (memo_get(l, v, p[0].row, &p[0].env) != KIR_NONE) continue;
         switch (group_kind_of(l->f->f, l->f->m, v)) {
-        case GROUP_ROWS: heavy_rows(l, batch, batch_rows(l, g, i, batch), p, n); break;
+        case GROUP_ROWS: heavy_rows(l, batch, batch_rows(l, g, narrow, i, batch), p, n); break;
         case GROUP_DIMS:
             for (unsigned k = 0; k < n; k++) heavy_dims(l, v, &p[k]);
             break;
@@ -145,21 +146,35 @@ static void compute_sums(Lower *l, const Group *g, const Point *p, unsigned n)
     }
 }
 
+/* One tile of the narrow roots, or of the others. */
+static void roots_tile(Lower *l, bool narrow, const Point *p, unsigned n)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    VEC(IrId) roots = {0};
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (l->f->stored.data[g->roots.data[i]] && group_root_is_narrow(l->f, g, g->roots.data[i]) == narrow)
+            VEC_PUSH(l->arena, &roots, g->roots.data[i]);
+    compute_sums(l, g, narrow, p, n);
+    KirId *values = ARENA_ARRAY(l->arena, KirId, roots.n * n + 1);
+    for (uint32_t i = 0; i < roots.n; i++)
+        for (unsigned k = 0; k < n; k++) values[i * n + k] = point_eval(l, roots.data[i], p[k].row, &p[k].env);
+    for (uint32_t i = 0; i < roots.n; i++)
+        for (unsigned k = 0; k < n; k++)
+            point_store(l, plan_value_buffer(l->lf, roots.data[i]), &fused_op(l->f, roots.data[i])->type, p[k].row,
+                        &p[k].env, values[i * n + k]);
+}
+
 static void group_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     (void)user;
-    const Group *g = &l->f->groups.data[l->g];
-    compute_sums(l, g, p, n);
-    KirId *values = ARENA_ARRAY(l->arena, KirId, g->roots.n * n);
+    roots_tile(l, false, p, n);
+}
+
+static bool has_narrow(const FusedFunc *f, const Group *g)
+{
     for (uint32_t i = 0; i < g->roots.n; i++)
-        for (unsigned k = 0; k < n && l->f->stored.data[g->roots.data[i]]; k++)
-            values[i * n + k] = point_eval(l, g->roots.data[i], p[k].row, &p[k].env);
-    for (uint32_t i = 0; i < g->roots.n; i++)
-        for (unsigned k = 0; k < n && l->f->stored.data[g->roots.data[i]]; k++) {
-            IrId v = g->roots.data[i];
-            point_store(l, plan_value_buffer(l->lf, v), &fused_op(l->f, v)->type, p[k].row, &p[k].env,
-                        values[i * n + k]);
-        }
+        if (group_root_is_narrow(f, g, g->roots.data[i])) return true;
+    return false;
 }
 
 /* Parts of a concatenation: each over its own dims, stored at its offset. */
@@ -213,6 +228,7 @@ static void concat_tile(Lower *l, const Point *p)
 static void rows_body(Lower *l, const Point *p, unsigned n)
 {
     const Group *g = &l->f->groups.data[l->g];
+    if (has_narrow(l->f, g)) roots_tile(l, true, p, n);
     if (g->kind == GROUP_CONCAT) concat_tile(l, p);
     else nest_dims(l, &g->nest, p, n, group_tile, NULL);
 }

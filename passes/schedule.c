@@ -20,7 +20,7 @@ static bool wants_scalar(const FusedFunc *f, const Group *g)
     if (g->kind != GROUP_DIMS) return false;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i];
-        if (group_kind_of(f->f, f->m, v) == GROUP_DIMS && !dims_vector_is_kept(f->m, f->f, fused_op(f, v))) return true;
+        if (!group_root_is_narrow(f, g, v) && group_kind_of(f->f, f->m, v) == GROUP_DIMS && !dims_vector_is_kept(f->m, f->f, fused_op(f, v))) return true;
     }
     return false;
 }
@@ -29,10 +29,13 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
 {
     unsigned n_sums = 0;
     for (uint32_t i = 0; i < g->roots.n; i++)
-        n_sums += group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
+        n_sums += !group_root_is_narrow(f, g, g->roots.data[i]) &&
+                  group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
     s->tile = MAP_TILE;
     if (g->kind == GROUP_ROWS) s->tile = (uint8_t)(n_sums > 1 ? REGISTERS / 2 : REGISTERS);
     if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = REGISTERS;
+    if (g->kind == GROUP_BLOCKS && g->gemm && s->vec != IR_NONE && f->m->dims.data[s->vec].size <= s->lanes)
+        s->tile = 2 * REGISTERS;
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
     int64_t last = g->nest.n_dims ? f->m->dims.data[g->nest.dims[g->nest.n_dims - 1]].size : 1;
