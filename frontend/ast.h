@@ -12,7 +12,7 @@ typedef struct AstExpr AstExpr;
 typedef struct AstStmt AstStmt;
 typedef struct AstType AstType;
 
-typedef struct AstName { /* "gat", "D'" (primes belong to the name); member and pattern names may be "*" */
+typedef struct AstName { /* "conv1", "D'" (primes belong to the name); member and pattern names may be "*" */
     Span span;
     const char *text;
 } AstName;

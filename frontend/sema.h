@@ -187,7 +187,7 @@ Value value_word(const char *w, Span s);
 Value value_tensor(IrId id, IrType t, Span s);
 bool value_is_static(const Value *v);
 bool value_is_word(const Value *v, const char *word); /* a word or a definition of that name */
-const char *value_text(Elab *e, const Value *v);      /* "node[H]", "number 3", "layer gat" */
+const char *value_text(Elab *e, const Value *v);      /* "node[H]", "number 3", "layer linear" */
 const char *type_text(Elab *e, const IrType *t);      /* in the words of the current frame */
 const char *space_text(Elab *e, IrId space);
 
@@ -212,7 +212,7 @@ IrId dim_in(Elab *e, const IrType *t,
             const Value *which); /* the dim of t that `which` names, or IR_NONE */
 bool type_resolve(Elab *e, const AstType *t, IrType *out); /* all names known or made */
 /* v as a value of the declared type; unbound names in it (dims, @d) are bound by v. `what` says who
-   wants it, for messages: "argument `x` of gat". */
+   wants it, for messages: "argument `x` of linear". */
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at);
 Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at);
 void domain_bind(Elab *e, const char *name, IrId space); /* `@name` of the frame */
