@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Everything that README.md and docs/*.md show. The word behind ``` says what a block is:
-  gnn                checked; its tests are run
+  gnn                checked; its tests are run; it must be laid out as by `gnnc fmt`
   gnn file=NAME      the same, and written to the folder in which the page's sh blocks run
   gnn fragment       a part of a file: the text must be well-formed
   gnn error CODE     must be refused with just that code
@@ -49,8 +49,8 @@ def gnn(page, name, text, words):
         r = box.run(box.gnnc, "check", path)
         codes = re.findall(r"error\[(E\d+)\]", r.err)
         return codes != words[1:] and "wanted %s, found %s: %s" % (words[1:], codes, r.err)
-    for command in ["check"] + ["test"] * ("\ntest " in "\n" + text):
-        r = box.run(box.gnnc, command, path)
+    for command in [["check"], ["fmt", "--check"]] + [["test"]] * ("\ntest " in "\n" + text):
+        r = box.run(box.gnnc, *command, path)
         if r.rc != 0:
             return r.err or r.out
 
