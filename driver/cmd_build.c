@@ -164,7 +164,10 @@ static bool compile(Build *b, const char *path)
     if (b->elaborated) b->elaborated = without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;
-    return b->plan != NULL;
+    if (!b->plan || b->plan->programs.n) return b->plan != NULL;
+    Diag *it = diag_error(&b->s->diags, E0408, (Span){0}, "%s: there is no model to build", path);
+    diag_help(&b->s->diags, it, "`--export LAYER` compiles one layer of a file without a model");
+    return false;
 }
 
 static void print_times(const Build *b, double front)

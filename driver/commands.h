@@ -4,7 +4,8 @@
 #include "frontend/frontend.h"
 
 typedef struct Session {
-    Arena *arena; /* lives as long as the process */
+    const char *command; /* as it was typed */
+    Arena *arena;        /* lives as long as the process */
     Diags diags;
     Options opt;
 } Session;

@@ -40,9 +40,22 @@ static bool want_colour(const Session *s)
     return isatty(STDERR_FILENO) && !getenv("NO_COLOR");
 }
 
-static void print_diags(const Session *s)
+/* What to do next, for errors that know nothing better. */
+static void add_help(Session *s)
+{
+    for (uint32_t i = 0; i < s->diags.list.n; i++) {
+        Diag *it = s->diags.list.data[i];
+        const char *id = diag_codes[it->code].id;
+        if (it->help || it->level != DIAG_ERROR) continue;
+        if (it->code == E0612 || it->code == E0613) diag_help(&s->diags, it, "`gnnc %s --help` shows how it is used", s->command);
+        else diag_help(&s->diags, it, "`gnnc explain %s` says more", id);
+    }
+}
+
+static void print_diags(Session *s)
 {
     StrBuf text = {.arena = s->arena};
+    add_help(s);
     const char *form = opt_value(&s->opt, OPT_FORMAT, "text");
     if (strcmp(form, "json") == 0) {
         diags_print_json(&s->diags, &text);
@@ -111,12 +124,13 @@ int main(int argc, char **argv)
         puts("gnnc " GNNC_VERSION);
         return 0;
     }
-    Session s = {.arena = arena_new()};
+    Session s = {.command = argv[1], .arena = arena_new()};
     s.diags.arena = s.arena;
     int code = run_command(&s, argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        diag_error(&s.diags, E0602, (Span){0}, "cannot write to standard output");
     print_diags(&s);
     int worst = diags_exit_code(&s.diags);
     arena_free(s.arena);
-    if (fflush(stdout) != 0) return 6;
     return worst ? worst : code;
 }

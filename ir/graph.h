@@ -27,6 +27,8 @@ typedef struct IrDim {
 typedef struct IrSpace {
     const char *name; /* "node", "edge", "graph", "edge.loops"; unique */
     bool is_edge;     /* stored sorted by destination, in the user's order inside each row */
+    bool has_dim;     /* one element per index of `dim`: "x.col". Reshape leads from unit to it and back */
+    IrId dim;
 } IrSpace;
 
 /* A function between spaces, from -> to. `edge.src`, `edge.dst`, `node.graph`, `edge.loops.orig`. */
@@ -69,7 +71,7 @@ typedef enum {
     IR_N_OPS
 } IrOpcode;
 
-enum { T_MAP = 1, T_REDUCE = 2, T_MOVE = 4, T_DIMS = 8, T_RANDOM = 16, T_COMM = 32, T_LINEAR = 64, T_CMP = 128, T_VIEW = 256 };
+enum { T_MAP = 1, T_REDUCE = 2, T_MOVE = 4, T_DIMS = 8, T_RANDOM = 16, T_COMM = 32, T_LINEAR = 64, T_CMP = 128, T_VIEW = 256, T_ZERO = 512 };
 enum { A_NONE = 0, A_F = 1, A_I = 2, A_MAP = 4, A_DIM = 8, A_SITE = 16 };
 enum { VARIADIC = 255 };
 
@@ -132,6 +134,12 @@ typedef struct IrFunc {
 
 typedef enum { IR_INPUT, IR_PARAM, IR_STATE, IR_HYPER } IrTensorKind;
 typedef enum { IR_INIT_CONST, IR_INIT_UNIFORM, IR_INIT_NORMAL } IrInitKind;
+/* The nonzero elements of another tensor, row by row, columns ascending; an input that is bound where that one is. */
+typedef struct IrNonzeros {
+    bool present;
+    IrId of;       /* tensor S[F] */
+    IrId row, col; /* maps of each element: to S, sorted; to the space of dim F */
+} IrNonzeros;
 /* A named tensor that outlives a call. */
 typedef struct IrTensor {
     const char *name; /* input: file stem ("x"); param: "conv1.lin.weight"; state: "adam.m.<param>" */
@@ -148,9 +156,12 @@ typedef struct IrTensor {
     int64_t bound;         /* integer inputs: values lie in [0, bound); 0: not checked; -1 allowed when
                               allow_missing (an unlabelled row) */
     bool allow_missing;
+    bool sparse;           /* inputs: most elements are 0 (a promise about speed, not about values) */
+    IrNonzeros nonzeros;
     Span span;
 } IrTensor;
 
+enum { IR_MAX_METRICS = 32 }; /* as many as the runtime keeps */
 typedef struct IrMetric {
     const char *name;
     uint32_t result; /* index into results of "metrics" */

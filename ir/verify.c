@@ -118,6 +118,16 @@ static bool check_map(Verify *v, uint32_t id)
     return true;
 }
 
+static bool check_space_dims(Verify *v)
+{
+    for (uint32_t i = 0; i < v->m->spaces.n; i++) {
+        const IrSpace *s = &v->m->spaces.data[i];
+        if (s->has_dim && (s->dim >= v->m->dims.n || s->is_edge || i == IR_UNIT))
+            return bad(v, nowhere, "space `%s` indexes no dim", s->name);
+    }
+    return true;
+}
+
 static bool check_maps(Verify *v)
 {
     if (!NAMES_UNIQUE(v, nowhere, "map", v->m->maps)) return false;
@@ -237,6 +247,28 @@ static bool check_stored(Verify *v, const IrTensor *t)
     return true;
 }
 
+static bool is_matrix_of(const IrModule *m, const IrTensor *t, IrId row_space, IrId col_space)
+{
+    const IrSpace *col = &m->spaces.data[col_space];
+    return t->kind == IR_INPUT && t->type.space == row_space && row_space != IR_UNIT && t->type.n_dims == 1 &&
+           col->has_dim && col->dim == t->type.dims[0];
+}
+
+static bool check_nonzeros(Verify *v, const IrTensor *t)
+{
+    const IrNonzeros *n = &t->nonzeros;
+    const IrModule *m = v->m;
+    bool ids = n->of < m->tensors.n && n->row < m->maps.n && n->col < m->maps.n;
+    if (!ids) return bad(v, t->span, "tensor `%s`: what it holds the nonzeros of does not exist", t->name);
+    const IrMap *row = &m->maps.data[n->row], *col = &m->maps.data[n->col];
+    const IrTensor *of = &m->tensors.data[n->of];
+    bool maps = row->from == t->type.space && col->from == t->type.space && row->sorted && !row->partial && !col->partial;
+    bool fits = t->kind == IR_INPUT && t->type.space != IR_UNIT && !t->type.n_dims && t->type.dtype == of->type.dtype;
+    if (maps && fits && ir_dtype_is_float(t->type.dtype) && is_matrix_of(m, of, row->to, col->to)) return true;
+    return bad(v, t->span, "tensor `%s` cannot hold the nonzeros of `%s` by maps `%s` and `%s`", t->name, of->name,
+               row->name, col->name);
+}
+
 static bool check_tensor(Verify *v, const IrTensor *t)
 {
     const char *what = arena_printf(v->arena, "tensor `%s`", t->name);
@@ -251,6 +283,7 @@ static bool check_tensor(Verify *v, const IrTensor *t)
         return bad(v, t->span, "%s: only integers have a bound, which is positive", what);
     if (t->allow_missing && !t->bound)
         return bad(v, t->span, "%s: missing values need a bound", what);
+    if (t->nonzeros.present && !check_nonzeros(v, t)) return false;
     return t->kind == IR_PARAM || t->n_stored ? check_stored(v, t) : true;
 }
 
@@ -362,6 +395,8 @@ static bool check_train(Verify *v)
     if (!ir_func_find(v->m, "train_step"))
         return bad(v, nowhere, "train: no function `train_step`");
     if (t->epochs < 0) return bad(v, nowhere, "train: %" PRId64 " epochs", t->epochs);
+    if (t->metrics.n > IR_MAX_METRICS)
+        return bad(v, nowhere, "train: %u metrics, at most %d are kept", t->metrics.n, IR_MAX_METRICS);
     if (!NAMES_UNIQUE(v, nowhere, "metric", t->metrics)) return false;
     for (uint32_t i = 0; i < t->metrics.n; i++) {
         const IrMetric *metric = &t->metrics.data[i];
@@ -408,7 +443,7 @@ bool ir_verify(const IrModule *m, Diags *d)
     Verify v = {m, d, d->arena, true};
     if (m->n_sites > MAX_SITES)
         return bad(&v, nowhere, "%u random sites, at most %d", m->n_sites, MAX_SITES);
-    if (!check_dims(&v) || !check_spaces(&v) || !check_maps(&v) || !check_graphs(&v) ||
+    if (!check_dims(&v) || !check_spaces(&v) || !check_space_dims(&v) || !check_maps(&v) || !check_graphs(&v) ||
         !check_tensors(&v) || !func_names_unique(&v))
         return false;
     for (uint32_t i = 0; i < m->funcs.n; i++) check_func(&v, m->funcs.data[i]);

@@ -196,6 +196,8 @@ RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *
     if (!m->train || !m->train->present || !m->train->n_metrics)
         return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name),
                        "add `metric` lines to its `train` block", "the model has no metrics");
+    if (m->train->n_metrics > RT_MAX_METRICS)
+        return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
     RtCode code = make_exec(m, "metrics", d, o, &e, st);
     if (!code) read_metrics(m, e, 0, 0, values);
     rt_exec_free(e);

@@ -38,7 +38,7 @@ class Sandbox:
         """stdout and stderr as text; a run that does not end has rc 'hang'."""
         try:
             p = subprocess.run([str(a) for a in argv], stdout=more.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
-                               stdin=subprocess.DEVNULL, timeout=limit, cwd=self.root, **more)
+                               stdin=subprocess.DEVNULL, timeout=limit, cwd=more.pop("cwd", self.root), **more)
         except subprocess.TimeoutExpired:
             return Result("hang", "", "")
         return Result(p.returncode, (p.stdout or b"").decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace"))

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Mistakes on the command lines of gnnc and of the executables it builds: each has its code, names the word that is wrong,
+offers the nearest right one, and writes nothing.
+usage: test_bad_commands.py BUILD"""
+import os
+import re
+import shutil
+import sys
+
+import toy
+from sandbox import Sandbox
+
+box = Sandbox(sys.argv[1], "bad_commands")
+toy.make(box)
+EXE, PLAIN = box.path("toy"), box.path("plain")
+box.must(EXE, "train", "--data", "data", "--save", "good.st")
+
+# ---- an executable ---------------------------------------------------------------------------------
+
+TRAIN = ["train", "--data", "data"]
+BENCH = ["bench", "--data", "data"]
+for name, argv, rc, code, says in [
+    ("no_command", [], 1, "R404", ["no command"]),
+    ("unknown_command", ["trian"], 1, "R401", ["trian", "`train`"]),
+    ("far_command", ["xyzzyxyzzy"], 1, "R401", ["xyzzyxyzzy", "--help"]),
+    ("long_command", ["x" * 5000], 1, "R401", []),
+    ("flag_before_command", ["--data", "data", "train"], 1, "R401", ["--data"]),
+    ("unknown_flag", TRAIN + ["--epoch", "3"], 1, "R402", ["--epoch", "--epochs"]),
+    ("unknown_flag_with_value", TRAIN + ["--sede=3"], 1, "R402", ["--seed"]),
+    ("far_flag", TRAIN + ["--xyzzyxyzzy"], 1, "R402", ["--help"]),
+    ("long_flag", TRAIN + ["--" + "x" * 5000], 1, "R402", []),
+    ("flag_of_another_command", TRAIN + ["--iters", "3"], 1, "R402", ["--iters"]),
+    ("one_dash", TRAIN + ["-epochs", "3"], 1, "R402", ["-epochs", "--"]),
+    ("stray_word", TRAIN + ["data"], 1, "R402", ["data"]),
+    ("empty_word", TRAIN + [""], 1, "R402", []),
+    ("value_missing", TRAIN + ["--epochs"], 1, "R403", ["--epochs", "N"]),
+    ("switch_with_value", BENCH + ["--json=yes"], 1, "R403", ["--json"]),
+    ("epochs_word", TRAIN + ["--epochs", "many"], 1, "R403", ["--epochs", "many"]),
+    ("epochs_empty", TRAIN + ["--epochs="], 1, "R403", ["--epochs"]),
+    ("epochs_negative", TRAIN + ["--epochs", "-1"], 1, "R403", ["--epochs", "-1"]),
+    ("epochs_fraction", TRAIN + ["--epochs", "1.5"], 1, "R403", ["1.5"]),
+    ("epochs_exponent", TRAIN + ["--epochs", "1e3"], 1, "R403", ["1e3"]),
+    ("epochs_overflow", TRAIN + ["--epochs", "9" * 30], 1, "R403", ["--epochs"]),
+    ("seed_negative", TRAIN + ["--seed", "-1"], 1, "R403", ["--seed"]),
+    ("threads_none", TRAIN + ["--threads", "0"], 1, "R403", ["--threads"]),
+    ("threads_many", TRAIN + ["--threads", "1000000"], 1, "R403", ["--threads"]),
+    ("every_none", TRAIN + ["--checkpoint", "c", "--every", "0"], 1, "R403", ["--every"]),
+    ("every_alone", TRAIN + ["--every", "5"], 1, "R404", ["--every", "--checkpoint"]),
+    ("set_no_value", TRAIN + ["--set", "lr"], 1, "R403", ["lr", "NAME=VALUE"]),
+    ("set_no_name", TRAIN + ["--set", "=3"], 1, "R403", ["--set"]),
+    ("set_unknown", TRAIN + ["--set", "lrr=3"], 1, "R403", ["lrr", "`lr`"]),
+    ("set_a_size", TRAIN + ["--set", "F=3"], 1, "R403", ["F"]),
+    ("set_word", TRAIN + ["--set", "lr=fast"], 1, "R403", ["lr=fast"]),
+    ("set_nan", TRAIN + ["--set", "lr=nan"], 1, "R403", ["lr=nan"]),
+    ("set_inf", TRAIN + ["--set", "lr=inf"], 1, "R403", ["lr=inf"]),
+    ("set_too_often", TRAIN + ["--set", "lr=1"] * 65, 1, "R403", ["--set"]),
+    ("device_cuda", TRAIN + ["--device", "cuda"], 1, "R405", ["cuda"]),
+    ("device_unknown", TRAIN + ["--device", "abacus"], 1, "R405", ["abacus"]),
+    ("cpu_unknown", TRAIN + ["--cpu", "z80"], 1, "R403", ["z80", "avx2"]),
+    ("blas_unknown", TRAIN + ["--blas", "maybe"], 1, "R403", ["maybe"]),
+    ("iters_none", BENCH + ["--iters", "0"], 1, "R403", ["--iters"]),
+    ("train_no_data", ["train"], 1, "R404", ["--data", "train --data DIR"]),
+    ("eval_no_weights", ["eval", "--data", "data"], 1, "R404", ["--weights"]),
+    ("infer_no_out", ["infer", "--data", "data", "--weights", "good.st"], 1, "R404", ["--out"]),
+    ("plan_no_data", ["plan"], 1, "R404", ["--data"]),
+]:
+    box.refuses(name, [EXE] + argv, rc, code, *says)
+for name, argv, what in [("train_untrained", ["train", "--data", "data"], "train"),
+                         ("eval_untrained", ["eval", "--data", "data", "--weights", "none.st"], "metric")]:
+    box.write("none.st", b"\2\0\0\0\0\0\0\0{}")
+    box.refuses(name, [PLAIN] + argv, 1, "R406", what)
+for argv in [["--help"], ["help"], ["train", "-h"]] + [[c, "--help"] for c in ("train", "infer", "eval", "bench", "info", "plan")]:
+    r = box.run(EXE, *argv)
+    box.report("help_" + "_".join(argv).replace("-", ""), (r.rc or argv[0].strip("-") not in r.out or r.err) and (r.rc, r.err))
+
+# ---- gnnc: commands and options -----------------------------------------------------------------------
+
+OUT = ["-o", box.path("never")]
+BUILD = ["build", "toy.gnn", "--data", "data"] + OUT
+for name, argv, rc, code, says in [
+    ("gnnc_unknown_command", ["biuld", "toy.gnn"], 1, "E0610", ["biuld", "gnnc build"]),
+    ("gnnc_far_command", ["xyzzyxyzzy"], 1, "E0610", ["--help"]),
+    ("gnnc_unknown_option", BUILD + ["--tagret", "cpu"], 1, "E0611", ["--tagret", "--target"]),
+    ("gnnc_far_option", BUILD + ["--xyzzyxyzzy"], 1, "E0611", ["--xyzzyxyzzy"]),
+    ("gnnc_unknown_letter", BUILD + ["-q"], 1, "E0611", ["-q"]),
+    ("gnnc_value_missing", ["build", "toy.gnn", "-o"], 1, "E0612", ["-o"]),
+    ("gnnc_switch_with_value", BUILD + ["--time=3"], 1, "E0612", ["--time"]),
+    ("gnnc_no_file", ["build"], 1, "E0613", ["file"]),
+    ("gnnc_two_files", ["build", "toy.gnn", "plain.gnn"], 1, "E0613", ["file"]),
+    ("gnnc_emit_unknown", BUILD + ["--emit=headr"], 1, "E0612", ["headr", "`header`"]),
+    ("gnnc_emit_far", BUILD + ["--emit=xyzzyxyzzy"], 1, "E0612", ["manifest"]),
+    ("gnnc_emit_later", BUILD + ["--emit=ptx"], 1, "E0910", ["ptx"]),
+    ("gnnc_target_later", BUILD + ["--target", "cuda"], 1, "E0910", ["cuda"]),
+    ("gnnc_target_unknown", BUILD + ["--target", "abacus"], 1, "E0612", ["abacus"]),
+    ("gnnc_cpu_unknown", BUILD + ["--cpu", "z80"], 1, "E0612", ["z80"]),
+    ("gnnc_dtype_unknown", BUILD + ["--dtype", "f16"], 1, "E0612", ["f16"]),
+    ("gnnc_prefix_no_name", BUILD + ["--prefix", "3-x"], 1, "E0612", ["3-x"]),
+    ("gnnc_disable_unknown", BUILD + ["--disable", "autodif"], 1, "E0612", ["autodif"]),
+    ("gnnc_disable_needed", BUILD + ["--disable", "lower"], 1, "E0616", ["lower"]),
+    ("gnnc_set_no_value", ["build", "plain.gnn", "--set", "F"] + OUT, 1, "E0612", ["F"]),
+    ("gnnc_set_word", ["build", "plain.gnn", "--set", "F=many"] + OUT, 1, "E0612", ["F=many"]),
+    ("gnnc_set_unknown", ["build", "plain.gnn", "--set", "F=8,G=3"] + OUT, 1, "E0309", ["G"]),
+    ("gnnc_set_zero", ["build", "plain.gnn", "--set", "F=0"] + OUT, 1, "E0211", ["F"]),
+    ("gnnc_set_negative", ["build", "plain.gnn", "--set", "F=-8"] + OUT, 1, "E0211", ["F"]),
+    ("gnnc_set_fraction", ["build", "plain.gnn", "--set", "F=1.5"] + OUT, 1, "E0211", ["F"]),
+    ("gnnc_set_huge", ["build", "plain.gnn", "--set", "F=1e30"] + OUT, 1, "E0211", ["F"]),
+    ("gnnc_set_nan", ["build", "plain.gnn", "--set", "F=nan"] + OUT, 1, "E0211", ["F=nan"]),
+    ("gnnc_dims_missing", ["build", "plain.gnn"] + OUT, 1, "E0208", ["F", "--set F="]),
+    ("gnnc_export_unknown", ["build", "plain.gnn", "--export", "nolayer"] + OUT, 1, "E0309", ["nolayer"]),
+    ("gnnc_file_missing", ["build", "no.gnn"] + OUT, 6, "E0601", ["no.gnn"]),
+    ("gnnc_file_is_folder", ["build", "data"] + OUT, 6, "E0601", ["data"]),
+    ("gnnc_data_missing", ["build", "toy.gnn", "--data", "no"] + OUT, 6, "E0601", ["no"]),
+    ("gnnc_data_is_file", ["build", "toy.gnn", "--data", "toy.gnn"] + OUT, 6, "E0601", ["toy.gnn"]),
+    ("gnnc_out_no_folder", ["build", "plain.gnn", "--set", "F=8", "-o", "no/never"], 6, "E0602", ["no/never"]),
+    ("gnnc_out_is_folder", ["build", "plain.gnn", "--set", "F=8", "-o", "data"], 6, "E0602", ["data"]),
+    ("gnnc_text_out_no_folder", ["build", "plain.gnn", "--set", "F=8", "--emit=gir", "-o", "no/x.gir"], 6, "E0602", ["no/x.gir"]),
+    ("gnnc_lib_out_no_folder", ["build", "plain.gnn", "--set", "F=8", "--emit=lib", "-o", "no/x"], 6, "E0602", ["no/x"]),
+    ("gnnc_explain_unknown", ["explain", "E9999"], 1, "E0612", ["E9999"]),
+    ("gnnc_ir_pass_unknown", ["ir", "plain.gnn", "--set", "F=8", "--after=fuze"], 1, "E0612", ["fuze"]),
+    ("gnnc_ir_format_later", ["ir", "plain.gnn", "--set", "F=8", "--format=svg"], 1, "E0910", ["svg"]),
+    ("gnnc_fmt_missing", ["fmt", "no.gnn"], 6, "E0601", ["no.gnn"]),
+    ("gnnc_test_missing", ["test", "no.gnn"], 6, "E0601", ["no.gnn"]),
+    ("gnnc_check_missing", ["check", "no.gnn"], 6, "E0601", ["no.gnn"]),
+    ("gnnc_data_verb", ["data", "genrate", "x"], 1, "E0610", ["genrate", "generate"]),
+    ("gnnc_data_later", ["data", "import", "x"], 1, "E0910", ["import"]),
+    ("gnnc_data_nothing", ["data"], 1, "E0613", ["generate"]),
+    ("gnnc_generate_no_nodes", ["data", "generate", "g", "--nodes", "0"], 1, "E0612", ["--nodes"]),
+    ("gnnc_generate_word", ["data", "generate", "g", "--nodes", "many"], 1, "E0612", ["many"]),
+    ("gnnc_generate_kind", ["data", "generate", "g", "--kind", "ring"], 1, "E0612", ["ring"]),
+    ("gnnc_generate_no_folder", ["data", "generate", "no/such/g"], 6, "E0602", ["no/such/g"]),
+    ("gnnc_generate_on_file", ["data", "generate", "toy.gnn"], 6, "E0602", ["toy.gnn"]),
+    ("gnnc_verify_missing", ["data", "verify", "no"], 6, "E0601", ["no"]),
+    ("gnnc_info_missing", ["data", "info", "no"], 6, "E0601", ["no"]),
+]:
+    box.refuses(name, [box.gnnc] + argv, rc, code, *says)
+r = box.run(box.gnnc)
+box.report("gnnc_alone", r.rc != 1 and r.rc)
+
+# ---- gnnc: files that are no models -----------------------------------------------------------------------
+
+N = 10**6
+for name, content, rc, code in [
+    ("parens_million", "const a = " + "(" * N + "1" + ")" * N + "\n", 1, "E0106"),
+    ("parens_open_million", "const a = " + "(" * N, 1, "E0106"),
+    ("brackets_million", "const a = " + "[" * N + "]" * N + "\n", 1, "E0106"),
+    ("minus_million", "const a = " + "-" * N + "1\n", 1, "E0106"),
+    ("blocks_100000", "layer l(x: node[F]) -> node[F] {\n" + "if true {\n" * 100000, 1, "E0106"),
+    ("binary", os.urandom(4096) + b"\0\xff", 1, "E0105"),
+    ("nul_byte", b"model m(x: node[F]) -> node[F] { return x }\n\0", 1, "E0105"),
+    ("not_utf8", b"# \xff\xfe\n", 1, "E0105"),
+    ("truncated", toy.MODEL[:200], 1, "E0108"),
+]:
+    box.write("bad.gnn", content)
+    box.refuses("gnnc_" + name, [box.gnnc, "build", "bad.gnn", "--set", "F=8"] + OUT, rc, code, "bad.gnn")
+    r = box.run(box.gnnc, "fmt", "bad.gnn")
+    box.report("gnnc_fmt_" + name, r.rc != 1 and (r.rc, r.err[:500]))
+box.write("empty.gnn", "")
+box.refuses("gnnc_empty_file", [box.gnnc, "build", "empty.gnn"] + OUT, 1, "E0408", "empty.gnn", "--export")
+many = "".join("  metric m%d = accuracy(toy(data.x, data.edge_weight), data.y) on data.test\n" % i for i in range(40))
+box.write("many.gnn", toy.MODEL.replace("  hyper lr", many + "  hyper lr"))
+box.refuses("gnnc_40_metrics", [box.gnnc, "build", "many.gnn", "--data", "data"] + OUT, 1, "E0404", "many.gnn", "32")
+for name, content in [("gir_junk", "hello\n"), ("gir_empty", ""), ("gir_parens", "(" * N), ("gir_binary", os.urandom(999))]:
+    box.write("bad.gir", content)
+    r = box.run(box.gnnc, "ir", "bad.gir")
+    box.report("gnnc_" + name, (r.rc not in (1, 2) or not re.search(r"error\[E\d+\]", r.err)) and (r.rc, r.err[:500]))
+
+# ---- gnnc: folders that contradict themselves ---------------------------------------------------------------
+
+
+def verify(name, rc, code, file, content):
+    d = toy.fresh(box)
+    with open(os.path.join(d, file), "wb") as f:
+        f.write(content)
+    box.refuses(name, [box.gnnc, "data", "verify", "spoilt"], rc, code, file)
+
+
+with open(box.path("data", "x.npy"), "rb") as f:
+    X = f.read()
+verify("gnnc_verify_checksum", 3, "E0615", "x.npy", X[:-4] + b"\0\0\x80\x3f")
+verify("gnnc_verify_cut", 2, "E0614", "x.npy", X[:-4])
+verify("gnnc_verify_junk", 2, "E0614", "x.npy", os.urandom(400))
+verify("gnnc_verify_meta", 2, "E0614", "meta.json", b'{"a":' * 100000)
+
+# ---- gnnc: a broken installation ------------------------------------------------------------------------------
+
+os.makedirs(box.path("moved"))
+shutil.copy(box.gnnc, box.path("moved", "gnnc"))
+plain = ["build", "plain.gnn", "--set", "F=8"] + OUT
+box.refuses("gnnc_no_runtime", [box.path("moved", "gnnc")] + plain, 6, "E0631", "libgnnrt.a")
+with open(box.path("moved", "libgnnrt.a"), "w") as f:
+    f.write("junk")
+box.refuses("gnnc_junk_runtime", [box.path("moved", "gnnc")] + plain, 6, "E0633", "libgnnrt.a")
+box.refuses("gnnc_no_cc", [box.gnnc] + plain, 6, "E0632", "cc", env=dict(os.environ, PATH="/nonexistent"))
+box.refuses("gnnc_no_tmp", [box.gnnc] + plain, 6, "E0602", env=dict(os.environ, TMPDIR="/nonexistent"))
+with open("/dev/full", "w") as full:
+    r = box.run(box.gnnc, "ir", "plain.gnn", "--set", "F=8", stdout=full)
+    box.report("gnnc_stdout_full", r.rc != 6 and (r.rc, r.err))
+
+# ---- every code of the runtime has a test ----------------------------------------------------------------------
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def text_of(folder, suffix):
+    out = ""
+    for f in sorted(os.listdir(folder)):
+        if f.endswith(suffix):
+            with open(os.path.join(folder, f)) as g:
+                out += g.read()
+    return out
+
+
+with open(os.path.join(HERE, "..", "runtime", "codes.def")) as f:
+    rows = re.findall(r"^RT_CODE\((\w+),\s*(\d+)", f.read(), re.M)
+python, unit = text_of(HERE, ".py"), text_of(os.path.join(HERE, "unit"), ".c")
+with open(os.path.join(HERE, "..", "runtime", "gnnrt.h")) as f:
+    public = {k: n for n, k in re.findall(r"\b(GNNRT_\w+) = (\d+)", f.read())}
+
+
+def is_named(name, number):
+    return any(re.search(r"\b%s\b" % word, unit) for word in ("RT_E_" + name, public.get(number, "RT_E_" + name)))
+
+
+missing = [n for n, k in rows if '"R%s"' % k not in python and not is_named(n, k)]
+box.report("every_code_is_provoked", missing and "no test names " + ", ".join(missing))
+
+box.close()

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Equal bits: weights for every number of threads, a run that was killed and resumed against one that was not, builds in
+two folders. Also what SIGINT and SIGTERM leave behind.
+usage: test_determinism.py BUILD
+
+GNNC_LONG=1 kills 50 times per model instead of 4."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from sandbox import Sandbox
+
+box = Sandbox(sys.argv[1], "determinism")
+LONG = bool(os.environ.get("GNNC_LONG"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLES = os.path.join(os.path.dirname(HERE), "examples")
+CORA = os.path.join(EXAMPLES, "data", "cora")
+MODELS = ["gcn", "gat"]
+
+
+def read(name):
+    with open(box.path(name), "rb") as f:
+        return f.read()
+
+
+def build(model):
+    box.must(box.gnnc, "build", os.path.join(EXAMPLES, model + ".gnn"), "--data", CORA, "-o", box.path(model))
+
+
+def train(model, save, *more):
+    return [box.path(model), "train", "--data", CORA, "--seed", "3", "--save", save] + [str(m) for m in more]
+
+
+def threads(model):
+    want = None
+    for t in (1, 2, 3, 8):
+        box.must(*train(model, "t.st", "--epochs", 20, "--threads", t))
+        got = read("t.st")
+        want = want or got
+        box.report("%s_threads_%d" % (model, t), want != got and "weights differ from those of one thread")
+
+
+def start(argv):
+    return subprocess.Popen(argv, cwd=box.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def resumed(model, n_kills):
+    """One training run, killed again and again; in the end its weights are those of a run in one piece."""
+    epochs, rng = (400 if model == "gcn" else 60), random.Random(model)
+    box.must(*train(model, "whole.st", "--epochs", epochs, "--threads", 1, "--metrics", "whole.jsonl"))
+    whole, kills, spent, limit = read("whole.st"), 0, 0, 40 * n_kills
+    ckpt, metrics = box.path(model + ".ckpt"), model + ".jsonl"
+    begun = time.time()
+    box.must(*train(model, "time.st", "--epochs", epochs, "--threads", 2))
+    length = time.time() - begun
+    while kills < n_kills and spent < limit:
+        spent += 1
+        more = ["--resume", ckpt] if os.path.exists(ckpt) else []
+        p = start(train(model, "parts.st", "--epochs", epochs, "--threads", 1 + spent % 3, "--metrics", metrics, "--checkpoint", ckpt,
+                        "--every", rng.choice([1, 3, 7]), *more))
+        try:
+            p.wait(timeout=rng.uniform(0.02, 0.05 + 2 * length / n_kills))
+            if p.returncode:
+                break
+            os.remove(ckpt)  # it got through: again from the start, so that every kill meets a running one
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGKILL)
+            p.wait()
+            kills += 1
+        p.stderr.close()
+    more = ["--resume", ckpt] if os.path.exists(ckpt) else []
+    r = box.run(*train(model, "parts.st", "--epochs", epochs, "--threads", 2, "--metrics", metrics, "--checkpoint", ckpt, *more), limit=300)
+    why = r.rc and r.err or kills < n_kills and "only %d kills met a running program" % kills
+    box.report("%s_resumed_after_%d_kills" % (model, n_kills), why or (read("parts.st") != whole and "weights differ from the unbroken run's"))
+    r = box.run(*train(model, "again.st", "--epochs", epochs, "--threads", 2, "--resume", ckpt))
+    box.report("%s_resumed_at_the_end" % model, r.rc and r.err or (read("again.st") != whole and "weights differ"))
+
+
+def interrupted(model, sig):
+    """Exit code 75, a checkpoint; the rest gives the weights of the whole."""
+    name = "%s_%s" % (model, sig.name)
+    epochs = 3000 if model == "gcn" else 200
+    ckpt = box.path("i.ckpt")
+    for f in ("i.ckpt", "i.st"):
+        if os.path.exists(box.path(f)):
+            os.remove(box.path(f))
+    p = start(train(model, "i.st", "--epochs", epochs, "--threads", 2, "--checkpoint", ckpt, "--every", 10000, "--metrics", "i.jsonl"))
+    while p.poll() is None and (not os.path.exists(box.path("i.jsonl")) or not read("i.jsonl")):
+        time.sleep(0.005)
+    time.sleep(0.02)
+    p.send_signal(sig)
+    err = p.communicate(timeout=60)[1].decode()
+    os.remove(box.path("i.jsonl"))
+    why = p.returncode != 75 and "exit code %s: %s" % (p.returncode, err)
+    why = why or ("error[R701]" not in err or "--resume" not in err) and "says: " + err
+    why = why or not os.path.exists(ckpt) and "no checkpoint"
+    why = why or os.path.exists(box.path("i.st")) and "weights were saved"
+    box.codes.add("R701")
+    if not why:
+        r = box.run(*train(model, "i.st", "--epochs", epochs, "--threads", 3, "--resume", ckpt), limit=300)
+        box.must(*train(model, "j.st", "--epochs", epochs, "--threads", 2), limit=300)
+        why = r.rc and r.err or read("i.st") != read("j.st") and "weights differ from the unbroken run's"
+    box.report(name, why)
+
+
+def two_folders():
+    """The same sources under two names of the world: executables and libraries are equal to the byte."""
+    for folder in ("one", "deeper/two"):
+        os.makedirs(box.path(folder), exist_ok=True)
+        for model in MODELS:
+            shutil.copy(os.path.join(EXAMPLES, model + ".gnn"), box.path(folder, model + ".gnn"))
+            for emit, out in (("exe", model), ("lib,header,manifest,obj", "lib" + model)):
+                r = box.run(box.gnnc, "build", model + ".gnn", "--data", CORA, "--emit=" + emit, "-o", out, limit=120, cwd=box.path(folder))
+                if r.rc:
+                    return box.report("two_folders", r.err)
+    names = sorted(os.listdir(box.path("one")))
+    box.report("two_folders_same_files", names != sorted(os.listdir(box.path("deeper/two"))) and names)
+    for n in names:
+        box.report("two_folders_" + n, read("one/" + n) != read("deeper/two/" + n) and "bytes differ")
+    return None
+
+
+for m in MODELS:
+    build(m)
+    threads(m)
+    resumed(m, 50 if LONG else 4)
+interrupted("gcn", signal.SIGINT)
+interrupted("gcn", signal.SIGTERM)
+interrupted("gat", signal.SIGTERM)
+two_folders()
+box.close()
