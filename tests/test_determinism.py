@@ -50,7 +50,7 @@ def start(argv):
 
 def resumed(model, n_kills):
     """One training run, killed again and again; in the end its weights are those of a run in one piece."""
-    epochs, rng = (400 if model == "gcn" else 60), random.Random(model)
+    epochs, rng = (150 if model == "gcn" else 30), random.Random(model)
     box.must(*train(model, "whole.st", "--epochs", epochs, "--threads", 1, "--metrics", "whole.jsonl"))
     whole, kills, spent, limit = read("whole.st"), 0, 0, 40 * n_kills
     ckpt, metrics = box.path(model + ".ckpt"), model + ".jsonl"
@@ -83,7 +83,7 @@ def resumed(model, n_kills):
 def interrupted(model, sig):
     """Exit code 75, a checkpoint; the rest gives the weights of the whole."""
     name = "%s_%s" % (model, sig.name)
-    epochs = 3000 if model == "gcn" else 200
+    epochs = 400 if model == "gcn" else 60
     ckpt = box.path("i.ckpt")
     for f in ("i.ckpt", "i.st"):
         if os.path.exists(box.path(f)):
