@@ -1,6 +1,6 @@
 /* What a function looks like before groups form: no unused operations, each result a value of its own that some
-   kernel writes, sums over a map that is one-to-one read through its inverse, and weights of products with the
-   result's last dim innermost.
+   kernel writes, sums over a map that is one-to-one read through its inverse, weights of products with the
+   result's last dim innermost, and products over several dims as products over one.
 
      %5 = contract %x, %w : node[K]      with %w : [K, F], summed over F
      -> %4 = transpose %w : [F, K]       %5 = contract %x, %4 : node[K]
@@ -28,12 +28,89 @@ static IrId lay_out_weight(Build *b, const IrOp *op, IrId x)
     if (t.space != IR_UNIT || !r->n_dims || t.n_dims < 2) return x;
     IrId last = r->dims[r->n_dims - 1];
     if (!ir_type_has_dim(&t, last) || t.dims[t.n_dims - 1] == last) return x;
+    IrId summed[2 * IR_MAX_DIMS];
+    unsigned n_summed = reduced_dims(b->f, op, summed);
     wanted.n_dims = 0;
-    for (uint32_t k = 0; k < t.n_dims; k++)
-        if (!ir_type_has_dim(r, t.dims[k])) wanted.dims[wanted.n_dims++] = t.dims[k];
+    for (unsigned k = 0; k < n_summed; k++)
+        if (ir_type_has_dim(&t, summed[k])) wanted.dims[wanted.n_dims++] = summed[k];
     for (uint32_t k = 0; k < r->n_dims; k++)
         if (ir_type_has_dim(&t, r->dims[k])) wanted.dims[wanted.n_dims++] = r->dims[k];
     return irb_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
+}
+
+/* ---- plain products over several dims -------------------------------------------------------------------- */
+
+static bool same_dims(const IrType *t, const IrId *dims, unsigned n)
+{
+    return t->n_dims == n && !memcmp(t->dims, dims, n * sizeof *dims);
+}
+
+/* The types [K] and [N] whose join, in this order, are the operands of a row-major product; false if it is none. */
+static bool product_dims(const IrFunc *f, const IrOp *op, IrType *k, IrType *n)
+{
+    const IrType *a = &f->ops.data[op->args[0]].type, *b = &f->ops.data[op->args[1]].type, *r = &op->type;
+    IrId dims[2 * IR_MAX_DIMS];
+    unsigned n_dims = reduced_dims(f, op, dims);
+    *k = *n = *r;
+    if (r->space == IR_UNIT) { /* [M, N] = sum over rows of [M] and [N] */
+        *k = *a;
+        *n = *b;
+        k->n_dims = a->n_dims;
+        return a->space != IR_UNIT && a->space == b->space && !n_dims && a->n_dims && b->n_dims &&
+               a->n_dims + b->n_dims == r->n_dims && same_dims(a, r->dims, a->n_dims) &&
+               same_dims(b, r->dims + a->n_dims, b->n_dims);
+    }
+    if (a->space == IR_UNIT || b->space != IR_UNIT || !n_dims || !same_dims(a, dims, n_dims)) return false;
+    *k = *a;
+    return b->n_dims == n_dims + r->n_dims && !memcmp(b->dims, dims, n_dims * sizeof *dims) &&
+           !memcmp(b->dims + n_dims, r->dims, r->n_dims * sizeof *r->dims);
+}
+
+/* One dim of the same number of elements. */
+static IrId flat_dim(IrModule *m, const IrType *t)
+{
+    return t->n_dims == 1 ? t->dims[0] : ir_dim_new(m, "flat", ir_type_width(m, t));
+}
+
+static IrId reshape_to(Build *b, IrId x, const IrId *dims, uint8_t n)
+{
+    IrType t = irb_type(b, x);
+    t.n_dims = n;
+    memcpy(t.dims, dims, n * sizeof *dims);
+    IrType old = irb_type(b, x);
+    return ir_type_eq(&t, &old) ? x : irb_unary(b, IR_OP_reshape, t, x, (IrAttr){0});
+}
+
+/* contract %x[K1,K2], %w[K1,K2,N1,N2] : [N1,N2] becomes a product of [K] and [K,N]: the same sums in the same order,
+   with vectors along all of N. The reshapes are views of what lies in memory. */
+static IrId flatten_product(Build *b, IrOp *op, const IrType *k, const IrType *n)
+{
+    IrType wanted = op->type;
+    bool outer = wanted.space == IR_UNIT;
+    IrId dk = flat_dim(b->m, k), dn = flat_dim(b->m, n);
+    op->args[0] = reshape_to(b, op->args[0], &dk, 1);
+    op->args[1] = outer ? reshape_to(b, op->args[1], &dn, 1) : reshape_to(b, op->args[1], (IrId[]){dk, dn}, 2);
+    op->type.n_dims = outer ? 2 : 1;
+    op->type.dims[0] = outer ? dk : dn;
+    op->type.dims[1] = outer ? dn : 0;
+    return irb_unary(b, IR_OP_reshape, wanted, irb_add(b, op), (IrAttr){0});
+}
+
+/* What a product reads in place, without memory of its own, would need memory to be reshaped. */
+static bool is_read_in_place(const IrFunc *f, const IrOp *op)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        IrOpcode x = f->ops.data[op->args[i]].op;
+        if (x == IR_OP_gather || x == IR_OP_cast || x == IR_OP_const) return true;
+    }
+    return false;
+}
+
+static bool is_result(const IrFunc *f, IrId v)
+{
+    for (uint32_t i = 0; i < f->results.n; i++)
+        if (f->results.data[i].value == v) return true;
+    return false;
 }
 
 static void prepare_op(Rewrite *r, IrId v)
@@ -43,7 +120,13 @@ static void prepare_op(Rewrite *r, IrId v)
     b->span = op.span;
     if (op.op == IR_OP_contract) {
         bool product = !contract_is_dot(b->f, &op);
-        for (uint32_t k = 0; k < 2 && product; k++) op.args[k] = lay_out_weight(b, &op, op.args[k]);
+        IrType k, n;
+        for (uint32_t i = 0; i < 2 && product; i++) op.args[i] = lay_out_weight(b, &op, op.args[i]);
+        if (product && product_dims(b->f, &op, &k, &n) && (k.n_dims > 1 || n.n_dims > 1) &&
+            !is_read_in_place(b->f, &op) && !is_result(r->old, v)) {
+            r->map[v] = flatten_product(b, &op, &k, &n);
+            return;
+        }
     }
     if (op.op == IR_OP_reduce_sum && b->m->maps.data[op.attr.map].inverse != IR_NONE) {
         op.op = IR_OP_gather;
