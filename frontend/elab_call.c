@@ -97,6 +97,10 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
         VEC_PUSH(e->a, &f->dims, ((BoundArg){name, memcpy(ARENA_NEW(e->a, Value), &v, sizeof v)}));
         return true;
     }
+    if (!strcmp(name, "by") || !strcmp(name, "order")) {
+        diag_error(e->d, E0901, s, "`%s = ...` is not built yet", name);
+        return false;
+    }
     const char **names = ARENA_ARRAY(e->a, const char *, sig->n_params + 1);
     for (uint32_t i = 0; i < sig->n_params; i++) names[i] = sig->params[i].name.text;
     Diag *d =

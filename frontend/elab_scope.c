@@ -127,9 +127,23 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     return value_word(name, s);
 }
 
+/* Operations that belong to the language and are not built yet. */
+static bool error_later(Elab *e, const char *name, Span s)
+{
+    static const char *const later[] = {"line", "knn",     "select",   "topk", "negatives",
+                                        "fit",  "fold_in", "fold_out", "permute"};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        if (strcmp(name, later[i])) continue;
+        diag_error(e->d, E0901, s, "`%s` is not built yet", name);
+        return true;
+    }
+    return false;
+}
+
 /* Every name that could stand here, for "did you mean". */
 void error_unknown_name(Elab *e, const char *name, Span s)
 {
+    if (error_later(e, name, s)) return;
     VEC(const char *) names = {0};
     for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next)
         VEC_PUSH(e->a, &names, b->name);
