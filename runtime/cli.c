@@ -89,6 +89,13 @@ void rt_cli_help(const RtCli *c)
            "5 not a number, 6 input or output, 75 interrupted and resumable\n");
 }
 
+static bool has_params(const RtModel *m)
+{
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (m->tensors[i].kind == RT_PARAM) return true;
+    return false;
+}
+
 static RtCode check_needs(RtCli *c)
 {
     char needs[128];
@@ -98,7 +105,7 @@ static RtCode check_needs(RtCli *c)
                      : !strcmp(flag, "weights") ? OPT_WEIGHTS
                                                 : OPT_OUT;
         char hint[300];
-        if (c->values[option]) continue;
+        if (c->values[option] || (option == OPT_WEIGHTS && !has_params(c->model))) continue;
         snprintf(hint, sizeof hint, "for example: %.80s %s", c->program,
                  commands[c->command].example);
         return rt_fail(c->st, RT_E_CLI_MISSING, commands[c->command].name, hint, "--%s is missing",
