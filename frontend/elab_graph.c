@@ -288,10 +288,6 @@ Value builtin_self_loops(Elab *e, const Call *c)
     const GraphValue *base;
     IrLoopPolicy policy;
     if (!graph_arg(e, c, 0, &base) || !loop_policy(e, c, &policy)) return value_error();
-    if (graph_ir(e, base)->src_space != graph_ir(e, base)->dst_space) {
-        diag_error(e->d, E0901, c->span, "self-loops in a bipartite graph are not built yet");
-        return value_error();
-    }
     return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base), policy);
 }
 

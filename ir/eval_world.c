@@ -90,11 +90,13 @@ static void from_reverse(Build *b, const IrGraph *g, Edges *out)
     for (int64_t i = 0; i < base->n; i++) push(out, base->dst[i], base->src[i], i);
 }
 
-/* keep: of a node's loops the last in the user's order stays where it is. */
+/* keep: of a node's loops the last in the user's order stays where it is. Where sources and targets are two spaces, a loop
+   joins equal ids. */
 static void from_self_loops(Build *b, const IrGraph *g, Edges *out)
 {
     const Edges *base = &b->edges[g->base];
-    int64_t n_nodes = b->w->counts[g->dst_space];
+    int64_t n_src = b->w->counts[g->src_space], n_dst = b->w->counts[g->dst_space];
+    int64_t n_nodes = n_src < n_dst ? n_src : n_dst;
     int64_t *last =
         ARENA_ARRAY(b->arena, int64_t, n_nodes + 1); /* 1 + the node's last loop, or 0 */
     *out = edges_new(b->arena, base->n + n_nodes, true);

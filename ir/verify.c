@@ -175,8 +175,8 @@ static bool check_derived(Verify *v, const IrGraph *g, uint32_t id)
     if (g->src_space != src || g->dst_space != dst)
         return bad(v, nowhere, "graph `%s` and its base `%s` have other nodes", g->name,
                    base->name);
-    if (!reverse && (src != dst || (unsigned)g->policy > IR_LOOPS_REMOVE))
-        return bad(v, nowhere, "graph `%s`: loops need one space of nodes and a policy", g->name);
+    if (!reverse && (unsigned)g->policy > IR_LOOPS_REMOVE)
+        return bad(v, nowhere, "graph `%s`: loops need a policy", g->name);
     if (g->orig != IR_NONE && !map_joins(v, g->orig, g->edge, base->edge))
         return bad(v, nowhere, "graph `%s`: orig does not lead to the base's edges", g->name);
     if (g->image != IR_NONE && !map_joins(v, g->image, base->edge, g->edge))

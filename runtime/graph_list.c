@@ -122,7 +122,8 @@ static void fill_loops(const RtEdgeList *base, int64_t policy, const int32_t *la
 static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base,
                               RtEdgeList *l, RtStatus *st)
 {
-    int64_t n_nodes = g->spaces[def->dst_space].count, n = 0;
+    int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
+    int64_t n_nodes = n_src < n_dst ? n_src : n_dst, n = 0; /* that can have a loop: ids of both ends */
     RtBlock last;
     RT_TRY(rt_block_alloc(&last, (size_t)n_nodes * 4, "self loops", st));
     find_last_loops(base, n_nodes, last.p);
