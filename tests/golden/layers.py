@@ -137,7 +137,10 @@ def network_body(modules):
 
 
 def network(module):
-    """(Network, output width) of a Sequential."""
+    """(Network, output width) of a Linear or a Sequential."""
+    if isinstance(module, Made) and module.name == "Linear":
+        _, width, bias = dense(*module.args, **module.named)
+        return Network("linear(bias = %s)" % spell(bias)), width
     if not isinstance(module, Made) or module.name != "Sequential":
         raise Unsayable("nn = %s" % getattr(module, "name", module))
     parts = module.args
@@ -275,8 +278,7 @@ def DirGNNConv(given, conv, alpha=0.5, root_weight=True):
     if conv.name not in DIRECTED:  # each inner layer loses its loops and its own root term (README, quirk 28)
         raise Unsayable("DirGNNConv of %s" % conv.name)
     inner = [make(Made(conv.name, conv.args, {**conv.named, **DIRECTED[conv.name]}), given) for _ in range(2)]
-    width = conv.named.get("out_channels", conv.args[1] if len(conv.args) > 1 else None)
-    return Layer("directed", "x", O=width, conv_in=inner[0], conv_out=inner[1], alpha=alpha, root=root_weight)
+    return Layer("directed", "x", conv_in=inner[0], conv_out=inner[1], alpha=alpha, root=root_weight)
 
 
 @pyg
@@ -304,9 +306,8 @@ def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, **rest):
 # ---- tier 2 ----
 
 def attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value):
+    residual = residual and ("to" in given or "size" not in given)
     fill = fill_value if isinstance(fill_value, (int, float)) else reducer(fill_value)
-    if add_self_loops and "size" in given:
-        raise Unsayable("self-loops in a bipartite graph")
     return dict(H=heads, D=out_channels, concat=concat, loops=add_self_loops, fill=fill, residual=residual, bias=bias,
                 weights="weights" in given)
 
@@ -347,6 +348,8 @@ def AGNNConv(given, requires_grad=True, add_self_loops=True, **rest):
 @pyg
 def FAConv(given, channels, eps=0.1, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
     common(**rest)
+    if "weights" in given and add_self_loops and normalize:
+        raise Unsayable("PyG's order of edges where existing loops are kept")
     return Layer("fa", "x x0 w", eps=eps, loops=add_self_loops, normalize=normalize,
                  weights="weights" in given)
 
@@ -354,8 +357,6 @@ def FAConv(given, channels, eps=0.1, dropout=0.0, cached=False, add_self_loops=T
 @pyg
 def FeaStConv(given, in_channels, out_channels, heads=1, add_self_loops=True, bias=True, **rest):
     common(**rest)
-    if add_self_loops and "size" in given:
-        raise Unsayable("self-loops in a bipartite graph")
     return Layer("feast", "x to", H=heads, O=out_channels, loops=add_self_loops, bias=bias)
 
 
