@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Plants each fault of faults.py in a copy of the tree and looks whether a test notices.
+
+usage: run.py [FIRST [LAST]]     Needs what scripts/test needs. Ends with `N noticed, N missed`.
+The copy is built once; each fault costs one incremental build and the tests that should notice, then all unit tests.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+from faults import FAULTS  # noqa: E402
+
+
+def call(argv, cwd, limit=900):
+    try:
+        p = subprocess.run(argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
+        return p.returncode, p.stdout.decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        return 1, "FAIL: no end after %d s" % limit
+
+
+def copy_tree(to):
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
+    for f in filter(None, files):
+        os.makedirs(os.path.join(to, os.path.dirname(f)), exist_ok=True)
+        shutil.copy2(os.path.join(ROOT, f), os.path.join(to, f))
+
+
+def notices(tree, words):
+    """The first line of what noticed, or None."""
+    code, out = call(["ninja", "-C", "build", "all", "unit_tests"], tree)
+    if code != 0:
+        return "does not build: " + out[-200:]
+    for chosen in ([w for w in words.split()], ["test_"]):
+        code, out = call(["/usr/bin/python3", "tests/run.py", "build"] + chosen, tree)
+        if code != 0:
+            bad = [s.strip() for s in out.splitlines() if s.strip().startswith("FAIL")]
+            return bad[0][:120] if bad else out[-120:]
+    return None
+
+
+def main():
+    first = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    last = int(sys.argv[2]) if len(sys.argv) > 2 else len(FAULTS)
+    noticed, missed = 0, 0
+    with tempfile.TemporaryDirectory(prefix="gnnc-faults-") as tree:
+        copy_tree(tree)
+        code, out = call(["cmake", "-S", ".", "-B", "build", "-G", "Ninja"], tree)
+        code2, out2 = call(["ninja", "-C", "build", "all", "unit_tests"], tree, 1800)
+        if code or code2:
+            sys.exit("the tree does not build:\n" + (out if code else out2)[-2000:])
+        for i, (path, old, new, words) in list(enumerate(FAULTS))[first:last]:
+            full = os.path.join(tree, path)
+            with open(full) as f:
+                text = f.read()
+            if text.count(old) != 1:
+                print("FAIL fault.%d: %s holds the text %d times" % (i, path, text.count(old)))
+                missed += 1
+                continue
+            with open(full, "w") as f:
+                f.write(text.replace(old, new))
+            why = notices(tree, words)
+            with open(full, "w") as f:
+                f.write(text)
+            print("%s fault.%d %s: %s" % ("ok" if why else "FAIL", i, path, why or "nobody noticed"))
+            sys.stdout.flush()
+            noticed, missed = noticed + bool(why), missed + (not why)
+    print("%d noticed, %d missed" % (noticed, missed))
+    sys.exit(1 if missed else 0)
+
+
+main()
