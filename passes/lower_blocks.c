@@ -7,7 +7,7 @@ typedef struct Blocks {
     IrId v;
     uint32_t partials; /* plan buffer */
     IrType stored;     /* of one partial: the result's dims */
-    KirId block, first, last;
+    KirId block, first, last; /* rows of the block, or of a strip of it */
 } Blocks;
 
 static PlanCount blocks_count(const Lower *l, IrId space, PlanCountKind kind)
@@ -24,17 +24,32 @@ static void take_row(Lower *l, const IrOp *op, KirId row, const Env *env, KirId 
     emit_set(&l->e, acc, next);
 }
 
-static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
+/* Where a block's partial lies: as if each block were a row of some space. */
+static IrType partial_type(const Lower *l, const Blocks *b)
 {
-    Emit *e = &l->e;
+    IrType t = b->stored;
+    t.space = l->f->groups.data[l->g].space;
+    return t;
+}
+
+static KirId identity_at(Lower *l, const IrOp *op, const Env *env)
+{
+    bool vector = env_is_vector(env, &op->type);
+    return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), vector ? env->lanes : 1));
+}
+
+static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
     const Blocks *b = user;
+    IrType t = partial_type(l, b);
+    for (unsigned i = 0; i < n; i++)
+        point_store(l, b->partials, &t, b->block, &p[i].env, identity_at(l, fused_op(l->f, b->v), &p[i].env));
+}
+
+static void sum_rows(Lower *l, const Blocks *b, const Point *p, unsigned n, const KirId *acc)
+{
     const IrOp *op = fused_op(l->f, b->v);
-    KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
-    for (unsigned i = 0; i < n; i++) {
-        KirType t = kir_type(kir_base_of(op->type.dtype), env_is_vector(&p[i].env, &op->type) ? p[i].env.lanes : 1);
-        acc[i] = emit_var(e, "acc", sum_identity(l, sum_op(op->op), t));
-    }
-    KirId row = emit_for(e, b->first, b->last, 1, KIR_SEQ, "rows of the block");
+    KirId row = emit_for(&l->e, b->first, b->last, 1, KIR_SEQ, "rows");
     IrId dims[2 * IR_MAX_DIMS];
     DimLoop loops = dim_loops_open(l, dims, op->op == IR_OP_contract ? reduced_dims(l->f->f, op, dims) : 0);
     for (unsigned i = 0; i < n; i++) {
@@ -43,13 +58,39 @@ static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
         take_row(l, op, row, &env, acc[i]);
     }
     dim_loops_close(l, &loops);
-    emit_end(e);
-    IrType per_block = b->stored;
-    per_block.space = l->f->groups.data[l->g].space; /* any but unit: a row per block */
+    emit_end(&l->e);
+}
+
+/* A tile of the result over all rows of the block; over a strip of them, it goes on from what is stored. */
+static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    Emit *e = &l->e;
+    const Blocks *b = user;
+    IrType t = partial_type(l, b);
+    KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
+    for (unsigned i = 0; i < n; i++) {
+        KirId start = l->s.row_strip ? point_load(l, b->partials, &t, b->block, &p[i].env)
+                                     : identity_at(l, fused_op(l->f, b->v), &p[i].env);
+        acc[i] = emit_var(e, "acc", start);
+    }
+    sum_rows(l, b, p, n, acc);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(e, acc[i]);
-        point_store(l, b->partials, &per_block, b->block, &p[i].env, acc[i]);
+        point_store(l, b->partials, &t, b->block, &p[i].env, acc[i]);
     }
+}
+
+/* The rows of a block in strips, each over all tiles: the same sums in the same order, with less to hold in cache. */
+static void strips(Lower *l, const Group *group, Blocks *b)
+{
+    Emit *e = &l->e;
+    Point unit = {KIR_NONE, env_empty()};
+    nest_dims(l, &group->nest, &unit, 1, clear_tile, b);
+    KirId end = b->last, width = emit_index(e, l->s.row_strip);
+    b->first = emit_for(e, b->first, end, l->s.row_strip, KIR_SEQ, "strips of rows");
+    b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, width), end);
+    nest_dims(l, &group->nest, &unit, 1, block_tile, b);
+    emit_end(e);
 }
 
 static void note_gemm(Lower *l, const Blocks *b, const Group *g)
@@ -72,13 +113,15 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, Blocks *b)
     const Group *group = &lf->f->groups.data[g];
     lower_begin(&l, lf, g);
     Emit *e = &l.e;
+    lower_out(&l, b->partials);
     KirId rows = lower_count(&l, plan_count(lf->f->m, group->space));
     KirId per_block = lower_count(&l, blocks_count(&l, group->space, PLAN_BLOCK_ROWS));
     l.step->extent = blocks_count(&l, group->space, PLAN_BLOCKS);
     b->block = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "blocks");
     b->first = emit_op2(e, KIR_mul, b->block, per_block);
     b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, per_block), rows);
-    nest_dims(&l, &group->nest, &(Point){KIR_NONE, env_empty()}, 1, block_tile, b);
+    if (l.s.row_strip) strips(&l, group, b);
+    else nest_dims(&l, &group->nest, &(Point){KIR_NONE, env_empty()}, 1, block_tile, b);
     emit_end(e);
     l.step->grain = l.s.grain;
     note_gemm(&l, b, group);

@@ -96,6 +96,7 @@ KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lowe
 /* Element index of a row-major value of type t, and the distance of vector lanes (1 without a vector). */
 KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_t *stride);
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
+KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env);
 
 /* ---- sums (lower_reduce.c, lower_dims.c) ---- */
 KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */

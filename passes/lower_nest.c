@@ -78,8 +78,9 @@ void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *
     int64_t budget = l->s.tile;
     for (uint32_t k = t->n_dims; k-- > 0;) {
         int64_t unit, units = units_of(l, t->dims[k], &unit);
-        x.unroll[k] = units < budget ? units : budget;
-        budget = units < budget ? budget / units : 1;
+        int64_t most = k + 1 == t->n_dims && l->s.tile_last < budget ? l->s.tile_last : budget;
+        x.unroll[k] = units < most ? units : most;
+        budget = units < budget || most < budget ? budget / x.unroll[k] : 1;
     }
     nest_from(&x, 0, p, n);
 }

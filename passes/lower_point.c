@@ -94,7 +94,7 @@ KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_
     return lin_emit(&l->e, &lin);
 }
 
-static KirId load_value(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
+KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
 {
     int64_t stride;
     bool vector = env_is_vector(env, t);
@@ -189,7 +189,7 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
     const IrModule *m = l->f->m;
     IrId s = fused_storage(l->f, op->args[0]);
     if (l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg)
-        return load_value(l, plan_value_buffer(l->lf, s), &op->type, row, env);
+        return point_load(l, plan_value_buffer(l->lf, s), &op->type, row, env);
     const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
     ICE_UNLESS(reshape_is_rename(m, from, to));
     Env inner = env_empty();
@@ -246,7 +246,7 @@ KirId point_eval(Lower *l, IrId v, KirId row, const Env *env)
     uint32_t group = l->f->group_of.data[v];
     KirId value;
     if (op->op == IR_OP_arg || (group != GROUP_NONE && group != l->g))
-        value = load_value(l, plan_value_buffer(l->lf, v), &op->type, row, env);
+        value = point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
     else
         value = eval_op(l, op, row, env);
     memo_put(l, v, row, env, value);

@@ -34,8 +34,11 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
     s->tile = MAP_TILE;
     if (g->kind == GROUP_ROWS) s->tile = (uint8_t)(n_sums > 1 ? REGISTERS / 2 : REGISTERS);
     if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = REGISTERS;
-    if (g->kind == GROUP_BLOCKS && g->gemm && s->vec != IR_NONE && f->m->dims.data[s->vec].size <= s->lanes)
+    if (g->kind == GROUP_BLOCKS && g->gemm && s->vec != IR_NONE) {
         s->tile = 2 * REGISTERS;
+        s->tile_last = 4;
+        if (ir_type_width(f->m, &g->nest) >= 256) s->row_strip = 64; /* of the second operand: stays in the cache */
+    }
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
     int64_t last = g->nest.n_dims ? f->m->dims.data[g->nest.dims[g->nest.n_dims - 1]].size : 1;
@@ -74,6 +77,7 @@ Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
         if (s.lanes == 1) s.vec = IR_NONE;
     }
     if (vectors) tile_of(f, g, &s);
+    if (!s.tile_last) s.tile_last = s.tile;
     int64_t work = work_of(f, g);
     if (g->kind == GROUP_ROWS) work = work > INT64_MAX / 8 ? work : work * 8;
     if (s.row_block > 1 && work < INT64_MAX / 64) work *= s.row_block;
