@@ -45,7 +45,7 @@ static void put_tensors(const IrModule *m, const char *key, IrTensorKind kind, S
     strbuf_printf(out, "  \"%s\": [", key);
     const char *before = "\n    {";
     for (uint32_t i = 0; i < m->tensors.n; i++) {
-        if (m->tensors.data[i].kind != kind) continue;
+        if (m->tensors.data[i].kind != kind || m->tensors.data[i].nonzeros.present) continue;
         strbuf_puts(out, before);
         put_tensor(m, &m->tensors.data[i], out);
         strbuf_puts(out, "}");

@@ -76,7 +76,8 @@ static void add_spaces(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->spaces.n; i++) {
         const IrSpace *s = &b->m->spaces.data[i];
-        VEC_PUSH(b->arena, &b->spaces, ((RtSpace){string(b, s->name), s->is_edge}));
+        int64_t fixed = s->has_dim ? b->m->dims.data[s->dim].size : 0;
+        VEC_PUSH(b->arena, &b->spaces, ((RtSpace){string(b, s->name), s->is_edge, fixed}));
     }
 }
 
@@ -143,7 +144,13 @@ static void add_tensors(Builder *b)
                          .init_b = t->init_b,
                          .hyper_default = t->hyper_default,
                          .bound = t->bound,
-                         .allow_missing = t->allow_missing};
+                         .allow_missing = t->allow_missing,
+                         .sparse = t->sparse,
+                         .nonzeros = t->nonzeros.present,
+                         .of = -1,
+                         .row = -1,
+                         .col = -1};
+        if (t->nonzeros.present) x.of = t->nonzeros.of, x.row = t->nonzeros.row, x.col = t->nonzeros.col;
         x.width = dims(b, &t->type, x.dims, x.dim_names);
         for (unsigned k = 0; k < t->n_stored; k++) x.stored_shape[k] = t->stored_shape[k];
         for (unsigned k = 0; k < t->type.n_dims; k++) x.stored_perm[k] = t->stored_perm[k];

@@ -17,7 +17,7 @@ static const TableField fields_RtCount[] = {INT(RtCount, kind), INT(RtCount, spa
                                             INT(RtCount, value), INT(RtCount, block),
                                             INT(RtCount, max)};
 TYPE(RtCount)
-static const TableField fields_RtSpace[] = {STR(RtSpace, name), INT(RtSpace, is_edge)};
+static const TableField fields_RtSpace[] = {STR(RtSpace, name), INT(RtSpace, is_edge), INT(RtSpace, fixed)};
 TYPE(RtSpace)
 static const TableField fields_RtMapDef[] = {
     STR(RtMapDef, name),   INT(RtMapDef, from),    INT(RtMapDef, to),        INT(RtMapDef, partial),
@@ -46,7 +46,12 @@ static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 DBL(RtTensorDef, init_b),
                                                 DBL(RtTensorDef, hyper_default),
                                                 INT(RtTensorDef, bound),
-                                                INT(RtTensorDef, allow_missing)};
+                                                INT(RtTensorDef, allow_missing),
+                                                INT(RtTensorDef, sparse),
+                                                INT(RtTensorDef, nonzeros),
+                                                INT(RtTensorDef, of),
+                                                INT(RtTensorDef, row),
+                                                INT(RtTensorDef, col)};
 TYPE(RtTensorDef)
 static const TableField fields_RtBuffer[] = {
     INT(RtBuffer, kind), INT(RtBuffer, ref),  INT(RtBuffer, elem),         INT(RtBuffer, width),

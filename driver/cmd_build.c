@@ -60,13 +60,15 @@ typedef struct Form {
     const char *name, *suffix;
     bool (*file)(Build *);            /* writes by itself, or */
     void (*text)(Build *, StrBuf *);  /* a text that goes to OUT + suffix */
+    bool dense_inputs;                /* callers give whole tensors: no pass `sparse` */
 } Form;
 
 static const Form forms[] = {
-    {"exe", "", form_exe, NULL},           {"lib", "", form_lib, NULL},      {"obj", "", form_obj, NULL},
-    {"header", ".h", NULL, text_header},   {"manifest", ".json", NULL, text_manifest},
-    {"c", ".c", NULL, text_c},             {"ll", ".ll", NULL, text_ll},     {"gir", ".gir", NULL, text_gir},
-    {"kir", ".kir", NULL, text_kir},       {"plan", ".plan", NULL, text_plan},
+    {"exe", "", form_exe, NULL, false},           {"lib", "", form_lib, NULL, true},
+    {"obj", "", form_obj, NULL, true},            {"header", ".h", NULL, text_header, true},
+    {"manifest", ".json", NULL, text_manifest, false}, {"c", ".c", NULL, text_c, false},
+    {"ll", ".ll", NULL, text_ll, false},          {"gir", ".gir", NULL, text_gir, false},
+    {"kir", ".kir", NULL, text_kir, false},       {"plan", ".plan", NULL, text_plan, false},
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
@@ -194,6 +196,7 @@ int cmd_build(Session *s)
     for (uint32_t i = 0; i < emit.n; i++)
         if (!(chosen[i] = find_form(s, emit.data[i]))) return 1;
     b.one_form = emit.n == 1;
+    for (uint32_t i = 0; i < emit.n; i++) b.ctx.disabled[PASS_sparse] |= chosen[i]->dense_inputs;
     double start = now_ms();
     if (!compile(&b, path)) return 1;
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);

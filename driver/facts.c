@@ -109,15 +109,27 @@ static char **list_stems(Session *s, const char *dir, const char *suffix, uint32
     return names;
 }
 
+static bool is_known(const Found *f, const char *stem)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        if (strcmp(f->facts[i].name, stem) == 0) return true;
+    return false;
+}
+
+static void add_csr(Found *f, const char *stem, const Npy *matrix)
+{
+    uint32_t before = f->n;
+    add_fact(f->facts, &f->n, stem, matrix, &f->meta);
+    if (f->n > before) f->facts[before].sparse = true;
+}
+
 static void add_array(Found *f, const char *stem, const Npy *npy)
 {
     if (strcmp(stem, "x_indptr") == 0 && f->meta.features && npy->n_dims) {
         Npy x = {.dtype = "<f4", .n_dims = 2, .shape = {npy->shape[0] - 1, f->meta.features}};
-        add_fact(f->facts, &f->n, "x", &x, &f->meta);
+        add_csr(f, "x", &x);
     }
-    for (uint32_t i = 0; i < f->n; i++)
-        if (strcmp(f->facts[i].name, stem) == 0) return;
-    if (!is_csr_part(stem)) add_fact(f->facts, &f->n, stem, npy, &f->meta);
+    if (!is_known(f, stem) && !is_csr_part(stem)) add_fact(f->facts, &f->n, stem, npy, &f->meta);
 }
 
 static bool add_npy_files(Found *f)
@@ -158,7 +170,7 @@ static void add_side_archive(Found *f, const char *stem)
         const NpzMember *m = &z.members[i];
         Npy matrix = {.dtype = "<f4", .n_dims = 2, .shape = {m->first[0], m->first[1]}};
         if (strcmp(m->name, stem) == 0 || z.n == 1) add_array(f, stem, &m->npy);
-        else if (strcmp(m->name, "shape") == 0) add_array(f, stem, &matrix);
+        else if (strcmp(m->name, "shape") == 0 && !is_known(f, stem)) add_csr(f, stem, &matrix);
     }
 }
 

@@ -107,6 +107,13 @@ static void input_bound(Elab *e, IrId tensor, const Size *classes)
     e->tensors.data[tensor].classes = classes;
 }
 
+static void input_sparse(Elab *e, IrId tensor)
+{
+    IrTensor *t = &e->m->tensors.data[tensor];
+    const FrontendFact *f = fact_find(e, t->name);
+    t->sparse = f && f->sparse && ir_dtype_is_float(t->type.dtype) && t->type.n_dims == 1 && t->type.space != IR_UNIT;
+}
+
 IrId input_declare(Elab *e, const AstParam *p)
 {
     IrId known = tensor_find(e, p->name.text);
@@ -115,6 +122,7 @@ IrId input_declare(Elab *e, const AstParam *p)
     if (!type_resolve(e, p->type, &t)) return IR_NONE;
     IrId id = tensor_new(e, p->name.text, IR_INPUT, t, p->span);
     fact_check(e, p->name.text, &t, p->span);
+    input_sparse(e, id);
     if (p->type->dtype != AST_INDEX || !p->type->classes) return id;
     const Size *c = size_of_expr(e, p->type->classes);
     const FrontendFact *f = fact_find(e, p->name.text);
@@ -134,6 +142,7 @@ static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
     for (uint32_t i = 0; i < f->n_dims; i++)
         t.dims[t.n_dims++] = dim_new(e, f->name, size_const(&e->z, f->dims[i]), s);
     IrId id = tensor_new(e, f->name, IR_INPUT, t, s);
+    input_sparse(e, id);
     if (t.dtype == IR_I64 && f->classes > 0) input_bound(e, id, size_const(&e->z, f->classes));
     return id;
 }

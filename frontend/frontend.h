@@ -13,6 +13,7 @@ typedef struct FrontendFact {
     int64_t dims[IR_MAX_DIMS];
     int64_t classes;       /* integer vectors: number of classes (values in [0, classes)); 0 unknown */
     bool allow_missing;    /* -1 stands for "no label" */
+    bool sparse;           /* held as a CSR matrix */
 } FrontendFact;
 
 typedef struct FrontendOptions {

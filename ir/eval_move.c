@@ -37,6 +37,12 @@ void eval_rule_mapped(const EvalRun *r, const IrOp *op, EvalValue *out)
     for (int64_t i = 0; i < out->rows; i++) num_put(out, i, num_exact(map[i] >= 0));
 }
 
+static Num draw(const IrOp *op, RandomKey key, uint64_t feature)
+{
+    bool uniform = op->op == IR_OP_random_uniform || op->op == IR_OP_random_uniform_at;
+    return uniform ? random_uniform(key, feature) : random_normal(key, feature, op->type.dtype);
+}
+
 void eval_rule_random(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     Num seed = num_get(eval_operand(r, op, 0), 0), step = num_get(eval_operand(r, op, 1), 0);
@@ -44,11 +50,28 @@ void eval_rule_random(const EvalRun *r, const IrOp *op, EvalValue *out)
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < out->width; k++) {
             key.element = (uint64_t)element_id(r, op->type.space, row);
-            Num n = op->op == IR_OP_random_uniform
-                        ? random_uniform(key, (uint64_t)k)
-                        : random_normal(key, (uint64_t)k, op->type.dtype);
+            Num n = draw(op, key, (uint64_t)k);
             n.undecided |= seed.undecided | step.undecided;
             num_put(out, row * out->width + k, n);
+        }
+}
+
+void eval_rule_random_at(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    Num seed = num_get(eval_operand(r, op, 0), 0), step = num_get(eval_operand(r, op, 1), 0);
+    const EvalValue *element = eval_operand(r, op, 2), *feature = eval_operand(r, op, 3);
+    RandomKey key = {(uint64_t)num_to_int(seed.v), (uint64_t)num_to_int(step.v), op->attr.site, 0};
+    int64_t n;
+    const int64_t *at_e = eval_index(r, op->type.dims, op->type.n_dims, &element->type, &n);
+    const int64_t *at_f = eval_index(r, op->type.dims, op->type.n_dims, &feature->type, &n);
+    for (int64_t row = 0; row < out->rows; row++)
+        for (int64_t k = 0; k < n; k++) {
+            Num e = num_get(element, eval_row(element, row) + at_e[k]);
+            Num f = num_get(feature, eval_row(feature, row) + at_f[k]);
+            key.element = (uint64_t)num_to_int(e.v);
+            Num x = draw(op, key, (uint64_t)num_to_int(f.v));
+            x.undecided |= seed.undecided | step.undecided | e.undecided | f.undecided;
+            num_put(out, row * out->width + k, x);
         }
 }
 

@@ -104,7 +104,7 @@ IrId ir_dim_new(IrModule *m, const char *name, int64_t size)
 
 IrId ir_space_new(IrModule *m, const char *name, bool is_edge)
 {
-    IrSpace space = {UNIQUE(m, spaces, name), is_edge};
+    IrSpace space = {.name = UNIQUE(m, spaces, name), .is_edge = is_edge};
     VEC_PUSH(m->arena, &m->spaces, space);
     return m->spaces.n - 1;
 }

@@ -271,8 +271,11 @@ static void parse_space(Parser *p)
     IrSpace space = {.name = name(p, "a space's name")};
     define(p, &p->spaces, at, space.name, p->m->spaces.n);
     if (accept(p, ":")) {
-        expect(p, "edges");
-        space.is_edge = true;
+        space.has_dim = accept(p, "dim");
+        if (space.has_dim)
+            space.dim = ref(p, &p->dims, "dim");
+        else
+            expect(p, "edges"), space.is_edge = true;
     }
     VEC_PUSH(p->arena, &p->m->spaces, space);
 }
@@ -388,6 +391,17 @@ static void parse_init(Parser *p, IrTensor *t)
     expect(p, ")");
 }
 
+static void parse_nonzeros(Parser *p, IrNonzeros *n)
+{
+    n->present = true;
+    n->of = ref(p, &p->tensors, "tensor");
+    expect(p, "(");
+    n->row = ref(p, &p->maps, "map");
+    expect(p, ",");
+    n->col = ref(p, &p->maps, "map");
+    expect(p, ")");
+}
+
 static void parse_tensor(Parser *p)
 {
     static const char *const kinds[] = {"input", "param", "state", "hyper"}; /* of IrTensorKind */
@@ -402,6 +416,8 @@ static void parse_tensor(Parser *p)
     if (accept(p, "default")) t.hyper_default = real(p);
     if (accept(p, "bound")) t.bound = integer(p, 0, INT64_MAX);
     t.allow_missing = accept(p, "missing");
+    t.sparse = accept(p, "sparse");
+    if (accept(p, "nonzeros")) parse_nonzeros(p, &t.nonzeros);
     VEC_PUSH(p->arena, &p->m->tensors, t);
 }
 

@@ -92,6 +92,7 @@ static void print_spaces(const IrModule *m, StrBuf *out)
     for (uint32_t i = 1; i < m->spaces.n; i++) {
         strbuf_puts(out, "space ");
         print_name(out, m->spaces.data[i].name);
+        if (m->spaces.data[i].has_dim) strbuf_puts(out, " : dim "), PRINT_REF(out, m->dims, m->spaces.data[i].dim);
         strbuf_puts(out, m->spaces.data[i].is_edge ? " : edges\n" : "\n");
     }
 }
@@ -184,6 +185,17 @@ static void print_init(const IrTensor *t, StrBuf *out)
     strbuf_puts(out, ")");
 }
 
+static void print_nonzeros(const IrModule *m, const IrNonzeros *n, StrBuf *out)
+{
+    strbuf_puts(out, " nonzeros ");
+    PRINT_REF(out, m->tensors, n->of);
+    strbuf_puts(out, "(");
+    PRINT_REF(out, m->maps, n->row);
+    strbuf_puts(out, ", ");
+    PRINT_REF(out, m->maps, n->col);
+    strbuf_puts(out, ")");
+}
+
 static void print_tensors(const IrModule *m, StrBuf *out)
 {
     static const char *const kinds[] = {
@@ -199,6 +211,8 @@ static void print_tensors(const IrModule *m, StrBuf *out)
         if (t->kind == IR_HYPER) strbuf_puts(out, " default "), print_double(out, t->hyper_default);
         if (t->bound) strbuf_printf(out, " bound %" PRId64, t->bound);
         if (t->allow_missing) strbuf_puts(out, " missing");
+        if (t->sparse) strbuf_puts(out, " sparse");
+        if (t->nonzeros.present) print_nonzeros(m, &t->nonzeros, out);
         strbuf_puts(out, "\n");
     }
 }

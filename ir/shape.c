@@ -166,6 +166,16 @@ static const char *shape_random(const Shape *s)
     return why ? why : want_scalar(s, "the step", operand(s, 1), IR_I64);
 }
 
+/* The number that random_* would draw for a row of that id and a feature of that index. */
+static const char *shape_random_at(const Shape *s)
+{
+    const char *why = shape_random(s);
+    for (uint32_t i = 2; i < 4 && !why; i++)
+        if (operand(s, i)->dtype != IR_I64)
+            why = arena_printf(s->arena, "operand %u is %s, wanted i64", i, text(s, operand(s, i)));
+    return why ? why : broadcast(s);
+}
+
 /* ---- rules: pointwise ------------------------------------------------------------------------ */
 
 static const char *shape_map_float(const Shape *s)
@@ -217,15 +227,26 @@ static const char *want_rows(const Shape *s)
     return why;
 }
 
+/* Elements of a reshape's side: a row's, or all where the space indexes a dim and the other side has another space. */
+static int64_t reshaped_elements(const Shape *s, const IrType *t, const IrType *other, bool *known)
+{
+    const IrSpace *space = &s->m->spaces.data[t->space];
+    int64_t n = ir_type_width(s->m, t), rows = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++) *known &= dim_size(s, t->dims[i]) >= 0;
+    if (t->space != other->space && space->has_dim) rows = dim_size(s, space->dim);
+    *known &= rows >= 0;
+    return n < 0 || __builtin_mul_overflow(n, rows, &n) ? -1 : n;
+}
+
 static const char *shape_reshape(const Shape *s)
 {
     const IrType *x = operand(s, 0), *r = &s->op->type;
-    const char *why = want_rows(s);
+    bool from_dim = s->m->spaces.data[x->space].has_dim && r->space == IR_UNIT;
+    bool to_dim = s->m->spaces.data[r->space].has_dim && x->space == IR_UNIT;
+    const char *why = from_dim || to_dim ? want_dtypes(s, 0) : want_rows(s);
     if (why) return why;
     bool known = true;
-    for (uint32_t i = 0; i < x->n_dims; i++) known &= dim_size(s, x->dims[i]) >= 0;
-    for (uint32_t i = 0; i < r->n_dims; i++) known &= dim_size(s, r->dims[i]) >= 0;
-    int64_t from = ir_type_width(s->m, x), to = ir_type_width(s->m, r);
+    int64_t from = reshaped_elements(s, x, r, &known), to = reshaped_elements(s, r, x, &known);
     if (!known || from == to) return NULL;
     return arena_printf(s->arena, "%s has %" PRId64 " elements a row, %s has %" PRId64, text(s, x),
                         from, text(s, r), to);

@@ -67,6 +67,7 @@ bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op)
 bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to)
 {
     uint32_t i = 0, j = 0;
+    if (from->space != to->space) return false; /* a dim becomes rows, or rows a dim */
     for (;;) {
         while (i < from->n_dims && m->dims.data[from->dims[i]].size == 1) i++;
         while (j < to->n_dims && m->dims.data[to->dims[j]].size == 1) j++;
@@ -144,6 +145,7 @@ static void walk_inline(Walk *w, IrId v, Place p)
     case IR_OP_reshape: {
         IrId s = fused_storage(f, op->args[0]);
         p.plain = false;
+        p.own &= fused_op(f, s)->type.space == op->type.space;
         if (f->group_of.data[s] != GROUP_NONE || fused_op(f, s)->op == IR_OP_arg) {
             add_read(w, s, p);
             return;

@@ -93,10 +93,11 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value);
 KirId point_eval(Lower *l, IrId v, KirId row, const Env *env); /* lane count: 1 or env->lanes */
 KirId point_map(Lower *l, const IrOp *op, const KirId *args);    /* lower_map.c: pointwise arithmetic */
 KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lower_random.c */
+KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env);
 /* Element index of a row-major value of type t, and the distance of vector lanes (1 without a vector). */
 KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_t *stride);
-void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env);
+void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
 
 /* ---- sums (lower_reduce.c, lower_dims.c) ---- */
 KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */

@@ -183,7 +183,8 @@ static KirId eval_slice(Lower *l, const IrOp *op, KirId row, const Env *env)
     return point_eval(l, op->args[0], row, &inner);
 }
 
-/* A reshape of what lies in memory reads it with strides of its own; another one only renames dims. */
+/* A reshape of what lies in memory reads it with strides of its own, also where it turns a dim into rows or back;
+   another one only renames dims. */
 static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
     const IrModule *m = l->f->m;
@@ -227,6 +228,7 @@ static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
         return emit_load(&l->e, lower_in(l, lower_map_buffer(l, PLAN_IDS, op->type.space)), kir_type(KIR_I64, 1),
                          row, 1, 1);
     case IR_OP_random_uniform: case IR_OP_random_normal: return point_random(l, op, row, env);
+    case IR_OP_random_uniform_at: case IR_OP_random_normal_at: return point_random_at(l, op, row, env);
     case IR_OP_mapped: return eval_mapped(l, op, row);
     case IR_OP_gather: return eval_gather(l, op, row, env);
     case IR_OP_slice: return eval_slice(l, op, row, env);

@@ -65,6 +65,16 @@ typedef struct Counter {
     int word_static;
 } Counter;
 
+/* Of features that nothing is known of; one or a vector of them. */
+static Counter counter_at(Emit *e, KirId feature)
+{
+    KirId chunk = emit_op2(e, KIR_lshr, feature, emit_index(e, 6));
+    KirId inside = emit_op2(e, KIR_and, feature, emit_index(e, 15));
+    KirId block = low32(e, emit_op2(e, KIR_add, emit_op2(e, KIR_shl, chunk, emit_index(e, 4)), inside));
+    KirId word = low32(e, emit_op2(e, KIR_and, emit_op2(e, KIR_lshr, feature, emit_index(e, 4)), emit_index(e, 3)));
+    return (Counter){block, word, -1};
+}
+
 static Counter counter_of(Emit *e, const Feature *f)
 {
     KirId base = lin_emit(e, &f->lin);
@@ -89,11 +99,7 @@ static Counter counter_of(Emit *e, const Feature *f)
         KirId lanes = emit_lanes(e, KIR_I64, f->lanes);
         x = emit_op2(e, KIR_add, base, emit_op2(e, KIR_mul, lanes, emit_index(e, f->stride)));
     }
-    KirId chunk = emit_op2(e, KIR_lshr, x, emit_index(e, 6));
-    KirId inside = emit_op2(e, KIR_and, x, emit_index(e, 15));
-    c.block = low32(e, emit_op2(e, KIR_add, emit_op2(e, KIR_shl, chunk, emit_index(e, 4)), inside));
-    c.word = low32(e, emit_op2(e, KIR_and, emit_op2(e, KIR_lshr, x, emit_index(e, 4)), emit_index(e, 3)));
-    return c;
+    return counter_at(e, x);
 }
 
 /* Word `word ^ flip`. */
@@ -125,11 +131,23 @@ static KirId normal(Emit *e, KirBase base, const Words *w, const Counter *c)
     return emit_op2(e, KIR_mul, emit_op1(e, KIR_sqrt, radius), emit_expand(e, kmath_cos, angle));
 }
 
-KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env)
+static KirId draw(Lower *l, const IrOp *op, KirId element, const Counter *c)
 {
     Emit *e = &l->e;
     Env none = env_empty();
     KirId seed = point_eval(l, op->args[0], KIR_NONE, &none), step = point_eval(l, op->args[1], KIR_NONE, &none);
+    KirId high = emit_op2(e, KIR_and, high32(e, element), emit_int(e, I32, 0xffff));
+    KirId site = emit_int(e, I32, (int32_t)((uint32_t)op->attr.site << 16));
+    Words counter = {{low32(e, element), emit_op2(e, KIR_or, high, site), c->block, low32(e, step)}};
+    Words w = philox(e, counter, low32(e, seed), high32(e, seed));
+    KirBase base = kir_base_of(op->type.dtype);
+    bool is_normal = op->op == IR_OP_random_normal || op->op == IR_OP_random_normal_at;
+    return is_normal ? normal(e, base, &w, c) : unit_float(e, base, pick(e, &w, c, 0), 0);
+}
+
+KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    Emit *e = &l->e;
     KirId element = emit_index(e, 0);
     if (op->type.space != IR_UNIT) {
         uint32_t ids = lower_in(l, lower_map_buffer(l, PLAN_IDS, op->type.space));
@@ -137,10 +155,12 @@ KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env)
     }
     Feature f = feature_of(l, &op->type, env);
     Counter c = counter_of(e, &f);
-    KirId high = emit_op2(e, KIR_and, high32(e, element), emit_int(e, I32, 0xffff));
-    KirId site = emit_int(e, I32, (int32_t)((uint32_t)op->attr.site << 16));
-    Words counter = {{low32(e, element), emit_op2(e, KIR_or, high, site), c.block, low32(e, step)}};
-    Words w = philox(e, counter, low32(e, seed), high32(e, seed));
-    KirBase base = kir_base_of(op->type.dtype);
-    return op->op == IR_OP_random_normal ? normal(e, base, &w, &c) : unit_float(e, base, pick(e, &w, &c, 0), 0);
+    return draw(l, op, element, &c);
+}
+
+KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    KirId element = point_eval(l, op->args[2], row, env);
+    Counter c = counter_at(&l->e, point_eval(l, op->args[3], row, env));
+    return draw(l, op, element, &c);
 }

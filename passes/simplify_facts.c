@@ -66,8 +66,10 @@ uint8_t simplify_facts(const Simplify *s, const IrOp *op)
     if (!ir_dtype_is_float(op->type.dtype)) return of_integer(op);
     switch (op->op) {
     case IR_OP_const: return of_number(op->attr.f);
-    case IR_OP_random_uniform: return F | P;
-    case IR_OP_random_normal: return F;
+    case IR_OP_random_uniform:
+    case IR_OP_random_uniform_at: return F | P;
+    case IR_OP_random_normal:
+    case IR_OP_random_normal_at: return F;
     case IR_OP_neg:
     case IR_OP_sin:
     case IR_OP_cos: return shared(s, op, 0) & F;

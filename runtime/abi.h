@@ -5,7 +5,7 @@
 #pragma once
 #include <stdint.h>
 
-#define RT_ABI_VERSION 1
+#define RT_ABI_VERSION 2
 
 typedef union RtArg {
     void *p;
@@ -34,6 +34,7 @@ enum { RT_MAX_DIMS = 6 };
    result has tensor >= 0 means the tensor's own storage. */
 typedef struct RtSpace {
     int64_t name, is_edge;
+    int64_t fixed; /* elements, where the model says how many; else 0 */
 } RtSpace;
 typedef struct RtMapDef {
     int64_t name, from, to, partial, sorted, inverse;
@@ -50,7 +51,8 @@ typedef struct RtTensorDef {
     int64_t n_stored, stored_shape[RT_MAX_DIMS], stored_perm[RT_MAX_DIMS];
     int64_t init; /* IrInitKind */
     double init_a, init_b, hyper_default;
-    int64_t bound, allow_missing;
+    int64_t bound, allow_missing, sparse;
+    int64_t nonzeros, of, row, col; /* nonzeros 1: holds those of tensor `of`; maps of each */
 } RtTensorDef;
 typedef struct RtCount { /* PlanCount */
     int64_t kind, space, value, block, max;

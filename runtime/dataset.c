@@ -1,8 +1,10 @@
-/* Loads a data set (see dataset.h) in four steps: read the arrays that the model's inputs name,
-   settle the count of every space, build the graph, convert and permute the inputs. Counts come
+/* Loads a data set (see dataset.h) in five steps: read the arrays that the model's inputs name,
+   settle the count of every space, list the nonzeros of inputs that are read by them, build the
+   graph, convert and permute the inputs. Counts come
    from meta.json, else from the rows of the arrays, else from the largest id. */
 #include "runtime/dataset.h"
 #include "runtime/convert.h"
+#include "runtime/nonzeros.h"
 #include "runtime/random.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,9 @@ typedef struct Loader {
     const RtDataOptions *o;
     RtSource source;
     Input *inputs;    /* [n_tensors] */
+    RtNonzeros *nonzeros; /* [n_tensors] of tensors that hold another's */
+    RtPattern *patterns;  /* [n_patterns] */
+    int64_t n_patterns;
     int64_t *counts;  /* [n_spaces] */
     const char **why; /* [n_spaces] where the count comes from */
     RtArray src, dst, batch;
@@ -105,6 +110,12 @@ static RtCode read_inputs(Loader *l)
         const RtTensorDef *t = &l->m->tensors[i];
         const char *name = l->m->strings + t->name;
         if (!is_wanted(l, i)) continue;
+        if (t->nonzeros) {
+            if (!l->inputs[t->of].present)
+                RT_TRY(read_stem(l, &l->inputs[t->of], l->m->strings + l->m->tensors[t->of].name));
+            continue;
+        }
+        if (l->inputs[i].present) continue;
         RT_TRY(read_stem(l, &l->inputs[i], name));
         char mask[256];
         snprintf(mask, sizeof mask, "%s_mask", name);
@@ -242,12 +253,19 @@ static void count_from_edges(Loader *l)
     }
 }
 
+static bool holds_nonzeros(const RtModel *m, int64_t space)
+{
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (m->tensors[i].nonzeros && m->tensors[i].space == space) return true;
+    return false;
+}
+
 /* Spaces that nothing else counts: the targets of maps read from batch.npy. */
 static void count_from_batch(Loader *l)
 {
     for (int64_t i = 0; i < l->m->n_maps; i++) {
         const RtMapDef *d = &l->m->maps[i];
-        if (l->counts[d->to] >= 0 || l->m->spaces[d->to].is_edge) continue;
+        if (l->counts[d->to] >= 0 || l->m->spaces[d->to].is_edge || holds_nonzeros(l->m, d->from)) continue;
         if (l->batch.data.p) {
             l->counts[d->to] = largest(l->batch.data.p, l->batch.count) + 1;
             l->why[d->to] = "batch";
@@ -277,6 +295,10 @@ static RtCode settle_counts(Loader *l)
     l->counts[0] = 1;
     for (int64_t s = 1; s < l->m->n_spaces; s++) {
         if (l->m->spaces[s].is_edge) continue;
+        if (l->m->spaces[s].fixed || holds_nonzeros(l->m, s)) { /* the latter: until they are found */
+            l->counts[s] = l->m->spaces[s].fixed;
+            continue;
+        }
         RT_TRY(count_from_meta(l, s));
         count_from_inputs(l, s);
     }
@@ -292,11 +314,19 @@ static RtCode build_graph(Loader *l)
                     .src = l->src_ids,
                     .dst = l->dst_ids,
                     .graph_of = l->batch.data.p,
-                    .counts = l->counts};
+                    .counts = l->counts,
+                    .patterns = l->patterns,
+                    .n_patterns = l->n_patterns};
     return rt_graph_create(l->m, &t, &l->d->graph, l->st);
 }
 
 /* ---- inputs ---- */
+
+/* Node spaces are counted before the graph is built. */
+static int64_t space_count(const Loader *l, int64_t s)
+{
+    return l->d->graph ? l->d->graph->spaces[s].count : l->counts[s];
+}
 
 static RtCode rows_error(Loader *l, int64_t tensor, int64_t found)
 {
@@ -306,7 +336,7 @@ static RtCode rows_error(Loader *l, int64_t tensor, int64_t found)
              l->why[s] ? l->why[s] : "edge_index");
     return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, l->inputs[tensor].stem), hint,
                    "found %lld rows, wanted %lld: one per element of %s", (long long)found,
-                   (long long)l->d->graph->spaces[s].count, space_name(l, s));
+                   (long long)space_count(l, s), space_name(l, s));
 }
 
 static RtCode width_error(Loader *l, int64_t tensor, int64_t found)
@@ -348,7 +378,7 @@ static RtCode check_dense(Loader *l, int64_t tensor)
         return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, l->inputs[tensor].stem), NULL,
                        "found a single number, wanted one row per element of %s",
                        space_name(l, t->space));
-    if (!unit && a->shape[0] != l->d->graph->spaces[t->space].count)
+    if (!unit && a->shape[0] != space_count(l, t->space))
         return rows_error(l, tensor, a->shape[0]);
     if (dense_width(a, unit) != t->width) return width_error(l, tensor, dense_width(a, unit));
     if (!same_dims(a, t, unit))
@@ -402,7 +432,7 @@ static RtCode check_csr(Loader *l, int64_t tensor)
                        "found a CSR triplet of floats, wanted %s", rt_dtype_name(t->dtype));
     RT_TRY(to_i64(l, &in->indptr, place_of(l, in->stem)));
     RT_TRY(to_i64(l, &in->indices, place_of(l, in->stem)));
-    int64_t n = l->d->graph->spaces[t->space].count;
+    int64_t n = space_count(l, t->space);
     if (in->indptr.count != n + 1) return rows_error(l, tensor, in->indptr.count - 1);
     const int64_t *ptr = in->indptr.data.p, *idx = in->indices.data.p;
     if (in->indices.count != in->values.count)
@@ -452,20 +482,21 @@ static RtCode place_csr(Loader *l, int64_t tensor)
     return code;
 }
 
-/* Random values that fit the input's type: floats in [-1, 1), integers in range, half of the bools.
- */
-static void draw_input(Loader *l, int64_t tensor)
+/* Random elements that fit the input's type: floats in [-1, 1), one in 64 of a sparse matrix, integers in range,
+   half of the bools. Writes elements first.. of the tensor, n of them. */
+enum { DRAWN_ONE_IN = 64 };
+static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_t n, void *out)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
-    void *out = l->d->tensors.data[tensor];
     uint64_t seed = (uint64_t)l->o->seed;
     uint32_t hash = rt_name_hash(l->m->strings + t->name);
     int64_t bound = t->dtype == RT_BOOL ? 2 : t->bound > 0 ? t->bound : 1;
-    for (int64_t i = 0; i < l->d->tensors.counts[tensor]; i++) {
-        uint64_t row = (uint64_t)(i / t->width), k = (uint64_t)(i % t->width);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t row = (uint64_t)((first + i) / t->width), k = (uint64_t)((first + i) % t->width);
         uint32_t word = rt_philox(seed, hash, RT_SITE_DRAW, row, k);
         int64_t id = (int64_t)((uint64_t)word * (uint64_t)bound >> 32);
         double u = (double)(word >> 8) * 0x1p-23 - 1;
+        if (t->sparse && word % DRAWN_ONE_IN) u = 0;
         if (t->dtype == RT_F32)
             ((float *)out)[i] = (float)u;
         else if (t->dtype == RT_F64)
@@ -478,6 +509,11 @@ static void draw_input(Loader *l, int64_t tensor)
             ((uint8_t *)out)[i] = id != 0;
     }
     if (l->o->drawn) l->o->drawn[tensor] = 1;
+}
+
+static void draw_input(Loader *l, int64_t tensor)
+{
+    draw_elements(l, tensor, 0, l->d->tensors.counts[tensor], l->d->tensors.data[tensor]);
 }
 
 static RtCode missing_error(Loader *l, int64_t tensor)
@@ -507,11 +543,84 @@ static RtCode place_input(Loader *l, int64_t tensor)
     return in->csr ? place_csr(l, tensor) : place_dense(l, tensor);
 }
 
+/* ---- inputs by their nonzeros ---- */
+
+/* Rows of a matrix, drawn or read, one after another. */
+static RtCode nonzeros_of_rows(Loader *l, int64_t tensor, const RtArray *a, RtNonzeros *z)
+{
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    int64_t n = space_count(l, t->space), size = rt_dtype_bytes(t->dtype), rows = a ? n : 1, bytes;
+    const char *place = place_of(l, l->m->strings + t->name);
+    RtBlock block;
+    if (!rt_mul(rows * size, t->width, &bytes))
+        return rt_fail(l->st, RT_E_OVERFLOW, place, NULL, "the matrix's size overflows 64 bits");
+    RT_TRY(rt_block_alloc(&block, (size_t)bytes + 1, place, l->st));
+    RtCode code = a ? rt_convert(a, t->dtype, block.p, place, l->st) : RT_OK;
+    if (a && !code) code = rt_check_finite(block.p, t->dtype, a->count, t->width, place, l->st);
+    for (int64_t i = 0; i < n && !code; i++) {
+        if (!a) draw_elements(l, tensor, i * t->width, t->width, block.p);
+        code = rt_nonzeros_row(z, i, (char *)block.p + (a ? i * t->width * size : 0), t->width, l->st);
+    }
+    rt_block_free(&block);
+    return code;
+}
+
+static RtCode nonzeros_of_csr(Loader *l, int64_t tensor, RtNonzeros *z)
+{
+    const Input *in = &l->inputs[tensor];
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const char *place = place_of(l, in->stem);
+    RtBlock values;
+    RT_TRY(rt_block_alloc(&values, (size_t)(in->values.count * rt_dtype_bytes(t->dtype)) + 1, place, l->st));
+    RtCode code = rt_convert(&in->values, t->dtype, values.p, place, l->st);
+    if (!code) code = rt_check_finite(values.p, t->dtype, in->values.count, 1, place, l->st);
+    if (!code)
+        code = rt_nonzeros_csr(z, in->indptr.data.p, in->indices.data.p, values.p, space_count(l, t->space), t->width,
+                               l->st);
+    rt_block_free(&values);
+    return code;
+}
+
+static RtCode find_nonzeros_of(Loader *l, int64_t tensor, RtNonzeros *z)
+{
+    const Input *in = &l->inputs[tensor];
+    z->dtype = l->m->tensors[tensor].dtype;
+    if (space_count(l, l->m->tensors[tensor].space) < 0) return RT_OK; /* what is unknown is said by build_graph */
+    RtCode code = !in->present ? missing_error(l, tensor)
+                  : in->csr    ? check_csr(l, tensor)
+                               : check_dense(l, tensor);
+    if (l->o->draw && (!in->present || code == RT_E_DATA_WIDTH)) return nonzeros_of_rows(l, tensor, NULL, z);
+    RT_TRY(code);
+    return in->csr ? nonzeros_of_csr(l, tensor, z) : nonzeros_of_rows(l, tensor, &in->dense, z);
+}
+
+/* Before the graph is built: a pattern is a space with two maps. */
+static RtCode find_nonzeros(Loader *l)
+{
+    for (int64_t i = 0; i < l->m->n_tensors; i++) {
+        const RtTensorDef *t = &l->m->tensors[i];
+        RtNonzeros *z = &l->nonzeros[i];
+        if (!t->nonzeros || !is_wanted(l, i)) continue;
+        RT_TRY(find_nonzeros_of(l, t->of, z));
+        l->counts[t->space] = z->count;
+        l->patterns[l->n_patterns++] = (RtPattern){t->row, t->col, z->count, z->rows, z->cols};
+    }
+    return RT_OK;
+}
+
+static RtCode place_nonzeros(Loader *l, int64_t tensor)
+{
+    const RtNonzeros *z = &l->nonzeros[tensor];
+    RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
+    if (z->count) memcpy(l->d->tensors.data[tensor], z->values, (size_t)(z->count * rt_dtype_bytes(z->dtype)));
+    return RT_OK;
+}
+
 static RtCode place_inputs(Loader *l)
 {
     RT_TRY(rt_tensors_create(l->m, l->d->graph, &l->d->tensors, l->st));
     for (int64_t i = 0; i < l->m->n_tensors; i++)
-        if (is_wanted(l, i)) RT_TRY(place_input(l, i));
+        if (is_wanted(l, i)) RT_TRY(l->m->tensors[i].nonzeros ? place_nonzeros(l, i) : place_input(l, i));
     return RT_OK;
 }
 
@@ -522,13 +631,16 @@ static RtCode load(Loader *l, const char *path)
     l->inputs = calloc((size_t)l->m->n_tensors + 1, sizeof *l->inputs);
     l->counts = calloc((size_t)l->m->n_spaces + 1, sizeof *l->counts);
     l->why = calloc((size_t)l->m->n_spaces + 1, sizeof *l->why);
-    if (!l->inputs || !l->counts || !l->why)
+    l->nonzeros = calloc((size_t)l->m->n_tensors + 1, sizeof *l->nonzeros);
+    l->patterns = calloc((size_t)l->m->n_tensors + 1, sizeof *l->patterns);
+    if (!l->inputs || !l->counts || !l->why || !l->nonzeros || !l->patterns)
         return rt_fail_memory(l->st, sizeof *l->inputs, "a data set");
     RT_TRY(rt_source_open(path, &l->source, l->st));
     RT_TRY(read_inputs(l));
     RT_TRY(read_edges(l));
     RT_TRY(read_batch(l));
     RT_TRY(settle_counts(l));
+    RT_TRY(find_nonzeros(l));
     RT_TRY(build_graph(l));
     return place_inputs(l);
 }
@@ -541,6 +653,9 @@ static void loader_free(Loader *l)
         rt_array_free(&l->inputs[i].indices);
         rt_array_free(&l->inputs[i].values);
     }
+    for (int64_t i = 0; l->nonzeros && i < l->m->n_tensors; i++) rt_nonzeros_free(&l->nonzeros[i]);
+    free(l->nonzeros);
+    free(l->patterns);
     rt_array_free(&l->src);
     rt_array_free(&l->dst);
     rt_array_free(&l->batch);

@@ -192,6 +192,17 @@ static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus
     return RT_OK;
 }
 
+static RtCode copy_pattern(RtGraph *g, const RtPattern *p, RtStatus *st)
+{
+    const int32_t *from[] = {p->rows, p->cols};
+    const int64_t maps[] = {p->row_map, p->col_map};
+    for (int i = 0; i < 2; i++) {
+        RT_TRY(graph_alloc(g, p->count, 4, &g->maps[maps[i]].to, st));
+        if (p->count) memcpy(g->maps[maps[i]].to, from[i], (size_t)p->count * 4);
+    }
+    return RT_OK;
+}
+
 /* Elements by image; ids[pos] is the user's number of element pos, NULL: the same. */
 static RtCode fill_list(RtMapData *map, const RtSpaceData *from, int64_t n_rows, RtStatus *st)
 {
@@ -243,6 +254,7 @@ static bool map_needs_rows(const RtModel *m, int64_t map)
 static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
+    for (int64_t i = 0; i < t->n_patterns; i++) RT_TRY(copy_pattern(g, &t->patterns[i], st));
     for (int64_t i = 0; i < m->n_maps; i++) {
         if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
         if (map_needs_rows(m, i)) RT_TRY(build_rows(g, i, st));

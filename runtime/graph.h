@@ -6,6 +6,12 @@
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 
+/* Where a matrix has elements: row and column of each, as two maps of one space. */
+typedef struct RtPattern {
+    int64_t row_map, col_map, count;
+    const int32_t *rows, *cols; /* [count] rows ascend */
+} RtPattern;
+
 /* What the user gives: the topology that graphs of kind RT_GRAPH_DATA share. */
 typedef struct RtTopology {
     const char *place; /* names the source in errors: "edge_index.npy" */
@@ -14,6 +20,8 @@ typedef struct RtTopology {
     const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
     int64_t *counts; /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are
                         read; edge spaces are ignored */
+    const RtPattern *patterns; /* of inputs that are held by their nonzeros */
+    int64_t n_patterns;
 } RtTopology;
 
 typedef struct RtSpaceData {

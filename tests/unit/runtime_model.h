@@ -131,7 +131,7 @@ enum { K_MM, K_SUM, K_RES, K_OUTER, K_UPDATE, K_ACC, K_DX, HM_N_KERNELS };
 #define COUNT(s) {.kind = RT_COUNT_SPACE, .space = (s)}
 #define CONST(v) {.kind = RT_COUNT_CONST, .value = (v)}
 
-static const RtSpace hm_spaces[] = {{S(unit), 0}, {S(node), 0}, {S(edge), 1}};
+static const RtSpace hm_spaces[] = {{S(unit), 0, 0}, {S(node), 0, 0}, {S(edge), 1, 0}};
 static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1}, {S(dst), SP_EDGE, SP_NODE, 0, 1, -1, 1}};
 static const RtGraphDef hm_graphs[] = {
     {S(edge), RT_GRAPH_DATA, SP_EDGE, SP_NODE, SP_NODE, M_SRC, M_DST, -1, -1, -1, 0, 0, 0, 0}};

@@ -38,7 +38,7 @@ static void make_tables(Made *m)
 {
     const IrModule *ir = m->ir;
     for (uint32_t i = 0; i < ir->spaces.n; i++)
-        m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge};
+        m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge, 0};
     for (uint32_t i = 0; i < ir->maps.n; i++) {
         const IrMap *x = &ir->maps.data[i];
         m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1};
