@@ -81,6 +81,11 @@ static void put_place(Names *n, const char *kind, const char *name, unsigned ind
     strmap_put(&n->taken, text, n);
     strbuf_printf(n->out, "    %s_%s = %u, /* %s %s */\n", n->big, text, index, name,
                   ir_type_text(n->m, t, n->arena));
+    const char *width = arena_printf(n->arena, "%s_WIDTH", text);
+    int64_t elements = ir_type_width(n->m, t);
+    if (strmap_has(&n->taken, width) || elements > INT32_MAX) return; /* C99 wants an int */
+    strmap_put(&n->taken, width, n);
+    strbuf_printf(n->out, "    %s_%s = %lld,\n", n->big, width, (long long)elements);
 }
 
 static void put_tensors(Names *n, const IrFunc *f, IrTensorKind kind, const char *word)
@@ -129,7 +134,7 @@ void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
                   o->name, o->name);
     const IrFunc *forward = program(plan, "forward"), *vjp = program(plan, "vjp");
     strbuf_puts(out, "\n/* Places in the arrays that forward and vjp take; in comments the name "
-                     "and the type. */\n");
+                     "and the type. _WIDTH is\n   the number of elements per row. */\n");
     if (forward) {
         put_tensors(&n, forward, IR_INPUT, "INPUT");
         put_tensors(&n, forward, IR_PARAM, "PARAM");

@@ -15,6 +15,9 @@
 
 namespace {
 
+static_assert(int(GCN_INPUT_X_WIDTH) == int(CORA_FEATURES) && int(GCN_RESULT_OUT_WIDTH) == int(CORA_CLASSES), "built for other data");
+static_assert(int(SAGE_INPUT_X_WIDTH) == int(CORA_FEATURES) && int(SAGE_RESULT_OUT_WIDTH) == int(CORA_CLASSES), "built for other data");
+
 struct Data : Cora {
     explicit Data(const char *folder)
     {
