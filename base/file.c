@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,8 +78,23 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
+/* Devices and pipes are written to, never replaced. */
+static bool write_special(Arena *a, const char *path, const void *p, size_t n, const char **why)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write_all(fd, p, n);
+    if (!ok) *why = reason(a);
+    if (fd >= 0 && close(fd) != 0 && ok) *why = reason(a), ok = false;
+    return ok;
+}
+
 bool file_write(Arena *a, const char *path, const void *p, size_t n, unsigned mode, const char **why)
 {
+    struct stat st;
+    char target[PATH_MAX];
+    bool exists = stat(path, &st) == 0;
+    if (exists && !S_ISREG(st.st_mode)) return write_special(a, path, p, n, why);
+    if (exists && realpath(path, target)) path = target; /* a link stays a link */
     char *tmp = arena_printf(a, "%s.tmp.%ld", path, (long)getpid());
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0) {

@@ -1,6 +1,7 @@
 /* gnnc: picks the command and prints what it has to say. */
 #include "driver/commands.h"
 #include "base/file.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,7 @@ int main(int argc, char **argv)
         puts("gnnc " GNNC_VERSION);
         return 0;
     }
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not a kill */
     Session s = {.command = argv[1], .arena = arena_new()};
     s.diags.arena = s.arena;
     int code = run_command(&s, argc, argv);

@@ -67,7 +67,7 @@ const char *npy_header(Arena *a, const char *path, Npy *out)
 {
     char head[HEAD_MAX + 16];
     size_t at;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hang it */
     if (fd < 0) return arena_printf(a, "it cannot be opened: %s", strerror(errno));
     ssize_t got = read(fd, head, sizeof head);
     close(fd);

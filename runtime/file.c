@@ -41,7 +41,7 @@ static RtCode read_fd(int fd, const char *path, RtBlock *b, RtStatus *st)
 RtCode rt_file_read(const char *path, RtBlock *b, RtStatus *st)
 {
     *b = (RtBlock){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hang it */
     if (fd < 0) return rt_fail_errno(st, RT_E_FILE_OPEN, path);
     RtCode code = read_fd(fd, path, b, st);
     close(fd);

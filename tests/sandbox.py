@@ -16,6 +16,8 @@ class Result:
 class Sandbox:
     def __init__(self, build, name):
         self.gnnc = os.path.join(os.path.abspath(build), "gnnc")
+        with open(self.gnnc, "rb") as f:
+            self.sanitized = b"__asan_init" in f.read()  # then address space and memory are not what they seem
         self.root = tempfile.mkdtemp(prefix="gnnc-%s-" % name)
         self.name = name
         self.failures = 0

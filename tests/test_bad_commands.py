@@ -4,7 +4,9 @@ offers the nearest right one, and writes nothing.
 usage: test_bad_commands.py BUILD"""
 import os
 import re
+import resource
 import shutil
+import stat
 import sys
 
 import toy
@@ -65,6 +67,10 @@ for name, argv, rc, code, says in [
     ("plan_no_data", ["plan"], 1, "R404", ["--data"]),
 ]:
     box.refuses(name, [EXE] + argv, rc, code, *says)
+box.refuses("data_long_path", [EXE, "train", "--data", "d" * 5000], 6, "R601")
+if not box.sanitized:
+    box.refuses("threads_without_memory", [EXE] + TRAIN + ["--threads", "1000"], 4, "R611", "--threads",
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
 for name, argv, what in [("train_untrained", ["train", "--data", "data"], "train"),
                          ("eval_untrained", ["eval", "--data", "data", "--weights", "none.st"], "metric")]:
     box.write("none.st", b"\2\0\0\0\0\0\0\0{}")
@@ -133,6 +139,18 @@ for name, argv, rc, code, says in [
     ("gnnc_info_missing", ["data", "info", "no"], 6, "E0601", ["no"]),
 ]:
     box.refuses(name, [box.gnnc] + argv, rc, code, *says)
+with open(box.path("huge.gnn"), "wb") as f:
+    f.truncate(1 << 30)
+box.refuses("gnnc_huge_file", [box.gnnc, "build", "huge.gnn"] + OUT, 6, "E0601", "huge.gnn", "large")
+os.remove(box.path("huge.gnn"))
+os.mkfifo(box.path("pipe.gir"))
+reader = os.open(box.path("pipe.gir"), os.O_RDONLY | os.O_NONBLOCK)
+r = box.run(box.gnnc, "build", "plain.gnn", "--set", "F=8", "--emit=gir", "-o", box.path("pipe.gir"), limit=10)
+got = os.read(reader, 100)
+os.close(reader)
+box.report("gnnc_writes_into_a_pipe", (r.rc != 0 or not got or not stat.S_ISFIFO(os.lstat(box.path("pipe.gir")).st_mode)) and (r.rc, r.err, got))
+box.refuses("gnnc_file_limit", [box.gnnc, "build", "plain.gnn", "--set", "F=8", "--emit=gir"] + OUT, 6, "E0602", "never",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
 r = box.run(box.gnnc)
 box.report("gnnc_alone", r.rc != 1 and r.rc)
 

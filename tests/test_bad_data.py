@@ -133,6 +133,10 @@ refuses("data_is_a_file", 6, "R601", "toy.gnn", where="toy.gnn")
 toy.fresh(box, ["x.npy"])
 os.mkdir(box.path("spoilt", "x.npy"))
 refuses("npy_is_a_folder", 6, "R602", "x.npy")
+os.rmdir(box.path("spoilt", "x.npy"))
+os.mkfifo(box.path("spoilt", "x.npy"))
+refuses("npy_is_a_pipe", 6, "R602", "x.npy", limit=10)
+box.refuses("gnnc_npy_is_a_pipe", [box.gnnc, "build", "toy.gnn", "--data", "spoilt", "-o", box.path("never")], 2, "E0614", "x.npy", limit=10)
 toy.fresh(box, ["edge_index.npy"])
 np.save(box.path("spoilt", "src.npy"), ei[0])
 np.save(box.path("spoilt", "dst.npy"), ei[1][:-1])
@@ -182,7 +186,7 @@ def little_memory():
 
 with open(os.path.join(toy.fresh(box), "meta.json"), "w") as f:
     f.write(meta(num_nodes=2 * 10**9))
-if "-fsanitize" in os.environ.get("GNNC_TEST_FLAGS", ""):
+if box.sanitized:
     box.skip("out_of_memory", "sanitizers want their own address space")
 else:
     refuses("out_of_memory", 4, "R611", "MiB", preexec_fn=little_memory)
