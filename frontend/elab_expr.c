@@ -80,9 +80,8 @@ static Value elab_select(Elab *e, const AstExpr *x)
     return elab_expr(e, yes ? x->as.select.yes : x->as.select.no);
 }
 
-static bool loop_number(Elab *e, const AstExpr *x, int64_t *out)
+static bool whole_number(Elab *e, Value v, Span s, int64_t *out)
 {
-    Value v = elab_expr(e, x);
     int64_t n = 0;
     if (v.kind == V_DIM && size_value(&e->z, dim_size(e, v.dim), &n)) return *out = n, true;
     if (v.kind == V_NUMBER && v.num == floor(v.num) && fabs(v.num) < 1e9)
@@ -90,8 +89,22 @@ static bool loop_number(Elab *e, const AstExpr *x, int64_t *out)
     if (v.kind == V_WORD)
         error_unknown_name(e, v.word, v.span);
     else if (v.kind != V_ERROR)
-        diag_error(e->d, E0304, x->span, "found %s, wanted a whole number known at compile time",
+        diag_error(e->d, E0304, s, "found %s, wanted a whole number known at compile time",
                    value_text(e, &v));
+    return false;
+}
+
+static bool loop_number(Elab *e, const AstExpr *x, int64_t *out)
+{
+    return whole_number(e, elab_expr(e, x), x->span, out);
+}
+
+/* A place in a dim; rows chosen by a tensor have room in the language, no more. */
+static bool index_number(Elab *e, const AstExpr *x, int64_t *out)
+{
+    Value v = elab_expr(e, x);
+    if (v.kind != V_TENSOR) return whole_number(e, v, x->span, out);
+    diag_error(e->d, E0901, x->span, "an index that is %s is not built yet", value_text(e, &v));
     return false;
 }
 
@@ -184,10 +197,10 @@ static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at)
 {
     int64_t a, b, size = INT64_MAX;
     bool range = at->kind == AST_EXPR_RANGE;
-    if (!loop_number(e, range ? at->as.binary.left : at, &a)) return value_error();
+    if (!index_number(e, range ? at->as.binary.left : at, &a)) return value_error();
     if (!range)
         b = a + 1;
-    else if (!loop_number(e, at->as.binary.right, &b))
+    else if (!index_number(e, at->as.binary.right, &b))
         return value_error();
     bool known = size_value(&e->z, dim_size(e, dim), &size);
     if (a < 0 || b <= a || (known && b > size)) {

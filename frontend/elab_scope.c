@@ -130,7 +130,7 @@ Value scope_lookup(Elab *e, const char *name, Span s)
 /* Operations that belong to the language and are not built yet. */
 static bool error_later(Elab *e, const char *name, Span s)
 {
-    static const char *const later[] = {"line", "knn",     "select",   "topk", "negatives",
+    static const char *const later[] = {"line", "knn",     "select",   "topk",   "negatives",
                                         "fit",  "fold_in", "fold_out", "permute"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         if (strcmp(name, later[i])) continue;
@@ -140,9 +140,23 @@ static bool error_later(Elab *e, const char *name, Span s)
     return false;
 }
 
+/* Words of the language that this version refuses. */
+static bool error_not_built(Elab *e, const char *name, Span s)
+{
+    static const char *const words[] = {"line",    "knn",      "select",  "topk", "negatives",
+                                        "fold_in", "fold_out", "permute", "fit"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(words[i], name)) continue;
+        diag_error(e->d, E0901, s, "`%s` is not built yet", name);
+        return true;
+    }
+    return false;
+}
+
 /* Every name that could stand here, for "did you mean". */
 void error_unknown_name(Elab *e, const char *name, Span s)
 {
+    if (error_not_built(e, name, s)) return;
     if (error_later(e, name, s)) return;
     VEC(const char *) names = {0};
     for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next)

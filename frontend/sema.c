@@ -252,6 +252,8 @@ static void check_unused(Elab *e, Def *def)
             call_reduce(e, &r, REDUCE_IN, &c);
         else
             call_def(e, def, NULL, 0, &c, "check.");
+    } else if (!fold) {
+        elab_names(e, def);
     }
     frame_pop(e);
     forget(e, &k);

@@ -330,3 +330,4 @@ void elab_train(Elab *e, const AstDecl *decl, const Value *target, const char *n
 void elab_test(Elab *e, const AstDecl *test, uint32_t number);
 Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 bool elab_finish(Elab *e);
+void elab_names(Elab *e, const Def *def); /* what a definition that cannot be run calls must exist */
