@@ -93,6 +93,7 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value);
 KirId point_eval(Lower *l, IrId v, KirId row, const Env *env); /* lane count: 1 or env->lanes */
 KirId point_map(Lower *l, const IrOp *op, const KirId *args);    /* lower_map.c: pointwise arithmetic */
 KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lower_random.c */
+KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature); /* vectors or scalars */
 KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env);
 /* Element index of a row-major value of type t, and the distance of vector lanes (1 without a vector). */
 KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_t *stride);
@@ -120,4 +121,6 @@ typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);
 /* Walks dims[0..n) of the given sizes: loops and register tiles by the schedule; the vector along l->s.vec. */
 void nest_dims(Lower *l, const IrType *dims, const Point *points, unsigned n, NestBody *body, void *user);
 void lower_group(LowerFunc *lf, uint32_t g);
+void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
+void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 void lower_blocks(LowerFunc *lf, uint32_t g);

@@ -286,6 +286,8 @@ static void unit_rows(Lower *l)
         rows_body(l, &(Point){KIR_NONE, env_empty()}, 1);
 }
 
+void lower_row(Lower *l, KirId row) { rows_body(l, &(Point){row, env_empty()}, 1); }
+
 static void plain_rows(Lower *l, IrId space)
 {
     l->step->extent = plan_count(l->f->m, space);
@@ -323,6 +325,7 @@ void lower_group(LowerFunc *lf, uint32_t g)
     lower_begin(&l, lf, g);
     if (group->nest.space == IR_UNIT) unit_rows(&l);
     else if (l.s.row_tile > 1) tiled_rows(&l, group->nest.space);
+    else if (l.s.row_lanes) lower_rows(&l, group->nest.space);
     else plain_rows(&l, group->nest.space);
     l.step->grain = l.s.grain;
     if (group->kind == GROUP_ROWS) l.step->cut = group->map;

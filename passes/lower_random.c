@@ -158,9 +158,14 @@ KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env)
     return draw(l, op, element, &c);
 }
 
+KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature)
+{
+    Counter c = counter_at(&l->e, feature);
+    return draw(l, op, element, &c);
+}
+
 KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
     KirId element = point_eval(l, op->args[2], row, env);
-    Counter c = counter_at(&l->e, point_eval(l, op->args[3], row, env));
-    return draw(l, op, element, &c);
+    return point_draw_at(l, op, element, point_eval(l, op->args[3], row, env));
 }

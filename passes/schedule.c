@@ -77,6 +77,7 @@ Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
         if (s.lanes == 1) s.vec = IR_NONE;
     }
     if (vectors) tile_of(f, g, &s);
+    s.row_lanes = vectors && rows_fit(f, index);
     if (!s.tile_last) s.tile_last = s.tile;
     int64_t work = work_of(f, g);
     if (g->kind == GROUP_ROWS) work = work > INT64_MAX / 8 ? work : work * 8;
@@ -96,7 +97,8 @@ void schedule_print(const void *fused_module, StrBuf *out)
             uint32_t g = f->order.data[k];
             Schedule s = schedule_group(f, g, true);
             strbuf_printf(out, "  group %u %s: ", g, group_kind_names[f->groups.data[g].kind]);
-            if (s.vec == IR_NONE) strbuf_puts(out, "scalar");
+            if (s.row_lanes) strbuf_puts(out, "16 lanes of rows");
+            else if (s.vec == IR_NONE) strbuf_puts(out, "scalar");
             else strbuf_printf(out, "%u lanes of %s", s.lanes, fm->m->dims.data[s.vec].name);
             strbuf_printf(out, ", tile %u, rows %u of %lld, grain %lld\n", s.tile, s.row_tile,
                           (long long)s.row_block, (long long)s.grain);

@@ -9,6 +9,7 @@ typedef struct Schedule {
     uint8_t tile;        /* vectors (or scalars) computed together */
     uint8_t tile_last;   /* of these, at most so many along the last dim */
     uint8_t row_tile;    /* rows computed together; 1 but for products */
+    bool row_lanes;      /* values without dims: vectors run along the rows */
     int64_t row_block;   /* rows of one iteration of the parallel loop; 1 without a row tile */
     int64_t grain;       /* least iterations worth a thread */
     int64_t row_strip;   /* rows of a block that are summed before the next tile is; 0: all of them */
@@ -19,4 +20,6 @@ typedef struct Schedule {
 
 /* vectors: false when the pass `schedule` is off: scalar code, one row at a time; every sum keeps its association. */
 Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors);
+/* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
+bool rows_fit(const FusedFunc *f, uint32_t g);
 void schedule_print(const void *fused_module, StrBuf *out);

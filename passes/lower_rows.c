@@ -1,0 +1,187 @@
+/* Pointwise groups of values without dims: sixteen rows at once, what is gathered by index vectors, then the rows
+   that are left one by one. Lane by lane the same operations as a single row, so the same bits.
+
+     %5 = div %1, gather(%4 via x.nnz.row)     16 values, 16 images, 16 gathered divisors, one division */
+#include "base/ice.h"
+#include "passes/lower_kernel.h"
+
+enum { LANES = 16, ROW_BLOCK = 512 };
+
+/* Where values are computed: sixteen rows from `row` on, or those of an index vector. */
+typedef struct At {
+    KirId row, index; /* one of them is KIR_NONE */
+} At;
+
+typedef struct Known {
+    IrId v;
+    At at;
+    KirId value;
+} Known;
+
+typedef struct Rows {
+    Lower *l;
+    VEC(Known) known;
+} Rows;
+
+/* ---- whether it is possible --------------------------------------------------------------------------- */
+
+typedef struct Fit {
+    const FusedFunc *f;
+    uint32_t g;
+    uint8_t *seen; /* by value: 1 in order, 2 gathered */
+} Fit;
+
+static bool in_memory(const FusedFunc *f, uint32_t g, IrId v)
+{
+    uint32_t group = f->group_of.data[v];
+    return fused_op(f, v)->op == IR_OP_arg || (group != GROUP_NONE && group != g);
+}
+
+static bool fits(const Fit *x, IrId v, bool gathered);
+
+static bool args_fit(const Fit *x, const IrOp *op, uint32_t first, bool gathered)
+{
+    for (uint32_t k = first; k < op->n_args; k++)
+        if (!fits(x, op->args[k], gathered)) return false;
+    return true;
+}
+
+static bool op_fits(const Fit *x, const IrOp *op, bool gathered)
+{
+    const IrModule *m = x->f->m;
+    switch (op->op) {
+    case IR_OP_const: case IR_OP_element: return true;
+    case IR_OP_gather: return !m->maps.data[op->attr.map].partial && args_fit(x, op, 0, true);
+    case IR_OP_reshape: {
+        IrId s = fused_storage(x->f, op->args[0]);
+        return op->type.dtype != IR_BOOL && in_memory(x->f, x->g, s);
+    }
+    case IR_OP_random_uniform_at: case IR_OP_random_normal_at: return args_fit(x, op, 2, gathered);
+    default: break;
+    }
+    bool map = (ir_ops[op->op].traits & T_MAP) && !(ir_ops[op->op].traits & T_RANDOM) && op->n_args && op->n_args <= 3;
+    return map && args_fit(x, op, 0, gathered);
+}
+
+static bool fits(const Fit *x, IrId v, bool gathered)
+{
+    const IrOp *op = fused_op(x->f, v);
+    if (op->type.space == IR_UNIT) return !op->type.n_dims;
+    if (op->type.n_dims) return false;
+    if (in_memory(x->f, x->g, v)) return !gathered || op->type.dtype != IR_BOOL;
+    if (x->seen[v] & (1 << gathered)) return true;
+    x->seen[v] |= (uint8_t)(1 << gathered);
+    return op_fits(x, op, gathered);
+}
+
+bool rows_fit(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    if (g->kind != GROUP_MAP || g->nest.space == IR_UNIT || g->nest.n_dims) return false;
+    Arena *scratch = arena_new();
+    Fit x = {f, index, ARENA_ARRAY(scratch, uint8_t, f->f->ops.n + 1)};
+    bool yes = true;
+    for (uint32_t i = 0; i < g->roots.n && yes; i++) yes = fits(&x, g->roots.data[i], false);
+    arena_free(scratch);
+    return yes;
+}
+
+/* ---- values --------------------------------------------------------------------------------------------- */
+
+static KirId rows_eval(Rows *r, IrId v, At at);
+
+static KirId read(Rows *r, uint32_t buffer, KirType t, At at)
+{
+    Lower *l = r->l;
+    uint32_t p = lower_in(l, buffer);
+    if (at.index == KIR_NONE) return emit_load(&l->e, p, t, at.row, LANES, 1);
+    return emit_ins(&l->e, (KirIns){.op = KIR_gather, .type = t, .args = {at.index, KIR_NONE, KIR_NONE}, .buf = p,
+                                    .alloc = KIR_NONE, .active = LANES});
+}
+
+static KirId element(Rows *r, IrId space, At at)
+{
+    Lower *l = r->l;
+    if (!l->f->m->spaces.data[space].has_dim)
+        return read(r, lower_map_buffer(l, PLAN_IDS, space), kir_type(KIR_I64, LANES), at);
+    if (at.index != KIR_NONE) return emit_convert(&l->e, KIR_I64, at.index);
+    return emit_op2(&l->e, KIR_add, at.row, emit_lanes(&l->e, KIR_I64, LANES));
+}
+
+static KirId gathered(Rows *r, const IrOp *op, At at)
+{
+    Lower *l = r->l;
+    if (l->f->m->maps.data[op->attr.map].to == IR_UNIT) return rows_eval(r, op->args[0], at);
+    KirId image = read(r, lower_map_buffer(l, PLAN_MAP_TO, op->attr.map), kir_type(KIR_I32, LANES), at);
+    return rows_eval(r, op->args[0], (At){KIR_NONE, image});
+}
+
+static KirId rows_op(Rows *r, const IrOp *op, At at)
+{
+    Lower *l = r->l;
+    KirId args[3];
+    switch (op->op) {
+    case IR_OP_element: return element(r, op->type.space, at);
+    case IR_OP_gather: return gathered(r, op, at);
+    case IR_OP_reshape:
+        return read(r, plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
+                    kir_type(kir_base_of(op->type.dtype), LANES), at);
+    case IR_OP_random_uniform_at: case IR_OP_random_normal_at:
+        args[0] = rows_eval(r, op->args[2], at);
+        return point_draw_at(l, op, args[0], rows_eval(r, op->args[3], at));
+    default: break;
+    }
+    for (uint32_t k = 0; k < op->n_args; k++) args[k] = rows_eval(r, op->args[k], at);
+    return point_map(l, op, args);
+}
+
+/* A vector, or a scalar where all rows have the same. */
+static KirId rows_eval(Rows *r, IrId v, At at)
+{
+    Lower *l = r->l;
+    const IrOp *op = fused_op(l->f, v);
+    Env none = env_empty();
+    if (op->type.space == IR_UNIT || op->op == IR_OP_const) return point_eval(l, v, KIR_NONE, &none);
+    for (uint32_t i = 0; i < r->known.n; i++) {
+        const Known *k = &r->known.data[i];
+        if (k->v == v && k->at.row == at.row && k->at.index == at.index) return k->value;
+    }
+    KirType t = kir_type(kir_base_of(op->type.dtype), LANES);
+    Known k = {v, at, KIR_NONE};
+    k.value = in_memory(l->f, l->g, v) ? read(r, plan_value_buffer(l->lf, v), t, at) : rows_op(r, op, at);
+    VEC_PUSH(l->arena, &r->known, k);
+    return k.value;
+}
+
+/* All values, then all stores: a tensor may be updated in place. */
+static void sixteen_rows(Lower *l, KirId row)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    Rows r = {.l = l};
+    KirId *values = ARENA_ARRAY(l->arena, KirId, g->roots.n);
+    for (uint32_t i = 0; i < g->roots.n; i++) values[i] = rows_eval(&r, g->roots.data[i], (At){row, KIR_NONE});
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (l->f->stored.data[g->roots.data[i]])
+            emit_store(&l->e, lower_out(l, plan_value_buffer(l->lf, g->roots.data[i])), row,
+                       emit_splat(&l->e, values[i], LANES), LANES, 1);
+}
+
+void lower_rows(Lower *l, IrId space)
+{
+    Emit *e = &l->e;
+    KirId rows = lower_count(l, plan_count(l->f->m, space));
+    l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = ROW_BLOCK, .max = INT64_MAX};
+    KirId block = emit_for(e, emit_index(e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS, "blocks of rows");
+    KirId first = emit_op2(e, KIR_mul, block, emit_index(e, ROW_BLOCK));
+    KirId last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, first, emit_index(e, ROW_BLOCK)), rows);
+    KirId full = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, last, first), emit_index(e, LANES));
+    KirId middle = emit_op2(e, KIR_add, first, emit_op2(e, KIR_mul, full, emit_index(e, LANES)));
+    KirId row = emit_for(e, first, middle, LANES, KIR_SEQ, "sixteen rows");
+    sixteen_rows(l, row);
+    emit_end(e);
+    row = emit_for(e, middle, last, 1, KIR_SEQ, "rows that are left");
+    lower_row(l, row);
+    emit_end(e);
+    emit_end(e);
+    l->s.grain = l->s.grain > ROW_BLOCK ? l->s.grain / ROW_BLOCK : 1;
+}
