@@ -132,6 +132,19 @@ def library_is_listed(language):
     return lacks and "docs/language.md does not list %s" % lacks
 
 
+def table_is_listed(table, page):
+    """docs/PAGE names every row of a .def table."""
+    with open(os.path.join(ROOT, table)) as f:
+        rows = re.findall(r"^[A-Z]+\((\w+),", f.read(), re.M)
+    with open(os.path.join(ROOT, page)) as f:
+        text = f.read()
+    lacks = [r for r in rows if not re.search(r"\b%s\b" % r, text)]
+    return (not rows and "no rows found") or lacks and "%s does not name %s" % (page, lacks)
+
+
+TABLES = {"ir/ops.def": "docs/ir.md", "ir/kernel_ops.def": "docs/ir-kernel.md", "passes/passes.def": "docs/passes.md"}
+
+
 def main():
     box = Sandbox(sys.argv[1], "docs")
     pages = ["README.md"] + sorted("docs/" + f for f in os.listdir(os.path.join(ROOT, "docs")) if f.endswith(".md"))
@@ -143,6 +156,8 @@ def main():
         box.report("links_of_" + path, links(page))
         if path == "docs/language.md":
             box.report("library_is_listed", library_is_listed(page.text))
+    for table, page in TABLES.items():
+        box.report("%s_is_listed" % table, table_is_listed(table, page))
     box.close()
 
 
