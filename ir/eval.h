@@ -39,6 +39,10 @@ typedef struct EvalValue {
                            (callers leave it so) */
 } EvalValue;
 
+/* Lists the nonzero elements of `dense`, the value of the tensor that tensor `values` holds the nonzeros of: sets the
+   count of their space and the maps of row and column, which eval_world leaves empty. Returns the list's value. */
+EvalValue *eval_nonzeros(EvalWorld *w, const IrModule *m, IrId values, const EvalValue *dense);
+
 /* Zeros. NULL if it would take more than the memory budget (2 GiB). */
 EvalValue *eval_value_new(Arena *a, const IrModule *m, const EvalWorld *w, IrType type);
 

@@ -231,7 +231,8 @@ static bool other_spaces(Build *b, const EvalGraph *data)
     for (uint32_t s = 1; s < b->m->spaces.n; s++) {
         if (b->w->counts[s] != UNKNOWN) continue;
         bool target = false;
-        for (uint32_t i = 0; i < b->m->maps.n; i++) target |= b->m->maps.data[i].to == s;
+        for (uint32_t i = 0; i < b->m->maps.n; i++)
+            target |= b->m->maps.data[i].to == s && !b->w->maps[i]; /* the known ones lead from nonzeros */
         if (target)
             b->w->counts[s] = b->n_graphs;
         else if (data && !b->m->spaces.data[s].is_edge)
@@ -241,6 +242,36 @@ static bool other_spaces(Build *b, const EvalGraph *data)
                 b, arena_printf(b->arena, "space `%s` has no graph", b->m->spaces.data[s].name));
     }
     return true;
+}
+
+/* Spaces that index a dim, and those of nonzeros, which are empty until eval_nonzeros. */
+static void fixed_spaces(Build *b)
+{
+    const IrModule *m = b->m;
+    for (uint32_t s = 1; s < m->spaces.n; s++)
+        if (m->spaces.data[s].has_dim) b->w->counts[s] = m->dims.data[m->spaces.data[s].dim].size;
+    for (uint32_t t = 0; t < m->tensors.n; t++) {
+        const IrNonzeros *n = &m->tensors.data[t].nonzeros;
+        if (!n->present) continue;
+        b->w->counts[m->tensors.data[t].type.space] = 0;
+        b->w->maps[n->row] = ARENA_ARRAY(b->arena, int64_t, 1);
+        b->w->maps[n->col] = ARENA_ARRAY(b->arena, int64_t, 1);
+    }
+}
+
+EvalValue *eval_nonzeros(EvalWorld *w, const IrModule *m, IrId values, const EvalValue *dense)
+{
+    const IrTensor *t = &m->tensors.data[values];
+    int64_t all = dense->rows * dense->width, *count = &w->counts[t->type.space];
+    int64_t *row = ARENA_ARRAY(w->arena, int64_t, all + 1), *col = ARENA_ARRAY(w->arena, int64_t, all + 1);
+    *count = 0;
+    for (int64_t i = 0; i < all; i++)
+        if (dense->v[i] != 0) row[*count] = i / dense->width, col[(*count)++] = i % dense->width;
+    w->maps[t->nonzeros.row] = row;
+    w->maps[t->nonzeros.col] = col;
+    EvalValue *x = eval_value_new(w->arena, m, w, t->type);
+    for (int64_t k = 0; x && k < *count; k++) x->v[k] = dense->v[row[k] * dense->width + col[k]];
+    return x;
 }
 
 EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
@@ -261,6 +292,7 @@ EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
                NULL};
     for (uint32_t s = 1; s < m->spaces.n; s++) w->counts[s] = UNKNOWN;
     w->counts[IR_UNIT] = 1;
+    fixed_spaces(&b);
     bool ok = true;
     for (uint32_t i = 0; i < m->graphs.n && ok; i++)
         ok = user_edges(&b, &m->graphs.data[i], data_graph, &b.edges[i]) && store(&b, i);

@@ -147,7 +147,7 @@ static void test_dump_and_time(Arena *a)
     check_begin();
     if (CHECK(m && pass_run_pipeline(&ctx, m))) {
         CHECK(seen.n_before == 2 && seen.n_after == 2); /* dce stands twice in the pipeline */
-        CHECK(ctx.timings.n == 5);                      /* 7 graph steps, 2 of them cse */
+        CHECK(ctx.timings.n == 6);                      /* 8 graph steps, 2 of them cse */
         CHECK(ctx.timings.data[1].ops_before == 4 && ctx.timings.data[1].ops_after == 3);
         CHECK(ctx.remarks.n > 0);
     }

@@ -1,0 +1,159 @@
+/* The pass `sparse` against what it replaces: random sparse matrices with empty rows and columns, a program that masks,
+   scales, multiplies and sums them, run whole and by nonzeros. The interpreter's values must agree within their bounds,
+   masks bit by bit, and the kernels of both with the interpreter. */
+#include "passes/lower.h"
+#include "tests/unit/check.h"
+#include "tests/unit/plan_run.h"
+#include <math.h>
+
+static const char text[] =
+    "module m dim F = 70 dim H = 3 dim D = 5 dim K = 4 space node map node.all : node -> unit sorted "
+    "tensor x : input node[F] %s sparse tensor w : input [F,H,D] %s tensor v : input [K,F] %s tensor g : input node[K] %s "
+    "sites 2 func f(x = @x, w = @w, v = @v, g = @g, seed = seed, step = step) { "
+    "%%0 = arg 0 : node[F] %s %%1 = arg 1 : [F,H,D] %s %%2 = arg 2 : [K,F] %s %%3 = arg 3 : node[K] %s "
+    "%%4 = arg 4 : [] i64 %%5 = arg 5 : [] i64 "
+    "%%6 = random_uniform %%4, %%5 site 0 : node[F] %s %%7 = random_normal %%4, %%5 site 1 : node[F] %s "
+    "%%8 = const 0.5 : [] %s %%9 = lt %%6, %%8 : node[F] bool %%10 = const 0 : node[F] %s "
+    "%%11 = select %%9, %%0, %%10 : node[F] %s "            /* masked: whole numbers, so its sums are exact */
+    "%%12 = sum_dims %%11 : node[] %s %%13 = reduce_sum %%11 via node.all : [F] %s "
+    "%%14 = abs %%12 : node[] %s %%15 = const 1 : [] %s %%16 = max %%14, %%15 : node[] %s "
+    "%%17 = div %%11, %%16 : node[F] %s %%18 = mul %%17, %%7 : node[F] %s %%19 = tanh %%18 : node[F] %s "
+    "%%20 = contract %%19, %%1 : node[H,D] %s %%21 = contract %%2, %%19 : node[K] %s "
+    "%%22 = contract %%3, %%19 : [K,F] %s %%23 = contract %%19, %%20 : [F,H,D] %s "
+    "return a = %%12 return b = %%13 return c = %%20 return d = %%21 return e = %%22 return h = %%23 }";
+enum { EXACT = 2 /* results that must be equal */ };
+
+static IrModule *parse(Arena *a, const char *t)
+{
+    StrBuf s = {.arena = a};
+    for (const char *p = text; *p; p++)
+        if (p[0] == '%' && p[1] == 's') strbuf_puts(&s, t), p++;
+        else if (p[0] == '%' && p[1] == '%') strbuf_puts(&s, "%"), p++;
+        else strbuf_add(&s, p, 1);
+    Source *src = ARENA_NEW(a, Source);
+    *src = (Source){"t.gir", strbuf_cstr(&s), (uint32_t)s.n};
+    Diags d = {.arena = a};
+    IrModule *m = ir_parse(a, src, &d);
+    check(m != NULL, "%s", d.list.n ? d.list.data[0]->text : "no module");
+    return m;
+}
+
+static double number(uint64_t seed, uint64_t i) { return eval_philox(seed, 0, 0, i, 0) * 0x1p-32; }
+
+/* One element in eight, whole numbers; row 1 and column 2 are empty. */
+static EvalValue *matrix(Arena *a, const IrModule *m, const EvalWorld *w, IrType t, uint64_t seed)
+{
+    EvalValue *x = eval_value_new(a, m, w, t);
+    for (int64_t i = 0; i < x->rows * x->width; i++)
+        if (number(seed, (uint64_t)i) < 0.125 && i / x->width != 1 && i % x->width != 2)
+            x->v[i] = 1 + floor(number(seed + 1, (uint64_t)i) * 7);
+    return x;
+}
+
+static EvalValue *filled(Arena *a, const IrModule *m, const EvalWorld *w, IrType t, uint64_t seed)
+{
+    EvalValue *x = eval_value_new(a, m, w, t);
+    for (int64_t i = 0; i < x->rows * x->width; i++) x->v[i] = (double)(float)(number(seed, (uint64_t)i) - 0.5);
+    return x;
+}
+
+static IrId values_tensor(const IrModule *m)
+{
+    for (IrId i = 0; i < m->tensors.n; i++)
+        if (m->tensors.data[i].nonzeros.present) return i;
+    return IR_NONE;
+}
+
+typedef struct Sides { /* whole and by nonzeros */
+    const IrModule *m[2];
+    EvalWorld *w[2];
+    EvalValue *args[2][6];
+    EvalValue **results[2];
+} Sides;
+
+static bool evaluate(Arena *a, Sides *s, int64_t rows, uint64_t seed)
+{
+    static const int64_t none[1];
+    EvalGraph g = {rows, rows, 0, none, none};
+    const char *why = NULL;
+    for (int k = 0; k < 2; k++) {
+        const IrModule *m = s->m[k];
+        const IrFunc *f = m->funcs.data[0];
+        s->w[k] = eval_world(a, m, &g, NULL, 1, &why);
+        if (!check(s->w[k] != NULL, "%s", why)) return false;
+        EvalValue *x = matrix(a, m, s->w[k], m->tensors.data[0].type, seed);
+        s->args[k][0] = k ? eval_nonzeros(s->w[k], m, values_tensor(m), x) : x;
+        for (uint32_t i = 1; i < 6; i++) s->args[k][i] = filled(a, m, s->w[k], f->args.data[i].type, seed + i + 2);
+        s->args[k][4]->v[0] = (double)seed;
+        s->args[k][5]->v[0] = 3;
+        s->results[k] = eval_func(a, m, s->w[k], f, s->args[k], &why);
+        if (!check(s->results[k] != NULL, "%s", why)) return false;
+    }
+    return true;
+}
+
+static void compare(const Sides *s)
+{
+    for (uint32_t r = 0; r < s->m[0]->funcs.data[0]->results.n; r++) {
+        const EvalValue *x = s->results[0][r], *y = s->results[1][r];
+        if (!CHECK(x->rows == y->rows && x->width == y->width)) return;
+        for (int64_t i = 0; i < x->rows * x->width; i++) {
+            double off = fabs(x->v[i] - y->v[i]);
+            check(r < EXACT ? off == 0 : off <= x->err[i] + y->err[i], "result %u, element %lld: %.17g and %.17g", r,
+                  (long long)i, x->v[i], y->v[i]);
+        }
+    }
+}
+
+static void run_kernels(Arena *a, const Sides *s, const char *without)
+{
+    for (int k = 0; k < 2; k++) {
+        Diags d = {.arena = a};
+        PassContext ctx = pass_context(a, &d);
+        if (without) pass_option_disable(&ctx, without);
+        HostPlan *plan = lower_module(&ctx, s->m[k]);
+        if (!CHECK(plan != NULL)) return;
+        PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[0], .w = s->w[k], .args = s->args[k]};
+        const char *why = plan_run(&r);
+        if (!check(!why, "%s", why)) return;
+        for (uint32_t i = 0; i < s->m[k]->funcs.data[0]->results.n; i++) {
+            const EvalValue *want = s->results[k][i];
+            uint32_t b = plan_run_result(&r, i);
+            for (int64_t e = 0; e < want->rows * want->width; e++) {
+                double got = plan_get(r.prog->buffers.data[b].elem, r.data[b], e);
+                check(plan_accepts(want, e, got), "%s: result %u, element %lld: %.9g, wanted %.9g within %.3g",
+                      k ? "by nonzeros" : "whole", i, (long long)e, got, want->v[e], want->err[e]);
+            }
+        }
+    }
+}
+
+static void test_rows(const char *dtype, int64_t rows, const char *without)
+{
+    Arena *a = arena_new();
+    Diags d = {.arena = a};
+    PassContext ctx = pass_context(a, &d);
+    ctx.verify = PASS_VERIFY_ROUNDTRIP;
+    check_begin();
+    Sides s = {.m = {parse(a, dtype)}};
+    if (s.m[0]) s.m[1] = pass_run_one(&ctx, PASS_sparse, s.m[0]);
+    if (CHECK(s.m[1] && values_tensor(s.m[1]) != IR_NONE) && evaluate(a, &s, rows, (uint64_t)rows + 11)) {
+        compare(&s);
+        run_kernels(a, &s, without);
+    }
+    check_end(arena_printf(a, "sparse: %s, %d rows%s%s", dtype, (int)rows, without ? ", without " : "",
+                           without ? without : ""));
+    arena_free(a);
+}
+
+int main(void)
+{
+    static const int64_t rows[] = {0, 1, 2, 33};
+    for (int i = 0; i < 4; i++) {
+        test_rows("f32", rows[i], NULL);
+        test_rows("f64", rows[i], NULL);
+    }
+    test_rows("f32", 33, "fuse");
+    test_rows("f32", 33, "schedule");
+    return check_done();
+}
