@@ -17,16 +17,16 @@ for model in gcn sage; do
     "$gnnc" build "$here/../$model.gnn" --data "$data" --emit=lib,header,manifest --prefix "$model" -o "$out/lib$model"
 done
 
-c="${CC:-cc} -std=c99 -pedantic -Wall -Wextra -Werror -O2 -I$out -I$here"
-cxx="${CXX:-c++} -std=c++17 -pedantic -Wall -Wextra -Werror -O2 -I$out -I$here"
-static="$out/libgcn.a $out/libsage.a"
-shared="-L$out -lgcn -lsage -Wl,-rpath,\$ORIGIN"
+c() { "${CC:-cc}" -std=c99 -pedantic -Wall -Wextra -Werror -O2 -I"$out" -I"$here" "$@"; }
+cxx() { "${CXX:-c++}" -std=c++17 -pedantic -Wall -Wextra -Werror -O2 -I"$out" -I"$here" "$@"; }
 
-$c -c "$here/cora.c" -o "$out/cora.o"
-$c "$here/serve.c" "$out/cora.o" $static -lm -lpthread -o "$out/serve_c"
-$c "$here/serve.c" "$out/cora.o" $shared -lpthread -o "$out/serve_c_shared"
-$cxx "$here/serve.cpp" "$out/cora.o" $static -lm -lpthread -o "$out/serve_cpp"
-$cxx "$here/serve.cpp" "$out/cora.o" $shared -lpthread -o "$out/serve_cpp_shared"
+c -c "$here/cora.c" -o "$out/cora.o"
+# static: the two .a files
+c "$here/serve.c" "$out/cora.o" "$out/libgcn.a" "$out/libsage.a" -lm -lpthread -o "$out/serve_c"
+cxx "$here/serve.cpp" "$out/cora.o" "$out/libgcn.a" "$out/libsage.a" -lm -lpthread -o "$out/serve_cpp"
+# shared: the two .so files, which the programs find beside themselves
+c "$here/serve.c" "$out/cora.o" -L"$out" -lgcn -lsage "-Wl,-rpath,\$ORIGIN" -lpthread -o "$out/serve_c_shared"
+cxx "$here/serve.cpp" "$out/cora.o" -L"$out" -lgcn -lsage "-Wl,-rpath,\$ORIGIN" -lpthread -o "$out/serve_cpp_shared"
 
 for program in serve_c serve_c_shared serve_cpp serve_cpp_shared; do
     echo "$program:"
