@@ -189,7 +189,8 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
     const IrModule *m = l->f->m;
     IrId s = fused_storage(l->f, op->args[0]);
-    if (l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg)
+    uint32_t group = l->f->group_of.data[s];
+    if ((group != GROUP_NONE && group != l->g) || fused_op(l->f, s)->op == IR_OP_arg)
         return point_load(l, plan_value_buffer(l->lf, s), &op->type, row, env);
     const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
     ICE_UNLESS(reshape_is_rename(m, from, to));
