@@ -4,6 +4,7 @@ usage: test_bad_data.py BUILD"""
 import io
 import json
 import os
+import re
 import struct
 import sys
 
@@ -198,11 +199,21 @@ indptr = np.concatenate([[0], np.cumsum(np.bincount(r, minlength=toy.NODES))]).a
 parts = {"indptr": indptr, "indices": c.astype("<i8"), "data": x[r, c]}
 
 
-def sparse(name, rc, code, part, value, *says):
+def csr_folder(**changes):
     d = toy.fresh(box, ["x.npy"])
-    for k, v in dict(parts, **{part: value}).items():
+    for k, v in dict(parts, **changes).items():
         np.save("%s/x_%s.npy" % (d, k), v)
+    return d
+
+
+# A program built for a dense matrix, and one built for a sparse one, read the same files.
+box.must(box.gnnc, "build", "toy.gnn", "--data", csr_folder(), "--cpu=generic", "-o", box.path("toy_sparse"))
+
+
+def sparse(name, rc, code, part, value, *says):
+    csr_folder(**{part: value})
     refuses(name, rc, code, "x", *says)
+    box.refuses(name + "_sparse", [box.path("toy_sparse")] + train()[1:], rc, code, "x", *says)
 
 
 nnz = len(c)
@@ -221,6 +232,13 @@ for case in [
     ("csr_nan", 2, "R116", "data", put(parts["data"], 0, np.nan)),
 ]:
     sparse(*case)
+
+for case in [("x_rows", 3, "R112", x[:-1]), ("x_width", 3, "R113", x[:, :-1]), ("x_nan", 2, "R116", put(x, (5, 2), np.nan)),
+             ("x_scalar", 3, "R112", np.array(1, "<f4"))]:
+    np.save(os.path.join(toy.fresh(box), "x.npy"), case[3])
+    box.refuses(case[0] + "_sparse", [box.path("toy_sparse")] + train()[1:], case[1], case[2], "x.npy")
+toy.fresh(box, ["x.npy"])
+box.refuses("missing_x_sparse", [box.path("toy_sparse")] + train()[1:], 6, "R117", "x")
 
 # ---- .npz ------------------------------------------------------------------------------------------------
 
@@ -357,12 +375,17 @@ box.refuses("gnnc_classes_unknown", BUILD, 1, "E0208", "C")
 # ---- every format, sound ---------------------------------------------------------------------------------------
 
 
+def final(d, exe):
+    """What training on d ends with, or the error. Sums over sparse rows round otherwise than over dense ones."""
+    r = box.run(box.path(exe), "train", "--data", d, "--epochs", "3", "--threads", "2")
+    return re.sub(r"(\.\d\d)\d+", r"\1", r.out.split("epoch 3/3")[-1].split(" epochs")[0].split("\n")[0]) if r.rc == 0 else r.err
+
+
 def accepts(name, where):
-    def final(d):
-        r = box.run(box.path("toy"), "train", "--data", d, "--epochs", "3", "--threads", "2")
-        return r.out.split("final")[-1] if r.rc == 0 else r.err
-    want, got = final("data"), final(where)
-    box.report(name, want != got and "found %s, wanted %s" % (got, want))
+    want = final("data", "toy")
+    for exe in ("toy", "toy_sparse"):
+        got = final(where, exe)
+        box.report(name + exe[3:], ("loss" not in want or want != got) and "found %s, wanted %s" % (got, want))
 
 
 box.write("all.npz", plain)
@@ -372,6 +395,14 @@ accepts("reads_npz_deflated", "all.npz")
 os.makedirs(box.path("folder"))
 box.write("folder/graph.npz", packed)
 accepts("reads_folder_npz", "folder")
+csr_folder()
+accepts("reads_csr", "spoilt")
+half = np.repeat(parts["data"] / 2, 2)
+csr_folder(indptr=indptr * 2, indices=np.repeat(c, 2), data=half)
+accepts("reads_csr_with_repeated_entries", "spoilt")
+back = np.concatenate([np.arange(b - 1, a - 1, -1) for a, b in zip(indptr, indptr[1:])])
+csr_folder(indices=c[back].astype("<i4"), data=parts["data"][back].astype("<f8"), indptr=indptr.astype("<i4"))
+accepts("reads_csr_in_any_order", "spoilt")
 d = toy.fresh(box, ["x.npy", "y.npy", "edge_index.npy"])
 np.savez(d + "/x.npz", indptr=indptr, indices=c.astype("<i4"), data=x[r, c], shape=np.array(x.shape), format=np.array(b"csr"))
 np.savez_compressed(d + "/y.npz", y)
