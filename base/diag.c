@@ -52,9 +52,26 @@ void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    DiagNote note = {span, arena_vprintf(d->arena, fmt, ap)};
+    DiagNote note = {.span = span, .text = arena_vprintf(d->arena, fmt, ap)};
     va_end(ap);
     VEC_PUSH(d->arena, &at->notes, note);
+}
+
+static uint32_t line_of(const Source *s, uint32_t at)
+{
+    uint32_t line, col;
+    source_line_col(s, at, &line, &col);
+    return line;
+}
+
+void diag_beside(Diags *d, Diag *at, Span span, const char *label, const char *text)
+{
+    diag_note(d, at, span, "%s", text);
+    DiagNote *n = &at->notes.data[at->notes.n - 1];
+    n->beside = span.source && span.source == at->span.source && (span.end <= at->span.begin || span.begin >= at->span.end) &&
+                line_of(span.source, span.begin) == line_of(span.source, at->span.begin) &&
+                line_of(span.source, span.end) == line_of(span.source, at->span.begin);
+    if (n->beside) at->label = arena_strndup(d->arena, label, strlen(label));
 }
 
 void diag_help(Diags *d, Diag *at, const char *fmt, ...)
@@ -91,24 +108,39 @@ void source_line_col(const Source *s, uint32_t at, uint32_t *line, uint32_t *col
     *col = at - start + 1;
 }
 
-/* The source line of a span with a caret below it. */
-static void print_excerpt(StrBuf *out, Span span, const char *label)
+/* What stands below byte i of the source line: ^ where the span begins, ~ in it and in a note beside it. */
+static char mark(const Diag *it, Span span, uint32_t i)
+{
+    uint32_t end = span.end > span.begin ? span.end : span.begin + 1;
+    if (i >= span.begin && i < end) return i == span.begin ? '^' : '~';
+    for (uint32_t k = 0; it && k < it->notes.n; k++) {
+        const DiagNote *n = &it->notes.data[k];
+        if (n->beside && i >= n->span.begin && i < n->span.end) return '~';
+    }
+    return ' ';
+}
+
+/* The source line of a span with a caret below it; of a diagnostic's main span, with notes beside it and its label. */
+static void print_excerpt(StrBuf *out, Span span, const Diag *it)
 {
     const Source *s = span.source;
     uint32_t line, col;
     source_line_col(s, span.begin, &line, &col);
-    uint32_t begin = span.begin > s->n ? s->n : span.begin;
-    uint32_t start = begin - (col - 1), stop = start;
+    if (span.begin > s->n) span.begin = s->n;
+    uint32_t start = span.begin - (col - 1), stop = start;
     while (stop < s->n && s->text[stop] != '\n') stop++;
     enum { MAX_SHOWN = 160 };
     uint32_t from = col > 100 ? start + col - 60 : start;
     uint32_t shown = stop - from > MAX_SHOWN ? MAX_SHOWN : stop - from;
     strbuf_printf(out, "%5u | %.*s\n      | ", line, (int)shown, s->text + from);
-    for (uint32_t i = from; i < begin; i++) strbuf_puts(out, s->text[i] == '\t' ? "\t" : " ");
-    uint32_t end = span.end > stop ? stop : span.end;
-    for (uint32_t i = begin; i < (end > begin ? end : begin + 1) && i < from + MAX_SHOWN; i++)
-        strbuf_puts(out, i == begin ? "^" : "~");
-    if (label) strbuf_printf(out, " %s", label);
+    uint32_t last = span.begin;
+    for (uint32_t i = from; i < from + shown; i++)
+        if (mark(it, span, i) != ' ') last = i;
+    for (uint32_t i = from; i <= last; i++) {
+        char c = mark(it, span, i);
+        strbuf_printf(out, "%c", c == ' ' && s->text[i] == '\t' ? '\t' : c);
+    }
+    if (it && it->label) strbuf_printf(out, " %s", it->label);
     strbuf_puts(out, "\n");
 }
 
@@ -130,9 +162,10 @@ static void print_one(const Diag *it, StrBuf *out, bool colour)
     const char *off = colour ? "\033[0m" : "";
     print_head(out, it->span);
     strbuf_printf(out, "%s%s[%s]%s: %s\n", on, name, diag_codes[it->code].id, off, it->text);
-    if (it->span.source) print_excerpt(out, it->span, NULL);
+    if (it->span.source) print_excerpt(out, it->span, it);
     for (uint32_t i = 0; i < it->notes.n; i++) {
         const DiagNote *n = &it->notes.data[i];
+        if (n->beside) continue;
         if (n->span.source) {
             print_head(out, n->span);
             strbuf_printf(out, "note: %s\n", n->text);

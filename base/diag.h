@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include <stdbool.h>
 
 typedef enum {
 #define CODE(id, exit, title, page) id,
@@ -38,6 +39,7 @@ typedef enum { DIAG_ERROR, DIAG_WARNING } DiagLevel;
 typedef struct DiagNote { /* a further place with a message of its own */
     Span span;
     const char *text;
+    bool beside; /* drawn under the main line where it stands on that */
 } DiagNote;
 
 typedef struct Diag {
@@ -46,6 +48,7 @@ typedef struct Diag {
     Span span;
     const char *text;
     VEC(DiagNote) notes;
+    const char *label;       /* behind the caret, or NULL */
     const char *help;        /* or NULL */
     Span fix_span;           /* with fix: what to replace */
     const char *fix;         /* or NULL */
@@ -64,6 +67,9 @@ typedef struct Diags {
 Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 Diag *diag_warning(Diags *d, DiagCode code, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* The other operand: a note which is drawn as ~~~ in the excerpt if it stands on the same line. `label` (copied)
+   stands behind the caret then. */
+void diag_beside(Diags *d, Diag *at, Span span, const char *label, const char *text);
 void diag_help(Diags *d, Diag *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 

@@ -201,7 +201,9 @@ static bool error_spaces(Elab *e, const Value *a, const Value *b, const char *ve
     const Value *at = edge_b && !edge_a ? a : b, *other = at == a ? b : a;
     Diag *d = diag_error(e->d, E0203, at->span.source ? at->span : s, "cannot %s %s and %s", verb,
                          value_text(e, a), value_text(e, b));
-    if (other->span.source) diag_note(e->d, d, other->span, "this is %s", value_text(e, other));
+    if (other->span.source)
+        diag_beside(e->d, d, other->span, value_text(e, at),
+                    arena_printf(e->a, "this is %s", value_text(e, other)));
     if (edge_a != edge_b)
         diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
     else if (edge_a)

@@ -319,6 +319,20 @@ static void test_exports(void)
     CHECK(!compile("", &none) && refused(E0309));
 }
 
+/* The form of messages that docs promise: the other operand under ~~~, the found type behind the
+ * caret. */
+static void test_message(void)
+{
+    compile("layer l(x: node[H]) -> edge[H] = x.src + x", &only_f);
+    StrBuf b = {.arena = arena};
+    diags_print(&diags, &b, false);
+    const char *want = "test.gnn:1:42: error[E0203]: cannot add edge[H] and node[H]\n"
+                       "    1 | layer l(x: node[H]) -> edge[H] = x.src + x\n"
+                       "      |                                  ~~~~~   ^ node[H]\n"
+                       "    = help: take the value at one end of each edge: `.src` or `.dst`\n";
+    check(!strncmp(strbuf_cstr(&b), want, strlen(want)), "%s", strbuf_cstr(&b));
+}
+
 static void test_endless(void)
 {
     CHECK(!compile(
@@ -351,6 +365,7 @@ int main(void)
         {"sema instances", test_instances},
         {"sema exports", test_exports},
         {"sema endless", test_endless},
+        {"sema message", test_message},
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         arena = arena_new();
