@@ -283,9 +283,21 @@ static Value elab_stmt(Elab *e, const AstStmt *s)
     return value_none(s->span);
 }
 
+/* A value in the middle of a block goes nowhere. */
+static void check_used(Elab *e, const AstStmt *s, const Value *v)
+{
+    if (s->kind != AST_STMT_EXPR || (v->kind != V_TENSOR && v->kind != V_NUMBER)) return;
+    if (s->as.value->kind == AST_EXPR_OVER || s->as.value->kind == AST_EXPR_FOR) return;
+    Diag *d = diag_error(e->d, E0310, s->span, "this value is not used");
+    diag_help(e->d, d, "give it a name, or `return` it");
+}
+
 Value elab_block(Elab *e, const AstBlock *b)
 {
     Value last = value_none(b->span);
-    for (uint32_t i = 0; i < b->n && !e->frame->returned; i++) last = elab_stmt(e, b->items[i]);
+    for (uint32_t i = 0; i < b->n && !e->frame->returned; i++) {
+        last = elab_stmt(e, b->items[i]);
+        if (i + 1 < b->n) check_used(e, b->items[i], &last);
+    }
     return last;
 }
