@@ -109,6 +109,9 @@ def commands(kind, threads):
     yield "eval", [exe, "eval", *data, "--weights", "w.st"], (0,)
     yield "bench", [exe, "bench", *data, "--iters", "2", "--json"], (0,)
     yield "train_attention", [att, "train", *data, "--save", "a.st"], (0,)
+    for where in ("mtx", "data"):  # sparse and dense
+        yield "train_sparse_" + where, [box.path("sparse_" + kind), "train", "--data", where, "--threads", threads], (0,)
+    yield "bench_sparse", [box.path("sparse_" + kind), "bench", *data, "--iters", "1"], (0,)
     yield "infer_attention", [att, "infer", *data, "--weights", "a.st", "--out", "a.npy"], (0,)
     yield "nan", [exe, "train", *data, "--epochs", "300", "--set", "lr=1e38"], (5,)
 
@@ -136,12 +139,13 @@ def readers(exe):
 for m in ("toy", "att"):
     box.must(box.gnnc, "build", m + ".gnn", "--data", "data", "--emit=c", "-o", box.path(m + ".c"))
 spoilt_copies()
-if build("address", "address,undefined", ["toy", "att"]):
+box.must(box.gnnc, "build", "toy.gnn", "--data", "csv", "--set", "C=3", "--emit=c", "-o", box.path("sparse.c"))
+if build("address", "address,undefined", ["toy", "att", "sparse"]):
     for name, argv, rcs in commands("address", "3"):
         clean("address_" + name, argv, rcs)
     for name, argv, rcs in readers(box.path("toy_address")) if os.path.exists(box.path("w.st")) else ():
         clean("address_" + name, argv, rcs)
-if build("thread", "thread", ["toy", "att"]):
+if build("thread", "thread", ["toy", "att", "sparse"]):
     for name, argv, rcs in commands("thread", "3"):
         clean("thread_" + name, argv, rcs)
 box.close()
