@@ -50,7 +50,7 @@ static bool op_fits(const Fit *x, const IrOp *op, bool gathered)
 {
     const IrModule *m = x->f->m;
     switch (op->op) {
-    case IR_OP_const: case IR_OP_element: return true;
+    case IR_OP_const: case IR_OP_element: case IR_OP_mapped: case IR_OP_random_uniform: case IR_OP_random_normal: return true;
     case IR_OP_gather: return !m->maps.data[op->attr.map].partial && args_fit(x, op, 0, true);
     case IR_OP_reshape: {
         IrId s = fused_storage(x->f, op->args[0]);
@@ -116,6 +116,14 @@ static KirId gathered(Rows *r, const IrOp *op, At at)
     return rows_eval(r, op->args[0], (At){KIR_NONE, image});
 }
 
+static KirId mapped(Rows *r, const IrOp *op, At at)
+{
+    Lower *l = r->l;
+    if (!l->f->m->maps.data[op->attr.map].partial) return emit_int(&l->e, kir_type(KIR_I1, 1), 1);
+    KirId image = read(r, lower_map_buffer(l, PLAN_MAP_TO, op->attr.map), kir_type(KIR_I32, LANES), at);
+    return emit_op2(&l->e, KIR_le, emit_int(&l->e, kir_type(KIR_I32, 1), 0), image);
+}
+
 static KirId rows_op(Rows *r, const IrOp *op, At at)
 {
     Lower *l = r->l;
@@ -123,6 +131,9 @@ static KirId rows_op(Rows *r, const IrOp *op, At at)
     switch (op->op) {
     case IR_OP_element: return element(r, op->type.space, at);
     case IR_OP_gather: return gathered(r, op, at);
+    case IR_OP_mapped: return mapped(r, op, at);
+    case IR_OP_random_uniform: case IR_OP_random_normal:
+        return point_draw_at(l, op, element(r, op->type.space, at), emit_index(&l->e, 0));
     case IR_OP_reshape:
         return read(r, plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
                     kir_type(kir_base_of(op->type.dtype), LANES), at);
@@ -141,7 +152,8 @@ static KirId rows_eval(Rows *r, IrId v, At at)
     Lower *l = r->l;
     const IrOp *op = fused_op(l->f, v);
     Env none = env_empty();
-    if (op->type.space == IR_UNIT || op->op == IR_OP_const) return point_eval(l, v, KIR_NONE, &none);
+    bool same = op->type.space == IR_UNIT || (op->op == IR_OP_const && !in_memory(l->f, l->g, v));
+    if (same) return point_eval(l, v, KIR_NONE, &none);
     for (uint32_t i = 0; i < r->known.n; i++) {
         const Known *k = &r->known.data[i];
         if (k->v == v && k->at.row == at.row && k->at.index == at.index) return k->value;

@@ -1,6 +1,6 @@
 /* What a function looks like before groups form: no unused operations, each result a value of its own that some
    kernel writes, sums over a map that is one-to-one read through its inverse, weights of products with the
-   result's last dim innermost, and products over several dims as products over one.
+   result's last dim innermost, products over several dims as products over one, and dims of size one gone.
 
      %5 = contract %x, %w : node[K]      with %w : [K, F], summed over F
      -> %4 = transpose %w : [F, K]       %5 = contract %x, %4 : node[K]
@@ -19,6 +19,54 @@ static void mark_used(const IrFunc *f, bool *used)
             for (uint32_t k = 0; k < op->n_args; k++) used[op->args[k]] = true;
     }
 }
+
+/* ---- dims of size one ------------------------------------------------------------------------------------- */
+
+static IrType squeeze(const IrModule *m, IrType t)
+{
+    uint8_t n = 0;
+    for (uint8_t k = 0; k < t.n_dims; k++)
+        if (m->dims.data[t.dims[k]].size != 1) t.dims[n++] = t.dims[k];
+    t.n_dims = n;
+    return t;
+}
+
+/* A view of another type with as many elements. */
+static IrId view(Build *b, IrId x, IrType t)
+{
+    IrType old = irb_type(b, x);
+    return ir_type_eq(&old, &t) ? x : irb_unary(b, IR_OP_reshape, t, x, (IrAttr){0});
+}
+
+/* Slices and concatenations name the dim they cut: they keep it, between views. */
+static IrId squeeze_cut(Rewrite *r, IrOp *op, const IrOp *old)
+{
+    Build *b = &r->b;
+    IrType wanted = squeeze(b->m, op->type);
+    IrId cut = op->attr.dim;
+    bool concat = op->op == IR_OP_concat;
+    if (b->m->dims.data[cut].size == 1) return view(b, op->args[0], wanted); /* of one element: all there is */
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        IrType t = r->old->ops.data[old->args[i]].type, kept = t;
+        uint8_t at = 0, n = 0;
+        while ((concat ? op->type.dims[at] : t.dims[at]) != cut) at++;
+        for (uint8_t k = 0; k < t.n_dims; k++)
+            if (k == at || b->m->dims.data[t.dims[k]].size != 1) kept.dims[n++] = t.dims[k];
+        kept.n_dims = n;
+        op->args[i] = view(b, op->args[i], kept);
+    }
+    uint8_t at = 0, n = 0;
+    const IrType *in = &r->old->ops.data[old->args[0]].type;
+    while ((concat ? op->type.dims[at] : in->dims[at]) != cut) at++;
+    IrType kept = op->type;
+    for (uint8_t k = 0; k < op->type.n_dims; k++)
+        if (k == at || b->m->dims.data[op->type.dims[k]].size != 1) kept.dims[n++] = op->type.dims[k];
+    kept.n_dims = n;
+    op->type = kept;
+    return view(b, irb_add(b, op), wanted);
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------ */
 
 /* A weight of a product whose last dim is not the result's: laid out anew, summed dims first. */
 static IrId lay_out_weight(Build *b, const IrOp *op, IrId x)
@@ -118,6 +166,17 @@ static void prepare_op(Rewrite *r, IrId v)
     IrOp op = rewrite_op(r, v);
     Build *b = &r->b;
     b->span = op.span;
+    if (op.op == IR_OP_slice || op.op == IR_OP_concat) {
+        r->map[v] = squeeze_cut(r, &op, &r->old->ops.data[v]);
+        return;
+    }
+    op.type = squeeze(b->m, op.type);
+    if (op.op == IR_OP_iota && !op.type.n_dims) {
+        r->map[v] = irb_const(b, op.type, 0);
+        return;
+    }
+    if (op.op == IR_OP_sum_dims || op.op == IR_OP_max_dims || op.op == IR_OP_min_dims)
+        if (irb_type(b, op.args[0]).n_dims == op.type.n_dims) op.op = IR_OP_transpose; /* nothing is summed */
     if (op.op == IR_OP_contract) {
         bool product = !contract_is_dot(b->f, &op);
         IrType k, n;
