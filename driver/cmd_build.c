@@ -149,21 +149,10 @@ static bool read_options(Build *b, const char *path)
     return read_cpu(b) && s->diags.n_errors == 0;
 }
 
-/* `test` blocks are for `gnnc test`; an artefact does not carry them. */
-static const IrModule *without_tests(Arena *a, const IrModule *m)
-{
-    IrModule *out = ir_module_clone(a, m);
-    out->funcs.n = 0, out->funcs.cap = 0, out->funcs.data = NULL;
-    out->tests.n = 0;
-    for (uint32_t i = 0; i < m->funcs.n; i++)
-        if (strncmp(m->funcs.data[i]->name, "test.", 5)) VEC_PUSH(a, &out->funcs, m->funcs.data[i]);
-    return out;
-}
-
 static bool compile(Build *b, const char *path)
 {
     b->elaborated = pipeline_load(b->s, path);
-    if (b->elaborated) b->elaborated = without_tests(b->s->arena, b->elaborated);
+    if (b->elaborated) b->elaborated = pipeline_without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;
     if (!b->plan || b->plan->programs.n) return b->plan != NULL;

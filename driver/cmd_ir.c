@@ -1,6 +1,7 @@
 /* gnnc ir: prints graph IR as elaborated, or after the passes that were asked for. Kernel IR is read, verified and printed. */
 #include "driver/pipeline.h"
 #include "ir/kernel.h"
+#include "passes/lower.h"
 #include <string.h>
 
 typedef struct Wanted { /* --after, --before */
@@ -41,6 +42,14 @@ static bool wants_passes(const Session *s)
     return opt_has(&s->opt, OPT_RUN) || opt_has(&s->opt, OPT_AFTER) || opt_has(&s->opt, OPT_BEFORE);
 }
 
+static bool is_kernel_stage(PassId p) { return p != N_PASSES && pass_infos[p].stage == PASS_STAGE_KERNEL; }
+
+/* Whether something after the graph passes was asked for; those run in lower_module. */
+static bool wants_kernel_stage(const Wanted *w)
+{
+    return w->all || is_kernel_stage(w->after) || is_kernel_stage(w->before);
+}
+
 static int print_kernels(Session *s, const char *path)
 {
     StrBuf text = {.arena = s->arena};
@@ -74,7 +83,7 @@ int cmd_ir(Session *s)
     ctx.dump_user = &w;
     const IrModule *m = pipeline_load(s, path);
     if (m && wants_passes(s)) m = pass_run_pipeline(&ctx, m);
-    if (!m) return 1;
+    if (!m || (wants_kernel_stage(&w) && !lower_module(&ctx, pipeline_without_tests(s->arena, m)))) return 1;
     if (!opt_has(&s->opt, OPT_AFTER) && !opt_has(&s->opt, OPT_BEFORE)) {
         StrBuf text = {.arena = s->arena};
         ir_print(m, &text);

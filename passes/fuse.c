@@ -28,9 +28,11 @@ typedef struct Fuse {
     uint32_t *flops, *loads; /* of the tree below a value, were it computed in place */
     uint32_t *depth;         /* of that tree */
     bool *random;
+    uint32_t n_forced;       /* groups there were before the choice */
 } Fuse;
 enum { MAX_CHAIN = 100 };
 
+/* Roots are read from memory: so are views of them. */
 static void cost_of(Fuse *u, IrId v)
 {
     const IrOp *op = fused_op(u->f, v);
@@ -38,9 +40,11 @@ static void cost_of(Fuse *u, IrId v)
     uint32_t flops = leaf ? 0 : ir_ops[op->op].flops, loads = leaf || op->op == IR_OP_gather;
     u->random[v] = ir_ops[op->op].traits & T_RANDOM;
     for (uint32_t k = 0; k < op->n_args && !leaf; k++) {
-        flops += u->flops[op->args[k]];
-        loads += u->loads[op->args[k]];
-        u->random[v] |= u->random[op->args[k]];
+        IrId s = fused_storage(u->f, op->args[k]);
+        bool stored = u->f->group_of.data[s] != GROUP_NONE;
+        flops += stored ? 0 : u->flops[op->args[k]];
+        loads += stored ? 1 : u->loads[op->args[k]];
+        u->random[v] |= !stored && u->random[op->args[k]];
     }
     u->flops[v] = flops > 1000 ? 1000 : flops;
     u->loads[v] = loads > 1000 ? 1000 : loads;
@@ -108,15 +112,14 @@ static void cut_chain(Fuse *u, IrId v)
 static void force_roots(Fuse *u)
 {
     const IrFunc *f = u->f->f;
-    for (IrId v = 0; v < f->ops.n; v++) {
-        cost_of(u, v);
-        cut_chain(u, v);
-    }
     for (uint32_t i = 0; i < f->results.n; i++) make_root(u, f->results.data[i].value);
     for (IrId v = 0; v < f->ops.n; v++)
         if (u->ctx->disabled[PASS_fuse] || op_is_heavy(u->f->m, f, v)) make_root(u, v);
+    for (IrId v = 0; v < f->ops.n; v++) cut_chain(u, v);
     for (IrId v = 0; v < f->ops.n; v++)
         if (f->ops.data[v].op == IR_OP_reshape) force_reshape_operand(u, &f->ops.data[v]);
+    for (IrId v = 0; v < f->ops.n; v++) cost_of(u, v);
+    u->n_forced = u->f->groups.n;
 }
 
 /* ---- in place or in memory -------------------------------------------------------------------------- */
@@ -149,19 +152,29 @@ static void note_use(Fuse *u, IrId consumer, IrId v)
     if (!root && op->op == IR_OP_reshape) x->product |= c->product;
 }
 
-static void decide(Fuse *u, IrId v)
+static bool is_costly(const Fuse *u, IrId v)
 {
     const Uses *x = &u->uses[v];
+    if (x->product && fused_op(u->f, v)->op != IR_OP_reshape && !is_plain_operand(u, v)) return true;
+    return (x->many || x->again) && !is_cheap(u, v);
+}
+
+static void decide(Fuse *u, IrId v)
+{
     const IrOp *op = fused_op(u->f, v);
-    if (u->f->group_of.data[v] != GROUP_NONE || op->op == IR_OP_arg || !x->any) return;
-    bool costly = (x->many || x->again) && !is_cheap(u, v);
-    if (x->product && op->op != IR_OP_reshape && !is_plain_operand(u, v)) costly = true;
-    if (op->op == IR_OP_reshape && !costly) return;
-    if (op->op == IR_OP_reshape) { /* a view of what then lies in memory costs nothing */
-        make_root(u, fused_storage(u->f, v));
-        return;
-    }
-    if (costly) make_root(u, v);
+    if (u->f->group_of.data[v] != GROUP_NONE || op->op == IR_OP_arg || !u->uses[v].any || !is_costly(u, v)) return;
+    /* a view of what then lies in memory costs nothing */
+    make_root(u, op->op == IR_OP_reshape ? fused_storage(u->f, v) : v);
+}
+
+/* What was given memory because what it is made of was dear, and is cheap now that this has memory itself. */
+static void reconsider(Fuse *u, IrId v)
+{
+    cost_of(u, v);
+    uint32_t g = u->f->group_of.data[v];
+    if (g == GROUP_NONE || g < u->n_forced || is_costly(u, v)) return;
+    u->f->group_of.data[v] = GROUP_NONE;
+    u->f->groups.data[g].dead = true;
 }
 
 static void decide_all(Fuse *u)
@@ -171,6 +184,7 @@ static void decide_all(Fuse *u)
         const IrOp *op = fused_op(u->f, v);
         for (uint32_t k = 0; k < op->n_args; k++) note_use(u, v, op->args[k]);
     }
+    for (IrId v = 0; v < u->f->f->ops.n; v++) reconsider(u, v);
 }
 
 /* ---- plain products --------------------------------------------------------------------------------- */
@@ -290,18 +304,6 @@ static void mark_stored(FusedFunc *f)
     }
 }
 
-static bool can_lower(PassContext *ctx, const IrFunc *f)
-{
-    for (IrId v = 0; v < f->ops.n; v++)
-        if (f->ops.data[v].op == IR_OP_grad) {
-            Diag *d = diag_error(ctx->diags, E0650, f->ops.data[v].span, "`grad` in function `%s` cannot be lowered",
-                                 f->name);
-            diag_help(ctx->diags, d, "run the pass `autodiff` first");
-            return false;
-        }
-    return true;
-}
-
 static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
 {
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
@@ -325,6 +327,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
     decide_all(&u);
     arena_free(scratch);
     for (uint32_t g = 0; g < f->groups.n; g++) {
+        if (f->groups.data[g].dead) continue;
         f->groups.data[g].gemm = is_gemm(f, &f->groups.data[g]);
         fuse_deps(f, g, ctx->stage);
     }
@@ -339,10 +342,7 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
 {
     FusedModule *fm = ARENA_NEW(ctx->stage, FusedModule);
     fm->m = ir_module_clone(ctx->stage, m);
-    for (uint32_t i = 0; i < m->funcs.n; i++) {
-        if (!can_lower(ctx, m->funcs.data[i])) return NULL;
-        VEC_PUSH(ctx->stage, &fm->funcs, fuse_func(ctx, fm, i));
-    }
+    for (uint32_t i = 0; i < m->funcs.n; i++) VEC_PUSH(ctx->stage, &fm->funcs, fuse_func(ctx, fm, i));
     return fm;
 }
 

@@ -47,7 +47,7 @@ typedef struct FusedModule {
     VEC(FusedFunc *) funcs;
 } FusedModule;
 
-/* NULL with E0650 for what cannot be lowered. Honours ctx->disabled[PASS_fuse]: then every operation is a group. */
+/* m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]: then every operation is a group. */
 FusedModule *fuse_module(PassContext *ctx, const IrModule *m);
 void fuse_print(const void *fused_module, StrBuf *out);
 

@@ -51,7 +51,6 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     if (!pass_ready(ctx, PASS_fuse, m)) return NULL;
     pass_begin(ctx, PASS_fuse, print_nothing, m);
     FusedModule *fm = fuse_module(ctx, m);
-    if (!fm) return NULL;
     pass_end(ctx, PASS_fuse, fuse_print, fm);
     pass_begin(ctx, PASS_schedule, fuse_print, fm);
     pass_end(ctx, PASS_schedule, schedule_print, fm);

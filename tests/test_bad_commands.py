@@ -182,6 +182,15 @@ for name, content in [("gir_junk", "hello\n"), ("gir_empty", ""), ("gir_parens",
     r = box.run(box.gnnc, "ir", "bad.gir")
     box.report("gnnc_" + name, (r.rc not in (1, 2) or not re.search(r"error\[E\d+\]", r.err)) and (r.rc, r.err[:500]))
 
+box.write("false.gnn", 'test "seven" {\n  g = random_graph(nodes = 5, edges = 9, seed = 1)\n'
+                       '  over g { assert close(sum_in(ones(edge[3])), 7) }\n}\n')
+box.refuses("gnnc_false_test", [box.gnnc, "test", "false.gnn"], 1, "E0617", "seven", "row 0")
+toy_ir = [box.gnnc, "ir", "toy.gnn", "--set", "F=8,C=3"]
+for name in ("fuse", "schedule", "lower", "memplan"):
+    r = box.run(*toy_ir, "--after=" + name)
+    box.report("gnnc_ir_after_" + name, r.rc or "# after " + name not in r.out and r.out[:200])
+box.refuses("gnnc_ir_without_autodiff", toy_ir + ["--run=simplify", "--after=lower"], 1, "E0616", "grad", "autodiff")
+
 # ---- gnnc: folders that contradict themselves ---------------------------------------------------------------
 
 
