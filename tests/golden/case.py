@@ -78,6 +78,8 @@ class Check:
 
 def edges_of(spec, t):
     """[2, E]: sources and targets."""
+    if spec.edges == ["index"]:
+        return np.stack([np.arange(spec.n_src), t["in.index"]])
     edges = np.concatenate([t["in." + name] for name in spec.edges], axis=1)
     return edges[::-1] if spec.against else edges
 

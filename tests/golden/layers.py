@@ -393,3 +393,47 @@ def HypergraphConv(given, in_channels, out_channels, use_attention=False, attent
     if not use_attention:
         heads, concat = 1, True
     return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat, slope=negative_slope, bias=bias)
+
+
+# ---- reducers alone: each row of x goes to the target that `index` names ----
+
+class Reduction(Layer):
+    """An expression over the messages `m` into each target."""
+
+    def __init__(self, text):
+        self.text, self.takes, self.definitions = text, ["x"], []
+
+
+def plain(word):
+    return lambda given: Reduction("%s_in(m)" % word)
+
+
+for _name, _word in [("Sum", "sum"), ("Mean", "mean"), ("Max", "max"), ("Min", "min"), ("Mul", "mul"), ("Var", "var"), ("Std", "std")]:
+    CLASSES[_name + "Aggregation"] = plain(_word)
+
+
+@pyg
+def PowerMeanAggregation(given, p=1.0, learn=False, channels=1):
+    if learn:
+        raise Unsayable("a reducer with parameters")
+    return Reduction("powermean_in(m, p = %s)" % spell(p))
+
+
+@pyg
+def SoftmaxAggregation(given, t=1.0, learn=False, semi_grad=False, channels=1):
+    if learn:
+        raise Unsayable("a reducer with parameters")
+    weights = "softmax_in(%s * m)" % spell(t)
+    return Reduction("sum_in(%s * m)" % ("detach(%s)" % weights if semi_grad else weights))
+
+
+@pyg
+def VariancePreservingAggregation(given):
+    return Reduction("sum_in(m) / sqrt(max(count_in(m), 1))")
+
+
+@pyg
+def MultiAggregation(given, aggrs, aggrs_kwargs=None, mode="cat", mode_kwargs=None):
+    if mode != "cat" or aggrs_kwargs:
+        raise Unsayable("mode %s of several reducers" % mode)
+    return Reduction("cat(%s)" % ", ".join("%s_in(m)" % a for a in reducer(aggrs)))

@@ -9,8 +9,9 @@ INPUTS = {
     "edge_weight": ("w", "edge", None), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", None),
     "hyperedge_weight": ("w", "dst", None), "hyperedge_attr": ("e", "dst", "K"),
 }
-# Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge.
-EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"]]
+# Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge. An index is a
+# graph too: row i goes to target index[i].
+EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"], ["index"]]
 OTHER = ("batch",)
 
 
@@ -53,11 +54,24 @@ def graph_of(spec, case):
     spec.n_src, spec.n_dst = g["n_src"], g["n_dst"]
     if hyper:
         spec.n_dst = scalars.get("num_edges", spec.n_dst)
+    if spec.edges == ["index"]:
+        spec.bipartite, spec.n_src, spec.n_dst = True, case["inputs"]["x"]["shape"][0], scalars["dim_size"]
     spec.against = case["args"].get("flow") == "target_to_source"
 
 
+SINGLE_LAYER = """model m(%s) {
+  conv = %s
+  return conv(%s)
+}
+"""
+REDUCTION = """model m(%s) {
+  m = x.src
+  return %s
+}
+"""
+
+
 def single_layer(spec, cls, case):
-    """model m(x: node[F], w: edge) { conv = gcn(O = 6); return conv(x, w = w) }"""
     given = {INPUTS[i][0] for i in case["inputs"] if i in INPUTS}
     given |= {"size"} if spec.bipartite else set()
     scalars = case.get("scalars") or {}
@@ -72,7 +86,8 @@ def single_layer(spec, cls, case):
     call = ", ".join("%s = %s" % (n, n) for n in spec.inputs)
     spec.prefix = "conv."
     spec.text = "".join(dict.fromkeys(layer.definitions))
-    spec.text += "model m(%s) {\n  conv = %s\n  return conv(%s)\n}\n" % (signature, layer.text, call)
+    spec.text += (REDUCTION % (signature, layer.text) if isinstance(layer, layers.Reduction) else
+                  SINGLE_LAYER % (signature, layer.text, call))
     spec.outputs = list(range(len(case["outputs"])))
     if "weights" in given:  # they come with the edges they belong to
         spec.outputs = [0, LOOPED if cls in ("GATConv", "GATv2Conv") and args.get("add_self_loops", True) else PLAIN, 1]
