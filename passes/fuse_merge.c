@@ -194,7 +194,8 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b)
 void fuse_merge(PassContext *ctx, FusedFunc *f)
 {
     Merge m = {ctx, f, ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
-    for (uint32_t g = 0; g < f->groups.n; g++) group_reads(f, g, ctx->stage, &m.reads[g]);
+    for (uint32_t g = 0; g < f->groups.n; g++)
+        if (!f->groups.data[g].dead) group_reads(f, g, ctx->stage, &m.reads[g]);
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t b = 0; b < f->groups.n; b++)
