@@ -1,6 +1,7 @@
-/* Random well-typed graph IR over every op that lower must take: nodes, edges, edges with loops, graphs; narrow, odd
-   and wide dims; updated tensors. Everything follows from the seed. Values stay small: what could blow up is
-   squashed. Used by the tests that compare the interpreter with compiled code. */
+/* Random well-typed graph IR over every op that lower must take: nodes, edges, edges of a derived graph (loops by any
+   policy, reversed), graphs of a batch, two node spaces, drawn graphs; narrow, odd and wide dims; updated tensors;
+   gradients of a scalar by every tensor, and gradients of those. Everything follows from the seed. Values stay small:
+   what could blow up is squashed. Used by the tests that compare the interpreter with compiled code. */
 #pragma once
 #include "ir/eval.h"
 #include "passes/rewrite.h"
@@ -15,9 +16,10 @@ static inline uint32_t gir_below(GirRng *r, uint32_t n)
     return (uint32_t)(r->s >> 33) % n;
 }
 
-enum { GIR_NODE = 1, GIR_EDGE, GIR_GRAPH, GIR_LOOPS, GIR_N_SPACES };
+typedef enum { GIR_SELF_LOOPS, GIR_REVERSED, GIR_BIPARTITE, GIR_DRAWN } GirKind;
+enum { GIR_NODE = 1, GIR_EDGE, GIR_GRAPH, GIR_LOOPS, GIR_SOURCE /* of bipartite graphs only */ };
 enum { GIR_SRC, GIR_DST, GIR_NODE_ALL, GIR_EDGE_ALL, GIR_NODE_GRAPH, GIR_LSRC, GIR_LDST, GIR_ORIG, GIR_IMAGE,
-       GIR_LOOPS_ALL, GIR_N_MAPS };
+       GIR_LOOPS_ALL, GIR_N_MAPS /* and one more that depends on the kind */ };
 enum { GIR_N_DIMS = 4, GIR_MAX_WIDTH = 300 };
 
 typedef struct Gir {
@@ -27,48 +29,87 @@ typedef struct Gir {
     bool smooth; /* differentiable ops only */
 } Gir;
 
-static inline IrModule *gir_module(Arena *a, GirRng *r)
+static inline GirKind gir_kind(const IrModule *m)
 {
-    static const int64_t sizes[] = {1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 20, 33, 40, 64, 70};
-    IrModule *m = ir_module_new(a, "random");
-    for (int i = 0; i < GIR_N_DIMS; i++) ir_dim_new(m, arena_printf(a, "D%d", i), sizes[gir_below(r, 15)]);
+    if (m->graphs.data[0].kind == IR_GRAPH_RANDOM) return GIR_DRAWN;
+    if (m->spaces.n > GIR_SOURCE) return GIR_BIPARTITE;
+    return m->graphs.data[1].kind == IR_GRAPH_REVERSE ? GIR_REVERSED : GIR_SELF_LOOPS;
+}
+
+static inline void gir_spaces(IrModule *m, GirKind kind)
+{
     ir_space_new(m, "node", false);
     ir_space_new(m, "edge", true);
     ir_space_new(m, "graph", false);
     ir_space_new(m, "edge.loops", true);
-    static const struct {
-        const char *name;
-        IrId from, to;
-        bool sorted, partial;
-    } maps[] = {{"edge.src", GIR_EDGE, GIR_NODE, false, false}, {"edge.dst", GIR_EDGE, GIR_NODE, true, false},
-                {"node.all", GIR_NODE, IR_UNIT, false, false},  {"edge.all", GIR_EDGE, IR_UNIT, false, false},
-                {"node.graph", GIR_NODE, GIR_GRAPH, true, false},
-                {"edge.loops.src", GIR_LOOPS, GIR_NODE, false, false},
-                {"edge.loops.dst", GIR_LOOPS, GIR_NODE, true, false},
-                {"edge.loops.orig", GIR_LOOPS, GIR_EDGE, false, true},
-                {"edge.loops.image", GIR_EDGE, GIR_LOOPS, false, true},
-                {"edge.loops.all", GIR_LOOPS, IR_UNIT, false, false}};
-    for (int i = 0; i < GIR_N_MAPS; i++) {
-        IrId id = ir_map_new(m, maps[i].name, maps[i].from, maps[i].to);
-        IrMap *map = &m->maps.data[id];
-        map->sorted = maps[i].sorted;
-        map->partial = maps[i].partial;
-    }
-    if (gir_below(r, 2)) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
-    IrGraph g = {.name = "g", .edge = GIR_EDGE, .src_space = GIR_NODE, .dst_space = GIR_NODE, .src = GIR_SRC,
+    if (kind == GIR_BIPARTITE) ir_space_new(m, "source", false);
+}
+
+static inline void gir_map(IrModule *m, const char *name, IrId from, IrId to, bool sorted, bool partial)
+{
+    IrId id = ir_map_new(m, name, from, to);
+    IrMap *map = &m->maps.data[id];
+    map->sorted = sorted;
+    map->partial = partial;
+}
+
+/* In the order of the enum. Reversed edges lead from destinations to sources. */
+static inline void gir_maps(IrModule *m, GirKind kind)
+{
+    bool two = kind == GIR_BIPARTITE, some = kind != GIR_REVERSED && !two;
+    IrId source = two ? GIR_SOURCE : GIR_NODE;
+    gir_map(m, "edge.src", GIR_EDGE, source, false, false);
+    gir_map(m, "edge.dst", GIR_EDGE, GIR_NODE, true, false);
+    gir_map(m, "node.all", GIR_NODE, IR_UNIT, false, false);
+    gir_map(m, "edge.all", GIR_EDGE, IR_UNIT, false, false);
+    gir_map(m, "node.graph", GIR_NODE, GIR_GRAPH, true, false);
+    gir_map(m, "edge.loops.src", GIR_LOOPS, GIR_NODE, false, false);
+    gir_map(m, "edge.loops.dst", GIR_LOOPS, source, true, false);
+    gir_map(m, "edge.loops.orig", GIR_LOOPS, GIR_EDGE, false, some);
+    gir_map(m, "edge.loops.image", GIR_EDGE, GIR_LOOPS, false, some);
+    gir_map(m, "edge.loops.all", GIR_LOOPS, IR_UNIT, false, false);
+    if (two) gir_map(m, "source.all", GIR_SOURCE, IR_UNIT, false, false);
+    else gir_map(m, "edge.graph", GIR_EDGE, GIR_GRAPH, false, false);
+}
+
+static inline void gir_graphs(IrModule *m, GirKind kind, GirRng *r)
+{
+    IrId source = m->maps.data[GIR_SRC].to;
+    IrGraph g = {.name = "g", .edge = GIR_EDGE, .src_space = source, .dst_space = GIR_NODE, .src = GIR_SRC,
                  .dst = GIR_DST, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
-    VEC_PUSH(a, &m->graphs, g);
-    IrGraph loops = {.name = "loops", .kind = IR_GRAPH_SELF_LOOPS, .edge = GIR_LOOPS, .src_space = GIR_NODE,
-                     .dst_space = GIR_NODE, .src = GIR_LSRC, .dst = GIR_LDST, .base = 0, .orig = GIR_ORIG,
-                     .image = GIR_IMAGE, .policy = (IrLoopPolicy)gir_below(r, 4)};
-    VEC_PUSH(a, &m->graphs, loops);
+    if (kind == GIR_DRAWN) {
+        g.kind = IR_GRAPH_RANDOM;
+        g.n_nodes = 1 + gir_below(r, 30);
+        g.n_edges = gir_below(r, 90);
+        g.seed = gir_below(r, 1000);
+    }
+    VEC_PUSH(m->arena, &m->graphs, g);
+    IrGraph derived = {.name = "loops", .kind = IR_GRAPH_SELF_LOOPS, .edge = GIR_LOOPS, .src_space = GIR_NODE,
+                       .dst_space = source, .src = GIR_LSRC, .dst = GIR_LDST, .base = 0, .orig = GIR_ORIG,
+                       .image = GIR_IMAGE, .policy = (IrLoopPolicy)gir_below(r, 4)};
+    if (kind == GIR_REVERSED || kind == GIR_BIPARTITE) derived.kind = IR_GRAPH_REVERSE;
+    VEC_PUSH(m->arena, &m->graphs, derived);
+}
+
+static inline IrModule *gir_module(Arena *a, GirRng *r)
+{
+    static const int64_t sizes[] = {1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 20, 31, 32, 33, 40, 64, 70};
+    static const GirKind kinds[] = {GIR_SELF_LOOPS, GIR_SELF_LOOPS, GIR_SELF_LOOPS, GIR_SELF_LOOPS,
+                                    GIR_REVERSED,   GIR_REVERSED,   GIR_BIPARTITE,  GIR_DRAWN};
+    GirKind kind = kinds[gir_below(r, 8)];
+    IrModule *m = ir_module_new(a, "random");
+    for (int i = 0; i < GIR_N_DIMS; i++) ir_dim_new(m, arena_printf(a, "D%d", i), sizes[gir_below(r, 18)]);
+    gir_spaces(m, kind);
+    gir_maps(m, kind);
+    if (gir_below(r, 2)) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
+    gir_graphs(m, kind, r);
     m->n_sites = 4;
     return m;
 }
 
 static inline IrType gir_type(Gir *g, IrDtype dtype)
 {
-    IrType t = {.space = gir_below(&g->r, GIR_N_SPACES), .dtype = dtype};
+    IrType t = {.space = gir_below(&g->r, g->b.m->spaces.n), .dtype = dtype};
     uint32_t n = gir_below(&g->r, 4);
     for (uint32_t i = 0; i < n; i++) {
         IrId d = gir_below(&g->r, GIR_N_DIMS);
@@ -113,18 +154,34 @@ static inline void gir_args(Gir *g)
         IrDtype dtype = i == 3 && !g->smooth ? IR_I64 : i == 4 && !g->smooth ? IR_BOOL : g->real;
         IrTensor t = {.name = arena_printf(g->b.m->arena, "t%u", i), .kind = IR_STATE, .type = gir_type(g, dtype)};
         if (i == 0) t.type.space = GIR_NODE;
-        if (i == 1) t.type.space = IR_UNIT;
+        if (i == 1 || i == 5) t.type.space = IR_UNIT;
         for (uint8_t k = 0; k < t.type.n_dims; k++) t.stored_perm[k] = k;
         VEC_PUSH(g->b.m->arena, &g->b.m->tensors, t);
         ir_arg(g->b.m, g->b.f, (IrArg){.name = t.name, .ref = i, .type = t.type});
     }
 }
 
+/* The numbers of some rows and features, drawn by their ids. */
+static inline void gir_random_at(Gir *g)
+{
+    GirRng *r = &g->r;
+    IrId d = gir_below(r, GIR_N_DIMS), args[4] = {0, 1};
+    IrType row = {.space = gir_below(r, g->b.m->spaces.n), .dtype = IR_I64},
+           col = {.space = IR_UNIT, .dtype = IR_I64, .n_dims = 1, .dims = {d}}, t = col;
+    args[2] = ir_add(g->b.m, g->b.f, IR_OP_element, row, NULL, 0, (IrAttr){0}, g->b.span);
+    args[3] = ir_add(g->b.m, g->b.f, IR_OP_iota, col, NULL, 0, (IrAttr){.dim = d}, g->b.span);
+    t.space = row.space;
+    t.dtype = g->real;
+    ir_add(g->b.m, g->b.f, gir_below(r, 2) ? IR_OP_random_uniform_at : IR_OP_random_normal_at, t, args, 4,
+           (IrAttr){.site = gir_below(r, 4)}, g->b.span);
+}
+
 static inline void gir_leaf(Gir *g)
 {
     static const double values[] = {0, 1, -1, 2, -0.5, 3, 0.125, 10, -7, 0.75};
     GirRng *r = &g->r;
-    switch (gir_below(r, g->smooth ? 1 : 5)) {
+    switch (gir_below(r, g->smooth ? 1 : 6)) {
+    case 4: gir_random_at(g); return;
     case 0: {
         IrType t = gir_below(r, 2) ? gir_type(g, g->real) : ir_scalar(g->real);
         irb_const(&g->b, t, values[gir_below(r, 10)]);
@@ -137,12 +194,12 @@ static inline void gir_leaf(Gir *g)
         return;
     }
     case 2: {
-        IrType t = {.space = gir_below(r, GIR_N_SPACES), .dtype = IR_I64};
+        IrType t = {.space = gir_below(r, g->b.m->spaces.n), .dtype = IR_I64};
         ir_add(g->b.m, g->b.f, IR_OP_element, t, NULL, 0, (IrAttr){0}, g->b.span);
         return;
     }
     case 3: {
-        IrId map = gir_below(r, GIR_N_MAPS);
+        IrId map = gir_below(r, g->b.m->maps.n);
         IrType t = {.space = g->b.m->maps.data[map].from, .dtype = IR_BOOL};
         ir_add(g->b.m, g->b.f, IR_OP_mapped, t, NULL, 0, (IrAttr){.map = map}, g->b.span);
         return;
@@ -205,6 +262,7 @@ static inline void gir_logic(Gir *g)
     IrId c = gir_pick(g, IR_BOOL, NULL);
     if (c == IR_NONE) return;
     IrType t = irb_type(&g->b, c);
+    if (gir_below(r, 8) == 0) dtype = IR_BOOL;
     IrId d = gir_pick(g, IR_BOOL, &t), x = gir_pick(g, dtype, &t);
     if (gir_below(r, 4) == 0) irb_map1(&g->b, IR_OP_not, c);
     else if (d != IR_NONE && gir_below(r, 2)) irb_map2(&g->b, gir_below(r, 2) ? IR_OP_and : IR_OP_or, c, d);
@@ -302,6 +360,20 @@ static inline void gir_dims(Gir *g)
     }
 }
 
+/* A value without a space that shares a dim with t and has another, as the weights of a product have. */
+static inline IrId gir_weight(Gir *g, const IrType *t)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        IrId y = gir_pick(g, t->dtype, t);
+        if (y == IR_NONE) return IR_NONE;
+        IrType u = irb_type(&g->b, y);
+        bool shared = false;
+        for (uint32_t k = 0; k < u.n_dims; k++) shared |= ir_type_has_dim(t, u.dims[k]);
+        if (u.space == IR_UNIT && u.n_dims > 1 && shared) return y;
+    }
+    return IR_NONE;
+}
+
 static inline void gir_contract(Gir *g)
 {
     GirRng *r = &g->r;
@@ -309,7 +381,7 @@ static inline void gir_contract(Gir *g)
     IrId x = gir_pick(g, dtype, NULL);
     if (x == IR_NONE) return;
     IrType t = irb_type(&g->b, x);
-    IrId y = gir_pick(g, dtype, &t);
+    IrId y = gir_below(r, 3) ? gir_pick(g, dtype, &t) : gir_weight(g, &t);
     if (y == IR_NONE) return;
     IrType u = irb_type(&g->b, y), all = ir_type_join(&t, &u), type = all;
     type.n_dims = 0;
@@ -333,7 +405,9 @@ static inline void gir_move(Gir *g)
                                    IR_OP_reduce_min};
     GirRng *r = &g->r;
     for (int tries = 0; tries < 20; tries++) {
-        IrId map = gir_below(r, GIR_N_MAPS), x = gir_pick(g, gir_number(g), NULL);
+        IrId map = gir_below(r, g->b.m->maps.n);
+        bool logic = !g->smooth && gir_below(r, 12) == 0;
+        IrId x = gir_pick(g, logic ? IR_BOOL : gir_number(g), NULL);
         if (x == IR_NONE) continue;
         const IrMap *m = &g->b.m->maps.data[map];
         IrType t = irb_type(&g->b, x);
@@ -341,7 +415,7 @@ static inline void gir_move(Gir *g)
             irb_gather(&g->b, map, x);
             return;
         }
-        if (m->from != t.space) continue;
+        if (m->from != t.space || logic) continue;
         IrOpcode op = ops[gir_below(r, g->smooth ? 2 : 5)];
         if (op == IR_OP_reduce_mul && t.dtype == g->real) x = irb_map1(&g->b, IR_OP_cos, x);
         x = irb_reduce(&g->b, op, map, x, gir_below(r, 2) ? 0 : -3);
@@ -388,17 +462,69 @@ static inline void gir_results(Gir *g)
     }
 }
 
-/* A module with one function "f" of about n_ops operations. */
-static inline IrModule *gir_random(Arena *a, uint64_t seed, uint32_t n_ops, IrDtype real, bool smooth)
+/* A scalar of the model's float type that hangs on `x`. */
+static inline IrId gir_total(Gir *g, IrId x)
 {
-    Gir g = {.r = {seed * 0x9E3779B97F4A7C15u + 12345}, .real = real, .smooth = smooth};
+    IrType t = irb_type(&g->b, x), wanted = t;
+    wanted.dtype = g->real;
+    if (t.dtype != g->real) x = irb_unary(&g->b, IR_OP_cast, wanted, x, (IrAttr){0});
+    if (gir_below(&g->r, 3) == 0) x = irb_map2(&g->b, IR_OP_mul, x, x);
+    else x = irb_map1(&g->b, IR_OP_sin, x);
+    return irb_fit(&g->b, x, ir_scalar(g->real));
+}
+
+static inline IrId gir_grad(Gir *g, IrId y, IrId x)
+{
+    return ir_add(g->b.m, g->b.f, IR_OP_grad, irb_type(&g->b, x), (IrId[]){y, x}, 2, (IrAttr){0}, g->b.span);
+}
+
+/* A scalar of up to four values that nobody uses, the last ones first; its gradients by every float argument; now and
+   then the gradient of a gradient. */
+static inline void gir_grads(Gir *g)
+{
+    const IrFunc *f = g->b.f;
+    uint32_t n = f->ops.n, n_parts = 0;
+    bool *used = ARENA_ARRAY(g->b.m->arena, bool, n);
+    IrId loss = IR_NONE, first = IR_NONE;
+    for (IrId v = 0; v < n; v++)
+        for (uint32_t k = 0; k < f->ops.data[v].n_args; k++) used[f->ops.data[v].args[k]] = true;
+    for (IrId v = n; v-- > 0 && n_parts < 4;) {
+        if (used[v] || !ir_dtype_is_float(irb_type(&g->b, v).dtype)) continue;
+        IrId part = gir_total(g, v);
+        loss = loss == IR_NONE ? part : irb_map2(&g->b, IR_OP_add, loss, part);
+        n_parts++;
+    }
+    for (IrId v = 0; v < n && loss != IR_NONE; v++) {
+        if (irb_op(&g->b, v)->op != IR_OP_arg || irb_type(&g->b, v).dtype != g->real) continue;
+        IrId d = gir_grad(g, loss, v);
+        if (first == IR_NONE) first = d;
+        else if (gir_below(&g->r, 40) == 0) gir_grad(g, gir_total(g, first), v);
+    }
+}
+
+typedef struct GirOptions {
+    uint32_t n_ops; /* about so many, gradients not counted */
+    IrDtype real;
+    bool smooth, grads;
+} GirOptions;
+
+/* A module with one function "f". */
+static inline IrModule *gir_make(Arena *a, uint64_t seed, GirOptions o)
+{
+    Gir g = {.r = {seed * 0x9E3779B97F4A7C15u + 12345}, .real = o.real, .smooth = o.smooth};
     gir_below(&g.r, 2);
     g.b.m = gir_module(a, &g.r);
     g.b.f = ir_func_new(g.b.m, "f");
     gir_args(&g);
-    while (g.b.f->ops.n < n_ops) gir_op(&g);
+    while (g.b.f->ops.n < o.n_ops) gir_op(&g);
+    if (o.grads) gir_grads(&g);
     gir_results(&g);
     return g.b.m;
+}
+
+static inline IrModule *gir_random(Arena *a, uint64_t seed, uint32_t n_ops, IrDtype real, bool smooth)
+{
+    return gir_make(a, seed, (GirOptions){n_ops, real, smooth, false});
 }
 
 /* Graphs with empty rows, loops, parallel edges, a hub, one node, no edges. */

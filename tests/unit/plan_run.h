@@ -18,6 +18,7 @@ struct PlanRun {
     const EvalWorld *w;
     EvalValue *const *args; /* of the function */
     PlanCall *call;         /* NULL: kir_run */
+    void *(*alloc)(void *user, size_t n); /* NULL: from the arena; else a buffer of just this size */
     void *user;
     void **data;    /* [buffers] */
     int64_t *elems; /* [buffers] */
@@ -56,10 +57,10 @@ static inline double plan_get(KirBase t, const void *p, int64_t i)
     }
 }
 
-static inline void *plan_poison(Arena *a, size_t n)
+static inline void *plan_poison(PlanRun *r, size_t n)
 {
-    void *p = arena_alloc(a, n + 64);
-    memset(p, 0xff, n + 64);
+    void *p = r->alloc ? r->alloc(r->user, n) : arena_alloc(r->arena, n + 64);
+    memset(p, 0xff, r->alloc ? n : n + 64);
     return p;
 }
 
@@ -118,7 +119,7 @@ static inline void plan_run_buffer(PlanRun *r, uint32_t i)
         r->data[i] = r->slots[b->slot];
         return;
     }
-    r->data[i] = plan_poison(r->arena, (size_t)n * kir_base_bytes(b->elem));
+    r->data[i] = plan_poison(r, (size_t)n * kir_base_bytes(b->elem));
     plan_run_index_buffer(r, b, r->data[i], n);
     if (b->kind != PLAN_TENSOR && b->kind != PLAN_COTANGENT && b->kind != PLAN_SEED && b->kind != PLAN_STEP) return;
     const EvalValue *v = plan_run_arg(r, kinds[b->kind], b->ref);
@@ -155,7 +156,7 @@ static inline const char *plan_run(PlanRun *r)
     r->slots = ARENA_ARRAY(r->arena, char *, r->prog->slots.n + 1);
     for (uint32_t i = 0; i < r->prog->slots.n; i++) {
         const PlanSlot *s = &r->prog->slots.data[i];
-        r->slots[i] = plan_poison(r->arena, (size_t)(plan_run_count(r, &s->rows) * s->row_bytes));
+        r->slots[i] = plan_poison(r, (size_t)(plan_run_count(r, &s->rows) * s->row_bytes));
     }
     for (uint32_t i = 0; i < r->prog->buffers.n; i++) plan_run_buffer(r, i);
     for (uint32_t i = 0; i < r->prog->steps.n; i++) {

@@ -1,0 +1,404 @@
+/* One random program and all its readings: a module with gradients, the oracle (the interpreter on the module after
+   autodiff alone), the plan that the whole pipeline makes of it (some passes switched off in some), and runs of that
+   plan by the runtime's own execution core over tables and a graph that it built. What is compared, and how it is
+   counted, is here too; compiling kernels and processes are test_programs.c's. */
+#pragma once
+#include "codegen/codegen.h"
+#include "passes/lower.h"
+#include "runtime/cpu.h"
+#include "runtime/exec.h"
+#include "tests/unit/gir_random.h"
+#include "tests/unit/plan_run.h"
+
+enum { RATIO_STEPS = 4, RATIO_ZERO = 64, N_RATIOS = 512 }; /* a bin is 2^(1/4) wide */
+
+/* What was seen; workers hand it to their parent as it is. */
+typedef struct Tally {
+    int64_t programs, failures, kernels, elements, undecided, loose; /* loose: the bound exceeds 1 % of the value */
+    int64_t gradients;                 /* results that are gradients */
+    int64_t dropped, matter, noticed;  /* runs without an edge, where it shows beyond the bounds, and was seen */
+    int64_t variants[RT_N_VARIANTS], kinds[4], families[16], disabled;
+    int64_t ratios[N_RATIOS];          /* bound / error of elements with an error */
+    int64_t ops[IR_N_OPS];             /* programs whose module has the op, before autodiff */
+} Tally;
+
+static inline void tally_add(Tally *to, const Tally *from)
+{
+    int64_t *a = (int64_t *)to;
+    const int64_t *b = (const int64_t *)from;
+    for (size_t i = 0; i < sizeof *to / sizeof *a; i++) a[i] += b[i];
+}
+
+static inline void tally_ratio(Tally *t, double bound, double error)
+{
+    double at = floor(log2(bound / error) * RATIO_STEPS) + RATIO_ZERO;
+    t->ratios[at < 0 ? 0 : at >= N_RATIOS ? N_RATIOS - 1 : (int)at]++;
+}
+
+/* The upper end of the bin that holds the median of bound / error. */
+static inline double tally_median(const Tally *t)
+{
+    int64_t all = 0, sum = 0;
+    int i = 0;
+    for (int k = 0; k < N_RATIOS; k++) all += t->ratios[k];
+    while (i < N_RATIOS && (sum += t->ratios[i]) * 2 < all) i++;
+    return exp2((double)(i + 1 - RATIO_ZERO) / RATIO_STEPS);
+}
+
+/* ---- graphs ---- */
+
+typedef struct ProgramGraph {
+    EvalGraph g; /* the user's edges */
+    int64_t *graph_of, n_graphs;
+    int64_t dropped; /* the user's id of an edge that is not there, -1: all are */
+} ProgramGraph;
+
+enum { FAMILY_SPARSE, FAMILY_ONE_NODE, FAMILY_ONE_NODE_LOOPS, FAMILY_NO_EDGES, FAMILY_HUB, FAMILY_MESH, FAMILY_BATCH,
+       FAMILY_PARALLEL, FAMILY_LARGE, N_FAMILIES };
+
+typedef struct FamilySize {
+    uint32_t nodes, more_nodes, edges, more_edges; /* least, and how many more at most */
+} FamilySize;
+
+static inline void program_edge(ProgramGraph *p, uint32_t family, int64_t e, GirRng *r)
+{
+    int64_t *src = (int64_t *)p->g.src, *dst = (int64_t *)p->g.dst, n_dst = p->g.n_dst;
+    src[e] = gir_below(r, (uint32_t)p->g.n_src);
+    dst[e] = gir_below(r, (uint32_t)(n_dst > 2 && family != FAMILY_MESH ? n_dst - 1 : n_dst)); /* an empty row */
+    if (family == FAMILY_HUB && gir_below(r, 3)) dst[e] = n_dst / 2;
+    if (family == FAMILY_HUB && gir_below(r, 3) == 0) src[e] = p->g.n_src / 3;
+    if (family == FAMILY_BATCH && p->g.n_src == n_dst) { /* edges stay in their graph */
+        int64_t v = dst[e] + (src[e] & 1);
+        src[e] = v < n_dst && p->graph_of[v] == p->graph_of[dst[e]] ? v : dst[e];
+    }
+    if (gir_below(r, 6) == 0 && dst[e] < p->g.n_src) src[e] = dst[e];
+    if (e && gir_below(r, family == FAMILY_PARALLEL ? 2 : 8) == 0) src[e] = src[e - 1], dst[e] = dst[e - 1];
+}
+
+static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool bipartite, GirRng *r)
+{
+    static const FamilySize sizes[N_FAMILIES] = {
+        [FAMILY_SPARSE] = {3, 9, 2, 20}, [FAMILY_ONE_NODE] = {1, 0, 0, 0},   [FAMILY_ONE_NODE_LOOPS] = {1, 0, 1, 4},
+        [FAMILY_NO_EDGES] = {2, 6, 0, 0}, [FAMILY_HUB] = {5, 40, 30, 200},   [FAMILY_MESH] = {4, 30, 10, 90},
+        [FAMILY_BATCH] = {4, 20, 5, 60}, [FAMILY_PARALLEL] = {2, 6, 4, 30},  [FAMILY_LARGE] = {520, 300, 700, 400}};
+    const FamilySize *s = &sizes[family];
+    int64_t n = s->nodes + gir_below(r, s->more_nodes + 1), m = s->edges + gir_below(r, s->more_edges + 1);
+    int64_t *src = ARENA_ARRAY(a, int64_t, m + 1), *dst = ARENA_ARRAY(a, int64_t, m + 1);
+    ProgramGraph p = {.g = {n, n, m, src, dst}, .dropped = -1};
+    if (bipartite) p.g.n_src = 1 + gir_below(r, (uint32_t)n + 7);
+    p.graph_of = ARENA_ARRAY(a, int64_t, n + 1);
+    p.n_graphs = 1 + gir_below(r, family == FAMILY_BATCH ? 6 : 2);
+    for (int64_t v = 1; v < n; v++) { /* ascending; some graphs are left out */
+        bool next = gir_below(r, 3) == 0 && p.graph_of[v - 1] + 1 < p.n_graphs;
+        p.graph_of[v] = p.graph_of[v - 1] + next * (1 + (p.graph_of[v - 1] + 2 < p.n_graphs && gir_below(r, 3) == 0));
+    }
+    for (int64_t e = 0; e < m; e++) program_edge(&p, family, e, r);
+    return p;
+}
+
+static inline ProgramGraph program_graph_without(Arena *a, const ProgramGraph *p, int64_t edge)
+{
+    ProgramGraph q = *p;
+    int64_t n = --q.g.n_edges, *src = ARENA_ARRAY(a, int64_t, n + 1), *dst = ARENA_ARRAY(a, int64_t, n + 1);
+    for (int64_t e = 0; e < n; e++) src[e] = p->g.src[e + (e >= edge)], dst[e] = p->g.dst[e + (e >= edge)];
+    q.g.src = src, q.g.dst = dst, q.dropped = edge;
+    return q;
+}
+
+/* ---- programs ---- */
+
+typedef struct Program {
+    Arena *arena;
+    uint64_t seed;
+    uint32_t family;
+    const IrModule *m, *plain; /* as written; after autodiff alone */
+    HostPlan *plan;
+    const ModelTables *tables;
+    ProgramGraph graph;
+    uint32_t first_kernel; /* of its batch */
+} Program;
+
+static inline uint64_t program_hash(uint64_t x)
+{
+    x ^= x >> 30, x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27, x *= 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static inline const char *program_diags(Arena *a, const Diags *d)
+{
+    StrBuf text = {.arena = a};
+    diags_print(d, &text, false);
+    return strbuf_cstr(&text);
+}
+
+/* Some programs run without some passes. */
+static inline void program_disable(PassContext *ctx, uint64_t seed)
+{
+    if (seed % 4 != 1) return;
+    for (PassId i = 0; i < N_PASSES; i++)
+        ctx->disabled[i] = pass_infos[i].switchable && program_hash(seed * N_PASSES + i) % 3 == 0;
+}
+
+/* The largest graph that keeps the interpreter under some 50 MB. */
+static inline uint32_t program_family(uint64_t seed, const IrModule *m)
+{
+    uint32_t family = (uint32_t)(program_hash(seed ^ 0x51ed) % 40);
+    if (family >= N_FAMILIES) family %= FAMILY_LARGE;
+    const IrFunc *f = m->funcs.data[0];
+    int64_t width = 0;
+    for (IrId v = 0; v < f->ops.n; v++)
+        if (f->ops.data[v].type.space != IR_UNIT) width += ir_type_width(m, &f->ops.data[v].type);
+    return family == FAMILY_LARGE && width > 2500 ? FAMILY_HUB : family;
+}
+
+/* NULL, or what went wrong. */
+static inline const char *program_make(Arena *a, uint64_t seed, Program *p)
+{
+    GirOptions o = {.n_ops = 10 + (uint32_t)(program_hash(seed) % 14), .real = seed % 3 ? IR_F32 : IR_F64, .grads = true};
+    Diags *d = ARENA_NEW(a, Diags);
+    d->arena = a;
+    PassContext *oracle = ARENA_NEW(a, PassContext), *ctx = ARENA_NEW(a, PassContext);
+    *oracle = *ctx = pass_context(a, d);
+    *p = (Program){.arena = a, .seed = seed};
+    p->m = gir_make(a, seed, o);
+    if (!ir_verify(p->m, d)) return program_diags(a, d);
+    p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
+    program_disable(ctx, seed);
+    const IrModule *done = p->plain ? pass_run_pipeline(ctx, p->m) : NULL;
+    p->plan = done ? lower_module(ctx, done) : NULL;
+    if (!p->plan || d->n_errors) return program_diags(a, d);
+    p->tables = tables_build(p->plan, &(CodegenOptions){.name = "m", .version = "0"}, a);
+    GirRng r = {seed * 31 + 7};
+    p->family = program_family(seed, p->plain);
+    p->graph = program_graph(a, p->family, gir_kind(p->m) == GIR_BIPARTITE, &r);
+    return NULL;
+}
+
+/* ---- the oracle ---- */
+
+/* Which element of the user's a row is, the same with and without a dropped edge. */
+static inline uint64_t program_row(const Program *p, const EvalWorld *w, const ProgramGraph *g, IrId space, int64_t row)
+{
+    if (space == GIR_LOOPS) {
+        int64_t orig = w->maps[GIR_ORIG][row];
+        if (orig < 0) return ((uint64_t)1 << 40) + (uint64_t)w->maps[GIR_LDST][row];
+        row = orig, space = GIR_EDGE;
+    }
+    if (space != GIR_EDGE) return (uint64_t)row;
+    int64_t id = w->element_ids[GIR_EDGE][row];
+    bool drawn = gir_kind(p->m) == GIR_DRAWN;
+    return (uint64_t)id + (!drawn && g->dropped >= 0 && id >= g->dropped);
+}
+
+static inline void program_fill(const Program *p, const EvalWorld *w, const ProgramGraph *g, uint32_t arg, EvalValue *v)
+{
+    for (int64_t row = 0; row < v->rows; row++) {
+        GirRng r = {program_hash(program_row(p, w, g, v->type.space, row) * 64 + arg) + p->seed};
+        gir_below(&r, 2);
+        EvalValue part = *v;
+        part.v += row * v->width, part.rows = 1;
+        gir_fill(&part, &r);
+    }
+}
+
+typedef struct Oracle {
+    EvalWorld *w;
+    EvalValue **args, **results;
+} Oracle;
+
+static inline const char *program_oracle(Arena *a, const Program *p, const ProgramGraph *g, Oracle *o)
+{
+    const char *why = NULL;
+    const IrFunc *f = p->plain->funcs.data[0];
+    o->w = eval_world(a, p->plain, &g->g, g->graph_of, g->n_graphs, &why);
+    if (!o->w) return why;
+    o->args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        o->args[i] = eval_value_new(a, p->plain, o->w, f->args.data[i].type);
+        if (!o->args[i]) return "an argument is too large";
+        program_fill(p, o->w, g, i, o->args[i]);
+        if (f->args.data[i].kind == IR_ARG_SEED) o->args[i]->v[0] = 123456789123.0;
+        if (f->args.data[i].kind == IR_ARG_STEP) o->args[i]->v[0] = 17;
+    }
+    o->results = eval_func(a, p->plain, o->w, f, o->args, &why);
+    return o->results ? NULL : why;
+}
+
+/* ---- runs ---- */
+
+typedef struct Reading { /* of a plan: kernels, and who walks the chunks */
+    const RtModel *model;
+    int variant;
+    RtPool *pool;
+} Reading;
+
+/* The model with its kernels; fine: every step is cut as finely as the pool takes it. */
+static inline const RtModel *program_model(const Program *p, int variant, RtKernelFn (*kernel)(void *, uint32_t),
+                                           void *user, bool fine)
+{
+    RtModel *m = ARENA_NEW(p->arena, RtModel);
+    *m = p->tables->model;
+    RtKernelFn *fns = ARENA_ARRAY(p->arena, RtKernelFn, RT_N_VARIANTS * m->n_kernels + 1);
+    for (uint32_t k = 0; k < m->n_kernels; k++) fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
+    m->kernels = fns;
+    if (!fine) return m;
+    int64_t n_steps = m->programs[0].n_steps;
+    RtStep *steps = ARENA_ARRAY(p->arena, RtStep, n_steps + 1);
+    memcpy(steps, m->steps, (size_t)n_steps * sizeof *steps);
+    for (int64_t i = 0; i < n_steps; i++) steps[i].grain = 1;
+    m->steps = steps;
+    return m;
+}
+
+static inline const char *program_status(Arena *a, const RtStatus *st)
+{
+    return arena_printf(a, "runtime: %s: %s", st->place, st->message);
+}
+
+/* The runtime's graph of the user's edges; NULL with *why. Free with rt_graph_free. */
+static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m,
+                                        const char **why)
+{
+    RtStatus st = {0};
+    RtGraph *graph = NULL;
+    int64_t *counts = ARENA_ARRAY(a, int64_t, m->n_spaces);
+    for (int64_t s = 0; s < m->n_spaces; s++) counts[s] = -1;
+    counts[GIR_NODE] = g->g.n_dst, counts[GIR_GRAPH] = g->n_graphs;
+    if (gir_kind(p->m) == GIR_BIPARTITE) counts[GIR_SOURCE] = g->g.n_src;
+    RtTopology t = {.place = "edges", .n_edges = g->g.n_edges, .src = g->g.src, .dst = g->g.dst,
+                    .graph_of = g->graph_of, .counts = counts};
+    if (rt_graph_create(m, &t, &graph, &st)) *why = program_status(a, &st);
+    return graph;
+}
+
+/* Tensors of just their size behind a poisoned margin. */
+static inline void program_bind_tensors(Arena *a, const IrFunc *f, EvalValue *const *args, RtExec *e)
+{
+    static const KirBase base[] = {KIR_F32, KIR_F64, KIR_I32, KIR_I64, KIR_I8};
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        if (f->args.data[i].kind != IR_ARG_TENSOR) continue;
+        KirBase elem = base[args[i]->type.dtype];
+        int64_t n = args[i]->rows * args[i]->width;
+        char *p = arena_alloc(a, (size_t)n * kir_base_bytes(elem) + 64);
+        memset(p, 0xff, (size_t)n * kir_base_bytes(elem) + 64);
+        for (int64_t k = 0; k < n; k++) plan_put(elem, p, k, args[i]->v[k]);
+        e->tensors[f->args.data[i].ref] = p;
+    }
+}
+
+/* Runs; results[i] is a copy of result i. NULL, or what went wrong. */
+static inline const char *program_run(Arena *a, const Program *p, const Reading *how, const RtGraph *g,
+                                      EvalValue *const *args, void **results)
+{
+    const IrFunc *f = p->plan->module->funcs.data[0];
+    RtStatus st = {0};
+    RtExec *e = NULL;
+    RtExecOptions o = {.variant = how->variant, .pool = how->pool};
+    if (rt_exec_create(how->model, 0, g, &o, &e, &st) || rt_exec_own_results(e, &st)) {
+        rt_exec_free(e);
+        return program_status(a, &st);
+    }
+    program_bind_tensors(a, f, args, e);
+    memset(e->own_results.p, 0xff, e->own_results.bytes);
+    memset(e->base, 0xff, (size_t)e->arena_bytes);
+    if (rt_exec_bind(e, &st)) {
+        rt_exec_free(e);
+        return program_status(a, &st);
+    }
+    rt_exec_run(e, 123456789123, 17);
+    for (uint32_t i = 0; i < f->results.n; i++) {
+        IrId tensor = f->results.data[i].tensor;
+        size_t n = (size_t)rt_result_bytes(e, i);
+        results[i] = arena_alloc(a, n + 1);
+        memcpy(results[i], tensor == IR_NONE ? e->results[i] : e->tensors[tensor], n);
+    }
+    rt_exec_free(e);
+    return NULL;
+}
+
+/* ---- comparing ---- */
+
+static inline double program_element(const EvalValue *like, const void *p, int64_t i)
+{
+    static const KirBase base[] = {KIR_F32, KIR_F64, KIR_I32, KIR_I64, KIR_I8};
+    return plan_get(base[like->type.dtype], p, i);
+}
+
+static inline void program_count(Tally *t, const EvalValue *want, int64_t i, double got)
+{
+    double v = want->v[i], e = want->err[i], error = fabs(got - v);
+    t->elements++;
+    t->undecided += want->undecided[i] != 0;
+    if (want->undecided[i] || !isfinite(v) || !isfinite(got)) return;
+    t->loose += e > 0.01 * fmax(fabs(v), 1e-3);
+    if (error > 0 && e > 0 && isfinite(e)) tally_ratio(t, e, error);
+}
+
+/* Every element within its bound? NULL, or the first that is not. `t` may be NULL. */
+static inline const char *program_compare(Arena *a, const IrFunc *f, EvalValue *const *want, void *const *got, Tally *t)
+{
+    for (uint32_t i = 0; i < f->results.n; i++)
+        for (int64_t k = 0; k < want[i]->rows * want[i]->width; k++) {
+            double x = program_element(want[i], got[i], k);
+            if (t) program_count(t, want[i], k, x);
+            if (!plan_accepts(want[i], k, x))
+                return arena_printf(a, "result %u (%s = %%%u) element %lld: %.17g, wanted %.17g +- %.3g", i,
+                                    f->results.data[i].name, f->results.data[i].value, (long long)k, x, want[i]->v[k],
+                                    want[i]->err[k]);
+        }
+    return NULL;
+}
+
+/* The same bits everywhere, NaNs alike? NULL, or the first that differ. */
+static inline const char *program_same(Arena *a, const IrFunc *f, EvalValue *const *like, void *const *x, void *const *y)
+{
+    for (uint32_t i = 0; i < f->results.n; i++)
+        for (int64_t k = 0; k < like[i]->rows * like[i]->width; k++) {
+            double p = program_element(like[i], x[i], k), q = program_element(like[i], y[i], k);
+            if (memcmp(&p, &q, sizeof p) && !(p != p && q != q))
+                return arena_printf(a, "result %u element %lld: %.17g and %.17g", i, (long long)k, p, q);
+        }
+    return NULL;
+}
+
+/* Results whose rows are not edges, which a dropped edge leaves in place. */
+static inline bool program_has_rows_of(const Program *p, const EvalValue *v)
+{
+    return !p->plain->spaces.data[v->type.space].is_edge;
+}
+
+/* Does the oracle itself tell the two graphs apart, beyond both bounds? */
+static inline bool program_differs(const Program *p, const IrFunc *f, EvalValue *const *x, EvalValue *const *y)
+{
+    for (uint32_t i = 0; i < f->results.n; i++)
+        for (int64_t k = 0; program_has_rows_of(p, x[i]) && k < x[i]->rows * x[i]->width; k++) {
+            double d = fabs(x[i]->v[k] - y[i]->v[k]);
+            bool decided = !x[i]->undecided[k] && !y[i]->undecided[k];
+            if (decided && d > x[i]->err[k] + y[i]->err[k] && fabs(x[i]->v[k]) < 1e30) return true;
+        }
+    return false;
+}
+
+/* Does comparing what was computed with `want` notice? */
+static inline bool program_notices(const Program *p, const IrFunc *f, EvalValue *const *want, void *const *got)
+{
+    for (uint32_t i = 0; i < f->results.n; i++)
+        for (int64_t k = 0; program_has_rows_of(p, want[i]) && k < want[i]->rows * want[i]->width; k++)
+            if (!plan_accepts(want[i], k, program_element(want[i], got[i], k))) return true;
+    return false;
+}
+
+static inline void program_tally(const Program *p, Tally *t)
+{
+    bool seen[IR_N_OPS] = {false};
+    const IrFunc *f = p->m->funcs.data[0];
+    t->programs++;
+    t->kernels += p->plan->kernels.n;
+    t->kinds[gir_kind(p->m)]++;
+    t->families[p->family]++;
+    t->disabled += p->seed % 4 == 1;
+    for (IrId v = 0; v < f->ops.n; v++) seen[f->ops.data[v].op] = true;
+    for (uint32_t i = 0; i < f->results.n; i++) t->gradients += f->ops.data[f->results.data[i].value].op == IR_OP_grad;
+    for (int op = 0; op < IR_N_OPS; op++) t->ops[op] += seen[op];
+}

@@ -1,0 +1,505 @@
+/* Random well-typed programs with their gradients: the interpreter, LLVM and C say the same. Each program goes through
+   the whole pipeline (some passes off in some) and runs in the runtime's execution core over its tables, on a graph
+   that the runtime built: kernels of one CPU variant through LLVM, alone and on three threads with every step cut as
+   finely as can be, and the emitted C. Every element must lie within the interpreter's bound of the module that was
+   written, and the three runs must have the same bits. In some, an edge is dropped behind the oracle's back: wherever
+   the oracle tells the two graphs apart, the comparison has to notice. 200 programs run once more with kernels under
+   the address and undefined behaviour sanitizers, in buffers of just their size, in a child process.
+
+   usage: test_programs [N [FIRST]]    N programs from seed FIRST with progress; `test_programs 1 SEED` prints a failure */
+#include "codegen/jit.h"
+#include "tests/unit/c_module.h"
+#include "tests/unit/check.h"
+#include "tests/unit/programs.h"
+#include <errno.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PER_BATCH = 50, N_SUITE = 1000, N_SANITISED = 200, MAX_WORKERS = 16, MAX_SAID = 3 };
+
+typedef struct Batch {
+    Arena *arena;
+    Program programs[PER_BATCH];
+    bool bad[PER_BATCH];
+    unsigned n, n_said;
+    VEC(const KirKernel *) ks;
+    CModule c;
+    JitModule *jit[RT_N_VARIANTS];
+    VEC(const KirKernel *) of_variant[RT_N_VARIANTS];
+    VEC(uint32_t) place; /* of each kernel in its variant's module */
+    Tally tally;
+} Batch;
+
+static void say(Batch *b, unsigned i, const char *why)
+{
+    b->bad[i] = true;
+    b->tally.failures++;
+    if (b->n_said++ >= MAX_SAID) return;
+    printf("seed %llu: %s\n", (unsigned long long)b->programs[i].seed, why);
+    fflush(stdout);
+}
+
+/* ---- building a batch ---- */
+
+static unsigned variant_of(uint64_t seed)
+{
+    unsigned v = (unsigned)(program_hash(seed ^ 0xc9u) % RT_N_VARIANTS), best = (unsigned)rt_cpu_best();
+    return v <= best ? v : best;
+}
+
+static void add_kernels(Batch *b, unsigned i)
+{
+    Program *p = &b->programs[i];
+    unsigned v = variant_of(p->seed);
+    p->first_kernel = b->ks.n;
+    for (uint32_t k = 0; k < p->plan->kernels.n; k++) {
+        KirKernel *kernel = p->plan->kernels.data[k];
+        kernel->name = arena_printf(b->arena, "p%u_%s", i, kernel->name);
+        VEC_PUSH(b->arena, &b->place, b->of_variant[v].n);
+        VEC_PUSH(b->arena, &b->of_variant[v], kernel);
+        VEC_PUSH(b->arena, &b->ks, kernel);
+    }
+    b->tally.variants[v]++;
+    program_tally(p, &b->tally);
+}
+
+static void make_programs(Batch *b, uint64_t first, unsigned n)
+{
+    *b = (Batch){.arena = arena_new(), .n = n};
+    for (unsigned i = 0; i < n; i++) {
+        const char *why = program_make(b->arena, first + i, &b->programs[i]);
+        if (why) say(b, i, why);
+        else add_kernels(b, i);
+    }
+}
+
+static bool compile_llvm(Batch *b)
+{
+    const char *why = NULL;
+    for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
+        if (!b->of_variant[v].n) continue;
+        b->jit[v] = jit_compile(b->of_variant[v].data, b->of_variant[v].n, v, &why);
+        if (!b->jit[v]) return false;
+    }
+    return true;
+}
+
+static void free_batch(Batch *b)
+{
+    c_module_free(&b->c);
+    for (unsigned v = 0; v < RT_N_VARIANTS; v++)
+        if (b->jit[v]) jit_free(b->jit[v]);
+    arena_free(b->arena);
+}
+
+/* The CPU's own vectors spare the C compiler most of its work; bits do not depend on them. */
+static const char *c_march(void)
+{
+    static const char *const march[RT_N_VARIANTS] = {"-march=x86-64", "-march=x86-64-v3", "-march=x86-64-v4"};
+    return march[rt_cpu_best()];
+}
+
+/* Compiles all kernels of a batch. gcc 12 fails on some shuffles of 64 bytes where it does not optimise: then once
+   more for the least CPU. */
+static bool compile_c(Batch *b, const char *sanitize, const char **why)
+{
+    const char *const fast[] = {"cc", "-O0", c_march(), sanitize, "-fno-sanitize-recover=all", NULL},
+                      *const plain[] = {"cc", "-O0", "-march=x86-64", sanitize, "-fno-sanitize-recover=all", NULL};
+    if (c_module_build_with(b->arena, &b->c, b->ks.data, b->ks.n, fast, why)) return true;
+    return strstr(*why, "unrecognizable insn") &&
+           c_module_build_with(b->arena, &b->c, b->ks.data, b->ks.n, plain, why);
+}
+
+/* ---- one program ---- */
+
+typedef struct Which {
+    const Batch *batch;
+    unsigned variant;
+} Which;
+
+static RtKernelFn kernel_llvm(void *user, uint32_t k)
+{
+    const Which *w = user;
+    return jit_kernel(w->batch->jit[w->variant], w->batch->place.data[k]);
+}
+static RtKernelFn kernel_c(void *user, uint32_t k)
+{
+    const Which *w = user;
+    return c_module_kernel(&w->batch->c, w->batch->ks.data[k]->name);
+}
+
+typedef struct Runs { /* one program's readings on one graph */
+    void **llvm, **threads, **c;
+} Runs;
+
+static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGraph *g, RtPool *pool,
+                           EvalValue *const *args, Runs *r)
+{
+    Which which = {b, variant_of(p->seed)};
+    int v = (int)which.variant;
+    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL},
+                  threads = {program_model(p, v, kernel_llvm, &which, true), v, pool},
+                  c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL};
+    uint32_t n = p->plan->module->funcs.data[0]->results.n + 1;
+    *r = (Runs){ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n)};
+    const char *why = NULL;
+    RtGraph *graph = program_rt_graph(a, p, g, llvm.model, &why);
+    if (!why) why = program_run(a, p, &llvm, graph, args, r->llvm);
+    if (!why) why = program_run(a, p, &threads, graph, args, r->threads);
+    if (!why) why = program_run(a, p, &c, graph, args, r->c);
+    rt_graph_free(graph);
+    return why;
+}
+
+static const char *check_runs(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r)
+{
+    const IrFunc *f = p->plain->funcs.data[0];
+    const char *why = program_compare(a, f, o->results, r->llvm, &b->tally);
+    if (why) return arena_printf(a, "llvm (%s): %s", rt_cpu_name((int)variant_of(p->seed)), why);
+    why = program_same(a, f, o->results, r->llvm, r->threads);
+    if (why) return arena_printf(a, "one thread and three: %s", why);
+    why = program_same(a, f, o->results, r->llvm, r->c);
+    return why ? arena_printf(a, "llvm and C: %s", why) : NULL;
+}
+
+/* An edge less in the graph that compiled code is given. */
+static const char *drop_edge(Arena *a, Batch *b, const Program *p, const Oracle *o, RtPool *pool)
+{
+    const IrFunc *f = p->plain->funcs.data[0];
+    int64_t edge = (int64_t)(program_hash(p->seed ^ 0xd00f) % (uint64_t)p->graph.g.n_edges);
+    ProgramGraph g = program_graph_without(a, &p->graph, edge);
+    Oracle without;
+    Runs r;
+    const char *why = program_oracle(a, p, &g, &without);
+    if (!why) why = run_all(a, b, p, &g, pool, without.args, &r);
+    if (why) return why;
+    bool matter = program_differs(p, f, o->results, without.results);
+    b->tally.dropped++;
+    b->tally.matter += matter;
+    b->tally.noticed += matter && program_notices(p, f, o->results, r.llvm);
+    why = program_compare(a, f, without.results, r.llvm, NULL);
+    return why ? arena_printf(a, "without edge %lld: %s", (long long)edge, why) : NULL;
+}
+
+static const char *check_program(Arena *a, Batch *b, const Program *p, RtPool *pool)
+{
+    Oracle o;
+    Runs r;
+    const char *why = program_oracle(a, p, &p->graph, &o);
+    if (why) return arena_printf(a, "oracle: %s", why);
+    why = run_all(a, b, p, &p->graph, pool, o.args, &r);
+    if (!why) why = check_runs(a, b, p, &o, &r);
+    bool drop = p->seed % 4 == 3 && gir_kind(p->m) != GIR_DRAWN && p->graph.g.n_edges > 0;
+    return why || !drop ? why : drop_edge(a, b, p, &o, pool);
+}
+
+static void check_batch(uint64_t first, unsigned n, Tally *t)
+{
+    Batch b;
+    const char *why = NULL;
+    RtPool *pool = NULL;
+    make_programs(&b, first, n);
+    if (rt_pool_create(3, &pool, NULL)) why = "no threads";
+    if (!why && !compile_c(&b, "-fno-sanitize=all", &why)) why = arena_printf(b.arena, "C: %s", why);
+    if (!why && !compile_llvm(&b)) why = "no variant";
+    if (why) say(&b, 0, why);
+    for (unsigned i = 0; i < n && !why; i++) {
+        if (b.bad[i]) continue;
+        Arena *a = arena_new();
+        const char *wrong = check_program(a, &b, &b.programs[i], pool);
+        if (wrong) say(&b, i, wrong);
+        arena_free(a);
+    }
+    rt_pool_free(pool);
+    *t = b.tally;
+    free_batch(&b);
+}
+
+/* ---- under the sanitizers ---- */
+
+typedef struct Exact { /* buffers of a run, each its own */
+    void **p;
+    size_t n, cap;
+    const Batch *batch;
+    const Program *program;
+} Exact;
+
+static void *exact_alloc(void *user, size_t n)
+{
+    Exact *x = user;
+    if (x->n == x->cap) {
+        x->cap = x->cap * 2 + 64;
+        x->p = realloc(x->p, x->cap * sizeof *x->p);
+        if (!x->p) exit(4);
+    }
+    void *p = malloc(n);
+    if (!p && n) exit(4);
+    return x->p[x->n++] = p;
+}
+
+static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
+{
+    const Exact *x = r->user;
+    RtArg copy[64];
+    uint32_t n = r->plan->kernels.data[k]->params.n;
+    (void)n_elems;
+    if (n > 64) return "too many parameters";
+    memcpy(copy, args, n * sizeof *copy);
+    c_module_kernel(&x->batch->c, x->batch->ks.data[x->program->first_kernel + k]->name)(copy, lo, hi);
+    return NULL;
+}
+
+static const char *check_exact(Arena *a, Batch *b, const Program *p)
+{
+    Oracle o;
+    const IrFunc *f = p->plain->funcs.data[0];
+    const char *why = program_oracle(a, p, &p->graph, &o);
+    if (why) return why;
+    Exact exact = {.batch = b, .program = p};
+    PlanRun r = {.arena = a, .plan = p->plan, .prog = p->plan->programs.data[0], .w = o.w, .args = o.args,
+                 .call = exact_call, .alloc = exact_alloc, .user = &exact};
+    why = plan_run(&r);
+    void **got = ARENA_ARRAY(a, void *, f->results.n + 1);
+    for (uint32_t i = 0; i < f->results.n && !why; i++) {
+        uint32_t at = plan_run_result(&r, i);
+        if (at == UINT32_MAX) why = "a result is never written";
+        else got[i] = r.data[at];
+    }
+    if (!why) why = program_compare(a, f, o.results, got, &b->tally);
+    for (size_t i = 0; i < exact.n; i++) free(exact.p[i]);
+    free(exact.p);
+    return why;
+}
+
+static void check_sanitised(uint64_t first, unsigned n, Tally *t)
+{
+    Batch b;
+    const char *why = NULL;
+    make_programs(&b, first, n);
+    if (!compile_c(&b, "-fsanitize=address,undefined", &why)) say(&b, 0, why);
+    for (unsigned i = 0; i < n && b.c.handle; i++) {
+        if (b.bad[i]) continue;
+        Arena *a = arena_new();
+        const char *wrong = check_exact(a, &b, &b.programs[i]);
+        if (wrong) say(&b, i, wrong);
+        arena_free(a);
+    }
+    *t = b.tally;
+    free_batch(&b);
+}
+
+/* ---- processes ---- */
+
+typedef void CheckBatch(uint64_t first, unsigned n, Tally *t);
+
+typedef struct Worker {
+    pid_t pid;
+    int fd;
+    uint64_t first;
+} Worker;
+
+typedef struct Crew {
+    const char *self, *preload; /* not NULL: children run this program anew under that library */
+    uint64_t next, end;
+    Worker workers[MAX_WORKERS];
+    unsigned n;
+    Tally tally;
+} Crew;
+
+/* Writes a batch's tally to fd. */
+static void work(CheckBatch *check, uint64_t first, unsigned n, int fd)
+{
+    Tally t = {0};
+    check(first, n, &t);
+    fflush(stdout);
+    if (write(fd, &t, sizeof t) != (ssize_t)sizeof t) _exit(1);
+    _exit(0);
+}
+
+static void work_anew(const Crew *c, uint64_t first, unsigned n, int fd)
+{
+    char numbers[3][24];
+    snprintf(numbers[0], sizeof *numbers, "%llu", (unsigned long long)first);
+    snprintf(numbers[1], sizeof *numbers, "%u", n);
+    snprintf(numbers[2], sizeof *numbers, "%d", fd);
+    setenv("LD_PRELOAD", c->preload, 1);
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+    execl(c->self, c->self, "--sanitised", numbers[0], numbers[1], numbers[2], (char *)NULL);
+    _exit(127);
+}
+
+static bool start(Crew *c, CheckBatch *check, Worker *w)
+{
+    uint64_t left = c->end - c->next;
+    unsigned n = left < PER_BATCH ? (unsigned)left : PER_BATCH;
+    int fds[2];
+    if (pipe(fds)) return false;
+    *w = (Worker){.first = c->next, .fd = fds[0]};
+    c->next += n;
+    fflush(stdout);
+    w->pid = fork();
+    if (w->pid == 0) {
+        close(fds[0]);
+        if (c->preload) work_anew(c, w->first, n, fds[1]);
+        work(check, w->first, n, fds[1]);
+    }
+    close(fds[1]);
+    return w->pid > 0;
+}
+
+/* What the worker at `slot` left; its place is free again. */
+static void finish(Crew *c, unsigned slot)
+{
+    Worker w = c->workers[slot];
+    Tally t = {0};
+    int status = 0;
+    bool whole = read(w.fd, &t, sizeof t) == (ssize_t)sizeof t;
+    close(w.fd);
+    while (waitpid(w.pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (!whole || status) {
+        printf("the batch from seed %llu ended badly (status %d)\n", (unsigned long long)w.first, status);
+        c->tally.failures++;
+    }
+    tally_add(&c->tally, &t);
+    memmove(&c->workers[slot], &c->workers[slot + 1], (--c->n - slot) * sizeof w);
+}
+
+static void progress(const Crew *c, uint64_t first, time_t began)
+{
+    const Tally *t = &c->tally;
+    printf("%lld of %llu programs, %lld failures, %lld elements, %.3f %% undecided, %lld s\n", (long long)t->programs,
+           (unsigned long long)(c->end - first), (long long)t->failures, (long long)t->elements,
+           100.0 * (double)t->undecided / (double)(t->elements + !t->elements), (long long)(time(NULL) - began));
+    fflush(stdout);
+}
+
+static void run_crew(Crew *c, CheckBatch *check, bool verbose)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned size = cores < 1 ? 1 : cores > MAX_WORKERS ? MAX_WORKERS : (unsigned)cores;
+    time_t began = time(NULL), told = began;
+    uint64_t first = c->next;
+    while (c->next < c->end || c->n) {
+        while (c->n < size && c->next < c->end) {
+            if (start(c, check, &c->workers[c->n])) c->n++;
+            else c->tally.failures++, c->next = c->end;
+        }
+        if (c->n) finish(c, 0);
+        if (verbose && time(NULL) - told >= 20) progress(c, first, began), told = time(NULL);
+    }
+}
+
+/* ---- tests ---- */
+
+static void say_figures(const Tally *t)
+{
+    printf("%lld programs (%lld with passes off), %lld kernels, %lld gradients; variants %lld %lld %lld; kinds %lld %lld "
+           "%lld %lld\n", (long long)t->programs, (long long)t->disabled, (long long)t->kernels, (long long)t->gradients,
+           (long long)t->variants[0], (long long)t->variants[1], (long long)t->variants[2], (long long)t->kinds[0],
+           (long long)t->kinds[1], (long long)t->kinds[2], (long long)t->kinds[3]);
+    double all = (double)(t->elements + !t->elements);
+    printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%; median bound/error %.3g\n",
+           (long long)t->elements, 100 * (double)t->undecided / all, 100 * (double)t->loose / all, tally_median(t));
+    printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n", (long long)t->dropped,
+           (long long)t->matter, (long long)t->noticed);
+}
+
+/* All that programs must be made of, if the test is to mean anything. */
+static void test_coverage(const Tally *t)
+{
+    check_begin();
+    for (int op = 0; op < IR_N_OPS; op++)
+        check(t->ops[op] * 200 >= t->programs, "op %s is in %lld of %lld programs", ir_ops[op].name,
+              (long long)t->ops[op], (long long)t->programs);
+    for (int k = 0; k < 4; k++) check(t->kinds[k] > 0, "no program of kind %d", k);
+    for (int k = 0; k < N_FAMILIES; k++) check(t->families[k] > 0, "no graph of family %d", k);
+    check_end("programs: every op, kind of module and family of graphs occurs");
+}
+
+static void test_figures(const Tally *t)
+{
+    check_begin();
+    check(t->undecided * 50 <= t->elements, "%lld of %lld elements are undecided", (long long)t->undecided,
+          (long long)t->elements);
+    check_end("programs: at most 2 % undecided");
+    check_begin();
+    check(tally_median(t) <= 1e3, "median of bound/error: %.3g", tally_median(t));
+    check_end("programs: bounds are sharp");
+    check_begin();
+    check(t->matter > 0 && t->noticed * 20 >= t->matter * 19, "a dropped edge was noticed in %lld of %lld",
+          (long long)t->noticed, (long long)t->matter);
+    check_end("programs: a dropped edge is noticed");
+}
+
+static void test_programs(uint64_t first, uint64_t n, bool suite)
+{
+    static Crew c;
+    c = (Crew){.next = first, .end = first + n};
+    run_crew(&c, check_batch, !suite);
+    say_figures(&c.tally);
+    check_begin();
+    check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
+          (long long)c.tally.failures, (unsigned long long)n);
+    check_end("programs: interpreter, LLVM and C agree, on one thread and three");
+    if (n < N_SUITE) return;
+    test_coverage(&c.tally);
+    test_figures(&c.tally);
+}
+
+/* The shared library that a process needs from its start to load sanitised code; NULL if there is none. */
+static const char *sanitizer_library(Arena *a)
+{
+    const char *argv[] = {"cc", "-print-file-name=libasan.so", NULL}, *why;
+    char *log = NULL;
+    if (file_spawn(a, argv, &log, &why) || log[0] != '/') return NULL;
+    log[strcspn(log, "\n")] = 0;
+    return log;
+}
+
+static void test_sanitised(const char *self, uint64_t first, uint64_t n)
+{
+    static const char name[] = "programs: emitted C is clean under the sanitizers";
+    static Crew c;
+    Arena *a = arena_new();
+    c = (Crew){.self = self, .preload = sanitizer_library(a), .next = first, .end = first + n};
+    if (!c.preload) {
+        check_skip(name, "cc has no libasan.so");
+    } else {
+        check_begin();
+        run_crew(&c, check_sanitised, false);
+        check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
+              (long long)c.tally.failures, (unsigned long long)n);
+        check_end(name);
+    }
+    arena_free(a);
+}
+
+/* One program in full, for a look at a failure. */
+static void show(uint64_t seed)
+{
+    Arena *a = arena_new();
+    Program p;
+    StrBuf text = {.arena = a};
+    const char *why = program_make(a, seed, &p);
+    if (p.m) ir_print(p.m, &text);
+    if (p.plain) ir_print(p.plain, &text);
+    if (p.plan) ir_print(p.plan->module, &text), plan_print(p.plan, &text);
+    for (uint32_t i = 0; p.plan && i < p.plan->kernels.n; i++) kir_print(p.plan->kernels.data[i], &text);
+    fputs(strbuf_cstr(&text), stdout);
+    if (why) printf("%s\n", why);
+    arena_free(a);
+}
+
+int main(int argc, char **argv)
+{
+    const char *self = "/proc/self/exe";
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : N_SUITE, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    if (argc == 5 && !strcmp(argv[1], "--sanitised"))
+        work(check_sanitised, strtoull(argv[2], NULL, 10), (unsigned)atoi(argv[3]), atoi(argv[4]));
+    if (argc > 2 && n == 1) show(first);
+    if (argc > 2 && !strcmp(argv[1], "--sanitised")) test_sanitised(self, strtoull(argv[2], NULL, 10), PER_BATCH);
+    else test_programs(first, n, argc == 1);
+    if (argc == 1) test_sanitised(self, 1, N_SANITISED);
+    return check_done();
+}
