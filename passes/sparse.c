@@ -43,8 +43,7 @@ static IrId find_wanted(Sparse *s)
         if (!sparse_has(s, v, SPARSE_DENSE)) continue;
         SparseUse use = sparse_use(s, v);
         if (use.kind) {
-            s->flags[use.x] |= SPARSE_STORED;
-            if (use.other != IR_NONE) s->flags[use.other] |= SPARSE_DENSE;
+            sparse_want(s, &use);
             continue;
         }
         want_args(s, op, SPARSE_DENSE);
@@ -131,6 +130,7 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, IrFunc *old, IrId tensor,
     if (s.arg == IR_NONE) return old;
     s.r = rewrite_begin(m, old);
     s.flags = ARENA_ARRAY(ctx->stage, uint8_t, old->ops.n + 1);
+    s.paths = ARENA_ARRAY(ctx->stage, uint8_t, old->ops.n + 1);
     s.at = ARENA_ARRAY(ctx->stage, IrId, old->ops.n + 1);
     sparse_facts(&s);
     IrId whole = find_wanted(&s);

@@ -102,6 +102,30 @@ static bool is_finite(const Sparse *s, const Simplify *known, IrId v)
     }
 }
 
+/* ---- linear in the rows --------------------------------------------------------------------------------- */
+
+static unsigned paths_of(const Sparse *s, IrId v)
+{
+    const IrOp *op = sparse_op(s, v);
+    const IrType *t = &op->type;
+    bool rows = t->space != IR_UNIT && t->n_dims == 1 && t->dims[0] == s->form.dims[0];
+    if (!rows || sparse_has(s, v, SPARSE_ZERO)) return rows;
+    const IrId *x = op->args;
+    switch (op->op) {
+    case IR_OP_gather:
+    case IR_OP_reduce_sum:
+    case IR_OP_neg:
+    case IR_OP_detach: return s->paths[x[0]];
+    case IR_OP_add:
+    case IR_OP_sub: return s->paths[x[0]] && s->paths[x[1]] ? s->paths[x[0]] + s->paths[x[1]] : 0u;
+    case IR_OP_mul:
+        if (!sparse_op(s, x[0])->type.n_dims) return s->paths[x[1]];
+        return sparse_op(s, x[1])->type.n_dims ? 0 : s->paths[x[0]];
+    case IR_OP_div: return sparse_op(s, x[1])->type.n_dims ? 0 : s->paths[x[0]];
+    default: return 0;
+    }
+}
+
 void sparse_facts(Sparse *s)
 {
     Simplify known = {.b = {.m = s->r.b.m, .f = (IrFunc *)(uintptr_t)s->old}}; /* only read */
@@ -113,5 +137,8 @@ void sparse_facts(Sparse *s)
         if (is_nonzero(s, &known, op)) s->flags[v] |= SPARSE_NONZERO;
         if (can_store(s, v)) s->flags[v] |= SPARSE_OK;
         if (sparse_has(s, v, SPARSE_OK) && keeps_zero(s, v)) s->flags[v] |= SPARSE_ZERO;
+        unsigned paths = paths_of(s, v);
+        s->paths[v] = (uint8_t)(paths <= SPARSE_MAX_PATHS ? paths : 0);
+        if (s->paths[v]) s->flags[v] |= SPARSE_LINEAR;
     }
 }

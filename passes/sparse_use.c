@@ -5,6 +5,7 @@
      reduce_sum v via S.all : [F]    ->  reduce_sum v(e) via col, its rows as dim F
      contract v, W[F,O] : S[O]       ->  reduce_sum v(e) * W[c(e)] via row, W's dim F as rows
      contract v, G : S[O] -> [F,O]   ->  reduce_sum v(e) * G[r(e)] via col, its rows as dim F
+   In the two contracts v may also be LINEAR in such values: see sparse_linear.c.
    A product with an element that is not stored counts as 0, whatever the other factor is. */
 #include "passes/sparse.h"
 
@@ -24,13 +25,17 @@ static bool same_but_form(const Sparse *s, const IrType *b, const IrType *r)
     return n_b == n_r;
 }
 
-static SparseUseKind contract_kind(const Sparse *s, const IrType *b, const IrType *r)
+/* x: a LINEAR operand in `space`. Work on its rows moves to rows of the result's width: it must not grow. */
+static SparseUseKind contract_kind(const Sparse *s, IrId x, const IrType *b, const IrType *r)
 {
-    IrId dim = s->form.dims[0];
+    const IrModule *m = s->r.b.m;
+    IrId dim = s->form.dims[0], space = sparse_op(s, x)->type.space;
+    int64_t others = ir_type_width(m, b->space == IR_UNIT ? r : b), features = m->dims.data[dim].size;
+    if (!sparse_has(s, x, SPARSE_ZERO) && others > features) return SPARSE_NO_USE;
     bool b_has = ir_type_has_dim(b, dim), r_has = ir_type_has_dim(r, dim);
     if (!same_but_form(s, b, r)) return SPARSE_NO_USE;
-    if (b->space == IR_UNIT && r->space == s->form.space && b_has && !r_has) return SPARSE_PRODUCT;
-    if (b->space == s->form.space && r->space == IR_UNIT && !b_has && r_has) return SPARSE_OUTER;
+    if (b->space == IR_UNIT && r->space == space && b_has && !r_has) return SPARSE_PRODUCT;
+    if (b->space == space && r->space == IR_UNIT && !b_has && r_has) return SPARSE_OUTER;
     return SPARSE_NO_USE;
 }
 
@@ -45,10 +50,20 @@ SparseUse sparse_use(const Sparse *s, IrId v)
     for (uint32_t k = 0; op->op == IR_OP_contract && k < 2 && !use.kind; k++) {
         use.x = op->args[k];
         use.other = op->args[1 - k];
-        if (sparse_has(s, use.x, SPARSE_ZERO))
-            use.kind = contract_kind(s, &sparse_op(s, use.other)->type, &op->type);
+        if (sparse_has(s, use.x, SPARSE_LINEAR))
+            use.kind = contract_kind(s, use.x, &sparse_op(s, use.other)->type, &op->type);
     }
     return use;
+}
+
+void sparse_want(Sparse *s, const SparseUse *u)
+{
+    if (u->other == IR_NONE) {
+        s->flags[u->x] |= SPARSE_STORED;
+        return;
+    }
+    s->flags[u->other] |= SPARSE_DENSE;
+    sparse_linear_want(s, u->x);
 }
 
 /* ---- what they become --------------------------------------------------------------------------------- */
@@ -98,24 +113,21 @@ static IrId reshaped(Sparse *s, IrId x, const IrType *wanted)
 
 static IrId product(Sparse *s, const SparseUse *u, const IrType *r)
 {
-    Build *b = &s->r.b;
     IrId w = s->r.map[u->other];
     IrType wanted = *r;
     wanted.space = IR_UNIT;
     wanted.dims[0] = s->form.dims[0];
     memcpy(wanted.dims + 1, r->dims, r->n_dims * sizeof *r->dims);
     wanted.n_dims = (uint8_t)(r->n_dims + 1);
-    IrId row = irb_gather(b, s->p->col, flat(s, as_rows(s, in_order(s, w, &wanted))));
-    IrId sum = irb_reduce(b, IR_OP_reduce_sum, s->p->row, irb_map2(b, IR_OP_mul, s->at[u->x], row), 0);
-    return reshaped(s, sum, r);
+    IrId rows = flat(s, as_rows(s, in_order(s, w, &wanted)));
+    return reshaped(s, sparse_linear_product(s, u->x, rows), r);
 }
 
 static IrId outer(Sparse *s, const SparseUse *u, const IrType *r)
 {
     Build *b = &s->r.b;
     IrType rows = irb_type(b, s->r.map[u->other]);
-    IrId g = irb_gather(b, s->p->row, flat(s, s->r.map[u->other]));
-    IrId sum = irb_reduce(b, IR_OP_reduce_sum, s->p->col, irb_map2(b, IR_OP_mul, s->at[u->x], g), 0);
+    IrId sum = sparse_linear_outer(s, u->x, flat(s, s->r.map[u->other]));
     rows.space = s->p->cols;
     return in_order(s, as_dim(s, reshaped(s, sum, &rows)), r);
 }
