@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Equal bits: weights for every number of threads, a run that was killed and resumed against one that was not, builds in
+"""Equal bits: weights for every number of threads and every kind of kernel, a run that was killed and resumed against one that was not, builds in
 two folders. Also what SIGINT and SIGTERM leave behind.
 usage: test_determinism.py BUILD
 
@@ -42,6 +42,18 @@ def threads(model):
         got = read("t.st")
         want = want or got
         box.report("%s_threads_%d" % (model, t), want != got and "weights differ from those of one thread")
+
+
+def cpus(model):
+    """Kernels of every variant that this CPU has give the bits of the generic ones."""
+    want = None
+    for cpu in ("generic", "avx2", "avx512"):
+        r = box.run(*train(model, "c.st", "--epochs", 6, "--cpu", cpu, "--blas", "off"))
+        if r.rc and "R403" in r.err:
+            box.skip("%s_cpu_%s" % (model, cpu), "this CPU has not got it")
+            continue
+        want = want or read("c.st")
+        box.report("%s_cpu_%s" % (model, cpu), r.rc and r.err or (want != read("c.st") and "weights differ from those of generic kernels"))
 
 
 def start(argv):
@@ -127,6 +139,7 @@ def two_folders():
 for m in MODELS:
     build(m)
     threads(m)
+    cpus(m)
     resumed(m, 50 if LONG else 4)
 interrupted("gcn", signal.SIGINT)
 interrupted("gcn", signal.SIGTERM)

@@ -145,6 +145,9 @@ if build("address", "address,undefined", ["toy", "att", "sparse"]):
         clean("address_" + name, argv, rcs)
     for name, argv, rcs in readers(box.path("toy_address")) if os.path.exists(box.path("w.st")) else ():
         clean("address_" + name, argv, rcs)
+    box.must(box.path("toy"), "train", "--data", "data", "--epochs", "8", "--threads", "1", "--save", "llvm.st")
+    with open(box.path("llvm.st"), "rb") as f, open(box.path("w.st"), "rb") as g:
+        box.report("c_and_llvm_agree_to_the_bit", f.read() != g.read() and "weights of the C program differ")
 if build("thread", "thread", ["toy", "att", "sparse"]):
     for name, argv, rcs in commands("thread", "3"):
         clean("thread_" + name, argv, rcs)
