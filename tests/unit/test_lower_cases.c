@@ -1,0 +1,344 @@
+/* The kernel stage on small programs whose outcome is known: which groups form, which steps a BLAS may take over, what
+   is updated in place, the peak; the association of every sum to the bit; and that no pass of the stage changes
+   a number. */
+#include "passes/lower.h"
+#include "tests/unit/check.h"
+#include "tests/unit/gir_random.h"
+#include "tests/unit/plan_run.h"
+
+static const char *const head =
+    "module m\ndim F = 37\ndim K = 16\ndim L = 3\ndim H = 2\nspace node\nspace edge : edges\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
+    "graph g : data edge(edge.src, edge.dst)\n"
+    "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\n"
+    "tensor p : state [F] f32 init const(0)\ntensor q : state [F] f32 init const(0)\ntensor v : input node[L,H] f32\ntensor u : state [L,H,K] f32 init const(0)\n";
+
+static HostPlan *plan_text(Arena *a, const char *body, const char *without, const IrModule **module)
+{
+    Diags *d = ARENA_NEW(a, Diags);
+    Source *src = ARENA_NEW(a, Source);
+    const char *text = arena_printf(a, "%s%s", head, body);
+    *d = (Diags){.arena = a};
+    *src = (Source){"case.gir", text, (uint32_t)strlen(text)};
+    PassContext *ctx = ARENA_NEW(a, PassContext);
+    *ctx = pass_context(a, d);
+    const IrModule *m = ir_parse(a, src, d);
+    HostPlan *plan = NULL;
+    if (m && ir_verify(m, d) && (!without || pass_option_disable(ctx, without))) plan = lower_module(ctx, m);
+    StrBuf say = {.arena = a};
+    diags_print(d, &say, false);
+    check(plan && !d->n_errors, "%s", strbuf_cstr(&say));
+    *module = m;
+    return check_ok ? plan : NULL;
+}
+
+/* ---- running -------------------------------------------------------------------------------------------- */
+
+static EvalWorld *hub_world(Arena *a, const IrModule *m, int64_t n, int64_t e)
+{
+    int64_t *src = ARENA_ARRAY(a, int64_t, e + 1), *dst = ARENA_ARRAY(a, int64_t, e + 1);
+    const char *why = "";
+    for (int64_t i = 0; i < e; i++) src[i] = i % n, dst[i] = i % 5 ? 2 : i % n;
+    EvalGraph g = {n, n, e, src, dst};
+    EvalWorld *w = eval_world(a, m, &g, NULL, 0, &why);
+    check(w != NULL, "%s", why);
+    return w;
+}
+
+static PlanRun run_func(Arena *a, const HostPlan *plan, const IrModule *m, const EvalWorld *w, uint32_t func,
+                        EvalValue **args)
+{
+    GirRng r = {91};
+    const IrFunc *f = m->funcs.data[func];
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        args[i] = eval_value_new(a, m, w, f->args.data[i].type);
+        gir_fill(args[i], &r);
+    }
+    PlanRun run = {.arena = a, .plan = plan, .prog = plan->programs.data[func], .w = w, .args = args};
+    const char *why = plan_run(&run);
+    check(!why, "%s", why);
+    return run;
+}
+
+static float result_at(const PlanRun *r, uint32_t index, int64_t i)
+{
+    uint32_t b = plan_run_result(r, index);
+    return check(b != UINT32_MAX, "result %u is never written", index) ? ((const float *)r->data[b])[i] : 0;
+}
+
+/* ---- shapes of plans -------------------------------------------------------------------------------------- */
+
+static void test_products(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "func forward(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
+                               "  %2 = contract %0, %1 : node[K] f32\n  %3 = contract %2, %1 : node[F] f32\n"
+                               "  %4 = contract %0, %2 : [F,K] f32\n  return y = %3\n  return dw = %4\n}\n",
+                               NULL, &m);
+    unsigned nn = 0, tn = 0;
+    for (uint32_t i = 0; plan && i < plan->programs.data[0]->steps.n; i++) {
+        const PlanGemm *g = &plan->programs.data[0]->steps.data[i].gemm;
+        nn += g->present && !g->transposed_a && ((g->k == 37 && g->n == 16) || (g->k == 16 && g->n == 37));
+        tn += g->present && g->transposed_a && g->m == 37 && g->n == 16;
+    }
+    check(nn == 2 && tn == 1, "%u and %u plain products, wanted 2 and 1", nn, tn);
+    check_end("lower: plain products, the transposed one through a copy of the weight");
+
+    check_begin();
+    plan = plan_text(a, "func forward(v = @v, u = @u) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = arg 1 : [L,H,K] f32\n"
+                        "  %2 = contract %0, %1 : node[K] f32\n  %3 = tanh %2 : node[K] f32\n  return y = %3\n}\n",
+                     NULL, &m);
+    if (plan) CHECK(plan->programs.data[0]->steps.data[0].gemm.present && plan->programs.data[0]->steps.data[0].gemm.k == 6);
+    check_end("lower: a product over two dims is one over their product");
+    arena_free(a);
+}
+
+static void test_softmax(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "func forward(s = @s) {\n  %0 = arg 0 : edge[K] f32\n"
+                               "  %1 = reduce_max %0 via edge.dst empty 0 : node[K] f32\n"
+                               "  %2 = gather %1 via edge.dst : edge[K] f32\n  %3 = sub %0, %2 : edge[K] f32\n"
+                               "  %4 = exp %3 : edge[K] f32\n  %5 = reduce_sum %4 via edge.dst : node[K] f32\n"
+                               "  %6 = log %5 : node[K] f32\n  %7 = add %6, %1 : node[K] f32\n  return y = %7\n}\n",
+                               NULL, &m);
+    if (plan) {
+        CHECK(plan->programs.data[0]->steps.n == 1 && plan->kernels.n == 1);
+        CHECK(plan->programs.data[0]->slots.n == 0);
+        CHECK(plan->programs.data[0]->steps.data[0].cut == 1);
+        CHECK(!strcmp(plan_peak_text(plan, plan->programs.data[0], a), "0 bytes"));
+    }
+    check_end("lower: a softmax's sums and what follows are one kernel without memory");
+    arena_free(a);
+}
+
+static void test_row_values(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = sum_dims %0 : node[] f32\n"
+                               "  %2 = div %0, %1 : node[F] f32\n  return y = %2\n}\n"
+                               "func again(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = sum_dims %0 : node[] f32\n"
+                               "  %2 = div %0, %1 : node[F] f32\n  return y = %2\n}\n",
+                               NULL, &m);
+    if (plan) CHECK(plan->programs.data[0]->steps.n == 1 && plan->kernels.n == 1 && plan->programs.n == 2);
+    check_end("lower: rows are normalised in one kernel, which two functions share");
+    arena_free(a);
+}
+
+static void test_peak(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    const char *body = "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n"
+                       "  %1 = exp %0 : node[F] f32\n  %2 = gather %1 via edge.src : edge[F] f32\n"
+                       "  %3 = reduce_sum %2 via edge.dst : node[F] f32\n  %4 = tanh %3 : node[F] f32\n"
+                       "  %5 = gather %4 via edge.src : edge[F] f32\n  %6 = reduce_sum %5 via edge.dst : node[F] f32\n"
+                       "  %7 = sin %6 : node[F] f32\n  %8 = gather %7 via edge.src : edge[F] f32\n"
+                       "  %9 = reduce_max %8 via edge.dst empty 0 : node[F] f32\n  return y = %9\n}\n";
+    check_begin();
+    HostPlan *plan = plan_text(a, body, NULL, &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(!strcmp(peak, "296*node bytes, each of 2 slots rounded up to 64"), "peak is %s", peak);
+    }
+    plan = plan_text(a, body, "memplan", &m);
+    if (plan) CHECK(plan->programs.data[0]->slots.n == 3);
+    check_end("memplan: two slots for three values of a chain");
+    arena_free(a);
+}
+
+/* ---- updates ------------------------------------------------------------------------------------------------ */
+
+static void test_updates(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[4];
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "func train_step(p = @p, q = @q) train {\n  %0 = arg 0 : [F] f32\n  %1 = arg 1 : [F] f32\n"
+                               "  %2 = sub %0, %1 : [F] f32\n  return p = %2 -> @p\n}\n",
+                               NULL, &m);
+    if (plan) CHECK(plan->programs.data[0]->steps.n == 1 && plan->programs.data[0]->buffers.n == 2);
+    check_end("lower: a tensor is updated in place");
+
+    check_begin();
+    plan = plan_text(a,
+                     "func train_step(p = @p, q = @q) train {\n  %0 = arg 0 : [F] f32\n  %1 = arg 1 : [F] f32\n"
+                     "  %2 = neg %0 : [F] f32\n  %3 = neg %1 : [F] f32\n"
+                     "  %4 = slice %0 dim F at 1 : [L] f32\n  return p = %3 -> @p\n  return q = %2 -> @q\n  return o = %4\n}\n",
+                     NULL, &m);
+    if (plan) {
+        EvalWorld *w = hub_world(a, m, 4, 3);
+        PlanRun r = run_func(a, plan, m, w, 0, args);
+        for (int i = 0; i < 37 && check_ok; i++)
+            CHECK(result_at(&r, 0, i) == -(float)args[1]->v[i] && result_at(&r, 1, i) == -(float)args[0]->v[i]);
+        CHECK(result_at(&r, 2, 0) == (float)args[0]->v[1]);
+    }
+    check_end("lower: two tensors change places, a reader sees the old values");
+    arena_free(a);
+}
+
+/* ---- association ---------------------------------------------------------------------------------------------- */
+
+static float blocks_of_256(const float *x, int64_t n)
+{
+    float total = 0;
+    for (int64_t b = 0; b < n; b += 256) {
+        float part = 0;
+        for (int64_t i = b; i < n && i < b + 256; i++) part += x[i];
+        total += part;
+    }
+    return total;
+}
+
+static float sixteen_partials(const double *x, int64_t n)
+{
+    float p[16] = {0};
+    for (int64_t i = 0; i < n; i++) p[i % 16] += (float)x[i];
+    for (int half = 8; half; half /= 2)
+        for (int i = 0; i < half; i++) p[i] += p[i + half];
+    return p[0];
+}
+
+static float tree_of_blocks(const EvalValue *x, int64_t column)
+{
+    float part[32];
+    int64_t n = x->rows, nb = (n + 511) / 512, rows;
+    if (nb > 32) nb = 32;
+    if (nb < 1) nb = 1;
+    rows = (n + nb - 1) / nb;
+    for (int64_t b = 0; b < nb; b++) {
+        part[b] = 0;
+        for (int64_t r = b * rows; r < n && r < (b + 1) * rows; r++) part[b] += (float)x->v[r * x->width + column];
+    }
+    for (int64_t half; nb > 1; nb = half) {
+        half = (nb + 1) / 2;
+        for (int64_t i = 0; i + half < nb; i++) part[i] += part[i + half];
+    }
+    return part[0];
+}
+
+static const char *const sums = "func forward(x = @x, s = @s, w = @w) {\n  %0 = arg 0 : node[F] f32\n"
+                                "  %1 = arg 1 : edge[K] f32\n  %2 = arg 2 : [F,K] f32\n"
+                                "  %3 = reduce_sum %1 via edge.dst : node[K] f32\n  %4 = sum_dims %0 : node[] f32\n"
+                                "  %5 = reduce_sum %0 via node.all : [F] f32\n  %6 = contract %0, %2 : node[K] f32\n"
+                                "  %7 = sum_dims %2 : [K] f32\n"
+                                "  return a = %3\n  return b = %4\n  return c = %5\n  return d = %6\n  return e = %7\n}\n";
+
+static void check_rows(const PlanRun *r, EvalValue **args, const EvalWorld *w)
+{
+    float *column = ARENA_ARRAY(r->arena, float, args[1]->rows + 1);
+    for (int64_t v = 0; v < args[0]->rows && check_ok; v++) {
+        int64_t n = 0;
+        for (int64_t e = 0; e < args[1]->rows; e++)
+            if (w->maps[1][e] == v) column[n++] = (float)args[1]->v[e * 16 + 3];
+        check(result_at(r, 0, v * 16 + 3) == blocks_of_256(column, n), "row %lld of %lld edges", (long long)v, (long long)n);
+        check(result_at(r, 1, v) == sixteen_partials(args[0]->v + v * 37, 37), "dims of row %lld", (long long)v);
+    }
+}
+
+static void check_products(const PlanRun *r, EvalValue **args)
+{
+    for (int64_t v = 0; v < args[0]->rows && check_ok; v += 7) {
+        float acc = 0;
+        for (int k = 0; k < 37; k++) acc = fmaf((float)args[0]->v[v * 37 + k], (float)args[2]->v[k * 16 + 5], acc);
+        check(result_at(r, 3, v * 16 + 5) == acc, "product of row %lld", (long long)v);
+    }
+    double column[37];
+    for (int k = 0; k < 37; k++) column[k] = args[2]->v[k * 16 + 9];
+    CHECK(result_at(r, 4, 9) == sixteen_partials(column, 37));
+    for (int64_t f = 0; f < 37 && check_ok; f++)
+        check(result_at(r, 2, f) == tree_of_blocks(args[0], f), "sum over rows, column %lld", (long long)f);
+}
+
+static void test_association(const char *name, const char *without)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[4];
+    check_begin();
+    HostPlan *plan = plan_text(a, sums, without, &m);
+    if (plan) {
+        EvalWorld *w = hub_world(a, m, 1300, 1700);
+        PlanRun r = run_func(a, plan, m, w, 0, args);
+        check_rows(&r, args, w);
+        check_products(&r, args);
+    }
+    check_end(name);
+    arena_free(a);
+}
+
+/* ---- passes change no number ------------------------------------------------------------------------------------ */
+
+static PlanRun run_random(Arena *a, const IrModule *m, const EvalWorld *w, const char *without)
+{
+    Diags *d = ARENA_NEW(a, Diags);
+    *d = (Diags){.arena = a};
+    PassContext *ctx = ARENA_NEW(a, PassContext);
+    *ctx = pass_context(a, d);
+    if (without) pass_option_disable(ctx, without);
+    HostPlan *plan = lower_module(ctx, m);
+    EvalValue **args = ARENA_ARRAY(a, EvalValue *, m->funcs.data[0]->args.n + 1);
+    if (!check(plan != NULL, "not lowered")) return (PlanRun){0};
+    return run_func(a, plan, m, w, 0, args);
+}
+
+static bool same_numbers(const PlanRun *x, const PlanRun *y, uint32_t n_results)
+{
+    for (uint32_t i = 0; i < n_results; i++) {
+        uint32_t b = plan_run_result(x, i), c = plan_run_result(y, i);
+        for (int64_t k = 0; k < x->elems[b]; k++) {
+            double p = plan_get(x->prog->buffers.data[b].elem, x->data[b], k);
+            double q = plan_get(y->prog->buffers.data[c].elem, y->data[c], k);
+            if (!check(p == q || (p != p && q != q), "result %u element %lld: %.17g and %.17g", i, (long long)k, p, q))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void test_same_numbers(const char *name, const char *without)
+{
+    check_begin();
+    for (uint64_t seed = 0; seed < 120 && check_ok; seed++) {
+        Arena *a = arena_new();
+        IrModule *m = gir_random(a, seed, 24, seed % 2 ? IR_F32 : IR_F64, false);
+        int64_t *graph_of, n_graphs;
+        const char *why = "";
+        EvalGraph g = gir_graph(a, (uint32_t)(seed % 6), &graph_of, &n_graphs);
+        EvalWorld *w = eval_world(a, m, &g, graph_of, n_graphs, &why);
+        if (check(w != NULL, "%s", why)) {
+            PlanRun x = run_random(a, m, w, NULL), y = run_random(a, m, w, without);
+            if (!check_ok || !same_numbers(&x, &y, m->funcs.data[0]->results.n))
+                printf("seed %llu\n", (unsigned long long)seed);
+        }
+        arena_free(a);
+    }
+    check_end(name);
+}
+
+int main(void)
+{
+    test_products();
+    test_softmax();
+    test_row_values();
+    test_peak();
+    test_updates();
+    test_association("lower: every sum has its association", NULL);
+    test_association("lower: every sum has its association without vectors", "schedule");
+    test_association("lower: every sum has its association without groups", "fuse");
+    test_same_numbers("lower: schedule changes no number", "schedule");
+    test_same_numbers("lower: fuse changes no number", "fuse");
+    test_same_numbers("lower: memplan changes no number", "memplan");
+    return check_done();
+}
