@@ -13,6 +13,7 @@ typedef struct Build {
     const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
     const HostPlan *plan;
     const char *out; /* -o, or the model file's stem */
+    bool dense_inputs; /* some form takes whole tensors from its callers: no pass `sparse` */
     bool one_form;   /* -o is then the file itself; else what names begin with */
 } Build;
 
@@ -60,7 +61,7 @@ typedef struct Form {
     const char *name, *suffix;
     bool (*file)(Build *);            /* writes by itself, or */
     void (*text)(Build *, StrBuf *);  /* a text that goes to OUT + suffix */
-    bool dense_inputs;                /* callers give whole tensors: no pass `sparse` */
+    bool dense_inputs;                /* callers give whole tensors */
 } Form;
 
 static const Form forms[] = {
@@ -149,9 +150,23 @@ static bool read_options(Build *b, const char *path)
     return read_cpu(b) && s->diags.n_errors == 0;
 }
 
+/* A .gir file may hold what the pass `sparse` made: only executables know where nonzeros come from. */
+static bool inputs_fit(Build *b)
+{
+    for (uint32_t i = 0; i < b->elaborated->tensors.n && b->dense_inputs; i++) {
+        const IrTensor *t = &b->elaborated->tensors.data[i];
+        if (!t->nonzeros.present) continue;
+        Diag *it = diag_error(&b->s->diags, E0910, t->span, "a library does not take inputs by their nonzeros, as `%s` is", t->name);
+        diag_help(&b->s->diags, it, "build it from the model file, or from graph IR without the pass `sparse`");
+        return false;
+    }
+    return true;
+}
+
 static bool compile(Build *b, const char *path)
 {
     b->elaborated = pipeline_load(b->s, path);
+    if (b->elaborated && !inputs_fit(b)) return false;
     if (b->elaborated) b->elaborated = pipeline_without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;
@@ -185,7 +200,8 @@ int cmd_build(Session *s)
     for (uint32_t i = 0; i < emit.n; i++)
         if (!(chosen[i] = find_form(s, emit.data[i]))) return 1;
     b.one_form = emit.n == 1;
-    for (uint32_t i = 0; i < emit.n; i++) b.ctx.disabled[PASS_sparse] |= chosen[i]->dense_inputs;
+    for (uint32_t i = 0; i < emit.n; i++) b.dense_inputs |= chosen[i]->dense_inputs;
+    b.ctx.disabled[PASS_sparse] |= b.dense_inputs;
     double start = now_ms();
     if (!compile(&b, path)) return 1;
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);

@@ -57,7 +57,7 @@ static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
         if (!m->spaces[s].is_edge && g->spaces[s].count < 0)
-            RT_TRY(set_count(g, s, t->counts[s], st));
+            RT_TRY(set_count(g, s, m->spaces[s].fixed ? m->spaces[s].fixed : t->counts[s], st));
     return RT_OK;
 }
 

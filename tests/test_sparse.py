@@ -130,7 +130,11 @@ def test_commands(tmp):
     lib = os.path.join(tmp, "lib")
     must([GNNC, "build", os.path.join(ROOT, "examples", "gcn.gnn"), "--data", CORA, "--emit=lib,header,plan", "-o", lib])
     with open(lib + ".plan") as f:
-        return "x.nnz" in f.read() and "a library reads nonzeros"
+        if "x.nnz" in f.read():
+            return "a library reads nonzeros"
+    gir = build(tmp, "after.gir", "--emit=gir")
+    code, out = run([GNNC, "build", gir, "--emit=lib", "-o", lib])
+    return (code != 1 or "E0910" not in out) and "a library of nonzeros: exit code %d, %s" % (code, out)
 
 
 def test_malformed(tmp):
