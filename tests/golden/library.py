@@ -12,6 +12,7 @@ import tensors
 
 DTYPES = [np.float32, np.float64, np.int32, np.int64, np.bool_]
 MAX_DIMS = 6
+GENERIC_CPU, BEST_CPU = 0, -1
 
 
 class Status(C.Structure):
@@ -41,9 +42,9 @@ def pointers(arrays):
 
 
 class Library:
-    """A loaded .so whose symbols begin with `prefix`; floats are of `float_type`."""
+    """A loaded .so whose symbols begin with `prefix`; floats are of `float_type`; `cpu` chooses the kernels."""
 
-    def __init__(self, path, prefix, float_type):
+    def __init__(self, path, prefix, float_type, cpu=BEST_CPU):
         self.lib = C.CDLL(path)
         self.prefix, self.float_type = prefix, np.dtype(float_type)
         self.function("tables").restype = C.c_void_p
@@ -51,7 +52,7 @@ class Library:
             self.function(name).restype = TensorInfo
         self.function("graph_count").restype = C.c_int64
         self.model = C.c_void_p()
-        self.call("model_create", C.c_void_p(self.function("tables")()), C.c_int64(0), C.c_int32(-1), C.byref(self.model))
+        self.call("model_create", C.c_void_p(self.function("tables")()), C.c_int64(0), C.c_int32(cpu), C.byref(self.model))
         self.inputs, self.params = self.infos("input"), self.infos("param")
         self.results, self.gradients = self.infos("result"), self.infos("gradient")
 

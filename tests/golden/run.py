@@ -52,10 +52,9 @@ def reason(error):
 def run_case(compiler, case, folder):
     """The line that reports a case."""
     try:
-        worst = 0.0
         for dtype in golden.TOLERANCE:
             so = golden.build(compiler, case.spec.text, case.spec.dims, dtype, folder)
-            worst = max(worst, golden.run(so, case.spec, case.path, dtype))
+            golden.run(so, case.spec, case.path, dtype)
         return "ok %s" % case.name
     except golden.Unsayable as e:
         return "skip %s: %s" % (case.name, e)
