@@ -155,7 +155,7 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
 static const char *check_runs(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r)
 {
     const IrFunc *f = p->plain->funcs.data[0];
-    const char *why = program_compare(a, f, o->results, r->llvm, &b->tally);
+    const char *why = program_compare(a, p, &p->graph, o, r->llvm, &b->tally);
     if (why) return arena_printf(a, "llvm (%s): %s", rt_cpu_name((int)variant_of(p->seed)), why);
     why = program_same(a, f, o->results, r->llvm, r->threads);
     if (why) return arena_printf(a, "one thread and three: %s", why);
@@ -178,7 +178,7 @@ static const char *drop_edge(Arena *a, Batch *b, const Program *p, const Oracle 
     b->tally.dropped++;
     b->tally.matter += matter;
     b->tally.noticed += matter && program_notices(p, f, o->results, r.llvm);
-    why = program_compare(a, f, without.results, r.llvm, NULL);
+    why = program_compare(a, p, &g, &without, r.llvm, NULL);
     return why ? arena_printf(a, "without edge %lld: %s", (long long)edge, why) : NULL;
 }
 
@@ -266,7 +266,7 @@ static const char *check_exact(Arena *a, Batch *b, const Program *p)
         if (at == UINT32_MAX) why = "a result is never written";
         else got[i] = r.data[at];
     }
-    if (!why) why = program_compare(a, f, o.results, got, &b->tally);
+    if (!why) why = program_compare(a, p, &p->graph, &o, got, &b->tally);
     for (size_t i = 0; i < exact.n; i++) free(exact.p[i]);
     free(exact.p);
     return why;
@@ -399,8 +399,9 @@ static void say_figures(const Tally *t)
            (long long)t->variants[0], (long long)t->variants[1], (long long)t->variants[2], (long long)t->kinds[0],
            (long long)t->kinds[1], (long long)t->kinds[2], (long long)t->kinds[3]);
     double all = (double)(t->elements + !t->elements);
-    printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%; median bound/error %.3g\n",
-           (long long)t->elements, 100 * (double)t->undecided / all, 100 * (double)t->loose / all, tally_median(t));
+    printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%, %lld judged behind the passes; median "
+           "bound/error %.3g\n", (long long)t->elements, 100 * (double)t->undecided / all, 100 * (double)t->loose / all,
+           (long long)t->second, tally_median(t));
     printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n", (long long)t->dropped,
            (long long)t->matter, (long long)t->noticed);
 }
@@ -421,6 +422,8 @@ static void test_figures(const Tally *t)
 {
     check_begin();
     check(t->undecided * 50 <= t->elements, "%lld of %lld elements are undecided", (long long)t->undecided,
+          (long long)t->elements);
+    check(t->second * 1000 <= t->elements, "%lld of %lld elements are judged behind the passes", (long long)t->second,
           (long long)t->elements);
     check_end("programs: at most 2 % undecided");
     check_begin();
