@@ -74,6 +74,9 @@ bool contract_is_dot(const IrFunc *f, const IrOp *op);
 /* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
 
+/* The group walks its rows element by element: some sum inside a row does not keep the vector. */
+bool group_is_scalar(const FusedFunc *f, const Group *g);
+
 /* What a group reads: leaves of the trees of its roots. */
 typedef struct GroupRead {
     IrId v;        /* an argument, or a root (of any group) */

@@ -29,20 +29,9 @@ static void add_flops(void *user, IrId v, IrId space)
     x->sum += ir_ops[fused_op(x->f, v)->op].flops;
 }
 
-/* The dims groups walk their rows element by element, unless all their sums keep the vector. */
-static bool is_scalar_nest(const FusedFunc *f, const Group *g)
-{
-    for (uint32_t i = 0; i < g->roots.n; i++)
-        if (!group_root_is_narrow(f, g, g->roots.data[i]) &&
-            group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_DIMS &&
-            !dims_vector_is_kept(f->m, f->f, fused_op(f, g->roots.data[i])))
-            return true;
-    return false;
-}
-
 static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
 {
-    if (!dims->nest.n_dims || !is_scalar_nest(f, dims)) return true;
+    if (!dims->nest.n_dims || !group_is_scalar(f, dims)) return true;
     Arena *scratch = arena_new();
     Flops flops = {f, 0};
     group_ops(f, map, scratch, add_flops, &flops);
@@ -57,7 +46,7 @@ static bool kinds_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kin
     *kind = x->kind == GROUP_MAP ? y->kind : x->kind;
     if (x->kind == GROUP_MAP && y->kind == GROUP_MAP) return true;
     if (x->kind == GROUP_ROWS && y->kind == GROUP_ROWS) return x->map == y->map;
-    if (x->kind == GROUP_DIMS && y->kind == GROUP_DIMS) return is_scalar_nest(f, x) == is_scalar_nest(f, y);
+    if (x->kind == GROUP_DIMS && y->kind == GROUP_DIMS) return group_is_scalar(f, x) == group_is_scalar(f, y);
     if (x->kind != GROUP_MAP && y->kind != GROUP_MAP) return false;
     if (*kind == GROUP_DIMS) return map_fits_dims(f, x->kind == GROUP_MAP ? a : b, x->kind == GROUP_MAP ? y : x);
     return *kind == GROUP_ROWS || *kind == GROUP_PRODUCT;

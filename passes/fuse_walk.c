@@ -64,6 +64,16 @@ bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op)
     return a->dims[a->n_dims - 1] == last && m->dims.data[last].size > 1;
 }
 
+bool group_is_scalar(const FusedFunc *f, const Group *g)
+{
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i];
+        bool sum = group_kind_of(f->f, f->m, v) == GROUP_DIMS && !group_root_is_narrow(f, g, v);
+        if (sum && !dims_vector_is_kept(f->m, f->f, fused_op(f, v))) return true;
+    }
+    return false;
+}
+
 bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to)
 {
     uint32_t i = 0, j = 0;

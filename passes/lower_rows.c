@@ -50,7 +50,8 @@ static bool op_fits(const Fit *x, const IrOp *op, bool gathered)
 {
     const IrModule *m = x->f->m;
     switch (op->op) {
-    case IR_OP_const: case IR_OP_element: case IR_OP_mapped: case IR_OP_random_uniform: case IR_OP_random_normal: return true;
+    case IR_OP_const: case IR_OP_element: case IR_OP_mapped: return true;
+    case IR_OP_random_uniform: case IR_OP_random_normal: return true;
     case IR_OP_gather: return !m->maps.data[op->attr.map].partial && args_fit(x, op, 0, true);
     case IR_OP_reshape: {
         IrId s = fused_storage(x->f, op->args[0]);

@@ -14,17 +14,6 @@ static uint8_t lanes_of(int64_t size)
     return lanes;
 }
 
-static bool wants_scalar(const FusedFunc *f, const Group *g)
-{
-    if (!g->nest.n_dims) return true;
-    if (g->kind != GROUP_DIMS) return false;
-    for (uint32_t i = 0; i < g->roots.n; i++) {
-        IrId v = g->roots.data[i];
-        if (!group_root_is_narrow(f, g, v) && group_kind_of(f->f, f->m, v) == GROUP_DIMS && !dims_vector_is_kept(f->m, f->f, fused_op(f, v))) return true;
-    }
-    return false;
-}
-
 static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
 {
     unsigned n_sums = 0;
@@ -71,7 +60,7 @@ Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
     const Group *g = &f->groups.data[index];
     Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .edge_block = 256,
                   .block_rows = 512, .max_blocks = 32, .partials = 16};
-    if (vectors && !wants_scalar(f, g)) {
+    if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         s.vec = g->nest.dims[g->nest.n_dims - 1];
         s.lanes = lanes_of(f->m->dims.data[s.vec].size);
         if (s.lanes == 1) s.vec = IR_NONE;

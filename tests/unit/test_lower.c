@@ -106,7 +106,8 @@ static void test_random(const char *name, const char *without, uint64_t first, u
     check_begin();
     for (uint64_t seed = first; seed < first + n; seed++)
         if (!random_program(seed, without, n_ops, &tally, verbose)) break;
-    check(n_ops || tally.undecided * 50 <= tally.elements, "%ld of %ld elements are undecided", tally.undecided, tally.elements);
+    check(n_ops || tally.undecided * 50 <= tally.elements, "%ld of %ld elements are undecided", tally.undecided,
+          tally.elements);
     check_end(name);
 }
 
