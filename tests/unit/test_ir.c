@@ -198,6 +198,9 @@ static const Case cases[] = {
     {"%7 = random_uniform %4, %4 site 1 : node[A] f32 }", NULL},
     {"%7 = random_normal %4, %4 site 2 : node[A] f32 }", "site 2 of 2"},
     {"%7 = random_normal %3, %4 site 0 : node[A] f32 }", "the seed is node[] i64"},
+    {"%7 = iota dim A : [A] i64 %8 = random_normal_at %4, %4, %3, %7 site 0 : node[A] f32 }", NULL},
+    {"%7 = random_uniform_at %4, %4, %0, %3 site 0 : node[A] f32 }", "operand 2 is node[A] f32, wanted i64"},
+    {"%7 = random_uniform_at %4, %4, %3, %3 site 0 : [] f32 }", "lives in space `node`"},
     {"%7 = random_normal %4, %0 site 0 : node[A] f32 }", "the step is node[A] f32"},
     {"%7 = random_uniform %4, %4 site 0 : node[A] i64 }", "a float result"},
     /* pointwise */
@@ -337,6 +340,18 @@ static const Case cases[] = {
     {"} func forward() { %0 = const 1 : [] f32 return y = %0 } func vjp(d = cotangent 0 : [] f64) "
      "{ }",
      "bound to is [] f32"},
+    {"} space c : dim A func h() { %0 = const 1 : [A,B] f32 %1 = reshape %0 : c[B] f32 %2 = reshape %1 : [A,B] f32 }",
+     NULL},
+    {"} space c : dim A func h() { %0 = const 1 : [A,B] f32 %1 = reshape %0 : c[A,B] f32 }", "elements"},
+    {"} space c : dim A func h() { %0 = const 1 : node[A] f32 %1 = reshape %0 : c[] f32 }", "lives in space `node`"},
+    {"} space c : dim Z", "no dim named `Z`"},
+    {"} space c : dim A space z map r : z -> node sorted map k : z -> c tensor v : input z[] f32 nonzeros x(r, k)", NULL},
+    {"} space c : dim A space z map r : z -> node map k : z -> c tensor v : input z[] f32 nonzeros x(r, k)",
+     "cannot hold the nonzeros of `x`"},
+    {"} space c : dim B space z map r : z -> node sorted map k : z -> c tensor v : input z[] f32 nonzeros x(r, k)",
+     "cannot hold the nonzeros of `x`"},
+    {"} space c : dim A space z map r : z -> node sorted map k : z -> c tensor v : input z[] f64 nonzeros x(r, k)",
+     "cannot hold the nonzeros of `x`"},
     {"} train epochs 1 seed 0 { }", "no function `train_step`"},
     {"} func train_step() { } train epochs 1 seed 0 { metric a = 0 }", "has no result 0"},
     {"} func train_step() { } func metrics() { %0 = const 1 : [A] f32 return a = %0 } train epochs "
