@@ -210,16 +210,20 @@ static float sixteen_partials(const double *x, int64_t n)
     return p[0];
 }
 
-static float tree_of_blocks(const EvalValue *x, int64_t column)
+/* The sum over rows of column `column` of x, times a column of b if there is one. */
+static float tree_of_blocks(const EvalValue *x, int64_t column, const float *b, int64_t b_width, int64_t b_column)
 {
     float part[32];
     int64_t n = x->rows, nb = (n + 511) / 512, rows;
     if (nb > 32) nb = 32;
     if (nb < 1) nb = 1;
     rows = (n + nb - 1) / nb;
-    for (int64_t b = 0; b < nb; b++) {
-        part[b] = 0;
-        for (int64_t r = b * rows; r < n && r < (b + 1) * rows; r++) part[b] += (float)x->v[r * x->width + column];
+    for (int64_t i = 0; i < nb; i++) {
+        part[i] = 0;
+        for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
+            float v = (float)x->v[r * x->width + column];
+            part[i] = b ? fmaf(v, b[r * b_width + b_column], part[i]) : part[i] + v;
+        }
     }
     for (int64_t half; nb > 1; nb = half) {
         half = (nb + 1) / 2;
@@ -232,8 +236,9 @@ static const char *const sums = "func forward(x = @x, s = @s, w = @w) {\n  %0 = 
                                 "  %1 = arg 1 : edge[K] f32\n  %2 = arg 2 : [F,K] f32\n"
                                 "  %3 = reduce_sum %1 via edge.dst : node[K] f32\n  %4 = sum_dims %0 : node[] f32\n"
                                 "  %5 = reduce_sum %0 via node.all : [F] f32\n  %6 = contract %0, %2 : node[K] f32\n"
-                                "  %7 = sum_dims %2 : [K] f32\n"
-                                "  return a = %3\n  return b = %4\n  return c = %5\n  return d = %6\n  return e = %7\n}\n";
+                                "  %7 = sum_dims %2 : [K] f32\n  %8 = contract %0, %6 : [F,K] f32\n"
+                                "  return a = %3\n  return b = %4\n  return c = %5\n  return d = %6\n  return e = %7\n"
+                                "  return f = %8\n}\n";
 
 static void check_rows(const PlanRun *r, EvalValue **args, const EvalWorld *w)
 {
@@ -257,8 +262,12 @@ static void check_products(const PlanRun *r, EvalValue **args)
     double column[37];
     for (int k = 0; k < 37; k++) column[k] = args[2]->v[k * 16 + 9];
     CHECK(result_at(r, 4, 9) == sixteen_partials(column, 37));
+    const float *product = r->data[plan_run_result(r, 3)];
     for (int64_t f = 0; f < 37 && check_ok; f++)
-        check(result_at(r, 2, f) == tree_of_blocks(args[0], f), "sum over rows, column %lld", (long long)f);
+        check(result_at(r, 5, f * 16 + 11) == tree_of_blocks(args[0], f, product, 16, 11), "outer product, row %lld",
+              (long long)f);
+    for (int64_t f = 0; f < 37 && check_ok; f++)
+        check(result_at(r, 2, f) == tree_of_blocks(args[0], f, NULL, 0, 0), "sum over rows, column %lld", (long long)f);
 }
 
 static void test_association(const char *name, const char *without)
