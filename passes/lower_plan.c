@@ -183,7 +183,7 @@ void lower_finish(Lower *l, const char *kind)
     s->span = fused_op(l->f, g->roots.data[0])->span;
     s->nan_value = g->roots.data[0];
     s->label = lower_label(l->lf, l->g, kind);
-    lower_costs(l);
+    if (!s->cost.n) lower_costs(l);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
     s->kernel = join_plan(l, kind);
     VEC_PUSH(l->arena, &l->lf->prog->steps, *s);
