@@ -11,7 +11,7 @@ FAULTS = [
     ("passes/adjoint_map.c", "scalar(a, op, 0.5)", "scalar(a, op, 1)", "autodiff"),
     ("passes/adjoint_map.c", "irb_select(&a->b, c, zero, g)", "irb_select(&a->b, c, g, zero)", "autodiff"),
     ("passes/adjoint_space.c", "IrId share = spread(a, op->attr.map, irb_map2(&a->b, IR_OP_div, g, n));", "IrId share = spread(a, op->attr.map, irb_map2(&a->b, IR_OP_mul, g, n));", "autodiff"),
-    ("passes/adjoint_space.c", "IrId others = irb_map2(&a->b, IR_OP_sub, spread(a, map, count(a, op, is_zero)), self);", "IrId others = spread(a, map, count(a, op, is_zero));", "autodiff"),
+    ("passes/adjoint_space.c", "IrId others = irb_map2(&a->b, IR_OP_sub, spread(a, map, count(a, op, is_zero)), self);", "IrId others = irb_map2(&a->b, IR_OP_add, spread(a, map, count(a, op, is_zero)), self);", "autodiff"),
     ("passes/adjoint_dims.c", "int64_t before = op->attr.i;", "int64_t before = op->attr.i ? op->attr.i - 1 : 0;", "autodiff"),
     ("passes/adjoint_dims.c", "first += a->b.m->dims.data[type.dims[at]].size;", "first += 0 * a->b.m->dims.data[type.dims[at]].size;", "autodiff"),
     # graph passes

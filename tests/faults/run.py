@@ -44,7 +44,7 @@ def notices(tree, words):
     for chosen in (words.split(), ["test_"]):
         code, out = call(["ninja", "-C", "build", "all"] + unit_targets(tree, chosen), tree)
         if code != 0:
-            return "does not build: " + out[-200:]
+            sys.exit("a fault that does not build tells nothing:\n" + out[-500:])
         code, out = call(["/usr/bin/python3", "tests/run.py", "build"] + chosen, tree)
         if code != 0:
             bad = [s.strip() for s in out.splitlines() if s.strip().startswith("FAIL")]
