@@ -157,7 +157,8 @@ static inline uint32_t program_family(uint64_t seed, const IrModule *m)
 /* NULL, or what went wrong. */
 static inline const char *program_make(Arena *a, uint64_t seed, Program *p)
 {
-    GirOptions o = {.n_ops = 10 + (uint32_t)(program_hash(seed) % 14), .real = seed % 3 ? IR_F32 : IR_F64, .grads = true};
+    uint32_t size = (uint32_t)(program_hash(seed) % 12); /* arguments counted; one in 32 is long */
+    GirOptions o = {.n_ops = seed % 32 ? 9 + size : 30 + 2 * size, .real = seed % 3 ? IR_F32 : IR_F64, .grads = true};
     Diags *d = ARENA_NEW(a, Diags);
     d->arena = a;
     PassContext *oracle = ARENA_NEW(a, PassContext), *ctx = ARENA_NEW(a, PassContext);
