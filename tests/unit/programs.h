@@ -1,9 +1,10 @@
-/* One random program and all its readings: a module with gradients, the oracle (the interpreter on the module after
-   autodiff alone; passes that ran before autodiff may have changed the order in which cotangents are added, so that a
-   few elements are judged by the interpreter on the module after all passes, which then must agree with the first), the
-   plan that the whole pipeline makes of it (some passes switched off in some), and runs of that
-   plan by the runtime's own execution core over tables and a graph that it built. What is compared, and how it is
-   counted, is here too; compiling kernels and processes are test_programs.c's. */
+/* One random program and all its readings: a module with gradients, the oracle (the interpreter on
+   the module after autodiff alone; passes that ran before autodiff may have changed the order in
+   which cotangents are added, so that a few elements are judged by the interpreter on the module
+   after all passes, which then must agree with the first), the plan that the whole pipeline makes
+   of it (some passes switched off in some), and runs of that plan by the runtime's own execution
+   core over tables and a graph that it built. What is compared, and how it is counted, is here too;
+   compiling kernels and processes are test_programs.c's. */
 #pragma once
 #include "codegen/codegen.h"
 #include "passes/lower.h"
@@ -16,12 +17,15 @@ enum { RATIO_STEPS = 4, RATIO_ZERO = 64, N_RATIOS = 512 }; /* a bin is 2^(1/4) w
 
 /* What was seen; workers hand it to their parent as it is. */
 typedef struct Tally {
-    int64_t programs, failures, kernels, elements, undecided, loose; /* loose: the bound exceeds 1 % of the value */
-    int64_t gradients, second;         /* results that are gradients; elements that the second oracle judged */
-    int64_t dropped, matter, noticed;  /* runs without an edge, where it shows beyond the bounds, and was seen */
+    int64_t programs, failures, kernels, elements, undecided,
+        loose; /* loose: the bound exceeds 1 % of the value */
+    int64_t gradients,
+        second; /* results that are gradients; elements that the second oracle judged */
+    int64_t dropped, matter,
+        noticed; /* runs without an edge, where it shows beyond the bounds, and was seen */
     int64_t variants[RT_N_VARIANTS], kinds[4], families[16], disabled;
-    int64_t ratios[N_RATIOS];          /* bound / error of elements with an error */
-    int64_t ops[IR_N_OPS];             /* programs whose module has the op, before autodiff */
+    int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
+    int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */
 } Tally;
 
 static inline void tally_add(Tally *to, const Tally *from)
@@ -55,8 +59,18 @@ typedef struct ProgramGraph {
     int64_t dropped; /* the user's id of an edge that is not there, -1: all are */
 } ProgramGraph;
 
-enum { FAMILY_SPARSE, FAMILY_ONE_NODE, FAMILY_ONE_NODE_LOOPS, FAMILY_NO_EDGES, FAMILY_HUB, FAMILY_MESH, FAMILY_BATCH,
-       FAMILY_PARALLEL, FAMILY_LARGE, N_FAMILIES };
+enum {
+    FAMILY_SPARSE,
+    FAMILY_ONE_NODE,
+    FAMILY_ONE_NODE_LOOPS,
+    FAMILY_NO_EDGES,
+    FAMILY_HUB,
+    FAMILY_MESH,
+    FAMILY_BATCH,
+    FAMILY_PARALLEL,
+    FAMILY_LARGE,
+    N_FAMILIES
+};
 
 typedef struct FamilySize {
     uint32_t nodes, more_nodes, edges, more_edges; /* least, and how many more at most */
@@ -66,7 +80,8 @@ static inline void program_edge(ProgramGraph *p, uint32_t family, int64_t e, Gir
 {
     int64_t *src = (int64_t *)p->g.src, *dst = (int64_t *)p->g.dst, n_dst = p->g.n_dst;
     src[e] = gir_below(r, (uint32_t)p->g.n_src);
-    dst[e] = gir_below(r, (uint32_t)(n_dst > 2 && family != FAMILY_MESH ? n_dst - 1 : n_dst)); /* an empty row */
+    dst[e] = gir_below(
+        r, (uint32_t)(n_dst > 2 && family != FAMILY_MESH ? n_dst - 1 : n_dst)); /* an empty row */
     if (family == FAMILY_HUB && gir_below(r, 3)) dst[e] = n_dst / 2;
     if (family == FAMILY_HUB && gir_below(r, 3) == 0) src[e] = p->g.n_src / 3;
     if (family == FAMILY_BATCH && p->g.n_src == n_dst) { /* edges stay in their graph */
@@ -74,17 +89,21 @@ static inline void program_edge(ProgramGraph *p, uint32_t family, int64_t e, Gir
         src[e] = v < n_dst && p->graph_of[v] == p->graph_of[dst[e]] ? v : dst[e];
     }
     if (gir_below(r, 6) == 0 && dst[e] < p->g.n_src) src[e] = dst[e];
-    if (e && gir_below(r, family == FAMILY_PARALLEL ? 2 : 8) == 0) src[e] = src[e - 1], dst[e] = dst[e - 1];
+    if (e && gir_below(r, family == FAMILY_PARALLEL ? 2 : 8) == 0)
+        src[e] = src[e - 1], dst[e] = dst[e - 1];
 }
 
 static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool bipartite, GirRng *r)
 {
     static const FamilySize sizes[N_FAMILIES] = {
-        [FAMILY_SPARSE] = {3, 9, 2, 20}, [FAMILY_ONE_NODE] = {1, 0, 0, 0},   [FAMILY_ONE_NODE_LOOPS] = {1, 0, 1, 4},
-        [FAMILY_NO_EDGES] = {2, 6, 0, 0}, [FAMILY_HUB] = {5, 40, 30, 200},   [FAMILY_MESH] = {4, 30, 10, 90},
-        [FAMILY_BATCH] = {4, 20, 5, 60}, [FAMILY_PARALLEL] = {2, 6, 4, 30},  [FAMILY_LARGE] = {520, 300, 700, 400}};
+        [FAMILY_SPARSE] = {3, 9, 2, 20},        [FAMILY_ONE_NODE] = {1, 0, 0, 0},
+        [FAMILY_ONE_NODE_LOOPS] = {1, 0, 1, 4}, [FAMILY_NO_EDGES] = {2, 6, 0, 0},
+        [FAMILY_HUB] = {5, 40, 30, 200},        [FAMILY_MESH] = {4, 30, 10, 90},
+        [FAMILY_BATCH] = {4, 20, 5, 60},        [FAMILY_PARALLEL] = {2, 6, 4, 30},
+        [FAMILY_LARGE] = {520, 300, 700, 400}};
     const FamilySize *s = &sizes[family];
-    int64_t n = s->nodes + gir_below(r, s->more_nodes + 1), m = s->edges + gir_below(r, s->more_edges + 1);
+    int64_t n = s->nodes + gir_below(r, s->more_nodes + 1),
+            m = s->edges + gir_below(r, s->more_edges + 1);
     int64_t *src = ARENA_ARRAY(a, int64_t, m + 1), *dst = ARENA_ARRAY(a, int64_t, m + 1);
     ProgramGraph p = {.g = {n, n, m, src, dst}, .dropped = -1};
     if (bipartite) p.g.n_src = 1 + gir_below(r, (uint32_t)n + 7);
@@ -92,7 +111,8 @@ static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool biparti
     p.n_graphs = 1 + gir_below(r, family == FAMILY_BATCH ? 6 : 2);
     for (int64_t v = 1; v < n; v++) { /* ascending; some graphs are left out */
         bool next = gir_below(r, 3) == 0 && p.graph_of[v - 1] + 1 < p.n_graphs;
-        p.graph_of[v] = p.graph_of[v - 1] + next * (1 + (p.graph_of[v - 1] + 2 < p.n_graphs && gir_below(r, 3) == 0));
+        p.graph_of[v] = p.graph_of[v - 1] +
+                        next * (1 + (p.graph_of[v - 1] + 2 < p.n_graphs && gir_below(r, 3) == 0));
     }
     for (int64_t e = 0; e < m; e++) program_edge(&p, family, e, r);
     return p;
@@ -101,8 +121,10 @@ static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool biparti
 static inline ProgramGraph program_graph_without(Arena *a, const ProgramGraph *p, int64_t edge)
 {
     ProgramGraph q = *p;
-    int64_t n = --q.g.n_edges, *src = ARENA_ARRAY(a, int64_t, n + 1), *dst = ARENA_ARRAY(a, int64_t, n + 1);
-    for (int64_t e = 0; e < n; e++) src[e] = p->g.src[e + (e >= edge)], dst[e] = p->g.dst[e + (e >= edge)];
+    int64_t n = --q.g.n_edges, *src = ARENA_ARRAY(a, int64_t, n + 1),
+            *dst = ARENA_ARRAY(a, int64_t, n + 1);
+    for (int64_t e = 0; e < n; e++)
+        src[e] = p->g.src[e + (e >= edge)], dst[e] = p->g.dst[e + (e >= edge)];
     q.g.src = src, q.g.dst = dst, q.dropped = edge;
     return q;
 }
@@ -113,7 +135,8 @@ typedef struct Program {
     Arena *arena;
     uint64_t seed;
     uint32_t family;
-    const IrModule *m, *plain, *passed; /* as written; after autodiff alone; after all graph passes */
+    const IrModule *m, *plain,
+        *passed; /* as written; after autodiff alone; after all graph passes */
     HostPlan *plan;
     const ModelTables *tables;
     ProgramGraph graph;
@@ -158,7 +181,9 @@ static inline uint32_t program_family(uint64_t seed, const IrModule *m)
 static inline const char *program_make(Arena *a, uint64_t seed, Program *p)
 {
     uint32_t size = (uint32_t)(program_hash(seed) % 12); /* arguments counted; one in 32 is long */
-    GirOptions o = {.n_ops = seed % 32 ? 9 + size : 30 + 2 * size, .real = seed % 3 ? IR_F32 : IR_F64, .grads = true};
+    GirOptions o = {.n_ops = seed % 32 ? 9 + size : 30 + 2 * size,
+                    .real = seed % 3 ? IR_F32 : IR_F64,
+                    .grads = true};
     Diags *d = ARENA_NEW(a, Diags);
     d->arena = a;
     PassContext *oracle = ARENA_NEW(a, PassContext), *ctx = ARENA_NEW(a, PassContext);
@@ -181,7 +206,8 @@ static inline const char *program_make(Arena *a, uint64_t seed, Program *p)
 /* ---- the oracle ---- */
 
 /* Which element of the user's a row is, the same with and without a dropped edge. */
-static inline uint64_t program_row(const Program *p, const EvalWorld *w, const ProgramGraph *g, IrId space, int64_t row)
+static inline uint64_t program_row(const Program *p, const EvalWorld *w, const ProgramGraph *g,
+                                   IrId space, int64_t row)
 {
     if (space == GIR_LOOPS) {
         int64_t orig = w->maps[GIR_ORIG][row];
@@ -194,7 +220,8 @@ static inline uint64_t program_row(const Program *p, const EvalWorld *w, const P
     return (uint64_t)id + (!drawn && g->dropped >= 0 && id >= g->dropped);
 }
 
-static inline void program_fill(const Program *p, const EvalWorld *w, const ProgramGraph *g, uint32_t arg, EvalValue *v)
+static inline void program_fill(const Program *p, const EvalWorld *w, const ProgramGraph *g,
+                                uint32_t arg, EvalValue *v)
 {
     for (int64_t row = 0; row < v->rows; row++) {
         GirRng r = {program_hash(program_row(p, w, g, v->type.space, row) * 64 + arg) + p->seed};
@@ -210,7 +237,8 @@ typedef struct Oracle {
     EvalValue **args, **results;
 } Oracle;
 
-static inline const char *program_oracle(Arena *a, const Program *p, const ProgramGraph *g, Oracle *o)
+static inline const char *program_oracle(Arena *a, const Program *p, const ProgramGraph *g,
+                                         Oracle *o)
 {
     const char *why = NULL;
     const IrFunc *f = p->plain->funcs.data[0];
@@ -237,13 +265,15 @@ typedef struct Reading { /* of a plan: kernels, and who walks the chunks */
 } Reading;
 
 /* The model with its kernels; fine: every step is cut as finely as the pool takes it. */
-static inline const RtModel *program_model(const Program *p, int variant, RtKernelFn (*kernel)(void *, uint32_t),
-                                           void *user, bool fine)
+static inline const RtModel *program_model(const Program *p, int variant,
+                                           RtKernelFn (*kernel)(void *, uint32_t), void *user,
+                                           bool fine)
 {
     RtModel *m = ARENA_NEW(p->arena, RtModel);
     *m = p->tables->model;
     RtKernelFn *fns = ARENA_ARRAY(p->arena, RtKernelFn, RT_N_VARIANTS * m->n_kernels + 1);
-    for (uint32_t k = 0; k < m->n_kernels; k++) fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
+    for (uint32_t k = 0; k < m->n_kernels; k++)
+        fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
     m->kernels = fns;
     if (!fine) return m;
     int64_t n_steps = m->programs[0].n_steps;
@@ -260,8 +290,8 @@ static inline const char *program_status(Arena *a, const RtStatus *st)
 }
 
 /* The runtime's graph of the user's edges; NULL with *why. Free with rt_graph_free. */
-static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m,
-                                        const char **why)
+static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g,
+                                        const RtModel *m, const char **why)
 {
     RtStatus st = {0};
     RtGraph *graph = NULL;
@@ -269,14 +299,19 @@ static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const Progra
     for (int64_t s = 0; s < m->n_spaces; s++) counts[s] = -1;
     counts[GIR_NODE] = g->g.n_dst, counts[GIR_GRAPH] = g->n_graphs;
     if (gir_kind(p->m) == GIR_BIPARTITE) counts[GIR_SOURCE] = g->g.n_src;
-    RtTopology t = {.place = "edges", .n_edges = g->g.n_edges, .src = g->g.src, .dst = g->g.dst,
-                    .graph_of = g->graph_of, .counts = counts};
+    RtTopology t = {.place = "edges",
+                    .n_edges = g->g.n_edges,
+                    .src = g->g.src,
+                    .dst = g->g.dst,
+                    .graph_of = g->graph_of,
+                    .counts = counts};
     if (rt_graph_create(m, &t, &graph, &st)) *why = program_status(a, &st);
     return graph;
 }
 
 /* Tensors of just their size behind a poisoned margin. */
-static inline void program_bind_tensors(Arena *a, const IrFunc *f, EvalValue *const *args, RtExec *e)
+static inline void program_bind_tensors(Arena *a, const IrFunc *f, EvalValue *const *args,
+                                        RtExec *e)
 {
     static const KirBase base[] = {KIR_F32, KIR_F64, KIR_I32, KIR_I64, KIR_I8};
     for (uint32_t i = 0; i < f->args.n; i++) {
@@ -291,8 +326,8 @@ static inline void program_bind_tensors(Arena *a, const IrFunc *f, EvalValue *co
 }
 
 /* Runs; results[i] is a copy of result i. NULL, or what went wrong. */
-static inline const char *program_run(Arena *a, const Program *p, const Reading *how, const RtGraph *g,
-                                      EvalValue *const *args, void **results)
+static inline const char *program_run(Arena *a, const Program *p, const Reading *how,
+                                      const RtGraph *g, EvalValue *const *args, void **results)
 {
     const IrFunc *f = p->plan->module->funcs.data[0];
     RtStatus st = {0};
@@ -338,7 +373,8 @@ static inline void program_count(Tally *t, const EvalValue *want, int64_t i, dou
     if (error > 0 && e > 0 && isfinite(e)) tally_ratio(t, e, error);
 }
 
-static inline EvalValue **program_second_oracle(Arena *a, const Program *p, const ProgramGraph *g, const Oracle *o)
+static inline EvalValue **program_second_oracle(Arena *a, const Program *p, const ProgramGraph *g,
+                                                const Oracle *o)
 {
     const char *why = NULL;
     EvalWorld *w = eval_world(a, p->passed, &g->g, g->graph_of, g->n_graphs, &why);
@@ -346,7 +382,8 @@ static inline EvalValue **program_second_oracle(Arena *a, const Program *p, cons
 }
 
 /* Within the bound of the module after all passes, and that within both bounds of the first. */
-static inline bool program_accepts_second(const EvalValue *first, const EvalValue *second, int64_t k, double got)
+static inline bool program_accepts_second(const EvalValue *first, const EvalValue *second,
+                                          int64_t k, double got)
 {
     if (second->undecided[k] || !plan_accepts(second, k, got)) return second->undecided[k];
     double x = first->v[k], y = second->v[k];
@@ -354,8 +391,8 @@ static inline bool program_accepts_second(const EvalValue *first, const EvalValu
 }
 
 /* Every element within its bound? NULL, or the first that is not. `t` may be NULL. */
-static inline const char *program_compare(Arena *a, const Program *p, const ProgramGraph *g, const Oracle *o,
-                                          void *const *got, Tally *t)
+static inline const char *program_compare(Arena *a, const Program *p, const ProgramGraph *g,
+                                          const Oracle *o, void *const *got, Tally *t)
 {
     const IrFunc *f = p->plain->funcs.data[0];
     EvalValue **second = NULL;
@@ -370,22 +407,28 @@ static inline const char *program_compare(Arena *a, const Program *p, const Prog
                 if (t) t->second++;
                 continue;
             }
-            return arena_printf(a, "result %u (%s = %%%u) element %lld: %.17g, wanted %.17g +- %.3g, behind the passes "
-                                "%.17g +- %.3g", i, f->results.data[i].name, f->results.data[i].value, (long long)k, x,
-                                want->v[k], want->err[k], second ? second[i]->v[k] : NAN, second ? second[i]->err[k] : NAN);
+            return arena_printf(a,
+                                "result %u (%s = %%%u) element %lld: %.17g, wanted %.17g +- %.3g, "
+                                "behind the passes "
+                                "%.17g +- %.3g",
+                                i, f->results.data[i].name, f->results.data[i].value, (long long)k,
+                                x, want->v[k], want->err[k], second ? second[i]->v[k] : NAN,
+                                second ? second[i]->err[k] : NAN);
         }
     }
     return NULL;
 }
 
 /* The same bits everywhere, NaNs alike? NULL, or the first that differ. */
-static inline const char *program_same(Arena *a, const IrFunc *f, EvalValue *const *like, void *const *x, void *const *y)
+static inline const char *program_same(Arena *a, const IrFunc *f, EvalValue *const *like,
+                                       void *const *x, void *const *y)
 {
     for (uint32_t i = 0; i < f->results.n; i++)
         for (int64_t k = 0; k < like[i]->rows * like[i]->width; k++) {
             double p = program_element(like[i], x[i], k), q = program_element(like[i], y[i], k);
             if (memcmp(&p, &q, sizeof p) && !(p != p && q != q))
-                return arena_printf(a, "result %u element %lld: %.17g and %.17g", i, (long long)k, p, q);
+                return arena_printf(a, "result %u element %lld: %.17g and %.17g", i, (long long)k,
+                                    p, q);
         }
     return NULL;
 }
@@ -397,7 +440,8 @@ static inline bool program_has_rows_of(const Program *p, const EvalValue *v)
 }
 
 /* Does the oracle itself tell the two graphs apart, beyond both bounds? */
-static inline bool program_differs(const Program *p, const IrFunc *f, EvalValue *const *x, EvalValue *const *y)
+static inline bool program_differs(const Program *p, const IrFunc *f, EvalValue *const *x,
+                                   EvalValue *const *y)
 {
     for (uint32_t i = 0; i < f->results.n; i++)
         for (int64_t k = 0; program_has_rows_of(p, x[i]) && k < x[i]->rows * x[i]->width; k++) {
@@ -409,10 +453,12 @@ static inline bool program_differs(const Program *p, const IrFunc *f, EvalValue 
 }
 
 /* Does comparing what was computed with `want` notice? */
-static inline bool program_notices(const Program *p, const IrFunc *f, EvalValue *const *want, void *const *got)
+static inline bool program_notices(const Program *p, const IrFunc *f, EvalValue *const *want,
+                                   void *const *got)
 {
     for (uint32_t i = 0; i < f->results.n; i++)
-        for (int64_t k = 0; program_has_rows_of(p, want[i]) && k < want[i]->rows * want[i]->width; k++)
+        for (int64_t k = 0; program_has_rows_of(p, want[i]) && k < want[i]->rows * want[i]->width;
+             k++)
             if (!plan_accepts(want[i], k, program_element(want[i], got[i], k))) return true;
     return false;
 }
@@ -427,6 +473,7 @@ static inline void program_tally(const Program *p, Tally *t)
     t->families[p->family]++;
     t->disabled += p->seed % 4 == 1;
     for (IrId v = 0; v < f->ops.n; v++) seen[f->ops.data[v].op] = true;
-    for (uint32_t i = 0; i < f->results.n; i++) t->gradients += f->ops.data[f->results.data[i].value].op == IR_OP_grad;
+    for (uint32_t i = 0; i < f->results.n; i++)
+        t->gradients += f->ops.data[f->results.data[i].value].op == IR_OP_grad;
     for (int op = 0; op < IR_N_OPS; op++) t->ops[op] += seen[op];
 }

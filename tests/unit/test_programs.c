@@ -1,12 +1,15 @@
-/* Random well-typed programs with their gradients: the interpreter, LLVM and C say the same. Each program goes through
-   the whole pipeline (some passes off in some) and runs in the runtime's execution core over its tables, on a graph
-   that the runtime built: kernels of one CPU variant through LLVM, alone and on three threads with every step cut as
-   finely as can be, and the emitted C. Every element must lie within the interpreter's bound of the module that was
-   written, and the three runs must have the same bits. In some, an edge is dropped behind the oracle's back: wherever
-   the oracle tells the two graphs apart, the comparison has to notice. 200 programs run once more with kernels under
-   the address and undefined behaviour sanitizers, in buffers of just their size, in a child process.
+/* Random well-typed programs with their gradients: the interpreter, LLVM and C say the same. Each
+   program goes through the whole pipeline (some passes off in some) and runs in the runtime's
+   execution core over its tables, on a graph that the runtime built: kernels of one CPU variant
+   through LLVM, alone and on three threads with every step cut as finely as can be, and the emitted
+   C. Every element must lie within the interpreter's bound of the module that was written, and the
+   three runs must have the same bits. In some, an edge is dropped behind the oracle's back:
+   wherever the oracle tells the two graphs apart, the comparison has to notice. 200 programs run
+   once more with kernels under the address and undefined behaviour sanitizers, in buffers of just
+   their size, in a child process.
 
-   usage: test_programs [N [FIRST]]    N programs from seed FIRST with progress; `test_programs 1 SEED` prints a failure */
+   usage: test_programs [N [FIRST]]    N programs from seed FIRST with progress; `test_programs 1
+   SEED` prints a failure */
 #include "codegen/jit.h"
 #include "tests/unit/c_module.h"
 #include "tests/unit/check.h"
@@ -44,7 +47,8 @@ static void say(Batch *b, unsigned i, const char *why)
 
 static unsigned variant_of(uint64_t seed)
 {
-    unsigned v = (unsigned)(program_hash(seed ^ 0xc9u) % RT_N_VARIANTS), best = (unsigned)rt_cpu_best();
+    unsigned v = (unsigned)(program_hash(seed ^ 0xc9u) % RT_N_VARIANTS),
+             best = (unsigned)rt_cpu_best();
     return v <= best ? v : best;
 }
 
@@ -69,8 +73,10 @@ static void make_programs(Batch *b, uint64_t first, unsigned n)
     *b = (Batch){.arena = arena_new(), .n = n};
     for (unsigned i = 0; i < n; i++) {
         const char *why = program_make(b->arena, first + i, &b->programs[i]);
-        if (why) say(b, i, why);
-        else add_kernels(b, i);
+        if (why)
+            say(b, i, why);
+        else
+            add_kernels(b, i);
     }
 }
 
@@ -96,17 +102,20 @@ static void free_batch(Batch *b)
 /* The CPU's own vectors spare the C compiler most of its work; bits do not depend on them. */
 static const char *c_march(int most)
 {
-    static const char *const march[RT_N_VARIANTS] = {"-march=x86-64", "-march=x86-64-v3", "-march=x86-64-v4"};
+    static const char *const march[RT_N_VARIANTS] = {"-march=x86-64", "-march=x86-64-v3",
+                                                     "-march=x86-64-v4"};
     int best = rt_cpu_best();
     return march[best < most ? best : most];
 }
 
-/* Compiles all kernels of a batch. gcc 12 fails on some conversions of 64-byte vectors where it does not optimise: then
-   once more without them. */
+/* Compiles all kernels of a batch. gcc 12 fails on some conversions of 64-byte vectors where it
+   does not optimise: then once more without them. */
 static bool compile_c(Batch *b, const char *sanitize, const char **why)
 {
-    const char *const fast[] = {"cc", "-O0", c_march(RT_AVX512), sanitize, "-fno-sanitize-recover=all", NULL},
-                      *const less[] = {"cc", "-O0", c_march(RT_AVX2), sanitize, "-fno-sanitize-recover=all", NULL};
+    const char *const
+        fast[] = {"cc", "-O0", c_march(RT_AVX512), sanitize, "-fno-sanitize-recover=all", NULL},
+        *const less[] = {"cc", "-O0", c_march(RT_AVX2), sanitize, "-fno-sanitize-recover=all",
+                         NULL};
     if (c_module_build_with(b->arena, &b->c, b->ks.data, b->ks.n, fast, why)) return true;
     if (!strstr(*why, "unrecognizable insn")) return false;
     *why = NULL;
@@ -135,8 +144,8 @@ typedef struct Runs { /* one program's readings on one graph */
     void **llvm, **threads, **c;
 } Runs;
 
-static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGraph *g, RtPool *pool,
-                           EvalValue *const *args, Runs *r)
+static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGraph *g,
+                           RtPool *pool, EvalValue *const *args, Runs *r)
 {
     Which which = {b, variant_of(p->seed)};
     int v = (int)which.variant;
@@ -203,7 +212,8 @@ static void check_batch(uint64_t first, unsigned n, Tally *t)
     RtPool *pool = NULL;
     make_programs(&b, first, n);
     if (rt_pool_create(3, &pool, NULL)) why = "no threads";
-    if (!why && !compile_c(&b, "-fno-sanitize=all", &why)) why = arena_printf(b.arena, "C: %s", why);
+    if (!why && !compile_c(&b, "-fno-sanitize=all", &why))
+        why = arena_printf(b.arena, "C: %s", why);
     if (!why && !compile_llvm(&b)) why = "no variant";
     if (why) say(&b, 0, why);
     for (unsigned i = 0; i < n && !why; i++) {
@@ -240,7 +250,8 @@ static void *exact_alloc(void *user, size_t n)
     return x->p[x->n++] = p;
 }
 
-static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
+static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems,
+                              int64_t lo, int64_t hi)
 {
     const Exact *x = r->user;
     RtArg copy[64];
@@ -248,7 +259,8 @@ static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const 
     (void)n_elems;
     if (n > 64) return "too many parameters";
     memcpy(copy, args, n * sizeof *copy);
-    c_module_kernel(&x->batch->c, x->batch->ks.data[x->program->first_kernel + k]->name)(copy, lo, hi);
+    c_module_kernel(&x->batch->c, x->batch->ks.data[x->program->first_kernel + k]->name)(copy, lo,
+                                                                                         hi);
     return NULL;
 }
 
@@ -259,14 +271,22 @@ static const char *check_exact(Arena *a, Batch *b, const Program *p)
     const char *why = program_oracle(a, p, &p->graph, &o);
     if (why) return why;
     Exact exact = {.batch = b, .program = p};
-    PlanRun r = {.arena = a, .plan = p->plan, .prog = p->plan->programs.data[0], .w = o.w, .args = o.args,
-                 .call = exact_call, .alloc = exact_alloc, .user = &exact};
+    PlanRun r = {.arena = a,
+                 .plan = p->plan,
+                 .prog = p->plan->programs.data[0],
+                 .w = o.w,
+                 .args = o.args,
+                 .call = exact_call,
+                 .alloc = exact_alloc,
+                 .user = &exact};
     why = plan_run(&r);
     void **got = ARENA_ARRAY(a, void *, f->results.n + 1);
     for (uint32_t i = 0; i < f->results.n && !why; i++) {
         uint32_t at = plan_run_result(&r, i);
-        if (at == UINT32_MAX) why = "a result is never written";
-        else got[i] = r.data[at];
+        if (at == UINT32_MAX)
+            why = "a result is never written";
+        else
+            got[i] = r.data[at];
     }
     if (!why) why = program_compare(a, p, &p->graph, &o, got, &b->tally);
     for (size_t i = 0; i < exact.n; i++) free(exact.p[i]);
@@ -361,7 +381,8 @@ static void finish(Crew *c, unsigned slot)
     close(w.fd);
     while (waitpid(w.pid, &status, 0) < 0 && errno == EINTR) continue;
     if (!whole || status) {
-        printf("the batch from seed %llu ended badly (status %d)\n", (unsigned long long)w.first, status);
+        printf("the batch from seed %llu ended badly (status %d)\n", (unsigned long long)w.first,
+               status);
         c->tally.failures++;
     }
     tally_add(&c->tally, &t);
@@ -371,9 +392,11 @@ static void finish(Crew *c, unsigned slot)
 static void progress(const Crew *c, uint64_t first, time_t began)
 {
     const Tally *t = &c->tally;
-    printf("%lld of %llu programs, %lld failures, %lld elements, %.3f %% undecided, %lld s\n", (long long)t->programs,
-           (unsigned long long)(c->end - first), (long long)t->failures, (long long)t->elements,
-           100.0 * (double)t->undecided / (double)(t->elements + !t->elements), (long long)(time(NULL) - began));
+    printf("%lld of %llu programs, %lld failures, %lld elements, %.3f %% undecided, %lld s\n",
+           (long long)t->programs, (unsigned long long)(c->end - first), (long long)t->failures,
+           (long long)t->elements,
+           100.0 * (double)t->undecided / (double)(t->elements + !t->elements),
+           (long long)(time(NULL) - began));
     fflush(stdout);
 }
 
@@ -385,8 +408,10 @@ static void run_crew(Crew *c, CheckBatch *check, bool verbose)
     uint64_t first = c->next;
     while (c->next < c->end || c->n) {
         while (c->n < size && c->next < c->end) {
-            if (start(c, check, &c->workers[c->n])) c->n++;
-            else c->tally.failures++, c->next = c->end;
+            if (start(c, check, &c->workers[c->n]))
+                c->n++;
+            else
+                c->tally.failures++, c->next = c->end;
         }
         if (c->n) finish(c, 0);
         if (verbose && time(NULL) - told >= 20) progress(c, first, began), told = time(NULL);
@@ -397,16 +422,21 @@ static void run_crew(Crew *c, CheckBatch *check, bool verbose)
 
 static void say_figures(const Tally *t)
 {
-    printf("%lld programs (%lld with passes off), %lld kernels, %lld gradients; variants %lld %lld %lld; kinds %lld %lld "
-           "%lld %lld\n", (long long)t->programs, (long long)t->disabled, (long long)t->kernels, (long long)t->gradients,
-           (long long)t->variants[0], (long long)t->variants[1], (long long)t->variants[2], (long long)t->kinds[0],
-           (long long)t->kinds[1], (long long)t->kinds[2], (long long)t->kinds[3]);
+    printf("%lld programs (%lld with passes off), %lld kernels, %lld gradients; variants %lld %lld "
+           "%lld; kinds %lld %lld "
+           "%lld %lld\n",
+           (long long)t->programs, (long long)t->disabled, (long long)t->kernels,
+           (long long)t->gradients, (long long)t->variants[0], (long long)t->variants[1],
+           (long long)t->variants[2], (long long)t->kinds[0], (long long)t->kinds[1],
+           (long long)t->kinds[2], (long long)t->kinds[3]);
     double all = (double)(t->elements + !t->elements);
-    printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%, %lld judged behind the passes; median "
-           "bound/error %.3g\n", (long long)t->elements, 100 * (double)t->undecided / all, 100 * (double)t->loose / all,
+    printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%, %lld judged behind "
+           "the passes; median "
+           "bound/error %.3g\n",
+           (long long)t->elements, 100 * (double)t->undecided / all, 100 * (double)t->loose / all,
            (long long)t->second, tally_median(t));
-    printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n", (long long)t->dropped,
-           (long long)t->matter, (long long)t->noticed);
+    printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n",
+           (long long)t->dropped, (long long)t->matter, (long long)t->noticed);
 }
 
 /* All that programs must be made of, if the test is to mean anything. */
@@ -424,17 +454,18 @@ static void test_coverage(const Tally *t)
 static void test_figures(const Tally *t)
 {
     check_begin();
-    check(t->undecided * 50 <= t->elements, "%lld of %lld elements are undecided", (long long)t->undecided,
-          (long long)t->elements);
-    check(t->second * 1000 <= t->elements, "%lld of %lld elements are judged behind the passes", (long long)t->second,
-          (long long)t->elements);
+    check(t->undecided * 50 <= t->elements, "%lld of %lld elements are undecided",
+          (long long)t->undecided, (long long)t->elements);
+    check(t->second * 1000 <= t->elements, "%lld of %lld elements are judged behind the passes",
+          (long long)t->second, (long long)t->elements);
     check_end("programs: at most 2 % undecided");
     check_begin();
     check(tally_median(t) <= 1e3, "median of bound/error: %.3g", tally_median(t));
     check_end("programs: bounds are sharp");
     check_begin();
-    check(t->matter > 0 && t->noticed * 20 >= t->matter * 19, "a dropped edge was noticed in %lld of %lld",
-          (long long)t->noticed, (long long)t->matter);
+    check(t->matter > 0 && t->noticed * 20 >= t->matter * 19,
+          "a dropped edge was noticed in %lld of %lld", (long long)t->noticed,
+          (long long)t->matter);
     check_end("programs: a dropped edge is noticed");
 }
 
@@ -453,7 +484,8 @@ static void test_programs(uint64_t first, uint64_t n, bool suite)
     test_figures(&c.tally);
 }
 
-/* The shared library that a process needs from its start to load sanitised code; NULL if there is none. */
+/* The shared library that a process needs from its start to load sanitised code; NULL if there is
+ * none. */
 static const char *sanitizer_library(Arena *a)
 {
     const char *argv[] = {"cc", "-print-file-name=libasan.so", NULL}, *why;
@@ -491,7 +523,8 @@ static void show(uint64_t seed)
     if (p.m) ir_print(p.m, &text);
     if (p.plain) ir_print(p.plain, &text);
     if (p.plan) ir_print(p.plan->module, &text), plan_print(p.plan, &text);
-    for (uint32_t i = 0; p.plan && i < p.plan->kernels.n; i++) kir_print(p.plan->kernels.data[i], &text);
+    for (uint32_t i = 0; p.plan && i < p.plan->kernels.n; i++)
+        kir_print(p.plan->kernels.data[i], &text);
     fputs(strbuf_cstr(&text), stdout);
     if (why) printf("%s\n", why);
     arena_free(a);
@@ -500,12 +533,15 @@ static void show(uint64_t seed)
 int main(int argc, char **argv)
 {
     const char *self = "/proc/self/exe";
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : N_SUITE, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : N_SUITE,
+             first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     if (argc == 5 && !strcmp(argv[1], "--sanitised"))
         work(check_sanitised, strtoull(argv[2], NULL, 10), (unsigned)atoi(argv[3]), atoi(argv[4]));
     if (argc > 2 && n == 1) show(first);
-    if (argc > 2 && !strcmp(argv[1], "--sanitised")) test_sanitised(self, strtoull(argv[2], NULL, 10), PER_BATCH);
-    else test_programs(first, n, argc == 1);
+    if (argc > 2 && !strcmp(argv[1], "--sanitised"))
+        test_sanitised(self, strtoull(argv[2], NULL, 10), PER_BATCH);
+    else
+        test_programs(first, n, argc == 1);
     if (argc == 1) test_sanitised(self, 1, N_SANITISED);
     return check_done();
 }
