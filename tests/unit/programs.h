@@ -37,8 +37,9 @@ static inline void tally_add(Tally *to, const Tally *from)
 
 static inline void tally_ratio(Tally *t, double bound, double error)
 {
-    double at = floor(log2(bound / error) * RATIO_STEPS) + RATIO_ZERO;
-    t->ratios[at < 0 ? 0 : at >= N_RATIOS ? N_RATIOS - 1 : (int)at]++;
+    const int most = N_RATIOS - 1;
+    double at = floor(log2(bound / error) * (int)RATIO_STEPS) + (int)RATIO_ZERO;
+    t->ratios[at < 0 ? 0 : at > most ? most : (int)at]++;
 }
 
 /* The upper end of the bin that holds the median of bound / error. */
@@ -48,7 +49,7 @@ static inline double tally_median(const Tally *t)
     int i = 0;
     for (int k = 0; k < N_RATIOS; k++) all += t->ratios[k];
     while (i < N_RATIOS && (sum += t->ratios[i]) * 2 < all) i++;
-    return exp2((double)(i + 1 - RATIO_ZERO) / RATIO_STEPS);
+    return exp2((double)(i + 1 - RATIO_ZERO) / (int)RATIO_STEPS);
 }
 
 /* ---- graphs ---- */
