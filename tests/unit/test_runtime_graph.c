@@ -224,8 +224,32 @@ static void test_bad_ids(void)
     arena_free(a);
 }
 
+/* Fixed blocks of rows as docs/design.md cuts them: at most 32, at least one. */
+static void test_counts(void)
+{
+    static const int64_t want[][3] = {/* rows, blocks, rows per block */
+                                      {0, 1, 0},        {1, 1, 1},         {512, 1, 512},
+                                      {513, 2, 257},    {1024, 2, 512},    {16384, 32, 512},
+                                      {16385, 32, 513}, {100000, 32, 3125}};
+    RtSpaceData spaces[1] = {{0}};
+    RtGraph g = {.spaces = spaces};
+    RtCount c = {.block = 512, .max = 32};
+    check_begin();
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        spaces[0].count = want[i][0];
+        c.kind = RT_COUNT_BLOCKS;
+        check(rt_count_value(&g, &c) == want[i][1], "%lld rows: %lld blocks", (long long)want[i][0],
+              (long long)rt_count_value(&g, &c));
+        c.kind = RT_COUNT_BLOCK_ROWS;
+        check(rt_count_value(&g, &c) == want[i][2], "%lld rows: %lld a block",
+              (long long)want[i][0], (long long)rt_count_value(&g, &c));
+    }
+    check_end("runtime_counts_of_blocks");
+}
+
 int main(void)
 {
+    test_counts();
     check_begin();
     for (uint64_t seed = 0; seed < 40; seed++)
         test_one(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
