@@ -64,7 +64,7 @@ FAULTS = [
     ("runtime/train.c", "t->r->loss = loss;\n    if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);", "t->r->loss = loss;\n    if (t->metrics && t->at.epoch % 2 == 0) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);", "runtime_train runtime"),
     ("runtime/train.c", "rt_exec_run(t->step, t->at.seed, t->at.epoch);\n    double loss", "rt_exec_run(t->step, t->at.seed, 0);\n    double loss", "runtime_train training"),
     ("runtime/weights.c", "int64_t from = d->n_stored ? d->stored_perm[i] : i;", "int64_t from = i;", "runtime_train runtime golden"),
-    ("runtime/safetensors.c", "if ((const char *)order[i]->data != at)", "if ((const char *)order[i]->data < at)", "bad_weights"),
+    ("runtime/convert.c", "if ((x >= 0 && x < bound) || (missing && x == -1)) continue;", "if ((x >= 0 && x <= bound) || (missing && x == -1)) continue;", "runtime_data bad_data"),
     ("passes/prepare.c", "op->type.dims[0] = outer ? dk : dn;", "op->type.dims[0] = dn;", "lower"),
     ("runtime/pool.c", "if (n_chunks > 0) fn(args, bounds[0], bounds[n_chunks]);", "if (n_chunks > 0) fn(args, bounds[0], bounds[n_chunks] - (n_chunks > 1));", "runtime lower"),
 ]
