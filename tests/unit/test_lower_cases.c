@@ -96,6 +96,33 @@ static void test_products(void)
     arena_free(a);
 }
 
+/* A weight's gradient over several dims, on either side: one product of flattened dims, the interpreter's numbers. */
+static void test_flat_gradients(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    const char *why = "";
+    EvalValue *args[2];
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "func forward(x = @x, v = @v) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : node[L,H] f32\n"
+                               "  %2 = contract %0, %1 : [F,L,H] f32\n  %3 = contract %1, %0 : [L,H,F] f32\n"
+                               "  %4 = neg %2 : [F,L,H] f32\n  %5 = neg %3 : [L,H,F] f32\n  return y = %4\n  return z = %5\n}\n",
+                               NULL, &m);
+    if (plan) {
+        EvalWorld *w = hub_world(a, m, 700, 50);
+        PlanRun run = run_func(a, plan, m, w, 0, args);
+        EvalValue **want = eval_func(a, m, w, m->funcs.data[0], args, &why);
+        check(want != NULL, "%s", why);
+        for (uint32_t r = 0; r < 2 && want; r++)
+            for (int64_t i = 0; i < want[r]->width; i++)
+                check(plan_accepts(want[r], i, (double)result_at(&run, r, i)), "result %u element %ld: %g, wanted %g", r, (long)i,
+                      (double)result_at(&run, r, i), want[r]->v[i]);
+    }
+    check_end("lower: a gradient over several dims has the interpreter's numbers");
+    arena_free(a);
+}
+
 static void test_softmax(void)
 {
     Arena *a = arena_new();
@@ -339,6 +366,7 @@ static void test_same_numbers(const char *name, const char *without)
 int main(void)
 {
     test_products();
+    test_flat_gradients();
     test_softmax();
     test_row_values();
     test_peak();
