@@ -387,7 +387,7 @@ static bool parse_for(Parser *p, Token t)
 {
     Token name;
     char *label;
-    KirId from, to;
+    KirId from = KIR_NONE, to = KIR_NONE;
     int64_t step = 1;
     KirBinding bind;
     if (!parse_label(p, &name, &label) || !expect(p, "=") || !parse_operand(p, &from)) return false;
