@@ -88,8 +88,8 @@ static bool needs_rows(const Builder *b, IrId map)
         const PlanProgram *prog = b->plan->programs.data[p];
         for (uint32_t i = 0; i < prog->buffers.n; i++) {
             const PlanBuffer *x = &prog->buffers.data[i];
-            if ((x->kind == PLAN_MAP_ROWS || x->kind == PLAN_MAP_LIST) && x->ref == map)
-                return true;
+            if ((x->kind == PLAN_MAP_ROWS || x->kind == PLAN_MAP_LIST) && x->ref == map) return true;
+            if (x->kind == PLAN_MAP_ALONG && x->along == map) return true;
         }
         for (uint32_t i = 0; i < prog->steps.n; i++)
             if (prog->steps.data[i].cut == map) return true;
@@ -170,7 +170,8 @@ static void add_buffers(Builder *b, const PlanProgram *p)
                       .width = x->width,
                       .slot = arena ? (int64_t)x->slot : -1,
                       .name = string(b, x->name),
-                      .rows = count(x->rows)};
+                      .rows = count(x->rows),
+                      .along = x->kind == PLAN_MAP_ALONG ? index_of(x->along) : -1};
         VEC_PUSH(b->arena, &b->buffers, y);
     }
     for (uint32_t i = 0; i < p->slots.n; i++)

@@ -55,7 +55,8 @@ static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
 TYPE(RtTensorDef)
 static const TableField fields_RtBuffer[] = {
     INT(RtBuffer, kind), INT(RtBuffer, ref),  INT(RtBuffer, elem),         INT(RtBuffer, width),
-    INT(RtBuffer, slot), STR(RtBuffer, name), SUB(RtBuffer, rows, RtCount)};
+    INT(RtBuffer, slot), STR(RtBuffer, name), SUB(RtBuffer, rows, RtCount),
+    INT(RtBuffer, along)};
 TYPE(RtBuffer)
 static const TableField fields_RtSlot[] = {INT(RtSlot, row_bytes), SUB(RtSlot, rows, RtCount)};
 TYPE(RtSlot)

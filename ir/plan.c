@@ -6,7 +6,7 @@
 static const char *const kind_names[] = {
     [PLAN_ARENA] = "arena", [PLAN_TENSOR] = "tensor", [PLAN_RESULT] = "result", [PLAN_COTANGENT] = "cotangent",
     [PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to", [PLAN_MAP_ROWS] = "rows",
-    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids"};
+    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to"};
 static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
@@ -59,6 +59,7 @@ static void print_buffer(const HostPlan *p, const PlanProgram *prog, uint32_t i,
     put_count(p, &b->rows, out);
     if (b->kind == PLAN_MAP_ROWS) strbuf_puts(out, "+1");
     strbuf_printf(out, "][%" PRId64 "] %s", b->width, base_names[b->elem]);
+    if (b->kind == PLAN_MAP_ALONG) strbuf_printf(out, ", along %s", p->module->maps.data[b->along].name);
     if (b->kind == PLAN_ARENA && b->slot != UINT32_MAX)
         strbuf_printf(out, ", slot %u, steps %u-%u", b->slot, b->first, b->last);
     strbuf_puts(out, "\n");

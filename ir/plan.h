@@ -27,10 +27,11 @@ typedef enum {
     PLAN_MAP_ROWS, /* i64 [count(to)+1]: row offsets of map `ref` */
     PLAN_MAP_LIST, /* i32 [count(from)]: elements grouped by image, in the user's order; identity if sorted */
     PLAN_IDS,     /* i64 [count]: the user's id of each element of space `ref` */
+    PLAN_MAP_ALONG, /* i32 [count(from)]: image under map `ref` of each element in the order of the list of map `along` */
 } PlanBufferKind;
 typedef struct PlanBuffer {
     PlanBufferKind kind;
-    IrId ref;
+    IrId ref, along;
     KirBase elem;
     PlanCount rows;
     int64_t width;      /* elements per row */

@@ -30,9 +30,9 @@ typedef struct Memo { /* what was computed where */
     Ix ix[IR_MAX_DIMS];
     uint32_t next;
 } Memo;
-typedef struct Image { /* known: map sends `row` to `image` */
+typedef struct Image { /* known: map sends `row` to `image`, and has `row` at `position` of its list */
     IrId map;
-    KirId row, image;
+    KirId row, image, position; /* position: KIR_NONE if the list is the elements' own order */
 } Image;
 
 /* One function on its way into the plan. */
@@ -76,6 +76,7 @@ uint32_t lower_in(Lower *l, uint32_t buffer);
 uint32_t lower_out(Lower *l, uint32_t buffer);
 KirId lower_count(Lower *l, PlanCount c); /* i64 */
 uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId map);
+uint32_t lower_along_buffer(Lower *l, IrId map, IrId along); /* images under map in the order of the list of along */
 void lower_costs(Lower *l); /* lower_cost.c: what the step reads, writes and computes */
 const char *lower_label(const LowerFunc *lf, uint32_t g, const char *kind);
 

@@ -26,7 +26,7 @@ uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b)
 {
     for (uint32_t i = 0; i < lf->prog->buffers.n && b.kind != PLAN_ARENA; i++) {
         const PlanBuffer *have = &lf->prog->buffers.data[i];
-        if (have->kind == b.kind && have->ref == b.ref) return i;
+        if (have->kind == b.kind && have->ref == b.ref && have->along == b.along) return i;
     }
     b.slot = UINT32_MAX;
     b.first = UINT32_MAX;
@@ -84,12 +84,20 @@ uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId ref)
                                            .name = kind == PLAN_IDS ? m->spaces.data[ref].name : map->name});
 }
 
+uint32_t lower_along_buffer(Lower *l, IrId map, IrId along)
+{
+    const IrMap *m = &l->f->m->maps.data[map];
+    return plan_buffer(l->lf, (PlanBuffer){.kind = PLAN_MAP_ALONG, .ref = map, .along = along, .elem = KIR_I32,
+                                           .width = 1, .rows = plan_count(l->f->m, m->from), .name = m->name});
+}
+
 /* ---- parameters ------------------------------------------------------------------------------------------ */
 
 static const char *param_name(Lower *l, const PlanBuffer *b, bool out)
 {
     static const char *const prefix[] = {[PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to",
-                                         [PLAN_MAP_ROWS] = "rows", [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids"};
+                                         [PLAN_MAP_ROWS] = "rows", [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids",
+                                         [PLAN_MAP_ALONG] = "to"};
     const char *p = b->kind >= PLAN_SEED ? prefix[b->kind] : out ? "y" : "x";
     return arena_printf(l->arena, "%s%u", p, l->kernel->params.n);
 }

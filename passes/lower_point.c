@@ -128,10 +128,18 @@ static KirId eval_iota(Lower *l, const IrOp *op, const Env *env)
     return x;
 }
 
+/* An element that a list gave has its image in an array of the list's order, which is read one after another. */
 static KirId load_image(Lower *l, IrId map, KirId row)
 {
-    uint32_t to = lower_in(l, lower_map_buffer(l, PLAN_MAP_TO, map));
-    return emit_convert(&l->e, KIR_I64, emit_load(&l->e, to, kir_type(KIR_I32, 1), row, 1, 1));
+    uint32_t to = UINT32_MAX;
+    for (uint32_t i = l->images.n; i-- > 0 && to == UINT32_MAX;) {
+        const Image *x = &l->images.data[i];
+        if (x->row != row || x->position == KIR_NONE) continue;
+        to = lower_along_buffer(l, map, x->map);
+        row = x->position;
+    }
+    if (to == UINT32_MAX) to = lower_map_buffer(l, PLAN_MAP_TO, map);
+    return emit_convert(&l->e, KIR_I64, emit_load(&l->e, lower_in(l, to), kir_type(KIR_I32, 1), row, 1, 1));
 }
 
 static KirId eval_mapped(Lower *l, const IrOp *op, KirId row)

@@ -91,7 +91,8 @@ static void sum_row(Lower *l, const Sums *s, IrId map, KirId row, KirId lo, KirI
     KirId end = emit_op2(e, KIR_min, emit_op2(e, KIR_add, block, emit_index(e, l->s.edge_block)), hi);
     KirId position = emit_for(e, block, end, 1, KIR_SEQ, "elements");
     KirId element = element_at(l, map, position);
-    VEC_PUSH(l->arena, &l->images, ((Image){map, element, row}));
+    KirId in_list = l->f->m->maps.data[map].sorted ? KIR_NONE : position;
+    VEC_PUSH(l->arena, &l->images, ((Image){map, element, row, in_list}));
     take_element(l, s, element);
     l->images.n--;
     emit_end(e);

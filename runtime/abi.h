@@ -5,7 +5,7 @@
 #pragma once
 #include <stdint.h>
 
-#define RT_ABI_VERSION 2
+#define RT_ABI_VERSION 3
 
 typedef union RtArg {
     void *p;
@@ -24,7 +24,7 @@ enum { RT_INIT_CONST, RT_INIT_UNIFORM, RT_INIT_NORMAL };                    /* =
 enum { RT_ARG_TENSOR, RT_ARG_SEED, RT_ARG_STEP, RT_ARG_COTANGENT };         /* = IrArgKind */
 enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS }; /* = PlanCountKind */
 enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED, RT_BUF_STEP,
-       RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS };       /* = PlanBufferKind */
+       RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG }; /* = PlanBufferKind */
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase */
 enum { RT_MAX_DIMS = 6 };
 
@@ -60,6 +60,7 @@ typedef struct RtCount { /* PlanCount */
 typedef struct RtBuffer { /* PlanBuffer */
     int64_t kind, ref, elem, width, slot, name;
     RtCount rows;
+    int64_t along; /* of RT_BUF_MAP_ALONG: the map whose list orders the images */
 } RtBuffer;
 typedef struct RtSlot {
     int64_t row_bytes;

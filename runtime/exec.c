@@ -171,6 +171,7 @@ static void *buffer_pointer(RtExec *e, const RtBuffer *b)
     case RT_BUF_MAP_TO: return maps[b->ref].to;
     case RT_BUF_MAP_ROWS: return maps[b->ref].rows;
     case RT_BUF_MAP_LIST: return maps[b->ref].list;
+    case RT_BUF_MAP_ALONG: return rt_graph_along(e->graph, b->ref, b->along);
     case RT_BUF_IDS: return e->graph->spaces[b->ref].ids_all;
     default: return NULL;
     }

@@ -244,6 +244,7 @@ static bool map_needs_rows(const RtModel *m, int64_t map)
             const RtBuffer *b = &m->buffers[prog->first_buffer + i];
             if ((b->kind == RT_BUF_MAP_ROWS || b->kind == RT_BUF_MAP_LIST) && b->ref == map)
                 return true;
+            if (b->kind == RT_BUF_MAP_ALONG && b->along == map) return true;
         }
         for (int64_t i = 0; i < prog->n_steps; i++)
             if (m->steps[prog->first_step + i].cut == map) return true;
@@ -259,6 +260,42 @@ static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
         if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
         if (map_needs_rows(m, i)) RT_TRY(build_rows(g, i, st));
     }
+    return RT_OK;
+}
+
+int32_t *rt_graph_along(const RtGraph *g, int64_t map, int64_t along)
+{
+    for (int64_t i = 0; i < g->n_alongs; i++)
+        if (g->alongs[i].map == map && g->alongs[i].along == along) return g->alongs[i].to;
+    return NULL;
+}
+
+static RtCode build_along(RtGraph *g, int64_t map, int64_t along, RtStatus *st)
+{
+    const RtMapData *images = &g->maps[map], *list = &g->maps[along];
+    const RtMapDef *d = &g->model->maps[along];
+    RtAlong *a = &g->alongs[g->n_alongs];
+    *a = (RtAlong){.map = map, .along = along};
+    RT_TRY(graph_alloc(g, g->spaces[d->from].count, 4, &a->to, st));
+    g->n_alongs++;
+    int64_t n = list->rows[g->spaces[d->to].count];
+    for (int64_t k = 0; k < n; k++) a->to[k] = images->to[list->list[k]];
+    return RT_OK;
+}
+
+static RtCode build_alongs(RtGraph *g, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    int64_t n = 0;
+    for (int64_t p = 0; p < m->n_programs; p++) n += m->programs[p].n_buffers;
+    g->alongs = calloc((size_t)n + 1, sizeof *g->alongs);
+    if (!g->alongs) return rt_fail_memory(st, ((size_t)n + 1) * sizeof *g->alongs, "a graph");
+    for (int64_t p = 0; p < m->n_programs; p++)
+        for (int64_t i = 0; i < m->programs[p].n_buffers; i++) {
+            const RtBuffer *b = &m->buffers[m->programs[p].first_buffer + i];
+            if (b->kind == RT_BUF_MAP_ALONG && !rt_graph_along(g, b->ref, b->along))
+                RT_TRY(build_along(g, b->ref, b->along, st));
+        }
     return RT_OK;
 }
 
@@ -295,6 +332,7 @@ static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
     RtCode code = count_nodes(g, t, st);
     if (!code) code = build_edges(g, t, lists, st);
     if (!code) code = build_maps(g, t, st);
+    if (!code) code = build_alongs(g, st);
     if (!code) code = build_ids(g, st);
     for (int64_t i = 0; i < g->model->n_graphs; i++) rt_block_free(&lists[i].block);
     free(lists);
@@ -325,6 +363,7 @@ void rt_graph_free(RtGraph *g)
     free(g->blocks);
     free(g->spaces);
     free(g->maps);
+    free(g->alongs);
     free(g);
 }
 

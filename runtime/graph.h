@@ -37,10 +37,18 @@ typedef struct RtMapData {
                       likewise */
 } RtMapData;
 
+/* Images under map `map` in the order of map `along`'s list, so that a walk of the list reads them one after another. */
+typedef struct RtAlong {
+    int64_t map, along;
+    int32_t *to; /* [count(from)] to[k] = maps[map].to[maps[along].list[k]]; 0 behind the list's last element */
+} RtAlong;
+
 typedef struct RtGraph {
     const RtModel *model;
     RtSpaceData *spaces; /* [n_spaces] */
     RtMapData *maps;     /* [n_maps] */
+    RtAlong *alongs;     /* [n_alongs] those that some program reads */
+    int64_t n_alongs;
     RtBlock *blocks;     /* everything above */
     int64_t n_blocks, cap_blocks;
     int64_t bytes;
@@ -56,6 +64,9 @@ void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, cons
                         void *out);
 void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in,
                       void *out);
+
+/* The images of `map` along `along`; NULL if no program reads them. */
+int32_t *rt_graph_along(const RtGraph *g, int64_t map, int64_t along);
 
 /* The value of a count for this graph. -1 on overflow. */
 int64_t rt_count_value(const RtGraph *g, const RtCount *c);

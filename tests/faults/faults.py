@@ -51,6 +51,7 @@ FAULTS = [
     ("runtime/graph.c", "s->ids[pos] = e;", "s->ids[pos] = pos;", "runtime_graph"),
     ("runtime/graph.c", "l->origin[e] < 0 ? -1 : base->stored[l->origin[e]]", "l->origin[e] < 0 ? -1 : l->origin[e]", "runtime_graph"),
     ("runtime/graph.c", "by_user[from->ids ? from->ids[pos] : pos] = (int32_t)pos;", "by_user[pos] = (int32_t)pos;", "runtime_graph"),
+    ("runtime/graph.c", "a->to[k] = images->to[list->list[k]];", "a->to[k] = images->to[k];", "runtime_graph lower"),
     ("runtime/graph.c", "if (blocks > c->max) blocks = c->max;", "", "runtime lower"),
     ("runtime/graph_list.c", "return policy == RT_LOOPS_KEEP && last[base->src[e]] == e;", "return policy == RT_LOOPS_KEEP;", "runtime_graph"),
     ("runtime/graph_list.c", "if (policy == RT_LOOPS_KEEP) return last[v] < 0;\n    return policy != RT_LOOPS_REMOVE;", "if (policy == RT_LOOPS_KEEP) return last[v] < 0;\n    return true;", "runtime_graph"),

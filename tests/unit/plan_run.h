@@ -100,6 +100,11 @@ static inline void plan_run_index_buffer(const PlanRun *r, const PlanBuffer *b, 
         break;
     case PLAN_MAP_ROWS: plan_run_rows(r, b->ref, p, NULL); break;
     case PLAN_MAP_LIST: plan_run_rows(r, b->ref, NULL, p); break;
+    case PLAN_MAP_ALONG:
+        plan_run_rows(r, b->along, NULL, p);
+        for (int64_t i = 0; i < n; i++)
+            if (((int32_t *)p)[i] >= 0) ((int32_t *)p)[i] = (int32_t)r->w->maps[b->ref][((int32_t *)p)[i]];
+        break;
     case PLAN_IDS:
         for (int64_t i = 0; i < n; i++)
             ((int64_t *)p)[i] = r->w->element_ids[b->ref] ? r->w->element_ids[b->ref][i] : i;

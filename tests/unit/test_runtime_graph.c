@@ -14,6 +14,8 @@ typedef struct Made {
     RtSpace spaces[MAX_SPACES];
     RtMapDef maps[MAX_MAPS];
     RtGraphDef graphs[MAX_GRAPHS];
+    RtProgram program;
+    RtBuffer buffers[MAX_MAPS * MAX_MAPS]; /* images along lists, each pair of maps from one space */
 } Made;
 
 static IrId add_graph(Made *m, IrGraph g, const char *name)
@@ -60,6 +62,10 @@ static void make_tables(Made *m)
                                     g->n_edges,
                                     g->seed};
     }
+    for (uint32_t i = 0; i < ir->maps.n; i++)
+        for (uint32_t k = 0; k < ir->maps.n; k++)
+            if (ir->maps.data[i].from == ir->maps.data[k].from)
+                m->buffers[m->program.n_buffers++] = (RtBuffer){.kind = RT_BUF_MAP_ALONG, .ref = i, .along = k};
     m->rt = (RtModel){.abi_version = RT_ABI_VERSION,
                       .n_spaces = ir->spaces.n,
                       .n_maps = ir->maps.n,
@@ -67,7 +73,10 @@ static void make_tables(Made *m)
                       .strings = "name",
                       .spaces = m->spaces,
                       .maps = m->maps,
-                      .graphs = m->graphs};
+                      .graphs = m->graphs,
+                      .n_programs = 1,
+                      .programs = &m->program,
+                      .buffers = m->buffers};
 }
 
 /* data, its four loop policies, a reversal, loops on the reversal, a random graph, node.graph. */
@@ -151,6 +160,23 @@ static void check_lists(const Made *m, const RtGraph *g)
     }
 }
 
+/* The image of each element that a list names; 0 where a partial map's list names none. */
+static void check_alongs(const Made *m, const RtGraph *g)
+{
+    check(g->n_alongs == m->program.n_buffers, "found %lld arrays of images", (long long)g->n_alongs);
+    for (int64_t i = 0; i < m->program.n_buffers; i++) {
+        const RtBuffer *b = &m->buffers[i];
+        const int32_t *to = rt_graph_along(g, b->ref, b->along);
+        const RtMapData *list = &g->maps[b->along];
+        if (!check(to != NULL, "no images of map %lld", (long long)b->ref)) return;
+        int64_t n = g->spaces[m->maps[b->along].from].count, n_listed = list->rows[g->spaces[m->maps[b->along].to].count];
+        for (int64_t k = 0; k < n; k++) {
+            int32_t want = k < n_listed ? g->maps[b->ref].to[list->list[k]] : 0;
+            check(to[k] == want, "image of %s at %lld", m->ir->maps.data[b->ref].name, (long long)k);
+        }
+    }
+}
+
 static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
 {
     Arena *a = arena_new();
@@ -183,6 +209,7 @@ static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
         check(!rt_graph_create(&m.rt, &t, &g, &st), "%s", st.message)) {
         compare(&m, w, g);
         check_lists(&m, g);
+        check_alongs(&m, g);
     }
     rt_graph_free(g);
     arena_free(a);
