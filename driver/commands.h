@@ -17,6 +17,7 @@ int cmd_fmt(Session *s);
 int cmd_test(Session *s);
 int cmd_explain(Session *s);
 int cmd_data(Session *s);
+int cmd_machine(Session *s);
 
 /* Reads a source file; NULL with E0601. "-" is standard input. */
 const Source *session_source(Session *s, const char *path);

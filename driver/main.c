@@ -20,6 +20,7 @@ static const struct {
     {"test", 't', cmd_test, "run the test blocks of files"},
     {"explain", 'e', cmd_explain, "explain an error code"},
     {"data", 'd', cmd_data, "generate, describe or verify a data directory"},
+    {"machine", 'm', cmd_machine, "show or measure what this machine can do"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

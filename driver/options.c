@@ -50,6 +50,10 @@ static const struct {
      "  info       says what a data folder holds\n"
      "  verify     checks every file of a data folder against meta.json and against each other",
      "  gnnc data generate toy --nodes=1000 --classes=4\n  gnnc data info cora\n  gnnc data verify cora\n"},
+    {'m', "gnnc machine [--probe] [--threads=T]",
+     "Shows sizes, latency and bandwidth of each level of memory and the rate of arithmetic, as executables know them when\n"
+     "they choose how to run on a graph. --probe measures them once and keeps them for later runs. Builds do not read them.",
+     "  gnnc machine --probe\n  gnnc machine --json\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

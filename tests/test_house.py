@@ -12,7 +12,7 @@ MAY = {  # folder -> what it may include besides itself; a path names one header
     "passes": ["base", "ir"],
     "codegen": ["base", "ir/kernel.h", "ir/plan.h", "ir/graph.h", "ir/kernel_ops.def", "ir/ops.def", "runtime/abi.h"],
     "runtime": [],
-    "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/gnnrt.h"],
+    "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],
 }
 LAYERS = r"gcn(conv)?|gat(v2)?(conv)?|graphsage|sageconv|gin(conv)?|edgeconv|rgcn|hgt|pna"
 

@@ -1,0 +1,236 @@
+/* The probe behind runtime/machine.h: short loops over tables that fit one level of memory each, on all threads at once,
+   the best of several runs. It measures throughput as kernels see it (loads that do not depend on each other, with and
+   without prefetch), not what a data sheet says. Never part of a library. */
+#include "runtime/cpu.h"
+#include "runtime/machine.h"
+#include "runtime/memory.h"
+#include "runtime/pool.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef float Line __attribute__((vector_size(64), may_alias));
+
+enum { MAX_THREADS = 256, REPEATS = 5, MEMORY_BYTES = 96 << 20 };
+
+typedef struct Probe {
+    RtPool *pool;
+    int64_t threads;
+    RtBlock table, copy, index;
+    int64_t n_index; /* per thread */
+    RtStatus *st;
+} Probe;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* ---- loops: args 0 table, 1 second table, 2 index, 3 count, 4 rounds, 5 lines of a row, 6 distance, 7 out -------- */
+
+enum { ARG_TABLE, ARG_COPY, ARG_INDEX, ARG_COUNT, ARG_ROUNDS, ARG_LINES, ARG_DISTANCE, ARG_OUT, N_ARGS };
+
+static inline __attribute__((always_inline)) void copy_lines(const RtArg *a, int64_t t)
+{
+    int64_t n = a[ARG_COUNT].i;
+    const Line *from = (const Line *)a[ARG_TABLE].p + t * n;
+    Line *to = (Line *)a[ARG_COPY].p + t * n;
+    for (int64_t r = 0; r < a[ARG_ROUNDS].i; r++) {
+        for (int64_t i = 0; i < n; i++) to[i] = from[i];
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
+static inline __attribute__((always_inline)) void gather_lines(const RtArg *a, int64_t t)
+{
+    int64_t n = a[ARG_COUNT].i, lines = a[ARG_LINES].i, distance = a[ARG_DISTANCE].i;
+    const int32_t *index = (const int32_t *)a[ARG_INDEX].p + t * n;
+    const Line *table = a[ARG_TABLE].p;
+    Line sum[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t r = 0; r < a[ARG_ROUNDS].i; r++)
+        for (int64_t i = 0; i < n; i++) {
+            const Line *row = table + index[i] * lines;
+            int64_t ahead = i + distance < n ? i + distance : n - 1;
+            const Line *next = table + index[ahead] * lines;
+            if (lines == 1) {
+                if (distance) __builtin_prefetch(next);
+                sum[0] += row[0];
+                continue;
+            }
+            _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) {
+                if (distance) __builtin_prefetch(next + k);
+                sum[k] += row[k];
+            }
+        }
+    ((Line *)a[ARG_OUT].p)[t] = sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+static inline __attribute__((always_inline)) void multiply_add(const RtArg *a, int64_t t)
+{
+    Line acc[12], x = ((const Line *)a[ARG_TABLE].p)[0], y = ((const Line *)a[ARG_TABLE].p)[1];
+    for (int k = 0; k < 12; k++) acc[k] = x;
+    for (int64_t r = 0; r < a[ARG_ROUNDS].i; r++)
+        _Pragma("GCC unroll 12") for (int k = 0; k < 12; k++) acc[k] = acc[k] * y + x;
+    for (int k = 1; k < 12; k++) acc[0] += acc[k];
+    ((Line *)a[ARG_OUT].p)[t] = acc[0];
+}
+
+#define LOOP(name, suffix, attribute)                                                              \
+    attribute static void name##_##suffix(const RtArg *a, int64_t lo, int64_t hi)                  \
+    {                                                                                              \
+        for (int64_t t = lo; t < hi; t++) name(a, t);                                              \
+    }
+#if defined(__x86_64__)
+#define WIDE __attribute__((target("avx512f"), optimize("fp-contract=fast")))
+#define MIDDLE __attribute__((target("avx2,fma"), optimize("fp-contract=fast")))
+#ifdef __clang__
+#undef WIDE
+#undef MIDDLE
+#define WIDE __attribute__((target("avx512f")))
+#define MIDDLE __attribute__((target("avx2,fma")))
+#endif
+#define LOOPS(name) LOOP(name, wide, WIDE) LOOP(name, middle, MIDDLE) LOOP(name, plain, )
+#define PICK(name) (rt_cpu_best() == RT_AVX512 ? name##_wide : rt_cpu_best() == RT_AVX2 ? name##_middle : name##_plain)
+#else
+#define LOOPS(name) LOOP(name, plain, )
+#define PICK(name) name##_plain
+#endif
+LOOPS(copy_lines)
+LOOPS(gather_lines)
+LOOPS(multiply_add)
+
+/* Each step needs the one before it: index[i] says where to go from i. */
+static void chase(const RtArg *a, int64_t lo, int64_t hi)
+{
+    (void)lo, (void)hi;
+    const int32_t *next = a[ARG_INDEX].p;
+    int32_t at = 0;
+    for (int64_t i = 0; i < a[ARG_ROUNDS].i; i++) at = next[(int64_t)at * 16];
+    *(int32_t *)a[ARG_OUT].p = at;
+}
+
+/* ---- measuring ---------------------------------------------------------------------------------------------- */
+
+/* The best time of a few runs, in ns, after one that warms up. */
+static double best_ns(Probe *p, RtKernelFn fn, const RtArg *args, int64_t threads)
+{
+    int64_t bounds[MAX_THREADS + 1];
+    for (int64_t i = 0; i <= threads; i++) bounds[i] = i;
+    double best = 1e30;
+    for (int i = 0; i <= REPEATS; i++) {
+        double start = now_ns();
+        rt_pool_run(p->pool, fn, args, bounds, threads);
+        double ns = now_ns() - start;
+        if (i && ns < best) best = ns;
+    }
+    return best;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 33, x *= 0xff51afd7ed558ccdu;
+    x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53u;
+    return x ^ x >> 33;
+}
+
+/* Bytes of one thread's table so that all threads' tables fit the level; memory: well beyond the last cache. */
+static int64_t share_of(const Probe *p, const RtMachine *m, int level)
+{
+    if (level == RT_MEMORY) return (int64_t)p->table.bytes / p->threads;
+    double bytes = m->bytes[level] * 0.5;
+    if (level == RT_L3) bytes /= (double)p->threads;
+    return (int64_t)bytes / 4096 * 4096;
+}
+
+static void probe_copy(Probe *p, RtMachine *m, int level)
+{
+    int64_t lines = share_of(p, m, level) / 64 / (level == RT_MEMORY ? 1 : 2);
+    int64_t rounds = 1 + ((4 << 20) / 64) / lines;
+    RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_COPY].p = p->copy.p, [ARG_COUNT].i = lines, [ARG_ROUNDS].i = rounds};
+    double ns = best_ns(p, PICK(copy_lines), a, p->threads);
+    m->copy[level] = (double)(2 * 64 * lines * rounds * p->threads) / ns;
+}
+
+static void probe_gather(Probe *p, RtMachine *m, int level, int row)
+{
+    int64_t lines = row == RT_ROW_64 ? 1 : 4, n = p->n_index;
+    int64_t bytes = share_of(p, m, level) * (level >= RT_L3 ? p->threads : 1), rows = bytes / (64 * lines);
+    int32_t *index = p->index.p;
+    Line *out = p->copy.p;
+    for (int64_t i = 0; i < n * p->threads; i++)
+        index[i] = (int32_t)(mix((uint64_t)i + 1) % (uint64_t)rows);
+    RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_INDEX].p = index, [ARG_COUNT].i = n, [ARG_ROUNDS].i = 1,
+                       [ARG_LINES].i = lines, [ARG_OUT].p = out};
+    for (int d = 0; d < RT_N_DISTANCES; d++) {
+        a[ARG_DISTANCE].i = rt_distances[d];
+        double ns = best_ns(p, PICK(gather_lines), a, p->threads);
+        m->gather[row][level][d] = (double)(64 * lines * n * p->threads) / ns;
+    }
+}
+
+/* A random cycle through the lines of the level (Sattolo's shuffle), walked. */
+static void probe_latency(Probe *p, RtMachine *m, int level)
+{
+    int64_t n = (level == RT_MEMORY ? (int64_t)p->table.bytes : (int64_t)(m->bytes[level] * 0.5)) / 64;
+    int32_t *next = p->table.p;
+    for (int64_t i = 0; i < n; i++) next[i * 16] = (int32_t)i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t k = (int64_t)(mix((uint64_t)i) % (uint64_t)i);
+        int32_t t = next[i * 16];
+        next[i * 16] = next[k * 16];
+        next[k * 16] = t;
+    }
+    int64_t steps = level == RT_MEMORY ? 100000 : 400000;
+    RtArg a[N_ARGS] = {[ARG_INDEX].p = next, [ARG_ROUNDS].i = steps, [ARG_OUT].p = p->copy.p};
+    m->latency[level] = best_ns(p, chase, a, 1) / (double)steps;
+}
+
+static void probe_flops(Probe *p, RtMachine *m)
+{
+    int64_t rounds = 200000;
+    RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_ROUNDS].i = rounds, [ARG_OUT].p = p->copy.p};
+    double ns = best_ns(p, PICK(multiply_add), a, p->threads);
+    m->flops = (double)(rounds * 12 * 16 * 2 * p->threads) / ns;
+}
+
+static RtCode probe_open(Probe *p, const RtMachine *m)
+{
+    double table = 4 * m->bytes[RT_L3] > MEMORY_BYTES ? 4 * m->bytes[RT_L3] : MEMORY_BYTES;
+    p->n_index = 1 << 16;
+    RT_TRY(rt_pool_create((int)p->threads, &p->pool, p->st));
+    RT_TRY(rt_block_alloc(&p->table, (size_t)table, "the probe", p->st));
+    RT_TRY(rt_block_alloc(&p->copy, (size_t)table, "the probe", p->st));
+    RT_TRY(rt_block_alloc(&p->index, (size_t)(p->n_index * p->threads) * sizeof(int32_t), "the probe", p->st));
+    memset(p->table.p, 0, p->table.bytes);
+    memset(p->copy.p, 0, p->copy.bytes);
+    return RT_OK;
+}
+
+static void probe_close(Probe *p)
+{
+    rt_pool_free(p->pool);
+    rt_block_free(&p->table);
+    rt_block_free(&p->copy);
+    rt_block_free(&p->index);
+}
+
+RtCode rt_machine_probe(int threads, RtMachine *m, RtStatus *st)
+{
+    rt_machine_default(threads, m);
+    Probe p = {.threads = threads, .st = st};
+    if (threads < 1 || threads > MAX_THREADS)
+        return rt_fail(st, RT_E_CLI_VALUE, "--threads", NULL, "found %d, wanted 1 to %d", threads, MAX_THREADS);
+    RtCode code = probe_open(&p, m);
+    for (int level = 0; level < RT_N_LEVELS && !code; level++) {
+        probe_copy(&p, m, level);
+        probe_gather(&p, m, level, RT_ROW_64);
+        probe_gather(&p, m, level, RT_ROW_256);
+    }
+    if (!code) probe_flops(&p, m);
+    for (int level = 0; level < RT_N_LEVELS && !code; level++) probe_latency(&p, m, level);
+    m->probed = !code;
+    probe_close(&p);
+    return code;
+}
