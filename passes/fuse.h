@@ -20,8 +20,8 @@ typedef struct Group {
     GroupKind kind;
     bool dead;         /* merged into another */
     bool gemm;         /* plain row-major product: a BLAS may do it */
-    IrType nest;       /* space and dims of the roots (dtype: of one); narrow roots have no dims: they are computed
-                          once per row, before the others */
+    IrType nest;       /* space and dims of the roots (dtype: of one; dims of the same sizes may have other names
+                          there); narrow roots have no dims: they are computed once per row, before the others */
     IrId space;        /* BLOCKS: whose rows are summed; else nest.space */
     IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
     VEC(IrId) roots;   /* values, ascending */
@@ -39,7 +39,7 @@ typedef struct FusedFunc {
     VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
     VEC(uint32_t) order;    /* live groups, in the order they run */
-    uint8_t *seen;          /* by value: scratch of walks, zero between them */
+    uint16_t *seen;         /* by value: scratch of walks, zero between them */
 } FusedFunc;
 
 typedef struct FusedModule {

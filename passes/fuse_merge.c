@@ -4,15 +4,19 @@
      group a: rows of edge.dst: %4 = reduce_max %3       group: rows of edge.dst: %4, then %7 = reduce_sum of
      group b: rows of edge.dst: %7 = reduce_sum %6   ->    %6 = exp(%3 - gather edge.dst %4): one kernel, two loops
    A group may read another's value in one kernel only at its own row and element, and nothing that
-   runs in between may need the one or feed the other. Products that a BLAS may do are left alone. */
+   runs in between may need the one or feed the other. So products take in what is added to them and what is
+   computed from them, element by element, and products over the same rows run side by side. */
 #include "passes/fuse.h"
 
 enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8 };
 
-static bool same_nest(const Group *a, const Group *b)
+/* The same rows and as many elements along each dim: names do not matter. */
+static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
 {
-    return a->nest.space == b->nest.space && a->nest.n_dims == b->nest.n_dims &&
-           !memcmp(a->nest.dims, b->nest.dims, a->nest.n_dims * sizeof *a->nest.dims);
+    if (a->nest.space != b->nest.space || a->nest.n_dims != b->nest.n_dims) return false;
+    for (uint8_t k = 0; k < a->nest.n_dims; k++)
+        if (f->m->dims.data[a->nest.dims[k]].size != f->m->dims.data[b->nest.dims[k]].size) return false;
+    return true;
 }
 
 /* ---- kinds ------------------------------------------------------------------------------------------ */
@@ -42,10 +46,10 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
 static bool kinds_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kind)
 {
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
-    if (x->gemm || y->gemm) return false;
     *kind = x->kind == GROUP_MAP ? y->kind : x->kind;
     if (x->kind == GROUP_MAP && y->kind == GROUP_MAP) return true;
     if (x->kind == GROUP_ROWS && y->kind == GROUP_ROWS) return x->map == y->map;
+    if (x->kind == GROUP_PRODUCT && y->kind == GROUP_PRODUCT) return true;
     if (x->kind == GROUP_DIMS && y->kind == GROUP_DIMS) return group_is_scalar(f, x) == group_is_scalar(f, y);
     if (x->kind != GROUP_MAP && y->kind != GROUP_MAP) return false;
     if (*kind == GROUP_DIMS) return map_fits_dims(f, x->kind == GROUP_MAP ? a : b, x->kind == GROUP_MAP ? y : x);
@@ -148,6 +152,7 @@ static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind)
         }
     }
     if (y->map != IR_NONE) x->map = y->map;
+    x->gemm = false; /* no longer a product alone: the emitted kernel does it */
     if (y->nest.n_dims > x->nest.n_dims) x->nest = y->nest;
     x->kind = kind;
     y->dead = true;
@@ -164,7 +169,7 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b)
     GroupKind kind;
     if (x->dead || y->dead || x->roots.n + y->roots.n > MAX_ROOTS) return false;
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
-    if (same_nest(x, y)) {
+    if (same_nest(f, x, y)) {
         if (!kinds_fit(f, a, b, &kind)) return false;
     } else if (!narrow_fits(f, a, b, &kind) && !narrow_fits(f, b, a, &kind)) {
         return false;

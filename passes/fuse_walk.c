@@ -99,7 +99,8 @@ IrId fused_storage(const FusedFunc *f, IrId v)
 
 typedef struct Place { /* how the walk got to a value */
     bool own;    /* at the root's row */
-    bool plain;  /* dims are the root's */
+    bool plain;  /* dims are the root's, by the names of root_type or, if renamed, of from_type */
+    bool renamed;
     bool inner;  /* inside a reduce over `via`, at an element of its from-space */
     IrId via, space, map;
 } Place;
@@ -108,9 +109,11 @@ typedef struct Walk {
     const FusedFunc *f;
     uint32_t g;
     Arena *arena;
-    VEC(IrId) touched; /* values whose `seen` is set: one bit per combination of own, plain, inner */
+    VEC(IrId) touched; /* values whose `seen` is set: one bit per combination of own, plain, inner, renamed */
     GroupReads *out;
-    bool narrow; /* the root has no dims */
+    bool narrow;                          /* the root has no dims */
+    bool pointwise;                       /* the root is no sum */
+    const IrType *root_type, *from_type;  /* from_type: of what a reshape inside renames, or NULL */
     void (*visit)(void *user, IrId v, IrId space);
     void *user;
 } Walk;
@@ -122,11 +125,25 @@ static void walk_args(Walk *w, const IrOp *op, Place p)
     for (uint32_t k = 0; k < op->n_args; k++) walk_value(w, op->args[k], p);
 }
 
+static bool same_dims(const IrType *a, const IrType *b)
+{
+    return a->n_dims == b->n_dims && !memcmp(a->dims, b->dims, a->n_dims * sizeof *a->dims);
+}
+
+/* The dims of t are among those of `all`, in the same order. */
+static bool dims_among(const IrType *t, const IrType *all)
+{
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < all->n_dims && k < t->n_dims; i++) k += all->dims[i] == t->dims[k];
+    return k == t->n_dims;
+}
+
 static void add_read(Walk *w, IrId v, Place p)
 {
     if (!w->out) return;
-    GroupRead read = {.v = v, .identity = p.own && (p.plain || !fused_op(w->f, v)->type.n_dims), .narrow = w->narrow,
-                      .space = p.space, .map = p.map};
+    const IrType *t = &fused_op(w->f, v)->type;
+    bool plain = !t->n_dims || (p.plain && dims_among(t, p.renamed ? w->from_type : w->root_type));
+    GroupRead read = {.v = v, .identity = p.own && plain, .narrow = w->narrow, .space = p.space, .map = p.map};
     for (uint32_t i = 0; i < w->out->reads.n; i++) {
         const GroupRead *r = &w->out->reads.data[i];
         if (r->v == v && r->identity == read.identity && r->narrow == read.narrow && r->space == read.space &&
@@ -144,6 +161,18 @@ static void walk_gather(Walk *w, const IrOp *op, Place p)
     walk_args(w, op, p);
 }
 
+/* A pointwise value that only has other names for all of the root's dims is at the root's element. */
+static bool renames_root(Walk *w, const IrOp *op, Place *p)
+{
+    const IrType *from = &fused_op(w->f, op->args[0])->type;
+    if (!w->pointwise || !p->plain || p->renamed || !same_dims(&op->type, w->root_type)) return false;
+    if (from->n_dims != op->type.n_dims || !reshape_is_rename(w->f->m, from, &op->type)) return false;
+    if (w->from_type && !same_dims(w->from_type, from)) return false;
+    w->from_type = from;
+    p->renamed = true;
+    return true;
+}
+
 static void walk_inline(Walk *w, IrId v, Place p)
 {
     const FusedFunc *f = w->f;
@@ -154,7 +183,7 @@ static void walk_inline(Walk *w, IrId v, Place p)
     case IR_OP_slice: p.plain = false; break;
     case IR_OP_reshape: {
         IrId s = fused_storage(f, op->args[0]);
-        p.plain = false;
+        p.plain = renames_root(w, op, &p);
         p.own &= fused_op(f, s)->type.space == op->type.space;
         if (f->group_of.data[s] != GROUP_NONE || fused_op(f, s)->op == IR_OP_arg) {
             add_read(w, s, p);
@@ -169,7 +198,7 @@ static void walk_inline(Walk *w, IrId v, Place p)
 
 static void walk_value(Walk *w, IrId v, Place p)
 {
-    uint8_t bit = (uint8_t)(1u << (p.own | p.plain << 1 | p.inner << 2));
+    uint16_t bit = (uint16_t)(1u << (p.own | p.plain << 1 | p.inner << 2 | p.renamed << 3));
     bool root = w->f->group_of.data[v] != GROUP_NONE;
     if (root || fused_op(w->f, v)->op == IR_OP_arg) {
         add_read(w, v, p);
@@ -177,7 +206,7 @@ static void walk_value(Walk *w, IrId v, Place p)
     }
     if (w->f->seen[v] & bit) return;
     if (!w->f->seen[v]) VEC_PUSH(w->arena, &w->touched, v);
-    w->f->seen[v] |= bit;
+    w->f->seen[v] = (uint16_t)(w->f->seen[v] | bit);
     walk_inline(w, v, p);
 }
 
@@ -205,6 +234,9 @@ static void walk_from_root(Walk *w, IrId v)
 static void walk_root(Walk *w, IrId v)
 {
     w->narrow = !fused_op(w->f, v)->type.n_dims;
+    w->pointwise = group_kind_of(w->f->f, w->f->m, v) == GROUP_MAP;
+    w->root_type = &fused_op(w->f, v)->type;
+    w->from_type = NULL;
     walk_from_root(w, v);
     for (uint32_t i = 0; i < w->touched.n; i++) w->f->seen[w->touched.data[i]] = 0;
     w->touched.n = 0;

@@ -116,13 +116,39 @@ static bool depends_on(Lower *l, IrId v, IrId on)
     return found;
 }
 
+static bool same_dims(const IrType *a, const IrType *b)
+{
+    return a->n_dims == b->n_dims && !memcmp(a->dims, b->dims, a->n_dims * sizeof *a->dims);
+}
+
+/* The points of the nest by the names that a root has for its dims. */
+static const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n)
+{
+    const IrType *t = &fused_op(l->f, root)->type, *nest = &l->f->groups.data[l->g].nest;
+    if (!t->n_dims || same_dims(t, nest)) return p;
+    Point *out = ARENA_ARRAY(l->arena, Point, n);
+    for (unsigned i = 0; i < n; i++) {
+        const Env *env = &p[i].env;
+        out[i] = (Point){p[i].row, env_empty()};
+        out[i].env.lanes = env->lanes;
+        out[i].env.active = env->active;
+        for (uint32_t k = 0; k < t->n_dims; k++) {
+            env_set(&out[i].env, t->dims[k], *env_get(env, nest->dims[k]));
+            if (env->vec == nest->dims[k]) out[i].env.vec = t->dims[k];
+        }
+    }
+    return out;
+}
+
 /* The reductions from roots[i] on that can share a loop; returns the number taken. */
 static unsigned batch_rows(Lower *l, const Group *g, bool narrow, uint32_t i, IrId *batch)
 {
     unsigned n = 0;
+    const IrType *first = &fused_op(l->f, g->roots.data[i])->type;
     for (; i < g->roots.n && n < 8; i++) {
         IrId v = g->roots.data[i];
         if (group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS || group_root_is_narrow(l->f, g, v) != narrow) continue;
+        if (!same_dims(first, &fused_op(l->f, v)->type)) continue;
         for (unsigned k = 0; k < n; k++)
             if (depends_on(l, v, batch[k])) return n;
         batch[n++] = v;
@@ -135,13 +161,14 @@ static void compute_sums(Lower *l, const Group *g, bool narrow, const Point *p, 
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i], batch[8];
         if (group_root_is_narrow(l->f, g, v) != narrow) continue;
-        if (memo_get(l, v, p[0].row, &p[0].env) != KIR_NONE) continue;
+        const Point *q = points_of_root(l, v, p, n);
+        if (memo_get(l, v, q[0].row, &q[0].env) != KIR_NONE) continue;
         switch (group_kind_of(l->f->f, l->f->m, v)) {
-        case GROUP_ROWS: heavy_rows(l, batch, batch_rows(l, g, narrow, i, batch), p, n); break;
+        case GROUP_ROWS: heavy_rows(l, batch, batch_rows(l, g, narrow, i, batch), q, n); break;
         case GROUP_DIMS:
-            for (unsigned k = 0; k < n; k++) heavy_dims(l, v, &p[k]);
+            for (unsigned k = 0; k < n; k++) heavy_dims(l, v, &q[k]);
             break;
-        case GROUP_PRODUCT: heavy_product(l, v, p, n); break;
+        case GROUP_PRODUCT: heavy_product(l, v, q, n); break;
         default: break;
         }
     }
@@ -157,12 +184,16 @@ static void roots_tile(Lower *l, bool narrow, const Point *p, unsigned n)
             VEC_PUSH(l->arena, &roots, g->roots.data[i]);
     compute_sums(l, g, narrow, p, n);
     KirId *values = ARENA_ARRAY(l->arena, KirId, roots.n * n + 1);
-    for (uint32_t i = 0; i < roots.n; i++)
-        for (unsigned k = 0; k < n; k++) values[i * n + k] = point_eval(l, roots.data[i], p[k].row, &p[k].env);
-    for (uint32_t i = 0; i < roots.n; i++)
+    for (uint32_t i = 0; i < roots.n; i++) {
+        const Point *q = points_of_root(l, roots.data[i], p, n);
+        for (unsigned k = 0; k < n; k++) values[i * n + k] = point_eval(l, roots.data[i], q[k].row, &q[k].env);
+    }
+    for (uint32_t i = 0; i < roots.n; i++) {
+        const Point *q = points_of_root(l, roots.data[i], p, n);
         for (unsigned k = 0; k < n; k++)
-            point_store(l, plan_value_buffer(l->lf, roots.data[i]), &fused_op(l->f, roots.data[i])->type, p[k].row,
-                        &p[k].env, values[i * n + k]);
+            point_store(l, plan_value_buffer(l->lf, roots.data[i]), &fused_op(l->f, roots.data[i])->type, q[k].row,
+                        &q[k].env, values[i * n + k]);
+    }
 }
 
 static void group_tile(Lower *l, const Point *p, unsigned n, void *user)

@@ -141,7 +141,7 @@ static IrId flatten_product(Build *b, IrOp *op, const IrType *k, const IrType *n
     op->type.n_dims = outer ? 2 : 1;
     op->type.dims[0] = outer ? dk : dn;
     op->type.dims[1] = outer ? dn : 0;
-    return irb_unary(b, IR_OP_reshape, wanted, irb_add(b, op), (IrAttr){0});
+    return view(b, irb_add(b, op), wanted);
 }
 
 /* What a product reads in place, without memory of its own, would need memory to be reshaped. */

@@ -7,7 +7,7 @@
 #include "tests/unit/plan_run.h"
 
 static const char *const head =
-    "module m\ndim F = 37\ndim K = 16\ndim L = 3\ndim H = 2\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\nspace node\nspace edge : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\n"
@@ -89,10 +89,36 @@ static void test_products(void)
 
     check_begin();
     plan = plan_text(a, "func forward(v = @v, u = @u) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = arg 1 : [L,H,K] f32\n"
-                        "  %2 = contract %0, %1 : node[K] f32\n  %3 = tanh %2 : node[K] f32\n  return y = %3\n}\n",
+                        "  %2 = contract %0, %1 : node[K] f32\n  %3 = max_dims %2 : node[] f32\n  return y = %3\n}\n",
                      NULL, &m);
     if (plan) CHECK(plan->programs.data[0]->steps.data[0].gemm.present && plan->programs.data[0]->steps.data[0].gemm.k == 6);
     check_end("lower: a product over two dims is one over their product");
+    arena_free(a);
+}
+
+static bool same_numbers(const PlanRun *x, const PlanRun *y, uint32_t n_results);
+
+/* Products, their sum under another name for its dim, and what is computed from it. */
+static void test_epilogue(void)
+{
+    static const char text[] =
+        "func forward(x = @x, w = @w, v = @v, u = @u) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
+        "  %2 = arg 2 : node[L,H] f32\n  %3 = arg 3 : [L,H,K] f32\n  %4 = contract %0, %1 : node[K] f32\n"
+        "  %5 = contract %2, %3 : node[K] f32\n  %6 = add %4, %5 : node[K] f32\n  %7 = reshape %6 : node[J] f32\n"
+        "  %8 = tanh %7 : node[J] f32\n  return y = %8\n}\n";
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[4];
+    check_begin();
+    HostPlan *one = plan_text(a, text, NULL, &m), *many = plan_text(a, text, "fuse", &m);
+    if (one && many) {
+        check(one->programs.data[0]->steps.n == 1, "%u steps", one->programs.data[0]->steps.n);
+        check(many->programs.data[0]->steps.n > 3, "%u steps", many->programs.data[0]->steps.n);
+        EvalWorld *w = hub_world(a, m, 203, 50);
+        PlanRun x = run_func(a, one, m, w, 0, args), y = run_func(a, many, m, w, 0, args);
+        same_numbers(&x, &y, 1);
+    }
+    check_end("lower: products, their sum and what follows are one kernel with the same numbers");
     arena_free(a);
 }
 
@@ -366,6 +392,7 @@ static void test_same_numbers(const char *name, const char *without)
 int main(void)
 {
     test_products();
+    test_epilogue();
     test_flat_gradients();
     test_softmax();
     test_row_values();
