@@ -104,6 +104,7 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     put_tensors(m, "params", IR_PARAM, out);
     put_tensors(m, "state", IR_STATE, out);
     put_tensors(m, "hypers", IR_HYPER, out);
+    put_tensors(m, "held", IR_HELD, out);
     strbuf_puts(out, "  \"functions\": [");
     for (uint32_t i = 0; i < plan->programs.n; i++) {
         strbuf_puts(out, i ? ",\n    " : "\n    ");

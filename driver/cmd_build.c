@@ -13,7 +13,7 @@ typedef struct Build {
     const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
     const HostPlan *plan;
     const char *out; /* -o, or the model file's stem */
-    bool dense_inputs; /* some form takes whole tensors from its callers: no pass `sparse` */
+    bool dense_inputs; /* some form takes whole tensors from its callers, any time: no pass `sparse`, no `hoist` */
     bool one_form;   /* -o is then the file itself; else what names begin with */
 } Build;
 
@@ -150,14 +150,17 @@ static bool read_options(Build *b, const char *path)
     return read_cpu(b) && s->diags.n_errors == 0;
 }
 
-/* A .gir file may hold what the pass `sparse` made: only executables know where nonzeros come from. */
+/* A .gir file may hold what the passes `sparse` and `hoist` made: only executables know where that comes from. */
 static bool inputs_fit(Build *b)
 {
     for (uint32_t i = 0; i < b->elaborated->tensors.n && b->dense_inputs; i++) {
         const IrTensor *t = &b->elaborated->tensors.data[i];
-        if (!t->nonzeros.present) continue;
-        Diag *it = diag_error(&b->s->diags, E0910, t->span, "a library does not take inputs by their nonzeros, as `%s` is", t->name);
-        diag_help(&b->s->diags, it, "build it from the model file, or from graph IR without the pass `sparse`");
+        if (!t->nonzeros.present && t->kind != IR_HELD) continue;
+        Diag *it = diag_error(&b->s->diags, E0910, t->span,
+                              t->kind == IR_HELD ? "a library computes nothing before its callers give inputs, as `%s` is"
+                                                 : "a library does not take inputs by their nonzeros, as `%s` is", t->name);
+        diag_help(&b->s->diags, it, "build it from the model file, or from graph IR without the pass `%s`",
+                  t->kind == IR_HELD ? "hoist" : "sparse");
         return false;
     }
     return true;
@@ -202,6 +205,7 @@ int cmd_build(Session *s)
     b.one_form = emit.n == 1;
     for (uint32_t i = 0; i < emit.n; i++) b.dense_inputs |= chosen[i]->dense_inputs;
     b.ctx.disabled[PASS_sparse] |= b.dense_inputs;
+    b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
     double start = now_ms();
     if (!compile(&b, path)) return 1;
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);

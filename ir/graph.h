@@ -123,7 +123,7 @@ typedef struct IrResult {
     IrId tensor; /* updates this tensor in place (train_step), else IR_NONE */
 } IrResult;
 
-/* Conventional names: "forward", "vjp", "train_step", "metrics", "test.N", and "export.NAME". */
+/* Conventional names: "forward", "vjp", "train_step", "metrics", "test.N", "export.NAME" and "setup.*". */
 typedef struct IrFunc {
     const char *name;
     VEC(IrArg) args;
@@ -132,7 +132,13 @@ typedef struct IrFunc {
     bool train_mode;
 } IrFunc;
 
-typedef enum { IR_INPUT, IR_PARAM, IR_STATE, IR_HYPER } IrTensorKind;
+typedef enum {
+    IR_INPUT,
+    IR_PARAM,
+    IR_STATE,
+    IR_HYPER,
+    IR_HELD, /* computed once from inputs by a function `setup.*`, before any other runs (pass hoist) */
+} IrTensorKind;
 typedef enum { IR_INIT_CONST, IR_INIT_UNIFORM, IR_INIT_NORMAL } IrInitKind;
 /* The nonzero elements of another tensor, row by row, columns ascending; an input that is bound where that one is. */
 typedef struct IrNonzeros {

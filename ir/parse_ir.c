@@ -404,7 +404,7 @@ static void parse_nonzeros(Parser *p, IrNonzeros *n)
 
 static void parse_tensor(Parser *p)
 {
-    static const char *const kinds[] = {"input", "param", "state", "hyper"}; /* of IrTensorKind */
+    static const char *const kinds[] = {"input", "param", "state", "hyper", "held"}; /* of IrTensorKind */
     Token at = p->at;
     IrTensor t = {.name = name(p, "a tensor's name"), .span = span_of(p, at)};
     define(p, &p->tensors, at, t.name, p->m->tensors.n);

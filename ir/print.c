@@ -199,7 +199,8 @@ static void print_nonzeros(const IrModule *m, const IrNonzeros *n, StrBuf *out)
 static void print_tensors(const IrModule *m, StrBuf *out)
 {
     static const char *const kinds[] = {
-        [IR_INPUT] = "input", [IR_PARAM] = "param", [IR_STATE] = "state", [IR_HYPER] = "hyper"};
+        [IR_INPUT] = "input", [IR_PARAM] = "param", [IR_STATE] = "state", [IR_HYPER] = "hyper",
+        [IR_HELD] = "held"};
     for (uint32_t i = 0; i < m->tensors.n; i++) {
         const IrTensor *t = &m->tensors.data[i];
         strbuf_puts(out, "tensor ");

@@ -346,6 +346,27 @@ static bool check_op(Verify *v, const IrFunc *f, uint32_t id)
     return why ? bad(v, op->span, "%s: %s", what, why) : true;
 }
 
+/* A held tensor is computed once, by one function of inputs. */
+static bool check_held(Verify *v, const IrFunc *f, const IrResult *r)
+{
+    const IrOp *op = &f->ops.data[r->value];
+    const IrTensor *t = &v->m->tensors.data[r->tensor];
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        const IrArg *arg = &f->args.data[i];
+        if (arg->kind == IR_ARG_TENSOR && v->m->tensors.data[arg->ref].kind == IR_INPUT) continue;
+        return bad(v, op->span, "%s: result `%s` is computed once, so it cannot depend on `%s`, which is no input",
+                   f->name, r->name, arg->name);
+    }
+    for (uint32_t i = 0; i < v->m->funcs.n; i++)
+        for (uint32_t k = 0; k < v->m->funcs.data[i]->results.n && v->m->funcs.data[i] != f; k++)
+            if (v->m->funcs.data[i]->results.data[k].tensor == r->tensor)
+                return bad(v, op->span, "%s: `%s` is computed by function `%s` already", f->name, t->name,
+                           v->m->funcs.data[i]->name);
+    if (ir_type_eq(&op->type, &t->type)) return true;
+    return bad(v, op->span, "%s: result `%s` is %s, but tensor `%s` is %s", f->name, r->name, type_text(v, &op->type),
+               t->name, type_text(v, &t->type));
+}
+
 static bool check_result(Verify *v, const IrFunc *f, const IrResult *r)
 {
     if (r->value >= f->ops.n)
@@ -355,6 +376,7 @@ static bool check_result(Verify *v, const IrFunc *f, const IrResult *r)
     if (r->tensor >= v->m->tensors.n)
         return bad(v, op->span, "%s: result `%s` updates no tensor", f->name, r->name);
     const IrTensor *t = &v->m->tensors.data[r->tensor];
+    if (t->kind == IR_HELD) return check_held(v, f, r);
     if (t->kind != IR_PARAM && t->kind != IR_STATE)
         return bad(v, op->span, "%s: result `%s` updates `%s`, which is no parameter and no state",
                    f->name, r->name, t->name);
@@ -383,6 +405,20 @@ static bool check_func(Verify *v, const IrFunc *f)
     for (uint32_t i = 0; i < f->ops.n; i++)
         if (!check_op(v, f, i)) return false;
     return check_results(v, f);
+}
+
+/* Who reads a held tensor relies on a function that computes it. */
+static bool check_held_reads(Verify *v)
+{
+    for (uint32_t i = 0; i < v->m->tensors.n; i++) {
+        const IrTensor *t = &v->m->tensors.data[i];
+        bool made = t->kind != IR_HELD;
+        for (uint32_t k = 0; k < v->m->funcs.n && !made; k++)
+            for (uint32_t r = 0; r < v->m->funcs.data[k]->results.n; r++)
+                made |= v->m->funcs.data[k]->results.data[r].tensor == i;
+        if (!made) return bad(v, t->span, "tensor `%s` is held, but no function computes it", t->name);
+    }
+    return true;
 }
 
 /* ---- training and tests ---------------------------------------------------------------------- */
@@ -447,5 +483,5 @@ bool ir_verify(const IrModule *m, Diags *d)
         !check_tensors(&v) || !func_names_unique(&v))
         return false;
     for (uint32_t i = 0; i < m->funcs.n; i++) check_func(&v, m->funcs.data[i]);
-    return v.ok && check_train(&v) && check_tests(&v);
+    return v.ok && check_held_reads(&v) && check_train(&v) && check_tests(&v);
 }

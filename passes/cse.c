@@ -6,18 +6,14 @@
    Random ops are functions of seed, step, site and element, so equal ones (same site) may be shared
    too. Never merges the variable of a `grad` that is still there (rewrite_pinned), and never
    reassociates: a + (b + c) and (a + b) + c stay two values. */
+#include "passes/cse.h"
 #include "passes/rewrite.h"
 
-typedef struct Table { /* open addressing: hash of an op -> its value in the new function */
-    IrId *slots;       /* value + 1; 0: empty */
-    uint32_t mask;
-} Table;
-
-static Table table_new(Arena *a, uint32_t n_ops)
+OpTable op_table_new(Arena *a, uint32_t n_ops)
 {
     uint32_t size = 16;
     while (size < 2 * n_ops) size *= 2;
-    return (Table){ARENA_ARRAY(a, IrId, size), size - 1};
+    return (OpTable){ARENA_ARRAY(a, IrId, size), size - 1};
 }
 
 /* Bits, not values: -0 and 0 are two constants, a NaN is equal to itself. */
@@ -77,8 +73,7 @@ static bool op_eq(const IrOp *a, const IrOp *b)
     return true;
 }
 
-/* The slot of an equal op, or the empty slot where it belongs. */
-static IrId *table_find(const Table *t, const IrFunc *f, const IrOp *op)
+IrId *op_table_find(const OpTable *t, const IrFunc *f, const IrOp *op)
 {
     uint32_t at = (uint32_t)op_hash(op) & t->mask;
     while (t->slots[at] && !op_eq(&f->ops.data[t->slots[at] - 1], op)) at = (at + 1) & t->mask;
@@ -88,7 +83,7 @@ static IrId *table_find(const Table *t, const IrFunc *f, const IrOp *op)
 static IrFunc *cse_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
-    Table table = table_new(ctx->stage, old->ops.n);
+    OpTable table = op_table_new(ctx->stage, old->ops.n);
     const bool *pinned = rewrite_pinned(ctx->stage, old);
     uint32_t n_shared = 0;
     for (IrId v = 0; v < old->ops.n; v++) {
@@ -97,7 +92,7 @@ static IrFunc *cse_func(PassContext *ctx, IrModule *m, const IrFunc *old)
             continue;
         }
         IrOp op = rewrite_op(&r, v);
-        IrId *slot = table_find(&table, r.b.f, &op);
+        IrId *slot = op_table_find(&table, r.b.f, &op);
         if (!*slot)
             *slot = irb_add(&r.b, &op) + 1;
         else

@@ -3,6 +3,7 @@
    drawn, and it says so. */
 #include "runtime/cli.h"
 #include "runtime/random.h"
+#include "runtime/setup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,11 +93,12 @@ static void take_times(Bench *b, RtExec *e, Times *t)
     t->median_ms = t->runs[b->iters / 2] * 1e-6;
 }
 
+/* Parameters, state and hypers. */
 static int64_t trained_bytes(const RtTensors *t)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < t->model->n_tensors; i++)
-        if (t->model->tensors[i].kind != RT_INPUT)
+        if (t->model->tensors[i].kind != RT_INPUT && t->model->tensors[i].kind != RT_HELD)
             bytes += t->counts[i] * rt_dtype_bytes(t->model->tensors[i].dtype);
     return bytes;
 }
@@ -159,7 +161,8 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
     if (!code) {
         take_times(b, e, &t);
         t.peak = e->arena_bytes + (int64_t)(e->own_results.bytes + b->cotangents.bytes) +
-                 trained_bytes(&b->s->data.tensors);
+                 trained_bytes(&b->s->data.tensors) +
+                 rt_held_bytes(e->model, e->graph, e->program - e->model->programs);
         (b->json ? print_json : print_text)(b, name, e, &t);
         b->first = false;
     }

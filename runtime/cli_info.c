@@ -1,6 +1,7 @@
 /* `info`: the model's inputs, parameters and functions, or its manifest. `plan`: what would run on
    a data set, without running it. */
 #include "runtime/cli.h"
+#include "runtime/setup.h"
 #include <stdio.h>
 
 static void print_dims(const RtModel *m, int64_t space, int64_t n, const int64_t *dims,
@@ -109,6 +110,12 @@ static RtCode plan_program(const RtCli *c, const RtSession *s, int64_t program)
     printf("  sum %.2f MiB moved, %.3f Mflop; peak memory ", bytes / 1048576, flops * 1e-6);
     print_bytes((double)e->arena_bytes);
     putchar('\n');
+    int64_t held = rt_held_bytes(c->model, s->data.graph, program);
+    if (held) {
+        printf("  reads what is computed once: ");
+        print_bytes((double)held);
+        putchar('\n');
+    }
     rt_exec_free(e);
     return RT_OK;
 }

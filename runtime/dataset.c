@@ -6,6 +6,7 @@
 #include "runtime/convert.h"
 #include "runtime/nonzeros.h"
 #include "runtime/random.h"
+#include "runtime/setup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,26 +82,10 @@ static RtCode read_stem(Loader *l, Input *in, const char *stem)
     return RT_OK;
 }
 
-/* Whether a program of the list takes the tensor. */
-static bool is_taken(const RtModel *m, const char *list, int64_t tensor)
-{
-    for (int64_t p = 0; p < m->n_programs; p++) {
-        const RtProgram *prog = &m->programs[p];
-        const char *name = m->strings + prog->name, *at = strstr(list, name);
-        size_t n = strlen(name);
-        if (!at || (at > list && at[-1] != ' ') || (at[n] && at[n] != ' ')) continue;
-        for (int64_t i = 0; i < prog->n_argdefs; i++) {
-            const RtArgDef *a = &m->argdefs[prog->first_argdef + i];
-            if (a->kind == RT_ARG_TENSOR && a->ref == tensor) return true;
-        }
-    }
-    return false;
-}
-
 static bool is_wanted(const Loader *l, int64_t tensor)
 {
     if (l->m->tensors[tensor].kind != RT_INPUT) return false;
-    return !l->o->programs || is_taken(l->m, l->o->programs, tensor);
+    return rt_programs_take(l->m, l->o->programs, tensor);
 }
 
 /* The bool input `train` may lie in train_mask.npy. */

@@ -1,5 +1,6 @@
 /* Opens what a running command needs (see cli.h): data, threads, kernels for this CPU, BLAS. */
 #include "runtime/cli.h"
+#include "runtime/setup.h"
 #include <sched.h>
 #include <string.h>
 
@@ -40,6 +41,8 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
     s->exec.pool = s->pool;
     s->exec.gemm = rt_blas_backend(&s->blas);
+    if (!code && c->command != CMD_PLAN)
+        code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
     if (code) rt_session_close(s);
     return code;
 }

@@ -31,7 +31,7 @@ static RtCode count_and_alloc(RtTensors *t, const RtGraph *g, RtStatus *st)
                     &t->counts[i]))
             t->counts[i] = -1;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (m->tensors[i].kind != RT_INPUT && (g || m->tensors[i].space == 0))
+        if (m->tensors[i].kind != RT_INPUT && m->tensors[i].kind != RT_HELD && (g || m->tensors[i].space == 0))
             RT_TRY(rt_tensors_alloc(t, i, st));
     return RT_OK;
 }
@@ -97,7 +97,7 @@ void rt_tensors_init(RtTensors *t, int64_t seed)
 {
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
         const RtTensorDef *d = &t->model->tensors[i];
-        if (!t->data[i] || d->kind == RT_INPUT) continue;
+        if (!t->data[i] || d->kind == RT_INPUT || d->kind == RT_HELD) continue;
         uint32_t hash = rt_name_hash(t->model->strings + d->name);
         for (int64_t k = 0; k < t->counts[i]; k++)
             put(t->data[i], d->dtype, k,

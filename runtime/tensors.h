@@ -10,7 +10,7 @@ typedef struct RtTensors {
     RtBlock *blocks; /* [n_tensors] what is owned */
 } RtTensors;
 
-/* Allocates parameters, state and hypers; inputs stay NULL. `g` gives the rows of tensors that have
+/* Allocates parameters, state and hypers; inputs and what is held stay NULL. `g` gives the rows of tensors that have
    a space. */
 RtCode rt_tensors_create(const RtModel *m, const RtGraph *g, RtTensors *t, RtStatus *st);
 void rt_tensors_free(RtTensors *t);

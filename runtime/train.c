@@ -3,6 +3,7 @@
 #include "runtime/train.h"
 #include "runtime/checkpoint.h"
 #include "runtime/file.h"
+#include "runtime/setup.h"
 #include "runtime/weights.h"
 #include <math.h>
 #include <pthread.h>
@@ -217,25 +218,32 @@ static RtCode log_line(Trainer *t, bool final, double loss)
 
 /* ---- one epoch ---- */
 
-/* Runs the failed step again from the weights before it, and says what made the first NaN. */
-static RtCode blame_nan(Trainer *t)
+/* What makes the first NaN: among what was computed before the run, or in the failed step, which runs again from the
+   weights before it. NULL if it does not happen again. */
+static const RtStep *find_nan(Trainer *t)
 {
-    const RtModel *m = t->m;
-    char name[256];
+    const RtStep *s = rt_setup_until_nan(t->m, t->d->graph, &t->d->tensors, &t->o->exec, "train_step");
+    if (s) return s;
     rt_tensors_restore(&t->d->tensors, &t->before);
     int64_t i = rt_exec_run_until_nan(t->step, t->at.seed, t->at.epoch);
     rt_tensors_restore(&t->d->tensors, &t->before);
+    return i < 0 ? NULL : &t->m->steps[t->step->program->first_step + i];
+}
+
+static RtCode blame_nan(Trainer *t)
+{
+    const RtModel *m = t->m;
+    const RtStep *s = find_nan(t);
+    char name[256];
     snprintf(name, sizeof name, "%s.gnn", rt_string(m, m->name));
-    if (i < 0)
+    if (!s)
         return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate: --set lr=...",
                        "the loss of epoch %lld is not a number", (long long)(t->at.epoch + 1));
-    const RtStep *s = &m->steps[t->step->program->first_step + i];
     if (s->line > 0)
         snprintf(name, sizeof name, "%s:%lld", rt_string(m, s->file), (long long)s->line);
-    return rt_fail(
-        t->st, RT_E_NAN, name, "try a smaller learning rate (--set lr=...), or look at that line",
-        "the loss of epoch %lld is not a number; the first NaN is made by step %lld, `%s`",
-        (long long)(t->at.epoch + 1), (long long)i, rt_string(m, s->label));
+    return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate (--set lr=...), or look at that line",
+                   "the loss of epoch %lld is not a number; the first NaN is made by `%s`", (long long)(t->at.epoch + 1),
+                   rt_string(m, s->label));
 }
 
 /* Notes whether this epoch is the best so far; keeps its weights. */

@@ -1,0 +1,11 @@
+/* How many rows a space is expected to have, where a choice must be made before a graph is known. Numbers of a graph
+   of middling size: only ratios of costs should be taken from them. */
+#pragma once
+#include "ir/graph.h"
+
+enum { EXPECTED_NODES = 65536 };
+/* unit: 1; a dim's space: its size; nonzeros: one in 64 elements; edges: 16 per node; graphs of a batch: one per 32 nodes. */
+double expected_rows(const IrModule *m, IrId space);
+/* Elements and bytes of a value of type t for as many rows. */
+double expected_elements(const IrModule *m, const IrType *t);
+double expected_bytes(const IrModule *m, const IrType *t);

@@ -1,0 +1,94 @@
+/* Fills held tensors (see setup.h). A setup program is known by what it writes, not by its name. */
+#include "runtime/setup.h"
+#include <string.h>
+
+static bool is_listed(const RtModel *m, const char *list, int64_t program)
+{
+    const char *name = m->strings + m->programs[program].name, *at = list;
+    size_t n = strlen(name);
+    if (!list) return true;
+    while ((at = strstr(at, name)) && ((at > list && at[-1] != ' ') || (at[n] && at[n] != ' '))) at += n;
+    return at != NULL;
+}
+
+static bool takes(const RtModel *m, int64_t program, int64_t tensor)
+{
+    const RtProgram *p = &m->programs[program];
+    for (int64_t i = 0; i < p->n_argdefs; i++) {
+        const RtArgDef *a = &m->argdefs[p->first_argdef + i];
+        if (a->kind == RT_ARG_TENSOR && a->ref == tensor) return true;
+    }
+    return false;
+}
+
+/* Whether a listed program reads a held tensor that this one writes. */
+static bool is_needed_setup(const RtModel *m, const char *list, int64_t program)
+{
+    const RtProgram *p = &m->programs[program];
+    for (int64_t i = 0; i < p->n_results; i++) {
+        int64_t tensor = m->results[p->first_result + i].tensor;
+        if (tensor < 0 || m->tensors[tensor].kind != RT_HELD) continue;
+        for (int64_t q = 0; q < m->n_programs; q++)
+            if (is_listed(m, list, q) && takes(m, q, tensor)) return true;
+    }
+    return false;
+}
+
+bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor)
+{
+    for (int64_t p = 0; p < m->n_programs; p++)
+        if (takes(m, p, tensor) && (is_listed(m, programs, p) || is_needed_setup(m, programs, p))) return true;
+    return !programs;
+}
+
+static RtCode bind(RtExec *e, RtTensors *t, RtStatus *st)
+{
+    const RtModel *m = e->model;
+    for (int64_t i = 0; i < e->program->n_results; i++) {
+        int64_t tensor = m->results[e->program->first_result + i].tensor;
+        if (!t->data[tensor]) RT_TRY(rt_tensors_alloc(t, tensor, st));
+    }
+    for (int64_t i = 0; i < m->n_tensors; i++) e->tensors[i] = t->data[i];
+    return rt_exec_bind(e, st);
+}
+
+/* Runs what is needed; with `nan`, up to the first step that leaves a NaN. */
+static RtCode run_all(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o, const char *programs,
+                      const RtStep **nan, RtStatus *st)
+{
+    for (int64_t p = 0; p < m->n_programs && !(nan && *nan); p++) {
+        RtExec *e = NULL;
+        if (!is_needed_setup(m, programs, p)) continue;
+        RtCode code = rt_exec_create(m, p, g, o, &e, st);
+        if (!code) code = bind(e, t, st);
+        int64_t step = !code && nan ? rt_exec_run_until_nan(e, 0, 0) : -1;
+        if (step >= 0) *nan = &m->steps[e->program->first_step + step];
+        if (!code && !nan) rt_exec_run(e, 0, 0);
+        rt_exec_free(e);
+        RT_TRY(code);
+    }
+    return RT_OK;
+}
+
+RtCode rt_setup_run(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o, const char *programs,
+                    RtStatus *st)
+{
+    return run_all(m, g, t, o, programs, NULL, st);
+}
+
+const RtStep *rt_setup_until_nan(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o,
+                                 const char *programs)
+{
+    const RtStep *step = NULL;
+    run_all(m, g, t, o, programs, &step, NULL);
+    return step;
+}
+
+int64_t rt_held_bytes(const RtModel *m, const RtGraph *g, int64_t program)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (m->tensors[i].kind == RT_HELD && takes(m, program, i))
+            bytes += rt_tensor_count(m, g, i) * rt_dtype_bytes(m->tensors[i].dtype);
+    return bytes;
+}

@@ -1,0 +1,18 @@
+/* Held tensors: what programs read and what does not change while the process runs. Setup programs, those that
+   write held tensors, compute them once. */
+#pragma once
+#include "runtime/exec.h"
+#include "runtime/tensors.h"
+
+/* Whether one of the listed programs (names, separated by blanks; NULL: all), or a setup program that one of them needs,
+   takes the tensor. */
+bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor);
+/* Allocates the held tensors that the listed programs read, and runs the programs that compute them. Their inputs are
+   loaded. */
+RtCode rt_setup_run(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o, const char *programs,
+                    RtStatus *st);
+/* Runs them again: the first step that leaves a NaN in one of its buffers, or NULL. */
+const RtStep *rt_setup_until_nan(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o,
+                                 const char *programs);
+/* Bytes of the held tensors that a program reads. */
+int64_t rt_held_bytes(const RtModel *m, const RtGraph *g, int64_t program);

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""What does not change between epochs is computed once: training, metrics and inference give the same bytes.
+
+usage: test_hoist.py BUILD
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(sys.argv[1])
+GNNC = os.path.join(BUILD, "gnnc")
+CORA = os.path.join(ROOT, "examples", "data", "cora")
+failed = False
+
+# A message with invariant edge features, masks and a mean; a state; a metric that reads another input.
+MODEL = """model net(x: node[F], w: edge) -> node[C] {
+  conv1 = sage(O = 8)
+  conv2 = gcn(O = C)
+  return conv2(relu(dropout(conv1(x), 0.2)))
+}
+
+train net {
+  loss = cross_entropy(net(data.x, data.w), data.y) on data.train
+  metric val_acc = accuracy(net(data.x, data.w), data.y) on data.val
+  optimizer adam(0.01)
+  epochs 4
+  seed 0
+}
+"""
+BAD = """model net(x: node[F]) -> node[C] {
+  conv = gcn(O = C)
+  bad = x * log(0 - 1 - sum(x * x, F))
+  return conv(bad)
+}
+
+train net {
+  loss = cross_entropy(net(data.x), data.y) on data.train
+  optimizer adam(0.01)
+  epochs 4
+  seed 0
+}
+"""
+
+
+def run(argv):
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=300)
+    return p.returncode, p.stdout.decode("utf-8", "replace")
+
+
+def must(argv):
+    code, out = run(argv)
+    if code:
+        raise RuntimeError("%s ended with %d: %s" % (" ".join(argv[:3]), code, out[-400:]))
+    return out
+
+
+def small(tmp):
+    """A graph with a hub, nodes without edges, self-loops and parallel edges."""
+    d = os.path.join(tmp, "small")
+    if os.path.isdir(d):
+        return d
+    os.mkdir(d)
+    rng, n, e = np.random.default_rng(5), 300, 2000
+    src, dst = rng.integers(0, n - 9, e), rng.integers(0, n - 9, e)
+    dst[:600] = 3
+    arrays = {"edge_index": np.stack([src, dst]), "x": rng.standard_normal((n, 11)).astype("<f4"),
+              "w": rng.random(e).astype("<f4"), "y": rng.integers(0, 4, n), "train_mask": rng.random(n) < 0.4}
+    arrays["val_mask"] = ~arrays["train_mask"]
+    for name, a in arrays.items():
+        np.save(os.path.join(d, name + ".npy"), a)
+    with open(os.path.join(d, "meta.json"), "w") as f:
+        json.dump({"num_nodes": n, "num_edges": e, "feature_dim": 11, "num_classes": 4}, f)
+    return d
+
+
+def build(tmp, name, model, data, *options):
+    exe = os.path.join(tmp, name)
+    must([GNNC, "build", model, "--data", data, "-o", exe] + list(options))
+    return exe
+
+
+def train(exe, data, *options):
+    """The log and the weights of some epochs."""
+    log, weights = exe + ".jsonl", exe + ".safetensors"
+    must([exe, "train", "--data", data, "--epochs", "4", "--metrics", log, "--save", weights] + list(options))
+    with open(log, "rb") as f, open(weights, "rb") as w:
+        return f.read(), w.read()
+
+
+def write_model(tmp, text):
+    path = os.path.join(tmp, "model.gnn")
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def cases(tmp):
+    for name in ["gcn", "gat", "sage", "gin"]:
+        yield name, os.path.join(ROOT, "examples", name + ".gnn"), CORA
+    yield "small", write_model(tmp, MODEL), small(tmp)
+
+
+def test_bytes(tmp):
+    for name, model, data in cases(tmp):
+        exe, plain = build(tmp, "exe", model, data), build(tmp, "plain", model, data, "--disable=hoist")
+        used = ["setup." in must([e, "plan", "--data", data]) for e in [exe, plain]]
+        if used != [True, False]:
+            return "%s: computes things once with and without the pass: %s" % (name, used)
+        want = train(plain, data, "--threads", "1")
+        for threads in "123":
+            if train(exe, data, "--threads", threads) != want:
+                return "%s: other metrics or weights with %s threads" % (name, threads)
+    return None
+
+
+def test_resume(tmp):
+    """What is held is in no checkpoint."""
+    data = small(tmp)
+    exe = build(tmp, "exe", write_model(tmp, MODEL), data)
+    want, ckpt = train(exe, data)[1], exe + ".ckpt"
+    must([exe, "train", "--data", data, "--epochs", "2", "--checkpoint", ckpt])
+    with open(ckpt, "rb") as f:
+        if b"held" in f.read():
+            return "held values in the checkpoint"
+    return train(exe, data, "--resume", ckpt)[1] != want and "other weights when resumed"
+
+
+def test_needs(tmp):
+    """infer wants no labels, eval no training mask."""
+    data = small(tmp)
+    exe = build(tmp, "exe", write_model(tmp, MODEL), data)
+    train(exe, data)
+    want = must([exe, "eval", "--data", data, "--weights", exe + ".safetensors"])
+    os.remove(os.path.join(data, "train_mask.npy"))
+    if must([exe, "eval", "--data", data, "--weights", exe + ".safetensors"]) != want:
+        return "eval without the training mask says something else"
+    os.remove(os.path.join(data, "y.npy"))
+    must([exe, "infer", "--data", data, "--weights", exe + ".safetensors", "--out", os.path.join(tmp, "y.npy")])
+    return None
+
+
+def test_nan(tmp):
+    data = small(tmp)
+    code, out = run([build(tmp, "bad", write_model(tmp, BAD), data), "train", "--data", data])
+    return (code != 5 or "model.gnn:3" not in out) and "exit code %d: %s" % (code, out[-300:])
+
+
+def test_library(tmp):
+    out = os.path.join(tmp, "lib")
+    model = os.path.join(ROOT, "examples", "gcn.gnn")
+    must([GNNC, "build", model, "--set", "F=8,C=3", "--emit=obj,plan", "-o", out])
+    with open(out + ".plan") as f:
+        if "setup." in f.read():
+            return "a library computes things once"
+    gir = build(tmp, "after.gir", model, CORA, "--emit=gir", "--disable=sparse")
+    code, out = run([GNNC, "build", gir, "--emit=lib", "-o", out])
+    return (code != 1 or "E0910" not in out or "hoist" not in out) and "a library of held values: exit code %d, %s" % (code, out)
+
+
+for test in [test_bytes, test_resume, test_needs, test_nan, test_library]:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            why = test(folder)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as e:
+            why = str(e)
+        print("FAIL %s: %s" % (test.__name__, why) if why else "ok %s" % test.__name__)
+        failed |= bool(why)
+sys.exit(failed)
