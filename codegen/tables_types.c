@@ -64,7 +64,8 @@ static const TableField fields_RtStepArg[] = {INT(RtStepArg, is_buffer), INT(RtS
                                               SUB(RtStepArg, count, RtCount)};
 TYPE(RtStepArg)
 static const TableField fields_RtCost[] = {INT(RtCost, bytes), INT(RtCost, flops),
-                                           SUB(RtCost, count, RtCount)};
+                                           SUB(RtCost, count, RtCount), INT(RtCost, map),
+                                           INT(RtCost, table)};
 TYPE(RtCost)
 static const TableField fields_RtGemm[] = {INT(RtGemm, present),
                                            INT(RtGemm, transposed_a),

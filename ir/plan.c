@@ -97,7 +97,11 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
     for (uint32_t k = 0; k < s->cost.n; k++) {
         strbuf_puts(out, "    per ");
         put_count(p, &s->cost.data[k].count, out);
-        strbuf_printf(out, ": %" PRId64 " bytes, %" PRId64 " flops\n", s->cost.data[k].bytes, s->cost.data[k].flops);
+        strbuf_printf(out, ": %" PRId64 " bytes, %" PRId64 " flops", s->cost.data[k].bytes, s->cost.data[k].flops);
+        if (s->cost.data[k].map != IR_NONE)
+            strbuf_printf(out, ", rows of %s by %s", p->module->spaces.data[s->cost.data[k].table].name,
+                          p->module->maps.data[s->cost.data[k].map].name);
+        strbuf_puts(out, "\n");
     }
     print_gemm(p, &s->gemm, out);
 }

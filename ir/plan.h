@@ -51,9 +51,12 @@ typedef struct PlanArg { /* one kernel parameter */
     PlanCount count; /* scalar i64 */
 } PlanArg;
 
-typedef struct PlanCost { /* per element of count */
+/* What a step moves and computes per element of count: one entry for all that streams past, and one for every table
+   whose rows are read in no order: through a map, or as the list of a map names them. */
+typedef struct PlanCost {
     PlanCount count;
     int64_t bytes, flops;
+    IrId map, table; /* table: the space whose rows are read, map.to or (by the list of map) map.from; IR_NONE: streams */
 } PlanCost;
 
 /* C[m][n] = sum over k of A * B, row-major f32 or f64. The emitted kernel does it; an executable may use BLAS

@@ -206,8 +206,9 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Blocks *b)
     emit_end(e);
     l.step->grain = 64;
     int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
-    PlanCost per_block = {.count = blocks_count(&l, group->space, PLAN_BLOCKS), .bytes = bytes, .flops = t.width};
-    PlanCost result = {.count = plan_const(1), .bytes = bytes};
+    PlanCost per_block = {.count = blocks_count(&l, group->space, PLAN_BLOCKS), .bytes = bytes, .flops = t.width,
+                          .map = IR_NONE, .table = IR_NONE};
+    PlanCost result = {.count = plan_const(1), .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, per_block);
     VEC_PUSH(l.arena, &l.step->cost, result);
     lower_finish(&l, "tree");

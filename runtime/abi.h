@@ -73,6 +73,7 @@ typedef struct RtStepArg {
 typedef struct RtCost {
     int64_t bytes, flops;
     RtCount count;
+    int64_t map, table; /* rows of space `table` in no order, as map or its list names them; -1: streams */
 } RtCost;
 typedef struct RtGemm { /* PlanGemm */
     int64_t present, transposed_a, a, b, c, m, n, k, elem;

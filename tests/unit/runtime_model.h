@@ -245,8 +245,8 @@ static const RtStep hm_steps[] = {
     {K_DX, 53, 3, 4, -1, 0, 0, S(s_dx), S(file), 3, COUNT(SP_NODE), NO_GEMM},
     {K_OUTER, 56, 4, 1, -1, 0, 0, S(s_outer), S(file), 3, CONST(HM_F), NO_GEMM},
 };
-static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F * HM_C, COUNT(SP_NODE)},
-                                  {4 * HM_C, HM_C, COUNT(SP_EDGE)}};
+static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F * HM_C, COUNT(SP_NODE), -1, -1},
+                                  {4 * HM_C, HM_C, COUNT(SP_EDGE), -1, -1}};
 static const RtArgDef hm_argdefs[] = {
     {S(x), RT_ARG_TENSOR, T_X}, {S(y), RT_ARG_TENSOR, T_Y}, {S(mask), RT_ARG_TENSOR, T_MASK},
     {S(W), RT_ARG_TENSOR, T_W}, {S(m), RT_ARG_TENSOR, T_M}, {S(lr), RT_ARG_TENSOR, T_LR},
