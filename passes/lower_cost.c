@@ -67,7 +67,6 @@ static bool is_gathered(const Lower *l, const GroupRead *r, PlanCost *c)
 
 static void add_read(Lower *l, const GroupRead *r)
 {
-    const Group *g = &l->f->groups.data[l->g];
     const IrOp *op = fused_op(l->f, r->v);
     PlanCost gathered;
     if (l->f->group_of.data[r->v] == l->g) return;
