@@ -4,65 +4,13 @@
      %4 = reduce_sum edge.dst %3 : node[H]            and %5 behind the sum
      %5 = log %4 : node[H]
 
-   Reductions, contractions and concatenations are roots of groups; so are results, what several groups need
-   unless it is cheaper to compute again, and what a product reads many times. Everything else is computed
-   where it is used. Groups of the same rows and dims then merge (fuse_merge.c).
-   It reorders no sum and clones only what costs next to nothing; random operations are never cloned. */
+   Reductions, contractions and concatenations are roots of groups; so are results, and what is cheaper to store than
+   to compute again (fuse_choice.c). Everything else is computed where it is used. Groups of the same rows and dims then
+   merge (fuse_merge.c). It reorders no sum and clones none. */
 #include "passes/fuse.h"
 #include "base/ice.h"
 
-/* ---- costs ---------------------------------------------------------------------------------------- */
-
-typedef struct Uses { /* how a value that is not a root is used */
-    uint32_t group;
-    bool any, many; /* many: by several groups */
-    bool again;     /* computed more than once per element */
-    bool product;   /* read by a matmul or by a sum over rows, many times */
-} Uses;
-
-typedef struct Fuse {
-    PassContext *ctx;
-    FusedFunc *f;
-    Arena *arena;
-    Uses *uses;
-    uint32_t *flops, *loads; /* of the tree below a value, were it computed in place */
-    uint32_t *depth;         /* of that tree */
-    bool *random;
-    uint32_t n_forced;       /* groups there were before the choice */
-} Fuse;
-enum { MAX_CHAIN = 100 };
-
-/* Roots are read from memory: so are views of them. */
-static void cost_of(Fuse *u, IrId v)
-{
-    const IrOp *op = fused_op(u->f, v);
-    bool leaf = op->op == IR_OP_arg || op_is_heavy(u->f->m, u->f->f, v);
-    uint32_t flops = leaf ? 0 : ir_ops[op->op].flops, loads = leaf || op->op == IR_OP_gather;
-    u->random[v] = ir_ops[op->op].traits & T_RANDOM;
-    for (uint32_t k = 0; k < op->n_args && !leaf; k++) {
-        IrId s = fused_storage(u->f, op->args[k]);
-        bool stored = u->f->group_of.data[s] != GROUP_NONE;
-        flops += stored ? 0 : u->flops[op->args[k]];
-        loads += stored ? 1 : u->loads[op->args[k]];
-        u->random[v] |= !stored && u->random[op->args[k]];
-    }
-    u->flops[v] = flops > 1000 ? 1000 : flops;
-    u->loads[v] = loads > 1000 ? 1000 : loads;
-}
-
-static bool is_cheap(const Fuse *u, IrId v)
-{
-    return !u->random[v] && u->flops[v] <= 2 && u->loads[v] <= 2;
-}
-
-/* A product may read it through the operation without losing its vectors. */
-static bool is_plain_operand(const Fuse *u, IrId v)
-{
-    IrOpcode op = fused_op(u->f, v)->op;
-    return u->flops[v] <= 1 && (op == IR_OP_gather || op == IR_OP_detach || op == IR_OP_cast || op == IR_OP_const);
-}
-
-/* ---- roots ---------------------------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------------------------------------ */
 
 uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v)
 {
@@ -80,111 +28,6 @@ uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v)
     }
     f->group_of.data[v] = f->groups.n - 1;
     return f->groups.n - 1;
-}
-
-static void make_root(Fuse *u, IrId v)
-{
-    if (u->f->group_of.data[v] == GROUP_NONE && fused_op(u->f, v)->op != IR_OP_arg)
-        fuse_new_group(u->f, u->arena, v);
-}
-
-/* What a reshape reads must lie in memory, unless it only renames dims. */
-static void force_reshape_operand(Fuse *u, const IrOp *op)
-{
-    if (reshape_is_rename(u->f->m, &fused_op(u->f, op->args[0])->type, &op->type)) return;
-    make_root(u, fused_storage(u->f, op->args[0]));
-}
-
-/* Chains end somewhere: a kernel is walked recursively, and its registers are not endless. */
-static void cut_chain(Fuse *u, IrId v)
-{
-    const IrOp *op = fused_op(u->f, v);
-    uint32_t depth = 0;
-    if (op->op == IR_OP_arg || op_is_heavy(u->f->m, u->f->f, v)) return;
-    for (uint32_t k = 0; k < op->n_args; k++)
-        if (u->depth[op->args[k]] > depth) depth = u->depth[op->args[k]];
-    u->depth[v] = depth + 1;
-    if (op->op == IR_OP_reshape || u->depth[v] < MAX_CHAIN) return;
-    make_root(u, v);
-    u->depth[v] = 0;
-}
-
-static void force_roots(Fuse *u)
-{
-    const IrFunc *f = u->f->f;
-    for (uint32_t i = 0; i < f->results.n; i++) make_root(u, f->results.data[i].value);
-    for (IrId v = 0; v < f->ops.n; v++)
-        if (u->ctx->disabled[PASS_fuse] || op_is_heavy(u->f->m, f, v)) make_root(u, v);
-    for (IrId v = 0; v < f->ops.n; v++) cut_chain(u, v);
-    for (IrId v = 0; v < f->ops.n; v++)
-        if (f->ops.data[v].op == IR_OP_reshape) force_reshape_operand(u, &f->ops.data[v]);
-    for (IrId v = 0; v < f->ops.n; v++) cost_of(u, v);
-    u->n_forced = u->f->groups.n;
-}
-
-/* ---- in place or in memory -------------------------------------------------------------------------- */
-
-/* Does `op` compute operand k more than once for each of its elements? */
-static bool reads_again(const Fuse *u, const IrOp *op, const IrType *t, const Group *g)
-{
-    if (op->op == IR_OP_gather) return t->space != IR_UNIT || t->n_dims;
-    if (t->space == IR_UNIT && g->space != IR_UNIT && t->n_dims) return true;
-    if (op->op != IR_OP_contract) return false;
-    for (uint32_t k = 0; k < op->type.n_dims; k++)
-        if (!ir_type_has_dim(t, op->type.dims[k]) && u->f->m->dims.data[op->type.dims[k]].size > 1) return true;
-    return false;
-}
-
-static void note_use(Fuse *u, IrId consumer, IrId v)
-{
-    const IrOp *op = fused_op(u->f, consumer);
-    const Uses *c = &u->uses[consumer];
-    uint32_t root_group = u->f->group_of.data[consumer];
-    bool root = root_group != GROUP_NONE;
-    if (!root && !c->any) return; /* nobody computes it */
-    uint32_t group = root ? root_group : c->group;
-    Uses *x = &u->uses[v];
-    x->many |= (x->any && x->group != group) || (!root && c->many);
-    x->any = true;
-    x->group = group;
-    x->again |= reads_again(u, op, &fused_op(u->f, v)->type, &u->f->groups.data[group]) || (!root && c->again);
-    if (root && op->op == IR_OP_contract && !contract_is_dot(u->f->f, op)) x->product = true;
-    if (!root && op->op == IR_OP_reshape) x->product |= c->product;
-}
-
-static bool is_costly(const Fuse *u, IrId v)
-{
-    const Uses *x = &u->uses[v];
-    if (x->product && fused_op(u->f, v)->op != IR_OP_reshape && !is_plain_operand(u, v)) return true;
-    return (x->many || x->again) && !is_cheap(u, v);
-}
-
-static void decide(Fuse *u, IrId v)
-{
-    const IrOp *op = fused_op(u->f, v);
-    if (u->f->group_of.data[v] != GROUP_NONE || op->op == IR_OP_arg || !u->uses[v].any || !is_costly(u, v)) return;
-    /* a view of what then lies in memory costs nothing */
-    make_root(u, op->op == IR_OP_reshape ? fused_storage(u->f, v) : v);
-}
-
-/* What was given memory because what it is made of was dear, and is cheap now that this has memory itself. */
-static void reconsider(Fuse *u, IrId v)
-{
-    cost_of(u, v);
-    uint32_t g = u->f->group_of.data[v];
-    if (g == GROUP_NONE || g < u->n_forced || is_costly(u, v)) return;
-    u->f->group_of.data[v] = GROUP_NONE;
-    u->f->groups.data[g].dead = true;
-}
-
-static void decide_all(Fuse *u)
-{
-    for (IrId v = u->f->f->ops.n; v-- > 0;) {
-        decide(u, v);
-        const IrOp *op = fused_op(u->f, v);
-        for (uint32_t k = 0; k < op->n_args; k++) note_use(u, v, op->args[k]);
-    }
-    for (IrId v = 0; v < u->f->f->ops.n; v++) reconsider(u, v);
 }
 
 /* ---- plain products --------------------------------------------------------------------------------- */
@@ -316,16 +159,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
         VEC_PUSH(ctx->stage, &f->group_of, GROUP_NONE);
         VEC_PUSH(ctx->stage, &f->stored, false);
     }
-    Arena *scratch = arena_new();
-    Fuse u = {.ctx = ctx, .f = f, .arena = ctx->stage};
-    u.uses = ARENA_ARRAY(scratch, Uses, n + 1);
-    u.flops = ARENA_ARRAY(scratch, uint32_t, n + 1);
-    u.loads = ARENA_ARRAY(scratch, uint32_t, n + 1);
-    u.depth = ARENA_ARRAY(scratch, uint32_t, n + 1);
-    u.random = ARENA_ARRAY(scratch, bool, n + 1);
-    force_roots(&u);
-    decide_all(&u);
-    arena_free(scratch);
+    fuse_choose(ctx, f);
     for (uint32_t g = 0; g < f->groups.n; g++) {
         if (f->groups.data[g].dead) continue;
         f->groups.data[g].gemm = is_gemm(f, &f->groups.data[g]);

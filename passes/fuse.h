@@ -95,6 +95,7 @@ void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *use
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
+void fuse_choose(PassContext *ctx, FusedFunc *f);     /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_place_updates(PassContext *ctx, FusedModule *fm, FusedFunc *f); /* fuse_update.c */
 uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v);

@@ -1,0 +1,100 @@
+/* Cost model of fuse: a value that is stored is written once, with the read that a write allocates, and read by each
+   consumer; one that is computed again costs its operations and its loads once per consumer.
+
+     %5 = relu(gather %x) : edge[64]    stored: 2 x 256 bytes to memory, 256 per consumer and edge
+                                        again: 64 operations and a gathered row per consumer and edge
+   Operations that lack the dim of the vectors run one at a time. It decides nothing and knows no graph. */
+#include "passes/cost.h"
+#include "passes/rows.h"
+
+#define MACHINE(name, value, doc) static const double name = value;
+#include "passes/machine.def"
+#undef MACHINE
+
+enum { MAX_CONE = 256, CACHE_LINE = 64 };
+
+double cost_rows(const IrModule *m, IrId space) { return expected_rows(m, space) / EXPECTED_NODES; }
+
+static double width_of(const FusedFunc *f, const IrType *t) { return (double)ir_type_width(f->m, t); }
+
+static double row_bytes(const FusedFunc *f, const IrType *t)
+{
+    return width_of(f, t) * (double)ir_dtype_bytes(t->dtype);
+}
+
+double cost_patience(const FusedFunc *f, IrId v)
+{
+    const IrType *t = &fused_op(f, v)->type;
+    return f->m->spaces.data[t->space].is_edge && width_of(f, t) * (double)sizeof(float) > CACHE_LINE ? wide_factor : 1;
+}
+
+/* ---- a value's tree ---------------------------------------------------------------------------------- */
+
+typedef struct Cone {
+    const FusedFunc *f;
+    const CostUse *use;
+    IrId seen[MAX_CONE];
+    uint32_t n;
+    double ns; /* per row of the value at the top */
+} Cone;
+
+static bool is_new(Cone *c, IrId v)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->seen[i] == v) return false;
+    if (c->n < MAX_CONE) c->seen[c->n++] = v;
+    else c->ns = 1e9;
+    return c->n < MAX_CONE;
+}
+
+static void add_load(Cone *c, IrId v, bool gathered)
+{
+    const IrType *t = &fused_op(c->f, v)->type;
+    if (t->space == IR_UNIT) return; /* stays in the nearest cache */
+    double bytes = row_bytes(c->f, t);
+    c->ns += gathered ? row_ns + bytes / cache_bytes : bytes / dram_bytes;
+}
+
+static void add_flops(Cone *c, const IrOp *op)
+{
+    const IrType *t = &op->type;
+    bool vector = t->n_dims ? c->use->vec != IR_NONE && ir_type_has_dim(t, c->use->vec) : c->use->rows;
+    if (t->space == IR_UNIT && !t->n_dims) return; /* once per kernel */
+    c->ns += width_of(c->f, t) * ir_ops[op->op].flops / (vector ? vector_flops : scalar_flops);
+}
+
+static void walk(Cone *c, IrId v, bool gathered, bool top)
+{
+    IrId s = top ? v : fused_storage(c->f, v);
+    const IrOp *op = fused_op(c->f, s);
+    if (!is_new(c, s)) return;
+    if (op->op == IR_OP_arg || op_is_heavy(c->f->m, c->f->f, s) || (!top && c->f->group_of.data[s] != GROUP_NONE)) {
+        add_load(c, s, gathered);
+        return;
+    }
+    add_flops(c, op);
+    gathered |= op->op == IR_OP_gather && c->f->m->maps.data[op->attr.map].to != IR_UNIT;
+    for (uint32_t k = 0; k < op->n_args; k++) walk(c, op->args[k], gathered, false);
+}
+
+double cost_compute(const FusedFunc *f, IrId v, const CostUse *u)
+{
+    Cone c = {.f = f, .use = u};
+    walk(&c, v, false, true);
+    return c.ns * cost_rows(f->m, fused_op(f, v)->type.space);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------- */
+
+double cost_write(const FusedFunc *f, IrId v)
+{
+    const IrType *t = &fused_op(f, v)->type;
+    return 2 * row_bytes(f, t) / dram_bytes * cost_rows(f->m, t->space);
+}
+
+double cost_read(const FusedFunc *f, IrId v, const CostUse *u)
+{
+    const IrType *t = &fused_op(f, v)->type;
+    double bytes = row_bytes(f, t), row = u->times > 1 ? row_ns + bytes / cache_bytes : bytes / dram_bytes;
+    return row * u->times * cost_rows(f->m, t->space);
+}

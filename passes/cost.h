@@ -1,0 +1,20 @@
+/* Cost of keeping a value in memory and of computing it again, in ns per node of the expected graph (passes/rows.h).
+   Every rate comes from passes/machine.def: the same program gets the same answer everywhere. */
+#pragma once
+#include "passes/fuse.h"
+
+typedef struct CostUse { /* one group that wants a value */
+    uint32_t group;
+    double times; /* evaluations per element of the value, were it computed in place */
+    IrId vec;     /* dim along which the group's vectors run, or IR_NONE */
+    bool rows;    /* without dims: vectors run along the rows */
+} CostUse;
+
+double cost_rows(const IrModule *m, IrId space); /* expected rows of a space, per node */
+/* How many times dearer computing v again may be than memory: more than 1 for what has a row per edge that is wider
+   than a cache line, memory that grows with edges times features. */
+double cost_patience(const FusedFunc *f, IrId v);
+/* Computes v once per element of its own, for a kernel that uses it like u. */
+double cost_compute(const FusedFunc *f, IrId v, const CostUse *u);
+double cost_write(const FusedFunc *f, IrId v);
+double cost_read(const FusedFunc *f, IrId v, const CostUse *u);
