@@ -117,8 +117,8 @@ static void print_string(const char *s)
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
-           "\"kernels\": [",
-           b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak);
+           "\"arena_bytes\": %lld, \"kernels\": [",
+           b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak, (long long)e->arena_bytes);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = &b->c->model->steps[e->program->first_step + i];
         double bytes, flops, ms = t->steps[i] / (double)b->iters * 1e-6;

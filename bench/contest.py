@@ -1,0 +1,173 @@
+"""Rows: our program and its rivals timed in turns, so that a machine that drifts is the same to both."""
+import json
+import os
+import select
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOLERANCE = 1e-3
+
+
+class Peer:
+    """A server (peer.py) of one peer. Every request has an answer, `failed` at worst; a silent one is ended."""
+
+    def __init__(self, name, python, threads):
+        self.name, self.threads, self.python, self.p = name, threads, python, None
+
+    def start(self):
+        env = dict(os.environ, OMP_NUM_THREADS=str(self.threads))
+        self.p = subprocess.Popen([self.python, os.path.join(HERE, "peer.py"), self.name], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, start_new_session=True)
+
+    def ask(self, timeout, **job):
+        if self.p is None:
+            self.start()
+        try:
+            self.p.stdin.write((json.dumps(job) + "\n").encode())
+            self.p.stdin.flush()
+            ready, _, _ = select.select([self.p.stdout], [], [], timeout)
+            line = self.p.stdout.readline() if ready else b""
+        except OSError:
+            line = b""
+        if line:
+            return json.loads(line)
+        silent = self.p.poll() is None
+        self.end()
+        return {"failed": "over %d s" % timeout if silent else "it died"}
+
+    def end(self):
+        if self.p:
+            os.killpg(self.p.pid, 9)
+            self.p.wait()
+            self.p = None
+
+
+class Rival:
+    """A peer in one row: what it gave so far, and why it does not count if it does not."""
+
+    def __init__(self, peer):
+        self.peer, self.why, self.cells, self.off, self.versions = peer, None, {}, None, None
+
+    def ask(self, timeout, **job):
+        answer = self.peer.ask(timeout, **job)
+        if "failed" in answer or "unsupported" in answer:
+            self.why = answer.get("unsupported") or "failed: " + answer["failed"]
+            return None
+        return answer
+
+    def time(self, mode, iters, limit):
+        answer = self.ask(limit.timeout, do="time", mode=mode, iters=iters, seconds=limit.seconds)
+        if answer is None:
+            return
+        cell = self.cells.setdefault(mode, {"ms": float("inf")})
+        cell["ms"] = min([cell["ms"]] + answer["ms"])
+        for k in ("first_s", "peak_bytes"):
+            if k in answer:
+                cell[k] = answer[k]
+
+    def result(self):
+        r = {"cells": self.cells, "off": self.off, "why": self.why, "versions": self.versions}
+        return {k: v for k, v in r.items() if v not in (None, {})}
+
+
+class Limits:
+    """How long a row may take: rounds of turns, seconds of a peer's turn, seconds until it is given up."""
+
+    def __init__(self, rounds, seconds, timeout):
+        self.rounds, self.seconds, self.timeout = rounds, seconds, timeout
+
+
+def agree(rivals, us, job, dump, say):
+    """Has PyG write weights and results, and compares us with them. Returns our difference, or None if nobody could."""
+    if os.path.exists(dump):
+        os.remove(dump)
+    for r in sorted((r for r in rivals if r.peer.name in ("pyg", "pyg_sparse")), key=lambda r: r.peer.name):
+        opened = r.ask(600, do="open", **job)
+        if opened is None or r.ask(600, do="dump", to=dump) is None:
+            continue
+        r.versions, r.off = opened["versions"], 0.0
+        off, where = us.compare(dump)
+        if not off <= TOLERANCE:
+            say("DISAGREEMENT: our %s differs from PyG's by %.2g of its largest element" % (where, off))
+        return off
+    say("nobody wrote reference results: no ratio counts")
+    for r in rivals:
+        r.why = r.why or "no reference results"
+    return None
+
+
+def reopen(rival, job, dump):
+    """Opens a peer on the dump's weights and compares it; the one that wrote the dump is open."""
+    if rival.why or rival.off is not None:
+        return
+    opened = rival.ask(600, do="open", weights=dump, **job)
+    answer = opened and rival.ask(900, do="compare", **{"with": dump})
+    if answer:
+        rival.versions, rival.off = opened["versions"], answer["off"]
+        if not rival.off <= TOLERANCE:
+            rival.why = "differs from PyG by %.2g" % rival.off
+
+
+def take_turns(us, rivals, modes, limit, iters):
+    """Best times: each rival's in its cells, ours returned as {mode: {ms, arena, peak}}; `iters` runs of ours and of theirs in a turn."""
+    mine = {}
+
+    def our_turn():
+        for mode, (ms, arena, peak) in us.time(iters[0]).items():
+            if mode in modes:
+                mine.setdefault(mode, []).append((ms, arena, peak))
+    our_turn()
+    for _ in range(limit.rounds):
+        for r in rivals:
+            for mode in modes:
+                if not r.why:
+                    r.time(mode, iters[1], limit)
+            our_turn()
+        drop_slow(rivals, modes)
+    return {mode: {"ms": min(t[0] for t in got), "arena": got[0][1], "peak": got[0][2]} for mode, got in mine.items()}
+
+
+def drop_slow(rivals, modes):
+    """Who is far behind the best in every mode takes no more turns."""
+    for mode in modes:
+        times = [r.cells[mode]["ms"] for r in rivals if mode in r.cells]
+        best = min(times) if times else 0
+        for r in rivals:
+            r.hopeful = getattr(r, "hopeful", False) or (mode in r.cells and r.cells[mode]["ms"] < 1.5 * best)
+    rivals[:] = [r for r in rivals if r.hopeful and not r.why]
+    for r in rivals:
+        r.hopeful = False
+
+
+def contest(us, peers, job, modes, limit, iters, work, say):
+    """One row; `job` says what peers open, `iters` how often we and a peer run in a turn. Returns {"ours": cells, "off", "peers": {name: result}}."""
+    rivals, dump = [Rival(p) for p in peers], os.path.join(work, "dump.npz")
+    try:
+        off = agree(rivals, us, job, dump, say) if rivals else None
+        for r in rivals:
+            reopen(r, job, dump)
+        mine = take_turns(us, [r for r in rivals if not r.why], modes, limit, iters)
+    finally:
+        for r in rivals:
+            if r.peer.p:
+                r.peer.ask(60, do="close")
+    for r in rivals:
+        if r.off and r.off > TOLERANCE:
+            say("DISAGREEMENT: %s %s" % (r.peer.name, r.why))
+    return {"ours": mine, "off": off, "peers": {r.peer.name: r.result() for r in rivals}}
+
+
+def counts(row, rival):
+    """Whether a peer's time may be set against ours."""
+    return row["off"] is not None and row["off"] <= TOLERANCE and rival.get("off") is not None and rival["off"] <= TOLERANCE
+
+
+def best(row, mode):
+    """(name, cell) of the fastest peer that counts, or None."""
+    found = [(r["cells"][mode]["ms"], name) for name, r in row["peers"].items() if counts(row, r) and mode in r.get("cells", {})]
+    return (min(found)[1], row["peers"][min(found)[1]]["cells"][mode]) if found else None
+
+
+def ratio(row, mode):
+    b = best(row, mode)
+    return b[1]["ms"] / row["ours"][mode]["ms"] if b and mode in row["ours"] else None

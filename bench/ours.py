@@ -1,0 +1,112 @@
+"""Our side of a row: builds a model of bench/models, times it, and compares it with what PyG computed.
+
+Times come from the executable (`bench --json`), which runs without Python; outputs and gradients from the library form
+through ctypes (tests/golden/library.py), which takes the peer's weights, inputs and cotangent.
+"""
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+import rows
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "golden"))
+import library  # noqa: E402
+
+MODES = {"infer": "infer", "grad": "grad", "epoch": "train_step"}
+
+
+Failed = library.Failed
+
+
+def call(argv, timeout=600):
+    try:
+        p = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Failed("%s: over %d s" % (os.path.basename(argv[0]), timeout))
+    if p.returncode:
+        raise Failed((p.stderr.decode("utf-8", "replace").strip().splitlines() or ["ended with %d" % p.returncode])[0][:300])
+    return p.stdout.decode()
+
+
+class Ours:
+    """One model at one width: `model` is a name in bench/models or a path; net_* take their dims from `data`."""
+
+    def __init__(self, gnnc, work, model, data, width, options=(), threads=2):
+        self.model, self.data, self.threads = model, data, threads
+        path = model if model.endswith(".gnn") else os.path.join(HERE, "models", model + ".gnn")
+        stem = os.path.basename(path)[:-4]
+        tag = "%s-%d-%s%s" % (stem, width, os.path.basename(data.rstrip("/")), "".join(o.replace("-", "_") for o in options))
+        self.argv = [gnnc, "build", path, "--cpu=native"] + list(options)
+        if stem.startswith("net_"):
+            self.argv += ["--data", data] + (["--set", "W=%d" % width] if "W" in open(path).read() else [])
+        else:
+            self.argv += ["--set", ",".join("%s=%d" % d for d in rows.dims(stem, width).items())]
+        self.out = os.path.join(work, "bin", tag)
+        os.makedirs(os.path.dirname(self.out), exist_ok=True)
+        call(self.argv + ["-o", self.out])
+
+    def time(self, iters):
+        """{mode: (milliseconds, arena bytes, bytes with results and cotangents)}, the best of `iters`."""
+        text = call([self.out, "bench", "--data", self.data, "--iters", iters, "--threads", self.threads, "--json"])
+        got = json.loads(text)
+        return {mode: (got[name]["min_ms"], got[name]["arena_bytes"], got[name]["peak_bytes"])
+                for mode, name in MODES.items() if name in got}
+
+    def compare(self, dump):
+        """(largest relative difference, of what): outputs, gradients of inputs and parameters, against PyG's dump."""
+        t = dict(np.load(dump))
+        call(self.argv + ["--emit=lib", "--prefix=m", "-o", self.out])
+        lib = library.Library(self.out + ".so", "m", np.float32)
+        theirs = {k[len("param."):]: v for k, v in t.items() if k.startswith("param.")}
+        names = {p.name.decode(): same(p.name.decode(), theirs) for p in lib.params}
+        stored = {ours: theirs[name] for ours, name in names.items()}
+        layouts = lib.layouts({k: v.shape for k, v in stored.items()})
+        lib.load(stored)
+        src, dst = np.load(os.path.join(self.data, "edge_index.npy"))
+        inputs = {i.name.decode(): features(self.data, i.name.decode()) for i in lib.inputs if i.name in (b"x", b"edge_attr", b"pseudo")}
+        lib.on_graph(len(inputs["x"]), len(inputs["x"]), src, dst, 1, None)
+        floor = 1e-4 * max(np.abs(v).max() for k, v in t.items() if k.startswith("grad."))  # softmax cancels some biases
+        off = [(differ(lib.forward(inputs)[0], t["out"]), "out")]
+        for name, g in lib.vjp(inputs, [t["cot"]]).items():
+            bare = name[len("grad."):] if name.startswith("grad.") else name
+            if bare in inputs:
+                off.append((differ(g, t["grad.x" if bare == "x" else "grad.in." + bare], floor), name))
+            elif "grad.param." + names[bare] in t:
+                ordered = np.empty(g.size, np.float32)
+                ordered[layouts[bare]] = g.reshape(-1)
+                off.append((differ(ordered, t["grad.param." + names[bare]], floor), name))
+        return max(off)
+
+
+def same(name, theirs):
+    """PyG's name of our parameter: instances on the way may be called otherwise, what follows may not."""
+    tiers = [[o for o in theirs if o == name], [o for o in theirs if name.endswith("." + o)], [o for o in theirs if o.endswith("." + name)]]
+    for found in tiers:
+        if found:
+            return max(found, key=len)
+    raise Failed("the peer has no parameter like `%s`" % name)
+
+
+def features(data, name):
+    """An input array; features stored as CSR become dense."""
+    path = os.path.join(data, name + ".npy")
+    if os.path.exists(path) or name != "x":
+        return np.load(path)
+    starts = np.load(os.path.join(data, "x_indptr.npy"))
+    with open(os.path.join(data, "meta.json")) as f:
+        x = np.zeros((len(starts) - 1, json.load(f)["feature_dim"]), np.float32)
+    x[np.repeat(np.arange(len(x)), np.diff(starts)), np.load(os.path.join(data, "x_indices.npy"))] = np.load(os.path.join(data, "x_data.npy"))
+    return x
+
+
+def differ(got, want, floor=1e-6):
+    """The largest difference relative to the largest element wanted, which counts as `floor` at least."""
+    want = want.reshape(-1).astype(np.float64)
+    e = np.abs(got.reshape(-1) - want)
+    if not len(e):
+        return 0.0
+    return float("inf") if np.isnan(e).any() else float(e.max()) / max(float(np.abs(want).max()), floor)

@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+"""One peer (PyTorch Geometric or DGL) as a server: builds layers and networks, times them, says how far off they are.
+
+usage: peer.py PEER      PEER: pyg, pyg_sparse (SparseTensor), pyg_compile (torch.compile), dgl
+
+Jobs are JSON lines on stdin, answers JSON lines on stdout:
+  {"do": "open", "model", "data", "width", "threads", "weights"}  makes the layer (in a child process; the last one ends)
+  {"do": "dump", "to": FILE.npz}       param.*, x, cot, out, grad.x, grad.in.*, grad.param.* of one forward and backward
+  {"do": "compare", "with": FILE.npz}  the largest difference from that dump relative to each tensor's largest element
+  {"do": "time", "mode": infer|grad|epoch, "iters", "seconds"}    milliseconds of each run; the first ones are warm-up
+Layers read x.npy, cot.npy and their edge inputs from the folder `data`, whose edges are sorted by target; networks (net_*) read
+its features and labels. Fair play: cached normalisation, all threads, warm-up outside the timing. `peak_bytes` is what the
+process grew beyond what was resident before the first run of that mode.
+Never part of the product: it runs inside the virtual environments that bench/peers makes.
+"""
+import json
+import os
+import resource
+import sys
+import time
+import warnings
+
+warnings.filterwarnings("ignore")
+os.environ["DGLBACKEND"] = "pytorch"
+REPLY = os.fdopen(os.dup(1), "w")  # libraries print on stdout
+os.dup2(2, 1)
+PEER = sys.argv[1]
+HEADS, N_EDGE_FEATURES = 8, 16
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+if PEER == "dgl":
+    import dgl
+    import dgl.function as fn
+    import dgl.nn.pytorch as d
+    VERSIONS = "torch %s, dgl %s" % (torch.__version__, dgl.__version__)
+else:
+    import torch_geometric
+    from torch_geometric import nn as g
+    VERSIONS = "torch %s, torch_geometric %s" % (torch.__version__, torch_geometric.__version__)
+
+
+class Unsupported(Exception):
+    pass
+
+
+def mlp(i, o):
+    return nn.Sequential(nn.Linear(i, o), nn.ReLU(), nn.Linear(o, o))
+
+
+def edge_input(model):
+    return {"gmm": "pseudo", "cg": "edge_attr", "gine": "edge_attr", "custom": "edge_attr"}.get(model)
+
+
+class Gates(nn.Module):
+    """The linear maps of `custom`, a message that no library has: gated, squashed, weighted by distance."""
+
+    def __init__(self, i, o):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(i, o), nn.Linear(i, o), nn.Linear(i, o)
+        self.e, self.out = nn.Linear(N_EDGE_FEATURES, o), nn.Linear(2 * o, o)
+
+
+def message_of(p, q, v, e):
+    return torch.sigmoid(p + q + e) * torch.tanh(v) * torch.exp(-((p - q) ** 2).mean(-1, keepdim=True))
+
+
+# ---- PyG ------------------------------------------------------------------------------------------------------------
+
+def pyg_layer(model, i, o, last, degrees):
+    per_head = o if last else o // HEADS
+    heads = {"heads": 1 if last else HEADS}
+    if model == "custom":
+        class Custom(g.MessagePassing):
+            def __init__(self):
+                super().__init__(aggr=["mean", "max"])
+                self.gates = Gates(i, o)
+
+            def forward(self, x, edge_index, edge_attr):
+                m = self.gates
+                return m.out(self.propagate(edge_index, p=m.a(x), q=m.b(x), v=m.c(x), e=m.e(edge_attr)))
+
+            def message(self, p_i, q_j, v_j, e):
+                return message_of(p_i, q_j, v_j, e)
+        return Custom()
+    make = {
+        "sum": lambda: g.SimpleConv("sum"),
+        "gcn": lambda: g.GCNConv(i, o, cached=True),
+        "sage_mean": lambda: g.SAGEConv(i, o),
+        "sage_max": lambda: g.SAGEConv(i, o, aggr="max"),
+        "gin": lambda: g.GINConv(mlp(i, o)),
+        "gat": lambda: g.GATConv(i, per_head, **heads),
+        "gatv2": lambda: g.GATv2Conv(i, per_head, **heads),
+        "transformer": lambda: g.TransformerConv(i, per_head, **heads),
+        "agnn": lambda: g.AGNNConv(),
+        "edgeconv": lambda: g.EdgeConv(mlp(2 * i, o)),
+        "edgeconv_linear": lambda: g.EdgeConv(nn.Linear(2 * i, o)),
+        "gmm": lambda: g.GMMConv(i, o, dim=2, kernel_size=3),
+        "pna": lambda: g.PNAConv(i, o, ["mean", "min", "max", "std"], ["identity", "amplification", "attenuation"], degrees()),
+        "appnp": lambda: g.APPNP(10, 0.1, cached=True),
+        "sgc": lambda: g.SGConv(i, o, K=2),  # not cached: that would time one Linear
+        "gen": lambda: g.GENConv(i, o, aggr="softmax", learn_t=True),
+        "cg": lambda: g.CGConv(i, dim=N_EDGE_FEATURES),
+        "gine": lambda: g.GINEConv(mlp(i, o), edge_dim=N_EDGE_FEATURES),
+        "resgated": lambda: g.ResGatedGraphConv(i, o),
+        "egc": lambda: g.EGConv(i, o, ["sum", "mean", "max"], 8, 4),
+    }.get(model)
+    if not make:
+        raise Unsupported("no such layer here")
+    return make()
+
+
+def pyg_graph(edges, n, model):
+    if PEER != "pyg_sparse":
+        return edges
+    if edge_input(model):
+        raise Unsupported("edge inputs: a SparseTensor has one value per edge")
+    try:
+        from torch_sparse import SparseTensor
+    except ImportError:
+        raise Unsupported("torch_sparse is not installed")
+    graph = SparseTensor(row=edges[1], col=edges[0], sparse_sizes=(n, n))
+    graph.fill_cache_()
+    return graph
+
+
+# ---- DGL ------------------------------------------------------------------------------------------------------------
+
+class DglSum(nn.Module):
+    def forward(self, graph, x):
+        with graph.local_scope():
+            graph.ndata["x"] = x
+            graph.update_all(fn.copy_u("x", "m"), fn.sum("m", "r"))
+            return graph.ndata["r"]
+
+
+class DglCustom(nn.Module):
+    def __init__(self, i, o):
+        super().__init__()
+        self.gates = Gates(i, o)
+
+    def forward(self, graph, x, edge_attr):
+        m = self.gates
+        with graph.local_scope():
+            graph.ndata["p"], graph.ndata["q"], graph.ndata["v"] = m.a(x), m.b(x), m.c(x)
+            graph.edata["e"] = m.e(edge_attr)
+            graph.apply_edges(lambda z: {"m": message_of(z.dst["p"], z.src["q"], z.src["v"], z.data["e"])})
+            graph.update_all(fn.copy_e("m", "m"), fn.mean("m", "mean"))
+            graph.update_all(fn.copy_e("m", "m"), fn.max("m", "max"))
+            return m.out(torch.cat([graph.ndata["mean"], graph.ndata["max"]], -1))
+
+
+class DglGmm(nn.Module):
+    """DGL's layer, and the root weight that PyG's has."""
+
+    def __init__(self, i, o):
+        super().__init__()
+        self.conv = d.GMMConv(i, o, 2, 3, "mean", allow_zero_in_degree=True)
+        self.root = nn.Linear(i, o, bias=False)
+
+    def forward(self, graph, x, pseudo):
+        return self.conv(graph, x, pseudo) + self.root(x)
+
+
+# model: (constructor(i, o, last), with loops, {DGL's name: PyG's name, or how to make it from PyG's parameters})
+T = lambda name: (lambda p: p[name].T)
+DGL = {
+    "sum": (lambda i, o, last: DglSum(), False, {}),
+    "gcn": (lambda i, o, last: d.GraphConv(i, o), True, {"weight": T("lin.weight"), "bias": "bias"}),
+    "sage_mean": (lambda i, o, last: d.SAGEConv(i, o, "mean"), False,
+                  {"fc_neigh.weight": "lin_l.weight", "fc_self.weight": "lin_r.weight", "fc_self.bias": "lin_l.bias"}),
+    "gin": (lambda i, o, last: d.GINConv(mlp(i, o), "sum"), False,
+            dict([("eps", "eps")] + [("apply_func." + k, "nn." + k) for k in ("0.weight", "0.bias", "2.weight", "2.bias")])),
+    "gat": (lambda i, o, last: d.GATConv(i, o if last else o // HEADS, 1 if last else HEADS), True,
+            {"fc.weight": "lin.weight", "attn_l": "att_src", "attn_r": "att_dst", "bias": "bias"}),
+    "gatv2": (lambda i, o, last: d.GATv2Conv(i, o if last else o // HEADS, 1 if last else HEADS), True,
+              {"fc_src.weight": "lin_l.weight", "fc_src.bias": "lin_l.bias", "fc_dst.weight": "lin_r.weight",
+               "fc_dst.bias": "lin_r.bias", "attn": "att"}),
+    "agnn": (lambda i, o, last: d.AGNNConv(), True, {"beta": "beta"}),
+    "edgeconv_linear": (lambda i, o, last: d.EdgeConv(i, o, allow_zero_in_degree=True), False,
+                        {"theta.weight": lambda p: -p["nn.weight"][:, p["nn.weight"].shape[1] // 2:],
+                         "phi.weight": lambda p: p["nn.weight"][:, :p["nn.weight"].shape[1] // 2],
+                         "theta.bias": lambda p: p["nn.bias"] * 0, "phi.bias": "nn.bias"}),
+    "gmm": (lambda i, o, last: DglGmm(i, o), False,
+            {"conv.mu": "mu", "conv.inv_sigma": lambda p: 1 / p["sigma"], "conv.fc.weight": T("g"), "conv.bias": "bias",
+             "root.weight": "root.weight"}),
+    "appnp": (lambda i, o, last: d.APPNPConv(10, 0.1), True, {}),
+    "sgc": (lambda i, o, last: d.SGConv(i, o, k=2), True, {"fc.weight": "lin.weight", "fc.bias": "lin.bias"}),
+    "custom": (lambda i, o, last: DglCustom(i, o), False, None),  # PyG's own names
+}
+
+
+def dgl_take(layer, names, params):
+    """Sets the parameters of a DGL layer from PyG's. What DGL's layer has more must be zero for it to be the same layer."""
+    for name, own in list(layer.named_parameters()) + list(layer.named_buffers()):
+        if names is None:
+            value = params[name]
+        elif name in names:
+            value = params[names[name]] if isinstance(names[name], str) else names[name](params)
+        else:
+            value = np.zeros(tuple(own.shape), np.float32)
+        own.data.copy_(torch.from_numpy(np.array(value, np.float32)).reshape(own.shape))
+
+
+# ---- one open layer or network ----------------------------------------------------------------------------------------
+
+class Case:
+    def __init__(self, job):
+        torch.set_num_threads(job["threads"])
+        torch.manual_seed(0)
+        self.folder, self.width, self.model = job["data"], job["width"], job["model"]
+        self.is_net = self.model.startswith("net_")
+        self.name = self.model[4:] if self.is_net else self.model
+        edges = self.array("edge_index").astype(np.int64)
+        if self.is_net:
+            edges = edges[:, np.lexsort((edges[0], edges[1]))]
+        self.edges = torch.from_numpy(edges)
+        self.x = torch.from_numpy(self.features()).contiguous()
+        self.n = len(self.x)
+        self.edge_inputs = {k: torch.from_numpy(self.array(k)) for k in [edge_input(self.name)] if k}
+        if self.is_net:
+            self.y = torch.from_numpy(self.array("y").astype(np.int64))
+            self.mask = torch.from_numpy(self.array("train_mask"))
+            sizes = [(self.x.shape[1], self.width, False), (self.width, int(self.y.max()) + 1, True)]
+        else:
+            self.cot = torch.from_numpy(self.array("cot"))
+            sizes = [(self.width, self.width, False)]
+        self.layers = nn.ModuleList([self.make(*s) for s in sizes])
+        if job.get("weights"):
+            self.take(np.load(job["weights"]))
+        self.run = torch.compile(self.forward) if PEER == "pyg_compile" else self.forward
+        self.started, self.base = set(), 0
+        self.adam = torch.optim.Adam(self.layers.parameters(), 0.01) if self.is_net else None
+
+    def array(self, name):
+        return np.load(os.path.join(self.folder, name + ".npy"))
+
+    def features(self):
+        if os.path.exists(os.path.join(self.folder, "x.npy")):
+            return self.array("x")
+        with open(os.path.join(self.folder, "meta.json")) as f:
+            width = json.load(f)["feature_dim"]
+        starts = self.array("x_indptr")
+        x = np.zeros((len(starts) - 1, width), np.float32)
+        x[np.repeat(np.arange(len(x)), np.diff(starts)), self.array("x_indices")] = self.array("x_data")
+        return x
+
+    def make(self, i, o, last):
+        if PEER == "dgl":
+            if self.name not in DGL:
+                raise Unsupported("no layer that computes the same")
+            if not hasattr(self, "graph"):
+                self.graph = dgl.graph((self.edges[0], self.edges[1]), num_nodes=self.n)
+                if DGL[self.name][1]:
+                    self.graph = dgl.add_self_loop(self.graph)
+            return DGL[self.name][0](i, o, last)
+        if not hasattr(self, "graph"):
+            self.graph = pyg_graph(self.edges, self.n, self.name)
+        return pyg_layer(self.name, i, o, last, lambda: torch.bincount(torch.bincount(self.edges[1], minlength=self.n)))
+
+    def take(self, stored):
+        for k, layer in enumerate(self.layers):
+            head = "param.layers.%d." % k if self.is_net else "param."
+            params = {name[len(head):]: stored[name] for name in stored.files if name.startswith(head)}
+            if PEER == "dgl":
+                dgl_take(layer, DGL[self.name][2], params)
+            else:
+                layer.load_state_dict({name: torch.from_numpy(v) for name, v in params.items()})
+
+    def named(self):
+        """What parameters are named below, and what stands before their names."""
+        return (self.layers, "layers.") if self.is_net else (self.layers[0], "")
+
+    def forward(self, x):
+        for k, layer in enumerate(self.layers):
+            if k:
+                x = F.relu(x)
+            x = layer(self.graph, x, *self.edge_inputs.values()) if PEER == "dgl" else layer(x, self.graph, *self.edge_inputs.values())
+            x = x.flatten(1) if x.dim() == 3 else x
+        return x
+
+    def step(self, mode):
+        if mode == "infer":
+            with torch.no_grad():
+                return self.run(self.x)
+        if mode == "grad":  # gradients of all that gnnc's vjp gives: inputs and parameters
+            for t in [self.x] + list(self.edge_inputs.values()):
+                t.requires_grad_(True)
+                t.grad = None
+            self.layers.zero_grad(set_to_none=True)
+            out = self.run(self.x)
+            out.backward(self.cot[:, :out.shape[1]])
+            return out
+        self.adam.zero_grad(set_to_none=True)
+        out = self.run(self.x)
+        F.cross_entropy(out[self.mask], self.y[self.mask]).backward()
+        self.adam.step()
+        return out
+
+    def results(self):
+        """Outputs and gradients of one step; of a network with the loss's cotangent."""
+        self.layers.train()
+        if self.is_net:
+            with torch.no_grad():
+                out = self.run(self.x)
+            leaf = out.clone().requires_grad_(True)
+            F.cross_entropy(leaf[self.mask], self.y[self.mask]).backward()
+            self.cot = leaf.grad
+        out = self.step("grad")
+        t = {"out": out, "cot": self.cot, "grad.x": self.x.grad}
+        t.update({"grad.in." + k: v.grad for k, v in self.edge_inputs.items()})
+        t = {k: v.detach().numpy().copy() for k, v in t.items()}
+        self.x.requires_grad_(False)
+        self.x.grad = None
+        return t
+
+    def dump(self, to):
+        t = self.results()
+        module, head = self.named()
+        t.update({"grad.param." + head + k: v.grad.numpy() for k, v in module.named_parameters() if v.grad is not None})
+        t.update({"param." + head + k: v.numpy() for k, v in module.state_dict().items()})
+        np.savez(to, **t)
+        self.layers.zero_grad(set_to_none=True)
+        return {}
+
+    def compare(self, other):
+        """With PyG's dump: output and gradients of inputs, which depend on every parameter."""
+        want, off = np.load(other), 0.0
+        for k, v in self.results().items():
+            off = max(off, float(np.abs(v - want[k]).max()) / max(float(np.abs(want[k]).max()), 1e-6))
+        return {"off": off}
+
+    def time(self, mode, iters, seconds):
+        answer = {}
+        self.layers.train(mode != "infer")
+        if mode not in self.started:
+            self.started.add(mode)
+            self.base = status("VmRSS")
+            try:
+                with open("/proc/self/clear_refs", "w") as f:
+                    f.write("5")
+            except OSError:
+                pass
+            start = time.perf_counter()
+            self.step(mode)
+            answer["first_s"] = time.perf_counter() - start
+            if PEER == "pyg_compile":
+                self.step(mode)
+            answer["peak_bytes"] = status("VmHWM") - self.base
+        ms, began = [], time.perf_counter()
+        while len(ms) < iters and (not ms or time.perf_counter() - began < seconds):
+            start = time.perf_counter()
+            self.step(mode)
+            ms.append((time.perf_counter() - start) * 1e3)
+        answer["ms"] = ms
+        return answer
+
+
+def status(key):
+    with open("/proc/self/status") as f:
+        return int(next(line for line in f if line.startswith(key)).split()[1]) * 1024
+
+
+def limit_memory():
+    """A peer that needs more than there is fails by itself and takes nobody along."""
+    with open("/proc/meminfo") as f:
+        free = int(next(line for line in f if line.startswith("MemAvailable")).split()[1]) * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (int(free * 0.9), int(free * 0.9)))
+
+
+def answer(value):
+    REPLY.write(json.dumps(value) + "\n")
+    REPLY.flush()
+
+
+def guarded(work):
+    try:
+        answer(work())
+        return True
+    except Unsupported as e:
+        answer({"unsupported": str(e)})
+    except Exception as e:
+        answer({"failed": "%s: %s" % (type(e).__name__, (str(e).strip().splitlines() or ["?"])[0][:200])})
+    return False
+
+
+def child(job):
+    """Serves one layer until the next `open`, which it hands back."""
+    limit_memory()
+    made = {}
+
+    def start():
+        made["case"] = Case(job)
+        return {"versions": VERSIONS}
+    if not guarded(start):
+        return
+    for line in iter(sys.stdin.readline, ""):
+        job = json.loads(line)
+        case = made["case"]
+        if job["do"] == "close":
+            answer({})
+            return
+        guarded({"dump": lambda: case.dump(job["to"]), "compare": lambda: case.compare(job["with"]),
+                 "time": lambda: case.time(job["mode"], job["iters"], job["seconds"])}[job["do"]])
+
+
+def main():
+    for line in iter(sys.stdin.readline, ""):
+        job = json.loads(line)
+        if job["do"] != "open":
+            answer({"failed": "nothing is open"})
+            continue
+        pid = os.fork()  # imports are shared; memory and threads of one layer are not the next one's
+        if pid == 0:
+            os.environ["OMP_NUM_THREADS"] = str(job["threads"])
+            child(job)
+            os._exit(0)
+        _, code = os.waitpid(pid, 0)
+        if code:
+            answer({"failed": "ended with status %d" % code})
+
+
+main()

@@ -1,0 +1,236 @@
+"""The results of bench/run as Markdown and as a plot (SVG, written by hand: a bar per layer and mode, the goal as a tick)."""
+import math
+
+import contest
+import rows
+
+MODES = [("infer", "forward"), ("grad", "forward + backward")]
+INK, GREY, BLUE, ORANGE, LIGHT = "#222", "#777", "#2b6cb0", "#dd8b2a", "#e3e3e3"
+
+
+def geomean(values):
+    return math.exp(sum(math.log(v) for v in values) / len(values)) if values else None
+
+
+def ms(v):
+    return "%.0f" % v if v >= 1000 else "%.1f" % v if v >= 10 else "%.2f" % v if v >= 1 else "%.3f" % v
+
+
+def times(r):
+    return "-" if r is None else "%.1fx" % r if r < 100 else "%.0fx" % r
+
+
+def verdict(value, goal):
+    return "" if value is None or goal is None else "met" if value >= goal else "missed"
+
+
+def table(head, body):
+    if not body:
+        return ""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(str(c) for c in row) + " |" for row in body]) + "\n"
+
+
+def class_of(name):
+    return next((c for c in rows.GOALS.values() if name in c["layers"]), None)
+
+
+def rival_cells(row, mode):
+    """[best peer, its time, our ratio] of one mode."""
+    b = contest.best(row, mode)
+    return [b[0], ms(b[1]["ms"]), times(contest.ratio(row, mode))] if b else ["-", "-", "-"]
+
+
+def layer_table(doc):
+    body = []
+    for name in rows.LAYERS:
+        row = doc["rows"].get(name)
+        if not row or "failed" in row:
+            continue
+        goal, cells = class_of(name), [name]
+        for mode, _ in MODES:
+            cells += [ms(row["ours"][mode]["ms"])] + rival_cells(row, mode)
+            cells += [">= %d" % goal[mode][1] if goal else ""]
+        body.append(cells)
+    half = ["ours, ms", "best peer", "its ms", "ratio", "goal"]
+    return table(["layer"] + ["%s: %s" % (t, h) if not k else h for _, t in MODES for k, h in enumerate(half)], body)
+
+
+def class_table(doc):
+    body = []
+    for title, c in rows.GOALS.items():
+        for mode, text in MODES:
+            got = [contest.ratio(doc["rows"][n], mode) for n in c["layers"] if "ours" in doc["rows"].get(n, {})]
+            got = [r for r in got if r]
+            if got:
+                mean = geomean(got)
+                body.append([title, text, "%d of %d" % (len(got), len(c["layers"])), times(mean), ">= %dx" % c[mode][0], verdict(mean, c[mode][0]),
+                             times(min(got)), ">= %dx" % c[mode][1], verdict(min(got), c[mode][1])])
+    return table(["class", "what", "layers", "geomean", "goal", "", "least", "goal", ""], body)
+
+
+def node_tensors(doc, row, amount):
+    return amount / (4.0 * rows.SIZES[row["size"]][0] * row["width"])
+
+
+def memory_table(doc):
+    body = []
+    for name in rows.LAYERS:
+        row = doc["rows"].get(name, {})
+        if "grad" not in row.get("ours", {}):
+            continue
+        own, goal = row["ours"]["grad"], rows.MEMORY_GOALS.get(name)
+        arena = node_tensors(doc, row, own["arena"])
+        least = [r["cells"]["grad"]["peak_bytes"] for r in row["peers"].values()
+                 if contest.counts(row, r) and "peak_bytes" in r.get("cells", {}).get("grad", {})]
+        body.append([name, "%.1f" % arena, "<= %d" % goal if goal else "", verdict(-arena, -goal) if goal else "",
+                     "%.1f" % node_tensors(doc, row, own["peak"]), "%.1f" % node_tensors(doc, row, min(least)) if least else "-"])
+    return table(["layer", "ours, beyond inputs and outputs", "goal", "", "ours with results, gradients, cotangent", "least of the peers (VmHWM growth)"], body)
+
+
+def net_table(doc):
+    body = []
+    for name, _, size, width, goals in rows.NETS:
+        row = doc["rows"].get(name)
+        if not row or "failed" in row:
+            continue
+        for mode, goal in goals.items():
+            r, own = contest.ratio(row, mode), row["ours"][mode]["ms"]
+            wanted = (">= %dx" % goal, verdict(r, goal)) if goal else ("<= %.1f ms" % rows.LATENCY_GOAL_MS, verdict(-own, -rows.LATENCY_GOAL_MS))
+            body.append([name, {"epoch": "training step", "infer": "inference"}[mode], ms(own)] + rival_cells(row, mode) + list(wanted))
+    return table(["network", "what", "ours, ms", "best peer", "its ms", "ratio", "goal", ""], body)
+
+
+def limit_table(doc):
+    row = doc["rows"].get("limit", {})
+    body = []
+    for name, title in (("sum", "plain aggregation"), ("limit_gat", "GAT after its linear map")):
+        if "hand" in row:
+            r = row["hand"][name] / row["ours"][name]
+            body.append([title, ms(row["ours"][name]), ms(row["hand"][name]), "%.2f" % r, ">= %.2f" % rows.LIMIT_GOAL, verdict(r, rows.LIMIT_GOAL)])
+    return table(["kernel", "ours, ms", "by hand, ms", "our speed", "goal", ""], body)
+
+
+def named(doc, group):
+    return [(k.split()[1:], v) for k, v in doc["rows"].items() if k.startswith(group + " ") and "failed" not in v]
+
+
+def threads_table(doc):
+    body = []
+    for (model, size), row in named(doc, "threads"):
+        one, two = row["variants"]["1"], row["variants"]["2"]
+        for mode, text in MODES:
+            r = one[mode] / two[mode]
+            body.append([model, size, text, ms(one[mode]), ms(two[mode]), "%.2fx" % r, ">= %.2fx" % rows.THREADS_GOAL, verdict(r, rows.THREADS_GOAL)])
+    return table(["layer", "graph", "what", "1 thread, ms", "2 threads, ms", "speed-up", "goal", ""], body)
+
+
+def growth_table(doc):
+    body = []
+    for (model, size), row in named(doc, "growth"):
+        n, m = rows.SIZES[size][:2]
+        for mode, text in MODES:
+            other = row if contest.best(row, mode) else doc["rows"].get(model, row) if size == doc["size"] else row
+            body.append([model, size, text, ms(row["ours"][mode]["ms"]), "%.2f" % (row["ours"][mode]["ms"] * 1e6 / m),
+                         "%.1f" % node_tensors(doc, row, row["ours"][mode]["arena"])] + rival_cells(other, mode))
+    return table(["layer", "graph", "what", "ours, ms", "ns per edge", "arena, V x F", "best peer", "its ms", "ratio"], body)
+
+
+def width_table(doc):
+    body = []
+    for (model, width), row in named(doc, "width"):
+        m = rows.SIZES[row["size"]][1]
+        cells = [row["ours"][mode]["ms"] for mode, _ in MODES]
+        body.append([model, width] + [ms(c) for c in cells] + ["%.3f" % (c * 1e6 / m / int(width)) for c in cells])
+    return table(["layer", "width", "forward, ms", "forward + backward, ms", "ns per edge and feature", "the same, both"], body)
+
+
+def passes_table(doc):
+    body = []
+    for (model,), row in named(doc, "passes"):
+        whole = row["variants"]["all"]
+        for name, cells in row["variants"].items():
+            body.append([model, name if name == "all" else "without " + name] +
+                        [v for mode, _ in MODES for v in (ms(cells[mode]), "%.2fx" % (cells[mode] / whole[mode]))])
+    return table(["layer", "passes", "forward, ms", "against all", "forward + backward, ms", "against all"], body)
+
+
+def not_counted(doc):
+    """Who differed, failed or lacks a layer: nothing is left out silently."""
+    lines = []
+    for name, row in doc["rows"].items():
+        if "failed" in row:
+            lines.append("- %s: %s" % (name, row["failed"]))
+        if row.get("off") is not None and row["off"] > contest.TOLERANCE:
+            lines.append("- **%s: our results differ from PyG's by %.2g; the row does not count**" % (name, row["off"]))
+        for peer, r in row.get("peers", {}).items():
+            if r.get("why"):
+                lines.append("- %s, %s: %s" % (name, peer, r["why"]))
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def versions(doc):
+    found = {v["versions"] for row in doc["rows"].values() for v in row.get("peers", {}).values() if v.get("versions")}
+    return "; ".join(sorted(found)) or "none"
+
+
+def markdown(doc):
+    m, dates = doc["machine"], sorted(r["date"] for r in doc["rows"].values()) or ["-"]
+    parts = ["# Benchmark\n\n%s, %d cores, %d GiB, %s; %d threads; %s to %s; commit %s; `%s`.\nPeers: %s.%s\n" % (
+        m["cpu"], m["cores"], m["memory_gb"], m["system"], doc["threads"], dates[0], dates[-1], doc["commit"], doc["command"], versions(doc),
+        " Skipped: %s." % ", ".join(doc["missing_peers"]) if doc["missing_peers"] else "")]
+    title = "R-MAT graph of the size `%s` (%d nodes, %d edges), width %d, f32" % ((doc["size"],) + rows.SIZES[doc["size"]][:2] + (doc["width"],))
+    for head, text in (
+            ("Layers: " + title, layer_table(doc)), ("By class", class_table(doc)),
+            ("Networks", net_table(doc)), ("Beside loops by hand", limit_table(doc)),
+            ("Peak memory of forward + backward, in node tensors V x F", memory_table(doc)), ("Threads", threads_table(doc)),
+            ("Growth with the graph", growth_table(doc)), ("Growth with the width", width_table(doc)),
+            ("Each pass left out", passes_table(doc)),
+            ("Layers that the language cannot say yet", "".join("- %s: %s\n" % kv for kv in rows.NOT_YET.items())),
+            ("What did not count", not_counted(doc))):
+        if text:
+            parts.append("## %s\n\n%s" % (head, text))
+    return "\n".join(parts)
+
+
+# ---- plot -------------------------------------------------------------------------------------------------------------
+
+def bars(doc):
+    """[(layer, [(ratio, goal) of both modes])], the slowest class first as in the tables."""
+    found = []
+    for name in rows.LAYERS:
+        row = doc["rows"].get(name, {})
+        if "ours" in row and any(contest.ratio(row, mode) for mode, _ in MODES):
+            goal = class_of(name)
+            found.append((name, [(contest.ratio(row, mode), goal[mode][1] if goal else None) for mode, _ in MODES]))
+    return found
+
+
+def svg(doc):
+    found, left, width, step, top = bars(doc), 130, 620, 34, 64
+    most = max([r for _, cells in found for r, _ in cells if r] + [10.0])
+    scale = width / math.log10(max(most * 1.2, 10.0) / 0.5)
+    x = lambda r: left + max(math.log10(r / 0.5), 0) * scale
+    height = top + step * len(found) + 34
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">' % (left + width + 60, height),
+           '<rect width="100%" height="100%" fill="white"/>',
+           '<text x="%d" y="20" font-size="14" fill="%s">Speed against the best peer (same weights, same run; log scale)</text>' % (left, INK)]
+    for k, (mode, text) in enumerate(MODES):
+        out.append('<rect x="%d" y="31" width="12" height="12" fill="%s"/><text x="%d" y="41" fill="%s">%s</text>'
+                   % (left + 130 * k, (BLUE, ORANGE)[k], left + 130 * k + 17, INK, text))
+    out.append('<line x1="%d" y1="30" x2="%d" y2="44" stroke="%s" stroke-width="2"/><text x="%d" y="41" fill="%s">goal of each layer</text>'
+               % (left + 316, left + 316, INK, left + 324, INK))
+    for tick in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500):
+        if tick <= most * 1.2:
+            out.append('<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="%s"/><text x="%.1f" y="%d" fill="%s" text-anchor="middle">%gx</text>'
+                       % (x(tick), top - 8, x(tick), height - 26, INK if tick == 1 else LIGHT, x(tick), height - 10, GREY, tick))
+    for i, (name, cells) in enumerate(found):
+        y = top + i * step
+        out.append('<text x="%d" y="%d" text-anchor="end" fill="%s">%s</text>' % (left - 8, y + 17, INK, name))
+        for k, (r, goal) in enumerate(cells):
+            if r:
+                out.append('<rect x="%d" y="%d" width="%.1f" height="11" fill="%s"/><text x="%.1f" y="%d" font-size="10" fill="%s">%s</text>'
+                           % (left, y + 1 + 13 * k, max(x(r) - left, 1), (BLUE, ORANGE)[k], x(r) + 4, y + 10 + 13 * k, GREY, times(r)))
+            if goal:
+                out.append('<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="%s" stroke-width="2"/>' % (x(goal), y + 13 * k, x(goal), y + 13 + 13 * k, INK))
+    return "\n".join(out + ["</svg>"]) + "\n"

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The benchmark itself, without peers and with peers of our own making, one honest and one that lies. usage: test_bench.py BUILD"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FAKE = '''#!%s
+"""Speaks the protocol of bench/peer.py for plain aggregation; LIE is added to its gradient."""
+import json, sys
+import numpy as np
+LIE = %s
+for line in sys.stdin:
+    job, answer = json.loads(line), {}
+    if job["do"] == "open":
+        load = lambda name: np.load(job["data"] + "/" + name + ".npy")
+        (src, dst), x, cot = load("edge_index"), load("x"), load("cot")
+        answer = {"versions": "fake 1"}
+    if job["do"] in ("dump", "compare"):
+        out, grad = np.zeros_like(x), np.zeros_like(x)
+        np.add.at(out, dst, x[src])
+        np.add.at(grad, src, cot[dst])
+        grad[0, 0] += LIE
+    if job["do"] == "dump":
+        np.savez(job["to"], out=out, cot=cot, **{"grad.x": grad})
+    if job["do"] == "compare":
+        want = np.load(job["with"])["grad.x"]
+        answer = {"off": float(np.abs(grad - want).max() / np.abs(want).max())}
+    if job["do"] == "time":
+        answer = {"ms": [1000.0, 999.0], "peak_bytes": 4000}
+    print(json.dumps(answer), flush=True)
+'''
+
+
+def report(name, wrong):
+    print("FAIL %s: %s" % (name, wrong) if wrong else "ok bench." + name)
+
+
+def run(gnnc, out, *args):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GNNC_BENCH")}
+    argv = [sys.executable, os.path.join(ROOT, "bench", "run"), "--size", "tiny", "--width", "8", "--rounds", "1", "--threads", "1",
+            "--gnnc", gnnc, "--out", out]
+    p = subprocess.run(argv + list(args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, timeout=300)
+    said = p.stdout.decode()
+    if p.returncode:
+        return said, None, None
+    with open(os.path.join(out, "results.json")) as f, open(os.path.join(out, "report.md")) as g:
+        return said, json.load(f), g.read()
+
+
+def fake(folder, name, lie):
+    path = os.path.join(folder, name)
+    with open(path, "w") as f:
+        f.write(FAKE % (sys.executable, lie))
+    os.chmod(path, 0o755)
+    return path
+
+
+def alone(gnnc, box):
+    """Without peers: times of ours, no ratios, and it is said."""
+    said, doc, text = run(gnnc, os.path.join(box, "alone"), "--rows", "sum,net_sage_mean,limit", "--pyg", "/nowhere", "--dgl", "/nowhere")
+    if not doc:
+        return said[-300:]
+    if "SKIPPED pyg" not in said or "Skipped: pyg" not in text:
+        return "missing peers are not reported"
+    if not doc["rows"]["sum"]["ours"]["grad"]["ms"] > 0 or not doc["rows"]["net_sage_mean"]["ours"]["epoch"]["ms"] > 0:
+        return "no times of ours"
+    xml.etree.ElementTree.parse(os.path.join(box, "alone", "ratios.svg"))
+    return "a ratio against nobody" if re.search(r"\d+x \|", text.split("## Beside")[0]) else ""
+
+
+def honest(gnnc, box):
+    out = os.path.join(box, "honest")
+    said, doc, text = run(gnnc, out, "--rows", "sum", "--peers", "pyg,dgl", "--pyg", fake(box, "true", 0.0), "--dgl", fake(box, "same", 1e-6))
+    if not doc:
+        return said[-300:]
+    row = doc["rows"]["sum"]
+    if not row["off"] < 1e-5:
+        return "our own difference is %s" % row["off"]
+    want = 999.0 / row["ours"]["infer"]["ms"]
+    if not re.search(r"infer +[\d.]+ ms +%.2fx" % want, said) or "999" not in text:
+        return "no ratio of %.2f in: %s" % (want, said)
+    with open(os.path.join(out, "ratios.svg")) as f:
+        return "" if ">sum<" in f.read() else "the plot lacks the row"
+
+
+def liar(gnnc, box):
+    """A peer that differs from the reference does not count; if the reference differs from us nobody does."""
+    said, doc, text = run(gnnc, os.path.join(box, "liar"), "--rows", "sum", "--peers", "pyg,dgl", "--pyg", fake(box, "a", 0.0), "--dgl", fake(box, "b", 1.0))
+    if not doc or "DISAGREEMENT: dgl" not in said or "differs from PyG" not in text:
+        return "the peer that lies is not reported: " + said[-300:]
+    said, doc, text = run(gnnc, os.path.join(box, "alone2"), "--rows", "sum", "--peers", "pyg", "--pyg", fake(box, "c", 1.0), "--dgl", "/nowhere")
+    if not doc or "DISAGREEMENT: our" not in said or "does not count" not in text or "x pyg" in said:
+        return "the reference that differs from us counts: " + said[-300:]
+    return ""
+
+
+def graphs(box):
+    """The same seed gives the same bytes; another one another graph; no loops, no parallel edges, both directions."""
+    import numpy as np
+    sizes = [subprocess.run([sys.executable, os.path.join(ROOT, "bench", "graph.py"), "300,2000,4,3", os.path.join(box, d), "--seed", seed],
+                            stdout=subprocess.DEVNULL).returncode for d, seed in (("g1", "1"), ("g2", "1"), ("g3", "2"))]
+    if any(sizes):
+        return "graph.py ended with %s" % sizes
+    a, b, c = (np.load(os.path.join(box, d, "edge_index.npy")) for d in ("g1", "g2", "g3"))
+    keys = set(map(tuple, a.T))
+    if not np.array_equal(a, b) or np.array_equal(a, c):
+        return "the seed does not decide"
+    if a.shape != (2, 2000) or len(keys) != 2000 or any(u == v or (v, u) not in keys for u, v in keys):
+        return "loops, parallel edges or one direction"
+    return ""
+
+
+def main():
+    gnnc = os.path.join(os.path.abspath(sys.argv[1]), "gnnc")
+    with tempfile.TemporaryDirectory(prefix="gnnc-bench-") as box:
+        report("graphs", graphs(box))
+        report("alone", alone(gnnc, box))
+        report("honest_peers", honest(gnnc, box))
+        report("liars", liar(gnnc, box))
+
+
+main()
