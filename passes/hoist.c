@@ -1,6 +1,6 @@
 /* hoist: what does not change between epochs leaves the training loop. Values of `train_step` and `metrics` that
-   depend on inputs, the graph and constants alone become tensors of the kind `held`, which functions `setup.*` compute
-   once, after the data are loaded:
+   depend on inputs, the graph and constants alone, and values of `forward` and `vjp` that depend on the graph and
+   constants alone, become tensors of the kind `held`, which functions `setup.*` compute once, after the data are loaded:
 
      func train_step(x = @x, ...) {               func setup.train_step(x = @x) {
        %1 = gather %0 via edge.src                  ...
@@ -9,34 +9,39 @@
                                                     %3 = contract %1, %W
    A value is held where reading it is cheaper than computing it again in each epoch (hoist_cost.c). Functions hold in
    common what is equal in them. Never touches what reads parameters, state, hypers, the seed, the step or random
-   numbers, nor functions that callers run on inputs of their own (forward, vjp, exports); no sum changes its order. */
+   numbers; no sum changes its order. */
 #include "passes/hoist_parts.h"
 #include "passes/cse.h"
 
 /* ---- which values ------------------------------------------------------------------------------------------ */
 
-static const char *const loop_functions[] = {"train_step", "metrics"};
-enum { N_LOOP = sizeof loop_functions / sizeof *loop_functions };
+typedef struct Reader { /* a function that runs many times on one graph */
+    const char *name;
+    bool fixed_inputs; /* on the same inputs each time; else callers give others */
+} Reader;
+static const Reader readers[] = {{"train_step", true}, {"metrics", true}, {"forward", false}, {"vjp", false}};
+enum { N_READERS = sizeof readers / sizeof *readers };
 
-bool hoist_in_loop(const IrFunc *f)
+static const Reader *reader_of(const IrFunc *f)
 {
-    for (int i = 0; i < N_LOOP; i++)
-        if (!strcmp(f->name, loop_functions[i])) return true;
-    return false;
+    for (int i = 0; i < N_READERS; i++)
+        if (!strcmp(f->name, readers[i].name)) return &readers[i];
+    return NULL;
 }
 
-static bool is_input(const IrModule *m, const IrArg *arg)
+static bool is_fixed(const IrModule *m, const Reader *r, const IrArg *arg)
 {
-    return arg->kind == IR_ARG_TENSOR && m->tensors.data[arg->ref].kind == IR_INPUT;
+    return r->fixed_inputs && arg->kind == IR_ARG_TENSOR && m->tensors.data[arg->ref].kind == IR_INPUT;
 }
 
 const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrFunc *f)
 {
     bool *invariant = ARENA_ARRAY(ctx->stage, bool, f->ops.n + 1);
-    if (ctx->disabled[PASS_hoist] || !hoist_in_loop(f)) return invariant;
+    const Reader *r = reader_of(f);
+    if (ctx->disabled[PASS_hoist] || !r) return invariant;
     for (IrId v = 0; v < f->ops.n; v++) {
         const IrOp *op = &f->ops.data[v];
-        invariant[v] = op->op == IR_OP_arg ? is_input(m, &f->args.data[op->attr.i]) : op->op != IR_OP_grad;
+        invariant[v] = op->op == IR_OP_arg ? is_fixed(m, r, &f->args.data[op->attr.i]) : op->op != IR_OP_grad;
         if (ir_ops[op->op].traits & T_RANDOM) invariant[v] = false;
         for (uint32_t k = 0; k < op->n_args; k++) invariant[v] &= invariant[op->args[k]];
     }
@@ -90,7 +95,7 @@ static Hoist analyse(PassContext *ctx, const IrModule *m, const IrFunc *f)
 
 typedef struct Held { /* a value of Common.f that some functions hold */
     IrId value;
-    uint32_t readers; /* bits: loop_functions */
+    uint32_t by; /* bits: table `readers` */
     IrId tensor;      /* of the new module */
 } Held;
 
@@ -126,7 +131,7 @@ static void note_held(Common *c, IrId value, uint32_t reader)
 {
     for (uint32_t i = 0; i < c->held.n; i++)
         if (c->held.data[i].value == value) {
-            c->held.data[i].readers |= reader;
+            c->held.data[i].by |= reader;
             return;
         }
     VEC_PUSH(c->m->arena, &c->held, ((Held){value, reader, IR_NONE}));
@@ -169,16 +174,16 @@ static void add_tensors(Common *c)
     }
 }
 
-static const char *setup_name(Arena *a, uint32_t readers)
+static const char *setup_name(Arena *a, uint32_t by)
 {
     const char *name = "setup";
-    for (int i = 0; i < N_LOOP; i++)
-        if (readers >> i & 1) name = arena_printf(a, "%s.%s", name, loop_functions[i]);
+    for (int i = 0; i < N_READERS; i++)
+        if (by >> i & 1) name = arena_printf(a, "%s.%s", name, readers[i].name);
     return name;
 }
 
 /* The function that computes what just these functions hold, so that each needs only inputs of its own. */
-static void add_setup(Common *c, uint32_t readers)
+static void add_setup(Common *c, uint32_t by)
 {
     IrModule *m = c->m;
     const IrFunc *all = c->f;
@@ -186,11 +191,11 @@ static void add_setup(Common *c, uint32_t readers)
     IrId *map = ARENA_ARRAY(m->arena, IrId, all->ops.n + 1);
     bool any = false;
     for (uint32_t i = 0; i < c->held.n; i++)
-        if (c->held.data[i].readers == readers) any = needed[c->held.data[i].value] = true;
+        if (c->held.data[i].by == by) any = needed[c->held.data[i].value] = true;
     if (!any) return;
     for (IrId v = all->ops.n; v-- > 0;)
         for (uint32_t k = 0; k < all->ops.data[v].n_args && needed[v]; k++) needed[all->ops.data[v].args[k]] = true;
-    IrFunc *f = ir_func_new(m, setup_name(m->arena, readers));
+    IrFunc *f = ir_func_new(m, setup_name(m->arena, by));
     for (IrId v = 0; v < all->ops.n; v++) {
         const IrOp *op = &all->ops.data[v];
         if (!needed[v]) continue;
@@ -203,7 +208,7 @@ static void add_setup(Common *c, uint32_t readers)
     }
     for (uint32_t i = 0; i < c->held.n; i++) {
         const Held *held = &c->held.data[i];
-        if (held->readers == readers) ir_result(m, f, m->tensors.data[held->tensor].name, map[held->value], held->tensor);
+        if (held->by == by) ir_result(m, f, m->tensors.data[held->tensor].name, map[held->value], held->tensor);
     }
 }
 
@@ -230,18 +235,18 @@ static IrFunc *rebuild(const Common *c, const Hoist *h)
 IrModule *pass_hoist(PassContext *ctx, const IrModule *m)
 {
     IrModule *next = ir_module_clone(ctx->stage, m);
-    Hoist parts[N_LOOP] = {0};
+    Hoist parts[N_READERS] = {0};
     Common c = {.m = next, .f = ARENA_NEW(ctx->stage, IrFunc), .table = op_table_new(ctx->stage, module_n_ops(m))};
-    for (uint32_t i = 0; i < N_LOOP; i++) {
-        const IrFunc *f = ir_func_find(m, loop_functions[i]);
+    for (uint32_t i = 0; i < N_READERS; i++) {
+        const IrFunc *f = ir_func_find(m, readers[i].name);
         if (!f) continue;
         parts[i] = analyse(ctx, m, f);
         add_held(&c, &parts[i], 1u << i);
     }
     add_tensors(&c);
     for (uint32_t i = 0; i < next->funcs.n; i++)
-        for (uint32_t k = 0; k < N_LOOP; k++)
+        for (uint32_t k = 0; k < N_READERS; k++)
             if (parts[k].f == next->funcs.data[i]) next->funcs.data[i] = rebuild(&c, &parts[k]);
-    for (uint32_t readers = 1; readers < 1u << N_LOOP; readers++) add_setup(&c, readers);
+    for (uint32_t by = 1; by < 1u << N_READERS; by++) add_setup(&c, by);
     return next;
 }

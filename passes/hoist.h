@@ -3,8 +3,6 @@
 #pragma once
 #include "passes/passes.h"
 
-/* [f->ops.n] true: the value depends on inputs, the graph and constants alone and f runs in every epoch, so that hoist
-   may take it out of the loop. All false where hoist is off or f does not run in every epoch. */
+/* [f->ops.n] true: the value depends on the graph and constants alone or, in a function that runs in every epoch, also
+   on inputs, so that hoist may compute it once: it costs nothing per run. All false where hoist is off. */
 const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrFunc *f);
-/* True for the functions that run in every epoch. */
-bool hoist_in_loop(const IrFunc *f);
