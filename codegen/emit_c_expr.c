@@ -252,6 +252,20 @@ static CText insert(CKernel *c, const KirIns *x)
     return text(c, BIND_CALL, "%s(%s, %s%s, %lld)", name, v, minus, s, (long long)x->i);
 }
 
+static CText pick_lanes(CKernel *c, const KirIns *x)
+{
+    KirType from = c_shape(type_of(c, x->args[0]));
+    const char *name = c_helper(c->file, kir_ops[x->op].name, c_shape(x->type), from);
+    return text(c, BIND_CALL, "%s(%s, %lld)", name, arg(c, x, 0), (long long)x->i);
+}
+
+static CText halves(CKernel *c, const KirIns *x)
+{
+    const char *name = c_helper(c->file, kir_ops[x->op].name, c_shape(x->type), x->type);
+    const char *a = arg(c, x, 0), *b = arg(c, x, 1);
+    return text(c, BIND_CALL, "%s(%s, %s, %lld)", name, a, b, (long long)x->i / 2);
+}
+
 static CText fold(CKernel *c, const KirIns *x)
 {
     KirType from = type_of(c, x->args[0]);
@@ -380,6 +394,10 @@ CText c_expr(CKernel *c, KirId id)
     case KIR_splat: return splat(c, x);
     case KIR_extract: return extract(c, x);
     case KIR_insert: return insert(c, x);
+    case KIR_repeat:
+    case KIR_part: return pick_lanes(c, x);
+    case KIR_lower:
+    case KIR_upper: return halves(c, x);
     case KIR_hadd:
     case KIR_hmax:
     case KIR_hmin:

@@ -50,6 +50,10 @@ typedef struct Helper {
     "static inline $E " op "_$f($F v)\n{\n"                                                        \
     "    for (int n = $k / 2; n; n /= 2)\n        for (int l = 0; l < n; l++) " expr               \
     ";\n    return v[0];\n}\n"
+#define HALVES(op, which) /* of groups of 2 h lanes of a and then b */                              \
+    "static inline $V " op "_$t($V a, $V b, int h)\n{\n    $V r = a;\n"                             \
+    "    for (int l = 0; l < $n; l++) {\n        int at = l / h * 2 * h + l % h" which ";\n"         \
+    "        r[l] = at < $n ? a[at] : b[at - $n];\n    }\n    return r;\n}\n"
 #define BITS_CAST(op, expr) "static inline $V " op "_$t($V a, $V b)\n{\n    return " expr ";\n}\n"
 
 static const Helper helpers[] = {
@@ -99,6 +103,14 @@ static const Helper helpers[] = {
     {"bits", true,
      "static inline $V $t_bits_$f($F a)\n{\n    $V r;\n    memcpy(&r, &a, sizeof r);\n    return "
      "r;\n}\n"},
+    {"repeat", true,
+     "static inline $V repeat_$t_$f($F v, int times)\n{\n    $V r = {0};\n"
+     "    for (int l = 0; l < $n; l++) r[l] = v[l / times % $k];\n    return r;\n}\n"},
+    {"part", true,
+     "static inline $V part_$t_$f($F v, int first)\n{\n    $V r = {0};\n"
+     "    for (int l = 0; l < $n; l++) r[l] = v[first + l];\n    return r;\n}\n"},
+    {"lower", false, HALVES("lower", "")},
+    {"upper", false, HALVES("upper", " + h")},
     {"hadd", true, FOLD("hadd", "v[l] = v[l] + v[l + n]")},
     {"hmul", true, FOLD("hmul", "v[l] = v[l] * v[l + n]")},
     {"hmax", true, FOLD("hmax", "v[l] = v[l] > v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},

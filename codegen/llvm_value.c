@@ -292,6 +292,29 @@ static LLVMValueRef fold(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef v)
     return v;
 }
 
+static LLVMValueRef shuffle(LlvmKernel *e, LLVMValueRef a, LLVMValueRef b, const unsigned *from, unsigned lanes)
+{
+    LLVMValueRef mask[KIR_MAX_LANES];
+    for (unsigned l = 0; l < lanes; l++) mask[l] = LLVMConstInt(LLVMInt32TypeInContext(e->context), from[l], false);
+    return LLVMBuildShuffleVector(e->at, a, b, LLVMConstVector(mask, lanes), "");
+}
+
+/* repeat and part: lanes of one vector. */
+static LLVMValueRef pick_lanes(LlvmKernel *e, const KirIns *x, unsigned n_from, LLVMValueRef a)
+{
+    unsigned from[KIR_MAX_LANES], i = (unsigned)x->i;
+    for (unsigned l = 0; l < x->type.lanes; l++) from[l] = x->op == KIR_part ? l + i : l / i % n_from;
+    return shuffle(e, a, LLVMGetPoison(LLVMTypeOf(a)), from, x->type.lanes);
+}
+
+static LLVMValueRef halves(LlvmKernel *e, const KirIns *x, LLVMValueRef a, LLVMValueRef b)
+{
+    unsigned from[KIR_MAX_LANES], half = (unsigned)x->i / 2;
+    for (unsigned l = 0; l < x->type.lanes; l++)
+        from[l] = l / half * 2 * half + l % half + (x->op == KIR_upper ? half : 0);
+    return shuffle(e, a, b, from, x->type.lanes);
+}
+
 static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueRef a,
                            LLVMValueRef b)
 {
@@ -316,6 +339,8 @@ static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueR
     case KIR_lt:
     case KIR_le:
     case KIR_ult: return compare(e, x->op, t, a, b);
+    case KIR_lower:
+    case KIR_upper: return halves(e, x, a, b);
     case KIR_insert:
         return LLVMBuildInsertElement(
             e->at, a, b,
@@ -341,6 +366,8 @@ static LLVMValueRef unary(LlvmKernel *e, const KirIns *x, KirType from, LLVMValu
         return LLVMBuildExtractElement(
             e->at, a,
             LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
+    case KIR_repeat:
+    case KIR_part: return pick_lanes(e, x, from.lanes, a);
     case KIR_hadd:
     case KIR_hmax:
     case KIR_hmin:

@@ -288,6 +288,15 @@ static void run_fold(Run *r, KirId id, const KirIns *x)
     r->values[id].lane[0] = v.lane[0];
 }
 
+/* Lane l of the lower or upper halves of the groups of two vectors. */
+static Lane half_lane(const Run *r, const KirIns *x, unsigned l)
+{
+    unsigned half = (unsigned)x->i / 2, at = l / half * 2 * half + l % half;
+    if (x->op == KIR_upper) at += half;
+    bool second = at >= x->type.lanes;
+    return r->values[x->args[second]].lane[second ? at - x->type.lanes : at];
+}
+
 /* Lane l of a lane-wise instruction. */
 static Lane run_lane(const Run *r, const KirIns *x, unsigned l)
 {
@@ -315,6 +324,13 @@ static Lane run_lane(const Run *r, const KirIns *x, unsigned l)
     case KIR_splat: return r->values[x->args[0]].lane[0];
     case KIR_extract: return r->values[x->args[0]].lane[x->i];
     case KIR_insert: return x->i == l ? r->values[x->args[1]].lane[0] : arg[0];
+    case KIR_repeat: {
+        unsigned lanes = kir_result_type(r->k, x->args[0]).lanes;
+        return r->values[x->args[0]].lane[l / x->i % lanes];
+    }
+    case KIR_part: return r->values[x->args[0]].lane[l + x->i];
+    case KIR_lower:
+    case KIR_upper: return half_lane(r, x, l);
     case KIR_var: return arg[0];
     default: return arith(x->op, base, arg[0], arg[1], arg[2]);
     }

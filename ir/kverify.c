@@ -147,6 +147,31 @@ static const char *kcheck_insert(const Check *c)
     return c->x->i >= 0 && c->x->i < c->x->type.lanes ? NULL : "there is no such lane";
 }
 
+static const char *kcheck_repeat(const Check *c)
+{
+    KirType from = type_of(c, 0);
+    if (from.base != c->x->type.base) return "the base type changes";
+    if (from.lanes == 1 || c->x->type.lanes == 1) return "wants vectors";
+    return c->x->i >= 1 && c->x->i <= KIR_MAX_LANES ? NULL : "a lane is repeated 1 to 16 times";
+}
+
+static const char *kcheck_part(const Check *c)
+{
+    KirType from = type_of(c, 0), to = c->x->type;
+    if (from.base != to.base) return "the base type changes";
+    if (to.lanes == 1) return "wants a vector: `extract` gives one lane";
+    return c->x->i >= 0 && c->x->i <= from.lanes - to.lanes ? NULL : "there are no such lanes";
+}
+
+static const char *kcheck_halves(const Check *c)
+{
+    int64_t g = c->x->i;
+    if (c->x->type.lanes == 1) return "wants vectors";
+    if (g < 2 || g > 2 * c->x->type.lanes || (g & (g - 1)))
+        return "a group is 2 to twice as many lanes as the vectors have, a power of two";
+    return operands_match(c);
+}
+
 static const char *kcheck_fold(const Check *c)
 {
     KirType from = type_of(c, 0);

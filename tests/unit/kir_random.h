@@ -168,6 +168,24 @@ static inline void rk_vector(Rk *r, KirType t)
     if (t.base != KIR_I1) rk_op(r, folds[rk_below(r, 4)], one, rk_value(r, t), KIR_NONE, KIR_NONE);
 }
 
+/* Lanes in another order and number. */
+static inline void rk_shuffle(Rk *r, KirType t)
+{
+    t.lanes = (uint8_t)(2u << rk_below(r, 4));
+    KirType u = kir_type(t.base, 2u << rk_below(r, 4));
+    KirType small = t.lanes < u.lanes ? t : u, big = t.lanes < u.lanes ? u : t;
+    KirIns repeat = {.op = KIR_repeat, .type = t, .args = {rk_value(r, u)}, .i = 1 + rk_below(r, 16)};
+    rk_keep(r, kir_ins(&r->b, repeat));
+    KirIns part = {.op = KIR_part, .type = small, .args = {rk_value(r, big)},
+                   .i = rk_below(r, 1u + big.lanes - small.lanes)};
+    rk_keep(r, kir_ins(&r->b, part));
+    unsigned group = 2u * t.lanes;
+    while (group > 2 && rk_below(r, 2)) group /= 2;
+    KirIns half = {.op = rk_below(r, 2) ? KIR_lower : KIR_upper, .type = t,
+                   .args = {rk_value(r, t), rk_value(r, t)}, .i = group};
+    rk_keep(r, kir_ins(&r->b, half));
+}
+
 /* Where a load or store goes: a buffer of that type, or a private array of f32. */
 static inline KirIns rk_place(Rk *r, KirOpcode op, KirType t, bool write)
 {
@@ -300,7 +318,7 @@ static inline void rk_step(Rk *r, unsigned depth)
     case 6: rk_choose(r, t); break;
     case 7: rk_convert(r, t); break;
     case 8: rk_bits(r, t); break;
-    case 9: rk_vector(r, t); break;
+    case 9: rk_below(r, 2) ? rk_shuffle(r, t) : rk_vector(r, t); break;
     case 10:
     case 11: rk_load(r, t); break;
     case 12:

@@ -262,6 +262,15 @@ static const Refusal refusals[] = {
     {"insert_beyond", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %s, -1", E0504, "no such lane"},
     {"insert_another", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %n, 0", E0504,
      "the vector's base type"},
+    {"repeat_another", "%1 = splat f32x4 %s\n%2 = repeat i32x8 %1, 2", E0504, "the base type changes"},
+    {"repeat_a_scalar", "%1 = repeat f32x8 %s, 2", E0504, "wants vectors"},
+    {"repeat_never", "%1 = splat f32x4 %s\n%2 = repeat f32x8 %1, 0", E0504, "1 to 16 times"},
+    {"part_beyond", "%1 = splat f32x4 %s\n%2 = part f32x2 %1, 3", E0504, "no such lanes"},
+    {"part_of_less", "%1 = splat f32x4 %s\n%2 = part f32x8 %1, 0", E0504, "no such lanes"},
+    {"halves_of_three", "%1 = splat f32x4 %s\n%2 = lower f32x4 %1, %1, 3", E0504, "a power of two"},
+    {"halves_beyond", "%1 = splat f32x4 %s\n%2 = upper f32x4 %1, %1, 16", E0504, "twice as many lanes"},
+    {"halves_of_another", "%1 = splat f32x4 %s\n%2 = splat f32x2 %s\n%3 = upper f32x4 %1, %2, 2", E0504,
+     "operands and result need the same type"},
     {"fold_to_vector", "%1 = splat f32x4 %s\n%2 = hadd f64 %1", E0504, "to its scalar"},
     {"load_of_another", "%1 = load f32 a[%n]", E0504, "other elements"},
     {"load_of_i8", "%1 = load i8 b[%n]", E0504, "no value has such a type"},
@@ -492,6 +501,18 @@ static const Meaning meanings[] = {
      L("%r = var i64 %0\n%one = iconst i64 1\nloop {\n%1 = add i64 %r, %one\nset %r = %1\n%2 = le "
        "i1 %n, %r\nbreak_if %2\n}"),
      0, 5, 0, 5, false},
+    {"repeat_each", L("%1 = lanes i64x4\n%2 = repeat i64x8 %1, 2\n%r = extract i64 %2, 5"), 0, 0, 0, 2, false},
+    {"repeat_again", L("%1 = lanes i64x4\n%2 = repeat i64x16 %1, 2\n%r = extract i64 %2, 13"), 0, 0, 0, 2, false},
+    {"repeat_fewer", L("%1 = lanes i64x8\n%2 = repeat i64x2 %1, 1\n%r = extract i64 %2, 1"), 0, 0, 0, 1, false},
+    {"part_from", L("%1 = lanes i64x8\n%2 = part i64x4 %1, 3\n%r = extract i64 %2, 2"), 0, 0, 0, 5, false},
+    {"lower_of_the_second", /* 0 1 . . 4 5 . . of 0 1 2 3 4 5 6 7: lane 2 */
+     L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%3 = add i64x4 %1, %2\n%4 = lower i64x4 %1, %3, 4\n"
+       "%r = extract i64 %4, 2"), 0, 4, 0, 4, false},
+    {"upper_of_pairs", /* . 1 . 3 . 5 . 7: lane 1 */
+     L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%3 = add i64x4 %1, %2\n%4 = upper i64x4 %1, %3, 2\n"
+       "%r = extract i64 %4, 1"), 0, 4, 0, 3, false},
+    {"upper_of_all", L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%4 = upper i64x4 %1, %2, 8\n"
+                       "%r = extract i64 %4, 0"), 0, 4, 0, 4, false},
     {"pad_fills", F("%1 = load f32x4 f[%n] active 2 pad 7\n%r = extract f32 %1, 3"), 0, 62, 7, 0,
      true},
     {"stride_steps", L("%1 = load i64x4 l[%0] stride 3\n%r = extract i64 %1, 3"), 0, 0, 0, 109,
