@@ -303,6 +303,35 @@ KirId emit_lanes(Emit *e, KirBase base, unsigned lanes)
     return emit_ins(e, (KirIns){.op = KIR_lanes, .type = kir_type(base, lanes)});
 }
 
+KirId emit_repeat(Emit *e, KirId x, unsigned lanes, unsigned each)
+{
+    KirType t = emit_type(e, x);
+    if (t.lanes == 1 || (t.lanes == lanes && each == 1)) return x;
+    t.lanes = (uint8_t)lanes;
+    return emit_ins(e, (KirIns){.op = KIR_repeat, .type = t, .args = {x, KIR_NONE, KIR_NONE}, .i = each});
+}
+
+KirId emit_part(Emit *e, KirId x, unsigned first, unsigned lanes)
+{
+    KirType t = emit_type(e, x);
+    if (t.lanes == lanes || t.lanes == 1) return x;
+    t.lanes = (uint8_t)lanes;
+    KirOpcode op = lanes == 1 ? KIR_extract : KIR_part;
+    return emit_ins(e, (KirIns){.op = op, .type = t, .args = {x, KIR_NONE, KIR_NONE}, .i = first});
+}
+
+KirId emit_halves(Emit *e, KirOpcode op, KirId x, KirId y, unsigned group)
+{
+    if (emit_type(e, x).lanes == 1) return op == KIR_lower ? x : y;
+    return emit_ins(e, (KirIns){.op = op, .type = emit_type(e, x), .args = {x, y, KIR_NONE}, .i = group});
+}
+
+KirId emit_join(Emit *e, KirId x, KirId y)
+{
+    unsigned lanes = 2u * emit_type(e, x).lanes;
+    return emit_halves(e, KIR_lower, emit_repeat(e, x, lanes, 1), emit_repeat(e, y, lanes, 1), lanes);
+}
+
 KirId emit_load(Emit *e, uint32_t buf, KirType t, KirId index, unsigned active, int64_t stride)
 {
     return emit_ins(e, (KirIns){.op = KIR_load, .type = t, .args = {index, KIR_NONE, KIR_NONE}, .buf = buf,

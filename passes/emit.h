@@ -42,6 +42,11 @@ KirId emit_select(Emit *e, KirId c, KirId x, KirId y);
 KirId emit_splat(Emit *e, KirId x, unsigned lanes);
 KirId emit_convert(Emit *e, KirBase to, KirId x);
 KirId emit_lanes(Emit *e, KirBase base, unsigned lanes);
+/* Lanes in another order. Of a scalar: itself. */
+KirId emit_repeat(Emit *e, KirId x, unsigned lanes, unsigned each);
+KirId emit_part(Emit *e, KirId x, unsigned first, unsigned lanes); /* one lane: a scalar */
+KirId emit_halves(Emit *e, KirOpcode op, KirId x, KirId y, unsigned group);
+KirId emit_join(Emit *e, KirId x, KirId y); /* of equal vectors: the lanes of x, then those of y */
 KirId emit_load(Emit *e, uint32_t buf, KirType t, KirId index, unsigned active, int64_t stride);
 void emit_store(Emit *e, uint32_t buf, KirId index, KirId value, unsigned active, int64_t stride);
 

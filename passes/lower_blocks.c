@@ -18,8 +18,8 @@ static PlanCount blocks_count(const Lower *l, IrId space, PlanCountKind kind)
 /* One element of the sum joins acc[i]. */
 static void take_row(Lower *l, const IrOp *op, KirId row, const Env *env, KirId acc)
 {
-    KirId x = point_eval(l, op->args[0], row, env), next;
-    if (op->op == IR_OP_contract) next = emit_fma(&l->e, x, point_eval(l, op->args[1], row, env), acc);
+    KirId x = point_full(l, op->args[0], row, env), next;
+    if (op->op == IR_OP_contract) next = emit_fma(&l->e, x, point_full(l, op->args[1], row, env), acc);
     else next = emit_op2(&l->e, sum_op(op->op), acc, x);
     emit_set(&l->e, acc, next);
 }
@@ -34,8 +34,7 @@ static IrType partial_type(const Lower *l, const Blocks *b)
 
 static KirId identity_at(Lower *l, const IrOp *op, const Env *env)
 {
-    bool vector = env_is_vector(env, &op->type);
-    return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), vector ? env->lanes : 1));
+    return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), env_lanes(env, &op->type)));
 }
 
 static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)

@@ -43,13 +43,6 @@ typedef struct Dot {
     const Point *p;
 } Dot;
 
-static bool vector_in_operands(const Lower *l, const IrOp *op, const Env *env)
-{
-    for (uint32_t k = 0; k < op->n_args; k++)
-        if (env_is_vector(env, &fused_op(l->f, op->args[k])->type)) return true;
-    return false;
-}
-
 static Dot dot_of(Lower *l, IrId v, const Point *p)
 {
     const IrOp *op = fused_op(l->f, v);
@@ -62,15 +55,15 @@ static Dot dot_of(Lower *l, IrId v, const Point *p)
         d.size[d.n_dims++] = size;
         ICE_UNLESS(!__builtin_mul_overflow(d.total, size, &d.total));
     }
-    d.type = kir_type(kir_base_of(op->type.dtype), vector_in_operands(l, op, &p->env) ? p->env.lanes : 1);
+    d.type = kir_type(kir_base_of(op->type.dtype), env_lanes(&p->env, &op->type));
     return d;
 }
 
 /* acc joined by the element at env. */
 static KirId take(Lower *l, const Dot *d, const Env *env, KirId acc)
 {
-    KirId x = point_eval(l, d->op->args[0], d->p->row, env);
-    if (d->op->op == IR_OP_contract) return emit_fma(&l->e, x, point_eval(l, d->op->args[1], d->p->row, env), acc);
+    KirId x = point_full(l, d->op->args[0], d->p->row, env);
+    if (d->op->op == IR_OP_contract) return emit_fma(&l->e, x, point_full(l, d->op->args[1], d->p->row, env), acc);
     return emit_op2(&l->e, d->fold, acc, x);
 }
 
@@ -80,10 +73,10 @@ static void take_chunk(Lower *l, const Dot *d, const Env *outer, KirId acc, Ix a
 {
     Emit *e = &l->e;
     Env env = *outer;
-    env.vec = d->dims[d->n_dims - 1];
-    env.lanes = (uint8_t)lanes;
+    IrId dim = d->dims[d->n_dims - 1];
+    env_vector(&env, &(VecRun){.n = 1, .vec = {{dim, (uint8_t)lanes}}});
     env.active = (uint8_t)active;
-    env_set(&env, env.vec, at);
+    env_set(&env, dim, at);
     KirId next = take(l, d, &env, acc);
     if (active < lanes) {
         KirId lane = emit_lanes(e, KIR_I32, lanes);
@@ -151,7 +144,7 @@ static void decompose(Lower *l, const Dot *d, KirId base, int64_t off, Env *env)
 
 static void take_into(Lower *l, const Dot *d, KirId *partial, KirId base, int64_t off, unsigned slot)
 {
-    Env env = d->p->env;
+    Env env = env_only(&d->p->env, &d->op->type);
     decompose(l, d, base, off, &env);
     emit_set(&l->e, partial[slot], emit_splat(&l->e, take(l, d, &env, partial[slot]), d->type.lanes));
 }
@@ -195,14 +188,14 @@ void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
     unsigned n_dims = reduced_dims(l->f->f, op, dims);
     KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
     for (unsigned i = 0; i < n; i++) {
-        KirType t = kir_type(kir_base_of(op->type.dtype), env_is_vector(&p[i].env, &op->type) ? p[i].env.lanes : 1);
+        KirType t = kir_type(kir_base_of(op->type.dtype), env_lanes(&p[i].env, &op->type));
         acc[i] = emit_var(e, "acc", sum_identity(l, KIR_add, t));
     }
     DimLoop loops = dim_loops_open(l, dims, n_dims);
     for (unsigned i = 0; i < n; i++) {
         Env env = p[i].env;
         dim_loops_env(&loops, &env);
-        KirId a = point_eval(l, op->args[0], p[i].row, &env), b = point_eval(l, op->args[1], p[i].row, &env);
+        KirId a = point_full(l, op->args[0], p[i].row, &env), b = point_full(l, op->args[1], p[i].row, &env);
         emit_set(e, acc[i], emit_fma(e, a, b, acc[i]));
     }
     dim_loops_close(l, &loops);

@@ -5,15 +5,17 @@
 #include "passes/emit.h"
 #include "passes/schedule.h"
 
-enum { ENV_MAX = 24, MAX_POINTS = 64 };
+enum { ENV_MAX = 24, ENV_VECS = 4, MAX_POINTS = 64 };
 
 typedef struct Ix { /* the number var + off; var (or 0 if KIR_NONE) is a multiple of align */
     KirId var;
     int64_t off, align;
 } Ix;
-typedef struct Env { /* index of each dim; lanes > 1: dim `vec` runs along the vector, `active` lanes of it count */
-    uint8_t n, lanes, active;
-    IrId vec;
+typedef struct Env { /* index of each dim, and the dims that run along the vector, innermost first: lane l is at element
+                        l mod count of vec[0], (l / count of vec[0]) mod count of vec[1], ... from that dim's index on;
+                        all but the last run whole. The first `active` lanes count */
+    uint8_t n, n_vec, active;
+    VecDim vec[ENV_VECS];
     IrId dim[ENV_MAX];
     Ix ix[ENV_MAX];
 } Env;
@@ -25,8 +27,8 @@ typedef struct Point {
 typedef struct Memo { /* what was computed where */
     IrId v;
     KirId row, value;
-    uint8_t n_dims, lanes, active;
-    IrId vec;
+    uint8_t n_dims, n_vec, active;
+    VecDim vec[ENV_VECS];
     Ix ix[IR_MAX_DIMS];
     uint32_t next;
 } Memo;
@@ -86,18 +88,36 @@ void env_set(Env *e, IrId dim, Ix ix);
 const Ix *env_get(const Env *e, IrId dim);
 Ix ix_const(int64_t v);
 KirId ix_emit(Lower *l, Ix ix);
-static inline bool env_is_vector(const Env *e, const IrType *t) { return e->lanes > 1 && ir_type_has_dim(t, e->vec); }
+
+/* ---- lanes (lower_lanes.c) ---- */
+unsigned env_width(const Env *e);                   /* lanes of the vector; 1: there is none */
+Env env_only(const Env *e, const IrType *t);        /* with those dims of the vector that t has */
+unsigned env_lanes(const Env *e, const IrType *t);  /* of a value of type t: over those dims, packed */
+unsigned env_active(const Env *e, const IrType *t); /* how many of them count */
+static inline bool env_is_vector(const Env *e, const IrType *t) { return env_lanes(e, t) > 1; }
+void env_vector(Env *e, const VecRun *run); /* the vector runs along these, all lanes count */
+/* inner was a copy of outer: what runs along outer's vector as `from` is `to` there. */
+void env_rename(Env *inner, const Env *outer, IrId from, IrId to);
+/* A value of type `from` in all lanes of e; a scalar stays one. */
+KirId lanes_spread(Lower *l, KirId x, const IrType *from, const Env *e);
+/* e (of a value of type t alone) with more of its outermost dim in the vector; *first: where e's lanes are in it. */
+bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first);
+/* How far apart in memory the lanes of a row-major value are, if it is one distance. */
+bool lanes_stride(const Lower *l, const IrType *t, const Env *e, int64_t *stride);
+KirId lanes_offsets(Lower *l, const IrType *t, const Env *e); /* of each from the first: an i64 vector */
+KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env *e);
 
 KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env);
 void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value);
 
-KirId point_eval(Lower *l, IrId v, KirId row, const Env *env); /* lane count: 1 or env->lanes */
+KirId point_eval(Lower *l, IrId v, KirId row, const Env *env); /* lane count: 1 or env_lanes of its type */
+KirId point_full(Lower *l, IrId v, KirId row, const Env *env); /* in all lanes of env; or a scalar */
 KirId point_map(Lower *l, const IrOp *op, const KirId *args);    /* lower_map.c: pointwise arithmetic */
 KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lower_random.c */
 KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature); /* vectors or scalars */
 KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env);
-/* Element index of a row-major value of type t, and the distance of vector lanes (1 without a vector). */
-KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_t *stride);
+/* Element index of a row-major value of type t, of the first lane. */
+KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env);
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env);
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
 

@@ -8,15 +8,18 @@
 typedef struct Nest {
     Lower *l;
     const IrType *t;
+    VecRun run;
     int64_t unroll[IR_MAX_DIMS]; /* vectors or scalars of each dim that are computed together */
     NestBody *body;
     void *user;
 } Nest;
 
-static int64_t units_of(const Lower *l, IrId dim, int64_t *unit)
+static int64_t units_of(const Nest *x, IrId dim, int64_t *unit)
 {
-    int64_t size = l->f->m->dims.data[dim].size;
-    *unit = dim == l->s.vec ? l->s.lanes : 1;
+    int64_t size = x->l->f->m->dims.data[dim].size;
+    *unit = 1;
+    for (unsigned i = 0; i < x->run.n; i++)
+        if (x->run.vec[i].dim == dim) *unit = x->run.vec[i].count;
     return (size + *unit - 1) / *unit;
 }
 
@@ -28,7 +31,8 @@ static void nest_units(Nest *x, uint32_t k, const Point *p, unsigned n, Ix base,
     Lower *l = x->l;
     IrId dim = x->t->dims[k];
     int64_t unit, size = l->f->m->dims.data[dim].size;
-    units_of(l, dim, &unit);
+    units_of(x, dim, &unit);
+    bool last = x->run.n && x->run.vec[x->run.n - 1].dim == dim;
     Point *next = ARENA_ARRAY(l->arena, Point, n * (size_t)count);
     unsigned m = 0;
     for (unsigned i = 0; i < n; i++)
@@ -37,12 +41,8 @@ static void nest_units(Nest *x, uint32_t k, const Point *p, unsigned n, Ix base,
             Ix ix = base;
             ix.off += u * unit;
             env_set(&q.env, dim, ix);
-            if (dim == l->s.vec) {
-                int64_t left = base.var == KIR_NONE ? size - ix.off : unit;
-                q.env.vec = dim;
-                q.env.lanes = l->s.lanes;
-                q.env.active = (uint8_t)(left < unit ? left : unit);
-            }
+            int64_t left = base.var == KIR_NONE ? size - ix.off : unit;
+            if (last && left < unit) q.env.active = (uint8_t)(q.env.active / unit * left);
             next[m++] = q;
         }
     nest_from(x, k + 1, next, m);
@@ -55,7 +55,7 @@ static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n)
         x->body(l, p, n, x->user);
         return;
     }
-    int64_t unit, units = units_of(l, x->t->dims[k], &unit), u = x->unroll[k];
+    int64_t unit, units = units_of(x, x->t->dims[k], &unit), u = x->unroll[k];
     int64_t size = l->f->m->dims.data[x->t->dims[k]].size;
     int64_t rounds = size / (u * unit), done = 0;
     if (rounds > 1) {
@@ -75,14 +75,20 @@ static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n)
 void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *body, void *user)
 {
     Nest x = {.l = l, .t = t, .body = body, .user = user};
+    if (l->s.vec != IR_NONE) x.run = schedule_run(l->f->m, t, l->s.first_vec);
     int64_t budget = l->s.tile;
     for (uint32_t k = t->n_dims; k-- > 0;) {
-        int64_t unit, units = units_of(l, t->dims[k], &unit);
+        int64_t unit, units = units_of(&x, t->dims[k], &unit);
         int64_t most = k + 1 == t->n_dims && l->s.tile_last < budget ? l->s.tile_last : budget;
         x.unroll[k] = units < most ? units : most;
         budget = units < budget || most < budget ? budget / x.unroll[k] : 1;
     }
-    nest_from(&x, 0, p, n);
+    Point *start = ARENA_ARRAY(l->arena, Point, n);
+    for (unsigned i = 0; i < n; i++) {
+        start[i] = p[i];
+        env_vector(&start[i].env, &x.run);
+    }
+    nest_from(&x, 0, start, n);
 }
 
 /* ---- a tile of a group ------------------------------------------------------------------------------------- */
@@ -129,12 +135,11 @@ static const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned
     Point *out = ARENA_ARRAY(l->arena, Point, n);
     for (unsigned i = 0; i < n; i++) {
         const Env *env = &p[i].env;
-        out[i] = (Point){p[i].row, env_empty()};
-        out[i].env.lanes = env->lanes;
-        out[i].env.active = env->active;
+        out[i] = p[i];
+        out[i].env.n = 0;
         for (uint32_t k = 0; k < t->n_dims; k++) {
             env_set(&out[i].env, t->dims[k], *env_get(env, nest->dims[k]));
-            if (env->vec == nest->dims[k]) out[i].env.vec = t->dims[k];
+            env_rename(&out[i].env, env, nest->dims[k], t->dims[k]);
         }
     }
     return out;
@@ -226,7 +231,8 @@ static void part_tile(Lower *l, const Point *p, unsigned n, void *user)
         Env env = p[i].env;
         Ix ix = *env_get(&env, inner);
         ix.off += part->off;
-        if (env.lanes > 1 && env.vec == inner) env.vec = outer;
+        for (unsigned d = 0; d < env.n_vec; d++)
+            if (env.vec[d].dim == inner) env.vec[d].dim = outer;
         env_set(&env, outer, ix);
         point_store(l, plan_value_buffer(l->lf, part->root), t, p[i].row, &env, value);
     }
@@ -242,13 +248,7 @@ static void concat_tile(Lower *l, const Point *p)
     for (uint32_t i = 0; i < op->n_args; i++) {
         const IrType *t = &fused_op(l->f, op->args[i])->type;
         part.value = op->args[i];
-        if (whole.vec != IR_NONE) {
-            int64_t last = l->f->m->dims.data[t->dims[t->n_dims - 1]].size;
-            l->s.vec = t->dims[t->n_dims - 1];
-            l->s.lanes = 1;
-            while (l->s.lanes < 16 && l->s.lanes < last) l->s.lanes = (uint8_t)(l->s.lanes * 2);
-            if (l->s.lanes == 1) l->s.vec = IR_NONE;
-        }
+        l->s.first_vec = (uint8_t)part.k; /* what lies before is not dense in the result */
         nest_dims(l, t, p, 1, part_tile, &part);
         part.off += l->f->m->dims.data[t->dims[part.k]].size;
     }

@@ -6,7 +6,7 @@
 
 /* ---- environments ----------------------------------------------------------------------------------- */
 
-Env env_empty(void) { return (Env){.lanes = 1, .active = 1, .vec = IR_NONE}; }
+Env env_empty(void) { return (Env){.active = 1}; }
 
 void env_set(Env *e, IrId dim, Ix ix)
 {
@@ -41,17 +41,19 @@ KirId ix_emit(Lower *l, Ix ix)
 static Memo memo_key(const Lower *l, IrId v, KirId row, const Env *env)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    bool vector = env_is_vector(env, t);
-    Memo m = {.v = v, .row = t->space == IR_UNIT ? KIR_NONE : row, .n_dims = t->n_dims,
-              .lanes = vector ? env->lanes : 1, .active = vector ? env->active : 1,
-              .vec = vector ? env->vec : IR_NONE};
+    Env own = env_only(env, t);
+    Memo m = {.v = v, .row = t->space == IR_UNIT ? KIR_NONE : row, .n_dims = t->n_dims, .n_vec = own.n_vec,
+              .active = own.active};
+    memcpy(m.vec, own.vec, own.n_vec * sizeof *own.vec);
     for (uint8_t k = 0; k < t->n_dims; k++) m.ix[k] = *env_get(env, t->dims[k]);
     return m;
 }
 
 static bool same_point(const Memo *a, const Memo *b)
 {
-    if (a->row != b->row || a->lanes != b->lanes || a->active != b->active || a->vec != b->vec) return false;
+    if (a->row != b->row || a->n_vec != b->n_vec || a->active != b->active) return false;
+    for (uint8_t k = 0; k < a->n_vec; k++)
+        if (a->vec[k].dim != b->vec[k].dim || a->vec[k].count != b->vec[k].count) return false;
     for (uint8_t k = 0; k < a->n_dims; k++)
         if (a->ix[k].var != b->ix[k].var || a->ix[k].off != b->ix[k].off) return false;
     return true;
@@ -78,16 +80,14 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
-KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_t *stride)
+KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env)
 {
     Lin lin = {0};
     int64_t step = 1;
-    *stride = 1;
     for (uint32_t k = t->n_dims; k-- > 0;) {
         const Ix *ix = env_get(env, t->dims[k]);
         lin_add(&lin, ix->var, step);
         lin.konst += ix->off * step;
-        if (env->lanes > 1 && t->dims[k] == env->vec) *stride = step;
         step *= l->f->m->dims.data[t->dims[k]].size;
     }
     if (t->space != IR_UNIT) lin_add(&lin, row, step);
@@ -96,20 +96,16 @@ KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env, int64_
 
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
 {
-    int64_t stride;
-    bool vector = env_is_vector(env, t);
-    KirId at = point_address(l, t, row, env, &stride);
-    KirType type = kir_type(kir_base_of(t->dtype), vector ? env->lanes : 1);
-    return emit_load(&l->e, lower_in(l, buffer), type, at, vector ? env->active : 1, stride);
+    Env own = env_only(env, t);
+    return lanes_load(l, lower_in(l, buffer), t, point_address(l, t, row, env), &own);
 }
 
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value)
 {
     int64_t stride;
-    bool vector = env_is_vector(env, t);
-    KirId at = point_address(l, t, row, env, &stride);
-    if (vector) value = emit_splat(&l->e, value, env->lanes);
-    emit_store(&l->e, lower_out(l, buffer), at, value, vector ? env->active : 1, stride);
+    ICE_UNLESS(lanes_stride(l, t, env, &stride));
+    value = emit_splat(&l->e, value, env_lanes(env, t));
+    emit_store(&l->e, lower_out(l, buffer), point_address(l, t, row, env), value, env_active(env, t), stride);
 }
 
 /* ---- operations --------------------------------------------------------------------------------------- */
@@ -124,7 +120,8 @@ static KirId eval_const(Lower *l, const IrOp *op)
 static KirId eval_iota(Lower *l, const IrOp *op, const Env *env)
 {
     KirId x = ix_emit(l, *env_get(env, op->attr.dim));
-    if (env_is_vector(env, &op->type)) x = emit_op2(&l->e, KIR_add, x, emit_lanes(&l->e, KIR_I64, env->lanes));
+    unsigned lanes = env_lanes(env, &op->type);
+    if (lanes > 1) x = emit_op2(&l->e, KIR_add, x, emit_lanes(&l->e, KIR_I64, lanes));
     return x;
 }
 
@@ -153,7 +150,7 @@ static KirId eval_mapped(Lower *l, const IrOp *op, KirId row)
 static KirId eval_partial(Lower *l, const IrOp *op, KirId image, const Env *env)
 {
     Emit *e = &l->e;
-    KirType t = kir_type(kir_base_of(op->type.dtype), env_is_vector(env, &op->type) ? env->lanes : 1);
+    KirType t = kir_type(kir_base_of(op->type.dtype), env_lanes(env, &op->type));
     KirId zero = ir_dtype_is_float(op->type.dtype) ? emit_float(e, t, 0) : emit_int(e, t, 0);
     KirId var = emit_var(e, "found", zero);
     emit_if(e, emit_op2(e, KIR_le, emit_index(e, 0), image));
@@ -179,14 +176,13 @@ static KirId eval_gather(Lower *l, const IrOp *op, KirId row, const Env *env)
 static KirId eval_slice(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
     const IrType *x = &fused_op(l->f, op->args[0])->type;
-    Env inner = env_empty();
-    inner.lanes = env->lanes;
-    inner.active = env->active;
+    Env inner = *env;
+    inner.n = 0;
     for (uint32_t k = 0; k < x->n_dims; k++) {
         Ix ix = *env_get(env, op->type.dims[k]);
         if (x->dims[k] == op->attr.dim) ix.off += op->attr.i;
         env_set(&inner, x->dims[k], ix);
-        if (env->lanes > 1 && env->vec == op->type.dims[k]) inner.vec = x->dims[k];
+        env_rename(&inner, env, op->type.dims[k], x->dims[k]);
     }
     return point_eval(l, op->args[0], row, &inner);
 }
@@ -202,9 +198,8 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
         return point_load(l, plan_value_buffer(l->lf, s), &op->type, row, env);
     const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
     ICE_UNLESS(reshape_is_rename(m, from, to));
-    Env inner = env_empty();
-    inner.lanes = env->lanes;
-    inner.active = env->active;
+    Env inner = *env;
+    inner.n = 0;
     uint32_t j = 0;
     for (uint32_t i = 0; i < from->n_dims; i++) {
         if (m->dims.data[from->dims[i]].size == 1) {
@@ -213,7 +208,7 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
         }
         while (m->dims.data[to->dims[j]].size == 1) j++;
         env_set(&inner, from->dims[i], *env_get(env, to->dims[j]));
-        if (env->lanes > 1 && env->vec == to->dims[j]) inner.vec = from->dims[i];
+        env_rename(&inner, env, to->dims[j], from->dims[i]);
         j++;
     }
     return point_eval(l, op->args[0], row, &inner);
@@ -223,7 +218,7 @@ static KirId eval_pointwise(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
     KirId args[3];
     ICE_UNLESS(op->n_args >= 1 && op->n_args <= 3);
-    for (uint32_t k = 0; k < op->n_args; k++) args[k] = point_eval(l, op->args[k], row, env);
+    for (uint32_t k = 0; k < op->n_args; k++) args[k] = point_full(l, op->args[k], row, env);
     return point_map(l, op, args);
 }
 
@@ -249,18 +244,35 @@ static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
     }
 }
 
+static KirId eval_own(Lower *l, IrId v, KirId row, const Env *env)
+{
+    const IrOp *op = fused_op(l->f, v);
+    uint32_t group = l->f->group_of.data[v];
+    if (op->op == IR_OP_arg || (group != GROUP_NONE && group != l->g))
+        return point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
+    return eval_op(l, op, row, env);
+}
+
+/* A value that has only some of the vector's dims is computed for as much of them as one vector holds, for all the
+   vectors of the tile at once; each takes its part. */
 KirId point_eval(Lower *l, IrId v, KirId row, const Env *env)
 {
     const IrOp *op = fused_op(l->f, v);
     if (op->type.space == IR_UNIT) row = KIR_NONE;
     KirId known = memo_get(l, v, row, env);
     if (known != KIR_NONE) return known;
-    uint32_t group = l->f->group_of.data[v];
+    Env own = env_only(env, &op->type), wide = own;
+    unsigned first;
     KirId value;
-    if (op->op == IR_OP_arg || (group != GROUP_NONE && group != l->g))
-        value = point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
+    if (own.n_vec < env->n_vec && lanes_widen(l, &op->type, &wide, &first))
+        value = emit_part(&l->e, point_eval(l, v, row, &wide), first, env_width(&own));
     else
-        value = eval_op(l, op, row, env);
+        value = eval_own(l, v, row, &own);
     memo_put(l, v, row, env, value);
     return value;
+}
+
+KirId point_full(Lower *l, IrId v, KirId row, const Env *env)
+{
+    return lanes_spread(l, point_eval(l, v, row, env), &fused_op(l->f, v)->type, env);
 }

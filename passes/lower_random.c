@@ -36,15 +36,16 @@ static Words philox(Emit *e, Words c, KirId k0, KirId k1)
 typedef struct Feature {
     Lin lin;
     int64_t modulus; /* the variable part is a multiple of this, at most 64 */
-    int64_t stride;  /* of vector lanes; 0: scalar */
     unsigned lanes;
+    int64_t stride;  /* of vector lanes, if it is one number; else 0, and */
+    KirId offsets;   /* where each lane is from the first */
 } Feature;
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 static Feature feature_of(Lower *l, const IrType *t, const Env *env)
 {
-    Feature f = {.modulus = 64, .lanes = 1};
+    Feature f = {.modulus = 64, .lanes = env_lanes(env, t)};
     int64_t stride = 1;
     for (uint32_t k = t->n_dims; k-- > 0;) {
         const Ix *ix = env_get(env, t->dims[k]);
@@ -53,9 +54,10 @@ static Feature feature_of(Lower *l, const IrType *t, const Env *env)
             f.modulus = gcd(f.modulus, (ix->align ? ix->align : 1) * stride);
         }
         f.lin.konst += ix->off * stride;
-        if (env->lanes > 1 && t->dims[k] == env->vec) f.stride = stride, f.lanes = env->lanes;
         stride *= l->f->m->dims.data[t->dims[k]].size;
     }
+    if (f.lanes > 1 && !lanes_stride(l, t, env, &f.stride)) f.stride = 0;
+    if (f.lanes > 1) f.offsets = lanes_offsets(l, t, env);
     return f;
 }
 
@@ -79,7 +81,7 @@ static Counter counter_of(Emit *e, const Feature *f)
 {
     KirId base = lin_emit(e, &f->lin);
     int64_t known = f->lin.konst % f->modulus, span = f->lanes > 1 ? (f->lanes - 1) * f->stride : 0;
-    bool aligned = f->modulus % 16 == 0 && known % 16 + span < 16;
+    bool aligned = (f->lanes == 1 || f->stride) && f->modulus % 16 == 0 && known % 16 + span < 16;
     Counter c = {.word_static = -1};
     if (aligned) { /* no lane leaves the sixteen: one word for all */
         KirId sixty_four = emit_index(e, 64), sixteen = emit_index(e, 16);
@@ -95,10 +97,7 @@ static Counter counter_of(Emit *e, const Feature *f)
         return c;
     }
     KirId x = base;
-    if (f->lanes > 1) {
-        KirId lanes = emit_lanes(e, KIR_I64, f->lanes);
-        x = emit_op2(e, KIR_add, base, emit_op2(e, KIR_mul, lanes, emit_index(e, f->stride)));
-    }
+    if (f->lanes > 1) x = emit_op2(e, KIR_add, base, f->offsets);
     return counter_at(e, x);
 }
 
@@ -166,6 +165,6 @@ KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature)
 
 KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
-    KirId element = point_eval(l, op->args[2], row, env);
-    return point_draw_at(l, op, element, point_eval(l, op->args[3], row, env));
+    KirId element = point_full(l, op->args[2], row, env);
+    return point_draw_at(l, op, element, point_full(l, op->args[3], row, env));
 }

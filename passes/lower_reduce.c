@@ -35,7 +35,7 @@ typedef struct Sums { /* one accumulator per operation and point */
 static KirType sum_type(const Lower *l, IrId v, const Env *env)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    return kir_type(kir_base_of(t->dtype), env_is_vector(env, t) ? env->lanes : 1);
+    return kir_type(kir_base_of(t->dtype), env_lanes(env, t));
 }
 
 static void open_sums(Lower *l, const Sums *s, KirId *vars, const char *name)

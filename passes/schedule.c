@@ -1,16 +1,32 @@
-/* schedule: one fixed rule per kind of nest. The vector runs along the last dim of what is written, the tile fills
-   the registers, rows run on threads.
+/* schedule: one fixed rule per kind of nest. The vector runs along the last dim of what is written, and along
+   more where that one does not fill it; the tile fills the registers, rows run on threads.
 
      group rows of edge.dst : node[F = 64]   ->  threads over nodes, 4 vectors of 16 lanes summed together
    Only this file and lower know the target. No choice here changes a bit of any result. */
 #include "passes/schedule.h"
 
-enum { REGISTERS = 8, MAP_TILE = 4, WORK_PER_THREAD = 16384 };
+enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, WORK_PER_THREAD = 16384 };
 
-static uint8_t lanes_of(int64_t size)
+VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first)
 {
-    uint8_t lanes = 1;
-    while (lanes < 16 && lanes < size) lanes = (uint8_t)(lanes * 2);
+    VecRun run = {0};
+    unsigned lanes = 1;
+    for (uint32_t k = t->n_dims; k-- > first && lanes < LANES;) {
+        int64_t size = m->dims.data[t->dims[k]].size;
+        if (size == 1) continue;
+        uint8_t count = 1;
+        while (count * lanes < LANES && count < size) count = (uint8_t)(count * 2);
+        run.vec[run.n++] = (VecDim){t->dims[k], count};
+        lanes *= count;
+        if (count != size) break;
+    }
+    return run;
+}
+
+unsigned run_lanes(const VecRun *run)
+{
+    unsigned lanes = 1;
+    for (unsigned i = 0; i < run->n; i++) lanes *= run->vec[i].count;
     return lanes;
 }
 
@@ -30,8 +46,7 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
     }
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
-    int64_t last = g->nest.n_dims ? f->m->dims.data[g->nest.dims[g->nest.n_dims - 1]].size : 1;
-    int64_t vectors = (last + s->lanes - 1) / s->lanes;
+    int64_t vectors = (ir_type_width(f->m, &g->nest) + s->lanes - 1) / s->lanes;
     s->row_tile = vectors >= 2 ? 4 : REGISTERS;
     s->tile = (uint8_t)(REGISTERS / s->row_tile);
     s->row_block = 64;
@@ -61,9 +76,9 @@ Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
     Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .edge_block = 256,
                   .block_rows = 512, .max_blocks = 32, .partials = 16};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
-        s.vec = g->nest.dims[g->nest.n_dims - 1];
-        s.lanes = lanes_of(f->m->dims.data[s.vec].size);
-        if (s.lanes == 1) s.vec = IR_NONE;
+        VecRun run = schedule_run(f->m, &g->nest, 0);
+        if (run.n) s.vec = run.vec[0].dim;
+        s.lanes = (uint8_t)run_lanes(&run);
     }
     if (vectors) tile_of(f, g, &s);
     s.row_lanes = vectors && rows_fit(f, index);
@@ -74,6 +89,13 @@ Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
     s.grain = work >= WORK_PER_THREAD ? 1 : WORK_PER_THREAD / work;
     if (g->kind == GROUP_BLOCKS) s.grain = 1;
     return s;
+}
+
+static void print_run(const IrModule *m, const IrType *nest, StrBuf *out)
+{
+    VecRun run = schedule_run(m, nest, 0);
+    strbuf_printf(out, "%u lanes of ", run_lanes(&run));
+    for (unsigned i = run.n; i-- > 0;) strbuf_printf(out, "%s%s", m->dims.data[run.vec[i].dim].name, i ? ", " : "");
 }
 
 void schedule_print(const void *fused_module, StrBuf *out)
@@ -88,7 +110,7 @@ void schedule_print(const void *fused_module, StrBuf *out)
             strbuf_printf(out, "  group %u %s: ", g, group_kind_names[f->groups.data[g].kind]);
             if (s.row_lanes) strbuf_puts(out, "16 lanes of rows");
             else if (s.vec == IR_NONE) strbuf_puts(out, "scalar");
-            else strbuf_printf(out, "%u lanes of %s", s.lanes, fm->m->dims.data[s.vec].name);
+            else print_run(fm->m, &f->groups.data[g].nest, out);
             strbuf_printf(out, ", tile %u, rows %u of %lld, grain %lld\n", s.tile, s.row_tile,
                           (long long)s.row_block, (long long)s.grain);
         }

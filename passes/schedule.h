@@ -3,9 +3,19 @@
 #pragma once
 #include "passes/fuse.h"
 
+typedef struct VecDim { /* a dim that runs along a vector */
+    IrId dim;
+    uint8_t count; /* elements of it that lie in one vector, a power of two */
+} VecDim;
+typedef struct VecRun { /* trailing dims along one vector, innermost first; all but the last are whole */
+    uint8_t n;
+    VecDim vec[4];
+} VecRun;
+
 typedef struct Schedule {
-    IrId vec;            /* dim that runs along the vector; IR_NONE: scalar code */
-    uint8_t lanes;       /* of the vector: 16, or the next power of two of a narrow dim */
+    IrId vec;            /* innermost dim that runs along the vector; IR_NONE: scalar code */
+    uint8_t first_vec;   /* dims before this position of a nest stay out of the vector */
+    uint8_t lanes;       /* of the vector: 16, or the next power of two of narrow dims */
     uint8_t tile;        /* vectors (or scalars) computed together */
     uint8_t tile_last;   /* of these, at most so many along the last dim */
     uint8_t row_tile;    /* rows computed together; 1 but for products */
@@ -18,6 +28,9 @@ typedef struct Schedule {
     uint8_t partials;    /* association of sums inside a row */
 } Schedule;
 
+/* The dims from t->dims[first] on that run along a vector, up to 16 lanes: [H = 8, D = 4] has 4 of H and 4 of D. */
+VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first);
+unsigned run_lanes(const VecRun *run);
 /* vectors: false when the pass `schedule` is off: scalar code, one row at a time; every sum keeps its association. */
 Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors);
 /* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
