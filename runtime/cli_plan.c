@@ -1,0 +1,174 @@
+/* `plan`: what would run on a data set and how long it should take, as text or JSON, without running it. Times come from the
+   cost model (cost.h) and the machine's figures (machine.h): of the last probe, else built in. */
+#include "runtime/cli.h"
+#include "runtime/cost.h"
+#include "runtime/setup.h"
+#include <stdio.h>
+
+typedef struct Plan {
+    const RtCli *c;
+    const RtSession *s;
+    RtMachine machine;
+    RtCostModel *cost;
+    bool json;
+} Plan;
+
+typedef struct Totals {
+    double bytes, flops, ns;
+} Totals;
+
+static void print_bytes(double bytes)
+{
+    if (bytes < 10240)
+        printf("%9.0f B  ", bytes);
+    else if (bytes < 10485760)
+        printf("%9.1f KiB", bytes / 1024);
+    else
+        printf("%9.1f MiB", bytes / 1048576);
+}
+
+static void print_string(const char *s)
+{
+    putchar('"');
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\') printf("\\%c", *s);
+        else if ((unsigned char)*s >= 0x20) putchar(*s);
+    putchar('"');
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------- */
+
+typedef struct StepFacts {
+    double bytes, flops;
+    RtPrediction p;
+    const RtStep *s;
+    const RtExecStep *x;
+} StepFacts;
+
+static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
+{
+    const RtModel *m = plan->c->model;
+    printf("  %3lld ", (long long)i);
+    print_bytes(f->bytes);
+    printf(" %10.3f Mflop %9.3f ms  %3lld x %-9lld %s:%lld  %s%s\n", f->flops * 1e-6, f->p.ns * 1e-6,
+           (long long)f->x->n_chunks, (long long)f->x->extent, rt_string(m, f->s->file),
+           (long long)f->s->line, rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
+}
+
+static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
+{
+    const RtModel *m = plan->c->model;
+    printf("%s\n    {\"name\": ", i ? "," : "");
+    print_string(rt_string(m, f->s->label));
+    printf(", \"file\": ");
+    print_string(rt_string(m, f->s->file));
+    printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
+           "\"arithmetic_ms\": %.6f, \"chunks\": %lld, \"extent\": %lld, \"by\": \"%s\"}",
+           (long long)f->s->line, f->bytes, f->flops, f->p.ns * 1e-6, f->p.memory_ns * 1e-6,
+           f->p.arithmetic_ns * 1e-6, (long long)f->x->n_chunks, (long long)f->x->extent,
+           f->x->backend ? "openblas" : "kernel");
+}
+
+static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
+{
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        StepFacts f = {.s = &e->model->steps[e->program->first_step + i], .x = &e->steps[i]};
+        rt_step_cost(e, i, &f.bytes, &f.flops);
+        RT_TRY(rt_cost_step(plan->cost, f.s, 0, &f.p, plan->c->st));
+        (plan->json ? json_step : text_step)(plan, i, &f);
+        t->bytes += f.bytes;
+        t->flops += f.flops;
+        t->ns += f.p.ns;
+    }
+    return RT_OK;
+}
+
+/* ---- programs ------------------------------------------------------------------------------------------------- */
+
+static RtCode text_program(const Plan *plan, const RtExec *e, int64_t held)
+{
+    Totals t = {0};
+    printf("\n%s: %lld steps (bytes moved, work, predicted time, chunks x iterations)\n",
+           rt_string(e->model, e->program->name), (long long)e->program->n_steps);
+    RT_TRY(print_steps(plan, e, &t));
+    printf("  sum %.2f MiB moved, %.3f Mflop, %.3f ms; peak memory ", t.bytes / 1048576, t.flops * 1e-6,
+           t.ns * 1e-6);
+    print_bytes((double)e->arena_bytes);
+    putchar('\n');
+    if (held) {
+        printf("  reads what is computed once: ");
+        print_bytes((double)held);
+        putchar('\n');
+    }
+    return RT_OK;
+}
+
+static RtCode json_program(const Plan *plan, const RtExec *e, int64_t held)
+{
+    Totals t = {0};
+    printf(",\n  ");
+    print_string(rt_string(e->model, e->program->name));
+    printf(": {\"steps\": [");
+    RT_TRY(print_steps(plan, e, &t));
+    printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"peak_bytes\": %lld, \"held_bytes\": %lld}",
+           t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes, (long long)held);
+    return RT_OK;
+}
+
+static RtCode plan_program(const Plan *plan, int64_t program)
+{
+    RtExec *e;
+    RtExecOptions o = plan->s->exec;
+    o.plan_only = true;
+    RT_TRY(rt_exec_create(plan->c->model, program, plan->s->data.graph, &o, &e, plan->c->st));
+    int64_t held = rt_held_bytes(plan->c->model, plan->s->data.graph, program);
+    RtCode code = (plan->json ? json_program : text_program)(plan, e, held);
+    rt_exec_free(e);
+    return code;
+}
+
+static void text_head(const Plan *plan)
+{
+    const RtCli *c = plan->c;
+    const RtSession *s = plan->s;
+    printf("%s on %s, %d threads, %s kernels, products by %s; times by %s figures of this machine\n",
+           rt_string(c->model, c->model->name), c->values[OPT_DATA], s->threads, rt_cpu_name(s->exec.variant),
+           s->exec.gemm ? "openblas where marked" : "emitted kernels", plan->machine.probed ? "measured" : "built-in");
+    for (int64_t i = 1; i < c->model->n_spaces; i++)
+        printf("  %-16s %lld\n", rt_string(c->model, c->model->spaces[i].name),
+               (long long)s->data.graph->spaces[i].count);
+    printf("  graph and its indices ");
+    print_bytes((double)s->data.graph->bytes);
+    putchar('\n');
+}
+
+static void json_head(const Plan *plan)
+{
+    const RtCli *c = plan->c;
+    const RtSession *s = plan->s;
+    printf("{\"model\": ");
+    print_string(rt_string(c->model, c->model->name));
+    printf(", \"threads\": %d, \"cpu\": \"%s\", \"probed\": %s,\n  \"counts\": {", s->threads,
+           rt_cpu_name(s->exec.variant), plan->machine.probed ? "true" : "false");
+    for (int64_t i = 1; i < c->model->n_spaces; i++) {
+        if (i > 1) printf(", ");
+        print_string(rt_string(c->model, c->model->spaces[i].name));
+        printf(": %lld", (long long)s->data.graph->spaces[i].count);
+    }
+    printf("}, \"graph_bytes\": %lld", (long long)s->data.graph->bytes);
+}
+
+RtCode rt_cli_plan(RtCli *c)
+{
+    RtSession s;
+    Plan plan = {.c = c, .s = &s, .json = c->values[OPT_JSON] != NULL};
+    RT_TRY(rt_session_open(c, &(RtDataOptions){.draw = true}, &s));
+    rt_machine_load(s.threads, &plan.machine);
+    RtCode code = rt_cost_create(s.data.graph, &plan.machine, &plan.cost, c->st);
+    if (!code) (plan.json ? json_head : text_head)(&plan);
+    for (int64_t p = 0; p < c->model->n_programs && !code; p++) code = plan_program(&plan, p);
+    if (plan.json && !code) printf("\n}\n");
+    rt_cost_free(plan.cost);
+    rt_session_close(&s);
+    return code;
+}
