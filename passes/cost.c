@@ -11,7 +11,8 @@
 #include "passes/machine.def"
 #undef MACHINE
 
-enum { MAX_CONE = 256, CACHE_LINE = 64 };
+enum { MAX_CONE = 4096, CACHE_LINE = 64 };
+static const double TOO_DEAR = 1e12;
 
 double cost_rows(const IrModule *m, IrId space) { return expected_rows(m, space) / EXPECTED_NODES; }
 
@@ -31,27 +32,19 @@ double cost_patience(const FusedFunc *f, IrId v)
 /* ---- a value's tree ---------------------------------------------------------------------------------- */
 
 typedef struct Cone {
-    const FusedFunc *f;
+    Cost *c;
     const CostUse *use;
-    IrId seen[MAX_CONE];
+    IrId top; /* the value in question */
+    bool skip_top; /* it is read, not computed: the walk finds what its kernel does without it */
     uint32_t n;
     double ns; /* per row of the value at the top */
 } Cone;
 
-static bool is_new(Cone *c, IrId v)
-{
-    for (uint32_t i = 0; i < c->n; i++)
-        if (c->seen[i] == v) return false;
-    if (c->n < MAX_CONE) c->seen[c->n++] = v;
-    else c->ns = 1e9;
-    return c->n < MAX_CONE;
-}
-
 static void add_load(Cone *c, IrId v, bool gathered)
 {
-    const IrType *t = &fused_op(c->f, v)->type;
+    const IrType *t = &fused_op(c->c->f, v)->type;
     if (t->space == IR_UNIT) return; /* stays in the nearest cache */
-    double bytes = row_bytes(c->f, t);
+    double bytes = row_bytes(c->c->f, t);
     c->ns += gathered ? row_ns + bytes / cache_bytes : bytes / dram_bytes;
 }
 
@@ -60,28 +53,45 @@ static void add_flops(Cone *c, const IrOp *op)
     const IrType *t = &op->type;
     bool vector = t->n_dims ? c->use->vec != IR_NONE && ir_type_has_dim(t, c->use->vec) : c->use->rows;
     if (t->space == IR_UNIT && !t->n_dims) return; /* once per kernel */
-    c->ns += width_of(c->f, t) * ir_ops[op->op].flops / (vector ? vector_flops : scalar_flops);
+    c->ns += width_of(c->c->f, t) * ir_ops[op->op].flops / (vector ? vector_flops : scalar_flops);
 }
 
-static void walk(Cone *c, IrId v, bool gathered, bool top)
+/* root: v is computed here though it has a group. */
+static void walk(Cone *c, IrId v, bool gathered, bool root)
 {
-    IrId s = top ? v : fused_storage(c->f, v);
-    const IrOp *op = fused_op(c->f, s);
-    if (!is_new(c, s)) return;
-    if (op->op == IR_OP_arg || op_is_heavy(c->f->m, c->f->f, s) || (!top && c->f->group_of.data[s] != GROUP_NONE)) {
+    const FusedFunc *f = c->c->f;
+    IrId s = root ? v : fused_storage(f, v);
+    const IrOp *op = fused_op(f, s);
+    if (c->c->mark[s] == c->c->epoch || (c->skip_top && s == c->top)) return;
+    c->c->mark[s] = c->c->epoch;
+    if (++c->n > MAX_CONE) {
+        c->ns = TOO_DEAR;
+        return;
+    }
+    if (!root && (op->op == IR_OP_arg || op_is_heavy(f->m, f->f, s) || f->group_of.data[s] != GROUP_NONE)) {
         add_load(c, s, gathered);
         return;
     }
     add_flops(c, op);
-    gathered |= op->op == IR_OP_gather && c->f->m->maps.data[op->attr.map].to != IR_UNIT;
+    gathered |= op->op == IR_OP_gather && f->m->maps.data[op->attr.map].to != IR_UNIT;
     for (uint32_t k = 0; k < op->n_args; k++) walk(c, op->args[k], gathered, false);
 }
 
-double cost_compute(const FusedFunc *f, IrId v, const CostUse *u)
+Cost cost_begin(const FusedFunc *f, Arena *a)
 {
-    Cone c = {.f = f, .use = u};
-    walk(&c, v, false, true);
-    return c.ns * cost_rows(f->m, fused_op(f, v)->type.space);
+    return (Cost){.f = f, .mark = ARENA_ARRAY(a, uint32_t, f->f->ops.n + 1)};
+}
+
+double cost_compute(Cost *c, IrId v, const CostUse *u)
+{
+    Cone without = {.c = c, .use = u, .top = v, .skip_top = true}, cone = {.c = c, .use = u, .top = v};
+    c->epoch++;
+    if (u->group != GROUP_NONE) {
+        const Group *g = &c->f->groups.data[u->group];
+        for (uint32_t i = 0; i < g->roots.n; i++) walk(&without, g->roots.data[i], false, true);
+    }
+    walk(&cone, v, false, true);
+    return cone.ns * cost_rows(c->f->m, fused_op(c->f, v)->type.space);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------- */

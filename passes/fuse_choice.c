@@ -22,6 +22,7 @@ typedef struct Uses { /* of a value: the groups that want it */
 typedef struct Choice {
     PassContext *ctx;
     FusedFunc *f;
+    Cost cost;
     Uses *uses;
     bool *forced;    /* by value: must have memory */
     bool *mask;      /* by value: random numbers and scalars alone */
@@ -184,7 +185,7 @@ static bool is_plain_operand(const Choice *c, IrId v)
     return true;
 }
 
-static bool wants_memory(const Choice *c, IrId v, double *stored, double *again)
+static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
 {
     const Uses *x = &c->uses[v];
     *stored = *again = 0;
@@ -193,10 +194,11 @@ static bool wants_memory(const Choice *c, IrId v, double *stored, double *again)
     if (c->mask[v]) return false;
     if (x->too_many) return true;
     CostUse own = use_by_root(c, v);
-    double once = cost_compute(c->f, v, &own);
+    own.group = GROUP_NONE;
+    double once = cost_compute(&c->cost, v, &own);
     *stored = once + cost_write(c->f, v);
     for (uint32_t i = 0; i < x->n; i++) {
-        double one = cost_compute(c->f, v, &x->use[i]) * x->use[i].times;
+        double one = cost_compute(&c->cost, v, &x->use[i]) * x->use[i].times;
         *again += x->table ? one * MAX_USES : one;
         *stored += cost_read(c->f, v, &x->use[i]);
     }
@@ -267,7 +269,7 @@ void fuse_choose(PassContext *ctx, FusedFunc *f)
 {
     Arena *scratch = arena_new();
     uint32_t n = f->f->ops.n;
-    Choice c = {.ctx = ctx, .f = f, .uses = ARENA_ARRAY(scratch, Uses, n + 1),
+    Choice c = {.ctx = ctx, .f = f, .cost = cost_begin(f, scratch), .uses = ARENA_ARRAY(scratch, Uses, n + 1),
                 .forced = ARENA_ARRAY(scratch, bool, n + 1), .mask = ARENA_ARRAY(scratch, bool, n + 1),
                 .depth = ARENA_ARRAY(scratch, uint32_t, n + 1)};
     force_roots(&c);
