@@ -174,9 +174,10 @@ static void add_buffers(Builder *b, const PlanProgram *p)
                       .along = x->kind == PLAN_MAP_ALONG ? index_of(x->along) : -1};
         VEC_PUSH(b->arena, &b->buffers, y);
     }
-    for (uint32_t i = 0; i < p->slots.n; i++)
-        VEC_PUSH(b->arena, &b->slots,
-                 ((RtSlot){p->slots.data[i].row_bytes, count(p->slots.data[i].rows)}));
+    for (uint32_t i = 0; i < p->slots.n; i++) {
+        const PlanSlot *s = &p->slots.data[i];
+        VEC_PUSH(b->arena, &b->slots, ((RtSlot){s->row_bytes, s->first, s->last, count(s->rows)}));
+    }
 }
 
 static RtGemm gemm(const PlanGemm *g)

@@ -58,7 +58,7 @@ static const TableField fields_RtBuffer[] = {
     INT(RtBuffer, slot), STR(RtBuffer, name), SUB(RtBuffer, rows, RtCount),
     INT(RtBuffer, along)};
 TYPE(RtBuffer)
-static const TableField fields_RtSlot[] = {INT(RtSlot, row_bytes), SUB(RtSlot, rows, RtCount)};
+static const TableField fields_RtSlot[] = {INT(RtSlot, row_bytes), INT(RtSlot, first), INT(RtSlot, last), SUB(RtSlot, rows, RtCount)};
 TYPE(RtSlot)
 static const TableField fields_RtStepArg[] = {INT(RtStepArg, is_buffer), INT(RtStepArg, buffer),
                                               SUB(RtStepArg, count, RtCount)};

@@ -23,32 +23,78 @@ static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
     }
 }
 
-const char *plan_peak_text(const HostPlan *p, const PlanProgram *prog, Arena *a)
+/* ---- the peak ---- */
+
+typedef struct Live { /* bytes of the slots that live at a step: konst + row_bytes of each kind of rows */
+    int64_t konst;
+    VEC(PlanSlot) sums;
+} Live;
+
+static bool same_rows(const PlanCount *x, const PlanCount *y)
 {
-    StrBuf out = {.arena = a};
-    int64_t konst = 0;
-    VEC(PlanSlot) sums = {0};
+    return x->kind == y->kind && x->space == y->space && x->block == y->block && x->max == y->max;
+}
+
+static Live live_at(const PlanProgram *prog, uint32_t step, Arena *a)
+{
+    Live l = {0};
     for (uint32_t i = 0; i < prog->slots.n; i++) {
         const PlanSlot *s = &prog->slots.data[i];
+        if (s->first > step || s->last < step) continue;
         if (s->rows.kind == PLAN_CONST) {
-            konst += (s->rows.value * s->row_bytes + 63) / 64 * 64;
+            l.konst += (s->rows.value * s->row_bytes + 63) / 64 * 64;
             continue;
         }
         uint32_t k = 0;
-        for (; k < sums.n; k++) {
-            const PlanCount *x = &sums.data[k].rows, *y = &s->rows;
-            if (x->kind == y->kind && x->space == y->space && x->block == y->block && x->max == y->max) break;
-        }
-        if (k < sums.n) sums.data[k].row_bytes += s->row_bytes;
-        else VEC_PUSH(a, &sums, *s);
+        while (k < l.sums.n && !same_rows(&l.sums.data[k].rows, &s->rows)) k++;
+        if (k < l.sums.n) l.sums.data[k].row_bytes += s->row_bytes;
+        else VEC_PUSH(a, &l.sums, *s);
     }
-    for (uint32_t i = 0; i < sums.n; i++) {
-        strbuf_printf(&out, "%s%" PRId64 "*", i ? " + " : "", sums.data[i].row_bytes);
-        put_count(p, &sums.data[i].rows, &out);
+    return l;
+}
+
+/* Whatever the counts, y needs as much as x: every sum of x is in y and no larger. */
+static bool is_within(const Live *x, const Live *y)
+{
+    if (x->konst > y->konst) return false;
+    for (uint32_t i = 0; i < x->sums.n; i++) {
+        uint32_t k = 0;
+        while (k < y->sums.n && !same_rows(&x->sums.data[i].rows, &y->sums.data[k].rows)) k++;
+        if (k == y->sums.n || x->sums.data[i].row_bytes > y->sums.data[k].row_bytes) return false;
     }
-    if (konst || !sums.n) strbuf_printf(&out, "%s%" PRId64, sums.n ? " + " : "", konst);
-    if (sums.n) strbuf_printf(&out, " bytes, each of %u slots rounded up to 64", prog->slots.n);
-    else strbuf_puts(&out, " bytes");
+    return true;
+}
+
+static void put_live(const HostPlan *p, const Live *l, StrBuf *out)
+{
+    for (uint32_t i = 0; i < l->sums.n; i++) {
+        strbuf_printf(out, "%s%" PRId64 "*", i ? " + " : "", l->sums.data[i].row_bytes);
+        put_count(p, &l->sums.data[i].rows, out);
+    }
+    if (l->konst || !l->sums.n) strbuf_printf(out, "%s%" PRId64, l->sums.n ? " + " : "", l->konst);
+}
+
+const char *plan_peak_text(const HostPlan *p, const PlanProgram *prog, Arena *a)
+{
+    StrBuf out = {.arena = a};
+    VEC(Live) peaks = {0};
+    for (uint32_t step = 0; step < prog->steps.n; step++) {
+        Live l = live_at(prog, step, a);
+        bool within = false;
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < peaks.n && !within; i++) within = is_within(&l, &peaks.data[i]);
+        if (within) continue;
+        for (uint32_t i = 0; i < peaks.n; i++)
+            if (!is_within(&peaks.data[i], &l)) peaks.data[n++] = peaks.data[i];
+        peaks.n = n;
+        VEC_PUSH(a, &peaks, l);
+    }
+    if (peaks.n > 1) strbuf_puts(&out, "max(");
+    for (uint32_t i = 0; i < peaks.n; i++) {
+        if (i) strbuf_puts(&out, ", ");
+        put_live(p, &peaks.data[i], &out);
+    }
+    strbuf_puts(&out, peaks.n > 1 ? ") bytes" : peaks.n ? " bytes" : "0 bytes");
     return strbuf_cstr(&out);
 }
 

@@ -40,9 +40,10 @@ typedef struct PlanBuffer {
     const char *name;   /* for `plan` and dumps */
 } PlanBuffer;
 
-typedef struct PlanSlot { /* bytes = roundup(rows * row_bytes, 64); offset = sum of the slots before */
+typedef struct PlanSlot { /* bytes = roundup(rows * row_bytes, 64); the offset is packed at load: runtime/pack.h */
     PlanCount rows;
     int64_t row_bytes;
+    uint32_t first, last; /* steps, inclusive: slots that live at the same step do not overlap */
 } PlanSlot;
 
 typedef struct PlanArg { /* one kernel parameter */
@@ -97,7 +98,8 @@ typedef struct HostPlan {
     VEC(PlanProgram *) programs;
 } HostPlan;
 
-/* Peak arena bytes as text: "64*node + 4*edge + 1024" with roundings named. */
+/* Bytes of the slots that live at the same step, as text: "64*node + 4*edge + 1024", or the max of several such sums
+   where counts decide. Packing needs seldom more; `plan` of an executable says the exact number. */
 const char *plan_peak_text(const HostPlan *p, const PlanProgram *prog, Arena *a);
 /* The .plan dump: buffers with their lifetimes, steps with arguments, peak. */
 void plan_print(const HostPlan *p, StrBuf *out);

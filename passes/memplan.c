@@ -1,16 +1,10 @@
-/* memplan: lives of arena buffers over the steps, and slots for them. Buffers share a slot when their lives do not
-   overlap and the same formula gives their rows; a slot is as wide as the widest of them.
+/* memplan: lives of arena buffers over the steps. Each becomes a slot, and slots whose lives do not overlap may share
+   memory: offsets are packed when a graph is loaded and sizes are known (runtime/pack.h).
 
-     %4 [node][64] live 0-2, %9 [node][16] live 3-5   ->  slot 0: node rows of 256 bytes, for both
+     %4 [node][64] live 0-2, %9 [node][16] live 3-5   ->  both at offset 0
    All sizes stay formulas: no count is known here. */
 #include "base/ice.h"
 #include "passes/lower.h"
-
-static bool same_rows(const PlanCount *a, const PlanCount *b)
-{
-    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block &&
-           a->max == b->max;
-}
 
 static void find_lives(PlanProgram *p)
 {
@@ -28,7 +22,7 @@ static void find_lives(PlanProgram *p)
 /* Constant rows are part of the width: one row. */
 static PlanSlot shape_of(const PlanBuffer *b)
 {
-    PlanSlot s = {.rows = b->rows};
+    PlanSlot s = {.rows = b->rows, .first = b->first, .last = b->last};
     int64_t width = b->width;
     if (s.rows.kind == PLAN_CONST) {
         if (__builtin_mul_overflow(width, s.rows.value, &width)) width = INT64_MAX / 64;
@@ -38,40 +32,15 @@ static PlanSlot shape_of(const PlanBuffer *b)
     return s;
 }
 
-/* The free slot of the same rows that is widest but no wider than needed, or the narrowest wider one. */
-static uint32_t find_slot(const PlanProgram *p, const uint32_t *free_from, const PlanSlot *want, uint32_t step)
-{
-    uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < p->slots.n; i++) {
-        const PlanSlot *s = &p->slots.data[i];
-        if (free_from[i] > step || !same_rows(&s->rows, &want->rows)) continue;
-        if (best == UINT32_MAX) {
-            best = i;
-            continue;
-        }
-        int64_t b = p->slots.data[best].row_bytes;
-        bool fits = s->row_bytes >= want->row_bytes, best_fits = b >= want->row_bytes;
-        if (fits ? !best_fits || s->row_bytes < b : !best_fits && s->row_bytes > b) best = i;
-    }
-    return best;
-}
-
 void memplan_program(Arena *a, PlanProgram *p, bool share)
 {
     find_lives(p);
-    uint32_t *free_from = ARENA_ARRAY(a, uint32_t, p->buffers.n + 1); /* by slot: first step it is free at */
-    for (uint32_t step = 0; step < p->steps.n; step++)
-        for (uint32_t i = 0; i < p->buffers.n; i++) {
-            PlanBuffer *b = &p->buffers.data[i];
-            if (b->kind != PLAN_ARENA || b->first != step) continue;
-            PlanSlot want = shape_of(b);
-            b->slot = share ? find_slot(p, free_from, &want, step) : UINT32_MAX;
-            if (b->slot == UINT32_MAX) {
-                b->slot = p->slots.n;
-                VEC_PUSH(a, &p->slots, want);
-            }
-            PlanSlot *s = &p->slots.data[b->slot];
-            if (s->row_bytes < want.row_bytes) s->row_bytes = want.row_bytes;
-            free_from[b->slot] = b->last + 1;
-        }
+    for (uint32_t i = 0; i < p->buffers.n; i++) {
+        PlanBuffer *b = &p->buffers.data[i];
+        if (b->kind != PLAN_ARENA || b->first == UINT32_MAX) continue;
+        PlanSlot s = shape_of(b);
+        if (!share) s.first = 0, s.last = p->steps.n;
+        b->slot = p->slots.n;
+        VEC_PUSH(a, &p->slots, s);
+    }
 }

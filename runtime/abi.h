@@ -5,7 +5,7 @@
 #pragma once
 #include <stdint.h>
 
-#define RT_ABI_VERSION 3
+#define RT_ABI_VERSION 4
 
 typedef union RtArg {
     void *p;
@@ -62,8 +62,8 @@ typedef struct RtBuffer { /* PlanBuffer */
     RtCount rows;
     int64_t along; /* of RT_BUF_MAP_ALONG: the map whose list orders the images */
 } RtBuffer;
-typedef struct RtSlot {
-    int64_t row_bytes;
+typedef struct RtSlot { /* PlanSlot */
+    int64_t row_bytes, first, last;
     RtCount rows;
 } RtSlot;
 typedef struct RtStepArg {

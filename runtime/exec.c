@@ -35,27 +35,37 @@ int64_t rt_result_bytes(const RtExec *e, int64_t result)
 
 /* ---- the arena ---- */
 
-static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, int64_t *slot_at,
+static RtCode overflows(const RtModel *m, const RtProgram *p, RtStatus *st)
+{
+    return rt_fail(st, RT_E_OVERFLOW, rt_string(m, p->name), "use a smaller graph or narrower layers",
+                   "the planned memory overflows 64 bits");
+}
+
+/* Packs the program's slots; places has room for them. */
+static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places,
                           int64_t *total, RtStatus *st)
 {
-    *total = 0;
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
         int64_t bytes;
-        if (slot_at) slot_at[i] = *total;
         if (!rt_mul(rt_count_value(g, &s->rows), s->row_bytes, &bytes) ||
-            !rt_add(bytes, 63, &bytes) || !rt_add(*total, bytes & ~(int64_t)63, total))
-            return rt_fail(st, RT_E_OVERFLOW, rt_string(m, p->name),
-                           "use a smaller graph or narrower layers",
-                           "the planned memory overflows 64 bits");
+            !rt_add(bytes, RT_PACK_ALIGN - 1, &bytes))
+            return overflows(m, p, st);
+        places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last};
     }
-    return RT_OK;
+    *total = rt_pack(places, p->n_slots);
+    return *total < 0 ? overflows(m, p, st) : RT_OK;
 }
 
 RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes,
                       RtStatus *st)
 {
-    return place_slots(m, &m->programs[program], g, NULL, bytes, st);
+    const RtProgram *p = &m->programs[program];
+    RtPack *places = calloc((size_t)p->n_slots + 1, sizeof *places);
+    if (!places) return rt_fail_memory(st, sizeof *places * (size_t)p->n_slots, "a plan");
+    RtCode code = place_slots(m, p, g, places, bytes, st);
+    free(places);
+    return code;
 }
 
 static RtCode take_arena(RtExec *e, RtStatus *st)
@@ -160,7 +170,7 @@ static void *buffer_pointer(RtExec *e, const RtBuffer *b)
     const RtMapData *maps = e->graph->maps;
     int64_t tensor;
     switch (b->kind) {
-    case RT_BUF_ARENA: return e->base + e->slot_at[b->slot];
+    case RT_BUF_ARENA: return e->base + e->places[b->slot].at;
     case RT_BUF_TENSOR: return e->tensors[b->ref];
     case RT_BUF_RESULT:
         tensor = e->model->results[e->program->first_result + b->ref].tensor;
@@ -247,10 +257,10 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     e->results = calloc((size_t)p->n_results + 1, sizeof *e->results);
     e->cotangents = calloc((size_t)e->n_cotangents + 1, sizeof *e->cotangents);
     e->buffers = calloc((size_t)p->n_buffers + 1, sizeof *e->buffers);
-    e->slot_at = calloc((size_t)p->n_slots + 1, sizeof *e->slot_at);
-    if (!e->steps || !e->tensors || !e->results || !e->cotangents || !e->buffers || !e->slot_at)
+    e->places = calloc((size_t)p->n_slots + 1, sizeof *e->places);
+    if (!e->steps || !e->tensors || !e->results || !e->cotangents || !e->buffers || !e->places)
         return rt_fail_memory(st, sizeof *e->buffers * (size_t)p->n_buffers, "a context");
-    RT_TRY(place_slots(e->model, p, e->graph, e->slot_at, &e->arena_bytes, st));
+    RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     RT_TRY(take_arena(e, st));
     return setup_steps(e, st);
 }
@@ -283,7 +293,7 @@ void rt_exec_free(RtExec *e)
     free(e->results);
     free(e->cotangents);
     free(e->buffers);
-    free(e->slot_at);
+    free(e->places);
     free(e->args);
     free(e->bounds);
     free(e);

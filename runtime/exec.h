@@ -3,6 +3,7 @@
    time may use an RtExec; model, graph and tensors it only reads may be shared. */
 #pragma once
 #include "runtime/graph.h"
+#include "runtime/pack.h"
 #include "runtime/pool.h"
 
 /* Another way to run the products among the steps (BLAS). Same row blocks, same buffers. Its
@@ -57,7 +58,7 @@ typedef struct RtExec {
     int64_t seed, step;
     /* private */
     void **buffers;   /* [program->n_buffers] */
-    int64_t *slot_at; /* [program->n_slots] arena offsets */
+    RtPack *places;   /* [program->n_slots] in the arena */
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;

@@ -9,7 +9,7 @@ MAY = {  # folder -> what it may include besides itself; a path names one header
     "base": [],
     "ir": ["base"],
     "frontend": ["base", "ir"],
-    "passes": ["base", "ir"],
+    "passes": ["base", "ir", "runtime/pack.h"],
     "codegen": ["base", "ir/kernel.h", "ir/plan.h", "ir/graph.h", "ir/kernel_ops.def", "ir/ops.def", "runtime/abi.h"],
     "runtime": [],
     "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],

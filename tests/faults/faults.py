@@ -35,8 +35,8 @@ FAULTS = [
     ("passes/lower_dims.c", "if (n % lanes) take_chunk(l, d, &env, acc, ix_const(full * lanes), lanes, (unsigned)(n % lanes));", "if (n % lanes > 1) take_chunk(l, d, &env, acc, ix_const(full * lanes), lanes, (unsigned)(n % lanes));", "lower"),
     ("passes/lower_dims.c", "next = emit_select(e, inside, next, acc);", "next = emit_select(e, inside, next, next);", "lower"),
     ("passes/lower_random.c", "for (int round = 0; round < 10; round++)", "for (int round = 0; round < 9; round++)", "lower"),
-    ("passes/memplan.c", "free_from[b->slot] = b->last + 1;", "free_from[b->slot] = b->last;", "lower"),
-    ("passes/memplan.c", "if (s->row_bytes < want.row_bytes) s->row_bytes = want.row_bytes;", "", "lower runtime"),
+    ("passes/memplan.c", ".last = b->last};", ".last = b->first};", "lower"),
+    ("runtime/pack.h", "p[i].first > x->last", "p[i].first >= x->last", "lower runtime"),
     # emitters
     ("codegen/llvm_value.c", "LLVMBuildFCmp(e->at, max ? LLVMRealOGT : LLVMRealOLT, a, b, \"\")", "LLVMBuildFCmp(e->at, max ? LLVMRealOLT : LLVMRealOGT, a, b, \"\")", "emit_llvm emitters"),
     ("codegen/llvm_value.c", "LLVMValueRef nan = LLVMBuildFCmp(e->at, LLVMRealUNO, a, a, \"\");", "LLVMValueRef nan = LLVMBuildFCmp(e->at, LLVMRealORD, a, a, \"\");", "emit_llvm emitters"),

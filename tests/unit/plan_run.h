@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "ir/eval.h"
 #include "ir/plan.h"
+#include "runtime/pack.h"
 #include <stdlib.h>
 
 typedef struct PlanRun PlanRun;
@@ -153,16 +154,30 @@ static inline const char *plan_run_step(PlanRun *r, const PlanStep *s)
     return NULL;
 }
 
+/* Slots where the runtime would put them, so that a life that ends too early is seen; with an allocator of the caller's
+   each alone, so that it sees what is written beyond its end. */
+static inline void plan_run_slots(PlanRun *r)
+{
+    uint32_t n = r->prog->slots.n;
+    RtPack *places = ARENA_ARRAY(r->arena, RtPack, n + 1);
+    r->slots = ARENA_ARRAY(r->arena, char *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanSlot *s = &r->prog->slots.data[i];
+        int64_t bytes = plan_run_count(r, &s->rows) * s->row_bytes;
+        if (r->alloc) r->slots[i] = plan_poison(r, (size_t)bytes);
+        places[i] = (RtPack){.bytes = (bytes + 63) & ~(int64_t)63, .first = s->first, .last = s->last};
+    }
+    int64_t total = rt_pack(places, n);
+    char *base = r->alloc ? NULL : plan_poison(r, (size_t)total);
+    for (uint32_t i = 0; i < n && !r->alloc; i++) r->slots[i] = base + places[i].at;
+}
+
 /* NULL, or what went wrong. Results are then read with plan_run_result. */
 static inline const char *plan_run(PlanRun *r)
 {
     r->data = ARENA_ARRAY(r->arena, void *, r->prog->buffers.n + 1);
     r->elems = ARENA_ARRAY(r->arena, int64_t, r->prog->buffers.n + 1);
-    r->slots = ARENA_ARRAY(r->arena, char *, r->prog->slots.n + 1);
-    for (uint32_t i = 0; i < r->prog->slots.n; i++) {
-        const PlanSlot *s = &r->prog->slots.data[i];
-        r->slots[i] = plan_poison(r, (size_t)(plan_run_count(r, &s->rows) * s->row_bytes));
-    }
+    plan_run_slots(r);
     for (uint32_t i = 0; i < r->prog->buffers.n; i++) plan_run_buffer(r, i);
     for (uint32_t i = 0; i < r->prog->steps.n; i++) {
         const char *why = plan_run_step(r, &r->prog->steps.data[i]);

@@ -201,10 +201,10 @@ static const RtBuffer hm_buffers[] = {
     {RT_BUF_RESULT, 1, RT_K_F32, 1, -1, S(W), CONST(HM_F *HM_C), -1},
 };
 static const RtSlot hm_slots[] = {
-    {HM_C * 4, COUNT(SP_NODE)}, {HM_C * 4, COUNT(SP_NODE)}, {4, CONST(HM_F *HM_C)}, /* train_step */
-    {HM_C * 4, COUNT(SP_NODE)},                                                     /* forward */
-    {HM_C * 4, COUNT(SP_NODE)}, {HM_C * 4, COUNT(SP_NODE)},                         /* metrics */
-    {HM_C * 4, COUNT(SP_NODE)},                                                     /* vjp */
+    {HM_C * 4, 0, 9, COUNT(SP_NODE)}, {HM_C * 4, 0, 9, COUNT(SP_NODE)}, {4, 0, 9, CONST(HM_F *HM_C)}, /* train_step */
+    {HM_C * 4, 0, 9, COUNT(SP_NODE)},                                                                 /* forward */
+    {HM_C * 4, 0, 9, COUNT(SP_NODE)}, {HM_C * 4, 0, 9, COUNT(SP_NODE)},                               /* metrics */
+    {HM_C * 4, 0, 9, COUNT(SP_NODE)},                                                                 /* vjp */
 };
 #define BUF(b) {1, (b), {0}}
 #define NUM(...) {0, -1, __VA_ARGS__}

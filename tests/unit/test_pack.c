@@ -1,0 +1,75 @@
+/* Packing of values into one block: small cases whose places are known, and random ones that must not overlap. */
+#include "runtime/pack.h"
+#include "tests/unit/check.h"
+
+static bool overlap(const RtPack *a, const RtPack *b)
+{
+    bool time = a->first <= b->last && b->first <= a->last;
+    return time && a->at < b->at + b->bytes && b->at < a->at + a->bytes;
+}
+
+static void test_places(void)
+{
+    RtPack p[] = {{.bytes = 128, .first = 0, .last = 2}, {.bytes = 256, .first = 0, .last = 0},
+                  {.bytes = 64, .first = 1, .last = 3},  {.bytes = 192, .first = 1, .last = 1},
+                  {.bytes = 0, .first = 0, .last = 3}};
+    check_begin();
+    CHECK(rt_pack(p, 5) == 384);
+    CHECK(p[1].at == 0 && p[3].at == 0 && p[0].at == 256 && p[2].at == 192);
+    check_end("pack: the largest first, each in the smallest gap");
+    check_begin();
+    RtPack huge[] = {{.bytes = INT64_MAX - 63}, {.bytes = INT64_MAX - 63}};
+    CHECK(rt_pack(huge, 2) == -1);
+    CHECK(rt_pack(huge, 0) == 0);
+    check_end("pack: nothing, and more than there is");
+}
+
+/* A smaller gap between others is taken before a larger one below it. */
+static void test_best_gap(void)
+{
+    RtPack p[] = {{.bytes = 640, .first = 0, .last = 0}, {.bytes = 576, .first = 1, .last = 9},
+                  {.bytes = 512, .first = 0, .last = 9}, {.bytes = 448, .first = 0, .last = 0},
+                  {.bytes = 384, .first = 0, .last = 9}, {.bytes = 320, .first = 3, .last = 3}};
+    check_begin();
+    int64_t total = rt_pack(p, 6);
+    CHECK(p[1].at == 0 && p[2].at == 640 && p[3].at == 1152 && p[4].at == 1600);
+    CHECK(p[5].at == 1152 && total == 1984);
+    check_end("pack: a gap between two that stay");
+}
+
+static uint64_t next(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u; }
+
+static void test_random(void)
+{
+    uint64_t s = 7;
+    check_begin();
+    for (int trial = 0; trial < 300; trial++) {
+        RtPack p[40];
+        int64_t n = 1 + (int64_t)(next(&s) >> 33) % 40, live = 0;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t first = (int64_t)(next(&s) >> 33) % 20;
+            p[i] = (RtPack){.bytes = 64 * ((int64_t)(next(&s) >> 33) % 50), .first = first,
+                            .last = first + (int64_t)(next(&s) >> 33) % 8};
+        }
+        int64_t total = rt_pack(p, n);
+        for (int64_t step = 0; step < 30; step++) {
+            int64_t now = 0;
+            for (int64_t i = 0; i < n; i++) now += p[i].first <= step && step <= p[i].last ? p[i].bytes : 0;
+            if (now > live) live = now;
+        }
+        check(total >= live && total <= live * 2, "%lld bytes for %lld", (long long)total, (long long)live);
+        for (int64_t i = 0; i < n; i++) {
+            check(p[i].at % RT_PACK_ALIGN == 0 && p[i].at + p[i].bytes <= total, "place %lld", (long long)i);
+            for (int64_t k = 0; k < i; k++) check(!overlap(&p[i], &p[k]), "%lld, %lld", (long long)i, (long long)k);
+        }
+    }
+    check_end("pack: nothing overlaps, little is lost");
+}
+
+int main(void)
+{
+    test_places();
+    test_best_gap();
+    test_random();
+    return check_done();
+}
