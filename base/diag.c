@@ -144,7 +144,7 @@ static void print_excerpt(StrBuf *out, Span span, const Diag *it)
     strbuf_puts(out, "\n");
 }
 
-static void print_head(StrBuf *out, Span span)
+void span_print_head(StrBuf *out, Span span)
 {
     if (!span.source) {
         strbuf_puts(out, "gnnc: ");
@@ -155,19 +155,21 @@ static void print_head(StrBuf *out, Span span)
     strbuf_printf(out, "%s:%u:%u: ", span.source->path, line, col);
 }
 
+void span_print_excerpt(StrBuf *out, Span span) { print_excerpt(out, span, NULL); }
+
 static void print_one(const Diag *it, StrBuf *out, bool colour)
 {
     const char *name = it->level == DIAG_ERROR ? "error" : "warning";
     const char *on = !colour ? "" : it->level == DIAG_ERROR ? "\033[1;31m" : "\033[1;35m";
     const char *off = colour ? "\033[0m" : "";
-    print_head(out, it->span);
+    span_print_head(out, it->span);
     strbuf_printf(out, "%s%s[%s]%s: %s\n", on, name, diag_codes[it->code].id, off, it->text);
     if (it->span.source) print_excerpt(out, it->span, it);
     for (uint32_t i = 0; i < it->notes.n; i++) {
         const DiagNote *n = &it->notes.data[i];
         if (n->beside) continue;
         if (n->span.source) {
-            print_head(out, n->span);
+            span_print_head(out, n->span);
             strbuf_printf(out, "note: %s\n", n->text);
             print_excerpt(out, n->span, NULL);
         } else {
@@ -184,7 +186,7 @@ void diags_print(const Diags *d, StrBuf *out, bool colour)
     if (d->n_dropped) strbuf_printf(out, "gnnc: %u more errors not shown\n", d->n_dropped);
 }
 
-static void json_span(StrBuf *out, Span span)
+void span_print_json(StrBuf *out, Span span)
 {
     if (!span.source) {
         strbuf_puts(out, "\"path\":null");
@@ -202,13 +204,13 @@ static void json_one(const Diag *it, StrBuf *out)
 {
     strbuf_printf(out, "{\"level\":\"%s\",\"code\":\"%s\",", it->level == DIAG_ERROR ? "error" : "warning",
                   diag_codes[it->code].id);
-    json_span(out, it->span);
+    span_print_json(out, it->span);
     strbuf_puts(out, ",\"text\":");
     strbuf_json(out, it->text);
     strbuf_puts(out, ",\"notes\":[");
     for (uint32_t i = 0; i < it->notes.n; i++) {
         strbuf_puts(out, i ? ",{" : "{");
-        json_span(out, it->notes.data[i].span);
+        span_print_json(out, it->notes.data[i].span);
         strbuf_puts(out, ",\"text\":");
         strbuf_json(out, it->notes.data[i].text);
         strbuf_puts(out, "}");
@@ -219,7 +221,7 @@ static void json_one(const Diag *it, StrBuf *out)
     strbuf_puts(out, ",\"fix\":");
     if (it->fix) {
         strbuf_puts(out, "{");
-        json_span(out, it->fix_span);
+        span_print_json(out, it->fix_span);
         strbuf_puts(out, ",\"text\":");
         strbuf_json(out, it->fix);
         strbuf_puts(out, "}");

@@ -77,6 +77,11 @@ Span span_join(Span a, Span b); /* from the first byte of a to the last of b */
 /* 1-based line and column (in bytes) of an offset. */
 void source_line_col(const Source *s, uint32_t at, uint32_t *line, uint32_t *col);
 
+/* "PATH:LINE:COL: ", or "gnnc: " without a place; the source line with a caret below it; the same as JSON members. */
+void span_print_head(StrBuf *out, Span span);
+void span_print_excerpt(StrBuf *out, Span span);
+void span_print_json(StrBuf *out, Span span);
+
 /* All diagnostics as text, in the form of design section 3, colours if asked. */
 void diags_print(const Diags *d, StrBuf *out, bool colour);
 /* One JSON array of objects {level, code, title, path, line, col, end_line, end_col, text, notes, help, fix}. */

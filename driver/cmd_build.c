@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "codegen/codegen.h"
 #include "driver/pipeline.h"
+#include "driver/remarks.h"
 #include "passes/lower.h"
 #include <string.h>
 #include <time.h>
@@ -197,7 +198,7 @@ int cmd_build(Session *s)
     Build b = {.s = s};
     const Form *chosen[N_FORMS];
     const char *path = session_one_file(s, "model file");
-    if (!path || !pipeline_context(s, &b.ctx) || !read_options(&b, path)) return 1;
+    if (!path || !pipeline_context(s, &b.ctx) || !remarks_read(s, &b.ctx) || !read_options(&b, path)) return 1;
     Words emit = opt_words(s->arena, opt_value(&s->opt, OPT_EMIT, "exe"));
     if (emit.n > N_FORMS) emit.n = N_FORMS;
     for (uint32_t i = 0; i < emit.n; i++)
@@ -208,6 +209,7 @@ int cmd_build(Session *s)
     b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
     double start = now_ms();
     if (!compile(&b, path)) return 1;
+    remarks_print(s, &b.ctx, stderr);
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);
     for (uint32_t i = 0; i < emit.n; i++)
         if (!write_form(&b, chosen[i])) return 1;

@@ -69,7 +69,8 @@ void options_help(char command, StrBuf *out)
             char left[64];
             snprintf(left, sizeof left, "%s%c%s--%s%s%s", infos[i].letter ? "-" : " ",
                      infos[i].letter ? infos[i].letter : ' ', infos[i].letter ? ", " : "  ", infos[i].name,
-                     infos[i].value ? "=" : "", infos[i].value ? infos[i].value : "");
+                     !infos[i].value ? "" : infos[i].value[0] == '[' ? "[=" : "=",
+                     !infos[i].value ? "" : infos[i].value + (infos[i].value[0] == '['));
             strbuf_printf(out, "  %-34s %s\n", left, infos[i].help);
         }
         strbuf_printf(out, "\nexamples:\n%s", commands[c].examples);
@@ -134,8 +135,9 @@ static int parse_option(Arena *a, Options *o, char **argv, int left, Diags *d)
         diag_error(d, E0612, (Span){0}, "`--%s` takes no value, found `%s`", infos[id].name, value);
         return 0;
     }
-    if (!infos[id].value || value) {
-        take(a, o, id, infos[id].value ? value : "");
+    bool may_lack = !infos[id].value || infos[id].value[0] == '[';
+    if (may_lack || value) {
+        take(a, o, id, value ? value : "");
         return 1;
     }
     if (left < 2) {

@@ -238,6 +238,7 @@ IrType ir_type_join(const IrType *a, const IrType *b);
 /* ---- text, checks, reference ------------------------------------------------------------------ */
 
 void ir_print(const IrModule *m, StrBuf *out);
+void ir_print_dot(const IrModule *m, StrBuf *out); /* a drawing for graphviz; not read back */
 const char *ir_type_text(const IrModule *m, const IrType *t, Arena *a); /* "node[H,D] f32" */
 /* NULL with E0501/E0502 in d. parse(print(m)) prints to the same text. */
 IrModule *ir_parse(Arena *a, const Source *src, Diags *d);

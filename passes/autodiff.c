@@ -113,14 +113,12 @@ static void expand(PassContext *ctx, Rewrite *r, IrId first)
         IrId x = g.xs.data[i], dx = a.cotangent[x];
         if (dx == IR_NONE) {
             dx = irb_const(&r->b, irb_type(&r->b, x), 0);
-            pass_remark(ctx, PASS_autodiff, false, r->old->ops.data[g.ops.data[i]].span,
-                        "%s: nothing differentiable leads from the variable: gradient 0",
-                        r->old->name);
+            pass_remark_at(ctx, PASS_autodiff, false, r->old, g.ops.data[i],
+                           "nothing differentiable leads from the variable: gradient 0");
         }
         r->map[g.ops.data[i]] = dx;
     }
-    pass_remark(ctx, PASS_autodiff, true, op->span, "%s: %u gradients in one sweep, %u ops",
-                r->old->name, g.ops.n, n_made);
+    pass_remark_at(ctx, PASS_autodiff, true, r->old, first, "%u gradients in one sweep, %u ops", g.ops.n, n_made);
 }
 
 static IrFunc *autodiff_func(PassContext *ctx, IrModule *m, const IrFunc *old)

@@ -100,7 +100,7 @@ static IrFunc *cse_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         r.map[v] = *slot - 1;
     }
     if (n_shared)
-        pass_remark(ctx, PASS_cse, true, (Span){0}, "%s: %u ops shared", old->name, n_shared);
+        pass_remark(ctx, PASS_cse, true, (Span){0}, "%u ops shared", n_shared);
     return rewrite_end(&r);
 }
 

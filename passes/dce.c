@@ -25,7 +25,7 @@ static IrFunc *dce_func(PassContext *ctx, IrModule *m, const IrFunc *old)
             rewrite_copy(&r, v);
         else
             n_dead++;
-    if (n_dead) pass_remark(ctx, PASS_dce, true, (Span){0}, "%s: %u dead ops", old->name, n_dead);
+    if (n_dead) pass_remark(ctx, PASS_dce, true, (Span){0}, "%u dead ops", n_dead);
     return rewrite_end(&r);
 }
 

@@ -176,7 +176,10 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
 {
     FusedModule *fm = ARENA_NEW(ctx->stage, FusedModule);
     fm->m = ir_module_clone(ctx->stage, m);
-    for (uint32_t i = 0; i < m->funcs.n; i++) VEC_PUSH(ctx->stage, &fm->funcs, fuse_func(ctx, fm, i));
+    for (uint32_t i = 0; i < m->funcs.n; i++) {
+        ctx->function = m->funcs.data[i]->name;
+        VEC_PUSH(ctx->stage, &fm->funcs, fuse_func(ctx, fm, i));
+    }
     return fm;
 }
 

@@ -77,7 +77,13 @@ bool hoist_pays(const Hoist *h, IrId v)
     bool held = is_cheaper_held(h, v);
     if (op->op == IR_OP_arg || !op->n_args) return false;
     compute_cost(h, v, &bytes, &flops);
-    pass_remark(h->ctx, PASS_hoist, held, op->span, "%s: `%s`, the same in every epoch, is %s", h->f->name, ir_ops[op->op].name,
-                held ? "computed once" : may_hold(h, v) ? "cheaper to compute again" : "too wide to be held for every edge");
+    PassRemark *remark = pass_remark_at(h->ctx, PASS_hoist, held, h->f, v, "`%s` is the same in every run: %s", ir_ops[op->op].name,
+                                        held              ? "computed once"
+                                        : may_hold(h, v) ? "cheaper to compute again"
+                                                         : "too wide to be held for every edge");
+    if (held) {
+        remark->bytes_saved = bytes - expected_bytes(h->m, &op->type);
+        remark->flops_saved = flops;
+    }
     return held;
 }

@@ -40,9 +40,13 @@ typedef enum { PASS_VERIFY_OFF, PASS_VERIFY_ON, PASS_VERIFY_ROUNDTRIP } PassVeri
 
 typedef struct PassRemark { /* why something was done or not */
     PassId pass;
-    bool taken; /* false: refused */
+    bool taken;           /* false: refused */
+    const char *function; /* NULL: of the whole module */
+    IrId value;           /* of that function, as the pass was given it; IR_NONE: of no one value */
+    const char *op;       /* which makes the value, or NULL */
     Span span;
     const char *text;
+    double bytes_saved, flops_saved; /* per run of the function, for expected rows (rows.h); 0: not counted */
 } PassRemark;
 
 typedef struct PassTiming { /* one row per run of a pass */
@@ -74,6 +78,8 @@ typedef struct PassContext {
     VEC(PassTiming) timings;
     uint32_t n_begun;
     double began; /* seconds; of the pass that runs now */
+    const char *function; /* the one a pass is at, for remarks; NULL: none */
+    PassRemark unkept;    /* what pass_remark returns when remarks are not kept */
 } PassContext;
 
 /* A context with verification on and everything else off. */
@@ -90,8 +96,9 @@ IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m);
 bool pass_option_run(PassContext *ctx, const char *list);
 /* Option --without=a,b. False with E0612, or E0616 for a pass that cannot be switched off. */
 bool pass_option_disable(PassContext *ctx, const char *list);
-/* N_PASSES if there is none of that name. */
+/* N_PASSES if there is none of that name; with E0612. */
 PassId pass_find(const char *name);
+PassId pass_find_or_error(PassContext *ctx, const char *name);
 
 /* True if m has every fact the pass needs that can be read off graph IR (PF_NO_GRAD); else false
    with E0616. lower_module asks for PASS_fuse before it starts. */
@@ -102,8 +109,12 @@ bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
 void pass_begin(PassContext *ctx, PassId pass, PassPrint *print, const void *program);
 void pass_end(PassContext *ctx, PassId pass, PassPrint *print, const void *program);
 
-void pass_remark(PassContext *ctx, PassId pass, bool taken, Span span, const char *fmt, ...)
+/* A remark, to which savings may be added; never NULL, valid until the next. Its function is ctx->function. */
+PassRemark *pass_remark(PassContext *ctx, PassId pass, bool taken, Span span, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+/* The same about value v of f, at its place. */
+PassRemark *pass_remark_at(PassContext *ctx, PassId pass, bool taken, const IrFunc *f, IrId v, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
 
 #define PASS_DECLARE_GRAPH(name) IrModule *pass_##name(PassContext *ctx, const IrModule *m);
 #define PASS_DECLARE_KERNEL(name)

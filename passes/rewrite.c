@@ -59,6 +59,7 @@ IrModule *rewrite_module(PassContext *ctx, const IrModule *m, RewriteFunc *one)
 {
     IrModule *next = ir_module_clone(ctx->stage, m);
     for (uint32_t i = 0; i < next->funcs.n; i++) {
+        ctx->function = m->funcs.data[i]->name;
         next->funcs.data[i] = one(ctx, next, m->funcs.data[i]);
         if (!next->funcs.data[i]) return NULL;
     }

@@ -1,7 +1,7 @@
 /* Expected numbers of rows (see rows.h). Looks at how spaces are connected, never at their names. */
 #include "passes/rows.h"
 
-enum { EDGES_PER_NODE = 16, ELEMENTS_PER_NONZERO = 64, NODES_PER_GRAPH = 32 };
+enum { EDGES_PER_NODE = 16, NODES_PER_GRAPH = 32 };
 
 /* The tensor whose nonzero elements are the rows of this space; NULL if none. */
 static const IrTensor *nonzeros_of(const IrModule *m, IrId space)
@@ -27,7 +27,7 @@ double expected_rows(const IrModule *m, IrId space)
     if (space == IR_UNIT) return 1;
     if (s->has_dim) return (double)m->dims.data[s->dim].size;
     if (s->is_edge) return (double)EXPECTED_NODES * EDGES_PER_NODE;
-    if (whole) return expected_elements(m, &whole->type) / ELEMENTS_PER_NONZERO;
+    if (whole) return expected_elements(m, &whole->type) / EXPECTED_ELEMENTS_PER_NONZERO;
     return is_end_of_graph(m, space) ? EXPECTED_NODES : EXPECTED_NODES / NODES_PER_GRAPH;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "ir/graph.h"
 
-enum { EXPECTED_NODES = 65536 };
+enum { EXPECTED_NODES = 65536, EXPECTED_ELEMENTS_PER_NONZERO = 64 };
 /* unit: 1; a dim's space: its size; nonzeros: one in 64 elements; edges: 16 per node; graphs of a batch: one per 32 nodes. */
 double expected_rows(const IrModule *m, IrId space);
 /* Elements and bytes of a value of type t for as many rows. */

@@ -36,7 +36,7 @@ PassId pass_find(const char *name)
     return N_PASSES;
 }
 
-static PassId find_or_error(PassContext *ctx, const char *name)
+PassId pass_find_or_error(PassContext *ctx, const char *name)
 {
     PassId p = pass_find(name);
     if (p < N_PASSES) return p;
@@ -58,7 +58,7 @@ static bool parse_list(PassContext *ctx, const char *list, PassId **out, uint32_
     for (const char *p = list; *p;) {
         size_t len = strcspn(p, ",");
         if (len) {
-            PassId pass = find_or_error(ctx, arena_strndup(ctx->stage, p, len));
+            PassId pass = pass_find_or_error(ctx, arena_strndup(ctx->stage, p, len));
             if (pass == N_PASSES) return false;
             VEC_PUSH(ctx->stage, &passes, pass);
         }
@@ -132,6 +132,7 @@ void pass_begin(PassContext *ctx, PassId pass, PassPrint *print, const void *pro
 {
     if (ctx->dump) ctx->dump(ctx->dump_user, pass, ctx->n_begun, false, print, program);
     ctx->began = now();
+    ctx->function = NULL;
 }
 
 void pass_end(PassContext *ctx, PassId pass, PassPrint *print, const void *program)
@@ -142,14 +143,34 @@ void pass_end(PassContext *ctx, PassId pass, PassPrint *print, const void *progr
     ctx->n_begun++;
 }
 
-void pass_remark(PassContext *ctx, PassId pass, bool taken, Span span, const char *fmt, ...)
+static PassRemark *keep_remark(PassContext *ctx, PassRemark remark, const char *fmt, va_list ap)
 {
-    if (!ctx->keep_remarks) return;
+    if (!ctx->keep_remarks) return &ctx->unkept;
+    remark.text = arena_vprintf(ctx->stage, fmt, ap);
+    VEC_PUSH(ctx->stage, &ctx->remarks, remark);
+    return &ctx->remarks.data[ctx->remarks.n - 1];
+}
+
+PassRemark *pass_remark(PassContext *ctx, PassId pass, bool taken, Span span, const char *fmt, ...)
+{
     va_list ap;
     va_start(ap, fmt);
-    PassRemark remark = {pass, taken, span, arena_vprintf(ctx->stage, fmt, ap)};
+    PassRemark remark = {.pass = pass, .taken = taken, .function = ctx->function, .value = IR_NONE, .span = span};
+    PassRemark *kept = keep_remark(ctx, remark, fmt, ap);
     va_end(ap);
-    VEC_PUSH(ctx->stage, &ctx->remarks, remark);
+    return kept;
+}
+
+PassRemark *pass_remark_at(PassContext *ctx, PassId pass, bool taken, const IrFunc *f, IrId v, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const IrOp *op = &f->ops.data[v];
+    PassRemark remark = {.pass = pass, .taken = taken, .function = f->name, .value = v, .op = ir_ops[op->op].name,
+                         .span = op->span};
+    PassRemark *kept = keep_remark(ctx, remark, fmt, ap);
+    va_end(ap);
+    return kept;
 }
 
 /* ---- running ---- */

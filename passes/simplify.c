@@ -132,8 +132,7 @@ static void remark_fired(PassContext *ctx, const Simplify *s)
 {
     for (uint32_t k = 0; k < N_RULES; k++)
         if (s->n_fired[k])
-            pass_remark(ctx, PASS_simplify, true, (Span){0}, "%s: %s: %u times", s->b.f->name,
-                        rules[k].name, s->n_fired[k]);
+            pass_remark(ctx, PASS_simplify, true, (Span){0}, "%s: %u times", rules[k].name, s->n_fired[k]);
 }
 
 static IrFunc *simplify_func(PassContext *ctx, IrModule *m, const IrFunc *old)

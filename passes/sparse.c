@@ -9,6 +9,7 @@
    Pointwise operations follow where they give 0 for 0; their other operands, random ones too, are computed at the
    stored places only, with the same numbers. A function in which anything else reads the tensor keeps it whole. It
    knows properties of operations (trait T_ZERO, sparse_facts.c) and no names of models. */
+#include "passes/rows.h"
 #include "passes/sparse.h"
 
 /* ---- what is wanted ----------------------------------------------------------------------------------- */
@@ -136,10 +137,12 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, IrFunc *old, IrId tensor,
     IrId whole = find_wanted(&s);
     const char *name = m->tensors.data[tensor].name;
     bool taken = whole == IR_NONE;
-    Span span = sparse_op(&s, taken ? s.arg : whole)->span;
-    pass_remark(ctx, PASS_sparse, taken, span,
-                taken ? "%s: `%s` is read by its nonzero elements" : "%s: `%s` stays whole: `%s` needs all of it",
-                old->name, name, ir_ops[sparse_op(&s, taken ? s.arg : whole)->op].name);
+    IrId at = taken ? s.arg : whole;
+    PassRemark *remark = pass_remark_at(ctx, PASS_sparse, taken, old, at,
+                                        taken ? "`%s` is read by its nonzero elements"
+                                              : "`%s` stays whole: `%s` needs all of it",
+                                        name, ir_ops[sparse_op(&s, at)->op].name);
+    if (taken) remark->bytes_saved = expected_bytes(m, &s.form) * (1 - 3.0 / EXPECTED_ELEMENTS_PER_NONZERO);
     if (!taken) return old;
     if (!p->made) make_pattern(m, tensor, p);
     return rebuild(&s);
