@@ -1,0 +1,111 @@
+/* What an op costs: bytes that kernels move and arithmetic, per row of a node space. Pointwise ops are fused: they move
+   nothing, but what a gather reads must lie in memory. Nominal rates, of the machines that matter alike: the order of
+   operations is fixed when the program is built, whatever the graph. */
+#include "passes/reorder.h"
+
+/* Edges per node where no graph says it; flops that take as long as a byte: of pointwise ops, of sums of products per
+   row, of products with a weight. */
+static const double EDGES = 16, MAP_RATE = 2, DOT_RATE = 2, OUTER_RATE = 4, MATMUL_RATE = 8;
+static const double UNIT_ROWS = 1e-4, GRAPH_ROWS = 1.0 / 32, PER_OP = 1e-3;
+
+const double *reorder_rows(Arena *a, const IrModule *m)
+{
+    double *rows = ARENA_ARRAY(a, double, m->spaces.n);
+    for (IrId s = 0; s < m->spaces.n; s++) rows[s] = s == IR_UNIT ? UNIT_ROWS : m->spaces.data[s].is_edge ? EDGES : 1;
+    for (IrId i = 0; i < m->maps.n; i++) {
+        const IrMap *map = &m->maps.data[i];
+        if (map->to != IR_UNIT && !m->spaces.data[map->from].is_edge && !m->spaces.data[map->to].is_edge)
+            rows[map->to] = GRAPH_ROWS;
+    }
+    for (IrId g = 0; g < m->graphs.n; g++) {
+        const IrGraph *graph = &m->graphs.data[g];
+        if (graph->kind == IR_GRAPH_RANDOM && graph->n_nodes > 0)
+            rows[graph->edge] = (double)graph->n_edges / (double)graph->n_nodes;
+    }
+    return rows;
+}
+
+static double width_of(const Reorder *r, const IrType *t) { return (double)ir_type_width(r->b.m, t); }
+
+static double bytes_of(const Reorder *r, const IrType *t)
+{
+    return r->rows[t->space] * width_of(r, t) * (double)ir_dtype_bytes(t->dtype);
+}
+
+/* Written once, read once. */
+static double stored(const Reorder *r, const IrType *t) { return 2 * bytes_of(r, t); }
+
+static RoCost cost_of(double bytes, double flops, double rate)
+{
+    return (RoCost){bytes, flops, bytes + flops / rate + PER_OP};
+}
+
+/* Rows that follow each other in memory are read once. */
+static RoCost gather_cost(const Reorder *r, const IrOp *op)
+{
+    const IrOp *x = ro_op(r, op->args[0]);
+    double bytes = bytes_of(r, ro_map(r, op->attr.map)->sorted ? &x->type : &op->type);
+    bool computed = ir_ops[x->op].traits & T_MAP && x->op != IR_OP_const;
+    return cost_of(bytes + (computed ? bytes_of(r, &x->type) : 0), 0, 1);
+}
+
+static RoCost contract_cost(const Reorder *r, const IrOp *op)
+{
+    IrType x = ro_type(r, op->args[0]), y = ro_type(r, op->args[1]), all = ir_type_join(&x, &y);
+    bool own = false;
+    for (uint32_t k = 0; k < y.n_dims; k++)
+        own |= !ir_type_has_dim(&x, y.dims[k]) && ir_type_has_dim(&op->type, y.dims[k]);
+    double rate = op->type.space == IR_UNIT ? OUTER_RATE : y.space == IR_UNIT && own ? MATMUL_RATE : DOT_RATE;
+    return cost_of(stored(r, &op->type), 2 * r->rows[all.space] * width_of(r, &all), rate);
+}
+
+RoCost reorder_op_cost(const Reorder *r, IrId v)
+{
+    const IrOp *op = ro_op(r, v);
+    uint16_t traits = ir_ops[op->op].traits;
+    double flops = ir_ops[op->op].flops;
+    if (!op->n_args) return (RoCost){0};
+    IrType x = ro_type(r, op->args[0]);
+    if (traits & T_MAP) return cost_of(0, r->rows[op->type.space] * width_of(r, &op->type) * flops, MAP_RATE);
+    if (traits & T_MOVE) return gather_cost(r, op);
+    if (traits & T_REDUCE) return cost_of(stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, MAP_RATE);
+    if (op->op == IR_OP_contract) return contract_cost(r, op);
+    if (op->op == IR_OP_concat) return cost_of(stored(r, &op->type), 0, 1);
+    if (flops > 0) return cost_of(stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, MAP_RATE);
+    return cost_of(0, 0, 1);
+}
+
+static void add_cost(RoCost *to, RoCost c)
+{
+    to->bytes += c.bytes;
+    to->flops += c.flops;
+    to->time += c.time;
+}
+
+void reorder_acquire(Reorder *r, IrId v, RoCost *cost)
+{
+    if (r->values.data[v].uses++) return;
+    add_cost(cost, reorder_op_cost(r, v));
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) reorder_acquire(r, ro_op(r, v)->args[k], cost);
+}
+
+void reorder_release(Reorder *r, IrId v, RoCost *cost)
+{
+    if (--r->values.data[v].uses) return;
+    add_cost(cost, reorder_op_cost(r, v));
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) reorder_release(r, ro_op(r, v)->args[k], cost);
+}
+
+double reorder_price(Reorder *r, IrId v)
+{
+    RoCost cost = {0}, back = {0};
+    reorder_acquire(r, v, &cost);
+    reorder_release(r, v, &back);
+    return cost.time;
+}
+
+IrId reorder_cheaper(Reorder *r, IrId a, IrId b)
+{
+    if (a == IR_NONE || b == IR_NONE || a == b) return a == IR_NONE ? b : a;
+    return reorder_price(r, b) < reorder_price(r, a) ? b : a;
+}

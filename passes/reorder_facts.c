@@ -1,0 +1,143 @@
+/* What `reorder` must know of values: finite as long as nothing overflowed, never 0, never below 0; and what a value is
+   in rows into which a map sums nothing, where an operation that was not reached before must not make a NaN. */
+#include "passes/reorder.h"
+#include <math.h>
+
+static uint8_t shared(const Reorder *r, const IrOp *op, uint32_t first)
+{
+    uint8_t facts = RO_FINITE | RO_NONZERO | RO_NOT_NEGATIVE;
+    for (uint32_t k = first; k < op->n_args; k++) facts &= r->values.data[op->args[k]].facts;
+    return facts;
+}
+
+static uint8_t of_number(double x)
+{
+    return (uint8_t)((isfinite(x) ? RO_FINITE : 0) | ((float)x != 0 ? RO_NONZERO : 0) | (x >= 0 ? RO_NOT_NEGATIVE : 0));
+}
+
+static uint8_t of_sum(const Reorder *r, const IrOp *op)
+{
+    uint8_t both = shared(r, op, 0), x = r->values.data[op->args[0]].facts, y = r->values.data[op->args[1]].facts;
+    return (uint8_t)((both & (RO_FINITE | RO_NOT_NEGATIVE)) | (both & RO_NOT_NEGATIVE ? (x | y) & RO_NONZERO : 0));
+}
+
+static uint8_t of_max(const Reorder *r, const IrOp *op)
+{
+    uint8_t both = shared(r, op, 0), facts = both & RO_FINITE;
+    for (uint32_t k = 0; k < 2; k++) {
+        uint8_t x = r->values.data[op->args[k]].facts;
+        if (x & RO_NOT_NEGATIVE) facts |= RO_NOT_NEGATIVE | (x & RO_NONZERO);
+    }
+    return facts;
+}
+
+/* select(x == 0, c, x) is not 0 where c is not. */
+static bool replaces_zero(const Reorder *r, const IrOp *op)
+{
+    const IrOp *c = ro_op(r, op->args[0]);
+    double zero;
+    if (c->op != IR_OP_eq || !ro_knows(r, op->args[1], RO_NONZERO)) return false;
+    for (uint32_t k = 0; k < 2; k++)
+        if (c->args[k] == op->args[2] && ro_is_const(r, c->args[1 - k], &zero) && zero == 0) return true;
+    return false;
+}
+
+uint8_t reorder_facts(const Reorder *r, const IrOp *op)
+{
+    if (!ir_dtype_is_float(op->type.dtype)) return RO_FINITE;
+    uint8_t all = op->n_args ? shared(r, op, 0) : 0, finite = all & RO_FINITE;
+    switch (op->op) {
+    case IR_OP_arg: return RO_FINITE;
+    case IR_OP_const: return of_number(op->attr.f);
+    case IR_OP_random_uniform:
+    case IR_OP_random_uniform_at: return RO_FINITE | RO_NOT_NEGATIVE;
+    case IR_OP_random_normal:
+    case IR_OP_random_normal_at: return RO_FINITE;
+    case IR_OP_exp:
+    case IR_OP_sigmoid: return finite | RO_NOT_NEGATIVE;
+    case IR_OP_abs: return finite | (all & RO_NONZERO) | RO_NOT_NEGATIVE;
+    case IR_OP_neg: return all & (RO_FINITE | RO_NONZERO);
+    case IR_OP_sqrt: return all & RO_NOT_NEGATIVE ? all : 0;
+    case IR_OP_add: return of_sum(r, op);
+    case IR_OP_mul: return finite | (op->args[0] == op->args[1] ? RO_NOT_NEGATIVE : all & RO_NOT_NEGATIVE);
+    case IR_OP_div:
+        return (ro_knows(r, op->args[1], RO_NONZERO) ? finite : 0) | (all & RO_NOT_NEGATIVE);
+    case IR_OP_max: return of_max(r, op);
+    case IR_OP_min: return all;
+    case IR_OP_select: return shared(r, op, 1) | (replaces_zero(r, op) ? RO_NONZERO : 0);
+    case IR_OP_log: return (all & (RO_NOT_NEGATIVE | RO_NONZERO)) == (RO_NOT_NEGATIVE | RO_NONZERO) ? finite : 0;
+    case IR_OP_log1p: return all & RO_NOT_NEGATIVE ? all : 0;
+    case IR_OP_pow:
+    case IR_OP_mod:
+    case IR_OP_grad: return 0;
+    case IR_OP_reduce_max:
+    case IR_OP_reduce_min: return all & of_number(op->attr.f);
+    case IR_OP_detach:
+    case IR_OP_reshape:
+    case IR_OP_transpose:
+    case IR_OP_slice:
+    case IR_OP_concat:
+    case IR_OP_max_dims:
+    case IR_OP_min_dims: return all;
+    case IR_OP_gather: return ro_map(r, op->attr.map)->partial ? all & (RO_FINITE | RO_NOT_NEGATIVE) : all;
+    case IR_OP_reduce_sum:
+    case IR_OP_sum_dims:
+    case IR_OP_contract: return all & (RO_FINITE | RO_NOT_NEGATIVE);
+    default: return finite;
+    }
+}
+
+/* ---- rows without any ---- */
+
+static bool apply(const IrOp *op, const double *x, double *out)
+{
+    switch (op->op) {
+    case IR_OP_neg: *out = -x[0]; return true;
+    case IR_OP_abs: *out = fabs(x[0]); return true;
+    case IR_OP_sqrt: *out = sqrt(x[0]); return true;
+    case IR_OP_exp: *out = exp(x[0]); return true;
+    case IR_OP_log: *out = log(x[0]); return true;
+    case IR_OP_add: *out = x[0] + x[1]; return true;
+    case IR_OP_sub: *out = x[0] - x[1]; return true;
+    case IR_OP_mul: *out = x[0] * x[1]; return true;
+    case IR_OP_div: *out = x[0] / x[1]; return true;
+    case IR_OP_min: *out = x[0] < x[1] ? x[0] : x[1]; return true;
+    case IR_OP_max: *out = x[0] > x[1] ? x[0] : x[1]; return true;
+    case IR_OP_eq: *out = x[0] == x[1]; return true;
+    case IR_OP_ne: *out = x[0] != x[1]; return true;
+    case IR_OP_lt: *out = x[0] < x[1]; return true;
+    case IR_OP_le: *out = x[0] <= x[1]; return true;
+    case IR_OP_not: *out = x[0] == 0; return true;
+    case IR_OP_select: *out = x[0] != 0 ? x[1] : x[2]; return true;
+    case IR_OP_reshape:
+    case IR_OP_transpose:
+    case IR_OP_slice: *out = x[0]; return true;
+    default: return false;
+    }
+}
+
+/* The one number that v is in every row into which `map` sums nothing. */
+static bool at_empty(const Reorder *r, IrId v, IrId map, int depth, double *out)
+{
+    const IrOp *op = ro_op(r, v);
+    double x[3];
+    if (ro_is_const(r, v, out)) return true;
+    if (ir_ops[op->op].traits & T_REDUCE && op->attr.map == map) {
+        *out = op->op == IR_OP_reduce_mul ? 1 : op->op == IR_OP_reduce_sum ? 0 : op->attr.f;
+        return true;
+    }
+    if (!depth || !op->n_args || op->n_args > 3 || ro_knows(r, v, RO_PINNED)) return false;
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (!at_empty(r, op->args[k], map, depth - 1, &x[k])) return false;
+    return apply(op, x, out);
+}
+
+IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor)
+{
+    double c;
+    if (y == IR_NONE || ro_knows(r, y, divisor ? RO_FINITE | RO_NONZERO : RO_FINITE)) return y;
+    if (at_empty(r, y, map, 8, &c) && isfinite(c) && !(divisor && (float)c == 0)) return y;
+    IrType t = ir_scalar(ro_type(r, y).dtype);
+    IrId empty = ro_map2(r, IR_OP_eq, ro_degree(r, map, t.dtype), ro_const(r, t, 0));
+    return ro_select(r, empty, ro_const(r, t, neutral), y);
+}

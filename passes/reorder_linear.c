@@ -1,0 +1,278 @@
+/* Where in a chain of linear operations a product with a weight stands: it commutes with all that happens to rows.
+     contract(gather x, W)       =  gather(contract(x, W))
+     contract(reduce_sum x, W)   =  reduce_sum(contract(x, W))
+     contract(s x, W)            =  s contract(x, W)
+     contract(x - y, W)          =  contract(x, W) - contract(y, W)
+     contract(concat(x, y), W)   =  contract(x, W') + contract(y, W'')
+     contract(contract(x, V), W) =  contract(x, contract(V, W))
+   and a weight's gradient, the sum of outer products over rows: sum_e x[src e] (x) d[e] = sum_v x[v] (x) sum of d.
+   Each step takes the cheaper of stopping here and going on. */
+#include "passes/reorder.h"
+
+static bool has(const IrType *t, IrId dim) { return ir_type_has_dim(t, dim); }
+
+/* Does t have a dim that is summed? */
+static bool has_summed(const IrType *t, const IrType *result)
+{
+    for (uint32_t k = 0; k < t->n_dims; k++)
+        if (!has(result, t->dims[k])) return true;
+    return false;
+}
+
+/* Each summed dim of `whole` is in `part` or in w: then a sum of parts is summed part by part. */
+static bool covers(const IrType *part, const IrType *whole, const IrType *w, const IrType *result)
+{
+    for (uint32_t k = 0; k < whole->n_dims; k++) {
+        IrId dim = whole->dims[k];
+        if (!has(result, dim) && !has(part, dim) && !has(w, dim)) return false;
+    }
+    return true;
+}
+
+/* ---- three factors ---- */
+
+/* contract(contract(x, y) : inner, z) : result = contract(x, contract(y, z) : *out) : result. */
+static bool reassociates(const IrType *x, const IrType *y, const IrType *inner, const IrType *z, const IrType *result,
+                         IrType *out)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const IrType *t = i ? y : x;
+        for (uint32_t k = 0; k < t->n_dims; k++)
+            if (!has(inner, t->dims[k]) && (has(z, t->dims[k]) || has(result, t->dims[k]))) return false;
+    }
+    *out = ir_type_join(y, z);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < out->n_dims; k++)
+        if (has(result, out->dims[k]) || has(x, out->dims[k])) out->dims[n++] = out->dims[k];
+    out->n_dims = (uint8_t)n;
+    return x->n_dims + y->n_dims + z->n_dims <= 2 * IR_MAX_DIMS && y->n_dims + z->n_dims <= IR_MAX_DIMS;
+}
+
+/* ---- products with a weight ---- */
+
+/* The parts of a concat, each with its part of w. */
+static IrId matmul_concat(Reorder *r, IrOp op, IrId w, IrType type, int depth)
+{
+    IrId sum = IR_NONE, dim = op.attr.dim;
+    int64_t first = 0;
+    uint32_t at = 0;
+    while (op.type.dims[at] != dim) at++;
+    if (has(&type, dim)) return IR_NONE;
+    for (uint32_t i = 0; i < op.n_args; i++) {
+        IrId own = ro_type(r, op.args[i]).dims[at];
+        bool clash = has(&type, own) || ro_has_dim(r, w, own);
+        IrId name = clash ? ro_alias(r, own) : own, part = ro_renamed(r, op.args[i], own, name);
+        IrId weight = ro_has_dim(r, w, dim) ? ro_slice(r, w, dim, first, name) : w;
+        IrId v = reorder_matmul(r, part, weight, type, depth);
+        if (v == IR_NONE) return v;
+        sum = sum == IR_NONE ? v : ro_map2(r, IR_OP_add, sum, v);
+        first += r->b.m->dims.data[own].size;
+    }
+    return sum;
+}
+
+/* A factor of its own: s has no dim that is summed. */
+static IrId matmul_scaled(Reorder *r, IrOp op, uint32_t factor, IrId w, IrType type, int depth)
+{
+    IrType s = ro_type(r, op.args[factor]), x = ro_type(r, op.args[1 - factor]), tw = ro_type(r, w);
+    if (has_summed(&s, &type) || !covers(&x, &op.type, &tw, &type)) return IR_NONE;
+    IrId v = reorder_matmul(r, op.args[1 - factor], w, type, depth);
+    return factor ? ro_map2(r, op.op, v, op.args[1]) : ro_map2(r, op.op, op.args[0], v);
+}
+
+static IrId matmul_sum(Reorder *r, IrOp op, IrId w, IrType type, int depth)
+{
+    IrType tw = ro_type(r, w);
+    IrId v[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        IrType x = ro_type(r, op.args[k]);
+        if (!covers(&x, &op.type, &tw, &type)) return IR_NONE;
+        v[k] = reorder_matmul(r, op.args[k], w, type, depth);
+    }
+    return ro_map2(r, op.op, v[0], v[1]);
+}
+
+static IrId matmul_of_product(Reorder *r, IrOp op, IrId w, IrType type, int depth)
+{
+    IrType tw = ro_type(r, w), out;
+    for (uint32_t k = 0; k < 2; k++) {
+        IrType x = ro_type(r, op.args[k]), y = ro_type(r, op.args[1 - k]);
+        if (y.space != IR_UNIT || x.space == IR_UNIT || !reassociates(&x, &y, &op.type, &tw, &type, &out)) continue;
+        out.space = IR_UNIT;
+        return reorder_matmul(r, op.args[k], ro_contract(r, op.args[1 - k], w, out), type, depth);
+    }
+    return IR_NONE;
+}
+
+/* A dim under another name, and nothing else. */
+static bool renames(const IrType *from, const IrType *to, IrId *old, IrId *now)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < from->n_dims && from->n_dims == to->n_dims; k++)
+        if (from->dims[k] != to->dims[k]) {
+            *old = from->dims[k];
+            *now = to->dims[k];
+            n++;
+        }
+    return n == 1 && from->space == to->space && from->n_dims == to->n_dims;
+}
+
+static IrId matmul_view(Reorder *r, IrOp op, IrId w, IrType type, int depth)
+{
+    IrType inner = ro_type(r, op.args[0]);
+    IrId old, now;
+    if (!renames(&inner, &op.type, &old, &now)) return IR_NONE;
+    IrId x = ro_renamed(r, op.args[0], old, now);
+    if (x == IR_NONE || ro_op(r, x)->op == IR_OP_reshape) return IR_NONE;
+    return reorder_matmul(r, x, w, type, depth);
+}
+
+static IrId matmul_step(Reorder *r, IrId x, IrId w, IrType type, int depth)
+{
+    IrOp op = *ro_op(r, x);
+    switch (op.op) {
+    case IR_OP_neg: return ro_neg(r, reorder_matmul(r, op.args[0], w, type, depth));
+    case IR_OP_transpose: return reorder_matmul(r, op.args[0], w, type, depth);
+    case IR_OP_gather:
+        if (ro_type(r, op.args[0]).space == IR_UNIT) return IR_NONE;
+        if (r->has_grad && !ro_knows(r, op.args[0], RO_FINITE)) return IR_NONE;
+        return ro_gather(r, op.attr.map, reorder_matmul(r, op.args[0], w, type, depth));
+    case IR_OP_reduce_sum: return reorder_rows_sum(r, reorder_matmul(r, op.args[0], w, type, depth), op.attr.map, 0);
+    case IR_OP_add:
+    case IR_OP_sub: return matmul_sum(r, op, w, type, depth);
+    case IR_OP_mul: {
+        IrId v = matmul_scaled(r, op, 0, w, type, depth);
+        return v != IR_NONE ? v : matmul_scaled(r, op, 1, w, type, depth);
+    }
+    case IR_OP_div: return matmul_scaled(r, op, 1, w, type, depth);
+    case IR_OP_concat: return matmul_concat(r, op, w, type, depth);
+    case IR_OP_contract: return matmul_of_product(r, op, w, type, depth);
+    case IR_OP_reshape: return matmul_view(r, op, w, type, depth);
+    default: return IR_NONE;
+    }
+}
+
+IrId reorder_matmul(Reorder *r, IrId x, IrId w, IrType type, int depth)
+{
+    if (x == IR_NONE || w == IR_NONE) return IR_NONE;
+    IrType tx = ro_type(r, x), tw = ro_type(r, w);
+    type = ro_kept(&type, &tx, &tw, tx.space);
+    IrId stop = ro_contract(r, x, w, type);
+    if (!depth || tx.space == IR_UNIT || !ro_def(r, x)) return stop;
+    return reorder_cheaper(r, stop, matmul_step(r, x, w, type, depth - 1));
+}
+
+/* <x V, z> = <x, V z> where z is per row: the weight goes to the side that has fewer rows. */
+static IrId move_weight(Reorder *r, const IrOp *op)
+{
+    IrId best = IR_NONE;
+    for (uint32_t i = 0; i < 2; i++) {
+        const IrOp *p = ro_def(r, op->args[i]);
+        IrId z = op->args[1 - i];
+        IrType tz = ro_type(r, z), out;
+        if (!p || p->op != IR_OP_contract || p->type.space == IR_UNIT) continue;
+        for (uint32_t k = 0; k < 2; k++) {
+            IrId x = p->args[k], v = p->args[1 - k];
+            IrType tx = ro_type(r, x), tv = ro_type(r, v);
+            if (tv.space != IR_UNIT || !reassociates(&tx, &tv, &p->type, &tz, &op->type, &out)) continue;
+            best = reorder_cheaper(r, best, ro_contract(r, x, reorder_matmul(r, z, v, out, RO_MAX_DEPTH), op->type));
+            break;
+        }
+    }
+    return best;
+}
+
+/* ---- outer products, summed over all rows ---- */
+
+static IrId outer(Reorder *r, IrId x, IrId y, IrType type, int depth);
+
+static IrId outer_concat(Reorder *r, IrOp op, IrId y, IrType type, int depth)
+{
+    IrId dim = op.attr.dim, parts[RO_MAX_TERMS];
+    uint32_t at = 0;
+    while (op.type.dims[at] != dim) at++;
+    if (!has(&type, dim) || ro_has_dim(r, y, dim) || op.n_args > RO_MAX_TERMS) return IR_NONE;
+    for (uint32_t i = 0; i < op.n_args; i++) {
+        IrId own = ro_type(r, op.args[i]).dims[at];
+        bool clash = has(&type, own) || ro_has_dim(r, y, own);
+        IrId name = clash ? ro_alias(r, own) : own;
+        IrType t = type;
+        for (uint32_t k = 0; k < t.n_dims; k++)
+            if (t.dims[k] == dim) t.dims[k] = name;
+        parts[i] = ro_as(r, outer(r, ro_renamed(r, op.args[i], own, name), y, t, depth), t);
+    }
+    return ro_add(r, IR_OP_concat, type, parts, op.n_args, op.attr);
+}
+
+/* sum (x V) (x) y = (sum x (x) y) V */
+static IrId outer_of_product(Reorder *r, IrOp op, IrId y, IrType type, int depth)
+{
+    IrType ty = ro_type(r, y), out;
+    for (uint32_t k = 0; k < 2; k++) {
+        IrType x = ro_type(r, op.args[k]), v = ro_type(r, op.args[1 - k]);
+        if (v.space != IR_UNIT || x.space == IR_UNIT || !reassociates(&v, &x, &op.type, &ty, &type, &out)) continue;
+        out.space = IR_UNIT;
+        IrId inner = outer(r, op.args[k], y, out, depth);
+        return ro_contract(r, op.args[1 - k], inner, type);
+    }
+    return IR_NONE;
+}
+
+/* One step on x's side. */
+static IrId outer_step(Reorder *r, IrId x, IrId y, IrType type, int depth)
+{
+    const IrOp *def = ro_def(r, x);
+    if (!def) return IR_NONE;
+    IrOp op = *def;
+    IrType ty = ro_type(r, y);
+    switch (op.op) {
+    case IR_OP_neg: return ro_neg(r, outer(r, op.args[0], y, type, depth));
+    case IR_OP_transpose: return outer(r, op.args[0], y, type, depth);
+    case IR_OP_gather: {
+        IrId rows = reorder_guard(r, op.args[0], op.attr.map, 0, false);
+        return outer(r, rows, reorder_rows_sum(r, y, op.attr.map, depth), type, depth);
+    }
+    case IR_OP_reduce_sum:
+        return ro_map(r, op.attr.map)->from == IR_UNIT ? IR_NONE
+                                                       : outer(r, op.args[0], ro_gather(r, op.attr.map, y), type, depth);
+    case IR_OP_add:
+    case IR_OP_sub: {
+        IrType a = ro_type(r, op.args[0]), b = ro_type(r, op.args[1]);
+        if (a.space != b.space || a.n_dims != op.type.n_dims || b.n_dims != op.type.n_dims) return IR_NONE;
+        return ro_map2(r, op.op, outer(r, op.args[0], y, type, depth), outer(r, op.args[1], y, type, depth));
+    }
+    case IR_OP_mul: /* a number per row may go to the other side */
+        for (uint32_t k = 0; k < 2; k++)
+            if (!ro_type(r, op.args[k]).n_dims && ro_type(r, op.args[1 - k]).space == op.type.space)
+                return outer(r, op.args[1 - k], ro_map2(r, IR_OP_mul, op.args[k], y), type, depth);
+        return IR_NONE;
+    case IR_OP_concat: return outer_concat(r, op, y, type, depth);
+    case IR_OP_contract:
+        return ty.space == IR_UNIT ? IR_NONE : outer_of_product(r, op, y, type, depth);
+    default: return IR_NONE;
+    }
+}
+
+static IrId outer(Reorder *r, IrId x, IrId y, IrType type, int depth)
+{
+    if (x == IR_NONE || y == IR_NONE) return IR_NONE;
+    IrId stop = ro_contract(r, x, y, type);
+    if (!depth || ro_type(r, x).space == IR_UNIT || ro_type(r, y).space == IR_UNIT) return stop;
+    stop = reorder_cheaper(r, stop, outer_step(r, x, y, type, depth - 1));
+    return reorder_cheaper(r, stop, outer_step(r, y, x, type, depth - 1));
+}
+
+/* ---- rule ---- */
+
+IrId reorder_rule_contract(Reorder *r, IrId v)
+{
+    const IrOp op = *ro_op(r, v);
+    if (op.op != IR_OP_contract || !ir_dtype_is_float(op.type.dtype)) return IR_NONE;
+    IrType x = ro_type(r, op.args[0]), y = ro_type(r, op.args[1]);
+    if (x.space == IR_UNIT && y.space == IR_UNIT) return IR_NONE;
+    if (op.type.space == IR_UNIT)
+        return x.space == IR_UNIT || y.space == IR_UNIT ? IR_NONE : outer(r, op.args[0], op.args[1], op.type, 4);
+    if (y.space == IR_UNIT) return reorder_matmul(r, op.args[0], op.args[1], op.type, RO_MAX_DEPTH);
+    if (x.space == IR_UNIT) return reorder_matmul(r, op.args[1], op.args[0], op.type, RO_MAX_DEPTH);
+    return move_weight(r, &op);
+}

@@ -1,0 +1,281 @@
+/* The pass `reorder` changes the order of work and no result: random programs over every op, and random message functions
+   that its rules are about, with their gradients, give the same numbers by the interpreter before and behind it, within
+   both bounds, on graphs with empty rows, loops, parallel edges, a hub, one node and no edges. What was finite stays so.
+   The pass finds nothing more to do in what it made. usage: test_reorder [FIRST_SEED] */
+#include "tests/unit/check.h"
+#include "tests/unit/gir_random.h"
+
+enum { N_RANDOM = 300, N_MESSAGES = 400 };
+
+typedef struct Tally {
+    uint64_t elements, undecided, changed;
+} Tally;
+
+/* ---- running ---- */
+
+static const IrModule *run_passes(Arena *a, const IrModule *m, const char *list)
+{
+    Diags d = {.arena = a};
+    PassContext ctx = pass_context(a, &d);
+    bool ok = ir_verify(m, &d) && pass_option_run(&ctx, list);
+    const IrModule *done = ok ? pass_run_pipeline(&ctx, m) : NULL;
+    StrBuf text = {.arena = a};
+    diags_print(&d, &text, false);
+    check(done != NULL, "%s", strbuf_cstr(&text));
+    return done;
+}
+
+static EvalValue **evaluate(Arena *a, const IrModule *m, uint32_t which, uint64_t seed)
+{
+    int64_t *graph_of, n_graphs;
+    const char *why = "";
+    EvalGraph g = gir_graph(a, which, &graph_of, &n_graphs);
+    EvalWorld *w = eval_world(a, m, &g, graph_of, n_graphs, &why);
+    if (!check(w != NULL, "%s", why)) return NULL;
+    const IrFunc *f = m->funcs.data[0];
+    EvalValue **args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        GirRng r = {seed * 64 + i};
+        args[i] = eval_value_new(a, m, w, f->args.data[i].type);
+        gir_fill(args[i], &r);
+    }
+    EvalValue **results = eval_func(a, m, w, f, args, &why);
+    check(results != NULL, "%s", why);
+    return results;
+}
+
+static bool agrees(const EvalValue *x, const EvalValue *y, int64_t k)
+{
+    if (x->undecided[k] || y->undecided[k]) return true;
+    double p = x->v[k], q = y->v[k];
+    if (isnan(p) || isinf(p)) return true; /* what was not finite may become anything */
+    return fabs(p - q) <= x->err[k] + y->err[k] + 1e-300;
+}
+
+static void compare(Arena *a, const IrModule *before, const IrModule *after, uint32_t graph, uint64_t seed, Tally *t)
+{
+    EvalValue **x = evaluate(a, before, graph, seed), **y = evaluate(a, after, graph, seed);
+    const IrFunc *f = before->funcs.data[0];
+    for (uint32_t i = 0; x && y && i < f->results.n && check_ok; i++)
+        for (int64_t k = 0; k < x[i]->rows * x[i]->width; k++) {
+            t->elements++;
+            t->undecided += x[i]->undecided[k] || y[i]->undecided[k];
+            if (agrees(x[i], y[i], k)) continue;
+            StrBuf text = {.arena = a};
+            ir_print(before, &text);
+            strbuf_puts(&text, "------ becomes\n");
+            ir_print(after, &text);
+            fputs(strbuf_cstr(&text), stdout);
+            check(false, "seed %llu, graph %u, result %s, element %d: %.17g +- %.3g, wanted %.17g +- %.3g",
+                  (unsigned long long)seed, graph, f->results.data[i].name, (int)k, y[i]->v[k], y[i]->err[k], x[i]->v[k],
+                  x[i]->err[k]);
+            break;
+        }
+}
+
+static const char *text_of(Arena *a, const IrModule *m)
+{
+    StrBuf text = {.arena = a};
+    ir_print(m, &text);
+    return strbuf_cstr(&text);
+}
+
+/* Before autodiff and behind it; then nothing is left to do. */
+static void check_module(Arena *a, const IrModule *m, uint64_t seed, Tally *t)
+{
+    const IrModule *plain = run_passes(a, m, "autodiff");
+    const IrModule *once = run_passes(a, m, "simplify,cse,dce,reorder,autodiff,simplify,cse,dce,reorder");
+    const IrModule *twice = once ? run_passes(a, once, "reorder") : NULL;
+    const IrModule *without = run_passes(a, m, "simplify,cse,dce,autodiff,simplify,cse,dce");
+    if (!plain || !once || !twice || !without) return;
+    check(!strcmp(text_of(a, once), text_of(a, twice)), "seed %llu: not done:\n%s", (unsigned long long)seed,
+          text_of(a, once));
+    t->changed += strcmp(text_of(a, once), text_of(a, without)) != 0;
+    compare(a, plain, once, (uint32_t)(seed % GIR_N_GRAPHS), seed, t);
+    compare(a, plain, once, (uint32_t)((seed / 7) % 4), seed + 1, t);
+}
+
+/* ---- message functions ---- */
+
+enum { NODE = 1, EDGE };
+enum { SRC, DST, NODE_ALL, EDGE_ALL };
+enum { F, K, D, O };
+
+typedef struct Message {
+    Build b;
+    GirRng r;
+    IrId x, s, e, w, far; /* node[F], node[], edge[K], edge[], node[O] */
+} Message;
+
+static IrId arg(Message *g, const char *name, IrType type)
+{
+    IrTensor t = {.name = name, .kind = IR_INPUT, .type = type};
+    for (uint8_t k = 0; k < type.n_dims; k++) t.stored_perm[k] = k;
+    VEC_PUSH(g->b.m->arena, &g->b.m->tensors, t);
+    return ir_arg(g->b.m, g->b.f, (IrArg){.name = name, .ref = g->b.m->tensors.n - 1, .type = type});
+}
+
+static IrType type_of(IrId space, uint8_t n, IrId first, IrId second)
+{
+    return (IrType){.space = space, .dtype = IR_F64, .n_dims = n, .dims = {first, second}};
+}
+
+static IrId weight(Message *g, IrId from, IrId to)
+{
+    const char *name = arena_printf(g->b.m->arena, "W%u", g->b.m->tensors.n);
+    return arg(g, name, type_of(IR_UNIT, 2, from, to));
+}
+
+static IrId product(Message *g, IrId x, IrId from)
+{
+    IrType t = type_of(irb_type(&g->b, x).space, 1, O, 0);
+    return ir_add(g->b.m, g->b.f, IR_OP_contract, t, (IrId[]){x, weight(g, from, O)}, 2, (IrAttr){0}, g->b.span);
+}
+
+static IrId end(Message *g) { return gir_below(&g->r, 2) ? SRC : DST; }
+
+/* Per edge of a row: infinite, were it asked of a row without. */
+static IrId share(Message *g)
+{
+    Build *b = &g->b;
+    IrId count = irb_reduce(b, IR_OP_reduce_sum, DST, irb_const(b, type_of(EDGE, 0, 0, 0), 1), 0);
+    return irb_gather(b, DST, irb_map2(b, IR_OP_div, irb_scalar(b, IR_F64, 1), count));
+}
+
+static IrId number(Message *g)
+{
+    if (gir_below(&g->r, 4) == 0) return share(g);
+    if (gir_below(&g->r, 3) == 0) return g->w;
+    return irb_gather(&g->b, end(g), g->s);
+}
+
+/* Both ends and the edge side by side. */
+static IrId ends(Message *g)
+{
+    Build *b = &g->b;
+    IrId p = irb_gather(b, DST, g->x), q = irb_gather(b, SRC, g->x);
+    if (gir_below(&g->r, 2)) q = irb_map2(b, IR_OP_sub, q, p);
+    IrId all = ir_add(b->m, b->f, IR_OP_concat, type_of(EDGE, 1, D, 0), (IrId[]){p, q, g->e}, 3, (IrAttr){.dim = D}, b->span);
+    return product(g, all, D);
+}
+
+static IrId positive(Message *g, IrId x)
+{
+    return irb_map2(&g->b, IR_OP_add, irb_map1(&g->b, IR_OP_abs, x), irb_scalar(&g->b, IR_F64, 0.5));
+}
+
+static IrId message(Message *g, uint32_t depth);
+
+static IrId combined(Message *g, uint32_t depth)
+{
+    static const IrOpcode maps[] = {IR_OP_tanh, IR_OP_sigmoid, IR_OP_neg, IR_OP_abs};
+    Build *b = &g->b;
+    IrId x = message(g, depth - 1);
+    switch (gir_below(&g->r, 8)) {
+    case 0: return irb_map2(b, IR_OP_add, x, message(g, depth - 1));
+    case 1: return irb_map2(b, IR_OP_sub, x, message(g, depth - 1));
+    case 2: return irb_map2(b, IR_OP_mul, x, message(g, depth - 1));
+    case 3: return irb_map2(b, IR_OP_mul, number(g), x);
+    case 4: return irb_map2(b, IR_OP_div, x, positive(g, number(g)));
+    case 5: {
+        IrId zero = irb_scalar(b, IR_F64, 0);
+        return irb_select(b, irb_compare(b, IR_OP_lt, irb_gather(b, DST, g->s), number(g)), x, zero);
+    }
+    case 6: { /* an attention: exp of a number less its maximum in the row */
+        IrId t = irb_map2(b, IR_OP_add, irb_gather(b, SRC, g->s), irb_gather(b, DST, g->s));
+        IrId top = irb_reduce(b, IR_OP_reduce_max, DST, t, 0);
+        t = irb_map1(b, IR_OP_exp, irb_map2(b, IR_OP_sub, t, irb_gather(b, DST, top)));
+        IrId sum = irb_map2(b, IR_OP_add, irb_reduce(b, IR_OP_reduce_sum, DST, t, 0), irb_scalar(b, IR_F64, 1e-16));
+        return irb_map2(b, IR_OP_mul, irb_map2(b, IR_OP_div, t, irb_gather(b, DST, sum)), x);
+    }
+    default: return irb_map1(b, maps[gir_below(&g->r, 4)], x);
+    }
+}
+
+static IrId message(Message *g, uint32_t depth)
+{
+    if (depth && gir_below(&g->r, 4)) return combined(g, depth);
+    switch (gir_below(&g->r, 6)) {
+    case 0: return ends(g);
+    case 1: return product(g, g->e, K);
+    case 2: return product(g, irb_gather(&g->b, end(g), g->x), F);
+    case 3: return irb_gather(&g->b, end(g), product(g, g->x, F));
+    default: return irb_gather(&g->b, end(g), g->far);
+    }
+}
+
+static IrId reduced(Message *g, IrId m)
+{
+    static const IrOpcode ops[] = {IR_OP_reduce_sum, IR_OP_reduce_sum, IR_OP_reduce_max, IR_OP_reduce_min};
+    return irb_reduce(&g->b, ops[gir_below(&g->r, 4)], end(g), m, gir_below(&g->r, 2) ? 0 : -1.5);
+}
+
+static IrModule *message_module(Arena *a, uint64_t seed)
+{
+    static const int64_t sizes[][3] = {{3, 2, 4}, {8, 1, 3}, {2, 5, 9}, {4, 4, 4}, {16, 3, 1}};
+    Message g = {.r = {seed * 0x9E3779B97F4A7C15u + 99}};
+    gir_below(&g.r, 2);
+    const int64_t *size = sizes[gir_below(&g.r, 5)];
+    IrModule *m = g.b.m = ir_module_new(a, "message");
+    ir_dim_new(m, "F", size[0]);
+    ir_dim_new(m, "K", size[1]);
+    ir_dim_new(m, "D", 2 * size[0] + size[1]);
+    ir_dim_new(m, "O", size[2]);
+    ir_space_new(m, "node", false);
+    ir_space_new(m, "edge", true);
+    gir_map(m, "edge.src", EDGE, NODE, false, false);
+    gir_map(m, "edge.dst", EDGE, NODE, true, false);
+    gir_map(m, "node.all", NODE, IR_UNIT, false, false);
+    gir_map(m, "edge.all", EDGE, IR_UNIT, false, false);
+    IrGraph graph = {.name = "g", .edge = EDGE, .src_space = NODE, .dst_space = NODE, .src = SRC, .dst = DST,
+                     .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    VEC_PUSH(a, &m->graphs, graph);
+    g.b.f = ir_func_new(m, "f");
+    g.x = arg(&g, "x", type_of(NODE, 1, F, 0));
+    g.s = arg(&g, "s", type_of(NODE, 0, 0, 0));
+    g.e = arg(&g, "e", type_of(EDGE, 1, K, 0));
+    g.w = arg(&g, "w", type_of(EDGE, 0, 0, 0));
+    g.far = arg(&g, "far", type_of(NODE, 1, O, 0));
+    IrId out = reduced(&g, message(&g, 3));
+    if (gir_below(&g.r, 2)) out = irb_map2(&g.b, IR_OP_add, out, reduced(&g, message(&g, 2)));
+    if (gir_below(&g.r, 3) == 0) g.far = irb_map1(&g.b, IR_OP_tanh, out), out = reduced(&g, message(&g, 2));
+    ir_result(m, g.b.f, "out", out, IR_NONE);
+    IrId loss = irb_fit(&g.b, irb_map1(&g.b, IR_OP_sin, out), ir_scalar(IR_F64));
+    uint32_t n = g.b.f->ops.n;
+    for (IrId v = 0; v < n; v++)
+        if (irb_op(&g.b, v)->op == IR_OP_arg) {
+            IrId d = ir_add(m, g.b.f, IR_OP_grad, irb_type(&g.b, v), (IrId[]){loss, v}, 2, (IrAttr){0}, g.b.span);
+            ir_result(m, g.b.f, arena_printf(a, "d%u", v), d, IR_NONE);
+        }
+    return m;
+}
+
+/* ---- tests ---- */
+
+static void check_many(const char *name, uint64_t first, uint64_t n, bool messages, double least)
+{
+    Tally t = {0};
+    check_begin();
+    for (uint64_t seed = first; seed < first + n && check_ok; seed++) {
+        Arena *a = arena_new();
+        GirOptions o = {.n_ops = 10 + (uint32_t)(seed % 12), .real = IR_F64, .grads = true};
+        check_module(a, messages ? message_module(a, seed) : gir_make(a, seed, o), seed, &t);
+        arena_free(a);
+        if (!check_ok) printf("seed %llu\n", (unsigned long long)seed);
+    }
+    printf("%llu elements, %.2f %% undecided, %llu of %llu modules changed\n", (unsigned long long)t.elements,
+           100.0 * (double)t.undecided / (double)(t.elements + 1), (unsigned long long)t.changed, (unsigned long long)n);
+    if (check_ok) {
+        CHECK(t.undecided <= t.elements / 10);
+        CHECK((double)t.changed >= least * (double)n);
+    }
+    check_end(name);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+    check_many("reorder: message functions and their gradients", first, N_MESSAGES, true, 0.8);
+    check_many("reorder: random programs and their gradients", first, N_RANDOM, false, 0.1);
+    return check_done();
+}
