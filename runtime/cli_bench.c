@@ -20,6 +20,8 @@ typedef struct Bench {
 typedef struct Times {
     double *runs;  /* [iters] ns */
     double *steps; /* [n_steps] ns of all timed runs together */
+    double *least; /* [n_steps] ns of the quickest run of each */
+    double *once;  /* [n_steps] ns of one run */
     double min_ms, median_ms;
     int64_t peak;
 } Times;
@@ -77,6 +79,17 @@ static RtCode bind_program(Bench *b, int64_t program, RtExec **e)
     return rt_exec_bind(*e, b->c->st);
 }
 
+static void time_steps(Bench *b, RtExec *e, Times *t, int64_t run)
+{
+    int64_t n = e->program->n_steps;
+    memset(t->once, 0, (size_t)n * sizeof *t->once);
+    rt_exec_run_timed(e, b->seed, run, t->once);
+    for (int64_t i = 0; i < n; i++) {
+        t->steps[i] += t->once[i];
+        if (!run || t->once[i] < t->least[i]) t->least[i] = t->once[i];
+    }
+}
+
 /* Whole runs are timed without step timers; the steps in runs of their own. */
 static void take_times(Bench *b, RtExec *e, Times *t)
 {
@@ -87,7 +100,7 @@ static void take_times(Bench *b, RtExec *e, Times *t)
         rt_exec_run(e, b->seed, i);
         t->runs[i] = now_ns() - before;
     }
-    for (int64_t i = 0; i < b->iters; i++) rt_exec_run_timed(e, b->seed, i, t->steps);
+    for (int64_t i = 0; i < b->iters; i++) time_steps(b, e, t, i);
     qsort(t->runs, (size_t)b->iters, sizeof *t->runs, by_value);
     t->min_ms = t->runs[0] * 1e-6;
     t->median_ms = t->runs[b->iters / 2] * 1e-6;
@@ -127,9 +140,9 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         print_string(rt_string(b->c->model, s->label));
         printf(", \"file\": ");
         print_string(rt_string(b->c->model, s->file));
-        printf(", \"line\": %lld, \"ms\": %.6f, \"bytes\": %.0f, \"flops\": %.0f, \"chunks\": "
-               "%lld, \"by\": \"%s\"}",
-               (long long)s->line, ms, bytes, flops, (long long)e->steps[i].n_chunks,
+        printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
+               "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
+               (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
                e->steps[i].backend ? e->options.gemm->name : "kernel");
     }
     printf("]}");
@@ -155,7 +168,10 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
 {
     Times t = {0};
     t.runs = calloc((size_t)b->iters, sizeof *t.runs);
-    t.steps = calloc((size_t)e->program->n_steps + 1, sizeof *t.steps);
+    int64_t n = e->program->n_steps + 1;
+    t.steps = calloc((size_t)n * 3, sizeof *t.steps);
+    t.least = t.steps ? t.steps + n : NULL;
+    t.once = t.steps ? t.steps + 2 * n : NULL;
     RtCode code =
         t.runs && t.steps ? RT_OK : rt_fail_memory(b->c->st, (size_t)b->iters * 8, "timings");
     if (!code) {
