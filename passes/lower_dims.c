@@ -1,8 +1,8 @@
-/* Sums and products inside a row.
+/* Sums inside a row, and the loops over dims that products share.
      sums, and contract as a dot product: element i of the reduced dims goes to partial i mod 16, each partial left
        to right, then halving. Either the vector's lanes are the partials (the vector runs along the last reduced
        dim), or there are 16 registers (the vector, if any, runs along the result).
-     contract as a matrix product: left to right with fma, a tile of points at once. */
+   Matrix products are in lower_product.c. */
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
@@ -176,31 +176,4 @@ void heavy_dims(Lower *l, IrId v, const Point *p)
     Dot d = dot_of(l, v, p);
     KirId sum = can_use_lanes(l, &d) ? dot_lanes(l, &d, power_of_two(d.size[d.n_dims - 1])) : dot_registers(l, &d);
     memo_put(l, v, p->row, &p->env, sum);
-}
-
-/* ---- matrix products -------------------------------------------------------------------------------------- */
-
-void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
-{
-    Emit *e = &l->e;
-    const IrOp *op = fused_op(l->f, v);
-    IrId dims[2 * IR_MAX_DIMS];
-    unsigned n_dims = reduced_dims(l->f->f, op, dims);
-    KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
-    for (unsigned i = 0; i < n; i++) {
-        KirType t = kir_type(kir_base_of(op->type.dtype), env_lanes(&p[i].env, &op->type));
-        acc[i] = emit_var(e, "acc", sum_identity(l, KIR_add, t));
-    }
-    DimLoop loops = dim_loops_open(l, dims, n_dims);
-    for (unsigned i = 0; i < n; i++) {
-        Env env = p[i].env;
-        dim_loops_env(&loops, &env);
-        KirId a = point_full(l, op->args[0], p[i].row, &env), b = point_full(l, op->args[1], p[i].row, &env);
-        emit_set(e, acc[i], emit_fma(e, a, b, acc[i]));
-    }
-    dim_loops_close(l, &loops);
-    for (unsigned i = 0; i < n; i++) {
-        emit_freeze(e, acc[i]);
-        memo_put(l, v, p[i].row, &p[i].env, acc[i]);
-    }
 }

@@ -5,7 +5,7 @@
 #include "passes/emit.h"
 #include "passes/schedule.h"
 
-enum { ENV_MAX = 24, ENV_VECS = 4, MAX_POINTS = 64 };
+enum { ENV_MAX = 24, ENV_VECS = 4 };
 
 typedef struct Ix { /* the number var + off; var (or 0 if KIR_NONE) is a multiple of align */
     KirId var;
@@ -126,7 +126,6 @@ KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, 
 KirId sum_identity(Lower *l, KirOpcode op, KirType t);
 void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n);
 void heavy_dims(Lower *l, IrId v, const Point *p);
-void heavy_product(Lower *l, IrId v, const Point *p, unsigned n);
 /* Runs body inside loops over dims (sizes of one: none), with their indices added to *env. */
 typedef struct DimLoop {
     unsigned n;
@@ -137,10 +136,19 @@ DimLoop dim_loops_open(Lower *l, const IrId *dims, unsigned n);
 void dim_loops_close(Lower *l, const DimLoop *loops);
 void dim_loops_env(const DimLoop *loops, Env *env);
 
+/* ---- products (lower_product.c) ---- */
+void heavy_product(Lower *l, IrId v, const Point *p, unsigned n);
+void lower_product_rows(Lower *l, IrId space);
+
 /* ---- nests (lower_nest.c, lower_blocks.c) ---- */
 typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);
 /* Walks dims[0..n) of the given sizes: loops and register tiles by the schedule; the vector along l->s.vec. */
 void nest_dims(Lower *l, const IrType *dims, const Point *points, unsigned n, NestBody *body, void *user);
+/* The points of the nest by the names that a root has for its dims. */
+const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);
+/* One tile of the narrow roots, or of the others: sums, values, stores. */
+void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
+bool group_has_narrow(const FusedFunc *f, const Group *g);
 void lower_group(LowerFunc *lf, uint32_t g);
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */

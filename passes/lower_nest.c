@@ -127,8 +127,7 @@ static bool same_dims(const IrType *a, const IrType *b)
     return a->n_dims == b->n_dims && !memcmp(a->dims, b->dims, a->n_dims * sizeof *a->dims);
 }
 
-/* The points of the nest by the names that a root has for its dims. */
-static const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n)
+const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n)
 {
     const IrType *t = &fused_op(l->f, root)->type, *nest = &l->f->groups.data[l->g].nest;
     if (!t->n_dims || same_dims(t, nest)) return p;
@@ -180,7 +179,7 @@ static void compute_sums(Lower *l, const Group *g, bool narrow, const Point *p, 
 }
 
 /* One tile of the narrow roots, or of the others. */
-static void roots_tile(Lower *l, bool narrow, const Point *p, unsigned n)
+void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n)
 {
     const Group *g = &l->f->groups.data[l->g];
     VEC(IrId) roots = {0};
@@ -204,10 +203,10 @@ static void roots_tile(Lower *l, bool narrow, const Point *p, unsigned n)
 static void group_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     (void)user;
-    roots_tile(l, false, p, n);
+    lower_roots(l, false, p, n);
 }
 
-static bool has_narrow(const FusedFunc *f, const Group *g)
+bool group_has_narrow(const FusedFunc *f, const Group *g)
 {
     for (uint32_t i = 0; i < g->roots.n; i++)
         if (group_root_is_narrow(f, g, g->roots.data[i])) return true;
@@ -260,33 +259,9 @@ static void concat_tile(Lower *l, const Point *p)
 static void rows_body(Lower *l, const Point *p, unsigned n)
 {
     const Group *g = &l->f->groups.data[l->g];
-    if (has_narrow(l->f, g)) roots_tile(l, true, p, n);
+    if (group_has_narrow(l->f, g)) lower_roots(l, true, p, n);
     if (g->kind == GROUP_CONCAT) concat_tile(l, p);
     else nest_dims(l, &g->nest, p, n, group_tile, NULL);
-}
-
-/* Row tiles of a block of rows, then the rows that are left one by one. */
-static void tiled_rows(Lower *l, IrId space)
-{
-    Emit *e = &l->e;
-    KirId rows = lower_count(l, plan_count(l->f->m, space));
-    l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = l->s.row_block, .max = INT64_MAX};
-    KirId block = emit_for(e, emit_index(e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS, "blocks of rows");
-    KirId first = emit_op2(e, KIR_mul, block, emit_index(e, l->s.row_block));
-    KirId last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, first, emit_index(e, l->s.row_block)), rows);
-    int64_t tile = l->s.row_tile;
-    KirId count = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, last, first), emit_index(e, tile));
-    KirId middle = emit_op2(e, KIR_add, first, emit_op2(e, KIR_mul, count, emit_index(e, tile)));
-    KirId row = emit_for(e, first, middle, tile, KIR_SEQ, "tiles of rows");
-    Point p[MAX_POINTS];
-    for (int64_t i = 0; i < tile; i++)
-        p[i] = (Point){emit_op2(e, KIR_add, row, emit_index(e, i)), env_empty()};
-    rows_body(l, p, (unsigned)tile);
-    emit_end(e);
-    row = emit_for(e, middle, last, 1, KIR_SEQ, "rows that are left");
-    rows_body(l, &(Point){row, env_empty()}, 1);
-    emit_end(e);
-    emit_end(e);
 }
 
 static void unit_body_over(Lower *l, const IrType *nest)
@@ -355,7 +330,7 @@ void lower_group(LowerFunc *lf, uint32_t g)
     Lower l;
     lower_begin(&l, lf, g);
     if (group->nest.space == IR_UNIT) unit_rows(&l);
-    else if (l.s.row_tile > 1) tiled_rows(&l, group->nest.space);
+    else if (l.s.row_tile > 1) lower_product_rows(&l, group->nest.space);
     else if (l.s.row_lanes) lower_rows(&l, group->nest.space);
     else plain_rows(&l, group->nest.space);
     l.step->grain = l.s.grain;

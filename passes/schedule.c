@@ -6,6 +6,7 @@
 #include "passes/schedule.h"
 
 enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, WORK_PER_THREAD = 16384 };
+enum { SUMS = 24, PANEL = 4, MOST_ROWS = 16, VECTOR_BYTES = 64 }; /* of products */
 
 VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first)
 {
@@ -30,6 +31,18 @@ unsigned run_lanes(const VecRun *run)
     return lanes;
 }
 
+/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. A panel of
+   2 to 4 vectors reads the weight fewer times than its rows read the operand; panels are of one width if they can be. */
+static void product_tile(const IrModule *m, const Group *g, Schedule *s)
+{
+    int64_t vectors = (ir_type_width(m, &g->nest) + s->lanes - 1) / s->lanes, panels = (vectors + PANEL - 1) / PANEL;
+    int64_t bytes = s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype), each = bytes > VECTOR_BYTES ? bytes / VECTOR_BYTES : 1;
+    s->tile = (uint8_t)((vectors + panels - 1) / panels);
+    s->row_tile = (uint8_t)(SUMS / each / s->tile);
+    if (s->row_tile > MOST_ROWS) s->row_tile = MOST_ROWS;
+    s->row_block = 96 / s->row_tile * s->row_tile;
+}
+
 static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
 {
     unsigned n_sums = 0;
@@ -46,10 +59,7 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
     }
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
-    int64_t vectors = (ir_type_width(f->m, &g->nest) + s->lanes - 1) / s->lanes;
-    s->row_tile = vectors >= 2 ? 4 : REGISTERS;
-    s->tile = (uint8_t)(REGISTERS / s->row_tile);
-    s->row_block = 64;
+    product_tile(f->m, g, s);
 }
 
 /* Elements written or read per iteration, roughly. */
