@@ -11,9 +11,10 @@ static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"}
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
 {
-    const char *space = c->kind == PLAN_CONST ? "" : p->module->spaces.data[c->space].name;
+    const char *space = c->kind == PLAN_CONST || c->kind == PLAN_AHEAD ? "" : p->module->spaces.data[c->space].name;
     switch (c->kind) {
     case PLAN_CONST: strbuf_printf(out, "%" PRId64, c->value); break;
+    case PLAN_AHEAD: strbuf_printf(out, "ahead(%" PRId64 ")", c->value); break;
     case PLAN_COUNT: strbuf_puts(out, space); break;
     case PLAN_BLOCKS: case PLAN_BLOCK_ROWS:
         strbuf_printf(out, "%s(%s, %" PRId64, c->kind == PLAN_BLOCKS ? "blocks" : "block_rows", space, c->block);

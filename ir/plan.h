@@ -10,6 +10,7 @@ typedef enum {
     PLAN_COUNT,      /* elements of a space */
     PLAN_BLOCKS,     /* n_blocks = min(ceil(count / block), max), at least 1: fixed blocks of rows */
     PLAN_BLOCK_ROWS, /* ceil(count / n_blocks): rows per block for the same numbers */
+    PLAN_AHEAD,      /* value: how many elements before their turn gathered rows are asked for; any number will do, 0: none */
 } PlanCountKind;
 typedef struct PlanCount {
     PlanCountKind kind;

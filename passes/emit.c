@@ -157,7 +157,7 @@ static KirId table_get(const Emit *e, const KirIns *x)
 /* The fields that an instruction does not use have one value, as the builder gives them. */
 static void normalise(KirIns *x)
 {
-    bool memory = x->op == KIR_load || x->op == KIR_gather || x->op == KIR_store;
+    bool memory = x->op == KIR_load || x->op == KIR_gather || x->op == KIR_store || x->op == KIR_prefetch;
     if (!memory) x->buf = KIR_NONE;
     if (!memory || x->buf != KIR_NONE) x->alloc = KIR_NONE;
     if (!memory || !x->active) x->active = x->type.lanes;
@@ -342,6 +342,11 @@ void emit_store(Emit *e, uint32_t buf, KirId index, KirId value, unsigned active
 {
     emit_ins(e, (KirIns){.op = KIR_store, .type = emit_type(e, value), .args = {index, value, KIR_NONE},
                          .buf = buf, .active = (uint8_t)active, .stride = stride});
+}
+
+void emit_prefetch(Emit *e, uint32_t buf, KirId index)
+{
+    emit_ins(e, (KirIns){.op = KIR_prefetch, .args = {index, KIR_NONE, KIR_NONE}, .buf = buf});
 }
 
 KirId emit_var(Emit *e, const char *name, KirId init)

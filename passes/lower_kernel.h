@@ -37,6 +37,32 @@ typedef struct Image { /* known: map sends `row` to `image`, and has `row` at `p
     KirId row, image, position; /* position: KIR_NONE if the list is the elements' own order */
 } Image;
 
+/* Elements of a space, one after another, and what is gathered at each: see lower_ahead.c. */
+typedef struct WalkImage {
+    KirId image; /* of the walked element under the map */
+    IrId map;
+} WalkImage;
+typedef struct WalkLoad { /* of the row that `map` leads to; IR_NONE: of the walked element's */
+    uint32_t buffer;
+    IrId map;
+    IrType type;
+    Env env;
+} WalkLoad;
+typedef struct WalkLine { /* of a gathered row: elements from in_row + line * per_line on */
+    uint32_t buffer;
+    IrId map;
+    Lin in_row;
+    int64_t line, width, per_line;
+} WalkLine;
+typedef struct Walk {
+    bool on;
+    IrId space, list;        /* list: the map whose list gives the elements; IR_NONE: they come in their own order */
+    KirId element, position; /* of the element in the list, or in the space */
+    VEC(WalkImage) images;
+    VEC(WalkLoad) loads;
+    VEC(WalkLine) lines, asked; /* asked: by this walk and earlier ones of the kernel, which went over the same elements */
+} Walk;
+
 /* One function on its way into the plan. */
 typedef struct LowerFunc {
     PassContext *ctx;
@@ -62,6 +88,8 @@ typedef struct Lower {
     VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
     VEC(Memo) memos;
     VEC(Image) images;
+    Walk walk;
+    int64_t ahead_bytes; /* most that a walk asks for at an element */
 } Lower;
 
 /* ---- plan pieces (lower_plan.c) ---- */
@@ -104,6 +132,7 @@ KirId lanes_spread(Lower *l, KirId x, const IrType *from, const Env *e);
 bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first);
 /* How far apart in memory the lanes of a row-major value are, if it is one distance. */
 bool lanes_stride(const Lower *l, const IrType *t, const Env *e, int64_t *stride);
+int64_t lanes_reach(const Lower *l, const IrType *t, const Env *e); /* from the first lane to the last active one */
 KirId lanes_offsets(Lower *l, const IrType *t, const Env *e); /* of each from the first: an i64 vector */
 KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env *e);
 
@@ -116,10 +145,20 @@ KirId point_map(Lower *l, const IrOp *op, const KirId *args);    /* lower_map.c:
 KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lower_random.c */
 KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature); /* vectors or scalars */
 KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env);
+/* Where the element of the first lane at env lies in a row of type t. */
+Lin point_offset(const Lower *l, const IrType *t, const Env *env);
 /* Element index of a row-major value of type t, of the first lane. */
 KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env);
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env);
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
+
+/* ---- looking ahead (lower_ahead.c) ---- */
+/* Around the computation at one element of a walk; elements follow each other in the space, or in the list of a map. */
+void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position);
+void walk_close(Lower *l); /* asks for what the walk will gather some elements later */
+void walk_image(Lower *l, IrId map, KirId element, KirId image); /* notes an image */
+void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env); /* notes a load */
+int64_t ahead_default(int64_t bytes); /* distance for a kernel that gathers so much at an element */
 
 /* ---- sums (lower_reduce.c, lower_dims.c) ---- */
 KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */

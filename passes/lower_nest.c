@@ -299,7 +299,11 @@ static void plain_rows(Lower *l, IrId space)
     l->step->extent = plan_count(l->f->m, space);
     KirId row = emit_for(&l->e, emit_index(&l->e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS,
                          l->f->m->spaces.data[space].name);
+    GroupKind kind = l->f->groups.data[l->g].kind;
+    bool walks = kind != GROUP_ROWS; /* whose sums walk other elements */
+    if (walks) walk_open(l, space, IR_NONE, row, row);
     rows_body(l, &(Point){row, env_empty()}, 1);
+    if (walks) walk_close(l);
     emit_end(&l->e);
 }
 

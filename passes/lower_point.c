@@ -80,7 +80,7 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
-KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env)
+Lin point_offset(const Lower *l, const IrType *t, const Env *env)
 {
     Lin lin = {0};
     int64_t step = 1;
@@ -90,12 +90,19 @@ KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env)
         lin.konst += ix->off * step;
         step *= l->f->m->dims.data[t->dims[k]].size;
     }
-    if (t->space != IR_UNIT) lin_add(&lin, row, step);
+    return lin;
+}
+
+KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env)
+{
+    Lin lin = point_offset(l, t, env);
+    if (t->space != IR_UNIT) lin_add(&lin, row, ir_type_width(l->f->m, t));
     return lin_emit(&l->e, &lin);
 }
 
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
 {
+    walk_load(l, buffer, t, row, env);
     Env own = env_only(env, t);
     return lanes_load(l, lower_in(l, buffer), t, point_address(l, t, row, env), &own);
 }
@@ -126,17 +133,20 @@ static KirId eval_iota(Lower *l, const IrOp *op, const Env *env)
 }
 
 /* An element that a list gave has its image in an array of the list's order, which is read one after another. */
-static KirId load_image(Lower *l, IrId map, KirId row)
+static KirId load_image(Lower *l, IrId map, KirId element)
 {
     uint32_t to = UINT32_MAX;
+    KirId row = element;
     for (uint32_t i = l->images.n; i-- > 0 && to == UINT32_MAX;) {
         const Image *x = &l->images.data[i];
-        if (x->row != row || x->position == KIR_NONE) continue;
+        if (x->row != element || x->position == KIR_NONE) continue;
         to = lower_along_buffer(l, map, x->map);
         row = x->position;
     }
     if (to == UINT32_MAX) to = lower_map_buffer(l, PLAN_MAP_TO, map);
-    return emit_convert(&l->e, KIR_I64, emit_load(&l->e, lower_in(l, to), kir_type(KIR_I32, 1), row, 1, 1));
+    KirId image = emit_convert(&l->e, KIR_I64, emit_load(&l->e, lower_in(l, to), kir_type(KIR_I32, 1), row, 1, 1));
+    walk_image(l, map, element, image);
+    return image;
 }
 
 static KirId eval_mapped(Lower *l, const IrOp *op, KirId row)

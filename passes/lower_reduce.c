@@ -91,9 +91,12 @@ static void sum_row(Lower *l, const Sums *s, IrId map, KirId row, KirId lo, KirI
     KirId end = emit_op2(e, KIR_min, emit_op2(e, KIR_add, block, emit_index(e, l->s.edge_block)), hi);
     KirId position = emit_for(e, block, end, 1, KIR_SEQ, "elements");
     KirId element = element_at(l, map, position);
-    KirId in_list = l->f->m->maps.data[map].sorted ? KIR_NONE : position;
+    const IrMap *m = &l->f->m->maps.data[map];
+    KirId in_list = m->sorted ? KIR_NONE : position;
     VEC_PUSH(l->arena, &l->images, ((Image){map, element, row, in_list}));
+    walk_open(l, m->from, m->sorted ? IR_NONE : map, element, position);
     take_element(l, s, element);
+    walk_close(l);
     l->images.n--;
     emit_end(e);
     merge_sums(l, s);

@@ -201,6 +201,12 @@ static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
         g->transposed_a ? rt_count_value(e->graph, &g->block_rows) : GEMM_NN_ROWS;
 }
 
+static int64_t scalar_arg(const RtExec *e, const RtCount *c)
+{
+    if (c->kind != RT_COUNT_AHEAD || !e->options.ahead) return rt_count_value(e->graph, c);
+    return e->options.ahead < 0 ? 0 : e->options.ahead;
+}
+
 static void fill_args(RtExec *e)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
@@ -215,7 +221,7 @@ static void fill_args(RtExec *e)
             if (a->is_buffer)
                 args[k].p = e->buffers[a->buffer];
             else
-                args[k].i = rt_count_value(e->graph, &a->count);
+                args[k].i = scalar_arg(e, &a->count);
         }
     }
 }

@@ -34,6 +34,7 @@ typedef struct RtExecOptions {
     const RtGemmBackend *gemm; /* NULL: the emitted kernels */
     void *workspace;           /* NULL: the exec allocates its arena; else 64-byte aligned */
     size_t workspace_bytes;
+    int64_t ahead;  /* distance at which kernels ask for the rows they gather; 0: the plan's, -1: they do not */
     bool plan_only; /* no arena: for `plan`; must not be run */
 } RtExecOptions;
 

@@ -25,6 +25,16 @@ static RtCode parse_blas(const RtCli *c, RtBlasMode *mode)
                    text);
 }
 
+/* 0 stands for what the plan says, -1 for never. */
+static RtCode parse_ahead(const RtCli *c, int64_t *ahead)
+{
+    *ahead = 0;
+    if (!c->values[OPT_AHEAD]) return RT_OK;
+    RT_TRY(rt_cli_int(c, OPT_AHEAD, 0, 1 << 20, ahead));
+    if (!*ahead) *ahead = -1;
+    return RT_OK;
+}
+
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
 {
     int64_t threads = count_cores();
@@ -33,6 +43,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     RtCode code = rt_cli_int(c, OPT_THREADS, 1, 1024, &threads);
     s->threads = (int)threads;
     if (!code) code = parse_blas(c, &mode);
+    if (!code) code = parse_ahead(c, &s->exec.ahead);
     if (!code)
         code =
             rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);

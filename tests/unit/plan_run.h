@@ -21,6 +21,7 @@ struct PlanRun {
     PlanCall *call;         /* NULL: kir_run */
     void *(*alloc)(void *user, size_t n); /* NULL: from the arena; else a buffer of just this size */
     void *user;
+    int64_t ahead; /* distance at which kernels ask for rows */
     void **data;    /* [buffers] */
     int64_t *elems; /* [buffers] */
     char **slots;   /* [slots] */
@@ -28,6 +29,7 @@ struct PlanRun {
 
 static inline int64_t plan_run_count(const PlanRun *r, const PlanCount *c)
 {
+    if (c->kind == PLAN_AHEAD) return r->ahead;
     int64_t n = c->kind == PLAN_CONST ? c->value : r->w->counts[c->space];
     if (c->kind == PLAN_CONST || c->kind == PLAN_COUNT) return n;
     int64_t blocks = (n + c->block - 1) / c->block;

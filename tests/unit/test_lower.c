@@ -67,7 +67,8 @@ static bool check_func(Arena *a, const IrModule *m, const HostPlan *plan, uint32
     EvalValue **args = random_args(a, m, w, f, seed);
     EvalValue **want = eval_func(a, m, w, f, args, &why);
     if (!check(want != NULL, "interpreter: %s", why)) return false;
-    PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[func], .w = w, .args = args};
+    PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[func], .w = w, .args = args,
+                 .ahead = (int64_t)(seed % 5 * seed)};
     why = plan_run(&r);
     return check(!why, "%s", why) && compare(&r, f, want, tally);
 }

@@ -149,9 +149,10 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
 {
     Which which = {b, variant_of(p->seed)};
     int v = (int)which.variant;
-    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL},
-                  threads = {program_model(p, v, kernel_llvm, &which, true), v, pool},
-                  c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL};
+    static const int64_t far[] = {-1, 1, 7, 100000};
+    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, 0},
+                  threads = {program_model(p, v, kernel_llvm, &which, true), v, pool, far[p->seed % 4]},
+                  c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, -1};
     uint32_t n = p->plan->module->funcs.data[0]->results.n + 1;
     *r = (Runs){ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n)};
     const char *why = NULL;
@@ -276,6 +277,7 @@ static const char *check_exact(Arena *a, Batch *b, const Program *p)
                  .prog = p->plan->programs.data[0],
                  .w = o.w,
                  .args = o.args,
+                 .ahead = (int64_t)(p->seed % 40),
                  .call = exact_call,
                  .alloc = exact_alloc,
                  .user = &exact};
