@@ -139,6 +139,8 @@ static bool read_cpu(Build *b)
 static bool read_options(Build *b, const char *path)
 {
     Session *s = b->s;
+    const char *exported = opt_value(&s->opt, OPT_EXPORT, "");
+    if (!*path) path = arena_strndup(s->arena, exported, strcspn(exported, "("));
     const char *stem = stem_name(s->arena, path), *target = opt_value(&s->opt, OPT_TARGET, "cpu");
     b->cg = (CodegenOptions){.name = opt_value(&s->opt, OPT_PREFIX, stem), .version = GNNC_VERSION, .time = opt_has(&s->opt, OPT_TIME)};
     b->out = opt_value(&s->opt, OPT_OUTPUT, stem);

@@ -19,9 +19,9 @@ int cmd_explain(Session *s);
 int cmd_data(Session *s);
 int cmd_machine(Session *s);
 
-/* Reads a source file; NULL with E0601. "-" is standard input. */
+/* Reads a source file; NULL with E0601. "-" is standard input, "" what session_one_file gave is empty. */
 const Source *session_source(Session *s, const char *path);
-/* The one file name the command wants; NULL with E0613. */
+/* The one file name the command wants; NULL with E0613. "" without a file but with --export: the standard library alone. */
 const char *session_one_file(Session *s, const char *what);
 /* --data, --set, --dtype, --export as options of the front end. False with diagnostics. */
 bool session_frontend_options(Session *s, FrontendOptions *fo);

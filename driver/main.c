@@ -99,6 +99,11 @@ const Source *session_source(Session *s, const char *path)
 {
     const char *why = NULL;
     size_t n = 0;
+    if (!*path && s->opt.files.n == 0) {
+        Source *none = ARENA_NEW(s->arena, Source);
+        *none = (Source){"--export", "", 0};
+        return none;
+    }
     char *text = file_read(s->arena, strcmp(path, "-") == 0 ? "/dev/stdin" : path, (size_t)1 << 28, &n, &why);
     if (!text) {
         diag_error(&s->diags, E0601, (Span){0}, "cannot read `%s`: %s", path, why);
@@ -112,6 +117,7 @@ const Source *session_source(Session *s, const char *path)
 const char *session_one_file(Session *s, const char *what)
 {
     if (s->opt.files.n == 1) return s->opt.files.data[0];
+    if (s->opt.files.n == 0 && opt_has(&s->opt, OPT_EXPORT)) return "";
     diag_error(&s->diags, E0613, (Span){0}, "one %s is wanted, found %u", what, s->opt.files.n);
     return NULL;
 }

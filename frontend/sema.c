@@ -99,7 +99,36 @@ static bool signature_uses(const AstSignature *sig, const char *a, const char *b
     return type_uses(sig->result, a, b);
 }
 
-static bool entry_export(Elab *e, Entry *entry)
+/* What is trained or exported: a definition, or a call of it that gives static arguments. */
+static bool entry_target(Elab *e, const AstExpr *x, const char *wanted, Entry *entry)
+{
+    frame_push(e, NULL, x->span);
+    Value v = elab_expr(e, x);
+    frame_pop(e);
+    if (v.kind == V_INSTANCE && !v.instance->path) {
+        v.instance->path = "";
+        e->top_def = v.instance->def;
+        *entry = (Entry){v.instance->def, v.instance->args, v.instance->n_args, v};
+        return true;
+    }
+    bool fn = v.kind == V_DEF && v.def &&
+              (v.def->decl->kind == AST_DECL_MODEL || v.def->decl->kind == AST_DECL_LAYER);
+    if (fn) *entry = (Entry){.def = v.def, .target = v};
+    if (fn)
+        e->top_def = v.def;
+    else if (v.kind == V_WORD)
+        error_unknown_name(e, v.word, x->span);
+    else if (v.kind != V_ERROR)
+        diag_error(e->d, E0408, x->span, "found %s, wanted %s", value_text(e, &v), wanted);
+    return fn;
+}
+
+static bool is_word(const char *text)
+{
+    return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == 0;
+}
+
+static bool export_named(Elab *e, Entry *entry)
 {
     Def *def = def_find(e, &e->functions, e->opt->export_layer);
     entry->def = def;
@@ -114,35 +143,25 @@ static bool entry_export(Elab *e, Entry *entry)
     return false;
 }
 
-/* The target of the train block: a model, or a call of it that gives static arguments. */
-static bool entry_target(Elab *e, const AstDecl *train, Entry *entry)
+/* --export='layer(H = 8)' is read as the target of a train block would be. */
+static bool entry_export(Elab *e, Entry *entry)
 {
-    const AstExpr *x = train->as.train.target;
-    frame_push(e, NULL, train->span);
-    Value v = elab_expr(e, x);
-    frame_pop(e);
-    if (v.kind == V_INSTANCE && !v.instance->path) {
-        v.instance->path = "";
-        *entry = (Entry){v.instance->def, v.instance->args, v.instance->n_args, v};
-        return true;
-    }
-    bool fn = v.kind == V_DEF && v.def &&
-              (v.def->decl->kind == AST_DECL_MODEL || v.def->decl->kind == AST_DECL_LAYER);
-    if (fn) *entry = (Entry){.def = v.def, .target = v};
-    if (fn)
-        e->top_def = v.def;
-    else if (v.kind == V_WORD)
-        error_unknown_name(e, v.word, x->span);
-    else if (v.kind != V_ERROR)
-        diag_error(e->d, E0408, x->span, "found %s, wanted the model to train", value_text(e, &v));
-    return fn;
+    if (is_word(e->opt->export_layer)) return export_named(e, entry);
+    const char *text = arena_printf(e->a, "train %s {}", e->opt->export_layer);
+    Source *s = ARENA_NEW(e->a, Source);
+    *s = (Source){"--export", text, (uint32_t)strlen(text)};
+    const AstFile *file = ast_parse(e->a, s, e->d);
+    if (!file || e->d->n_errors) return false;
+    bool one = file->n_decls == 1 && file->decls[0]->kind == AST_DECL_TRAIN;
+    if (!one) diag_error(e->d, E0612, (Span){0}, "`--export` wants a layer or a call of one, found `%s`", e->opt->export_layer);
+    return one && entry_target(e, file->decls[0]->as.train.target, "a layer to export", entry);
 }
 
 static bool find_entry(Elab *e, const Program *p, Entry *entry)
 {
     *entry = (Entry){.target = value_none((Span){0})};
     if (e->opt->export_layer) return entry_export(e, entry);
-    if (p->train) return entry_target(e, p->train, entry);
+    if (p->train) return entry_target(e, p->train->as.train.target, "the model to train", entry);
     if (p->model) entry->def = def_find(e, &e->functions, p->model->name.text);
     return true;
 }

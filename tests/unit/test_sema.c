@@ -319,6 +319,32 @@ static void test_exports(void)
     CHECK(!compile("", &none) && refused(E0309));
 }
 
+/* A call gives static arguments; dims of the signature are sizes of the program. */
+static void test_export_calls(void)
+{
+    static const char *const names[] = {"F", "O"};
+    static const double values[] = {5, 4};
+    FrontendOptions opt = {.set_names = names, .set_values = values, .n_set = 2};
+    const char *text = "layer l(x: node[F], H = 8) -> node[H, O] { param W: [F, H, O] = glorot\n return x @ W }";
+    opt.export_layer = "l(H = 3)";
+    IrModule *m = compile(text, &opt);
+    const IrTensor *w = m ? tensor(m, "W") : NULL;
+    check(w && ir_func_find(m, "vjp"), "l(H = 3): %s", first_error());
+    CHECK(w && m->dims.data[w->type.dims[1]].size == 3);
+    opt.n_set = 1;
+    opt.export_layer = "gat(H = 2, D = 3)";
+    m = compile("", &opt);
+    check(m && tensor(m, "att_src"), "gat: %s", first_error());
+    opt.export_layer = "l(Q = 3)";
+    CHECK(!compile(text, &opt) && refused(E0302));
+    opt.export_layer = "l(H = ";
+    CHECK(!compile(text, &opt) && refused(E0101));
+    opt.export_layer = "1 + 2";
+    CHECK(!compile(text, &opt) && refused(E0408));
+    opt.export_layer = "l {} model m(x: node[F]) = x\ntrain m";
+    CHECK(!compile(text, &opt) && refused(E0612));
+}
+
 /* The form of messages that docs promise: the other operand under ~~~, the found type behind the
  * caret. */
 static void test_message(void)
@@ -364,6 +390,7 @@ int main(void)
         {"sema shared graphs", test_graphs_are_shared},
         {"sema instances", test_instances},
         {"sema exports", test_exports},
+        {"sema export calls", test_export_calls},
         {"sema endless", test_endless},
         {"sema message", test_message},
     };

@@ -1,0 +1,78 @@
+"""A layer compiled by gnnc as a torch.nn.Module: kernels are the library's, parameters and the optimizer torch's. `gnnc build
+FILE.gnn --emit=lib --export=LAYER --prefix=NAME -o libNAME` makes the libNAME.so that this loads."""
+import ctypes as C
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+DTYPES = [torch.float32, torch.float64, torch.int32, torch.int64, torch.bool]
+PARALLEL_FOR = C.CFUNCTYPE(None, C.c_void_p, C.c_int64, C.CFUNCTYPE(None, C.c_void_p, C.c_int64), C.c_void_p)
+struct = lambda what, **fields: type(what, (C.Structure,), {"_fields_": list(fields.items())})
+Status = struct("Status", code=C.c_int32, message=C.c_char * 1056)
+Info = struct("Info", name=C.c_char_p, space=C.c_char_p, space_index=C.c_int32, dtype=C.c_int32, n_dims=C.c_int32, dims=C.c_int64 * 6,
+              width=C.c_int64)
+Desc = struct("Desc", n_src=C.c_int64, n_dst=C.c_int64, n_edges=C.c_int64, src=C.c_void_p, dst=C.c_void_p, n_graphs=C.c_int64,
+              graph_of=C.c_void_p)
+
+
+class Compiled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, layer, *tensors):
+        ctx.layer = layer
+        ctx.save_for_backward(*tensors)
+        return layer.run("forward", tensors, [], layer.results)[0]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, cotangent):
+        found = dict(zip(ctx.layer.gradients, ctx.layer.run("vjp", ctx.saved_tensors, [cotangent], ctx.layer.gradients)))
+        return (None, *(found.get("grad." + name) for name in [*ctx.layer.inputs, *ctx.layer.params]))
+
+
+class GnncLayer(torch.nn.Module):
+    """layer(*inputs) -> its result; inputs in the order of the layer's signature, edge inputs in that of edge_index."""
+
+    def __init__(self, path, prefix, n_nodes, edge_index, seed=0, threads=torch.get_num_threads()):
+        super().__init__()
+        self.lib, self.prefix, self.status, self.pool = C.CDLL(path), prefix, Status(), ThreadPoolExecutor(threads)
+        self.model, self.graph, self.context = C.c_void_p(), C.c_void_p(), C.c_void_p()
+        self.f("tables").restype, self.f("graph_count").restype = C.c_void_p, C.c_int64
+        self.call("model_create", C.c_void_p(self.f("tables")()), C.c_int64(seed), C.c_int32(-1), C.byref(self.model))
+        src, dst = (ids.long().contiguous() for ids in edge_index)
+        desc = Desc(n_nodes, n_nodes, len(src), src.data_ptr(), dst.data_ptr())
+        self.call("graph_create", self.model, C.byref(desc), C.byref(self.graph))
+        self.call("context_create", self.model, self.graph, C.c_int32(1), None, C.c_size_t(0), C.byref(self.context))
+        self.parallel = PARALLEL_FOR(lambda _, n, task, arg: list(self.pool.map(lambda i: task(arg, i), range(n))) and None)
+        self.call("context_set_parallel", self.context, self.parallel, None, C.c_int32(threads))
+        self.inputs, self.params, self.results, self.gradients = map(self.infos, ("input", "param", "result", "gradient"))
+        for i, (name, value) in enumerate(zip(self.params, self.room(self.params))):
+            self.call("param_get", self.model, C.c_int32(i), C.c_void_p(value.data_ptr()))
+            self.register_parameter(name.replace(".", "_"), torch.nn.Parameter(value))
+
+    def f(self, name):
+        return getattr(self.lib, f"{self.prefix}_{name}")
+
+    def call(self, name, *args):
+        if self.f(name)(*args, C.byref(self.status)):
+            raise RuntimeError(self.status.message.decode())
+
+    def infos(self, kind):
+        self.f(kind).restype, n = Info, self.f(f"n_{kind}s")(self.model)
+        return {i.name.decode(): i for i in (self.f(kind)(self.model, C.c_int32(k)) for k in range(n))}
+
+    def room(self, infos):
+        rows = lambda i: [] if i.space == b"unit" else [self.f("graph_count")(self.graph, C.c_int32(i.space_index))]
+        return [torch.empty(rows(i) + list(i.dims[:i.n_dims]), dtype=DTYPES[i.dtype]) for i in infos.values()]
+
+    def run(self, name, tensors, cotangents, out):
+        """forward or vjp; `tensors` are the inputs, then the parameters, which the library reads where torch has them."""
+        ready = lambda t: t.detach().contiguous() if t.data_ptr() % 16 == 0 else t.detach().clone(memory_format=torch.contiguous_format)
+        pack = lambda ts: (C.c_void_p * (len(ts) + 1))(*[t.data_ptr() for t in ts])
+        given, cots, made = [ready(t) for t in tensors], [ready(t) for t in cotangents], self.room(out)
+        for k, t in enumerate(given[len(self.inputs):]):
+            self.call("context_bind_param", self.context, C.c_int32(k), C.c_void_p(t.data_ptr()))
+        self.call(name, self.context, pack(given[:len(self.inputs)]), *([pack(cots)] if cots else []), pack(made))
+        return made
+
+    def forward(self, *inputs):
+        return Compiled.apply(self, *inputs, *self.parameters())
