@@ -5,6 +5,7 @@
 #include "runtime/cpu.h"
 #include "runtime/dataset.h"
 #include "runtime/exec.h"
+#include "runtime/select.h"
 
 enum {
 #define COMMAND(id, ...) CMD_##id,
@@ -51,6 +52,8 @@ typedef struct RtSession {
     RtData data;
     RtPool *pool;
     RtBlas blas;
+    RtMachine machine;
+    RtSelector selector; /* its cost model only where steps are chosen or planned */
     RtExecOptions exec;
     int threads;
 } RtSession;

@@ -8,8 +8,6 @@
 typedef struct Plan {
     const RtCli *c;
     const RtSession *s;
-    RtMachine machine;
-    RtCostModel *cost;
     bool json;
 } Plan;
 
@@ -39,7 +37,7 @@ static void print_string(const char *s)
 /* ---- steps --------------------------------------------------------------------------------------------------- */
 
 typedef struct StepFacts {
-    double bytes, flops;
+    double bytes, flops, ns;
     RtPrediction p;
     const RtStep *s;
     const RtExecStep *x;
@@ -50,9 +48,12 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
     const RtModel *m = plan->c->model;
     printf("  %3lld ", (long long)i);
     print_bytes(f->bytes);
-    printf(" %10.3f Mflop %9.3f ms  %3lld x %-9lld %s:%lld  %s%s\n", f->flops * 1e-6, f->p.ns * 1e-6,
+    printf(" %10.3f Mflop %9.3f ms  %3lld x %-9lld %s:%lld  %s%s", f->flops * 1e-6, f->ns * 1e-6,
            (long long)f->x->n_chunks, (long long)f->x->extent, rt_string(m, f->s->file),
            (long long)f->s->line, rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
+    if (f->x->choice.ahead) printf(", ahead %lld", (long long)(f->x->choice.ahead < 0 ? 0 : f->x->choice.ahead));
+    if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
+    putchar('\n');
 }
 
 static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
@@ -63,9 +64,10 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
     printf(", \"file\": ");
     print_string(rt_string(m, f->s->file));
     printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
-           "\"arithmetic_ms\": %.6f, \"chunks\": %lld, \"extent\": %lld, \"by\": \"%s\"}",
-           (long long)f->s->line, f->bytes, f->flops, f->p.ns * 1e-6, f->p.memory_ns * 1e-6,
+           "\"arithmetic_ms\": %.6f, \"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, \"cut\": \"%s\", \"by\": \"%s\"}",
+           (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6,
            f->p.arithmetic_ns * 1e-6, (long long)f->x->n_chunks, (long long)f->x->extent,
+           (long long)f->x->choice.ahead, f->x->choice.cut == RT_CUT_ROWS ? "rows" : "elements",
            f->x->backend ? "openblas" : "kernel");
 }
 
@@ -74,11 +76,13 @@ static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         StepFacts f = {.s = &e->model->steps[e->program->first_step + i], .x = &e->steps[i]};
         rt_step_cost(e, i, &f.bytes, &f.flops);
-        RT_TRY(rt_cost_step(plan->cost, f.s, 0, &f.p, plan->c->st));
+        RT_TRY(rt_cost_step(plan->s->selector.cost, f.s, 0, &f.p, plan->c->st)); /* memory, arithmetic */
+        f.ns = rt_select_predict(&plan->s->selector, e, i, &(RtChoice){f.x->choice.ahead,
+            f.x->choice.chunks ? f.x->choice.chunks : RT_CHUNKS, f.x->choice.cut});
         (plan->json ? json_step : text_step)(plan, i, &f);
         t->bytes += f.bytes;
         t->flops += f.flops;
-        t->ns += f.p.ns;
+        t->ns += f.ns;
     }
     return RT_OK;
 }
@@ -133,7 +137,7 @@ static void text_head(const Plan *plan)
     const RtSession *s = plan->s;
     printf("%s on %s, %d threads, %s kernels, products by %s; times by %s figures of this machine\n",
            rt_string(c->model, c->model->name), c->values[OPT_DATA], s->threads, rt_cpu_name(s->exec.variant),
-           s->exec.gemm ? "openblas where marked" : "emitted kernels", plan->machine.probed ? "measured" : "built-in");
+           s->exec.gemm ? "openblas where marked" : "emitted kernels", plan->s->machine.probed ? "measured" : "built-in");
     for (int64_t i = 1; i < c->model->n_spaces; i++)
         printf("  %-16s %lld\n", rt_string(c->model, c->model->spaces[i].name),
                (long long)s->data.graph->spaces[i].count);
@@ -149,7 +153,7 @@ static void json_head(const Plan *plan)
     printf("{\"model\": ");
     print_string(rt_string(c->model, c->model->name));
     printf(", \"threads\": %d, \"cpu\": \"%s\", \"probed\": %s,\n  \"counts\": {", s->threads,
-           rt_cpu_name(s->exec.variant), plan->machine.probed ? "true" : "false");
+           rt_cpu_name(s->exec.variant), plan->s->machine.probed ? "true" : "false");
     for (int64_t i = 1; i < c->model->n_spaces; i++) {
         if (i > 1) printf(", ");
         print_string(rt_string(c->model, c->model->spaces[i].name));
@@ -163,12 +167,10 @@ RtCode rt_cli_plan(RtCli *c)
     RtSession s;
     Plan plan = {.c = c, .s = &s, .json = c->values[OPT_JSON] != NULL};
     RT_TRY(rt_session_open(c, &(RtDataOptions){.draw = true}, &s));
-    rt_machine_load(s.threads, &plan.machine);
-    RtCode code = rt_cost_create(s.data.graph, &plan.machine, &plan.cost, c->st);
-    if (!code) (plan.json ? json_head : text_head)(&plan);
+    RtCode code = RT_OK;
+    (plan.json ? json_head : text_head)(&plan);
     for (int64_t p = 0; p < c->model->n_programs && !code; p++) code = plan_program(&plan, p);
     if (plan.json && !code) printf("\n}\n");
-    rt_cost_free(plan.cost);
     rt_session_close(&s);
     return code;
 }

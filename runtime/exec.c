@@ -107,18 +107,20 @@ static int64_t step_args(const RtStep *s)
     return s->n_args > RT_GEMM_N_ARGS ? s->n_args : RT_GEMM_N_ARGS;
 }
 
+const int64_t *rt_exec_rows(const RtExec *e, const RtStep *s, const RtExecStep *x)
+{
+    if (x->backend || s->cut < 0) return NULL;
+    bool fits = e->graph->spaces[e->model->maps[s->cut].to].count == x->extent;
+    return fits ? e->graph->maps[s->cut].rows : NULL;
+}
+
 /* Chunks of one step; bounds has room for the most a step can have. */
 static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
-    const int64_t *rows = NULL;
-    int64_t grain = s->grain;
-    if (x->backend) {
-        grain = 1;
-    } else if (s->cut >= 0 && e->graph->spaces[e->model->maps[s->cut].to].count == x->extent) {
-        rows = e->graph->maps[s->cut].rows;
-    }
-    x->n_chunks = rt_cut_count(x->extent, grain, threads);
+    int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS;
+    const int64_t *rows = x->choice.cut == RT_CUT_ROWS ? NULL : rt_exec_rows(e, s, x);
+    x->n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, chunks);
     rt_cut(x->extent, rows, x->n_chunks, x->bounds);
 }
 
@@ -140,13 +142,15 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
         return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, s->label),
                        "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
+    x->choice = e->options.choice;
+    if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &x->choice);
     cut_step(e, s, x);
     return RT_OK;
 }
 
 static RtCode setup_steps(RtExec *e, RtStatus *st)
 {
-    int64_t n_args = 0, most = rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool)) + 1;
+    int64_t n_args = 0, most = rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
     for (int64_t i = 0; i < e->program->n_steps; i++)
         n_args += step_args(&e->model->steps[e->program->first_step + i]);
     e->args = calloc((size_t)n_args + 1, sizeof *e->args);
@@ -201,10 +205,10 @@ static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
         g->transposed_a ? rt_count_value(e->graph, &g->block_rows) : GEMM_NN_ROWS;
 }
 
-static int64_t scalar_arg(const RtExec *e, const RtCount *c)
+static int64_t scalar_arg(const RtExec *e, int64_t ahead, const RtCount *c)
 {
-    if (c->kind != RT_COUNT_AHEAD || !e->options.ahead) return rt_count_value(e->graph, c);
-    return e->options.ahead < 0 ? 0 : e->options.ahead;
+    if (c->kind != RT_COUNT_AHEAD || !ahead) return rt_count_value(e->graph, c);
+    return ahead < 0 ? 0 : ahead;
 }
 
 static void fill_args(RtExec *e)
@@ -221,7 +225,7 @@ static void fill_args(RtExec *e)
             if (a->is_buffer)
                 args[k].p = e->buffers[a->buffer];
             else
-                args[k].i = scalar_arg(e, &a->count);
+                args[k].i = scalar_arg(e, e->steps[i].choice.ahead, &a->count);
         }
     }
 }

@@ -28,13 +28,27 @@ typedef struct RtGemmBackend {
                    int64_t rows); /* by shape only, so that a rerun decides the same */
 } RtGemmBackend;
 
+/* How a step runs. No bit of any result depends on it. 0 in a field: not said. */
+typedef struct RtChoice {
+    int64_t ahead;  /* elements before their turn that gathered rows are asked for; -1: never */
+    int64_t chunks; /* per thread, 1 to RT_MAX_CHUNKS */
+    int64_t cut;    /* RT_CUT_ROWS: chunks of as many rows; RT_CUT_ELEMENTS: of as many rows and elements together */
+} RtChoice;
+enum { RT_CUT_ROWS = 1, RT_CUT_ELEMENTS };
+
+struct RtExec;
+/* Fills what c does not say for one step; extent and function of the step are known. */
+typedef void RtChoose(void *user, const struct RtExec *e, int64_t step, RtChoice *c);
+
 typedef struct RtExecOptions {
     int variant;               /* RT_GENERIC ... : kernels of this or a lesser variant */
     RtPool *pool;              /* NULL: inline */
     const RtGemmBackend *gemm; /* NULL: the emitted kernels */
     void *workspace;           /* NULL: the exec allocates its arena; else 64-byte aligned */
     size_t workspace_bytes;
-    int64_t ahead;  /* distance at which kernels ask for the rows they gather; 0: the plan's, -1: they do not */
+    RtChoice choice;  /* for all steps */
+    RtChoose *choose; /* NULL: what is not said is as the plan and pool.h have it */
+    void *choose_user;
     bool plan_only; /* no arena: for `plan`; must not be run */
 } RtExecOptions;
 
@@ -44,6 +58,7 @@ typedef struct RtExecStep {
     int64_t *bounds; /* [n_chunks+1] */
     int64_t extent, n_chunks;
     bool backend; /* runs on options.gemm */
+    RtChoice choice;
 } RtExecStep;
 
 typedef struct RtExec {
@@ -91,6 +106,8 @@ void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns);
    index, or -1. */
 int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step);
 
+/* Row offsets of the map whose rows the step's iterations are, or NULL. */
+const int64_t *rt_exec_rows(const RtExec *e, const RtStep *s, const RtExecStep *x);
 /* Bytes and flops of one step for this graph. */
 void rt_step_cost(const RtExec *e, int64_t step, double *bytes, double *flops);
 int64_t rt_result_bytes(const RtExec *e, int64_t result);

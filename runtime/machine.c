@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const int64_t rt_distances[RT_N_DISTANCES] = {0, 4, 8, 16, 32};
+const int64_t rt_distances[RT_N_DISTANCES] = {0, 8, 16, 32, 64};
 static const char *const level_names[RT_N_LEVELS] = {"L1", "L2", "L3", "memory"};
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 /* ---- built-in ------------------------------------------------------------------------------------------------ */
 
@@ -207,7 +207,7 @@ static void print_json(const RtMachine *m, FILE *out)
     print_list(m->latency, RT_N_LEVELS, out);
     fputs(",\n \"copy_gb_s\": ", out);
     print_list(m->copy, RT_N_LEVELS, out);
-    fputs(",\n \"prefetch_distances\": [0, 4, 8, 16, 32]", out);
+    fputs(",\n \"prefetch_distances\": [0, 8, 16, 32, 64]", out);
     for (int r = 0; r < RT_N_ROWS; r++) {
         fprintf(out, ",\n \"gather_%d_gb_s\": [", r == RT_ROW_64 ? 64 : 256);
         for (int l = 0; l < RT_N_LEVELS; l++) {
@@ -227,7 +227,7 @@ void rt_machine_print(const RtMachine *m, bool json, FILE *out)
     }
     fprintf(out, "%s, %lld threads, %s\n\n", m->cpu, (long long)m->threads,
             m->probed ? "measured" : "built-in figures (gnnc machine --probe measures)");
-    fprintf(out, "%-8s %10s %10s %12s   %s\n", "level", "KiB", "load", "copy", "rows of 64, of 256 bytes gathered, 0, 4, 8, 16, 32 ahead");
+    fprintf(out, "%-8s %10s %10s %12s   %s\n", "level", "KiB", "load", "copy", "rows of 64, of 256 bytes gathered, 0, 8, 16, 32, 64 ahead");
     for (int l = 0; l < RT_N_LEVELS; l++) {
         fprintf(out, "%-8s ", level_names[l]);
         if (l < RT_MEMORY) fprintf(out, "%10.0f ", m->bytes[l] / 1024);

@@ -10,7 +10,7 @@
 enum { RT_L1, RT_L2, RT_L3, RT_MEMORY, RT_N_LEVELS };
 enum { RT_ROW_64, RT_ROW_256, RT_N_ROWS };  /* bytes of a gathered row that are probed */
 enum { RT_N_DISTANCES = 5 };
-extern const int64_t rt_distances[RT_N_DISTANCES]; /* prefetch distances that are probed: 0, 4, 8, 16, 32 elements */
+extern const int64_t rt_distances[RT_N_DISTANCES]; /* prefetch distances that are probed: 0, 8, 16, 32, 64 elements */
 
 typedef struct RtMachine {
     char cpu[96];

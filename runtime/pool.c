@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SPINS_IDLE = 3000, SPINS_DONE = 3000, CHUNKS_PER_THREAD = 4, MAX_THREADS = 1024 };
+enum { SPINS_IDLE = 3000, SPINS_DONE = 3000, MAX_THREADS = 1024 };
 
 struct RtPool {
     /* written by the caller before the ticket, read by whoever holds a chunk */
@@ -197,12 +197,11 @@ void rt_pool_free(RtPool *p)
 
 int rt_pool_threads(const RtPool *p) { return p ? p->n_threads : 1; }
 
-int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads)
+int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads, int64_t chunks)
 {
-    int64_t most = (int64_t)n_threads * CHUNKS_PER_THREAD,
-            chunks = weight / (grain > 0 ? grain : 1);
-    if (n_threads <= 1 || chunks < 2) return 1;
-    return chunks < most ? chunks : most;
+    int64_t most = (int64_t)n_threads * chunks, wanted = weight / (grain > 0 ? grain : 1);
+    if (n_threads <= 1 || wanted < 2) return 1;
+    return wanted < most ? wanted : most;
 }
 
 /* Least i with rows[i] + i >= weight. */

@@ -23,8 +23,9 @@ int rt_pool_threads(const RtPool *pool); /* NULL counts as 1 */
 void rt_pool_run(RtPool *pool, RtKernelFn fn, const RtArg *args, const int64_t *bounds,
                  int64_t n_chunks);
 
-/* Chunks wanted for n iterations, each at least `grain` (of weight), on n_threads: at least 1. */
-int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads);
+enum { RT_CHUNKS = 4, RT_MAX_CHUNKS = 64 }; /* per thread: as a rule, at most */
+/* Chunks wanted for n iterations, each at least `grain` (of weight), `chunks` to each thread: at least 1. */
+int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads, int64_t chunks);
 /* bounds[0..n_chunks] of n iterations: equal shares; or equal shares of rows and elements where
    rows [n+1] is given. */
 void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds);

@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <string.h>
 
+enum { SELECT_FROM = 1 << 16 }; /* elements of a space */
+
 static int64_t count_cores(void)
 {
     cpu_set_t set;
@@ -25,13 +27,35 @@ static RtCode parse_blas(const RtCli *c, RtBlasMode *mode)
                    text);
 }
 
-/* 0 stands for what the plan says, -1 for never. */
-static RtCode parse_ahead(const RtCli *c, int64_t *ahead)
+/* What the flags say of how steps run; the rest is chosen. */
+static RtCode parse_choice(const RtCli *c, RtChoice *choice)
 {
-    *ahead = 0;
-    if (!c->values[OPT_AHEAD]) return RT_OK;
-    RT_TRY(rt_cli_int(c, OPT_AHEAD, 0, 1 << 20, ahead));
-    if (!*ahead) *ahead = -1;
+    const char *cut = c->values[OPT_CUT];
+    RT_TRY(rt_cli_int(c, OPT_AHEAD, 0, 1 << 20, &choice->ahead));
+    RT_TRY(rt_cli_int(c, OPT_CHUNKS, 1, RT_MAX_CHUNKS, &choice->chunks));
+    if (c->values[OPT_AHEAD] && !choice->ahead) choice->ahead = -1;
+    if (!cut) return RT_OK;
+    choice->cut = !strcmp(cut, "rows") ? RT_CUT_ROWS : !strcmp(cut, "elements") ? RT_CUT_ELEMENTS : 0;
+    if (choice->cut) return RT_OK;
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--cut", NULL, "found `%.60s`, wanted rows or elements", cut);
+}
+
+static bool is_large(const RtGraph *g)
+{
+    for (int64_t i = 0; i < g->model->n_spaces; i++)
+        if (g->spaces[i].count >= SELECT_FROM) return true;
+    return false;
+}
+
+/* A machine that was probed, and a graph that takes longer than choosing: steps are chosen for both. */
+static RtCode start_selector(const RtCli *c, RtSession *s)
+{
+    rt_machine_load(s->threads, &s->machine);
+    if (c->command != CMD_PLAN && !(s->machine.probed && is_large(s->data.graph))) return RT_OK;
+    RT_TRY(rt_cost_create(s->data.graph, &s->machine, &s->selector.cost, c->st));
+    if (!s->machine.probed || !is_large(s->data.graph)) return RT_OK;
+    s->exec.choose = rt_select;
+    s->exec.choose_user = &s->selector;
     return RT_OK;
 }
 
@@ -43,13 +67,14 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     RtCode code = rt_cli_int(c, OPT_THREADS, 1, 1024, &threads);
     s->threads = (int)threads;
     if (!code) code = parse_blas(c, &mode);
-    if (!code) code = parse_ahead(c, &s->exec.ahead);
+    if (!code) code = parse_choice(c, &s->exec.choice);
     if (!code)
         code =
             rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
     if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], o, &s->data, c->st);
     if (!code) code = rt_blas_open(mode, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
+    if (!code) code = start_selector(c, s);
     s->exec.pool = s->pool;
     s->exec.gemm = rt_blas_backend(&s->blas);
     if (!code && c->command != CMD_PLAN)
@@ -61,6 +86,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
 void rt_session_close(RtSession *s)
 {
     rt_pool_free(s->pool);
+    rt_cost_free(s->selector.cost);
     rt_data_free(&s->data);
     rt_blas_close(&s->blas);
     *s = (RtSession){0};

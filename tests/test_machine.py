@@ -44,7 +44,7 @@ def damaged(cache):
     (name,) = os.listdir(folder)
     path = os.path.join(folder, name)
     text = open(path).read()
-    for wrong in (text[:len(text) // 2], text.replace("copy", "copy -"), text.replace("machine 1", "machine 9"), ""):
+    for wrong in (text[:len(text) // 2], text.replace("copy", "copy -"), text.replace("machine 2", "machine 9"), ""):
         with open(path, "w") as f:
             f.write(wrong)
         if figures(cache)["probed"]:
@@ -67,6 +67,74 @@ def bad_flags(cache):
     return None
 
 
+MODEL = """model net(x: node[F]) -> node[F] {
+  m = sum_in(x.src * x.dst)
+  return m + max_in(x.src)
+}
+"""
+
+
+def built(folder):
+    """An executable and a graph that is large enough to choose for."""
+    data, model, exe = (os.path.join(folder, n) for n in ("data", "m.gnn", "m"))
+    with open(model, "w") as f:
+        f.write(MODEL)
+    for argv in (["data", "generate", data, "--nodes=6000", "--edges=90000", "--features=64", "--kind=rmat"],
+                 ["build", model, "--data", data, "--cpu=native", "-o", exe]):
+        subprocess.run([GNNC] + argv, check=True, stdout=subprocess.DEVNULL)
+    return exe, data
+
+
+def figures_with(cache, speed):
+    """Replaces the kept figures for two threads: rows gathered at distance i come speed[i] times as fast as memory's 1 byte/ns."""
+    subprocess.run([GNNC, "machine", "--probe", "--threads=2"], env=dict(os.environ, XDG_CACHE_HOME=cache), check=True,
+                   stdout=subprocess.DEVNULL)
+    folder = os.path.join(cache, "gnnc")
+    (name,) = os.listdir(folder)
+    lines = open(os.path.join(folder, name)).read().split("\n")
+    lines = ["gather " + " ".join(str(s) for _ in range(8) for s in speed) if s.startswith("gather") else s for s in lines]
+    with open(os.path.join(folder, name), "w") as f:
+        f.write("\n".join(lines))
+
+
+def chosen(exe, data, speed):
+    """What the plan chooses for the steps that gather, where distances have these speeds."""
+    with tempfile.TemporaryDirectory() as cache:
+        figures_with(cache, speed)
+        out = subprocess.run([exe, "plan", "--data", data, "--threads=2", "--json"], stdout=subprocess.PIPE, check=True,
+                             env=dict(os.environ, XDG_CACHE_HOME=cache)).stdout
+        return [s["ahead"] for s in json.loads(out)["forward"]["steps"] if "reduce" in s["name"]]
+
+
+def selector(exe, data):
+    for speed, want in (((1, 9, 1, 1, 1), 8), ((1, 1, 9, 1, 1), 16), ((9, 1, 1, 1, 1), -1)):
+        found = chosen(exe, data, speed)
+        if not found or any(a != want for a in found):
+            return "with speeds %s found distances %s, wanted %d" % (speed, found, want)
+    return None
+
+
+def same_bits(exe, data, folder):
+    weights = os.path.join(folder, "w.safetensors")
+    with open(weights, "wb") as f:
+        f.write((2).to_bytes(8, "little") + b"{}")
+    first = None
+    for threads in ("1", "2", "3"):
+        for choice in ([], ["--ahead=0"], ["--ahead=5"], ["--ahead=1000000"], ["--chunks=1"], ["--chunks=64"], ["--cut=rows"], ["--cut=elements", "--chunks=7"]):
+            out = os.path.join(folder, "y.npy")
+            subprocess.run([exe, "infer", "--data", data, "--weights", weights, "--out", out, "--threads", threads] + choice,
+                           check=True, stdout=subprocess.DEVNULL)
+            y = open(out, "rb").read()
+            first = first or y
+            if y != first:
+                return "other bits with %s and %s threads" % (choice, threads)
+    return None
+
+
 with tempfile.TemporaryDirectory() as folder:
     for check in (built_in, probe, damaged, no_folder, bad_flags):
         report("machine " + check.__name__, check(folder))
+with tempfile.TemporaryDirectory() as folder:
+    exe, data = built(folder)
+    report("machine selector follows the figures", selector(exe, data))
+    report("machine no choice changes a bit", same_bits(exe, data, folder))

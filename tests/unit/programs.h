@@ -263,7 +263,7 @@ typedef struct Reading { /* of a plan: kernels, and who walks the chunks */
     const RtModel *model;
     int variant;
     RtPool *pool;
-    int64_t ahead; /* distance at which gathered rows are asked for, as RtExecOptions says it */
+    RtChoice choice; /* how steps run: changes no bit */
 } Reading;
 
 /* The model with its kernels; fine: every step is cut as finely as the pool takes it. */
@@ -334,7 +334,7 @@ static inline const char *program_run(Arena *a, const Program *p, const Reading 
     const IrFunc *f = p->plan->module->funcs.data[0];
     RtStatus st = {0};
     RtExec *e = NULL;
-    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .ahead = how->ahead};
+    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .choice = how->choice};
     if (rt_exec_create(how->model, 0, g, &o, &e, &st) || rt_exec_own_results(e, &st)) {
         rt_exec_free(e);
         return program_status(a, &st);

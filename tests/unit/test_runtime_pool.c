@@ -58,8 +58,8 @@ static void test_cut(void)
                   (long long)i, (long long)chunks, (long long)weight);
         }
     }
-    CHECK(rt_cut_count(100, 200, 8) == 1 && rt_cut_count(1000, 1, 1) == 1);
-    CHECK(rt_cut_count(1000, 500, 8) == 2 && rt_cut_count(100000, 1, 2) >= 2);
+    CHECK(rt_cut_count(100, 200, 8, 4) == 1 && rt_cut_count(1000, 1, 1, 4) == 1);
+    CHECK(rt_cut_count(1000, 500, 8, 4) == 2 && rt_cut_count(100000, 1, 2, 16) == 32);
     check_end("runtime_cut_balanced");
 }
 
