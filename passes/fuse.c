@@ -169,6 +169,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
     fuse_place_updates(ctx, fm, f);
     mark_stored(f);
     ICE_UNLESS(fuse_order(f, ctx->stage));
+    fuse_take_over(ctx, f);
     return f;
 }
 

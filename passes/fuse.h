@@ -36,6 +36,7 @@ typedef struct FusedFunc {
     uint32_t n_merged;
     VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
     VEC(bool) stored;       /* by value: needs a buffer */
+    VEC(IrId) home;         /* by value: whose buffer it lies in, its own or one that it takes over */
     VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
     VEC(uint32_t) order;    /* live groups, in the order they run */
@@ -98,4 +99,5 @@ bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps
 void fuse_choose(PassContext *ctx, FusedFunc *f);     /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_place_updates(PassContext *ctx, FusedModule *fm, FusedFunc *f); /* fuse_update.c */
+void fuse_take_over(PassContext *ctx, FusedFunc *f);  /* fuse_takeover.c */
 uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v);

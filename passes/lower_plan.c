@@ -63,6 +63,7 @@ uint32_t plan_value_buffer(LowerFunc *lf, IrId v)
     if (op->op == IR_OP_arg) return argument_buffer(lf, op);
     ICE_UNLESS(lf->f->group_of.data[v] != GROUP_NONE && lf->f->stored.data[v]);
     if (lf->buffer_of[v] != UINT32_MAX) return lf->buffer_of[v];
+    if (lf->f->home.data[v] != v) return lf->buffer_of[v] = plan_value_buffer(lf, lf->f->home.data[v]);
     uint32_t buffer = UINT32_MAX;
     for (uint32_t i = 0; i < lf->f->f->results.n && buffer == UINT32_MAX; i++)
         if (lf->f->f->results.data[i].value == v) buffer = result_buffer(lf, i, &op->type);

@@ -261,6 +261,44 @@ static void test_peak(void)
     arena_free(a);
 }
 
+/* The last reader of a value writes over it where it reads it element by element alone. */
+static void test_takeover(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    const char *body = "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n"
+                       "  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = reduce_sum %1 via edge.dst : node[F] f32\n"
+                       "  %3 = gather %2 via edge.src : edge[F] f32\n  %4 = reduce_sum %3 via edge.dst : node[F] f32\n"
+                       "  %5 = add %4, %2 : node[F] f32\n  %6 = gather %5 via edge.src : edge[F] f32\n"
+                       "  %7 = mul %6, %6 : edge[F] f32\n  %8 = reduce_sum %7 via edge.src : node[F] f32\n"
+                       "  %9 = mul %8, %5 : node[F] f32\n  %10 = gather %9 via edge.src : edge[F] f32\n"
+                       "  %11 = reduce_max %10 via edge.dst empty 0 : node[F] f32\n  return y = %11\n}\n";
+    check_begin();
+    HostPlan *plan = plan_text(a, body, NULL, &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(!strcmp(peak, "296*node bytes"), "%%5 is gathered where %%9 is made, %%2 where %%5 is: peak is %s", peak);
+    }
+    body = "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n"
+           "  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = reduce_sum %1 via edge.dst : node[F] f32\n"
+           "  %3 = gather %2 via edge.src : edge[F] f32\n  %4 = reduce_max %3 via edge.dst empty 0 : node[F] f32\n"
+           "  %5 = gather %4 via edge.src : edge[F] f32\n  %6 = reduce_max %5 via edge.dst empty 0 : node[F] f32\n"
+           "  %7 = mul %6, %2 : node[F] f32\n  %8 = gather %7 via edge.src : edge[F] f32\n"
+           "  %9 = reduce_max %8 via edge.dst empty 0 : node[F] f32\n  return y = %9\n}\n";
+    plan = plan_text(a, body, NULL, &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(!strcmp(peak, "296*node bytes"), "%%7 lies where %%2 did: peak is %s", peak);
+    }
+    plan = plan_text(a, body, "memplan", &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(!strcmp(peak, "444*node bytes"), "without memplan the peak is %s", peak);
+    }
+    check_end("memplan: a value is written over one that dies");
+    arena_free(a);
+}
+
 /* ---- updates ------------------------------------------------------------------------------------------------ */
 
 static void test_updates(void)
@@ -450,6 +488,7 @@ int main(void)
     test_ahead();
     test_row_values();
     test_peak();
+    test_takeover();
     test_updates();
     test_association("lower: every sum has its association", NULL);
     test_association("lower: every sum has its association without vectors", "schedule");

@@ -37,6 +37,16 @@ static void test_best_gap(void)
     check_end("pack: a gap between two that stay");
 }
 
+static void test_longest(void)
+{
+    RtPack p[] = {{.bytes = 192, .first = 1, .last = 1}, {.bytes = 64, .first = 1, .last = 2},
+                  {.bytes = 192, .first = 3, .last = 5}, {.bytes = 192, .first = 2, .last = 5}};
+    check_begin();
+    CHECK(rt_pack_in_order(p, 4, 0) == 448 && rt_pack_in_order(p, 4, 1) == 384);
+    CHECK(rt_pack(p, 4) == 384 && p[0].at < 384 && p[1].at < 384);
+    check_end("pack: the order that needs less");
+}
+
 static uint64_t next(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u; }
 
 static void test_random(void)
@@ -70,6 +80,7 @@ int main(void)
 {
     test_places();
     test_best_gap();
+    test_longest();
     test_random();
     return check_done();
 }
