@@ -1,7 +1,7 @@
 /* What a group computes and reads: one walk over the trees of its roots, down to arguments and to values of
    other groups. Also the small facts about operations that fuse and lower must agree on. Changes nothing. */
 #include "base/ice.h"
-#include "passes/fuse.h"
+#include "passes/schedule.h"
 
 const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat"};
 
@@ -68,8 +68,10 @@ bool group_is_scalar(const FusedFunc *f, const Group *g)
 {
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i];
+        const IrOp *op = fused_op(f, v);
+        VecRun run;
         bool sum = group_kind_of(f->f, f->m, v) == GROUP_DIMS && !group_root_is_narrow(f, g, v);
-        if (sum && !dims_vector_is_kept(f->m, f->f, fused_op(f, v))) return true;
+        if (sum && !dims_vector_is_kept(f->m, f->f, op) && !schedule_sum_run(f->m, f->f, op, &run)) return true;
     }
     return false;
 }

@@ -8,20 +8,36 @@
 enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, WORK_PER_THREAD = 16384 };
 enum { SUMS = 24, PANEL = 4, MOST_ROWS = 16, VECTOR_BYTES = 64 }; /* of products */
 
-VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first)
+static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
 {
     VecRun run = {0};
     unsigned lanes = 1;
-    for (uint32_t k = t->n_dims; k-- > first && lanes < LANES;) {
-        int64_t size = m->dims.data[t->dims[k]].size;
-        if (size == 1) continue;
+    for (uint32_t k = n; k-- > first && lanes < LANES;) {
+        int64_t size = m->dims.data[dims[k]].size;
+        if (size <= 1) continue;
         uint8_t count = 1;
         while (count * lanes < LANES && count < size) count = (uint8_t)(count * 2);
-        run.vec[run.n++] = (VecDim){t->dims[k], count};
+        run.vec[run.n++] = (VecDim){dims[k], count};
         lanes *= count;
         if (count != size) break;
     }
     return run;
+}
+
+VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first) { return run_of(m, t->dims, t->n_dims, first); }
+
+/* Lane l takes elements l, l + lanes, ...: so the last vector of one run of the outermost dim must be full, if another
+   run follows it. */
+bool schedule_sum_run(const IrModule *m, const IrFunc *f, const IrOp *op, VecRun *run)
+{
+    IrId dims[2 * IR_MAX_DIMS];
+    unsigned n = reduced_dims(f, op, dims);
+    bool ordered = op->op == IR_OP_sum_dims || op->op == IR_OP_contract, outer = false;
+    *run = run_of(m, dims, n, 0);
+    if (!run->n) return false;
+    const VecDim *last = &run->vec[run->n - 1];
+    for (unsigned k = 0; k < n && dims[k] != last->dim; k++) outer |= m->dims.data[dims[k]].size != 1;
+    return !ordered || !outer || m->dims.data[last->dim].size % last->count == 0;
 }
 
 unsigned run_lanes(const VecRun *run)

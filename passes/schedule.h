@@ -30,6 +30,8 @@ typedef struct Schedule {
 
 /* The dims from t->dims[first] on that run along a vector, up to 16 lanes: [H = 8, D = 4] has 4 of H and 4 of D. */
 VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first);
+/* The reduced dims of a sum inside a row whose 16 partials may be lanes of a vector along them; false: they may not. */
+bool schedule_sum_run(const IrModule *m, const IrFunc *f, const IrOp *op, VecRun *run);
 unsigned run_lanes(const VecRun *run);
 /* vectors: false when the pass `schedule` is off: scalar code, one row at a time; every sum keeps its association. */
 Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors);

@@ -35,6 +35,10 @@ static const char *const program =
     "  %34 = iota dim D : [D] i64\n  %35 = cast %34 : [D] f32\n  %36 = add %33, %35 : node[H,D] f32\n"
     "  %37 = concat %17, %4, %36 dim V : node[H,V] f32\n  %38 = concat %36, %17 dim G : node[G,D] f32\n"
     "  %39 = min_dims %5 : node[B,H] f32\n  %40 = contract %0, %3 : node[H] f32\n"
+    "  %41 = mul %8, %10 : edge[H,D] f32\n  %42 = sum_dims %41 : edge[H] f32\n  %43 = exp %42 : edge[H] f32\n"
+    "  %44 = sum_dims %5 : node[B] f32\n  %45 = max_dims %5 : node[B] f32\n  %46 = sum_dims %5 : node[] f32\n"
+    "  %47 = contract %5, %15 : node[B] f32\n"
+    "  return o = %43\n  return p = %44\n  return q = %45\n  return r = %46\n  return s = %47\n"
     "  return a = %14\n  return b = %18\n  return c = %22\n  return d = %23\n  return e = %24\n  return f = %26\n"
     "  return g = %28\n  return h = %29\n  return i = %30\n  return j = %36\n  return k = %37\n  return l = %38\n"
     "  return m = %39\n  return n = %40\n}\n";
