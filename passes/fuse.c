@@ -154,7 +154,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
     f->index = index;
     f->f = prepare_func(fm->m, fm->m->funcs.data[index]);
     uint32_t n = f->f->ops.n;
-    f->seen = ARENA_ARRAY(ctx->stage, uint16_t, n + f->f->results.n + 1); /* updates may add a copy per result */
+    f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
     for (IrId v = 0; v < n; v++) {
         VEC_PUSH(ctx->stage, &f->group_of, GROUP_NONE);
         VEC_PUSH(ctx->stage, &f->stored, false);

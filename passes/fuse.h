@@ -16,6 +16,8 @@ typedef enum {
 } GroupKind;
 extern const char *const group_kind_names[N_GROUP_KINDS];
 
+typedef VEC(IrId) IrValues;
+
 typedef struct Group {
     GroupKind kind;
     bool dead;         /* merged into another */
@@ -24,7 +26,9 @@ typedef struct Group {
                           there); narrow roots have no dims: they are computed once per row, before the others */
     IrId space;        /* BLOCKS: whose rows are summed; else nest.space */
     IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
-    VEC(IrId) roots;   /* values, ascending */
+    IrValues roots;    /* values, ascending */
+    IrValues inner;    /* ROWS: values at the elements of the map's rows, ascending: computed for some elements at a
+                          time into private arrays, and read there by the group's sums (lower_stage.c) */
     VEC(uint32_t) deps;  /* groups whose values it reads */
     VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
 } Group;
@@ -40,7 +44,7 @@ typedef struct FusedFunc {
     VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
     VEC(uint32_t) order;    /* live groups, in the order they run */
-    uint16_t *seen;         /* by value: scratch of walks, zero between them */
+    uint32_t *seen;         /* by value: scratch of walks, zero between them */
 } FusedFunc;
 
 typedef struct FusedModule {
@@ -83,6 +87,8 @@ typedef struct GroupRead {
     IrId v;        /* an argument, or a root (of any group) */
     bool identity; /* at the row and dims of the root, and only there */
     bool narrow;   /* by a root without dims */
+    bool element;  /* at the root's own row, or for a sum over a map at the element that it takes; any dims */
+    IrId image_of; /* at the image of such an element under this map; or IR_NONE */
     IrId space;    /* whose rows run while it is read */
     IrId map;      /* the last map between, or IR_NONE */
 } GroupRead;
@@ -98,6 +104,15 @@ void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
 void fuse_choose(PassContext *ctx, FusedFunc *f);     /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
+/* fuse_stage.c: values at elements computed inside the kernel that sums them. */
+bool group_has_inner(const Group *g, IrId v);
+/* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */
+bool group_is_staged(const FusedFunc *f, const Group *g);
+/* Elements whose inner values fit the private arrays of a kernel at once; 0: too wide. more: NULL, or another group of
+   rows, or one of values at the elements. */
+int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more);
+/* Whether the values of group e can be inner values of r, were all of e's readers and values known by `reads`. */
+bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads *reads);
 void fuse_place_updates(PassContext *ctx, FusedModule *fm, FusedFunc *f); /* fuse_update.c */
 void fuse_take_over(PassContext *ctx, FusedFunc *f);  /* fuse_takeover.c */
 uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v);

@@ -71,16 +71,30 @@ static bool narrow_fits(const FusedFunc *f, uint32_t narrow, uint32_t wide, Grou
 /* ---- reads ------------------------------------------------------------------------------------------ */
 
 /* All reads of b's values by a are at the same element, and none by a value without dims of one with dims, which is
-   computed later; *depends if there is a read. */
-static bool reads_fit(const FusedFunc *f, const GroupReads *of_a, uint32_t b, bool *depends)
+   computed later; *depends if there is a read. In a staged group: at the same row, or element of the row. */
+static bool reads_fit(const FusedFunc *f, const GroupReads *of_a, uint32_t b, bool staged, bool *depends)
 {
+    const Group *rows = &f->groups.data[b];
     for (uint32_t i = 0; i < of_a->reads.n; i++) {
         const GroupRead *r = &of_a->reads.data[i];
         if (f->group_of.data[r->v] != b) continue;
-        if (!r->identity || (r->narrow && fused_op(f, r->v)->type.n_dims)) return false;
         *depends = true;
+        if (staged) {
+            bool inner = group_has_inner(rows, r->v);
+            bool image = !inner && rows->map != IR_NONE && r->image_of == rows->map;
+            if (!r->element && !image) return false;
+            continue;
+        }
+        if (!r->identity || (r->narrow && fused_op(f, r->v)->type.n_dims)) return false;
     }
     return true;
+}
+
+static bool reads_of(const FusedFunc *f, const GroupReads *reads, uint32_t g)
+{
+    for (uint32_t i = 0; i < reads->reads.n; i++)
+        if (f->group_of.data[reads->reads.data[i].v] == g) return true;
+    return false;
 }
 
 static bool share_read(const FusedFunc *f, const GroupReads *a, const GroupReads *b)
@@ -137,23 +151,26 @@ static void rename_deps(Merge *m, uint32_t a, uint32_t b)
     }
 }
 
-static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind)
+static void add_value(Merge *m, IrValues *values, IrId v, uint32_t group)
+{
+    VEC_PUSH(m->ctx->stage, values, v);
+    m->f->group_of.data[v] = group;
+    for (uint32_t k = values->n - 1; k && values->data[k] < values->data[k - 1]; k--) {
+        values->data[k] = values->data[k - 1];
+        values->data[k - 1] = v;
+    }
+}
+
+static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind, bool inner)
 {
     PassContext *ctx = m->ctx;
     FusedFunc *f = m->f;
     Group *x = &f->groups.data[a], *y = &f->groups.data[b];
-    for (uint32_t i = 0; i < y->roots.n; i++) {
-        VEC_PUSH(ctx->stage, &x->roots, y->roots.data[i]);
-        f->group_of.data[y->roots.data[i]] = a;
-        for (uint32_t k = x->roots.n - 1; k && x->roots.data[k] < x->roots.data[k - 1]; k--) {
-            IrId v = x->roots.data[k];
-            x->roots.data[k] = x->roots.data[k - 1];
-            x->roots.data[k - 1] = v;
-        }
-    }
+    for (uint32_t i = 0; i < y->roots.n; i++) add_value(m, inner ? &x->inner : &x->roots, y->roots.data[i], a);
+    for (uint32_t i = 0; i < y->inner.n; i++) add_value(m, &x->inner, y->inner.data[i], a);
     if (y->map != IR_NONE) x->map = y->map;
     x->gemm = false; /* no longer a product alone: the emitted kernel does it */
-    if (y->nest.n_dims > x->nest.n_dims) x->nest = y->nest;
+    if (!inner && y->nest.n_dims > x->nest.n_dims) x->nest = y->nest;
     x->kind = kind;
     y->dead = true;
     f->n_merged++;
@@ -162,27 +179,77 @@ static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind)
     group_reads(f, a, ctx->stage, &m->reads[a]);
 }
 
-static bool try_merge(Merge *m, uint32_t a, uint32_t b)
+static bool too_many(const Group *x, const Group *y)
+{
+    return x->roots.n + y->roots.n > MAX_ROOTS || x->inner.n + y->inner.n > MAX_ROOTS;
+}
+
+/* Values at elements join the sums over them. */
+static bool try_stage(Merge *m, uint32_t e, uint32_t r)
+{
+    FusedFunc *f = m->f;
+    const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
+    if (x->dead || rows->dead || too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
+    if (!reads_of(f, &m->reads[r], e) && !reads_of(f, &m->reads[e], r)) return false;
+    if (passes_through(f, e, r) || passes_through(f, r, e)) return false;
+    const IrOp *root = fused_op(f, x->roots.data[0]);
+    pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u",
+                x->roots.data[0], ir_ops[root->op].name, rows->roots.data[0]);
+    merge_into(m, r, e, GROUP_ROWS, true);
+    return true;
+}
+
+/* Sums of different dims over the same rows, and pointwise values behind them. */
+static bool shapes_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kind)
+{
+    const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
+    bool rows = (x->kind == GROUP_ROWS && (y->kind == GROUP_ROWS || (y->kind == GROUP_MAP && group_is_staged(f, x)))) ||
+                (y->kind == GROUP_ROWS && x->kind == GROUP_MAP && group_is_staged(f, y));
+    *kind = GROUP_ROWS;
+    return rows && x->nest.space == y->nest.space && (x->map == IR_NONE || y->map == IR_NONE || x->map == y->map) &&
+           stage_elements(f, x, y);
+}
+
+static bool groups_fit(const FusedFunc *f, uint32_t a, uint32_t b, bool *staged, GroupKind *kind)
+{
+    const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
+    *staged = group_is_staged(f, x) || group_is_staged(f, y);
+    if (*staged) return shapes_fit(f, a, b, kind);
+    if (same_nest(f, x, y)) return kinds_fit(f, a, b, kind);
+    if (narrow_fits(f, a, b, kind) || narrow_fits(f, b, a, kind)) return true;
+    *staged = true;
+    return shapes_fit(f, a, b, kind);
+}
+
+static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
 {
     FusedFunc *f = m->f;
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     GroupKind kind;
-    if (x->dead || y->dead || x->roots.n + y->roots.n > MAX_ROOTS) return false;
+    bool staged, depends = false;
+    if (x->dead || y->dead || too_many(x, y) || !groups_fit(f, a, b, &staged, &kind)) return false;
+    if (rows_only && kind != GROUP_ROWS) return false;
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
-    if (same_nest(f, x, y)) {
-        if (!kinds_fit(f, a, b, &kind)) return false;
-    } else if (!narrow_fits(f, a, b, &kind) && !narrow_fits(f, b, a, &kind)) {
-        return false;
-    }
-    bool depends = false;
-    bool fits = reads_fit(f, of_b, a, &depends) && reads_fit(f, of_a, b, &depends);
+    bool fits = reads_fit(f, of_b, a, staged, &depends) && reads_fit(f, of_a, b, staged, &depends);
     fits = fits && (depends || share_read(f, of_a, of_b));
     if (!fits || passes_through(f, a, b) || passes_through(f, b, a)) return false;
     const IrOp *root = fused_op(f, y->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s joins the %s kernel of %%%u", y->roots.data[0],
                 ir_ops[root->op].name, group_kind_names[x->kind], x->roots.data[0]);
-    merge_into(m, a, b, kind);
+    merge_into(m, a, b, kind, false);
     return true;
+}
+
+static bool comes_before(const FusedFunc *f, uint32_t a, uint32_t b)
+{
+    return a != b && f->groups.data[a].roots.data[0] < f->groups.data[b].roots.data[0];
+}
+
+/* Sums over rows first: what runs between them runs inside them. */
+static bool try_rows(Merge *m, uint32_t a, uint32_t b)
+{
+    if (!comes_before(m->f, a, b)) return false;
+    return try_stage(m, a, b) || try_stage(m, b, a) || try_merge(m, a, b, true);
 }
 
 void fuse_merge(PassContext *ctx, FusedFunc *f)
@@ -193,8 +260,12 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t b = 0; b < f->groups.n; b++)
+            for (uint32_t a = 0; a < f->groups.n; a++) changed |= try_rows(&m, a, b);
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t b = 0; b < f->groups.n; b++)
             for (uint32_t a = 0; a < f->groups.n; a++)
-                if (a != b && f->groups.data[a].roots.data[0] < f->groups.data[b].roots.data[0])
-                    changed |= try_merge(&m, a, b);
+                if (comes_before(f, a, b)) changed |= try_merge(&m, a, b, false);
     }
 }

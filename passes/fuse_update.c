@@ -38,7 +38,7 @@ static bool order_readers(PassContext *ctx, FusedFunc *f, uint32_t g, IrId tenso
         if (f->groups.data[x].dead) continue;
         bool safe = true;
         if (!reads_tensor(f, x, tensor, &writer->nest, &safe)) continue;
-        if (x == g) possible = safe || writer->kind == GROUP_BLOCKS;
+        if (x == g) possible = (safe && !group_is_staged(f, writer)) || writer->kind == GROUP_BLOCKS;
         else if (fuse_reaches(f, x, g)) possible = false;
         else VEC_PUSH(ctx->stage, &writer->after, x);
     }

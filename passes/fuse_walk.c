@@ -105,13 +105,21 @@ typedef struct Place { /* how the walk got to a value */
     bool renamed;
     bool inner;  /* inside a reduce over `via`, at an element of its from-space */
     IrId via, space, map;
+    IrId image; /* at the image of the element under this map */
 } Place;
+
+typedef struct Visit {
+    IrId v;
+    Place at;
+    uint32_t next; /* of the same value: + 1 */
+} Visit;
 
 typedef struct Walk {
     const FusedFunc *f;
     uint32_t g;
     Arena *arena;
-    VEC(IrId) touched; /* values whose `seen` is set: one bit per combination of own, plain, inner, renamed */
+    VEC(Visit) visits; /* `seen` of a value is its last one + 1 */
+    bool rows;         /* from a sum over a map, or from a value at its elements */
     GroupReads *out;
     bool narrow;                          /* the root has no dims */
     bool pointwise;                       /* the root is no sum */
@@ -139,17 +147,19 @@ static bool dims_among(const IrType *t, const IrType *all)
     for (uint32_t i = 0; i < all->n_dims && k < t->n_dims; i++) k += all->dims[i] == t->dims[k];
     return k == t->n_dims;
 }
+static bool at_element(const Walk *w, const Place *p) { return w->rows ? p->inner : p->own; }
 
 static void add_read(Walk *w, IrId v, Place p)
 {
     if (!w->out) return;
     const IrType *t = &fused_op(w->f, v)->type;
     bool plain = !t->n_dims || (p.plain && dims_among(t, p.renamed ? w->from_type : w->root_type));
-    GroupRead read = {.v = v, .identity = p.own && plain, .narrow = w->narrow, .space = p.space, .map = p.map};
+    GroupRead read = {.v = v, .identity = p.own && plain, .narrow = w->narrow, .element = at_element(w, &p),
+                      .space = p.space, .map = p.map, .image_of = p.image};
     for (uint32_t i = 0; i < w->out->reads.n; i++) {
         const GroupRead *r = &w->out->reads.data[i];
         if (r->v == v && r->identity == read.identity && r->narrow == read.narrow && r->space == read.space &&
-            r->map == read.map)
+            r->map == read.map && r->element == read.element && r->image_of == read.image_of)
             return;
     }
     VEC_PUSH(w->arena, &w->out->reads, read);
@@ -157,6 +167,7 @@ static void add_read(Walk *w, IrId v, Place p)
 
 static void walk_gather(Walk *w, const IrOp *op, Place p)
 {
+    p.image = at_element(w, &p) ? op->attr.map : IR_NONE;
     p.own = p.inner && op->attr.map == p.via;
     p.inner = false;
     p.map = op->attr.map;
@@ -175,11 +186,11 @@ static bool renames_root(Walk *w, const IrOp *op, Place *p)
     return true;
 }
 
-static void walk_inline(Walk *w, IrId v, Place p)
+static void walk_inline(Walk *w, IrId v, Place p, bool count)
 {
     const FusedFunc *f = w->f;
     const IrOp *op = fused_op(f, v);
-    if (w->visit) w->visit(w->user, v, p.space);
+    if (w->visit && count) w->visit(w->user, v, p.space);
     switch (op->op) {
     case IR_OP_gather: walk_gather(w, op, p); return;
     case IR_OP_slice: p.plain = false; break;
@@ -187,6 +198,7 @@ static void walk_inline(Walk *w, IrId v, Place p)
         IrId s = fused_storage(f, op->args[0]);
         p.plain = renames_root(w, op, &p);
         p.own &= fused_op(f, s)->type.space == op->type.space;
+        p.inner &= fused_op(f, s)->type.space == op->type.space;
         if (f->group_of.data[s] != GROUP_NONE || fused_op(f, s)->op == IR_OP_arg) {
             add_read(w, s, p);
             return;
@@ -198,18 +210,32 @@ static void walk_inline(Walk *w, IrId v, Place p)
     walk_args(w, op, p);
 }
 
+/* *again: in the same way but for the maps, so that it is no operation more. */
+static bool was_at(const Walk *w, IrId v, const Place *p, bool *again)
+{
+    for (uint32_t i = w->f->seen[v]; i; i = w->visits.data[i - 1].next) {
+        const Place *q = &w->visits.data[i - 1].at;
+        if (q->own != p->own || q->plain != p->plain || q->inner != p->inner || q->renamed != p->renamed)
+            continue;
+        *again = true;
+        if (q->space == p->space && q->map == p->map && q->image == p->image) return true;
+    }
+    return false;
+}
+
 static void walk_value(Walk *w, IrId v, Place p)
 {
-    uint16_t bit = (uint16_t)(1u << (p.own | p.plain << 1 | p.inner << 2 | p.renamed << 3));
     bool root = w->f->group_of.data[v] != GROUP_NONE;
     if (root || fused_op(w->f, v)->op == IR_OP_arg) {
         add_read(w, v, p);
         return;
     }
-    if (w->f->seen[v] & bit) return;
-    if (!w->f->seen[v]) VEC_PUSH(w->arena, &w->touched, v);
-    w->f->seen[v] = (uint16_t)(w->f->seen[v] | bit);
-    walk_inline(w, v, p);
+    bool again = false;
+    if (was_at(w, v, &p, &again)) return;
+    Visit visit = {v, p, w->f->seen[v]};
+    VEC_PUSH(w->arena, &w->visits, visit);
+    w->f->seen[v] = w->visits.n;
+    walk_inline(w, v, p, !again);
 }
 
 static void walk_from_root(Walk *w, IrId v)
@@ -217,15 +243,20 @@ static void walk_from_root(Walk *w, IrId v)
     const FusedFunc *f = w->f;
     const IrOp *op = fused_op(f, v);
     const Group *g = &f->groups.data[w->g];
-    Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE};
-    switch (group_kind_of(f->f, f->m, v)) {
-    case GROUP_ROWS:
-        p = (Place){.plain = true, .inner = true, .via = op->attr.map, .space = f->m->maps.data[op->attr.map].from,
-                    .map = IR_NONE};
-        break;
+    Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE};
+    GroupKind kind = group_kind_of(f->f, f->m, v);
+    bool inner = group_has_inner(g, v);
+    w->rows = inner || kind == GROUP_ROWS;
+    if (w->rows) {
+        p.own = false;
+        p.inner = true;
+        p.via = inner ? g->map : op->attr.map;
+        p.space = f->m->maps.data[p.via].from;
+    }
+    switch (kind) {
     case GROUP_BLOCKS: case GROUP_CONCAT: p.own = false; break;
     case GROUP_MAP:
-        walk_inline(w, v, p);
+        walk_inline(w, v, p, true);
         return;
     default: break;
     }
@@ -235,19 +266,21 @@ static void walk_from_root(Walk *w, IrId v)
 
 static void walk_root(Walk *w, IrId v)
 {
-    w->narrow = !fused_op(w->f, v)->type.n_dims;
-    w->pointwise = group_kind_of(w->f->f, w->f->m, v) == GROUP_MAP;
+    bool inner = group_has_inner(&w->f->groups.data[w->g], v);
+    w->narrow = !fused_op(w->f, v)->type.n_dims && !inner;
+    w->pointwise = !inner && group_kind_of(w->f->f, w->f->m, v) == GROUP_MAP;
     w->root_type = &fused_op(w->f, v)->type;
     w->from_type = NULL;
     walk_from_root(w, v);
-    for (uint32_t i = 0; i < w->touched.n; i++) w->f->seen[w->touched.data[i]] = 0;
-    w->touched.n = 0;
+    for (uint32_t i = 0; i < w->visits.n; i++) w->f->seen[w->visits.data[i].v] = 0;
+    w->visits.n = 0;
 }
 
 static void walk_group(Walk *w)
 {
     const Group *g = &w->f->groups.data[w->g];
     for (uint32_t i = 0; i < g->roots.n; i++) walk_root(w, g->roots.data[i]);
+    for (uint32_t i = 0; i < g->inner.n; i++) walk_root(w, g->inner.data[i]);
 }
 
 void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out)

@@ -97,6 +97,10 @@ void lower_costs(Lower *l)
     for (uint32_t i = 0; i < g->roots.n; i++)
         if (l->f->stored.data[g->roots.data[i]])
             cost_of_space(l, g->nest.space)->bytes += row_bytes(l, &fused_op(l->f, g->roots.data[i])->type);
+    for (uint32_t i = 0; i < g->inner.n; i++)
+        if (l->f->stored.data[g->inner.data[i]])
+            cost_of_space(l, l->f->m->maps.data[g->map].from)->bytes +=
+                row_bytes(l, &fused_op(l->f, g->inner.data[i])->type);
 }
 
 static void count_op(void *user, IrId v, IrId space)

@@ -62,6 +62,16 @@ typedef struct Walk {
     VEC(WalkLoad) loads;
     VEC(WalkLine) lines, asked; /* asked: by this walk and earlier ones of the kernel, which went over the same elements */
 } Walk;
+/* A value of the group in a private array (lower_stage.c): of some elements of the row, or of the row itself. */
+typedef struct Staged {
+    IrId v;
+    KirId array;
+    bool of_row;
+    uint32_t depth, serial; /* of the block in which it was filled; serial 0: it was not */
+} Staged;
+typedef struct StageAt { /* where a row of the elements' space lies in the arrays */
+    KirId row, local;
+} StageAt;
 
 /* One function on its way into the plan. */
 typedef struct LowerFunc {
@@ -90,6 +100,10 @@ typedef struct Lower {
     VEC(Image) images;
     Walk walk;
     int64_t ahead_bytes; /* most that a walk asks for at an element */
+    VEC(Staged) staged;
+    VEC(StageAt) stage_at;
+    IrId filling;        /* the staged value that is computed now, or IR_NONE */
+    int64_t stage_rows;  /* elements that the arrays hold */
 } Lower;
 
 /* ---- plan pieces (lower_plan.c) ---- */
@@ -178,6 +192,34 @@ void dim_loops_env(const DimLoop *loops, Env *env);
 /* ---- products (lower_product.c) ---- */
 void heavy_product(Lower *l, IrId v, const Point *p, unsigned n);
 void lower_product_rows(Lower *l, IrId space);
+/* ---- staged values (lower_stage.c) ---- */
+typedef struct StageSpan { /* positions [from, to) of row `row`, which has [lo, hi) */
+    IrId map;
+    KirId row, lo, hi, from, to;
+    KirId base; /* what lies first in the arrays */
+    KirId longer; /* i1: the row is longer than the arrays */
+} StageSpan;
+typedef struct StageNeeds { /* indices into l->staged, ascending */
+    uint32_t *fresh, *again; /* again: filled before; only long rows need that */
+    unsigned n_fresh, n_again;
+} StageNeeds;
+void stage_begin(Lower *l); /* before the values of a row: its arrays */
+void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no sum needed */
+/* The element of the row space at a position of the map's rows. */
+KirId row_element(Lower *l, IrId map, KirId position);
+/* What the sums need of the staged values; filling them for a span; and after the walk over the row. */
+void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out);
+void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
+void stage_done(Lower *l, const StageNeeds *needs);
+/* Inside: `element` at `position` of the span is known to belong to the row, and has a place in the arrays. */
+void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position);
+void stage_leave(Lower *l, unsigned n);
+/* False if v is in no array, or is computed right now. t: v's type, or that of a reshape of it. */
+bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, KirId *value);
+/* Puts a value of the row into its array, if it has one. */
+void stage_keep(Lower *l, IrId v, const Point *p);
+/* Walks the row for stored inner values alone (lower_reduce.c). */
+void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row);
 
 /* ---- nests (lower_nest.c, lower_blocks.c) ---- */
 typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);

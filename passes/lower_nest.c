@@ -213,6 +213,109 @@ bool group_has_narrow(const FusedFunc *f, const Group *g)
     return false;
 }
 
+/* ---- a staged group: root by root, each over its own dims ------------------------------------------------------ */
+
+typedef struct Level { /* roots of the same dims that are computed in one walk, or stored together */
+    const IrId *roots;
+    unsigned n;
+} Level;
+
+static void level_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const Level *x = user;
+    GroupKind kind = group_kind_of(l->f->f, l->f->m, x->roots[0]);
+    if (kind == GROUP_ROWS) heavy_rows(l, x->roots, x->n, p, n);
+    for (unsigned i = 0; i < n; i++) {
+        if (kind == GROUP_DIMS) heavy_dims(l, x->roots[0], &p[i]);
+        for (unsigned k = 0; k < x->n; k++) {
+            l->filling = x->roots[k];
+            point_eval(l, x->roots[k], p[i].row, &p[i].env);
+            l->filling = IR_NONE;
+            stage_keep(l, x->roots[k], &p[i]);
+        }
+    }
+}
+
+static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const Level *x = user;
+    KirId *values = ARENA_ARRAY(l->arena, KirId, x->n * n + 1);
+    for (unsigned i = 0; i < x->n * n; i++)
+        values[i] = point_eval(l, x->roots[i / n], p[i % n].row, &p[i % n].env);
+    for (unsigned i = 0; i < x->n * n; i++) {
+        IrId v = x->roots[i / n];
+        point_store(l, plan_value_buffer(l->lf, v), &fused_op(l->f, v)->type, p[i % n].row, &p[i % n].env, values[i]);
+    }
+}
+
+static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
+{
+    Schedule whole = l->s, own = schedule_value(l->f, x->roots[0], l->lf->vectors);
+    l->s.vec = own.vec;
+    l->s.lanes = own.lanes;
+    l->s.first_vec = 0;
+    l->s.tile = l->s.tile_last = (uint8_t)(x->n > 1 && own.tile > 4 ? 4 : own.tile);
+    nest_dims(l, &fused_op(l->f, x->roots[0])->type, &(Point){row, env_empty()}, 1, body, (void *)(uintptr_t)x);
+    l->s = whole;
+}
+
+/* The reductions from roots[i] on that have the same dims and do not need each other. */
+static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *done, IrId *batch)
+{
+    unsigned n = 0;
+    const IrType *t = &fused_op(l->f, g->roots.data[i])->type;
+    for (; i < g->roots.n && n < 8; i++) {
+        IrId v = g->roots.data[i];
+        if (done[i] || group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS || !same_dims(&fused_op(l->f, v)->type, t))
+            continue;
+        bool needs = false;
+        for (uint32_t k = 0; k < g->roots.n; k++)
+            needs |= k != i && !done[k] && depends_on(l, v, g->roots.data[k]);
+        if (!needs) batch[n++] = v;
+    }
+    return n;
+}
+
+static void compute_levels(Lower *l, const Group *g, KirId row)
+{
+    bool *done = ARENA_ARRAY(l->arena, bool, g->roots.n + 1);
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId batch[8] = {g->roots.data[i]};
+        if (done[i]) continue;
+        Level x = {batch, 1};
+        if (group_kind_of(l->f->f, l->f->m, batch[0]) == GROUP_ROWS) x.n = level_batch(l, g, i, done, batch);
+        for (uint32_t k = i; k < g->roots.n; k++)
+            for (unsigned b = 0; b < x.n; b++) done[k] |= g->roots.data[k] == batch[b];
+        level_nest(l, &x, row, level_tile);
+    }
+}
+
+static void store_levels(Lower *l, const Group *g, KirId row)
+{
+    bool *done = ARENA_ARRAY(l->arena, bool, g->roots.n + 1);
+    IrId *same = ARENA_ARRAY(l->arena, IrId, g->roots.n + 1);
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        Level x = {same, 0};
+        const IrType *t = &fused_op(l->f, g->roots.data[i])->type;
+        for (uint32_t k = i; k < g->roots.n; k++) {
+            IrId v = g->roots.data[k];
+            if (done[k] || !same_dims(&fused_op(l->f, v)->type, t)) continue;
+            done[k] = true;
+            if (l->f->stored.data[v]) same[x.n++] = v;
+        }
+        if (x.n) level_nest(l, &x, row, store_tile);
+    }
+}
+
+static void staged_row(Lower *l, KirId row)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    stage_begin(l);
+    compute_levels(l, g, row);
+    store_levels(l, g, row);
+    stage_end(l, row);
+}
+
 /* Parts of a concatenation: each over its own dims, stored at its offset. */
 typedef struct Part {
     IrId root, value;
@@ -259,6 +362,10 @@ static void concat_tile(Lower *l, const Point *p)
 static void rows_body(Lower *l, const Point *p, unsigned n)
 {
     const Group *g = &l->f->groups.data[l->g];
+    if (group_is_staged(l->f, g)) {
+        staged_row(l, p[0].row);
+        return;
+    }
     if (group_has_narrow(l->f, g)) lower_roots(l, true, p, n);
     if (g->kind == GROUP_CONCAT) concat_tile(l, p);
     else nest_dims(l, &g->nest, p, n, group_tile, NULL);

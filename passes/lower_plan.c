@@ -152,7 +152,7 @@ KirId lower_count(Lower *l, PlanCount c)
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
 {
     Arena *a = lf->ctx->stage;
-    *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .s = schedule_group(lf->f, g, lf->vectors)};
+    *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .filling = IR_NONE, .s = schedule_group(lf->f, g, lf->vectors)};
     l->kernel = kir_kernel_new(a, "k");
     l->e = emit_begin(a, l->kernel);
     l->step = ARENA_NEW(a, PlanStep);
@@ -162,6 +162,8 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
     if (group->kind == GROUP_BLOCKS) return; /* its two kernels write other buffers */
     for (uint32_t i = 0; i < group->roots.n; i++)
         if (lf->f->stored.data[group->roots.data[i]]) lower_out(l, plan_value_buffer(lf, group->roots.data[i]));
+    for (uint32_t i = 0; i < group->inner.n; i++)
+        if (lf->f->stored.data[group->inner.data[i]]) lower_out(l, plan_value_buffer(lf, group->inner.data[i]));
 }
 
 static const char *kernel_text(Lower *l)

@@ -206,6 +206,8 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
     uint32_t group = l->f->group_of.data[s];
     if ((group != GROUP_NONE && group != l->g) || fused_op(l->f, s)->op == IR_OP_arg)
         return point_load(l, plan_value_buffer(l->lf, s), &op->type, row, env);
+    KirId value;
+    if (group != GROUP_NONE && stage_load(l, s, &op->type, row, env, &value)) return value;
     const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
     ICE_UNLESS(reshape_is_rename(m, from, to));
     Env inner = *env;
@@ -260,6 +262,8 @@ static KirId eval_own(Lower *l, IrId v, KirId row, const Env *env)
     uint32_t group = l->f->group_of.data[v];
     if (op->op == IR_OP_arg || (group != GROUP_NONE && group != l->g))
         return point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
+    KirId value;
+    if (group != GROUP_NONE && stage_load(l, v, &op->type, row, env, &value)) return value;
     return eval_op(l, op, row, env);
 }
 

@@ -65,7 +65,7 @@ static void take_element(Lower *l, const Sums *s, KirId element)
     }
 }
 
-static KirId element_at(Lower *l, IrId map, KirId position)
+KirId row_element(Lower *l, IrId map, KirId position)
 {
     if (l->f->m->maps.data[map].sorted) return position;
     uint32_t list = lower_in(l, lower_map_buffer(l, PLAN_MAP_LIST, map));
@@ -83,24 +83,64 @@ static KirId finish_sum(Lower *l, const IrOp *op, KirId total, KirId empty_row)
     return emit_select(&l->e, empty_row, empty, total);
 }
 
-static void sum_row(Lower *l, const Sums *s, IrId map, KirId row, KirId lo, KirId hi)
+static void take_elements(Lower *l, const Sums *s, const StageSpan *x)
 {
-    Emit *e = &l->e;
-    KirId block = emit_for(e, lo, hi, l->s.edge_block, KIR_SEQ, "blocks of the row");
-    open_sums(l, s, s->part, "part");
-    KirId end = emit_op2(e, KIR_min, emit_op2(e, KIR_add, block, emit_index(e, l->s.edge_block)), hi);
-    KirId position = emit_for(e, block, end, 1, KIR_SEQ, "elements");
-    KirId element = element_at(l, map, position);
-    const IrMap *m = &l->f->m->maps.data[map];
-    KirId in_list = m->sorted ? KIR_NONE : position;
-    VEC_PUSH(l->arena, &l->images, ((Image){map, element, row, in_list}));
-    walk_open(l, m->from, m->sorted ? IR_NONE : map, element, position);
+    KirId position = emit_for(&l->e, x->from, x->to, 1, KIR_SEQ, "elements");
+    KirId element = row_element(l, x->map, position);
+    const IrMap *m = &l->f->m->maps.data[x->map];
+    stage_enter(l, x, element, position);
+    walk_open(l, m->from, m->sorted ? IR_NONE : x->map, element, position);
     take_element(l, s, element);
     walk_close(l);
-    l->images.n--;
-    emit_end(e);
+    stage_leave(l, 1);
+    emit_end(&l->e);
+}
+
+/* The elements of a block: as many at a time as the private arrays hold. */
+static void take_block(Lower *l, const Sums *s, const StageNeeds *needs, StageSpan x)
+{
+    Emit *e = &l->e;
+    bool staged = needs->n_fresh + needs->n_again > 0, split = staged && l->stage_rows < l->s.edge_block;
+    KirId end = x.to;
+    if (split) {
+        KirId width = emit_index(e, l->stage_rows);
+        x.from = emit_for(e, x.from, x.to, l->stage_rows, KIR_SEQ, "staged blocks");
+        x.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.from, width), end);
+    }
+    if (l->staged.n) x.base = emit_select(e, x.longer, x.from, x.lo);
+    if (staged) stage_fill(l, needs, &x);
+    if (s->n_ops) take_elements(l, s, &x);
+    if (split) emit_end(e);
+}
+
+static void sum_row(Lower *l, const Sums *s, const StageNeeds *needs, StageSpan x)
+{
+    Emit *e = &l->e;
+    x.from = emit_for(e, x.lo, x.hi, l->s.edge_block, KIR_SEQ, "blocks of the row");
+    open_sums(l, s, s->part, "part");
+    x.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.from, emit_index(e, l->s.edge_block)), x.hi);
+    take_block(l, s, needs, x);
     merge_sums(l, s);
     emit_end(e);
+    stage_done(l, needs);
+}
+
+static StageSpan row_span(Lower *l, IrId map, KirId row)
+{
+    Emit *e = &l->e;
+    KirType i64 = kir_type(KIR_I64, 1);
+    uint32_t rows = lower_in(l, lower_map_buffer(l, PLAN_MAP_ROWS, map));
+    KirId lo = emit_load(e, rows, i64, row, 1, 1);
+    KirId hi = emit_load(e, rows, i64, emit_op2(e, KIR_add, row, emit_index(e, 1)), 1, 1);
+    StageSpan x = {.map = map, .row = row, .lo = lo, .hi = hi, .longer = KIR_NONE, .base = KIR_NONE};
+    if (l->staged.n) x.longer = emit_op2(e, KIR_lt, emit_index(e, l->stage_rows), emit_op2(e, KIR_sub, hi, lo));
+    return x;
+}
+
+void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row)
+{
+    Sums none = {0};
+    sum_row(l, &none, needs, row_span(l, map, row));
 }
 
 void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n)
@@ -109,14 +149,12 @@ void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsig
     IrId map = fused_op(l->f, ops[0])->attr.map;
     Sums s = {.ops = ops, .n_ops = n_ops, .n = n, .p = p, .total = ARENA_ARRAY(l->arena, KirId, n_ops * n),
               .part = ARENA_ARRAY(l->arena, KirId, n_ops * n)};
-    KirId row = p[0].row;
-    KirType i64 = kir_type(KIR_I64, 1);
-    uint32_t rows = lower_in(l, lower_map_buffer(l, PLAN_MAP_ROWS, map));
-    KirId lo = emit_load(e, rows, i64, row, 1, 1);
-    KirId hi = emit_load(e, rows, i64, emit_op2(e, KIR_add, row, emit_index(e, 1)), 1, 1);
+    StageNeeds needs;
+    stage_needs(l, ops, n_ops, &needs);
+    StageSpan x = row_span(l, map, p[0].row);
     open_sums(l, &s, s.total, "sum");
-    sum_row(l, &s, map, row, lo, hi);
-    KirId empty = emit_op2(e, KIR_eq, lo, hi);
+    sum_row(l, &s, &needs, x);
+    KirId empty = emit_op2(e, KIR_eq, x.lo, x.hi);
     for (unsigned i = 0; i < n_ops * n; i++) {
         const Point *at = &p[i % n];
         memo_put(l, ops[i / n], at->row, &at->env, finish_sum(l, fused_op(l->f, ops[i / n]), s.total[i], empty));

@@ -5,7 +5,7 @@
    Only this file and lower know the target. No choice here changes a bit of any result. */
 #include "passes/schedule.h"
 
-enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, WORK_PER_THREAD = 16384 };
+enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
 enum { SUMS = 24, PANEL = 4, MOST_ROWS = 16, VECTOR_BYTES = 64 }; /* of products */
 
 static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
@@ -96,9 +96,8 @@ static int64_t work_of(const FusedFunc *f, const Group *g)
     return work < 1 ? 1 : work;
 }
 
-Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
+static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors)
 {
-    const Group *g = &f->groups.data[index];
     Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .edge_block = 256,
                   .block_rows = 512, .max_blocks = 32, .partials = 16};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
@@ -107,8 +106,24 @@ Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
         s.lanes = (uint8_t)run_lanes(&run);
     }
     if (vectors) tile_of(f, g, &s);
-    s.row_lanes = vectors && rows_fit(f, index);
     if (!s.tile_last) s.tile_last = s.tile;
+    return s;
+}
+
+Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors)
+{
+    Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
+               .map = IR_NONE, .roots = {.data = &v, .n = 1}};
+    Schedule s = lanes_and_tile(f, &g, vectors);
+    if (vectors && g.kind == GROUP_PRODUCT) s.tile = s.tile_last = PRODUCT_TILE;
+    return s;
+}
+
+Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
+{
+    const Group *g = &f->groups.data[index];
+    Schedule s = lanes_and_tile(f, g, vectors);
+    s.row_lanes = vectors && rows_fit(f, index);
     int64_t work = work_of(f, g);
     if (g->kind == GROUP_ROWS) work = work > INT64_MAX / 8 ? work : work * 8;
     if (s.row_block > 1 && work < INT64_MAX / 64) work *= s.row_block;

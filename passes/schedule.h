@@ -35,6 +35,8 @@ bool schedule_sum_run(const IrModule *m, const IrFunc *f, const IrOp *op, VecRun
 unsigned run_lanes(const VecRun *run);
 /* vectors: false when the pass `schedule` is off: scalar code, one row at a time; every sum keeps its association. */
 Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors);
+/* How one value is computed by itself, in a group of other dims. */
+Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors);
 /* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
 bool rows_fit(const FusedFunc *f, uint32_t g);
 void schedule_print(const void *fused_module, StrBuf *out);

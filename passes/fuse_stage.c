@@ -1,0 +1,135 @@
+/* Which values at elements can be computed inside the kernel that sums them: they become inner values of a ROWS
+   group, staged for some elements at a time in private arrays (lower_stage.c).
+
+     %3 = contract %1, %2 : edge[H]             rows of edge.dst: %4, %6, and inside each row %3 and %5:
+     %4 = reduce_max edge.dst %3 : node[H]        nothing of edge[H] is in memory, unless another kernel reads it
+     %5 = exp(%3 - gather edge.dst %4)
+     %6 = reduce_sum edge.dst %5
+   It decides nothing by cost and changes nothing: fuse_merge.c asks. */
+#include "passes/fuse.h"
+
+/* In all, and of one value; long rows come round several times, or hold what was staged in the second cache. */
+enum { STAGE_BYTES = 32 * 1024, ROW_BYTES = 64 * 1024, ALL_BYTES = 192 * 1024, BLOCK = 256, LEAST_ELEMENTS = 16 };
+
+bool group_has_inner(const Group *g, IrId v)
+{
+    for (uint32_t i = 0; i < g->inner.n; i++)
+        if (g->inner.data[i] == v) return true;
+    return false;
+}
+
+/* ---- room ---------------------------------------------------------------------------------------------- */
+
+static bool add_bytes(const FusedFunc *f, IrId v, int64_t *bytes, int64_t *widest)
+{
+    const IrType *t = &fused_op(f, v)->type;
+    int64_t width = ir_type_width(f->m, t), add;
+    if (__builtin_mul_overflow(width, (int64_t)ir_dtype_bytes(t->dtype), &add)) return false;
+    if (add > *widest) *widest = add;
+    return !__builtin_add_overflow(*bytes, add, bytes);
+}
+
+static bool add_values(const FusedFunc *f, const IrValues *values, int64_t *bytes, int64_t *widest)
+{
+    for (uint32_t i = 0; i < values->n; i++)
+        if (!add_bytes(f, values->data[i], bytes, widest)) return false;
+    return true;
+}
+
+static bool same_sizes(const FusedFunc *f, const IrType *a, const IrType *b)
+{
+    if (a->n_dims != b->n_dims) return false;
+    for (uint8_t k = 0; k < a->n_dims; k++)
+        if (f->m->dims.data[a->dims[k]].size != f->m->dims.data[b->dims[k]].size) return false;
+    return true;
+}
+
+bool group_is_staged(const FusedFunc *f, const Group *g)
+{
+    if (g->kind != GROUP_ROWS) return false;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const IrType *t = &fused_op(f, g->roots.data[i])->type;
+        if (t->n_dims && !same_sizes(f, t, &g->nest)) return true;
+    }
+    return g->inner.n > 0;
+}
+
+int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
+{
+    int64_t bytes = 0, row = 0, n = BLOCK, widest = 0, ignored = 0;
+    bool inner = more && more->nest.space != g->nest.space;
+    if (!add_values(f, &g->inner, &bytes, &widest) || !add_values(f, &g->roots, &row, &ignored)) return 0;
+    if (more && !add_values(f, &more->inner, &bytes, &widest)) return 0;
+    if (more && !add_values(f, &more->roots, inner ? &bytes : &row, inner ? &widest : &ignored)) return 0;
+    if (row > STAGE_BYTES) return 0;
+    while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
+    if (n < LEAST_ELEMENTS) return 0;
+    if (n == BLOCK && bytes)
+        while (2 * n * widest <= ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
+    return n;
+}
+
+/* ---- reads --------------------------------------------------------------------------------------------- */
+
+/* Every read of e's values by r is at the element that r's sums take. */
+static bool reads_elements(const FusedFunc *f, const GroupReads *of_r, uint32_t e)
+{
+    for (uint32_t i = 0; i < of_r->reads.n; i++) {
+        const GroupRead *x = &of_r->reads.data[i];
+        if (f->group_of.data[x->v] == e && !x->element) return false;
+    }
+    return true;
+}
+
+/* Every read of r's values by e is of the element's own row, or of a value at the element. */
+static bool reads_own_row(const FusedFunc *f, const GroupReads *of_e, uint32_t r)
+{
+    const Group *rows = &f->groups.data[r];
+    for (uint32_t i = 0; i < of_e->reads.n; i++) {
+        const GroupRead *x = &of_e->reads.data[i];
+        if (f->group_of.data[x->v] != r) continue;
+        if (group_has_inner(rows, x->v) ? !x->element : x->image_of != rows->map) return false;
+    }
+    return true;
+}
+
+/* Somebody but r reads a value of e, or it is a result. */
+static bool is_read_elsewhere(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads *reads)
+{
+    for (uint32_t i = 0; i < f->f->results.n; i++)
+        if (f->group_of.data[f->f->results.data[i].value] == e) return true;
+    for (uint32_t g = 0; g < f->groups.n; g++) {
+        if (f->groups.data[g].dead || g == e || g == r) continue;
+        for (uint32_t i = 0; i < reads[g].reads.n; i++)
+            if (f->group_of.data[reads[g].reads.data[i].v] == e) return true;
+    }
+    return false;
+}
+
+static bool updates_tensor(const FusedFunc *f, uint32_t e)
+{
+    for (uint32_t i = 0; i < f->f->results.n; i++) {
+        const IrResult *x = &f->f->results.data[i];
+        if (x->tensor != IR_NONE && f->group_of.data[x->value] == e) return true;
+    }
+    return false;
+}
+
+static bool holds_bool(const FusedFunc *f, const Group *g)
+{
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (fused_op(f, g->roots.data[i])->type.dtype == IR_BOOL) return true;
+    return false;
+}
+
+bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads *reads)
+{
+    const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
+    bool kind = x->kind == GROUP_MAP || x->kind == GROUP_DIMS || x->kind == GROUP_PRODUCT;
+    if (rows->kind != GROUP_ROWS || rows->map == IR_NONE || !kind) return false;
+    const IrMap *map = &f->m->maps.data[rows->map];
+    if (map->from != x->nest.space || map->partial || map->from == map->to) return false;
+    if (holds_bool(f, x) || updates_tensor(f, e) || !stage_elements(f, rows, x)) return false;
+    if (!reads_elements(f, &reads[r], e) || !reads_own_row(f, &reads[e], r)) return false;
+    return map->sorted || !is_read_elsewhere(f, e, r, reads);
+}
