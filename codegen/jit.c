@@ -47,17 +47,18 @@ static void add_symbols(void)
     add_symbol("memcpy", (AnyFunction)(void *(*)(void *, const void *, size_t))memcpy);
 }
 
-static void create_engine(JitModule *j, LLVMModuleRef m)
+static void create_engine(JitModule *j, LLVMModuleRef m, bool quick)
 {
     LLVMLinkInMCJIT();
     struct LLVMMCJITCompilerOptions options;
     LLVMInitializeMCJITCompilerOptions(&options, sizeof options);
-    options.OptLevel = 2;
+    options.OptLevel = quick ? 0 : 2;
+    options.EnableFastISel = quick;
     char *why = NULL;
     if (LLVMCreateMCJITCompilerForModule(&j->engine, m, &options, sizeof options, &why)) ICE(why);
 }
 
-JitModule *jit_compile(const KirKernel *const *ks, uint32_t n, unsigned variant, const char **why)
+static JitModule *compile(const KirKernel *const *ks, uint32_t n, unsigned variant, bool quick, const char **why)
 {
     if (!cpu_has(variant)) {
         *why = "this machine's CPU lacks the variant";
@@ -76,16 +77,26 @@ JitModule *jit_compile(const KirKernel *const *ks, uint32_t n, unsigned variant,
         LLVMSetLinkage(f, LLVMExternalLinkage);
         names[i] = arena_printf(a, "%s", LLVMGetValueName(f));
     }
-    llvm_optimise(m, machine);
+    if (!quick) llvm_optimise(m, machine);
     LLVMDisposeTargetMachine(machine);
     add_symbols();
-    create_engine(j, m);
+    create_engine(j, m, quick);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t at = LLVMGetFunctionAddress(j->engine, names[i]);
         ICE_UNLESS(at);
         memcpy(&j->kernels[i], &at, sizeof at);
     }
     return j;
+}
+
+JitModule *jit_compile(const KirKernel *const *ks, uint32_t n, unsigned variant, const char **why)
+{
+    return compile(ks, n, variant, false, why);
+}
+
+JitModule *jit_compile_quickly(const KirKernel *const *ks, uint32_t n, unsigned variant, const char **why)
+{
+    return compile(ks, n, variant, true, why);
 }
 
 RtKernelFn jit_kernel(const JitModule *m, uint32_t index) { return m->kernels[index]; }

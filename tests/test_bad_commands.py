@@ -123,7 +123,7 @@ for name, argv, rc, code, says in [
     ("gnnc_lib_out_no_folder", ["build", "plain.gnn", "--set", "F=8", "--emit=lib", "-o", "no/x"], 6, "E0602", ["no/x"]),
     ("gnnc_explain_unknown", ["explain", "E9999"], 1, "E0612", ["E9999"]),
     ("gnnc_ir_pass_unknown", ["ir", "plain.gnn", "--set", "F=8", "--after=fuze"], 1, "E0612", ["fuze"]),
-    ("gnnc_ir_format_later", ["ir", "plain.gnn", "--set", "F=8", "--format=svg"], 1, "E0910", ["svg"]),
+    ("gnnc_ir_format", ["ir", "plain.gnn", "--set", "F=8", "--format=pdf"], 1, "E0612", ["svg"]),
     ("gnnc_fmt_missing", ["fmt", "no.gnn"], 6, "E0601", ["no.gnn"]),
     ("gnnc_test_missing", ["test", "no.gnn"], 6, "E0601", ["no.gnn"]),
     ("gnnc_check_missing", ["check", "no.gnn"], 6, "E0601", ["no.gnn"]),

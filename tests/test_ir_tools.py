@@ -74,7 +74,7 @@ def remarks():
     held = [r for r in rows if r["pass"] == "hoist" and r["taken"] and r["function"] == "train_step"]
     if not held or not held[0]["bytes_saved"] or not held[0]["line"] or held[0]["op"] is None or held[0]["value"] is None:
         return "what hoist held lacks its value, place or savings: %s" % held
-    return not re.search(r"^m\.gnn:\d+:\d+: remark\[autodiff\]: .*\n +\d+ \|   loss .*\n +\| +\^~*\n    = train_step %\d+, taken$", text, re.M) and "no such remark: " + text
+    return not re.search(r"^m\.gnn:\d+:\d+: remark\[autodiff\]: .*\n +\d+ \|   optimizer .*\n +\| +\^~*\n    = train_step %\d+, taken$", text, re.M) and "no such remark: " + text
 
 
 def remarks_of_one():

@@ -23,7 +23,7 @@ typedef struct Tally {
         second; /* results that are gradients; elements that the second oracle judged */
     int64_t dropped, matter,
         noticed; /* runs without an edge, where it shows beyond the bounds, and was seen */
-    int64_t variants[RT_N_VARIANTS], kinds[4], families[16], disabled;
+    int64_t variants[RT_N_VARIANTS], kinds[4], families[16], disabled, held; /* held: some values are computed once */
     int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
     int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */
 } Tally;
@@ -158,12 +158,28 @@ static inline const char *program_diags(Arena *a, const Diags *d)
     return strbuf_cstr(&text);
 }
 
-/* Some programs run without some passes. */
+/* Half of the programs run without some passes: a subset drawn pass by pass, of another density in each. */
+static inline bool program_is_disabled(uint64_t seed) { return seed % 2 == 1; }
 static inline void program_disable(PassContext *ctx, uint64_t seed)
 {
-    if (seed % 4 != 1) return;
+    if (!program_is_disabled(seed)) return;
+    uint64_t one_in = 2 + program_hash(seed ^ 0x9d) % 3;
     for (PassId i = 0; i < N_PASSES; i++)
-        ctx->disabled[i] = pass_infos[i].switchable && program_hash(seed * N_PASSES + i) % 3 == 0;
+        ctx->disabled[i] = pass_infos[i].switchable && program_hash(seed * N_PASSES + i) % one_in == 0;
+}
+
+/* A third of the programs run as part of a loop: about half of the tensors that they do not update are inputs, which do
+   not change, so that what hangs on those alone is computed once, by programs of its own. */
+static inline void program_in_loop(IrModule *m, uint64_t seed)
+{
+    IrFunc *f = m->funcs.data[0];
+    if (seed % 3 != 2) return;
+    f->name = "metrics";
+    for (IrId t = 0; t < m->tensors.n; t++) {
+        bool updated = false;
+        for (uint32_t i = 0; i < f->results.n; i++) updated |= f->results.data[i].tensor == t;
+        if (!updated && program_hash(seed * 131 + t) % 2) m->tensors.data[t].kind = IR_INPUT;
+    }
 }
 
 /* The largest graph that keeps the interpreter under some 50 MB. */
@@ -178,8 +194,8 @@ static inline uint32_t program_family(uint64_t seed, const IrModule *m)
     return family == FAMILY_LARGE && width > 2500 ? FAMILY_HUB : family;
 }
 
-/* NULL, or what went wrong. */
-static inline const char *program_make(Arena *a, uint64_t seed, Program *p)
+/* NULL, or what went wrong. held: with the pass hoist. */
+static inline const char *program_make(Arena *a, uint64_t seed, bool held, Program *p)
 {
     uint32_t size = (uint32_t)(program_hash(seed) % 12); /* arguments counted; one in 32 is long */
     GirOptions o = {.n_ops = seed % 32 ? 9 + size : 30 + 2 * size,
@@ -191,9 +207,11 @@ static inline const char *program_make(Arena *a, uint64_t seed, Program *p)
     *oracle = *ctx = pass_context(a, d);
     *p = (Program){.arena = a, .seed = seed};
     p->m = gir_make(a, seed, o);
+    program_in_loop((IrModule *)(uintptr_t)p->m, seed);
     if (!ir_verify(p->m, d)) return program_diags(a, d);
     p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
     program_disable(ctx, seed);
+    ctx->disabled[PASS_hoist] |= !held;
     p->passed = p->plain ? pass_run_pipeline(ctx, p->m) : NULL;
     p->plan = p->passed ? lower_module(ctx, p->passed) : NULL;
     if (!p->plan || d->n_errors) return program_diags(a, d);
@@ -278,7 +296,8 @@ static inline const RtModel *program_model(const Program *p, int variant,
         fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
     m->kernels = fns;
     if (!fine) return m;
-    int64_t n_steps = m->programs[0].n_steps;
+    int64_t n_steps = 0; /* of all programs */
+    for (int64_t i = 0; i < m->n_programs; i++) n_steps += m->programs[i].n_steps;
     RtStep *steps = ARENA_ARRAY(p->arena, RtStep, n_steps + 1);
     memcpy(steps, m->steps, (size_t)n_steps * sizeof *steps);
     for (int64_t i = 0; i < n_steps; i++) steps[i].grain = 1;
@@ -311,50 +330,67 @@ static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const Progra
     return graph;
 }
 
-/* Tensors of just their size behind a poisoned margin. */
-static inline void program_bind_tensors(Arena *a, const IrFunc *f, EvalValue *const *args,
-                                        RtExec *e)
+/* Memory of just a tensor's size before a poisoned margin. */
+static inline void *program_tensor(Arena *a, IrDtype dtype, int64_t n, const EvalValue *v)
 {
     static const KirBase base[] = {KIR_F32, KIR_F64, KIR_I32, KIR_I64, KIR_I8};
-    for (uint32_t i = 0; i < f->args.n; i++) {
-        if (f->args.data[i].kind != IR_ARG_TENSOR) continue;
-        KirBase elem = base[args[i]->type.dtype];
-        int64_t n = args[i]->rows * args[i]->width;
-        char *p = arena_alloc(a, (size_t)n * kir_base_bytes(elem) + 64);
-        memset(p, 0xff, (size_t)n * kir_base_bytes(elem) + 64);
-        for (int64_t k = 0; k < n; k++) plan_put(elem, p, k, args[i]->v[k]);
-        e->tensors[f->args.data[i].ref] = p;
-    }
+    size_t bytes = (size_t)n * kir_base_bytes(base[dtype]) + 64;
+    char *p = arena_alloc(a, bytes);
+    memset(p, 0xff, bytes);
+    for (int64_t k = 0; v && k < n; k++) plan_put(base[dtype], p, k, v->v[k]);
+    return p;
 }
 
-/* Runs; results[i] is a copy of result i. NULL, or what went wrong. */
-static inline const char *program_run(Arena *a, const Program *p, const Reading *how,
-                                      const RtGraph *g, EvalValue *const *args, void **results)
+/* What the function takes, and room for what is computed once. */
+static inline void **program_tensors(Arena *a, const Program *p, const RtModel *m, const RtGraph *g, EvalValue *const *args)
 {
-    const IrFunc *f = p->plan->module->funcs.data[0];
+    const IrFunc *f = p->plain->funcs.data[0];
+    void **tensors = ARENA_ARRAY(a, void *, m->n_tensors + 1);
+    for (uint32_t i = 0; i < f->args.n; i++)
+        if (f->args.data[i].kind == IR_ARG_TENSOR)
+            tensors[f->args.data[i].ref] = program_tensor(a, args[i]->type.dtype, args[i]->rows * args[i]->width, args[i]);
+    for (int64_t t = 0; t < m->n_tensors; t++)
+        if (m->tensors[t].kind == RT_HELD)
+            tensors[t] = program_tensor(a, (IrDtype)m->tensors[t].dtype, rt_tensor_count(m, g, t), NULL);
+    return tensors;
+}
+
+/* Runs one program of the plan on these tensors; results[i], where wanted, is a copy of result i. NULL, or what went
+   wrong. */
+static inline const char *program_run_one(Arena *a, const Program *p, const Reading *how, const RtGraph *g, uint32_t index,
+                                          void **tensors, void **results)
+{
+    const IrFunc *f = p->plan->module->funcs.data[p->plan->programs.data[index]->func];
     RtStatus st = {0};
     RtExec *e = NULL;
     RtExecOptions o = {.variant = how->variant, .pool = how->pool, .choice = how->choice};
-    if (rt_exec_create(how->model, 0, g, &o, &e, &st) || rt_exec_own_results(e, &st)) {
-        rt_exec_free(e);
-        return program_status(a, &st);
+    RtCode code = rt_exec_create(how->model, index, g, &o, &e, &st);
+    if (!code) code = rt_exec_own_results(e, &st);
+    if (!code) {
+        memcpy(e->tensors, tensors, (size_t)how->model->n_tensors * sizeof *tensors);
+        memset(e->own_results.p, 0xff, e->own_results.bytes);
+        memset(e->base, 0xff, (size_t)e->arena_bytes);
+        code = rt_exec_bind(e, &st);
     }
-    program_bind_tensors(a, f, args, e);
-    memset(e->own_results.p, 0xff, e->own_results.bytes);
-    memset(e->base, 0xff, (size_t)e->arena_bytes);
-    if (rt_exec_bind(e, &st)) {
-        rt_exec_free(e);
-        return program_status(a, &st);
-    }
-    rt_exec_run(e, 123456789123, 17);
-    for (uint32_t i = 0; i < f->results.n; i++) {
+    if (!code) rt_exec_run(e, 123456789123, 17);
+    for (uint32_t i = 0; i < f->results.n && results && !code; i++) {
         IrId tensor = f->results.data[i].tensor;
         size_t n = (size_t)rt_result_bytes(e, i);
         results[i] = arena_alloc(a, n + 1);
         memcpy(results[i], tensor == IR_NONE ? e->results[i] : e->tensors[tensor], n);
     }
     rt_exec_free(e);
-    return NULL;
+    return code ? program_status(a, &st) : NULL;
+}
+
+/* Runs what is computed once, then the function itself. */
+static inline const char *program_run(Arena *a, const Program *p, const Reading *how,
+                                      const RtGraph *g, EvalValue *const *args, void **results)
+{
+    void **tensors = program_tensors(a, p, how->model, g, args);
+    const char *why = NULL;
+    for (uint32_t i = 1; i < p->plan->programs.n && !why; i++) why = program_run_one(a, p, how, g, i, tensors, NULL);
+    return why ? why : program_run_one(a, p, how, g, 0, tensors, results);
 }
 
 /* ---- comparing ---- */
@@ -375,12 +411,36 @@ static inline void program_count(Tally *t, const EvalValue *want, int64_t i, dou
     if (error > 0 && e > 0 && isfinite(e)) tally_ratio(t, e, error);
 }
 
+/* Arguments of a function behind the passes: those of the first oracle, and what was computed once. */
+static inline EvalValue **program_args_behind(Arena *a, const Program *p, const IrFunc *f, const Oracle *o, EvalValue **held)
+{
+    const IrFunc *plain = p->plain->funcs.data[0];
+    EvalValue **args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
+    for (uint32_t i = 0; i < f->args.n; i++) {
+        const IrArg *arg = &f->args.data[i];
+        bool is_held = arg->kind == IR_ARG_TENSOR && p->passed->tensors.data[arg->ref].kind == IR_HELD;
+        if (is_held) args[i] = held[arg->ref];
+        for (uint32_t k = 0; k < plain->args.n && !is_held; k++)
+            if (plain->args.data[k].kind == arg->kind && plain->args.data[k].ref == arg->ref) args[i] = o->args[k];
+    }
+    return args;
+}
+
 static inline EvalValue **program_second_oracle(Arena *a, const Program *p, const ProgramGraph *g,
                                                 const Oracle *o)
 {
     const char *why = NULL;
-    EvalWorld *w = eval_world(a, p->passed, &g->g, g->graph_of, g->n_graphs, &why);
-    return w ? eval_func(a, p->passed, w, p->passed->funcs.data[0], o->args, &why) : NULL;
+    const IrModule *m = p->passed;
+    EvalWorld *w = eval_world(a, m, &g->g, g->graph_of, g->n_graphs, &why);
+    EvalValue **held = ARENA_ARRAY(a, EvalValue *, m->tensors.n + 1);
+    for (uint32_t i = 1; i < m->funcs.n && w; i++) {
+        const IrFunc *f = m->funcs.data[i];
+        EvalValue **results = eval_func(a, m, w, f, program_args_behind(a, p, f, o, held), &why);
+        if (!results) return NULL;
+        for (uint32_t k = 0; k < f->results.n; k++) held[f->results.data[k].tensor] = results[k];
+    }
+    const IrFunc *f = m->funcs.data[0];
+    return w ? eval_func(a, m, w, f, program_args_behind(a, p, f, o, held), &why) : NULL;
 }
 
 /* Within the bound of the module after all passes, and that within both bounds of the first. */
@@ -473,7 +533,8 @@ static inline void program_tally(const Program *p, Tally *t)
     t->kernels += p->plan->kernels.n;
     t->kinds[gir_kind(p->m)]++;
     t->families[p->family]++;
-    t->disabled += p->seed % 4 == 1;
+    t->disabled += program_is_disabled(p->seed);
+    t->held += p->plan->programs.n > 1;
     for (IrId v = 0; v < f->ops.n; v++) seen[f->ops.data[v].op] = true;
     for (uint32_t i = 0; i < f->results.n; i++)
         t->gradients += f->ops.data[f->results.data[i].value].op == IR_OP_grad;
