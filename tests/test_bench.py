@@ -115,6 +115,25 @@ def graphs(box):
     return ""
 
 
+def drawn(gnnc, box):
+    """Drawn programs agree with numpy, a numpy that adds wrongly is noticed, and the bound of one is measured."""
+    argv = [sys.executable, os.path.join(ROOT, "bench", "drawn.py"), "--gnnc", gnnc, "--out", os.path.join(box, "drawn"), "--size", "tiny"]
+    p = subprocess.run(argv + ["--check", "--seeds", "6"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    if p.returncode or p.stdout.decode().count("agrees") != 6:
+        return "check: " + p.stdout.decode()[-300:]
+    wrong = "import sys; sys.path.insert(0, %r); sys.argv = sys.argv[1:]; import drawn; " \
+            "drawn.NUMPY['sub'] = lambda a, b: a + b; drawn.main()" % os.path.join(ROOT, "bench")
+    p = subprocess.run([sys.executable, "-c", wrong] + argv[1:] + ["--check", "--seeds", "1", "--first", "2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if p.returncode != 1 or "FAIL value off" not in p.stdout.decode():
+        return "a wrong reference agrees: " + p.stdout.decode()[-300:]
+    p = subprocess.run(argv + ["--seeds", "1", "--rounds", "1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    with open(os.path.join(box, "drawn", "drawn.json")) as f:
+        row = json.load(f)[0]
+    if p.returncode or "median" not in p.stdout.decode() or not (row["grad"]["ratio"] > 0 and row["forward"]["operations_ms"] > 0):
+        return "measure: " + p.stdout.decode()[-300:]
+    return ""
+
+
 def main():
     gnnc = os.path.join(os.path.abspath(sys.argv[1]), "gnnc")
     with tempfile.TemporaryDirectory(prefix="gnnc-bench-") as box:
@@ -122,6 +141,7 @@ def main():
         report("alone", alone(gnnc, box))
         report("honest_peers", honest(gnnc, box))
         report("liars", liar(gnnc, box))
+        report("drawn", drawn(gnnc, box))
 
 
 main()
