@@ -1,7 +1,9 @@
 /* Opens what a running command needs (see cli.h): data, threads, kernels for this CPU, BLAS. */
 #include "runtime/cli.h"
 #include "runtime/setup.h"
+#include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SELECT_FROM = 1 << 16 }; /* elements of a space */
@@ -40,6 +42,37 @@ static RtCode parse_choice(const RtCli *c, RtChoice *choice)
     return rt_fail(c->st, RT_E_CLI_VALUE, "--cut", NULL, "found `%.60s`, wanted rows or elements", cut);
 }
 
+/* 4096, 512K, 300M, 2G: powers of 1024. */
+static RtCode parse_budget(const RtCli *c, int64_t *budget)
+{
+    static const char units[] = "KMG";
+    const char *text = c->values[OPT_BUDGET], *unit;
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    *budget = v;
+    bool good = !errno && end != text && v >= 0;
+    if (good && *end && (unit = strchr(units, *end)) && !end[1]) {
+        for (const char *u = units; good && u <= unit; u++) good = rt_mul(*budget, 1024, budget);
+        end++;
+    }
+    if (good && !*end) return RT_OK;
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--memory-budget", NULL,
+                   "found `%.60s`, wanted bytes as in 4096, 512K, 300M or 2G", text);
+}
+
+/* Refuses what needs more planned memory than it may use, before any of it is taken. */
+static RtCode check_budget(const RtCli *c, const RtSession *s, const char *programs)
+{
+    int64_t budget, bytes, program = -1;
+    if (!c->values[OPT_BUDGET]) return RT_OK;
+    RT_TRY(parse_budget(c, &budget));
+    RT_TRY(rt_planned_bytes(c->model, s->data.graph, programs, &bytes, &program, c->st));
+    if (bytes <= budget) return RT_OK;
+    return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name), NULL,
+                   "the budget is %lld bytes, this program needs at least %lld", (long long)budget, (long long)bytes);
+}
+
 static bool is_large(const RtGraph *g)
 {
     for (int64_t i = 0; i < g->model->n_spaces; i++)
@@ -72,6 +105,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
         code =
             rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
     if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], o, &s->data, c->st);
+    if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_blas_open(mode, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
     if (!code) code = start_selector(c, s);

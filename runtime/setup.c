@@ -92,3 +92,21 @@ int64_t rt_held_bytes(const RtModel *m, const RtGraph *g, int64_t program)
             bytes += rt_tensor_count(m, g, i) * rt_dtype_bytes(m->tensors[i].dtype);
     return bytes;
 }
+
+RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const char *programs, int64_t *bytes, int64_t *program,
+                        RtStatus *st)
+{
+    int64_t most = -1, arena;
+    for (int64_t p = 0; p < m->n_programs; p++) {
+        if (!is_listed(m, programs, p) && !is_needed_setup(m, programs, p)) continue;
+        RT_TRY(rt_arena_bytes(m, p, g, &arena, st));
+        if (arena <= most) continue;
+        most = arena;
+        *program = p;
+    }
+    *bytes = most < 0 ? 0 : most;
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (m->tensors[i].kind == RT_HELD && rt_programs_take(m, programs, i))
+            *bytes += rt_tensor_count(m, g, i) * rt_dtype_bytes(m->tensors[i].dtype);
+    return RT_OK;
+}
