@@ -19,13 +19,6 @@ static const double exp_f64[] = {0.5,
                                  0x1.ae6411cdad900p-26,
                                  0x1.1f8b27140f9acp-29,
                                  0x1.61e6321ef44adp-33};
-/* (tanh(x) - x) / x^3 in x^2, |x| <= 0.56 */
-static const double tanh_f32[] = {-0x1.55554ap-2, 0x1.110cd8p-3, -0x1.b91882p-5, 0x1.58a54ap-6,
-                                  -0x1.9777f8p-8};
-static const double tanh_f64[] = {
-    -0x1.555555555554dp-2,  0x1.11111111104aap-3,  -0x1.ba1ba1b9502c9p-5,  0x1.664f484ee30a5p-6,
-    -0x1.226e2dafd3bf3p-7,  0x1.d6d261da99847p-9,  -0x1.7d8cdbca4a9fcp-10, 0x1.346ac5941af76p-11,
-    -0x1.e86d7dc461a0bp-13, 0x1.5a826e9bea7edp-14, -0x1.3fa9b9c04ae08p-16};
 /* erf(x) / x - 1 in x^2, |x| <= 0.92 (f32), 1 (f64) */
 static const double erf_f32[] = {0x1.06eba8p-3, -0x1.812744p-2,  0x1.ce2e34p-4, -0x1.b8122ap-6,
                                  0x1.54ea6ap-8, -0x1.ab6ec6p-11, 0x1.60bcfap-14};
@@ -49,15 +42,18 @@ static const double erfc_f64[] = {
     ((m)->dbl ? POLYNOMIAL(m, name##_f64, x) : POLYNOMIAL(m, name##_f32, x))
 
 typedef struct Reduced {
-    KirId n;   /* integer vector: round(x / ln 2) */
-    KirId em1; /* exp(r) - 1 */
+    KirId n;     /* round(x / ln 2), a float */
+    KirId em1;   /* exp(r) - 1 */
+    KirId scale; /* 2^(n + bias) */
 } Reduced;
 
-/* Adding 1.5 * 2^23 (2^52) rounds to an integer and leaves it in the low bits, for NaN too without
-   undefined conversions. */
-static Reduced reduce(const Km *m, KirId x, KirId lo)
+/* A number whose sum with y rounds y to an integer and leaves it in the low bits, exponent bias and the given one
+   added: shifted up, they are the exponent of a power of two. For NaN too, without undefined conversions. */
+static double magic_f32(int bias) { return 0x1.8p23 + 127 + bias; }
+static double magic_f64(int bias) { return 0x1.8p52 + 1023 + bias; }
+
+static Reduced reduce(const Km *m, KirId x, KirId lo, KirId magic)
 {
-    KirId magic = k_pick(m, 0x1.8p23, 0x1.8p52);
     KirId t = k_fma(m, x, k_const(m, 0x1.71547652b82fep+0), magic);
     KirId n = k_sub(m, t, magic);
     KirId r = k_fma(m, n, k_pick(m, -0x1.62e430p-1, -0x1.62e42fefa39efp-1), x);
@@ -65,24 +61,29 @@ static Reduced reduce(const Km *m, KirId x, KirId lo)
     if (lo != KIR_NONE) r = k_add(m, r, lo);
     KirId q = PICK_POLYNOMIAL(m, exp, r);
     KirId em1 = k_fma(m, q, k_mul(m, r, r), r);
-    return (Reduced){k_i2(m, KIR_sub, as_int(m, t), k_ipick(m, 0x4b400000, 0x4338000000000000)),
-                     em1};
+    return (Reduced){n, em1, as_float(m, k_i2(m, KIR_shl, as_int(m, t), k_ipick(m, 23, 52)))};
 }
 
-/* 2^n for n inside the normal exponents. */
-static KirId power_of_two(const Km *m, KirId n)
+static KirId biased(const Km *m, int bias32, int bias64)
 {
-    KirId bits = k_i2(m, KIR_shl, n, k_ipick(m, 23, 52));
-    return as_float(m, k_i2(m, KIR_add, bits, k_ipick(m, 0x3f800000, 0x3ff0000000000000)));
+    return k_pick(m, magic_f32(bias32), magic_f64(bias64));
 }
 
+/* 2^n (1 + em1) in two steps, of which the first is exact but for the sum: denormal results round at the end. With
+   numbers below 0 the first power is too large by 2^32 (2^64), with others too small: both are normal. */
 KirId kmath_exp_core(const Km *m, KirId x, KirId lo)
 {
-    Reduced r = reduce(m, x, lo);
-    KirId half = k_i2(m, KIR_ashr, r.n,
-                      k_int(m, 1)); /* two factors: denormal results round once, at the end */
-    KirId y = k_mul(m, k_add(m, r.em1, k_const(m, 1)), power_of_two(m, half));
-    return k_mul(m, y, power_of_two(m, k_i2(m, KIR_sub, r.n, half)));
+    KirId below = k_cmp(m, KIR_lt, x, k_const(m, 0));
+    Reduced r = reduce(m, x, lo, k_select(m, below, biased(m, 32, 64), biased(m, -32, -64)));
+    KirId rest = k_select(m, below, k_pick(m, 0x1p-32, 0x1p-64), k_pick(m, 0x1p32, 0x1p64));
+    return k_mul(m, k_fma(m, r.em1, r.scale, r.scale), rest);
+}
+
+/* The same for x <= 0. */
+static KirId exp_below(const Km *m, KirId x)
+{
+    Reduced r = reduce(m, x, KIR_NONE, biased(m, 32, 64));
+    return k_mul(m, k_fma(m, r.em1, r.scale, r.scale), k_pick(m, 0x1p-32, 0x1p-64));
 }
 
 static KirId clamp(const Km *m, KirId x, KirId low, KirId high)
@@ -101,37 +102,31 @@ KirId kmath_exp(KirBuilder *b, KirType t, KirId x)
 KirId kmath_expm1(KirBuilder *b, KirType t, KirId x)
 {
     Km m = km_new(b, t);
-    Reduced r = reduce(&m, clamp(&m, x, k_pick(&m, -25, -50), k_pick(&m, 89, 710)), KIR_NONE);
-    KirId s = power_of_two(&m, k_i2(&m, KIR_sub, r.n, k_int(&m, 1)));
-    KirId y = k_fma(&m, s, r.em1, k_sub(&m, s, k_const(&m, 0.5)));
+    KirId near = clamp(&m, x, k_pick(&m, -25, -50), k_pick(&m, 89, 710));
+    Reduced r = reduce(&m, near, KIR_NONE, biased(&m, -1, -1));
+    KirId y = k_fma(&m, r.scale, r.em1, k_sub(&m, r.scale, k_const(&m, 0.5)));
     KirId tiny = k_cmp(&m, KIR_lt, k_abs(&m, x), k_pick(&m, 0x1p-30, 0x1p-60)); /* also keeps -0 */
     return k_select(&m, tiny, x, k_add(&m, y, y));
 }
 
+/* e / (1 + e) or 1 / (1 + e), e = exp(-|x|): the numerator is never above 1. */
 KirId kmath_sigmoid(KirBuilder *b, KirType t, KirId x)
 {
     Km m = km_new(b, t);
     KirId one = k_const(&m, 1);
-    KirId a = k_f2(&m, KIR_max, k_neg(&m, k_abs(&m, x)), k_pick(&m, -105, -746));
-    KirId e = kmath_exp_core(&m, a, KIR_NONE); /* never above 1 */
+    KirId e = exp_below(&m, k_f2(&m, KIR_max, k_neg(&m, k_abs(&m, x)), k_pick(&m, -105, -746)));
     KirId top = k_select(&m, k_cmp(&m, KIR_le, k_const(&m, 0), x), one, e);
-    KirId sum = k_add(&m, one, e), lost = k_sub(&m, e, k_sub(&m, sum, one)),
-          inverse = k_div(&m, one, sum);
-    KirId y = k_mul(&m, top, inverse);
-    KirId rest =
-        k_sub(&m, k_fma(&m, k_neg(&m, y), sum, top), k_mul(&m, y, lost)); /* one step of division */
-    return k_fma(&m, rest, inverse, y);
+    return k_div(&m, top, k_add(&m, one, e));
 }
 
+/* -m / (m + 2), m = exp(-2|x|) - 1 = s em1 + (s - 1) with s = 2^n <= 1: near 0 s is 1, and m as exact as em1. */
 KirId kmath_tanh(KirBuilder *b, KirType t, KirId x)
 {
     Km m = km_new(b, t);
-    KirId a = k_abs(&m, x), z = k_mul(&m, x, x), one = k_const(&m, 1);
-    KirId small = k_fma(&m, k_mul(&m, a, z), PICK_POLYNOMIAL(&m, tanh, z), a);
-    KirId far = k_f2(&m, KIR_min, a, k_const(&m, 30)); /* tanh rounds to 1 from 20 on */
-    KirId e = kmath_exp_core(&m, k_add(&m, far, far), KIR_NONE);
-    KirId large = k_sub(&m, one, k_div(&m, k_const(&m, 2), k_add(&m, e, one)));
-    return with_sign(&m, k_select(&m, k_cmp(&m, KIR_le, a, k_const(&m, 0.55)), small, large), x);
+    KirId a = k_abs(&m, x), far = k_f2(&m, KIR_min, a, k_const(&m, 30)); /* tanh rounds to 1 from 20 on */
+    Reduced r = reduce(&m, k_mul(&m, far, k_const(&m, -2)), KIR_NONE, biased(&m, 0, 0));
+    KirId em1 = k_fma(&m, r.scale, r.em1, k_sub(&m, r.scale, k_const(&m, 1)));
+    return with_sign(&m, k_abs(&m, k_div(&m, em1, k_add(&m, em1, k_const(&m, 2)))), x);
 }
 
 KirId kmath_erf(KirBuilder *b, KirType t, KirId x)
@@ -140,7 +135,7 @@ KirId kmath_erf(KirBuilder *b, KirType t, KirId x)
     KirId a = k_abs(&m, x);
     KirId small = k_fma(&m, x, PICK_POLYNOMIAL(&m, erf, k_mul(&m, x, x)), x);
     KirId far = k_f2(&m, KIR_min, a, k_pick(&m, 4, 6)); /* erf rounds to 1 there */
-    KirId tail = kmath_exp_core(&m, k_neg(&m, PICK_POLYNOMIAL(&m, erfc, far)), KIR_NONE);
+    KirId tail = exp_below(&m, k_neg(&m, PICK_POLYNOMIAL(&m, erfc, far)));
     KirId large = k_sub(&m, k_const(&m, 1), tail);
     return k_select(&m, k_cmp(&m, KIR_le, a, k_pick(&m, 0.91, 0.995)), small,
                     with_sign(&m, large, x));
