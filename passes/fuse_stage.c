@@ -65,7 +65,7 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
     if (n < LEAST_ELEMENTS) return 0;
     if (n == BLOCK && bytes)
-        while (2 * n * widest <= ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
+        while (2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
     return n;
 }
 

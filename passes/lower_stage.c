@@ -6,11 +6,12 @@
        for these elements: sum += f(z)                                     reads the array
    A sum that needs another sum of the row walks the row again; what was staged for all of a short row then still
    lies in the array. What other kernels read is stored in the same loop. No sum is touched: their association is
-   that of lower_reduce.c. */
+   that of lower_reduce.c. A value without dims that is made of staged ones and of what the row has is computed for
+   sixteen elements at once. */
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-enum { PRODUCT_ROWS = 4 };
+enum { PRODUCT_ROWS = 4, LANES = 16 };
 
 /* ---- arrays ---------------------------------------------------------------------------------------------- */
 
@@ -18,8 +19,9 @@ static void add_array(Lower *l, IrId v, bool of_row)
 {
     const IrType *t = &fused_op(l->f, v)->type;
     Staged s = {.v = v, .of_row = of_row};
-    s.array = emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = kir_type(kir_base_of(t->dtype), 1),
-                                       .i = (of_row ? 1 : l->stage_rows) * ir_type_width(l->f->m, t)});
+    int64_t size = (of_row ? 1 : l->stage_rows) * ir_type_width(l->f->m, t);
+    if (!of_row && !t->n_dims) size += LANES; /* the last vector may reach beyond the row */
+    s.array = emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = kir_type(kir_base_of(t->dtype), 1), .i = size});
     VEC_PUSH(l->arena, &l->staged, s);
 }
 
@@ -170,13 +172,127 @@ static void fill_run(Lower *l, const uint32_t *list, unsigned first, unsigned la
     emit_end(e);
 }
 
+/* ---- sixteen elements at once ---------------------------------------------------------------------------------- */
+
+typedef struct Sixteen {
+    Lower *l;
+    const StageSpan *x;
+    IrId v;
+    KirId local;  /* of the first lane */
+    KirId *known; /* by value: + 1 */
+} Sixteen;
+
+/* Whether a value can be computed in lanes from staged values and from what does not change along the row: reading
+   beyond the row's end is harmless only in the private arrays. */
+static bool lanes_fit(const Sixteen *s, IrId v)
+{
+    const Lower *l = s->l;
+    const IrOp *op = fused_op(l->f, v);
+    if (op->type.n_dims) return false;
+    if (op->type.space == IR_UNIT || op->op == IR_OP_const) return true;
+    uint32_t group = l->f->group_of.data[v];
+    if (v != s->v && group != GROUP_NONE) return group == l->g && find(l, v) && !find(l, v)->of_row;
+    if (op->op == IR_OP_gather) return op->attr.map == s->x->map && !fused_op(l->f, op->args[0])->type.n_dims;
+    bool map = (ir_ops[op->op].traits & T_MAP) && !(ir_ops[op->op].traits & T_RANDOM) && op->n_args && op->n_args <= 3;
+    for (uint32_t k = 0; k < op->n_args && map; k++) map = lanes_fit(s, op->args[k]);
+    return map;
+}
+
+static KirId lanes_eval(Sixteen *s, IrId v)
+{
+    Lower *l = s->l;
+    const IrOp *op = fused_op(l->f, v);
+    Env none = env_empty();
+    KirId args[3], value;
+    if (s->known[v]) return s->known[v] - 1;
+    if (op->type.space == IR_UNIT || op->op == IR_OP_const) {
+        value = point_eval(l, v, KIR_NONE, &none);
+    } else if (v != s->v && l->f->group_of.data[v] == l->g) {
+        KirIns load = array_access(l, KIR_load, find(l, v)->array, &op->type, s->local, &none);
+        load.type.lanes = load.active = LANES;
+        value = emit_ins(&l->e, load);
+    } else if (op->op == IR_OP_gather) {
+        value = point_eval(l, op->args[0], s->x->row, &none);
+    } else {
+        for (uint32_t k = 0; k < op->n_args; k++) args[k] = lanes_eval(s, op->args[k]);
+        value = point_map(l, op, args);
+    }
+    s->known[v] = value + 1;
+    return value;
+}
+
+static void store_sixteen(Lower *l, const Staged *to, KirId local, KirId value)
+{
+    Env none = env_empty();
+    KirIns store = array_access(l, KIR_store, to->array, &fused_op(l->f, to->v)->type, local, &none);
+    store.type.lanes = store.active = LANES;
+    store.args[1] = emit_splat(&l->e, value, LANES);
+    emit_ins(&l->e, store);
+}
+
+/* What lies behind the last element of a staged value may be loaded, so it must be something. */
+static void pad(Lower *l, const Staged *s, const StageSpan *x)
+{
+    const IrType *t = &fused_op(l->f, s->v)->type;
+    if (t->n_dims || !l->lf->vectors) return;
+    KirType type = kir_type(kir_base_of(t->dtype), LANES);
+    KirId zero = ir_dtype_is_float(t->dtype) ? emit_float(&l->e, type, 0) : emit_int(&l->e, type, 0);
+    store_sixteen(l, s, emit_op2(&l->e, KIR_sub, x->to, x->base), zero);
+}
+
+static bool takes_lanes(Lower *l, const Staged *to, const StageSpan *x)
+{
+    Sixteen s = {.l = l, .x = x, .v = to->v};
+    return l->lf->vectors && group_kind_of(l->f->f, l->f->m, to->v) == GROUP_MAP && lanes_fit(&s, to->v);
+}
+
+static void fill_lanes(Lower *l, const Staged *to, const StageSpan *x)
+{
+    Emit *e = &l->e;
+    Arena *scratch = arena_new();
+    Sixteen s = {.l = l, .x = x, .v = to->v, .known = ARENA_ARRAY(scratch, KirId, to->v + 1)};
+    KirId position = emit_for(e, x->from, x->to, LANES, KIR_SEQ, "sixteen staged elements");
+    s.local = emit_op2(e, KIR_sub, position, x->base);
+    store_sixteen(l, to, s.local, lanes_eval(&s, to->v));
+    emit_end(e);
+    arena_free(scratch);
+}
+
+/* From the array to memory. */
+static void copy_out(Lower *l, const Staged *s, const StageSpan *x)
+{
+    Env none = env_empty();
+    KirId position = emit_for(&l->e, x->from, x->to, 1, KIR_SEQ, "stored elements"), value;
+    KirId element = row_element(l, x->map, position);
+    const IrType *t = &fused_op(l->f, s->v)->type;
+    stage_enter(l, x, element, position);
+    ICE_UNLESS(stage_load(l, s->v, t, element, &none, &value));
+    point_store(l, plan_value_buffer(l->lf, s->v), t, element, &none, value);
+    stage_leave(l, 1);
+    emit_end(&l->e);
+}
+
+static bool is_product(const Lower *l, const Staged *s)
+{
+    return l->lf->vectors && group_kind_of(l->f->f, l->f->m, s->v) == GROUP_PRODUCT;
+}
+
+/* Value by value; those that are computed one element at a time share a loop with their neighbours. */
 static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, const StageSpan *x)
 {
+    const Staged *all = l->staged.data;
+    for (unsigned i = 0; i < n; i++) pad(l, &all[list[i]], x);
     for (unsigned i = 0, end; i < n; i = end) {
-        bool product = group_kind_of(l->f->f, l->f->m, l->staged.data[list[i]].v) == GROUP_PRODUCT;
-        for (end = i + 1; end < n && !product; end++)
-            if (group_kind_of(l->f->f, l->f->m, l->staged.data[list[end]].v) == GROUP_PRODUCT) break;
-        fill_run(l, list, i, end, store, x, product && l->lf->vectors ? PRODUCT_ROWS : 1);
+        const Staged *s = &all[list[i]];
+        end = i + 1;
+        if (takes_lanes(l, s, x)) {
+            fill_lanes(l, s, x);
+            if (store && l->f->stored.data[s->v]) copy_out(l, s, x);
+            continue;
+        }
+        bool product = is_product(l, s);
+        while (!product && end < n && !is_product(l, &all[list[end]]) && !takes_lanes(l, &all[list[end]], x)) end++;
+        fill_run(l, list, i, end, store, x, product ? PRODUCT_ROWS : 1);
     }
 }
 

@@ -1,0 +1,188 @@
+/* Values at elements inside the kernels that sum them: softmax over edges, perceptrons on edges, both by destination and by
+   source, on graphs with rows of none, one, some hundred and some thousand edges, and with scores that are -inf, inf or NaN.
+   Each result must have the bits that it has without fusion, where every value lies in memory, and lie within the
+   interpreter's bound; and what is one kernel must be one. */
+#include "passes/lower.h"
+#include "tests/unit/check.h"
+#include "tests/unit/gir_random.h"
+#include "tests/unit/plan_run.h"
+#include <math.h>
+
+static const char *const head =
+    "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim D = 5\ndim W = 70\nspace node\nspace edge : edges\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\ngraph g : data edge(edge.src, edge.dst)\n"
+    "tensor x : input node[F] f32\ntensor s : input edge[] f32\ntensor h : input node[H,D] f32\n"
+    "tensor a : state [H,D] f32 init const(0)\ntensor w : state [F,W] f32 init const(0)\n"
+    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\n";
+
+typedef struct Case {
+    const char *name, *body;
+    unsigned n_steps; /* with fusion, by destination */
+    bool special;     /* edge inputs have infinities and NaN */
+} Case;
+
+/* MAP is the map that is summed over, END the one that leads to the other end. */
+static const Case cases[] = {
+    {"softmax of scalars, weighted sum",
+     "(s = @s, x = @x) {\n  %0 = arg 0 : edge[] f32\n  %1 = arg 1 : node[F] f32\n"
+     "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
+     "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
+     "  %7 = gather %6 via MAP : edge[] f32\n  %8 = div %5, %7 : edge[] f32\n  %9 = gather %1 via END : edge[F] f32\n"
+     "  %10 = mul %8, %9 : edge[F] f32\n  %11 = reduce_sum %10 via MAP : node[F] f32\n  return y = %11\n}\n", 1, true},
+    {"softmax of heads: scores are dot products",
+     "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = gather %0 via END : edge[H,D] f32\n"
+     "  %3 = gather %0 via MAP : edge[H,D] f32\n  %4 = add %2, %3 : edge[H,D] f32\n  %5 = tanh %4 : edge[H,D] f32\n"
+     "  %6 = contract %5, %1 : edge[H] f32\n  %7 = reduce_max %6 via MAP empty 0 : node[H] f32\n"
+     "  %8 = gather %7 via MAP : edge[H] f32\n  %9 = sub %6, %8 : edge[H] f32\n  %10 = exp %9 : edge[H] f32\n"
+     "  %11 = reduce_sum %10 via MAP : node[H] f32\n  %12 = gather %11 via MAP : edge[H] f32\n"
+     "  %13 = div %10, %12 : edge[H] f32\n  %14 = mul %13, %2 : edge[H,D] f32\n"
+     "  %15 = reduce_sum %14 via MAP : node[H,D] f32\n  return y = %15\n  return m = %7\n}\n", 1, false},
+    {"weights of a softmax are a result too",
+     "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
+     "  %2 = reduce_max %0 via MAP empty 0 : node[H] f32\n  %3 = gather %2 via MAP : edge[H] f32\n"
+     "  %4 = sub %0, %3 : edge[H] f32\n  %5 = exp %4 : edge[H] f32\n  %6 = reduce_sum %5 via MAP : node[H] f32\n"
+     "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] f32\n"
+     "  %10 = mul %8, %9 : edge[H,D] f32\n  %11 = reduce_sum %10 via MAP : node[H,D] f32\n  return y = %11\n"
+     "  return p = %8\n}\n", 1, true},
+    {"perceptron on edges, sum and maximum",
+     "(x = @x, w = @w, v = @v) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : [W,K] f32\n"
+     "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = sub %3, %4 : edge[F] f32\n"
+     "  %6 = contract %5, %1 : edge[W] f32\n  %7 = tanh %6 : edge[W] f32\n  %8 = contract %7, %2 : edge[K] f32\n"
+     "  %9 = reduce_sum %8 via MAP : node[K] f32\n  %10 = reduce_max %8 via MAP empty 0 : node[K] f32\n  return y = %9\n"
+     "  return z = %10\n}\n", 1, false},
+};
+
+static const char *with_maps(Arena *a, const char *body, const char *map, const char *end)
+{
+    StrBuf out = {.arena = a};
+    for (; *body; body++) {
+        if (!strncmp(body, "MAP", 3)) strbuf_puts(&out, map), body += 2;
+        else if (!strncmp(body, "END", 3)) strbuf_puts(&out, end), body += 2;
+        else strbuf_printf(&out, "%c", *body);
+    }
+    return strbuf_cstr(&out);
+}
+
+static HostPlan *plan_text(Arena *a, const char *text, const char *without, const IrModule **module)
+{
+    Diags *d = ARENA_NEW(a, Diags);
+    Source *src = ARENA_NEW(a, Source);
+    *d = (Diags){.arena = a};
+    *src = (Source){"case.gir", text, (uint32_t)strlen(text)};
+    PassContext *ctx = ARENA_NEW(a, PassContext);
+    *ctx = pass_context(a, d);
+    const IrModule *m = ir_parse(a, src, d);
+    HostPlan *plan = NULL;
+    if (m && ir_verify(m, d) && (!without || pass_option_disable(ctx, without))) plan = lower_module(ctx, m);
+    StrBuf say = {.arena = a};
+    diags_print(d, &say, false);
+    check(plan && !d->n_errors, "%s", strbuf_cstr(&say));
+    *module = m;
+    return check_ok ? plan : NULL;
+}
+
+/* Node 2 has most edges and node 3 none, at both ends. */
+static EvalWorld *world(Arena *a, const IrModule *m, int64_t n_edges)
+{
+    enum { NODES = 9 };
+    int64_t *src = ARENA_ARRAY(a, int64_t, n_edges + 1), *dst = ARENA_ARRAY(a, int64_t, n_edges + 1);
+    const char *why = "";
+    for (int64_t i = 0; i < n_edges; i++) {
+        src[i] = i % 3 ? 2 : i % NODES;
+        dst[i] = i % 7 ? 2 : i % NODES;
+        if (src[i] == 3) src[i] = 4;
+        if (dst[i] == 3) dst[i] = 5;
+    }
+    EvalGraph g = {NODES, NODES, n_edges, src, dst};
+    EvalWorld *w = eval_world(a, m, &g, NULL, 0, &why);
+    check(w != NULL, "%s", why);
+    return w;
+}
+
+enum { N_SPECIAL = 5 };
+
+/* Half of the scores are -inf, all are, one is inf, one is NaN. */
+static void make_special(EvalValue *v, unsigned which)
+{
+    int64_t n = v->rows * v->width;
+    for (int64_t k = 0; k < n; k++) {
+        if (which == 2 || (which == 1 && k / v->width % 2)) v->v[k] = -INFINITY;
+        if (which == 3 && k == n / 2) v->v[k] = INFINITY;
+        if (which == 4 && k == n / 3) v->v[k] = NAN;
+    }
+}
+
+static PlanRun run(Arena *a, const HostPlan *plan, const EvalWorld *w, EvalValue **args)
+{
+    PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[0], .w = w, .args = args, .ahead = 3};
+    const char *why = plan_run(&r);
+    check(!why, "%s", why);
+    return r;
+}
+
+static void compare(const PlanRun *x, const PlanRun *y, EvalValue **want, uint32_t n_results)
+{
+    for (uint32_t i = 0; i < n_results && check_ok; i++) {
+        uint32_t b = plan_run_result(x, i), c = plan_run_result(y, i);
+        if (!check(b != UINT32_MAX && c != UINT32_MAX, "result %u is never written", i)) return;
+        for (int64_t k = 0; k < x->elems[b]; k++) {
+            double p = plan_get(x->prog->buffers.data[b].elem, x->data[b], k);
+            double q = plan_get(y->prog->buffers.data[c].elem, y->data[c], k);
+            check(p == q || (p != p && q != q), "result %u element %lld: %.9g, and %.9g without fusion", i, (long long)k,
+                  p, q);
+            check(!want || plan_accepts(want[i], k, p), "result %u element %lld: %.9g, wanted %.9g", i, (long long)k, p,
+                  want ? want[i]->v[k] : 0);
+        }
+    }
+}
+
+static void test_case(const Case *c, const char *type, bool by_source, int64_t n_edges, unsigned special)
+{
+    Arena *a = arena_new();
+    const char *map = by_source ? "edge.src" : "edge.dst", *end = by_source ? "edge.dst" : "edge.src", *why = "";
+    StrBuf text = {.arena = a};
+    const char *all = arena_printf(a, "%sfunc forward%s", head, with_maps(a, c->body, map, end));
+    for (const char *p = all; *p; p++) {
+        bool f32 = !strncmp(p, "f32", 3);
+        strbuf_printf(&text, f32 ? "%.3s" : "%.1s", f32 ? type : p);
+        if (f32) p += 2;
+    }
+    const IrModule *m;
+    HostPlan *plan = plan_text(a, strbuf_cstr(&text), NULL, &m), *plain = NULL;
+    if (plan) plain = plan_text(a, strbuf_cstr(&text), "fuse", &m);
+    EvalWorld *w = plain ? world(a, m, n_edges) : NULL;
+    if (w) {
+        const IrFunc *f = m->funcs.data[0];
+        EvalValue **args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
+        GirRng r = {17 + special};
+        for (uint32_t i = 0; i < f->args.n; i++) {
+            args[i] = eval_value_new(a, m, w, f->args.data[i].type);
+            gir_fill(args[i], &r);
+            if (i == 0 && special) make_special(args[i], special);
+        }
+        unsigned n = plan->programs.data[0]->steps.n;
+        check(by_source || n == c->n_steps, "%u steps, wanted %u", n, c->n_steps);
+        EvalValue **want = eval_func(a, m, w, f, args, &why);
+        PlanRun x = run(a, plan, w, args);
+        PlanRun y = run(a, plain, w, args);
+        if (check(want != NULL, "%s", why)) compare(&x, &y, want, f->results.n);
+    }
+    arena_free(a);
+}
+
+int main(void)
+{
+    static const int64_t sizes[] = {0, 1, 12, 700, 3000};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (unsigned source = 0; source < 2; source++) {
+            check_begin();
+            for (unsigned k = 0; k < sizeof sizes / sizeof *sizes; k++)
+                for (unsigned special = 0; special < (cases[i].special ? N_SPECIAL : 1); special++)
+                    for (unsigned f64 = 0; f64 < 2; f64++)
+                        test_case(&cases[i], f64 ? "f64" : "f32", source, sizes[k], special);
+            char name[96];
+            snprintf(name, sizeof name, "stage: %s, by %s", cases[i].name, source ? "source" : "destination");
+            check_end(name);
+        }
+    return check_done();
+}
