@@ -141,6 +141,10 @@ static void text_head(const Plan *plan)
     for (int64_t i = 1; i < c->model->n_spaces; i++)
         printf("  %-16s %lld\n", rt_string(c->model, c->model->spaces[i].name),
                (long long)s->data.graph->spaces[i].count);
+    const RtOrder *order = &plan->s->data.order;
+    if (c->values[OPT_REORDER])
+        printf("  order of nodes   %s%s%s, predicted cost of gathers %.2f of that in the user's\n", order->name,
+               order->why ? ": " : "", order->why ? order->why : "", order->cost);
     printf("  graph and its indices ");
     print_bytes((double)s->data.graph->bytes);
     putchar('\n');

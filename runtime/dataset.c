@@ -28,6 +28,7 @@ typedef struct Loader {
     RtNonzeros *nonzeros; /* [n_tensors] of tensors that hold another's */
     RtPattern *patterns;  /* [n_patterns] */
     int64_t n_patterns;
+    int64_t ordered;  /* space of nodes that d->order is of */
     int64_t *counts;  /* [n_spaces] */
     const char **why; /* [n_spaces] where the count comes from */
     RtArray src, dst, batch;
@@ -292,6 +293,47 @@ static RtCode settle_counts(Loader *l)
     return check_batch_rows(l);
 }
 
+/* The one space of nodes that the edges of the data join; -1 without one. */
+static int64_t data_nodes(const RtModel *m)
+{
+    int64_t space = -1;
+    for (int64_t i = 0; i < m->n_graphs; i++) {
+        const RtGraphDef *g = &m->graphs[i];
+        if (g->kind != RT_GRAPH_DATA) continue;
+        if (g->src_space != g->dst_space || (space >= 0 && space != g->src_space)) return -1;
+        space = g->src_space;
+    }
+    return space;
+}
+
+/* Why the nodes stay as they are; NULL if they may be ordered. */
+static const char *keeps_order(const Loader *l, int64_t space)
+{
+    if (space < 0 || l->counts[space] < 0) return "its edges do not join one known set of nodes";
+    if (l->batch.data.p) return "batch.npy puts the nodes of a graph side by side";
+    for (int64_t i = 0; i < l->m->n_tensors; i++)
+        if (l->m->tensors[i].space == space && (l->m->tensors[i].kind == RT_PARAM || l->m->tensors[i].kind == RT_STATE))
+            return "a parameter has a row per node";
+    for (int64_t e = 0; e < l->n_edges; e++)
+        if (l->src_ids[e] < 0 || l->src_ids[e] >= l->counts[space] || l->dst_ids[e] < 0 || l->dst_ids[e] >= l->counts[space])
+            return "an edge leads nowhere"; /* said by build_graph */
+    return NULL;
+}
+
+static RtCode order_nodes(Loader *l)
+{
+    RtOrder *order = &l->d->order;
+    *order = (RtOrder){.name = "none", .cost = 1};
+    l->ordered = data_nodes(l->m);
+    if (l->o->order == RT_ORDER_NONE) return RT_OK;
+    order->why = keeps_order(l, l->ordered);
+    if (order->why) return RT_OK;
+    return rt_order_make(l->o->order, l->counts[l->ordered], l->n_edges, l->src_ids, l->dst_ids, order, l->st);
+}
+
+/* [count] the user's ids of a space that is counted but not built yet; NULL: as they are. */
+static const int64_t *order_of(const Loader *l, int64_t space) { return space == l->ordered ? l->d->order.ids : NULL; }
+
 static RtCode build_graph(Loader *l)
 {
     RtTopology t = {.place = l->edge_place,
@@ -301,8 +343,13 @@ static RtCode build_graph(Loader *l)
                     .graph_of = l->batch.data.p,
                     .counts = l->counts,
                     .patterns = l->patterns,
-                    .n_patterns = l->n_patterns};
-    return rt_graph_create(l->m, &t, &l->d->graph, l->st);
+                    .n_patterns = l->n_patterns,
+                    .order = l->d->order.ids,
+                    .ordered = l->ordered};
+    RtCode code = rt_graph_create(l->m, &t, &l->d->graph, l->st);
+    rt_block_free(&l->d->order.block);
+    l->d->order.ids = NULL;
+    return code;
 }
 
 /* ---- inputs ---- */
@@ -496,9 +543,17 @@ static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_
     if (l->o->drawn) l->o->drawn[tensor] = 1;
 }
 
+/* Edges draw by place, as ever; nodes by the user's id, so that an order changes no number. */
+static bool tensor_is_of_nodes(const Loader *l, const RtTensorDef *t) { return t->space == l->ordered; }
+
 static void draw_input(Loader *l, int64_t tensor)
 {
-    draw_elements(l, tensor, 0, l->d->tensors.counts[tensor], l->d->tensors.data[tensor]);
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const RtSpaceData *s = &l->d->graph->spaces[t->space];
+    char *out = l->d->tensors.data[tensor];
+    for (int64_t i = 0; i < s->count; i++)
+        draw_elements(l, tensor, (s->ids && tensor_is_of_nodes(l, t) ? s->ids[i] : i) * t->width, t->width,
+                      out + i * t->width * rt_dtype_bytes(t->dtype));
 }
 
 static RtCode missing_error(Loader *l, int64_t tensor)
@@ -542,9 +597,11 @@ static RtCode nonzeros_of_rows(Loader *l, int64_t tensor, const RtArray *a, RtNo
     RT_TRY(rt_block_alloc(&block, (size_t)bytes + 1, place, l->st));
     RtCode code = a ? rt_convert(a, t->dtype, block.p, place, l->st) : RT_OK;
     if (a && !code) code = rt_check_finite(block.p, t->dtype, a->count, t->width, place, l->st);
+    const int64_t *order = order_of(l, t->space);
     for (int64_t i = 0; i < n && !code; i++) {
-        if (!a) draw_elements(l, tensor, i * t->width, t->width, block.p);
-        code = rt_nonzeros_row(z, i, (char *)block.p + (a ? i * t->width * size : 0), t->width, l->st);
+        int64_t u = order ? order[i] : i;
+        if (!a) draw_elements(l, tensor, u * t->width, t->width, block.p);
+        code = rt_nonzeros_row(z, i, (char *)block.p + (a ? u * t->width * size : 0), t->width, l->st);
     }
     rt_block_free(&block);
     return code;
@@ -561,7 +618,7 @@ static RtCode nonzeros_of_csr(Loader *l, int64_t tensor, RtNonzeros *z)
     if (!code) code = rt_check_finite(values.p, t->dtype, in->values.count, 1, place, l->st);
     if (!code)
         code = rt_nonzeros_csr(z, in->indptr.data.p, in->indices.data.p, values.p, space_count(l, t->space), t->width,
-                               l->st);
+                               order_of(l, t->space), l->st);
     rt_block_free(&values);
     return code;
 }
@@ -625,6 +682,7 @@ static RtCode load(Loader *l, const char *path)
     RT_TRY(read_edges(l));
     RT_TRY(read_batch(l));
     RT_TRY(settle_counts(l));
+    RT_TRY(order_nodes(l));
     RT_TRY(find_nonzeros(l));
     RT_TRY(build_graph(l));
     return place_inputs(l);
@@ -671,5 +729,6 @@ void rt_data_free(RtData *d)
 {
     rt_tensors_free(&d->tensors);
     rt_graph_free(d->graph);
+    rt_order_free(&d->order);
     *d = (RtData){0};
 }

@@ -1,6 +1,7 @@
 /* A data set bound to a model: its graph, and every input tensor in the dtype and order that
    kernels read. Everything is checked here, once; what comes later trusts it. */
 #pragma once
+#include "runtime/order.h"
 #include "runtime/source.h"
 #include "runtime/tensors.h"
 
@@ -9,12 +10,14 @@ typedef struct RtDataOptions {
                              loaded; NULL: all */
     bool draw;            /* `bench`: inputs that are absent or have another width are drawn */
     int64_t seed;         /* of drawn inputs */
+    RtOrderMode order;    /* in which nodes are stored */
     int64_t *drawn;       /* [n_tensors] set to 1 where an input was drawn; NULL: not wanted */
 } RtDataOptions;
 
 typedef struct RtData {
     RtGraph *graph;
     RtTensors tensors; /* parameters initialised with seed 0 */
+    RtOrder order;     /* of the nodes of the data's graph; empty once the graph is built, but for its name, cost and why */
 } RtData;
 
 /* Loads the data set at `path` (see source.h) for model m. *d is empty on failure. */

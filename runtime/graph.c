@@ -72,7 +72,10 @@ static void count_rows(const int32_t *to, int64_t n, int64_t n_rows, int64_t *of
     for (int64_t k = 0; k < n_rows; k++) offsets[k + 1] += offsets[k];
 }
 
-static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatus *st)
+/* Where the node of the user's id v is stored; places: [count] of the ordered space, NULL: as they are. */
+static int32_t place_of(const int32_t *places, int32_t v) { return places ? places[v] : v; }
+
+static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const int32_t *from, const int32_t *to, RtStatus *st)
 {
     int64_t n_dst = g->spaces[d->dst_space].count;
     RtSpaceData *s = &g->spaces[d->edge];
@@ -84,14 +87,15 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatu
     RT_TRY(rt_block_alloc(&next, (size_t)(n_dst + 1) * 8, "a sort", st));
     int64_t *at = next.p;
     bool same = true;
-    count_rows(l->dst, l->n, n_dst, at);
+    for (int64_t e = 0; e < l->n; e++) at[place_of(to, l->dst[e]) + 1]++;
+    for (int64_t k = 0; k < n_dst; k++) at[k + 1] += at[k];
     for (int64_t e = 0; e < l->n; e++) {
-        int64_t pos = at[l->dst[e]]++;
+        int64_t pos = at[place_of(to, l->dst[e])]++;
         same &= pos == e;
         l->stored[e] = (int32_t)pos;
         s->ids[pos] = e;
-        g->maps[d->src].to[pos] = l->src[e];
-        g->maps[d->dst].to[pos] = l->dst[e];
+        g->maps[d->src].to[pos] = place_of(from, l->src[e]);
+        g->maps[d->dst].to[pos] = place_of(to, l->dst[e]);
     }
     if (same) s->ids = NULL;
     rt_block_free(&next);
@@ -115,13 +119,28 @@ static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l,
     return RT_OK;
 }
 
-static RtCode build_edges(RtGraph *g, const RtTopology *t, RtEdgeList *lists, RtStatus *st)
+/* The ids of the ordered space, and in *places where each of the user's nodes is stored. */
+static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtStatus *st)
+{
+    RtSpaceData *s = &g->spaces[t->ordered];
+    if (!t->order) return RT_OK;
+    RT_TRY(graph_alloc(g, s->count, 8, &s->ids, st));
+    RT_TRY(rt_block_alloc(places, (size_t)s->count * 4, "an order of nodes", st));
+    for (int64_t i = 0; i < s->count; i++) {
+        s->ids[i] = t->order[i];
+        ((int32_t *)places->p)[t->order[i]] = (int32_t)i;
+    }
+    return RT_OK;
+}
+
+static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places, RtEdgeList *lists, RtStatus *st)
 {
     const RtModel *m = g->model;
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
-        RT_TRY(sort_edges(g, d, &lists[i], st));
+        RT_TRY(sort_edges(g, d, &lists[i], d->src_space == t->ordered ? places : NULL,
+                          d->dst_space == t->ordered ? places : NULL, st));
         if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
@@ -329,8 +348,11 @@ static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     RtEdgeList *lists = calloc((size_t)g->model->n_graphs + 1, sizeof *lists);
     if (!lists) return rt_fail_memory(st, sizeof *lists, "a graph");
+    RtBlock places = {0};
     RtCode code = count_nodes(g, t, st);
-    if (!code) code = build_edges(g, t, lists, st);
+    if (!code) code = order_nodes(g, t, &places, st);
+    if (!code) code = build_edges(g, t, places.p, lists, st);
+    rt_block_free(&places);
     if (!code) code = build_maps(g, t, st);
     if (!code) code = build_alongs(g, st);
     if (!code) code = build_ids(g, st);

@@ -1,7 +1,7 @@
 /* The graphs of a model as kernels read them: counts of spaces, maps between them, the user's ids.
    Built once from the user's edges, immutable afterwards, shared by any number of contexts. Edge
    spaces are stored sorted by destination, stable in the user's order; node spaces in the user's
-   order. */
+   order, but for one that is given an order. */
 #pragma once
 #include "runtime/abi.h"
 #include "runtime/memory.h"
@@ -20,8 +20,11 @@ typedef struct RtTopology {
     const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
     int64_t *counts; /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are
                         read; edge spaces are ignored */
-    const RtPattern *patterns; /* of inputs that are held by their nonzeros */
+    const RtPattern *patterns; /* of inputs that are held by their nonzeros; their rows as they are stored */
     int64_t n_patterns;
+    const int64_t *order; /* [count] the user's id of each stored node of space `ordered`; NULL: none is. Only without
+                             graph_of */
+    int64_t ordered;
 } RtTopology;
 
 typedef struct RtSpaceData {

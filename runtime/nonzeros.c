@@ -68,13 +68,13 @@ static RtCode scatter_row(RtNonzeros *z, int64_t row, const int64_t *indices, co
 }
 
 RtCode rt_nonzeros_csr(RtNonzeros *z, const int64_t *indptr, const int64_t *indices, const void *values, int64_t n_rows,
-                       int64_t width, RtStatus *st)
+                       int64_t width, const int64_t *order, RtStatus *st)
 {
     void *scratch = calloc((size_t)width + 1, (size_t)item_bytes(z));
     if (!scratch) return rt_fail_memory(st, (size_t)width * 8, "a row of an input");
     RtCode code = RT_OK;
     for (int64_t v = 0; v < n_rows && !code; v++) {
-        int64_t from = indptr[v], n = indptr[v + 1] - from;
+        int64_t u = order ? order[v] : v, from = indptr[u], n = indptr[u + 1] - from;
         const void *row = (const char *)values + from * item_bytes(z);
         if (!is_ascending(indices + from, n)) {
             code = scatter_row(z, v, indices + from, row, n, scratch, width, st);

@@ -104,7 +104,9 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code)
         code =
             rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
-    if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], o, &s->data, c->st);
+    RtDataOptions data = *o;
+    if (!code) code = rt_order_parse(c->values[OPT_REORDER] ? c->values[OPT_REORDER] : "none", &data.order, c->st);
+    if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], &data, &s->data, c->st);
     if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_blas_open(mode, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
