@@ -66,6 +66,7 @@ static inline bool group_root_is_narrow(const FusedFunc *f, const Group *g, IrId
 {
     return fused_op(f, root)->type.n_dims < g->nest.n_dims;
 }
+bool group_has_narrow(const FusedFunc *f, const Group *g); /* some root is */
 /* How a value is computed if it is the root of a group. */
 GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v);
 bool op_is_heavy(const IrModule *m, const IrFunc *f, IrId v); /* never computed inside another kernel's point */

@@ -229,7 +229,6 @@ void nest_dims(Lower *l, const IrType *dims, const Point *points, unsigned n, Ne
 const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);
 /* One tile of the narrow roots, or of the others: sums, values, stores. */
 void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
-bool group_has_narrow(const FusedFunc *f, const Group *g);
 void lower_group(LowerFunc *lf, uint32_t g);
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
