@@ -8,11 +8,12 @@
                                                          %q = min(%p + %ahead, %last)
                                                          prefetch h[src[%q] * 16]
    How far is an argument of the kernel; 0 is not at all. It is a hint: no bit of a result depends on it. Never reads an
-   index outside of its array, and asks for nothing that is read in order. */
+   index outside of its array, and asks for nothing that is read in order, nor for gathered rows below 32 bytes: of these a
+   line holds several, and their table is small. */
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-enum { LINE = 64, MAX_LINES = 32 };
+enum { LINE = 64, MAX_LINES = 32, SHORT_ROW = 32, IN_FLIGHT = 16 << 10 };
 
 void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position)
 {
@@ -51,7 +52,8 @@ static int64_t type_bytes(const Lower *l, const IrType *t)
 void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
 {
     IrId map;
-    if (!l->walk.on || t->space == IR_UNIT || !leads_to(l, row, &map) || type_bytes(l, t) < LINE) return;
+    if (!l->walk.on || t->space == IR_UNIT || !leads_to(l, row, &map)) return;
+    if (map != IR_NONE && type_bytes(l, t) < SHORT_ROW) return;
     WalkLoad x = {.buffer = buffer, .map = map, .type = *t, .env = *env};
     VEC_PUSH(l->arena, &l->walk.loads, x);
 }
@@ -135,6 +137,6 @@ void walk_close(Lower *l)
    Beyond it, as much as a third of a first-level cache of 48 KiB holds. */
 int64_t ahead_default(int64_t bytes)
 {
-    int64_t n = bytes ? (16 << 10) / bytes : 0;
-    return n < 16 ? 16 : n > 64 ? 64 : n;
+    int64_t n = bytes ? IN_FLIGHT / bytes : 0;
+    return n < 16 ? 16 : n > 128 ? 128 : n;
 }

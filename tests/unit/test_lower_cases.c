@@ -156,7 +156,7 @@ static void test_flat_gradients(void)
     arena_free(a);
 }
 
-/* Rows of a line or more that are gathered in no order are asked for ahead, whatever the distance: also beyond the last
+/* Rows that are gathered in no order are asked for ahead, whatever the distance: also beyond the last
    element, and of maps without an image. No index is read outside of its array (the reference run would refuse). */
 static void test_ahead(void)
 {
@@ -169,15 +169,19 @@ static void test_ahead(void)
         {"  %1 = gather %0 via edge.dst : edge[F] f32\n  %2 = reduce_sum %1 via edge.src : node[F] f32\n  return y = %2\n", 3},
         {"  %1 = gather %0 via edge.dst : edge[F] f32\n  %2 = reduce_sum %1 via edge.dst : node[F] f32\n  return y = %2\n", 0},
         {"  %1 = slice %0 dim F at 1 : node[L] f32\n  %2 = exp %1 : node[L] f32\n  %3 = gather %2 via edge.src : edge[L] f32\n"
-         "  %4 = reduce_sum %3 via edge.dst : node[L] f32\n  return y = %2\n  return z = %4\n", 0}, /* less than a line */
+         "  %4 = reduce_sum %3 via edge.dst : node[L] f32\n  return y = %2\n  return z = %4\n", 0}, /* short rows */
         {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = sum_dims %1 : edge[] f32\n  return y = %2\n", 3},
+        {"  %1 = arg 1 : edge[K] f32\n  %2 = reduce_sum %1 via edge.src : node[K] f32\n  return y = %2\n", 1},
+        {"  %1 = arg 1 : edge[K] f32\n  %2 = slice %1 dim K at 1 : edge[H] f32\n  %3 = exp %2 : edge[H] f32\n"
+         "  %4 = reduce_sum %3 via edge.src : node[H] f32\n  return y = %4\n", 1}, /* some of a row in the list's order */
+        {"  %1 = arg 1 : edge[K] f32\n  %2 = reduce_sum %1 via edge.dst : node[K] f32\n  return y = %2\n", 0},
     };
     Arena *a = arena_new();
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
         const IrModule *m;
-        EvalValue *args[1];
+        EvalValue *args[2];
         check_begin();
-        HostPlan *plan = plan_text(a, arena_printf(a, "func forward(x = @x) {\n  %%0 = arg 0 : node[F] f32\n%s}\n",
+        HostPlan *plan = plan_text(a, arena_printf(a, "func forward(x = @x, s = @s) {\n  %%0 = arg 0 : node[F] f32\n%s}\n",
                                                    cases[c].body), NULL, &m);
         StrBuf text = {.arena = a};
         for (uint32_t k = 0; plan && k < plan->kernels.n; k++) kir_print(plan->kernels.data[k], &text);
