@@ -38,6 +38,8 @@ static const char *const program =
     "  %41 = mul %8, %10 : edge[H,D] f32\n  %42 = sum_dims %41 : edge[H] f32\n  %43 = exp %42 : edge[H] f32\n"
     "  %44 = sum_dims %5 : node[B] f32\n  %45 = max_dims %5 : node[B] f32\n  %46 = sum_dims %5 : node[] f32\n"
     "  %47 = contract %5, %15 : node[B] f32\n"
+    "  %48 = contract %2, %8 : edge[H] f32\n  %49 = contract %6, %5 : node[H] f32\n"
+    "  return t = %48\n  return u = %49\n"
     "  return o = %43\n  return p = %44\n  return q = %45\n  return r = %46\n  return s = %47\n"
     "  return a = %14\n  return b = %18\n  return c = %22\n  return d = %23\n  return e = %24\n  return f = %26\n"
     "  return g = %28\n  return h = %29\n  return i = %30\n  return j = %36\n  return k = %37\n  return l = %38\n"
