@@ -4,6 +4,8 @@
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
 #include "passes/lower.h"
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +15,7 @@ typedef struct Build {
     CodegenOptions cg;
     const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
     const HostPlan *plan;
+    PassBudget budget;
     const char *out; /* -o, or the model file's stem */
     bool dense_inputs; /* some form takes whole tensors from its callers, any time: no pass `sparse`, no `hoist` */
     bool one_form;   /* -o is then the file itself; else what names begin with */
@@ -153,6 +156,40 @@ static bool read_options(Build *b, const char *path)
     return read_cpu(b) && s->diags.n_errors == 0;
 }
 
+/* 4096, 512K, 300M, 2G: powers of 1024. */
+static bool parse_bytes(const char *text, int64_t *bytes)
+{
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    *bytes = strtoll(text, &end, 10);
+    if (errno || end == text || *bytes < 0) return false;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (const char *u = units; unit && u <= unit; u++)
+        if (__builtin_mul_overflow(*bytes, 1024, bytes)) return false;
+    return !end[unit != NULL];
+}
+
+/* --memory-budget wants counts: those of --data. */
+static bool read_budget(Build *b)
+{
+    Session *s = b->s;
+    const char *text = opt_value(&s->opt, OPT_BUDGET, NULL);
+    if (!text) return true;
+    if (!parse_bytes(text, &b->budget.bytes)) {
+        diag_error(&s->diags, E0612, (Span){0}, "`--memory-budget` wants bytes as in 4096, 512K, 300M or 2G, found `%s`", text);
+        return false;
+    }
+    b->budget.nodes = s->n_nodes;
+    b->budget.edges = s->n_edges;
+    b->budget.graphs = s->n_graphs;
+    b->ctx.budget = &b->budget;
+    if (s->n_nodes && s->n_edges) return true;
+    Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--memory-budget` wants to know how many nodes and edges there are");
+    diag_help(&s->diags, it, "give --data DIR with edge_index.npy and x.npy or meta.json");
+    return false;
+}
+
 /* A .gir file may hold what the passes `sparse` and `hoist` made: only executables know where that comes from. */
 static bool inputs_fit(Build *b)
 {
@@ -172,7 +209,7 @@ static bool inputs_fit(Build *b)
 static bool compile(Build *b, const char *path)
 {
     b->elaborated = pipeline_load(b->s, path);
-    if (b->elaborated && !inputs_fit(b)) return false;
+    if (b->elaborated && (!inputs_fit(b) || !read_budget(b))) return false;
     if (b->elaborated) b->elaborated = pipeline_without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;

@@ -8,6 +8,7 @@ typedef struct Session {
     Arena *arena;        /* lives as long as the process */
     Diags diags;
     Options opt;
+    int64_t n_nodes, n_edges, n_graphs; /* of --data; 0: not known */
 } Session;
 
 int cmd_build(Session *s);

@@ -125,6 +125,8 @@ static void add_csr(Found *f, const char *stem, const Npy *matrix)
 
 static void add_array(Found *f, const char *stem, const Npy *npy)
 {
+    if (strcmp(stem, "x") == 0 && npy->n_dims) f->s->n_nodes = npy->shape[0];
+    if (strcmp(stem, "edge_index") == 0 && npy->n_dims == 2) f->s->n_edges = npy->shape[1];
     if (strcmp(stem, "x_indptr") == 0 && f->meta.features && npy->n_dims) {
         Npy x = {.dtype = "<f4", .n_dims = 2, .shape = {npy->shape[0] - 1, f->meta.features}};
         add_csr(f, "x", &x);
@@ -196,6 +198,9 @@ bool facts_read(Session *s, const char *dir, FrontendOptions *fo)
     if (is_archive(dir)) add_archive(&f, dir);
     else if (!read_meta(s, dir, &f.meta) || !add_npy_files(&f)) return false;
     else add_npz_files(&f);
+    if (f.meta.nodes) s->n_nodes = f.meta.nodes;
+    if (f.meta.edges && !s->n_edges) s->n_edges = f.meta.edges;
+    s->n_graphs = f.meta.graphs ? f.meta.graphs : 1;
     fo->facts = f.facts;
     fo->n_facts = f.n;
     return s->diags.n_errors == 0;

@@ -7,7 +7,7 @@
    Reductions, contractions and concatenations are roots of groups; so are results, and what is cheaper to store than
    to compute again (fuse_choice.c). Everything else is computed where it is used. Groups of the same rows and dims then
    merge (fuse_merge.c). It reorders no sum and clones none. */
-#include "passes/fuse.h"
+#include "passes/budget.h"
 #include "base/ice.h"
 
 /* ---- groups ------------------------------------------------------------------------------------------ */
@@ -147,7 +147,7 @@ static void mark_stored(FusedFunc *f)
     }
 }
 
-static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
+FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
 {
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
     f->m = fm->m;
@@ -159,7 +159,7 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
         VEC_PUSH(ctx->stage, &f->group_of, GROUP_NONE);
         VEC_PUSH(ctx->stage, &f->stored, false);
     }
-    fuse_choose(ctx, f);
+    fuse_choose(ctx, f, again);
     for (uint32_t g = 0; g < f->groups.n; g++) {
         if (f->groups.data[g].dead) continue;
         f->groups.data[g].gemm = is_gemm(f, &f->groups.data[g]);
@@ -173,15 +173,30 @@ static FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index)
     return f;
 }
 
+/* One message for all functions: a build has one budget. */
+static bool all_fit(PassContext *ctx, const char *name, int64_t least)
+{
+    if (!least) return true;
+    Diag *it = diag_error(ctx->diags, E0618, (Span){0}, "`%s` does not fit into %lld bytes", name,
+                          (long long)ctx->budget->bytes);
+    diag_help(ctx->diags, it, "it needs at least --memory-budget=%lld", (long long)least);
+    return false;
+}
+
 FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
 {
     FusedModule *fm = ARENA_NEW(ctx->stage, FusedModule);
     fm->m = ir_module_clone(ctx->stage, m);
+    const char *worst = NULL;
+    int64_t most = 0;
     for (uint32_t i = 0; i < m->funcs.n; i++) {
         ctx->function = m->funcs.data[i]->name;
-        VEC_PUSH(ctx->stage, &fm->funcs, fuse_func(ctx, fm, i));
+        bool *again = NULL;
+        int64_t least = ctx->budget ? budget_fit(ctx, fm, i, &again) : 0;
+        if (least > most) most = least, worst = ctx->function;
+        VEC_PUSH(ctx->stage, &fm->funcs, fuse_func_again(ctx, fm, i, again));
     }
-    return fm;
+    return all_fit(ctx, worst, most) ? fm : NULL;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------- */

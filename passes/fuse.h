@@ -33,6 +33,12 @@ typedef struct Group {
     VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
 } Group;
 
+typedef struct FuseChoice { /* a value that is stored though it could be computed again */
+    IrId v;
+    double extra; /* what that would cost more, in ns per node */
+    double bytes; /* expected */
+} FuseChoice;
+
 typedef struct FusedFunc {
     const IrModule *m;
     IrFunc *f;          /* prepared: see prepare.c */
@@ -40,6 +46,7 @@ typedef struct FusedFunc {
     uint32_t n_merged;
     VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
     VEC(bool) stored;       /* by value: needs a buffer */
+    VEC(FuseChoice) choices;
     VEC(IrId) home;         /* by value: whose buffer it lies in, its own or one that it takes over */
     VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
@@ -52,8 +59,10 @@ typedef struct FusedModule {
     VEC(FusedFunc *) funcs;
 } FusedModule;
 
-/* m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]: then every operation is a group. */
+/* NULL with E0618 where ctx->budget is too small. m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]: then every operation is a group. */
 FusedModule *fuse_module(PassContext *ctx, const IrModule *m);
+/* One function, with a choice of values that are computed again whatever that costs; again may be NULL. */
+FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again);
 void fuse_print(const void *fused_module, StrBuf *out);
 
 /* ---- shared by fuse and lower ---- */
@@ -103,7 +112,7 @@ void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *use
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
-void fuse_choose(PassContext *ctx, FusedFunc *f);     /* fuse_choice.c: roots and their groups */
+void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 /* fuse_stage.c: values at elements computed inside the kernel that sums them. */
 bool group_has_inner(const Group *g, IrId v);

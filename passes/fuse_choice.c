@@ -8,6 +8,7 @@
    wherever it is drawn. It never clones a sum or a product, and orders nothing. */
 #include "base/ice.h"
 #include "passes/cost.h"
+#include "passes/rows.h"
 
 enum { MAX_CHAIN = 100, MAX_USES = 8, MAX_ROUNDS = 5 };
 
@@ -25,6 +26,7 @@ typedef struct Choice {
     Cost cost;
     Uses *uses;
     bool *forced;    /* by value: must have memory */
+    const bool *again; /* by value: computed again whatever it costs; or NULL */
     bool *mask;      /* by value: random numbers and scalars alone */
     uint32_t *depth; /* of the tree below a value */
 } Choice;
@@ -192,7 +194,6 @@ static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
     if (x->product && fused_op(c->f, v)->op != IR_OP_reshape && !is_plain_operand(c, v)) return true;
     if (x->n <= 1 && !x->table && (!x->n || x->use[0].times <= 1)) return false;
     if (c->mask[v]) return false;
-    if (x->too_many) return true;
     CostUse own = use_by_root(c, v);
     own.group = GROUP_NONE;
     double once = cost_compute(&c->cost, v, &own);
@@ -202,7 +203,8 @@ static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
         *again += x->table ? one * MAX_USES : one;
         *stored += cost_read(c->f, v, &x->use[i]);
     }
-    return *again - once > (*stored - once) * cost_patience(c->f, v);
+    if (c->again && c->again[v]) return false;
+    return x->too_many || *again - once > (*stored - once) * cost_patience(c->f, v);
 }
 
 static bool decide(Choice *c, IrId v)
@@ -265,16 +267,30 @@ static void remark(Choice *c, IrId v)
     arena_free(scratch);
 }
 
-void fuse_choose(PassContext *ctx, FusedFunc *f)
+/* What is stored by choice, for who must do with less memory. */
+static void list_choices(Choice *c)
+{
+    for (IrId v = 0; v < c->f->f->ops.n; v++) {
+        if (c->f->group_of.data[v] == GROUP_NONE || c->forced[v] || c->uses[v].product) continue;
+        FuseChoice choice = {.v = v, .bytes = expected_bytes(c->f->m, &fused_op(c->f, v)->type)};
+        double stored, again;
+        wants_memory(c, v, &stored, &again);
+        choice.extra = again > stored ? again - stored : 0;
+        VEC_PUSH(c->ctx->stage, &c->f->choices, choice);
+    }
+}
+
+void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
 {
     Arena *scratch = arena_new();
     uint32_t n = f->f->ops.n;
-    Choice c = {.ctx = ctx, .f = f, .cost = cost_begin(f, scratch), .uses = ARENA_ARRAY(scratch, Uses, n + 1),
+    Choice c = {.ctx = ctx, .f = f, .again = again, .cost = cost_begin(f, scratch), .uses = ARENA_ARRAY(scratch, Uses, n + 1),
                 .forced = ARENA_ARRAY(scratch, bool, n + 1), .mask = ARENA_ARRAY(scratch, bool, n + 1),
                 .depth = ARENA_ARRAY(scratch, uint32_t, n + 1)};
     force_roots(&c);
     for (IrId v = 0; v < n; v++) find_mask(&c, v);
     for (unsigned round = 0; round < MAX_ROUNDS && choose_round(&c); round++) {}
+    list_choices(&c);
     for (IrId v = 0; v < n && ctx->keep_remarks; v++) remark(&c, v);
     arena_free(scratch);
 }

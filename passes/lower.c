@@ -44,6 +44,16 @@ static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm)
     return plan;
 }
 
+PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFunc *f)
+{
+    HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
+    plan->module = fm->m;
+    StrMap kernels = {.arena = ctx->stage};
+    if (!lower_func(ctx, plan, f, &kernels)) return NULL;
+    memplan_program(ctx->stage, plan->programs.data[0], !ctx->disabled[PASS_memplan]);
+    return plan->programs.data[0];
+}
+
 static void print_nothing(const void *program, StrBuf *out) { (void)program, (void)out; }
 
 HostPlan *lower_module(PassContext *ctx, const IrModule *m)
@@ -51,6 +61,7 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     if (!pass_ready(ctx, PASS_fuse, m)) return NULL;
     pass_begin(ctx, PASS_fuse, print_nothing, m);
     FusedModule *fm = fuse_module(ctx, m);
+    if (!fm) return NULL;
     pass_end(ctx, PASS_fuse, fuse_print, fm);
     pass_begin(ctx, PASS_schedule, fuse_print, fm);
     pass_end(ctx, PASS_schedule, schedule_print, fm);

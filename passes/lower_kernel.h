@@ -230,6 +230,8 @@ const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);
 /* One tile of the narrow roots, or of the others: sums, values, stores. */
 void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
 void lower_group(LowerFunc *lf, uint32_t g);
+/* lower.c: the plan of one function alone, for its memory; NULL with errors. */
+PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFunc *f);
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 void lower_blocks(LowerFunc *lf, uint32_t g);

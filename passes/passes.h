@@ -62,6 +62,11 @@ typedef void PassPrint(const void *program, StrBuf *out);
 typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print,
                       const void *program);
 
+/* Planned memory that a function may use, on a graph of so many nodes, edges and graphs of a batch. */
+typedef struct PassBudget {
+    int64_t bytes, nodes, edges, graphs;
+} PassBudget;
+
 typedef struct PassContext {
     Arena *stage; /* everything that passes make */
     Diags *diags;
@@ -70,6 +75,7 @@ typedef struct PassContext {
     const PassId *run; /* --run: instead of pass_pipeline; NULL: the pipeline */
     uint32_t n_run;
     PassVerify verify;
+    const PassBudget *budget; /* or NULL */
     bool keep_remarks; /* else pass_remark does nothing */
     PassDump *dump;    /* or NULL */
     void *dump_user;

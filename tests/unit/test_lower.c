@@ -1,6 +1,7 @@
 /* fuse, schedule, lower and memplan against the interpreter: random programs over every op and kind of graph, in f32
    and f64, with each pass of the kernel stage switched off in turn; every result must lie within the interpreter's
    bound. And small cases whose groups, products, updates and peak are known. */
+#include "passes/budget.h"
 #include "passes/lower.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
@@ -26,6 +27,29 @@ static HostPlan *plan_of(Arena *a, const IrModule *m, const char *without)
     HostPlan *plan = NULL;
     if (ir_verify(m, d) && (!without || pass_option_disable(ctx, without))) plan = lower_module(ctx, m);
     if (!plan || d->n_errors) say_diags(d, a);
+    return plan;
+}
+
+/* The same within three quarters of its memory, again and again, as long as that can be done. */
+static HostPlan *plan_within(Arena *a, const IrModule *m)
+{
+    PassBudget b = {.bytes = INT64_MAX, .nodes = 13, .edges = 40, .graphs = 3};
+    HostPlan *plan = plan_of(a, m, NULL);
+    for (unsigned i = 0; i < 4 && plan; i++) {
+        Diags *d = ARENA_NEW(a, Diags);
+        d->arena = a;
+        PassContext *ctx = ARENA_NEW(a, PassContext);
+        *ctx = pass_context(a, d);
+        int64_t peak = budget_peak(plan->module, &b, plan->programs.data[0], a);
+        b.bytes = peak - peak / 4;
+        ctx->budget = &b;
+        HostPlan *less = lower_module(ctx, m);
+        check(less || (peak && d->n_errors == 1), "no plan and no reason");
+        if (!less) break;
+        int64_t now = budget_peak(less->module, &b, less->programs.data[0], a);
+        if (!check(now <= b.bytes, "%lld bytes do not fit into %lld", (long long)now, (long long)b.bytes)) return NULL;
+        plan = less;
+    }
     return plan;
 }
 
@@ -86,7 +110,8 @@ static bool random_program(uint64_t seed, const char *without, uint32_t n_ops, T
 {
     Arena *a = arena_new();
     IrModule *m = gir_random(a, seed, n_ops ? n_ops : 18 + (uint32_t)(seed % 23), seed % 3 ? IR_F32 : IR_F64, false);
-    HostPlan *plan = plan_of(a, m, without);
+    bool budget = without && !strcmp(without, "more memory");
+    HostPlan *plan = budget ? plan_within(a, m) : plan_of(a, m, without);
     uint32_t which = (uint32_t)(seed * 5 % GIR_N_GRAPHS);
     if (which == 6 && seed % 10) which = 0;
     int64_t *graph_of, n_graphs;
@@ -124,5 +149,6 @@ int main(int argc, char **argv)
     test_random("lower random: without schedule", "schedule", 2000, 60, 0, false);
     test_random("lower random: long programs", NULL, 4000, 6, 300, false);
     test_random("lower random: without memplan", "memplan", 3000, 30, 0, false);
+    test_random("lower random: without more memory than needed", "more memory", 5000, 40, 0, false);
     return check_done();
 }

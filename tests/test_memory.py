@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Planned memory: what `plan` says is what is taken; --memory-budget of executables refuses more before it is taken; that of
+`gnnc build` makes programs that need less and give the same numbers within the error bound. usage: test_memory.py BUILD"""
+import json
+import re
+import sys
+
+import toy
+from sandbox import Sandbox
+
+box = Sandbox(sys.argv[1], "memory")
+toy.make(box)
+box.write("attend.gnn", """model attend(x: node[F]) -> node[F] {
+  a = linear()
+  q: node[F] = a(x)
+  s = sum_in(exp(tanh(q.src * q.dst)) * sigmoid(q.src))
+  return s / (sum_in(exp(tanh(q.src * q.dst))) + 1) + max_in(sigmoid(q.src + q.dst))
+}
+""")
+BUILD = [box.gnnc, "build", "attend.gnn", "--data", "data", "--cpu=generic", "-o"]
+PLAIN = box.path("attend")
+box.must(*BUILD, PLAIN)
+
+
+def least_of(exe, *command):
+    """The budget that a refusal names."""
+    r = box.run(exe, *command, "--data", "data", "--memory-budget", "0")
+    found = re.search(r"needs at least (\d+)", r.err)
+    return int(found.group(1)) if found else None
+
+
+# ---- executables ------------------------------------------------------------------------------------------
+
+least = least_of(PLAIN, "bench", "--iters", "1")
+report = json.loads(box.must(PLAIN, "bench", "--data", "data", "--iters", "1", "--json").out)
+arenas = [v["arena_bytes"] for v in report.values() if isinstance(v, dict) and "arena_bytes" in v]
+box.report("bench_takes_what_is_planned", least != max(arenas) and (least, arenas))
+exact = ["--data", "data", "--iters", "1", "--memory-budget"]
+r = box.run(PLAIN, "bench", *exact, least)
+box.report("the_least_budget_does", r.rc and r.err)
+box.refuses("a_byte_less_does_not", [PLAIN, "bench"] + exact + [least - 1], 4, "R613", str(least), str(least - 1))
+box.refuses("plan_is_refused_too", [PLAIN, "plan", "--data", "data", "--memory-budget", "1"], 4, "R613", "vjp")
+r = box.run(PLAIN, "plan", "--data", "data", "--memory-budget", "2G")
+box.report("units", r.rc and r.err)
+for name, text in [("word", "much"), ("unit", "3T"), ("negative", "-1"), ("two_units", "3KK"), ("overflow", "99999999999G")]:
+    box.refuses("budget_" + name, [PLAIN, "plan", "--data", "data", "--memory-budget", text], 1, "R403", text)
+train = least_of(box.path("toy"), "train", "--epochs", "1")
+r = box.run(box.path("toy"), "train", "--data", "data", "--epochs", "1", "--memory-budget", train)
+box.report("training_within_its_least_budget", r.rc and r.err)
+
+# ---- builds -------------------------------------------------------------------------------------------------
+
+r = box.refuses("build_names_the_least_budget", BUILD + [PLAIN, "--memory-budget", "1"], 4, "E0618", "vjp")
+smallest = max(int(n) for n in re.findall(r"--memory-budget=(\d+)", r.err))
+box.report("less_is_possible", smallest >= least and (smallest, least))
+SMALL = box.path("small")
+r = box.run(*BUILD, SMALL, "--memory-budget", smallest)
+box.report("build_within_the_least_budget", r.rc and r.err)
+box.refuses("build_within_less", BUILD + [SMALL, "--memory-budget", smallest - 1], 4, "E0618", str(smallest))
+needs = least_of(SMALL, "bench", "--iters", "1")
+box.report("it_needs_what_was_said", needs != smallest and (needs, smallest))
+r = box.run(*BUILD, box.path("roomy"), "--memory-budget", "1G")
+box.report("a_large_budget_changes_nothing", r.rc or least_of(box.path("roomy"), "bench") != least)
+for name, argv, says in [("word", ["--data", "data", "--memory-budget", "much"], "much"),
+                         ("without_data", ["--set", "F=8", "--memory-budget", "1G"], "--data")]:
+    box.refuses("build_budget_" + name, [box.gnnc, "build", "attend.gnn", "-o", SMALL] + argv, 1, "E0612", says)
+box.close()
