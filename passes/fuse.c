@@ -57,8 +57,7 @@ static bool is_gemm(const FusedFunc *f, const Group *g)
     if (g->kind == GROUP_PRODUCT)
         return r->space != IR_UNIT && a->space == r->space && b->space == IR_UNIT && n &&
                dims_are(a, dims, n, NULL, 0) && dims_are(b, dims, n, r->dims, r->n_dims);
-    return g->kind == GROUP_BLOCKS && n == 0 && a->space != IR_UNIT && b->space == a->space &&
-           dims_are(r, a->dims, a->n_dims, b->dims, b->n_dims);
+    return group_is_outer(f, g);
 }
 
 /* ---- order ---------------------------------------------------------------------------------------- */

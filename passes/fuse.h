@@ -89,6 +89,9 @@ bool contract_is_dot(const IrFunc *f, const IrOp *op);
 /* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
 
+/* A product over all rows whose result has the first operand's dims, then the second's, each in order. */
+bool group_is_outer(const FusedFunc *f, const Group *g);
+
 /* The group walks its rows element by element: some sum inside a row does not keep the vector. */
 bool group_is_scalar(const FusedFunc *f, const Group *g);
 

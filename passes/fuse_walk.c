@@ -76,6 +76,17 @@ bool group_is_scalar(const FusedFunc *f, const Group *g)
     return false;
 }
 
+bool group_is_outer(const FusedFunc *f, const Group *g)
+{
+    const IrOp *op = fused_op(f, g->roots.data[0]);
+    IrId dims[2 * IR_MAX_DIMS];
+    if (g->kind != GROUP_BLOCKS || op->op != IR_OP_contract || reduced_dims(f->f, op, dims)) return false;
+    const IrType *a = arg_type(f->f, op, 0), *b = arg_type(f->f, op, 1), *r = &op->type;
+    if (a->space == IR_UNIT || a->space != b->space || !b->n_dims || r->n_dims != a->n_dims + b->n_dims) return false;
+    return !memcmp(r->dims, a->dims, a->n_dims * sizeof *r->dims) &&
+           !memcmp(r->dims + a->n_dims, b->dims, b->n_dims * sizeof *r->dims);
+}
+
 bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to)
 {
     uint32_t i = 0, j = 0;

@@ -7,7 +7,7 @@ typedef struct Blocks {
     IrId v;
     uint32_t partials; /* plan buffer */
     IrType stored;     /* of one partial: the result's dims */
-    KirId block, first, last; /* rows of the block, or of a strip of it */
+    KirId block, first, last; /* rows of the block */
 } Blocks;
 
 static PlanCount blocks_count(const Lower *l, IrId space, PlanCountKind kind)
@@ -37,14 +37,6 @@ static KirId identity_at(Lower *l, const IrOp *op, const Env *env)
     return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), env_lanes(env, &op->type)));
 }
 
-static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
-{
-    const Blocks *b = user;
-    IrType t = partial_type(l, b);
-    for (unsigned i = 0; i < n; i++)
-        point_store(l, b->partials, &t, b->block, &p[i].env, identity_at(l, fused_op(l->f, b->v), &p[i].env));
-}
-
 static void sum_rows(Lower *l, const Blocks *b, const Point *p, unsigned n, const KirId *acc)
 {
     const IrOp *op = fused_op(l->f, b->v);
@@ -60,36 +52,19 @@ static void sum_rows(Lower *l, const Blocks *b, const Point *p, unsigned n, cons
     emit_end(&l->e);
 }
 
-/* A tile of the result over all rows of the block; over a strip of them, it goes on from what is stored. */
+/* A tile of the result over all rows of the block. */
 static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     Emit *e = &l->e;
     const Blocks *b = user;
     IrType t = partial_type(l, b);
     KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
-    for (unsigned i = 0; i < n; i++) {
-        KirId start = l->s.row_strip ? point_load(l, b->partials, &t, b->block, &p[i].env)
-                                     : identity_at(l, fused_op(l->f, b->v), &p[i].env);
-        acc[i] = emit_var(e, "acc", start);
-    }
+    for (unsigned i = 0; i < n; i++) acc[i] = emit_var(e, "acc", identity_at(l, fused_op(l->f, b->v), &p[i].env));
     sum_rows(l, b, p, n, acc);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(e, acc[i]);
         point_store(l, b->partials, &t, b->block, &p[i].env, acc[i]);
     }
-}
-
-/* The rows of a block in strips, each over all tiles: the same sums in the same order, with less to hold in cache. */
-static void strips(Lower *l, const Group *group, Blocks *b)
-{
-    Emit *e = &l->e;
-    Point unit = {KIR_NONE, env_empty()};
-    nest_dims(l, &group->nest, &unit, 1, clear_tile, b);
-    KirId end = b->last, width = emit_index(e, l->s.row_strip);
-    b->first = emit_for(e, b->first, end, l->s.row_strip, KIR_SEQ, "strips of rows");
-    b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, width), end);
-    nest_dims(l, &group->nest, &unit, 1, block_tile, b);
-    emit_end(e);
 }
 
 static void note_gemm(Lower *l, const Blocks *b, const Group *g)
@@ -119,7 +94,8 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, Blocks *b)
     b->block = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "blocks");
     b->first = emit_op2(e, KIR_mul, b->block, per_block);
     b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, per_block), rows);
-    if (l.s.row_strip) strips(&l, group, b);
+    Partial part = {b->partials, partial_type(&l, b), b->block};
+    if (l.s.row_strip) lower_outer(&l, b->v, &part, b->first, b->last);
     else nest_dims(&l, &group->nest, &(Point){KIR_NONE, env_empty()}, 1, block_tile, b);
     emit_end(e);
     l.step->grain = l.s.grain;

@@ -221,6 +221,15 @@ void stage_keep(Lower *l, IrId v, const Point *p);
 /* Walks the row for stored inner values alone (lower_reduce.c). */
 void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row);
 
+/* ---- products over all rows (lower_outer.c) ---- */
+typedef struct Partial { /* the sum over one block of rows */
+    uint32_t buffer;
+    IrType type;  /* as if each block were a row of some space */
+    KirId block;
+} Partial;
+/* The rows [first, last) into the block's partial. */
+void lower_outer(Lower *l, IrId v, const Partial *part, KirId first, KirId last);
+
 /* ---- nests (lower_nest.c, lower_blocks.c) ---- */
 typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);
 /* Walks dims[0..n) of the given sizes: loops and register tiles by the schedule; the vector along l->s.vec. */
@@ -229,6 +238,8 @@ void nest_dims(Lower *l, const IrType *dims, const Point *points, unsigned n, Ne
 const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);
 /* One tile of the narrow roots, or of the others: sums, values, stores. */
 void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
+/* The same over more dims of which none runs along the vector: `tile` elements together. */
+void nest_scalars(Lower *l, const IrType *dims, int64_t tile, const Point *points, unsigned n, NestBody *body, void *user);
 void lower_group(LowerFunc *lf, uint32_t g);
 /* lower.c: the plan of one function alone, for its memory; NULL with errors. */
 PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFunc *f);

@@ -72,17 +72,27 @@ static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n)
     }
 }
 
+static void unroll_dims(Nest *x, int64_t budget)
+{
+    for (uint32_t k = x->t->n_dims; k-- > 0;) {
+        int64_t unit, units = units_of(x, x->t->dims[k], &unit);
+        x->unroll[k] = units < budget ? units : budget;
+        budget = units < budget ? budget / units : 1;
+    }
+}
+
+void nest_scalars(Lower *l, const IrType *t, int64_t tile, const Point *p, unsigned n, NestBody *body, void *user)
+{
+    Nest x = {.l = l, .t = t, .body = body, .user = user};
+    unroll_dims(&x, tile);
+    nest_from(&x, 0, p, n);
+}
+
 void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *body, void *user)
 {
     Nest x = {.l = l, .t = t, .body = body, .user = user};
     if (l->s.vec != IR_NONE) x.run = schedule_run(l->f->m, t, l->s.first_vec);
-    int64_t budget = l->s.tile;
-    for (uint32_t k = t->n_dims; k-- > 0;) {
-        int64_t unit, units = units_of(&x, t->dims[k], &unit);
-        int64_t most = k + 1 == t->n_dims && l->s.tile_last < budget ? l->s.tile_last : budget;
-        x.unroll[k] = units < most ? units : most;
-        budget = units < budget || most < budget ? budget / x.unroll[k] : 1;
-    }
+    unroll_dims(&x, l->s.tile);
     Point *start = ARENA_ARRAY(l->arena, Point, n);
     for (unsigned i = 0; i < n; i++) {
         start[i] = p[i];
@@ -254,7 +264,7 @@ static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
     l->s.vec = own.vec;
     l->s.lanes = own.lanes;
     l->s.first_vec = 0;
-    l->s.tile = l->s.tile_last = (uint8_t)(x->n > 1 && own.tile > 4 ? 4 : own.tile);
+    l->s.tile = (uint8_t)(x->n > 1 && own.tile > 4 ? 4 : own.tile);
     nest_dims(l, &fused_op(l->f, x->roots[0])->type, &(Point){row, env_empty()}, 1, body, (void *)(uintptr_t)x);
     l->s = whole;
 }

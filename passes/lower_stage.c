@@ -130,7 +130,6 @@ static void fill_points(Lower *l, const uint32_t *list, unsigned first, unsigned
         l->s.lanes = own.lanes;
         l->s.first_vec = 0;
         l->s.tile = own.tile;
-        l->s.tile_last = own.tile_last;
         nest_dims(l, &fused_op(l->f, s->v)->type, p, n, fill_tile, &x);
         l->s = whole;
     }

@@ -6,7 +6,7 @@
 #include "passes/schedule.h"
 
 enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
-enum { SUMS = 24, PANEL = 4, MOST_ROWS = 16, VECTOR_BYTES = 64 }; /* of products */
+enum { SUMS = 24, PANEL = 4, MOST_ROWS = 16, VECTOR_BYTES = 64, WIDE_ROW = 128 }; /* of products */
 
 static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
 {
@@ -47,16 +47,43 @@ unsigned run_lanes(const VecRun *run)
     return lanes;
 }
 
-/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. A panel of
-   2 to 4 vectors reads the weight fewer times than its rows read the operand; panels are of one width if they can be. */
+/* Registers that a vector takes. */
+static int64_t vectors_each(const IrType *t, const Schedule *s)
+{
+    int64_t bytes = s->lanes * (int64_t)ir_dtype_bytes(t->dtype);
+    return bytes > VECTOR_BYTES ? bytes / VECTOR_BYTES : 1;
+}
+
+/* Vectors of a panel of t's dims: panels are of one width if they can be. */
+static uint8_t panel_of(const IrModule *m, const IrType *t, const Schedule *s)
+{
+    int64_t vectors = (ir_type_width(m, t) + s->lanes - 1) / s->lanes, panels = (vectors + PANEL - 1) / PANEL;
+    return (uint8_t)((vectors + panels - 1) / panels);
+}
+
+/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. */
 static void product_tile(const IrModule *m, const Group *g, Schedule *s)
 {
-    int64_t vectors = (ir_type_width(m, &g->nest) + s->lanes - 1) / s->lanes, panels = (vectors + PANEL - 1) / PANEL;
-    int64_t bytes = s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype), each = bytes > VECTOR_BYTES ? bytes / VECTOR_BYTES : 1;
-    s->tile = (uint8_t)((vectors + panels - 1) / panels);
-    s->row_tile = (uint8_t)(SUMS / each / s->tile);
+    s->tile = panel_of(m, &g->nest, s);
+    s->row_tile = (uint8_t)(SUMS / vectors_each(&g->nest, s) / s->tile);
     if (s->row_tile > MOST_ROWS) s->row_tile = MOST_ROWS;
     s->row_block = 96 / s->row_tile * s->row_tile;
+}
+
+/* A tile's rows of the result divide a line of the first operand where they can. */
+static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
+{
+    static const uint8_t rows[PANEL + 1] = {0, 16, 8, 6, 4};
+    const IrOp *op = fused_op(f, g->roots.data[0]);
+    const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
+    VecRun run = schedule_run(f->m, b, 0);
+    s->lanes = (uint8_t)run_lanes(&run);
+    s->tile = panel_of(f->m, b, s);
+    s->row_tile = (uint8_t)(rows[s->tile] / vectors_each(b, s));
+    if (!s->row_tile) s->row_tile = 1;
+    s->row_strip = 64;
+    s->copied = ir_type_width(f->m, b) > (int64_t)s->tile * s->lanes;
+    s->fetched = ir_type_width(f->m, a) >= WIDE_ROW;
 }
 
 static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
@@ -68,11 +95,7 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
     s->tile = MAP_TILE;
     if (g->kind == GROUP_ROWS) s->tile = (uint8_t)(n_sums > 1 ? REGISTERS / 2 : REGISTERS);
     if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = REGISTERS;
-    if (g->kind == GROUP_BLOCKS && g->gemm && s->vec != IR_NONE) {
-        s->tile = 2 * REGISTERS;
-        s->tile_last = 4;
-        if (ir_type_width(f->m, &g->nest) >= 256) s->row_strip = 64; /* of the second operand: stays in the cache */
-    }
+    if (group_is_outer(f, g) && s->vec != IR_NONE) outer_tile(f, g, s);
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
     product_tile(f->m, g, s);
@@ -106,7 +129,6 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors)
         s.lanes = (uint8_t)run_lanes(&run);
     }
     if (vectors) tile_of(f, g, &s);
-    if (!s.tile_last) s.tile_last = s.tile;
     return s;
 }
 
@@ -115,7 +137,7 @@ Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors)
     Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
                .map = IR_NONE, .roots = {.data = &v, .n = 1}};
     Schedule s = lanes_and_tile(f, &g, vectors);
-    if (vectors && g.kind == GROUP_PRODUCT) s.tile = s.tile_last = PRODUCT_TILE;
+    if (vectors && g.kind == GROUP_PRODUCT) s.tile = PRODUCT_TILE;
     return s;
 }
 

@@ -17,12 +17,13 @@ typedef struct Schedule {
     uint8_t first_vec;   /* dims before this position of a nest stay out of the vector */
     uint8_t lanes;       /* of the vector: 16, or the next power of two of narrow dims */
     uint8_t tile;        /* vectors (or scalars) computed together */
-    uint8_t tile_last;   /* of these, at most so many along the last dim */
-    uint8_t row_tile;    /* rows computed together; 1 but for products */
+    uint8_t row_tile;    /* rows computed together; 1 but for products; of a product over all rows: of its result */
     bool row_lanes;      /* values without dims: vectors run along the rows */
     int64_t row_block;   /* rows of one iteration of the parallel loop; 1 without a row tile */
     int64_t grain;       /* least iterations worth a thread */
-    int64_t row_strip;   /* rows of a block that are summed before the next tile is; 0: all of them */
+    int64_t row_strip;   /* products over all rows: rows of a block that are summed before the next tile is; 0: no such */
+    bool copied, fetched; /* there: a strip's panel of the second operand is copied together first; the first operand's
+                             rows of the next strip are fetched ahead */
     int64_t edge_block;  /* association of sums over a map's rows */
     int64_t block_rows, max_blocks; /* association of sums over all rows */
     uint8_t partials;    /* association of sums inside a row */
