@@ -129,6 +129,28 @@ static void test_epilogue(void)
     arena_free(a);
 }
 
+/* A product plus a number per row, which a sum over dims gives: two kernels, whose rows are walked in other orders. */
+static void test_epilogue_of_rows(void)
+{
+    static const char text[] =
+        "func forward(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
+        "  %2 = tanh %0 : node[F] f32\n  %3 = sum_dims %2 : node[] f32\n  %4 = contract %0, %1 : node[K] f32\n"
+        "  %5 = const 0.5 : [] f32\n  %6 = mul %3, %5 : node[] f32\n  %7 = add %4, %6 : node[K] f32\n  return y = %7\n}\n";
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[2];
+    check_begin();
+    HostPlan *one = plan_text(a, text, NULL, &m), *many = plan_text(a, text, "fuse", &m);
+    if (one && many) {
+        check(one->programs.data[0]->steps.n < many->programs.data[0]->steps.n, "%u steps", one->programs.data[0]->steps.n);
+        EvalWorld *w = hub_world(a, m, 203, 50);
+        PlanRun x = run_func(a, one, m, w, 0, args), y = run_func(a, many, m, w, 0, args);
+        same_numbers(&x, &y, 1);
+    }
+    check_end("lower: a product and a number per row that is added to it");
+    arena_free(a);
+}
+
 /* A weight's gradient over several dims, on either side: one product of flattened dims, the interpreter's numbers. */
 static void test_flat_gradients(void)
 {
@@ -487,6 +509,7 @@ int main(void)
 {
     test_products();
     test_epilogue();
+    test_epilogue_of_rows();
     test_flat_gradients();
     test_softmax();
     test_ahead();
