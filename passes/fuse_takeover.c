@@ -2,6 +2,7 @@
    result lies where the value did.
 
      %28 = exp(%20 - gather %25) : edge[8]     nothing else reads %20 later: %28 is written over it
+   The same for values at the elements that a kernel sums, if it visits each element once.
    The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of the function
    lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
 #include "passes/fuse.h"
@@ -35,13 +36,24 @@ static bool may_write_over(const FusedFunc *f, const Group *g)
     return true;
 }
 
-static bool can_be_taken(const Takeover *t, const GroupReads *reads, uint32_t position, IrId u, const IrType *type)
+/* element: read at elements of rows that are summed, else at the rows. */
+static bool can_be_taken(const Takeover *t, const GroupReads *reads, uint32_t position, IrId u, const IrType *type,
+                         bool element)
 {
     uint32_t group = t->f->group_of.data[u];
     if (group == GROUP_NONE || group == t->f->order.data[position] || t->fixed[u] || t->last[u] != position) return false;
     for (uint32_t i = 0; i < reads->reads.n; i++)
-        if (reads->reads.data[i].v == u && !reads->reads.data[i].identity) return false;
+        if (reads->reads.data[i].v == u && !(element ? reads->reads.data[i].element : reads->reads.data[i].identity))
+            return false;
     return same_elements(t->f, &fused_op(t->f, u)->type, type);
+}
+
+static void take(Takeover *t, IrId v, IrId u)
+{
+    const IrOp *op = fused_op(t->f, v);
+    t->fixed[u] = true;
+    t->f->home.data[v] = t->f->home.data[u];
+    pass_remark(t->ctx, PASS_fuse, true, op->span, "%%%u = %s is written over %%%u", v, ir_ops[op->op].name, u);
 }
 
 static void place_root(Takeover *t, const GroupReads *reads, uint32_t position, IrId v)
@@ -51,12 +63,82 @@ static void place_root(Takeover *t, const GroupReads *reads, uint32_t position, 
     if (t->fixed[v] || !f->stored.data[v]) return;
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         IrId u = reads->reads.data[i].v;
-        if (!can_be_taken(t, reads, position, u, &op->type)) continue;
-        t->fixed[u] = true;
-        f->home.data[v] = f->home.data[u];
-        pass_remark(t->ctx, PASS_fuse, true, op->span, "%%%u = %s is written over %%%u", v, ir_ops[op->op].name, u);
+        if (!can_be_taken(t, reads, position, u, &op->type, false)) continue;
+        take(t, v, u);
         return;
     }
+}
+
+/* ---- inner values ------------------------------------------------------------------------------------------ */
+
+typedef struct Tree {
+    const FusedFunc *f;
+    IrId u;       /* the value that would be written over */
+    bool *inside; /* by value: in the tree of the one that would write */
+    bool outside; /* u is read elsewhere */
+} Tree;
+
+static void mark_tree(const Tree *t, IrId v, bool top)
+{
+    if (t->inside[v] || (!top && t->f->group_of.data[v] != GROUP_NONE)) return;
+    t->inside[v] = true;
+    const IrOp *op = fused_op(t->f, v);
+    for (uint32_t k = 0; k < op->n_args; k++) mark_tree(t, op->args[k], false);
+}
+
+static void find_outside(void *user, IrId v, IrId space)
+{
+    (void)space;
+    Tree *t = user;
+    const IrOp *op = fused_op(t->f, v);
+    for (uint32_t k = 0; k < op->n_args; k++)
+        t->outside |= fused_storage(t->f, op->args[k]) == t->u && !t->inside[v];
+}
+
+static bool is_read_by_tree_alone(const FusedFunc *f, uint32_t g, IrId v, IrId u)
+{
+    Arena *scratch = arena_new();
+    Tree t = {.f = f, .u = u, .inside = ARENA_ARRAY(scratch, bool, f->f->ops.n + 1)};
+    mark_tree(&t, v, true);
+    group_ops(f, g, scratch, find_outside, &t);
+    arena_free(scratch);
+    return !t.outside;
+}
+
+/* Every element is visited once: nothing in the group wants a sum of it. */
+static bool walks_once(const FusedFunc *f, uint32_t index, const GroupReads *reads)
+{
+    const Group *g = &f->groups.data[index];
+    for (uint32_t i = 0; i < reads->reads.n; i++)
+        if (f->group_of.data[reads->reads.data[i].v] == index && !group_has_inner(g, reads->reads.data[i].v)) return false;
+    return true;
+}
+
+/* An inner value that is stored lies where another one of its elements did that nothing else there reads. */
+static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position, IrId v)
+{
+    FusedFunc *f = t->f;
+    const IrOp *op = fused_op(f, v);
+    uint32_t g = t->f->order.data[position];
+    if (t->fixed[v] || !f->stored.data[v] || group_kind_of(f->f, f->m, v) != GROUP_MAP) return;
+    for (uint32_t i = 0; i < reads->reads.n; i++) {
+        IrId u = reads->reads.data[i].v;
+        const IrType *have = &fused_op(f, u)->type;
+        if (!reads->reads.data[i].element || !can_be_taken(t, reads, position, u, &op->type, true)) continue;
+        if (memcmp(have->dims, op->type.dims, have->n_dims * sizeof *have->dims)) continue; /* another order, maybe */
+        if (!is_read_by_tree_alone(f, g, v, u)) continue;
+        take(t, v, u);
+        return;
+    }
+}
+
+static void place_group(Takeover *t, const GroupReads *reads, uint32_t position)
+{
+    const Group *g = &t->f->groups.data[t->f->order.data[position]];
+    bool once = g->inner.n && walks_once(t->f, t->f->order.data[position], reads);
+    for (uint32_t k = 0; k < g->inner.n && once; k++) place_inner(t, reads, position, g->inner.data[k]);
+    if (!may_write_over(t->f, g)) return;
+    for (uint32_t k = 0; k < g->roots.n; k++) place_root(t, reads, position, g->roots.data[k]);
 }
 
 void fuse_take_over(PassContext *ctx, FusedFunc *f)
@@ -71,10 +153,6 @@ void fuse_take_over(PassContext *ctx, FusedFunc *f)
         group_reads(f, f->order.data[i], scratch, &reads[i]);
         for (uint32_t k = 0; k < reads[i].reads.n; k++) t.last[reads[i].reads.data[k].v] = i;
     }
-    for (uint32_t i = 0; i < f->order.n && !ctx->disabled[PASS_memplan]; i++) {
-        const Group *g = &f->groups.data[f->order.data[i]];
-        if (!may_write_over(f, g)) continue;
-        for (uint32_t k = 0; k < g->roots.n; k++) place_root(&t, &reads[i], i, g->roots.data[k]);
-    }
+    for (uint32_t i = 0; i < f->order.n && !ctx->disabled[PASS_memplan]; i++) place_group(&t, &reads[i], i);
     arena_free(scratch);
 }

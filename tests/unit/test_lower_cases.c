@@ -322,6 +322,30 @@ static void test_takeover(void)
         check(!strcmp(peak, "444*node bytes"), "without memplan the peak is %s", peak);
     }
     check_end("memplan: a value is written over one that dies");
+    check_begin();
+    body = "func forward(s = @s, x = @x) {\n  %0 = arg 0 : edge[K] f32\n  %1 = arg 1 : node[F] f32\n"
+           "  %2 = sum_dims %1 : node[] f32\n  %3 = gather %2 via edge.src : edge[] f32\n"
+           "  %4 = exp %3 : edge[] f32\n  %5 = mul %0, %4 : edge[K] f32\n  %6 = exp %5 : edge[K] f32\n"
+           "  %7 = contract %6, %6 : edge[] f32\n  %8 = reduce_max %7 via edge.src empty 0 : node[] f32\n"
+           "  %9 = gather %8 via edge.src : edge[] f32\n  %10 = sub %7, %9 : edge[] f32\n  %11 = exp %10 : edge[] f32\n"
+           "  %12 = reduce_sum %11 via edge.dst : node[] f32\n  %13 = reduce_sum %11 via edge.src : node[] f32\n"
+           "  return a = %12\n  return b = %13\n}\n";
+    plan = plan_text(a, body, NULL, &m);
+    if (plan) {
+        const char *peak = plan_peak_text(plan, plan->programs.data[0], a);
+        check(strstr(peak, "4*edge") && !strstr(peak, "8*edge"), "%%11 lies where %%7 did: peak is %s", peak);
+    }
+    if (plan && check_ok) {
+        const char *const none[] = {NULL, "memplan"};
+        PlanRun runs[2];
+        for (int i = 0; i < 2; i++) {
+            plan = plan_text(a, body, none[i], &m);
+            EvalWorld *w = hub_world(a, m, 70, 900);
+            runs[i] = run_func(a, plan, m, w, 0, ARENA_ARRAY(a, EvalValue *, 2));
+        }
+        check(same_numbers(&runs[0], &runs[1], 2), "memplan changes a number");
+    }
+    check_end("memplan: a value at elements is written over one that dies");
     arena_free(a);
 }
 
