@@ -16,8 +16,8 @@ class Peer:
 
     def start(self):
         env = dict(os.environ, OMP_NUM_THREADS=str(self.threads))
-        self.p = subprocess.Popen([self.python, os.path.join(HERE, "peer.py"), self.name], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, start_new_session=True)
+        self.p = subprocess.Popen([self.python, os.path.join(HERE, "peer.py"), self.name], env=env, start_new_session=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def ask(self, timeout, **job):
         if self.p is None:
@@ -109,7 +109,8 @@ def reopen(rival, job, dump):
 
 
 def take_turns(us, rivals, modes, limit, iters):
-    """Best times: each rival's in its cells, ours returned as {mode: {ms, arena, peak}}; `iters` runs of ours and of theirs in a turn."""
+    """Best times: each rival's in its cells, ours returned as {mode: {ms, arena, peak, predicted}}.
+    `iters`: runs of ours and of theirs in one turn."""
     mine = {}
 
     def our_turn():
@@ -124,7 +125,11 @@ def take_turns(us, rivals, modes, limit, iters):
                     r.time(mode, iters[1], limit)
             our_turn()
         drop_slow(rivals, modes)
-    return {mode: {"ms": min(t[0] for t in got), "arena": got[0][1], "peak": got[0][2]} for mode, got in mine.items()}
+    cells = {mode: {"ms": min(t[0] for t in got), "arena": got[0][1], "peak": got[0][2]} for mode, got in mine.items()}
+    for mode, (ms, peak) in us.plan().items():
+        if mode in cells:
+            cells[mode].update(predicted_ms=ms, predicted_bytes=peak)
+    return cells
 
 
 def drop_slow(rivals, modes):
@@ -159,13 +164,13 @@ def contest(us, peers, job, modes, limit, iters, work, say):
 
 def counts(row, rival):
     """Whether a peer's time may be set against ours."""
-    return row["off"] is not None and row["off"] <= TOLERANCE and rival.get("off") is not None and rival["off"] <= TOLERANCE
+    return all(off is not None and off <= TOLERANCE for off in (row["off"], rival.get("off")))
 
 
 def best(row, mode):
     """(name, cell) of the fastest peer that counts, or None."""
-    found = [(r["cells"][mode]["ms"], name) for name, r in row["peers"].items() if counts(row, r) and mode in r.get("cells", {})]
-    return (min(found)[1], row["peers"][min(found)[1]]["cells"][mode]) if found else None
+    cells = [(name, r["cells"][mode]) for name, r in row["peers"].items() if counts(row, r) and mode in r.get("cells", {})]
+    return min(cells, key=lambda c: c[1]["ms"]) if cells else None
 
 
 def ratio(row, mode):

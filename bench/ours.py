@@ -39,7 +39,7 @@ class Ours:
         self.model, self.data, self.threads = model, data, threads
         path = model if model.endswith(".gnn") else os.path.join(HERE, "models", model + ".gnn")
         stem = os.path.basename(path)[:-4]
-        tag = "%s-%d-%s%s" % (stem, width, os.path.basename(data.rstrip("/")), "".join(o.replace("-", "_") for o in options))
+        tag = "-".join([stem, str(width), os.path.basename(data.rstrip("/"))] + [o.strip("-") for o in options])
         self.argv = [gnnc, "build", path, "--cpu=native"] + list(options)
         if stem.startswith("net_"):
             self.argv += ["--data", data] + (["--set", "W=%d" % width] if "W" in open(path).read() else [])
@@ -56,6 +56,12 @@ class Ours:
         return {mode: (got[name]["min_ms"], got[name]["arena_bytes"], got[name]["peak_bytes"])
                 for mode, name in MODES.items() if name in got}
 
+    def plan(self):
+        """{mode: (predicted milliseconds, predicted peak bytes)}: what the executable says before it runs."""
+        said = json.loads(call([self.out, "plan", "--data", self.data, "--threads", self.threads, "--json"]))
+        names = {"infer": "forward", "grad": "vjp", "epoch": "train_step"}
+        return {mode: (said[name]["ms"], said[name]["peak_bytes"]) for mode, name in names.items() if "ms" in said.get(name, {})}
+
     def compare(self, dump):
         """(largest relative difference, of what): outputs, gradients of inputs and parameters, against PyG's dump."""
         t = dict(np.load(dump))
@@ -67,9 +73,9 @@ class Ours:
         layouts = lib.layouts({k: v.shape for k, v in stored.items()})
         lib.load(stored)
         src, dst = np.load(os.path.join(self.data, "edge_index.npy"))
-        inputs = {i.name.decode(): features(self.data, i.name.decode()) for i in lib.inputs if i.name in (b"x", b"edge_attr", b"pseudo")}
+        inputs = {name: features(self.data, name) for name in (i.name.decode() for i in lib.inputs) if name not in ("y", "train_mask")}
         lib.on_graph(len(inputs["x"]), len(inputs["x"]), src, dst, 1, None)
-        floor = 1e-4 * max(np.abs(v).max() for k, v in t.items() if k.startswith("grad."))  # softmax cancels some biases
+        floor = 1e-4 * max(np.abs(v).max() for k, v in t.items() if k.startswith("grad."))  # softmax cancels a bias
         off = [(differ(lib.forward(inputs)[0], t["out"]), "out")]
         for name, g in lib.vjp(inputs, [t["cot"]]).items():
             bare = name[len("grad."):] if name.startswith("grad.") else name
@@ -84,8 +90,8 @@ class Ours:
 
 def same(name, theirs):
     """PyG's name of our parameter: instances on the way may be called otherwise, what follows may not."""
-    tiers = [[o for o in theirs if o == name], [o for o in theirs if name.endswith("." + o)], [o for o in theirs if o.endswith("." + name)]]
-    for found in tiers:
+    for fits in (lambda o: o == name, lambda o: name.endswith("." + o), lambda o: o.endswith("." + name)):
+        found = [o for o in theirs if fits(o)]
         if found:
             return max(found, key=len)
     raise Failed("the peer has no parameter like `%s`" % name)
@@ -99,7 +105,8 @@ def features(data, name):
     starts = np.load(os.path.join(data, "x_indptr.npy"))
     with open(os.path.join(data, "meta.json")) as f:
         x = np.zeros((len(starts) - 1, json.load(f)["feature_dim"]), np.float32)
-    x[np.repeat(np.arange(len(x)), np.diff(starts)), np.load(os.path.join(data, "x_indices.npy"))] = np.load(os.path.join(data, "x_data.npy"))
+    columns, values = (np.load(os.path.join(data, "x_%s.npy" % part)) for part in ("indices", "data"))
+    x[np.repeat(np.arange(len(x)), np.diff(starts)), columns] = values
     return x
 
 

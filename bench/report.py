@@ -64,8 +64,9 @@ def class_table(doc):
             got = [r for r in got if r]
             if got:
                 mean = geomean(got)
-                body.append([title, text, "%d of %d" % (len(got), len(c["layers"])), times(mean), ">= %dx" % c[mode][0], verdict(mean, c[mode][0]),
-                             times(min(got)), ">= %dx" % c[mode][1], verdict(min(got), c[mode][1])])
+                body.append([title, text, "%d of %d" % (len(got), len(c["layers"]))] +
+                            [cell for value, goal in ((mean, c[mode][0]), (min(got), c[mode][1]))
+                             for cell in (times(value), ">= %dx" % goal, verdict(value, goal))])
     return table(["class", "what", "layers", "geomean", "goal", "", "least", "goal", ""], body)
 
 
@@ -84,8 +85,10 @@ def memory_table(doc):
         least = [r["cells"]["grad"]["peak_bytes"] for r in row["peers"].values()
                  if contest.counts(row, r) and "peak_bytes" in r.get("cells", {}).get("grad", {})]
         body.append([name, "%.1f" % arena, "<= %d" % goal if goal else "", verdict(-arena, -goal) if goal else "",
-                     "%.1f" % node_tensors(doc, row, own["peak"]), "%.1f" % node_tensors(doc, row, min(least)) if least else "-"])
-    return table(["layer", "ours, beyond inputs and outputs", "goal", "", "ours with results, gradients, cotangent", "least of the peers (VmHWM growth)"], body)
+                     "%.1f" % node_tensors(doc, row, own["peak"]),
+                     "%.1f" % node_tensors(doc, row, min(least)) if least else "-"])
+    return table(["layer", "ours, beyond inputs and outputs", "goal", "", "ours with results, gradients, cotangent",
+                  "least of the peers (VmHWM growth)"], body)
 
 
 def net_table(doc):
@@ -96,8 +99,10 @@ def net_table(doc):
             continue
         for mode, goal in goals.items():
             r, own = contest.ratio(row, mode), row["ours"][mode]["ms"]
-            wanted = (">= %dx" % goal, verdict(r, goal)) if goal else ("<= %.1f ms" % rows.LATENCY_GOAL_MS, verdict(-own, -rows.LATENCY_GOAL_MS))
-            body.append([name, {"epoch": "training step", "infer": "inference"}[mode], ms(own)] + rival_cells(row, mode) + list(wanted))
+            wanted = [">= %dx" % goal, verdict(r, goal)] if goal else \
+                ["<= %.1f ms" % rows.LATENCY_GOAL_MS, verdict(-own, -rows.LATENCY_GOAL_MS)]
+            what = {"epoch": "training step", "infer": "inference"}[mode]
+            body.append([name, what, ms(own)] + rival_cells(row, mode) + wanted)
     return table(["network", "what", "ours, ms", "best peer", "its ms", "ratio", "goal", ""], body)
 
 
@@ -107,7 +112,8 @@ def limit_table(doc):
     for name, title in (("sum", "plain aggregation"), ("limit_gat", "GAT after its linear map")):
         if "hand" in row:
             r = row["hand"][name] / row["ours"][name]
-            body.append([title, ms(row["ours"][name]), ms(row["hand"][name]), "%.2f" % r, ">= %.2f" % rows.LIMIT_GOAL, verdict(r, rows.LIMIT_GOAL)])
+            body.append([title, ms(row["ours"][name]), ms(row["hand"][name]), "%.2f" % r, ">= %.2f" % rows.LIMIT_GOAL,
+                         verdict(r, rows.LIMIT_GOAL)])
     return table(["kernel", "ours, ms", "by hand, ms", "our speed", "goal", ""], body)
 
 
@@ -121,19 +127,26 @@ def threads_table(doc):
         one, two = row["variants"]["1"], row["variants"]["2"]
         for mode, text in MODES:
             r = one[mode] / two[mode]
-            body.append([model, size, text, ms(one[mode]), ms(two[mode]), "%.2fx" % r, ">= %.2fx" % rows.THREADS_GOAL, verdict(r, rows.THREADS_GOAL)])
+            body.append([model, size, text, ms(one[mode]), ms(two[mode]), "%.2fx" % r, ">= %.2fx" % rows.THREADS_GOAL,
+                         verdict(r, rows.THREADS_GOAL)])
     return table(["layer", "graph", "what", "1 thread, ms", "2 threads, ms", "speed-up", "goal", ""], body)
 
 
 def growth_table(doc):
-    body = []
+    body, errors = [], []
     for (model, size), row in named(doc, "growth"):
-        n, m = rows.SIZES[size][:2]
         for mode, text in MODES:
-            other = row if contest.best(row, mode) else doc["rows"].get(model, row) if size == doc["size"] else row
-            body.append([model, size, text, ms(row["ours"][mode]["ms"]), "%.2f" % (row["ours"][mode]["ms"] * 1e6 / m),
-                         "%.1f" % node_tensors(doc, row, row["ours"][mode]["arena"])] + rival_cells(other, mode))
-    return table(["layer", "graph", "what", "ours, ms", "ns per edge", "arena, V x F", "best peer", "its ms", "ratio"], body)
+            own = row["ours"][mode]
+            other = doc["rows"].get(model, row) if size == doc["size"] and not contest.best(row, mode) else row
+            predicted = own.get("predicted_ms")
+            errors += [abs(predicted / own["ms"] - 1)] if predicted else []
+            body.append([model, size, text, ms(own["ms"]), ms(predicted) if predicted else "-",
+                         "%.2f" % (own["ms"] * 1e6 / rows.SIZES[size][1]), "%.1f" % node_tensors(doc, row, own["arena"]),
+                         "yes" if own.get("predicted_bytes") == own["arena"] else "no"] + rival_cells(other, mode))
+    head = ["layer", "graph", "what", "ours, ms", "predicted, ms", "ns per edge", "arena, V x F", "arena as predicted",
+            "best peer", "its ms", "ratio"]
+    note = "\nThe predicted time is off by %.0f %% in the median.\n" % (100 * sorted(errors)[len(errors) // 2]) if errors else ""
+    return table(head, body) + note
 
 
 def width_table(doc):
@@ -176,10 +189,12 @@ def versions(doc):
 
 def markdown(doc):
     m, dates = doc["machine"], sorted(r["date"] for r in doc["rows"].values()) or ["-"]
+    skipped = " Skipped: %s." % ", ".join(doc["missing_peers"]) if doc["missing_peers"] else ""
     parts = ["# Benchmark\n\n%s, %d cores, %d GiB, %s; %d threads; %s to %s; commit %s; `%s`.\nPeers: %s.%s\n" % (
-        m["cpu"], m["cores"], m["memory_gb"], m["system"], doc["threads"], dates[0], dates[-1], doc["commit"], doc["command"], versions(doc),
-        " Skipped: %s." % ", ".join(doc["missing_peers"]) if doc["missing_peers"] else "")]
-    title = "R-MAT graph of the size `%s` (%d nodes, %d edges), width %d, f32" % ((doc["size"],) + rows.SIZES[doc["size"]][:2] + (doc["width"],))
+        m["cpu"], m["cores"], m["memory_gb"], m["system"], doc["threads"], dates[0], dates[-1], doc["commit"], doc["command"],
+        versions(doc), skipped)]
+    title = "R-MAT graph of the size `%s` (%d nodes, %d edges), width %d, f32" % (
+        (doc["size"],) + rows.SIZES[doc["size"]][:2] + (doc["width"],))
     for head, text in (
             ("Layers: " + title, layer_table(doc)), ("By class", class_table(doc)),
             ("Networks", net_table(doc)), ("Beside loops by hand", limit_table(doc)),
@@ -206,31 +221,43 @@ def bars(doc):
     return found
 
 
+def rect(x, y, w, h, fill):
+    return '<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>' % (x, y, w, h, fill)
+
+
+def line(x, top, bottom, stroke, width=1):
+    return '<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%d"/>' % (x, top, x, bottom, stroke, width)
+
+
+def label(x, y, fill, text, more=""):
+    return '<text x="%.1f" y="%.1f" fill="%s"%s>%s</text>' % (x, y, fill, more, text)
+
+
 def svg(doc):
     found, left, width, step, top = bars(doc), 130, 620, 34, 64
-    most = max([r for _, cells in found for r, _ in cells if r] + [10.0])
-    scale = width / math.log10(max(most * 1.2, 10.0) / 0.5)
-    x = lambda r: left + max(math.log10(r / 0.5), 0) * scale
-    height = top + step * len(found) + 34
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">' % (left + width + 60, height),
-           '<rect width="100%" height="100%" fill="white"/>',
-           '<text x="%d" y="20" font-size="14" fill="%s">Speed against the best peer (same weights, same run; log scale)</text>' % (left, INK)]
-    for k, (mode, text) in enumerate(MODES):
-        out.append('<rect x="%d" y="31" width="12" height="12" fill="%s"/><text x="%d" y="41" fill="%s">%s</text>'
-                   % (left + 130 * k, (BLUE, ORANGE)[k], left + 130 * k + 17, INK, text))
-    out.append('<line x1="%d" y1="30" x2="%d" y2="44" stroke="%s" stroke-width="2"/><text x="%d" y="41" fill="%s">goal of each layer</text>'
-               % (left + 316, left + 316, INK, left + 324, INK))
-    for tick in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500):
-        if tick <= most * 1.2:
-            out.append('<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="%s"/><text x="%.1f" y="%d" fill="%s" text-anchor="middle">%gx</text>'
-                       % (x(tick), top - 8, x(tick), height - 26, INK if tick == 1 else LIGHT, x(tick), height - 10, GREY, tick))
+    most = 1.2 * max([r for _, cells in found for r, _ in cells if r] + [10.0])
+    height, colours = top + step * len(found) + 34, (BLUE, ORANGE)
+
+    def x(r):  # 0.5 at the left edge, `most` at the right
+        return left + max(math.log10(r / 0.5), 0) * width / math.log10(most / 0.5)
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">'
+           % (left + width + 60, height), '<rect width="100%" height="100%" fill="white"/>',
+           label(left, 20, INK, "Speed against the best peer (same weights, same run; log scale)", ' font-size="14"')]
+    for k, (_, text) in enumerate(MODES):
+        out += [rect(left + 130 * k, 31, 12, 12, colours[k]), label(left + 130 * k + 17, 41, INK, text)]
+    out += [line(left + 316, 30, 44, INK, 2), label(left + 324, 41, INK, "goal of each layer")]
+    for tick in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000):
+        if tick <= most:
+            out += [line(x(tick), top - 8, height - 26, INK if tick == 1 else LIGHT),
+                    label(x(tick), height - 10, GREY, "%gx" % tick, ' text-anchor="middle"')]
     for i, (name, cells) in enumerate(found):
         y = top + i * step
-        out.append('<text x="%d" y="%d" text-anchor="end" fill="%s">%s</text>' % (left - 8, y + 17, INK, name))
+        out.append(label(left - 8, y + 17, INK, name, ' text-anchor="end"'))
         for k, (r, goal) in enumerate(cells):
+            at = y + 13 * k
             if r:
-                out.append('<rect x="%d" y="%d" width="%.1f" height="11" fill="%s"/><text x="%.1f" y="%d" font-size="10" fill="%s">%s</text>'
-                           % (left, y + 1 + 13 * k, max(x(r) - left, 1), (BLUE, ORANGE)[k], x(r) + 4, y + 10 + 13 * k, GREY, times(r)))
+                out += [rect(left, at + 1, max(x(r) - left, 1), 11, colours[k]),
+                        label(x(r) + 4, at + 10, GREY, times(r), ' font-size="10"')]
             if goal:
-                out.append('<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="%s" stroke-width="2"/>' % (x(goal), y + 13 * k, x(goal), y + 13 + 13 * k, INK))
+                out.append(line(x(goal), at, at + 13, INK, 2))
     return "\n".join(out + ["</svg>"]) + "\n"
