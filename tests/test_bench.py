@@ -115,6 +115,28 @@ def graphs(box):
     return ""
 
 
+def models(gnnc, box):
+    """Where values lie changes no bit of a layer's outputs and gradients, on a graph with hubs."""
+    import numpy as np
+    sys.path.insert(0, os.path.join(ROOT, "bench"))
+    import graph
+    import ours
+    import rows
+    wrong = []
+    for name in ("custom", "transformer", "pna", "gen"):
+        folder, found = graph.case(box, "tiny", 16, rows.EDGE_INPUTS.get(name, [])), []
+        for options in ((), ("--disable=memplan",)):
+            us = ours.Ours(gnnc, box, name, folder, 16, options)
+            ours.call(us.argv + ["--emit=lib", "--prefix=m", "-o", us.out])
+            lib = ours.library.Library(us.out + ".so", "m", np.float32)
+            inputs = {i.name.decode(): ours.features(folder, i.name.decode()) for i in lib.inputs}
+            src, dst = np.load(os.path.join(folder, "edge_index.npy"))
+            lib.on_graph(len(inputs["x"]), len(inputs["x"]), src, dst, 1, None)
+            found.append(dict(lib.vjp(inputs, [ours.features(folder, "cot")]), out=lib.forward(inputs)[0]))
+        wrong += ["%s: %s" % (name, k) for k in found[0] if found[0][k].tobytes() != found[1][k].tobytes()]
+    return ", ".join(wrong)
+
+
 def drawn(gnnc, box):
     """Drawn programs agree with numpy, a numpy that adds wrongly is noticed, and the bound of one is measured."""
     argv = [sys.executable, os.path.join(ROOT, "bench", "drawn.py"), "--gnnc", gnnc, "--out", os.path.join(box, "drawn"), "--size", "tiny"]
@@ -141,6 +163,7 @@ def main():
         report("alone", alone(gnnc, box))
         report("honest_peers", honest(gnnc, box))
         report("liars", liar(gnnc, box))
+        report("models", models(gnnc, box))
         report("drawn", drawn(gnnc, box))
 
 
