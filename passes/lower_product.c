@@ -67,13 +67,6 @@ static void panel(Lower *l, const Point *columns, unsigned n_columns, void *user
     emit_end(e);
 }
 
-static void narrow_rows(Lower *l, const RowBlock *b)
-{
-    KirId row = emit_for(&l->e, b->first, b->last, 1, KIR_SEQ, "values without dims");
-    lower_roots(l, true, &(Point){row, env_empty()}, 1);
-    emit_end(&l->e);
-}
-
 void lower_product_rows(Lower *l, IrId space)
 {
     Emit *e = &l->e;
@@ -87,7 +80,6 @@ void lower_product_rows(Lower *l, IrId space)
     b.last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b.first, size), rows);
     KirId whole = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, b.last, b.first), width);
     b.middle = emit_op2(e, KIR_add, b.first, emit_op2(e, KIR_mul, whole, width));
-    if (group_has_narrow(l->f, g)) narrow_rows(l, &b);
     nest_dims(l, &g->nest, &(Point){KIR_NONE, env_empty()}, 1, panel, &b);
     emit_end(e);
 }

@@ -1,6 +1,6 @@
 /* Products by OpenBLAS (see blas.h), one call per fixed row block from our own pool, the library
-   single-threaded. Whether a product goes there depends on its shape alone, never on a measurement:
-   a rerun, a resume and every number of threads must decide the same. OpenBLAS 0.3.21 takes recent
+   single-threaded. Whether a product goes there depends on its shape and the kind of machine, never on a
+   measurement: a rerun, a resume and every number of threads must decide the same. OpenBLAS 0.3.21 takes recent
    AMD cores for Haswell and runs at half speed; naming the core type before the library starts is
    the cure. */
 #include "runtime/blas.h"
@@ -11,10 +11,9 @@
 #include <string.h>
 
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
-/* Measured on Zen 5 against the emitted kernels: these win for products by rows (NN) of every
-   shape, and for a parameter's gradient (TN) while its block stays in the first cache; OpenBLAS's
-   packed panels win beyond. */
-enum { LEAST_M = 64, LEAST_N = 64, LEAST_MN = 8192, LEAST_ROWS = 1024 };
+/* Where the emitted kernels have 32 registers of 16 lanes they are at least as fast (bench/gemm.py), so
+   `auto` leaves all products to them; on a lesser CPU OpenBLAS's tiles win from this size on. */
+enum { LEAST_WEIGHT = 4096, LEAST_N = 16, LEAST_ROWS = 1024 };
 
 typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
                       int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -100,10 +99,12 @@ static bool fits_int(const RtGemm *g)
     return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX;
 }
 
+/* By the machine and the shape, not by --cpu: every kind of kernel gives the same bits on one machine. */
 static bool wanted_auto(const RtGemm *g, int64_t rows)
 {
-    return fits_int(g) && g->transposed_a && rows >= LEAST_ROWS && g->n >= LEAST_N &&
-           g->m >= LEAST_M && g->m * g->n >= LEAST_MN;
+    int64_t inner = g->transposed_a ? g->m : g->k;
+    return rt_cpu_best() < RT_AVX512 && fits_int(g) && rows >= LEAST_ROWS && g->n >= LEAST_N &&
+           inner * g->n >= LEAST_WEIGHT;
 }
 
 static bool wanted_on(const RtGemm *g, int64_t rows) { return fits_int(g) && rows > 0; }

@@ -25,7 +25,7 @@ typedef struct RtGemmBackend {
     void *user;                                /* args[RT_GEMM_USER].p */
     RtKernelFn nn_f32, nn_f64, tn_f32, tn_f64; /* iterations are row blocks */
     bool (*wanted)(const RtGemm *gemm,
-                   int64_t rows); /* by shape only, so that a rerun decides the same */
+                   int64_t rows); /* by shape and machine, so that a rerun decides the same */
 } RtGemmBackend;
 
 /* How a step runs. No bit of any result depends on it. 0 in a field: not said. */

@@ -509,6 +509,46 @@ static bool same_numbers(const PlanRun *x, const PlanRun *y, uint32_t n_results)
     return true;
 }
 
+/* ---- tiles --------------------------------------------------------------------------------------------------- */
+
+static IrModule *product_module(Arena *a, unsigned k, unsigned n)
+{
+    Diags *d = ARENA_NEW(a, Diags);
+    *d = (Diags){.arena = a};
+    Source *src = ARENA_NEW(a, Source);
+    const char *text = arena_printf(
+        a, "module m\ndim K = %u\ndim N = %u\nspace node\nspace edge : edges\nmap edge.src : edge -> node\n"
+           "map edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
+           "graph g : data edge(edge.src, edge.dst)\ntensor x : input node[K] f32\ntensor y : input node[N] f32\n"
+           "tensor w : state [K,N] f32 init const(0)\nfunc forward(x = @x, y = @y, w = @w) {\n"
+           "  %%0 = arg 0 : node[K] f32\n  %%1 = arg 1 : node[N] f32\n  %%2 = arg 2 : [K,N] f32\n"
+           "  %%3 = contract %%0, %%2 : node[N] f32\n  %%4 = contract %%0, %%1 : [K,N] f32\n"
+           "  %%5 = contract %%1, %%2 : node[K] f32\n  return y = %%3\n  return dw = %%4\n  return dx = %%5\n}\n", k, n);
+    *src = (Source){"tiles.gir", text, (uint32_t)strlen(text)};
+    IrModule *m = ir_parse(a, src, d);
+    return check(m && ir_verify(m, d), "not parsed") ? m : NULL;
+}
+
+/* One, some and no whole tile, panel, strip and block of each product: the numbers of scalar code. */
+static void test_tiles(void)
+{
+    static const unsigned shapes[][2] = {{1, 7}, {5, 1}, {3, 16}, {17, 15}, {6, 33}, {4, 47}, {9, 49}, {7, 64}, {13, 65},
+                                         {3, 80}, {2, 100}, {5, 129}, {130, 20}, {35, 144}};
+    static const int64_t counts[] = {1, 5, 63, 97, 131, 700};
+    check_begin();
+    for (unsigned i = 0; i < sizeof shapes / sizeof *shapes && check_ok; i++) {
+        Arena *a = arena_new();
+        IrModule *m = product_module(a, shapes[i][0], shapes[i][1]);
+        EvalWorld *w = m ? hub_world(a, m, counts[i % 6], counts[i % 6] < 3 ? 0 : 3) : NULL;
+        if (w) {
+            PlanRun x = run_random(a, m, w, NULL), y = run_random(a, m, w, "schedule");
+            if (!check_ok || !same_numbers(&x, &y, 3)) printf("K %u N %u\n", shapes[i][0], shapes[i][1]);
+        }
+        arena_free(a);
+    }
+    check_end("lower: tiles of products change no number");
+}
+
 static void test_same_numbers(const char *name, const char *without)
 {
     check_begin();
@@ -544,6 +584,7 @@ int main(void)
     test_association("lower: every sum has its association", NULL);
     test_association("lower: every sum has its association without vectors", "schedule");
     test_association("lower: every sum has its association without groups", "fuse");
+    test_tiles();
     test_same_numbers("lower: schedule changes no number", "schedule");
     test_same_numbers("lower: fuse changes no number", "fuse");
     test_same_numbers("lower: memplan changes no number", "memplan");
