@@ -23,7 +23,7 @@ static const struct {
     {"behind the reduction", reorder_rule_reduce},
 };
 enum { N_RULES = sizeof rules / sizeof *rules, MAX_ROUNDS = 6, MAX_STEPS = 400 };
-static const double LEAST_GAIN = 0.01; /* of what dies */
+static const double LEAST_GAIN = 0.02; /* of what is gone for good */
 
 /* ---- the pool ---- */
 
@@ -78,33 +78,43 @@ static void redirect(Reorder *r, IrFunc *f, IrId from, IrId to, uint32_t uses)
 
 static void remark(Reorder *r, IrId v, const char *rule, const RoCost *dies, const RoCost *lives, bool taken)
 {
-    double rows = r->rows[ro_type(r, v).space] > 0 ? r->rows[ro_type(r, v).space] : 1;
     const IrOp *op = ro_op(r, v);
-    const char *space = r->b.m->spaces.data[op->type.space].name;
-    double bytes = (dies->bytes - lives->bytes) / rows, flops = (dies->flops - lives->flops) / rows;
-    pass_remark(r->ctx, PASS_reorder, taken, op->span, "%s: %s: `%s` %s %.0f bytes and %.0f flops per row of `%s`",
-                r->b.f->name, rule, ir_ops[op->op].name, taken ? "saves" : "stays, it would save", bytes, flops, space);
+    double rows = r->rows[op->type.space], sign = taken ? 1 : -1;
+    double bytes = sign * (dies->bytes - lives->bytes) / rows, flops = sign * (dies->flops - lives->flops) / rows;
+    pass_remark(r->ctx, PASS_reorder, taken, op->span, "%s: `%s`: %s: %s %.0f bytes and %.0f flops per row of `%s`",
+                r->b.f->name, ir_ops[op->op].name, rule, taken ? "saves" : "would add", bytes, flops,
+                r->b.m->spaces.data[op->type.space].name);
+}
+
+/* The cheapest value that a rule finds for v, which is dead; IR_NONE. */
+static IrId best_of_rules(Reorder *r, IrId v, uint32_t *which)
+{
+    IrType type = ro_type(r, v);
+    IrId best = IR_NONE;
+    for (uint32_t k = 0; k < N_RULES; k++) {
+        IrId found = ro_as(r, rules[k].rule(r, v), type);
+        if (found == IR_NONE || found == v) continue;
+        if (best == IR_NONE || reorder_price(r, found) < reorder_price(r, best)) best = found, *which = k;
+    }
+    return best;
 }
 
 /* Replaces v by the cheapest value that a rule finds, if that is cheaper. */
 static bool improve(Reorder *r, IrId v)
 {
-    RoCost dies = {0}, lives = {0}, ignored = {0};
+    RoCost dies = {0}, lives = {0}, gone = {0}, ignored = {0};
     uint32_t uses = r->values.data[v].uses, which = 0;
-    IrType type = ro_type(r, v);
-    IrId best = IR_NONE;
     r->b.span = ro_op(r, v)->span;
     r->values.data[v].uses = 0;
     release_args(r, v, &dies);
-    for (uint32_t k = 0; k < N_RULES; k++) {
-        IrId found = ro_as(r, rules[k].rule(r, v), type);
-        if (found == IR_NONE || found == v) continue;
-        if (best == IR_NONE || reorder_price(r, found) < reorder_price(r, best)) best = found, which = k;
-    }
-    bool taken = best != IR_NONE && reorder_price(r, best) < dies.time * (1 - LEAST_GAIN);
+    IrId best = best_of_rules(r, v, &which);
+    bool taken = false;
     if (best != IR_NONE) {
         reorder_acquire(r, best, &lives);
-        taken = taken && !r->values.data[v].uses; /* it is not made of v itself */
+        bool circular = r->values.data[v].uses; /* made of v itself */
+        gone.time = reorder_op_cost(r, v).time;
+        for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) gone.time += reorder_price(r, ro_op(r, v)->args[k]);
+        taken = !circular && dies.time - lives.time > LEAST_GAIN * gone.time;
         remark(r, v, rules[which].name, &dies, &lives, taken);
         if (!taken) reorder_release(r, best, &ignored);
     }

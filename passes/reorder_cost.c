@@ -5,7 +5,7 @@
 
 /* Edges per node where no graph says it; flops that take as long as a byte: of pointwise ops, of sums of products per
    row, of products with a weight. */
-static const double EDGES = 16, MAP_RATE = 2, DOT_RATE = 2, OUTER_RATE = 4, MATMUL_RATE = 8;
+static const double EDGES = 16, MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 4, MATMUL_RATE = 8;
 static const double UNIT_ROWS = 1e-4, GRAPH_ROWS = 1.0 / 32, PER_OP = 1e-3;
 
 const double *reorder_rows(Arena *a, const IrModule *m)
@@ -40,12 +40,25 @@ static RoCost cost_of(double bytes, double flops, double rate)
     return (RoCost){bytes, flops, bytes + flops / rate + PER_OP};
 }
 
-/* Rows that follow each other in memory are read once. */
+/* Is op computed where a product or a sum of its size is written? Then it is written in its place. */
+static bool follows_stored(const Reorder *r, const IrOp *op, int depth)
+{
+    for (uint32_t k = 0; depth && k < op->n_args; k++) {
+        const IrOp *x = ro_op(r, op->args[k]);
+        if (x->type.space != op->type.space || x->type.n_dims != op->type.n_dims) continue;
+        if (x->op == IR_OP_contract || ir_ops[x->op].traits & T_REDUCE) return true;
+        if (ir_ops[x->op].traits & (T_MAP | T_VIEW) && follows_stored(r, x, depth - 1)) return true;
+    }
+    return false;
+}
+
+/* Rows that follow each other in memory are read once. What is gathered lies in memory: what is computed for it is
+   written. */
 static RoCost gather_cost(const Reorder *r, const IrOp *op)
 {
     const IrOp *x = ro_op(r, op->args[0]);
     double bytes = bytes_of(r, ro_map(r, op->attr.map)->sorted ? &x->type : &op->type);
-    bool computed = ir_ops[x->op].traits & T_MAP && x->op != IR_OP_const;
+    bool computed = ir_ops[x->op].traits & T_MAP && x->op != IR_OP_const && !follows_stored(r, x, 4);
     return cost_of(bytes + (computed ? bytes_of(r, &x->type) : 0), 0, 1);
 }
 

@@ -198,11 +198,11 @@ IrId reorder_rows_sum(Reorder *r, IrId x, IrId map, int depth)
 
 /* ---- extrema ---- */
 
-static IrId extreme_of_sum(Reorder *r, IrOp op)
+static IrId extreme_of_terms(Reorder *r, IrOp op)
 {
-    IrId map = op.attr.map, x = op.args[0];
+    IrId map = op.attr.map;
     RoTerms all, row = {.n = 0}, rest = {.n = 0};
-    if (!reorder_terms(r, x, &all)) return IR_NONE;
+    if (!reorder_terms(r, op.args[0], &all)) return IR_NONE;
     for (uint32_t i = 0; i < all.n; i++) {
         IrId y = reorder_lift(r, all.of[i].v, map);
         if (y == IR_NONE) rest.of[rest.n++] = all.of[i];
@@ -215,6 +215,22 @@ static IrId extreme_of_sum(Reorder *r, IrOp op)
     IrId empty = ro_map2(r, IR_OP_eq, ro_degree(r, map, t.dtype), ro_const(r, t, 0));
     IrId best = ro_reduce(r, op.op, map, inner, op.attr.f);
     return ro_map2(r, IR_OP_add, best, ro_select(r, empty, ro_const(r, t, 0), y));
+}
+
+/* Rows are the same under another name. */
+static IrId extreme_of_sum(Reorder *r, IrOp op)
+{
+    const IrOp *x = ro_def(r, op.args[0]);
+    if (!x || !(ir_ops[x->op].traits & T_DIMS && ir_ops[x->op].traits & T_LINEAR) || x->n_args != 1)
+        return extreme_of_terms(r, op);
+    if (x->op != IR_OP_reshape && x->op != IR_OP_transpose) return IR_NONE;
+    IrType inner = ro_type(r, x->args[0]), type = op.type;
+    IrOpcode view = x->op;
+    if (inner.space != x->type.space) return IR_NONE;
+    op.args = (IrId[]){x->args[0]};
+    inner.space = op.type.space;
+    op.type = inner;
+    return ro_unary(r, view, type, ro_as(r, extreme_of_sum(r, op), inner), (IrAttr){0});
 }
 
 /* ---- rule ---- */

@@ -90,8 +90,66 @@ static void merge_products(Reorder *r, RoTerms *t)
         }
 }
 
+/* ---- together: parts of one whole ---- */
+
+typedef struct Part { /* of a concat: at its first element of the dim */
+    IrId v;
+    int64_t first, size;
+} Part;
+typedef struct Parts {
+    Part of[RO_MAX_TERMS];
+    uint32_t n;
+} Parts;
+
+/* Adds the parts that are not 0, in their order; false where two overlap or there are too many. */
+static bool add_parts(Reorder *r, const IrOp *concat, Parts *out)
+{
+    uint32_t at = 0;
+    int64_t first = 0;
+    while (concat->type.dims[at] != concat->attr.dim) at++;
+    for (uint32_t k = 0; k < concat->n_args; k++) {
+        double c;
+        int64_t size = r->b.m->dims.data[ro_type(r, concat->args[k]).dims[at]].size;
+        bool zero = ro_is_const(r, concat->args[k], &c) && c == 0;
+        uint32_t i = 0;
+        while (i < out->n && out->of[i].first + out->of[i].size <= first) i++;
+        if (!zero) {
+            if (out->n == RO_MAX_TERMS || (i < out->n && out->of[i].first < first + size)) return false;
+            memmove(out->of + i + 1, out->of + i, (out->n - i) * sizeof *out->of);
+            out->of[i] = (Part){concat->args[k], first, size};
+            out->n++;
+        }
+        first += size;
+    }
+    return true;
+}
+
+/* concat(0, x) + concat(y, 0) = concat(y, x): the gradients of slices. IR_NONE unless nothing but parts is summed. */
+static IrId joined_parts(Reorder *r, const RoTerms *t)
+{
+    Parts parts = {.n = 0};
+    const IrOp *first = t->n > 1 ? ro_def(r, t->of[0].v) : NULL;
+    int64_t end = 0;
+    for (uint32_t i = 0; i < t->n && first; i++) {
+        const IrOp *op = ro_def(r, t->of[i].v);
+        if (!op || op->op != IR_OP_concat || t->of[i].inverse || op->attr.dim != first->attr.dim ||
+            !ir_type_eq(&op->type, &first->type) || !add_parts(r, op, &parts))
+            return IR_NONE;
+    }
+    IrId args[RO_MAX_TERMS];
+    for (uint32_t i = 0; i < parts.n; i++) {
+        if (parts.of[i].first != end) return IR_NONE;
+        args[i] = parts.of[i].v;
+        end += parts.of[i].size;
+    }
+    if (!first || end != r->b.m->dims.data[first->attr.dim].size) return IR_NONE;
+    return ro_add(r, IR_OP_concat, first->type, args, parts.n, first->attr);
+}
+
 static IrId plain_sum(Reorder *r, RoTerms t)
 {
+    IrId whole = joined_parts(r, &t);
+    if (whole != IR_NONE) return whole;
     merge_products(r, &t);
     if (!t.n) return IR_NONE;
     uint32_t first = 0; /* one that is not subtracted */
