@@ -10,6 +10,7 @@
    gradients of extrema are the same in exact arithmetic, and what was finite stays so unless it overflows. Never touches
    random numbers, integers and bools, never looks through the variable of a `grad`. Rules: reorder_lift.c,
    reorder_terms.c, reorder_linear.c, reorder_rows.c; prices: reorder_cost.c. */
+#include "passes/hoist.h"
 #include "passes/reorder.h"
 
 typedef IrId Rule(Reorder *r, IrId v);
@@ -21,9 +22,12 @@ static const struct {
     {"terms of one end first", reorder_rule_terms},
     {"product and sum change places", reorder_rule_contract},
     {"behind the reduction", reorder_rule_reduce},
+    {"product of what was summed", reorder_rule_outer},
 };
 enum { N_RULES = sizeof rules / sizeof *rules, MAX_ROUNDS = 6, MAX_STEPS = 400 };
 static const double LEAST_GAIN = 0.02; /* of what is gone for good */
+static const double NEAR = 0.25;       /* so much more than what is gone may be paid if another step then saves it */
+enum { MAX_TRIED_OPS = 1500, MAX_TAKEN = 3 };
 
 /* ---- the pool ---- */
 
@@ -32,39 +36,30 @@ static void set_opaque(Reorder *r, const IrFunc *old)
     const bool *pinned = rewrite_pinned(r->ctx->stage, old);
     r->has_grad = pinned != NULL;
     for (IrId v = 0; pinned && v < old->ops.n; v++)
-        if (pinned[v]) r->values.data[v].facts = RO_FINITE | RO_PINNED;
+        if (pinned[v]) r->values.data[v].facts = (r->values.data[v].facts & RO_FIXED) | RO_FINITE | RO_PINNED;
 }
 
 /* A copy of old, op by op; equal ops stay apart here. */
 static void fill_pool(Reorder *r, const IrFunc *old)
 {
     RoCost ignored = {0};
+    const bool *fixed = hoist_invariant(r->ctx, r->b.m, old);
+    for (IrId v = 0; v < old->ops.n; v++) r->holds |= fixed[v];
     for (IrId v = 0; v < old->ops.n; v++) {
         const IrOp *op = &old->ops.data[v];
         ir_add(r->b.m, r->b.f, op->op, op->type, op->args, op->n_args, op->attr, op->span);
         RoValue value = {.facts = reorder_facts(r, op), .lift = IR_NONE};
+        if (op->op == IR_OP_arg && fixed[v]) value.facts |= RO_FIXED;
         VEC_PUSH(r->ctx->stage, &r->values, value);
     }
     set_opaque(r, old);
     for (IrId v = 0; v < old->ops.n; v++)
         if (old->ops.data[v].op == IR_OP_arg) reorder_acquire(r, v, &ignored);
     for (uint32_t i = 0; i < old->results.n; i++) reorder_acquire(r, old->results.data[i].value, &ignored);
+    r->total = ignored.time;
 }
 
 /* ---- one op ---- */
-
-static void release_args(Reorder *r, IrId v, RoCost *cost)
-{
-    RoCost own = reorder_op_cost(r, v);
-    cost->bytes += own.bytes, cost->flops += own.flops, cost->time += own.time;
-    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) reorder_release(r, ro_op(r, v)->args[k], cost);
-}
-
-static void acquire_args(Reorder *r, IrId v)
-{
-    RoCost ignored = {0};
-    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) reorder_acquire(r, ro_op(r, v)->args[k], &ignored);
-}
 
 static void redirect(Reorder *r, IrFunc *f, IrId from, IrId to, uint32_t uses)
 {
@@ -79,6 +74,7 @@ static void redirect(Reorder *r, IrFunc *f, IrId from, IrId to, uint32_t uses)
 static void remark(Reorder *r, IrId v, const char *rule, const RoCost *dies, const RoCost *lives, bool taken)
 {
     const IrOp *op = ro_op(r, v);
+    if (r->quiet) return;
     double rows = r->rows[op->type.space], sign = taken ? 1 : -1;
     double bytes = sign * (dies->bytes - lives->bytes) / rows, flops = sign * (dies->flops - lives->flops) / rows;
     pass_remark(r->ctx, PASS_reorder, taken, op->span, "%s: `%s`: %s: %s %.0f bytes and %.0f flops per row of `%s`",
@@ -86,41 +82,69 @@ static void remark(Reorder *r, IrId v, const char *rule, const RoCost *dies, con
                 r->b.m->spaces.data[op->type.space].name);
 }
 
-/* The cheapest value that a rule finds for v, which is dead; IR_NONE. */
-static IrId best_of_rules(Reorder *r, IrId v, uint32_t *which)
+/* What is found for v, which is dead: the cheapest, and what each rule has. */
+typedef struct Found {
+    IrId of[N_RULES], best;
+    uint32_t which;
+} Found;
+
+static Found find(Reorder *r, IrId v)
 {
     IrType type = ro_type(r, v);
-    IrId best = IR_NONE;
+    Found f = {.best = IR_NONE};
+    r->replaced = v;
     for (uint32_t k = 0; k < N_RULES; k++) {
-        IrId found = ro_as(r, rules[k].rule(r, v), type);
+        bool wanted = v != r->forced || k == r->forced_rule;
+        IrId found = f.of[k] = wanted ? ro_as(r, rules[k].rule(r, v), type) : IR_NONE;
         if (found == IR_NONE || found == v) continue;
-        if (best == IR_NONE || reorder_price(r, found) < reorder_price(r, best)) best = found, *which = k;
+        if (f.best == IR_NONE || reorder_price(r, found) < reorder_price(r, f.best)) f.best = found, f.which = k;
     }
-    return best;
+    r->replaced = IR_NONE;
+    return f;
+}
+
+/* Is `found`, which lives, made of v itself? */
+static bool is_circular(const Reorder *r, IrId v) { return r->values.data[v].uses; }
+
+/* Notes what does not pay by itself but nearly does. */
+static void note_near(Reorder *r, IrId v, const Found *f, double dies)
+{
+    RoCost lives, ignored = {0};
+    for (uint32_t k = 0; k < N_RULES && r->near.n < RO_MAX_NEAR; k++) {
+        if (f->of[k] == IR_NONE || f->of[k] == v || rules[k].rule == reorder_rule_terms) continue;
+        lives = (RoCost){0};
+        reorder_acquire(r, f->of[k], &lives);
+        double gone = reorder_price(r, v);
+        bool near = !is_circular(r, v) && lives.time - dies < NEAR * gone && gone > NEAR;
+        reorder_release(r, f->of[k], &ignored);
+        if (!near) continue;
+        r->near.v[r->near.n] = v;
+        r->near.rule[r->near.n++] = k;
+    }
 }
 
 /* Replaces v by the cheapest value that a rule finds, if that is cheaper. */
 static bool improve(Reorder *r, IrId v)
 {
-    RoCost dies = {0}, lives = {0}, gone = {0}, ignored = {0};
-    uint32_t uses = r->values.data[v].uses, which = 0;
+    RoCost dies = {0}, lives = {0}, ignored = {0};
+    uint32_t uses = r->values.data[v].uses;
     r->b.span = ro_op(r, v)->span;
-    r->values.data[v].uses = 0;
-    release_args(r, v, &dies);
-    IrId best = best_of_rules(r, v, &which);
+    r->values.data[v].uses = 1;
+    reorder_release(r, v, &dies);
+    Found f = find(r, v);
     bool taken = false;
-    if (best != IR_NONE) {
-        reorder_acquire(r, best, &lives);
-        bool circular = r->values.data[v].uses; /* made of v itself */
-        gone.time = reorder_op_cost(r, v).time;
-        for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) gone.time += reorder_price(r, ro_op(r, v)->args[k]);
-        taken = !circular && dies.time - lives.time > LEAST_GAIN * gone.time;
-        remark(r, v, rules[which].name, &dies, &lives, taken);
-        if (!taken) reorder_release(r, best, &ignored);
+    if (f.best != IR_NONE) {
+        reorder_acquire(r, f.best, &lives);
+        taken = !is_circular(r, v) && (dies.time - lives.time > LEAST_GAIN * reorder_price(r, v) || v == r->forced);
+        remark(r, v, rules[f.which].name, &dies, &lives, taken);
+        if (!taken) {
+            reorder_release(r, f.best, &ignored);
+            note_near(r, v, &f, dies.time);
+        }
     }
-    if (!taken) acquire_args(r, v);
+    if (!taken) reorder_acquire(r, v, &ignored);
     r->values.data[v].uses = taken ? 0 : uses;
-    if (taken) redirect(r, r->b.f, v, best, uses - 1);
+    if (taken) redirect(r, r->b.f, v, f.best, uses - 1);
     return taken;
 }
 
@@ -155,13 +179,46 @@ static const IrFunc *one_round(Reorder *r, const IrFunc *old)
     uint32_t n_steps = 0;
     r->b.f = rewrite_begin(r->b.m, old).b.f;
     r->table = op_table_new(r->ctx->stage, 0);
-    r->n_table = 0;
-    r->values.n = 0;
+    r->n_table = r->values.n = r->near.n = 0;
+    r->holds = false;
     for (uint32_t i = 0; i < old->results.n; i++) VEC_PUSH(r->b.m->arena, &r->b.f->results, old->results.data[i]);
     fill_pool(r, old);
     for (IrId v = 0; v < r->b.f->ops.n && n_steps < MAX_STEPS; v++)
         if (may_improve(r, v)) n_steps += improve(r, v);
+    r->forced = IR_NONE;
     return n_steps ? extract(r) : old;
+}
+
+/* Walks until nothing changes; r->total and r->near are those of what is returned. */
+static const IrFunc *settle(Reorder *r, const IrFunc *f, IrId forced, uint32_t rule)
+{
+    const IrFunc *before = NULL;
+    r->forced = forced;
+    r->forced_rule = rule;
+    for (uint32_t round = 0; round < MAX_ROUNDS && before != f; round++) {
+        before = f;
+        f = one_round(r, f);
+    }
+    return f;
+}
+
+/* f with a step that does not pay alone, if what it makes possible does; NULL where none is known. */
+static const IrFunc *with_forced_step(Reorder *r, const IrFunc *f)
+{
+    RoNear near = r->near;
+    double total = r->total;
+    r->quiet = true;
+    for (uint32_t i = 0; i < near.n && (i + 1) * f->ops.n <= MAX_TRIED_OPS; i++) {
+        const IrFunc *g = settle(r, f, near.v[i], near.rule[i]);
+        if (r->total >= total * (1 - LEAST_GAIN)) continue;
+        const IrOp *op = &f->ops.data[near.v[i]];
+        r->quiet = false;
+        pass_remark(r->ctx, PASS_reorder, true, op->span, "%s: `%s`: %s: pays with the steps that follow, %.0f %% of it all",
+                    f->name, ir_ops[op->op].name, rules[near.rule[i]].name, 100 * (1 - r->total / total));
+        return g;
+    }
+    r->quiet = false;
+    return NULL;
 }
 
 IrModule *pass_reorder(PassContext *ctx, const IrModule *m)
@@ -169,13 +226,11 @@ IrModule *pass_reorder(PassContext *ctx, const IrModule *m)
     IrModule *next = ir_module_clone(ctx->stage, m);
     RoAliases aliases = {0};
     for (uint32_t i = 0; i < next->funcs.n; i++) {
-        Reorder r = {.ctx = ctx, .b = {.m = next}, .aliases = &aliases};
+        Reorder r = {.ctx = ctx, .b = {.m = next}, .aliases = &aliases, .replaced = IR_NONE};
         r.rows = reorder_rows(ctx->stage, next);
-        const IrFunc *f = next->funcs.data[i], *before = NULL;
-        for (uint32_t round = 0; round < MAX_ROUNDS && before != f; round++) {
-            before = f;
-            f = one_round(&r, f);
-        }
+        const IrFunc *f = settle(&r, next->funcs.data[i], IR_NONE, 0), *better = f;
+        for (uint32_t k = 0; k < MAX_TAKEN && better; k++)
+            if ((better = with_forced_step(&r, f))) f = better;
         next->funcs.data[i] = (IrFunc *)(uintptr_t)f;
     }
     return next;

@@ -5,7 +5,8 @@
 #include "passes/rewrite.h"
 
 /* What is known of every element of a value, unless something overflowed before: args are finite. */
-enum { RO_FINITE = 1, RO_NONZERO = 2, RO_NOT_NEGATIVE = 4, RO_PINNED = 8 /* a grad's variable: opaque */ };
+enum { RO_FINITE = 1, RO_NONZERO = 2, RO_NOT_NEGATIVE = 4, RO_PINNED = 8 /* a grad's variable: opaque */,
+       RO_FIXED = 16 /* the same in every run: `hoist` may compute it once */ };
 enum { RO_MAX_TERMS = 24, RO_MAX_DEPTH = 12 };
 
 typedef struct RoCost { /* of a value, per row of a node space */
@@ -27,6 +28,12 @@ typedef struct RoAliases {
     uint32_t n, cap;
 } RoAliases;
 
+enum { RO_MAX_NEAR = 12 };
+typedef struct RoNear { /* ops whose replacement was refused and would not cost much */
+    IrId v[RO_MAX_NEAR];
+    uint32_t rule[RO_MAX_NEAR], n;
+} RoNear;
+
 typedef struct Reorder {
     PassContext *ctx;
     Build b; /* the pool: operands before their uses only until something was replaced */
@@ -35,7 +42,14 @@ typedef struct Reorder {
     VEC(RoValue) values;
     RoAliases *aliases; /* of the module */
     bool has_grad;         /* adjoints will be made of what is here */
+    bool holds;            /* the function runs many times: what is fixed may be held */
     const double *rows;    /* [spaces] expected, in rows of a node space */
+    double total;          /* time of the function that the pool began with */
+    IrId replaced;         /* the op that something else is looked for; IR_NONE */
+    IrId forced;           /* this op is replaced by that rule even if that alone costs something; IR_NONE */
+    uint32_t forced_rule;
+    bool quiet;            /* no remarks: it is only tried */
+    RoNear near;
     uint32_t epoch;
 } Reorder;
 
@@ -64,7 +78,8 @@ void reorder_acquire(Reorder *r, IrId v, RoCost *cost);
 void reorder_release(Reorder *r, IrId v, RoCost *cost);
 /* What v would cost beside what lives. */
 double reorder_price(Reorder *r, IrId v);
-/* The cheaper of two equal values, a if none is; IR_NONE stands for no value. */
+/* The cheaper of two equal values, a if none is, but rather not the op that is to be replaced; IR_NONE stands for no
+   value. */
 IrId reorder_cheaper(Reorder *r, IrId a, IrId b);
 
 /* ---- reorder_build.c: ops of the pool; an equal one is made once. IR_NONE in, IR_NONE out. ---- */
@@ -134,6 +149,8 @@ IrId reorder_rule_terms(Reorder *r, IrId v);
 /* ---- reorder_linear.c: contract ---- */
 
 IrId reorder_rule_contract(Reorder *r, IrId v);
+/* A sum of outer products over rows as one of what these are made of, as far as that goes. */
+IrId reorder_rule_outer(Reorder *r, IrId v);
 /* contract x, w : type by the cheapest order, w unit. */
 IrId reorder_matmul(Reorder *r, IrId x, IrId w, IrType type, int depth);
 

@@ -7,6 +7,8 @@
    row, of products with a weight. */
 static const double EDGES = 16, MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 4, MATMUL_RATE = 8;
 static const double UNIT_ROWS = 1e-4, GRAPH_ROWS = 1.0 / 32, PER_OP = 1e-3;
+static const double LEAST_READ = 16; /* bytes, of a row at a random place */
+static const double WIDEST_HELD = 16; /* bytes, of a row of edges that may be held */
 
 const double *reorder_rows(Arena *a, const IrModule *m)
 {
@@ -57,7 +59,9 @@ static bool follows_stored(const Reorder *r, const IrOp *op, int depth)
 static RoCost gather_cost(const Reorder *r, const IrOp *op)
 {
     const IrOp *x = ro_op(r, op->args[0]);
-    double bytes = bytes_of(r, ro_map(r, op->attr.map)->sorted ? &x->type : &op->type);
+    double least = LEAST_READ * r->rows[op->type.space], bytes = bytes_of(r, &op->type);
+    if (ro_map(r, op->attr.map)->sorted) bytes = bytes_of(r, &x->type);
+    else if (bytes < least) bytes = least;
     bool computed = ir_ops[x->op].traits & T_MAP && x->op != IR_OP_const && !follows_stored(r, x, 4);
     return cost_of(bytes + (computed ? bytes_of(r, &x->type) : 0), 0, 1);
 }
@@ -72,6 +76,15 @@ static RoCost contract_cost(const Reorder *r, const IrOp *op)
     return cost_of(stored(r, &op->type), 2 * r->rows[all.space] * width_of(r, &all), rate);
 }
 
+/* Rows that do not follow each other are fetched, wherever they were computed from. */
+static RoCost reduce_cost(const Reorder *r, const IrOp *op, const IrType *x)
+{
+    const IrMap *map = ro_map(r, op->attr.map);
+    double fetched = map->sorted || map->to == IR_UNIT ? 0 : bytes_of(r, x);
+    double flops = r->rows[x->space] * width_of(r, x) * ir_ops[op->op].flops;
+    return cost_of(stored(r, &op->type) + fetched, flops, MAP_RATE);
+}
+
 RoCost reorder_op_cost(const Reorder *r, IrId v)
 {
     const IrOp *op = ro_op(r, v);
@@ -81,7 +94,7 @@ RoCost reorder_op_cost(const Reorder *r, IrId v)
     IrType x = ro_type(r, op->args[0]);
     if (traits & T_MAP) return cost_of(0, r->rows[op->type.space] * width_of(r, &op->type) * flops, MAP_RATE);
     if (traits & T_MOVE) return gather_cost(r, op);
-    if (traits & T_REDUCE) return cost_of(stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, MAP_RATE);
+    if (traits & T_REDUCE) return reduce_cost(r, op, &x);
     if (op->op == IR_OP_contract) return contract_cost(r, op);
     if (op->op == IR_OP_concat) return cost_of(stored(r, &op->type), 0, 1);
     if (flops > 0) return cost_of(stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, MAP_RATE);
@@ -95,18 +108,29 @@ static void add_cost(RoCost *to, RoCost c)
     to->time += c.time;
 }
 
+/* Is v there before the run, but for reading it? Wide values of edges are computed where they are used. */
+static bool is_held(const Reorder *r, IrId v)
+{
+    const IrOp *op = ro_op(r, v);
+    if (!ro_knows(r, v, RO_FIXED) || !op->n_args) return false;
+    double bytes = width_of(r, &op->type) * (double)ir_dtype_bytes(op->type.dtype);
+    return bytes <= WIDEST_HELD || !r->b.m->spaces.data[op->type.space].is_edge;
+}
+
 void reorder_acquire(Reorder *r, IrId v, RoCost *cost)
 {
     if (r->values.data[v].uses++) return;
-    add_cost(cost, reorder_op_cost(r, v));
-    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) reorder_acquire(r, ro_op(r, v)->args[k], cost);
+    bool held = is_held(r, v);
+    add_cost(cost, held ? cost_of(bytes_of(r, &ro_op(r, v)->type), 0, 1) : reorder_op_cost(r, v));
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_acquire(r, ro_op(r, v)->args[k], cost);
 }
 
 void reorder_release(Reorder *r, IrId v, RoCost *cost)
 {
     if (--r->values.data[v].uses) return;
-    add_cost(cost, reorder_op_cost(r, v));
-    for (uint32_t k = 0; k < ro_op(r, v)->n_args; k++) reorder_release(r, ro_op(r, v)->args[k], cost);
+    bool held = is_held(r, v);
+    add_cost(cost, held ? cost_of(bytes_of(r, &ro_op(r, v)->type), 0, 1) : reorder_op_cost(r, v));
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_release(r, ro_op(r, v)->args[k], cost);
 }
 
 double reorder_price(Reorder *r, IrId v)
@@ -120,5 +144,6 @@ double reorder_price(Reorder *r, IrId v)
 IrId reorder_cheaper(Reorder *r, IrId a, IrId b)
 {
     if (a == IR_NONE || b == IR_NONE || a == b) return a == IR_NONE ? b : a;
+    if (a == r->replaced || b == r->replaced) return a == r->replaced ? b : a;
     return reorder_price(r, b) < reorder_price(r, a) ? b : a;
 }

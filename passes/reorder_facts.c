@@ -42,7 +42,7 @@ static bool replaces_zero(const Reorder *r, const IrOp *op)
     return false;
 }
 
-uint8_t reorder_facts(const Reorder *r, const IrOp *op)
+static uint8_t numeric_facts(const Reorder *r, const IrOp *op)
 {
     if (!ir_dtype_is_float(op->type.dtype)) return RO_FINITE;
     uint8_t all = op->n_args ? shared(r, op, 0) : 0, finite = all & RO_FINITE;
@@ -85,6 +85,19 @@ uint8_t reorder_facts(const Reorder *r, const IrOp *op)
     case IR_OP_contract: return all & (RO_FINITE | RO_NOT_NEGATIVE);
     default: return finite;
     }
+}
+
+static bool is_fixed(const Reorder *r, const IrOp *op)
+{
+    if (!r->holds || op->op == IR_OP_arg || op->op == IR_OP_grad || ir_ops[op->op].traits & T_RANDOM) return false;
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (!ro_knows(r, op->args[k], RO_FIXED)) return false;
+    return true;
+}
+
+uint8_t reorder_facts(const Reorder *r, const IrOp *op)
+{
+    return (uint8_t)(numeric_facts(r, op) | (is_fixed(r, op) ? RO_FIXED : 0));
 }
 
 /* ---- rows without any ---- */

@@ -184,9 +184,14 @@ static IrId move_weight(Reorder *r, const IrOp *op)
 
 /* ---- outer products, summed over all rows ---- */
 
-static IrId outer(Reorder *r, IrId x, IrId y, IrType type, int depth);
+/* How far to go; whether it is the second operand's turn already. */
+typedef struct Way {
+    int depth;
+    bool turned, whole; /* whole: to the end of the first, whatever it costs */
+} Way;
+static IrId outer(Reorder *r, IrId x, IrId y, IrType type, Way way);
 
-static IrId outer_concat(Reorder *r, IrOp op, IrId y, IrType type, int depth)
+static IrId outer_concat(Reorder *r, IrOp op, IrId y, IrType type, Way way)
 {
     IrId dim = op.attr.dim, parts[RO_MAX_TERMS];
     uint32_t at = 0;
@@ -199,67 +204,73 @@ static IrId outer_concat(Reorder *r, IrOp op, IrId y, IrType type, int depth)
         IrType t = type;
         for (uint32_t k = 0; k < t.n_dims; k++)
             if (t.dims[k] == dim) t.dims[k] = name;
-        parts[i] = ro_as(r, outer(r, ro_renamed(r, op.args[i], own, name), y, t, depth), t);
+        parts[i] = ro_as(r, outer(r, ro_renamed(r, op.args[i], own, name), y, t, way), t);
     }
     return ro_add(r, IR_OP_concat, type, parts, op.n_args, op.attr);
 }
 
 /* sum (x V) (x) y = (sum x (x) y) V */
-static IrId outer_of_product(Reorder *r, IrOp op, IrId y, IrType type, int depth)
+static IrId outer_of_product(Reorder *r, IrOp op, IrId y, IrType type, Way way)
 {
     IrType ty = ro_type(r, y), out;
     for (uint32_t k = 0; k < 2; k++) {
         IrType x = ro_type(r, op.args[k]), v = ro_type(r, op.args[1 - k]);
         if (v.space != IR_UNIT || x.space == IR_UNIT || !reassociates(&v, &x, &op.type, &ty, &type, &out)) continue;
         out.space = IR_UNIT;
-        IrId inner = outer(r, op.args[k], y, out, depth);
+        IrId inner = outer(r, op.args[k], y, out, way);
         return ro_contract(r, op.args[1 - k], inner, type);
     }
     return IR_NONE;
 }
 
 /* One step on x's side. */
-static IrId outer_step(Reorder *r, IrId x, IrId y, IrType type, int depth)
+static IrId outer_step(Reorder *r, IrId x, IrId y, IrType type, Way way)
 {
     const IrOp *def = ro_def(r, x);
     if (!def) return IR_NONE;
     IrOp op = *def;
     IrType ty = ro_type(r, y);
     switch (op.op) {
-    case IR_OP_neg: return ro_neg(r, outer(r, op.args[0], y, type, depth));
-    case IR_OP_transpose: return outer(r, op.args[0], y, type, depth);
+    case IR_OP_neg: return ro_neg(r, outer(r, op.args[0], y, type, way));
+    case IR_OP_transpose: return outer(r, op.args[0], y, type, way);
     case IR_OP_gather: {
         IrId rows = reorder_guard(r, op.args[0], op.attr.map, 0, false);
-        return outer(r, rows, reorder_rows_sum(r, y, op.attr.map, depth), type, depth);
+        return outer(r, rows, reorder_rows_sum(r, y, op.attr.map, way.depth), type, way);
     }
     case IR_OP_reduce_sum:
         return ro_map(r, op.attr.map)->from == IR_UNIT ? IR_NONE
-                                                       : outer(r, op.args[0], ro_gather(r, op.attr.map, y), type, depth);
+                                                       : outer(r, op.args[0], ro_gather(r, op.attr.map, y), type, way);
     case IR_OP_add:
     case IR_OP_sub: {
         IrType a = ro_type(r, op.args[0]), b = ro_type(r, op.args[1]);
         if (a.space != b.space || a.n_dims != op.type.n_dims || b.n_dims != op.type.n_dims) return IR_NONE;
-        return ro_map2(r, op.op, outer(r, op.args[0], y, type, depth), outer(r, op.args[1], y, type, depth));
+        return ro_map2(r, op.op, outer(r, op.args[0], y, type, way), outer(r, op.args[1], y, type, way));
     }
     case IR_OP_mul: /* a number per row may go to the other side */
         for (uint32_t k = 0; k < 2; k++)
             if (!ro_type(r, op.args[k]).n_dims && ro_type(r, op.args[1 - k]).space == op.type.space)
-                return outer(r, op.args[1 - k], ro_map2(r, IR_OP_mul, op.args[k], y), type, depth);
+                return outer(r, op.args[1 - k], ro_map2(r, IR_OP_mul, op.args[k], y), type, way);
         return IR_NONE;
-    case IR_OP_concat: return outer_concat(r, op, y, type, depth);
+    case IR_OP_div:
+        if (ro_type(r, op.args[1]).n_dims || ro_type(r, op.args[0]).space != op.type.space) return IR_NONE;
+        return outer(r, op.args[0], ro_map2(r, IR_OP_div, y, op.args[1]), type, way);
+    case IR_OP_concat: return outer_concat(r, op, y, type, way);
     case IR_OP_contract:
-        return ty.space == IR_UNIT ? IR_NONE : outer_of_product(r, op, y, type, depth);
+        return ty.space == IR_UNIT ? IR_NONE : outer_of_product(r, op, y, type, way);
     default: return IR_NONE;
     }
 }
 
-static IrId outer(Reorder *r, IrId x, IrId y, IrType type, int depth)
+/* To the end of what x is made of, then of y. */
+static IrId outer(Reorder *r, IrId x, IrId y, IrType type, Way way)
 {
     if (x == IR_NONE || y == IR_NONE) return IR_NONE;
     IrId stop = ro_contract(r, x, y, type);
-    if (!depth || ro_type(r, x).space == IR_UNIT || ro_type(r, y).space == IR_UNIT) return stop;
-    stop = reorder_cheaper(r, stop, outer_step(r, x, y, type, depth - 1));
-    return reorder_cheaper(r, stop, outer_step(r, y, x, type, depth - 1));
+    if (!way.depth || ro_type(r, x).space == IR_UNIT || ro_type(r, y).space == IR_UNIT) return stop;
+    way.depth--;
+    IrId on = outer_step(r, x, y, type, way);
+    if (on == IR_NONE && !way.turned && !way.whole) on = outer(r, y, x, type, (Way){way.depth, true, way.whole});
+    return way.whole && on != IR_NONE ? on : reorder_cheaper(r, stop, on);
 }
 
 /* ---- rule ---- */
@@ -270,9 +281,23 @@ IrId reorder_rule_contract(Reorder *r, IrId v)
     if (op.op != IR_OP_contract || !ir_dtype_is_float(op.type.dtype)) return IR_NONE;
     IrType x = ro_type(r, op.args[0]), y = ro_type(r, op.args[1]);
     if (x.space == IR_UNIT && y.space == IR_UNIT) return IR_NONE;
-    if (op.type.space == IR_UNIT)
-        return x.space == IR_UNIT || y.space == IR_UNIT ? IR_NONE : outer(r, op.args[0], op.args[1], op.type, 4);
+    if (op.type.space == IR_UNIT) {
+        const Way way = {RO_MAX_DEPTH, false, false};
+        if (x.space == IR_UNIT || y.space == IR_UNIT) return IR_NONE;
+        IrId first = outer(r, op.args[0], op.args[1], op.type, way);
+        return reorder_cheaper(r, first, outer(r, op.args[1], op.args[0], op.type, way));
+    }
     if (y.space == IR_UNIT) return reorder_matmul(r, op.args[0], op.args[1], op.type, RO_MAX_DEPTH);
     if (x.space == IR_UNIT) return reorder_matmul(r, op.args[1], op.args[0], op.type, RO_MAX_DEPTH);
     return move_weight(r, &op);
+}
+
+IrId reorder_rule_outer(Reorder *r, IrId v)
+{
+    const IrOp op = *ro_op(r, v);
+    const Way way = {RO_MAX_DEPTH, false, true};
+    if (op.op != IR_OP_contract || op.type.space != IR_UNIT || !ir_dtype_is_float(op.type.dtype)) return IR_NONE;
+    if (ro_type(r, op.args[0]).space == IR_UNIT || ro_type(r, op.args[1]).space == IR_UNIT) return IR_NONE;
+    IrId first = outer(r, op.args[0], op.args[1], op.type, way);
+    return reorder_cheaper(r, first, outer(r, op.args[1], op.args[0], op.type, way));
 }

@@ -36,61 +36,80 @@ static IrId sum_of_rest(Reorder *r, const RoTerms *rest, IrId map, IrDtype t, in
     return reorder_cheaper(r, plain, reorder_rows_sum(r, reorder_product(r, rest, true), map, depth));
 }
 
-/* sum of s (x W) = (sum of s x) W, where s has none of W's dims. */
-static IrId pull_weight(Reorder *r, const RoTerms *all, uint32_t which, IrId x, IrId w, IrType product, IrId map, int depth)
+/* May s, a factor of a product with w of type `made`, be a factor of x instead? It has none of w's dims. */
+static bool is_row_factor(const Reorder *r, IrId s, const IrType *x, const IrType *w, const IrType *made)
 {
-    IrType tx = ro_type(r, x), tw = ro_type(r, w), made = ro_type(r, all->of[which].v);
-    RoTerms t = *all;
-    t.of[which].v = x;
-    for (uint32_t i = 0; i < t.n; i++) {
-        IrType s = ro_type(r, t.of[i].v);
-        for (uint32_t k = 0; i != which && k < s.n_dims; k++)
-            if (ir_type_has_dim(&tw, s.dims[k]) || !ir_type_has_dim(&tx, s.dims[k]) ||
-                !ir_type_has_dim(&made, s.dims[k]))
-                return IR_NONE;
+    IrType t = ro_type(r, s);
+    for (uint32_t k = 0; k < t.n_dims; k++) {
+        IrId dim = t.dims[k];
+        if (ir_type_has_dim(w, dim) || !ir_type_has_dim(x, dim) || !ir_type_has_dim(made, dim)) return false;
     }
-    product.space = ro_map(r, map)->to;
-    return ro_contract(r, sum_of_rest(r, &t, map, tx.dtype, depth), w, product);
+    return true;
 }
 
-/* The product with a weight that v is, perhaps gathered: x in v's space and w. */
-static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w)
+static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w, int depth);
+
+/* s (x W) = (s x) W */
+static bool scaled_matmul(Reorder *r, IrOp op, uint32_t factor, IrId *x, IrId *w, int depth)
 {
-    const IrOp *op = ro_def(r, v);
-    IrId map = IR_NONE;
-    if (op && op->op == IR_OP_gather) {
-        map = op->attr.map;
-        op = ro_def(r, op->args[0]);
-    }
-    if (!op || op->op != IR_OP_contract || op->type.space == IR_UNIT) return false;
-    uint32_t k = ro_type(r, op->args[1]).space == IR_UNIT ? 1 : 0;
-    if (ro_type(r, op->args[k]).space != IR_UNIT || ro_type(r, op->args[1 - k]).space == IR_UNIT) return false;
-    *w = op->args[k];
-    *x = op->args[1 - k];
-    if (map != IR_NONE) *x = ro_gather(r, map, *x);
+    IrId s = op.args[factor], z = op.args[1 - factor];
+    if (!as_matmul(r, z, x, w, depth)) return false;
+    IrType tx = ro_type(r, *x), tw = ro_type(r, *w), made = ro_type(r, z);
+    if (!is_row_factor(r, s, &tx, &tw, &made)) return false;
+    *x = factor ? ro_map2(r, op.op, *x, s) : ro_map2(r, op.op, s, *x);
     return *x != IR_NONE;
+}
+
+/* The product x w with a weight that v is, whatever happened to its rows. */
+static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w, int depth)
+{
+    const IrOp *def = ro_def(r, v);
+    if (!def || !depth || def->type.space == IR_UNIT) return false;
+    IrOp op = *def;
+    if (op.op == IR_OP_gather) {
+        if (!as_matmul(r, op.args[0], x, w, depth - 1)) return false;
+        return (*x = ro_gather(r, op.attr.map, *x)) != IR_NONE;
+    }
+    if (op.op == IR_OP_neg) return as_matmul(r, op.args[0], x, w, depth - 1) && (*x = ro_neg(r, *x)) != IR_NONE;
+    if (op.op == IR_OP_div) return scaled_matmul(r, op, 1, x, w, depth - 1);
+    if (op.op == IR_OP_mul)
+        return scaled_matmul(r, op, 0, x, w, depth - 1) || scaled_matmul(r, op, 1, x, w, depth - 1);
+    if (op.op != IR_OP_contract) return false;
+    uint32_t k = ro_type(r, op.args[1]).space == IR_UNIT ? 1 : 0;
+    if (ro_type(r, op.args[k]).space != IR_UNIT || ro_type(r, op.args[1 - k]).space == IR_UNIT) return false;
+    *w = op.args[k];
+    *x = op.args[1 - k];
+    return true;
+}
+
+/* sum of x W = (sum of x) W */
+static IrId pulled_weight(Reorder *r, IrId v, IrId map, int depth)
+{
+    IrId x, w;
+    IrType type = ro_type(r, v);
+    if (!as_matmul(r, v, &x, &w, 4)) return IR_NONE;
+    type.space = ro_map(r, map)->to;
+    return ro_contract(r, reorder_rows_sum(r, x, map, depth), w, type);
 }
 
 static IrId sum_of_product(Reorder *r, IrId v, IrId map, int depth)
 {
     RoTerms all, row, rest;
     IrType type = ro_type(r, v);
-    IrId best = IR_NONE, x, w;
-    if (!reorder_factors(r, v, &all)) return IR_NONE;
+    IrId best = pulled_weight(r, v, map, depth);
+    if (!reorder_factors(r, v, &all)) return best;
     split(r, &all, map, &row, &rest);
     if (row.n) {
         RoTerms behind = row;
         behind.of[behind.n++] = (RoTerm){sum_of_rest(r, &rest, map, type.dtype, depth), false};
         for (uint32_t i = 0; i < behind.n; i++)
-            if (behind.of[i].v == IR_NONE) return IR_NONE;
-        return reorder_product(r, &behind, false);
+            if (behind.of[i].v == IR_NONE) return best;
+        return reorder_cheaper(r, best, reorder_product(r, &behind, false));
     }
     IrId grouped = reorder_product(r, &rest, true);
-    if (grouped != v) best = ro_reduce(r, IR_OP_reduce_sum, map, grouped, 0);
-    for (uint32_t i = 0; i < rest.n; i++)
-        if (!rest.of[i].inverse && as_matmul(r, rest.of[i].v, &x, &w))
-            best = reorder_cheaper(r, best, pull_weight(r, &rest, i, x, w, type, map, depth));
-    return all.negative && best != IR_NONE && !row.n ? ro_neg(r, best) : best;
+    if (all.negative) grouped = ro_neg(r, grouped);
+    return grouped == v || grouped == IR_NONE ? best
+                                              : reorder_cheaper(r, best, ro_reduce(r, IR_OP_reduce_sum, map, grouped, 0));
 }
 
 /* x summed; a number that is the same in all rows as often as there are rows. */
@@ -169,11 +188,7 @@ static IrId sum_step(Reorder *r, IrId x, IrId map, int depth)
     case IR_OP_select: return sum_of_select(r, op, map, depth);
     case IR_OP_contract: return sum_of_contract(r, op, map, depth);
     case IR_OP_concat: return sum_of_concat(r, op, map, depth);
-    case IR_OP_gather: {
-        IrId a, w;
-        op.type.space = to;
-        return as_matmul(r, x, &a, &w) ? ro_contract(r, reorder_rows_sum(r, a, map, depth), w, op.type) : IR_NONE;
-    }
+    case IR_OP_gather: return pulled_weight(r, x, map, depth);
     case IR_OP_sum_dims:
     case IR_OP_transpose:
         op.type.space = to;
