@@ -41,6 +41,7 @@ static void sum_rows(Lower *l, const Blocks *b, const Point *p, unsigned n, cons
 {
     const IrOp *op = fused_op(l->f, b->v);
     KirId row = emit_for(&l->e, b->first, b->last, 1, KIR_SEQ, "rows");
+    walk_open(l, l->f->groups.data[l->g].space, IR_NONE, row, row);
     IrId dims[2 * IR_MAX_DIMS];
     DimLoop loops = dim_loops_open(l, dims, op->op == IR_OP_contract ? reduced_dims(l->f->f, op, dims) : 0);
     for (unsigned i = 0; i < n; i++) {
@@ -49,6 +50,7 @@ static void sum_rows(Lower *l, const Blocks *b, const Point *p, unsigned n, cons
         take_row(l, op, row, &env, acc[i]);
     }
     dim_loops_close(l, &loops);
+    walk_close(l);
     emit_end(&l->e);
 }
 

@@ -8,7 +8,7 @@
 
 static const char *const head =
     "module m\ndim F = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\nspace node\nspace edge : edges\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\n"
     "tensor p : state [F] f32 init const(0)\ntensor q : state [F] f32 init const(0)\ntensor v : input node[L,H] f32\ntensor u : state [L,H,K] f32 init const(0)\n";
@@ -196,6 +196,8 @@ static void test_ahead(void)
         {"  %1 = arg 1 : edge[K] f32\n  %2 = reduce_sum %1 via edge.src : node[K] f32\n  return y = %2\n", 1},
         {"  %1 = arg 1 : edge[K] f32\n  %2 = slice %1 dim K at 1 : edge[H] f32\n  %3 = exp %2 : edge[H] f32\n"
          "  %4 = reduce_sum %3 via edge.src : node[H] f32\n  return y = %4\n", 1}, /* some of a row in the list's order */
+        {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = tanh %1 : edge[F] f32\n  %3 = reduce_sum %2 via edge.all : [F] f32\n"
+         "  return y = %3\n", 3},
         {"  %1 = arg 1 : edge[K] f32\n  %2 = reduce_sum %1 via edge.dst : node[K] f32\n  return y = %2\n", 0},
     };
     Arena *a = arena_new();
