@@ -66,7 +66,7 @@ typedef struct Walk {
 typedef struct Staged {
     IrId v;
     KirId array;
-    bool of_row;
+    bool of_row, kept; /* kept: the row's value is there */
     uint32_t depth, serial; /* of the block in which it was filled; serial 0: it was not */
 } Staged;
 typedef struct StageAt { /* where a row of the elements' space lies in the arrays */
@@ -202,6 +202,7 @@ typedef struct StageSpan { /* positions [from, to) of row `row`, which has [lo, 
 typedef struct StageNeeds { /* indices into l->staged, ascending */
     uint32_t *fresh, *again; /* again: filled before; only long rows need that */
     unsigned n_fresh, n_again;
+    bool fleeting; /* what is filled now is not yet what it is in the end: not stored */
 } StageNeeds;
 void stage_begin(Lower *l); /* before the values of a row: its arrays */
 void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no sum needed */
@@ -216,8 +217,9 @@ void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position);
 void stage_leave(Lower *l, unsigned n);
 /* False if v is in no array, or is computed right now. t: v's type, or that of a reshape of it. */
 bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, KirId *value);
-/* Puts a value of the row into its array, if it has one. */
+/* Puts a value of the row into its array, if it has one: what is remembered of it, or another. */
 void stage_keep(Lower *l, IrId v, const Point *p);
+void stage_put(Lower *l, IrId v, const Point *p, KirId value);
 /* Walks the row for stored inner values alone (lower_reduce.c). */
 void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row);
 
@@ -229,6 +231,35 @@ typedef struct Partial { /* the sum over one block of rows */
 } Partial;
 /* The rows [first, last) into the block's partial. */
 void lower_outer(Lower *l, IrId v, const Partial *part, KirId first, KirId last);
+
+/* ---- sums of one walk (lower_reduce.c) ---- */
+typedef struct Acc { /* a sum over the rows of a map at one point */
+    IrId v;
+    Point p;
+    KirId total, part;
+} Acc;
+typedef struct Accs {
+    Acc *data;
+    unsigned n;
+} Accs;
+/* Computes all of them in one walk over the row: values are remembered at their points. */
+void rows_walk(Lower *l, Accs sums);
+
+/* ---- sums that rescale (lower_online.c) ---- */
+enum { ONLINE_MAX = 8 };
+typedef struct Online { /* sums that have exp(-shift) as a factor, shift being the extreme, or that where it is finite */
+    IrId extreme, shift, sums[ONLINE_MAX];
+    unsigned n;
+    bool guarded;
+} Online;
+/* The sums of the group that rescale with this maximum or minimum. done: by root; what they need beside it. */
+bool online_find(Lower *l, IrId extreme, const bool *done, Online *o);
+void online_begin(Lower *l, const Online *o, Accs extremes); /* totals are open */
+/* extremes: the sums of the walk that come first, the extreme among them, with totals that have the block in. `later`:
+   the block is not the first. The totals of the other sums are rescaled. */
+void online_rescale(Lower *l, const Online *o, Accs extremes, Accs sums, KirId later);
+KirId online_finish(Lower *l, const Online *o, const Acc *a, KirId empty); /* the total at the end */
+void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums);
 
 /* ---- nests (lower_nest.c, lower_blocks.c) ---- */
 typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);

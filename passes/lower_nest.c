@@ -225,6 +225,8 @@ bool group_has_narrow(const FusedFunc *f, const Group *g)
 
 /* ---- a staged group: root by root, each over its own dims ------------------------------------------------------ */
 
+enum { LEVEL_MAX = 8, WALK_VECTORS = 14 };
+
 typedef struct Level { /* roots of the same dims that are computed in one walk, or stored together */
     const IrId *roots;
     unsigned n;
@@ -269,15 +271,13 @@ static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
     l->s = whole;
 }
 
-/* The reductions from roots[i] on that have the same dims and do not need each other. */
+/* The reductions from roots[i] on that do not need each other. */
 static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *done, IrId *batch)
 {
     unsigned n = 0;
-    const IrType *t = &fused_op(l->f, g->roots.data[i])->type;
-    for (; i < g->roots.n && n < 8; i++) {
+    for (; i < g->roots.n && n < LEVEL_MAX; i++) {
         IrId v = g->roots.data[i];
-        if (done[i] || group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS || !same_dims(&fused_op(l->f, v)->type, t))
-            continue;
+        if (done[i] || group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS) continue;
         bool needs = false;
         for (uint32_t k = 0; k < g->roots.n; k++)
             needs |= k != i && !done[k] && depends_on(l, v, g->roots.data[k]);
@@ -286,17 +286,122 @@ static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *do
     return n;
 }
 
+/* Vectors that a value has, whether or not it is computed by vectors. */
+static int64_t count_vectors(const Lower *l, IrId v)
+{
+    const IrType *t = &fused_op(l->f, v)->type;
+    VecRun run = schedule_run(l->f->m, t, 0);
+    int64_t n = 1;
+    for (uint32_t k = 0; k < t->n_dims; k++) {
+        int64_t size = l->f->m->dims.data[t->dims[k]].size, unit = 1;
+        for (unsigned i = 0; i < run.n; i++)
+            if (run.vec[i].dim == t->dims[k]) unit = run.vec[i].count;
+        if (__builtin_mul_overflow(n, (size + unit - 1) / unit, &n)) return INT64_MAX / 2;
+        if (n > WALK_VECTORS) return n;
+    }
+    return n;
+}
+
+typedef struct Collect {
+    IrId v;
+    VEC(Acc) accs;
+} Collect;
+
+static void collect_points(Lower *l, const Point *p, unsigned n, void *user)
+{
+    Collect *c = user;
+    for (unsigned i = 0; i < n; i++) {
+        Acc a = {.v = c->v, .p = p[i]};
+        VEC_PUSH(l->arena, &c->accs, a);
+    }
+}
+
+/* All points of these sums: no loops between, whatever their dims. */
+static Accs level_accs(Lower *l, const IrId *roots, unsigned n, KirId row)
+{
+    Collect c = {0};
+    Schedule whole = l->s;
+    for (unsigned i = 0; i < n; i++) {
+        Schedule own = schedule_value(l->f, roots[i], l->lf->vectors);
+        c.v = roots[i];
+        l->s.vec = own.vec;
+        l->s.lanes = own.lanes;
+        l->s.first_vec = 0;
+        l->s.tile = UINT8_MAX;
+        nest_dims(l, &fused_op(l->f, roots[i])->type, &(Point){row, env_empty()}, 1, collect_points, &c);
+    }
+    l->s = whole;
+    return (Accs){c.accs.data, c.accs.n};
+}
+
+static void keep_all(Lower *l, Accs s)
+{
+    for (unsigned i = 0; i < s.n; i++) stage_keep(l, s.data[i].v, &s.data[i].p);
+}
+
+static bool fits_registers(const Lower *l, const IrId *a, unsigned n_a, const IrId *b, unsigned n_b)
+{
+    int64_t n = 0;
+    for (unsigned i = 0; i < n_a; i++) n += count_vectors(l, a[i]);
+    for (unsigned i = 0; i < n_b; i++) n += count_vectors(l, b[i]);
+    return n <= WALK_VECTORS;
+}
+
+static void mark_done(const Group *g, const IrId *roots, unsigned n, bool *done)
+{
+    for (uint32_t k = 0; k < g->roots.n; k++)
+        for (unsigned i = 0; i < n; i++) done[k] |= g->roots.data[k] == roots[i];
+}
+
+/* A maximum or minimum among these, and the sums that rescale with it, in one walk. */
+static bool compute_online(Lower *l, const Group *g, const IrId *batch, unsigned n, bool *done, KirId row)
+{
+    for (unsigned i = 0; i < n; i++) {
+        Online o;
+        if (!online_find(l, batch[i], done, &o) || !fits_registers(l, batch, n, o.sums, o.n)) continue;
+        Accs extremes = level_accs(l, batch, n, row), sums = level_accs(l, o.sums, o.n, row);
+        online_walk(l, &o, extremes, sums);
+        keep_all(l, sums);
+        mark_done(g, batch, n, done);
+        mark_done(g, o.sums, o.n, done);
+        return true;
+    }
+    return false;
+}
+
+/* One walk for all, if registers suffice; else each set of dims walks by itself. */
+static void compute_batch(Lower *l, const Group *g, const IrId *batch, unsigned n, bool *done, KirId row)
+{
+    if (compute_online(l, g, batch, n, done, row)) return;
+    if (n > 1 && l->lf->vectors && fits_registers(l, batch, n, NULL, 0)) {
+        Accs all = level_accs(l, batch, n, row);
+        rows_walk(l, all);
+        keep_all(l, all);
+        mark_done(g, batch, n, done);
+        return;
+    }
+    IrId same[LEVEL_MAX];
+    Level x = {same, 0};
+    for (unsigned i = 0; i < n; i++)
+        if (same_dims(&fused_op(l->f, batch[i])->type, &fused_op(l->f, batch[0])->type)) same[x.n++] = batch[i];
+    level_nest(l, &x, row, level_tile);
+    mark_done(g, same, x.n, done);
+}
+
 static void compute_levels(Lower *l, const Group *g, KirId row)
 {
     bool *done = ARENA_ARRAY(l->arena, bool, g->roots.n + 1);
     for (uint32_t i = 0; i < g->roots.n; i++) {
-        IrId batch[8] = {g->roots.data[i]};
-        if (done[i]) continue;
-        Level x = {batch, 1};
-        if (group_kind_of(l->f->f, l->f->m, batch[0]) == GROUP_ROWS) x.n = level_batch(l, g, i, done, batch);
-        for (uint32_t k = i; k < g->roots.n; k++)
-            for (unsigned b = 0; b < x.n; b++) done[k] |= g->roots.data[k] == batch[b];
-        level_nest(l, &x, row, level_tile);
+        IrId batch[LEVEL_MAX];
+        while (!done[i]) {
+            unsigned n = level_batch(l, g, i, done, batch);
+            if (group_kind_of(l->f->f, l->f->m, g->roots.data[i]) == GROUP_ROWS && n) {
+                compute_batch(l, g, batch, n, done, row);
+                continue;
+            }
+            level_nest(l, &(Level){&g->roots.data[i], 1}, row, level_tile);
+            done[i] = true;
+        }
     }
 }
 

@@ -25,43 +25,44 @@ KirId sum_identity(Lower *l, KirOpcode op, KirType t)
     return emit_int(&l->e, t, op == KIR_max ? INT64_MIN : INT64_MAX);
 }
 
-typedef struct Sums { /* one accumulator per operation and point */
-    const IrId *ops;
-    unsigned n_ops, n;
-    const Point *p;
-    KirId *total, *part;
-} Sums;
-
-static KirType sum_type(const Lower *l, IrId v, const Env *env)
+static KirType sum_type(const Lower *l, const Acc *a)
 {
-    const IrType *t = &fused_op(l->f, v)->type;
-    return kir_type(kir_base_of(t->dtype), env_lanes(env, t));
+    const IrType *t = &fused_op(l->f, a->v)->type;
+    return kir_type(kir_base_of(t->dtype), env_lanes(&a->p.env, t));
 }
 
-static void open_sums(Lower *l, const Sums *s, KirId *vars, const char *name)
+static KirOpcode acc_op(const Lower *l, const Acc *a) { return sum_op(fused_op(l->f, a->v)->op); }
+
+static KirId open_sum(Lower *l, const Acc *a, const char *name)
 {
-    for (unsigned i = 0; i < s->n_ops * s->n; i++) {
-        IrId v = s->ops[i / s->n];
-        KirType t = sum_type(l, v, &s->p[i % s->n].env);
-        vars[i] = emit_var(&l->e, name, sum_identity(l, sum_op(fused_op(l->f, v)->op), t));
+    return emit_var(&l->e, name, sum_identity(l, acc_op(l, a), sum_type(l, a)));
+}
+
+static void open_totals(Lower *l, Accs s)
+{
+    for (unsigned i = 0; i < s.n; i++) s.data[i].total = open_sum(l, &s.data[i], "sum");
+}
+
+static void open_parts(Lower *l, Accs s)
+{
+    for (unsigned i = 0; i < s.n; i++) s.data[i].part = open_sum(l, &s.data[i], "part");
+}
+
+static void merge_sums(Lower *l, Accs s)
+{
+    for (unsigned i = 0; i < s.n; i++) {
+        const Acc *a = &s.data[i];
+        emit_freeze(&l->e, a->part);
+        emit_set(&l->e, a->total, emit_op2(&l->e, acc_op(l, a), a->total, a->part));
     }
 }
 
-static void merge_sums(Lower *l, const Sums *s)
+static void take_element(Lower *l, Accs s, KirId element)
 {
-    for (unsigned i = 0; i < s->n_ops * s->n; i++) {
-        KirOpcode op = sum_op(fused_op(l->f, s->ops[i / s->n])->op);
-        emit_freeze(&l->e, s->part[i]);
-        emit_set(&l->e, s->total[i], emit_op2(&l->e, op, s->total[i], s->part[i]));
-    }
-}
-
-static void take_element(Lower *l, const Sums *s, KirId element)
-{
-    for (unsigned i = 0; i < s->n_ops * s->n; i++) {
-        const IrOp *op = fused_op(l->f, s->ops[i / s->n]);
-        KirId x = point_eval(l, op->args[0], element, &s->p[i % s->n].env);
-        emit_set(&l->e, s->part[i], emit_op2(&l->e, sum_op(op->op), s->part[i], x));
+    for (unsigned i = 0; i < s.n; i++) {
+        const Acc *a = &s.data[i];
+        KirId x = point_eval(l, fused_op(l->f, a->v)->args[0], element, &a->p.env);
+        emit_set(&l->e, a->part, emit_op2(&l->e, acc_op(l, a), a->part, x));
     }
 }
 
@@ -83,7 +84,9 @@ static KirId finish_sum(Lower *l, const IrOp *op, KirId total, KirId empty_row)
     return emit_select(&l->e, empty_row, empty, total);
 }
 
-static void take_elements(Lower *l, const Sums *s, const StageSpan *x)
+/* ---- walks over a row ------------------------------------------------------------------------------------ */
+
+static void take_elements(Lower *l, Accs s, const StageSpan *x)
 {
     KirId position = emit_for(&l->e, x->from, x->to, 1, KIR_SEQ, "elements");
     KirId element = row_element(l, x->map, position);
@@ -96,11 +99,16 @@ static void take_elements(Lower *l, const Sums *s, const StageSpan *x)
     emit_end(&l->e);
 }
 
+static bool is_split(const Lower *l, const StageNeeds *needs)
+{
+    return needs->n_fresh + needs->n_again > 0 && l->stage_rows < l->s.edge_block;
+}
+
 /* The elements of a block: as many at a time as the private arrays hold. */
-static void take_block(Lower *l, const Sums *s, const StageNeeds *needs, StageSpan x)
+static void take_block(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
 {
     Emit *e = &l->e;
-    bool staged = needs->n_fresh + needs->n_again > 0, split = staged && l->stage_rows < l->s.edge_block;
+    bool split = is_split(l, needs);
     KirId end = x.to;
     if (split) {
         KirId width = emit_index(e, l->stage_rows);
@@ -108,20 +116,25 @@ static void take_block(Lower *l, const Sums *s, const StageNeeds *needs, StageSp
         x.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.from, width), end);
     }
     if (l->staged.n) x.base = emit_select(e, x.longer, x.from, x.lo);
-    if (staged) stage_fill(l, needs, &x);
-    if (s->n_ops) take_elements(l, s, &x);
+    stage_fill(l, needs, &x);
+    if (s.n) take_elements(l, s, &x);
     if (split) emit_end(e);
 }
 
-static void sum_row(Lower *l, const Sums *s, const StageNeeds *needs, StageSpan x)
+static void open_block(Lower *l, StageSpan *x)
 {
     Emit *e = &l->e;
-    x.from = emit_for(e, x.lo, x.hi, l->s.edge_block, KIR_SEQ, "blocks of the row");
-    open_sums(l, s, s->part, "part");
-    x.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.from, emit_index(e, l->s.edge_block)), x.hi);
+    x->from = emit_for(e, x->lo, x->hi, l->s.edge_block, KIR_SEQ, "blocks of the row");
+    x->to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x->from, emit_index(e, l->s.edge_block)), x->hi);
+}
+
+static void sum_row(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
+{
+    open_block(l, &x);
+    open_parts(l, s);
     take_block(l, s, needs, x);
     merge_sums(l, s);
-    emit_end(e);
+    emit_end(&l->e);
     stage_done(l, needs);
 }
 
@@ -139,24 +152,88 @@ static StageSpan row_span(Lower *l, IrId map, KirId row)
 
 void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row)
 {
-    Sums none = {0};
-    sum_row(l, &none, needs, row_span(l, map, row));
+    sum_row(l, (Accs){0}, needs, row_span(l, map, row));
+}
+
+static void needs_of(Lower *l, Accs s, StageNeeds *needs)
+{
+    IrId *ops = ARENA_ARRAY(l->arena, IrId, s.n + 1);
+    for (unsigned i = 0; i < s.n; i++) ops[i] = s.data[i].v;
+    stage_needs(l, ops, s.n, needs);
+}
+
+static StageSpan span_of(Lower *l, Accs s)
+{
+    return row_span(l, fused_op(l->f, s.data[0].v)->attr.map, s.data[0].p.row);
+}
+
+static void finish(Lower *l, const Acc *a, KirId empty)
+{
+    memo_put(l, a->v, a->p.row, &a->p.env, finish_sum(l, fused_op(l->f, a->v), a->total, empty));
+}
+
+void rows_walk(Lower *l, Accs s)
+{
+    StageNeeds needs;
+    needs_of(l, s, &needs);
+    StageSpan x = span_of(l, s);
+    open_totals(l, s);
+    sum_row(l, s, &needs, x);
+    KirId empty = emit_op2(&l->e, KIR_eq, x.lo, x.hi);
+    for (unsigned i = 0; i < s.n; i++) finish(l, &s.data[i], empty);
 }
 
 void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n)
 {
-    Emit *e = &l->e;
-    IrId map = fused_op(l->f, ops[0])->attr.map;
-    Sums s = {.ops = ops, .n_ops = n_ops, .n = n, .p = p, .total = ARENA_ARRAY(l->arena, KirId, n_ops * n),
-              .part = ARENA_ARRAY(l->arena, KirId, n_ops * n)};
+    Accs s = {ARENA_ARRAY(l->arena, Acc, n_ops * n), n_ops * n};
+    for (unsigned i = 0; i < s.n; i++) s.data[i] = (Acc){.v = ops[i / n], .p = p[i % n]};
+    rows_walk(l, s);
+}
+
+/* What the later sums need beyond what lies there for the earlier ones; in a block that comes in parts, all. */
+static StageNeeds needs_behind(Lower *l, Accs sums, const StageNeeds *before)
+{
     StageNeeds needs;
-    stage_needs(l, ops, n_ops, &needs);
-    StageSpan x = row_span(l, map, p[0].row);
-    open_sums(l, &s, s.total, "sum");
-    sum_row(l, &s, &needs, x);
-    KirId empty = emit_op2(e, KIR_eq, x.lo, x.hi);
-    for (unsigned i = 0; i < n_ops * n; i++) {
-        const Point *at = &p[i % n];
-        memo_put(l, ops[i / n], at->row, &at->env, finish_sum(l, fused_op(l->f, ops[i / n]), s.total[i], empty));
+    needs_of(l, sums, &needs);
+    unsigned n = 0;
+    for (unsigned i = 0; i < needs.n_fresh; i++) {
+        bool there = false;
+        for (unsigned k = 0; k < before->n_fresh; k++) there |= before->fresh[k] == needs.fresh[i];
+        if (!there || is_split(l, before)) needs.fresh[n++] = needs.fresh[i];
+    }
+    needs.n_fresh = n;
+    needs.fleeting = true;
+    return needs;
+}
+
+void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums)
+{
+    Emit *e = &l->e;
+    StageNeeds needs;
+    needs_of(l, extremes, &needs);
+    StageNeeds behind = needs_behind(l, sums, &needs);
+    StageSpan all = span_of(l, sums), x = all;
+    open_totals(l, extremes);
+    open_totals(l, sums);
+    online_begin(l, o, extremes);
+    open_block(l, &x);
+    open_parts(l, extremes);
+    take_block(l, extremes, &needs, x);
+    merge_sums(l, extremes);
+    online_rescale(l, o, extremes, sums, emit_op2(e, KIR_lt, all.lo, x.from));
+    open_parts(l, sums);
+    take_block(l, sums, &behind, x);
+    merge_sums(l, sums);
+    emit_end(e);
+    stage_done(l, &needs);
+    KirId empty = emit_op2(e, KIR_eq, all.lo, all.hi);
+    for (unsigned i = 0; i < extremes.n; i++) {
+        finish(l, &extremes.data[i], empty);
+        stage_keep(l, extremes.data[i].v, &extremes.data[i].p);
+    }
+    for (unsigned i = 0; i < sums.n; i++) {
+        const Acc *a = &sums.data[i];
+        emit_freeze(e, a->total);
+        memo_put(l, a->v, a->p.row, &a->p.env, online_finish(l, o, a, empty));
     }
 }

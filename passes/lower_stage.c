@@ -25,11 +25,10 @@ static void add_array(Lower *l, IrId v, bool of_row)
     VEC_PUSH(l->arena, &l->staged, s);
 }
 
-/* A value of the row without dims is one register, seen everywhere. */
 static bool is_kept(const Lower *l, IrId v)
 {
     const IrOp *op = fused_op(l->f, v);
-    return op->type.n_dims && op->type.dtype != IR_BOOL;
+    return op->type.dtype != IR_BOOL;
 }
 
 void stage_begin(Lower *l)
@@ -67,6 +66,7 @@ bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, Ki
 {
     const Staged *s = find(l, v);
     if (!s || s->v == l->filling) return false;
+    if (s->of_row && !s->kept) return false;
     if (s->of_row) {
         *value = emit_ins(&l->e, array_access(l, KIR_load, s->array, t, KIR_NONE, env));
         return true;
@@ -79,15 +79,17 @@ bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, Ki
     ICE("an element has no place in the private arrays");
 }
 
-void stage_keep(Lower *l, IrId v, const Point *p)
+void stage_put(Lower *l, IrId v, const Point *p, KirId value)
 {
-    const Staged *s = find(l, v);
+    Staged *s = find(l, v);
     if (!s) return;
-    KirId value = memo_get(l, v, p->row, &p->env);
     KirIns store = array_access(l, KIR_store, s->array, &fused_op(l->f, v)->type, KIR_NONE, &p->env);
     store.args[1] = emit_splat(&l->e, value, store.type.lanes);
     emit_ins(&l->e, store);
+    s->kept = true;
 }
+
+void stage_keep(Lower *l, IrId v, const Point *p) { stage_put(l, v, p, memo_get(l, v, p->row, &p->env)); }
 
 /* ---- filling ----------------------------------------------------------------------------------------------- */
 
@@ -349,7 +351,7 @@ void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x)
         fill_all(l, needs->again, needs->n_again, false, x);
         emit_end(e);
     }
-    fill_all(l, needs->fresh, needs->n_fresh, true, x);
+    fill_all(l, needs->fresh, needs->n_fresh, !needs->fleeting, x);
 }
 
 void stage_done(Lower *l, const StageNeeds *needs)
