@@ -256,13 +256,35 @@ static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
     }
 }
 
+static bool is_memory(const Lower *l, IrId v)
+{
+    uint32_t group = l->f->group_of.data[v];
+    return fused_op(l->f, v)->op == IR_OP_arg || (group != GROUP_NONE && group != l->g);
+}
+
+static bool is_read(const Lower *l, IrId v)
+{
+    for (;; v = fused_op(l->f, v)->args[0]) {
+        IrOpcode op = fused_op(l->f, v)->op;
+        if (is_memory(l, v) || op == IR_OP_reshape) return true;
+        if (l->f->group_of.data[v] != GROUP_NONE || (op != IR_OP_gather && op != IR_OP_detach)) return false;
+    }
+}
+
+/* Not worth it for what lies in memory with gaps: each part is read by itself. */
+static bool widen(const Lower *l, IrId v, Env *env, unsigned *first)
+{
+    const IrType *t = &fused_op(l->f, v)->type;
+    int64_t stride;
+    return lanes_widen(l, t, env, first) && (!is_read(l, v) || (lanes_stride(l, t, env, &stride) && stride == 1));
+}
+
 static KirId eval_own(Lower *l, IrId v, KirId row, const Env *env)
 {
     const IrOp *op = fused_op(l->f, v);
     uint32_t group = l->f->group_of.data[v];
-    if (op->op == IR_OP_arg || (group != GROUP_NONE && group != l->g))
-        return point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
     KirId value;
+    if (is_memory(l, v)) return point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
     if (group != GROUP_NONE && stage_load(l, v, &op->type, row, env, &value)) return value;
     return eval_op(l, op, row, env);
 }
@@ -278,7 +300,7 @@ KirId point_eval(Lower *l, IrId v, KirId row, const Env *env)
     Env own = env_only(env, &op->type), wide = own;
     unsigned first;
     KirId value;
-    if (own.n_vec < env->n_vec && lanes_widen(l, &op->type, &wide, &first))
+    if (own.n_vec < env->n_vec && widen(l, v, &wide, &first))
         value = emit_part(&l->e, point_eval(l, v, row, &wide), first, env_width(&own));
     else
         value = eval_own(l, v, row, &own);
