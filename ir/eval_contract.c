@@ -2,8 +2,7 @@
    One of three associations, chosen by types alone (docs/design.md, "One association per sum"):
      outer   result in the unit space, operands not: blocks of rows, merged as a tree
      matmul  the second operand has a result dim of its own: left to right
-     dot     else: 16 partials, halved. Of two values of rows the operand that alone has a result dim of its own counts
-             as the first, if its last dim is summed
+     dot     else, and where both operands have rows and end in one summed dim: 16 partials, halved
    Each product joins its partial with one fma. */
 #include "ir/eval_sum.h"
 
@@ -73,24 +72,25 @@ static bool has_own_dim(const IrModule *m, const EvalValue *a, const EvalValue *
     return false;
 }
 
-static bool is_turned(const IrModule *m, const EvalValue *a, const EvalValue *b, const IrType *result)
+/* The last dim that has more than one element. */
+static IrId last_dim(const IrModule *m, const IrType *t)
 {
-    uint32_t n = b->type.n_dims;
-    while (n && !is_long(m, b->type.dims[n - 1])) n--;
-    bool rows = a->type.space != IR_UNIT && b->type.space != IR_UNIT && result->space != IR_UNIT;
-    return rows && n && !ir_type_has_dim(result, b->type.dims[n - 1]) && has_own_dim(m, a, b, result) &&
-           !has_own_dim(m, b, a, result);
+    uint32_t n = t->n_dims;
+    while (n && !is_long(m, t->dims[n - 1])) n--;
+    return n ? t->dims[n - 1] : IR_NONE;
+}
+
+static bool both_along_sum(const IrModule *m, const EvalValue *a, const EvalValue *b, const IrType *result)
+{
+    IrId last = last_dim(m, &a->type);
+    return a->type.space != IR_UNIT && b->type.space != IR_UNIT && last != IR_NONE && last == last_dim(m, &b->type) &&
+           !ir_type_has_dim(result, last);
 }
 
 void eval_rule_contract(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     Contract c = {
         .a = eval_operand(r, op, 0), .b = eval_operand(r, op, 1), .dtype = op->type.dtype};
-    if (is_turned(r->m, c.a, c.b, &op->type)) {
-        const EvalValue *first = c.b;
-        c.b = c.a;
-        c.a = first;
-    }
     IrId summed[2 * IR_MAX_DIMS];
     uint32_t n = summed_dims(c.a, c.b, &op->type, summed);
     c.a_kept = eval_index(r, op->type.dims, op->type.n_dims, &c.a->type, &c.n_kept);
@@ -99,7 +99,7 @@ void eval_rule_contract(const EvalRun *r, const IrOp *op, EvalValue *out)
     c.b_sum = eval_index(r, summed, n, &c.b->type, &c.n_sum);
     const EvalValue *rows = c.a->type.space != IR_UNIT ? c.a : c.b;
     bool is_outer = op->type.space == IR_UNIT && rows->type.space != IR_UNIT;
-    bool is_matmul = has_own_dim(r->m, c.a, c.b, &op->type);
+    bool is_matmul = has_own_dim(r->m, c.a, c.b, &op->type) && !both_along_sum(r->m, c.a, c.b, &op->type);
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < c.n_kept; k++) {
             Num n_out = is_outer    ? outer(r, &c, rows->rows, k)

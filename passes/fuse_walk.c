@@ -14,13 +14,21 @@ static bool has_own_dim(const IrType *a, const IrType *b, const IrType *r)
     return false;
 }
 
+/* Two values of rows whose elements lie side by side along the same summed dim. */
+static bool both_along_sum(const IrType *a, const IrType *b, const IrType *r)
+{
+    if (a->space == IR_UNIT || b->space == IR_UNIT || !a->n_dims || !b->n_dims) return false;
+    IrId last = a->dims[a->n_dims - 1];
+    return b->dims[b->n_dims - 1] == last && !ir_type_has_dim(r, last);
+}
+
 static const IrType *arg_type(const IrFunc *f, const IrOp *op, uint32_t k) { return &f->ops.data[op->args[k]].type; }
 
 bool contract_is_dot(const IrFunc *f, const IrOp *op)
 {
     const IrType *a = arg_type(f, op, 0), *b = arg_type(f, op, 1);
     bool outer = op->type.space == IR_UNIT && (a->space != IR_UNIT || b->space != IR_UNIT);
-    return !outer && !has_own_dim(a, b, &op->type);
+    return !outer && (!has_own_dim(a, b, &op->type) || both_along_sum(a, b, &op->type));
 }
 
 GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)

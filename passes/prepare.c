@@ -5,8 +5,7 @@
      %5 = contract %x, %w : node[K]      with %w : [K, F], summed over F
      -> %4 = transpose %w : [F, K]       %5 = contract %x, %4 : node[K]
 
-   A product of two values of rows of which only the second has a dim of its own, and lies along a summed dim, is a sum
-   inside the row with that one first. Never changes what is computed, nor the order of any other sum. */
+   Never changes what is computed, nor the order of any sum. */
 #include "passes/fuse.h"
 #include "passes/rewrite.h"
 
@@ -85,20 +84,6 @@ static IrId lay_out_weight(Build *b, const IrOp *op, IrId x)
     for (uint32_t k = 0; k < r->n_dims; k++)
         if (ir_type_has_dim(&t, r->dims[k])) wanted.dims[wanted.n_dims++] = r->dims[k];
     return irb_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
-}
-
-/* ---- sums inside a row ---------------------------------------------------------------------------------------- */
-
-/* contract %x[F], %y[K,F] : [K], both of rows: as contract %y, %x it is K sums along what lies side by side. */
-static bool is_turned_dot(const IrFunc *f, const IrOp *op)
-{
-    const IrType *a = &f->ops.data[op->args[0]].type, *b = &f->ops.data[op->args[1]].type;
-    IrId args[] = {op->args[1], op->args[0]};
-    IrOp turned = *op;
-    turned.args = args;
-    bool rows = op->type.space != IR_UNIT && a->space != IR_UNIT && b->space != IR_UNIT;
-    return rows && !contract_is_dot(f, op) && contract_is_dot(f, &turned) &&
-           !ir_type_has_dim(&op->type, b->dims[b->n_dims - 1]);
 }
 
 /* ---- plain products over several dims -------------------------------------------------------------------- */
@@ -193,11 +178,6 @@ static void prepare_op(Rewrite *r, IrId v)
     if (op.op == IR_OP_sum_dims || op.op == IR_OP_max_dims || op.op == IR_OP_min_dims)
         if (irb_type(b, op.args[0]).n_dims == op.type.n_dims) op.op = IR_OP_transpose; /* nothing is summed */
     if (op.op == IR_OP_contract) {
-        if (is_turned_dot(b->f, &op)) {
-            IrId x = op.args[0];
-            op.args[0] = op.args[1];
-            op.args[1] = x;
-        }
         bool product = !contract_is_dot(b->f, &op);
         IrType k, n;
         for (uint32_t i = 0; i < 2 && product; i++) op.args[i] = lay_out_weight(b, &op, op.args[i]);

@@ -39,6 +39,8 @@ static const char *const program =
     "  %44 = sum_dims %5 : node[B] f32\n  %45 = max_dims %5 : node[B] f32\n  %46 = sum_dims %5 : node[] f32\n"
     "  %47 = contract %5, %15 : node[B] f32\n"
     "  %48 = contract %2, %8 : edge[H] f32\n  %49 = contract %6, %5 : node[H] f32\n"
+    "  %50 = contract %0, %6 : node[H,B] f32\n  %51 = contract %6, %0 : node[B,H] f32\n"
+    "  %52 = contract %5, %17 : node[B] f32\n  return v = %50\n  return w = %51\n  return x = %52\n"
     "  return t = %48\n  return u = %49\n"
     "  return o = %43\n  return p = %44\n  return q = %45\n  return r = %46\n  return s = %47\n"
     "  return a = %14\n  return b = %18\n  return c = %22\n  return d = %23\n  return e = %24\n  return f = %26\n"
