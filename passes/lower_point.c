@@ -78,6 +78,49 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
     l->lf->first_memo[v] = l->memos.n;
 }
 
+static unsigned count_along(const Env *env, IrId dim)
+{
+    for (unsigned i = 0; i < env->n_vec; i++)
+        if (env->vec[i].dim == dim) return env->vec[i].count;
+    return 1;
+}
+
+/* Are the lanes that own wants consecutive ones of m? *first: the number of the first. */
+static bool is_part(const Memo *m, const Memo *own, const IrType *t, const Env *env, unsigned *first)
+{
+    unsigned each = 1;
+    bool cut = false;
+    *first = 0;
+    if (m->row != own->row || m->n_vec <= own->n_vec) return false;
+    for (unsigned i = 0; i < m->n_vec; each *= m->vec[i++].count) {
+        uint32_t k = 0;
+        while (t->dims[k] != m->vec[i].dim) k++;
+        int64_t count = m->vec[i].count, wanted = count_along(env, t->dims[k]), off = own->ix[k].off - m->ix[k].off;
+        if (off < 0 || off + wanted > count || (cut && wanted != 1)) return false;
+        cut |= wanted != count;
+        *first += each * (unsigned)off;
+    }
+    for (uint8_t k = 0; k < t->n_dims; k++) {
+        bool along = false;
+        for (unsigned i = 0; i < m->n_vec; i++) along |= m->vec[i].dim == t->dims[k];
+        if (m->ix[k].var != own->ix[k].var || (!along && m->ix[k].off != own->ix[k].off)) return false;
+    }
+    return true;
+}
+
+/* v at one point of a vector of points where it is known. */
+static KirId memo_part(Lower *l, IrId v, KirId row, const Env *env)
+{
+    Memo own = memo_key(l, v, row, env);
+    unsigned first;
+    for (uint32_t i = l->lf->first_memo[v]; i; i = l->memos.data[i - 1].next) {
+        const Memo *m = &l->memos.data[i - 1];
+        if (!emit_visible(&l->e, m->value) || !is_part(m, &own, &fused_op(l->f, v)->type, env, &first)) continue;
+        return emit_part(&l->e, m->value, first, env_lanes(env, &fused_op(l->f, v)->type));
+    }
+    return KIR_NONE;
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
 Lin point_offset(const Lower *l, const IrType *t, const Env *env)
@@ -302,7 +345,7 @@ KirId point_eval(Lower *l, IrId v, KirId row, const Env *env)
     KirId value;
     if (own.n_vec < env->n_vec && widen(l, v, &wide, &first))
         value = emit_part(&l->e, point_eval(l, v, row, &wide), first, env_width(&own));
-    else
+    else if (is_read(l, v) || (value = memo_part(l, v, row, &own)) == KIR_NONE)
         value = eval_own(l, v, row, &own);
     memo_put(l, v, row, env, value);
     return value;
