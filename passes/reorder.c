@@ -1,14 +1,15 @@
-/* reorder: the order of linear and pointwise work that costs least, by algebra (propagation-postponed operators, Zhang et
-   al., "Understanding GNN Computational Graph", 2022):
+/* reorder: the order of linear and pointwise work that costs least, by algebra (propagation-postponed operators,
+   Zhang et al., "Understanding GNN Computational Graph", 2022):
 
      %4 = concat %2, %3 dim d : edge[d]       %4 = contract %0, W[0:F] : node[O]        (%2 = gather %0 via edge.dst,
      %5 = contract %4, W : edge[O]       ->   %5 = contract %0, W[F:d] : node[O]         %3 = gather %0 via edge.src)
                                               %6 = add gather %4 via edge.dst, gather %5 via edge.src
 
    A rule builds a value that equals an op; the op is replaced if what then dies costs more than what comes to life, so
-   that each step lowers the cost of the function and no two rules undo each other. Results agree within the error bound,
-   gradients of extrema are the same in exact arithmetic, and what was finite stays so unless it overflows. Never touches
-   random numbers, integers and bools, never looks through the variable of a `grad`. Rules: reorder_lift.c,
+   that each step lowers the cost of the function and no two rules undo each other; a step that costs a little is kept
+   if those that it makes possible pay. Results agree within the error bound, gradients of extrema are the same in exact
+   arithmetic, and what was finite stays so unless it overflows. Never touches random numbers, integers and bools, never
+   looks through the variable of a `grad`. Rules: reorder_lift.c,
    reorder_terms.c, reorder_linear.c, reorder_rows.c; prices: reorder_cost.c. */
 #include "passes/hoist.h"
 #include "passes/reorder.h"
@@ -213,8 +214,9 @@ static const IrFunc *with_forced_step(Reorder *r, const IrFunc *f)
         if (r->total >= total * (1 - LEAST_GAIN)) continue;
         const IrOp *op = &f->ops.data[near.v[i]];
         r->quiet = false;
-        pass_remark(r->ctx, PASS_reorder, true, op->span, "%s: `%s`: %s: pays with the steps that follow, %.0f %% of it all",
-                    f->name, ir_ops[op->op].name, rules[near.rule[i]].name, 100 * (1 - r->total / total));
+        pass_remark(r->ctx, PASS_reorder, true, op->span,
+                    "%s: `%s`: %s: pays with the steps that follow, %.0f %% of it all", f->name, ir_ops[op->op].name,
+                    rules[near.rule[i]].name, 100 * (1 - r->total / total));
         return g;
     }
     r->quiet = false;

@@ -69,7 +69,7 @@ static inline bool ro_is_const(const Reorder *r, IrId v, double *value)
 
 /* ---- reorder_cost.c ---- */
 
-/* [spaces] how many rows each has for one of a node space. */
+/* [spaces] how many rows each has for one of a node space, as expected (rows.h). */
 const double *reorder_rows(Arena *a, const IrModule *m);
 /* Of one op, its operands given. */
 RoCost reorder_op_cost(const Reorder *r, IrId v);

@@ -2,28 +2,19 @@
    nothing, but what a gather reads must lie in memory. Nominal rates, of the machines that matter alike: the order of
    operations is fixed when the program is built, whatever the graph. */
 #include "passes/reorder.h"
+#include "passes/rows.h"
 
-/* Edges per node where no graph says it; flops that take as long as a byte: of pointwise ops, of sums of products per
-   row, of products with a weight. */
-static const double EDGES = 16, MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 4, MATMUL_RATE = 8;
-static const double UNIT_ROWS = 1e-4, GRAPH_ROWS = 1.0 / 32, PER_OP = 1e-3;
+/* Flops that take as long as a byte: of pointwise ops, of sums of products per row and over rows, of products with a
+   weight. */
+static const double MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 4, MATMUL_RATE = 8;
+static const double PER_OP = 1e-3;
 static const double LEAST_READ = 16; /* bytes, of a row at a random place */
 static const double WIDEST_HELD = 16; /* bytes, of a row of edges that may be held */
 
 const double *reorder_rows(Arena *a, const IrModule *m)
 {
     double *rows = ARENA_ARRAY(a, double, m->spaces.n);
-    for (IrId s = 0; s < m->spaces.n; s++) rows[s] = s == IR_UNIT ? UNIT_ROWS : m->spaces.data[s].is_edge ? EDGES : 1;
-    for (IrId i = 0; i < m->maps.n; i++) {
-        const IrMap *map = &m->maps.data[i];
-        if (map->to != IR_UNIT && !m->spaces.data[map->from].is_edge && !m->spaces.data[map->to].is_edge)
-            rows[map->to] = GRAPH_ROWS;
-    }
-    for (IrId g = 0; g < m->graphs.n; g++) {
-        const IrGraph *graph = &m->graphs.data[g];
-        if (graph->kind == IR_GRAPH_RANDOM && graph->n_nodes > 0)
-            rows[graph->edge] = (double)graph->n_edges / (double)graph->n_nodes;
-    }
+    for (IrId s = 0; s < m->spaces.n; s++) rows[s] = expected_rows(m, s) / (double)EXPECTED_NODES;
     return rows;
 }
 

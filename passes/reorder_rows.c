@@ -108,8 +108,8 @@ static IrId sum_of_product(Reorder *r, IrId v, IrId map, int depth)
     }
     IrId grouped = reorder_product(r, &rest, true);
     if (all.negative) grouped = ro_neg(r, grouped);
-    return grouped == v || grouped == IR_NONE ? best
-                                              : reorder_cheaper(r, best, ro_reduce(r, IR_OP_reduce_sum, map, grouped, 0));
+    if (grouped == v || grouped == IR_NONE) return best;
+    return reorder_cheaper(r, best, ro_reduce(r, IR_OP_reduce_sum, map, grouped, 0));
 }
 
 /* x summed; a number that is the same in all rows as often as there are rows. */

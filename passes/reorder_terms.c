@@ -162,8 +162,8 @@ static IrId plain_sum(Reorder *r, RoTerms t)
     return none ? ro_neg(r, sum) : sum;
 }
 
-/* The map through which all of a term was gathered. `factor`: before autodiff a product at rows that nothing reads must
-   have finite derivatives. */
+/* The map through which all of a term was gathered. `factor`: before autodiff a product at rows that nothing reads
+   must have finite derivatives. */
 static IrId map_of(Reorder *r, RoTerm term, bool factor)
 {
     IrId v = term.v, map = reorder_lift_map(r, v);
@@ -268,7 +268,8 @@ IrId reorder_product(Reorder *r, const RoTerms *t, bool grouped)
     narrow_first(r, &rest);
     IrId product = IR_NONE;
     for (uint32_t i = 0; i < rest.n; i++)
-        if (!rest.of[i].inverse) product = product == IR_NONE ? rest.of[i].v : ro_map2(r, IR_OP_mul, product, rest.of[i].v);
+        if (!rest.of[i].inverse)
+            product = product == IR_NONE ? rest.of[i].v : ro_map2(r, IR_OP_mul, product, rest.of[i].v);
     for (uint32_t i = 0; i < rest.n; i++) {
         if (!rest.of[i].inverse) continue;
         if (product == IR_NONE) product = ro_const(r, ir_scalar(ro_type(r, rest.of[i].v).dtype), 1);
