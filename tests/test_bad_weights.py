@@ -275,6 +275,6 @@ box.report("kill_during_checkpoints", why or (last < 2 and "no kill met a checkp
 # ---- a loss that is not a number ----------------------------------------------------------------------------
 
 r = box.refuses("nan_names_op_and_epoch", TRAIN + ["--epochs", "500", "--set", "lr=1e38", "--save", "w3.st"], 5, "R501",
-                "epoch", "toy.gnn", "step")
+                "epoch", "toy.gnn:4", "made by")
 
 box.close()
