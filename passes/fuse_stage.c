@@ -122,6 +122,23 @@ static bool holds_bool(const FusedFunc *f, const Group *g)
     return false;
 }
 
+static void note_random(void *user, IrId v, IrId space)
+{
+    const FusedFunc **f = user;
+    if (*f && ir_ops[fused_op(*f, v)->op].traits & T_RANDOM && space != IR_UNIT) *f = NULL;
+}
+
+/* Random numbers of values without dims: in a row they come one by one, in a kernel of their own a vector at a time. */
+static bool draws_numbers(const FusedFunc *f, uint32_t e)
+{
+    if (f->groups.data[e].nest.n_dims) return false;
+    Arena *scratch = arena_new();
+    const FusedFunc *none = f;
+    group_ops(f, e, scratch, note_random, &none);
+    arena_free(scratch);
+    return !none;
+}
+
 bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads *reads)
 {
     const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
@@ -129,7 +146,7 @@ bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads
     if (rows->kind != GROUP_ROWS || rows->map == IR_NONE || !kind) return false;
     const IrMap *map = &f->m->maps.data[rows->map];
     if (map->from != x->nest.space || map->partial || map->from == map->to) return false;
-    if (holds_bool(f, x) || updates_tensor(f, e) || !stage_elements(f, rows, x)) return false;
+    if (draws_numbers(f, e) || holds_bool(f, x) || updates_tensor(f, e) || !stage_elements(f, rows, x)) return false;
     if (!reads_elements(f, &reads[r], e) || !reads_own_row(f, &reads[e], r)) return false;
     return map->sorted || !is_read_elsewhere(f, e, r, reads);
 }
