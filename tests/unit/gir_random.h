@@ -424,9 +424,31 @@ static inline void gir_move(Gir *g)
     }
 }
 
+/* exp(x - its row's maximum), or of the minimum minus x: their sum, and the sum of their products with something. */
+static inline void gir_softmax(Gir *g)
+{
+    GirRng *r = &g->r;
+    for (int tries = 0; tries < 20; tries++) {
+        IrId map = gir_below(r, g->b.m->maps.n), x = gir_pick(g, g->real, NULL);
+        if (x == IR_NONE || irb_type(&g->b, x).space != g->b.m->maps.data[map].from) continue;
+        bool max = gir_below(r, 2);
+        IrId b = irb_reduce(&g->b, max ? IR_OP_reduce_max : IR_OP_reduce_min, map, x, gir_below(r, 2) ? 0 : -3);
+        b = irb_gather(&g->b, map, b);
+        IrId p = irb_map1(&g->b, IR_OP_exp, irb_map2(&g->b, IR_OP_sub, max ? x : b, max ? b : x));
+        IrType t = irb_type(&g->b, p);
+        irb_reduce(&g->b, IR_OP_reduce_sum, map, p, 0);
+        IrId y = gir_pick(g, g->real, &t);
+        if (y == IR_NONE) return;
+        y = irb_map2(&g->b, IR_OP_mul, p, y);
+        if (irb_type(&g->b, y).space == t.space) 
+            irb_map1(&g->b, IR_OP_tanh, irb_reduce(&g->b, IR_OP_reduce_sum, map, y, 0));
+        return;
+    }
+}
+
 static inline void gir_op(Gir *g)
 {
-    switch (gir_below(&g->r, g->smooth ? 9 : 12)) {
+    switch (gir_below(&g->r, g->smooth ? 9 : 13)) {
     case 0: gir_leaf(g); return;
     case 1: gir_unary(g); return;
     case 2: gir_binary(g); return;
@@ -438,6 +460,7 @@ static inline void gir_op(Gir *g)
     case 8: gir_binary(g); return;
     case 9: gir_logic(g); return;
     case 10: gir_logic(g); return;
+    case 11: gir_softmax(g); return;
     default: gir_cast(g);
     }
 }
