@@ -59,8 +59,8 @@ def make(folder, nodes, edges, features, classes, seed=1, title="rmat"):
     for name, low, high in (("train", 0, .6), ("val", .6, .8), ("test", .8, 1)):
         save(folder, name + "_mask", (part >= low) & (part < high))
     with open(os.path.join(folder, "meta.json"), "w") as f:
-        json.dump({"name": title, "num_nodes": nodes, "num_edges": edges // 2 * 2, "feature_dim": features, "num_classes": classes,
-                   "task": "node classification", "source": "R-MAT, seed %d" % seed}, f, indent=1)
+        json.dump({"name": title, "num_nodes": nodes, "num_edges": edges // 2 * 2, "feature_dim": features,
+                   "num_classes": classes, "task": "node classification", "source": "R-MAT, seed %d" % seed}, f, indent=1)
 
 
 def ensure(work, size):
@@ -76,14 +76,17 @@ def case(work, size, width, inputs):
     base, folder = ensure(work, size), os.path.join(work, "%s-w%d" % (size, width))
     os.makedirs(folder, exist_ok=True)
     n, m = rows.SIZES[size][0], rows.SIZES[size][1] // 2 * 2
-    shapes = {"x": (n, width), "cot": (n, width), "edge_attr": (m, rows.N_EDGE_FEATURES), "l": (n, rows.HEADS), "r": (n, rows.HEADS)}
-    if not os.path.exists(os.path.join(folder, "edge_index.npy")):
-        os.symlink(os.path.abspath(os.path.join(base, "edge_index.npy")), os.path.join(folder, "edge_index.npy"))
-    for k, name in enumerate(["x", "cot", "pseudo", "edge_attr", "l", "r"]):
+    shapes = {"x": (n, width), "cot": (n, width), "pseudo": (m, rows.N_PSEUDO), "edge_attr": (m, rows.N_EDGE_FEATURES),
+              "l": (n, rows.HEADS), "r": (n, rows.HEADS)}
+    edges = os.path.join(folder, "edge_index.npy")
+    if not os.path.exists(edges):
+        os.symlink(os.path.abspath(os.path.join(base, "edge_index.npy")), edges)
+    for k, (name, shape) in enumerate(shapes.items()):
         if name not in ["x", "cot"] + inputs or os.path.exists(os.path.join(folder, name + ".npy")):
             continue
         rng = np.random.default_rng(100 + k)
-        save(folder, name, rng.random((m, rows.N_PSEUDO), np.float32) if name == "pseudo" else rng.standard_normal(shapes[name], np.float32))
+        drawn = rng.random if name == "pseudo" else rng.standard_normal
+        save(folder, name, drawn(shape, np.float32))
     return folder
 
 
