@@ -105,10 +105,13 @@ static bool is_read_by_tree_alone(const FusedFunc *f, uint32_t g, IrId v, IrId u
     return !t.outside;
 }
 
-/* Every element is visited once: nothing in the group wants a sum of it. */
+/* Every element is visited once: nothing in the group wants a sum of it, and no product of elements has a walk of its own
+   behind the sums, for which a long row computes its elements again. */
 static bool walks_once(const FusedFunc *f, uint32_t index, const GroupReads *reads)
 {
     const Group *g = &f->groups.data[index];
+    for (uint32_t i = 0; i < g->inner.n; i++)
+        if (group_kind_of(f->f, f->m, g->inner.data[i]) != GROUP_MAP) return false;
     for (uint32_t i = 0; i < reads->reads.n; i++)
         if (f->group_of.data[reads->reads.data[i].v] == index && !group_has_inner(g, reads->reads.data[i].v)) return false;
     return true;
