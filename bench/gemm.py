@@ -103,7 +103,7 @@ class Peer:
     def __init__(self, python, which, threads):
         env = dict(os.environ, OPENBLAS_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
         if "avx512f" in open("/proc/cpuinfo").read():
-            env.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
+            env["OPENBLAS_CORETYPE"] = "SkylakeX"  # at its best, whatever the environment says
         self.name, self.process = which, subprocess.Popen(
             [python, os.path.abspath(__file__), "--peer", which], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
