@@ -85,6 +85,8 @@ IrId fused_storage(const FusedFunc *f, IrId v);
 bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to);
 /* Dims that a dims reduction or contract sums over, in the order of the sum. Returns their number. */
 unsigned reduced_dims(const IrFunc *f, const IrOp *op, IrId *dims);
+/* A contract of a and b to r sums inside the row, in 16 partials. */
+bool contract_types_dot(const IrType *a, const IrType *b, const IrType *r);
 bool contract_is_dot(const IrFunc *f, const IrOp *op);
 /* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);

@@ -24,11 +24,15 @@ static bool both_along_sum(const IrType *a, const IrType *b, const IrType *r)
 
 static const IrType *arg_type(const IrFunc *f, const IrOp *op, uint32_t k) { return &f->ops.data[op->args[k]].type; }
 
+bool contract_types_dot(const IrType *a, const IrType *b, const IrType *r)
+{
+    bool outer = r->space == IR_UNIT && (a->space != IR_UNIT || b->space != IR_UNIT);
+    return !outer && (!has_own_dim(a, b, r) || both_along_sum(a, b, r));
+}
+
 bool contract_is_dot(const IrFunc *f, const IrOp *op)
 {
-    const IrType *a = arg_type(f, op, 0), *b = arg_type(f, op, 1);
-    bool outer = op->type.space == IR_UNIT && (a->space != IR_UNIT || b->space != IR_UNIT);
-    return !outer && (!has_own_dim(a, b, &op->type) || both_along_sum(a, b, &op->type));
+    return contract_types_dot(arg_type(f, op, 0), arg_type(f, op, 1), &op->type);
 }
 
 GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)

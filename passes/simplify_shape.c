@@ -2,6 +2,7 @@
    broadcast is written mul(const 1 : type, x); pointwise ops read x directly, and what needs only x
    is computed at x's size and broadcast later, so that broadcasts sink to where something must be
    stored in full. */
+#include "passes/fuse.h"
 #include "passes/simplify.h"
 
 /* ---- views ---- */
@@ -112,6 +113,15 @@ static bool order_matters(const Simplify *s, const IrOp *op, uint32_t i)
     return n_summed(&y, &op->type, &x) > 1;
 }
 
+/* Would another order of an operand's dims make a sum of products one of 16 partials, or no longer? */
+static bool form_changes(const Simplify *s, const IrOp *op, const IrOp *it)
+{
+    if (op->op != IR_OP_contract) return false;
+    IrType a = irb_type(&s->b, op->args[0]), b = irb_type(&s->b, op->args[1]);
+    IrType x = irb_type(&s->b, it->args[0]), y = irb_type(&s->b, it->args[1]);
+    return contract_types_dot(&a, &b, &op->type) != contract_types_dot(&x, &y, &op->type);
+}
+
 /* Reductions over dims name the dims of their result: they read the operand of a transpose. */
 IrId rule_names(Simplify *s, const IrOp *op)
 {
@@ -125,7 +135,7 @@ IrId rule_names(Simplify *s, const IrOp *op)
         if (!order_matters(s, op, i)) it.args[i] = transposed(s, op->args[i]);
         changed |= it.args[i] != op->args[i];
     }
-    return changed ? simplify_try(s, &it) : IR_NONE;
+    return changed && !form_changes(s, op, &it) ? simplify_try(s, &it) : IR_NONE;
 }
 
 /* ---- broadcasts ---- */
