@@ -8,7 +8,7 @@
    computed from them, element by element, and products over the same rows run side by side. */
 #include "passes/fuse.h"
 
-enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8 };
+enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8, WEIGHTS_KEPT = 40 << 10 /* bytes */ };
 
 /* The same rows and as many elements along each dim: names do not matter. */
 static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
@@ -43,13 +43,34 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
     return flops.sum < HEAVY_FLOPS;
 }
 
+/* Bytes of the weights that a group's products walk in every tile of rows. */
+static int64_t weight_bytes(const FusedFunc *f, const Group *g)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const IrOp *op = fused_op(f, g->roots.data[i]);
+        if (group_kind_of(f->f, f->m, g->roots.data[i]) != GROUP_PRODUCT) continue;
+        const IrType *w = &fused_op(f, op->args[1])->type;
+        int64_t width = ir_type_width(f->m, w);
+        if (width < 0 || width > WEIGHTS_KEPT) return INT64_MAX / 2;
+        sum += width * (int64_t)ir_dtype_bytes(w->dtype);
+    }
+    return sum;
+}
+
+/* Products side by side walk their weights in turn, tile by tile: together they must stay in the first cache. */
+static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
+{
+    return weight_bytes(f, x) + weight_bytes(f, y) <= WEIGHTS_KEPT;
+}
+
 static bool kinds_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kind)
 {
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     *kind = x->kind == GROUP_MAP ? y->kind : x->kind;
     if (x->kind == GROUP_MAP && y->kind == GROUP_MAP) return true;
     if (x->kind == GROUP_ROWS && y->kind == GROUP_ROWS) return x->map == y->map;
-    if (x->kind == GROUP_PRODUCT && y->kind == GROUP_PRODUCT) return true;
+    if (x->kind == GROUP_PRODUCT && y->kind == GROUP_PRODUCT) return products_fit(f, x, y);
     if (x->kind == GROUP_DIMS && y->kind == GROUP_DIMS) return group_is_scalar(f, x) == group_is_scalar(f, y);
     if (x->kind != GROUP_MAP && y->kind != GROUP_MAP) return false;
     if (*kind == GROUP_DIMS) return map_fits_dims(f, x->kind == GROUP_MAP ? a : b, x->kind == GROUP_MAP ? y : x);

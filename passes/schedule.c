@@ -6,7 +6,7 @@
 #include "passes/schedule.h"
 
 enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
-enum { SUMS = 24, PANEL = 4, MOST_ROWS = 16, VECTOR_BYTES = 64, WIDE_ROW = 128 }; /* of products */
+enum { SUMS = 24, PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, VECTOR_BYTES = 64, WIDE_ROW = 128 }; /* of products */
 
 static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
 {
@@ -61,12 +61,16 @@ static uint8_t panel_of(const IrModule *m, const IrType *t, const Schedule *s)
     return (uint8_t)((vectors + panels - 1) / panels);
 }
 
-/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. */
-static void product_tile(const IrModule *m, const Group *g, Schedule *s)
+/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums of
+   products side by side are all there until the last is done. */
+static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
 {
-    s->tile = panel_of(m, &g->nest, s);
-    s->row_tile = (uint8_t)(SUMS / vectors_each(&g->nest, s) / s->tile);
+    int64_t products = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) products += group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_PRODUCT;
+    s->tile = panel_of(f->m, &g->nest, s);
+    s->row_tile = (uint8_t)(SUMS / vectors_each(&g->nest, s) / s->tile / products);
     if (s->row_tile > MOST_ROWS) s->row_tile = MOST_ROWS;
+    if (s->row_tile < LEAST_ROWS) s->row_tile = LEAST_ROWS;
     s->row_block = 96 / s->row_tile * s->row_tile;
 }
 
@@ -98,7 +102,7 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
     if (group_is_outer(f, g) && s->vec != IR_NONE) outer_tile(f, g, s);
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
-    product_tile(f->m, g, s);
+    product_tile(f, g, s);
 }
 
 /* Elements written or read per iteration, roughly. */
