@@ -68,7 +68,7 @@ static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
     int64_t products = 0;
     for (uint32_t i = 0; i < g->roots.n; i++) products += group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_PRODUCT;
     s->tile = panel_of(f->m, &g->nest, s);
-    s->row_tile = (uint8_t)(SUMS / vectors_each(&g->nest, s) / s->tile / products);
+    s->row_tile = (uint8_t)(SUMS / vectors_each(&g->nest, s) / s->tile / (products ? products : 1));
     if (s->row_tile > MOST_ROWS) s->row_tile = MOST_ROWS;
     if (s->row_tile < LEAST_ROWS) s->row_tile = LEAST_ROWS;
     s->row_block = 96 / s->row_tile * s->row_tile;

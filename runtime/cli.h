@@ -47,6 +47,9 @@ RtCode rt_cli_int(const RtCli *c, int option, int64_t least, int64_t most, int64
 /* The nearest of `names` to a mistyped word, NULL if none is near. */
 const char *rt_cli_nearest(const char *word, const char *const *names, int n);
 
+/* s in quotes as JSON has it, to standard output; control characters are left out. */
+void rt_cli_print_string(const char *s);
+
 /* What a command that runs something needs. */
 typedef struct RtSession {
     RtData data;

@@ -1,13 +1,13 @@
 /* `bench`: times the forward function (infer), forward with its vector-Jacobian product (grad) and
    a training step, whole and step by step. Inputs the data set lacks, or has in another width, are
    drawn, and it says so. */
+#include "runtime/clock.h"
 #include "runtime/cli.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct Bench {
     RtCli *c;
@@ -25,13 +25,6 @@ typedef struct Times {
     double min_ms, median_ms;
     int64_t peak;
 } Times;
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -96,9 +89,9 @@ static void take_times(Bench *b, RtExec *e, Times *t)
     int64_t n_warm = b->iters < 3 ? 1 : 3;
     for (int64_t i = 0; i < n_warm; i++) rt_exec_run(e, b->seed, i);
     for (int64_t i = 0; i < b->iters; i++) {
-        double before = now_ns();
+        double before = rt_now_ns();
         rt_exec_run(e, b->seed, i);
-        t->runs[i] = now_ns() - before;
+        t->runs[i] = rt_now_ns() - before;
     }
     for (int64_t i = 0; i < b->iters; i++) time_steps(b, e, t, i);
     qsort(t->runs, (size_t)b->iters, sizeof *t->runs, by_value);
@@ -116,17 +109,6 @@ static int64_t trained_bytes(const RtTensors *t)
     return bytes;
 }
 
-static void print_string(const char *s)
-{
-    putchar('"');
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            printf("\\%c", *s);
-        else if ((unsigned char)*s >= 0x20)
-            putchar(*s);
-    putchar('"');
-}
-
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
@@ -137,9 +119,9 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         double bytes, flops, ms = t->steps[i] / (double)b->iters * 1e-6;
         rt_step_cost(e, i, &bytes, &flops);
         printf("%s\n    {\"name\": ", i ? "," : "");
-        print_string(rt_string(b->c->model, s->label));
+        rt_cli_print_string(rt_string(b->c->model, s->label));
         printf(", \"file\": ");
-        print_string(rt_string(b->c->model, s->file));
+        rt_cli_print_string(rt_string(b->c->model, s->file));
         printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
                "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
                (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
@@ -215,7 +197,7 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
     print_drawn(b, drawn);
     if (b->json) {
         printf("{\"model\": ");
-        print_string(rt_string(b->c->model, b->c->model->name));
+        rt_cli_print_string(rt_string(b->c->model, b->c->model->name));
         printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads,
                rt_cpu_name(b->s->exec.variant), (long long)b->iters);
         b->first = false;

@@ -25,15 +25,6 @@ static void print_bytes(double bytes)
         printf("%9.1f MiB", bytes / 1048576);
 }
 
-static void print_string(const char *s)
-{
-    putchar('"');
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\') printf("\\%c", *s);
-        else if ((unsigned char)*s >= 0x20) putchar(*s);
-    putchar('"');
-}
-
 /* ---- steps --------------------------------------------------------------------------------------------------- */
 
 typedef struct StepFacts {
@@ -60,9 +51,9 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
 {
     const RtModel *m = plan->c->model;
     printf("%s\n    {\"name\": ", i ? "," : "");
-    print_string(rt_string(m, f->s->label));
+    rt_cli_print_string(rt_string(m, f->s->label));
     printf(", \"file\": ");
-    print_string(rt_string(m, f->s->file));
+    rt_cli_print_string(rt_string(m, f->s->file));
     printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
            "\"arithmetic_ms\": %.6f, \"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, \"cut\": \"%s\", \"by\": \"%s\"}",
            (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6,
@@ -111,7 +102,7 @@ static RtCode json_program(const Plan *plan, const RtExec *e, int64_t held)
 {
     Totals t = {0};
     printf(",\n  ");
-    print_string(rt_string(e->model, e->program->name));
+    rt_cli_print_string(rt_string(e->model, e->program->name));
     printf(": {\"steps\": [");
     RT_TRY(print_steps(plan, e, &t));
     printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"peak_bytes\": %lld, \"held_bytes\": %lld}",
@@ -155,12 +146,12 @@ static void json_head(const Plan *plan)
     const RtCli *c = plan->c;
     const RtSession *s = plan->s;
     printf("{\"model\": ");
-    print_string(rt_string(c->model, c->model->name));
+    rt_cli_print_string(rt_string(c->model, c->model->name));
     printf(", \"threads\": %d, \"cpu\": \"%s\", \"probed\": %s,\n  \"counts\": {", s->threads,
            rt_cpu_name(s->exec.variant), plan->s->machine.probed ? "true" : "false");
     for (int64_t i = 1; i < c->model->n_spaces; i++) {
         if (i > 1) printf(", ");
-        print_string(rt_string(c->model, c->model->spaces[i].name));
+        rt_cli_print_string(rt_string(c->model, c->model->spaces[i].name));
         printf(": %lld", (long long)s->data.graph->spaces[i].count);
     }
     printf("}, \"graph_bytes\": %lld", (long long)s->data.graph->bytes);

@@ -1,11 +1,11 @@
 /* The traffic model (see cost.h). Times of levels add up, as hits of different levels hide behind each other only in
-   part; memory and arithmetic overlap but for a part of the smaller. Constants without a source were fitted once on R-MAT and
-   uniform graphs of a quarter of a million edges. */
+   part; memory and arithmetic overlap but for a part of the smaller. What the
+   figures of the machine do not say (below) is estimated. */
 #include "runtime/cost.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* of a cache, what is left for rows beside streams and conflicts; share of the smaller of memory and arithmetic that
+/* Estimates: of a cache, what is left for rows beside streams and conflicts; share of the smaller of memory and arithmetic that
    shows; what a plain loop gets of the multiply-add rate, a dense product does; a step's start, ns */
 static const double KEPT = 0.6, OVERLAP = 0.3, PLAIN = 0.3, PRODUCT = 0.8, START_NS = 1500;
 

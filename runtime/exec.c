@@ -1,8 +1,8 @@
 /* Binds programs and runs them (see exec.h). Never reads a file, never allocates while running. */
 #include "runtime/exec.h"
+#include "runtime/clock.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { GEMM_NN_ROWS = 256 }; /* rows of one block of a product that is cut by rows only */
 
@@ -344,21 +344,14 @@ void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
     for (int64_t i = 0; i < e->program->n_steps; i++) run_step(e, &e->steps[i]);
 }
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)
 {
     e->seed = seed;
     e->step = step;
-    double before = now_ns();
+    double before = rt_now_ns();
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         run_step(e, &e->steps[i]);
-        double after = now_ns();
+        double after = rt_now_ns();
         ns[i] += after - before;
         before = after;
     }

@@ -1,13 +1,13 @@
 /* The probe behind runtime/machine.h: short loops over tables that fit one level of memory each, on all threads at once,
    the best of several runs. It measures throughput as kernels see it (loads that do not depend on each other, with and
    without prefetch), not what a data sheet says. Never part of a library. */
+#include "runtime/clock.h"
 #include "runtime/cpu.h"
 #include "runtime/machine.h"
 #include "runtime/memory.h"
 #include "runtime/pool.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef float Line __attribute__((vector_size(64), may_alias));
 
@@ -20,13 +20,6 @@ typedef struct Probe {
     int64_t n_index; /* per thread */
     RtStatus *st;
 } Probe;
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* ---- loops: args 0 table, 1 second table, 2 index, 3 count, 4 rounds, 5 lines of a row, 6 distance, 7 out -------- */
 
@@ -120,9 +113,9 @@ static double best_ns(Probe *p, RtKernelFn fn, const RtArg *args, int64_t thread
     for (int64_t i = 0; i <= threads; i++) bounds[i] = i;
     double best = 1e30;
     for (int i = 0; i <= REPEATS; i++) {
-        double start = now_ns();
+        double start = rt_now_ns();
         rt_pool_run(p->pool, fn, args, bounds, threads);
-        double ns = now_ns() - start;
+        double ns = rt_now_ns() - start;
         if (i && ns < best) best = ns;
     }
     return best;

@@ -5,6 +5,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"
+#include "tests/unit/plan_text.h"
 
 static const char *const head =
     "module m\ndim F = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\nspace node\nspace edge : edges\n"
@@ -15,21 +16,7 @@ static const char *const head =
 
 static HostPlan *plan_text(Arena *a, const char *body, const char *without, const IrModule **module)
 {
-    Diags *d = ARENA_NEW(a, Diags);
-    Source *src = ARENA_NEW(a, Source);
-    const char *text = arena_printf(a, "%s%s", head, body);
-    *d = (Diags){.arena = a};
-    *src = (Source){"case.gir", text, (uint32_t)strlen(text)};
-    PassContext *ctx = ARENA_NEW(a, PassContext);
-    *ctx = pass_context(a, d);
-    const IrModule *m = ir_parse(a, src, d);
-    HostPlan *plan = NULL;
-    if (m && ir_verify(m, d) && (!without || pass_option_disable(ctx, without))) plan = lower_module(ctx, m);
-    StrBuf say = {.arena = a};
-    diags_print(d, &say, false);
-    check(plan && !d->n_errors, "%s", strbuf_cstr(&say));
-    *module = m;
-    return check_ok ? plan : NULL;
+    return plan_of_text(a, arena_printf(a, "%s%s", head, body), without, module);
 }
 
 /* ---- running -------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"
+#include "tests/unit/plan_text.h"
 #include <math.h>
 
 static const char *const head =
@@ -78,24 +79,6 @@ static const char *with_maps(Arena *a, const char *body, const char *map, const 
     return strbuf_cstr(&out);
 }
 
-static HostPlan *plan_text(Arena *a, const char *text, const char *without, const IrModule **module)
-{
-    Diags *d = ARENA_NEW(a, Diags);
-    Source *src = ARENA_NEW(a, Source);
-    *d = (Diags){.arena = a};
-    *src = (Source){"case.gir", text, (uint32_t)strlen(text)};
-    PassContext *ctx = ARENA_NEW(a, PassContext);
-    *ctx = pass_context(a, d);
-    const IrModule *m = ir_parse(a, src, d);
-    HostPlan *plan = NULL;
-    if (m && ir_verify(m, d) && (!without || pass_option_disable(ctx, without))) plan = lower_module(ctx, m);
-    StrBuf say = {.arena = a};
-    diags_print(d, &say, false);
-    check(plan && !d->n_errors, "%s", strbuf_cstr(&say));
-    *module = m;
-    return check_ok ? plan : NULL;
-}
-
 /* Node 2 has most edges and node 3 none, at both ends. */
 static EvalWorld *world(Arena *a, const IrModule *m, int64_t n_edges)
 {
@@ -163,8 +146,8 @@ static void test_case(const Case *c, const char *type, bool by_source, int64_t n
         if (f32) p += 2;
     }
     const IrModule *m;
-    HostPlan *plan = plan_text(a, strbuf_cstr(&text), NULL, &m), *plain = NULL;
-    if (plan) plain = plan_text(a, strbuf_cstr(&text), "fuse", &m);
+    HostPlan *plan = plan_of_text(a, strbuf_cstr(&text), NULL, &m), *plain = NULL;
+    if (plan) plain = plan_of_text(a, strbuf_cstr(&text), "fuse", &m);
     EvalWorld *w = plain ? world(a, m, n_edges) : NULL;
     if (w) {
         const IrFunc *f = m->funcs.data[0];

@@ -1,0 +1,25 @@
+/* A host plan from graph IR as text, for tests of the kernel stage. */
+#pragma once
+#include "passes/lower.h"
+#include "tests/unit/check.h"
+#include <string.h>
+
+/* The plan of a module with the passes `without` (names, or NULL) left out; *module: before the kernel stage. NULL, and the
+   test that is open fails, where something is refused. */
+static inline HostPlan *plan_of_text(Arena *a, const char *text, const char *without, const IrModule **module)
+{
+    Diags *d = ARENA_NEW(a, Diags);
+    Source *src = ARENA_NEW(a, Source);
+    *d = (Diags){.arena = a};
+    *src = (Source){"case.gir", text, (uint32_t)strlen(text)};
+    PassContext *ctx = ARENA_NEW(a, PassContext);
+    *ctx = pass_context(a, d);
+    const IrModule *m = ir_parse(a, src, d);
+    HostPlan *plan = NULL;
+    if (m && ir_verify(m, d) && (!without || pass_option_disable(ctx, without))) plan = lower_module(ctx, m);
+    StrBuf say = {.arena = a};
+    diags_print(d, &say, false);
+    check(plan && !d->n_errors, "%s", strbuf_cstr(&say));
+    *module = m;
+    return check_ok ? plan : NULL;
+}
