@@ -220,12 +220,17 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     return true;
 }
 
-/* Sums of different dims over the same rows, and pointwise values behind them. */
+/* Other sums of the rows; in a staged group also values of the row itself and sums inside it. */
+static bool joins_rows(const FusedFunc *f, const Group *g, const Group *rows)
+{
+    return g->kind == GROUP_ROWS || ((g->kind == GROUP_MAP || g->kind == GROUP_DIMS) && group_is_staged(f, rows));
+}
+
+/* Sums of different dims over the same rows, and what is computed from them. */
 static bool shapes_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kind)
 {
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
-    bool rows = (x->kind == GROUP_ROWS && (y->kind == GROUP_ROWS || (y->kind == GROUP_MAP && group_is_staged(f, x)))) ||
-                (y->kind == GROUP_ROWS && x->kind == GROUP_MAP && group_is_staged(f, y));
+    bool rows = (x->kind == GROUP_ROWS && joins_rows(f, y, x)) || (y->kind == GROUP_ROWS && joins_rows(f, x, y));
     *kind = GROUP_ROWS;
     return rows && x->nest.space == y->nest.space && (x->map == IR_NONE || y->map == IR_NONE || x->map == y->map) &&
            stage_elements(f, x, y);

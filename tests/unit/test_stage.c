@@ -46,6 +46,15 @@ static const Case cases[] = {
      "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] f32\n"
      "  %10 = mul %8, %9 : edge[H,D] f32\n  %11 = reduce_sum %10 via MAP : node[H,D] f32\n  return y = %11\n"
      "  return p = %8\n}\n", 1, true, false},
+    {"a sum inside the row between two walks",
+     "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
+     "  %2 = reduce_max %0 via MAP empty 0 : node[H] f32\n  %3 = gather %2 via MAP : edge[H] f32\n"
+     "  %4 = sub %0, %3 : edge[H] f32\n  %5 = exp %4 : edge[H] f32\n  %6 = reduce_sum %5 via MAP : node[H] f32\n"
+     "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] f32\n"
+     "  %10 = mul %8, %9 : edge[H,D] f32\n  %11 = reduce_sum %10 via MAP : node[H,D] f32\n"
+     "  %12 = contract %11, %1 : node[H] f32\n  %13 = gather %12 via MAP : edge[H] f32\n"
+     "  %14 = sub %0, %13 : edge[H] f32\n  %15 = mul %8, %14 : edge[H] f32\n"
+     "  %16 = reduce_sum %15 via MAP : node[H] f32\n  return y = %11\n  return g = %16\n}\n", 1, true, false},
     {"softmax that divides behind its sums, unguarded",
      "(s = @s, x = @x) {\n  %0 = arg 0 : edge[] f32\n  %1 = arg 1 : node[F] f32\n"
      "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
