@@ -4,8 +4,11 @@ import os
 import select
 import subprocess
 
+import ours
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOLERANCE = 1e-3
+EXACT = 1e-6  # in f64, where f32 decides ties of maxima and signs before a relu otherwise
 
 
 class Peer:
@@ -78,7 +81,8 @@ class Limits:
 
 
 def agree(rivals, us, job, dump, say):
-    """Has PyG write weights and results, and compares us with them. Returns our difference, or None if nobody could."""
+    """Has PyG write weights and results, and compares us with them. Returns our difference or None if nobody could, and what
+    f64 says where f32 is not enough."""
     if os.path.exists(dump):
         os.remove(dump)
     for r in sorted((r for r in rivals if r.peer.name in ("pyg", "pyg_sparse")), key=lambda r: r.peer.name):
@@ -87,16 +91,34 @@ def agree(rivals, us, job, dump, say):
             continue
         r.versions, r.off = opened["versions"], 0.0
         off, where = us.compare(dump)
-        if not off <= TOLERANCE:
+        exact = None if off <= TOLERANCE else compare_exactly(r, us, job, dump)
+        if off > tolerance({"exact": exact}):
             say("DISAGREEMENT: our %s differs from PyG's by %.2g of its largest element" % (where, off))
-        return off
+        return off, exact
     say("nobody wrote reference results: no ratio counts")
     for r in rivals:
         r.why = r.why or "no reference results"
-    return None
+    return None, None
 
 
-def reopen(rival, job, dump):
+def compare_exactly(r, us, job, dump):
+    """{"f64": our difference from PyG, both in f64, "pyg": PyG's f32 from its f64}, or None if it cannot tell. PyG opens again in f32."""
+    exact = dump[:-len(".npz")] + ".f64.npz"
+    close = {"do": "close"}
+    made = [r.peer.ask(900, **a) for a in (close, dict(job, do="open", weights=dump, dtype="f64"), {"do": "dump", "to": exact}, close)]
+    opened = r.ask(600, do="open", weights=dump, **job)
+    if any("failed" in m or "unsupported" in m for m in made) or opened is None:
+        return None
+    return {"f64": us.compare(exact, "f64")[0], "pyg": ours.apart(dump, exact)}
+
+
+def tolerance(row):
+    """How far two f32 programs may differ. Where both agree in f64, thrice what f32 does to PyG itself."""
+    exact = row.get("exact")
+    return max(TOLERANCE, 3 * exact["pyg"]) if exact and exact["f64"] <= EXACT else TOLERANCE
+
+
+def reopen(rival, job, dump, allowed):
     """Opens a peer on the dump's weights and compares it; the one that wrote the dump is open."""
     if rival.why or rival.off is not None:
         return
@@ -104,7 +126,7 @@ def reopen(rival, job, dump):
     answer = opened and rival.ask(900, do="compare", **{"with": dump})
     if answer:
         rival.versions, rival.off = opened["versions"], answer["off"]
-        if not rival.off <= TOLERANCE:
+        if not rival.off <= allowed:
             rival.why = "differs from PyG by %.2g" % rival.off
 
 
@@ -148,23 +170,24 @@ def contest(us, peers, job, modes, limit, iters, work, say):
     """One row; `job` says what peers open, `iters` how often we and a peer run in a turn. Returns {"ours": cells, "off", "peers": {name: result}}."""
     rivals, dump = [Rival(p) for p in peers], os.path.join(work, "dump.npz")
     try:
-        off = agree(rivals, us, job, dump, say) if rivals else None
+        off, exact = agree(rivals, us, job, dump, say) if rivals else (None, None)
+        allowed = tolerance({"exact": exact})
         for r in rivals:
-            reopen(r, job, dump)
+            reopen(r, job, dump, allowed)
         mine = take_turns(us, [r for r in rivals if not r.why], modes, limit, iters)
     finally:
         for r in rivals:
             if r.peer.p:
                 r.peer.ask(60, do="close")
     for r in rivals:
-        if r.off and r.off > TOLERANCE:
+        if r.off and r.off > allowed:
             say("DISAGREEMENT: %s %s" % (r.peer.name, r.why))
-    return {"ours": mine, "off": off, "peers": {r.peer.name: r.result() for r in rivals}}
+    return {"ours": mine, "off": off, "exact": exact, "peers": {r.peer.name: r.result() for r in rivals}}
 
 
 def counts(row, rival):
     """Whether a peer's time may be set against ours."""
-    return all(off is not None and off <= TOLERANCE for off in (row["off"], rival.get("off")))
+    return all(off is not None and off <= tolerance(row) for off in (row["off"], rival.get("off")))
 
 
 def best(row, mode):

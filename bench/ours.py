@@ -62,11 +62,11 @@ class Ours:
         names = {"infer": "forward", "grad": "vjp", "epoch": "train_step"}
         return {mode: (said[name]["ms"], said[name]["peak_bytes"]) for mode, name in names.items() if "ms" in said.get(name, {})}
 
-    def compare(self, dump):
+    def compare(self, dump, dtype="f32"):
         """(largest relative difference, of what): outputs, gradients of inputs and parameters, against PyG's dump."""
-        t = dict(np.load(dump))
-        call(self.argv + ["--emit=lib", "--prefix=m", "-o", self.out])
-        lib = library.Library(self.out + ".so", "m", np.float32)
+        t, out = dict(np.load(dump)), "%s-%s" % (self.out, dtype)
+        call(self.argv + ["--emit=lib", "--prefix=m", "--dtype=" + dtype, "-o", out])
+        lib = library.Library(out + ".so", "m", {"f32": np.float32, "f64": np.float64}[dtype])
         theirs = {k[len("param."):]: v for k, v in t.items() if k.startswith("param.")}
         names = {p.name.decode(): same(p.name.decode(), theirs) for p in lib.params}
         stored = {ours: theirs[name] for ours, name in names.items()}
@@ -75,17 +75,28 @@ class Ours:
         src, dst = np.load(os.path.join(self.data, "edge_index.npy"))
         inputs = {name: features(self.data, name) for name in (i.name.decode() for i in lib.inputs) if name not in ("y", "train_mask")}
         lib.on_graph(len(inputs["x"]), len(inputs["x"]), src, dst, 1, None)
-        floor = 1e-4 * max(np.abs(v).max() for k, v in t.items() if k.startswith("grad."))  # softmax cancels a bias
+        floor = least_scale(t)
         off = [(differ(lib.forward(inputs)[0], t["out"]), "out")]
         for name, g in lib.vjp(inputs, [t["cot"]]).items():
             bare = name[len("grad."):] if name.startswith("grad.") else name
             if bare in inputs:
                 off.append((differ(g, t["grad.x" if bare == "x" else "grad.in." + bare], floor), name))
             elif "grad.param." + names[bare] in t:
-                ordered = np.empty(g.size, np.float32)
+                ordered = np.empty(g.size, g.dtype)
                 ordered[layouts[bare]] = g.reshape(-1)
                 off.append((differ(ordered, t["grad.param." + names[bare]], floor), name))
         return max(off)
+
+
+def least_scale(dump):
+    """A tensor of smaller elements counts as having this one: softmax cancels a bias."""
+    return 1e-4 * max(np.abs(v).max() for k, v in dump.items() if k.startswith("grad."))
+
+
+def apart(dump, exact):
+    """The largest relative difference of PyG's results from its own in f64."""
+    a, b = dict(np.load(dump)), dict(np.load(exact))
+    return max(differ(a[k], b[k], least_scale(b)) for k in b if k == "out" or k.startswith("grad."))
 
 
 def same(name, theirs):

@@ -4,7 +4,7 @@
 usage: peer.py PEER      PEER: pyg, pyg_sparse (SparseTensor), pyg_compile (torch.compile), dgl
 
 Jobs are JSON lines on stdin, answers JSON lines on stdout:
-  {"do": "open", "model", "data", "width", "threads", "weights"}  makes the layer (in a child process; the last one ends)
+  {"do": "open", "model", "data", "width", "threads", "weights", "dtype"}  makes the layer (in a child process, until `close`)
   {"do": "dump", "to": FILE.npz}       param.*, x, cot, out, grad.x, grad.in.*, grad.param.* of one forward and backward
   {"do": "compare", "with": FILE.npz}  the largest difference from that dump relative to each tensor's largest element
   {"do": "time", "mode": infer|grad|epoch, "iters", "seconds"}    milliseconds of each run; the first ones are warm-up
@@ -231,9 +231,16 @@ class Case:
         self.layers = nn.ModuleList([self.make(*s) for s in sizes])
         if job.get("weights"):
             self.take(np.load(job["weights"]))
+        if job.get("dtype") == "f64":
+            self.to_f64()
         self.run = torch.compile(self.forward) if PEER == "pyg_compile" else self.forward
         self.started, self.base = set(), 0
         self.adam = torch.optim.Adam(self.layers.parameters(), 0.01) if self.is_net else None
+
+    def to_f64(self):
+        self.layers.double()
+        self.x, self.cot = self.x.double(), self.cot.double()
+        self.edge_inputs = {k: v.double() for k, v in self.edge_inputs.items()}
 
     def array(self, name):
         return np.load(os.path.join(self.folder, name + ".npy"))
@@ -390,7 +397,7 @@ def guarded(work):
 
 
 def child(job):
-    """Serves one layer until the next `open`, which it hands back."""
+    """Serves one layer until `close`."""
     limit_memory()
     made = {}
 

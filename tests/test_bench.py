@@ -10,21 +10,22 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FAKE = '''#!%s
-"""Speaks the protocol of bench/peer.py for plain aggregation; LIE is added to its gradient."""
+"""Speaks the protocol of bench/peer.py for plain aggregation; LIE is added to its gradient, in f64 only if EVER."""
 import json, sys
 import numpy as np
-LIE = %s
+LIE, EVER = %s, %s
 for line in sys.stdin:
     job, answer = json.loads(line), {}
     if job["do"] == "open":
+        kind = {"f64": np.float64}.get(job.get("dtype"), np.float32)
         load = lambda name: np.load(job["data"] + "/" + name + ".npy")
-        (src, dst), x, cot = load("edge_index"), load("x"), load("cot")
+        (src, dst), x, cot = load("edge_index"), load("x").astype(kind), load("cot").astype(kind)
         answer = {"versions": "fake 1"}
     if job["do"] in ("dump", "compare"):
         out, grad = np.zeros_like(x), np.zeros_like(x)
         np.add.at(out, dst, x[src])
         np.add.at(grad, src, cot[dst])
-        grad[0, 0] += LIE
+        grad[0, 0] += LIE if EVER or kind == np.float32 else 0
     if job["do"] == "dump":
         np.savez(job["to"], out=out, cot=cot, **{"grad.x": grad})
     if job["do"] == "compare":
@@ -52,10 +53,10 @@ def run(gnnc, out, *args):
         return said, json.load(f), g.read()
 
 
-def fake(folder, name, lie):
+def fake(folder, name, lie, ever=True):
     path = os.path.join(folder, name)
     with open(path, "w") as f:
-        f.write(FAKE % (sys.executable, lie))
+        f.write(FAKE % (sys.executable, lie, ever))
     os.chmod(path, 0o755)
     return path
 
@@ -96,6 +97,9 @@ def liar(gnnc, box):
     said, doc, text = run(gnnc, os.path.join(box, "alone2"), "--rows", "sum", "--peers", "pyg", "--pyg", fake(box, "c", 1.0), "--dgl", "/nowhere")
     if not doc or "DISAGREEMENT: our" not in said or "does not count" not in text or "x pyg" in said:
         return "the reference that differs from us counts: " + said[-300:]
+    said, doc, text = run(gnnc, os.path.join(box, "ties"), "--rows", "sum", "--peers", "pyg", "--pyg", fake(box, "d", 1.0, False), "--dgl", "/nowhere")
+    if not doc or "DISAGREEMENT" in said or "sum counts: in f64" not in text or "x pyg" not in said:
+        return "the reference that f64 says is off by f32 alone does not count: " + said[-300:]
     return ""
 
 
