@@ -22,13 +22,13 @@ typedef struct Group {
     GroupKind kind;
     bool dead;         /* merged into another */
     bool gemm;         /* plain row-major product: a BLAS may do it */
-    IrType nest;       /* space and dims of the roots (dtype: of one; dims of the same sizes may have other names
+    IrType nest;       /* BLOCKS: of the first root; else space and dims of the roots (dtype: of one; dims of the same sizes may have other names
                           there); narrow roots have no dims: they are computed once per row, before the others */
     IrId space;        /* BLOCKS: whose rows are summed; else nest.space */
     IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
     IrValues roots;    /* values, ascending */
-    IrValues inner;    /* ROWS: values at the elements of the map's rows, ascending: computed for some elements at a
-                          time into private arrays, and read there by the group's sums (lower_stage.c) */
+    IrValues inner;    /* ROWS: values at the elements of the map's rows; BLOCKS: at the rows; ascending: computed for some
+                          of them at a time into private arrays, and read there by the group's sums (lower_stage.c) */
     VEC(uint32_t) deps;  /* groups whose values it reads */
     VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
 } Group;
@@ -121,6 +121,7 @@ void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_cho
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 /* fuse_stage.c: values at elements computed inside the kernel that sums them. */
 bool group_has_inner(const Group *g, IrId v);
+enum { BLOCK_STRIP = 64 }; /* BLOCKS: rows that one sum takes in before the next sum of the group does, at most */
 /* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */
 bool group_is_staged(const FusedFunc *f, const Group *g);
 /* Elements whose inner values fit the private arrays of a kernel at once; 0: too wide. more: NULL, or another group of

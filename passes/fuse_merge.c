@@ -5,7 +5,8 @@
      group b: rows of edge.dst: %7 = reduce_sum %6   ->    %6 = exp(%3 - gather edge.dst %4): one kernel, two loops
    A group may read another's value in one kernel only at its own row and element, and nothing that
    runs in between may need the one or feed the other. So products take in what is added to them and what is
-   computed from them, element by element, and products over the same rows run side by side. */
+   computed from them, element by element, and products over the same rows run side by side. What only sums over all
+   rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/fuse.h"
 
 enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8, WEIGHTS_KEPT = 40 << 10 /* bytes */ };
@@ -216,7 +217,7 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     const IrOp *root = fused_op(f, x->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u",
                 x->roots.data[0], ir_ops[root->op].name, rows->roots.data[0]);
-    merge_into(m, r, e, GROUP_ROWS, true);
+    merge_into(m, r, e, rows->kind, true);
     return true;
 }
 
@@ -276,7 +277,74 @@ static bool comes_before(const FusedFunc *f, uint32_t a, uint32_t b)
 static bool try_rows(Merge *m, uint32_t a, uint32_t b)
 {
     if (!comes_before(m->f, a, b)) return false;
-    return try_stage(m, a, b) || try_stage(m, b, a) || try_merge(m, a, b, true);
+    if (m->f->groups.data[b].kind == GROUP_ROWS && try_stage(m, a, b)) return true;
+    if (m->f->groups.data[a].kind == GROUP_ROWS && try_stage(m, b, a)) return true;
+    return try_merge(m, a, b, true);
+}
+
+/* ---- sums over all rows ------------------------------------------------------------------------------------ */
+
+static bool is_group_of_rows(const Group *g)
+{
+    return g->kind == GROUP_MAP || g->kind == GROUP_DIMS || g->kind == GROUP_PRODUCT;
+}
+
+/* Who reads values of e: sums over all its rows, of which *first is one; and, of edges, what runs at the same rows and may
+   be staged beside it. Of nodes a kernel of its own does that better. */
+static bool is_for_blocks(const Merge *m, uint32_t e, uint32_t *first)
+{
+    const FusedFunc *f = m->f;
+    const Group *x = &f->groups.data[e];
+    *first = GROUP_NONE;
+    for (uint32_t g = 0; g < f->groups.n; g++) {
+        const Group *y = &f->groups.data[g];
+        if (y->dead || g == e || !reads_of(f, &m->reads[g], e)) continue;
+        bool sums = y->kind == GROUP_BLOCKS && y->space == x->nest.space;
+        bool beside = is_group_of_rows(y) && y->nest.space == x->nest.space && f->m->spaces.data[y->space].is_edge;
+        if (!sums && !beside) return false;
+        if (sums && *first == GROUP_NONE) *first = g;
+    }
+    return *first != GROUP_NONE;
+}
+
+/* Sums over the same rows take them in together. */
+static bool try_sweep(Merge *m, uint32_t a, uint32_t b)
+{
+    FusedFunc *f = m->f;
+    const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
+    if (x->dead || y->dead || x->kind != GROUP_BLOCKS || y->kind != GROUP_BLOCKS || x->space != y->space) return false;
+    if (too_many(x, y) || reads_of(f, &m->reads[a], b) || reads_of(f, &m->reads[b], a)) return false;
+    if (((x->inner.n || y->inner.n) && !stage_elements(f, x, y)) || passes_through(f, a, b) || passes_through(f, b, a))
+        return false;
+    const IrOp *root = fused_op(f, y->roots.data[0]);
+    pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s takes in rows together with %%%u", y->roots.data[0],
+                ir_ops[root->op].name, x->roots.data[0]);
+    merge_into(m, a, b, GROUP_BLOCKS, false);
+    return true;
+}
+
+/* Values at rows that only sums over all rows want, staged in one kernel with all of these sums. */
+static bool try_blocks(Merge *m, uint32_t e)
+{
+    FusedFunc *f = m->f;
+    uint32_t r;
+    const Group *x = &f->groups.data[e];
+    if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !is_for_blocks(m, e, &r)) return false;
+    bool changed = false;
+    for (uint32_t g = 0; g < f->groups.n; g++)
+        if (g != r && f->groups.data[g].kind == GROUP_BLOCKS && reads_of(f, &m->reads[g], e)) changed |= try_sweep(m, r, g);
+    return try_stage(m, e, r) || changed;
+}
+
+/* What reads staged values at the same rows: it would need them in memory. */
+static bool try_beside(Merge *m, uint32_t e)
+{
+    FusedFunc *f = m->f;
+    const Group *x = &f->groups.data[e];
+    if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !f->m->spaces.data[x->nest.space].is_edge) return false;
+    for (uint32_t r = 0; r < f->groups.n; r++)
+        if (f->groups.data[r].kind == GROUP_BLOCKS && reads_of(f, &m->reads[e], r) && try_stage(m, e, r)) return true;
+    return false;
 }
 
 void fuse_merge(PassContext *ctx, FusedFunc *f)
@@ -294,5 +362,9 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
         for (uint32_t b = 0; b < f->groups.n; b++)
             for (uint32_t a = 0; a < f->groups.n; a++)
                 if (comes_before(f, a, b)) changed |= try_merge(&m, a, b, false);
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t e = f->groups.n; e-- > 0;) changed |= try_blocks(&m, e) || try_beside(&m, e);
     }
 }

@@ -1,5 +1,5 @@
-/* Which values at elements can be computed inside the kernel that sums them: they become inner values of a ROWS
-   group, staged for some elements at a time in private arrays (lower_stage.c).
+/* Which values at elements can be computed inside the kernel that sums them: they become inner values of a ROWS or
+   BLOCKS group, staged for some elements at a time in private arrays (lower_stage.c).
 
      %3 = contract %1, %2 : edge[H]             rows of edge.dst: %4, %6, and inside each row %3 and %5:
      %4 = reduce_max edge.dst %3 : node[H]        nothing of edge[H] is in memory, unless another kernel reads it
@@ -54,8 +54,20 @@ bool group_is_staged(const FusedFunc *f, const Group *g)
     return g->inner.n > 0;
 }
 
+/* Of a strip of rows; the sums are not in arrays. */
+static int64_t strip_elements(const FusedFunc *f, const Group *g, const Group *more)
+{
+    int64_t bytes = 0, n = BLOCK_STRIP, ignored = 0;
+    if (!add_values(f, &g->inner, &bytes, &ignored)) return 0;
+    if (more && !add_values(f, &more->inner, &bytes, &ignored)) return 0;
+    if (more && more->kind != GROUP_BLOCKS && !add_values(f, &more->roots, &bytes, &ignored)) return 0;
+    while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
+    return n < LEAST_ELEMENTS ? 0 : n;
+}
+
 int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
 {
+    if (g->kind == GROUP_BLOCKS) return strip_elements(f, g, more);
     int64_t bytes = 0, row = 0, n = BLOCK, widest = 0, ignored = 0;
     bool inner = more && more->nest.space != g->nest.space;
     if (!add_values(f, &g->inner, &bytes, &widest) || !add_values(f, &g->roots, &row, &ignored)) return 0;
@@ -88,7 +100,8 @@ static bool reads_own_row(const FusedFunc *f, const GroupReads *of_e, uint32_t r
     for (uint32_t i = 0; i < of_e->reads.n; i++) {
         const GroupRead *x = &of_e->reads.data[i];
         if (f->group_of.data[x->v] != r) continue;
-        if (group_has_inner(rows, x->v) ? !x->element : x->image_of != rows->map) return false;
+        bool image = rows->map != IR_NONE && x->image_of == rows->map; /* a sum over all rows has none */
+        if (group_has_inner(rows, x->v) ? !x->element : !image) return false;
     }
     return true;
 }
@@ -143,10 +156,11 @@ bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads
 {
     const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
     bool kind = x->kind == GROUP_MAP || x->kind == GROUP_DIMS || x->kind == GROUP_PRODUCT;
-    if (rows->kind != GROUP_ROWS || rows->map == IR_NONE || !kind) return false;
-    const IrMap *map = &f->m->maps.data[rows->map];
-    if (map->from != x->nest.space || map->partial || map->from == map->to) return false;
+    if ((rows->kind != GROUP_ROWS && rows->kind != GROUP_BLOCKS) || !kind) return false;
+    const IrMap *map = rows->map == IR_NONE ? NULL : &f->m->maps.data[rows->map];
+    if (map && (map->from != x->nest.space || map->partial || map->from == map->to)) return false;
+    if (!map && (rows->space != x->nest.space || rows->space == IR_UNIT)) return false;
     if (draws_numbers(f, e) || holds_bool(f, x) || updates_tensor(f, e) || !stage_elements(f, rows, x)) return false;
     if (!reads_elements(f, &reads[r], e) || !reads_own_row(f, &reads[e], r)) return false;
-    return map->sorted || !is_read_elsewhere(f, e, r, reads);
+    return !map || map->sorted || !is_read_elsewhere(f, e, r, reads);
 }

@@ -138,7 +138,7 @@ static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position,
 static void place_group(Takeover *t, const GroupReads *reads, uint32_t position)
 {
     const Group *g = &t->f->groups.data[t->f->order.data[position]];
-    bool once = g->inner.n && walks_once(t->f, t->f->order.data[position], reads);
+    bool once = g->kind == GROUP_ROWS && g->inner.n && walks_once(t->f, t->f->order.data[position], reads);
     for (uint32_t k = 0; k < g->inner.n && once; k++) place_inner(t, reads, position, g->inner.data[k]);
     if (!may_write_over(t->f, g)) return;
     for (uint32_t k = 0; k < g->roots.n; k++) place_root(t, reads, position, g->roots.data[k]);

@@ -269,15 +269,15 @@ static void walk_from_root(Walk *w, IrId v)
     Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE};
     GroupKind kind = group_kind_of(f->f, f->m, v);
     bool inner = group_has_inner(g, v);
-    w->rows = inner || kind == GROUP_ROWS;
+    w->rows = inner || kind == GROUP_ROWS || kind == GROUP_BLOCKS;
     if (w->rows) {
         p.own = false;
         p.inner = true;
-        p.via = inner ? g->map : op->attr.map;
-        p.space = f->m->maps.data[p.via].from;
+        p.via = inner ? g->map : kind == GROUP_ROWS ? op->attr.map : IR_NONE;
+        if (p.via != IR_NONE) p.space = f->m->maps.data[p.via].from;
     }
     switch (kind) {
-    case GROUP_BLOCKS: case GROUP_CONCAT: p.own = false; break;
+    case GROUP_CONCAT: p.own = false; break;
     case GROUP_MAP:
         walk_inline(w, v, p, true);
         return;

@@ -1,14 +1,28 @@
 /* Sums of all rows of a space to unit: the rows in min(ceil(n/512), 32) blocks, each left to right, into a partial
    buffer [blocks][width]; then the partials merged as a tree: repeatedly, partial i of the first half (rounded up) takes
-   in partial i + half. Two kernels, both on threads: over blocks, then over columns. */
+   in partial i + half. A kernel over blocks for all sums of the group, then one over columns for each, all on threads.
+
+     for strips of the block's rows           if values are staged (lower_stage.c), sums share the rows, or it is a product
+       the values at these rows, into private arrays
+       for the sums: part += these rows       `part` is the block's: a sum put away there and taken up again keeps its bits
+   Never cuts a sum in another place than the blocks. */
 #include "passes/lower_kernel.h"
 
-typedef struct Blocks {
+typedef struct Sum { /* one of the group's */
     IrId v;
-    uint32_t partials; /* plan buffer */
-    IrType stored;     /* of one partial: the result's dims */
-    KirId block, first, last; /* rows of the block */
+    Schedule s;
+    Partial part;
+} Sum;
+typedef struct Blocks {
+    Sum *sums;
+    unsigned n;
+    KirId first, last; /* rows of the block */
 } Blocks;
+typedef struct Taking { /* a sum takes rows in */
+    const Sum *sum;
+    const StageSpan *rows;
+    bool whole; /* all rows of the block: the partial is written once */
+} Taking;
 
 static PlanCount blocks_count(const Lower *l, IrId space, PlanCountKind kind)
 {
@@ -24,23 +38,16 @@ static void take_row(Lower *l, const IrOp *op, KirId row, const Env *env, KirId 
     emit_set(&l->e, acc, next);
 }
 
-/* Where a block's partial lies: as if each block were a row of some space. */
-static IrType partial_type(const Lower *l, const Blocks *b)
-{
-    IrType t = b->stored;
-    t.space = l->f->groups.data[l->g].space;
-    return t;
-}
-
 static KirId identity_at(Lower *l, const IrOp *op, const Env *env)
 {
     return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), env_lanes(env, &op->type)));
 }
 
-static void sum_rows(Lower *l, const Blocks *b, const Point *p, unsigned n, const KirId *acc)
+static void sum_rows(Lower *l, const Taking *x, const Point *p, unsigned n, const KirId *acc)
 {
-    const IrOp *op = fused_op(l->f, b->v);
-    KirId row = emit_for(&l->e, b->first, b->last, 1, KIR_SEQ, "rows");
+    const IrOp *op = fused_op(l->f, x->sum->v);
+    KirId row = emit_for(&l->e, x->rows->from, x->rows->to, 1, KIR_SEQ, "rows");
+    stage_enter(l, x->rows, row, row);
     walk_open(l, l->f->groups.data[l->g].space, IR_NONE, row, row);
     IrId dims[2 * IR_MAX_DIMS];
     DimLoop loops = dim_loops_open(l, dims, op->op == IR_OP_contract ? reduced_dims(l->f->f, op, dims) : 0);
@@ -51,36 +58,98 @@ static void sum_rows(Lower *l, const Blocks *b, const Point *p, unsigned n, cons
     }
     dim_loops_close(l, &loops);
     walk_close(l);
+    stage_leave(l, x->rows, 1);
     emit_end(&l->e);
 }
 
-/* A tile of the result over all rows of the block. */
+/* A tile of the result over these rows. */
 static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     Emit *e = &l->e;
-    const Blocks *b = user;
-    IrType t = partial_type(l, b);
+    const Taking *x = user;
+    const Partial *part = &x->sum->part;
+    const IrOp *op = fused_op(l->f, x->sum->v);
     KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
-    for (unsigned i = 0; i < n; i++) acc[i] = emit_var(e, "acc", identity_at(l, fused_op(l->f, b->v), &p[i].env));
-    sum_rows(l, b, p, n, acc);
+    for (unsigned i = 0; i < n; i++) {
+        KirId start = x->whole ? identity_at(l, op, &p[i].env)
+                               : point_load(l, part->buffer, &part->type, part->block, &p[i].env);
+        acc[i] = emit_var(e, "acc", emit_splat(e, start, env_lanes(&p[i].env, &op->type)));
+    }
+    sum_rows(l, x, p, n, acc);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(e, acc[i]);
-        point_store(l, b->partials, &t, b->block, &p[i].env, acc[i]);
+        point_store(l, part->buffer, &part->type, part->block, &p[i].env, acc[i]);
     }
 }
 
-static void note_gemm(Lower *l, const Blocks *b, const Group *g)
+static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
-    const IrOp *op = fused_op(l->f, b->v);
+    const Sum *x = user;
+    for (unsigned i = 0; i < n; i++)
+        point_store(l, x->part.buffer, &x->part.type, x->part.block, &p[i].env,
+                    identity_at(l, fused_op(l->f, x->v), &p[i].env));
+}
+
+/* Body for a sum, with the schedule that it has by itself. */
+static void nest_sum(Lower *l, const Sum *x, NestBody *body, void *user)
+{
+    l->s = x->s;
+    if (x->s.row_strip) l->s.first_vec = fused_op(l->f, fused_op(l->f, x->v)->args[0])->type.n_dims;
+    nest_dims(l, &fused_op(l->f, x->v)->type, &(Point){KIR_NONE, env_empty()}, 1, body, user);
+    l->s = x->s;
+}
+
+static void note_gemm(Lower *l, const Sum *x, const Group *g)
+{
+    const IrOp *op = fused_op(l->f, x->v);
     if (!g->gemm) return;
     l->step->gemm = (PlanGemm){
         .present = true, .transposed_a = true,
         .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
-        .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])), .c = b->partials,
+        .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])), .c = x->part.buffer,
         .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(l, g->space, PLAN_BLOCKS),
         .block_rows = blocks_count(l, g->space, PLAN_BLOCK_ROWS),
         .m = ir_type_width(l->f->m, &fused_op(l->f, op->args[0])->type),
         .n = ir_type_width(l->f->m, &fused_op(l->f, op->args[1])->type), .elem = kir_elem_of(op->type.dtype)};
+}
+
+static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
+{
+    if (l->staged.n) stage_strip(l, strip);
+    for (unsigned i = 0; i < b->n; i++) {
+        Taking x = {&b->sums[i], strip, false};
+        l->s = b->sums[i].s;
+        if (l->s.row_strip) lower_outer(l, x.sum->v, &x.sum->part, strip);
+        else nest_sum(l, x.sum, block_tile, &x);
+    }
+}
+
+static void take_strips(Lower *l, const Blocks *b, int64_t rows)
+{
+    Emit *e = &l->e;
+    for (unsigned i = 0; i < b->n; i++) nest_sum(l, &b->sums[i], clear_tile, &b->sums[i]);
+    if (l->f->groups.data[l->g].inner.n) stage_begin(l);
+    StageSpan x = {.map = IR_NONE, .row = KIR_NONE, .lo = b->first, .hi = b->last, .longer = KIR_NONE};
+    x.from = x.base = emit_for(e, b->first, b->last, rows, KIR_SEQ, "strips of rows");
+    x.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.from, emit_index(e, rows)), b->last);
+    take_strip(l, b, &x);
+    emit_end(e);
+    l->staged.n = 0;
+}
+
+static void take_whole(Lower *l, const Blocks *b)
+{
+    StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
+    Taking x = {b->sums, &rows, true};
+    nest_sum(l, b->sums, block_tile, &x);
+}
+
+/* Rows that all sums take in before the next; 0: there is no such thing. */
+static int64_t strip_rows(const Lower *l, const Blocks *b)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    if (g->inner.n) return stage_elements(l->f, g, NULL);
+    return b->n > 1 || b->sums[0].s.row_strip ? BLOCK_STRIP : 0;
 }
 
 static void sum_blocks(LowerFunc *lf, uint32_t g, Blocks *b)
@@ -89,19 +158,22 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, Blocks *b)
     const Group *group = &lf->f->groups.data[g];
     lower_begin(&l, lf, g);
     Emit *e = &l.e;
-    lower_out(&l, b->partials);
+    for (unsigned i = 0; i < b->n; i++) lower_out(&l, b->sums[i].part.buffer);
+    for (uint32_t i = 0; i < group->inner.n; i++)
+        if (lf->f->stored.data[group->inner.data[i]]) lower_out(&l, plan_value_buffer(lf, group->inner.data[i]));
     KirId rows = lower_count(&l, plan_count(lf->f->m, group->space));
     KirId per_block = lower_count(&l, blocks_count(&l, group->space, PLAN_BLOCK_ROWS));
     l.step->extent = blocks_count(&l, group->space, PLAN_BLOCKS);
-    b->block = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "blocks");
-    b->first = emit_op2(e, KIR_mul, b->block, per_block);
-    b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, per_block), rows);
-    Partial part = {b->partials, partial_type(&l, b), b->block};
-    if (l.s.row_strip) lower_outer(&l, b->v, &part, b->first, b->last);
-    else nest_dims(&l, &group->nest, &(Point){KIR_NONE, env_empty()}, 1, block_tile, b);
-    emit_end(e);
     l.step->grain = l.s.grain;
-    note_gemm(&l, b, group);
+    KirId block = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "blocks");
+    b->first = emit_op2(e, KIR_mul, block, per_block);
+    b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, per_block), rows);
+    for (unsigned i = 0; i < b->n; i++) b->sums[i].part.block = block;
+    int64_t strip = strip_rows(&l, b);
+    if (strip) take_strips(&l, b, strip);
+    else take_whole(&l, b);
+    emit_end(e);
+    note_gemm(&l, b->sums, group);
     lower_finish(&l, "blocks");
 }
 
@@ -157,14 +229,15 @@ static void tree_columns(Lower *l, const Tree *t, KirId at, unsigned active)
     emit_store(e, lower_out(l, t->out), at, sum, active, 1);
 }
 
-static void merge_blocks(LowerFunc *lf, uint32_t g, const Blocks *b)
+static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
 {
     Lower l;
     const Group *group = &lf->f->groups.data[g];
     lower_begin(&l, lf, g);
+    l.root = x->v;
     Emit *e = &l.e;
-    Tree t = {.op = fused_op(lf->f, b->v), .partials = b->partials, .out = plan_value_buffer(lf, b->v),
-              .width = ir_type_width(lf->f->m, &group->nest), .lanes = 1};
+    Tree t = {.op = fused_op(lf->f, x->v), .partials = x->part.buffer, .out = plan_value_buffer(lf, x->v), .lanes = 1};
+    t.width = ir_type_width(lf->f->m, &t.op->type);
     while (lf->vectors && t.lanes < 16 && t.lanes < t.width) t.lanes *= 2;
     lower_in(&l, t.partials);
     lower_out(&l, t.out);
@@ -191,17 +264,25 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Blocks *b)
     lower_finish(&l, "tree");
 }
 
+/* Where a block's partial lies: as if each block were a row of some space. */
+static Sum sum_of(LowerFunc *lf, const Group *g, IrId v)
+{
+    const IrOp *op = fused_op(lf->f, v);
+    Sum x = {.v = v, .s = schedule_value(lf->f, v, lf->vectors)};
+    PlanBuffer partials = {
+        .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
+        .rows = {.kind = PLAN_BLOCKS, .space = g->space, .block = x.s.block_rows, .max = x.s.max_blocks},
+        .width = ir_type_width(lf->f->m, &op->type), .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
+    x.part = (Partial){.buffer = plan_buffer(lf, partials), .type = op->type};
+    x.part.type.space = g->space;
+    return x;
+}
+
 void lower_blocks(LowerFunc *lf, uint32_t g)
 {
     const Group *group = &lf->f->groups.data[g];
-    IrId v = group->roots.data[0];
-    const IrOp *op = fused_op(lf->f, v);
-    Schedule s = schedule_group(lf->f, g, lf->vectors);
-    PlanBuffer partials = {
-        .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
-        .rows = {.kind = PLAN_BLOCKS, .space = group->space, .block = s.block_rows, .max = s.max_blocks},
-        .width = ir_type_width(lf->f->m, &op->type), .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
-    Blocks b = {.v = v, .partials = plan_buffer(lf, partials), .stored = op->type};
+    Blocks b = {.sums = ARENA_ARRAY(lf->ctx->stage, Sum, group->roots.n), .n = group->roots.n};
+    for (unsigned i = 0; i < b.n; i++) b.sums[i] = sum_of(lf, group, group->roots.data[i]);
     sum_blocks(lf, g, &b);
-    merge_blocks(lf, g, &b);
+    for (unsigned i = 0; i < b.n; i++) merge_blocks(lf, g, &b.sums[i]);
 }

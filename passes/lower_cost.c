@@ -99,7 +99,7 @@ void lower_costs(Lower *l)
             cost_of_space(l, g->nest.space)->bytes += row_bytes(l, &fused_op(l->f, g->roots.data[i])->type);
     for (uint32_t i = 0; i < g->inner.n; i++)
         if (l->f->stored.data[g->inner.data[i]])
-            cost_of_space(l, l->f->m->maps.data[g->map].from)->bytes +=
+            cost_of_space(l, g->map == IR_NONE ? g->space : l->f->m->maps.data[g->map].from)->bytes +=
                 row_bytes(l, &fused_op(l->f, g->inner.data[i])->type);
 }
 
@@ -110,13 +110,15 @@ static void count_op(void *user, IrId v, IrId space)
 }
 
 /* "reduce_sum edge.dst [16] + 3 ops" */
-const char *lower_label(const LowerFunc *lf, uint32_t index, const char *kind)
+const char *lower_label(const LowerFunc *lf, uint32_t index, IrId root, const char *kind)
 {
     const Group *g = &lf->f->groups.data[index];
     IrId main = g->roots.data[0];
     for (uint32_t i = g->roots.n; i-- > 0;)
         if (op_is_heavy(lf->f->m, lf->f->f, g->roots.data[i])) main = g->roots.data[i];
+    if (root != IR_NONE) main = root;
     const IrOp *op = fused_op(lf->f, main);
+    const IrType *t = g->kind == GROUP_BLOCKS ? &op->type : &g->nest;
     unsigned n_ops = 0;
     Arena *scratch = arena_new();
     group_ops(lf->f, index, scratch, count_op, &n_ops);
@@ -126,9 +128,9 @@ const char *lower_label(const LowerFunc *lf, uint32_t index, const char *kind)
     if (g->kind == GROUP_BLOCKS) strbuf_printf(&s, " %s", kind);
     strbuf_printf(&s, " %s", g->map != IR_NONE ? lf->f->m->maps.data[g->map].name
                                               : lf->f->m->spaces.data[g->space].name);
-    for (uint32_t k = 0; k < g->nest.n_dims; k++)
-        strbuf_printf(&s, "%s%lld", k ? "," : " [", (long long)lf->f->m->dims.data[g->nest.dims[k]].size);
-    if (g->nest.n_dims) strbuf_puts(&s, "]");
+    for (uint32_t k = 0; k < t->n_dims; k++)
+        strbuf_printf(&s, "%s%lld", k ? "," : " [", (long long)lf->f->m->dims.data[t->dims[k]].size);
+    if (t->n_dims) strbuf_puts(&s, "]");
     if (n_ops > 1) strbuf_printf(&s, " + %u op%s", n_ops - 1, n_ops > 2 ? "s" : "");
     return strbuf_cstr(&s);
 }

@@ -91,6 +91,7 @@ typedef struct Lower {
     const FusedFunc *f;
     Arena *arena;
     uint32_t g;
+    IrId root; /* the value that the kernel is about, where it is not about the whole group; or IR_NONE */
     Schedule s;
     Emit e;
     KirKernel *kernel;
@@ -122,7 +123,7 @@ KirId lower_count(Lower *l, PlanCount c); /* i64 */
 uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId map);
 uint32_t lower_along_buffer(Lower *l, IrId map, IrId along); /* images under map in the order of the list of along */
 void lower_costs(Lower *l); /* lower_cost.c: what the step reads, writes and computes */
-const char *lower_label(const LowerFunc *lf, uint32_t g, const char *kind);
+const char *lower_label(const LowerFunc *lf, uint32_t g, IrId root, const char *kind);
 
 /* ---- evaluation at a point ---- */
 Env env_empty(void);
@@ -193,8 +194,8 @@ void dim_loops_env(const DimLoop *loops, Env *env);
 void heavy_product(Lower *l, IrId v, const Point *p, unsigned n);
 void lower_product_rows(Lower *l, IrId space);
 /* ---- staged values (lower_stage.c) ---- */
-typedef struct StageSpan { /* positions [from, to) of row `row`, which has [lo, hi) */
-    IrId map;
+typedef struct StageSpan { /* positions [from, to) of row `row`, which has [lo, hi); or, of sums over all rows, a strip */
+    IrId map; /* IR_NONE: all rows are summed */
     KirId row, lo, hi, from, to;
     KirId base; /* what lies first in the arrays */
     KirId longer; /* i1: the row is longer than the arrays */
@@ -204,7 +205,7 @@ typedef struct StageNeeds { /* indices into l->staged, ascending */
     unsigned n_fresh, n_again;
     bool fleeting; /* what is filled now is not yet what it is in the end: not stored */
 } StageNeeds;
-void stage_begin(Lower *l); /* before the values of a row: its arrays */
+void stage_begin(Lower *l); /* before the values of a row, or of a block of rows: the arrays */
 void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no sum needed */
 /* The element of the row space at a position of the map's rows. */
 KirId row_element(Lower *l, IrId map, KirId position);
@@ -212,9 +213,11 @@ KirId row_element(Lower *l, IrId map, KirId position);
 void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out);
 void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
 void stage_done(Lower *l, const StageNeeds *needs);
+void stage_strip(Lower *l, const StageSpan *x); /* sums over all rows: all values, of a strip of rows */
+bool stage_has(const Lower *l, IrId v);         /* in an array, at elements */
 /* Inside: `element` at `position` of the span is known to belong to the row, and has a place in the arrays. */
 void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position);
-void stage_leave(Lower *l, unsigned n);
+void stage_leave(Lower *l, const StageSpan *x, unsigned n);
 /* False if v is in no array, or is computed right now. t: v's type, or that of a reshape of it. */
 bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, KirId *value);
 /* Puts a value of the row into its array, if it has one: what is remembered of it, or another. */
@@ -229,8 +232,8 @@ typedef struct Partial { /* the sum over one block of rows */
     IrType type;  /* as if each block were a row of some space */
     KirId block;
 } Partial;
-/* The rows [first, last) into the block's partial. */
-void lower_outer(Lower *l, IrId v, const Partial *part, KirId first, KirId last);
+/* A strip of rows into the block's partial. */
+void lower_outer(Lower *l, IrId v, const Partial *part, const StageSpan *strip);
 
 /* ---- sums of one walk (lower_reduce.c) ---- */
 typedef struct Acc { /* a sum over the rows of a map at one point */

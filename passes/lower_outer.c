@@ -1,7 +1,7 @@
 /* Products over all rows of a space, parameters' gradients: C[m][n] = sum of a[row][m] * b[row][n] over the rows of a block,
    left to right.
 
-     for strips of the block's rows            few enough that what a panel reads of b stays in the first cache
+     for a strip of the block's rows           few enough that what a panel reads of b stays in the first cache
        for panels of n                         b's panel of the strip is copied together where it is not so already
          for tiles of m: acc = part; for rows of the strip: acc[m][n] += a[row][m] * b[row][n]; part = acc
                                                a's wide rows of the next strip are fetched meanwhile
@@ -12,21 +12,12 @@
 typedef struct Strip {
     const Partial *part;
     const IrOp *op;
+    const StageSpan *span;
     KirId first, last;    /* rows */
     KirId copy;           /* private array [rows][n_columns][lanes] of b's panel, or KIR_NONE */
     const Point *columns; /* of the panel, [n_columns] */
     unsigned n_columns;
 } Strip;
-
-static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
-{
-    const Strip *s = user;
-    const Partial *part = s->part;
-    for (unsigned i = 0; i < n; i++) {
-        KirType t = kir_type(kir_base_of(s->op->type.dtype), env_lanes(&p[i].env, &s->op->type));
-        point_store(l, part->buffer, &part->type, part->block, &p[i].env, sum_identity(l, KIR_add, t));
-    }
-}
 
 /* ---- b's panel ------------------------------------------------------------------------------------------------- */
 
@@ -50,11 +41,13 @@ static void copy_panel(Lower *l, Strip *s)
     int64_t lanes = env_lanes(&s->columns[0].env, &fused_op(l->f, b)->type);
     s->copy = emit_ins(e, (KirIns){.op = KIR_alloc, .type = type, .i = l->s.row_strip * s->n_columns * lanes});
     KirId row = emit_for(e, s->first, s->last, 1, KIR_SEQ, "a copy of the panel");
+    stage_enter(l, s->span, row, row);
     for (unsigned c = 0; c < s->n_columns; c++) {
         KirIns store = copy_access(l, s, KIR_store, row, c);
         store.args[1] = emit_splat(e, point_full(l, b, row, &s->columns[c].env), (unsigned)lanes);
         emit_ins(e, store);
     }
+    stage_leave(l, s->span, 1);
     emit_end(e);
 }
 
@@ -71,7 +64,8 @@ static void fetch_ahead(Lower *l, const Strip *s, KirId row, const Env *env)
     Emit *e = &l->e;
     IrId a = fused_storage(l->f, s->op->args[0]);
     const IrType *t = &fused_op(l->f, s->op->args[0])->type;
-    if (!l->s.fetched || (l->f->group_of.data[a] == GROUP_NONE && fused_op(l->f, a)->op != IR_OP_arg)) return;
+    uint32_t group = l->f->group_of.data[a];
+    if (!l->s.fetched || group == l->g || (group == GROUP_NONE && fused_op(l->f, a)->op != IR_OP_arg)) return;
     KirId ahead = emit_op2(e, KIR_add, row, emit_index(e, l->s.row_strip));
     emit_prefetch(e, lower_in(l, plan_value_buffer(l->lf, a)), point_address(l, t, ahead, env));
 }
@@ -82,12 +76,14 @@ static void sum_rows(Lower *l, const Strip *s, const Point *p, unsigned n, const
 {
     Emit *e = &l->e;
     KirId row = emit_for(e, s->first, s->last, 1, KIR_SEQ, "rows");
+    stage_enter(l, s->span, row, row);
     recall_row(l, s, row);
     fetch_ahead(l, s, row, &p[0].env);
     for (unsigned i = 0; i < n; i++) {
         KirId a = point_full(l, s->op->args[0], row, &p[i].env), b = point_full(l, s->op->args[1], row, &p[i].env);
         emit_set(e, acc[i], emit_fma(e, a, b, acc[i]));
     }
+    stage_leave(l, s->span, 1);
     emit_end(e);
 }
 
@@ -110,21 +106,13 @@ static void panel(Lower *l, const Point *columns, unsigned n, void *user)
     Strip s = *(const Strip *)user;
     s.columns = columns;
     s.n_columns = n;
-    if (l->s.copied) copy_panel(l, &s);
+    if (l->s.copied && !stage_has(l, fused_storage(l->f, s.op->args[1]))) copy_panel(l, &s);
     nest_scalars(l, &fused_op(l->f, s.op->args[0])->type, l->s.row_tile, columns, n, outer_tile, &s);
 }
 
-void lower_outer(Lower *l, IrId v, const Partial *part, KirId first, KirId last)
+void lower_outer(Lower *l, IrId v, const Partial *part, const StageSpan *strip)
 {
-    Emit *e = &l->e;
-    Strip s = {.part = part, .op = fused_op(l->f, v), .copy = KIR_NONE};
-    const IrType *a = &fused_op(l->f, s.op->args[0])->type, *b = &fused_op(l->f, s.op->args[1])->type;
-    Point unit = {KIR_NONE, env_empty()};
-    l->s.first_vec = a->n_dims;
-    nest_dims(l, &s.op->type, &unit, 1, clear_tile, &s);
-    l->s.first_vec = 0;
-    s.first = emit_for(e, first, last, l->s.row_strip, KIR_SEQ, "strips of rows");
-    s.last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, s.first, emit_index(e, l->s.row_strip)), last);
-    nest_dims(l, b, &unit, 1, panel, &s);
-    emit_end(e);
+    const IrOp *op = fused_op(l->f, v);
+    Strip s = {.part = part, .op = op, .span = strip, .first = strip->from, .last = strip->to, .copy = KIR_NONE};
+    nest_dims(l, &fused_op(l->f, op->args[1])->type, &(Point){KIR_NONE, env_empty()}, 1, panel, &s);
 }

@@ -152,14 +152,14 @@ KirId lower_count(Lower *l, PlanCount c)
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
 {
     Arena *a = lf->ctx->stage;
-    *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .filling = IR_NONE, .s = schedule_group(lf->f, g, lf->vectors)};
+    *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .root = IR_NONE, .filling = IR_NONE, .s = schedule_group(lf->f, g, lf->vectors)};
     l->kernel = kir_kernel_new(a, "k");
     l->e = emit_begin(a, l->kernel);
     l->step = ARENA_NEW(a, PlanStep);
     l->step->cut = IR_NONE;
     l->step->grain = 1;
     const Group *group = &lf->f->groups.data[g];
-    if (group->kind == GROUP_BLOCKS) return; /* its two kernels write other buffers */
+    if (group->kind == GROUP_BLOCKS) return; /* its kernels write other buffers */
     for (uint32_t i = 0; i < group->roots.n; i++)
         if (lf->f->stored.data[group->roots.data[i]]) lower_out(l, plan_value_buffer(lf, group->roots.data[i]));
     for (uint32_t i = 0; i < group->inner.n; i++)
@@ -194,8 +194,8 @@ void lower_finish(Lower *l, const char *kind)
     const Group *g = &l->f->groups.data[l->g];
     PlanStep *s = l->step;
     s->span = fused_op(l->f, g->roots.data[0])->span;
-    s->nan_value = g->roots.data[0];
-    s->label = lower_label(l->lf, l->g, kind);
+    s->nan_value = l->root != IR_NONE ? l->root : g->roots.data[0];
+    s->label = lower_label(l->lf, l->g, l->root, kind);
     for (uint32_t i = 0; i < s->args.n; i++)
         if (!s->args.data[i].is_buffer && s->args.data[i].count.kind == PLAN_AHEAD)
             s->args.data[i].count.value = ahead_default(l->ahead_bytes);

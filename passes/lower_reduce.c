@@ -68,7 +68,7 @@ static void take_element(Lower *l, Accs s, KirId element)
 
 KirId row_element(Lower *l, IrId map, KirId position)
 {
-    if (l->f->m->maps.data[map].sorted) return position;
+    if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;
     uint32_t list = lower_in(l, lower_map_buffer(l, PLAN_MAP_LIST, map));
     return emit_convert(&l->e, KIR_I64, emit_load(&l->e, list, kir_type(KIR_I32, 1), position, 1, 1));
 }
@@ -95,7 +95,7 @@ static void take_elements(Lower *l, Accs s, const StageSpan *x)
     walk_open(l, m->from, m->sorted ? IR_NONE : x->map, element, position);
     take_element(l, s, element);
     walk_close(l);
-    stage_leave(l, 1);
+    stage_leave(l, x, 1);
     emit_end(&l->e);
 }
 

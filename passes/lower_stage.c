@@ -1,5 +1,5 @@
-/* Inner values of a group: what is computed at the elements of a row for the sums over them, and kept in private
-   arrays in between, some elements at a time.
+/* Inner values of a group: what is computed at the elements of a row for the sums over them, or at a strip of rows for
+   the sums over all rows (lower_blocks.c), and kept in private arrays in between, some elements at a time.
 
      for the elements of a block of the row, 64 at a time:
        for these elements: z = a dot product, into an array [64][H]        each value in its own loops and tiles
@@ -37,7 +37,7 @@ void stage_begin(Lower *l)
     l->staged.n = 0;
     l->stage_rows = stage_elements(l->f, g, NULL);
     for (uint32_t i = 0; i < g->inner.n; i++) add_array(l, g->inner.data[i], false);
-    for (uint32_t i = 0; i < g->roots.n; i++)
+    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_ROWS; i++)
         if (is_kept(l, g->roots.data[i])) add_array(l, g->roots.data[i], true);
 }
 
@@ -60,6 +60,12 @@ static KirIns array_access(Lower *l, KirOpcode op, KirId array, const IrType *t,
         x.args[0] = emit_op2(&l->e, KIR_add, x.args[0], lanes_offsets(l, t, &own));
     }
     return x;
+}
+
+bool stage_has(const Lower *l, IrId v)
+{
+    const Staged *s = find(l, v);
+    return s && !s->of_row;
 }
 
 bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, KirId *value)
@@ -139,15 +145,17 @@ static void fill_points(Lower *l, const uint32_t *list, unsigned first, unsigned
 
 void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position)
 {
-    KirId in_list = l->f->m->maps.data[x->map].sorted ? KIR_NONE : position;
-    VEC_PUSH(l->arena, &l->images, ((Image){x->map, element, x->row, in_list}));
+    if (x->map != IR_NONE) {
+        KirId in_list = l->f->m->maps.data[x->map].sorted ? KIR_NONE : position;
+        VEC_PUSH(l->arena, &l->images, ((Image){x->map, element, x->row, in_list}));
+    }
     if (l->staged.n)
         VEC_PUSH(l->arena, &l->stage_at, ((StageAt){element, emit_op2(&l->e, KIR_sub, position, x->base)}));
 }
 
-void stage_leave(Lower *l, unsigned n)
+void stage_leave(Lower *l, const StageSpan *x, unsigned n)
 {
-    l->images.n -= n;
+    if (x->map != IR_NONE) l->images.n -= n;
     if (l->staged.n) l->stage_at.n -= n;
 }
 
@@ -165,11 +173,12 @@ static void fill_run(Lower *l, const uint32_t *list, unsigned first, unsigned la
         p[i] = (Point){row_element(l, x->map, at), env_empty()};
         stage_enter(l, x, p[i].row, at);
     }
-    const IrMap *m = &l->f->m->maps.data[x->map];
-    if (rows == 1) walk_open(l, m->from, m->sorted ? IR_NONE : x->map, p[0].row, position);
+    const Group *g = &l->f->groups.data[l->g];
+    const IrMap *m = x->map == IR_NONE ? NULL : &l->f->m->maps.data[x->map];
+    if (rows == 1) walk_open(l, m ? m->from : g->space, !m || m->sorted ? IR_NONE : x->map, p[0].row, position);
     fill_points(l, list, first, last, store, p, rows);
     if (rows == 1) walk_close(l);
-    stage_leave(l, rows);
+    stage_leave(l, x, rows);
     emit_end(e);
 }
 
@@ -269,7 +278,7 @@ static void copy_out(Lower *l, const Staged *s, const StageSpan *x)
     stage_enter(l, x, element, position);
     ICE_UNLESS(stage_load(l, s->v, t, element, &none, &value));
     point_store(l, plan_value_buffer(l->lf, s->v), t, element, &none, value);
-    stage_leave(l, 1);
+    stage_leave(l, x, 1);
     emit_end(&l->e);
 }
 
@@ -352,6 +361,13 @@ void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x)
         emit_end(e);
     }
     fill_all(l, needs->fresh, needs->n_fresh, !needs->fleeting, x);
+}
+
+void stage_strip(Lower *l, const StageSpan *x)
+{
+    uint32_t *all = ARENA_ARRAY(l->arena, uint32_t, l->staged.n + 1);
+    for (uint32_t i = 0; i < l->staged.n; i++) all[i] = i;
+    fill_all(l, all, l->staged.n, true, x);
 }
 
 void stage_done(Lower *l, const StageNeeds *needs)

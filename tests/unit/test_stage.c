@@ -1,5 +1,5 @@
 /* Values at elements inside the kernels that sum them: softmax over edges, perceptrons on edges, both by destination and by
-   source, on graphs with rows of none, one, some hundred and some thousand edges, and with scores that are -inf, inf or NaN.
+   source, and gradients over all edges, on graphs with rows of none, one, some hundred and some thousand edges, and with scores that are -inf, inf or NaN.
    Each result must have the bits that it has without fusion, where every value lies in memory, and lie within the
    interpreter's bound; and what is one kernel must be one. */
 #include "passes/lower.h"
@@ -11,7 +11,7 @@
 
 static const char *const head =
     "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim D = 5\ndim W = 70\nspace node\nspace edge : edges\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\ngraph g : data edge(edge.src, edge.dst)\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap edge.all : edge -> unit\ngraph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[] f32\ntensor h : input node[H,D] f32\n"
     "tensor a : state [H,D] f32 init const(0)\ntensor w : state [F,W] f32 init const(0)\n"
     "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\n";
@@ -75,6 +75,23 @@ static const Case cases[] = {
      "  %6 = contract %5, %1 : edge[W] f32\n  %7 = tanh %6 : edge[W] f32\n  %8 = contract %7, %2 : edge[K] f32\n"
      "  %9 = reduce_sum %8 via MAP : node[K] f32\n  %10 = reduce_max %8 via MAP empty 0 : node[K] f32\n  return y = %9\n"
      "  return z = %10\n}\n", 1, false, false},
+    {"gradients over all edges of a perceptron: a product, a sum and a maximum",
+     "(x = @x, w = @w, t = @t) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : edge[H] f32\n"
+     "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = mul %3, %4 : edge[F] f32\n"
+     "  %6 = contract %5, %1 : edge[W] f32\n  %7 = tanh %6 : edge[W] f32\n  %8 = contract %2, %7 : [H,W] f32\n"
+     "  %9 = reduce_sum %7 via edge.all : [W] f32\n  %10 = reduce_max %7 via edge.all empty 0 : [W] f32\n  return y = %8\n"
+     "  return z = %9\n  return m = %10\n}\n", 4, false, false},
+    {"gradient over all edges of two computed operands, one of them a result",
+     "(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n"
+     "  %2 = gather %0 via END : edge[F] f32\n  %3 = tanh %2 : edge[F] f32\n  %4 = contract %3, %1 : edge[W] f32\n"
+     "  %5 = gather %0 via MAP : edge[F] f32\n  %6 = mul %5, %3 : edge[F] f32\n  %7 = contract %6, %4 : [F,W] f32\n"
+     "  return y = %7\n  return z = %4\n}\n", 2, false, false},
+    {"gradient over all edges, summed inside each",
+     "(h = @h, a = @a, t = @t) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = arg 2 : edge[H] f32\n"
+     "  %3 = gather %0 via END : edge[H,D] f32\n  %4 = gather %0 via MAP : edge[H,D] f32\n  %5 = sub %3, %4 : edge[H,D] f32\n"
+     "  %6 = contract %5, %1 : edge[H] f32\n  %7 = exp %6 : edge[H] f32\n  %8 = mul %7, %2 : edge[H] f32\n"
+     "  %9 = contract %3, %8 : [D] f32\n  %10 = contract %8, %5 : [D] f32\n  return y = %9\n  return z = %10\n}\n", 3, false,
+     false},
 };
 
 static const char *with_maps(Arena *a, const char *body, const char *map, const char *end)
