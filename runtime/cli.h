@@ -65,6 +65,9 @@ typedef struct RtSession {
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 void rt_session_close(RtSession *s);
 
+/* Prints a JSON object: each step of a bound program, run in every way. */
+RtCode rt_cli_ways(const RtSelector *selector, RtExec *e, int64_t iters, int64_t seed, RtStatus *st);
+
 RtCode rt_cli_train(RtCli *c);
 RtCode rt_cli_infer(RtCli *c);
 RtCode rt_cli_eval(RtCli *c);

@@ -67,9 +67,7 @@ static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         StepFacts f = {.s = &e->model->steps[e->program->first_step + i], .x = &e->steps[i]};
         rt_step_cost(e, i, &f.bytes, &f.flops);
-        RT_TRY(rt_cost_step(plan->s->selector.cost, f.s, 0, &f.p, plan->c->st)); /* memory, arithmetic */
-        f.ns = rt_select_predict(&plan->s->selector, e, i, &(RtChoice){f.x->choice.ahead,
-            f.x->choice.chunks ? f.x->choice.chunks : RT_CHUNKS, f.x->choice.cut});
+        f.ns = rt_select_predict(&plan->s->selector, e, i, &f.x->choice, &f.p);
         (plan->json ? json_step : text_step)(plan, i, &f);
         t->bytes += f.bytes;
         t->flops += f.flops;

@@ -21,13 +21,16 @@ static RtCode write_result(const RtCli *c, const RtExec *e, int64_t i, const cha
 {
     const RtResultDef *r = &c->model->results[e->program->first_result + i];
     int64_t shape[RT_MAX_DIMS + 1], n = 0, rows = e->graph->spaces[r->space].count;
-    RtBlock user;
+    RtBlock user = {0};
+    const void *rows_of_user = e->results[i];
     if (r->space != 0) shape[n++] = rows;
     for (int64_t k = 0; k < r->n_dims; k++) shape[n++] = r->dims[k];
-    RT_TRY(rt_block_alloc(&user, (size_t)rt_result_bytes(e, i), path, c->st));
-    rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i],
-                     user.p);
-    RtCode code = rt_npy_write(path, r->dtype, n, shape, user.p, c->st);
+    if (e->graph->spaces[r->space].ids) { /* else they lie as the user has them */
+        RT_TRY(rt_block_alloc(&user, (size_t)rt_result_bytes(e, i), path, c->st));
+        rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i], user.p);
+        rows_of_user = user.p;
+    }
+    RtCode code = rt_npy_write(path, r->dtype, n, shape, rows_of_user, c->st);
     rt_block_free(&user);
     if (!code)
         printf("%s: %s, %lld rows of %lld\n", path, rt_string(c->model, r->name), (long long)rows,

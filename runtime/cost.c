@@ -1,27 +1,27 @@
 /* The traffic model (see cost.h). Times of levels add up, as hits of different levels hide behind each other only in
-   part; memory and arithmetic overlap but for a part of the smaller. What the
-   figures of the machine do not say (below) is estimated. */
+   part. Three things take a step's time: bytes, instructions, and waiting. A wait is the latency of what an element gathers over
+   the elements that are under way at once: those asked for ahead, or those that the core's window holds, which are few
+   where an element is much work. The three overlap: the cube root of their cubes' sum. What the figures of the machine do not say
+   (below) is estimated. */
 #include "runtime/cost.h"
+#include "runtime/reuse.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Estimates: of a cache, what is left for rows beside streams and conflicts; share of the smaller of memory and arithmetic that
-   shows; what a plain loop gets of the multiply-add rate, a dense product does; a step's start, ns */
-static const double KEPT = 0.6, OVERLAP = 0.3, PLAIN = 0.3, PRODUCT = 0.8, START_NS = 1500;
+/* Estimates: what a plain loop gets of the multiply-add rate, a
+   dense product does; ns: a step's start, an element of a walk, a row of it (its end is not foreseen), asking ahead and
+   each line of it, the time that a core's window of instructions spans */
+static const double PLAIN = 0.3, PRODUCT = 0.8, START_NS = 1500;
+static const double ELEMENT_NS = 0.4, ROW_NS = 3, PREFETCH_NS = 0.1, PREFETCH_LINE_NS = 0.04, WINDOW_NS = 40;
+/* bytes and operations that a core gets done in a ns, to tell rows' work from elements' */
+static const double WORK_BYTES = 25, WORK_FLOPS = 60;
 
-enum { EXACT = 16, PER_OCTAVE = 8, N_BUCKETS = EXACT + PER_OCTAVE * 60, LINE = 64 };
-
-typedef struct Degrees { /* of the rows that a map's elements read */
-    bool known;
-    double reads, rows; /* rows: read at least once */
-    int n;
-    double d[N_BUCKETS], count[N_BUCKETS]; /* mean reads of a bucket's rows; how many rows */
-} Degrees;
+enum { LINE = 64 };
 
 struct RtCostModel {
     const RtGraph *g;
     const RtMachine *machine;
-    Degrees *maps; /* [n_maps] */
+    RtReuse **reuse; /* [n_maps][n_maps + 2] by map and order: as stored, by the list of each map, or the list itself */
 };
 
 RtCode rt_cost_create(const RtGraph *g, const RtMachine *machine, RtCostModel **out, RtStatus *st)
@@ -29,10 +29,11 @@ RtCode rt_cost_create(const RtGraph *g, const RtMachine *machine, RtCostModel **
     *out = NULL;
     RtCostModel *c = calloc(1, sizeof *c);
     if (!c) return rt_fail_memory(st, sizeof *c, "the cost model");
-    *c = (RtCostModel){g, machine, calloc((size_t)g->model->n_maps + 1, sizeof(Degrees))};
-    if (!c->maps) {
+    size_t n = (size_t)(g->model->n_maps * (g->model->n_maps + 2) + 1);
+    *c = (RtCostModel){g, machine, calloc(n, sizeof *c->reuse)};
+    if (!c->reuse) {
         free(c);
-        return rt_fail_memory(st, sizeof(Degrees) * (size_t)g->model->n_maps, "the cost model");
+        return rt_fail_memory(st, n * sizeof *c->reuse, "the cost model");
     }
     *out = c;
     return RT_OK;
@@ -41,138 +42,171 @@ RtCode rt_cost_create(const RtGraph *g, const RtMachine *machine, RtCostModel **
 void rt_cost_free(RtCostModel *c)
 {
     if (!c) return;
-    free(c->maps);
+    int64_t n = c->g->model->n_maps;
+    for (int64_t i = 0; i < n * (n + 2); i++) free(c->reuse[i]);
+    free(c->reuse);
     free(c);
 }
 
-/* ---- degrees --------------------------------------------------------------------------------------------------- */
+/* ---- reuse ------------------------------------------------------------------------------------------------------ */
 
-static int bucket_of(int64_t d)
+enum { AS_STORED = 0, LISTED = -1 };
+
+/* The reads of a map's images while `order` says: AS_STORED, 1 + the map whose list is walked, or LISTED: the elements that the
+   map's own list names. */
+static RtTrace trace_of(const RtGraph *g, int64_t map, int64_t order)
 {
-    if (d < EXACT) return (int)d;
-    return EXACT + (int)((log2((double)d) - 4) * PER_OCTAVE);
+    const RtMapDef *def = &g->model->maps[map];
+    const RtMapData *m = &g->maps[map];
+    int64_t n = g->spaces[def->from].count;
+    if (order == LISTED) return (RtTrace){.list = m->list, .n = n, .n_rows = n};
+    return (RtTrace){m->to, order == AS_STORED ? NULL : g->maps[order - 1].list, n, g->spaces[def->to].count};
 }
 
-static void add_row(Degrees *h, int64_t d)
+static RtCode reuse_of(RtCostModel *c, int64_t map, int64_t order, const RtReuse **out, RtStatus *st)
 {
-    if (!d) return;
-    int b = bucket_of(d);
-    h->count[b]++;
-    h->d[b] += (double)d;
-    h->rows++;
-    h->reads += (double)d;
-    if (b >= h->n) h->n = b + 1;
-}
-
-static RtCode count_reads(const RtCostModel *c, int64_t map, Degrees *h, RtStatus *st)
-{
-    const RtMapDef *def = &c->g->model->maps[map];
-    const RtMapData *m = &c->g->maps[map];
-    int64_t from = c->g->spaces[def->from].count, to = c->g->spaces[def->to].count;
-    *h = (Degrees){.known = true};
-    if (m->rows) {
-        for (int64_t v = 0; v < to; v++) add_row(h, m->rows[v + 1] - m->rows[v]);
-    } else if (m->to) {
-        uint32_t *n = calloc((size_t)to + 1, sizeof *n);
-        if (!n) return rt_fail_memory(st, (size_t)to * sizeof *n, "a histogram");
-        for (int64_t e = 0; e < from; e++)
-            if (m->to[e] >= 0) n[m->to[e]]++;
-        for (int64_t v = 0; v < to; v++) add_row(h, n[v]);
-        free(n);
+    int64_t n = c->g->model->n_maps;
+    RtReuse **at = &c->reuse[map * (n + 2) + (order == LISTED ? n + 1 : order)];
+    if (!*at) {
+        RtReuse *r = calloc(1, sizeof *r);
+        if (!r) return rt_fail_memory(st, sizeof *r, "the cost model");
+        RtTrace t = trace_of(c->g, map, order);
+        RtCode code = t.to || t.list ? rt_reuse_measure(&t, r, st) : RT_OK;
+        if (code) {
+            free(r);
+            return code;
+        }
+        *at = r;
     }
-    for (int b = 0; b < h->n; b++)
-        if (h->count[b] > 0) h->d[b] /= h->count[b];
-    return RT_OK;
-}
-
-/* Expected distinct rows among a share x of all reads. */
-static double distinct(const Degrees *h, double x)
-{
-    double u = 0;
-    for (int b = 1; b < h->n; b++) u += h->count[b] * (1 - exp(-h->d[b] * x));
-    return u;
-}
-
-static double misses_of(const Degrees *h, double rows)
-{
-    if (rows >= h->rows) return h->rows;
-    double lo = 0, hi = 1;
-    while (distinct(h, hi) < rows && hi < 64) hi *= 2;
-    for (int i = 0; i < 40; i++) {
-        double mid = (lo + hi) / 2;
-        if (distinct(h, mid) < rows) lo = mid;
-        else hi = mid;
-    }
-    double misses = 0, stay = lo < 1 ? 1 - lo : 0;
-    for (int b = 1; b < h->n; b++) misses += h->count[b] * (1 + (h->d[b] - 1) * pow(stay, h->d[b]));
-    return misses < h->reads ? misses : h->reads;
-}
-
-static RtCode degrees(RtCostModel *c, int64_t map, const Degrees **h, RtStatus *st)
-{
-    if (!c->maps[map].known) RT_TRY(count_reads(c, map, &c->maps[map], st));
-    *h = &c->maps[map];
+    *out = *at;
     return RT_OK;
 }
 
 RtCode rt_cost_misses(RtCostModel *c, int64_t map, double bytes, double capacity, double *misses, RtStatus *st)
 {
-    const Degrees *h;
-    RT_TRY(degrees(c, map, &h, st));
-    *misses = misses_of(h, KEPT * capacity / bytes);
+    const RtReuse *r;
+    double in_line;
+    RT_TRY(reuse_of(c, map, AS_STORED, &r, st));
+    *misses = rt_reuse_misses(r, capacity / bytes, &in_line);
     return RT_OK;
 }
 
 /* ---- a step ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes per ns of rows of `bytes` gathered from a level: between the probed 64 and 256, by size. */
-static double gather_rate(const RtMachine *m, double bytes, int level, int ahead)
+typedef struct Load { /* what a step asks of the machine */
+    double elements, rows, lines; /* elements that gather, the rows they are reduced to, lines asked for at each */
+    double latency;               /* ns until what an element gathers is there, as a rule */
+    double foreseen[RT_N_LEVELS]; /* bytes gathered nearly in order */
+} Load;
+
+static int distance_index(int64_t ahead)
 {
-    double small = m->gather[RT_ROW_64][level][ahead], large = m->gather[RT_ROW_256][level][ahead];
-    double at = (bytes - 64) / (256 - 64);
+    int i = 0;
+    while (i + 1 < RT_N_DISTANCES && rt_distances[i + 1] <= ahead) i++;
+    return i;
+}
+
+/* Bytes per ns of gathers from a level, by what an element gathers in all: between the probed 64 and 256 bytes. What is near is
+   read at the rate of long rows: of short ones the probe counts instructions. */
+static double gather_rate(const RtMachine *m, double bytes, int level, int64_t ahead)
+{
+    int d = distance_index(ahead);
+    double small = m->gather[RT_ROW_64][level][d], large = m->gather[RT_ROW_256][level][d];
+    double at = level <= RT_L2 ? 1 : (bytes - 64) / (256 - 64);
     return at <= 0 ? small : at >= 1 ? large : small + (large - small) * at;
 }
 
-/* n reads of whole lines from each level. A list names each of its rows once: what is beyond a cache always misses it. */
-static RtCode gather(RtCostModel *c, const RtCost *k, double n, int ahead, RtPrediction *p, RtStatus *st)
+/* The order in which a step reads the images of a map. */
+static int64_t order_of(const RtGraph *g, const RtStep *s, const RtCost *k)
+{
+    const RtMapDef *maps = g->model->maps;
+    if (k->table != maps[k->map].to) return LISTED;
+    if (s->cut < 0 || maps[s->cut].sorted || !g->maps[s->cut].list || maps[s->cut].from != maps[k->map].from) return AS_STORED;
+    return 1 + s->cut;
+}
+
+/* Reads of whole lines that come from each level, and those that the hardware foresees. */
+static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n, Load *load, RtPrediction *p, RtStatus *st)
 {
     const RtMachine *m = c->machine;
+    const RtReuse *r;
     double row = ceil((double)k->bytes / LINE) * LINE, table = row * (double)c->g->spaces[k->table].count;
-    double miss[RT_N_LEVELS] = {n, n, n, 0};
-    bool listed = k->table != c->g->model->maps[k->map].to;
+    double miss[RT_N_LEVELS] = {0}, in_line[RT_N_LEVELS] = {0}, latency = 0;
+    RT_TRY(reuse_of(c, k->map, order_of(c->g, s, k), &r, st));
     for (int l = RT_L1; l <= RT_L3; l++) {
-        if (listed) miss[l] = table <= KEPT * m->bytes[l] ? 0 : n * (1 - KEPT * m->bytes[l] / table);
-        else RT_TRY(rt_cost_misses(c, k->map, row, m->bytes[l], &miss[l], st));
-        if (!listed && table <= KEPT * m->bytes[l]) miss[l] = 0; /* an earlier step left it there */
-        if (miss[l] > n) miss[l] = n;
+        if (table <= m->usable[l]) continue; /* an earlier step left it there */
+        miss[l] = rt_reuse_misses(r, m->usable[l] / row, &in_line[l]);
     }
     for (int l = 0; l < RT_N_LEVELS; l++) {
-        double hits = (l ? miss[l - 1] : n) - miss[l];
-        if (hits <= 0) continue;
-        p->bytes[l] += hits * row;
-        p->memory_ns += hits * row / gather_rate(m, row, l, ahead);
+        double hits = fmax((l ? miss[l - 1] : n) - miss[l], 0), foreseen = l ? fmax(in_line[l - 1] - in_line[l], 0) : 0;
+        if (foreseen > hits) foreseen = hits;
+        p->bytes[l] += (hits - foreseen) * row;
+        load->foreseen[l] += foreseen * row;
+        latency += ((hits - foreseen) * m->latency[l] + foreseen * m->latency[RT_L1]) / n;
     }
+    if (n > load->elements) load->elements = n;
+    if (latency > load->latency) load->latency = latency;
+    load->lines += row / LINE;
     return RT_OK;
 }
 
-RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int ahead, RtPrediction *p, RtStatus *st)
+static double together(double a, double b)
+{
+    return cbrt(a * a * a + b * b * b);
+}
+
+/* Instructions, and what waits for memory where neither prefetches nor the window of the core reach far enough ahead. */
+static void finish(const RtMachine *m, const RtStep *s, int64_t ahead, const Load *load, double flops, RtPrediction *p)
+{
+    double threads = (double)m->threads, asked = ahead ? PREFETCH_NS + PREFETCH_LINE_NS * load->lines : 0;
+    p->arithmetic_ns = flops / (m->flops * (s->gemm.present ? PRODUCT : PLAIN)) +
+                       (load->elements * (ELEMENT_NS + asked) + load->rows * ROW_NS) / threads;
+    double one = load->elements > 0 ? p->arithmetic_ns * threads / load->elements : 0;
+    double reach = fmax((double)ahead, one > 0 ? WINDOW_NS / one : 0);
+    p->latency_ns = reach > 0 ? load->elements / threads * load->latency / reach : 0;
+    p->ns = START_NS + together(together(p->memory_ns, p->arithmetic_ns), p->latency_ns);
+}
+
+/* Bytes that stream, and the share of a step's work that follows its rows, not its elements. */
+static double stream(const RtCostModel *c, const RtStep *s, const Load *load, RtPrediction *p)
+{
+    double bytes = 0, of_rows = load->rows * ROW_NS, all = of_rows;
+    int64_t elements = s->cut < 0 ? -1 : c->g->model->maps[s->cut].from;
+    for (int64_t i = 0; i < s->n_cost; i++) {
+        const RtCost *k = &c->g->model->costs[s->first_cost + i];
+        double n = (double)rt_count_value(c->g, &k->count);
+        double ns = n * ((double)k->bytes / WORK_BYTES + (double)k->flops / WORK_FLOPS);
+        bool by_element = k->count.kind == RT_COUNT_SPACE && k->count.space == elements;
+        if (k->map < 0) bytes += n * (double)k->bytes;
+        of_rows += by_element ? 0 : ns;
+        all += ns + (by_element && k->map < 0 ? n * ELEMENT_NS : 0);
+    }
+    p->row_share = all > 0 ? of_rows / all : 1;
+    return bytes;
+}
+
+RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int64_t ahead, RtPrediction *p, RtStatus *st)
 {
     const RtMachine *m = c->machine;
-    double streamed = 0, flops = 0;
+    double flops = 0;
+    Load load = {0};
     *p = (RtPrediction){0};
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *k = &c->g->model->costs[s->first_cost + i];
         double n = (double)rt_count_value(c->g, &k->count);
         flops += n * (double)k->flops;
-        if (k->map < 0) streamed += n * (double)k->bytes;
-        else if (n > 0) RT_TRY(gather(c, k, n, ahead, p, st));
+        if (k->map >= 0 && n > 0) RT_TRY(gather(c, s, k, n, &load, p, st));
     }
+    for (int l = 0; l < RT_N_LEVELS; l++) {
+        p->memory_ns += p->bytes[l] / gather_rate(m, load.lines * LINE, l, ahead) + load.foreseen[l] / m->copy[l];
+        p->bytes[l] += load.foreseen[l];
+    }
+    if (s->cut >= 0) load.rows = (double)c->g->spaces[c->g->model->maps[s->cut].to].count;
+    double streamed = stream(c, s, &load, p);
     int level = RT_L1;
-    while (level < RT_MEMORY && streamed > KEPT * m->bytes[level]) level++;
+    while (level < RT_MEMORY && streamed > m->usable[level]) level++;
     p->bytes[level] += streamed;
     p->memory_ns += streamed / m->copy[level];
-    p->arithmetic_ns = flops / (m->flops * (s->gemm.present ? PRODUCT : PLAIN));
-    double more = fmax(p->memory_ns, p->arithmetic_ns), less = fmin(p->memory_ns, p->arithmetic_ns);
-    p->ns = START_NS + more + OVERLAP * less;
+    finish(m, s, ahead, &load, flops, p);
     return RT_OK;
 }

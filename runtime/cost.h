@@ -1,7 +1,6 @@
-/* Predicted time of a step on one graph and machine. Rows that are read in no order miss a cache of R rows as often as
-   the expected number of distinct rows in a window says: U(x) = sum over rows of 1 - exp(-d x), d the times a row is read and x
-   the window's share of all reads (Che's approximation, with each row's first read cold). So one degree histogram per map
-   predicts the traffic of every level; bandwidths come from the machine's figures. Nothing but speed depends on it. */
+/* Predicted time of a step on one graph and machine. How often rows miss a cache follows from how soon they are read again in
+   the order of the walk (reuse.h), measured once per map and order; bandwidths and latencies come from the machine's figures.
+   Nothing but speed depends on it. */
 #pragma once
 #include "runtime/graph.h"
 #include "runtime/machine.h"
@@ -10,14 +9,15 @@ typedef struct RtCostModel RtCostModel;
 
 typedef struct RtPrediction {
     double ns;              /* of the whole step on the machine's threads */
-    double memory_ns, arithmetic_ns;
+    double memory_ns, arithmetic_ns, latency_ns;
+    double row_share;          /* of the work, that follows the rows of the walk and not their elements: 0 to 1 */
     double bytes[RT_N_LEVELS]; /* that come from each level: hits of it */
 } RtPrediction;
 
 /* graph and machine must outlive the model. MEMORY. One thread at a time. */
 RtCode rt_cost_create(const RtGraph *g, const RtMachine *machine, RtCostModel **c, RtStatus *st);
 void rt_cost_free(RtCostModel *c);
-/* ahead: index into rt_distances. The first call for a map counts how often each row is read: O(edges). */
-RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int ahead, RtPrediction *p, RtStatus *st);
-/* Expected misses of n reads of rows of `bytes` through `map` in a cache of `capacity` bytes. */
+/* ahead: elements before their turn that gathered rows are asked for, 0: never. The first call for a map measures it: O(edges). */
+RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int64_t ahead, RtPrediction *p, RtStatus *st);
+/* Expected misses of the reads, as stored, of rows of `bytes` through `map` in a cache of `capacity` bytes. */
 RtCode rt_cost_misses(RtCostModel *c, int64_t map, double bytes, double capacity, double *misses, RtStatus *st);

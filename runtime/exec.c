@@ -244,6 +244,15 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st)
     return RT_OK;
 }
 
+void rt_exec_choose(RtExec *e, const RtChoice *c)
+{
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        e->steps[i].choice = *c;
+        cut_step(e, &e->model->steps[e->program->first_step + i], &e->steps[i]);
+    }
+    if (e->bound) fill_args(e);
+}
+
 static int64_t count_cotangents(const RtModel *m, const RtProgram *p)
 {
     int64_t n = 0;

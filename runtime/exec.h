@@ -98,6 +98,9 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st);
    MODEL_ARGUMENT. */
 RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 
+/* From now on every step runs as c says, fields of 0 as the plan and pool.h have it. */
+void rt_exec_choose(RtExec *e, const RtChoice *c);
+
 /* seed and step are read by random ops. Nothing can fail once bound. */
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step);
 /* The same, adding each step's nanoseconds to ns[n_steps]. */

@@ -9,10 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const int64_t rt_distances[RT_N_DISTANCES] = {0, 8, 16, 32, 64};
+const int64_t rt_distances[RT_N_DISTANCES] = {0, 8, 16, 32, 64, 128};
 static const char *const level_names[RT_N_LEVELS] = {"L1", "L2", "L3", "memory"};
 
-enum { FORMAT = 2 };
+enum { FORMAT = 3 };
+static const double USABLE = 0.6; /* of a cache, for a table */
 
 /* ---- built-in ------------------------------------------------------------------------------------------------ */
 
@@ -59,12 +60,13 @@ void rt_machine_default(int threads, RtMachine *m)
 {
     static const double latency[] = {1.2, 4, 15, 100}, copy[] = {150, 80, 40, 20}, gather[] = {120, 60, 30, 8};
     static const double ahead[RT_N_LEVELS][RT_N_DISTANCES] = {
-        {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, {1, 1.1, 1.2, 1.2, 1.2}, {1, 1.3, 1.6, 1.8, 1.8}};
+        {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {1, 1.1, 1.2, 1.2, 1.2, 1.2}, {1, 1.3, 1.6, 1.8, 1.8, 1.8}};
     *m = (RtMachine){.threads = threads};
     cpu_model(m->cpu, sizeof m->cpu);
     m->bytes[RT_L1] = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, 32 << 10);
     m->bytes[RT_L2] = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20);
     m->bytes[RT_L3] = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20);
+    for (int l = RT_L1; l <= RT_L3; l++) m->usable[l] = USABLE * m->bytes[l];
     double n = threads > 1 ? threads : 1, memory = n < 4 ? n : 4;
     m->flops = 100 * n;
     for (int l = 0; l < RT_N_LEVELS; l++) {
@@ -113,7 +115,8 @@ typedef struct Row { /* one line of the file */
 
 static int rows_of(RtMachine *m, Row *rows)
 {
-    Row all[] = {{"latency", m->latency, RT_N_LEVELS},
+    Row all[] = {{"usable", m->usable, RT_MEMORY},
+                 {"latency", m->latency, RT_N_LEVELS},
                  {"copy", m->copy, RT_N_LEVELS},
                  {"gather", &m->gather[0][0][0], RT_N_ROWS * RT_N_LEVELS * RT_N_DISTANCES},
                  {"flops", &m->flops, 1}};
@@ -203,11 +206,13 @@ static void print_json(const RtMachine *m, FILE *out)
     fprintf(out, "\", \"probed\": %s, \"threads\": %lld,\n \"cache_bytes\": ", m->probed ? "true" : "false",
             (long long)m->threads);
     print_list(m->bytes, RT_MEMORY, out);
+    fputs(",\n \"usable_bytes\": ", out);
+    print_list(m->usable, RT_MEMORY, out);
     fputs(",\n \"latency_ns\": ", out);
     print_list(m->latency, RT_N_LEVELS, out);
     fputs(",\n \"copy_gb_s\": ", out);
     print_list(m->copy, RT_N_LEVELS, out);
-    fputs(",\n \"prefetch_distances\": [0, 8, 16, 32, 64]", out);
+    fputs(",\n \"prefetch_distances\": [0, 8, 16, 32, 64, 128]", out);
     for (int r = 0; r < RT_N_ROWS; r++) {
         fprintf(out, ",\n \"gather_%d_gb_s\": [", r == RT_ROW_64 ? 64 : 256);
         for (int l = 0; l < RT_N_LEVELS; l++) {
@@ -227,11 +232,11 @@ void rt_machine_print(const RtMachine *m, bool json, FILE *out)
     }
     fprintf(out, "%s, %lld threads, %s\n\n", m->cpu, (long long)m->threads,
             m->probed ? "measured" : "built-in figures (gnnc machine --probe measures)");
-    fprintf(out, "%-8s %10s %10s %12s   %s\n", "level", "KiB", "load", "copy", "rows of 64, of 256 bytes gathered, 0, 8, 16, 32, 64 ahead");
+    fprintf(out, "%-8s %10s %10s %10s %12s   %s\n", "level", "KiB", "usable", "load", "copy", "rows of 64, of 256 bytes gathered, 0, 8, 16, 32, 64, 128 ahead");
     for (int l = 0; l < RT_N_LEVELS; l++) {
         fprintf(out, "%-8s ", level_names[l]);
-        if (l < RT_MEMORY) fprintf(out, "%10.0f ", m->bytes[l] / 1024);
-        else fprintf(out, "%10s ", "");
+        if (l < RT_MEMORY) fprintf(out, "%10.0f %10.0f ", m->bytes[l] / 1024, m->usable[l] / 1024);
+        else fprintf(out, "%10s %10s ", "", "");
         fprintf(out, "%7.1f ns %7.1f GB/s  ", m->latency[l], m->copy[l]);
         for (int r = 0; r < RT_N_ROWS; r++) {
             for (int d = 0; d < RT_N_DISTANCES; d++) fprintf(out, " %5.1f", m->gather[r][l][d]);

@@ -11,13 +11,14 @@
 
 typedef float Line __attribute__((vector_size(64), may_alias));
 
-enum { MAX_THREADS = 256, REPEATS = 5, MEMORY_BYTES = 96 << 20 };
+enum { MAX_THREADS = 256, REPEATS = 5, MEMORY_BYTES = 96 << 20, INDEX = 1 << 16, MEMORY_INDEX = 1 << 19 };
+
+static const double NEAR = 0.35; /* of the latency of memory: still a cache */
 
 typedef struct Probe {
     RtPool *pool;
     int64_t threads;
     RtBlock table, copy, index;
-    int64_t n_index; /* per thread */
     RtStatus *st;
 } Probe;
 
@@ -94,31 +95,37 @@ LOOPS(copy_lines)
 LOOPS(gather_lines)
 LOOPS(multiply_add)
 
-/* Each step needs the one before it: index[i] says where to go from i. */
+/* Each step needs the one before it: index[i] says where to go from i. Threads start at different places. */
 static void chase(const RtArg *a, int64_t lo, int64_t hi)
 {
-    (void)lo, (void)hi;
     const int32_t *next = a[ARG_INDEX].p;
-    int32_t at = 0;
-    for (int64_t i = 0; i < a[ARG_ROUNDS].i; i++) at = next[(int64_t)at * 16];
-    *(int32_t *)a[ARG_OUT].p = at;
+    for (int64_t t = lo; t < hi; t++) {
+        int32_t at = (int32_t)(t * a[ARG_COUNT].i);
+        for (int64_t i = 0; i < a[ARG_ROUNDS].i; i++) at = next[(int64_t)at * 16];
+        ((int32_t *)a[ARG_OUT].p)[t * 16] = at;
+    }
 }
 
 /* ---- measuring ---------------------------------------------------------------------------------------------- */
 
 /* The best time of a few runs, in ns, after one that warms up. */
-static double best_ns(Probe *p, RtKernelFn fn, const RtArg *args, int64_t threads)
+static double best_of(Probe *p, int repeats, RtKernelFn fn, const RtArg *args, int64_t threads)
 {
     int64_t bounds[MAX_THREADS + 1];
     for (int64_t i = 0; i <= threads; i++) bounds[i] = i;
     double best = 1e30;
-    for (int i = 0; i <= REPEATS; i++) {
+    for (int i = 0; i <= repeats; i++) {
         double start = rt_now_ns();
         rt_pool_run(p->pool, fn, args, bounds, threads);
         double ns = rt_now_ns() - start;
         if (i && ns < best) best = ns;
     }
     return best;
+}
+
+static double best_ns(Probe *p, RtKernelFn fn, const RtArg *args, int64_t threads)
+{
+    return best_of(p, REPEATS, fn, args, threads);
 }
 
 static uint64_t mix(uint64_t x)
@@ -132,7 +139,7 @@ static uint64_t mix(uint64_t x)
 static int64_t share_of(const Probe *p, const RtMachine *m, int level)
 {
     if (level == RT_MEMORY) return (int64_t)p->table.bytes / p->threads;
-    double bytes = m->bytes[level] * 0.5;
+    double bytes = m->usable[level] * 0.8;
     if (level == RT_L3) bytes /= (double)p->threads;
     return (int64_t)bytes / 4096 * 4096;
 }
@@ -148,7 +155,7 @@ static void probe_copy(Probe *p, RtMachine *m, int level)
 
 static void probe_gather(Probe *p, RtMachine *m, int level, int row)
 {
-    int64_t lines = row == RT_ROW_64 ? 1 : 4, n = p->n_index;
+    int64_t lines = row == RT_ROW_64 ? 1 : 4, n = level == RT_MEMORY ? MEMORY_INDEX * 2 / lines : INDEX;
     int64_t bytes = share_of(p, m, level) * (level >= RT_L3 ? p->threads : 1), rows = bytes / (64 * lines);
     int32_t *index = p->index.p;
     Line *out = p->copy.p;
@@ -163,10 +170,10 @@ static void probe_gather(Probe *p, RtMachine *m, int level, int row)
     }
 }
 
-/* A random cycle through the lines of the level (Sattolo's shuffle), walked. */
-static void probe_latency(Probe *p, RtMachine *m, int level)
+/* Each step of a random cycle through `bytes` (Sattolo's shuffle), ns. */
+static double chase_ns(Probe *p, double bytes, int64_t steps, int repeats)
 {
-    int64_t n = (level == RT_MEMORY ? (int64_t)p->table.bytes : (int64_t)(m->bytes[level] * 0.5)) / 64;
+    int64_t n = (int64_t)bytes / 64;
     int32_t *next = p->table.p;
     for (int64_t i = 0; i < n; i++) next[i * 16] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
@@ -175,9 +182,22 @@ static void probe_latency(Probe *p, RtMachine *m, int level)
         next[i * 16] = next[k * 16];
         next[k * 16] = t;
     }
-    int64_t steps = level == RT_MEMORY ? 100000 : 400000;
-    RtArg a[N_ARGS] = {[ARG_INDEX].p = next, [ARG_ROUNDS].i = steps, [ARG_OUT].p = p->copy.p};
-    m->latency[level] = best_ns(p, chase, a, 1) / (double)steps;
+    RtArg a[N_ARGS] = {[ARG_INDEX].p = next, [ARG_ROUNDS].i = steps, [ARG_COUNT].i = n / p->threads, [ARG_OUT].p = p->copy.p};
+    return best_of(p, repeats, chase, a, p->threads) / (double)steps;
+}
+
+static void probe_latency(Probe *p, RtMachine *m, int level)
+{
+    bool memory = level == RT_MEMORY;
+    m->latency[level] = chase_ns(p, memory ? (double)p->table.bytes : 0.8 * m->usable[level], memory ? 100000 : 400000, REPEATS);
+}
+
+/* The last cache is often shared with what we cannot see: the largest table that is still read much faster than memory. */
+static void probe_last_cache(Probe *p, RtMachine *m)
+{
+    double bytes = 0.75 * m->bytes[RT_L3];
+    while (bytes > 2 * m->bytes[RT_L2] && chase_ns(p, bytes, (int64_t)bytes / 64, 2) > NEAR * m->latency[RT_MEMORY]) bytes *= 0.75;
+    m->usable[RT_L3] = bytes;
 }
 
 static void probe_flops(Probe *p, RtMachine *m)
@@ -191,11 +211,10 @@ static void probe_flops(Probe *p, RtMachine *m)
 static RtCode probe_open(Probe *p, const RtMachine *m)
 {
     double table = 4 * m->bytes[RT_L3] > MEMORY_BYTES ? 4 * m->bytes[RT_L3] : MEMORY_BYTES;
-    p->n_index = 1 << 16;
     RT_TRY(rt_pool_create((int)p->threads, &p->pool, p->st));
     RT_TRY(rt_block_alloc(&p->table, (size_t)table, "the probe", p->st));
     RT_TRY(rt_block_alloc(&p->copy, (size_t)table, "the probe", p->st));
-    RT_TRY(rt_block_alloc(&p->index, (size_t)(p->n_index * p->threads) * sizeof(int32_t), "the probe", p->st));
+    RT_TRY(rt_block_alloc(&p->index, (size_t)(2 * MEMORY_INDEX * p->threads) * sizeof(int32_t), "the probe", p->st));
     memset(p->table.p, 0, p->table.bytes);
     memset(p->copy.p, 0, p->copy.bytes);
     return RT_OK;
@@ -216,13 +235,17 @@ RtCode rt_machine_probe(int threads, RtMachine *m, RtStatus *st)
     if (threads < 1 || threads > MAX_THREADS)
         return rt_fail(st, RT_E_CLI_VALUE, "--threads", NULL, "found %d, wanted 1 to %d", threads, MAX_THREADS);
     RtCode code = probe_open(&p, m);
+    if (!code) {
+        probe_latency(&p, m, RT_MEMORY);
+        probe_last_cache(&p, m);
+    }
     for (int level = 0; level < RT_N_LEVELS && !code; level++) {
         probe_copy(&p, m, level);
         probe_gather(&p, m, level, RT_ROW_64);
         probe_gather(&p, m, level, RT_ROW_256);
     }
     if (!code) probe_flops(&p, m);
-    for (int level = 0; level < RT_N_LEVELS && !code; level++) probe_latency(&p, m, level);
+    for (int level = 0; level < RT_MEMORY && !code; level++) probe_latency(&p, m, level);
     m->probed = !code;
     probe_close(&p);
     return code;

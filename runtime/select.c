@@ -5,7 +5,7 @@
 
 static const int64_t chunk_counts[] = {1, RT_CHUNKS, 16};
 enum { N_CHUNK_COUNTS = sizeof chunk_counts / sizeof *chunk_counts, MAX_THREADS = 256 };
-static const double CHUNK_NS = 200; /* taking a chunk */
+static const double CHUNK_NS = 200, UNSURE = 1.03; /* taking a chunk; of a prediction, beside another of the same step */
 
 static bool is_ahead_arg(const RtExec *e, const RtStep *s, int64_t *planned)
 {
@@ -18,31 +18,27 @@ static bool is_ahead_arg(const RtExec *e, const RtStep *s, int64_t *planned)
     return false;
 }
 
-static int distance_index(int64_t ahead)
-{
-    int i = 0;
-    while (i + 1 < RT_N_DISTANCES && rt_distances[i + 1] <= ahead) i++;
-    return i;
-}
-
 /* The fullest thread's share of the work, times the number of threads: 1 is even. Threads take chunks from the last on, each
    when it is free, as pool.c does. */
-static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, const RtChoice *c, int64_t *n_chunks)
+static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, const RtChoice *c, double row_share,
+                        int64_t *n_chunks)
 {
     int threads = rt_pool_threads(e->options.pool);
     const int64_t *rows = rt_exec_rows(e, s, x);
-    *n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, c->chunks);
+    *n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, c->chunks ? c->chunks : RT_CHUNKS);
     if (threads > MAX_THREADS || *n_chunks < 2 || !x->extent) return *n_chunks < 2 ? threads : 1;
     int64_t *bounds = calloc((size_t)*n_chunks + 1, sizeof *bounds);
     if (!bounds) return 1;
     double busy[MAX_THREADS] = {0}, most = 0, all = 0;
+    double of_row = row_share / (double)x->extent, n = rows ? (double)rows[x->extent] : 0, of_element = n > 0 ? (1 - row_share) / n : 0;
+    if (!n) of_row = 1;
     rt_cut(x->extent, c->cut == RT_CUT_ROWS ? NULL : rows, *n_chunks, bounds);
     for (int64_t i = *n_chunks; i-- > 0;) {
         int next = 0;
         for (int t = 1; t < threads; t++)
             if (busy[t] < busy[next]) next = t;
-        double work = (double)(bounds[i + 1] - bounds[i]);
-        if (rows) work += (double)(rows[bounds[i + 1]] - rows[bounds[i]]);
+        double work = of_row * (double)(bounds[i + 1] - bounds[i]);
+        if (rows) work += of_element * (double)(rows[bounds[i + 1]] - rows[bounds[i]]);
         busy[next] += work;
         all += work;
     }
@@ -52,38 +48,62 @@ static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, c
     return all > 0 ? most * threads / all : 1;
 }
 
-double rt_select_predict(const RtSelector *s, const RtExec *e, int64_t step, const RtChoice *c)
+double rt_select_predict(const RtSelector *s, const RtExec *e, int64_t step, const RtChoice *c, RtPrediction *p)
 {
     const RtStep *def = &e->model->steps[e->program->first_step + step];
-    RtPrediction p;
     int64_t planned = 0, n_chunks;
     if (!is_ahead_arg(e, def, &planned)) planned = 0;
     int64_t ahead = c->ahead > 0 ? c->ahead : c->ahead < 0 ? 0 : planned;
-    if (rt_cost_step(s->cost, def, distance_index(ahead), &p, NULL)) return 0;
-    double stretch = imbalance(e, def, &e->steps[step], c, &n_chunks);
-    return p.ns * stretch + CHUNK_NS * (double)n_chunks / rt_pool_threads(e->options.pool);
+    if (rt_cost_step(s->cost, def, ahead, p, NULL)) return 0;
+    double stretch = imbalance(e, def, &e->steps[step], c, p->row_share, &n_chunks);
+    return p->ns * stretch + CHUNK_NS * (double)n_chunks / rt_pool_threads(e->options.pool);
 }
 
-/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact. */
+/* Those that are probed, and what the plan says (0) where that is another. */
+static int list_distances(int64_t planned, int64_t *out)
+{
+    int n = 0;
+    bool known = false;
+    for (int d = 0; d < RT_N_DISTANCES; d++) {
+        known |= rt_distances[d] == planned;
+        out[n++] = rt_distances[d] ? rt_distances[d] : -1;
+    }
+    if (!known || !planned) out[n++] = 0;
+    return n;
+}
+
+int rt_select_ways(const RtExec *e, int64_t step, const RtChoice *said, RtChoice *out)
+{
+    int64_t planned = 0, n = 0;
+    bool gathers = !said->ahead && (step < 0 || is_ahead_arg(e, &e->model->steps[e->program->first_step + step], &planned));
+    int64_t distances[RT_N_DISTANCES + 1] = {said->ahead};
+    int n_distances = gathers ? list_distances(planned, distances) : 1;
+    for (int d = 0; d < n_distances; d++)
+        for (int k = 0; k < (said->chunks ? 1 : N_CHUNK_COUNTS); k++)
+            for (int64_t cut = RT_CUT_ROWS; cut <= RT_CUT_ELEMENTS; cut++) {
+                if (said->cut && cut != said->cut) continue;
+                out[n++] = (RtChoice){distances[d], said->chunks ? said->chunks : chunk_counts[k], cut};
+            }
+    return (int)n;
+}
+
+/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact. Other chunks and
+   cuts have to be faster still: those of the plan bear with what is not predicted. */
 void rt_select(void *user, const RtExec *e, int64_t step, RtChoice *c)
 {
     const RtSelector *s = user;
-    const RtStep *def = &e->model->steps[e->program->first_step + step];
-    int64_t planned;
-    bool gathers = is_ahead_arg(e, def, &planned);
-    RtChoice base = {c->ahead, c->chunks ? c->chunks : RT_CHUNKS, c->cut ? c->cut : RT_CUT_ELEMENTS}, best = base;
-    double least = rt_select_predict(s, e, step, &base) * 0.97;
-    for (int d = 0; d < (gathers && !c->ahead ? RT_N_DISTANCES : 1); d++)
-        for (int k = 0; k < (c->chunks ? 1 : N_CHUNK_COUNTS); k++)
-            for (int64_t cut = RT_CUT_ROWS; cut <= RT_CUT_ELEMENTS; cut++) {
-                RtChoice x = base;
-                if (gathers && !c->ahead) x.ahead = rt_distances[d] ? rt_distances[d] : -1;
-                if (!c->chunks) x.chunks = chunk_counts[k];
-                if (!c->cut) x.cut = cut;
-                double ns = rt_select_predict(s, e, step, &x);
-                if (ns >= least) continue;
-                least = ns;
-                best = x;
-            }
-    *c = best;
+    RtChoice ways[RT_MAX_WAYS];
+    RtPrediction p;
+    RtChoice base = {c->ahead, c->chunks ? c->chunks : RT_CHUNKS, c->cut ? c->cut : RT_CUT_ELEMENTS};
+    double least = rt_select_predict(s, e, step, &base, &p) / UNSURE;
+    int n = rt_select_ways(e, step, c, ways);
+    *c = base;
+    for (int i = 0; i < n; i++) {
+        double ns = rt_select_predict(s, e, step, &ways[i], &p);
+        if (ways[i].chunks != base.chunks) ns *= UNSURE;
+        if (ways[i].cut != base.cut) ns *= UNSURE;
+        if (ns >= least) continue;
+        least = ns;
+        *c = ways[i];
+    }
 }

@@ -84,7 +84,7 @@ static bool is_large(const RtGraph *g)
 static RtCode start_selector(const RtCli *c, RtSession *s)
 {
     rt_machine_load(s->threads, &s->machine);
-    if (c->command != CMD_PLAN && !(s->machine.probed && is_large(s->data.graph))) return RT_OK;
+    if (c->command != CMD_PLAN && !c->values[OPT_WAYS] && !(s->machine.probed && is_large(s->data.graph))) return RT_OK;
     RT_TRY(rt_cost_create(s->data.graph, &s->machine, &s->selector.cost, c->st));
     if (!s->machine.probed || !is_large(s->data.graph)) return RT_OK;
     s->exec.choose = rt_select;

@@ -160,6 +160,18 @@ def drawn(gnnc, box):
     return ""
 
 
+def scheduler(_gnnc, _box):
+    """Predictions in the order of the times score 1, in the other order -1, all alike 0; a pick is judged by the best."""
+    sys.path.insert(0, os.path.join(ROOT, "bench"))
+    import scheduler as s
+    for sign, want in ((1, 1), (-1, -1), (0, 0)):
+        ways = [{"least_ms": 1 + 0.2 * i, "predicted_ms": 9 + sign * i} for i in range(30)]
+        f = s.judge([{"ways": ways, "pick": ways[5]}, {"ways": ways[:6], "pick": ways[5]}])
+        if f["rank"] != want or f["steps"] != 1 or abs(f["worst"] - 1) > 1e-9:
+            return "found %s, wanted a rank of %d" % (f, want)
+    return ""
+
+
 def main():
     gnnc = os.path.join(os.path.abspath(sys.argv[1]), "gnnc")
     with tempfile.TemporaryDirectory(prefix="gnnc-bench-") as box:
@@ -169,6 +181,7 @@ def main():
         report("liars", liar(gnnc, box))
         report("models", models(gnnc, box))
         report("drawn", drawn(gnnc, box))
+        report("scheduler", scheduler(gnnc, box))
 
 
 main()

@@ -44,7 +44,7 @@ def damaged(cache):
     (name,) = os.listdir(folder)
     path = os.path.join(folder, name)
     text = open(path).read()
-    for wrong in (text[:len(text) // 2], text.replace("copy", "copy -"), text.replace("machine 2", "machine 9"), ""):
+    for wrong in (text[:len(text) // 2], text.replace("copy", "copy -"), text.replace("machine 3", "machine 9"), ""):
         with open(path, "w") as f:
             f.write(wrong)
         if figures(cache)["probed"]:
@@ -107,10 +107,24 @@ def chosen(exe, data, speed):
 
 
 def selector(exe, data):
-    for speed, want in (((1, 9, 1, 1, 1), 8), ((1, 1, 9, 1, 1), 16), ((9, 1, 1, 1, 1), -1)):
+    for speed, want in (((1, 9, 1, 1, 1, 1), 8), ((1, 1, 9, 1, 1, 1), 16), ((9, 1, 1, 1, 1, 1), -1)):
         found = chosen(exe, data, speed)
         if not found or any(a != want for a in found):
             return "with speeds %s found distances %s, wanted %d" % (speed, found, want)
+    return None
+
+
+def every_way(exe, data):
+    """`bench --ways` runs steps that gather in at least 24 ways, and the selector's pick is one of them."""
+    out = subprocess.run([exe, "bench", "--ways", "--iters", "1", "--data", data, "--threads=2"], stdout=subprocess.PIPE, check=True).stdout
+    for step in json.loads(out)["infer"]["steps"]:
+        ways = {(w["ahead"], w["chunks"], w["cut"]): w for w in step["ways"]}
+        if len(ways) != len(step["ways"]) or len(ways) < (24 if "reduce" in step["name"] else 6):
+            return "%d different ways of %d to run %s" % (len(ways), len(step["ways"]), step["name"])
+        if any(w["least_ms"] <= 0 or w["predicted_ms"] <= 0 for w in step["ways"] + [step["pick"]]):
+            return "%s was not measured or not predicted in some way" % step["name"]
+        if step["pick"]["ahead"] and (step["pick"]["ahead"], step["pick"]["chunks"], step["pick"]["cut"]) not in ways:
+            return "the pick %s is no way to run %s" % (step["pick"], step["name"])
     return None
 
 
@@ -137,4 +151,5 @@ with tempfile.TemporaryDirectory() as folder:
 with tempfile.TemporaryDirectory() as folder:
     exe, data = built(folder)
     report("machine selector follows the figures", selector(exe, data))
+    report("machine bench --ways", every_way(exe, data))
     report("machine no choice changes a bit", same_bits(exe, data, folder))
