@@ -91,6 +91,10 @@ bool contract_is_dot(const IrFunc *f, const IrOp *op);
 /* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
 
+/* Products side by side keep their sums in registers together, and panels of their weights in the first cache. */
+enum { PRODUCTS_BESIDE = 3, PRODUCT_LEAST_PANEL = 32 /* columns */, PRODUCT_KEPT = 40 << 10 /* bytes */ };
+/* Products among the group's roots; *reduced: how many elements they sum for one element of each. */
+unsigned group_products(const FusedFunc *f, const Group *g, int64_t *reduced);
 /* A product over all rows whose result has the first operand's dims, then the second's, each in order. */
 bool group_is_outer(const FusedFunc *f, const Group *g);
 

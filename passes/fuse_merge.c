@@ -9,7 +9,7 @@
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/fuse.h"
 
-enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8, WEIGHTS_KEPT = 40 << 10 /* bytes */ };
+enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8 };
 
 /* The same rows and as many elements along each dim: names do not matter. */
 static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
@@ -44,25 +44,17 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
     return flops.sum < HEAVY_FLOPS;
 }
 
-/* Bytes of the weights that a group's products walk in every tile of rows. */
-static int64_t weight_bytes(const FusedFunc *f, const Group *g)
-{
-    int64_t sum = 0;
-    for (uint32_t i = 0; i < g->roots.n; i++) {
-        const IrOp *op = fused_op(f, g->roots.data[i]);
-        if (group_kind_of(f->f, f->m, g->roots.data[i]) != GROUP_PRODUCT) continue;
-        const IrType *w = &fused_op(f, op->args[1])->type;
-        int64_t width = ir_type_width(f->m, w);
-        if (width < 0 || width > WEIGHTS_KEPT) return INT64_MAX / 2;
-        sum += width * (int64_t)ir_dtype_bytes(w->dtype);
-    }
-    return sum;
-}
-
-/* Products side by side walk their weights in turn, tile by tile: together they must stay in the first cache. */
+/* Products side by side walk their weights in turn, tile by tile: panels of them must stay in the first cache, and each
+   product has its share of the registers. */
 static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
 {
-    return weight_bytes(f, x) + weight_bytes(f, y) <= WEIGHTS_KEPT;
+    int64_t columns = ir_type_width(f->m, &x->nest), reduced;
+    unsigned n = group_products(f, x, &reduced);
+    int64_t all = reduced;
+    n += group_products(f, y, &reduced);
+    if (columns > PRODUCT_LEAST_PANEL) columns = PRODUCT_LEAST_PANEL;
+    return n <= PRODUCTS_BESIDE && all < PRODUCT_KEPT && reduced < PRODUCT_KEPT &&
+           (all + reduced) * columns * (int64_t)ir_dtype_bytes(x->nest.dtype) <= PRODUCT_KEPT;
 }
 
 static bool kinds_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kind)

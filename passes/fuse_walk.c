@@ -52,6 +52,22 @@ GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)
     }
 }
 
+unsigned group_products(const FusedFunc *f, const Group *g, int64_t *reduced)
+{
+    unsigned n = 0;
+    *reduced = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        if (group_kind_of(f->f, f->m, g->roots.data[i]) != GROUP_PRODUCT) continue;
+        IrId dims[2 * IR_MAX_DIMS];
+        unsigned n_dims = reduced_dims(f->f, fused_op(f, g->roots.data[i]), dims);
+        int64_t each = 1;
+        for (unsigned k = 0; k < n_dims && each < INT32_MAX; k++) each *= f->m->dims.data[dims[k]].size;
+        *reduced += each;
+        n++;
+    }
+    return n;
+}
+
 bool op_is_heavy(const IrModule *m, const IrFunc *f, IrId v) { return group_kind_of(f, m, v) != GROUP_MAP; }
 
 unsigned reduced_dims(const IrFunc *f, const IrOp *op, IrId *dims)

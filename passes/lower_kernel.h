@@ -100,6 +100,7 @@ typedef struct Lower {
     VEC(Memo) memos;
     VEC(Image) images;
     Walk walk;
+    int64_t rows_ahead; /* what is loaded of the group's rows is asked for so many rows before its turn; 0: it is not */
     int64_t ahead_bytes; /* most that a walk asks for at an element */
     VEC(Staged) staged;
     VEC(StageAt) stage_at;

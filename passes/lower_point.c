@@ -147,6 +147,10 @@ KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const En
 {
     walk_load(l, buffer, t, row, env);
     Env own = env_only(env, t);
+    if (l->rows_ahead && t->space == l->f->groups.data[l->g].space && own.n_vec) {
+        KirId ahead = emit_op2(&l->e, KIR_add, row, emit_index(&l->e, l->rows_ahead));
+        emit_prefetch(&l->e, lower_in(l, buffer), point_address(l, t, ahead, env));
+    }
     return lanes_load(l, lower_in(l, buffer), t, point_address(l, t, row, env), &own);
 }
 

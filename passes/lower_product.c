@@ -9,31 +9,98 @@
    sum. */
 #include "passes/lower_kernel.h"
 
+enum { LINE = 16 /* elements of a cache line */, WIDE_ROW = 64, AHEAD = 1024 /* elements of the first operand */ };
+
 /* ---- sums of a tile ----------------------------------------------------------------------------------------- */
+
+typedef struct Product {
+    IrId v;
+    const IrOp *op;
+    const Point *p; /* [n] of the tile */
+    KirId *acc;
+    unsigned n;
+} Product;
+
+/* Joins the elements at the open loops to the sums. */
+static void take(Lower *l, const Product *x, const DimLoop *loops)
+{
+    for (unsigned i = 0; i < x->n; i++) {
+        Env env = x->p[i].env;
+        dim_loops_env(loops, &env);
+        KirId a = point_full(l, x->op->args[0], x->p[i].row, &env), b = point_full(l, x->op->args[1], x->p[i].row, &env);
+        emit_set(&l->e, x->acc[i], emit_fma(&l->e, a, b, x->acc[i]));
+    }
+}
+
+/* Whether the first operand lies in memory, its last dim the innermost that is summed: a tile's rows are then streams. */
+static bool is_streamed(Lower *l, const Product *x, IrId last)
+{
+    IrId a = x->op->args[0], s = fused_storage(l->f, a);
+    const IrType *t = &fused_op(l->f, a)->type;
+    bool stored = l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg;
+    return stored && l->s.row_block > 1 && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
+           t->n_dims && t->dims[t->n_dims - 1] == last && l->f->m->dims.data[last].size >= WIDE_ROW;
+}
+
+/* The same line of each row, some tiles on: a tile's rows are too short for hardware to foresee. */
+static void fetch_rows(Lower *l, const Product *x, const DimLoop *loops)
+{
+    IrId a = x->op->args[0];
+    const IrType *t = &fused_op(l->f, a)->type;
+    int64_t tile = l->s.row_tile * ir_type_width(l->f->m, t);
+    int64_t rows = (AHEAD + tile - 1) / tile * l->s.row_tile;
+    KirId done = KIR_NONE;
+    for (unsigned i = 0; i < x->n; i++) {
+        if (x->p[i].row == done) continue;
+        done = x->p[i].row;
+        Env env = x->p[i].env;
+        env.n_vec = 0;
+        dim_loops_env(loops, &env);
+        KirId row = emit_op2(&l->e, KIR_add, done, emit_index(&l->e, rows));
+        emit_prefetch(&l->e, lower_in(l, plan_value_buffer(l->lf, fused_storage(l->f, a))), point_address(l, t, row, &env));
+    }
+}
+
+/* The innermost loop by lines of the first operand's rows. */
+static void sum_streamed(Lower *l, const Product *x, DimLoop *loops, IrId last)
+{
+    Emit *e = &l->e;
+    int64_t size = l->f->m->dims.data[last].size;
+    unsigned k = loops->n++;
+    loops->dim[k] = last;
+    KirId line = loops->var[k] = emit_for(e, emit_index(e, 0), emit_index(e, size), LINE, KIR_SEQ, "lines");
+    fetch_rows(l, x, loops);
+    KirId end = emit_op2(e, KIR_add, line, emit_index(e, LINE));
+    if (size % LINE) end = emit_op2(e, KIR_min, end, emit_index(e, size));
+    loops->var[k] = emit_for(e, line, end, 1, KIR_SEQ, NULL);
+    take(l, x, loops);
+    emit_end(e);
+    emit_end(e);
+    loops->n--;
+}
 
 void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
 {
     Emit *e = &l->e;
-    const IrOp *op = fused_op(l->f, v);
     IrId dims[2 * IR_MAX_DIMS];
-    unsigned n_dims = reduced_dims(l->f->f, op, dims);
-    KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
+    Product x = {v, fused_op(l->f, v), p, ARENA_ARRAY(l->arena, KirId, n), n};
+    unsigned n_dims = reduced_dims(l->f->f, x.op, dims);
+    int64_t ahead = l->rows_ahead;
+    l->rows_ahead = 0; /* sums have a way of their own */
     for (unsigned i = 0; i < n; i++) {
-        KirType t = kir_type(kir_base_of(op->type.dtype), env_lanes(&p[i].env, &op->type));
-        acc[i] = emit_var(e, "acc", sum_identity(l, KIR_add, t));
+        KirType t = kir_type(kir_base_of(x.op->type.dtype), env_lanes(&p[i].env, &x.op->type));
+        x.acc[i] = emit_var(e, "acc", sum_identity(l, KIR_add, t));
     }
-    DimLoop loops = dim_loops_open(l, dims, n_dims);
-    for (unsigned i = 0; i < n; i++) {
-        Env env = p[i].env;
-        dim_loops_env(&loops, &env);
-        KirId a = point_full(l, op->args[0], p[i].row, &env), b = point_full(l, op->args[1], p[i].row, &env);
-        emit_set(e, acc[i], emit_fma(e, a, b, acc[i]));
-    }
+    bool streamed = n_dims && is_streamed(l, &x, dims[n_dims - 1]);
+    DimLoop loops = dim_loops_open(l, dims, n_dims - streamed);
+    if (streamed) sum_streamed(l, &x, &loops, dims[n_dims - 1]);
+    else take(l, &x, &loops);
     dim_loops_close(l, &loops);
     for (unsigned i = 0; i < n; i++) {
-        emit_freeze(e, acc[i]);
-        memo_put(l, v, p[i].row, &p[i].env, acc[i]);
+        emit_freeze(e, x.acc[i]);
+        memo_put(l, v, p[i].row, &p[i].env, x.acc[i]);
     }
+    l->rows_ahead = ahead;
 }
 
 /* ---- rows and panels ---------------------------------------------------------------------------------------- */
@@ -51,7 +118,9 @@ static void tile(Lower *l, KirId row, int64_t n_rows, const Point *columns, unsi
         p[i] = columns[i % n_columns];
         p[i].row = emit_op2(&l->e, KIR_add, row, emit_index(&l->e, i / n_columns));
     }
+    l->rows_ahead = n_rows > 1 ? 2 * n_rows : 0;
     lower_roots(l, false, p, n);
+    l->rows_ahead = 0;
 }
 
 /* Tiles of the block's rows, then the rows that are left one by one. */

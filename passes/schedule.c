@@ -6,7 +6,7 @@
 #include "passes/schedule.h"
 
 enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
-enum { SUMS = 24, PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, VECTOR_BYTES = 64, WIDE_ROW = 128 }; /* of products */
+enum { SUMS = 24, PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, VECTOR_BYTES = 64, WIDE_ROW = 64 }; /* of products */
 
 static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
 {
@@ -54,21 +54,23 @@ static int64_t vectors_each(const IrType *t, const Schedule *s)
     return bytes > VECTOR_BYTES ? bytes / VECTOR_BYTES : 1;
 }
 
-/* Vectors of a panel of t's dims: panels are of one width if they can be. */
-static uint8_t panel_of(const IrModule *m, const IrType *t, const Schedule *s)
+/* Vectors of a panel of t's dims, at most so many: panels are of one width if they can be. */
+static uint8_t panel_of(const IrModule *m, const IrType *t, const Schedule *s, int64_t most)
 {
-    int64_t vectors = (ir_type_width(m, t) + s->lanes - 1) / s->lanes, panels = (vectors + PANEL - 1) / PANEL;
+    int64_t vectors = (ir_type_width(m, t) + s->lanes - 1) / s->lanes, panels = (vectors + most - 1) / most;
     return (uint8_t)((vectors + panels - 1) / panels);
 }
 
 /* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums of
-   products side by side are all there until the last is done. */
+   products side by side are all there until the last is done, and so are their panels of columns in the first cache. */
 static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
 {
-    int64_t products = 0;
-    for (uint32_t i = 0; i < g->roots.n; i++) products += group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_PRODUCT;
-    s->tile = panel_of(f->m, &g->nest, s);
-    s->row_tile = (uint8_t)(SUMS / vectors_each(&g->nest, s) / s->tile / (products ? products : 1));
+    int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(&g->nest, s), panel = PANEL;
+    int64_t column = reduced * s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype);
+    while (products > 1 && panel > 1 && (panel * column > PRODUCT_KEPT || panel * products * each * LEAST_BESIDE > SUMS))
+        panel--;
+    s->tile = panel_of(f->m, &g->nest, s, panel);
+    s->row_tile = (uint8_t)(SUMS / each / s->tile / (products ? products : 1));
     if (s->row_tile > MOST_ROWS) s->row_tile = MOST_ROWS;
     if (s->row_tile < LEAST_ROWS) s->row_tile = LEAST_ROWS;
     s->row_block = 96 / s->row_tile * s->row_tile;
@@ -82,7 +84,7 @@ static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
     const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
     VecRun run = schedule_run(f->m, b, 0);
     s->lanes = (uint8_t)run_lanes(&run);
-    s->tile = panel_of(f->m, b, s);
+    s->tile = panel_of(f->m, b, s, PANEL);
     s->row_tile = (uint8_t)(rows[s->tile] / vectors_each(b, s));
     if (!s->row_tile) s->row_tile = 1;
     s->row_strip = 64;
