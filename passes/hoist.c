@@ -106,20 +106,22 @@ typedef struct Common { /* all that is held, of all functions, in one */
     VEC(Held) held;
 } Common;
 
-static IrId number_arg(Common *c, const IrArg *arg)
+/* The argument of f that reads this tensor, made on first use. */
+static IrId arg_of(IrModule *m, IrFunc *f, IrArg arg)
 {
-    for (IrId v = 0; v < c->f->ops.n; v++) {
-        const IrOp *op = &c->f->ops.data[v];
-        if (op->op == IR_OP_arg && c->f->args.data[op->attr.i].ref == arg->ref) return v;
+    for (IrId v = 0; v < f->ops.n; v++) {
+        const IrOp *op = &f->ops.data[v];
+        const IrArg *own = op->op == IR_OP_arg ? &f->args.data[op->attr.i] : NULL;
+        if (own && own->kind == arg.kind && own->ref == arg.ref) return v;
     }
-    return ir_arg(c->m, c->f, *arg);
+    return ir_arg(m, f, arg);
 }
 
 static IrId number(Common *c, const Hoist *h, IrId v)
 {
     IrOp op = h->f->ops.data[v];
     const IrId *args = op.args;
-    if (op.op == IR_OP_arg) return number_arg(c, &h->f->args.data[op.attr.i]);
+    if (op.op == IR_OP_arg) return arg_of(c->m, c->f, h->f->args.data[op.attr.i]);
     op.args = ARENA_ARRAY(c->m->arena, IrId, op.n_args + 1);
     for (uint32_t k = 0; k < op.n_args; k++) op.args[k] = h->numbered[args[k]];
     IrId *slot = op_table_find(&c->table, c->f, &op);
@@ -217,7 +219,7 @@ static IrId read_held(const Common *c, IrFunc *f, IrId value)
     uint32_t i = 0;
     while (c->held.data[i].value != value) i++;
     const IrTensor *t = &c->m->tensors.data[c->held.data[i].tensor];
-    return ir_arg(c->m, f, (IrArg){t->name, IR_ARG_TENSOR, c->held.data[i].tensor, t->type});
+    return arg_of(c->m, f, (IrArg){t->name, IR_ARG_TENSOR, c->held.data[i].tensor, t->type}); /* equal values share it */
 }
 
 static IrFunc *rebuild(const Common *c, const Hoist *h)

@@ -212,6 +212,27 @@ static void test_numbers(int64_t rows, int64_t n_edges)
     arena_free(a);
 }
 
+/* Without cse a function may hold one value under two numbers: it reads the tensor once. */
+static const char twins[] =
+    "module m dim F = 5 space node space edge : edges map es : edge -> node map ed : edge -> node sorted "
+    "graph gr : data edge(es, ed) tensor x : input node[F] f32 func forward(x = @x) { %0 = arg 0 : node[F] f32 "
+    "%1 = const 1 : edge[] f32 %2 = reduce_sum %1 via ed : node[] f32 %3 = sqrt %2 : node[] f32 %4 = const 1 : edge[] f32 "
+    "%5 = reduce_sum %4 via ed : node[] f32 %6 = sqrt %5 : node[] f32 %7 = mul %0, %3 : node[F] f32 "
+    "%8 = add %7, %6 : node[F] f32 return out = %8 }";
+
+static void test_twins(void)
+{
+    Arena *a = arena_new();
+    check_begin();
+    const IrModule *m = parse(a, twins), *h = m ? hoisted(a, m) : NULL;
+    if (CHECK(h != NULL)) {
+        CHECK(count_held(h) == 1);
+        CHECK(ir_func_find(h, "forward")->args.n == 2);
+    }
+    check_end("hoist: equal values share what is held");
+    arena_free(a);
+}
+
 /* ---- the verifier ---------------------------------------------------------------------------------------------- */
 
 static void test_refused(const char *what, const char *module, const char *wanted)
@@ -231,6 +252,7 @@ int main(void)
 {
     test_choice();
     test_invariant();
+    test_twins();
     test_numbers(40, 900);
     test_numbers(3, 0);
     test_numbers(1, 4);
