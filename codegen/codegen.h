@@ -9,7 +9,7 @@
 typedef struct CodegenOptions {
     const char *name;    /* a C identifier: the model's name and what exported symbols begin with */
     const char *version; /* of the compiler, for the manifest */
-    unsigned variants;   /* bits 1 << RT_GENERIC ...; generic is always built; 0: all */
+    unsigned variants;   /* bits 1 << RT_GENERIC ...; 0: all */
     bool time;           /* print a line per LLVM stage to stderr */
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */

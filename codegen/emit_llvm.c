@@ -1,8 +1,9 @@
 /* A model as one LLVM module: every kernel once per CPU variant, the tables of runtime/abi.h as
    constants, and an entry: `main` for executables, <name>_tables for libraries. Everything else is
-   internal. Never writes a path, a time or anything of this machine into the module. Variants may
-   be compiled side by side: kernels of one variant share nothing with another's, so the bytes do
-   not depend on which thread ends first. */
+   internal. Never writes a path, a time or anything of this machine into the module. Variants, and
+   two halves of each, may be compiled side by side: kernels share nothing, and which half a kernel
+   is in depends on the plan alone, so the bytes do not depend on the machine or on which thread
+   ends first. */
 #include "codegen/emit_llvm.h"
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
@@ -180,11 +181,25 @@ static void fill_model(Model *m, LlvmEntry entry)
     optimise(m);
 }
 
-/* The kernels of one variant for another object's table. */
-static void fill_kernels(Model *m, unsigned variant)
+/* Which of a variant's objects each kernel is in: the one with fewer instructions so far. */
+static const unsigned char *divide(const HostPlan *plan, Arena *a)
+{
+    unsigned char *part = ARENA_ARRAY(a, unsigned char, plan->kernels.n + 1);
+    uint64_t size[LLVM_PARTS] = {0};
+    for (uint32_t i = 0; i < plan->kernels.n; i++) {
+        for (unsigned p = 1; p < LLVM_PARTS; p++)
+            if (size[p] < size[part[i]]) part[i] = (unsigned char)p;
+        size[part[i]] += plan->kernels.data[i]->ins.n;
+    }
+    return part;
+}
+
+/* The kernels of one part of a variant, for another object's table. */
+static void fill_kernels(Model *m, unsigned variant, const unsigned char *parts, unsigned part)
 {
     m->what = llvm_variant_names[variant];
     for (uint32_t i = 0; i < m->plan->kernels.n; i++) {
+        if (parts[i] != part) continue;
         LLVMValueRef f = llvm_kernel(m->arena, m->module, m->plan->kernels.data[i], variant);
         LLVMSetLinkage(f, LLVMExternalLinkage);
         LLVMSetVisibility(f, LLVMHiddenVisibility);
@@ -231,10 +246,11 @@ LlvmObject llvm_object(const HostPlan *plan, const CodegenOptions *o, LlvmEntry 
     return out;
 }
 
-typedef struct Side { /* one variant's thread */
+typedef struct Side { /* the thread of a part of a variant */
     const HostPlan *plan;
     const CodegenOptions *options;
-    unsigned variant;
+    const unsigned char *parts; /* [kernels] */
+    unsigned variant, part;
     Model m;
     LlvmObject object;
     pthread_t thread;
@@ -244,9 +260,8 @@ typedef struct Side { /* one variant's thread */
 static void *side_run(void *arg)
 {
     Side *s = arg;
-    s->m = open_model(s->plan, s->options, 1u << s->variant,
-                      arena_new()); /* an arena belongs to one thread */
-    fill_kernels(&s->m, s->variant);
+    s->m = open_model(s->plan, s->options, 0, arena_new()); /* an arena belongs to one thread */
+    fill_kernels(&s->m, s->variant, s->parts, s->part);
     s->object = object(&s->m);
     return NULL;
 }
@@ -262,19 +277,21 @@ static void side_join(Side *s, Arena *a, LlvmObject *out)
 }
 
 unsigned llvm_objects(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a,
-                      LlvmObject out[RT_N_VARIANTS])
+                      LlvmObject out[LLVM_MAX_OBJECTS])
 {
     llvm_start();
-    Side sides[RT_N_VARIANTS];
+    Side sides[LLVM_MAX_OBJECTS];
     unsigned n = 0;
-    for (unsigned v = RT_GENERIC + 1; v < RT_N_VARIANTS; v++) {
-        if (!(codegen_variants(o) >> v & 1)) continue;
+    const unsigned char *parts = divide(plan, a);
+    for (unsigned i = 0; i < RT_N_VARIANTS * LLVM_PARTS; i++) {
+        unsigned variant = i / LLVM_PARTS;
+        if (!(codegen_variants(o) >> variant & 1)) continue;
         Side *s = &sides[n++];
-        *s = (Side){.plan = plan, .options = o, .variant = v};
+        *s = (Side){.plan = plan, .options = o, .parts = parts, .variant = variant, .part = i % LLVM_PARTS};
         s->threaded = pthread_create(&s->thread, NULL, side_run, s) == 0;
         if (!s->threaded) side_run(s);
     }
-    Model m = open_model(plan, o, 1u << RT_GENERIC, a);
+    Model m = open_model(plan, o, 0, a);
     fill_model(&m, entry);
     out[0] = object(&m);
     report(&m);

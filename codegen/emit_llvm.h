@@ -14,7 +14,8 @@ typedef struct LlvmObject { /* the bytes of an ELF object */
 
 /* Everything in one object, in the arena. */
 LlvmObject llvm_object(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a);
-/* The same as objects that are linked together, compiled side by side: tables with the generic
-   kernels first, then one per further variant. Returns how many. */
+/* The same as objects that are linked together, compiled side by side: tables first, then the kernels
+   of each variant in LLVM_PARTS objects. Returns how many. */
+enum { LLVM_PARTS = 2, LLVM_MAX_OBJECTS = 1 + LLVM_PARTS * RT_N_VARIANTS };
 unsigned llvm_objects(const HostPlan *plan, const CodegenOptions *o, LlvmEntry entry, Arena *a,
-                      LlvmObject out[RT_N_VARIANTS]);
+                      LlvmObject out[LLVM_MAX_OBJECTS]);

@@ -124,7 +124,7 @@ static bool deliver(Link *l, const char *name, const char *out, unsigned mode)
 /* Compiles into the private folder and appends the objects' paths to a command. */
 static bool write_objects(Link *l, const HostPlan *plan, LlvmEntry entry, Args *args)
 {
-    LlvmObject objects[RT_N_VARIANTS];
+    LlvmObject objects[LLVM_MAX_OBJECTS];
     unsigned n = llvm_objects(plan, l->options, entry, l->arena, objects);
     for (unsigned i = 0; i < n; i++) {
         const char *path = in_dir(l, arena_printf(l->arena, "model%u.o", i));

@@ -30,7 +30,7 @@ typedef struct Builder {
 unsigned codegen_variants(const CodegenOptions *o)
 {
     unsigned all = (1u << RT_N_VARIANTS) - 1;
-    return o->variants ? (o->variants & all) | 1u << RT_GENERIC : all;
+    return o->variants & all ? o->variants & all : all;
 }
 
 static int64_t string(Builder *b, const char *s)

@@ -71,6 +71,8 @@ box.refuses("data_long_path", [EXE, "train", "--data", "d" * 5000], 6, "R601")
 if not box.sanitized:
     box.refuses("threads_without_memory", [EXE] + TRAIN + ["--threads", "1000"], 4, "R611", "--threads",
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+box.must(box.gnnc, "build", "plain.gnn", "--set", "F=%d" % toy.FEATURES, "--cpu=avx2", "-o", box.path("narrow"))
+box.refuses("cpu_not_built", [box.path("narrow"), "infer", "--data", "data", "--cpu", "generic", "--out", "y.npy"], 1, "R409", "--cpu")
 for name, argv, what in [("train_untrained", ["train", "--data", "data"], "train"),
                          ("eval_untrained", ["eval", "--data", "data", "--weights", "none.st"], "metric")]:
     box.write("none.st", b"\2\0\0\0\0\0\0\0{}")

@@ -33,7 +33,7 @@ def build(compiler, text, dims, dtype, folder):
     source = os.path.join(folder, "model.gnn")
     with open(source, "w") as f:
         f.write(text)
-    argv = [compiler, "build", source, "--emit=lib", "--dtype", dtype, "--cpu", "native", "--prefix", "m", "-o", out]
+    argv = [compiler, "build", source, "--emit=lib", "--dtype", dtype, "--cpu", "generic,native", "--prefix", "m", "-o", out]
     argv += ["--set=" + ",".join("%s=%d" % d for d in sorted(dims.items()))] if dims else []
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=BUILD_S)
     said = p.stdout.decode("utf-8", "replace").strip()
