@@ -95,6 +95,8 @@ IrId ro_reduce(Reorder *r, IrOpcode op, IrId map, IrId x, double empty);
 /* Sum of x*y over what `type` lacks, in the operands' space unless type is unit; type's dims that neither has are left
    out. Unit operands stand second. */
 IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type);
+/* v as a contract, which a sum over dims of a product is as well. */
+bool ro_product(const Reorder *r, IrId v, IrOp *out);
 /* x with dim `from` named `to`: said of what it is made of, as deep as may be. */
 IrId ro_renamed(Reorder *r, IrId x, IrId from, IrId to);
 IrId ro_slice(Reorder *r, IrId x, IrId dim, int64_t first, IrId to);

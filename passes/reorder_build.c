@@ -113,6 +113,16 @@ IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type)
     return ro_add(r, IR_OP_contract, kept, (IrId[]){swap ? y : x, swap ? x : y}, 2, (IrAttr){0});
 }
 
+bool ro_product(const Reorder *r, IrId v, IrOp *out)
+{
+    const IrOp *op = ro_def(r, v), *x = op && op->op == IR_OP_sum_dims ? ro_def(r, op->args[0]) : NULL;
+    if (!op || (op->op != IR_OP_contract && !(x && x->op == IR_OP_mul && x->type.space == op->type.space))) return false;
+    *out = *op;
+    if (x) out->args = x->args, out->n_args = 2;
+    out->op = IR_OP_contract;
+    return true;
+}
+
 IrId ro_slice(Reorder *r, IrId x, IrId dim, int64_t first, IrId to)
 {
     IrType type = ro_type(r, x);
@@ -136,9 +146,12 @@ IrId ro_alias(Reorder *r, IrId dim)
 {
     for (uint32_t i = 0; i < r->aliases->n; i++)
         if (r->aliases->data[i].dim == dim) return r->aliases->data[i].alias;
-    const IrDim *old = &r->b.m->dims.data[dim];
-    const char *name = arena_printf(r->b.m->arena, "%s.in", old->name);
-    RoAlias made = {dim, ir_dim_new(r->b.m, name, old->size)};
+    IrModule *m = r->b.m;
+    const char *name = arena_printf(m->arena, "%s.in", m->dims.data[dim].name);
+    RoAlias made = {dim, IR_NONE};
+    for (IrId d = 0; d < m->dims.n; d++) /* of the pass before */
+        if (m->dims.data[d].size == m->dims.data[dim].size && !strcmp(m->dims.data[d].name, name)) made.alias = d;
+    if (made.alias == IR_NONE) made.alias = ir_dim_new(m, name, m->dims.data[dim].size);
     VEC_PUSH(r->ctx->stage, r->aliases, made);
     return made.alias;
 }

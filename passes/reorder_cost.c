@@ -9,6 +9,7 @@
 static const double MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 4, MATMUL_RATE = 8;
 static const double PER_OP = 1e-3;
 static const double LEAST_READ = 16; /* bytes, of a row at a random place */
+static const double FETCHED_WHOLE = 64; /* bytes, of a row of edges that is rather stored than computed again */
 static const double WIDEST_HELD = 16; /* bytes, of a row of edges that may be held */
 
 const double *reorder_rows(Arena *a, const IrModule *m)
@@ -67,11 +68,36 @@ static RoCost contract_cost(const Reorder *r, const IrOp *op)
     return cost_of(stored(r, &op->type), 2 * r->rows[all.space] * width_of(r, &all), rate);
 }
 
-/* Rows that do not follow each other are fetched, wherever they were computed from. */
+enum { MAX_FETCHED = 16 };
+typedef struct Fetched { /* rows that a walk in another order reads, each once */
+    IrId of[MAX_FETCHED];
+    uint32_t n;
+    double bytes;
+} Fetched;
+
+/* What is read for v where rows do not follow each other: narrow values from memory, wide ones are computed again from
+   what they are made of. What such a map gathers is counted there. */
+static void add_fetched(const Reorder *r, IrId v, Fetched *f, int depth)
+{
+    const IrOp *op = ro_op(r, v);
+    double bytes = bytes_of(r, &op->type);
+    bool gathered = op->op == IR_OP_gather, counted = gathered && !ro_map(r, op->attr.map)->sorted;
+    if (!op->type.space || op->op == IR_OP_const || (gathered && counted)) return;
+    for (uint32_t i = 0; i < f->n; i++)
+        if (f->of[i] == v) return;
+    if (f->n < MAX_FETCHED) f->of[f->n++] = v;
+    bool again = ir_ops[op->op].traits & (T_MAP | T_VIEW | T_DIMS) || op->op == IR_OP_contract;
+    if (gathered || !again || !depth || !op->n_args || bytes <= FETCHED_WHOLE * r->rows[op->type.space]) f->bytes += bytes;
+    else
+        for (uint32_t k = 0; k < op->n_args; k++) add_fetched(r, op->args[k], f, depth - 1);
+}
+
 static RoCost reduce_cost(const Reorder *r, const IrOp *op, const IrType *x)
 {
     const IrMap *map = ro_map(r, op->attr.map);
-    double fetched = map->sorted || map->to == IR_UNIT ? 0 : bytes_of(r, x);
+    Fetched f = {.n = 0};
+    if (!map->sorted && map->to != IR_UNIT) add_fetched(r, op->args[0], &f, RO_MAX_DEPTH);
+    double fetched = f.bytes;
     double flops = r->rows[x->space] * width_of(r, x) * ir_ops[op->op].flops;
     return cost_of(stored(r, &op->type) + fetched, flops, MAP_RATE);
 }

@@ -71,10 +71,25 @@ static IrId matmul_concat(Reorder *r, IrOp op, IrId w, IrType type, int depth)
     return sum;
 }
 
-/* A factor of its own: s has no dim that is summed. */
+/* (s x) W = sum over k of s[k] (x W)[k], k the dims of s that are summed. */
+static IrId matmul_weighted(Reorder *r, IrId s, IrId x, IrId w, IrType type, int depth)
+{
+    IrType ts = ro_type(r, s), tx = ro_type(r, x), tw = ro_type(r, w), inner = ir_type_join(&tx, &tw);
+    if (tx.n_dims + tw.n_dims > IR_MAX_DIMS || ts.n_dims + tx.n_dims > IR_MAX_DIMS) return IR_NONE;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < inner.n_dims; k++)
+        if (has(&type, inner.dims[k]) || has(&ts, inner.dims[k])) inner.dims[n++] = inner.dims[k];
+    inner.n_dims = (uint8_t)n;
+    if (n == tx.n_dims + tw.n_dims) return IR_NONE; /* nothing would be summed inside */
+    return ro_contract(r, s, reorder_matmul(r, x, w, inner, depth), type);
+}
+
+/* A factor of its own. */
 static IrId matmul_scaled(Reorder *r, IrOp op, uint32_t factor, IrId w, IrType type, int depth)
 {
     IrType s = ro_type(r, op.args[factor]), x = ro_type(r, op.args[1 - factor]), tw = ro_type(r, w);
+    if (has_summed(&s, &type) && op.op == IR_OP_mul && x.space != IR_UNIT && s.space != IR_UNIT)
+        return matmul_weighted(r, op.args[factor], op.args[1 - factor], w, type, depth);
     if (has_summed(&s, &type) || !covers(&x, &op.type, &tw, &type)) return IR_NONE;
     IrId v = reorder_matmul(r, op.args[1 - factor], w, type, depth);
     return factor ? ro_map2(r, op.op, v, op.args[1]) : ro_map2(r, op.op, op.args[0], v);
@@ -223,6 +238,18 @@ static IrId outer_of_product(Reorder *r, IrOp op, IrId y, IrType type, Way way)
     return IR_NONE;
 }
 
+/* sum (s x) (x) y = sum x (x) (s y): the factor that is narrower goes to the other side. */
+static IrId outer_of_scaled(Reorder *r, IrOp op, IrId y, IrType type, Way way)
+{
+    IrType a = ro_type(r, op.args[0]), b = ro_type(r, op.args[1]), ty = ro_type(r, y);
+    uint32_t k = a.space != IR_UNIT && (b.space == IR_UNIT || b.n_dims < a.n_dims) ? 1 : 0;
+    IrType ts = k ? b : a, tx = k ? a : b;
+    if (tx.space != op.type.space || ts.n_dims + ty.n_dims > IR_MAX_DIMS) return IR_NONE;
+    for (uint32_t i = 0; i < ts.n_dims; i++)
+        if (has(&tx, ts.dims[i])) return IR_NONE; /* one of many */
+    return outer(r, op.args[1 - k], ro_map2(r, IR_OP_mul, op.args[k], y), type, way);
+}
+
 /* One step on x's side. */
 static IrId outer_step(Reorder *r, IrId x, IrId y, IrType type, Way way)
 {
@@ -246,11 +273,7 @@ static IrId outer_step(Reorder *r, IrId x, IrId y, IrType type, Way way)
         if (a.space != b.space || a.n_dims != op.type.n_dims || b.n_dims != op.type.n_dims) return IR_NONE;
         return ro_map2(r, op.op, outer(r, op.args[0], y, type, way), outer(r, op.args[1], y, type, way));
     }
-    case IR_OP_mul: /* a number per row may go to the other side */
-        for (uint32_t k = 0; k < 2; k++)
-            if (!ro_type(r, op.args[k]).n_dims && ro_type(r, op.args[1 - k]).space == op.type.space)
-                return outer(r, op.args[1 - k], ro_map2(r, IR_OP_mul, op.args[k], y), type, way);
-        return IR_NONE;
+    case IR_OP_mul: return outer_of_scaled(r, op, y, type, way);
     case IR_OP_div:
         if (ro_type(r, op.args[1]).n_dims || ro_type(r, op.args[0]).space != op.type.space) return IR_NONE;
         return outer(r, op.args[0], ro_map2(r, IR_OP_div, y, op.args[1]), type, way);

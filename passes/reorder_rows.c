@@ -3,8 +3,11 @@
      reduce_sum via M (x + gather(y via M))           =  reduce_sum(x) + degree * y
      reduce_sum via M (contract(x, gather(y via M)))  =  contract(reduce_sum(x), y)          likewise a weight y
      reduce_max via M (x + gather(y via M))           =  reduce_max(x) + y,    `empty` where nothing is summed
+     reduce_sum via M (sum over k of s[k] (x W)[k])   =  (reduce_sum(s x)) W, over k as well
    A value that did not meet empty rows before must not make a NaN there: reorder_guard. */
 #include "passes/reorder.h"
+
+enum { MAX_FACTORS = 6 }; /* steps from a sum to the product with a weight in it */
 
 static IrId times_degree(Reorder *r, IrId y, IrId map)
 {
@@ -36,18 +39,17 @@ static IrId sum_of_rest(Reorder *r, const RoTerms *rest, IrId map, IrDtype t, in
     return reorder_cheaper(r, plain, reorder_rows_sum(r, reorder_product(r, rest, true), map, depth));
 }
 
-/* May s, a factor of a product with w of type `made`, be a factor of x instead? It has none of w's dims. */
-static bool is_row_factor(const Reorder *r, IrId s, const IrType *x, const IrType *w, const IrType *made)
+static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w, int depth);
+
+/* Has s none of the dims that the product x w : made sums? Then s (x w) = (s x) w. */
+static bool is_apart(const Reorder *r, IrId s, const IrType *x, const IrType *w, const IrType *made)
 {
     IrType t = ro_type(r, s);
-    for (uint32_t k = 0; k < t.n_dims; k++) {
-        IrId dim = t.dims[k];
-        if (ir_type_has_dim(w, dim) || !ir_type_has_dim(x, dim) || !ir_type_has_dim(made, dim)) return false;
-    }
+    for (uint32_t k = 0; k < t.n_dims; k++)
+        if (!ir_type_has_dim(made, t.dims[k]) && (ir_type_has_dim(x, t.dims[k]) || ir_type_has_dim(w, t.dims[k])))
+            return false;
     return true;
 }
-
-static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w, int depth);
 
 /* s (x W) = (s x) W */
 static bool scaled_matmul(Reorder *r, IrOp op, uint32_t factor, IrId *x, IrId *w, int depth)
@@ -55,8 +57,24 @@ static bool scaled_matmul(Reorder *r, IrOp op, uint32_t factor, IrId *x, IrId *w
     IrId s = op.args[factor], z = op.args[1 - factor];
     if (!as_matmul(r, z, x, w, depth)) return false;
     IrType tx = ro_type(r, *x), tw = ro_type(r, *w), made = ro_type(r, z);
-    if (!is_row_factor(r, s, &tx, &tw, &made)) return false;
+    if (!is_apart(r, s, &tx, &tw, &made)) return false;
     *x = factor ? ro_map2(r, op.op, *x, s) : ro_map2(r, op.op, s, *x);
+    return *x != IR_NONE;
+}
+
+/* sum over k of s[k] (x W)[k] = (s x) W, over k as well. What only s and x have is summed at once. */
+static bool weighted_matmul(Reorder *r, IrOp op, uint32_t factor, IrId *x, IrId *w, int depth)
+{
+    IrId s = op.args[factor], z = op.args[1 - factor];
+    if (!as_matmul(r, z, x, w, depth)) return false;
+    IrType ts = ro_type(r, s), tx = ro_type(r, *x), tw = ro_type(r, *w), made = ro_type(r, z), both;
+    if (!is_apart(r, s, &tx, &tw, &made) || ts.n_dims + tx.n_dims > IR_MAX_DIMS) return false;
+    both = ir_type_join(&ts, &tx);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < both.n_dims; k++)
+        if (ir_type_has_dim(&op.type, both.dims[k]) || ir_type_has_dim(&tw, both.dims[k])) both.dims[n++] = both.dims[k];
+    both.n_dims = (uint8_t)n;
+    *x = ro_contract(r, s, *x, both);
     return *x != IR_NONE;
 }
 
@@ -74,9 +92,11 @@ static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w, int depth)
     if (op.op == IR_OP_div) return scaled_matmul(r, op, 1, x, w, depth - 1);
     if (op.op == IR_OP_mul)
         return scaled_matmul(r, op, 0, x, w, depth - 1) || scaled_matmul(r, op, 1, x, w, depth - 1);
-    if (op.op != IR_OP_contract) return false;
+    if (!ro_product(r, v, &op)) return false;
     uint32_t k = ro_type(r, op.args[1]).space == IR_UNIT ? 1 : 0;
-    if (ro_type(r, op.args[k]).space != IR_UNIT || ro_type(r, op.args[1 - k]).space == IR_UNIT) return false;
+    if (ro_type(r, op.args[k]).space != IR_UNIT)
+        return weighted_matmul(r, op, 0, x, w, depth - 1) || weighted_matmul(r, op, 1, x, w, depth - 1);
+    if (ro_type(r, op.args[1 - k]).space == IR_UNIT) return false;
     *w = op.args[k];
     *x = op.args[1 - k];
     return true;
@@ -87,7 +107,7 @@ static IrId pulled_weight(Reorder *r, IrId v, IrId map, int depth)
 {
     IrId x, w;
     IrType type = ro_type(r, v);
-    if (!as_matmul(r, v, &x, &w, 4)) return IR_NONE;
+    if (!as_matmul(r, v, &x, &w, MAX_FACTORS)) return IR_NONE;
     type.space = ro_map(r, map)->to;
     return ro_contract(r, reorder_rows_sum(r, x, map, depth), w, type);
 }
@@ -132,10 +152,11 @@ static IrId sum_of_select(Reorder *r, IrOp op, IrId map, int depth)
     return ro_map2(r, IR_OP_mul, reorder_rows_sum(r, ro_select(r, op.args[0], one, op.args[2]), map, depth), y);
 }
 
-static IrId sum_of_contract(Reorder *r, IrOp op, IrId map, int depth)
+static IrId sum_of_contract(Reorder *r, IrId v, IrId map, int depth)
 {
+    IrOp op = *ro_op(r, v);
     IrType type = op.type;
-    IrId best = IR_NONE;
+    IrId best = pulled_weight(r, v, map, depth);
     type.space = ro_map(r, map)->to;
     for (uint32_t k = 0; k < 2; k++) {
         IrId y = op.type.space == IR_UNIT ? IR_NONE : reorder_lift(r, op.args[k], map), x = op.args[1 - k];
@@ -186,10 +207,13 @@ static IrId sum_step(Reorder *r, IrId x, IrId map, int depth)
     case IR_OP_mul:
     case IR_OP_div: return sum_of_product(r, x, map, depth);
     case IR_OP_select: return sum_of_select(r, op, map, depth);
-    case IR_OP_contract: return sum_of_contract(r, op, map, depth);
+    case IR_OP_contract: return sum_of_contract(r, x, map, depth);
     case IR_OP_concat: return sum_of_concat(r, op, map, depth);
     case IR_OP_gather: return pulled_weight(r, x, map, depth);
     case IR_OP_sum_dims:
+        op.type.space = to;
+        y = ro_unary(r, op.op, op.type, reorder_rows_sum(r, op.args[0], map, depth), op.attr);
+        return reorder_cheaper(r, y, pulled_weight(r, x, map, depth));
     case IR_OP_transpose:
         op.type.space = to;
         return ro_unary(r, op.op, op.type, reorder_rows_sum(r, op.args[0], map, depth), op.attr);

@@ -5,7 +5,7 @@
    Only this file and lower know the target. No choice here changes a bit of any result. */
 #include "passes/schedule.h"
 
-enum { LANES = 16, REGISTERS = 8, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
+enum { LANES = 16, REGISTERS = 8, MOST_SUMS = 12, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
 enum { SUMS = 24, PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, VECTOR_BYTES = 64, WIDE_ROW = 64 }; /* of products */
 
 static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
@@ -92,6 +92,13 @@ static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
     s->fetched = ir_type_width(f->m, a) >= WIDE_ROW;
 }
 
+/* Sums of one row: all of them if they fit, so that what is gathered is gathered once. */
+static uint8_t rows_tile(const IrModule *m, const IrType *t, const Schedule *s)
+{
+    int64_t vectors = (ir_type_width(m, t) + s->lanes - 1) / s->lanes * vectors_each(t, s);
+    return vectors <= MOST_SUMS && vectors_each(t, s) == 1 && vectors > REGISTERS ? (uint8_t)vectors : REGISTERS;
+}
+
 static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
 {
     unsigned n_sums = 0;
@@ -99,7 +106,7 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
         n_sums += !group_root_is_narrow(f, g, g->roots.data[i]) &&
                   group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
     s->tile = MAP_TILE;
-    if (g->kind == GROUP_ROWS) s->tile = (uint8_t)(n_sums > 1 ? REGISTERS / 2 : REGISTERS);
+    if (g->kind == GROUP_ROWS) s->tile = n_sums > 1 ? REGISTERS / 2 : rows_tile(f->m, &g->nest, s);
     if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = REGISTERS;
     if (group_is_outer(f, g) && s->vec != IR_NONE) outer_tile(f, g, s);
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;

@@ -149,6 +149,21 @@ static IrId number(Message *g)
     return irb_gather(&g->b, end(g), g->s);
 }
 
+/* Per edge a mixture of K linear maps of an end: the coefficients times gathered products. */
+static IrId mixture(Message *g)
+{
+    Build *b = &g->b;
+    IrType three = type_of(IR_UNIT, 2, F, K), both = type_of(NODE, 2, K, O);
+    three.dims[three.n_dims++] = O;
+    IrId w = arg(g, arena_printf(b->m->arena, "W%u", b->m->tensors.n), three), c = g->e;
+    if (gir_below(&g->r, 2)) c = irb_map1(b, IR_OP_sin, c);
+    if (gir_below(&g->r, 3) == 0) c = irb_map2(b, IR_OP_mul, number(g), c);
+    IrId y = ir_add(b->m, b->f, IR_OP_contract, both, (IrId[]){g->x, w}, 2, (IrAttr){0}, b->span);
+    y = irb_gather(b, end(g), y);
+    if (gir_below(&g->r, 3)) return ir_add(b->m, b->f, IR_OP_contract, type_of(EDGE, 1, O, 0), (IrId[]){c, y}, 2, (IrAttr){0}, b->span);
+    return irb_unary(b, IR_OP_sum_dims, type_of(EDGE, 1, O, 0), irb_map2(b, IR_OP_mul, c, y), (IrAttr){0});
+}
+
 /* Both ends and the edge side by side. */
 static IrId ends(Message *g)
 {
@@ -195,8 +210,9 @@ static IrId combined(Message *g, uint32_t depth)
 static IrId message(Message *g, uint32_t depth)
 {
     if (depth && gir_below(&g->r, 4)) return combined(g, depth);
-    switch (gir_below(&g->r, 6)) {
+    switch (gir_below(&g->r, 7)) {
     case 0: return ends(g);
+    case 4: return mixture(g);
     case 1: return product(g, g->e, K);
     case 2: return product(g, irb_gather(&g->b, end(g), g->x), F);
     case 3: return irb_gather(&g->b, end(g), product(g, g->x, F));
@@ -210,12 +226,11 @@ static IrId reduced(Message *g, IrId m)
     return irb_reduce(&g->b, ops[gir_below(&g->r, 4)], end(g), m, gir_below(&g->r, 2) ? 0 : -1.5);
 }
 
-static IrModule *message_module(Arena *a, uint64_t seed)
+/* A graph, the arguments and no result yet. */
+static Message message_begin(Arena *a, uint64_t seed, const int64_t *size)
 {
-    static const int64_t sizes[][3] = {{3, 2, 4}, {8, 1, 3}, {2, 5, 9}, {4, 4, 4}, {16, 3, 1}};
     Message g = {.r = {seed * 0x9E3779B97F4A7C15u + 99}};
     gir_below(&g.r, 2);
-    const int64_t *size = sizes[gir_below(&g.r, 5)];
     IrModule *m = g.b.m = ir_module_new(a, "message");
     ir_dim_new(m, "F", size[0]);
     ir_dim_new(m, "K", size[1]);
@@ -236,18 +251,31 @@ static IrModule *message_module(Arena *a, uint64_t seed)
     g.e = arg(&g, "e", type_of(EDGE, 1, K, 0));
     g.w = arg(&g, "w", type_of(EDGE, 0, 0, 0));
     g.far = arg(&g, "far", type_of(NODE, 1, O, 0));
+    return g;
+}
+
+static void message_end(Message *g, IrId out)
+{
+    Build *b = &g->b;
+    ir_result(b->m, b->f, "out", out, IR_NONE);
+    IrId loss = irb_fit(b, irb_map1(b, IR_OP_sin, out), ir_scalar(IR_F64));
+    uint32_t n = b->f->ops.n;
+    for (IrId v = 0; v < n; v++)
+        if (irb_op(b, v)->op == IR_OP_arg) {
+            IrId d = ir_add(b->m, b->f, IR_OP_grad, irb_type(b, v), (IrId[]){loss, v}, 2, (IrAttr){0}, b->span);
+            ir_result(b->m, b->f, arena_printf(b->m->arena, "d%u", v), d, IR_NONE);
+        }
+}
+
+static IrModule *message_module(Arena *a, uint64_t seed)
+{
+    static const int64_t sizes[][3] = {{3, 2, 4}, {8, 1, 3}, {2, 5, 9}, {4, 4, 4}, {16, 3, 1}};
+    Message g = message_begin(a, seed, sizes[seed * 0x9E3779B9u / 7 % 5]);
     IrId out = reduced(&g, message(&g, 3));
     if (gir_below(&g.r, 2)) out = irb_map2(&g.b, IR_OP_add, out, reduced(&g, message(&g, 2)));
     if (gir_below(&g.r, 3) == 0) g.far = irb_map1(&g.b, IR_OP_tanh, out), out = reduced(&g, message(&g, 2));
-    ir_result(m, g.b.f, "out", out, IR_NONE);
-    IrId loss = irb_fit(&g.b, irb_map1(&g.b, IR_OP_sin, out), ir_scalar(IR_F64));
-    uint32_t n = g.b.f->ops.n;
-    for (IrId v = 0; v < n; v++)
-        if (irb_op(&g.b, v)->op == IR_OP_arg) {
-            IrId d = ir_add(m, g.b.f, IR_OP_grad, irb_type(&g.b, v), (IrId[]){loss, v}, 2, (IrAttr){0}, g.b.span);
-            ir_result(m, g.b.f, arena_printf(a, "d%u", v), d, IR_NONE);
-        }
-    return m;
+    message_end(&g, out);
+    return g.b.m;
 }
 
 /* ---- tests ---- */
@@ -272,9 +300,40 @@ static void check_many(const char *name, uint64_t first, uint64_t n, bool messag
     check_end(name);
 }
 
+/* How many gathers there are of rows that wide. */
+static uint32_t wide_gathers(const IrModule *m, int64_t least)
+{
+    uint32_t n = 0;
+    const IrFunc *f = m->funcs.data[0];
+    for (IrId v = 0; v < f->ops.n; v++)
+        n += f->ops.data[v].op == IR_OP_gather && ir_type_width(m, &f->ops.data[v].type) >= least &&
+             !m->maps.data[f->ops.data[v].attr.map].sorted;
+    return n;
+}
+
+/* The sum of a mixture gathers rows of x and no products, forward and backward; where x is wider than the products, these. */
+static void check_mixture(void)
+{
+    static const int64_t narrow[3] = {8, 3, 8}, wide[3] = {32, 2, 1};
+    check_begin();
+    for (uint64_t seed = 0; seed < 12 && check_ok; seed++)
+        for (uint32_t k = 0; k < 2 && check_ok; k++) {
+            Arena *a = arena_new();
+            Tally t = {0};
+            Message g = message_begin(a, seed, k ? wide : narrow);
+            message_end(&g, irb_reduce(&g.b, IR_OP_reduce_sum, DST, mixture(&g), 0));
+            const IrModule *m = run_passes(a, g.b.m, "simplify,cse,dce,reorder,autodiff,simplify,cse,dce,reorder");
+            if (m) CHECK(!wide_gathers(m, k ? 32 : 24));
+            check_module(a, g.b.m, seed, &t);
+            arena_free(a);
+        }
+    check_end("reorder: a sum of mixtures of linear maps gathers what is narrower");
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+    check_mixture();
     check_many("reorder: message functions and their gradients", first, N_MESSAGES, true, 0.8);
     check_many("reorder: random programs and their gradients", first, N_RANDOM, false, 0.1);
     return check_done();
