@@ -1,6 +1,7 @@
 /* gnnc test: runs each `test` block with the reference interpreter on the graphs it asks for. */
 #include "driver/pipeline.h"
 #include "ir/eval.h"
+#include <math.h>
 #include <string.h>
 
 /* First element of an assertion that is false; -1 if it holds everywhere. */
@@ -21,12 +22,42 @@ static bool report(Session *s, const IrTest *test, const IrAssert *assertion, co
     return false;
 }
 
-/* Seeds and steps are 0; a test has no other arguments. */
+/* Parameters of a test are drawn by their distribution, each element by the name's hash and its place. */
+enum { INIT_SITE = -1 };
+
+static uint32_t name_hash(const char *name)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+    for (; *name; name++) h = (h ^ (uint8_t)*name) * 16777619u;
+    return h;
+}
+
+static double initial(const IrTensor *t, int64_t i, int64_t width)
+{
+    uint64_t row = (uint64_t)(i / width), k = (uint64_t)(i % width);
+    uint32_t hash = name_hash(t->name);
+    double u = (double)(eval_philox(0, hash, (uint32_t)INIT_SITE, row, 2 * k) >> 8) * 0x1p-24;
+    double v = (double)(eval_philox(0, hash, (uint32_t)INIT_SITE, row, 2 * k + 1) >> 8) * 0x1p-24;
+    switch (t->init) {
+    case IR_INIT_UNIFORM: return t->init_a + (t->init_b - t->init_a) * u;
+    case IR_INIT_NORMAL: return t->init_a + t->init_b * sqrt(-2 * log(u + 0x1p-24)) * cos(6.283185307179586 * v);
+    case IR_INIT_CONST: break;
+    }
+    return t->init_a;
+}
+
+static void fill_param(const IrTensor *t, EvalValue *v)
+{
+    for (int64_t i = 0; i < v->rows * v->width; i++) v->v[i] = initial(t, i, v->width);
+}
+
+/* Seeds and steps are 0, parameters have their initial values; a test has no other arguments. */
 static EvalValue **test_args(Session *s, const IrModule *m, const EvalWorld *w, const IrFunc *f)
 {
     EvalValue **args = ARENA_ARRAY(s->arena, EvalValue *, f->args.n + 1);
     for (uint32_t i = 0; i < f->args.n; i++) {
         args[i] = eval_value_new(s->arena, m, w, f->args.data[i].type);
+        if (f->args.data[i].kind == IR_ARG_TENSOR) fill_param(&m->tensors.data[f->args.data[i].ref], args[i]);
         if (f->args.data[i].kind == IR_ARG_SEED && opt_has(&s->opt, OPT_SEED))
             args[i]->v[0] = (double)opt_int(&s->opt, OPT_SEED, 0, 0, INT64_C(1) << 52, &s->diags);
     }

@@ -20,6 +20,8 @@ static void child_claim(Elab *e, const char *name, const Instance *it, Span s)
 
 void instance_name(Elab *e, Value *v, const char *name)
 {
+    const Def *def = e->frame->def; /* functions own no layers: whoever called them names what they give */
+    if (def && (def->decl->kind == AST_DECL_FN || def->decl->kind == AST_DECL_MESSAGE)) return;
     if (v->kind == V_LIST || v->kind == V_TUPLE) {
         for (uint32_t i = 0; i < v->n; i++) {
             Value item = v->items[i];
@@ -219,18 +221,25 @@ static bool bind_params(Elab *e, const Def *def, const AstSignature *sig, const 
     return ok;
 }
 
-/* A result's dim that was given by the caller's takes the caller's name. */
-static Value to_caller_dims(Elab *e, Value v)
+static bool frame_owns_dim(const Frame *f, IrId dim)
+{
+    for (const Symbol *s = f->dims; s; s = s->next)
+        if (s->id == dim && s->own) return true;
+    return false;
+}
+
+/* A result's dim that was given by the caller's takes the caller's name; `callee` has returned it. */
+static Value to_caller_dims(Elab *e, const Frame *callee, Value v)
 {
     if (v.kind == V_TUPLE) {
         Value *items = ARENA_ARRAY(e->a, Value, v.n);
-        for (uint32_t i = 0; i < v.n; i++) items[i] = to_caller_dims(e, v.items[i]);
+        for (uint32_t i = 0; i < v.n; i++) items[i] = to_caller_dims(e, callee, v.items[i]);
         v.items = items;
     }
     if (v.kind != V_TENSOR) return v;
     IrId dims[IR_MAX_DIMS];
     for (int i = 0; i < v.type.n_dims; i++) {
-        IrId origin = e->dims.data[v.type.dims[i]].origin;
+        IrId origin = frame_owns_dim(callee, v.type.dims[i]) ? e->dims.data[v.type.dims[i]].origin : IR_NONE;
         bool taken = origin == IR_NONE || ir_type_has_dim(&v.type, origin);
         for (int k = 0; k < i && !taken; k++) taken = dims[k] == origin;
         dims[i] = taken ? v.type.dims[i] : origin;
@@ -301,7 +310,7 @@ static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, co
     Value v = !frame->returned && bind_params(e, def, sig, f) ? run_body(e, def) : value_error();
     frame_pop(e);
     if (def->is_std && caller && !caller->is_std) note_expansion(e, def, call, from);
-    if (v.kind == V_TENSOR || v.kind == V_TUPLE) v = to_caller_dims(e, v);
+    if (v.kind == V_TENSOR || v.kind == V_TUPLE) v = to_caller_dims(e, frame, v);
     v.span = call;
     return v;
 }
@@ -388,10 +397,33 @@ static Value call_named(Elab *e, const Value *v, const Call *c)
     return value_error();
 }
 
+/* [linear(O = 16), relu, linear()]: one after another. The call's arguments go to the first; those
+   for dims, such as O = 4, to the last layer, whose result is the list's. */
+static Value call_list(Elab *e, const Value *list, const Call *c)
+{
+    uint32_t last = list->n;
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->items[i].kind == V_INSTANCE) last = i;
+    CallArg *now = ARENA_ARRAY(e->a, CallArg, c->n + 1);
+    Value v = c->args[0].value;
+    for (uint32_t i = 0; i < list->n && v.kind != V_ERROR; i++) {
+        uint32_t n = 1;
+        now[0] = (CallArg){.value = v, .ast = c->args[0].ast};
+        for (uint32_t k = 1; k < c->n; k++)
+            if (c->args[k].name ? i == last : i == 0) now[n++] = c->args[k];
+        v = call_value(e, list->items[i], &(Call){.ast = c->ast, .span = c->span, .args = now, .n = n});
+    }
+    return v;
+}
+
 Value call_value(Elab *e, Value v, const Call *c)
 {
     switch (v.kind) {
     case V_ERROR: return v;
+    case V_LIST:
+        if (c->n && !c->args[0].name) return call_list(e, &v, c);
+        diag_error(e->d, E0302, c->span, "a list of layers wants the value to begin with first");
+        return value_error();
     case V_DEF: return call_named(e, &v, c);
     case V_INSTANCE: return call_instance(e, v, c);
     case V_WORD: error_unknown_name(e, v.word, v.span); return value_error();

@@ -54,10 +54,10 @@ static const Size *static_size(Elab *e, const Value *v, const char *name, Span s
     return size_const(&e->z, 1);
 }
 
-static void symbol_add(Elab *e, const char *name, IrId dim)
+void dim_bind(Elab *e, const char *name, IrId dim, bool own)
 {
     Symbol *sym = ARENA_NEW(e->a, Symbol);
-    *sym = (Symbol){name, dim, e->frame->dims};
+    *sym = (Symbol){name, dim, e->frame->dims, own};
     e->frame->dims = sym;
 }
 
@@ -72,11 +72,9 @@ IrId dim_symbol(Elab *e, const char *name, Span s)
         e->dims.data[dim].origin = b->value.dim;
     else if (b && b->value.kind == V_NUMBER)
         e->dims.data[dim].origin = b->value.dim;
-    symbol_add(e, name, dim);
+    dim_bind(e, name, dim, true);
     return dim;
 }
-
-void dim_bind(Elab *e, const char *name, IrId dim) { symbol_add(e, name, dim); }
 
 static const Size *size_of_binary(Elab *e, const AstExpr *x)
 {

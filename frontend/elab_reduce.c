@@ -404,10 +404,18 @@ static Value reduce_list(Elab *e, const Value *list, ReduceWhere where, const Ca
         e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
 }
 
+/* A layer or a function from edges to nodes that was passed as a reducer, of in-edges only. */
+static bool is_own_reduction(const Elab *e, const Value *v, ReduceWhere where)
+{
+    bool function = v->kind == V_DEF && v->def && !def_find(e, &e->folds, v->word);
+    return where == REDUCE_IN && (v->kind == V_INSTANCE || function);
+}
+
 Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *c)
 {
     if (reducer->kind == V_ERROR) return *reducer;
     if (reducer->kind == V_LIST) return reduce_list(e, reducer, where, c);
+    if (is_own_reduction(e, reducer, where)) return call_value(e, *reducer, c);
     const Def *def = reducer->word ? def_find(e, &e->folds, reducer->word) : NULL;
     if (!def || (reducer->kind != V_DEF && reducer->kind != V_WORD)) {
         diag_error(e->d, E0306, c->span, "found %s, wanted a reducer", value_text(e, reducer));

@@ -24,7 +24,7 @@ static IrId domain_find(const Frame *f, const char *name)
 void domain_bind(Elab *e, const char *name, IrId space)
 {
     Symbol *s = ARENA_NEW(e->a, Symbol);
-    *s = (Symbol){name, space, e->frame->domains};
+    *s = (Symbol){name, space, e->frame->domains, false};
     e->frame->domains = s;
 }
 
@@ -296,6 +296,29 @@ static Value coerce_tuple(Elab *e, Value v, const AstType *t, const char *what, 
     return v;
 }
 
+/* Two names of a signature are two dims, also where the caller passes one dim for both: the second
+   name gets a dim of its own, of the same size. */
+static Value bind_dims(Elab *e, Value v, const IrType *asked, IrType *want, const char **names, Span at)
+{
+    bool renamed = false;
+    for (int i = 0; i < want->n_dims; i++) {
+        if (asked->dims[i] != IR_NONE) continue;
+        IrId old = want->dims[i];
+        bool taken = false;
+        for (const Symbol *s = e->frame->dims; s; s = s->next) taken |= s->id == old;
+        if (taken) {
+            want->dims[i] = dim_new(e, names[i], dim_size(e, old), at);
+            e->dims.data[want->dims[i]].origin = old;
+        }
+        renamed |= taken;
+        dim_bind(e, names[i], want->dims[i], taken);
+    }
+    const Size *classes = v.classes;
+    if (renamed) v = op_reshape(e, v, want->dims, want->n_dims);
+    v.classes = classes;
+    return v;
+}
+
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at)
 {
     if (t->kind == AST_TYPE_TUPLE) return coerce_tuple(e, v, t, what, at);
@@ -308,8 +331,7 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
     v = fit_value(e, v, &want, text, what, at);
     if (v.kind == V_ERROR) return v;
     if (asked.space == IR_NONE) domain_bind(e, t->space.text, want.space);
-    for (int i = 0; i < want.n_dims; i++)
-        if (asked.dims[i] == IR_NONE) dim_bind(e, names[i], want.dims[i]);
+    v = bind_dims(e, v, &asked, &want, names, at);
     if (t->dtype == AST_INDEX && t->classes) {
         const Size *c = size_of_expr(e, t->classes);
         if (c && v.classes && !size_unify(&e->z, c, v.classes, at))

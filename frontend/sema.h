@@ -103,6 +103,7 @@ typedef struct Symbol { /* a dim or domain variable of a signature */
     const char *name;
     IrId id; /* dim, or space for domains */
     struct Symbol *next;
+    bool own; /* a dim that the frame made, not one of the caller's under another name */
 } Symbol;
 
 /* One instantiation of a definition. */
@@ -204,7 +205,8 @@ void error_unknown_name(Elab *e, const char *name, Span s);
 /* ---- dims and types (elab_type.c) ---- */
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s);
 IrId dim_symbol(Elab *e, const char *name, Span s);  /* the frame's dim of that name, made if new */
-void dim_bind(Elab *e, const char *name, IrId dim);  /* the frame knows dim by this name */
+/* The frame knows dim by this name; own: the frame made it. */
+void dim_bind(Elab *e, const char *name, IrId dim, bool own);
 const Size *size_of_expr(Elab *e, const AstExpr *x); /* NULL with a diagnostic */
 const Size *dim_size(const Elab *e, IrId dim);
 bool dim_is_one(Elab *e, IrId dim);

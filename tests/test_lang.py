@@ -77,6 +77,14 @@ def main():
         why = judge(build, path)
         bad += why is not None
         print("FAIL lang %s: %s" % (f, why) if why else "ok lang %s" % f)
+    library = os.path.join(HERE, "..", "frontend", "std")
+    for f in sorted(os.listdir(library)):
+        path = os.path.join(library, f)
+        if (words and not any(w in f for w in words)) or not re.search(r'^test "', open(path, encoding="utf-8").read(), re.M):
+            continue
+        out = gnnc(build, ["test", path])
+        bad += out.returncode != 0
+        print("ok std %s" % f if out.returncode == 0 else "FAIL std %s: %s" % (f, (out.stdout + out.stderr).decode()[-600:]))
     if not words:
         missing = sorted(all_codes() - seen)
         bad += bool(missing)

@@ -23,16 +23,13 @@ class Layer:
     def __init__(self, layer, takes, **options):
         self.takes = takes.split()
         self.text = "%s(%s)" % (layer, ", ".join("%s = %s" % (k, spell(v)) for k, v in options.items()))
-        self.definitions = [v.definition for v in options.values() if isinstance(v, Network) and v.definition]
-        for v in options.values():
-            self.definitions += v.definitions if isinstance(v, Layer) else []
 
 
 class Network:
-    """A layer made of dense layers: library text, or a definition of its own."""
+    """Layers one after another, as library text."""
 
-    def __init__(self, text, definition=None):
-        self.text, self.definition = text, definition
+    def __init__(self, text):
+        self.text = text
 
 
 class Word(str):
@@ -98,62 +95,36 @@ def activation(act):
 
 # ---- networks of dense layers ----
 
-BATCH_NORM = """  param scale{i}: [{dim}] = ones as "{i}.weight"
-  param shift{i}: [{dim}] = zeros as "{i}.bias"
-  buffer mean{i}: [{dim}] = zeros as "{i}.running_mean"
-  buffer var{i}: [{dim}] = ones as "{i}.running_var"
-  x = (x - mean{i}) / sqrt(var{i} + {eps}) * scale{i} + shift{i}"""
-LINEAR = """  param W{i}: [{before}, {after}] = kaiming as "{i}.weight" [{after}, {before}]
-  x = x @ W{i}"""
-LINEAR_BIAS = LINEAR.replace("\n", '\n  param b{i}: [{after}] = kaiming({before}) as "{i}.bias"\n') + " + b{i}"
-
-
 def dense(in_features, out_features, bias=True):
     return in_features, out_features, bias
 
 
 def batch_norm(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
-    if not affine or not track_running_stats:
-        raise Unsayable("BatchNorm1d without parameters")
-    return eps
+    if not track_running_stats:
+        raise Unsayable("BatchNorm1d without running statistics")
+    return Layer("batch_norm", "", eps=eps, affine=affine)
 
 
-def network_body(modules):
-    """(inner widths by name, statements) of a Sequential in eval mode. Dims are F, D0, D2, ..., O."""
-    linear = [i for i, m in enumerate(modules) if m.name == "Linear"]
-    lines, dim, widths = [], "F", {}
-    for i, m in enumerate(modules):
-        if m.name == "Linear":
-            _, size, bias = dense(*m.args, **m.named)
-            after = "O" if i == linear[-1] else "D%d" % i
-            lines.append((LINEAR_BIAS if bias else LINEAR).format(i=i, before=dim, after=after))
-            dim = after
-            widths.update({after: size} if after != "O" else {})
-        elif m.name == "BatchNorm1d":
-            lines.append(BATCH_NORM.format(i=i, dim=dim, eps=repr(batch_norm(*m.args, **m.named))))
-        elif m.name not in ("Dropout", "Identity"):  # both do nothing in eval mode
-            lines.append("  x = %s(x)" % activation(m))
-    return widths, "\n".join(lines)
+def part_of_network(module, width):
+    """A Sequential's part as library text; width: of a Linear that is not the last, else None."""
+    if module.name == "Linear":
+        _, _, bias = dense(*module.args, **module.named)
+        return Layer("linear", "", **dict({"O": width} if width else {}, **({} if bias else {"bias": False})))
+    if module.name == "BatchNorm1d":
+        return batch_norm(*module.args, **module.named)
+    return Word("identity") if module.name == "Dropout" else activation(module)
 
 
 def network(module):
-    """(Network, output width) of a Linear or a Sequential."""
-    if isinstance(module, Made) and module.name == "Linear":
-        _, width, bias = dense(*module.args, **module.named)
-        return Network("linear(bias = %s)" % spell(bias)), width
-    if not isinstance(module, Made) or module.name != "Sequential":
+    """(Network, output width) of a Linear or a Sequential: a list of layers and functions, to be called one after another."""
+    parts = module.args if isinstance(module, Made) and module.name == "Sequential" else [module]
+    linear = [i for i, m in enumerate(parts) if isinstance(m, Made) and m.name == "Linear"]
+    if not linear or not all(isinstance(m, Made) for m in parts):
         raise Unsayable("nn = %s" % getattr(module, "name", module))
-    parts = module.args
-    widths = [dense(*m.args, **m.named) for m in parts if m.name == "Linear"]
-    if not widths:
-        raise Unsayable("a Sequential without Linear")
-    plain = [m.name for m in parts][::2] == ["Linear", "Linear"] and len(parts) == 3 and all(w[2] for w in widths)
-    if plain:
-        return Network("mlp(%d, act = %s)" % (widths[0][1], activation(parts[1]))), widths[-1][1]
-    inner, body = network_body(parts)
-    signature = "".join(", %s = %d" % w for w in inner.items())
-    text = "layer network(x: @d[F]%s) -> @d[O] {\n%s\n  return x\n}\n" % (signature, body)
-    return Network("network()", text), widths[-1][1]
+    widths = {i: dense(*parts[i].args, **parts[i].named)[1] for i in linear}
+    texts = [spell(part_of_network(m, widths[i] if i in linear[:-1] else None)) for i, m in enumerate(parts)]
+    text = texts[0] if len(parts) == 1 and module.name == "Linear" else "[%s]" % ", ".join(texts)
+    return Network(text), widths[linear[-1]]
 
 
 # ---- tier 1 ----
@@ -395,13 +366,74 @@ def HypergraphConv(given, in_channels, out_channels, use_attention=False, attent
     return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat, slope=negative_slope, bias=bias)
 
 
+# ---- tier 4 ----
+
+@pyg
+def ResGatedGraphConv(given, in_channels, out_channels, act="Sigmoid()", edge_dim=None, root_weight=True, bias=True, aggr="add",
+                      **rest):
+    common(**rest)
+    act = Made("Sigmoid") if act is None or act == "Sigmoid()" else act
+    return Layer("res_gated", "x to e" if edge_dim else "x to", O=out_channels, act=activation(act), aggr=reducer(aggr),
+                 root_weight=root_weight, bias=bias)
+
+
+@pyg
+def CGConv(given, channels, dim=0, aggr="add", batch_norm=False, bias=True, **rest):
+    common(**rest)
+    return Layer("cg", "x to e" if dim else "x to", aggr=reducer(aggr), bn=Layer("batch_norm", "") if batch_norm else None, bias=bias)
+
+
+@pyg
+def EdgeConv(given, nn, aggr="max", **rest):
+    common(**rest)
+    net, width = network(nn)
+    return Layer("edge_conv", "x to", O=width, nn=net, aggr=reducer(aggr))
+
+
+@pyg
+def NNConv(given, in_channels, out_channels, nn, aggr="add", root_weight=True, bias=True, **rest):
+    common(**rest)
+    return Layer("nn_conv", "x e to", O=out_channels, nn=network(nn)[0], aggr=reducer(aggr), root_weight=root_weight, bias=bias)
+
+
+@pyg
+def PDNConv(given, in_channels, out_channels, edge_dim, hidden_channels, add_self_loops=True, normalize=True, bias=True, **rest):
+    common(**rest)
+    return Layer("pdn", "x e", O=out_channels, hidden=hidden_channels, loops=add_self_loops, normalize=normalize, bias=bias)
+
+
+@pyg
+def GatedGraphConv(given, out_channels, num_layers, aggr="add", bias=True, **rest):
+    common(**rest)
+    return Layer("gated_graph", "x w", O=out_channels, num_layers=num_layers, aggr=reducer(aggr), bias=bias)
+
+
+SCALERS = ("identity", "amplification", "attenuation", "linear", "inverse_linear")
+
+
+def scalers_of(names):
+    names = [names] if isinstance(names, str) else names
+    if not all(n in SCALERS for n in names):
+        raise Unsayable("scalers %s" % names)
+    return [Word(n) for n in names]
+
+
+@pyg
+def PNAConv(given, in_channels, out_channels, aggregators, scalers, deg, edge_dim=None, towers=1, pre_layers=1, post_layers=1,
+            divide_input=False, act="relu", act_kwargs=None, train_norm=False, **rest):
+    common(**rest)
+    return Layer("pna", "x e" if edge_dim else "x", O=out_channels, deg=deg, aggregators=reducer(aggregators),
+                 scalers=scalers_of(scalers), towers=towers, divide_input=divide_input, pre_layers=pre_layers,
+                 post_layers=post_layers, act=activation(act), train_norm=train_norm)
+
+
 # ---- reducers alone: each row of x goes to the target that `index` names ----
 
 class Reduction(Layer):
     """An expression over the messages `m` into each target."""
 
     def __init__(self, text):
-        self.text, self.takes, self.definitions = text, ["x"], []
+        self.text, self.takes = text, ["x"]
 
 
 def plain(word):

@@ -3,11 +3,14 @@ import constructors
 import layers
 from case import Unsayable
 
-# The forward functions' inputs: PyG's name -> ours, domain (node: sources; dst: targets), dim symbol or None.
+# The forward functions' inputs: PyG's name -> ours, domain (node: sources; dst: targets), the symbols of its last dims: as many
+# as it has beside its rows.
 INPUTS = {
-    "x": ("x", "node", "F"), "x.0": ("x", "node", "F"), "x.1": ("to", "dst", "G"), "x_0": ("x0", "node", "F"),
-    "edge_weight": ("w", "edge", None), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", None),
-    "hyperedge_weight": ("w", "dst", None), "hyperedge_attr": ("e", "dst", "K"),
+    "x": ("x", "node", "LF"), "x.0": ("x", "node", "LF"), "x.1": ("to", "dst", "G"), "x_0": ("x0", "node", "F"),
+    "pos": ("pos", "node", "P"), "pos.0": ("pos", "node", "P"), "pos.1": ("to_pos", "dst", "P"),
+    "normal": ("normal", "node", "P"), "normal.0": ("normal", "node", "P"), "normal.1": ("to_normal", "dst", "P"),
+    "edge_weight": ("w", "edge", ""), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", ""),
+    "hyperedge_weight": ("w", "dst", ""), "hyperedge_attr": ("e", "dst", "K"),
 }
 # Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge. An index is a
 # graph too: row i goes to target index[i].
@@ -30,12 +33,13 @@ def declared(spec, case, names):
     for of in case["inputs"]:
         if of not in INPUTS or INPUTS[of][0] not in names:
             continue
-        name, domain, dim = INPUTS[of]
+        name, domain, dims = INPUTS[of]
+        sizes = case["inputs"][of]["shape"][1:]
+        dims = dims[len(dims) - len(sizes):]
         if domain == "node" and spec.bipartite:
             domain = "src"
-        parts.append("%s: %s%s" % (name, domain, "[%s]" % dim if dim else ""))
-        if dim:
-            spec.dims[dim] = case["inputs"][of]["shape"][-1]
+        parts.append("%s: %s%s" % (name, domain, "[%s]" % ", ".join(dims) if dims else ""))
+        spec.dims.update(zip(dims, sizes))
         spec.inputs[name] = of
     if "positive" in names:
         parts.append("positive: edge bool")
@@ -49,7 +53,7 @@ def graph_of(spec, case):
     if spec.edges is None:
         raise Unsayable("inputs %s" % ", ".join(case["inputs"]))
     hyper = spec.edges == ["hyperedge_index"]
-    spec.bipartite = "x.0" in case["inputs"] or "size" in scalars or hyper
+    spec.bipartite = "x.0" in case["inputs"] or "pos.0" in case["inputs"] or "size" in scalars or hyper
     spec.per_graph = "batch" in case["inputs"]
     spec.n_src, spec.n_dst = g["n_src"], g["n_dst"]
     if hyper:
@@ -85,15 +89,14 @@ def single_layer(spec, cls, case):
     signature = declared(spec, case, layer.takes)
     call = ", ".join("%s = %s" % (n, n) for n in spec.inputs)
     spec.prefix = "conv."
-    spec.text = "".join(dict.fromkeys(layer.definitions))
-    spec.text += (REDUCTION % (signature, layer.text) if isinstance(layer, layers.Reduction) else
-                  SINGLE_LAYER % (signature, layer.text, call))
+    spec.text = (REDUCTION % (signature, layer.text) if isinstance(layer, layers.Reduction) else
+                 SINGLE_LAYER % (signature, layer.text, call))
     spec.outputs = list(range(len(case["outputs"])))
     if "weights" in given:  # they come with the edges they belong to
         spec.outputs = [0, LOOPED if cls in ("GATConv", "GATv2Conv") and args.get("add_self_loops", True) else PLAIN, 1]
 
 
-NODE_CLASSIFIER = """%smodel m(x: node[F], y: node index[C], train: node bool) {
+NODE_CLASSIFIER = """model m(x: node[F], y: node index[C], train: node bool) {
   conv1 = %s
   conv2 = %s
   z = conv2(%s(conv1(x)))
@@ -106,8 +109,7 @@ NODE_CLASSIFIER = """%smodel m(x: node[F], y: node index[C], train: node bool) {
 def node_classifier(spec, case):
     args = {k: constructors.parse(v) for k, v in case["args"].items()}
     conv1, conv2 = layers.make(args["conv1"], {"x"}), layers.make(args["conv2"], {"x"})
-    spec.text = NODE_CLASSIFIER % ("".join(dict.fromkeys(conv1.definitions + conv2.definitions)), conv1.text, conv2.text,
-                                   layers.activation(args["act"]))
+    spec.text = NODE_CLASSIFIER % (conv1.text, conv2.text, layers.activation(args["act"]))
     spec.inputs = {"x": "x", "y": "y", "train": "train_mask"}
     spec.dims = {"F": case["inputs"]["x"]["shape"][1], "C": case["outputs"]["1 (1)"][1]}
     spec.outputs = [0, 1]
