@@ -6,7 +6,8 @@
 
    Reductions, contractions and concatenations are roots of groups; so are results, and what is cheaper to store than
    to compute again (fuse_choice.c). Everything else is computed where it is used. Groups of the same rows and dims then
-   merge (fuse_merge.c). It reorders no sum and clones none. */
+   merge (fuse_merge.c), and what several of them want at their elements may be computed in each (fuse_copy.c). It
+   reorders no sum and clones none over rows. */
 #include "passes/budget.h"
 #include "base/ice.h"
 
@@ -164,7 +165,10 @@ FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, co
         f->groups.data[g].gemm = is_gemm(f, &f->groups.data[g]);
         fuse_deps(f, g, ctx->stage);
     }
-    if (!ctx->disabled[PASS_fuse]) fuse_merge(ctx, f);
+    if (!ctx->disabled[PASS_fuse]) {
+        fuse_merge(ctx, f);
+        fuse_copy(ctx, f);
+    }
     fuse_place_updates(ctx, fm, f);
     mark_stored(f);
     ICE_UNLESS(fuse_order(f, ctx->stage));

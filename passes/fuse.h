@@ -28,7 +28,8 @@ typedef struct Group {
     IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
     IrValues roots;    /* values, ascending */
     IrValues inner;    /* ROWS: values at the elements of the map's rows; BLOCKS: at the rows; ascending: computed for some
-                          of them at a time into private arrays, and read there by the group's sums (lower_stage.c) */
+                          of them at a time into private arrays, and read there by the group's sums (lower_stage.c); some
+                          are copies of what another group computes too (fuse_copy.c) */
     VEC(uint32_t) deps;  /* groups whose values it reads */
     VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
 } Group;
@@ -123,9 +124,12 @@ void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
 void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
+void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */
 /* fuse_stage.c: values at elements computed inside the kernel that sums them. */
 bool group_has_inner(const Group *g, IrId v);
 enum { BLOCK_STRIP = 64 }; /* BLOCKS: rows that one sum takes in before the next sum of the group does, at most */
+/* v is an inner value of g that is another group's too (fuse_copy.c): computed in both, stored at most by the other. */
+bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */
 bool group_is_staged(const FusedFunc *f, const Group *g);
 /* Elements whose inner values fit the private arrays of a kernel at once; 0: too wide. more: NULL, or another group of

@@ -124,6 +124,7 @@ static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position,
     const IrOp *op = fused_op(f, v);
     uint32_t g = t->f->order.data[position];
     if (t->fixed[v] || !f->stored.data[v] || group_kind_of(f->f, f->m, v) != GROUP_MAP) return;
+    if (group_has_copy(f, g, v)) return;
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         IrId u = reads->reads.data[i].v;
         const IrType *have = &fused_op(f, u)->type;

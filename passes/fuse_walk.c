@@ -239,7 +239,7 @@ static void walk_inline(Walk *w, IrId v, Place p, bool count)
         p.own &= fused_op(f, s)->type.space == op->type.space;
         p.inner &= fused_op(f, s)->type.space == op->type.space;
         if (f->group_of.data[s] != GROUP_NONE || fused_op(f, s)->op == IR_OP_arg) {
-            add_read(w, s, p);
+            if (!group_has_copy(f, w->g, s)) add_read(w, s, p);
             return;
         }
         break;
@@ -265,6 +265,7 @@ static bool was_at(const Walk *w, IrId v, const Place *p, bool *again)
 static void walk_value(Walk *w, IrId v, Place p)
 {
     bool root = w->f->group_of.data[v] != GROUP_NONE;
+    if (group_has_copy(w->f, w->g, v)) return; /* walked by itself */
     if (root || fused_op(w->f, v)->op == IR_OP_arg) {
         add_read(w, v, p);
         return;

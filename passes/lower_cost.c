@@ -98,7 +98,7 @@ void lower_costs(Lower *l)
         if (l->f->stored.data[g->roots.data[i]])
             cost_of_space(l, g->nest.space)->bytes += row_bytes(l, &fused_op(l->f, g->roots.data[i])->type);
     for (uint32_t i = 0; i < g->inner.n; i++)
-        if (l->f->stored.data[g->inner.data[i]])
+        if (l->f->stored.data[g->inner.data[i]] && !group_has_copy(l->f, l->g, g->inner.data[i]))
             cost_of_space(l, g->map == IR_NONE ? g->space : l->f->m->maps.data[g->map].from)->bytes +=
                 row_bytes(l, &fused_op(l->f, g->inner.data[i])->type);
 }

@@ -116,7 +116,7 @@ static bool search(const Search *s, IrId v)
     if (v < s->on || s->seen[v]) return false;
     s->seen[v] = true;
     uint32_t group = s->f->group_of.data[v];
-    if (group != GROUP_NONE && group != s->g) return false;
+    if (group != GROUP_NONE && group != s->g && !group_has_copy(s->f, s->g, v)) return false;
     const IrOp *op = fused_op(s->f, v);
     for (uint32_t k = 0; k < op->n_args; k++)
         if (search(s, op->args[k])) return true;

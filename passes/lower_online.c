@@ -86,7 +86,8 @@ static Scaling scaling(Scale *s, IrId v)
     const IrOp *op = fused_op(f, v);
     uint32_t group = f->group_of.data[v];
     Scaling x;
-    if (op->op == IR_OP_arg || (group != GROUP_NONE && group != s->l->g)) x = FREE;
+    bool memory = group != GROUP_NONE && group != s->l->g && !group_has_copy(f, s->l->g, v);
+    if (op->op == IR_OP_arg || memory) x = FREE;
     else if (is_shifted_exp(s, op)) x = SCALES;
     else x = of_args(s, op);
     for (uint32_t i = 0; i < g->roots.n; i++)
@@ -99,8 +100,10 @@ static Scaling scaling(Scale *s, IrId v)
 static bool others_want(Scale *s, const Group *g, const bool *takes)
 {
     Lower *l = s->l;
-    for (uint32_t i = 0; i < g->inner.n; i++)
-        if (scaling(s, g->inner.data[i]) != FREE && l->f->stored.data[g->inner.data[i]]) return true;
+    for (uint32_t i = 0; i < g->inner.n; i++) {
+        IrId v = g->inner.data[i];
+        if (scaling(s, v) != FREE && l->f->stored.data[v] && !group_has_copy(l->f, l->g, v)) return true;
+    }
     for (uint32_t k = 0; k < g->roots.n; k++) {
         IrId r = g->roots.data[k];
         if (takes[k] || s->done[k] || group_kind_of(l->f->f, l->f->m, r) != GROUP_ROWS) continue;

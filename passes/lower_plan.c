@@ -163,7 +163,8 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
     for (uint32_t i = 0; i < group->roots.n; i++)
         if (lf->f->stored.data[group->roots.data[i]]) lower_out(l, plan_value_buffer(lf, group->roots.data[i]));
     for (uint32_t i = 0; i < group->inner.n; i++)
-        if (lf->f->stored.data[group->inner.data[i]]) lower_out(l, plan_value_buffer(lf, group->inner.data[i]));
+        if (lf->f->stored.data[group->inner.data[i]] && !group_has_copy(lf->f, g, group->inner.data[i]))
+            lower_out(l, plan_value_buffer(lf, group->inner.data[i]));
 }
 
 static const char *kernel_text(Lower *l)

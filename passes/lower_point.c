@@ -244,6 +244,13 @@ static KirId eval_slice(Lower *l, const IrOp *op, KirId row, const Env *env)
     return point_eval(l, op->args[0], row, &inner);
 }
 
+static bool is_memory(const Lower *l, IrId v)
+{
+    uint32_t group = l->f->group_of.data[v];
+    return fused_op(l->f, v)->op == IR_OP_arg ||
+           (group != GROUP_NONE && group != l->g && !group_has_copy(l->f, l->g, v));
+}
+
 /* A reshape of what lies in memory reads it with strides of its own, also where it turns a dim into rows or back;
    another one only renames dims. */
 static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
@@ -251,8 +258,7 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
     const IrModule *m = l->f->m;
     IrId s = fused_storage(l->f, op->args[0]);
     uint32_t group = l->f->group_of.data[s];
-    if ((group != GROUP_NONE && group != l->g) || fused_op(l->f, s)->op == IR_OP_arg)
-        return point_load(l, plan_value_buffer(l->lf, s), &op->type, row, env);
+    if (is_memory(l, s)) return point_load(l, plan_value_buffer(l->lf, s), &op->type, row, env);
     KirId value;
     if (group != GROUP_NONE && stage_load(l, s, &op->type, row, env, &value)) return value;
     const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
@@ -301,12 +307,6 @@ static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
         ICE_UNLESS(!op_is_heavy(l->f->m, l->f->f, (IrId)(op - l->f->f->ops.data)));
         return eval_pointwise(l, op, row, env);
     }
-}
-
-static bool is_memory(const Lower *l, IrId v)
-{
-    uint32_t group = l->f->group_of.data[v];
-    return fused_op(l->f, v)->op == IR_OP_arg || (group != GROUP_NONE && group != l->g);
 }
 
 static bool is_read(const Lower *l, IrId v)

@@ -34,7 +34,7 @@ typedef struct Fit {
 static bool in_memory(const FusedFunc *f, uint32_t g, IrId v)
 {
     uint32_t group = f->group_of.data[v];
-    return fused_op(f, v)->op == IR_OP_arg || (group != GROUP_NONE && group != g);
+    return fused_op(f, v)->op == IR_OP_arg || (group != GROUP_NONE && group != g && !group_has_copy(f, g, v));
 }
 
 static bool fits(const Fit *x, IrId v, bool gathered);

@@ -105,6 +105,12 @@ typedef struct Fill {
     KirId array;
 } Fill;
 
+/* By this kernel. */
+static bool is_stored(const Lower *l, const Staged *s)
+{
+    return l->f->stored.data[s->v] && !group_has_copy(l->f, l->g, s->v);
+}
+
 static void fill_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     const Fill *x = user;
@@ -132,7 +138,7 @@ static void fill_points(Lower *l, const uint32_t *list, unsigned first, unsigned
     Schedule whole = l->s;
     for (unsigned i = first; i < last; i++) {
         const Staged *s = &l->staged.data[list[i]];
-        Fill x = {s->v, store && l->f->stored.data[s->v], s->array};
+        Fill x = {s->v, store && is_stored(l, s), s->array};
         Schedule own = schedule_value(l->f, s->v, l->lf->vectors);
         l->s.vec = own.vec;
         l->s.lanes = own.lanes;
@@ -201,7 +207,7 @@ static bool lanes_fit(const Sixteen *s, IrId v)
     if (op->type.n_dims) return false;
     if (op->type.space == IR_UNIT || op->op == IR_OP_const) return true;
     uint32_t group = l->f->group_of.data[v];
-    if (v != s->v && group != GROUP_NONE) return group == l->g && find(l, v) && !find(l, v)->of_row;
+    if (v != s->v && group != GROUP_NONE) return find(l, v) && !find(l, v)->of_row;
     if (op->op == IR_OP_gather) return op->attr.map == s->x->map && !fused_op(l->f, op->args[0])->type.n_dims;
     bool map = (ir_ops[op->op].traits & T_MAP) && !(ir_ops[op->op].traits & T_RANDOM) && op->n_args && op->n_args <= 3;
     for (uint32_t k = 0; k < op->n_args && map; k++) map = lanes_fit(s, op->args[k]);
@@ -217,7 +223,7 @@ static KirId lanes_eval(Sixteen *s, IrId v)
     if (s->known[v]) return s->known[v] - 1;
     if (op->type.space == IR_UNIT || op->op == IR_OP_const) {
         value = point_eval(l, v, KIR_NONE, &none);
-    } else if (v != s->v && l->f->group_of.data[v] == l->g) {
+    } else if (v != s->v && find(l, v)) {
         KirIns load = array_access(l, KIR_load, find(l, v)->array, &op->type, s->local, &none);
         load.type.lanes = load.active = LANES;
         value = emit_ins(&l->e, load);
@@ -297,7 +303,7 @@ static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, con
         end = i + 1;
         if (takes_lanes(l, s, x)) {
             fill_lanes(l, s, x);
-            if (store && l->f->stored.data[s->v]) copy_out(l, s, x);
+            if (store && is_stored(l, s)) copy_out(l, s, x);
             continue;
         }
         bool product = is_product(l, s);
@@ -319,7 +325,7 @@ static void mark_needs(Needs *x, IrId v)
     if (x->seen[v]) return;
     x->seen[v] = true;
     uint32_t group = l->f->group_of.data[v];
-    const Staged *s = group == l->g ? find(l, v) : NULL;
+    const Staged *s = find(l, v);
     if (group != GROUP_NONE && (!s || s->of_row)) return;
     const IrOp *op = fused_op(l->f, v);
     for (uint32_t k = 0; k < op->n_args; k++) mark_needs(x, op->args[k]);
@@ -392,7 +398,7 @@ void stage_end(Lower *l, KirId row)
     bool any = false;
     for (uint32_t i = 0; i < l->staged.n; i++) {
         const Staged *s = &l->staged.data[i];
-        if (s->of_row || is_filled(l, s) || !l->f->stored.data[s->v]) continue;
+        if (s->of_row || is_filled(l, s) || !is_stored(l, s)) continue;
         mark_needs(&x, s->v);
         any = true;
     }

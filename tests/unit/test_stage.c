@@ -21,6 +21,7 @@ typedef struct Case {
     unsigned n_steps; /* with fusion, by destination */
     bool special;     /* edge inputs have infinities and NaN */
     bool online;      /* sums rescale: the bits of two walks only for rows of one block */
+    bool no_edges;    /* nothing with a row per edge is in memory */
 } Case;
 
 /* MAP is the map that is summed over, END the one that leads to the other end. */
@@ -30,7 +31,7 @@ static const Case cases[] = {
      "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
      "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
      "  %7 = gather %6 via MAP : edge[] f32\n  %8 = div %5, %7 : edge[] f32\n  %9 = gather %1 via END : edge[F] f32\n"
-     "  %10 = mul %8, %9 : edge[F] f32\n  %11 = reduce_sum %10 via MAP : node[F] f32\n  return y = %11\n}\n", 1, true, false},
+     "  %10 = mul %8, %9 : edge[F] f32\n  %11 = reduce_sum %10 via MAP : node[F] f32\n  return y = %11\n}\n", 1, true, false, false},
     {"softmax of heads: scores are dot products",
      "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = gather %0 via END : edge[H,D] f32\n"
      "  %3 = gather %0 via MAP : edge[H,D] f32\n  %4 = add %2, %3 : edge[H,D] f32\n  %5 = tanh %4 : edge[H,D] f32\n"
@@ -38,14 +39,14 @@ static const Case cases[] = {
      "  %8 = gather %7 via MAP : edge[H] f32\n  %9 = sub %6, %8 : edge[H] f32\n  %10 = exp %9 : edge[H] f32\n"
      "  %11 = reduce_sum %10 via MAP : node[H] f32\n  %12 = gather %11 via MAP : edge[H] f32\n"
      "  %13 = div %10, %12 : edge[H] f32\n  %14 = mul %13, %2 : edge[H,D] f32\n"
-     "  %15 = reduce_sum %14 via MAP : node[H,D] f32\n  return y = %15\n  return m = %7\n}\n", 1, false, false},
+     "  %15 = reduce_sum %14 via MAP : node[H,D] f32\n  return y = %15\n  return m = %7\n}\n", 1, false, false, false},
     {"weights of a softmax are a result too",
      "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
      "  %2 = reduce_max %0 via MAP empty 0 : node[H] f32\n  %3 = gather %2 via MAP : edge[H] f32\n"
      "  %4 = sub %0, %3 : edge[H] f32\n  %5 = exp %4 : edge[H] f32\n  %6 = reduce_sum %5 via MAP : node[H] f32\n"
      "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] f32\n"
      "  %10 = mul %8, %9 : edge[H,D] f32\n  %11 = reduce_sum %10 via MAP : node[H,D] f32\n  return y = %11\n"
-     "  return p = %8\n}\n", 1, true, false},
+     "  return p = %8\n}\n", 1, true, false, false},
     {"a sum inside the row between two walks",
      "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
      "  %2 = reduce_max %0 via MAP empty 0 : node[H] f32\n  %3 = gather %2 via MAP : edge[H] f32\n"
@@ -54,13 +55,13 @@ static const Case cases[] = {
      "  %10 = mul %8, %9 : edge[H,D] f32\n  %11 = reduce_sum %10 via MAP : node[H,D] f32\n"
      "  %12 = contract %11, %1 : node[H] f32\n  %13 = gather %12 via MAP : edge[H] f32\n"
      "  %14 = sub %0, %13 : edge[H] f32\n  %15 = mul %8, %14 : edge[H] f32\n"
-     "  %16 = reduce_sum %15 via MAP : node[H] f32\n  return y = %11\n  return g = %16\n}\n", 1, true, false},
+     "  %16 = reduce_sum %15 via MAP : node[H] f32\n  return y = %11\n  return g = %16\n}\n", 1, true, false, false},
     {"softmax that divides behind its sums, unguarded",
      "(s = @s, x = @x) {\n  %0 = arg 0 : edge[] f32\n  %1 = arg 1 : node[F] f32\n"
      "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
      "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
      "  %7 = gather %1 via END : edge[F] f32\n  %8 = mul %5, %7 : edge[F] f32\n  %9 = reduce_sum %8 via MAP : node[F] f32\n"
-     "  %10 = div %9, %6 : node[F] f32\n  return y = %10\n  return m = %2\n  return z = %6\n}\n", 1, true, true},
+     "  %10 = div %9, %6 : node[F] f32\n  return y = %10\n  return m = %2\n  return z = %6\n}\n", 1, true, true, false},
     {"softmax of heads by the least score, guarded",
      "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
      "  %2 = reduce_min %0 via MAP empty 0 : node[H] f32\n  %3 = abs %2 : node[H] f32\n  %4 = const inf : [] f32\n"
@@ -68,30 +69,40 @@ static const Case cases[] = {
      "  %8 = gather %7 via MAP : edge[H] f32\n  %9 = sub %8, %0 : edge[H] f32\n  %10 = exp %9 : edge[H] f32\n"
      "  %11 = reduce_sum %10 via MAP : node[H] f32\n  %12 = gather %1 via END : edge[H,D] f32\n"
      "  %13 = mul %10, %12 : edge[H,D] f32\n  %14 = reduce_sum %13 via MAP : node[H,D] f32\n"
-     "  %15 = div %14, %11 : node[H,D] f32\n  return y = %15\n  return z = %11\n}\n", 1, true, true},
+     "  %15 = div %14, %11 : node[H,D] f32\n  return y = %15\n  return z = %11\n}\n", 1, true, true, false},
     {"perceptron on edges, sum and maximum",
      "(x = @x, w = @w, v = @v) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : [W,K] f32\n"
      "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = sub %3, %4 : edge[F] f32\n"
      "  %6 = contract %5, %1 : edge[W] f32\n  %7 = tanh %6 : edge[W] f32\n  %8 = contract %7, %2 : edge[K] f32\n"
      "  %9 = reduce_sum %8 via MAP : node[K] f32\n  %10 = reduce_max %8 via MAP empty 0 : node[K] f32\n  return y = %9\n"
-     "  return z = %10\n}\n", 1, false, false},
+     "  return z = %10\n}\n", 1, false, false, false},
     {"gradients over all edges of a perceptron: a product, a sum and a maximum",
      "(x = @x, w = @w, t = @t) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : edge[H] f32\n"
      "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = mul %3, %4 : edge[F] f32\n"
      "  %6 = contract %5, %1 : edge[W] f32\n  %7 = tanh %6 : edge[W] f32\n  %8 = contract %2, %7 : [H,W] f32\n"
      "  %9 = reduce_sum %7 via edge.all : [W] f32\n  %10 = reduce_max %7 via edge.all empty 0 : [W] f32\n  return y = %8\n"
-     "  return z = %9\n  return m = %10\n}\n", 4, false, false},
+     "  return z = %9\n  return m = %10\n}\n", 4, false, false, false},
     {"gradient over all edges of two computed operands, one of them a result",
      "(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n"
      "  %2 = gather %0 via END : edge[F] f32\n  %3 = tanh %2 : edge[F] f32\n  %4 = contract %3, %1 : edge[W] f32\n"
      "  %5 = gather %0 via MAP : edge[F] f32\n  %6 = mul %5, %3 : edge[F] f32\n  %7 = contract %6, %4 : [F,W] f32\n"
-     "  return y = %7\n  return z = %4\n}\n", 2, false, false},
+     "  return y = %7\n  return z = %4\n}\n", 2, false, false, false},
     {"gradient over all edges, summed inside each",
      "(h = @h, a = @a, t = @t) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = arg 2 : edge[H] f32\n"
      "  %3 = gather %0 via END : edge[H,D] f32\n  %4 = gather %0 via MAP : edge[H,D] f32\n  %5 = sub %3, %4 : edge[H,D] f32\n"
      "  %6 = contract %5, %1 : edge[H] f32\n  %7 = exp %6 : edge[H] f32\n  %8 = mul %7, %2 : edge[H] f32\n"
      "  %9 = contract %3, %8 : [D] f32\n  %10 = contract %8, %5 : [D] f32\n  return y = %9\n  return z = %10\n}\n", 3, false,
-     false},
+     false, false},
+    {"weights of a softmax and their derivatives, over both maps",
+     "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = contract %0, %1 : node[H] f32\n"
+     "  %3 = gather %2 via MAP : edge[H] f32\n  %4 = gather %2 via END : edge[H] f32\n  %5 = add %3, %4 : edge[H] f32\n"
+     "  %6 = reduce_max %5 via MAP empty 0 : node[H] f32\n  %7 = gather %6 via MAP : edge[H] f32\n"
+     "  %8 = sub %5, %7 : edge[H] f32\n  %9 = exp %8 : edge[H] f32\n  %10 = reduce_sum %9 via MAP : node[H] f32\n"
+     "  %11 = gather %0 via END : edge[H,D] f32\n  %12 = gather %0 via MAP : edge[H,D] f32\n"
+     "  %13 = mul %11, %12 : edge[H,D] f32\n  %14 = sum_dims %13 : edge[H] f32\n  %15 = mul %14, %9 : edge[H] f32\n"
+     "  %16 = reduce_sum %15 via MAP : node[H] f32\n  %17 = mul %9, %12 : edge[H,D] f32\n"
+     "  %18 = reduce_sum %17 via END : node[H,D] f32\n  %19 = reduce_sum %15 via END : node[H] f32\n  return y = %10\n"
+     "  return g = %16\n  return u = %18\n  return t = %19\n}\n", 3, false, false, true},
 };
 
 static const char *with_maps(Arena *a, const char *body, const char *map, const char *end)
@@ -160,6 +171,17 @@ static void compare(const PlanRun *x, const PlanRun *y, EvalValue **want, uint32
     }
 }
 
+static bool keeps_edges(const HostPlan *plan)
+{
+    const PlanProgram *p = plan->programs.data[0];
+    for (uint32_t i = 0; i < p->buffers.n; i++) {
+        const PlanBuffer *b = &p->buffers.data[i];
+        if (b->kind == PLAN_ARENA && b->rows.kind == PLAN_COUNT && plan->module->spaces.data[b->rows.space].is_edge)
+            return true;
+    }
+    return false;
+}
+
 static void test_case(const Case *c, const char *type, bool by_source, int64_t n_edges, unsigned special)
 {
     Arena *a = arena_new();
@@ -186,6 +208,7 @@ static void test_case(const Case *c, const char *type, bool by_source, int64_t n
         }
         unsigned n = plan->programs.data[0]->steps.n;
         check(by_source || n == c->n_steps, "%u steps, wanted %u", n, c->n_steps);
+        check(!c->no_edges || !keeps_edges(plan), "values of edges are in memory");
         EvalValue **want = eval_func(a, m, w, f, args, &why);
         PlanRun x = run(a, plan, w, args);
         PlanRun y = run(a, plain, w, args);

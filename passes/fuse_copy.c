@@ -1,0 +1,287 @@
+/* Values at elements that several kernels want, computed in each: where a kernel reads a value of its elements from memory,
+   it may become an inner value there too (fuse_stage.c), made again of what is known per row.
+
+     by destination: %5 = exp(%3 - gather %4), and its sum    %5 stored, and read through a list by the sum over the other map
+     by source:      sum of %5 * gather x                     or: %5 computed again of %4 and what %3 is made of
+
+   Which of them costs less: for each kernel the sets of values that could be made there are priced, with what has to be
+   stored then. A list leads to elements in no order, a cache line each; what has a row per node mostly stays in a cache.
+   It copies no sum over a map and no product with rows of its own, draws no random number twice, and changes no bit. */
+#include "passes/cost.h"
+#include "passes/rows.h"
+
+#define MACHINE(name, value, doc) static const double name = value;
+#include "passes/machine.def"
+#undef MACHINE
+
+enum { MAX_CANDIDATES = 5, LANES = 16, CACHE_LINE = 64, MAX_CONE = 400 };
+
+typedef enum { AT_ELEMENT, AT_ROW, ELSEWHERE } At; /* of the kernel: its elements, its row, a row that is gathered */
+
+typedef struct Copies {
+    PassContext *ctx;
+    FusedFunc *f;
+    Arena *scratch;
+    GroupReads *reads; /* by group */
+    uint32_t g;        /* the kernel in question: a group of rows */
+    IrId candidates[MAX_CANDIDATES];
+    uint32_t n;
+    uint32_t set;   /* of candidates, that are copied */
+    uint8_t *seen;  /* by value: bits of At */
+    double ns;
+} Copies;
+
+bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v)
+{
+    uint32_t own = f->group_of.data[v];
+    return own != GROUP_NONE && own != g && group_has_inner(&f->groups.data[g], v);
+}
+
+/* ---- what could be copied -------------------------------------------------------------------------------------- */
+
+static const IrMap *map_of(const Copies *c) { return &c->f->m->maps.data[c->f->groups.data[c->g].map]; }
+
+typedef struct Cone {
+    const FusedFunc *f;
+    uint32_t n;
+} Cone;
+
+/* What v is computed from, as far as it has no memory: cheap, and the same wherever it is computed. */
+static bool cone_is_plain(Cone *c, IrId v, bool top)
+{
+    const IrOp *op = fused_op(c->f, v);
+    if (op->op == IR_OP_arg || (!top && c->f->group_of.data[v] != GROUP_NONE)) return true;
+    if (++c->n > MAX_CONE || (ir_ops[op->op].traits & T_RANDOM)) return false;
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (!cone_is_plain(c, op->args[k], false)) return false;
+    return true;
+}
+
+/* A value at the kernel's elements that another kernel computes, pointwise or as a sum inside the row. */
+static bool can_copy(const Copies *c, IrId v)
+{
+    const IrOp *op = fused_op(c->f, v);
+    uint32_t own = c->f->group_of.data[v];
+    if (own == GROUP_NONE || own == c->g || group_has_inner(&c->f->groups.data[c->g], v)) return false;
+    if (op->type.space != map_of(c)->from || op->type.dtype == IR_BOOL || !ir_dtype_is_float(op->type.dtype)) return false;
+    GroupKind kind = group_kind_of(c->f->f, c->f->m, v);
+    Cone cone = {c->f, 0};
+    return (kind == GROUP_MAP || kind == GROUP_DIMS) && cone_is_plain(&cone, v, true);
+}
+
+static void add_candidate(Copies *c, IrId v)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->candidates[i] == v) return;
+    if (c->n < MAX_CANDIDATES && can_copy(c, v)) c->candidates[c->n++] = v;
+}
+
+/* Those that v is computed from at the same element. */
+static void add_below(Copies *c, IrId v, bool top)
+{
+    const IrOp *op = fused_op(c->f, v);
+    if (!top && c->f->group_of.data[v] != GROUP_NONE) {
+        add_candidate(c, v);
+        return;
+    }
+    if (op->op == IR_OP_gather) return;
+    for (uint32_t k = 0; k < op->n_args; k++) add_below(c, op->args[k], false);
+}
+
+static void find_candidates(Copies *c)
+{
+    const GroupReads *r = &c->reads[c->g];
+    c->n = 0;
+    for (uint32_t i = 0; i < r->reads.n; i++)
+        if (r->reads.data[i].element) add_candidate(c, r->reads.data[i].v);
+    for (uint32_t i = 0; i < c->n; i++) add_below(c, c->candidates[i], true);
+}
+
+/* Read at anything but the element: it must lie in memory. */
+static bool is_read_apart(const Copies *c, IrId v)
+{
+    const GroupReads *r = &c->reads[c->g];
+    for (uint32_t i = 0; i < r->reads.n; i++)
+        if (r->reads.data[i].v == v && !r->reads.data[i].element) return true;
+    return false;
+}
+
+/* ---- price ------------------------------------------------------------------------------------------------------- */
+
+static bool is_copied(const Copies *c, IrId v)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->candidates[i] == v) return c->set >> i & 1;
+    return false;
+}
+
+static double rows_at(const Copies *c, At at)
+{
+    return cost_rows(c->f->m, at == AT_ROW ? map_of(c)->to : map_of(c)->from);
+}
+
+static double bytes_of(const Copies *c, IrId v)
+{
+    const IrType *t = &fused_op(c->f, v)->type;
+    return (double)ir_type_width(c->f->m, t) * (double)ir_dtype_bytes(t->dtype);
+}
+
+/* Some other kernel reads it from memory, or it is a result. */
+static bool is_stored_anyway(const Copies *c, IrId v)
+{
+    const FusedFunc *f = c->f;
+    for (uint32_t i = 0; i < f->f->results.n; i++)
+        if (f->f->results.data[i].value == v) return true;
+    for (uint32_t g = 0; g < f->groups.n; g++) {
+        if (f->groups.data[g].dead || g == c->g || g == f->group_of.data[v]) continue;
+        for (uint32_t i = 0; i < c->reads[g].reads.n; i++)
+            if (c->reads[g].reads.data[i].v == v) return true;
+    }
+    return false;
+}
+
+static void add_load(Copies *c, IrId v, At at)
+{
+    const IrOp *op = fused_op(c->f, v);
+    if (op->type.space == IR_UNIT) return;
+    double bytes = bytes_of(c, v), line = bytes < CACHE_LINE ? CACHE_LINE : bytes;
+    bool edge = c->f->m->spaces.data[op->type.space].is_edge;
+    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (edge ? keep_factor : 1);
+    if (at == ELSEWHERE) c->ns += (row_ns + bytes / cache_bytes) * rows_at(c, at);
+    else if (at == AT_ELEMENT && !map_of(c)->sorted) c->ns += (row_ns + line / dram_bytes) * rows_at(c, at);
+    else c->ns += bytes / dram_bytes * rows_at(c, at);
+}
+
+/* By vectors of its own, which may not be full; a value without dims may have to be computed one by one. */
+static void add_flops(Copies *c, IrId v, At at)
+{
+    const IrOp *op = fused_op(c->f, v);
+    const IrType *t = &op->type;
+    if (t->space == IR_UNIT) return;
+    bool inside = group_kind_of(c->f->f, c->f->m, v) == GROUP_DIMS;
+    double width = (double)ir_type_width(c->f->m, t), sums = 1;
+    IrId dims[2 * IR_MAX_DIMS];
+    for (unsigned n = inside ? reduced_dims(c->f->f, op, dims) : 0; n-- > 0;)
+        sums *= (double)c->f->m->dims.data[dims[n]].size;
+    double lanes = width * sums < LANES ? width * sums : LANES, rate = inner_flops * lanes / LANES;
+    if (rate < scalar_flops) rate = scalar_flops;
+    c->ns += (width * sums + (inside ? width * LANES : 0)) * ir_ops[op->op].flops / rate * rows_at(c, at);
+}
+
+static void price(Copies *c, IrId v, At at, bool top)
+{
+    const IrOp *op = fused_op(c->f, v);
+    if (c->seen[v] & 1 << at) return;
+    c->seen[v] |= (uint8_t)(1 << at);
+    uint32_t own = c->f->group_of.data[v];
+    if (!top && (own == c->g || group_has_inner(&c->f->groups.data[c->g], v))) return;
+    if (!top && (op->op == IR_OP_arg || (own != GROUP_NONE && !is_copied(c, v)))) {
+        add_load(c, v, at);
+        return;
+    }
+    GroupKind kind = group_kind_of(c->f->f, c->f->m, v);
+    if (kind != GROUP_ROWS) add_flops(c, v, at);
+    else at = AT_ELEMENT;
+    if (op->op == IR_OP_gather)
+        at = at == AT_ELEMENT && op->attr.map == c->f->groups.data[c->g].map ? AT_ROW : ELSEWHERE;
+    for (uint32_t k = 0; k < op->n_args; k++) price(c, op->args[k], at, false);
+}
+
+/* The kernel with that set: ns per node. */
+static double price_of(Copies *c, uint32_t set)
+{
+    const Group *g = &c->f->groups.data[c->g];
+    memset(c->seen, 0, c->f->f->ops.n);
+    c->set = set;
+    c->ns = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) price(c, g->roots.data[i], AT_ROW, true);
+    for (uint32_t i = 0; i < g->inner.n; i++) price(c, g->inner.data[i], AT_ELEMENT, true);
+    return c->ns;
+}
+
+/* ---- the choice --------------------------------------------------------------------------------------------------- */
+
+/* Every copy of the set is wanted, fits, and is made of what the kernel may read. */
+static bool set_fits(Copies *c, uint32_t set)
+{
+    price_of(c, set);
+    for (uint32_t i = 0; i < c->n; i++)
+        if (set >> i & 1 && (!(c->seen[c->candidates[i]] & 1 << AT_ELEMENT) || is_read_apart(c, c->candidates[i])))
+            return false;
+    return true;
+}
+
+static void insert_sorted(Arena *a, IrValues *values, IrId v)
+{
+    VEC_PUSH(a, values, v);
+    for (uint32_t k = values->n - 1; k && values->data[k] < values->data[k - 1]; k--) {
+        values->data[k] = values->data[k - 1];
+        values->data[k - 1] = v;
+    }
+}
+
+static void take_set(Copies *c, uint32_t set)
+{
+    Group *g = &c->f->groups.data[c->g];
+    for (uint32_t i = 0; i < c->n; i++)
+        if (set >> i & 1) insert_sorted(c->ctx->stage, &g->inner, c->candidates[i]);
+}
+
+static void drop_set(Copies *c, uint32_t set)
+{
+    IrValues *inner = &c->f->groups.data[c->g].inner;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < inner->n; k++) {
+        bool drop = false;
+        for (uint32_t i = 0; i < c->n; i++) drop |= (set >> i & 1) && c->candidates[i] == inner->data[k];
+        if (!drop) inner->data[n++] = inner->data[k];
+    }
+    inner->n = n;
+}
+
+static void remark(Copies *c, IrId v, bool taken, double stored, double again)
+{
+    const IrOp *op = fused_op(c->f, v);
+    pass_remark(c->ctx, PASS_fuse, taken, op->span, "%%%u = %s : %s %s the rows of %%%u: %.3g ns per node read, %.3g again",
+                v, ir_ops[op->op].name, ir_type_text(c->f->m, &op->type, c->ctx->stage),
+                taken ? "is computed again inside" : "is read by", c->f->groups.data[c->g].roots.data[0], stored, again);
+}
+
+static void choose(Copies *c)
+{
+    double stored = price_of(c, 0), best = stored, other = 0;
+    uint32_t choice = 0;
+    for (uint32_t set = 1; set < 1u << c->n; set++) {
+        if (!set_fits(c, set)) continue;
+        double ns = price_of(c, set);
+        if (!other || ns < other) other = ns;
+        if (ns >= best) continue;
+        take_set(c, set);
+        if (stage_elements(c->f, &c->f->groups.data[c->g], NULL)) best = ns, choice = set;
+        drop_set(c, set);
+    }
+    for (uint32_t i = 0; i < c->n && other; i++)
+        remark(c, c->candidates[i], choice >> i & 1, stored, choice ? best : other);
+    if (!choice) return;
+    take_set(c, choice);
+    fuse_deps(c->f, c->g, c->ctx->stage);
+    c->reads[c->g].reads.n = 0;
+    group_reads(c->f, c->g, c->scratch, &c->reads[c->g]);
+}
+
+void fuse_copy(PassContext *ctx, FusedFunc *f)
+{
+    Arena *scratch = arena_new();
+    Copies c = {.ctx = ctx, .f = f, .scratch = scratch, .reads = ARENA_ARRAY(scratch, GroupReads, f->groups.n + 1),
+                .seen = ARENA_ARRAY(scratch, uint8_t, f->f->ops.n + 1)};
+    for (uint32_t g = 0; g < f->groups.n; g++)
+        if (!f->groups.data[g].dead) group_reads(f, g, scratch, &c.reads[g]);
+    for (c.g = 0; c.g < f->groups.n; c.g++) {
+        const Group *g = &f->groups.data[c.g];
+        if (g->dead || g->kind != GROUP_ROWS || g->map == IR_NONE) continue;
+        if (map_of(&c)->partial || map_of(&c)->from == map_of(&c)->to || map_of(&c)->to == IR_UNIT) continue;
+        find_candidates(&c);
+        if (c.n) choose(&c);
+    }
+    arena_free(scratch);
+}
