@@ -91,10 +91,36 @@ static KirId clamp(const Km *m, KirId x, KirId low, KirId high)
     return k_f2(m, KIR_min, k_f2(m, KIR_max, x, low), high);
 }
 
+/* Whether x sign >= 0, or NaN, follows from the instructions that make x. */
+static bool has_sign(const KirKernel *k, KirId v, int sign, int depth)
+{
+    const KirIns *x = &k->ins.data[v];
+    const KirId a = x->args[0], b = x->args[1];
+    if (!depth) return false;
+#define HAS(v, s) has_sign(k, v, s, depth - 1)
+    switch (x->op) {
+    case KIR_const: return x->f * sign >= 0;
+    case KIR_abs:
+    case KIR_sqrt: return sign > 0;
+    case KIR_neg: return HAS(a, -sign);
+    case KIR_splat: return HAS(a, sign);
+    case KIR_add: return HAS(a, sign) && HAS(b, sign);
+    case KIR_sub: return HAS(a, sign) && HAS(b, -sign);
+    case KIR_mul: return (sign > 0 && a == b) || (HAS(a, 1) && HAS(b, sign)) || (HAS(a, -1) && HAS(b, -sign));
+    case KIR_max: return sign > 0 ? HAS(a, 1) || HAS(b, 1) : HAS(a, -1) && HAS(b, -1);
+    case KIR_min: return sign < 0 ? HAS(a, -1) || HAS(b, -1) : HAS(a, 1) && HAS(b, 1);
+    default: return false;
+    }
+#undef HAS
+}
+
+/* Decays, exp(-|x|) or exp(-x x), spare what others pay for numbers above 0; the bits are the same. */
 KirId kmath_exp(KirBuilder *b, KirType t, KirId x)
 {
     Km m = km_new(b, t);
-    return kmath_exp_core(&m, clamp(&m, x, k_pick(&m, -105, -746), k_pick(&m, 89, 710)), KIR_NONE);
+    KirId low = k_pick(&m, -105, -746);
+    if (has_sign(b->k, x, -1, 4)) return exp_below(&m, k_f2(&m, KIR_max, x, low));
+    return kmath_exp_core(&m, clamp(&m, x, low, k_pick(&m, 89, 710)), KIR_NONE);
 }
 
 /* 2^n (em1 + 1) - 1 = 2 (s em1 + (s - 1/2)), s = 2^(n-1): the half keeps s finite where exp still

@@ -68,6 +68,13 @@ static KirKernel *pow_kernel(Arena *a, const char *name, KirType t)
     return k;
 }
 
+/* exp(-|x|): the sign of the argument shows. */
+static KirId decay(KirBuilder *b, KirType t, KirId x)
+{
+    KirId size = kir_op(b, KIR_abs, t, x, KIR_NONE, KIR_NONE);
+    return kmath_exp(b, t, kir_op(b, KIR_neg, t, size, KIR_NONE, KIR_NONE));
+}
+
 static void call_map(RtKernelFn f, void *x, void *y, int64_t n)
 {
     RtArg args[] = {{.p = x}, {.p = y}, {.i = n}};
@@ -308,6 +315,39 @@ static void test_pow(void)
     check_end("kmath_pow");
 }
 
+/* Where the argument's sign shows, exp is shorter and has the same bits. */
+static void test_decay(void)
+{
+    check_begin();
+    Arena *a = arena_new();
+    KirType f32 = kir_type(KIR_F32, 16), f64 = kir_type(KIR_F64, 8);
+    const KirKernel *ks[] = {map_kernel(a, "exp_f32", kmath_exp, f32), map_kernel(a, "exp_f64", kmath_exp, f64),
+                             map_kernel(a, "decay_f32", decay, f32), map_kernel(a, "decay_f64", decay, f64)};
+    const char *why = NULL;
+    JitModule *j = jit_compile(ks, 4, RT_GENERIC, &why);
+    static const double edge[] = {0.0, -0.0, INFINITY, NAN, 1, 87, 88.8, 103.9, 104, 700, 745.1, 746, 1e-310, 0x1p-1074, 1e300, 2};
+    static double x[BATCH], y[BATCH], z[BATCH];
+    static float x32[BATCH], y32[BATCH], z32[BATCH];
+    for (unsigned i = 0; i < BATCH; i++) {
+        x[i] = i < 16 ? edge[i] : i % 2 ? random_double() : ldexp((double)(int64_t)next_random(), -53);
+        x32[i] = (float)x[i];
+    }
+    call_map(jit_kernel(j, 2), x32, y32, BATCH);
+    call_map(jit_kernel(j, 3), x, y, BATCH);
+    for (unsigned i = 0; i < BATCH; i++) x[i] = -fabs(x[i]), x32[i] = -fabsf(x32[i]);
+    call_map(jit_kernel(j, 0), x32, z32, BATCH);
+    call_map(jit_kernel(j, 1), x, z, BATCH);
+    for (unsigned i = 0; i < BATCH; i++) {
+        check(!memcmp(&y[i], &z[i], 8) || (isnan(y[i]) && isnan(z[i])), "f64 exp(%a) = %a, as a decay %a", x[i], z[i], y[i]);
+        check(!memcmp(&y32[i], &z32[i], 4) || (isnan(y32[i]) && isnan(z32[i])), "f32 exp(%a) = %a, as a decay %a",
+              (double)x32[i], (double)z32[i], (double)y32[i]);
+    }
+    CHECK(ks[2]->ins.n < ks[0]->ins.n && ks[3]->ins.n < ks[1]->ins.n);
+    jit_free(j);
+    arena_free(a);
+    check_end("kmath_decay");
+}
+
 int main(void)
 {
     const char *exhaustive = getenv("GNNC_TEST_EXHAUSTIVE");
@@ -316,6 +356,7 @@ int main(void)
     test_special(&k);
     test_variants(&k);
     test_pow();
+    test_decay();
     test_accuracy(&k, exhaustive && *exhaustive == '1');
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
         if (k.jit[v]) jit_free(k.jit[v]);
