@@ -6,8 +6,8 @@
 
    Reductions, contractions and concatenations are roots of groups; so are results, and what is cheaper to store than
    to compute again (fuse_choice.c). Everything else is computed where it is used. Groups of the same rows and dims then
-   merge (fuse_merge.c), and what several of them want at their elements may be computed in each (fuse_copy.c). It
-   reorders no sum and clones none over rows. */
+   merge (fuse_merge.c), and what several of them want at their elements may be computed in each (fuse_copy.c); so may
+   products on edges that several walks over the edges want (fuse_clone.c). It reorders no sum and clones none over rows. */
 #include "passes/budget.h"
 #include "base/ice.h"
 
@@ -147,12 +147,26 @@ static void mark_stored(FusedFunc *f)
     }
 }
 
-FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
+typedef struct Form { /* a way to write a function */
+    IrFunc *f;
+    IrValues origin;
+} Form;
+
+/* f is NULL where there is nothing to clone. */
+static Form form_of(PassContext *ctx, FusedModule *fm, uint32_t index, bool cloned)
+{
+    Form x = {.f = prepare_func(fm->m, fm->m->funcs.data[index])};
+    if (cloned) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, x.f, &x.origin);
+    return x;
+}
+
+static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, Form form, const bool *again)
 {
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
     f->m = fm->m;
     f->index = index;
-    f->f = prepare_func(fm->m, fm->m->funcs.data[index]);
+    f->f = form.f;
+    f->origin = form.origin;
     uint32_t n = f->f->ops.n;
     f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
     for (IrId v = 0; v < n; v++) {
@@ -173,6 +187,47 @@ FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, co
     mark_stored(f);
     ICE_UNLESS(fuse_order(f, ctx->stage));
     fuse_take_over(ctx, f);
+    return f;
+}
+
+/* ---- one form of a function, or one with clones ------------------------------------------------------------- */
+
+typedef struct FormCost {
+    double ns, edge_bytes; /* per node */
+} FormCost;
+
+static FormCost cost_of(PassContext *ctx, FusedModule *fm, uint32_t index, bool cloned, const bool *again)
+{
+    PassContext quiet = *ctx;
+    quiet.keep_remarks = false;
+    quiet.stage = arena_new();
+    FusedFunc *f = fuse_form(&quiet, fm, index, form_of(&quiet, fm, index, cloned), again);
+    FormCost x = {fuse_cost(f), fuse_edge_bytes(f)};
+    arena_free(quiet.stage);
+    return x;
+}
+
+static Span first_clone(const Form *x)
+{
+    for (IrId v = 1; v < x->f->ops.n; v++)
+        if (x->origin.data[v] == x->origin.data[v - 1]) return x->f->ops.data[v].span;
+    return (Span){0};
+}
+
+FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
+{
+    Form one = form_of(ctx, fm, index, false), many = form_of(ctx, fm, index, true);
+    if (!many.f) return fuse_form(ctx, fm, index, one, again);
+    uint32_t n = one.f->ops.n;
+    FormCost stored = cost_of(ctx, fm, index, false, again), cloned = cost_of(ctx, fm, index, true, again);
+    if (cloned.edge_bytes >= stored.edge_bytes) return fuse_form(ctx, fm, index, one, again);
+    bool must = again && again[n], taken = must || cloned.ns < stored.ns;
+    pass_remark(ctx, PASS_fuse, taken, first_clone(&many), "wide values of edges are %s: %.4g ns per node stored, %.4g again",
+                taken ? "computed in each walk over the edges that wants them" : "stored for all walks over the edges",
+                stored.ns, cloned.ns);
+    FusedFunc *f = fuse_form(ctx, fm, index, taken ? many : one, again);
+    FuseChoice choice = {n, cloned.ns - stored.ns, stored.edge_bytes - cloned.edge_bytes};
+    if (!taken) VEC_PUSH(ctx->stage, &f->choices, choice);
     return f;
 }
 

@@ -35,14 +35,15 @@ typedef struct Group {
 } Group;
 
 typedef struct FuseChoice { /* a value that is stored though it could be computed again */
-    IrId v;
+    IrId v;       /* in the function without clones; the number of its values: wide values of edges, one for each walk */
     double extra; /* what that would cost more, in ns per node */
     double bytes; /* expected */
 } FuseChoice;
 
 typedef struct FusedFunc {
     const IrModule *m;
-    IrFunc *f;          /* prepared: see prepare.c */
+    IrFunc *f;          /* prepared: see prepare.c; perhaps with clones: fuse_clone.c */
+    IrValues origin;    /* by value: which it is in the function without clones; empty: the same */
     uint32_t index;     /* of the function in the module */
     uint32_t n_merged;
     VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
@@ -62,7 +63,8 @@ typedef struct FusedModule {
 
 /* NULL with E0618 where ctx->budget is too small. m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]: then every operation is a group. */
 FusedModule *fuse_module(PassContext *ctx, const IrModule *m);
-/* One function, with a choice of values that are computed again whatever that costs; again may be NULL. */
+/* One function, with a choice of values that are computed again whatever that costs: by value of the function without
+   clones, and last of all the clones; again may be NULL. */
 FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again);
 void fuse_print(const void *fused_module, StrBuf *out);
 
@@ -71,6 +73,7 @@ void fuse_print(const void *fused_module, StrBuf *out);
 /* f with unused operations gone, results that are views or arguments copied, weights laid out for products. */
 IrFunc *prepare_func(IrModule *m, const IrFunc *old);
 
+static inline IrId fused_origin(const FusedFunc *f, IrId v) { return f->origin.n ? f->origin.data[v] : v; }
 static inline const IrOp *fused_op(const FusedFunc *f, IrId v) { return &f->f->ops.data[v]; }
 static inline bool group_root_is_narrow(const FusedFunc *f, const Group *g, IrId root)
 {
@@ -122,6 +125,11 @@ void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *use
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
+/* fuse_clone.c: f with a clone of what is wide and of edges for each kernel that walks the edges and wants it; NULL: there is
+   none. origin gets the value of f by value of the result. */
+IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, IrValues *origin);
+double fuse_cost(const FusedFunc *f);       /* fuse_cost.c: of all kernels, in ns per node */
+double fuse_edge_bytes(const FusedFunc *f); /* expected, of stored values with a row per edge, per node */
 void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */

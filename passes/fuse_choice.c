@@ -26,7 +26,7 @@ typedef struct Choice {
     Cost cost;
     Uses *uses;
     bool *forced;    /* by value: must have memory */
-    const bool *again; /* by value: computed again whatever it costs; or NULL */
+    const bool *again; /* by value without clones: computed again whatever it costs; or NULL */
     bool *mask;      /* by value: random numbers and scalars alone */
     uint32_t *depth; /* of the tree below a value */
 } Choice;
@@ -203,7 +203,7 @@ static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
         *again += x->table ? one * MAX_USES : one;
         *stored += cost_read(c->f, v, &x->use[i]);
     }
-    if (c->again && c->again[v]) return false;
+    if (c->again && c->again[fused_origin(c->f, v)]) return false;
     return x->too_many || *again - once > (*stored - once) * cost_patience(c->f, v);
 }
 
@@ -267,16 +267,29 @@ static void remark(Choice *c, IrId v)
     arena_free(scratch);
 }
 
+/* Clones of a value are one choice. */
+static void add_choice(Choice *c, const FuseChoice *x)
+{
+    for (uint32_t i = 0; i < c->f->choices.n; i++) {
+        FuseChoice *have = &c->f->choices.data[i];
+        if (have->v != x->v) continue;
+        have->extra += x->extra;
+        have->bytes += x->bytes;
+        return;
+    }
+    VEC_PUSH(c->ctx->stage, &c->f->choices, *x);
+}
+
 /* What is stored by choice, for who must do with less memory. */
 static void list_choices(Choice *c)
 {
     for (IrId v = 0; v < c->f->f->ops.n; v++) {
         if (c->f->group_of.data[v] == GROUP_NONE || c->forced[v] || c->uses[v].product) continue;
-        FuseChoice choice = {.v = v, .bytes = expected_bytes(c->f->m, &fused_op(c->f, v)->type)};
+        FuseChoice choice = {.v = fused_origin(c->f, v), .bytes = expected_bytes(c->f->m, &fused_op(c->f, v)->type)};
         double stored, again;
         wants_memory(c, v, &stored, &again);
         choice.extra = again > stored ? again - stored : 0;
-        VEC_PUSH(c->ctx->stage, &c->f->choices, choice);
+        add_choice(c, &choice);
     }
 }
 

@@ -9,7 +9,7 @@
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/fuse.h"
 
-enum { MAX_ROOTS = 12, HEAVY_FLOPS = 8 };
+enum { MAX_ROOTS = 12, MAX_CHAIN = 8, HEAVY_FLOPS = 8 };
 
 /* The same rows and as many elements along each dim: names do not matter. */
 static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
@@ -198,6 +198,40 @@ static bool too_many(const Group *x, const Group *y)
     return x->roots.n + y->roots.n > MAX_ROOTS || x->inner.n + y->inner.n > MAX_ROOTS;
 }
 
+static bool is_group_of_rows(const Group *g)
+{
+    return g->kind == GROUP_MAP || g->kind == GROUP_DIMS || g->kind == GROUP_PRODUCT;
+}
+
+/* In the end only sums over all rows want the values of e. *any: there are such sums. */
+static bool feeds_blocks(const Merge *m, uint32_t e, unsigned depth, bool *any)
+{
+    const FusedFunc *f = m->f;
+    for (uint32_t g = 0; g < f->groups.n; g++) {
+        const Group *y = &f->groups.data[g];
+        if (y->dead || g == e || !reads_of(f, &m->reads[g], e)) continue;
+        *any |= y->kind == GROUP_BLOCKS;
+        if (y->kind != GROUP_BLOCKS && (!depth || !is_group_of_rows(y) || !feeds_blocks(m, g, depth - 1, any))) return false;
+    }
+    return true;
+}
+
+static bool reads_inner(const FusedFunc *f, const GroupReads *reads, const Group *rows)
+{
+    for (uint32_t i = 0; i < reads->reads.n; i++)
+        if (group_has_inner(rows, reads->reads.data[i].v) && fused_op(f, reads->reads.data[i].v)->type.n_dims) return true;
+    return false;
+}
+
+/* It reads only the sums of the rows, and is of use elsewhere: there it needs no memory. */
+static bool belongs_to_blocks(const Merge *m, uint32_t e, uint32_t r)
+{
+    const FusedFunc *f = m->f;
+    bool any = false;
+    if (f->groups.data[r].kind != GROUP_ROWS || reads_of(f, &m->reads[r], e)) return false;
+    return !reads_inner(f, &m->reads[e], &f->groups.data[r]) && feeds_blocks(m, e, MAX_CHAIN, &any) && any;
+}
+
 /* Values at elements join the sums over them. */
 static bool try_stage(Merge *m, uint32_t e, uint32_t r)
 {
@@ -205,6 +239,7 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
     if (x->dead || rows->dead || too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
     if (!reads_of(f, &m->reads[r], e) && !reads_of(f, &m->reads[e], r)) return false;
+    if (belongs_to_blocks(m, e, r)) return false;
     if (passes_through(f, e, r) || passes_through(f, r, e)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u",
@@ -275,11 +310,6 @@ static bool try_rows(Merge *m, uint32_t a, uint32_t b)
 }
 
 /* ---- sums over all rows ------------------------------------------------------------------------------------ */
-
-static bool is_group_of_rows(const Group *g)
-{
-    return g->kind == GROUP_MAP || g->kind == GROUP_DIMS || g->kind == GROUP_PRODUCT;
-}
 
 /* Who reads values of e: sums over all its rows, of which *first is one; and, of edges, what runs at the same rows and may
    be staged beside it. Of nodes a kernel of its own does that better. */

@@ -61,8 +61,8 @@ static int64_t strip_elements(const FusedFunc *f, const Group *g, const Group *m
     if (!add_values(f, &g->inner, &bytes, &ignored)) return 0;
     if (more && !add_values(f, &more->inner, &bytes, &ignored)) return 0;
     if (more && more->kind != GROUP_BLOCKS && !add_values(f, &more->roots, &bytes, &ignored)) return 0;
-    while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
-    return n < LEAST_ELEMENTS ? 0 : n;
+    while (n > LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
+    return bytes > ALL_BYTES / n ? 0 : n; /* few rows in the second cache are still better than all in memory */
 }
 
 int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)

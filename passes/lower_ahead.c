@@ -15,9 +15,9 @@
 
 enum { LINE = 64, MAX_LINES = 32, SHORT_ROW = 32, IN_FLIGHT = 16 << 10 };
 
-void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position)
+void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, unsigned n)
 {
-    l->walk = (Walk){.on = l->lf->vectors, .space = space, .list = list, .element = element, .position = position,
+    l->walk = (Walk){.on = l->lf->vectors, .space = space, .list = list, .element = element, .position = position, .n_elements = n,
                      .asked = l->walk.asked};
 }
 
@@ -125,8 +125,11 @@ void walk_close(Lower *l)
         KirId end = lower_count(l, plan_count(l->f->m, w->space));
         emit_if(e, emit_op2(e, KIR_ne, distance, emit_index(e, 0)));
         KirId last = emit_op2(e, KIR_sub, end, emit_index(e, 1));
-        KirId q = emit_op2(e, KIR_min, emit_op2(e, KIR_add, w->position, distance), last);
-        for (uint32_t i = 0; i < w->lines.n; i++) ask(l, &w->lines.data[i], q);
+        for (unsigned k = 0; k < w->n_elements; k++) {
+            KirId at = emit_op2(e, KIR_add, emit_op2(e, KIR_add, w->position, distance), emit_index(e, k));
+            KirId q = emit_op2(e, KIR_min, at, last);
+            for (uint32_t i = 0; i < w->lines.n; i++) ask(l, &w->lines.data[i], q);
+        }
         emit_end(e);
         if (l->ahead_bytes < (int64_t)w->lines.n * LINE) l->ahead_bytes = (int64_t)w->lines.n * LINE;
     }

@@ -48,7 +48,7 @@ static void sum_rows(Lower *l, const Taking *x, const Point *p, unsigned n, cons
     const IrOp *op = fused_op(l->f, x->sum->v);
     KirId row = emit_for(&l->e, x->rows->from, x->rows->to, 1, KIR_SEQ, "rows");
     stage_enter(l, x->rows, row, row);
-    walk_open(l, l->f->groups.data[l->g].space, IR_NONE, row, row);
+    walk_open(l, l->f->groups.data[l->g].space, IR_NONE, row, row, 1);
     IrId dims[2 * IR_MAX_DIMS];
     DimLoop loops = dim_loops_open(l, dims, op->op == IR_OP_contract ? reduced_dims(l->f->f, op, dims) : 0);
     for (unsigned i = 0; i < n; i++) {

@@ -58,6 +58,7 @@ typedef struct Walk {
     bool on;
     IrId space, list;        /* list: the map whose list gives the elements; IR_NONE: they come in their own order */
     KirId element, position; /* of the element in the list, or in the space */
+    unsigned n_elements;     /* from this one on, that are walked together and read alike */
     VEC(WalkImage) images;
     VEC(WalkLoad) loads;
     VEC(WalkLine) lines, asked; /* asked: by this walk and earlier ones of the kernel, which went over the same elements */
@@ -169,8 +170,9 @@ KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const En
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
 
 /* ---- looking ahead (lower_ahead.c) ---- */
-/* Around the computation at one element of a walk; elements follow each other in the space, or in the list of a map. */
-void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position);
+/* Around the computation at one element of a walk, or at n of which it is the first; elements follow each other in the
+   space, or in the list of a map. */
+void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, unsigned n);
 void walk_close(Lower *l); /* asks for what the walk will gather some elements later */
 void walk_image(Lower *l, IrId map, KirId element, KirId image); /* notes an image */
 void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env); /* notes a load */

@@ -523,7 +523,7 @@ static void plain_rows(Lower *l, IrId space)
                          l->f->m->spaces.data[space].name);
     GroupKind kind = l->f->groups.data[l->g].kind;
     bool walks = kind != GROUP_ROWS; /* whose sums walk other elements */
-    if (walks) walk_open(l, space, IR_NONE, row, row);
+    if (walks) walk_open(l, space, IR_NONE, row, row, 1);
     rows_body(l, &(Point){row, env_empty()}, 1);
     if (walks) walk_close(l);
     emit_end(&l->e);

@@ -11,7 +11,7 @@
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-enum { PRODUCT_ROWS = 4, LANES = 16 };
+enum { PRODUCT_ROWS = 4, STRIP_ROWS = 16, SUMS = 16, LANES = 16 }; /* rows of a product: of short rows, of a strip at most */
 
 /* ---- arrays ---------------------------------------------------------------------------------------------- */
 
@@ -171,7 +171,7 @@ static void fill_run(Lower *l, const uint32_t *list, unsigned first, unsigned la
                      unsigned rows)
 {
     Emit *e = &l->e;
-    Point p[PRODUCT_ROWS];
+    Point p[STRIP_ROWS];
     KirId position = emit_for(e, x->from, x->to, rows, KIR_SEQ, "staged elements");
     for (unsigned i = 0; i < rows; i++) {
         KirId at = emit_op2(e, KIR_add, position, emit_index(e, i));
@@ -181,9 +181,9 @@ static void fill_run(Lower *l, const uint32_t *list, unsigned first, unsigned la
     }
     const Group *g = &l->f->groups.data[l->g];
     const IrMap *m = x->map == IR_NONE ? NULL : &l->f->m->maps.data[x->map];
-    if (rows == 1) walk_open(l, m ? m->from : g->space, !m || m->sorted ? IR_NONE : x->map, p[0].row, position);
+    walk_open(l, m ? m->from : g->space, !m || m->sorted ? IR_NONE : x->map, p[0].row, position, rows);
     fill_points(l, list, first, last, store, p, rows);
-    if (rows == 1) walk_close(l);
+    walk_close(l);
     stage_leave(l, x, rows);
     emit_end(e);
 }
@@ -293,6 +293,15 @@ static bool is_product(const Lower *l, const Staged *s)
     return l->lf->vectors && group_kind_of(l->f->f, l->f->m, s->v) == GROUP_PRODUCT;
 }
 
+/* Rows of a product that are summed together: the sums of narrow ones fill the registers only with more rows, of which a
+   strip has enough. */
+static unsigned product_rows(const Lower *l, const Staged *s, const StageSpan *x)
+{
+    unsigned vectors = (unsigned)((ir_type_width(l->f->m, &fused_op(l->f, s->v)->type) + LANES - 1) / LANES), rows = STRIP_ROWS;
+    while (rows > PRODUCT_ROWS && rows * vectors > SUMS) rows /= 2;
+    return x->map == IR_NONE ? rows : PRODUCT_ROWS;
+}
+
 /* Value by value; those that are computed one element at a time share a loop with their neighbours. */
 static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, const StageSpan *x)
 {
@@ -308,7 +317,7 @@ static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, con
         }
         bool product = is_product(l, s);
         while (!product && end < n && !is_product(l, &all[list[end]]) && !takes_lanes(l, &all[list[end]], x)) end++;
-        fill_run(l, list, i, end, store, x, product ? PRODUCT_ROWS : 1);
+        fill_run(l, list, i, end, store, x, product ? product_rows(l, s, x) : 1);
     }
 }
 

@@ -14,7 +14,7 @@ static const char *const head =
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap edge.all : edge -> unit\ngraph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[] f32\ntensor h : input node[H,D] f32\n"
     "tensor a : state [H,D] f32 init const(0)\ntensor w : state [F,W] f32 init const(0)\n"
-    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\n";
+    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\ntensor u : state [H,W] f32 init const(0)\n";
 
 typedef struct Case {
     const char *name, *body;
@@ -103,6 +103,14 @@ static const Case cases[] = {
      "  %16 = reduce_sum %15 via MAP : node[H] f32\n  %17 = mul %9, %12 : edge[H,D] f32\n"
      "  %18 = reduce_sum %17 via END : node[H,D] f32\n  %19 = reduce_sum %15 via END : node[H] f32\n  return y = %10\n"
      "  return g = %16\n  return u = %18\n  return t = %19\n}\n", 3, false, false, true},
+    {"what three walks over the edges want is computed in each, and a result per edge in one",
+     "(t = @t, u = @u, x = @x, v = @v) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : [H,W] f32\n  %2 = arg 2 : node[F] f32\n"
+     "  %3 = arg 3 : [W,K] f32\n  %4 = contract %0, %1 : edge[W] f32\n  %5 = tanh %4 : edge[W] f32\n"
+     "  %6 = reduce_sum %5 via MAP : node[W] f32\n  %7 = reduce_max %4 via END empty 0 : node[W] f32\n"
+     "  %8 = gather %6 via MAP : edge[W] f32\n  %9 = gather %7 via END : edge[W] f32\n  %10 = mul %8, %9 : edge[W] f32\n"
+     "  %11 = add %10, %4 : edge[W] f32\n  %12 = contract %0, %11 : [H,W] f32\n  %13 = reduce_sum %11 via edge.all : [W] f32\n"
+     "  %14 = contract %11, %3 : edge[K] f32\n  return y = %12\n  return z = %13\n  return p = %14\n  return s = %6\n"
+     "  return m = %7\n}\n", 5, false, false, true},
 };
 
 static const char *with_maps(Arena *a, const char *body, const char *map, const char *end)

@@ -1,0 +1,187 @@
+/* Clones: wide values of edges, one for each walk over the edges that wants it, so that each walk computes its own and none
+   needs memory for edges times features. A walk is the kernel of the sums over one map, or that of the sums over all edges.
+
+     %4 = contract %1, %2 : edge[F]            %4, %5 = contract %1, %2 : edge[F]
+     %6 = reduce_sum %4 via edge.dst      ->   %6 = reduce_sum %4 via edge.dst
+     %7 = reduce_sum %4 via edge.src           %7 = reduce_sum %5 via edge.src
+   Results, and values of edges no wider than a cache line that are sums, keep one copy: one walk stores them, the others read
+   them. The bits of a clone are those of its origin. It makes the function only: fuse.c decides which form is cheaper. */
+#include "base/ice.h"
+#include "passes/rewrite.h"
+#include "passes/fuse.h"
+
+enum { MAX_WALKS = 32, CACHE_LINE = 64 };
+
+typedef struct EdgeWalk { /* sums over the rows of a map; map IR_NONE: over all of the space */
+    IrId map, space;
+} EdgeWalk;
+
+typedef struct Clones {
+    IrModule *m;
+    const IrFunc *f;
+    EdgeWalk walks[MAX_WALKS];
+    unsigned n_walks;
+    bool too_many;
+    uint32_t *want;   /* by value: walks that compute it, a bit each */
+    bool *wide, *one; /* by value: cloned; computed by one walk alone, and stored */
+    uint8_t *home;    /* by value: walk + 1 that computes a result which no walk wants */
+    IrId *copy;       /* [value][MAX_WALKS]; the copy of what has one is at 0 */
+} Clones;
+
+static const IrOp *op_of(const Clones *c, IrId v) { return &c->f->ops.data[v]; }
+
+static bool is_of_edges(const Clones *c, IrId v)
+{
+    const IrOp *op = op_of(c, v);
+    return op->op != IR_OP_arg && c->m->spaces.data[op->type.space].is_edge;
+}
+
+static unsigned walk_index(Clones *c, IrId map, IrId space)
+{
+    for (unsigned i = 0; i < c->n_walks; i++)
+        if (c->walks[i].map == map && c->walks[i].space == space) return i;
+    c->too_many |= c->n_walks == MAX_WALKS;
+    if (c->too_many) return 0;
+    c->walks[c->n_walks] = (EdgeWalk){map, space};
+    return c->n_walks++;
+}
+
+/* ---- which walks want a value ------------------------------------------------------------------------------ */
+
+static void find_wide(Clones *c, IrId v)
+{
+    const IrOp *op = op_of(c, v);
+    if (!is_of_edges(c, v)) return;
+    c->wide[v] = ir_type_width(c->m, &op->type) > (int64_t)(CACHE_LINE / ir_dtype_bytes(op->type.dtype));
+    for (uint32_t k = 0; k < op->n_args && !op_is_heavy(c->m, c->f, v); k++) c->wide[v] |= c->wide[op->args[k]];
+    c->one[v] = !c->wide[v] && op_is_heavy(c->m, c->f, v);
+}
+
+/* Where what one walk computes is best computed: in the order of the edges, in a kernel that stores what others read. */
+static unsigned best_walk(const Clones *c, uint32_t walks)
+{
+    unsigned best = MAX_WALKS;
+    for (unsigned i = 0; i < c->n_walks; i++) {
+        if (!(walks >> i & 1)) continue;
+        IrId map = c->walks[i].map;
+        if (map != IR_NONE && c->m->maps.data[map].sorted) return i;
+        if (best == MAX_WALKS || map == IR_NONE) best = i;
+    }
+    return best;
+}
+
+/* The walks in which v is computed. */
+static uint32_t walks_of(const Clones *c, IrId v)
+{
+    uint32_t want = c->home[v] ? c->want[v] | 1u << (c->home[v] - 1) : c->want[v];
+    return c->one[v] && want ? 1u << best_walk(c, want) : want;
+}
+
+/* The walk of a sum that takes in values of edges; false: it is none. */
+static bool takes_edges(Clones *c, IrId v, unsigned *walk)
+{
+    const IrOp *op = op_of(c, v);
+    GroupKind kind = group_kind_of(c->f, c->m, v);
+    if (kind != GROUP_ROWS && kind != GROUP_BLOCKS) return false;
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        IrId space = op_of(c, op->args[k])->type.space;
+        if (!c->m->spaces.data[space].is_edge || space == op->type.space) continue;
+        *walk = walk_index(c, kind == GROUP_ROWS ? op->attr.map : IR_NONE, space);
+        return true;
+    }
+    return false;
+}
+
+static void want_args(Clones *c, IrId v)
+{
+    const IrOp *op = op_of(c, v);
+    unsigned walk;
+    bool takes = takes_edges(c, v, &walk);
+    uint32_t walks = takes ? 1u << walk : is_of_edges(c, v) ? walks_of(c, v) : 0;
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        IrId x = op->args[k];
+        if (takes || op_of(c, x)->type.space == op->type.space) c->want[x] |= walks;
+        else c->one[x] |= is_of_edges(c, x); /* read at other rows */
+    }
+}
+
+/* A result that no walk wants joins one that has what it is made of. */
+static void find_home(Clones *c, IrId v)
+{
+    const IrOp *op = op_of(c, v);
+    uint32_t walks = 0;
+    if (!c->one[v] || c->want[v] || !is_of_edges(c, v)) return;
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (is_of_edges(c, op->args[k])) walks |= walks_of(c, op->args[k]);
+    for (unsigned i = 0; i < c->n_walks; i++)
+        if (walks >> i & 1 && c->walks[i].map == IR_NONE) walks = 1u << i; /* beside sums over all edges */
+    if (walks) c->home[v] = (uint8_t)(best_walk(c, walks) + 1);
+}
+
+static bool find_walks(Clones *c)
+{
+    uint32_t n = c->f->ops.n;
+    bool any = false;
+    for (IrId v = 0; v < n; v++) find_wide(c, v);
+    for (uint32_t i = 0; i < c->f->results.n; i++) c->one[c->f->results.data[i].value] = true;
+    for (IrId v = n; v-- > 0;) want_args(c, v);
+    for (IrId v = 0; v < n; v++) find_home(c, v);
+    memset(c->want, 0, n * sizeof *c->want);
+    for (IrId v = n; v-- > 0;) want_args(c, v);
+    for (IrId v = 0; v < n; v++) any |= c->wide[v] && !c->one[v] && (c->want[v] & (c->want[v] - 1)) != 0;
+    return any && !c->too_many;
+}
+
+/* ---- the copies ------------------------------------------------------------------------------------------------ */
+
+static bool is_cloned(const Clones *c, IrId v)
+{
+    return c->wide[v] && !c->one[v] && (c->want[v] & (c->want[v] - 1)) != 0;
+}
+
+static void copy_op(Clones *c, Rewrite *r, IrId v, unsigned walk, unsigned slot)
+{
+    IrOp op = *op_of(c, v);
+    for (uint32_t k = 0; k < op.n_args; k++) {
+        IrId x = op_of(c, v)->args[k];
+        r->map[x] = c->copy[(size_t)x * MAX_WALKS + (is_cloned(c, x) ? walk : 0)];
+    }
+    op = rewrite_op(r, v);
+    c->copy[(size_t)v * MAX_WALKS + slot] = irb_add(&r->b, &op);
+}
+
+static void copy_value(Clones *c, Rewrite *r, IrId v)
+{
+    unsigned walk = 0;
+    if (is_cloned(c, v)) {
+        for (unsigned i = 0; i < c->n_walks; i++)
+            if (c->want[v] >> i & 1) copy_op(c, r, v, i, i);
+        return;
+    }
+    if (!takes_edges(c, v, &walk) && is_of_edges(c, v) && walks_of(c, v)) walk = best_walk(c, walks_of(c, v));
+    copy_op(c, r, v, walk, 0);
+}
+
+IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, IrValues *origin)
+{
+    Arena *scratch = arena_new();
+    uint32_t n = f->ops.n + 1;
+    Clones c = {.m = m, .f = f, .want = ARENA_ARRAY(scratch, uint32_t, n), .wide = ARENA_ARRAY(scratch, bool, n),
+                .one = ARENA_ARRAY(scratch, bool, n), .home = ARENA_ARRAY(scratch, uint8_t, n)};
+    IrFunc *out = NULL;
+    if (find_walks(&c)) {
+        Rewrite r = rewrite_begin(m, f);
+        c.copy = ARENA_ARRAY(scratch, IrId, (size_t)n * MAX_WALKS);
+        for (IrId v = 0; v < f->ops.n; v++) {
+            copy_value(&c, &r, v);
+            while (origin->n < r.b.f->ops.n) VEC_PUSH(a, origin, v);
+        }
+        for (uint32_t i = 0; i < f->results.n; i++) {
+            IrId v = f->results.data[i].value;
+            r.map[v] = c.copy[(size_t)v * MAX_WALKS];
+        }
+        out = rewrite_end(&r);
+    }
+    arena_free(scratch);
+    return out;
+}
