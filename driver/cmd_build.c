@@ -195,6 +195,11 @@ static bool inputs_fit(Build *b)
 {
     for (uint32_t i = 0; i < b->elaborated->tensors.n && b->dense_inputs; i++) {
         const IrTensor *t = &b->elaborated->tensors.data[i];
+        if (t->kind == IR_PARAM && t->type.space != IR_UNIT) {
+            diag_error(&b->s->diags, E0910, t->span, "a library with a parameter that has rows of its graph, as `%s`, is not built yet",
+                       t->name);
+            return false;
+        }
         if (!t->nonzeros.present && t->kind != IR_HELD) continue;
         Diag *it = diag_error(&b->s->diags, E0910, t->span,
                               t->kind == IR_HELD ? "a library computes nothing before its callers give inputs, as `%s` is"

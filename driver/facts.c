@@ -230,7 +230,10 @@ static bool read_sets(Session *s, FrontendOptions *fo)
 bool session_frontend_options(Session *s, FrontendOptions *fo)
 {
     *fo = (FrontendOptions){.export_layer = opt_value(&s->opt, OPT_EXPORT, NULL)};
-    const char *dtype = opt_value(&s->opt, OPT_DTYPE, "f32");
+    const char *mode = opt_value(&s->opt, OPT_MODE, "eval"), *dtype = opt_value(&s->opt, OPT_DTYPE, "f32");
+    fo->train_mode = strcmp(mode, "train") == 0;
+    if (!fo->train_mode && strcmp(mode, "eval"))
+        diag_error(&s->diags, E0612, (Span){0}, "`--mode` wants eval or train, found `%s`", mode);
     if (strcmp(dtype, "f64") == 0) fo->float_dtype = IR_F64;
     else if (strcmp(dtype, "f32") != 0) diag_error(&s->diags, E0612, (Span){0}, "`--dtype` wants f32 or f64, found `%s`", dtype);
     if (opt_has(&s->opt, OPT_DATA) && !facts_read(s, opt_value(&s->opt, OPT_DATA, ""), fo)) return false;

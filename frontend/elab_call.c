@@ -99,7 +99,7 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
         VEC_PUSH(e->a, &f->dims, ((BoundArg){name, memcpy(ARENA_NEW(e->a, Value), &v, sizeof v)}));
         return true;
     }
-    if (!strcmp(name, "by") || !strcmp(name, "order")) {
+    if (!strcmp(name, "order")) {
         diag_error(e->d, E0901, s, "`%s = ...` is not built yet", name);
         return false;
     }
@@ -373,6 +373,18 @@ static Value call_instance(Elab *e, Value v, const Call *c)
     return call_def(e, it->def, it->args, it->n_args, c, it->path);
 }
 
+/* An argument that is a reducer or a list of them, else the definition of that name: a variable `mean` does not hide
+   `mean_in`. */
+static Value reducer_named(Elab *e, const char *name, Span s)
+{
+    const Binding *var = scope_find(e->frame, name);
+    Def *def = def_find(e, &e->folds, name);
+    bool other = var && var->value.kind != V_DEF && var->value.kind != V_WORD && var->value.kind != V_LIST &&
+                 var->value.kind != V_INSTANCE;
+    if (var && !(other && def)) return var->value;
+    return (Value){.kind = V_DEF, .def = def, .word = name, .span = s, .dim = IR_NONE};
+}
+
 static Value call_named(Elab *e, const Value *v, const Call *c)
 {
     AstDeclKind kind = v->def ? v->def->decl->kind : AST_DECL_TEST;
@@ -384,8 +396,7 @@ static Value call_named(Elab *e, const Value *v, const Call *c)
     const char *reducer;
     ReduceWhere where;
     if (!v->def && reduce_name_split(e, v->word, &reducer, &where)) {
-        const Binding *var = scope_find(e->frame, reducer);
-        Value r = var ? var->value : scope_lookup(e, reducer, c->span);
+        Value r = reducer_named(e, reducer, c->span);
         return call_reduce(e, &r, where, c);
     }
     Diag *d = diag_error(e->d, E0306, c->span, "%s cannot be called like this", value_text(e, v));

@@ -7,6 +7,7 @@ void func_begin(Elab *e, const char *name, bool training)
     e->f->train_mode = training;
     e->training = training;
     e->func_args.n = 0;
+    e->after.n = 0;
     e->seed = e->step = IR_NONE;
 }
 
@@ -93,7 +94,7 @@ static const char *output_name(Elab *e, const Outputs *out, uint32_t i)
 void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound)
 {
     Outputs out;
-    func_begin(e, "forward", false);
+    func_begin(e, "forward", e->opt->train_mode);
     Frame *f = frame_push(e, NULL, entry->decl->name.span);
     f->graph = graph_data(e);
     if (entry_outputs(e, entry, call_entry(e, entry, bound, n_bound), &out))
@@ -101,6 +102,7 @@ void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_b
             ir_result(e->m, e->f, output_name(e, &out, i), out.items[i].id, IR_NONE);
             VEC_PUSH(e->a, &e->outputs, out.items[i].type);
         }
+    buffer_results(e, "after.");
     frame_pop(e);
 }
 
@@ -119,7 +121,7 @@ void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound
 {
     Outputs out;
     Span s = entry->decl->name.span;
-    func_begin(e, "vjp", false);
+    func_begin(e, "vjp", e->opt->train_mode);
     Frame *f = frame_push(e, NULL, s);
     f->graph = graph_data(e);
     bool ok = entry_outputs(e, entry, call_entry(e, entry, bound, n_bound), &out);

@@ -99,15 +99,6 @@ static bool loop_number(Elab *e, const AstExpr *x, int64_t *out)
     return whole_number(e, elab_expr(e, x), x->span, out);
 }
 
-/* A place in a dim; rows chosen by a tensor have room in the language, no more. */
-static bool index_number(Elab *e, const AstExpr *x, int64_t *out)
-{
-    Value v = elab_expr(e, x);
-    if (v.kind != V_TENSOR) return whole_number(e, v, x->span, out);
-    diag_error(e->d, E0901, x->span, "an index that is %s is not built yet", value_text(e, &v));
-    return false;
-}
-
 typedef VEC(Value) Values;
 
 static void loop_turn(Elab *e, const AstExpr *x, Value var, Values *out)
@@ -193,14 +184,14 @@ static Value index_list(Elab *e, const AstExpr *x, Value list)
 }
 
 /* Elements a..b of one dim; a number alone takes the dim away. */
-static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at)
+static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at, const Value *only)
 {
     int64_t a, b, size = INT64_MAX;
     bool range = at->kind == AST_EXPR_RANGE;
-    if (!index_number(e, range ? at->as.binary.left : at, &a)) return value_error();
+    if (range ? !loop_number(e, at->as.binary.left, &a) : !whole_number(e, *only, at->span, &a)) return value_error();
     if (!range)
         b = a + 1;
-    else if (!index_number(e, at->as.binary.right, &b))
+    else if (!loop_number(e, at->as.binary.right, &b))
         return value_error();
     bool known = size_value(&e->z, dim_size(e, dim), &size);
     if (a < 0 || b <= a || (known && b > size)) {
@@ -221,29 +212,44 @@ static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at)
     return op_reshape(e, r, rest, n);
 }
 
+/* Rows of a table: one value stands for the first dim. */
+static bool is_table_index(AstExprs at, const Value *first)
+{
+    return at.n == 1 && first->kind == V_TENSOR;
+}
+
 /* One index per dim; `...` stands for as many whole dims as are left. */
 static Value index_tensor(Elab *e, const AstExpr *x, Value v)
 {
     AstExprs at = x->as.index.at;
+    Value *places = ARENA_ARRAY(e->a, Value, at.n + 1);
     uint32_t rests = 0;
-    for (uint32_t i = 0; i < at.n; i++) rests += at.items[i]->kind == AST_EXPR_REST;
-    if (rests > 1 || at.n == 0 || (rests ? at.n - 1 > v.type.n_dims : at.n != v.type.n_dims)) {
+    for (uint32_t i = 0; i < at.n; i++) {
+        AstExprKind kind = at.items[i]->kind;
+        rests += kind == AST_EXPR_REST;
+        if (kind != AST_EXPR_REST && kind != AST_EXPR_RANGE) places[i] = elab_expr(e, at.items[i]);
+    }
+    bool rows = is_table_index(at, &places[0]) && v.type.n_dims;
+    if (!rows && (rests > 1 || at.n == 0 || (rests ? at.n - 1 > v.type.n_dims : at.n != v.type.n_dims))) {
         Diag *d = diag_error(e->d, E0202, x->span, "%s has %u dims, the index has %u",
                              value_text(e, &v), v.type.n_dims, at.n);
         diag_help(e->d, d,
-                  "an index takes elements of feature dims: `x[0..4]`, `x[i, ...]`; rows by number "
-                  "are not built yet");
+                  "an index takes elements of feature dims: `x[0..4]`, `x[i, ...]`; nodes and edges have no number here");
         return value_error();
     }
     IrId dims[IR_MAX_DIMS];
+    const Size *classes = v.classes; /* some of the same integers */
     uint32_t skipped = v.type.n_dims - (at.n - rests);
     memcpy(dims, v.type.dims, sizeof dims);
     for (uint32_t i = 0, k = 0; i < at.n && v.kind == V_TENSOR; i++) {
         if (at.items[i]->kind == AST_EXPR_REST)
             k += skipped;
+        else if (places[i].kind == V_TENSOR)
+            v = table_rows(e, v, dims[k++], places[i], at.items[i]->span);
         else
-            v = slice_dim(e, v, dims[k++], at.items[i]);
+            v = slice_dim(e, v, dims[k++], at.items[i], &places[i]);
     }
+    if (v.kind == V_TENSOR) v.classes = classes;
     return v;
 }
 

@@ -242,9 +242,32 @@ static double identity(Class class)
                                 : HUGE_VAL;
 }
 
+typedef struct Rows { /* what is reduced into */
+    IrId map;
+    const Key *key;
+} Rows;
+
+/* Does each row, or group of one, have elements? */
+static Value row_is_filled(Elab *e, const Rows *rows, Span s)
+{
+    IrType one = ir_scalar(e->real);
+    one.space = e->m->maps.data[rows->map].from;
+    Value n = op_reduce(e, IR_OP_reduce_sum, key_spread(e, rows->key, op_const(e, one, 1, s), 0, s), rows->map, 0, s);
+    return op_binary(e, IR_OP_lt, "compare", value_number(0, true, s), n, s);
+}
+
+/* Max and min over the groups of a key: what a group without elements gets is chosen behind. */
+static Value run_keyed_extreme(Elab *e, const StateRun *r, Value v, const Rows *rows, double none)
+{
+    double other = identity(r->update.class);
+    v = op_reduce(e, reduce_ops[r->update.class], v, rows->map, other, r->span);
+    if (none == other) return v;
+    return op_select(e, row_is_filled(e, rows, r->span), v, value_number(none, false, r->span), r->span);
+}
+
 /* The state's value after all elements. `empty`: what max and min give for none, if init does not
  * say. */
-static Value run_state(Elab *e, const AstState *st, StateRun *r, IrId map, const Value *empty)
+static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *rows, const Value *empty)
 {
     Value v = to_tensor(e, r->value, e->real, r->span),
           init = st->init ? elab_expr(e, st->init) : value_none(st->span);
@@ -269,7 +292,11 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, IrId map, const
     else if (!starts_so && init.kind == V_NUMBER)
         none = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN ? init.num : none;
     bool extreme = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN;
-    v = op_reduce(e, reduce_ops[r->update.class], v, map, extreme ? none : 0, r->span);
+    v = key_spread(e, rows->key, v, identity(r->update.class), r->span);
+    if (rows->key->n && extreme)
+        v = run_keyed_extreme(e, r, v, rows, none);
+    else
+        v = op_reduce(e, reduce_ops[r->update.class], v, rows->map, extreme ? none : 0, r->span);
     return starts_so ? v : op_binary(e, join_ops[r->update.class], "join", v, init, st->span);
 }
 
@@ -341,14 +368,9 @@ static Value run_done(Elab *e, const Def *def, const AstFold *fold)
 }
 
 /* Rows without elements get `empty`. */
-static Value fill_empty(Elab *e, Value v, const AstExpr *empty, IrId map)
+static Value fill_empty(Elab *e, Value v, const AstExpr *empty, const Rows *rows)
 {
-    IrType one = ir_scalar(e->real);
-    one.space = e->m->maps.data[map].from;
-    Value n = op_reduce(e, IR_OP_reduce_sum, op_const(e, one, 1, empty->span), map, 0, empty->span);
-    Value some =
-        op_binary(e, IR_OP_lt, "compare", value_number(0, true, empty->span), n, empty->span);
-    return op_select(e, some, v, elab_expr(e, empty), empty->span);
+    return op_select(e, row_is_filled(e, rows, empty->span), v, elab_expr(e, empty), empty->span);
 }
 
 static bool fold_is_built(Elab *e, const AstFold *fold, Span s)
@@ -364,7 +386,7 @@ static bool fold_is_built(Elab *e, const AstFold *fold, Span s)
     return false;
 }
 
-static Value run_fold(Elab *e, const Def *def, IrId map)
+static Value run_fold(Elab *e, const Def *def, const Rows *rows)
 {
     const AstFold *fold = &def->decl->as.fold;
     StateRun *runs = ARENA_ARRAY(e->a, StateRun, fold->n_states);
@@ -379,13 +401,13 @@ static Value run_fold(Elab *e, const Def *def, IrId map)
         const AstState *st = &fold->states[k];
         bool here = plain && !strcmp(plain, st->name.text) && empty.kind == V_NUMBER &&
                     runs[k].update.class >= CLASS_MAX;
-        scope_set(e, st->name.text, run_state(e, st, &runs[k], map, here ? &empty : NULL));
+        scope_set(e, st->name.text, run_state(e, st, &runs[k], rows, here ? &empty : NULL));
         in_op |= here;
     }
     Value v = run_done(e, def, fold);
     if (v.kind == V_TENSOR) v = op_spread(e, v, e->frame->reduce_to);
-    if (fold->empty && !in_op) v = fill_empty(e, v, fold->empty, map);
-    if (fold->sig.result && v.kind != V_ERROR)
+    if (fold->empty && !in_op) v = fill_empty(e, v, fold->empty, rows);
+    if (fold->sig.result && v.kind != V_ERROR && !rows->key->n)
         v = coerce_declared(e, v, fold->sig.result,
                             arena_printf(e->a, "the result of %s", def->name),
                             def->decl->name.span);
@@ -411,6 +433,15 @@ static bool is_own_reduction(const Elab *e, const Value *v, ReduceWhere where)
     return where == REDUCE_IN && (v->kind == V_INSTANCE || function);
 }
 
+/* `by = rel` belongs to the reduction, unless the reducer has an argument of that name. */
+static bool is_key_arg(const AstSignature *sig, const CallArg *a)
+{
+    if (!a->name || strcmp(a->name, "by")) return false;
+    for (uint32_t i = 0; i < sig->n_params; i++)
+        if (!strcmp(sig->params[i].name.text, "by")) return false;
+    return true;
+}
+
 Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *c)
 {
     if (reducer->kind == V_ERROR) return *reducer;
@@ -426,17 +457,26 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
         return value_error();
     }
     CallArg *args = ARENA_ARRAY(e->a, CallArg, c->n);
-    memcpy(args, c->args, c->n * sizeof *args);
+    uint32_t n = 0;
+    const CallArg *by = NULL;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (is_key_arg(&def->decl->as.fold.sig, &c->args[i]))
+            by = &c->args[i];
+        else
+            args[n++] = c->args[i];
     IrId map;
+    Key key = {0};
     uint32_t from = e->d->list.n;
     const Def *caller = e->frame->def;
     if (!reduce_map(e, where, def->name, &args[0].value, c->span, &map)) return value_error();
     e->reduce_from = e->m->maps.data[map].from;
     e->reduce_to = e->m->maps.data[map].to;
-    Call call = {.ast = c->ast, .span = c->span, .args = args, .n = c->n};
+    if (by && !key_read(e, &by->value, where, e->reduce_from, by->ast->value->span, &key))
+        return e->reduce_from = e->reduce_to = IR_NONE, value_error();
+    Call call = {.ast = c->ast, .span = c->span, .args = args, .n = n};
     if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &call))
         return e->reduce_from = e->reduce_to = IR_NONE, value_error();
-    Value v = run_fold(e, def, map);
+    Value v = run_fold(e, def, &(Rows){map, &key});
     frame_pop(e);
     if (def->is_std && caller && !caller->is_std) note_expansion(e, def, c->span, from);
     v.span = c->span;

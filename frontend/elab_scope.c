@@ -127,19 +127,6 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     return value_word(name, s);
 }
 
-/* Operations that belong to the language and are not built yet. */
-static bool error_later(Elab *e, const char *name, Span s)
-{
-    static const char *const later[] = {"line", "knn",     "select",   "topk",   "negatives",
-                                        "fit",  "fold_in", "fold_out", "permute"};
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
-        if (strcmp(name, later[i])) continue;
-        diag_error(e->d, E0901, s, "`%s` is not built yet", name);
-        return true;
-    }
-    return false;
-}
-
 /* Words of the language that this version refuses. */
 static bool error_not_built(Elab *e, const char *name, Span s)
 {
@@ -157,7 +144,6 @@ static bool error_not_built(Elab *e, const char *name, Span s)
 void error_unknown_name(Elab *e, const char *name, Span s)
 {
     if (error_not_built(e, name, s)) return;
-    if (error_later(e, name, s)) return;
     VEC(const char *) names = {0};
     for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next)
         VEC_PUSH(e->a, &names, b->name);

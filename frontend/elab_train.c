@@ -290,6 +290,7 @@ static void train_step(Elab *e, const Train *t)
     if (loss.kind == V_TENSOR) {
         ir_result(e->m, e->f, "loss", loss.id, IR_NONE);
         update_params(e, t, loss);
+        buffer_results(e, NULL);
     }
     frame_pop(e);
 }

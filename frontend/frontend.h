@@ -25,10 +25,11 @@ typedef struct FrontendOptions {
     uint32_t n_set;
     bool symbolic;               /* `gnnc check`: dims may stay unknown; the module must not be lowered */
     bool tests_only;             /* `gnnc test`: only "test.N" functions; free dims of the model may stay unknown */
+    bool train_mode;             /* --mode=train: "forward" and "vjp" are the layer in train mode */
     const char *export_layer;    /* --export=LAYER: "forward" and "vjp" are of this layer, not of the model */
 } FrontendOptions;
 
-/* Elaborates everything in src: "forward" (eval mode) and "vjp" (a scalar of result times cotangent and one
+/* Elaborates everything in src: "forward" (eval mode unless train_mode) and "vjp" (a scalar of result times cotangent and one
    `grad` per float input and parameter) of the model, "train_step" and "metrics" where a train block is
    there, "test.N" for each test. Ops `grad` are still in it: pass autodiff removes them. Definitions that
    nobody calls are checked too. Returns NULL if errors were added to d. */

@@ -365,6 +365,7 @@ primary:
   | TRUE                          { $$ = ast_build_bool(p, true, @1); }
   | FALSE                         { $$ = ast_build_bool(p, false, @1); }
   | NONE                          { $$ = ast_build_plain(p, AST_EXPR_NONE, @1); }
+  | BY                            { $$ = ast_build_name_expr(p, ast_build_name("by", @1)); }
   | '@' name                      { $$ = ast_build_domain(p, $2, @$); }
   | brackets                      { $$ = ast_build_list(p, AST_EXPR_LIST, &$1->items, @1); }
   | '(' ')'                       { $$ = ast_build_list(p, AST_EXPR_TUPLE, NEW(ExprVec), @$); }

@@ -238,7 +238,9 @@ static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_
         if (p->type->domain_var)
             domain_bind(e, p->type->space.text, graph_ir(e, graph_data(e))->src_space);
         if (!type_resolve(e, p->type, &t)) return false;
-        args[(*n)++] = (CallArg){.name = p->name.text, .value = op_const(e, t, 0, p->span)};
+        Value v = op_const(e, t, 0, p->span);
+        if (p->type->dtype == AST_INDEX && p->type->classes) v.classes = size_of_expr(e, p->type->classes);
+        args[(*n)++] = (CallArg){.name = p->name.text, .value = v};
     }
     return true;
 }

@@ -106,6 +106,12 @@ typedef struct Symbol { /* a dim or domain variable of a signature */
     bool own; /* a dim that the frame made, not one of the caller's under another name */
 } Symbol;
 
+typedef struct FrameBuffer { /* a buffer of the layer at hand: assigning to its name sets its after-value */
+    const char *name;
+    IrId tensor;
+    IrType type; /* with the frame's dims */
+} FrameBuffer;
+
 /* One instantiation of a definition. */
 struct Frame {
     Frame *caller;
@@ -119,6 +125,7 @@ struct Frame {
     StrMap children;         /* names given to instances -> Instance */
     StrMap fresh;            /* layer name -> counter */
     StrMap slots;            /* parameter names of this call -> AstSlot */
+    VEC(FrameBuffer) buffers;
     const GraphValue *graph; /* ambient */
     enum { DIMS_HOLE, DIMS_FREE, DIMS_RIGID } new_dims;
     IrId reduce_from, reduce_to; /* in a reducer: what `edge` and `node` stand for; else IR_NONE */
@@ -147,6 +154,11 @@ typedef struct FuncArg {
     IrId value;
 } FuncArg;
 
+typedef struct AfterValue { /* what a buffer holds when the function being written has run */
+    IrId tensor;
+    Value value;
+} AfterValue;
+
 struct Elab {
     Arena *a;
     Diags *d;
@@ -170,6 +182,7 @@ struct Elab {
     IrFunc *f;
     bool training;
     VEC(FuncArg) func_args;
+    VEC(AfterValue) after;
     IrId seed, step; /* values, or IR_NONE */
     IrDtype real;
     IrId reduce_from, reduce_to; /* for the frame that is entered next */
@@ -252,8 +265,13 @@ bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span
 Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s);
 Value elab_member(Elab *e, const AstExpr *x);
 Value elab_index(Elab *e, const AstExpr *x);
-void elab_slot(Elab *e, const AstStmt *s);
 void elab_assert(Elab *e, const AstStmt *s);
+
+/* ---- parameters and buffers (elab_slot.c) ---- */
+void elab_slot(Elab *e, const AstStmt *s);
+/* An assignment to a name of the frame: is it a buffer's, *v becomes its after-value. */
+void buffer_assign(Elab *e, const char *name, Value *v, Span s);
+void buffer_results(Elab *e, const char *prefix); /* the function's after-values as results; prefix NULL: they update */
 
 /* ---- calls (elab_call.c) ---- */
 typedef struct CallArg {
@@ -294,6 +312,20 @@ typedef enum { REDUCE_IN, REDUCE_OUT, REDUCE_ALL, REDUCE_READOUT } ReduceWhere;
 /* Splits "mean_in" and "readout_mean". False: no such form. */
 bool reduce_name_split(Elab *e, const char *name, const char **reducer, ReduceWhere *where);
 Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *c);
+
+/* ---- integer values as places (elab_key.c) ---- */
+/* T[i]: dim of the table is read at the index, whose dims take its place. */
+Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s);
+typedef struct Key { /* of a reduction; n is 0 without one */
+    Value hit;       /* bool [dims] at each element: it belongs to this group */
+    IrId dims[IR_MAX_DIMS];
+    uint32_t n;
+    Span span;
+} Key;
+/* What `by = ...` says about elements of the space `from`. False: a diagnostic was made. */
+bool key_read(Elab *e, const Value *by, ReduceWhere where, IrId from, Span s, Key *key);
+/* v [dims of the key, dims of v]: v in its own group, `other` elsewhere. Without a key: v. */
+Value key_spread(Elab *e, const Key *key, Value v, double other, Span s);
 
 /* ---- graphs and spaces (elab_graph.c) ---- */
 const GraphValue *graph_data(Elab *e);

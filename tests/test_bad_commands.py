@@ -101,6 +101,7 @@ for name, argv, rc, code, says in [
     ("gnnc_target_later", BUILD + ["--target", "cuda"], 1, "E0910", ["cuda"]),
     ("gnnc_target_unknown", BUILD + ["--target", "abacus"], 1, "E0612", ["abacus"]),
     ("gnnc_cpu_unknown", BUILD + ["--cpu", "z80"], 1, "E0612", ["z80"]),
+    ("gnnc_mode_unknown", BUILD + ["--mode", "test"], 1, "E0612", ["`test`"]),
     ("gnnc_dtype_unknown", BUILD + ["--dtype", "f16"], 1, "E0612", ["f16"]),
     ("gnnc_prefix_no_name", BUILD + ["--prefix", "3-x"], 1, "E0612", ["3-x"]),
     ("gnnc_disable_unknown", BUILD + ["--disable", "autodif"], 1, "E0612", ["autodif"]),
@@ -175,6 +176,8 @@ for name, content, rc, code in [
     r = box.run(box.gnnc, "fmt", "bad.gnn")
     box.report("gnnc_fmt_" + name, r.rc != 1 and (r.rc, r.err[:500]))
 box.write("empty.gnn", "")
+box.write("rows.gnn", "model net(x: node[F]) -> node[F] {\n  param e: node[F]\n  return x + e\n}\n")
+box.refuses("gnnc_library_with_rows", [box.gnnc, "build", "rows.gnn", "--set=F=3", "--emit=lib"] + OUT, 1, "E0910", "`e`")
 box.refuses("gnnc_empty_file", [box.gnnc, "build", "empty.gnn"] + OUT, 1, "E0408", "empty.gnn", "--export")
 many = "".join("  metric m%d = accuracy(toy(data.x, data.edge_weight), data.y) on data.test\n" % i for i in range(40))
 box.write("many.gnn", toy.MODEL.replace("  hyper lr", many + "  hyper lr"))

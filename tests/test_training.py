@@ -24,12 +24,17 @@ train net {
 """
 
 
-def read_weights(path):
+def read_all(path):
     raw = open(path, "rb").read()
     n = int.from_bytes(raw[:8], "little")
     head = json.loads(raw[8:8 + n])
-    (info,) = [v for k, v in head.items() if k != "__metadata__"]
-    return np.frombuffer(raw[8 + n:][slice(*info["data_offsets"])], "<f4").reshape(info["shape"]).astype("f8")
+    return {k: np.frombuffer(raw[8 + n:][slice(*v["data_offsets"])], "<f4").reshape(v["shape"]).astype("f8")
+            for k, v in head.items() if k != "__metadata__"}
+
+
+def read_weights(path):
+    (weights,) = read_all(path).values()
+    return weights
 
 
 def gradient(x, y, W):
@@ -66,6 +71,82 @@ CASES = [
 ]
 
 
+BUFFERS = """
+layer running(x: node[F]) -> node[F] {
+  buffer mean: [F] = zeros as "running_mean"
+  buffer seen: [] = zeros
+  if training {
+    mean = 0.9 * mean + 0.1 * mean_all(x)
+    seen += 1
+  }
+  return x - mean
+}
+model net(x: node[F]) -> node[C] {
+  norm = running()
+  param W: [F, C] = 0
+  return norm(norm(x)) @ W
+}
+train net {
+  loss = cross_entropy(net(data.x), data.y) on data.train
+  metric val_acc = accuracy(net(data.x), data.y) on data.val
+  hyper lr = 0.1
+  optimizer sgd(lr)
+  epochs %d
+}
+"""
+ROWS = """
+model net(y: node index[C]) -> node[C] {
+  param emb: node[C] = 0 as "emb.weight" [C]
+  param table: [C, C'] = 0
+  row: node[C] = table[y]
+  return emb + row
+}
+train net {
+  loss = cross_entropy(net(data.y), data.y) on data.train
+  hyper lr = 0.1
+  optimizer sgd(lr)
+  epochs %d
+}
+"""
+
+
+def train_text(box, name, text):
+    box.write(name + ".gnn", text)
+    return train_file(box, name)
+
+
+def buffers(box, x):
+    """Two calls of one instance set its buffers one after the other; metrics and weight files see the last."""
+    got, mean = train_text(box, "buffers", BUFFERS % EPOCHS), np.zeros(x.shape[1])
+    for _ in range(EPOCHS):
+        mean = 0.9 * mean + 0.1 * x.mean(0)
+        mean = 0.9 * mean + 0.1 * (x - mean).mean(0)
+    if sorted(got) != ["W", "norm.running_mean", "norm.seen"]:
+        return "weights are %s" % sorted(got)
+    far = np.abs(got["norm.running_mean"] - mean).max()
+    if got["norm.seen"] != 2 * EPOCHS or not far < 1e-5:
+        return "seen %g, running_mean off by %g" % (got["norm.seen"], far)
+
+
+def rows(box, y, mask):
+    """A parameter per node moves where its node is trained on, a table's row where it is read."""
+    got, n = train_text(box, "rows", ROWS % EPOCHS), int(mask.sum())
+    emb, table, hot = np.zeros((len(y), 3)), np.zeros((3, 3)), np.eye(3)[y]
+    for _ in range(EPOCHS):
+        p = np.exp(emb + table[y])
+        g = (p / p.sum(1, keepdims=True) - hot) * mask[:, None] / n
+        emb, table = emb - 0.1 * g, table - 0.1 * hot.T @ g
+    far = max(np.abs(got["emb.weight"] - emb).max(), np.abs(got["table"] - table).max())
+    if not (far < 1e-5 and np.abs(emb).max() > 1e-4):
+        return "off by %g" % far
+
+
+def train_file(box, name):
+    box.must(box.gnnc, "build", name + ".gnn", "--data", "data", "--cpu=native", "-o", box.path(name))
+    box.must(box.path(name), "train", "--data", "data", "--save", box.path(name + ".safetensors"))
+    return read_all(box.path(name + ".safetensors"))
+
+
 def train(box, name, extra, init, optimizer):
     box.write(name + ".gnn", MODEL % (extra, init, optimizer, EPOCHS))
     box.must(box.gnnc, "build", name + ".gnn", "--data", "data", "--cpu=native", "-o", box.path(name))
@@ -76,6 +157,8 @@ def train(box, name, extra, init, optimizer):
 box = Sandbox(sys.argv[1], "training")
 box.must(box.gnnc, "data", "generate", "data", "--nodes", 200, "--features", 7, "--classes", 3)
 x, y, mask = (np.load(box.path("data", f + ".npy")) for f in ("x", "y", "train_mask"))
+box.report("buffers", buffers(box, x.astype("f8")))
+box.report("rows", rows(box, y, mask))
 x, y = x[mask].astype("f8"), y[mask]
 
 W = train(box, "counting", "optimizer counting(lr) { done = param + t }", "0", "counting(lr)")

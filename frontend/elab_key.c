@@ -1,0 +1,174 @@
+/* Integer values as places: rows of a table, `T[i]`, and groups of a reduction, `sum_in(m, by = rel)`. Both are said in plain
+   arithmetic with "the value is r" for each r of a dim, so that derivatives and every pass know them already:
+
+     T[i]                   contract over N of (i == iota N) and T[N, F]
+     sum_in(m, by = rel)    sum_in of select(rel == iota R, m, 0), which is node[R, ...]
+
+   The range of an index is part of its type, index[N], and is checked when data is loaded; an index that lies outside
+   reads 0 and belongs to no group. Never looks at what a table or a key means. */
+#include "frontend/sema.h"
+#include <math.h>
+
+/* ---- which place ------------------------------------------------------------------------------ */
+
+static bool check_index(Elab *e, const Value *i, Span s)
+{
+    if (i->kind == V_ERROR) return false;
+    if (i->kind != V_TENSOR || i->type.dtype != IR_I64) {
+        diag_error(e->d, E0206, s, "found %s, wanted an integer value as an index", value_text(e, i));
+        return false;
+    }
+    if (i->classes) return true;
+    Diag *d = diag_error(e->d, E0213, s, "nothing says how large this %s may be", value_text(e, i));
+    diag_help(e->d, d, "declare its range where it comes from: `index[N]`, the integers in [0, N)");
+    return false;
+}
+
+/* bool [..., dim]: the index is this place. */
+static Value place_hit(Elab *e, const Value *i, IrId dim, Span s)
+{
+    IrType places = {.dtype = IR_I64, .n_dims = 1, .dims = {dim}}, t = i->type;
+    if (t.n_dims == IR_MAX_DIMS) {
+        diag_error(e->d, E0202, s, "a value has at most %d dims", IR_MAX_DIMS);
+        return value_error();
+    }
+    IrId iota = op_add(e, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = dim}, s);
+    t.dtype = IR_BOOL;
+    t.dims[t.n_dims++] = dim;
+    return value_tensor(op_add(e, IR_OP_eq, t, (IrId[]){i->id, iota}, 2, (IrAttr){0}, s), t, s);
+}
+
+/* ---- T[i] ------------------------------------------------------------------------------------- */
+
+/* The table's dims with those of the index in the place of `dim`. False: too many. */
+static bool rows_type(const IrType *table, IrId dim, const IrType *index, IrType *out)
+{
+    IrId dims[2 * IR_MAX_DIMS];
+    uint32_t n = 0;
+    for (int k = 0; k < table->n_dims; k++) {
+        if (table->dims[k] != dim && !ir_type_has_dim(index, table->dims[k])) dims[n++] = table->dims[k];
+        for (int j = 0; table->dims[k] == dim && j < index->n_dims; j++) dims[n++] = index->dims[j];
+    }
+    if (n > IR_MAX_DIMS) return false;
+    *out = (IrType){.space = table->space ? table->space : index->space, .dtype = table->dtype, .n_dims = (uint8_t)n};
+    memcpy(out->dims, dims, n * sizeof *dims);
+    return true;
+}
+
+/* A table of parameters is multiplied; the values of one row are chosen among, so that an infinity beside is left alone. */
+static Value pick(Elab *e, Value hit, Value table, IrId dim, const IrType *want, Span s)
+{
+    IrType t;
+    IrId id;
+    if (table.type.space == IR_UNIT && ir_dtype_is_float(table.type.dtype)) {
+        Value weight = op_cast(e, hit, table.type.dtype, s);
+        t = ir_type_join(&weight.type, &table.type);
+        uint32_t n = 0;
+        for (int k = 0; k < t.n_dims; k++)
+            if (t.dims[k] != dim) t.dims[n++] = t.dims[k];
+        t.n_dims = (uint8_t)n;
+        id = op_add(e, IR_OP_contract, t, (IrId[]){weight.id, table.id}, 2, (IrAttr){0}, s);
+        return op_transpose(e, value_tensor(id, t, s), want->dims, want->n_dims);
+    }
+    Value none = op_const(e, ir_scalar(table.type.dtype), 0, s);
+    t = ir_type_join(&table.type, &hit.type);
+    id = op_add(e, IR_OP_select, t, (IrId[]){hit.id, table.id, none.id}, 3, (IrAttr){0}, s);
+    Value v = op_reduce_dims(e, IR_OP_sum_dims, value_tensor(id, t, s), dim, s);
+    return op_transpose(e, v, want->dims, want->n_dims);
+}
+
+Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
+{
+    if (table.kind == V_ERROR || !check_index(e, &index, s)) return value_error();
+    if (table.type.dtype == IR_BOOL) {
+        diag_error(e->d, E0206, s, "a table of bools has no rows by value; `float(...)` makes numbers of it");
+        return value_error();
+    }
+    if (table.type.space && index.type.space && table.type.space != index.type.space) {
+        diag_error(e->d, E0203, s, "cannot read %s at %s", value_text(e, &table), value_text(e, &index));
+        return value_error();
+    }
+    if (!size_unify(&e->z, dim_size(e, dim), index.classes, s)) {
+        diag_error(e->d, E0213, s, "the index lies in [0, %s), the dim it reads has size %s",
+                   size_text(&e->z, index.classes), size_text(&e->z, dim_size(e, dim)));
+        return value_error();
+    }
+    IrId place = dim_new(e, e->dims.data[dim].label, dim_size(e, dim), s), dims[IR_MAX_DIMS];
+    for (int k = 0; k < table.type.n_dims; k++) dims[k] = table.type.dims[k] == dim ? place : table.type.dims[k];
+    table = op_reshape(e, table, dims, table.type.n_dims);
+    IrType want;
+    bool fits = rows_type(&table.type, place, &index.type, &want) && table.type.n_dims + index.type.n_dims <= IR_MAX_DIMS;
+    if (!fits) {
+        diag_error(e->d, E0202, s, "a value has at most %d dims", IR_MAX_DIMS);
+        return value_error();
+    }
+    Value hit = place_hit(e, &index, place, s);
+    return hit.kind == V_ERROR ? hit : pick(e, hit, table, place, &want, s);
+}
+
+/* ---- by = rel --------------------------------------------------------------------------------- */
+
+/* The frame's dim of that size, so that its name goes on; else a new one. */
+static IrId key_dim(Elab *e, const Size *classes, Span s)
+{
+    for (const Symbol *sym = e->frame->dims; sym; sym = sym->next)
+        if (size_equal(&e->z, dim_size(e, sym->id), classes)) return sym->id;
+    return dim_new(e, NULL, classes, s);
+}
+
+static bool key_add(Elab *e, Key *key, const Value *v, IrId from, Span s)
+{
+    if (!check_index(e, v, s)) return false;
+    if (v->type.n_dims || (v->type.space != from && v->type.space != IR_UNIT)) {
+        IrType one = {.space = from, .dtype = IR_I64};
+        diag_error(e->d, E0205, s, "a key is one integer per element: found %s, wanted %s", value_text(e, v),
+                   type_text(e, &one));
+        return false;
+    }
+    IrId dim = key_dim(e, v->classes, s);
+    if (key->n && ir_type_has_dim(&key->hit.type, dim)) dim = dim_new(e, NULL, v->classes, s);
+    Value hit = place_hit(e, v, dim, s);
+    if (key->n == IR_MAX_DIMS - 1 || hit.kind == V_ERROR) return false;
+    key->dims[key->n++] = dim;
+    if (key->n == 1) return key->hit = op_spread(e, hit, from), true;
+    IrType t = ir_type_join(&key->hit.type, &hit.type);
+    key->hit = value_tensor(op_add(e, IR_OP_and, t, (IrId[]){key->hit.id, hit.id}, 2, (IrAttr){0}, s), t, s);
+    return true;
+}
+
+/* `dst` in `by = (dst, rel)`. */
+static bool is_rows_word(const Value *v, const char *word)
+{
+    size_t n = strlen(word);
+    return v->kind == V_TYPE && v->span.source && v->span.end - v->span.begin == n &&
+           !memcmp(v->span.source->text + v->span.begin, word, n);
+}
+
+bool key_read(Elab *e, const Value *by, ReduceWhere where, IrId from, Span s, Key *key)
+{
+    static const char *const rows[] = {"dst", "src", "", "graph"};
+    *key = (Key){.span = s};
+    if (by->kind == V_NONE) return true;
+    if (by->kind != V_TUPLE) return key_add(e, key, by, from, s);
+    bool ok = by->n > 1 && is_rows_word(&by->items[0], rows[where]);
+    if (!ok) diag_error(e->d, E0302, s, "wanted a key, or `(%s, key)`: this reducer's rows are those of `%s`", rows[where], rows[where]);
+    for (uint32_t i = 1; ok && i < by->n; i++) ok = key_add(e, key, &by->items[i], from, s);
+    return ok;
+}
+
+Value key_spread(Elab *e, const Key *key, Value v, double other, Span s)
+{
+    if (!key->n || v.kind == V_ERROR) return v;
+    IrType t = v.type;
+    bool fits = t.n_dims + key->n <= IR_MAX_DIMS;
+    for (uint32_t i = 0; i < key->n; i++) fits &= !ir_type_has_dim(&t, key->dims[i]);
+    if (!fits || (!ir_dtype_is_float(t.dtype) && isinf(other))) {
+        diag_error(e->d, E0202, key->span, "%s cannot be reduced by this key", value_text(e, &v));
+        return value_error();
+    }
+    memmove(t.dims + key->n, t.dims, t.n_dims * sizeof *t.dims);
+    memcpy(t.dims, key->dims, key->n * sizeof *key->dims);
+    t.n_dims = (uint8_t)(t.n_dims + key->n);
+    Value none = op_const(e, ir_scalar(t.dtype), other, s);
+    return value_tensor(op_add(e, IR_OP_select, t, (IrId[]){key->hit.id, v.id, none.id}, 3, (IrAttr){0}, s), t, s);
+}

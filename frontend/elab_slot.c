@@ -1,0 +1,244 @@
+/* Slots: parameters and buffers of a layer - their names, how they lie in weight files, their initial values. Calls of one
+   instance, and the modes, share a slot by its stored name. Never decides who is trained: elab_train.c does. */
+#include "frontend/sema.h"
+#include <math.h>
+
+static bool is_layer_frame(const Elab *e)
+{
+    const Def *d = e->frame->def;
+    return d && (d->decl->kind == AST_DECL_LAYER || d->decl->kind == AST_DECL_MODEL);
+}
+
+static const char *const init_words[] = {"glorot",  "kaiming", "zeros", "ones",
+                                         "uniform", "normal",  NULL};
+
+static const char *init_word(const AstExpr *x)
+{
+    const AstExpr *head = x->kind == AST_EXPR_CALL ? x->as.call.callee : x;
+    if (head->kind != AST_EXPR_NAME) return NULL;
+    for (int i = 0; init_words[i]; i++)
+        if (!strcmp(head->as.name.text, init_words[i])) return init_words[i];
+    return NULL;
+}
+
+/* A number of an initial value; a size that is not known yet counts as 1 (only `check` gets there).
+ */
+static double init_number(Elab *e, const AstExpr *x)
+{
+    Value v = elab_expr(e, x);
+    int64_t n;
+    if (v.kind == V_NUMBER) return v.num;
+    if (v.kind == V_DIM) return size_value(&e->z, dim_size(e, v.dim), &n) ? (double)n : 1;
+    if (v.kind == V_TENSOR) return 1;
+    if (v.kind == V_WORD)
+        error_unknown_name(e, v.word, v.span);
+    else if (v.kind != V_ERROR)
+        diag_error(e->d, E0304, x->span, "found %s, wanted a number known at compile time",
+                   value_text(e, &v));
+    return 0;
+}
+
+/* `glorot`, `kaiming`, `zeros`, `ones`, `uniform(a, b)`, `normal(mean, deviation)`, `kaiming(F)`, a
+ * number. */
+static void slot_init(Elab *e, const AstExpr *x, TensorInfo *info, uint32_t n_stored)
+{
+    info->init = x ? init_word(x) : n_stored > 1 ? "glorot" : "zeros";
+    if (!x) return;
+    if (!info->init) {
+        info->init_a = init_number(e, x);
+        return;
+    }
+    uint32_t n = x->kind == AST_EXPR_CALL ? x->as.call.n_args : 0;
+    double args[2] = {!strcmp(info->init, "uniform") ? -1 : 0, 1};
+    if (!strcmp(info->init, "kaiming") && n == 1) {
+        info->fan = size_of_expr(e, x->as.call.args[0].value);
+        return;
+    }
+    for (uint32_t i = 0; i < n && i < 2; i++) args[i] = init_number(e, x->as.call.args[i].value);
+    if (n > 2) diag_error(e->d, E0302, x->span, "`%s` takes at most two numbers", info->init);
+    if (n == 1 && !strcmp(info->init, "uniform")) args[1] = fabs(args[0]), args[0] = -args[1];
+    info->init_a = args[0];
+    info->init_b = args[1];
+}
+
+/* Appends the dims of one stored axis: `H*D`, `F` or 1. */
+static bool stored_axis(Elab *e, const AstExpr *x, const IrType *t, uint8_t *perm, uint32_t *n)
+{
+    if (x->kind == AST_EXPR_BINARY && x->as.binary.op == AST_MUL)
+        return stored_axis(e, x->as.binary.left, t, perm, n) &&
+               stored_axis(e, x->as.binary.right, t, perm, n);
+    if (x->kind == AST_EXPR_NUMBER && x->as.number.is_int && x->as.number.int_value == 1)
+        return true;
+    if (x->kind == AST_EXPR_NAME) {
+        IrId dim = dim_symbol(e, x->as.name.text, x->span);
+        for (uint32_t i = 0; i < t->n_dims; i++) {
+            if (t->dims[i] != dim) continue;
+            for (uint32_t k = 0; k < *n; k++)
+                if (perm[k] == i)
+                    return diag_error(e->d, E0308, x->span, "dim `%s` is stored twice",
+                                      x->as.name.text),
+                           false;
+            perm[(*n)++] = (uint8_t)i;
+            return true;
+        }
+    }
+    Diag *d = diag_error(e->d, E0308, x->span,
+                         "a stored axis holds the parameter's own dims, such as F or H*D");
+    diag_note(e->d, d, t->n_dims ? e->dims.data[t->dims[0]].span : x->span, "the parameter is %s",
+              type_text(e, t));
+    return false;
+}
+
+static bool slot_layout(Elab *e, const AstSlot *slot, IrTensor *t, TensorInfo *info)
+{
+    if (!slot->has_stored_dims) {
+        t->n_stored = t->type.n_dims;
+        for (uint8_t i = 0; i < t->type.n_dims; i++) {
+            t->stored_perm[i] = i;
+            info->stored[i] = dim_size(e, t->type.dims[i]);
+        }
+        return true;
+    }
+    uint32_t n = 0;
+    if (slot->stored_dims.n > IR_MAX_DIMS) {
+        diag_error(e->d, E0308, slot->stored_as_span, "more than %d stored axes", IR_MAX_DIMS);
+        return false;
+    }
+    for (uint32_t i = 0; i < slot->stored_dims.n; i++) {
+        const AstExpr *x = slot->stored_dims.items[i];
+        if (!stored_axis(e, x, &t->type, t->stored_perm, &n)) return false;
+        info->stored[i] = size_of_expr(e, x);
+    }
+    t->n_stored = (uint8_t)slot->stored_dims.n;
+    if (n == t->type.n_dims) return true;
+    diag_error(e->d, E0308, slot->stored_as_span, "the stored layout leaves out dims of %s",
+               type_text(e, &t->type));
+    return false;
+}
+
+static IrId slot_declare(Elab *e, const AstSlot *slot, const AstName *name, const char *full,
+                         IrType t, bool buffer)
+{
+    IrId id = tensor_new(e, full, IR_PARAM, t, name->span);
+    IrTensor *tensor = &e->m->tensors.data[id];
+    TensorInfo info = {.owner = slot, .buffer = buffer};
+    if (!slot_layout(e, slot, tensor, &info)) tensor->n_stored = 0;
+    slot_init(e, slot->init, &info, tensor->n_stored);
+    e->tensors.data[id] = info;
+    return id;
+}
+
+/* What the function has set the buffer to so far, or NULL. */
+static AfterValue *after_find(Elab *e, IrId tensor)
+{
+    for (uint32_t i = 0; i < e->after.n; i++)
+        if (e->after.data[i].tensor == tensor) return &e->after.data[i];
+    return NULL;
+}
+
+/* A second call of the same layer, or another mode: the same tensor with this call's dims. A buffer that an earlier
+   call has set is read as that call left it. */
+static Value slot_reuse(Elab *e, IrId id, const IrType *t, const char *full, Span s)
+{
+    const AfterValue *after = after_find(e, id);
+    Value v = after ? after->value : tensor_value(e, id, s);
+    bool fits = v.type.n_dims == t->n_dims && v.type.dtype == t->dtype && v.type.space == t->space;
+    for (int i = 0; i < t->n_dims && fits; i++)
+        fits = size_unify(&e->z, dim_size(e, v.type.dims[i]), dim_size(e, t->dims[i]), s);
+    if (fits) return op_reshape(e, v, t->dims, t->n_dims);
+    Diag *d = diag_error(e->d, E0201, s, "parameter `%s` is %s in this call, %s in an earlier one",
+                         full, type_text(e, t), type_text(e, &v.type));
+    diag_note(e->d, d, e->frame->call, "in this call");
+    return value_error();
+}
+
+static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buffer)
+{
+    const char *local = slot->stored_as ? slot->stored_as : name->text;
+    const char *full = arena_printf(e->a, "%s%s", e->frame->path, local);
+    IrType t = ir_scalar(e->real);
+    if (slot->type && !type_resolve(e, slot->type, &t)) {
+        scope_set(e, name->text, value_error());
+        return;
+    }
+    if (e->m->spaces.data[t.space].is_edge || !ir_dtype_is_float(t.dtype)) {
+        diag_error(e->d, E0901, slot->type->span, "a parameter that is %s is not built yet", type_text(e, &t));
+        scope_set(e, name->text, value_error());
+        return;
+    }
+    IrId id = tensor_find(e, full);
+    bool twice = strmap_has(&e->frame->slots, local);
+    strmap_put(&e->frame->slots, local, e);
+    if (id != IR_NONE && (twice || e->tensors.data[id].owner != slot)) {
+        Diag *d = diag_error(e->d, E0303, name->span, "two parameters are stored as `%s`", full);
+        diag_note(e->d, d, e->m->tensors.data[id].span, "the other one");
+        diag_help(e->d, d, "give layers names of their own: `conv1 = my_layer(H = 8)`");
+        scope_set(e, name->text, value_error());
+        return;
+    }
+    if (id == IR_NONE) id = slot_declare(e, slot, name, full, t, buffer);
+    if (buffer) VEC_PUSH(e->a, &e->frame->buffers, ((FrameBuffer){name->text, id, t}));
+    scope_set(e, name->text, slot_reuse(e, id, &t, full, name->span));
+}
+
+/* ---- after-values ----------------------------------------------------------------------------- */
+
+static const FrameBuffer *buffer_find(const Frame *f, const char *name)
+{
+    for (uint32_t i = f->buffers.n; i-- > 0;)
+        if (!strcmp(f->buffers.data[i].name, name)) return &f->buffers.data[i];
+    return NULL;
+}
+
+void buffer_assign(Elab *e, const char *name, Value *v, Span s)
+{
+    const FrameBuffer *b = buffer_find(e->frame, name);
+    if (!b || v->kind == V_ERROR) return;
+    if (!e->training) {
+        Diag *d = diag_error(e->d, E0409, s, "buffer `%s` is set outside of train mode", name);
+        diag_help(e->d, d, "set it under `if training { ... }`, or give the value another name");
+        *v = value_error();
+        return;
+    }
+    *v = coerce(e, *v, &b->type, arena_printf(e->a, "buffer `%s`", name), v->span.source ? v->span : s);
+    if (v->kind == V_ERROR) return;
+    *v = op_unary(e, IR_OP_detach, *v, s);
+    AfterValue *after = after_find(e, b->tensor);
+    if (after)
+        after->value = *v;
+    else
+        VEC_PUSH(e->a, &e->after, ((AfterValue){b->tensor, *v}));
+}
+
+void buffer_results(Elab *e, const char *prefix)
+{
+    for (uint32_t i = 0; i < e->after.n; i++) {
+        const AfterValue *after = &e->after.data[i];
+        const IrTensor *t = &e->m->tensors.data[after->tensor];
+        Value v = coerce(e, after->value, &t->type, arena_printf(e->a, "buffer `%s`", t->name), t->span);
+        if (v.kind != V_TENSOR) continue;
+        const char *name = prefix ? arena_printf(e->a, "%s%s", prefix, t->name) : t->name;
+        ir_result(e->m, e->f, name, v.id, prefix ? IR_NONE : after->tensor);
+    }
+}
+
+/* ---- statements ------------------------------------------------------------------------------- */
+
+void elab_slot(Elab *e, const AstStmt *s)
+{
+    const AstSlot *slot = &s->as.slot;
+    if (!is_layer_frame(e)) {
+        Diag *d = diag_error(e->d, E0310, s->span, "a parameter belongs to a layer or a model");
+        diag_help(e->d, d, "make the definition a `layer`, or take the value as an argument");
+        for (uint32_t i = 0; i < slot->names.n; i++)
+            scope_set(e, slot->names.items[i].text, value_error());
+        return;
+    }
+    if (slot->stored_as && slot->names.n > 1) {
+        diag_error(e->d, E0303, slot->stored_as_span,
+                   "several parameters cannot be stored under one name");
+        return;
+    }
+    for (uint32_t i = 0; i < slot->names.n; i++)
+        slot_one(e, slot, &slot->names.items[i], s->kind == AST_STMT_BUFFER);
+}
