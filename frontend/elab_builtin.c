@@ -283,7 +283,7 @@ static Value builtin_iota(Elab *e, const Call *c)
                         c->span);
 }
 
-/* size(x, D), size(D): a number. */
+/* size(x, D), size(D), size(x) of a value with one dim, size of a list: a number. */
 static Value builtin_size(Elab *e, const Call *c)
 {
     if (!want_args(e, c, 1, 2, "size(x, D)")) return value_error();
@@ -295,6 +295,7 @@ static Value builtin_size(Elab *e, const Call *c)
         dim = dim_in(e, &v.type, last);
         if (dim == IR_NONE) return error_dim(e, &v, last, c->span);
     }
+    if (c->n == 1 && last->kind == V_TENSOR && last->type.n_dims == 1) dim = last->type.dims[0];
     if (c->n == 1 && last->kind == V_LIST) return value_number(last->n, true, c->span);
     if (dim == IR_NONE && last->kind == V_NUMBER) return *last;
     if (dim == IR_NONE) return error_dim(e, last, last, c->span);

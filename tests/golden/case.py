@@ -79,6 +79,8 @@ def edges_of(spec, t):
     """[2, E]: sources and targets."""
     if spec.edges == ["index"]:
         return np.stack([np.arange(spec.n_src), t["in.index"]])
+    if not spec.edges:
+        return np.zeros([2, 0], np.int64)
     edges = np.concatenate([t["in." + name] for name in spec.edges], axis=1)
     return edges[::-1] if spec.against else edges
 
@@ -156,7 +158,7 @@ def compute(lib, spec, t):
     """Results, gradients by name, and the parameters' layouts."""
     layouts = load_params(lib, spec, t)
     graph_of = t["in.batch"] if spec.per_graph else None
-    n_graphs = int(graph_of.max()) + 1 if graph_of is not None and len(graph_of) else 1
+    n_graphs = max(spec.n_graphs, int(graph_of.max()) + 1 if graph_of is not None and len(graph_of) else 1)
     src, dst = edges_of(spec, t)
     lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of)
     inputs = inputs_of(spec, t)

@@ -106,10 +106,10 @@ def batch_norm(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_
 
 
 def part_of_network(module, width):
-    """A Sequential's part as library text; width: of a Linear that is not the last, else None."""
+    """A Sequential's part as library text; width: of a Linear."""
     if module.name == "Linear":
         _, _, bias = dense(*module.args, **module.named)
-        return Layer("linear", "", **dict({"O": width} if width else {}, **({} if bias else {"bias": False})))
+        return Layer("linear", "", **dict({"O": width}, **({} if bias else {"bias": False})))
     if module.name == "BatchNorm1d":
         return batch_norm(*module.args, **module.named)
     return Word("identity") if module.name == "Dropout" else activation(module)
@@ -122,7 +122,7 @@ def network(module):
     if not linear or not all(isinstance(m, Made) for m in parts):
         raise Unsayable("nn = %s" % getattr(module, "name", module))
     widths = {i: dense(*parts[i].args, **parts[i].named)[1] for i in linear}
-    texts = [spell(part_of_network(m, widths[i] if i in linear[:-1] else None)) for i, m in enumerate(parts)]
+    texts = [spell(part_of_network(m, widths.get(i))) for i, m in enumerate(parts)]
     text = texts[0] if len(parts) == 1 and module.name == "Linear" else "[%s]" % ", ".join(texts)
     return Network(text), widths[linear[-1]]
 
@@ -427,17 +427,99 @@ def PNAConv(given, in_channels, out_channels, aggregators, scalers, deg, edge_di
                  post_layers=post_layers, act=activation(act), train_norm=train_norm)
 
 
+NORMS = {"batch": "batch_norm", "layer": "row_norm", None: None}
+
+
+@pyg
+def GENConv(given, in_channels, out_channels, aggr="softmax", t=1.0, learn_t=False, p=1.0, learn_p=False, msg_norm=False,
+            learn_msg_scale=False, norm="batch", num_layers=2, expansion=2, eps=1e-7, bias=False, edge_dim=None, **rest):
+    common(**rest)
+    if eps != 1e-7 or norm not in NORMS:
+        raise Unsayable("eps = %s, norm = %s" % (eps, norm))
+    words = {"softmax": "softmax", "softmax_sg": "softmax_sg", "power": "powermean", "powermean": "powermean"}
+    aggr = Word(words[aggr]) if isinstance(aggr, str) and aggr in words else reducer(aggr)
+    return Layer("gen", "x to e", O=out_channels, aggr=aggr, t=t, learn_t=learn_t, p=p, learn_p=learn_p, msg_norm=msg_norm,
+                 learn_msg_scale=learn_msg_scale, norm=NORMS[norm] and Word(NORMS[norm]), num_layers=num_layers,
+                 expansion=expansion, bias=bias)
+
+
+@pyg
+def DNAConv(given, channels, heads=1, groups=1, dropout=0.0, cached=False, normalize=True, add_self_loops=True, bias=True, **rest):
+    common(**rest)
+    return Layer("dna", "x w", H=heads, groups=groups, loops=add_self_loops, normalize=normalize, bias=bias)
+
+
+@pyg
+def GMMConv(given, in_channels, out_channels, dim, kernel_size, separate_gaussians=False, aggr="mean", root_weight=True, bias=True,
+            **rest):
+    common(**rest)
+    return Layer("gmm", "x e to", O=out_channels, kernel_size=kernel_size, separate_gaussians=separate_gaussians,
+                 aggr=reducer(aggr), root_weight=root_weight, bias=bias)
+
+
+@pyg
+def SplineConv(given, in_channels, out_channels, dim, kernel_size, is_open_spline=True, degree=1, aggr="mean", root_weight=True,
+               bias=True, **rest):
+    common(**rest)
+    sizes = kernel_size if isinstance(kernel_size, list) else [kernel_size] * dim
+    is_open = is_open_spline if isinstance(is_open_spline, list) else [is_open_spline] * dim
+    return Layer("spline", "x e to", O=out_channels, kernel_size=sizes, is_open_spline=is_open, degree=degree, aggr=reducer(aggr),
+                 root_weight=root_weight, bias=bias)
+
+
+def local_and_global(local_nn, global_nn):
+    """The options for both networks."""
+    nets = {"local_nn": network(local_nn)[0]}
+    if global_nn:
+        nets["global_nn"] = network(global_nn)[0]
+    return nets
+
+
+@pyg
+def PointNetConv(given, local_nn, global_nn=None, add_self_loops=True, aggr="max", **rest):
+    common(**rest)
+    return Layer("pointnet", "x pos to_pos", loops=add_self_loops, aggr=reducer(aggr), **local_and_global(local_nn, global_nn))
+
+
+@pyg
+def PPFConv(given, local_nn, global_nn=None, add_self_loops=True, aggr="max", **rest):
+    common(**rest)
+    return Layer("ppf", "x pos to_pos normal to_normal", loops=add_self_loops, aggr=reducer(aggr),
+                 **local_and_global(local_nn, global_nn))
+
+
+@pyg
+def PointTransformerConv(given, in_channels, out_channels, pos_nn=None, attn_nn=None, add_self_loops=True, **rest):
+    common(**rest)
+    nets = {k: network(v)[0] for k, v in (("pos_nn", pos_nn), ("attn_nn", attn_nn)) if v}
+    return Layer("point_transformer", "x pos to to_pos", O=out_channels, loops=add_self_loops, **nets)
+
+
+@pyg
+def PointGNNConv(given, mlp_h, mlp_f, mlp_g, aggr="max", **rest):
+    common(**rest)
+    return Layer("point_gnn", "x pos", mlp_h=network(mlp_h)[0], mlp_f=network(mlp_f)[0], mlp_g=network(mlp_g)[0], aggr=reducer(aggr))
+
+
 # ---- reducers alone: each row of x goes to the target that `index` names ----
 
-class Reduction(Layer):
-    """An expression over the messages `m` into each target."""
+class Formula(Layer):
+    """An expression of the model's inputs."""
 
-    def __init__(self, text):
-        self.text, self.takes = text, ["x"]
+    def __init__(self, text, takes):
+        self.text, self.takes = text, takes.split()
+
+
+def reduction(text):
+    return Formula("{ m = x.src; %s }" % text, "x")
+
+
+class OfMessages(Layer):
+    """A layer from edges to nodes, called with x.src."""
 
 
 def plain(word):
-    return lambda given: Reduction("%s_in(m)" % word)
+    return lambda given: reduction("%s_in(m)" % word)
 
 
 for _name, _word in [("Sum", "sum"), ("Mean", "mean"), ("Max", "max"), ("Min", "min"), ("Mul", "mul"), ("Var", "var"), ("Std", "std")]:
@@ -446,26 +528,115 @@ for _name, _word in [("Sum", "sum"), ("Mean", "mean"), ("Max", "max"), ("Min", "
 
 @pyg
 def PowerMeanAggregation(given, p=1.0, learn=False, channels=1):
-    if learn:
-        raise Unsayable("a reducer with parameters")
-    return Reduction("powermean_in(m, p = %s)" % spell(p))
+    return OfMessages("powermean_aggr", "x", p=p, learn=learn, channels=channels)
 
 
 @pyg
 def SoftmaxAggregation(given, t=1.0, learn=False, semi_grad=False, channels=1):
-    if learn:
-        raise Unsayable("a reducer with parameters")
-    weights = "softmax_in(%s * m)" % spell(t)
-    return Reduction("sum_in(%s * m)" % ("detach(%s)" % weights if semi_grad else weights))
+    return OfMessages("softmax_aggr", "x", t=t, learn=learn, semi_grad=semi_grad, channels=channels)
 
 
 @pyg
 def VariancePreservingAggregation(given):
-    return Reduction("sum_in(m) / sqrt(max(count_in(m), 1))")
+    return reduction("variance_preserving_aggr(m)")
 
 
 @pyg
 def MultiAggregation(given, aggrs, aggrs_kwargs=None, mode="cat", mode_kwargs=None):
+    if mode == "proj" and not aggrs_kwargs and set(mode_kwargs) <= {"in_channels", "out_channels"}:
+        return OfMessages("projected_aggr", "x", aggr=reducer(aggrs), O=mode_kwargs["out_channels"])
     if mode != "cat" or aggrs_kwargs:
         raise Unsayable("mode %s of several reducers" % mode)
-    return Reduction("cat(%s)" % ", ".join("%s_in(m)" % a for a in reducer(aggrs)))
+    return reduction("cat(%s)" % ", ".join("%s_in(m)" % a for a in reducer(aggrs)))
+
+
+@pyg
+def DegreeScalerAggregation(given, aggr, scaler, deg, train_norm=False, aggr_kwargs=None):
+    return OfMessages("degree_scaler", "x", deg=deg, aggr=reducer(aggr), scalers=scalers_of(scaler), train_norm=train_norm)
+
+
+@pyg
+def AttentionalAggregation(given, gate_nn, nn=None):
+    options = {"nn": network(nn)[0]} if nn else {}
+    return OfMessages("attentional_aggr", "x", gate_nn=network(gate_nn)[0], **options)
+
+
+@pyg
+def DeepSetsAggregation(given, local_nn=None, global_nn=None):
+    nets = {k: network(v)[0] if v else Word("identity") for k, v in (("local_nn", local_nn), ("global_nn", global_nn))}
+    return OfMessages("deep_sets_aggr", "x", **nets)
+
+
+@pyg
+def Set2Set(given, in_channels, processing_steps, num_layers=1):
+    if num_layers != 1:
+        raise Unsayable("stacked cells")
+    return OfMessages("set2set", "x", steps=processing_steps)
+
+
+# ---- norms ----
+
+@pyg
+def BatchNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, allow_single_element=False):
+    return Layer("norm_module", "x", module=batch_norm(in_channels, eps, momentum, affine, track_running_stats))
+
+
+@pyg
+def LayerNorm(given, in_channels, eps=1e-5, affine=True, mode="graph"):
+    return Layer("layer_norm", "x", mode=Word('"%s"' % mode), per_graph="batch" in given, eps=eps, affine=affine)
+
+
+@pyg
+def GraphNorm(given, in_channels, eps=1e-5):
+    return Layer("graph_norm", "x", per_graph="batch" in given, eps=eps)
+
+
+@pyg
+def InstanceNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False):
+    if track_running_stats:
+        raise Unsayable("running statistics of graphs")
+    return Layer("instance_norm", "x", per_graph="batch" in given, eps=eps, affine=affine)
+
+
+@pyg
+def PairNorm(given, scale=1.0, scale_individually=False, eps=1e-5):
+    return Formula("pair_norm(x, s = %s, individually = %s, per_graph = %s, eps = %s)"
+                   % (spell(scale), spell(scale_individually), spell("batch" in given), spell(eps)), "x")
+
+
+@pyg
+def MeanSubtractionNorm(given):
+    return Formula("mean_subtraction_norm(x, per_graph = %s)" % spell("batch" in given), "x")
+
+
+@pyg
+def GraphSizeNorm(given):
+    return Formula("graph_size_norm(x)" if "batch" in given else "x / sqrt(sum_all(ones(node)))", "x")
+
+
+@pyg
+def MessageNorm(given, learn_scale=False):
+    return Layer("message_norm", "x m", learn_scale=learn_scale)
+
+
+@pyg
+def DiffGroupNorm(given, in_channels, groups=10, lamda=0.01, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    if not affine or not track_running_stats:
+        raise Unsayable("DiffGroupNorm without statistics")
+    return Layer("diff_group_norm", "x", groups=groups, lamda=lamda, eps=eps)
+
+
+# ---- pools ----
+
+for _name, _word in [("add", "sum"), ("mean", "mean"), ("max", "max")]:
+    CLASSES["global_%s_pool" % _name] = lambda given, word=_word: Formula("readout_%s(x)" % word, "x")
+
+
+# ---- tier 5 ----
+
+@pyg
+def SuperGATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
+                 bias=True, attention_type="MX", neg_sample_ratio=0.5, edge_sample_ratio=1.0, is_undirected=False, **rest):
+    common(**rest)
+    return Layer("supergat", "x", H=heads, D=out_channels, attention=Word(attention_type.lower()), concat=concat,
+                 slope=negative_slope, loops=add_self_loops, bias=bias)

@@ -8,7 +8,7 @@ from case import Unsayable
 INPUTS = {
     "x": ("x", "node", "LF"), "x.0": ("x", "node", "LF"), "x.1": ("to", "dst", "G"), "x_0": ("x0", "node", "F"),
     "pos": ("pos", "node", "P"), "pos.0": ("pos", "node", "P"), "pos.1": ("to_pos", "dst", "P"),
-    "normal": ("normal", "node", "P"), "normal.0": ("normal", "node", "P"), "normal.1": ("to_normal", "dst", "P"),
+    "msg": ("m", "node", "G"), "normal": ("normal", "node", "P"), "normal.0": ("normal", "node", "P"), "normal.1": ("to_normal", "dst", "P"),
     "edge_weight": ("w", "edge", ""), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", ""),
     "hyperedge_weight": ("w", "dst", ""), "hyperedge_attr": ("e", "dst", "K"),
 }
@@ -49,13 +49,14 @@ def declared(spec, case, names):
 
 def graph_of(spec, case):
     g, scalars = case["graph"], case.get("scalars") or {}
-    spec.edges = next((names for names in EDGES if names[0] in case["inputs"]), None)
-    if spec.edges is None:
-        raise Unsayable("inputs %s" % ", ".join(case["inputs"]))
+    spec.edges = next((names for names in EDGES if names[0] in case["inputs"]), [])
     hyper = spec.edges == ["hyperedge_index"]
-    spec.bipartite = "x.0" in case["inputs"] or "pos.0" in case["inputs"] or "size" in scalars or hyper
+    spec.bipartite = "x.0" in case["inputs"] or "pos.0" in case["inputs"] or ("size" in scalars and spec.edges) or hyper
     spec.per_graph = "batch" in case["inputs"]
+    if "n_src" not in g:
+        raise Unsayable("types of nodes")
     spec.n_src, spec.n_dst = g["n_src"], g["n_dst"]
+    spec.n_graphs = scalars.get("size", 1) if spec.per_graph and not spec.edges else 1
     if hyper:
         spec.n_dst = scalars.get("num_edges", spec.n_dst)
     if spec.edges == ["index"]:
@@ -68,15 +69,13 @@ SINGLE_LAYER = """model m(%s) {
   return conv(%s)
 }
 """
-REDUCTION = """model m(%s) {
-  m = x.src
-  return %s
-}
+FORMULA = """model m(%s) %s
 """
 
 
 def single_layer(spec, cls, case):
     given = {INPUTS[i][0] for i in case["inputs"] if i in INPUTS}
+    given |= {"batch"} if "batch" in case["inputs"] else set()
     given |= {"size"} if spec.bipartite else set()
     scalars = case.get("scalars") or {}
     given |= {"positive"} if len(spec.edges) == 2 else set()
@@ -89,7 +88,10 @@ def single_layer(spec, cls, case):
     signature = declared(spec, case, layer.takes)
     call = ", ".join("%s = %s" % (n, n) for n in spec.inputs)
     spec.prefix = "conv."
-    spec.text = (REDUCTION % (signature, layer.text) if isinstance(layer, layers.Reduction) else
+    if isinstance(layer, layers.OfMessages):
+        call = "x.src"
+    body = layer.text if layer.text.startswith("{") else "= " + layer.text
+    spec.text = (FORMULA % (signature, body) if isinstance(layer, layers.Formula) else
                  SINGLE_LAYER % (signature, layer.text, call))
     spec.outputs = list(range(len(case["outputs"])))
     if "weights" in given:  # they come with the edges they belong to
