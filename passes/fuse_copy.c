@@ -97,15 +97,6 @@ static void find_candidates(Copies *c)
     for (uint32_t i = 0; i < c->n; i++) add_below(c, c->candidates[i], true);
 }
 
-/* Read at anything but the element: it must lie in memory. */
-static bool is_read_apart(const Copies *c, IrId v)
-{
-    const GroupReads *r = &c->reads[c->g];
-    for (uint32_t i = 0; i < r->reads.n; i++)
-        if (r->reads.data[i].v == v && !r->reads.data[i].element) return true;
-    return false;
-}
-
 /* ---- price ------------------------------------------------------------------------------------------------------- */
 
 static bool is_copied(const Copies *c, IrId v)
@@ -201,13 +192,12 @@ static double price_of(Copies *c, uint32_t set)
 
 /* ---- the choice --------------------------------------------------------------------------------------------------- */
 
-/* Every copy of the set is wanted, fits, and is made of what the kernel may read. */
+/* Every copy of the set is wanted, at the elements and nowhere else. */
 static bool set_fits(Copies *c, uint32_t set)
 {
     price_of(c, set);
     for (uint32_t i = 0; i < c->n; i++)
-        if (set >> i & 1 && (!(c->seen[c->candidates[i]] & 1 << AT_ELEMENT) || is_read_apart(c, c->candidates[i])))
-            return false;
+        if (set >> i & 1 && c->seen[c->candidates[i]] != 1 << AT_ELEMENT) return false;
     return true;
 }
 

@@ -269,7 +269,10 @@ static void fill_lanes(Lower *l, const Staged *to, const StageSpan *x)
     Sixteen s = {.l = l, .x = x, .v = to->v, .known = ARENA_ARRAY(scratch, KirId, to->v + 1)};
     KirId position = emit_for(e, x->from, x->to, LANES, KIR_SEQ, "sixteen staged elements");
     s.local = emit_op2(e, KIR_sub, position, x->base);
-    store_sixteen(l, to, s.local, lanes_eval(&s, to->v));
+    l->filling = to->v; /* a constant is evaluated as if it were anywhere */
+    KirId value = lanes_eval(&s, to->v);
+    l->filling = IR_NONE;
+    store_sixteen(l, to, s.local, value);
     emit_end(e);
     arena_free(scratch);
 }

@@ -93,6 +93,9 @@ static const Case cases[] = {
      "  %6 = contract %5, %1 : edge[H] f32\n  %7 = exp %6 : edge[H] f32\n  %8 = mul %7, %2 : edge[H] f32\n"
      "  %9 = contract %3, %8 : [D] f32\n  %10 = contract %8, %5 : [D] f32\n  return y = %9\n  return z = %10\n}\n", 3, false,
      false, false},
+    {"sum over all edges of a number that is stored for each of them",
+     "(s = @s) {\n  %0 = arg 0 : edge[] f32\n  %1 = const 2 : edge[] f32\n  %2 = reduce_sum %1 via edge.all : [] f32\n"
+     "  %3 = reduce_sum %0 via MAP : node[] f32\n  return y = %2\n  return c = %1\n  return z = %3\n}\n", 3, false, false, false},
     {"weights of a softmax and their derivatives, over both maps",
      "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = contract %0, %1 : node[H] f32\n"
      "  %3 = gather %2 via MAP : edge[H] f32\n  %4 = gather %2 via END : edge[H] f32\n  %5 = add %3, %4 : edge[H] f32\n"
