@@ -55,9 +55,10 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
     printf(", \"file\": ");
     rt_cli_print_string(rt_string(m, f->s->file));
     printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
-           "\"arithmetic_ms\": %.6f, \"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, \"cut\": \"%s\", \"by\": \"%s\"}",
+           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"from_bytes\": [%.0f, %.0f, %.0f, %.0f], \"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, \"cut\": \"%s\", \"by\": \"%s\"}",
            (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6,
-           f->p.arithmetic_ns * 1e-6, (long long)f->x->n_chunks, (long long)f->x->extent,
+           f->p.arithmetic_ns * 1e-6, f->p.latency_ns * 1e-6, f->p.bytes[RT_L1], f->p.bytes[RT_L2], f->p.bytes[RT_L3],
+           f->p.bytes[RT_MEMORY], (long long)f->x->n_chunks, (long long)f->x->extent,
            (long long)f->x->choice.ahead, f->x->choice.cut == RT_CUT_ROWS ? "rows" : "elements",
            f->x->backend ? "openblas" : "kernel");
 }

@@ -1,18 +1,18 @@
 /* The traffic model (see cost.h). Times of levels add up, as hits of different levels hide behind each other only in
    part. Three things take a step's time: bytes, instructions, and waiting. A wait is the latency of what an element gathers over
    the elements that are under way at once: those asked for ahead, or those that the core's window holds, which are few
-   where an element is much work. The three overlap: the cube root of their cubes' sum. What the figures of the machine do not say
-   (below) is estimated. */
+   where an element is much work. The three overlap in part. What the figures of the machine do not say is estimated. */
 #include "runtime/cost.h"
 #include "runtime/reuse.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Estimates: what a plain loop gets of the multiply-add rate, a
-   dense product does; ns: a step's start, an element of a walk, a row of it (its end is not foreseen), asking ahead and
-   each line of it, the time that a core's window of instructions spans */
-static const double PLAIN = 0.3, PRODUCT = 0.8, START_NS = 1500;
-static const double ELEMENT_NS = 0.4, ROW_NS = 3, PREFETCH_NS = 0.1, PREFETCH_LINE_NS = 0.04, WINDOW_NS = 40;
+/* Estimates, fitted on graphs of ten kinds (bench/scheduler.py --tuned): the share of the multiply-add rate that a plain loop gets,
+   a dense product, a transposed or fused one, and the operations per byte that tell it; ns of a step's start, of an element of a
+   walk, of a row (its end is not foreseen), of asking ahead, and that a core's window of instructions spans; of reads nearly in
+   order the share that the hardware fetches too late; how parts overlap (1: not, more: better) */
+static const double PLAIN = 0.3, PRODUCT = 0.8, PRODUCT_OTHER = 0.55, PRODUCT_FROM = 6, START_NS = 1500;
+static const double ELEMENT_NS = 0.5, ROW_NS = 3, PREFETCH_NS = 0.4, WINDOW_NS = 22, MISSED = 0.65, OVERLAP = 1.6;
 /* bytes and operations that a core gets done in a ns, to tell rows' work from elements' */
 static const double WORK_BYTES = 25, WORK_FLOPS = 60;
 
@@ -97,6 +97,7 @@ typedef struct Load { /* what a step asks of the machine */
     double elements, rows, lines; /* elements that gather, the rows they are reduced to, lines asked for at each */
     double latency;               /* ns until what an element gathers is there, as a rule */
     double foreseen[RT_N_LEVELS]; /* bytes gathered nearly in order */
+    double streamed;              /* bytes */
 } Load;
 
 static int distance_index(int64_t ahead)
@@ -138,8 +139,8 @@ static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n,
         miss[l] = rt_reuse_misses(r, m->usable[l] / row, &in_line[l]);
     }
     for (int l = 0; l < RT_N_LEVELS; l++) {
-        double hits = fmax((l ? miss[l - 1] : n) - miss[l], 0), foreseen = l ? fmax(in_line[l - 1] - in_line[l], 0) : 0;
-        if (foreseen > hits) foreseen = hits;
+        double hits = fmax((l ? miss[l - 1] : n) - miss[l], 0), near = l ? fmax(in_line[l - 1] - in_line[l], 0) : 0;
+        double foreseen = (1 - MISSED) * fmin(near, hits);
         p->bytes[l] += (hits - foreseen) * row;
         load->foreseen[l] += foreseen * row;
         latency += ((hits - foreseen) * m->latency[l] + foreseen * m->latency[RT_L1]) / n;
@@ -150,21 +151,28 @@ static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n,
     return RT_OK;
 }
 
-static double together(double a, double b)
+static double together(double a, double b, double c)
 {
-    return cbrt(a * a * a + b * b * b);
+    return pow(pow(a, OVERLAP) + pow(b, OVERLAP) + pow(c, OVERLAP), 1 / OVERLAP);
+}
+
+/* The share of the multiply-add rate. Where nothing is gathered and much is done with a byte, products are fused. */
+static double rate_of(const RtStep *s, const Load *load, double flops)
+{
+    bool product = s->gemm.present || (!load->elements && flops > PRODUCT_FROM * load->streamed);
+    return !product ? PLAIN : s->gemm.transposed_a || !s->gemm.present ? PRODUCT_OTHER : PRODUCT;
 }
 
 /* Instructions, and what waits for memory where neither prefetches nor the window of the core reach far enough ahead. */
 static void finish(const RtMachine *m, const RtStep *s, int64_t ahead, const Load *load, double flops, RtPrediction *p)
 {
-    double threads = (double)m->threads, asked = ahead ? PREFETCH_NS + PREFETCH_LINE_NS * load->lines : 0;
-    p->arithmetic_ns = flops / (m->flops * (s->gemm.present ? PRODUCT : PLAIN)) +
+    double threads = (double)m->threads, asked = ahead ? PREFETCH_NS : 0;
+    p->arithmetic_ns = flops / (m->flops * rate_of(s, load, flops)) +
                        (load->elements * (ELEMENT_NS + asked) + load->rows * ROW_NS) / threads;
     double one = load->elements > 0 ? p->arithmetic_ns * threads / load->elements : 0;
     double reach = fmax((double)ahead, one > 0 ? WINDOW_NS / one : 0);
     p->latency_ns = reach > 0 ? load->elements / threads * load->latency / reach : 0;
-    p->ns = START_NS + together(together(p->memory_ns, p->arithmetic_ns), p->latency_ns);
+    p->ns = START_NS + together(p->memory_ns, p->arithmetic_ns, p->latency_ns);
 }
 
 /* Bytes that stream, and the share of a step's work that follows its rows, not its elements. */
@@ -202,11 +210,11 @@ RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int64_t ahead, RtPrediction
         p->bytes[l] += load.foreseen[l];
     }
     if (s->cut >= 0) load.rows = (double)c->g->spaces[c->g->model->maps[s->cut].to].count;
-    double streamed = stream(c, s, &load, p);
+    load.streamed = stream(c, s, &load, p);
     int level = RT_L1;
-    while (level < RT_MEMORY && streamed > m->usable[level]) level++;
-    p->bytes[level] += streamed;
-    p->memory_ns += streamed / m->copy[level];
+    while (level < RT_MEMORY && load.streamed > m->usable[level]) level++;
+    p->bytes[level] += load.streamed;
+    p->memory_ns += load.streamed / m->copy[level];
     finish(m, s, ahead, &load, flops, p);
     return RT_OK;
 }

@@ -1,16 +1,17 @@
-/* Reuse of rows (see reuse.h). Tracked are all rows, or of long traces every row of some blocks of 8, chosen by a hash. */
+/* Reuse of rows (see reuse.h). Tracked are all rows, or of long traces the rows of every so many-th block of 8; an odd number,
+   so that tables whose width is a power of two are met everywhere. */
 #include "runtime/reuse.h"
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXACT = 16, PER_OCTAVE = 8, TRACKED = 4 << 20, BEHIND = 64, NEIGHBOURS = 4 };
+enum { EXACT = 16, PER_OCTAVE = 8, TRACKED = 4 << 20, BEHIND = 64, NEIGHBOURS = 4, BLOCK = 8 };
 
 static int bucket_of(int64_t gap)
 {
     if (gap < EXACT) return (int)gap;
-    int b = EXACT + (int)((log2((double)gap) - 4) * PER_OCTAVE);
+    int octave = 63 - __builtin_clzll((unsigned long long)gap);
+    int b = EXACT + (octave - 4) * PER_OCTAVE + (int)((gap >> (octave - 3)) & (PER_OCTAVE - 1));
     return b < RT_REUSE_BUCKETS ? b : RT_REUSE_BUCKETS - 1;
 }
 
@@ -21,9 +22,11 @@ static void add_gap(RtGaps *g, int64_t gap)
     g->length[b] += (double)gap;
 }
 
-static bool is_tracked(uint32_t row, uint32_t one_in)
+/* Where a tracked row is noted, or -1. */
+static int64_t slot_of(int64_t row, int64_t one_in)
 {
-    return one_in == 1 || ((row >> 3) * 2654435761u >> 7) % one_in == 0;
+    int64_t block = row / BLOCK;
+    return block % one_in ? -1 : block / one_in * BLOCK + row % BLOCK;
 }
 
 /* Whether one of the rows just below was read just now; last counts from 1, 0 is never. */
@@ -51,22 +54,21 @@ static void track(RtReuse *r, uint32_t *last, int64_t row, int64_t now)
 
 RtCode rt_reuse_measure(const RtTrace *t, RtReuse *r, RtStatus *st)
 {
-    uint32_t one_in = (uint32_t)(t->n / TRACKED) + 1;
-    int64_t now = 0;
+    int64_t one_in = (t->n > t->n_rows ? t->n : t->n_rows) / TRACKED | 1, now = 0, n_tracked = 0;
+    int64_t n_slots = (t->n_rows / BLOCK / one_in + 1) * BLOCK;
     memset(r, 0, sizeof *r);
-    uint32_t *last = calloc((size_t)t->n_rows + 1, sizeof *last);
-    if (!last) return rt_fail_memory(st, (size_t)t->n_rows * sizeof *last, "reuse of rows");
+    uint32_t *last = calloc((size_t)n_slots, sizeof *last);
+    if (!last) return rt_fail_memory(st, (size_t)n_slots * sizeof *last, "reuse of rows");
     for (int64_t i = 0; i < t->n; i++) {
         int32_t row = !t->list ? t->to[i] : t->to ? t->to[t->list[i]] : t->list[i];
         if (row < 0) continue;
         now++;
-        if (is_tracked((uint32_t)row, one_in)) track(r, last, row, now);
+        int64_t slot = slot_of(row, one_in);
+        if (slot >= 0) track(r, last, slot, now);
     }
-    int64_t n_tracked = 0;
-    for (int64_t row = 0; row < t->n_rows; row++) {
-        n_tracked += is_tracked((uint32_t)row, one_in);
-        if (last[row]) add_gap(&r->ends, now + 1 - last[row]);
-    }
+    for (int64_t row = 0; row < t->n_rows; row++) n_tracked += slot_of(row, one_in) >= 0;
+    for (int64_t slot = 0; slot < n_slots; slot++)
+        if (last[slot]) add_gap(&r->ends, now + 1 - last[slot]);
     free(last);
     r->reads = (double)now;
     r->scale = n_tracked ? (double)t->n_rows / (double)n_tracked : 1;

@@ -25,7 +25,7 @@ typedef struct RtReuse {
     double in_line[RT_REUSE_BUCKETS]; /* of `again`, reads right behind a neighbour's */
 } RtReuse;
 
-/* O(n), with n_rows numbers of memory. Of long traces a sample of the rows is tracked. */
+/* O(n), with a number per tracked row of memory, 16 MB at most; of long traces a sample of the rows is tracked. */
 RtCode rt_reuse_measure(const RtTrace *t, RtReuse *r, RtStatus *st);
 /* Reads that miss a cache of `rows` rows. *in_line: those of them that come right behind a read of one of the four rows below,
    which the hardware foresees. */

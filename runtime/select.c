@@ -5,7 +5,7 @@
 
 static const int64_t chunk_counts[] = {1, RT_CHUNKS, 16};
 enum { N_CHUNK_COUNTS = sizeof chunk_counts / sizeof *chunk_counts, MAX_THREADS = 256 };
-static const double CHUNK_NS = 200, UNSURE = 1.03; /* taking a chunk; of a prediction, beside another of the same step */
+static const double CHUNK_NS = 200, UNSURE = 1.08; /* taking a chunk; of a prediction, beside another of the same step */
 
 static bool is_ahead_arg(const RtExec *e, const RtStep *s, int64_t *planned)
 {
