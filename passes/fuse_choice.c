@@ -10,7 +10,7 @@
 #include "passes/cost.h"
 #include "passes/rows.h"
 
-enum { MAX_CHAIN = 100, MAX_USES = 8, MAX_ROUNDS = 5 };
+enum { MAX_CHAIN = 100, MAX_USES = 8, MAX_ROUNDS = 5, MAX_LOOK = 24, LANES = 16 };
 
 typedef struct Uses { /* of a value: the groups that want it */
     CostUse use[MAX_USES];
@@ -187,12 +187,35 @@ static bool is_plain_operand(const Choice *c, IrId v)
     return true;
 }
 
+/* Does the tree of v read what `map`'s row has? */
+static bool reads_row(const Choice *c, IrId v, IrId map, int depth)
+{
+    const IrOp *op = fused_op(c->f, v);
+    if (op->op == IR_OP_gather) return op->attr.map == map;
+    if (op->op == IR_OP_arg || op->type.space == IR_UNIT) return false;
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (!depth || reads_row(c, op->args[k], map, depth - 1)) return true;
+    return false;
+}
+
+/* Wanted once, by sums of rows whose vectors run along a dim that v lacks: there it is computed one by one, and in a
+   nest of its own a vector at a time. What the row has stays: sums that rescale with a maximum look through it. */
+static bool is_alone(const Choice *c, IrId v)
+{
+    const Uses *x = &c->uses[v];
+    const IrType *t = &fused_op(c->f, v)->type;
+    if (x->n != 1 || x->use[0].vec == IR_NONE || t->space == IR_UNIT || ir_type_width(c->f->m, t) < 2) return false;
+    const Group *g = &c->f->groups.data[x->use[0].group];
+    bool apart = !ir_type_has_dim(t, x->use[0].vec) && c->f->m->dims.data[x->use[0].vec].size >= LANES;
+    return g->kind == GROUP_ROWS && g->map != IR_NONE && apart && !reads_row(c, v, g->map, MAX_LOOK);
+}
+
 static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
 {
     const Uses *x = &c->uses[v];
     *stored = *again = 0;
     if (x->product && fused_op(c->f, v)->op != IR_OP_reshape && !is_plain_operand(c, v)) return true;
-    if (x->n <= 1 && !x->table && (!x->n || x->use[0].times <= 1)) return false;
+    if (x->n <= 1 && !x->table && (!x->n || x->use[0].times <= 1) && !is_alone(c, v)) return false;
     if (c->mask[v]) return false;
     CostUse own = use_by_root(c, v);
     own.group = GROUP_NONE;
@@ -252,7 +275,8 @@ static void remark(Choice *c, IrId v)
     const Uses *x = &c->uses[v];
     bool root = c->f->group_of.data[v] != GROUP_NONE;
     double stored, again;
-    if (c->forced[v] || op->op == IR_OP_arg || !x->n || (x->n == 1 && x->use[0].times <= 1 && !x->product)) return;
+    bool once = x->n == 1 && x->use[0].times <= 1 && !x->product && !is_alone(c, v);
+    if (c->forced[v] || op->op == IR_OP_arg || !x->n || once) return;
     wants_memory(c, v, &stored, &again);
     if (again <= 0 && !root) return;
     Arena *scratch = arena_new();

@@ -55,6 +55,10 @@ static const char *const very_dear =
     "  %7 = pow %6, %2 : edge[F] f32\n  %8 = pow %7, %1 : edge[F] f32\n  %9 = pow %8, %2 : edge[F] f32\n"
     "  %10 = reduce_sum %9 via edge.dst : node[F] f32\n  %11 = reduce_sum %9 via edge.src : node[F] f32\n"
     "  return a = %10\n  return b = %11\n}\n";
+static const char *const coefficients =
+    "func f(x = @x, e = @e) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : edge[H] f32\n"
+    "  %2 = exp %1 : edge[H] f32\n  %3 = gather %0 via edge.src : edge[F] f32\n"
+    "  %4 = mul %2, %3 : edge[H,F] f32\n  %5 = reduce_sum %4 via edge.dst : node[H,F] f32\n  return a = %5\n}\n";
 static const char *const sums_of_one_row =
     "func f(y = @y, e = @e) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : edge[H] f32\n"
     "  %2 = exp %1 : edge[H] f32\n  %3 = gather %0 via edge.src : edge[H,D] f32\n"
@@ -88,6 +92,7 @@ static const Case cases[] = {
     {"choice: cheap scalars of an edge are not", narrow_cheap, "add", "edge[H]", false, NULL},
     {"choice: random numbers are drawn again", mask_twice, "random_uniform", "edge[F]", false, NULL},
     {"choice: their mask too", mask_twice, "le", "edge[F]", false, NULL},
+    {"choice: what the vectors of a sum lack is staged", coefficients, "exp", "edge[H]", false, "is stored by 1 kernel:"},
     {"choice: a product's operand is stored", operand, "exp", "node[F]", true, NULL},
     {"choice: a sum of products that reads its operand once", summed_once, "exp", "edge[H,D]", false, NULL},
 };
