@@ -66,7 +66,10 @@ IrId dim_symbol(Elab *e, const char *name, Span s)
     for (const Symbol *sym = e->frame->dims; sym; sym = sym->next)
         if (!strcmp(sym->name, name)) return sym->id;
     const Binding *b = scope_find(e->frame, name);
-    const Size *size = b ? static_size(e, &b->value, name, s) : NULL;
+    Value constant;
+    const Size *size = b                                        ? static_size(e, &b->value, name, s)
+                       : constant_value(e, name, s, &constant) ? static_size(e, &constant, name, s)
+                                                                : NULL;
     IrId dim = dim_new(e, name, size ? size : new_size(e, name, s), s);
     if (b && b->value.kind == V_DIM)
         e->dims.data[dim].origin = b->value.dim;

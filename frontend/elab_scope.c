@@ -20,7 +20,7 @@ Frame *frame_push(Elab *e, const Def *def, Span call)
     e->frame = f;
     if (f->depth > MAX_CALL_DEPTH) {
         Diag *d =
-            diag_error(e->d, E0305, call, "`%s` calls itself without end", def ? def->name : "?");
+            diag_error(e->d, E0305, call, "%s without end", def ? arena_printf(e->a, "`%s` calls itself", def->name) : "constants name each other");
         diag_help(e->d, d,
                   "calls are expanded at compile time; write a loop `for i in 0..K { ... }`");
         f->returned = true;
@@ -107,6 +107,18 @@ static bool degree_value(Elab *e, const char *name, Span s, Value *out)
     return true;
 }
 
+/* A `const` at top level, worked out where it is read, in a frame of its own. */
+bool constant_value(Elab *e, const char *name, Span s, Value *out)
+{
+    const AstSlot *slot = strmap_get(&e->constants, name);
+    if (!slot || (e->frame->def && e->frame->def->is_std)) return false;
+    Frame *f = frame_push(e, NULL, s);
+    *out = f->returned ? f->result : const_value(e, slot);
+    frame_pop(e);
+    if (out->kind != V_ERROR) out->span = s;
+    return true;
+}
+
 Value scope_lookup(Elab *e, const char *name, Span s)
 {
     Frame *f = e->frame;
@@ -120,6 +132,7 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     if (def) return value_def(def, name, s);
     if (builtin_find(name)) return value_def(NULL, name, s);
     Value v;
+    if (constant_value(e, name, s, &v)) return v;
     if (builtin_constant(e, name, s, &v) || degree_value(e, name, s, &v)) return v;
     const char *reducer;
     ReduceWhere where;
@@ -130,8 +143,9 @@ Value scope_lookup(Elab *e, const char *name, Span s)
 /* Words of the language that this version refuses. */
 static bool error_not_built(Elab *e, const char *name, Span s)
 {
-    static const char *const words[] = {"line",    "knn",      "select",  "topk", "negatives",
-                                        "fold_in", "fold_out", "permute", "fit"};
+    static const char *const words[] = {"knn",      "select",  "topk", "negatives",
+                                        "fold_in", "fold_out", "permute"};
+    if (!strcmp(name, "fit")) return diag_error(e->d, E0310, s, "`fit` stands in `const d = fit(...)` only"), true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(words[i], name)) continue;
         diag_error(e->d, E0901, s, "`%s` is not built yet", name);

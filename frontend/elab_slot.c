@@ -116,6 +116,14 @@ static bool slot_layout(Elab *e, const AstSlot *slot, IrTensor *t, TensorInfo *i
     return false;
 }
 
+/* e of `fit(e)`, or NULL. */
+static const AstExpr *fit_argument(const AstExpr *x)
+{
+    bool fit = x->kind == AST_EXPR_CALL && x->as.call.callee->kind == AST_EXPR_NAME &&
+               !strcmp(x->as.call.callee->as.name.text, "fit") && x->as.call.n_args == 1 && !x->as.call.args[0].name.text;
+    return fit ? x->as.call.args[0].value : NULL;
+}
+
 static IrId slot_declare(Elab *e, const AstSlot *slot, const AstName *name, const char *full,
                          IrType t, bool buffer)
 {
@@ -123,7 +131,10 @@ static IrId slot_declare(Elab *e, const AstSlot *slot, const AstName *name, cons
     IrTensor *tensor = &e->m->tensors.data[id];
     TensorInfo info = {.owner = slot, .buffer = buffer};
     if (!slot_layout(e, slot, tensor, &info)) tensor->n_stored = 0;
-    slot_init(e, slot->init, &info, tensor->n_stored);
+    if (slot->init && fit_argument(slot->init))
+        info.init = "zeros";
+    else
+        slot_init(e, slot->init, &info, tensor->n_stored);
     e->tensors.data[id] = info;
     return id;
 }
@@ -152,20 +163,11 @@ static Value slot_reuse(Elab *e, IrId id, const IrType *t, const char *full, Spa
     return value_error();
 }
 
-static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buffer)
+/* Declares the slot, or finds it again, and binds its name. */
+static void slot_bind(Elab *e, const AstSlot *slot, const AstName *name, IrType t, bool buffer)
 {
     const char *local = slot->stored_as ? slot->stored_as : name->text;
     const char *full = arena_printf(e->a, "%s%s", e->frame->path, local);
-    IrType t = ir_scalar(e->real);
-    if (slot->type && !type_resolve(e, slot->type, &t)) {
-        scope_set(e, name->text, value_error());
-        return;
-    }
-    if (e->m->spaces.data[t.space].is_edge || !ir_dtype_is_float(t.dtype)) {
-        diag_error(e->d, E0901, slot->type->span, "a parameter that is %s is not built yet", type_text(e, &t));
-        scope_set(e, name->text, value_error());
-        return;
-    }
     IrId id = tensor_find(e, full);
     bool twice = strmap_has(&e->frame->slots, local);
     strmap_put(&e->frame->slots, local, e);
@@ -179,6 +181,18 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
     if (id == IR_NONE) id = slot_declare(e, slot, name, full, t, buffer);
     if (buffer) VEC_PUSH(e->a, &e->frame->buffers, ((FrameBuffer){name->text, id, t}));
     scope_set(e, name->text, slot_reuse(e, id, &t, full, name->span));
+}
+
+static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buffer)
+{
+    IrType t = ir_scalar(e->real);
+    bool known = !slot->type || type_resolve(e, slot->type, &t);
+    bool built = !known || (!e->m->spaces.data[t.space].is_edge && ir_dtype_is_float(t.dtype));
+    if (!built) diag_error(e->d, E0901, slot->type->span, "a parameter that is %s is not built yet", type_text(e, &t));
+    if (known && built)
+        slot_bind(e, slot, name, t, buffer);
+    else
+        scope_set(e, name->text, value_error());
 }
 
 /* ---- after-values ----------------------------------------------------------------------------- */
@@ -224,16 +238,20 @@ void buffer_results(Elab *e, const char *prefix)
 
 /* ---- statements ------------------------------------------------------------------------------- */
 
+/* Slots stand in layers and models. Names that cannot be bound are poisoned. */
+static bool check_owner(Elab *e, const AstSlot *slot, Span s)
+{
+    if (is_layer_frame(e)) return true;
+    Diag *d = diag_error(e->d, E0310, s, "a parameter belongs to a layer or a model");
+    diag_help(e->d, d, "make the definition a `layer`, or take the value as an argument");
+    for (uint32_t i = 0; i < slot->names.n; i++) scope_set(e, slot->names.items[i].text, value_error());
+    return false;
+}
+
 void elab_slot(Elab *e, const AstStmt *s)
 {
     const AstSlot *slot = &s->as.slot;
-    if (!is_layer_frame(e)) {
-        Diag *d = diag_error(e->d, E0310, s->span, "a parameter belongs to a layer or a model");
-        diag_help(e->d, d, "make the definition a `layer`, or take the value as an argument");
-        for (uint32_t i = 0; i < slot->names.n; i++)
-            scope_set(e, slot->names.items[i].text, value_error());
-        return;
-    }
+    if (!check_owner(e, slot, s->span)) return;
     if (slot->stored_as && slot->names.n > 1) {
         diag_error(e->d, E0303, slot->stored_as_span,
                    "several parameters cannot be stored under one name");
@@ -241,4 +259,57 @@ void elab_slot(Elab *e, const AstStmt *s)
     }
     for (uint32_t i = 0; i < slot->names.n; i++)
         slot_one(e, slot, &slot->names.items[i], s->kind == AST_STMT_BUFFER);
+}
+
+/* `const d = fit(e)` is a buffer that each training step sets to e: what depends on data alone is computed once
+   (pass hoist), and eval mode reads what was stored. */
+static void const_fit(Elab *e, const AstSlot *slot, const AstExpr *of, Span s)
+{
+    const AstName *name = &slot->names.items[0];
+    Value v = to_tensor(e, elab_expr(e, of), e->real, of->span);
+    if (slot->type) v = coerce_declared(e, v, slot->type, arena_printf(e->a, "`%s`", name->text), of->span);
+    bool fits = v.kind == V_TENSOR && v.type.space == IR_UNIT && ir_dtype_is_float(v.type.dtype);
+    if (v.kind == V_TENSOR && !fits) {
+        Diag *d = diag_error(e->d, E0212, of->span, "`fit` wants floats that are the same everywhere, found %s", value_text(e, &v));
+        diag_help(e->d, d, "reduce it: `fit(mean_all(...))`");
+    }
+    if (!fits) {
+        scope_set(e, name->text, value_error());
+        return;
+    }
+    slot_bind(e, slot, name, v.type, true);
+    if (!e->training || scope_find(e->frame, name->text)->value.kind == V_ERROR) return;
+    buffer_assign(e, name->text, &v, s);
+    scope_set(e, name->text, v);
+}
+
+/* `const d = e`: a static value; `const d = fit(e)`: computed from training data and stored with the weights. */
+void elab_const(Elab *e, const AstStmt *s)
+{
+    const AstSlot *slot = &s->as.slot;
+    if (slot->names.n != 1 || !slot->init) {
+        diag_error(e->d, E0302, s->span, "wanted `const name = value`");
+        return;
+    }
+    const AstExpr *of = fit_argument(slot->init);
+    if (!of)
+        scope_set(e, slot->names.items[0].text, const_value(e, slot));
+    else if (check_owner(e, slot, s->span))
+        const_fit(e, slot, of, s->span);
+}
+
+Value const_value(Elab *e, const AstSlot *slot)
+{
+    const AstName *name = &slot->names.items[0];
+    if (fit_argument(slot->init)) {
+        diag_error(e->d, E0310, slot->init->span, "`fit` stands in a layer, which stores what it gives");
+        return value_error();
+    }
+    Value v = elab_expr(e, slot->init);
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
+    if (v.kind == V_ERROR || (value_is_static(&v) && !slot->type && !slot->stored_as)) return v;
+    Diag *d = diag_error(e->d, E0304, slot->init->span, "const `%s` is %s, wanted a value known at compile time", name->text,
+                         value_text(e, &v));
+    diag_help(e->d, d, "`fit(...)` is computed from the training data and stored with the weights");
+    return value_error();
 }

@@ -86,7 +86,7 @@ static Value elab_stmt(Elab *e, const AstStmt *s)
     case AST_STMT_RETURN: elab_return(e, s); break;
     case AST_STMT_EXPR: return elab_expr(e, s->as.value);
     case AST_STMT_ASSERT: elab_assert(e, s); break;
-    case AST_STMT_CONST: diag_error(e->d, E0901, s->span, "`const` is not built yet"); break;
+    case AST_STMT_CONST: elab_const(e, s); break;
     case AST_STMT_PAIRS: diag_error(e->d, E0901, s->span, "`pairs` is not built yet"); break;
     case AST_STMT_ADJOINT: diag_error(e->d, E0901, s->span, "`adjoint` is not built yet"); break;
     }

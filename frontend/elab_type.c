@@ -52,6 +52,8 @@ static bool resolve_space(Elab *e, const AstType *t, IrId *out)
     return space_find(e, t->space.text, t->space.span, g, out);
 }
 
+static bool is_std_frame(const Elab *e) { return e->frame->def && e->frame->def->is_std; }
+
 /* The dim that dims[i] names if it is known already, else IR_NONE with its name. */
 static bool pattern_dim(Elab *e, const AstExpr *x, IrId *dim, const char **name)
 {
@@ -68,7 +70,8 @@ static bool pattern_dim(Elab *e, const AstExpr *x, IrId *dim, const char **name)
         if (!strcmp(s->name, *name)) *dim = s->id;
     size_t n = strlen(*name);
     bool primed = n && (*name)[n - 1] == '\'';
-    bool at_once = primed || e->frame->new_dims != DIMS_HOLE || (b && b->value.kind != V_NONE);
+    bool at_once = primed || e->frame->new_dims != DIMS_HOLE || (b && b->value.kind != V_NONE) ||
+                   (!is_std_frame(e) && strmap_has(&e->constants, *name));
     if (*dim == IR_NONE && at_once) *dim = dim_symbol(e, *name, x->span);
     return true;
 }
@@ -78,7 +81,46 @@ static bool is_one(const AstExpr *x)
     return x->kind == AST_EXPR_NUMBER && x->as.number.is_int && x->as.number.int_value == 1;
 }
 
-bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names)
+bool type_has_rest(const AstType *t)
+{
+    for (uint32_t i = 0; t && i < t->dims.n; i++)
+        if (t->dims.items[i]->kind == AST_EXPR_REST) return true;
+    return false;
+}
+
+static bool pattern_push(Elab *e, IrType *t, const char **names, IrId dim, const char *name, Span s)
+{
+    if (t->n_dims == IR_MAX_DIMS) {
+        diag_error(e->d, E0202, s, "a value has at most %d dims", IR_MAX_DIMS);
+        return false;
+    }
+    for (int k = 0; k < t->n_dims; k++) {
+        bool same = dim != IR_NONE ? t->dims[k] == dim
+                                   : t->dims[k] == IR_NONE && name && names[k] && !strcmp(names[k], name);
+        if (!same) continue;
+        Diag *d = diag_error(e->d, E0210, s, "dim `%s` stands twice in one type", name ? name : "...");
+        if (name) diag_help(e->d, d, "prime the second: `%s'` is another dim of the same size", name);
+        return false;
+    }
+    names[t->n_dims] = name;
+    t->dims[t->n_dims++] = dim;
+    return true;
+}
+
+static bool pattern_rest(Elab *e, int n_rest, IrType *t, const char **names, Span s)
+{
+    const Frame *f = e->frame;
+    if (!f->has_rest && n_rest < 0) {
+        Diag *d = diag_error(e->d, E0202, s, "`...` stands for no dims here");
+        diag_help(e->d, d, "an argument of the signature with `...` in its type says which");
+        return false;
+    }
+    for (int i = 0; i < (f->has_rest ? f->n_rest : n_rest); i++)
+        if (!pattern_push(e, t, names, f->has_rest ? f->rest[i] : IR_NONE, NULL, s)) return false;
+    return true;
+}
+
+bool pattern_of_type(Elab *e, const AstType *t, int n_rest, IrType *out, const char **names)
 {
     *out = (IrType){0};
     if (t->kind == AST_TYPE_TUPLE) {
@@ -88,24 +130,13 @@ bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names)
     if (!resolve_dtype(e, t->dtype, &out->dtype) || !resolve_space(e, t, &out->space)) return false;
     for (uint32_t i = 0; i < t->dims.n; i++) {
         const AstExpr *x = t->dims.items[i];
-        if (is_one(x)) continue;
-        if (out->n_dims == IR_MAX_DIMS) {
-            diag_error(e->d, E0202, t->span, "a value has at most %d dims", IR_MAX_DIMS);
-            return false;
-        }
         IrId dim;
-        if (!pattern_dim(e, x, &dim, &names[out->n_dims])) return false;
-        for (int k = 0; k < out->n_dims; k++)
-            if ((dim != IR_NONE && out->dims[k] == dim) ||
-                (dim == IR_NONE && out->dims[k] == IR_NONE &&
-                 !strcmp(names[k], names[out->n_dims]))) {
-                Diag *d = diag_error(e->d, E0210, x->span, "dim `%s` stands twice in one type",
-                                     names[out->n_dims]);
-                diag_help(e->d, d, "prime the second: `%s'` is another dim of the same size",
-                          names[out->n_dims]);
-                return false;
-            }
-        out->dims[out->n_dims++] = dim;
+        const char *name;
+        if (is_one(x)) continue;
+        bool rest = x->kind == AST_EXPR_REST;
+        if (rest ? !pattern_rest(e, n_rest, out, names, x->span)
+                 : !pattern_dim(e, x, &dim, &name) || !pattern_push(e, out, names, dim, name, x->span))
+            return false;
     }
     return true;
 }
@@ -113,7 +144,7 @@ bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names)
 bool type_resolve(Elab *e, const AstType *t, IrType *out)
 {
     const char *names[IR_MAX_DIMS];
-    if (!pattern_of_type(e, t, out, names)) return false;
+    if (!pattern_of_type(e, t, -1, out, names)) return false;
     if (out->space == IR_NONE) {
         diag_error(e->d, E0209, t->space.span, "`@%s` stands for no domain here", t->space.text);
         diag_help(e->d, e->d->list.data[e->d->list.n - 1],
@@ -302,7 +333,7 @@ static Value bind_dims(Elab *e, Value v, const IrType *asked, IrType *want, cons
 {
     bool renamed = false;
     for (int i = 0; i < want->n_dims; i++) {
-        if (asked->dims[i] != IR_NONE) continue;
+        if (asked->dims[i] != IR_NONE || !names[i]) continue;
         IrId old = want->dims[i];
         bool taken = false;
         for (const Symbol *s = e->frame->dims; s; s = s->next) taken |= s->id == old;
@@ -319,18 +350,36 @@ static Value bind_dims(Elab *e, Value v, const IrType *asked, IrType *want, cons
     return v;
 }
 
+/* How many dims of v are left for `...`. */
+static int rest_of(const AstType *t, const Value *v)
+{
+    int n = v->kind == V_TENSOR ? v->type.n_dims : 0;
+    for (uint32_t i = 0; i < t->dims.n; i++) n -= t->dims.items[i]->kind != AST_EXPR_REST && !is_one(t->dims.items[i]);
+    return n < 0 ? 0 : n;
+}
+
+static void bind_rest(Elab *e, const AstType *t, const IrType *asked, const IrType *want, const char *const *names)
+{
+    Frame *f = e->frame;
+    if (f->has_rest || !type_has_rest(t)) return;
+    f->has_rest = true;
+    for (int i = 0; i < want->n_dims; i++)
+        if (asked->dims[i] == IR_NONE && !names[i]) f->rest[f->n_rest++] = want->dims[i];
+}
+
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at)
 {
     if (t->kind == AST_TYPE_TUPLE) return coerce_tuple(e, v, t, what, at);
     IrType want;
     const char *names[IR_MAX_DIMS];
-    if (v.kind == V_ERROR || !pattern_of_type(e, t, &want, names)) return value_error();
+    if (v.kind == V_ERROR || !pattern_of_type(e, t, rest_of(t, &v), &want, names)) return value_error();
     IrType asked = want;
     const char *text =
         arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
     v = fit_value(e, v, &want, text, what, at);
     if (v.kind == V_ERROR) return v;
     if (asked.space == IR_NONE) domain_bind(e, t->space.text, want.space);
+    bind_rest(e, t, &asked, &want, names);
     v = bind_dims(e, v, &asked, &want, names, at);
     if (t->dtype == AST_INDEX && t->classes) {
         const Size *c = size_of_expr(e, t->classes);

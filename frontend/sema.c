@@ -33,6 +33,19 @@ static void define(Elab *e, DefTable *table, const AstDecl *decl, bool is_std)
     VEC_PUSH(e->a, &e->defs, def);
 }
 
+static void define_constant(Elab *e, const AstDecl *decl)
+{
+    const AstSlot *slot = &decl->as.constant;
+    const AstSlot *old = strmap_get(&e->constants, decl->name.text);
+    if (slot->names.n != 1 || !slot->init)
+        diag_error(e->d, E0302, decl->span, "wanted `const name = value`");
+    else if (old) {
+        Diag *d = diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
+        diag_note(e->d, d, old->names.items[0].span, "the other definition");
+    } else
+        strmap_put(&e->constants, decl->name.text, (void *)(uintptr_t)slot);
+}
+
 static void one_more(Elab *e, const AstDecl **slot, const AstDecl *decl, const char *what)
 {
     if (*slot) {
@@ -58,7 +71,7 @@ static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
         case AST_DECL_SCHEMA:
             diag_error(e->d, E0901, decl->span, "`schema` is not built yet");
             break;
-        case AST_DECL_CONST: diag_error(e->d, E0901, decl->span, "`const` is not built yet"); break;
+        case AST_DECL_CONST: define_constant(e, decl); break;
         }
     }
 }
@@ -230,6 +243,10 @@ static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_
         const AstParam *p = &sig->params[i];
         if (p->init && !p->type) scope_set(e, p->name.text, elab_expr(e, p->init));
     }
+    for (uint32_t i = 0; i < sig->n_params && !e->frame->has_rest; i++) {
+        e->frame->has_rest = type_has_rest(sig->params[i].type);
+        if (e->frame->has_rest) e->frame->rest[e->frame->n_rest++] = dim_symbol(e, "rest", sig->params[i].span);
+    }
     for (uint32_t i = 0; i < sig->n_params; i++) {
         const AstParam *p = &sig->params[i];
         if (p->init) continue;
@@ -287,6 +304,20 @@ static void check_all_unused(Elab *e)
         if (!e->defs.data[i]->is_std && !e->defs.data[i]->used) check_unused(e, e->defs.data[i]);
 }
 
+/* Constants that nobody reads are worked out too. */
+static void check_constants(Elab *e)
+{
+    Frame *f = frame_push(e, NULL, e->entry_span);
+    f->graph = graph_data(e);
+    for (uint32_t i = 0; i < e->constants.n; i++) {
+        const AstSlot *slot = strmap_get(&e->constants, e->constants.entries[i].key);
+        uint32_t errors = e->d->n_errors;
+        Value v = scope_lookup(e, slot->names.items[0].text, slot->names.items[0].span);
+        if (e->d->n_errors == errors && !value_is_static(&v)) break;
+    }
+    frame_pop(e);
+}
+
 static void check_sets(Elab *e)
 {
     for (uint32_t i = 0; i < e->opt->n_set; i++) {
@@ -321,7 +352,8 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     e->m = ir_module_new(a, slash ? slash + 1 : src->path);
     e->real = opt->float_dtype == IR_F64 ? IR_F64 : IR_F32;
     StrMap *maps[] = {&e->functions.all,  &e->functions.std,  &e->folds.all, &e->folds.std,
-                      &e->optimizers.all, &e->optimizers.std, &e->free_dims, &e->used_sets};
+                      &e->optimizers.all, &e->optimizers.std, &e->free_dims, &e->used_sets,
+                      &e->constants};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->arena = a;
     Program std = {0}, program = {0};
     read_std(e, &std);
@@ -335,6 +367,7 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     for (uint32_t i = 0; i < program.tests.n; i++) elab_test(e, program.tests.data[i], i);
     if (!opt->tests_only) {
         check_all_unused(e);
+        check_constants(e);
         check_sets(e);
     }
     return d->n_errors == 0 && elab_finish(e) ? e->m : NULL;

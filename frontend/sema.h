@@ -121,6 +121,9 @@ struct Frame {
     Binding *vars;
     Symbol *dims, *domains;
     StrMap declared;         /* dim names of the signature */
+    IrId rest[IR_MAX_DIMS];  /* what `...` stands for in the types of the frame */
+    uint8_t n_rest;
+    bool has_rest;
     const char *path;        /* prefix of parameter names */
     StrMap children;         /* names given to instances -> Instance */
     StrMap fresh;            /* layer name -> counter */
@@ -169,6 +172,7 @@ struct Elab {
     VEC(TensorInfo) tensors;
     VEC(Patch) patches;
     DefTable functions, folds, optimizers;
+    StrMap constants; /* name -> AstSlot of a `const` at top level; the library has none */
     VEC(Def *) defs;
     StrMap free_dims; /* name -> Size of a symbol of the program */
     StrMap used_sets; /* --set names that meant something */
@@ -231,7 +235,10 @@ bool type_resolve(Elab *e, const AstType *t, IrType *out); /* all names known or
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at);
 Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at);
 void domain_bind(Elab *e, const char *name, IrId space); /* `@name` of the frame */
-bool pattern_of_type(Elab *e, const AstType *t, IrType *out, const char **names);
+/* out: the type as far as it is known; dims[i] is IR_NONE where names[i] is not bound yet. n_rest: how many dims `...` takes
+   where it is not bound, with names[i] NULL; negative: it must be bound. */
+bool pattern_of_type(Elab *e, const AstType *t, int n_rest, IrType *out, const char **names);
+bool type_has_rest(const AstType *t);
 
 /* ---- building ops (elab_ops.c) ---- */
 IrId op_add(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr attr, Span s);
@@ -269,6 +276,9 @@ void elab_assert(Elab *e, const AstStmt *s);
 
 /* ---- parameters and buffers (elab_slot.c) ---- */
 void elab_slot(Elab *e, const AstStmt *s);
+void elab_const(Elab *e, const AstStmt *s);
+Value const_value(Elab *e, const AstSlot *slot); /* of a `const` without fit: static */
+bool constant_value(Elab *e, const char *name, Span s, Value *out); /* of a `const` at top level (elab_scope.c) */
 /* An assignment to a name of the frame: is it a buffer's, *v becomes its after-value. */
 void buffer_assign(Elab *e, const char *name, Value *v, Span s);
 void buffer_results(Elab *e, const char *prefix); /* the function's after-values as results; prefix NULL: they update */
@@ -340,6 +350,9 @@ Value builtin_close(Elab *e, const Call *c);                    /* elab_test.c *
 Value builtin_self_loops(Elab *e, const Call *c);
 Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
+Value builtin_line(Elab *e, const Call *c);
+Value builtin_siblings(Elab *e, const Call *c);
+Value builtin_complete(Elab *e, const Call *c);
 Value graph_over(Elab *e, const AstExpr *x);
 
 /* ---- tensors of the module (elab_tensor.c) ---- */

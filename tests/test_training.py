@@ -110,6 +110,33 @@ train net {
 """
 
 
+FIT = """
+const scale = 2
+model net(x: node[F]) -> node[C] {
+  const mean = fit(scale * mean_all(x)) as "x_mean"
+  param W: [F, C] = 0.5
+  return (x - mean) @ W
+}
+train net {
+  loss = cross_entropy(net(data.x), data.y) on data.train
+  metric val_acc = accuracy(net(data.x), data.y) on data.val
+  optimizer sgd(0.1)
+  epochs 2
+}
+"""
+
+
+def fit(box, x):
+    """Training computes the constant and stores it; infer reads it, whatever its own data are."""
+    got, want = train_text(box, "fit", FIT), 2 * x.mean(0)
+    if not np.abs(got["x_mean"] - want).max() < 1e-5:
+        return "off by %g" % np.abs(got["x_mean"] - want).max()
+    box.must(box.gnnc, "data", "generate", "other", "--nodes", 50, "--features", 7, "--classes", 3, "--seed", 9)
+    box.must(box.path("fit"), "infer", "--data", "other", "--weights", "fit.safetensors", "--out", "fit.npy")
+    far = np.abs(np.load(box.path("fit.npy")) - (np.load(box.path("other", "x.npy")) - want) @ got["W"]).max()
+    return None if far < 1e-4 else "infer is off by %g" % far
+
+
 def train_text(box, name, text):
     box.write(name + ".gnn", text)
     return train_file(box, name)
@@ -159,6 +186,7 @@ box.must(box.gnnc, "data", "generate", "data", "--nodes", 200, "--features", 7, 
 x, y, mask = (np.load(box.path("data", f + ".npy")) for f in ("x", "y", "train_mask"))
 box.report("buffers", buffers(box, x.astype("f8")))
 box.report("rows", rows(box, y, mask))
+box.report("fit", fit(box, x.astype("f8")))
 x, y = x[mask].astype("f8"), y[mask]
 
 W = train(box, "counting", "optimizer counting(lr) { done = param + t }", "0", "counting(lr)")
