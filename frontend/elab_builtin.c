@@ -108,10 +108,20 @@ static Value builtin_mod(Elab *e, const Call *c)
     return op_binary(e, IR_OP_mod, "divide", x, *b, c->span);
 }
 
+/* Of two tuples, each pair of values. */
+static Value where_tuples(Elab *e, const Value *cond, const Value *a, const Value *b, Span s)
+{
+    Value *items = ARENA_ARRAY(e->a, Value, a->n + 1);
+    for (uint32_t i = 0; i < a->n; i++) items[i] = op_select(e, *cond, a->items[i], b->items[i], s);
+    return (Value){.kind = V_TUPLE, .items = items, .n = a->n, .span = s, .dim = IR_NONE};
+}
+
 static Value builtin_where(Elab *e, const Call *c)
 {
     if (!want_args(e, c, 3, 3, "where(cond, a, b)")) return value_error();
     if (arg(c, 0)->kind == V_BOOL) return *arg(c, arg(c, 0)->num != 0 ? 1 : 2);
+    if (arg(c, 1)->kind == V_TUPLE && arg(c, 2)->kind == V_TUPLE && arg(c, 1)->n == arg(c, 2)->n)
+        return where_tuples(e, arg(c, 0), arg(c, 1), arg(c, 2), c->span);
     return op_select(e, *arg(c, 0), *arg(c, 1), *arg(c, 2), c->span);
 }
 
@@ -480,6 +490,19 @@ static Value constant(Elab *e, const Call *c, double x, const char *form)
 static Value builtin_ones(Elab *e, const Call *c) { return constant(e, c, 1, "ones(node[F])"); }
 static Value builtin_zeros(Elab *e, const Call *c) { return constant(e, c, 0, "zeros(node[F])"); }
 
+/* id(node), id(edge): the number of each row in the user's order. */
+static Value builtin_id(Elab *e, const Call *c)
+{
+    if (!want_args(e, c, 1, 1, "id(node)")) return value_error();
+    const Value *v = arg(c, 0);
+    if ((v->kind != V_TYPE && v->kind != V_TENSOR) || v->type.space == IR_UNIT) {
+        diag_error(e->d, E0302, c->span, "wanted `id(node)` or another domain, found %s", value_text(e, v));
+        return value_error();
+    }
+    IrType t = {.space = v->type.space, .dtype = IR_I64};
+    return value_tensor(op_add(e, IR_OP_element, t, NULL, 0, (IrAttr){0}, c->span), t, c->span);
+}
+
 /* eye(D, D'): 1 where both indices agree. */
 static Value builtin_eye(Elab *e, const Call *c)
 {
@@ -501,7 +524,8 @@ static const struct {
         ROW(cos) ROW(abs) ROW(sign) ROW(floor) ROW(detach) ROW(float) ROW(int) ROW(pow) ROW(mod)
             ROW(where) ROW(grad) ROW(sum) ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape)
                 ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn) ROW(rand) ROW(ones)
-                    ROW(zeros) ROW(eye) ROW(self_loops) ROW(reverse) ROW(random_graph) ROW(close)
+                    ROW(zeros) ROW(eye) ROW(id) ROW(self_loops) ROW(reverse)
+                    ROW(line) ROW(siblings) ROW(complete) ROW(random_graph) ROW(close)
 #undef ROW
 };
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };

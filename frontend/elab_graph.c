@@ -126,6 +126,23 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
 /* ---- derived graphs
  * ------------------------------------------------------------------------------ */
 
+static const char *const derived_names[] = {[IR_GRAPH_REVERSE] = "reverse",
+                                            [IR_GRAPH_LINE] = "line",
+                                            [IR_GRAPH_SIBLINGS] = "siblings",
+                                            [IR_GRAPH_COMPLETE] = "complete"};
+
+/* The maps between the edges of a graph and those of its base that it keeps. */
+static void keep_maps(Elab *e, IrGraph *g, IrId base)
+{
+    const char *edge = e->m->spaces.data[g->edge].name;
+    g->orig = ir_map_new(e->m, arena_printf(e->a, "%s.orig", edge), g->edge, base);
+    g->image = ir_map_new(e->m, arena_printf(e->a, "%s.image", edge), base, g->edge);
+    IrMap *orig = &e->m->maps.data[g->orig], *image = &e->m->maps.data[g->image];
+    orig->inverse = g->image;
+    image->inverse = g->orig;
+    orig->partial = image->partial = g->kind == IR_GRAPH_SELF_LOOPS;
+}
+
 static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy policy,
                                       const GraphValue *base)
 {
@@ -140,7 +157,7 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
                                            [IR_LOOPS_REPLACE] = "own_loops",
                                            [IR_LOOPS_ADD] = "more_loops",
                                            [IR_LOOPS_REMOVE] = "no_loops"};
-    const char *word = kind == IR_GRAPH_REVERSE ? "reverse" : policies[policy];
+    const char *word = kind == IR_GRAPH_SELF_LOOPS ? policies[policy] : derived_names[kind];
     IrGraph b = *graph_ir(e, base);
     const char *of = base->id == graph_data(e)->id ? "" : arena_printf(e->a, "%s.", b.name);
     bool back = kind == IR_GRAPH_REVERSE;
@@ -148,17 +165,14 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
                  .kind = kind,
                  .policy = policy,
                  .base = base->id,
+                 .orig = IR_NONE,
+                 .image = IR_NONE,
                  .src_space = back ? b.dst_space : b.src_space,
                  .dst_space = back ? b.src_space : b.dst_space};
+    if (kind == IR_GRAPH_LINE || kind == IR_GRAPH_SIBLINGS) g.src_space = g.dst_space = b.edge;
     g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", g.name), true);
-    const char *edge = e->m->spaces.data[g.edge].name;
     graph_maps(e, &g);
-    g.orig = ir_map_new(e->m, arena_printf(e->a, "%s.orig", edge), g.edge, b.edge);
-    g.image = ir_map_new(e->m, arena_printf(e->a, "%s.image", edge), b.edge, g.edge);
-    IrMap *orig = &e->m->maps.data[g.orig], *image = &e->m->maps.data[g.image];
-    orig->inverse = g.image;
-    image->inverse = g.orig;
-    orig->partial = image->partial = kind == IR_GRAPH_SELF_LOOPS;
+    if (!ir_graph_is_pairs(kind)) keep_maps(e, &g, b.edge);
     return graph_add(e, g);
 }
 
@@ -298,6 +312,31 @@ Value builtin_reverse(Elab *e, const Call *c)
     return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base),
                          IR_LOOPS_KEEP);
 }
+
+/* line(g), siblings(g), complete(g): pairs of edges or nodes of g. */
+static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
+{
+    const GraphValue *base;
+    if (!graph_arg(e, c, 0, &base)) return value_error();
+    const IrGraph *b = graph_ir(e, base);
+    if (c->n > 1) {
+        Diag *d = diag_error(e->d, E0302, c->span, "wanted `%s(g)`", derived_names[kind]);
+        if (c->args[1].word) diag_help(e->d, d, "no edge of g is one of %s(g): read values of g with `.src` and `.dst`", derived_names[kind]);
+        return value_error();
+    }
+    bool edges = e->m->spaces.data[b->src_space].is_edge;
+    if ((b->src_space != b->dst_space && kind != IR_GRAPH_SIBLINGS) || (edges && kind == IR_GRAPH_COMPLETE)) {
+        diag_error(e->d, E0209, c->span, "`%s` pairs what has one node space%s", derived_names[kind],
+                   edges ? ", and its nodes are no edges" : "");
+        return value_error();
+    }
+    if (kind == IR_GRAPH_COMPLETE) map_graph(e, b->src_space);
+    return value_graph(graph_derive(e, kind, IR_LOOPS_KEEP, base), c->span);
+}
+
+Value builtin_line(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_LINE); }
+Value builtin_siblings(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_SIBLINGS); }
+Value builtin_complete(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_COMPLETE); }
 
 /* random_graph(nodes = 50, edges = 300, seed = 1) */
 Value builtin_random_graph(Elab *e, const Call *c)

@@ -112,6 +112,38 @@ static void from_self_loops(Build *b, const IrGraph *g, Edges *out)
         if (g->policy != IR_LOOPS_KEEP || !last[v]) push(out, v, v, -1);
 }
 
+/* Pairs of the base's edges: from e to f where e ends where f begins, or, as siblings, where f ends. Ends are stored
+ * edges. */
+static bool from_edge_pairs(Build *b, const IrGraph *g, Edges *out)
+{
+    const Edges *base = &b->edges[g->base];
+    const int64_t *meet = g->kind == IR_GRAPH_LINE ? base->src : base->dst;
+    int64_t n_nodes = b->w->counts[b->m->graphs.data[g->base].dst_space], n = 0;
+    int64_t *degree = ARENA_ARRAY(b->arena, int64_t, n_nodes + 1);
+    for (int64_t e = 0; e < base->n; e++) degree[base->dst[e]]++;
+    for (int64_t f = 0; f < base->n; f++) n += degree[meet[f]];
+    *out = edges_new(b->arena, n, false);
+    for (int64_t f = 0; f < base->n; f++)
+        for (int64_t e = 0; e < base->n; e++)
+            if (base->dst[e] == meet[f]) push(out, b->stored_of[g->base][e], b->stored_of[g->base][f], 0);
+    return true;
+}
+
+static bool is_batched(const Build *b, IrId space);
+
+static bool from_nodes(Build *b, const IrGraph *g, Edges *out)
+{
+    int64_t n = b->w->counts[g->dst_space], pairs = 0;
+    const int64_t *of = is_batched(b, g->dst_space) ? b->graph_of : NULL;
+    for (int64_t v = 0; v < n; v++)
+        for (int64_t u = 0; u < n; u++) pairs += !of || of[u] == of[v];
+    *out = edges_new(b->arena, pairs, false);
+    for (int64_t v = 0; v < n; v++)
+        for (int64_t u = 0; u < n; u++)
+            if (!of || of[u] == of[v]) push(out, u, v, 0);
+    return true;
+}
+
 static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
 {
     switch (g->kind) {
@@ -119,6 +151,9 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
     case IR_GRAPH_RANDOM: return from_random(b, g, out);
     case IR_GRAPH_REVERSE: from_reverse(b, g, out); return true;
     case IR_GRAPH_SELF_LOOPS: from_self_loops(b, g, out); return true;
+    case IR_GRAPH_LINE:
+    case IR_GRAPH_SIBLINGS: return from_edge_pairs(b, g, out);
+    case IR_GRAPH_COMPLETE: return from_nodes(b, g, out);
     }
     return fail(b, "a graph of no kind");
 }

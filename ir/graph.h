@@ -41,7 +41,17 @@ typedef struct IrMap {
 } IrMap;
 
 /* Where an edge space comes from. Built by the runtime at load, in this order. */
-typedef enum { IR_GRAPH_DATA, IR_GRAPH_RANDOM, IR_GRAPH_SELF_LOOPS, IR_GRAPH_REVERSE } IrGraphKind;
+typedef enum {
+    IR_GRAPH_DATA,
+    IR_GRAPH_RANDOM,
+    IR_GRAPH_SELF_LOOPS,
+    IR_GRAPH_REVERSE,
+    IR_GRAPH_LINE,     /* its nodes are the base's edges: from e to f where e ends at the node that f begins at */
+    IR_GRAPH_SIBLINGS, /* likewise, where e and f end at one node, e = f too */
+    IR_GRAPH_COMPLETE, /* the base's nodes: from each to each of the same graph of the batch, itself too */
+} IrGraphKind;
+/* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
+static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE; }
 typedef enum { IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE } IrLoopPolicy;
 typedef struct IrGraph {
     const char *name;

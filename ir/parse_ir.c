@@ -313,8 +313,8 @@ static void resolve_inverses(Parser *p)
 
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
-    static const char *const kinds[] = {"data", "random", "self_loops",
-                                        "reverse"}; /* of IrGraphKind */
+    static const char *const kinds[] = {"data", "random",   "self_loops", "reverse",
+                                        "line", "siblings", "complete"}; /* of IrGraphKind */
     static const char *const policies[] = {"keep", "replace", "add",
                                            "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");

@@ -135,12 +135,13 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
         PRINT_REF(out, m->graphs, g->base);
         strbuf_printf(out, ", %s)", g->policy <= IR_LOOPS_REMOVE ? policy_names[g->policy] : "?");
         return;
-    case IR_GRAPH_REVERSE:
-        strbuf_puts(out, "reverse(");
-        PRINT_REF(out, m->graphs, g->base);
-        strbuf_puts(out, ")");
-        return;
+    case IR_GRAPH_REVERSE: strbuf_puts(out, "reverse("); break;
+    case IR_GRAPH_LINE: strbuf_puts(out, "line("); break;
+    case IR_GRAPH_SIBLINGS: strbuf_puts(out, "siblings("); break;
+    case IR_GRAPH_COMPLETE: strbuf_puts(out, "complete("); break;
     }
+    PRINT_REF(out, m->graphs, g->base);
+    strbuf_puts(out, ")");
 }
 
 static void print_graphs(const IrModule *m, StrBuf *out)

@@ -151,7 +151,8 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
     if (!v->m->spaces.data[g->edge].is_edge)
         return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name,
                    v->m->spaces.data[g->edge].name);
-    if (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge ||
+    bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS;
+    if ((!of_edges && (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge)) ||
         g->src_space == IR_UNIT || g->dst_space == IR_UNIT)
         return bad(v, nowhere, "graph `%s`: its ends are not spaces of nodes", g->name);
     if (!map_joins(v, g->src, g->edge, g->src_space) ||
@@ -188,6 +189,20 @@ static bool check_derived(Verify *v, const IrGraph *g, uint32_t id)
     return true;
 }
 
+static bool check_pairs(Verify *v, const IrGraph *g, uint32_t id)
+{
+    if (g->base >= id)
+        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
+    const IrGraph *base = &v->m->graphs.data[g->base];
+    IrId ends = g->kind == IR_GRAPH_COMPLETE ? base->src_space : base->edge;
+    bool one = g->kind == IR_GRAPH_SIBLINGS || base->src_space == base->dst_space;
+    if (g->src_space != ends || g->dst_space != ends || !one)
+        return bad(v, nowhere, "graph `%s` cannot pair %s of its base `%s`", g->name,
+                   g->kind == IR_GRAPH_COMPLETE ? "the nodes" : "the edges", base->name);
+    if (g->orig == IR_NONE && g->image == IR_NONE) return true;
+    return bad(v, nowhere, "graph `%s`: a graph of pairs keeps no edge of its base", g->name);
+}
+
 static bool check_graph(Verify *v, uint32_t id)
 {
     const IrGraph *g = &v->m->graphs.data[id];
@@ -206,6 +221,9 @@ static bool check_graph(Verify *v, uint32_t id)
         return true;
     case IR_GRAPH_SELF_LOOPS:
     case IR_GRAPH_REVERSE: return check_derived(v, g, id);
+    case IR_GRAPH_LINE:
+    case IR_GRAPH_SIBLINGS:
+    case IR_GRAPH_COMPLETE: return check_pairs(v, g, id);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }

@@ -49,7 +49,11 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     if (!g) return is_end(m, space) ? b->nodes : elements_of(m, b, space);
     if (g->kind == IR_GRAPH_DATA) return b->edges;
     if (g->kind == IR_GRAPH_RANDOM) return g->n_edges;
-    int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge);
+    int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge), pairs;
+    if (ir_graph_is_pairs(g->kind)) { /* no more than all pairs */
+        int64_t n = budget_rows(m, b, g->dst_space);
+        return __builtin_mul_overflow(n, n, &pairs) || pairs > INT64_MAX / 4 ? INT64_MAX / 4 : pairs;
+    }
     bool more = g->kind == IR_GRAPH_SELF_LOOPS && g->policy != IR_LOOPS_REMOVE;
     return base + (more ? budget_rows(m, b, g->dst_space) : 0);
 }

@@ -139,8 +139,10 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
-        RT_TRY(sort_edges(g, d, &lists[i], d->src_space == t->ordered ? places : NULL,
-                          d->dst_space == t->ordered ? places : NULL, st));
+        bool of_edges = d->kind == RT_GRAPH_LINE || d->kind == RT_GRAPH_SIBLINGS;
+        const int32_t *from = d->src_space == t->ordered ? places : NULL, *to = d->dst_space == t->ordered ? places : NULL;
+        if (of_edges) from = to = lists[d->base].stored;
+        RT_TRY(sort_edges(g, d, &lists[i], from, to, st));
         if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
@@ -150,7 +152,7 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places
 
 /* ---- the other maps ---- */
 
-static bool is_data_nodes(const RtModel *m, int64_t space)
+bool rt_space_is_batched(const RtModel *m, int64_t space)
 {
     bool random = false, data = m->n_graphs == 0;
     for (int64_t i = 0; i < m->n_graphs; i++) {
@@ -200,7 +202,7 @@ static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus
         return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json",
                        "there are nodes but no graphs");
     RT_TRY(graph_alloc(g, n, 4, &g->maps[map].to, st));
-    if (d->to == 0 || !t->graph_of || !is_data_nodes(g->model, batch_nodes(g, d->from, &via)))
+    if (d->to == 0 || !t->graph_of || !rt_space_is_batched(g->model, batch_nodes(g, d->from, &via)))
         return RT_OK;
     for (int64_t i = 0, before = 0; i < n; i++) {
         int64_t v = via ? via[i] : i, id = t->graph_of[v];

@@ -1,12 +1,12 @@
 /* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph
-   with loops kept, replaced, added or removed, or turned around. Works in the user's order only;
-   sorting is graph.c's. */
+   with loops kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c). Works in the
+   user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include "runtime/random.h"
 #include <string.h>
 
 /* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
-static RtCode list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st)
+RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st)
 {
     int64_t ints = 3 * n + (n_base >= 0 ? n + n_base : 0);
     *l = (RtEdgeList){.n = n};
@@ -36,7 +36,7 @@ static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopolog
                         RtStatus *st)
 {
     int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
-    RT_TRY(list_alloc(l, t->n_edges, -1, st));
+    RT_TRY(rt_edge_list_alloc(l, t->n_edges, -1, st));
     for (int64_t e = 0; e < t->n_edges; e++) {
         if (t->src[e] < 0 || t->src[e] >= n_src)
             return id_error(st, t->place, "the source", e, t->src[e], n_src);
@@ -57,7 +57,7 @@ static int32_t random_id(const RtGraphDef *def, int64_t e, uint64_t feature)
 
 static RtCode list_random(const RtGraphDef *def, RtEdgeList *l, RtStatus *st)
 {
-    RT_TRY(list_alloc(l, def->n_nodes > 0 ? def->n_edges : 0, -1, st));
+    RT_TRY(rt_edge_list_alloc(l, def->n_nodes > 0 ? def->n_edges : 0, -1, st));
     for (int64_t e = 0; e < l->n; e++) {
         l->src[e] = random_id(def, e, 0);
         l->dst[e] = random_id(def, e, 16);
@@ -67,7 +67,7 @@ static RtCode list_random(const RtGraphDef *def, RtEdgeList *l, RtStatus *st)
 
 static RtCode list_reverse(const RtEdgeList *base, RtEdgeList *l, RtStatus *st)
 {
-    RT_TRY(list_alloc(l, base->n, base->n, st));
+    RT_TRY(rt_edge_list_alloc(l, base->n, base->n, st));
     for (int64_t e = 0; e < base->n; e++) {
         l->src[e] = base->dst[e];
         l->dst[e] = base->src[e];
@@ -129,7 +129,7 @@ static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtE
     find_last_loops(base, n_nodes, last.p);
     for (int64_t e = 0; e < base->n; e++) n += edge_stays(base, e, def->policy, last.p);
     for (int64_t v = 0; v < n_nodes; v++) n += loop_is_new(def->policy, last.p, v);
-    RtCode code = list_alloc(l, n, base->n, st);
+    RtCode code = rt_edge_list_alloc(l, n, base->n, st);
     if (!code) fill_loops(base, def->policy, last.p, n_nodes, l);
     rt_block_free(&last);
     return code;
@@ -143,6 +143,9 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
     case RT_GRAPH_RANDOM: return list_random(def, list, st);
     case RT_GRAPH_REVERSE: return list_reverse(&lists[def->base], list, st);
     case RT_GRAPH_SELF_LOOPS: return list_self_loops(g, def, &lists[def->base], list, st);
+    case RT_GRAPH_LINE:
+    case RT_GRAPH_SIBLINGS: return rt_list_edge_pairs(g, def, &lists[def->base], list, st);
+    case RT_GRAPH_COMPLETE: return rt_list_node_pairs(g, def, t, list, st);
     default: return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "graph kind %lld", (long long)def->kind);
     }
 }

@@ -12,6 +12,17 @@ typedef struct RtEdgeList {
     RtBlock block;
 } RtEdgeList;
 
+/* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
+RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st);
+
+/* Graphs of pairs (graph_pairs.c). Of the base's edges: from e to f where e ends where f begins (line) or ends (siblings). Of
+   nodes: from each to each of the same graph of the batch. By target, then by source, in the user's order. */
+RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
+RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
+
+/* Whether the batch's graph_of speaks of the space: nodes of the data's graph. */
+bool rt_space_is_batched(const RtModel *m, int64_t space);
+
 /* Fills *list for graph definition `def`; `lists` holds those of earlier graphs. Ids are checked
    against counts. */
 RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t,

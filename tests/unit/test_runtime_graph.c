@@ -1,12 +1,12 @@
 /* The runtime's graphs against ir/eval's, which were written independently: random topologies with
-   loops, parallel edges and empty rows, all self-loop policies, reversal, graphs of graphs. And
+   loops, parallel edges and empty rows, all self-loop policies, reversal, graphs of graphs and of pairs. And
    what only the runtime has: row lists. */
 #include "ir/eval.h"
 #include "runtime/graph.h"
 #include "runtime/random.h"
 #include "tests/unit/check.h"
 
-enum { MAX_SPACES = 16, MAX_MAPS = 32, MAX_GRAPHS = 8 };
+enum { MAX_SPACES = 16, MAX_MAPS = 48, MAX_GRAPHS = 12 };
 
 typedef struct Made {
     IrModule *ir;
@@ -26,7 +26,7 @@ static IrId add_graph(Made *m, IrGraph g, const char *name)
     g.src = ir_map_new(ir, "src", g.edge, g.src_space);
     g.dst = ir_map_new(ir, "dst", g.edge, g.dst_space);
     ir->maps.data[g.dst].sorted = true;
-    if (g.base != IR_NONE) {
+    if (g.base != IR_NONE && !ir_graph_is_pairs(g.kind)) {
         g.orig = ir_map_new(ir, "orig", g.edge, ir->graphs.data[g.base].edge);
         g.image = ir_map_new(ir, "image", ir->graphs.data[g.base].edge, g.edge);
     }
@@ -106,6 +106,15 @@ static void make_module(Made *m, Arena *a)
     g.base = reverse;
     g.policy = IR_LOOPS_KEEP;
     add_graph(m, g, "both");
+    g.orig = g.image = IR_NONE;
+    g.base = data;
+    g.kind = IR_GRAPH_COMPLETE;
+    add_graph(m, g, "complete");
+    g.kind = IR_GRAPH_LINE;
+    g.src_space = g.dst_space = m->ir->graphs.data[data].edge;
+    add_graph(m, g, "line");
+    g.kind = IR_GRAPH_SIBLINGS;
+    add_graph(m, g, "siblings");
     IrId other = ir_space_new(m->ir, "other", false);
     add_graph(m,
               (IrGraph){.kind = IR_GRAPH_RANDOM,

@@ -1,0 +1,81 @@
+/* Graphs of pairs: edges of a base that meet (line, siblings), nodes of one graph of a batch (complete). Counts first, so that
+   what does not fit is refused before memory is asked for. Works in the user's order only; sorting is graph.c's. */
+#include "runtime/graph_list.h"
+#include <string.h>
+
+/* The base's edges by target, each row in the user's order. */
+typedef struct ByTarget {
+    RtBlock block;
+    int64_t *rows; /* [n_nodes+1] */
+    int32_t *list; /* [n edges] */
+} ByTarget;
+
+static RtCode by_target(const RtEdgeList *base, int64_t n_nodes, ByTarget *t, RtStatus *st)
+{
+    size_t n = (size_t)n_nodes;
+    RT_TRY(rt_block_alloc(&t->block, (2 * n + 2) * 8 + (size_t)base->n * 4 + 4, "pairs of edges", st));
+    int64_t *at = t->block.p;
+    t->rows = at + n + 1;
+    t->list = (int32_t *)(t->rows + n + 1);
+    memset(t->rows, 0, (n + 1) * 8);
+    for (int64_t e = 0; e < base->n; e++) t->rows[base->dst[e] + 1]++;
+    for (int64_t v = 0; v < n_nodes; v++) t->rows[v + 1] += t->rows[v];
+    memcpy(at, t->rows, (n + 1) * 8);
+    for (int64_t e = 0; e < base->n; e++) t->list[at[base->dst[e]]++] = (int32_t)e;
+    return RT_OK;
+}
+
+static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const ByTarget *t, RtEdgeList *l, RtStatus *st)
+{
+    int64_t n = 0, k = 0;
+    for (int64_t f = 0; f < base->n; f++) n += t->rows[meet[f] + 1] - t->rows[meet[f]];
+    RT_TRY(rt_edge_list_alloc(l, n, -1, st));
+    for (int64_t f = 0; f < base->n; f++)
+        for (int64_t i = t->rows[meet[f]]; i < t->rows[meet[f] + 1]; i++, k++) {
+            l->src[k] = t->list[i];
+            l->dst[k] = (int32_t)f;
+        }
+    return RT_OK;
+}
+
+RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st)
+{
+    ByTarget t = {0};
+    const int32_t *meet = def->kind == RT_GRAPH_LINE ? base->src : base->dst;
+    RtCode code = by_target(base, g->spaces[g->model->graphs[def->base].dst_space].count, &t, st);
+    if (!code) code = fill_edge_pairs(base, meet, &t, l, st);
+    rt_block_free(&t.block);
+    return code;
+}
+
+/* The end of the run of nodes of v's graph; of: NULL for one graph. */
+static int64_t graph_end(const int64_t *of, int64_t v, int64_t n)
+{
+    int64_t end = of ? v + 1 : n;
+    while (of && end < n && of[end] == of[v]) end++;
+    return end;
+}
+
+RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
+{
+    int64_t n_nodes = g->spaces[def->dst_space].count, n = 0, k = 0;
+    const int64_t *of = rt_space_is_batched(g->model, def->dst_space) ? t->graph_of : NULL;
+    for (int64_t v = 1; of && v < n_nodes; v++)
+        if (of[v] < of[v - 1])
+            return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
+                           "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)of[v], (long long)of[v - 1]);
+    for (int64_t v = 0, end; v < n_nodes; v = end) {
+        end = graph_end(of, v, n_nodes);
+        n += (end - v) * (end - v);
+    }
+    RT_TRY(rt_edge_list_alloc(l, n, -1, st));
+    for (int64_t first = 0, end; first < n_nodes; first = end) {
+        end = graph_end(of, first, n_nodes);
+        for (int64_t v = first; v < end; v++)
+            for (int64_t u = first; u < end; u++, k++) {
+                l->src[k] = (int32_t)u;
+                l->dst[k] = (int32_t)v;
+            }
+    }
+    return RT_OK;
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Graphs of pairs in executables against numpy: edges that meet, order among in-edges, all nodes of each graph of a batch; ordered
+folds. usage: test_pairs.py BUILD"""
+import os
+import sys
+
+import numpy as np
+from sandbox import Sandbox
+
+MODEL = """
+layer decay(x: @d[F], h: @d[F]) -> @d[F] = 0.5 * h + x
+model net(x: node[F]) -> node[4*F] {
+  e = x.src - 2 * x.dst
+  onward = over line(g) { sum_in(e.src) }
+  around = over complete(g) { sum_in(abs(x.src - x.dst)) }
+  return cat(sum_in(onward), median_in(e), around, fold_in(x.src, decay, zeros(node[F]), most = 3))
+}
+"""
+
+
+def wanted(x, src, dst, batch):
+    n = len(x)
+    e = x[src] - 2 * x[dst]
+    onward = np.array([e[dst == s].sum(0) for s in src]).reshape(-1, x.shape[1])
+    total, median, around, folded = (np.zeros_like(x) for _ in range(4))
+    np.add.at(total, dst, onward)
+    for v in range(n):
+        mine = np.flatnonzero(dst == v)
+        if len(mine):
+            median[v] = np.sort(e[mine], axis=0)[(len(mine) - 1) // 2]
+        around[v] = np.abs(x[batch == batch[v]] - x[v]).sum(0)
+        for k in mine[:3]:
+            folded[v] = 0.5 * folded[v] + x[src[k]]
+    return [total, median, around, folded]
+
+
+def compare(box, name, n, m, batch):
+    rng = np.random.default_rng(7)
+    x, edges = rng.standard_normal((n, 3)).astype("f4"), rng.integers(0, max(n, 1), (2, m))
+    folder = box.path(name)
+    os.makedirs(folder)
+    np.save(folder + "/x.npy", x)
+    np.save(folder + "/edge_index.npy", edges)
+    if batch is not None:
+        np.save(folder + "/batch.npy", batch)
+    box.must(box.gnnc, "build", "pairs.gnn", "--data", folder, "--cpu=native", "-o", folder + "/net")
+    box.must(folder + "/net", "infer", "--data", folder, "--out", folder + "/out.npy")
+    got = np.load(folder + "/out.npy").astype("f8")
+    ids = np.zeros(n, int) if batch is None else batch
+    for i, want in enumerate(wanted(x.astype("f8"), edges[0], edges[1], ids)):
+        far = np.abs(got[:, 3 * i:3 * i + 3] - want).max(initial=0)
+        if not far < 1e-4 * max(1, np.abs(want).max(initial=0)):
+            return "part %d is off by %g" % (i, far)
+
+
+box = Sandbox(sys.argv[1], "pairs")
+box.write("pairs.gnn", MODEL)
+box.report("one_graph", compare(box, "one", 40, 300, None))
+box.report("batch", compare(box, "batch", 30, 60, np.repeat([0, 1, 2, 5], [1, 12, 12, 5])))
+box.report("one_node", compare(box, "node", 1, 2, None))
+box.report("no_edges", compare(box, "none", 5, 0, None))
+box.close()
