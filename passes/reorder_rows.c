@@ -217,10 +217,12 @@ static IrId sum_step(Reorder *r, IrId x, IrId map, int depth)
     case IR_OP_transpose:
         op.type.space = to;
         return ro_unary(r, op.op, op.type, reorder_rows_sum(r, op.args[0], map, depth), op.attr);
-    case IR_OP_reshape:
-        if (ro_type(r, op.args[0]).space != op.type.space) return IR_NONE;
-        op.type.space = to;
-        return ro_unary(r, op.op, op.type, reorder_rows_sum(r, op.args[0], map, depth), op.attr);
+    case IR_OP_reshape: { /* sees the order of dims, which sums need not keep */
+        IrType inner = ro_type(r, op.args[0]);
+        if (inner.space != op.type.space) return IR_NONE;
+        inner.space = op.type.space = to;
+        return ro_unary(r, op.op, op.type, ro_as(r, reorder_rows_sum(r, op.args[0], map, depth), inner), op.attr);
+    }
     default: return IR_NONE;
     }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The layers of tiers 1, 2 and 4 and the node classifiers against PyG's numbers (tests/golden). usage: test_golden.py BUILD
+"""Layers, norms, reducers, pools and whole models against PyG's numbers (tests/golden). usage: test_golden.py BUILD
 
 The cases lie outside the repository: in shared/golden beside it, or where GNNC_SHARED says. That the runner can fail is
 tested first, with a case in which one recorded number is another.
@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(HERE, "golden"))
 import tensors  # noqa: E402
 
 SHARED = os.environ.get("GNNC_SHARED", os.path.join(os.path.dirname(os.path.dirname(HERE)), "shared"))
-FOLDERS = ["tier1", "tier2", "tier4", "model/NodeClassifier"]
+FOLDERS = ["tier1", "tier2", "tier4", "tier5/SuperGATConv", "norm", "aggr", "pool", "model"]
 FAULTS = ["out.0", "grad.in.x", "grad.param.lin.weight", "grad.param.bias"]
 FAULT_SIZE = 1e-7  # well above 1e-9 of f64, far below what anybody would see
 

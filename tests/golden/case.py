@@ -24,17 +24,18 @@ class Wrong(Exception):
     pass
 
 
-def build(compiler, text, dims, dtype, folder):
-    """The path of the model's library, built once per text, dims and type."""
+def build(compiler, spec, dtype, folder):
+    """The path of the model's library, built once per text, dims, mode and type."""
     out = os.path.join(folder, dtype)
     if os.path.exists(out + ".so"):
         return out + ".so"
     os.makedirs(folder, exist_ok=True)
     source = os.path.join(folder, "model.gnn")
     with open(source, "w") as f:
-        f.write(text)
+        f.write(spec.text)
     argv = [compiler, "build", source, "--emit=lib", "--dtype", dtype, "--cpu", "generic,native", "--prefix", "m", "-o", out]
-    argv += ["--set=" + ",".join("%s=%d" % d for d in sorted(dims.items()))] if dims else []
+    argv += ["--mode", spec.mode]
+    argv += ["--set=" + ",".join("%s=%d" % d for d in sorted(spec.dims.items()))] if spec.dims else []
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=BUILD_S)
     said = p.stdout.decode("utf-8", "replace").strip()
     if p.returncode == 0:
@@ -127,6 +128,17 @@ def compare_outputs(check, spec, t, results):
             check.close(name, results[part], t[name])
 
 
+def compare_buffers(check, spec, t, lib, results):
+    """What buffers hold after the call. The number of calls is not kept."""
+    ours = {info.name.decode(): r for info, r in zip(lib.results, results)}
+    for key in (k for k in t if k.startswith("after.") and not k.endswith("num_batches_tracked")):
+        name = "after." + spec.prefix + key[len("after."):]
+        if name in ours:
+            check.close(key, ours[name], t[key])
+        else:  # a buffer that no step changes
+            check.close(key, t["param." + key[len("after."):]], t[key])
+
+
 def cotangents_of(spec, t, n_results):
     cots = [None] * n_results
     for i, part in enumerate(spec.outputs):
@@ -169,9 +181,11 @@ def compute(lib, spec, t):
 def run(so, spec, path, dtype):
     """Compares one case in one float type. The kernels for any CPU and for this one must agree in every bit."""
     t = tensors.read(path)
-    results, gradients, layouts = compute(library.Library(so, "m", FLOAT[dtype]), spec, t)
+    lib = library.Library(so, "m", FLOAT[dtype])
+    results, gradients, layouts = compute(lib, spec, t)
     check = Check(TOLERANCE[dtype])
     compare_outputs(check, spec, t, results)
+    compare_buffers(check, spec, t, lib, results)
     compare_gradients(check, spec, t, gradients, layouts)
     plain, plain_gradients, _ = compute(library.Library(so, "m", FLOAT[dtype], library.GENERIC_CPU), spec, t)
     pairs = list(zip(results, plain)) + [(gradients[name], plain_gradients[name]) for name in gradients]

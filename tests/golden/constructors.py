@@ -29,6 +29,8 @@ def _each(node):
 def _value(node):
     if isinstance(node, ast.ListComp) and isinstance(node.generators[0].iter, ast.Tuple):
         return _each(node)
+    if isinstance(node, ast.List):
+        return [_value(item) for item in node.elts]
     if isinstance(node, ast.Call):
         return Made(node.func.id, [_value(a) for a in node.args], {k.arg: _value(k.value) for k in node.keywords})
     if isinstance(node, ast.Name):  # a class or function by its name

@@ -102,7 +102,7 @@ def dense(in_features, out_features, bias=True):
 def batch_norm(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
     if not track_running_stats:
         raise Unsayable("BatchNorm1d without running statistics")
-    return Layer("batch_norm", "", eps=eps, affine=affine)
+    return Layer("batch_norm", "", eps=eps, momentum=momentum, affine=affine)
 
 
 def part_of_network(module, width):
@@ -593,9 +593,8 @@ def GraphNorm(given, in_channels, eps=1e-5):
 
 @pyg
 def InstanceNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False):
-    if track_running_stats:
-        raise Unsayable("running statistics of graphs")
-    return Layer("instance_norm", "x", per_graph="batch" in given, eps=eps, affine=affine)
+    return Layer("instance_norm", "x", per_graph="batch" in given, eps=eps, momentum=momentum, affine=affine,
+                 track=track_running_stats)
 
 
 @pyg
@@ -623,7 +622,7 @@ def MessageNorm(given, learn_scale=False):
 def DiffGroupNorm(given, in_channels, groups=10, lamda=0.01, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
     if not affine or not track_running_stats:
         raise Unsayable("DiffGroupNorm without statistics")
-    return Layer("diff_group_norm", "x", groups=groups, lamda=lamda, eps=eps)
+    return Layer("diff_group_norm", "x", groups=groups, lamda=lamda, eps=eps, momentum=momentum)
 
 
 # ---- pools ----

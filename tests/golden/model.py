@@ -22,7 +22,7 @@ LOOPED, PLAIN = "looped", "plain"
 
 
 class Spec:
-    """What case.run needs: text, dims; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number, or
+    """What case.run needs: text, dims, mode; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number, or
     LOOPED or PLAIN: the ids of the edges with or without new self-loops); the graph's sizes, edges (names of inputs), whether
     row 1 of them is the source, whether nodes belong to graphs."""
 
@@ -98,34 +98,89 @@ def single_layer(spec, cls, case):
         spec.outputs = [0, LOOPED if cls in ("GATConv", "GATv2Conv") and args.get("add_self_loops", True) else PLAIN, 1]
 
 
-NODE_CLASSIFIER = """model m(x: node[F], y: node index[C], train: node bool) {
-  conv1 = %s
-  conv2 = %s
-  z = conv2(%s(conv1(x)))
-  losses = where(train, cross_entropy(z, y), 0)
-  return sum_all(losses) / sum_all(float(train)), z
-}
-"""
+# ---- whole models: a loss and the scores it is of ----
+
+TASK_INPUTS = {"y": ("y", "node index[C]"), "train_mask": ("train", "node bool"), "graph_y": ("y", "graph index[C]"),
+               "graph_target": ("target", "graph"), "y_multi": ("y", "node[C]")}
+NODE_LOSS = "sum_all(where(train, cross_entropy(z, y), 0)) / sum_all(float(train))"
+GRAPH_MEAN = "sum_all(%s) / sum_all(ones(graph))"
 
 
-def node_classifier(spec, case):
-    args = {k: constructors.parse(v) for k, v in case["args"].items()}
-    conv1, conv2 = layers.make(args["conv1"], {"x"}), layers.make(args["conv2"], {"x"})
-    spec.text = NODE_CLASSIFIER % (conv1.text, conv2.text, layers.activation(args["act"]))
-    spec.inputs = {"x": "x", "y": "y", "train": "train_mask"}
-    spec.dims = {"F": case["inputs"]["x"]["shape"][1], "C": case["outputs"]["1 (1)"][1]}
+def whole_model(spec, case, statements, loss):
+    """`statements` make z of x; e is the edges' features."""
+    signature = declared(spec, case, {"x", "e"})
+    for of in case["inputs"]:
+        if of in TASK_INPUTS:
+            name, kind = TASK_INPUTS[of]
+            signature += ", %s: %s" % (name, kind)
+            spec.inputs[name] = of
+        elif of not in INPUTS and of not in spec.edges + list(OTHER):
+            raise Unsayable("input %s" % of)
+    if "[C]" in signature:
+        spec.dims["C"] = case["outputs"]["1 (1)"][-1]
+    spec.text = "model m(%s) {\n  %s\n  return %s, z\n}\n" % (signature, "\n  ".join(statements), loss)
     spec.outputs = [0, 1]
 
 
-MODELS = {"NodeClassifier": node_classifier}
+def arguments(case):
+    return {k: constructors.parse(v) for k, v in case["args"].items()}
+
+
+def node_classifier(spec, case):
+    args = arguments(case)
+    conv1, conv2 = layers.make(args["conv1"], {"x"}), layers.make(args["conv2"], {"x"})
+    statements = ["conv1 = " + conv1.text, "conv2 = " + conv2.text, "z = conv2(%s(conv1(x)))" % layers.activation(args["act"])]
+    whole_model(spec, case, statements, NODE_LOSS)
+
+
+def linear_of(args):
+    return "lin = " + layers.network(args["lin"])[0].text
+
+
+def many(args):
+    return "convs = [%s]" % ", ".join(layers.make(c, {"x"}).text for c in args["convs"])
+
+
+def graph_classifier(spec, case):
+    args = arguments(case)
+    pool = {"add": "sum", "mean": "mean", "max": "max"}[args.get("pool", "add")]
+    statements = [many(args), linear_of(args), "for k in 0..size(convs) { x = relu(convs[k](x)) }", "z = lin(readout_%s(x))" % pool]
+    whole_model(spec, case, statements, GRAPH_MEAN % "cross_entropy(z, y)")
+
+
+def graph_regressor(spec, case):
+    args = arguments(case)
+    statements = ["conv = " + layers.make(args["conv"], {"x", "e"}).text, linear_of(args), "z = lin(readout_mean(relu(conv(x, e = e))))"]
+    whole_model(spec, case, statements, GRAPH_MEAN % "square(reshape(z, []) - target)")
+
+
+def multi_label(spec, case):
+    args = arguments(case)
+    statements = ["conv = " + layers.make(args["conv"], {"x"}).text, linear_of(args), "z = lin(relu(conv(x)))"]
+    loss = "mean_all(sum(bce_with_logits(z, y, pos_weight = %s))) / %d" % (layers.spell(args["pos_weight"]),
+                                                                          case["outputs"]["1 (1)"][-1])
+    whole_model(spec, case, statements, loss)
+
+
+def jump_net(spec, case):
+    args = arguments(case)
+    mode = args["jump"].args[0]
+    if mode not in ("cat", "max"):
+        raise Unsayable("an LSTM over layers in both directions")
+    statements = [many(args), 'jump = jumping_knowledge(mode = "%s")' % mode, linear_of(args), "xs = []",
+                  "for k in 0..size(convs) { x = relu(convs[k](x)); xs = xs + [x] }", "z = lin(jump(xs))"]
+    whole_model(spec, case, statements, NODE_LOSS)
+
+
+MODELS = {"NodeClassifier": node_classifier, "GraphClassifier": graph_classifier, "GraphRegressor": graph_regressor,
+          "MultiLabel": multi_label, "JumpNet": jump_net}
 
 
 def spec_of(cls, case):
     """Raises Unsayable where the language or the library has no words for the case."""
     spec = Spec()
     spec.dims, spec.inputs, spec.prefix = {}, {}, ""
-    if case["mode"] != "eval" and any(p.endswith("running_mean") for p in case["params"]):
-        raise Unsayable("batch norm in train mode")
+    spec.mode = case["mode"]
     graph_of(spec, case)
     if cls in MODELS:
         MODELS[cls](spec, case)

@@ -4,7 +4,7 @@
 usage: run.py COMPILER DIR...      DIR: a layer's folder, a tier, or the root of all
 
 Prints `ok NAME`, `FAIL NAME: why` or `skip NAME: what is missing` per case; the last line is `N passed, N failed, N skipped`.
-A case passes if outputs and gradients of inputs and parameters agree in both float types. Cases with one text and the same
+A case passes if outputs and gradients of inputs and parameters agree in both float types. Cases with one text, one mode and the same
 dims share a build. A child process does the work of one build, so that a crash is that group's failure and nobody else's.
 """
 import hashlib
@@ -53,7 +53,7 @@ def run_case(compiler, case, folder):
     """The line that reports a case."""
     try:
         for dtype in golden.TOLERANCE:
-            so = golden.build(compiler, case.spec.text, case.spec.dims, dtype, folder)
+            so = golden.build(compiler, case.spec, dtype, folder)
             golden.run(so, case.spec, case.path, dtype)
         return "ok %s" % case.name
     except golden.Unsayable as e:
@@ -90,12 +90,12 @@ def finish(group, out, status):
 
 
 def groups_of(cases):
-    """Cases by text and dims; those that cannot be said yet as lines."""
+    """Cases by text, mode and dims; those that cannot be said yet as lines."""
     groups, lines = {}, []
     for case in cases:
         try:
             case.spec = model.spec_of(case.cls, case.entry)
-            groups.setdefault((case.spec.text, tuple(sorted(case.spec.dims.items()))), []).append(case)
+            groups.setdefault((case.spec.text, case.spec.mode, tuple(sorted(case.spec.dims.items()))), []).append(case)
         except golden.Unsayable as e:
             lines.append("skip %s: %s" % (case.name, e))
         except Exception as e:  # a fault of the table is the case's failure
