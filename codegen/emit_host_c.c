@@ -169,7 +169,7 @@ static void put_kernels(const HostPlan *plan, StrBuf *out)
                   "generic variant */\n",
                   RT_N_VARIANTS, plan->kernels.n);
     for (uint32_t i = 0; i < plan->kernels.n; i++)
-        strbuf_printf(out, "    %s,\n", plan->kernels.data[i]->name);
+        strbuf_printf(out, "    %s,\n", plan_kernel(plan, i, false)->name);
     strbuf_puts(out, "};\n");
 }
 
@@ -200,7 +200,9 @@ void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
         "/* Model `%s`, written by gnnc %s. Build an executable with\n"
         "   cc -O2 -ffp-contract=off -fwrapv THIS.c libgnnrt.a -lz -lm -lpthread -ldl */\n",
         o->name, o->version);
-    emit_c_kernels((const KirKernel *const *)plan->kernels.data, plan->kernels.n, out);
+    const KirKernel **kernels = ARENA_ARRAY(out->arena, const KirKernel *, plan->kernels.n + 1);
+    for (uint32_t i = 0; i < plan->kernels.n; i++) kernels[i] = plan_kernel(plan, i, false);
+    emit_c_kernels(kernels, plan->kernels.n, out);
     put_structs(t, out);
     put_strings(t, out);
     for (unsigned i = 0; i < N_TABLES; i++) put_table(&t->tables[i], t->strings, out);

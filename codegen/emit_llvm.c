@@ -71,8 +71,9 @@ static LLVMValueRef elsewhere(const Model *m, const char *name)
 }
 
 /* One cell of the kernel table. */
-static LLVMValueRef kernel(const Model *m, const KirKernel *k, unsigned variant)
+static LLVMValueRef kernel(const Model *m, uint32_t i, unsigned variant)
 {
+    const KirKernel *k = plan_kernel(m->plan, i, variant == RT_AVX512);
     if (!(codegen_variants(m->options) >> variant & 1))
         return LLVMConstNull(LLVMPointerTypeInContext(m->context, 0));
     if (m->here >> variant & 1) return llvm_kernel(m->arena, m->module, k, variant);
@@ -85,7 +86,7 @@ static LLVMValueRef kernel_table(const Model *m)
     LLVMTypeRef ptr = LLVMPointerTypeInContext(m->context, 0);
     LLVMValueRef *all = ARENA_ARRAY(m->arena, LLVMValueRef, n * RT_N_VARIANTS + 1);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
-        for (uint32_t i = 0; i < n; i++) all[v * n + i] = kernel(m, m->plan->kernels.data[i], v);
+        for (uint32_t i = 0; i < n; i++) all[v * n + i] = kernel(m, i, v);
     if (!n) return LLVMConstNull(ptr);
     return constant_global(m, "kernels", LLVMConstArray2(ptr, all, n * RT_N_VARIANTS), 8);
 }
@@ -200,7 +201,7 @@ static void fill_kernels(Model *m, unsigned variant, const unsigned char *parts,
     m->what = llvm_variant_names[variant];
     for (uint32_t i = 0; i < m->plan->kernels.n; i++) {
         if (parts[i] != part) continue;
-        LLVMValueRef f = llvm_kernel(m->arena, m->module, m->plan->kernels.data[i], variant);
+        LLVMValueRef f = llvm_kernel(m->arena, m->module, plan_kernel(m->plan, i, variant == RT_AVX512), variant);
         LLVMSetLinkage(f, LLVMExternalLinkage);
         LLVMSetVisibility(f, LLVMHiddenVisibility);
     }

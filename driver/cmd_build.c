@@ -53,13 +53,7 @@ static void text_c(Build *b, StrBuf *t) { emit_c(b->plan, &b->cg, t); }
 static void text_ll(Build *b, StrBuf *t) { emit_ll(b->plan, &b->cg, b->s->arena, t); }
 static void text_gir(Build *b, StrBuf *t) { ir_print(b->optimised, t); }
 static void text_plan(Build *b, StrBuf *t) { plan_print(b->plan, t); }
-static void text_kir(Build *b, StrBuf *t)
-{
-    for (uint32_t i = 0; i < b->plan->kernels.n; i++) {
-        if (i) strbuf_puts(t, "\n");
-        kir_print(b->plan->kernels.data[i], t);
-    }
-}
+static void text_kir(Build *b, StrBuf *t) { plan_print_kernels(b->plan, t); }
 
 typedef struct Form {
     const char *name, *suffix;

@@ -163,3 +163,14 @@ void plan_print(const HostPlan *p, StrBuf *out)
         strbuf_printf(out, "  peak %s\n", plan_peak_text(p, prog, out->arena));
     }
 }
+
+void plan_print_kernels(const HostPlan *p, StrBuf *out)
+{
+    for (uint32_t i = 0; i < p->kernels.n; i++) {
+        if (i) strbuf_puts(out, "\n");
+        kir_print(p->kernels.data[i], out);
+        if (!p->narrow.data[i]) continue;
+        strbuf_puts(out, "\n");
+        kir_print(p->narrow.data[i], out);
+    }
+}

@@ -96,8 +96,18 @@ typedef struct PlanProgram { /* one function */
 typedef struct HostPlan {
     const IrModule *module;
     VEC(KirKernel *) kernels;
+    VEC(KirKernel *) narrow; /* by kernel: what CPUs with 16 vector registers run in its place, the same parameters and bits;
+                                NULL: the kernel itself */
     VEC(PlanProgram *) programs;
 } HostPlan;
+
+/* The kernel for a CPU with 32 vector registers of 64 bytes, or for another. */
+static inline KirKernel *plan_kernel(const HostPlan *p, uint32_t i, bool wide)
+{
+    return wide || !p->narrow.data[i] ? p->kernels.data[i] : p->narrow.data[i];
+}
+/* All kernels as text, with those in place of others. */
+void plan_print_kernels(const HostPlan *p, StrBuf *out);
 
 /* Bytes of the slots that live at the same step, as text: "64*node + 4*edge + 1024", or the max of several such sums
    where counts decide. Packing needs seldom more; `plan` of an executable says the exact number. */

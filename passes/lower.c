@@ -9,14 +9,7 @@
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-static void print_kernels(const void *plan, StrBuf *out)
-{
-    const HostPlan *p = plan;
-    for (uint32_t i = 0; i < p->kernels.n; i++) {
-        if (i) strbuf_puts(out, "\n");
-        kir_print(p->kernels.data[i], out);
-    }
-}
+static void print_kernels(const void *plan, StrBuf *out) { plan_print_kernels(plan, out); }
 
 static void print_plan(const void *plan, StrBuf *out) { plan_print(plan, out); }
 

@@ -152,13 +152,17 @@ static int64_t strip_rows(const Lower *l, const Blocks *b)
     return b->n > 1 || b->sums[0].s.row_strip ? BLOCK_STRIP : 0;
 }
 
-static void sum_blocks(LowerFunc *lf, uint32_t g, Blocks *b)
+static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
 {
+    Blocks *b = user;
     Lower l;
     const Group *group = &lf->f->groups.data[g];
     lower_begin(&l, lf, g);
     Emit *e = &l.e;
-    for (unsigned i = 0; i < b->n; i++) lower_out(&l, b->sums[i].part.buffer);
+    for (unsigned i = 0; i < b->n; i++) {
+        lower_out(&l, b->sums[i].part.buffer);
+        b->sums[i].s = schedule_value(lf->f, b->sums[i].v, lf->vectors, lf->for_narrow);
+    }
     for (uint32_t i = 0; i < group->inner.n; i++)
         if (lf->f->stored.data[group->inner.data[i]]) lower_out(&l, plan_value_buffer(lf, group->inner.data[i]));
     KirId rows = lower_count(&l, plan_count(lf->f->m, group->space));
@@ -268,7 +272,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
 static Sum sum_of(LowerFunc *lf, const Group *g, IrId v)
 {
     const IrOp *op = fused_op(lf->f, v);
-    Sum x = {.v = v, .s = schedule_value(lf->f, v, lf->vectors)};
+    Sum x = {.v = v, .s = schedule_value(lf->f, v, lf->vectors, false)};
     PlanBuffer partials = {
         .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
         .rows = {.kind = PLAN_BLOCKS, .space = g->space, .block = x.s.block_rows, .max = x.s.max_blocks},
@@ -283,6 +287,6 @@ void lower_blocks(LowerFunc *lf, uint32_t g)
     const Group *group = &lf->f->groups.data[g];
     Blocks b = {.sums = ARENA_ARRAY(lf->ctx->stage, Sum, group->roots.n), .n = group->roots.n};
     for (unsigned i = 0; i < b.n; i++) b.sums[i] = sum_of(lf, group, group->roots.data[i]);
-    sum_blocks(lf, g, &b);
+    lower_kernels(lf, g, sum_blocks, &b);
     for (unsigned i = 0; i < b.n; i++) merge_blocks(lf, g, &b.sums[i]);
 }

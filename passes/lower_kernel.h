@@ -84,6 +84,9 @@ typedef struct LowerFunc {
     uint32_t *buffer_of; /* by value: plan buffer of a stored root, or UINT32_MAX */
     uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
     StrMap *kernels;      /* text -> index + 1 */
+    bool for_narrow;      /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
+    const KirKernel *waiting; /* such a kernel, with its step; or NULL */
+    const PlanStep *waiting_step;
     bool failed;
 } LowerFunc;
 
@@ -278,6 +281,9 @@ void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
 /* The same over more dims of which none runs along the vector: `tile` elements together. */
 void nest_scalars(Lower *l, const IrType *dims, int64_t tile, const Point *points, unsigned n, NestBody *body, void *user);
 void lower_group(LowerFunc *lf, uint32_t g);
+/* Runs `make`, which begins and finishes one kernel of g, and before it the same for CPUs with fewer registers, if that
+   differs. */
+void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user);
 /* lower.c: the plan of one function alone, for its memory; NULL with errors. */
 PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFunc *f);
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */

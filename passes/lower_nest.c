@@ -262,7 +262,7 @@ static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
 
 static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
 {
-    Schedule whole = l->s, own = schedule_value(l->f, x->roots[0], l->lf->vectors);
+    Schedule whole = l->s, own = schedule_value(l->f, x->roots[0], l->lf->vectors, false);
     l->s.vec = own.vec;
     l->s.lanes = own.lanes;
     l->s.first_vec = 0;
@@ -322,7 +322,7 @@ static Accs level_accs(Lower *l, const IrId *roots, unsigned n, KirId row)
     Collect c = {0};
     Schedule whole = l->s;
     for (unsigned i = 0; i < n; i++) {
-        Schedule own = schedule_value(l->f, roots[i], l->lf->vectors);
+        Schedule own = schedule_value(l->f, roots[i], l->lf->vectors, false);
         c.v = roots[i];
         l->s.vec = own.vec;
         l->s.lanes = own.lanes;
@@ -546,13 +546,10 @@ static void note_gemm(Lower *l)
         .n = ir_type_width(l->f->m, &op->type), .k = ir_type_width(l->f->m, a), .elem = kir_elem_of(op->type.dtype)};
 }
 
-void lower_group(LowerFunc *lf, uint32_t g)
+static void lower_one(LowerFunc *lf, uint32_t g, void *user)
 {
+    (void)user;
     const Group *group = &lf->f->groups.data[g];
-    if (group->kind == GROUP_BLOCKS) {
-        lower_blocks(lf, g);
-        return;
-    }
     Lower l;
     lower_begin(&l, lf, g);
     if (group->nest.space == IR_UNIT) unit_rows(&l);
@@ -563,4 +560,10 @@ void lower_group(LowerFunc *lf, uint32_t g)
     if (group->kind == GROUP_ROWS) l.step->cut = group->map;
     note_gemm(&l);
     lower_finish(&l, group_kind_names[group->kind]);
+}
+
+void lower_group(LowerFunc *lf, uint32_t g)
+{
+    if (lf->f->groups.data[g].kind == GROUP_BLOCKS) lower_blocks(lf, g);
+    else lower_kernels(lf, g, lower_one, NULL);
 }

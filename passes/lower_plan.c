@@ -153,6 +153,7 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
 {
     Arena *a = lf->ctx->stage;
     *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .root = IR_NONE, .filling = IR_NONE, .s = schedule_group(lf->f, g, lf->vectors)};
+    if (lf->for_narrow) schedule_narrow(lf->f, g, lf->vectors, &l->s);
     l->kernel = kir_kernel_new(a, "k");
     l->e = emit_begin(a, l->kernel);
     l->step = ARENA_NEW(a, PlanStep);
@@ -167,25 +168,56 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
             lower_out(l, plan_value_buffer(lf, group->inner.data[i]));
 }
 
-static const char *kernel_text(Lower *l)
+/* Called with the same arguments, in the same order. */
+static bool same_arguments(const Lower *l, const KirKernel *k, const PlanStep *step)
+{
+    if (k->params.n != l->kernel->params.n || step->args.n != l->step->args.n) return false;
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        const KirParam *p = &k->params.data[i], *q = &l->kernel->params.data[i];
+        const PlanArg *a = &step->args.data[i], *b = &l->step->args.data[i];
+        if (p->kind != q->kind || p->elem != q->elem || a->is_buffer != b->is_buffer) return false;
+        if (a->is_buffer ? a->buffer != b->buffer : !same_count(&a->count, &b->count)) return false;
+    }
+    return same_count(&step->extent, &l->step->extent);
+}
+
+/* The waiting kernel, if it can stand for this one. */
+static KirKernel *narrow_kernel(Lower *l)
+{
+    const KirKernel *k = l->lf->waiting;
+    l->lf->waiting = NULL;
+    if (!k || !same_arguments(l, k, l->lf->waiting_step)) return NULL;
+    KirKernel *copy = ARENA_NEW(l->arena, KirKernel);
+    *copy = *k;
+    return copy;
+}
+
+static const char *kernel_text(Lower *l, const KirKernel *narrow)
 {
     StrBuf text = {.arena = l->arena};
     kir_print(l->kernel, &text);
+    if (narrow) kir_print(narrow, &text);
     return strbuf_cstr(&text);
 }
 
 static uint32_t join_plan(Lower *l, const char *kind)
 {
     HostPlan *plan = l->lf->plan;
-    const char *text = kernel_text(l);
+    KirKernel *narrow = narrow_kernel(l);
+    const char *text = kernel_text(l, narrow);
     uintptr_t known = (uintptr_t)strmap_get(l->lf->kernels, text);
     if (known) return (uint32_t)known - 1;
-    if (!kir_verify(l->kernel, l->lf->ctx->diags)) l->lf->failed = true;
+    if (!kir_verify(l->kernel, l->lf->ctx->diags) || (narrow && !kir_verify(narrow, l->lf->ctx->diags))) l->lf->failed = true;
     l->kernel->name = arena_printf(l->arena, "k%u_%s", plan->kernels.n, kind);
     uint32_t line = 0, col = 0;
     if (l->step->span.source) source_line_col(l->step->span.source, l->step->span.begin, &line, &col);
     l->kernel->comment = line ? arena_printf(l->arena, "%s, line %u", l->step->label, line) : l->step->label;
+    if (narrow) {
+        narrow->name = arena_printf(l->arena, "%s_narrow", l->kernel->name);
+        narrow->comment = arena_printf(l->arena, "%s; for 16 vector registers", l->kernel->comment);
+    }
     VEC_PUSH(l->arena, &plan->kernels, l->kernel);
+    VEC_PUSH(l->arena, &plan->narrow, narrow);
     strmap_put(l->lf->kernels, text, (void *)(uintptr_t)plan->kernels.n); /* NOLINT: an index as a pointer */
     return plan->kernels.n - 1;
 }
@@ -202,6 +234,20 @@ void lower_finish(Lower *l, const char *kind)
             s->args.data[i].count.value = ahead_default(l->ahead_bytes);
     if (!s->cost.n) lower_costs(l);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
+    if (l->lf->for_narrow) {
+        l->lf->waiting = l->kernel;
+        l->lf->waiting_step = s;
+        return;
+    }
     s->kernel = join_plan(l, kind);
     VEC_PUSH(l->arena, &l->lf->prog->steps, *s);
+}
+
+void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user)
+{
+    Schedule narrow;
+    lf->for_narrow = schedule_narrow(lf->f, g, lf->vectors, &narrow);
+    if (lf->for_narrow) make(lf, g, user);
+    lf->for_narrow = false;
+    make(lf, g, user);
 }

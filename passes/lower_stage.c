@@ -139,7 +139,7 @@ static void fill_points(Lower *l, const uint32_t *list, unsigned first, unsigned
     for (unsigned i = first; i < last; i++) {
         const Staged *s = &l->staged.data[list[i]];
         Fill x = {s->v, store && is_stored(l, s), s->array};
-        Schedule own = schedule_value(l->f, s->v, l->lf->vectors);
+        Schedule own = schedule_value(l->f, s->v, l->lf->vectors, false);
         l->s.vec = own.vec;
         l->s.lanes = own.lanes;
         l->s.first_vec = 0;

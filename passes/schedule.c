@@ -6,7 +6,13 @@
 #include "passes/schedule.h"
 
 enum { LANES = 16, REGISTERS = 8, MOST_SUMS = 12, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
-enum { SUMS = 24, PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, VECTOR_BYTES = 64, WIDE_ROW = 64 }; /* of products */
+enum { MOST_PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, VECTOR_BYTES = 64, WIDE_ROW = 64 }; /* of products */
+
+/* What vectors of 16 lanes find in a CPU: sums that stay in registers, vectors of a panel of columns. */
+typedef struct Registers {
+    int64_t sums, panel;
+} Registers;
+static Registers registers_of(const Schedule *s) { return s->narrow ? (Registers){6, 1} : (Registers){24, MOST_PANEL}; }
 
 static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
 {
@@ -65,12 +71,13 @@ static uint8_t panel_of(const IrModule *m, const IrType *t, const Schedule *s, i
    products side by side are all there until the last is done, and so are their panels of columns in the first cache. */
 static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
 {
-    int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(&g->nest, s), panel = PANEL;
+    int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(&g->nest, s);
+    int64_t sums = registers_of(s).sums, panel = registers_of(s).panel;
     int64_t column = reduced * s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype);
-    while (products > 1 && panel > 1 && (panel * column > PRODUCT_KEPT || panel * products * each * LEAST_BESIDE > SUMS))
+    while (products > 1 && panel > 1 && (panel * column > PRODUCT_KEPT || panel * products * each * LEAST_BESIDE > sums))
         panel--;
     s->tile = panel_of(f->m, &g->nest, s, panel);
-    s->row_tile = (uint8_t)(SUMS / each / s->tile / (products ? products : 1));
+    s->row_tile = (uint8_t)(sums / each / s->tile / (products ? products : 1));
     if (s->row_tile > MOST_ROWS) s->row_tile = MOST_ROWS;
     if (s->row_tile < LEAST_ROWS) s->row_tile = LEAST_ROWS;
     s->row_block = 96 / s->row_tile * s->row_tile;
@@ -79,13 +86,13 @@ static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
 /* A tile's rows of the result divide a line of the first operand where they can. */
 static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
 {
-    static const uint8_t rows[PANEL + 1] = {0, 16, 8, 6, 4};
+    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4};
     const IrOp *op = fused_op(f, g->roots.data[0]);
     const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
     VecRun run = schedule_run(f->m, b, 0);
     s->lanes = (uint8_t)run_lanes(&run);
-    s->tile = panel_of(f->m, b, s, PANEL);
-    s->row_tile = (uint8_t)(rows[s->tile] / vectors_each(b, s));
+    s->tile = panel_of(f->m, b, s, registers_of(s).panel);
+    s->row_tile = (uint8_t)((s->narrow ? registers_of(s).sums : rows[s->tile]) / vectors_each(b, s));
     if (!s->row_tile) s->row_tile = 1;
     s->row_strip = 64;
     s->copied = ir_type_width(f->m, b) > (int64_t)s->tile * s->lanes;
@@ -132,10 +139,10 @@ static int64_t work_of(const FusedFunc *f, const Group *g)
     return work < 1 ? 1 : work;
 }
 
-static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors)
+static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
 {
     Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .edge_block = 256,
-                  .block_rows = 512, .max_blocks = 32, .partials = 16};
+                  .block_rows = 512, .max_blocks = 32, .partials = 16, .narrow = narrow};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         VecRun run = schedule_run(f->m, &g->nest, 0);
         if (run.n) s.vec = run.vec[0].dim;
@@ -145,19 +152,19 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors)
     return s;
 }
 
-Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors)
+Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors, bool narrow)
 {
     Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
                .map = IR_NONE, .roots = {.data = &v, .n = 1}};
-    Schedule s = lanes_and_tile(f, &g, vectors);
+    Schedule s = lanes_and_tile(f, &g, vectors, narrow);
     if (vectors && g.kind == GROUP_PRODUCT) s.tile = PRODUCT_TILE;
     return s;
 }
 
-Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
+static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, bool narrow)
 {
     const Group *g = &f->groups.data[index];
-    Schedule s = lanes_and_tile(f, g, vectors);
+    Schedule s = lanes_and_tile(f, g, vectors, narrow);
     s.row_lanes = vectors && rows_fit(f, index);
     int64_t work = work_of(f, g);
     if (g->kind == GROUP_ROWS) work = work > INT64_MAX / 8 ? work : work * 8;
@@ -165,6 +172,24 @@ Schedule schedule_group(const FusedFunc *f, uint32_t index, bool vectors)
     s.grain = work >= WORK_PER_THREAD ? 1 : WORK_PER_THREAD / work;
     if (g->kind == GROUP_BLOCKS) s.grain = 1;
     return s;
+}
+
+Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors) { return schedule_for(f, g, vectors, false); }
+
+static bool same_tile(const Schedule *x, const Schedule *y) { return x->tile == y->tile && x->row_tile == y->row_tile; }
+
+bool schedule_narrow(const FusedFunc *f, uint32_t index, bool vectors, Schedule *s)
+{
+    const Group *g = &f->groups.data[index];
+    Schedule wide = schedule_group(f, index, vectors);
+    *s = schedule_for(f, index, vectors, true);
+    s->grain = wide.grain;
+    bool same = same_tile(s, &wide);
+    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++) {
+        Schedule x = schedule_value(f, g->roots.data[i], vectors, false), y = schedule_value(f, g->roots.data[i], vectors, true);
+        same &= same_tile(&x, &y);
+    }
+    return !same && s->row_block == wide.row_block;
 }
 
 static void print_run(const IrModule *m, const IrType *nest, StrBuf *out)

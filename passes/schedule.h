@@ -27,6 +27,7 @@ typedef struct Schedule {
     int64_t edge_block;  /* association of sums over a map's rows */
     int64_t block_rows, max_blocks; /* association of sums over all rows */
     uint8_t partials;    /* association of sums inside a row */
+    bool narrow;         /* for CPUs with 16 vector registers of 32 bytes: products have smaller tiles, all else is the same */
 } Schedule;
 
 /* The dims from t->dims[first] on that run along a vector, up to 16 lanes: [H = 8, D = 4] has 4 of H and 4 of D. */
@@ -36,8 +37,10 @@ bool schedule_sum_run(const IrModule *m, const IrFunc *f, const IrOp *op, VecRun
 unsigned run_lanes(const VecRun *run);
 /* vectors: false when the pass `schedule` is off: scalar code, one row at a time; every sum keeps its association. */
 Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors);
+/* The same for CPUs with fewer and shorter registers. False: nothing would differ. */
+bool schedule_narrow(const FusedFunc *f, uint32_t g, bool vectors, Schedule *s);
 /* How one value is computed by itself, in a group of other dims. */
-Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors);
+Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors, bool narrow);
 /* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
 bool rows_fit(const FusedFunc *f, uint32_t g);
 void schedule_print(const void *fused_module, StrBuf *out);

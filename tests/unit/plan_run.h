@@ -22,6 +22,7 @@ struct PlanRun {
     void *(*alloc)(void *user, size_t n); /* NULL: from the arena; else a buffer of just this size */
     void *user;
     int64_t ahead; /* distance at which kernels ask for rows */
+    bool narrow;   /* with the kernels for fewer registers */
     void **data;    /* [buffers] */
     int64_t *elems; /* [buffers] */
     char **slots;   /* [slots] */
@@ -143,7 +144,7 @@ static inline const char *plan_run_step(PlanRun *r, const PlanStep *s)
         if (a->is_buffer) args[k].p = r->data[a->buffer], elems[k] = r->elems[a->buffer];
         else args[k].i = plan_run_count(r, &a->count);
     }
-    const KirKernel *kernel = r->plan->kernels.data[s->kernel];
+    const KirKernel *kernel = plan_kernel(r->plan, s->kernel, !r->narrow);
     const KirIns *last = kernel->body.ins.n ? &kernel->ins.data[kernel->body.ins.data[kernel->body.ins.n - 1]] : NULL;
     bool parallel = last && last->op == KIR_for && last->bind == KIR_THREADS;
     int64_t cuts[3] = {0, parallel ? extent / 2 : 0, parallel ? extent : 1};

@@ -116,6 +116,38 @@ static void test_epilogue(void)
     arena_free(a);
 }
 
+/* Every product has a kernel for CPUs with fewer registers: other tiles, the same arguments and bits. */
+static void test_narrow(void)
+{
+    static const char text[] =
+        "func forward(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
+        "  %2 = contract %0, %1 : node[K] f32\n  %3 = tanh %2 : node[K] f32\n  %4 = contract %3, %1 : node[F] f32\n"
+        "  %5 = contract %0, %3 : [F,K] f32\n  %6 = contract %3, %4 : [K,F] f32\n"
+        "  return y = %4\n  return a = %5\n  return b = %6\n}\n";
+    static const int64_t rows[] = {1, 95, 203, 1500};
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[2];
+    check_begin();
+    HostPlan *plan = plan_text(a, text, NULL, &m);
+    unsigned narrow = 0;
+    for (uint32_t i = 0; plan && i < plan->kernels.n; i++) narrow += plan_kernel(plan, i, false) != plan_kernel(plan, i, true);
+    check(narrow == 4, "%u kernels, wanted 4", narrow);
+    for (unsigned i = 0; plan && i < 4; i++) {
+        EvalWorld *w = hub_world(a, m, rows[i], 10);
+        PlanRun x = run_func(a, plan, m, w, 0, args), y = x;
+        y.narrow = true;
+        const char *why = plan_run(&y);
+        check(!why, "%s", why);
+        for (uint32_t k = 0; k < 3; k++) {
+            uint32_t b = plan_run_result(&x, k);
+            check(!memcmp(x.data[b], y.data[b], (size_t)x.elems[b] * sizeof(float)), "result %u of %ld rows", k, (long)rows[i]);
+        }
+    }
+    check_end("lower: products for fewer registers have the same bits");
+    arena_free(a);
+}
+
 /* A product plus a number per row, which a sum over dims gives: two kernels, whose rows are walked in other orders. */
 static void test_epilogue_of_rows(void)
 {
@@ -564,6 +596,7 @@ int main(void)
 {
     test_products();
     test_epilogue();
+    test_narrow();
     test_epilogue_of_rows();
     test_flat_gradients();
     test_softmax();

@@ -59,7 +59,7 @@ static void add_kernels(Batch *b, unsigned i)
     unsigned v = variant_of(p->seed);
     p->first_kernel = b->ks.n;
     for (uint32_t k = 0; k < p->plan->kernels.n; k++) {
-        KirKernel *kernel = p->plan->kernels.data[k];
+        KirKernel *kernel = plan_kernel(p->plan, k, v == RT_AVX512);
         kernel->name = arena_printf(b->arena, "p%u_%s", i, kernel->name);
         VEC_PUSH(b->arena, &b->place, b->of_variant[v].n);
         VEC_PUSH(b->arena, &b->of_variant[v], kernel);
