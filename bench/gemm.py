@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times the dense products that gnnc emits beside OpenBLAS (the system's) and torch (MKL and oneDNN), on shapes of GNNs.
 
-usage: bench/gemm.py [--gnnc build/gnnc] [--torch PYTHON] [--threads 2] [--rounds 3] [--only TEXT] [--json FILE]
+usage: bench/gemm.py [--gnnc build/gnnc] [--torch PYTHON] [--threads 2] [--rounds 3] [--cpu avx2] [--only TEXT] [--json FILE]
 
 A shape is rows x K x N and one of three products of `x @ W`: NN, the value; NT, the gradient of x; TN, the gradient of W.
 Each is one model, run by `bench --json --blas off`; the peers run in the same interleaved rounds, and the least time of all
-rounds counts. A ratio is the best peer's time over ours: above 1 the emitted kernel is faster. Without --torch only
+rounds counts. `--cpu avx2` holds both sides to that. A ratio is the best peer's time over ours: above 1 the emitted kernel is faster. Without --torch only
 OpenBLAS is the peer, and that is said."""
 import argparse, json, math, os, subprocess, sys, tempfile
 
@@ -100,9 +100,11 @@ def peer(which):
 
 
 class Peer:
-    def __init__(self, python, which, threads):
+    def __init__(self, python, which, threads, cpu):
         env = dict(os.environ, OPENBLAS_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
-        if "avx512f" in open("/proc/cpuinfo").read():
+        if cpu == "avx2":
+            env.update(OPENBLAS_CORETYPE="Haswell", MKL_ENABLE_INSTRUCTIONS="AVX2", ONEDNN_MAX_CPU_ISA="AVX2")
+        elif "avx512f" in open("/proc/cpuinfo").read():
             env["OPENBLAS_CORETYPE"] = "SkylakeX"  # at its best, whatever the environment says
         self.name, self.process = which, subprocess.Popen(
             [python, os.path.abspath(__file__), "--peer", which], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
@@ -119,8 +121,8 @@ class Peer:
 # ---- ours -------------------------------------------------------------------------------------------------------------
 
 class Ours:
-    def __init__(self, gnnc, folder, threads):
-        self.gnnc, self.folder, self.threads, self.built = gnnc, folder, threads, {}
+    def __init__(self, gnnc, folder, threads, cpu):
+        self.gnnc, self.folder, self.threads, self.cpu, self.built = gnnc, folder, threads, cpu, {}
 
     def command(self, *args):
         done = subprocess.run(args, capture_output=True, text=True)
@@ -146,7 +148,7 @@ class Ours:
         name, data = self.model(rows, k, n)
         iters = max(5, min(100, int(0.1 / (2.0 * rows * k * n / 3e11))))
         text = self.command(name, "bench", "--data", data, "--iters", str(iters), "--threads", str(self.threads), "--json",
-                            "--blas", "off")
+                            "--blas", "off", "--cpu", self.cpu)
         result = json.loads(text)
         times = {"NN": result["infer"]["kernels"], "NT": [], "TN": []}
         for step in result["grad"]["kernels"]:
@@ -166,6 +168,7 @@ def main():
     p.add_argument("--gnnc", default="build/gnnc")
     p.add_argument("--torch", metavar="PYTHON", help="an interpreter that has torch")
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--cpu", default="auto", choices=["auto", "avx2"])
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--only", default="", help="shapes whose line holds this text")
     p.add_argument("--no-peers", action="store_true")
@@ -174,14 +177,14 @@ def main():
     o = p.parse_args()
     if o.peer:
         return peer(o.peer)
-    peers = [] if o.no_peers else [Peer(sys.executable, "openblas", o.threads)]
+    peers = [] if o.no_peers else [Peer(sys.executable, "openblas", o.threads, o.cpu)]
     if o.torch and not o.no_peers:
-        peers.append(Peer(o.torch, "torch", o.threads))
+        peers.append(Peer(o.torch, "torch", o.threads, o.cpu))
     elif not o.no_peers:
         print("gemm.py: SKIPPED torch: no --torch PYTHON was given")
     ratios, rows_out = [], []
     with tempfile.TemporaryDirectory() as folder:
-        ours = Ours(os.path.abspath(o.gnnc), folder, o.threads)
+        ours = Ours(os.path.abspath(o.gnnc), folder, o.threads, o.cpu)
         print(f"{'rows':>7} {'K':>5} {'N':>4} kind {'ours ms':>9} {'GFLOP/s':>8}" +
               "".join(f" {q.name + ' ms':>12}" for q in peers) + "  ratio")
         for rows, k, n, *kinds in SHAPES:
