@@ -65,6 +65,20 @@ static int64_t strip_elements(const FusedFunc *f, const Group *g, const Group *m
     return bytes > ALL_BYTES / n ? 0 : n; /* few rows in the second cache are still better than all in memory */
 }
 
+/* A product of the elements is wanted again when sums of the row are known: computing it twice costs more than the second
+   cache, which holds rows that the first does not. */
+static bool walks_products_again(const FusedFunc *f, const Group *g)
+{
+    bool product = false, again = false;
+    uint32_t index = (uint32_t)(g - f->groups.data);
+    for (uint32_t i = 0; i < g->inner.n; i++) product |= group_kind_of(f->f, f->m, g->inner.data[i]) == GROUP_PRODUCT;
+    for (IrId v = 0; v < f->f->ops.n && product && !again; v++) {
+        const IrOp *op = fused_op(f, v);
+        again = op->op == IR_OP_gather && op->attr.map == g->map && f->group_of.data[op->args[0]] == index;
+    }
+    return again;
+}
+
 int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
 {
     if (g->kind == GROUP_BLOCKS) return strip_elements(f, g, more);
@@ -76,6 +90,8 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     if (row > STAGE_BYTES) return 0;
     while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
     if (n < LEAST_ELEMENTS) return 0;
+    if (!more && n < BLOCK && walks_products_again(f, g))
+        while (n < BLOCK && 2 * n * bytes <= ALL_BYTES) n *= 2;
     if (n == BLOCK && bytes)
         while (2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
     return n;

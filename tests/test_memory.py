@@ -61,6 +61,27 @@ needs = least_of(SMALL, "bench", "--iters", "1")
 box.report("it_needs_what_was_said", needs != smallest and (needs, smallest))
 r = box.run(*BUILD, box.path("roomy"), "--memory-budget", "1G")
 box.report("a_large_budget_changes_nothing", r.rc or least_of(box.path("roomy"), "bench") != least)
+
+# ---- nothing of edges times features ------------------------------------------------------------------------------
+
+box.must(box.gnnc, "data", "generate", "dense", "--nodes", 60, "--edges", 6000, "--features", 8, "--classes", 3)
+box.write("wide.gnn", """model wide(x: node[F]) -> node[W] {
+  a = linear()
+  b = linear()
+  p: node[W] = a(x)
+  m: edge[W] = b(tanh(p.dst - p.src))
+  return max_in(m) + sum_in(tanh(m))
+}
+""")
+WIDE = [box.gnnc, "build", "wide.gnn", "--data", "dense", "--set", "W=64", "--cpu=generic", "-o"]
+r = box.run(*WIDE, box.path("wide"), "--memory-budget", "1")
+found = re.search(r"--memory-budget=(\d+)", r.err)
+box.report("a_budget_removes_wide_values_of_edges", not found or int(found.group(1)) >= 6000 * 64 * 4 and r.err)
+r = box.run(*WIDE, box.path("wide"), "--memory-budget", found.group(1) if found else "0")
+box.report("built_without_wide_values_of_edges", r.rc and r.err)
+r = box.run(box.path("wide"), "bench", "--data", "dense", "--iters", "1")
+box.report("runs_without_wide_values_of_edges", r.rc and r.err)
+
 for name, argv, says in [("word", ["--data", "data", "--memory-budget", "much"], "much"),
                          ("without_data", ["--set", "F=8", "--memory-budget", "1G"], "--data")]:
     box.refuses("build_budget_" + name, [box.gnnc, "build", "attend.gnn", "-o", SMALL] + argv, 1, "E0612", says)
