@@ -57,12 +57,13 @@ bool group_is_staged(const FusedFunc *f, const Group *g)
 /* Of a strip of rows; the sums are not in arrays. */
 static int64_t strip_elements(const FusedFunc *f, const Group *g, const Group *more)
 {
-    int64_t bytes = 0, n = BLOCK_STRIP, ignored = 0;
-    if (!add_values(f, &g->inner, &bytes, &ignored)) return 0;
-    if (more && !add_values(f, &more->inner, &bytes, &ignored)) return 0;
-    if (more && more->kind != GROUP_BLOCKS && !add_values(f, &more->roots, &bytes, &ignored)) return 0;
+    int64_t bytes = 0, n = BLOCK_STRIP, widest = 0;
+    if (!add_values(f, &g->inner, &bytes, &widest)) return 0;
+    if (more && !add_values(f, &more->inner, &bytes, &widest)) return 0;
+    if (more && more->kind != GROUP_BLOCKS && !add_values(f, &more->roots, &bytes, &widest)) return 0;
     while (n > LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
-    return bytes > ALL_BYTES / n ? 0 : n; /* few rows in the second cache are still better than all in memory */
+    /* few rows in the second cache are still better than all in memory */
+    return bytes > ALL_BYTES / n || widest >= ROW_BYTES / n ? 0 : n;
 }
 
 /* A product of the elements is wanted again when sums of the row are known: computing it twice costs more than the second
@@ -91,7 +92,7 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
     if (n < LEAST_ELEMENTS) return 0;
     if (!more && n < BLOCK && walks_products_again(f, g))
-        while (n < BLOCK && 2 * n * bytes <= ALL_BYTES) n *= 2;
+        while (n < BLOCK && 2 * n * bytes <= ALL_BYTES && 2 * n * widest < ROW_BYTES) n *= 2;
     if (n == BLOCK && bytes)
         while (2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
     return n;

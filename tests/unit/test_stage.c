@@ -10,11 +10,11 @@
 #include <math.h>
 
 static const char *const head =
-    "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim D = 5\ndim W = 70\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim D = 5\ndim W = 70\ndim L = 1100\nspace node\nspace edge : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap edge.all : edge -> unit\ngraph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[] f32\ntensor h : input node[H,D] f32\n"
     "tensor a : state [H,D] f32 init const(0)\ntensor w : state [F,W] f32 init const(0)\n"
-    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\ntensor u : state [H,W] f32 init const(0)\n";
+    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\ntensor u : state [H,W] f32 init const(0)\ntensor l : state [H,L] f32 init const(0)\n";
 
 typedef struct Case {
     const char *name, *body;
@@ -106,6 +106,9 @@ static const Case cases[] = {
      "  %16 = reduce_sum %15 via MAP : node[H] f32\n  %17 = mul %9, %12 : edge[H,D] f32\n"
      "  %18 = reduce_sum %17 via END : node[H,D] f32\n  %19 = reduce_sum %15 via END : node[H] f32\n  return y = %10\n"
      "  return g = %16\n  return u = %18\n  return t = %19\n}\n", 3, false, false, true},
+    {"too wide for an array, summed over all edges",
+     "(t = @t, l = @l) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : [H,L] f32\n  %2 = contract %0, %1 : edge[L] f32\n"
+     "  %3 = tanh %2 : edge[L] f32\n  %4 = reduce_sum %3 via edge.all : [L] f32\n  return y = %4\n}\n", 3, false, false, false},
     {"what three walks over the edges want is computed in each, and a result per edge in one",
      "(t = @t, u = @u, x = @x, v = @v) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : [H,W] f32\n  %2 = arg 2 : node[F] f32\n"
      "  %3 = arg 3 : [W,K] f32\n  %4 = contract %0, %1 : edge[W] f32\n  %5 = tanh %4 : edge[W] f32\n"
