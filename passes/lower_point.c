@@ -105,7 +105,7 @@ static bool is_part(const Memo *m, const Memo *own, const IrType *t, const Env *
         for (unsigned i = 0; i < m->n_vec; i++) along |= m->vec[i].dim == t->dims[k];
         if (m->ix[k].var != own->ix[k].var || (!along && m->ix[k].off != own->ix[k].off)) return false;
     }
-    return true;
+    return *first + own->active <= m->active; /* lanes behind those are padding */
 }
 
 /* v at one point of a vector of points where it is known. */
