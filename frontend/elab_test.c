@@ -96,6 +96,7 @@ void elab_test(Elab *e, const AstDecl *decl, uint32_t number)
     e->test = &test;
     Frame *f = frame_push(e, NULL, decl->span);
     f->graph = graph_data(e);
+    f->path = arena_printf(e->a, "test%u.", number); /* tests share no parameters */
     uint32_t errors = e->d->n_errors;
     elab_block(e, &decl->as.test);
     if (e->d->n_errors == errors) check_spaces(e, decl);

@@ -134,7 +134,7 @@ def GCNConv(given, in_channels, out_channels, improved=False, cached=False, add_
             aggr="add", **rest):
     common(**rest)
     loops = normalize if add_self_loops is None else add_self_loops
-    return Layer("gcn", "x w", O=out_channels, improved=improved, loops=loops, normalize=normalize, bias=bias,
+    return Layer("gcn", "x w", O=out_channels, improved=improved, add_self_loops=loops, normalize=normalize, bias=bias,
                  aggr=reducer(aggr))
 
 
@@ -142,7 +142,7 @@ def GCNConv(given, in_channels, out_channels, improved=False, cached=False, add_
 def SAGEConv(given, in_channels, out_channels, aggr="mean", normalize=False, root_weight=True, project=False, bias=True, **rest):
     common(**rest)
     root = root_weight and ("to" in given or "size" not in given)
-    return Layer("sage", "x to", O=out_channels, aggr=reducer(aggr), root=root, normalize=normalize, project=project, bias=bias)
+    return Layer("sage", "x to", O=out_channels, aggr=reducer(aggr), root_weight=root, normalize=normalize, project=project, bias=bias)
 
 
 @pyg
@@ -173,13 +173,13 @@ def LGConv(given, normalize=True, **rest):
 @pyg
 def SGConv(given, in_channels, out_channels, K=1, cached=False, add_self_loops=True, bias=True, **rest):
     common(**rest)
-    return Layer("sgc", "x w", O=out_channels, K=K, loops=add_self_loops, bias=bias)
+    return Layer("sgc", "x w", O=out_channels, K=K, add_self_loops=add_self_loops, bias=bias)
 
 
 @pyg
 def SSGConv(given, in_channels, out_channels, alpha, K=1, cached=False, add_self_loops=True, bias=True, **rest):
     common(**rest)
-    return Layer("ssgc", "x w", O=out_channels, alpha=alpha, K=K, loops=add_self_loops, bias=bias)
+    return Layer("ssgc", "x w", O=out_channels, alpha=alpha, K=K, add_self_loops=add_self_loops, bias=bias)
 
 
 @pyg
@@ -191,14 +191,14 @@ def TAGConv(given, in_channels, out_channels, K=3, bias=True, normalize=True, **
 @pyg
 def APPNP(given, K, alpha, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
     common(**rest)
-    return Layer("appnp", "x w", K=K, alpha=alpha, loops=add_self_loops, normalize=normalize)
+    return Layer("appnp", "x w", K=K, alpha=alpha, add_self_loops=add_self_loops, normalize=normalize)
 
 
 @pyg
 def MixHopConv(given, in_channels, out_channels, powers=None, add_self_loops=True, bias=True, **rest):
     common(**rest)
     powers = [0, 1, 2] if powers is None else powers
-    return Layer("mixhop", "x w", O=out_channels, powers=powers, top=max(powers), loops=add_self_loops, bias=bias)
+    return Layer("mixhop", "x w", O=out_channels, powers=powers, top=max(powers), add_self_loops=add_self_loops, bias=bias)
 
 
 @pyg
@@ -211,7 +211,7 @@ def ChebConv(given, in_channels, out_channels, K, normalization="sym", bias=True
 def GCN2Conv(given, channels, alpha, theta=None, layer=None, shared_weights=True, cached=False, add_self_loops=True,
              normalize=True, **rest):
     common(**rest)
-    return Layer("gcn2", "x x0 w", alpha=alpha, theta=theta, depth=layer, own_weights=not shared_weights, loops=add_self_loops,
+    return Layer("gcn2", "x x0 w", alpha=alpha, theta=theta, depth=layer, shared_weights=shared_weights, add_self_loops=add_self_loops,
                  normalize=normalize)
 
 
@@ -220,7 +220,7 @@ def ARMAConv(given, in_channels, out_channels, num_stacks=1, num_layers=1, share
              bias=True, **rest):
     common(**rest)
     act = Made("ReLU") if act == "ReLU()" else act
-    return Layer("arma", "x w", O=out_channels, stacks=num_stacks, layers=num_layers, shared=shared_weights,
+    return Layer("arma", "x w", O=out_channels, num_stacks=num_stacks, num_layers=num_layers, shared_weights=shared_weights,
                  act=activation(act), bias=bias)
 
 
@@ -237,7 +237,7 @@ def AntiSymmetricConv(given, in_channels, phi=None, num_iters=1, epsilon=0.1, ga
                       **rest):
     common(**rest)
     inner = make(phi or Made("GCNConv", [in_channels, in_channels], {"bias": False}), given)
-    return Layer("antisymmetric", "x", phi=inner, iters=num_iters, epsilon=epsilon, gamma=gamma, act=activation(act), bias=bias)
+    return Layer("antisymmetric", "x", phi=inner, num_iters=num_iters, epsilon=epsilon, gamma=gamma, act=activation(act), bias=bias)
 
 
 DIRECTED = {"GCNConv": {"add_self_loops": False}, "SAGEConv": {"root_weight": False}, "GATConv": {"add_self_loops": False},
@@ -249,7 +249,7 @@ def DirGNNConv(given, conv, alpha=0.5, root_weight=True):
     if conv.name not in DIRECTED:  # each inner layer loses its loops and its own root term (README, quirk 28)
         raise Unsayable("DirGNNConv of %s" % conv.name)
     inner = [make(Made(conv.name, conv.args, {**conv.named, **DIRECTED[conv.name]}), given) for _ in range(2)]
-    return Layer("directed", "x", conv_in=inner[0], conv_out=inner[1], alpha=alpha, root=root_weight)
+    return Layer("directed", "x", conv_in=inner[0], conv_out=inner[1], alpha=alpha, root_weight=root_weight)
 
 
 @pyg
@@ -259,7 +259,7 @@ def EGConv(given, in_channels, out_channels, aggregators=("symnorm",), num_heads
     aggrs = [Word("symnorm") if a == "symnorm" else reducer(a) for a in aggregators]
     if add_self_loops and "symnorm" not in aggregators:
         raise Unsayable("loops that stop at the largest node with an edge")
-    return Layer("egc", "x", H=num_heads, B=num_bases, D=out_channels // num_heads, aggrs=aggrs, loops=add_self_loops, bias=bias)
+    return Layer("egc", "x", H=num_heads, B=num_bases, D=out_channels // num_heads, aggregators=aggrs, add_self_loops=add_self_loops, bias=bias)
 
 
 @pyg
@@ -271,7 +271,7 @@ def WLConvContinuous(given, **rest):
 @pyg
 def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, **rest):
     common(**rest)
-    return Layer("signed", "x positive", O=out_channels, first=first_aggr, bias=bias)
+    return Layer("signed", "x positive", O=out_channels, first_aggr=first_aggr, bias=bias)
 
 
 # ---- tier 2 ----
@@ -279,7 +279,7 @@ def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, **rest):
 def attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value):
     residual = residual and ("to" in given or "size" not in given)
     fill = fill_value if isinstance(fill_value, (int, float)) else reducer(fill_value)
-    return dict(H=heads, D=out_channels, concat=concat, loops=add_self_loops, fill=fill, residual=residual, bias=bias,
+    return dict(H=heads, D=out_channels, concat=concat, add_self_loops=add_self_loops, fill_value=fill, residual=residual, bias=bias,
                 weights="weights" in given)
 
 
@@ -289,7 +289,7 @@ def GATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slo
     common(**rest)
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
     pair = isinstance(in_channels, list)
-    return Layer("gat", "x to e" if edge_dim else "x to", slope=negative_slope, pair=pair, **options)
+    return Layer("gat", "x to e" if edge_dim else "x to", negative_slope=negative_slope, pair=pair, **options)
 
 
 @pyg
@@ -297,7 +297,7 @@ def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_s
               edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, **rest):
     common(**rest)
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
-    return Layer("gatv2", "x to e" if edge_dim else "x to", slope=negative_slope, share=share_weights, **options)
+    return Layer("gatv2", "x to e" if edge_dim else "x to", negative_slope=negative_slope, share_weights=share_weights, **options)
 
 
 @pyg
@@ -306,14 +306,14 @@ def TransformerConv(given, in_channels, out_channels, heads=1, concat=True, beta
     common(**rest)
     if "e" in given and not edge_dim:
         raise Unsayable("edge features that are added to the values only")
-    return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, gate=beta and root_weight, root=root_weight,
+    return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, beta=beta and root_weight, root_weight=root_weight,
                  bias=bias, weights="weights" in given)
 
 
 @pyg
 def AGNNConv(given, requires_grad=True, add_self_loops=True, **rest):
     common(**rest)
-    return Layer("agnn", "x", loops=add_self_loops, trained=requires_grad)
+    return Layer("agnn", "x", add_self_loops=add_self_loops, requires_grad=requires_grad)
 
 
 @pyg
@@ -321,14 +321,14 @@ def FAConv(given, channels, eps=0.1, dropout=0.0, cached=False, add_self_loops=T
     common(**rest)
     if "weights" in given and add_self_loops and normalize:
         raise Unsayable("PyG's order of edges where existing loops are kept")
-    return Layer("fa", "x x0 w", eps=eps, loops=add_self_loops, normalize=normalize,
+    return Layer("fa", "x x0 w", eps=eps, add_self_loops=add_self_loops, normalize=normalize,
                  weights="weights" in given)
 
 
 @pyg
 def FeaStConv(given, in_channels, out_channels, heads=1, add_self_loops=True, bias=True, **rest):
     common(**rest)
-    return Layer("feast", "x to", H=heads, O=out_channels, loops=add_self_loops, bias=bias)
+    return Layer("feast", "x to", H=heads, O=out_channels, add_self_loops=add_self_loops, bias=bias)
 
 
 @pyg
@@ -353,7 +353,7 @@ def GeneralConv(given, in_channels, out_channels, in_edge_channels=None, aggr="a
     skip = "linear" if skip_linear or pair or in_channels != out_channels else "identity"
     kind = Word(attention_type) if attention else None
     return Layer("general", "x to e" if in_edge_channels else "x to", D=out_channels, H=heads, aggr=reducer(aggr), skip=Word(skip),
-                 directed=directed_msg, attention=kind, normalize=l2_normalize, bias=bias)
+                 directed_msg=directed_msg, attention=kind, normalize=l2_normalize, bias=bias)
 
 
 @pyg
@@ -363,7 +363,7 @@ def HypergraphConv(given, in_channels, out_channels, use_attention=False, attent
     attention = {"node": Word("nodes"), "edge": Word("hyperedges")}[attention_mode] if use_attention else None
     if not use_attention:
         heads, concat = 1, True
-    return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat, slope=negative_slope, bias=bias)
+    return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat, negative_slope=negative_slope, bias=bias)
 
 
 # ---- tier 4 ----
@@ -399,7 +399,7 @@ def NNConv(given, in_channels, out_channels, nn, aggr="add", root_weight=True, b
 @pyg
 def PDNConv(given, in_channels, out_channels, edge_dim, hidden_channels, add_self_loops=True, normalize=True, bias=True, **rest):
     common(**rest)
-    return Layer("pdn", "x e", O=out_channels, hidden=hidden_channels, loops=add_self_loops, normalize=normalize, bias=bias)
+    return Layer("pdn", "x e", O=out_channels, hidden_channels=hidden_channels, add_self_loops=add_self_loops, normalize=normalize, bias=bias)
 
 
 @pyg
@@ -446,7 +446,7 @@ def GENConv(given, in_channels, out_channels, aggr="softmax", t=1.0, learn_t=Fal
 @pyg
 def DNAConv(given, channels, heads=1, groups=1, dropout=0.0, cached=False, normalize=True, add_self_loops=True, bias=True, **rest):
     common(**rest)
-    return Layer("dna", "x w", H=heads, groups=groups, loops=add_self_loops, normalize=normalize, bias=bias)
+    return Layer("dna", "x w", H=heads, groups=groups, add_self_loops=add_self_loops, normalize=normalize, bias=bias)
 
 
 @pyg
@@ -478,13 +478,13 @@ def local_and_global(local_nn, global_nn):
 @pyg
 def PointNetConv(given, local_nn, global_nn=None, add_self_loops=True, aggr="max", **rest):
     common(**rest)
-    return Layer("pointnet", "x pos to_pos", loops=add_self_loops, aggr=reducer(aggr), **local_and_global(local_nn, global_nn))
+    return Layer("pointnet", "x pos to_pos", add_self_loops=add_self_loops, aggr=reducer(aggr), **local_and_global(local_nn, global_nn))
 
 
 @pyg
 def PPFConv(given, local_nn, global_nn=None, add_self_loops=True, aggr="max", **rest):
     common(**rest)
-    return Layer("ppf", "x pos to_pos normal to_normal", loops=add_self_loops, aggr=reducer(aggr),
+    return Layer("ppf", "x pos to_pos normal to_normal", add_self_loops=add_self_loops, aggr=reducer(aggr),
                  **local_and_global(local_nn, global_nn))
 
 
@@ -492,7 +492,7 @@ def PPFConv(given, local_nn, global_nn=None, add_self_loops=True, aggr="max", **
 def PointTransformerConv(given, in_channels, out_channels, pos_nn=None, attn_nn=None, add_self_loops=True, **rest):
     common(**rest)
     nets = {k: network(v)[0] for k, v in (("pos_nn", pos_nn), ("attn_nn", attn_nn)) if v}
-    return Layer("point_transformer", "x pos to to_pos", O=out_channels, loops=add_self_loops, **nets)
+    return Layer("point_transformer", "x pos to to_pos", O=out_channels, add_self_loops=add_self_loops, **nets)
 
 
 @pyg
@@ -571,7 +571,7 @@ def DeepSetsAggregation(given, local_nn=None, global_nn=None):
 def Set2Set(given, in_channels, processing_steps, num_layers=1):
     if num_layers != 1:
         raise Unsayable("stacked cells")
-    return OfMessages("set2set", "x", steps=processing_steps)
+    return OfMessages("set2set", "x", processing_steps=processing_steps)
 
 
 # ---- norms ----
@@ -594,12 +594,12 @@ def GraphNorm(given, in_channels, eps=1e-5):
 @pyg
 def InstanceNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False):
     return Layer("instance_norm", "x", per_graph="batch" in given, eps=eps, momentum=momentum, affine=affine,
-                 track=track_running_stats)
+                 track_running_stats=track_running_stats)
 
 
 @pyg
 def PairNorm(given, scale=1.0, scale_individually=False, eps=1e-5):
-    return Formula("pair_norm(x, s = %s, individually = %s, per_graph = %s, eps = %s)"
+    return Formula("pair_norm(x, scale = %s, scale_individually = %s, per_graph = %s, eps = %s)"
                    % (spell(scale), spell(scale_individually), spell("batch" in given), spell(eps)), "x")
 
 
@@ -637,5 +637,5 @@ for _name, _word in [("add", "sum"), ("mean", "mean"), ("max", "max")]:
 def SuperGATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
                  bias=True, attention_type="MX", neg_sample_ratio=0.5, edge_sample_ratio=1.0, is_undirected=False, **rest):
     common(**rest)
-    return Layer("supergat", "x", H=heads, D=out_channels, attention=Word(attention_type.lower()), concat=concat,
-                 slope=negative_slope, loops=add_self_loops, bias=bias)
+    return Layer("supergat", "x", H=heads, D=out_channels, attention_type=Word(attention_type.lower()), concat=concat,
+                 negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias)
