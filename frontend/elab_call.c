@@ -277,6 +277,11 @@ static Value run_body(Elab *e, const Def *def)
 {
     const AstFunction *fn = &def->decl->as.function;
     Frame *f = e->frame;
+    Value *given = ARENA_ARRAY(e->a, Value, fn->sig.n_params + 1);
+    for (uint32_t i = 0; i < fn->sig.n_params; i++) {
+        const Binding *b = scope_find(f, fn->sig.params[i].name.text);
+        if (b) given[i] = b->value;
+    }
     if (fn->expr)
         f->result = elab_expr(e, fn->expr);
     else if (!f->returned) {
@@ -294,7 +299,8 @@ static Value run_body(Elab *e, const Def *def)
     if (fn->sig.result && v.kind != V_ERROR)
         v = coerce_declared(e, v, fn->sig.result, arena_printf(e->a, "the result of %s", def->name),
                             v.span.source ? v.span : def->decl->name.span);
-    return fn->sig.result ? label_dims(e, v) : v;
+    v = fn->sig.result ? label_dims(e, v) : v;
+    return f->adjoint ? adjoint_attach(e, &fn->sig, given, v) : v;
 }
 
 static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, const char *path)

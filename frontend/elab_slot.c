@@ -187,7 +187,8 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
 {
     IrType t = ir_scalar(e->real);
     bool known = !slot->type || type_resolve(e, slot->type, &t);
-    bool built = !known || (!e->m->spaces.data[t.space].is_edge && ir_dtype_is_float(t.dtype));
+    bool number = ir_dtype_is_float(t.dtype) || (buffer && t.dtype == IR_I64); /* a count, say: nothing trains it */
+    bool built = !known || (!e->m->spaces.data[t.space].is_edge && number);
     if (!built) diag_error(e->d, E0901, slot->type->span, "a parameter that is %s is not built yet", type_text(e, &t));
     if (known && built)
         slot_bind(e, slot, name, t, buffer);
@@ -216,7 +217,7 @@ void buffer_assign(Elab *e, const char *name, Value *v, Span s)
     }
     *v = coerce(e, *v, &b->type, arena_printf(e->a, "buffer `%s`", name), v->span.source ? v->span : s);
     if (v->kind == V_ERROR) return;
-    *v = op_unary(e, IR_OP_detach, *v, s);
+    if (ir_dtype_is_float(v->type.dtype)) *v = op_unary(e, IR_OP_detach, *v, s);
     AfterValue *after = after_find(e, b->tensor);
     if (after)
         after->value = *v;

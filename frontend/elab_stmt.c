@@ -6,6 +6,7 @@
 
 static void assign_one(Elab *e, const AstExpr *target, Value v)
 {
+    if (adjoint_assign(e, target, v)) return;
     if (target->kind != AST_EXPR_NAME) {
         diag_error(e->d, E0901, target->span, "assigning to anything but a name is not built yet");
         return;
@@ -88,7 +89,7 @@ static Value elab_stmt(Elab *e, const AstStmt *s)
     case AST_STMT_ASSERT: elab_assert(e, s); break;
     case AST_STMT_CONST: elab_const(e, s); break;
     case AST_STMT_PAIRS: diag_error(e->d, E0901, s->span, "`pairs` is not built yet"); break;
-    case AST_STMT_ADJOINT: diag_error(e->d, E0901, s->span, "`adjoint` is not built yet"); break;
+    case AST_STMT_ADJOINT: elab_adjoint(e, s); break;
     }
     return value_none(s->span);
 }
@@ -105,9 +106,13 @@ static void check_used(Elab *e, const AstStmt *s, const Value *v)
 Value elab_block(Elab *e, const AstBlock *b)
 {
     Value last = value_none(b->span);
-    for (uint32_t i = 0; i < b->n && !e->frame->returned; i++) {
+    uint32_t i = 0;
+    for (; i < b->n && !e->frame->returned; i++) {
         last = elab_stmt(e, b->items[i]);
         if (i + 1 < b->n) check_used(e, b->items[i], &last);
     }
+    for (; i < b->n; i++)
+        if (b->items[i]->kind == AST_STMT_ADJOINT)
+            diag_error(e->d, E0410, b->items[i]->span, "`adjoint` stands before `return`");
     return last;
 }

@@ -134,6 +134,8 @@ struct Frame {
     IrId reduce_from, reduce_to; /* in a reducer: what `edge` and `node` stand for; else IR_NONE */
     bool returned;
     Value result;
+    const AstBlock *adjoint; /* of a function that states its own, or NULL */
+    bool in_adjoint;
 };
 
 typedef struct TensorInfo { /* beside m->tensors */
@@ -311,6 +313,12 @@ bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundAr
                  uint32_t n_bound, const Call *c);
 void note_expansion(Elab *e, const Def *def, Span call,
                     uint32_t from); /* to diagnostics `from` on */
+
+/* ---- adjoints of the program's own (elab_adjoint.c) ---- */
+void elab_adjoint(Elab *e, const AstStmt *s);                          /* the statement: keeps the block for later */
+bool adjoint_assign(Elab *e, const AstExpr *target, Value v);          /* `x.grad = v`; false: it is no such target */
+/* The result of the frame's function under the adjoint that it states. given: [n_params] arguments as they came. */
+Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value result);
 
 /* ---- intrinsics (elab_builtin.c): NULL if there is none of that name ---- */
 typedef Value (*Builtin)(Elab *e, const Call *c);

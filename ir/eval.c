@@ -79,7 +79,7 @@ static const char *check_run(const IrModule *m, const EvalWorld *w, const IrFunc
             return "an argument has another type than the function declares";
     for (uint32_t i = 0; i < f->ops.n; i++) {
         const IrOp *op = &f->ops.data[i];
-        if (op->op == IR_OP_grad) return "`grad` has no value before autodiff removed it";
+        if (ir_op_is_of_autodiff(op->op)) return "`grad` and adjoints have no value before autodiff removed them";
         for (uint32_t k = 0; k < op->type.n_dims; k++)
             if (m->dims.data[op->type.dims[k]].size < 0) return "a dim has no size";
         if (!value_size(m, w, &op->type, &rows, &width, &bytes) || (total += bytes) > MAX_BYTES)

@@ -94,6 +94,12 @@ typedef struct IrOpInfo {
 } IrOpInfo;
 extern const IrOpInfo ir_ops[IR_N_OPS];
 
+/* Ops that pass autodiff takes away: they have no value of their own before. */
+static inline bool ir_op_is_of_autodiff(IrOpcode op)
+{
+    return op == IR_OP_grad || op == IR_OP_incoming || op == IR_OP_with_adjoint;
+}
+
 typedef struct IrAttr {
     double f;     /* const: the value; reduce_max/min: what an empty row gives */
     int64_t i;    /* arg: index into the function's args; slice: first index */

@@ -377,6 +377,24 @@ static const char *shape_grad(const Shape *s)
     return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, x));
 }
 
+static const char *shape_incoming(const Shape *s)
+{
+    return want_kind(s, &s->op->type, ir_dtype_is_float, "a float");
+}
+
+/* The value, what stands for its cotangent, then pairs: an operand and the cotangent it gets. */
+static const char *shape_with_adjoint(const Shape *s)
+{
+    if (s->op->n_args < 4 || s->op->n_args % 2) return "wanted a value, an incoming cotangent, and pairs";
+    if (s->f->ops.data[s->op->args[1]].op != IR_OP_incoming) return "the second operand is no incoming cotangent";
+    for (uint32_t i = 0; i < s->op->n_args; i++) {
+        const IrType *wanted = i < 2 ? &s->op->type : operand(s, i & ~1u);
+        if (!ir_type_eq(operand(s, i), wanted))
+            return arena_printf(s->arena, "operand %u is %s, wanted %s", i, text(s, operand(s, i)), text(s, wanted));
+    }
+    return want_kind(s, &s->op->type, ir_dtype_is_float, "a float");
+}
+
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
 const char *ir_shape_check(const IrModule *m, const IrFunc *f, const IrOp *op, Arena *a)

@@ -294,7 +294,7 @@ static bool check_tensor(Verify *v, const IrTensor *t)
     bool is_float = ir_dtype_is_float(t->type.dtype);
     bool is_int = t->type.dtype == IR_I32 || t->type.dtype == IR_I64;
     IrType hyper = ir_scalar(t->type.dtype);
-    if (t->kind == IR_PARAM && !is_float) return bad(v, t->span, "%s: parameters are floats", what);
+    if (t->kind == IR_PARAM && t->type.dtype == IR_BOOL) return bad(v, t->span, "%s: parameters are numbers", what);
     if (t->kind == IR_HYPER && (!is_float || !ir_type_eq(&t->type, &hyper)))
         return bad(v, t->span, "%s: hypers are float scalars", what);
     if (t->bound < 0 || (t->bound && !is_int))

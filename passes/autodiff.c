@@ -121,6 +121,16 @@ static void expand(PassContext *ctx, Rewrite *r, IrId first)
     pass_remark_at(ctx, PASS_autodiff, true, r->old, first, "%u gradients in one sweep, %u ops", g.ops.n, n_made);
 }
 
+/* Behind the last gradient: a value whose adjoint was stated is that value, and nothing comes in any more. */
+static void drop_adjoints(IrFunc *f)
+{
+    for (uint32_t v = 0; v < f->ops.n; v++) {
+        IrOp *op = &f->ops.data[v];
+        if (op->op == IR_OP_with_adjoint) op->op = IR_OP_detach, op->n_args = 1;
+        if (op->op == IR_OP_incoming) op->op = IR_OP_const, op->attr = (IrAttr){.f = 0};
+    }
+}
+
 static IrFunc *autodiff_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
@@ -130,6 +140,7 @@ static IrFunc *autodiff_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         else if (r.map[v] == IR_NONE)
             expand(ctx, &r, v);
     }
+    drop_adjoints(r.b.f);
     return rewrite_end(&r);
 }
 

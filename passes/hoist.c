@@ -41,7 +41,7 @@ const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrF
     if (ctx->disabled[PASS_hoist] || !r) return invariant;
     for (IrId v = 0; v < f->ops.n; v++) {
         const IrOp *op = &f->ops.data[v];
-        invariant[v] = op->op == IR_OP_arg ? is_fixed(m, r, &f->args.data[op->attr.i]) : op->op != IR_OP_grad;
+        invariant[v] = op->op == IR_OP_arg ? is_fixed(m, r, &f->args.data[op->attr.i]) : !ir_op_is_of_autodiff(op->op);
         if (ir_ops[op->op].traits & T_RANDOM) invariant[v] = false;
         for (uint32_t k = 0; k < op->n_args; k++) invariant[v] &= invariant[op->args[k]];
     }

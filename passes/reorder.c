@@ -153,7 +153,7 @@ static bool may_improve(const Reorder *r, IrId v)
 {
     const IrOp *op = ro_def(r, v);
     return op && r->values.data[v].uses && op->n_args && ir_dtype_is_float(op->type.dtype) &&
-           !(ir_ops[op->op].traits & T_RANDOM) && op->op != IR_OP_grad && op->op != IR_OP_detach;
+           !(ir_ops[op->op].traits & T_RANDOM) && !ir_op_is_of_autodiff(op->op) && op->op != IR_OP_detach;
 }
 
 /* ---- one function ---- */

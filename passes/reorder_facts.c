@@ -69,6 +69,8 @@ static uint8_t numeric_facts(const Reorder *r, const IrOp *op)
     case IR_OP_log1p: return all & RO_NOT_NEGATIVE ? all : 0;
     case IR_OP_pow:
     case IR_OP_mod:
+    case IR_OP_incoming:
+    case IR_OP_with_adjoint:
     case IR_OP_grad: return 0;
     case IR_OP_reduce_max:
     case IR_OP_reduce_min: return all & of_number(op->attr.f);
@@ -89,7 +91,7 @@ static uint8_t numeric_facts(const Reorder *r, const IrOp *op)
 
 static bool is_fixed(const Reorder *r, const IrOp *op)
 {
-    if (!r->holds || op->op == IR_OP_arg || op->op == IR_OP_grad || ir_ops[op->op].traits & T_RANDOM) return false;
+    if (!r->holds || op->op == IR_OP_arg || ir_op_is_of_autodiff(op->op) || ir_ops[op->op].traits & T_RANDOM) return false;
     for (uint32_t k = 0; k < op->n_args; k++)
         if (!ro_knows(r, op->args[k], RO_FIXED)) return false;
     return true;

@@ -97,12 +97,12 @@ bool pass_option_disable(PassContext *ctx, const char *list)
 
 /* ---- facts ---- */
 
-/* The first `grad` of m, or NULL. */
+/* The first `grad` of m, or what else autodiff takes away, or NULL. */
 static const IrOp *find_grad(const IrModule *m)
 {
     for (uint32_t i = 0; i < m->funcs.n; i++)
         for (uint32_t v = 0; v < m->funcs.data[i]->ops.n; v++)
-            if (m->funcs.data[i]->ops.data[v].op == IR_OP_grad)
+            if (ir_op_is_of_autodiff(m->funcs.data[i]->ops.data[v].op))
                 return &m->funcs.data[i]->ops.data[v];
     return NULL;
 }

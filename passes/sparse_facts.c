@@ -94,6 +94,8 @@ static bool is_finite(const Sparse *s, const Simplify *known, IrId v)
     case IR_OP_log1p:
     case IR_OP_pow:
     case IR_OP_mod:
+    case IR_OP_incoming:
+    case IR_OP_with_adjoint:
     case IR_OP_grad: return false;
     case IR_OP_reduce_max:
     case IR_OP_reduce_min: return isfinite(op->attr.f) && all_have(s, op, 0, SPARSE_FINITE);

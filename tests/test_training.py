@@ -28,7 +28,8 @@ def read_all(path):
     raw = open(path, "rb").read()
     n = int.from_bytes(raw[:8], "little")
     head = json.loads(raw[8:8 + n])
-    return {k: np.frombuffer(raw[8 + n:][slice(*v["data_offsets"])], "<f4").reshape(v["shape"]).astype("f8")
+    kinds = {"F32": "<f4", "I64": "<i8"}
+    return {k: np.frombuffer(raw[8 + n:][slice(*v["data_offsets"])], kinds[v["dtype"]]).reshape(v["shape"]).astype("f8")
             for k, v in head.items() if k != "__metadata__"}
 
 
@@ -74,7 +75,7 @@ CASES = [
 BUFFERS = """
 layer running(x: node[F]) -> node[F] {
   buffer mean: [F] = zeros as "running_mean"
-  buffer seen: [] = zeros
+  buffer seen: [] int = zeros
   if training {
     mean = 0.9 * mean + 0.1 * mean_all(x)
     seen += 1

@@ -324,7 +324,7 @@ static const Case cases[] = {
      "self_loops(g, keep) "
      "t(ts, td) orig o",
      "are partial maps"},
-    {"} tensor p : param [A] i64 stored [2] perm(0) init const(0)", "parameters are floats"},
+    {"} tensor p : param [A] bool stored [2] perm(0) init const(0)", "parameters are numbers"},
     {"} tensor p : param [A,B] f32 stored [6] perm(0,0) init const(0)",
      "does not name each dim once"},
     {"} tensor p : param [A,B] f32 stored [5] perm(1,0) init const(0)",
