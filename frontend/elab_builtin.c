@@ -525,7 +525,7 @@ static const struct {
             ROW(where) ROW(grad) ROW(sum) ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape)
                 ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn) ROW(rand) ROW(ones)
                     ROW(zeros) ROW(eye) ROW(id) ROW(self_loops) ROW(reverse)
-                    ROW(line) ROW(siblings) ROW(complete) ROW(random_graph) ROW(close)
+                    ROW(line) ROW(siblings) ROW(complete) ROW(negatives) ROW(random_graph) ROW(close)
 #undef ROW
 };
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };

@@ -129,13 +129,15 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
 static const char *const derived_names[] = {[IR_GRAPH_REVERSE] = "reverse",
                                             [IR_GRAPH_LINE] = "line",
                                             [IR_GRAPH_SIBLINGS] = "siblings",
-                                            [IR_GRAPH_COMPLETE] = "complete"};
+                                            [IR_GRAPH_COMPLETE] = "complete",
+                                            [IR_GRAPH_NEGATIVES] = "negatives"};
 
 /* The maps between the edges of a graph and those of its base that it keeps. */
 static void keep_maps(Elab *e, IrGraph *g, IrId base)
 {
     const char *edge = e->m->spaces.data[g->edge].name;
     g->orig = ir_map_new(e->m, arena_printf(e->a, "%s.orig", edge), g->edge, base);
+    if (g->kind == IR_GRAPH_NEGATIVES) return; /* an edge has many */
     g->image = ir_map_new(e->m, arena_printf(e->a, "%s.image", edge), base, g->edge);
     IrMap *orig = &e->m->maps.data[g->orig], *image = &e->m->maps.data[g->image];
     orig->inverse = g->image;
@@ -143,12 +145,13 @@ static void keep_maps(Elab *e, IrGraph *g, IrId base)
     orig->partial = image->partial = g->kind == IR_GRAPH_SELF_LOOPS;
 }
 
-static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy policy,
-                                      const GraphValue *base)
+/* n_edges and seed: of negatives; else 0. */
+static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy policy, const GraphValue *base, int64_t n_edges,
+                                      int64_t seed)
 {
     for (uint32_t i = 0; i < e->m->graphs.n; i++) {
         const IrGraph *g = &e->m->graphs.data[i];
-        if (g->kind != kind || g->base != base->id || g->policy != policy) continue;
+        if (g->kind != kind || g->base != base->id || g->policy != policy || g->n_edges != n_edges || g->seed != seed) continue;
         GraphValue *v = ARENA_NEW(e->a, GraphValue);
         *v = (GraphValue){.name = g->name, .id = i};
         return v;
@@ -158,12 +161,16 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
                                            [IR_LOOPS_ADD] = "more_loops",
                                            [IR_LOOPS_REMOVE] = "no_loops"};
     const char *word = kind == IR_GRAPH_SELF_LOOPS ? policies[policy] : derived_names[kind];
+    if (kind == IR_GRAPH_NEGATIVES)
+        word = arena_printf(e->a, "negatives%lld_%lld", (long long)n_edges, (long long)seed);
     IrGraph b = *graph_ir(e, base);
     const char *of = base->id == graph_data(e)->id ? "" : arena_printf(e->a, "%s.", b.name);
     bool back = kind == IR_GRAPH_REVERSE;
     IrGraph g = {.name = arena_printf(e->a, "%s%s", of, word),
                  .kind = kind,
                  .policy = policy,
+                 .n_edges = n_edges,
+                 .seed = seed,
                  .base = base->id,
                  .orig = IR_NONE,
                  .image = IR_NONE,
@@ -174,6 +181,11 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
     graph_maps(e, &g);
     if (!ir_graph_is_pairs(kind)) keep_maps(e, &g, b.edge);
     return graph_add(e, g);
+}
+
+static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy policy, const GraphValue *base)
+{
+    return derive_drawn(e, kind, policy, base, 0, 0);
 }
 
 static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out)
@@ -237,7 +249,7 @@ static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, c
         diag_help(e->d, d, "node values need no `fill`: the nodes of both graphs are the same");
         return value_error();
     }
-    bool all = graph_ir(e, g)->kind == IR_GRAPH_REVERSE ||
+    bool all = graph_ir(e, g)->kind == IR_GRAPH_REVERSE || graph_ir(e, g)->kind == IR_GRAPH_NEGATIVES ||
                policy == IR_LOOPS_REMOVE; /* every edge has an original */
     if (!all) fill = fill_value(e, v, &fill, base, g, policy, s);
     if (v.kind == V_TENSOR) v = carry(e, v, g);
@@ -337,6 +349,27 @@ static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
 Value builtin_line(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_LINE); }
 Value builtin_siblings(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_SIBLINGS); }
 Value builtin_complete(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_COMPLETE); }
+
+/* negatives(g, k = 1, seed = 0): k pairs for each edge, drawn when the graph is loaded. */
+Value builtin_negatives(Elab *e, const Call *c)
+{
+    const GraphValue *base;
+    static const char *const names[] = {"k", "seed"};
+    int64_t n[] = {1, 0};
+    if (!graph_arg(e, c, 0, &base)) return value_error();
+    for (uint32_t i = 1; i < c->n; i++) {
+        const CallArg *a = &c->args[i];
+        int which = a->name && !strcmp(a->name, names[1]);
+        bool named = a->name && !strcmp(a->name, names[which]), whole = a->value.kind == V_NUMBER && a->value.num == floor(a->value.num);
+        if (a->word) continue;
+        if (!named || !whole || a->value.num < (which ? 0 : 1) || a->value.num > 1e9) {
+            diag_error(e->d, E0302, a->ast->span, "negatives takes whole numbers: `negatives(g, k = 5, seed = 1)`");
+            return value_error();
+        }
+        n[which] = (int64_t)a->value.num;
+    }
+    return derive_filled(e, c, base, derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]), IR_LOOPS_KEEP);
+}
 
 /* random_graph(nodes = 50, edges = 300, seed = 1) */
 Value builtin_random_graph(Elab *e, const Call *c)

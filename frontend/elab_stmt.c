@@ -82,13 +82,13 @@ static Value elab_stmt(Elab *e, const AstStmt *s)
     case AST_STMT_ASSIGN: elab_assign(e, s); break;
     case AST_STMT_PARAM:
     case AST_STMT_BUFFER: elab_slot(e, s); break;
-    case AST_STMT_GRAPH: elab_graph_stmt(e, s); break;
+    case AST_STMT_GRAPH:
+    case AST_STMT_PAIRS: elab_graph_stmt(e, s); break;
     case AST_STMT_IF: return elab_if(e, s);
     case AST_STMT_RETURN: elab_return(e, s); break;
     case AST_STMT_EXPR: return elab_expr(e, s->as.value);
     case AST_STMT_ASSERT: elab_assert(e, s); break;
     case AST_STMT_CONST: elab_const(e, s); break;
-    case AST_STMT_PAIRS: diag_error(e->d, E0901, s->span, "`pairs` is not built yet"); break;
     case AST_STMT_ADJOINT: elab_adjoint(e, s); break;
     }
     return value_none(s->span);

@@ -361,6 +361,7 @@ Value builtin_reverse(Elab *e, const Call *c);
 Value builtin_line(Elab *e, const Call *c);
 Value builtin_siblings(Elab *e, const Call *c);
 Value builtin_complete(Elab *e, const Call *c);
+Value builtin_negatives(Elab *e, const Call *c);
 Value graph_over(Elab *e, const AstExpr *x);
 
 /* ---- tensors of the module (elab_tensor.c) ---- */

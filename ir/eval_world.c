@@ -144,6 +144,33 @@ static bool from_nodes(Build *b, const IrGraph *g, Edges *out)
     return true;
 }
 
+static bool leads(const Edges *e, int64_t src, int64_t dst)
+{
+    for (int64_t i = 0; i < e->n; i++)
+        if (e->src[i] == src && e->dst[i] == dst) return true;
+    return false;
+}
+
+/* For each edge of the base as many pairs: its source, and of up to 16 nodes drawn the first that it leads no edge to and
+ * is not, else the last. */
+static bool from_negatives(Build *b, const IrGraph *g, Edges *out)
+{
+    enum { TRIES = 16 };
+    const Edges *base = &b->edges[g->base];
+    int64_t n_dst = b->w->counts[g->dst_space], n = 0;
+    if (__builtin_mul_overflow(base->n, g->n_edges, &n)) return fail(b, "too many negatives");
+    *out = edges_new(b->arena, n, true);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t src = base->src[i / g->n_edges], dst = 0;
+        for (int t = 0; t < TRIES; t++) {
+            dst = (int64_t)(eval_philox((uint64_t)g->seed, 0, 0, (uint64_t)i, 16 * (uint64_t)t) % (uint64_t)n_dst);
+            if (!(g->src_space == g->dst_space && dst == src) && !leads(base, src, dst)) break;
+        }
+        push(out, src, dst, i / g->n_edges);
+    }
+    return true;
+}
+
 static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
 {
     switch (g->kind) {
@@ -154,6 +181,7 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
     case IR_GRAPH_LINE:
     case IR_GRAPH_SIBLINGS: return from_edge_pairs(b, g, out);
     case IR_GRAPH_COMPLETE: return from_nodes(b, g, out);
+    case IR_GRAPH_NEGATIVES: return from_negatives(b, g, out);
     }
     return fail(b, "a graph of no kind");
 }
@@ -183,7 +211,7 @@ static void derive_maps(Build *b, uint32_t id)
     for (int64_t i = 0; i < e->n; i++) {
         int64_t at = b->stored_of[id][i];
         orig[at] = e->orig[i] < 0 ? -1 : b->stored_of[g->base][e->orig[i]];
-        if (orig[at] >= 0) image[orig[at]] = at;
+        if (orig[at] >= 0 && g->image != IR_NONE) image[orig[at]] = at;
     }
     if (g->orig != IR_NONE) b->w->maps[g->orig] = orig;
     if (g->image != IR_NONE) b->w->maps[g->image] = image;

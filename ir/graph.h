@@ -49,9 +49,10 @@ typedef enum {
     IR_GRAPH_LINE,     /* its nodes are the base's edges: from e to f where e ends at the node that f begins at */
     IR_GRAPH_SIBLINGS, /* likewise, where e and f end at one node, e = f too */
     IR_GRAPH_COMPLETE, /* the base's nodes: from each to each of the same graph of the batch, itself too */
+    IR_GRAPH_NEGATIVES, /* n_edges drawn pairs for each edge of the base: its source, and a node that it leads no edge to */
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
-static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE; }
+static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
 typedef enum { IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE } IrLoopPolicy;
 typedef struct IrGraph {
     const char *name;
@@ -59,12 +60,13 @@ typedef struct IrGraph {
     IrId edge, src_space, dst_space; /* spaces; src_space == dst_space unless bipartite */
     IrId src, dst;                   /* maps edge -> src_space, edge -> dst_space */
     IrId base;                       /* graph it derives from, or IR_NONE */
-    IrId orig, image;                /* self_loops, reverse: partial maps edge -> base edge and back */
+    IrId orig, image;                /* self_loops, reverse: partial maps edge -> base edge and back; negatives: orig, to the
+                                        edge that a pair was drawn for */
     IrLoopPolicy policy;             /* self_loops. keep: a node's last loop stays, others vanish, missing
                                         ones are added (golden quirk 1); replace: all removed, one each
                                         added (quirk 19); add: one beside whatever is there (27);
                                         remove: none left. New loops stand behind the kept edges, by node */
-    int64_t n_nodes, n_edges, seed;  /* random */
+    int64_t n_nodes, n_edges, seed;  /* random; negatives: n_edges for each of the base's */
 } IrGraph;
 
 typedef struct IrType {

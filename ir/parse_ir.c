@@ -314,7 +314,7 @@ static void resolve_inverses(Parser *p)
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
     static const char *const kinds[] = {"data", "random",   "self_loops", "reverse",
-                                        "line", "siblings", "complete"}; /* of IrGraphKind */
+                                        "line", "siblings", "complete",   "negatives"}; /* of IrGraphKind */
     static const char *const policies[] = {"keep", "replace", "add",
                                            "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
@@ -332,6 +332,12 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
     if (g->kind == IR_GRAPH_SELF_LOOPS) {
         expect(p, ",");
         g->policy = (IrLoopPolicy)ONE_OF(p, policies, "a policy");
+    }
+    if (g->kind == IR_GRAPH_NEGATIVES) {
+        expect(p, ",");
+        g->n_edges = integer(p, 0, INT64_MAX);
+        expect(p, ",");
+        g->seed = integer(p, INT64_MIN, INT64_MAX);
     }
     expect(p, ")");
 }

@@ -139,8 +139,10 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
     case IR_GRAPH_LINE: strbuf_puts(out, "line("); break;
     case IR_GRAPH_SIBLINGS: strbuf_puts(out, "siblings("); break;
     case IR_GRAPH_COMPLETE: strbuf_puts(out, "complete("); break;
+    case IR_GRAPH_NEGATIVES: strbuf_puts(out, "negatives("); break;
     }
     PRINT_REF(out, m->graphs, g->base);
+    if (g->kind == IR_GRAPH_NEGATIVES) strbuf_printf(out, ", %" PRId64 ", %" PRId64, g->n_edges, g->seed);
     strbuf_puts(out, ")");
 }
 

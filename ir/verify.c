@@ -203,6 +203,21 @@ static bool check_pairs(Verify *v, const IrGraph *g, uint32_t id)
     return bad(v, nowhere, "graph `%s`: a graph of pairs keeps no edge of its base", g->name);
 }
 
+static bool check_negatives(Verify *v, const IrGraph *g, uint32_t id)
+{
+    if (g->base >= id)
+        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
+    const IrGraph *base = &v->m->graphs.data[g->base];
+    if (g->src_space != base->src_space || g->dst_space != base->dst_space)
+        return bad(v, nowhere, "graph `%s` and its base `%s` have other nodes", g->name, base->name);
+    if (g->n_edges < 1 || g->n_edges > INT32_MAX)
+        return bad(v, nowhere, "graph `%s`: %" PRId64 " pairs for each edge", g->name, g->n_edges);
+    bool orig = g->orig == IR_NONE || (map_joins(v, g->orig, g->edge, base->edge) && !v->m->maps.data[g->orig].partial);
+    if (!orig || g->image != IR_NONE)
+        return bad(v, nowhere, "graph `%s`: only `orig` leads to the base's edges, from every pair", g->name);
+    return true;
+}
+
 static bool check_graph(Verify *v, uint32_t id)
 {
     const IrGraph *g = &v->m->graphs.data[id];
@@ -224,6 +239,7 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_LINE:
     case IR_GRAPH_SIBLINGS:
     case IR_GRAPH_COMPLETE: return check_pairs(v, g, id);
+    case IR_GRAPH_NEGATIVES: return check_negatives(v, g, id);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }

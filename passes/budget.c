@@ -54,6 +54,8 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
         int64_t n = budget_rows(m, b, g->dst_space);
         return __builtin_mul_overflow(n, n, &pairs) || pairs > INT64_MAX / 4 ? INT64_MAX / 4 : pairs;
     }
+    if (g->kind == IR_GRAPH_NEGATIVES)
+        return __builtin_mul_overflow(base, g->n_edges, &pairs) || pairs > INT64_MAX / 4 ? INT64_MAX / 4 : pairs;
     bool more = g->kind == IR_GRAPH_SELF_LOOPS && g->policy != IR_LOOPS_REMOVE;
     return base + (more ? budget_rows(m, b, g->dst_space) : 0);
 }

@@ -1,5 +1,5 @@
 /* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph
-   with loops kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c). Works in the
+   with loops kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in the
    user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include "runtime/random.h"
@@ -146,6 +146,7 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
     case RT_GRAPH_LINE:
     case RT_GRAPH_SIBLINGS: return rt_list_edge_pairs(g, def, &lists[def->base], list, st);
     case RT_GRAPH_COMPLETE: return rt_list_node_pairs(g, def, t, list, st);
+    case RT_GRAPH_NEGATIVES: return rt_list_negatives(g, def, &lists[def->base], list, st);
     default: return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "graph kind %lld", (long long)def->kind);
     }
 }

@@ -20,6 +20,9 @@ RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st
 RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
 RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
 
+/* def->n_edges drawn pairs for each edge of the base (graph_negatives.c). */
+RtCode rt_list_negatives(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
+
 /* Whether the batch's graph_of speaks of the space: nodes of the data's graph. */
 bool rt_space_is_batched(const RtModel *m, int64_t space);
 

@@ -6,7 +6,7 @@
 #include "runtime/random.h"
 #include "tests/unit/check.h"
 
-enum { MAX_SPACES = 16, MAX_MAPS = 48, MAX_GRAPHS = 12 };
+enum { MAX_SPACES = 20, MAX_MAPS = 48, MAX_GRAPHS = 12 };
 
 typedef struct Made {
     IrModule *ir;
@@ -28,7 +28,7 @@ static IrId add_graph(Made *m, IrGraph g, const char *name)
     ir->maps.data[g.dst].sorted = true;
     if (g.base != IR_NONE && !ir_graph_is_pairs(g.kind)) {
         g.orig = ir_map_new(ir, "orig", g.edge, ir->graphs.data[g.base].edge);
-        g.image = ir_map_new(ir, "image", ir->graphs.data[g.base].edge, g.edge);
+        if (g.kind != IR_GRAPH_NEGATIVES) g.image = ir_map_new(ir, "image", ir->graphs.data[g.base].edge, g.edge);
     }
     VEC_PUSH(ir->arena, &ir->graphs, g);
     return ir->graphs.n - 1;
@@ -110,6 +110,10 @@ static void make_module(Made *m, Arena *a)
     g.base = data;
     g.kind = IR_GRAPH_COMPLETE;
     add_graph(m, g, "complete");
+    g.kind = IR_GRAPH_NEGATIVES;
+    g.n_edges = 3;
+    g.seed = 11;
+    add_graph(m, g, "negatives");
     g.kind = IR_GRAPH_LINE;
     g.src_space = g.dst_space = m->ir->graphs.data[data].edge;
     add_graph(m, g, "line");
