@@ -426,6 +426,14 @@ static Value reduce_list(Elab *e, const Value *list, ReduceWhere where, const Ca
         e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
 }
 
+/* A reducer may be a family of functions instead: `std` where std_in, std_out, std_all and readout_std are defined. */
+static const Def *function_of(Elab *e, const Value *reducer, ReduceWhere where)
+{
+    static const char *const forms[] = {"%s_in", "%s_out", "%s_all", "readout_%s"};
+    bool named = reducer->kind == V_WORD && reducer->word;
+    return named ? def_find(e, &e->functions, arena_printf(e->a, forms[where], reducer->word)) : NULL;
+}
+
 /* A layer or a function from edges to nodes that was passed as a reducer, of in-edges only. */
 static bool is_own_reduction(const Elab *e, const Value *v, ReduceWhere where)
 {
@@ -447,6 +455,8 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
     if (reducer->kind == V_ERROR) return *reducer;
     if (reducer->kind == V_LIST) return reduce_list(e, reducer, where, c);
     if (is_own_reduction(e, reducer, where)) return call_value(e, *reducer, c);
+    const Def *function = function_of(e, reducer, where);
+    if (function) return call_def(e, function, NULL, 0, c, NULL);
     const Def *def = reducer->word ? def_find(e, &e->folds, reducer->word) : NULL;
     if (!def || (reducer->kind != V_DEF && reducer->kind != V_WORD)) {
         diag_error(e->d, E0306, c->span, "found %s, wanted a reducer", value_text(e, reducer));

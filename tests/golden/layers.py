@@ -61,6 +61,10 @@ def make(module, given):
 
 # ---- options that many classes share ----
 
+class Given(set):
+    """The inputs' names; `longest`: the most edges that any target has, for what pads lists."""
+
+
 REDUCERS = {"add": "sum", "sum": "sum", "mean": "mean", "max": "max", "min": "min", "mul": "mul", "var": "var", "std": "std"}
 
 
@@ -142,7 +146,8 @@ def GCNConv(given, in_channels, out_channels, improved=False, cached=False, add_
 def SAGEConv(given, in_channels, out_channels, aggr="mean", normalize=False, root_weight=True, project=False, bias=True, **rest):
     common(**rest)
     root = root_weight and ("to" in given or "size" not in given)
-    return Layer("sage", "x to", O=out_channels, aggr=reducer(aggr), root_weight=root, normalize=normalize, project=project, bias=bias)
+    options = dict(aggr=Word("lstm"), most=given.longest, padded=True) if aggr == "lstm" else dict(aggr=reducer(aggr))
+    return Layer("sage", "x to", O=out_channels, root_weight=root, normalize=normalize, project=project, bias=bias, **options)
 
 
 @pyg
@@ -574,6 +579,47 @@ def Set2Set(given, in_channels, processing_steps, num_layers=1):
     return OfMessages("set2set", "x", processing_steps=processing_steps)
 
 
+@pyg
+def MedianAggregation(given, fill_value=0.0):
+    return reduction("quantile_in(m, 0.5, interpolation = \"lower\", fill_value = %s)" % spell(fill_value))
+
+
+@pyg
+def QuantileAggregation(given, q, interpolation="linear", fill_value=0.0):
+    q = q if isinstance(q, list) else [q]
+    each = ["quantile_in(m, %s, interpolation = \"%s\", fill_value = %s)" % (spell(v), interpolation, spell(fill_value)) for v in q]
+    return reduction("cat(%s)" % ", ".join(each))
+
+
+@pyg
+def SortAggregation(given, k):
+    return reduction("sort_aggr(m, %d)" % k)
+
+
+@pyg
+def LSTMAggregation(given, in_channels, out_channels):
+    return OfMessages("lstm_aggr", "x", O=out_channels, most=given.longest, padded=True)
+
+
+@pyg
+def GRUAggregation(given, in_channels, out_channels):
+    return OfMessages("gru_aggr", "x", O=out_channels, most=given.longest, padded=True)
+
+
+@pyg
+def LCMAggregation(given, in_channels, out_channels, project=True):
+    if not project:
+        raise Unsayable("LCM without projection")
+    return OfMessages("lcm_aggr", "x", O=out_channels, most=given.longest)
+
+
+@pyg
+def MLPAggregation(given, in_channels, out_channels, max_num_elements, num_layers):
+    if num_layers != 1:
+        raise Unsayable("several layers over lists")
+    return OfMessages("mlp_aggr", "x", O=out_channels, most=max_num_elements)
+
+
 # ---- norms ----
 
 @pyg
@@ -639,3 +685,17 @@ def SuperGATConv(given, in_channels, out_channels, heads=1, concat=True, negativ
     common(**rest)
     return Layer("supergat", "x", H=heads, D=out_channels, attention_type=Word(attention_type.lower()), concat=concat,
                  negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias)
+
+
+GPS_NORMS = {"batch_norm": lambda given: Layer("norm_module", ""), None: lambda given: Word("identity"),
+             "layer_norm": lambda given: Layer("layer_norm", "", per_graph="batch" in given),
+             "graph_norm": lambda given: Layer("graph_norm", "", per_graph="batch" in given)}
+
+
+@pyg
+def GPSConv(given, channels, conv=None, heads=1, dropout=0.0, act="relu", act_kwargs=None, norm="batch_norm", norm_kwargs=None,
+            attn_type="multihead", attn_kwargs=None):
+    if attn_type != "multihead" or norm not in GPS_NORMS or norm_kwargs or act_kwargs or attn_kwargs:
+        raise Unsayable("attention %s with norm %s" % (attn_type, norm))
+    norms = {"norm%d" % i: GPS_NORMS[norm](given) for i in (1, 2, 3)}
+    return Layer("gps", "x", conv=make(conv, given) if conv else None, H=heads, act=activation(act), **norms)

@@ -74,7 +74,8 @@ FORMULA = """model m(%s) %s
 
 
 def single_layer(spec, cls, case):
-    given = {INPUTS[i][0] for i in case["inputs"] if i in INPUTS}
+    given = layers.Given(INPUTS[i][0] for i in case["inputs"] if i in INPUTS)
+    given.longest = case["graph"].get("max_in_degree", 0)
     given |= {"batch"} if "batch" in case["inputs"] else set()
     given |= {"size"} if spec.bipartite else set()
     scalars = case.get("scalars") or {}
