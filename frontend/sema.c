@@ -234,6 +234,28 @@ static void forget(Elab *e, const Mark *k)
     e->graph_space = k->graph_space;
 }
 
+static bool sample_value(Elab *e, const AstType *t, Value *out);
+
+static bool sample_tuple(Elab *e, const AstType *t, Value *out)
+{
+    Value *items = ARENA_ARRAY(e->a, Value, t->n_items + 1);
+    for (uint32_t i = 0; i < t->n_items; i++)
+        if (!sample_value(e, t->items[i], &items[i])) return false;
+    *out = (Value){.kind = V_TUPLE, .items = items, .n = t->n_items, .span = t->span, .dim = IR_NONE};
+    return true;
+}
+
+static bool sample_value(Elab *e, const AstType *t, Value *out)
+{
+    IrType type;
+    if (t->kind == AST_TYPE_TUPLE) return sample_tuple(e, t, out);
+    if (t->domain_var) domain_bind(e, t->space.text, graph_ir(e, graph_data(e))->src_space);
+    if (!type_resolve(e, t, &type)) return false;
+    *out = op_const(e, type, 0, t->span);
+    if (t->dtype == AST_INDEX && t->classes) out->classes = size_of_expr(e, t->classes);
+    return true;
+}
+
 /* Values of the declared types, with dims that stand for any size. False: not enough is declared.
  */
 static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_t *n)
@@ -250,13 +272,9 @@ static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_
     for (uint32_t i = 0; i < sig->n_params; i++) {
         const AstParam *p = &sig->params[i];
         if (p->init) continue;
-        IrType t;
-        if (!p->type || p->type->kind != AST_TYPE_TENSOR) return false;
-        if (p->type->domain_var)
-            domain_bind(e, p->type->space.text, graph_ir(e, graph_data(e))->src_space);
-        if (!type_resolve(e, p->type, &t)) return false;
-        Value v = op_const(e, t, 0, p->span);
-        if (p->type->dtype == AST_INDEX && p->type->classes) v.classes = size_of_expr(e, p->type->classes);
+        if (!p->type) return false;
+        Value v;
+        if (!sample_value(e, p->type, &v)) return false;
         args[(*n)++] = (CallArg){.name = p->name.text, .value = v};
     }
     return true;

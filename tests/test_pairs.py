@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Graphs of pairs in executables against numpy: edges that meet, order among in-edges, all nodes of each graph of a batch; ordered
-folds. usage: test_pairs.py BUILD"""
+folds; negatives. usage: test_pairs.py BUILD"""
+import json
 import os
 import sys
 
@@ -53,10 +54,36 @@ def compare(box, name, n, m, batch):
             return "part %d is off by %g" % (i, far)
 
 
+LINKS = """
+layer ranking(z: node[F]) -> [] {
+  score = dot(z.src, z.dst, F)
+  pairs p = negatives(g, k = 4, fill score = 0)
+  return over p { mean_all(softplus(dot(z.src, z.dst, F) - score)) }
+}
+model net(x: node[F]) -> node[8] = linear(mean_in(x.src) + x)
+train net {
+  loss = ranking(net(data.x))
+  optimizer adam(0.01)
+  epochs 60
+}
+"""
+
+
+def links(box):
+    """A loss over drawn pairs is learned."""
+    box.write("links.gnn", LINKS)
+    box.must(box.gnnc, "data", "generate", "data", "--nodes", 300, "--features", 7, "--classes", 3)
+    box.must(box.gnnc, "build", "links.gnn", "--data", "data", "--cpu=native", "-o", box.path("links"))
+    box.must(box.path("links"), "train", "--data", "data", "--metrics", "log.jsonl")
+    losses = [json.loads(line)["loss"] for line in open(box.path("log.jsonl")) if "loss" in line]
+    return None if losses[-1] < 0.9 * losses[0] else "loss from %g to %g" % (losses[0], losses[-1])
+
+
 box = Sandbox(sys.argv[1], "pairs")
 box.write("pairs.gnn", MODEL)
 box.report("one_graph", compare(box, "one", 40, 300, None))
 box.report("batch", compare(box, "batch", 30, 60, np.repeat([0, 1, 2, 5], [1, 12, 12, 5])))
 box.report("one_node", compare(box, "node", 1, 2, None))
 box.report("no_edges", compare(box, "none", 5, 0, None))
+box.report("links", links(box))
 box.close()
