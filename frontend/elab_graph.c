@@ -53,13 +53,14 @@ IrId map_all(Elab *e, IrId space)
 
 IrId map_graph(Elab *e, IrId space)
 {
-    const IrGraph *g = graph_ir(e, graph_data(e));
-    if (e->bipartite || space != g->src_space) return IR_NONE;
+    const IrGraph *g = graph_ir(e, graph_data(e)), *of = graph_of_edges(e, space);
+    bool edges = of && of->src_space == g->src_space; /* an edge is of its source's graph */
+    if (e->bipartite || (space != g->src_space && !edges)) return IR_NONE;
     if (e->graph_space == IR_NONE) e->graph_space = ir_space_new(e->m, "graph", false);
     for (uint32_t i = 0; i < e->m->maps.n; i++)
         if (e->m->maps.data[i].from == space && e->m->maps.data[i].to == e->graph_space) return i;
-    IrId map = ir_map_new(e->m, "node.graph", space, e->graph_space);
-    e->m->maps.data[map].sorted = true;
+    IrId map = ir_map_new(e->m, arena_printf(e->a, "%s.graph", e->m->spaces.data[space].name), space, e->graph_space);
+    e->m->maps.data[map].sorted = !edges;
     return map;
 }
 
@@ -108,9 +109,9 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
     }
     bool per_graph = !strcmp(name, "graph"), src = !strcmp(name, "src");
     IrId from = per_graph ? e->graph_space : src ? g->src_space : g->dst_space;
-    if (v.type.space == from && from != IR_NONE)
-        return per_graph ? op_gather(e, v, map_graph(e, g->src_space), g->src_space, s)
-                         : op_gather(e, v, src ? g->src : g->dst, g->edge, s);
+    IrId map = per_graph && from != IR_NONE ? map_graph(e, g->src_space) : src ? g->src : g->dst;
+    if (v.type.space == from && from != IR_NONE && map != IR_NONE)
+        return op_gather(e, v, map, per_graph ? g->src_space : g->edge, s);
     Diag *d = diag_error(e->d, E0204, s, "`.%s` of %s", name, value_text(e, &v));
     if (v.type.space == IR_UNIT)
         diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);

@@ -62,7 +62,7 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
         return error_operand(e, v, name, "a value per node, edge or graph", s), false;
     *map = where == REDUCE_ALL ? map_all(e, v->type.space) : map_graph(e, v->type.space);
     if (*map == IR_NONE)
-        return error_operand(e, v, name, "a node value of the data's graph", s), false;
+        return error_operand(e, v, name, "a node or edge value of the data's graph", s), false;
     return true;
 }
 

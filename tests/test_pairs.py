@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Graphs of pairs in executables against numpy: edges that meet, order among in-edges, all nodes of each graph of a batch; ordered
+"""Graphs of pairs in executables against numpy: edges that meet, order among in-edges, all nodes and edges of each graph of a batch; ordered
 folds; negatives. usage: test_pairs.py BUILD"""
 import json
 import os
@@ -10,11 +10,11 @@ from sandbox import Sandbox
 
 MODEL = """
 layer decay(x: @d[F], h: @d[F]) -> @d[F] = 0.5 * h + x
-model net(x: node[F]) -> node[4*F] {
+model net(x: node[F]) -> node[5*F] {
   e = x.src - 2 * x.dst
   onward = over line(g) { sum_in(e.src) }
   around = over complete(g) { sum_in(abs(x.src - x.dst)) }
-  return cat(sum_in(onward), median_in(e), around, fold_in(x.src, decay, zeros(node[F]), most = 3))
+  return cat(sum_in(onward), median_in(e), around, fold_in(x.src, decay, zeros(node[F]), most = 3), readout_max(e).graph)
 }
 """
 
@@ -23,7 +23,7 @@ def wanted(x, src, dst, batch):
     n = len(x)
     e = x[src] - 2 * x[dst]
     onward = np.array([e[dst == s].sum(0) for s in src]).reshape(-1, x.shape[1])
-    total, median, around, folded = (np.zeros_like(x) for _ in range(4))
+    total, median, around, folded, top = (np.zeros_like(x) for _ in range(5))
     np.add.at(total, dst, onward)
     for v in range(n):
         mine = np.flatnonzero(dst == v)
@@ -32,7 +32,9 @@ def wanted(x, src, dst, batch):
         around[v] = np.abs(x[batch == batch[v]] - x[v]).sum(0)
         for k in mine[:3]:
             folded[v] = 0.5 * folded[v] + x[src[k]]
-    return [total, median, around, folded]
+        of_graph = e[batch[src] == batch[v]]
+        top[v] = of_graph.max(0) if len(of_graph) else 0
+    return [total, median, around, folded, top]
 
 
 def compare(box, name, n, m, batch):
