@@ -671,10 +671,38 @@ def DiffGroupNorm(given, in_channels, groups=10, lamda=0.01, eps=1e-5, momentum=
     return Layer("diff_group_norm", "x", groups=groups, lamda=lamda, eps=eps, momentum=momentum)
 
 
+@pyg
+def HeteroLayerNorm(given, in_channels, num_types, mode="node", affine=True, eps=1e-5):
+    if mode != "node" or not affine:
+        raise Unsayable("HeteroLayerNorm with mode %s" % mode)
+    return Layer("hetero_layer_norm", "x kind", eps=eps)
+
+
+@pyg
+def HeteroBatchNorm(given, in_channels, num_types, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    if not affine or not track_running_stats:
+        raise Unsayable("HeteroBatchNorm without statistics")
+    return Layer("hetero_batch_norm", "x kind", eps=eps, momentum=momentum)
+
+
 # ---- pools ----
+
+@pyg
+def dense_diff_pool(given, normalize=True):
+    return Formula("dense_diff_pool(x, adj, s)", "x adj s")
+
+
 
 for _name, _word in [("add", "sum"), ("mean", "mean"), ("max", "max")]:
     CLASSES["global_%s_pool" % _name] = lambda given, word=_word: Formula("readout_%s(x)" % word, "x")
+
+
+# ---- tier 3 ----
+
+@pyg
+def MFConv(given, in_channels, out_channels, max_degree=10, bias=True, **rest):
+    common(**rest)
+    return Layer("mf", "x to", O=out_channels, max_degree=max_degree, bias=bias)
 
 
 # ---- tier 5 ----

@@ -10,10 +10,13 @@ INPUTS = {
     "pos": ("pos", "node", "P"), "pos.0": ("pos", "node", "P"), "pos.1": ("to_pos", "dst", "P"),
     "msg": ("m", "node", "G"), "normal": ("normal", "node", "P"), "normal.0": ("normal", "node", "P"), "normal.1": ("to_normal", "dst", "P"),
     "edge_weight": ("w", "edge", ""), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", ""),
-    "hyperedge_weight": ("w", "dst", ""), "hyperedge_attr": ("e", "dst", "K"),
+    "type_vec": ("kind", "node", ""), "hyperedge_weight": ("w", "dst", ""), "hyperedge_attr": ("e", "dst", "K"),
 }
 # Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge. An index is a
 # graph too: row i goes to target index[i].
+KINDS = {"type_vec": ("T", "num_types")}  # integers below a constructor's argument
+# Plain matrices where there is an input `adj`.
+DENSE = {"x": ("x", "", "BNF"), "adj": ("adj", "", ["B", "N", "N'"]), "s": ("s", "", "BNC")}
 EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"], ["index"]]
 OTHER = ("batch",)
 
@@ -27,19 +30,24 @@ class Spec:
     row 1 of them is the source, whether nodes belong to graphs."""
 
 
+def known(case):
+    """The inputs that have a name of ours. With an adjacency matrix all are plain matrices."""
+    return DENSE if "adj" in case["inputs"] else INPUTS
+
+
 def declared(spec, case, names):
     """The model's parameter list for the inputs `names`, and the dims that --set gives."""
     parts = []
     for of in case["inputs"]:
-        if of not in INPUTS or INPUTS[of][0] not in names:
+        name, domain, dims = known(case).get(of, (None, "", ""))
+        if name not in names:
             continue
-        name, domain, dims = INPUTS[of]
-        sizes = case["inputs"][of]["shape"][1:]
+        sizes = case["inputs"][of]["shape"][1 if domain else 0:]
         dims = dims[len(dims) - len(sizes):]
-        if domain == "node" and spec.bipartite:
-            domain = "src"
-        parts.append("%s: %s%s" % (name, domain, "[%s]" % ", ".join(dims) if dims else ""))
-        spec.dims.update(zip(dims, sizes))
+        kind = " index[%s]" % KINDS[of][0] if of in KINDS else "[%s]" % ", ".join(dims) if dims else ""
+        parts.append("%s: %s%s" % (name, "src" if domain == "node" and spec.bipartite else domain, kind))
+        spec.dims.update((d, n) for d, n in zip(dims, sizes) if not d.endswith("'"))
+        spec.dims.update({KINDS[of][0]: case["args"][KINDS[of][1]]} if of in KINDS else {})
         spec.inputs[name] = of
     if "positive" in names:
         parts.append("positive: edge bool")
@@ -74,7 +82,7 @@ FORMULA = """model m(%s) %s
 
 
 def single_layer(spec, cls, case):
-    given = layers.Given(INPUTS[i][0] for i in case["inputs"] if i in INPUTS)
+    given = layers.Given(known(case)[i][0] for i in case["inputs"] if i in known(case))
     given.longest = case["graph"].get("max_in_degree", 0)
     given |= {"batch"} if "batch" in case["inputs"] else set()
     given |= {"size"} if spec.bipartite else set()
@@ -82,7 +90,7 @@ def single_layer(spec, cls, case):
     given |= {"positive"} if len(spec.edges) == 2 else set()
     given |= {"weights"} if "return_attention_weights" in scalars else set()
     for name in case["inputs"]:
-        if name not in INPUTS and name not in spec.edges + list(OTHER):
+        if name not in known(case) and name not in spec.edges + list(OTHER):
             raise Unsayable("input %s" % name)
     args = {k: constructors.parse(v) for k, v in case["args"].items()}
     layer = layers.make(constructors.Made(cls, [], args), given)
@@ -165,10 +173,9 @@ def multi_label(spec, case):
 
 def jump_net(spec, case):
     args = arguments(case)
-    mode = args["jump"].args[0]
-    if mode not in ("cat", "max"):
-        raise Unsayable("an LSTM over layers in both directions")
-    statements = [many(args), 'jump = jumping_knowledge(mode = "%s")' % mode, linear_of(args), "xs = []",
+    mode, channels, n_layers = args["jump"].args
+    jump = "jumping_lstm(hidden = %d)" % (channels * n_layers // 2) if mode == "lstm" else 'jumping_knowledge(mode = "%s")' % mode
+    statements = [many(args), "jump = " + jump, linear_of(args), "xs = []",
                   "for k in 0..size(convs) { x = relu(convs[k](x)); xs = xs + [x] }", "z = lin(jump(xs))"]
     whole_model(spec, case, statements, NODE_LOSS)
 
