@@ -17,6 +17,7 @@ int cmd_ir(Session *s);
 int cmd_fmt(Session *s);
 int cmd_test(Session *s);
 int cmd_explain(Session *s);
+int cmd_doc(Session *s);
 int cmd_data(Session *s);
 int cmd_machine(Session *s);
 

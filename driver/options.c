@@ -50,6 +50,11 @@ static const struct {
      "  info       says what a data folder holds\n"
      "  verify     checks every file of a data folder against meta.json and against each other",
      "  gnnc data generate toy --nodes=1000 --classes=4\n  gnnc data info cora\n  gnnc data verify cora\n"},
+    {'o', "gnnc doc [NAME...] [FILE.gnn...] [--format=text|html] [-o OUT]",
+     "Shows what the standard library and your files define: each layer, function and reducer with its options and their\n"
+     "defaults, its comment, the parameters it stores, its place and its tests. Without a NAME it lists all, by family.\n"
+     "HTML is one page that needs nothing beside it.",
+     "  gnnc doc\n  gnnc doc softmax_in\n  gnnc doc attention\n  gnnc doc my.gnn\n  gnnc doc -o library.html\n"},
     {'m', "gnnc machine [--probe] [--threads=T]",
      "Shows sizes, latency and bandwidth of each level of memory and the rate of arithmetic, as executables know them when\n"
      "they choose how to run on a graph. --probe measures them once and keeps them for later runs. Builds do not read them.",

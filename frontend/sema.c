@@ -1,11 +1,7 @@
 /* frontend_compile: reads the program and the standard library, finds the entry, elaborates every
    function of the module, and checks the definitions that nobody called. */
 #include "frontend/sema.h"
-
-struct GnnStdFile {
-    const char *name, *text;
-};
-extern const struct GnnStdFile gnn_std_files[];
+#include "frontend/std_text.h"
 
 enum { OP_BUDGET = 1000000 };
 
