@@ -723,7 +723,14 @@ GPS_NORMS = {"batch_norm": lambda given: Layer("norm_module", ""), None: lambda 
 @pyg
 def GPSConv(given, channels, conv=None, heads=1, dropout=0.0, act="relu", act_kwargs=None, norm="batch_norm", norm_kwargs=None,
             attn_type="multihead", attn_kwargs=None):
-    if attn_type != "multihead" or norm not in GPS_NORMS or norm_kwargs or act_kwargs or attn_kwargs:
+    more = dict(attn_kwargs or {})
+    if norm not in GPS_NORMS or norm_kwargs or act_kwargs or attn_type not in ("multihead", "performer"):
         raise Unsayable("attention %s with norm %s" % (attn_type, norm))
+    if attn_type == "multihead":
+        attn = Layer("multihead_attention", "", H=heads)
+    else:
+        attn = Layer("performer_attention", "", H=heads, D=more.pop("head_channels", 64), padded="batch" in given)
+    if more:
+        raise Unsayable("attention with %s" % ", ".join(more))
     norms = {"norm%d" % i: GPS_NORMS[norm](given) for i in (1, 2, 3)}
-    return Layer("gps", "x", conv=make(conv, given) if conv else None, H=heads, act=activation(act), **norms)
+    return Layer("gps", "x", conv=make(conv, given) if conv else None, attn=attn, act=activation(act), **norms)
