@@ -135,9 +135,9 @@ static Value elab_for(Elab *e, const AstExpr *x)
 static Value data_or_state(Elab *e, const Value *v, const AstName *name)
 {
     if (v->kind == V_DATA) return data_member(e, name->text, name->span);
-    if (v->kind == V_INSTANCE || v->kind == V_DEF)
-        diag_error(e->d, E0901, name->span,
-                   "reading a layer's parameters from outside is not built yet");
+    if (v->kind == V_INSTANCE) return instance_slot(e, v->instance, name);
+    if (v->kind == V_DEF)
+        diag_error(e->d, E0204, name->span, "%s owns nothing: an instance does, `first = %s(...)`", value_text(e, v), v->word);
     else if (v->kind == V_WORD)
         error_unknown_name(e, v->word, v->span);
     else {

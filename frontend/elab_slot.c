@@ -237,6 +237,33 @@ void buffer_results(Elab *e, const char *prefix)
     }
 }
 
+/* ---- from outside ------------------------------------------------------------------------------ */
+
+static bool slot_is(Elab *e, IrId tensor, const char *path, const char *name)
+{
+    const AstSlot *slot = e->tensors.data[tensor].owner;
+    const char *full = e->m->tensors.data[tensor].name;
+    if (e->m->tensors.data[tensor].kind != IR_PARAM || !slot) return false;
+    for (uint32_t i = 0; i < slot->names.n; i++) {
+        const char *local = slot->names.items[i].text, *stored = slot->stored_as ? slot->stored_as : local;
+        if ((!strcmp(local, name) || !strcmp(stored, name)) && !strcmp(full, arena_printf(e->a, "%s%s", path, stored))) return true;
+    }
+    return false;
+}
+
+/* `first.W` of a layer that was called before: the parameter of that name, or stored under it. */
+Value instance_slot(Elab *e, const Instance *it, const AstName *name)
+{
+    for (uint32_t i = 0; it->path && i < e->m->tensors.n; i++) {
+        if (!slot_is(e, i, it->path, name->text)) continue;
+        const AfterValue *after = after_find(e, i);
+        return after ? after->value : tensor_value(e, i, name->span);
+    }
+    Diag *d = diag_error(e->d, E0204, name->span, "layer `%s` has no parameter `%s`", it->def->name, name->text);
+    diag_help(e->d, d, "a layer has its parameters once it was called: read them behind the call");
+    return value_error();
+}
+
 /* ---- statements ------------------------------------------------------------------------------- */
 
 /* Slots stand in layers and models. Names that cannot be bound are poisoned. */

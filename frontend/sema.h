@@ -278,6 +278,7 @@ void elab_assert(Elab *e, const AstStmt *s);
 
 /* ---- parameters and buffers (elab_slot.c) ---- */
 void elab_slot(Elab *e, const AstStmt *s);
+Value instance_slot(Elab *e, const Instance *it, const AstName *name); /* a layer's parameter, read from outside */
 void elab_const(Elab *e, const AstStmt *s);
 Value const_value(Elab *e, const AstSlot *slot); /* of a `const` without fit: static */
 bool constant_value(Elab *e, const char *name, Span s, Value *out); /* of a `const` at top level (elab_scope.c) */
