@@ -216,7 +216,8 @@ def ChebConv(given, in_channels, out_channels, K, normalization="sym", bias=True
 def GCN2Conv(given, channels, alpha, theta=None, layer=None, shared_weights=True, cached=False, add_self_loops=True,
              normalize=True, **rest):
     common(**rest)
-    return Layer("gcn2", "x x0 w", alpha=alpha, theta=theta, depth=layer, shared_weights=shared_weights, add_self_loops=add_self_loops,
+    return Layer("gcn2", "x x0 w", alpha=alpha, theta=theta, depth=layer, shared_weights=shared_weights,
+                 add_self_loops=add_self_loops,
                  normalize=normalize)
 
 
@@ -242,7 +243,8 @@ def AntiSymmetricConv(given, in_channels, phi=None, num_iters=1, epsilon=0.1, ga
                       **rest):
     common(**rest)
     inner = make(phi or Made("GCNConv", [in_channels, in_channels], {"bias": False}), given)
-    return Layer("antisymmetric", "x", phi=inner, num_iters=num_iters, epsilon=epsilon, gamma=gamma, act=activation(act), bias=bias)
+    return Layer("antisymmetric", "x", phi=inner, num_iters=num_iters, epsilon=epsilon, gamma=gamma, act=activation(act),
+                 bias=bias)
 
 
 DIRECTED = {"GCNConv": {"add_self_loops": False}, "SAGEConv": {"root_weight": False}, "GATConv": {"add_self_loops": False},
@@ -264,7 +266,8 @@ def EGConv(given, in_channels, out_channels, aggregators=("symnorm",), num_heads
     aggrs = [Word("symnorm") if a == "symnorm" else reducer(a) for a in aggregators]
     if add_self_loops and "symnorm" not in aggregators:
         raise Unsayable("loops that stop at the largest node with an edge")
-    return Layer("egc", "x", H=num_heads, B=num_bases, D=out_channels // num_heads, aggregators=aggrs, add_self_loops=add_self_loops, bias=bias)
+    return Layer("egc", "x", H=num_heads, B=num_bases, D=out_channels // num_heads, aggregators=aggrs,
+                 add_self_loops=add_self_loops, bias=bias)
 
 
 @pyg
@@ -302,7 +305,8 @@ def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_s
               edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, **rest):
     common(**rest)
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
-    return Layer("gatv2", "x to e" if edge_dim else "x to", negative_slope=negative_slope, share_weights=share_weights, **options)
+    return Layer("gatv2", "x to e" if edge_dim else "x to", negative_slope=negative_slope, share_weights=share_weights,
+                 **options)
 
 
 @pyg
@@ -311,7 +315,8 @@ def TransformerConv(given, in_channels, out_channels, heads=1, concat=True, beta
     common(**rest)
     if "e" in given and not edge_dim:
         raise Unsayable("edge features that are added to the values only")
-    return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, beta=beta and root_weight, root_weight=root_weight,
+    return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, beta=beta and root_weight,
+                 root_weight=root_weight,
                  bias=bias, weights="weights" in given)
 
 
@@ -357,7 +362,8 @@ def GeneralConv(given, in_channels, out_channels, in_edge_channels=None, aggr="a
     pair = isinstance(in_channels, list)
     skip = "linear" if skip_linear or pair or in_channels != out_channels else "identity"
     kind = Word(attention_type) if attention else None
-    return Layer("general", "x to e" if in_edge_channels else "x to", D=out_channels, H=heads, aggr=reducer(aggr), skip=Word(skip),
+    return Layer("general", "x to e" if in_edge_channels else "x to", D=out_channels, H=heads, aggr=reducer(aggr),
+                 skip=Word(skip),
                  directed_msg=directed_msg, attention=kind, normalize=l2_normalize, bias=bias)
 
 
@@ -368,7 +374,8 @@ def HypergraphConv(given, in_channels, out_channels, use_attention=False, attent
     attention = {"node": Word("nodes"), "edge": Word("hyperedges")}[attention_mode] if use_attention else None
     if not use_attention:
         heads, concat = 1, True
-    return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat, negative_slope=negative_slope, bias=bias)
+    return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat,
+                 negative_slope=negative_slope, bias=bias)
 
 
 # ---- tier 4 ----
@@ -385,7 +392,8 @@ def ResGatedGraphConv(given, in_channels, out_channels, act="Sigmoid()", edge_di
 @pyg
 def CGConv(given, channels, dim=0, aggr="add", batch_norm=False, bias=True, **rest):
     common(**rest)
-    return Layer("cg", "x to e" if dim else "x to", aggr=reducer(aggr), bn=Layer("batch_norm", "") if batch_norm else None, bias=bias)
+    return Layer("cg", "x to e" if dim else "x to", aggr=reducer(aggr), bn=Layer("batch_norm",
+                 "") if batch_norm else None, bias=bias)
 
 
 @pyg
@@ -404,7 +412,8 @@ def NNConv(given, in_channels, out_channels, nn, aggr="add", root_weight=True, b
 @pyg
 def PDNConv(given, in_channels, out_channels, edge_dim, hidden_channels, add_self_loops=True, normalize=True, bias=True, **rest):
     common(**rest)
-    return Layer("pdn", "x e", O=out_channels, hidden_channels=hidden_channels, add_self_loops=add_self_loops, normalize=normalize, bias=bias)
+    return Layer("pdn", "x e", O=out_channels, hidden_channels=hidden_channels, add_self_loops=add_self_loops,
+                 normalize=normalize, bias=bias)
 
 
 @pyg
@@ -468,7 +477,8 @@ def SplineConv(given, in_channels, out_channels, dim, kernel_size, is_open_splin
     common(**rest)
     sizes = kernel_size if isinstance(kernel_size, list) else [kernel_size] * dim
     is_open = is_open_spline if isinstance(is_open_spline, list) else [is_open_spline] * dim
-    return Layer("spline", "x e to", O=out_channels, kernel_size=sizes, is_open_spline=is_open, degree=degree, aggr=reducer(aggr),
+    return Layer("spline", "x e to", O=out_channels, kernel_size=sizes, is_open_spline=is_open, degree=degree,
+                 aggr=reducer(aggr),
                  root_weight=root_weight, bias=bias)
 
 
@@ -483,7 +493,8 @@ def local_and_global(local_nn, global_nn):
 @pyg
 def PointNetConv(given, local_nn, global_nn=None, add_self_loops=True, aggr="max", **rest):
     common(**rest)
-    return Layer("pointnet", "x pos to_pos", add_self_loops=add_self_loops, aggr=reducer(aggr), **local_and_global(local_nn, global_nn))
+    return Layer("pointnet", "x pos to_pos", add_self_loops=add_self_loops, aggr=reducer(aggr),
+                 **local_and_global(local_nn, global_nn))
 
 
 @pyg
@@ -503,7 +514,8 @@ def PointTransformerConv(given, in_channels, out_channels, pos_nn=None, attn_nn=
 @pyg
 def PointGNNConv(given, mlp_h, mlp_f, mlp_g, aggr="max", **rest):
     common(**rest)
-    return Layer("point_gnn", "x pos", mlp_h=network(mlp_h)[0], mlp_f=network(mlp_f)[0], mlp_g=network(mlp_g)[0], aggr=reducer(aggr))
+    return Layer("point_gnn", "x pos", mlp_h=network(mlp_h)[0], mlp_f=network(mlp_f)[0], mlp_g=network(mlp_g)[0],
+                 aggr=reducer(aggr))
 
 
 # ---- reducers alone: each row of x goes to the target that `index` names ----
