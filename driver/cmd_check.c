@@ -1,5 +1,6 @@
 /* gnnc check, fmt, explain: the commands that stop at the front end. */
 #include "base/file.h"
+#include "driver/blocks.h"
 #include "driver/commands.h"
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +50,28 @@ int cmd_fmt(Session *s)
     return code;
 }
 
+/* --as-blocks: the layer in eval mode, as `check` sees it, with dims that may stay open. */
+static int explain_blocks(Session *s, const char *layer)
+{
+    FrontendOptions fo;
+    StrBuf out = {.arena = s->arena};
+    const char *path = s->opt.files.n ? session_one_file(s, "model file") : "";
+    const Source *src = path ? session_source(s, path) : NULL;
+    if (!src || !session_frontend_options(s, &fo)) return 1;
+    fo.symbolic = true;
+    fo.export_layer = layer;
+    const IrModule *m = frontend_compile(s->arena, src, &fo, &s->diags);
+    const IrFunc *f = m ? ir_func_find(m, "forward") : NULL;
+    if (!f) return 1;
+    strbuf_printf(&out, "%s\n", layer);
+    blocks_print(s->arena, m, f, &out);
+    fputs(strbuf_cstr(&out), stdout);
+    return 0;
+}
+
 int cmd_explain(Session *s)
 {
+    if (opt_has(&s->opt, OPT_AS_BLOCKS)) return explain_blocks(s, opt_value(&s->opt, OPT_AS_BLOCKS, ""));
     const char *id = session_one_file(s, "error code, such as E0203,");
     if (!id) return 1;
     const CodeInfo *info = diag_code_find(id);

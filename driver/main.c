@@ -18,7 +18,7 @@ static const struct {
     {"ir", 'i', cmd_ir, "print graph IR, before and after passes"},
     {"fmt", 'f', cmd_fmt, "lay files out in the canonical form"},
     {"test", 't', cmd_test, "run the test blocks of files"},
-    {"explain", 'e', cmd_explain, "explain an error code"},
+    {"explain", 'e', cmd_explain, "explain an error code, or a layer as message, aggregate, update"},
     {"doc", 'o', cmd_doc, "show or write the documentation of layers and functions"},
     {"data", 'd', cmd_data, "generate, describe or verify a data directory"},
     {"machine", 'm', cmd_machine, "show or measure what this machine can do"},

@@ -45,7 +45,10 @@ static const struct {
      "  gnnc fmt gcn.gnn\n  gnnc fmt --check src/*.gnn\n"},
     {'t', "gnnc test FILE.gnn...", "Runs the `test` blocks of files with the reference interpreter.",
      "  gnnc test gcn.gnn\n"},
-    {'e', "gnnc explain CODE", "Says what the code of a message means and how to mend its cause.", "  gnnc explain E0203\n"},
+    {'e', "gnnc explain CODE | [MODEL.gnn] --as-blocks=LAYER",
+     "Says what the code of a message means and how to mend its cause; or shows a layer of a file or of the standard library as rounds\n"
+     "of message, aggregate and update. Inputs that may be left out are left out, but for those that --data holds.",
+     "  gnnc explain E0203\n  gnnc explain --as-blocks=sage\n  gnnc explain gat.gnn --as-blocks='gat(H = 8, D = 8)'\n"},
     {'d', "gnnc data generate|info|verify DIR", "  generate   makes a data folder: a random graph with features, labels and a split\n"
      "  info       says what a data folder holds\n"
      "  verify     checks every file of a data folder against meta.json and against each other",

@@ -314,6 +314,7 @@ static void check_unused(Elab *e, Def *def)
 
 static void check_all_unused(Elab *e)
 {
+    e->top_def = NULL; /* the exported layer, where it is called, is one like others */
     for (uint32_t i = 0; i < e->defs.n; i++)
         if (!e->defs.data[i]->is_std && !e->defs.data[i]->used) check_unused(e, e->defs.data[i]);
 }
