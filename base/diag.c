@@ -54,6 +54,10 @@ void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...)
     va_start(ap, fmt);
     DiagNote note = {.span = span, .text = arena_vprintf(d->arena, fmt, ap)};
     va_end(ap);
+    for (uint32_t i = 0; i < at->notes.n; i++) {
+        const DiagNote *old = &at->notes.data[i];
+        if (old->span.source == span.source && old->span.begin == span.begin && !strcmp(old->text, note.text)) return;
+    }
     VEC_PUSH(d->arena, &at->notes, note);
 }
 

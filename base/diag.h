@@ -66,6 +66,7 @@ typedef struct Diags {
    with the same code and span as an earlier one is returned again, not doubled. */
 Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 Diag *diag_warning(Diags *d, DiagCode code, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* The same note at the same place is kept once. */
 void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* The other operand: a note which is drawn as ~~~ in the excerpt if it stands on the same line. `label` (copied)
    stands behind the caret then. */

@@ -85,6 +85,23 @@ static bool signature_has_dim(const AstSignature *sig, const char *name)
     return type_names_dim(sig->result, name);
 }
 
+static void add_name(StrBuf *out, const char *name)
+{
+    const char *text = arena_printf(out->arena, "`%s`", name);
+    if (out->n && strstr(out->data, text)) return;
+    strbuf_printf(out, "%s%s", out->n ? ", " : "", text);
+}
+
+/* "`x`, `bias`, `init`, `O`": what a call may name. */
+static const char *argument_list(Elab *e, const AstSignature *sig)
+{
+    StrBuf out = {.arena = e->a};
+    for (uint32_t i = 0; i < sig->n_params; i++) add_name(&out, sig->params[i].name.text);
+    for (uint32_t i = 0; sig->result && i < sig->result->dims.n; i++)
+        if (sig->result->dims.items[i]->kind == AST_EXPR_NAME) add_name(&out, sig->result->dims.items[i]->as.name.text);
+    return out.n ? strbuf_cstr(&out) : "no arguments";
+}
+
 static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled *f,
                        const char *name, Value v, Span s)
 {
@@ -96,6 +113,8 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
         return true;
     }
     if (signature_has_dim(sig, name)) {
+        for (uint32_t i = 0; i < f->dims.n; i++)
+            if (!strcmp(f->dims.data[i].name, name)) return diag_error(e->d, E0302, s, "`%s` is given twice", name), false;
         VEC_PUSH(e->a, &f->dims, ((BoundArg){name, memcpy(ARENA_NEW(e->a, Value), &v, sizeof v)}));
         return true;
     }
@@ -109,6 +128,7 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
         diag_error(e->d, E0302, s, "%s `%s` has no argument `%s`", def_kind(def), def->name, name);
     const char *near = str_nearest(name, names, sig->n_params);
     if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+    else diag_help(e->d, d, "it has %s", argument_list(e, sig));
     return false;
 }
 
@@ -250,10 +270,46 @@ static Value to_caller_dims(Elab *e, const Frame *callee, Value v)
     return v;
 }
 
+/* Is this a place in the standard library, which a user cannot change? */
+static bool diag_std_span(const Elab *e, Span s)
+{
+    for (uint32_t i = 0; s.source && i < e->defs.n; i++)
+        if (e->defs.data[i]->is_std && e->defs.data[i]->decl->span.source == s.source) return true;
+    return false;
+}
+
+/* Of errors that came to one place with one code, the first stays. */
+static void drop_repeated(Diags *d, uint32_t from)
+{
+    uint32_t n = from;
+    for (uint32_t i = from; i < d->list.n; i++) {
+        const Diag *it = d->list.data[i];
+        bool again = false;
+        for (uint32_t k = 0; k < n && !again; k++) {
+            const Diag *old = d->list.data[k];
+            again = old->code == it->code && old->span.source == it->span.source && old->span.begin == it->span.begin;
+        }
+        if (again && it->level == DIAG_ERROR) d->n_errors--;
+        else d->list.data[n++] = d->list.data[i];
+    }
+    d->list.n = n;
+}
+
+/* What went wrong inside the library is shown at the call that a user wrote. */
 void note_expansion(Elab *e, const Def *def, Span call, uint32_t from)
 {
-    for (uint32_t i = from; i < e->d->list.n; i++)
-        diag_note(e->d, e->d->list.data[i], call, "in this call of `%s`", def->name);
+    for (uint32_t i = from; i < e->d->list.n; i++) {
+        Diag *d = e->d->list.data[i];
+        bool inside = d->span.source == call.source && d->span.begin >= call.begin && d->span.end <= call.end;
+        if (inside) continue;
+        if (!diag_std_span(e, d->span)) {
+            diag_note(e->d, d, call, "in this call of `%s`", def->name);
+            continue;
+        }
+        diag_note(e->d, d, d->span, "here in `%s` of the standard library", def->name);
+        d->span = call;
+    }
+    drop_repeated(e->d, from);
 }
 
 /* A nameless dim of the caller's leaves under the name that the result declares for it. */

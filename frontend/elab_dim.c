@@ -3,8 +3,17 @@
 #include "frontend/sema.h"
 #include <math.h>
 
+/* A place in the standard library as that of the call that led there. */
+static Span user_place(const Elab *e, Span s)
+{
+    for (const Frame *f = e->frame; f && f->def && f->def->is_std && s.source == f->def->decl->span.source; f = f->caller)
+        s = f->call;
+    return s;
+}
+
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s)
 {
+    s = user_place(e, s);
     VEC_PUSH(e->a, &e->dims, ((Dim){.label = label, .size = size, .origin = IR_NONE, .span = s}));
     return e->dims.n - 1;
 }
@@ -40,7 +49,7 @@ static const Size *new_size(Elab *e, const char *name, Span s)
     if (n && name[n - 1] == '\'') /* D' has the size of D */
         return dim_size(e, dim_symbol(e, arena_strndup(e->a, name, n - 1), s));
     if (e->frame->new_dims == DIMS_FREE) return free_size(e, name, s);
-    return size_var(&e->z, name, e->frame->new_dims == DIMS_RIGID ? SIZE_RIGID : SIZE_HOLE, s);
+    return size_var(&e->z, name, e->frame->new_dims == DIMS_RIGID ? SIZE_RIGID : SIZE_HOLE, user_place(e, s));
 }
 
 /* The size that a static variable gives to the dim of its name; NULL: none. */
@@ -70,7 +79,7 @@ IrId dim_symbol(Elab *e, const char *name, Span s)
     const Size *size = b                                        ? static_size(e, &b->value, name, s)
                        : constant_value(e, name, s, &constant) ? static_size(e, &constant, name, s)
                                                                 : NULL;
-    IrId dim = dim_new(e, name, size ? size : new_size(e, name, s), s);
+    IrId dim = dim_new(e, name, size ? size : new_size(e, name, s), size && b && b->value.span.source ? b->value.span : s);
     if (b && b->value.kind == V_DIM)
         e->dims.data[dim].origin = b->value.dim;
     else if (b && b->value.kind == V_NUMBER)
@@ -79,10 +88,8 @@ IrId dim_symbol(Elab *e, const char *name, Span s)
     return dim;
 }
 
-static const Size *size_of_binary(Elab *e, const AstExpr *x)
+static const Size *size_arithmetic(Elab *e, const AstExpr *x, const Size *a, const Size *b)
 {
-    const Size *a = size_of_expr(e, x->as.binary.left), *b = size_of_expr(e, x->as.binary.right);
-    if (!a || !b) return NULL;
     switch (x->as.binary.op) {
     case AST_ADD: return size_add(&e->z, a, b, 1);
     case AST_SUB: return size_add(&e->z, a, b, -1);
@@ -96,6 +103,19 @@ static const Size *size_of_binary(Elab *e, const AstExpr *x)
     }
     default: diag_error(e->d, E0211, x->as.binary.op_span, "dims know + - * / only"); return NULL;
     }
+}
+
+static const Size *size_of_binary(Elab *e, const AstExpr *x)
+{
+    const Size *a = size_of_expr(e, x->as.binary.left), *b = size_of_expr(e, x->as.binary.right);
+    if (!a || !b) return NULL;
+    bool before = e->z.overflow;
+    const Size *size = size_arithmetic(e, x, a, b);
+    if (before || !e->z.overflow) return size;
+    diag_error(e->d, E0211, x->span, "this size is too large or too involved: %s and %s", size_text(&e->z, a),
+               size_text(&e->z, b));
+    e->z.overflow = false;
+    return NULL;
 }
 
 const Size *size_of_expr(Elab *e, const AstExpr *x)

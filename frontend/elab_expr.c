@@ -118,6 +118,7 @@ static Value elab_for(Elab *e, const AstExpr *x)
             return value_error();
         for (int64_t i = a; i < b && !e->frame->returned && e->budget > 1; i++)
             loop_turn(e, x, value_number((double)i, true, in->span), &out);
+        if (e->budget <= 1) diag_error(e->d, E0305, in->span, "the program unfolds to more than a million operations");
     } else {
         Value list = elab_expr(e, in);
         if (list.kind == V_ERROR) return list;

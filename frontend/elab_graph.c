@@ -196,6 +196,7 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
     const Value *v = &c->args[i].value;
     if (v->kind == V_ERROR) return false;
     if (v->kind == V_GRAPH) return *out = v->graph, true;
+    if (v->kind == V_WORD) return error_unknown_name(e, v->word, v->span), false;
     diag_error(e->d, E0212, v->span.source ? v->span : c->span, "found %s, wanted a graph",
                value_text(e, v));
     return false;
@@ -420,6 +421,7 @@ Value graph_over(Elab *e, const AstExpr *x)
 {
     Value v = elab_expr(e, x->as.over.graph);
     if (v.kind == V_ERROR) return v;
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind != V_GRAPH) {
         diag_error(e->d, E0212, x->as.over.graph->span, "`over` wants a graph, found %s",
                    value_text(e, &v));

@@ -41,8 +41,9 @@ Value to_tensor(Elab *e, Value v, IrDtype like, Span s)
     if (v.kind == V_DIM) return op_size(e, dim_size(e, v.dim), s);
     if (v.kind == V_BOOL) return op_const(e, ir_scalar(IR_BOOL), v.num, s);
     if (v.kind != V_NUMBER) {
-        diag_error(e->d, E0212, v.span.source ? v.span : s, "found %s, wanted a tensor or a number",
-                   value_text(e, &v));
+        Diag *d = diag_error(e->d, E0212, v.span.source ? v.span : s, "found %s, wanted a tensor or a number",
+                             value_text(e, &v));
+        if (v.kind == V_NONE) diag_help(e->d, d, "an argument that may be left out is `none` then: `if w == none { ... }`");
         return value_error();
     }
     if (like == IR_BOOL) like = v.is_int ? IR_I64 : e->real;
@@ -122,8 +123,8 @@ static bool error_sizes(Elab *e, const Value *a, IrId x, const Value *b, IrId y,
     Diag *d = diag_error(e->d, E0201, s, "cannot %s %s and %s: sizes %s and %s", verb,
                          value_text(e, a), value_text(e, b), size_text(&e->z, dim_size(e, x)),
                          size_text(&e->z, dim_size(e, y)));
-    diag_note(e->d, d, e->dims.data[x].span, "one dim comes from here");
-    diag_note(e->d, d, e->dims.data[y].span, "the other from here");
+    diag_note(e->d, d, e->dims.data[x].span, "size %s comes from here", size_text(&e->z, dim_size(e, x)));
+    diag_note(e->d, d, e->dims.data[y].span, "size %s comes from here", size_text(&e->z, dim_size(e, y)));
     return false;
 }
 
@@ -194,6 +195,16 @@ bool match_dims(Elab *e, Value *a, Value *b, const char *verb, Span s)
 /* ---- pointwise --------------------------------------------------------------------------------
  */
 
+/* Two domains, neither of edges. */
+static void help_nodes(Elab *e, Diag *d, IrId a, IrId b)
+{
+    bool graph = !strcmp(space_text(e, a), "graph") || !strcmp(space_text(e, b), "graph");
+    if (graph)
+        diag_help(e->d, d, "`.graph` is the value of each node's graph");
+    else
+        diag_help(e->d, d, "two kinds of nodes meet at the edges between them, with `.src` and `.dst`");
+}
+
 static bool error_spaces(Elab *e, const Value *a, const Value *b, const char *verb, Span s)
 {
     bool edge_a = e->m->spaces.data[a->type.space].is_edge,
@@ -210,6 +221,8 @@ static bool error_spaces(Elab *e, const Value *a, const Value *b, const char *ve
         diag_help(
             e->d, d,
             "these are edges of two graphs; carry one with `fill`: `self_loops(g, fill e = 0)`");
+    else
+        help_nodes(e, d, a->type.space, b->type.space);
     return false;
 }
 
@@ -236,6 +249,8 @@ static bool want_dtype(Elab *e, const Value *v, bool ok, const char *wanted, Spa
                          value_text(e, v), wanted);
     if (!strcmp(wanted, "a float"))
         diag_help(e->d, d, "nothing is converted by itself: `float(x)`");
+    else if (!strcmp(wanted, "a bool"))
+        diag_help(e->d, d, "compare: `x != 0`");
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* Frames (one per instantiation of a definition), the names in them, and what a name means. */
 #include "frontend/sema.h"
 #include <math.h>
+#include <strings.h>
 
 enum { MAX_CALL_DEPTH = 100 };
 
@@ -21,8 +22,7 @@ Frame *frame_push(Elab *e, const Def *def, Span call)
     if (f->depth > MAX_CALL_DEPTH) {
         Diag *d =
             diag_error(e->d, E0305, call, "%s without end", def ? arena_printf(e->a, "`%s` calls itself", def->name) : "constants name each other");
-        diag_help(e->d, d,
-                  "calls are expanded at compile time; write a loop `for i in 0..K { ... }`");
+        if (def) diag_help(e->d, d, "calls are expanded at compile time; write a loop `for i in 0..K { ... }`");
         f->returned = true;
         f->result = value_error();
     }
@@ -154,9 +154,21 @@ static bool error_not_built(Elab *e, const char *name, Span s)
     return false;
 }
 
+/* A name that differs in capitals only, or by a few letters; NULL: none. */
+static const char *similar_name(const char *name, const char *const *names, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcasecmp(name, names[i])) return names[i];
+    return strlen(name) > 1 ? str_nearest(name, names, n) : NULL;
+}
+
 /* Every name that could stand here, for "did you mean". */
 void error_unknown_name(Elab *e, const char *name, Span s)
 {
+    if (s.source && s.source->text[s.begin] == '"') {
+        diag_error(e->d, E0212, s, "found the string \"%s\", wanted a value", name);
+        return;
+    }
     if (error_not_built(e, name, s)) return;
     VEC(const char *) names = {0};
     for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next)
@@ -170,7 +182,7 @@ void error_unknown_name(Elab *e, const char *name, Span s)
     }
     for (uint32_t i = 0; builtin_name(i); i++) VEC_PUSH(e->a, &names, builtin_name(i));
     Diag *d = diag_error(e->d, E0301, s, "unknown name `%s`", name);
-    const char *near = str_nearest(name, names.data, names.n);
+    const char *near = similar_name(name, names.data, names.n);
     if (!near) return;
     diag_help(e->d, d, "did you mean `%s`?", near);
     diag_fix(e->d, d, s, "%s", near);

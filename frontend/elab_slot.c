@@ -29,7 +29,7 @@ static double init_number(Elab *e, const AstExpr *x)
     int64_t n;
     if (v.kind == V_NUMBER) return v.num;
     if (v.kind == V_DIM) return size_value(&e->z, dim_size(e, v.dim), &n) ? (double)n : 1;
-    if (v.kind == V_TENSOR) return 1;
+    if (v.kind == V_TENSOR && !v.type.space && !v.type.n_dims) return 1;
     if (v.kind == V_WORD)
         error_unknown_name(e, v.word, v.span);
     else if (v.kind != V_ERROR)

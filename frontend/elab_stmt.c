@@ -98,7 +98,7 @@ static Value elab_stmt(Elab *e, const AstStmt *s)
 static void check_used(Elab *e, const AstStmt *s, const Value *v)
 {
     if (s->kind != AST_STMT_EXPR || (v->kind != V_TENSOR && v->kind != V_NUMBER)) return;
-    if (s->as.value->kind == AST_EXPR_OVER || s->as.value->kind == AST_EXPR_FOR) return;
+    if (s->as.value->kind == AST_EXPR_FOR) return;
     Diag *d = diag_error(e->d, E0310, s->span, "this value is not used");
     diag_help(e->d, d, "give it a name, or `return` it");
 }

@@ -330,6 +330,16 @@ static bool whole_setting(Elab *e, const AstExpr *x, int64_t *out)
     return false;
 }
 
+static void error_no_metric(Elab *e, Span s, const char *word)
+{
+    const IrTrain *t = &e->m->train;
+    VEC(const char *) names = {0};
+    for (uint32_t k = 0; k < t->metrics.n; k++) VEC_PUSH(e->a, &names, t->metrics.data[k].name);
+    Diag *d = diag_error(e->d, E0404, s, "no metric `%s` in this block", word);
+    const char *near = str_nearest(word, names.data, names.n);
+    if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+}
+
 static void stop_early(Elab *e, const AstExpr *x)
 {
     const AstExpr *callee = x->as.call.callee;
@@ -353,11 +363,23 @@ static void stop_early(Elab *e, const AstExpr *x)
         else {
             for (uint32_t k = 0; k < t->metrics.n; k++)
                 if (!strcmp(t->metrics.data[k].name, word)) t->stop_metric = k;
-            if (t->stop_metric == IR_NONE)
-                diag_error(e->d, E0404, a->span, "no metric `%s` in this block", word);
+            if (t->stop_metric == IR_NONE) {
+                error_no_metric(e, a->span, word);
+                return;
+            }
         }
     }
     if (t->stop_metric == IR_NONE) diag_error(e->d, E0404, x->span, "stop_early needs a metric");
+}
+
+static void error_setting(Elab *e, const AstName *name)
+{
+    static const char *const words[] = {"epochs", "seed", "stop_early", "optimizer", "metric", "hyper", "loss"};
+    Diag *d = diag_error(e->d, E0404, name->span, "unknown setting `%s`; there are epochs and seed", name->text);
+    const char *near = str_nearest(name->text, words, sizeof words / sizeof *words);
+    if (!near) return;
+    diag_help(e->d, d, "did you mean `%s`?", near);
+    diag_fix(e->d, d, name->span, "%s", near);
 }
 
 static void settings(Elab *e, const AstDecl *decl)
@@ -373,8 +395,7 @@ static void settings(Elab *e, const AstDecl *decl)
         else if (!strcmp(it->name.text, "seed"))
             whole_setting(e, it->value, &t->seed);
         else
-            diag_error(e->d, E0404, it->span, "unknown setting `%s`; there are epochs and seed",
-                       it->name.text);
+            error_setting(e, &it->name);
     }
 }
 
@@ -387,7 +408,10 @@ static bool only_one(Elab *e, const AstDecl *decl, AstTrainKind kind, const char
         if (*out) return diag_error(e->d, E0404, it->span, "a second %s", what), false;
         *out = it;
     }
-    if (!*out) diag_error(e->d, E0404, decl->span, "the train block has no %s", what);
+    if (!*out) {
+        Diag *d = diag_error(e->d, E0404, decl->as.train.target->span, "the train block has no %s", what);
+        diag_help(e->d, d, kind == AST_TRAIN_LOSS ? "`loss = cross_entropy(net(data.x), data.y) on data.train`" : "`optimizer adam(0.01)`");
+    }
     return *out != NULL;
 }
 

@@ -61,6 +61,11 @@ static bool pattern_dim(Elab *e, const AstExpr *x, IrId *dim, const char **name)
     *name = NULL;
     if (x->kind != AST_EXPR_NAME) {
         const Size *size = size_of_expr(e, x);
+        int64_t n;
+        if (size && size_value(&e->z, size, &n) && n <= 0) {
+            diag_error(e->d, E0211, x->span, "this dim has size %lld, wanted at least 1", (long long)n);
+            return false;
+        }
         if (size) *dim = dim_new(e, NULL, size, x->span);
         return size != NULL;
     }

@@ -219,6 +219,15 @@ void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSign
     if (body) d->as.function.body = *body;
 }
 
+static bool error_within(const Parser *p, Span span)
+{
+    for (uint32_t i = 0; i < p->diags->list.n; i++) {
+        const Diag *d = p->diags->list.data[i];
+        if (d->span.source == span.source && d->span.begin >= span.begin && d->span.end <= span.end) return true;
+    }
+    return false;
+}
+
 void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
                 FoldBuilder *fold, Span span)
 {
@@ -230,6 +239,7 @@ void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignatur
     d->as.fold.params = fold->params.data;
     d->as.fold.n_params = fold->params.n;
     bool done = fold->fold.done || fold->fold.has_done_block;
+    if (error_within(p, span)) return; /* what lacks may be what was wrong */
     if (kind == AST_DECL_REDUCE && !fold->fold.has_step) {
         Diag *e =
             diag_error(p->diags, E0113, name.span, "reduce `%s` has no `step { ... }`", name.text);
@@ -281,6 +291,12 @@ void ast_build_const(Parser *p, const AstSlot *slot, Span span)
 static void unknown_item(Parser *p, AstName word, const char *where, const char *const *known,
                          uint32_t n)
 {
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(known[i], word.text)) continue;
+        Diag *e = diag_error(p->diags, E0111, word.span, "this `%s` is not written as an item of %s", word.text, where);
+        diag_help(p->diags, e, "`gnnc explain E0111` shows the forms: `loss = e on mask`, `metric m = e on mask`, `hyper lr = 0.01`");
+        return;
+    }
     Diag *e = diag_error(p->diags, E0111, word.span, "`%s` begins no item of %s", word.text, where);
     const char *near = str_nearest(word.text, known, n);
     StrBuf list = {.arena = p->arena};
@@ -428,9 +444,11 @@ static void train_unknown(Parser *p, AstName word)
 void train_add_let(Parser *p, TrainVec *v, Binding b, const AstExpr *on, Span span)
 {
     AstTrainKind kind = strcmp(b.name.text, "loss") ? AST_TRAIN_LET : AST_TRAIN_LOSS;
-    if (kind == AST_TRAIN_LET && on)
-        diag_error(p->diags, E0111, on->span,
-                   "`on` belongs to `loss` and `metric`, `%s` is neither", b.name.text);
+    if (kind == AST_TRAIN_LET && on) {
+        Diag *e = diag_error(p->diags, E0111, b.name.span, "`on` belongs to `loss` and `metric`, `%s` is neither", b.name.text);
+        if (!strcmp(b.name.text, "metric")) diag_help(p->diags, e, "a metric has a name: `metric val_acc = ...`");
+        else if (str_distance(b.name.text, "loss") <= 2) diag_help(p->diags, e, "did you mean `loss`?");
+    }
     VEC_PUSH(p->arena, v, ((AstTrainItem){kind, span, b.name, b.value, on}));
 }
 

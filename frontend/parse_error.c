@@ -70,6 +70,7 @@ static bool is_folded(const char *w, Place at)
     if (at.item && ONE_OF(w, words)) return true;
     if (at.expression && ONE_OF(w, expression_starts)) return true;
     if (at.operator_ && (ONE_OF(w, operators) || ONE_OF(w, assignments))) return true;
+    if (!strcmp(w, "`by`") || !strcmp(w, "`on`")) return !at.decl; /* rare: they would hide what is meant */
     return (at.statement || at.decl || at.item) && !strcmp(w, "the end of the line");
 }
 
@@ -153,6 +154,8 @@ static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseEx
             "an operator stands at the end of the line it continues, not at the start of the next");
     } else if (!strcmp(found, "`:`") && wants(want, "`{`")) {
         diag_help(p->diags, e, "a block stands in braces: `{ ... }`");
+    } else if (p->last.kind == TOK_IDENT && wants(want, "`fn`") && tokens_first_on_line(p, span)) {
+        diag_help(p->diags, e, "at the left margin stand declarations: `layer f(x: node[F]) -> node[O] { ... }`, `const width = 64`");
     } else if (p->last.kind == TOK_IDENT && wants(want, "the end of the line")) {
         diag_help(p->diags, e, "`;` separates two statements on one line");
     }
@@ -164,6 +167,11 @@ void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const Pars
         tokens_after_error(p);
         return;
     }
+    for (uint32_t i = 0; i < p->diags->list.n; i++) /* said already, by the lexer */
+        if (p->diags->list.data[i]->span.begin == span.begin && p->diags->list.data[i]->span.end == span.end) {
+            tokens_after_error(p);
+            return;
+        }
     const char *found = found_text(p, span, at_end), *wanted = wanted_text(p, want);
     Diag *e = wanted ? diag_error(p->diags, E0101, span, "found %s, wanted %s", found, wanted)
                      : diag_error(p->diags, E0101, span, "%s cannot stand here", found);

@@ -16,10 +16,11 @@ typedef struct Program {
 static void define(Elab *e, DefTable *table, const AstDecl *decl, bool is_std)
 {
     Def *old = strmap_get(&table->all, decl->name.text);
-    if (old && old->is_std == is_std) {
+    const AstSlot *constant = is_std ? NULL : strmap_get(&e->constants, decl->name.text);
+    if ((old && old->is_std == is_std) || constant) {
         Diag *d =
             diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
-        diag_note(e->d, d, old->decl->name.span, "the other definition");
+        diag_note(e->d, d, constant ? constant->names.items[0].span : old->decl->name.span, "the other definition");
         return;
     }
     Def *def = ARENA_NEW(e->a, Def);
@@ -33,11 +34,12 @@ static void define_constant(Elab *e, const AstDecl *decl)
 {
     const AstSlot *slot = &decl->as.constant;
     const AstSlot *old = strmap_get(&e->constants, decl->name.text);
+    const Def *def = strmap_get(&e->functions.all, decl->name.text);
     if (slot->names.n != 1 || !slot->init)
         diag_error(e->d, E0302, decl->span, "wanted `const name = value`");
-    else if (old) {
+    else if (old || (def && !def->is_std)) {
         Diag *d = diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
-        diag_note(e->d, d, old->names.items[0].span, "the other definition");
+        diag_note(e->d, d, old ? old->names.items[0].span : def->decl->name.span, "the other definition");
     } else
         strmap_put(&e->constants, decl->name.text, (void *)(uintptr_t)slot);
 }

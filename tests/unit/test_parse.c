@@ -208,7 +208,7 @@ static const struct {
     {"fold-form", "reduce r(m) { step = 1\n done = m }", E0111, "step", "is written with a block"},
     {"train-item", "train n { metrik a = 1 }", E0111, "metrik", "did you mean `metric`?"},
     {"train-optimiser", "train n { optimiser adam(lr) }", E0111, "optimiser", "did you mean `optimizer`?"},
-    {"train-on", "train n { h = x on m }", E0111, "m", "belongs to `loss` and `metric`"},
+    {"train-on", "train n { h = x on m }", E0111, "h", "belongs to `loss` and `metric`"},
     {"twice-step", "reduce r(m) { step { a } step { b } done = m }", E0112, "step", "a second `step`"},
     {"twice-done", "reduce r(m) { step { a } done = m done { a } }", E0112, "done", "the first is here"},
     {"twice-parameter", "layer f(a, b, a) = a", E0112, "a", "two parameters `a`"},
