@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Graphs of pairs in executables against numpy: edges that meet, order among in-edges, all nodes and edges of each graph of a batch; ordered
-folds; negatives. usage: test_pairs.py BUILD"""
+folds; groups of keys; negatives. usage: test_pairs.py BUILD"""
 import json
 import os
 import sys
@@ -56,6 +56,14 @@ def compare(box, name, n, m, batch):
             return "part %d is off by %g" % (i, far)
 
 
+KEYS = """
+model net(x: node[F], rel: edge index[R]) -> node[O] {
+  a = softmax_in(x.src, by = rel)
+  return flatten(cat(sum_in(x.src, by = rel), max_in(x.src, by = rel), sum_in(a * x.src, by = rel)))
+}
+"""
+
+
 LINKS = """
 layer ranking(z: node[F]) -> [] {
   score = dot(z.src, z.dst, F)
@@ -69,6 +77,29 @@ train net {
   epochs 60
 }
 """
+
+
+def keys(box):
+    """Sums, maxima and softmax per node and relation; groups without edges give 0."""
+    rng = np.random.default_rng(8)
+    n, m, k = 40, 150, 3
+    x, edges, rel = rng.standard_normal((n, 2)).astype("f4"), rng.integers(0, n, (2, m)), rng.integers(0, k, m)
+    folder = box.path("keys")
+    os.makedirs(folder)
+    for name, value in (("x", x), ("edge_index", edges), ("rel", rel)):
+        np.save(os.path.join(folder, name + ".npy"), value)
+    box.write("keys.gnn", KEYS)
+    box.must(box.gnnc, "build", "keys.gnn", "--data", folder, "--set=R=%d" % k, "--cpu=native", "-o", folder + "/net")
+    box.must(folder + "/net", "infer", "--data", folder, "--out", folder + "/out.npy")
+    want = np.zeros((n, k, 6))
+    for v in range(n):
+        for r in range(k):
+            m = x[edges[0][(edges[1] == v) & (rel == r)]].astype("f8")
+            if len(m):
+                a = np.exp(m - m.max(0))
+                want[v, r] = np.concatenate([m.sum(0), m.max(0), (a * m).sum(0) / a.sum(0)])
+    far = np.abs(np.load(folder + "/out.npy").reshape(n, k, 6) - want).max()
+    return None if far < 1e-4 else "off by %g" % far
 
 
 def links(box):
@@ -87,5 +118,6 @@ box.report("one_graph", compare(box, "one", 40, 300, None))
 box.report("batch", compare(box, "batch", 30, 60, np.repeat([0, 1, 2, 5], [1, 12, 12, 5])))
 box.report("one_node", compare(box, "node", 1, 2, None))
 box.report("no_edges", compare(box, "none", 5, 0, None))
+box.report("keys", keys(box))
 box.report("links", links(box))
 box.close()
