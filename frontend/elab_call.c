@@ -5,11 +5,21 @@
 /* ---- names of instances
  * -------------------------------------------------------------------------- */
 
+/* Whose names they are: those of the layer at hand. Functions and reducers own none, and two calls of one must not share
+   parameters. */
+static Frame *owner_of(const Elab *e)
+{
+    Frame *f = e->frame;
+    while (f->caller && f->def && f->def->decl->kind != AST_DECL_LAYER && f->def->decl->kind != AST_DECL_MODEL) f = f->caller;
+    return f;
+}
+
 static void child_claim(Elab *e, const char *name, const Instance *it, Span s)
 {
-    const Instance *other = strmap_get(&e->frame->children, name);
+    StrMap *children = &owner_of(e)->children;
+    const Instance *other = strmap_get(children, name);
     if (!other) {
-        strmap_put(&e->frame->children, name, (void *)(uintptr_t)it);
+        strmap_put(children, name, (void *)(uintptr_t)it);
         return;
     }
     if (other == it) return;
@@ -44,8 +54,9 @@ static Instance *instance_new(Elab *e, const Def *def, const BoundArg *args, uin
 /* gat1, gat2, ... in the order of calls in this frame. */
 static const char *fresh_path(Elab *e, const Def *def, Span s)
 {
-    uint32_t *k = strmap_get(&e->frame->fresh, def->name);
-    if (!k) strmap_put(&e->frame->fresh, def->name, k = ARENA_NEW(e->a, uint32_t));
+    StrMap *fresh = &owner_of(e)->fresh;
+    uint32_t *k = strmap_get(fresh, def->name);
+    if (!k) strmap_put(fresh, def->name, k = ARENA_NEW(e->a, uint32_t));
     const char *name = arena_printf(e->a, "%s%u", def->name, ++*k);
     child_claim(e, name, instance_new(e, def, NULL, 0, s), s);
     return arena_printf(e->a, "%s%s.", e->frame->path, name);
@@ -418,7 +429,9 @@ bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundAr
         diag_note(e->d, d, lacks->span, "declared here");
         return false;
     }
+    const char *path = def->decl->as.fold.n_params ? fresh_path(e, def, c->span) : e->frame ? e->frame->path : "";
     Frame *frame = frame_push(e, def, c->span);
+    frame->path = path;
     frame->reduce_from = e->reduce_from;
     frame->reduce_to = e->reduce_to;
     e->reduce_from = e->reduce_to = IR_NONE;

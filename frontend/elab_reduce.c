@@ -375,9 +375,7 @@ static Value fill_empty(Elab *e, Value v, const AstExpr *empty, const Rows *rows
 
 static bool fold_is_built(Elab *e, const AstFold *fold, Span s)
 {
-    if (fold->n_params)
-        diag_error(e->d, E0901, s, "parameters of a reducer are not built yet");
-    else if (fold->has_adjoint)
+    if (fold->has_adjoint)
         diag_error(e->d, E0901, s, "`adjoint` is not built yet");
     else if (!fold->has_step || !fold->n_states)
         diag_error(e->d, E0403, s, "a reducer has states and a step");
@@ -390,6 +388,7 @@ static Value run_fold(Elab *e, const Def *def, const Rows *rows)
 {
     const AstFold *fold = &def->decl->as.fold;
     StateRun *runs = ARENA_ARRAY(e->a, StateRun, fold->n_states);
+    elab_fold_params(e, fold);
     if (!fold_is_built(e, fold, def->decl->name.span) || !run_step(e, fold, runs) ||
         !check_merge(e, fold, runs))
         return value_error();

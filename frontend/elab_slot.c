@@ -289,6 +289,13 @@ void elab_slot(Elab *e, const AstStmt *s)
         slot_one(e, slot, &slot->names.items[i], s->kind == AST_STMT_BUFFER);
 }
 
+void elab_fold_params(Elab *e, const AstFold *fold)
+{
+    for (uint32_t k = 0; k < fold->n_params; k++)
+        for (uint32_t i = 0; i < fold->params[k].names.n; i++)
+            slot_one(e, &fold->params[k], &fold->params[k].names.items[i], false);
+}
+
 /* `const d = fit(e)` is a buffer that each training step sets to e: what depends on data alone is computed once
    (pass hoist), and eval mode reads what was stored. */
 static void const_fit(Elab *e, const AstSlot *slot, const AstExpr *of, Span s)

@@ -223,6 +223,10 @@ static bool run_optimizer(Elab *e, const Optimizer *o, IrId param, Value value, 
     const AstFold *fold = &o->def->decl->as.fold;
     IrTensor tensor = e->m->tensors.data[param];
     Call c = options_for(e, o, tensor.name);
+    if (fold->has_adjoint) {
+        diag_error(e->d, E0405, fold->adjoint.span, "an optimizer has states, no adjoint");
+        return false;
+    }
     if (!frame_enter(e, o->def, &fold->sig, NULL, 0, &c)) return false;
     scope_set(e, "param", value);
     scope_set(e, "grad", gradient);

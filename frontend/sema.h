@@ -280,6 +280,7 @@ void elab_assert(Elab *e, const AstStmt *s);
 void elab_slot(Elab *e, const AstStmt *s);
 Value instance_slot(Elab *e, const Instance *it, const AstName *name); /* a layer's parameter, read from outside */
 void elab_const(Elab *e, const AstStmt *s);
+void elab_fold_params(Elab *e, const AstFold *fold); /* of a reducer, in its frame */
 Value const_value(Elab *e, const AstSlot *slot); /* of a `const` without fit: static */
 bool constant_value(Elab *e, const char *name, Span s, Value *out); /* of a `const` at top level (elab_scope.c) */
 /* An assignment to a name of the frame: is it a buffer's, *v becomes its after-value. */
