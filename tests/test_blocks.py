@@ -124,6 +124,9 @@ box.report("with_a_size", r.rc)
 r = box.run(box.gnnc, "explain", "--as-blocks=sage")
 box.report("without_a_file", r.rc or "m1 = x[j]" not in r.out)
 
+with open(os.path.join(ROOT, "docs", "from-pyg.md")) as f:
+    box.report("the_page_shows_what_is_printed", "```text\n%s```" % r.out not in f.read() and r.out)
+
 # ---- every layer of the library ----------------------------------------------------------------------
 
 shown, wrong = 0, []

@@ -6,6 +6,7 @@
   gnn error CODE     must be refused with just that code
   gir, kir           read, verified, printed, and read and printed again to the same text
   c, cpp             compiled against the header of a model called `gcn`
+  python             compiled, not run
   sh                 run one after another in a folder with the examples, gnnc on the PATH
   text               left alone; every other word is an error
 usage: test_docs.py BUILD"""
@@ -88,6 +89,13 @@ def sh(page, text):
     return r.rc != 0 and "ended with %s: %s" % (r.rc, (r.out + r.err)[-1500:])
 
 
+def python(name, text):
+    try:
+        compile(text, name, "exec")
+    except SyntaxError as e:
+        return str(e)
+
+
 def check(page, line, words, text):
     kind, name = words[0] if words else "", "block%d" % line
     if kind == "gnn":
@@ -97,6 +105,8 @@ def check(page, line, words, text):
         return ir(page, name, text, kind)
     if kind in ("c", "cpp"):
         return c(page, name, text, kind)
+    if kind == "python":
+        return python(name, text)
     if kind == "sh":
         return sh(page, text)
     return kind != "text" and "the block says `%s`" % kind
