@@ -176,9 +176,12 @@ void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const Pars
     Diag *e = wanted ? diag_error(p->diags, E0101, span, "found %s, wanted %s", found, wanted)
                      : diag_error(p->diags, E0101, span, "%s cannot stand here", found);
     hint(p, e, found, span, want);
-    if (p->open.n && tokens_first_on_line(p, span) && (wants(want, "`)`") || wants(want, "`]`")))
-        diag_note(p->diags, e, p->open.data[p->open.n - 1].span, "this `%c` is open",
-                  p->open.data[p->open.n - 1].open);
+    if (p->open.n && tokens_first_on_line(p, span) && (wants(want, "`)`") || wants(want, "`]`"))) {
+        diag_note(p->diags, e, span, "%s", e->text); /* the mistake is where the bracket is */
+        e->span = p->open.data[p->open.n - 1].span;
+        e->code = E0108;
+        e->text = arena_printf(p->arena, "this `%c` is never closed", p->open.data[p->open.n - 1].open);
+    }
     tokens_after_error(p);
 }
 
