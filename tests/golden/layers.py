@@ -484,10 +484,11 @@ def SplineConv(given, in_channels, out_channels, dim, kernel_size, is_open_splin
 
 def local_and_global(local_nn, global_nn):
     """The options for both networks."""
-    nets = {"local_nn": network(local_nn)[0]}
-    if global_nn:
-        nets["global_nn"] = network(global_nn)[0]
-    return nets
+    local, width = network(local_nn)
+    if not global_nn:
+        return {"local_nn": local, "O": width}
+    last, width = network(global_nn)
+    return {"local_nn": local, "global_nn": last, "O": width}
 
 
 @pyg
