@@ -221,7 +221,7 @@ FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, co
     uint32_t n = one.f->ops.n;
     FormCost stored = cost_of(ctx, fm, index, false, again), cloned = cost_of(ctx, fm, index, true, again);
     if (cloned.edge_bytes >= stored.edge_bytes) return fuse_form(ctx, fm, index, one, again);
-    bool must = again && again[n], taken = must || cloned.ns < stored.ns;
+    bool must = again && again[n], taken = must || fuse_again_pays(cloned.ns, stored.ns);
     pass_remark(ctx, PASS_fuse, taken, first_clone(&many), "wide values of edges are %s: %.4g ns per node stored, %.4g again",
                 taken ? "computed in each walk over the edges that wants them" : "stored for all walks over the edges",
                 stored.ns, cloned.ns);

@@ -130,6 +130,9 @@ bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps
 IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, IrValues *origin);
 double fuse_cost(const FusedFunc *f);       /* fuse_cost.c: of all kernels, in ns per node */
 double fuse_edge_bytes(const FusedFunc *f); /* expected, of stored values with a row per edge, per node */
+/* Whether wide values of edges are computed again rather than stored, at these costs of the function: memory that grows with
+   edges times features must spare much time (again_factor). */
+bool fuse_again_pays(double again, double stored);
 void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */

@@ -227,6 +227,7 @@ static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
         *stored += cost_read(c->f, v, &x->use[i]);
     }
     if (c->again && c->again[fused_origin(c->f, v)]) return false;
+    if (c->f->origin.n && cost_patience(c->f, v) > 1) return false; /* a form with clones is for memory without them */
     return x->too_many || *again - once > (*stored - once) * cost_patience(c->f, v);
 }
 

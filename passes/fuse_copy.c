@@ -137,10 +137,11 @@ static void add_load(Copies *c, IrId v, At at)
     if (op->type.space == IR_UNIT) return;
     double bytes = bytes_of(c, v), line = bytes < CACHE_LINE ? CACHE_LINE : bytes;
     bool edge = c->f->m->spaces.data[op->type.space].is_edge;
-    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (edge ? keep_factor : 1);
-    if (at == ELSEWHERE) c->ns += (row_ns + bytes / cache_bytes) * rows_at(c, at);
-    else if (at == AT_ELEMENT && !map_of(c)->sorted) c->ns += (row_ns + line / dram_bytes) * rows_at(c, at);
-    else c->ns += bytes / dram_bytes * rows_at(c, at);
+    double ns = bytes / dram_bytes, patience = op->op == IR_OP_arg ? 1 : cost_patience(c->f, v);
+    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (edge ? keep_factor : 1) * patience;
+    if (at == ELSEWHERE) ns = row_ns + bytes / cache_bytes;
+    else if (at == AT_ELEMENT && !map_of(c)->sorted) ns = row_ns + line / dram_bytes;
+    c->ns += ns * rows_at(c, at) * patience;
 }
 
 /* By vectors of its own, which may not be full; a value without dims may have to be computed one by one. */

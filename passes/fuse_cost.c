@@ -84,3 +84,5 @@ double fuse_edge_bytes(const FusedFunc *f)
     }
     return bytes;
 }
+
+bool fuse_again_pays(double again, double stored) { return again < again_factor * stored; }

@@ -53,8 +53,11 @@ static const char *const very_dear =
     "  %2 = gather %0 via edge.dst : edge[F] f32\n  %3 = mul %1, %2 : edge[F] f32\n"
     "  %4 = pow %3, %1 : edge[F] f32\n  %5 = pow %4, %2 : edge[F] f32\n  %6 = pow %5, %1 : edge[F] f32\n"
     "  %7 = pow %6, %2 : edge[F] f32\n  %8 = pow %7, %1 : edge[F] f32\n  %9 = pow %8, %2 : edge[F] f32\n"
-    "  %10 = reduce_sum %9 via edge.dst : node[F] f32\n  %11 = reduce_sum %9 via edge.src : node[F] f32\n"
-    "  return a = %10\n  return b = %11\n}\n";
+    "  %10 = pow %9, %1 : edge[F] f32\n  %11 = pow %10, %2 : edge[F] f32\n  %12 = pow %11, %1 : edge[F] f32\n"
+    "  %13 = pow %12, %2 : edge[F] f32\n  %14 = pow %13, %1 : edge[F] f32\n  %15 = pow %14, %2 : edge[F] f32\n"
+    "  %16 = pow %15, %1 : edge[F] f32\n"
+    "  %17 = reduce_sum %16 via edge.dst : node[F] f32\n  %18 = reduce_sum %16 via edge.src : node[F] f32\n"
+    "  return a = %17\n  return b = %18\n}\n";
 static const char *const coefficients =
     "func f(x = @x, e = @e) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : edge[H] f32\n"
     "  %2 = exp %1 : edge[H] f32\n  %3 = gather %0 via edge.src : edge[F] f32\n"
