@@ -177,11 +177,16 @@ bool size_equal(Sizes *z, const Size *a, const Size *b)
     return size_norm(z, size_add(z, a, b, -1))->n == 0;
 }
 
-static bool size_mentions(const Size *s, SizeVar v)
+/* Also inside what a ratio divides: F = 8 * (F/8) must bind nothing. */
+static bool size_mentions(Sizes *z, const Size *s, SizeVar v)
 {
     for (int i = 0; i < s->n; i++)
-        for (int j = 0; j < s->t[i].n; j++)
+        for (int j = 0; j < s->t[i].n; j++) {
+            const SizeVarInfo *of = &z->vars.data[s->t[i].v[j]];
             if (s->t[i].v[j] == v) return true;
+            if (of->kind != SIZE_RATIO || of->binding) continue;
+            if (size_mentions(z, size_norm(z, of->num), v) || size_mentions(z, size_norm(z, of->den), v)) return true;
+        }
     return false;
 }
 
@@ -205,9 +210,9 @@ static bool bind_in(Sizes *z, const Size *d, int rank)
             SizeTerm divisor = {.k = -d->t[i].k};
             for (int k = 0; k < d->t[i].n; k++)
                 if (k != j) divisor.v[divisor.n++] = d->t[i].v[k];
-            const Size *value = size_mentions(rest, v) ? NULL : size_div_term(z, rest, &divisor);
+            const Size *value = size_mentions(z, rest, v) ? NULL : size_div_term(z, rest, &divisor);
             int64_t number;
-            if (!value || size_mentions(value, v)) continue;
+            if (!value || size_mentions(z, value, v)) continue;
             if (size_value(z, value, &number) && number <= 0) continue;
             z->vars.data[v].binding = value;
             return true;
