@@ -263,8 +263,8 @@ static void test_nul_byte(void)
    line has one. */
 static const char recovery[] =
     "layer a(x: node[F]) {\n"
-    "  h = g(x, (1 + 2)\n"
-    "  s = dropout(h)            # E0101\n"
+    "  h = g(x, (1 + 2)          # E0108\n"
+    "  s = dropout(h)            # \n"
     "  t = 1 +* 2                # E0101\n"
     "  ok = f(x)\n"
     "  if a = b { c = 1; d = 2 } # E0101\n"
@@ -287,8 +287,8 @@ static const char recovery[] =
     "  done = s\n"
     "}\n"
     "train net {\n"
-    "  loss = f(x                # \n"
-    "  metric val = g(y) on data.val  # E0101\n"
+    "  loss = f(x                # E0108\n"
+    "  metric val = g(y) on data.val  # \n"
     "  metrik test = g(y)        # E0111\n"
     "  epochs 200\n"
     "}\n"
