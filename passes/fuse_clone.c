@@ -139,12 +139,20 @@ static bool is_cloned(const Clones *c, IrId v)
     return c->wide[v] && !c->one[v] && (c->want[v] & (c->want[v] - 1)) != 0;
 }
 
+/* The clone for a walk; what no walk wants takes any. */
+static IrId copy_of(const Clones *c, IrId v, unsigned walk)
+{
+    unsigned slot = is_cloned(c, v) ? walk : 0;
+    while (is_cloned(c, v) && !(c->want[v] >> slot & 1)) slot = (slot + 1) % MAX_WALKS;
+    return c->copy[(size_t)v * MAX_WALKS + slot];
+}
+
 static void copy_op(Clones *c, Rewrite *r, IrId v, unsigned walk, unsigned slot)
 {
     IrOp op = *op_of(c, v);
     for (uint32_t k = 0; k < op.n_args; k++) {
         IrId x = op_of(c, v)->args[k];
-        r->map[x] = c->copy[(size_t)x * MAX_WALKS + (is_cloned(c, x) ? walk : 0)];
+        r->map[x] = copy_of(c, x, walk);
     }
     op = rewrite_op(r, v);
     c->copy[(size_t)v * MAX_WALKS + slot] = irb_add(&r->b, &op);
