@@ -1,6 +1,6 @@
-/* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph
-   with loops kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in the
-   user's order only; sorting is graph.c's. */
+/* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph with loops kept, replaced,
+   added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in the user's order only;
+   sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include "runtime/random.h"
 #include <string.h>
@@ -19,6 +19,20 @@ RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st
     l->stored = l->dst + n;
     l->origin = n_base >= 0 ? l->stored + n : NULL;
     l->image = n_base >= 0 ? l->origin + n : NULL;
+    return RT_OK;
+}
+
+RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *r, RtStatus *st)
+{
+    size_t rows = (size_t)n_ends + 1;
+    RT_TRY(rt_block_alloc(&r->block, 2 * rows * 8 + (size_t)n * 4, "edges by one end", st));
+    int64_t *at = r->block.p;
+    r->rows = at + rows;
+    r->list = (int32_t *)(r->rows + rows);
+    for (int64_t e = 0; e < n; e++) r->rows[ends[e] + 1]++;
+    for (int64_t v = 0; v < n_ends; v++) r->rows[v + 1] += r->rows[v];
+    memcpy(at, r->rows, rows * 8);
+    for (int64_t e = 0; e < n; e++) r->list[at[ends[e]]++] = (int32_t)e;
     return RT_OK;
 }
 

@@ -15,6 +15,16 @@ typedef struct RtEdgeList {
 /* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
 RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st);
 
+/* Edges by one end, each row in the user's order. */
+typedef struct RtEdgeRows {
+    RtBlock block;
+    int64_t *rows; /* [n_ends+1] */
+    int32_t *list; /* [n] edges */
+} RtEdgeRows;
+
+/* ends[e] in [0, n_ends) for each of n edges. The caller frees r->block; on failure there is none. */
+RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *r, RtStatus *st);
+
 /* Graphs of pairs (graph_pairs.c). Of the base's edges: from e to f where e ends where f begins (line) or ends (siblings). Of
    nodes: from each to each of the same graph of the batch. By target, then by source, in the user's order. */
 RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);

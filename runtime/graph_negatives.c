@@ -4,15 +4,8 @@
 #include "runtime/graph_list.h"
 #include "runtime/random.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum { TRIES = 16 };
-
-typedef struct BySource { /* targets of each source, ascending */
-    RtBlock block;
-    int64_t *rows; /* [n_src+1] */
-    int32_t *list; /* [n edges] */
-} BySource;
 
 static int ascending(const void *a, const void *b)
 {
@@ -20,30 +13,23 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static RtCode by_source(const RtEdgeList *base, int64_t n_src, BySource *s, RtStatus *st)
+/* Targets of each source, ascending: in the rows' list. */
+static RtCode by_source(const RtEdgeList *base, int64_t n_src, RtEdgeRows *s, RtStatus *st)
 {
-    size_t n = (size_t)n_src;
-    RT_TRY(rt_block_alloc(&s->block, (2 * n + 2) * 8 + (size_t)base->n * 4 + 4, "negatives", st));
-    int64_t *at = s->block.p;
-    s->rows = at + n + 1;
-    s->list = (int32_t *)(s->rows + n + 1);
-    memset(s->rows, 0, (n + 1) * 8);
-    for (int64_t e = 0; e < base->n; e++) s->rows[base->src[e] + 1]++;
-    for (int64_t v = 0; v < n_src; v++) s->rows[v + 1] += s->rows[v];
-    memcpy(at, s->rows, (n + 1) * 8);
-    for (int64_t e = 0; e < base->n; e++) s->list[at[base->src[e]]++] = base->dst[e];
+    RT_TRY(rt_edge_rows(base->src, base->n, n_src, s, st));
+    for (int64_t i = 0; i < base->n; i++) s->list[i] = base->dst[s->list[i]];
     for (int64_t v = 0; v < n_src; v++)
         qsort(s->list + s->rows[v], (size_t)(s->rows[v + 1] - s->rows[v]), sizeof *s->list, ascending);
     return RT_OK;
 }
 
-static bool leads(const BySource *s, int32_t src, int32_t dst)
+static bool leads(const RtEdgeRows *s, int32_t src, int32_t dst)
 {
     size_t n = (size_t)(s->rows[src + 1] - s->rows[src]);
     return n && bsearch(&dst, s->list + s->rows[src], n, sizeof dst, ascending);
 }
 
-static int32_t draw(const RtGraphDef *def, const BySource *s, int64_t n_dst, int32_t src, int64_t pair)
+static int32_t draw(const RtGraphDef *def, const RtEdgeRows *s, int64_t n_dst, int32_t src, int64_t pair)
 {
     int32_t dst = 0;
     for (uint64_t t = 0; t < TRIES; t++) {
@@ -57,7 +43,7 @@ static int32_t draw(const RtGraphDef *def, const BySource *s, int64_t n_dst, int
 RtCode rt_list_negatives(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st)
 {
     int64_t n, n_dst = g->spaces[def->dst_space].count;
-    BySource s = {0};
+    RtEdgeRows s = {0};
     if (!rt_mul(base->n, def->n_edges, &n)) n = INT64_MAX / 8;
     RT_TRY(rt_edge_list_alloc(l, n, base->n, st));
     RT_TRY(by_source(base, g->spaces[def->src_space].count, &s, st));

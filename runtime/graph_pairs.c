@@ -1,31 +1,8 @@
 /* Graphs of pairs: edges of a base that meet (line, siblings), nodes of one graph of a batch (complete). Counts first, so that
    what does not fit is refused before memory is asked for. Works in the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
-#include <string.h>
 
-/* The base's edges by target, each row in the user's order. */
-typedef struct ByTarget {
-    RtBlock block;
-    int64_t *rows; /* [n_nodes+1] */
-    int32_t *list; /* [n edges] */
-} ByTarget;
-
-static RtCode by_target(const RtEdgeList *base, int64_t n_nodes, ByTarget *t, RtStatus *st)
-{
-    size_t n = (size_t)n_nodes;
-    RT_TRY(rt_block_alloc(&t->block, (2 * n + 2) * 8 + (size_t)base->n * 4 + 4, "pairs of edges", st));
-    int64_t *at = t->block.p;
-    t->rows = at + n + 1;
-    t->list = (int32_t *)(t->rows + n + 1);
-    memset(t->rows, 0, (n + 1) * 8);
-    for (int64_t e = 0; e < base->n; e++) t->rows[base->dst[e] + 1]++;
-    for (int64_t v = 0; v < n_nodes; v++) t->rows[v + 1] += t->rows[v];
-    memcpy(at, t->rows, (n + 1) * 8);
-    for (int64_t e = 0; e < base->n; e++) t->list[at[base->dst[e]]++] = (int32_t)e;
-    return RT_OK;
-}
-
-static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const ByTarget *t, RtEdgeList *l, RtStatus *st)
+static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const RtEdgeRows *t, RtEdgeList *l, RtStatus *st)
 {
     int64_t n = 0, k = 0;
     for (int64_t f = 0; f < base->n; f++) n += t->rows[meet[f] + 1] - t->rows[meet[f]];
@@ -40,9 +17,10 @@ static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const
 
 RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st)
 {
-    ByTarget t = {0};
+    RtEdgeRows t = {0};
     const int32_t *meet = def->kind == RT_GRAPH_LINE ? base->src : base->dst;
-    RtCode code = by_target(base, g->spaces[g->model->graphs[def->base].dst_space].count, &t, st);
+    int64_t n_dst = g->spaces[g->model->graphs[def->base].dst_space].count;
+    RtCode code = rt_edge_rows(base->dst, base->n, n_dst, &t, st);
     if (!code) code = fill_edge_pairs(base, meet, &t, l, st);
     rt_block_free(&t.block);
     return code;

@@ -125,6 +125,7 @@ def models(gnnc, box):
     sys.path.insert(0, os.path.join(ROOT, "bench"))
     import graph
     import ours
+    import library  # ours knows its folder
     import rows
     wrong = []
     for name in ("custom", "transformer", "pna", "gen"):
@@ -132,7 +133,7 @@ def models(gnnc, box):
         for options in ((), ("--disable=memplan",)):
             us = ours.Ours(gnnc, box, name, folder, 16, options)
             ours.call(us.argv + ["--emit=lib", "--prefix=m", "-o", us.out])
-            lib = ours.library.Library(us.out + ".so", "m", np.float32)
+            lib = library.Library(us.out + ".so", "m", np.float32)
             inputs = {i.name.decode(): ours.features(folder, i.name.decode()) for i in lib.inputs}
             src, dst = np.load(os.path.join(folder, "edge_index.npy"))
             lib.on_graph(len(inputs["x"]), len(inputs["x"]), src, dst, 1, None)

@@ -51,7 +51,7 @@ def train(layer, head, x, e, y, epochs):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("library")
+    ap.add_argument("file", metavar="LIBRARY.so")
     for name, value in (("nodes", 20000), ("edges", 300000), ("epochs", 5), ("width", 64), ("threads", 2)):
         ap.add_argument("--" + name, type=int, default=value)
     a = ap.parse_args()
@@ -60,7 +60,7 @@ def main():
     edges = torch.randint(a.nodes, (2, a.edges))
     edges = edges[:, edges[1].argsort()]
     x, e, y = torch.randn(a.nodes, a.width), torch.randn(a.edges, N_EDGE_FEATURES), torch.randint(N_CLASSES, (a.nodes,))
-    compiled = GnncLayer(a.library, "gated", a.nodes, edges, threads=a.threads)
+    compiled = GnncLayer(a.file, "gated", a.nodes, edges, threads=a.threads)
     plain = Plain(a.nodes, edges, compiled.parameters())
     head = torch.nn.Linear(a.width, N_CLASSES)
     (slow, theirs), (fast, ours) = (train(layer, copy.deepcopy(head), x, e, y, a.epochs) for layer in (plain, compiled))
