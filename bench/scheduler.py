@@ -6,9 +6,10 @@ usage: scheduler.py [--out DIR] [--gnnc FILE] [--threads 2] [--iters 5] [--tuned
 Makes graphs of ten kinds (--tuned: other ten, on which the estimates of the cost model were fitted), probes the machine, builds a
 few layers, and runs every step in every way that it can run (how far ahead rows are asked for, chunks, cut; `bench --ways`), each
 beside its predicted time. Prints per graph and layer, then over all
-  - rank correlation: of pairs of ways of one step whose measured times differ by more than 10 %, the share that the prediction
-    orders the same less the share that it orders the other way;
-  - loss: the time of the way that the selector picks over that of the best, per step.
+  - rank correlation: of pairs of ways of one step whose measured times differ by more than 10 %, in the runs with even numbers and in
+    those with odd ones, the share that the prediction orders the same less the share that it orders the other way;
+  - loss: the time of the way that the selector picks over that of the best, per step; the best by one half of the runs, both times
+    by the other half.
 Steps below 0.1 ms and those that gather nothing (6 ways, which are alike) are left out. --before is put in front of each timed
 command. Writes DIR/scheduler.json.
 """
@@ -178,16 +179,24 @@ def make(folder, kind, seed):
 # ---- figures ----------------------------------------------------------------------------------------------------------
 
 def agreement(ways):
-    """(pairs that differ, ordered the same less ordered the other way)"""
+    """(pairs that differ in both halves of the runs, ordered the same less ordered the other way)"""
     n = score = 0
     for i, a in enumerate(ways):
         for b in ways[:i]:
             low, high = sorted((a, b), key=lambda w: w["least_ms"])
-            if high["least_ms"] <= DIFFER * low["least_ms"]:
+            if any(h <= DIFFER * l for l, h in zip(low["halves_ms"], high["halves_ms"])):
                 continue
             n += 1
             score += (high["predicted_ms"] > low["predicted_ms"]) - (high["predicted_ms"] < low["predicted_ms"])
     return n, score
+
+
+def loss(step):
+    """How much longer the pick takes than the best. The best is chosen by one half of the runs and both are timed by the other, so
+    that the least of many noisy figures is not held against the pick."""
+    both_ways = [step["pick"]["halves_ms"][1 - h] / min(step["ways"], key=lambda w: w["halves_ms"][h])["halves_ms"][1 - h] - 1
+                 for h in (0, 1)]
+    return max(0, sum(both_ways) / 2)
 
 
 def judge(steps):
@@ -195,7 +204,7 @@ def judge(steps):
     steps = [s for s in steps if min(w["least_ms"] for w in s["ways"]) >= LEAST_MS and len(s["ways"]) >= LEAST_WAYS]
     pairs = [agreement(s["ways"]) for s in steps]
     total, possible = sum(n for n, _ in pairs), sum(len(s["ways"]) * (len(s["ways"]) - 1) // 2 for s in steps)
-    losses = [s["pick"]["least_ms"] / min(w["least_ms"] for w in s["ways"]) - 1 for s in steps]
+    losses = [loss(s) for s in steps]
     return {"steps": len(steps), "pairs": total, "share": total / max(possible, 1),
             "rank": sum(s for _, s in pairs) / total if total else None,
             "median": statistics.median(losses) if losses else 0, "worst": max(losses, default=0),
