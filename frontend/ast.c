@@ -104,6 +104,7 @@ const char *ast_decl_text(AstDeclKind kind)
         [AST_DECL_MESSAGE] = "message", [AST_DECL_FN] = "fn",
         [AST_DECL_LAYER] = "layer",     [AST_DECL_MODEL] = "model",
         [AST_DECL_REDUCE] = "reduce",   [AST_DECL_OPTIMIZER] = "optimizer",
+        [AST_DECL_SCHEDULE] = "schedule",
         [AST_DECL_TRAIN] = "train",     [AST_DECL_TEST] = "test",
         [AST_DECL_SCHEMA] = "schema",   [AST_DECL_CONST] = "const",
     };

@@ -225,6 +225,7 @@ typedef enum AstDeclKind {
     AST_DECL_MODEL,     /* function */
     AST_DECL_REDUCE,    /* fold */
     AST_DECL_OPTIMIZER, /* fold: `param`, `grad` and `t` (the step, from 1) are given; done is the new `param` */
+    AST_DECL_SCHEDULE,  /* fold: `epoch`, `epochs` and `step` are given; done is a number */
     AST_DECL_TRAIN,     /* train */
     AST_DECL_TEST,      /* test */
     AST_DECL_SCHEMA,    /* schema */

@@ -164,12 +164,12 @@ static void collect_slots(Arena *a, const AstBlock *b, DocLines *out)
 static bool is_documented(AstDeclKind k)
 {
     return k == AST_DECL_MESSAGE || k == AST_DECL_FN || k == AST_DECL_LAYER || k == AST_DECL_MODEL || k == AST_DECL_REDUCE ||
-           k == AST_DECL_OPTIMIZER;
+           k == AST_DECL_OPTIMIZER || k == AST_DECL_SCHEDULE;
 }
 
 static DocEntry entry_of(Arena *a, const AstDecl *d, uint32_t family)
 {
-    bool fold = d->kind == AST_DECL_REDUCE || d->kind == AST_DECL_OPTIMIZER;
+    bool fold = d->kind == AST_DECL_REDUCE || d->kind == AST_DECL_OPTIMIZER || d->kind == AST_DECL_SCHEDULE;
     const AstSignature *sig = fold ? &d->as.fold.sig : &d->as.function.sig;
     const Source *src = d->span.source;
     const char *from = src->text + d->span.begin, *to = src->text + d->span.end;

@@ -512,6 +512,20 @@ static Value builtin_eye(Elab *e, const Call *c)
     return op_cast(e, op_binary(e, IR_OP_eq, "compare", a, b, c->span), e->real, c->span);
 }
 
+/* require(cond, "why"): arguments of a definition that make no sense. What is not known when compiled passes. */
+static Value builtin_require(Elab *e, const Call *c)
+{
+    if (!want_args(e, c, 2, 2, "require(n > 0, \"n is above 0\")")) return value_error();
+    const Value *cond = arg(c, 0), *why = arg(c, 1);
+    if ((cond->kind != V_BOOL && cond->kind != V_TENSOR) || why->kind != V_WORD) {
+        diag_error(e->d, E0302, c->span, "wanted `require(condition, \"why\")`");
+        return value_error();
+    }
+    if (cond->kind == V_BOOL && cond->num == 0)
+        diag_error(e->d, E0411, e->frame->def ? e->frame->call : c->span, "%s", why->word);
+    return value_none(c->span);
+}
+
 /* ---- the table
  * ------------------------------------------------------------------------------------------ */
 
@@ -525,7 +539,7 @@ static const struct {
             ROW(where) ROW(grad) ROW(sum) ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape)
                 ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn) ROW(rand) ROW(ones)
                     ROW(zeros) ROW(eye) ROW(id) ROW(self_loops) ROW(reverse)
-                    ROW(line) ROW(siblings) ROW(complete) ROW(negatives) ROW(random_graph) ROW(close)
+                    ROW(line) ROW(siblings) ROW(complete) ROW(negatives) ROW(random_graph) ROW(close) ROW(require)
 #undef ROW
 };
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };

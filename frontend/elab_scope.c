@@ -132,6 +132,7 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     if (def) return value_def(def, name, s);
     if (builtin_find(name)) return value_def(NULL, name, s);
     Value v;
+    if (f->train && train_number(e, f->train, name, s, &v)) return v;
     if (constant_value(e, name, s, &v)) return v;
     if (builtin_constant(e, name, s, &v) || degree_value(e, name, s, &v)) return v;
     const char *reducer;

@@ -167,7 +167,7 @@ static bool is_dtype(const Item *t)
 
 static bool has_items(int decl)
 {
-    return decl == TOK_REDUCE || decl == TOK_OPTIMIZER || decl == TOK_TRAIN || decl == TOK_SCHEMA;
+    return decl == TOK_REDUCE || decl == TOK_OPTIMIZER || decl == TOK_SCHEDULE || decl == TOK_TRAIN || decl == TOK_SCHEMA;
 }
 
 static bool is_decl(int kind)

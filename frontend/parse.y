@@ -72,7 +72,7 @@ static NameVec *one_name(Parser *p, AstName name)
 %token <number> NUMBER "a number"
 %token NL "the end of the line"
 %token NEWLINE COMMENT JUNK "unknown text"
-%token MESSAGE "`message`" FN "`fn`" LAYER "`layer`" MODEL "`model`" REDUCE "`reduce`" OPTIMIZER "`optimizer`"
+%token MESSAGE "`message`" FN "`fn`" LAYER "`layer`" MODEL "`model`" REDUCE "`reduce`" OPTIMIZER "`optimizer`" SCHEDULE "`schedule`"
 %token TRAIN "`train`" TEST "`test`" SCHEMA "`schema`" CONST "`const`"
 %token PARAM "`param`" BUFFER "`buffer`" GRAPH "`graph`" PAIRS "`pairs`" ADJOINT "`adjoint`" FILL "`fill`"
 %token OVER "`over`" FOR "`for`" FORALL "`forall`" IN "`in`" INTO "`into`" IF "`if`" THEN "`then`" ELSE "`else`"
@@ -143,6 +143,7 @@ decl:
   | MODEL name signature block      { ast_build_function(p, AST_DECL_MODEL, $2, $3, NULL, $4, @$); }
   | REDUCE name signature fold_body    { ast_build_fold(p, AST_DECL_REDUCE, $2, $3, $4, @$); }
   | OPTIMIZER name signature fold_body { ast_build_fold(p, AST_DECL_OPTIMIZER, $2, $3, $4, @$); }
+  | SCHEDULE name signature fold_body  { ast_build_fold(p, AST_DECL_SCHEDULE, $2, $3, $4, @$); }
   | TRAIN expr train_body           { ast_build_train(p, $2, $3, @$); }
   | TEST STRING block               { ast_build_test(p, ast_build_name($2, @2), $3, @$); }
   | SCHEMA name schema_body         { ast_build_schema(p, $2, $3, @$); }

@@ -27,7 +27,7 @@ static const char *const statement_starts[] = {
 };
 static const char *const decl_starts[] = {
     "`message`",   "`fn`",    "`layer`", "`model`",  "`reduce`",
-    "`optimizer`", "`train`", "`test`",  "`schema`", "`const`",
+    "`optimizer`", "`schedule`", "`train`", "`test`",  "`schema`", "`const`",
 };
 static const char *const assignments[] = {"`+=`", "`-=`", "`*=`", "`/=`"};
 static const char *const words[] = {"`param`", "`buffer`",  "`const`", "`graph`",

@@ -63,6 +63,7 @@ static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
         case AST_DECL_FN:
         case AST_DECL_LAYER: define(e, &e->functions, decl, is_std); break;
         case AST_DECL_REDUCE: define(e, &e->folds, decl, is_std); break;
+        case AST_DECL_SCHEDULE:
         case AST_DECL_OPTIMIZER: define(e, &e->optimizers, decl, is_std); break;
         case AST_DECL_TRAIN: one_more(e, &p->train, decl, "train block"); break;
         case AST_DECL_TEST: VEC_PUSH(e->a, &p->tests, decl); break;
@@ -281,7 +282,7 @@ static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_
 static void check_unused(Elab *e, Def *def)
 {
     bool fold = def->decl->kind == AST_DECL_REDUCE;
-    if (def->decl->kind == AST_DECL_OPTIMIZER) return;
+    if (def->decl->kind == AST_DECL_OPTIMIZER || def->decl->kind == AST_DECL_SCHEDULE) return;
     const AstSignature *sig = fold ? &def->decl->as.fold.sig : &def->decl->as.function.sig;
     Mark k = mark(e);
     if (signature_uses(sig, "src", "dst")) e->data_graph = NULL, e->graph_space = IR_NONE;

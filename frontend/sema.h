@@ -134,6 +134,7 @@ struct Frame {
     IrId reduce_from, reduce_to; /* in a reducer: what `edge` and `node` stand for; else IR_NONE */
     bool returned;
     Value result;
+    const AstDecl *train;    /* of a train block: its names stand for the numbers of the run, too */
     const AstBlock *adjoint; /* of a function that states its own, or NULL */
     bool in_adjoint;
 };
@@ -385,6 +386,14 @@ Value sum_everything(Elab *e, Value v, Span s);
 bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound,
                   uint32_t n_bound); /* declares them */
 void elab_train(Elab *e, const AstDecl *decl, const Value *target, const char *name);
+typedef struct TrainUpdate {
+    const AstTrainItem *optimizer;
+    const AstExpr *clip_norm, *clip_value; /* or NULL */
+} TrainUpdate;
+void train_update(Elab *e, const TrainUpdate *u, Value loss); /* elab_update.c: results of the step */
+bool schedule_set(Elab *e, const AstTrainItem *it); /* `name = plateau(...)`; false: it names no schedule */
+/* `epoch`, `epochs`, `step` and metrics by their last value, in a train block. */
+bool train_number(Elab *e, const AstDecl *train, const char *name, Span s, Value *out);
 void elab_test(Elab *e, const AstDecl *test, uint32_t number);
 Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 bool elab_finish(Elab *e);

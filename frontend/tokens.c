@@ -23,6 +23,7 @@ static const struct Word {
 } words[] = {
     {"message", TOK_MESSAGE, DECL}, {"fn", TOK_FN, DECL},         {"layer", TOK_LAYER, DECL},
     {"model", TOK_MODEL, DECL},     {"reduce", TOK_REDUCE, DECL}, {"optimizer", TOK_OPTIMIZER, DECL},
+    {"schedule", TOK_SCHEDULE, DECL},
     {"train", TOK_TRAIN, DECL},     {"test", TOK_TEST, DECL},     {"schema", TOK_SCHEMA, DECL},
     {"const", TOK_CONST, LEAD},     {"param", TOK_PARAM, LEAD},   {"buffer", TOK_BUFFER, LEAD},
     {"graph", TOK_GRAPH, LEAD},     {"pairs", TOK_PAIRS, LEAD},   {"adjoint", TOK_ADJOINT, LEAD_BLOCK},

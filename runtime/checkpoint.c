@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 24, MAX_META = 64 };
+enum { TEXT_BYTES = 24, MAX_META = 192 };
 static const char version_text[] = "1";
 
 typedef struct Meta {

@@ -58,7 +58,7 @@ static void print_hypers(const RtModel *m)
 {
     bool first = true;
     for (int64_t i = 0; i < m->n_tensors; i++) {
-        if (m->tensors[i].kind != RT_HYPER) continue;
+        if (m->tensors[i].kind != RT_HYPER || rt_hyper_is_run(m, i)) continue;
         printf("%s  --set %s=%g\n", first ? "\nhypers of this model, with their defaults:\n" : "",
                rt_string(m, m->tensors[i].name), m->tensors[i].hyper_default);
         first = false;

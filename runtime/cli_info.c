@@ -18,7 +18,7 @@ static void print_tensors(const RtModel *m, int64_t kind, const char *title)
     bool any = false;
     for (int64_t i = 0; i < m->n_tensors; i++) {
         const RtTensorDef *t = &m->tensors[i];
-        if (t->kind != kind || t->nonzeros) continue;
+        if (t->kind != kind || t->nonzeros || rt_hyper_is_run(m, i)) continue;
         if (!any) printf("\n%s\n", title);
         any = true;
         printf("  %-28s ", rt_string(m, t->name));

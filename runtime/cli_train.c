@@ -27,9 +27,9 @@ static RtCode parse_set(const RtCli *c, const char *text, RtHyperValue *out)
                        text);
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     out->tensor = rt_tensor_find(m, RT_HYPER, name);
-    if (out->tensor < 0) {
+    if (out->tensor < 0 || rt_hyper_is_run(m, out->tensor)) {
         for (int64_t i = 0; i < m->n_tensors && n < 64; i++)
-            if (m->tensors[i].kind == RT_HYPER) names[n++] = rt_string(m, m->tensors[i].name);
+            if (m->tensors[i].kind == RT_HYPER && !rt_hyper_is_run(m, i)) names[n++] = rt_string(m, m->tensors[i].name);
         const char *near = rt_cli_nearest(name, names, n);
         snprintf(hint, sizeof hint,
                  near ? "did you mean `%s`?"

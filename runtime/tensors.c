@@ -105,6 +105,11 @@ void rt_tensors_init(RtTensors *t, int64_t seed)
     }
 }
 
+bool rt_hyper_is_run(const RtModel *m, int64_t i)
+{
+    return m->tensors[i].kind == RT_HYPER && !strncmp(m->strings + m->tensors[i].name, "run.", 4);
+}
+
 int64_t rt_tensor_find(const RtModel *m, int64_t kind, const char *name)
 {
     for (int64_t i = 0; i < m->n_tensors; i++)

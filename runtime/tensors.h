@@ -18,6 +18,8 @@ void rt_tensors_free(RtTensors *t);
 RtCode rt_tensors_alloc(RtTensors *t, int64_t tensor, RtStatus *st);
 /* Initial values of parameters and state from the seed, defaults of hypers. */
 void rt_tensors_init(RtTensors *t, int64_t seed);
+/* A hyper that the training loop sets, not the user: run.epoch, run.epochs, run.METRIC. */
+bool rt_hyper_is_run(const RtModel *m, int64_t tensor);
 int64_t rt_tensor_find(const RtModel *m, int64_t kind, const char *name); /* -1 if absent */
 void rt_tensors_set_hyper(RtTensors *t, int64_t tensor, double value);
 double rt_tensors_hyper(const RtTensors *t, int64_t tensor);

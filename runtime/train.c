@@ -18,7 +18,7 @@ typedef struct Trainer {
     const RtTrainOptions *o;
     RtTrainResult *r;
     RtExec *step, *metrics; /* metrics: NULL without any */
-    int64_t loss;           /* result of train_step */
+    int64_t loss, norm;     /* results of train_step; norm: -1 if gradients are not clipped by it */
     RtProgress at;
     RtBlock best, before; /* snapshots: best weights; weights before the running step */
     RtBlock workspace;
@@ -73,16 +73,14 @@ static RtCode take_workspace(Trainer *t, RtExecOptions *o)
     return RT_OK;
 }
 
-static int64_t find_loss(const RtModel *m, const RtProgram *p)
+/* A number among the results, -1: none of that name. */
+static int64_t find_number(const RtModel *m, const RtProgram *p, const char *name)
 {
-    int64_t first = -1;
     for (int64_t i = 0; i < p->n_results; i++) {
         const RtResultDef *r = &m->results[p->first_result + i];
-        if (r->tensor >= 0) continue;
-        if (!strcmp(rt_string(m, r->name), "loss")) return i;
-        if (first < 0) first = i;
+        if (r->tensor < 0 && !strcmp(rt_string(m, r->name), name)) return i;
     }
-    return first;
+    return -1;
 }
 
 /* A resumed run goes on with the lines before its first epoch and drops what a killed run wrote
@@ -125,6 +123,15 @@ static RtCode resume(Trainer *t)
     return RT_OK;
 }
 
+/* Tells the programs a number of the run; those that do not ask for it have no such hyper. */
+static void set_run(Trainer *t, const char *what, double value)
+{
+    char name[160];
+    snprintf(name, sizeof name, "run.%s", what);
+    int64_t tensor = rt_tensor_find(t->m, RT_HYPER, name);
+    if (tensor >= 0) rt_tensors_set_hyper(&t->d->tensors, tensor, value);
+}
+
 static RtCode set_up(Trainer *t)
 {
     RtExecOptions exec = t->o->exec;
@@ -140,13 +147,15 @@ static RtCode set_up(Trainer *t)
     rt_tensors_init(&t->d->tensors, t->o->seed);
     RT_TRY(make_exec(t->m, "train_step", t->d, &exec, &t->step, t->st));
     if (t->m->train->n_metrics) RT_TRY(make_exec(t->m, "metrics", t->d, &exec, &t->metrics, t->st));
-    t->loss = find_loss(t->m, t->step->program);
+    t->loss = find_number(t->m, t->step->program, "loss");
+    t->norm = find_number(t->m, t->step->program, "gradient_norm");
     if (t->loss < 0)
         return rt_fail(t->st, RT_E_INTERNAL, "train_step", NULL, "has no loss among its results");
     t->at.seed = t->o->seed;
     RT_TRY(resume(t));
     for (int64_t i = 0; i < t->o->n_hypers; i++)
         rt_tensors_set_hyper(&t->d->tensors, t->o->hypers[i].tensor, t->o->hypers[i].value);
+    set_run(t, "epochs", (double)t->o->epochs);
     return open_log(t);
 }
 
@@ -230,20 +239,20 @@ static const RtStep *find_nan(Trainer *t)
     return i < 0 ? NULL : &t->m->steps[t->step->program->first_step + i];
 }
 
-static RtCode blame_nan(Trainer *t)
+static RtCode blame_nan(Trainer *t, RtCode code, const char *what)
 {
     const RtModel *m = t->m;
     const RtStep *s = find_nan(t);
     char name[256];
     snprintf(name, sizeof name, "%s.gnn", rt_string(m, m->name));
     if (!s)
-        return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate: --set lr=...",
-                       "the loss of epoch %lld is not a number", (long long)(t->at.epoch + 1));
+        return rt_fail(t->st, code, name, "try a smaller learning rate: --set lr=...",
+                       "the %s of epoch %lld is not a finite number", what, (long long)(t->at.epoch + 1));
     if (s->line > 0)
         snprintf(name, sizeof name, "%s:%lld", rt_string(m, s->file), (long long)s->line);
-    return rt_fail(t->st, RT_E_NAN, name, "try a smaller learning rate (--set lr=...), or look at that line",
-                   "the loss of epoch %lld is not a number; the first NaN is made by `%s`", (long long)(t->at.epoch + 1),
-                   rt_string(m, s->label));
+    return rt_fail(t->st, code, name, "try a smaller learning rate (--set lr=...), or look at that line",
+                   "the %s of epoch %lld is not a %snumber; the first NaN is made by `%s`", what,
+                   (long long)(t->at.epoch + 1), code == RT_E_NAN ? "" : "finite ", rt_string(m, s->label));
 }
 
 /* Notes whether this epoch is the best so far; keeps its weights. */
@@ -267,11 +276,14 @@ static RtCode run_epoch(Trainer *t)
 {
     bool best;
     RT_TRY(rt_tensors_snapshot(&t->d->tensors, &t->before, t->st));
+    set_run(t, "epoch", (double)t->at.epoch);
     rt_exec_run(t->step, t->at.seed, t->at.epoch);
     double loss = result_value(t->step, t->loss);
-    if (isnan(loss)) return blame_nan(t);
+    if (isnan(loss)) return blame_nan(t, RT_E_NAN, "loss");
+    if (t->norm >= 0 && !isfinite(result_value(t->step, t->norm))) return blame_nan(t, RT_E_GRADIENT, "norm of the gradient");
     t->r->loss = loss;
     if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
+    for (int64_t i = 0; i < t->m->train->n_metrics; i++) set_run(t, rt_string(t->m, t->m->metrics[i].name), t->values[i]);
     RT_TRY(judge(t, &best));
     RT_TRY(log_line(t, false, loss));
     RtEpoch e = {t->at.epoch, t->o->epochs, loss, t->values, now() - t->start, best};

@@ -111,6 +111,90 @@ train net {
 """
 
 
+SCHEDULED = """
+schedule halves(n) {
+  state k = 1
+  step { k = if n > 1 then k / n else k }
+  done = k
+}
+model net(x: node[F]) -> node[C] {
+  param W: [F, C] = 0.5
+  return x @ W
+}
+train net {
+  loss = cross_entropy(net(data.x), data.y) on data.train
+  metric val_loss = cross_entropy(net(data.x), data.y) on data.val
+  hyper lr = 0.4, most = 0.05
+  drop = plateau(val_loss, factor = 0.5, patience = 1, threshold = 0.01)
+  half = halves(2)
+  %s
+  optimizer sgd(%s)
+  epochs %d
+}
+"""
+
+
+def rates(x, y, mask, val, epochs, rate, clip=lambda g: g):
+    """Weights after plain descent at the rates of torch's formulas; rate: of epoch, epochs and what plateau gives."""
+    W, best, bad, scale = np.full((x.shape[1], 3), 0.5), np.inf, 0, 1.0
+    for epoch in range(epochs):
+        W = W - rate(epoch, epochs, scale) * clip(gradient(x[mask], y[mask], W))
+        h = x[val] @ W
+        loss = (np.log(np.exp(h).sum(1)) - h[np.arange(len(h)), y[val]]).mean()
+        bad, best = (0, loss) if loss < best * 0.99 else (bad + 1, best)
+        if bad > 1:
+            bad, scale = 0, scale * 0.5
+    return W
+
+
+def to_norm(g, most):
+    return g * min(1, most / (np.sqrt((g * g).sum()) + 1e-6))
+
+
+SCHEDULES = [
+    ("formula", "", "lr * pow(0.9, epoch) / (1 + step)", lambda e, n, s: 0.4 * 0.9 ** e / (1 + e), {}),
+    ("warmup_cosine", "", "lr * warmup(epoch, 4) * cosine(epoch, epochs, least = 0.1)",
+     lambda e, n, s: 0.4 * min((e + 1) / 4, 1) * (0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * e / n))), {}),
+    ("step_decay", "", "lr * step_decay(step, every = 3, factor = 0.5) * exponential_decay(epoch)",
+     lambda e, n, s: 0.4 * 0.5 ** (e // 3) * 0.95 ** e, {}),
+    ("plateau", "", "lr * drop", lambda e, n, s: 0.4 * s, {}),
+    ("own_schedule", "", "lr * half", lambda e, n, s: 0.4 * 0.5 ** (e + 1), {}),
+    ("clip_norm", "clip_norm most", "lr", lambda e, n, s: 0.4, {"clip": lambda g: to_norm(g, 0.05)}),
+    ("clip_value", "clip_value 0.01", "lr", lambda e, n, s: 0.4, {"clip": lambda g: np.clip(g, -0.01, 0.01)}),
+    ("clip_both", "clip_norm 0.02\n  clip_value 0.01", "lr", lambda e, n, s: 0.4,
+     {"clip": lambda g: to_norm(np.clip(g, -0.01, 0.01), 0.02)}),
+]
+
+
+def scheduled(box, x, y, mask, val, name, clip, text, rate, more):
+    got = train_text(box, name, SCHEDULED % (clip, text, 12))["W"]
+    far = np.abs(got - rates(x, y, mask, val, 12, rate, **more)).max()
+    return None if far < 2e-5 else "off by %g" % far
+
+
+def schedule_resumes(box):
+    """Plateau's states, and what it knows of metrics, are in a checkpoint; --epochs moves the end of a cosine."""
+    train_text(box, "both", SCHEDULED % ("clip_norm 0.1", "lr * drop / (1 + 0.1 * step)", 14))
+    run = box.path("both")
+    box.must(run, "train", "--data", "data", "--epochs", 7, "--checkpoint", "half.ck")
+    box.must(run, "train", "--data", "data", "--resume", "half.ck", "--save", "again.st")
+    if np.any(read_weights(box.path("both.safetensors")) != read_weights(box.path("again.st"))):
+        return "the resumed weights differ"
+    whole = train_text(box, "wave", SCHEDULED % ("", "lr * cosine(epoch, epochs)", 14))["W"]
+    box.must(box.path("wave"), "train", "--data", "data", "--epochs", 7, "--save", "short.st")
+    x, y, mask, val = (np.load(box.path("data", f + ".npy")) for f in ("x", "y", "train_mask", "val_mask"))
+    want = rates(x.astype("f8"), y, mask, val, 7, lambda e, n, s: 0.4 * 0.5 * (1 + np.cos(np.pi * e / n)))
+    far = np.abs(read_weights(box.path("short.st")) - want).max()
+    return "--epochs 7 is off by %g" % far if far > 2e-5 or np.all(whole == want) else None
+
+
+def infinite_gradient(box):
+    """A gradient that is not finite ends the run before it spoils the weights, by name."""
+    box.write("steep.gnn", SCHEDULED.replace("return x @ W", "return sqrt(0 * (x @ W))") % ("clip_norm 1", "lr", 3))
+    box.must(box.gnnc, "build", "steep.gnn", "--data", "data", "--cpu=native", "-o", box.path("steep"))
+    box.refuses("infinite_gradient", (box.path("steep"), "train", "--data", "data"), 5, "R502", "norm of the gradient of epoch 1")
+
+
 FIT = """
 const scale = 2
 model net(x: node[F]) -> node[C] {
@@ -188,6 +272,11 @@ x, y, mask = (np.load(box.path("data", f + ".npy")) for f in ("x", "y", "train_m
 box.report("buffers", buffers(box, x.astype("f8")))
 box.report("rows", rows(box, y, mask))
 box.report("fit", fit(box, x.astype("f8")))
+val = np.load(box.path("data", "val_mask.npy"))
+for name, clip, text, rate, more in SCHEDULES:
+    box.report(name, scheduled(box, x.astype("f8"), y, mask, val, name, clip, text, rate, more))
+box.report("schedule_resumes", schedule_resumes(box))
+infinite_gradient(box)
 x, y = x[mask].astype("f8"), y[mask]
 
 W = train(box, "counting", "optimizer counting(lr) { done = param + t }", "0", "counting(lr)")
