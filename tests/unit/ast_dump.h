@@ -261,7 +261,8 @@ static inline void dump_decl(StrBuf *o, const AstDecl *d)
         else dump_block(o, &d->as.function.body);
         break;
     case AST_DECL_REDUCE:
-    case AST_DECL_OPTIMIZER: dump_fold(o, &d->as.fold); break;
+    case AST_DECL_OPTIMIZER:
+    case AST_DECL_SCHEDULE: dump_fold(o, &d->as.fold); break;
     case AST_DECL_TRAIN: dump_train(o, d); break;
     case AST_DECL_TEST: dump_block(o, &d->as.test); break;
     case AST_DECL_SCHEMA: dump_schema(o, d); break;
