@@ -103,22 +103,27 @@ typedef VEC(Value) Values;
 
 static void loop_turn(Elab *e, const AstExpr *x, Value var, Values *out)
 {
-    if (e->budget) e->budget--;
     scope_set(e, x->as.loop.var.text, var);
     VEC_PUSH(e->a, out, elab_block(e, &x->as.loop.body));
 }
 
+/* What is wrong in one turn is wrong in the next. */
+static bool loop_goes_on(const Elab *e, uint32_t errors) { return !e->frame->returned && e->d->n_errors == errors; }
+
 static Value elab_for(Elab *e, const AstExpr *x)
 {
     const AstExpr *in = x->as.loop.in;
+    const uint32_t errors = e->d->n_errors;
     Values out = {0};
     if (in->kind == AST_EXPR_RANGE) {
         int64_t a, b;
         if (!loop_number(e, in->as.binary.left, &a) || !loop_number(e, in->as.binary.right, &b))
             return value_error();
-        for (int64_t i = a; i < b && !e->frame->returned && e->budget > 1; i++)
+        Span outer = e->loop;
+        e->loop = in->span;
+        for (int64_t i = a; i < b && elab_spend(e, in->span) && loop_goes_on(e, errors); i++)
             loop_turn(e, x, value_number((double)i, true, in->span), &out);
-        if (e->budget <= 1) diag_error(e->d, E0305, in->span, "the program unfolds to more than a million operations");
+        e->loop = outer;
     } else {
         Value list = elab_expr(e, in);
         if (list.kind == V_ERROR) return list;
@@ -127,9 +132,10 @@ static Value elab_for(Elab *e, const AstExpr *x)
                        value_text(e, &list));
             return value_error();
         }
-        for (uint32_t i = 0; i < list.n && !e->frame->returned; i++)
+        for (uint32_t i = 0; i < list.n && loop_goes_on(e, errors); i++)
             loop_turn(e, x, list.items[i], &out);
     }
+    if (e->d->n_errors != errors) return value_error();
     return (Value){.kind = V_LIST, .items = out.data, .n = out.n, .span = x->span, .dim = IR_NONE};
 }
 
@@ -294,9 +300,19 @@ static Value not_built(Elab *e, Span s, const char *what)
     return value_error();
 }
 
+bool elab_spend(Elab *e, Span s)
+{
+    if (e->budget > 1 && arena_bytes(e->a) > e->memory) e->budget = 1;
+    if (e->budget == 1)
+        diag_error(e->d, E0305, e->loop.source ? e->loop : s, "the program unfolds to more than a million operations, or half a gigabyte");
+    if (e->budget) e->budget--;
+    return e->budget > 0;
+}
+
 Value elab_expr(Elab *e, const AstExpr *x)
 {
     Value v;
+    if (!elab_spend(e, x->span)) return value_error();
     switch (x->kind) {
     case AST_EXPR_NAME: return type_value(e, x, &v) ? v : scope_lookup(e, x->as.name.text, x->span);
     case AST_EXPR_NUMBER: return value_number(x->as.number.value, x->as.number.is_int, x->span);

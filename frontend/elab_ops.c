@@ -6,11 +6,7 @@
 
 IrId op_add(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr attr, Span s)
 {
-    if (e->budget == 0) {
-        diag_error(e->d, E0305, s, "the program unfolds to more than a million operations");
-        e->budget = 1;
-    }
-    e->budget--;
+    elab_spend(e, s);
     return ir_add(e->m, e->f, op, t, args, n, attr, s);
 }
 

@@ -16,7 +16,12 @@ typedef struct FrontendFact {
     bool sparse;           /* held as a CSR matrix */
 } FrontendFact;
 
+/* The standard library, parsed once for many compiles; it must outlive them. */
+typedef struct FrontendStd FrontendStd;
+FrontendStd *frontend_std_new(Arena *a);
+
 typedef struct FrontendOptions {
+    const FrontendStd *std;      /* or NULL: parsed by each compile */
     const FrontendFact *facts;   /* --data DIR; n_facts 0 without it */
     uint32_t n_facts;
     IrDtype float_dtype;         /* IR_F32 (default, 0) or IR_F64 */

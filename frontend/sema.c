@@ -1,13 +1,16 @@
 /* frontend_compile: reads the program and the standard library, finds the entry, elaborates every
    function of the module, and checks the definitions that nobody called. */
+#include "base/ice.h"
 #include "frontend/sema.h"
 #include "frontend/std_text.h"
 
-enum { OP_BUDGET = 1000000 };
+/* What an endless program may cost; a long one, in proportion to its length. */
+enum { OP_BUDGET = 1 << 20, OPS_PER_BYTE = 64, MEMORY = 512 << 20, MEMORY_PER_BYTE = 4096 };
 
 typedef struct Program {
     const AstDecl *train, *model;
     VEC(const AstDecl *) tests;
+    StrMap test_names;
 } Program;
 
 /* ---- definitions
@@ -53,6 +56,18 @@ static void one_more(Elab *e, const AstDecl **slot, const AstDecl *decl, const c
         *slot = decl;
 }
 
+static void collect_test(Elab *e, Program *p, const AstDecl *decl)
+{
+    const AstDecl *old = strmap_get(&p->test_names, decl->name.text);
+    if (old) {
+        Diag *d = diag_error(e->d, E0303, decl->name.span, "two tests are named `%s`", decl->name.text);
+        diag_note(e->d, d, old->name.span, "the other test");
+        return;
+    }
+    strmap_put(&p->test_names, decl->name.text, (void *)(uintptr_t)decl);
+    VEC_PUSH(e->a, &p->tests, decl);
+}
+
 static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
 {
     for (uint32_t i = 0; i < file->n_decls; i++) {
@@ -66,7 +81,7 @@ static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
         case AST_DECL_SCHEDULE:
         case AST_DECL_OPTIMIZER: define(e, &e->optimizers, decl, is_std); break;
         case AST_DECL_TRAIN: one_more(e, &p->train, decl, "train block"); break;
-        case AST_DECL_TEST: VEC_PUSH(e->a, &p->tests, decl); break;
+        case AST_DECL_TEST: collect_test(e, p, decl); break;
         case AST_DECL_SCHEMA:
             diag_error(e->d, E0901, decl->span, "`schema` is not built yet");
             break;
@@ -75,18 +90,54 @@ static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
     }
 }
 
+struct FrontendStd {
+    VEC(const AstFile *) files;
+};
+
+FrontendStd *frontend_std_new(Arena *a)
+{
+    FrontendStd *std = ARENA_NEW(a, FrontendStd);
+    Diags d = {.arena = a};
+    for (const struct GnnStdFile *f = gnn_std_files; f->name; f++) {
+        Source *s = ARENA_NEW(a, Source);
+        *s = (Source){f->name, f->text, (uint32_t)strlen(f->text)};
+        const AstFile *file = ast_parse(a, s, &d);
+        ICE_UNLESS(d.n_errors == 0);
+        VEC_PUSH(a, &std->files, file);
+    }
+    return std;
+}
+
 static void read_std(Elab *e, Program *p)
 {
-    for (const struct GnnStdFile *f = gnn_std_files; f->name; f++) {
-        Source *s = ARENA_NEW(e->a, Source);
-        *s = (Source){f->name, f->text, (uint32_t)strlen(f->text)};
-        const AstFile *file = ast_parse(e->a, s, e->d);
-        if (file && e->d->n_errors == 0) collect(e, file, true, p);
-    }
+    const FrontendStd *std = e->opt->std ? e->opt->std : frontend_std_new(e->a);
+    for (uint32_t i = 0; i < std->files.n; i++) collect(e, std->files.data[i], true, p);
 }
 
 /* ---- the entry
  * ----------------------------------------------------------------------------------------- */
+
+typedef struct Mark { /* lengths of all tables, to forget what was written */
+    IrModule m;
+    uint32_t tensors, patches, later;
+    const GraphValue *data_graph;
+    IrId graph_space;
+} Mark;
+
+static Mark mark(const Elab *e)
+{
+    return (Mark){*e->m, e->tensors.n, e->patches.n, e->z.later.n, e->data_graph, e->graph_space};
+}
+
+static void forget(Elab *e, const Mark *k)
+{
+    *e->m = k->m;
+    e->tensors.n = k->tensors;
+    e->patches.n = k->patches;
+    e->z.later.n = k->later;
+    e->data_graph = k->data_graph;
+    e->graph_space = k->graph_space;
+}
 
 typedef struct Entry {
     const Def *def; /* NULL: only tests and definitions */
@@ -111,12 +162,26 @@ static bool signature_uses(const AstSignature *sig, const char *a, const char *b
     return type_uses(sig->result, a, b);
 }
 
+/* The value of an expression that belongs to no function: whatever it computes is forgotten, so it must be static. */
+static Value static_value(Elab *e, const AstExpr *x)
+{
+    Mark k = mark(e);
+    func_begin(e, "static", false);
+    Frame *f = frame_push(e, NULL, x->span);
+    f->graph = graph_data(e);
+    Value v = elab_expr(e, x);
+    bool computes = e->f->ops.n || e->m->graphs.n > k.m.graphs.n + 1;
+    frame_pop(e);
+    forget(e, &k);
+    if (!computes || v.kind == V_ERROR) return v;
+    diag_error(e->d, E0304, x->span, "this reads tensors or makes graphs; it stands where no graph is loaded yet");
+    return value_error();
+}
+
 /* What is trained or exported: a definition, or a call of it that gives static arguments. */
 static bool entry_target(Elab *e, const AstExpr *x, const char *wanted, Entry *entry)
 {
-    frame_push(e, NULL, x->span);
-    Value v = elab_expr(e, x);
-    frame_pop(e);
+    Value v = static_value(e, x);
     if (v.kind == V_INSTANCE && !v.instance->path) {
         v.instance->path = "";
         e->top_def = v.instance->def;
@@ -210,28 +275,6 @@ static void elab_entry(Elab *e, const Program *p, Entry *entry)
 
 /* ---- definitions that nobody calls
  * --------------------------------------------------------------------------- */
-
-typedef struct Mark { /* lengths of all tables, to forget what a check wrote */
-    IrModule m;
-    uint32_t tensors, patches, later;
-    const GraphValue *data_graph;
-    IrId graph_space;
-} Mark;
-
-static Mark mark(const Elab *e)
-{
-    return (Mark){*e->m, e->tensors.n, e->patches.n, e->z.later.n, e->data_graph, e->graph_space};
-}
-
-static void forget(Elab *e, const Mark *k)
-{
-    *e->m = k->m;
-    e->tensors.n = k->tensors;
-    e->patches.n = k->patches;
-    e->z.later.n = k->later;
-    e->data_graph = k->data_graph;
-    e->graph_space = k->graph_space;
-}
 
 static bool sample_value(Elab *e, const AstType *t, Value *out);
 
@@ -365,7 +408,8 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
                 .label_space = IR_NONE,
                 .reduce_from = IR_NONE,
                 .reduce_to = IR_NONE,
-                .budget = OP_BUDGET};
+                .memory = arena_bytes(a) + MEMORY + MEMORY_PER_BYTE * (size_t)src->n,
+                .budget = OP_BUDGET + OPS_PER_BYTE * (src->n < 1 << 24 ? src->n : 1 << 24)};
     const char *slash = strrchr(src->path, '/'); /* the folder would make equal models differ */
     e->m = ir_module_new(a, slash ? slash + 1 : src->path);
     e->real = opt->float_dtype == IR_F64 ? IR_F64 : IR_F32;
@@ -373,7 +417,9 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
                       &e->optimizers.all, &e->optimizers.std, &e->free_dims, &e->used_sets,
                       &e->constants};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->arena = a;
-    Program std = {0}, program = {0};
+    func_begin(e, "static", false); /* of no module: takes what is computed where nothing may be */
+    e->m->funcs.n = 0;
+    Program std = {.test_names.arena = a}, program = {.test_names.arena = a};
     read_std(e, &std);
     const AstFile *file = ast_parse(a, src, d);
     if (!file || d->n_errors) return NULL;

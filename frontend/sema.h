@@ -196,7 +196,9 @@ struct Elab {
     VEC(IrType) outputs;         /* of "forward" */
     const Def *top_def;          /* the exported layer: its dims are symbols of the program */
     IrTest *test;                /* the test being written, or NULL */
-    uint32_t budget;             /* ops and turns left before the program counts as endless */
+    Span loop;                   /* the range of the innermost loop at hand, if any */
+    uint32_t budget;             /* expressions, ops and turns left before the program counts as endless */
+    size_t memory;               /* what the arena may hold until then */
 };
 
 /* ---- values (elab_value.c) ---- */
@@ -266,6 +268,8 @@ Value op_cast(Elab *e, Value v, IrDtype t, Span s);
 Value op_grad(Elab *e, Value of, Value x, Span s);
 
 /* ---- expressions and statements (elab_expr.c, elab_stmt.c) ---- */
+/* One of the budget; false when it is used up: the first time with an error at s. */
+bool elab_spend(Elab *e, Span s);
 Value elab_expr(Elab *e, const AstExpr *x);
 Value elab_block(Elab *e,
                  const AstBlock *b); /* the value of its last expression statement, or none */
