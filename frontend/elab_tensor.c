@@ -147,14 +147,17 @@ static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
     return id;
 }
 
-/* Without a data folder: labels and masks have the rows of the model's result. */
+/* Without a data folder: labels and masks have the rows of the model's result. With one that holds `fold`: masks that
+   --folds makes have its rows. */
 static IrId input_guess(Elab *e, const char *name, Span s)
 {
     bool mask =
         !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
-    if ((!mask && strcmp(name, "y")) || e->opt->n_facts) return IR_NONE;
+    const FrontendFact *fold = mask ? fact_find(e, "fold") : NULL;
+    if ((!mask && strcmp(name, "y")) || (e->opt->n_facts && !fold)) return IR_NONE;
     IrType t = ir_scalar(mask ? IR_BOOL : IR_I64);
     t.space = e->label_space != IR_NONE ? e->label_space : graph_ir(e, graph_data(e))->dst_space;
+    if (fold && !fact_space(e, fold, s, &t.space)) return IR_NONE;
     IrId id = tensor_new(e, name, IR_INPUT, t, s);
     if (!mask) input_bound(e, id, size_var(&e->z, "classes", SIZE_HOLE, s));
     return id;

@@ -62,6 +62,8 @@ typedef struct RtSession {
 } RtSession;
 /* Opens the data, threads and BLAS as the flags say. s must not move afterwards; empty on failure.
  */
+/* --folds and --fold; unchanged where they are not given. */
+RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold);
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 void rt_session_close(RtSession *s);
 

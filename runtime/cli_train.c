@@ -1,15 +1,19 @@
-/* `train`: flags to RtTrainOptions, live progress on a terminal, plain lines elsewhere, a plot and
-   the next command at the end. */
+/* `train`: flags to RtTrainOptions, live progress on a terminal, plain lines elsewhere, a plot and the next command at
+   the end; several seeds and folds one after another, with the mean and deviation of their metrics. */
 #include "runtime/cli.h"
 #include "runtime/plot.h"
+#include "runtime/setup.h"
 #include "runtime/train.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define PROGRAMS "train_step metrics"
+
 typedef struct Progress {
     const RtCli *cli;
+    bool several;          /* runs: a line for each, none per epoch */
     double *loss, *metric; /* [epochs] for the plots; NaN where nothing ran */
     double last_draw;      /* seconds */
     int plotted;           /* metric that is plotted, -1: none */
@@ -64,6 +68,7 @@ static void on_epoch(void *user, const RtEpoch *e)
     Progress *p = user;
     p->loss[e->epoch] = e->loss;
     if (p->plotted >= 0) p->metric[e->epoch] = e->metrics[p->plotted];
+    if (!p->cli->terminal && p->several) return;
     if (!p->cli->terminal) {
         print_epoch(stdout, p->cli->model, e);
         putchar('\n');
@@ -101,7 +106,7 @@ static void print_end(const Progress *p, const RtTrainResult *r)
     const RtCli *c = p->cli;
     const RtModel *m = c->model;
     if (c->terminal) putchar('\n');
-    print_plots(p, r);
+    if (!p->several) print_plots(p, r);
     printf("%s%lld epochs in %.2f s (%.2f ms each)%s", c->terminal ? "\n" : "",
            (long long)r->n_epochs, r->seconds,
            r->n_epochs ? r->seconds * 1e3 / (double)r->n_epochs : 0.0,
@@ -111,7 +116,7 @@ static void print_end(const Progress *p, const RtTrainResult *r)
     for (int64_t i = 0; i < m->train->n_metrics; i++)
         printf("  %s %.4f", rt_string(m, m->metrics[i].name), r->metrics[i]);
     putchar('\n');
-    if (!c->terminal) return;
+    if (!c->terminal || p->several) return;
     if (c->values[OPT_SAVE])
         printf("\nnext: %s infer --data %s --weights %s --out y.npy\n", c->program,
                c->values[OPT_DATA], c->values[OPT_SAVE]);
@@ -143,19 +148,109 @@ static RtCode read_flags(const RtCli *c, RtTrainOptions *o, RtHyperValue *hypers
     return RT_OK;
 }
 
-static RtCode train_session(const RtCli *c, RtTrainOptions *o, RtSession *s, Progress *p)
+/* ---- several runs: seeds times folds ---- */
+
+typedef struct Runs {
+    int64_t n_seeds, first_fold, n_folds; /* n_folds 0: without folds */
+    int64_t n;                            /* runs */
+    double *metrics;                      /* [n][n_metrics] */
+} Runs;
+
+static RtCode read_runs(const RtCli *c, Runs *r)
 {
-    RtTrainResult r;
-    o->exec = s->exec;
-    o->on_epoch = on_epoch;
-    o->user = p;
+    static const int of_one[] = {OPT_SAVE, OPT_CHECKPOINT, OPT_RESUME};
+    static const char *const names[] = {"--save", "--checkpoint", "--resume"};
+    *r = (Runs){.n_seeds = 1};
+    RT_TRY(rt_cli_int(c, OPT_SEEDS, 1, 1000000, &r->n_seeds));
+    RT_TRY(rt_cli_folds(c, &r->n_folds, &r->first_fold));
+    if (c->values[OPT_FOLD]) r->n_folds = 1;
+    r->n = r->n_seeds * (r->n_folds ? r->n_folds : 1);
+    for (int i = 0; i < 3 && r->n > 1; i++)
+        if (c->values[of_one[i]])
+            return rt_fail(c->st, RT_E_CLI_VALUE, names[i], "give one seed, and one fold with --fold I",
+                           "the flag goes with one run, not with %lld", (long long)r->n);
+    return RT_OK;
+}
+
+static RtCode one_run(const RtCli *c, RtTrainOptions *o, RtSession *s, Progress *p, RtTrainResult *r)
+{
     for (int64_t i = 0; i < o->epochs; i++) p->loss[i] = p->metric[i] = NAN;
-    RtCode code = rt_train(c->model, &s->data, o, &r, c->st);
+    p->last_draw = -1;
+    RtCode code = rt_train(c->model, &s->data, o, r, c->st);
     if (!code)
-        print_end(p, &r);
+        print_end(p, r);
     else if (c->terminal)
         putchar('\n');
     return code;
+}
+
+/* Mean and deviation (of a sample) of a metric over the runs. */
+static void spread(const Runs *r, int64_t n_metrics, int64_t metric, double *mean, double *deviation)
+{
+    double sum = 0, square = 0;
+    for (int64_t i = 0; i < r->n; i++) sum += r->metrics[i * n_metrics + metric];
+    *mean = sum / (double)r->n;
+    for (int64_t i = 0; i < r->n; i++) {
+        double d = r->metrics[i * n_metrics + metric] - *mean;
+        square += d * d;
+    }
+    *deviation = r->n > 1 ? sqrt(square / (double)(r->n - 1)) : 0;
+}
+
+static RtCode report_runs(const RtCli *c, const Runs *r)
+{
+    const RtModel *m = c->model;
+    double mean[RT_MAX_METRICS], deviation[RT_MAX_METRICS];
+    char text[2][2048];
+    printf("%lld runs", (long long)r->n);
+    for (int64_t i = 0; i < m->train->n_metrics; i++) {
+        spread(r, m->train->n_metrics, i, &mean[i], &deviation[i]);
+        printf("  %s %.4f \u00b1 %.4f", rt_string(m, m->metrics[i].name), mean[i], deviation[i]);
+    }
+    putchar('\n');
+    if (!c->values[OPT_METRICS]) return RT_OK;
+    FILE *log = fopen(c->values[OPT_METRICS], "a");
+    if (!log) return rt_fail_errno(c->st, RT_E_FILE_WRITE, c->values[OPT_METRICS]);
+    rt_metrics_json(m, mean, text[0], sizeof text[0]);
+    rt_metrics_json(m, deviation, text[1], sizeof text[1]);
+    fprintf(log, "{\"runs\":%lld,\"mean\":{%s},\"deviation\":{%s}}\n", (long long)r->n, text[0][0] ? text[0] + 1 : "",
+            text[1][0] ? text[1] + 1 : "");
+    return fclose(log) ? rt_fail_errno(c->st, RT_E_FILE_WRITE, c->values[OPT_METRICS]) : RT_OK;
+}
+
+/* The run with the first seed + i / folds and fold i mod folds. What was computed before the run may be of the masks. */
+static RtCode start_run(const RtCli *c, const Runs *r, int64_t i, int64_t seed, RtSession *s, RtTrainOptions *o, char *label,
+                        size_t size)
+{
+    int64_t fold = r->first_fold + (r->n_folds ? i % r->n_folds : 0);
+    o->seed = (int64_t)((uint64_t)seed + (uint64_t)(i / (r->n_folds ? r->n_folds : 1)));
+    o->append = i > 0;
+    o->label = r->n > 1 ? label : NULL;
+    label[0] = 0;
+    if (r->n_folds) snprintf(label, size, ",\"fold\":%lld", (long long)fold);
+    snprintf(label + strlen(label), size - strlen(label), ",\"seed\":%lld", (long long)o->seed);
+    if (r->n > 1 && r->n_folds) printf("fold %lld, ", (long long)fold);
+    if (r->n > 1) printf("seed %lld: ", (long long)o->seed);
+    if (!r->n_folds || i == 0) return RT_OK;
+    rt_data_fold(c->model, &s->data, fold);
+    return rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, PROGRAMS, c->st);
+}
+
+static RtCode all_runs(const RtCli *c, Runs *r, RtTrainOptions *o, RtSession *s, Progress *p)
+{
+    int64_t seed = o->seed, n_metrics = c->model->train->n_metrics;
+    char label[96];
+    o->exec = s->exec;
+    o->on_epoch = on_epoch;
+    o->user = p;
+    for (int64_t i = 0; i < r->n; i++) {
+        RtTrainResult result;
+        RT_TRY(start_run(c, r, i, seed, s, o, label, sizeof label));
+        RT_TRY(one_run(c, o, s, p, &result));
+        fflush(stdout);
+        for (int64_t k = 0; k < n_metrics; k++) r->metrics[i * n_metrics + k] = result.metrics[k];
+    }
+    return r->n > 1 ? report_runs(c, r) : RT_OK;
 }
 
 RtCode rt_cli_train(RtCli *c)
@@ -163,20 +258,24 @@ RtCode rt_cli_train(RtCli *c)
     RtTrainOptions o;
     RtHyperValue hypers[MAX_SETS];
     RtSession s;
+    Runs runs;
     if (!c->model->train || !c->model->train->present)
         return rt_fail(c->st, RT_E_MODEL_FUNCTION, rt_string(c->model, c->model->name),
                        "give the model's file a `train` block and build it again",
                        "the model has no `train` block");
     RT_TRY(read_flags(c, &o, hypers));
-    RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = "train_step metrics"}, &s));
-    Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1};
+    RT_TRY(read_runs(c, &runs));
+    RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = PROGRAMS}, &s));
+    Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1, .several = runs.n > 1};
     p.loss = malloc(((size_t)o.epochs + 1) * sizeof *p.loss);
     p.metric = malloc(((size_t)o.epochs + 1) * sizeof *p.metric);
-    RtCode code = p.loss && p.metric
-                      ? train_session(c, &o, &s, &p)
+    runs.metrics = calloc((size_t)runs.n * RT_MAX_METRICS, sizeof *runs.metrics);
+    RtCode code = p.loss && p.metric && runs.metrics
+                      ? all_runs(c, &runs, &o, &s, &p)
                       : rt_fail_memory(c->st, (size_t)o.epochs * 16, "the history of losses");
     free(p.loss);
     free(p.metric);
+    free(runs.metrics);
     rt_session_close(&s);
     return code;
 }

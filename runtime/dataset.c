@@ -4,6 +4,7 @@
    from meta.json, else from the rows of the arrays, else from the largest id. */
 #include "runtime/dataset.h"
 #include "runtime/convert.h"
+#include "runtime/folds.h"
 #include "runtime/nonzeros.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
@@ -89,13 +90,15 @@ static bool is_wanted(const Loader *l, int64_t tensor)
     return rt_programs_take(l->m, l->o->programs, tensor);
 }
 
+static bool is_fold_mask(const Loader *l, int64_t tensor) { return l->o->folds > 0 && rt_mask_role(l->m, tensor) >= 0; }
+
 /* The bool input `train` may lie in train_mask.npy. */
 static RtCode read_inputs(Loader *l)
 {
     for (int64_t i = 0; i < l->m->n_tensors; i++) {
         const RtTensorDef *t = &l->m->tensors[i];
         const char *name = l->m->strings + t->name;
-        if (!is_wanted(l, i)) continue;
+        if (!is_wanted(l, i) || is_fold_mask(l, i)) continue;
         if (t->nonzeros) {
             if (!l->inputs[t->of].present)
                 RT_TRY(read_stem(l, &l->inputs[t->of], l->m->strings + l->m->tensors[t->of].name));
@@ -561,6 +564,9 @@ static RtCode missing_error(Loader *l, int64_t tensor)
     const RtTensorDef *t = &l->m->tensors[tensor];
     const char *name = l->m->strings + t->name;
     char hint[200];
+    if (rt_mask_role(l->m, tensor) >= 0 && rt_source_has(&l->source, "fold"))
+        return rt_fail(l->st, RT_E_DATA_MISSING, place_of(l, name), "the data has fold.npy: --folds K makes masks of it",
+                       "the model's input %s is missing", name);
     snprintf(hint, sizeof hint, "save it as %s with %lld column%s and one row per element of %s",
              rt_dtype_name(t->dtype), (long long)t->width, t->width == 1 ? "" : "s",
              space_name(l, t->space));
@@ -658,11 +664,35 @@ static RtCode place_nonzeros(Loader *l, int64_t tensor)
     return RT_OK;
 }
 
+/* A mask: allocated now, filled by rt_data_fold. All masks are of one space. */
+static RtCode place_folds(Loader *l, int64_t tensor)
+{
+    RtData *d = l->d;
+    int64_t space = l->m->tensors[tensor].space;
+    RT_TRY(rt_tensors_alloc(&d->tensors, tensor, l->st));
+    if (d->fold_of && d->fold_space == space) return RT_OK;
+    if (d->fold_of)
+        return rt_fail(l->st, RT_E_DATA_FOLDS, place_of(l, "fold"), "use masks of one kind of rows", "masks are of %s and of %s",
+                       space_name(l, d->fold_space), space_name(l, space));
+    RtBlock user = {0};
+    RtCode code = rt_folds_read(&l->source, space_count(l, space), l->o->folds, &user, l->st);
+    if (!code) code = rt_block_alloc(&d->folds, user.bytes, "folds", l->st);
+    if (!code) {
+        d->fold_of = d->folds.p;
+        d->fold_space = space;
+        d->n_folds = l->o->folds;
+        rt_graph_to_stored(d->graph, space, 8, user.p, d->fold_of);
+    }
+    rt_block_free(&user);
+    return code;
+}
+
 static RtCode place_inputs(Loader *l)
 {
     RT_TRY(rt_tensors_create(l->m, l->d->graph, &l->d->tensors, l->st));
     for (int64_t i = 0; i < l->m->n_tensors; i++)
-        if (is_wanted(l, i)) RT_TRY(l->m->tensors[i].nonzeros ? place_nonzeros(l, i) : place_input(l, i));
+        if (is_wanted(l, i) && is_fold_mask(l, i)) RT_TRY(place_folds(l, i));
+        else if (is_wanted(l, i)) RT_TRY(l->m->tensors[i].nonzeros ? place_nonzeros(l, i) : place_input(l, i));
     return RT_OK;
 }
 
@@ -730,5 +760,6 @@ void rt_data_free(RtData *d)
     rt_tensors_free(&d->tensors);
     rt_graph_free(d->graph);
     rt_order_free(&d->order);
+    rt_block_free(&d->folds);
     *d = (RtData){0};
 }

@@ -92,6 +92,14 @@ static RtCode start_selector(const RtCli *c, RtSession *s)
     return RT_OK;
 }
 
+RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold)
+{
+    RT_TRY(rt_cli_int(c, OPT_FOLDS, 2, 1000000, folds));
+    if (c->values[OPT_FOLD] && !c->values[OPT_FOLDS])
+        return rt_fail(c->st, RT_E_CLI_MISSING, "--fold", "add --folds K", "--folds is missing");
+    return rt_cli_int(c, OPT_FOLD, 0, *folds - 1, fold);
+}
+
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
 {
     int64_t threads = count_cores();
@@ -105,8 +113,11 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
         code =
             rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
     RtDataOptions data = *o;
+    int64_t fold = 0;
+    if (!code) code = rt_cli_folds(c, &data.folds, &fold);
     if (!code) code = rt_order_parse(c->values[OPT_REORDER] ? c->values[OPT_REORDER] : "none", &data.order, c->st);
     if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], &data, &s->data, c->st);
+    if (!code && s->data.fold_of) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_blas_open(mode, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);

@@ -106,7 +106,7 @@ static RtCode open_log(Trainer *t)
     RtBlock old = {0};
     if (!t->o->metrics) return RT_OK;
     if (t->o->resume) rt_file_read(t->o->metrics, &old, NULL); /* may be absent */
-    t->log = fopen(t->o->metrics, "w");
+    t->log = fopen(t->o->metrics, t->o->append ? "a" : "w");
     if (t->log && old.p) fwrite(old.p, 1, log_kept(old.p, old.bytes, t->at.epoch), t->log);
     rt_block_free(&old);
     return t->log ? RT_OK : rt_fail_errno(t->st, RT_E_FILE_WRITE, t->o->metrics);
@@ -220,8 +220,8 @@ static RtCode log_line(Trainer *t, bool final, double loss)
     if (!t->log) return RT_OK;
     rt_metrics_json(t->m, t->values, pairs, sizeof pairs);
     put_number(head, sizeof head, "loss", loss);
-    fprintf(t->log, "{\"epoch\":%lld%s%s%s}\n", (long long)(final ? t->at.epoch : t->at.epoch + 1),
-            head, pairs, final ? ",\"final\": true" : "");
+    fprintf(t->log, "{\"epoch\":%lld%s%s%s%s}\n", (long long)(final ? t->at.epoch : t->at.epoch + 1),
+            t->o->label ? t->o->label : "", head, pairs, final ? ",\"final\": true" : "");
     return fflush(t->log) ? rt_fail_errno(t->st, RT_E_FILE_WRITE, t->o->metrics) : RT_OK;
 }
 

@@ -25,6 +25,8 @@ typedef struct RtTrainOptions {
     const RtHyperValue *hypers; /* [n_hypers] applied last */
     int64_t n_hypers;
     const char *metrics, *save, *checkpoint, *resume; /* paths or NULL */
+    const char *label;   /* of one run among several, `,"fold":3,"seed":1`, in each line of metrics; NULL: none */
+    bool append;         /* metrics go behind those of the runs before */
     int64_t every;                                    /* epochs between checkpoints */
     RtExecOptions exec;
     void (*on_epoch)(void *user, const RtEpoch *e); /* or NULL */
