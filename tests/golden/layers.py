@@ -76,10 +76,25 @@ def reducer(aggr):
     raise Unsayable("reducer %s" % (aggr.name if isinstance(aggr, Made) else aggr))
 
 
-def common(flow="source_to_target", node_dim=-2, decomposed_layers=1):
+def common(flow="source_to_target", node_dim=-2, decomposed_layers=1, aggr="add"):
     """What every message passing class accepts; `flow` is a matter of which end of an edge comes first (model.py)."""
     if decomposed_layers != 1:
         raise Unsayable("decomposed_layers")
+    if reducer(aggr) != "sum":
+        raise Unsayable("this class with aggr = %s" % aggr)
+
+
+def one_way(flow="source_to_target", **rest):
+    """Classes that count degrees the same way whichever way messages go."""
+    if flow != "source_to_target":
+        raise Unsayable("degrees that do not follow flow = %s" % flow)
+    return rest
+
+
+def messages(aggr=None, **rest):
+    """The options of a layer whose messages any reducer may take."""
+    common(**rest)
+    return {} if aggr is None else {"aggr": reducer(aggr)}
 
 
 ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "elu": "elu", "sigmoid": "sigmoid", "gelu": "gelu", "silu": "silu",
@@ -104,9 +119,7 @@ def dense(in_features, out_features, bias=True):
 
 
 def batch_norm(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
-    if not track_running_stats:
-        raise Unsayable("BatchNorm1d without running statistics")
-    return Layer("batch_norm", "", eps=eps, momentum=momentum, affine=affine)
+    return Layer("batch_norm", "", eps=eps, momentum=momentum, affine=affine, track_running_stats=track_running_stats)
 
 
 def part_of_network(module, width):
@@ -171,68 +184,62 @@ def SimpleConv(given, aggr="sum", combine_root=None, **rest):
 
 @pyg
 def LGConv(given, normalize=True, **rest):
-    common(**rest)
-    return Layer("lgcn", "x w", normalize=normalize)
+    return Layer("lgcn", "x w", normalize=normalize, **messages(**rest))
 
 
 @pyg
 def SGConv(given, in_channels, out_channels, K=1, cached=False, add_self_loops=True, bias=True, **rest):
-    common(**rest)
-    return Layer("sgc", "x w", O=out_channels, K=K, add_self_loops=add_self_loops, bias=bias)
+    return Layer("sgc", "x w", O=out_channels, K=K, add_self_loops=add_self_loops, bias=bias, **messages(**rest))
 
 
 @pyg
 def SSGConv(given, in_channels, out_channels, alpha, K=1, cached=False, add_self_loops=True, bias=True, **rest):
-    common(**rest)
-    return Layer("ssgc", "x w", O=out_channels, alpha=alpha, K=K, add_self_loops=add_self_loops, bias=bias)
+    return Layer("ssgc", "x w", O=out_channels, alpha=alpha, K=K, add_self_loops=add_self_loops, bias=bias,
+                 **messages(**rest))
 
 
 @pyg
 def TAGConv(given, in_channels, out_channels, K=3, bias=True, normalize=True, **rest):
-    common(**rest)
-    return Layer("tag", "x w", O=out_channels, K=K, bias=bias, normalize=normalize)
+    return Layer("tag", "x w", O=out_channels, K=K, bias=bias, normalize=normalize, **messages(**rest))
 
 
 @pyg
 def APPNP(given, K, alpha, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
-    common(**rest)
-    return Layer("appnp", "x w", K=K, alpha=alpha, add_self_loops=add_self_loops, normalize=normalize)
+    return Layer("appnp", "x w", K=K, alpha=alpha, add_self_loops=add_self_loops, normalize=normalize, **messages(**rest))
 
 
 @pyg
 def MixHopConv(given, in_channels, out_channels, powers=None, add_self_loops=True, bias=True, **rest):
-    common(**rest)
     powers = [0, 1, 2] if powers is None else powers
-    return Layer("mixhop", "x w", O=out_channels, powers=powers, top=max(powers), add_self_loops=add_self_loops, bias=bias)
+    return Layer("mixhop", "x w", O=out_channels, powers=powers, top=max(powers), add_self_loops=add_self_loops, bias=bias,
+                 **messages(**rest))
 
 
 @pyg
 def ChebConv(given, in_channels, out_channels, K, normalization="sym", bias=True, **rest):
-    common(**rest)
+    common(**one_way(**rest))
     return Layer("cheb", "x w lambda_max", O=out_channels, K=K, normalization=normalization, bias=bias)
 
 
 @pyg
 def GCN2Conv(given, channels, alpha, theta=None, layer=None, shared_weights=True, cached=False, add_self_loops=True,
              normalize=True, **rest):
-    common(**rest)
     return Layer("gcn2", "x x0 w", alpha=alpha, theta=theta, depth=layer, shared_weights=shared_weights,
                  add_self_loops=add_self_loops,
-                 normalize=normalize)
+                 normalize=normalize, **messages(**rest))
 
 
 @pyg
 def ARMAConv(given, in_channels, out_channels, num_stacks=1, num_layers=1, shared_weights=False, act="ReLU()", dropout=0.0,
              bias=True, **rest):
-    common(**rest)
     act = Made("ReLU") if act == "ReLU()" else act
     return Layer("arma", "x w", O=out_channels, num_stacks=num_stacks, num_layers=num_layers, shared_weights=shared_weights,
-                 act=activation(act), bias=bias)
+                 act=activation(act), bias=bias, **messages(**rest))
 
 
 @pyg
 def ClusterGCNConv(given, in_channels, out_channels, diag_lambda=0.0, add_self_loops=True, bias=True, **rest):
-    common(**rest)
+    common(**one_way(**rest))
     if not add_self_loops:
         raise Unsayable("ClusterGCNConv without self-loops, which PyG itself refuses on almost every graph")
     return Layer("cluster_gcn", "x", O=out_channels, diag_lambda=diag_lambda, bias=bias)
@@ -261,8 +268,8 @@ def DirGNNConv(given, conv, alpha=0.5, root_weight=True):
 
 @pyg
 def EGConv(given, in_channels, out_channels, aggregators=("symnorm",), num_heads=8, num_bases=4, cached=False,
-           add_self_loops=True, bias=True, **rest):
-    common(**rest)
+           add_self_loops=True, bias=True, aggr=None, **rest):
+    common(**rest)  # `aggr` has no effect
     aggrs = [Word("symnorm") if a == "symnorm" else reducer(a) for a in aggregators]
     if add_self_loops and "symnorm" not in aggregators:
         raise Unsayable("loops that stop at the largest node with an edge")
@@ -272,13 +279,14 @@ def EGConv(given, in_channels, out_channels, aggregators=("symnorm",), num_heads
 
 @pyg
 def WLConvContinuous(given, **rest):
-    common(**rest)
-    return Layer("wl_continuous", "x to w")
+    return Layer("wl_continuous", "x to w", **messages(**one_way(**rest)))
 
 
 @pyg
-def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, **rest):
+def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, aggr="mean", **rest):
     common(**rest)
+    if aggr != "mean":
+        raise Unsayable("this class with aggr = %s" % aggr)
     return Layer("signed", "x positive", O=out_channels, first_aggr=first_aggr, bias=bias)
 
 
@@ -294,51 +302,47 @@ def attention(given, out_channels, heads, concat, add_self_loops, residual, bias
 @pyg
 def GATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
             edge_dim=None, fill_value="mean", bias=True, residual=False, **rest):
-    common(**rest)
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
     pair = isinstance(in_channels, list)
-    return Layer("gat", "x to e" if edge_dim else "x to", negative_slope=negative_slope, pair=pair, **options)
+    return Layer("gat", "x to e" if edge_dim else "x to", negative_slope=negative_slope, pair=pair, **options,
+                 **messages(**rest))
 
 
 @pyg
 def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
               edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, **rest):
-    common(**rest)
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
     return Layer("gatv2", "x to e" if edge_dim else "x to", negative_slope=negative_slope, share_weights=share_weights,
-                 **options)
+                 **options, **messages(**rest))
 
 
 @pyg
 def TransformerConv(given, in_channels, out_channels, heads=1, concat=True, beta=False, dropout=0.0, edge_dim=None, bias=True,
                     root_weight=True, **rest):
-    common(**rest)
     if "e" in given and not edge_dim:
         raise Unsayable("edge features that are added to the values only")
     return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, beta=beta and root_weight,
                  root_weight=root_weight,
-                 bias=bias, weights="weights" in given)
+                 bias=bias, weights="weights" in given, **messages(**rest))
 
 
 @pyg
 def AGNNConv(given, requires_grad=True, add_self_loops=True, **rest):
-    common(**rest)
-    return Layer("agnn", "x", add_self_loops=add_self_loops, requires_grad=requires_grad)
+    return Layer("agnn", "x", add_self_loops=add_self_loops, requires_grad=requires_grad, **messages(**rest))
 
 
 @pyg
 def FAConv(given, channels, eps=0.1, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
-    common(**rest)
     if "weights" in given and add_self_loops and normalize:
         raise Unsayable("PyG's order of edges where existing loops are kept")
     return Layer("fa", "x x0 w", eps=eps, add_self_loops=add_self_loops, normalize=normalize,
-                 weights="weights" in given)
+                 weights="weights" in given, **messages(**rest))
 
 
 @pyg
 def FeaStConv(given, in_channels, out_channels, heads=1, add_self_loops=True, bias=True, **rest):
-    common(**rest)
-    return Layer("feast", "x to", H=heads, O=out_channels, add_self_loops=add_self_loops, bias=bias)
+    return Layer("feast", "x to", H=heads, O=out_channels, add_self_loops=add_self_loops, bias=bias,
+                 **messages(**rest))
 
 
 @pyg
@@ -351,8 +355,7 @@ def GINEConv(given, nn, eps=0.0, train_eps=False, edge_dim=None, aggr="add", **r
 
 @pyg
 def LEConv(given, in_channels, out_channels, bias=True, **rest):
-    common(**rest)
-    return Layer("le", "x to w", O=out_channels, bias=bias)
+    return Layer("le", "x to w", O=out_channels, bias=bias, **messages(**rest))
 
 
 @pyg
@@ -411,9 +414,8 @@ def NNConv(given, in_channels, out_channels, nn, aggr="add", root_weight=True, b
 
 @pyg
 def PDNConv(given, in_channels, out_channels, edge_dim, hidden_channels, add_self_loops=True, normalize=True, bias=True, **rest):
-    common(**rest)
     return Layer("pdn", "x e", O=out_channels, hidden_channels=hidden_channels, add_self_loops=add_self_loops,
-                 normalize=normalize, bias=bias)
+                 normalize=normalize, bias=bias, **messages(**rest))
 
 
 @pyg
@@ -448,19 +450,19 @@ NORMS = {"batch": "batch_norm", "layer": "row_norm", None: None}
 def GENConv(given, in_channels, out_channels, aggr="softmax", t=1.0, learn_t=False, p=1.0, learn_p=False, msg_norm=False,
             learn_msg_scale=False, norm="batch", num_layers=2, expansion=2, eps=1e-7, bias=False, edge_dim=None, **rest):
     common(**rest)
-    if eps != 1e-7 or norm not in NORMS:
-        raise Unsayable("eps = %s, norm = %s" % (eps, norm))
+    if norm not in NORMS:
+        raise Unsayable("norm = %s" % norm)
     words = {"softmax": "softmax", "softmax_sg": "softmax_sg", "power": "powermean", "powermean": "powermean"}
     aggr = Word(words[aggr]) if isinstance(aggr, str) and aggr in words else reducer(aggr)
     return Layer("gen", "x to e", O=out_channels, aggr=aggr, t=t, learn_t=learn_t, p=p, learn_p=learn_p, msg_norm=msg_norm,
                  learn_msg_scale=learn_msg_scale, norm=NORMS[norm] and Word(NORMS[norm]), num_layers=num_layers,
-                 expansion=expansion, bias=bias)
+                 expansion=expansion, eps=eps, bias=bias)
 
 
 @pyg
 def DNAConv(given, channels, heads=1, groups=1, dropout=0.0, cached=False, normalize=True, add_self_loops=True, bias=True, **rest):
-    common(**rest)
-    return Layer("dna", "x w", H=heads, groups=groups, add_self_loops=add_self_loops, normalize=normalize, bias=bias)
+    return Layer("dna", "x w", H=heads, groups=groups, add_self_loops=add_self_loops, normalize=normalize, bias=bias,
+                 **messages(**rest))
 
 
 @pyg
@@ -507,9 +509,9 @@ def PPFConv(given, local_nn, global_nn=None, add_self_loops=True, aggr="max", **
 
 @pyg
 def PointTransformerConv(given, in_channels, out_channels, pos_nn=None, attn_nn=None, add_self_loops=True, **rest):
-    common(**rest)
     nets = {k: network(v)[0] for k, v in (("pos_nn", pos_nn), ("attn_nn", attn_nn)) if v}
-    return Layer("point_transformer", "x pos to to_pos", O=out_channels, add_self_loops=add_self_loops, **nets)
+    return Layer("point_transformer", "x pos to to_pos", O=out_channels, add_self_loops=add_self_loops, **nets,
+                 **messages(**rest))
 
 
 @pyg
@@ -540,13 +542,25 @@ def plain(word):
     return lambda given: reduction("%s_in(m)" % word)
 
 
-for _name, _word in [("Sum", "sum"), ("Mean", "mean"), ("Max", "max"), ("Min", "min"), ("Mul", "mul"), ("Var", "var"), ("Std", "std")]:
+for _name, _word in [("Sum", "sum"), ("Mean", "mean"), ("Max", "max"), ("Min", "min"), ("Mul", "mul")]:
     CLASSES[_name + "Aggregation"] = plain(_word)
 
 
 @pyg
-def PowerMeanAggregation(given, p=1.0, learn=False, channels=1):
-    return OfMessages("powermean_aggr", "x", p=p, learn=learn, channels=channels)
+def VarAggregation(given, semi_grad=False):
+    return reduction("var_aggr(m, semi_grad = %s)" % spell(semi_grad))
+
+
+@pyg
+def StdAggregation(given, semi_grad=False):
+    return reduction("std_aggr(m, semi_grad = %s)" % spell(semi_grad))
+
+
+@pyg
+def PowerMeanAggregation(given, p=1.0, learn=False, channels=1, clamp_min=1e-4, clamp_max=100.0):
+    if clamp_min is None or clamp_max is None:
+        raise Unsayable("powers without bounds")
+    return OfMessages("powermean_aggr", "x", p=p, learn=learn, channels=channels, clamp_min=clamp_min, clamp_max=clamp_max)
 
 
 @pyg
@@ -679,23 +693,20 @@ def MessageNorm(given, learn_scale=False):
 
 @pyg
 def DiffGroupNorm(given, in_channels, groups=10, lamda=0.01, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
-    if not affine or not track_running_stats:
-        raise Unsayable("DiffGroupNorm without statistics")
-    return Layer("diff_group_norm", "x", groups=groups, lamda=lamda, eps=eps, momentum=momentum)
+    return Layer("diff_group_norm", "x", groups=groups, lamda=lamda, eps=eps, momentum=momentum, affine=affine,
+                 track_running_stats=track_running_stats)
 
 
 @pyg
 def HeteroLayerNorm(given, in_channels, num_types, mode="node", affine=True, eps=1e-5):
-    if mode != "node" or not affine:
+    if mode != "node":
         raise Unsayable("HeteroLayerNorm with mode %s" % mode)
-    return Layer("hetero_layer_norm", "x kind", eps=eps)
+    return Layer("hetero_layer_norm", "x kind", eps=eps, affine=affine)
 
 
 @pyg
 def HeteroBatchNorm(given, in_channels, num_types, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
-    if not affine or not track_running_stats:
-        raise Unsayable("HeteroBatchNorm without statistics")
-    return Layer("hetero_batch_norm", "x kind", eps=eps, momentum=momentum)
+    return Layer("hetero_batch_norm", "x kind", eps=eps, momentum=momentum, affine=affine, track_running_stats=track_running_stats)
 
 
 # ---- pools ----
@@ -714,8 +725,7 @@ for _name, _word in [("add", "sum"), ("mean", "mean"), ("max", "max")]:
 
 @pyg
 def MFConv(given, in_channels, out_channels, max_degree=10, bias=True, **rest):
-    common(**rest)
-    return Layer("mf", "x to", O=out_channels, max_degree=max_degree, bias=bias)
+    return Layer("mf", "x to", O=out_channels, max_degree=max_degree, bias=bias, **messages(**rest))
 
 
 # ---- tier 5 ----
@@ -723,9 +733,8 @@ def MFConv(given, in_channels, out_channels, max_degree=10, bias=True, **rest):
 @pyg
 def SuperGATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
                  bias=True, attention_type="MX", neg_sample_ratio=0.5, edge_sample_ratio=1.0, is_undirected=False, **rest):
-    common(**rest)
     return Layer("supergat", "x", H=heads, D=out_channels, attention_type=Word(attention_type.lower()), concat=concat,
-                 negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias)
+                 negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias, **messages(**rest))
 
 
 GPS_NORMS = {"batch_norm": lambda given: Layer("norm_module", ""), None: lambda given: Word("identity"),
