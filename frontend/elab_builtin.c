@@ -503,6 +503,47 @@ static Value builtin_id(Elab *e, const Call *c)
     return value_tensor(op_add(e, IR_OP_element, t, NULL, 0, (IrAttr){0}, c->span), t, c->span);
 }
 
+/* The place of each element's value among those with the same image under a map; IR_NONE: the value is in no such domain. */
+static Value rank_via(Elab *e, const Call *c, IrId map, const char *form)
+{
+    if (!want_args(e, c, 1, 1, form)) return value_error();
+    Value v = *arg(c, 0);
+    IrType t = v.type;
+    if (v.kind == V_TENSOR && map != IR_NONE && t.space == e->m->maps.data[map].from && t.dtype != IR_BOOL) {
+        t.dtype = IR_I64;
+        return value_tensor(op_add(e, IR_OP_rank, t, &v.id, 1, (IrAttr){.map = map}, c->span), t, c->span);
+    }
+    diag_error(e->d, E0204, v.span.source ? v.span : c->span, "found %s, wanted numbers as in `%s`", value_text(e, &v), form);
+    return value_error();
+}
+
+static Value builtin_rank_in(Elab *e, const Call *c)
+{
+    return rank_via(e, c, graph_ir(e, e->frame->graph)->dst, "rank_in(x), x: edge[F]");
+}
+
+static Value builtin_rank_out(Elab *e, const Call *c)
+{
+    return rank_via(e, c, graph_ir(e, e->frame->graph)->src, "rank_out(x), x: edge[F]");
+}
+
+static IrId space_of_call(const Call *c)
+{
+    return c->n && c->args[0].value.kind == V_TENSOR ? c->args[0].value.type.space : IR_UNIT;
+}
+
+static Value builtin_rank_all(Elab *e, const Call *c)
+{
+    IrId space = space_of_call(c);
+    return rank_via(e, c, space == IR_UNIT ? IR_NONE : map_all(e, space), "rank_all(x), x: node[F]");
+}
+
+static Value builtin_rank_readout(Elab *e, const Call *c)
+{
+    IrId space = space_of_call(c);
+    return rank_via(e, c, space == IR_UNIT ? IR_NONE : map_graph(e, space), "rank_readout(x), x: node[F]");
+}
+
 /* eye(D, D'): 1 where both indices agree. */
 static Value builtin_eye(Elab *e, const Call *c)
 {
@@ -538,7 +579,7 @@ static const struct {
         ROW(cos) ROW(abs) ROW(sign) ROW(floor) ROW(detach) ROW(float) ROW(int) ROW(pow) ROW(mod)
             ROW(where) ROW(grad) ROW(sum) ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape)
                 ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn) ROW(rand) ROW(ones)
-                    ROW(zeros) ROW(eye) ROW(id) ROW(self_loops) ROW(reverse)
+                    ROW(zeros) ROW(eye) ROW(id) ROW(rank_in) ROW(rank_out) ROW(rank_all) ROW(rank_readout) ROW(self_loops) ROW(reverse)
                     ROW(line) ROW(siblings) ROW(complete) ROW(negatives) ROW(random_graph) ROW(close) ROW(require)
 #undef ROW
 };

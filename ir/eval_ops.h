@@ -78,6 +78,7 @@ void eval_rule_random(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_random_at(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_mapped(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_map(const EvalRun *r, const IrOp *op, EvalValue *out);
+void eval_rule_rank(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_reshape(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_slice(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_concat(const EvalRun *r, const IrOp *op, EvalValue *out);

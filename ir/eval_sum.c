@@ -80,19 +80,13 @@ static void reduce_all(const EvalRun *r, const IrOp *op, const EvalValue *x, Eva
 
 /* ---- rows of a map --------------------------------------------------------------------------- */
 
-/* Elements of map.from grouped by image, each group in the user's order. */
-typedef struct Rows {
-    int64_t *begin; /* [count(to) + 1] */
-    int64_t *list;  /* [mapped elements of from] */
-} Rows;
-
-static Rows group_rows(const EvalRun *r, const IrMap *map, const int64_t *image)
+MapRows eval_map_rows(const EvalRun *r, const IrMap *map, const int64_t *image)
 {
     int64_t n_from = r->w->counts[map->from], n_to = r->w->counts[map->to];
     const int64_t *ids = r->w->element_ids[map->from];
     int64_t *stored = ARENA_ARRAY(r->arena, int64_t, n_from + 1); /* of the user's id */
-    Rows rows = {ARENA_ARRAY(r->arena, int64_t, n_to + 2),
-                 ARENA_ARRAY(r->arena, int64_t, n_from + 1)};
+    MapRows rows = {ARENA_ARRAY(r->arena, int64_t, n_to + 2),
+                    ARENA_ARRAY(r->arena, int64_t, n_from + 1)};
     for (int64_t i = 0; i < n_from; i++) {
         stored[ids ? ids[i] : i] = i;
         if (image[i] >= 0) rows.begin[image[i] + 2]++;
@@ -127,7 +121,7 @@ void eval_rule_reduce(const EvalRun *r, const IrOp *op, EvalValue *out)
         reduce_all(r, op, x, out);
         return;
     }
-    Rows rows = group_rows(r, map, r->w->maps[op->attr.map]);
+    MapRows rows = eval_map_rows(r, map, r->w->maps[op->attr.map]);
     Fold start = {.step = step_of(op->op), .dtype = op->type.dtype};
     for (int64_t t = 0; t < out->rows; t++)
         for (int64_t k = 0; k < out->width; k++) {

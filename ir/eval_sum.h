@@ -23,5 +23,12 @@ typedef struct RowBlocks { /* how the rows of a space are cut when all are summe
 } RowBlocks;
 RowBlocks row_blocks(int64_t n_rows);
 
+/* Elements of map.from grouped by image, each group in the user's order. */
+typedef struct MapRows {
+    int64_t *begin; /* [count(to) + 1] */
+    int64_t *list;  /* [mapped elements of from] */
+} MapRows;
+MapRows eval_map_rows(const EvalRun *r, const IrMap *map, const int64_t *image);
+
 /* Dims of t that `without` lacks, in t's order; returns their number. */
 uint32_t dims_without(const IrType *t, const IrType *without, IrId dims[IR_MAX_DIMS]);

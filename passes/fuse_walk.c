@@ -3,7 +3,7 @@
 #include "base/ice.h"
 #include "passes/schedule.h"
 
-const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat"};
+const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat", "rank"};
 
 /* ---- facts about operations ------------------------------------------------------------------------ */
 
@@ -48,6 +48,7 @@ GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)
             return GROUP_BLOCKS;
         return GROUP_PRODUCT;
     case IR_OP_concat: return GROUP_CONCAT;
+    case IR_OP_rank: return GROUP_RANK;
     default: return GROUP_MAP;
     }
 }
@@ -286,7 +287,7 @@ static void walk_from_root(Walk *w, IrId v)
     Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE};
     GroupKind kind = group_kind_of(f->f, f->m, v);
     bool inner = group_has_inner(g, v);
-    w->rows = inner || kind == GROUP_ROWS || kind == GROUP_BLOCKS;
+    w->rows = inner || kind == GROUP_ROWS || kind == GROUP_BLOCKS || kind == GROUP_RANK;
     if (w->rows) {
         p.own = false;
         p.inner = true;

@@ -289,3 +289,4 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFun
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 void lower_blocks(LowerFunc *lf, uint32_t g);
+void lower_rank(LowerFunc *lf, uint32_t g); /* lower_rank.c: a group of one rank */

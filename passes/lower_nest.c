@@ -565,5 +565,6 @@ static void lower_one(LowerFunc *lf, uint32_t g, void *user)
 void lower_group(LowerFunc *lf, uint32_t g)
 {
     if (lf->f->groups.data[g].kind == GROUP_BLOCKS) lower_blocks(lf, g);
+    else if (lf->f->groups.data[g].kind == GROUP_RANK) lower_rank(lf, g);
     else lower_kernels(lf, g, lower_one, NULL);
 }

@@ -416,6 +416,11 @@ static inline void gir_move(Gir *g)
             return;
         }
         if (m->from != t.space || logic) continue;
+        if (!g->smooth && !m->partial && gir_below(r, 6) == 0) {
+            t.dtype = IR_I64;
+            irb_unary(&g->b, IR_OP_rank, t, x, (IrAttr){.map = map});
+            return;
+        }
         IrOpcode op = ops[gir_below(r, g->smooth ? 2 : 5)];
         if (op == IR_OP_reduce_mul && t.dtype == g->real) x = irb_map1(&g->b, IR_OP_cos, x);
         x = irb_reduce(&g->b, op, map, x, gir_below(r, 2) ? 0 : -3);

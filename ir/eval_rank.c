@@ -1,0 +1,63 @@
+/* Ranks of the interpreter: a row's elements by value, of equal ones those first that the user has first, NaN behind all.
+   A rank is undecided where bounds do not say which of two elements comes first. */
+#include "ir/eval_sum.h"
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct Ranked {
+    Num x;
+    int64_t place, row; /* in the row's list; of the operand */
+    double top;         /* greatest upper end of the elements up to this one, once sorted */
+    bool undecided;
+} Ranked;
+
+static int by_value(const void *left, const void *right)
+{
+    const Ranked *a = left, *b = right;
+    bool a_nan = isnan(a->x.v), b_nan = isnan(b->x.v);
+    if (a_nan != b_nan) return a_nan - b_nan;
+    if (!a_nan && a->x.v != b->x.v) return a->x.v < b->x.v ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+/* Marks pairs that may stand the other way round. */
+static void mark(Ranked *s, int64_t n)
+{
+    bool any = false;
+    for (int64_t i = 0; i < n; i++) {
+        any |= s[i].x.undecided;
+        s[i].top = s[i].x.v + s[i].x.e;
+        if (i && s[i - 1].top > s[i].top) s[i].top = s[i - 1].top;
+        for (int64_t j = i; j-- > 0 && s[j].top >= s[i].x.v - s[i].x.e;)
+            if (num_compare(s[j].x, s[i].x) == 3) s[i].undecided = s[j].undecided = true;
+    }
+    for (int64_t i = 0; i < n && any; i++) s[i].undecided = true;
+}
+
+static void rank_row(Ranked *s, int64_t n, int64_t k, EvalValue *out)
+{
+    qsort(s, (size_t)n, sizeof *s, by_value);
+    mark(s, n);
+    for (int64_t i = 0; i < n; i++) {
+        Num rank = num_exact((double)i);
+        rank.undecided = s[i].undecided;
+        num_put(out, s[i].row * out->width + k, rank);
+    }
+}
+
+void eval_rule_rank(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    const EvalValue *x = eval_operand(r, op, 0);
+    const IrMap *map = &r->m->maps.data[op->attr.map];
+    MapRows rows = eval_map_rows(r, map, r->w->maps[op->attr.map]);
+    Ranked *s = ARENA_ARRAY(r->arena, Ranked, out->rows + 1);
+    for (int64_t t = 0; t < r->w->counts[map->to]; t++)
+        for (int64_t k = 0; k < out->width; k++) {
+            int64_t n = rows.begin[t + 1] - rows.begin[t];
+            for (int64_t i = 0; i < n; i++) {
+                int64_t row = rows.list[rows.begin[t] + i];
+                s[i] = (Ranked){.x = num_get(x, row * x->width + k), .place = i, .row = row};
+            }
+            rank_row(s, n, k, out);
+        }
+}

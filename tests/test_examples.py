@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""The tasks of examples/ on Cora: what each reaches in a short run, and label propagation against numpy.
+usage: test_examples.py BUILD [WORD...]"""
+import json
+import os
+import sys
+
+import numpy as np
+from sandbox import Sandbox
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CORA = os.path.join(ROOT, "examples", "data", "cora")
+
+
+def load(name, folder=CORA):
+    return np.load(os.path.join(folder, name + ".npy"))
+
+
+def build(box, name, data=CORA):
+    box.must(box.gnnc, "build", os.path.join(ROOT, "examples", name + ".gnn"), "--data", data, "--cpu", "native", "-o", box.path(name))
+    return box.path(name)
+
+
+def final(box, name, *flags, data=CORA):
+    """The last line of --metrics of a training run."""
+    box.must(build(box, name, data), "train", "--data", data, "--metrics", box.path("run.jsonl"), *flags)
+    return json.loads(open(box.path("run.jsonl")).read().splitlines()[-1])
+
+
+def test_label_propagation(box):
+    """As PyG's LabelPropagation(50, 0.9): by numpy, on the same masks."""
+    src, dst = load("edge_index")
+    y, known = load("y"), load("train_mask")
+    degree = np.bincount(dst, minlength=len(y))
+    r = np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0)
+    start = np.eye(y.max() + 1)[y] * known[:, None]
+    h = start
+    for _ in range(50):
+        moved = np.zeros_like(h)
+        np.add.at(moved, dst, (r[src] * r[dst])[:, None] * h[src])
+        h = np.clip(0.9 * moved + 0.1 * start, 0, 1)
+    wanted = {m: float(np.mean((h.argmax(1) == y)[load(m + "_mask")])) for m in ("val", "test")}
+    out = box.must(build(box, "label_propagation"), "eval", "--data", CORA).out
+    found = dict(line.split() for line in out.splitlines())
+    wrong = [m for m in wanted if abs(float(found[m + "_acc"]) - wanted[m]) > 0.0021]
+    return wrong and "found %s, wanted %s" % (found, wanted)
+
+
+def test_correct_smooth(box):
+    f = final(box, "correct_smooth", "--epochs", "40")
+    return f["test_acc"] < f["test_acc_alone"] + 0.1 and "found %s, wanted the spread scores to be better by 0.1" % f
+
+
+TESTS = [test_label_propagation, test_correct_smooth]
+
+box = Sandbox(sys.argv[1], "examples")
+for t in TESTS:
+    if not sys.argv[2:] or any(w in t.__name__ for w in sys.argv[2:]):
+        box.report(t.__name__[5:], t(box))
+box.close()
