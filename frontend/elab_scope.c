@@ -74,6 +74,7 @@ static Value variable_value(Elab *e, const Binding *b, Span s)
     if (v.kind != V_ERROR) v.span = s;
     if (v.kind != V_NUMBER && v.kind != V_DIM && v.kind != V_NONE) return v;
     IrId dim = symbol_find(e->frame->dims, b->name);
+    if (dim == IR_NONE && v.kind == V_DIM && strmap_has(&e->frame->declared, b->name)) dim = dim_symbol(e, b->name, s);
     if (dim != IR_NONE) {
         v.dim = dim;
         v.word = b->name;
