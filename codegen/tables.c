@@ -103,7 +103,7 @@ static void add_maps(Builder *b)
         const IrMap *x = &b->m->maps.data[i];
         VEC_PUSH(b->arena, &b->maps,
                  ((RtMapDef){string(b, x->name), x->from, x->to, x->partial, x->sorted,
-                             index_of(x->inverse), needs_rows(b, i)}));
+                             index_of(x->inverse), needs_rows(b, i), x->computed}));
     }
 }
 
@@ -124,7 +124,8 @@ static void add_graphs(Builder *b)
                         .policy = g->policy,
                         .n_nodes = g->n_nodes,
                         .n_edges = g->n_edges,
-                        .seed = g->seed};
+                        .seed = g->seed,
+                        .batch = g->kind == IR_GRAPH_NEAREST ? index_of(g->batch) : -1};
         VEC_PUSH(b->arena, &b->graphs, x);
     }
 }

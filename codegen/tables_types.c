@@ -21,14 +21,15 @@ static const TableField fields_RtSpace[] = {STR(RtSpace, name), INT(RtSpace, is_
 TYPE(RtSpace)
 static const TableField fields_RtMapDef[] = {
     STR(RtMapDef, name),   INT(RtMapDef, from),    INT(RtMapDef, to),        INT(RtMapDef, partial),
-    INT(RtMapDef, sorted), INT(RtMapDef, inverse), INT(RtMapDef, needs_rows)};
+    INT(RtMapDef, sorted), INT(RtMapDef, inverse), INT(RtMapDef, needs_rows),
+    INT(RtMapDef, computed)};
 TYPE(RtMapDef)
 static const TableField fields_RtGraphDef[] = {
     STR(RtGraphDef, name),      INT(RtGraphDef, kind),      INT(RtGraphDef, edge),
     INT(RtGraphDef, src_space), INT(RtGraphDef, dst_space), INT(RtGraphDef, src),
     INT(RtGraphDef, dst),       INT(RtGraphDef, base),      INT(RtGraphDef, orig),
     INT(RtGraphDef, image),     INT(RtGraphDef, policy),    INT(RtGraphDef, n_nodes),
-    INT(RtGraphDef, n_edges),   INT(RtGraphDef, seed)};
+    INT(RtGraphDef, n_edges),   INT(RtGraphDef, seed),      INT(RtGraphDef, batch)};
 TYPE(RtGraphDef)
 static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, kind),

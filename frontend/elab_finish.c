@@ -23,6 +23,8 @@ static bool *live_ops(Elab *e, const IrFunc *f)
         const IrOp *op = &f->ops.data[i];
         live[i] |= op->op == IR_OP_arg;
         for (uint32_t k = 0; live[i] && k < op->n_args; k++) live[op->args[k]] = true;
+        IrId route = live[i] ? ir_route_of(e->m, f, op) : IR_NONE;
+        if (route != IR_NONE) live[route] = true;
     }
     return live;
 }

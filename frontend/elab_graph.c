@@ -13,7 +13,7 @@ const IrGraph *graph_of_edges(Elab *e, IrId space)
     return NULL;
 }
 
-static void graph_maps(Elab *e, IrGraph *g)
+void graph_maps(Elab *e, IrGraph *g)
 {
     const char *edge = e->m->spaces.data[g->edge].name;
     g->src = ir_map_new(e->m, arena_printf(e->a, "%s.src", edge), g->edge, g->src_space);
@@ -21,7 +21,7 @@ static void graph_maps(Elab *e, IrGraph *g)
     e->m->maps.data[g->dst].sorted = true;
 }
 
-static const GraphValue *graph_add(Elab *e, IrGraph g)
+const GraphValue *graph_add(Elab *e, IrGraph g)
 {
     VEC_PUSH(e->a, &e->m->graphs, g);
     GraphValue *v = ARENA_NEW(e->a, GraphValue);
@@ -202,6 +202,16 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
     return false;
 }
 
+/* Whether the sources of a graph's edges are known when the data are loaded, so that others can be made of it. */
+static bool is_known(Elab *e, const GraphValue *base, const char *word, Span s)
+{
+    if (graph_ir(e, base)->kind != IR_GRAPH_NEAREST) return true;
+    Diag *d = diag_error(e->d, E0901, s, "`%s` of a graph of neighbours is not built yet", word);
+    if (!strcmp(word, "self_loops")) diag_help(e->d, d, "`knn(x, k = 20, loop = true)` counts a node among its neighbours");
+    if (!strcmp(word, "reverse")) diag_help(e->d, d, "`sum_out` and the other reducers over outgoing edges go the other way");
+    return false;
+}
+
 /* An edge value of base at the edges of g; elements of g without an original get 0. */
 static Value carry(Elab *e, Value v, const GraphValue *g)
 {
@@ -284,7 +294,7 @@ static bool loop_policy(Elab *e, const Call *c, IrLoopPolicy *out)
     return true;
 }
 
-static Value value_graph(const GraphValue *g, Span s)
+Value value_graph(const GraphValue *g, Span s)
 {
     return (Value){.kind = V_GRAPH, .graph = g, .span = s, .dim = IR_NONE};
 }
@@ -315,14 +325,14 @@ Value builtin_self_loops(Elab *e, const Call *c)
 {
     const GraphValue *base;
     IrLoopPolicy policy;
-    if (!graph_arg(e, c, 0, &base) || !loop_policy(e, c, &policy)) return value_error();
+    if (!graph_arg(e, c, 0, &base) || !loop_policy(e, c, &policy) || !is_known(e, base, "self_loops", c->span)) return value_error();
     return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base), policy);
 }
 
 Value builtin_reverse(Elab *e, const Call *c)
 {
     const GraphValue *base;
-    if (!graph_arg(e, c, 0, &base)) return value_error();
+    if (!graph_arg(e, c, 0, &base) || !is_known(e, base, "reverse", c->span)) return value_error();
     return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base),
                          IR_LOOPS_KEEP);
 }
@@ -333,6 +343,7 @@ static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
     const GraphValue *base;
     if (!graph_arg(e, c, 0, &base)) return value_error();
     const IrGraph *b = graph_ir(e, base);
+    if (kind == IR_GRAPH_LINE && !is_known(e, base, "line", c->span)) return value_error();
     if (c->n > 1) {
         Diag *d = diag_error(e->d, E0302, c->span, "wanted `%s(g)`", derived_names[kind]);
         if (c->args[1].word) diag_help(e->d, d, "no edge of g is one of %s(g): read values of g with `.src` and `.dst`", derived_names[kind]);
@@ -358,7 +369,7 @@ Value builtin_negatives(Elab *e, const Call *c)
     const GraphValue *base;
     static const char *const names[] = {"k", "seed"};
     int64_t n[] = {1, 0};
-    if (!graph_arg(e, c, 0, &base)) return value_error();
+    if (!graph_arg(e, c, 0, &base) || !is_known(e, base, "negatives", c->span)) return value_error();
     for (uint32_t i = 1; i < c->n; i++) {
         const CallArg *a = &c->args[i];
         int which = a->name && !strcmp(a->name, names[1]);

@@ -43,6 +43,14 @@ typedef struct GraphValue {
     uint32_t n_carried;
 } GraphValue;
 
+typedef struct NearGraph { /* of one call of knn, in one function */
+    const IrFunc *f;
+    IrId points, to; /* values */
+    int64_t k;
+    bool itself;
+    const GraphValue *graph;
+} NearGraph;
+
 typedef struct BoundArg {
     const char *name;
     const Value *value;
@@ -181,6 +189,7 @@ struct Elab {
     StrMap used_sets; /* --set names that meant something */
     Span entry_span;  /* of the model's name */
     const GraphValue *data_graph;
+    VEC(NearGraph) near;
     bool bipartite;
     IrId graph_space;
     IrId label_space; /* of labels and masks when no data is known; or IR_NONE */
@@ -355,6 +364,9 @@ Value key_spread(Elab *e, const Key *key, Value v, double other, Span s);
 /* ---- graphs and spaces (elab_graph.c) ---- */
 const GraphValue *graph_data(Elab *e);
 const IrGraph *graph_ir(Elab *e, const GraphValue *g);
+const GraphValue *graph_add(Elab *e, IrGraph g);
+void graph_maps(Elab *e, IrGraph *g); /* of g's edges to its ends, made */
+Value value_graph(const GraphValue *g, Span s);
 const IrGraph *graph_of_edges(Elab *e, IrId space); /* NULL: not an edge space */
 IrId map_all(Elab *e, IrId space);                  /* space -> unit */
 IrId map_graph(Elab *e, IrId space);                /* space -> graph, or IR_NONE */
@@ -367,6 +379,7 @@ Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
 Value builtin_line(Elab *e, const Call *c);
 Value builtin_siblings(Elab *e, const Call *c);
+Value builtin_knn(Elab *e, const Call *c);
 Value builtin_complete(Elab *e, const Call *c);
 Value builtin_negatives(Elab *e, const Call *c);
 Value graph_over(Elab *e, const AstExpr *x);

@@ -16,7 +16,9 @@ typedef struct EvalGraph {
 typedef struct EvalWorld {
     Arena *arena;
     int64_t *counts; /* [n spaces] */
-    int64_t **maps;  /* [n maps][count of from]; -1: no image. Edge spaces in stored order */
+    int64_t **maps;  /* [n maps][count of from]; -1: no image. Edge spaces in stored order; computed: as the function that
+                        runs has it */
+    uint8_t **open;  /* [n maps] computed ones: [count of from] the image is undecided; else NULL */
     int64_t *
         *element_ids; /* [n spaces][count]: the user's id of each stored element; NULL: identity */
 } EvalWorld;

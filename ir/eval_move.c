@@ -34,7 +34,12 @@ void eval_rule_element(const EvalRun *r, const IrOp *op, EvalValue *out)
 void eval_rule_mapped(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     const int64_t *map = r->w->maps[op->attr.map];
-    for (int64_t i = 0; i < out->rows; i++) num_put(out, i, num_exact(map[i] >= 0));
+    const uint8_t *open = r->w->open[op->attr.map];
+    for (int64_t i = 0; i < out->rows; i++) {
+        Num n = num_exact(map[i] >= 0);
+        n.undecided = open && open[i];
+        num_put(out, i, n);
+    }
 }
 
 static Num draw(const IrOp *op, RandomKey key, uint64_t feature)
@@ -134,9 +139,11 @@ void eval_rule_gather(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     const EvalValue *x = eval_operand(r, op, 0);
     const int64_t *map = r->w->maps[op->attr.map];
+    const uint8_t *open = r->w->open[op->attr.map];
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < out->width; k++) {
             Num n = map[row] < 0 ? num_exact(0) : num_get(x, eval_row(x, map[row]) + k);
+            n.undecided |= open && open[row];
             num_put(out, row * out->width + k, n);
         }
 }

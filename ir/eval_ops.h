@@ -85,4 +85,6 @@ void eval_rule_concat(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_gather(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_dims(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_contract(const EvalRun *r, const IrOp *op, EvalValue *out);
+void eval_rule_nearest(const EvalRun *r, const IrOp *op, EvalValue *out);
+void eval_rule_route(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_reduce(const EvalRun *r, const IrOp *op, EvalValue *out);

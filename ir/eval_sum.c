@@ -5,6 +5,7 @@
 #include "ir/eval_sum.h"
 #include "base/ice.h"
 #include <math.h>
+#include <string.h>
 
 /* ---- folds ----------------------------------------------------------------------------------- */
 
@@ -122,12 +123,16 @@ void eval_rule_reduce(const EvalRun *r, const IrOp *op, EvalValue *out)
         return;
     }
     MapRows rows = eval_map_rows(r, map, r->w->maps[op->attr.map]);
+    const uint8_t *open = r->w->open[op->attr.map];
+    bool unsure = open && memchr(open, 1, (size_t)x->rows); /* some element may belong to any row */
     Fold start = {.step = step_of(op->op), .dtype = op->type.dtype};
     for (int64_t t = 0; t < out->rows; t++)
         for (int64_t k = 0; k < out->width; k++) {
             int64_t begin = rows.begin[t], n = rows.begin[t + 1] - begin;
             Fold row = reduce_row(start, x, rows.list + begin, n, k);
-            num_put(out, t * out->width + k, fold_result(&row, op));
+            Num total = fold_result(&row, op);
+            total.undecided |= unsure;
+            num_put(out, t * out->width + k, total);
         }
 }
 

@@ -171,6 +171,22 @@ static bool from_negatives(Build *b, const IrGraph *g, Edges *out)
     return true;
 }
 
+/* To each node as many edges as it has neighbours; which, the function says that runs. */
+static bool from_nearest(Build *b, const IrGraph *g, Edges *out)
+{
+    int64_t n_src = b->w->counts[g->src_space], n_dst = b->w->counts[g->dst_space], n = 0;
+    const int64_t *of = g->batch != IR_NONE && is_batched(b, g->src_space) ? b->graph_of : NULL;
+    bool others = g->src_space == g->dst_space && g->policy == IR_LOOPS_REMOVE;
+    if (__builtin_mul_overflow(n_dst, g->n_edges < n_src ? g->n_edges : n_src, &n)) return fail(b, "too many neighbours");
+    *out = edges_new(b->arena, n, false);
+    for (int64_t v = 0; v < n_dst; v++) {
+        int64_t near = others ? -1 : 0;
+        for (int64_t u = 0; u < n_src; u++) near += !of || of[u] == of[v];
+        for (int64_t k = 0; k < near && k < g->n_edges; k++) push(out, -1, v, 0);
+    }
+    return true;
+}
+
 static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
 {
     switch (g->kind) {
@@ -182,6 +198,7 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
     case IR_GRAPH_SIBLINGS: return from_edge_pairs(b, g, out);
     case IR_GRAPH_COMPLETE: return from_nodes(b, g, out);
     case IR_GRAPH_NEGATIVES: return from_negatives(b, g, out);
+    case IR_GRAPH_NEAREST: return from_nearest(b, g, out);
     }
     return fail(b, "a graph of no kind");
 }
@@ -260,8 +277,9 @@ static int64_t graph_of_row(const Build *b, const IrMap *map, int64_t row)
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
         if (g->edge != map->from) continue;
-        row = b->w->maps[g->src][row];
-        space = g->src_space;
+        bool known = g->kind != IR_GRAPH_NEAREST; /* whose edges stay inside a graph */
+        row = b->w->maps[known ? g->src : g->dst][row];
+        space = known ? g->src_space : g->dst_space;
         break;
     }
     return is_batched(b, space) ? b->graph_of[row] : 0;
@@ -284,6 +302,14 @@ static bool other_map(Build *b, IrId id)
             return fail(b, arena_printf(b->arena, "map `%s` is not sorted", map->name));
     }
     b->w->maps[id] = image;
+    return true;
+}
+
+static bool no_images(Build *b, IrId id)
+{
+    int64_t n = b->w->counts[b->m->maps.data[id].from];
+    b->w->maps[id] = ARENA_ARRAY(b->arena, int64_t, n + 1);
+    for (int64_t i = 0; i < n; i++) b->w->maps[id][i] = -1;
     return true;
 }
 
@@ -343,6 +369,7 @@ EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
     EvalWorld *w = ARENA_NEW(a, EvalWorld);
     *w = (EvalWorld){a, ARENA_ARRAY(a, int64_t, m->spaces.n),
                      ARENA_ARRAY(a, int64_t *, m->maps.n + 1),
+                     ARENA_ARRAY(a, uint8_t *, m->maps.n + 1),
                      ARENA_ARRAY(a, int64_t *, m->spaces.n)};
     Build b = {a,
                m,
@@ -360,8 +387,10 @@ EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
     for (uint32_t i = 0; i < m->graphs.n && ok; i++)
         ok = user_edges(&b, &m->graphs.data[i], data_graph, &b.edges[i]) && store(&b, i);
     ok = ok && other_spaces(&b, data_graph);
-    for (uint32_t i = 0; i < m->maps.n && ok; i++)
-        if (!w->maps[i]) ok = other_map(&b, i);
+    for (uint32_t i = 0; i < m->maps.n && ok; i++) {
+        if (!w->maps[i]) ok = m->maps.data[i].computed ? no_images(&b, i) : other_map(&b, i);
+        if (ok && m->maps.data[i].computed) w->open[i] = ARENA_ARRAY(a, uint8_t, w->counts[m->maps.data[i].from] + 1);
+    }
     *why = b.why;
     return ok ? w : NULL;
 }

@@ -116,6 +116,15 @@ IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to)
     return m->maps.n - 1;
 }
 
+IrId ir_route_of(const IrModule *m, const IrFunc *f, const IrOp *op)
+{
+    if (!(ir_ops[op->op].attrs & A_MAP) || op->op == IR_OP_route || op->op == IR_OP_nearest) return IR_NONE;
+    if (!m->maps.data[op->attr.map].computed) return IR_NONE;
+    for (uint32_t v = 0; v < f->ops.n; v++)
+        if (f->ops.data[v].op == IR_OP_route && f->ops.data[v].attr.map == op->attr.map) return v;
+    return IR_NONE;
+}
+
 /* ---- functions ------------------------------------------------------------------------------- */
 
 IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg)

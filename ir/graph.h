@@ -38,6 +38,7 @@ typedef struct IrMap {
     bool partial;  /* some elements of `from` have no image: gather gives 0 there */
     bool sorted;   /* `from` is stored sorted by this map (edge.dst, node.graph): rows are ranges */
     IrId inverse;  /* the inverse map where this one is injective, else IR_NONE */
+    bool computed; /* what it is, a function says by one op `route`, which stands above all that goes through it */
 } IrMap;
 
 /* Where an edge space comes from. Built by the runtime at load, in this order. */
@@ -50,6 +51,7 @@ typedef enum {
     IR_GRAPH_SIBLINGS, /* likewise, where e and f end at one node, e = f too */
     IR_GRAPH_COMPLETE, /* the base's nodes: from each to each of the same graph of the batch, itself too */
     IR_GRAPH_NEGATIVES, /* n_edges drawn pairs for each edge of the base: its source, and a node that it leads no edge to */
+    IR_GRAPH_NEAREST, /* to each node n_edges others, or as many as its graph of the batch has; which, a `route` says */
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
 static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
@@ -65,7 +67,9 @@ typedef struct IrGraph {
     IrLoopPolicy policy;             /* self_loops. keep: a node's last loop stays, others vanish, missing
                                         ones are added (golden quirk 1); replace: all removed, one each
                                         added (quirk 19); add: one beside whatever is there (27);
-                                        remove: none left. New loops stand behind the kept edges, by node */
+                                        remove: none left. New loops stand behind the kept edges, by node.
+                                        nearest: keep or remove, whether a node is its own neighbour */
+    IrId batch;                      /* nearest: map of each source to its graph, sorted; IR_NONE: all are of one */
     int64_t n_nodes, n_edges, seed;  /* random; negatives: n_edges for each of the base's */
 } IrGraph;
 
@@ -246,6 +250,9 @@ IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, 
 void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor);
 
 IrType ir_scalar(IrDtype t);                 /* unit space, no dims */
+/* The op `route` that says what the map of this op is where it is computed; IR_NONE: not computed, or `op` is that route.
+   An op depends on it as on an operand. */
+IrId ir_route_of(const IrModule *m, const IrFunc *f, const IrOp *op);
 bool ir_type_eq(const IrType *a, const IrType *b);
 bool ir_type_has_dim(const IrType *t, IrId dim);
 int64_t ir_type_width(const IrModule *m, const IrType *t); /* product of dim sizes; < 0 on overflow */

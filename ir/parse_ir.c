@@ -291,6 +291,7 @@ static void parse_map(Parser *p)
     map.to = ref(p, &p->spaces, "space");
     map.partial = accept(p, "partial");
     map.sorted = accept(p, "sorted");
+    map.computed = accept(p, "computed");
     if (accept(p, "inverse")) {
         inverse = p->at;
         name(p, "a map's name");
@@ -314,7 +315,7 @@ static void resolve_inverses(Parser *p)
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
     static const char *const kinds[] = {"data", "random",   "self_loops", "reverse",
-                                        "line", "siblings", "complete",   "negatives"}; /* of IrGraphKind */
+                                        "line", "siblings", "complete",   "negatives", "nearest"}; /* of IrGraphKind */
     static const char *const policies[] = {"keep", "replace", "add",
                                            "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
@@ -326,10 +327,12 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
         g->n_edges = integer(p, 0, INT64_MAX);
         expect(p, ",");
         g->seed = integer(p, INT64_MIN, INT64_MAX);
+    } else if (g->kind == IR_GRAPH_NEAREST) {
+        g->n_edges = integer(p, 1, INT32_MAX);
     } else {
         g->base = ref(p, &p->graphs, "graph");
     }
-    if (g->kind == IR_GRAPH_SELF_LOOPS) {
+    if (g->kind == IR_GRAPH_SELF_LOOPS || g->kind == IR_GRAPH_NEAREST) {
         expect(p, ",");
         g->policy = (IrLoopPolicy)ONE_OF(p, policies, "a policy");
     }
@@ -346,7 +349,7 @@ static void parse_graph(Parser *p)
 {
     Token at = p->at;
     IrGraph g = {
-        .name = name(p, "a graph's name"), .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+        .name = name(p, "a graph's name"), .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .batch = IR_NONE};
     define(p, &p->graphs, at, g.name, p->m->graphs.n);
     expect(p, ":");
     parse_graph_kind(p, &g);
@@ -356,6 +359,7 @@ static void parse_graph(Parser *p)
     expect(p, ",");
     g.dst = ref(p, &p->maps, "map");
     expect(p, ")");
+    if (g.kind == IR_GRAPH_NEAREST && accept(p, "by")) g.batch = ref(p, &p->maps, "map");
     if (accept(p, "orig")) g.orig = ref(p, &p->maps, "map");
     if (accept(p, "image")) g.image = ref(p, &p->maps, "map");
     if (p->failed) return;

@@ -109,6 +109,7 @@ static void print_maps(const IrModule *m, StrBuf *out)
         PRINT_REF(out, m->spaces, map->to);
         if (map->partial) strbuf_puts(out, " partial");
         if (map->sorted) strbuf_puts(out, " sorted");
+        if (map->computed) strbuf_puts(out, " computed");
         if (map->inverse != IR_NONE) {
             strbuf_puts(out, " inverse ");
             PRINT_REF(out, m->maps, map->inverse);
@@ -134,6 +135,9 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
         strbuf_puts(out, "self_loops(");
         PRINT_REF(out, m->graphs, g->base);
         strbuf_printf(out, ", %s)", g->policy <= IR_LOOPS_REMOVE ? policy_names[g->policy] : "?");
+        return;
+    case IR_GRAPH_NEAREST:
+        strbuf_printf(out, "nearest(%" PRId64 ", %s)", g->n_edges, policy_names[g->policy == IR_LOOPS_KEEP ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE]);
         return;
     case IR_GRAPH_REVERSE: strbuf_puts(out, "reverse("); break;
     case IR_GRAPH_LINE: strbuf_puts(out, "line("); break;
@@ -161,6 +165,7 @@ static void print_graphs(const IrModule *m, StrBuf *out)
         strbuf_puts(out, ", ");
         PRINT_REF(out, m->maps, g->dst);
         strbuf_puts(out, ")");
+        if (g->kind == IR_GRAPH_NEAREST && g->batch != IR_NONE) strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
         if (g->orig != IR_NONE) strbuf_puts(out, " orig "), PRINT_REF(out, m->maps, g->orig);
         if (g->image != IR_NONE) strbuf_puts(out, " image "), PRINT_REF(out, m->maps, g->image);
         strbuf_puts(out, "\n");

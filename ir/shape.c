@@ -378,6 +378,35 @@ static const char *shape_rank(const Shape *s)
     return arena_printf(s->arena, "the operand is %s, but the result is %s, wanted i64 of the same dims", text(s, x), text(s, r));
 }
 
+/* Points of the two ends of the graph whose sources the map says: of targets, then of sources. */
+static const char *shape_nearest(const Shape *s)
+{
+    const IrMap *map = op_map(s);
+    const IrGraph *g = NULL;
+    for (uint32_t i = 0; i < s->m->graphs.n; i++)
+        if (s->m->graphs.data[i].kind == IR_GRAPH_NEAREST && s->m->graphs.data[i].src == s->op->attr.map) g = &s->m->graphs.data[i];
+    if (!g) return "the map is of the sources of no graph `nearest`";
+    const IrType *y = operand(s, 0), *x = operand(s, 1);
+    const char *why = want_kind(s, y, ir_dtype_is_float, "a float");
+    if (!why) why = want_space(s, "the points of targets", y->space, g->dst_space);
+    if (!why) why = want_space(s, "the points of sources", x->space, g->src_space);
+    if (!why && (!same_dims(x, y) || x->dtype != y->dtype)) why = "the points of both ends have other dims or dtypes";
+    IrType wanted = ir_scalar(IR_I64);
+    wanted.space = map->from;
+    if (why || ir_type_eq(&s->op->type, &wanted)) return why;
+    return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, &wanted));
+}
+
+static const char *shape_route(const Shape *s)
+{
+    IrType wanted = ir_scalar(IR_I64);
+    wanted.space = op_map(s)->from;
+    if (!op_map(s)->computed) return arena_printf(s->arena, "map `%s` is not computed", op_map(s)->name);
+    if (ir_type_eq(&s->op->type, &wanted) && ir_type_eq(operand(s, 0), &wanted)) return NULL;
+    return arena_printf(s->arena, "operand and result are %s and %s, wanted %s", text(s, operand(s, 0)), text(s, &s->op->type),
+                        text(s, &wanted));
+}
+
 static const char *shape_grad(const Shape *s)
 {
     const IrType *y = operand(s, 0), *x = operand(s, 1);

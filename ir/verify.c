@@ -108,6 +108,8 @@ static bool check_map(Verify *v, uint32_t id)
         return bad(v, nowhere, "map `%s`: a space does not exist", map->name);
     if (map->from == IR_UNIT)
         return bad(v, nowhere, "map `%s` leads from the unit space", map->name);
+    if (map->computed && (map->sorted || map->inverse != IR_NONE))
+        return bad(v, nowhere, "map `%s` is computed: it has no order and no inverse", map->name);
     if (map->inverse == IR_NONE) return true;
     if (map->inverse >= v->m->maps.n)
         return bad(v, nowhere, "map `%s`: its inverse does not exist", map->name);
@@ -218,6 +220,18 @@ static bool check_negatives(Verify *v, const IrGraph *g, uint32_t id)
     return true;
 }
 
+static bool check_nearest(Verify *v, const IrGraph *g)
+{
+    const IrMap *batch = g->batch < v->m->maps.n ? &v->m->maps.data[g->batch] : NULL;
+    if (!v->m->maps.data[g->src].computed || v->m->maps.data[g->dst].computed)
+        return bad(v, nowhere, "graph `%s`: the map of its sources, and it alone, is computed", g->name);
+    if (g->batch != IR_NONE && (!batch || batch->from != g->src_space || batch->to == IR_UNIT || !batch->sorted || g->src_space != g->dst_space))
+        return bad(v, nowhere, "graph `%s`: no map leads from its nodes to their graphs", g->name);
+    if (g->n_edges < 1 || g->n_edges > INT32_MAX || (g->policy != IR_LOOPS_KEEP && g->policy != IR_LOOPS_REMOVE))
+        return bad(v, nowhere, "graph `%s`: %" PRId64 " neighbours", g->name, g->n_edges);
+    return true;
+}
+
 static bool check_graph(Verify *v, uint32_t id)
 {
     const IrGraph *g = &v->m->graphs.data[id];
@@ -240,6 +254,7 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_SIBLINGS:
     case IR_GRAPH_COMPLETE: return check_pairs(v, g, id);
     case IR_GRAPH_NEGATIVES: return check_negatives(v, g, id);
+    case IR_GRAPH_NEAREST: return check_nearest(v, g);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }
@@ -360,6 +375,19 @@ static bool check_args(Verify *v, const IrFunc *f)
     return true;
 }
 
+/* What goes through a computed map stands below the one op of the function that says what it is. */
+static bool check_route(Verify *v, const IrFunc *f, const IrOp *op, uint32_t id, const char *what)
+{
+    if (!(ir_ops[op->op].attrs & A_MAP) || !v->m->maps.data[op->attr.map].computed || op->op == IR_OP_nearest) return true;
+    const char *map = v->m->maps.data[op->attr.map].name;
+    for (uint32_t i = 0; i < id; i++) {
+        const IrOp *x = &f->ops.data[i];
+        if (x->op != IR_OP_route || x->attr.map != op->attr.map) continue;
+        return op->op == IR_OP_route ? bad(v, op->span, "%s: %%%u says already what `%s` is", what, i, map) : true;
+    }
+    return op->op == IR_OP_route ? true : bad(v, op->span, "%s: no `route` above it says what `%s` is", what, map);
+}
+
 static bool check_op(Verify *v, const IrFunc *f, uint32_t id)
 {
     const IrOp *op = &f->ops.data[id];
@@ -376,6 +404,7 @@ static bool check_op(Verify *v, const IrFunc *f, uint32_t id)
         return bad(v, op->span, "%s: its map does not exist", what);
     if ((info->attrs & A_DIM) && op->attr.dim >= v->m->dims.n)
         return bad(v, op->span, "%s: its dim does not exist", what);
+    if (!check_route(v, f, op, id, what)) return false;
     const char *why = ir_shape_check(v->m, f, op, v->arena);
     return why ? bad(v, op->span, "%s: %s", what, why) : true;
 }

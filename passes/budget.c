@@ -39,6 +39,12 @@ static int64_t elements_of(const IrModule *m, const PassBudget *b, IrId space)
     return b->graphs;
 }
 
+static int64_t times(int64_t n, int64_t k)
+{
+    int64_t all;
+    return __builtin_mul_overflow(n, k, &all) || all > INT64_MAX / 4 ? INT64_MAX / 4 : all;
+}
+
 /* At most so many: loops may be there already, elements of a matrix may be zero. */
 int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
 {
@@ -49,13 +55,11 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     if (!g) return is_end(m, space) ? b->nodes : elements_of(m, b, space);
     if (g->kind == IR_GRAPH_DATA) return b->edges;
     if (g->kind == IR_GRAPH_RANDOM) return g->n_edges;
-    int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge), pairs;
-    if (ir_graph_is_pairs(g->kind)) { /* no more than all pairs */
-        int64_t n = budget_rows(m, b, g->dst_space);
-        return __builtin_mul_overflow(n, n, &pairs) || pairs > INT64_MAX / 4 ? INT64_MAX / 4 : pairs;
-    }
-    if (g->kind == IR_GRAPH_NEGATIVES)
-        return __builtin_mul_overflow(base, g->n_edges, &pairs) || pairs > INT64_MAX / 4 ? INT64_MAX / 4 : pairs;
+    if (g->kind == IR_GRAPH_NEAREST) return times(budget_rows(m, b, g->dst_space), g->n_edges);
+    int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge);
+    if (ir_graph_is_pairs(g->kind)) /* no more than all pairs */
+        return times(budget_rows(m, b, g->dst_space), budget_rows(m, b, g->dst_space));
+    if (g->kind == IR_GRAPH_NEGATIVES) return times(base, g->n_edges);
     bool more = g->kind == IR_GRAPH_SELF_LOOPS && g->policy != IR_LOOPS_REMOVE;
     return base + (more ? budget_rows(m, b, g->dst_space) : 0);
 }

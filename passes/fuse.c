@@ -63,18 +63,39 @@ static bool is_gemm(const FusedFunc *f, const Group *g)
 
 /* ---- order ---------------------------------------------------------------------------------------- */
 
+typedef struct Deps {
+    FusedFunc *f;
+    uint32_t g;
+    Arena *arena;
+} Deps;
+
+static void add_dep(Deps *x, IrId v)
+{
+    Group *g = &x->f->groups.data[x->g];
+    uint32_t d = x->f->group_of.data[v];
+    bool seen = d == GROUP_NONE || d == x->g;
+    for (uint32_t k = 0; k < g->deps.n; k++) seen |= g->deps.data[k] == d;
+    if (!seen) VEC_PUSH(x->arena, &g->deps, d);
+}
+
+/* What goes through a computed map runs after the step that says what the map is. */
+static void add_route(void *user, IrId v, IrId space)
+{
+    (void)space;
+    Deps *x = user;
+    IrId route = ir_route_of(x->f->m, x->f->f, fused_op(x->f, v));
+    if (route != IR_NONE) add_dep(x, route);
+}
+
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a)
 {
     Arena *scratch = arena_new();
     GroupReads reads = {0};
     group_reads(f, g, scratch, &reads);
     f->groups.data[g].deps.n = 0;
-    for (uint32_t i = 0; i < reads.reads.n; i++) {
-        uint32_t d = f->group_of.data[reads.reads.data[i].v];
-        bool seen = d == GROUP_NONE || d == g;
-        for (uint32_t k = 0; k < f->groups.data[g].deps.n; k++) seen |= f->groups.data[g].deps.data[k] == d;
-        if (!seen) VEC_PUSH(a, &f->groups.data[g].deps, d);
-    }
+    Deps deps = {f, g, a};
+    for (uint32_t i = 0; i < reads.reads.n; i++) add_dep(&deps, reads.reads.data[i].v);
+    group_ops(f, g, scratch, add_route, &deps);
     arena_free(scratch);
 }
 

@@ -13,6 +13,8 @@ typedef enum {
     GROUP_BLOCKS,  /* a reduce or contract of all rows of a space to unit: blocks, then a tree */
     GROUP_CONCAT,  /* parts written one after another */
     GROUP_RANK,    /* a rank alone: its rows are sorted (lower_rank.c) */
+    GROUP_NEAREST, /* lower_nearest.c */
+    GROUP_ROUTE,   /* lower_route.c */
     N_GROUP_KINDS
 } GroupKind;
 extern const char *const group_kind_names[N_GROUP_KINDS];

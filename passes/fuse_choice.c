@@ -72,6 +72,11 @@ static void force_roots(Choice *c)
     for (uint32_t i = 0; i < f->results.n; i++) force(c, f->results.data[i].value);
     for (IrId v = 0; v < f->ops.n; v++)
         if (c->ctx->disabled[PASS_fuse] || op_is_heavy(c->f->m, f, v)) force(c, v);
+    for (IrId v = 0; v < f->ops.n; v++) /* what these read lies in memory */
+        for (uint32_t k = 0; f->ops.data[v].op == IR_OP_nearest || f->ops.data[v].op == IR_OP_route; k++) {
+            if (k == f->ops.data[v].n_args) break;
+            force(c, fused_storage(c->f, f->ops.data[v].args[k]));
+        }
     for (IrId v = 0; v < f->ops.n; v++) cut_chain(c, v);
     for (IrId v = 0; v < f->ops.n; v++)
         if (f->ops.data[v].op == IR_OP_reshape) force_reshape_operand(c, &f->ops.data[v]);

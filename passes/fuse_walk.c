@@ -3,7 +3,7 @@
 #include "base/ice.h"
 #include "passes/schedule.h"
 
-const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat", "rank"};
+const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat", "rank", "nearest", "route"};
 
 /* ---- facts about operations ------------------------------------------------------------------------ */
 
@@ -49,6 +49,8 @@ GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)
         return GROUP_PRODUCT;
     case IR_OP_concat: return GROUP_CONCAT;
     case IR_OP_rank: return GROUP_RANK;
+    case IR_OP_nearest: return GROUP_NEAREST;
+    case IR_OP_route: return GROUP_ROUTE;
     default: return GROUP_MAP;
     }
 }
@@ -295,7 +297,7 @@ static void walk_from_root(Walk *w, IrId v)
         if (p.via != IR_NONE) p.space = f->m->maps.data[p.via].from;
     }
     switch (kind) {
-    case GROUP_CONCAT: p.own = false; break;
+    case GROUP_CONCAT: case GROUP_NEAREST: case GROUP_ROUTE: p.own = false; break;
     case GROUP_MAP:
         walk_inline(w, v, p, true);
         return;

@@ -44,6 +44,8 @@ const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrF
         invariant[v] = op->op == IR_OP_arg ? is_fixed(m, r, &f->args.data[op->attr.i]) : !ir_op_is_of_autodiff(op->op);
         if (ir_ops[op->op].traits & T_RANDOM) invariant[v] = false;
         for (uint32_t k = 0; k < op->n_args; k++) invariant[v] &= invariant[op->args[k]];
+        IrId route = ir_route_of(m, f, op);
+        if (route != IR_NONE) invariant[v] &= invariant[route];
     }
     return invariant;
 }
@@ -56,7 +58,7 @@ static void choose(Hoist *h, IrId v)
     const IrOp *op = &h->f->ops.data[v];
     if (h->seen[v]) return;
     h->seen[v] = true;
-    h->held[v] = hoist_pays(h, v);
+    h->held[v] = op->op != IR_OP_route && hoist_pays(h, v); /* its map is no value */
     for (uint32_t k = 0; k < op->n_args && !h->held[v]; k++) choose(h, op->args[k]);
 }
 
@@ -69,6 +71,8 @@ static bool *find_live(const Hoist *h)
         const IrOp *op = &f->ops.data[v];
         live[v] |= op->op == IR_OP_arg;
         for (uint32_t k = 0; k < op->n_args && live[v] && !h->held[v]; k++) live[op->args[k]] = true;
+        IrId route = live[v] && !h->held[v] ? ir_route_of(h->m, f, op) : IR_NONE;
+        if (route != IR_NONE) live[route] = true;
     }
     return live;
 }
@@ -85,9 +89,13 @@ static Hoist analyse(PassContext *ctx, const IrModule *m, const IrFunc *f)
     for (IrId v = 0; v < f->ops.n; v++)
         if (h.invariant[v]) hoist_cost(&h, v);
     bool *live = find_live(&h);
-    for (IrId v = 0; v < f->ops.n; v++)
-        for (uint32_t k = 0; k < f->ops.data[v].n_args && live[v] && !h.invariant[v]; k++)
-            if (h.invariant[f->ops.data[v].args[k]]) choose(&h, f->ops.data[v].args[k]);
+    for (IrId v = 0; v < f->ops.n; v++) {
+        const IrOp *op = &f->ops.data[v];
+        for (uint32_t k = 0; k < op->n_args && live[v] && !h.invariant[v]; k++)
+            if (h.invariant[op->args[k]]) choose(&h, op->args[k]);
+        IrId route = live[v] ? ir_route_of(m, f, op) : IR_NONE;
+        if (route != IR_NONE && h.invariant[route]) choose(&h, f->ops.data[route].args[0]);
+    }
     return h;
 }
 
@@ -145,6 +153,8 @@ static void add_held(Common *c, Hoist *h, uint32_t reader)
     for (IrId v = h->f->ops.n; v-- > 0;) {
         needed[v] |= h->held[v];
         for (uint32_t k = 0; k < h->f->ops.data[v].n_args && needed[v]; k++) needed[h->f->ops.data[v].args[k]] = true;
+        IrId route = needed[v] ? ir_route_of(h->m, h->f, &h->f->ops.data[v]) : IR_NONE;
+        if (route != IR_NONE) needed[route] = true;
     }
     for (IrId v = 0; v < h->f->ops.n; v++) {
         if (!needed[v]) continue;
@@ -195,8 +205,11 @@ static void add_setup(Common *c, uint32_t by)
     for (uint32_t i = 0; i < c->held.n; i++)
         if (c->held.data[i].by == by) any = needed[c->held.data[i].value] = true;
     if (!any) return;
-    for (IrId v = all->ops.n; v-- > 0;)
+    for (IrId v = all->ops.n; v-- > 0;) {
         for (uint32_t k = 0; k < all->ops.data[v].n_args && needed[v]; k++) needed[all->ops.data[v].args[k]] = true;
+        IrId route = needed[v] ? ir_route_of(m, all, &all->ops.data[v]) : IR_NONE;
+        if (route != IR_NONE) needed[route] = true;
+    }
     IrFunc *f = ir_func_new(m, setup_name(m->arena, by));
     for (IrId v = 0; v < all->ops.n; v++) {
         const IrOp *op = &all->ops.data[v];

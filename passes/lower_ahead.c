@@ -103,7 +103,9 @@ static KirId row_at(Lower *l, IrId map, KirId q)
 {
     const Walk *w = &l->walk;
     if (map == IR_NONE) return load_index(l, lower_map_buffer(l, PLAN_MAP_LIST, w->list), q);
-    if (w->list != IR_NONE) return load_index(l, lower_along_buffer(l, map, w->list), q);
+    bool apart = w->list != IR_NONE && (lower_is_computed(l, map) || lower_is_computed(l, w->list));
+    if (apart) q = load_index(l, lower_map_buffer(l, PLAN_MAP_LIST, w->list), q);
+    else if (w->list != IR_NONE) return load_index(l, lower_along_buffer(l, map, w->list), q);
     return load_index(l, lower_map_buffer(l, PLAN_MAP_TO, map), q);
 }
 

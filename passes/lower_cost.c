@@ -61,6 +61,7 @@ static bool is_gathered(const Lower *l, const GroupRead *r, PlanCost *c)
     bool listed = by_list && r->map == IR_NONE && space == l->f->m->maps.data[g->map].from && r->space == space;
     if (!listed && (r->map == IR_NONE || r->map == g->map)) return false;
     if (!listed && !by_list && l->f->m->maps.data[r->map].sorted) return false;
+    if (lower_is_computed(l, listed ? g->map : r->map)) return false; /* nobody knows it at load */
     *c = (PlanCost){.count = plan_count(l->f->m, r->space), .map = listed ? g->map : r->map, .table = space};
     return true;
 }

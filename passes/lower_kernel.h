@@ -75,6 +75,12 @@ typedef struct StageAt { /* where a row of the elements' space lies in the array
 } StageAt;
 
 /* One function on its way into the plan. */
+typedef struct RouteBuffer { /* of a computed map, in planned memory: lower_route.c */
+    IrId map;
+    PlanBufferKind kind; /* of the array that it stands for */
+    uint32_t buffer;
+} RouteBuffer;
+
 typedef struct LowerFunc {
     PassContext *ctx;
     const FusedFunc *f;
@@ -87,6 +93,7 @@ typedef struct LowerFunc {
     bool for_narrow;      /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
     const KirKernel *waiting; /* such a kernel, with its step; or NULL */
     const PlanStep *waiting_step;
+    VEC(RouteBuffer) routes;
     bool failed;
 } LowerFunc;
 
@@ -126,6 +133,8 @@ uint32_t lower_in(Lower *l, uint32_t buffer);
 uint32_t lower_out(Lower *l, uint32_t buffer);
 KirId lower_count(Lower *l, PlanCount c); /* i64 */
 uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId map);
+uint32_t lower_computed_map(Lower *l, PlanBufferKind kind, IrId map); /* lower_route.c */
+static inline bool lower_is_computed(const Lower *l, IrId map) { return map != IR_NONE && l->f->m->maps.data[map].computed; }
 uint32_t lower_along_buffer(Lower *l, IrId map, IrId along); /* images under map in the order of the list of along */
 void lower_costs(Lower *l); /* lower_cost.c: what the step reads, writes and computes */
 const char *lower_label(const LowerFunc *lf, uint32_t g, IrId root, const char *kind);
@@ -290,3 +299,5 @@ void lower_row(Lower *l, KirId row);   /* all of the group's values of one row *
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 void lower_blocks(LowerFunc *lf, uint32_t g);
 void lower_rank(LowerFunc *lf, uint32_t g); /* lower_rank.c: a group of one rank */
+void lower_nearest(LowerFunc *lf, uint32_t g);
+void lower_route(LowerFunc *lf, uint32_t g);

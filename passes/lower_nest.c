@@ -557,14 +557,17 @@ static void lower_one(LowerFunc *lf, uint32_t g, void *user)
     else if (l.s.row_lanes) lower_rows(&l, group->nest.space);
     else plain_rows(&l, group->nest.space);
     l.step->grain = l.s.grain;
-    if (group->kind == GROUP_ROWS) l.step->cut = group->map;
+    if (group->kind == GROUP_ROWS && !lower_is_computed(&l, group->map)) l.step->cut = group->map;
     note_gemm(&l);
     lower_finish(&l, group_kind_names[group->kind]);
 }
 
 void lower_group(LowerFunc *lf, uint32_t g)
 {
-    if (lf->f->groups.data[g].kind == GROUP_BLOCKS) lower_blocks(lf, g);
-    else if (lf->f->groups.data[g].kind == GROUP_RANK) lower_rank(lf, g);
+    GroupKind kind = lf->f->groups.data[g].kind;
+    if (kind == GROUP_BLOCKS) lower_blocks(lf, g);
+    else if (kind == GROUP_RANK) lower_rank(lf, g);
+    else if (kind == GROUP_NEAREST) lower_nearest(lf, g);
+    else if (kind == GROUP_ROUTE) lower_route(lf, g);
     else lower_kernels(lf, g, lower_one, NULL);
 }

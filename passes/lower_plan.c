@@ -78,6 +78,7 @@ uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId ref)
 {
     const IrModule *m = l->f->m;
     const IrMap *map = kind == PLAN_IDS ? NULL : &m->maps.data[ref];
+    if (map && map->computed) return lower_computed_map(l, kind, ref);
     IrId space = kind == PLAN_IDS ? ref : kind == PLAN_MAP_ROWS ? map->to : map->from;
     bool wide = kind == PLAN_IDS || kind == PLAN_MAP_ROWS;
     return plan_buffer(l->lf, (PlanBuffer){.kind = kind, .ref = ref, .elem = wide ? KIR_I64 : KIR_I32, .width = 1,

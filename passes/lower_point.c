@@ -186,7 +186,7 @@ static KirId load_image(Lower *l, IrId map, KirId element)
     KirId row = element;
     for (uint32_t i = l->images.n; i-- > 0 && to == UINT32_MAX;) {
         const Image *x = &l->images.data[i];
-        if (x->row != element || x->position == KIR_NONE) continue;
+        if (x->row != element || x->position == KIR_NONE || lower_is_computed(l, map) || lower_is_computed(l, x->map)) continue;
         to = lower_along_buffer(l, map, x->map);
         row = x->position;
     }

@@ -9,14 +9,16 @@
 #include "passes/fuse.h"
 #include "passes/rewrite.h"
 
-static void mark_used(const IrFunc *f, bool *used)
+static void mark_used(const IrModule *m, const IrFunc *f, bool *used)
 {
     for (uint32_t i = 0; i < f->results.n; i++) used[f->results.data[i].value] = true;
     for (uint32_t v = f->ops.n; v-- > 0;) {
         const IrOp *op = &f->ops.data[v];
         if (op->op == IR_OP_arg) used[v] = true;
-        if (used[v])
-            for (uint32_t k = 0; k < op->n_args; k++) used[op->args[k]] = true;
+        if (!used[v]) continue;
+        for (uint32_t k = 0; k < op->n_args; k++) used[op->args[k]] = true;
+        IrId route = ir_route_of(m, f, op);
+        if (route != IR_NONE) used[route] = true;
     }
 }
 
@@ -209,7 +211,7 @@ IrFunc *prepare_func(IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     bool *used = ARENA_ARRAY(m->arena, bool, old->ops.n + 1);
-    mark_used(old, used);
+    mark_used(m, old, used);
     for (IrId v = 0; v < old->ops.n; v++)
         if (used[v]) prepare_op(&r, v);
     IrFunc *f = rewrite_end(&r);

@@ -55,7 +55,7 @@ static void fill_pool(Reorder *r, const IrFunc *old)
     }
     set_opaque(r, old);
     for (IrId v = 0; v < old->ops.n; v++)
-        if (old->ops.data[v].op == IR_OP_arg) reorder_acquire(r, v, &ignored);
+        if (old->ops.data[v].op == IR_OP_arg || old->ops.data[v].op == IR_OP_route) reorder_acquire(r, v, &ignored);
     for (uint32_t i = 0; i < old->results.n; i++) reorder_acquire(r, old->results.data[i].value, &ignored);
     r->total = ignored.time;
 }
@@ -162,6 +162,8 @@ static IrId emit(Rewrite *r, IrId v)
 {
     if (r->map[v] != IR_NONE) return r->map[v];
     for (uint32_t k = 0; k < r->old->ops.data[v].n_args; k++) emit(r, r->old->ops.data[v].args[k]);
+    IrId route = ir_route_of(r->b.m, r->old, &r->old->ops.data[v]);
+    if (route != IR_NONE) emit(r, route);
     return rewrite_copy(r, v);
 }
 

@@ -142,6 +142,7 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places
         bool of_edges = d->kind == RT_GRAPH_LINE || d->kind == RT_GRAPH_SIBLINGS;
         const int32_t *from = d->src_space == t->ordered ? places : NULL, *to = d->dst_space == t->ordered ? places : NULL;
         if (of_edges) from = to = lists[d->base].stored;
+        if (d->kind == RT_GRAPH_NEAREST) from = NULL;
         RT_TRY(sort_edges(g, d, &lists[i], from, to, st));
         if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
     }
@@ -171,9 +172,10 @@ static int64_t batch_nodes(const RtGraph *g, int64_t space, const int32_t **via)
     *via = NULL;
     for (int64_t i = 0; i < g->model->n_graphs; i++) {
         const RtGraphDef *d = &g->model->graphs[i];
+        bool known = d->kind != RT_GRAPH_NEAREST; /* whose edges stay inside a graph */
         if (d->edge != space) continue;
-        *via = g->maps[d->src].to;
-        return d->src_space;
+        *via = g->maps[known ? d->src : d->dst].to;
+        return known ? d->src_space : d->dst_space;
     }
     return space;
 }

@@ -161,6 +161,7 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
     case RT_GRAPH_SIBLINGS: return rt_list_edge_pairs(g, def, &lists[def->base], list, st);
     case RT_GRAPH_COMPLETE: return rt_list_node_pairs(g, def, t, list, st);
     case RT_GRAPH_NEGATIVES: return rt_list_negatives(g, def, &lists[def->base], list, st);
+    case RT_GRAPH_NEAREST: return rt_list_nearest(g, def, t, list, st);
     default: return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "graph kind %lld", (long long)def->kind);
     }
 }

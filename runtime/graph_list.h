@@ -33,6 +33,9 @@ RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopol
 /* def->n_edges drawn pairs for each edge of the base (graph_negatives.c). */
 RtCode rt_list_negatives(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
 
+/* To each target as many edges as it has neighbours (graph_pairs.c); their sources, -1 here, a program says. */
+RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
+
 /* Whether the batch's graph_of speaks of the space: nodes of the data's graph. */
 bool rt_space_is_batched(const RtModel *m, int64_t space);
 

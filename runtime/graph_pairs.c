@@ -1,4 +1,4 @@
-/* Graphs of pairs: edges of a base that meet (line, siblings), nodes of one graph of a batch (complete). Counts first, so that
+/* Graphs of pairs: edges of a base that meet (line, siblings), nodes of one graph of a batch (complete, nearest). Counts first, so that
    what does not fit is refused before memory is asked for. Works in the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
 
@@ -34,14 +34,21 @@ static int64_t graph_end(const int64_t *of, int64_t v, int64_t n)
     return end;
 }
 
-RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
+/* Nodes of one graph stand side by side. */
+static RtCode check_batch(const int64_t *of, int64_t n_nodes, RtStatus *st)
 {
-    int64_t n_nodes = g->spaces[def->dst_space].count, n = 0, k = 0;
-    const int64_t *of = rt_space_is_batched(g->model, def->dst_space) ? t->graph_of : NULL;
     for (int64_t v = 1; of && v < n_nodes; v++)
         if (of[v] < of[v - 1])
             return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
                            "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)of[v], (long long)of[v - 1]);
+    return RT_OK;
+}
+
+RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
+{
+    int64_t n_nodes = g->spaces[def->dst_space].count, n = 0, k = 0;
+    const int64_t *of = rt_space_is_batched(g->model, def->dst_space) ? t->graph_of : NULL;
+    RT_TRY(check_batch(of, n_nodes, st));
     for (int64_t v = 0, end; v < n_nodes; v = end) {
         end = graph_end(of, v, n_nodes);
         n += (end - v) * (end - v);
@@ -54,6 +61,28 @@ RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopol
                 l->src[k] = (int32_t)u;
                 l->dst[k] = (int32_t)v;
             }
+    }
+    return RT_OK;
+}
+
+RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
+{
+    int64_t n_dst = g->spaces[def->dst_space].count, n = 0, k = 0;
+    bool one = def->src_space == def->dst_space, others = one && def->policy == RT_LOOPS_REMOVE;
+    const int64_t *of = def->batch >= 0 && rt_space_is_batched(g->model, def->src_space) ? t->graph_of : NULL;
+    RT_TRY(check_batch(of, n_dst, st));
+    for (int fill = 0; fill < 2; fill++) {
+        if (fill) RT_TRY(rt_edge_list_alloc(l, n, -1, st));
+        for (int64_t first = 0, end; first < n_dst; first = end) {
+            end = graph_end(of, first, n_dst);
+            int64_t near = (one ? end - first : g->spaces[def->src_space].count) - others;
+            if (near > def->n_edges) near = def->n_edges;
+            n += fill ? 0 : (end - first) * near;
+            for (int64_t i = 0; fill && i < (end - first) * near; i++, k++) {
+                l->src[k] = -1;
+                l->dst[k] = (int32_t)(first + i / near);
+            }
+        }
     }
     return RT_OK;
 }

@@ -1,5 +1,5 @@
 /* Random well-typed graph IR over every op that lower must take: nodes, edges, edges of a derived graph (loops by any
-   policy, reversed), graphs of a batch, two node spaces, drawn graphs; narrow, odd and wide dims; updated tensors;
+   policy, reversed), nearest points, graphs of a batch, two node spaces, drawn graphs; narrow, odd and wide dims; updated tensors;
    gradients of a scalar by every tensor, and gradients of those. Everything follows from the seed. Values stay small:
    what could blow up is squashed. Used by the tests that compare the interpreter with compiled code. */
 #pragma once
@@ -16,7 +16,7 @@ static inline uint32_t gir_below(GirRng *r, uint32_t n)
     return (uint32_t)(r->s >> 33) % n;
 }
 
-typedef enum { GIR_SELF_LOOPS, GIR_REVERSED, GIR_BIPARTITE, GIR_DRAWN } GirKind;
+typedef enum { GIR_SELF_LOOPS, GIR_REVERSED, GIR_BIPARTITE, GIR_DRAWN, GIR_NEAREST } GirKind;
 enum { GIR_NODE = 1, GIR_EDGE, GIR_GRAPH, GIR_LOOPS, GIR_SOURCE /* of bipartite graphs only */ };
 enum { GIR_SRC, GIR_DST, GIR_NODE_ALL, GIR_EDGE_ALL, GIR_NODE_GRAPH, GIR_LSRC, GIR_LDST, GIR_ORIG, GIR_IMAGE,
        GIR_LOOPS_ALL, GIR_N_MAPS /* and one more that depends on the kind */ };
@@ -33,6 +33,7 @@ static inline GirKind gir_kind(const IrModule *m)
 {
     if (m->graphs.data[0].kind == IR_GRAPH_RANDOM) return GIR_DRAWN;
     if (m->spaces.n > GIR_SOURCE) return GIR_BIPARTITE;
+    if (m->graphs.data[1].kind == IR_GRAPH_NEAREST) return GIR_NEAREST;
     return m->graphs.data[1].kind == IR_GRAPH_REVERSE ? GIR_REVERSED : GIR_SELF_LOOPS;
 }
 
@@ -53,7 +54,7 @@ static inline void gir_map(IrModule *m, const char *name, IrId from, IrId to, bo
     map->partial = partial;
 }
 
-/* In the order of the enum. Reversed edges lead from destinations to sources. */
+/* In the order of the enum. Reversed edges lead from destinations to sources; neighbours are no edges of the base. */
 static inline void gir_maps(IrModule *m, GirKind kind)
 {
     bool two = kind == GIR_BIPARTITE, some = kind != GIR_REVERSED && !two;
@@ -65,8 +66,10 @@ static inline void gir_maps(IrModule *m, GirKind kind)
     gir_map(m, "node.graph", GIR_NODE, GIR_GRAPH, true, false);
     gir_map(m, "edge.loops.src", GIR_LOOPS, GIR_NODE, false, false);
     gir_map(m, "edge.loops.dst", GIR_LOOPS, source, true, false);
-    gir_map(m, "edge.loops.orig", GIR_LOOPS, GIR_EDGE, false, some);
-    gir_map(m, "edge.loops.image", GIR_EDGE, GIR_LOOPS, false, some);
+    bool near = kind == GIR_NEAREST;
+    gir_map(m, "edge.loops.orig", GIR_LOOPS, near ? GIR_GRAPH : GIR_EDGE, false, some && !near);
+    gir_map(m, "edge.loops.image", GIR_EDGE, near ? GIR_GRAPH : GIR_LOOPS, false, some && !near);
+    m->maps.data[GIR_LSRC].computed = near;
     gir_map(m, "edge.loops.all", GIR_LOOPS, IR_UNIT, false, false);
     if (two) gir_map(m, "source.all", GIR_SOURCE, IR_UNIT, false, false);
     else gir_map(m, "edge.graph", GIR_EDGE, GIR_GRAPH, false, false);
@@ -88,6 +91,11 @@ static inline void gir_graphs(IrModule *m, GirKind kind, GirRng *r)
                        .dst_space = source, .src = GIR_LSRC, .dst = GIR_LDST, .base = 0, .orig = GIR_ORIG,
                        .image = GIR_IMAGE, .policy = (IrLoopPolicy)gir_below(r, 4)};
     if (kind == GIR_REVERSED || kind == GIR_BIPARTITE) derived.kind = IR_GRAPH_REVERSE;
+    if (kind == GIR_NEAREST)
+        derived = (IrGraph){.name = "loops", .kind = IR_GRAPH_NEAREST, .edge = GIR_LOOPS, .src_space = GIR_NODE, .dst_space = GIR_NODE,
+                            .src = GIR_LSRC, .dst = GIR_LDST, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE,
+                            .n_edges = 1 + gir_below(r, 6), .policy = gir_below(r, 2) ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE,
+                            .batch = gir_below(r, 4) ? GIR_NODE_GRAPH : IR_NONE};
     VEC_PUSH(m->arena, &m->graphs, derived);
 }
 
@@ -95,13 +103,14 @@ static inline IrModule *gir_module(Arena *a, GirRng *r)
 {
     static const int64_t sizes[] = {1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 20, 31, 32, 33, 40, 64, 70};
     static const GirKind kinds[] = {GIR_SELF_LOOPS, GIR_SELF_LOOPS, GIR_SELF_LOOPS, GIR_SELF_LOOPS,
-                                    GIR_REVERSED,   GIR_REVERSED,   GIR_BIPARTITE,  GIR_DRAWN};
-    GirKind kind = kinds[gir_below(r, 8)];
+                                    GIR_REVERSED,   GIR_REVERSED,   GIR_BIPARTITE,  GIR_DRAWN,
+                                    GIR_NEAREST,    GIR_NEAREST};
+    GirKind kind = kinds[gir_below(r, 10)];
     IrModule *m = ir_module_new(a, "random");
     for (int i = 0; i < GIR_N_DIMS; i++) ir_dim_new(m, arena_printf(a, "D%d", i), sizes[gir_below(r, 18)]);
     gir_spaces(m, kind);
     gir_maps(m, kind);
-    if (gir_below(r, 2)) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
+    if (gir_below(r, 2) && kind != GIR_NEAREST) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
     gir_graphs(m, kind, r);
     m->n_sites = 4;
     return m;
@@ -159,6 +168,17 @@ static inline void gir_args(Gir *g)
         VEC_PUSH(g->b.m->arena, &g->b.m->tensors, t);
         ir_arg(g->b.m, g->b.f, (IrArg){.name = t.name, .ref = i, .type = t.type});
     }
+}
+
+/* Neighbours by the first tensor, or by what is made of it. */
+static inline void gir_near(Gir *g)
+{
+    IrId x = 2;
+    if (gir_kind(g->b.m) != GIR_NEAREST) return;
+    if (gir_below(&g->r, 2)) x = irb_map1(&g->b, gir_below(&g->r, 2) ? IR_OP_neg : IR_OP_sin, x);
+    IrType t = {.space = GIR_LOOPS, .dtype = IR_I64};
+    IrId found = ir_add(g->b.m, g->b.f, IR_OP_nearest, t, (IrId[]){x, x}, 2, (IrAttr){.map = GIR_LSRC}, g->b.span);
+    ir_add(g->b.m, g->b.f, IR_OP_route, t, &found, 1, (IrAttr){.map = GIR_LSRC}, g->b.span);
 }
 
 /* The numbers of some rows and features, drawn by their ids. */
@@ -544,6 +564,7 @@ static inline IrModule *gir_make(Arena *a, uint64_t seed, GirOptions o)
     g.b.m = gir_module(a, &g.r);
     g.b.f = ir_func_new(g.b.m, "f");
     gir_args(&g);
+    gir_near(&g);
     while (g.b.f->ops.n < o.n_ops) gir_op(&g);
     if (o.grads) gir_grads(&g);
     gir_results(&g);

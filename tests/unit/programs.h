@@ -23,7 +23,7 @@ typedef struct Tally {
         second; /* results that are gradients; elements that the second oracle judged */
     int64_t dropped, matter,
         noticed; /* runs without an edge, where it shows beyond the bounds, and was seen */
-    int64_t variants[RT_N_VARIANTS], kinds[4], families[16], disabled, held; /* held: some values are computed once */
+    int64_t variants[RT_N_VARIANTS], kinds[5], families[16], disabled, held; /* held: some values are computed once */
     int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
     int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */
 } Tally;
