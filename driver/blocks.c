@@ -300,6 +300,7 @@ static const char *graph_text(const Blocks *b, const IrGraph *g)
     static const char *const policies[] = {"keep", "replace", "add", "remove"};
     static const char *const kinds[] = {[IR_GRAPH_REVERSE] = "reverse", [IR_GRAPH_LINE] = "line", [IR_GRAPH_SIBLINGS] = "siblings",
                                         [IR_GRAPH_COMPLETE] = "complete"};
+    if (g->kind == IR_GRAPH_NEAREST) return arena_printf(b->a, "the %lld nearest", (long long)g->n_edges);
     if (g->base == IR_NONE) return "the graph";
     const char *base = graph_text(b, &b->m->graphs.data[g->base]);
     if (g->kind == IR_GRAPH_SELF_LOOPS) return arena_printf(b->a, "self_loops(%s, %s)", base, policies[g->policy]);
