@@ -60,4 +60,6 @@ void eval_rule_rank(const EvalRun *r, const IrOp *op, EvalValue *out)
             }
             rank_row(s, n, k, out);
         }
+    const uint8_t *open = r->w->open[op->attr.map];
+    if (open && memchr(open, 1, (size_t)x->rows)) memset(out->undecided, 1, (size_t)(out->rows * out->width));
 }

@@ -139,7 +139,7 @@ static void open_rows(Lower *l, Rank *r)
     uint32_t rows = lower_in(l, lower_map_buffer(l, PLAN_MAP_ROWS, map));
     r->lo = emit_load(e, rows, I64, row, 1, 1);
     r->hi = emit_load(e, rows, I64, plus(l, row, one), 1, 1);
-    l->step->cut = map;
+    if (!lower_is_computed(l, map)) l->step->cut = map;
 }
 
 static void note_cost(Lower *l, const Rank *r)

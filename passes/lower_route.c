@@ -98,7 +98,7 @@ static void sort_elements(Lower *l, IrId id)
 static bool is_summed(const IrFunc *f, IrId map)
 {
     for (IrId v = 0; v < f->ops.n; v++)
-        if ((ir_ops[f->ops.data[v].op].traits & T_REDUCE) && f->ops.data[v].attr.map == map) return true;
+        if (((ir_ops[f->ops.data[v].op].traits & T_REDUCE) || f->ops.data[v].op == IR_OP_rank) && f->ops.data[v].attr.map == map) return true;
     return false;
 }
 
