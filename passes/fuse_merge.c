@@ -137,6 +137,7 @@ typedef struct Merge {
     PassContext *ctx;
     FusedFunc *f;
     GroupReads *reads; /* by group */
+    bool early;        /* what sums over several maps are put together in waits for the end */
 } Merge;
 
 static void add_dep(Arena *a, Group *g, uint32_t self, uint32_t d)
@@ -275,6 +276,16 @@ static bool groups_fit(const FusedFunc *f, uint32_t a, uint32_t b, bool *staged,
     return shapes_fit(f, a, b, kind);
 }
 
+/* What puts sums over several maps together would tie the kernel that takes it in to all the others; it joins the last. */
+static bool puts_together(const Merge *m, uint32_t t, uint32_t rows)
+{
+    const FusedFunc *f = m->f;
+    if (f->groups.data[t].kind == GROUP_ROWS) return false;
+    for (uint32_t g = 0; g < f->groups.n; g++)
+        if (g != rows && f->groups.data[g].kind == GROUP_ROWS && reads_of(f, &m->reads[t], g)) return true;
+    return false;
+}
+
 static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
 {
     FusedFunc *f = m->f;
@@ -283,7 +294,7 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
     bool staged, depends = false;
     if (x->dead || y->dead || too_many(x, y) || !groups_fit(f, a, b, &staged, &kind)) return false;
     if (kind == GROUP_PRODUCT && (group_has_narrow(f, x) || group_has_narrow(f, y))) return false; /* its rows run inside panels of columns */
-    if (rows_only && kind != GROUP_ROWS) return false;
+    if (rows_only && (kind != GROUP_ROWS || (m->early && (puts_together(m, a, b) || puts_together(m, b, a))))) return false;
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
     bool fits = reads_fit(f, of_b, a, staged, &depends) && reads_fit(f, of_a, b, staged, &depends);
     fits = fits && (depends || share_read(f, of_a, of_b));
@@ -371,13 +382,15 @@ static bool try_beside(Merge *m, uint32_t e)
 
 void fuse_merge(PassContext *ctx, FusedFunc *f)
 {
-    Merge m = {ctx, f, ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
+    Merge m = {.ctx = ctx, .f = f, .reads = ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) group_reads(f, g, ctx->stage, &m.reads[g]);
+    m.early = true;
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t b = 0; b < f->groups.n; b++)
             for (uint32_t a = 0; a < f->groups.n; a++) changed |= try_rows(&m, a, b);
+        if (!changed && m.early) changed = true, m.early = false;
     }
     for (bool changed = true; changed;) {
         changed = false;
