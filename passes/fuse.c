@@ -203,6 +203,7 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     if (!ctx->disabled[PASS_fuse]) {
         fuse_merge(ctx, f);
         fuse_copy(ctx, f);
+        fuse_keep(ctx, f);
     }
     fuse_place_updates(ctx, fm, f);
     mark_stored(f);

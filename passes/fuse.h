@@ -32,7 +32,7 @@ typedef struct Group {
     IrValues roots;    /* values, ascending */
     IrValues inner;    /* ROWS: values at the elements of the map's rows; BLOCKS: at the rows; ascending: computed for some
                           of them at a time into private arrays, and read there by the group's sums (lower_stage.c); some
-                          are copies of what another group computes too (fuse_copy.c) */
+                          are copies of what another group computes too (fuse_copy.c) or belong to none (fuse_keep.c) */
     VEC(uint32_t) deps;  /* groups whose values it reads */
     VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
 } Group;
@@ -139,10 +139,13 @@ bool fuse_again_pays(double again, double stored);
 void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */
+void fuse_keep(PassContext *ctx, FusedFunc *f);       /* fuse_keep.c */
+enum { DEAR_FLOPS = 12 };
+bool fuse_is_dear(const FusedFunc *f, IrId v); /* wide, pointwise, and of more operations than a write and a read of the second cache */
 /* fuse_stage.c: values at elements computed inside the kernel that sums them. */
 bool group_has_inner(const Group *g, IrId v);
 enum { BLOCK_STRIP = 64 }; /* BLOCKS: rows that one sum takes in before the next sum of the group does, at most */
-/* v is an inner value of g that is another group's too (fuse_copy.c): computed in both, stored at most by the other. */
+/* v is an inner value of g that is not g's alone (fuse_copy.c, fuse_keep.c): computed in each group, stored at most by another. */
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */
 bool group_is_staged(const FusedFunc *f, const Group *g);

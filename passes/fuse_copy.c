@@ -34,7 +34,7 @@ typedef struct Copies {
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v)
 {
     uint32_t own = f->group_of.data[v];
-    return own != GROUP_NONE && own != g && group_has_inner(&f->groups.data[g], v);
+    return own != g && group_has_inner(&f->groups.data[g], v);
 }
 
 /* ---- what could be copied -------------------------------------------------------------------------------------- */

@@ -66,14 +66,15 @@ static int64_t strip_elements(const FusedFunc *f, const Group *g, const Group *m
     return bytes > ALL_BYTES / n || widest >= ROW_BYTES / n ? 0 : n;
 }
 
-/* A product of the elements is wanted again when sums of the row are known: computing it twice costs more than the second
-   cache, which holds rows that the first does not. */
-static bool walks_products_again(const FusedFunc *f, const Group *g)
+/* A product of the elements, or what is dear, is wanted again when sums of the row are known: computing it twice costs more
+   than the second cache, which holds rows that the first does not. */
+static bool walks_again(const FusedFunc *f, const Group *g)
 {
-    bool product = false, again = false;
+    bool dear = false, again = false;
     uint32_t index = (uint32_t)(g - f->groups.data);
-    for (uint32_t i = 0; i < g->inner.n; i++) product |= group_kind_of(f->f, f->m, g->inner.data[i]) == GROUP_PRODUCT;
-    for (IrId v = 0; v < f->f->ops.n && product && !again; v++) {
+    for (uint32_t i = 0; i < g->inner.n; i++)
+        dear |= group_kind_of(f->f, f->m, g->inner.data[i]) == GROUP_PRODUCT || fuse_is_dear(f, g->inner.data[i]);
+    for (IrId v = 0; v < f->f->ops.n && dear && !again; v++) {
         const IrOp *op = fused_op(f, v);
         again = op->op == IR_OP_gather && op->attr.map == g->map && f->group_of.data[op->args[0]] == index;
     }
@@ -91,7 +92,7 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     if (row > STAGE_BYTES) return 0;
     while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
     if (n < LEAST_ELEMENTS) return 0;
-    if (!more && n < BLOCK && walks_products_again(f, g))
+    if (!more && n < BLOCK && walks_again(f, g))
         while (n < BLOCK && 2 * n * bytes <= ALL_BYTES && 2 * n * widest < ROW_BYTES) n *= 2;
     if (n == BLOCK && bytes)
         while (2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;

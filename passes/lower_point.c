@@ -257,10 +257,9 @@ static KirId eval_reshape(Lower *l, const IrOp *op, KirId row, const Env *env)
 {
     const IrModule *m = l->f->m;
     IrId s = fused_storage(l->f, op->args[0]);
-    uint32_t group = l->f->group_of.data[s];
     if (is_memory(l, s)) return point_load(l, plan_value_buffer(l->lf, s), &op->type, row, env);
     KirId value;
-    if (group != GROUP_NONE && stage_load(l, s, &op->type, row, env, &value)) return value;
+    if (stage_load(l, s, &op->type, row, env, &value)) return value;
     const IrType *from = &fused_op(l->f, op->args[0])->type, *to = &op->type;
     ICE_UNLESS(reshape_is_rename(m, from, to));
     Env inner = *env;
@@ -329,10 +328,9 @@ static bool widen(const Lower *l, IrId v, Env *env, unsigned *first)
 static KirId eval_own(Lower *l, IrId v, KirId row, const Env *env)
 {
     const IrOp *op = fused_op(l->f, v);
-    uint32_t group = l->f->group_of.data[v];
     KirId value;
     if (is_memory(l, v)) return point_load(l, plan_value_buffer(l->lf, v), &op->type, row, env);
-    if (group != GROUP_NONE && stage_load(l, v, &op->type, row, env, &value)) return value;
+    if (stage_load(l, v, &op->type, row, env, &value)) return value;
     return eval_op(l, op, row, env);
 }
 

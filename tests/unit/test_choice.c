@@ -86,6 +86,18 @@ static const char *const summed_once =
     "func f(y = @y, e = @e) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : edge[H] f32\n"
     "  %2 = gather %0 via edge.src : edge[H,D] f32\n  %3 = exp %2 : edge[H,D] f32\n"
     "  %4 = contract %1, %3 : [H,D] f32\n  return a = %4\n}\n";
+static const char *const dear_in_two_walks =
+    "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via edge.src : edge[F] f32\n"
+    "  %2 = gather %0 via edge.dst : edge[F] f32\n  %3 = mul %1, %2 : edge[F] f32\n  %4 = tanh %3 : edge[F] f32\n"
+    "  %5 = reduce_sum %4 via edge.dst : node[F] f32\n  %6 = gather %5 via edge.dst : edge[F] f32\n"
+    "  %7 = sub %4, %6 : edge[F] f32\n  %8 = abs %7 : edge[F] f32\n"
+    "  %9 = reduce_sum %8 via edge.dst : node[F] f32\n  return a = %9\n}\n";
+static const char *const dear_beside_a_maximum =
+    "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via edge.src : edge[F] f32\n"
+    "  %2 = reduce_max %1 via edge.dst empty 0 : node[F] f32\n  %3 = gather %2 via edge.dst : edge[F] f32\n"
+    "  %4 = sub %1, %3 : edge[F] f32\n  %5 = exp %4 : edge[F] f32\n  %6 = reduce_sum %5 via edge.dst : node[F] f32\n"
+    "  %7 = gather %6 via edge.dst : edge[F] f32\n  %8 = mul %5, %7 : edge[F] f32\n"
+    "  %9 = reduce_sum %8 via edge.dst : node[F] f32\n  return a = %9\n}\n";
 
 static const Case cases[] = {
     {"choice: few operations per byte", cheap_thrice, "max", "edge[F]", false, "where it is used by 3 kernels"},
@@ -96,6 +108,8 @@ static const Case cases[] = {
     {"choice: random numbers are drawn again", mask_twice, "random_uniform", "edge[F]", false, NULL},
     {"choice: their mask too", mask_twice, "le", "edge[F]", false, NULL},
     {"choice: what the vectors of a sum lack is staged", coefficients, "exp", "edge[H]", false, "is stored by 1 kernel:"},
+    {"choice: what two walks of a row want is kept", dear_in_two_walks, "tanh", "edge[F]", false, "rows of %5 want, is kept in an array"},
+    {"choice: what a maximum shifts is not", dear_beside_a_maximum, "exp", "edge[F]", false, NULL},
     {"choice: a product's operand is stored", operand, "exp", "node[F]", true, NULL},
     {"choice: a sum of products that reads its operand once", summed_once, "exp", "edge[H,D]", false, NULL},
 };

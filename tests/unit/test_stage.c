@@ -117,6 +117,19 @@ static const Case cases[] = {
      "  %11 = add %10, %4 : edge[W] f32\n  %12 = contract %0, %11 : [H,W] f32\n  %13 = reduce_sum %11 via edge.all : [W] f32\n"
      "  %14 = contract %11, %3 : edge[K] f32\n  return y = %12\n  return z = %13\n  return p = %14\n  return s = %6\n"
      "  return m = %7\n}\n", 5, false, false, true},
+    {"what is dear is kept between two walks of a row",
+     "(x = @x, s = @s) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : edge[] f32\n  %2 = gather %0 via END : edge[F] f32\n"
+     "  %3 = mul %1, %2 : edge[F] f32\n  %4 = tanh %3 : edge[F] f32\n  %5 = sigmoid %4 : edge[F] f32\n"
+     "  %6 = mul %5, %2 : edge[F] f32\n  %7 = reduce_sum %6 via MAP : node[F] f32\n  %8 = reduce_sum %5 via MAP : node[F] f32\n"
+     "  %9 = div %7, %8 : node[F] f32\n  %10 = gather %9 via MAP : edge[F] f32\n  %11 = sub %2, %10 : edge[F] f32\n"
+     "  %12 = mul %11, %5 : edge[F] f32\n  %13 = mul %12, %4 : edge[F] f32\n  %14 = reduce_sum %13 via MAP : node[F] f32\n"
+     "  %15 = sum_dims %13 : edge[] f32\n  %16 = mul %15, %4 : edge[F] f32\n  %17 = reduce_sum %16 via END : node[F] f32\n"
+     "  return y = %14\n  return z = %17\n  return e = %15\n}\n", 2, false, false, true},
+    {"what puts sums of two walks together leaves the others in one kernel",
+     "(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via END : edge[F] f32\n  %2 = tanh %1 : edge[F] f32\n"
+     "  %3 = reduce_sum %2 via MAP : node[F] f32\n  %4 = gather %3 via MAP : edge[F] f32\n  %5 = mul %2, %4 : edge[F] f32\n"
+     "  %6 = reduce_sum %5 via END : node[F] f32\n  %7 = sub %4, %1 : edge[F] f32\n  %8 = reduce_sum %7 via MAP : node[F] f32\n"
+     "  %9 = add %6, %8 : node[F] f32\n  return y = %9\n}\n", 2, false, false, true},
 };
 
 static const char *with_maps(Arena *a, const char *body, const char *map, const char *end)
