@@ -36,7 +36,7 @@ typedef struct Table {
     const void *rows;
     uint32_t n;
 } Table;
-enum { N_TABLES = 14 };
+enum { N_TABLES = 15 };
 typedef struct ModelTables {
     RtModel model;          /* complete but for `kernels`: a test may fill them in and run it */
     Table tables[N_TABLES]; /* in the order of RtModel's pointers after `strings` */

@@ -21,6 +21,7 @@ typedef struct Builder {
     VEC(RtStep) steps;
     VEC(RtStepArg) step_args;
     VEC(RtCost) costs;
+    VEC(RtSet) sets;
     VEC(RtArgDef) argdefs;
     VEC(RtResultDef) results;
     VEC(RtMetric) metrics;
@@ -172,7 +173,8 @@ static void add_buffers(Builder *b, const PlanProgram *p)
                       .slot = arena ? (int64_t)x->slot : -1,
                       .name = string(b, x->name),
                       .rows = count(x->rows),
-                      .along = x->kind == PLAN_MAP_ALONG ? index_of(x->along) : -1};
+                      .along = x->kind == PLAN_MAP_ALONG ? index_of(x->along) : -1,
+                      .writer = index_of(x->writer)};
         VEC_PUSH(b->arena, &b->buffers, y);
     }
     for (uint32_t i = 0; i < p->slots.n; i++) {
@@ -220,6 +222,9 @@ static void add_step(Builder *b, const PlanStep *s)
                 .cut = index_of(s->cut),
                 .first_cost = b->costs.n,
                 .n_cost = s->cost.n,
+                .rows = index_of(s->cone.rows),
+                .right = index_of(s->cone.right),
+                .walk = index_of(s->cone.walk),
                 .label = string(b, s->label),
                 .file = -1,
                 .extent = count(s->extent),
@@ -277,8 +282,14 @@ static void add_program(Builder *b, const PlanProgram *p)
                    .first_argdef = b->argdefs.n,
                    .n_argdefs = f->args.n,
                    .first_result = b->results.n,
-                   .n_results = f->results.n};
+                   .n_results = f->results.n,
+                   .first_set = b->sets.n,
+                   .n_sets = p->sets.n};
     VEC_PUSH(b->arena, &b->programs, x);
+    for (uint32_t i = 0; i < p->sets.n; i++) {
+        const PlanSet *s = &p->sets.data[i];
+        VEC_PUSH(b->arena, &b->sets, ((RtSet){s->kind, s->space, index_of(s->ref), index_of(s->a), index_of(s->b)}));
+    }
     add_buffers(b, p);
     for (uint32_t i = 0; i < p->steps.n; i++) add_step(b, &p->steps.data[i]);
     add_signature(b, f);
@@ -318,6 +329,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
         {"steps", &table_RtStep, b->steps.data, b->steps.n},
         {"step_args", &table_RtStepArg, b->step_args.data, b->step_args.n},
         {"costs", &table_RtCost, b->costs.data, b->costs.n},
+        {"sets", &table_RtSet, b->sets.data, b->sets.n},
         {"argdefs", &table_RtArgDef, b->argdefs.data, b->argdefs.n},
         {"results", &table_RtResultDef, b->results.data, b->results.n},
         {"metrics", &table_RtMetric, b->metrics.data, b->metrics.n},
@@ -346,6 +358,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .steps = b->steps.data,
                          .step_args = b->step_args.data,
                          .costs = b->costs.data,
+                         .sets = b->sets.data,
                          .argdefs = b->argdefs.data,
                          .results = b->results.data,
                          .metrics = b->metrics.data,

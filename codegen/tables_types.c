@@ -57,8 +57,10 @@ TYPE(RtTensorDef)
 static const TableField fields_RtBuffer[] = {
     INT(RtBuffer, kind), INT(RtBuffer, ref),  INT(RtBuffer, elem),         INT(RtBuffer, width),
     INT(RtBuffer, slot), STR(RtBuffer, name), SUB(RtBuffer, rows, RtCount),
-    INT(RtBuffer, along)};
+    INT(RtBuffer, along), INT(RtBuffer, writer)};
 TYPE(RtBuffer)
+static const TableField fields_RtSet[] = {INT(RtSet, kind), INT(RtSet, space), INT(RtSet, ref), INT(RtSet, a), INT(RtSet, b)};
+TYPE(RtSet)
 static const TableField fields_RtSlot[] = {INT(RtSlot, row_bytes), INT(RtSlot, first), INT(RtSlot, last), SUB(RtSlot, rows, RtCount)};
 TYPE(RtSlot)
 static const TableField fields_RtStepArg[] = {INT(RtStepArg, is_buffer), INT(RtStepArg, buffer),
@@ -88,6 +90,9 @@ static const TableField fields_RtStep[] = {INT(RtStep, kernel),
                                            INT(RtStep, cut),
                                            INT(RtStep, first_cost),
                                            INT(RtStep, n_cost),
+                                           INT(RtStep, rows),
+                                           INT(RtStep, right),
+                                           INT(RtStep, walk),
                                            STR(RtStep, label),
                                            STR(RtStep, file),
                                            INT(RtStep, line),
@@ -110,7 +115,8 @@ static const TableField fields_RtProgram[] = {
     STR(RtProgram, name),         INT(RtProgram, first_buffer), INT(RtProgram, n_buffers),
     INT(RtProgram, first_slot),   INT(RtProgram, n_slots),      INT(RtProgram, first_step),
     INT(RtProgram, n_steps),      INT(RtProgram, first_argdef), INT(RtProgram, n_argdefs),
-    INT(RtProgram, first_result), INT(RtProgram, n_results)};
+    INT(RtProgram, first_result), INT(RtProgram, n_results),    INT(RtProgram, first_set),
+    INT(RtProgram, n_sets)};
 TYPE(RtProgram)
 static const TableField fields_RtMetric[] = {STR(RtMetric, name), INT(RtMetric, result)};
 TYPE(RtMetric)

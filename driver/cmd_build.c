@@ -245,6 +245,7 @@ int cmd_build(Session *s)
     for (uint32_t i = 0; i < emit.n; i++) b.dense_inputs |= chosen[i]->dense_inputs;
     b.ctx.disabled[PASS_sparse] |= b.dense_inputs;
     b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
+    b.ctx.disabled[PASS_cone] |= b.dense_inputs;
     double start = now_ms();
     if (!compile(&b, path)) return 1;
     remarks_print(s, &b.ctx, stderr);

@@ -126,6 +126,31 @@ static void print_gemm(const HostPlan *p, const PlanGemm *g, StrBuf *out)
     strbuf_printf(out, ", %s\n", base_names[g->elem]);
 }
 
+static void print_set(const HostPlan *p, const PlanProgram *prog, uint32_t i, StrBuf *out)
+{
+    const PlanSet *s = &prog->sets.data[i];
+    const IrModule *m = p->module;
+    strbuf_printf(out, "  set %u rows of %s: ", i, m->spaces.data[s->space].name);
+    switch (s->kind) {
+    case PLAN_SET_EMPTY: strbuf_puts(out, "none"); break;
+    case PLAN_SET_MASK: strbuf_printf(out, "where tensor %s", m->tensors.data[s->ref].name); break;
+    case PLAN_SET_IMAGE: strbuf_printf(out, "%s of s%u", m->maps.data[s->ref].name, s->a); break;
+    case PLAN_SET_ORIGIN: strbuf_printf(out, "with %s in s%u", m->maps.data[s->ref].name, s->a); break;
+    case PLAN_SET_EITHER: strbuf_printf(out, "s%u or s%u", s->a, s->b); break;
+    case PLAN_SET_BOTH: strbuf_printf(out, "s%u and s%u", s->a, s->b); break;
+    case PLAN_SET_WALK: strbuf_printf(out, "s%u and long rows of %s", s->a, m->maps.data[s->ref].name); break;
+    }
+    strbuf_puts(out, "\n");
+}
+
+static void print_cone(const PlanCone *c, StrBuf *out)
+{
+    if (c->rows == PLAN_SET_ALL) return;
+    strbuf_printf(out, "    needs rows s%u", c->rows);
+    if (c->walk != PLAN_SET_ALL) strbuf_printf(out, ", elements s%u", c->walk);
+    strbuf_puts(out, "\n");
+}
+
 static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, StrBuf *out)
 {
     const PlanStep *s = &prog->steps.data[i];
@@ -151,6 +176,7 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
         strbuf_puts(out, "\n");
     }
     print_gemm(p, &s->gemm, out);
+    print_cone(&s->cone, out);
 }
 
 void plan_print(const HostPlan *p, StrBuf *out)
@@ -159,6 +185,7 @@ void plan_print(const HostPlan *p, StrBuf *out)
         const PlanProgram *prog = p->programs.data[i];
         strbuf_printf(out, "%sprogram %s\n", i ? "\n" : "", prog->name);
         for (uint32_t k = 0; k < prog->buffers.n; k++) print_buffer(p, prog, k, out);
+        for (uint32_t k = 0; k < prog->sets.n; k++) print_set(p, prog, k, out);
         for (uint32_t k = 0; k < prog->steps.n; k++) print_step(p, prog, k, out);
         strbuf_printf(out, "  peak %s\n", plan_peak_text(p, prog, out->arena));
     }

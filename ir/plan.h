@@ -38,6 +38,7 @@ typedef struct PlanBuffer {
     int64_t width;      /* elements per row */
     uint32_t slot;      /* arena */
     uint32_t first, last; /* live steps, inclusive; set by memplan */
+    uint32_t writer;    /* step that alone writes it and may leave rows out; or UINT32_MAX */
     const char *name;   /* for `plan` and dumps */
 } PlanBuffer;
 
@@ -72,8 +73,34 @@ typedef struct PlanGemm {
     KirBase elem;
 } PlanGemm;
 
+/* Rows of a space that are known when a graph is loaded: what a loss over few nodes needs (passes/cone.c). */
+typedef enum {
+    PLAN_SET_EMPTY,
+    PLAN_SET_MASK,   /* rows of tensor `ref` that are not 0 */
+    PLAN_SET_IMAGE,  /* where map `ref` leads from the rows of a */
+    PLAN_SET_ORIGIN, /* rows that map `ref` leads into a */
+    PLAN_SET_EITHER, /* of a or b */
+    PLAN_SET_BOTH,   /* of a and b */
+    PLAN_SET_WALK,   /* of a, and elements of rows of map `ref` that have more than 256 (design.md: blocks of a sum) */
+} PlanSetKind;
+#define PLAN_SET_ALL UINT32_MAX
+typedef struct PlanSet {
+    PlanSetKind kind;
+    IrId space, ref;
+    uint32_t a, b; /* sets of the program, above this one */
+} PlanSet;
+
+/* What of a step matters; PLAN_SET_ALL: everything. What is not computed stays 0. */
+typedef struct PlanCone {
+    uint32_t rows;  /* of the iterations' space that are computed; where iterations are blocks of rows, those that hold one */
+    uint32_t right; /* rows whose operands are right: the same, or what is read of a block */
+    uint32_t walk;  /* elements that sums over the rows of map `cut` take in; the others are 0 */
+} PlanCone;
+
 typedef struct PlanStep {
     uint32_t kernel;   /* index into kernels */
+    uint32_t group;    /* of the fused function, which it computes or helps to compute */
+    PlanCone cone;
     VEC(PlanArg) args; /* one per kernel parameter */
     PlanCount extent;  /* of the parallel loop; const 1 without one */
     int64_t grain;     /* least iterations worth a thread */
@@ -91,6 +118,7 @@ typedef struct PlanProgram { /* one function */
     VEC(PlanBuffer) buffers;
     VEC(PlanSlot) slots;
     VEC(PlanStep) steps;
+    VEC(PlanSet) sets;
 } PlanProgram;
 
 typedef struct HostPlan {

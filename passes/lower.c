@@ -3,17 +3,20 @@
      fuse       which values have memory, which groups compute them
      schedule   lanes, tiles and blocks of each group (a function of the group: passes/schedule.c)
      lower      each group to a kernel and its steps
+     cone       which rows of a kernel later ones need
      memplan    arena buffers to slots
    It decides nothing itself. */
 #include "passes/lower.h"
 #include "base/ice.h"
+#include "passes/cone.h"
 #include "passes/lower_kernel.h"
 
 static void print_kernels(const void *plan, StrBuf *out) { plan_print_kernels(plan, out); }
 
 static void print_plan(const void *plan, StrBuf *out) { plan_print(plan, out); }
 
-static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, StrMap *kernels)
+/* *buffer_of: plan buffers by stored value. */
+static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, StrMap *kernels, uint32_t **buffer_of)
 {
     PlanProgram *prog = ARENA_NEW(ctx->stage, PlanProgram);
     prog->name = f->f->name;
@@ -24,16 +27,17 @@ static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, Str
                     .first_memo = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
     for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;
     for (uint32_t i = 0; i < f->order.n && !lf.failed; i++) lower_group(&lf, f->order.data[i]);
+    *buffer_of = lf.buffer_of;
     return !lf.failed;
 }
 
-static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm)
+static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm, uint32_t **buffer_of)
 {
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     plan->module = fm->m;
     StrMap kernels = {.arena = ctx->stage};
     for (uint32_t i = 0; i < fm->funcs.n; i++)
-        if (!lower_func(ctx, plan, fm->funcs.data[i], &kernels)) return NULL;
+        if (!lower_func(ctx, plan, fm->funcs.data[i], &kernels, &buffer_of[i])) return NULL;
     return plan;
 }
 
@@ -42,7 +46,8 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFun
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     plan->module = fm->m;
     StrMap kernels = {.arena = ctx->stage};
-    if (!lower_func(ctx, plan, f, &kernels)) return NULL;
+    uint32_t *buffer_of;
+    if (!lower_func(ctx, plan, f, &kernels, &buffer_of)) return NULL;
     memplan_program(ctx->stage, plan->programs.data[0], !ctx->disabled[PASS_memplan]);
     return plan->programs.data[0];
 }
@@ -59,9 +64,14 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     pass_begin(ctx, PASS_schedule, fuse_print, fm);
     pass_end(ctx, PASS_schedule, schedule_print, fm);
     pass_begin(ctx, PASS_lower, schedule_print, fm);
-    HostPlan *plan = lower_all(ctx, fm);
+    uint32_t **buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1);
+    HostPlan *plan = lower_all(ctx, fm, buffer_of);
     if (!plan) return NULL;
     pass_end(ctx, PASS_lower, print_kernels, plan);
+    pass_begin(ctx, PASS_cone, print_plan, plan);
+    for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_cone]; i++)
+        cone_program(ctx, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
+    pass_end(ctx, PASS_cone, print_plan, plan);
     pass_begin(ctx, PASS_memplan, print_kernels, plan);
     for (uint32_t i = 0; i < plan->programs.n; i++)
         memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);

@@ -29,7 +29,7 @@ uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b)
         if (have->kind == b.kind && have->ref == b.ref && have->along == b.along) return i;
     }
     b.slot = UINT32_MAX;
-    b.first = UINT32_MAX;
+    b.first = b.writer = UINT32_MAX;
     VEC_PUSH(lf->ctx->stage, &lf->prog->buffers, b);
     return lf->prog->buffers.n - 1;
 }
@@ -160,6 +160,8 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
     l->step = ARENA_NEW(a, PlanStep);
     l->step->cut = IR_NONE;
     l->step->grain = 1;
+    l->step->group = g;
+    l->step->cone = (PlanCone){PLAN_SET_ALL, PLAN_SET_ALL, PLAN_SET_ALL};
     const Group *group = &lf->f->groups.data[g];
     if (group->kind == GROUP_BLOCKS) return; /* its kernels write other buffers */
     for (uint32_t i = 0; i < group->roots.n; i++)

@@ -26,6 +26,7 @@ enum { RT_ARG_TENSOR, RT_ARG_SEED, RT_ARG_STEP, RT_ARG_COTANGENT };         /* =
 enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_COUNT_AHEAD }; /* = PlanCountKind */
 enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED, RT_BUF_STEP,
        RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG }; /* = PlanBufferKind */
+enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK }; /* = PlanSetKind */
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase */
 enum { RT_MAX_DIMS = 6 };
 
@@ -64,7 +65,11 @@ typedef struct RtBuffer { /* PlanBuffer */
     int64_t kind, ref, elem, width, slot, name;
     RtCount rows;
     int64_t along; /* of RT_BUF_MAP_ALONG: the map whose list orders the images */
+    int64_t writer; /* step of the program that alone writes it and may leave rows out; or -1 */
 } RtBuffer;
+typedef struct RtSet { /* PlanSet; a and b count from the program's first_set */
+    int64_t kind, space, ref, a, b;
+} RtSet;
 typedef struct RtSlot { /* PlanSlot */
     int64_t row_bytes, first, last;
     RtCount rows;
@@ -84,6 +89,7 @@ typedef struct RtGemm { /* PlanGemm */
 } RtGemm;
 typedef struct RtStep {
     int64_t kernel, first_arg, n_args, grain, cut, first_cost, n_cost;
+    int64_t rows, right, walk; /* PlanCone: sets of the program, -1: all */
     int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
     RtCount extent;
     RtGemm gemm;
@@ -98,7 +104,7 @@ typedef struct RtArgDef { /* a function's argument */
 typedef struct RtProgram {
     int64_t name; /* "forward", "vjp", "train_step", "metrics" */
     int64_t first_buffer, n_buffers, first_slot, n_slots, first_step, n_steps;
-    int64_t first_argdef, n_argdefs, first_result, n_results;
+    int64_t first_argdef, n_argdefs, first_result, n_results, first_set, n_sets;
 } RtProgram;
 typedef struct RtMetric {
     int64_t name, result;
@@ -123,6 +129,7 @@ typedef struct RtModel {
     const RtStep *steps;
     const RtStepArg *step_args;
     const RtCost *costs;
+    const RtSet *sets;
     const RtArgDef *argdefs;
     const RtResultDef *results;
     const RtMetric *metrics;

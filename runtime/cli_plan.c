@@ -1,6 +1,7 @@
 /* `plan`: what would run on a data set and how long it should take, as text or JSON, without running it. Times come from the
    cost model (cost.h) and the machine's figures (machine.h): of the last probe, else built in. */
 #include "runtime/cli.h"
+#include "runtime/cone.h"
 #include "runtime/cost.h"
 #include "runtime/setup.h"
 #include <stdio.h>
@@ -32,6 +33,7 @@ typedef struct StepFacts {
     RtPrediction p;
     const RtStep *s;
     const RtExecStep *x;
+    const RtConeStep *cone; /* or NULL: nothing is left out */
 } StepFacts;
 
 static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
@@ -44,6 +46,8 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
            (long long)f->s->line, rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
     if (f->x->choice.ahead) printf(", ahead %lld", (long long)(f->x->choice.ahead < 0 ? 0 : f->x->choice.ahead));
     if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
+    if (f->cone && f->cone->runs) printf(", %lld rows needed", (long long)f->cone->n_rows);
+    if (f->cone && f->cone->rows) printf(", zeros skipped");
     putchar('\n');
 }
 
@@ -55,20 +59,24 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
     printf(", \"file\": ");
     rt_cli_print_string(rt_string(m, f->s->file));
     printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
-           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"from_bytes\": [%.0f, %.0f, %.0f, %.0f], \"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, \"cut\": \"%s\", \"by\": \"%s\"}",
+           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"from_bytes\": [%.0f, %.0f, %.0f, %.0f], \"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, \"cut\": \"%s\", \"by\": \"%s\"",
            (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6,
            f->p.arithmetic_ns * 1e-6, f->p.latency_ns * 1e-6, f->p.bytes[RT_L1], f->p.bytes[RT_L2], f->p.bytes[RT_L3],
            f->p.bytes[RT_MEMORY], (long long)f->x->n_chunks, (long long)f->x->extent,
            (long long)f->x->choice.ahead, f->x->choice.cut == RT_CUT_ROWS ? "rows" : "elements",
            f->x->backend ? "openblas" : "kernel");
+    if (f->cone && f->cone->runs)
+        printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)f->cone->n_rows, (long long)f->cone->n_runs);
+    putchar('}');
 }
 
 static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
-        StepFacts f = {.s = &e->model->steps[e->program->first_step + i], .x = &e->steps[i]};
+        StepFacts f = {.s = &e->model->steps[e->program->first_step + i], .x = &e->steps[i],
+                       .cone = e->cone ? &e->cone->steps[i] : NULL};
         rt_step_cost(e, i, &f.bytes, &f.flops);
-        f.ns = rt_select_predict(&plan->s->selector, e, i, &f.x->choice, &f.p);
+        f.ns = rt_select_predict(&plan->s->selector, e, i, &f.x->choice, &f.p) * (f.cone ? f.cone->share : 1);
         (plan->json ? json_step : text_step)(plan, i, &f);
         t->bytes += f.bytes;
         t->flops += f.flops;
@@ -89,6 +97,11 @@ static RtCode text_program(const Plan *plan, const RtExec *e, int64_t held)
            t.ns * 1e-6);
     print_bytes((double)e->arena_bytes);
     putchar('\n');
+    if (e->cone) {
+        printf("  leaves out rows that nothing needs: %.0f %% of the work; their zeros take ", e->cone->saved * 100);
+        print_bytes((double)e->cone->bytes);
+        printf(" more\n");
+    }
     if (held) {
         printf("  reads what is computed once: ");
         print_bytes((double)held);
@@ -104,8 +117,9 @@ static RtCode json_program(const Plan *plan, const RtExec *e, int64_t held)
     rt_cli_print_string(rt_string(e->model, e->program->name));
     printf(": {\"steps\": [");
     RT_TRY(print_steps(plan, e, &t));
-    printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"peak_bytes\": %lld, \"held_bytes\": %lld}",
-           t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes, (long long)held);
+    printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"peak_bytes\": %lld, \"cone_bytes\": %lld, \"held_bytes\": %lld}",
+           t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes,
+           (long long)(e->cone ? e->cone->bytes : 0), (long long)held);
     return RT_OK;
 }
 
@@ -115,8 +129,10 @@ static RtCode plan_program(const Plan *plan, int64_t program)
     RtExecOptions o = plan->s->exec;
     o.plan_only = true;
     RT_TRY(rt_exec_create(plan->c->model, program, plan->s->data.graph, &o, &e, plan->c->st));
+    for (int64_t i = 0; i < plan->c->model->n_tensors; i++) e->tensors[i] = plan->s->data.tensors.data[i];
     int64_t held = rt_held_bytes(plan->c->model, plan->s->data.graph, program);
-    RtCode code = (plan->json ? json_program : text_program)(plan, e, held);
+    RtCode code = rt_exec_narrow(e, plan->c->st);
+    if (!code) code = (plan->json ? json_program : text_program)(plan, e, held);
     rt_exec_free(e);
     return code;
 }

@@ -1,6 +1,7 @@
 /* Binds programs and runs them (see exec.h). Never reads a file, never allocates while running. */
 #include "runtime/exec.h"
 #include "runtime/clock.h"
+#include "runtime/cone.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,14 +115,24 @@ const int64_t *rt_exec_rows(const RtExec *e, const RtStep *s, const RtExecStep *
     return fits ? e->graph->maps[s->cut].rows : NULL;
 }
 
+/* Its runs of rows that are needed, or NULL. */
+static RtConeStep *runs_of(const RtExec *e, const RtExecStep *x)
+{
+    RtConeStep *y = e->cone ? &e->cone->steps[x - e->steps] : NULL;
+    return y && y->runs ? y : NULL;
+}
+
 /* Chunks of one step; bounds has room for the most a step can have. */
 static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
     int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS;
     const int64_t *rows = x->choice.cut == RT_CUT_ROWS ? NULL : rt_exec_rows(e, s, x);
-    x->n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, chunks);
-    rt_cut(x->extent, rows, x->n_chunks, x->bounds);
+    RtConeStep *runs = runs_of(e, x);
+    int64_t extent = runs ? (int64_t)(runs->share * (double)x->extent) : x->extent;
+    x->n_chunks = rt_cut_count(extent, x->backend ? 1 : s->grain, threads, chunks);
+    if (runs) x->n_chunks = rt_cone_cut(runs, x->n_chunks, x->bounds);
+    else rt_cut(x->extent, rows, x->n_chunks, x->bounds);
 }
 
 static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
@@ -211,6 +222,12 @@ static int64_t scalar_arg(const RtExec *e, int64_t ahead, const RtCount *c)
     return ahead < 0 ? 0 : ahead;
 }
 
+static void *arg_buffer(const RtExec *e, int64_t step, int64_t buffer)
+{
+    void *own = e->cone ? rt_cone_buffer(e, e->cone, step, buffer) : NULL;
+    return own ? own : e->buffers[buffer];
+}
+
 static void fill_args(RtExec *e)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
@@ -223,18 +240,32 @@ static void fill_args(RtExec *e)
         for (int64_t k = 0; k < s->n_args; k++) {
             const RtStepArg *a = &e->model->step_args[s->first_arg + k];
             if (a->is_buffer)
-                args[k].p = e->buffers[a->buffer];
+                args[k].p = arg_buffer(e, i, a->buffer);
             else
                 args[k].i = scalar_arg(e, e->steps[i].choice.ahead, &a->count);
         }
     }
 }
 
+RtCode rt_exec_narrow(RtExec *e, RtStatus *st)
+{
+    RtCone *cone;
+    bool had = e->cone != NULL;
+    rt_cone_free(e->cone);
+    e->cone = NULL;
+    RT_TRY(rt_cone_make(e, (RtConeMode)e->options.cone, &cone, st));
+    e->cone = cone;
+    for (int64_t i = 0; i < e->program->n_steps && (had || cone); i++)
+        cut_step(e, &e->model->steps[e->program->first_step + i], &e->steps[i]);
+    return RT_OK;
+}
+
 RtCode rt_exec_bind(RtExec *e, RtStatus *st)
 {
+    RT_TRY(rt_exec_narrow(e, st));
     for (int64_t i = 0; i < e->program->n_buffers; i++) {
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + i];
-        e->buffers[i] = buffer_pointer(e, b);
+        e->buffers[i] = e->cone && e->cone->buffers[i] ? e->cone->buffers[i] : buffer_pointer(e, b);
         if (!e->buffers[i])
             return rt_fail(st, RT_E_MODEL_ARGUMENT, rt_string(e->model, e->program->name), NULL,
                            "no memory was given for %s", rt_string(e->model, b->name));
@@ -307,6 +338,7 @@ void rt_exec_free(RtExec *e)
     if (!e) return;
     rt_block_free(&e->arena);
     rt_block_free(&e->own_results);
+    rt_cone_free(e->cone);
     free(e->steps);
     free(e->tensors);
     free(e->results);
@@ -343,7 +375,9 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
 
 static void run_step(RtExec *e, const RtExecStep *x)
 {
-    if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->n_chunks);
+    const RtConeStep *runs = runs_of(e, x);
+    if (runs) rt_pool_run(e->options.pool, rt_cone_run, &runs->self, x->bounds, x->n_chunks);
+    else if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->n_chunks);
 }
 
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
@@ -405,10 +439,11 @@ int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step)
 void rt_step_cost(const RtExec *e, int64_t step, double *bytes, double *flops)
 {
     const RtStep *s = &e->model->steps[e->program->first_step + step];
+    double share = e->cone ? e->cone->steps[step].share : 1;
     *bytes = *flops = 0;
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *c = &e->model->costs[s->first_cost + i];
-        double n = (double)rt_count_value(e->graph, &c->count);
+        double n = share * (double)rt_count_value(e->graph, &c->count);
         *bytes += n * (double)c->bytes;
         *flops += n * (double)c->flops;
     }

@@ -50,6 +50,7 @@ typedef struct RtExecOptions {
     RtChoose *choose; /* NULL: what is not said is as the plan and pool.h have it */
     void *choose_user;
     bool plan_only; /* no arena: for `plan`; must not be run */
+    int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
 } RtExecOptions;
 
 typedef struct RtExecStep {
@@ -73,6 +74,7 @@ typedef struct RtExec {
     int64_t n_cotangents;
     int64_t seed, step;
     /* private */
+    struct RtCone *cone; /* what steps leave out, once tensors are known; NULL: nothing */
     void **buffers;   /* [program->n_buffers] */
     RtPack *places;   /* [program->n_slots] in the arena */
     RtArg *args;
@@ -94,6 +96,8 @@ RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const
 void rt_exec_free(RtExec *e);
 /* Memory for every result that does not update a tensor, owned by the exec. */
 RtCode rt_exec_own_results(RtExec *e, RtStatus *st);
+/* After tensors were set: which rows are needed. Part of rt_exec_bind; for `plan`, which does not bind. */
+RtCode rt_exec_narrow(RtExec *e, RtStatus *st);
 /* After tensors, results or cotangents were set or changed. A needed one that is NULL is
    MODEL_ARGUMENT. */
 RtCode rt_exec_bind(RtExec *e, RtStatus *st);

@@ -1,5 +1,6 @@
 /* Opens what a running command needs (see cli.h): data, threads, kernels for this CPU, BLAS. */
 #include "runtime/cli.h"
+#include "runtime/cone.h"
 #include "runtime/setup.h"
 #include <errno.h>
 #include <sched.h>
@@ -40,6 +41,15 @@ static RtCode parse_choice(const RtCli *c, RtChoice *choice)
     choice->cut = !strcmp(cut, "rows") ? RT_CUT_ROWS : !strcmp(cut, "elements") ? RT_CUT_ELEMENTS : 0;
     if (choice->cut) return RT_OK;
     return rt_fail(c->st, RT_E_CLI_VALUE, "--cut", NULL, "found `%.60s`, wanted rows or elements", cut);
+}
+
+/* What is left out takes memory of its own: none under a budget. */
+static RtCode parse_cone(const RtCli *c, int *cone)
+{
+    RtConeMode mode = c->values[OPT_BUDGET] ? RT_CONE_OFF : RT_CONE_AUTO;
+    if (c->values[OPT_CONE]) RT_TRY(rt_cone_parse(c->values[OPT_CONE], &mode, c->st));
+    *cone = mode;
+    return RT_OK;
 }
 
 /* 4096, 512K, 300M, 2G: powers of 1024. */
@@ -109,6 +119,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     s->threads = (int)threads;
     if (!code) code = parse_blas(c, &mode);
     if (!code) code = parse_choice(c, &s->exec.choice);
+    if (!code) code = parse_cone(c, &s->exec.cone);
     if (!code)
         code =
             rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);

@@ -9,6 +9,7 @@
 #include "codegen/codegen.h"
 #include "passes/lower.h"
 #include "runtime/cpu.h"
+#include "runtime/cone.h"
 #include "runtime/exec.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"
@@ -282,6 +283,7 @@ typedef struct Reading { /* of a plan: kernels, and who walks the chunks */
     int variant;
     RtPool *pool;
     RtChoice choice; /* how steps run: changes no bit */
+    RtConeMode cone;
 } Reading;
 
 /* The model with its kernels; fine: every step is cut as finely as the pool takes it. */
@@ -363,7 +365,7 @@ static inline const char *program_run_one(Arena *a, const Program *p, const Read
     const IrFunc *f = p->plan->module->funcs.data[p->plan->programs.data[index]->func];
     RtStatus st = {0};
     RtExec *e = NULL;
-    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .choice = how->choice};
+    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .choice = how->choice, .cone = (int)how->cone};
     RtCode code = rt_exec_create(how->model, index, g, &o, &e, &st);
     if (!code) code = rt_exec_own_results(e, &st);
     if (!code) {

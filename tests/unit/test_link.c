@@ -116,7 +116,7 @@ static void test_types(void)
     static const TableType *const all[] = {
         &table_RtCount,     &table_RtSpace,   &table_RtMapDef, &table_RtGraphDef,
         &table_RtTensorDef, &table_RtBuffer,  &table_RtSlot,   &table_RtStepArg,
-        &table_RtCost,      &table_RtGemm,    &table_RtStep,   &table_RtResultDef,
+        &table_RtCost,      &table_RtGemm,    &table_RtStep,   &table_RtResultDef, &table_RtSet,
         &table_RtArgDef,    &table_RtProgram, &table_RtMetric, &table_RtTrain};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         size_t at = 0;

@@ -152,9 +152,9 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
     Which which = {b, variant_of(p->seed)};
     int v = (int)which.variant;
     static const int64_t far[] = {-1, 1, 7, 100000};
-    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}},
+    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}, RT_CONE_OFF},
                   threads = {program_model(p, v, kernel_llvm, &which, true), v, pool,
-                             {far[p->seed % 4], 1 + (int64_t)(p->seed / 4 % 9), (int64_t)(p->seed / 36 % 3)}};
+                             {far[p->seed % 4], 1 + (int64_t)(p->seed / 4 % 9), (int64_t)(p->seed / 36 % 3)}, RT_CONE_ON};
     uint32_t n = p->plan->module->funcs.data[0]->results.n + 1;
     *r = (Runs){ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n), b->with_c ? ARENA_ARRAY(a, void *, n) : NULL};
     const char *why = NULL;
@@ -162,7 +162,7 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
     if (!why) why = program_run(a, p, &llvm, graph, args, r->llvm);
     if (!why) why = program_run(a, p, &threads, graph, args, r->threads);
     if (!why && b->with_c) {
-        const Reading c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, {-1, 0, 0}};
+        const Reading c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, {-1, 0, 0}, RT_CONE_OFF};
         why = program_run(a, p, &c, graph, args, r->c);
     }
     rt_graph_free(graph);
