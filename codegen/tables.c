@@ -123,7 +123,7 @@ static void add_graphs(Builder *b)
                         .orig = index_of(g->orig),
                         .image = index_of(g->image),
                         .policy = g->policy,
-                        .n_nodes = g->n_nodes,
+                        .n_nodes = g->kind == IR_GRAPH_NEAREST ? g->step : g->n_nodes,
                         .n_edges = g->n_edges,
                         .seed = g->seed,
                         .batch = g->kind == IR_GRAPH_NEAREST ? index_of(g->batch) : -1};

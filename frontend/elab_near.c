@@ -8,7 +8,7 @@ enum { MAX_NEIGHBOURS = 4096 };
 
 typedef struct Near { /* a call's arguments */
     Value points, to; /* of the sources, of the targets */
-    int64_t k;
+    int64_t k, step;
     bool itself;
 } Near;
 
@@ -26,25 +26,26 @@ static bool is_points(Elab *e, const Value *v)
            !e->m->spaces.data[v->type.space].is_edge;
 }
 
-static bool take_number(Elab *e, const CallArg *a, Near *n)
+static bool take_number(Elab *e, const CallArg *a, const char *what, int64_t *n)
 {
     const Value *v = &a->value;
     bool whole = v->kind == V_NUMBER && v->num == floor(v->num);
-    if (whole && v->num >= 1 && v->num <= MAX_NEIGHBOURS) return n->k = (int64_t)v->num, true;
+    if (whole && v->num >= 1 && v->num <= MAX_NEIGHBOURS) return *n = (int64_t)v->num, true;
     if (v->kind == V_ERROR) return false;
-    diag_error(e->d, E0302, a->ast->span, "found %s, wanted the number of neighbours, 1 to %d", value_text(e, v), MAX_NEIGHBOURS);
+    diag_error(e->d, E0302, a->ast->span, "found %s, wanted %s, 1 to %d", value_text(e, v), what, MAX_NEIGHBOURS);
     return false;
 }
 
 static bool take_arg(Elab *e, const CallArg *a, uint32_t i, Near *n)
 {
-    static const char *const names[] = {"pos", "k", "to", "loop"};
+    static const char *const names[] = {"pos", "k", "to", "loop", "dilation"};
     uint32_t which = 0;
-    while (a->name && which < 4 && strcmp(a->name, names[which])) which++;
+    while (a->name && which < 5 && strcmp(a->name, names[which])) which++;
     if (!a->name) which = i;
-    switch (a->word ? 4 : which) {
+    switch (a->word ? 5 : which) {
     case 0: return n->points = a->value, true;
-    case 1: return take_number(e, a, n);
+    case 1: return take_number(e, a, "the number of neighbours", &n->k);
+    case 4: return take_number(e, a, "which of the neighbours to take", &n->step);
     case 2: return n->to = a->value, true;
     case 3:
         if (a->value.kind != V_BOOL) break;
@@ -52,7 +53,8 @@ static bool take_arg(Elab *e, const CallArg *a, uint32_t i, Near *n)
     default: break;
     }
     Diag *d = diag_error(e->d, E0302, a->ast->span, "knn has no such argument");
-    diag_help(e->d, d, "`knn(pos, k = 20)`; `loop = true` counts a node among its neighbours; `to = y`: the neighbours of y's rows");
+    diag_help(e->d, d, "`knn(pos, k = 20)`; `loop = true` counts a node among its neighbours; `to = y`: the neighbours of y's rows; "
+              "`dilation = 2`: every second");
     return false;
 }
 
@@ -66,6 +68,11 @@ static bool take_args(Elab *e, const Call *c, Near *n)
     if (!is_points(e, &n->to)) return bad_points(e, &n->to, c->span), false;
     if (!n->k) {
         diag_error(e->d, E0302, c->span, "knn wants the number of neighbours: `knn(pos, k = 20)`");
+        return false;
+    }
+    if (n->k * n->step > MAX_NEIGHBOURS) {
+        diag_error(e->d, E0302, c->span, "%lld neighbours with a dilation of %lld: wanted at most %d in all", (long long)n->k,
+                   (long long)n->step, MAX_NEIGHBOURS);
         return false;
     }
     return true;
@@ -90,6 +97,7 @@ static const GraphValue *graph_near(Elab *e, const Near *n)
                  .kind = IR_GRAPH_NEAREST,
                  .policy = n->itself ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE,
                  .n_edges = n->k,
+                 .step = n->step,
                  .base = IR_NONE,
                  .orig = IR_NONE,
                  .image = IR_NONE,
@@ -104,11 +112,11 @@ static const GraphValue *graph_near(Elab *e, const Near *n)
 
 Value builtin_knn(Elab *e, const Call *c)
 {
-    Near n = {.points = value_none(c->span), .to = value_none(c->span)};
+    Near n = {.points = value_none(c->span), .to = value_none(c->span), .step = 1};
     if (!take_args(e, c, &n) || !same_dims(e, &n, c->span)) return value_error();
     for (uint32_t i = 0; i < e->near.n; i++) {
         const NearGraph *x = &e->near.data[i];
-        if (x->f == e->f && x->points == n.points.id && x->to == n.to.id && x->k == n.k && x->itself == n.itself)
+        if (x->f == e->f && x->points == n.points.id && x->to == n.to.id && x->k == n.k && x->step == n.step && x->itself == n.itself)
             return value_graph(x->graph, c->span);
     }
     const GraphValue *g = graph_near(e, &n);
@@ -117,6 +125,6 @@ Value builtin_knn(Elab *e, const Call *c)
     IrAttr attr = {.map = graph_ir(e, g)->src};
     IrId found = op_add(e, IR_OP_nearest, t, (IrId[]){n.to.id, n.points.id}, 2, attr, c->span);
     op_add(e, IR_OP_route, t, &found, 1, attr, c->span);
-    VEC_PUSH(e->a, &e->near, ((NearGraph){e->f, n.points.id, n.to.id, n.k, n.itself, g}));
+    VEC_PUSH(e->a, &e->near, ((NearGraph){e->f, n.points.id, n.to.id, n.k, n.step, n.itself, g}));
     return value_graph(g, c->span);
 }

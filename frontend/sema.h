@@ -46,7 +46,7 @@ typedef struct GraphValue {
 typedef struct NearGraph { /* of one call of knn, in one function */
     const IrFunc *f;
     IrId points, to; /* values */
-    int64_t k;
+    int64_t k, step;
     bool itself;
     const GraphValue *graph;
 } NearGraph;

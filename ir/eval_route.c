@@ -70,11 +70,12 @@ void eval_rule_nearest(const EvalRun *r, const IrOp *op, EvalValue *out)
         for (end = first; end < out->rows && dst[end] == v;) end++;
         for (int64_t u = 0; u < x->rows; u++)
             if ((!of || of[u] == of[v]) && !(others && u == v)) c[n++] = measure(y, v, x, u);
-        bring_forward(c, n, end - first);
-        for (int64_t j = 0; j < end - first; j++) {
+        bring_forward(c, n, (end - first - 1) * g->step + 1);
+        for (int64_t at = first; at < end; at++) {
+            int64_t j = (at - first) * g->step;
             Num row = num_exact((double)c[j].row);
             for (int64_t i = 0; i < n; i++) row.undecided |= i != j && !is_settled(&c[i], &c[j]);
-            num_put(out, first + j, row);
+            num_put(out, at, row);
         }
     }
 }

@@ -182,7 +182,7 @@ static bool from_nearest(Build *b, const IrGraph *g, Edges *out)
     for (int64_t v = 0; v < n_dst; v++) {
         int64_t near = others ? -1 : 0;
         for (int64_t u = 0; u < n_src; u++) near += !of || of[u] == of[v];
-        for (int64_t k = 0; k < near && k < g->n_edges; k++) push(out, -1, v, 0);
+        for (int64_t k = 0; k * g->step < near && k < g->n_edges; k++) push(out, -1, v, 0);
     }
     return true;
 }

@@ -71,6 +71,7 @@ typedef struct IrGraph {
                                         nearest: keep or remove, whether a node is its own neighbour */
     IrId batch;                      /* nearest: map of each source to its graph, sorted; IR_NONE: all are of one */
     int64_t n_nodes, n_edges, seed;  /* random; negatives: n_edges for each of the base's */
+    int64_t step;                    /* nearest: of n_edges * step neighbours every step-th, the first included */
 } IrGraph;
 
 typedef struct IrType {

@@ -329,6 +329,8 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
         g->seed = integer(p, INT64_MIN, INT64_MAX);
     } else if (g->kind == IR_GRAPH_NEAREST) {
         g->n_edges = integer(p, 1, INT32_MAX);
+        expect(p, ",");
+        g->step = integer(p, 1, INT32_MAX);
     } else {
         g->base = ref(p, &p->graphs, "graph");
     }

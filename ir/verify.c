@@ -227,7 +227,7 @@ static bool check_nearest(Verify *v, const IrGraph *g)
         return bad(v, nowhere, "graph `%s`: the map of its sources, and it alone, is computed", g->name);
     if (g->batch != IR_NONE && (!batch || batch->from != g->src_space || batch->to == IR_UNIT || !batch->sorted || g->src_space != g->dst_space))
         return bad(v, nowhere, "graph `%s`: no map leads from its nodes to their graphs", g->name);
-    if (g->n_edges < 1 || g->n_edges > INT32_MAX || (g->policy != IR_LOOPS_KEEP && g->policy != IR_LOOPS_REMOVE))
+    if (g->n_edges < 1 || g->n_edges > INT32_MAX || g->step < 1 || g->step > INT32_MAX || (g->policy != IR_LOOPS_KEEP && g->policy != IR_LOOPS_REMOVE))
         return bad(v, nowhere, "graph `%s`: %" PRId64 " neighbours", g->name, g->n_edges);
     return true;
 }

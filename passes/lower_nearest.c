@@ -165,7 +165,8 @@ static void write_rows(Nearest *n, KirId first, KirId end)
     KirId begin = emit_load(e, rows, i64, v, 1, 1);
     KirId count = emit_op2(e, KIR_sub, emit_load(e, rows, i64, emit_op2(e, KIR_add, v, emit_index(e, 1)), 1, 1), begin);
     KirId j = emit_for(e, emit_index(e, 0), count, 1, KIR_SEQ, "neighbours");
-    KirId at = emit_op2(e, KIR_add, emit_op2(e, KIR_mul, j, emit_index(e, n->lanes)), emit_op2(e, KIR_sub, v, first));
+    KirId place = emit_op2(e, KIR_mul, j, emit_index(e, n->lanes * n->g->step));
+    KirId at = emit_op2(e, KIR_add, place, emit_op2(e, KIR_sub, v, first));
     KirId who = emit_ins(e, (KirIns){.op = KIR_load, .type = i64, .args = {at, KIR_NONE, KIR_NONE}, .buf = KIR_NONE,
                                      .alloc = n->who, .stride = 1});
     emit_store(e, out, emit_op2(e, KIR_add, begin, j), who, 1, 1);
@@ -219,7 +220,7 @@ void lower_nearest(LowerFunc *lf, uint32_t g)
         if (m->graphs.data[i].src == n.op->attr.map) n.g = &m->graphs.data[i];
     const IrType *points = &fused_op(lf->f, n.op->args[1])->type;
     n.width = ir_type_width(m, points);
-    n.k = n.g->n_edges;
+    n.k = n.g->n_edges * n.g->step;
     n.lanes = lanes_for(lf, n.k, n.width);
     n.f64 = kir_type(KIR_F64, n.lanes);
     n.i64 = kir_type(KIR_I64, n.lanes);
@@ -231,7 +232,7 @@ void lower_nearest(LowerFunc *lf, uint32_t g)
     block(&n, index, n_rows);
     emit_end(&l->e);
     emit_end(&l->e);
-    PlanCost cost = {.count = plan_count(m, n.g->dst_space), .bytes = ir_type_width(m, points) * 8 + n.k * 8,
+    PlanCost cost = {.count = plan_count(m, n.g->dst_space), .bytes = ir_type_width(m, points) * 8 + n.g->n_edges * 8,
                      .flops = ASSUMED_SOURCES * (3 * n.width + 4), .map = IR_NONE, .table = IR_NONE};
     VEC_PUSH(l->arena, &l->step->cost, cost);
     lower_finish(l, "nearest");

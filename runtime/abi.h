@@ -46,7 +46,7 @@ typedef struct RtMapDef {
 typedef struct RtGraphDef {
     int64_t name, kind, edge, src_space, dst_space, src, dst, base, orig, image, policy;
     int64_t n_nodes, n_edges, seed;
-    int64_t batch; /* nearest: map from nodes to their graphs, or -1 */
+    int64_t batch; /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1 */
 } RtGraphDef;
 typedef struct RtTensorDef {
     int64_t name, kind, space, dtype, n_dims, width; /* width: elements per row */

@@ -76,6 +76,7 @@ RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology
         for (int64_t first = 0, end; first < n_dst; first = end) {
             end = graph_end(of, first, n_dst);
             int64_t near = (one ? end - first : g->spaces[def->src_space].count) - others;
+            near = (near + def->n_nodes - 1) / def->n_nodes;
             if (near > def->n_edges) near = def->n_edges;
             n += fill ? 0 : (end - first) * near;
             for (int64_t i = 0; fill && i < (end - first) * near; i++, k++) {

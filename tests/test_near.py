@@ -8,6 +8,7 @@ import sys
 import numpy as np
 from sandbox import Sandbox
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "shared", "data", "points16")
 LISTS = """
 fn lists(source) {
@@ -18,7 +19,7 @@ fn lists(source) {
 MODEL = LISTS + """
 model net(x: node[F]) -> node[%d] {
   p = where(x > 50, log(-x), where(x < -50, 1 / (0 * x), x))  # NaN and infinite, where the test says so
-  graph k = knn(p, %d, loop = %s)
+  graph k = knn(p, %d, loop = %s, dilation = %d)
   return over k { lists(float(id(node)).src) }
 }
 """
@@ -30,14 +31,14 @@ model net(x: src[F], y: dst[F]) -> dst[%d] {
 """
 
 
-def nearest(x, y, k, batch, others):
+def nearest(x, y, k, batch, others, step=1):
     """[rows of y][k] of rows of x + 1, 0 where there is none."""
     lists = np.zeros((len(y), k), int)
     for v in range(len(y)):
         at = np.flatnonzero((np.ones(len(x), bool) if batch is None else batch == batch[v]) & ~(others & (np.arange(len(x)) == v)))
         with np.errstate(all="ignore"):
             d = ((x[at].astype("f8") - y[v].astype("f8")) ** 2).sum(1)
-        order = at[np.argsort(np.where(np.isfinite(d), d, np.finfo("f8").max), kind="stable")][:k]
+        order = at[np.argsort(np.where(np.isfinite(d), d, np.finfo("f8").max), kind="stable")][:k * step:step]
         lists[v, :len(order)] = order + 1
     return lists
 
@@ -65,14 +66,14 @@ def marked(x):
     return np.where(x > 50, np.nan, np.where(x < -50, np.inf, x))
 
 
-def one(box, name, x, k, batch=None, loop=False, *flags):
+def one(box, name, x, k, batch=None, loop=False, *flags, step=1):
     files = {"x": x, "edge_index": np.zeros((2, 0), int)}
     if batch is not None:
         files["batch"] = batch
-    got = infer(box, folder_of(box, name, **files), MODEL % (k, k, k, "true" if loop else "false"), *flags)
+    got = infer(box, folder_of(box, name, **files), MODEL % (k, k, k, "true" if loop else "false", step), *flags)
     if got is None:
         return "threads differ"
-    wrong = (got != nearest(marked(x), marked(x), k, batch, not loop)).any(1)
+    wrong = (got != nearest(marked(x), marked(x), k, batch, not loop, step)).any(1)
     return "%d of %d lists are wrong" % (wrong.sum(), len(x)) if wrong.any() else None
 
 
@@ -89,9 +90,38 @@ def points16(box):
     points, knn = np.load(SHARED + "/points.npy"), np.load(SHARED + "/knn.npy")
     n, p, k = knn.shape
     folder = folder_of(box, "points16", x=points.reshape(-1, 3), batch=np.repeat(np.arange(n), p), edge_index=np.zeros((2, 0), int))
-    got = infer(box, folder, MODEL % (k, k, k, "false"))
+    got = infer(box, folder, MODEL % (k, k, k, "false", 1))
     want = (knn + (np.arange(n) * p)[:, None, None]).reshape(-1, k) + 1
     return None if got is not None and (got == want).all() else "lists differ"
+
+
+def learns(box, name, clouds):
+    """The example's loss falls below a tenth of its start; weights are the same on one and two threads."""
+    n, p, _ = clouds.shape
+    folder = folder_of(box, name, x=clouds.reshape(-1, 3).astype("f4"), batch=np.repeat(np.arange(n), p), y=np.arange(n),
+                       edge_index=np.zeros((2, 0), int))
+    with open(folder + "/meta.json", "w") as f:
+        json.dump({"num_nodes": n * p, "num_graphs": n, "num_classes": n}, f)
+    box.must(box.gnnc, "build", os.path.join(ROOT, "examples", "points.gnn"), "--data", folder, "--cpu=native", "-o", folder + "/net")
+    for threads in (1, 2):
+        box.must(folder + "/net", "train", "--data", folder, "--threads", threads, "--epochs", 2 if threads > 1 else 60, "--metrics",
+                 folder + "/log%d" % threads, limit=600)
+    log = [[json.loads(line).get("loss") for line in open(folder + "/log%d" % t)] for t in (1, 2)]
+    if log[0][1] != log[1][1]:
+        return "threads differ: %r, %r" % (log[0][:2], log[1][:2])
+    losses = [x for x in log[0] if x is not None]
+    return None if min(losses) < 0.1 * losses[0] else "loss from %g to %g" % (losses[0], min(losses))
+
+
+def shapes(n):
+    """n points each of a sphere, a cube, a cross of lines, two balls and a disk."""
+    rng = np.random.default_rng(6)
+    ball, cube = rng.standard_normal((n, 3)), rng.uniform(-1, 1, (n, 3))
+    sphere = ball / np.linalg.norm(ball, axis=1, keepdims=True)
+    face, line = cube.copy(), np.zeros((n, 3))
+    face[np.arange(n), rng.integers(0, 3, n)] = rng.choice([-1, 1], n)
+    line[np.arange(n), rng.integers(0, 3, n)] = rng.uniform(-1, 1, n)
+    return np.stack([sphere, face, line, 0.2 * sphere + rng.choice([-0.8, 0.8], (n, 1)), cube * [1, 1, 0]])
 
 
 rng = np.random.default_rng(3)
@@ -104,6 +134,7 @@ holes[[3, 60, 61, 149], [0, 1, 2, 0]] = [99, -99, -99, 99]
 box.report("cloud", one(box, "cloud", cloud, 6))
 box.report("batch", one(box, "batch", cloud, 5, sizes))
 box.report("with_itself", one(box, "loop", cloud, 5, sizes, True))
+box.report("dilation", one(box, "dilation", cloud, 4, sizes, True, step=3))
 box.report("ties", one(box, "ties", grid, 7, sizes))
 box.report("scalar_code", one(box, "scalar", grid, 7, sizes, False, "--disable=schedule"))
 box.report("nan", one(box, "nan", holes, 4, sizes))
@@ -111,8 +142,10 @@ box.report("one_point", one(box, "point", cloud[:1], 3))
 box.report("more_than_there_are", one(box, "more", cloud[:9], 20))
 box.report("wide", one(box, "wide", rng.standard_normal((40, 700)).astype("f4"), 3))
 box.report("two_kinds", two(box))
+box.report("learns", learns(box, "learns", shapes(60)))
 if os.path.isdir(SHARED):
     box.report("points16", points16(box))
+    box.report("points16_learns", learns(box, "learns16", np.load(SHARED + "/points.npy")))
 else:
     box.skip("points16", "no shared data here")
 box.close()

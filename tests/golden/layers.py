@@ -756,3 +756,22 @@ def GPSConv(given, channels, conv=None, heads=1, dropout=0.0, act="relu", act_kw
         raise Unsayable("attention with %s" % ", ".join(more))
     norms = {"norm%d" % i: GPS_NORMS[norm](given) for i in (1, 2, 3)}
     return Layer("gps", "x", conv=make(conv, given) if conv else None, attn=attn, act=activation(act), **norms)
+
+
+@pyg
+def DynamicEdgeConv(given, nn, k, aggr="max", num_workers=None, **rest):
+    common(**rest)
+    net, width = network(nn)
+    return Layer("dynamic_edge", "x to", O=width, nn=net, k=k, aggr=reducer(aggr))
+
+
+@pyg
+def GravNetConv(given, in_channels, out_channels, space_dimensions, propagate_dimensions, k, num_workers=None, **rest):
+    common(**rest)
+    return Layer("gravnet", "x to", O=out_channels, space_dimensions=space_dimensions, propagate_dimensions=propagate_dimensions, k=k)
+
+
+@pyg
+def XConv(given, in_channels, out_channels, dim, kernel_size, hidden_channels=None, dilation=1, bias=True, num_workers=1):
+    return Layer("x_conv", "x pos", O=out_channels, kernel_size=kernel_size, hidden_channels=hidden_channels, dilation=dilation,
+                 bias=bias)

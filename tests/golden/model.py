@@ -18,7 +18,7 @@ KINDS = {"type_vec": ("T", "num_types")}  # integers below a constructor's argum
 # Plain matrices where there is an input `adj`.
 DENSE = {"x": ("x", "", "BNF"), "adj": ("adj", "", ["B", "N", "N'"]), "s": ("s", "", "BNC")}
 EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"], ["index"]]
-OTHER = ("batch",)
+OTHER = ("batch", "knn_edge_index")  # neighbour lists that were found are recorded, not given
 
 
 LOOPED, PLAIN = "looped", "plain"

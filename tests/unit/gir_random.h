@@ -94,7 +94,7 @@ static inline void gir_graphs(IrModule *m, GirKind kind, GirRng *r)
     if (kind == GIR_NEAREST)
         derived = (IrGraph){.name = "loops", .kind = IR_GRAPH_NEAREST, .edge = GIR_LOOPS, .src_space = GIR_NODE, .dst_space = GIR_NODE,
                             .src = GIR_LSRC, .dst = GIR_LDST, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE,
-                            .n_edges = 1 + gir_below(r, 6), .policy = gir_below(r, 2) ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE,
+                            .n_edges = 1 + gir_below(r, 6), .step = 1 + gir_below(r, 4) / 3, .policy = gir_below(r, 2) ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE,
                             .batch = gir_below(r, 4) ? GIR_NODE_GRAPH : IR_NONE};
     VEC_PUSH(m->arena, &m->graphs, derived);
 }
