@@ -105,6 +105,7 @@ static void want_operands(Cone *c, const IrOp *op, uint32_t rows)
     case IR_OP_select: want_select(c, op, rows); return;
     case IR_OP_gather: want(c, op->args[0], cone_image(c, op->attr.map, rows)); return;
     default:
+        if (ir_ops[op->op].attrs & A_MAP) rows = PLAN_SET_ALL; /* ranks: of all elements of a row */
         for (uint32_t k = 0; k < op->n_args; k++) want_arg(c, op->args[k], op->type.space, rows);
     }
 }
@@ -139,7 +140,7 @@ static PlanStep *step_of(const Cone *c, const Group *g)
         if (found) return NULL;
         found = &c->p->steps.data[i];
     }
-    if (!found || g->kind == GROUP_BLOCKS || g->space == IR_UNIT || found->extent.space != g->space) return NULL;
+    if (!found || g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || g->space == IR_UNIT || found->extent.space != g->space) return NULL;
     bool rows = found->extent.kind == PLAN_COUNT, blocks = found->extent.kind == PLAN_BLOCKS && found->extent.max == INT64_MAX;
     return rows || blocks ? found : NULL;
 }
@@ -304,11 +305,14 @@ void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const ui
               .wanted = ARENA_ARRAY(ctx->stage, uint32_t, n + 1), .here = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
               .loose = ARENA_ARRAY(ctx->stage, bool, n + 1)};
     cone_supports(&c);
-    bool some = false;
+    bool some = false, computed = false;
     for (IrId v = 0; v < n; v++) {
         c.wanted[v] = cone_empty(&c);
+        computed |= fused_op(f, v)->op == IR_OP_route;
         some |= c.support[v] != PLAN_SET_ALL && p->sets.data[c.support[v]].kind != PLAN_SET_EMPTY;
     }
+    if (some && computed) pass_remark(ctx, PASS_cone, false, (Span){0}, "all rows are computed: what edges there are is known in each run only");
+    some &= !computed;
     for (uint32_t i = f->order.n; some && i-- > 0;) one_group(&c, f->order.data[i]);
     if (c.failed) pass_remark(ctx, PASS_cone, false, (Span){0}, "too many sets of rows: all are computed");
     if (!some || c.failed) forget(&c);

@@ -43,6 +43,7 @@ static bool leads_into(const Cone *c, IrId map, uint32_t a, uint32_t b)
     if (x->kind == PLAN_SET_ORIGIN && x->ref == map && is_inside(c, x->a, b)) return true;
     if (x->kind == PLAN_SET_BOTH) return leads_into(c, map, x->a, b) || leads_into(c, map, x->b, b);
     if (x->kind == PLAN_SET_EITHER) return leads_into(c, map, x->a, b) && leads_into(c, map, x->b, b);
+    if (c->f->m->maps.data[map].partial) return false; /* what has no image is not led anywhere */
     uint32_t image = set_find(c, set_of(PLAN_SET_IMAGE, c->f->m->maps.data[map].to, map, a, PLAN_SET_ALL));
     return image != PLAN_SET_ALL && image == b;
 }

@@ -5,7 +5,7 @@
 #pragma once
 #include <stdint.h>
 
-#define RT_ABI_VERSION 5
+#define RT_ABI_VERSION 6
 
 typedef union RtArg {
     void *p;

@@ -34,6 +34,8 @@ MODELS = {
     "gatv2": "  c1 = gatv2(D = 4, H = 2)\n  c2 = sage(O = C)\n  return c2(relu(c1(x)))",
     "jk": "  c1 = gcn(O = 8)\n  c2 = gin(O = 8)\n  l = linear(O = C)\n  a = relu(c1(x))\n  b = relu(c2(a))\n  return l(beside(a, b))",
     "ex": "  c1 = graph_conv(O = 8, aggr = max)\n  c2 = res_gated(O = C)\n  return c2(relu(c1(x)))",
+    "ranks": "  l = linear(O = 4)\n  c = gcn(O = C)\n  return c(median_in(tanh(l(x)).src))",
+    "near": "  l = linear(O = 3)\n  c = gcn(O = C)\n  h = l(x)\n  graph near = knn(h, k = 3)\n  return c(h + over near { sum_in(h.src) })",
     "deep_res": "  l = linear(O = 8)\n  c1 = gcn2()\n  c2 = gcn2()\n  o = gcn(O = C)\n  h = l(x)\n  return o(relu(c2(relu(c1(h, h)), h)))",
 }
 box = Sandbox(sys.argv[1], "cone")
