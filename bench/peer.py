@@ -70,6 +70,16 @@ def message_of(p, q, v, e):
 
 # ---- PyG ------------------------------------------------------------------------------------------------------------
 
+def egc(i, o):
+    """PyG gives loops to the nodes up to the last one that has an edge; here to all, by the same function."""
+    from torch_geometric.utils import add_remaining_self_loops
+
+    class Egc(g.EGConv):
+        def forward(self, x, edge_index):
+            return super().forward(x, add_remaining_self_loops(edge_index, num_nodes=len(x))[0])
+    return Egc(i, o, ["sum", "mean", "max"], 8, 4, add_self_loops=False)
+
+
 def pyg_layer(model, i, o, last, degrees):
     per_head = o if last else o // HEADS
     heads = {"heads": 1 if last else HEADS}
@@ -106,7 +116,7 @@ def pyg_layer(model, i, o, last, degrees):
         "cg": lambda: g.CGConv(i, dim=N_EDGE_FEATURES),
         "gine": lambda: g.GINEConv(mlp(i, o), edge_dim=N_EDGE_FEATURES),
         "resgated": lambda: g.ResGatedGraphConv(i, o),
-        "egc": lambda: g.EGConv(i, o, ["sum", "mean", "max"], 8, 4),
+        "egc": lambda: egc(i, o),
     }.get(model)
     if not make:
         raise Unsupported("no such layer here")
