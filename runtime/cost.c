@@ -1,18 +1,25 @@
 /* The traffic model (see cost.h). Times of levels add up, as hits of different levels hide behind each other only in
    part. Three things take a step's time: bytes, instructions, and waiting. A wait is the latency of what an element gathers over
-   the elements that are under way at once: those asked for ahead, or those that the core's window holds, which are few
-   where an element is much work. The three overlap in part. What the figures of the machine do not say is estimated. */
+   the elements that are under way at once: those asked for ahead, or those that the core's window of instructions holds. What is
+   asked for so far ahead that the first cache cannot hold it until its turn comes is fetched again from the second. Waiting adds
+   to instructions, as a core that waits runs out of them; bytes overlap with both. */
 #include "runtime/cost.h"
 #include "runtime/reuse.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Estimates, fitted on graphs of ten kinds (bench/scheduler.py --tuned): the share of the multiply-add rate that a plain loop gets,
-   a dense product, a transposed or fused one, and the operations per byte that tell it; ns of a step's start, of an element of a
-   walk, of a row (its end is not foreseen), of asking ahead, and that a core's window of instructions spans; of reads nearly in
-   order the share that the hardware fetches too late; how parts overlap (1: not, more: better) */
-static const double PLAIN = 0.3, PRODUCT = 0.8, PRODUCT_OTHER = 0.55, PRODUCT_FROM = 6, START_NS = 1500;
-static const double ELEMENT_NS = 0.5, ROW_NS = 3, PREFETCH_NS = 0.4, WINDOW_NS = 22, MISSED = 0.65, OVERLAP = 1.6;
+/* Estimates, fitted on graphs of ten kinds (bench/scheduler.py --tuned). Rates: the share of the multiply-add rate that a plain
+   loop gets, a dense product, a transposed or fused one, and the operations per byte that tell it. Times, ns: a step's start, an
+   element of a walk, a row (its end is not foreseen), asking ahead for an element and for each of its lines. */
+static const double PLAIN = 0.25, PRODUCT = 0.8, PRODUCT_OTHER = 0.55, PRODUCT_FROM = 6, START_NS = 1500;
+static const double ELEMENT_NS = 0.2, ROW_NS = 1, ASK_NS = 0.2, ASK_LINE_NS = 0.02;
+/* Instructions: what the window holds where rows end unforeseen; of an element, for each of its lines, for each 16 operations; of
+   asking ahead. What the second cache gives is never waited for. */
+static const double WINDOW = 150, OF_ELEMENT = 6, OF_LINE = 2, OF_VECTOR = 1.2, OF_ASKING = 7;
+/* Reads that have to be in order for the hardware to see a stream, and what it then fetches too late (a stream ends with its page).
+   The share of the first cache that what is asked for may take, and of the second's latency, what a line fetched twice costs. How
+   waits and instructions, and both and bytes overlap (1: not, more: better). */
+static const double IN_A_ROW = 8, MISSED = 0.03, ROOM = 0.7, TWICE = 0.04, OVERLAP_WAIT = 1.2, OVERLAP = 2.5;
 /* bytes and operations that a core gets done in a ns, to tell rows' work from elements' */
 static const double WORK_BYTES = 25, WORK_FLOPS = 60;
 
@@ -95,7 +102,7 @@ RtCode rt_cost_misses(RtCostModel *c, int64_t map, double bytes, double capacity
 
 typedef struct Load { /* what a step asks of the machine */
     double elements, rows, lines; /* elements that gather, the rows they are reduced to, lines asked for at each */
-    double latency;               /* ns until what an element gathers is there, as a rule */
+    double latency;               /* ns until what an element gathers is there, as a rule, beyond the second cache's */
     double foreseen[RT_N_LEVELS]; /* bytes gathered nearly in order */
     double streamed;              /* bytes */
 } Load;
@@ -140,10 +147,10 @@ static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n,
     }
     for (int l = 0; l < RT_N_LEVELS; l++) {
         double hits = fmax((l ? miss[l - 1] : n) - miss[l], 0), near = l ? fmax(in_line[l - 1] - in_line[l], 0) : 0;
-        double foreseen = (1 - MISSED) * fmin(near, hits);
+        double foreseen = hits > 0 ? (1 - MISSED) * pow(fmin(near / hits, 1), IN_A_ROW) * hits : 0;
         p->bytes[l] += (hits - foreseen) * row;
         load->foreseen[l] += foreseen * row;
-        latency += ((hits - foreseen) * m->latency[l] + foreseen * m->latency[RT_L1]) / n;
+        latency += (hits - foreseen) * fmax(m->latency[l] - m->latency[RT_L2], 0) / n;
     }
     if (n > load->elements) load->elements = n;
     if (latency > load->latency) load->latency = latency;
@@ -151,9 +158,9 @@ static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n,
     return RT_OK;
 }
 
-static double together(double a, double b, double c)
+static double together(double a, double b, double overlap)
 {
-    return pow(pow(a, OVERLAP) + pow(b, OVERLAP) + pow(c, OVERLAP), 1 / OVERLAP);
+    return pow(pow(a, overlap) + pow(b, overlap), 1 / overlap);
 }
 
 /* The share of the multiply-add rate. Where nothing is gathered and much is done with a byte, products are fused. */
@@ -163,16 +170,26 @@ static double rate_of(const RtStep *s, const Load *load, double flops)
     return !product ? PLAIN : s->gemm.transposed_a || !s->gemm.present ? PRODUCT_OTHER : PRODUCT;
 }
 
+/* ns that lines asked for too far ahead cost each thread. */
+static double fetched_twice(const RtMachine *m, int64_t ahead, const Load *load, double elements)
+{
+    double asked = (double)ahead * load->lines * LINE, room = ROOM * m->usable[RT_L1];
+    return asked > room ? TWICE * m->latency[RT_L2] * (1 - room / asked) * elements * load->lines : 0;
+}
+
 /* Instructions, and what waits for memory where neither prefetches nor the window of the core reach far enough ahead. */
 static void finish(const RtMachine *m, const RtStep *s, int64_t ahead, const Load *load, double flops, RtPrediction *p)
 {
-    double threads = (double)m->threads, asked = ahead ? PREFETCH_NS : 0;
-    p->arithmetic_ns = flops / (m->flops * rate_of(s, load, flops)) +
-                       (load->elements * (ELEMENT_NS + asked) + load->rows * ROW_NS) / threads;
-    double one = load->elements > 0 ? p->arithmetic_ns * threads / load->elements : 0;
-    double reach = fmax((double)ahead, one > 0 ? WINDOW_NS / one : 0);
-    p->latency_ns = reach > 0 ? load->elements / threads * load->latency / reach : 0;
-    p->ns = START_NS + together(p->memory_ns, p->arithmetic_ns, p->latency_ns);
+    double elements = load->elements / (double)m->threads, rows = load->rows / (double)m->threads;
+    double asked = ahead ? ASK_NS + ASK_LINE_NS * load->lines : 0;
+    p->arithmetic_ns = flops / (m->flops * rate_of(s, load, flops)) + elements * (ELEMENT_NS + asked) + rows * ROW_NS +
+                       fetched_twice(m, ahead, load, elements);
+    if (load->elements > 0) {
+        double instructions = OF_ELEMENT + OF_LINE * load->lines + OF_VECTOR * flops / load->elements / 16;
+        if (ahead) instructions += OF_ASKING + load->lines;
+        p->latency_ns = elements * load->latency / fmax(fmax((double)ahead, WINDOW / instructions), 1);
+    }
+    p->ns = START_NS + together(p->memory_ns, together(p->arithmetic_ns, p->latency_ns, OVERLAP_WAIT), OVERLAP);
 }
 
 /* Bytes that stream, and the share of a step's work that follows its rows, not its elements. */

@@ -5,7 +5,7 @@
 
 static const int64_t chunk_counts[] = {1, RT_CHUNKS, 16};
 enum { N_CHUNK_COUNTS = sizeof chunk_counts / sizeof *chunk_counts, MAX_THREADS = 256 };
-static const double CHUNK_NS = 200, UNSURE = 1.08; /* taking a chunk; of a prediction, beside another of the same step */
+static const double CHUNK_NS = 200, UNSURE = 1.15; /* taking a chunk; of a prediction, beside another of the same step */
 
 static bool is_ahead_arg(const RtExec *e, const RtStep *s, int64_t *planned)
 {
@@ -87,8 +87,8 @@ int rt_select_ways(const RtExec *e, int64_t step, const RtChoice *said, RtChoice
     return (int)n;
 }
 
-/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact. Other chunks and
-   cuts have to be faster still: those of the plan bear with what is not predicted. */
+/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact, and what the plan
+   says bears with what is not predicted. */
 void rt_select(void *user, const RtExec *e, int64_t step, RtChoice *c)
 {
     const RtSelector *s = user;
@@ -100,8 +100,6 @@ void rt_select(void *user, const RtExec *e, int64_t step, RtChoice *c)
     *c = base;
     for (int i = 0; i < n; i++) {
         double ns = rt_select_predict(s, e, step, &ways[i], &p);
-        if (ways[i].chunks != base.chunks) ns *= UNSURE;
-        if (ways[i].cut != base.cut) ns *= UNSURE;
         if (ns >= least) continue;
         least = ns;
         *c = ways[i];

@@ -85,32 +85,36 @@ def built(folder):
     return exe, data
 
 
-def figures_with(cache, speed):
-    """Replaces the kept figures for two threads: rows gathered at distance i come speed[i] times as fast as memory's 1 byte/ns."""
+def figures_with(cache, latency):
+    """Replaces the kept figures for two threads: loads from L1, L2, L3 and memory take so long; bytes and operations cost nothing."""
     subprocess.run([GNNC, "machine", "--probe", "--threads=2"], env=dict(os.environ, XDG_CACHE_HOME=cache), check=True,
                    stdout=subprocess.DEVNULL)
     folder = os.path.join(cache, "gnnc")
     (name,) = os.listdir(folder)
-    lines = open(os.path.join(folder, name)).read().split("\n")
-    lines = ["gather " + " ".join(str(s) for _ in range(8) for s in speed) if s.startswith("gather") else s for s in lines]
+    lines = [s.split(" ") for s in open(os.path.join(folder, name)).read().split("\n")]
+    for i, (what, *numbers) in enumerate(lines):
+        if what == "latency":
+            lines[i] = [what] + [str(x) for x in latency]
+        elif what in ("copy", "gather", "flops"):
+            lines[i] = [what] + ["1e6"] * len(numbers)
     with open(os.path.join(folder, name), "w") as f:
-        f.write("\n".join(lines))
+        f.write("\n".join(" ".join(s) for s in lines))
 
 
-def chosen(exe, data, speed):
-    """What the plan chooses for the steps that gather, where distances have these speeds."""
+def chosen(exe, data, latency):
+    """What the plan chooses for the steps that gather, where loads take so long."""
     with tempfile.TemporaryDirectory() as cache:
-        figures_with(cache, speed)
+        figures_with(cache, latency)
         out = subprocess.run([exe, "plan", "--data", data, "--threads=2", "--json"], stdout=subprocess.PIPE, check=True,
                              env=dict(os.environ, XDG_CACHE_HOME=cache)).stdout
         return [s["ahead"] for s in json.loads(out)["forward"]["steps"] if "reduce" in s["name"]]
 
 
 def selector(exe, data):
-    for speed, want in (((1, 9, 1, 1, 1, 1), 8), ((1, 1, 9, 1, 1, 1), 16), ((9, 1, 1, 1, 1, 1), -1)):
-        found = chosen(exe, data, speed)
+    for latency, want in (((0.1, 0.1, 0.1, 0.1), -1), ((1, 1, 1000, 2000), 128)):
+        found = chosen(exe, data, latency)
         if not found or any(a != want for a in found):
-            return "with speeds %s found distances %s, wanted %d" % (speed, found, want)
+            return "with latencies %s found distances %s, wanted %d" % (latency, found, want)
     return None
 
 
