@@ -122,17 +122,22 @@ static RtConeStep *runs_of(const RtExec *e, const RtExecStep *x)
     return y && y->runs ? y : NULL;
 }
 
-/* Chunks of one step; bounds has room for the most a step can have. */
+/* Chunks of one step; bounds has room for the most that a step can have, and for their order. */
 static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
     int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS;
-    const int64_t *rows = x->choice.cut == RT_CUT_ROWS ? NULL : rt_exec_rows(e, s, x);
+    const int64_t *rows = rt_exec_rows(e, s, x);
     RtConeStep *runs = runs_of(e, x);
     int64_t extent = runs ? (int64_t)(runs->share * (double)x->extent) : x->extent;
     x->n_chunks = rt_cut_count(extent, x->backend ? 1 : s->grain, threads, chunks);
-    if (runs) x->n_chunks = rt_cone_cut(runs, x->n_chunks, x->bounds);
-    else rt_cut(x->extent, rows, x->n_chunks, x->bounds);
+    if (runs) {
+        x->n_chunks = rt_cone_cut(runs, x->n_chunks, x->bounds);
+        return;
+    }
+    rt_cut(x->extent, x->choice.cut == RT_CUT_ROWS ? NULL : rows, x->n_chunks, x->bounds);
+    x->order = x->bounds + x->n_chunks + 1;
+    rt_cut_order(rows, x->bounds, x->n_chunks, x->order);
 }
 
 static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
@@ -161,7 +166,7 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
 
 static RtCode setup_steps(RtExec *e, RtStatus *st)
 {
-    int64_t n_args = 0, most = rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
+    int64_t n_args = 0, most = 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
     for (int64_t i = 0; i < e->program->n_steps; i++)
         n_args += step_args(&e->model->steps[e->program->first_step + i]);
     e->args = calloc((size_t)n_args + 1, sizeof *e->args);
@@ -376,8 +381,8 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
 static void run_step(RtExec *e, const RtExecStep *x)
 {
     const RtConeStep *runs = runs_of(e, x);
-    if (runs) rt_pool_run(e->options.pool, rt_cone_run, &runs->self, x->bounds, x->n_chunks);
-    else if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->n_chunks);
+    if (runs) rt_pool_run(e->options.pool, rt_cone_run, &runs->self, x->bounds, NULL, x->n_chunks);
+    else if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->order, x->n_chunks);
 }
 
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step)

@@ -57,6 +57,7 @@ typedef struct RtExecStep {
     RtKernelFn fn;
     RtArg *args;
     int64_t *bounds; /* [n_chunks+1] */
+    int64_t *order;  /* [n_chunks] as they are taken, see pool.h */
     int64_t extent, n_chunks;
     bool backend; /* runs on options.gemm */
     RtChoice choice;

@@ -18,7 +18,7 @@ struct RtPool {
     /* written by the caller before the ticket, read by whoever holds a chunk */
     RtKernelFn fn;
     const RtArg *args;
-    const int64_t *bounds;
+    const int64_t *bounds, *order;
     _Alignas(64) _Atomic uint64_t ticket; /* job << 32 | chunks left */
     _Alignas(64) _Atomic int64_t done;    /* chunks done of this job */
     _Alignas(64) _Atomic int sleepers;
@@ -40,14 +40,20 @@ static inline void relax(void)
 #endif
 }
 
+static void run_chunk(void *arg, int64_t i)
+{
+    RtPool *p = arg;
+    int64_t at = p->order ? p->order[i] : i;
+    p->fn(p->args, p->bounds[at], p->bounds[at + 1]);
+}
+
 /* Takes and runs chunks until none is left. */
 static void work(RtPool *p)
 {
     uint64_t t = atomic_load(&p->ticket);
     while ((uint32_t)t) {
         if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
-        int64_t i = (int64_t)(uint32_t)t - 1;
-        p->fn(p->args, p->bounds[i], p->bounds[i + 1]);
+        run_chunk(p, (int64_t)(uint32_t)t - 1);
         atomic_fetch_add(&p->done, 1);
         t = atomic_load(&p->ticket);
     }
@@ -92,14 +98,8 @@ static void wake_all(RtPool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void run_chunk(void *arg, int64_t i)
-{
-    RtPool *p = arg;
-    p->fn(p->args, p->bounds[i], p->bounds[i + 1]);
-}
-
 void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bounds,
-                 int64_t n_chunks)
+                 const int64_t *order, int64_t n_chunks)
 {
     if (!p || p->n_threads == 1 || n_chunks <= 1) {
         if (n_chunks > 0) fn(args, bounds[0], bounds[n_chunks]);
@@ -108,6 +108,7 @@ void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bou
     p->fn = fn;
     p->args = args;
     p->bounds = bounds;
+    p->order = order;
     if (p->borrowed) {
         p->borrowed(p->borrowed_user, n_chunks, run_chunk, p);
         return;
@@ -231,4 +232,23 @@ void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds)
         int64_t at = share(total, i, n_chunks);
         bounds[i] = i == n_chunks ? n : rows ? find_row(rows, n, at) : at;
     }
+}
+
+static int64_t chunk_weight(const int64_t *rows, const int64_t *bounds, int64_t i)
+{
+    return bounds[i + 1] - bounds[i] + (rows ? rows[bounds[i + 1]] - rows[bounds[i]] : 0);
+}
+
+void rt_cut_order(const int64_t *rows, const int64_t *bounds, int64_t n_chunks, int64_t *order)
+{
+    int64_t n = 0, first = bounds[0], last = bounds[n_chunks];
+    double mean = (double)(last - first + (rows ? rows[last] - rows[first] : 0)) / (double)n_chunks;
+    for (int heavy = 0; heavy <= 1; heavy++)
+        for (int64_t i = 0; i < n_chunks; i++) {
+            int64_t weight = chunk_weight(rows, bounds, i), at = n;
+            if (((double)weight > 2 * mean) != heavy) continue;
+            for (; heavy && at > 0 && weight < chunk_weight(rows, bounds, order[at - 1]); at--) order[at] = order[at - 1];
+            order[at] = i;
+            n++;
+        }
 }

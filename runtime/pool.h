@@ -18,10 +18,11 @@ RtCode rt_pool_borrow(int n_threads, RtParallelFor run, void *user, RtPool **poo
 void rt_pool_free(RtPool *pool);
 int rt_pool_threads(const RtPool *pool); /* NULL counts as 1 */
 
-/* Runs fn(args, bounds[i], bounds[i+1]) for all i < n_chunks and returns when all are done. One
-   caller at a time. pool NULL: runs inline. */
+/* Runs fn(args, bounds[i], bounds[i+1]) for all i < n_chunks and returns when all are done. Chunks are
+   taken from order[n_chunks-1] to order[0]; order NULL: from the last to the first. One caller at a
+   time. pool NULL: runs inline. */
 void rt_pool_run(RtPool *pool, RtKernelFn fn, const RtArg *args, const int64_t *bounds,
-                 int64_t n_chunks);
+                 const int64_t *order, int64_t n_chunks);
 
 enum { RT_CHUNKS = 4, RT_MAX_CHUNKS = 64 }; /* per thread: as a rule, at most */
 /* Chunks wanted for n iterations, each at least `grain` (of weight), `chunks` to each thread: at least 1. */
@@ -29,3 +30,6 @@ int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads, int64_t chunk
 /* bounds[0..n_chunks] of n iterations: equal shares; or equal shares of rows and elements where
    rows [n+1] is given. */
 void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds);
+/* order[0..n_chunks-1], for rt_pool_run: chunks of more than twice the mean weight (rows and elements; rows NULL: rows)
+   are taken first, the heaviest before all, so that nobody is left alone with a hub at the end. */
+void rt_cut_order(const int64_t *rows, const int64_t *bounds, int64_t n_chunks, int64_t *order);

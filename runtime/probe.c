@@ -116,7 +116,7 @@ static double best_of(Probe *p, int repeats, RtKernelFn fn, const RtArg *args, i
     double best = 1e30;
     for (int i = 0; i <= repeats; i++) {
         double start = rt_now_ns();
-        rt_pool_run(p->pool, fn, args, bounds, threads);
+        rt_pool_run(p->pool, fn, args, bounds, NULL, threads);
         double ns = rt_now_ns() - start;
         if (i && ns < best) best = ns;
     }

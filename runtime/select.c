@@ -18,8 +18,19 @@ static bool is_ahead_arg(const RtExec *e, const RtStep *s, int64_t *planned)
     return false;
 }
 
-/* The fullest thread's share of the work, times the number of threads: 1 is even. Threads take chunks from the last on, each
-   when it is free, as pool.c does. */
+/* Work of one chunk. */
+typedef struct Work {
+    const int64_t *rows;
+    double of_row, of_element;
+} Work;
+
+static double work_of(const Work *w, int64_t first, int64_t last)
+{
+    return w->of_row * (double)(last - first) + (w->rows ? w->of_element * (double)(w->rows[last] - w->rows[first]) : 0);
+}
+
+/* The fullest thread's share of the work, times the number of threads: 1 is even. Threads take chunks as pool.c gives them, each
+   when it is free. */
 static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, const RtChoice *c, double row_share,
                         int64_t *n_chunks)
 {
@@ -27,18 +38,18 @@ static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, c
     const int64_t *rows = rt_exec_rows(e, s, x);
     *n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, c->chunks ? c->chunks : RT_CHUNKS);
     if (threads > MAX_THREADS || *n_chunks < 2 || !x->extent) return *n_chunks < 2 ? threads : 1;
-    int64_t *bounds = calloc((size_t)*n_chunks + 1, sizeof *bounds);
+    int64_t *bounds = calloc(2 * (size_t)*n_chunks + 1, sizeof *bounds);
     if (!bounds) return 1;
-    double busy[MAX_THREADS] = {0}, most = 0, all = 0;
-    double of_row = row_share / (double)x->extent, n = rows ? (double)rows[x->extent] : 0, of_element = n > 0 ? (1 - row_share) / n : 0;
-    if (!n) of_row = 1;
+    int64_t *order = bounds + *n_chunks + 1;
+    double busy[MAX_THREADS] = {0}, most = 0, all = 0, n = rows ? (double)rows[x->extent] : 0;
+    Work w = {rows, (n > 0 ? row_share : 1) / (double)x->extent, n > 0 ? (1 - row_share) / n : 0};
     rt_cut(x->extent, c->cut == RT_CUT_ROWS ? NULL : rows, *n_chunks, bounds);
+    rt_cut_order(rows, bounds, *n_chunks, order);
     for (int64_t i = *n_chunks; i-- > 0;) {
         int next = 0;
         for (int t = 1; t < threads; t++)
             if (busy[t] < busy[next]) next = t;
-        double work = of_row * (double)(bounds[i + 1] - bounds[i]);
-        if (rows) work += of_element * (double)(rows[bounds[i + 1]] - rows[bounds[i]]);
+        double work = work_of(&w, bounds[order[i]], bounds[order[i] + 1]);
         busy[next] += work;
         all += work;
     }

@@ -17,7 +17,7 @@ static void hit(const RtArg *args, int64_t lo, int64_t hi)
 
 static void test_once(void)
 {
-    int64_t bounds[200];
+    int64_t bounds[200], order[200];
     RtArg one = {.i = 1};
     check_begin();
     for (int threads = 1; threads <= 5; threads++) {
@@ -28,7 +28,8 @@ static void test_once(void)
             int64_t chunks = 1 + job % 150;
             for (int i = 0; i < N; i++) atomic_store(&hits[i], 0);
             rt_cut(N, NULL, chunks, bounds);
-            rt_pool_run(pool, hit, &one, bounds, chunks);
+            for (int64_t i = 0; i < chunks; i++) order[i] = (i * 7 + 3) % chunks;
+            rt_pool_run(pool, hit, &one, bounds, job % 2 && chunks % 7 ? order : NULL, chunks);
             for (int i = 0; i < N; i++)
                 check(hits[i] == 1, "iteration %d ran %d times, %d threads", i, hits[i], threads);
         }
@@ -58,6 +59,12 @@ static void test_cut(void)
                   (long long)i, (long long)chunks, (long long)weight);
         }
     }
+    int64_t uneven[6] = {0, 10, 60, 70, 180, 190}, order[5];
+    rt_cut_order(NULL, uneven, 5, order); /* the mean is 38: 110 is heavy, 50 is not */
+    CHECK(order[4] == 3 && order[3] == 4 && order[2] == 2 && order[1] == 1 && order[0] == 0);
+    uneven[2] = 100, uneven[3] = 101, uneven[4] = 201, uneven[5] = 202;
+    rt_cut_order(NULL, uneven, 5, order); /* 10 90 1 100 1: two heavy ones, the heaviest is taken first */
+    CHECK(order[4] == 3 && order[3] == 1 && order[2] == 4 && order[1] == 2 && order[0] == 0);
     CHECK(rt_cut_count(100, 200, 8, 4) == 1 && rt_cut_count(1000, 1, 1, 4) == 1);
     CHECK(rt_cut_count(1000, 500, 8, 4) == 2 && rt_cut_count(100000, 1, 2, 16) == 32);
     check_end("runtime_cut_balanced");
