@@ -1,5 +1,5 @@
-/* The cost model: expected misses against a simulated cache (least recently used), and what follows for a step: more ahead or
-   a larger machine never costs, a table that fits a cache is read from there. */
+/* The cost model: expected misses against a simulated cache (least recently used), and what follows for a step: a
+   larger machine never costs, a table that fits a cache is read from there. */
 #include "runtime/cost.h"
 #include "runtime/random.h"
 #include "tests/unit/check.h"
@@ -136,9 +136,35 @@ static void steps_follow_the_machine(void)
     check_end("a step's time follows caches, prefetching and arithmetic");
 }
 
+/* What is read in order is there in time, what the second cache holds is not waited for, and what is asked for so far ahead that
+   the first cache cannot hold it costs. */
+static void waits_are_hidden(void)
+{
+    check_begin();
+    RtMachine small, held;
+    RtPrediction p, q;
+    rt_machine_default(2, &small);
+    held = small;
+    small.usable[RT_L1] = 16 << 10, small.usable[RT_L2] = 64 << 10, small.usable[RT_L3] = 256 << 10;
+    held.usable[RT_L2] = 1 << 30;
+    World w = {0}, ordered = {0};
+    draw(&w, 0);
+    draw(&ordered, -1);
+    predict(&w, &small, 0, &p);
+    predict(&ordered, &small, 0, &q);
+    check(q.latency_ns < 0.02 * p.latency_ns && p.latency_ns > 0, "waits %g ns in order, %g without", q.latency_ns, p.latency_ns);
+    predict(&w, &small, 64, &q);
+    check(q.latency_ns < p.latency_ns / 4, "waits %g ns far ahead, %g without", q.latency_ns, p.latency_ns);
+    double near = predict(&w, &held, 16, &p), far = predict(&w, &held, 512, &q);
+    check(p.latency_ns == 0 && far > 1.05 * near, "%g ns far ahead, %g near, waits %g", far, near, p.latency_ns);
+    free(w.to), free(ordered.to);
+    check_end("waits are hidden by streams, the second cache and asking ahead, but not too far ahead");
+}
+
 int main(void)
 {
     misses_are_those_of_a_cache();
     steps_follow_the_machine();
+    waits_are_hidden();
     return check_done();
 }
