@@ -9,7 +9,7 @@
 enum { NODES = 8192, EDGES = 120000, ROW = 256 };
 enum { UNIT, NODE, EDGE };
 static const RtSpace spaces[] = {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}};
-static const RtMapDef maps[] = {{0, EDGE, NODE, 0, 0, -1, 0}, {0, EDGE, NODE, 0, 1, -1, 1}};
+static const RtMapDef maps[] = {{0, EDGE, NODE, 0, 0, -1, 0, 0}, {0, EDGE, NODE, 0, 1, -1, 1, 0}};
 static const RtCost costs[] = {{ROW, 64, {RT_COUNT_SPACE, EDGE, 0, 0, 0}, 0, NODE},
                                {ROW, 0, {RT_COUNT_SPACE, NODE, 0, 0, 0}, -1, -1}};
 static const RtStep step = {.n_cost = 2};
