@@ -89,6 +89,7 @@ static void put_train(const IrModule *m, StrBuf *out)
         strbuf_json(out, t->metrics.data[t->stop_metric].name);
         strbuf_printf(out, ", \"patience\": %lld", (long long)t->patience);
     }
+    if (t->batch) strbuf_printf(out, ", \"batch\": %lld", (long long)t->batch);
     strbuf_puts(out, "},\n");
 }
 

@@ -299,7 +299,7 @@ static void add_train(Builder *b)
 {
     const IrTrain *t = &b->m->train;
     RtTrain x = {t->present,       t->epochs,   t->seed,     index_of(t->stop_metric),
-                 t->stop_minimise, t->patience, t->metrics.n};
+                 t->stop_minimise, t->patience, t->metrics.n, t->batch};
     if (!t->present) x = (RtTrain){.stop_metric = -1};
     VEC_PUSH(b->arena, &b->train, x);
     for (uint32_t i = 0; t->present && i < t->metrics.n; i++) {

@@ -123,5 +123,5 @@ TYPE(RtMetric)
 static const TableField fields_RtTrain[] = {INT(RtTrain, present),       INT(RtTrain, epochs),
                                             INT(RtTrain, seed),          INT(RtTrain, stop_metric),
                                             INT(RtTrain, stop_minimise), INT(RtTrain, patience),
-                                            INT(RtTrain, n_metrics)};
+                                            INT(RtTrain, n_metrics),     INT(RtTrain, batch)};
 TYPE(RtTrain)

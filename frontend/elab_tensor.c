@@ -154,10 +154,12 @@ static IrId input_guess(Elab *e, const char *name, Span s)
     bool mask =
         !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
     const FrontendFact *fold = mask ? fact_find(e, "fold") : NULL;
-    if ((!mask && strcmp(name, "y")) || (e->opt->n_facts && !fold)) return IR_NONE;
+    bool of_graphs = !strcmp(name, "graph_y");
+    if ((!mask && strcmp(name, "y") && !of_graphs) || (e->opt->n_facts && !fold)) return IR_NONE;
     IrType t = ir_scalar(mask ? IR_BOOL : IR_I64);
     t.space = e->label_space != IR_NONE ? e->label_space : graph_ir(e, graph_data(e))->dst_space;
     if (fold && !fact_space(e, fold, s, &t.space)) return IR_NONE;
+    if (of_graphs && !space_find(e, "graph", s, graph_data(e), &t.space)) return IR_NONE;
     IrId id = tensor_new(e, name, IR_INPUT, t, s);
     if (!mask) input_bound(e, id, size_var(&e->z, "classes", SIZE_HOLE, s));
     return id;

@@ -191,12 +191,49 @@ static void stop_early(Elab *e, const AstExpr *x)
 
 static void error_setting(Elab *e, const AstName *name)
 {
-    static const char *const words[] = {"epochs", "seed", "clip_norm", "clip_value", "stop_early", "optimizer", "metric", "hyper", "loss"};
-    Diag *d = diag_error(e->d, E0404, name->span, "unknown setting `%s`; there are epochs, seed, clip_norm and clip_value", name->text);
+    static const char *const words[] = {"epochs", "seed", "clip_norm", "clip_value", "batch", "stop_early", "optimizer", "metric", "hyper", "loss"};
+    Diag *d = diag_error(e->d, E0404, name->span, "unknown setting `%s`; there are epochs, seed, batch, clip_norm and clip_value", name->text);
     const char *near = str_nearest(name->text, words, sizeof words / sizeof *words);
     if (!near) return;
     diag_help(e->d, d, "did you mean `%s`?", near);
     diag_fix(e->d, d, name->span, "%s", near);
+}
+
+/* `batch 64 of graphs` reads as two settings that follow one another. */
+static bool batch_is(const AstTrainItem *it) { return it->kind == AST_TRAIN_SETTING && !strcmp(it->name.text, "batch"); }
+
+static bool batch_of(const AstTrainItem *it)
+{
+    return it->kind == AST_TRAIN_SETTING && !strcmp(it->name.text, "of") && it->value->kind == AST_EXPR_NAME &&
+           !strcmp(it->value->as.name.text, "graphs");
+}
+
+/* What has a row per node, edge or graph cannot be trained by a few graphs at a time. */
+static void check_batch_params(Elab *e, Span s)
+{
+    for (uint32_t i = 0; i < e->m->tensors.n; i++) {
+        const IrTensor *t = &e->m->tensors.data[i];
+        if (t->kind != IR_PARAM || t->type.space == IR_UNIT) continue;
+        diag_error(e->d, E0404, s, "the parameter `%s` has a row for each %s of the data: it cannot be trained by batches",
+                   t->name, space_text(e, t->type.space));
+        return;
+    }
+}
+
+static void batch_setting(Elab *e, const AstDecl *decl, uint32_t i)
+{
+    const AstTrainItem *it = &decl->as.train.items[i];
+    IrTrain *t = &e->m->train;
+    if (i + 1 == decl->as.train.n_items || !batch_of(it + 1)) {
+        Diag *d = diag_error(e->d, E0404, it->span, "`batch` does not say of what");
+        diag_help(e->d, d, "`batch 64 of graphs`");
+        return;
+    }
+    if (!whole_setting(e, it->value, &t->batch)) return;
+    if (!t->batch) diag_error(e->d, E0404, it->value->span, "found the number 0, wanted a batch of 1 graph or more");
+    if (e->bipartite || map_graph(e, graph_ir(e, graph_data(e))->src_space) == IR_NONE)
+        diag_error(e->d, E0404, it->span, "batches of graphs want a graph with one set of nodes");
+    check_batch_params(e, it->span);
 }
 
 static void settings(Elab *e, const AstDecl *decl)
@@ -207,10 +244,15 @@ static void settings(Elab *e, const AstDecl *decl)
         const AstTrainItem *it = &decl->as.train.items[i];
         if (it->kind == AST_TRAIN_CALL) stop_early(e, it->value);
         if (it->kind != AST_TRAIN_SETTING) continue;
+        const AstTrainItem *before = i ? it - 1 : NULL;
         if (!strcmp(it->name.text, "epochs"))
             whole_setting(e, it->value, &t->epochs);
         else if (!strcmp(it->name.text, "seed"))
             whole_setting(e, it->value, &t->seed);
+        else if (!strcmp(it->name.text, "batch"))
+            batch_setting(e, decl, i);
+        else if (before && batch_is(before) && batch_of(it))
+            continue; /* `of graphs` */
         else if (strcmp(it->name.text, "clip_norm") && strcmp(it->name.text, "clip_value"))
             error_setting(e, &it->name);
     }

@@ -176,12 +176,16 @@ static bool is_decl(int kind)
            kind == TOK_MODEL || kind == TOK_TEST;
 }
 
+/* `batch 64 of graphs` stays together. */
+static bool is_of(const Item *t) { return t->n == 2 && !memcmp(t->text, "of", 2); }
+
 /* Does t, behind `before`, begin an item? Items may follow one another without a separator. */
 static bool begins_item(const Item *before, const Item *t)
 {
     if (!is_word(t->kind)) return false;
     if (t->breaks || before->kind == '{' || before->kind == ';' || before->kind == TOK_COMMENT)
         return !t->continues;
+    if (is_of(before) || (is_of(t) && before->kind == TOK_NUMBER)) return false;
     return ends_operand(before->kind) && !before->item_word && !is_dtype(t);
 }
 

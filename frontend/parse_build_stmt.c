@@ -434,7 +434,7 @@ void fold_add_slots(Parser *p, FoldBuilder *f, AstName word, const SlotVec *entr
 }
 
 static const char *const train_words[] = {"loss",   "metric", "hyper",     "optimizer",
-                                          "epochs", "seed",   "stop_early", "clip_norm", "clip_value"};
+                                          "epochs", "seed",   "stop_early", "clip_norm", "clip_value", "batch"};
 
 static void train_unknown(Parser *p, AstName word)
 {

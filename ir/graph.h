@@ -204,6 +204,7 @@ typedef struct IrTrain {
     IrId stop_metric;   /* index into metrics, or IR_NONE */
     bool stop_minimise;
     int64_t patience;
+    int64_t batch;      /* graphs of a step; 0: all at once */
 } IrTrain;
 
 typedef struct IrAssert { /* result k of a test function: bool; false anywhere fails */

@@ -562,6 +562,7 @@ static void parse_train(Parser *p, Token at)
     t->epochs = integer(p, INT64_MIN, INT64_MAX);
     expect(p, "seed");
     t->seed = integer(p, INT64_MIN, INT64_MAX);
+    if (accept(p, "batch")) t->batch = integer(p, 1, INT64_MAX);
     expect(p, "{");
     while (accept(p, "metric")) {
         IrMetric metric = {.name = name(p, "a metric's name")};

@@ -302,7 +302,9 @@ static void print_func(const IrModule *m, const IrFunc *f, StrBuf *out)
 
 static void print_train(const IrTrain *t, StrBuf *out)
 {
-    strbuf_printf(out, "train epochs %" PRId64 " seed %" PRId64 " {\n", t->epochs, t->seed);
+    strbuf_printf(out, "train epochs %" PRId64 " seed %" PRId64, t->epochs, t->seed);
+    if (t->batch) strbuf_printf(out, " batch %" PRId64, t->batch);
+    strbuf_puts(out, " {\n");
     for (uint32_t i = 0; i < t->metrics.n; i++) {
         strbuf_puts(out, "  metric ");
         print_name(out, t->metrics.data[i].name);

@@ -493,6 +493,7 @@ static bool check_train(Verify *v)
     const IrFunc *metrics = ir_func_find(v->m, "metrics");
     if (!ir_func_find(v->m, "train_step"))
         return bad(v, nowhere, "train: no function `train_step`");
+    if (t->batch < 0) return bad(v, nowhere, "train: batches of %" PRId64, t->batch);
     if (t->epochs < 0) return bad(v, nowhere, "train: %" PRId64 " epochs", t->epochs);
     if (t->metrics.n > IR_MAX_METRICS)
         return bad(v, nowhere, "train: %u metrics, at most %d are kept", t->metrics.n, IR_MAX_METRICS);

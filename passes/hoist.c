@@ -38,7 +38,8 @@ const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrF
 {
     bool *invariant = ARENA_ARRAY(ctx->stage, bool, f->ops.n + 1);
     const Reader *r = reader_of(f);
-    if (ctx->disabled[PASS_hoist] || !r) return invariant;
+    bool batches = m->train.batch && r && !strcmp(r->name, "train_step"); /* other inputs at each step */
+    if (ctx->disabled[PASS_hoist] || !r || batches) return invariant;
     for (IrId v = 0; v < f->ops.n; v++) {
         const IrOp *op = &f->ops.data[v];
         invariant[v] = op->op == IR_OP_arg ? is_fixed(m, r, &f->args.data[op->attr.i]) : !ir_op_is_of_autodiff(op->op);

@@ -111,6 +111,7 @@ typedef struct RtMetric {
 } RtMetric;
 typedef struct RtTrain {
     int64_t present, epochs, seed, stop_metric, stop_minimise, patience, n_metrics;
+    int64_t batch; /* graphs of a step; 0: all at once */
 } RtTrain;
 
 typedef struct RtModel {

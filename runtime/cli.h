@@ -1,6 +1,7 @@
 /* The command line of an executable: flags from options.def, commands from commands.def. Private to
    cli*.c. */
 #pragma once
+#include "runtime/batch.h"
 #include "runtime/blas.h"
 #include "runtime/cpu.h"
 #include "runtime/dataset.h"
@@ -53,6 +54,7 @@ void rt_cli_print_string(const char *s);
 /* What a command that runs something needs. */
 typedef struct RtSession {
     RtData data;
+    RtBatches batches; /* to train and plan a model that is trained by them; else empty */
     RtPool *pool;
     RtBlas blas;
     RtMachine machine;
@@ -65,6 +67,8 @@ typedef struct RtSession {
 /* --folds and --fold; unchanged where they are not given. */
 RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold);
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
+/* What a program runs on: train_step on the largest batch that there can be, where there are batches. */
+const RtGraph *rt_session_graph(const RtSession *s, int64_t program);
 void rt_session_close(RtSession *s);
 
 /* Prints a JSON object: each step of a bound program, run in every way. */

@@ -128,7 +128,9 @@ static RtCode plan_program(const Plan *plan, int64_t program)
     RtExec *e;
     RtExecOptions o = plan->s->exec;
     o.plan_only = true;
-    RT_TRY(rt_exec_create(plan->c->model, program, plan->s->data.graph, &o, &e, plan->c->st));
+    const RtGraph *g = rt_session_graph(plan->s, program);
+    if (g != plan->s->data.graph) o.cone = RT_CONE_OFF;
+    RT_TRY(rt_exec_create(plan->c->model, program, g, &o, &e, plan->c->st));
     for (int64_t i = 0; i < plan->c->model->n_tensors; i++) e->tensors[i] = plan->s->data.tensors.data[i];
     int64_t held = rt_held_bytes(plan->c->model, plan->s->data.graph, program);
     RtCode code = rt_exec_narrow(e, plan->c->st);

@@ -241,6 +241,7 @@ static RtCode all_runs(const RtCli *c, Runs *r, RtTrainOptions *o, RtSession *s,
     int64_t seed = o->seed, n_metrics = c->model->train->n_metrics;
     char label[96];
     o->exec = s->exec;
+    o->batches = s->batches.graph ? &s->batches : NULL;
     o->on_epoch = on_epoch;
     o->user = p;
     for (int64_t i = 0; i < r->n; i++) {

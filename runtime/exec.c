@@ -280,6 +280,18 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st)
     return RT_OK;
 }
 
+RtCode rt_exec_move(RtExec *e, RtStatus *st)
+{
+    const RtProgram *p = e->program;
+    for (int64_t i = 0; i < p->n_slots; i++) {
+        const RtSlot *s = &e->model->slots[p->first_slot + i];
+        if (rt_count_value(e->graph, &s->rows) * s->row_bytes > e->places[i].bytes)
+            return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL, "a batch needs more memory than was planned");
+    }
+    for (int64_t i = 0; i < p->n_steps; i++) RT_TRY(setup_step(e, i, st));
+    return RT_OK;
+}
+
 void rt_exec_choose(RtExec *e, const RtChoice *c)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {

@@ -103,6 +103,9 @@ RtCode rt_exec_narrow(RtExec *e, RtStatus *st);
    MODEL_ARGUMENT. */
 RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 
+/* After the counts of the graph changed, none beyond those that the exec was made for: steps are cut again. Bind anew. */
+RtCode rt_exec_move(RtExec *e, RtStatus *st);
+
 /* From now on every step runs as c says, fields of 0 as the plan and pool.h have it. */
 void rt_exec_choose(RtExec *e, const RtChoice *c);
 

@@ -77,7 +77,7 @@ static RtCode check_budget(const RtCli *c, const RtSession *s, const char *progr
     int64_t budget, bytes, program = -1;
     if (!c->values[OPT_BUDGET]) return RT_OK;
     RT_TRY(parse_budget(c, &budget));
-    RT_TRY(rt_planned_bytes(c->model, s->data.graph, programs, &bytes, &program, c->st));
+    RT_TRY(rt_planned_bytes(c->model, s->data.graph, s->batches.graph, programs, &bytes, &program, c->st));
     if (bytes <= budget) return RT_OK;
     return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name), NULL,
                    "the budget is %lld bytes, this program needs at least %lld", (long long)budget, (long long)bytes);
@@ -110,6 +110,24 @@ RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold)
     return rt_cli_int(c, OPT_FOLD, 0, *folds - 1, fold);
 }
 
+/* --batch, or what the model's file says; only to train and to plan, since other commands run on all data. */
+static RtCode open_batches(const RtCli *c, RtSession *s)
+{
+    int64_t size = c->model->train ? c->model->train->batch : 0, built = size;
+    RT_TRY(rt_cli_int(c, OPT_BATCH, 1, INT32_MAX, &size));
+    if (c->values[OPT_BATCH] && !built)
+        return rt_fail(c->st, RT_E_CLI_NOT_BUILT, "--batch", "say `batch 64 of graphs` in its train block",
+                       "the model is not trained by batches");
+    if (!size || (c->command != CMD_TRAIN && c->command != CMD_PLAN)) return RT_OK;
+    return rt_batches_create(c->model, &s->data, size, &s->batches, c->st);
+}
+
+const RtGraph *rt_session_graph(const RtSession *s, int64_t program)
+{
+    const RtModel *m = s->data.graph->model;
+    return s->batches.graph && program == rt_program_find(m, "train_step") ? s->batches.graph : s->data.graph;
+}
+
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
 {
     int64_t threads = count_cores();
@@ -129,6 +147,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = rt_order_parse(c->values[OPT_REORDER] ? c->values[OPT_REORDER] : "none", &data.order, c->st);
     if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], &data, &s->data, c->st);
     if (!code && s->data.fold_of) rt_data_fold(c->model, &s->data, fold);
+    if (!code) code = open_batches(c, s);
     if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_blas_open(mode, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
@@ -145,6 +164,7 @@ void rt_session_close(RtSession *s)
 {
     rt_pool_free(s->pool);
     rt_cost_free(s->selector.cost);
+    rt_batches_free(&s->batches);
     rt_data_free(&s->data);
     rt_blas_close(&s->blas);
     *s = (RtSession){0};

@@ -93,13 +93,13 @@ int64_t rt_held_bytes(const RtModel *m, const RtGraph *g, int64_t program)
     return bytes;
 }
 
-RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const char *programs, int64_t *bytes, int64_t *program,
+RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step, const char *programs, int64_t *bytes, int64_t *program,
                         RtStatus *st)
 {
     int64_t most = -1, arena;
     for (int64_t p = 0; p < m->n_programs; p++) {
         if (!is_listed(m, programs, p) && !is_needed_setup(m, programs, p)) continue;
-        RT_TRY(rt_arena_bytes(m, p, g, &arena, st));
+        RT_TRY(rt_arena_bytes(m, p, step && p == rt_program_find(m, "train_step") ? step : g, &arena, st));
         if (arena <= most) continue;
         most = arena;
         *program = p;

@@ -2,13 +2,16 @@
    epoch), so that a run resumed from a checkpoint is the unbroken run, bit for bit. */
 #include "runtime/train.h"
 #include "runtime/checkpoint.h"
+#include "runtime/cone.h"
 #include "runtime/file.h"
+#include "runtime/folds.h"
 #include "runtime/setup.h"
 #include "runtime/weights.h"
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,6 +23,8 @@ typedef struct Trainer {
     RtExec *step, *metrics; /* metrics: NULL without any */
     int64_t loss, norm;     /* results of train_step; norm: -1 if gradients are not clipped by it */
     RtProgress at;
+    int64_t *order, n_order; /* the graphs that are trained on; behind them as many, shuffled */
+    int64_t now;             /* the running step */
     RtBlock best, before; /* snapshots: best weights; weights before the running step */
     RtBlock workspace;
     double values[RT_MAX_METRICS];
@@ -37,23 +42,21 @@ static double now(void)
 
 /* ---- setting up ---- */
 
-static void bind_tensors(RtExec *e, const RtTensors *t)
-{
-    for (int64_t i = 0; i < t->model->n_tensors; i++) e->tensors[i] = t->data[i];
-}
-
-static RtCode make_exec(const RtModel *m, const char *name, RtData *d, const RtExecOptions *o,
+static RtCode make_exec(const RtModel *m, const char *name, const RtGraph *g, void **tensors, const RtExecOptions *o,
                         RtExec **e, RtStatus *st)
 {
     int64_t program = rt_program_find(m, name);
     if (program < 0)
         return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name),
                        "give the model a `train` block", "the model has no function %s", name);
-    RT_TRY(rt_exec_create(m, program, d->graph, o, e, st));
-    bind_tensors(*e, &d->tensors);
+    RT_TRY(rt_exec_create(m, program, g, o, e, st));
+    for (int64_t i = 0; i < m->n_tensors; i++) (*e)->tensors[i] = tensors[i];
     RT_TRY(rt_exec_own_results(*e, st));
     return rt_exec_bind(*e, st);
 }
+
+/* What train_step runs on: as planned, the largest batch that there can be. */
+static const RtGraph *step_graph(const Trainer *t) { return t->o->batches ? t->o->batches->graph : t->d->graph; }
 
 /* One arena for both programs: they never run at the same time. */
 static RtCode take_workspace(Trainer *t, RtExecOptions *o)
@@ -63,7 +66,7 @@ static RtCode take_workspace(Trainer *t, RtExecOptions *o)
     for (int i = 0; i < 2; i++) {
         int64_t p = rt_program_find(t->m, names[i]);
         if (p < 0) continue;
-        RT_TRY(rt_arena_bytes(t->m, p, t->d->graph, &bytes, t->st));
+        RT_TRY(rt_arena_bytes(t->m, p, i ? t->d->graph : step_graph(t), &bytes, t->st));
         if (bytes > most) most = bytes;
     }
     RT_TRY(rt_block_alloc(&t->workspace, (size_t)most + 64, "the planned memory of a training step",
@@ -132,6 +135,29 @@ static void set_run(Trainer *t, const char *what, double value)
     if (tensor >= 0) rt_tensors_set_hyper(&t->d->tensors, tensor, value);
 }
 
+/* The graphs that are trained on: those with a row in train_mask, where the step reads it. */
+static RtCode set_up_batches(Trainer *t)
+{
+    int64_t mask = -1;
+    const RtBatches *b = t->o->batches;
+    if (!b) return RT_OK;
+    for (int64_t i = 0; i < t->m->n_tensors; i++)
+        if (rt_mask_role(t->m, i) == 0 && rt_programs_take(t->m, "train_step", i)) mask = i;
+    t->order = calloc(2 * (size_t)b->n_graphs, sizeof *t->order);
+    if (!t->order) return rt_fail_memory(t->st, (size_t)b->n_graphs * 8, "an order of graphs");
+    t->n_order = rt_batches_where(b, mask, t->order);
+    if (t->n_order) return RT_OK;
+    return rt_fail(t->st, RT_E_BATCH, "train_mask", "mark graphs to train on", "no graph has a row in the mask");
+}
+
+static RtCode make_step(Trainer *t, RtExecOptions o)
+{
+    if (!t->o->batches) return make_exec(t->m, "train_step", t->d->graph, t->d->tensors.data, &o, &t->step, t->st);
+    o.choose = NULL; /* chosen for one graph */
+    o.cone = RT_CONE_OFF;
+    return make_exec(t->m, "train_step", t->o->batches->graph, t->o->batches->tensors, &o, &t->step, t->st);
+}
+
 static RtCode set_up(Trainer *t)
 {
     RtExecOptions exec = t->o->exec;
@@ -143,10 +169,12 @@ static RtCode set_up(Trainer *t)
     if (t->o->checkpoint) RT_TRY(rt_file_writable(t->o->checkpoint, t->st));
     if (t->m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(t->st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
+    RT_TRY(set_up_batches(t));
     RT_TRY(take_workspace(t, &exec));
     rt_tensors_init(&t->d->tensors, t->o->seed);
-    RT_TRY(make_exec(t->m, "train_step", t->d, &exec, &t->step, t->st));
-    if (t->m->train->n_metrics) RT_TRY(make_exec(t->m, "metrics", t->d, &exec, &t->metrics, t->st));
+    RT_TRY(make_step(t, exec));
+    if (t->m->train->n_metrics)
+        RT_TRY(make_exec(t->m, "metrics", t->d->graph, t->d->tensors.data, &exec, &t->metrics, t->st));
     t->loss = find_number(t->m, t->step->program, "loss");
     t->norm = find_number(t->m, t->step->program, "gradient_norm");
     if (t->loss < 0)
@@ -163,6 +191,7 @@ static void tear_down(Trainer *t)
 {
     rt_exec_free(t->step);
     rt_exec_free(t->metrics);
+    free(t->order);
     rt_block_free(&t->best);
     rt_block_free(&t->before);
     rt_block_free(&t->workspace);
@@ -208,7 +237,7 @@ RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *
                        "add `metric` lines to its `train` block", "the model has no metrics");
     if (m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
-    RtCode code = make_exec(m, "metrics", d, o, &e, st);
+    RtCode code = make_exec(m, "metrics", d->graph, d->tensors.data, o, &e, st);
     if (!code) read_metrics(m, e, 0, 0, values);
     rt_exec_free(e);
     return code;
@@ -234,7 +263,7 @@ static const RtStep *find_nan(Trainer *t)
     const RtStep *s = rt_setup_until_nan(t->m, t->d->graph, &t->d->tensors, &t->o->exec, "train_step");
     if (s) return s;
     rt_tensors_restore(&t->d->tensors, &t->before);
-    int64_t i = rt_exec_run_until_nan(t->step, t->at.seed, t->at.epoch);
+    int64_t i = rt_exec_run_until_nan(t->step, t->at.seed, t->now);
     rt_tensors_restore(&t->d->tensors, &t->before);
     return i < 0 ? NULL : &t->m->steps[t->step->program->first_step + i];
 }
@@ -272,15 +301,46 @@ static RtCode judge(Trainer *t, bool *best)
     return rt_tensors_snapshot(&t->d->tensors, &t->best, t->st);
 }
 
+static RtCode run_step(Trainer *t, int64_t step, double *loss)
+{
+    t->now = step;
+    RT_TRY(rt_tensors_snapshot(&t->d->tensors, &t->before, t->st));
+    rt_exec_run(t->step, t->at.seed, step);
+    *loss = result_value(t->step, t->loss);
+    if (isnan(*loss)) return blame_nan(t, RT_E_NAN, "loss");
+    if (t->norm >= 0 && !isfinite(result_value(t->step, t->norm))) return blame_nan(t, RT_E_GRADIENT, "norm of the gradient");
+    return RT_OK;
+}
+
+/* A step per batch, the graphs in an order of this epoch alone, the last batch with what is left. *loss: their mean by graphs. */
+static RtCode run_batches(Trainer *t, double *loss)
+{
+    RtBatches *b = t->o->batches;
+    int64_t n_steps = (t->n_order + b->size - 1) / b->size, *list = t->order + t->n_order;
+    double one;
+    *loss = 0;
+    memcpy(list, t->order, (size_t)t->n_order * sizeof *list);
+    rt_shuffle(list, t->n_order, t->at.seed, t->at.epoch);
+    for (int64_t i = 0; i < n_steps; i++) {
+        int64_t at = i * b->size, n = t->n_order - at < b->size ? t->n_order - at : b->size;
+        rt_batches_fill(b, list + at, n);
+        RT_TRY(rt_exec_move(t->step, t->st));
+        RT_TRY(rt_exec_bind(t->step, t->st));
+        RT_TRY(run_step(t, t->at.epoch * n_steps + i, &one));
+        *loss += one * (double)n / (double)t->n_order;
+    }
+    return RT_OK;
+}
+
 static RtCode run_epoch(Trainer *t)
 {
     bool best;
-    RT_TRY(rt_tensors_snapshot(&t->d->tensors, &t->before, t->st));
+    double loss;
     set_run(t, "epoch", (double)t->at.epoch);
-    rt_exec_run(t->step, t->at.seed, t->at.epoch);
-    double loss = result_value(t->step, t->loss);
-    if (isnan(loss)) return blame_nan(t, RT_E_NAN, "loss");
-    if (t->norm >= 0 && !isfinite(result_value(t->step, t->norm))) return blame_nan(t, RT_E_GRADIENT, "norm of the gradient");
+    if (t->o->batches)
+        RT_TRY(run_batches(t, &loss));
+    else
+        RT_TRY(run_step(t, t->at.epoch, &loss));
     t->r->loss = loss;
     if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
     for (int64_t i = 0; i < t->m->train->n_metrics; i++) set_run(t, rt_string(t->m, t->m->metrics[i].name), t->values[i]);

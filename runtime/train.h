@@ -1,7 +1,7 @@
 /* The training loop: one train_step and one evaluation of the metrics per epoch, early stopping
    with the best weights kept, checkpoints, a JSON line per epoch. */
 #pragma once
-#include "runtime/dataset.h"
+#include "runtime/batch.h"
 #include "runtime/exec.h"
 
 enum { RT_MAX_METRICS = 32 };
@@ -27,6 +27,7 @@ typedef struct RtTrainOptions {
     const char *metrics, *save, *checkpoint, *resume; /* paths or NULL */
     const char *label;   /* of one run among several, `,"fold":3,"seed":1`, in each line of metrics; NULL: none */
     bool append;         /* metrics go behind those of the runs before */
+    RtBatches *batches;  /* of the data, a step for each; NULL: all data at once */
     int64_t every;                                    /* epochs between checkpoints */
     RtExecOptions exec;
     void (*on_epoch)(void *user, const RtEpoch *e); /* or NULL */

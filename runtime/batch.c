@@ -1,0 +1,369 @@
+/* Batches of graphs (see batch.h). Which graph a row is of follows from the map node.graph through the other maps; rows
+   that do not stand by graph, or lead from one graph to another, are refused once, when the data are cut. */
+#include "runtime/batch.h"
+#include "runtime/random.h"
+#include "runtime/setup.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAD = 256, SITE_SHUFFLE = 65002 };
+
+static const char *text(const RtBatches *b, int64_t string) { return b->data->graph->model->strings + string; }
+
+static RtCode take(RtBatches *b, int64_t count, int64_t elem, void *out, RtStatus *st)
+{
+    int64_t bytes;
+    if (!rt_mul(count, elem, &bytes)) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the size of a batch overflows");
+    RT_TRY(rt_block_alloc(&b->blocks[b->n_blocks], (size_t)bytes + PAD, "a batch of graphs", st));
+    *(void **)out = b->blocks[b->n_blocks++].p;
+    return RT_OK;
+}
+
+/* ---- which graph each row is of ---- */
+
+static int64_t graph_of(const RtBatches *b, int64_t space, int64_t row)
+{
+    const int64_t *first = b->first[space];
+    int64_t lo = 0, hi = b->n_graphs; /* first[lo] <= row < first[hi] */
+    while (hi - lo > 1) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (first[mid] <= row) lo = mid;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* Rows of map m's space by the graphs of their images, which ascend; false: they do not. */
+static RtCode cut_space(RtBatches *b, int64_t map, RtStatus *st)
+{
+    const RtGraph *g = b->data->graph;
+    const RtMapDef *d = &g->model->maps[map];
+    int64_t *first, n = g->spaces[d->from].count, at = 0;
+    RT_TRY(take(b, b->n_graphs + 1, 8, &first, st));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = graph_of(b, d->to, g->maps[map].to[i]);
+        if (k < at)
+            return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL, "row %lld is of graph %lld, the one before of graph %lld",
+                           (long long)i, (long long)k, (long long)at);
+        while (at < k) first[++at] = i;
+    }
+    while (at < b->n_graphs) first[++at] = n;
+    b->first[d->from] = first;
+    return RT_OK;
+}
+
+static bool is_shared(const RtModel *m, int64_t space) { return space == 0 || m->spaces[space].fixed; }
+
+/* The first map that leads from an uncut space to a cut one, in stored order: sorted ones first. */
+static int64_t next_map(const RtBatches *b, bool sorted)
+{
+    const RtModel *m = b->data->graph->model;
+    for (int64_t i = 0; i < m->n_maps; i++) {
+        const RtMapDef *d = &m->maps[i];
+        bool fits = b->data->graph->maps[i].to && d->sorted == sorted && !d->partial && !is_shared(m, d->from);
+        if (fits && !b->first[d->from] && b->first[d->to]) return i;
+    }
+    return -1;
+}
+
+static RtCode check_map(const RtBatches *b, int64_t map, RtStatus *st)
+{
+    const RtGraph *g = b->data->graph;
+    const RtMapDef *d = &g->model->maps[map];
+    if (!b->first[d->to] || !b->first[d->from] || !g->maps[map].to) return RT_OK; /* what a run computes stays in a graph */
+    for (int64_t k = 0; k < b->n_graphs; k++)
+        for (int64_t i = b->first[d->from][k]; i < b->first[d->from][k + 1]; i++) {
+            int64_t to = g->maps[map].to[i];
+            if (to < 0 || (to >= b->first[d->to][k] && to < b->first[d->to][k + 1])) continue;
+            const RtSpaceData *s = &g->spaces[d->from];
+            return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL, "row %lld is of graph %lld, but leads to graph %lld",
+                           (long long)(s->ids ? s->ids[i] : i), (long long)k, (long long)graph_of(b, d->to, to));
+        }
+    return RT_OK;
+}
+
+static RtCode cut_graphs(RtBatches *b, RtStatus *st)
+{
+    const RtModel *m = b->data->graph->model;
+    int64_t map = -1, *own;
+    for (int64_t i = 0; i < m->n_maps; i++)
+        if (!strcmp(text(b, m->maps[i].name), "node.graph")) map = i;
+    if (map < 0) return rt_fail(st, RT_E_INTERNAL, "node.graph", NULL, "the model has no such map");
+    int64_t graphs = m->maps[map].to;
+    b->n_graphs = b->data->graph->spaces[graphs].count;
+    if (b->n_graphs < 1) return rt_fail(st, RT_E_BATCH, NULL, NULL, "there is no graph");
+    if (b->size > b->n_graphs) b->size = b->n_graphs;
+    RT_TRY(take(b, b->n_graphs + 1, 8, &own, st));
+    for (int64_t k = 0; k <= b->n_graphs; k++) own[k] = k;
+    b->first[graphs] = own;
+    RT_TRY(cut_space(b, map, st));
+    for (int sorted = 1; sorted >= 0; sorted--)
+        while ((map = next_map(b, sorted)) >= 0) RT_TRY(cut_space(b, map, st));
+    for (int64_t s = 0; s < m->n_spaces; s++)
+        if (!b->first[s] && !is_shared(m, s))
+            return rt_fail(st, RT_E_BATCH, text(b, m->spaces[s].name), NULL, "its rows are of no graph");
+    for (int64_t i = 0; i < m->n_maps; i++) RT_TRY(check_map(b, i, st));
+    return RT_OK;
+}
+
+/* ---- memory for the largest batch ---- */
+
+static int larger(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Rows of the `size` graphs with the most in this space. */
+static RtCode most_rows(const RtBatches *b, int64_t space, int64_t *most, RtStatus *st)
+{
+    int64_t *rows = malloc((size_t)b->n_graphs * 8);
+    if (!rows) return rt_fail_memory(st, (size_t)b->n_graphs * 8, "sizes of graphs");
+    for (int64_t k = 0; k < b->n_graphs; k++) rows[k] = b->first[space][k + 1] - b->first[space][k];
+    qsort(rows, (size_t)b->n_graphs, sizeof *rows, larger);
+    *most = 0;
+    for (int64_t k = 0; k < b->size; k++) *most += rows[k];
+    free(rows);
+    return RT_OK;
+}
+
+static RtCode take_space(RtBatches *b, int64_t s, RtStatus *st)
+{
+    const RtSpaceData *of = &b->data->graph->spaces[s];
+    RtSpaceData *to = &b->graph->spaces[s];
+    *to = *of;
+    to->ids = NULL;
+    if (!b->first[s]) return RT_OK;
+    RT_TRY(most_rows(b, s, &to->count, st));
+    RT_TRY(take(b, b->size + 1, 8, &b->place[s], st));
+    return of->ids_all ? take(b, to->count, 8, &to->ids_all, st) : RT_OK;
+}
+
+static RtCode take_map(RtBatches *b, int64_t map, RtStatus *st)
+{
+    const RtMapDef *d = &b->graph->model->maps[map];
+    const RtMapData *of = &b->data->graph->maps[map];
+    RtMapData *to = &b->graph->maps[map];
+    *to = *of;
+    if (!b->first[d->from]) {
+        if (b->first[d->to])
+            return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL, "it leads from what all graphs share to rows of one");
+        return RT_OK;
+    }
+    int64_t n = b->graph->spaces[d->from].count;
+    if (of->to) RT_TRY(take(b, n, 4, &to->to, st));
+    if (of->rows) RT_TRY(take(b, b->graph->spaces[d->to].count + 1, 8, &to->rows, st));
+    return of->list ? take(b, n, 4, &to->list, st) : RT_OK;
+}
+
+static RtCode take_graph(RtBatches *b, RtStatus *st)
+{
+    const RtGraph *of = b->data->graph;
+    const RtModel *m = of->model;
+    RtGraph *g = b->graph = calloc(1, sizeof *g);
+    if (!g) return rt_fail_memory(st, sizeof *g, "a batch of graphs");
+    g->model = m;
+    g->spaces = calloc((size_t)m->n_spaces + 1, sizeof *g->spaces);
+    g->maps = calloc((size_t)m->n_maps + 1, sizeof *g->maps);
+    g->alongs = calloc((size_t)of->n_alongs + 1, sizeof *g->alongs);
+    if (!g->spaces || !g->maps || !g->alongs) return rt_fail_memory(st, sizeof *g, "a batch of graphs");
+    for (int64_t s = 0; s < m->n_spaces; s++) RT_TRY(take_space(b, s, st));
+    for (int64_t i = 0; i < m->n_maps; i++) RT_TRY(take_map(b, i, st));
+    for (; g->n_alongs < of->n_alongs; g->n_alongs++) {
+        RtAlong *a = &g->alongs[g->n_alongs];
+        *a = of->alongs[g->n_alongs];
+        RT_TRY(take(b, g->spaces[m->maps[a->along].from].count, 4, &a->to, st));
+    }
+    return RT_OK;
+}
+
+/* Inputs with rows of graphs; parameters and what has no rows are the data's. */
+static RtCode take_tensors(RtBatches *b, RtStatus *st)
+{
+    const RtModel *m = b->graph->model;
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        const RtTensorDef *t = &m->tensors[i];
+        b->tensors[i] = b->data->tensors.data[i];
+        bool mine = b->tensors[i] && b->first[t->space] && rt_programs_take(m, "train_step", i);
+        if (!mine) continue;
+        RT_TRY(take(b, b->graph->spaces[t->space].count, t->width * rt_dtype_bytes(t->dtype), &b->tensors[i], st));
+    }
+    return RT_OK;
+}
+
+static RtCode create(const RtModel *m, RtBatches *b, RtStatus *st)
+{
+    size_t n = (size_t)(4 * m->n_spaces + 4 * m->n_maps + b->data->graph->n_alongs + m->n_tensors) + 8;
+    b->first = calloc((size_t)m->n_spaces + 1, sizeof *b->first);
+    b->place = calloc((size_t)m->n_spaces + 1, sizeof *b->place);
+    b->tensors = calloc((size_t)m->n_tensors + 1, sizeof *b->tensors);
+    b->blocks = calloc(n, sizeof *b->blocks);
+    if (!b->first || !b->place || !b->tensors || !b->blocks) return rt_fail_memory(st, n * sizeof *b->blocks, "batches");
+    RT_TRY(cut_graphs(b, st));
+    RT_TRY(take(b, b->n_graphs, 8, &b->slot, st));
+    memset(b->slot, -1, (size_t)b->n_graphs * 8);
+    RT_TRY(take_graph(b, st));
+    return take_tensors(b, st);
+}
+
+RtCode rt_batches_create(const RtModel *m, const RtData *d, int64_t size, RtBatches *b, RtStatus *st)
+{
+    *b = (RtBatches){.data = d, .size = size};
+    RtCode code = create(m, b, st);
+    if (code) rt_batches_free(b);
+    return code;
+}
+
+void rt_batches_free(RtBatches *b)
+{
+    for (int64_t i = 0; i < b->n_blocks; i++) rt_block_free(&b->blocks[i]);
+    if (b->graph) {
+        free(b->graph->spaces);
+        free(b->graph->maps);
+        free(b->graph->alongs);
+    }
+    free(b->graph);
+    free(b->first);
+    free(b->place);
+    free(b->tensors);
+    free(b->blocks);
+    *b = (RtBatches){0};
+}
+
+/* ---- a batch ---- */
+
+static void fill_space(RtBatches *b, int64_t s, const int64_t *graphs, int64_t n)
+{
+    const RtSpaceData *of = &b->data->graph->spaces[s];
+    RtSpaceData *to = &b->graph->spaces[s];
+    int64_t at = 0;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t from = b->first[s][graphs[k]], rows = b->first[s][graphs[k] + 1] - from;
+        b->place[s][k] = at;
+        if (to->ids_all && rows) memcpy(to->ids_all + at, of->ids_all + from, (size_t)rows * 8);
+        at += rows;
+    }
+    b->place[s][n] = to->count = at;
+}
+
+/* Where row i of graph graphs[k] lies in the batch. */
+static int32_t moved(const RtBatches *b, int64_t space, int64_t graph, int64_t k, int32_t i)
+{
+    return i < 0 ? i : (int32_t)(i - b->first[space][graph] + b->place[space][k]);
+}
+
+static void fill_images(RtBatches *b, int64_t map, const int64_t *graphs, int64_t n)
+{
+    const RtMapDef *d = &b->graph->model->maps[map];
+    const int32_t *of = b->data->graph->maps[map].to;
+    int32_t *to = b->graph->maps[map].to;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t *first = &b->first[d->from][graphs[k]];
+        for (int64_t i = first[0]; i < first[1]; i++) *to++ = b->first[d->to] ? moved(b, d->to, graphs[k], k, of[i]) : of[i];
+    }
+}
+
+/* Rows and list of a map between spaces of graphs: a graph's rows list elements of that graph alone. */
+static void fill_rows(RtBatches *b, int64_t map, const int64_t *graphs, int64_t n)
+{
+    const RtMapDef *d = &b->graph->model->maps[map];
+    const RtMapData *of = &b->data->graph->maps[map];
+    RtMapData *to = &b->graph->maps[map];
+    int64_t row = 0, at = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t *first = &b->first[d->to][graphs[k]];
+        for (int64_t r = first[0]; r < first[1]; r++) {
+            to->rows[row++] = at;
+            for (int64_t e = of->rows[r]; e < of->rows[r + 1]; e++) to->list[at++] = moved(b, d->from, graphs[k], k, of->list[e]);
+        }
+    }
+    to->rows[row] = at;
+}
+
+/* The same of a map to what all graphs share: the data's list without the elements of other graphs. */
+static void filter_rows(RtBatches *b, int64_t map)
+{
+    const RtMapDef *d = &b->graph->model->maps[map];
+    const RtMapData *of = &b->data->graph->maps[map];
+    RtMapData *to = &b->graph->maps[map];
+    int64_t n_rows = b->graph->spaces[d->to].count, at = 0;
+    for (int64_t r = 0; r < n_rows; r++) {
+        to->rows[r] = at;
+        for (int64_t e = of->rows[r]; e < of->rows[r + 1]; e++) {
+            int64_t graph = graph_of(b, d->from, of->list[e]), k = b->slot[graph];
+            if (k >= 0) to->list[at++] = moved(b, d->from, graph, k, of->list[e]);
+        }
+    }
+    to->rows[n_rows] = at;
+}
+
+static void fill_map(RtBatches *b, int64_t map, const int64_t *graphs, int64_t n)
+{
+    const RtMapDef *d = &b->graph->model->maps[map];
+    if (!b->first[d->from]) return;
+    if (b->graph->maps[map].to) fill_images(b, map, graphs, n);
+    if (!b->graph->maps[map].rows) return;
+    if (b->first[d->to]) fill_rows(b, map, graphs, n);
+    else filter_rows(b, map);
+}
+
+static void fill_along(RtBatches *b, int64_t i)
+{
+    const RtAlong *a = &b->graph->alongs[i];
+    const RtMapData *images = &b->graph->maps[a->map], *list = &b->graph->maps[a->along];
+    int64_t n = list->rows[b->graph->spaces[b->graph->model->maps[a->along].to].count];
+    for (int64_t k = 0; k < n; k++) a->to[k] = images->to[list->list[k]];
+}
+
+static void fill_tensor(RtBatches *b, int64_t tensor, const int64_t *graphs, int64_t n)
+{
+    const RtTensorDef *t = &b->graph->model->tensors[tensor];
+    size_t row = (size_t)(t->width * rt_dtype_bytes(t->dtype));
+    char *to = b->tensors[tensor];
+    const char *of = b->data->tensors.data[tensor];
+    if (!of || !to || to == of || !b->first[t->space]) return;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t *first = &b->first[t->space][graphs[k]];
+        size_t bytes = row * (size_t)(first[1] - first[0]);
+        memcpy(to, of + row * (size_t)first[0], bytes);
+        to += bytes;
+    }
+}
+
+void rt_batches_fill(RtBatches *b, const int64_t *graphs, int64_t n)
+{
+    const RtModel *m = b->graph->model;
+    for (int64_t k = 0; k < n; k++) b->slot[graphs[k]] = k;
+    for (int64_t s = 0; s < m->n_spaces; s++)
+        if (b->first[s]) fill_space(b, s, graphs, n);
+    for (int64_t i = 0; i < m->n_maps; i++) fill_map(b, i, graphs, n);
+    for (int64_t i = 0; i < b->graph->n_alongs; i++) fill_along(b, i);
+    for (int64_t i = 0; i < m->n_tensors; i++) fill_tensor(b, i, graphs, n);
+    for (int64_t k = 0; k < n; k++) b->slot[graphs[k]] = -1;
+}
+
+/* ---- which graphs, in which order ---- */
+
+int64_t rt_batches_where(const RtBatches *b, int64_t mask, int64_t *out)
+{
+    const bool *holds = mask < 0 ? NULL : b->data->tensors.data[mask];
+    const int64_t *first = mask < 0 ? NULL : b->first[b->graph->model->tensors[mask].space];
+    int64_t n = 0;
+    for (int64_t k = 0; k < b->n_graphs; k++) {
+        bool any = !first;
+        for (int64_t i = first ? first[k] : 0; first && i < first[k + 1]; i++) any |= holds[i];
+        if (any) out[n++] = k;
+    }
+    return n;
+}
+
+void rt_shuffle(int64_t *list, int64_t n, int64_t seed, int64_t epoch)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint64_t word = rt_philox((uint64_t)seed, (uint64_t)epoch, SITE_SHUFFLE, (uint64_t)i, 0);
+        int64_t k = (int64_t)(word * (uint64_t)(i + 1) >> 32), swap = list[i];
+        list[i] = list[k];
+        list[k] = swap;
+    }
+}

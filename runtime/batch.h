@@ -1,0 +1,29 @@
+/* Batches of graphs: a data set of many graphs, and a few of them at a time as kernels read them. A graph's rows lie side
+   by side in every space as it is stored, so a batch is made of slices: no edge is sorted again, sums keep their order,
+   and each row keeps the user's id, to which random numbers are keyed. All memory is taken once, for the largest batch
+   there can be. Never looks at features. */
+#pragma once
+#include "runtime/dataset.h"
+
+typedef struct RtBatches {
+    RtGraph *graph;  /* the batch at hand; at first, and for what is planned, as many rows as any batch can have */
+    void **tensors;  /* [n_tensors] inputs of the batch; what has no rows of a graph is the data's own */
+    int64_t n_graphs, size; /* of the data; of a batch, at most */
+    /* private */
+    const RtData *data;
+    int64_t **first; /* [n_spaces] NULL, or [n_graphs+1]: where each graph's rows begin in the data */
+    int64_t **place; /* [n_spaces] NULL, or [size+1]: where the rows of the batch's graphs begin in it */
+    int64_t *slot;   /* [n_graphs] which graph of the batch at hand it is, -1: none */
+    RtBlock *blocks;
+    int64_t n_blocks;
+} RtBatches;
+
+/* BATCH if the data are no graphs side by side. *b is empty on failure. */
+RtCode rt_batches_create(const RtModel *m, const RtData *d, int64_t size, RtBatches *b, RtStatus *st);
+void rt_batches_free(RtBatches *b);
+/* Makes graphs[n] the batch at hand; 1 <= n <= size, no graph twice. */
+void rt_batches_fill(RtBatches *b, const int64_t *graphs, int64_t n);
+/* Lists in out [n_graphs] the graphs with a row where the mask holds, all for tensor -1; returns how many. */
+int64_t rt_batches_where(const RtBatches *b, int64_t mask, int64_t *out);
+/* Shuffles by (seed, epoch). */
+void rt_shuffle(int64_t *list, int64_t n, int64_t seed, int64_t epoch);

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Training by batches of graphs against numpy: each epoch takes each training graph once, in batches of the size that is wanted,
+in an order of its own; weights are those of plain descent over these batches, whatever the threads and kernels, also when the
+data are held as CSR, and a resumed run is the unbroken one. What cannot be cut is refused by name.
+usage: test_batches.py BUILD"""
+import json
+import os
+import shutil
+import sys
+
+import numpy as np
+from sandbox import Sandbox
+
+N_GRAPHS, N_CLASSES, BATCH, EPOCHS, LR = 23, 3, 5, 4, 0.05
+# Notes for each graph the step that it was taken in.
+RECORD = """
+optimizer last() { done = where(grad > 0, t, param) }
+model net(gid: graph index[G]) -> graph {
+  param seen: [G] = 0
+  return seen[gid]
+}
+train net {
+  loss = net(data.gid) on data.train
+  optimizer last()
+  batch %d of graphs
+  epochs %d
+  seed 7
+}
+"""
+# Sums over edges, over derived edges, over edges per graph, ids, all pairs of a graph, a maximum.
+MODEL = """
+model net(x: node[F], w: edge) -> graph[C] {
+  h = sum_in(w * x.src) + 0.01 * float(id(node)) * x
+  graph g1 = self_loops(g, add)
+  h = over g1 { mean_in(h.src) }
+  h = h + 0.1 * over complete(g) { mean_in(h.src * x.dst) } + 0.1 * max_in(x.src)
+  return linear(cat(readout_sum(h), readout_sum(w * x.dst)), bias = false, O = C)
+}
+train net {
+  loss = cross_entropy(net(data.x, data.w), data.graph_y) on data.train
+  metric train_loss = cross_entropy(net(data.x, data.w), data.graph_y) on data.train
+  metric test_loss = cross_entropy(net(data.x, data.w), data.graph_y) on data.test
+  hyper lr = %g
+  optimizer sgd(lr)
+  batch %d of graphs
+  epochs %d
+  seed 7
+}
+"""
+# Another random model, for bits: dropout, normalisation by the batch, attention.
+BITS = """
+model net(x: node[F], w: edge) -> graph[C] {
+  a = gat(H = 2, D = 4)
+  n = batch_norm()
+  m = gin(nn = mlp(8))
+  h = n(flatten(a(dropout(x, 0.3))))
+  h = dropout(relu(m(h, O = 8)), 0.2)
+  return linear(cat(readout_mean(h), readout_max(h)), O = C)
+}
+train net {
+  loss = cross_entropy(net(data.x, data.w), data.graph_y) on data.train
+  metric val_loss = cross_entropy(net(data.x, data.w), data.graph_y) on data.val
+  drop = plateau(val_loss, patience = 1)
+  optimizer adam(0.01 * drop * warmup(step, 7))
+  clip_norm 1
+  batch 4 of graphs
+  epochs 6
+}
+"""
+
+
+def make_data(box, name, csr):
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(1, 12, N_GRAPHS)
+    sizes[3] = 1  # a graph of one node, and graphs without edges
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    n, ends = start[-1], []
+    for k in range(N_GRAPHS):
+        m = 0 if k % 6 == 3 else rng.integers(1, 4 * sizes[k] + 2)
+        ends.append(start[k] + rng.integers(0, sizes[k], (2, m)))  # loops and parallel edges too
+    edges = np.concatenate(ends, 1)[:, rng.permutation(sum(e.shape[1] for e in ends))]
+    arrays = {"edge_index": edges, "batch": np.repeat(np.arange(N_GRAPHS), sizes), "w": rng.random(edges.shape[1]),
+              "graph_y": rng.integers(0, N_CLASSES, N_GRAPHS), "gid": np.arange(N_GRAPHS)}
+    part = rng.permutation(N_GRAPHS)
+    for i, mask in enumerate(("train", "val", "test")):
+        arrays[mask + "_mask"] = part % 5 == i + 2 if i else part % 5 < 3
+    x = rng.standard_normal((n, 6)) * (rng.random((n, 6)) < 0.5)
+    os.mkdir(box.path(name))
+    if csr:
+        hit = x != 0
+        arrays.update(x_indptr=np.concatenate([[0], np.cumsum(hit.sum(1))]), x_indices=np.nonzero(hit)[1], x_data=x[hit])
+    else:
+        arrays["x"] = x
+    for key, a in arrays.items():
+        a = a.astype("f4") if a.dtype == float else a
+        np.save(box.path(name, key + ".npy"), np.ascontiguousarray(a))
+    with open(box.path(name, "meta.json"), "w") as f:
+        json.dump({"num_nodes": int(n), "num_edges": int(edges.shape[1]), "num_graphs": N_GRAPHS, "num_classes": N_CLASSES,
+                   "feature_dim": 6}, f)
+    arrays["x"] = x
+    return arrays
+
+
+def read_weights(path):
+    raw = open(path, "rb").read()
+    n = int.from_bytes(raw[:8], "little")
+    head = json.loads(raw[8:8 + n])
+    return {k: np.frombuffer(raw[8 + n:][slice(*v["data_offsets"])], "<f4").reshape(v["shape"]).astype("f8")
+            for k, v in head.items() if k != "__metadata__" and v["dtype"] == "F32"}
+
+
+def build(box, name, text, data="data", *more):
+    box.write(name + ".gnn", text)
+    box.must(box.gnnc, "build", name + ".gnn", "--data", data, "-o", box.path(name), *more)
+    return box.path(name)
+
+
+def train(box, name, *more, data="data"):
+    box.must(box.path(name), "train", "--data", data, "--save", "w.st", *more)
+    return read_weights(box.path("w.st"))
+
+
+def steps_of(box, epochs):
+    """[N_GRAPHS] the step, from 1, that each graph was last taken in; 0: never."""
+    build(box, "record", RECORD % (BATCH, epochs), "data", "--set", "G=%d" % N_GRAPHS)
+    return train(box, "record")["seen"].reshape(-1).astype(int)
+
+
+def composition(box, mask):
+    """Batches by epoch: lists of graphs, or why they are wrong."""
+    per_epoch, n = -(-mask.sum() // BATCH), mask.sum()
+    epochs = []
+    for e in range(1, EPOCHS + 1):
+        seen = steps_of(box, e)
+        if np.any((seen > 0) != mask):
+            return "epoch %d takes graphs %s" % (e, np.nonzero(seen)[0]), None
+        batches = [np.nonzero(seen == (e - 1) * per_epoch + i + 1)[0] for i in range(per_epoch)]
+        if [len(b) for b in batches] != [BATCH] * (n // BATCH) + [n % BATCH] * int(n % BATCH > 0):
+            return "epoch %d has batches of %s" % (e, [len(b) for b in batches]), None
+        epochs.append(batches)
+    same = all(np.array_equal(a, b) for a, b in zip(epochs[0], epochs[1]))
+    return ("each epoch has the same order" if same else None), epochs
+
+
+def features(a):
+    """What the model reads out of each graph, in f64; it has no parameters but the last layer's."""
+    x, w, (s, d), of = a["x"], a["w"], a["edge_index"], a["batch"]
+    n = len(x)
+    A = np.zeros((n, n))
+    np.add.at(A, (d, s), w)
+    h = A @ x + 0.01 * np.arange(n)[:, None] * x
+    B = np.eye(n)
+    np.add.at(B, (d, s), 1)
+    h = B @ h / B.sum(1, keepdims=True)
+    same = (of[:, None] == of[None]).astype(float)
+    top = np.full(x.shape, -np.inf)
+    np.maximum.at(top, d, x[s])
+    h = h + 0.1 * (same @ h / same.sum(1, keepdims=True)) * x + 0.1 * np.where(np.isinf(top), 0, top)
+    sums = [np.zeros((N_GRAPHS, x.shape[1])) for _ in range(2)]
+    np.add.at(sums[0], of, h)
+    np.add.at(sums[1], of[s], w[:, None] * x[d])
+    return np.concatenate(sums, 1)
+
+
+def descend(f, y, epochs, W):
+    for batches in epochs:
+        for b in batches:
+            z = f[b] @ W.T
+            p = np.exp(z - z.max(1, keepdims=True))
+            p /= p.sum(1, keepdims=True)
+            p[np.arange(len(b)), y[b]] -= 1
+            W = W - LR * p.T @ f[b] / len(b)
+    return W
+
+
+def numbers(box, a, epochs, data):
+    build(box, "model", MODEL % (LR, BATCH, EPOCHS), data)
+    start = train(box, "model", "--epochs", 0, data=data)
+    got = train(box, "model", "--metrics", "m.jsonl", data=data)
+    ((name, W),) = start.items()
+    f = features(a)
+    want = descend(f, a["graph_y"], epochs, W)
+    far = np.abs(got[name] - want).max() / np.abs(want).max()
+    if not far < 1e-4 or np.abs(want - W).max() < 1e-2:
+        return "weights are off by %g" % far
+    z = f[a["test_mask"]] @ want.T
+    loss = (np.log(np.exp(z - z.max(1, keepdims=True)).sum(1)) + z.max(1) - z[np.arange(len(z)), a["graph_y"][a["test_mask"]]]).mean()
+    said = json.loads(open(box.path("m.jsonl")).read().splitlines()[-1])["test_loss"]
+    return None if abs(said - loss) < 1e-3 * max(1, loss) else "test_loss is %g, wanted %g" % (said, loss)
+
+
+def bits(box):
+    build(box, "bits", BITS)
+    want = train(box, "bits", "--threads", 1)
+    for more in (["--threads", 2], ["--threads", 3], ["--cpu", "generic"], ["--chunks", 9], ["--ahead", 0]):
+        got = train(box, "bits", *more)
+        if any(np.any(got[k] != want[k]) for k in want):
+            return "%s changes the weights" % more
+    box.must(box.path("bits"), "train", "--data", "data", "--epochs", 3, "--checkpoint", "c.ck")
+    got = train(box, "bits", "--resume", "c.ck")
+    if any(np.any(got[k] != want[k]) for k in want):
+        return "a resumed run differs"
+    if all(np.all(train(box, "bits", "--seed", 1)[k] == want[k]) for k in want):
+        return "the seed does not matter"
+    return None if any(np.any(train(box, "bits", "--batch", 3)[k] != want[k]) for k in want) else "--batch does not matter"
+
+
+def refusals(box, a):
+    exe = box.path("model")
+    box.refuses("batch_0", (exe, "train", "--data", "data", "--batch", 0), 1, "R403", "--batch")
+    build(box, "whole", "\n".join(line for line in BITS.split("\n") if "batch 4" not in line))
+    box.refuses("not_by_batches", (box.path("whole"), "train", "--data", "data", "--batch", 2), 1, "R405", "not trained by batches")
+    edges = a["edge_index"].copy()
+    edges[0, 5] = (edges[1, 5] + 40) % len(a["x"])
+    for name, key, value, rc, code, says in [
+            ("edge_between_graphs", "edge_index", edges, 3, "R305", "row 5 is of graph"),
+            ("no_training_graph", "train_mask", np.zeros(N_GRAPHS, bool), 3, "R305", "no graph"),
+            ("graph_labels_short", "graph_y", a["graph_y"][:-1], 3, "R112", "graph_y"),
+            ("batch_not_ascending", "batch", a["batch"][::-1].copy(), 2, "R304", "batch.npy")]:
+        shutil.copytree(box.path("data"), box.path("bad"))
+        np.save(box.path("bad", key + ".npy"), value)
+        box.refuses(name, (exe, "train", "--data", "bad", "--save", "no.st"), rc, code, says)
+        shutil.rmtree(box.path("bad"))
+    shutil.copytree(box.path("data"), box.path("bad"))
+    os.remove(box.path("bad", "graph_y.npy"))
+    box.refuses("no_graph_labels", (exe, "train", "--data", "bad"), 6, "R117", "graph_y")
+
+
+box = Sandbox(sys.argv[1], "batches")
+a = make_data(box, "data", False)
+make_data(box, "csr", True)
+wrong, epochs = composition(box, a["train_mask"])
+box.report("each_graph_once", wrong)
+if epochs:
+    box.report("numbers", numbers(box, a, epochs, "data"))
+    box.report("numbers_of_csr", numbers(box, a, epochs, "csr"))
+box.report("bits", bits(box))
+build(box, "model", MODEL % (LR, BATCH, EPOCHS))
+refusals(box, a)
+box.close()
