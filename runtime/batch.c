@@ -135,7 +135,8 @@ static RtCode take_space(RtBatches *b, int64_t s, RtStatus *st)
     *to = *of;
     to->ids = NULL;
     if (!b->first[s]) return RT_OK;
-    RT_TRY(most_rows(b, s, &to->count, st));
+    RT_TRY(most_rows(b, s, &b->most[s], st));
+    to->count = b->most[s];
     RT_TRY(take(b, b->size + 1, 8, &b->place[s], st));
     return of->ids_all ? take(b, to->count, 8, &to->ids_all, st) : RT_OK;
 }
@@ -201,6 +202,7 @@ static RtCode create(const RtModel *m, RtBatches *b, RtStatus *st)
     b->blocks = calloc(n, sizeof *b->blocks);
     if (!b->first || !b->place || !b->tensors || !b->blocks) return rt_fail_memory(st, n * sizeof *b->blocks, "batches");
     RT_TRY(cut_graphs(b, st));
+    RT_TRY(take(b, m->n_spaces, 8, &b->most, st));
     RT_TRY(take(b, b->n_graphs, 8, &b->slot, st));
     memset(b->slot, -1, (size_t)b->n_graphs * 8);
     RT_TRY(take_graph(b, st));
@@ -229,6 +231,12 @@ void rt_batches_free(RtBatches *b)
     free(b->tensors);
     free(b->blocks);
     *b = (RtBatches){0};
+}
+
+void rt_batches_widest(RtBatches *b)
+{
+    for (int64_t s = 0; s < b->graph->model->n_spaces; s++)
+        if (b->first[s]) b->graph->spaces[s].count = b->most[s];
 }
 
 /* ---- a batch ---- */

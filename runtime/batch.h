@@ -13,6 +13,7 @@ typedef struct RtBatches {
     const RtData *data;
     int64_t **first; /* [n_spaces] NULL, or [n_graphs+1]: where each graph's rows begin in the data */
     int64_t **place; /* [n_spaces] NULL, or [size+1]: where the rows of the batch's graphs begin in it */
+    int64_t *most;   /* [n_spaces] rows that a batch can have */
     int64_t *slot;   /* [n_graphs] which graph of the batch at hand it is, -1: none */
     RtBlock *blocks;
     int64_t n_blocks;
@@ -21,6 +22,8 @@ typedef struct RtBatches {
 /* BATCH if the data are no graphs side by side. *b is empty on failure. */
 RtCode rt_batches_create(const RtModel *m, const RtData *d, int64_t size, RtBatches *b, RtStatus *st);
 void rt_batches_free(RtBatches *b);
+/* The graph has as many rows as any batch can have, so that what is made for it has room for all. */
+void rt_batches_widest(RtBatches *b);
 /* Makes graphs[n] the batch at hand; 1 <= n <= size, no graph twice. */
 void rt_batches_fill(RtBatches *b, const int64_t *graphs, int64_t n);
 /* Lists in out [n_graphs] the graphs with a row where the mask holds, all for tensor -1; returns how many. */

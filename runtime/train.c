@@ -139,8 +139,9 @@ static void set_run(Trainer *t, const char *what, double value)
 static RtCode set_up_batches(Trainer *t)
 {
     int64_t mask = -1;
-    const RtBatches *b = t->o->batches;
+    RtBatches *b = t->o->batches;
     if (!b) return RT_OK;
+    rt_batches_widest(b);
     for (int64_t i = 0; i < t->m->n_tensors; i++)
         if (rt_mask_role(t->m, i) == 0 && rt_programs_take(t->m, "train_step", i)) mask = i;
     t->order = calloc(2 * (size_t)b->n_graphs, sizeof *t->order);

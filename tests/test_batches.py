@@ -205,6 +205,14 @@ def bits(box):
     return None if any(np.any(train(box, "bits", "--batch", 3)[k] != want[k]) for k in want) else "--batch does not matter"
 
 
+def runs(box):
+    """A run among several, after others whose last batch was a small one, is what it is alone."""
+    box.must(box.path("bits"), "train", "--data", "data", "--seeds", 3, "--metrics", "runs.jsonl")
+    box.must(box.path("bits"), "train", "--data", "data", "--seed", 2, "--metrics", "one.jsonl")
+    last = [[r for r in map(json.loads, open(box.path(f))) if r.get("final")][-1]["loss"] for f in ("runs.jsonl", "one.jsonl")]
+    return None if last[0] == last[1] else "losses are %s" % last
+
+
 def refusals(box, a):
     exe = box.path("model")
     box.refuses("batch_0", (exe, "train", "--data", "data", "--batch", 0), 1, "R403", "--batch")
@@ -235,6 +243,7 @@ if epochs:
     box.report("numbers", numbers(box, a, epochs, "data"))
     box.report("numbers_of_csr", numbers(box, a, epochs, "csr"))
 box.report("bits", bits(box))
+box.report("runs", runs(box))
 build(box, "model", MODEL % (LR, BATCH, EPOCHS))
 refusals(box, a)
 box.close()
