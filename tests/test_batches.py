@@ -47,7 +47,7 @@ train net {
   seed 7
 }
 """
-# Another random model, for bits: dropout, normalisation by the batch, attention.
+# Another model, for bits: dropout, normalisation by the batch, attention, nearest points.
 BITS = """
 model net(x: node[F], w: edge) -> graph[C] {
   a = gat(H = 2, D = 4)
@@ -55,6 +55,7 @@ model net(x: node[F], w: edge) -> graph[C] {
   m = gin(nn = mlp(8))
   h = n(flatten(a(dropout(x, 0.3))))
   h = dropout(relu(m(h, O = 8)), 0.2)
+  h = h + over knn(h, k = 2) { mean_in(h.src) }
   return linear(cat(readout_mean(h), readout_max(h)), O = C)
 }
 train net {
