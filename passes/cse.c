@@ -4,7 +4,8 @@
      %5 = mul %3, %4
    Equal: the same op, attributes and type on the same values, in any order where the op commutes.
    Random ops are functions of seed, step, site and element, so equal ones (same site) may be shared
-   too. Never merges the variable of a `grad` that is still there (rewrite_pinned), and never
+   too. Never merges the variable of a `grad` that is still there (rewrite_pinned), nor two `incoming`: what a
+   stated adjoint makes of two cotangents, clipped ones say, is not what it makes of their sum. Never
    reassociates: a + (b + c) and (a + b) + c stay two values. */
 #include "passes/cse.h"
 #include "passes/rewrite.h"
@@ -65,7 +66,7 @@ static bool attr_eq(const IrAttr *a, const IrAttr *b)
 
 static bool op_eq(const IrOp *a, const IrOp *b)
 {
-    if (a->op != b->op || a->n_args != b->n_args || !ir_type_eq(&a->type, &b->type) ||
+    if (a->op == IR_OP_incoming || a->op != b->op || a->n_args != b->n_args || !ir_type_eq(&a->type, &b->type) ||
         !attr_eq(&a->attr, &b->attr))
         return false;
     for (uint32_t i = 0; i < a->n_args; i++)
