@@ -87,7 +87,7 @@ static CText lane_numbers(CKernel *c, const KirIns *x)
     if (x->type.lanes == 1) return text(c, BIND_CALL, "0");
     StrBuf b = {.arena = c->file->arena};
     for (unsigned i = 0; i < x->type.lanes; i++) strbuf_printf(&b, "%s%u", i ? ", " : "", i);
-    return text(c, BIND_UNARY, "(%s){%s}", c_type(c->file, x->type), strbuf_cstr(&b));
+    return text(c, BIND_CALL, "((%s){%s})", c_type(c->file, x->type), strbuf_cstr(&b));
 }
 
 /* ---- operators ----------------------------------------------------------------------------------

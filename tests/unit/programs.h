@@ -1,4 +1,4 @@
-/* One random program and all its readings: a module with gradients, the oracle (the interpreter on
+/* One random program and all its readings: a module with gradients, made as IR (gir_random.h) or from text (gnn_random.h), the oracle (the interpreter on
    the module after autodiff alone; passes that ran before autodiff may have changed the order in
    which cotangents are added, so that a few elements are judged by the interpreter on the module
    after all passes, which then must agree with the first), the plan that the whole pipeline makes
@@ -7,13 +7,16 @@
    compiling kernels and processes are test_programs.c's. */
 #pragma once
 #include "codegen/codegen.h"
+#include "frontend/frontend.h"
 #include "passes/lower.h"
 #include "runtime/cpu.h"
 #include "runtime/cone.h"
 #include "runtime/exec.h"
-#include "tests/unit/gir_random.h"
+#include "tests/unit/gnn_random.h"
 #include "tests/unit/plan_run.h"
 
+/* Programs of IR by their graph, as GirKind has them, and programs from text. */
+enum { PROGRAM_TEXT = GIR_NEAREST + 1, PROGRAM_N_KINDS, N_WORDS = 256 };
 enum { RATIO_STEPS = 4, RATIO_ZERO = 64, N_RATIOS = 512 }; /* a bin is 2^(1/4) wide */
 
 /* What was seen; workers hand it to their parent as it is. */
@@ -24,9 +27,11 @@ typedef struct Tally {
         second; /* results that are gradients; elements that the second oracle judged */
     int64_t dropped, matter,
         noticed; /* runs without an edge, where it shows beyond the bounds, and was seen */
-    int64_t variants[RT_N_VARIANTS], kinds[5], families[16], disabled, held; /* held: some values are computed once */
+    int64_t variants[RT_N_VARIANTS], kinds[PROGRAM_N_KINDS], families[16], disabled, held; /* held: some values are computed once */
     int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
     int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */
+    int64_t words[N_WORDS];   /* programs whose text has the word of the language */
+    int64_t changes[4], exact; /* graphs of another form that were compared; results of them that had to have the same bits */
 } Tally;
 
 static inline void tally_add(Tally *to, const Tally *from)
@@ -58,7 +63,8 @@ static inline double tally_median(const Tally *t)
 typedef struct ProgramGraph {
     EvalGraph g; /* the user's edges */
     int64_t *graph_of, n_graphs;
-    int64_t dropped; /* the user's id of an edge that is not there, -1: all are */
+    const int64_t *node_key, *edge_key, *graph_key; /* what each element was called before the graph was changed, which
+                                                       says what values it has; NULL: its own number */
 } ProgramGraph;
 
 enum {
@@ -107,7 +113,7 @@ static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool biparti
     int64_t n = s->nodes + gir_below(r, s->more_nodes + 1),
             m = s->edges + gir_below(r, s->more_edges + 1);
     int64_t *src = ARENA_ARRAY(a, int64_t, m + 1), *dst = ARENA_ARRAY(a, int64_t, m + 1);
-    ProgramGraph p = {.g = {n, n, m, src, dst}, .dropped = -1};
+    ProgramGraph p = {.g = {n, n, m, src, dst}};
     if (bipartite) p.g.n_src = 1 + gir_below(r, (uint32_t)n + 7);
     p.graph_of = ARENA_ARRAY(a, int64_t, n + 1);
     p.n_graphs = 1 + gir_below(r, family == FAMILY_BATCH ? 6 : 2);
@@ -124,10 +130,9 @@ static inline ProgramGraph program_graph_without(Arena *a, const ProgramGraph *p
 {
     ProgramGraph q = *p;
     int64_t n = --q.g.n_edges, *src = ARENA_ARRAY(a, int64_t, n + 1),
-            *dst = ARENA_ARRAY(a, int64_t, n + 1);
-    for (int64_t e = 0; e < n; e++)
-        src[e] = p->g.src[e + (e >= edge)], dst[e] = p->g.dst[e + (e >= edge)];
-    q.g.src = src, q.g.dst = dst, q.dropped = edge;
+            *dst = ARENA_ARRAY(a, int64_t, n + 1), *key = ARENA_ARRAY(a, int64_t, n + 1);
+    for (int64_t e = 0; e < n; e++) key[e] = e + (e >= edge), src[e] = p->g.src[key[e]], dst[e] = p->g.dst[key[e]];
+    q.g.src = src, q.g.dst = dst, q.edge_key = key;
     return q;
 }
 
@@ -137,6 +142,9 @@ typedef struct Program {
     Arena *arena;
     uint64_t seed;
     uint32_t family;
+    int kind;         /* GirKind or PROGRAM_TEXT */
+    const char *text; /* of the language, and what results depend on (GNN_BY_..) */
+    unsigned by;
     const IrModule *m, *plain,
         *passed; /* as written; after autodiff alone; after all graph passes */
     HostPlan *plan;
@@ -192,22 +200,68 @@ static inline uint32_t program_family(uint64_t seed, const IrModule *m)
     int64_t width = 0;
     for (IrId v = 0; v < f->ops.n; v++)
         if (f->ops.data[v].type.space != IR_UNIT) width += ir_type_width(m, &f->ops.data[v].type);
+    for (uint32_t g = 0; g < m->graphs.n; g++) /* as many edges as pairs */
+        if (ir_graph_is_pairs(m->graphs.data[g].kind) && (family == FAMILY_HUB || family == FAMILY_LARGE)) return FAMILY_BATCH;
     return family == FAMILY_LARGE && width > 2500 ? FAMILY_HUB : family;
 }
 
-/* NULL, or what went wrong. held: with the pass hoist. */
-static inline const char *program_make(Arena *a, uint64_t seed, bool held, Program *p)
+/* A module of random IR. */
+static inline void program_of_ir(Arena *a, Program *p)
 {
-    uint32_t size = (uint32_t)(program_hash(seed) % 12); /* arguments counted; one in 32 is long */
-    GirOptions o = {.n_ops = seed % 32 ? 9 + size : 30 + 2 * size,
-                    .real = seed % 3 ? IR_F32 : IR_F64,
-                    .grads = true};
+    uint32_t size = (uint32_t)(program_hash(p->seed) % 12); /* arguments counted; one in 32 is long */
+    GirOptions o = {.n_ops = p->seed % 32 ? 9 + size : 30 + 2 * size, .real = p->seed % 3 ? IR_F32 : IR_F64, .grads = true};
+    p->m = gir_make(a, p->seed, o);
+    p->kind = (int)gir_kind(p->m);
+}
+
+/* A number that hangs on all float results, and its gradients by all float arguments, as further results. */
+static inline void program_gradients(IrModule *m, uint64_t seed, IrDtype real)
+{
+    Gir g = {.b = {.m = m, .f = m->funcs.data[0]}, .r = {seed}, .real = real};
+    IrFunc *f = g.b.f;
+    uint32_t n = f->ops.n, n_results = f->results.n;
+    IrId loss = IR_NONE;
+    for (uint32_t i = 0; i < n_results; i++) {
+        const IrResult *r = &f->results.data[i];
+        if (irb_type(&g.b, r->value).dtype != real || !strncmp(r->name, "after.", 6)) continue; /* buffers are constants */
+        IrId part = gir_total(&g, r->value);
+        loss = loss == IR_NONE ? part : irb_map2(&g.b, IR_OP_add, loss, part);
+    }
+    if (loss != IR_NONE) ir_result(m, f, "loss", loss, IR_NONE);
+    for (IrId v = 0; v < n && loss != IR_NONE; v++)
+        if (irb_op(&g.b, v)->op == IR_OP_arg && irb_type(&g.b, v).dtype == real)
+            ir_result(m, f, arena_printf(m->arena, "grad.%u", v), gir_grad(&g, loss, v), IR_NONE);
+}
+
+/* The model of a random text, in train mode or in eval mode. */
+static inline bool program_of_text(Arena *a, Program *p, Diags *d)
+{
+    static const char *const names[] = {"F", "H", "D", "R"};
+    GnnText g = gnn_random(a, p->seed);
+    Source *src = ARENA_NEW(a, Source);
+    *src = (Source){"random.gnn", g.text, (uint32_t)strlen(g.text)};
+    double sizes[] = {(double)g.sizes[0], (double)g.sizes[1], (double)g.sizes[2], 2};
+    FrontendOptions o = {.float_dtype = p->seed % 3 ? IR_F32 : IR_F64, .set_names = names, .set_values = sizes, .n_set = 4,
+                         .train_mode = program_hash(p->seed ^ 0x7a) % 2};
+    p->kind = PROGRAM_TEXT, p->text = g.text, p->by = g.by;
+    IrModule *m = frontend_compile(a, src, &o, d);
+    if (!m) return false;
+    m->funcs.n = 1; /* forward */
+    program_gradients(m, p->seed, o.float_dtype);
+    p->m = m;
+    return true;
+}
+
+/* NULL, or what went wrong. held: with the pass hoist. */
+static inline const char *program_make(Arena *a, uint64_t seed, bool text, bool held, Program *p)
+{
     Diags *d = ARENA_NEW(a, Diags);
     d->arena = a;
     PassContext *oracle = ARENA_NEW(a, PassContext), *ctx = ARENA_NEW(a, PassContext);
     *oracle = *ctx = pass_context(a, d);
     *p = (Program){.arena = a, .seed = seed};
-    p->m = gir_make(a, seed, o);
+    if (!text) program_of_ir(a, p);
+    else if (!program_of_text(a, p, d)) return program_diags(a, d);
     program_in_loop((IrModule *)(uintptr_t)p->m, seed);
     if (!ir_verify(p->m, d)) return program_diags(a, d);
     p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
@@ -219,36 +273,57 @@ static inline const char *program_make(Arena *a, uint64_t seed, bool held, Progr
     p->tables = tables_build(p->plan, &(CodegenOptions){.name = "m", .version = "0"}, a);
     GirRng r = {seed * 31 + 7};
     p->family = program_family(seed, p->plain);
-    p->graph = program_graph(a, p->family, gir_kind(p->m) == GIR_BIPARTITE, &r);
+    p->graph = program_graph(a, p->family, p->kind == GIR_BIPARTITE, &r);
     return NULL;
 }
 
 /* ---- the oracle ---- */
 
-/* Which element of the user's a row is, the same with and without a dropped edge. */
-static inline uint64_t program_row(const Program *p, const EvalWorld *w, const ProgramGraph *g,
-                                   IrId space, int64_t row)
+static inline IrId program_graph_space(const IrModule *m)
 {
-    if (space == GIR_LOOPS) {
-        int64_t orig = w->maps[GIR_ORIG][row];
-        if (orig < 0) return ((uint64_t)1 << 40) + (uint64_t)w->maps[GIR_LDST][row];
-        row = orig, space = GIR_EDGE;
-    }
-    if (space != GIR_EDGE) return (uint64_t)row;
-    int64_t id = w->element_ids[GIR_EDGE][row];
-    bool drawn = gir_kind(p->m) == GIR_DRAWN;
-    return (uint64_t)id + (!drawn && g->dropped >= 0 && id >= g->dropped);
+    for (IrId s = 0; s < m->spaces.n; s++)
+        if (!strcmp(m->spaces.data[s].name, "graph")) return s;
+    return IR_NONE;
 }
 
-static inline void program_fill(const Program *p, const EvalWorld *w, const ProgramGraph *g,
-                                uint32_t arg, EvalValue *v)
+/* What a row was called before the graph was changed. */
+static inline int64_t program_key(const IrModule *m, const EvalWorld *w, const ProgramGraph *g, IrId space, int64_t row)
 {
+    const IrGraph *base = &m->graphs.data[0];
+    const int64_t *keys = space == base->dst_space && base->src_space == space ? g->node_key
+                          : space == base->edge                                ? g->edge_key
+                          : space == program_graph_space(m)                    ? g->graph_key
+                                                                               : NULL;
+    int64_t id = w->element_ids[space] ? w->element_ids[space][row] : row;
+    return keys ? keys[id] : id;
+}
+
+/* The same for a row of any space: edges of derived graphs go by the edge that they come from, or by their node. */
+static inline uint64_t program_row(const Program *p, const EvalWorld *w, const ProgramGraph *g, IrId space, int64_t row)
+{
+    const IrModule *m = p->plain;
+    for (uint32_t i = 1; i < m->graphs.n; i++) {
+        const IrGraph *derived = &m->graphs.data[i];
+        if (derived->edge != space || derived->orig == IR_NONE) continue;
+        int64_t orig = w->maps[derived->orig][row];
+        if (orig < 0) return ((uint64_t)1 << 40) + (uint64_t)w->maps[derived->dst][row];
+        return (uint64_t)program_key(m, w, g, m->graphs.data[derived->base].edge, orig);
+    }
+    return (uint64_t)program_key(m, w, g, space, row);
+}
+
+/* Values by the names of rows; integers of a range lie in it. */
+static inline void program_fill(const Program *p, const EvalWorld *w, const ProgramGraph *g, uint32_t arg, EvalValue *v)
+{
+    const IrArg *of = &p->plain->funcs.data[0]->args.data[arg];
+    int64_t bound = of->kind == IR_ARG_TENSOR ? p->plain->tensors.data[of->ref].bound : 0;
     for (int64_t row = 0; row < v->rows; row++) {
         GirRng r = {program_hash(program_row(p, w, g, v->type.space, row) * 64 + arg) + p->seed};
         gir_below(&r, 2);
         EvalValue part = *v;
         part.v += row * v->width, part.rows = 1;
         gir_fill(&part, &r);
+        for (int64_t k = 0; k < v->width && bound > 0; k++) part.v[k] = (double)gir_below(&r, (uint32_t)bound);
     }
 }
 
@@ -320,8 +395,10 @@ static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const Progra
     RtGraph *graph = NULL;
     int64_t *counts = ARENA_ARRAY(a, int64_t, m->n_spaces);
     for (int64_t s = 0; s < m->n_spaces; s++) counts[s] = -1;
-    counts[GIR_NODE] = g->g.n_dst, counts[GIR_GRAPH] = g->n_graphs;
-    if (gir_kind(p->m) == GIR_BIPARTITE) counts[GIR_SOURCE] = g->g.n_src;
+    const IrGraph *base = &p->plain->graphs.data[0];
+    IrId graphs = program_graph_space(p->plain);
+    counts[base->dst_space] = g->g.n_dst, counts[base->src_space] = g->g.n_src;
+    if (graphs != IR_NONE) counts[graphs] = g->n_graphs;
     RtTopology t = {.place = "edges",
                     .n_edges = g->g.n_edges,
                     .src = g->g.src,
@@ -533,7 +610,7 @@ static inline void program_tally(const Program *p, Tally *t)
     const IrFunc *f = p->m->funcs.data[0];
     t->programs++;
     t->kernels += p->plan->kernels.n;
-    t->kinds[gir_kind(p->m)]++;
+    t->kinds[p->kind]++;
     t->families[p->family]++;
     t->disabled += program_is_disabled(p->seed);
     t->held += p->plan->programs.n > 1;
@@ -541,4 +618,7 @@ static inline void program_tally(const Program *p, Tally *t)
     for (uint32_t i = 0; i < f->results.n; i++)
         t->gradients += f->ops.data[f->results.data[i].value].op == IR_OP_grad;
     for (int op = 0; op < IR_N_OPS; op++) t->ops[op] += seen[op];
+    const char *words[N_WORDS];
+    uint32_t n_words = p->text ? gnn_words(p->arena, words, N_WORDS) : 0;
+    for (uint32_t k = 0; k < n_words; k++) t->words[k] += gnn_has_word(p->text, words[k]);
 }

@@ -7,18 +7,20 @@
    two graphs apart, the comparison has to notice. 200 programs run once more with kernels under the address and undefined
    behaviour sanitizers, in buffers of just their size, in a child process.
 
-   usage: test_programs [N [FIRST [all]]]   N programs from seed FIRST with progress; all: each of them through C too;
+   Programs from text go through the front end first, and run once more on graphs of another form (metamorphic.h).
+
+   usage: test_programs [text] [N [FIRST [all]]]   N programs from seed FIRST with progress; all: each of them through C too;
    `test_programs 1 SEED` prints a failure */
 #include "codegen/jit.h"
 #include "tests/unit/c_module.h"
 #include "tests/unit/check.h"
-#include "tests/unit/programs.h"
+#include "tests/unit/metamorphic.h"
 #include <errno.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PER_BATCH = 50, N_SUITE = 1000, N_SANITISED = 200, MAX_WORKERS = 16, MAX_SAID = 3 };
+enum { PER_BATCH = 50, N_SUITE = 1000, N_TEXTS = 300, N_SANITISED = 200, MAX_WORKERS = 16, MAX_SAID = 3 };
 
 typedef struct Batch {
     Arena *arena;
@@ -68,11 +70,11 @@ static void add_kernels(Batch *b, unsigned i)
     program_tally(p, &b->tally);
 }
 
-static void make_programs(Batch *b, uint64_t first, unsigned n, bool held)
+static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool held)
 {
     *b = (Batch){.arena = arena_new(), .n = n};
     for (unsigned i = 0; i < n; i++) {
-        const char *why = program_make(b->arena, first + i, held, &b->programs[i]);
+        const char *why = program_make(b->arena, first + i, text, held, &b->programs[i]);
         if (why)
             say(b, i, why);
         else
@@ -199,6 +201,25 @@ static const char *drop_edge(Arena *a, Batch *b, const Program *p, const Oracle 
     return why ? arena_printf(a, "without edge %lld: %s", (long long)edge, why) : NULL;
 }
 
+/* On another form of the graph: within the bound there, and for each element what it was. */
+static const char *check_change(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r, Change how)
+{
+    GirRng rng = {p->seed * 3 + (uint64_t)how};
+    ProgramGraph g = change_graph(a, &p->graph, how, &rng);
+    Oracle after;
+    Which which = {b, variant_of(p->seed)};
+    const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, false), (int)which.variant, NULL, {0, 0, 0}, RT_CONE_OFF};
+    const char *why = program_oracle(a, p, &g, &after);
+    RtGraph *graph = why ? NULL : program_rt_graph(a, p, &g, llvm.model, &why);
+    void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
+    if (!why) why = program_run(a, p, &llvm, graph, after.args, got);
+    rt_graph_free(graph);
+    if (!why) why = program_compare(a, p, &g, &after, got, NULL);
+    if (why) return arena_printf(a, "change %d: %s", how, why);
+    const Changed c = {{&p->graph, &g}, {o, &after}, {r->llvm, got}};
+    return change_compare(a, p, &c, how, &b->tally);
+}
+
 static const char *check_program(Arena *a, Batch *b, const Program *p, RtPool *pool)
 {
     Oracle o;
@@ -207,8 +228,11 @@ static const char *check_program(Arena *a, Batch *b, const Program *p, RtPool *p
     if (why) return arena_printf(a, "oracle: %s", why);
     why = run_all(a, b, p, &p->graph, pool, o.args, &r);
     if (!why) why = check_runs(a, b, p, &o, &r);
-    bool drop = p->seed % 4 == 3 && gir_kind(p->m) != GIR_DRAWN && p->graph.g.n_edges > 0;
-    return why || !drop ? why : drop_edge(a, b, p, &o, pool);
+    bool drop = p->seed % 4 == 3 && p->kind != GIR_DRAWN && p->graph.g.n_edges > 0;
+    if (!why && drop) why = drop_edge(a, b, p, &o, pool);
+    for (int how = 0; how < N_CHANGES && !why && p->text; how++)
+        if (!change_is_seen(p, (Change)how)) why = check_change(a, b, p, &o, &r, (Change)how);
+    return why;
 }
 
 static void check_one(Batch *b, unsigned i)
@@ -222,11 +246,11 @@ static void check_one(Batch *b, unsigned i)
     arena_free(a);
 }
 
-static void check_programs(uint64_t first, unsigned n, bool with_c, Tally *t)
+static void check_programs(uint64_t first, unsigned n, bool text, bool with_c, Tally *t)
 {
     Batch b;
     const char *why = NULL;
-    make_programs(&b, first, n, true);
+    make_programs(&b, first, n, text, true);
     b.with_c = with_c;
     if (with_c && !compile_c(&b, "-fno-sanitize=all", &why)) why = arena_printf(b.arena, "C: %s", why);
     if (!why && !compile_llvm(&b)) why = "no variant";
@@ -237,11 +261,16 @@ static void check_programs(uint64_t first, unsigned n, bool with_c, Tally *t)
     free_batch(&b);
 }
 
-static void check_batch(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, t); }
+static void check_batch(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true, t); }
+static void check_texts(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, t); }
 
 static void check_batch_of_many(uint64_t first, unsigned n, Tally *t)
 {
-    check_programs(first, n, first / PER_BATCH % 4 == 0, t);
+    check_programs(first, n, false, first / PER_BATCH % 4 == 0, t);
+}
+static void check_texts_of_many(uint64_t first, unsigned n, Tally *t)
+{
+    check_programs(first, n, true, first / PER_BATCH % 4 == 0, t);
 }
 
 /* ---- under the sanitizers ---- */
@@ -316,7 +345,7 @@ static void check_sanitised(uint64_t first, unsigned n, Tally *t)
     Batch b;
     const char *why = NULL;
     unsetenv("LD_PRELOAD"); /* not for the C compiler */
-    make_programs(&b, first, n, false);
+    make_programs(&b, first, n, first / PER_BATCH % 2 == 1, false);
     if (!compile_c(&b, "-fsanitize=address,undefined", &why)) say(&b, 0, why);
     for (unsigned i = 0; i < n && b.c.handle; i++) {
         if (b.bad[i]) continue;
@@ -441,11 +470,12 @@ static void say_figures(const Tally *t)
 {
     printf("%lld programs (%lld with passes off, %lld with values computed once), %lld kernels, %lld gradients; variants %lld %lld "
            "%lld; kinds %lld %lld %lld "
-           "%lld %lld\n",
+           "%lld %lld, from text %lld\n",
            (long long)t->programs, (long long)t->disabled, (long long)t->held, (long long)t->kernels,
            (long long)t->gradients, (long long)t->variants[0], (long long)t->variants[1],
            (long long)t->variants[2], (long long)t->kinds[0], (long long)t->kinds[1],
-           (long long)t->kinds[2], (long long)t->kinds[3], (long long)t->kinds[4]);
+           (long long)t->kinds[2], (long long)t->kinds[3], (long long)t->kinds[4],
+           (long long)t->kinds[PROGRAM_TEXT]);
     double all = (double)(t->elements + !t->elements);
     printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%, %lld judged behind "
            "the passes; median "
@@ -454,9 +484,11 @@ static void say_figures(const Tally *t)
            (long long)t->second, tally_median(t));
     printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n",
            (long long)t->dropped, (long long)t->matter, (long long)t->noticed);
+    printf("renumbered %lld, reordered %lld, in a larger batch %lld; %lld results to have the same bits\n", (long long)t->changes[0],
+           (long long)t->changes[1], (long long)t->changes[2], (long long)t->exact);
 }
 
-/* A cotangent that a program states itself is not drawn: tests/lang/adjoints.gnn and test_ir have those. */
+/* A cotangent that a program states itself is drawn in text. */
 static bool is_drawn(int op) { return op != IR_OP_incoming && op != IR_OP_with_adjoint; }
 
 /* All that programs must be made of, if the test is to mean anything. */
@@ -504,6 +536,47 @@ static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
     test_figures(&c.tally);
 }
 
+/* All words of the language, and the ops that only a text has. */
+static void test_words(const Tally *t)
+{
+    /* Words of tests and of static values, losses over labels, and ranks and counts under further names. */
+    static const char *const not_drawn[] = {"require", "close", "random_graph", "size", "ones", "eye", "at_key", "beside", "outer",
+                                            "cross_entropy", "accuracy", "rank_out", "rank_all", "readout_sort", "count_out",
+                                            "readout_count", NULL};
+    Arena *a = arena_new();
+    const char *words[N_WORDS];
+    uint32_t n = gnn_words(a, words, N_WORDS);
+    check_begin();
+    for (uint32_t k = 0; k < n; k++) {
+        bool drawn = true;
+        for (int i = 0; not_drawn[i]; i++) drawn &= strcmp(words[k], not_drawn[i]) != 0;
+        check(!drawn || t->words[k] > 0, "`%s` is in no program", words[k]);
+    }
+    for (int op = 0; op < IR_N_OPS; op++)
+        if (!is_drawn(op)) check(t->ops[op] > 0, "op %s is in no program", ir_ops[op].name);
+    check_end("programs from text: every function and reducer of the language occurs");
+    arena_free(a);
+}
+
+static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
+{
+    static Crew c;
+    c = (Crew){.next = first, .end = first + n};
+    run_crew(&c, n < N_TEXTS || all ? check_texts : check_texts_of_many, !suite);
+    say_figures(&c.tally);
+    check_begin();
+    check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail", (long long)c.tally.failures,
+          (unsigned long long)n);
+    check_end("programs from text: interpreter, LLVM and C agree, also on graphs of another form");
+    if (n < N_TEXTS) return;
+    test_words(&c.tally);
+    check_begin();
+    check(c.tally.undecided * 50 <= c.tally.elements, "%lld of %lld elements are undecided", (long long)c.tally.undecided,
+          (long long)c.tally.elements);
+    for (int how = 0; how < N_CHANGES; how++) check(c.tally.changes[how] * 20 >= (int64_t)n, "few graphs of form %d", how);
+    check_end("programs from text: at most 2 % undecided");
+}
+
 /* The shared library that a process needs from its start to load sanitised code; NULL if there is
  * none. */
 static const char *sanitizer_library(Arena *a)
@@ -534,12 +607,13 @@ static void test_sanitised(const char *self, uint64_t first, uint64_t n)
 }
 
 /* One program in full, for a look at a failure. */
-static void show(uint64_t seed)
+static void show(uint64_t seed, bool is_text)
 {
     Arena *a = arena_new();
     Program p;
     StrBuf text = {.arena = a};
-    const char *why = program_make(a, seed, true, &p);
+    const char *why = program_make(a, seed, is_text, true, &p);
+    if (p.text) puts(p.text);
     if (p.m) ir_print(p.m, &text);
     if (p.plain) ir_print(p.plain, &text);
     if (p.plan) ir_print(p.plan->module, &text), plan_print(p.plan, &text);
@@ -553,15 +627,18 @@ static void show(uint64_t seed)
 int main(int argc, char **argv)
 {
     const char *self = "/proc/self/exe";
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : N_SUITE,
-             first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    bool text = argc > 1 && !strcmp(argv[1], "text"), suite = argc == 1;
     if (argc == 5 && !strcmp(argv[1], "--sanitised"))
         work(check_sanitised, strtoull(argv[2], NULL, 10), (unsigned)atoi(argv[3]), atoi(argv[4]));
-    if (argc > 2 && n == 1) show(first);
-    if (argc > 2 && !strcmp(argv[1], "--sanitised"))
+    if (argc > 2 && !strcmp(argv[1], "--sanitised")) {
         test_sanitised(self, strtoull(argv[2], NULL, 10), PER_BATCH);
-    else
-        test_programs(first, n, argc == 1, argc > 3);
-    if (argc == 1) test_sanitised(self, 1, N_SANITISED);
+        return check_done();
+    }
+    if (text) argc--, argv++;
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : text ? N_TEXTS : N_SUITE, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    if (argc > 2 && n == 1) show(first, text);
+    if (!text) test_programs(first, n, suite, argc > 3);
+    if (text || suite) test_texts(first, suite ? N_TEXTS : n, suite, argc > 3);
+    if (suite) test_sanitised(self, 1, N_SANITISED);
     return check_done();
 }
