@@ -112,6 +112,7 @@ static void add_graphs(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
+        bool by_graph = g->kind == IR_GRAPH_NEAREST || g->kind == IR_GRAPH_SELECT;
         RtGraphDef x = {.name = string(b, g->name),
                         .kind = g->kind,
                         .edge = index_of(g->edge),
@@ -126,7 +127,9 @@ static void add_graphs(Builder *b)
                         .n_nodes = g->kind == IR_GRAPH_NEAREST ? g->step : g->n_nodes,
                         .n_edges = g->n_edges,
                         .seed = g->seed,
-                        .batch = g->kind == IR_GRAPH_NEAREST ? index_of(g->batch) : -1};
+                        .batch = by_graph ? index_of(g->batch) : -1,
+                        .of = g->kind == IR_GRAPH_SELECT ? index_of(g->of) : -1,
+                        .ratio = g->ratio};
         VEC_PUSH(b->arena, &b->graphs, x);
     }
 }

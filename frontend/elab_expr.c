@@ -236,6 +236,7 @@ static Value index_tensor(Elab *e, const AstExpr *x, Value v)
         rests += kind == AST_EXPR_REST;
         if (kind != AST_EXPR_REST && kind != AST_EXPR_RANGE) places[i] = elab_expr(e, at.items[i]);
     }
+    if (at.n == 1 && places[0].kind == V_GRAPH) return graph_restrict(e, v, places[0].graph, x->span);
     bool rows = is_table_index(at, &places[0]) && v.type.n_dims;
     if (!rows && (rests > 1 || at.n == 0 || (rests ? at.n - 1 > v.type.n_dims : at.n != v.type.n_dims))) {
         Diag *d = diag_error(e->d, E0202, x->span, "%s has %u dims, the index has %u",

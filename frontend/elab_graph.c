@@ -54,6 +54,11 @@ IrId map_all(Elab *e, IrId space)
 IrId map_graph(Elab *e, IrId space)
 {
     const IrGraph *g = graph_ir(e, graph_data(e)), *of = graph_of_edges(e, space);
+    for (uint32_t i = 0; i < e->m->graphs.n; i++) {
+        const IrGraph *s = &e->m->graphs.data[i];
+        if (s->kind != IR_GRAPH_SELECT || (s->src_space != space && s->edge != space)) continue;
+        return s->src_space == space && e->m->maps.data[s->of].to == e->graph_space ? s->of : IR_NONE;
+    }
     bool edges = of && of->src_space == g->src_space; /* an edge is of its source's graph */
     if (e->bipartite || (space != g->src_space && !edges)) return IR_NONE;
     if (e->graph_space == IR_NONE) e->graph_space = ir_space_new(e->m, "graph", false);
@@ -205,9 +210,10 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
 /* Whether the sources of a graph's edges are known when the data are loaded, so that others can be made of it. */
 static bool is_known(Elab *e, const GraphValue *base, const char *word, Span s)
 {
-    if (graph_ir(e, base)->kind != IR_GRAPH_NEAREST) return true;
-    Diag *d = diag_error(e->d, E0901, s, "`%s` of a graph of neighbours is not built yet", word);
-    if (!strcmp(word, "self_loops")) diag_help(e->d, d, "`knn(x, k = 20, loop = true)` counts a node among its neighbours");
+    bool chosen = graph_ir(e, base)->kind == IR_GRAPH_SELECT;
+    if (graph_ir(e, base)->kind != IR_GRAPH_NEAREST && !chosen) return true;
+    Diag *d = diag_error(e->d, E0901, s, "`%s` of a graph of %s is not built yet", word, chosen ? "selected nodes" : "neighbours");
+    if (!strcmp(word, "self_loops") && !chosen) diag_help(e->d, d, "`knn(x, k = 20, loop = true)` counts a node among its neighbours");
     if (!strcmp(word, "reverse")) diag_help(e->d, d, "`sum_out` and the other reducers over outgoing edges go the other way");
     return false;
 }
@@ -343,7 +349,8 @@ static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
     const GraphValue *base;
     if (!graph_arg(e, c, 0, &base)) return value_error();
     const IrGraph *b = graph_ir(e, base);
-    if (kind == IR_GRAPH_LINE && !is_known(e, base, "line", c->span)) return value_error();
+    bool chosen = b->kind == IR_GRAPH_SELECT;
+    if ((kind == IR_GRAPH_LINE || chosen) && !is_known(e, base, derived_names[kind], c->span)) return value_error();
     if (c->n > 1) {
         Diag *d = diag_error(e->d, E0302, c->span, "wanted `%s(g)`", derived_names[kind]);
         if (c->args[1].word) diag_help(e->d, d, "no edge of g is one of %s(g): read values of g with `.src` and `.dst`", derived_names[kind]);

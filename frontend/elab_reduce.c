@@ -60,6 +60,12 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
     }
     if (v->type.space == IR_UNIT)
         return error_operand(e, v, name, "a value per node, edge or graph", s), false;
+    const IrGraph *of = graph_of_edges(e, v->type.space);
+    if (of && of->kind == IR_GRAPH_SELECT) {
+        Diag *d = diag_error(e->d, E0901, s, "%s of the edges of selected nodes is not built yet", name);
+        diag_help(e->d, d, "bring them to the nodes first: `sum_in(...)`, then reduce those");
+        return false;
+    }
     *map = where == REDUCE_ALL ? map_all(e, v->type.space) : map_graph(e, v->type.space);
     if (*map == IR_NONE)
         return error_operand(e, v, name, "a node or edge value of the data's graph", s), false;

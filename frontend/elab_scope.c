@@ -145,7 +145,7 @@ Value scope_lookup(Elab *e, const char *name, Span s)
 /* Words of the language that this version refuses. */
 static bool error_not_built(Elab *e, const char *name, Span s)
 {
-    static const char *const words[] = {"select", "topk", "fold_in", "fold_out", "permute"};
+    static const char *const words[] = {"topk", "fold_in", "fold_out", "permute"};
     if (!strcmp(name, "fit")) return diag_error(e->d, E0310, s, "`fit` stands in `const d = fit(...)` only"), true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(words[i], name)) continue;

@@ -51,6 +51,14 @@ typedef struct NearGraph { /* of one call of knn, in one function */
     const GraphValue *graph;
 } NearGraph;
 
+typedef struct SelectGraph { /* of one call of select, in one function */
+    const IrFunc *f;
+    IrId score, base; /* value, graph */
+    int64_t k;
+    double ratio;
+    const GraphValue *graph;
+} SelectGraph;
+
 typedef struct BoundArg {
     const char *name;
     const Value *value;
@@ -190,6 +198,7 @@ struct Elab {
     Span entry_span;  /* of the model's name */
     const GraphValue *data_graph;
     VEC(NearGraph) near;
+    VEC(SelectGraph) selected;
     bool bipartite;
     IrId graph_space;
     IrId label_space; /* of labels and masks when no data is known; or IR_NONE */
@@ -379,6 +388,9 @@ Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
 Value builtin_line(Elab *e, const Call *c);
 Value builtin_siblings(Elab *e, const Call *c);
+Value builtin_select(Elab *e, const Call *c);
+/* x[s]: a value of s's base at the nodes, or edges, of s; y[g]: one of nodes selected from g's, 0 where none was. */
+Value graph_restrict(Elab *e, Value v, const GraphValue *g, Span s);
 Value builtin_knn(Elab *e, const Call *c);
 Value builtin_complete(Elab *e, const Call *c);
 Value builtin_negatives(Elab *e, const Call *c);

@@ -3,6 +3,7 @@
    written a second time on purpose: each checks the other. Keeps edges in two orders: the user's,
    in which derived graphs are defined, and the stored one, sorted by destination. */
 #include "ir/eval.h"
+#include <math.h>
 
 static const int64_t UNKNOWN = -1; /* count of a space that nothing has defined yet */
 
@@ -187,6 +188,25 @@ static bool from_nearest(Build *b, const IrGraph *g, Edges *out)
     return true;
 }
 
+/* Of each graph's nodes as many as are chosen; no edge has ends before the function that runs says so. */
+static bool from_select(Build *b, const IrGraph *g, Edges *out)
+{
+    const IrGraph *base = &b->m->graphs.data[g->base];
+    int64_t n_base = b->w->counts[base->src_space], n = 0, n_graphs = b->m->maps.data[g->batch].to == IR_UNIT ? 1 : b->n_graphs;
+    const int64_t *of = base->kind == IR_GRAPH_SELECT ? b->w->maps[base->of] : is_batched(b, base->src_space) ? b->graph_of : NULL;
+    int64_t *chosen = ARENA_ARRAY(b->arena, int64_t, n_base + 1);
+    for (int64_t graph = 0; graph < n_graphs; graph++) {
+        int64_t all = 0, some = g->n_edges;
+        for (int64_t v = 0; v < n_base; v++) all += n_graphs == 1 || !of ? graph == 0 : of[v] == graph;
+        if (!some) some = (int64_t)ceil(g->ratio * (double)all);
+        for (int64_t i = 0; i < some && i < all; i++) chosen[n++] = graph;
+    }
+    b->w->maps[g->of] = chosen;
+    *out = edges_new(b->arena, b->edges[g->base].n, false);
+    for (int64_t e = 0; e < b->edges[g->base].n; e++) push(out, -1, -1, 0);
+    return set_count(b, g->src_space, n);
+}
+
 static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
 {
     switch (g->kind) {
@@ -199,6 +219,7 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
     case IR_GRAPH_COMPLETE: return from_nodes(b, g, out);
     case IR_GRAPH_NEGATIVES: return from_negatives(b, g, out);
     case IR_GRAPH_NEAREST: return from_nearest(b, g, out);
+    case IR_GRAPH_SELECT: return from_select(b, g, out);
     }
     return fail(b, "a graph of no kind");
 }
@@ -234,11 +255,21 @@ static void derive_maps(Build *b, uint32_t id)
     if (g->image != IR_NONE) b->w->maps[g->image] = image;
 }
 
+/* As the base stores its edges. */
+static void store_as_base(Build *b, uint32_t id)
+{
+    const IrGraph *g = &b->m->graphs.data[id];
+    int64_t n = b->edges[id].n, *same = ARENA_ARRAY(b->arena, int64_t, n + 1);
+    for (int64_t e = 0; e < n; e++) same[e] = e;
+    b->w->maps[g->orig] = b->stored_of[id] = same;
+}
+
 static bool store(Build *b, uint32_t id)
 {
     const IrGraph *g = &b->m->graphs.data[id];
     const Edges *e = &b->edges[id];
     if (!set_count(b, g->edge, e->n)) return false;
+    if (g->kind == IR_GRAPH_SELECT) return store_as_base(b, id), true;
     int64_t *position = sort_by_dst(b->arena, e, b->w->counts[g->dst_space]);
     int64_t *src = ARENA_ARRAY(b->arena, int64_t, e->n + 1),
             *dst = ARENA_ARRAY(b->arena, int64_t, e->n + 1);
@@ -277,6 +308,7 @@ static int64_t graph_of_row(const Build *b, const IrMap *map, int64_t row)
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
         if (g->edge != map->from) continue;
+        if (g->kind == IR_GRAPH_SELECT) return 0; /* nobody asks */
         bool known = g->kind != IR_GRAPH_NEAREST; /* whose edges stay inside a graph */
         row = b->w->maps[known ? g->src : g->dst][row];
         space = known ? g->src_space : g->dst_space;

@@ -52,6 +52,8 @@ typedef enum {
     IR_GRAPH_COMPLETE, /* the base's nodes: from each to each of the same graph of the batch, itself too */
     IR_GRAPH_NEGATIVES, /* n_edges drawn pairs for each edge of the base: its source, and a node that it leads no edge to */
     IR_GRAPH_NEAREST, /* to each node n_edges others, or as many as its graph of the batch has; which, a `route` says */
+    IR_GRAPH_SELECT,  /* some nodes of each graph of the base's batch, a space of its own, and the edges between them; which, three
+                         `route`s say. It has as many edges as its base: those that lose an end lead nowhere */
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
 static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
@@ -69,7 +71,11 @@ typedef struct IrGraph {
                                         added (quirk 19); add: one beside whatever is there (27);
                                         remove: none left. New loops stand behind the kept edges, by node.
                                         nearest: keep or remove, whether a node is its own neighbour */
-    IrId batch;                      /* nearest: map of each source to its graph, sorted; IR_NONE: all are of one */
+    IrId batch;                      /* nearest, select: map of each source, of each node of the base, to its graph, sorted;
+                                        IR_NONE: all are of one (nearest) */
+    IrId of;                         /* select: map of each chosen node to its graph, or to unit, where `batch` leads; `image`
+                                        leads from the base's nodes to the chosen ones */
+    double ratio;                    /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up */
     int64_t n_nodes, n_edges, seed;  /* random; negatives: n_edges for each of the base's */
     int64_t step;                    /* nearest: of n_edges * step neighbours every step-th, the first included */
 } IrGraph;

@@ -315,7 +315,7 @@ static void resolve_inverses(Parser *p)
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
     static const char *const kinds[] = {"data", "random",   "self_loops", "reverse",
-                                        "line", "siblings", "complete",   "negatives", "nearest"}; /* of IrGraphKind */
+                                        "line", "siblings", "complete",   "negatives", "nearest", "select"}; /* of IrGraphKind */
     static const char *const policies[] = {"keep", "replace", "add",
                                            "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
@@ -338,6 +338,12 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
         expect(p, ",");
         g->policy = (IrLoopPolicy)ONE_OF(p, policies, "a policy");
     }
+    if (g->kind == IR_GRAPH_SELECT) {
+        expect(p, ",");
+        g->n_edges = integer(p, 0, INT32_MAX);
+        expect(p, ",");
+        g->ratio = real(p);
+    }
     if (g->kind == IR_GRAPH_NEGATIVES) {
         expect(p, ",");
         g->n_edges = integer(p, 0, INT64_MAX);
@@ -351,7 +357,7 @@ static void parse_graph(Parser *p)
 {
     Token at = p->at;
     IrGraph g = {
-        .name = name(p, "a graph's name"), .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .batch = IR_NONE};
+        .name = name(p, "a graph's name"), .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .batch = IR_NONE, .of = IR_NONE};
     define(p, &p->graphs, at, g.name, p->m->graphs.n);
     expect(p, ":");
     parse_graph_kind(p, &g);
@@ -361,7 +367,9 @@ static void parse_graph(Parser *p)
     expect(p, ",");
     g.dst = ref(p, &p->maps, "map");
     expect(p, ")");
-    if (g.kind == IR_GRAPH_NEAREST && accept(p, "by")) g.batch = ref(p, &p->maps, "map");
+    bool by = g.kind == IR_GRAPH_NEAREST || g.kind == IR_GRAPH_SELECT;
+    if (by && accept(p, "by")) g.batch = ref(p, &p->maps, "map");
+    if (g.kind == IR_GRAPH_SELECT && accept(p, "of")) g.of = ref(p, &p->maps, "map");
     if (accept(p, "orig")) g.orig = ref(p, &p->maps, "map");
     if (accept(p, "image")) g.image = ref(p, &p->maps, "map");
     if (p->failed) return;

@@ -139,6 +139,13 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
     case IR_GRAPH_NEAREST:
         strbuf_printf(out, "nearest(%" PRId64 ", %" PRId64 ", %s)", g->n_edges, g->step, policy_names[g->policy == IR_LOOPS_KEEP ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE]);
         return;
+    case IR_GRAPH_SELECT:
+        strbuf_puts(out, "select(");
+        PRINT_REF(out, m->graphs, g->base);
+        strbuf_printf(out, ", %" PRId64 ", ", g->n_edges);
+        print_double(out, g->ratio);
+        strbuf_puts(out, ")");
+        return;
     case IR_GRAPH_REVERSE: strbuf_puts(out, "reverse("); break;
     case IR_GRAPH_LINE: strbuf_puts(out, "line("); break;
     case IR_GRAPH_SIBLINGS: strbuf_puts(out, "siblings("); break;
@@ -165,7 +172,9 @@ static void print_graphs(const IrModule *m, StrBuf *out)
         strbuf_puts(out, ", ");
         PRINT_REF(out, m->maps, g->dst);
         strbuf_puts(out, ")");
-        if (g->kind == IR_GRAPH_NEAREST && g->batch != IR_NONE) strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
+        bool by = g->kind == IR_GRAPH_NEAREST || g->kind == IR_GRAPH_SELECT;
+        if (by && g->batch != IR_NONE) strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
+        if (g->kind == IR_GRAPH_SELECT && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
         if (g->orig != IR_NONE) strbuf_puts(out, " orig "), PRINT_REF(out, m->maps, g->orig);
         if (g->image != IR_NONE) strbuf_puts(out, " image "), PRINT_REF(out, m->maps, g->image);
         strbuf_puts(out, "\n");

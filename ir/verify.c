@@ -161,7 +161,7 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
         !map_joins(v, g->dst, g->edge, g->dst_space))
         return bad(v, nowhere, "graph `%s`: its maps do not lead from its edges to its nodes",
                    g->name);
-    if (!v->m->maps.data[g->dst].sorted)
+    if (!v->m->maps.data[g->dst].sorted && g->kind != IR_GRAPH_SELECT)
         return bad(v, nowhere, "graph `%s`: edges are stored by destination, so map `%s` is sorted",
                    g->name, v->m->maps.data[g->dst].name);
     return true;
@@ -232,6 +232,28 @@ static bool check_nearest(Verify *v, const IrGraph *g)
     return true;
 }
 
+static bool check_select(Verify *v, const IrGraph *g, uint32_t id)
+{
+    const IrMap *maps = v->m->maps.data;
+    if (g->base >= id)
+        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
+    const IrGraph *base = &v->m->graphs.data[g->base];
+    if (base->src_space != base->dst_space || g->src_space != g->dst_space || g->src_space == base->src_space)
+        return bad(v, nowhere, "graph `%s`: nodes are chosen from one space of its base `%s`, and have one", g->name, base->name);
+    bool known = g->batch < v->m->maps.n && g->of < v->m->maps.n;
+    if (!known || !map_joins(v, g->batch, base->src_space, maps[g->of].to) || !map_joins(v, g->of, g->src_space, maps[g->batch].to) ||
+        !maps[g->batch].sorted || !maps[g->of].sorted)
+        return bad(v, nowhere, "graph `%s`: no sorted maps lead from its nodes and its base's to the graphs of the batch", g->name);
+    if (!map_joins(v, g->orig, g->edge, base->edge) || maps[g->orig].partial || !map_joins(v, g->image, base->src_space, g->src_space))
+        return bad(v, nowhere, "graph `%s`: `orig` leads to the base's edges, `image` from its nodes", g->name);
+    IrId computed[] = {g->src, g->dst, g->image};
+    for (int i = 0; i < 3; i++)
+        if (!maps[computed[i]].computed || !maps[computed[i]].partial)
+            return bad(v, nowhere, "graph `%s`: map `%s` is computed and partial", g->name, maps[computed[i]].name);
+    if (g->n_edges >= 0 && g->n_edges <= INT32_MAX && (g->n_edges || (g->ratio > 0 && g->ratio <= 1))) return true;
+    return bad(v, nowhere, "graph `%s`: %" PRId64 " nodes of each graph, or the share %g", g->name, g->n_edges, g->ratio);
+}
+
 static bool check_graph(Verify *v, uint32_t id)
 {
     const IrGraph *g = &v->m->graphs.data[id];
@@ -255,6 +277,7 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_COMPLETE: return check_pairs(v, g, id);
     case IR_GRAPH_NEGATIVES: return check_negatives(v, g, id);
     case IR_GRAPH_NEAREST: return check_nearest(v, g);
+    case IR_GRAPH_SELECT: return check_select(v, g, id);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }

@@ -315,7 +315,7 @@ static const char *keeps_order(const Loader *l, int64_t space)
     if (space < 0 || l->counts[space] < 0) return "its edges do not join one known set of nodes";
     if (l->batch.data.p) return "batch.npy puts the nodes of a graph side by side";
     for (int64_t i = 0; i < l->m->n_graphs; i++)
-        if (l->m->graphs[i].kind == RT_GRAPH_NEAREST) return "the neighbours of points are found in the user's order";
+        if (l->m->graphs[i].kind == RT_GRAPH_NEAREST || l->m->graphs[i].kind == RT_GRAPH_SELECT) return "the program finds graphs of its own, in the user's order";
     for (int64_t i = 0; i < l->m->n_tensors; i++)
         if (l->m->tensors[i].space == space && (l->m->tensors[i].kind == RT_PARAM || l->m->tensors[i].kind == RT_STATE))
             return "a parameter has a row per node";

@@ -2,6 +2,7 @@
    stable), maps, row offsets of the maps that some step reads by rows. Never looks at features. */
 #include "runtime/graph.h"
 #include "runtime/graph_list.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,14 @@ static RtCode set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st)
     return RT_OK;
 }
 
+/* Nodes that are chosen from others: counted where their graph is built. */
+static bool is_chosen(const RtModel *m, int64_t space)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].kind == RT_GRAPH_SELECT && m->graphs[i].src_space == space) return true;
+    return false;
+}
+
 static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
@@ -56,7 +65,7 @@ static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
         RT_TRY(set_count(g, d->dst_space, d->n_nodes, st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
-        if (!m->spaces[s].is_edge && g->spaces[s].count < 0)
+        if (!m->spaces[s].is_edge && g->spaces[s].count < 0 && !is_chosen(m, s))
             RT_TRY(set_count(g, s, m->spaces[s].fixed ? m->spaces[s].fixed : t->counts[s], st));
     return RT_OK;
 }
@@ -133,11 +142,46 @@ static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtSt
     return RT_OK;
 }
 
+/* Nodes and edges of a graph of chosen nodes; the edges stand as the base's do. Which nodes, a program says. */
+static RtCode build_select(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_edges, RtStatus *st)
+{
+    const RtGraphDef *base = &g->model->graphs[d->base];
+    bool again = base->kind == RT_GRAPH_SELECT;
+    int64_t n = g->spaces[base->src_space].count, n_graphs = g->spaces[g->model->maps[d->batch].to].count, k = 0;
+    const int64_t *batch = rt_space_is_batched(g->model, base->src_space) ? t->graph_of : NULL;
+    RtBlock sizes;
+    RT_TRY(rt_block_alloc(&sizes, (size_t)n_graphs * 8 + 8, "chosen nodes", st));
+    int64_t *size = sizes.p;
+    for (int64_t v = 0; v < n; v++) {
+        int64_t graph = again ? g->maps[base->of].to[v] : batch && n_graphs > 1 ? batch[v] : 0;
+        if (graph >= 0 && graph < n_graphs) size[graph]++; /* else: build_batch says what is wrong */
+    }
+    for (int64_t i = 0; i < n_graphs; i++) {
+        int64_t some = d->n_edges ? d->n_edges : (int64_t)ceil(d->ratio * (double)size[i]);
+        size[i] = some < size[i] ? some : size[i];
+        k += size[i];
+    }
+    RtCode code = set_count(g, d->src_space, k, st);
+    if (!code) code = graph_alloc(g, k, 4, &g->maps[d->of].to, st);
+    for (int64_t i = 0, v = 0; !code && i < n_graphs; i++)
+        for (int64_t end = v + size[i]; v < end; v++) g->maps[d->of].to[v] = (int32_t)i;
+    rt_block_free(&sizes);
+    if (!code) code = set_count(g, d->edge, n_edges, st);
+    if (!code) code = graph_alloc(g, n_edges, 4, &g->maps[d->orig].to, st);
+    for (int64_t e = 0; !code && e < n_edges; e++) g->maps[d->orig].to[e] = (int32_t)e;
+    return code;
+}
+
 static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places, RtEdgeList *lists, RtStatus *st)
 {
     const RtModel *m = g->model;
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
+        if (d->kind == RT_GRAPH_SELECT) {
+            lists[i].n = lists[d->base].n;
+            RT_TRY(build_select(g, d, t, lists[i].n, st));
+            continue;
+        }
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
         bool of_edges = d->kind == RT_GRAPH_LINE || d->kind == RT_GRAPH_SIBLINGS;
         const int32_t *from = d->src_space == t->ordered ? places : NULL, *to = d->dst_space == t->ordered ? places : NULL;
@@ -280,6 +324,7 @@ static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
     const RtModel *m = g->model;
     for (int64_t i = 0; i < t->n_patterns; i++) RT_TRY(copy_pattern(g, &t->patterns[i], st));
     for (int64_t i = 0; i < m->n_maps; i++) {
+        if (m->maps[i].computed) continue; /* in a program's memory */
         if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
         if (map_needs_rows(m, i)) RT_TRY(build_rows(g, i, st));
     }

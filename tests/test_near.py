@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Graphs of nearest points in executables against numpy: batches, ties, points that are NaN, lists that are short, sources and targets
-of two kinds, the points of shared/data, and a classifier that trains on them. usage: test_near.py BUILD"""
+of two kinds, the points of shared/data, a classifier
+that trains on them; graphs of selected nodes. usage: test_near.py BUILD"""
 import json
 import os
 import sys
@@ -124,6 +125,55 @@ def shapes(n):
     return np.stack([sphere, face, line, 0.2 * sphere + rng.choice([-0.8, 0.8], (n, 1)), cube * [1, 1, 0]])
 
 
+SELECT = """
+model net(x: node[F]) -> node[F] {
+  graph s = select(g, x[0], ratio = 0.3)
+  h = over s {
+    y = sum_in(x[s].src) + 10 * x[s]
+    graph t = select(s, y[1], k = 2)
+    z = over t { mean_out(y[t].dst) }
+    y + z[s]
+  }
+  return h[g]
+}
+"""
+
+
+def selects(box, name, n, m, batch):
+    """Chosen nodes and edges between them, twice, against numpy; ties among scores."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((n, 2)).astype("f4")
+    x[:, 0] = rng.integers(0, 4, n)
+    edges = rng.integers(0, n, (2, m))
+    files = {} if batch is None else {"batch": batch}
+    folder = folder_of(box, name, x=x, edge_index=edges, **files)
+    box.write(os.path.join(folder, "m.gnn"), SELECT)
+    box.must(box.gnnc, "build", os.path.join(folder, "m.gnn"), "--data", folder, "--cpu=native", "-o", folder + "/net")
+    outs = []
+    for threads in (1, 3):
+        box.must(folder + "/net", "infer", "--data", folder, "--out", folder + "/out.npy", "--threads", threads)
+        outs.append(np.load(folder + "/out.npy"))
+    ids, x = np.zeros(n, int) if batch is None else batch, x.astype("f8")
+    keep = np.zeros(n, bool)
+    for b in np.unique(ids):
+        at = np.flatnonzero(ids == b)
+        keep[at[np.argsort(-x[at, 0], kind="stable")][:int(np.ceil(0.3 * len(at)))]] = True
+    inner = edges[:, keep[edges[0]] & keep[edges[1]]]
+    y = 10 * x
+    np.add.at(y, inner[1], x[inner[0]])
+    order = np.lexsort((np.arange(n), -x[:, 0], ids))  # selected nodes stand best first: ties of the second choice go by that
+    again = np.zeros(n, bool)
+    for b in np.unique(ids):
+        at = order[(ids[order] == b) & keep[order]]
+        again[at[np.argsort(-y[at, 1], kind="stable")][:2]] = True
+    third = inner[:, again[inner[0]] & again[inner[1]]]
+    z, out = np.zeros_like(y), np.bincount(third[0], minlength=n)
+    np.add.at(z, third[0], y[third[1]])
+    want = np.where(keep[:, None], y + z / np.maximum(out, 1)[:, None], 0)
+    far = np.abs(outs[0] - want).max(initial=0)
+    return "threads differ" if (outs[0] != outs[1]).any() else None if far < 1e-4 else "off by %g" % far
+
+
 rng = np.random.default_rng(3)
 box = Sandbox(sys.argv[1], "near")
 cloud = rng.standard_normal((150, 3)).astype("f4")
@@ -142,6 +192,9 @@ box.report("one_point", one(box, "point", cloud[:1], 3))
 box.report("more_than_there_are", one(box, "more", cloud[:9], 20))
 box.report("wide", one(box, "wide", rng.standard_normal((40, 700)).astype("f4"), 3))
 box.report("two_kinds", two(box))
+box.report("select", selects(box, "select", 150, 700, sizes))
+box.report("select_of_one", selects(box, "select_one", 1, 2, None))
+box.report("select_no_edges", selects(box, "select_none", 9, 0, None))
 box.report("learns", learns(box, "learns", shapes(60)))
 if os.path.isdir(SHARED):
     box.report("points16", points16(box))

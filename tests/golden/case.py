@@ -122,6 +122,9 @@ def compare_outputs(check, spec, t, results):
         if isinstance(part, str):
             if not np.array_equal(edge_ids(t, part == "looped"), t[name]):
                 check.wrong.append("%s: other ids" % name)
+        elif isinstance(part, tuple):  # edges by two results, where both ends stayed
+            ends = np.stack([results[k] for k in part])
+            check.close(name, ends[:, ends[0] >= 0], t[name])
         elif part is None or part >= len(results):
             check.wrong.append("%s is missing" % name)
         else:

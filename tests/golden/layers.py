@@ -775,3 +775,25 @@ def GravNetConv(given, in_channels, out_channels, space_dimensions, propagate_di
 def XConv(given, in_channels, out_channels, dim, kernel_size, hidden_channels=None, dilation=1, bias=True, num_workers=1):
     return Layer("x_conv", "x pos", O=out_channels, kernel_size=kernel_size, hidden_channels=hidden_channels, dilation=dilation,
                  bias=bias)
+
+
+class Pooling(Layer):
+    """A layer that gives a graph of some nodes, their features and scores."""
+
+
+def pooling(layer, ratio, min_score, multiplier, nonlinearity, **more):
+    if min_score is not None:
+        raise Unsayable("min_score: how many nodes stay depends on the scores")
+    return Pooling(layer, "x", ratio=ratio, multiplier=multiplier, act=activation(nonlinearity), **more)
+
+
+@pyg
+def TopKPooling(given, in_channels, ratio=0.5, min_score=None, multiplier=1.0, nonlinearity="tanh"):
+    return pooling("top_k_pooling", ratio, min_score, multiplier, nonlinearity)
+
+
+@pyg
+def SAGPooling(given, in_channels, ratio=0.5, GNN=None, min_score=None, multiplier=1.0, nonlinearity="tanh", **rest):
+    if GNN is not None or rest:
+        raise Unsayable("SAGPooling with another GNN")
+    return pooling("sag_pooling", ratio, min_score, multiplier, nonlinearity)

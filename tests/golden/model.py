@@ -77,6 +77,16 @@ SINGLE_LAYER = """model m(%s) {
   return conv(%s)
 }
 """
+POOLING = """model m(%s) {
+  conv = %s
+  s, y, score = conv(%s)
+  slot = over s { id(node) + 1 }
+  slot = slot[g] - 1
+  both = min(slot.src, slot.dst) >= 0
+  number = id(graph).graph
+  return y, where(both, slot.src, -1), where(both, slot.dst, -1), number[s], id(node)[s], score
+}
+"""
 FORMULA = """model m(%s) %s
 """
 
@@ -100,6 +110,10 @@ def single_layer(spec, cls, case):
     if isinstance(layer, layers.OfMessages):
         call = "x.src"
     body = layer.text if layer.text.startswith("{") else "= " + layer.text
+    if isinstance(layer, layers.Pooling):  # features, edges by their ends, graph of each node, which nodes, scores
+        spec.text = POOLING % (signature, layer.text, call)
+        spec.outputs = [0, (1, 2), 3, 4, 5]
+        return
     spec.text = (FORMULA % (signature, body) if isinstance(layer, layers.Formula) else
                  SINGLE_LAYER % (signature, layer.text, call))
     spec.outputs = list(range(len(case["outputs"])))
