@@ -43,7 +43,7 @@ static void make_tables(Made *m)
         m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge, 0};
     for (uint32_t i = 0; i < ir->maps.n; i++) {
         const IrMap *x = &ir->maps.data[i];
-        m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1};
+        m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1, 0};
     }
     for (uint32_t i = 0; i < ir->graphs.n; i++) {
         const IrGraph *g = &ir->graphs.data[i];
@@ -60,7 +60,8 @@ static void make_tables(Made *m)
                                     g->policy,
                                     g->n_nodes,
                                     g->n_edges,
-                                    g->seed};
+                                    g->seed,
+                                    -1};
     }
     for (uint32_t i = 0; i < ir->maps.n; i++)
         for (uint32_t k = 0; k < ir->maps.n; k++)
