@@ -165,7 +165,7 @@ static inline const char *gnn_leaf(GnnText *g, GnnAt at, unsigned dims)
         break;
     case 2:
         if (at != GNN_NODE && at != GNN_EDGE) break;
-        g->by |= at == GNN_NODE ? GNN_BY_NODE_ID : GNN_BY_EDGE_ID;
+        g->by |= g->derived ? GNN_BY_NODE_ID | GNN_BY_EDGE_ID | GNN_BY_BATCH : at == GNN_NODE ? GNN_BY_NODE_ID : GNN_BY_EDGE_ID;
         more = arena_printf(g->arena, "sin(float(id(%s)))", at == GNN_NODE ? "node" : "edge");
         break;
     case 3:
@@ -398,7 +398,7 @@ static inline void gnn_layer(GnnText *g)
         {"chain([linear(O = F), tanh, linear(O = F)], tanh)(%1)", 0}, {"layer_norm(%1)", GNN_BY_BATCH}, {"pair_norm(%1)", 0},
         {"row_norm(%1)", 0}, {"graph_norm(%1)", 0}, {"batch_norm(%1)", GNN_BY_BATCH}, {"centred(%1)", GNN_BY_BATCH},
         {"message_norm(%1, %1)", 0}, {"gru_cell()(%1, %1)", 0}, {"edge_conv(nn = mlp(4))(%1, O = F)", 0}, {"agnn(%1)", IDS},
-        {"gen(%1, O = F)", 0}, {"appnp(%1, K = 2)", IDS}, {"arma(%1, O = F)", 0}, {"cheb(%1, K = 2, O = F)", IDS}};
+        {"gen(%1, O = F)", GNN_BY_BATCH /* its network has a batch norm */}, {"appnp(%1, K = 2)", IDS}, {"arma(%1, O = F)", 0}, {"cheb(%1, K = 2, O = F)", IDS}};
     const GnnRow *row = GNN_ROW(g, rows);
     g->by |= row->by;
     const char *x = gnn_float(g, GNN_NODE, GNN_F, 1);
