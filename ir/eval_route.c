@@ -83,10 +83,11 @@ void eval_rule_nearest(const EvalRun *r, const IrOp *op, EvalValue *out)
 void eval_rule_route(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     const EvalValue *x = eval_operand(r, op, 0);
-    int64_t n = r->w->counts[r->m->maps.data[op->attr.map].to];
+    const IrMap *map = &r->m->maps.data[op->attr.map];
+    int64_t n = r->w->counts[map->to];
     for (int64_t i = 0; i < out->rows; i++) {
         Num image = num_get(x, i);
-        if (!(image.v >= 0 && image.v < (double)n)) image.v = -1;
+        if (!(image.v >= 0 && image.v < (double)n)) image.v = map->partial ? -1 : 0;
         image.origin = 0;
         num_put(out, i, image);
         r->w->maps[op->attr.map][i] = (int64_t)image.v;

@@ -282,11 +282,21 @@ static bool check_graph(Verify *v, uint32_t id)
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }
 
+static bool is_of_neighbours(const IrModule *m, IrId map)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++)
+        if (m->graphs.data[i].kind == IR_GRAPH_NEAREST && m->graphs.data[i].src == map) return true;
+    return false;
+}
+
 static bool check_graphs(Verify *v)
 {
     if (!NAMES_UNIQUE(v, nowhere, "graph", v->m->graphs)) return false;
     for (uint32_t i = 0; i < v->m->graphs.n; i++)
         if (!check_graph(v, i)) return false;
+    for (uint32_t i = 0; i < v->m->maps.n; i++)
+        if (v->m->maps.data[i].computed && !v->m->maps.data[i].partial && !is_of_neighbours(v->m, i))
+            return bad(v, nowhere, "map `%s` is computed and no graph's of neighbours: it is partial", v->m->maps.data[i].name);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* A map that a function computes: its arrays, which other kernels read as they read those of any map, lie in the
    function's planned memory and are written here.
 
-     to[e] = v[e] where that is a row, else -1                                  a step over the elements
+     to[e] = v[e] where that is a row, else -1, or 0 where the map is total     a step over the elements
      rows, list: the elements by image, in the user's order                     a step of one piece, where sums want them */
 #include "passes/lower_kernel.h"
 
@@ -43,9 +43,10 @@ static void lower_images(LowerFunc *lf, uint32_t g, IrId v)
     KirId n = lower_count(&l, plan_count(m, map->to));
     KirId at = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "elements");
     KirId x = emit_load(e, from, i64, at, 1, 1), fits = emit_op2(e, KIR_ult, x, n);
-    emit_store(e, to, at, emit_select(e, fits, emit_convert(e, KIR_I32, x), emit_int(e, i32, -1)), 1, 1);
+    int64_t none = map->partial ? -1 : 0;
+    emit_store(e, to, at, emit_select(e, fits, emit_convert(e, KIR_I32, x), emit_int(e, i32, none)), 1, 1);
     if (lf->f->stored.data[v])
-        emit_store(e, lower_out(&l, plan_value_buffer(lf, v)), at, emit_select(e, fits, x, emit_int(e, i64, -1)), 1, 1);
+        emit_store(e, lower_out(&l, plan_value_buffer(lf, v)), at, emit_select(e, fits, x, emit_int(e, i64, none)), 1, 1);
     emit_end(e);
     PlanCost cost = streams(l.step->extent, 12);
     VEC_PUSH(l.arena, &l.step->cost, cost);

@@ -1,5 +1,5 @@
 /* Random well-typed graph IR over every op that lower must take: nodes, edges, edges of a derived graph (loops by any
-   policy, reversed), nearest points, graphs of a batch, two node spaces, drawn graphs; narrow, odd and wide dims; updated tensors;
+   policy, reversed), nearest points, selected nodes, graphs of a batch, two node spaces, drawn graphs; narrow, odd and wide dims; updated tensors;
    gradients of a scalar by every tensor, and gradients of those. Everything follows from the seed. Values stay small:
    what could blow up is squashed. Used by the tests that compare the interpreter with compiled code. */
 #pragma once
@@ -16,8 +16,8 @@ static inline uint32_t gir_below(GirRng *r, uint32_t n)
     return (uint32_t)(r->s >> 33) % n;
 }
 
-typedef enum { GIR_SELF_LOOPS, GIR_REVERSED, GIR_BIPARTITE, GIR_DRAWN, GIR_NEAREST } GirKind;
-enum { GIR_NODE = 1, GIR_EDGE, GIR_GRAPH, GIR_LOOPS, GIR_SOURCE /* of bipartite graphs only */ };
+typedef enum { GIR_SELF_LOOPS, GIR_REVERSED, GIR_BIPARTITE, GIR_DRAWN, GIR_NEAREST, GIR_SELECT } GirKind;
+enum { GIR_NODE = 1, GIR_EDGE, GIR_GRAPH, GIR_LOOPS, GIR_SOURCE /* of bipartite graphs; selected nodes; else none */ };
 enum { GIR_SRC, GIR_DST, GIR_NODE_ALL, GIR_EDGE_ALL, GIR_NODE_GRAPH, GIR_LSRC, GIR_LDST, GIR_ORIG, GIR_IMAGE,
        GIR_LOOPS_ALL, GIR_N_MAPS /* and one more that depends on the kind */ };
 enum { GIR_N_DIMS = 4, GIR_MAX_WIDTH = 300 };
@@ -32,6 +32,7 @@ typedef struct Gir {
 static inline GirKind gir_kind(const IrModule *m)
 {
     if (m->graphs.data[0].kind == IR_GRAPH_RANDOM) return GIR_DRAWN;
+    if (m->graphs.data[1].kind == IR_GRAPH_SELECT) return GIR_SELECT;
     if (m->spaces.n > GIR_SOURCE) return GIR_BIPARTITE;
     if (m->graphs.data[1].kind == IR_GRAPH_NEAREST) return GIR_NEAREST;
     return m->graphs.data[1].kind == IR_GRAPH_REVERSE ? GIR_REVERSED : GIR_SELF_LOOPS;
@@ -43,7 +44,7 @@ static inline void gir_spaces(IrModule *m, GirKind kind)
     ir_space_new(m, "edge", true);
     ir_space_new(m, "graph", false);
     ir_space_new(m, "edge.loops", true);
-    if (kind == GIR_BIPARTITE) ir_space_new(m, "source", false);
+    if (kind == GIR_BIPARTITE || kind == GIR_SELECT) ir_space_new(m, kind == GIR_SELECT ? "some" : "source", false);
 }
 
 static inline void gir_map(IrModule *m, const char *name, IrId from, IrId to, bool sorted, bool partial)
@@ -64,14 +65,17 @@ static inline void gir_maps(IrModule *m, GirKind kind)
     gir_map(m, "node.all", GIR_NODE, IR_UNIT, false, false);
     gir_map(m, "edge.all", GIR_EDGE, IR_UNIT, false, false);
     gir_map(m, "node.graph", GIR_NODE, GIR_GRAPH, true, false);
-    gir_map(m, "edge.loops.src", GIR_LOOPS, GIR_NODE, false, false);
-    gir_map(m, "edge.loops.dst", GIR_LOOPS, source, true, false);
+    bool chosen = kind == GIR_SELECT;
+    gir_map(m, "edge.loops.src", GIR_LOOPS, chosen ? GIR_SOURCE : GIR_NODE, false, chosen);
+    gir_map(m, "edge.loops.dst", GIR_LOOPS, chosen ? GIR_SOURCE : source, !chosen, chosen);
     bool near = kind == GIR_NEAREST;
-    gir_map(m, "edge.loops.orig", GIR_LOOPS, near ? GIR_GRAPH : GIR_EDGE, false, some && !near);
-    gir_map(m, "edge.loops.image", GIR_EDGE, near ? GIR_GRAPH : GIR_LOOPS, false, some && !near);
-    m->maps.data[GIR_LSRC].computed = near;
+    gir_map(m, "edge.loops.orig", GIR_LOOPS, near ? GIR_GRAPH : GIR_EDGE, false, some && !near && !chosen);
+    gir_map(m, "edge.loops.image", chosen ? GIR_NODE : GIR_EDGE, chosen ? GIR_SOURCE : near ? GIR_GRAPH : GIR_LOOPS, false, some && !near);
+    m->maps.data[GIR_LSRC].computed = near || chosen;
+    m->maps.data[GIR_LDST].computed = m->maps.data[GIR_IMAGE].computed = chosen;
     gir_map(m, "edge.loops.all", GIR_LOOPS, IR_UNIT, false, false);
-    if (two) gir_map(m, "source.all", GIR_SOURCE, IR_UNIT, false, false);
+    if (chosen) gir_map(m, "some.graph", GIR_SOURCE, GIR_GRAPH, true, false);
+    else if (two) gir_map(m, "source.all", GIR_SOURCE, IR_UNIT, false, false);
     else gir_map(m, "edge.graph", GIR_EDGE, GIR_GRAPH, false, false);
 }
 
@@ -96,6 +100,10 @@ static inline void gir_graphs(IrModule *m, GirKind kind, GirRng *r)
                             .src = GIR_LSRC, .dst = GIR_LDST, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE,
                             .n_edges = 1 + gir_below(r, 6), .step = 1 + gir_below(r, 4) / 3, .policy = gir_below(r, 2) ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE,
                             .batch = gir_below(r, 4) ? GIR_NODE_GRAPH : IR_NONE};
+    if (kind == GIR_SELECT)
+        derived = (IrGraph){.name = "loops", .kind = IR_GRAPH_SELECT, .edge = GIR_LOOPS, .src_space = GIR_SOURCE, .dst_space = GIR_SOURCE,
+                            .src = GIR_LSRC, .dst = GIR_LDST, .base = 0, .orig = GIR_ORIG, .image = GIR_IMAGE,
+                            .n_edges = gir_below(r, 4), .ratio = 0.4, .batch = GIR_NODE_GRAPH, .of = GIR_N_MAPS};
     VEC_PUSH(m->arena, &m->graphs, derived);
 }
 
@@ -104,13 +112,13 @@ static inline IrModule *gir_module(Arena *a, GirRng *r)
     static const int64_t sizes[] = {1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 20, 31, 32, 33, 40, 64, 70};
     static const GirKind kinds[] = {GIR_SELF_LOOPS, GIR_SELF_LOOPS, GIR_SELF_LOOPS, GIR_SELF_LOOPS,
                                     GIR_REVERSED,   GIR_REVERSED,   GIR_BIPARTITE,  GIR_DRAWN,
-                                    GIR_NEAREST,    GIR_NEAREST};
-    GirKind kind = kinds[gir_below(r, 10)];
+                                    GIR_NEAREST,    GIR_NEAREST,    GIR_SELECT,     GIR_SELECT};
+    GirKind kind = kinds[gir_below(r, 12)];
     IrModule *m = ir_module_new(a, "random");
     for (int i = 0; i < GIR_N_DIMS; i++) ir_dim_new(m, arena_printf(a, "D%d", i), sizes[gir_below(r, 18)]);
     gir_spaces(m, kind);
     gir_maps(m, kind);
-    if (gir_below(r, 2) && kind != GIR_NEAREST) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
+    if (gir_below(r, 2) && kind != GIR_NEAREST && kind != GIR_SELECT) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
     gir_graphs(m, kind, r);
     m->n_sites = 4;
     return m;
@@ -179,6 +187,31 @@ static inline void gir_near(Gir *g)
     IrType t = {.space = GIR_LOOPS, .dtype = IR_I64};
     IrId found = ir_add(g->b.m, g->b.f, IR_OP_nearest, t, (IrId[]){x, x}, 2, (IrAttr){.map = GIR_LSRC}, g->b.span);
     ir_add(g->b.m, g->b.f, IR_OP_route, t, &found, 1, (IrAttr){.map = GIR_LSRC}, g->b.span);
+}
+
+static inline void gir_route(Gir *g, IrId to, IrId map)
+{
+    ir_add(g->b.m, g->b.f, IR_OP_route, irb_type(&g->b, to), &to, 1, (IrAttr){.map = map}, g->b.span);
+}
+
+/* The best nodes of each graph by the first tensor, and the edges between them. */
+static inline void gir_select(Gir *g)
+{
+    Build *b = &g->b;
+    if (gir_kind(b->m) != GIR_SELECT) return;
+    IrType one = ir_scalar(IR_I64), some = one, t = irb_type(b, 2);
+    one.space = GIR_NODE, some.space = GIR_SOURCE, t.n_dims = 0;
+    IrId score = irb_unary(b, IR_OP_sum_dims, t, 2, (IrAttr){0}), none = irb_scalar(b, IR_I64, -1);
+    IrId rank = irb_unary(b, IR_OP_rank, one, score, (IrAttr){.map = GIR_NODE_GRAPH});
+    IrId id = ir_add(b->m, b->f, IR_OP_element, some, NULL, 0, (IrAttr){0}, b->span);
+    IrId n = irb_gather(b, GIR_NODE_GRAPH, irb_reduce(b, IR_OP_reduce_sum, GIR_N_MAPS, irb_const(b, some, 1), 0));
+    IrId first = irb_gather(b, GIR_NODE_GRAPH, irb_reduce(b, IR_OP_reduce_min, GIR_N_MAPS, id, 0));
+    IrId slot = irb_select(b, irb_compare(b, IR_OP_lt, rank, n), irb_map2(b, IR_OP_add, first, rank), irb_const(b, one, -1));
+    gir_route(g, slot, GIR_IMAGE);
+    IrId src = irb_gather(b, GIR_SRC, slot), dst = irb_gather(b, GIR_DST, slot);
+    IrId both = irb_compare(b, IR_OP_lt, none, irb_map2(b, IR_OP_min, src, dst));
+    gir_route(g, irb_gather(b, GIR_ORIG, irb_select(b, both, src, none)), GIR_LSRC);
+    gir_route(g, irb_gather(b, GIR_ORIG, irb_select(b, both, dst, none)), GIR_LDST);
 }
 
 /* The numbers of some rows and features, drawn by their ids. */
@@ -565,6 +598,7 @@ static inline IrModule *gir_make(Arena *a, uint64_t seed, GirOptions o)
     g.b.f = ir_func_new(g.b.m, "f");
     gir_args(&g);
     gir_near(&g);
+    gir_select(&g);
     while (g.b.f->ops.n < o.n_ops) gir_op(&g);
     if (o.grads) gir_grads(&g);
     gir_results(&g);

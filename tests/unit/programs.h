@@ -16,7 +16,7 @@
 #include "tests/unit/plan_run.h"
 
 /* Programs of IR by their graph, as GirKind has them, and programs from text. */
-enum { PROGRAM_TEXT = GIR_NEAREST + 1, PROGRAM_N_KINDS, N_WORDS = 256 };
+enum { PROGRAM_TEXT = GIR_SELECT + 1, PROGRAM_N_KINDS, N_WORDS = 256 };
 enum { RATIO_STEPS = 4, RATIO_ZERO = 64, N_RATIOS = 512 }; /* a bin is 2^(1/4) wide */
 
 /* What was seen; workers hand it to their parent as it is. */

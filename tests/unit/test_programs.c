@@ -469,12 +469,12 @@ static void run_crew(Crew *c, CheckBatch *check, bool verbose)
 static void say_figures(const Tally *t)
 {
     printf("%lld programs (%lld with passes off, %lld with values computed once), %lld kernels, %lld gradients; variants %lld %lld "
-           "%lld; kinds %lld %lld %lld "
+           "%lld; kinds %lld %lld %lld %lld "
            "%lld %lld, from text %lld\n",
            (long long)t->programs, (long long)t->disabled, (long long)t->held, (long long)t->kernels,
            (long long)t->gradients, (long long)t->variants[0], (long long)t->variants[1],
            (long long)t->variants[2], (long long)t->kinds[0], (long long)t->kinds[1],
-           (long long)t->kinds[2], (long long)t->kinds[3], (long long)t->kinds[4],
+           (long long)t->kinds[2], (long long)t->kinds[3], (long long)t->kinds[4], (long long)t->kinds[5],
            (long long)t->kinds[PROGRAM_TEXT]);
     double all = (double)(t->elements + !t->elements);
     printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%, %lld judged behind "
@@ -498,7 +498,7 @@ static void test_coverage(const Tally *t)
     for (int op = 0; op < IR_N_OPS; op++)
         check(!is_drawn(op) || t->ops[op] * 200 >= t->programs, "op %s is in %lld of %lld programs", ir_ops[op].name,
               (long long)t->ops[op], (long long)t->programs);
-    for (int k = 0; k < 5; k++) check(t->kinds[k] > 0, "no program of kind %d", k);
+    for (int k = 0; k < 6; k++) check(t->kinds[k] > 0, "no program of kind %d", k);
     for (int k = 0; k < N_FAMILIES; k++) check(t->families[k] > 0, "no graph of family %d", k);
     check_end("programs: every op, kind of module and family of graphs occurs");
 }
