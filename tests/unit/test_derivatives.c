@@ -184,6 +184,7 @@ static const char *const calls[][2] = {
     /* their arguments are lists of values, which no model takes: stack has them */
     {"jumping_knowledge", NULL},
     {"jumping_lstm", NULL},
+    {"grouped", NULL}, /* sizes that divide one another */
     {"two_way_lstm", NULL}};
 
 static const char *call_of(const char *name)
