@@ -3,6 +3,7 @@
 usage: test_examples.py BUILD [WORD...]"""
 import json
 import os
+import re
 import sys
 
 import numpy as np
@@ -51,7 +52,21 @@ def test_correct_smooth(box):
     return f["test_acc"] < f["test_acc_alone"] + 0.1 and "found %s, wanted the spread scores to be better by 0.1" % f
 
 
-TESTS = [test_label_propagation, test_correct_smooth]
+def test_energy(box):
+    """Forces are the energy's slope, and moving by them keeps the energy: 10,000 steps with GNNC_LONG=1."""
+    long = os.environ.get("GNNC_LONG") == "1"
+    env = dict(os.environ, GNNC=box.gnnc, PYTHON=sys.executable, STEPS="10000" if long else "500", EPOCHS="300" if long else "30")
+    out = box.must(os.path.join(ROOT, "examples", "energy", "build.sh"), box.path("energy"), env=env, limit=900 if long else 240).out
+    slope = float(re.search(r"forces: off by (\S+)", out)[1])
+    off = [float(w) for w in re.findall(r"off by at most (\S+)", out)]
+    heat = float(re.search(r"kinetic energy (\S+)", out)[1])
+    if not slope <= 1e-6:
+        return "forces differ by %g from the energy's slope" % slope
+    if len(off) != 10 or not off[-1] <= min(1e-3 * heat, 8 * off[0]):
+        return "the energy drifts: %s of %g" % (off, heat)
+
+
+TESTS = [test_label_propagation, test_correct_smooth, test_energy]
 
 box = Sandbox(sys.argv[1], "examples")
 for t in TESTS:
