@@ -129,7 +129,8 @@ static void add_graphs(Builder *b)
                         .seed = g->seed,
                         .batch = by_graph ? index_of(g->batch) : -1,
                         .of = g->kind == IR_GRAPH_SELECT ? index_of(g->of) : -1,
-                        .ratio = g->ratio};
+                        .ratio = g->ratio,
+                        .redrawn = g->redrawn};
         VEC_PUSH(b->arena, &b->graphs, x);
     }
 }

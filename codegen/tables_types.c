@@ -30,7 +30,8 @@ static const TableField fields_RtGraphDef[] = {
     INT(RtGraphDef, dst),       INT(RtGraphDef, base),      INT(RtGraphDef, orig),
     INT(RtGraphDef, image),     INT(RtGraphDef, policy),    INT(RtGraphDef, n_nodes),
     INT(RtGraphDef, n_edges),   INT(RtGraphDef, seed),      INT(RtGraphDef, batch),
-    INT(RtGraphDef, of),        DBL(RtGraphDef, ratio)};
+    INT(RtGraphDef, of),        DBL(RtGraphDef, ratio),
+    INT(RtGraphDef, redrawn)};
 TYPE(RtGraphDef)
 static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, kind),

@@ -61,7 +61,7 @@ static void add_fact(FrontendFact *facts, uint32_t *n, const char *stem, const N
 {
     IrDtype t;
     if (*n == MAX_FACTS || npy->n_dims == 0 || !npy_dtype(npy, &t)) return;
-    FrontendFact f = {.name = stem, .rows = rows_of(m, npy->shape[0]), .dtype = t};
+    FrontendFact f = {.name = stem, .rows = rows_of(m, npy->shape[0]), .count = npy->shape[0], .dtype = t};
     f.n_dims = (uint8_t)(npy->n_dims - 1);
     memcpy(f.dims, npy->shape + 1, f.n_dims * sizeof f.dims[0]);
     bool label = strcmp(stem, "y") == 0 || strcmp(stem, "graph_y") == 0;

@@ -580,7 +580,7 @@ static const struct {
             ROW(where) ROW(grad) ROW(sum) ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape)
                 ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn) ROW(rand) ROW(ones)
                     ROW(zeros) ROW(eye) ROW(id) ROW(rank_in) ROW(rank_out) ROW(rank_all) ROW(rank_readout) ROW(self_loops) ROW(reverse)
-                    ROW(line) ROW(siblings) ROW(complete) ROW(knn) ROW(select) ROW(negatives) ROW(random_graph) ROW(close) ROW(require)
+                    ROW(line) ROW(siblings) ROW(complete) ROW(knn) ROW(select) ROW(negatives) ROW(permutation) ROW(random_graph) ROW(close) ROW(require)
 #undef ROW
 };
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };

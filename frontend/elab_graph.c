@@ -41,6 +41,29 @@ const GraphValue *graph_data(Elab *e)
     return e->data_graph = graph_add(e, g);
 }
 
+Value value_graph(const GraphValue *g, Span s)
+{
+    return (Value){.kind = V_GRAPH, .graph = g, .span = s, .dim = IR_NONE};
+}
+
+Value graph_of_file(Elab *e, const char *name, Span s)
+{
+    const GraphValue *data = graph_data(e);
+    if (!strcmp(name, "edge_index")) return value_graph(data, s);
+    for (uint32_t i = 0; i < e->m->graphs.n; i++) {
+        if (e->m->graphs.data[i].kind != IR_GRAPH_FILE || strcmp(e->m->graphs.data[i].name, name)) continue;
+        GraphValue *v = ARENA_NEW(e->a, GraphValue);
+        *v = (GraphValue){.name = e->m->graphs.data[i].name, .id = i};
+        return value_graph(v, s);
+    }
+    IrGraph g = {.name = name, .kind = IR_GRAPH_FILE, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    g.src_space = graph_ir(e, data)->src_space;
+    g.dst_space = graph_ir(e, data)->dst_space;
+    g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", name), true);
+    graph_maps(e, &g);
+    return value_graph(graph_add(e, g), s);
+}
+
 IrId map_all(Elab *e, IrId space)
 {
     for (uint32_t i = 0; i < e->m->maps.n; i++)
@@ -59,7 +82,7 @@ IrId map_graph(Elab *e, IrId space)
         if (s->kind != IR_GRAPH_SELECT || (s->src_space != space && s->edge != space)) continue;
         return s->src_space == space && e->m->maps.data[s->of].to == e->graph_space ? s->of : IR_NONE;
     }
-    bool edges = of && of->src_space == g->src_space; /* an edge is of its source's graph */
+    bool edges = of && of->src_space == g->src_space && !of->redrawn; /* an edge is of its source's graph */
     if (e->bipartite || (space != g->src_space && !edges)) return IR_NONE;
     if (e->graph_space == IR_NONE) e->graph_space = ir_space_new(e->m, "graph", false);
     for (uint32_t i = 0; i < e->m->maps.n; i++)
@@ -136,7 +159,8 @@ static const char *const derived_names[] = {[IR_GRAPH_REVERSE] = "reverse",
                                             [IR_GRAPH_LINE] = "line",
                                             [IR_GRAPH_SIBLINGS] = "siblings",
                                             [IR_GRAPH_COMPLETE] = "complete",
-                                            [IR_GRAPH_NEGATIVES] = "negatives"};
+                                            [IR_GRAPH_NEGATIVES] = "negatives",
+                                            [IR_GRAPH_PERMUTATION] = "permutation"};
 
 /* The maps between the edges of a graph and those of its base that it keeps. */
 static void keep_maps(Elab *e, IrGraph *g, IrId base)
@@ -151,13 +175,17 @@ static void keep_maps(Elab *e, IrGraph *g, IrId base)
     orig->partial = image->partial = g->kind == IR_GRAPH_SELF_LOOPS;
 }
 
-/* n_edges and seed: of negatives; else 0. */
+/* n_edges and seed: of what is drawn; else 0. seed < 0: drawn for each step of training, each time for itself. */
 static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy policy, const GraphValue *base, int64_t n_edges,
                                       int64_t seed)
 {
+    bool redrawn = seed < 0;
+    if (redrawn) seed = e->m->n_sites++;
     for (uint32_t i = 0; i < e->m->graphs.n; i++) {
         const IrGraph *g = &e->m->graphs.data[i];
-        if (g->kind != kind || g->base != base->id || g->policy != policy || g->n_edges != n_edges || g->seed != seed) continue;
+        if (g->kind != kind || g->base != base->id || g->policy != policy || g->n_edges != n_edges || g->seed != seed ||
+            g->redrawn != redrawn)
+            continue;
         GraphValue *v = ARENA_NEW(e->a, GraphValue);
         *v = (GraphValue){.name = g->name, .id = i};
         return v;
@@ -168,7 +196,8 @@ static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy po
                                            [IR_LOOPS_REMOVE] = "no_loops"};
     const char *word = kind == IR_GRAPH_SELF_LOOPS ? policies[policy] : derived_names[kind];
     if (kind == IR_GRAPH_NEGATIVES)
-        word = arena_printf(e->a, "negatives%lld_%lld", (long long)n_edges, (long long)seed);
+        word = arena_printf(e->a, "negatives%lld_%s%lld", (long long)n_edges, redrawn ? "each" : "", (long long)seed);
+    if (kind == IR_GRAPH_PERMUTATION) word = arena_printf(e->a, "permutation%s%lld", redrawn ? "_each" : "", (long long)seed);
     IrGraph b = *graph_ir(e, base);
     const char *of = base->id == graph_data(e)->id ? "" : arena_printf(e->a, "%s.", b.name);
     bool back = kind == IR_GRAPH_REVERSE;
@@ -177,6 +206,7 @@ static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy po
                  .policy = policy,
                  .n_edges = n_edges,
                  .seed = seed,
+                 .redrawn = redrawn,
                  .base = base->id,
                  .orig = IR_NONE,
                  .image = IR_NONE,
@@ -185,7 +215,7 @@ static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy po
     if (kind == IR_GRAPH_LINE || kind == IR_GRAPH_SIBLINGS) g.src_space = g.dst_space = b.edge;
     g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", g.name), true);
     graph_maps(e, &g);
-    if (!ir_graph_is_pairs(kind)) keep_maps(e, &g, b.edge);
+    if (!ir_graph_is_pairs(kind) && kind != IR_GRAPH_PERMUTATION) keep_maps(e, &g, b.edge);
     return graph_add(e, g);
 }
 
@@ -194,13 +224,18 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
     return derive_drawn(e, kind, policy, base, 0, 0);
 }
 
+/* The graph to derive one from. */
 static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out)
 {
-    *out = e->frame->graph;
-    if (i >= c->n) return true;
-    const Value *v = &c->args[i].value;
-    if (v->kind == V_ERROR) return false;
-    if (v->kind == V_GRAPH) return *out = v->graph, true;
+    const Value *v = i < c->n ? &c->args[i].value : NULL;
+    *out = v && v->kind == V_GRAPH ? v->graph : e->frame->graph;
+    if (v && v->kind == V_ERROR) return false;
+    if (!v || v->kind == V_GRAPH) {
+        if (!graph_ir(e, *out)->redrawn) return true;
+        Diag *d = diag_error(e->d, E0209, c->span, "no graph is derived from one that is drawn for each step of training");
+        diag_help(e->d, d, "give that one a seed: then it is drawn once");
+        return false;
+    }
     if (v->kind == V_WORD) return error_unknown_name(e, v->word, v->span), false;
     diag_error(e->d, E0212, v->span.source ? v->span : c->span, "found %s, wanted a graph",
                value_text(e, v));
@@ -300,11 +335,6 @@ static bool loop_policy(Elab *e, const Call *c, IrLoopPolicy *out)
     return true;
 }
 
-Value value_graph(const GraphValue *g, Span s)
-{
-    return (Value){.kind = V_GRAPH, .graph = g, .span = s, .dim = IR_NONE};
-}
-
 /* The derived graph with every `fill e = ...` of the call carried to it. */
 static Value derive_filled(Elab *e, const Call *c, const GraphValue *base,
                            const GraphValue *derived, IrLoopPolicy policy)
@@ -370,25 +400,54 @@ Value builtin_line(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_L
 Value builtin_siblings(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_SIBLINGS); }
 Value builtin_complete(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_COMPLETE); }
 
-/* negatives(g, k = 1, seed = 0): k pairs for each edge, drawn when the graph is loaded. */
-Value builtin_negatives(Elab *e, const Call *c)
+/* Named whole numbers behind the graph, seed the last: without one what is drawn is drawn for each step of training, and
+   once in eval mode, from seed 0. */
+static bool draw_args(Elab *e, const Call *c, const char *const *names, int64_t *n, uint32_t n_names, const char *form)
 {
-    const GraphValue *base;
-    static const char *const names[] = {"k", "seed"};
-    int64_t n[] = {1, 0};
-    if (!graph_arg(e, c, 0, &base) || !is_known(e, base, "negatives", c->span)) return value_error();
+    n[n_names - 1] = e->training ? -1 : 0;
     for (uint32_t i = 1; i < c->n; i++) {
         const CallArg *a = &c->args[i];
-        int which = a->name && !strcmp(a->name, names[1]);
-        bool named = a->name && !strcmp(a->name, names[which]), whole = a->value.kind == V_NUMBER && a->value.num == floor(a->value.num);
+        uint32_t k = 0;
         if (a->word) continue;
-        if (!named || !whole || a->value.num < (which ? 0 : 1) || a->value.num > 1e9) {
-            diag_error(e->d, E0302, a->ast->span, "negatives takes whole numbers: `negatives(g, k = 5, seed = 1)`");
+        while (k < n_names && !(a->name && !strcmp(a->name, names[k]))) k++;
+        bool whole = a->value.kind == V_NUMBER && a->value.num == floor(a->value.num);
+        if (k == n_names || !whole || a->value.num < (k + 1 < n_names) || a->value.num > 1e9) {
+            diag_error(e->d, E0302, a->ast->span, "found %s, wanted whole numbers as in `%s`", value_text(e, &a->value), form);
+            return false;
+        }
+        n[k] = (int64_t)a->value.num;
+    }
+    return true;
+}
+
+/* negatives(g, k = 1, seed = 0): k pairs for each edge. */
+Value builtin_negatives(Elab *e, const Call *c)
+{
+    static const char *const names[] = {"k", "seed"};
+    const GraphValue *base;
+    int64_t n[] = {1, 0};
+    if (!graph_arg(e, c, 0, &base) || !is_known(e, base, "negatives", c->span)) return value_error();
+    if (!draw_args(e, c, names, n, 2, "negatives(g, k = 5, seed = 1)")) return value_error();
+    return derive_filled(e, c, base, derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]), IR_LOOPS_KEEP);
+}
+
+/* permutation(g, seed = 0): into each node one edge, from another. */
+Value builtin_permutation(Elab *e, const Call *c)
+{
+    static const char *const names[] = {"seed"};
+    const GraphValue *base;
+    int64_t n[] = {0};
+    if (!graph_arg(e, c, 0, &base) || !draw_args(e, c, names, n, 1, "permutation(g, seed = 1)")) return value_error();
+    const IrGraph *b = graph_ir(e, base);
+    for (uint32_t i = 1; i < c->n; i++)
+        if (c->args[i].word) {
+            diag_error(e->d, E0302, c->args[i].ast->span, "a permutation keeps no edge: it takes no `fill`");
             return value_error();
         }
-        n[which] = (int64_t)a->value.num;
-    }
-    return derive_filled(e, c, base, derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]), IR_LOOPS_KEEP);
+    if (b->src_space == b->dst_space && !e->m->spaces.data[b->src_space].is_edge)
+        return value_graph(derive_drawn(e, IR_GRAPH_PERMUTATION, IR_LOOPS_KEEP, base, 0, n[0]), c->span);
+    diag_error(e->d, E0209, c->span, "`permutation` is of the nodes of a graph with one node space");
+    return value_error();
 }
 
 /* random_graph(nodes = 50, edges = 300, seed = 1) */

@@ -65,8 +65,21 @@ Value step_value(Elab *e, Span s) { return run_number(e, "step", IR_ARG_STEP, &e
 /* ---- inputs -------------------------------------------------------------------------------------
  */
 
+/* Whether the rows are as many as the edges of a list of the data: of the graph at hand, else of any. */
+static bool is_of_list(Elab *e, const FrontendFact *f, IrId *out)
+{
+    IrId here = e->frame->graph->id, n = e->m->graphs.n;
+    for (uint32_t k = 0; k <= n; k++) {
+        const IrGraph *g = &e->m->graphs.data[k ? k - 1 : here];
+        const FrontendFact *list = g->kind == IR_GRAPH_FILE && (!k || !f->rows) ? fact_find(e, g->name) : NULL;
+        if (list && list->dims[0] == f->count) return *out = g->edge, true;
+    }
+    return false;
+}
+
 static bool fact_space(Elab *e, const FrontendFact *f, Span s, IrId *out)
 {
+    if (is_of_list(e, f, out)) return true;
     const char *rows = f->rows ? f->rows : "node";
     if (e->bipartite && !strcmp(rows, "node")) rows = "dst";
     if (!strcmp(rows, "unit")) return *out = IR_UNIT, true;
@@ -165,8 +178,18 @@ static IrId input_guess(Elab *e, const char *name, Span s)
     return id;
 }
 
+/* data.NAME_index: a graph between the nodes of the data's, whose edges are that file. */
+static bool names_list(Elab *e, const char *name)
+{
+    size_t n = strlen(name);
+    const FrontendFact *f = fact_find(e, name);
+    bool edges = f && f->count == 2 && f->n_dims == 1 && (f->dtype == IR_I64 || f->dtype == IR_I32);
+    return edges && n > 6 && !strcmp(name + n - 6, "_index");
+}
+
 Value data_member(Elab *e, const char *name, Span s)
 {
+    if (names_list(e, name)) return graph_of_file(e, name, s);
     static const char *const masks[][2] = {
         {"train", "train_mask"}, {"val", "val_mask"}, {"test", "test_mask"}};
     for (int i = 0; i < 3; i++)

@@ -9,6 +9,7 @@ typedef struct FrontendFact {
     const char *name;      /* file stem: "x", "y", "train_mask", "edge_attr" */
     const char *rows;      /* "node", "edge", "graph", "src", "dst" or NULL when unknown */
     IrDtype dtype;
+    int64_t count;         /* rows */
     uint8_t n_dims;        /* feature dims, without the rows */
     int64_t dims[IR_MAX_DIMS];
     int64_t classes;       /* integer vectors: number of classes (values in [0, classes)); 0 unknown */

@@ -372,6 +372,7 @@ Value key_spread(Elab *e, const Key *key, Value v, double other, Span s);
 
 /* ---- graphs and spaces (elab_graph.c) ---- */
 const GraphValue *graph_data(Elab *e);
+Value graph_of_file(Elab *e, const char *name, Span s); /* edges of their own in the data: NAME.npy */
 const IrGraph *graph_ir(Elab *e, const GraphValue *g);
 const GraphValue *graph_add(Elab *e, IrGraph g);
 void graph_maps(Elab *e, IrGraph *g); /* of g's edges to its ends, made */
@@ -394,6 +395,7 @@ Value graph_restrict(Elab *e, Value v, const GraphValue *g, Span s);
 Value builtin_knn(Elab *e, const Call *c);
 Value builtin_complete(Elab *e, const Call *c);
 Value builtin_negatives(Elab *e, const Call *c);
+Value builtin_permutation(Elab *e, const Call *c);
 Value graph_over(Elab *e, const AstExpr *x);
 
 /* ---- tensors of the module (elab_tensor.c) ---- */

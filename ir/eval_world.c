@@ -152,6 +152,13 @@ static bool leads(const Edges *e, int64_t src, int64_t dst)
     return false;
 }
 
+/* The draws of a graph: of one that is drawn for each step, those of seed 0 and step 0. */
+static uint32_t drawn(const IrGraph *g, int64_t element, uint64_t feature)
+{
+    return g->redrawn ? eval_philox(0, 0, (uint32_t)g->seed, (uint64_t)element, feature)
+                      : eval_philox((uint64_t)g->seed, 0, 0, (uint64_t)element, feature);
+}
+
 /* For each edge of the base as many pairs: its source, and of up to 16 nodes drawn the first that it leads no edge to and
  * is not, else the last. */
 static bool from_negatives(Build *b, const IrGraph *g, Edges *out)
@@ -164,7 +171,7 @@ static bool from_negatives(Build *b, const IrGraph *g, Edges *out)
     for (int64_t i = 0; i < n; i++) {
         int64_t src = base->src[i / g->n_edges], dst = 0;
         for (int t = 0; t < TRIES; t++) {
-            dst = (int64_t)(eval_philox((uint64_t)g->seed, 0, 0, (uint64_t)i, 16 * (uint64_t)t) % (uint64_t)n_dst);
+            dst = (int64_t)(drawn(g, i, 16 * (uint64_t)t) % (uint64_t)n_dst);
             if (!(g->src_space == g->dst_space && dst == src) && !leads(base, src, dst)) break;
         }
         push(out, src, dst, i / g->n_edges);
@@ -207,10 +214,30 @@ static bool from_select(Build *b, const IrGraph *g, Edges *out)
     return set_count(b, g->src_space, n);
 }
 
+/* Into node i from the node whose draw is the i-th smallest, of equal ones the first. */
+static bool from_permutation(Build *b, const IrGraph *g, Edges *out)
+{
+    int64_t n = b->w->counts[g->dst_space];
+    int64_t *order = ARENA_ARRAY(b->arena, int64_t, n + 1), *other = ARENA_ARRAY(b->arena, int64_t, n + 1);
+    for (int64_t v = 0; v < n; v++) order[v] = v;
+    for (int shift = 0; shift < 32; shift += 8) { /* digit by digit, stable */
+        int64_t at[257] = {0}, *last = order;
+        for (int64_t v = 0; v < n; v++) at[(drawn(g, v, 0) >> shift & 255) + 1]++;
+        for (int d = 0; d < 256; d++) at[d + 1] += at[d];
+        for (int64_t i = 0; i < n; i++) other[at[drawn(g, order[i], 0) >> shift & 255]++] = order[i];
+        order = other;
+        other = last;
+    }
+    *out = edges_new(b->arena, n, false);
+    for (int64_t v = 0; v < n; v++) push(out, order[v], v, 0);
+    return true;
+}
+
 static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges *out)
 {
     switch (g->kind) {
     case IR_GRAPH_DATA: return from_data(b, g, data, out);
+    case IR_GRAPH_FILE: return fail(b, arena_printf(b->arena, "the edges of `%s` are not given", g->name));
     case IR_GRAPH_RANDOM: return from_random(b, g, out);
     case IR_GRAPH_REVERSE: from_reverse(b, g, out); return true;
     case IR_GRAPH_SELF_LOOPS: from_self_loops(b, g, out); return true;
@@ -220,6 +247,7 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
     case IR_GRAPH_NEGATIVES: return from_negatives(b, g, out);
     case IR_GRAPH_NEAREST: return from_nearest(b, g, out);
     case IR_GRAPH_SELECT: return from_select(b, g, out);
+    case IR_GRAPH_PERMUTATION: return from_permutation(b, g, out);
     }
     return fail(b, "a graph of no kind");
 }

@@ -54,9 +54,12 @@ typedef enum {
     IR_GRAPH_NEAREST, /* to each node n_edges others, or as many as its graph of the batch has; which, a `route` says */
     IR_GRAPH_SELECT,  /* some nodes of each graph of the base's batch, a space of its own, and the edges between them; which, three
                          `route`s say. It has as many edges as its base: those that lose an end lead nowhere */
+    IR_GRAPH_FILE,      /* edges of their own in the data between nodes of its graph: the file of the graph's name */
+    IR_GRAPH_PERMUTATION, /* into each of the base's nodes one edge, from another: all in an order that is drawn */
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
 static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
+static inline bool ir_graph_is_drawn(IrGraphKind k) { return k == IR_GRAPH_NEGATIVES || k == IR_GRAPH_PERMUTATION; }
 typedef enum { IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE } IrLoopPolicy;
 typedef struct IrGraph {
     const char *name;
@@ -78,6 +81,8 @@ typedef struct IrGraph {
     double ratio;                    /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up */
     int64_t n_nodes, n_edges, seed;  /* random; negatives: n_edges for each of the base's */
     int64_t step;                    /* nearest: of n_edges * step neighbours every step-th, the first included */
+    bool redrawn;                    /* negatives, permutation: drawn again for each step of training, from the run's seed, the
+                                        step and the site `seed`; else once, from the seed */
 } IrGraph;
 
 typedef struct IrType {

@@ -315,11 +315,12 @@ static void resolve_inverses(Parser *p)
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
     static const char *const kinds[] = {"data", "random",   "self_loops", "reverse",
-                                        "line", "siblings", "complete",   "negatives", "nearest", "select"}; /* of IrGraphKind */
+                                        "line", "siblings", "complete",   "negatives", "nearest", "select", "file",
+                                        "permutation"}; /* of IrGraphKind */
     static const char *const policies[] = {"keep", "replace", "add",
                                            "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
-    if (g->kind == IR_GRAPH_DATA) return;
+    if (g->kind == IR_GRAPH_DATA || g->kind == IR_GRAPH_FILE) return;
     expect(p, "(");
     if (g->kind == IR_GRAPH_RANDOM) {
         g->n_nodes = integer(p, 0, INT64_MAX);
@@ -347,8 +348,11 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
     if (g->kind == IR_GRAPH_NEGATIVES) {
         expect(p, ",");
         g->n_edges = integer(p, 0, INT64_MAX);
+    }
+    if (ir_graph_is_drawn(g->kind)) {
         expect(p, ",");
-        g->seed = integer(p, INT64_MIN, INT64_MAX);
+        g->redrawn = accept(p, "site");
+        g->seed = integer(p, g->redrawn ? 0 : INT64_MIN, g->redrawn ? UINT16_MAX : INT64_MAX);
     }
     expect(p, ")");
 }

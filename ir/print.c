@@ -127,6 +127,7 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
 {
     switch (g->kind) {
     case IR_GRAPH_DATA: strbuf_puts(out, "data"); return;
+    case IR_GRAPH_FILE: strbuf_puts(out, "file"); return;
     case IR_GRAPH_RANDOM:
         strbuf_printf(out, "random(%" PRId64 ", %" PRId64 ", %" PRId64 ")", g->n_nodes, g->n_edges,
                       g->seed);
@@ -151,9 +152,11 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
     case IR_GRAPH_SIBLINGS: strbuf_puts(out, "siblings("); break;
     case IR_GRAPH_COMPLETE: strbuf_puts(out, "complete("); break;
     case IR_GRAPH_NEGATIVES: strbuf_puts(out, "negatives("); break;
+    case IR_GRAPH_PERMUTATION: strbuf_puts(out, "permutation("); break;
     }
     PRINT_REF(out, m->graphs, g->base);
-    if (g->kind == IR_GRAPH_NEGATIVES) strbuf_printf(out, ", %" PRId64 ", %" PRId64, g->n_edges, g->seed);
+    if (g->kind == IR_GRAPH_NEGATIVES) strbuf_printf(out, ", %" PRId64, g->n_edges);
+    if (ir_graph_is_drawn(g->kind)) strbuf_printf(out, ", %s%" PRId64, g->redrawn ? "site " : "", g->seed);
     strbuf_puts(out, ")");
 }
 

@@ -254,16 +254,32 @@ static bool check_select(Verify *v, const IrGraph *g, uint32_t id)
     return bad(v, nowhere, "graph `%s`: %" PRId64 " nodes of each graph, or the share %g", g->name, g->n_edges, g->ratio);
 }
 
+static bool check_permutation(Verify *v, const IrGraph *g, uint32_t id)
+{
+    if (g->base >= id) return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
+    const IrGraph *base = &v->m->graphs.data[g->base];
+    if (g->src_space != base->src_space || g->dst_space != base->src_space || g->src_space != base->dst_space)
+        return bad(v, nowhere, "graph `%s` permutes no nodes of its base `%s`", g->name, base->name);
+    if (g->orig == IR_NONE && g->image == IR_NONE) return true;
+    return bad(v, nowhere, "graph `%s`: a permutation keeps no edge of its base", g->name);
+}
+
 static bool check_graph(Verify *v, uint32_t id)
 {
     const IrGraph *g = &v->m->graphs.data[id];
     if (!check_graph_spaces(v, g)) return false;
+    if (g->base < id && v->m->graphs.data[g->base].redrawn)
+        return bad(v, nowhere, "graph `%s` is derived from `%s`, which is drawn again for each step", g->name,
+                   v->m->graphs.data[g->base].name);
+    if (g->redrawn && (g->seed < 0 || g->seed >= v->m->n_sites))
+        return bad(v, nowhere, "graph `%s`: site %" PRId64 " of %u", g->name, g->seed, v->m->n_sites);
     for (uint32_t i = 0; i < id; i++)
         if (v->m->graphs.data[i].edge == g->edge)
             return bad(v, nowhere, "graphs `%s` and `%s` share their edges",
                        v->m->graphs.data[i].name, g->name);
     switch (g->kind) {
-    case IR_GRAPH_DATA: return true;
+    case IR_GRAPH_DATA:
+    case IR_GRAPH_FILE: return true;
     case IR_GRAPH_RANDOM:
         if (g->src_space != g->dst_space || g->n_nodes < 0 || g->n_edges < 0 ||
             (g->n_edges && !g->n_nodes) || g->n_nodes > INT32_MAX || g->n_edges > INT32_MAX)
@@ -278,6 +294,7 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_NEGATIVES: return check_negatives(v, g, id);
     case IR_GRAPH_NEAREST: return check_nearest(v, g);
     case IR_GRAPH_SELECT: return check_select(v, g, id);
+    case IR_GRAPH_PERMUTATION: return check_permutation(v, g, id);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }

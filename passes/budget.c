@@ -53,7 +53,7 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     if (space == IR_UNIT) return 1;
     if (s->has_dim) return m->dims.data[s->dim].size;
     if (!g) return is_end(m, space) ? b->nodes : elements_of(m, b, space);
-    if (g->kind == IR_GRAPH_DATA) return b->edges;
+    if (g->kind == IR_GRAPH_DATA || g->kind == IR_GRAPH_FILE) return b->edges;
     if (g->kind == IR_GRAPH_RANDOM) return g->n_edges;
     if (g->kind == IR_GRAPH_NEAREST) return times(budget_rows(m, b, g->dst_space), g->n_edges);
     int64_t base = budget_rows(m, b, m->graphs.data[g->base].edge);
@@ -61,6 +61,7 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
         return times(budget_rows(m, b, g->dst_space), budget_rows(m, b, g->dst_space));
     if (g->kind == IR_GRAPH_SELECT) return base;
     if (g->kind == IR_GRAPH_NEGATIVES) return times(base, g->n_edges);
+    if (g->kind == IR_GRAPH_PERMUTATION) return budget_rows(m, b, g->dst_space);
     bool more = g->kind == IR_GRAPH_SELF_LOOPS && g->policy != IR_LOOPS_REMOVE;
     return base + (more ? budget_rows(m, b, g->dst_space) : 0);
 }

@@ -34,6 +34,17 @@ static bool is_fixed(const IrModule *m, const Reader *r, const IrArg *arg)
     return r->fixed_inputs && arg->kind == IR_ARG_TENSOR && m->tensors.data[arg->ref].kind == IR_INPUT;
 }
 
+/* What a graph that is drawn for each step gives: its maps, and where its edges lie. */
+static bool is_redrawn(const IrModule *m, const IrOp *op)
+{
+    bool maps = ir_ops[op->op].attrs & A_MAP;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        if (g->redrawn && (op->type.space == g->edge || (maps && m->maps.data[op->attr.map].from == g->edge))) return true;
+    }
+    return false;
+}
+
 const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrFunc *f)
 {
     bool *invariant = ARENA_ARRAY(ctx->stage, bool, f->ops.n + 1);
@@ -43,7 +54,7 @@ const bool *hoist_invariant(const PassContext *ctx, const IrModule *m, const IrF
     for (IrId v = 0; v < f->ops.n; v++) {
         const IrOp *op = &f->ops.data[v];
         invariant[v] = op->op == IR_OP_arg ? is_fixed(m, r, &f->args.data[op->attr.i]) : !ir_op_is_of_autodiff(op->op);
-        if (ir_ops[op->op].traits & T_RANDOM) invariant[v] = false;
+        if (ir_ops[op->op].traits & T_RANDOM || is_redrawn(m, op)) invariant[v] = false;
         for (uint32_t k = 0; k < op->n_args; k++) invariant[v] &= invariant[op->args[k]];
         IrId route = ir_route_of(m, f, op);
         if (route != IR_NONE) invariant[v] &= invariant[route];

@@ -18,7 +18,8 @@ typedef void (*RtKernelFn)(const RtArg *args, int64_t lo, int64_t hi);
 enum { RT_GENERIC, RT_AVX2, RT_AVX512, RT_N_VARIANTS }; /* avx2: +fma; avx512: f, bw, dq, vl */
 enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL };        /* = IrDtype */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE, RT_GRAPH_LINE, RT_GRAPH_SIBLINGS,
-       RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT }; /* = IrGraphKind */
+       RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE,
+       RT_GRAPH_PERMUTATION }; /* = IrGraphKind */
 enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD }; /* = IrTensorKind */
 enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE };    /* = IrLoopPolicy */
 enum { RT_INIT_CONST, RT_INIT_UNIFORM, RT_INIT_NORMAL };                    /* = IrInitKind */
@@ -49,6 +50,7 @@ typedef struct RtGraphDef {
     int64_t batch; /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1 */
     int64_t of;    /* select: map of chosen nodes to graphs */
     double ratio;  /* select: where n_edges is 0 */
+    int64_t redrawn;
 } RtGraphDef;
 typedef struct RtTensorDef {
     int64_t name, kind, space, dtype, n_dims, width; /* width: elements per row */

@@ -33,6 +33,9 @@ typedef struct Loader {
     int64_t *counts;  /* [n_spaces] */
     const char **why; /* [n_spaces] where the count comes from */
     RtArray src, dst, batch;
+    RtArray *lists;   /* [n_graphs] edges of those of kind RT_GRAPH_FILE */
+    RtEdgeIds *files; /* [n_graphs] the same */
+    char (*list_places)[PLACE_BYTES];
     int64_t n_edges;
     const int64_t *src_ids, *dst_ids;
     char place[PLACE_BYTES];
@@ -132,6 +135,30 @@ static bool needs_data_graph(const RtModel *m)
     return false;
 }
 
+/* [2, E] integers: row 0 holds sources, row 1 targets. */
+static RtCode read_edge_array(Loader *l, const char *stem, const char *place, RtArray *a, RtEdgeIds *ids)
+{
+    char text[160];
+    RT_TRY(rt_source_read(&l->source, stem, a, l->st));
+    if (a->n_dims != 2 || a->shape[0] != 2)
+        return rt_fail(l->st, RT_E_DATA_EDGES, place, "row 0 holds sources, row 1 targets", "found %s, wanted [2, E] i64",
+                       rt_array_text(a, text, sizeof text));
+    RT_TRY(to_i64(l, a, place));
+    *ids = (RtEdgeIds){place, a->shape[1], a->data.p, (const int64_t *)a->data.p + a->shape[1]};
+    return RT_OK;
+}
+
+static RtCode read_lists(Loader *l)
+{
+    for (int64_t i = 0; i < l->m->n_graphs; i++) {
+        const char *stem = l->m->strings + l->m->graphs[i].name;
+        if (l->m->graphs[i].kind != RT_GRAPH_FILE) continue;
+        rt_source_place(&l->source, stem, l->list_places[i], PLACE_BYTES);
+        RT_TRY(read_edge_array(l, stem, l->list_places[i], &l->lists[i], &l->files[i]));
+    }
+    return RT_OK;
+}
+
 /* src.npy and dst.npy, as temporal sets hold them. */
 static RtCode read_edge_pair(Loader *l)
 {
@@ -147,12 +174,12 @@ static RtCode read_edge_pair(Loader *l)
     l->n_edges = l->src.count;
     l->src_ids = l->src.data.p;
     l->dst_ids = l->dst.data.p;
-    return RT_OK;
+    return read_lists(l);
 }
 
 static RtCode read_edges(Loader *l)
 {
-    char text[160];
+    RtEdgeIds ids;
     if (!needs_data_graph(l->m)) return RT_OK;
     rt_source_place(&l->source, "edge_index", l->edge_place, sizeof l->edge_place);
     if (!rt_source_has(&l->source, "edge_index")) {
@@ -163,15 +190,11 @@ static RtCode read_edges(Loader *l)
             "save the edges as an int64 array of shape [2, E]",
             "the file is missing, and so are graph.npz, graph.mtx, edges.tsv and src.npy");
     }
-    RT_TRY(rt_source_read(&l->source, "edge_index", &l->src, l->st));
-    if (l->src.n_dims != 2 || l->src.shape[0] != 2)
-        return rt_fail(l->st, RT_E_DATA_EDGES, l->edge_place, "row 0 holds sources, row 1 targets",
-                       "found %s, wanted [2, E] i64", rt_array_text(&l->src, text, sizeof text));
-    RT_TRY(to_i64(l, &l->src, l->edge_place));
-    l->n_edges = l->src.shape[1];
-    l->src_ids = l->src.data.p;
-    l->dst_ids = l->src_ids + l->n_edges;
-    return RT_OK;
+    RT_TRY(read_edge_array(l, "edge_index", l->edge_place, &l->src, &ids));
+    l->n_edges = ids.n;
+    l->src_ids = ids.src;
+    l->dst_ids = ids.dst;
+    return read_lists(l);
 }
 
 /* Whether some map takes nodes to graphs and is not part of a graph: then batch.npy says how. */
@@ -345,6 +368,7 @@ static RtCode build_graph(Loader *l)
                     .n_edges = l->n_edges,
                     .src = l->src_ids,
                     .dst = l->dst_ids,
+                    .files = l->files,
                     .graph_of = l->batch.data.p,
                     .counts = l->counts,
                     .patterns = l->patterns,
@@ -707,7 +731,10 @@ static RtCode load(Loader *l, const char *path)
     l->why = calloc((size_t)l->m->n_spaces + 1, sizeof *l->why);
     l->nonzeros = calloc((size_t)l->m->n_tensors + 1, sizeof *l->nonzeros);
     l->patterns = calloc((size_t)l->m->n_tensors + 1, sizeof *l->patterns);
-    if (!l->inputs || !l->counts || !l->why || !l->nonzeros || !l->patterns)
+    l->lists = calloc((size_t)l->m->n_graphs + 1, sizeof *l->lists);
+    l->files = calloc((size_t)l->m->n_graphs + 1, sizeof *l->files);
+    l->list_places = calloc((size_t)l->m->n_graphs + 1, sizeof *l->list_places);
+    if (!l->inputs || !l->counts || !l->why || !l->nonzeros || !l->patterns || !l->lists || !l->files || !l->list_places)
         return rt_fail_memory(l->st, sizeof *l->inputs, "a data set");
     RT_TRY(rt_source_open(path, &l->source, l->st));
     RT_TRY(read_inputs(l));
@@ -731,6 +758,10 @@ static void loader_free(Loader *l)
     for (int64_t i = 0; l->nonzeros && i < l->m->n_tensors; i++) rt_nonzeros_free(&l->nonzeros[i]);
     free(l->nonzeros);
     free(l->patterns);
+    for (int64_t i = 0; l->lists && i < l->m->n_graphs; i++) rt_array_free(&l->lists[i]);
+    free(l->lists);
+    free(l->files);
+    free(l->list_places);
     rt_array_free(&l->src);
     rt_array_free(&l->dst);
     rt_array_free(&l->batch);

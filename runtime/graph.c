@@ -8,9 +8,11 @@
 
 enum { PAD = 256 }; /* bytes behind every array: kernels look ahead when they prefetch */
 
+/* What is there already is filled again. */
 static RtCode graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st)
 {
     int64_t bytes;
+    if (*(void **)out) return RT_OK;
     if (!rt_mul(count, elem, &bytes))
         return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "a map's size overflows");
     if (g->n_blocks == g->cap_blocks) {
@@ -106,7 +108,7 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
         g->maps[d->src].to[pos] = place_of(from, l->src[e]);
         g->maps[d->dst].to[pos] = place_of(to, l->dst[e]);
     }
-    if (same) s->ids = NULL;
+    if (same && !d->redrawn) s->ids = NULL;
     rt_block_free(&next);
     return RT_OK;
 }
@@ -338,16 +340,21 @@ int32_t *rt_graph_along(const RtGraph *g, int64_t map, int64_t along)
     return NULL;
 }
 
+static void fill_along(RtGraph *g, const RtAlong *a)
+{
+    const RtMapData *images = &g->maps[a->map], *list = &g->maps[a->along];
+    int64_t n = list->rows[g->spaces[g->model->maps[a->along].to].count];
+    for (int64_t k = 0; k < n; k++) a->to[k] = images->to[list->list[k]];
+}
+
 static RtCode build_along(RtGraph *g, int64_t map, int64_t along, RtStatus *st)
 {
-    const RtMapData *images = &g->maps[map], *list = &g->maps[along];
     const RtMapDef *d = &g->model->maps[along];
     RtAlong *a = &g->alongs[g->n_alongs];
     *a = (RtAlong){.map = map, .along = along};
     RT_TRY(graph_alloc(g, g->spaces[d->from].count, 4, &a->to, st));
     g->n_alongs++;
-    int64_t n = list->rows[g->spaces[d->to].count];
-    for (int64_t k = 0; k < n; k++) a->to[k] = images->to[list->list[k]];
+    fill_along(g, a);
     return RT_OK;
 }
 
@@ -393,21 +400,64 @@ static RtCode build_ids(RtGraph *g, RtStatus *st)
 
 /* ---- whole ---- */
 
+static bool any_redrawn(const RtModel *m)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].redrawn) return true;
+    return false;
+}
+
+/* What only drawing again needs. */
+static void drop_lists(RtGraph *g)
+{
+    for (int64_t i = 0; g->lists && i < g->model->n_graphs; i++) rt_block_free(&g->lists[i].block);
+    free(g->lists);
+    g->lists = NULL;
+    rt_block_free(&g->places);
+}
+
 static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     RtEdgeList *lists = calloc((size_t)g->model->n_graphs + 1, sizeof *lists);
     if (!lists) return rt_fail_memory(st, sizeof *lists, "a graph");
-    RtBlock places = {0};
+    g->lists = lists;
+    g->ordered = t->ordered;
     RtCode code = count_nodes(g, t, st);
-    if (!code) code = order_nodes(g, t, &places, st);
-    if (!code) code = build_edges(g, t, places.p, lists, st);
-    rt_block_free(&places);
+    if (!code) code = order_nodes(g, t, &g->places, st);
+    if (!code) code = build_edges(g, t, g->places.p, lists, st);
     if (!code) code = build_maps(g, t, st);
     if (!code) code = build_alongs(g, st);
     if (!code) code = build_ids(g, st);
-    for (int64_t i = 0; i < g->model->n_graphs; i++) rt_block_free(&lists[i].block);
-    free(lists);
+    if (!any_redrawn(g->model)) drop_lists(g);
     return code;
+}
+
+/* ---- drawing again ---- */
+
+/* Everything that the graph's maps are, in the arrays that are there. */
+static RtCode redraw(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatus *st)
+{
+    const RtModel *m = g->model;
+    const int32_t *places = g->places.p, *from = d->src_space == g->ordered ? places : NULL,
+                  *to = d->dst_space == g->ordered ? places : NULL;
+    rt_block_free(&l->block);
+    RT_TRY(rt_edge_list_make(g, d, NULL, g->lists, l, st));
+    RT_TRY(sort_edges(g, d, l, from, to, st));
+    RT_TRY(link_base(g, d, l, &g->lists[d->base], st));
+    for (int64_t i = 0; i < m->n_maps; i++)
+        if (m->maps[i].from == d->edge && g->maps[i].rows) RT_TRY(build_rows(g, i, st));
+    for (int64_t i = 0; i < g->n_alongs; i++)
+        if (m->maps[g->alongs[i].map].from == d->edge) fill_along(g, &g->alongs[i]);
+    return RT_OK;
+}
+
+RtCode rt_graph_redraw(RtGraph *g, int64_t seed, int64_t step, RtStatus *st)
+{
+    g->draw_seed = seed;
+    g->draw_step = step;
+    for (int64_t i = 0; i < g->model->n_graphs; i++)
+        if (g->model->graphs[i].redrawn) RT_TRY(redraw(g, &g->model->graphs[i], &g->lists[i], st));
+    return RT_OK;
 }
 
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **out, RtStatus *st)
@@ -430,6 +480,7 @@ RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **out, RtS
 void rt_graph_free(RtGraph *g)
 {
     if (!g) return;
+    drop_lists(g);
     for (int64_t i = 0; i < g->n_blocks; i++) rt_block_free(&g->blocks[i]);
     free(g->blocks);
     free(g->spaces);

@@ -12,11 +12,19 @@ typedef struct RtPattern {
     const int32_t *rows, *cols; /* [count] rows ascend */
 } RtPattern;
 
+/* Edges by the user's ids. */
+typedef struct RtEdgeIds {
+    const char *place; /* names the source in errors: "val_index.npy" */
+    int64_t n;
+    const int64_t *src, *dst; /* [n] */
+} RtEdgeIds;
+
 /* What the user gives: the topology that graphs of kind RT_GRAPH_DATA share. */
 typedef struct RtTopology {
     const char *place; /* names the source in errors: "edge_index.npy" */
     int64_t n_edges;
     const int64_t *src, *dst; /* [n_edges] user order */
+    const RtEdgeIds *files;   /* [n_graphs] of the model: edges of those of kind RT_GRAPH_FILE; NULL: they are not given */
     const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
     int64_t *counts; /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are
                         read; edge spaces are ignored */
@@ -52,6 +60,9 @@ typedef struct RtGraph {
     RtMapData *maps;     /* [n_maps] */
     RtAlong *alongs;     /* [n_alongs] those that some program reads */
     int64_t n_alongs;
+    struct RtEdgeList *lists; /* [n_graphs] kept where some graph is drawn for each step; else NULL */
+    RtBlock places;      /* likewise: where each node of the ordered space is stored */
+    int64_t ordered, draw_seed, draw_step;
     RtBlock *blocks;     /* everything above */
     int64_t n_blocks, cap_blocks;
     int64_t bytes;
@@ -60,6 +71,9 @@ typedef struct RtGraph {
 /* Checks ids and builds every space and map the model has. *g is NULL on failure. */
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **g, RtStatus *st);
 void rt_graph_free(RtGraph *g);
+/* Draws the graphs that are drawn for each step of training; nobody else may read g meanwhile. Counts and the places of
+   arrays stay. */
+RtCode rt_graph_redraw(RtGraph *g, int64_t seed, int64_t step, RtStatus *st);
 
 /* Rows of user order into stored order and back; row_bytes each. in != out. Copies where the order
    is the same. */

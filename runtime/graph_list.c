@@ -1,8 +1,7 @@
-/* Where a graph's edges come from (IrGraphKind): the user's data, random numbers, or another graph with loops kept, replaced,
+/* Where a graph's edges come from (IrGraphKind): lists of the user's data, random numbers, or another graph with loops kept, replaced,
    added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in the user's order only;
    sorting is graph.c's. */
 #include "runtime/graph_list.h"
-#include "runtime/random.h"
 #include <string.h>
 
 /* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
@@ -46,12 +45,11 @@ static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t
                    (long long)id, (long long)count);
 }
 
-static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l,
-                        RtStatus *st)
+static RtCode list_ids(const RtGraph *g, const RtGraphDef *def, const RtEdgeIds *t, RtEdgeList *l, RtStatus *st)
 {
     int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
-    RT_TRY(rt_edge_list_alloc(l, t->n_edges, -1, st));
-    for (int64_t e = 0; e < t->n_edges; e++) {
+    RT_TRY(rt_edge_list_alloc(l, t->n, -1, st));
+    for (int64_t e = 0; e < t->n; e++) {
         if (t->src[e] < 0 || t->src[e] >= n_src)
             return id_error(st, t->place, "the source", e, t->src[e], n_src);
         if (t->dst[e] < 0 || t->dst[e] >= n_dst)
@@ -60,6 +58,15 @@ static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopolog
         l->dst[e] = (int32_t)t->dst[e];
     }
     return RT_OK;
+}
+
+static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
+{
+    RtEdgeIds ids = {t->place, t->n_edges, t->src, t->dst};
+    if (def->kind == RT_GRAPH_DATA) return list_ids(g, def, &ids, l, st);
+    if (t->files) return list_ids(g, def, &t->files[def - g->model->graphs], l, st);
+    return rt_fail(st, RT_E_DATA_MISSING, g->model->strings + def->name, "run it as an executable",
+                   "a library has the edges of one graph only");
 }
 
 /* One end of edge e, as ir/eval draws it. */
@@ -153,7 +160,8 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
                          const RtEdgeList *lists, RtEdgeList *list, RtStatus *st)
 {
     switch (def->kind) {
-    case RT_GRAPH_DATA: return list_data(g, def, t, list, st);
+    case RT_GRAPH_DATA:
+    case RT_GRAPH_FILE: return list_data(g, def, t, list, st);
     case RT_GRAPH_RANDOM: return list_random(def, list, st);
     case RT_GRAPH_REVERSE: return list_reverse(&lists[def->base], list, st);
     case RT_GRAPH_SELF_LOOPS: return list_self_loops(g, def, &lists[def->base], list, st);
@@ -162,6 +170,7 @@ RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopolo
     case RT_GRAPH_COMPLETE: return rt_list_node_pairs(g, def, t, list, st);
     case RT_GRAPH_NEGATIVES: return rt_list_negatives(g, def, &lists[def->base], list, st);
     case RT_GRAPH_NEAREST: return rt_list_nearest(g, def, t, list, st);
+    case RT_GRAPH_PERMUTATION: return rt_list_permutation(g, def, list, st);
     default: return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "graph kind %lld", (long long)def->kind);
     }
 }

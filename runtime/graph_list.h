@@ -2,6 +2,7 @@
  */
 #pragma once
 #include "runtime/graph.h"
+#include "runtime/random.h"
 
 typedef struct RtEdgeList {
     int64_t n;
@@ -29,6 +30,16 @@ RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *
    nodes: from each to each of the same graph of the batch. By target, then by source, in the user's order. */
 RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
 RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
+
+/* A number of the graph's draws: by its seed, or by the run's seed, the step and its site. */
+static inline uint32_t rt_graph_draw(const RtGraph *g, const RtGraphDef *def, int64_t element, uint64_t feature)
+{
+    return def->redrawn ? rt_philox((uint64_t)g->draw_seed, (uint64_t)g->draw_step, (uint32_t)def->seed, (uint64_t)element, feature)
+                        : rt_philox((uint64_t)def->seed, 0, 0, (uint64_t)element, feature);
+}
+
+/* One edge into each node, from the node whose draw is the i-th smallest. */
+RtCode rt_list_permutation(const RtGraph *g, const RtGraphDef *def, RtEdgeList *l, RtStatus *st);
 
 /* def->n_edges drawn pairs for each edge of the base (graph_negatives.c). */
 RtCode rt_list_negatives(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);

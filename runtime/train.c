@@ -338,10 +338,12 @@ static RtCode run_epoch(Trainer *t)
     bool best;
     double loss;
     set_run(t, "epoch", (double)t->at.epoch);
-    if (t->o->batches)
+    if (t->o->batches) {
         RT_TRY(run_batches(t, &loss));
-    else
+    } else {
+        RT_TRY(rt_graph_redraw(t->d->graph, t->at.seed, t->at.epoch, t->st));
         RT_TRY(run_step(t, t->at.epoch, &loss));
+    }
     t->r->loss = loss;
     if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
     for (int64_t i = 0; i < t->m->train->n_metrics; i++) set_run(t, rt_string(t->m, t->m->metrics[i].name), t->values[i]);

@@ -18,8 +18,9 @@ def load(name, folder=CORA):
 
 
 def build(box, name, data=CORA):
-    box.must(box.gnnc, "build", os.path.join(ROOT, "examples", name + ".gnn"), "--data", data, "--cpu", "native", "-o", box.path(name))
-    return box.path(name)
+    out = box.path(os.path.basename(name))
+    box.must(box.gnnc, "build", os.path.join(ROOT, "examples", name + ".gnn"), "--data", data, "--cpu", "native", "-o", out)
+    return out
 
 
 def final(box, name, *flags, data=CORA):
@@ -52,6 +53,57 @@ def test_correct_smooth(box):
     return f["test_acc"] < f["test_acc_alone"] + 0.1 and "found %s, wanted the spread scores to be better by 0.1" % f
 
 
+def split(box, seed):
+    out = box.path("links%d" % seed)
+    box.must(sys.executable, os.path.join(ROOT, "examples", "links", "split.py"), CORA, out, seed)
+    return out
+
+
+def test_split(box):
+    """No edge that is to be predicted is left in either direction, no negative is an edge, and nothing is lost."""
+    out = split(box, 3)
+    pairs = {n: load(n + "_index", out) for n in ("edge", "val", "test", "lists")}
+    label = {n: load(n + "_label", out) for n in ("val", "test", "lists")}
+    whole, kept = set(map(tuple, load("edge_index").T)), set(map(tuple, pairs["edge"].T))
+    taken = [tuple(e) for n in ("val", "test") for e in pairs[n].T[label[n] == 1]]
+    if any(e in kept or e[::-1] in kept for e in taken):
+        return "an edge to be predicted is in edge_index"
+    if any(tuple(e) in whole for n in label for e in pairs[n].T[label[n] == 0]):
+        return "a negative is an edge"
+    return kept | set(taken) | {e[::-1] for e in taken} != whole and "edges were lost"
+
+
+def test_links(box):
+    """The mean of the seeds' AUC; all 5 of them and all epochs with GNNC_LONG=1."""
+    long = os.environ.get("GNNC_LONG") == "1"
+    found = [final(box, "links/links", "--seed", s, *([] if long else ["--epochs", 60]), data=split(box, s))
+             for s in range(5 if long else 1)]
+    auc = np.mean([f["test_auc"] for f in found])
+    return not auc >= (0.9 if long else 0.86) and "AUC %g: %s" % (auc, found)
+
+
+def test_draws(box):
+    """Negatives are other ones in each step, the same for any number of threads, and go on where a run was broken."""
+    data, exe = split(box, 0), build(box, "links/links", split(box, 0))
+
+    def train(name, *flags):
+        box.must(exe, "train", "--data", data, "--save", box.path(name), *flags)
+        return open(box.path(name), "rb").read()
+    whole = train("whole", "--epochs", 8, "--threads", 1)
+    if train("threads", "--epochs", 8, "--threads", 3) != whole:
+        return "other weights with 3 threads"
+    train("part", "--epochs", 3, "--checkpoint", box.path("c"))
+    if train("resumed", "--epochs", 8, "--resume", box.path("c")) != whole:
+        return "other weights when resumed"
+    return train("seed", "--epochs", 8, "--seed", 1) == whole and "the same weights with another seed"
+
+
+def test_dgi(box):
+    """Codes learned without labels are far better read than raw features, which reach 59 %."""
+    f = final(box, "dgi", "--epochs", "60")
+    return not f["test_acc"] >= 0.7 and "found %s" % f
+
+
 def test_energy(box):
     """Forces are the energy's slope, and moving by them keeps the energy: 10,000 steps with GNNC_LONG=1."""
     long = os.environ.get("GNNC_LONG") == "1"
@@ -66,7 +118,7 @@ def test_energy(box):
         return "the energy drifts: %s of %g" % (off, heat)
 
 
-TESTS = [test_label_propagation, test_correct_smooth, test_energy]
+TESTS = [test_label_propagation, test_correct_smooth, test_split, test_links, test_draws, test_dgi, test_energy]
 
 box = Sandbox(sys.argv[1], "examples")
 for t in TESTS:
