@@ -104,6 +104,15 @@ def test_dgi(box):
     return not f["test_acc"] >= 0.7 and "found %s" % f
 
 
+def test_words(box):
+    """Labels are named better than by chance: all of them give 2 p / (1 + p) where a share p is true."""
+    data = box.path("words_data")
+    box.must(sys.executable, os.path.join(ROOT, "examples", "words", "take.py"), CORA, data)
+    p = load("words", data)[load("test_mask", data)].mean()
+    f = final(box, "words/words", "--epochs", "25", data=data)
+    return not f["test_f1"] >= 1.5 * 2 * p / (1 + p) and "found %s, chance is %g" % (f, 2 * p / (1 + p))
+
+
 def test_energy(box):
     """Forces are the energy's slope, and moving by them keeps the energy: 10,000 steps with GNNC_LONG=1."""
     long = os.environ.get("GNNC_LONG") == "1"
@@ -118,7 +127,7 @@ def test_energy(box):
         return "the energy drifts: %s of %g" % (off, heat)
 
 
-TESTS = [test_label_propagation, test_correct_smooth, test_split, test_links, test_draws, test_dgi, test_energy]
+TESTS = [test_label_propagation, test_correct_smooth, test_split, test_links, test_draws, test_dgi, test_words, test_energy]
 
 box = Sandbox(sys.argv[1], "examples")
 for t in TESTS:
