@@ -116,6 +116,16 @@ IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to)
     return m->maps.n - 1;
 }
 
+bool ir_map_stays(const IrModule *m, IrId map)
+{
+    const IrMap *x = &m->maps.data[map];
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        if (g->redrawn && (g->edge == x->from || g->edge == x->to)) return false;
+    }
+    return !x->computed;
+}
+
 IrId ir_route_of(const IrModule *m, const IrFunc *f, const IrOp *op)
 {
     if (!(ir_ops[op->op].attrs & A_MAP) || op->op == IR_OP_route || op->op == IR_OP_nearest) return IR_NONE;

@@ -254,6 +254,8 @@ IrFunc *ir_func_find(const IrModule *m, const char *name); /* NULL if absent */
 IrId ir_dim_new(IrModule *m, const char *name, int64_t size); /* the name is made unique */
 IrId ir_space_new(IrModule *m, const char *name, bool is_edge);
 IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to);
+/* Whether a map is known when the graph is loaded: neither computed nor of a graph that is drawn for each step. */
+bool ir_map_stays(const IrModule *m, IrId map);
 
 /* Adds an argument and its `arg` op; returns the value. */
 IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg);

@@ -98,6 +98,31 @@ def test_draws(box):
     return train("seed", "--epochs", 8, "--seed", 1) == whole and "the same weights with another seed"
 
 
+LEFT_OUT = """
+model net(x: node[F]) -> node[C] {
+  lin = linear(O = 16)
+  last = gcn(O = C)
+  h = relu(lin(x))
+  return last(permute(h) + float(rank_all(sum(h))) / 3000)
+}
+train net {
+  loss = cross_entropy(net(data.x), data.y) on data.train
+  optimizer adam(0.01)
+  epochs 3
+}
+"""
+
+
+def test_rows_left_out(box):
+    """Rows that the loss does not need are not left out where other rows, or other ones in each step, are read."""
+    found = []
+    for flags in ([], ["--disable=cone"]):
+        box.must(box.gnnc, "build", box.write("left.gnn", LEFT_OUT), "--data", CORA, "--cpu", "native", "-o", box.path("left"), *flags)
+        box.must(box.path("left"), "train", "--data", CORA, "--save", box.path("w"))
+        found.append(open(box.path("w"), "rb").read())
+    return found[0] != found[1] and "other weights than with --disable=cone"
+
+
 def test_dgi(box):
     """Codes learned without labels are far better read than raw features, which reach 59 %."""
     f = final(box, "dgi", "--epochs", "60")
@@ -127,7 +152,7 @@ def test_energy(box):
         return "the energy drifts: %s of %g" % (off, heat)
 
 
-TESTS = [test_label_propagation, test_correct_smooth, test_split, test_links, test_draws, test_dgi, test_words, test_energy]
+TESTS = [test_label_propagation, test_correct_smooth, test_split, test_links, test_draws, test_rows_left_out, test_dgi, test_words, test_energy]
 
 box = Sandbox(sys.argv[1], "examples")
 for t in TESTS:
