@@ -170,6 +170,9 @@ static RtCode set_up(Trainer *t)
     if (t->o->checkpoint) RT_TRY(rt_file_writable(t->o->checkpoint, t->st));
     if (t->m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(t->st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
+    if (t->o->batches && t->d->graph->lists)
+        return rt_fail(t->st, RT_E_BATCH, rt_string(t->m, t->m->name), "give negatives and permutations a seed",
+                       "a graph that is drawn for each step is not cut into batches");
     RT_TRY(set_up_batches(t));
     RT_TRY(take_workspace(t, &exec));
     rt_tensors_init(&t->d->tensors, t->o->seed);
