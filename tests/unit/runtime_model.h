@@ -134,7 +134,8 @@ enum { K_MM, K_SUM, K_RES, K_OUTER, K_UPDATE, K_ACC, K_DX, HM_N_KERNELS };
 static const RtSpace hm_spaces[] = {{S(unit), 0, 0}, {S(node), 0, 0}, {S(edge), 1, 0}};
 static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1, 0}, {S(dst), SP_EDGE, SP_NODE, 0, 1, -1, 1, 0}};
 static const RtGraphDef hm_graphs[] = {
-    {S(edge), RT_GRAPH_DATA, SP_EDGE, SP_NODE, SP_NODE, M_SRC, M_DST, -1, -1, -1, 0, 0, 0, 0, -1}};
+    {.name = S(edge), .kind = RT_GRAPH_DATA, .edge = SP_EDGE, .src_space = SP_NODE, .dst_space = SP_NODE, .src = M_SRC, .dst = M_DST,
+     .base = -1, .orig = -1, .image = -1, .batch = -1, .of = -1}};
 static const RtTensorDef hm_tensors[] = {
     {.name = S(x), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_F32, .n_dims = 1, .width = HM_F, .dims = {HM_F},
      .dim_names = {S(dimF)}},
