@@ -34,36 +34,48 @@ static PlanSet set_of(PlanSetKind kind, IrId space, IrId ref, uint32_t a, uint32
     return (PlanSet){.kind = kind, .space = space, .ref = ref, .a = a, .b = b};
 }
 
-static bool is_inside(const Cone *c, uint32_t a, uint32_t b);
+enum { MOST_LOOKS = 256 }; /* at pairs of sets for one question: formulas of many steps share their parts */
+
+static bool inside(const Cone *c, uint32_t a, uint32_t b, unsigned *left);
 
 /* Whether the map plainly leads from a into b. */
-static bool leads_into(const Cone *c, IrId map, uint32_t a, uint32_t b)
+static bool leads_into(const Cone *c, IrId map, uint32_t a, uint32_t b, unsigned *left)
 {
+    if (!*left) return false;
+    --*left;
     const PlanSet *x = set_at(c, a);
-    if (x->kind == PLAN_SET_ORIGIN && x->ref == map && is_inside(c, x->a, b)) return true;
-    if (x->kind == PLAN_SET_BOTH) return leads_into(c, map, x->a, b) || leads_into(c, map, x->b, b);
-    if (x->kind == PLAN_SET_EITHER) return leads_into(c, map, x->a, b) && leads_into(c, map, x->b, b);
+    if (x->kind == PLAN_SET_ORIGIN && x->ref == map && inside(c, x->a, b, left)) return true;
+    if (x->kind == PLAN_SET_BOTH) return leads_into(c, map, x->a, b, left) || leads_into(c, map, x->b, b, left);
+    if (x->kind == PLAN_SET_EITHER) return leads_into(c, map, x->a, b, left) && leads_into(c, map, x->b, b, left);
     if (c->f->m->maps.data[map].partial) return false; /* what has no image is not led anywhere */
     uint32_t image = set_find(c, set_of(PLAN_SET_IMAGE, c->f->m->maps.data[map].to, map, a, PLAN_SET_ALL));
     return image != PLAN_SET_ALL && image == b;
 }
 
-/* Whether a is plainly inside b. */
-static bool is_inside(const Cone *c, uint32_t a, uint32_t b)
+static bool inside(const Cone *c, uint32_t a, uint32_t b, unsigned *left)
 {
+    if (!*left) return false;
+    --*left;
     if (a == b || b == PLAN_SET_ALL) return true;
     if (a == PLAN_SET_ALL) return false;
     const PlanSet *x = set_at(c, a), *y = set_at(c, b);
     if (x->kind == PLAN_SET_EMPTY) return true;
-    if (x->kind == PLAN_SET_EITHER) return is_inside(c, x->a, b) && is_inside(c, x->b, b);
-    if (y->kind == PLAN_SET_BOTH) return is_inside(c, a, y->a) && is_inside(c, a, y->b);
-    if (x->kind == PLAN_SET_BOTH && (is_inside(c, x->a, b) || is_inside(c, x->b, b))) return true;
-    if (y->kind == PLAN_SET_EITHER) return is_inside(c, a, y->a) || is_inside(c, a, y->b);
-    if (y->kind == PLAN_SET_WALK && is_inside(c, a, y->a)) return true;
-    if (y->kind == PLAN_SET_ORIGIN && leads_into(c, y->ref, a, y->a)) return true;
-    if (x->kind == PLAN_SET_IMAGE && leads_into(c, x->ref, x->a, b)) return true;
+    if (x->kind == PLAN_SET_EITHER) return inside(c, x->a, b, left) && inside(c, x->b, b, left);
+    if (y->kind == PLAN_SET_BOTH) return inside(c, a, y->a, left) && inside(c, a, y->b, left);
+    if (x->kind == PLAN_SET_BOTH && (inside(c, x->a, b, left) || inside(c, x->b, b, left))) return true;
+    if (y->kind == PLAN_SET_EITHER) return inside(c, a, y->a, left) || inside(c, a, y->b, left);
+    if (y->kind == PLAN_SET_WALK && inside(c, a, y->a, left)) return true;
+    if (y->kind == PLAN_SET_ORIGIN && leads_into(c, y->ref, a, y->a, left)) return true;
+    if (x->kind == PLAN_SET_IMAGE && leads_into(c, x->ref, x->a, b, left)) return true;
     bool maps = x->kind == PLAN_SET_IMAGE || x->kind == PLAN_SET_ORIGIN;
-    return maps && x->kind == y->kind && x->ref == y->ref && is_inside(c, x->a, y->a);
+    return maps && x->kind == y->kind && x->ref == y->ref && inside(c, x->a, y->a, left);
+}
+
+/* Whether a is plainly inside b. */
+static bool is_inside(const Cone *c, uint32_t a, uint32_t b)
+{
+    unsigned left = MOST_LOOKS;
+    return inside(c, a, b, &left);
 }
 
 uint32_t cone_empty(Cone *c) { return set_new(c, set_of(PLAN_SET_EMPTY, IR_UNIT, IR_NONE, PLAN_SET_ALL, PLAN_SET_ALL)); }
