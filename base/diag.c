@@ -95,6 +95,18 @@ void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...)
     va_end(ap);
 }
 
+const char *diag_suggest(Diags *d, Diag *at, Span span, const char *name, const char *const *candidates, size_t n)
+{
+    const char *near = str_nearest(name, candidates, n);
+    if (!near) return NULL;
+    bool sure = span.source && strlen(name) > 1;
+    for (size_t i = 0; i < n && sure; i++)
+        sure = !strcmp(candidates[i], near) || str_distance(name, candidates[i]) > str_distance(name, near);
+    diag_help(d, at, "did you mean `%s`?", near);
+    if (sure) diag_fix(d, at, span, "%s", near);
+    return near;
+}
+
 Span span_join(Span a, Span b)
 {
     if (!a.source) return b;

@@ -74,6 +74,9 @@ void diag_beside(Diags *d, Diag *at, Span span, const char *label, const char *t
 void diag_help(Diags *d, Diag *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* "did you mean NEAR?" of n candidates, and a fix at span where no other is as near. Returns NEAR, or NULL: none is near. */
+const char *diag_suggest(Diags *d, Diag *at, Span span, const char *name, const char *const *candidates, size_t n);
+
 Span span_join(Span a, Span b); /* from the first byte of a to the last of b */
 /* 1-based line and column (in bytes) of an offset. */
 void source_line_col(const Source *s, uint32_t at, uint32_t *line, uint32_t *col);

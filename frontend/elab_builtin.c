@@ -24,6 +24,7 @@ static Value error_dim(Elab *e, const Value *v, const Value *which, Span s)
     Diag *d = diag_error(
         e->d, E0207, which->span.source ? which->span : s, "%s has no dim %s", value_text(e, v),
         which->word ? arena_printf(e->a, "`%s`", which->word) : value_text(e, which));
+    note_value(e, d, v);
     if (v->kind == V_TENSOR && v->type.n_dims == 0) diag_help(e->d, d, "it has no dims at all");
     return value_error();
 }

@@ -129,17 +129,12 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
         VEC_PUSH(e->a, &f->dims, ((BoundArg){name, memcpy(ARENA_NEW(e->a, Value), &v, sizeof v)}));
         return true;
     }
-    if (!strcmp(name, "order")) {
-        diag_error(e->d, E0901, s, "`%s = ...` is not built yet", name);
-        return false;
-    }
     const char **names = ARENA_ARRAY(e->a, const char *, sig->n_params + 1);
     for (uint32_t i = 0; i < sig->n_params; i++) names[i] = sig->params[i].name.text;
     Diag *d =
         diag_error(e->d, E0302, s, "%s `%s` has no argument `%s`", def_kind(def), def->name, name);
-    const char *near = str_nearest(name, names, sig->n_params);
-    if (near) diag_help(e->d, d, "did you mean `%s`?", near);
-    else diag_help(e->d, d, "it has %s", argument_list(e, sig));
+    if (!diag_suggest(e->d, d, name_span(s, name), name, names, sig->n_params))
+        diag_help(e->d, d, "it has %s", argument_list(e, sig));
     return false;
 }
 
@@ -281,8 +276,7 @@ static Value to_caller_dims(Elab *e, const Frame *callee, Value v)
     return v;
 }
 
-/* Is this a place in the standard library, which a user cannot change? */
-static bool diag_std_span(const Elab *e, Span s)
+bool diag_std_span(const Elab *e, Span s)
 {
     for (uint32_t i = 0; s.source && i < e->defs.n; i++)
         if (e->defs.data[i]->is_std && e->defs.data[i]->decl->span.source == s.source) return true;
@@ -475,6 +469,7 @@ static Value call_named(Elab *e, const Value *v, const Call *c)
         return call_reduce(e, &r, where, c);
     }
     Diag *d = diag_error(e->d, E0306, c->span, "%s cannot be called like this", value_text(e, v));
+    note_value(e, d, v);
     if (kind == AST_DECL_REDUCE)
         diag_help(e->d, d,
                   "say what is reduced: `%s_in(m)` (edges into each node), `%s_out`, `%s_all`, "
@@ -514,8 +509,7 @@ Value call_value(Elab *e, Value v, const Call *c)
     case V_INSTANCE: return call_instance(e, v, c);
     case V_WORD: error_unknown_name(e, v.word, v.span); return value_error();
     default:
-        diag_error(e->d, E0306, v.span.source ? v.span : c->span, "%s cannot be called",
-                   value_text(e, &v));
+        note_value(e, diag_error(e->d, E0306, v.span.source ? v.span : c->span, "%s cannot be called", value_text(e, &v)), &v);
         return value_error();
     }
 }

@@ -129,7 +129,7 @@ const Size *size_of_expr(Elab *e, const AstExpr *x)
         return NULL;
     case AST_EXPR_BINARY: return size_of_binary(e, x);
     case AST_EXPR_REST:
-        diag_error(e->d, E0901, x->span, "`...` in a type is not built yet");
+        diag_error(e->d, E0211, x->span, "`...` is several dims, which have no one size");
         return NULL;
     default: break;
     }

@@ -149,10 +149,9 @@ static Value data_or_state(Elab *e, const Value *v, const AstName *name)
         error_unknown_name(e, v->word, v->span);
     else {
         static const char *const words[] = {"src", "dst", "graph"};
-        const char *near = str_nearest(name->text, words, 3);
         Diag *d = diag_error(e->d, E0204, name->span, "%s has no member `%s`", value_text(e, v),
                              name->text);
-        if (near) diag_help(e->d, d, "did you mean `.%s`?", near);
+        diag_suggest(e->d, d, name->span, name->text, words, 3);
     }
     return value_error();
 }

@@ -118,9 +118,7 @@ bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *ou
     }
     static const char *const words[] = {"node", "edge", "src", "dst", "graph"};
     Diag *d = diag_error(e->d, E0209, s, "unknown domain `%s`", word);
-    const char *near = str_nearest(word, words, 5);
-    diag_help(e->d, d, near ? "did you mean `%s`?" : "domains are node, edge, src, dst, graph%s",
-              near ? near : "");
+    if (!diag_suggest(e->d, d, name_span(s, word), word, words, 5)) diag_help(e->d, d, "domains are node, edge, src, dst, graph");
     return false;
 }
 

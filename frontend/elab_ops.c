@@ -211,6 +211,8 @@ static bool error_spaces(Elab *e, const Value *a, const Value *b, const char *ve
     if (other->span.source)
         diag_beside(e->d, d, other->span, value_text(e, at),
                     arena_printf(e->a, "this is %s", value_text(e, other)));
+    note_value(e, d, at);
+    note_value(e, d, other);
     if (edge_a != edge_b)
         diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
     else if (edge_a)

@@ -170,7 +170,7 @@ static bool error_class(Elab *e, const AstFold *fold, const AstStmt *s, const ch
                                "the update of `%s` is no sum, product, maximum or minimum", state);
     diag_help(e->d, d,
               "write `%s += f`, `%s *= f`, `%s = max(%s, f)` or `%s = min(%s, f)`, f without "
-              "states; ordered folds are not built yet",
+              "states; where the order counts, `fold_in(m, cell, start, most)` runs a cell over the edges of a node",
               state, state, state, state, state, state);
     return false;
 }
@@ -464,7 +464,7 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
     if (function) return call_def(e, function, NULL, 0, c, NULL);
     const Def *def = reducer->word ? def_find(e, &e->folds, reducer->word) : NULL;
     if (!def || (reducer->kind != V_DEF && reducer->kind != V_WORD)) {
-        diag_error(e->d, E0306, c->span, "found %s, wanted a reducer", value_text(e, reducer));
+        note_value(e, diag_error(e->d, E0306, c->span, "found %s, wanted a reducer", value_text(e, reducer)), reducer);
         return value_error();
     }
     if (!c->n || c->args[0].name) {

@@ -71,7 +71,7 @@ static IrId symbol_find(const Symbol *s, const char *name)
 static Value variable_value(Elab *e, const Binding *b, Span s)
 {
     Value v = b->value;
-    if (v.kind != V_ERROR) v.span = s;
+    if (v.kind != V_ERROR) v.from = v.from.source ? v.from : v.span, v.span = s;
     if (v.kind != V_NUMBER && v.kind != V_DIM && v.kind != V_NONE) return v;
     IrId dim = symbol_find(e->frame->dims, b->name);
     if (dim == IR_NONE && v.kind == V_DIM && strmap_has(&e->frame->declared, b->name)) dim = dim_symbol(e, b->name, s);
@@ -145,7 +145,7 @@ Value scope_lookup(Elab *e, const char *name, Span s)
 /* Words of the language that this version refuses. */
 static bool error_not_built(Elab *e, const char *name, Span s)
 {
-    static const char *const words[] = {"topk", "fold_in", "fold_out", "permute"};
+    static const char *const words[] = {"topk", "fold_out", "permute"};
     if (!strcmp(name, "fit")) return diag_error(e->d, E0310, s, "`fit` stands in `const d = fit(...)` only"), true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(words[i], name)) continue;
@@ -155,12 +155,14 @@ static bool error_not_built(Elab *e, const char *name, Span s)
     return false;
 }
 
-/* A name that differs in capitals only, or by a few letters; NULL: none. */
-static const char *similar_name(const char *name, const char *const *names, uint32_t n)
+/* Suggests a name that differs in capitals only, or by a few letters. */
+static void suggest_name(Elab *e, Diag *d, const char *name, const char *const *names, uint32_t n, Span s)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (!strcasecmp(name, names[i])) return names[i];
-    return strlen(name) > 1 ? str_nearest(name, names, n) : NULL;
+    const char *near = NULL;
+    for (uint32_t i = 0; i < n && !near; i++)
+        if (!strcasecmp(name, names[i])) near = diag_suggest(e->d, d, s, names[i], &names[i], 1);
+    if (!near && strlen(name) > 1) near = diag_suggest(e->d, d, s, name, names, n);
+    if (near) note_name(e, d, near);
 }
 
 /* Every name that could stand here, for "did you mean". */
@@ -183,8 +185,5 @@ void error_unknown_name(Elab *e, const char *name, Span s)
     }
     for (uint32_t i = 0; builtin_name(i); i++) VEC_PUSH(e->a, &names, builtin_name(i));
     Diag *d = diag_error(e->d, E0301, s, "unknown name `%s`", name);
-    const char *near = similar_name(name, names.data, names.n);
-    if (!near) return;
-    diag_help(e->d, d, "did you mean `%s`?", near);
-    diag_fix(e->d, d, s, "%s", near);
+    suggest_name(e, d, name, names.data, names.n, s);
 }

@@ -204,13 +204,10 @@ Value data_member(Elab *e, const char *name, Span s)
     for (uint32_t i = 0; i < e->m->tensors.n; i++)
         if (e->m->tensors.data[i].kind == IR_INPUT)
             VEC_PUSH(e->a, &names, e->m->tensors.data[i].name);
-    const char *near = str_nearest(name, names.data, names.n);
     Diag *d =
         diag_error(e->d, E0307, s, "no input `%s`: neither an argument of the model nor %s", name,
                    e->opt->n_facts ? "a file of the data folder" : "known without a data folder");
-    if (near)
-        diag_help(e->d, d, "did you mean `%s`?", near);
-    else if (!e->opt->n_facts)
+    if (!diag_suggest(e->d, d, s, name, names.data, names.n) && !e->opt->n_facts)
         diag_help(e->d, d, "give the folder: `--data DIR`");
     return value_error();
 }

@@ -147,17 +147,20 @@ static bool whole_setting(Elab *e, const AstExpr *x, int64_t *out)
     return false;
 }
 
-static void error_no_metric(Elab *e, Span s, const char *word)
+static void error_no_metric(Elab *e, const AstDecl *train, Span s, const char *word)
 {
     const IrTrain *t = &e->m->train;
     VEC(const char *) names = {0};
     for (uint32_t k = 0; k < t->metrics.n; k++) VEC_PUSH(e->a, &names, t->metrics.data[k].name);
     Diag *d = diag_error(e->d, E0404, s, "no metric `%s` in this block", word);
-    const char *near = str_nearest(word, names.data, names.n);
-    if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+    const char *near = diag_suggest(e->d, d, s, word, names.data, names.n);
+    for (uint32_t i = 0; near && i < train->as.train.n_items; i++) {
+        const AstTrainItem *it = &train->as.train.items[i];
+        if (it->kind == AST_TRAIN_METRIC && !strcmp(it->name.text, near)) diag_note(e->d, d, it->name.span, "`%s` is defined here", near);
+    }
 }
 
-static void stop_early(Elab *e, const AstExpr *x)
+static void stop_early(Elab *e, const AstDecl *train, const AstExpr *x)
 {
     const AstExpr *callee = x->as.call.callee;
     if (callee->kind != AST_EXPR_NAME || strcmp(callee->as.name.text, "stop_early")) {
@@ -181,7 +184,7 @@ static void stop_early(Elab *e, const AstExpr *x)
             for (uint32_t k = 0; k < t->metrics.n; k++)
                 if (!strcmp(t->metrics.data[k].name, word)) t->stop_metric = k;
             if (t->stop_metric == IR_NONE) {
-                error_no_metric(e, a->span, word);
+                error_no_metric(e, train, a->span, word);
                 return;
             }
         }
@@ -193,10 +196,7 @@ static void error_setting(Elab *e, const AstName *name)
 {
     static const char *const words[] = {"epochs", "seed", "clip_norm", "clip_value", "batch", "stop_early", "optimizer", "metric", "hyper", "loss"};
     Diag *d = diag_error(e->d, E0404, name->span, "unknown setting `%s`; there are epochs, seed, batch, clip_norm and clip_value", name->text);
-    const char *near = str_nearest(name->text, words, sizeof words / sizeof *words);
-    if (!near) return;
-    diag_help(e->d, d, "did you mean `%s`?", near);
-    diag_fix(e->d, d, name->span, "%s", near);
+    diag_suggest(e->d, d, name->span, name->text, words, sizeof words / sizeof *words);
 }
 
 /* `batch 64 of graphs` reads as two settings that follow one another. */
@@ -242,7 +242,7 @@ static void settings(Elab *e, const AstDecl *decl)
     t->epochs = 100;
     for (uint32_t i = 0; i < decl->as.train.n_items; i++) {
         const AstTrainItem *it = &decl->as.train.items[i];
-        if (it->kind == AST_TRAIN_CALL) stop_early(e, it->value);
+        if (it->kind == AST_TRAIN_CALL) stop_early(e, decl, it->value);
         if (it->kind != AST_TRAIN_SETTING) continue;
         const AstTrainItem *before = i ? it - 1 : NULL;
         if (!strcmp(it->name.text, "epochs"))

@@ -254,10 +254,21 @@ static void help_domain(Elab *e, Diag *d, IrId found, IrId wanted)
                   "`self_loops(g, fill e = 0)`");
 }
 
-static Value misfit(Elab *e, DiagCode code, const Value *v, const IrType *want, const char *text,
-                    const char *what, Span at)
+/* A type that a value must fit, for whom, and how it is written. */
+typedef struct Wanted {
+    IrType *type;     /* unbound dims are IR_NONE and are filled in */
+    const char *what; /* "argument `x` of linear" */
+    const char *text;
+    Span declared;    /* or no place */
+    Span at;          /* of errors */
+} Wanted;
+
+static Value misfit(Elab *e, DiagCode code, const Value *v, const Wanted *w)
 {
-    Diag *d = diag_error(e->d, code, at, "%s is %s, wanted %s", what, value_text(e, v), text);
+    const IrType *want = w->type;
+    Diag *d = diag_error(e->d, code, w->at, "%s is %s, wanted %s", w->what, value_text(e, v), w->text);
+    note_value(e, d, v);
+    note_wanted(e, d, w->declared);
     if (v->kind == V_TENSOR && v->type.space != want->space)
         help_domain(e, d, v->type.space, want->space);
     if (v->kind == V_TENSOR && v->type.dtype != want->dtype)
@@ -277,26 +288,26 @@ static void note_dims(Elab *e, IrId have, IrId want)
     diag_note(e->d, d, b->span, "this dim has size %s", size_text(&e->z, b->size));
 }
 
-/* `text` is how the wanted type is written; unbound dims of `want` are IR_NONE and are filled in.
- */
-static Value fit_value(Elab *e, Value v, IrType *want, const char *text, const char *what, Span at)
+static Value fit_value(Elab *e, Value v, const Wanted *w)
 {
+    IrType *want = w->type;
+    Span at = w->at;
     if (v.kind == V_ERROR) return v;
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind == V_NUMBER || v.kind == V_DIM) v = to_tensor(e, v, want->dtype, at);
     if (v.kind == V_ERROR) return v;
-    if (v.kind != V_TENSOR) return misfit(e, E0205, &v, want, text, what, at);
+    if (v.kind != V_TENSOR) return misfit(e, E0205, &v, w);
     if (want->space == IR_NONE) want->space = v.type.space;
-    if (v.type.dtype != want->dtype) return misfit(e, E0206, &v, want, text, what, at);
+    if (v.type.dtype != want->dtype) return misfit(e, E0206, &v, w);
     bool spread = v.type.space == IR_UNIT && want->space != IR_UNIT;
-    if (v.type.space != want->space && !spread) return misfit(e, E0205, &v, want, text, what, at);
+    if (v.type.space != want->space && !spread) return misfit(e, E0205, &v, w);
     Fit fit = {0};
     for (int i = 0; i < IR_MAX_DIMS; i++) fit.to[i] = IR_NONE;
     fit_same(e, &v.type, want, &fit);
-    if (!fit_rest(e, &v.type, want, &fit)) return misfit(e, E0202, &v, want, text, what, at);
+    if (!fit_rest(e, &v.type, want, &fit)) return misfit(e, E0202, &v, w);
     int bad = fit_sizes(e, &v.type, want, &fit, at);
     if (bad >= 0) {
-        misfit(e, E0201, &v, want, text, what, at);
+        misfit(e, E0201, &v, w);
         note_dims(e, v.type.dims[bad], want->dims[fit.to[bad]]);
         return value_error();
     }
@@ -312,16 +323,17 @@ static Value fit_value(Elab *e, Value v, IrType *want, const char *text, const c
 
 Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at)
 {
-    IrType w = *want;
-    return fit_value(e, v, &w, type_text(e, want), what, at);
+    IrType t = *want;
+    return fit_value(e, v, &(Wanted){&t, what, type_text(e, want), {0}, at});
 }
 
 static Value coerce_tuple(Elab *e, Value v, const AstType *t, const char *what, Span at)
 {
     if (v.kind == V_ERROR) return v;
     if (v.kind != V_TUPLE || v.n != t->n_items) {
-        diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what,
-                   value_text(e, &v), t->n_items);
+        Diag *d = diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what, value_text(e, &v), t->n_items);
+        note_value(e, d, &v);
+        note_wanted(e, d, t->span);
         return value_error();
     }
     Value *items = ARENA_ARRAY(e->a, Value, v.n);
@@ -381,7 +393,7 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
     IrType asked = want;
     const char *text =
         arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
-    v = fit_value(e, v, &want, text, what, at);
+    v = fit_value(e, v, &(Wanted){&want, what, text, t->span, at});
     if (v.kind == V_ERROR) return v;
     if (asked.space == IR_NONE) domain_bind(e, t->space.text, want.space);
     bind_rest(e, t, &asked, &want, names);

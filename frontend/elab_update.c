@@ -180,8 +180,7 @@ static bool find_optimizer(Elab *e, const AstTrainItem *it, Optimizer *o)
             if (def_find(e, &e->optimizers, key)->decl->kind == AST_DECL_OPTIMIZER) VEC_PUSH(e->a, &names, key);
         }
         Diag *d = diag_error(e->d, E0405, callee->span, "no optimizer `%s`", name);
-        const char *near = str_nearest(name, names.data, names.n);
-        if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+        diag_suggest(e->d, d, callee->span, name, names.data, names.n);
         return false;
     }
     if (it->value->kind != AST_EXPR_CALL) return true;

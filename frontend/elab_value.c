@@ -85,3 +85,31 @@ const char *value_text(Elab *e, const Value *v)
     }
     return "?";
 }
+
+Span name_span(Span s, const char *name)
+{
+    uint32_t n = (uint32_t)strlen(name);
+    if (!s.source || s.end - s.begin < n || memcmp(s.source->text + s.begin, name, n)) return (Span){0};
+    return (Span){s.source, s.begin, s.begin + n};
+}
+
+static bool same_place(Span a, Span b)
+{
+    return a.source == b.source && a.begin < b.end && b.begin < a.end;
+}
+
+static void note_place(Elab *e, Diag *d, Span at, const char *text)
+{
+    if (at.source && !same_place(at, d->span) && !diag_std_span(e, at)) diag_note(e->d, d, at, "%s", text);
+}
+
+void note_value(Elab *e, Diag *d, const Value *v) { note_place(e, d, v->from, "this value comes from here"); }
+void note_wanted(Elab *e, Diag *d, Span declared) { note_place(e, d, declared, "this is wanted"); }
+
+void note_name(Elab *e, Diag *d, const char *name)
+{
+    const Binding *b = e->frame ? scope_find(e->frame, name) : NULL;
+    const Def *def = b ? NULL : def_find(e, &e->functions, name);
+    Span at = b ? b->value.span : def && !def->is_std ? def->decl->name.span : (Span){0};
+    if (at.source && !same_place(at, d->span)) diag_note(e->d, d, at, "`%s` is defined here", name);
+}

@@ -234,10 +234,8 @@ static void set_dtype(Parser *p, AstType *t, AstName word, const Brackets *dims)
     int dtype = dtype_find(word.text);
     if (dtype < 0) {
         Diag *e = diag_error(p->diags, E0114, word.span, "`%s` is no element type", word.text);
-        const char *near =
-            str_nearest(word.text, dtype_words, sizeof dtype_words / sizeof *dtype_words);
-        diag_help(p->diags, e, near ? "did you mean `%s`?" : "`int`, `bool`, `float` or `index[C]`",
-                  near);
+        if (!diag_suggest(p->diags, e, word.span, word.text, dtype_words, sizeof dtype_words / sizeof *dtype_words))
+            diag_help(p->diags, e, "`int`, `bool`, `float` or `index[C]`");
         return;
     }
     t->dtype = (AstDtype)dtype;

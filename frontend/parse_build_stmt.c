@@ -298,15 +298,10 @@ static void unknown_item(Parser *p, AstName word, const char *where, const char 
         return;
     }
     Diag *e = diag_error(p->diags, E0111, word.span, "`%s` begins no item of %s", word.text, where);
-    const char *near = str_nearest(word.text, known, n);
     StrBuf list = {.arena = p->arena};
     for (uint32_t i = 0; i < n; i++) strbuf_printf(&list, "%s`%s`", i ? ", " : "", known[i]);
-    if (near) {
-        diag_help(p->diags, e, "did you mean `%s`?", near);
-        diag_fix(p->diags, e, word.span, "%s", near);
-    } else {
+    if (!diag_suggest(p->diags, e, word.span, word.text, known, n))
         diag_help(p->diags, e, "its items are %s", strbuf_cstr(&list));
-    }
 }
 
 enum {
@@ -447,7 +442,7 @@ void train_add_let(Parser *p, TrainVec *v, Binding b, const AstExpr *on, Span sp
     if (kind == AST_TRAIN_LET && on) {
         Diag *e = diag_error(p->diags, E0111, b.name.span, "`on` belongs to `loss` and `metric`, `%s` is neither", b.name.text);
         if (!strcmp(b.name.text, "metric")) diag_help(p->diags, e, "a metric has a name: `metric val_acc = ...`");
-        else if (str_distance(b.name.text, "loss") <= 2) diag_help(p->diags, e, "did you mean `loss`?");
+        else diag_suggest(p->diags, e, b.name.span, b.name.text, &(const char *){"loss"}, 1);
     }
     VEC_PUSH(p->arena, v, ((AstTrainItem){kind, span, b.name, b.value, on}));
 }

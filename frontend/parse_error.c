@@ -107,11 +107,9 @@ static const char *found_text(Parser *p, Span span, bool at_end)
 static bool suggest(Parser *p, Diag *e, const Token *t, const char *const *candidates, uint32_t n)
 {
     if (t->kind != TOK_IDENT) return false;
-    const char *near = str_nearest(t->text, candidates, n);
-    if (!near || !strcmp(near, t->text)) return false;
-    diag_help(p->diags, e, "did you mean `%s`?", near);
-    diag_fix(p->diags, e, t->span, "%s", near);
-    return true;
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(t->text, candidates[i])) return false;
+    return diag_suggest(p->diags, e, t->span, t->text, candidates, n);
 }
 
 /* A misspelt keyword: the unexpected word itself, or the word before it, which was taken for a
@@ -161,6 +159,15 @@ static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseEx
     }
 }
 
+/* The bracket that ought to be closed before span, if that is what is wrong there. */
+static const Bracket *bracket_at_fault(const Parser *p, Span span, const ParseExpected *want)
+{
+    if (!wants(want, "`)`") && !wants(want, "`]`")) return NULL;
+    bool closes = p->last.kind == ')' || p->last.kind == ']' || p->last.kind == '}';
+    if (closes && p->unclosed.open) return &p->unclosed;
+    return p->open.n && tokens_first_on_line(p, span) ? &p->open.data[p->open.n - 1] : NULL;
+}
+
 void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const ParseExpected *want)
 {
     if (junk || p->too_deep) {
@@ -176,11 +183,12 @@ void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const Pars
     Diag *e = wanted ? diag_error(p->diags, E0101, span, "found %s, wanted %s", found, wanted)
                      : diag_error(p->diags, E0101, span, "%s cannot stand here", found);
     hint(p, e, found, span, want);
-    if (p->open.n && tokens_first_on_line(p, span) && (wants(want, "`)`") || wants(want, "`]`"))) {
+    const Bracket *open = bracket_at_fault(p, span, want);
+    if (open) {
         diag_note(p->diags, e, span, "%s", e->text); /* the mistake is where the bracket is */
-        e->span = p->open.data[p->open.n - 1].span;
+        e->span = open->span;
         e->code = E0108;
-        e->text = arena_printf(p->arena, "this `%c` is never closed", p->open.data[p->open.n - 1].open);
+        e->text = arena_printf(p->arena, "this `%c` is never closed", open->open);
     }
     tokens_after_error(p);
 }

@@ -64,6 +64,7 @@ typedef struct Parser {
     bool keep_comments; /* TOK_COMMENT is returned, not skipped */
     /* tokens.c */
     VEC(Bracket) open;
+    Bracket unclosed; /* the outermost that the last closing bracket found open inside its own; open 0: none */
     Token last; /* what the parser got last */
     Token before_last;
     VEC(Token) queue; /* comes before the scanner; read from n_taken */

@@ -215,8 +215,7 @@ static bool export_named(Elab *e, Entry *entry)
     for (uint32_t i = 0; i < e->functions.all.n; i++)
         VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
     Diag *d = diag_error(e->d, E0309, (Span){0}, "no layer `%s` to export", e->opt->export_layer);
-    const char *near = str_nearest(e->opt->export_layer, names.data, names.n);
-    if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+    diag_suggest(e->d, d, d->span, e->opt->export_layer, names.data, names.n);
     return false;
 }
 
@@ -392,8 +391,7 @@ static void check_sets(Elab *e)
                 VEC_PUSH(e->a, &names, e->m->tensors.data[k].name);
         Diag *d = diag_error(e->d, E0309, (Span){0},
                              "`--set %s`: the program has no dim or hyper of that name", name);
-        const char *near = str_nearest(name, names.data, names.n);
-        if (near) diag_help(e->d, d, "did you mean `%s`?", near);
+        diag_suggest(e->d, d, d->span, name, names.data, names.n);
     }
 }
 

@@ -75,6 +75,7 @@ typedef struct Instance {
 struct Value {
     ValueKind kind;
     Span span;
+    Span from;           /* of a value read by its name: where that got it; no place otherwise */
     IrId id;             /* V_TENSOR: op of the current function */
     IrType type;         /* V_TENSOR, V_TYPE */
     const Size *classes; /* V_TENSOR of class numbers: how many there are; or NULL */
@@ -231,6 +232,11 @@ bool value_is_word(const Value *v, const char *word); /* a word or a definition 
 const char *value_text(Elab *e, const Value *v);      /* "node[H]", "number 3", "layer linear" */
 const char *type_text(Elab *e, const IrType *t);      /* in the words of the current frame */
 const char *space_text(Elab *e, IrId space);
+/* Where it comes from, or what is wanted is declared, if that is another place, and the user's. */
+void note_value(Elab *e, Diag *d, const Value *v);
+void note_wanted(Elab *e, Diag *d, Span declared);
+Span name_span(Span s, const char *name);            /* the name that begins s; no place if another text does */
+void note_name(Elab *e, Diag *d, const char *name);  /* where the user defines it, if at all */
 
 /* ---- names and frames (elab_scope.c) ---- */
 Frame *frame_push(Elab *e, const Def *def, Span call);
@@ -336,6 +342,7 @@ void declare_signature(Elab *e, const AstSignature *sig);
  * left. */
 bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
                  uint32_t n_bound, const Call *c);
+bool diag_std_span(const Elab *e, Span s); /* is this a place in the standard library, which a user cannot change? */
 void note_expansion(Elab *e, const Def *def, Span call,
                     uint32_t from); /* to diagnostics `from` on */
 

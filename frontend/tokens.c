@@ -150,9 +150,8 @@ static bool continues(int kind)
 {
     /* clang-format off */
     switch (kind) {
-    case 0: case TOK_NL: case '{': /* nothing to end */
     case ',': case ':': case '=': case '+': case '-': case '*': case '/': case '@': case '<': case '>':
-    case '.': case TOK_POW: case TOK_EQ: case TOK_NE: case TOK_LE: case TOK_GE: case TOK_SET_ADD:
+    case TOK_POW: case TOK_EQ: case TOK_NE: case TOK_LE: case TOK_GE: case TOK_SET_ADD:
     case TOK_SET_SUB: case TOK_SET_MUL: case TOK_SET_DIV: case TOK_ARROW: case TOK_RANGE: case TOK_AND:
     case TOK_OR: case TOK_NOT: case TOK_IF: case TOK_THEN: case TOK_ELSE: case TOK_IN: case TOK_INTO:
     case TOK_ON: case TOK_BY: case TOK_AS: case TOK_WHERE: case TOK_OVER: case TOK_ASSERT:
@@ -174,11 +173,13 @@ static bool continued_by(const Parser *p, const Token *t)
 
 static bool newline_ends_statement(Parser *p)
 {
-    if (innermost(p) == '(' || innermost(p) == '[' || continues(p->last.kind)) return false;
+    int last = p->last.kind;
+    if (innermost(p) == '(' || innermost(p) == '[' || last == 0 || last == TOK_NL || last == '{') return false;
     Token t;
     while ((t = take(p)).kind == TOK_NEWLINE) {
     }
     put_back(p, t);
+    if (continues(last)) return !p->open.n && begins_decl(p, &t, false);
     return !continued_by(p, &t);
 }
 
@@ -190,8 +191,10 @@ static char opener_of(int close) { return close == ')' ? '(' : close == ']' ? '[
  * nothing. */
 static void close_bracket(Parser *p, int close)
 {
+    p->unclosed = (Bracket){0};
     for (uint32_t i = p->open.n; i > 0; i--) {
         if (p->open.data[i - 1].open != opener_of(close)) continue;
+        p->unclosed = i < p->open.n ? p->open.data[i] : (Bracket){0};
         p->open.n = i - 1;
         return;
     }

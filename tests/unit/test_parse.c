@@ -294,8 +294,8 @@ static const char recovery[] =
     "}\n"
     "layer open(x) {             # E0108\n"
     "  h = x\n"
-    "layer after(x) = x +        # \n"
-    "fn last(x) = x @ @ 3        # E0101 E0101\n";
+    "layer after(x) = x +        # E0101\n"
+    "fn last(x) = x @ @ 3        # E0101\n";
 
 static void check_line(const Diags *d, const char *text, uint32_t line)
 {
