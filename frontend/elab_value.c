@@ -93,14 +93,19 @@ Span name_span(Span s, const char *name)
     return (Span){s.source, s.begin, s.begin + n};
 }
 
-static bool same_place(Span a, Span b)
+/* A place on the line that is shown anyway needs no note. */
+static bool same_line(Span a, Span b)
 {
-    return a.source == b.source && a.begin < b.end && b.begin < a.end;
+    uint32_t x, y, col;
+    if (a.source != b.source) return false;
+    source_line_col(a.source, a.begin, &x, &col);
+    source_line_col(b.source, b.begin, &y, &col);
+    return x == y;
 }
 
 static void note_place(Elab *e, Diag *d, Span at, const char *text)
 {
-    if (at.source && !same_place(at, d->span) && !diag_std_span(e, at)) diag_note(e->d, d, at, "%s", text);
+    if (at.source && !same_line(at, d->span) && !diag_std_span(e, at)) diag_note(e->d, d, at, "%s", text);
 }
 
 void note_value(Elab *e, Diag *d, const Value *v) { note_place(e, d, v->from, "this value comes from here"); }
@@ -111,5 +116,5 @@ void note_name(Elab *e, Diag *d, const char *name)
     const Binding *b = e->frame ? scope_find(e->frame, name) : NULL;
     const Def *def = b ? NULL : def_find(e, &e->functions, name);
     Span at = b ? b->value.span : def && !def->is_std ? def->decl->name.span : (Span){0};
-    if (at.source && !same_place(at, d->span)) diag_note(e->d, d, at, "`%s` is defined here", name);
+    if (at.source && !same_line(at, d->span)) diag_note(e->d, d, at, "`%s` is defined here", name);
 }
