@@ -193,7 +193,8 @@ static void print_one(const Diag *it, StrBuf *out, bool colour)
         }
     }
     if (it->help) strbuf_printf(out, "    = help: %s\n", it->help);
-    if (it->fix) strbuf_printf(out, "    = fix: replace with `%s`\n", it->fix);
+    bool inserts = it->fix && it->fix_span.end == it->fix_span.begin;
+    if (it->fix) strbuf_printf(out, inserts ? "    = fix: insert `%s`\n" : "    = fix: replace with `%s`\n", it->fix);
 }
 
 void diags_print(const Diags *d, StrBuf *out, bool colour)

@@ -2,8 +2,40 @@
 #include "base/file.h"
 #include "driver/blocks.h"
 #include "driver/commands.h"
+#include "driver/fix.h"
 #include <stdio.h>
 #include <string.h>
+
+static void print_fixes(Session *s, const Fixes *f)
+{
+    StrBuf out = {.arena = s->arena};
+    for (uint32_t i = 0; i < f->applied.n; i++) {
+        const FixEdit *it = &f->applied.data[i];
+        int n = (int)(it->span.end - it->span.begin);
+        span_print_head(&out, it->span);
+        strbuf_printf(&out, n ? "fixed[%s]: `%.*s` is now `%s`\n" : "fixed[%s]: %.*sinserted `%s`\n", diag_codes[it->code].id, n,
+                      it->span.source->text + it->span.begin, it->text);
+    }
+    fputs(strbuf_cstr(&out), stderr);
+}
+
+/* --fix: what is left to say is said of the text as it is now. NULL with a diagnostic. */
+static const Source *fix_source(Session *s, const Source *src, const FrontendOptions *fo)
+{
+    const char *why = NULL;
+    if (strcmp(src->path, "-") == 0) {
+        diag_error(&s->diags, E0612, (Span){0}, "`--fix` wants a file, found standard input");
+        return NULL;
+    }
+    Fixes f = fixes_apply(s->arena, src, fo);
+    if (f.result == src) return src;
+    if (!file_write(s->arena, src->path, f.result->text, f.result->n, 0644, &why)) {
+        diag_error(&s->diags, E0602, (Span){0}, "cannot write `%s`: %s", src->path, why);
+        return NULL;
+    }
+    print_fixes(s, &f);
+    return f.result;
+}
 
 int cmd_check(Session *s)
 {
@@ -12,6 +44,7 @@ int cmd_check(Session *s)
     if (!path || !session_frontend_options(s, &fo)) return 1;
     fo.symbolic = true;
     const Source *src = session_source(s, path);
+    if (src && opt_has(&s->opt, OPT_FIX)) src = fix_source(s, src, &fo);
     if (!src || !frontend_compile(s->arena, src, &fo, &s->diags)) return 1;
     if (strcmp(opt_value(&s->opt, OPT_FORMAT, "text"), "json") != 0) printf("%s: ok\n", path);
     return 0;

@@ -128,6 +128,10 @@ static bool suggest_keyword(Parser *p, Diag *e, const ParseExpected *want)
     return suggest(p, e, &p->before_last, tokens_statement_words, tokens_n_statement_words);
 }
 
+static bool innermost_is_list(const Parser *p) { return p->open.n && p->open.data[p->open.n - 1].open != '{'; }
+
+static Span end_of(const Parser *p, Span token) { return (Span){p->source, token.end, token.end}; }
+
 static bool is_operator(const char *found)
 {
     return ONE_OF(found, operators) && strcmp(found, "`(`") && strcmp(found, "`[`");
@@ -154,6 +158,8 @@ static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseEx
         diag_help(p->diags, e, "a block stands in braces: `{ ... }`");
     } else if (p->last.kind == TOK_IDENT && wants(want, "`fn`") && tokens_first_on_line(p, span)) {
         diag_help(p->diags, e, "at the left margin stand declarations: `layer f(x: node[F]) -> node[O] { ... }`, `const width = 64`");
+    } else if (innermost_is_list(p) && wants(want, "`,`") && (p->last.kind == TOK_IDENT || p->last.kind == TOK_NUMBER)) {
+        diag_fix(p->diags, e, end_of(p, p->before_last.span), ",");
     } else if (p->last.kind == TOK_IDENT && wants(want, "the end of the line")) {
         diag_help(p->diags, e, "`;` separates two statements on one line");
     }
@@ -189,6 +195,7 @@ void parse_error_report(Parser *p, Span span, bool at_end, bool junk, const Pars
         e->span = open->span;
         e->code = E0108;
         e->text = arena_printf(p->arena, "this `%c` is never closed", open->open);
+        if (open->open != '{') diag_fix(p->diags, e, end_of(p, p->before_last.span), open->open == '(' ? ")" : "]");
     }
     tokens_after_error(p);
 }
