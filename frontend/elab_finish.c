@@ -185,6 +185,17 @@ static const char *final_name(Elab *e, const char *label)
     return s[0] >= '0' && s[0] <= '9' ? "d" : s;
 }
 
+/* `name`, or name.2, name.3, ...: the first that no dim has. taken: name -> the last number tried behind it. */
+static const char *dim_name(Elab *e, StrMap *taken, const char *name)
+{
+    uintptr_t k = (uintptr_t)strmap_get(taken, name);
+    const char *own = name;
+    while (strmap_has(taken, own)) own = arena_printf(e->a, "%s.%u", name, (unsigned)++k);
+    strmap_put(taken, own, (void *)(uintptr_t)1);
+    if (own != name) strmap_put(taken, name, (void *)k);
+    return own;
+}
+
 static bool label_is_program(const Elab *e, const char *label)
 {
     return label && strmap_has(&e->free_dims, label);
@@ -193,6 +204,7 @@ static bool label_is_program(const Elab *e, const char *label)
 static void number_dims(Finish *f, StrBuf *missing)
 {
     Elab *e = f->e;
+    StrMap taken = {.arena = e->a};
     const char **labels = ARENA_ARRAY(e->a, const char *, f->n + 1);
     for (uint32_t d = 0; d < f->n; d++) {
         const char *label = e->dims.data[d].label;
@@ -205,7 +217,9 @@ static void number_dims(Finish *f, StrBuf *missing)
         if (!f->rows[d]) continue;
         uint32_t r = root(f, d);
         int64_t size = final_size(e, dim_size(e, d), e->dims.data[d].span, missing);
-        if (d == r) f->final[d] = ir_dim_new(e->m, final_name(e, labels[d]), size);
+        if (d != r) continue;
+        f->final[d] = e->m->dims.n;
+        VEC_PUSH(e->a, &e->m->dims, ((IrDim){dim_name(e, &taken, final_name(e, labels[d])), size}));
     }
 }
 

@@ -17,7 +17,7 @@ Frame *frame_push(Elab *e, const Def *def, Span call)
                  .reduce_from = IR_NONE,
                  .reduce_to = IR_NONE,
                  .result = value_none(call)};
-    f->declared.arena = f->children.arena = f->fresh.arena = f->slots.arena = e->a;
+    f->var_names.arena = f->declared.arena = f->children.arena = f->fresh.arena = f->slots.arena = e->a;
     e->frame = f;
     if (f->depth > MAX_CALL_DEPTH) {
         Diag *d =
@@ -33,9 +33,7 @@ void frame_pop(Elab *e) { e->frame = e->frame->caller; }
 
 Binding *scope_find(const Frame *f, const char *name)
 {
-    for (Binding *b = f->vars; b; b = b->next)
-        if (!strcmp(b->name, name)) return b;
-    return NULL;
+    return strmap_get(&f->var_names, name);
 }
 
 void scope_set(Elab *e, const char *name, Value v)
@@ -45,6 +43,7 @@ void scope_set(Elab *e, const char *name, Value v)
         b = ARENA_NEW(e->a, Binding);
         *b = (Binding){.name = name, .next = e->frame->vars};
         e->frame->vars = b;
+        strmap_put(&e->frame->var_names, name, b);
     }
     b->value = v;
 }

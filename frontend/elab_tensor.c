@@ -21,7 +21,10 @@ bool set_find(Elab *e, const char *name, double *out)
 
 IrId tensor_find(const Elab *e, const char *name)
 {
-    for (uint32_t i = 0; i < e->m->tensors.n; i++)
+    uintptr_t at = (uintptr_t)strmap_get(&e->tensor_names, name);
+    if (!at) return IR_NONE;
+    if (at <= e->m->tensors.n && !strcmp(e->m->tensors.data[at - 1].name, name)) return (IrId)(at - 1);
+    for (uint32_t i = 0; i < e->m->tensors.n; i++) /* a later one of that name was forgotten */
         if (!strcmp(e->m->tensors.data[i].name, name)) return i;
     return IR_NONE;
 }
@@ -31,20 +34,22 @@ IrId tensor_new(Elab *e, const char *name, IrTensorKind kind, IrType t, Span s)
     IrTensor tensor = {.name = name, .kind = kind, .type = t, .span = s};
     VEC_PUSH(e->a, &e->m->tensors, tensor);
     VEC_PUSH(e->a, &e->tensors, ((TensorInfo){0}));
+    strmap_put(&e->tensor_names, name, (void *)(uintptr_t)e->m->tensors.n);
     return e->m->tensors.n - 1;
 }
 
 Value tensor_value(Elab *e, IrId tensor, Span s)
 {
     const IrTensor *t = &e->m->tensors.data[tensor];
-    IrId id = IR_NONE;
-    for (uint32_t i = 0; i < e->func_args.n; i++)
-        if (e->func_args.data[i].tensor == tensor) id = e->func_args.data[i].value;
+    TensorInfo *info = &e->tensors.data[tensor];
+    IrId id = info->reader == e->f ? info->value : IR_NONE;
     if (id == IR_NONE) {
         id =
             ir_arg(e->m, e->f,
                    (IrArg){.name = t->name, .kind = IR_ARG_TENSOR, .ref = tensor, .type = t->type});
         VEC_PUSH(e->a, &e->func_args, ((FuncArg){tensor, id}));
+        info->reader = e->f;
+        info->value = id;
     }
     Value v = value_tensor(id, t->type, s);
     v.classes = e->tensors.data[tensor].classes;

@@ -413,7 +413,7 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     e->real = opt->float_dtype == IR_F64 ? IR_F64 : IR_F32;
     StrMap *maps[] = {&e->functions.all,  &e->functions.std,  &e->folds.all, &e->folds.std,
                       &e->optimizers.all, &e->optimizers.std, &e->free_dims, &e->used_sets,
-                      &e->constants};
+                      &e->constants, &e->tensor_names};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->arena = a;
     func_begin(e, "static", false); /* of no module: takes what is computed where nothing may be */
     e->m->funcs.n = 0;

@@ -136,6 +136,7 @@ struct Frame {
     Span call;
     uint32_t depth;
     Binding *vars;
+    StrMap var_names;        /* name -> Binding */
     Symbol *dims, *domains;
     StrMap declared;         /* dim names of the signature */
     IrId rest[IR_MAX_DIMS];  /* what `...` stands for in the types of the frame */
@@ -164,6 +165,8 @@ typedef struct TensorInfo { /* beside m->tensors */
     const Size *fan; /* kaiming(F) */
     const Size *classes;
     bool buffer; /* not trained */
+    const IrFunc *reader; /* the last function that took it as an argument, and as which value */
+    IrId value;
 } TensorInfo;
 
 typedef struct Patch { /* a constant whose number is a size */
@@ -192,6 +195,7 @@ struct Elab {
     VEC(TensorInfo) tensors;
     VEC(Patch) patches;
     DefTable functions, folds, optimizers;
+    StrMap tensor_names; /* name -> index of a tensor, plus 1; may be forgotten since */
     StrMap constants; /* name -> AstSlot of a `const` at top level; the library has none */
     VEC(Def *) defs;
     StrMap free_dims; /* name -> Size of a symbol of the program */
