@@ -3,7 +3,7 @@
 #include <math.h>
 #include <strings.h>
 
-enum { MAX_CALL_DEPTH = 100 };
+enum { MAX_CALL_DEPTH = 100, MANY_VARS = 16 };
 
 Frame *frame_push(Elab *e, const Def *def, Span call)
 {
@@ -33,7 +33,10 @@ void frame_pop(Elab *e) { e->frame = e->frame->caller; }
 
 Binding *scope_find(const Frame *f, const char *name)
 {
-    return strmap_get(&f->var_names, name);
+    if (f->n_vars > MANY_VARS) return strmap_get(&f->var_names, name);
+    for (Binding *b = f->vars; b; b = b->next)
+        if (!strcmp(b->name, name)) return b;
+    return NULL;
 }
 
 void scope_set(Elab *e, const char *name, Value v)
@@ -43,7 +46,9 @@ void scope_set(Elab *e, const char *name, Value v)
         b = ARENA_NEW(e->a, Binding);
         *b = (Binding){.name = name, .next = e->frame->vars};
         e->frame->vars = b;
-        strmap_put(&e->frame->var_names, name, b);
+        if (++e->frame->n_vars > MANY_VARS)
+            for (; b && !strmap_has(&e->frame->var_names, b->name); b = b->next) strmap_put(&e->frame->var_names, b->name, b);
+        b = e->frame->vars;
     }
     b->value = v;
 }

@@ -136,7 +136,8 @@ struct Frame {
     Span call;
     uint32_t depth;
     Binding *vars;
-    StrMap var_names;        /* name -> Binding */
+    uint32_t n_vars;
+    StrMap var_names;        /* name -> Binding, of a frame that has many */
     Symbol *dims, *domains;
     StrMap declared;         /* dim names of the signature */
     IrId rest[IR_MAX_DIMS];  /* what `...` stands for in the types of the frame */
