@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""The front end's time grows with the program, not with its square.
+
+usage: test_compile_time.py BUILD
+
+Each kind of program is checked at 2,000 and at 20,000 lines. Start-up is taken off; ten times the lines may cost up to 30 times
+the time, so that a busy machine does not matter and a square (100 times) does.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import resource
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+import compile as compile_bench  # noqa: E402
+
+MODEL = "model net(x: node[F]) -> node[F] {\n  h = x\n%s  return h\n}\n"
+KINDS = {
+    "declarations": compile_bench.program,
+    "names in one model": lambda n: MODEL % "".join("  h%d = relu(h) + %d\n  h = h%d * 0.5\n" % (i, i, i) for i in range(n // 2)),
+    "calls in one model": lambda n: "fn f(a) = relu(a) * 2\n" + MODEL % ("  h = f(h)\n" * n),
+    "tests": lambda n: "".join('test "t%d" { assert close(relu(randn([4], seed = %d)) * 0, 0) }\n' % (i, i) for i in range(n)),
+}
+
+
+def seconds(build, path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    p = subprocess.run([os.path.join(build, "gnnc"), "check", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert p.returncode == 0, p.stderr.decode()[:500]
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main():
+    build, bad = os.path.abspath(sys.argv[1]), 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m.gnn")
+        start = min(seconds(build, path, "fn f(x) = x\n") for _ in range(3))
+        for kind, text in KINDS.items():
+            small, large = (min(seconds(build, path, text(n)) for _ in range(2)) - start for n in (2000, 20000))
+            ok = large < 30 * max(small, 0.005)
+            bad += not ok
+            print("%s compile time: %s: %.3f s, and %.3f s for ten times the lines" % ("ok" if ok else "FAIL", kind, small, large))
+    sys.exit(bad != 0)
+
+
+main()
