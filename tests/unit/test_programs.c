@@ -542,7 +542,7 @@ static void test_words(const Tally *t)
     /* Words of tests and of static values, losses over labels, and ranks and counts under further names. */
     static const char *const not_drawn[] = {"require", "close", "random_graph", "size", "ones", "eye", "at_key", "beside", "outer",
                                             "cross_entropy", "accuracy", "rank_out", "rank_all", "readout_sort", "count_out",
-                                            "readout_count", "knn", "select", NULL};
+                                            "readout_count", "knn", "select", "permutation", NULL};
     Arena *a = arena_new();
     const char *words[N_WORDS];
     uint32_t n = gnn_words(a, words, N_WORDS);
