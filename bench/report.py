@@ -205,7 +205,7 @@ def markdown(doc):
             ("Peak memory of forward + backward, in node tensors V x F", memory_table(doc)), ("Threads", threads_table(doc)),
             ("Growth with the graph", growth_table(doc)), ("Growth with the width", width_table(doc)),
             ("Each pass left out", passes_table(doc)),
-            ("Layers that the language cannot say yet", "".join("- %s: %s\n" % kv for kv in rows.NOT_YET.items())),
+            ("Layers without a row", "".join("- %s: %s\n" % kv for kv in rows.NOT_YET.items())),
             ("What did not count", not_counted(doc))):
         if text:
             parts.append("## %s\n\n%s" % (head, text))

@@ -62,10 +62,9 @@ typedef struct RtSession {
     RtExecOptions exec;
     int threads;
 } RtSession;
-/* Opens the data, threads and BLAS as the flags say. s must not move afterwards; empty on failure.
- */
 /* --folds and --fold; unchanged where they are not given. */
 RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold);
+/* Opens the data, threads and BLAS as the flags say. s must not move afterwards; empty on failure. */
 RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 /* What a program runs on: train_step on the largest batch that there can be, where there are batches. */
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program);
