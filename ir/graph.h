@@ -99,7 +99,8 @@ typedef enum {
     IR_N_OPS
 } IrOpcode;
 
-enum { T_MAP = 1, T_REDUCE = 2, T_MOVE = 4, T_DIMS = 8, T_RANDOM = 16, T_COMM = 32, T_LINEAR = 64, T_CMP = 128, T_VIEW = 256, T_ZERO = 512 };
+enum { T_MAP = 1, T_REDUCE = 2, T_MOVE = 4, T_DIMS = 8, T_RANDOM = 16, T_COMM = 32, T_LINEAR = 64, T_CMP = 128, T_VIEW = 256, T_ZERO = 512,
+       T_POLE = 1024 };
 enum { A_NONE = 0, A_F = 1, A_I = 2, A_MAP = 4, A_DIM = 8, A_SITE = 16 };
 enum { VARIADIC = 255 };
 

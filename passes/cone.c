@@ -35,14 +35,9 @@ static void find_leaves(const Cone *c, IrId v, Leaves *l)
         l->finite = !c->loose[v];
         return;
     }
-    switch (op->op) {
-    case IR_OP_div:
-    case IR_OP_mod:
-    case IR_OP_log:
-    case IR_OP_log1p:
-    case IR_OP_sqrt:
-    case IR_OP_pow: l->finite = false; return;
-    default: break;
+    if (ir_ops[op->op].traits & T_POLE) {
+        l->finite = false;
+        return;
     }
     for (uint32_t k = 0; k < op->n_args; k++) find_leaves(c, op->args[k], l);
     if ((op->op == IR_OP_exp || op->op == IR_OP_expm1) && l->n > 1) l->finite = false;

@@ -144,6 +144,8 @@ enum { DEAR_FLOPS = 12 };
 bool fuse_is_dear(const FusedFunc *f, IrId v); /* wide, pointwise, and of more operations than a write and a read of the second cache */
 /* fuse_stage.c: values at elements computed inside the kernel that sums them. */
 bool group_has_inner(const Group *g, IrId v);
+/* Into ascending values, at its place. */
+void values_insert(Arena *a, IrValues *values, IrId v);
 enum { BLOCK_STRIP = 64 }; /* BLOCKS: rows that one sum takes in before the next sum of the group does, at most */
 /* v is an inner value of g that is not g's alone (fuse_copy.c, fuse_keep.c): computed in each group, stored at most by another. */
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);

@@ -202,20 +202,11 @@ static bool set_fits(Copies *c, uint32_t set)
     return true;
 }
 
-static void insert_sorted(Arena *a, IrValues *values, IrId v)
-{
-    VEC_PUSH(a, values, v);
-    for (uint32_t k = values->n - 1; k && values->data[k] < values->data[k - 1]; k--) {
-        values->data[k] = values->data[k - 1];
-        values->data[k - 1] = v;
-    }
-}
-
 static void take_set(Copies *c, uint32_t set)
 {
     Group *g = &c->f->groups.data[c->g];
     for (uint32_t i = 0; i < c->n; i++)
-        if (set >> i & 1) insert_sorted(c->ctx->stage, &g->inner, c->candidates[i]);
+        if (set >> i & 1) values_insert(c->ctx->stage, &g->inner, c->candidates[i]);
 }
 
 static void drop_set(Copies *c, uint32_t set)

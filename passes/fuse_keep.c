@@ -86,15 +86,6 @@ static bool is_candidate(Keep *k, IrId v)
            fused_op(k->f, v)->type.space == k->f->m->maps.data[k->g->map].from;
 }
 
-static void insert(Arena *a, IrValues *values, IrId v)
-{
-    VEC_PUSH(a, values, v);
-    for (uint32_t i = values->n - 1; i && values->data[i] < values->data[i - 1]; i--) {
-        values->data[i] = values->data[i - 1];
-        values->data[i - 1] = v;
-    }
-}
-
 static void drop(IrValues *values, IrId v)
 {
     uint32_t n = 0;
@@ -106,7 +97,7 @@ static void drop(IrValues *values, IrId v)
 static bool take(Keep *k, PassContext *ctx, IrId v)
 {
     const IrOp *op = fused_op(k->f, v);
-    insert(ctx->stage, &k->g->inner, v);
+    values_insert(ctx->stage, &k->g->inner, v);
     uint32_t walk = 3;
     while (!(k->wanted[v] & walk)) walk <<= 2;
     bool fits = stage_elements(k->f, k->g, NULL) >= (k->wanted[v] & ~walk ? LEAST_AGAIN : 1);

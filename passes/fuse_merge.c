@@ -168,12 +168,8 @@ static void rename_deps(Merge *m, uint32_t a, uint32_t b)
 
 static void add_value(Merge *m, IrValues *values, IrId v, uint32_t group)
 {
-    VEC_PUSH(m->ctx->stage, values, v);
+    values_insert(m->ctx->stage, values, v);
     m->f->group_of.data[v] = group;
-    for (uint32_t k = values->n - 1; k && values->data[k] < values->data[k - 1]; k--) {
-        values->data[k] = values->data[k - 1];
-        values->data[k - 1] = v;
-    }
 }
 
 static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind, bool inner)

@@ -18,6 +18,15 @@ bool group_has_inner(const Group *g, IrId v)
     return false;
 }
 
+void values_insert(Arena *a, IrValues *values, IrId v)
+{
+    VEC_PUSH(a, values, v);
+    for (uint32_t i = values->n - 1; i && values->data[i] < values->data[i - 1]; i--) {
+        values->data[i] = values->data[i - 1];
+        values->data[i - 1] = v;
+    }
+}
+
 /* ---- room ---------------------------------------------------------------------------------------------- */
 
 static bool add_bytes(const FusedFunc *f, IrId v, int64_t *bytes, int64_t *widest)
