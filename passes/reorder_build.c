@@ -79,12 +79,30 @@ IrId ro_gather(Reorder *r, IrId map, IrId x)
     return ro_unary(r, IR_OP_gather, type, x, (IrAttr){.map = map});
 }
 
+static bool has_own(const IrType *x, const IrType *y)
+{
+    for (uint32_t k = 0; k < x->n_dims; k++)
+        if (!ir_type_has_dim(y, x->dims[k])) return true;
+    return false;
+}
+
+/* Is v a product of rows, each with dims that the other lacks? Summed over all rows it is one of matrices. */
+static bool is_outer(const Reorder *r, IrId v)
+{
+    const IrOp *op = ro_def(r, v);
+    if (!op || op->op != IR_OP_mul) return false;
+    IrType x = ro_type(r, op->args[0]), y = ro_type(r, op->args[1]);
+    return x.space != IR_UNIT && y.space != IR_UNIT && has_own(&x, &y) && has_own(&y, &x);
+}
+
 IrId ro_reduce(Reorder *r, IrOpcode op, IrId map, IrId x, double empty)
 {
     if (x == IR_NONE) return x;
     IrType type = ro_type(r, x);
     if (type.space != ro_map(r, map)->from) return IR_NONE;
     type.space = ro_map(r, map)->to;
+    if (op == IR_OP_reduce_sum && type.space == IR_UNIT && !ro_map(r, map)->partial && is_outer(r, x))
+        return ro_contract(r, ro_op(r, x)->args[0], ro_op(r, x)->args[1], type);
     return ro_unary(r, op, type, x, (IrAttr){.map = map, .f = empty});
 }
 

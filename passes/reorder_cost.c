@@ -6,7 +6,7 @@
 
 /* Flops that take as long as a byte: of pointwise ops, of sums of products per row and over rows, of products with a
    weight. */
-static const double MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 4, MATMUL_RATE = 8;
+static const double MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 7, MATMUL_RATE = 8;
 static const double PER_OP = 1e-3;
 static const double LEAST_READ = 16; /* bytes, of a row at a random place */
 static const double FETCHED_WHOLE = 64; /* bytes, of a row of edges that is rather stored than computed again */

@@ -298,10 +298,29 @@ static IrId outer(Reorder *r, IrId x, IrId y, IrType type, Way way)
 
 /* ---- rule ---- */
 
+/* Is the sum over dims of a product one of matrices: w a weight, each dim that is summed in both, and one that stays in
+   w alone? */
+static bool is_matmul(const IrType *x, const IrType *w, const IrType *type)
+{
+    bool own = false;
+    for (uint32_t k = 0; k < w->n_dims; k++) {
+        if (has(x, w->dims[k])) continue;
+        if (!has(type, w->dims[k])) return false;
+        own = true;
+    }
+    for (uint32_t k = 0; k < x->n_dims; k++)
+        if (!has(type, x->dims[k]) && !has(w, x->dims[k])) return false;
+    return own && w->space == IR_UNIT && x->space != IR_UNIT;
+}
+
 IrId reorder_rule_contract(Reorder *r, IrId v)
 {
-    const IrOp op = *ro_op(r, v);
-    if (op.op != IR_OP_contract || !ir_dtype_is_float(op.type.dtype)) return IR_NONE;
+    IrOp op;
+    if (!ir_dtype_is_float(ro_type(r, v).dtype) || !ro_product(r, v, &op)) return IR_NONE;
+    if (ro_op(r, v)->op != IR_OP_contract) {
+        IrType x = ro_type(r, op.args[0]), y = ro_type(r, op.args[1]);
+        if (!is_matmul(&x, &y, &op.type) && !is_matmul(&y, &x, &op.type)) return IR_NONE;
+    }
     IrType x = ro_type(r, op.args[0]), y = ro_type(r, op.args[1]);
     if (x.space == IR_UNIT && y.space == IR_UNIT) return IR_NONE;
     if (op.type.space == IR_UNIT) {

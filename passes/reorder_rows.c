@@ -102,6 +102,15 @@ static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w, int depth)
     return true;
 }
 
+/* x, what is summed over all rows before w is multiplied: a product's dims in w's order, as w's gradient has them. */
+static IrId ordered(Reorder *r, IrId x, IrId w)
+{
+    const IrOp *op = ro_def(r, x);
+    IrType t = ro_type(r, w);
+    if (!op || op->op != IR_OP_mul || !t.n_dims || ro_has_dim(r, op->args[0], t.dims[0])) return x;
+    return ro_map2(r, IR_OP_mul, op->args[1], op->args[0]);
+}
+
 /* sum of x W = (sum of x) W */
 static IrId pulled_weight(Reorder *r, IrId v, IrId map, int depth)
 {
@@ -109,6 +118,7 @@ static IrId pulled_weight(Reorder *r, IrId v, IrId map, int depth)
     IrType type = ro_type(r, v);
     if (!as_matmul(r, v, &x, &w, MAX_FACTORS)) return IR_NONE;
     type.space = ro_map(r, map)->to;
+    if (type.space == IR_UNIT) x = ordered(r, x, w);
     return ro_contract(r, reorder_rows_sum(r, x, map, depth), w, type);
 }
 
