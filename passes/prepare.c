@@ -1,6 +1,7 @@
 /* What a function looks like before groups form: no unused operations, each result a value of its own that some
    kernel writes, sums over a map that is one-to-one read through its inverse, weights of products with the
-   result's last dim innermost, products over several dims as products over one, and dims of size one gone.
+   result's last dim innermost, products over several dims as products over one, outer products with the dims of one
+   operand before those of the other, and dims of size one gone.
 
      %5 = contract %x, %w : node[K]      with %w : [K, F], summed over F
      -> %4 = transpose %w : [F, K]       %5 = contract %x, %4 : node[K]
@@ -156,11 +157,38 @@ static bool is_read_in_place(const IrFunc *f, const IrOp *op)
     return false;
 }
 
+/* The dims of a sum of outer products over rows in the order in which it is one product: the first operand's, then the
+   second's. Its own where a dim is in both or is summed. */
+static IrType outer_type(const IrFunc *f, const IrOp *op)
+{
+    const IrType *a = &f->ops.data[op->args[0]].type, *b = &f->ops.data[op->args[1]].type;
+    IrType t = op->type;
+    if (t.space != IR_UNIT || a->space == IR_UNIT || b->space == IR_UNIT || a->n_dims + b->n_dims != t.n_dims) return t;
+    for (uint32_t k = 0; k < a->n_dims; k++)
+        if (ir_type_has_dim(b, a->dims[k])) return t;
+    memcpy(t.dims, a->dims, a->n_dims * sizeof *t.dims);
+    memcpy(t.dims + a->n_dims, b->dims, b->n_dims * sizeof *t.dims);
+    return t;
+}
+
 static bool is_result(const IrFunc *f, IrId v)
 {
     for (uint32_t i = 0; i < f->results.n; i++)
         if (f->results.data[i].value == v) return true;
     return false;
+}
+
+static IrId prepare_contract(Rewrite *r, IrOp *op, bool is_result)
+{
+    Build *b = &r->b;
+    IrType wanted = op->type, k, n;
+    if (contract_is_dot(b->f, op)) return irb_add(b, op);
+    for (uint32_t i = 0; i < 2; i++) op->args[i] = lay_out_weight(b, op, op->args[i]);
+    op->type = outer_type(b->f, op);
+    bool moved = !ir_type_eq(&op->type, &wanted);
+    bool flat = product_dims(b->f, op, &k, &n) && (k.n_dims > 1 || n.n_dims > 1) && !is_read_in_place(b->f, op);
+    IrId v = flat && (moved || !is_result) ? flatten_product(b, op, &k, &n) : irb_add(b, op);
+    return moved ? irb_unary(b, IR_OP_transpose, wanted, v, (IrAttr){0}) : v;
 }
 
 static void prepare_op(Rewrite *r, IrId v)
@@ -180,14 +208,8 @@ static void prepare_op(Rewrite *r, IrId v)
     if (op.op == IR_OP_sum_dims || op.op == IR_OP_max_dims || op.op == IR_OP_min_dims)
         if (irb_type(b, op.args[0]).n_dims == op.type.n_dims) op.op = IR_OP_transpose; /* nothing is summed */
     if (op.op == IR_OP_contract) {
-        bool product = !contract_is_dot(b->f, &op);
-        IrType k, n;
-        for (uint32_t i = 0; i < 2 && product; i++) op.args[i] = lay_out_weight(b, &op, op.args[i]);
-        if (product && product_dims(b->f, &op, &k, &n) && (k.n_dims > 1 || n.n_dims > 1) &&
-            !is_read_in_place(b->f, &op) && !is_result(r->old, v)) {
-            r->map[v] = flatten_product(b, &op, &k, &n);
-            return;
-        }
+        r->map[v] = prepare_contract(r, &op, is_result(r->old, v));
+        return;
     }
     if (op.op == IR_OP_reduce_sum && b->m->maps.data[op.attr.map].inverse != IR_NONE) {
         op.op = IR_OP_gather;

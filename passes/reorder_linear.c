@@ -5,6 +5,7 @@
      contract(x - y, W)          =  contract(x, W) - contract(y, W)
      contract(concat(x, y), W)   =  contract(x, W') + contract(y, W'')
      contract(contract(x, V), W) =  contract(x, contract(V, W))
+     contract(z, contract(x, V)) =  contract(x, contract(z, V))      z per row as well, also through views of V
    and a weight's gradient, the sum of outer products over rows: sum_e x[src e] (x) d[e] = sum_v x[v] (x) sum of d.
    Each step takes the cheaper of stopping here and going on. */
 #include "passes/reorder.h"
@@ -177,24 +178,101 @@ IrId reorder_matmul(Reorder *r, IrId x, IrId w, IrType type, int depth)
     return reorder_cheaper(r, stop, matmul_step(r, x, w, type, depth - 1));
 }
 
-/* <x V, z> = <x, V z> where z is per row: the weight goes to the side that has fewer rows. */
-static IrId move_weight(Reorder *r, const IrOp *op)
+/* ---- products of two values per row ---- */
+
+/* w[.., from, ..] as w[.., to, ..]; IR_NONE unless the dims of `from` stand side by side in w. */
+static IrId weight_viewed(Reorder *r, IrId w, const IrType *from, const IrType *to)
 {
-    IrId best = IR_NONE;
-    for (uint32_t i = 0; i < 2; i++) {
-        const IrOp *p = ro_def(r, op->args[i]);
-        IrId z = op->args[1 - i];
-        IrType tz = ro_type(r, z), out;
-        if (!p || p->op != IR_OP_contract || p->type.space == IR_UNIT) continue;
-        for (uint32_t k = 0; k < 2; k++) {
-            IrId x = p->args[k], v = p->args[1 - k];
-            IrType tx = ro_type(r, x), tv = ro_type(r, v);
-            if (tv.space != IR_UNIT || !reassociates(&tx, &tv, &p->type, &tz, &op->type, &out)) continue;
-            best = reorder_cheaper(r, best, ro_contract(r, x, reorder_matmul(r, z, v, out, RO_MAX_DEPTH), op->type));
-            break;
-        }
+    IrType t = ro_type(r, w);
+    uint32_t at = 0, n = 0;
+    while (at < t.n_dims && t.dims[at] != from->dims[0]) at++;
+    if (!from->n_dims || at + from->n_dims > t.n_dims || memcmp(t.dims + at, from->dims, from->n_dims * sizeof *t.dims))
+        return IR_NONE;
+    if (t.n_dims - from->n_dims + to->n_dims > IR_MAX_DIMS) return IR_NONE;
+    IrType out = t;
+    for (uint32_t k = 0; k < at; k++) out.dims[n++] = t.dims[k];
+    for (uint32_t k = 0; k < to->n_dims; k++) out.dims[n++] = to->dims[k];
+    for (uint32_t k = at + from->n_dims; k < t.n_dims; k++) out.dims[n++] = t.dims[k];
+    out.n_dims = (uint8_t)n;
+    return ro_unary(r, IR_OP_reshape, out, w, (IrAttr){0});
+}
+
+/* x W as a value of type `to`, another view of it: x (view of W). */
+static IrId product_viewed(Reorder *r, const IrOp *op, const IrType *to)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        IrType x = ro_type(r, op->args[k]), w = ro_type(r, op->args[1 - k]);
+        bool apart = w.space == IR_UNIT;
+        for (uint32_t i = 0; i < op->type.n_dims; i++) apart &= !has(&x, op->type.dims[i]);
+        for (uint32_t i = 0; i < to->n_dims; i++) apart &= !has(&x, to->dims[i]) && !has(&w, to->dims[i]);
+        if (apart) return ro_contract(r, op->args[k], weight_viewed(r, op->args[1 - k], &op->type, to), *to);
     }
-    return best;
+    return IR_NONE;
+}
+
+/* v as a value of type `to`, which a reshape of it has: said of the weights that v is made of. */
+static IrId viewed(Reorder *r, IrId v, IrType to, int depth)
+{
+    const IrOp *def = ro_def(r, v);
+    IrType t = ro_type(r, v);
+    if (!t.n_dims) return v;
+    to.space = t.space;
+    if (ir_type_width(r->b.m, &t) != ir_type_width(r->b.m, &to)) return IR_NONE;
+    if (t.space == IR_UNIT) return ro_unary(r, IR_OP_reshape, to, v, (IrAttr){0});
+    if (!depth || !def) return IR_NONE;
+    IrOp op = *def;
+    if (op.op == IR_OP_contract) return product_viewed(r, &op, &to);
+    if (op.op == IR_OP_neg) return ro_neg(r, viewed(r, op.args[0], to, depth - 1));
+    if (op.op != IR_OP_add && op.op != IR_OP_sub && op.op != IR_OP_mul && op.op != IR_OP_div) return IR_NONE;
+    return ro_map2(r, op.op, viewed(r, op.args[0], to, depth - 1), viewed(r, op.args[1], to, depth - 1));
+}
+
+static IrId meet(Reorder *r, IrId z, IrId y, IrType type, int depth);
+
+/* <z, x V> = <x, z V>: the weight goes to the side that has fewer rows. */
+static IrId meet_product(Reorder *r, IrId z, const IrOp *op, IrType type)
+{
+    IrType tz = ro_type(r, z), out;
+    for (uint32_t k = 0; k < 2; k++) {
+        IrType x = ro_type(r, op->args[k]), v = ro_type(r, op->args[1 - k]);
+        if (v.space != IR_UNIT || x.space == IR_UNIT || !reassociates(&x, &v, &op->type, &tz, &type, &out)) continue;
+        return ro_contract(r, op->args[k], reorder_matmul(r, z, op->args[1 - k], out, RO_MAX_DEPTH), type);
+    }
+    return IR_NONE;
+}
+
+static IrId meet_step(Reorder *r, IrId z, IrId y, IrType type, int depth)
+{
+    const IrOp op = *ro_op(r, y);
+    IrType tz = ro_type(r, z), parts[2];
+    for (uint32_t k = 0; k < 2 && k < op.n_args; k++) parts[k] = ro_type(r, op.args[k]);
+    switch (op.op) {
+    case IR_OP_contract: return meet_product(r, z, &op, type);
+    case IR_OP_neg: return ro_neg(r, meet(r, z, op.args[0], type, depth));
+    case IR_OP_transpose: return meet(r, z, op.args[0], type, depth);
+    case IR_OP_reshape: return meet(r, z, viewed(r, op.args[0], op.type, depth), type, depth);
+    case IR_OP_add:
+    case IR_OP_sub:
+        if (!covers(&parts[0], &op.type, &tz, &type) || !covers(&parts[1], &op.type, &tz, &type)) return IR_NONE;
+        return ro_map2(r, op.op, meet(r, z, op.args[0], type, depth), meet(r, z, op.args[1], type, depth));
+    case IR_OP_mul:
+        for (uint32_t k = 0; k < 2; k++)
+            if (!has_summed(&parts[k], &type) && covers(&parts[1 - k], &op.type, &tz, &type))
+                return ro_map2(r, IR_OP_mul, op.args[k], meet(r, z, op.args[1 - k], type, depth));
+        return IR_NONE;
+    default: return IR_NONE;
+    }
+}
+
+/* contract z, y : type, z per row and y whatever is linear in a weight. */
+static IrId meet(Reorder *r, IrId z, IrId y, IrType type, int depth)
+{
+    if (z == IR_NONE || y == IR_NONE) return IR_NONE;
+    IrType tz = ro_type(r, z), ty = ro_type(r, y);
+    type = ro_kept(&type, &tz, &ty, tz.space);
+    if (ty.space == IR_UNIT) return reorder_matmul(r, z, y, type, RO_MAX_DEPTH);
+    IrId stop = ro_contract(r, z, y, type);
+    return depth && ro_def(r, y) ? reorder_cheaper(r, stop, meet_step(r, z, y, type, depth - 1)) : stop;
 }
 
 /* ---- outer products, summed over all rows ---- */
@@ -331,7 +409,8 @@ IrId reorder_rule_contract(Reorder *r, IrId v)
     }
     if (y.space == IR_UNIT) return reorder_matmul(r, op.args[0], op.args[1], op.type, RO_MAX_DEPTH);
     if (x.space == IR_UNIT) return reorder_matmul(r, op.args[1], op.args[0], op.type, RO_MAX_DEPTH);
-    return move_weight(r, &op);
+    IrId first = meet(r, op.args[0], op.args[1], op.type, RO_MAX_DEPTH);
+    return reorder_cheaper(r, first, meet(r, op.args[1], op.args[0], op.type, RO_MAX_DEPTH));
 }
 
 IrId reorder_rule_outer(Reorder *r, IrId v)

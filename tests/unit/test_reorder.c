@@ -99,7 +99,7 @@ static void check_module(Arena *a, const IrModule *m, uint64_t seed, Tally *t)
 
 enum { NODE = 1, EDGE };
 enum { SRC, DST, NODE_ALL, EDGE_ALL };
-enum { F, K, D, O };
+enum { F, K, D, O, FO };
 
 typedef struct Message {
     Build b;
@@ -164,6 +164,30 @@ static IrId mixture(Message *g)
     return irb_unary(b, IR_OP_sum_dims, type_of(EDGE, 1, O, 0), irb_map2(b, IR_OP_mul, c, y), (IrAttr){0});
 }
 
+/* A matrix of each edge's own, linear in what the edge has, in one of the forms that a program may give it. */
+static IrId matrix(Message *g)
+{
+    Build *b = &g->b;
+    IrType flat = type_of(EDGE, 1, FO, 0), square = type_of(EDGE, 2, F, O), w = type_of(IR_UNIT, 2, K, FO);
+    bool direct = gir_below(&g->r, 3) == 0, bias = gir_below(&g->r, 2);
+    if (!direct && gir_below(&g->r, 2)) w = type_of(IR_UNIT, 2, FO, K);
+    if (direct) w.n_dims = 3, w.dims[1] = F, w.dims[2] = O;
+    IrType made = direct ? square : flat, b_type = made;
+    b_type.space = IR_UNIT;
+    IrId v = arg(g, arena_printf(b->m->arena, "W%u", b->m->tensors.n), w);
+    v = ir_add(b->m, b->f, IR_OP_contract, made, (IrId[]){g->e, v}, 2, (IrAttr){0}, b->span);
+    if (gir_below(&g->r, 3) == 0) v = irb_map2(b, IR_OP_mul, number(g), v);
+    if (bias) v = irb_map2(b, IR_OP_add, v, arg(g, arena_printf(b->m->arena, "b%u", b->m->tensors.n), b_type));
+    return direct ? v : irb_unary(b, IR_OP_reshape, square, v, (IrAttr){0});
+}
+
+/* An end times the edge's matrix. */
+static IrId turned(Message *g)
+{
+    IrId x = irb_gather(&g->b, end(g), g->x), m = matrix(g);
+    return ir_add(g->b.m, g->b.f, IR_OP_contract, type_of(EDGE, 1, O, 0), (IrId[]){x, m}, 2, (IrAttr){0}, g->b.span);
+}
+
 /* Both ends and the edge side by side. */
 static IrId ends(Message *g)
 {
@@ -210,9 +234,10 @@ static IrId combined(Message *g, uint32_t depth)
 static IrId message(Message *g, uint32_t depth)
 {
     if (depth && gir_below(&g->r, 4)) return combined(g, depth);
-    switch (gir_below(&g->r, 7)) {
+    switch (gir_below(&g->r, 8)) {
     case 0: return ends(g);
     case 4: return mixture(g);
+    case 5: return turned(g);
     case 1: return product(g, g->e, K);
     case 2: return product(g, irb_gather(&g->b, end(g), g->x), F);
     case 3: return irb_gather(&g->b, end(g), product(g, g->x, F));
@@ -236,6 +261,7 @@ static Message message_begin(Arena *a, uint64_t seed, const int64_t *size)
     ir_dim_new(m, "K", size[1]);
     ir_dim_new(m, "D", 2 * size[0] + size[1]);
     ir_dim_new(m, "O", size[2]);
+    ir_dim_new(m, "FO", size[0] * size[2]);
     ir_space_new(m, "node", false);
     ir_space_new(m, "edge", true);
     gir_map(m, "edge.src", EDGE, NODE, false, false);
@@ -330,10 +356,43 @@ static void check_mixture(void)
     check_end("reorder: a sum of mixtures of linear maps gathers what is narrower");
 }
 
+/* The widest value of edges that is not a product of two others. */
+static int64_t widest_held(const IrModule *m)
+{
+    int64_t widest = 0;
+    const IrFunc *f = m->funcs.data[0];
+    for (IrId v = 0; v < f->ops.n; v++) {
+        IrOpcode op = f->ops.data[v].op;
+        int64_t width = ir_type_width(m, &f->ops.data[v].type);
+        bool held = op == IR_OP_contract || op == IR_OP_reshape || op == IR_OP_add;
+        if (held && f->ops.data[v].type.space == EDGE && width > widest) widest = width;
+    }
+    return widest;
+}
+
+/* No edge keeps a matrix of its own, forward and backward. */
+static void check_matrices(void)
+{
+    static const int64_t sizes[3] = {16, 3, 16};
+    check_begin();
+    for (uint64_t seed = 0; seed < 24 && check_ok; seed++) {
+        Arena *a = arena_new();
+        Tally t = {0};
+        Message g = message_begin(a, seed, sizes);
+        message_end(&g, irb_reduce(&g.b, IR_OP_reduce_sum, DST, turned(&g), 0));
+        const IrModule *m = run_passes(a, g.b.m, "simplify,cse,dce,reorder,autodiff,simplify,cse,dce,reorder");
+        if (m) CHECK(widest_held(m) <= 3 * 16);
+        check_module(a, g.b.m, seed, &t);
+        arena_free(a);
+    }
+    check_end("reorder: a matrix per edge that is linear in the edge's values is never made");
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     check_mixture();
+    check_matrices();
     check_many("reorder: message functions and their gradients", first, N_MESSAGES, true, 0.8);
     check_many("reorder: random programs and their gradients", first, N_RANDOM, false, 0.1);
     return check_done();
