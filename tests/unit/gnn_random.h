@@ -33,6 +33,7 @@ typedef struct GnnText {
     unsigned n_vars, n_names, by;
     bool derived; /* inside `over`: a graph that is not the data's */
     int64_t sizes[3];
+    int64_t kinds, rels; /* ranges of the inputs `kind` and `rel` */
     const char *text;
 } GnnText;
 
@@ -417,11 +418,11 @@ static inline void gnn_key(GnnText *g)
     }
     switch (gnn_below(g, 5)) {
     case 0:
-        GNN_SAY(g, "  param T%u: [3, F] = normal(0, 1)\n", n);
+        GNN_SAY(g, "  param T%u: [%d, F] = normal(0, 1)\n", n, (int)g->kinds);
         gnn_let(g, GNN_NODE, GNN_F, arena_printf(g->arena, "T%u[kind]", n));
         return;
     case 1:
-        GNN_SAY(g, "  param T%u: [F, 2] = normal(0, 1)\n", n);
+        GNN_SAY(g, "  param T%u: [F, %d] = normal(0, 1)\n", n, (int)g->rels);
         gnn_let(g, GNN_EDGE, GNN_F, arena_printf(g->arena, "T%u[..., rel]", n));
         return;
     case 2:
@@ -574,7 +575,7 @@ static inline void gnn_inputs(GnnText *g)
                                     {"q", GNN_GRAPH, GNN_F, GNN_FLOAT},      {"u", GNN_UNIT, GNN_F, GNN_FLOAT},
                                     {"z", GNN_UNIT, GNN_H | GNN_D, GNN_FLOAT}, {"i", GNN_NODE, GNN_F, GNN_INT},
                                     {"b", GNN_EDGE, 0, GNN_BOOL}};
-    GNN_SAY(g, "%smodel net(kind: node index[3], rel: edge index[R]", gnn_prelude);
+    GNN_SAY(g, "%smodel net(kind: node index[%d], rel: edge index[R]", gnn_prelude, (int)g->kinds);
     for (unsigned k = 0; k < sizeof inputs / sizeof *inputs; k++) {
         const GnnVar *v = &g->vars[g->n_vars++];
         g->vars[g->n_vars - 1] = inputs[k];
@@ -597,13 +598,15 @@ static inline void gnn_outputs(GnnText *g, unsigned n, const char *body)
     GNN_SAY(g, n > 1 ? ") -> (%s) {\n%s  return %s\n}\n" : ") -> %s {\n%s  return %s\n}\n", types, body, names);
 }
 
-/* The text of one program. Sizes of F, H, D as in `sizes`, of R 2. */
+/* The text of one program. Sizes of F, H, D as in `sizes`, of R `rels`. */
 static inline GnnText gnn_random(Arena *a, uint64_t seed)
 {
     static const int64_t sizes[] = {1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 20, 32, 33};
     GnnText g = {.arena = a, .r = {seed * 0x9E3779B97F4A7C15u + 777}, .out = {.arena = a}};
     gnn_below(&g, 2);
     for (int k = 0; k < 3; k++) g.sizes[k] = sizes[gnn_below(&g, k ? 6 : 13)];
+    g.kinds = gnn_one_in(&g, 2) ? 3 : 9 + gnn_below(&g, 32);
+    g.rels = gnn_one_in(&g, 3) ? 9 + gnn_below(&g, 4) : 2;
     gnn_inputs(&g);
     unsigned n_inputs = g.n_vars, n = 3 + gnn_below(&g, 5), n_results = 1 + gnn_below(&g, 3);
     StrBuf head = g.out;

@@ -240,7 +240,7 @@ static inline bool program_of_text(Arena *a, Program *p, Diags *d)
     GnnText g = gnn_random(a, p->seed);
     Source *src = ARENA_NEW(a, Source);
     *src = (Source){"random.gnn", g.text, (uint32_t)strlen(g.text)};
-    double sizes[] = {(double)g.sizes[0], (double)g.sizes[1], (double)g.sizes[2], 2};
+    double sizes[] = {(double)g.sizes[0], (double)g.sizes[1], (double)g.sizes[2], (double)g.rels};
     FrontendOptions o = {.float_dtype = p->seed % 3 ? IR_F32 : IR_F64, .set_names = names, .set_values = sizes, .n_set = 4,
                          .train_mode = program_hash(p->seed ^ 0x7a) % 2};
     p->kind = PROGRAM_TEXT, p->text = g.text, p->by = g.by;

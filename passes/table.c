@@ -1,0 +1,143 @@
+/* table: what picks a row of a table by the value of an integer, with a 1 where the row's number is that value and 0
+   elsewhere, reads the row instead.
+
+     %3 = eq %i, iota N : node[N]                    route %i via N.at
+     %5 = contract (cast %3), %T : node[F]    ->     %5 = gather (reshape %T : N.rows[F]) via N.at : node[F]
+
+   so that a row costs its own bytes, not the table's, and the gradient is a sum over the rows that read it. Tables of few
+   rows stay as they are: their hits stay in registers, and no list is made. A value outside the table reads 0 in either
+   form. Knows nothing of what a table means, nor whether a user or the front end wrote it. */
+#include "passes/rewrite.h"
+
+enum { FEW_ROWS = 8 }; /* hits of as many rows are one vector */
+
+typedef struct Hit { /* bool or number [.., dim]: 1 where the index is this place of dim */
+    IrId index, dim;
+} Hit;
+
+typedef struct Route { /* of a function: where its value `index` leads */
+    IrId index, map; /* index: in the new function */
+} Route;
+
+typedef struct Table {
+    PassContext *ctx;
+    Rewrite r;
+    const bool *pinned; /* [old values] or NULL */
+    VEC(Route) routes;
+} Table;
+
+static const IrOp *op_of(const Table *t, IrId v) { return &t->r.old->ops.data[v]; }
+
+static bool is_number(const Table *t, IrId v, double value)
+{
+    const IrOp *op = op_of(t, v);
+    return op->op == IR_OP_const && op->attr.f == value;
+}
+
+/* v is 1 where an index is the place, else 0. Variables of a `grad` are not looked through. */
+static bool is_hit(const Table *t, IrId v, Hit *hit)
+{
+    const IrOp *op = op_of(t, v);
+    if (t->pinned && t->pinned[v]) return false;
+    if (op->op == IR_OP_cast || op->op == IR_OP_detach) return is_hit(t, op->args[0], hit);
+    if (op->op == IR_OP_select && is_number(t, op->args[1], 1) && is_number(t, op->args[2], 0)) return is_hit(t, op->args[0], hit);
+    if (op->op != IR_OP_eq) return false;
+    for (int k = 0; k < 2; k++) {
+        const IrOp *places = op_of(t, op->args[k]), *index = op_of(t, op->args[1 - k]);
+        if (places->op != IR_OP_iota || places->type.dtype != IR_I64 || index->type.dtype != IR_I64) continue;
+        *hit = (Hit){op->args[1 - k], places->attr.dim};
+        return index->type.space != IR_UNIT && !index->type.n_dims;
+    }
+    return false;
+}
+
+/* The table that op picks rows of, with no other sum: all dims but the one of its rows are the result's. IR_NONE: none. */
+static IrId picked_table(const Table *t, const IrOp *op, Hit *hit)
+{
+    IrId table = IR_NONE;
+    if (op->op == IR_OP_contract)
+        for (int k = 0; k < 2 && table == IR_NONE; k++)
+            if (is_hit(t, op->args[k], hit)) table = op->args[1 - k];
+    const IrOp *chosen = op->op == IR_OP_sum_dims ? op_of(t, op->args[0]) : NULL;
+    if (chosen && chosen->op == IR_OP_select && !(t->pinned && t->pinned[op->args[0]]) && is_number(t, chosen->args[2], 0) && is_hit(t, chosen->args[0], hit))
+        table = chosen->args[1];
+    if (table == IR_NONE) return IR_NONE;
+    const IrType *x = &op_of(t, table)->type;
+    bool rows = x->space == IR_UNIT && ir_type_has_dim(x, hit->dim) && !ir_type_has_dim(&op->type, hit->dim);
+    return rows && op->type.space != IR_UNIT && x->n_dims == op->type.n_dims + 1 ? table : IR_NONE;
+}
+
+/* ---- places ---------------------------------------------------------------------------------------------- */
+
+/* The space with a row for each of n places. */
+static IrId rows_space(IrModule *m, IrId dim)
+{
+    for (IrId s = 1; s < m->spaces.n; s++)
+        if (m->spaces.data[s].has_dim && m->dims.data[m->spaces.data[s].dim].size == m->dims.data[dim].size) return s;
+    IrId s = ir_space_new(m, arena_printf(m->arena, "%s.rows", m->dims.data[dim].name), false);
+    m->spaces.data[s].has_dim = true;
+    m->spaces.data[s].dim = dim;
+    return s;
+}
+
+/* Where the index leads in this function; one list serves all tables of as many rows. */
+static IrId route_to(Table *t, IrId index, IrId space, Span span)
+{
+    Build *b = &t->r.b;
+    for (uint32_t i = 0; i < t->routes.n; i++)
+        if (t->routes.data[i].index == index && b->m->maps.data[t->routes.data[i].map].to == space) return t->routes.data[i].map;
+    IrType type = irb_type(b, index);
+    const char *name = arena_printf(b->m->arena, "%s.at%u", b->m->spaces.data[space].name, b->m->maps.n);
+    IrId map = ir_map_new(b->m, name, type.space, space);
+    b->m->maps.data[map].computed = b->m->maps.data[map].partial = true;
+    ir_add(b->m, b->f, IR_OP_route, type, &index, 1, (IrAttr){.map = map}, span);
+    VEC_PUSH(t->ctx->stage, &t->routes, ((Route){index, map}));
+    return map;
+}
+
+/* ---- one function ------------------------------------------------------------------------------------------ */
+
+/* The table with the dim of its rows first. */
+static IrId rows_first(Build *b, IrId x, IrId dim)
+{
+    IrType t = irb_type(b, x), wanted = t;
+    if (t.dims[0] == dim) return x;
+    wanted.dims[0] = dim;
+    for (uint8_t k = 0, n = 1; k < t.n_dims; k++)
+        if (t.dims[k] != dim) wanted.dims[n++] = t.dims[k];
+    return irb_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
+}
+
+static IrId read_row(Table *t, const IrOp *op, IrId table, const Hit *hit)
+{
+    Build *b = &t->r.b;
+    b->span = op->span;
+    IrId space = rows_space(b->m, hit->dim), map = route_to(t, t->r.map[hit->index], space, op->span);
+    IrId rows = rows_first(b, t->r.map[table], hit->dim);
+    IrType type = irb_type(b, rows);
+    type.space = space;
+    type.n_dims--;
+    memmove(type.dims, type.dims + 1, type.n_dims * sizeof *type.dims);
+    IrId row = irb_gather(b, map, irb_unary(b, IR_OP_reshape, type, rows, (IrAttr){0}));
+    type = irb_type(b, row);
+    return ir_type_eq(&type, &op->type) ? row : irb_unary(b, IR_OP_transpose, op->type, row, (IrAttr){0});
+}
+
+static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
+{
+    Table t = {.ctx = ctx, .r = rewrite_begin(m, old), .pinned = rewrite_pinned(ctx->stage, old)};
+    for (IrId v = 0; v < old->ops.n; v++) {
+        Hit hit;
+        const IrOp *op = op_of(&t, v);
+        IrId table = picked_table(&t, op, &hit);
+        int64_t n = table == IR_NONE ? 0 : m->dims.data[hit.dim].size;
+        if (n > FEW_ROWS) t.r.map[v] = read_row(&t, op, table, &hit);
+        else rewrite_copy(&t.r, v);
+        if (table == IR_NONE) continue;
+        const char *how = n > FEW_ROWS ? "is read where the index says" : "is summed with hits of all: it has few";
+        pass_remark_at(ctx, PASS_table, n > FEW_ROWS, old, v, "a row of %lld %s", (long long)n, how);
+    }
+    return rewrite_end(&t.r);
+}
+
+IrModule *pass_table(PassContext *ctx, const IrModule *m) { return rewrite_module(ctx, m, one_func); }
