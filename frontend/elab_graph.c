@@ -74,6 +74,14 @@ IrId map_all(Elab *e, IrId space)
     return map;
 }
 
+/* The nodes of a test's graph, which is one graph. */
+static bool is_drawn(const Elab *e, IrId space)
+{
+    for (uint32_t i = 0; i < e->m->graphs.n; i++)
+        if (e->m->graphs.data[i].kind == IR_GRAPH_RANDOM && e->m->graphs.data[i].src_space == space) return true;
+    return false;
+}
+
 IrId map_graph(Elab *e, IrId space)
 {
     const IrGraph *g = graph_ir(e, graph_data(e)), *of = graph_of_edges(e, space);
@@ -82,8 +90,9 @@ IrId map_graph(Elab *e, IrId space)
         if (s->kind != IR_GRAPH_SELECT || (s->src_space != space && s->edge != space)) continue;
         return s->src_space == space && e->m->maps.data[s->of].to == e->graph_space ? s->of : IR_NONE;
     }
-    bool edges = of && of->src_space == g->src_space && !of->redrawn; /* an edge is of its source's graph */
-    if (e->bipartite || (space != g->src_space && !edges)) return IR_NONE;
+    bool batched = of && (of->src_space == g->src_space || is_drawn(e, of->src_space));
+    bool edges = batched && !of->redrawn; /* an edge is of its source's graph */
+    if (e->bipartite || (space != g->src_space && !edges && !is_drawn(e, space))) return IR_NONE;
     if (e->graph_space == IR_NONE) e->graph_space = ir_space_new(e->m, "graph", false);
     for (uint32_t i = 0; i < e->m->maps.n; i++)
         if (e->m->maps.data[i].from == space && e->m->maps.data[i].to == e->graph_space) return i;
