@@ -507,7 +507,11 @@ Value call_value(Elab *e, Value v, const Call *c)
         return value_error();
     case V_DEF: return call_named(e, &v, c);
     case V_INSTANCE: return call_instance(e, v, c);
-    case V_WORD: error_unknown_name(e, v.word, v.span); return value_error();
+    case V_WORD: {
+        const Def *update = e->test ? def_find(e, &e->optimizers, v.word) : NULL;
+        if (update) return update_in_test(e, update, c);
+        return error_unknown_name(e, v.word, v.span), value_error();
+    }
     default:
         note_value(e, diag_error(e->d, E0306, v.span.source ? v.span : c->span, "%s cannot be called", value_text(e, &v)), &v);
         return value_error();

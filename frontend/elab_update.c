@@ -6,7 +6,8 @@
      optimizer adam(lr * ramp)
 
    A formula of `epoch`, `epochs` and `step` needs no schedule: adam(lr * pow(0.97, epoch)). What the run says of itself,
-   those numbers and each metric's last value, are hypers named run.* that the training loop sets. */
+   those numbers and each metric's last value, are hypers named run.* that the training loop sets. In a test the states are
+   plain values, and steps follow one another as calls of a function do. */
 #include "frontend/sema.h"
 #include <math.h>
 
@@ -70,6 +71,20 @@ static Value fold_done(Elab *e, const AstFold *fold)
     return e->frame->returned ? e->frame->result : done;
 }
 
+/* The states have values: the step, then what it gives. */
+static Value run_step(Elab *e, const Def *def)
+{
+    const AstFold *fold = &def->decl->as.fold;
+    if (fold->has_step) elab_block(e, &fold->step);
+    if (!fold->done && !fold->has_done_block) {
+        bool optimizer = def->decl->kind == AST_DECL_OPTIMIZER;
+        diag_error(e->d, E0405, def->decl->name.span, "%s `%s` has no `done`: the %s", optimizer ? "optimizer" : "schedule",
+                   def->name, optimizer ? "new parameter" : "number it gives");
+        return value_error();
+    }
+    return fold_done(e, fold);
+}
+
 /* Runs the definition, whose arguments are bound in the frame at hand. `of` names what its states belong to. */
 static bool run_states(Elab *e, const Def *def, const char *of, IrType state, Value *done)
 {
@@ -80,14 +95,7 @@ static bool run_states(Elab *e, const Def *def, const char *of, IrType state, Va
         if (states[i] == IR_NONE) return false;
         scope_set(e, fold->states[i].name.text, tensor_value(e, states[i], fold->states[i].span));
     }
-    if (fold->has_step) elab_block(e, &fold->step);
-    if (!fold->done && !fold->has_done_block) {
-        bool optimizer = def->decl->kind == AST_DECL_OPTIMIZER;
-        diag_error(e->d, E0405, def->decl->name.span, "%s `%s` has no `done`: the %s", optimizer ? "optimizer" : "schedule",
-                   def->name, optimizer ? "new parameter" : "number it gives");
-        return false;
-    }
-    *done = fold_done(e, fold);
+    *done = run_step(e, def);
     bool ok = done->kind != V_ERROR;
     for (uint32_t i = 0; i < fold->n_states && ok; i++) {
         const Binding *b = scope_find(e->frame, fold->states[i].name.text);
@@ -290,6 +298,96 @@ static void clip_by_norm(Elab *e, const AstExpr *x, Value *gradients, uint32_t n
     length = op_binary(e, IR_OP_add, "add", length, value_number(1e-6, false, s), s);
     Value factor = op_binary(e, IR_OP_min, "compare", op_binary(e, IR_OP_div, "divide", limit, length, s), one, s);
     for (uint32_t i = 0; i < n; i++) gradients[i] = op_binary(e, IR_OP_mul, "multiply", gradients[i], factor, s);
+}
+
+/* ---- in tests ---- */
+
+/* adam(lr = 0.1, param = p, grad = [a, b]), plateau(value = [1, 0.9, 0.9]): what comes out of one step after another. */
+typedef struct Steps {
+    const Def *def;
+    const Call *call;
+    CallArg *args; /* of the step at hand, without `param` and `grad` */
+    Value param;   /* of an optimizer */
+    uint32_t n;
+} Steps;
+
+static bool is_optimizer(const Steps *t) { return t->def->decl->kind == AST_DECL_OPTIMIZER; }
+
+/* What changes from step to step is a list: the gradient, or arguments of a schedule. */
+static bool steps_count(Elab *e, Steps *t)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < t->call->n; i++) {
+        const CallArg *a = &t->call->args[i];
+        bool grad = a->name && !strcmp(a->name, "grad");
+        if (is_optimizer(t) && a->name && !strcmp(a->name, "param")) t->param = a->value;
+        if (a->value.kind != V_LIST || (is_optimizer(t) && !grad)) continue;
+        ok &= !t->n || t->n == a->value.n;
+        t->n = a->value.n;
+    }
+    if (ok && t->n && (!is_optimizer(t) || t->param.kind != V_NONE)) return true;
+    Diag *d = diag_error(e->d, E0302, t->call->span, "%s `%s` in a test wants %s", is_optimizer(t) ? "optimizer" : "schedule", t->def->name,
+                         is_optimizer(t) ? "`param`, and `grad` as a list" : "what changes as a list, all lists of one length");
+    diag_help(e->d, d, "write %s", is_optimizer(t) ? "`adam(param = p, grad = [g1, g2])`" : "`plateau(value = [1, 0.9, 0.9])`");
+    return false;
+}
+
+/* The arguments of step k; the gradient is given by its name. */
+static Call step_call(Elab *e, const Steps *t, uint32_t k, Value *grad)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->call->n; i++) {
+        CallArg a = t->call->args[i];
+        bool is_grad = is_optimizer(t) && a.name && !strcmp(a.name, "grad");
+        if (a.value.kind == V_LIST && (is_grad || !is_optimizer(t))) a.value = to_tensor(e, a.value.items[k], e->real, a.ast->span);
+        if (is_grad)
+            *grad = a.value;
+        else if (!(is_optimizer(t) && a.name && !strcmp(a.name, "param")))
+            t->args[n++] = a;
+    }
+    return (Call){.span = t->call->span, .args = t->args, .n = n};
+}
+
+static void set_number(Elab *e, const char *name, double x, Span s)
+{
+    scope_set(e, name, to_tensor(e, value_number(x, true, s), e->real, s));
+}
+
+static void set_given(Elab *e, const Steps *t, uint32_t k, Value grad)
+{
+    Span s = t->call->span;
+    if (is_optimizer(t)) {
+        scope_set(e, "param", t->param);
+        scope_set(e, "grad", grad);
+        set_number(e, "t", k + 1, s);
+        return;
+    }
+    set_number(e, "epoch", k, s);
+    set_number(e, "step", k, s);
+    set_number(e, "epochs", t->n, s);
+}
+
+Value update_in_test(Elab *e, const Def *def, const Call *c)
+{
+    const AstFold *fold = &def->decl->as.fold;
+    Steps t = {.def = def, .call = c, .args = ARENA_ARRAY(e->a, CallArg, c->n + 1), .param = {.kind = V_NONE}};
+    if (!steps_count(e, &t)) return value_error();
+    Value *states = ARENA_ARRAY(e->a, Value, fold->n_states + 1), *out = ARENA_ARRAY(e->a, Value, t.n), grad = value_error();
+    for (uint32_t k = 0; k < t.n; k++) {
+        Call now = step_call(e, &t, k, &grad);
+        if (!frame_enter(e, def, &fold->sig, NULL, 0, &now)) return value_error();
+        set_given(e, &t, k, grad);
+        for (uint32_t i = 0; i < fold->n_states; i++) {
+            const AstState *st = &fold->states[i];
+            if (!k) states[i] = st->init ? elab_expr(e, st->init) : value_number(0, true, st->span);
+            scope_set(e, st->name.text, states[i] = to_tensor(e, states[i], e->real, st->span));
+        }
+        out[k] = t.param = run_step(e, def);
+        for (uint32_t i = 0; i < fold->n_states; i++) states[i] = scope_find(e->frame, fold->states[i].name.text)->value;
+        frame_pop(e);
+        if (out[k].kind == V_ERROR) return out[k];
+    }
+    return (Value){.kind = V_LIST, .items = out, .n = t.n, .span = c->span, .dim = IR_NONE};
 }
 
 /* ---- whole ---- */

@@ -434,6 +434,7 @@ typedef struct TrainUpdate {
     const AstExpr *clip_norm, *clip_value; /* or NULL */
 } TrainUpdate;
 void train_update(Elab *e, const TrainUpdate *u, Value loss); /* elab_update.c: results of the step */
+Value update_in_test(Elab *e, const Def *def, const Call *c); /* an optimizer's or schedule's steps, as a list */
 bool schedule_set(Elab *e, const AstTrainItem *it); /* `name = plateau(...)`; false: it names no schedule */
 /* `epoch`, `epochs`, `step` and metrics by their last value, in a train block. */
 bool train_number(Elab *e, const AstDecl *train, const char *name, Span s, Value *out);
