@@ -57,7 +57,7 @@ def defined():
     for file in sorted(os.listdir(STD)):
         with open(os.path.join(STD, file)) as f:
             for i, line in enumerate(f, 1):
-                m = re.match(r"(layer|fn|reduce|optimizer|message) (\w+)", line)
+                m = re.match(r"(layer|fn|reduce|optimizer|schedule|message) (\w+)", line)
                 if m:
                     yield m.group(1), m.group(2), "std/" + file, i
 
@@ -77,6 +77,36 @@ for kind, name, file, line in defined():
     if not re.search(r"^%s %s\(" % (kind, name), r.out, re.M) or "%s:%d\n" % (file, line) not in r.out:
         missing.append(name)
 box.report("each_has_signature_and_place", missing)
+SOURCE = r"\b(18|19|20)\d\d\b|\btorch\b|PyG|DGL|OGB|[Qq]uirk|[Pp]art of "
+SHAPES = r"(\b(node|edge|src|dst|graph)|@d)\[|\[[A-Z]\w*[,\]]|\bby (element|feature|row)\b|\bone number\b|\bdims?\b"
+
+
+def told(page):
+    """What a page of `gnnc doc` lacks of: comment, formula, source (a paper's year, the peer's name, or what it is a part of),
+    shapes (a signature that states all of them, or words), and a test."""
+    signature, rest = re.split(r"^    std/\w+\.gnn:\d+\n", page, maxsplit=1, flags=re.M)
+    text, _, rest = re.sub(r"^\n", "", rest).partition("\n\n")
+    text = "" if re.match(r"    (inputs|options|tests) ", text) else re.sub(r"\s+", " ", text)
+    inputs = re.search(r"^    inputs    (.*?)(?=^    \w|\Z)", page, re.M | re.S)
+    typed = "-> " in re.sub(r"\s+", " ", signature + " ") and ":" in page and all(":" in line for line in inputs.group(1).strip().split("\n"))
+    formula = re.sub(r"\([^()]*\b\d{4}\b[^()]*\)", "", text)
+    return [what for what, there in [("comment", text), ("formula", re.search(r"[=*/^+<>|]| - |\w\(", formula)), ("source", re.search(SOURCE, text)),
+                                     ("shapes", typed or re.search(SHAPES, text)), ("test", "\n    tests     " in page)] if not there]
+
+
+def each_told(text):
+    """Of many pages: {name: what it lacks}."""
+    pages = re.split(r"^(?=(?:layer|fn|reduce|optimizer|schedule|message) \w+\()", text, flags=re.M)[1:]
+    return {re.match(r"\w+ \w+", p).group(0): told(p) for p in pages if told(p)}
+
+
+box.report("each_tells_formula_source_shapes_and_test", each_told(r.out))
+for lacking, page in [("comment", "fn f(x)\n    std/base.gnn:1\n\n    inputs    x\n    tests     \"a\", b\n"),
+                      ("formula", "fn f(x)\n    std/base.gnn:1\n\n    A thing by element (Kipf, 2017).\n\n    inputs    x\n    tests     \"a\", b\n"),
+                      ("source", "fn f(x)\n    std/base.gnn:1\n\n    x + 1 by element.\n\n    inputs    x\n    tests     \"a\", b\n"),
+                      ("shapes", "fn f(x)\n    std/base.gnn:1\n\n    x + 1 (Kipf, 2017).\n\n    inputs    x\n    tests     \"a\", b\n"),
+                      ("test", "fn f(x)\n    std/base.gnn:1\n\n    x + 1 by element (Kipf, 2017).\n\n    inputs    x\n")]:
+    box.report("a_page_without_" + lacking, lacking not in each_told(page).get("fn f", []) and "was not noticed")
 box.report("option_and_tests", lacks(doc("dna"), "H = 1", "attention to layers", "std/attention.gnn", "inputs x: node[L, F]"))
 box.report("reducer_by_use", lacks(doc("mean_in"), "reduce mean(m)") or lacks(doc("readout_mean"), "reduce mean(m)"))
 box.report("both_of_one_name", lacks(doc("mean"), "reduce mean(m)", "fn mean(x, a, b = none, c = none)"))
