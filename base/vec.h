@@ -12,13 +12,14 @@
 /* Appends item (an expression of the element type). */
 #define VEC_PUSH(arena, v, item)                                                                   \
     do {                                                                                           \
-        if ((v)->n == (v)->cap)                                                                    \
-            (v)->data = vec_grow((arena), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data);        \
+        (v)->data = vec_room((arena), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data);            \
         (v)->data[(v)->n++] = (item);                                                              \
     } while (0)
 
-static inline void *vec_grow(Arena *a, const void *old, uint32_t n, uint32_t *cap, size_t size)
+/* The block itself where it has room for one more item, else a larger copy. */
+static inline void *vec_room(Arena *a, void *old, uint32_t n, uint32_t *cap, size_t size)
 {
+    if (n < *cap) return old;
     *cap = *cap ? *cap * 2 : 8;
     void *p = arena_array(a, *cap, size);
     if (n) memcpy(p, old, n * size);
