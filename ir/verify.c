@@ -167,10 +167,8 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
     return true;
 }
 
-static bool check_derived(Verify *v, const IrGraph *g, uint32_t id)
+static bool check_derived(Verify *v, const IrGraph *g)
 {
-    if (g->base >= id)
-        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
     const IrGraph *base = &v->m->graphs.data[g->base];
     bool reverse = g->kind == IR_GRAPH_REVERSE;
     IrId src = reverse ? base->dst_space : base->src_space,
@@ -191,10 +189,8 @@ static bool check_derived(Verify *v, const IrGraph *g, uint32_t id)
     return true;
 }
 
-static bool check_pairs(Verify *v, const IrGraph *g, uint32_t id)
+static bool check_pairs(Verify *v, const IrGraph *g)
 {
-    if (g->base >= id)
-        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
     const IrGraph *base = &v->m->graphs.data[g->base];
     IrId ends = g->kind == IR_GRAPH_COMPLETE ? base->src_space : base->edge;
     bool one = g->kind == IR_GRAPH_SIBLINGS || base->src_space == base->dst_space;
@@ -205,10 +201,8 @@ static bool check_pairs(Verify *v, const IrGraph *g, uint32_t id)
     return bad(v, nowhere, "graph `%s`: a graph of pairs keeps no edge of its base", g->name);
 }
 
-static bool check_negatives(Verify *v, const IrGraph *g, uint32_t id)
+static bool check_negatives(Verify *v, const IrGraph *g)
 {
-    if (g->base >= id)
-        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
     const IrGraph *base = &v->m->graphs.data[g->base];
     if (g->src_space != base->src_space || g->dst_space != base->dst_space)
         return bad(v, nowhere, "graph `%s` and its base `%s` have other nodes", g->name, base->name);
@@ -232,11 +226,9 @@ static bool check_nearest(Verify *v, const IrGraph *g)
     return true;
 }
 
-static bool check_select(Verify *v, const IrGraph *g, uint32_t id)
+static bool check_select(Verify *v, const IrGraph *g)
 {
     const IrMap *maps = v->m->maps.data;
-    if (g->base >= id)
-        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
     const IrGraph *base = &v->m->graphs.data[g->base];
     if (base->src_space != base->dst_space || g->src_space != g->dst_space || g->src_space == base->src_space)
         return bad(v, nowhere, "graph `%s`: nodes are chosen from one space of its base `%s`, and have one", g->name, base->name);
@@ -254,9 +246,8 @@ static bool check_select(Verify *v, const IrGraph *g, uint32_t id)
     return bad(v, nowhere, "graph `%s`: %" PRId64 " nodes of each graph, or the share %g", g->name, g->n_edges, g->ratio);
 }
 
-static bool check_permutation(Verify *v, const IrGraph *g, uint32_t id)
+static bool check_permutation(Verify *v, const IrGraph *g)
 {
-    if (g->base >= id) return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
     const IrGraph *base = &v->m->graphs.data[g->base];
     if (g->src_space != base->src_space || g->dst_space != base->src_space || g->src_space != base->dst_space)
         return bad(v, nowhere, "graph `%s` permutes no nodes of its base `%s`", g->name, base->name);
@@ -264,10 +255,18 @@ static bool check_permutation(Verify *v, const IrGraph *g, uint32_t id)
     return bad(v, nowhere, "graph `%s`: a permutation keeps no edge of its base", g->name);
 }
 
+/* Kinds without a base have none: their `base` is IR_NONE. */
+static bool has_base(const IrGraph *g)
+{
+    return g->kind != IR_GRAPH_DATA && g->kind != IR_GRAPH_FILE && g->kind != IR_GRAPH_RANDOM && g->kind != IR_GRAPH_NEAREST;
+}
+
 static bool check_graph(Verify *v, uint32_t id)
 {
     const IrGraph *g = &v->m->graphs.data[id];
     if (!check_graph_spaces(v, g)) return false;
+    if (has_base(g) && g->base >= id)
+        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
     if (g->base < id && v->m->graphs.data[g->base].redrawn)
         return bad(v, nowhere, "graph `%s` is derived from `%s`, which is drawn again for each step", g->name,
                    v->m->graphs.data[g->base].name);
@@ -287,14 +286,14 @@ static bool check_graph(Verify *v, uint32_t id)
                        g->n_edges, g->n_nodes);
         return true;
     case IR_GRAPH_SELF_LOOPS:
-    case IR_GRAPH_REVERSE: return check_derived(v, g, id);
+    case IR_GRAPH_REVERSE: return check_derived(v, g);
     case IR_GRAPH_LINE:
     case IR_GRAPH_SIBLINGS:
-    case IR_GRAPH_COMPLETE: return check_pairs(v, g, id);
-    case IR_GRAPH_NEGATIVES: return check_negatives(v, g, id);
+    case IR_GRAPH_COMPLETE: return check_pairs(v, g);
+    case IR_GRAPH_NEGATIVES: return check_negatives(v, g);
     case IR_GRAPH_NEAREST: return check_nearest(v, g);
-    case IR_GRAPH_SELECT: return check_select(v, g, id);
-    case IR_GRAPH_PERMUTATION: return check_permutation(v, g, id);
+    case IR_GRAPH_SELECT: return check_select(v, g);
+    case IR_GRAPH_PERMUTATION: return check_permutation(v, g);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }
