@@ -295,7 +295,9 @@ static bool parse_immediate(Parser *p, KirIns *x)
     if (info->imm == K_FLT) return parse_float(p, x->type.base, &x->f);
     if (info->imm != K_INT) return true;
     if (info->n_args && !expect(p, ",")) return false;
-    return parse_int(p, INT64_MIN, INT64_MAX, "an integer", &x->i);
+    bool bit = x->op == KIR_iconst && x->type.base == KIR_I1, word = x->op == KIR_iconst && x->type.base == KIR_I32;
+    return parse_int(p, bit ? 0 : word ? INT32_MIN : INT64_MIN, bit ? 1 : word ? INT32_MAX : INT64_MAX,
+                     bit ? "0 or 1" : word ? "an integer of 32 bits" : "an integer", &x->i);
 }
 
 static bool parse_operands(Parser *p, KirIns *x)

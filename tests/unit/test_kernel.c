@@ -311,6 +311,40 @@ static const Refusal refusals[] = {
     {"impure_prelude",
      "for %i = %n .. %n {\nstore f32 x[%i] = %s\n}\nfor %j = %n .. %n threads {\n}", E0504,
      "may not write to a buffer"},
+    {"i1_of_two", "%1 = iconst i1 2", E0503, "0 or 1"},
+    {"i32_too_large", "%1 = iconst i32 2147483648", E0503, "an integer of 32 bits"},
+    {"i32_too_small", "%1 = iconst i32 -2147483649", E0503, "an integer of 32 bits"},
+    {"comparison_of_lanes", "%1 = splat f32x4 %s\n%2 = lt i1 %1, %1", E0504, "as many lanes"},
+    {"zext_to_i32", "%1 = load i32 a[%n]\n%2 = zext i32 %1", E0504, "from i32 to i64"},
+    {"bitcast_lanes", "%1 = bitcast i32x4 %s", E0504, "lanes changes"},
+    {"bitcast_to_wide", "%1 = bitcast i64 %s", E0504, "between f32 and i32"},
+    {"bitcast_i32_wide", "%1 = load i32 a[%n]\n%2 = bitcast i64 %1", E0504, "between f32 and i32"},
+    {"bitcast_f64_narrow", "%1 = convert f64 %s\n%2 = bitcast i32 %1", E0504, "between f32 and i32"},
+    {"bitcast_i64_narrow", "%1 = bitcast i32 %n", E0504, "between f32 and i32"},
+    {"extract_before", "%1 = splat f32x4 %s\n%2 = extract f32 %1, -1", E0504, "no such lane"},
+    {"insert_behind", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %s, 4", E0504, "no such lane"},
+    {"repeat_to_scalar", "%1 = splat f32x4 %s\n%2 = repeat f32 %1, 2", E0504, "wants vectors"},
+    {"repeat_too_often", "%1 = splat f32x4 %s\n%2 = repeat f32x8 %1, 17", E0504, "1 to 16 times"},
+    {"part_another", "%1 = splat f32x4 %s\n%2 = part i32x2 %1, 0", E0504, "the base type changes"},
+    {"part_to_scalar", "%1 = splat f32x4 %s\n%2 = part f32 %1, 0", E0504, "`extract` gives one lane"},
+    {"part_before", "%1 = splat f32x4 %s\n%2 = part f32x2 %1, -1", E0504, "no such lanes"},
+    {"halves_of_scalars", "%1 = lower f32 %s, %s, 2", E0504, "wants vectors"},
+    {"halves_of_one", "%1 = splat f32x4 %s\n%2 = lower f32x4 %1, %1, 1", E0504, "a power of two"},
+    {"fold_of_bools", "%1 = splat f32x4 %s\n%2 = lt i1x4 %1, %1\n%3 = hadd i1 %2", E0504, "to its scalar"},
+    {"pad_too_large", "%1 = load i32x2 a[%n] active 1 pad 3000000000", E0504, "`pad` is a number"},
+    {"pad_too_small", "%1 = load i32x2 a[%n] active 1 pad -3000000000", E0504, "`pad` is a number"},
+    {"pad_of_bools", "%1 = load i1x2 b[%n] active 1 pad 2", E0504, "`pad` is a number"},
+    {"gather_by_floats", "%1 = splat f32x2 %s\n%2 = gather f32x2 x[%1]", E0504, "the indices are i32 or i64"},
+    {"store_at_float", "store f32 x[%s] = %s", E0504, "an index is an i64"},
+    {"alloc_of_bools", "%1 = alloc i1 4", E0504, "scalar numbers"},
+    {"alloc_of_nothing", "%1 = alloc f32 0", E0504, "1 element to 64 KiB"},
+    {"prefetch_of_scalar", "prefetch s[%n]", E0504, "a scalar, not a buffer"},
+    {"allocs_too_large_early",
+     "%1 = alloc f32 16384\n%2 = alloc f32 16384\n%3 = alloc f32 16384\n%4 = alloc f32 16384\n%5 = alloc f32 1\n%6 = alloc f32 1",
+     E0504, "together exceed"},
+    {"impure_prelude_early", "store f32 x[%n] = %s\n%1 = neg i64 %n\nfor %j = %n .. %n threads {\n}", E0504,
+     "may not write to a buffer"},
+    {"two_bad_parameters", "!kernel @k(n: i32, m: i32) {\n}\n", E0504, "f64: n"},
 };
 
 static void test_refusals(void)
@@ -347,25 +381,73 @@ static void test_deep(void)
     arena_free(a);
 }
 
-/* What only a program can build. */
+/* What only a program can build: breaks a kernel that has a parameter, `%0 = iconst i64 1` and a loop around a `neg` of it. */
+typedef struct Built {
+    const char *says;
+    void (*breaks)(Arena *a, KirKernel *k);
+} Built;
+
+enum { ONE, LOOP, NEG, FLOAT };
+#define BREAK(name) static void name(Arena *a, KirKernel *k)
+BREAK(two_words) { (void)a, k->name = "two words"; }
+BREAK(empty_name) { (void)a, k->name = ""; }
+BREAK(digit_first) { (void)a, k->name = "1k"; }
+BREAK(no_name) { (void)a, k->name = NULL; }
+BREAK(long_name) { (void)a, k->name = "k23456789012345678901234567890123456789012345678901234567890123456789"; }
+BREAK(no_parameter_name) { (void)a, k->params.data[0].name = NULL; }
+BREAK(same_parameters) { VEC_PUSH(a, &k->params, k->params.data[0]); }
+BREAK(listed_twice) { VEC_PUSH(a, &k->body.ins, ONE); }
+BREAK(not_there) { VEC_PUSH(a, &k->body.ins, 99); }
+BREAK(no_op) { (void)a, k->ins.data[NEG].op = KIR_N_OPS; }
+BREAK(no_operand) { (void)a, k->ins.data[NEG].args[0] = 77; }
+BREAK(three_lanes) { (void)a, k->ins.data[ONE].type.lanes = 3; }
+BREAK(no_base) { (void)a, k->ins.data[ONE].type.base = (KirBase)99; }
+BREAK(no_binding) { (void)a, k->ins.data[LOOP].bind = (KirBinding)(KIR_LANE + 1); }
+BREAK(no_step) { (void)a, k->ins.data[LOOP].i = 0; }
+BREAK(not_f32) { (void)a, k->ins.data[FLOAT].f = 0.1; }
+BREAK(no_i1) { (void)a, k->ins.data[ONE].type.base = KIR_I1, k->ins.data[ONE].i = 2; }
+BREAK(above_i32) { (void)a, k->ins.data[ONE].type.base = KIR_I32, k->ins.data[ONE].i = 1LL << 31; }
+BREAK(below_i32) { (void)a, k->ins.data[ONE].type.base = KIR_I32, k->ins.data[ONE].i = -(1LL << 31) - 1; }
+BREAK(param_before) { (void)a, k->ins.data[ONE].op = KIR_param, k->ins.data[ONE].i = -1; }
+BREAK(param_behind) { (void)a, k->ins.data[ONE].op = KIR_param, k->ins.data[ONE].i = 1; }
+BREAK(no_buffer) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 7; }
+BREAK(none_active) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].active = 0; }
+BREAK(back_stride) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].active = 1, k->ins.data[NEG].stride = -1; }
+static const Built built[] = {
+    {"its name is not an identifier", two_words}, {"its name is not an identifier", empty_name},
+    {"its name is not an identifier", digit_first}, {"its name is not an identifier", no_name},
+    {"its name is not an identifier", long_name}, {"a parameter's name is not an identifier", no_parameter_name},
+    {"two parameters have the name p", same_parameters}, {"lists what does not exist, or twice", listed_twice},
+    {"lists what does not exist, or twice", not_there}, {"lists what does not exist, or twice", no_op},
+    {"an operand is not defined above", no_operand}, {"no value has such a type", three_lanes},
+    {"no value has such a type", no_base}, {"there is no such binding", no_binding}, {"a step is at least 1", no_step},
+    {"an i1 is 0 or 1", no_i1}, {"the number does not fit i32", above_i32}, {"the number does not fit i32", below_i32},
+    {"the number is not an f32", not_f32}, {"there is no such parameter", param_before},
+    {"there is no such parameter", param_behind}, {"there is no such parameter", no_buffer},
+    {"`active` is 1 to the number of lanes", none_active}, {"a stride is not negative", back_stride},
+};
+
 static void test_built(void)
 {
     Arena *a = arena_new();
     KirType l = kir_type(KIR_I64, 1);
-    check_begin();
-    for (int wrong = 0; wrong < 5; wrong++) {
+    for (size_t i = 0; i < sizeof built / sizeof *built; i++) {
         Diags d = {.arena = a};
-        KirKernel *k = kir_kernel_new(a, wrong == 0 ? "two words" : "k");
+        KirKernel *k = kir_kernel_new(a, "k");
+        VEC_PUSH(a, &k->params, ((KirParam){.name = "p", .kind = KIR_OUT, .elem = KIR_I64}));
         KirBuilder b = kir_builder(a, k);
         KirId one = kir_int(&b, l, 1);
-        if (wrong == 1) VEC_PUSH(a, &k->body.ins, one);
-        if (wrong == 2) kir_op(&b, KIR_neg, l, 77, KIR_NONE, KIR_NONE);
-        if (wrong == 3) k->ins.data[one].type.lanes = 3;
-        if (wrong == 4) VEC_PUSH(a, &k->body.ins, 99);
-        check(!kir_verify(k, &d) && d.n_errors == 1 && d.list.data[0]->code == E0504,
-              "mistake %d is not seen", wrong);
+        kir_for(&b, one, one, 1, KIR_SEQ, NULL);
+        kir_op(&b, KIR_neg, l, one, KIR_NONE, KIR_NONE);
+        kir_end(&b);
+        kir_const(&b, kir_type(KIR_F32, 1), 0.5);
+        check_begin();
+        CHECK(kir_verify(k, &d));
+        built[i].breaks(a, k);
+        check(!kir_verify(k, &d) && d.n_errors == 1 && d.list.data[0]->code == E0504, "taken");
+        check(d.n_errors && strstr(d.list.data[0]->text, built[i].says), "says: %s", d.n_errors ? d.list.data[0]->text : "nothing");
+        check_end(arena_printf(a, "refuses_built %zu: %s", i, built[i].says));
     }
-    check_end("refuses_what_is_built_wrong");
     check_begin();
     Diags d = {.arena = a};
     KirKernel *k = kir_kernel_new(a, "k");
