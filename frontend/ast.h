@@ -237,6 +237,7 @@ typedef struct AstParam { /* `x: node[F]`, `H = 8`, `nn = mlp(64)`, `e: edge[K] 
     AstName name;
     const AstType *type;  /* NULL: a static argument */
     const AstExpr *init;  /* default, or NULL: must be given */
+    const char *stored_as; /* the name of an instance that is passed; NULL: the argument's */
 } AstParam;
 
 typedef struct AstSignature {

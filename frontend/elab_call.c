@@ -229,7 +229,7 @@ static bool bind_param(Elab *e, const Def *def, const AstParam *p, const Filled 
         if (v.kind == V_ERROR) return false;
     }
     if (v.kind == V_WORD && f->given[i] == false && v.word && !p->init) return false;
-    instance_name(e, &v, p->name.text);
+    instance_name(e, &v, p->stored_as ? p->stored_as : p->name.text);
     scope_set(e, p->name.text, v);
     return true;
 }

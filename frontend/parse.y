@@ -163,7 +163,7 @@ param_list:
   | param_list ',' param { $$ = $1; PUSH($$, $3); }
 
 param:
-    name typed_opt init_opt { $$ = (AstParam){.span = @$, .name = $1, .type = $2, .init = $3}; }
+    name typed_opt init_opt stored_opt { $$ = ast_build_param(p, $1, $2, $3, $4, @$); }
 
 typed_opt:
     %empty   { $$ = NULL; }

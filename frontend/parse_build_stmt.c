@@ -145,6 +145,19 @@ AstSlot *ast_build_stored(Parser *p, const char *text, const Brackets *dims, Spa
     return s;
 }
 
+/* `aggr = sum as "aggr_module"`: what is passed has no layout, and tensors no stored name. */
+AstParam ast_build_param(Parser *p, AstName name, const AstType *type, const AstExpr *init, const AstSlot *stored, Span span)
+{
+    AstParam a = {.span = span, .name = name, .type = type, .init = init};
+    if (!stored) return a;
+    a.stored_as = stored->stored_as;
+    if (type || stored->has_stored_dims)
+        diag_error(p->diags, E0310, stored->stored_as_span,
+                   type ? "a stored name belongs to a layer that is passed, `%s` is a value"
+                        : "a layer that is passed has no layout: `%s` has a stored name only", name.text);
+    return a;
+}
+
 AstSignature *ast_build_signature(Parser *p, const ParamVec *params, const AstType *result)
 {
     AstSignature *s = ARENA_NEW(p->arena, AstSignature);

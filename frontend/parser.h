@@ -131,6 +131,7 @@ AstStmt *ast_build_adjoint(Parser *p, const AstBlock *body, Span span);
 AstSlot *ast_build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
                     AstSlot *stored);
 AstSlot *ast_build_stored(Parser *p, const char *text, const Brackets *dims, Span span);
+AstParam ast_build_param(Parser *p, AstName name, const AstType *type, const AstExpr *init, const AstSlot *stored, Span span);
 AstSignature *ast_build_signature(Parser *p, const ParamVec *params, const AstType *result);
 
 void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,

@@ -1,6 +1,8 @@
 """From a case's entry in cases.json to a Spec: the model's text, its dims, and how its inputs and outputs are the case's."""
 import constructors
-import layers
+import layers  # noqa: F401 (fills the table)
+import reducers
+import words
 from case import Unsayable
 
 # The forward functions' inputs: PyG's name -> ours, domain (node: sources; dst: targets), the symbols of its last dims: as many
@@ -77,6 +79,11 @@ SINGLE_LAYER = """model m(%s) {
   return conv(%s)
 }
 """
+REDUCTION = """model m(%s) {
+  conv = %s
+  return conv_in(x.src)
+}
+"""
 POOLING = """model m(%s) {
   conv = %s
   s, y, score = conv(%s)
@@ -92,7 +99,7 @@ FORMULA = """model m(%s) %s
 
 
 def single_layer(spec, cls, case):
-    given = layers.Given(known(case)[i][0] for i in case["inputs"] if i in known(case))
+    given = words.Given(known(case)[i][0] for i in case["inputs"] if i in known(case))
     given.longest = case["graph"].get("max_in_degree", 0)
     given |= {"batch"} if "batch" in case["inputs"] else set()
     given |= {"size"} if spec.bipartite else set()
@@ -103,18 +110,17 @@ def single_layer(spec, cls, case):
         if name not in known(case) and name not in spec.edges + list(OTHER):
             raise Unsayable("input %s" % name)
     args = {k: constructors.parse(v) for k, v in case["args"].items()}
-    layer = layers.make(constructors.Made(cls, [], args), given)
+    layer = words.make(constructors.Made(cls, [], args), given)
     signature = declared(spec, case, layer.takes)
     call = ", ".join("%s = %s" % (n, n) for n in spec.inputs)
     spec.prefix = "conv."
-    if isinstance(layer, layers.OfMessages):
-        call = "x.src"
     body = layer.text if layer.text.startswith("{") else "= " + layer.text
-    if isinstance(layer, layers.Pooling):  # features, edges by their ends, graph of each node, which nodes, scores
+    if isinstance(layer, reducers.Pooling):  # features, edges by their ends, graph of each node, which nodes, scores
         spec.text = POOLING % (signature, layer.text, call)
         spec.outputs = [0, (1, 2), 3, 4, 5]
         return
-    spec.text = (FORMULA % (signature, body) if isinstance(layer, layers.Formula) else
+    spec.text = (FORMULA % (signature, body) if isinstance(layer, reducers.Formula) else
+                 REDUCTION % (signature, layer.text) if isinstance(layer, words.Reducer) else
                  SINGLE_LAYER % (signature, layer.text, call))
     spec.outputs = list(range(len(case["outputs"])))
     if "weights" in given:  # they come with the edges they belong to
@@ -151,17 +157,17 @@ def arguments(case):
 
 def node_classifier(spec, case):
     args = arguments(case)
-    conv1, conv2 = layers.make(args["conv1"], {"x"}), layers.make(args["conv2"], {"x"})
-    statements = ["conv1 = " + conv1.text, "conv2 = " + conv2.text, "z = conv2(%s(conv1(x)))" % layers.activation(args["act"])]
+    conv1, conv2 = words.make(args["conv1"], {"x"}), words.make(args["conv2"], {"x"})
+    statements = ["conv1 = " + conv1.text, "conv2 = " + conv2.text, "z = conv2(%s(conv1(x)))" % words.activation(args["act"])]
     whole_model(spec, case, statements, NODE_LOSS)
 
 
 def linear_of(args):
-    return "lin = " + layers.network(args["lin"])[0].text
+    return "lin = " + words.network(args["lin"])[0].text
 
 
 def many(args):
-    return "convs = [%s]" % ", ".join(layers.make(c, {"x"}).text for c in args["convs"])
+    return "convs = [%s]" % ", ".join(words.make(c, {"x"}).text for c in args["convs"])
 
 
 def graph_classifier(spec, case):
@@ -173,14 +179,14 @@ def graph_classifier(spec, case):
 
 def graph_regressor(spec, case):
     args = arguments(case)
-    statements = ["conv = " + layers.make(args["conv"], {"x", "e"}).text, linear_of(args), "z = lin(readout_mean(relu(conv(x, e = e))))"]
+    statements = ["conv = " + words.make(args["conv"], {"x", "e"}).text, linear_of(args), "z = lin(readout_mean(relu(conv(x, e = e))))"]
     whole_model(spec, case, statements, GRAPH_MEAN % "square(reshape(z, []) - target)")
 
 
 def multi_label(spec, case):
     args = arguments(case)
-    statements = ["conv = " + layers.make(args["conv"], {"x"}).text, linear_of(args), "z = lin(relu(conv(x)))"]
-    loss = "mean_all(sum(bce_with_logits(z, y, pos_weight = %s))) / %d" % (layers.spell(args["pos_weight"]),
+    statements = ["conv = " + words.make(args["conv"], {"x"}).text, linear_of(args), "z = lin(relu(conv(x)))"]
+    loss = "mean_all(sum(bce_with_logits(z, y, pos_weight = %s))) / %d" % (words.spell(args["pos_weight"]),
                                                                           case["outputs"]["1 (1)"][-1])
     whole_model(spec, case, statements, loss)
 

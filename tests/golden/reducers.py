@@ -1,0 +1,218 @@
+"""The table's second half: PyG's reducers, norms and pools. As layers.py, which see."""
+from case import Unsayable
+from constructors import Made
+from words import CLASSES, Layer, Reducer, Word, activation, batch_norm, make, network, pyg, reducer, several, spell
+
+# ---- reducers: each row of x goes to the target that `index` names ----
+
+class Formula(Layer):
+    """An expression of the model's inputs."""
+
+    def __init__(self, text, takes):
+        self.text, self.takes = text, takes.split()
+
+
+for _name in ("Sum", "Mean", "Max", "Min", "Mul"):
+    CLASSES[_name + "Aggregation"] = lambda given, word=_name.lower(): Reducer.word(word)
+
+
+@pyg
+def VarAggregation(given, semi_grad=False):
+    return Reducer("var_aggr", "x", semi_grad=semi_grad)
+
+
+@pyg
+def StdAggregation(given, semi_grad=False):
+    return Reducer("std_aggr", "x", semi_grad=semi_grad)
+
+
+@pyg
+def PowerMeanAggregation(given, p=1.0, learn=False, channels=1, clamp_min=1e-4, clamp_max=100.0):
+    if clamp_min is None or clamp_max is None:
+        raise Unsayable("powers without bounds")
+    return Reducer("powermean_aggr", "x", p=p, learn=learn, channels=channels, clamp_min=clamp_min, clamp_max=clamp_max)
+
+
+@pyg
+def SoftmaxAggregation(given, t=1.0, learn=False, semi_grad=False, channels=1):
+    return Reducer("softmax_aggr", "x", t=t, learn=learn, semi_grad=semi_grad, channels=channels)
+
+
+@pyg
+def VariancePreservingAggregation(given):
+    return Reducer("variance_preserving_aggr", "x")
+
+
+@pyg
+def MultiAggregation(given, aggrs, aggrs_kwargs=None, mode="cat", mode_kwargs=None):
+    made = several(given, aggrs, aggrs_kwargs, mode, mode_kwargs)
+    return made if isinstance(made, Layer) else Reducer("multi_aggr", "x", aggrs=made)
+
+
+SCALERS = ("identity", "amplification", "attenuation", "linear", "inverse_linear")
+
+
+def scalers_of(names):
+    names = [names] if isinstance(names, str) else names
+    if not all(n in SCALERS for n in names):
+        raise Unsayable("scalers %s" % names)
+    return [Word(n) for n in names]
+
+
+@pyg
+def DegreeScalerAggregation(given, aggr, scaler, deg, train_norm=False, aggr_kwargs=None):
+    return Reducer("degree_scaler", "x", deg=deg, aggr=reducer(given, aggr, aggr_kwargs), scalers=scalers_of(scaler), train_norm=train_norm)
+
+
+@pyg
+def AttentionalAggregation(given, gate_nn, nn=None):
+    gate, gates = network(gate_nn)
+    return Reducer("attentional_aggr", "x", gate_nn=gate, gates=gates, **({"nn": network(nn)[0]} if nn else {}))
+
+
+@pyg
+def DeepSetsAggregation(given, local_nn=None, global_nn=None):
+    nets = {k: network(v)[0] if v else Word("identity") for k, v in (("local_nn", local_nn), ("global_nn", global_nn))}
+    return Reducer("deep_sets_aggr", "x", **nets)
+
+
+@pyg
+def Set2Set(given, in_channels, processing_steps, num_layers=1):
+    if num_layers != 1:
+        raise Unsayable("stacked cells")
+    return Reducer("set2set", "x", processing_steps=processing_steps)
+
+
+@pyg
+def MedianAggregation(given, fill_value=0.0):
+    return Reducer("quantile_aggr", "x", interpolation=Word('"lower"'), fill_value=fill_value)
+
+
+@pyg
+def QuantileAggregation(given, q, interpolation="linear", fill_value=0.0):
+    return Reducer("quantile_aggr", "x", q=q if isinstance(q, list) else [q], interpolation=Word('"%s"' % interpolation),
+                   fill_value=fill_value)
+
+
+@pyg
+def SortAggregation(given, k):
+    return Reducer("sort_aggr", "x", k=k)
+
+
+@pyg
+def LSTMAggregation(given, in_channels, out_channels, bias=True):
+    return Reducer("lstm_aggr", "x", O=out_channels, most=given.longest, padded=True, bias=bias)
+
+
+@pyg
+def GRUAggregation(given, in_channels, out_channels, bias=True):
+    return Reducer("gru_aggr", "x", O=out_channels, most=given.longest, padded=True, bias=bias)
+
+
+@pyg
+def LCMAggregation(given, in_channels, out_channels, project=True):
+    return Reducer("lcm_aggr", "x", O=out_channels, most=given.longest, project=project)
+
+
+@pyg
+def MLPAggregation(given, in_channels, out_channels, max_num_elements, num_layers, hidden_channels=64, dropout=0.0, act="relu",
+                   norm="batch_norm", bias=True):
+    if norm not in ("batch_norm", None):
+        raise Unsayable("norm = %s of an MLP" % norm)
+    mlp = Layer("perceptron", "", hidden=hidden_channels, num_layers=num_layers, act=activation(act) or Word("identity"),
+                norm=norm and Word(norm), bias=bias)
+    return Reducer("mlp_aggr", "x", O=out_channels, most=max_num_elements, mlp=mlp)
+
+
+# ---- norms ----
+
+@pyg
+def BatchNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, allow_single_element=False):
+    return Layer("norm_module", "x", module=batch_norm(in_channels, eps, momentum, affine, track_running_stats))
+
+
+@pyg
+def LayerNorm(given, in_channels, eps=1e-5, affine=True, mode="graph"):
+    return Layer("layer_norm", "x", mode=Word('"%s"' % mode), per_graph="batch" in given, eps=eps, affine=affine)
+
+
+@pyg
+def GraphNorm(given, in_channels, eps=1e-5):
+    return Layer("graph_norm", "x", per_graph="batch" in given, eps=eps)
+
+
+@pyg
+def InstanceNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False):
+    return Layer("instance_norm", "x", per_graph="batch" in given, eps=eps, momentum=momentum, affine=affine,
+                 track_running_stats=track_running_stats)
+
+
+@pyg
+def PairNorm(given, scale=1.0, scale_individually=False, eps=1e-5):
+    return Formula("pair_norm(x, scale = %s, scale_individually = %s, per_graph = %s, eps = %s)"
+                   % (spell(scale), spell(scale_individually), spell("batch" in given), spell(eps)), "x")
+
+
+@pyg
+def MeanSubtractionNorm(given):
+    return Formula("mean_subtraction_norm(x, per_graph = %s)" % spell("batch" in given), "x")
+
+
+@pyg
+def GraphSizeNorm(given):
+    return Formula("graph_size_norm(x)" if "batch" in given else "x / sqrt(sum_all(ones(node)))", "x")
+
+
+@pyg
+def MessageNorm(given, learn_scale=False):
+    return Layer("message_norm", "x m", learn_scale=learn_scale)
+
+
+@pyg
+def DiffGroupNorm(given, in_channels, groups=10, lamda=0.01, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    return Layer("diff_group_norm", "x", groups=groups, lamda=lamda, eps=eps, momentum=momentum, affine=affine,
+                 track_running_stats=track_running_stats)
+
+
+@pyg
+def HeteroLayerNorm(given, in_channels, num_types, mode="node", affine=True, eps=1e-5):
+    if mode != "node":
+        raise Unsayable("HeteroLayerNorm with mode %s" % mode)
+    return Layer("hetero_layer_norm", "x kind", eps=eps, affine=affine)
+
+
+@pyg
+def HeteroBatchNorm(given, in_channels, num_types, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    return Layer("hetero_batch_norm", "x kind", eps=eps, momentum=momentum, affine=affine, track_running_stats=track_running_stats)
+
+
+# ---- pools ----
+
+@pyg
+def dense_diff_pool(given, normalize=True):
+    return Formula("dense_diff_pool(x, adj, s)", "x adj s")
+
+
+for _name, _word in [("add", "sum"), ("mean", "mean"), ("max", "max")]:
+    CLASSES["global_%s_pool" % _name] = lambda given, word=_word: Formula("readout_%s(x)" % word, "x")
+
+
+class Pooling(Layer):
+    """A layer that gives a graph of some nodes, their features and scores."""
+
+
+def pooling(layer, ratio, min_score, multiplier, nonlinearity, **more):
+    if min_score is not None:
+        raise Unsayable("min_score: how many nodes stay depends on the scores")
+    return Pooling(layer, "x", ratio=ratio, multiplier=multiplier, act=activation(nonlinearity), **more)
+
+
+@pyg
+def TopKPooling(given, in_channels, ratio=0.5, min_score=None, multiplier=1.0, nonlinearity="tanh"):
+    return pooling("top_k_pooling", ratio, min_score, multiplier, nonlinearity)
+
+
+@pyg
+def SAGPooling(given, in_channels, ratio=0.5, GNN="GraphConv", min_score=None, multiplier=1.0, nonlinearity="tanh", **rest):
+    gnn = make(Made(GNN or "GraphConv", [in_channels, 1], rest), given)
+    return pooling("sag_pooling", ratio, min_score, multiplier, nonlinearity, gnn=gnn)
