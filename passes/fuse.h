@@ -75,6 +75,8 @@ void fuse_print(const void *fused_module, StrBuf *out);
 
 /* f with unused operations gone, results that are views or arguments copied, weights laid out for products. */
 IrFunc *prepare_func(IrModule *m, const IrFunc *old);
+/* prepare_cut.c: conditions of relu and the like read from its result; old itself if there is none. */
+const IrFunc *prepare_cuts(IrModule *m, const IrFunc *old);
 
 static inline IrId fused_origin(const FusedFunc *f, IrId v) { return f->origin.n ? f->origin.data[v] : v; }
 static inline const IrOp *fused_op(const FusedFunc *f, IrId v) { return &f->f->ops.data[v]; }
@@ -98,6 +100,7 @@ bool contract_is_dot(const IrFunc *f, const IrOp *op);
 /* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
 
+enum { VECTOR_BYTES = 64 }; /* of products */
 /* Products side by side keep their sums in registers together, and panels of their weights in the first cache. */
 enum { PRODUCTS_BESIDE = 3, PRODUCT_LEAST_PANEL = 32 /* columns */, PRODUCT_KEPT = 40 << 10 /* bytes */ };
 /* Products among the group's roots; *reduced: how many elements they sum for one element of each. */

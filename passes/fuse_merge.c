@@ -352,6 +352,25 @@ static bool try_sweep(Merge *m, uint32_t a, uint32_t b)
     return true;
 }
 
+static bool has_product(const FusedFunc *f, uint32_t g)
+{
+    const IrValues *roots = &f->groups.data[g].roots;
+    for (uint32_t i = 0; i < roots->n; i++)
+        if (fused_op(f, roots->data[i])->op == IR_OP_contract) return true;
+    return false;
+}
+
+/* Both read a wide value of their rows: together once. Products side by side would share the first cache: they stay. */
+static bool shares_rows(const FusedFunc *f, const GroupReads *a, const GroupReads *b)
+{
+    for (uint32_t i = 0; i < a->reads.n; i++) {
+        const IrType *t = &fused_op(f, a->reads.data[i].v)->type;
+        for (uint32_t k = 0; t->space != IR_UNIT && t->n_dims && k < b->reads.n; k++)
+            if (a->reads.data[i].v == b->reads.data[k].v) return true;
+    }
+    return false;
+}
+
 /* Values at rows that only sums over all rows want, staged in one kernel with all of these sums. */
 static bool try_blocks(Merge *m, uint32_t e)
 {
@@ -398,4 +417,8 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
         changed = false;
         for (uint32_t e = f->groups.n; e-- > 0;) changed |= try_blocks(&m, e) || try_beside(&m, e);
     }
+    for (uint32_t b = 0; b < f->groups.n; b++)
+        for (uint32_t a = 0; a < f->groups.n; a++)
+            if (comes_before(f, a, b) && !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
+                try_sweep(&m, a, b);
 }

@@ -1,7 +1,7 @@
-/* What a function looks like before groups form: no unused operations, each result a value of its own that some
-   kernel writes, sums over a map that is one-to-one read through its inverse, weights of products with the
-   result's last dim innermost, products over several dims as products over one, outer products with the dims of one
-   operand before those of the other, and dims of size one gone.
+/* What a function looks like before groups form: conditions read from what they cut (prepare_cut.c), no unused
+   operations, each result a value of its own that some kernel writes, sums over a map that is one-to-one read through
+   its inverse, weights of products with the result's last dim innermost, products over several dims as products over
+   one, outer products with the dims of one operand before those of the other, and dims of size one gone.
 
      %5 = contract %x, %w : node[K]      with %w : [K, F], summed over F
      -> %4 = transpose %w : [F, K]       %5 = contract %x, %4 : node[K]
@@ -9,6 +9,8 @@
    Never changes what is computed, nor the order of any sum. */
 #include "passes/fuse.h"
 #include "passes/rewrite.h"
+
+static const double FULLER = 1.05;
 
 static void mark_used(const IrModule *m, const IrFunc *f, bool *used)
 {
@@ -147,6 +149,30 @@ static IrId flatten_product(Build *b, IrOp *op, const IrType *k, const IrType *n
     return view(b, irb_add(b, op), wanted);
 }
 
+/* The share of a product's vectors, of n elements in all, that holds something. */
+static double filled(const IrType *t, int64_t n)
+{
+    int64_t lanes = (int64_t)(VECTOR_BYTES / ir_dtype_bytes(t->dtype));
+    return (double)n / (double)((n + lanes - 1) / lanes * lanes);
+}
+
+/* contract %x[M], %y[N] : [M,N] over all rows becomes contract %y, %x : [N,M], to be transposed, where vectors are fuller
+   along M: the same sums in the same order. */
+static bool turn_outer(const Build *b, IrOp *op, IrType *m, IrType *n)
+{
+    if (op->type.space != IR_UNIT || filled(m, ir_type_width(b->m, m)) <= FULLER * filled(n, ir_type_width(b->m, n)))
+        return false;
+    IrId first = op->args[0];
+    IrType of_first = *m;
+    op->args[0] = op->args[1];
+    op->args[1] = first;
+    *m = *n;
+    *n = of_first;
+    memcpy(op->type.dims, m->dims, m->n_dims * sizeof *m->dims);
+    memcpy(op->type.dims + m->n_dims, n->dims, n->n_dims * sizeof *n->dims);
+    return true;
+}
+
 /* What a product reads in place, without memory of its own, would need memory to be reshaped. */
 static bool is_read_in_place(const IrFunc *f, const IrOp *op)
 {
@@ -185,8 +211,9 @@ static IrId prepare_contract(Rewrite *r, IrOp *op, bool is_result)
     if (contract_is_dot(b->f, op)) return irb_add(b, op);
     for (uint32_t i = 0; i < 2; i++) op->args[i] = lay_out_weight(b, op, op->args[i]);
     op->type = outer_type(b->f, op);
-    bool moved = !ir_type_eq(&op->type, &wanted);
-    bool flat = product_dims(b->f, op, &k, &n) && (k.n_dims > 1 || n.n_dims > 1) && !is_read_in_place(b->f, op);
+    bool product = product_dims(b->f, op, &k, &n), turned = product && turn_outer(b, op, &k, &n);
+    bool moved = turned || !ir_type_eq(&op->type, &wanted);
+    bool flat = product && (k.n_dims > 1 || n.n_dims > 1) && !is_read_in_place(b->f, op);
     IrId v = flat && (moved || !is_result) ? flatten_product(b, op, &k, &n) : irb_add(b, op);
     return moved ? irb_unary(b, IR_OP_transpose, wanted, v, (IrAttr){0}) : v;
 }
@@ -231,6 +258,7 @@ static bool needs_copy(const IrFunc *f, uint32_t index)
 
 IrFunc *prepare_func(IrModule *m, const IrFunc *old)
 {
+    old = prepare_cuts(m, old);
     Rewrite r = rewrite_begin(m, old);
     bool *used = ARENA_ARRAY(m->arena, bool, old->ops.n + 1);
     mark_used(m, old, used);

@@ -6,7 +6,7 @@
 #include "passes/schedule.h"
 
 enum { LANES = 16, REGISTERS = 8, MOST_SUMS = 12, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
-enum { MOST_PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, VECTOR_BYTES = 64, WIDE_ROW = 64 }; /* of products */
+enum { MOST_PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_ROW = 32 }; /* of products */
 
 /* What vectors of 16 lanes find in a CPU: sums that stay in registers, vectors of a panel of columns. */
 typedef struct Registers {

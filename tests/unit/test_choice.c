@@ -99,6 +99,17 @@ static const char *const dear_beside_a_maximum =
     "  %7 = gather %6 via edge.dst : edge[F] f32\n  %8 = mul %5, %7 : edge[F] f32\n"
     "  %9 = reduce_sum %8 via edge.dst : node[F] f32\n  return a = %9\n}\n";
 
+static const char *const cut_off =
+    "func f(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n  %2 = sigmoid %0 : node[F] f32\n"
+    "  %3 = exp %2 : node[F] f32\n  %4 = const 0.5 : [] f32\n  %5 = lt %4, %3 : node[F] bool\n"
+    "  %6 = select %5, %3, %4 : node[F] f32\n  %7 = contract %6, %1 : node[K] f32\n  %8 = tanh %7 : node[K] f32\n"
+    "  %9 = contract %8, %1 : node[F] f32\n  %10 = select %5, %9, %4 : node[F] f32\n  return a = %7\n  return b = %10\n}\n";
+static const char *const cut_at_another =
+    "func f(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n  %2 = sigmoid %0 : node[F] f32\n"
+    "  %3 = exp %2 : node[F] f32\n  %4 = const 0.5 : [] f32\n  %5 = lt %4, %3 : node[F] bool\n  %6 = const 0 : [] f32\n"
+    "  %7 = select %5, %3, %6 : node[F] f32\n  %8 = contract %7, %1 : node[K] f32\n  %9 = tanh %8 : node[K] f32\n"
+    "  %10 = contract %9, %1 : node[F] f32\n  %11 = select %5, %10, %4 : node[F] f32\n  return a = %8\n  return b = %11\n}\n";
+
 static const Case cases[] = {
     {"choice: few operations per byte", cheap_thrice, "max", "edge[F]", false, "where it is used by 3 kernels"},
     {"choice: a few dozen operations per element", dear_thrice, "sigmoid", "edge[F]", false, NULL},
@@ -111,6 +122,8 @@ static const Case cases[] = {
     {"choice: what two walks of a row want is kept", dear_in_two_walks, "tanh", "edge[F]", false, "rows of %5 want, is kept in an array"},
     {"choice: what a maximum shifts is not", dear_beside_a_maximum, "exp", "edge[F]", false, NULL},
     {"choice: a product's operand is stored", operand, "exp", "node[F]", true, NULL},
+    {"choice: a condition is read from what it cut off", cut_off, "exp", "node[F]", false, NULL},
+    {"choice: but not where that is another number", cut_at_another, "exp", "node[F]", true, NULL},
     {"choice: a sum of products that reads its operand once", summed_once, "exp", "edge[H,D]", false, NULL},
 };
 

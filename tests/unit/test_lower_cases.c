@@ -451,8 +451,9 @@ static const char *const sums = "func forward(x = @x, s = @s, w = @w) {\n  %0 = 
                                 "  %3 = reduce_sum %1 via edge.dst : node[K] f32\n  %4 = sum_dims %0 : node[] f32\n"
                                 "  %5 = reduce_sum %0 via node.all : [F] f32\n  %6 = contract %0, %2 : node[K] f32\n"
                                 "  %7 = sum_dims %2 : [K] f32\n  %8 = contract %0, %6 : [F,K] f32\n"
+                                "  %9 = contract %6, %0 : [K,F] f32\n"
                                 "  return a = %3\n  return b = %4\n  return c = %5\n  return d = %6\n  return e = %7\n"
-                                "  return f = %8\n}\n";
+                                "  return f = %8\n  return g = %9\n}\n";
 
 static void check_rows(const PlanRun *r, EvalValue **args, const EvalWorld *w)
 {
@@ -478,8 +479,8 @@ static void check_products(const PlanRun *r, EvalValue **args)
     CHECK(result_at(r, 4, 9) == sixteen_partials(column, 37));
     const float *product = r->data[plan_run_result(r, 3)];
     for (int64_t f = 0; f < 37 && check_ok; f++)
-        check(result_at(r, 5, f * 16 + 11) == tree_of_blocks(args[0], f, product, 16, 11), "outer product, row %lld",
-              (long long)f);
+        check(result_at(r, 5, f * 16 + 11) == tree_of_blocks(args[0], f, product, 16, 11) &&
+                  result_at(r, 6, 11 * 37 + f) == result_at(r, 5, f * 16 + 11), "outer product, row %lld", (long long)f);
     for (int64_t f = 0; f < 37 && check_ok; f++)
         check(result_at(r, 2, f) == tree_of_blocks(args[0], f, NULL, 0, 0), "sum over rows, column %lld", (long long)f);
 }
