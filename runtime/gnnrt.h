@@ -113,12 +113,20 @@ int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtSta
 
 /* ---- graph ---- */
 
+typedef struct GnnrtEdgeList {
+    const char *name; /* of `data.val_index`: "val_index" */
+    int64_t n_edges;
+    const int64_t *src, *dst; /* [n_edges] */
+} GnnrtEdgeList;
+
 typedef struct GnnrtGraphDesc {
     int64_t n_src, n_dst; /* nodes at both ends; the same number unless the model is bipartite */
     int64_t n_edges;
     const int64_t *src, *dst; /* [n_edges] */
     int64_t n_graphs;         /* 0 means 1 */
     const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
+    int64_t n_lists;
+    const GnnrtEdgeList *lists; /* [n_lists] further lists of edges that the model reads; others are left alone */
 } GnnrtGraphDesc;
 
 /* Checks every id, sorts and indexes. The arrays may be freed afterwards. */

@@ -65,8 +65,7 @@ static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopolog
     RtEdgeIds ids = {t->place, t->n_edges, t->src, t->dst};
     if (def->kind == RT_GRAPH_DATA) return list_ids(g, def, &ids, l, st);
     if (t->files) return list_ids(g, def, &t->files[def - g->model->graphs], l, st);
-    return rt_fail(st, RT_E_DATA_MISSING, g->model->strings + def->name, "run it as an executable",
-                   "a library has the edges of one graph only");
+    return rt_fail(st, RT_E_DATA_MISSING, g->model->strings + def->name, NULL, "its edges are not given");
 }
 
 /* One end of edge e, as ir/eval draws it. */

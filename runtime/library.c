@@ -277,21 +277,47 @@ static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *co
     return RT_OK;
 }
 
+static const GnnrtEdgeList *list_named(const GnnrtGraphDesc *d, const char *name)
+{
+    for (int64_t i = 0; i < d->n_lists; i++)
+        if (d->lists[i].name && !strcmp(d->lists[i].name, name)) return &d->lists[i];
+    return NULL;
+}
+
+/* The edges of the graphs that are lists of their own. */
+static RtCode find_lists(const RtModel *m, const GnnrtGraphDesc *d, RtEdgeIds *files, RtStatus *st)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++) {
+        const char *name = m->strings + m->graphs[i].name;
+        if (m->graphs[i].kind != RT_GRAPH_FILE) continue;
+        const GnnrtEdgeList *list = list_named(d, name);
+        if (!list) return rt_fail(st, RT_E_DATA_MISSING, name, "give it in `lists`", "the model reads this list of edges");
+        if (list->n_edges < 0 || (list->n_edges && (!list->src || !list->dst)))
+            return bad_argument(st, "a list of edges has a negative count or NULL for src or dst");
+        files[i] = (RtEdgeIds){name, list->n_edges, list->src, list->dst};
+    }
+    return RT_OK;
+}
+
 static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g, RtStatus *st)
 {
     if (d->n_src < 0 || d->n_dst < 0 || d->n_edges < 0 || d->n_graphs < 0)
         return bad_argument(st, "a count of the graph is negative");
     if (d->n_edges && (!d->src || !d->dst)) return bad_argument(st, "src or dst is NULL");
+    if (d->n_lists < 0 || (d->n_lists && !d->lists)) return bad_argument(st, "n_lists is negative, or lists is NULL");
     int64_t *counts = calloc((size_t)m->n_spaces + 1, sizeof *counts);
-    if (!counts) return rt_fail_memory(st, sizeof *counts, "a graph");
+    RtEdgeIds *files = calloc((size_t)m->n_graphs + 1, sizeof *files);
     RtTopology t = {.place = "graph",
                     .n_edges = d->n_edges,
                     .src = d->src,
                     .dst = d->dst,
                     .graph_of = d->graph_of,
+                    .files = files,
                     .counts = counts};
-    RtCode code = fill_counts(m, d, counts, st);
+    RtCode code = counts && files ? find_lists(m, d, files, st) : rt_fail_memory(st, sizeof *files, "a graph");
+    if (!code) code = fill_counts(m, d, counts, st);
     if (!code) code = rt_graph_create(m, &t, g, st);
+    free(files);
     free(counts);
     return code;
 }

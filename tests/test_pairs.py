@@ -8,6 +8,9 @@ import sys
 import numpy as np
 from sandbox import Sandbox
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+import library  # noqa: E402
+
 MODEL = """
 layer decay(x: @d[F], h: @d[F]) -> @d[F] = 0.5 * h + x
 model net(x: node[F]) -> node[5*F] {
@@ -112,6 +115,37 @@ def links(box):
     return None if losses[-1] < 0.9 * losses[0] else "loss from %g to %g" % (losses[0], losses[-1])
 
 
+LISTS = """
+model net(x: node[F]) -> [] = over data.more_index { sum_all(data.more_weight * sum(x.src * x.dst)) } + 0 * sum_all(indegree)
+"""
+
+
+def lists(box):
+    """A library gets further lists of edges by name, and says so where one is missing or wrong."""
+    rng = np.random.default_rng(3)
+    x, edges, more, w = rng.standard_normal((9, 4)), rng.integers(0, 9, (2, 20)), rng.integers(0, 9, (2, 7)), rng.standard_normal(7)
+    box.write("lists.gnn", LISTS)
+    os.makedirs(box.path("lists"))
+    for name, values in {"x": x, "edge_index": edges, "more_index": more, "more_weight": w}.items():
+        np.save(box.path("lists/%s.npy" % name), values)
+    box.must(box.gnnc, "build", "lists.gnn", "--data", "lists", "--emit=lib", "--dtype=f64", "--cpu=native", "--prefix", "m", "-o", "lib")
+    lib = library.Library(box.path("lib.so"), "m", np.float64)
+
+    def put(**given):
+        lib.on_graph(9, 9, edges[0], edges[1], 1, None, given)
+    put(other_index=more[:, :2], more_index=more)
+    got, want = lib.forward({"x": x, "more_weight": w})[0], (w * (x[more[0]] * x[more[1]]).sum(1)).sum()
+    if not abs(got - want) < 1e-12 * max(1, abs(want)):
+        return "found %r, wanted %r" % (got, want)
+    for given in {"other_index": more}, {"more_index": more + 5}:
+        try:
+            put(**given)
+            return "%s is taken" % list(given)
+        except library.Failed as e:
+            if "more_index" not in str(e):
+                return "the message does not name the list: %s" % e
+
+
 box = Sandbox(sys.argv[1], "pairs")
 box.write("pairs.gnn", MODEL)
 box.report("one_graph", compare(box, "one", 40, 300, None))
@@ -120,4 +154,5 @@ box.report("one_node", compare(box, "node", 1, 2, None))
 box.report("no_edges", compare(box, "none", 5, 0, None))
 box.report("keys", keys(box))
 box.report("links", links(box))
+box.report("lists_in_a_library", lists(box))
 box.close()

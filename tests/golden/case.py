@@ -34,7 +34,7 @@ def build(compiler, spec, dtype, folder):
     with open(source, "w") as f:
         f.write(spec.text)
     argv = [compiler, "build", source, "--emit=lib", "--dtype", dtype, "--cpu", "generic,native", "--prefix", "m", "-o", out]
-    argv += ["--mode", spec.mode]
+    argv += ["--mode", spec.mode] + lists_of_build(spec, folder)
     argv += ["--set=" + ",".join("%s=%d" % d for d in sorted(spec.dims.items()))] if spec.dims else []
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=BUILD_S)
     said = p.stdout.decode("utf-8", "replace").strip()
@@ -44,6 +44,19 @@ def build(compiler, spec, dtype, folder):
     if "error[E0901]" in first:  # "... is not built yet"
         raise Unsayable(first.split("error[E0901]: ")[1])
     raise Wrong("gnnc build ended with %d: %s" % (p.returncode, first))
+
+
+def lists_of_build(spec, folder):
+    """What the compiler must know of further lists of edges: that there are such files, and values of theirs."""
+    if not spec.lists:
+        return []
+    data = os.path.join(folder, "data")
+    os.makedirs(data, exist_ok=True)
+    for name, n in dict(spec.lists, edge_index=1).items():
+        np.save(os.path.join(data, name + ".npy"), np.zeros([2, n], np.int64))
+    for name, values in spec.flags.items():
+        np.save(os.path.join(data, name + ".npy"), values)
+    return ["--data", data]
 
 
 def error(got, want):
@@ -88,7 +101,7 @@ def edges_of(spec, t):
 
 def inputs_of(spec, t):
     """The model's inputs by its own names."""
-    inputs = {name: t["in." + of] for name, of in spec.inputs.items() if of}
+    inputs = {**spec.flags, **{name: t["in." + of] for name, of in spec.inputs.items() if of}}
     if "positive" in spec.inputs:
         inputs["positive"] = np.concatenate([np.full(t["in." + n].shape[1], i == 0) for i, n in enumerate(spec.edges)])
     return inputs
@@ -175,7 +188,8 @@ def compute(lib, spec, t):
     graph_of = t["in.batch"] if spec.per_graph else None
     n_graphs = max(spec.n_graphs, int(graph_of.max()) + 1 if graph_of is not None and len(graph_of) else 1)
     src, dst = edges_of(spec, t)
-    lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of)
+    lists = {name: np.concatenate([t["in." + of] for of in spec.joined.get(name, [name])], axis=1) for name in spec.lists}
+    lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of, lists)
     inputs = inputs_of(spec, t)
     results = lib.forward(inputs)
     return results, lib.vjp(inputs, cotangents_of(spec, t, len(results))), layouts

@@ -104,10 +104,9 @@ def ARMAConv(given, in_channels, out_channels, num_stacks=1, num_layers=1, share
 
 @pyg
 def ClusterGCNConv(given, in_channels, out_channels, diag_lambda=0.0, add_self_loops=True, bias=True, **rest):
-    common(**one_way(**rest))
     if not add_self_loops:
-        raise Unsayable("ClusterGCNConv without self-loops, which PyG itself refuses on almost every graph")
-    return Layer("cluster_gcn", "x", O=out_channels, diag_lambda=diag_lambda, bias=bias)
+        raise Unsayable("ClusterGCNConv without self-loops, which PyG itself refuses on almost every graph (quirk 25)")
+    return Layer("cluster_gcn", "x", O=out_channels, diag_lambda=diag_lambda, bias=bias, **messages(given, **one_way(**rest)))
 
 
 @pyg
@@ -136,10 +135,8 @@ def EGConv(given, in_channels, out_channels, aggregators=("symnorm",), num_heads
            add_self_loops=True, bias=True, aggr=None, **rest):
     common(**rest)  # `aggr` has no effect
     aggrs = [Word("symnorm") if a == "symnorm" else reducer(given, a) for a in aggregators]
-    if add_self_loops and "symnorm" not in aggregators:
-        raise Unsayable("loops that stop at the largest node with an edge")
     return Layer("egc", "x", H=num_heads, B=num_bases, D=out_channels // num_heads, aggregators=aggrs,
-                 add_self_loops=add_self_loops, bias=bias)
+                 add_self_loops=add_self_loops, bias=bias, last_loops="symnorm" in aggregators or not add_self_loops)
 
 
 @pyg
@@ -148,11 +145,8 @@ def WLConvContinuous(given, **rest):
 
 
 @pyg
-def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, aggr="mean", **rest):
-    common(**rest)
-    if aggr != "mean":
-        raise Unsayable("this class with aggr = %s" % aggr)
-    return Layer("signed", "x positive", O=out_channels, first_aggr=first_aggr, bias=bias)
+def SignedConv(given, in_channels, out_channels, first_aggr, bias=True, **rest):
+    return Layer("signed", "x positive", O=out_channels, first_aggr=first_aggr, bias=bias, **messages(given, **rest))
 
 
 # ---- tier 2 ----
@@ -238,12 +232,11 @@ def GeneralConv(given, in_channels, out_channels, in_edge_channels=None, aggr="a
 @pyg
 def HypergraphConv(given, in_channels, out_channels, use_attention=False, attention_mode="node", heads=1, concat=True,
                    negative_slope=0.2, dropout=0, bias=True, **rest):
-    common(**rest)
     attention = {"node": Word("nodes"), "edge": Word("hyperedges")}[attention_mode] if use_attention else None
     if not use_attention:
         heads, concat = 1, True
     return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat,
-                 negative_slope=negative_slope, bias=bias)
+                 negative_slope=negative_slope, bias=bias, **messages(given, **rest))
 
 
 # ---- tier 4 ----
@@ -298,7 +291,7 @@ def PNAConv(given, in_channels, out_channels, aggregators, scalers, deg, edge_di
                  post_layers=post_layers, act=activation(act), train_norm=train_norm)
 
 
-NORMS = {"batch": "batch_norm", "layer": "row_norm", None: None}
+NORMS = {"batch": "batch_norm", "layer": "row_norm", "instance": "row_instance_norm", None: None}
 
 
 @pyg
@@ -389,7 +382,16 @@ def MFConv(given, in_channels, out_channels, max_degree=10, bias=True, **rest):
 def SuperGATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
                  bias=True, attention_type="MX", neg_sample_ratio=0.5, edge_sample_ratio=1.0, is_undirected=False, **rest):
     return Layer("supergat", "x", H=heads, D=out_channels, attention_type=Word(attention_type.lower()), concat=concat,
-                 negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias, **messages(given, **rest))
+                 negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias,
+                 **({"loss": True, "others": Word("data.neg_edge_index")} if "neg_edge_index" in given else {}),
+                 **messages(given, **rest))
+
+
+@pyg
+def MeshCNNConv(given, in_channels, out_channels, kernels=None):
+    if kernels:
+        raise Unsayable("kernels of one's own")
+    return Layer("mesh_cnn", "x", O=out_channels)
 
 
 GPS_NORMS = {"batch_norm": lambda given: Layer("norm_module", ""), None: lambda given: Word("identity"),

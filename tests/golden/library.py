@@ -24,9 +24,13 @@ class TensorInfo(C.Structure):
                 ("n_dims", C.c_int32), ("dims", C.c_int64 * MAX_DIMS), ("width", C.c_int64)]
 
 
+class EdgeList(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("n_edges", C.c_int64), ("src", C.c_void_p), ("dst", C.c_void_p)]
+
+
 class GraphDesc(C.Structure):
     _fields_ = [("n_src", C.c_int64), ("n_dst", C.c_int64), ("n_edges", C.c_int64), ("src", C.c_void_p), ("dst", C.c_void_p),
-                ("n_graphs", C.c_int64), ("graph_of", C.c_void_p)]
+                ("n_graphs", C.c_int64), ("graph_of", C.c_void_p), ("n_lists", C.c_int64), ("lists", C.c_void_p)]
 
 
 class Failed(Exception):
@@ -89,11 +93,15 @@ class Library:
 
     # ---- one graph ----
 
-    def on_graph(self, n_src, n_dst, src, dst, n_graphs, graph_of):
+    def on_graph(self, n_src, n_dst, src, dst, n_graphs, graph_of, lists):
+        """`lists`: further lists of edges, [2, n] by name."""
+        ends = [np.array(pairs, np.int64) for pairs in lists.values()]
+        more = (EdgeList * max(len(ends), 1))(*[EdgeList(name.encode(), e.shape[1], address(e[0]), address(e[1]))
+                                                for name, e in zip(lists, ends)])
         src, dst = np.array(src, np.int64), np.array(dst, np.int64)
         graph_of = None if graph_of is None else np.array(graph_of, np.int64)
         desc = GraphDesc(n_src, n_dst, len(src), address(src), address(dst), n_graphs,
-                         None if graph_of is None else address(graph_of))
+                         None if graph_of is None else address(graph_of), len(ends), C.cast(more, C.c_void_p))
         self.graph, self.context = C.c_void_p(), C.c_void_p()
         self.call("graph_create", self.model, C.byref(desc), C.byref(self.graph))
         self.call("context_create", self.model, self.graph, C.c_int32(1), None, C.c_size_t(0), C.byref(self.context))

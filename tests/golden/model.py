@@ -1,4 +1,6 @@
 """From a case's entry in cases.json to a Spec: the model's text, its dims, and how its inputs and outputs are the case's."""
+import numpy as np
+
 import constructors
 import layers  # noqa: F401 (fills the table)
 import reducers
@@ -103,11 +105,14 @@ def single_layer(spec, cls, case):
     given.longest = case["graph"].get("max_in_degree", 0)
     given |= {"batch"} if "batch" in case["inputs"] else set()
     given |= {"size"} if spec.bipartite else set()
+    if "neg_edge_index" in case["inputs"] and len(spec.edges) == 1:
+        given |= {"neg_edge_index"}
+        spec.lists["neg_edge_index"] = case["inputs"]["neg_edge_index"]["shape"][1]
     scalars = case.get("scalars") or {}
     given |= {"positive"} if len(spec.edges) == 2 else set()
     given |= {"weights"} if "return_attention_weights" in scalars else set()
     for name in case["inputs"]:
-        if name not in known(case) and name not in spec.edges + list(OTHER):
+        if name not in known(case) and name not in spec.edges + list(OTHER) + list(spec.lists):
             raise Unsayable("input %s" % name)
     args = {k: constructors.parse(v) for k, v in case["args"].items()}
     layer = words.make(constructors.Made(cls, [], args), given)
@@ -143,7 +148,7 @@ def whole_model(spec, case, statements, loss):
             name, kind = TASK_INPUTS[of]
             signature += ", %s: %s" % (name, kind)
             spec.inputs[name] = of
-        elif of not in INPUTS and of not in spec.edges + list(OTHER):
+        elif of not in INPUTS and of not in spec.edges + list(OTHER) + sum(spec.joined.values(), []):
             raise Unsayable("input %s" % of)
     if "[C]" in signature:
         spec.dims["C"] = case["outputs"]["1 (1)"][-1]
@@ -200,7 +205,21 @@ def jump_net(spec, case):
     whole_model(spec, case, statements, NODE_LOSS)
 
 
-MODELS = {"NodeClassifier": node_classifier, "GraphClassifier": graph_classifier, "GraphRegressor": graph_regressor,
+def link_predictor(spec, case):
+    """Positive and negative pairs are one list with a label each."""
+    args = arguments(case)
+    pairs = ["pos_pairs", "neg_pairs"]
+    counts = [case["inputs"][of]["shape"][1] for of in pairs]
+    spec.lists["pairs_index"], spec.joined["pairs_index"] = sum(counts), pairs
+    spec.flags["pairs_label"] = np.repeat([1.0, 0.0], counts)
+    conv1, conv2 = words.make(args["conv1"], {"x"}), words.make(args["conv2"], {"x"})
+    statements = ["conv1 = " + conv1.text, "conv2 = " + conv2.text, "h = conv2(relu(conv1(x)))",
+                  "loss, z = over data.pairs_index {", "  score = sum(h.src * h.dst)",
+                  "  (mean_all(bce_with_logits(score, data.pairs_label)), score)", "}"]
+    whole_model(spec, case, statements, "loss")
+
+
+MODELS = {"LinkPredictor": link_predictor, "NodeClassifier": node_classifier, "GraphClassifier": graph_classifier, "GraphRegressor": graph_regressor,
           "MultiLabel": multi_label, "JumpNet": jump_net}
 
 
@@ -208,6 +227,7 @@ def spec_of(cls, case):
     """Raises Unsayable where the language or the library has no words for the case."""
     spec = Spec()
     spec.dims, spec.inputs, spec.prefix = {}, {}, ""
+    spec.lists, spec.joined, spec.flags = {}, {}, {}
     spec.mode = case["mode"]
     graph_of(spec, case)
     if cls in MODELS:
