@@ -302,8 +302,9 @@ void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const ui
     cone_supports(&c);
     bool some = false, computed = false;
     for (IrId v = 0; v < n; v++) {
-        c.wanted[v] = cone_empty(&c);
-        computed |= fused_op(f, v)->op == IR_OP_route;
+        bool route = fused_op(f, v)->op == IR_OP_route;
+        c.wanted[v] = route ? PLAN_SET_ALL : cone_empty(&c); /* who goes through a map is not asked where */
+        computed |= route && !f->m->spaces.data[map_at(&c, fused_op(f, v)->attr.map)->to].has_dim;
         some |= c.support[v] != PLAN_SET_ALL && p->sets.data[c.support[v]].kind != PLAN_SET_EMPTY;
     }
     if (some && computed) pass_remark(ctx, PASS_cone, false, (Span){0}, "all rows are computed: what edges there are is known in each run only");

@@ -5,7 +5,7 @@
    Only this file and lower know the target. No choice here changes a bit of any result. */
 #include "passes/schedule.h"
 
-enum { LANES = 16, REGISTERS = 8, MOST_SUMS = 12, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
+enum { LANES = 16, REGISTERS = 8, MOST_SUMS = 12, OUTER_SUMS = 64, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
 enum { MOST_PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_ROW = 32 }; /* of products */
 
 /* What vectors of 16 lanes find in a CPU: sums that stay in registers, vectors of a panel of columns. */
@@ -99,10 +99,12 @@ static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
     s->fetched = ir_type_width(f->m, a) >= WIDE_ROW;
 }
 
-/* Sums of one row: all of them if they fit, so that what is gathered is gathered once. */
+/* Sums of one row: all of them if they fit, so that what is gathered is gathered once. Of very many, outer products, what a walk takes in
+   waits in registers and their totals in memory: the fewer walks the better. */
 static uint8_t rows_tile(const IrModule *m, const IrType *t, const Schedule *s)
 {
     int64_t vectors = (ir_type_width(m, t) + s->lanes - 1) / s->lanes * vectors_each(t, s);
+    if (vectors >= OUTER_SUMS) return (uint8_t)(registers_of(s).sums * 2 / 3 / vectors_each(t, s));
     return vectors <= MOST_SUMS && vectors_each(t, s) == 1 && vectors > REGISTERS ? (uint8_t)vectors : REGISTERS;
 }
 

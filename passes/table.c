@@ -6,10 +6,15 @@
 
    so that a row costs its own bytes, not the table's, and the gradient is a sum over the rows that read it. Tables of few
    rows stay as they are: their hits stay in registers, and no list is made. A value outside the table reads 0 in either
-   form. Knows nothing of what a table means, nor whether a user or the front end wrote it. */
+   form. Knows nothing of what a table means, nor whether a user or the front end wrote it.
+
+   Behind autodiff, products that sum the last dim of such a row read it from a table that is laid out for them:
+
+     %7 = contract %6, %5 : node[K]   with %5 : node[K,F] summed over F      ->      %5' = gather (reshape (transpose %T)) : node[F,K] */
 #include "passes/rewrite.h"
 
-enum { FEW_ROWS = 8 }; /* hits of as many rows are one vector */
+enum { FEW_ROWS = 8, FEW_MATRICES = 16 }; /* hits of as many rows are half a vector; with hits, matrices multiply by node, for as many
+                                             kinds of edges as a node has edges */
 
 typedef struct Hit { /* bool or number [.., dim]: 1 where the index is this place of dim */
     IrId index, dim;
@@ -108,19 +113,59 @@ static IrId rows_first(Build *b, IrId x, IrId dim)
     return irb_unary(b, IR_OP_transpose, wanted, x, (IrAttr){0});
 }
 
+/* What is read of table x, whose rows have their own dims first: the row's dims in the order of `row`. */
+static IrId read_at(Build *b, IrId map, IrId x, IrType row)
+{
+    row.space = b->m->maps.data[map].to;
+    return irb_gather(b, map, irb_unary(b, IR_OP_reshape, row, x, (IrAttr){0}));
+}
+
 static IrId read_row(Table *t, const IrOp *op, IrId table, const Hit *hit)
 {
     Build *b = &t->r.b;
     b->span = op->span;
-    IrId space = rows_space(b->m, hit->dim), map = route_to(t, t->r.map[hit->index], space, op->span);
+    IrId map = route_to(t, t->r.map[hit->index], rows_space(b->m, hit->dim), op->span);
     IrId rows = rows_first(b, t->r.map[table], hit->dim);
     IrType type = irb_type(b, rows);
-    type.space = space;
     type.n_dims--;
     memmove(type.dims, type.dims + 1, type.n_dims * sizeof *type.dims);
-    IrId row = irb_gather(b, map, irb_unary(b, IR_OP_reshape, type, rows, (IrAttr){0}));
+    IrId row = read_at(b, map, rows, type);
     type = irb_type(b, row);
     return ir_type_eq(&type, &op->type) ? row : irb_unary(b, IR_OP_transpose, op->type, row, (IrAttr){0});
+}
+
+/* Operand k of a product with matrices that are read, whose last dim is summed: the table with dims in another order, so that
+   vectors run along what the product makes, as `prepare` lays out a weight. IR_NONE: it stays. */
+static IrId laid_out(Table *t, const IrOp *op, uint32_t k)
+{
+    const IrOp *read = op_of(t, op->args[k]), *rows = read->op == IR_OP_gather ? op_of(t, read->args[0]) : read;
+    if (rows->op != IR_OP_reshape || op->type.space == IR_UNIT || !op->type.n_dims) return IR_NONE;
+    const IrType *x = &read->type, *whole = &op_of(t, rows->args[0])->type;
+    IrId last = op->type.dims[op->type.n_dims - 1];
+    bool table = whole->space == IR_UNIT && whole->n_dims == x->n_dims + 1 && !memcmp(whole->dims + 1, x->dims, x->n_dims * sizeof *x->dims);
+    if (!table || x->n_dims < 2 || !ir_type_has_dim(x, last) || x->dims[x->n_dims - 1] == last) return IR_NONE;
+    IrType wanted = *whole, row = *x;
+    uint8_t n = 0;
+    for (int own = 0; own < 2; own++) /* summed dims first */
+        for (uint8_t i = 0; i < x->n_dims; i++)
+            if (ir_type_has_dim(&op->type, x->dims[i]) == own) row.dims[n++] = x->dims[i];
+    if (row.dims[n - 1] != last) return IR_NONE;
+    memcpy(wanted.dims + 1, row.dims, n * sizeof *row.dims);
+    Build *b = &t->r.b;
+    b->span = op->span;
+    return read_at(b, read->attr.map, irb_unary(b, IR_OP_transpose, wanted, t->r.map[rows->args[0]], (IrAttr){0}), row);
+}
+
+static IrId copy_product(Table *t, IrId v)
+{
+    IrOp op = rewrite_op(&t->r, v);
+    for (uint32_t k = 0; k < op.n_args && op.op == IR_OP_contract; k++) {
+        IrId x = laid_out(t, op_of(t, v), k);
+        if (x == IR_NONE) continue;
+        op.args[k] = x;
+        pass_remark_at(t->ctx, PASS_table, true, t->r.old, v, "a product with matrices that are read has them laid out for it");
+    }
+    return t->r.map[v] = irb_add(&t->r.b, &op);
 }
 
 static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
@@ -131,11 +176,12 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         const IrOp *op = op_of(&t, v);
         IrId table = picked_table(&t, op, &hit);
         int64_t n = table == IR_NONE ? 0 : m->dims.data[hit.dim].size;
-        if (n > FEW_ROWS) t.r.map[v] = read_row(&t, op, table, &hit);
-        else rewrite_copy(&t.r, v);
+        bool read = n > (op->type.n_dims > 1 ? FEW_MATRICES : FEW_ROWS);
+        if (read) t.r.map[v] = read_row(&t, op, table, &hit);
+        else copy_product(&t, v);
         if (table == IR_NONE) continue;
-        const char *how = n > FEW_ROWS ? "is read where the index says" : "is summed with hits of all: it has few";
-        pass_remark_at(ctx, PASS_table, n > FEW_ROWS, old, v, "a row of %lld %s", (long long)n, how);
+        const char *how = read ? "is read where the index says" : "is summed with hits of all: it has few";
+        pass_remark_at(ctx, PASS_table, read, old, v, "a row of %lld %s", (long long)n, how);
     }
     return rewrite_end(&t.r);
 }

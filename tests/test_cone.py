@@ -35,6 +35,7 @@ MODELS = {
     "jk": "  c1 = gcn(O = 8)\n  c2 = gin(O = 8)\n  l = linear(O = C)\n  a = relu(c1(x))\n  b = relu(c2(a))\n  return l(beside(a, b))",
     "ex": "  c1 = graph_conv(O = 8, aggr = max)\n  c2 = res_gated(O = C)\n  return c2(relu(c1(x)))",
     "ranks": "  l = linear(O = 4)\n  c = gcn(O = C)\n  return c(median_in(tanh(l(x)).src))",
+    "words": "  param T: [24, F] = normal(0, 1)\n  k: node index[24] = int(floor(4 * sum(x * x, F)))\n  c = gcn(O = C)\n  return c(T[k])",
     "near": "  l = linear(O = 3)\n  c = gcn(O = C)\n  h = l(x)\n  graph near = knn(h, k = 3)\n  return c(h + over near { sum_in(h.src) })",
     "deep_res": "  l = linear(O = 8)\n  c1 = gcn2()\n  c2 = gcn2()\n  o = gcn(O = C)\n  h = l(x)\n  return o(relu(c2(relu(c1(h, h)), h)))",
 }
