@@ -396,6 +396,7 @@ def MeshCNNConv(given, in_channels, out_channels, kernels=None):
 
 GPS_NORMS = {"batch_norm": lambda given: Layer("norm_module", ""), None: lambda given: Word("identity"),
              "layer_norm": lambda given: Layer("layer_norm", "", per_graph="batch" in given),
+             "instance_norm": lambda given: Layer("instance_norm", "", per_graph="batch" in given),
              "graph_norm": lambda given: Layer("graph_norm", "", per_graph="batch" in given)}
 
 

@@ -90,7 +90,10 @@ def MedianAggregation(given, fill_value=0.0):
 
 @pyg
 def QuantileAggregation(given, q, interpolation="linear", fill_value=0.0):
-    return Reducer("quantile_aggr", "x", q=q if isinstance(q, list) else [q], interpolation=Word('"%s"' % interpolation),
+    q = q if isinstance(q, list) else [q]
+    if interpolation == "nearest" and any((p * n) % 1 == 0.5 for p in q for n in range(given.longest)):
+        raise Unsayable("the nearer of two that are equally near, which depends on the other lists of the batch in PyG")
+    return Reducer("quantile_aggr", "x", q=q, interpolation=Word('"%s"' % interpolation),
                    fill_value=fill_value)
 
 
