@@ -112,6 +112,7 @@ KirType kir_result_type(const KirKernel *k, KirId id); /* of the value an id sta
 
 /* ---- text and checks ---------------------------------------------------------------------------- */
 void kir_print(const KirKernel *k, StrBuf *out);
+void kir_print_code(const KirKernel *k, StrBuf *out); /* without what it is called and comments: equal texts compute the same */
 void kir_print_ins(const KirKernel *k, KirId id, StrBuf *out); /* one line without its blocks; any kernel */
 const char *kir_base_name(KirBase base);       /* "i1" .. "f64" */
 const char *kir_binding_name(KirBinding bind); /* "seq" .. "lane" */

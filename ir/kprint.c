@@ -14,6 +14,7 @@ typedef struct Printer {
     uint32_t *number; /* [ins.n] of values; KIR_NONE: not met */
     uint32_t next;
     unsigned depth;
+    bool bare; /* no names, no comments */
 } Printer;
 
 const char *kir_base_name(KirBase base)
@@ -71,7 +72,7 @@ static void print_value(Printer *p, KirId id)
     }
     const char *name = p->k->ins.data[id].name;
     strbuf_puts(p->out, "%");
-    if (name && name[0]) {
+    if (name && name[0] && !p->bare) {
         print_hint(p->out, name);
         strbuf_puts(p->out, ".");
     }
@@ -229,7 +230,7 @@ static void print_indent(Printer *p)
 static void print_body(Printer *p, const KirIns *x)
 {
     strbuf_puts(p->out, " {");
-    if (has_text(x->comment)) {
+    if (has_text(x->comment) && !p->bare) {
         strbuf_puts(p->out, "  ");
         print_comment_line(p->out, x->comment, strlen(x->comment));
     }
@@ -278,18 +279,30 @@ static void print_kernel_comment(const char *text, StrBuf *out)
     }
 }
 
+static void print_kernel(Printer *p)
+{
+    strbuf_printf(p->out, "kernel @%s(", p->bare ? "" : p->k->name);
+    for (uint32_t i = 0; i < p->k->params.n; i++) {
+        if (i) strbuf_puts(p->out, ", ");
+        print_param(p->out, &p->k->params.data[i]);
+    }
+    strbuf_puts(p->out, ") {\n");
+    print_block(p, &p->k->body);
+    strbuf_puts(p->out, "}\n");
+}
+
 void kir_print(const KirKernel *k, StrBuf *out)
 {
     Printer p = printer(k, out);
     if (k->comment) print_kernel_comment(k->comment, out);
-    strbuf_printf(out, "kernel @%s(", k->name);
-    for (uint32_t i = 0; i < k->params.n; i++) {
-        if (i) strbuf_puts(out, ", ");
-        print_param(out, &k->params.data[i]);
-    }
-    strbuf_puts(out, ") {\n");
-    print_block(&p, &k->body);
-    strbuf_puts(out, "}\n");
+    print_kernel(&p);
+}
+
+void kir_print_code(const KirKernel *k, StrBuf *out)
+{
+    Printer p = printer(k, out);
+    p.bare = true;
+    print_kernel(&p);
 }
 
 void kir_print_ins(const KirKernel *k, KirId id, StrBuf *out)

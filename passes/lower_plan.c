@@ -198,8 +198,8 @@ static KirKernel *narrow_kernel(Lower *l)
 static const char *kernel_text(Lower *l, const KirKernel *narrow)
 {
     StrBuf text = {.arena = l->arena};
-    kir_print(l->kernel, &text);
-    if (narrow) kir_print(narrow, &text);
+    kir_print_code(l->kernel, &text);
+    if (narrow) kir_print_code(narrow, &text);
     return strbuf_cstr(&text);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The front end's time grows with the program, not with its square.
+"""The front end's time grows with the program, not with its square; what a program computes many times is one kernel.
 
 usage: test_compile_time.py BUILD
 
@@ -7,6 +7,7 @@ Each kind of program is checked at 2,000 and at 20,000 lines. Start-up is taken 
 the time, so that a busy machine does not matter and a square (100 times) does.
 """
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,20 @@ def seconds(build, path, text):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def repeated(build, path):
+    """Names of kernels whose code another has, too, in a layer of sixteen equal steps: gates of a cell that is unrolled."""
+    argv = ["--export=gru_aggr", "--set=F=16,O=16", "--emit=kir", "-o", path]
+    subprocess.run([os.path.join(build, "gnnc"), "build"] + argv, check=True, timeout=300)
+    with open(path, encoding="utf-8") as f:
+        kernels = dict(re.findall(r"^kernel @(\w+)(\(.*?^\})", f.read(), re.M | re.S))
+    codes = {}
+    for name in kernels:
+        if not name.endswith("_narrow"):
+            text = kernels[name] + kernels.get(name + "_narrow", "")
+            codes.setdefault(re.sub(r"  #.*", "", re.sub(r"%[a-zA-Z_]\w*\.", "%", text)), []).append(name)
+    return len(codes) < 10, [names for names in codes.values() if len(names) > 1]
+
+
 def main():
     build, bad = os.path.abspath(sys.argv[1]), 0
     with tempfile.TemporaryDirectory() as folder:
@@ -45,6 +60,9 @@ def main():
             ok = large < 30 * max(small, 0.005)
             bad += not ok
             print("%s compile time: %s: %.3f s, and %.3f s for ten times the lines" % ("ok" if ok else "FAIL", kind, small, large))
+        few, twice = repeated(build, os.path.join(folder, "m.kir"))
+        bad += few or bool(twice)
+        print("%s compile time: equal kernels are one: %s" % ("FAIL" if few or twice else "ok", twice))
     sys.exit(bad != 0)
 
 
