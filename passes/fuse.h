@@ -77,6 +77,7 @@ void fuse_print(const void *fused_module, StrBuf *out);
 IrFunc *prepare_func(IrModule *m, const IrFunc *old);
 /* prepare_cut.c: conditions of relu and the like read from its result; old itself if there is none. */
 const IrFunc *prepare_cuts(IrModule *m, const IrFunc *old);
+const IrFunc *prepare_parts(IrModule *m, const IrFunc *old); /* prepare_parts.c: products read in pieces; likewise */
 
 static inline IrId fused_origin(const FusedFunc *f, IrId v) { return f->origin.n ? f->origin.data[v] : v; }
 static inline const IrOp *fused_op(const FusedFunc *f, IrId v) { return &f->f->ops.data[v]; }

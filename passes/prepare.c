@@ -1,7 +1,8 @@
-/* What a function looks like before groups form: conditions read from what they cut (prepare_cut.c), no unused
-   operations, each result a value of its own that some kernel writes, sums over a map that is one-to-one read through
-   its inverse, weights of products with the result's last dim innermost, products over several dims as products over
-   one, outer products with the dims of one operand before those of the other, and dims of size one gone.
+/* What a function looks like before groups form: conditions read from what they cut (prepare_cut.c), products cut where
+   they are read in pieces (prepare_parts.c), no unused operations, each result a value of its own that some kernel
+   writes, sums over a map that is one-to-one read through its inverse, weights of products with the result's last dim
+   innermost, products over several dims as products over one, outer products with the dims of one operand before those
+   of the other, and dims of size one gone.
 
      %5 = contract %x, %w : node[K]      with %w : [K, F], summed over F
      -> %4 = transpose %w : [F, K]       %5 = contract %x, %4 : node[K]
@@ -258,7 +259,7 @@ static bool needs_copy(const IrFunc *f, uint32_t index)
 
 IrFunc *prepare_func(IrModule *m, const IrFunc *old)
 {
-    old = prepare_cuts(m, old);
+    old = prepare_parts(m, prepare_cuts(m, old));
     Rewrite r = rewrite_begin(m, old);
     bool *used = ARENA_ARRAY(m->arena, bool, old->ops.n + 1);
     mark_used(m, old, used);

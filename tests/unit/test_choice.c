@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const head =
-    "module m\ndim F = 64\ndim K = 16\ndim H = 8\ndim D = 8\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 64\ndim K = 16\ndim H = 8\ndim D = 8\ndim d = 128\nspace node\nspace edge : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor y : input node[H,D] f32\ntensor s : input node[H] f32\n"
@@ -110,6 +110,13 @@ static const char *const cut_at_another =
     "  %7 = select %5, %3, %6 : node[F] f32\n  %8 = contract %7, %1 : node[K] f32\n  %9 = tanh %8 : node[K] f32\n"
     "  %10 = contract %9, %1 : node[F] f32\n  %11 = select %5, %10, %4 : node[F] f32\n  return a = %8\n  return b = %11\n}\n";
 
+static const char *const put_together =
+    "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  %2 = concat %0, %1 dim d : node[d] f32\n"
+    "  %3 = contract %2, %0 : [d,F] f32\n  return a = %3\n}\n";
+static const char *const put_together_and_read =
+    "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  %2 = concat %0, %1 dim d : node[d] f32\n"
+    "  %3 = contract %2, %0 : [d,F] f32\n  %4 = sum_dims %2 : node[] f32\n  return a = %3\n  return b = %4\n}\n";
+
 static const Case cases[] = {
     {"choice: few operations per byte", cheap_thrice, "max", "edge[F]", false, "where it is used by 3 kernels"},
     {"choice: a few dozen operations per element", dear_thrice, "sigmoid", "edge[F]", false, NULL},
@@ -124,6 +131,8 @@ static const Case cases[] = {
     {"choice: a product's operand is stored", operand, "exp", "node[F]", true, NULL},
     {"choice: a condition is read from what it cut off", cut_off, "exp", "node[F]", false, NULL},
     {"choice: but not where that is another number", cut_at_another, "exp", "node[F]", true, NULL},
+    {"choice: a gradient is put together, not what it is of", put_together, "concat", "[d,F]", true, NULL},
+    {"choice: but where that is read otherwise", put_together_and_read, "concat", "node[d]", true, NULL},
     {"choice: a sum of products that reads its operand once", summed_once, "exp", "edge[H,D]", false, NULL},
 };
 

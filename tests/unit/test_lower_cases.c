@@ -8,10 +8,10 @@
 #include "tests/unit/plan_text.h"
 
 static const char *const head =
-    "module m\ndim F = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
-    "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\n"
+    "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\ntensor z : state [F,d] f32 init const(0)\n"
     "tensor p : state [F] f32 init const(0)\ntensor q : state [F] f32 init const(0)\ntensor v : input node[L,H] f32\ntensor u : state [L,H,K] f32 init const(0)\n";
 
 static HostPlan *plan_text(Arena *a, const char *body, const char *without, const IrModule **module)
@@ -446,14 +446,18 @@ static float tree_of_blocks(const EvalValue *x, int64_t column, const float *b, 
     return part[0];
 }
 
-static const char *const sums = "func forward(x = @x, s = @s, w = @w) {\n  %0 = arg 0 : node[F] f32\n"
+static const char *const sums = "func forward(x = @x, s = @s, w = @w, z = @z) {\n  %0 = arg 0 : node[F] f32\n"
                                 "  %1 = arg 1 : edge[K] f32\n  %2 = arg 2 : [F,K] f32\n"
                                 "  %3 = reduce_sum %1 via edge.dst : node[K] f32\n  %4 = sum_dims %0 : node[] f32\n"
                                 "  %5 = reduce_sum %0 via node.all : [F] f32\n  %6 = contract %0, %2 : node[K] f32\n"
                                 "  %7 = sum_dims %2 : [K] f32\n  %8 = contract %0, %6 : [F,K] f32\n"
                                 "  %9 = contract %6, %0 : [K,F] f32\n"
+                                "  %10 = concat %0, %6 dim d : node[d] f32\n  %11 = contract %10, %0 : [d,F] f32\n"
+                                "  %12 = arg 3 : [F,d] f32\n  %13 = contract %0, %12 : node[d] f32\n"
+                                "  %14 = slice %13 dim d at 16 : node[F] f32\n  %15 = slice %13 dim d at 0 : node[K] f32\n"
                                 "  return a = %3\n  return b = %4\n  return c = %5\n  return d = %6\n  return e = %7\n"
-                                "  return f = %8\n  return g = %9\n}\n";
+                                "  return f = %8\n  return g = %9\n  return h = %11\n"
+                                "  return i = %14\n  return j = %15\n}\n";
 
 static void check_rows(const PlanRun *r, EvalValue **args, const EvalWorld *w)
 {
@@ -473,6 +477,11 @@ static void check_products(const PlanRun *r, EvalValue **args)
         float acc = 0;
         for (int k = 0; k < 37; k++) acc = fmaf((float)args[0]->v[v * 37 + k], (float)args[2]->v[k * 16 + 5], acc);
         check(result_at(r, 3, v * 16 + 5) == acc, "product of row %lld", (long long)v);
+        float part[2] = {0, 0}; /* columns 16 + 30 and 7 of z */
+        for (int k = 0; k < 37; k++)
+            for (int i = 0; i < 2; i++)
+                part[i] = fmaf((float)args[0]->v[v * 37 + k], (float)args[3]->v[k * 53 + (i ? 7 : 46)], part[i]);
+        check(result_at(r, 8, v * 37 + 30) == part[0] && result_at(r, 9, v * 16 + 7) == part[1], "pieces of row %lld", (long long)v);
     }
     double column[37];
     for (int k = 0; k < 37; k++) column[k] = args[2]->v[k * 16 + 9];
@@ -480,7 +489,8 @@ static void check_products(const PlanRun *r, EvalValue **args)
     const float *product = r->data[plan_run_result(r, 3)];
     for (int64_t f = 0; f < 37 && check_ok; f++)
         check(result_at(r, 5, f * 16 + 11) == tree_of_blocks(args[0], f, product, 16, 11) &&
-                  result_at(r, 6, 11 * 37 + f) == result_at(r, 5, f * 16 + 11), "outer product, row %lld", (long long)f);
+                  result_at(r, 6, 11 * 37 + f) == result_at(r, 5, f * 16 + 11) &&
+                  result_at(r, 7, (37 + 11) * 37 + f) == result_at(r, 5, f * 16 + 11), "outer product, row %lld", (long long)f);
     for (int64_t f = 0; f < 37 && check_ok; f++)
         check(result_at(r, 2, f) == tree_of_blocks(args[0], f, NULL, 0, 0), "sum over rows, column %lld", (long long)f);
 }
