@@ -310,8 +310,24 @@ static void final_patches(Elab *e, StrBuf *missing)
     }
 }
 
+/* The first value a row of which has more bytes than can be counted. */
+static void final_rows(Elab *e)
+{
+    const IrModule *m = e->m;
+    const IrType *t = NULL;
+    Span at = {0};
+    for (uint32_t i = 0; i < m->tensors.n && !t; i++)
+        if (!ir_row_fits(m, &m->tensors.data[i].type)) t = &m->tensors.data[i].type, at = m->tensors.data[i].span;
+    for (uint32_t i = 0; i < m->funcs.n; i++)
+        for (uint32_t k = 0; k < m->funcs.data[i]->ops.n && !t; k++)
+            if (!ir_row_fits(m, &m->funcs.data[i]->ops.data[k].type))
+                t = &m->funcs.data[i]->ops.data[k].type, at = m->funcs.data[i]->ops.data[k].span;
+    if (t) diag_error(e->d, E0211, at, "this value is %s, one row of it is larger than memory", ir_type_text(m, t, e->a));
+}
+
 static bool final_report(Elab *e, const StrBuf *missing)
 {
+    final_rows(e);
     if (missing->n) {
         Diag *d = diag_error(e->d, E0208, e->entry_span, "these dims have no size yet: %s",
                              strbuf_cstr(missing));

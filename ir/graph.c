@@ -200,6 +200,17 @@ int64_t ir_type_width(const IrModule *m, const IrType *t)
     return width;
 }
 
+bool ir_row_fits(const IrModule *m, const IrType *t)
+{
+    int64_t bytes = sizeof(double);
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        int64_t size = m->dims.data[t->dims[i]].size;
+        if (size < 0) return true;
+        if (__builtin_mul_overflow(bytes, size, &bytes)) return false;
+    }
+    return true;
+}
+
 IrType ir_type_join(const IrType *a, const IrType *b)
 {
     IrType join = *a;

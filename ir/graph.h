@@ -272,6 +272,7 @@ IrId ir_route_of(const IrModule *m, const IrFunc *f, const IrOp *op);
 bool ir_type_eq(const IrType *a, const IrType *b);
 bool ir_type_has_dim(const IrType *t, IrId dim);
 int64_t ir_type_width(const IrModule *m, const IrType *t); /* product of dim sizes; < 0 on overflow */
+bool ir_row_fits(const IrModule *m, const IrType *t); /* the bytes of a row can be counted; true where a size is not known */
 /* Result type of a pointwise op: dtype of a, the space that is not unit, dims of a then those of b that are new.
    Dims beyond IR_MAX_DIMS are left out: callers that may have so many look with ir_type_has_dim. */
 IrType ir_type_join(const IrType *a, const IrType *b);

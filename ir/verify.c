@@ -62,17 +62,12 @@ static const char *type_breach(Verify *v, const IrType *t)
     if (t->space >= v->m->spaces.n) return "its space does not exist";
     if ((unsigned)t->dtype > IR_BOOL) return "its dtype does not exist";
     if (t->n_dims > IR_MAX_DIMS) return "it has too many dims";
-    bool known = true;
     for (uint32_t i = 0; i < t->n_dims; i++) {
         if (t->dims[i] >= v->m->dims.n) return "a dim of it does not exist";
-        known &= v->m->dims.data[t->dims[i]].size >= 0;
         for (uint32_t k = 0; k < i; k++)
             if (t->dims[k] == t->dims[i]) return "it has a dim twice";
     }
-    int64_t width = known ? ir_type_width(v->m, t) : 0, bytes;
-    if (width < 0 || __builtin_mul_overflow(width, (int64_t)sizeof(double), &bytes))
-        return "one row of it is larger than memory";
-    return NULL;
+    return ir_row_fits(v->m, t) ? NULL : "one row of it is larger than memory";
 }
 
 static bool check_type(Verify *v, Span at, const char *what, const IrType *t)
