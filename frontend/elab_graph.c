@@ -260,9 +260,10 @@ static bool is_known(Elab *e, const GraphValue *base, const char *word, Span s)
     return false;
 }
 
-/* An edge value of base at the edges of g; elements of g without an original get 0. */
+/* An edge value of base at the edges of g; elements of g without an original get 0. A number is the same anywhere. */
 static Value carry(Elab *e, Value v, const GraphValue *g)
 {
+    if (v.kind != V_TENSOR) return v;
     const IrGraph *ir = graph_ir(e, g);
     return op_gather(e, v, ir->orig, ir->edge, v.span);
 }
@@ -312,7 +313,7 @@ static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, c
     bool all = graph_ir(e, g)->kind == IR_GRAPH_REVERSE || graph_ir(e, g)->kind == IR_GRAPH_NEGATIVES ||
                policy == IR_LOOPS_REMOVE; /* every edge has an original */
     if (!all) fill = fill_value(e, v, &fill, base, g, policy, s);
-    if (v.kind == V_TENSOR) v = carry(e, v, g);
+    v = carry(e, v, g);
     if (all) return v;
     IrType t = ir_scalar(IR_BOOL);
     t.space = graph_ir(e, g)->edge;
