@@ -13,6 +13,30 @@
 
 static const IrMap *map_at(const Cone *c, IrId map) { return &c->f->m->maps.data[map]; }
 
+/* ---- signs of zeros ------------------------------------------------------------------------------------------------ */
+
+/* Is something summed, so that a zero has no sign behind op? */
+static bool is_sum(const Cone *c, const IrOp *op)
+{
+    bool summed = false;
+    if (op->op == IR_OP_reduce_sum || op->op == IR_OP_sum_dims) return true;
+    for (unsigned k = 0; op->op == IR_OP_contract && k < 2; k++) {
+        IrType t = fused_op(c->f, op->args[k])->type;
+        summed |= t.space != op->type.space && t.space != IR_UNIT;
+        for (unsigned i = 0; i < t.n_dims; i++) summed |= !ir_type_has_dim(&op->type, t.dims[i]);
+    }
+    return summed;
+}
+
+static void find_bare(Cone *c)
+{
+    for (uint32_t i = 0; i < c->f->f->results.n; i++) c->bare[c->f->f->results.data[i].value] = true;
+    for (IrId v = c->f->f->ops.n; v-- > 0;) {
+        const IrOp *op = fused_op(c->f, v);
+        for (uint32_t k = 0; k < op->n_args && c->bare[v] && !is_sum(c, op); k++) c->bare[op->args[k]] = true;
+    }
+}
+
 /* ---- operands that do not matter --------------------------------------------------------------------------------- */
 
 typedef struct Leaves { /* of an operand: values of rows that other kernels store */
@@ -92,14 +116,17 @@ static void want_select(Cone *c, const IrOp *op, uint32_t rows)
     want_arg(c, x[2], space, cone_both(c, rows, no));
 }
 
-static void want_operands(Cone *c, const IrOp *op, uint32_t rows)
+static void want_operands(Cone *c, IrId v, uint32_t rows)
 {
-    switch (op->op) {
-    case IR_OP_mul:
-    case IR_OP_contract: want_product(c, op, op->type.space, rows); return;
-    case IR_OP_select: want_select(c, op, rows); return;
-    case IR_OP_gather: want(c, op->args[0], cone_image(c, op->attr.map, rows)); return;
-    default:
+    const IrOp *op = fused_op(c->f, v);
+    bool product = op->op == IR_OP_mul || op->op == IR_OP_contract, sign = c->bare[v] && !is_sum(c, op);
+    if (product && !sign) {
+        want_product(c, op, op->type.space, rows);
+    } else if (op->op == IR_OP_select && !sign) {
+        want_select(c, op, rows);
+    } else if (op->op == IR_OP_gather) {
+        want(c, op->args[0], cone_image(c, op->attr.map, rows));
+    } else {
         if (ir_ops[op->op].attrs & A_MAP) rows = PLAN_SET_ALL; /* ranks: of all elements of a row */
         for (uint32_t k = 0; k < op->n_args; k++) want_arg(c, op->args[k], op->type.space, rows);
     }
@@ -121,7 +148,7 @@ static void want(Cone *c, IrId v, uint32_t rows)
     if (op->op == IR_OP_arg || (op->type.space == IR_UNIT && own != GROUP_NONE)) return; /* always whole */
     if (is_own(c, v)) c->here[v] = cone_either(c, c->here[v], rows); /* followed by itself, later */
     else if (own != GROUP_NONE) c->wanted[v] = cone_either(c, c->wanted[v], rows);
-    else if (!was_wanted(c, v, rows)) want_operands(c, op, rows);
+    else if (!was_wanted(c, v, rows)) want_operands(c, v, rows);
 }
 
 /* ---- one group ------------------------------------------------------------------------------------------------------ */
@@ -140,13 +167,6 @@ static PlanStep *step_of(const Cone *c, const Group *g)
     return rows || blocks ? found : NULL;
 }
 
-static bool is_result(const FusedFunc *f, IrId v)
-{
-    for (uint32_t i = 0; i < f->f->results.n; i++)
-        if (f->f->results.data[i].value == v) return true;
-    return false;
-}
-
 static bool shares_memory(const FusedFunc *f, IrId v)
 {
     for (IrId u = 0; u < f->f->ops.n; u++)
@@ -158,7 +178,7 @@ static bool shares_memory(const FusedFunc *f, IrId v)
 static void add_output(Cone *c, const Group *g, IrId v, PlanCone *cone)
 {
     uint32_t right = c->wanted[v], rows = cone_both(c, right, c->support[v]);
-    if (is_result(c->f, v) || shares_memory(c->f, v)) right = rows = PLAN_SET_ALL;
+    if (c->bare[v] || shares_memory(c->f, v)) right = rows = PLAN_SET_ALL;
     IrId space = fused_op(c->f, v)->type.space;
     if (space != g->space) { /* at elements of the rows */
         bool element = g->map != IR_NONE && map_at(c, g->map)->from == space && space != IR_UNIT;
@@ -213,7 +233,7 @@ static void want_of(Cone *c, const Group *g, IrId v, const Reach *reach)
     bool inner = group_has_inner(g, v);
     uint32_t all = inner ? reach->elements : reach->rows, right = c->here[v];
     if (is_output(c, v)) right = cone_either(c, right, c->wanted[v]);
-    if (is_output(c, v) && (is_result(c->f, v) || op->type.space == IR_UNIT)) right = PLAN_SET_ALL;
+    if (is_output(c, v) && (c->bare[v] || op->type.space == IR_UNIT)) right = PLAN_SET_ALL;
     right = cone_both(c, right, all);
     c->loose[v] |= right != (reach->whole ? PLAN_SET_ALL : all);
     if (g->kind == GROUP_BLOCKS && !inner) {
@@ -222,7 +242,7 @@ static void want_of(Cone *c, const Group *g, IrId v, const Reach *reach)
     } else if (!inner && ir_ops[op->op].traits & T_REDUCE) {
         want(c, op->args[0], cone_both(c, cone_origin(c, g->map, right), reach->elements));
     } else {
-        want_operands(c, op, right);
+        want_operands(c, v, right);
     }
 }
 
@@ -298,8 +318,9 @@ void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const ui
     uint32_t n = f->f->ops.n;
     Cone c = {.ctx = ctx, .f = f, .p = p, .support = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
               .wanted = ARENA_ARRAY(ctx->stage, uint32_t, n + 1), .here = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
-              .loose = ARENA_ARRAY(ctx->stage, bool, n + 1)};
+              .loose = ARENA_ARRAY(ctx->stage, bool, n + 1), .bare = ARENA_ARRAY(ctx->stage, bool, n + 1)};
     cone_supports(&c);
+    find_bare(&c);
     bool some = false, computed = false;
     for (IrId v = 0; v < n; v++) {
         bool route = fused_op(f, v)->op == IR_OP_route;
