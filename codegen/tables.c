@@ -224,6 +224,8 @@ static void add_step(Builder *b, const PlanStep *s)
                 .n_args = s->args.n,
                 .grain = s->grain,
                 .cut = index_of(s->cut),
+                .chain = s->chain,
+                .strip = s->strip,
                 .first_cost = b->costs.n,
                 .n_cost = s->cost.n,
                 .rows = index_of(s->cone.rows),

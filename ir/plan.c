@@ -6,7 +6,7 @@
 static const char *const kind_names[] = {
     [PLAN_ARENA] = "arena", [PLAN_TENSOR] = "tensor", [PLAN_RESULT] = "result", [PLAN_COTANGENT] = "cotangent",
     [PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to", [PLAN_MAP_ROWS] = "rows",
-    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to"};
+    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to", [PLAN_STRIP] = "strip"};
 static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
@@ -177,6 +177,7 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
     }
     print_gemm(p, &s->gemm, out);
     print_cone(&s->cone, out);
+    if (s->chain > 1) strbuf_printf(out, "    with the next %u by strips of %" PRId64 " rows\n", s->chain - 1, s->strip);
 }
 
 void plan_print(const HostPlan *p, StrBuf *out)

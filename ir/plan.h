@@ -29,6 +29,7 @@ typedef enum {
     PLAN_MAP_LIST, /* i32 [count(from)]: elements grouped by image, in the user's order; identity if sorted */
     PLAN_IDS,     /* i64 [count]: the user's id of each element of space `ref` */
     PLAN_MAP_ALONG, /* i32 [count(from)]: image under map `ref` of each element in the order of the list of map `along` */
+    PLAN_STRIP,   /* rows of the strip at hand: what passes between the steps of a chain */
 } PlanBufferKind;
 typedef struct PlanBuffer {
     PlanBufferKind kind;
@@ -105,6 +106,9 @@ typedef struct PlanStep {
     PlanCount extent;  /* of the parallel loop; const 1 without one */
     int64_t grain;     /* least iterations worth a thread */
     IrId cut;          /* map whose row lengths weigh the iterations, or IR_NONE */
+    uint32_t chain;    /* so many steps, from this one on, run together strip by strip (passes/connect.c); 1: it alone;
+                          0: one of those before it runs it */
+    int64_t strip;     /* rows of a strip */
     PlanGemm gemm;
     VEC(PlanCost) cost;
     const char *label; /* "reduce_sum edge.dst [16] + 3 ops" */

@@ -4,11 +4,13 @@
      schedule   lanes, tiles and blocks of each group (a function of the group: passes/schedule.c)
      lower      each group to a kernel and its steps
      cone       which rows of a kernel later ones need
+     connect    which steps run together, strip by strip
      memplan    arena buffers to slots
    It decides nothing itself. */
 #include "passes/lower.h"
 #include "base/ice.h"
 #include "passes/cone.h"
+#include "passes/connect.h"
 #include "passes/lower_kernel.h"
 
 static void print_kernels(const void *plan, StrBuf *out) { plan_print_kernels(plan, out); }
@@ -48,6 +50,10 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFun
     StrMap kernels = {.arena = ctx->stage};
     uint32_t *buffer_of;
     if (!lower_func(ctx, plan, f, &kernels, &buffer_of)) return NULL;
+    PassContext quiet = *ctx;
+    quiet.keep_remarks = false;
+    if (!ctx->disabled[PASS_cone]) cone_program(&quiet, f, plan->programs.data[0], buffer_of);
+    if (!ctx->disabled[PASS_connect]) connect_program(&quiet, plan, f, plan->programs.data[0], buffer_of);
     memplan_program(ctx->stage, plan->programs.data[0], !ctx->disabled[PASS_memplan]);
     return plan->programs.data[0];
 }
@@ -72,6 +78,10 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_cone]; i++)
         cone_program(ctx, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
     pass_end(ctx, PASS_cone, print_plan, plan);
+    pass_begin(ctx, PASS_connect, print_plan, plan);
+    for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_connect]; i++)
+        connect_program(ctx, plan, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
+    pass_end(ctx, PASS_connect, print_plan, plan);
     pass_begin(ctx, PASS_memplan, print_kernels, plan);
     for (uint32_t i = 0; i < plan->programs.n; i++)
         memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);

@@ -1,4 +1,4 @@
-/* The kernel stage: fuse, schedule, lower, memplan. From a verified module without `grad` to kernels and the
+/* The kernel stage: fuse, schedule, lower, cone, connect, memplan. From a verified module without `grad` to kernels and the
    host plan, one program per function. */
 #pragma once
 #include "ir/plan.h"

@@ -160,6 +160,7 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
     l->step = ARENA_NEW(a, PlanStep);
     l->step->cut = IR_NONE;
     l->step->grain = 1;
+    l->step->chain = 1;
     l->step->group = g;
     l->step->cone = (PlanCone){PLAN_SET_ALL, PLAN_SET_ALL, PLAN_SET_ALL};
     const Group *group = &lf->f->groups.data[g];

@@ -9,14 +9,17 @@
 static void find_lives(PlanProgram *p)
 {
     for (uint32_t i = 0; i < p->buffers.n; i++) p->buffers.data[i].first = UINT32_MAX, p->buffers.data[i].last = 0;
-    for (uint32_t s = 0; s < p->steps.n; s++)
+    uint32_t first = 0, last = 0; /* of the chain that s is in */
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        if (p->steps.data[s].chain) first = s, last = s + p->steps.data[s].chain - 1;
         for (uint32_t k = 0; k < p->steps.data[s].args.n; k++) {
             const PlanArg *arg = &p->steps.data[s].args.data[k];
             if (!arg->is_buffer) continue;
             PlanBuffer *b = &p->buffers.data[arg->buffer];
-            if (b->first == UINT32_MAX) b->first = s;
-            b->last = s;
+            if (b->first == UINT32_MAX) b->first = first;
+            b->last = last;
         }
+    }
 }
 
 /* Constant rows are part of the width: one row. */

@@ -110,6 +110,17 @@ static int64_t trained_bytes(const RtTensors *t)
     return bytes;
 }
 
+/* Of n steps from the i-th on: those of a chain are timed together, with the first. */
+static void add_costs(const RtExec *e, int64_t i, int64_t n, double *bytes, double *flops)
+{
+    for (; n > 0; n--, i++) {
+        double more[2];
+        rt_step_cost(e, i, &more[0], &more[1]);
+        *bytes += more[0];
+        *flops += more[1];
+    }
+}
+
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
@@ -117,8 +128,8 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
            b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak, (long long)e->arena_bytes);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = &b->c->model->steps[e->program->first_step + i];
-        double bytes, flops, ms = t->steps[i] / (double)b->iters * 1e-6;
-        rt_step_cost(e, i, &bytes, &flops);
+        double bytes = 0, flops = 0, ms = t->steps[i] / (double)b->iters * 1e-6;
+        add_costs(e, i, s->chain, &bytes, &flops);
         printf("%s\n    {\"name\": ", i ? "," : "");
         rt_cli_print_string(rt_string(b->c->model, s->label));
         printf(", \"file\": ");
@@ -126,7 +137,7 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
                "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
                (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
-               e->steps[i].backend ? e->options.gemm->name : "kernel");
+               !s->chain ? "the kernel before it" : e->steps[i].backend ? e->options.gemm->name : "kernel");
     }
     printf("]}");
 }
@@ -139,8 +150,12 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
            t->min_ms, t->median_ms, (double)t->peak / 1048576.0);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = &b->c->model->steps[e->program->first_step + i];
-        double bytes, flops, ns = t->steps[i] / (double)b->iters;
-        rt_step_cost(e, i, &bytes, &flops);
+        double bytes = 0, flops = 0, ns = t->steps[i] / (double)b->iters;
+        if (!s->chain) {
+            printf("   and, strip by strip:                            %s\n", rt_string(b->c->model, s->label));
+            continue;
+        }
+        add_costs(e, i, s->chain, &bytes, &flops);
         printf("  %8.4f ms %5.1f%%  %7.2f GB/s %8.2f GFLOP/s  %s%s\n", ns * 1e-6,
                total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns,
                rt_string(b->c->model, s->label), e->steps[i].backend ? " (openblas)" : "");

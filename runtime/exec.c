@@ -1,5 +1,6 @@
 /* Binds programs and runs them (see exec.h). Never reads a file, never allocates while running. */
 #include "runtime/exec.h"
+#include "runtime/chain.h"
 #include "runtime/clock.h"
 #include "runtime/cone.h"
 #include <stdlib.h>
@@ -127,6 +128,11 @@ static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
     int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS;
+    if (x->chain) {
+        x->n_chunks = rt_chain_cut(x->chain, threads, chunks, x->choice.cut == RT_CUT_ROWS, x->bounds);
+        x->order = x->bounds + x->n_chunks + 1;
+        return;
+    }
     const int64_t *rows = rt_exec_rows(e, s, x);
     RtConeStep *runs = runs_of(e, x);
     int64_t extent = runs ? (int64_t)(runs->share * (double)x->extent) : x->extent;
@@ -145,7 +151,7 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     const RtStep *s = &e->model->steps[e->program->first_step + i];
     RtExecStep *x = &e->steps[i];
     const RtGemm *g = &s->gemm;
-    x->fn = pick_gemm(e, g);
+    x->fn = s->chain == 1 ? pick_gemm(e, g) : NULL;
     x->backend = x->fn != NULL;
     x->extent = rt_count_value(e->graph, &s->extent);
     if (x->backend)
@@ -161,6 +167,18 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     x->choice = e->options.choice;
     if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &x->choice);
     cut_step(e, s, x);
+    return RT_OK;
+}
+
+/* Steps that run together, once all of them know what they call. */
+static RtCode cut_chains(RtExec *e, RtStatus *st)
+{
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        const RtStep *s = &e->model->steps[e->program->first_step + i];
+        if (s->chain <= 1) continue;
+        RT_TRY(rt_chain_make(e, i, &e->steps[i].chain, st));
+        cut_step(e, s, &e->steps[i]);
+    }
     return RT_OK;
 }
 
@@ -180,7 +198,7 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
         args += step_args(&e->model->steps[e->program->first_step + i]);
         RT_TRY(setup_step(e, i, st));
     }
-    return RT_OK;
+    return cut_chains(e, st);
 }
 
 /* ---- binding ---- */
@@ -203,6 +221,7 @@ static void *buffer_pointer(RtExec *e, const RtBuffer *b)
     case RT_BUF_MAP_LIST: return maps[b->ref].list;
     case RT_BUF_MAP_ALONG: return rt_graph_along(e->graph, b->ref, b->along);
     case RT_BUF_IDS: return e->graph->spaces[b->ref].ids_all;
+    case RT_BUF_STRIP: return e; /* rt_chain_run says where it is */
     default: return NULL;
     }
 }
@@ -289,7 +308,7 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
             return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL, "a batch needs more memory than was planned");
     }
     for (int64_t i = 0; i < p->n_steps; i++) RT_TRY(setup_step(e, i, st));
-    return RT_OK;
+    return cut_chains(e, st);
 }
 
 void rt_exec_choose(RtExec *e, const RtChoice *c)
@@ -356,6 +375,7 @@ void rt_exec_free(RtExec *e)
     rt_block_free(&e->arena);
     rt_block_free(&e->own_results);
     rt_cone_free(e->cone);
+    for (int64_t i = 0; e->steps && i < e->program->n_steps; i++) rt_chain_free(e->steps[i].chain);
     free(e->steps);
     free(e->tensors);
     free(e->results);
@@ -393,6 +413,11 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
 static void run_step(RtExec *e, const RtExecStep *x)
 {
     const RtConeStep *runs = runs_of(e, x);
+    if (e->model->steps[e->program->first_step + (x - e->steps)].chain == 0) return;
+    if (x->chain) {
+        rt_pool_run(e->options.pool, rt_chain_run, rt_chain_args(x->chain), x->bounds, x->order, x->n_chunks);
+        return;
+    }
     if (runs) rt_pool_run(e->options.pool, rt_cone_run, &runs->self, x->bounds, NULL, x->n_chunks);
     else if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->order, x->n_chunks);
 }
@@ -434,7 +459,7 @@ static bool step_has_nan(const RtExec *e, const RtStep *s)
         const RtStepArg *a = &e->model->step_args[s->first_arg + k];
         if (!a->is_buffer) continue;
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + a->buffer];
-        if (b->elem != RT_K_F32 && b->elem != RT_K_F64) continue;
+        if ((b->elem != RT_K_F32 && b->elem != RT_K_F64) || b->kind == RT_BUF_STRIP) continue;
         if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &b->rows) * b->width))
             return true;
     }

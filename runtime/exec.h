@@ -6,6 +6,8 @@
 #include "runtime/pack.h"
 #include "runtime/pool.h"
 
+struct RtChain;
+
 /* Another way to run the products among the steps (BLAS). Same row blocks, same buffers. Its
    functions take the arguments that exec.c lays out: see RtGemmArg. */
 enum {
@@ -60,6 +62,7 @@ typedef struct RtExecStep {
     int64_t *order;  /* [n_chunks] as they are taken, see pool.h */
     int64_t extent, n_chunks;
     bool backend; /* runs on options.gemm */
+    struct RtChain *chain; /* it and the next ones, strip by strip (chain.h); or NULL */
     RtChoice choice;
 } RtExecStep;
 
