@@ -307,7 +307,7 @@ void kir_print_code(const KirKernel *k, StrBuf *out)
 
 void kir_print_ins(const KirKernel *k, KirId id, StrBuf *out)
 {
-    if (id >= k->ins.n) {
+    if (id >= k->ins.n || k->ins.data[id].op >= KIR_N_OPS) {
         strbuf_puts(out, "%?");
         return;
     }

@@ -411,8 +411,8 @@ BREAK(below_i32) { (void)a, k->ins.data[ONE].type.base = KIR_I32, k->ins.data[ON
 BREAK(param_before) { (void)a, k->ins.data[ONE].op = KIR_param, k->ins.data[ONE].i = -1; }
 BREAK(param_behind) { (void)a, k->ins.data[ONE].op = KIR_param, k->ins.data[ONE].i = 1; }
 BREAK(no_buffer) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 7; }
-BREAK(none_active) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].active = 0; }
-BREAK(back_stride) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].active = 1, k->ins.data[NEG].stride = -1; }
+BREAK(none_active) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 0, k->ins.data[NEG].active = 0; }
+BREAK(back_stride) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 0, k->ins.data[NEG].active = 1, k->ins.data[NEG].stride = -1; }
 static const Built built[] = {
     {"its name is not an identifier", two_words}, {"its name is not an identifier", empty_name},
     {"its name is not an identifier", digit_first}, {"its name is not an identifier", no_name},
