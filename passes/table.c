@@ -138,7 +138,9 @@ static IrId read_row(Table *t, const IrOp *op, IrId table, const Hit *hit)
    vectors run along what the product makes, as `prepare` lays out a weight. IR_NONE: it stays. */
 static IrId laid_out(Table *t, const IrOp *op, uint32_t k)
 {
-    const IrOp *read = op_of(t, op->args[k]), *rows = read->op == IR_OP_gather ? op_of(t, read->args[0]) : read;
+    const IrOp *read = op_of(t, op->args[k]);
+    if (read->op != IR_OP_gather) return IR_NONE;
+    const IrOp *rows = op_of(t, read->args[0]);
     if (rows->op != IR_OP_reshape || op->type.space == IR_UNIT || !op->type.n_dims) return IR_NONE;
     const IrType *x = &read->type, *whole = &op_of(t, rows->args[0])->type;
     IrId last = op->type.dims[op->type.n_dims - 1];
