@@ -96,7 +96,7 @@ static Found find(Reorder *r, IrId v)
     r->replaced = v;
     for (uint32_t k = 0; k < N_RULES; k++) {
         bool wanted = v != r->forced || k == r->forced_rule;
-        IrId found = f.of[k] = wanted ? ro_as(r, rules[k].rule(r, v), type) : IR_NONE;
+        IrId found = f.of[k] = wanted ? ro_as(r, reorder_guard_sum(r, v, rules[k].rule(r, v)), type) : IR_NONE;
         if (found == IR_NONE || found == v) continue;
         if (f.best == IR_NONE || reorder_price(r, found) < reorder_price(r, f.best)) f.best = found, f.which = k;
     }

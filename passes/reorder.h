@@ -118,6 +118,9 @@ uint8_t reorder_facts(const Reorder *r, const IrOp *op);
 /* y where no row is summed: its value, and `neutral` on rows that `map` sums nothing into, unless y is known to do no
    harm there: finite (and, for a divisor, not 0). */
 IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor);
+/* `sum`, found for the reduce_sum v: before autodiff cut off where no row is summed if its cotangent may be NaN there,
+   which no row of v's operand would have read. */
+IrId reorder_guard_sum(Reorder *r, IrId v, IrId sum);
 
 /* ---- reorder_lift.c: what depends on one end only ---- */
 

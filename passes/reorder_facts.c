@@ -123,28 +123,81 @@ static bool apply(const IrOp *op, const double *x, double *out)
     case IR_OP_lt: *out = x[0] < x[1]; return true;
     case IR_OP_le: *out = x[0] <= x[1]; return true;
     case IR_OP_not: *out = x[0] == 0; return true;
-    case IR_OP_select: *out = x[0] != 0 ? x[1] : x[2]; return true;
     case IR_OP_reshape:
     case IR_OP_transpose:
+    case IR_OP_max_dims:
+    case IR_OP_min_dims:
     case IR_OP_slice: *out = x[0]; return true;
-    default: return false;
+    case IR_OP_contract:
+    case IR_OP_sum_dims: *out = 0; return x[0] == 0 || (op->n_args > 1 && x[1] == 0);
+    default: *out = 0; return ir_ops[op->op].traits & T_ZERO && op->n_args == 1 && x[0] == 0;
     }
 }
 
-/* The one number that v is in every row into which `map` sums nothing. */
+/* The one number that v is in every row into which `map`, or no map at all (IR_NONE), sums anything. */
 static bool at_empty(const Reorder *r, IrId v, IrId map, int depth, double *out)
 {
     const IrOp *op = ro_op(r, v);
     double x[3];
     if (ro_is_const(r, v, out)) return true;
-    if (ir_ops[op->op].traits & T_REDUCE && op->attr.map == map) {
+    if (ir_ops[op->op].traits & T_REDUCE && (map == IR_NONE || op->attr.map == map)) {
         *out = op->op == IR_OP_reduce_mul ? 1 : op->op == IR_OP_reduce_sum ? 0 : op->attr.f;
         return true;
     }
     if (!depth || !op->n_args || op->n_args > 3 || ro_knows(r, v, RO_PINNED)) return false;
-    for (uint32_t k = 0; k < op->n_args; k++)
-        if (!at_empty(r, op->args[k], map, depth - 1, &x[k])) return false;
-    return apply(op, x, out);
+    if (op->op == IR_OP_select)
+        return at_empty(r, op->args[0], map, depth - 1, x) && at_empty(r, op->args[x[0] != 0 ? 1 : 2], map, depth - 1, out);
+    bool product = op->op == IR_OP_mul || op->op == IR_OP_contract, all = true;
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        bool known = at_empty(r, op->args[k], map, depth - 1, &x[k]);
+        if (known && x[k] == 0 && product && ro_knows(r, op->args[1 - k], RO_FINITE)) return *out = 0, true;
+        all &= known;
+    }
+    return all && apply(op, x, out);
+}
+
+/* Is op's derivative by its operand v infinite in those rows, where v is x? */
+static bool is_pole(const Reorder *r, const IrOp *op, double x)
+{
+    switch (op->op) {
+    case IR_OP_log:
+    case IR_OP_sqrt:
+    case IR_OP_pow: return (float)x == 0;
+    case IR_OP_div: return at_empty(r, op->args[1], IR_NONE, 8, &x) && (float)x == 0;
+    case IR_OP_log1p: return x == -1;
+    default: return false;
+    }
+}
+
+/* Does op, which chooses, not take v in those rows? */
+static bool leaves_out(const Reorder *r, const IrOp *op, IrId v)
+{
+    double c;
+    if (op->op != IR_OP_select || op->args[0] == v || !at_empty(r, op->args[0], IR_NONE, 8, &c)) return false;
+    return op->args[c != 0 ? 1 : 2] != v;
+}
+
+/* Before autodiff: may the cotangent of v be infinite or NaN in rows without any, because of what is made of v there? */
+static bool is_sharp(const Reorder *r, IrId v, int depth)
+{
+    double x;
+    if (!depth || !at_empty(r, v, IR_NONE, 8, &x)) return false;
+    for (IrId u = 0; u < r->b.f->ops.n; u++) {
+        const IrOp *op = ro_op(r, u);
+        bool reads = false;
+        for (uint32_t k = 0; k < op->n_args && r->values.data[u].uses; k++) reads |= op->args[k] == v;
+        if (!reads || ir_op_is_of_autodiff(op->op) || leaves_out(r, op, v)) continue;
+        if (is_pole(r, op, x) || is_sharp(r, u, depth - 1)) return true;
+    }
+    return false;
+}
+
+/* y where there are rows, else that number. */
+static IrId at_rows(Reorder *r, IrId map, IrId y, double neutral)
+{
+    IrType t = ir_scalar(ro_type(r, y).dtype);
+    IrId empty = ro_map2(r, IR_OP_eq, ro_degree(r, map, t.dtype), ro_const(r, t, 0));
+    return ro_select(r, empty, ro_const(r, t, neutral), y);
 }
 
 IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor)
@@ -152,7 +205,14 @@ IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor)
     double c;
     if (y == IR_NONE || ro_knows(r, y, divisor ? RO_FINITE | RO_NONZERO : RO_FINITE)) return y;
     if (at_empty(r, y, map, 8, &c) && isfinite(c) && !(divisor && (float)c == 0)) return y;
-    IrType t = ir_scalar(ro_type(r, y).dtype);
-    IrId empty = ro_map2(r, IR_OP_eq, ro_degree(r, map, t.dtype), ro_const(r, t, 0));
-    return ro_select(r, empty, ro_const(r, t, neutral), y);
+    return at_rows(r, map, y, neutral);
+}
+
+IrId reorder_guard_sum(Reorder *r, IrId v, IrId sum)
+{
+    const IrOp *op = ro_op(r, v);
+    if (sum == IR_NONE || sum == v || !r->has_grad || op->op != IR_OP_reduce_sum) return sum;
+    IrId map = op->attr.map;
+    bool same = ro_op(r, sum)->op == IR_OP_reduce_sum && ro_op(r, sum)->attr.map == map;
+    return same || !is_sharp(r, v, 8) ? sum : at_rows(r, map, sum, 0);
 }

@@ -251,6 +251,14 @@ static IrId reduced(Message *g, IrId m)
     return irb_reduce(&g->b, ops[gir_below(&g->r, 4)], end(g), m, gir_below(&g->r, 2) ? 0 : -1.5);
 }
 
+/* A logarithm with a floor: in rows without any its cotangent is 0 / 0, which no edge reads. */
+static IrId floored(Message *g, IrId out)
+{
+    Build *b = &g->b;
+    out = irb_map1(b, IR_OP_log, irb_map1(b, IR_OP_abs, out));
+    return irb_map2(b, IR_OP_max, out, irb_scalar(b, IR_F64, -3));
+}
+
 /* A graph, the arguments and no result yet. */
 static Message message_begin(Arena *a, uint64_t seed, const int64_t *size)
 {
@@ -299,6 +307,7 @@ static IrModule *message_module(Arena *a, uint64_t seed)
     Message g = message_begin(a, seed, sizes[seed * 0x9E3779B9u / 7 % 5]);
     IrId out = reduced(&g, message(&g, 3));
     if (gir_below(&g.r, 2)) out = irb_map2(&g.b, IR_OP_add, out, reduced(&g, message(&g, 2)));
+    if (gir_below(&g.r, 4) == 0) out = floored(&g, out);
     if (gir_below(&g.r, 3) == 0) g.far = irb_map1(&g.b, IR_OP_tanh, out), out = reduced(&g, message(&g, 2));
     message_end(&g, out);
     return g.b.m;
