@@ -117,6 +117,7 @@ def pyg_layer(model, i, o, last, degrees):
         "gine": lambda: g.GINEConv(mlp(i, o), edge_dim=N_EDGE_FEATURES),
         "resgated": lambda: g.ResGatedGraphConv(i, o),
         "egc": lambda: egc(i, o),
+        "gatedgraph": lambda: g.GatedGraphConv(o, 2),
     }.get(model)
     if not make:
         raise Unsupported("no such layer here")

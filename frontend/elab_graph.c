@@ -231,12 +231,16 @@ static const GraphValue *graph_derive(Elab *e, IrGraphKind kind, IrLoopPolicy po
     return derive_drawn(e, kind, policy, base, 0, 0);
 }
 
+enum { GRAPH_COST = 512 }; /* operations that a graph counts as: it has lists of its own, and each may lead to more */
+
 /* The graph to derive one from. */
 static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out)
 {
     const Value *v = i < c->n ? &c->args[i].value : NULL;
     *out = v && v->kind == V_GRAPH ? v->graph : e->frame->graph;
     if (v && v->kind == V_ERROR) return false;
+    for (int k = 0; k < GRAPH_COST; k++)
+        if (!elab_spend(e, c->span)) return false;
     if (!v || v->kind == V_GRAPH) {
         if (!graph_ir(e, *out)->redrawn) return true;
         Diag *d = diag_error(e->d, E0209, c->span, "no graph is derived from one that is drawn for each step of training");

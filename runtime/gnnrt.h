@@ -24,7 +24,7 @@ extern "C" {
 #pragma GCC visibility push(default) /* the runtime itself is compiled with hidden symbols */
 #endif
 
-#define GNNRT_ABI_VERSION 1
+#define GNNRT_ABI_VERSION 2
 
 /* The codes a library call can return; the full list is runtime/codes.def. */
 enum {
