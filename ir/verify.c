@@ -212,7 +212,7 @@ static bool check_negatives(Verify *v, const IrGraph *g)
 static bool check_nearest(Verify *v, const IrGraph *g)
 {
     const IrMap *batch = g->batch < v->m->maps.n ? &v->m->maps.data[g->batch] : NULL;
-    if (!v->m->maps.data[g->src].computed || v->m->maps.data[g->dst].computed)
+    if (!v->m->maps.data[g->src].computed) /* that of its targets is sorted, so it is not */
         return bad(v, nowhere, "graph `%s`: the map of its sources, and it alone, is computed", g->name);
     if (g->batch != IR_NONE && (!batch || batch->from != g->src_space || batch->to == IR_UNIT || !batch->sorted || g->src_space != g->dst_space))
         return bad(v, nowhere, "graph `%s`: no map leads from its nodes to their graphs", g->name);

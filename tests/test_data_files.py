@@ -4,6 +4,7 @@ are sound, odd or damaged. usage: test_data_files.py BUILD"""
 import io
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -235,6 +236,67 @@ for n in (0, 21, 22, 40):
     box.write("bad.npz", ZIP[-n:] if n else b"")
     no_build("zip_last_%d" % n, 2, "E0614", ["bad.npz"], "bad.npz") if n < 22 else box.report(
         "zip_tail_%d" % n, box.run(box.gnnc, "ir", "m.gnn", "--set=C=2", "--data", "bad.npz").rc not in (1, 2) and "taken")
+
+# ---- what a program reads -----------------------------------------------------------------------------------
+
+box.write("all.gnn", """model m(x: node[F], w: edge, d: node) -> node[C] {
+  param W: [F, C] = glorot
+  return sum_in(x.src * w) @ W + d
+}
+train m {
+  loss = cross_entropy(m(data.x, data.w, data.d), data.y) on data.train
+  hyper lr = 0.1
+  optimizer sgd(lr)
+  epochs 1
+}
+""")
+PARTS = dict(w=np.ones(3), d=np.arange(4.0), train_mask=np.array([1, 1, 0, 1], bool))
+box.must(box.gnnc, "build", "all.gnn", "--data", folder(**PARTS), "--cpu=generic", "-o", box.path("all"))
+box.must(box.gnnc, "build", "all.gnn", "--data", folder(**PARTS), "--cpu=generic", "--dtype=f64", "-o", box.path("all64"))
+
+
+def trains(name, exe="all", like=None, **arrays):
+    """Trains; what it prints is that of `like`, another name, since both mean the same data."""
+    folder(arrays.pop("meta", META), **dict(PARTS, **arrays))
+    r = box.run(box.path(exe), "train", "--data", "d", "--threads", "1", "--set", "lr=0.5")
+    said = re.sub(r"[0-9.]+ m?s\b.*", "", r.out)
+    SAID[name] = said
+    box.report("trains_" + name, r.rc and r.err or like and said != SAID[like] and "other than %s: %s" % (like, r.out[-300:]))
+
+
+def refused(name, rc, code, says, exe="all", **arrays):
+    d = folder(arrays.pop("meta", META), **dict(PARTS, **arrays))
+    box.refuses("refused_" + name, [box.path(exe), "train", "--data", d], rc, code, *says)
+
+
+SAID = {}
+for exe in ("all", "all64"):
+    a = dict(exe=exe, like="whole_" + exe)
+    trains("whole_" + exe, exe)
+    trains("doubles_" + exe, x=x.astype("<f8"), w=PARTS["w"].astype("<f4"), **a)
+    trains("sparse_" + exe, x=None, x_indptr=np.array([0, 3, 6, 9, 12], "<i4"), x_indices=np.tile(np.arange(3, dtype="<i4"), 4),
+           x_data=x.ravel().astype("<f8"), **a)
+    trains("pairs_" + exe, edge_index=None, src=edges[0].astype("<i4"), dst=edges[1], **a)
+    trains("columns_" + exe, d=PARTS["d"].reshape(4, 1), **a)
+    trains("small_ints_" + exe, x=x.astype("|u1"), y=y.astype("<i4"), train_mask=PARTS["train_mask"].astype("|u1"), edge_index=edges.astype("<i4"), **a)
+    trains("without_meta_" + exe, meta=None, **a)
+    refused("infinite_" + exe, 2, "R116", ["x.npy", "row 1, column 2"], exe, x=np.where(x == 5, np.inf, x))
+refused("pair_lengths", 3, "R110", ["src", "3 and 2"], edge_index=None, src=edges[0], dst=edges[1][:2])
+refused("pair_matrix", 3, "R110", ["src"], edge_index=None, src=edges, dst=edges[1])
+refused("pair_matrix_of_targets", 3, "R110", ["src"], edge_index=None, src=edges[0], dst=edges)
+refused("pair_floats", 3, "R114", ["src"], edge_index=None, src=edges[0].astype("<f4"), dst=edges[1])
+refused("pair_float_targets", 3, "R114", ["dst"], edge_index=None, src=edges[0], dst=edges[1].astype("<f4"))
+refused("pair_junk", 2, "R101", ["src"], edge_index=None, src=b"junk", dst=edges[1])
+refused("pair_junk_of_targets", 2, "R101", ["dst"], edge_index=None, src=edges[0], dst=b"junk")
+refused("source_alone", 6, "R117", ["edge_index"], edge_index=None, src=edges[0])
+refused("csr_junk", 2, "R101", ["x_data"], x=None, **dict(CSR, x_data=b"junk"))
+refused("scalar_for_rows", 3, "R112", ["d.npy", "a single number"], d=np.array(1.0))
+refused("ids_behind", 2, "R111", ["edge_index"], edge_index=edges + 1)
+refused("csr_not_finite", 2, "R116", ["x"], x=None, **dict(CSR, x_data=np.array([1, np.nan, 1], "<f4")))
+for exe in ("all", "all64"):
+    folder(x=x, w=None, d=None)
+    r = box.run(box.path(exe), "bench", "--data", "d", "--iters", "1", "--threads", "1")
+    box.report("bench_draws_" + exe, r.rc and r.err or [s for s in ("w", "d") if "input %s was drawn" % s not in r.out + r.err] and r.out + r.err)
 
 # ---- words of the command line ----------------------------------------------------------------------------
 

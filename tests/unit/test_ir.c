@@ -388,7 +388,7 @@ static void test_rules(void)
 
 /* ---- what only a broken pass can make -------------------------------------------------------- */
 
-static void refuse(const char *name, void (*break_it)(IrModule *m, IrFunc *f), const char *want)
+static void refuse_only(const char *name, void (*break_it)(IrModule *m, IrFunc *f), const char *want, bool prints)
 {
     Arena *a = arena_new();
     const char *message,
@@ -402,10 +402,15 @@ static void refuse(const char *name, void (*break_it)(IrModule *m, IrFunc *f), c
         check(!ir_verify(m, &d), "taken");
         check(d.list.n && strstr(d.list.data[0]->text, want), "found `%s`, wanted `%s`",
               d.list.n ? d.list.data[0]->text : "", want);
-        print(a, m); /* prints anything */
+        if (prints) print(a, m); /* ids that lead nowhere */
     }
     check_end(name);
     arena_free(a);
+}
+
+static void refuse(const char *name, void (*break_it)(IrModule *m, IrFunc *f), const char *want)
+{
+    refuse_only(name, break_it, want, true);
 }
 
 static void bad_map(IrModule *m, IrFunc *f) { (void)m, f->ops.data[7].attr.map = 99; }
@@ -423,8 +428,76 @@ static void bad_sites(IrModule *m, IrFunc *f) { (void)f, m->n_sites = 65537; }
 static void bad_map_space(IrModule *m, IrFunc *f) { (void)f, m->maps.data[0].to = 99; }
 static void bad_inverse(IrModule *m, IrFunc *f) { (void)f, m->maps.data[0].inverse = 99; }
 
+#define BREAK(name) static void name(IrModule *m, IrFunc *f)
+BREAK(no_tensor_name) { (void)f, m->tensors.data[0].name = NULL; }
+BREAK(no_func_name) { (void)m, f->name = NULL; }
+BREAK(empty_func_name) { (void)m, f->name = ""; }
+BREAK(bad_dtype) { (void)f, m->tensors.data[0].type.dtype = (IrDtype)9; }
+BREAK(bad_op_dtype) { (void)m, f->ops.data[7].type.dtype = (IrDtype)9; }
+BREAK(dim_of_nothing) { (void)f, m->dims.data[0].size = 0; }
+BREAK(no_spaces) { (void)f, m->spaces.n = 0; }
+BREAK(unit_of_edges) { (void)f, m->spaces.data[0].is_edge = true; }
+BREAK(map_from_nowhere) { (void)f, m->maps.data[0].from = 99; }
+BREAK(dim_of_space) { (void)f, m->spaces.data[1].has_dim = true, m->spaces.data[1].dim = 99; }
+BREAK(dim_of_edges) { (void)f, m->spaces.data[2].has_dim = true, m->spaces.data[2].dim = 0; }
+BREAK(dim_of_unit) { (void)f, m->spaces.data[0].has_dim = true, m->spaces.data[0].dim = 0; }
+BREAK(same_maps) { (void)f, m->maps.data[1].name = m->maps.data[0].name; }
+BREAK(same_graphs) { (void)f; VEC_PUSH(m->arena, &m->graphs, m->graphs.data[0]); }
+BREAK(same_args) { (void)m, f->args.data[1].name = f->args.data[0].name; }
+BREAK(no_edges) { (void)f, m->graphs.data[0].edge = 99; }
+BREAK(no_sources) { (void)f, m->graphs.data[0].src_space = 99; }
+BREAK(no_targets) { (void)f, m->graphs.data[0].dst_space = 99; }
+BREAK(no_base) { (void)f, m->graphs.data[0].kind = IR_GRAPH_LINE; }
+BREAK(no_kind) { (void)f, m->graphs.data[0].kind = (IrGraphKind)99, m->graphs.data[0].base = 0; }
+BREAK(no_site) { (void)f, m->graphs.data[0].redrawn = true, m->graphs.data[0].seed = -1; }
+BREAK(fewer_edges) { (void)f, m->graphs.data[0].kind = IR_GRAPH_RANDOM, m->graphs.data[0].n_edges = -1; }
+BREAK(fewer_nodes) { (void)f, m->graphs.data[0].kind = IR_GRAPH_RANDOM, m->graphs.data[0].n_nodes = -1; }
+BREAK(many_stored) { (void)f, m->tensors.data[2].n_stored = 9; }
+BREAK(bound_below) { (void)f, m->tensors.data[3].bound = -1; }
+BREAK(nonzeros_of_none) { (void)f, m->tensors.data[0].nonzeros.present = true, m->tensors.data[0].nonzeros.of = 99; }
+BREAK(nonzeros_rows) { (void)f, m->tensors.data[0].nonzeros.present = true, m->tensors.data[0].nonzeros.row = 99; }
+BREAK(nonzeros_cols) { (void)f, m->tensors.data[0].nonzeros.present = true, m->tensors.data[0].nonzeros.col = 99; }
+BREAK(dim_of_op) { (void)m, f->ops.data[7].op = IR_OP_iota, f->ops.data[7].n_args = 0, f->ops.data[7].attr.dim = 99; }
+BREAK(arg_type) { (void)m, f->args.data[0].type.dims[0] = 99; }
+static void trained(IrModule *m)
+{
+    IrFunc *step = ir_func_new(m, "train_step");
+    (void)step, ir_func_new(m, "metrics");
+    m->train = (IrTrain){.present = true, .stop_metric = IR_NONE};
+}
+BREAK(batches_below) { (void)f, trained(m), m->train.batch = -1; }
+BREAK(many_metrics)
+{
+    (void)f, trained(m);
+    for (int i = 0; i <= IR_MAX_METRICS; i++) VEC_PUSH(m->arena, &m->train.metrics, ((IrMetric){.name = "a"}));
+}
+BREAK(no_stop) { (void)f, trained(m), m->train.stop_metric = 3; }
+BREAK(no_test_func) { (void)f; VEC_PUSH(m->arena, &m->tests, ((IrTest){.name = "t", .func = 99})); }
+
+static const struct {
+    const char *want;
+    void (*breaks)(IrModule *m, IrFunc *f);
+} broken[] = {
+    {"tensor 0 has no name", no_tensor_name}, {"function 0 has no name", no_func_name}, {"function 0 has no name", empty_func_name},
+    {"its dtype does not exist", bad_dtype}, {"its dtype does not exist", bad_op_dtype}, {"dim `A` is 0", dim_of_nothing},
+    {"not the unit space", no_spaces}, {"not the unit space", unit_of_edges}, {"a space does not exist", map_from_nowhere},
+    {"space `node` indexes no dim", dim_of_space}, {"space `edge` indexes no dim", dim_of_edges}, {"space `unit` indexes no dim", dim_of_unit},
+    {"two maps named", same_maps}, {"two graphs named", same_graphs}, {"two arguments named", same_args}, {"a space does not exist", no_edges},
+    {"a space does not exist", no_sources}, {"a space does not exist", no_targets}, {"its base does not stand above it", no_base},
+    {"does not stand above it", no_kind}, {"site -1 of", no_site}, {"-1 edges on", fewer_edges}, {"on -1 nodes", fewer_nodes},
+    {"too many stored dims", many_stored}, {"only integers have a bound, which is positive", bound_below},
+    {"what it holds the nonzeros of does not exist", nonzeros_of_none}, {"what it holds the nonzeros of does not exist", nonzeros_rows},
+    {"what it holds the nonzeros of does not exist", nonzeros_cols}, {"its dim does not exist", dim_of_op}, {"a dim of it does not exist", arg_type},
+    {"batches of -1", batches_below}, {"metrics, at most", many_metrics}, {"the metric to stop by does not exist", no_stop},
+    {"test `t` has no function", no_test_func},
+};
+
 static void test_broken(void)
 {
+    Arena *a = arena_new();
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        refuse_only(arena_printf(a, "verify %zu: %s", i, broken[i].want), broken[i].breaks, broken[i].want, false);
+    arena_free(a);
     refuse("verify: map out of range", bad_map, "its map does not exist");
     refuse("verify: operand out of range", bad_operand, "does not stand above");
     refuse("verify: opcode out of range", bad_opcode, "is no op");
