@@ -34,6 +34,9 @@ typedef struct Span {
     uint32_t begin, end;
 } Span;
 
+/* a, or b where a is nowhere. */
+static inline Span span_or(Span a, Span b) { return a.source ? a : b; }
+
 typedef enum { DIAG_ERROR, DIAG_WARNING } DiagLevel;
 
 typedef struct DiagNote { /* a further place with a message of its own */

@@ -42,12 +42,12 @@ static bool adjoint_pairs(Elab *e, const AstSignature *sig, const Value *given, 
         if (!b || given[i].kind == V_NUMBER) continue; /* a number is constant */
         Value g = b->value;
         if (!is_float(&given[i]) && g.kind != V_ERROR) {
-            diag_error(e->d, E0410, g.span.source ? g.span : e->frame->adjoint->span, "`%s` is %s, which has no gradient", name,
+            diag_error(e->d, E0410, span_or(g.span, e->frame->adjoint->span), "`%s` is %s, which has no gradient", name,
                        value_text(e, &given[i]));
             return false;
         }
         g = coerce(e, g, &given[i].type, arena_printf(e->a, "the gradient of `%s`", name),
-                   g.span.source ? g.span : e->frame->adjoint->span);
+                   span_or(g.span, e->frame->adjoint->span));
         if (g.kind != V_TENSOR) return false;
         ids[(*n)++] = given[i].id;
         ids[(*n)++] = g.id;

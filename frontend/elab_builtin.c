@@ -22,7 +22,7 @@ static const Value *arg(const Call *c, uint32_t i) { return &c->args[i].value; }
 static Value error_dim(Elab *e, const Value *v, const Value *which, Span s)
 {
     Diag *d = diag_error(
-        e->d, E0207, which->span.source ? which->span : s, "%s has no dim %s", value_text(e, v),
+        e->d, E0207, span_or(which->span, s), "%s has no dim %s", value_text(e, v),
         which->word ? arena_printf(e->a, "`%s`", which->word) : value_text(e, which));
     note_value(e, d, v);
     if (v->kind == V_TENSOR && v->type.n_dims == 0) diag_help(e->d, d, "it has no dims at all");
@@ -514,7 +514,7 @@ static Value rank_via(Elab *e, const Call *c, IrId map, const char *form)
         t.dtype = IR_I64;
         return value_tensor(op_add(e, IR_OP_rank, t, &v.id, 1, (IrAttr){.map = map}, c->span), t, c->span);
     }
-    diag_error(e->d, E0204, v.span.source ? v.span : c->span, "found %s, wanted numbers as in `%s`", value_text(e, &v), form);
+    diag_error(e->d, E0204, span_or(v.span, c->span), "found %s, wanted numbers as in `%s`", value_text(e, &v), form);
     return value_error();
 }
 

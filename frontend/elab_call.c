@@ -359,7 +359,7 @@ static Value run_body(Elab *e, const Def *def)
     }
     if (fn->sig.result && v.kind != V_ERROR)
         v = coerce_declared(e, v, fn->sig.result, arena_printf(e->a, "the result of %s", def->name),
-                            v.span.source ? v.span : def->decl->name.span);
+                            span_or(v.span, def->decl->name.span));
     v = fn->sig.result ? label_dims(e, v) : v;
     return f->adjoint ? adjoint_attach(e, &fn->sig, given, v) : v;
 }
@@ -513,7 +513,7 @@ Value call_value(Elab *e, Value v, const Call *c)
         return error_unknown_name(e, v.word, v.span), value_error();
     }
     default:
-        note_value(e, diag_error(e->d, E0306, v.span.source ? v.span : c->span, "%s cannot be called", value_text(e, &v)), &v);
+        note_value(e, diag_error(e->d, E0306, span_or(v.span, c->span), "%s cannot be called", value_text(e, &v)), &v);
         return value_error();
     }
 }

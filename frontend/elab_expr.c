@@ -304,7 +304,7 @@ bool elab_spend(Elab *e, Span s)
 {
     if (e->budget > 1 && arena_bytes(e->a) > e->memory) e->budget = 1;
     if (e->budget == 1)
-        diag_error(e->d, E0305, e->loop.source ? e->loop : s, "the program unfolds to more than a million operations, or half a gigabyte");
+        diag_error(e->d, E0305, span_or(e->loop, s), "the program unfolds to more than a million operations, or half a gigabyte");
     if (e->budget) e->budget--;
     return e->budget > 0;
 }

@@ -248,7 +248,7 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
         return false;
     }
     if (v->kind == V_WORD) return error_unknown_name(e, v->word, v->span), false;
-    diag_error(e->d, E0212, v->span.source ? v->span : c->span, "found %s, wanted a graph",
+    diag_error(e->d, E0212, span_or(v->span, c->span), "found %s, wanted a graph",
                value_text(e, v));
     return false;
 }

@@ -37,7 +37,7 @@ Value to_tensor(Elab *e, Value v, IrDtype like, Span s)
     if (v.kind == V_DIM) return op_size(e, dim_size(e, v.dim), s);
     if (v.kind == V_BOOL) return op_const(e, ir_scalar(IR_BOOL), v.num, s);
     if (v.kind != V_NUMBER) {
-        Diag *d = diag_error(e->d, E0212, v.span.source ? v.span : s, "found %s, wanted a tensor or a number",
+        Diag *d = diag_error(e->d, E0212, span_or(v.span, s), "found %s, wanted a tensor or a number",
                              value_text(e, &v));
         if (v.kind == V_NONE) diag_help(e->d, d, "an argument that may be left out is `none` then: `if w == none { ... }`");
         return value_error();
@@ -206,7 +206,7 @@ static bool error_spaces(Elab *e, const Value *a, const Value *b, const char *ve
     bool edge_a = e->m->spaces.data[a->type.space].is_edge,
          edge_b = e->m->spaces.data[b->type.space].is_edge;
     const Value *at = edge_b && !edge_a ? a : b, *other = at == a ? b : a;
-    Diag *d = diag_error(e->d, E0203, at->span.source ? at->span : s, "cannot %s %s and %s", verb,
+    Diag *d = diag_error(e->d, E0203, span_or(at->span, s), "cannot %s %s and %s", verb,
                          value_text(e, a), value_text(e, b));
     if (other->span.source)
         diag_beside(e->d, d, other->span, value_text(e, at),
@@ -243,7 +243,7 @@ static IrType join_type(const Value *a, const Value *b)
 static bool want_dtype(Elab *e, const Value *v, bool ok, const char *wanted, Span s)
 {
     if (ok) return true;
-    Diag *d = diag_error(e->d, E0206, v->span.source ? v->span : s, "found %s, wanted %s",
+    Diag *d = diag_error(e->d, E0206, span_or(v->span, s), "found %s, wanted %s",
                          value_text(e, v), wanted);
     if (!strcmp(wanted, "a float"))
         diag_help(e->d, d, "nothing is converted by itself: `float(x)`");

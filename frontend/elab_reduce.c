@@ -30,7 +30,7 @@ bool reduce_name_split(Elab *e, const char *name, const char **reducer, ReduceWh
 
 static Value error_operand(Elab *e, const Value *v, const char *name, const char *wants, Span s)
 {
-    Diag *d = diag_error(e->d, E0204, v->span.source ? v->span : s, "%s takes %s, found %s", name,
+    Diag *d = diag_error(e->d, E0204, span_or(v->span, s), "%s takes %s, found %s", name,
                          wants, value_text(e, v));
     const IrGraph *g = graph_ir(e, e->frame->graph);
     if (v->kind == V_TENSOR && v->type.space != IR_UNIT &&

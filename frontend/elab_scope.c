@@ -75,7 +75,7 @@ static IrId symbol_find(const Symbol *s, const char *name)
 static Value variable_value(Elab *e, const Binding *b, Span s)
 {
     Value v = b->value;
-    if (v.kind != V_ERROR) v.from = v.from.source ? v.from : v.span, v.span = s;
+    if (v.kind != V_ERROR) v.from = span_or(v.from, v.span), v.span = s;
     if (v.kind != V_NUMBER && v.kind != V_DIM && v.kind != V_NONE) return v;
     IrId dim = symbol_find(e->frame->dims, b->name);
     if (dim == IR_NONE && v.kind == V_DIM && strmap_has(&e->frame->declared, b->name)) dim = dim_symbol(e, b->name, s);

@@ -215,7 +215,7 @@ void buffer_assign(Elab *e, const char *name, Value *v, Span s)
         *v = value_error();
         return;
     }
-    *v = coerce(e, *v, &b->type, arena_printf(e->a, "buffer `%s`", name), v->span.source ? v->span : s);
+    *v = coerce(e, *v, &b->type, arena_printf(e->a, "buffer `%s`", name), span_or(v->span, s));
     if (v->kind == V_ERROR) return;
     if (ir_dtype_is_float(v->type.dtype)) *v = op_unary(e, IR_OP_detach, *v, s);
     AfterValue *after = after_find(e, b->tensor);

@@ -34,7 +34,7 @@ static void elab_assign(Elab *e, const AstStmt *s)
         const AstExpr *t = targets.items[0];
         const char *what =
             t->kind == AST_EXPR_NAME ? arena_printf(e->a, "`%s`", t->as.name.text) : "this";
-        v = coerce_declared(e, v, s->as.assign.type, what, v.span.source ? v.span : s->span);
+        v = coerce_declared(e, v, s->as.assign.type, what, span_or(v.span, s->span));
     }
     if (targets.n == 1) {
         assign_one(e, targets.items[0], v);

@@ -80,7 +80,7 @@ static void check_spaces(Elab *e, const AstDecl *decl)
         if (op->type.space != g->edge && op->type.space != g->src_space &&
             op->type.space != g->dst_space)
             continue;
-        Diag *d = diag_error(e->d, E0407, op->span.source ? op->span : decl->span,
+        Diag *d = diag_error(e->d, E0407, span_or(op->span, decl->span),
                              "a test has no data graph");
         diag_help(e->d, d,
                   "make one: `g = random_graph(nodes = 10, edges = 30, seed = 1)`, then `over g { "
