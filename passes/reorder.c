@@ -104,8 +104,26 @@ static Found find(Reorder *r, IrId v)
     return f;
 }
 
-/* Is `found`, which lives, made of v itself? */
-static bool is_circular(const Reorder *r, IrId v) { return r->values.data[v].uses; }
+static bool is_made_of(const Reorder *r, IrId x, IrId v, bool *seen)
+{
+    if (x == v) return true;
+    if (seen[x]) return false;
+    seen[x] = true;
+    const IrOp *op = ro_op(r, x);
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (is_made_of(r, op->args[k], v, seen)) return true;
+    return false;
+}
+
+/* Is `found`, which lives, made of v itself? It may have lived before, behind v: uses do not say. */
+static bool is_circular(const Reorder *r, IrId v, IrId found)
+{
+    if (r->values.data[v].uses) return true;
+    Arena *scratch = arena_new();
+    bool yes = is_made_of(r, found, v, ARENA_ARRAY(scratch, bool, r->b.f->ops.n + 1));
+    arena_free(scratch);
+    return yes;
+}
 
 /* Notes what does not pay by itself but nearly does. */
 static void note_near(Reorder *r, IrId v, const Found *f, double dies)
@@ -116,7 +134,7 @@ static void note_near(Reorder *r, IrId v, const Found *f, double dies)
         lives = (RoCost){0};
         reorder_acquire(r, f->of[k], &lives);
         double gone = reorder_price(r, v);
-        bool near = !is_circular(r, v) && lives.time - dies < NEAR * gone && gone > NEAR;
+        bool near = lives.time - dies < NEAR * gone && gone > NEAR && !is_circular(r, v, f->of[k]);
         reorder_release(r, f->of[k], &ignored);
         if (!near) continue;
         r->near.v[r->near.n] = v;
@@ -136,7 +154,7 @@ static bool improve(Reorder *r, IrId v)
     bool taken = false;
     if (f.best != IR_NONE) {
         reorder_acquire(r, f.best, &lives);
-        taken = !is_circular(r, v) && (dies.time - lives.time > LEAST_GAIN * reorder_price(r, v) || v == r->forced);
+        taken = (dies.time - lives.time > LEAST_GAIN * reorder_price(r, v) || v == r->forced) && !is_circular(r, v, f.best);
         remark(r, v, rules[f.which].name, &dies, &lives, taken);
         if (!taken) {
             reorder_release(r, f.best, &ignored);

@@ -93,8 +93,9 @@ class Library:
 
     # ---- one graph ----
 
-    def on_graph(self, n_src, n_dst, src, dst, n_graphs, graph_of, lists):
+    def on_graph(self, n_src, n_dst, src, dst, n_graphs, graph_of, lists=None):
         """`lists`: further lists of edges, [2, n] by name."""
+        lists = lists or {}
         ends = [np.array(pairs, np.int64) for pairs in lists.values()]
         more = (EdgeList * max(len(ends), 1))(*[EdgeList(name.encode(), e.shape[1], address(e[0]), address(e[1]))
                                                 for name, e in zip(lists, ends)])

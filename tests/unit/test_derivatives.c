@@ -184,6 +184,7 @@ static const char *const calls[][2] = {
     /* their arguments are lists of values, which no model takes: stack has them */
     {"jumping_knowledge", NULL},
     {"jumping_lstm", NULL},
+    {"linears", NULL},
     {"grouped", NULL}, /* sizes that divide one another */
     {"x_conv", "x_conv(hidden_channels = 2, kernel_size = 2)"},
     {"top_k_pooling", NULL}, /* give a graph */

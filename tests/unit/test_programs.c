@@ -540,7 +540,7 @@ static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
 static void test_words(const Tally *t)
 {
     /* Words of tests and of static values, losses over labels, and ranks and counts under further names. */
-    static const char *const not_drawn[] = {"require", "close", "random_graph", "size", "ones", "eye", "at_key", "beside", "outer",
+    static const char *const not_drawn[] = {"require", "close", "random_graph", "size", "ones", "eye", "at_key", "beside", "outer", "chain",
                                             "cross_entropy", "accuracy", "rank_out", "rank_all", "readout_sort", "count_out",
                                             "readout_count", "knn", "select", "permutation", NULL};
     Arena *a = arena_new();
