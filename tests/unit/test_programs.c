@@ -541,7 +541,7 @@ static void test_words(const Tally *t)
 {
     /* Words of tests and of static values, losses over labels, and ranks and counts under further names. */
     static const char *const not_drawn[] = {"require", "close", "random_graph", "size", "ones", "eye", "at_key", "beside", "outer", "chain",
-                                            "cross_entropy", "accuracy", "rank_out", "rank_all", "readout_sort", "count_out",
+                                            "cross_entropy", "accuracy", "rank_out", "rank_all", "readout_sort", "count_out", "count_all",
                                             "readout_count", "knn", "select", "permutation", NULL};
     Arena *a = arena_new();
     const char *words[N_WORDS];
