@@ -217,6 +217,8 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+_Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_ARGS == (int)RT_CHAIN_ARGS, "chains that the compiler makes fit");
+
 static void add_step(Builder *b, const PlanStep *s)
 {
     RtStep x = {.kernel = s->kernel,

@@ -98,6 +98,7 @@ typedef struct PlanCone {
     uint32_t walk;  /* elements that sums over the rows of map `cut` take in; the others are 0 */
 } PlanCone;
 
+enum { PLAN_CHAIN_STEPS = 8, PLAN_CHAIN_ARGS = 256 }; /* of a chain, at most; args of all its steps */
 typedef struct PlanStep {
     uint32_t kernel;   /* index into kernels */
     uint32_t group;    /* of the fused function, which it computes or helps to compute */

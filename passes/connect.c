@@ -11,7 +11,7 @@
 #include "passes/connect.h"
 
 enum { STRIP_BYTES = 128 << 10, MOST_BYTES = 512 << 10 }; /* of what passes on: as a rule, at most: it stays in the second cache */
-enum { MOST_STEPS = 8, MOST_ARGS = 256, MOST_SKIPPED = 8, MOST_BLOCK = 4096 };
+enum { MOST_SKIPPED = 8, MOST_BLOCK = 4096 };
 
 typedef struct Connect {
     PassContext *ctx;
@@ -24,7 +24,7 @@ typedef struct Connect {
 } Connect;
 
 typedef struct Chain {
-    uint32_t of[MOST_STEPS], n, n_args;
+    uint32_t of[PLAN_CHAIN_STEPS], n, n_args;
     IrId space;
     int64_t block; /* a strip has a multiple of it */
     int64_t bytes; /* of a row that pass on */
@@ -139,13 +139,13 @@ static bool may_join(const Connect *c, const Chain *x, uint32_t j, const Ties *t
 {
     int64_t block;
     *longer = *x;
-    if (x->n == MOST_STEPS || !t->feeds || !t->in_order || !runs_by_rows(c, j, &block) || group_at(c, j)->space != x->space)
+    if (x->n == PLAN_CHAIN_STEPS || !t->feeds || !t->in_order || !runs_by_rows(c, j, &block) || group_at(c, j)->space != x->space)
         return false;
     longer->of[longer->n++] = j;
     longer->n_args += step_at(c, j)->args.n;
     longer->block = common_multiple(x->block, block);
     longer->bytes += t->bytes;
-    return longer->n_args <= MOST_ARGS && longer->block <= MOST_BLOCK && longer->bytes <= MOST_BYTES / longer->block;
+    return longer->n_args <= PLAN_CHAIN_ARGS && longer->block <= MOST_BLOCK && longer->bytes <= MOST_BYTES / longer->block;
 }
 
 /* The chain that begins with step i; last: behind its last step, before which those that are not in it can run. */

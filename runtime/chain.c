@@ -128,7 +128,7 @@ void rt_chain_free(RtChain *c)
 
 int64_t rt_chain_cut(const RtChain *c, int threads, int64_t chunks, bool by_rows, int64_t *bounds)
 {
-    int64_t n = rt_cut_count(c->n_strips, c->grain, threads, at_most(4 * chunks, RT_MAX_CHUNKS));
+    int64_t n = rt_cut_count(c->n_strips, c->grain, threads, chunks);
     rt_cut(c->n_strips, by_rows ? NULL : c->weights, n, bounds);
     rt_cut_order(c->weights, bounds, n, bounds + n + 1);
     return n;

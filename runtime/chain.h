@@ -5,8 +5,6 @@
 
 typedef struct RtChain RtChain;
 
-enum { RT_CHAIN_ARGS = 256, RT_CHAIN_STEPS = 8 }; /* limits of passes/connect.c */
-
 /* Of `step` and the steps behind it that it runs, whose functions and arguments e has; *c is NULL or one for an earlier
    graph of e's, which is made anew. OVERFLOW, MEMORY. */
 RtCode rt_chain_make(const RtExec *e, int64_t step, RtChain **c, RtStatus *st);

@@ -46,6 +46,7 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
            (long long)f->s->line, rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
     if (f->x->choice.ahead) printf(", ahead %lld", (long long)(f->x->choice.ahead < 0 ? 0 : f->x->choice.ahead));
     if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
+    if (f->s->chain > 1) printf(", with the next %lld by strips of %lld rows", (long long)f->s->chain - 1, (long long)f->s->strip);
     if (f->cone && f->cone->runs) printf(", %lld rows needed", (long long)f->cone->n_rows);
     if (f->cone && f->cone->rows) printf(", zeros skipped");
     putchar('\n');

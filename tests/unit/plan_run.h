@@ -6,6 +6,7 @@
 #include "ir/eval.h"
 #include "ir/plan.h"
 #include "runtime/pack.h"
+#include "tests/unit/check.h"
 #include <stdlib.h>
 
 typedef struct PlanRun PlanRun;
@@ -214,4 +215,22 @@ static inline bool plan_accepts(const EvalValue *want, int64_t i, double got)
     if (v > huge || v < -huge) return got == v || e > 0 || v == v;
     double d = got - v;
     return d <= e && -d <= e;
+}
+
+/* Runs the plan's first function: every result within the bounds of the interpreter's. plan NULL fails. */
+static inline void plan_run_check(Arena *a, const HostPlan *plan, const EvalWorld *w, EvalValue *const *args, EvalValue *const *want,
+                                  const char *what)
+{
+    if (!check(plan != NULL, "%s: no plan", what)) return;
+    PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[0], .w = w, .args = args};
+    const char *why = plan_run(&r);
+    if (!check(!why, "%s: %s", what, why)) return;
+    for (uint32_t i = 0; i < plan->module->funcs.data[0]->results.n; i++) {
+        uint32_t b = plan_run_result(&r, i);
+        for (int64_t e = 0; e < want[i]->rows * want[i]->width; e++) {
+            double got = plan_get(r.prog->buffers.data[b].elem, r.data[b], e);
+            check(plan_accepts(want[i], e, got), "%s: result %u, element %lld: %.9g, wanted %.9g within %.3g", what, i, (long long)e, got,
+                  want[i]->v[e], want[i]->err[e]);
+        }
+    }
 }

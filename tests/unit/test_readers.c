@@ -1,6 +1,7 @@
 /* Readers of the runtime on bytes: JSON, .npy, safetensors, .npz and edges as text. Each row is a text and what it is told;
    of every sound text each beginning is refused too. Texts lie in blocks of exactly their length, so that a
    sanitizer sees a read behind the end. */
+#include "base/file.h"
 #include "runtime/convert.h"
 #include "runtime/safetensors.h"
 #include "runtime/source.h"
@@ -12,7 +13,7 @@
 
 typedef enum { JSON, NPY, ST, NPZ, MTX, LIST } Format;
 
-static char folder[] = "/tmp/gnnc-readers-XXXXXX";
+static const char *folder;
 
 static const char *put_file(const char *name, const void *bytes, size_t n)
 {
@@ -503,7 +504,10 @@ static void test_weights_written(void)
 
 int main(void)
 {
-    if (!mkdtemp(folder)) return 1;
+    Arena *a = arena_new();
+    const char *why;
+    folder = file_temp_dir(a, &why);
+    if (!folder) return printf("FAIL readers: no folder: %s\n", why), 1;
     test_rows();
     test_beginnings();
     test_json_values();
@@ -512,8 +516,7 @@ int main(void)
     test_conversions();
     test_ranges();
     test_weights_written();
-    char command[100];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    if (system(command)) return 1;
+    file_remove_tree(folder);
+    arena_free(a);
     return check_done();
 }

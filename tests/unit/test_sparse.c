@@ -119,20 +119,7 @@ static void run_kernels(Arena *a, const Sides *s, const char *without)
         Diags d = {.arena = a};
         PassContext ctx = pass_context(a, &d);
         if (without) pass_option_disable(&ctx, without);
-        HostPlan *plan = lower_module(&ctx, s->m[k]);
-        if (!CHECK(plan != NULL)) return;
-        PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[0], .w = s->w[k], .args = s->args[k]};
-        const char *why = plan_run(&r);
-        if (!check(!why, "%s", why)) return;
-        for (uint32_t i = 0; i < s->m[k]->funcs.data[0]->results.n; i++) {
-            const EvalValue *want = s->results[k][i];
-            uint32_t b = plan_run_result(&r, i);
-            for (int64_t e = 0; e < want->rows * want->width; e++) {
-                double got = plan_get(r.prog->buffers.data[b].elem, r.data[b], e);
-                check(plan_accepts(want, e, got), "%s: result %u, element %lld: %.9g, wanted %.9g within %.3g",
-                      k ? "by nonzeros" : "whole", i, (long long)e, got, want->v[e], want->err[e]);
-            }
-        }
+        plan_run_check(a, lower_module(&ctx, s->m[k]), s->w[k], s->args[k], s->results[k], k ? "by nonzeros" : "whole");
     }
 }
 
