@@ -382,6 +382,27 @@ static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, co
     return v;
 }
 
+/* `leaky_relu(slope = 0.3)` is a function that still wants x; `relu()` lacks it. */
+static bool options_alone(const Call *c)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        if (!c->args[i].name || !value_is_static(&c->args[i].value)) return false;
+    return c->n > 0;
+}
+
+/* A layer or a function that waits for its input. */
+static Value waiting(Elab *e, const Def *def, const AstSignature *sig, const Filled *f, Span s)
+{
+    VEC(BoundArg) args = {0};
+    for (uint32_t i = 0; i < sig->n_params; i++)
+        if (f->given[i]) VEC_PUSH(e->a, &args, ((BoundArg){sig->params[i].name.text, &f->values[i]}));
+    for (uint32_t i = 0; i < f->dims.n; i++) VEC_PUSH(e->a, &args, f->dims.data[i]);
+    if (def->decl->kind == AST_DECL_FN || def->decl->kind == AST_DECL_MESSAGE)
+        return (Value){.kind = V_DEF, .def = def, .word = def->name, .args = args.data, .n_args = args.n, .span = s, .dim = IR_NONE};
+    Instance *it = instance_new(e, def, args.data, args.n, s);
+    return (Value){.kind = V_INSTANCE, .instance = it, .span = s, .dim = IR_NONE};
+}
+
 Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c,
                const char *path)
 {
@@ -391,15 +412,7 @@ Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound,
     if (!fill_args(e, def, sig, bound, n_bound, c, &f)) return value_error();
     bool layer = def->decl->kind == AST_DECL_LAYER || def->decl->kind == AST_DECL_MODEL;
     const AstParam *lacks = missing(sig, &f);
-    if (lacks && layer && !path) { /* an instance that waits for its input */
-        VEC(BoundArg) args = {0};
-        for (uint32_t i = 0; i < sig->n_params; i++)
-            if (f.given[i])
-                VEC_PUSH(e->a, &args, ((BoundArg){sig->params[i].name.text, &f.values[i]}));
-        for (uint32_t i = 0; i < f.dims.n; i++) VEC_PUSH(e->a, &args, f.dims.data[i]);
-        Instance *it = instance_new(e, def, args.data, args.n, c->span);
-        return (Value){.kind = V_INSTANCE, .instance = it, .span = c->span, .dim = IR_NONE};
-    }
+    if (lacks && !path && (layer || options_alone(c))) return waiting(e, def, sig, &f, c->span);
     if (lacks) {
         Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def),
                              def->name, lacks->name.text);

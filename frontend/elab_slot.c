@@ -163,10 +163,47 @@ static Value slot_reuse(Elab *e, IrId id, const IrType *t, const char *full, Spa
     return value_error();
 }
 
+/* What the static value of that name is in a stored name; NULL with a diagnostic. */
+static const char *name_part(Elab *e, const char *name, Span s)
+{
+    Value v = scope_lookup(e, name, s);
+    const Binding *b = scope_find(e->frame, name);
+    if (v.kind == V_NUMBER && v.is_int) return arena_printf(e->a, "%.0f", v.num);
+    if (v.kind == V_WORD && b) return v.word;
+    if (v.kind == V_WORD)
+        diag_error(e->d, E0301, s, "unknown name `%s` in a stored name", name);
+    else if (v.kind != V_ERROR)
+        diag_error(e->d, E0304, s, "found %s, wanted a whole number or a word for `{%s}`", value_text(e, &v), name);
+    return NULL;
+}
+
+/* The name in weight files, behind the instance's path: `{k}` in it is the value of k. NULL with a diagnostic. */
+static const char *local_name(Elab *e, const AstSlot *slot, const AstName *name)
+{
+    if (!slot->stored_as) return name->text;
+    StrBuf out = {.arena = e->a};
+    for (const char *c = slot->stored_as; *c; c++) {
+        const char *end = *c == '{' ? strchr(c, '}') : NULL;
+        if (!end) {
+            strbuf_printf(&out, "%c", *c);
+            continue;
+        }
+        const char *part = name_part(e, arena_printf(e->a, "%.*s", (int)(end - c - 1), c + 1), slot->stored_as_span);
+        if (!part) return NULL;
+        strbuf_puts(&out, part);
+        c = end;
+    }
+    return strbuf_cstr(&out);
+}
+
 /* Declares the slot, or finds it again, and binds its name. */
 static void slot_bind(Elab *e, const AstSlot *slot, const AstName *name, IrType t, bool buffer)
 {
-    const char *local = slot->stored_as ? slot->stored_as : name->text;
+    const char *local = local_name(e, slot, name);
+    if (!local) {
+        scope_set(e, name->text, value_error());
+        return;
+    }
     const char *full = arena_printf(e->a, "%s%s", e->frame->path, local);
     IrId id = tensor_find(e, full);
     bool twice = strmap_has(&e->frame->slots, local);
@@ -179,6 +216,7 @@ static void slot_bind(Elab *e, const AstSlot *slot, const AstName *name, IrType 
         return;
     }
     if (id == IR_NONE) id = slot_declare(e, slot, name, full, t, buffer);
+    e->tensors.data[id].local = local;
     if (buffer) VEC_PUSH(e->a, &e->frame->buffers, ((FrameBuffer){name->text, id, t}));
     scope_set(e, name->text, slot_reuse(e, id, &t, full, name->span));
 }
@@ -242,13 +280,12 @@ void buffer_results(Elab *e, const char *prefix)
 static bool slot_is(Elab *e, IrId tensor, const char *path, const char *name)
 {
     const AstSlot *slot = e->tensors.data[tensor].owner;
-    const char *full = e->m->tensors.data[tensor].name;
-    if (e->m->tensors.data[tensor].kind != IR_PARAM || !slot) return false;
-    for (uint32_t i = 0; i < slot->names.n; i++) {
-        const char *local = slot->names.items[i].text, *stored = slot->stored_as ? slot->stored_as : local;
-        if ((!strcmp(local, name) || !strcmp(stored, name)) && !strcmp(full, arena_printf(e->a, "%s%s", path, stored))) return true;
-    }
-    return false;
+    const char *full = e->m->tensors.data[tensor].name, *local = e->tensors.data[tensor].local;
+    if (e->m->tensors.data[tensor].kind != IR_PARAM || !slot || !local || strcmp(full, arena_printf(e->a, "%s%s", path, local)))
+        return false;
+    bool named = !strcmp(local, name);
+    for (uint32_t i = 0; slot->stored_as && i < slot->names.n; i++) named |= !strcmp(slot->names.items[i].text, name);
+    return named;
 }
 
 /* `first.W` of a layer that was called before: the parameter of that name, or stored under it. */

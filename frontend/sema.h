@@ -160,6 +160,7 @@ struct Frame {
 
 typedef struct TensorInfo { /* beside m->tensors */
     const void *owner;      /* the slot or signature entry that declared it */
+    const char *local;      /* of a slot: its stored name without the instance's path */
     const Size *stored[IR_MAX_DIMS];
     const char *init; /* word: "glorot", ...; or NULL: init_a given */
     double init_a, init_b;

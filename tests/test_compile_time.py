@@ -38,7 +38,7 @@ def seconds(build, path, text):
 
 def repeated(build, path):
     """Names of kernels whose code another has, too, in a layer of sixteen equal steps: gates of a cell that is unrolled."""
-    argv = ["--export=gru_aggr", "--set=F=16,O=16", "--emit=kir", "-o", path]
+    argv = ["--export=gru_aggr(O = 16)", "--set=F=16", "--emit=kir", "-o", path]
     subprocess.run([os.path.join(build, "gnnc"), "build"] + argv, check=True, timeout=300)
     with open(path, encoding="utf-8") as f:
         kernels = dict(re.findall(r"^kernel @(\w+)(\(.*?^\})", f.read(), re.M | re.S))

@@ -6,8 +6,8 @@ Unsayable. Nothing here knows a case: other values of the same arguments, and ot
 """
 from case import Unsayable
 from constructors import Made
-from reducers import scalers_of
-from words import Layer, Word, activation, common, make, messages, network, one_way, pyg, reducer
+from reducers import normalisation, scalers_of
+from words import Layer, OneWay, Word, activation, common, make, messages, network, pyg, reducer
 
 # ---- tier 1 ----
 
@@ -24,8 +24,11 @@ def GCNConv(given, in_channels, out_channels, improved=False, cached=False, add_
 def SAGEConv(given, in_channels, out_channels, aggr="mean", normalize=False, root_weight=True, project=False, bias=True, **rest):
     common(**rest)
     root = root_weight and ("to" in given or "size" not in given)
-    options = dict(aggr=Word("lstm"), most=given.longest, padded=True) if aggr == "lstm" else dict(aggr=reducer(given, aggr, **rest))
-    return Layer("sage", "x to", O=out_channels, root_weight=root, normalize=normalize, project=project, bias=bias, **options)
+    width = in_channels[0] if isinstance(in_channels, list) else in_channels
+    if aggr == "lstm":
+        rest["aggr_kwargs"] = {"in_channels": width, "out_channels": width, **rest.get("aggr_kwargs", {})}
+    return Layer("sage", "x to", O=out_channels, root_weight=root, normalize=normalize, project=project, bias=bias,
+                 aggr=reducer(given, aggr, **rest))
 
 
 @pyg
@@ -81,9 +84,8 @@ def MixHopConv(given, in_channels, out_channels, powers=None, add_self_loops=Tru
 
 
 @pyg
-def ChebConv(given, in_channels, out_channels, K, normalization="sym", bias=True, **rest):
-    common(**one_way(**rest))
-    return Layer("cheb", "x w lambda_max", O=out_channels, K=K, normalization=normalization, bias=bias)
+def ChebConv(given, in_channels, out_channels, K, normalization="sym", bias=True, flow="source_to_target", **rest):
+    return OneWay("cheb", "x w lambda_max", flow, O=out_channels, K=K, normalization=normalization, bias=bias, **messages(given, **rest))
 
 
 @pyg
@@ -103,10 +105,9 @@ def ARMAConv(given, in_channels, out_channels, num_stacks=1, num_layers=1, share
 
 
 @pyg
-def ClusterGCNConv(given, in_channels, out_channels, diag_lambda=0.0, add_self_loops=True, bias=True, **rest):
-    if not add_self_loops:
-        raise Unsayable("ClusterGCNConv without self-loops, which PyG itself refuses on almost every graph (quirk 25)")
-    return Layer("cluster_gcn", "x", O=out_channels, diag_lambda=diag_lambda, bias=bias, **messages(given, **one_way(**rest)))
+def ClusterGCNConv(given, in_channels, out_channels, diag_lambda=0.0, add_self_loops=True, bias=True, flow="source_to_target", **rest):
+    return OneWay("cluster_gcn", "x", flow, O=out_channels, diag_lambda=diag_lambda, add_self_loops=add_self_loops, bias=bias,
+                  **messages(given, **rest))
 
 
 @pyg
@@ -140,8 +141,8 @@ def EGConv(given, in_channels, out_channels, aggregators=("symnorm",), num_heads
 
 
 @pyg
-def WLConvContinuous(given, **rest):
-    return Layer("wl_continuous", "x to w", **messages(given, **one_way(**rest)))
+def WLConvContinuous(given, flow="source_to_target", **rest):
+    return OneWay("wl_continuous", "x to w", flow, **messages(given, **rest))
 
 
 @pyg
@@ -288,7 +289,7 @@ def PNAConv(given, in_channels, out_channels, aggregators, scalers, deg, edge_di
     common(**rest)
     return Layer("pna", "x e" if edge_dim else "x", O=out_channels, deg=deg, aggregators=reducer(given, aggregators),
                  scalers=scalers_of(scalers), towers=towers, divide_input=divide_input, pre_layers=pre_layers,
-                 post_layers=post_layers, act=activation(act), train_norm=train_norm)
+                 post_layers=post_layers, act=activation(act, act_kwargs) or Word("identity"), train_norm=train_norm)
 
 
 NORMS = {"batch": "batch_norm", "layer": "row_norm", "instance": "row_instance_norm", None: None}
@@ -394,26 +395,28 @@ def MeshCNNConv(given, in_channels, out_channels, kernels=None):
     return Layer("mesh_cnn", "x", O=out_channels)
 
 
-GPS_NORMS = {"batch_norm": lambda given: Layer("norm_module", ""), None: lambda given: Word("identity"),
-             "layer_norm": lambda given: Layer("layer_norm", "", per_graph="batch" in given),
-             "instance_norm": lambda given: Layer("instance_norm", "", per_graph="batch" in given),
-             "graph_norm": lambda given: Layer("graph_norm", "", per_graph="batch" in given)}
+ATTENTION = {"multihead": ("multihead_attention", {"bias": "bias", "add_bias_kv": "add_bias_kv", "add_zero_attn": "add_zero_attn"}),
+             "performer": ("performer_attention", {"head_channels": "D", "kernel": "kernel", "qkv_bias": "qkv_bias", "attn_out_bias": "bias"})}
+
+
+def attention_to_all(given, attn_type, channels, heads, attn_kwargs):
+    more = {k: v for k, v in (attn_kwargs or {}).items() if k != "dropout"}
+    layer, names = ATTENTION[attn_type]
+    if not all(name in names for name in more):
+        raise Unsayable("attention with %s" % ", ".join(more))
+    options = {names[k]: activation(v) if k == "kernel" else v for k, v in more.items()}
+    if attn_type == "performer":
+        options = {"D": 64, "padded": "batch" in given, **options}
+        options["D"] = channels // heads if options["D"] is None else options["D"]
+    return Layer(layer, "", H=heads, **options)
 
 
 @pyg
 def GPSConv(given, channels, conv=None, heads=1, dropout=0.0, act="relu", act_kwargs=None, norm="batch_norm", norm_kwargs=None,
             attn_type="multihead", attn_kwargs=None):
-    more = dict(attn_kwargs or {})
-    if norm not in GPS_NORMS or norm_kwargs or act_kwargs or attn_type not in ("multihead", "performer"):
-        raise Unsayable("attention %s with norm %s" % (attn_type, norm))
-    if attn_type == "multihead":
-        attn = Layer("multihead_attention", "", H=heads)
-    else:
-        attn = Layer("performer_attention", "", H=heads, D=more.pop("head_channels", 64), padded="batch" in given)
-    if more:
-        raise Unsayable("attention with %s" % ", ".join(more))
-    norms = {"norm%d" % i: GPS_NORMS[norm](given) for i in (1, 2, 3)}
-    return Layer("gps", "x", conv=make(conv, given) if conv else None, attn=attn, act=activation(act), **norms)
+    norms = {"norm%d" % i: normalisation(norm, channels, norm_kwargs, given) if norm else Word("identity") for i in (1, 2, 3)}
+    return Layer("gps", "x", conv=make(conv, given) if conv else None, attn=attention_to_all(given, attn_type, channels, heads, attn_kwargs),
+                 act=activation(act, act_kwargs), **norms)
 
 
 @pyg

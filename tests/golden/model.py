@@ -20,7 +20,7 @@ INPUTS = {
 # graph too: row i goes to target index[i].
 KINDS = {"type_vec": ("T", "num_types")}  # integers below a constructor's argument
 # Plain matrices where there is an input `adj`.
-DENSE = {"x": ("x", "", "BNF"), "adj": ("adj", "", ["B", "N", "N'"]), "s": ("s", "", "BNC")}
+DENSE = {"x": ("x", "", "BNF"), "adj": ("adj", "", ["B", "N", "N'"]), "s": ("s", "", "BNC"), "mask": ("mask", "", "BN")}
 EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"], ["index"]]
 OTHER = ("batch", "knn_edge_index")  # neighbour lists that were found are recorded, not given
 
@@ -48,7 +48,8 @@ def declared(spec, case, names):
             continue
         sizes = case["inputs"][of]["shape"][1 if domain else 0:]
         dims = dims[len(dims) - len(sizes):]
-        kind = " index[%s]" % KINDS[of][0] if of in KINDS else "[%s]" % ", ".join(dims) if dims else ""
+        logic = " bool" if case["inputs"][of].get("dtype") == "bool" else ""
+        kind = " index[%s]" % KINDS[of][0] if of in KINDS else "[%s]%s" % (", ".join(dims), logic) if dims else ""
         parts.append("%s: %s%s" % (name, "src" if domain == "node" and spec.bipartite else domain, kind))
         spec.dims.update((d, n) for d, n in zip(dims, sizes) if not d.endswith("'"))
         spec.dims.update({KINDS[of][0]: case["args"][KINDS[of][1]]} if of in KINDS else {})
@@ -116,6 +117,7 @@ def single_layer(spec, cls, case):
             raise Unsayable("input %s" % name)
     args = {k: constructors.parse(v) for k, v in case["args"].items()}
     layer = words.make(constructors.Made(cls, [], args), given)
+    spec.against &= not isinstance(layer, words.OneWay)
     signature = declared(spec, case, layer.takes)
     call = ", ".join("%s = %s" % (n, n) for n in spec.inputs)
     spec.prefix = "conv."

@@ -1,4 +1,6 @@
 """The table's second half: PyG's reducers, norms and pools. As layers.py, which see."""
+import re
+
 from case import Unsayable
 from constructors import Made
 from words import CLASSES, Layer, Reducer, Word, activation, batch_norm, make, network, pyg, reducer, several, spell
@@ -77,10 +79,8 @@ def DeepSetsAggregation(given, local_nn=None, global_nn=None):
 
 
 @pyg
-def Set2Set(given, in_channels, processing_steps, num_layers=1):
-    if num_layers != 1:
-        raise Unsayable("stacked cells")
-    return Reducer("set2set", "x", processing_steps=processing_steps)
+def Set2Set(given, in_channels, processing_steps, num_layers=1, bias=True):
+    return Reducer("set2set", "x", processing_steps=processing_steps, num_layers=num_layers, bias=bias)
 
 
 @pyg
@@ -102,14 +102,19 @@ def SortAggregation(given, k):
     return Reducer("sort_aggr", "x", k=k)
 
 
-@pyg
-def LSTMAggregation(given, in_channels, out_channels, bias=True):
-    return Reducer("lstm_aggr", "x", O=out_channels, most=given.longest, padded=True, bias=bias)
+def recurrent(layer, given, out_channels, bias=True, num_layers=1, bidirectional=False, dropout=0.0):
+    return Reducer(layer, "x", O=out_channels, most=given.longest, padded=True, bias=bias, num_layers=num_layers,
+                   bidirectional=bidirectional)
 
 
 @pyg
-def GRUAggregation(given, in_channels, out_channels, bias=True):
-    return Reducer("gru_aggr", "x", O=out_channels, most=given.longest, padded=True, bias=bias)
+def LSTMAggregation(given, in_channels, out_channels, **options):
+    return recurrent("lstm_aggr", given, out_channels, **options)
+
+
+@pyg
+def GRUAggregation(given, in_channels, out_channels, **options):
+    return recurrent("gru_aggr", given, out_channels, **options)
 
 
 @pyg
@@ -119,15 +124,24 @@ def LCMAggregation(given, in_channels, out_channels, project=True):
 
 @pyg
 def MLPAggregation(given, in_channels, out_channels, max_num_elements, num_layers, hidden_channels=64, dropout=0.0, act="relu",
-                   norm="batch_norm", bias=True):
-    if norm not in ("batch_norm", None):
-        raise Unsayable("norm = %s of an MLP" % norm)
-    mlp = Layer("perceptron", "", hidden=hidden_channels, num_layers=num_layers, act=activation(act) or Word("identity"),
-                norm=norm and Word(norm), bias=bias)
+                   act_first=False, act_kwargs=None, norm="batch_norm", norm_kwargs=None, plain_last=True, bias=True):
+    widths = [hidden_channels] * (num_layers - 1) + ([] if plain_last else [out_channels])
+    norms = [normalisation(norm, width, norm_kwargs, set()) for width in widths] if norm else []
+    mlp = Layer("perceptron", "", hidden=hidden_channels, num_layers=num_layers, act=activation(act, act_kwargs) or Word("identity"),
+                norms=norms, act_first=act_first, plain_last=plain_last, bias=bias)
     return Reducer("mlp_aggr", "x", O=out_channels, most=max_num_elements, mlp=mlp)
 
 
 # ---- norms ----
+
+def normalisation(norm, width, norm_kwargs, given):
+    """A norm by its name, as PyG resolves it: the width is the first argument, whatever that means there."""
+    short = re.sub("[-_ ]", "", norm.lower())
+    names = [n for n in CLASSES if n.endswith("Norm") and short in (n.lower(), n[:-len("Norm")].lower())]
+    if not names:
+        raise Unsayable("norm %s" % norm)
+    return make(Made(names[0], [width], norm_kwargs), given)
+
 
 @pyg
 def BatchNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, allow_single_element=False):
@@ -152,13 +166,12 @@ def InstanceNorm(given, in_channels, eps=1e-5, momentum=0.1, affine=False, track
 
 @pyg
 def PairNorm(given, scale=1.0, scale_individually=False, eps=1e-5):
-    return Formula("pair_norm(x, scale = %s, scale_individually = %s, per_graph = %s, eps = %s)"
-                   % (spell(scale), spell(scale_individually), spell("batch" in given), spell(eps)), "x")
+    return Layer("pair_norm", "x", scale=scale, scale_individually=scale_individually, per_graph="batch" in given, eps=eps)
 
 
 @pyg
 def MeanSubtractionNorm(given):
-    return Formula("mean_subtraction_norm(x, per_graph = %s)" % spell("batch" in given), "x")
+    return Layer("mean_subtraction_norm", "x", per_graph="batch" in given)
 
 
 @pyg
@@ -178,9 +191,7 @@ def DiffGroupNorm(given, in_channels, groups=10, lamda=0.01, eps=1e-5, momentum=
 
 
 @pyg
-def HeteroLayerNorm(given, in_channels, num_types, mode="node", affine=True, eps=1e-5):
-    if mode != "node":
-        raise Unsayable("HeteroLayerNorm with mode %s" % mode)
+def HeteroLayerNorm(given, in_channels, num_types, eps=1e-5, affine=True, mode="node"):
     return Layer("hetero_layer_norm", "x kind", eps=eps, affine=affine)
 
 
@@ -193,7 +204,7 @@ def HeteroBatchNorm(given, in_channels, num_types, eps=1e-5, momentum=0.1, affin
 
 @pyg
 def dense_diff_pool(given, normalize=True):
-    return Formula("dense_diff_pool(x, adj, s)", "x adj s")
+    return Formula("dense_diff_pool(x, adj, s, normalize = %s%s)" % (spell(normalize), ", mask = float(mask)" if "mask" in given else ""), "x adj s mask")
 
 
 for _name, _word in [("add", "sum"), ("mean", "mean"), ("max", "max")]:

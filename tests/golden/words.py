@@ -2,6 +2,7 @@
 that many classes share. Knows no class of its own.
 """
 import inspect
+import re
 
 from case import Unsayable
 from constructors import Made
@@ -118,11 +119,11 @@ def common(flow="source_to_target", node_dim=-2, decomposed_layers=1, aggr="add"
         raise Unsayable("this class with aggr = %s" % aggr)
 
 
-def one_way(flow="source_to_target", **rest):
-    """Classes that count degrees the same way whichever way messages go."""
-    if flow != "source_to_target":
-        raise Unsayable("degrees that do not follow flow = %s" % flow)
-    return rest
+class OneWay(Layer):
+    """A layer with an option `flow`: what it counts at one end of the edges it counts there whichever way messages go."""
+
+    def __init__(self, layer, takes, flow="source_to_target", **options):
+        super().__init__(layer, takes, flow=Word(flow), **options)
 
 
 def messages(given, aggr=None, aggr_kwargs=None, **rest):
@@ -131,19 +132,36 @@ def messages(given, aggr=None, aggr_kwargs=None, **rest):
     return {} if aggr is None else {"aggr": reducer(given, aggr, aggr_kwargs)}
 
 
-ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "elu": "elu", "sigmoid": "sigmoid", "gelu": "gelu", "silu": "silu",
-               "leaky_relu": "leaky_relu", "softplus": "softplus", "identity": "identity"}
+# By torch's class, or the name of a function, in small letters: our word, and its options by torch's, in their order.
+ACTIVATIONS = {"relu": ("relu",), "tanh": ("tanh",), "elu": ("elu", "alpha"), "sigmoid": ("sigmoid",), "gelu": ("gelu", "approximate"),
+               "silu": ("silu",), "swish": ("silu",), "leakyrelu": ("leaky_relu", "negative_slope"), "softplus": ("softplus", "beta"),
+               "identity": ("identity",), "selu": ("selu",), "celu": ("celu", "alpha"), "mish": ("mish",), "softsign": ("softsign",),
+               "hardsigmoid": ("hard_sigmoid",), "hardswish": ("hard_swish",), "hardshrink": ("hard_shrink", "lambd"),
+               "softshrink": ("soft_shrink", "lambd"), "tanhshrink": ("tanh_shrink",), "logsigmoid": ("log_sigmoid",),
+               "hardtanh": ("clamp", "min_val", "max_val"), "relu6": ("clamp",), "prelu": ("prelu", "num_parameters", "init")}
+OURS = {"negative_slope": "slope", "lambd": "cut", "min_val": "lo", "max_val": "hi", "num_parameters": "channels"}
 
 
-def activation(act):
+def activation(act, act_kwargs=None):
+    """A function, with its options where they are given, or a layer."""
     if act is None:
         return None
-    word = act.name if isinstance(act, Made) else act.split(".")[-1]
-    word = {"ReLU": "relu", "Tanh": "tanh", "ELU": "elu", "Sigmoid": "sigmoid", "GELU": "gelu", "SiLU": "silu",
-            "LeakyReLU": "leaky_relu", "Softplus": "softplus", "Identity": "identity"}.get(word, word)
-    if word not in ACTIVATIONS or (isinstance(act, Made) and (act.args or act.named)):
-        raise Unsayable("activation %s" % word)
-    return Word(ACTIVATIONS[word])
+    name = act.name if isinstance(act, Made) else act.split(".")[-1]
+    short = re.sub("[-_ ]", "", name.lower())
+    if short not in ACTIVATIONS:
+        raise Unsayable("activation %s" % name)
+    word, *names = ACTIVATIONS[short]
+    given = {**dict(zip(names, act.args)), **act.named} if isinstance(act, Made) else dict(act_kwargs or {})
+    given.pop("inplace", None)
+    if short in ("hardtanh", "relu6"):
+        given = {**({"min_val": -1, "max_val": 1} if names else {"min_val": 0, "max_val": 6}), **given}
+    strange = [n for n in given if n not in names and n not in ("min_val", "max_val")]
+    if strange:
+        raise Unsayable("activation %s with %s" % (name, ", ".join(strange)))
+    options = {OURS.get(n, n): Word('"%s"' % v) if isinstance(v, str) else v for n, v in given.items()}
+    if not options and word != "prelu":
+        return Word(word)
+    return Word("%s(%s)" % (word, ", ".join("%s = %s" % (k, spell(v)) for k, v in options.items())))
 
 
 # ---- networks of dense layers ----

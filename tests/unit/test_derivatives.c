@@ -188,8 +188,7 @@ static const char *const calls[][2] = {
     {"grouped", NULL}, /* sizes that divide one another */
     {"x_conv", "x_conv(hidden_channels = 2, kernel_size = 2)"},
     {"top_k_pooling", NULL}, /* give a graph */
-    {"sag_pooling", NULL},
-    {"two_way_lstm", NULL}};
+    {"sag_pooling", NULL}};
 
 static const char *call_of(const char *name)
 {
