@@ -37,7 +37,7 @@ static void set_opaque(Reorder *r, const IrFunc *old)
     const bool *pinned = rewrite_pinned(r->ctx->stage, old);
     r->has_grad = pinned != NULL;
     for (IrId v = 0; pinned && v < old->ops.n; v++)
-        if (pinned[v]) r->values.data[v].facts = (r->values.data[v].facts & RO_FIXED) | RO_FINITE | RO_PINNED;
+        if (pinned[v]) r->values.data[v].facts = (r->values.data[v].facts & RO_FIXED) | RO_USUAL | RO_PINNED;
 }
 
 /* A copy of old, op by op; equal ops stay apart here. */

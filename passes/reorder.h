@@ -6,7 +6,11 @@
 
 /* What is known of every element of a value, unless something overflowed before: args are finite. */
 enum { RO_FINITE = 1, RO_NONZERO = 2, RO_NOT_NEGATIVE = 4, RO_PINNED = 8 /* a grad's variable: opaque */,
-       RO_FIXED = 16 /* the same in every run: `hoist` may compute it once */ };
+       RO_FIXED = 16 /* the same in every run: `hoist` may compute it once */,
+       /* also in rows that nobody reads, where overflow is nobody's: of operands of usual size it is of such a size, is
+          at least no overflow, is not nearly 0 */
+       RO_SMALL = 32, RO_CALM = 64, RO_AWAY = 128,
+       RO_USUAL = RO_FINITE | RO_SMALL | RO_CALM };
 enum { RO_MAX_TERMS = 24, RO_MAX_DEPTH = 12 };
 
 typedef struct RoCost { /* of a value, per row of a node space */
@@ -118,6 +122,9 @@ uint8_t reorder_facts(const Reorder *r, const IrOp *op);
 /* y where no row is summed: its value, and `neutral` on rows that `map` sums nothing into, unless y is known to do no
    harm there: finite (and, for a divisor, not 0). */
 IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor);
+/* Before autodiff: y as operand k of an `op` on rows of which `map` may sum nothing. There it is a number at which op and
+   its derivatives are finite, unless y is known to do no harm. `given`: y was there before. */
+IrId reorder_harmless(Reorder *r, IrOpcode op, uint32_t k, IrId y, IrId map, bool given);
 /* `sum`, found for the reduce_sum v: before autodiff cut off where no row is summed if its cotangent may be NaN there,
    which no row of v's operand would have read. */
 IrId reorder_guard_sum(Reorder *r, IrId v, IrId sum);

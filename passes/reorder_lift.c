@@ -2,35 +2,19 @@
      %3 = gather %1 via edge.src : edge[F]          %3 = exp %1 : node[F]
      %4 = exp %3 : edge[F]                    ->    %4 = gather %3 via edge.src : edge[F]
    A value is lifted through a map if all that it is made of in its space was gathered through that map, or is a
-   constant. Random numbers are drawn where they were. Where the map is partial, only what is 0 of zeros is lifted. */
+   constant. Random numbers are drawn where they were. Where the map is partial, only what is 0 of zeros is lifted.
+   A row that nobody reads holds what it likes, unless adjoints will be made: 0 times an infinite derivative is a NaN, so
+   what an operation takes there is a number that does no harm:
+     exp gather(x via M)     ->     gather(exp(M sums nothing ? 0 : x) via M) */
 #include "passes/reorder.h"
 
 static IrId lift(Reorder *r, IrId v, IrId map, int depth);
-
-/* Before autodiff: at rows that nothing reads the cotangent is 0, which an infinite derivative would make a NaN. */
-static bool is_steep(const Reorder *r, const IrOp *op)
-{
-    if (!r->has_grad) return false;
-    IrId last = op->args[op->n_args - 1];
-    switch (op->op) {
-    case IR_OP_sqrt:
-    case IR_OP_log:
-    case IR_OP_log1p: return !ro_knows(r, last, RO_FINITE | RO_NONZERO);
-    case IR_OP_pow: return true;
-    case IR_OP_div: return !ro_knows(r, op->args[0], RO_FINITE) || !ro_knows(r, last, RO_FINITE | RO_NONZERO);
-    case IR_OP_exp:
-    case IR_OP_expm1:
-    case IR_OP_mul:
-    case IR_OP_contract: return !ro_knows(r, op->args[0], RO_FINITE) || !ro_knows(r, last, RO_FINITE);
-    default: return false;
-    }
-}
 
 static bool may_lift(const Reorder *r, const IrOp *op, IrId map)
 {
     uint16_t traits = ir_ops[op->op].traits;
     if (op->op == IR_OP_const) return !ro_map(r, map)->partial || op->attr.f == 0;
-    if (!(traits & (T_MAP | T_DIMS)) || traits & T_RANDOM || !op->n_args || is_steep(r, op)) return false;
+    if (!(traits & (T_MAP | T_DIMS)) || traits & T_RANDOM || !op->n_args) return false;
     for (uint32_t k = 0; k < op->n_args; k++) {
         IrId space = ro_type(r, op->args[k]).space;
         bool unit = space == IR_UNIT;
@@ -47,7 +31,12 @@ static IrId lift_op(Reorder *r, IrId v, IrId map, int depth)
     for (uint32_t k = 0; k < op.n_args; k++)
         if ((args[k] = lift(r, op.args[k], map, depth - 1)) == IR_NONE) return IR_NONE;
     op.type.space = ro_map(r, map)->to;
-    return ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+    if (!r->has_grad) return ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+    for (uint32_t k = 0; k < op.n_args; k++)
+        args[k] = reorder_harmless(r, op.op, k, args[k], map, ro_op(r, op.args[k])->op == IR_OP_gather);
+    IrId made = ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+    if (made != IR_NONE && ro_knows(r, made, RO_FINITE)) r->values.data[made].facts |= RO_SMALL | RO_CALM;
+    return made;
 }
 
 static IrId lift(Reorder *r, IrId v, IrId map, int depth)

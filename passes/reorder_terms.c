@@ -190,7 +190,10 @@ static RoTerm group(Reorder *r, RoTerms *rest, IrId *maps, IrId map, bool produc
     for (uint32_t i = 0; i < rest->n; i++) {
         RoTerm term = rest->of[i];
         if (maps[i] == map) {
-            here.of[here.n++] = (RoTerm){reorder_lift(r, term.v, map), term.inverse};
+            IrId v = reorder_lift(r, term.v, map);
+            bool given = ro_op(r, term.v)->op == IR_OP_gather;
+            if (product && r->has_grad) v = reorder_harmless(r, IR_OP_div, term.inverse, v, map, given);
+            here.of[here.n++] = (RoTerm){v, term.inverse};
             n_inverse += term.inverse;
             continue;
         }

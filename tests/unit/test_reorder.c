@@ -397,11 +397,53 @@ static void check_matrices(void)
     check_end("reorder: a matrix per edge that is linear in the edge's values is never made");
 }
 
+/* Functions of an end that overflow where nothing is summed, in rows that no edge reads: of a number over nearly 0, of the
+   square of that, of what is large three times. */
+static IrId unread(Message *g, uint32_t kind, IrId map)
+{
+    Build *b = &g->b;
+    IrId size = irb_reduce(b, IR_OP_reduce_sum, map, irb_map1(b, IR_OP_abs, g->w), 0);
+    IrId small = irb_map2(b, IR_OP_add, size, irb_scalar(b, IR_F64, 1e-16));
+    IrId x = irb_gather(b, map, irb_map1(b, IR_OP_abs, g->x)), y = irb_gather(b, map, small), z = irb_gather(b, map, g->s);
+    IrId ratio = irb_map2(b, IR_OP_div, x, y), one = irb_scalar(b, IR_F64, 1);
+    switch (kind) {
+    case 0: return irb_map1(b, IR_OP_exp, irb_map2(b, IR_OP_min, ratio, irb_map2(b, IR_OP_add, ratio, one)));
+    case 1: return irb_map2(b, IR_OP_mul, irb_map1(b, IR_OP_exp, ratio), irb_map1(b, IR_OP_exp, z));
+    case 2: return irb_map1(b, IR_OP_expm1, irb_map2(b, IR_OP_mul, ratio, ratio));
+    case 3: return irb_map1(b, IR_OP_sqrt, irb_map1(b, IR_OP_exp, ratio));
+    default: { /* 1e304, three times */
+        IrId far = irb_map2(b, IR_OP_div, x, irb_map2(b, IR_OP_mul, y, irb_scalar(b, IR_F64, 1e-280)));
+        far = irb_map2(b, IR_OP_mul, irb_map2(b, IR_OP_mul, far, irb_scalar(b, IR_F64, 1e-270)), z);
+        return irb_map2(b, IR_OP_mul, irb_map2(b, IR_OP_mul, far, far), irb_map1(b, IR_OP_tanh, far));
+    }
+    }
+}
+
+static void check_unread(void)
+{
+    static const int64_t size[3] = {4, 3, 4};
+    Tally t = {0};
+    check_begin();
+    for (uint32_t seed = 0; seed < 80 && check_ok; seed++) {
+        Arena *a = arena_new();
+        Message g = message_begin(a, seed, size);
+        IrId map = seed & 1 ? SRC : DST, m = unread(&g, seed / 2 % 5, map);
+        m = irb_map2(&g.b, IR_OP_mul, m, irb_gather(&g.b, map == SRC ? DST : SRC, g.x));
+        if (seed % 3) m = irb_map1(&g.b, IR_OP_tanh, m);
+        message_end(&g, irb_reduce(&g.b, IR_OP_reduce_sum, seed / 10 & 1 ? SRC : DST, m, 0));
+        check_module(a, g.b.m, seed, &t);
+        arena_free(a);
+    }
+    CHECK(t.changed >= 60);
+    check_end("reorder: no row that nobody read makes a NaN");
+}
+
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     check_mixture();
     check_matrices();
+    check_unread();
     check_many("reorder: message functions and their gradients", first, N_MESSAGES, true, 0.8);
     check_many("reorder: random programs and their gradients", first, N_RANDOM, false, 0.1);
     return check_done();
