@@ -1,5 +1,6 @@
 /* Diagnostics: collection, text and JSON rendering; contracts in diag.h. */
 #include "base/diag.h"
+#include "base/ice.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ const CodeInfo diag_codes[N_CODES] = {
 
 enum { DEFAULT_MAX_ERRORS = 20 };
 
-static Diag *add(Diags *d, DiagLevel level, DiagCode code, Span span, const char *fmt, va_list ap)
+Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...)
 {
     for (uint32_t i = 0; i < d->list.n; i++) {
         Diag *old = d->list.data[i];
@@ -19,32 +20,15 @@ static Diag *add(Diags *d, DiagLevel level, DiagCode code, Span span, const char
             return old;
     }
     Diag *it = ARENA_NEW(d->arena, Diag);
-    it->level = level;
     it->code = code;
     it->span = span;
+    va_list ap;
+    va_start(ap, fmt);
     it->text = arena_vprintf(d->arena, fmt, ap);
+    va_end(ap);
     uint32_t limit = d->max_errors ? d->max_errors : DEFAULT_MAX_ERRORS;
-    if (level == DIAG_ERROR) d->n_errors++;
-    if (level == DIAG_ERROR && d->n_errors > limit) d->n_dropped++;
+    if (++d->n_errors > limit) d->n_dropped++;
     else VEC_PUSH(d->arena, &d->list, it);
-    return it;
-}
-
-Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    Diag *it = add(d, DIAG_ERROR, code, span, fmt, ap);
-    va_end(ap);
-    return it;
-}
-
-Diag *diag_warning(Diags *d, DiagCode code, Span span, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    Diag *it = add(d, DIAG_WARNING, code, span, fmt, ap);
-    va_end(ap);
     return it;
 }
 
@@ -72,7 +56,7 @@ void diag_beside(Diags *d, Diag *at, Span span, const char *label, const char *t
 {
     diag_note(d, at, span, "%s", text);
     DiagNote *n = &at->notes.data[at->notes.n - 1];
-    n->beside = span.source && span.source == at->span.source && (span.end <= at->span.begin || span.begin >= at->span.end) &&
+    n->beside = span.source == at->span.source && (span.end <= at->span.begin || span.begin >= at->span.end) &&
                 line_of(span.source, span.begin) == line_of(span.source, at->span.begin) &&
                 line_of(span.source, span.end) == line_of(span.source, at->span.begin);
     if (n->beside) at->label = arena_strndup(d->arena, label, strlen(label));
@@ -109,15 +93,14 @@ const char *diag_suggest(Diags *d, Diag *at, Span span, const char *name, const 
 
 Span span_join(Span a, Span b)
 {
-    if (!a.source) return b;
-    if (b.source == a.source && b.end > a.end) a.end = b.end;
+    if (b.end > a.end) a.end = b.end;
     return a;
 }
 
 void source_line_col(const Source *s, uint32_t at, uint32_t *line, uint32_t *col)
 {
     uint32_t l = 1, start = 0;
-    if (at > s->n) at = s->n;
+    ICE_UNLESS(at <= s->n);
     for (uint32_t i = 0; i < at; i++)
         if (s->text[i] == '\n') l++, start = i + 1;
     *line = l;
@@ -142,7 +125,6 @@ static void print_excerpt(StrBuf *out, Span span, const Diag *it)
     const Source *s = span.source;
     uint32_t line, col;
     source_line_col(s, span.begin, &line, &col);
-    if (span.begin > s->n) span.begin = s->n;
     uint32_t start = span.begin - (col - 1), stop = start;
     while (stop < s->n && s->text[stop] != '\n') stop++;
     enum { MAX_SHOWN = 160 };
@@ -175,11 +157,9 @@ void span_print_excerpt(StrBuf *out, Span span) { print_excerpt(out, span, NULL)
 
 static void print_one(const Diag *it, StrBuf *out, bool colour)
 {
-    const char *name = it->level == DIAG_ERROR ? "error" : "warning";
-    const char *on = !colour ? "" : it->level == DIAG_ERROR ? "\033[1;31m" : "\033[1;35m";
-    const char *off = colour ? "\033[0m" : "";
+    const char *on = colour ? "\033[1;31m" : "", *off = colour ? "\033[0m" : "";
     span_print_head(out, it->span);
-    strbuf_printf(out, "%s%s[%s]%s: %s\n", on, name, diag_codes[it->code].id, off, it->text);
+    strbuf_printf(out, "%serror[%s]%s: %s\n", on, diag_codes[it->code].id, off, it->text);
     if (it->span.source) print_excerpt(out, it->span, it);
     for (uint32_t i = 0; i < it->notes.n; i++) {
         const DiagNote *n = &it->notes.data[i];
@@ -219,8 +199,7 @@ void span_print_json(StrBuf *out, Span span)
 
 static void json_one(const Diag *it, StrBuf *out)
 {
-    strbuf_printf(out, "{\"level\":\"%s\",\"code\":\"%s\",", it->level == DIAG_ERROR ? "error" : "warning",
-                  diag_codes[it->code].id);
+    strbuf_printf(out, "{\"level\":\"error\",\"code\":\"%s\",", diag_codes[it->code].id);
     span_print_json(out, it->span);
     strbuf_puts(out, ",\"text\":");
     strbuf_json(out, it->text);
@@ -260,9 +239,7 @@ void diags_print_json(const Diags *d, StrBuf *out)
 
 int diags_exit_code(const Diags *d)
 {
-    for (uint32_t i = 0; i < d->list.n; i++)
-        if (d->list.data[i]->level == DIAG_ERROR) return diag_codes[d->list.data[i]->code].exit_code;
-    return 0;
+    return d->list.n ? diag_codes[d->list.data[0]->code].exit_code : 0;
 }
 
 const CodeInfo *diag_code_find(const char *id)

@@ -37,8 +37,6 @@ typedef struct Span {
 /* a, or b where a is nowhere. */
 static inline Span span_or(Span a, Span b) { return a.source ? a : b; }
 
-typedef enum { DIAG_ERROR, DIAG_WARNING } DiagLevel;
-
 typedef struct DiagNote { /* a further place with a message of its own */
     Span span;
     const char *text;
@@ -46,7 +44,6 @@ typedef struct DiagNote { /* a further place with a message of its own */
 } DiagNote;
 
 typedef struct Diag {
-    DiagLevel level;
     DiagCode code;
     Span span;
     const char *text;
@@ -68,10 +65,9 @@ typedef struct Diags {
 /* Adds an error and returns it, so that notes, help and a fix can be added. Never NULL. An error
    with the same code and span as an earlier one is returned again, not doubled. */
 Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-Diag *diag_warning(Diags *d, DiagCode code, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* The same note at the same place is kept once. */
 void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* The other operand: a note which is drawn as ~~~ in the excerpt if it stands on the same line. `label` (copied)
+/* The other operand, which lies in a source: a note which is drawn as ~~~ in the excerpt if it stands on the same line. `label` (copied)
    stands behind the caret then. */
 void diag_beside(Diags *d, Diag *at, Span span, const char *label, const char *text);
 void diag_help(Diags *d, Diag *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -80,7 +76,7 @@ void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__
 /* "did you mean NEAR?" of n candidates, and a fix at span where no other is as near. Returns NEAR, or NULL: none is near. */
 const char *diag_suggest(Diags *d, Diag *at, Span span, const char *name, const char *const *candidates, size_t n);
 
-Span span_join(Span a, Span b); /* from the first byte of a to the last of b */
+Span span_join(Span a, Span b); /* from the first byte of a to the last of b, in the same source */
 /* 1-based line and column (in bytes) of an offset. */
 void source_line_col(const Source *s, uint32_t at, uint32_t *line, uint32_t *col);
 

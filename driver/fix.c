@@ -22,7 +22,7 @@ typedef struct Verdict {
 static int by_place(const void *a, const void *b)
 {
     const FixEdit *x = a, *y = b;
-    return x->span.begin < y->span.begin ? -1 : x->span.begin > y->span.begin;
+    return (x->span.begin > y->span.begin) - (x->span.begin < y->span.begin);
 }
 
 /* In the order of places; of two that overlap the first. */
@@ -38,6 +38,13 @@ static void drop_overlaps(Edits *v)
     v->n = n;
 }
 
+static uint32_t line_of(Span at)
+{
+    uint32_t line, col;
+    source_line_col(at.source, at.begin, &line, &col);
+    return line;
+}
+
 static Verdict judge(Arena *a, const Source *src, const FrontendOptions *opt)
 {
     Diags d = {.arena = a, .max_errors = 1000};
@@ -46,10 +53,8 @@ static Verdict judge(Arena *a, const Source *src, const FrontendOptions *opt)
     v.n_errors = d.n_errors;
     for (uint32_t i = 0; i < d.list.n; i++) {
         const Diag *it = d.list.data[i];
-        uint32_t line, col;
-        source_line_col(src, it->span.begin, &line, &col);
-        if (it->span.source == src) VEC_PUSH(a, &v.lines, line);
-        v.n_syntax += it->level == DIAG_ERROR && it->code < E0201;
+        if (it->span.source == src) VEC_PUSH(a, &v.lines, line_of(it->span));
+        v.n_syntax += it->code < E0201;
         if (it->fix && it->fix_span.source == src) VEC_PUSH(a, &v.edits, ((FixEdit){it->fix_span, it->fix, it->code}));
     }
     drop_overlaps(&v.edits);
@@ -60,8 +65,7 @@ static Verdict judge(Arena *a, const Source *src, const FrontendOptions *opt)
 static bool better(const Verdict *now, const Verdict *before, const FixEdit *edits, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t line, col;
-        source_line_col(edits[i].span.source, edits[i].span.begin, &line, &col);
+        uint32_t line = line_of(edits[i].span);
         for (uint32_t k = 0; k < now->lines.n; k++)
             if (now->lines.data[k] == line) return false;
     }

@@ -49,7 +49,7 @@ static void add_help(Session *s)
     for (uint32_t i = 0; i < s->diags.list.n; i++) {
         Diag *it = s->diags.list.data[i];
         const char *id = diag_codes[it->code].id;
-        if (it->help || it->level != DIAG_ERROR) continue;
+        if (it->help) continue;
         if (it->code == E0612 || it->code == E0613) diag_help(&s->diags, it, "`gnnc %s --help` shows how it is used", s->command);
         else diag_help(&s->diags, it, "`gnnc explain %s` says more", id);
     }

@@ -294,7 +294,7 @@ static void drop_repeated(Diags *d, uint32_t from)
             const Diag *old = d->list.data[k];
             again = old->code == it->code && old->span.source == it->span.source && old->span.begin == it->span.begin;
         }
-        if (again && it->level == DIAG_ERROR) d->n_errors--;
+        if (again) d->n_errors--;
         else d->list.data[n++] = d->list.data[i];
     }
     d->list.n = n;

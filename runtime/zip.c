@@ -123,9 +123,8 @@ static int64_t find(const RtZip *z, const char *name, Member *m)
     int64_t found = 0;
     size_t at = 0;
     for (int64_t i = 0; i < z->n_members; i++) {
-        Member it;
-        if (!next_member(z, &at, &it))
-            break; /* cannot be: the directory was walked when it was opened */
+        Member it = {0};
+        next_member(z, &at, &it); /* is there: the directory was walked when it was opened */
         if (!is_named(&it, name)) continue;
         *m = it;
         found++;
@@ -190,13 +189,13 @@ static RtCode find_packed(const RtZip *z, const Member *m, const char *place,
 
 static uInt some(uint64_t n) { return n > INT_MAX ? INT_MAX : (uInt)n; }
 
-/* Unpacks into out[m->size]; false unless it is exactly that long. */
-static bool unpack(const Member *m, const unsigned char *packed, unsigned char *out)
+/* Unpacks into out[m->size], which must be exactly as long. */
+static RtCode unpack(const Member *m, const unsigned char *packed, const char *place, unsigned char *out, RtStatus *st)
 {
     z_stream s = {0};
     uint64_t in_left = m->packed, out_left = m->size;
     int code = Z_OK;
-    if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return false;
+    if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return rt_fail_memory(st, 1 << 15, place);
     s.next_in = (unsigned char *)(uintptr_t)packed;
     s.next_out = out;
     while (code == Z_OK) {
@@ -204,10 +203,11 @@ static bool unpack(const Member *m, const unsigned char *packed, unsigned char *
         code = inflate(&s, Z_NO_FLUSH);
         in_left -= in - s.avail_in;
         out_left -= room - s.avail_out;
-        if (code == Z_OK && in == s.avail_in && room == s.avail_out) break;
-    }
+    } /* Z_BUF_ERROR where nothing moves */
     inflateEnd(&s);
-    return code == Z_STREAM_END && !in_left && !out_left;
+    if (code == Z_STREAM_END && !in_left && !out_left) return RT_OK;
+    return rt_fail(st, RT_E_ZIP_DATA, place, "copy or write the archive again",
+                   "the member cannot be unpacked: its data is damaged");
 }
 
 static RtCode parse(const Member *m, const unsigned char *bytes, const char *place, RtArray *a,
@@ -232,10 +232,8 @@ RtCode rt_zip_read(const RtZip *z, const char *name, const char *place, RtArray 
     RT_TRY(find_packed(z, &m, place, &packed, st));
     if (m.method == STORED) return parse(&m, packed, place, a, st);
     RT_TRY(rt_block_alloc(&out, (size_t)m.size, place, st));
-    RtCode code = unpack(&m, packed, out.p)
-                      ? parse(&m, out.p, place, a, st)
-                      : rt_fail(st, RT_E_ZIP_DATA, place, "copy or write the archive again",
-                                "the member cannot be unpacked: its data is damaged");
+    RtCode code = unpack(&m, packed, place, out.p, st);
+    if (!code) code = parse(&m, out.p, place, a, st);
     rt_block_free(&out);
     return code;
 }

@@ -5,7 +5,7 @@
 #include "runtime/convert.h"
 #include "runtime/safetensors.h"
 #include "runtime/source.h"
-#include "tests/unit/check.h"
+#include "tests/unit/failing.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ static RtCode read_as(Format format, const char *text, size_t n, RtStatus *st)
     RtStFile f;
     RtEdgeText edges;
     RtCode code;
-    char *bytes = malloc(n ? n : 1);
+    char *bytes = __real_malloc(n ? n : 1); /* of the test, which no one refuses */
     memcpy(bytes, text, n);
     switch (format) {
     case JSON: if (!(code = rt_json_parse("t.json", bytes, n, &doc, st))) rt_json_free(&doc); break;
@@ -57,7 +57,7 @@ static RtCode read_as(Format format, const char *text, size_t n, RtStatus *st)
         code = rt_edge_text_read(put_file(format == MTX ? "t.mtx" : "t.tsv", bytes, n), &edges, st);
         if (!code) rt_edge_text_free(&edges);
     }
-    free(bytes);
+    __real_free(bytes);
     return code;
 }
 
@@ -409,6 +409,57 @@ static void test_deflated(void)
     check_end("npz: damaged streams");
 }
 
+/* Records where nobody puts them; each is refused. */
+static void test_odd(void)
+{
+    static const char *const names[] = {"no end in 70000 bytes", "a wide end for which there is no room", "a wide end beside the file", "members before their headers"};
+    static unsigned char large[70000] = "PK\3\4";
+    for (int i = 0; i < 4; i++) {
+        Zip z = {0}, good = make_zip(false, false, 0);
+        add(&z, "PK\3\4", 4);
+        if (i == 2) add(&z, "PK\6\7", 4), num(&z, 0, 4), num(&z, 0, 8), num(&z, 1, 4);
+        if (i == 3) add(&z, good.bytes + good.central, good.end - good.central);
+        size_t bytes = z.n - 4;
+        add(&z, "PK\5\6", 4), num(&z, 0, 4), num(&z, i == 3 ? 1 : 0xffff, 2), num(&z, i == 3 ? 1 : 0xffff, 2);
+        num(&z, i == 3 ? bytes : UINT32_MAX, 4), num(&z, i == 3 ? 4 : UINT32_MAX, 4), num(&z, 0, 2);
+        check_told(names[i], NPZ, i ? (const char *)z.bytes : (const char *)large, i ? z.n : sizeof large, RT_E_ZIP_FORM,
+                   i == 0 ? "at its end is missing" : i == 3 ? "not where the directory says" : "lies outside");
+    }
+}
+
+/* ---- a machine that fails ---- */
+
+static struct {
+    Format format;
+    const char *bytes;
+    size_t n;
+} at_work;
+
+static int read_at_work(void)
+{
+    RtStatus st = {0};
+    RtCode code = read_as(at_work.format, at_work.bytes, at_work.n, &st);
+    check(!code || st.message[0], "nothing is said of %s", rt_code_name(code));
+    return (int)code;
+}
+
+/* Every sound text and archive, with each call for memory refused in turn. */
+static void test_no_memory(void)
+{
+    check_begin();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char bytes[1000];
+        at_work.format = rows[i].format, at_work.bytes = bytes, at_work.n = as_file(&rows[i], bytes);
+        if (rows[i].code == RT_OK) failing_each(rows[i].text, FAILING_MEMORY, read_at_work, RT_E_MEMORY);
+    }
+    for (int i = 0; i < 4; i++) {
+        Zip z = make_zip(i & 1, i & 2, 0);
+        at_work.format = NPZ, at_work.bytes = (const char *)z.bytes, at_work.n = z.n;
+        failing_each("an archive", FAILING_MEMORY, read_at_work, RT_E_MEMORY);
+    }
+    check_end("no memory");
+}
+
 /* ---- conversions ---- */
 
 typedef struct Convert {
@@ -513,6 +564,8 @@ int main(void)
     test_json_values();
     test_zip();
     test_deflated();
+    test_odd();
+    test_no_memory();
     test_conversions();
     test_ranges();
     test_weights_written();
