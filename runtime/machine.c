@@ -181,7 +181,7 @@ RtCode rt_machine_save(const RtMachine *m, char **path, RtStatus *st)
     fprintf(f, "gnnc machine %d\n", FORMAT);
     for (int i = 0; i < n; i++) {
         fprintf(f, "%s", rows[i].name);
-        for (int k = 0; k < rows[i].n; k++) fprintf(f, " %.6g", rows[i].values[k]);
+        for (int k = 0; k < rows[i].n; k++) fprintf(f, " %.17g", rows[i].values[k]);
         fputc('\n', f);
     }
     fclose(f);
