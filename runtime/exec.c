@@ -290,7 +290,7 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < e->program->n_buffers; i++) {
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + i];
         e->buffers[i] = e->cone && e->cone->buffers[i] ? e->cone->buffers[i] : buffer_pointer(e, b);
-        if (!e->buffers[i])
+        if (!e->buffers[i] && rt_count_value(e->graph, &b->rows))
             return rt_fail(st, RT_E_MODEL_ARGUMENT, rt_string(e->model, e->program->name), NULL,
                            "no memory was given for %s", rt_string(e->model, b->name));
     }

@@ -161,7 +161,7 @@ int32_t gnnrt_context_set_parallel(GnnrtContext *context, GnnrtParallelFor run, 
                                    int32_t n_threads, GnnrtStatus *status);
 
 /* inputs[gnnrt_n_inputs], results[gnnrt_n_results]: the caller's buffers, 16-byte aligned or
-   better, not overlapping. */
+   better, not overlapping; NULL for what has no rows in the context's graph. */
 int32_t gnnrt_forward(GnnrtContext *context, const void *const *inputs, void *const *results,
                       GnnrtStatus *status);
 /* Vector-Jacobian product: gradients of sum(results * cotangents) by every float input and

@@ -604,7 +604,7 @@ static RtCode give_cotangents(Call *call, const void *const *cotangents)
     for (int64_t i = 0; i < e->n_cotangents; i++) {
         const RtResultDef *r = &e->model->results[forward->first_result + i];
         if (r->dtype != RT_F32 && r->dtype != RT_F64) continue;
-        if (!cotangents[i])
+        if (!cotangents[i] && e->graph->spaces[r->space].count)
             return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(e->model, r->name), NULL,
                            "the cotangent is NULL");
         e->cotangents[i] = stored_in(call, r->space, r->width, r->dtype, cotangents[i]);

@@ -125,6 +125,25 @@ static void test_calls(World *w, GnnrtModel *model, GnnrtGraph *graph)
     check_end("runtime_library_calls");
 }
 
+/* What has no rows needs no memory. */
+static void test_empty(GnnrtModel *model)
+{
+    GnnrtGraph *graph;
+    GnnrtContext *c;
+    GnnrtStatus st;
+    float dW[HM_F * HM_C];
+    memset(dW, 255, sizeof dW);
+    check_begin();
+    check(!gnnrt_graph_create(model, &(GnnrtGraphDesc){0}, &graph, &st), "%s", st.message);
+    check(!gnnrt_context_create(model, graph, 1, NULL, 0, &c, &st), "%s", st.message);
+    check(!gnnrt_forward(c, (const void *[]){NULL}, (void *[]){NULL}, &st), "%s", st.message);
+    check(!gnnrt_vjp(c, (const void *[]){NULL}, (const void *[]){NULL}, (void *[]){NULL, dW}, &st), "%s", st.message);
+    CHECK(dW[0] == 0 && dW[HM_F * HM_C - 1] == 0);
+    gnnrt_context_free(c);
+    gnnrt_graph_free(graph);
+    check_end("runtime_library_empty");
+}
+
 static void test_threads(World *w, GnnrtModel *model, GnnrtGraph *graph)
 {
     pthread_t threads[2];
@@ -170,6 +189,7 @@ int main(void)
     GnnrtGraphDesc d = {.n_src = N, .n_dst = N, .n_edges = E, .src = w.src, .dst = w.dst};
     if (gnnrt_graph_create(model, &d, &graph, NULL)) return 1;
     test_calls(&w, model, graph);
+    test_empty(model);
     test_threads(&w, model, graph);
     test_errors(&w, model);
     gnnrt_graph_free(graph);
