@@ -214,13 +214,14 @@ int64_t budget_fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **aga
     const PassBudget *want = ctx->budget;
     Budget b = {.ctx = ctx, .fm = fm, .index = index, .held = held_bytes(fm->m, want)};
     const IrFunc *f = fm->m->funcs.data[index];
-    b.again = ARENA_ARRAY(ctx->stage, bool, prepare_func(fm->m, f)->ops.n + 1);
+    uint32_t n = prepare_func(fm->m, f)->ops.n + N_CLONE_BY;
+    b.again = ARENA_ARRAY(ctx->stage, bool, n);
     *again = b.again;
     if (try_choice(&b, false, NULL) <= want->bytes) return 0;
     int64_t least = find_choices(&b);
     if (b.choices.n) qsort(b.choices.data, b.choices.n, sizeof *b.choices.data, by_bytes);
     least = lowest(&b, least);
-    bool *smallest = ARENA_ARRAY(ctx->stage, bool, prepare_func(fm->m, f)->ops.n + 1);
+    bool *smallest = ARENA_ARRAY(ctx->stage, bool, n);
     for (uint32_t i = 0; i < b.choices.n; i++) smallest[b.choices.data[i].v] = b.again[b.choices.data[i].v];
     if (least > want->bytes) return least;
     if (!cheapest(&b, want->bytes)) *again = smallest;

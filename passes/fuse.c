@@ -174,10 +174,10 @@ typedef struct Form { /* a way to write a function */
 } Form;
 
 /* f is NULL where there is nothing to clone. */
-static Form form_of(PassContext *ctx, FusedModule *fm, uint32_t index, bool cloned)
+static Form form_of(PassContext *ctx, FusedModule *fm, uint32_t index, unsigned clones)
 {
     Form x = {.f = prepare_func(fm->m, fm->m->funcs.data[index])};
-    if (cloned) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, x.f, &x.origin);
+    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, x.f, (CloneBy)(clones - 1), &x.origin);
     return x;
 }
 
@@ -218,12 +218,12 @@ typedef struct FormCost {
     double ns, edge_bytes; /* per node */
 } FormCost;
 
-static FormCost cost_of(PassContext *ctx, FusedModule *fm, uint32_t index, bool cloned, const bool *again)
+static FormCost cost_of(PassContext *ctx, FusedModule *fm, uint32_t index, unsigned clones, const bool *again)
 {
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     quiet.stage = arena_new();
-    FusedFunc *f = fuse_form(&quiet, fm, index, form_of(&quiet, fm, index, cloned), again);
+    FusedFunc *f = fuse_form(&quiet, fm, index, form_of(&quiet, fm, index, clones), again);
     FormCost x = {fuse_cost(f), fuse_edge_bytes(f)};
     arena_free(quiet.stage);
     return x;
@@ -236,20 +236,29 @@ static Span first_clone(const Form *x)
     return (Span){0};
 }
 
+/* Of the forms that need less memory for edges the last one that pays, or that `again` asks for. */
 FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
 {
-    Form one = form_of(ctx, fm, index, false), many = form_of(ctx, fm, index, true);
-    if (!many.f) return fuse_form(ctx, fm, index, one, again);
-    uint32_t n = one.f->ops.n;
-    FormCost stored = cost_of(ctx, fm, index, false, again), cloned = cost_of(ctx, fm, index, true, again);
-    if (cloned.edge_bytes >= stored.edge_bytes) return fuse_form(ctx, fm, index, one, again);
-    bool must = again && again[n], taken = must || fuse_again_pays(cloned.ns, stored.ns);
-    pass_remark(ctx, PASS_fuse, taken, first_clone(&many), "wide values of edges are %s: %.4g ns per node stored, %.4g again",
-                taken ? "computed in each walk over the edges that wants them" : "stored for all walks over the edges",
-                stored.ns, cloned.ns);
-    FusedFunc *f = fuse_form(ctx, fm, index, taken ? many : one, again);
-    FuseChoice choice = {n, cloned.ns - stored.ns, stored.edge_bytes - cloned.edge_bytes};
-    if (!taken) VEC_PUSH(ctx->stage, &f->choices, choice);
+    Form taken = form_of(ctx, fm, index, 0);
+    uint32_t n = taken.f->ops.n, n_refused = 0, n_ops = 0;
+    FuseChoice refused[N_CLONE_BY];
+    FormCost stored = {0}, best = {0};
+    for (unsigned i = 1; i <= N_CLONE_BY; i++) {
+        Form many = form_of(ctx, fm, index, i);
+        if (!many.f || many.f->ops.n == n_ops) continue; /* both ways are one, where no kernel waits for another */
+        if (!n_ops) stored = best = cost_of(ctx, fm, index, 0, again);
+        n_ops = many.f->ops.n;
+        FormCost cloned = cost_of(ctx, fm, index, i, again);
+        if (cloned.edge_bytes >= best.edge_bytes) continue;
+        bool pays = (again && again[n + i - 1]) || fuse_again_pays(cloned.ns, stored.ns);
+        pass_remark(ctx, PASS_fuse, pays, first_clone(&many), "wide values of edges are %s: %.4g ns per node stored, %.4g again",
+                    pays ? "computed in each walk over the edges that wants them" : "stored for all walks over the edges",
+                    stored.ns, cloned.ns);
+        if (pays) taken = many, best = cloned;
+        else refused[n_refused++] = (FuseChoice){n + i - 1, cloned.ns - stored.ns, stored.edge_bytes - cloned.edge_bytes};
+    }
+    FusedFunc *f = fuse_form(ctx, fm, index, taken, again);
+    for (uint32_t i = 0; i < n_refused; i++) VEC_PUSH(ctx->stage, &f->choices, refused[i]);
     return f;
 }
 

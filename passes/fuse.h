@@ -132,9 +132,10 @@ void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *use
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
-/* fuse_clone.c: f with a clone of what is wide and of edges for each kernel that walks the edges and wants it; NULL: there is
+/* fuse_clone.c: f with a clone of what is wide and of edges for each walk over the edges that wants it; NULL: there is
    none. origin gets the value of f by value of the result. */
-IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, IrValues *origin);
+typedef enum CloneBy { CLONE_BY_MAP, CLONE_BY_KERNEL, N_CLONE_BY } CloneBy;
+IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, CloneBy by, IrValues *origin);
 double fuse_cost(const FusedFunc *f);       /* fuse_cost.c: of all kernels, in ns per node */
 double fuse_edge_bytes(const FusedFunc *f); /* expected, of stored values with a row per edge, per node */
 /* Whether wide values of edges are computed again rather than stored, at these costs of the function: memory that grows with

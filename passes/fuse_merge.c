@@ -9,7 +9,7 @@
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/fuse.h"
 
-enum { MAX_ROOTS = 12, MAX_CHAIN = 8, HEAVY_FLOPS = 8 };
+enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8 };
 
 /* The same rows and as many elements along each dim: names do not matter. */
 static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
@@ -192,7 +192,7 @@ static void merge_into(Merge *m, uint32_t a, uint32_t b, GroupKind kind, bool in
 
 static bool too_many(const Group *x, const Group *y)
 {
-    return x->roots.n + y->roots.n > MAX_ROOTS || x->inner.n + y->inner.n > MAX_ROOTS;
+    return x->roots.n + y->roots.n > MAX_ROOTS || x->inner.n + y->inner.n > MAX_INNER;
 }
 
 static bool is_group_of_rows(const Group *g)
@@ -235,7 +235,7 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     FusedFunc *f = m->f;
     const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
     if (x->dead || rows->dead || too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
-    if (!reads_of(f, &m->reads[r], e) && !reads_of(f, &m->reads[e], r)) return false;
+    if (!reads_of(f, &m->reads[r], e) && (m->early || !reads_of(f, &m->reads[e], r))) return false;
     if (belongs_to_blocks(m, e, r)) return false;
     if (passes_through(f, e, r) || passes_through(f, r, e)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);

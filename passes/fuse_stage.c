@@ -99,8 +99,8 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     if (more && !add_values(f, &more->inner, &bytes, &widest)) return 0;
     if (more && !add_values(f, &more->roots, inner ? &bytes : &row, inner ? &widest : &ignored)) return 0;
     if (row > STAGE_BYTES) return 0;
-    while (n >= LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
-    if (n < LEAST_ELEMENTS) return 0;
+    while (n > LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
+    if (bytes > ALL_BYTES / n || widest >= ROW_BYTES / n) return 0;
     if (!more && n < BLOCK && walks_again(f, g))
         while (n < BLOCK && 2 * n * bytes <= ALL_BYTES && 2 * n * widest < ROW_BYTES) n *= 2;
     if (n == BLOCK && bytes)

@@ -82,6 +82,24 @@ box.report("built_without_wide_values_of_edges", r.rc and r.err)
 r = box.run(box.path("wide"), "bench", "--data", "dense", "--iters", "1")
 box.report("runs_without_wide_values_of_edges", r.rc and r.err)
 
+# Layers in a row: the values of edges of the first stay for neither the second nor the gradients.
+box.write("rows.gnn", """model rows(x: node[F], e: edge[W]) -> node[W] {
+  param A, V: [W, W'] = glorot
+  a = linear()
+  y: node[W] = a(x)
+  for k in 0..3 {
+    m: edge[W] = e @ A
+    e = e + relu(m + y.src - y.dst)
+    s: node[W] = y @ V
+    y = y + tanh(sum_in(sigmoid(e) * s.src))
+  }
+  return y
+}
+""")
+r = box.run(box.gnnc, "build", "rows.gnn", "--data", "dense", "--set", "W=64", "--cpu=generic", "--memory-budget", "1", "-o", box.path("rows"))
+needs = [int(n) for n in re.findall(r"--memory-budget=(\d+)", r.err)]
+box.report("a_budget_removes_wide_values_between_layers", not needs or max(needs) >= 6000 * 64 * 4 and r.err)
+
 for name, argv, says in [("word", ["--data", "data", "--memory-budget", "much"], "much"),
                          ("without_data", ["--set", "F=8", "--memory-budget", "1G"], "--data")]:
     box.refuses("build_budget_" + name, [box.gnnc, "build", "attend.gnn", "-o", SMALL] + argv, 1, "E0612", says)
