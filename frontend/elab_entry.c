@@ -30,6 +30,7 @@ bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_b
     Frame *f = frame_push(e, entry, entry->decl->name.span);
     f->graph = graph_data(e);
     f->new_dims = DIMS_FREE;
+    f->has_rest = entry->decl->kind == AST_DECL_LAYER; /* exported: `...` is no further dims */
     declare_signature(e, sig);
     bool ok = true;
     for (uint32_t i = 0; i < n_bound; i++) scope_set(e, bound[i].name, *bound[i].value);

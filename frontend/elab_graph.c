@@ -272,6 +272,15 @@ static Value carry(Elab *e, Value v, const GraphValue *g)
     return op_gather(e, v, ir->orig, ir->edge, v.span);
 }
 
+const GraphValue *graph_turned(Elab *e, Value *v, Span s)
+{
+    const GraphValue *base = e->frame->graph;
+    if (!is_known(e, base, "reverse", s)) return NULL;
+    const GraphValue *g = graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base);
+    if (v->kind == V_TENSOR && v->type.space == graph_ir(e, base)->edge) *v = carry(e, *v, g);
+    return g;
+}
+
 /* What new loops get: a number, a node's value, or a reducer over the node's other in-edges. */
 static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *base,
                         const GraphValue *g, IrLoopPolicy policy, Span s)

@@ -439,11 +439,27 @@ static const Def *function_of(Elab *e, const Value *reducer, ReduceWhere where)
     return named ? def_find(e, &e->functions, arena_printf(e->a, forms[where], reducer->word)) : NULL;
 }
 
-/* A layer or a function from edges to nodes that was passed as a reducer, of in-edges only. */
+/* A layer or a function from edges to nodes that was passed as a reducer. */
 static bool is_own_reduction(const Elab *e, const Value *v, ReduceWhere where)
 {
     bool function = v->kind == V_DEF && v->def && !def_find(e, &e->folds, v->word);
-    return where == REDUCE_IN && (v->kind == V_INSTANCE || function);
+    return (where == REDUCE_IN || where == REDUCE_OUT) && (v->kind == V_INSTANCE || function);
+}
+
+/* It knows in-edges; those out of a node are in-edges of the reverse. */
+static Value own_reduction(Elab *e, const Value *reducer, ReduceWhere where, const Call *c)
+{
+    if (where == REDUCE_IN || !c->n || c->args[0].name) return call_value(e, *reducer, c);
+    Call turned = *c;
+    CallArg *args = ARENA_ARRAY(e->a, CallArg, c->n);
+    memcpy(args, c->args, c->n * sizeof *args);
+    const GraphValue *old = e->frame->graph, *back = graph_turned(e, &args[0].value, c->span);
+    if (!back) return value_error();
+    turned.args = args;
+    e->frame->graph = back;
+    Value v = call_value(e, *reducer, &turned);
+    e->frame->graph = old;
+    return v;
 }
 
 /* `by = rel` belongs to the reduction, unless the reducer has an argument of that name. */
@@ -459,7 +475,7 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
 {
     if (reducer->kind == V_ERROR) return *reducer;
     if (reducer->kind == V_LIST) return reduce_list(e, reducer, where, c);
-    if (is_own_reduction(e, reducer, where)) return call_value(e, *reducer, c);
+    if (is_own_reduction(e, reducer, where)) return own_reduction(e, reducer, where, c);
     const Def *function = function_of(e, reducer, where);
     if (function) return call_def(e, function, NULL, 0, c, NULL);
     const Def *def = reducer->word ? def_find(e, &e->folds, reducer->word) : NULL;

@@ -400,6 +400,8 @@ Value builtin_close(Elab *e, const Call *c);                    /* elab_test.c *
 Value builtin_self_loops(Elab *e, const Call *c);
 Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
+/* The reverse of the graph at hand; v, a value of the one's edges, becomes one of the other's. NULL with a diagnostic. */
+const GraphValue *graph_turned(Elab *e, Value *v, Span s);
 Value builtin_line(Elab *e, const Call *c);
 Value builtin_siblings(Elab *e, const Call *c);
 Value builtin_select(Elab *e, const Call *c);

@@ -3,6 +3,7 @@
 A tensor passes if max |got - want| <= tolerance * max(1, max |want|); integers must be equal. Every recorded output and every
 recorded gradient is compared; one that the model does not have must have been recorded as zero (it took no part).
 """
+import collections
 import os
 import subprocess
 
@@ -14,6 +15,12 @@ import tensors
 TOLERANCE = {"f64": 1e-9, "f32": 1e-4}
 FLOAT = {"f64": np.float64, "f32": np.float32}
 BUILD_S = 120
+
+
+# Outputs that are parts of a result with a column for each node: which of its entries are not 0, as sources and targets, and what
+# another result has there.
+Places = collections.namedtuple("Places", "of")
+Entries = collections.namedtuple("Entries", "values of")
 
 
 class Unsayable(Exception):
@@ -112,8 +119,21 @@ def edge_ids(t, looped):
     edges = t["in.edge_index"]
     if not looped:
         return edges
-    loops = np.arange(t["in.x"].shape[0])
+    loops = np.arange(min(t[name].shape[0] for name in ("in.x", "in.x.0", "in.x.1") if name in t))
     return np.concatenate([edges[:, edges[0] != edges[1]], np.stack([loops, loops])], axis=1)
+
+
+def kept_order(t):
+    """Where the rows of PyG's edges are among ours if loops are kept: PyG moves them behind the others, one for each node; ours
+    stay in their places, the last of several, and new ones follow."""
+    src, dst = t["in.edge_index"]
+    n = t["in.x"].shape[0]
+    last = np.full(n, -1)
+    last[dst[src == dst]] = np.flatnonzero(src == dst)
+    stays = (src != dst) | (np.arange(len(src)) == last[dst])
+    at = np.cumsum(stays) - 1
+    new = stays.sum() + np.cumsum(last < 0) - 1
+    return np.concatenate([at[src != dst], np.where(last >= 0, at[last], new) if len(src) else new])
 
 
 def load_params(lib, spec, t):
@@ -135,13 +155,17 @@ def compare_outputs(check, spec, t, results):
         if isinstance(part, str):
             if not np.array_equal(edge_ids(t, part == "looped"), t[name]):
                 check.wrong.append("%s: other ids" % name)
+        elif isinstance(part, Places):
+            check.close(name, np.stack(np.nonzero(results[part.of])[::-1]), t[name])
+        elif isinstance(part, Entries):
+            check.close(name, results[part.values][np.nonzero(results[part.of])], t[name])
         elif isinstance(part, tuple):  # edges by two results, where both ends stayed
             ends = np.stack([results[k] for k in part])
             check.close(name, ends[:, ends[0] >= 0], t[name])
         elif part is None or part >= len(results):
             check.wrong.append("%s is missing" % name)
         else:
-            check.close(name, results[part], t[name])
+            check.close(name, results[part][kept_order(t)] if part in spec.kept else results[part], t[name])
 
 
 def compare_buffers(check, spec, t, lib, results):
@@ -155,11 +179,18 @@ def compare_buffers(check, spec, t, lib, results):
             check.close(key, t["param." + key[len("after."):]], t[key])
 
 
-def cotangents_of(spec, t, n_results):
+def cotangents_of(spec, t, results):
+    n_results = len(results)
     cots = [None] * n_results
     for i, part in enumerate(spec.outputs):
+        if isinstance(part, Entries) and "cot.%d" % i in t:
+            cots[part.values] = np.zeros(results[part.values].shape)
+            cots[part.values][np.nonzero(results[part.of])] = t["cot.%d" % i]
         if isinstance(part, int) and part < n_results and "cot.%d" % i in t:
             cots[part] = t["cot.%d" % i]
+            if part in spec.kept:
+                cots[part] = np.empty_like(cots[part])
+                cots[part][kept_order(t)] = t["cot.%d" % i]
     return cots
 
 
@@ -192,7 +223,7 @@ def compute(lib, spec, t):
     lib.on_graph(spec.n_src, spec.n_dst, src, dst, n_graphs, graph_of, lists)
     inputs = inputs_of(spec, t)
     results = lib.forward(inputs)
-    return results, lib.vjp(inputs, cotangents_of(spec, t, len(results))), layouts
+    return results, lib.vjp(inputs, cotangents_of(spec, t, results)), layouts
 
 
 def run(so, spec, path, dtype):

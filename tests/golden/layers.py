@@ -4,10 +4,10 @@ Each function has the name and the parameters of a PyG class and returns the Lay
 of the forward function's inputs (x, to, w, e, ...: see INPUTS in model.py). What the library has no word for raises
 Unsayable. Nothing here knows a case: other values of the same arguments, and other combinations, give other texts.
 """
-from case import Unsayable
+from case import Entries, Places, Unsayable
 from constructors import Made
-from reducers import normalisation, scalers_of
-from words import Layer, OneWay, Word, activation, common, make, messages, network, pyg, reducer
+from reducers import Formula, normalisation, scalers_of
+from words import Layer, OneWay, Word, activation, common, make, messages, network, options_of, pyg, reducer
 
 # ---- tier 1 ----
 
@@ -115,19 +115,17 @@ def AntiSymmetricConv(given, in_channels, phi=None, num_iters=1, epsilon=0.1, ga
                       **rest):
     common(**rest)
     inner = make(phi or Made("GCNConv", [in_channels, in_channels], {"bias": False}), given)
-    return Layer("antisymmetric", "x", phi=inner, num_iters=num_iters, epsilon=epsilon, gamma=gamma, act=activation(act),
+    return Layer("antisymmetric", "x", phi=inner, num_iters=num_iters, epsilon=epsilon, gamma=gamma, act=activation(act, act_kwargs),
                  bias=bias)
-
-
-DIRECTED = {"GCNConv": {"add_self_loops": False}, "SAGEConv": {"root_weight": False}, "GATConv": {"add_self_loops": False},
-            "GATv2Conv": {"add_self_loops": False}, "GraphConv": {}}
 
 
 @pyg
 def DirGNNConv(given, conv, alpha=0.5, root_weight=True):
-    if conv.name not in DIRECTED:  # each inner layer loses its loops and its own root term (README, quirk 28)
-        raise Unsayable("DirGNNConv of %s" % conv.name)
-    inner = [make(Made(conv.name, conv.args, {**conv.named, **DIRECTED[conv.name]}), given) for _ in range(2)]
+    named = dict(conv.named)
+    for option in ("add_self_loops", "root_weight"):  # the inner layers lose both where they have them (README, quirk 28)
+        if option in options_of(conv.name):
+            named[option] = False
+    inner = [make(Made(conv.name, conv.args, named), given) for _ in range(2)]
     return Layer("directed", "x", conv_in=inner[0], conv_out=inner[1], alpha=alpha, root_weight=root_weight)
 
 
@@ -159,21 +157,28 @@ def attention(given, out_channels, heads, concat, add_self_loops, residual, bias
                 weights="weights" in given)
 
 
+def looped(layer, policy):
+    layer.loops = policy or None
+    return layer
+
+
 @pyg
 def GATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
             edge_dim=None, fill_value="mean", bias=True, residual=False, **rest):
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
     pair = isinstance(in_channels, list)
-    return Layer("gat", "x to e" if edge_dim else "x to", negative_slope=negative_slope, pair=pair, **options,
-                 **messages(given, **rest))
+    layer = Layer("gat", "x to e" if edge_dim else "x to", negative_slope=negative_slope, pair=pair, **options,
+                  **messages(given, **rest))
+    return looped(layer, add_self_loops and "replace")
 
 
 @pyg
 def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
               edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, **rest):
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
-    return Layer("gatv2", "x to e" if edge_dim else "x to", negative_slope=negative_slope, share_weights=share_weights,
-                 **options, **messages(given, **rest))
+    layer = Layer("gatv2", "x to e" if edge_dim else "x to", negative_slope=negative_slope, share_weights=share_weights,
+                  **options, **messages(given, **rest))
+    return looped(layer, add_self_loops and "replace")
 
 
 @pyg
@@ -193,10 +198,9 @@ def AGNNConv(given, requires_grad=True, add_self_loops=True, **rest):
 
 @pyg
 def FAConv(given, channels, eps=0.1, dropout=0.0, cached=False, add_self_loops=True, normalize=True, **rest):
-    if "weights" in given and add_self_loops and normalize:
-        raise Unsayable("PyG's order of edges where existing loops are kept")
-    return Layer("fa", "x x0 w", eps=eps, add_self_loops=add_self_loops, normalize=normalize,
-                 weights="weights" in given, **messages(given, **rest))
+    layer = Layer("fa", "x x0 w", eps=eps, add_self_loops=add_self_loops, normalize=normalize,
+                  weights="weights" in given, **messages(given, **rest))
+    return looped(layer, add_self_loops and normalize and "keep")
 
 
 @pyg
@@ -386,6 +390,21 @@ def SuperGATConv(given, in_channels, out_channels, heads=1, concat=True, negativ
                  negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias,
                  **({"loss": True, "others": Word("data.neg_edge_index")} if "neg_edge_index" in given else {}),
                  **messages(given, **rest))
+
+
+@pyg
+def PANConv(given, in_channels, out_channels, filter_size, **rest):
+    common(**rest)
+    layer = Layer("pan", "x", O=out_channels, filter_size=filter_size, N=given.n_src)
+    layer.outputs = [0, Places(2), Entries(1, 2)]
+    return layer
+
+
+@pyg
+def WLConv(given):
+    if "one_hot" in given:
+        return Formula("{\n  colour: node index[F] = sum(where(x == 1, iota(F), 0), F)\n  return wl(colour)\n}", "x")
+    return Formula("wl(x)", "x")
 
 
 @pyg

@@ -22,6 +22,7 @@ KINDS = {"type_vec": ("T", "num_types")}  # integers below a constructor's argum
 # Plain matrices where there is an input `adj`.
 DENSE = {"x": ("x", "", "BNF"), "adj": ("adj", "", ["B", "N", "N'"]), "s": ("s", "", "BNC"), "mask": ("mask", "", "BN")}
 EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"], ["index"]]
+COLOURS = 128  # integers on nodes without features are below this, or below the number of nodes
 OTHER = ("batch", "knn_edge_index")  # neighbour lists that were found are recorded, not given
 
 
@@ -30,13 +31,17 @@ LOOPED, PLAIN = "looped", "plain"
 
 class Spec:
     """What case.run needs: text, dims, mode; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number, or
-    LOOPED or PLAIN: the ids of the edges with or without new self-loops); the graph's sizes, edges (names of inputs), whether
-    row 1 of them is the source, whether nodes belong to graphs."""
+    LOOPED or PLAIN: the ids of the edges with or without new self-loops); kept (the results that are values of edges whose loops were
+    kept); the graph's sizes, edges (names of inputs), whether row 1 of them is the source, whether nodes belong to graphs."""
 
 
 def known(case):
     """The inputs that have a name of ours. With an adjacency matrix all are plain matrices."""
     return DENSE if "adj" in case["inputs"] else INPUTS
+
+
+def is_int(case, of):
+    return case["inputs"].get(of, {}).get("dtype") == "int64"
 
 
 def declared(spec, case, names):
@@ -48,8 +53,10 @@ def declared(spec, case, names):
             continue
         sizes = case["inputs"][of]["shape"][1 if domain else 0:]
         dims = dims[len(dims) - len(sizes):]
-        logic = " bool" if case["inputs"][of].get("dtype") == "bool" else ""
+        logic = " bool" if case["inputs"][of].get("dtype") == "bool" else " int" if is_int(case, of) else ""
         kind = " index[%s]" % KINDS[of][0] if of in KINDS else "[%s]%s" % (", ".join(dims), logic) if dims else ""
+        if of == "x" and logic == " int" and not dims:
+            kind = " index[%d]" % max(COLOURS, spec.n_src)
         parts.append("%s: %s%s" % (name, "src" if domain == "node" and spec.bipartite else domain, kind))
         spec.dims.update((d, n) for d, n in zip(dims, sizes) if not d.endswith("'"))
         spec.dims.update({KINDS[of][0]: case["args"][KINDS[of][1]]} if of in KINDS else {})
@@ -103,7 +110,8 @@ FORMULA = """model m(%s) %s
 
 def single_layer(spec, cls, case):
     given = words.Given(known(case)[i][0] for i in case["inputs"] if i in known(case))
-    given.longest = case["graph"].get("max_in_degree", 0)
+    given.longest, given.n_src = case["graph"].get("max_in_degree", 0), spec.n_src
+    given |= {"one_hot"} if is_int(case, "x") and len(case["inputs"]["x"]["shape"]) == 2 else set()
     given |= {"batch"} if "batch" in case["inputs"] else set()
     given |= {"size"} if spec.bipartite else set()
     if "neg_edge_index" in case["inputs"] and len(spec.edges) == 1:
@@ -111,7 +119,7 @@ def single_layer(spec, cls, case):
         spec.lists["neg_edge_index"] = case["inputs"]["neg_edge_index"]["shape"][1]
     scalars = case.get("scalars") or {}
     given |= {"positive"} if len(spec.edges) == 2 else set()
-    given |= {"weights"} if "return_attention_weights" in scalars else set()
+    given |= {"weights"} if "return_attention_weights" in scalars and len(case["outputs"]) > 1 else set()
     for name in case["inputs"]:
         if name not in known(case) and name not in spec.edges + list(OTHER) + list(spec.lists):
             raise Unsayable("input %s" % name)
@@ -129,9 +137,10 @@ def single_layer(spec, cls, case):
     spec.text = (FORMULA % (signature, body) if isinstance(layer, reducers.Formula) else
                  REDUCTION % (signature, layer.text) if isinstance(layer, words.Reducer) else
                  SINGLE_LAYER % (signature, layer.text, call))
-    spec.outputs = list(range(len(case["outputs"])))
+    spec.outputs = layer.outputs or list(range(len(case["outputs"])))
     if "weights" in given:  # they come with the edges they belong to
-        spec.outputs = [0, LOOPED if cls in ("GATConv", "GATv2Conv") and args.get("add_self_loops", True) else PLAIN, 1]
+        spec.outputs = [0, LOOPED if layer.loops else PLAIN, 1]
+        spec.kept = {1} if layer.loops == "keep" else set()
 
 
 # ---- whole models: a loss and the scores it is of ----
@@ -229,7 +238,7 @@ def spec_of(cls, case):
     """Raises Unsayable where the language or the library has no words for the case."""
     spec = Spec()
     spec.dims, spec.inputs, spec.prefix = {}, {}, ""
-    spec.lists, spec.joined, spec.flags = {}, {}, {}
+    spec.lists, spec.joined, spec.flags, spec.kept = {}, {}, {}, set()
     spec.mode = case["mode"]
     graph_of(spec, case)
     if cls in MODELS:

@@ -16,7 +16,10 @@ def pyg(function):
 
 
 class Layer:
-    """An instance of a library layer as text, and which of the model's inputs its call takes."""
+    """An instance of a library layer as text, and which of the model's inputs its call takes. loops: what it does to the loops of
+    edges whose values are a result ("replace" or "keep"), or None. outputs: see Spec; None: each of them a result."""
+
+    loops = outputs = None
 
     def __init__(self, layer, takes, **options):
         self.takes = takes.split()
@@ -57,10 +60,15 @@ def make(module, given):
     return CLASSES[module.name](*bound.args, **bound.kwargs)
 
 
+def options_of(name):
+    """The constructor's arguments of a class by their names."""
+    return inspect.signature(CLASSES[name]).parameters if name in CLASSES else {}
+
+
 # ---- options that many classes share ----
 
 class Given(set):
-    """The inputs' names; `longest`: the most edges that any target has, for what pads lists."""
+    """The inputs' names; `longest`: the most edges that any target has, for what pads lists; `n_src`: the number of nodes."""
 
 
 REDUCERS = {"add": "sum", "sum": "sum", "mean": "mean", "max": "max", "min": "min", "mul": "mul", "var": "var", "std": "std"}

@@ -187,6 +187,7 @@ static const char *const calls[][2] = {
     {"linears", NULL},
     {"grouped", NULL}, /* sizes that divide one another */
     {"x_conv", "x_conv(hidden_channels = 2, kernel_size = 2)"},
+    {"pan", "pan(filter_size = 2, N = 16)"},
     {"top_k_pooling", NULL}, /* give a graph */
     {"sag_pooling", NULL}};
 
