@@ -283,7 +283,7 @@ static Value builtin_iota(Elab *e, const Call *c)
     if (!want_args(e, c, 1, 1, "iota(C)")) return value_error();
     const Value *v = arg(c, 0);
     IrId dim = v->dim;
-    if (v->kind == V_NUMBER && dim == IR_NONE && v->num >= 1 && v->num < 1e15)
+    if (v->kind == V_NUMBER && dim == IR_NONE && v->num >= 1 && v->num < 1e15 && v->num == floor(v->num))
         dim = dim_new(e, v->word, size_const(&e->z, (int64_t)v->num), c->span);
     if ((v->kind != V_DIM && v->kind != V_NUMBER) || dim == IR_NONE) {
         diag_error(e->d, E0207, c->span, "iota wants a dim, found %s", value_text(e, v));

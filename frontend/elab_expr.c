@@ -183,8 +183,8 @@ static Value index_list(Elab *e, const AstExpr *x, Value list)
         return value_error();
     }
     if (!loop_number(e, x->as.index.at.items[0], &i)) return value_error();
-    if (i < 0) i += list.n;
-    if (i >= 0 && i < list.n) return list.items[i];
+    int64_t at = i < 0 ? i + list.n : i; /* from the end */
+    if (at >= 0 && at < list.n) return list.items[at];
     diag_error(e->d, E0302, x->span, "index %lld of a list of %u", (long long)i, list.n);
     return value_error();
 }

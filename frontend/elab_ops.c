@@ -435,6 +435,7 @@ Value op_reduce(Elab *e, IrOpcode op, Value v, IrId map, double empty, Span s)
 
 Value op_grad(Elab *e, Value of, Value x, Span s)
 {
+    if (x.kind == V_WORD) return error_unknown_name(e, x.word, x.span), value_error();
     if (of.kind == V_ERROR || x.kind == V_ERROR) return value_error();
     bool scalar = of.kind == V_TENSOR && of.type.space == IR_UNIT && of.type.n_dims == 0 &&
                   ir_dtype_is_float(of.type.dtype);

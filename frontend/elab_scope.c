@@ -134,9 +134,10 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     if (dim != IR_NONE) return (Value){.kind = V_DIM, .dim = dim, .word = name, .span = s};
     Def *def = def_find(e, &e->functions, name);
     if (!def) def = def_find(e, &e->folds, name);
-    if (def) return value_def(def, name, s);
-    if (builtin_find(name)) return value_def(NULL, name, s);
     Value v;
+    bool known = def || builtin_find(name); /* a constant of the user's replaces what the library or the language defines */
+    if (known && !(def && !def->is_std) && constant_value(e, name, s, &v)) return v;
+    if (known) return value_def(def, name, s);
     if (f->train && train_number(e, f->train, name, s, &v)) return v;
     if (constant_value(e, name, s, &v)) return v;
     if (builtin_constant(e, name, s, &v) || degree_value(e, name, s, &v)) return v;

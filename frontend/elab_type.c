@@ -329,6 +329,7 @@ Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at)
 
 static Value coerce_tuple(Elab *e, Value v, const AstType *t, const char *what, Span at)
 {
+    if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind == V_ERROR) return v;
     if (v.kind != V_TUPLE || v.n != t->n_items) {
         Diag *d = diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what, value_text(e, &v), t->n_items);
