@@ -59,8 +59,10 @@ static Reduced reduce(const Km *m, KirId x, KirId lo, KirId magic)
     KirId r = k_fma(m, n, k_pick(m, -0x1.62e430p-1, -0x1.62e42fefa39efp-1), x);
     r = k_fma(m, n, k_pick(m, 0x1.05c610p-29, -0x1.abc9e3b39803fp-56), r);
     if (lo != KIR_NONE) r = k_add(m, r, lo);
-    KirId q = PICK_POLYNOMIAL(m, exp, r);
-    KirId em1 = k_fma(m, q, k_mul(m, r, r), r);
+    KirId rr = k_mul(m, r, r);
+    KirId q = m->dbl ? polynomial_pairs(m, exp_f64, sizeof exp_f64 / sizeof *exp_f64, r, rr)
+                     : polynomial_pairs(m, exp_f32, sizeof exp_f32 / sizeof *exp_f32, r, rr);
+    KirId em1 = k_fma(m, q, rr, r);
     return (Reduced){n, em1, as_float(m, k_i2(m, KIR_shl, as_int(m, t), k_ipick(m, 23, 52)))};
 }
 
@@ -91,6 +93,15 @@ static KirId clamp(const Km *m, KirId x, KirId low, KirId high)
     return k_f2(m, KIR_min, k_f2(m, KIR_max, x, low), high);
 }
 
+static bool has_sign(const KirKernel *k, KirId v, int sign, int depth);
+
+/* 1 + e, as under a sigmoid. */
+static bool is_above(const KirKernel *k, KirId v)
+{
+    const KirIns *x = &k->ins.data[v], *one = &k->ins.data[x->args[0]];
+    return x->op == KIR_add && one->op == KIR_const && one->f > 0 && has_sign(k, x->args[1], 1, 2);
+}
+
 /* Whether x sign >= 0, or NaN, follows from the instructions that make x. */
 static bool has_sign(const KirKernel *k, KirId v, int sign, int depth)
 {
@@ -107,6 +118,9 @@ static bool has_sign(const KirKernel *k, KirId v, int sign, int depth)
     case KIR_add: return HAS(a, sign) && HAS(b, sign);
     case KIR_sub: return HAS(a, sign) && HAS(b, -sign);
     case KIR_mul: return (sign > 0 && a == b) || (HAS(a, 1) && HAS(b, sign)) || (HAS(a, -1) && HAS(b, -sign));
+    case KIR_div: return is_above(k, b) && HAS(a, sign);
+    case KIR_fma: return sign > 0 && b == x->args[2] && k->ins.data[b].op == KIR_bitcast; /* an exponential: 2^n + em1 2^n */
+    case KIR_select: return HAS(b, sign) && HAS(x->args[2], sign);
     case KIR_max: return sign > 0 ? HAS(a, 1) || HAS(b, 1) : HAS(a, -1) && HAS(b, -1);
     case KIR_min: return sign < 0 ? HAS(a, -1) || HAS(b, -1) : HAS(a, 1) && HAS(b, 1);
     default: return false;
@@ -119,7 +133,7 @@ KirId kmath_exp(KirBuilder *b, KirType t, KirId x)
 {
     Km m = km_new(b, t);
     KirId low = k_pick(&m, -105, -746);
-    if (has_sign(b->k, x, -1, 4)) return exp_below(&m, k_f2(&m, KIR_max, x, low));
+    if (has_sign(b->k, x, -1, 6)) return exp_below(&m, k_f2(&m, KIR_max, x, low));
     return kmath_exp_core(&m, clamp(&m, x, low, k_pick(&m, 89, 710)), KIR_NONE);
 }
 

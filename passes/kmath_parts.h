@@ -91,6 +91,18 @@ static inline KirId polynomial(const Km *m, const double *c, unsigned n, KirId x
 }
 #define POLYNOMIAL(m, c, x) polynomial(m, c, sizeof(c) / sizeof *(c), x)
 
+/* The same for an even n: pairs of terms, which wait for x alone, by Horner's rule in xx = x x (Estrin): half the steps
+ * that wait for one another. */
+static inline KirId polynomial_pairs(const Km *m, const double *c, unsigned n, KirId x, KirId xx)
+{
+    KirId y = KIR_NONE;
+    for (unsigned k = n; k; k -= 2) {
+        KirId pair = k_fma(m, k_const(m, c[k - 1]), x, k_const(m, c[k - 2]));
+        y = y == KIR_NONE ? pair : k_fma(m, y, xx, pair);
+    }
+    return y;
+}
+
 /* exp(x + lo) for x that is neither above nor below what the exponent can say (or NaN); lo may be
  * KIR_NONE. */
 KirId kmath_exp_core(const Km *m, KirId x, KirId lo);

@@ -126,6 +126,9 @@ uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b);    /* the equal one if it is 
 uint32_t plan_value_buffer(LowerFunc *lf, IrId v);    /* of an argument or a stored root */
 KirBase kir_base_of(IrDtype t);                       /* in registers: bool is i1 */
 KirBase kir_elem_of(IrDtype t);                       /* in memory: bool is i8 */
+enum { WEAVE_LEAST_CHAIN = 40 };
+/* lower_weave.c: chains that do not depend on each other run side by side, in blocks where the longest takes more cycles. */
+void lower_weave(KirKernel *k, unsigned least_chain);
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g); /* fresh kernel and step */
 void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan, shared if it is there already */
 /* Parameters of the kernel, made on first use. */

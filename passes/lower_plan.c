@@ -237,6 +237,7 @@ void lower_finish(Lower *l, const char *kind)
         if (!s->args.data[i].is_buffer && s->args.data[i].count.kind == PLAN_AHEAD)
             s->args.data[i].count.value = ahead_default(l->ahead_bytes);
     if (!s->cost.n) lower_costs(l);
+    if (l->lf->vectors) lower_weave(l->kernel, WEAVE_LEAST_CHAIN);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
     if (l->lf->for_narrow) {
         l->lf->waiting = l->kernel;
