@@ -9,7 +9,7 @@ beside its predicted time. Prints per graph and layer, then over all
   - rank correlation: of pairs of ways of one step whose measured times differ by more than 10 %, in the runs with even numbers and in
     those with odd ones, the share that the prediction orders the same less the share that it orders the other way;
   - loss: the time of the way that the selector picks over that of the best, per step; the best by one half of the runs, both times
-    by the other half.
+    by the other half. A time is the median over the runs of what the way took beside the other ways of the same run.
 Steps below 0.1 ms and those that gather nothing (6 ways, which are alike) are left out. --before is put in front of each timed
 command. Writes DIR/scheduler.json.
 """
@@ -178,12 +178,23 @@ def make(folder, kind, seed):
 
 # ---- figures ----------------------------------------------------------------------------------------------------------
 
+def settle(step):
+    """Each way's time in the runs with even numbers and in those with odd ones, from its single runs: the median of what it took over
+    the median way in the same run, so that neither minutes in which the machine is slow nor a run that was disturbed decide."""
+    levels = [statistics.median(run) for run in zip(*(w["runs_ms"] for w in step["ways"]))]
+    level = statistics.median(levels)
+    for w in step["ways"] + [step["pick"]]:
+        halves = [[t / l for t, l in zip(w["runs_ms"][h::2], levels[h::2])] for h in (0, 1)]
+        w["halves_ms"] = [statistics.median(h) * level for h in halves]
+        w["ms"] = sum(w["halves_ms"]) / 2
+
+
 def agreement(ways):
     """(pairs that differ in both halves of the runs, ordered the same less ordered the other way)"""
     n = score = 0
     for i, a in enumerate(ways):
         for b in ways[:i]:
-            low, high = sorted((a, b), key=lambda w: w["least_ms"])
+            low, high = sorted((a, b), key=lambda w: w["ms"])
             if any(h <= DIFFER * l for l, h in zip(low["halves_ms"], high["halves_ms"])):
                 continue
             n += 1
@@ -201,14 +212,14 @@ def loss(step):
 
 def judge(steps):
     """The figures of steps: a dict."""
-    steps = [s for s in steps if min(w["least_ms"] for w in s["ways"]) >= LEAST_MS and len(s["ways"]) >= LEAST_WAYS]
+    steps = [s for s in steps if min(w["ms"] for w in s["ways"]) >= LEAST_MS and len(s["ways"]) >= LEAST_WAYS]
     pairs = [agreement(s["ways"]) for s in steps]
     total, possible = sum(n for n, _ in pairs), sum(len(s["ways"]) * (len(s["ways"]) - 1) // 2 for s in steps)
     losses = [loss(s) for s in steps]
     return {"steps": len(steps), "pairs": total, "share": total / max(possible, 1),
             "rank": sum(s for _, s in pairs) / total if total else None,
             "median": statistics.median(losses) if losses else 0, "worst": max(losses, default=0),
-            "off": statistics.median([abs(s["pick"]["predicted_ms"] / s["pick"]["least_ms"] - 1) for s in steps]) if steps else 0}
+            "off": statistics.median([abs(s["pick"]["predicted_ms"] / s["pick"]["ms"] - 1) for s in steps]) if steps else 0}
 
 
 def text(name, f):
@@ -250,6 +261,8 @@ def main():
             got = json.loads(run(*before, binary, "bench", "--ways", "--data", data, "--iters", a.iters, "--threads", a.threads))
             raw["%s %s" % (kind.__name__, name)] = got
             steps = [s for program in ("infer", "grad") for s in got[program]["steps"]]
+            for s in steps:
+                settle(s)
             print(text("  %s %s" % (kind.__name__, name), judge(steps)), flush=True)
             of_graph += steps
         found += of_graph

@@ -10,46 +10,43 @@ typedef struct Sweep {
     RtExec *e;
     RtChoice ways[RT_MAX_WAYS]; /* of steps that gather; the others know fewer */
     int n_ways;
-    double *least; /* [n_ways][n_steps][2] ns: of the runs with even numbers, of those with odd ones */
+    int64_t iters;
+    double *times; /* [n_ways][n_steps][iters] ns */
 } Sweep;
 
-static void measure(Sweep *s, int64_t iters, int64_t seed, double *once)
+static void measure(Sweep *s, int64_t seed, double *once)
 {
     int64_t n = s->e->program->n_steps;
-    for (int64_t run = -1; run < iters; run++) /* the first warms up */
+    for (int64_t run = -1; run < s->iters; run++) /* the first warms up */
         for (int w = 0; w < s->n_ways; w++) {
-            double *least = s->least + 2 * w * n;
             rt_exec_choose(s->e, &s->ways[w]);
             memset(once, 0, (size_t)n * sizeof *once);
             rt_exec_run_timed(s->e, seed, 0, once);
-            for (int64_t i = 0; i < n; i++) {
-                double *at = &least[2 * i + (run & 1)];
-                if (run < 2 || once[i] < *at) *at = once[i];
-            }
+            for (int64_t i = 0; i < n && run >= 0; i++) s->times[(w * n + i) * s->iters + run] = once[i];
         }
 }
 
-static const double *measured(const Sweep *s, const RtChoice *x)
+static const double *measured(const Sweep *s, int64_t step, const RtChoice *x)
 {
     for (int w = 0; w < s->n_ways; w++) {
         const RtChoice *y = &s->ways[w];
         if (x->ahead == y->ahead && x->chunks == y->chunks && x->cut == y->cut)
-            return s->least + 2 * w * s->e->program->n_steps;
+            return s->times + (w * s->e->program->n_steps + step) * s->iters;
     }
     return NULL;
 }
 
 static void print_way(const Sweep *s, int64_t step, const RtChoice *x, const char *before)
 {
-    static const double unknown[2] = {-1e6, -1e6};
-    const double *found = measured(s, x), *ns = found ? found + 2 * step : unknown;
+    const double *found = measured(s, step, x);
     RtPrediction p;
     double predicted = rt_select_predict(s->selector, s->e, step, x, &p);
     printf("%s{\"ahead\": %lld, \"chunks\": %lld, \"cut\": \"%s\", \"predicted_ms\": %.6f, \"memory_ms\": %.6f, "
-           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"least_ms\": %.6f, \"halves_ms\": [%.6f, %.6f]}", before,
+           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"runs_ms\": [", before,
            (long long)x->ahead, (long long)x->chunks, x->cut == RT_CUT_ROWS ? "rows" : "elements",
-           predicted * 1e-6, p.memory_ns * 1e-6, p.arithmetic_ns * 1e-6, p.latency_ns * 1e-6,
-           (ns[0] < ns[1] ? ns[0] : ns[1]) * 1e-6, ns[0] * 1e-6, ns[1] * 1e-6);
+           predicted * 1e-6, p.memory_ns * 1e-6, p.arithmetic_ns * 1e-6, p.latency_ns * 1e-6);
+    for (int64_t run = 0; found && run < s->iters; run++) printf("%s%.6f", run ? ", " : "", found[run] * 1e-6);
+    printf("]}");
 }
 
 static void print_step(const Sweep *s, int64_t i)
@@ -68,14 +65,15 @@ static void print_step(const Sweep *s, int64_t i)
 RtCode rt_cli_ways(const RtSelector *selector, RtExec *e, int64_t iters, int64_t seed, RtStatus *st)
 {
     size_t n = (size_t)e->program->n_steps;
-    Sweep s = {.selector = selector, .e = e};
+    Sweep s = {.selector = selector, .e = e, .iters = iters};
     s.n_ways = rt_select_ways(e, -1, &(RtChoice){0}, s.ways);
-    s.least = calloc(2 * n * (size_t)(s.n_ways + 1) + 1, sizeof *s.least);
-    if (!s.least) return rt_fail_memory(st, n * sizeof *s.least, "timings");
-    measure(&s, iters, seed, s.least + 2 * n * (size_t)s.n_ways);
+    size_t n_times = n * (size_t)s.n_ways * (size_t)iters;
+    s.times = calloc(n_times + n + 1, sizeof *s.times);
+    if (!s.times) return rt_fail_memory(st, (n_times + n) * sizeof *s.times, "timings");
+    measure(&s, seed, s.times + n_times);
     printf("{\"steps\": [");
     for (int64_t i = 0; i < e->program->n_steps; i++) print_step(&s, i);
     printf("]}");
-    free(s.least);
+    free(s.times);
     return RT_OK;
 }

@@ -168,16 +168,29 @@ def scheduler(_gnnc, _box):
     import scheduler as s
 
     def way(first, second, predicted):
-        return {"least_ms": min(first, second), "halves_ms": [first, second], "predicted_ms": predicted}
+        return {"runs_ms": [first, second] * 4, "predicted_ms": predicted}
+
+    def settled(ways, pick):
+        step = {"ways": ways, "pick": ways[pick]}
+        s.settle(step)
+        return step
 
     for sign, want in ((1, 1), (-1, -1), (0, 0)):
         ways = [way(1 + 0.2 * i, 1 + 0.2 * i, 9 + sign * i) for i in range(30)]
-        f = s.judge([{"ways": ways, "pick": ways[5]}, {"ways": ways[:6], "pick": ways[5]}])
+        f = s.judge([settled(ways, 5), settled(ways[:6], 5)])
         if f["rank"] != want or f["steps"] != 1 or abs(f["worst"] - 1) > 1e-9:
             return "found %s, wanted a rank of %d" % (f, want)
     noisy = [way(2, 2 + i % 2, -i) for i in range(30)] + [way(1, 3, 0)]
-    f = s.judge([{"ways": noisy, "pick": noisy[0]}])
-    return "" if f["pairs"] == 0 and f["worst"] == 0 else "chance counts: %s" % f
+    f = s.judge([settled(noisy, 0)])
+    if f["pairs"] or f["worst"]:
+        return "chance counts: %s" % f
+    ways = [way(1 + 0.2 * i, 1 + 0.2 * i, i) for i in range(30)]
+    for run in (2, 5):  # a slow moment of the machine, and a run that was disturbed
+        for w in ways:
+            w["runs_ms"][run] *= 1.8
+        ways[0]["runs_ms"][run] *= 3
+    f = s.judge([settled(ways, 0)])
+    return "" if f["rank"] == 1 and f["worst"] == 0 else "a disturbed machine counts: %s" % f
 
 
 def main():

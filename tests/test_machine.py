@@ -125,7 +125,7 @@ def every_way(exe, data):
         ways = {(w["ahead"], w["chunks"], w["cut"]): w for w in step["ways"]}
         if len(ways) != len(step["ways"]) or len(ways) < (24 if "reduce" in step["name"] else 6):
             return "%d different ways of %d to run %s" % (len(ways), len(step["ways"]), step["name"])
-        if any(w["least_ms"] <= 0 or w["predicted_ms"] <= 0 for w in step["ways"] + [step["pick"]]):
+        if any(min(w["runs_ms"]) <= 0 or w["predicted_ms"] <= 0 for w in step["ways"] + [step["pick"]]):
             return "%s was not measured or not predicted in some way" % step["name"]
         if step["pick"]["ahead"] and (step["pick"]["ahead"], step["pick"]["chunks"], step["pick"]["cut"]) not in ways:
             return "the pick %s is no way to run %s" % (step["pick"], step["name"])
