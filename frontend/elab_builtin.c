@@ -536,12 +536,14 @@ static IrId space_of_call(const Call *c)
 static Value builtin_rank_all(Elab *e, const Call *c)
 {
     IrId space = space_of_call(c);
+    if (!rows_all_used(e, space, "rank_all", c->span)) return value_error();
     return rank_via(e, c, space == IR_UNIT ? IR_NONE : map_all(e, space), "rank_all(x), x: node[F]");
 }
 
 static Value builtin_rank_readout(Elab *e, const Call *c)
 {
     IrId space = space_of_call(c);
+    if (!rows_all_used(e, space, "rank_readout", c->span)) return value_error();
     return rank_via(e, c, space == IR_UNIT ? IR_NONE : map_graph(e, space), "rank_readout(x), x: node[F]");
 }
 

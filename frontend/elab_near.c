@@ -113,7 +113,7 @@ static const GraphValue *graph_near(Elab *e, const Near *n)
 Value builtin_knn(Elab *e, const Call *c)
 {
     Near n = {.points = value_none(c->span), .to = value_none(c->span), .step = 1};
-    if (!take_args(e, c, &n) || !same_dims(e, &n, c->span)) return value_error();
+    if (!take_args(e, c, &n) || !same_dims(e, &n, c->span) || !rows_all_used(e, n.points.type.space, "`knn`", c->span)) return value_error();
     for (uint32_t i = 0; i < e->near.n; i++) {
         const NearGraph *x = &e->near.data[i];
         if (x->f == e->f && x->points == n.points.id && x->to == n.to.id && x->k == n.k && x->step == n.step && x->itself == n.itself)

@@ -66,6 +66,7 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
         diag_help(e->d, d, "bring them to the nodes first: `sum_in(...)`, then reduce those");
         return false;
     }
+    if (!rows_all_used(e, v->type.space, name, s)) return false;
     *map = where == REDUCE_ALL ? map_all(e, v->type.space) : map_graph(e, v->type.space);
     if (*map == IR_NONE)
         return error_operand(e, v, name, "a node or edge value of the data's graph", s), false;

@@ -5,6 +5,10 @@
      slot = first place of the node's graph + rank(-score), -1 where that is too far     node -> selected
      an edge of the base leads to the slots of its ends, and nowhere if it lost one
 
+   With a bool instead of a score the nodes stay that have it, in their order; how many is known in the run only, so the selected
+   space has rows for all, and those behind the last are nobody's: slot = first place + rank(not the bool). What would count them is
+   refused.
+
    `x[s]` reads values of the base there, `y[g]` brings values of selected nodes back. The choice has no derivative. */
 #include "frontend/sema.h"
 #include <math.h>
@@ -14,6 +18,7 @@ typedef struct Selection { /* a call's arguments, and the maps to the graphs of 
     Value score;
     int64_t k;
     double ratio;
+    bool some; /* the score is a bool */
     IrId batch, of;
     Span span;
 } Selection;
@@ -40,15 +45,18 @@ static bool take_args(Elab *e, const Call *c, Selection *x)
     }
     x->base = c->args[0].value.graph;
     x->score = c->args[1].value;
-    for (uint32_t i = 2; i < c->n; i++)
-        if (!take_share(e, &c->args[i], x)) return false;
     const IrGraph *g = graph_ir(e, x->base);
     const Value *s = &x->score;
-    if (s->kind == V_ERROR) return false;
+    x->some = s->kind == V_TENSOR && s->type.dtype == IR_BOOL;
+    if (x->some && c->n > 2) return diag_error(e->d, E0302, c->span, "select keeps all nodes of a bool: it wants no share of them"), false;
+    for (uint32_t i = 2; i < c->n; i++)
+        if (!take_share(e, &c->args[i], x)) return false;
+    if (x->some) x->ratio = 1;
+    if (s->kind == V_ERROR || !rows_all_used(e, g->src_space, "`select`", c->span)) return false;
     if (g->src_space != g->dst_space || e->m->spaces.data[g->src_space].is_edge)
         return diag_error(e->d, E0209, c->span, "select wants a graph with one space of nodes, which are no edges"), false;
-    if (s->kind == V_TENSOR && s->type.space == g->src_space && !s->type.n_dims && ir_dtype_is_float(s->type.dtype)) return true;
-    diag_error(e->d, E0204, c->span, "select wants a score: one float for each node of the graph, found %s", value_text(e, s));
+    if (s->kind == V_TENSOR && s->type.space == g->src_space && !s->type.n_dims && (x->some || ir_dtype_is_float(s->type.dtype))) return true;
+    diag_error(e->d, E0204, c->span, "select wants a score: one float, or a bool, for each node of the graph, found %s", value_text(e, s));
     return false;
 }
 
@@ -107,12 +115,12 @@ static void route(Elab *e, Value to, IrId map, Span s)
 static Value slots(Elab *e, const Selection *x, const IrGraph *g, Span s)
 {
     IrType of_nodes = ints_of(x->score.type.space), of_chosen = ints_of(g->src_space);
-    Value neg = op_unary(e, IR_OP_neg, x->score, s);
+    Value neg = x->some ? op_cast(e, op_select(e, x->score, integer(0, s), integer(1, s), s), e->real, s) : op_unary(e, IR_OP_neg, x->score, s);
     Value rank = value_tensor(op_add(e, IR_OP_rank, of_nodes, &neg.id, 1, (IrAttr){.map = x->batch}, s), of_nodes, s);
     Value id = value_tensor(op_add(e, IR_OP_element, of_chosen, NULL, 0, (IrAttr){0}, s), of_chosen, s);
     Value n = spread(e, op_reduce(e, IR_OP_reduce_sum, op_const(e, of_chosen, 1, s), x->of, 0, s), x->batch);
     Value first = spread(e, op_reduce(e, IR_OP_reduce_min, id, x->of, 0, s), x->batch);
-    Value stays = op_binary(e, IR_OP_lt, "compare", rank, n, s);
+    Value stays = x->some ? x->score : op_binary(e, IR_OP_lt, "compare", rank, n, s);
     return op_select(e, stays, op_binary(e, IR_OP_add, "add", first, rank, s), integer(-1, s), s);
 }
 
@@ -149,7 +157,7 @@ static const GraphValue *of_forward(Elab *e, const Selection *x)
     for (uint32_t i = 0; i < e->selected.n; i++) {
         const SelectGraph *have = &e->selected.data[i];
         if (strcmp(have->f->name, "forward") || place++ != before) continue;
-        return have->base == x->base->id && have->k == x->k && have->ratio == x->ratio ? have->graph : NULL;
+        return have->base == x->base->id && have->k == x->k && have->ratio == x->ratio && have->some == x->some ? have->graph : NULL;
     }
     return NULL;
 }
@@ -174,8 +182,19 @@ Value builtin_select(Elab *e, const Call *c)
     }
     const GraphValue *g = graph_select(e, &x);
     route_all(e, &x, g);
-    VEC_PUSH(e->a, &e->selected, ((SelectGraph){e->f, x.score.id, x.base->id, x.k, x.ratio, g}));
+    VEC_PUSH(e->a, &e->selected, ((SelectGraph){e->f, x.score.id, x.base->id, x.k, x.ratio, x.some, g}));
     return value_graph(g, c->span);
+}
+
+bool rows_all_used(Elab *e, IrId space, const char *what, Span s)
+{
+    for (uint32_t i = 0; i < e->selected.n; i++) {
+        if (!e->selected.data[i].some || graph_ir(e, e->selected.data[i].graph)->src_space != space) continue;
+        Diag *d = diag_error(e->d, E0901, s, "%s of nodes that a bool selected is not built yet", what);
+        diag_help(e->d, d, "bring them back first: `y[g]` is 0 where no node was selected");
+        return false;
+    }
+    return true;
 }
 
 /* The graph whose selected nodes have this value; NULL: none. */

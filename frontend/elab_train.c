@@ -39,6 +39,7 @@ static Value mean_on(Elab *e, Value v, const AstExpr *on, Span s)
                    value_text(e, &v));
         return value_error();
     }
+    if (!rows_all_used(e, space, "the mean", s)) return value_error();
     IrType rows = ir_scalar(on ? IR_BOOL : e->real);
     rows.space = space;
     if (on && (mask.kind != V_TENSOR || !ir_type_eq(&mask.type, &rows))) {

@@ -56,6 +56,7 @@ typedef struct SelectGraph { /* of one call of select, in one function */
     IrId score, base; /* value, graph */
     int64_t k;
     double ratio;
+    bool some; /* by a bool: fewer rows than there are may be in use */
     const GraphValue *graph;
 } SelectGraph;
 
@@ -405,6 +406,8 @@ const GraphValue *graph_turned(Elab *e, Value *v, Span s);
 Value builtin_line(Elab *e, const Call *c);
 Value builtin_siblings(Elab *e, const Call *c);
 Value builtin_select(Elab *e, const Call *c);
+/* Whether all rows of the space are in use, and `what` may be done to them; else an error. */
+bool rows_all_used(Elab *e, IrId space, const char *what, Span s);
 /* x[s]: a value of s's base at the nodes, or edges, of s; y[g]: one of nodes selected from g's, 0 where none was. */
 Value graph_restrict(Elab *e, Value v, const GraphValue *g, Span s);
 Value builtin_knn(Elab *e, const Call *c);

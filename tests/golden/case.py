@@ -149,6 +149,7 @@ def load_params(lib, spec, t):
 
 
 def compare_outputs(check, spec, t, results):
+    used = None if spec.used is None else results[spec.used].reshape(-1) > 0
     want = sorted((k for k in t if k.startswith("out.")), key=lambda k: int(k[4:]))
     for i, name in enumerate(want):
         part = spec.outputs[i] if i < len(spec.outputs) else None
@@ -161,11 +162,13 @@ def compare_outputs(check, spec, t, results):
             check.close(name, results[part.values][np.nonzero(results[part.of])], t[name])
         elif isinstance(part, tuple):  # edges by two results, where both ends stayed
             ends = np.stack([results[k] for k in part])
-            check.close(name, ends[:, ends[0] >= 0], t[name])
+            ends = ends[:, ends[0] >= 0].astype(np.int64)
+            check.close(name, ends if used is None else (np.cumsum(used) - 1)[ends], t[name])
         elif part is None or part >= len(results):
             check.wrong.append("%s is missing" % name)
         else:
-            check.close(name, results[part][kept_order(t)] if part in spec.kept else results[part], t[name])
+            rows = kept_order(t) if part in spec.kept else ... if used is None else used
+            check.close(name, results[part][rows], t[name])
 
 
 def compare_buffers(check, spec, t, lib, results):
@@ -180,17 +183,17 @@ def compare_buffers(check, spec, t, lib, results):
 
 
 def cotangents_of(spec, t, results):
-    n_results = len(results)
-    cots = [None] * n_results
+    """Of each result, 0 where no output has its rows or entries."""
+    cots = [None] * len(results)
     for i, part in enumerate(spec.outputs):
-        if isinstance(part, Entries) and "cot.%d" % i in t:
-            cots[part.values] = np.zeros(results[part.values].shape)
-            cots[part.values][np.nonzero(results[part.of])] = t["cot.%d" % i]
-        if isinstance(part, int) and part < n_results and "cot.%d" % i in t:
-            cots[part] = t["cot.%d" % i]
-            if part in spec.kept:
-                cots[part] = np.empty_like(cots[part])
-                cots[part][kept_order(t)] = t["cot.%d" % i]
+        entries = isinstance(part, Entries)
+        k = part.values if entries else part
+        if "cot.%d" % i not in t or not isinstance(k, int) or k >= len(results):
+            continue
+        at = ... if spec.used is None else results[spec.used].reshape(-1) > 0
+        at = np.nonzero(results[part.of]) if entries else kept_order(t) if k in spec.kept else at
+        cots[k] = np.zeros(results[k].shape)
+        cots[k][at] = t["cot.%d" % i].reshape(cots[k][at].shape)
     return cots
 
 

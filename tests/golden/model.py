@@ -32,7 +32,7 @@ LOOPED, PLAIN = "looped", "plain"
 class Spec:
     """What case.run needs: text, dims, mode; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number, or
     LOOPED or PLAIN: the ids of the edges with or without new self-loops); kept (the results that are values of edges whose loops were
-    kept); the graph's sizes, edges (names of inputs), whether row 1 of them is the source, whether nodes belong to graphs."""
+    kept); used (the result that says which rows of the others are, or None); the graph's sizes, edges (names of inputs), whether row 1 of them is the source, whether nodes belong to graphs."""
 
 
 def known(case):
@@ -101,7 +101,7 @@ POOLING = """model m(%s) {
   slot = slot[g] - 1
   both = min(slot.src, slot.dst) >= 0
   number = id(graph).graph
-  return y, where(both, slot.src, -1), where(both, slot.dst, -1), number[s], id(node)[s], score
+  return y, where(both, slot.src, -1), where(both, slot.dst, -1), number[s], id(node)[s], score, ones(node)[s]
 }
 """
 FORMULA = """model m(%s) %s
@@ -132,7 +132,7 @@ def single_layer(spec, cls, case):
     body = layer.text if layer.text.startswith("{") else "= " + layer.text
     if isinstance(layer, reducers.Pooling):  # features, edges by their ends, graph of each node, which nodes, scores
         spec.text = POOLING % (signature, layer.text, call)
-        spec.outputs = [0, (1, 2), 3, 4, 5]
+        spec.outputs, spec.used = [0, (1, 2), 3, 4, 5], 6
         return
     spec.text = (FORMULA % (signature, body) if isinstance(layer, reducers.Formula) else
                  REDUCTION % (signature, layer.text) if isinstance(layer, words.Reducer) else
@@ -239,6 +239,7 @@ def spec_of(cls, case):
     spec = Spec()
     spec.dims, spec.inputs, spec.prefix = {}, {}, ""
     spec.lists, spec.joined, spec.flags, spec.kept = {}, {}, {}, set()
+    spec.used = None
     spec.mode = case["mode"]
     graph_of(spec, case)
     if cls in MODELS:

@@ -216,9 +216,7 @@ class Pooling(Layer):
 
 
 def pooling(layer, ratio, min_score, multiplier, nonlinearity, **more):
-    if min_score is not None:
-        raise Unsayable("min_score: how many nodes stay depends on the scores")
-    return Pooling(layer, "x", ratio=ratio, multiplier=multiplier, act=activation(nonlinearity), **more)
+    return Pooling(layer, "x", ratio=ratio, min_score=min_score, multiplier=multiplier, act=activation(nonlinearity), **more)
 
 
 @pyg
