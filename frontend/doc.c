@@ -9,22 +9,29 @@
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '\''; }
 
+/* Behind the comment or the string that begins at p, else p. In text that parses strings end on their line. */
+static const char *past(const char *p)
+{
+    if (*p == '#') return p + strcspn(p, "\n");
+    if (*p != '"') return p;
+    for (p++; *p != '"'; p++) p += *p == '\\';
+    return p + 1;
+}
+
 /* Bytes [p, end) on one line, without comments, blanks run together. */
 static const char *one_line(Arena *a, const char *p, const char *end)
 {
     StrBuf out = {.arena = a};
-    bool blank = false, quoted = false;
-    for (; p < end; p++) {
-        if (*p == '#' && !quoted)
-            while (p < end && *p != '\n') p++;
-        if (p == end) break;
-        quoted ^= *p == '"';
-        if (!quoted && isspace((unsigned char)*p)) {
+    bool blank = false;
+    while (p < end) {
+        const char *from = p, *next = past(p);
+        p = next == p ? p + 1 : next;
+        if (*from == '#' || isspace((unsigned char)*from)) {
             blank = out.n > 0;
             continue;
         }
         if (blank) strbuf_puts(&out, " ");
-        strbuf_add(&out, p, 1);
+        strbuf_add(&out, from, (size_t)(p - from));
         blank = false;
     }
     return strbuf_cstr(&out);
@@ -39,17 +46,13 @@ static const char *span_line(Arena *a, Span s)
 static const char *head_end(const char *p, const char *end)
 {
     int depth = 0;
-    for (; p < end; p++) {
-        if (*p == '#')
-            while (p + 1 < end && p[1] != '\n') p++;
-        if (*p == '"')
-            for (p++; p < end && *p != '"' && *p != '\n'; p++) p += *p == '\\';
-        if (p >= end) break;
-        if (!depth && (*p == '{' || *p == '=')) break;
-        depth += *p == '(' || *p == '[' || *p == '{';
-        depth -= *p == ')' || *p == ']' || *p == '}';
+    while (p < end && (depth || (*p != '{' && *p != '='))) {
+        const char *next = past(p);
+        depth += strchr("([{", *p) != NULL;
+        depth -= strchr(")]}", *p) != NULL;
+        p = next == p ? p + 1 : next;
     }
-    return p < end ? p : end;
+    return p;
 }
 
 /* Whether the word stands in [p, end) by itself, outside comments and strings. */
@@ -57,18 +60,13 @@ static bool text_has(const char *p, const char *end, const DocEntry *entry)
 {
     char word[128];
     while (p < end) {
-        if (*p == '#')
-            while (p < end && *p != '\n') p++;
-        else if (*p == '"')
-            for (p++; p < end && *p != '"' && *p != '\n'; p++) p += *p == '\\';
-        else if (is_name_char(*p)) {
-            const char *from = p;
-            while (p < end && is_name_char(*p)) p++;
-            snprintf(word, sizeof word, "%.*s", (int)(p - from), from);
+        const char *next = past(p);
+        if (is_name_char(*p)) {
+            while (is_name_char(*next)) next++;
+            snprintf(word, sizeof word, "%.*s", (int)(next - p), p);
             if (doc_names(entry, word)) return true;
-            continue;
         }
-        p++;
+        p = next == p ? p + 1 : next;
     }
     return false;
 }
@@ -117,7 +115,7 @@ static const char *head_comment(Arena *a, const Source *src)
     while (*p == '#') {
         size_t n = strcspn(p, "\n"), skip = p[1] == ' ' ? 2 : 1;
         if (out.n) strbuf_puts(&out, "\n");
-        if (n >= skip) strbuf_add(&out, p + skip, n - skip);
+        strbuf_add(&out, p + skip, n - skip);
         p += n + (p[n] == '\n');
     }
     return *p == '\n' || !*p ? strbuf_cstr(&out) : "";
@@ -190,10 +188,10 @@ static DocEntry entry_of(Arena *a, const AstDecl *d, uint32_t family)
 
 typedef VEC(const AstDecl *) Decls;
 
-static bool add_file(Arena *a, DocLibrary *lib, Decls *tests, const Source *src, bool is_std, Diags *d)
+static void add_file(Arena *a, DocLibrary *lib, Decls *tests, const Source *src, bool is_std, Diags *d)
 {
     const AstFile *file = ast_parse(a, src, d);
-    if (!file || d->n_errors) return false;
+    if (d->n_errors) return;
     uint32_t family = lib->families.n;
     VEC_PUSH(a, &lib->families, ((DocFamily){base_name(a, src->path), src->path, head_comment(a, src), is_std}));
     for (uint32_t i = 0; i < file->n_decls; i++) {
@@ -201,7 +199,6 @@ static bool add_file(Arena *a, DocLibrary *lib, Decls *tests, const Source *src,
         if (decl->kind == AST_DECL_TEST) VEC_PUSH(a, tests, decl);
         if (is_documented(decl->kind)) VEC_PUSH(a, &lib->entries, entry_of(a, decl, family));
     }
-    return true;
 }
 
 /* Library text sees library definitions: its tests are not about the user's, nor the user's about it. */
@@ -226,7 +223,7 @@ const DocLibrary *doc_read(Arena *a, const Source *const *files, uint32_t n, Dia
     for (const struct GnnStdFile *f = gnn_std_files; f->name; f++) {
         Source *s = ARENA_NEW(a, Source);
         *s = (Source){f->name, f->text, (uint32_t)strlen(f->text)};
-        if (!add_file(a, lib, &tests, s, true, d)) return NULL;
+        add_file(a, lib, &tests, s, true, d);
     }
     for (uint32_t i = 0; i < tests.n; i++) attach_test(a, lib, first, tests.data[i]);
     return d->n_errors ? NULL : lib;

@@ -33,10 +33,9 @@ static Value error_operand(Elab *e, const Value *v, const char *name, const char
     Diag *d = diag_error(e->d, E0204, span_or(v->span, s), "%s takes %s, found %s", name,
                          wants, value_text(e, v));
     const IrGraph *g = graph_ir(e, e->frame->graph);
-    if (v->kind == V_TENSOR && v->type.space != IR_UNIT &&
-        (v->type.space == g->src_space || v->type.space == g->dst_space))
+    if (v->type.space != IR_UNIT && (v->type.space == g->src_space || v->type.space == g->dst_space))
         diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
-    else if (v->kind == V_TENSOR && e->m->spaces.data[v->type.space].is_edge)
+    else if (e->m->spaces.data[v->type.space].is_edge)
         diag_help(e->d, d, "these are edges of another graph than the one at hand");
     return value_error();
 }

@@ -281,9 +281,8 @@ static Value misfit(Elab *e, DiagCode code, const Value *v, const Wanted *w)
 
 static void note_dims(Elab *e, IrId have, IrId want)
 {
-    Diag *d = e->d->list.n ? e->d->list.data[e->d->list.n - 1] : NULL;
+    Diag *d = e->d->list.data[e->d->list.n - 1]; /* said just before */
     const Dim *a = &e->dims.data[have], *b = &e->dims.data[want];
-    if (!d) return;
     diag_note(e->d, d, a->span, "this dim has size %s", size_text(&e->z, a->size));
     diag_note(e->d, d, b->span, "this dim has size %s", size_text(&e->z, b->size));
 }

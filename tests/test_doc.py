@@ -118,6 +118,53 @@ box.report("reducer_is_tested", lacks(doc("mine.gnn", "spread"), "tests \"scaled
 box.report("heading_is_no_comment", "----" in doc("mine.gnn", "spread").out and "the heading was printed")
 box.report("own_overview", lacks(doc("mine.gnn"), "mine My own layers.", "scaled spread scaled_more") or
            ("gatv2" in doc("mine.gnn").out and "the library is shown too"))
+box.write("odd.gnn", r'''#Without a blank
+#
+# and more.
+
+# ---- one ----
+# ----
+
+# Adds (a little. not much) to [x: a value]: y = x + 1
+# on every node.
+#
+# Second paragraph.
+layer odd(x: node[F], s = "a \" b = { # ( ", # a remark = { "
+          t = [1, 2], # another
+          u = (3)) -> node[F] {
+  h = over g {
+    param inside: [F] = 0
+    sum_in(x.src * inside)
+  }
+  k = for i in 0..2 {
+    param turn: [F] = 0
+    turn
+  }
+  return h # "
+}
+
+## two hashes
+fn nothing() = 3
+
+# Ends in a colon:
+fn colon(x) = x
+
+test "uses \" odd # nothing" {
+  # odd
+  assert close(colon(1), 1) # nothing
+}
+# the end''')
+box.report("odd_text", lacks(doc("odd.gnn", "odd"), r'''layer odd(x: node[F], s = "a \" b = { # ( ", t = [1, 2], u = (3)) -> node[F]''', "odd.gnn:12",
+                             r'''s = "a \" b = { # ( "''', "u = (3)", "param inside", "param turn", "Second paragraph.") or
+           [w for w in ("remark", "another", "tests") if w in doc("odd.gnn", "odd").out])
+box.report("odd_names", lacks(doc("odd.gnn", "nothing", "colon"), "# two hashes", "Ends in a colon:", "tests") or
+           ("tests" in doc("odd.gnn", "nothing").out and "a string or a comment counts as a use"))
+box.report("odd_overview", lacks(doc("odd.gnn"), "odd Without a blank odd nothing colon"))
+for name, text in [("a_file_of_remarks", "# only a remark"), ("a_file_of_tests", 'test "t" { assert close(1, 1) }')]:
+    box.write(name + ".gnn", text)
+    box.report(name, lacks(doc(name + ".gnn"), "gnnc doc NAME"))
+box.write("broken.gnn", "fn f(")
+box.refuses("broken", [box.gnnc, "doc", "broken.gnn"], 1, "E0108", "broken.gnn")
 box.report("library_beside_own", lacks(doc("mine.gnn", "gru_cell"), "layer gru_cell("))
 box.report("standard_input", lacks(box.run("bash", "-c", "%s doc - < mine.gnn" % box.gnnc), "scaled"))
 box.report("lines_fit", [s for s in overview.out.split("\n") if len(s) > 100])

@@ -28,6 +28,9 @@ CASES = [
     ("an error without a fix stays", HEAD + "  return x.src\n}\n", None, 1),
     ("two names as near", "layer f(xa: node[F], xb: node[F]) -> node[F] = xc\n", None, 1),
     ("a fix that would not help", "layer f(x: node[F]) -> node = sum_im(x)\n", None, 1),
+    ("one fix that helps, one that does not", HEAD + "  h = rleu(x)\n  y = sum_im(h)\n  return h\n}\n", HEAD + "  h = relu(x)\n  y = sum_im(h)\n  return h\n}\n", 1),
+    ("a fix on a line that has another error", HEAD + "  h = rleu(x) + nothing\n  y = dropuot(h, p)\n  return x\n}\n",
+     HEAD + "  h = rleu(x) + nothing\n  y = dropout(h, p)\n  return x\n}\n", 1),
     ("nothing to mend", HEAD + "  return x\n}\n", None, 0),
 ]
 

@@ -242,6 +242,76 @@ static void test_facts(void)
     CHECK(!compile(net, &opt) && refused(E0201));
 }
 
+/* What data say of inputs that are declared, or read as `data.NAME`: {declaration, what a file holds, code or N_CODES}. */
+typedef struct Known {
+    const char *text;
+    FrontendFact fact;
+    DiagCode code;
+} Known;
+
+#define TRAIN(reads) "model net(x: node[F]) -> node[C] { param w: [F, C] = glorot; return x @ w }\n" \
+                     "train net { loss = cross_entropy(net(data.x), data.y) + " reads "; hyper lr = 0.1; optimizer sgd(lr) }"
+static const Known knowns[] = {
+    {"model net(k: node bool) -> node = where(k, 1, 0)", {.name = "k", .rows = "node", .dtype = IR_I64}, E0206},
+    {"model net(k: node bool) -> node = where(k, 1, 0)", {.name = "k", .rows = "node", .dtype = IR_F32}, E0206},
+    {"model net(k: node int) -> node = float(k)", {.name = "k", .rows = "node", .dtype = IR_BOOL}, E0206},
+    {"model net(k: node) -> node = k", {.name = "k", .rows = "node", .n_dims = 1, .dims = {1}}, N_CODES}, /* a column of ones */
+    {"model net(k: node[3]) -> node[3] = k", {.name = "k", .rows = "node", .n_dims = 2, .dims = {1, 3}}, N_CODES},
+    {"model net(k: node[4]) -> node[4] = k", {.name = "k", .rows = "node", .n_dims = 2, .dims = {1, 3}}, E0201},
+    {"model net(k: node[1, 3]) -> node[3] = sum(k, 0)", {.name = "k", .rows = "node", .n_dims = 2, .dims = {1, 3}}, E0207},
+    {"model net(k: node index[4]) -> node = float(k)", {.name = "k", .rows = "node", .dtype = IR_I64, .classes = 3}, E0201},
+    {"model net(k: node index[4]) -> node = float(k)", {.name = "k", .rows = "node", .dtype = IR_I64, .classes = 4}, N_CODES},
+    {"model net(k: node index[4]) -> node = float(k)", {.name = "k", .rows = "node", .dtype = IR_I32}, N_CODES},
+    {"model net(k: node int) -> node = float(k)", {.name = "k", .rows = "node", .dtype = IR_I64, .classes = 4}, N_CODES},
+    {"model net(k: node index[nothing + true]) -> node = float(k)", {.name = "k", .rows = "node", .dtype = IR_I64, .classes = 4}, E0211},
+    {"model net(k: node[2, 3]) -> node[2] = sum(k, 1)", {.name = "k", .rows = "node", .n_dims = 2, .dims = {2, 3}, .sparse = true}, E0207},
+    {"model net(k: [3]) -> [3] = k", {.name = "k", .rows = "unit", .n_dims = 1, .dims = {3}, .sparse = true}, N_CODES},
+    {"model net(k: node[2] int) -> node[2] = float(k)", {.name = "k", .rows = "node", .dtype = IR_I64, .n_dims = 1, .dims = {2}, .sparse = true}, N_CODES},
+    {"model net(k: src[2], z: dst[2]) -> dst[2] = z + sum_in(k.src)", {.name = "z", .rows = "node", .n_dims = 1, .dims = {2}}, N_CODES},
+    {TRAIN("mean_all(data.k)"), {.name = "k", .rows = "node", .dtype = IR_F32}, N_CODES},
+    {TRAIN("data.k"), {.name = "k", .rows = "unit", .dtype = IR_F64}, N_CODES},
+    {TRAIN("sum(data.k)"), {.name = "k", .rows = "unit", .n_dims = 1, .dims = {3}}, N_CODES},
+    {TRAIN("float(mean_all(float(data.k)))"), {.name = "k", .dtype = IR_BOOL, .count = 5}, N_CODES},
+    {TRAIN("data.lr"), {.name = "k", .rows = "node"}, E0307}, /* a hyper is no input */
+    {TRAIN("data.kk"), {.name = "k", .rows = "node"}, E0307},
+    {TRAIN("mean_all(data.k_index)"), {.name = "k_index", .rows = "node", .dtype = IR_F32, .count = 2, .n_dims = 0}, N_CODES},
+    {TRAIN("mean_all(sum(over data.k_index { sum_in(data.x.src) }))"), {.name = "k_index", .dtype = IR_I32, .count = 2, .n_dims = 1, .dims = {7}}, N_CODES},
+    {TRAIN("mean_all(sum(over data.edge_index { sum_in(data.x.src) }))"), {.name = "edge_index", .dtype = IR_I64, .count = 2, .n_dims = 1, .dims = {9}}, N_CODES},
+    {TRAIN("mean_all(data.k)"), {.name = "k", .rows = "nowhere"}, E0209},
+};
+
+static void test_known(void)
+{
+    for (size_t i = 0; i < sizeof knowns / sizeof *knowns; i++) {
+        const Known *k = &knowns[i];
+        FrontendFact facts[] = {k->fact, {.name = "x", .rows = "node", .n_dims = 1, .dims = {10}}, {.name = "y", .rows = "node", .dtype = IR_I64, .classes = 3}};
+        FrontendOptions opt = {.facts = facts, .n_facts = 3, .symbolic = true};
+        IrModule *m = compile(k->text, &opt);
+        if (k->code == N_CODES) check(m != NULL, "%zu: refused: %s", i, first_error());
+        else check(!m && refused(k->code), "%zu: wanted %s: %s", i, diag_codes[k->code].id, m ? "taken" : first_error());
+    }
+}
+
+/* Values with as many rows as a list of edges has belong to its edges; so says its graph first. */
+static void test_lists(void)
+{
+    FrontendFact facts[] = {{.name = "x", .rows = "node", .n_dims = 1, .dims = {10}},
+                            {.name = "y", .rows = "node", .dtype = IR_I64, .classes = 3},
+                            {.name = "near_index", .dtype = IR_I64, .count = 2, .n_dims = 1, .dims = {7}},
+                            {.name = "far_index", .dtype = IR_I64, .count = 2, .n_dims = 1, .dims = {7}},
+                            {.name = "near_w", .count = 7},
+                            {.name = "v", .rows = "edge", .count = 7}};
+    FrontendOptions opt = {.facts = facts, .n_facts = 6};
+    IrModule *m = compile(TRAIN("mean_all(over data.near_index { sum_in(data.near_w) }) + mean_all(over data.far_index { sum_in(data.v) })"), &opt);
+    if (!check(m != NULL, "refused: %s", first_error())) return;
+    for (int i = 0; i < 2; i++) {
+        IrId edge = tensor(m, i ? "v" : "near_w")->type.space;
+        bool of = false;
+        for (uint32_t k = 0; k < m->graphs.n; k++) of |= m->graphs.data[k].edge == edge && !strcmp(m->graphs.data[k].name, i ? "far_index" : "near_index");
+        check(of, "%s lies elsewhere", i ? "v" : "near_w");
+    }
+}
+
 static void test_symbolic(void)
 {
     FrontendOptions opt = {.symbolic = true};
@@ -385,6 +455,8 @@ int main(void)
         {"sema vjp", test_vjp},
         {"sema round trip", test_round_trip},
         {"sema data", test_facts},
+        {"sema inputs and data", test_known},
+        {"sema lists of edges", test_lists},
         {"sema symbolic", test_symbolic},
         {"sema bipartite", test_bipartite},
         {"sema shared graphs", test_graphs_are_shared},
