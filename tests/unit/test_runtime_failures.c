@@ -139,7 +139,7 @@ static int load(void)
     RtCode code = rt_data_load(&model, folder, &options, &d, &st);
     failing_kind = FAILING_NOTHING;
     check(!code || st.message[0], "nothing is said of %s", rt_code_name(code));
-    if (code) return code;
+    if (code) return (int)code;
     bool held = d.tensors.data[T_X] != NULL;
     check(options.draw || has_three(&d.tensors, held ? T_X : model.n_tensors - 1), "read otherwise");
     rt_data_free(&d);
@@ -406,7 +406,7 @@ static int save_weights(void)
     RtCode code = rt_weights_save(&kept, path_of("w.st"), &st);
     failing_kind = FAILING_NOTHING;
     check(!rt_weights_load(&kept, path_of("w.st"), NULL), "what is there is no weights file");
-    return code;
+    return (int)code;
 }
 
 static int load_weights(void)
@@ -417,7 +417,7 @@ static int load_weights(void)
     RtCode code = rt_weights_load(&kept, path_of("w.st"), &st);
     failing_kind = FAILING_NOTHING;
     check(w[3] == (code ? 1 : wanted), "weights changed, or not read");
-    return code;
+    return (int)code;
 }
 
 static int save_checkpoint(void)
@@ -429,7 +429,7 @@ static int save_checkpoint(void)
     if (!code) code = rt_checkpoint_save(path_of("c.ckpt"), &kept, &p, &best, &st);
     failing_kind = FAILING_NOTHING;
     rt_block_free(&best);
-    return code;
+    return (int)code;
 }
 
 static int load_checkpoint(void)
@@ -444,7 +444,7 @@ static int load_checkpoint(void)
     check(w[3] == (code ? 1 : wanted) && lr[0] == (code ? 5 : 0.01) && p.epoch == (code ? -5 : 4), "changed, or not read");
     check(code || ((double *)best.p)[3] == wanted, "the best weights are others");
     rt_block_free(&best);
-    return code;
+    return (int)code;
 }
 
 static void test_weights(void)
