@@ -28,6 +28,7 @@ typedef struct Copies {
     uint32_t n;
     uint32_t set;   /* of candidates, that are copied */
     uint8_t *seen;  /* by value: bits of At */
+    bool whole;     /* seen is all that inner values are made of; the price is without what only those have that roots read too */
     double ns;
 } Copies;
 
@@ -163,7 +164,7 @@ static void add_flops(Copies *c, IrId v, At at)
 static void price(Copies *c, IrId v, At at, bool top)
 {
     const IrOp *op = fused_op(c->f, v);
-    if (c->seen[v] & 1 << at) return;
+    if (c->seen[v] & 1 << at && !(top && c->whole)) return;
     c->seen[v] |= (uint8_t)(1 << at);
     uint32_t own = c->f->group_of.data[v];
     if (!top && (own == c->g || group_has_inner(&c->f->groups.data[c->g], v))) return;
@@ -196,7 +197,9 @@ static double price_of(Copies *c, uint32_t set)
 /* Every copy of the set is wanted, at the elements and nowhere else. */
 static bool set_fits(Copies *c, uint32_t set)
 {
+    c->whole = true;
     price_of(c, set);
+    c->whole = false;
     for (uint32_t i = 0; i < c->n; i++)
         if (set >> i & 1 && c->seen[c->candidates[i]] != 1 << AT_ELEMENT) return false;
     return true;

@@ -75,6 +75,12 @@ def train(exe, out, *options):
     return read(out)
 
 
+def test_through_maps(folder):
+    """A value that a kernel has at its elements, and wants once more by way of another graph's edges."""
+    code, out = run([GNNC, "build", os.path.join(ROOT, "tests", "ir", "through_maps.gir"), "--emit=c", "-o", os.path.join(folder, "m.c")])
+    return code and out
+
+
 def test_c_equals_llvm(tmp):
     """Weights after three epochs on Cora: the emitted C through the system's compiler, each CPU variant, 1 and 2 threads."""
     for name in ["gcn", "gat"]:
@@ -123,7 +129,7 @@ def test_odd_names(tmp):
 
 
 def main():
-    for test in [test_two_folders, test_size, test_c_equals_llvm, test_install, test_odd_names]:
+    for test in [test_two_folders, test_size, test_c_equals_llvm, test_install, test_odd_names, test_through_maps]:
         tmp = tempfile.mkdtemp(prefix="gnnc-test-")
         try:
             report(test.__name__.replace("test_", "build_", 1), test(tmp))
