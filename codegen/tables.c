@@ -112,7 +112,7 @@ static void add_graphs(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
-        bool by_graph = g->kind == IR_GRAPH_NEAREST || g->kind == IR_GRAPH_SELECT;
+        bool of = ir_graph_has_of(g->kind), by_graph = of || g->kind == IR_GRAPH_NEAREST;
         RtGraphDef x = {.name = string(b, g->name),
                         .kind = g->kind,
                         .edge = index_of(g->edge),
@@ -128,7 +128,7 @@ static void add_graphs(Builder *b)
                         .n_edges = g->n_edges,
                         .seed = g->seed,
                         .batch = by_graph ? index_of(g->batch) : -1,
-                        .of = g->kind == IR_GRAPH_SELECT ? index_of(g->of) : -1,
+                        .of = of ? index_of(g->of) : -1,
                         .ratio = g->ratio,
                         .redrawn = g->redrawn};
         VEC_PUSH(b->arena, &b->graphs, x);

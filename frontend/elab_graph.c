@@ -87,11 +87,10 @@ IrId map_graph(Elab *e, IrId space)
     const IrGraph *g = graph_ir(e, graph_data(e)), *of = graph_of_edges(e, space);
     for (uint32_t i = 0; i < e->m->graphs.n; i++) {
         const IrGraph *s = &e->m->graphs.data[i];
-        if (s->kind != IR_GRAPH_SELECT || (s->src_space != space && s->edge != space)) continue;
-        return s->src_space == space && e->m->maps.data[s->of].to == e->graph_space ? s->of : IR_NONE;
+        bool says = ir_graph_has_of(s->kind) && s->of != IR_NONE && e->m->maps.data[s->of].from == space;
+        if (says) return e->m->maps.data[s->of].to == e->graph_space ? s->of : IR_NONE;
     }
-    bool batched = of && (of->src_space == g->src_space || is_drawn(e, of->src_space));
-    bool edges = batched && !of->redrawn; /* an edge is of its source's graph */
+    bool edges = of && !of->redrawn && map_graph(e, of->src_space) != IR_NONE; /* an edge is of its source's graph */
     if (e->bipartite || (space != g->src_space && !edges && !is_drawn(e, space))) return IR_NONE;
     if (e->graph_space == IR_NONE) e->graph_space = ir_space_new(e->m, "graph", false);
     for (uint32_t i = 0; i < e->m->maps.n; i++)
@@ -253,15 +252,17 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
     return false;
 }
 
-/* Whether the sources of a graph's edges are known when the data are loaded, so that others can be made of it. */
-static bool is_known(Elab *e, const GraphValue *base, const char *word, Span s)
+/* Whether the edges of a graph are known when the data are loaded, so that others can be made of it then. */
+static bool is_known(Elab *e, const GraphValue *base) { return !e->m->maps.data[graph_ir(e, base)->src].computed; }
+
+static const GraphValue *loops_of(Elab *e, const GraphValue *base, IrLoopPolicy policy, Span s)
 {
-    bool chosen = graph_ir(e, base)->kind == IR_GRAPH_SELECT;
-    if (graph_ir(e, base)->kind != IR_GRAPH_NEAREST && !chosen) return true;
-    Diag *d = diag_error(e->d, E0901, s, "`%s` of a graph of %s is not built yet", word, chosen ? "selected nodes" : "neighbours");
-    if (!strcmp(word, "self_loops") && !chosen) diag_help(e->d, d, "`knn(x, k = 20, loop = true)` counts a node among its neighbours");
-    if (!strcmp(word, "reverse")) diag_help(e->d, d, "`sum_out` and the other reducers over outgoing edges go the other way");
-    return false;
+    return is_known(e, base) ? graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base) : graph_found_loops(e, base, policy, s);
+}
+
+static const GraphValue *reverse_of(Elab *e, const GraphValue *base, Span s)
+{
+    return is_known(e, base) ? graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base) : graph_found_reverse(e, base, s);
 }
 
 /* An edge value of base at the edges of g; elements of g without an original get 0. A number is the same anywhere. */
@@ -274,9 +275,7 @@ static Value carry(Elab *e, Value v, const GraphValue *g)
 
 const GraphValue *graph_turned(Elab *e, Value *v, Span s)
 {
-    const GraphValue *base = e->frame->graph;
-    if (!is_known(e, base, "reverse", s)) return NULL;
-    const GraphValue *g = graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base);
+    const GraphValue *base = e->frame->graph, *g = reverse_of(e, base, s);
     if (v->kind == V_TENSOR && v->type.space == graph_ir(e, base)->edge) *v = carry(e, *v, g);
     return g;
 }
@@ -293,7 +292,7 @@ static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *b
         const GraphValue *old = e->frame->graph;
         e->frame->graph = policy == IR_LOOPS_ADD
                               ? base
-                              : graph_derive(e, IR_GRAPH_SELF_LOOPS, IR_LOOPS_REMOVE, base);
+                              : loops_of(e, base, IR_LOOPS_REMOVE, s);
         CallArg arg = {.value = policy == IR_LOOPS_ADD ? v : carry(e, v, e->frame->graph)};
         at_node = call_reduce(e, fill, REDUCE_IN, &(Call){.span = s, .args = &arg, .n = 1});
         e->frame->graph = old;
@@ -382,16 +381,21 @@ Value builtin_self_loops(Elab *e, const Call *c)
 {
     const GraphValue *base;
     IrLoopPolicy policy;
-    if (!graph_arg(e, c, 0, &base) || !loop_policy(e, c, &policy) || !is_known(e, base, "self_loops", c->span)) return value_error();
-    return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base), policy);
+    if (!graph_arg(e, c, 0, &base) || !loop_policy(e, c, &policy)) return value_error();
+    return derive_filled(e, c, base, loops_of(e, base, policy, c->span), policy);
 }
 
 Value builtin_reverse(Elab *e, const Call *c)
 {
     const GraphValue *base;
-    if (!graph_arg(e, c, 0, &base) || !is_known(e, base, "reverse", c->span)) return value_error();
-    return derive_filled(e, c, base, graph_derive(e, IR_GRAPH_REVERSE, IR_LOOPS_KEEP, base),
-                         IR_LOOPS_KEEP);
+    if (!graph_arg(e, c, 0, &base)) return value_error();
+    return derive_filled(e, c, base, reverse_of(e, base, c->span), IR_LOOPS_KEEP);
+}
+
+const GraphValue *graph_pairs(Elab *e, IrGraphKind kind, const GraphValue *base, Span s)
+{
+    bool ends = kind == IR_GRAPH_COMPLETE || (kind == IR_GRAPH_SIBLINGS && graph_ir(e, base)->kind == IR_GRAPH_NEAREST); /* are known */
+    return ends || is_known(e, base) ? graph_derive(e, kind, IR_LOOPS_KEEP, base) : graph_found_pairs(e, kind, base, s);
 }
 
 /* line(g), siblings(g), complete(g): pairs of edges or nodes of g. */
@@ -400,8 +404,6 @@ static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
     const GraphValue *base;
     if (!graph_arg(e, c, 0, &base)) return value_error();
     const IrGraph *b = graph_ir(e, base);
-    bool chosen = b->kind == IR_GRAPH_SELECT;
-    if ((kind == IR_GRAPH_LINE || chosen) && !is_known(e, base, derived_names[kind], c->span)) return value_error();
     if (c->n > 1) {
         Diag *d = diag_error(e->d, E0302, c->span, "wanted `%s(g)`", derived_names[kind]);
         if (c->args[1].word) diag_help(e->d, d, "no edge of g is one of %s(g): read values of g with `.src` and `.dst`", derived_names[kind]);
@@ -413,8 +415,10 @@ static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
                    edges ? ", and its nodes are no edges" : "");
         return value_error();
     }
+    if (kind == IR_GRAPH_COMPLETE && !rows_all_used(e, b->src_space, "`complete`", c->span)) return value_error();
     if (kind == IR_GRAPH_COMPLETE) map_graph(e, b->src_space);
-    return value_graph(graph_derive(e, kind, IR_LOOPS_KEEP, base), c->span);
+    const GraphValue *g = graph_pairs(e, kind, base, c->span);
+    return g ? value_graph(g, c->span) : value_error();
 }
 
 Value builtin_line(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_LINE); }
@@ -441,13 +445,21 @@ static bool draw_args(Elab *e, const Call *c, const char *const *names, int64_t 
     return true;
 }
 
+static bool negatives_known(Elab *e, const GraphValue *base, Span s)
+{
+    if (is_known(e, base)) return true;
+    Diag *d = diag_error(e->d, E0901, s, "`negatives` of a graph that a run finds is not built yet");
+    diag_help(e->d, d, "draw them from the data's graph, or take pairs of `complete(g)`");
+    return false;
+}
+
 /* negatives(g, k = 1, seed = 0): k pairs for each edge. */
 Value builtin_negatives(Elab *e, const Call *c)
 {
     static const char *const names[] = {"k", "seed"};
     const GraphValue *base;
     int64_t n[] = {1, 0};
-    if (!graph_arg(e, c, 0, &base) || !is_known(e, base, "negatives", c->span)) return value_error();
+    if (!graph_arg(e, c, 0, &base) || !negatives_known(e, base, c->span)) return value_error();
     if (!draw_args(e, c, names, n, 2, "negatives(g, k = 5, seed = 1)")) return value_error();
     return derive_filled(e, c, base, derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]), IR_LOOPS_KEEP);
 }

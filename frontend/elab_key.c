@@ -160,9 +160,20 @@ bool key_read(Elab *e, const Value *by, ReduceWhere where, IrId from, Span s, Ke
     return ok;
 }
 
+bool key_masks(const Key *key) { return key->hit.kind == V_TENSOR; }
+
+bool key_there(Elab *e, Key *key, ReduceWhere where, IrId from, Span s)
+{
+    Value there = found_there(e, from, s);
+    if (there.kind == V_NONE || where == REDUCE_IN || where == REDUCE_OUT) return true;
+    key->span = s;
+    key->hit = key->n ? op_binary(e, IR_OP_and, "combine", key->hit, there, s) : there;
+    return key->hit.kind == V_TENSOR;
+}
+
 Value key_spread(Elab *e, const Key *key, Value v, double other, Span s)
 {
-    if (!key->n || v.kind == V_ERROR) return v;
+    if (!key_masks(key) || v.kind == V_ERROR) return v;
     IrType t = v.type;
     bool fits = t.n_dims + key->n <= IR_MAX_DIMS;
     for (uint32_t i = 0; i < key->n; i++) fits &= !ir_type_has_dim(&t, key->dims[i]);

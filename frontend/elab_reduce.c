@@ -59,12 +59,6 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
     }
     if (v->type.space == IR_UNIT)
         return error_operand(e, v, name, "a value per node, edge or graph", s), false;
-    const IrGraph *of = graph_of_edges(e, v->type.space);
-    if (of && of->kind == IR_GRAPH_SELECT) {
-        Diag *d = diag_error(e->d, E0901, s, "%s of the edges of selected nodes is not built yet", name);
-        diag_help(e->d, d, "bring them to the nodes first: `sum_in(...)`, then reduce those");
-        return false;
-    }
     if (!rows_all_used(e, v->type.space, name, s)) return false;
     *map = where == REDUCE_ALL ? map_all(e, v->type.space) : map_graph(e, v->type.space);
     if (*map == IR_NONE)
@@ -299,7 +293,7 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *row
         none = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN ? init.num : none;
     bool extreme = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN;
     v = key_spread(e, rows->key, v, identity(r->update.class), r->span);
-    if (rows->key->n && extreme)
+    if (key_masks(rows->key) && extreme)
         v = run_keyed_extreme(e, r, v, rows, none);
     else
         v = op_reduce(e, reduce_ops[r->update.class], v, rows->map, extreme ? none : 0, r->span);
@@ -454,7 +448,6 @@ static Value own_reduction(Elab *e, const Value *reducer, ReduceWhere where, con
     CallArg *args = ARENA_ARRAY(e->a, CallArg, c->n);
     memcpy(args, c->args, c->n * sizeof *args);
     const GraphValue *old = e->frame->graph, *back = graph_turned(e, &args[0].value, c->span);
-    if (!back) return value_error();
     turned.args = args;
     e->frame->graph = back;
     Value v = call_value(e, *reducer, &turned);
@@ -502,8 +495,8 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
     if (!reduce_map(e, where, def->name, &args[0].value, c->span, &map)) return value_error();
     e->reduce_from = e->m->maps.data[map].from;
     e->reduce_to = e->m->maps.data[map].to;
-    if (by && !key_read(e, &by->value, where, e->reduce_from, by->ast->value->span, &key))
-        return e->reduce_from = e->reduce_to = IR_NONE, value_error();
+    bool ok = !by || key_read(e, &by->value, where, e->reduce_from, by->ast->value->span, &key);
+    if (!ok || !key_there(e, &key, where, e->reduce_from, c->span)) return e->reduce_from = e->reduce_to = IR_NONE, value_error();
     Call call = {.ast = c->ast, .span = c->span, .args = args, .n = n};
     if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &call))
         return e->reduce_from = e->reduce_to = IR_NONE, value_error();

@@ -91,60 +91,32 @@ static const GraphValue *new_graph(Elab *e, Selection *x)
     return graph_add(e, g);
 }
 
-static Value integer(int64_t i, Span s) { return value_number((double)i, true, s); }
-
 /* What each row of a space has there, from the graphs of the batch. */
 static Value spread(Elab *e, Value v, IrId map)
 {
     return e->m->maps.data[map].to == IR_UNIT ? v : op_gather(e, v, map, e->m->maps.data[map].from, v.span);
 }
 
-static IrType ints_of(IrId space)
-{
-    IrType t = ir_scalar(IR_I64);
-    t.space = space;
-    return t;
-}
-
-static void route(Elab *e, Value to, IrId map, Span s)
-{
-    op_add(e, IR_OP_route, to.type, &to.id, 1, (IrAttr){.map = map}, s);
-}
-
 /* Where each node of the base goes: -1 where it does not stay. */
 static Value slots(Elab *e, const Selection *x, const IrGraph *g, Span s)
 {
-    IrType of_nodes = ints_of(x->score.type.space), of_chosen = ints_of(g->src_space);
-    Value neg = x->some ? op_cast(e, op_select(e, x->score, integer(0, s), integer(1, s), s), e->real, s) : op_unary(e, IR_OP_neg, x->score, s);
+    IrType of_nodes = found_ints(x->score.type.space), of_chosen = found_ints(g->src_space);
+    Value neg = x->some ? op_cast(e, op_select(e, x->score, value_number(0, true, s), value_number(1, true, s), s), e->real, s) : op_unary(e, IR_OP_neg, x->score, s);
     Value rank = value_tensor(op_add(e, IR_OP_rank, of_nodes, &neg.id, 1, (IrAttr){.map = x->batch}, s), of_nodes, s);
-    Value id = value_tensor(op_add(e, IR_OP_element, of_chosen, NULL, 0, (IrAttr){0}, s), of_chosen, s);
+    Value row = found_rows(e, g->src_space, s);
     Value n = spread(e, op_reduce(e, IR_OP_reduce_sum, op_const(e, of_chosen, 1, s), x->of, 0, s), x->batch);
-    Value first = spread(e, op_reduce(e, IR_OP_reduce_min, id, x->of, 0, s), x->batch);
+    Value first = spread(e, op_reduce(e, IR_OP_reduce_min, row, x->of, 0, s), x->batch);
     Value stays = x->some ? x->score : op_binary(e, IR_OP_lt, "compare", rank, n, s);
-    return op_select(e, stays, op_binary(e, IR_OP_add, "add", first, rank, s), integer(-1, s), s);
-}
-
-/* The slot at one end of each edge of the base, -1 where it has none. */
-static Value slot_at(Elab *e, Value slot, const IrGraph *base, IrId map, Span s)
-{
-    Value v = op_gather(e, slot, map, base->edge, s);
-    if (!e->m->maps.data[map].partial) return v;
-    IrType t = ir_scalar(IR_BOOL);
-    t.space = base->edge;
-    Value there = value_tensor(op_add(e, IR_OP_mapped, t, NULL, 0, (IrAttr){.map = map}, s), t, s);
-    return op_select(e, there, v, integer(-1, s), s);
+    return op_select(e, stays, op_binary(e, IR_OP_add, "add", first, rank, s), found_none(s), s);
 }
 
 static void route_all(Elab *e, const Selection *x, const GraphValue *value)
 {
     Span s = x->span;
     const IrGraph g = *graph_ir(e, value), base = *graph_ir(e, x->base);
-    Value slot = slots(e, x, &g, s), none = integer(-1, s);
-    route(e, slot, g.image, s);
-    Value from = slot_at(e, slot, &base, base.src, s), to = slot_at(e, slot, &base, base.dst, s);
-    Value both = op_binary(e, IR_OP_lt, "compare", none, op_binary(e, IR_OP_min, "compare", from, to, s), s);
-    route(e, op_gather(e, op_select(e, both, from, none, s), g.orig, g.edge, s), g.src, s);
-    route(e, op_gather(e, op_select(e, both, to, none, s), g.orig, g.edge, s), g.dst, s);
+    Value slot = slots(e, x, &g, s);
+    found_route(e, slot, g.image, s);
+    found_between(e, slot, &base, &g, s);
 }
 
 /* The function `vjp` computes what `forward` does: its graphs are the same, in the order of their making, so that values of them
@@ -215,9 +187,20 @@ Value graph_restrict(Elab *e, Value v, const GraphValue *value, Span s)
     if (g->kind == IR_GRAPH_SELECT && v.type.space == base->src_space) {
         bool logic = v.type.dtype == IR_BOOL;
         Value sum = op_reduce(e, IR_OP_reduce_sum, logic ? op_cast(e, v, IR_I64, s) : v, g->image, 0, s);
-        return logic ? op_binary(e, IR_OP_ne, "compare", sum, integer(0, s), s) : sum;
+        return logic ? op_binary(e, IR_OP_ne, "compare", sum, value_number(0, true, s), s) : sum;
     }
     Diag *d = diag_error(e->d, E0204, s, "%s has no rows in this graph", value_text(e, &v));
     diag_help(e->d, d, "`x[s]` reads a value of the graph that s = select(...) was made of, `y[g]` brings one of selected nodes back to its graph");
     return value_error();
+}
+
+Value rows_used(Elab *e, IrId space, Span s)
+{
+    for (uint32_t i = 0; i < e->selected.n; i++) {
+        const IrGraph g = *graph_ir(e, e->selected.data[i].graph);
+        if (!e->selected.data[i].some || g.src_space != space) continue;
+        Value one = op_const(e, found_ints(e->m->maps.data[g.image].from), 1, s);
+        return op_binary(e, IR_OP_lt, "compare", value_number(0, true, s), op_reduce(e, IR_OP_reduce_sum, one, g.image, 0, s), s);
+    }
+    return value_none(s);
 }

@@ -64,6 +64,8 @@ void elab_assert(Elab *e, const AstStmt *s)
         v = op_binary(e, IR_OP_or, "combine", not_there, v, s->span);
         if (v.kind == V_ERROR) return;
     }
+    Value there = found_there(e, v.type.space, s->span);
+    if (there.kind == V_TENSOR) v = op_binary(e, IR_OP_or, "combine", op_unary(e, IR_OP_not, there, s->span), v, s->span);
     const char *text =
         arena_strndup(e->a, s->span.source->text + s->span.begin, s->span.end - s->span.begin);
     ir_result(e->m, e->f, arena_printf(e->a, "assert%u", e->f->results.n), v.id, IR_NONE);

@@ -47,8 +47,11 @@ static Value mean_on(Elab *e, Value v, const AstExpr *on, Span s)
                    value_text(e, &mask));
         return value_error();
     }
-    Value one = on ? op_cast(e, mask, e->real, s) : op_const(e, rows, 1, s);
-    if (on) v = op_select(e, mask, v, value_number(0, true, s), s);
+    Value there = found_there(e, space, s);
+    if (there.kind == V_TENSOR) mask = on ? op_binary(e, IR_OP_and, "combine", mask, there, s) : there;
+    bool some = mask.kind == V_TENSOR;
+    Value one = some ? op_cast(e, mask, e->real, s) : op_const(e, rows, 1, s);
+    if (some) v = op_select(e, mask, v, value_number(0, true, s), s);
     Value sum = op_reduce(e, IR_OP_reduce_sum, v, map_all(e, space), 0, s);
     Value count = op_reduce(e, IR_OP_reduce_sum, one, map_all(e, space), 0, s);
     count = op_binary(e, IR_OP_max, "compare", count, value_number(1, true, s), s);

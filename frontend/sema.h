@@ -60,6 +60,11 @@ typedef struct SelectGraph { /* of one call of select, in one function */
     const GraphValue *graph;
 } SelectGraph;
 
+typedef struct RoutedGraph { /* whose routes a function has */
+    const IrFunc *f;
+    IrId graph;
+} RoutedGraph;
+
 typedef struct BoundArg {
     const char *name;
     const Value *value;
@@ -207,6 +212,7 @@ struct Elab {
     const GraphValue *data_graph;
     VEC(NearGraph) near;
     VEC(SelectGraph) selected;
+    VEC(RoutedGraph) routed;
     bool bipartite;
     IrId graph_space;
     IrId label_space; /* of labels and masks when no data is known; or IR_NONE */
@@ -381,6 +387,9 @@ typedef struct Key { /* of a reduction; n is 0 without one */
 } Key;
 /* What `by = ...` says about elements of the space `from`. False: a diagnostic was made. */
 bool key_read(Elab *e, const Value *by, ReduceWhere where, IrId from, Span s, Key *key);
+/* Adds that edges which lead nowhere belong to no row. */
+bool key_there(Elab *e, Key *key, ReduceWhere where, IrId from, Span s);
+bool key_masks(const Key *key); /* some elements may belong to no group */
 /* v [dims of the key, dims of v]: v in its own group, `other` elsewhere. Without a key: v. */
 Value key_spread(Elab *e, const Key *key, Value v, double other, Span s);
 
@@ -401,13 +410,32 @@ Value builtin_close(Elab *e, const Call *c);                    /* elab_test.c *
 Value builtin_self_loops(Elab *e, const Call *c);
 Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
-/* The reverse of the graph at hand; v, a value of the one's edges, becomes one of the other's. NULL with a diagnostic. */
+/* The reverse of the graph at hand; v, a value of the one's edges, becomes one of the other's. */
 const GraphValue *graph_turned(Elab *e, Value *v, Span s);
 Value builtin_line(Elab *e, const Call *c);
 Value builtin_siblings(Elab *e, const Call *c);
 Value builtin_select(Elab *e, const Call *c);
 /* Whether all rows of the space are in use, and `what` may be done to them; else an error. */
 bool rows_all_used(Elab *e, IrId space, const char *what, Span s);
+/* bool: which rows are in use; none: all. */
+Value rows_used(Elab *e, IrId space, Span s);
+
+/* ---- graphs that a run finds (elab_found.c; made by elab_near.c, elab_select.c) ---- */
+const GraphValue *graph_found_loops(Elab *e, const GraphValue *base, IrLoopPolicy policy, Span s);
+const GraphValue *graph_found_reverse(Elab *e, const GraphValue *base, Span s);
+/* NULL: a diagnostic was made, how many pairs of edges meet is not known before. */
+const GraphValue *graph_found_pairs(Elab *e, IrGraphKind kind, const GraphValue *base, Span s);
+const GraphValue *graph_pairs(Elab *e, IrGraphKind kind, const GraphValue *base, Span s); /* of any graph (elab_graph.c) */
+IrType found_ints(IrId space);                    /* i64, one for each row */
+Value found_none(Span s);                         /* -1: what leads nowhere */
+Value found_rows(Elab *e, IrId space, Span s);    /* each row's number */
+Value found_at(Elab *e, IrId map, Span s);        /* the row that the map leads to, -1 for none */
+/* bool: which rows of a space are edges that lead somewhere; none: all of them, or no edges. */
+Value found_there(Elab *e, IrId space, Span s);
+void found_route(Elab *e, Value to, IrId map, Span s);
+/* The edges of g lead to the slots, [nodes of base] or -1, of the ends of the edges of base that they were made for; nowhere
+   unless both ends have one. */
+void found_between(Elab *e, Value slot, const IrGraph *base, const IrGraph *g, Span s);
 /* x[s]: a value of s's base at the nodes, or edges, of s; y[g]: one of nodes selected from g's, 0 where none was. */
 Value graph_restrict(Elab *e, Value v, const GraphValue *g, Span s);
 Value builtin_knn(Elab *e, const Call *c);

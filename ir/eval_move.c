@@ -31,6 +31,12 @@ void eval_rule_element(const EvalRun *r, const IrOp *op, EvalValue *out)
         num_put(out, i, num_exact((double)element_id(r, op->type.space, i)));
 }
 
+void eval_rule_row(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    (void)r, (void)op;
+    for (int64_t i = 0; i < out->rows; i++) num_put(out, i, num_exact((double)i));
+}
+
 void eval_rule_mapped(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     const int64_t *map = r->w->maps[op->attr.map];

@@ -74,6 +74,7 @@ void eval_rule_arg(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_const(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_iota(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_element(const EvalRun *r, const IrOp *op, EvalValue *out);
+void eval_rule_row(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_random(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_random_at(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_mapped(const EvalRun *r, const IrOp *op, EvalValue *out);

@@ -132,10 +132,20 @@ static bool from_edge_pairs(Build *b, const IrGraph *g, Edges *out)
 
 static bool is_batched(const Build *b, IrId space);
 
+/* The graph of each node of a space; NULL: all are of one. */
+static const int64_t *graphs_of(const Build *b, IrId space)
+{
+    for (uint32_t i = 0; i < b->m->graphs.n; i++) {
+        const IrGraph *g = &b->m->graphs.data[i];
+        if (g->kind == IR_GRAPH_SELECT && g->src_space == space) return b->w->maps[g->of];
+    }
+    return is_batched(b, space) ? b->graph_of : NULL;
+}
+
 static bool from_nodes(Build *b, const IrGraph *g, Edges *out)
 {
     int64_t n = b->w->counts[g->dst_space], pairs = 0;
-    const int64_t *of = is_batched(b, g->dst_space) ? b->graph_of : NULL;
+    const int64_t *of = graphs_of(b, g->dst_space);
     for (int64_t v = 0; v < n; v++)
         for (int64_t u = 0; u < n; u++) pairs += !of || of[u] == of[v];
     *out = edges_new(b->arena, pairs, false);
@@ -183,7 +193,7 @@ static bool from_negatives(Build *b, const IrGraph *g, Edges *out)
 static bool from_nearest(Build *b, const IrGraph *g, Edges *out)
 {
     int64_t n_src = b->w->counts[g->src_space], n_dst = b->w->counts[g->dst_space], n = 0;
-    const int64_t *of = g->batch != IR_NONE && is_batched(b, g->src_space) ? b->graph_of : NULL;
+    const int64_t *of = g->batch != IR_NONE ? graphs_of(b, g->src_space) : NULL;
     bool others = g->src_space == g->dst_space && g->policy == IR_LOOPS_REMOVE;
     if (__builtin_mul_overflow(n_dst, g->n_edges < n_src ? g->n_edges : n_src, &n)) return fail(b, "too many neighbours");
     *out = edges_new(b->arena, n, false);
@@ -200,7 +210,7 @@ static bool from_select(Build *b, const IrGraph *g, Edges *out)
 {
     const IrGraph *base = &b->m->graphs.data[g->base];
     int64_t n_base = b->w->counts[base->src_space], n = 0, n_graphs = b->m->maps.data[g->batch].to == IR_UNIT ? 1 : b->n_graphs;
-    const int64_t *of = base->kind == IR_GRAPH_SELECT ? b->w->maps[base->of] : is_batched(b, base->src_space) ? b->graph_of : NULL;
+    const int64_t *of = graphs_of(b, base->src_space);
     int64_t *chosen = ARENA_ARRAY(b->arena, int64_t, n_base + 1);
     for (int64_t graph = 0; graph < n_graphs; graph++) {
         int64_t all = 0, some = g->n_edges;
@@ -212,6 +222,30 @@ static bool from_select(Build *b, const IrGraph *g, Edges *out)
     *out = edges_new(b->arena, b->edges[g->base].n, false);
     for (int64_t e = 0; e < b->edges[g->base].n; e++) push(out, -1, -1, 0);
     return set_count(b, g->src_space, n);
+}
+
+static int64_t graph_of_row(const Build *b, IrId space, int64_t row);
+
+/* Graph by graph what the base's edges give, then one edge for each target; where they lead, the function says that runs. */
+static bool from_routed(Build *b, const IrGraph *g, Edges *out)
+{
+    const IrGraph *base = &b->m->graphs.data[g->base];
+    bool more = g->batch != IR_NONE, one = !more || b->m->maps.data[g->batch].to == IR_UNIT;
+    int64_t n_base = b->edges[g->base].n, n_dst = more ? b->w->counts[g->dst_space] : 0, n = 0;
+    if (__builtin_mul_overflow(n_base, g->n_edges, &n) || __builtin_add_overflow(n, n_dst, &n)) return fail(b, "too many edges");
+    int64_t *of = ARENA_ARRAY(b->arena, int64_t, n + 1), *to = ARENA_ARRAY(b->arena, int64_t, n + 1);
+    for (int64_t e = 0; e < n; e++) to[e] = -1;
+    *out = edges_new(b->arena, n, true);
+    for (int64_t graph = 0; graph < (one ? 1 : b->n_graphs); graph++) {
+        int64_t from = out->n;
+        for (int64_t e = 0; e < n_base; e++)
+            for (int64_t i = 0; i < g->n_edges && (one || graph_of_row(b, base->edge, e) == graph); i++) push(out, -1, -1, e);
+        for (int64_t v = 0; v < n_dst; v++)
+            if (one || graph_of_row(b, g->dst_space, v) == graph) to[out->n] = v, push(out, -1, -1, -1);
+        for (; from < out->n; from++) of[from] = graph;
+    }
+    if (more) b->w->maps[g->of] = of, b->w->maps[g->image] = to;
+    return true;
 }
 
 /* Into node i from the node whose draw is the i-th smallest, of equal ones the first. */
@@ -246,6 +280,7 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
     case IR_GRAPH_COMPLETE: return from_nodes(b, g, out);
     case IR_GRAPH_NEGATIVES: return from_negatives(b, g, out);
     case IR_GRAPH_NEAREST: return from_nearest(b, g, out);
+    case IR_GRAPH_ROUTED: return from_routed(b, g, out);
     case IR_GRAPH_SELECT: return from_select(b, g, out);
     case IR_GRAPH_PERMUTATION: return from_permutation(b, g, out);
     }
@@ -283,13 +318,14 @@ static void derive_maps(Build *b, uint32_t id)
     if (g->image != IR_NONE) b->w->maps[g->image] = image;
 }
 
-/* As the base stores its edges. */
-static void store_as_base(Build *b, uint32_t id)
+/* Edges whose ends a function says stand as they were made: as the base's do, or for those. */
+static void store_as_made(Build *b, uint32_t id)
 {
     const IrGraph *g = &b->m->graphs.data[id];
     int64_t n = b->edges[id].n, *same = ARENA_ARRAY(b->arena, int64_t, n + 1);
     for (int64_t e = 0; e < n; e++) same[e] = e;
-    b->w->maps[g->orig] = b->stored_of[id] = same;
+    b->stored_of[id] = same;
+    b->w->maps[g->orig] = g->kind == IR_GRAPH_ROUTED ? b->edges[id].orig : same;
 }
 
 static bool store(Build *b, uint32_t id)
@@ -297,7 +333,7 @@ static bool store(Build *b, uint32_t id)
     const IrGraph *g = &b->m->graphs.data[id];
     const Edges *e = &b->edges[id];
     if (!set_count(b, g->edge, e->n)) return false;
-    if (g->kind == IR_GRAPH_SELECT) return store_as_base(b, id), true;
+    if (ir_graph_has_of(g->kind)) return store_as_made(b, id), true;
     int64_t *position = sort_by_dst(b->arena, e, b->w->counts[g->dst_space]);
     int64_t *src = ARENA_ARRAY(b->arena, int64_t, e->n + 1),
             *dst = ARENA_ARRAY(b->arena, int64_t, e->n + 1);
@@ -328,21 +364,18 @@ static bool is_batched(const Build *b, IrId space)
     return b->w->counts[space] == b->n_batched;
 }
 
-/* The graph of a row of map.from: nodes of the data by graph_of, edges by their source, all others
- * 0. */
-static int64_t graph_of_row(const Build *b, const IrMap *map, int64_t row)
+/* The graph of a row: of nodes as graphs_of says, of edges by their source, or by what else of them is known before a run. */
+static int64_t graph_of_row(const Build *b, IrId space, int64_t row)
 {
-    IrId space = map->from;
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
-        if (g->edge != map->from) continue;
-        if (g->kind == IR_GRAPH_SELECT) return 0; /* nobody asks */
-        bool known = g->kind != IR_GRAPH_NEAREST; /* whose edges stay inside a graph */
-        row = b->w->maps[known ? g->src : g->dst][row];
-        space = known ? g->src_space : g->dst_space;
-        break;
+        if (g->edge != space) continue;
+        if (g->kind == IR_GRAPH_ROUTED && g->of != IR_NONE) return b->w->maps[g->of][row];
+        IrId via = ir_graph_has_of(g->kind) ? g->orig : g->kind == IR_GRAPH_NEAREST ? g->dst : g->src;
+        return graph_of_row(b, b->m->maps.data[via].to, b->w->maps[via][row]);
     }
-    return is_batched(b, space) ? b->graph_of[row] : 0;
+    const int64_t *of = graphs_of(b, space);
+    return of ? of[row] : 0;
 }
 
 static bool other_map(Build *b, IrId id)
@@ -352,7 +385,7 @@ static bool other_map(Build *b, IrId id)
     int64_t *image = ARENA_ARRAY(b->arena, int64_t, n + 1); /* to unit: row 0 */
     if (map->to != IR_UNIT && !set_count(b, map->to, b->n_graphs)) return false;
     for (int64_t i = 0; i < n && map->to != IR_UNIT; i++) {
-        image[i] = graph_of_row(b, map, i);
+        image[i] = graph_of_row(b, map->from, i);
         if (image[i] < 0 || image[i] >= b->n_graphs)
             return fail(b,
                         arena_printf(b->arena, "element %lld of `%s` belongs to graph %lld of %lld",

@@ -55,10 +55,13 @@ typedef enum {
     IR_GRAPH_SELECT,  /* some nodes of each graph of the base's batch, a space of its own, and the edges between them; which, three
                          `route`s say. It has as many edges as its base: those that lose an end lead nowhere */
     IR_GRAPH_FILE,      /* edges of their own in the data between nodes of its graph: the file of the graph's name */
+    IR_GRAPH_ROUTED,    /* n_edges for each edge of the base, one after another, and where `of` leads to graphs of a batch one for each
+                           target behind those of its graph; between any spaces, where two `route`s say */
     IR_GRAPH_PERMUTATION, /* into each of the base's nodes one edge, from another: all in an order that is drawn */
 } IrGraphKind;
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
 static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
+static inline bool ir_graph_has_of(IrGraphKind k) { return k == IR_GRAPH_SELECT || k == IR_GRAPH_ROUTED; }
 static inline bool ir_graph_is_drawn(IrGraphKind k) { return k == IR_GRAPH_NEGATIVES || k == IR_GRAPH_PERMUTATION; }
 typedef enum { IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE } IrLoopPolicy;
 typedef struct IrGraph {
@@ -67,19 +70,20 @@ typedef struct IrGraph {
     IrId edge, src_space, dst_space; /* spaces; src_space == dst_space unless bipartite */
     IrId src, dst;                   /* maps edge -> src_space, edge -> dst_space */
     IrId base;                       /* graph it derives from, or IR_NONE */
-    IrId orig, image;                /* self_loops, reverse: partial maps edge -> base edge and back; negatives: orig, to the
-                                        edge that a pair was drawn for */
+    IrId orig, image;                /* self_loops, reverse: partial maps edge -> base edge and back; negatives, routed: orig,
+                                        to the edge that a pair was drawn for, that it was made for, and image, from the
+                                        others to the targets that they were made for */
     IrLoopPolicy policy;             /* self_loops. keep: a node's last loop stays, others vanish, missing
                                         ones are added (golden quirk 1); replace: all removed, one each
                                         added (quirk 19); add: one beside whatever is there (27);
                                         remove: none left. New loops stand behind the kept edges, by node.
                                         nearest: keep or remove, whether a node is its own neighbour */
-    IrId batch;                      /* nearest, select: map of each source, of each node of the base, to its graph, sorted;
-                                        IR_NONE: all are of one (nearest) */
+    IrId batch;                      /* nearest, select, routed: map of each source, of each node of the base, of each target to its
+                                        graph, sorted but for routed; IR_NONE: all are of one (nearest), no edge of targets (routed) */
     IrId of;                         /* select: map of each chosen node to its graph, or to unit, where `batch` leads; `image`
-                                        leads from the base's nodes to the chosen ones */
+                                        leads from the base's nodes to the chosen ones. routed: the same of each edge, with `batch` */
     double ratio;                    /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up */
-    int64_t n_nodes, n_edges, seed;  /* random; negatives: n_edges for each of the base's */
+    int64_t n_nodes, n_edges, seed;  /* random; negatives, routed: n_edges for each of the base's */
     int64_t step;                    /* nearest: of n_edges * step neighbours every step-th, the first included */
     bool redrawn;                    /* negatives, permutation: drawn again for each step of training, from the run's seed, the
                                         step and the site `seed`; else once, from the seed */

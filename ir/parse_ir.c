@@ -315,7 +315,7 @@ static void resolve_inverses(Parser *p)
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
     static const char *const kinds[] = {"data", "random",   "self_loops", "reverse",
-                                        "line", "siblings", "complete",   "negatives", "nearest", "select", "file",
+                                        "line", "siblings", "complete",   "negatives", "nearest", "select", "file", "routed",
                                         "permutation"}; /* of IrGraphKind */
     static const char *const policies[] = {"keep", "replace", "add",
                                            "remove"}; /* of IrLoopPolicy */
@@ -345,7 +345,7 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
         expect(p, ",");
         g->ratio = real(p);
     }
-    if (g->kind == IR_GRAPH_NEGATIVES) {
+    if (g->kind == IR_GRAPH_NEGATIVES || g->kind == IR_GRAPH_ROUTED) {
         expect(p, ",");
         g->n_edges = integer(p, 0, INT64_MAX);
     }
@@ -371,9 +371,9 @@ static void parse_graph(Parser *p)
     expect(p, ",");
     g.dst = ref(p, &p->maps, "map");
     expect(p, ")");
-    bool by = g.kind == IR_GRAPH_NEAREST || g.kind == IR_GRAPH_SELECT;
+    bool of = ir_graph_has_of(g.kind), by = of || g.kind == IR_GRAPH_NEAREST;
     if (by && accept(p, "by")) g.batch = ref(p, &p->maps, "map");
-    if (g.kind == IR_GRAPH_SELECT && accept(p, "of")) g.of = ref(p, &p->maps, "map");
+    if (of && accept(p, "of")) g.of = ref(p, &p->maps, "map");
     if (accept(p, "orig")) g.orig = ref(p, &p->maps, "map");
     if (accept(p, "image")) g.image = ref(p, &p->maps, "map");
     if (p->failed) return;

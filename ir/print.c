@@ -152,10 +152,11 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
     case IR_GRAPH_SIBLINGS: strbuf_puts(out, "siblings("); break;
     case IR_GRAPH_COMPLETE: strbuf_puts(out, "complete("); break;
     case IR_GRAPH_NEGATIVES: strbuf_puts(out, "negatives("); break;
+    case IR_GRAPH_ROUTED: strbuf_puts(out, "routed("); break;
     case IR_GRAPH_PERMUTATION: strbuf_puts(out, "permutation("); break;
     }
     PRINT_REF(out, m->graphs, g->base);
-    if (g->kind == IR_GRAPH_NEGATIVES) strbuf_printf(out, ", %" PRId64, g->n_edges);
+    if (g->kind == IR_GRAPH_NEGATIVES || g->kind == IR_GRAPH_ROUTED) strbuf_printf(out, ", %" PRId64, g->n_edges);
     if (ir_graph_is_drawn(g->kind)) strbuf_printf(out, ", %s%" PRId64, g->redrawn ? "site " : "", g->seed);
     strbuf_puts(out, ")");
 }
@@ -175,9 +176,9 @@ static void print_graphs(const IrModule *m, StrBuf *out)
         strbuf_puts(out, ", ");
         PRINT_REF(out, m->maps, g->dst);
         strbuf_puts(out, ")");
-        bool by = g->kind == IR_GRAPH_NEAREST || g->kind == IR_GRAPH_SELECT;
+        bool of = ir_graph_has_of(g->kind), by = of || g->kind == IR_GRAPH_NEAREST;
         if (by && g->batch != IR_NONE) strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
-        if (g->kind == IR_GRAPH_SELECT && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
+        if (of && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
         if (g->orig != IR_NONE) strbuf_puts(out, " orig "), PRINT_REF(out, m->maps, g->orig);
         if (g->image != IR_NONE) strbuf_puts(out, " image "), PRINT_REF(out, m->maps, g->image);
         strbuf_puts(out, "\n");

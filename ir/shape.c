@@ -373,7 +373,6 @@ static const char *shape_rank(const Shape *s)
     const char *why = want_kind(s, x, is_number, "numbers to order");
     if (!why) why = want_space(s, "the operand", x->space, op_map(s)->from);
     if (!why) why = want_space(s, "the result", r->space, op_map(s)->from);
-    if (!why && op_map(s)->partial) why = "the map is partial: an element without an image has no rank";
     if (why || (r->dtype == IR_I64 && same_dims(x, r))) return why;
     return arena_printf(s->arena, "the operand is %s, but the result is %s, wanted i64 of the same dims", text(s, x), text(s, r));
 }

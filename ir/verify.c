@@ -148,7 +148,7 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
     if (!v->m->spaces.data[g->edge].is_edge)
         return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name,
                    v->m->spaces.data[g->edge].name);
-    bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS;
+    bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS || g->kind == IR_GRAPH_ROUTED;
     if ((!of_edges && (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge)) ||
         g->src_space == IR_UNIT || g->dst_space == IR_UNIT)
         return bad(v, nowhere, "graph `%s`: its ends are not spaces of nodes", g->name);
@@ -156,7 +156,7 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
         !map_joins(v, g->dst, g->edge, g->dst_space))
         return bad(v, nowhere, "graph `%s`: its maps do not lead from its edges to its nodes",
                    g->name);
-    if (!v->m->maps.data[g->dst].sorted && g->kind != IR_GRAPH_SELECT)
+    if (!v->m->maps.data[g->dst].sorted && !ir_graph_has_of(g->kind))
         return bad(v, nowhere, "graph `%s`: edges are stored by destination, so map `%s` is sorted",
                    g->name, v->m->maps.data[g->dst].name);
     return true;
@@ -241,6 +241,23 @@ static bool check_select(Verify *v, const IrGraph *g)
     return bad(v, nowhere, "graph `%s`: %" PRId64 " nodes of each graph, or the share %g", g->name, g->n_edges, g->ratio);
 }
 
+static bool check_routed(Verify *v, const IrGraph *g)
+{
+    const IrMap *maps = v->m->maps.data;
+    bool more = g->batch != IR_NONE;
+    if (!maps[g->src].computed || !maps[g->dst].computed)
+        return bad(v, nowhere, "graph `%s`: the maps of both ends are computed", g->name);
+    if (!map_joins(v, g->orig, g->edge, v->m->graphs.data[g->base].edge) || maps[g->orig].partial != more)
+        return bad(v, nowhere, "graph `%s`: `orig` leads to the base's edges, from all but those of targets", g->name);
+    if (g->n_edges < 1 || g->n_edges > INT32_MAX)
+        return bad(v, nowhere, "graph `%s`: %" PRId64 " for each edge", g->name, g->n_edges);
+    if (!more && g->of == IR_NONE && g->image == IR_NONE) return true;
+    if (more && map_joins(v, g->image, g->edge, g->dst_space) && maps[g->image].partial && g->of < v->m->maps.n && map_joins(v, g->batch, g->dst_space, maps[g->of].to) &&
+        map_joins(v, g->of, g->edge, maps[g->batch].to) && maps[g->of].sorted)
+        return true;
+    return bad(v, nowhere, "graph `%s`: its targets and its edges, in order, are of no graphs of the batch, or it has no image to targets", g->name);
+}
+
 static bool check_permutation(Verify *v, const IrGraph *g)
 {
     const IrGraph *base = &v->m->graphs.data[g->base];
@@ -287,16 +304,21 @@ static bool check_graph(Verify *v, uint32_t id)
     case IR_GRAPH_COMPLETE: return check_pairs(v, g);
     case IR_GRAPH_NEGATIVES: return check_negatives(v, g);
     case IR_GRAPH_NEAREST: return check_nearest(v, g);
+    case IR_GRAPH_ROUTED: return check_routed(v, g);
     case IR_GRAPH_SELECT: return check_select(v, g);
     case IR_GRAPH_PERMUTATION: return check_permutation(v, g);
     }
     return bad(v, nowhere, "graph `%s` is of no kind", g->name);
 }
 
-static bool is_of_neighbours(const IrModule *m, IrId map)
+/* Whether all elements of a computed map may lead somewhere: the sources of neighbours, the ends of routed edges. */
+static bool may_be_total(const IrModule *m, IrId map)
 {
-    for (uint32_t i = 0; i < m->graphs.n; i++)
-        if (m->graphs.data[i].kind == IR_GRAPH_NEAREST && m->graphs.data[i].src == map) return true;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        bool routed = g->kind == IR_GRAPH_ROUTED && (g->src == map || g->dst == map);
+        if (routed || (g->kind == IR_GRAPH_NEAREST && g->src == map)) return true;
+    }
     return false;
 }
 
@@ -306,8 +328,8 @@ static bool check_graphs(Verify *v)
     for (uint32_t i = 0; i < v->m->graphs.n; i++)
         if (!check_graph(v, i)) return false;
     for (uint32_t i = 0; i < v->m->maps.n; i++)
-        if (v->m->maps.data[i].computed && !v->m->maps.data[i].partial && !is_of_neighbours(v->m, i))
-            return bad(v, nowhere, "map `%s` is computed and no graph's of neighbours: it is partial", v->m->maps.data[i].name);
+        if (v->m->maps.data[i].computed && !v->m->maps.data[i].partial && !may_be_total(v->m, i))
+            return bad(v, nowhere, "map `%s` is computed, and of no graph of neighbours or routed edges: it is partial", v->m->maps.data[i].name);
     return true;
 }
 

@@ -61,6 +61,7 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
         return times(budget_rows(m, b, g->dst_space), budget_rows(m, b, g->dst_space));
     if (g->kind == IR_GRAPH_SELECT) return base;
     if (g->kind == IR_GRAPH_NEGATIVES) return times(base, g->n_edges);
+    if (g->kind == IR_GRAPH_ROUTED) return times(base, g->n_edges) + (g->batch != IR_NONE ? budget_rows(m, b, g->dst_space) : 0);
     if (g->kind == IR_GRAPH_PERMUTATION) return budget_rows(m, b, g->dst_space);
     bool more = g->kind == IR_GRAPH_SELF_LOOPS && g->policy != IR_LOOPS_REMOVE;
     return base + (more ? budget_rows(m, b, g->dst_space) : 0);

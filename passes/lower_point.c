@@ -296,6 +296,7 @@ static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
         if (l->f->m->spaces.data[op->type.space].has_dim) return row;
         return emit_load(&l->e, lower_in(l, lower_map_buffer(l, PLAN_IDS, op->type.space)), kir_type(KIR_I64, 1),
                          row, 1, 1);
+    case IR_OP_row: return op->type.space == IR_UNIT ? emit_index(&l->e, 0) : row;
     case IR_OP_random_uniform: case IR_OP_random_normal: return point_random(l, op, row, env);
     case IR_OP_random_uniform_at: case IR_OP_random_normal_at: return point_random_at(l, op, row, env);
     case IR_OP_mapped: return eval_mapped(l, op, row);

@@ -151,11 +151,32 @@ static void note_cost(Lower *l, const Rank *r)
     VEC_PUSH(l->arena, &l->step->cost, c);
 }
 
+/* Elements that are of no row: all are 0 before the ranks of the others are put. */
+static void lower_zeros(LowerFunc *lf, uint32_t g, IrId v, const IrOp *op)
+{
+    Lower l;
+    lower_begin(&l, lf, g);
+    l.root = v;
+    Env env = env_empty();
+    l.step->extent = plan_count(lf->f->m, op->type.space);
+    l.step->grain = 1 << 14;
+    KirId row = emit_for(&l.e, emit_index(&l.e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "elements");
+    DimLoop loops = dim_loops_open(&l, op->type.dims, op->type.n_dims);
+    dim_loops_env(&loops, &env);
+    point_store(&l, plan_value_buffer(lf, v), &op->type, row, &env, emit_index(&l.e, 0));
+    dim_loops_close(&l, &loops);
+    emit_end(&l.e);
+    PlanCost cost = {.count = l.step->extent, .bytes = 8 * ir_type_width(lf->f->m, &op->type), .map = IR_NONE, .table = IR_NONE};
+    VEC_PUSH(l.arena, &l.step->cost, cost);
+    lower_finish(&l, "zeros");
+}
+
 void lower_rank(LowerFunc *lf, uint32_t g)
 {
     Lower l;
     IrId v = lf->f->groups.data[g].roots.data[0];
     const IrOp *op = fused_op(lf->f, v);
+    if (lf->f->m->maps.data[op->attr.map].partial) lower_zeros(lf, g, v, op);
     KirBase key = kir_elem_of(fused_op(lf->f, op->args[0])->type.dtype);
     lower_begin(&l, lf, g);
     Rank r = {.op = op, .key = kir_type(key, 1)};

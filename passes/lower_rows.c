@@ -50,7 +50,7 @@ static bool op_fits(const Fit *x, const IrOp *op, bool gathered)
 {
     const IrModule *m = x->f->m;
     switch (op->op) {
-    case IR_OP_const: case IR_OP_element: case IR_OP_mapped: return true;
+    case IR_OP_const: case IR_OP_element: case IR_OP_row: case IR_OP_mapped: return true;
     case IR_OP_random_uniform: case IR_OP_random_normal: return true;
     case IR_OP_gather: return !m->maps.data[op->attr.map].partial && args_fit(x, op, 0, true);
     case IR_OP_reshape: {
@@ -100,13 +100,18 @@ static KirId read(Rows *r, uint32_t buffer, KirType t, At at)
                                     .alloc = KIR_NONE, .active = LANES});
 }
 
+static KirId row_number(Rows *r, At at)
+{
+    Lower *l = r->l;
+    if (at.index != KIR_NONE) return emit_convert(&l->e, KIR_I64, at.index);
+    return emit_op2(&l->e, KIR_add, at.row, emit_lanes(&l->e, KIR_I64, LANES));
+}
+
 static KirId element(Rows *r, IrId space, At at)
 {
     Lower *l = r->l;
-    if (!l->f->m->spaces.data[space].has_dim)
-        return read(r, lower_map_buffer(l, PLAN_IDS, space), kir_type(KIR_I64, LANES), at);
-    if (at.index != KIR_NONE) return emit_convert(&l->e, KIR_I64, at.index);
-    return emit_op2(&l->e, KIR_add, at.row, emit_lanes(&l->e, KIR_I64, LANES));
+    if (l->f->m->spaces.data[space].has_dim) return row_number(r, at);
+    return read(r, lower_map_buffer(l, PLAN_IDS, space), kir_type(KIR_I64, LANES), at);
 }
 
 static KirId gathered(Rows *r, const IrOp *op, At at)
@@ -131,6 +136,7 @@ static KirId rows_op(Rows *r, const IrOp *op, At at)
     KirId args[3];
     switch (op->op) {
     case IR_OP_element: return element(r, op->type.space, at);
+    case IR_OP_row: return row_number(r, at);
     case IR_OP_gather: return gathered(r, op, at);
     case IR_OP_mapped: return mapped(r, op, at);
     case IR_OP_random_uniform: case IR_OP_random_normal:

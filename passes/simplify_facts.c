@@ -56,7 +56,7 @@ static uint8_t of_sqrt(uint8_t x)
 
 static uint8_t of_integer(const IrOp *op)
 {
-    bool index = op->op == IR_OP_iota || op->op == IR_OP_element;
+    bool index = op->op == IR_OP_iota || op->op == IR_OP_element || op->op == IR_OP_row;
     return (uint8_t)(F | Z | (index ? P : op->op == IR_OP_const ? of_number(op->attr.f) : 0));
 }
 

@@ -5,7 +5,7 @@
 #pragma once
 #include <stdint.h>
 
-#define RT_ABI_VERSION 7
+#define RT_ABI_VERSION 8
 
 typedef union RtArg {
     void *p;
@@ -18,7 +18,7 @@ typedef void (*RtKernelFn)(const RtArg *args, int64_t lo, int64_t hi);
 enum { RT_GENERIC, RT_AVX2, RT_AVX512, RT_N_VARIANTS }; /* avx2: +fma; avx512: f, bw, dq, vl */
 enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL };        /* = IrDtype */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE, RT_GRAPH_LINE, RT_GRAPH_SIBLINGS,
-       RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE,
+       RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE, RT_GRAPH_ROUTED,
        RT_GRAPH_PERMUTATION }; /* = IrGraphKind */
 enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD }; /* = IrTensorKind */
 enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE };    /* = IrLoopPolicy */

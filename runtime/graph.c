@@ -2,14 +2,13 @@
    stable), maps, row offsets of the maps that some step reads by rows. Never looks at features. */
 #include "runtime/graph.h"
 #include "runtime/graph_list.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PAD = 256 }; /* bytes behind every array: kernels look ahead when they prefetch */
 
 /* What is there already is filled again. */
-static RtCode graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st)
+RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st)
 {
     int64_t bytes;
     if (*(void **)out) return RT_OK;
@@ -32,7 +31,7 @@ static RtCode graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, Rt
 
 /* ---- counts ---- */
 
-static RtCode set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st)
+RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st)
 {
     const char *name = g->model->strings + g->model->spaces[space].name;
     if (count < 0)
@@ -63,12 +62,12 @@ static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
         if (d->kind != RT_GRAPH_RANDOM) continue;
-        RT_TRY(set_count(g, d->src_space, d->n_nodes, st));
-        RT_TRY(set_count(g, d->dst_space, d->n_nodes, st));
+        RT_TRY(rt_graph_set_count(g, d->src_space, d->n_nodes, st));
+        RT_TRY(rt_graph_set_count(g, d->dst_space, d->n_nodes, st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
         if (!m->spaces[s].is_edge && g->spaces[s].count < 0 && !is_chosen(m, s))
-            RT_TRY(set_count(g, s, m->spaces[s].fixed ? m->spaces[s].fixed : t->counts[s], st));
+            RT_TRY(rt_graph_set_count(g, s, m->spaces[s].fixed ? m->spaces[s].fixed : t->counts[s], st));
     return RT_OK;
 }
 
@@ -91,10 +90,10 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
     int64_t n_dst = g->spaces[d->dst_space].count;
     RtSpaceData *s = &g->spaces[d->edge];
     RtBlock next;
-    RT_TRY(set_count(g, d->edge, l->n, st));
-    RT_TRY(graph_alloc(g, l->n, 8, &s->ids, st));
-    RT_TRY(graph_alloc(g, l->n, 4, &g->maps[d->src].to, st));
-    RT_TRY(graph_alloc(g, l->n, 4, &g->maps[d->dst].to, st));
+    RT_TRY(rt_graph_set_count(g, d->edge, l->n, st));
+    RT_TRY(rt_graph_alloc(g, l->n, 8, &s->ids, st));
+    RT_TRY(rt_graph_alloc(g, l->n, 4, &g->maps[d->src].to, st));
+    RT_TRY(rt_graph_alloc(g, l->n, 4, &g->maps[d->dst].to, st));
     RT_TRY(rt_block_alloc(&next, (size_t)(n_dst + 1) * 8, "a sort", st));
     int64_t *at = next.p;
     bool same = true;
@@ -118,12 +117,12 @@ static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l,
                         const RtEdgeList *base, RtStatus *st)
 {
     if (d->orig >= 0) {
-        RT_TRY(graph_alloc(g, l->n, 4, &g->maps[d->orig].to, st));
+        RT_TRY(rt_graph_alloc(g, l->n, 4, &g->maps[d->orig].to, st));
         for (int64_t e = 0; e < l->n; e++)
             g->maps[d->orig].to[l->stored[e]] = l->origin[e] < 0 ? -1 : base->stored[l->origin[e]];
     }
     if (d->image >= 0) {
-        RT_TRY(graph_alloc(g, base->n, 4, &g->maps[d->image].to, st));
+        RT_TRY(rt_graph_alloc(g, base->n, 4, &g->maps[d->image].to, st));
         for (int64_t e = 0; e < base->n; e++)
             g->maps[d->image].to[base->stored[e]] = l->image[e] < 0 ? -1 : l->stored[l->image[e]];
     }
@@ -135,7 +134,7 @@ static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtSt
 {
     RtSpaceData *s = &g->spaces[t->ordered];
     if (!t->order) return RT_OK;
-    RT_TRY(graph_alloc(g, s->count, 8, &s->ids, st));
+    RT_TRY(rt_graph_alloc(g, s->count, 8, &s->ids, st));
     RT_TRY(rt_block_alloc(places, (size_t)s->count * 4, "an order of nodes", st));
     for (int64_t i = 0; i < s->count; i++) {
         s->ids[i] = t->order[i];
@@ -144,44 +143,13 @@ static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtSt
     return RT_OK;
 }
 
-/* Nodes and edges of a graph of chosen nodes; the edges stand as the base's do. Which nodes, a program says. */
-static RtCode build_select(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_edges, RtStatus *st)
-{
-    const RtGraphDef *base = &g->model->graphs[d->base];
-    bool again = base->kind == RT_GRAPH_SELECT;
-    int64_t n = g->spaces[base->src_space].count, n_graphs = g->spaces[g->model->maps[d->batch].to].count, k = 0;
-    const int64_t *batch = rt_space_is_batched(g->model, base->src_space) ? t->graph_of : NULL;
-    RtBlock sizes;
-    RT_TRY(rt_block_alloc(&sizes, (size_t)n_graphs * 8 + 8, "chosen nodes", st));
-    int64_t *size = sizes.p;
-    for (int64_t v = 0; v < n; v++) {
-        int64_t graph = again ? g->maps[base->of].to[v] : batch && n_graphs > 1 ? batch[v] : 0;
-        if (graph >= 0 && graph < n_graphs) size[graph]++; /* else: build_batch says what is wrong */
-    }
-    for (int64_t i = 0; i < n_graphs; i++) {
-        int64_t some = d->n_edges ? d->n_edges : (int64_t)ceil(d->ratio * (double)size[i]);
-        size[i] = some < size[i] ? some : size[i];
-        k += size[i];
-    }
-    RtCode code = set_count(g, d->src_space, k, st);
-    if (!code) code = graph_alloc(g, k, 4, &g->maps[d->of].to, st);
-    for (int64_t i = 0, v = 0; !code && i < n_graphs; i++)
-        for (int64_t end = v + size[i]; v < end; v++) g->maps[d->of].to[v] = (int32_t)i;
-    rt_block_free(&sizes);
-    if (!code) code = set_count(g, d->edge, n_edges, st);
-    if (!code) code = graph_alloc(g, n_edges, 4, &g->maps[d->orig].to, st);
-    for (int64_t e = 0; !code && e < n_edges; e++) g->maps[d->orig].to[e] = (int32_t)e;
-    return code;
-}
-
 static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places, RtEdgeList *lists, RtStatus *st)
 {
     const RtModel *m = g->model;
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
-        if (d->kind == RT_GRAPH_SELECT) {
-            lists[i].n = lists[d->base].n;
-            RT_TRY(build_select(g, d, t, lists[i].n, st));
+        if (d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED) {
+            RT_TRY(rt_graph_build_found(g, d, t, lists[d->base].n, &lists[i].n, st));
             continue;
         }
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
@@ -193,38 +161,11 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places
         if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
-        if (g->spaces[s].count < 0) RT_TRY(set_count(g, s, t->counts[s], st));
+        if (g->spaces[s].count < 0) RT_TRY(rt_graph_set_count(g, s, t->counts[s], st));
     return RT_OK;
 }
 
 /* ---- the other maps ---- */
-
-bool rt_space_is_batched(const RtModel *m, int64_t space)
-{
-    bool random = false, data = m->n_graphs == 0;
-    for (int64_t i = 0; i < m->n_graphs; i++) {
-        const RtGraphDef *d = &m->graphs[i];
-        bool here = d->src_space == space || d->dst_space == space;
-        random |= here && d->kind == RT_GRAPH_RANDOM;
-        data |= here && d->kind == RT_GRAPH_DATA;
-    }
-    return data && !random;
-}
-
-/* Whose nodes tell the graph of a row: the space itself, or an edge space's sources through *via.
- */
-static int64_t batch_nodes(const RtGraph *g, int64_t space, const int32_t **via)
-{
-    *via = NULL;
-    for (int64_t i = 0; i < g->model->n_graphs; i++) {
-        const RtGraphDef *d = &g->model->graphs[i];
-        bool known = d->kind != RT_GRAPH_NEAREST; /* whose edges stay inside a graph */
-        if (d->edge != space) continue;
-        *via = g->maps[known ? d->src : d->dst].to;
-        return known ? d->src_space : d->dst_space;
-    }
-    return space;
-}
 
 static RtCode check_batch(int64_t id, int64_t before, int64_t v, int64_t n_graphs, RtStatus *st)
 {
@@ -245,16 +186,13 @@ static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus
     const RtMapDef *d = &g->model->maps[map];
     int64_t n = g->spaces[d->from].count, n_to = g->spaces[d->to].count;
     const char *name = g->model->strings + d->name;
-    const int32_t *via;
     if (n > 0 && n_to < 1)
         return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json",
                        "there are nodes but no graphs");
-    RT_TRY(graph_alloc(g, n, 4, &g->maps[map].to, st));
-    if (d->to == 0 || !t->graph_of || !rt_space_is_batched(g->model, batch_nodes(g, d->from, &via)))
-        return RT_OK;
-    for (int64_t i = 0, before = 0; i < n; i++) {
-        int64_t v = via ? via[i] : i, id = t->graph_of[v];
-        RT_TRY(check_batch(id, via ? 0 : before, v, n_to, st));
+    RT_TRY(rt_graph_alloc(g, n, 4, &g->maps[map].to, st));
+    for (int64_t i = 0, before = 0; i < n && d->to; i++) {
+        int64_t id = rt_row_graph(g, t, d->from, i);
+        RT_TRY(check_batch(id, g->model->spaces[d->from].is_edge ? 0 : before, i, n_to, st));
         g->maps[map].to[i] = (int32_t)id;
         before = id;
     }
@@ -266,7 +204,7 @@ static RtCode copy_pattern(RtGraph *g, const RtPattern *p, RtStatus *st)
     const int32_t *from[] = {p->rows, p->cols};
     const int64_t maps[] = {p->row_map, p->col_map};
     for (int i = 0; i < 2; i++) {
-        RT_TRY(graph_alloc(g, p->count, 4, &g->maps[maps[i]].to, st));
+        RT_TRY(rt_graph_alloc(g, p->count, 4, &g->maps[maps[i]].to, st));
         if (p->count) memcpy(g->maps[maps[i]].to, from[i], (size_t)p->count * 4);
     }
     return RT_OK;
@@ -295,8 +233,8 @@ static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
     const RtMapDef *d = &g->model->maps[map];
     RtMapData *data = &g->maps[map];
     int64_t n = g->spaces[d->from].count, n_rows = g->spaces[d->to].count;
-    RT_TRY(graph_alloc(g, n_rows + 1, 8, &data->rows, st));
-    RT_TRY(graph_alloc(g, n, 4, &data->list, st));
+    RT_TRY(rt_graph_alloc(g, n_rows + 1, 8, &data->rows, st));
+    RT_TRY(rt_graph_alloc(g, n, 4, &data->list, st));
     count_rows(data->to, n, n_rows, data->rows);
     if (!d->sorted) return fill_list(data, &g->spaces[d->from], n_rows, st);
     for (int64_t i = 0; i < n; i++) data->list[i] = (int32_t)i;
@@ -352,7 +290,7 @@ static RtCode build_along(RtGraph *g, int64_t map, int64_t along, RtStatus *st)
     const RtMapDef *d = &g->model->maps[along];
     RtAlong *a = &g->alongs[g->n_alongs];
     *a = (RtAlong){.map = map, .along = along};
-    RT_TRY(graph_alloc(g, g->spaces[d->from].count, 4, &a->to, st));
+    RT_TRY(rt_graph_alloc(g, g->spaces[d->from].count, 4, &a->to, st));
     g->n_alongs++;
     fill_along(g, a);
     return RT_OK;
@@ -392,7 +330,7 @@ static RtCode build_ids(RtGraph *g, RtStatus *st)
             d->ids_all = d->ids;
             continue;
         }
-        RT_TRY(graph_alloc(g, d->count, 8, &d->ids_all, st));
+        RT_TRY(rt_graph_alloc(g, d->count, 8, &d->ids_all, st));
         for (int64_t i = 0; i < d->count; i++) d->ids_all[i] = i;
     }
     return RT_OK;

@@ -47,8 +47,15 @@ RtCode rt_list_negatives(const RtGraph *g, const RtGraphDef *def, const RtEdgeLi
 /* To each target as many edges as it has neighbours (graph_pairs.c); their sources, -1 here, a program says. */
 RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
 
-/* Whether the batch's graph_of speaks of the space: nodes of the data's graph. */
-bool rt_space_is_batched(const RtModel *m, int64_t space);
+/* The graph that a row is of (graph_found.c): nodes of the data by the user's graph_of, which may hold any number, chosen nodes
+   by their graph's map, edges by their source, or by what else of them is known before a run; 0 where all are of one. Of maps
+   those of graphs up to that of the row are read. */
+int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64_t row);
+
+/* The count, the map to the base's edges and the map to graphs of batches of a graph whose ends a program says; *n: its edges. */
+RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n, RtStatus *st);
+RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st); /* unless *out is there */
+RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st);
 
 /* Fills *list for graph definition `def`; `lists` holds those of earlier graphs. Ids are checked
    against counts. */

@@ -26,36 +26,47 @@ RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeL
     return code;
 }
 
-/* The end of the run of nodes of v's graph; of: NULL for one graph. */
-static int64_t graph_end(const int64_t *of, int64_t v, int64_t n)
+/* Nodes, and the graphs of the batch that they are of. */
+typedef struct Nodes {
+    const RtGraph *g;
+    const RtTopology *t;
+    int64_t space, n;
+    bool one; /* all are of one */
+} Nodes;
+
+static int64_t graph_of(const Nodes *x, int64_t v) { return x->one ? 0 : rt_row_graph(x->g, x->t, x->space, v); }
+
+/* The end of the run of nodes of v's graph. */
+static int64_t graph_end(const Nodes *x, int64_t v)
 {
-    int64_t end = of ? v + 1 : n;
-    while (of && end < n && of[end] == of[v]) end++;
+    int64_t end = x->one ? x->n : v + 1;
+    while (end < x->n && graph_of(x, end) == graph_of(x, v)) end++;
     return end;
 }
 
 /* Nodes of one graph stand side by side. */
-static RtCode check_batch(const int64_t *of, int64_t n_nodes, RtStatus *st)
+static RtCode check_batch(const Nodes *x, RtStatus *st)
 {
-    for (int64_t v = 1; of && v < n_nodes; v++)
-        if (of[v] < of[v - 1])
+    for (int64_t v = 1; v < x->n && !x->one; v++)
+        if (graph_of(x, v) < graph_of(x, v - 1))
             return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
-                           "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)of[v], (long long)of[v - 1]);
+                           "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)graph_of(x, v),
+                           (long long)graph_of(x, v - 1));
     return RT_OK;
 }
 
 RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st)
 {
     int64_t n_nodes = g->spaces[def->dst_space].count, n = 0, k = 0;
-    const int64_t *of = rt_space_is_batched(g->model, def->dst_space) ? t->graph_of : NULL;
-    RT_TRY(check_batch(of, n_nodes, st));
+    const Nodes nodes = {g, t, def->dst_space, n_nodes, false};
+    RT_TRY(check_batch(&nodes, st));
     for (int64_t v = 0, end; v < n_nodes; v = end) {
-        end = graph_end(of, v, n_nodes);
+        end = graph_end(&nodes, v);
         n += (end - v) * (end - v);
     }
     RT_TRY(rt_edge_list_alloc(l, n, -1, st));
     for (int64_t first = 0, end; first < n_nodes; first = end) {
-        end = graph_end(of, first, n_nodes);
+        end = graph_end(&nodes, first);
         for (int64_t v = first; v < end; v++)
             for (int64_t u = first; u < end; u++, k++) {
                 l->src[k] = (int32_t)u;
@@ -69,12 +80,12 @@ RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology
 {
     int64_t n_dst = g->spaces[def->dst_space].count, n = 0, k = 0;
     bool one = def->src_space == def->dst_space, others = one && def->policy == RT_LOOPS_REMOVE;
-    const int64_t *of = def->batch >= 0 && rt_space_is_batched(g->model, def->src_space) ? t->graph_of : NULL;
-    RT_TRY(check_batch(of, n_dst, st));
+    const Nodes nodes = {g, t, def->dst_space, n_dst, def->batch < 0};
+    RT_TRY(check_batch(&nodes, st));
     for (int fill = 0; fill < 2; fill++) {
         if (fill) RT_TRY(rt_edge_list_alloc(l, n, -1, st));
         for (int64_t first = 0, end; first < n_dst; first = end) {
-            end = graph_end(of, first, n_dst);
+            end = graph_end(&nodes, first);
             int64_t near = (one ? end - first : g->spaces[def->src_space].count) - others;
             near = (near + def->n_nodes - 1) / def->n_nodes;
             if (near > def->n_edges) near = def->n_edges;

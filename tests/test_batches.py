@@ -69,6 +69,35 @@ train net {
 }
 """
 
+# Graphs that a run finds, and graphs of those: each graph by itself is what it is among all.
+FOUND = """
+model net(x: node[F], w: edge) -> graph[C] {
+  conv = gcn(O = 8)
+  graph near = knn(x, k = 3)
+  h = tanh(conv(x) + over self_loops(near, add) { mean_in(conv(x).src) } + over reverse(near) { max_in(conv(x).src) })
+  h = h + over near {
+    e = tanh(h.src - h.dst)
+    sum_in(over line(near) { mean_in(e.src) })
+  }
+  graph s = select(g, sum(h), ratio = 0.6)
+  y = h[s]
+  z = over s {
+    e = tanh(y.src - y.dst) * w[s]
+    p = over self_loops(line(s), keep) { mean_in(e.src) }
+    q = over self_loops(knn(y, k = 2), keep) { sum_in(y.src) }
+    cat(gcn(y, O = 8) + max_in(p) + over complete(s) { mean_in(y.src) } + q, readout_sum(e).graph, readout_max(p).graph)
+  }
+  return linear(cat(readout_mean(z), readout_max(z)), O = C)
+}
+train net {
+  loss = cross_entropy(net(data.x, data.w), data.graph_y) on data.train
+  metric train_loss = cross_entropy(net(data.x, data.w), data.graph_y) on data.train
+  optimizer sgd(0)
+  batch 1 of graphs
+  epochs 1
+}
+"""
+
 
 def make_data(box, name, csr):
     rng = np.random.default_rng(4)
@@ -206,6 +235,17 @@ def bits(box):
     return None if any(np.any(train(box, "bits", "--batch", 3)[k] != want[k]) for k in want) else "--batch does not matter"
 
 
+def found(box):
+    """Means over batches of one graph each, of weights that do not change."""
+    build(box, "found", FOUND)
+    for threads in (1, 2):
+        train(box, "found", "--metrics", "f.jsonl", "--threads", threads)
+        last = json.loads(open(box.path("f.jsonl")).read().splitlines()[-1])
+        if not abs(last["loss"] - last["train_loss"]) < 1e-5 * abs(last["loss"]):
+            return "loss %g in batches, %g in all" % (last["loss"], last["train_loss"])
+    return None
+
+
 def runs(box):
     """A run among several, after others whose last batch was a small one, is what it is alone."""
     box.must(box.path("bits"), "train", "--data", "data", "--seeds", 3, "--metrics", "runs.jsonl")
@@ -243,6 +283,7 @@ box.report("each_graph_once", wrong)
 if epochs:
     box.report("numbers", numbers(box, a, epochs, "data"))
     box.report("numbers_of_csr", numbers(box, a, epochs, "csr"))
+box.report("found", found(box))
 box.report("bits", bits(box))
 box.report("runs", runs(box))
 build(box, "model", MODEL % (LR, BATCH, EPOCHS))

@@ -248,7 +248,7 @@ static inline void gir_leaf(Gir *g)
     }
     case 2: {
         IrType t = {.space = gir_below(r, g->b.m->spaces.n), .dtype = IR_I64};
-        ir_add(g->b.m, g->b.f, IR_OP_element, t, NULL, 0, (IrAttr){0}, g->b.span);
+        ir_add(g->b.m, g->b.f, gir_below(r, 2) ? IR_OP_element : IR_OP_row, t, NULL, 0, (IrAttr){0}, g->b.span);
         return;
     }
     case 3: {
@@ -469,7 +469,7 @@ static inline void gir_move(Gir *g)
             return;
         }
         if (m->from != t.space || logic) continue;
-        if (!g->smooth && !m->partial && gir_below(r, 6) == 0) {
+        if (!g->smooth && gir_below(r, 6) == 0) {
             t.dtype = IR_I64;
             irb_unary(&g->b, IR_OP_rank, t, x, (IrAttr){.map = map});
             return;

@@ -551,9 +551,51 @@ static inline void gnn_over(GnnText *g)
     GNN_SAY(g, "  %s: %s = over g%u {\n  %s    %s\n  }\n", name, type, n, inner, x);
 }
 
+/* The best nodes or the nearest ones, and what is made of those: loops, the other way, pairs of nodes or of edges. */
+static inline void gnn_found(GnnText *g)
+{
+    static const char *const forms[] = {"", "self_loops", "self_loops", "self_loops", "self_loops", "reverse", "complete", "line", "siblings"};
+    static const char *const policies[] = {"", ", keep", ", replace", ", add", ", remove", "", "", "", ""};
+    GnnText was = *g;
+    unsigned dims = gnn_one_in(g, 2) ? GNN_F : 0, n = g->n_names++, form = gnn_below(g, 9);
+    bool chosen = gnn_one_in(g, 2), of_edges = form > 6;
+    const GnnVar *x = gnn_var(g, GNN_FLOAT, GNN_NODE, dims, true);
+    if (!x || g->derived) {
+        gnn_expression(g);
+        return;
+    }
+    const char *seen = x->name, *rows = seen;
+    g->by |= GNN_BY_NODE_ID | GNN_BY_EDGE_ID | GNN_BY_BATCH;
+    if (chosen) GNN_SAY(g, "  graph g%u = select(g, sum(%s), ratio = 0.6)\n", n, seen);
+    else GNN_SAY(g, "  graph g%u = knn(%s, k = 3, loop = %s)\n", n, seen, gnn_one_in(g, 2) ? "true" : "false");
+    gnn_enter(g, of_edges || chosen, NULL);
+    if (chosen || of_edges) { /* the others are values of the data's graph */
+        unsigned kept = 0;
+        for (unsigned i = 0; i < g->n_vars; i++)
+            if (g->vars[i].at == GNN_UNIT) g->vars[kept++] = g->vars[i];
+        g->n_vars = kept;
+        rows = gnn_bind(g, GNN_NODE, dims, GNN_FLOAT);
+    }
+    StrBuf outer = g->out;
+    g->out = (StrBuf){.arena = g->arena};
+    const char *body = gnn_reduce(g, "", "_in", gnn_float(g, GNN_EDGE, dims, 2), dims), *nodes = chosen ? arena_printf(g->arena, "%s[g%u]", seen, n) : seen;
+    unsigned names = g->n_names, by = g->by;
+    GirRng r = g->r;
+    *g = was;
+    g->out = outer, g->n_names = names, g->by = by, g->r = r;
+    const char *graph = arena_printf(g->arena, "g%u", n), *type = gnn_type(g, GNN_NODE, dims);
+    const char *over = arena_printf(g->arena, form ? "over %s(%s%s)" : "over %s%s%s", forms[form], graph, policies[form]);
+    const char *name = gnn_bind(g, GNN_NODE, dims, GNN_FLOAT);
+    if (of_edges)
+        body = arena_printf(g->arena, "p%s = %s\n    %s = tanh(p%s.src - 0.5 * p%s.dst)\n    mean_in(%s { %s })", name, nodes, rows, name, name, over, body);
+    else if (chosen) body = arena_printf(g->arena, "%s = %s\n    %s", rows, nodes, body);
+    const char *head = of_edges ? arena_printf(g->arena, "over g%u", n) : over, *back = chosen ? "[g]" : "";
+    GNN_SAY(g, "  %s: %s = %s {\n    %s\n  }%s\n", name, type, head, body, back);
+}
+
 static inline void gnn_statement(GnnText *g)
 {
-    switch (gnn_below(g, g->derived ? 6 : 20)) {
+    switch (gnn_below(g, g->derived ? 6 : 22)) {
     case 4: gnn_shape(g); return;
     case 5: gnn_product(g); return;
     case 6: case 7: gnn_layer(g); return;
@@ -562,6 +604,7 @@ static inline void gnn_statement(GnnText *g)
     case 11: case 12: gnn_grad(g); return;
     case 13: gnn_loop(g); return;
     case 14: case 15: gnn_over(g); return;
+    case 16: case 17: gnn_found(g); return;
     default: gnn_expression(g);
     }
 }

@@ -6,7 +6,7 @@
 #include "runtime/random.h"
 #include "tests/unit/check.h"
 
-enum { MAX_SPACES = 24, MAX_MAPS = 56, MAX_GRAPHS = 16 };
+enum { MAX_SPACES = 32, MAX_MAPS = 72, MAX_GRAPHS = 20 };
 
 typedef struct Made {
     IrModule *ir;
@@ -32,6 +32,24 @@ static IrId add_graph(Made *m, IrGraph g, const char *name)
     }
     VEC_PUSH(ir->arena, &ir->graphs, g);
     return ir->graphs.n - 1;
+}
+
+/* n for each edge of the base, and if `more` one for each node, by the graphs of the batch; no end is known. */
+static void add_routed(Made *m, IrId base, int64_t n, bool more, IrId batch, const char *name)
+{
+    IrModule *ir = m->ir;
+    const IrGraph b = ir->graphs.data[base];
+    IrGraph g = {.name = name, .kind = IR_GRAPH_ROUTED, .base = base, .n_edges = n, .src_space = b.src_space, .dst_space = b.dst_space,
+                 .image = IR_NONE, .batch = IR_NONE, .of = IR_NONE};
+    g.edge = ir_space_new(ir, name, true);
+    g.orig = ir_map_new(ir, "orig", g.edge, b.edge);
+    g.src = g.dst = g.orig; /* those of a run are not compared */
+    if (more) {
+        g.batch = batch;
+        g.of = ir_map_new(ir, "of", g.edge, ir->maps.data[batch].to);
+        g.image = ir_map_new(ir, "target", g.edge, b.dst_space);
+    }
+    VEC_PUSH(ir->arena, &ir->graphs, g);
 }
 
 static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
@@ -61,8 +79,8 @@ static void make_tables(Made *m)
                                     g->n_nodes,
                                     g->n_edges,
                                     g->seed,
-                                    -1,
-                                    -1,
+                                    g->kind == IR_GRAPH_ROUTED ? index_of(g->batch) : -1,
+                                    g->kind == IR_GRAPH_ROUTED ? index_of(g->of) : -1,
                                     0,
                                     g->redrawn};
     }
@@ -130,6 +148,8 @@ static void make_module(Made *m, Arena *a)
     add_graph(m, g, "line");
     g.kind = IR_GRAPH_SIBLINGS;
     add_graph(m, g, "siblings");
+    add_routed(m, data, 1, true, batch, "routed with targets");
+    add_routed(m, reverse, 3, false, batch, "routed");
     IrId other = ir_space_new(m->ir, "other", false);
     add_graph(m,
               (IrGraph){.kind = IR_GRAPH_RANDOM,
