@@ -1,5 +1,6 @@
-/* `adjoint { x.grad = ... }`: a function says itself which gradient its arguments get, from `grad`, that of its result. The
-   block is run behind the body, with a stand-in for the gradient that is not known yet; pass autodiff puts the real one in.
+/* `adjoint { x.grad = ... }`: a function or a reducer says itself which gradient its arguments get, from `grad`, that of its result. The
+   block is run behind the body, with a stand-in for the gradient that is not known yet; pass autodiff puts the real one in. That of a
+   reducer is run at the elements: `grad` and the states are those of the row that each belongs to.
    Arguments that get none count as constants. Never checks that the adjoint is the derivative: a test of the program can. */
 #include "frontend/sema.h"
 
@@ -23,7 +24,8 @@ bool adjoint_assign(Elab *e, const AstExpr *target, Value v)
                 target->as.member.value->kind == AST_EXPR_NAME;
     if (!grad) return false;
     const char *name = target->as.member.value->as.name.text;
-    const AstSignature *sig = &e->frame->def->decl->as.function.sig;
+    const AstDecl *decl = e->frame->def->decl;
+    const AstSignature *sig = decl->kind == AST_DECL_REDUCE ? &decl->as.fold.sig : &decl->as.function.sig;
     bool argument = false;
     for (uint32_t i = 0; i < sig->n_params; i++) argument |= !strcmp(sig->params[i].name.text, name);
     if (!argument) diag_error(e->d, E0410, target->span, "`%s` is no argument of %s", name, e->frame->def->name);
@@ -55,7 +57,15 @@ static bool adjoint_pairs(Elab *e, const AstSignature *sig, const Value *given, 
     return true;
 }
 
-Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value result)
+/* A row's value at each of its elements, 0 where `there` does not hold. */
+static Value at_elements(Elab *e, Value v, const AdjointRows *rows, Span s)
+{
+    if (!rows || v.kind != V_TENSOR) return v;
+    if (v.type.space != IR_UNIT) v = op_gather(e, v, rows->map, e->m->maps.data[rows->map].from, s);
+    return rows->there.kind == V_TENSOR ? op_select(e, rows->there, v, value_number(0, true, s), s) : v;
+}
+
+Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value result, const AdjointRows *rows)
 {
     Frame *f = e->frame;
     if (!is_float(&result)) {
@@ -67,7 +77,11 @@ Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value
     uint32_t n = 2, errors = e->d->n_errors;
     ids[0] = result.id;
     ids[1] = op_add(e, IR_OP_incoming, result.type, NULL, 0, (IrAttr){0}, f->adjoint->span);
-    scope_set(e, "grad", value_tensor(ids[1], result.type, f->adjoint->span));
+    scope_set(e, "grad", at_elements(e, value_tensor(ids[1], result.type, f->adjoint->span), rows, f->adjoint->span));
+    for (uint32_t i = 0; rows && i < rows->fold->n_states; i++) {
+        const AstName *state = &rows->fold->states[i].name;
+        scope_set(e, state->text, at_elements(e, scope_lookup(e, state->text, state->span), rows, f->adjoint->span));
+    }
     f->in_adjoint = true;
     f->returned = false;
     elab_block(e, f->adjoint);

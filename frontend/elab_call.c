@@ -334,15 +334,21 @@ static Value label_dims(Elab *e, Value v)
     return v;
 }
 
+const Value *arguments_of(Elab *e, const AstSignature *sig)
+{
+    Value *given = ARENA_ARRAY(e->a, Value, sig->n_params + 1);
+    for (uint32_t i = 0; i < sig->n_params; i++) {
+        const Binding *b = scope_find(e->frame, sig->params[i].name.text);
+        if (b) given[i] = b->value;
+    }
+    return given;
+}
+
 static Value run_body(Elab *e, const Def *def)
 {
     const AstFunction *fn = &def->decl->as.function;
     Frame *f = e->frame;
-    Value *given = ARENA_ARRAY(e->a, Value, fn->sig.n_params + 1);
-    for (uint32_t i = 0; i < fn->sig.n_params; i++) {
-        const Binding *b = scope_find(f, fn->sig.params[i].name.text);
-        if (b) given[i] = b->value;
-    }
+    const Value *given = arguments_of(e, &fn->sig);
     if (fn->expr)
         f->result = elab_expr(e, fn->expr);
     else if (!f->returned) {
@@ -361,7 +367,7 @@ static Value run_body(Elab *e, const Def *def)
         v = coerce_declared(e, v, fn->sig.result, arena_printf(e->a, "the result of %s", def->name),
                             span_or(v.span, def->decl->name.span));
     v = fn->sig.result ? label_dims(e, v) : v;
-    return f->adjoint ? adjoint_attach(e, &fn->sig, given, v) : v;
+    return f->adjoint ? adjoint_attach(e, &fn->sig, given, v, NULL) : v;
 }
 
 static Value call_filled(Elab *e, const Def *def, const Filled *f, Span call, const char *path)
@@ -539,7 +545,7 @@ Value elab_call(Elab *e, const AstExpr *x)
         const AstArg *a = &x->as.call.args[i];
         args[i] = (CallArg){
             .name = a->name.text, .word = a->word.text, .value = elab_expr(e, a->value), .ast = a};
-        if (a->by) diag_error(e->d, E0901, a->by->span, "`by` is not built yet");
+        if (a->by) diag_help(e->d, diag_error(e->d, E0302, a->by->span, "an argument takes no `by`"), "`sum_in(m, by = rel)` has a key; `select` and `knn` go by the graphs of a batch");
         if (a->on)
             diag_error(e->d, E0404, a->on->span,
                        "`on` limits an option of an optimizer, in a train block");

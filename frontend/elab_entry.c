@@ -18,10 +18,47 @@ static const BoundArg *bound_find(const BoundArg *bound, uint32_t n, const char 
     return NULL;
 }
 
-/* An argument with a domain is an input; one with a default only where the data holds it. */
-static bool is_input(const Elab *e, const AstParam *p)
+/* The i-th value of an argument that is a tuple, an input of its own: x0, x1, ... */
+static AstParam part_of(Elab *e, const AstParam *p, uint32_t i)
 {
-    return p->type && (!p->init || fact_find(e, p->name.text));
+    AstParam part = *p;
+    part.name.text = arena_printf(e->a, "%s%u", p->name.text, i);
+    part.type = p->type->items[i];
+    return part;
+}
+
+static bool is_tuple(const AstParam *p) { return p->type && p->type->kind == AST_TYPE_TUPLE; }
+
+/* An argument with a domain is an input; one with a default only where the data holds it. */
+static bool is_input(Elab *e, const AstParam *p)
+{
+    bool all = true;
+    for (uint32_t i = 0; is_tuple(p) && i < p->type->n_items; i++) {
+        AstParam part = part_of(e, p, i);
+        all &= is_input(e, &part);
+    }
+    return is_tuple(p) ? all : p->type && (!p->init || fact_find(e, p->name.text));
+}
+
+static bool declare_input(Elab *e, const AstParam *p)
+{
+    bool ok = is_tuple(p) || input_declare(e, p) != IR_NONE;
+    for (uint32_t i = 0; is_tuple(p) && i < p->type->n_items; i++) {
+        AstParam part = part_of(e, p, i);
+        ok &= declare_input(e, &part);
+    }
+    return ok;
+}
+
+static Value input_value(Elab *e, const AstParam *p)
+{
+    if (!is_tuple(p)) return tensor_value(e, tensor_find(e, p->name.text), p->span);
+    Value *items = ARENA_ARRAY(e->a, Value, p->type->n_items + 1);
+    for (uint32_t i = 0; i < p->type->n_items; i++) {
+        AstParam part = part_of(e, p, i);
+        items[i] = input_value(e, &part);
+    }
+    return (Value){.kind = V_TUPLE, .items = items, .n = p->type->n_items, .span = p->span, .dim = IR_NONE};
 }
 
 bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound)
@@ -48,7 +85,7 @@ bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_b
             sig->params[i].type->domain_var) /* exported: over the nodes */
             domain_bind(e, sig->params[i].type->space.text, graph_ir(e, f->graph)->src_space);
     for (uint32_t i = 0; i < sig->n_params; i++)
-        if (is_input(e, &sig->params[i])) ok &= input_declare(e, &sig->params[i]) != IR_NONE;
+        if (is_input(e, &sig->params[i])) ok &= declare_input(e, &sig->params[i]);
     frame_pop(e);
     return ok;
 }
@@ -63,7 +100,7 @@ Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bo
         const AstParam *p = &sig->params[i];
         if (!is_input(e, p)) continue;
         args[n++] = (CallArg){.name = p->name.text,
-                              .value = tensor_value(e, tensor_find(e, p->name.text), p->span)};
+                              .value = input_value(e, p)};
     }
     return call_def(e, entry, bound, n_bound,
                     &(Call){.span = entry->decl->name.span, .args = args, .n = n}, "");

@@ -294,9 +294,9 @@ Value elab_index(Elab *e, const AstExpr *x)
     return value_error();
 }
 
-static Value not_built(Elab *e, Span s, const char *what)
+static Value misplaced(Elab *e, Span s, const char *what)
 {
-    diag_error(e->d, E0901, s, "%s is not built yet", what);
+    diag_error(e->d, E0310, s, "%s", what);
     return value_error();
 }
 
@@ -319,12 +319,12 @@ Value elab_expr(Elab *e, const AstExpr *x)
     case AST_EXPR_STRING: return value_word(x->as.string, x->span);
     case AST_EXPR_BOOL: return value_bool(x->as.boolean, x->span);
     case AST_EXPR_NONE: return value_none(x->span);
-    case AST_EXPR_REST: return not_built(e, x->span, "`...` as a value");
+    case AST_EXPR_REST: return misplaced(e, x->span, "`...` stands in types and indices only");
     case AST_EXPR_LIST: return elab_items(e, x, V_LIST);
     case AST_EXPR_TUPLE: return elab_items(e, x, V_TUPLE);
     case AST_EXPR_UNARY: return elab_unary(e, x);
     case AST_EXPR_BINARY: return elab_binary(e, x);
-    case AST_EXPR_RANGE: return not_built(e, x->span, "a range outside of `for` and an index");
+    case AST_EXPR_RANGE: return misplaced(e, x->span, "a range stands behind `for k in` and in an index only");
     case AST_EXPR_SELECT: return elab_select(e, x);
     case AST_EXPR_CALL: return type_value(e, x, &v) ? v : elab_call(e, x);
     case AST_EXPR_MEMBER: return elab_member(e, x);
@@ -332,7 +332,7 @@ Value elab_expr(Elab *e, const AstExpr *x)
     case AST_EXPR_DOMAIN: return type_value(e, x, &v) ? v : value_error();
     case AST_EXPR_OVER: return graph_over(e, x);
     case AST_EXPR_FOR: return elab_for(e, x);
-    case AST_EXPR_FORALL: return not_built(e, x->span, "`forall`");
+    case AST_EXPR_FORALL: diag_error(e->d, E0901, x->span, "`forall` is not built yet"); break;
     }
     return value_error();
 }

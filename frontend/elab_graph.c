@@ -448,8 +448,8 @@ static bool draw_args(Elab *e, const Call *c, const char *const *names, int64_t 
 static bool negatives_known(Elab *e, const GraphValue *base, Span s)
 {
     if (is_known(e, base)) return true;
-    Diag *d = diag_error(e->d, E0901, s, "`negatives` of a graph that a run finds is not built yet");
-    diag_help(e->d, d, "draw them from the data's graph, or take pairs of `complete(g)`");
+    Diag *d = diag_error(e->d, E0209, s, "`negatives` are drawn for graphs whose edges are known when the data are loaded");
+    diag_help(e->d, d, "draw them for the data's graph, or read pairs of `complete(g)`");
     return false;
 }
 

@@ -373,23 +373,32 @@ static Value fill_empty(Elab *e, Value v, const AstExpr *empty, const Rows *rows
     return op_select(e, row_is_filled(e, rows, empty->span), v, elab_expr(e, empty), empty->span);
 }
 
-static bool fold_is_built(Elab *e, const AstFold *fold, Span s)
+static bool fold_is_whole(Elab *e, const AstFold *fold, Span s)
 {
-    if (fold->has_adjoint)
-        diag_error(e->d, E0901, s, "`adjoint` is not built yet");
-    else if (!fold->has_step || !fold->n_states)
-        diag_error(e->d, E0403, s, "a reducer has states and a step");
-    else
-        return true;
+    if (fold->has_step && fold->n_states) return true;
+    diag_error(e->d, E0403, s, "a reducer has states and a step");
     return false;
+}
+
+/* The result under the adjoint that the reducer states. */
+static Value fold_adjoint(Elab *e, const AstFold *fold, const Value *given, const Rows *rows, Value v)
+{
+    if (rows->key->n) {
+        Diag *d = diag_error(e->d, E0410, rows->key->span, "%s states an adjoint, so it takes no key", e->frame->def->name);
+        diag_note(e->d, d, fold->adjoint.span, "the adjoint, which speaks of one row for each element");
+        return value_error();
+    }
+    e->frame->adjoint = &fold->adjoint;
+    return adjoint_attach(e, &fold->sig, given, v, &(AdjointRows){fold, rows->map, key_masks(rows->key) ? rows->key->hit : value_none(v.span)});
 }
 
 static Value run_fold(Elab *e, const Def *def, const Rows *rows)
 {
     const AstFold *fold = &def->decl->as.fold;
     StateRun *runs = ARENA_ARRAY(e->a, StateRun, fold->n_states);
+    const Value *given = arguments_of(e, &fold->sig);
     elab_fold_params(e, fold);
-    if (!fold_is_built(e, fold, def->decl->name.span) || !run_step(e, fold, runs) ||
+    if (!fold_is_whole(e, fold, def->decl->name.span) || !run_step(e, fold, runs) ||
         !check_merge(e, fold, runs))
         return value_error();
     Value empty = fold->empty ? elab_expr(e, fold->empty) : value_none(def->decl->span);
@@ -410,7 +419,7 @@ static Value run_fold(Elab *e, const Def *def, const Rows *rows)
         v = coerce_declared(e, v, fold->sig.result,
                             arena_printf(e->a, "the result of %s", def->name),
                             def->decl->name.span);
-    return v;
+    return fold->has_adjoint && v.kind != V_ERROR ? fold_adjoint(e, fold, given, rows, v) : v;
 }
 
 /* [mean, max]: each of them, joined along the last dim. */

@@ -147,14 +147,16 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     return value_word(name, s);
 }
 
-/* Words of the language that this version refuses. */
-static bool error_not_built(Elab *e, const char *name, Span s)
+/* Words that the language has elsewhere, or says otherwise. */
+static bool error_elsewhere(Elab *e, const char *name, Span s)
 {
-    static const char *const words[] = {"topk", "fold_out", "permute"};
+    static const char *const words[][2] = {
+        {"topk", "`select(g, score, ratio = 0.5)` and `select(g, score, k = 10)` keep the best nodes of each graph, `readout_sort(x, k)` the largest values"},
+        {"fold_out", "`over reverse(g) { fold_in(...) }` runs a cell over the edges that go out"}};
     if (!strcmp(name, "fit")) return diag_error(e->d, E0310, s, "`fit` stands in `const d = fit(...)` only"), true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(words[i], name)) continue;
-        diag_error(e->d, E0901, s, "`%s` is not built yet", name);
+        if (strcmp(words[i][0], name)) continue;
+        diag_help(e->d, diag_error(e->d, E0301, s, "unknown name `%s`", name), "%s", words[i][1]);
         return true;
     }
     return false;
@@ -177,7 +179,7 @@ void error_unknown_name(Elab *e, const char *name, Span s)
         diag_error(e->d, E0212, s, "found the string \"%s\", wanted a value", name);
         return;
     }
-    if (error_not_built(e, name, s)) return;
+    if (error_elsewhere(e, name, s)) return;
     VEC(const char *) names = {0};
     for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next)
         VEC_PUSH(e->a, &names, b->name);

@@ -226,9 +226,16 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
     IrType t = ir_scalar(e->real);
     bool known = !slot->type || type_resolve(e, slot->type, &t);
     bool number = ir_dtype_is_float(t.dtype) || (buffer && t.dtype == IR_I64); /* a count, say: nothing trains it */
-    bool built = !known || (!e->m->spaces.data[t.space].is_edge && number);
-    if (!built) diag_error(e->d, E0901, slot->type->span, "a parameter that is %s is not built yet", type_text(e, &t));
-    if (known && built)
+    bool rows = !e->m->spaces.data[t.space].is_edge;
+    if (known && !number) {
+        Diag *d = diag_error(e->d, E0206, slot->type->span, "%s: found %s",
+                             buffer ? "a buffer holds floats or integers" : "a parameter is trained, so it holds floats", type_text(e, &t));
+        if (t.dtype == IR_I64) diag_help(e->d, d, "a `buffer` may hold integers");
+    } else if (known && !rows) {
+        Diag *d = diag_error(e->d, E0209, slot->type->span, "a parameter has one row for each node, or none: found %s", type_text(e, &t));
+        diag_help(e->d, d, "parameters of nodes meet at an edge, `a.src * b.dst`; one for each kind of edge is a row of a table, `T[kind]` with `kind: edge index[K]`");
+    }
+    if (known && number && rows)
         slot_bind(e, slot, name, t, buffer);
     else
         scope_set(e, name->text, value_error());

@@ -8,7 +8,8 @@ static void assign_one(Elab *e, const AstExpr *target, Value v)
 {
     if (adjoint_assign(e, target, v)) return;
     if (target->kind != AST_EXPR_NAME) {
-        diag_error(e->d, E0901, target->span, "assigning to anything but a name is not built yet");
+        Diag *d = diag_error(e->d, E0310, target->span, "only names are assigned to");
+        if (target->kind == AST_EXPR_INDEX) diag_help(e->d, d, "a value with one element changed is a new one: `x = where(iota(N) == i, y, x)`");
         return;
     }
     const char *name = target->as.name.text;

@@ -129,7 +129,7 @@ bool pattern_of_type(Elab *e, const AstType *t, int n_rest, IrType *out, const c
 {
     *out = (IrType){0};
     if (t->kind == AST_TYPE_TUPLE) {
-        diag_error(e->d, E0901, t->span, "tuple types are not built yet");
+        diag_error(e->d, E0212, t->span, "found a tuple of types, wanted the type of one value");
         return false;
     }
     if (!resolve_dtype(e, t->dtype, &out->dtype) || !resolve_space(e, t, &out->space)) return false;

@@ -351,6 +351,7 @@ void instance_name(Elab *e, Value *v,
                    const char *name); /* names instances (also in lists) that have none */
 const char *def_kind(const Def *def);
 void declare_signature(Elab *e, const AstSignature *sig);
+const Value *arguments_of(Elab *e, const AstSignature *sig); /* [n_params] what the frame's names for them have */
 /* Pushes a frame for a fold and binds its arguments; false: a diagnostic was made and no frame is
  * left. */
 bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
@@ -363,7 +364,12 @@ void note_expansion(Elab *e, const Def *def, Span call,
 void elab_adjoint(Elab *e, const AstStmt *s);                          /* the statement: keeps the block for later */
 bool adjoint_assign(Elab *e, const AstExpr *target, Value v);          /* `x.grad = v`; false: it is no such target */
 /* The result of the frame's function under the adjoint that it states. given: [n_params] arguments as they came. */
-Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value result);
+typedef struct AdjointRows { /* of a reducer's; NULL: of a function's */
+    const AstFold *fold;
+    IrId map;
+    Value there; /* bool: elements that belong to a row; or none, all do */
+} AdjointRows;
+Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value result, const AdjointRows *rows);
 
 /* ---- intrinsics (elab_builtin.c): NULL if there is none of that name ---- */
 typedef Value (*Builtin)(Elab *e, const Call *c);
