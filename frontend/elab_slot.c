@@ -226,7 +226,7 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
     IrType t = ir_scalar(e->real);
     bool known = !slot->type || type_resolve(e, slot->type, &t);
     bool number = ir_dtype_is_float(t.dtype) || (buffer && t.dtype == IR_I64); /* a count, say: nothing trains it */
-    bool rows = !e->m->spaces.data[t.space].is_edge;
+    bool rows = known && !e->m->spaces.data[t.space].is_edge;
     if (known && !number) {
         Diag *d = diag_error(e->d, E0206, slot->type->span, "%s: found %s",
                              buffer ? "a buffer holds floats or integers" : "a parameter is trained, so it holds floats", type_text(e, &t));

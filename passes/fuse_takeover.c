@@ -2,10 +2,12 @@
    result lies where the value did.
 
      %28 = exp(%20 - gather %25) : edge[8]     nothing else reads %20 later: %28 is written over it
-   The same for values at the elements that a kernel sums, if it visits each element once.
+   The same for values at the elements that a kernel sums, if it visits each element once: sums in one tile, taken in one walk.
    The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of the function
    lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
 #include "passes/fuse.h"
+
+enum { MOST_OF_A_TILE = 64 }; /* elements of one dim that one tile has, whatever the target */
 
 typedef struct Takeover {
     PassContext *ctx;
@@ -107,9 +109,14 @@ static bool is_read_by_tree_alone(const FusedFunc *f, uint32_t g, IrId v, IrId u
 
 /* Every element is visited once: nothing in the group wants a sum of it, and no product of elements has a walk of its own
    behind the sums, for which a long row computes its elements again. */
-static bool walks_once(const FusedFunc *f, uint32_t index, const GroupReads *reads)
+static bool walks_once(const PassContext *ctx, const FusedFunc *f, uint32_t index, const GroupReads *reads)
 {
     const Group *g = &f->groups.data[index];
+    if (ctx->disabled[PASS_schedule]) return false;
+    for (uint32_t i = 0; i < g->roots.n; i++) { /* a walk for each tile of a wide sum */
+        const IrType *t = &fused_op(f, g->roots.data[i])->type;
+        if (t->n_dims > 1 || ir_type_width(f->m, t) > MOST_OF_A_TILE) return false;
+    }
     for (uint32_t i = 0; i < g->inner.n; i++)
         if (group_kind_of(f->f, f->m, g->inner.data[i]) != GROUP_MAP) return false;
     for (uint32_t i = 0; i < reads->reads.n; i++)
@@ -139,7 +146,7 @@ static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position,
 static void place_group(Takeover *t, const GroupReads *reads, uint32_t position)
 {
     const Group *g = &t->f->groups.data[t->f->order.data[position]];
-    bool once = g->kind == GROUP_ROWS && g->inner.n && walks_once(t->f, t->f->order.data[position], reads);
+    bool once = g->kind == GROUP_ROWS && g->inner.n && walks_once(t->ctx, t->f, t->f->order.data[position], reads);
     for (uint32_t k = 0; k < g->inner.n && once; k++) place_inner(t, reads, position, g->inner.data[k]);
     if (!may_write_over(t->f, g)) return;
     for (uint32_t k = 0; k < g->roots.n; k++) place_root(t, reads, position, g->roots.data[k]);

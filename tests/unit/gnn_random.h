@@ -194,7 +194,9 @@ static const GnnRow gnn_unaries[] = {
     {"log_sigmoid(%1)", 0}, {"tanh(square(%1))", 0}, {"clamp(%1, -0.5, 0.75)", 0}, {"soft_step(%1)", 0}, {"identity(%1)", 0},
     {"dropout(%1, 0.3)", GNN_BY_NODE_ID | GNN_BY_EDGE_ID | GNN_BY_BATCH}, {"pow(sigmoid(%1) + 0.5, 1.5)", 0},
     {"float(int(3 * tanh(%1)))", 0}, {"shifted_softplus(%1)", 0}, {"tanh(%1 ** 2)", 0}, {"(tanh(%1) ** 3)", 0},
-    {"deviation(square(%1))", 0}, {"length_of(square(%1))", 0}};
+    {"deviation(square(%1))", 0}, {"length_of(square(%1))", 0}, {"selu(%1)", 0}, {"celu(%1, 0.75)", 0}, {"mish(%1)", 0},
+    {"softsign(%1)", 0}, {"hard_sigmoid(%1)", 0}, {"hard_swish(%1)", 0}, {"hard_shrink(%1)", 0}, {"soft_shrink(%1, 0.25)", 0},
+    {"tanh_shrink(%1)", 0}};
 
 static inline const char *gnn_unary(GnnText *g, GnnAt at, unsigned dims, int depth)
 {
