@@ -55,7 +55,13 @@ IrId ro_map2(Reorder *r, IrOpcode op, IrId x, IrId y)
     bool sum = op == IR_OP_add || op == IR_OP_sub, product = op == IR_OP_mul || op == IR_OP_div;
     if ((sum || product) && is_neutral(r, y, x, sum ? 0 : 1)) return x;
     if ((op == IR_OP_add || op == IR_OP_mul) && is_neutral(r, x, y, sum ? 0 : 1)) return y;
-    IrType tx = ro_type(r, x), ty = ro_type(r, y), type = ir_type_join(&tx, &ty);
+    IrType tx = ro_type(r, x), ty = ro_type(r, y), type = ir_type_join(&tx, &ty), swapped = ir_type_join(&ty, &tx);
+    /* What has all of the dims says their order: [F] * [P, F] is [P, F], as it lies in memory. */
+    if ((op == IR_OP_add || op == IR_OP_mul) && ir_type_eq(&swapped, &ty) && !ir_type_eq(&type, &ty)) {
+        IrId z = x;
+        x = y, y = z;
+        type = swapped;
+    }
     if (op == IR_OP_eq) type.dtype = IR_BOOL;
     return ro_add(r, op, type, (IrId[]){x, y}, 2, (IrAttr){0});
 }
