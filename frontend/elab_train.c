@@ -224,6 +224,19 @@ static void check_batch_params(Elab *e, Span s)
     }
 }
 
+/* Ranks among all rows, in the loss: a batch has no places of its own for them. Metrics run on all data at once. */
+static void check_batch_ranks(Elab *e)
+{
+    const IrFunc *f = ir_func_find(e->m, "train_step");
+    for (IrId v = 0; f && v < f->ops.n; v++) {
+        const IrOp *op = &f->ops.data[v];
+        if (op->op != IR_OP_rank || e->m->maps.data[op->attr.map].to != IR_UNIT) continue;
+        Diag *d = diag_error(e->d, E0404, op->span, "a rank among all rows is not for a loss of batches");
+        diag_help(e->d, d, "`rank_readout` ranks the rows of each graph; a metric runs on all data at once");
+        return;
+    }
+}
+
 static void batch_setting(Elab *e, const AstDecl *decl, uint32_t i)
 {
     const AstTrainItem *it = &decl->as.train.items[i];
@@ -238,6 +251,7 @@ static void batch_setting(Elab *e, const AstDecl *decl, uint32_t i)
     if (e->bipartite || map_graph(e, graph_ir(e, graph_data(e))->src_space) == IR_NONE)
         diag_error(e->d, E0404, it->span, "batches of graphs want a graph with one set of nodes");
     check_batch_params(e, it->span);
+    check_batch_ranks(e);
 }
 
 static void settings(Elab *e, const AstDecl *decl)
