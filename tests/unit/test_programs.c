@@ -27,7 +27,7 @@ typedef struct Batch {
     Program programs[PER_BATCH];
     bool bad[PER_BATCH];
     unsigned n, n_said;
-    bool with_c;
+    bool with_c, optimised;
     VEC(const KirKernel *) ks;
     CModule c;
     JitModule *jit[RT_N_VARIANTS];
@@ -87,7 +87,7 @@ static bool compile_llvm(Batch *b)
     const char *why = NULL;
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
         if (!b->of_variant[v].n) continue;
-        b->jit[v] = (b->with_c ? jit_compile : jit_compile_quickly)(b->of_variant[v].data, b->of_variant[v].n, v, &why);
+        b->jit[v] = (b->optimised ? jit_compile : jit_compile_quickly)(b->of_variant[v].data, b->of_variant[v].n, v, &why);
         if (!b->jit[v]) return false;
     }
     return true;
@@ -246,12 +246,12 @@ static void check_one(Batch *b, unsigned i)
     arena_free(a);
 }
 
-static void check_programs(uint64_t first, unsigned n, bool text, bool with_c, Tally *t)
+static void check_programs(uint64_t first, unsigned n, bool text, bool with_c, bool optimised, Tally *t)
 {
     Batch b;
     const char *why = NULL;
     make_programs(&b, first, n, text, true);
-    b.with_c = with_c;
+    b.with_c = with_c, b.optimised = optimised;
     if (with_c && !compile_c(&b, "-fno-sanitize=all", &why)) why = arena_printf(b.arena, "C: %s", why);
     if (!why && !compile_llvm(&b)) why = "no variant";
     if (why) say(&b, 0, why);
@@ -261,16 +261,19 @@ static void check_programs(uint64_t first, unsigned n, bool text, bool with_c, T
     free_batch(&b);
 }
 
-static void check_batch(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true, t); }
-static void check_texts(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, t); }
+static bool fourth(uint64_t first) { return first / PER_BATCH % 4 == 0; }
 
+static void check_batch(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true, true, t); }
+static void check_texts(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, true, t); }
+static void check_batch_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true, fourth(first), t); }
+static void check_texts_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, fourth(first), t); }
 static void check_batch_of_many(uint64_t first, unsigned n, Tally *t)
 {
-    check_programs(first, n, false, first / PER_BATCH % 4 == 0, t);
+    check_programs(first, n, false, fourth(first), fourth(first), t);
 }
 static void check_texts_of_many(uint64_t first, unsigned n, Tally *t)
 {
-    check_programs(first, n, true, first / PER_BATCH % 4 == 0, t);
+    check_programs(first, n, true, fourth(first), fourth(first), t);
 }
 
 /* ---- under the sanitizers ---- */
@@ -525,7 +528,7 @@ static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
 {
     static Crew c;
     c = (Crew){.next = first, .end = first + n};
-    run_crew(&c, n < N_SUITE || all ? check_batch : check_batch_of_many, !suite);
+    run_crew(&c, n < N_SUITE ? check_batch : all ? check_batch_all : check_batch_of_many, !suite);
     say_figures(&c.tally);
     check_begin();
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
@@ -562,7 +565,7 @@ static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
 {
     static Crew c;
     c = (Crew){.next = first, .end = first + n};
-    run_crew(&c, n < N_TEXTS || all ? check_texts : check_texts_of_many, !suite);
+    run_crew(&c, n < N_TEXTS ? check_texts : all ? check_texts_all : check_texts_of_many, !suite);
     say_figures(&c.tally);
     check_begin();
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail", (long long)c.tally.failures,
