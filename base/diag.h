@@ -67,8 +67,8 @@ typedef struct Diags {
 Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* The same note at the same place is kept once. */
 void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* The other operand, which lies in a source: a note which is drawn as ~~~ in the excerpt if it stands on the same line. `label` (copied)
-   stands behind the caret then. */
+/* The other operand, which lies in a source: a note which is drawn as ~~~ in the excerpt if it stands on the same line.
+   `label` (copied) stands behind the caret then. */
 void diag_beside(Diags *d, Diag *at, Span span, const char *label, const char *text);
 void diag_help(Diags *d, Diag *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));

@@ -112,7 +112,6 @@ static void add_graphs(Builder *b)
 {
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
         const IrGraph *g = &b->m->graphs.data[i];
-        bool of = ir_graph_has_of(g->kind), by_graph = of || g->kind == IR_GRAPH_NEAREST;
         RtGraphDef x = {.name = string(b, g->name),
                         .kind = g->kind,
                         .edge = index_of(g->edge),
@@ -127,8 +126,8 @@ static void add_graphs(Builder *b)
                         .n_nodes = g->kind == IR_GRAPH_NEAREST ? g->step : g->n_nodes,
                         .n_edges = g->n_edges,
                         .seed = g->seed,
-                        .batch = by_graph ? index_of(g->batch) : -1,
-                        .of = of ? index_of(g->of) : -1,
+                        .batch = ir_graph_has_by(g->kind) ? index_of(g->batch) : -1,
+                        .of = ir_graph_has_of(g->kind) ? index_of(g->of) : -1,
                         .ratio = g->ratio,
                         .redrawn = g->redrawn};
         VEC_PUSH(b->arena, &b->graphs, x);
@@ -217,7 +216,8 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-_Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_ARGS == (int)RT_CHAIN_ARGS, "chains that the compiler makes fit");
+_Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_ARGS == (int)RT_CHAIN_ARGS,
+               "chains that the compiler makes fit");
 
 static void add_step(Builder *b, const PlanStep *s)
 {

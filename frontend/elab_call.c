@@ -545,7 +545,10 @@ Value elab_call(Elab *e, const AstExpr *x)
         const AstArg *a = &x->as.call.args[i];
         args[i] = (CallArg){
             .name = a->name.text, .word = a->word.text, .value = elab_expr(e, a->value), .ast = a};
-        if (a->by) diag_help(e->d, diag_error(e->d, E0302, a->by->span, "an argument takes no `by`"), "`sum_in(m, by = rel)` has a key; `select` and `knn` go by the graphs of a batch");
+        if (a->by) {
+            Diag *d = diag_error(e->d, E0302, a->by->span, "an argument takes no `by`");
+            diag_help(e->d, d, "`sum_in(m, by = rel)` has a key; `select` and `knn` go by the graphs of a batch");
+        }
         if (a->on)
             diag_error(e->d, E0404, a->on->span,
                        "`on` limits an option of an optimizer, in a train block");

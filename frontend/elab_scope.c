@@ -151,7 +151,8 @@ Value scope_lookup(Elab *e, const char *name, Span s)
 static bool error_elsewhere(Elab *e, const char *name, Span s)
 {
     static const char *const words[][2] = {
-        {"topk", "`select(g, score, ratio = 0.5)` and `select(g, score, k = 10)` keep the best nodes of each graph, `readout_sort(x, k)` the largest values"},
+        {"topk", "`select(g, score, ratio = 0.5)` and `select(g, score, k = 10)` keep the best nodes of each graph, "
+                 "`readout_sort(x, k)` the largest values"},
         {"fold_out", "`over reverse(g) { fold_in(...) }` runs a cell over the edges that go out"}};
     if (!strcmp(name, "fit")) return diag_error(e->d, E0310, s, "`fit` stands in `const d = fit(...)` only"), true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -48,14 +48,18 @@ static bool take_args(Elab *e, const Call *c, Selection *x)
     const IrGraph *g = graph_ir(e, x->base);
     const Value *s = &x->score;
     x->some = s->kind == V_TENSOR && s->type.dtype == IR_BOOL;
-    if (x->some && c->n > 2) return diag_error(e->d, E0302, c->span, "select keeps all nodes of a bool: it wants no share of them"), false;
+    if (x->some && c->n > 2) {
+        diag_error(e->d, E0302, c->span, "select keeps all nodes of a bool: it wants no share of them");
+        return false;
+    }
     for (uint32_t i = 2; i < c->n; i++)
         if (!take_share(e, &c->args[i], x)) return false;
     if (x->some) x->ratio = 1;
     if (s->kind == V_ERROR || !rows_all_used(e, g->src_space, "`select`", c->span)) return false;
     if (g->src_space != g->dst_space || e->m->spaces.data[g->src_space].is_edge)
         return diag_error(e->d, E0209, c->span, "select wants a graph with one space of nodes, which are no edges"), false;
-    if (s->kind == V_TENSOR && s->type.space == g->src_space && !s->type.n_dims && (x->some || ir_dtype_is_float(s->type.dtype))) return true;
+    bool scores = x->some || (s->kind == V_TENSOR && ir_dtype_is_float(s->type.dtype));
+    if (scores && s->type.space == g->src_space && !s->type.n_dims) return true;
     diag_error(e->d, E0204, c->span, "select wants a score: one float, or a bool, for each node of the graph, found %s", value_text(e, s));
     return false;
 }
@@ -97,11 +101,18 @@ static Value spread(Elab *e, Value v, IrId map)
     return e->m->maps.data[map].to == IR_UNIT ? v : op_gather(e, v, map, e->m->maps.data[map].from, v.span);
 }
 
+/* What nodes are ranked by, least first: chosen ones, or the greatest scores. */
+static Value order_of(Elab *e, const Selection *x, Span s)
+{
+    if (!x->some) return op_unary(e, IR_OP_neg, x->score, s);
+    return op_cast(e, op_select(e, x->score, value_number(0, true, s), value_number(1, true, s), s), e->real, s);
+}
+
 /* Where each node of the base goes: -1 where it does not stay. */
 static Value slots(Elab *e, const Selection *x, const IrGraph *g, Span s)
 {
     IrType of_nodes = found_ints(x->score.type.space), of_chosen = found_ints(g->src_space);
-    Value neg = x->some ? op_cast(e, op_select(e, x->score, value_number(0, true, s), value_number(1, true, s), s), e->real, s) : op_unary(e, IR_OP_neg, x->score, s);
+    Value neg = order_of(e, x, s);
     Value rank = value_tensor(op_add(e, IR_OP_rank, of_nodes, &neg.id, 1, (IrAttr){.map = x->batch}, s), of_nodes, s);
     Value row = found_rows(e, g->src_space, s);
     Value n = spread(e, op_reduce(e, IR_OP_reduce_sum, op_const(e, of_chosen, 1, s), x->of, 0, s), x->batch);
@@ -180,7 +191,11 @@ static const IrGraph *selected_from(Elab *e, IrId space)
 Value graph_restrict(Elab *e, Value v, const GraphValue *value, Span s)
 {
     const IrGraph *g = graph_ir(e, value), *base = g->base == IR_NONE ? NULL : &e->m->graphs.data[g->base];
-    if (v.kind != V_TENSOR) return v.kind == V_ERROR ? v : (diag_error(e->d, E0212, s, "found %s, wanted a value of nodes or edges", value_text(e, &v)), value_error());
+    if (v.kind == V_ERROR) return v;
+    if (v.kind != V_TENSOR) {
+        diag_error(e->d, E0212, s, "found %s, wanted a value of nodes or edges", value_text(e, &v));
+        return value_error();
+    }
     if (g->kind == IR_GRAPH_SELECT && v.type.space == base->edge) return op_gather(e, v, g->orig, g->edge, s);
     const IrGraph *from = selected_from(e, v.type.space);
     if (from && e->m->graphs.data[from->base].src_space == g->src_space) return op_gather(e, v, from->image, g->src_space, s);
@@ -190,7 +205,8 @@ Value graph_restrict(Elab *e, Value v, const GraphValue *value, Span s)
         return logic ? op_binary(e, IR_OP_ne, "compare", sum, value_number(0, true, s), s) : sum;
     }
     Diag *d = diag_error(e->d, E0204, s, "%s has no rows in this graph", value_text(e, &v));
-    diag_help(e->d, d, "`x[s]` reads a value of the graph that s = select(...) was made of, `y[g]` brings one of selected nodes back to its graph");
+    diag_help(e->d, d,
+              "`x[s]` reads a value of the graph that s = select(...) was made of, `y[g]` brings one of selected nodes back to its graph");
     return value_error();
 }
 

@@ -233,7 +233,8 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
         if (t.dtype == IR_I64) diag_help(e->d, d, "a `buffer` may hold integers");
     } else if (known && !rows) {
         Diag *d = diag_error(e->d, E0209, slot->type->span, "a parameter has one row for each node, or none: found %s", type_text(e, &t));
-        diag_help(e->d, d, "parameters of nodes meet at an edge, `a.src * b.dst`; one for each kind of edge is a row of a table, `T[kind]` with `kind: edge index[K]`");
+        diag_help(e->d, d, "parameters of nodes meet at an edge, `a.src * b.dst`; one for each kind of edge is a row of a table, `T[kind]` "
+                           "with `kind: edge index[K]`");
     }
     if (known && number && rows)
         slot_bind(e, slot, name, t, buffer);

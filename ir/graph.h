@@ -62,6 +62,8 @@ typedef enum {
 /* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
 static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
 static inline bool ir_graph_has_of(IrGraphKind k) { return k == IR_GRAPH_SELECT || k == IR_GRAPH_ROUTED; }
+/* The batch whose graphs its rows stay in (`batch`). */
+static inline bool ir_graph_has_by(IrGraphKind k) { return k == IR_GRAPH_NEAREST || ir_graph_has_of(k); }
 static inline bool ir_graph_is_drawn(IrGraphKind k) { return k == IR_GRAPH_NEGATIVES || k == IR_GRAPH_PERMUTATION; }
 typedef enum { IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE } IrLoopPolicy;
 typedef struct IrGraph {

@@ -371,9 +371,8 @@ static void parse_graph(Parser *p)
     expect(p, ",");
     g.dst = ref(p, &p->maps, "map");
     expect(p, ")");
-    bool of = ir_graph_has_of(g.kind), by = of || g.kind == IR_GRAPH_NEAREST;
-    if (by && accept(p, "by")) g.batch = ref(p, &p->maps, "map");
-    if (of && accept(p, "of")) g.of = ref(p, &p->maps, "map");
+    if (ir_graph_has_by(g.kind) && accept(p, "by")) g.batch = ref(p, &p->maps, "map");
+    if (ir_graph_has_of(g.kind) && accept(p, "of")) g.of = ref(p, &p->maps, "map");
     if (accept(p, "orig")) g.orig = ref(p, &p->maps, "map");
     if (accept(p, "image")) g.image = ref(p, &p->maps, "map");
     if (p->failed) return;

@@ -176,9 +176,8 @@ static void print_graphs(const IrModule *m, StrBuf *out)
         strbuf_puts(out, ", ");
         PRINT_REF(out, m->maps, g->dst);
         strbuf_puts(out, ")");
-        bool of = ir_graph_has_of(g->kind), by = of || g->kind == IR_GRAPH_NEAREST;
-        if (by && g->batch != IR_NONE) strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
-        if (of && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
+        if (ir_graph_has_by(g->kind) && g->batch != IR_NONE) strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
+        if (ir_graph_has_of(g->kind) && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
         if (g->orig != IR_NONE) strbuf_puts(out, " orig "), PRINT_REF(out, m->maps, g->orig);
         if (g->image != IR_NONE) strbuf_puts(out, " image "), PRINT_REF(out, m->maps, g->image);
         strbuf_puts(out, "\n");

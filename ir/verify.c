@@ -241,6 +241,14 @@ static bool check_select(Verify *v, const IrGraph *g)
     return bad(v, nowhere, "graph `%s`: %" PRId64 " nodes of each graph, or the share %g", g->name, g->n_edges, g->ratio);
 }
 
+/* Lost targets have an image, and graphs of the batch that edges stay in. */
+static bool routes_targets(Verify *v, const IrGraph *g)
+{
+    const IrMap *maps = v->m->maps.data;
+    return map_joins(v, g->image, g->edge, g->dst_space) && maps[g->image].partial && g->of < v->m->maps.n && maps[g->of].sorted &&
+           map_joins(v, g->batch, g->dst_space, maps[g->of].to) && map_joins(v, g->of, g->edge, maps[g->batch].to);
+}
+
 static bool check_routed(Verify *v, const IrGraph *g)
 {
     const IrMap *maps = v->m->maps.data;
@@ -251,11 +259,9 @@ static bool check_routed(Verify *v, const IrGraph *g)
         return bad(v, nowhere, "graph `%s`: `orig` leads to the base's edges, from all but those of targets", g->name);
     if (g->n_edges < 1 || g->n_edges > INT32_MAX)
         return bad(v, nowhere, "graph `%s`: %" PRId64 " for each edge", g->name, g->n_edges);
-    if (!more && g->of == IR_NONE && g->image == IR_NONE) return true;
-    if (more && map_joins(v, g->image, g->edge, g->dst_space) && maps[g->image].partial && g->of < v->m->maps.n && map_joins(v, g->batch, g->dst_space, maps[g->of].to) &&
-        map_joins(v, g->of, g->edge, maps[g->batch].to) && maps[g->of].sorted)
-        return true;
-    return bad(v, nowhere, "graph `%s`: its targets and its edges, in order, are of no graphs of the batch, or it has no image to targets", g->name);
+    if (more ? routes_targets(v, g) : g->of == IR_NONE && g->image == IR_NONE) return true;
+    return bad(v, nowhere, "graph `%s`: its targets and its edges, in order, are of no graphs of the batch, or it has no image to targets",
+               g->name);
 }
 
 static bool check_permutation(Verify *v, const IrGraph *g)
@@ -329,7 +335,8 @@ static bool check_graphs(Verify *v)
         if (!check_graph(v, i)) return false;
     for (uint32_t i = 0; i < v->m->maps.n; i++)
         if (v->m->maps.data[i].computed && !v->m->maps.data[i].partial && !may_be_total(v->m, i))
-            return bad(v, nowhere, "map `%s` is computed, and of no graph of neighbours or routed edges: it is partial", v->m->maps.data[i].name);
+            return bad(v, nowhere, "map `%s` is computed, and of no graph of neighbours or routed edges: it is partial",
+                       v->m->maps.data[i].name);
     return true;
 }
 

@@ -28,7 +28,8 @@ typedef struct Copies {
     uint32_t n;
     uint32_t set;   /* of candidates, that are copied */
     uint8_t *seen;  /* by value: bits of At */
-    bool whole;     /* seen is all that inner values are made of; the price is without what only those have that roots read too */
+    bool whole;     /* seen: all that inner values are made of. Prices leave it out where roots read those values, which the
+                       factors of machine.def are fitted to */
     double ns;
 } Copies;
 
