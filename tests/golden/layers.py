@@ -164,20 +164,20 @@ def looped(layer, policy):
 
 @pyg
 def GATConv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
-            edge_dim=None, fill_value="mean", bias=True, residual=False, **rest):
+            edge_dim=None, fill_value="mean", bias=True, residual=False, flow="source_to_target", **rest):
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
     pair = isinstance(in_channels, list)
-    layer = Layer("gat", "x to e" if edge_dim else "x to", negative_slope=negative_slope, pair=pair, **options,
-                  **messages(given, **rest))
+    layer = OneWay("gat", "x to e" if edge_dim else "x to", flow, negative_slope=negative_slope, pair=pair, **options,
+                   **messages(given, fixed=concat, **rest))
     return looped(layer, add_self_loops and "replace")
 
 
 @pyg
 def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, add_self_loops=True,
-              edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, **rest):
+              edge_dim=None, fill_value="mean", bias=True, share_weights=False, residual=False, flow="source_to_target", **rest):
     options = attention(given, out_channels, heads, concat, add_self_loops, residual, bias, fill_value)
-    layer = Layer("gatv2", "x to e" if edge_dim else "x to", negative_slope=negative_slope, share_weights=share_weights,
-                  **options, **messages(given, **rest))
+    layer = OneWay("gatv2", "x to e" if edge_dim else "x to", flow, negative_slope=negative_slope, share_weights=share_weights,
+                   **options, **messages(given, fixed=concat, **rest))
     return looped(layer, add_self_loops and "replace")
 
 
@@ -188,7 +188,7 @@ def TransformerConv(given, in_channels, out_channels, heads=1, concat=True, beta
         raise Unsayable("edge features that are added to the values only")
     return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, beta=beta and root_weight,
                  root_weight=root_weight,
-                 bias=bias, weights="weights" in given, **messages(given, **rest))
+                 bias=bias, weights="weights" in given, **messages(given, fixed=concat, **rest))
 
 
 @pyg
@@ -241,7 +241,7 @@ def HypergraphConv(given, in_channels, out_channels, use_attention=False, attent
     if not use_attention:
         heads, concat = 1, True
     return Layer("hypergraph", "x w e", H=heads, D=out_channels, attention=attention, concat=concat,
-                 negative_slope=negative_slope, bias=bias, **messages(given, **rest))
+                 negative_slope=negative_slope, bias=bias, **messages(given, fixed=concat, **rest))
 
 
 # ---- tier 4 ----
@@ -389,7 +389,7 @@ def SuperGATConv(given, in_channels, out_channels, heads=1, concat=True, negativ
     return Layer("supergat", "x", H=heads, D=out_channels, attention_type=Word(attention_type.lower()), concat=concat,
                  negative_slope=negative_slope, add_self_loops=add_self_loops, bias=bias,
                  **({"loss": True, "others": Word("data.neg_edge_index")} if "neg_edge_index" in given else {}),
-                 **messages(given, **rest))
+                 **messages(given, fixed=concat, **rest))
 
 
 @pyg

@@ -82,6 +82,8 @@ def graph_of(spec, case):
     if spec.edges == ["index"]:
         spec.bipartite, spec.n_src, spec.n_dst = True, case["inputs"]["x"]["shape"][0], scalars["dim_size"]
     spec.against = case["args"].get("flow") == "target_to_source"
+    if spec.against and spec.n_src != spec.n_dst:  # PyG reads the sources' rows by the targets' numbers
+        raise Unsayable("flow against edges between two sets of nodes")
 
 
 SINGLE_LAYER = """model m(%s) {

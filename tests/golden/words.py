@@ -134,9 +134,11 @@ class OneWay(Layer):
         super().__init__(layer, takes, flow=Word(flow), **options)
 
 
-def messages(given, aggr=None, aggr_kwargs=None, **rest):
-    """The options of a layer whose messages any reducer may take."""
+def messages(given, aggr=None, aggr_kwargs=None, fixed=False, **rest):
+    """The options of a layer whose messages any reducer may take; fixed: their sum must have their width."""
     common(**rest)
+    if fixed and isinstance(aggr, list) and (aggr_kwargs or {}).get("mode", "cat") == "cat":
+        raise Unsayable("several reducers side by side where PyG takes rows of one's width apart")
     return {} if aggr is None else {"aggr": reducer(given, aggr, aggr_kwargs)}
 
 
