@@ -533,18 +533,27 @@ static IrId space_of_call(const Call *c)
     return c->n && c->args[0].value.kind == V_TENSOR ? c->args[0].value.type.space : IR_UNIT;
 }
 
+/* Ranks of edges that may lead nowhere, again among those that lead somewhere: the others come last, whatever their values. */
+static Value rank_there(Elab *e, const Call *c, IrId map, const char *form)
+{
+    Value rank = rank_via(e, c, map, form), there = found_there(e, space_of_call(c), c->span);
+    if (rank.kind != V_TENSOR || there.kind != V_TENSOR) return rank;
+    CallArg arg = {.value = op_select(e, there, rank, value_number(0x1p62, true, c->span), c->span)};
+    return rank_via(e, &(Call){.span = c->span, .args = &arg, .n = 1}, map, form);
+}
+
 static Value builtin_rank_all(Elab *e, const Call *c)
 {
     IrId space = space_of_call(c);
     if (!rows_all_used(e, space, "rank_all", c->span)) return value_error();
-    return rank_via(e, c, space == IR_UNIT ? IR_NONE : map_all(e, space), "rank_all(x), x: node[F]");
+    return rank_there(e, c, space == IR_UNIT ? IR_NONE : map_all(e, space), "rank_all(x), x: node[F]");
 }
 
 static Value builtin_rank_readout(Elab *e, const Call *c)
 {
     IrId space = space_of_call(c);
     if (!rows_all_used(e, space, "rank_readout", c->span)) return value_error();
-    return rank_via(e, c, space == IR_UNIT ? IR_NONE : map_graph(e, space), "rank_readout(x), x: node[F]");
+    return rank_there(e, c, space == IR_UNIT ? IR_NONE : map_graph(e, space), "rank_readout(x), x: node[F]");
 }
 
 /* eye(D, D'): 1 where both indices agree. */

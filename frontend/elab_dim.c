@@ -52,14 +52,17 @@ static const Size *new_size(Elab *e, const char *name, Span s)
     return size_var(&e->z, name, e->frame->new_dims == DIMS_RIGID ? SIZE_RIGID : SIZE_HOLE, user_place(e, s));
 }
 
-/* The size that a static variable gives to the dim of its name; NULL: none. */
+/* The size that a static variable gives to the dim of its name; NULL: none, where it is a value of another kind or not given. */
 static const Size *static_size(Elab *e, const Value *v, const char *name, Span s)
 {
+    bool strange = v->kind == V_LIST || v->kind == V_BOOL || v->kind == V_WORD;
     if (v->kind == V_DIM) return dim_size(e, v->dim);
-    if (v->kind != V_NUMBER) return NULL;
-    if (v->num >= 1 && v->num == floor(v->num) && v->num < 1e15)
+    if (v->kind != V_NUMBER && !strange) return NULL;
+    if (v->kind == V_NUMBER && v->num >= 1 && v->num == floor(v->num) && v->num < 1e15)
         return size_const(&e->z, (int64_t)v->num);
-    diag_error(e->d, E0211, s, "`%s` is %g: a dim's size is a positive whole number", name, v->num);
+    const char *text = strange ? value_text(e, v) : arena_printf(e->a, "%g", v->num);
+    Diag *d = diag_error(e->d, E0211, s, "`%s` is %s: a dim's size is a positive whole number", name, text);
+    if (strange && v->span.source) diag_note(e->d, d, v->span, "%s comes from here", text);
     return size_const(&e->z, 1);
 }
 

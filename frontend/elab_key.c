@@ -177,7 +177,7 @@ Value key_spread(Elab *e, const Key *key, Value v, double other, Span s)
     IrType t = v.type;
     bool fits = t.n_dims + key->n <= IR_MAX_DIMS;
     for (uint32_t i = 0; i < key->n; i++) fits &= !ir_type_has_dim(&t, key->dims[i]);
-    if (!fits || (!ir_dtype_is_float(t.dtype) && isinf(other))) {
+    if (!fits) {
         diag_error(e->d, E0202, key->span, "%s cannot be reduced by this key", value_text(e, &v));
         return value_error();
     }

@@ -242,6 +242,13 @@ static double identity(Class class)
                                 : HUGE_VAL;
 }
 
+/* The same among the values of a type: of integers the last that a double holds. */
+static double identity_of(Class class, IrDtype dtype)
+{
+    double x = identity(class), last = dtype == IR_I32 ? INT32_MAX : 0x1p63 - 1024;
+    return !isinf(x) || ir_dtype_is_float(dtype) ? x : x > 0 ? last : -last;
+}
+
 typedef struct Rows { /* what is reduced into */
     IrId map;
     const Key *key;
@@ -259,10 +266,10 @@ static Value row_is_filled(Elab *e, const Rows *rows, Span s)
 /* Max and min over the groups of a key: what a group without elements gets is chosen behind. */
 static Value run_keyed_extreme(Elab *e, const StateRun *r, Value v, const Rows *rows, double none)
 {
-    double other = identity(r->update.class);
+    double other = identity_of(r->update.class, v.type.dtype);
     v = op_reduce(e, reduce_ops[r->update.class], v, rows->map, other, r->span);
-    if (none == other) return v;
-    return op_select(e, row_is_filled(e, rows, r->span), v, value_number(none, false, r->span), r->span);
+    if (none == identity(r->update.class)) return v;
+    return op_select(e, row_is_filled(e, rows, r->span), v, value_number(none, none == floor(none), r->span), r->span);
 }
 
 /* The state's value after all elements. `empty`: what max and min give for none, if init does not
@@ -292,7 +299,8 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *row
     else if (!starts_so && init.kind == V_NUMBER)
         none = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN ? init.num : none;
     bool extreme = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN;
-    v = key_spread(e, rows->key, v, identity(r->update.class), r->span);
+    v = key_spread(e, rows->key, v, identity_of(r->update.class, v.type.dtype), r->span);
+    if (v.kind == V_ERROR) return v;
     if (key_masks(rows->key) && extreme)
         v = run_keyed_extreme(e, r, v, rows, none);
     else
