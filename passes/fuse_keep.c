@@ -53,10 +53,23 @@ static unsigned level_of(Keep *k, IrId v)
     return 2 * level + extreme;
 }
 
+/* Computed at a row that is gathered, v is made of elements that no loop comes by. */
+static void refuse_gathered(Keep *k, IrId v)
+{
+    const IrOp *op = fused_op(k->f, v);
+    if (op->op == IR_OP_arg || k->f->group_of.data[v] != GROUP_NONE || k->refused[v]) return;
+    k->refused[v] = true;
+    for (uint32_t i = 0; i < op->n_args; i++) refuse_gathered(k, op->args[i]);
+}
+
 static void want(Keep *k, IrId v, uint32_t loop)
 {
     const IrOp *op = fused_op(k->f, v);
-    if (op->op == IR_OP_arg || op->op == IR_OP_gather || k->f->group_of.data[v] != GROUP_NONE || k->wanted[v] & loop) return;
+    if (op->op == IR_OP_arg || k->f->group_of.data[v] != GROUP_NONE || k->wanted[v] & loop) return;
+    if (op->op == IR_OP_gather) {
+        refuse_gathered(k, op->args[0]);
+        return;
+    }
     k->wanted[v] |= loop;
     if (group_has_inner(k->g, v)) return;
     for (uint32_t i = 0; i < op->n_args; i++) want(k, op->args[i], loop);

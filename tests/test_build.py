@@ -76,9 +76,9 @@ def train(exe, out, *options):
 
 
 def test_through_maps(folder):
-    """A value that a kernel has at its elements, and wants once more by way of another graph's edges."""
-    code, out = run([GNNC, "build", os.path.join(ROOT, "tests", "ir", "through_maps.gir"), "--emit=c", "-o", os.path.join(folder, "m.c")])
-    return code and out
+    """A value that a kernel has at its elements, copied or kept for two loops, and wants once more by way of another graph's edges."""
+    for name in ["through_maps.gir", "kept_through_maps.gir"]:
+        must([GNNC, "build", os.path.join(ROOT, "tests", "ir", name), "--emit=c", "-o", os.path.join(folder, "m.c")])
 
 
 def test_c_equals_llvm(tmp):
