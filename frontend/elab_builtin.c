@@ -26,6 +26,8 @@ static Value error_dim(Elab *e, const Value *v, const Value *which, Span s)
         which->word ? arena_printf(e->a, "`%s`", which->word) : value_text(e, which));
     note_value(e, d, v);
     if (v->kind == V_TENSOR && v->type.n_dims == 0) diag_help(e->d, d, "it has no dims at all");
+    else if (v->kind == V_TENSOR && which->kind == V_NUMBER)
+        diag_help(e->d, d, "a dim is meant by its name: give it one where the value is declared, as in `y: node[P] = ...`");
     return value_error();
 }
 

@@ -442,18 +442,19 @@ static Value reduce_list(Elab *e, const Value *list, ReduceWhere where, const Ca
         e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
 }
 
-/* A reducer may be a family of functions instead: `std` where std_in, std_out, std_all and readout_std are defined. */
+/* A reducer may be a family of functions instead: `std` where std_in, std_out, std_all and readout_std are defined, also
+   where `logsumexp` alone is a function over dims. */
 static const Def *function_of(Elab *e, const Value *reducer, ReduceWhere where)
 {
     static const char *const forms[] = {"%s_in", "%s_out", "%s_all", "readout_%s"};
-    bool named = reducer->kind == V_WORD && reducer->word;
+    bool named = (reducer->kind == V_WORD || reducer->kind == V_DEF) && reducer->word;
     return named ? def_find(e, &e->functions, arena_printf(e->a, forms[where], reducer->word)) : NULL;
 }
 
 /* A layer or a function from edges to nodes that was passed as a reducer. */
-static bool is_own_reduction(const Elab *e, const Value *v, ReduceWhere where)
+static bool is_own_reduction(Elab *e, const Value *v, ReduceWhere where)
 {
-    bool function = v->kind == V_DEF && v->def && !def_find(e, &e->folds, v->word);
+    bool function = v->kind == V_DEF && v->def && !def_find(e, &e->folds, v->word) && !function_of(e, v, where);
     return (where == REDUCE_IN || where == REDUCE_OUT) && (v->kind == V_INSTANCE || function);
 }
 

@@ -210,8 +210,13 @@ static void slot_bind(Elab *e, const AstSlot *slot, const AstName *name, IrType 
     strmap_put(&e->frame->slots, local, e);
     if (id != IR_NONE && (twice || e->tensors.data[id].owner != slot)) {
         Diag *d = diag_error(e->d, E0303, name->span, "two parameters are stored as `%s`", full);
-        diag_note(e->d, d, e->m->tensors.data[id].span, "the other one");
-        diag_help(e->d, d, "give layers names of their own: `conv1 = my_layer(H = 8)`");
+        Span other = e->m->tensors.data[id].span;
+        bool again = twice && other.source == name->span.source && other.begin == name->span.begin;
+        if (!again) diag_note(e->d, d, other, "the other one");
+        if (again)
+            diag_help(e->d, d, "each round of a loop makes one: put the loop's number in the name, `%s: ... as \"%s{k}\"`",
+                      name->text, name->text);
+        else diag_help(e->d, d, "give layers names of their own: `conv1 = my_layer(H = 8)`");
         scope_set(e, name->text, value_error());
         return;
     }
