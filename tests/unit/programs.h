@@ -312,6 +312,12 @@ static inline uint64_t program_row(const Program *p, const EvalWorld *w, const P
     return (uint64_t)program_key(m, w, g, space, row);
 }
 
+/* Nowhere negative. */
+static inline bool program_is_variance(const Program *p, const IrArg *of)
+{
+    return of->kind == IR_ARG_TENSOR && strstr(p->plain->tensors.data[of->ref].name, "running_var");
+}
+
 /* Values by the names of rows; integers of a range lie in it. */
 static inline void program_fill(const Program *p, const EvalWorld *w, const ProgramGraph *g, uint32_t arg, EvalValue *v)
 {
@@ -324,6 +330,7 @@ static inline void program_fill(const Program *p, const EvalWorld *w, const Prog
         part.v += row * v->width, part.rows = 1;
         gir_fill(&part, &r);
         for (int64_t k = 0; k < v->width && bound > 0; k++) part.v[k] = (double)gir_below(&r, (uint32_t)bound);
+        for (int64_t k = 0; k < v->width && program_is_variance(p, of); k++) part.v[k] = fabs(part.v[k]);
     }
 }
 
