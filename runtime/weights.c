@@ -1,6 +1,7 @@
 /* Weights files (see weights.h): the permutation between value and stored layout, names checked
    both ways. */
 #include "runtime/weights.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,21 @@ RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, i
     return RT_OK;
 }
 
+/* A run that failed leaves NaN; an infinity may be a mask. */
+static RtCode check_numbers(const RtTensors *t, int64_t tensor, const void *value, const char *place, RtStatus *st)
+{
+    const RtTensorDef *d = &t->model->tensors[tensor];
+    bool f32 = d->dtype == RT_F32;
+    if (!f32 && d->dtype != RT_F64) return RT_OK;
+    for (int64_t i = 0; i < t->counts[tensor]; i++) {
+        double x = f32 ? (double)((const float *)value)[i] : ((const double *)value)[i];
+        if (isnan(x))
+            return rt_fail(st, RT_E_WEIGHTS_NAN, place, "take the weights of an earlier epoch", "tensor %s holds a NaN",
+                           tensor_name(t->model, tensor));
+    }
+    return RT_OK;
+}
+
 /* A checkpoint may be read as weights: what belongs to the run, not the model, is passed over. */
 static RtCode check_extra(const RtStFile *f, const char *place, const RtModel *m, RtStatus *st)
 {
@@ -224,6 +240,7 @@ static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlo
     for (int64_t i = 0; i < m->n_tensors; i++) {
         if (!rt_weights_has(m, i) || !t->data[i]) continue;
         RT_TRY(rt_stored_get(f, place, t, i, "", (char *)fresh->p + at, st));
+        RT_TRY(check_numbers(t, i, (char *)fresh->p + at, place, st));
         at += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     }
     RT_TRY(check_extra(f, place, m, st));

@@ -111,6 +111,7 @@ for case in [
     ("dtype_i32", 3, "R207", changed(W, dtype="I32"), W, "i32"),
     ("dtype_bf16", 3, "R207", changed(W, dtype="BF16"), W, "BF16"),
     ("dtype_number", 2, "R201", changed(W, dtype=4), W),
+    ("nan", 2, "R208", pack(HEAD, b"\0\0\xc0\x7f" + BODY[4:]), NAMES[0]),
     ("dtype_f64", 3, "R207", pack({k: v if k == "__metadata__" else dict(v, dtype="F64", data_offsets=[2 * o for o in v["data_offsets"]])
                                    for k, v in HEAD.items()}, BODY * 2), "f64"),
 ]:
