@@ -116,6 +116,7 @@ static inline IrModule *gir_module(Arena *a, GirRng *r)
     GirKind kind = kinds[gir_below(r, 12)];
     IrModule *m = ir_module_new(a, "random");
     for (int i = 0; i < GIR_N_DIMS; i++) ir_dim_new(m, arena_printf(a, "D%d", i), sizes[gir_below(r, 18)]);
+    if (gir_below(r, 3) == 0) m->dims.data[0].size = 33, m->dims.data[1].size = 3 + 2 * gir_below(r, 2); /* a short dim beside a wide one */
     gir_spaces(m, kind);
     gir_maps(m, kind);
     if (gir_below(r, 2) && kind != GIR_NEAREST && kind != GIR_SELECT) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;

@@ -650,6 +650,7 @@ static inline GnnText gnn_random(Arena *a, uint64_t seed)
     GnnText g = {.arena = a, .r = {seed * 0x9E3779B97F4A7C15u + 777}, .out = {.arena = a}};
     gnn_below(&g, 2);
     for (int k = 0; k < 3; k++) g.sizes[k] = sizes[gnn_below(&g, k ? 6 : 13)];
+    if (gnn_one_in(&g, 3)) g.sizes[0] = 33, g.sizes[1 + gnn_below(&g, 2)] = 3; /* a short dim beside a wide one */
     g.kinds = gnn_one_in(&g, 2) ? 3 : 9 + gnn_below(&g, 32);
     g.rels = gnn_one_in(&g, 3) ? 9 + gnn_below(&g, 4) : 2;
     gnn_inputs(&g);
