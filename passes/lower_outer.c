@@ -4,7 +4,7 @@
      for a strip of the block's rows           few enough that what a panel reads of b stays in the first cache
        for panels of n                         b's panel of the strip is copied together where it is not so already
          for tiles of m: acc = part; for rows of the strip: acc[m][n] += a[row][m] * b[row][n]; part = acc
-                                               a's wide rows of the next strip are fetched meanwhile
+                                               both operands' rows of the next strip are fetched meanwhile
    `part` is the block's partial result: a sum that is put away there and taken up again keeps its bits. Never cuts a
    sum in another place than the blocks of all such sums (lower_blocks.c). */
 #include "passes/lower_kernel.h"
@@ -58,16 +58,24 @@ static void recall_row(Lower *l, const Strip *s, KirId row)
         memo_put(l, s->op->args[1], row, &s->columns[c].env, emit_ins(&l->e, copy_access(l, s, KIR_load, row, c)));
 }
 
-/* a's row of the next strip at the tile's first column: tiles go down columns, which no hardware foresees. */
-static void fetch_ahead(Lower *l, const Strip *s, KirId row, const Env *env)
+/* Asks for what lies as far into the next strip of v as this row of this tile lies into the work on the present one: tiles
+   go down columns, which no hardware foresees, and memory rests after the first of them. Of rows in one piece: in order. */
+static void fetch_ahead(Lower *l, const Strip *s, IrId v, KirId row, const Env *env)
 {
     Emit *e = &l->e;
-    IrId a = fused_storage(l->f, s->op->args[0]);
-    const IrType *t = &fused_op(l->f, s->op->args[0])->type;
-    uint32_t group = l->f->group_of.data[a];
-    if (!l->s.fetched || group == l->g || (group == GROUP_NONE && fused_op(l->f, a)->op != IR_OP_arg)) return;
-    KirId ahead = emit_op2(e, KIR_add, row, emit_index(e, l->s.row_strip));
-    emit_prefetch(e, lower_in(l, plan_value_buffer(l->lf, a)), point_address(l, t, ahead, env));
+    IrId stored = fused_storage(l->f, v);
+    uint32_t group = l->f->group_of.data[stored];
+    if (!l->s.fetched || group == l->g || (group == GROUP_NONE && fused_op(l->f, stored)->op != IR_OP_arg)) return;
+    const IrType *a = &fused_op(l->f, s->op->args[0])->type;
+    int64_t columns = ir_type_width(l->f->m, a), tiles = (columns + l->s.row_tile - 1) / l->s.row_tile;
+    int64_t width = ir_type_width(l->f->m, &fused_op(l->f, v)->type), strip = l->s.row_strip;
+    Lin place = point_offset(l, a, env), at = {0};
+    KirId done = emit_op2(e, KIR_mul, lin_emit(e, &place), emit_index(e, strip * width));
+    lin_add(&at, s->first, width);
+    lin_add(&at, emit_op2(e, KIR_div, done, emit_index(e, columns)), 1);
+    lin_add(&at, emit_op2(e, KIR_sub, row, s->first), (width + tiles - 1) / tiles);
+    at.konst = strip * width;
+    emit_prefetch(e, lower_in(l, plan_value_buffer(l->lf, stored)), lin_emit(e, &at));
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------------- */
@@ -78,7 +86,7 @@ static void sum_rows(Lower *l, const Strip *s, const Point *p, unsigned n, const
     KirId row = emit_for(e, s->first, s->last, 1, KIR_SEQ, "rows");
     stage_enter(l, s->span, row, row);
     recall_row(l, s, row);
-    fetch_ahead(l, s, row, &p[0].env);
+    for (unsigned k = 0; k < 2; k++) fetch_ahead(l, s, s->op->args[k], row, &p[0].env);
     for (unsigned i = 0; i < n; i++) {
         KirId a = point_full(l, s->op->args[0], row, &p[i].env), b = point_full(l, s->op->args[1], row, &p[i].env);
         emit_set(e, acc[i], emit_fma(e, a, b, acc[i]));

@@ -8,7 +8,7 @@
 #include "tests/unit/plan_text.h"
 
 static const char *const head =
-    "module m\ndim F = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\ntensor z : state [F,d] f32 init const(0)\n"
@@ -218,6 +218,8 @@ static void test_ahead(void)
         {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = tanh %1 : edge[F] f32\n  %3 = reduce_sum %2 via edge.all : [F] f32\n"
          "  return y = %3\n", 3},
         {"  %1 = arg 1 : edge[K] f32\n  %2 = reduce_sum %1 via edge.dst : node[K] f32\n  return y = %2\n", 0},
+        {"  %1 = reshape %0 : node[G] f32\n  %2 = contract %0, %1 : [F,G] f32\n  return y = %2\n", 4}, /* both operands, tiles of 6 and of 1 */
+        {"  %1 = exp %0 : node[F] f32\n  %2 = reshape %1 : node[G] f32\n  %3 = contract %0, %2 : [F,G] f32\n  return y = %3\n", 2},
     };
     Arena *a = arena_new();
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
