@@ -163,12 +163,12 @@ static void put_strings(const ModelTables *t, StrBuf *out)
 
 static void put_kernels(const HostPlan *plan, StrBuf *out)
 {
-    if (!plan->kernels.n) return;
+    if (!plan_n_kernels(plan)) return;
     strbuf_printf(out,
                   "static const RtKernelFn model_kernels[%d * %u] = { /* this file holds the "
                   "generic variant */\n",
-                  RT_N_VARIANTS, plan->kernels.n);
-    for (uint32_t i = 0; i < plan->kernels.n; i++)
+                  RT_N_VARIANTS, plan_n_kernels(plan));
+    for (uint32_t i = 0; i < plan_n_kernels(plan); i++)
         strbuf_printf(out, "    %s,\n", plan_kernel(plan, i, false)->name);
     strbuf_puts(out, "};\n");
 }
@@ -186,7 +186,7 @@ static void put_model(const HostPlan *plan, const ModelTables *t, StrBuf *out)
     for (unsigned i = 0; i < N_TABLES; i++)
         if (t->tables[i].n)
             strbuf_printf(out, "    .%s = model_%s,\n", t->tables[i].field, t->tables[i].field);
-    if (plan->kernels.n) strbuf_puts(out, "    .kernels = model_kernels,\n");
+    if (plan_n_kernels(plan)) strbuf_puts(out, "    .kernels = model_kernels,\n");
     strbuf_printf(out, "    .manifest = %lld,\n};\n", (long long)t->model.manifest);
 }
 
@@ -200,9 +200,9 @@ void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
         "/* Model `%s`, written by gnnc %s. Build an executable with\n"
         "   cc -O2 -ffp-contract=off -fwrapv THIS.c libgnnrt.a -lz -lm -lpthread -ldl */\n",
         o->name, o->version);
-    const KirKernel **kernels = ARENA_ARRAY(out->arena, const KirKernel *, plan->kernels.n + 1);
-    for (uint32_t i = 0; i < plan->kernels.n; i++) kernels[i] = plan_kernel(plan, i, false);
-    emit_c_kernels(kernels, plan->kernels.n, out);
+    const KirKernel **kernels = ARENA_ARRAY(out->arena, const KirKernel *, plan_n_kernels(plan) + 1);
+    for (uint32_t i = 0; i < plan_n_kernels(plan); i++) kernels[i] = plan_kernel(plan, i, false);
+    emit_c_kernels(kernels, plan_n_kernels(plan), out);
     put_structs(t, out);
     put_strings(t, out);
     for (unsigned i = 0; i < N_TABLES; i++) put_table(&t->tables[i], t->strings, out);

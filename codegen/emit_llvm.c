@@ -82,7 +82,7 @@ static LLVMValueRef kernel(const Model *m, uint32_t i, unsigned variant)
 
 static LLVMValueRef kernel_table(const Model *m)
 {
-    uint32_t n = m->plan->kernels.n;
+    uint32_t n = plan_n_kernels(m->plan);
     LLVMTypeRef ptr = LLVMPointerTypeInContext(m->context, 0);
     LLVMValueRef *all = ARENA_ARRAY(m->arena, LLVMValueRef, n * RT_N_VARIANTS + 1);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
@@ -185,12 +185,12 @@ static void fill_model(Model *m, LlvmEntry entry)
 /* Which of a variant's objects each kernel is in: the one with fewer instructions so far. */
 static const unsigned char *divide(const HostPlan *plan, Arena *a)
 {
-    unsigned char *part = ARENA_ARRAY(a, unsigned char, plan->kernels.n + 1);
+    unsigned char *part = ARENA_ARRAY(a, unsigned char, plan_n_kernels(plan) + 1);
     uint64_t size[LLVM_PARTS] = {0};
-    for (uint32_t i = 0; i < plan->kernels.n; i++) {
+    for (uint32_t i = 0; i < plan_n_kernels(plan); i++) {
         for (unsigned p = 1; p < LLVM_PARTS; p++)
             if (size[p] < size[part[i]]) part[i] = (unsigned char)p;
-        size[part[i]] += plan->kernels.data[i]->ins.n;
+        size[part[i]] += plan_kernel(plan, i, true)->ins.n;
     }
     return part;
 }
@@ -199,7 +199,7 @@ static const unsigned char *divide(const HostPlan *plan, Arena *a)
 static void fill_kernels(Model *m, unsigned variant, const unsigned char *parts, unsigned part)
 {
     m->what = llvm_variant_names[variant];
-    for (uint32_t i = 0; i < m->plan->kernels.n; i++) {
+    for (uint32_t i = 0; i < plan_n_kernels(m->plan); i++) {
         if (parts[i] != part) continue;
         LLVMValueRef f = llvm_kernel(m->arena, m->module, plan_kernel(m->plan, i, variant == RT_AVX512), variant);
         LLVMSetLinkage(f, LLVMExternalLinkage);

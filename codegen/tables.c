@@ -50,7 +50,7 @@ static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
 
 static RtCount count(PlanCount c)
 {
-    bool plain = c.kind == PLAN_CONST || c.kind == PLAN_AHEAD;
+    bool plain = c.kind == PLAN_CONST || c.kind == PLAN_AHEAD || c.kind == PLAN_SPLIT;
     bool blocks = c.kind == PLAN_BLOCKS || c.kind == PLAN_BLOCK_ROWS;
     return (RtCount){.kind = c.kind,
                      .space = plain ? -1 : index_of(c.space),
@@ -219,6 +219,20 @@ static const char *file_name(const char *path)
 _Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_ARGS == (int)RT_CHAIN_ARGS,
                "chains that the compiler makes fit");
 
+_Static_assert((int)PLAN_SPLIT_LAST == (int)RT_SPLIT_LAST && (int)PLAN_SPLIT_BLOCK == (int)RT_SPLIT_BLOCK &&
+                   (int)PLAN_SPLIT_ARGS == (int)RT_SPLIT_ARGS, "parts of rows as the compiler makes them");
+
+static void add_args(Builder *b, const PlanArg *args, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanArg *arg = &args[i];
+        RtStepArg y = {.is_buffer = arg->is_buffer,
+                       .buffer = arg->is_buffer ? (int64_t)arg->buffer : -1,
+                       .count = arg->is_buffer ? (RtCount){.space = -1} : count(arg->count)};
+        VEC_PUSH(b->arena, &b->step_args, y);
+    }
+}
+
 static void add_step(Builder *b, const PlanStep *s)
 {
     RtStep x = {.kernel = s->kernel,
@@ -230,6 +244,10 @@ static void add_step(Builder *b, const PlanStep *s)
                 .strip = s->strip,
                 .first_cost = b->costs.n,
                 .n_cost = s->cost.n,
+                .split_walks = s->split.walks,
+                .split_kernel = s->split.walks ? (int64_t)b->plan->kernels.n + s->split.kernel : -1,
+                .first_split_arg = (int64_t)b->step_args.n + s->args.n,
+                .n_split_args = s->split.args.n,
                 .rows = index_of(s->cone.rows),
                 .right = index_of(s->cone.right),
                 .walk = index_of(s->cone.walk),
@@ -244,13 +262,8 @@ static void add_step(Builder *b, const PlanStep *s)
         x.file = string(b, file_name(s->span.source->path));
     }
     VEC_PUSH(b->arena, &b->steps, x);
-    for (uint32_t i = 0; i < s->args.n; i++) {
-        const PlanArg *arg = &s->args.data[i];
-        RtStepArg y = {.is_buffer = arg->is_buffer,
-                       .buffer = arg->is_buffer ? (int64_t)arg->buffer : -1,
-                       .count = arg->is_buffer ? (RtCount){.space = -1} : count(arg->count)};
-        VEC_PUSH(b->arena, &b->step_args, y);
-    }
+    add_args(b, s->args.data, s->args.n);
+    add_args(b, s->split.args.data, s->split.args.n);
     for (uint32_t i = 0; i < s->cost.n; i++) {
         const PlanCost *c = &s->cost.data[i];
         VEC_PUSH(b->arena, &b->costs, ((RtCost){c->bytes, c->flops, count(c->count), index_of(c->map), index_of(c->table)}));
@@ -353,7 +366,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .n_graphs = b->graphs.n,
                          .n_tensors = b->tensors.n,
                          .n_programs = b->programs.n,
-                         .n_kernels = b->plan->kernels.n,
+                         .n_kernels = plan_n_kernels(b->plan),
                          .n_strings = (int64_t)b->blob.n,
                          .strings = b->blob.data,
                          .spaces = b->spaces.data,

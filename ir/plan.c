@@ -6,15 +6,16 @@
 static const char *const kind_names[] = {
     [PLAN_ARENA] = "arena", [PLAN_TENSOR] = "tensor", [PLAN_RESULT] = "result", [PLAN_COTANGENT] = "cotangent",
     [PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to", [PLAN_MAP_ROWS] = "rows",
-    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to", [PLAN_STRIP] = "strip"};
+    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to", [PLAN_STRIP] = "strip", [PLAN_STATE] = "state"};
 static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
 {
-    const char *space = c->kind == PLAN_CONST || c->kind == PLAN_AHEAD ? "" : p->module->spaces.data[c->space].name;
+    const char *space = c->kind == PLAN_CONST || c->kind == PLAN_AHEAD || c->kind == PLAN_SPLIT ? "" : p->module->spaces.data[c->space].name;
     switch (c->kind) {
     case PLAN_CONST: strbuf_printf(out, "%" PRId64, c->value); break;
     case PLAN_AHEAD: strbuf_printf(out, "ahead(%" PRId64 ")", c->value); break;
+    case PLAN_SPLIT: strbuf_puts(out, "blocks of split rows"); break;
     case PLAN_COUNT: strbuf_puts(out, space); break;
     case PLAN_BLOCKS: case PLAN_BLOCK_ROWS:
         strbuf_printf(out, "%s(%s, %" PRId64, c->kind == PLAN_BLOCKS ? "blocks" : "block_rows", space, c->block);
@@ -177,6 +178,8 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
     }
     print_gemm(p, &s->gemm, out);
     print_cone(&s->cone, out);
+    if (s->split.walks)
+        strbuf_printf(out, "    very long rows in parts by %s, %u walk%s\n", p->splits.data[s->split.kernel]->name, s->split.walks, s->split.walks > 1 ? "s" : "");
     if (s->chain > 1) strbuf_printf(out, "    with the next %u by strips of %" PRId64 " rows\n", s->chain - 1, s->strip);
 }
 
@@ -200,5 +203,9 @@ void plan_print_kernels(const HostPlan *p, StrBuf *out)
         if (!p->narrow.data[i]) continue;
         strbuf_puts(out, "\n");
         kir_print(p->narrow.data[i], out);
+    }
+    for (uint32_t i = 0; i < p->splits.n; i++) {
+        strbuf_puts(out, "\n");
+        kir_print(p->splits.data[i], out);
     }
 }

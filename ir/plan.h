@@ -11,6 +11,7 @@ typedef enum {
     PLAN_BLOCKS,     /* n_blocks = min(ceil(count / block), max), at least 1: fixed blocks of rows */
     PLAN_BLOCK_ROWS, /* ceil(count / n_blocks): rows per block for the same numbers */
     PLAN_AHEAD,      /* value: how many elements before their turn gathered rows are asked for; any number will do, 0: none */
+    PLAN_SPLIT,      /* value: PlanSplitArg, of the part of a row at hand; as the rows of a PLAN_STATE: blocks of split rows */
 } PlanCountKind;
 typedef struct PlanCount {
     PlanCountKind kind;
@@ -30,6 +31,7 @@ typedef enum {
     PLAN_IDS,     /* i64 [count]: the user's id of each element of space `ref` */
     PLAN_MAP_ALONG, /* i32 [count(from)]: image under map `ref` of each element in the order of the list of map `along` */
     PLAN_STRIP,   /* rows of the strip at hand: what passes between the steps of a chain */
+    PLAN_STATE,   /* [blocks][width] what each block of a split row sums up to */
 } PlanBufferKind;
 typedef struct PlanBuffer {
     PlanBufferKind kind;
@@ -98,6 +100,19 @@ typedef struct PlanCone {
     uint32_t walk;  /* elements that sums over the rows of map `cut` take in; the others are 0 */
 } PlanCone;
 
+/* A row with very many elements is computed by several threads, walk by walk over its elements (passes/lower_split.c). */
+typedef enum {
+    PLAN_SPLIT_PHASE, /* the walk whose turn it is; PLAN_SPLIT_LAST: all had it, and the row's values are stored */
+    PLAN_SPLIT_FROM, PLAN_SPLIT_TO, /* positions in the map's list: whole blocks of the row, but for its end */
+    PLAN_SPLIT_FIRST, /* where the row's first block is among those of all split rows */
+} PlanSplitArg;
+enum { PLAN_SPLIT_LAST = 1000, PLAN_SPLIT_WALKS = 16, PLAN_SPLIT_BLOCK = 256, PLAN_SPLIT_ARGS = 256 };
+typedef struct PlanSplit {
+    uint32_t walks;    /* 0: rows are not split */
+    uint32_t kernel;   /* index into splits; its iterations are rows, as the step's */
+    VEC(PlanArg) args;
+} PlanSplit;
+
 enum { PLAN_CHAIN_STEPS = 8, PLAN_CHAIN_ARGS = 256 }; /* of a chain, at most; args of all its steps */
 typedef struct PlanStep {
     uint32_t kernel;   /* index into kernels */
@@ -111,6 +126,7 @@ typedef struct PlanStep {
                           0: one of those before it runs it */
     int64_t strip;     /* rows of a strip */
     PlanGemm gemm;
+    PlanSplit split;
     VEC(PlanCost) cost;
     const char *label; /* "reduce_sum edge.dst [16] + 3 ops" */
     Span span;
@@ -131,12 +147,16 @@ typedef struct HostPlan {
     VEC(KirKernel *) kernels;
     VEC(KirKernel *) narrow; /* by kernel: what CPUs with 16 vector registers run in its place, the same parameters and bits;
                                 NULL: the kernel itself */
+    VEC(KirKernel *) splits; /* for parts of rows, on all CPUs; in tables behind the others */
     VEC(PlanProgram *) programs;
 } HostPlan;
+
+static inline uint32_t plan_n_kernels(const HostPlan *p) { return p->kernels.n + p->splits.n; }
 
 /* The kernel for a CPU with 32 vector registers of 64 bytes, or for another. */
 static inline KirKernel *plan_kernel(const HostPlan *p, uint32_t i, bool wide)
 {
+    if (i >= p->kernels.n) return p->splits.data[i - p->kernels.n];
     return wide || !p->narrow.data[i] ? p->kernels.data[i] : p->narrow.data[i];
 }
 /* All kernels as text, with those in place of others. */

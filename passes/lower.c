@@ -18,14 +18,15 @@ static void print_kernels(const void *plan, StrBuf *out) { plan_print_kernels(pl
 static void print_plan(const void *plan, StrBuf *out) { plan_print(plan, out); }
 
 /* *buffer_of: plan buffers by stored value. */
-static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, StrMap *kernels, uint32_t **buffer_of)
+static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, StrMap *kernels, StrMap *split_kernels,
+                       uint32_t **buffer_of)
 {
     PlanProgram *prog = ARENA_NEW(ctx->stage, PlanProgram);
     prog->name = f->f->name;
     prog->func = f->index;
     VEC_PUSH(ctx->stage, &plan->programs, prog);
     LowerFunc lf = {.ctx = ctx, .f = f, .plan = plan, .prog = prog, .vectors = !ctx->disabled[PASS_schedule],
-                    .kernels = kernels, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1),
+                    .kernels = kernels, .split_kernels = split_kernels, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1),
                     .first_memo = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
     for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;
     for (uint32_t i = 0; i < f->order.n && !lf.failed; i++) lower_group(&lf, f->order.data[i]);
@@ -37,9 +38,9 @@ static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm, uint32_t **b
 {
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     plan->module = fm->m;
-    StrMap kernels = {.arena = ctx->stage};
+    StrMap kernels = {.arena = ctx->stage}, split_kernels = {.arena = ctx->stage};
     for (uint32_t i = 0; i < fm->funcs.n; i++)
-        if (!lower_func(ctx, plan, fm->funcs.data[i], &kernels, &buffer_of[i])) return NULL;
+        if (!lower_func(ctx, plan, fm->funcs.data[i], &kernels, &split_kernels, &buffer_of[i])) return NULL;
     return plan;
 }
 
@@ -47,9 +48,9 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFun
 {
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     plan->module = fm->m;
-    StrMap kernels = {.arena = ctx->stage};
+    StrMap kernels = {.arena = ctx->stage}, split_kernels = {.arena = ctx->stage};
     uint32_t *buffer_of;
-    if (!lower_func(ctx, plan, f, &kernels, &buffer_of)) return NULL;
+    if (!lower_func(ctx, plan, f, &kernels, &split_kernels, &buffer_of)) return NULL;
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     if (!ctx->disabled[PASS_cone]) cone_program(&quiet, f, plan->programs.data[0], buffer_of);

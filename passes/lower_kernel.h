@@ -90,6 +90,8 @@ typedef struct LowerFunc {
     uint32_t *buffer_of; /* by value: plan buffer of a stored root, or UINT32_MAX */
     uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
     StrMap *kernels;      /* text -> index + 1 */
+    StrMap *split_kernels; /* likewise, of parts of rows */
+    bool for_split;       /* the kernel under construction computes parts of rows, for the last step */
     bool for_narrow;      /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
     const KirKernel *waiting; /* such a kernel, with its step; or NULL */
     const PlanStep *waiting_step;
@@ -115,6 +117,9 @@ typedef struct Lower {
     int64_t ahead_bytes; /* most that a walk asks for at an element */
     VEC(Staged) staged;
     VEC(StageAt) stage_at;
+    bool split;          /* the kernel computes parts of rows: lower_split.c */
+    uint32_t walks;      /* of the kernel so far */
+    KirId split_lo;      /* where the list of the row begins */
     IrId filling;        /* the staged value that is computed now, or IR_NONE */
     int64_t stage_rows;  /* elements that the arrays hold */
 } Lower;
@@ -265,6 +270,20 @@ typedef struct Accs {
 } Accs;
 /* Computes all of them in one walk over the row: values are remembered at their points. */
 void rows_walk(Lower *l, Accs sums);
+
+/* ---- rows in parts (lower_split.c) ---- */
+/* The next walk of the kernel begins, over what is left of the span: blocks of the part where it is this walk's turn (the i1 that
+   is returned), the row's where its turn is over and it joins, else none. upto: from the row's first block to the end of the part. */
+KirId split_walk(Lower *l, StageSpan *x, bool joins, bool upto);
+KirId split_reached(Lower *l, KirId turn, KirId position); /* i1: and the block at this position is of the part */
+void split_keep(Lower *l, Accs s, KirId position); /* parts of the block to memory */
+void split_take(Lower *l, Accs s, KirId position); /* and back */
+/* Around the stores of the row's values. */
+void split_stores_open(Lower *l);
+void split_stores_close(Lower *l);
+/* Behind the steps of a group: the kernel for parts of its rows. */
+void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user));
+void split_finish(Lower *l);
 
 /* ---- sums that rescale (lower_online.c) ---- */
 enum { ONLINE_MAX = 8 };

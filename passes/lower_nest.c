@@ -202,12 +202,14 @@ void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n)
         const Point *q = points_of_root(l, roots.data[i], p, n);
         for (unsigned k = 0; k < n; k++) values[i * n + k] = point_eval(l, roots.data[i], q[k].row, &q[k].env);
     }
+    split_stores_open(l);
     for (uint32_t i = 0; i < roots.n; i++) {
         const Point *q = points_of_root(l, roots.data[i], p, n);
         for (unsigned k = 0; k < n; k++)
             point_store(l, plan_value_buffer(l->lf, roots.data[i]), &fused_op(l->f, roots.data[i])->type, q[k].row,
                         &q[k].env, values[i * n + k]);
     }
+    split_stores_close(l);
 }
 
 static void group_tile(Lower *l, const Point *p, unsigned n, void *user)
@@ -254,10 +256,12 @@ static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
     KirId *values = ARENA_ARRAY(l->arena, KirId, x->n * n + 1);
     for (unsigned i = 0; i < x->n * n; i++)
         values[i] = point_eval(l, x->roots[i / n], p[i % n].row, &p[i % n].env);
+    split_stores_open(l);
     for (unsigned i = 0; i < x->n * n; i++) {
         IrId v = x->roots[i / n];
         point_store(l, plan_value_buffer(l->lf, v), &fused_op(l->f, v)->type, p[i % n].row, &p[i % n].env, values[i]);
     }
+    split_stores_close(l);
 }
 
 static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
@@ -569,5 +573,8 @@ void lower_group(LowerFunc *lf, uint32_t g)
     else if (kind == GROUP_RANK) lower_rank(lf, g);
     else if (kind == GROUP_NEAREST) lower_nearest(lf, g);
     else if (kind == GROUP_ROUTE) lower_route(lf, g);
-    else lower_kernels(lf, g, lower_one, NULL);
+    else {
+        lower_kernels(lf, g, lower_one, NULL);
+        if (kind == GROUP_ROWS) lower_split(lf, g, lower_one);
+    }
 }

@@ -99,7 +99,7 @@ static const char *param_name(Lower *l, const PlanBuffer *b, bool out)
 {
     static const char *const prefix[] = {[PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to",
                                          [PLAN_MAP_ROWS] = "rows", [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids",
-                                         [PLAN_MAP_ALONG] = "to"};
+                                         [PLAN_MAP_ALONG] = "to", [PLAN_STATE] = "state"};
     const char *p = b->kind >= PLAN_SEED ? prefix[b->kind] : out ? "y" : "x";
     return arena_printf(l->arena, "%s%u", p, l->kernel->params.n);
 }
@@ -155,6 +155,7 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
     Arena *a = lf->ctx->stage;
     *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .root = IR_NONE, .filling = IR_NONE, .s = schedule_group(lf->f, g, lf->vectors)};
     if (lf->for_narrow) schedule_narrow(lf->f, g, lf->vectors, &l->s);
+    l->split = lf->for_split;
     l->kernel = kir_kernel_new(a, "k");
     l->e = emit_begin(a, l->kernel);
     l->step = ARENA_NEW(a, PlanStep);
@@ -236,9 +237,13 @@ void lower_finish(Lower *l, const char *kind)
     for (uint32_t i = 0; i < s->args.n; i++)
         if (!s->args.data[i].is_buffer && s->args.data[i].count.kind == PLAN_AHEAD)
             s->args.data[i].count.value = ahead_default(l->ahead_bytes);
-    if (!s->cost.n) lower_costs(l);
+    if (!s->cost.n && !l->split) lower_costs(l);
     if (l->lf->vectors) lower_weave(l->kernel, WEAVE_LEAST_CHAIN);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
+    if (l->split) {
+        split_finish(l);
+        return;
+    }
     if (l->lf->for_narrow) {
         l->lf->waiting = l->kernel;
         l->lf->waiting_step = s;

@@ -128,11 +128,26 @@ static void open_block(Lower *l, StageSpan *x)
     x->to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x->from, emit_index(e, l->s.edge_block)), x->hi);
 }
 
+/* In a kernel for parts of rows: where it is the walk's turn; else the block's parts are those in memory. */
+static void take_or_join(Lower *l, Accs s, const StageNeeds *needs, StageSpan x, KirId turn)
+{
+    if (l->split) emit_if(&l->e, turn);
+    take_block(l, s, needs, x);
+    if (!l->split) return;
+    split_keep(l, s, x.from);
+    if (s.n) {
+        emit_else(&l->e);
+        split_take(l, s, x.from);
+    }
+    emit_end(&l->e);
+}
+
 static void sum_row(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
 {
+    KirId turn = l->split ? split_walk(l, &x, s.n > 0, false) : KIR_NONE;
     open_block(l, &x);
     open_parts(l, s);
-    take_block(l, s, needs, x);
+    take_or_join(l, s, needs, x, turn);
     merge_sums(l, s);
     emit_end(&l->e);
     stage_done(l, needs);
@@ -146,7 +161,9 @@ static StageSpan row_span(Lower *l, IrId map, KirId row)
     KirId lo = emit_load(e, rows, i64, row, 1, 1);
     KirId hi = emit_load(e, rows, i64, emit_op2(e, KIR_add, row, emit_index(e, 1)), 1, 1);
     StageSpan x = {.map = map, .row = row, .lo = lo, .hi = hi, .longer = KIR_NONE, .base = KIR_NONE};
-    if (l->staged.n) x.longer = emit_op2(e, KIR_lt, emit_index(e, l->stage_rows), emit_op2(e, KIR_sub, hi, lo));
+    if (l->split) l->split_lo = lo;
+    if (l->staged.n && l->split) x.longer = emit_int(e, kir_type(KIR_I1, 1), 1); /* another part may have filled the arrays */
+    else if (l->staged.n) x.longer = emit_op2(e, KIR_lt, emit_index(e, l->stage_rows), emit_op2(e, KIR_sub, hi, lo));
     return x;
 }
 
@@ -199,11 +216,22 @@ static StageNeeds needs_behind(Lower *l, Accs sums, const StageNeeds *before)
     for (unsigned i = 0; i < needs.n_fresh; i++) {
         bool there = false;
         for (unsigned k = 0; k < before->n_fresh; k++) there |= before->fresh[k] == needs.fresh[i];
-        if (!there || is_split(l, before)) needs.fresh[n++] = needs.fresh[i];
+        if (!there || l->split || is_split(l, before)) needs.fresh[n++] = needs.fresh[i];
     }
     needs.n_fresh = n;
     needs.fleeting = true;
     return needs;
+}
+
+/* A walk of its own: the sums of a block want the extreme of all blocks before it. */
+static void extremes_of_part(Lower *l, Accs extremes, const StageNeeds *needs, StageSpan x)
+{
+    split_walk(l, &x, false, false);
+    open_block(l, &x);
+    open_parts(l, extremes);
+    take_block(l, extremes, needs, x);
+    split_keep(l, extremes, x.from);
+    emit_end(&l->e);
 }
 
 void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums)
@@ -213,16 +241,19 @@ void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums)
     needs_of(l, extremes, &needs);
     StageNeeds behind = needs_behind(l, sums, &needs);
     StageSpan all = span_of(l, sums), x = all;
+    if (l->split) extremes_of_part(l, extremes, &needs, x);
     open_totals(l, extremes);
     open_totals(l, sums);
     online_begin(l, o, extremes);
+    KirId turn = l->split ? split_walk(l, &x, true, true) : KIR_NONE;
     open_block(l, &x);
     open_parts(l, extremes);
-    take_block(l, extremes, &needs, x);
+    if (l->split) split_take(l, extremes, x.from);
+    else take_block(l, extremes, &needs, x);
     merge_sums(l, extremes);
     online_rescale(l, o, extremes, sums, emit_op2(e, KIR_lt, all.lo, x.from));
     open_parts(l, sums);
-    take_block(l, sums, &behind, x);
+    take_or_join(l, sums, &behind, x, l->split ? split_reached(l, turn, x.from) : KIR_NONE);
     merge_sums(l, sums);
     emit_end(e);
     stage_done(l, &needs);

@@ -5,7 +5,7 @@
 #pragma once
 #include <stdint.h>
 
-#define RT_ABI_VERSION 8
+#define RT_ABI_VERSION 9
 
 typedef union RtArg {
     void *p;
@@ -24,11 +24,14 @@ enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD }; /* = IrTensorKind */
 enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE };    /* = IrLoopPolicy */
 enum { RT_INIT_CONST, RT_INIT_UNIFORM, RT_INIT_NORMAL };                    /* = IrInitKind */
 enum { RT_ARG_TENSOR, RT_ARG_SEED, RT_ARG_STEP, RT_ARG_COTANGENT };         /* = IrArgKind */
-enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_COUNT_AHEAD }; /* = PlanCountKind */
+enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_COUNT_AHEAD, RT_COUNT_SPLIT }; /* = PlanCountKind */
 enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED, RT_BUF_STEP,
-       RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG, RT_BUF_STRIP }; /* = PlanBufferKind */
+       RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG, RT_BUF_STRIP,
+       RT_BUF_STATE }; /* = PlanBufferKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK }; /* = PlanSetKind */
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase */
+enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };         /* = PlanSplitArg */
+enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 };    /* as PLAN_SPLIT_* */
 enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 }; /* chains: as PLAN_CHAIN_* */
 
 /* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.
@@ -93,6 +96,7 @@ typedef struct RtGemm { /* PlanGemm */
 } RtGemm;
 typedef struct RtStep {
     int64_t kernel, first_arg, n_args, grain, cut, chain, strip, first_cost, n_cost;
+    int64_t split_walks, split_kernel, first_split_arg, n_split_args; /* PlanSplit; 0 walks: rows are not split */
     int64_t rows, right, walk; /* PlanCone: sets of the program, -1: all */
     int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
     RtCount extent;

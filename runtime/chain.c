@@ -1,6 +1,7 @@
 /* Chains of steps: see chain.h. Never allocates while running. */
 #include "runtime/chain.h"
 #include "runtime/memory.h"
+#include "runtime/split.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct RtChain {
     RtArg self;
     const RtArg *args; /* of all its steps, one after another */
     int64_t n_args, n_links, n_patches, rows, strip, n_strips, grain;
+    const RtExecStep *first; /* of which threads may share rows */
     Link links[RT_CHAIN_STEPS];
     Patch patches[RT_CHAIN_ARGS];
     RtBlock memory;   /* [n_threads][strip_bytes] */
@@ -56,7 +58,7 @@ static RtCode weigh(const RtExec *e, const RtStep *s, RtChain *c, RtStatus *st)
     if (!c->weights) return rt_fail_memory(st, sizeof *c->weights * (size_t)c->n_strips, "a chain of steps");
     for (int64_t i = 0; i <= c->n_strips; i++) {
         int64_t row = at_most(i * c->strip, c->rows);
-        c->weights[i] = rows[row] + row - i;
+        c->weights[i] = (c->first->split ? rt_split_weight(c->first->split, row) : rows[row] + row) - i;
     }
     return RT_OK;
 }
@@ -100,6 +102,7 @@ RtCode rt_chain_make(const RtExec *e, int64_t step, RtChain **out, RtStatus *st)
     c->self.p = c;
     c->args = e->steps[step].args;
     c->n_links = s->chain;
+    c->first = &e->steps[step];
     c->strip = s->strip;
     c->rows = e->graph->spaces[s->extent.space].count;
     c->n_strips = c->rows / c->strip + (c->rows % c->strip > 0);
@@ -152,7 +155,8 @@ void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi)
         }
         for (int64_t k = 0; k < c->n_links; k++) {
             const Link *x = &c->links[k];
-            x->fn(own + x->first_arg, first / x->block, (last + x->block - 1) / x->block);
+            if (!k && c->first->split) rt_split_rows(c->first->split, own, first, last);
+            else x->fn(own + x->first_arg, first / x->block, (last + x->block - 1) / x->block);
         }
     }
     atomic_flag_clear_explicit(&c->taken[place], memory_order_release);

@@ -174,7 +174,7 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
         t.runs && t.steps ? RT_OK : rt_fail_memory(b->c->st, (size_t)b->iters * 8, "timings");
     if (!code) {
         take_times(b, e, &t);
-        t.peak = e->arena_bytes + (e->cone ? e->cone->bytes : 0) + (int64_t)(e->own_results.bytes + b->cotangents.bytes) +
+        t.peak = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) + (int64_t)(e->own_results.bytes + b->cotangents.bytes) +
                  trained_bytes(&b->s->data.tensors) +
                  rt_held_bytes(e->model, e->graph, e->program - e->model->programs);
         (b->json ? print_json : print_text)(b, name, e, &t);

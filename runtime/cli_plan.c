@@ -4,6 +4,7 @@
 #include "runtime/cone.h"
 #include "runtime/cost.h"
 #include "runtime/setup.h"
+#include "runtime/split.h"
 #include <stdio.h>
 
 typedef struct Plan {
@@ -46,6 +47,7 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
            (long long)f->s->line, rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
     if (f->x->choice.ahead) printf(", ahead %lld", (long long)(f->x->choice.ahead < 0 ? 0 : f->x->choice.ahead));
     if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
+    if (f->x->split) printf(", %lld row%s shared by threads", (long long)rt_split_count(f->x->split), rt_split_count(f->x->split) > 1 ? "s" : "");
     if (f->s->chain > 1) printf(", with the next %lld by strips of %lld rows", (long long)f->s->chain - 1, (long long)f->s->strip);
     if (f->cone && f->cone->runs) printf(", %lld rows needed", (long long)f->cone->n_rows);
     if (f->cone && f->cone->rows) printf(", zeros skipped");
@@ -68,6 +70,7 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
            f->x->backend ? "openblas" : "kernel");
     if (f->cone && f->cone->runs)
         printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)f->cone->n_rows, (long long)f->cone->n_runs);
+    if (f->x->split) printf(", \"shared_rows\": %lld", (long long)rt_split_count(f->x->split));
     putchar('}');
 }
 
@@ -103,6 +106,11 @@ static RtCode text_program(const Plan *plan, const RtExec *e, int64_t held)
         print_bytes((double)e->cone->bytes);
         printf(" more\n");
     }
+    if (e->states_bytes) {
+        printf("  sums of parts of shared rows take ");
+        print_bytes((double)e->states_bytes);
+        printf(" more\n");
+    }
     if (held) {
         printf("  reads what is computed once: ");
         print_bytes((double)held);
@@ -118,9 +126,9 @@ static RtCode json_program(const Plan *plan, const RtExec *e, int64_t held)
     rt_cli_print_string(rt_string(e->model, e->program->name));
     printf(": {\"steps\": [");
     RT_TRY(print_steps(plan, e, &t));
-    printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"peak_bytes\": %lld, \"cone_bytes\": %lld, \"held_bytes\": %lld}",
+    printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"peak_bytes\": %lld, \"cone_bytes\": %lld, \"shared_bytes\": %lld, \"held_bytes\": %lld}",
            t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes,
-           (long long)(e->cone ? e->cone->bytes : 0), (long long)held);
+           (long long)(e->cone ? e->cone->bytes : 0), (long long)e->states_bytes, (long long)held);
     return RT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/chain.h"
 #include "runtime/clock.h"
 #include "runtime/cone.h"
+#include "runtime/split.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,9 +90,10 @@ static RtCode take_arena(RtExec *e, RtStatus *st)
 
 /* ---- steps ---- */
 
-static RtKernelFn pick_kernel(const RtModel *m, int64_t kernel, int variant)
+RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel)
 {
-    for (int v = variant; v >= 0; v--)
+    const RtModel *m = e->model;
+    for (int v = e->options.variant; v >= 0; v--)
         if (m->kernels[v * m->n_kernels + kernel]) return m->kernels[v * m->n_kernels + kernel];
     return NULL;
 }
@@ -141,6 +143,11 @@ static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
         x->n_chunks = rt_cone_cut(runs, x->n_chunks, x->bounds);
         return;
     }
+    if (x->split) {
+        x->order = NULL;
+        rt_split_cut(x->split, x->choice.cut == RT_CUT_ROWS, x->n_chunks, x->bounds);
+        return;
+    }
     rt_cut(x->extent, x->choice.cut == RT_CUT_ROWS ? NULL : rows, x->n_chunks, x->bounds);
     x->order = x->bounds + x->n_chunks + 1;
     rt_cut_order(rows, x->bounds, x->n_chunks, x->order);
@@ -159,11 +166,12 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
                         ? rt_count_value(e->graph, &g->blocks)
                         : (rt_count_value(e->graph, &g->rows) + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
     else
-        x->fn = pick_kernel(e->model, s->kernel, e->options.variant);
+        x->fn = rt_exec_kernel(e, s->kernel);
     if (!x->fn)
         return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, s->label),
                        "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
+    RT_TRY(rt_split_make(e, i, &x->split, st));
     x->choice = e->options.choice;
     if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &x->choice);
     cut_step(e, s, x);
@@ -198,7 +206,8 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
         args += step_args(&e->model->steps[e->program->first_step + i]);
         RT_TRY(setup_step(e, i, st));
     }
-    return cut_chains(e, st);
+    RT_TRY(cut_chains(e, st));
+    return e->states_bytes && !e->options.plan_only ? rt_block_alloc(&e->states, (size_t)e->states_bytes, "rows that threads share", st) : RT_OK;
 }
 
 /* ---- binding ---- */
@@ -222,6 +231,7 @@ static void *buffer_pointer(RtExec *e, const RtBuffer *b)
     case RT_BUF_MAP_ALONG: return rt_graph_along(e->graph, b->ref, b->along);
     case RT_BUF_IDS: return e->graph->spaces[b->ref].ids_all;
     case RT_BUF_STRIP: return e; /* rt_chain_run says where it is */
+    case RT_BUF_STATE: return NULL; /* rt_split_bind does */
     default: return NULL;
     }
 }
@@ -268,6 +278,7 @@ static void fill_args(RtExec *e)
             else
                 args[k].i = scalar_arg(e, e->steps[i].choice.ahead, &a->count);
         }
+        if (e->steps[i].split) rt_split_bind(e->steps[i].split);
     }
 }
 
@@ -279,6 +290,10 @@ RtCode rt_exec_narrow(RtExec *e, RtStatus *st)
     e->cone = NULL;
     RT_TRY(rt_cone_make(e, (RtConeMode)e->options.cone, &cone, st));
     e->cone = cone;
+    for (int64_t i = 0; cone && i < e->program->n_steps; i++) { /* which would walk other elements */
+        rt_split_free(e->steps[i].split);
+        e->steps[i].split = NULL;
+    }
     for (int64_t i = 0; i < e->program->n_steps && (had || cone); i++)
         cut_step(e, &e->model->steps[e->program->first_step + i], &e->steps[i]);
     return RT_OK;
@@ -307,6 +322,7 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
         if (rt_count_value(e->graph, &s->rows) * s->row_bytes > e->places[i].bytes)
             return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL, "a batch needs more memory than was planned");
     }
+    e->options.split = -1; /* each batch has other rows */
     for (int64_t i = 0; i < p->n_steps; i++) RT_TRY(setup_step(e, i, st));
     return cut_chains(e, st);
 }
@@ -374,6 +390,8 @@ void rt_exec_free(RtExec *e)
     if (!e) return;
     rt_block_free(&e->arena);
     rt_block_free(&e->own_results);
+    rt_block_free(&e->states);
+    for (int64_t i = 0; e->steps && i < e->program->n_steps; i++) rt_split_free(e->steps[i].split);
     rt_cone_free(e->cone);
     for (int64_t i = 0; e->steps && i < e->program->n_steps; i++) rt_chain_free(e->steps[i].chain);
     free(e->steps);
@@ -414,11 +432,13 @@ static void run_step(RtExec *e, const RtExecStep *x)
 {
     const RtConeStep *runs = runs_of(e, x);
     if (e->model->steps[e->program->first_step + (x - e->steps)].chain == 0) return;
+    if (x->split) rt_split_walks(x->split);
     if (x->chain) {
         rt_pool_run(e->options.pool, rt_chain_run, rt_chain_args(x->chain), x->bounds, x->order, x->n_chunks);
         return;
     }
-    if (runs) rt_pool_run(e->options.pool, rt_cone_run, &runs->self, x->bounds, NULL, x->n_chunks);
+    if (x->split) rt_pool_run(e->options.pool, rt_split_run, rt_split_args(x->split), x->bounds, NULL, x->n_chunks);
+    else if (runs) rt_pool_run(e->options.pool, rt_cone_run, &runs->self, x->bounds, NULL, x->n_chunks);
     else if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->order, x->n_chunks);
 }
 

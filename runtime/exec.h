@@ -7,6 +7,7 @@
 #include "runtime/pool.h"
 
 struct RtChain;
+struct RtSplit;
 
 /* Another way to run the products among the steps (BLAS). Same row blocks, same buffers. Its
    functions take the arguments that exec.c lays out: see RtGemmArg. */
@@ -52,6 +53,7 @@ typedef struct RtExecOptions {
     RtChoose *choose; /* NULL: what is not said is as the plan and pool.h have it */
     void *choose_user;
     bool plan_only; /* no arena: for `plan`; must not be run */
+    int64_t split;  /* least elements of a row that threads share; 0: as split.h says; -1: none does */
     int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
 } RtExecOptions;
 
@@ -63,6 +65,7 @@ typedef struct RtExecStep {
     int64_t extent, n_chunks;
     bool backend; /* runs on options.gemm */
     struct RtChain *chain; /* it and the next ones, strip by strip (chain.h); or NULL */
+    struct RtSplit *split; /* rows that threads share (split.h); or NULL: none is long enough */
     RtChoice choice;
 } RtExecStep;
 
@@ -84,6 +87,8 @@ typedef struct RtExec {
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;
+    RtBlock states; /* of split rows: one step's at a time */
+    int64_t states_bytes;
     char *base;
     int64_t arena_bytes;
     bool bound;
@@ -120,6 +125,8 @@ void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns);
    index, or -1. */
 int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step);
 
+/* The kernel for this CPU, or for a lesser one; NULL: none. */
+RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel);
 /* Row offsets of the map whose rows the step's iterations are, or NULL. */
 const int64_t *rt_exec_rows(const RtExec *e, const RtStep *s, const RtExecStep *x);
 /* Bytes and flops of one step for this graph. */

@@ -455,6 +455,7 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
 int64_t rt_count_value(const RtGraph *g, const RtCount *c)
 {
     if (c->kind == RT_COUNT_CONST || c->kind == RT_COUNT_AHEAD) return c->value;
+    if (c->kind == RT_COUNT_SPLIT) return 0; /* split.c says it */
     int64_t n = g->spaces[c->space].count;
     if (c->kind == RT_COUNT_SPACE) return n;
     int64_t blocks = (n + c->block - 1) / c->block;

@@ -35,7 +35,7 @@ static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, c
                         int64_t *n_chunks)
 {
     int threads = rt_pool_threads(e->options.pool);
-    const int64_t *rows = rt_exec_rows(e, s, x);
+    const int64_t *rows = x->split ? NULL : rt_exec_rows(e, s, x);
     *n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, c->chunks ? c->chunks : RT_CHUNKS);
     if (threads > MAX_THREADS || *n_chunks < 2 || !x->extent) return *n_chunks < 2 ? threads : 1;
     int64_t *bounds = calloc(2 * (size_t)*n_chunks + 1, sizeof *bounds);
@@ -107,7 +107,7 @@ void rt_select(void *user, const RtExec *e, int64_t step, RtChoice *c)
     RtPrediction p;
     RtChoice base = {c->ahead, c->chunks ? c->chunks : RT_CHUNKS, c->cut ? c->cut : RT_CUT_ELEMENTS};
     double least = rt_select_predict(s, e, step, &base, &p) / UNSURE;
-    int n = rt_select_ways(e, step, c, ways);
+    int n = rt_select_ways(e, step, e->steps[step].split ? &(RtChoice){c->ahead, base.chunks, base.cut} : c, ways);
     *c = base;
     for (int i = 0; i < n; i++) {
         double ns = rt_select_predict(s, e, step, &ways[i], &p);

@@ -52,6 +52,14 @@ static RtCode parse_cone(const RtCli *c, int *cone)
     return RT_OK;
 }
 
+/* Rows that threads share take memory of their own, too. */
+static RtCode parse_share(const RtCli *c, int64_t *split)
+{
+    RT_TRY(rt_cli_int(c, OPT_SHARE, 0, INT64_MAX, split));
+    if (!*split && (c->values[OPT_SHARE] || c->values[OPT_BUDGET])) *split = -1;
+    return RT_OK;
+}
+
 /* 4096, 512K, 300M, 2G: powers of 1024. */
 static RtCode parse_budget(const RtCli *c, int64_t *budget)
 {
@@ -138,6 +146,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = parse_blas(c, &mode);
     if (!code) code = parse_choice(c, &s->exec.choice);
     if (!code) code = parse_cone(c, &s->exec.cone);
+    if (!code) code = parse_share(c, &s->exec.split);
     if (!code)
         code =
             rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);

@@ -32,6 +32,7 @@ struct PlanRun {
 static inline int64_t plan_run_count(const PlanRun *r, const PlanCount *c)
 {
     if (c->kind == PLAN_AHEAD) return r->ahead;
+    if (c->kind == PLAN_SPLIT) return 0; /* no row is split here */
     const IrModule *m = r->plan->module;
     bool fixed = c->kind != PLAN_CONST && m->spaces.data[c->space].has_dim; /* a pass may have made it: the world has it not */
     int64_t n = c->kind == PLAN_CONST ? c->value : fixed ? m->dims.data[m->spaces.data[c->space].dim].size : r->w->counts[c->space];

@@ -366,6 +366,7 @@ typedef struct Reading { /* of a plan: kernels, and who walks the chunks */
     RtPool *pool;
     RtChoice choice; /* how steps run: changes no bit */
     RtConeMode cone;
+    int64_t split; /* likewise: least elements of a row that threads share, -1: none are shared */
 } Reading;
 
 /* The model with its kernels; fine: every step is cut as finely as the pool takes it. */
@@ -449,7 +450,7 @@ static inline const char *program_run_one(Arena *a, const Program *p, const Read
     const IrFunc *f = p->plan->module->funcs.data[p->plan->programs.data[index]->func];
     RtStatus st = {0};
     RtExec *e = NULL;
-    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .choice = how->choice, .cone = (int)how->cone};
+    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .choice = how->choice, .split = how->split, .cone = (int)how->cone};
     RtCode code = rt_exec_create(how->model, index, g, &o, &e, &st);
     if (!code) code = rt_exec_own_results(e, &st);
     if (!code) {

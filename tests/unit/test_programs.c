@@ -59,7 +59,7 @@ static void add_kernels(Batch *b, unsigned i)
     Program *p = &b->programs[i];
     unsigned v = variant_of(p->seed);
     p->first_kernel = b->ks.n;
-    for (uint32_t k = 0; k < p->plan->kernels.n; k++) {
+    for (uint32_t k = 0; k < plan_n_kernels(p->plan); k++) {
         KirKernel *kernel = plan_kernel(p->plan, k, v == RT_AVX512);
         kernel->name = arena_printf(b->arena, "p%u_%s", i, kernel->name);
         VEC_PUSH(b->arena, &b->place, b->of_variant[v].n);
@@ -153,10 +153,10 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
 {
     Which which = {b, variant_of(p->seed)};
     int v = (int)which.variant;
-    static const int64_t far[] = {-1, 1, 7, 100000};
-    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}, RT_CONE_OFF},
+    static const int64_t far[] = {-1, 1, 7, 100000}, shared[] = {1, 1, 3, 257, -1};
+    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}, RT_CONE_OFF, -1},
                   threads = {program_model(p, v, kernel_llvm, &which, true), v, pool,
-                             {far[p->seed % 4], 1 + (int64_t)(p->seed / 4 % 9), (int64_t)(p->seed / 36 % 3)}, RT_CONE_ON};
+                             {far[p->seed % 4], 1 + (int64_t)(p->seed / 4 % 9), (int64_t)(p->seed / 36 % 3)}, RT_CONE_ON, shared[p->seed % 5]};
     uint32_t n = p->plan->module->funcs.data[0]->results.n + 1;
     *r = (Runs){ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n), b->with_c ? ARENA_ARRAY(a, void *, n) : NULL};
     const char *why = NULL;
@@ -164,7 +164,7 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
     if (!why) why = program_run(a, p, &llvm, graph, args, r->llvm);
     if (!why) why = program_run(a, p, &threads, graph, args, r->threads);
     if (!why && b->with_c) {
-        const Reading c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, {-1, 0, 0}, RT_CONE_OFF};
+        const Reading c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, {-1, 0, 0}, RT_CONE_OFF, 1};
         why = program_run(a, p, &c, graph, args, r->c);
     }
     rt_graph_free(graph);
@@ -208,7 +208,7 @@ static const char *check_change(Arena *a, Batch *b, const Program *p, const Orac
     ProgramGraph g = change_graph(a, &p->graph, how, &rng);
     Oracle after;
     Which which = {b, variant_of(p->seed)};
-    const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, false), (int)which.variant, NULL, {0, 0, 0}, RT_CONE_OFF};
+    const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, false), (int)which.variant, NULL, {0, 0, 0}, RT_CONE_OFF, -1};
     const char *why = program_oracle(a, p, &g, &after);
     RtGraph *graph = why ? NULL : program_rt_graph(a, p, &g, llvm.model, &why);
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
@@ -620,8 +620,8 @@ static void show(uint64_t seed, bool is_text)
     if (p.m) ir_print(p.m, &text);
     if (p.plain) ir_print(p.plain, &text);
     if (p.plan) ir_print(p.plan->module, &text), plan_print(p.plan, &text);
-    for (uint32_t i = 0; p.plan && i < p.plan->kernels.n; i++)
-        kir_print(p.plan->kernels.data[i], &text);
+    for (uint32_t i = 0; p.plan && i < plan_n_kernels(p.plan); i++)
+        kir_print(plan_kernel(p.plan, i, true), &text);
     fputs(strbuf_cstr(&text), stdout);
     if (why) printf("%s\n", why);
     arena_free(a);

@@ -1,0 +1,236 @@
+/* Rows that threads share: see split.h. Never allocates while running. */
+#include "runtime/split.h"
+#include <stdlib.h>
+
+enum { LEAST = 16384, PARTS = 4 }; /* elements of a row; parts of each walk, per thread */
+
+struct RtSplit {
+    RtArg self;
+    RtExec *e;
+    int64_t step, phase, n, n_parts;
+    RtKernelFn fn;
+    const int64_t *rows; /* of the map */
+    int64_t *which;      /* [n] rows, ascending */
+    int64_t *first;      /* [n + 1] blocks before each */
+    int64_t *bounds;     /* [n_parts + 1] parts, of all blocks */
+    RtArg *args;         /* [n_split_args] of the memory for states; the others are the step's */
+    int64_t *same;       /* [n_split_args] the step's argument, or -1 */
+};
+
+static const RtStep *step_of(const RtSplit *s) { return &s->e->model->steps[s->e->program->first_step + s->step]; }
+static int64_t blocks_of(int64_t elements) { return (elements + RT_SPLIT_BLOCK - 1) / RT_SPLIT_BLOCK; }
+static int64_t length(const RtSplit *s, int64_t row) { return s->rows[row + 1] - s->rows[row]; }
+
+/* ---- which rows -------------------------------------------------------------------------------------------------- */
+
+static int64_t least_of(const RtExec *e, const int64_t *rows, int64_t n)
+{
+    int64_t threads = rt_pool_threads(e->options.pool);
+    if (e->options.split) return e->options.split < 0 ? INT64_MAX : e->options.split;
+    if (threads < 2) return INT64_MAX;
+    int64_t half = (rows[n] + n) / (2 * threads);
+    return half > LEAST ? half : LEAST;
+}
+
+/* The row that has the element at this position. */
+static int64_t row_at(const int64_t *rows, int64_t n, int64_t position)
+{
+    int64_t lo = 0, hi = n;
+    while (hi - lo > 1) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (rows[mid] <= position) lo = mid;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* Rows of `least` elements and more: each has an element at a multiple of that. Returns their number. */
+static int64_t find_rows(const int64_t *rows, int64_t n, int64_t least, int64_t *which)
+{
+    int64_t found = 0, last = -1;
+    for (int64_t at = 0; at < rows[n]; at += least) {
+        int64_t row = row_at(rows, n, at);
+        if (row == last || rows[row + 1] - rows[row] < least) continue;
+        last = row;
+        if (which) which[found] = row;
+        found++;
+        if (least > rows[n] - at) break; /* at + least would overflow */
+    }
+    return found;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static int64_t state_bytes(const RtSplit *s, int64_t arg)
+{
+    const RtStepArg *a = &s->e->model->step_args[step_of(s)->first_split_arg + arg];
+    const RtBuffer *b = a->is_buffer ? &s->e->model->buffers[s->e->program->first_buffer + a->buffer] : NULL;
+    if (!b || b->kind != RT_BUF_STATE) return 0;
+    int64_t elem = b->elem == RT_K_F64 || b->elem == RT_K_I64 ? 8 : b->elem <= RT_K_I8 ? 1 : 4;
+    return (s->first[s->n] * b->width * elem + 63) / 64 * 64;
+}
+
+static bool is_count(const RtCount *a, const RtCount *b)
+{
+    if (a->kind == RT_COUNT_AHEAD) return b->kind == a->kind;
+    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block && a->max == b->max;
+}
+
+static int64_t same_arg(const RtSplit *s, int64_t arg)
+{
+    const RtStep *def = step_of(s);
+    const RtStepArg *all = s->e->model->step_args, *a = &all[def->first_split_arg + arg];
+    for (int64_t k = 0; k < def->n_args; k++) {
+        const RtStepArg *b = &all[def->first_arg + k];
+        if (a->is_buffer == b->is_buffer && (a->is_buffer ? a->buffer == b->buffer : is_count(&a->count, &b->count))) return k;
+    }
+    return -1;
+}
+
+static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
+{
+    RtExec *e = s->e;
+    int64_t threads = rt_pool_threads(e->options.pool), n_args = step_of(s)->n_split_args, bytes = 0;
+    s->which = calloc((size_t)s->n, sizeof *s->which);
+    s->first = calloc((size_t)s->n + 1, sizeof *s->first);
+    s->bounds = calloc((size_t)(PARTS * threads) + 1, sizeof *s->bounds);
+    s->args = calloc((size_t)n_args, sizeof *s->args);
+    s->same = calloc((size_t)n_args, sizeof *s->same);
+    if (!s->which || !s->first || !s->bounds || !s->args || !s->same)
+        return rt_fail_memory(st, sizeof *s->args * (size_t)n_args, "rows that threads share");
+    find_rows(s->rows, n_rows, least, s->which);
+    for (int64_t i = 0; i < s->n; i++) s->first[i + 1] = s->first[i] + blocks_of(length(s, s->which[i]));
+    s->n_parts = rt_cut_count(s->first[s->n], 1, (int)threads, PARTS);
+    rt_cut(s->first[s->n], NULL, s->n_parts, s->bounds);
+    for (int64_t k = 0; k < n_args; k++) {
+        bytes += state_bytes(s, k);
+        s->same[k] = same_arg(s, k);
+    }
+    if (bytes > e->states_bytes) e->states_bytes = bytes;
+    return RT_OK;
+}
+
+/* Rows that are drawn for each step are other rows each time; behind others of its strip, a step has not all its operands before. */
+static bool may_split(const RtExec *e, const RtStep *def, const RtExecStep *x)
+{
+    return def->split_walks && def->chain && !e->graph->lists && rt_exec_rows(e, def, x);
+}
+
+RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **out, RtStatus *st)
+{
+    const RtStep *def = &e->model->steps[e->program->first_step + step];
+    const RtExecStep *x = &e->steps[step];
+    rt_split_free(*out);
+    *out = NULL;
+    if (!may_split(e, def, x)) return RT_OK;
+    const int64_t *rows = rt_exec_rows(e, def, x);
+    int64_t least = least_of(e, rows, x->extent), n = find_rows(rows, x->extent, least, NULL);
+    RtKernelFn fn = rt_exec_kernel(e, def->split_kernel);
+    if (!n || !fn) return RT_OK;
+    RtSplit *s = calloc(1, sizeof *s);
+    if (!s) return rt_fail_memory(st, sizeof *s, "rows that threads share");
+    *s = (RtSplit){.self = {.p = s}, .e = e, .step = step, .n = n, .fn = fn, .rows = rows};
+    *out = s;
+    return fill(s, x->extent, least, st);
+}
+
+void rt_split_free(RtSplit *s)
+{
+    if (!s) return;
+    free(s->which);
+    free(s->first);
+    free(s->bounds);
+    free(s->args);
+    free(s->same);
+    free(s);
+}
+
+int64_t rt_split_count(const RtSplit *s) { return s->n; }
+
+void rt_split_bind(RtSplit *s)
+{
+    char *state = s->e->states.p;
+    for (int64_t k = 0; k < step_of(s)->n_split_args; k++) {
+        s->args[k].p = state;
+        state += state_bytes(s, k);
+    }
+}
+
+int64_t rt_split_weight(const RtSplit *s, int64_t row)
+{
+    int64_t w = s->rows[row] + row;
+    for (int64_t i = 0; i < s->n && s->which[i] < row; i++) w -= length(s, s->which[i]) - blocks_of(length(s, s->which[i]));
+    return w;
+}
+
+void rt_split_cut(const RtSplit *s, bool by_rows, int64_t n_chunks, int64_t *bounds)
+{
+    int64_t n = s->e->steps[s->step].extent;
+    double all = (double)rt_split_weight(s, n);
+    rt_cut(n, NULL, n_chunks, bounds);
+    for (int64_t i = 1; i < n_chunks && !by_rows; i++) {
+        int64_t lo = bounds[i - 1], hi = n, share = (int64_t)(all * (double)i / (double)n_chunks);
+        while (lo < hi) {
+            int64_t mid = lo + (hi - lo) / 2;
+            if (rt_split_weight(s, mid) < share) lo = mid + 1;
+            else hi = mid;
+        }
+        bounds[i] = lo;
+    }
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* args: the step's. */
+static void call(const RtSplit *s, const RtArg *args, int64_t i, int64_t phase, int64_t from, int64_t to)
+{
+    const RtStep *def = step_of(s);
+    const int64_t values[] = {[RT_SPLIT_PHASE] = phase, [RT_SPLIT_FROM] = from, [RT_SPLIT_TO] = to, [RT_SPLIT_FIRST] = s->first[i]};
+    RtArg own[RT_SPLIT_ARGS];
+    for (int64_t k = 0; k < def->n_split_args; k++) {
+        const RtStepArg *a = &s->e->model->step_args[def->first_split_arg + k];
+        own[k] = s->same[k] >= 0 ? args[s->same[k]] : s->args[k];
+        if (!a->is_buffer && a->count.kind == RT_COUNT_SPLIT) own[k].i = values[a->count.value];
+    }
+    s->fn(own, s->which[i], s->which[i] + 1);
+}
+
+/* Blocks [lo, hi) of all, in the walk whose turn it is. */
+static void run_part(const RtArg *args, int64_t lo, int64_t hi)
+{
+    const RtSplit *s = args[0].p;
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t a = lo > s->first[i] ? lo : s->first[i], b = hi < s->first[i + 1] ? hi : s->first[i + 1];
+        if (a >= b) continue;
+        int64_t begin = s->rows[s->which[i]], end = s->rows[s->which[i] + 1];
+        int64_t from = begin + (a - s->first[i]) * RT_SPLIT_BLOCK, to = begin + (b - s->first[i]) * RT_SPLIT_BLOCK;
+        call(s, s->e->steps[s->step].args, i, s->phase, from, to < end ? to : end);
+    }
+}
+
+void rt_split_walks(RtSplit *s)
+{
+    for (s->phase = 0; s->phase < step_of(s)->split_walks; s->phase++)
+        rt_pool_run(s->e->options.pool, run_part, &s->self, s->bounds, NULL, s->n_parts);
+}
+
+void rt_split_rows(const RtSplit *s, const RtArg *args, int64_t lo, int64_t hi)
+{
+    RtKernelFn fn = s->e->steps[s->step].fn;
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t row = s->which[i];
+        if (row < lo || row >= hi) continue;
+        if (lo < row) fn(args, lo, row);
+        call(s, args, i, RT_SPLIT_LAST, 0, 0);
+        lo = row + 1;
+    }
+    if (lo < hi) fn(args, lo, hi);
+}
+
+const RtArg *rt_split_args(const RtSplit *s) { return &s->self; }
+
+void rt_split_run(const RtArg *args, int64_t lo, int64_t hi)
+{
+    const RtSplit *s = args[0].p;
+    rt_split_rows(s, s->e->steps[s->step].args, lo, hi);
+}

@@ -1,0 +1,23 @@
+/* Rows with very many elements are shared by threads: walk by walk, blocks of 256 elements at a time, by the kernel that the
+   compiler makes for it (passes/lower_split.c). A row is so long if it has more than half of what each thread would get of all
+   rows and elements, and 16,384 elements. No bit of a result depends on it. */
+#pragma once
+#include "runtime/exec.h"
+
+typedef struct RtSplit RtSplit;
+
+/* Anew for the graph at hand: *s is freed before. NULL: the step has no such rows. e->states_bytes covers what it needs. */
+RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **s, RtStatus *st);
+void rt_split_free(RtSplit *s);
+int64_t rt_split_count(const RtSplit *s); /* rows */
+void rt_split_bind(RtSplit *s);           /* when memory is there and the step's arguments are known */
+/* Rows and elements of the rows before `row`, where those that are shared weigh as their blocks. */
+int64_t rt_split_weight(const RtSplit *s, int64_t row);
+/* Chunks of the rows by that weight, or of as many rows. */
+void rt_split_cut(const RtSplit *s, bool by_rows, int64_t n_chunks, int64_t *bounds);
+/* All walks over the shared rows. Then rows [lo, hi) of the step, with its arguments or others like them; rt_split_run:
+   args are rt_split_args. */
+void rt_split_walks(RtSplit *s);
+void rt_split_rows(const RtSplit *s, const RtArg *args, int64_t lo, int64_t hi);
+const RtArg *rt_split_args(const RtSplit *s);
+void rt_split_run(const RtArg *args, int64_t lo, int64_t hi);
