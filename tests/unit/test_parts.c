@@ -1,0 +1,145 @@
+/* The pass `parts` against what it replaces: concatenations on edges with pointwise operations, views, other cuts, sums over rows and over
+   the dim behind them, and gradients of slices. Both must agree within the interpreter's bounds (bit by bit where only rows are summed),
+   nothing may be put together on edges but what a result shows, and the kernels of both agree with the interpreter. */
+#include "passes/lower.h"
+#include "tests/unit/check.h"
+#include "tests/unit/plan_run.h"
+#include <math.h>
+
+/* %6: a concat of 6 and 6; %13: as [4,3]; %16: of 4 and 8, of which 4 are 0; %22: slices that leave some out; %28: shown whole. */
+static const char text[] =
+    "module m dim A = 6 dim B = 6 dim D = 12 dim H = 4 dim K = 3 dim C = 4 dim E = 8 dim L = 5 space node space edge : edges "
+    "map node.all : node -> unit sorted map edge.all : edge -> unit sorted map es : edge -> node map ed : edge -> node sorted graph gr : data edge(es, ed) "
+    "tensor x : input node[A] $ tensor y : input edge[B] $ tensor z : input node[D] $ tensor s : input edge[] $ "
+    "func f(x = @x, y = @y, z = @z, s = @s) { "
+    "%0 = arg 0 : node[A] $ %1 = arg 1 : edge[B] $ %2 = arg 2 : node[D] $ %3 = arg 3 : edge[] $ "
+    "%4 = gather %0 via es : edge[A] $ %5 = gather %2 via ed : edge[D] $ %6 = concat %4, %1 dim D : edge[D] $ "
+    "%7 = mul %6, %5 : edge[D] $ %8 = tanh %7 : edge[D] $ %9 = reduce_sum %8 via ed : node[D] $ "
+    "%10 = reduce_max %8 via ed empty 0 : node[D] $ %11 = reshape %8 : edge[H,K] $ %12 = mul %3, %11 : edge[H,K] $ "
+    "%13 = reduce_sum %12 via es : node[H,K] $ %14 = const 0 : edge[C] $ %15 = slice %6 dim D at 2 : edge[E] $ "
+    "%16 = concat %14, %15 dim D : edge[D] $ %17 = add %16, %6 : edge[D] $ %18 = mul %17, %17 : edge[D] $ %19 = sum_dims %18 : edge[] $ "
+    "%20 = contract %6, %17 : edge[] $ %21 = mul %19, %20 : edge[] $ %22 = slice %5 dim D at 7 : edge[L] $ %23 = sum_dims %22 : edge[] $ "
+    "%24 = add %21, %23 : edge[] $ %25 = reduce_sum %24 via ed : node[] $ %26 = sin %25 : node[] $ "
+    "%27 = gather %2 via es : edge[D] $ %28 = concat %1, %4 dim D : edge[D] $ %29 = mul %28, %27 : edge[D] $ "
+    "%30 = mul %9, %10 : node[D] $ %31 = sum_dims %30 : node[] $ %32 = sum_dims %13 : node[] $ %33 = mul %31, %32 : node[] $ "
+    "%34 = add %33, %26 : node[] $ %35 = reduce_sum %34 via node.all : [] $ "
+    "%36 = grad %35, %0 : node[A] $ %37 = grad %35, %1 : edge[B] $ %38 = grad %35, %2 : node[D] $ %39 = grad %35, %3 : edge[] $ "
+    "return a = %9 return b = %10 return c = %13 return w = %29 return d = %26 return dx = %36 return dy = %37 return dz = %38 return ds = %39 }";
+
+enum { N_ARGS = 4, N_EXACT = 4 /* results that no sum over the dim reaches */ };
+
+typedef struct Case {
+    int64_t nodes, edges;
+    const char *without; /* passes, or NULL */
+} Case;
+
+typedef struct Sides { /* whole, and in pieces */
+    const IrModule *m[2];
+    EvalWorld *w[2];
+    EvalValue *args[2][N_ARGS];
+    EvalValue **results[2];
+} Sides;
+
+static IrModule *parse(Arena *a, const char *dtype)
+{
+    StrBuf s = {.arena = a};
+    for (const char *p = text; *p; p++)
+        if (*p == '$') strbuf_puts(&s, dtype);
+        else strbuf_add(&s, p, 1);
+    Source *src = ARENA_NEW(a, Source);
+    *src = (Source){"t.gir", strbuf_cstr(&s), (uint32_t)s.n};
+    Diags d = {.arena = a};
+    IrModule *m = ir_parse(a, src, &d);
+    check(m && ir_verify(m, &d), "%s", d.list.n ? d.list.data[0]->text : "no module");
+    return d.n_errors ? NULL : m;
+}
+
+static double number(uint64_t seed, uint64_t i) { return eval_philox(seed, 0, 0, i, 0) * 0x1p-32; }
+
+static EvalValue *filled(Arena *a, const IrModule *m, const EvalWorld *w, IrType t, uint32_t arg)
+{
+    EvalValue *x = eval_value_new(a, m, w, t);
+    for (int64_t i = 0; i < x->rows * x->width; i++) x->v[i] = (double)(float)(number(arg + 7, (uint64_t)i) - 0.5);
+    return x;
+}
+
+static bool evaluate(Arena *a, Sides *s, const Case *c)
+{
+    int64_t *ends = ARENA_ARRAY(a, int64_t, 2 * c->edges + 1);
+    for (int64_t i = 0; i < 2 * c->edges; i++) ends[i] = (int64_t)(number(3, (uint64_t)i) * (double)c->nodes);
+    EvalGraph g = {c->nodes, c->nodes, c->edges, ends, ends + c->edges};
+    const char *why = NULL;
+    for (int k = 0; k < 2; k++) {
+        const IrFunc *f = s->m[k]->funcs.data[0];
+        s->w[k] = eval_world(a, s->m[k], &g, NULL, 1, &why);
+        if (!check(s->w[k] != NULL, "%s", why)) return false;
+        for (uint32_t i = 0; i < N_ARGS; i++) s->args[k][i] = filled(a, s->m[k], s->w[k], f->args.data[i].type, i);
+        s->results[k] = eval_func(a, s->m[k], s->w[k], f, s->args[k], &why);
+        if (!check(s->results[k] != NULL, "%s", why)) return false;
+    }
+    return true;
+}
+
+static void compare(const Sides *s)
+{
+    for (uint32_t r = 0; r < s->m[0]->funcs.data[0]->results.n; r++) {
+        const EvalValue *x = s->results[0][r], *y = s->results[1][r];
+        if (!CHECK(x->rows == y->rows && x->width == y->width)) return;
+        for (int64_t i = 0; i < x->rows * x->width; i++)
+            check(r < N_EXACT ? x->v[i] == y->v[i] : fabs(x->v[i] - y->v[i]) <= x->err[i] + y->err[i], "result %u, element %lld: %.17g and %.17g",
+                  r, (long long)i, x->v[i], y->v[i]);
+    }
+}
+
+static void run_kernels(Arena *a, const Sides *s, int k, const char *without)
+{
+    Diags d = {.arena = a};
+    PassContext ctx = pass_context(a, &d);
+    if (without) pass_option_disable(&ctx, without);
+    plan_run_check(a, lower_module(&ctx, s->m[k]), s->w[k], s->args[k], s->results[k], k ? "in pieces" : "whole");
+}
+
+/* Concats of rows that have a map on. */
+static uint32_t n_wholes(const IrModule *m)
+{
+    uint32_t n = 0;
+    const IrFunc *f = m->funcs.data[0];
+    for (IrId v = 0; v < f->ops.n; v++) {
+        const IrOp *op = &f->ops.data[v];
+        n += op->op == IR_OP_concat && !strcmp(m->spaces.data[op->type.space].name, "edge");
+    }
+    return n;
+}
+
+static void test_case(const char *dtype, const Case *c)
+{
+    static const PassId ahead[] = {PASS_simplify, PASS_cse, PASS_dce};
+    Arena *a = arena_new();
+    Diags d = {.arena = a};
+    PassContext ctx = pass_context(a, &d);
+    ctx.verify = PASS_VERIFY_ROUNDTRIP;
+    check_begin();
+    IrModule *m = parse(a, dtype);
+    Sides s = {0};
+    const IrModule *cut = m ? pass_run_one(&ctx, PASS_parts, m) : NULL;
+    if (cut) s.m[0] = pass_run_one(&ctx, PASS_autodiff, m), s.m[1] = pass_run_one(&ctx, PASS_autodiff, cut);
+    for (size_t k = 0; k < 3 && s.m[1]; k++) s.m[1] = pass_run_one(&ctx, ahead[k], s.m[1]);
+    if (s.m[1]) s.m[1] = pass_run_one(&ctx, PASS_dce, pass_run_one(&ctx, PASS_parts, s.m[1]));
+    if (CHECK(s.m[0] && s.m[1]) && check(n_wholes(s.m[1]) <= 2, "%u concatenations on edges are left", n_wholes(s.m[1])) && evaluate(a, &s, c)) {
+        compare(&s);
+        for (int k = 0; k < 2; k++) run_kernels(a, &s, k, c->without);
+    }
+    check_end(arena_printf(a, "parts: %s, %lld nodes, %lld edges%s%s", dtype, (long long)c->nodes, (long long)c->edges,
+                           c->without ? ", without " : "", c->without ? c->without : ""));
+    arena_free(a);
+}
+
+int main(void)
+{
+    static const Case cases[] = {{1, 0, NULL}, {1, 3, NULL}, {5, 0, NULL}, {60, 120, NULL}, {2, 600, NULL}, {30, 60, "fuse"}, {30, 60, "schedule"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_case("f32", &cases[i]);
+        test_case("f64", &cases[i]);
+    }
+    return check_done();
+}
