@@ -91,6 +91,14 @@ static bool fact_space(Elab *e, const FrontendFact *f, Span s, IrId *out)
     return space_find(e, rows, s, graph_data(e), out);
 }
 
+/* The dims of a file, for an input without domain its rows among them. */
+static uint32_t fact_dims(const FrontendFact *f, bool unit, int64_t dims[IR_MAX_DIMS + 1])
+{
+    if (unit) dims[0] = f->count;
+    memcpy(dims + unit, f->dims, f->n_dims * sizeof *dims);
+    return unit + f->n_dims;
+}
+
 /* The data's file against the declared input. */
 static void fact_check(Elab *e, const char *name, const IrType *t, Span s)
 {
@@ -102,19 +110,19 @@ static void fact_check(Elab *e, const char *name, const IrType *t, Span s)
                    f->dtype == IR_BOOL           ? "bools"
                    : ir_dtype_is_float(f->dtype) ? "floats"
                                                  : "integers");
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < f->n_dims; i++) n += f->dims[i] != 1 || f->n_dims == t->n_dims;
+    int64_t dims[IR_MAX_DIMS + 1];
+    uint32_t n = 0, n_dims = fact_dims(f, t->space == IR_UNIT, dims);
+    for (uint32_t i = 0; i < n_dims; i++) n += dims[i] != 1 || n_dims == t->n_dims;
     if (n != t->n_dims) {
-        diag_error(e->d, E0202, s, "input `%s` has %u dims, the data's has %u", name, t->n_dims,
-                   f->n_dims);
+        diag_error(e->d, E0202, s, "input `%s` has %u dims, the data's has %u", name, t->n_dims, n_dims);
         return;
     }
-    for (uint32_t i = 0, k = 0; i < f->n_dims; i++) {
-        if (f->n_dims != t->n_dims && f->dims[i] == 1) continue;
+    for (uint32_t i = 0, k = 0; i < n_dims; i++) {
+        if (n_dims != t->n_dims && dims[i] == 1) continue;
         IrId dim = t->dims[k++];
-        if (size_unify(&e->z, dim_size(e, dim), size_const(&e->z, f->dims[i]), s)) continue;
+        if (size_unify(&e->z, dim_size(e, dim), size_const(&e->z, dims[i]), s)) continue;
         diag_error(e->d, E0201, s, "input `%s`: dim %u is %s, the data's is %lld", name, k,
-                   size_text(&e->z, dim_size(e, dim)), (long long)f->dims[i]);
+                   size_text(&e->z, dim_size(e, dim)), (long long)dims[i]);
     }
 }
 

@@ -298,6 +298,18 @@ for exe in ("all", "all64"):
     r = box.run(box.path(exe), "bench", "--data", "d", "--iters", "1", "--threads", "1")
     box.report("bench_draws_" + exe, r.rc and r.err or [s for s in ("w", "d") if "input %s was drawn" % s not in r.out + r.err] and r.out + r.err)
 
+# What has no domain has no rows: all dims of its file are the model's.
+box.write("one.gnn", "model m(x: node[F], A: [F, G], b: [G], c: []) -> node[G] = c * (x @ A) + b\n")
+A, b = np.arange(6.0).reshape(3, 2), np.array([5.0, 7.0])
+WHOLE = dict(A=A, b=b, c=np.array([2.0]))
+box.must(box.gnnc, "build", "one.gnn", "--data", folder(**WHOLE), "--cpu=generic", "-o", box.path("one"))
+r = box.run(box.path("one"), "infer", "--data", "d", "--out", "o")
+box.report("without_rows", r.rc and r.err or not np.allclose(np.load(box.path("o")), 2 * (x @ A) + b) and "other numbers")
+box.refuses("without_rows_short", [box.gnnc, "build", "one.gnn", "--data", folder(**dict(WHOLE, A=A[:2])), "-o", box.path("no")], 1, "E0201",
+            "input `A`", "the data's is 2")
+box.refuses("without_rows_vector", [box.gnnc, "build", "one.gnn", "--data", folder(**dict(WHOLE, A=b)), "-o", box.path("no")], 1, "E0202",
+            "input `A` has 2 dims, the data's has 1")
+
 # ---- words of the command line ----------------------------------------------------------------------------
 
 for name, argv, code, says in [
