@@ -1,6 +1,7 @@
 /* Graph IR in memory: the op table, builders and the algebra of types. Contracts are in graph.h.
    Nothing here checks types: a builder takes what it is given, ir/verify.c judges it. */
 #include "ir/graph.h"
+#include <stdlib.h>
 #include <string.h>
 
 const IrOpInfo ir_ops[IR_N_OPS] = {
@@ -77,18 +78,28 @@ IrFunc *ir_func_find(const IrModule *m, const char *name)
     return NULL;
 }
 
-/* `name`, or name.2, name.3, ... : the first that no row of a table has. Rows begin with their
- * name. */
-static const char *unique_name(Arena *a, const char *name, const void *rows, uint32_t n,
-                               size_t size)
+/* The number k of name.k, 1 of `name` itself, 0 of any other text. */
+static uint64_t number_of(const char *text, const char *name, size_t length)
 {
-    const char *wanted = name;
-    for (unsigned k = 2;; k++) {
-        uint32_t i = 0;
-        while (i < n && strcmp(*(const char *const *)((const char *)rows + i * size), wanted)) i++;
-        if (i == n) return wanted;
-        wanted = arena_printf(a, "%s.%u", name, k);
+    char *end;
+    if (strncmp(text, name, length)) return 0;
+    if (!text[length]) return 1;
+    if (text[length] != '.' || text[length + 1] < '0' || text[length + 1] > '9') return 0;
+    uint64_t k = strtoull(text + length + 1, &end, 10);
+    return *end || k >= UINT32_MAX ? 0 : k;
+}
+
+/* `name` if no row of a table has it, else name.k behind all that are there. Rows begin with their name. */
+static const char *unique_name(Arena *a, const char *name, const void *rows, uint32_t n, size_t size)
+{
+    uint64_t last = 1, k;
+    bool taken = false;
+    for (uint32_t i = 0, length = (uint32_t)strlen(name); i < n; i++) {
+        k = number_of(*(const char *const *)((const char *)rows + i * size), name, length);
+        taken |= k == 1;
+        last = k > last ? k : last;
     }
+    return taken ? arena_printf(a, "%s.%llu", name, (unsigned long long)last + 1) : name;
 }
 #define UNIQUE(m, table, name)                                                                     \
     unique_name((m)->arena, (name), (m)->table.data, (m)->table.n, sizeof *(m)->table.data)
