@@ -128,6 +128,7 @@ typedef struct GroupReads {
 void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out);
 /* Calls visit for every operation computed inside g, once per space it is computed in. */
 void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, IrId v, IrId space), void *user);
+unsigned group_flops(const FusedFunc *f, uint32_t g); /* for one element of each of its values */
 
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */

@@ -22,26 +22,10 @@ static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
 
 /* ---- kinds ------------------------------------------------------------------------------------------ */
 
-typedef struct Flops {
-    const FusedFunc *f;
-    unsigned sum;
-} Flops;
-
-static void add_flops(void *user, IrId v, IrId space)
-{
-    (void)space;
-    Flops *x = user;
-    x->sum += ir_ops[fused_op(x->f, v)->op].flops;
-}
-
 static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
 {
     if (!dims->nest.n_dims || !group_is_scalar(f, dims)) return true;
-    Arena *scratch = arena_new();
-    Flops flops = {f, 0};
-    group_ops(f, map, scratch, add_flops, &flops);
-    arena_free(scratch);
-    return flops.sum < HEAVY_FLOPS;
+    return group_flops(f, map) < HEAVY_FLOPS;
 }
 
 /* Products side by side walk their weights in turn, tile by tile: panels of them must stay in the first cache, and each

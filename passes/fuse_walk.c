@@ -337,3 +337,24 @@ void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *use
     Walk w = {.f = f, .g = g, .arena = a, .visit = visit, .user = user};
     walk_group(&w);
 }
+
+typedef struct Flops {
+    const FusedFunc *f;
+    unsigned sum;
+} Flops;
+
+static void add_flops(void *user, IrId v, IrId space)
+{
+    (void)space;
+    Flops *x = user;
+    x->sum += ir_ops[fused_op(x->f, v)->op].flops;
+}
+
+unsigned group_flops(const FusedFunc *f, uint32_t g)
+{
+    Arena *scratch = arena_new();
+    Flops flops = {f, 0};
+    group_ops(f, g, scratch, add_flops, &flops);
+    arena_free(scratch);
+    return flops.sum;
+}

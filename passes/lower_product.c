@@ -5,11 +5,13 @@
          for tiles of rows
            acc = 0; for k: acc[row][vector] += x[row][k] * w[k][vector]
            what follows from the sums; stores
-   Products of one group run one after the other in a tile, then what is computed from all of them. Never reorders a
-   sum. */
+   Products of one group run one after the other in a tile, then what is computed from all of them. Where that is much, a
+   cell of a recurrent network say, it is written for one row: the sums wait in private arrays, and a loop takes row by row. Never
+   reorders a sum. */
 #include "passes/lower_kernel.h"
 
 enum { LINE = 16 /* elements of a cache line */, WIDE_ROW = 64, AHEAD = 1024 /* elements of the first operand */ };
+enum { MOST_WRITTEN = 384 /* operations of a tile that are written one behind the other */ };
 
 /* ---- sums of a tile ----------------------------------------------------------------------------------------- */
 
@@ -107,10 +109,11 @@ void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
 
 typedef struct RowBlock {
     KirId first, middle, last; /* whole tiles of rows lie before the middle */
+    const KirId *kept;         /* by root: a private array for the sums of a tile; NULL: they stay in registers */
 } RowBlock;
 
-/* A tile: these columns at `row` and the rows after it. */
-static void tile(Lower *l, KirId row, int64_t n_rows, const Point *columns, unsigned n_columns)
+/* These columns at `row` and the rows after it. */
+static Point *points_of_tile(Lower *l, KirId row, int64_t n_rows, const Point *columns, unsigned n_columns)
 {
     unsigned n = (unsigned)n_rows * n_columns;
     Point *p = ARENA_ARRAY(l->arena, Point, n);
@@ -118,9 +121,76 @@ static void tile(Lower *l, KirId row, int64_t n_rows, const Point *columns, unsi
         p[i] = columns[i % n_columns];
         p[i].row = emit_op2(&l->e, KIR_add, row, emit_index(&l->e, i / n_columns));
     }
+    return p;
+}
+
+/* The sum of the k-th point behind `first` in a private array. */
+static KirIns kept_access(Lower *l, KirOpcode op, KirId array, IrId v, KirId first, unsigned k, const Env *env)
+{
+    const IrType *t = &fused_op(l->f, v)->type;
+    unsigned lanes = env_lanes(env, t);
+    KirId at = emit_op2(&l->e, KIR_mul, emit_op2(&l->e, KIR_add, first, emit_index(&l->e, k)), emit_index(&l->e, lanes));
+    return (KirIns){.op = op, .type = kir_type(kir_base_of(t->dtype), lanes), .args = {at, KIR_NONE, KIR_NONE},
+                    .buf = KIR_NONE, .alloc = array, .stride = 1};
+}
+
+static void keep_sums(Lower *l, const KirId *kept, const Point *p, unsigned n)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i];
+        const Point *q = kept[i] == KIR_NONE ? NULL : points_of_root(l, v, p, n);
+        if (q) heavy_product(l, v, q, n);
+        for (unsigned k = 0; q && k < n; k++) {
+            KirIns store = kept_access(l, KIR_store, kept[i], v, emit_index(&l->e, 0), k, &q[k].env);
+            store.args[1] = emit_splat(&l->e, memo_get(l, v, q[k].row, &q[k].env), store.type.lanes);
+            emit_ins(&l->e, store);
+        }
+    }
+}
+
+static void recall_sums(Lower *l, const KirId *kept, KirId first, const Point *p, unsigned n)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i];
+        const Point *q = kept[i] == KIR_NONE ? NULL : points_of_root(l, v, p, n);
+        for (unsigned k = 0; q && k < n; k++)
+            memo_put(l, v, q[k].row, &q[k].env, emit_ins(&l->e, kept_access(l, KIR_load, kept[i], v, first, k, &q[k].env)));
+    }
+}
+
+/* A tile: its sums, then what follows from them, of all rows or of one after the other. */
+static void tile(Lower *l, const KirId *kept, KirId row, int64_t n_rows, const Point *columns, unsigned n_columns)
+{
+    Emit *e = &l->e;
+    Point *p = points_of_tile(l, row, n_rows, columns, n_columns);
     l->rows_ahead = n_rows > 1 ? 2 * n_rows : 0;
-    lower_roots(l, false, p, n);
+    if (kept) {
+        keep_sums(l, kept, p, (unsigned)n_rows * n_columns);
+        KirId at = emit_for(e, emit_index(e, 0), emit_index(e, n_rows), 1, KIR_SEQ, "rows of the tile");
+        p = points_of_tile(l, emit_op2(e, KIR_add, row, at), n_rows = 1, columns, n_columns);
+        recall_sums(l, kept, emit_op2(e, KIR_mul, at, emit_index(e, n_columns)), p, n_columns);
+    }
+    lower_roots(l, false, p, (unsigned)n_rows * n_columns);
+    if (kept) emit_end(e);
     l->rows_ahead = 0;
+}
+
+/* Arrays for the sums of a tile where so much follows from them that it is written for one row. */
+static const KirId *arrays_of_tile(Lower *l)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    int64_t points = l->s.row_tile * l->s.tile;
+    KirId *kept = ARENA_ARRAY(l->arena, KirId, g->roots.n);
+    if (group_flops(l->f, l->g) * points <= MOST_WRITTEN) return NULL;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i];
+        bool sum = group_kind_of(l->f->f, l->f->m, v) == GROUP_PRODUCT && !group_root_is_narrow(l->f, g, v);
+        KirType t = kir_type(kir_base_of(fused_op(l->f, v)->type.dtype), 1);
+        kept[i] = sum ? emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = t, .i = points * l->s.lanes}) : KIR_NONE;
+    }
+    return kept;
 }
 
 /* Tiles of the block's rows, then the rows that are left one by one. */
@@ -129,10 +199,10 @@ static void panel(Lower *l, const Point *columns, unsigned n_columns, void *user
     Emit *e = &l->e;
     const RowBlock *b = user;
     KirId row = emit_for(e, b->first, b->middle, l->s.row_tile, KIR_SEQ, "tiles of rows");
-    tile(l, row, l->s.row_tile, columns, n_columns);
+    tile(l, b->kept, row, l->s.row_tile, columns, n_columns);
     emit_end(e);
     row = emit_for(e, b->middle, b->last, 1, KIR_SEQ, "rows that are left");
-    tile(l, row, 1, columns, n_columns);
+    tile(l, NULL, row, 1, columns, n_columns);
     emit_end(e);
 }
 
@@ -140,7 +210,7 @@ void lower_product_rows(Lower *l, IrId space)
 {
     Emit *e = &l->e;
     const Group *g = &l->f->groups.data[l->g];
-    RowBlock b;
+    RowBlock b = {.kept = arrays_of_tile(l)};
     KirId rows = lower_count(l, plan_count(l->f->m, space)), size = emit_index(e, l->s.row_block);
     KirId width = emit_index(e, l->s.row_tile);
     l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = l->s.row_block, .max = INT64_MAX};
