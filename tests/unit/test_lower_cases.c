@@ -116,6 +116,32 @@ static void test_epilogue(void)
     arena_free(a);
 }
 
+/* Much that follows from the sums of a tile is written for one row, in a loop over private arrays. */
+static void test_long_epilogue(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[4];
+    StrBuf text = {.arena = a};
+    check_begin();
+    strbuf_puts(&text, "func forward(x = @x, w = @w, v = @v, u = @u) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
+                       "  %2 = arg 2 : node[L,H] f32\n  %3 = arg 3 : [L,H,K] f32\n  %4 = contract %0, %1 : node[K] f32\n"
+                       "  %5 = contract %2, %3 : node[K] f32\n  %6 = add %4, %5 : node[K] f32\n");
+    for (int i = 7; i < 15; i++) strbuf_printf(&text, "  %%%d = %s %%%d : node[K] f32\n", i, i % 2 ? "tanh" : "sigmoid", i - 1);
+    strbuf_puts(&text, "  %15 = mul %14, %4 : node[K] f32\n  return y = %15\n  return z = %5\n}\n");
+    HostPlan *one = plan_text(a, strbuf_cstr(&text), NULL, &m), *many = plan_text(a, strbuf_cstr(&text), "fuse", &m);
+    if (one && many) {
+        StrBuf kernels = {.arena = a};
+        for (uint32_t k = 0; k < one->kernels.n; k++) kir_print(one->kernels.data[k], &kernels);
+        CHECK(one->programs.data[0]->steps.n == 1 && strstr(strbuf_cstr(&kernels), "# rows of the tile"));
+        EvalWorld *w = hub_world(a, m, 203, 50);
+        PlanRun x = run_func(a, one, m, w, 0, args), y = run_func(a, many, m, w, 0, args);
+        same_numbers(&x, &y, 2);
+    }
+    check_end("lower: what follows from products is written once where it is much, with the same numbers");
+    arena_free(a);
+}
+
 /* Every product has a kernel for CPUs with fewer registers: other tiles, the same arguments and bits. */
 static void test_narrow(void)
 {
@@ -625,6 +651,7 @@ int main(void)
 {
     test_products();
     test_epilogue();
+    test_long_epilogue();
     test_narrow();
     test_epilogue_of_rows();
     test_flat_gradients();
