@@ -146,12 +146,42 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     return llvm_intrinsic(e, "llvm.masked.load", over, 2, args, 4);
 }
 
+/* The lanes that begin a strided load: its padding where some are not active. */
+static LLVMValueRef no_lanes(LlvmKernel *e, const KirIns *x)
+{
+    if (x->active < x->type.lanes) return padding(e, x);
+    return LLVMGetPoison(llvm_type(e->context, memory_type(x, x->type.lanes)));
+}
+
+/* A short stride: all that lies between the first element and the last is loaded, at most eight vectors, the last of which ends
+   with the last element, and the lanes are picked from those. */
+static bool is_near(const KirIns *x)
+{
+    int64_t reach = (x->active - 1) * x->stride + 1;
+    return x->stride > 1 && x->stride <= 8 && x->type.lanes >= 4 && reach >= x->type.lanes;
+}
+
+static LLVMValueRef load_near(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
+{
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
+    LLVMValueRef v = no_lanes(e, x), picked[16];
+    int64_t lanes = x->type.lanes, reach = (x->active - 1) * x->stride + 1;
+    for (int64_t from = 0, read = 0; read < reach; read = from + lanes) {
+        from = read + lanes <= reach ? read : reach - lanes;
+        LLVMValueRef part = load_plain(e, memory_type(x, x->type.lanes), x, LLVMBuildAdd(e->at, index, int64(e, from), ""));
+        for (int64_t l = 0; l < lanes; l++) {
+            bool here = l < x->active && l * x->stride >= read && l * x->stride < from + lanes;
+            picked[l] = LLVMConstInt(i32, (unsigned long long)(here ? lanes + l * x->stride - from : l), false);
+        }
+        v = LLVMBuildShuffleVector(e->at, v, part, LLVMConstVector(picked, (unsigned)lanes), "");
+    }
+    return v;
+}
+
 static LLVMValueRef load_strided(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
 {
-    LLVMValueRef v = x->active < x->type.lanes
-                         ? padding(e, x)
-                         : LLVMGetPoison(llvm_type(e->context, memory_type(x, x->type.lanes)));
-    LLVMValueRef one = NULL;
+    if (is_near(x)) return load_near(e, x, index);
+    LLVMValueRef v = no_lanes(e, x), one = NULL;
     for (unsigned i = 0; i < x->active; i++) {
         LLVMValueRef at = LLVMBuildAdd(e->at, index, int64(e, (int64_t)i * x->stride), "");
         if (i == 0 || x->stride != 0) one = load_plain(e, memory_type(x, 1), x, at);

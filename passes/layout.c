@@ -14,8 +14,9 @@
 #include "passes/rows.h"
 #include "passes/schedule.h"
 
-/* A turn that spares less than half is not worth it; what is laid out anew costs so many vector operations a vector. */
-static const double FEWER = 0.5, LAID_OUT = 16;
+/* A turn that spares less than half is not worth it. What is laid out anew costs so many vector operations a vector: through
+   memory; where a kernel reads it from edges, in whose space no table is made; of random numbers, drawn out of their order. */
+static const double FEWER = 0.5, LAID_OUT = 16, READ = 4, DRAWN = 64;
 
 typedef struct Layout {
     PassContext *ctx;
@@ -129,10 +130,18 @@ static double fewer_vectors(const Layout *l, IrId x)
     return vectors_of(l->r.b.m, &op_of(l, x)->type) - vectors_of(l->r.b.m, &to);
 }
 
-static double laid_out(const Layout *l, IrId x)
+static double laid_out(const Layout *l, IrId x, double each)
 {
     IrType to = new_type(l, x);
-    return LAID_OUT * expected_rows(l->r.b.m, to.space) * vectors_of(l->r.b.m, &to);
+    return each * expected_rows(l->r.b.m, to.space) * vectors_of(l->r.b.m, &to);
+}
+
+/* What an operation that keeps the user's order gives. */
+static double cost_of(const Layout *l, IrId v)
+{
+    const IrOp *op = op_of(l, v);
+    if (ir_ops[op->op].traits & T_RANDOM) return laid_out(l, v, DRAWN);
+    return laid_out(l, v, l->r.b.m->spaces.data[op->type.space].is_edge ? READ : LAID_OUT);
 }
 
 /* What a free operation spares: by its result where that turns, as often as a product sums, else by a summed operand. */
@@ -162,11 +171,11 @@ static void count(Layout *l)
             count_op(l, v);
             continue;
         }
-        if (l->turn[v]) l->cost[leader(l, v)] += laid_out(l, v);
+        if (l->turn[v]) l->cost[leader(l, v)] += cost_of(l, v);
         for (uint32_t k = 0; k < op->n_args; k++) wanted[op->args[k]] = true;
     }
     for (IrId v = 0; v < f->ops.n; v++)
-        if (wanted[v] && l->turn[v] && is_free(l, v)) l->cost[leader(l, v)] += laid_out(l, v);
+        if (wanted[v] && l->turn[v] && is_free(l, v)) l->cost[leader(l, v)] += laid_out(l, v, LAID_OUT);
 }
 
 static void join(Layout *l, IrId v)
