@@ -111,6 +111,7 @@ typedef struct PlanSplit {
     uint32_t walks;    /* 0: rows are not split */
     uint32_t kernel;   /* index into splits; its iterations are rows, as the step's */
     VEC(PlanArg) args;
+    VEC(uint32_t) reads; /* buffers whose elements walks want, beside the maps */
 } PlanSplit;
 
 enum { PLAN_CHAIN_STEPS = 8, PLAN_CHAIN_ARGS = 256 }; /* of a chain, at most; args of all its steps */

@@ -250,6 +250,29 @@ static void put_in_order(Connect *c, const Chain *x, uint32_t first, uint32_t la
     arena_free(scratch);
 }
 
+/* Threads share a row before the strips run: what its walks want must not be made in them, nor what they write be read before. */
+static bool wants_of(const Connect *c, uint32_t i, uint32_t earlier)
+{
+    const PlanStep *s = step_at(c, i);
+    for (uint32_t k = 0; k < s->split.reads.n; k++)
+        if (use_of(c, earlier, s->split.reads.data[k]) & WRITES) return true;
+    for (uint32_t k = 0; k < s->args.n; k++) {
+        const PlanArg *a = &s->args.data[k];
+        if (a->is_buffer && (use_of(c, i, a->buffer) & WRITES) && use_of(c, earlier, a->buffer)) return true;
+    }
+    return false;
+}
+
+static void keep_splits(Connect *c, uint32_t head, uint32_t last)
+{
+    for (uint32_t i = head + 1; i < last; i++) {
+        PlanStep *s = &c->p->steps.data[i];
+        bool wants = false;
+        for (uint32_t k = head; k < i; k++) wants |= wants_of(c, i, k);
+        if (wants) s->split.walks = 0;
+    }
+}
+
 static uint32_t connect_from(Connect *c, uint32_t i)
 {
     uint32_t last;
@@ -262,6 +285,7 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     put_in_order(c, &x, i, last);
     uint32_t head = last - x.n;
     for (uint32_t k = head; k < last; k++) c->p->steps.data[k].chain = 0;
+    keep_splits(c, head, last);
     PlanStep *s = &c->p->steps.data[head];
     s->chain = x.n;
     s->strip = strip;

@@ -121,11 +121,36 @@ static bool reads_more(const Lower *l, const PlanStep *step)
     return false;
 }
 
+/* What sums and inner values are made of. */
+static void mark_reads(Lower *l, bool *seen, IrId v, PlanSplit *out)
+{
+    if (seen[v]) return;
+    seen[v] = true;
+    const IrOp *op = fused_op(l->f, v);
+    uint32_t group = l->f->group_of.data[v];
+    if (op->op == IR_OP_arg || (group != GROUP_NONE && group != l->g && !group_has_copy(l->f, l->g, v))) {
+        VEC_PUSH(l->arena, &out->reads, plan_value_buffer(l->lf, v));
+        return;
+    }
+    for (uint32_t k = 0; k < op->n_args; k++) mark_reads(l, seen, op->args[k], out);
+}
+
+static void find_reads(Lower *l, PlanSplit *out)
+{
+    const Group *g = &l->f->groups.data[l->g];
+    bool *seen = ARENA_ARRAY(l->arena, bool, l->f->f->ops.n + 1);
+    for (uint32_t i = 0; i < g->inner.n; i++) mark_reads(l, seen, g->inner.data[i], out);
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (group_kind_of(l->f->f, l->f->m, g->roots.data[i]) == GROUP_ROWS)
+            mark_reads(l, seen, fused_op(l->f, g->roots.data[i])->args[0], out);
+}
+
 void split_finish(Lower *l)
 {
     PlanStep *step = &l->lf->prog->steps.data[l->lf->prog->steps.n - 1];
     if (l->walks > PLAN_SPLIT_WALKS || l->step->args.n > PLAN_SPLIT_ARGS || reads_more(l, step)) return;
     step->split.walks = l->walks;
     step->split.kernel = join_splits(l);
+    find_reads(l, &step->split);
     for (uint32_t i = 0; i < l->step->args.n; i++) VEC_PUSH(l->arena, &step->split.args, l->step->args.data[i]);
 }

@@ -9,6 +9,7 @@
 typedef struct Link {
     RtKernelFn fn;
     int64_t first_arg, block; /* rows of one iteration */
+    const RtExecStep *step; /* whose rows threads may share */
 } Link;
 
 typedef struct Patch { /* an argument that is the strip's */
@@ -19,7 +20,6 @@ struct RtChain {
     RtArg self;
     const RtArg *args; /* of all its steps, one after another */
     int64_t n_args, n_links, n_patches, rows, strip, n_strips, grain;
-    const RtExecStep *first; /* of which threads may share rows */
     Link links[RT_CHAIN_STEPS];
     Patch patches[RT_CHAIN_ARGS];
     RtBlock memory;   /* [n_threads][strip_bytes] */
@@ -41,24 +41,26 @@ static int64_t grain_of(const RtChain *c, const RtStep *s)
     return share >= 1 ? 1 : (int64_t)(1 / share) + 1;
 }
 
-/* Row offsets of the first step whose rows are sums over a list. */
-static const int64_t *rows_of(const RtExec *e, const RtStep *s, int64_t n, int64_t rows)
+/* The first step whose rows are sums over a list, or -1. */
+static int64_t sums_of(const RtExec *e, const RtStep *s, int64_t n, int64_t rows)
 {
     for (int64_t k = 0; k < n; k++)
-        if (s[k].cut >= 0 && e->graph->spaces[e->model->maps[s[k].cut].to].count == rows) return e->graph->maps[s[k].cut].rows;
-    return NULL;
+        if (s[k].cut >= 0 && e->graph->spaces[e->model->maps[s[k].cut].to].count == rows) return k;
+    return -1;
 }
 
 static RtCode weigh(const RtExec *e, const RtStep *s, RtChain *c, RtStatus *st)
 {
-    const int64_t *rows = rows_of(e, s, c->n_links, c->rows);
+    int64_t k = sums_of(e, s, c->n_links, c->rows);
+    const int64_t *rows = k < 0 ? NULL : e->graph->maps[s[k].cut].rows;
+    const RtSplit *split = k < 0 ? NULL : c->links[k].step->split;
     free(c->weights);
     c->weights = rows ? calloc((size_t)c->n_strips + 1, sizeof *c->weights) : NULL;
     if (!rows) return RT_OK;
     if (!c->weights) return rt_fail_memory(st, sizeof *c->weights * (size_t)c->n_strips, "a chain of steps");
     for (int64_t i = 0; i <= c->n_strips; i++) {
         int64_t row = at_most(i * c->strip, c->rows);
-        c->weights[i] = (c->first->split ? rt_split_weight(c->first->split, row) : rows[row] + row) - i;
+        c->weights[i] = (split ? rt_split_weight(split, row) : rows[row] + row) - i;
     }
     return RT_OK;
 }
@@ -102,14 +104,13 @@ RtCode rt_chain_make(const RtExec *e, int64_t step, RtChain **out, RtStatus *st)
     c->self.p = c;
     c->args = e->steps[step].args;
     c->n_links = s->chain;
-    c->first = &e->steps[step];
     c->strip = s->strip;
     c->rows = e->graph->spaces[s->extent.space].count;
     c->n_strips = c->rows / c->strip + (c->rows % c->strip > 0);
     c->n_patches = 0;
     for (int64_t k = 0; k < c->n_links; k++) {
         const RtExecStep *x = &e->steps[step + k];
-        c->links[k] = (Link){x->fn, x->args - c->args, s[k].extent.kind == RT_COUNT_BLOCKS ? s[k].extent.block : 1};
+        c->links[k] = (Link){x->fn, x->args - c->args, s[k].extent.kind == RT_COUNT_BLOCKS ? s[k].extent.block : 1, x};
         c->n_args = c->links[k].first_arg + s[k].n_args;
     }
     c->grain = grain_of(c, s);
@@ -155,7 +156,7 @@ void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi)
         }
         for (int64_t k = 0; k < c->n_links; k++) {
             const Link *x = &c->links[k];
-            if (!k && c->first->split) rt_split_rows(c->first->split, own, first, last);
+            if (x->step->split) rt_split_rows(x->step->split, own + x->first_arg, first, last);
             else x->fn(own + x->first_arg, first / x->block, (last + x->block - 1) / x->block);
         }
     }

@@ -432,7 +432,8 @@ static void run_step(RtExec *e, const RtExecStep *x)
 {
     const RtConeStep *runs = runs_of(e, x);
     if (e->model->steps[e->program->first_step + (x - e->steps)].chain == 0) return;
-    if (x->split) rt_split_walks(x->split);
+    for (int64_t k = 0; k < e->model->steps[e->program->first_step + (x - e->steps)].chain; k++)
+        if (x[k].split) rt_split_walks(x[k].split);
     if (x->chain) {
         rt_pool_run(e->options.pool, rt_chain_run, rt_chain_args(x->chain), x->bounds, x->order, x->n_chunks);
         return;

@@ -13,7 +13,7 @@ struct RtSplit {
     int64_t *which;      /* [n] rows, ascending */
     int64_t *first;      /* [n + 1] blocks before each */
     int64_t *bounds;     /* [n_parts + 1] parts, of all blocks */
-    RtArg *args;         /* [n_split_args] of the memory for states; the others are the step's */
+    RtArg *args;         /* [n_split_args] in e->states; the others are the step's */
     int64_t *same;       /* [n_split_args] the step's argument, or -1 */
 };
 
@@ -61,13 +61,20 @@ static int64_t find_rows(const int64_t *rows, int64_t n, int64_t least, int64_t 
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static int64_t state_bytes(const RtSplit *s, int64_t arg)
+/* Bytes of a row of an argument that is a buffer of this kind; else 0. */
+static int64_t row_bytes(const RtSplit *s, int64_t arg, int64_t kind)
 {
     const RtStepArg *a = &s->e->model->step_args[step_of(s)->first_split_arg + arg];
     const RtBuffer *b = a->is_buffer ? &s->e->model->buffers[s->e->program->first_buffer + a->buffer] : NULL;
-    if (!b || b->kind != RT_BUF_STATE) return 0;
-    int64_t elem = b->elem == RT_K_F64 || b->elem == RT_K_I64 ? 8 : b->elem <= RT_K_I8 ? 1 : 4;
-    return (s->first[s->n] * b->width * elem + 63) / 64 * 64;
+    if (!b || b->kind != kind) return 0;
+    return b->width * (b->elem == RT_K_F64 || b->elem == RT_K_I64 ? 8 : b->elem <= RT_K_I8 ? 1 : 4);
+}
+
+/* Of the blocks' states, or of a row to be read for nothing where the strip is not there yet. */
+static int64_t own_bytes(const RtSplit *s, int64_t arg)
+{
+    int64_t bytes = s->first[s->n] * row_bytes(s, arg, RT_BUF_STATE) + row_bytes(s, arg, RT_BUF_STRIP);
+    return (bytes + 63) / 64 * 64;
 }
 
 static bool is_count(const RtCount *a, const RtCount *b)
@@ -103,17 +110,17 @@ static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
     s->n_parts = rt_cut_count(s->first[s->n], 1, (int)threads, PARTS);
     rt_cut(s->first[s->n], NULL, s->n_parts, s->bounds);
     for (int64_t k = 0; k < n_args; k++) {
-        bytes += state_bytes(s, k);
+        bytes += own_bytes(s, k);
         s->same[k] = same_arg(s, k);
     }
     if (bytes > e->states_bytes) e->states_bytes = bytes;
     return RT_OK;
 }
 
-/* Rows that are drawn for each step are other rows each time; behind others of its strip, a step has not all its operands before. */
+/* Rows that are drawn for each step are other rows each time. */
 static bool may_split(const RtExec *e, const RtStep *def, const RtExecStep *x)
 {
-    return def->split_walks && def->chain && !e->graph->lists && rt_exec_rows(e, def, x);
+    return def->split_walks && !e->graph->lists && rt_exec_rows(e, def, x);
 }
 
 RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **out, RtStatus *st)
@@ -152,7 +159,7 @@ void rt_split_bind(RtSplit *s)
     char *state = s->e->states.p;
     for (int64_t k = 0; k < step_of(s)->n_split_args; k++) {
         s->args[k].p = state;
-        state += state_bytes(s, k);
+        state += own_bytes(s, k);
     }
 }
 
@@ -189,7 +196,9 @@ static void call(const RtSplit *s, const RtArg *args, int64_t i, int64_t phase, 
     RtArg own[RT_SPLIT_ARGS];
     for (int64_t k = 0; k < def->n_split_args; k++) {
         const RtStepArg *a = &s->e->model->step_args[def->first_split_arg + k];
-        own[k] = s->same[k] >= 0 ? args[s->same[k]] : s->args[k];
+        int64_t strip = phase == RT_SPLIT_LAST ? 0 : row_bytes(s, k, RT_BUF_STRIP);
+        own[k] = s->same[k] >= 0 && !strip ? args[s->same[k]] : s->args[k];
+        if (strip) own[k].p = (void *)((uintptr_t)own[k].p - (uintptr_t)(strip * s->which[i])); /* kernels count rows from the first */
         if (!a->is_buffer && a->count.kind == RT_COUNT_SPLIT) own[k].i = values[a->count.value];
     }
     s->fn(own, s->which[i], s->which[i] + 1);
