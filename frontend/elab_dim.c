@@ -52,10 +52,11 @@ static const Size *new_size(Elab *e, const char *name, Span s)
     return size_var(&e->z, name, e->frame->new_dims == DIMS_RIGID ? SIZE_RIGID : SIZE_HOLE, user_place(e, s));
 }
 
-/* The size that a static variable gives to the dim of its name; NULL: none, where it is a value of another kind or not given. */
+/* The size that a static variable gives to the dim of its name; NULL: none, where it is not given, or a word, as W in `O = W`: what
+   it is made of tells its size. */
 static const Size *static_size(Elab *e, const Value *v, const char *name, Span s)
 {
-    bool strange = v->kind == V_LIST || v->kind == V_BOOL || v->kind == V_WORD;
+    bool strange = v->kind == V_LIST || v->kind == V_BOOL;
     if (v->kind == V_DIM) return dim_size(e, v->dim);
     if (v->kind != V_NUMBER && !strange) return NULL;
     if (v->kind == V_NUMBER && v->num >= 1 && v->num == floor(v->num) && v->num < 1e15)

@@ -228,23 +228,24 @@ static const RtStepArg hm_args[] = {
     BUF(5), BUF(4), BUF(8), NUM(COUNT(SP_NODE)),
 };
 #define NO_GEMM {0}
+#define NO_SPLIT 0, -1, 0, 0
 static const RtStep hm_steps[] = {
-    {K_MM, 0, 3, 4, -1, 1, 0, 0, 1, -1, -1, -1, S(s_mm), S(file), 3, COUNT(SP_NODE),
+    {K_MM, 0, 3, 4, -1, 1, 0, 0, 1, NO_SPLIT, -1, -1, -1, S(s_mm), S(file), 3, COUNT(SP_NODE),
      {1, 0, B_X, B_W, B_H, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)}},
-    {K_SUM, 3, 5, 4, M_DST, 1, 0, 1, 1, -1, -1, -1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_RES, 8, 6, 1, -1, 1, 0, 0, 0, -1, -1, -1, S(s_res), S(file), 5, CONST(1), NO_GEMM},
-    {K_SUM, 14, 5, 4, M_SRC, 1, 0, 1, 1, -1, -1, -1, S(s_aggt), S(file), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_OUTER, 19, 4, 1, -1, 1, 0, 0, 0, -1, -1, -1, S(s_outer), S(file), 3, CONST(HM_F), NO_GEMM},
-    {K_UPDATE, 23, 4, 1024, -1, 1, 0, 0, 0, -1, -1, -1, S(s_update), S(file), 9, CONST(HM_F *HM_C), NO_GEMM},
-    {K_MM, 27, 3, 4, -1, 1, 0, 0, 1, -1, -1, -1, S(s_mm), S(file), 3, COUNT(SP_NODE),
+    {K_SUM, 3, 5, 4, M_DST, 1, 0, 1, 1, NO_SPLIT, -1, -1, -1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_RES, 8, 6, 1, -1, 1, 0, 0, 0, NO_SPLIT, -1, -1, -1, S(s_res), S(file), 5, CONST(1), NO_GEMM},
+    {K_SUM, 14, 5, 4, M_SRC, 1, 0, 1, 1, NO_SPLIT, -1, -1, -1, S(s_aggt), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_OUTER, 19, 4, 1, -1, 1, 0, 0, 0, NO_SPLIT, -1, -1, -1, S(s_outer), S(file), 3, CONST(HM_F), NO_GEMM},
+    {K_UPDATE, 23, 4, 1024, -1, 1, 0, 0, 0, NO_SPLIT, -1, -1, -1, S(s_update), S(file), 9, CONST(HM_F *HM_C), NO_GEMM},
+    {K_MM, 27, 3, 4, -1, 1, 0, 0, 1, NO_SPLIT, -1, -1, -1, S(s_mm), S(file), 3, COUNT(SP_NODE),
      {1, 0, 0, 1, 2, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)}},
-    {K_SUM, 30, 5, 4, M_DST, 1, 0, 1, 1, -1, -1, -1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_MM, 35, 3, 4, -1, 1, 0, 0, 1, -1, -1, -1, S(s_mm), S(file), 3, COUNT(SP_NODE), NO_GEMM},
-    {K_SUM, 38, 5, 4, M_DST, 1, 0, 1, 1, -1, -1, -1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_ACC, 43, 5, 1, -1, 1, 0, 0, 0, -1, -1, -1, S(s_acc), S(file), 8, CONST(1), NO_GEMM},
-    {K_SUM, 48, 5, 4, M_SRC, 1, 0, 1, 1, -1, -1, -1, S(s_aggt), S(file), 4, COUNT(SP_NODE), NO_GEMM},
-    {K_DX, 53, 3, 4, -1, 1, 0, 0, 0, -1, -1, -1, S(s_dx), S(file), 3, COUNT(SP_NODE), NO_GEMM},
-    {K_OUTER, 56, 4, 1, -1, 1, 0, 0, 0, -1, -1, -1, S(s_outer), S(file), 3, CONST(HM_F), NO_GEMM},
+    {K_SUM, 30, 5, 4, M_DST, 1, 0, 1, 1, NO_SPLIT, -1, -1, -1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_MM, 35, 3, 4, -1, 1, 0, 0, 1, NO_SPLIT, -1, -1, -1, S(s_mm), S(file), 3, COUNT(SP_NODE), NO_GEMM},
+    {K_SUM, 38, 5, 4, M_DST, 1, 0, 1, 1, NO_SPLIT, -1, -1, -1, S(s_agg), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_ACC, 43, 5, 1, -1, 1, 0, 0, 0, NO_SPLIT, -1, -1, -1, S(s_acc), S(file), 8, CONST(1), NO_GEMM},
+    {K_SUM, 48, 5, 4, M_SRC, 1, 0, 1, 1, NO_SPLIT, -1, -1, -1, S(s_aggt), S(file), 4, COUNT(SP_NODE), NO_GEMM},
+    {K_DX, 53, 3, 4, -1, 1, 0, 0, 0, NO_SPLIT, -1, -1, -1, S(s_dx), S(file), 3, COUNT(SP_NODE), NO_GEMM},
+    {K_OUTER, 56, 4, 1, -1, 1, 0, 0, 0, NO_SPLIT, -1, -1, -1, S(s_outer), S(file), 3, CONST(HM_F), NO_GEMM},
 };
 static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F * HM_C, COUNT(SP_NODE), -1, -1},
                                   {4 * HM_C, HM_C, COUNT(SP_EDGE), -1, -1}};
