@@ -5,6 +5,7 @@
      contract(x - y, W)          =  contract(x, W) - contract(y, W)
      contract(concat(x, y), W)   =  contract(x, W') + contract(y, W'')
      contract(contract(x, V), W) =  contract(x, contract(V, W))
+     contract(reshape x, W)      =  contract(x, reshape W)           and so contract(s (x) x, W) = contract(s, contract(x, W))
      contract(z, contract(x, V)) =  contract(x, contract(z, V))      z per row as well, also through views of V
    and a weight's gradient, the sum of outer products over rows: sum_e x[src e] (x) d[e] = sum_v x[v] (x) sum of d.
    Each step takes the cheaper of stopping here and going on. */
@@ -120,6 +121,23 @@ static IrId matmul_of_product(Reorder *r, IrOp op, IrId w, IrType type, int dept
     return IR_NONE;
 }
 
+/* w[.., from, ..] as w[.., to, ..]; IR_NONE unless the dims of `from` stand side by side in w. */
+static IrId weight_viewed(Reorder *r, IrId w, const IrType *from, const IrType *to)
+{
+    IrType t = ro_type(r, w);
+    uint32_t at = 0, n = 0;
+    while (at < t.n_dims && t.dims[at] != from->dims[0]) at++;
+    if (!from->n_dims || at + from->n_dims > t.n_dims || memcmp(t.dims + at, from->dims, from->n_dims * sizeof *t.dims))
+        return IR_NONE;
+    if (t.n_dims - from->n_dims + to->n_dims > IR_MAX_DIMS) return IR_NONE;
+    IrType out = t;
+    for (uint32_t k = 0; k < at; k++) out.dims[n++] = t.dims[k];
+    for (uint32_t k = 0; k < to->n_dims; k++) out.dims[n++] = to->dims[k];
+    for (uint32_t k = at + from->n_dims; k < t.n_dims; k++) out.dims[n++] = t.dims[k];
+    out.n_dims = (uint8_t)n;
+    return ro_unary(r, IR_OP_reshape, out, w, (IrAttr){0});
+}
+
 /* A dim under another name, and nothing else. */
 static bool renames(const IrType *from, const IrType *to, IrId *old, IrId *now)
 {
@@ -133,11 +151,29 @@ static bool renames(const IrType *from, const IrType *to, IrId *old, IrId *now)
     return n == 1 && from->space == to->space && from->n_dims == to->n_dims;
 }
 
+/* What is summed as [F*K] is summed as [F, K], with that view of the weight. */
+static IrId matmul_split(Reorder *r, IrOp op, IrId w, IrType type, int depth)
+{
+    IrType from = op.type, to = ro_type(r, op.args[0]);
+    uint8_t same = 0;
+    while (same < from.n_dims && same < to.n_dims && from.dims[same] == to.dims[same]) same++;
+    from.n_dims -= same;
+    to.n_dims -= same;
+    memmove(from.dims, from.dims + same, from.n_dims * sizeof *from.dims);
+    memmove(to.dims, to.dims + same, to.n_dims * sizeof *to.dims);
+    for (uint32_t k = 0; k < from.n_dims; k++)
+        if (has(&type, from.dims[k])) return IR_NONE;
+    for (uint32_t k = 0; k < to.n_dims; k++)
+        if (has(&type, to.dims[k]) || ro_has_dim(r, w, to.dims[k])) return IR_NONE;
+    if (!to.n_dims) return IR_NONE;
+    return reorder_matmul(r, op.args[0], weight_viewed(r, w, &from, &to), type, depth);
+}
+
 static IrId matmul_view(Reorder *r, IrOp op, IrId w, IrType type, int depth)
 {
     IrType inner = ro_type(r, op.args[0]);
     IrId old, now;
-    if (!renames(&inner, &op.type, &old, &now)) return IR_NONE;
+    if (!renames(&inner, &op.type, &old, &now)) return matmul_split(r, op, w, type, depth);
     IrId x = ro_renamed(r, op.args[0], old, now);
     if (x == IR_NONE || ro_op(r, x)->op == IR_OP_reshape) return IR_NONE;
     return reorder_matmul(r, x, w, type, depth);
@@ -158,7 +194,7 @@ static IrId matmul_step(Reorder *r, IrId x, IrId w, IrType type, int depth)
     case IR_OP_sub: return matmul_sum(r, op, w, type, depth);
     case IR_OP_mul: {
         IrId v = matmul_scaled(r, op, 0, w, type, depth);
-        return v != IR_NONE ? v : matmul_scaled(r, op, 1, w, type, depth);
+        return reorder_cheaper(r, v, matmul_scaled(r, op, 1, w, type, depth));
     }
     case IR_OP_div: return matmul_scaled(r, op, 1, w, type, depth);
     case IR_OP_concat: return matmul_concat(r, op, w, type, depth);
@@ -179,23 +215,6 @@ IrId reorder_matmul(Reorder *r, IrId x, IrId w, IrType type, int depth)
 }
 
 /* ---- products of two values per row ---- */
-
-/* w[.., from, ..] as w[.., to, ..]; IR_NONE unless the dims of `from` stand side by side in w. */
-static IrId weight_viewed(Reorder *r, IrId w, const IrType *from, const IrType *to)
-{
-    IrType t = ro_type(r, w);
-    uint32_t at = 0, n = 0;
-    while (at < t.n_dims && t.dims[at] != from->dims[0]) at++;
-    if (!from->n_dims || at + from->n_dims > t.n_dims || memcmp(t.dims + at, from->dims, from->n_dims * sizeof *t.dims))
-        return IR_NONE;
-    if (t.n_dims - from->n_dims + to->n_dims > IR_MAX_DIMS) return IR_NONE;
-    IrType out = t;
-    for (uint32_t k = 0; k < at; k++) out.dims[n++] = t.dims[k];
-    for (uint32_t k = 0; k < to->n_dims; k++) out.dims[n++] = to->dims[k];
-    for (uint32_t k = at + from->n_dims; k < t.n_dims; k++) out.dims[n++] = t.dims[k];
-    out.n_dims = (uint8_t)n;
-    return ro_unary(r, IR_OP_reshape, out, w, (IrAttr){0});
-}
 
 /* x W as a value of type `to`, another view of it: x (view of W). */
 static IrId product_viewed(Reorder *r, const IrOp *op, const IrType *to)
