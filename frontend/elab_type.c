@@ -263,6 +263,15 @@ typedef struct Wanted {
     Span at;          /* of errors */
 } Wanted;
 
+/* Dims of two names do not meet, so that a result of both has one too many. */
+static void help_names(Elab *e, Diag *d, const IrType *found, const IrType *wanted)
+{
+    if (found->n_dims <= wanted->n_dims || found->n_dims < 2) return;
+    const char *a = dim_text(e, found->dims[found->n_dims - 2]), *b = dim_text(e, found->dims[found->n_dims - 1]);
+    diag_help(e->d, d, "dims meet by their names; where `%s` is `%s`, name one value's so first: `t: %s[%s] = ...`", b, a,
+              space_text(e, found->space), a);
+}
+
 static Value misfit(Elab *e, DiagCode code, const Value *v, const Wanted *w)
 {
     const IrType *want = w->type;
@@ -271,6 +280,7 @@ static Value misfit(Elab *e, DiagCode code, const Value *v, const Wanted *w)
     note_wanted(e, d, w->declared);
     if (v->kind == V_TENSOR && v->type.space != want->space)
         help_domain(e, d, v->type.space, want->space);
+    if (v->kind == V_TENSOR && code == E0202) help_names(e, d, &v->type, want);
     if (v->kind == V_TENSOR && v->type.dtype != want->dtype)
         diag_help(e->d, d, "nothing is converted by itself: `%s(...)`",
                   ir_dtype_is_float(want->dtype) ? "float"

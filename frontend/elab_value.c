@@ -37,8 +37,7 @@ const char *space_text(Elab *e, IrId space)
     return space == IR_UNIT ? "" : e->m->spaces.data[space].name;
 }
 
-/* A dim as the reader of the current definition knows it. */
-static const char *dim_text(Elab *e, IrId dim)
+const char *dim_text(Elab *e, IrId dim)
 {
     const Dim *d = &e->dims.data[dim];
     if (e->frame)

@@ -243,6 +243,7 @@ Value value_tensor(IrId id, IrType t, Span s);
 bool value_is_static(const Value *v);
 bool value_is_word(const Value *v, const char *word); /* a word or a definition of that name */
 const char *value_text(Elab *e, const Value *v);      /* "node[H]", "number 3", "layer linear" */
+const char *dim_text(Elab *e, IrId dim); /* as the reader of the current definition knows it */
 const char *type_text(Elab *e, const IrType *t);      /* in the words of the current frame */
 const char *space_text(Elab *e, IrId space);
 /* Where it comes from, or what is wanted is declared, if that is another place, and the user's. */
