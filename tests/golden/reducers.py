@@ -126,6 +126,9 @@ def LCMAggregation(given, in_channels, out_channels, project=True):
 def MLPAggregation(given, in_channels, out_channels, max_num_elements, num_layers, hidden_channels=64, dropout=0.0, act="relu",
                    act_first=False, act_kwargs=None, norm="batch_norm", norm_kwargs=None, plain_last=True, bias=True):
     widths = [hidden_channels] * (num_layers - 1) + ([] if plain_last else [out_channels])
+    own_rows = not norm or norm.lower().startswith("batch") or (norm_kwargs or {}).get("mode") == "node"
+    if widths and not own_rows:  # PyG groups the targets by the targets of the elements
+        raise Unsayable("a norm over several lists")
     norms = [normalisation(norm, width, norm_kwargs, set()) for width in widths] if norm else []
     mlp = Layer("perceptron", "", hidden=hidden_channels, num_layers=num_layers, act=activation(act, act_kwargs) or Word("identity"),
                 norms=norms, act_first=act_first, plain_last=plain_last, bias=bias)
