@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RK_ELEMS = 64, RK_ROWS = 8, RK_N_BUFFERS = 10, RK_N_PARAMS = 13 };
+enum { RK_ELEMS = 96, RK_ROWS = 8, RK_N_BUFFERS = 10, RK_N_PARAMS = 13 };
 
 /* Buffers first: five read, five read and written, in the order of the base types from i8 on. */
 static const KirParam rk_params[RK_N_PARAMS] = {
@@ -87,7 +87,7 @@ static inline KirId rk_op(Rk *r, KirOpcode op, KirType t, KirId x, KirId y, KirI
     return rk_keep(r, kir_op(&r->b, op, t, x, y, z));
 }
 
-/* An index vector in [0, 32): with 16 lanes of stride 2 still inside. */
+/* An index vector in [0, 32): with 16 lanes of stride 4 still inside. */
 static inline KirId rk_index(Rk *r, KirType t)
 {
     return kir_op(&r->b, KIR_and, t, rk_value(r, t), kir_int(&r->b, t, 31), KIR_NONE);
@@ -197,7 +197,7 @@ static inline KirIns rk_place(Rk *r, KirOpcode op, KirType t, bool write)
     else
         x.buf = slot[t.base] + (write || rk_below(r, 4) == 0 ? 5u : 0u);
     x.active = (uint8_t)(rk_below(r, 2) ? t.lanes : 1 + rk_below(r, t.lanes));
-    if (op != KIR_gather && t.lanes > 1 && !rk_below(r, 3)) x.stride = rk_below(r, 3);
+    if (op != KIR_gather && t.lanes > 1 && !rk_below(r, 3)) x.stride = rk_below(r, 5);
     return x;
 }
 
