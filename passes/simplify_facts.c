@@ -54,6 +54,14 @@ static uint8_t of_sqrt(uint8_t x)
     return (uint8_t)((x & Z ? P : 0) | (x & FACT_POSITIVE ? x & F : 0));
 }
 
+/* No graph has so many rows that their number overflows. */
+static uint8_t of_sum(const Simplify *s, const IrOp *op)
+{
+    double c;
+    bool counted = op->op == IR_OP_reduce_sum && irb_is_const(&s->b, op->args[0], &c) && fabs(c) <= 1;
+    return (uint8_t)((shared(s, op, 0) & P) | (counted ? F : 0));
+}
+
 static uint8_t of_integer(const IrOp *op)
 {
     bool index = op->op == IR_OP_iota || op->op == IR_OP_element || op->op == IR_OP_row;
@@ -89,7 +97,7 @@ uint8_t simplify_facts(const Simplify *s, const IrOp *op)
     case IR_OP_slice:
     case IR_OP_concat: return shared(s, op, 0);
     case IR_OP_reduce_sum:
-    case IR_OP_sum_dims: return shared(s, op, 0) & P;
+    case IR_OP_sum_dims: return of_sum(s, op);
     case IR_OP_reduce_max:
     case IR_OP_reduce_min: return shared(s, op, 0) & of_number(op->attr.f);
     case IR_OP_contract: return shared(s, op, 0) & FACT_POSITIVE ? P : 0;
