@@ -152,7 +152,7 @@ static void c_statement(void *ctx, const KirWalk *w, KirId id)
 
 static void c_prefetch(void *ctx, const KirWalk *w, KirId id)
 {
-    line(ctx, "__builtin_prefetch(&%s);", c_place(ctx, ins(w, id)));
+    line(ctx, ins(w, id)->i ? "__builtin_prefetch(&%s, 0, 2);" : "__builtin_prefetch(&%s);", c_place(ctx, ins(w, id)));
 }
 
 static void c_alloc(void *ctx, const KirWalk *w, KirId id)

@@ -278,7 +278,7 @@ static void on_prefetch(void *ctx, const KirWalk *w, KirId id)
     LLVMValueRef at =
         LLVMBuildGEP2(e->at, elem, base_pointer(e, x), &index, 1, ""); /* may lie outside */
     LLVMTypeRef over[] = {LLVMPointerTypeInContext(e->context, 0)};
-    LLVMValueRef args[] = {at, LLVMConstInt(i32, 0, false), LLVMConstInt(i32, 3, false),
+    LLVMValueRef args[] = {at, LLVMConstInt(i32, 0, false), LLVMConstInt(i32, x->i ? 2 : 3, false),
                            LLVMConstInt(i32, 1, false)};
     llvm_intrinsic(e, "llvm.prefetch", over, 1, args, 4);
 }

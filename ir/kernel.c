@@ -64,7 +64,7 @@ static void canonicalise(KirIns *x)
     if (!memory || x->buf != KIR_NONE) x->alloc = KIR_NONE;
     if (!vector || !x->active) x->active = x->type.lanes;
     if (!vector || x->op == KIR_gather || x->type.lanes == 1) x->stride = 1;
-    if (info->imm != K_INT) x->i = 0;
+    if (info->imm != K_INT && x->op != KIR_prefetch) x->i = 0;
     if (x->op == KIR_iconst && x->type.base == KIR_I32) x->i = (int32_t)(uint32_t)x->i;
     if (x->op == KIR_iconst && x->type.base == KIR_I1) x->i &= 1;
     if (x->op == KIR_const || x->op == KIR_load || x->op == KIR_gather) {

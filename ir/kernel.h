@@ -47,7 +47,7 @@ typedef struct KirIns {
     KirOpcode op;
     KirType type; /* of the value; statements: of what they handle (store: the value's) */
     KirId args[3];
-    int64_t i;      /* K_INT */
+    int64_t i;      /* K_INT; prefetch: 1 is far */
     double f;       /* K_FLT; load with pad */
     uint32_t buf;   /* K_BUF: index into params, or KIR_NONE when `alloc` says where */
     KirId alloc;    /* load/store/gather into a private array: the alloc's value */

@@ -270,7 +270,10 @@ static bool parse_memory(Parser *p, KirIns *x)
     int64_t active = x->type.lanes;
     x->stride = 1;
     if (!parse_place(p, x)) return false;
-    if (x->op == KIR_prefetch) return true;
+    if (x->op == KIR_prefetch) {
+        x->i = accept(p, "far");
+        return true;
+    }
     if (x->op == KIR_store && !(expect(p, "=") && parse_operand(p, &x->args[1]))) return false;
     if (x->op != KIR_gather && accept(p, "stride"))
         if (!parse_int(p, 0, INT64_MAX, "a stride of 0 or more", &x->stride)) return false;

@@ -146,7 +146,10 @@ static void print_memory_tail(Printer *p, const KirIns *x)
 static void print_memory(Printer *p, const KirIns *x)
 {
     print_buffer(p, x);
-    if (x->op == KIR_prefetch) return;
+    if (x->op == KIR_prefetch) {
+        if (x->i) strbuf_puts(p->out, " far");
+        return;
+    }
     if (x->op == KIR_store) {
         strbuf_puts(p->out, " = ");
         print_value(p, x->args[1]);

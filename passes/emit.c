@@ -349,6 +349,11 @@ void emit_prefetch(Emit *e, uint32_t buf, KirId index)
     emit_ins(e, (KirIns){.op = KIR_prefetch, .args = {index, KIR_NONE, KIR_NONE}, .buf = buf});
 }
 
+void emit_prefetch_far(Emit *e, uint32_t buf, KirId index)
+{
+    emit_ins(e, (KirIns){.op = KIR_prefetch, .args = {index, KIR_NONE, KIR_NONE}, .buf = buf, .i = 1});
+}
+
 KirId emit_var(Emit *e, const char *name, KirId init)
 {
     return emit_ins(e, (KirIns){.op = KIR_var, .type = emit_type(e, init), .args = {init, KIR_NONE, KIR_NONE},

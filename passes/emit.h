@@ -50,6 +50,7 @@ KirId emit_join(Emit *e, KirId x, KirId y); /* of equal vectors: the lanes of x,
 KirId emit_load(Emit *e, uint32_t buf, KirType t, KirId index, unsigned active, int64_t stride);
 void emit_store(Emit *e, uint32_t buf, KirId index, KirId value, unsigned active, int64_t stride);
 void emit_prefetch(Emit *e, uint32_t buf, KirId index);
+void emit_prefetch_far(Emit *e, uint32_t buf, KirId index); /* to the second cache: more than the first holds */
 
 /* A mutable register. Its id may be used as a value; after emit_freeze it is never set again. */
 KirId emit_var(Emit *e, const char *name, KirId init);

@@ -75,7 +75,7 @@ static void fetch_ahead(Lower *l, const Strip *s, IrId v, KirId row, const Env *
     lin_add(&at, emit_op2(e, KIR_div, done, emit_index(e, columns)), 1);
     lin_add(&at, emit_op2(e, KIR_sub, row, s->first), (width + tiles - 1) / tiles);
     at.konst = strip * width;
-    emit_prefetch(e, lower_in(l, plan_value_buffer(l->lf, stored)), lin_emit(e, &at));
+    emit_prefetch_far(e, lower_in(l, plan_value_buffer(l->lf, stored)), lin_emit(e, &at));
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------------- */
