@@ -87,7 +87,7 @@ typedef struct RtExec {
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;
-    RtBlock states; /* of split rows: one step's at a time */
+    RtBlock states; /* of split rows: one step's at a time, or one chain's */
     int64_t states_bytes;
     char *base;
     int64_t arena_bytes;

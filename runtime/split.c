@@ -8,6 +8,7 @@ struct RtSplit {
     RtArg self;
     RtExec *e;
     int64_t step, phase, n, n_parts;
+    int64_t at, bytes;   /* of e->states: behind those of the steps before it in its chain, which all run before the strips */
     RtKernelFn fn;
     const int64_t *rows; /* of the map */
     int64_t *which;      /* [n] rows, ascending */
@@ -94,10 +95,20 @@ static int64_t same_arg(const RtSplit *s, int64_t arg)
     return -1;
 }
 
+static int64_t end_of_earlier(const RtExec *e, int64_t step)
+{
+    const RtStep *steps = &e->model->steps[e->program->first_step];
+    while (steps[step].chain == 0) {
+        const RtSplit *s = e->steps[--step].split;
+        if (s) return s->at + s->bytes;
+    }
+    return 0;
+}
+
 static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
 {
     RtExec *e = s->e;
-    int64_t threads = rt_pool_threads(e->options.pool), n_args = step_of(s)->n_split_args, bytes = 0;
+    int64_t threads = rt_pool_threads(e->options.pool), n_args = step_of(s)->n_split_args;
     s->which = calloc((size_t)s->n, sizeof *s->which);
     s->first = calloc((size_t)s->n + 1, sizeof *s->first);
     s->bounds = calloc((size_t)(PARTS * threads) + 1, sizeof *s->bounds);
@@ -110,10 +121,11 @@ static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
     s->n_parts = rt_cut_count(s->first[s->n], 1, (int)threads, PARTS);
     rt_cut(s->first[s->n], NULL, s->n_parts, s->bounds);
     for (int64_t k = 0; k < n_args; k++) {
-        bytes += own_bytes(s, k);
+        s->bytes += own_bytes(s, k);
         s->same[k] = same_arg(s, k);
     }
-    if (bytes > e->states_bytes) e->states_bytes = bytes;
+    s->at = end_of_earlier(e, s->step);
+    if (s->at + s->bytes > e->states_bytes) e->states_bytes = s->at + s->bytes;
     return RT_OK;
 }
 
@@ -156,7 +168,7 @@ int64_t rt_split_count(const RtSplit *s) { return s->n; }
 
 void rt_split_bind(RtSplit *s)
 {
-    char *state = s->e->states.p;
+    char *state = (char *)s->e->states.p + s->at;
     for (int64_t k = 0; k < step_of(s)->n_split_args; k++) {
         s->args[k].p = state;
         state += own_bytes(s, k);

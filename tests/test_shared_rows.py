@@ -20,13 +20,15 @@ train net {
   epochs 2
 }
 """
-MODELS = {  # sums, maxima, sums that rescale, several walks over a row, a maximum and its gradient before a product
+# sums, maxima, sums that rescale, several walks over a row, a maximum and its gradient before a product, two steps of a strip that share
+MODELS = {
     "sum": "  c = gcn(O = C)\n  return c(x)",
     "max": "  c = sage(O = C, aggr = max)\n  return c(x)",
     "wide": "  a = sum_in(linear(x, O = 150).src)\n  return linear(a, O = C)",
     "gat": "  c = gat(H = 2, D = 5)\n  return linear(flatten(elu(c(x))), O = C)",
     "transformer": "  c = transformer(H = 2, D = 8)\n  return linear(flatten(elu(c(x))), O = C)",
     "moments": "  m = mean_in(x.src)\n  v = mean_in(square(x.src - m.dst))\n  w = max_in(tanh(x.src * v.dst))\n  return linear(cat(m, v, w), O = C)",
+    "both": "  a = sum_in(relu(x.src))\n  b = sum_out(tanh(x.dst))\n  return linear(a * b, O = C)",
     "pna": "  return linear(cat(std_in(x.src), max_in(x.src), min_in(x.src), mean_in(x.src)), O = C)",
 }
 box = Sandbox(sys.argv[1], "shared_rows")
