@@ -295,7 +295,7 @@ static inline void gir_binary(Gir *g)
             op = IR_OP_pow;
         }
     }
-    if (dtype != g->real && op == IR_OP_div && gir_below(&g->r, 2)) op = IR_OP_mod;
+    if (dtype != g->real && gir_below(&g->r, 6) == 0) op = IR_OP_mod;
     x = irb_map2(&g->b, op, x, y);
     if (dtype == g->real && (op == IR_OP_mul || op == IR_OP_div)) irb_map1(&g->b, IR_OP_tanh, x);
 }
