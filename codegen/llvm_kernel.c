@@ -236,11 +236,23 @@ static void store_strided(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LL
     }
 }
 
+/* Lane 0 of v, by way of the stack: LLVM 19 computes what only that lane needs with scalars, and has no instruction for some
+   comparisons of AVX-512 then. */
+static LLVMValueRef first_lane(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
+{
+    if (x->type.base != KIR_F32 && x->type.base != KIR_F64) return LLVMBuildExtractElement(e->at, v, int64(e, 0), "");
+    LLVMValueRef memory = LLVMBuildAlloca(e->entry, LLVMTypeOf(v), "");
+    LLVMSetVolatile(LLVMBuildStore(e->at, v, memory), true);
+    LLVMValueRef lane = LLVMBuildLoad2(e->at, llvm_type(e->context, memory_type(x, 1)), memory, "");
+    LLVMSetVolatile(lane, true);
+    return lane;
+}
+
 static void store_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMValueRef v)
 {
     unsigned n = x->active;
     if (n == 1) {
-        store_plain(e, x, index, LLVMBuildExtractElement(e->at, v, int64(e, 0), ""));
+        store_plain(e, x, index, first_lane(e, x, v));
     } else if ((n & (n - 1)) == 0) {
         store_plain(e, x, index, widen(e, v, n, n));
     } else {

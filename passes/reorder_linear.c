@@ -156,6 +156,7 @@ static IrId matmul_split(Reorder *r, IrOp op, IrId w, IrType type, int depth)
 {
     IrType from = op.type, to = ro_type(r, op.args[0]);
     uint8_t same = 0;
+    if (from.space != to.space) return IR_NONE; /* a dim may become rows */
     while (same < from.n_dims && same < to.n_dims && from.dims[same] == to.dims[same]) same++;
     from.n_dims -= same;
     to.n_dims -= same;
