@@ -1,10 +1,7 @@
 /* The pass `parts` against what it replaces: concatenations on edges with pointwise operations, views, other cuts, sums over rows and over
    the dim behind them, and gradients of slices. Both must agree within the interpreter's bounds (bit by bit where only rows are summed),
    nothing may be put together on edges but what a result shows, and the kernels of both agree with the interpreter. */
-#include "passes/lower.h"
-#include "tests/unit/check.h"
-#include "tests/unit/plan_run.h"
-#include <math.h>
+#include "tests/unit/sides.h"
 
 /* %6: a concat of 6 and 6; %13: as [4,3]; %16: of 4 and 8, of which 4 are 0; %22: slices that leave some out; %28: shown whole. */
 static const char text[] =
@@ -26,77 +23,17 @@ static const char text[] =
     "%36 = grad %35, %0 : node[A] $ %37 = grad %35, %1 : edge[B] $ %38 = grad %35, %2 : node[D] $ %39 = grad %35, %3 : edge[] $ "
     "return a = %9 return b = %10 return c = %13 return w = %29 return d = %26 return dx = %36 return dy = %37 return dz = %38 return ds = %39 }";
 
-enum { N_ARGS = 4, N_EXACT = 4 /* results that no sum over the dim reaches */ };
+enum { N_EXACT = 4 /* results that no sum over the dim reaches */ };
 
 typedef struct Case {
     int64_t nodes, edges;
     const char *without; /* passes, or NULL */
 } Case;
 
-typedef struct Sides { /* whole, and in pieces */
-    const IrModule *m[2];
-    EvalWorld *w[2];
-    EvalValue *args[2][N_ARGS];
-    EvalValue **results[2];
-} Sides;
-
-static IrModule *parse(Arena *a, const char *dtype)
+static double filled(IrType t, uint32_t arg, uint64_t i, const void *user)
 {
-    StrBuf s = {.arena = a};
-    for (const char *p = text; *p; p++)
-        if (*p == '$') strbuf_puts(&s, dtype);
-        else strbuf_add(&s, p, 1);
-    Source *src = ARENA_NEW(a, Source);
-    *src = (Source){"t.gir", strbuf_cstr(&s), (uint32_t)s.n};
-    Diags d = {.arena = a};
-    IrModule *m = ir_parse(a, src, &d);
-    check(m && ir_verify(m, &d), "%s", d.list.n ? d.list.data[0]->text : "no module");
-    return d.n_errors ? NULL : m;
-}
-
-static double number(uint64_t seed, uint64_t i) { return eval_philox(seed, 0, 0, i, 0) * 0x1p-32; }
-
-static EvalValue *filled(Arena *a, const IrModule *m, const EvalWorld *w, IrType t, uint32_t arg)
-{
-    EvalValue *x = eval_value_new(a, m, w, t);
-    for (int64_t i = 0; i < x->rows * x->width; i++) x->v[i] = (double)(float)(number(arg + 7, (uint64_t)i) - 0.5);
-    return x;
-}
-
-static bool evaluate(Arena *a, Sides *s, const Case *c)
-{
-    int64_t *ends = ARENA_ARRAY(a, int64_t, 2 * c->edges + 1);
-    for (int64_t i = 0; i < 2 * c->edges; i++) ends[i] = (int64_t)(number(3, (uint64_t)i) * (double)c->nodes);
-    EvalGraph g = {c->nodes, c->nodes, c->edges, ends, ends + c->edges};
-    const char *why = NULL;
-    for (int k = 0; k < 2; k++) {
-        const IrFunc *f = s->m[k]->funcs.data[0];
-        s->w[k] = eval_world(a, s->m[k], &g, NULL, 1, &why);
-        if (!check(s->w[k] != NULL, "%s", why)) return false;
-        for (uint32_t i = 0; i < N_ARGS; i++) s->args[k][i] = filled(a, s->m[k], s->w[k], f->args.data[i].type, i);
-        s->results[k] = eval_func(a, s->m[k], s->w[k], f, s->args[k], &why);
-        if (!check(s->results[k] != NULL, "%s", why)) return false;
-    }
-    return true;
-}
-
-static void compare(const Sides *s)
-{
-    for (uint32_t r = 0; r < s->m[0]->funcs.data[0]->results.n; r++) {
-        const EvalValue *x = s->results[0][r], *y = s->results[1][r];
-        if (!CHECK(x->rows == y->rows && x->width == y->width)) return;
-        for (int64_t i = 0; i < x->rows * x->width; i++)
-            check(r < N_EXACT ? x->v[i] == y->v[i] : fabs(x->v[i] - y->v[i]) <= x->err[i] + y->err[i], "result %u, element %lld: %.17g and %.17g",
-                  r, (long long)i, x->v[i], y->v[i]);
-    }
-}
-
-static void run_kernels(Arena *a, const Sides *s, int k, const char *without)
-{
-    Diags d = {.arena = a};
-    PassContext ctx = pass_context(a, &d);
-    if (without) pass_option_disable(&ctx, without);
-    plan_run_check(a, lower_module(&ctx, s->m[k]), s->w[k], s->args[k], s->results[k], k ? "in pieces" : "whole");
+    (void)t, (void)user;
+    return (double)(float)(sides_number(arg + 7, i) - 0.5);
 }
 
 /* Concats of rows that have a map on. */
@@ -119,15 +56,16 @@ static void test_case(const char *dtype, const Case *c)
     PassContext ctx = pass_context(a, &d);
     ctx.verify = PASS_VERIFY_ROUNDTRIP;
     check_begin();
-    IrModule *m = parse(a, dtype);
+    IrModule *m = sides_parse(a, text, dtype);
     Sides s = {0};
     const IrModule *cut = m ? pass_run_one(&ctx, PASS_parts, m) : NULL;
     if (cut) s.m[0] = pass_run_one(&ctx, PASS_autodiff, m), s.m[1] = pass_run_one(&ctx, PASS_autodiff, cut);
     for (size_t k = 0; k < 3 && s.m[1]; k++) s.m[1] = pass_run_one(&ctx, ahead[k], s.m[1]);
     if (s.m[1]) s.m[1] = pass_run_one(&ctx, PASS_dce, pass_run_one(&ctx, PASS_parts, s.m[1]));
-    if (CHECK(s.m[0] && s.m[1]) && check(n_wholes(s.m[1]) <= 2, "%u concatenations on edges are left", n_wholes(s.m[1])) && evaluate(a, &s, c)) {
-        compare(&s);
-        for (int k = 0; k < 2; k++) run_kernels(a, &s, k, c->without);
+    if (CHECK(s.m[0] && s.m[1]) && check(n_wholes(s.m[1]) <= 2, "%u concatenations on edges are left", n_wholes(s.m[1])) &&
+        sides_evaluate(a, &s, c->nodes, c->edges, filled, NULL)) {
+        sides_compare(&s, 0, N_EXACT);
+        sides_run(a, &s, c->without);
     }
     check_end(arena_printf(a, "parts: %s, %lld nodes, %lld edges%s%s", dtype, (long long)c->nodes, (long long)c->edges,
                            c->without ? ", without " : "", c->without ? c->without : ""));
