@@ -88,6 +88,8 @@ void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t
     const Group *group = &lf->f->groups.data[g];
     const PlanStep *step = &lf->prog->steps.data[lf->prog->steps.n - 1];
     if (!lf->vectors || lf->failed || step->cut == IR_NONE || step->extent.kind != PLAN_COUNT || step->extent.space != group->space) return;
+    for (uint32_t i = 0; i < group->inner.n; i++) /* written over what a later walk would make it of again */
+        if (lf->f->home.data[group->inner.data[i]] != group->inner.data[i]) return;
     lf->for_split = true;
     make(lf, g, NULL);
     lf->for_split = false;
