@@ -50,19 +50,15 @@ static uint32_t n_wholes(const IrModule *m)
 
 static void test_case(const char *dtype, const Case *c)
 {
-    static const PassId ahead[] = {PASS_simplify, PASS_cse, PASS_dce};
+    static const PassId behind[] = {PASS_simplify, PASS_cse, PASS_dce, PASS_parts, PASS_dce};
     Arena *a = arena_new();
-    Diags d = {.arena = a};
-    PassContext ctx = pass_context(a, &d);
-    ctx.verify = PASS_VERIFY_ROUNDTRIP;
+    Diags d;
+    PassContext ctx;
+    Sides s;
     check_begin();
-    IrModule *m = sides_parse(a, text, dtype);
-    Sides s = {0};
-    const IrModule *cut = m ? pass_run_one(&ctx, PASS_parts, m) : NULL;
-    if (cut) s.m[0] = pass_run_one(&ctx, PASS_autodiff, m), s.m[1] = pass_run_one(&ctx, PASS_autodiff, cut);
-    for (size_t k = 0; k < 3 && s.m[1]; k++) s.m[1] = pass_run_one(&ctx, ahead[k], s.m[1]);
-    if (s.m[1]) s.m[1] = pass_run_one(&ctx, PASS_dce, pass_run_one(&ctx, PASS_parts, s.m[1]));
-    if (CHECK(s.m[0] && s.m[1]) && check(n_wholes(s.m[1]) <= 2, "%u concatenations on edges are left", n_wholes(s.m[1])) &&
+    const IrModule *cut = sides_make(a, &d, &ctx, text, dtype, PASS_parts, &s);
+    for (size_t k = 0; k < sizeof behind / sizeof *behind && cut && s.m[1]; k++) s.m[1] = pass_run_one(&ctx, behind[k], s.m[1]);
+    if (cut && CHECK(s.m[1]) && check(n_wholes(s.m[1]) <= 2, "%u concatenations on edges are left", n_wholes(s.m[1])) &&
         sides_evaluate(a, &s, c->nodes, c->edges, filled, NULL)) {
         sides_compare(&s, 0, N_EXACT);
         sides_run(a, &s, c->without);

@@ -50,16 +50,13 @@ static uint32_t count_ops(const IrModule *m, IrOpcode op)
 static void test_case(const char *dtype, const Case *c)
 {
     Arena *a = arena_new();
-    Diags d = {.arena = a};
-    PassContext ctx = pass_context(a, &d);
-    ctx.verify = PASS_VERIFY_ROUNDTRIP;
+    Diags d;
+    PassContext ctx;
+    Sides s;
     check_begin();
-    IrModule *m = sides_parse(a, text, dtype);
-    Sides s = {0};
-    const IrModule *read = m ? pass_run_one(&ctx, PASS_table, m) : NULL;
-    if (read) s.m[0] = pass_run_one(&ctx, PASS_autodiff, m), s.m[1] = pass_run_one(&ctx, PASS_autodiff, read);
-    if (s.m[1]) s.m[1] = pass_run_one(&ctx, PASS_table, s.m[1]);
-    if (CHECK(s.m[0] && s.m[1]) && CHECK(count_ops(s.m[1], IR_OP_transpose) > count_ops(read, IR_OP_transpose)) &&
+    const IrModule *read = sides_make(a, &d, &ctx, text, dtype, PASS_table, &s);
+    if (read) s.m[1] = pass_run_one(&ctx, PASS_table, s.m[1]);
+    if (read && CHECK(s.m[1]) && CHECK(count_ops(s.m[1], IR_OP_transpose) > count_ops(read, IR_OP_transpose)) &&
         CHECK(count_ops(read, IR_OP_route) == 2 && count_ops(read, IR_OP_contract) == 1 && count_ops(read, IR_OP_gather) == 6) &&
         sides_evaluate(a, &s, c->nodes, c->edges, filled, c)) {
         sides_compare(&s, FIRST_READ, FIRST_READ + N_READ);
