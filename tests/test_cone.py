@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+import toy
 from sandbox import Sandbox
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -71,16 +72,10 @@ def masks(n):
 
 
 def data(name, n, edges, mask):
-    d = box.path(name)
-    os.makedirs(d, exist_ok=True)
     rng = np.random.default_rng(7)
     arrays = {"edge_index": edges, "x": rng.standard_normal((n, 6)).astype("<f4"), "y": rng.integers(0, 3, n),
               "train_mask": mask, "val_mask": rng.random(n) < 0.2}
-    for stem, a in arrays.items():
-        np.save(os.path.join(d, stem + ".npy"), a)
-    with open(os.path.join(d, "meta.json"), "w") as f:
-        json.dump({"num_nodes": n, "num_edges": edges.shape[1], "feature_dim": 6, "num_classes": 3}, f)
-    return d
+    return toy.store(box.path(name), arrays, num_nodes=n, num_edges=edges.shape[1], feature_dim=6, num_classes=3)
 
 
 def train(exe, d, *options):

@@ -5,12 +5,12 @@ no memory of its own.
 
 usage: test_connect.py BUILD"""
 import json
-import os
 import re
 import sys
 
 import numpy as np
 
+import toy
 from sandbox import Sandbox
 
 TRAIN = """
@@ -50,19 +50,13 @@ def batch_of(n, graphs):
 
 
 def data(name, n, edges, graphs=0):
-    d = box.path(name)
-    os.makedirs(d, exist_ok=True)
     rng = np.random.default_rng(7)
     arrays = {"edge_index": edges, "x": rng.standard_normal((n, 7)).astype("<f4"), "y": rng.integers(0, 3, n),
               "train_mask": np.ones(n, bool), "val_mask": np.ones(n, bool)}
     if graphs:
         del arrays["y"], arrays["val_mask"]
         arrays.update(batch=batch_of(n, graphs), graph_y=rng.integers(0, 3, graphs), train_mask=np.ones(graphs, bool))
-    for stem, a in arrays.items():
-        np.save(os.path.join(d, stem + ".npy"), a)
-    with open(os.path.join(d, "meta.json"), "w") as f:
-        json.dump(dict({"num_graphs": graphs} if graphs else {}, num_classes=3), f)
-    return d
+    return toy.store(box.path(name), arrays, num_classes=3, **({"num_graphs": graphs} if graphs else {}))
 
 
 def model(name, body, graphs=False):

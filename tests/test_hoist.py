@@ -3,13 +3,14 @@
 
 usage: test_hoist.py BUILD
 """
-import json
 import os
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
+
+import toy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(sys.argv[1])
@@ -64,18 +65,13 @@ def small(tmp):
     d = os.path.join(tmp, "small")
     if os.path.isdir(d):
         return d
-    os.mkdir(d)
     rng, n, e = np.random.default_rng(5), 300, 2000
     src, dst = rng.integers(0, n - 9, e), rng.integers(0, n - 9, e)
     dst[:600] = 3
     arrays = {"edge_index": np.stack([src, dst]), "x": rng.standard_normal((n, 11)).astype("<f4"),
               "w": rng.random(e).astype("<f4"), "y": rng.integers(0, 4, n), "train_mask": rng.random(n) < 0.4}
     arrays["val_mask"] = ~arrays["train_mask"]
-    for name, a in arrays.items():
-        np.save(os.path.join(d, name + ".npy"), a)
-    with open(os.path.join(d, "meta.json"), "w") as f:
-        json.dump({"num_nodes": n, "num_edges": e, "feature_dim": 11, "num_classes": 4}, f)
-    return d
+    return toy.store(d, arrays, num_nodes=n, num_edges=e, feature_dim=11, num_classes=4)
 
 
 def build(tmp, name, model, data, *options):

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+import toy
 from sandbox import Sandbox
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -35,19 +36,13 @@ box.write("m.gnn", MODEL)
 
 
 def data(name, edges, n, batch=None):
-    d = box.path(name)
-    os.mkdir(d)
     rng = np.random.default_rng(4)
     arrays = {"edge_index": edges, "x": rng.standard_normal((n, 6)).astype("<f4"), "w": rng.random(edges.shape[1]).astype("<f4"),
               "y": rng.integers(0, 4, n), "train_mask": rng.random(n) < 0.5}
     arrays["val_mask"] = ~arrays["train_mask"]
     if batch is not None:
         arrays["batch"] = batch
-    for stem, a in arrays.items():
-        np.save(os.path.join(d, stem + ".npy"), a)
-    with open(os.path.join(d, "meta.json"), "w") as f:
-        json.dump({"num_nodes": n, "num_edges": edges.shape[1], "feature_dim": 6, "num_classes": 4}, f)
-    return d
+    return toy.store(box.path(name), arrays, num_nodes=n, num_edges=edges.shape[1], feature_dim=6, num_classes=4)
 
 
 def random_edges(n, m):

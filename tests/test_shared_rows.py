@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+import toy
 from sandbox import Sandbox
 
 TRAIN = """
@@ -45,16 +46,10 @@ def graph(kind):
 
 
 def data(kind, **more):
-    d = box.path(kind + "-".join(more))
-    os.makedirs(d, exist_ok=True)
     rng = np.random.default_rng(7)
     n, edges = graph(kind)
     arrays = {"edge_index": edges, "x": rng.standard_normal((n, 11)).astype("<f4"), "y": rng.integers(0, 3, n), "train_mask": np.ones(n, bool)}
-    for stem, a in dict(arrays, **more).items():
-        np.save(os.path.join(d, stem + ".npy"), a)
-    with open(os.path.join(d, "meta.json"), "w") as f:
-        json.dump(dict({"num_graphs": 20} if "batch" in more else {}, num_classes=3), f)
-    return d
+    return toy.store(box.path(kind + "-".join(more)), dict(arrays, **more), num_classes=3, **({"num_graphs": 20} if "batch" in more else {}))
 
 
 def build(name, body, d, flags=(), graphs=False):

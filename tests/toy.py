@@ -1,4 +1,5 @@
 """A toy data set with every kind of array, and a model that reads them all; for tests of whole programs."""
+import json
 import os
 import shutil
 import sys
@@ -38,6 +39,16 @@ def make(box):
     box.must(box.gnnc, "build", "toy.gnn", "--data", "data", "--cpu=generic", "-o", box.path("toy"))
     box.must(box.gnnc, "build", "plain.gnn", "--set", "F=%d" % FEATURES, "--cpu=generic", "-o", box.path("plain"))
     return {f[:-4]: np.load(box.path("data", f)) for f in sorted(os.listdir(box.path("data"))) if f.endswith(".npy")}
+
+
+def store(folder, arrays, **meta):
+    """A data set: an array per file, and what meta.json says. Returns the folder."""
+    os.makedirs(folder, exist_ok=True)
+    for stem, a in arrays.items():
+        np.save(os.path.join(folder, stem + ".npy"), a)
+    with open(os.path.join(folder, "meta.json"), "w") as f:
+        json.dump(meta, f)
+    return folder
 
 
 def fresh(box, without=()):
