@@ -11,7 +11,8 @@ static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"}
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
 {
-    const char *space = c->kind == PLAN_CONST || c->kind == PLAN_AHEAD || c->kind == PLAN_SPLIT ? "" : p->module->spaces.data[c->space].name;
+    bool of_space = c->kind != PLAN_CONST && c->kind != PLAN_AHEAD && c->kind != PLAN_SPLIT;
+    const char *space = of_space ? p->module->spaces.data[c->space].name : "";
     switch (c->kind) {
     case PLAN_CONST: strbuf_printf(out, "%" PRId64, c->value); break;
     case PLAN_AHEAD: strbuf_printf(out, "ahead(%" PRId64 ")", c->value); break;
@@ -179,7 +180,8 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
     print_gemm(p, &s->gemm, out);
     print_cone(&s->cone, out);
     if (s->split.walks)
-        strbuf_printf(out, "    very long rows in parts by %s, %u walk%s\n", p->splits.data[s->split.kernel]->name, s->split.walks, s->split.walks > 1 ? "s" : "");
+        strbuf_printf(out, "    very long rows in parts by %s, %u walk%s\n", p->splits.data[s->split.kernel]->name, s->split.walks,
+                      s->split.walks > 1 ? "s" : "");
     if (s->chain > 1) strbuf_printf(out, "    with the next %u by strips of %" PRId64 " rows\n", s->chain - 1, s->strip);
 }
 

@@ -138,7 +138,8 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
         strbuf_printf(out, ", %s)", g->policy <= IR_LOOPS_REMOVE ? policy_names[g->policy] : "?");
         return;
     case IR_GRAPH_NEAREST:
-        strbuf_printf(out, "nearest(%" PRId64 ", %" PRId64 ", %s)", g->n_edges, g->step, policy_names[g->policy == IR_LOOPS_KEEP ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE]);
+        strbuf_printf(out, "nearest(%" PRId64 ", %" PRId64 ", %s)", g->n_edges, g->step,
+                      policy_names[g->policy == IR_LOOPS_KEEP ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE]);
         return;
     case IR_GRAPH_SELECT:
         strbuf_puts(out, "select(");

@@ -214,9 +214,11 @@ static bool check_nearest(Verify *v, const IrGraph *g)
     const IrMap *batch = g->batch < v->m->maps.n ? &v->m->maps.data[g->batch] : NULL;
     if (!v->m->maps.data[g->src].computed) /* that of its targets is sorted, so it is not */
         return bad(v, nowhere, "graph `%s`: the map of its sources, and it alone, is computed", g->name);
-    if (g->batch != IR_NONE && (!batch || batch->from != g->src_space || batch->to == IR_UNIT || !batch->sorted || g->src_space != g->dst_space))
+    if (g->batch != IR_NONE &&
+        (!batch || batch->from != g->src_space || batch->to == IR_UNIT || !batch->sorted || g->src_space != g->dst_space))
         return bad(v, nowhere, "graph `%s`: no map leads from its nodes to their graphs", g->name);
-    if (g->n_edges < 1 || g->n_edges > INT32_MAX || g->step < 1 || g->step > INT32_MAX || (g->policy != IR_LOOPS_KEEP && g->policy != IR_LOOPS_REMOVE))
+    if (g->n_edges < 1 || g->n_edges > INT32_MAX || g->step < 1 || g->step > INT32_MAX ||
+        (g->policy != IR_LOOPS_KEEP && g->policy != IR_LOOPS_REMOVE))
         return bad(v, nowhere, "graph `%s`: %" PRId64 " neighbours", g->name, g->n_edges);
     return true;
 }

@@ -269,7 +269,10 @@ static void keep_splits(Connect *c, uint32_t head, uint32_t last)
         PlanStep *s = &c->p->steps.data[i];
         bool wants = false;
         for (uint32_t k = head; k < i; k++) wants |= wants_of(c, i, k);
-        if (wants) s->split.walks = 0;
+        if (!wants || !s->split.walks) continue;
+        s->split.walks = 0;
+        pass_remark(c->ctx, PASS_connect, false, s->span,
+                    "%s: threads do not share rows of `%s`: its walks want what earlier kernels of the strip make", c->p->name, s->label);
     }
 }
 
@@ -289,8 +292,9 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     PlanStep *s = &c->p->steps.data[head];
     s->chain = x.n;
     s->strip = strip;
-    pass_remark(c->ctx, PASS_connect, true, s->span, "%s: `%s` and %u more kernel%s run by strips of %lld rows: %lld bytes less per row of `%s`",
-                c->p->name, s->label, x.n - 1, x.n > 2 ? "s" : "", (long long)strip, (long long)saved, c->f->m->spaces.data[x.space].name);
+    pass_remark(c->ctx, PASS_connect, true, s->span,
+                "%s: `%s` and %u more kernel%s run by strips of %lld rows: %lld bytes less per row of `%s`", c->p->name, s->label,
+                x.n - 1, x.n > 2 ? "s" : "", (long long)strip, (long long)saved, c->f->m->spaces.data[x.space].name);
     return last;
 }
 

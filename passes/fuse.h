@@ -25,8 +25,8 @@ typedef struct Group {
     GroupKind kind;
     bool dead;         /* merged into another */
     bool gemm;         /* plain row-major product: a BLAS may do it */
-    IrType nest;       /* BLOCKS: of the first root; else space and dims of the roots (dtype: of one; dims of the same sizes may have other names
-                          there); narrow roots have no dims: they are computed once per row, before the others */
+    IrType nest;       /* BLOCKS: of the first root; else space and dims of the roots (dtype: of one; dims of the same sizes may
+                          have other names there); narrow roots have no dims: computed once per row, before the others */
     IrId space;        /* BLOCKS: whose rows are summed; else nest.space */
     IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
     IrValues roots;    /* values, ascending */
@@ -64,7 +64,8 @@ typedef struct FusedModule {
     VEC(FusedFunc *) funcs;
 } FusedModule;
 
-/* NULL with E0618 where ctx->budget is too small. m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]: then every operation is a group. */
+/* NULL with E0618 where ctx->budget is too small. m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]:
+   then every operation is a group. */
 FusedModule *fuse_module(PassContext *ctx, const IrModule *m);
 /* One function, with a choice of values that are computed again whatever that costs: by value of the function without
    clones, and last of all the clones; again may be NULL. */

@@ -273,7 +273,8 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
     GroupKind kind;
     bool staged, depends = false;
     if (x->dead || y->dead || too_many(x, y) || !groups_fit(f, a, b, &staged, &kind)) return false;
-    if (kind == GROUP_PRODUCT && (group_has_narrow(f, x) || group_has_narrow(f, y))) return false; /* its rows run inside panels of columns */
+    /* its rows run inside panels of columns */
+    if (kind == GROUP_PRODUCT && (group_has_narrow(f, x) || group_has_narrow(f, y))) return false;
     if (rows_only && (kind != GROUP_ROWS || (m->early && (puts_together(m, a, b) || puts_together(m, b, a))))) return false;
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
     bool fits = reads_fit(f, of_b, a, staged, &depends) && reads_fit(f, of_a, b, staged, &depends);

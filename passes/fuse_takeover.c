@@ -107,8 +107,30 @@ static bool is_read_by_tree_alone(const FusedFunc *f, uint32_t g, IrId v, IrId u
     return !t.outside;
 }
 
-/* Every element is visited once: nothing in the group wants a sum of it, and no product of elements has a walk of its own
-   behind the sums, for which a long row computes its elements again. */
+static void mark_inner(const FusedFunc *f, const Group *g, bool *seen, IrId v)
+{
+    if (seen[v] || (f->group_of.data[v] != GROUP_NONE && !group_has_inner(g, v))) return;
+    seen[v] = true;
+    const IrOp *op = fused_op(f, v);
+    for (uint32_t k = 0; k < op->n_args; k++) mark_inner(f, g, seen, op->args[k]);
+}
+
+/* What no sum takes in is stored by a walk of its own. */
+static bool sums_take_all_in(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    Arena *scratch = arena_new();
+    bool *seen = ARENA_ARRAY(scratch, bool, f->f->ops.n + 1), all = true;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        if (group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS) mark_inner(f, g, seen, fused_op(f, g->roots.data[i])->args[0]);
+    for (uint32_t i = 0; i < g->inner.n; i++)
+        all &= seen[g->inner.data[i]] || !f->stored.data[g->inner.data[i]] || group_has_copy(f, index, g->inner.data[i]);
+    arena_free(scratch);
+    return all;
+}
+
+/* Every element is visited once: nothing in the group wants a sum of it, and nothing has a walk of its own behind the
+   sums, for which a long row computes its elements again. */
 static bool walks_once(const PassContext *ctx, const FusedFunc *f, uint32_t index, const GroupReads *reads)
 {
     const Group *g = &f->groups.data[index];
@@ -119,6 +141,7 @@ static bool walks_once(const PassContext *ctx, const FusedFunc *f, uint32_t inde
     }
     for (uint32_t i = 0; i < g->inner.n; i++)
         if (group_kind_of(f->f, f->m, g->inner.data[i]) != GROUP_MAP) return false;
+    if (!sums_take_all_in(f, index)) return false;
     for (uint32_t i = 0; i < reads->reads.n; i++)
         if (f->group_of.data[reads->reads.data[i].v] == index && !group_has_inner(g, reads->reads.data[i].v)) return false;
     return true;

@@ -88,8 +88,6 @@ void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t
     const Group *group = &lf->f->groups.data[g];
     const PlanStep *step = &lf->prog->steps.data[lf->prog->steps.n - 1];
     if (!lf->vectors || lf->failed || step->cut == IR_NONE || step->extent.kind != PLAN_COUNT || step->extent.space != group->space) return;
-    for (uint32_t i = 0; i < group->inner.n; i++) /* written over what a later walk would make it of again */
-        if (lf->f->home.data[group->inner.data[i]] != group->inner.data[i]) return;
     lf->for_split = true;
     make(lf, g, NULL);
     lf->for_split = false;
@@ -117,7 +115,8 @@ static bool reads_more(const Lower *l, const PlanStep *step)
     for (uint32_t i = 0; i < l->step->args.n; i++) {
         const PlanArg *a = &l->step->args.data[i];
         bool known = !a->is_buffer || l->lf->prog->buffers.data[a->buffer].kind == PLAN_STATE;
-        for (uint32_t k = 0; k < step->args.n && !known; k++) known = step->args.data[k].is_buffer && step->args.data[k].buffer == a->buffer;
+        for (uint32_t k = 0; k < step->args.n && !known; k++)
+            known = step->args.data[k].is_buffer && step->args.data[k].buffer == a->buffer;
         if (!known) return true;
     }
     return false;
@@ -150,7 +149,11 @@ static void find_reads(Lower *l, PlanSplit *out)
 void split_finish(Lower *l)
 {
     PlanStep *step = &l->lf->prog->steps.data[l->lf->prog->steps.n - 1];
-    if (l->walks > PLAN_SPLIT_WALKS || l->step->args.n > PLAN_SPLIT_ARGS || reads_more(l, step)) return;
+    const char *why = l->walks > PLAN_SPLIT_WALKS || l->step->args.n > PLAN_SPLIT_ARGS ? "it has too many walks or arguments"
+                      : reads_more(l, step) ? "parts of a row would read what a row does not" : NULL;
+    pass_remark(l->lf->ctx, PASS_schedule, !why, step->span, "%s: threads %s rows with very many elements of `%s`%s%s",
+                l->lf->prog->name, why ? "do not share" : "may share", step->label, why ? ": " : "", why ? why : "");
+    if (why) return;
     step->split.walks = l->walks;
     step->split.kernel = join_splits(l);
     find_reads(l, &step->split);

@@ -1,14 +1,14 @@
-/* parts: what is put together of pieces only to be summed is computed piece by piece, so that the whole, which may have a row for each edge,
-   needs no memory.
+/* parts: what is put together of pieces only to be summed is computed piece by piece, so that the whole, which may have a
+   row for each edge, needs no memory.
 
      %3 = concat %1, %2 dim d : edge[d]            %4 = relu %1 : edge[F]      %5 = relu %2 : edge[K]
      %4 = relu %3 : edge[d]                  ->    %6 = reduce_sum %4 via dst  %7 = reduce_sum %5 via dst
      %5 = reduce_sum %4 via dst : node[d]          %8 = concat %6, %7 dim d : node[d]
 
-   Pointwise operations, views and sums that keep the dim are done to each piece; a sum over the dim is the sum of the pieces' sums. Done in
-   spaces that a map leads on from, where all that becomes of the whole ends in sums and slices, or two wholes become one; what wants the whole
-   has it put together as late as that. A sum over rows keeps its order; one over the dim agrees within the error bound. Never draws random numbers anew,
-   never looks through the variable of a `grad`. */
+   Pointwise operations, views and sums that keep the dim are done to each piece; a sum over the dim is the sum of the
+   pieces' sums. Done in spaces that a map leads on from, where all that becomes of the whole ends in sums and slices, or two
+   wholes become one; what wants the whole has it put together as late as that. A sum over rows keeps its order; one over the
+   dim agrees within the error bound. Never draws random numbers anew, never looks through the variable of a `grad`. */
 #include "passes/rewrite.h"
 
 enum { MOST_PIECES = 16 };

@@ -74,7 +74,8 @@ static void find_patches(const RtExec *e, const RtStep *s, RtChain *c)
             const RtStepArg *a = &e->model->step_args[s[k].first_arg + i];
             const RtBuffer *b = a->is_buffer ? &e->model->buffers[e->program->first_buffer + a->buffer] : NULL;
             if (!b || b->kind != RT_BUF_STRIP) continue;
-            Patch p = {c->links[k].first_arg + i, b->width * (b->elem == RT_K_F64 || b->elem == RT_K_I64 ? 8 : b->elem <= RT_K_I8 ? 1 : 4), end};
+            int64_t size = b->elem == RT_K_F64 || b->elem == RT_K_I64 ? 8 : b->elem <= RT_K_I8 ? 1 : 4;
+            Patch p = {c->links[k].first_arg + i, b->width * size, end};
             int64_t known = 0;
             while (known < c->n_patches && buffer_of[known] != a->buffer) known++;
             if (known < c->n_patches) p.offset = c->patches[known].offset;

@@ -47,7 +47,8 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
            (long long)f->s->line, rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
     if (f->x->choice.ahead) printf(", ahead %lld", (long long)(f->x->choice.ahead < 0 ? 0 : f->x->choice.ahead));
     if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
-    if (f->x->split) printf(", %lld row%s shared by threads", (long long)rt_split_count(f->x->split), rt_split_count(f->x->split) > 1 ? "s" : "");
+    long long shared = f->x->split ? (long long)rt_split_count(f->x->split) : 0;
+    if (shared) printf(", %lld row%s shared by threads", shared, shared > 1 ? "s" : "");
     if (f->s->chain > 1) printf(", with the next %lld by strips of %lld rows", (long long)f->s->chain - 1, (long long)f->s->strip);
     if (f->cone && f->cone->runs) printf(", %lld rows needed", (long long)f->cone->n_rows);
     if (f->cone && f->cone->rows) printf(", zeros skipped");
@@ -62,7 +63,9 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
     printf(", \"file\": ");
     rt_cli_print_string(rt_string(m, f->s->file));
     printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
-           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"from_bytes\": [%.0f, %.0f, %.0f, %.0f], \"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, \"cut\": \"%s\", \"by\": \"%s\"",
+           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"from_bytes\": [%.0f, %.0f, %.0f, %.0f], "
+           "\"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, "
+           "\"cut\": \"%s\", \"by\": \"%s\"",
            (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6,
            f->p.arithmetic_ns * 1e-6, f->p.latency_ns * 1e-6, f->p.bytes[RT_L1], f->p.bytes[RT_L2], f->p.bytes[RT_L3],
            f->p.bytes[RT_MEMORY], (long long)f->x->n_chunks, (long long)f->x->extent,
@@ -126,7 +129,8 @@ static RtCode json_program(const Plan *plan, const RtExec *e, int64_t held)
     rt_cli_print_string(rt_string(e->model, e->program->name));
     printf(": {\"steps\": [");
     RT_TRY(print_steps(plan, e, &t));
-    printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"peak_bytes\": %lld, \"cone_bytes\": %lld, \"shared_bytes\": %lld, \"held_bytes\": %lld}",
+    printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, "
+           "\"peak_bytes\": %lld, \"cone_bytes\": %lld, \"shared_bytes\": %lld, \"held_bytes\": %lld}",
            t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes,
            (long long)(e->cone ? e->cone->bytes : 0), (long long)e->states_bytes, (long long)held);
     return RT_OK;

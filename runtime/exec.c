@@ -207,7 +207,8 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
         RT_TRY(setup_step(e, i, st));
     }
     RT_TRY(cut_chains(e, st));
-    return e->states_bytes && !e->options.plan_only ? rt_block_alloc(&e->states, (size_t)e->states_bytes, "rows that threads share", st) : RT_OK;
+    if (!e->states_bytes || e->options.plan_only) return RT_OK;
+    return rt_block_alloc(&e->states, (size_t)e->states_bytes, "rows that threads share", st);
 }
 
 /* ---- binding ---- */

@@ -5,6 +5,8 @@ import json
 import re
 import sys
 
+import numpy as np
+
 import toy
 from sandbox import Sandbox
 
@@ -99,6 +101,32 @@ box.write("rows.gnn", """model rows(x: node[F], e: edge[W]) -> node[W] {
 r = box.run(box.gnnc, "build", "rows.gnn", "--data", "dense", "--set", "W=64", "--cpu=generic", "--memory-budget", "1", "-o", box.path("rows"))
 needs = [int(n) for n in re.findall(r"--memory-budget=(\d+)", r.err)]
 box.report("a_budget_removes_wide_values_between_layers", not needs or max(needs) >= 6000 * 64 * 4 and r.err)
+
+# ---- values written over others, in a row longer than what a kernel holds of it ------------------------------------
+
+rng = np.random.default_rng(3)
+LONG = toy.store(box.path("long"), {"edge_index": rng.integers(0, 5000, (2, 4000)), "x": rng.standard_normal((5000, 7)).astype("<f4"),
+                                    "batch": np.zeros(5000, int)}, num_graphs=1)
+
+
+def written_over(name, over, *results):
+    """The same bits as where every value has memory of its own; `over`: of the remarks, whether t takes that of s."""
+    text = "model net(x: node[F]) -> (%s) {\n  s = sum_in(sum(x).src)\n  t = tanh(s)\n  return %s\n}\n"
+    box.write("over.gnn", text % (", ".join(r[0] for r in results), ", ".join(r[1] for r in results)))
+    seen = []
+    for more in ([], ["--disable=memplan"]):
+        r = box.must(box.gnnc, "build", "over.gnn", "--data", LONG, "--cpu=generic", "-o", box.path("over"), "--remarks=fuse", *more)
+        for share in (0, 1):
+            box.must(box.path("over"), "infer", "--data", LONG, "--threads", 2, "--share", share, "--out", "y.npy")
+            files = ["y.npy"] + ["y.out%d.npy" % i for i in range(1, len(results))]
+            seen.append(([open(box.path(f), "rb").read() for f in files], "tanh is written over" in r.out + r.err))
+    box.report(name, any(x[0] != seen[2][0] for x in seen) and "other bits" or [x[1] for x in seen] != [over, over, False, False])
+
+
+AGAIN = ("node[]", "sum_in(t.src)")  # so that t is stored
+written_over("one_walk_writes_over", True, ("graph[]", "readout_max(t)"), ("graph[F]", "readout_sum(t * x)"), AGAIN)
+written_over("a_second_walk_does_not", False, ("graph[]", "readout_sum(t)"), ("node[F]", "t * x"), AGAIN)
+written_over("sums_that_rescale_do_not", False, ("graph[]", "readout_logsumexp(t)"), ("graph[F]", "readout_sum(t * x)"), AGAIN)
 
 for name, argv, says in [("word", ["--data", "data", "--memory-budget", "much"], "much"),
                          ("without_data", ["--set", "F=8", "--memory-budget", "1G"], "--data")]:
