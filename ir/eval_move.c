@@ -19,16 +19,10 @@ void eval_rule_iota(const EvalRun *r, const IrOp *op, EvalValue *out)
     for (int64_t i = 0; i < n_elements(out); i++) num_put(out, i, num_exact((double)i));
 }
 
-static int64_t element_id(const EvalRun *r, IrId space, int64_t row)
-{
-    const int64_t *ids = r->w->element_ids[space];
-    return ids ? ids[row] : row;
-}
-
 void eval_rule_element(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     for (int64_t i = 0; i < out->rows; i++)
-        num_put(out, i, num_exact((double)element_id(r, op->type.space, i)));
+        num_put(out, i, num_exact((double)eval_element_id(r, op->type.space, i)));
 }
 
 void eval_rule_row(const EvalRun *r, const IrOp *op, EvalValue *out)
@@ -60,7 +54,7 @@ void eval_rule_random(const EvalRun *r, const IrOp *op, EvalValue *out)
     RandomKey key = {(uint64_t)num_to_int(seed.v), (uint64_t)num_to_int(step.v), op->attr.site, 0};
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < out->width; k++) {
-            key.element = (uint64_t)element_id(r, op->type.space, row);
+            key.element = (uint64_t)eval_element_id(r, op->type.space, row);
             Num n = draw(op, key, (uint64_t)k);
             n.undecided |= seed.undecided | step.undecided;
             num_put(out, row * out->width + k, n);

@@ -64,6 +64,12 @@ static inline int64_t eval_row(const EvalValue *x, int64_t row)
     return x->type.space == IR_UNIT ? 0 : row * x->width;
 }
 
+static inline int64_t eval_element_id(const EvalRun *r, IrId space, int64_t row)
+{
+    const int64_t *ids = r->w->element_ids[space];
+    return ids ? ids[row] : row;
+}
+
 /* For each row-major index over dims[0..n): the row-major index of x's element there, dims that x
    lacks left out; dims that only x has count as 0. [product of sizes, in *n_out] */
 int64_t *eval_index(const EvalRun *r, const IrId *dims, uint32_t n, const IrType *x,
@@ -80,6 +86,7 @@ void eval_rule_random_at(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_mapped(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_map(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_rank(const EvalRun *r, const IrOp *op, EvalValue *out);
+void eval_rule_nth(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_reshape(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_slice(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_concat(const EvalRun *r, const IrOp *op, EvalValue *out);

@@ -1,5 +1,5 @@
-/* Ranks of the interpreter: a row's elements by value, of equal ones those first that the user has first, NaN behind all.
-   A rank is undecided where bounds do not say which of two elements comes first. */
+/* Ranks of the interpreter, and the elements that have given ranks: a row's elements by value, of equal ones those first that
+   the user has first, NaN behind all. A rank is undecided where bounds do not say which of two elements comes first. */
 #include "ir/eval_sum.h"
 #include <math.h>
 #include <stdlib.h>
@@ -34,15 +34,17 @@ static void mark(Ranked *s, int64_t n)
     for (int64_t i = 0; i < n && any; i++) s[i].undecided = true;
 }
 
-static void rank_row(Ranked *s, int64_t n, int64_t k, EvalValue *out)
+/* Column k of the row's elements, in order. */
+static int64_t sort_row(const EvalValue *x, const MapRows *rows, int64_t t, int64_t k, Ranked *s)
 {
+    int64_t n = rows->begin[t + 1] - rows->begin[t];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = rows->list[rows->begin[t] + i];
+        s[i] = (Ranked){.x = num_get(x, row * x->width + k), .place = i, .row = row};
+    }
     qsort(s, (size_t)n, sizeof *s, by_value);
     mark(s, n);
-    for (int64_t i = 0; i < n; i++) {
-        Num rank = num_exact((double)i);
-        rank.undecided = s[i].undecided;
-        num_put(out, s[i].row * out->width + k, rank);
-    }
+    return n;
 }
 
 void eval_rule_rank(const EvalRun *r, const IrOp *op, EvalValue *out)
@@ -53,12 +55,35 @@ void eval_rule_rank(const EvalRun *r, const IrOp *op, EvalValue *out)
     Ranked *s = ARENA_ARRAY(r->arena, Ranked, out->rows + 1);
     for (int64_t t = 0; t < r->w->counts[map->to]; t++)
         for (int64_t k = 0; k < out->width; k++) {
-            int64_t n = rows.begin[t + 1] - rows.begin[t];
+            int64_t n = sort_row(x, &rows, t, k, s);
             for (int64_t i = 0; i < n; i++) {
-                int64_t row = rows.list[rows.begin[t] + i];
-                s[i] = (Ranked){.x = num_get(x, row * x->width + k), .place = i, .row = row};
+                Num rank = num_exact((double)i);
+                rank.undecided = s[i].undecided;
+                num_put(out, s[i].row * out->width + k, rank);
             }
-            rank_row(s, n, k, out);
+        }
+    const uint8_t *open = r->w->open[op->attr.map];
+    if (open && memchr(open, 1, (size_t)x->rows)) memset(out->undecided, 1, (size_t)(out->rows * out->width));
+}
+
+void eval_rule_nth(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    const EvalValue *x = eval_operand(r, op, 0), *wanted = eval_operand(r, op, 1);
+    const IrMap *map = &r->m->maps.data[op->attr.map];
+    MapRows rows = eval_map_rows(r, map, r->w->maps[op->attr.map]);
+    Ranked *s = ARENA_ARRAY(r->arena, Ranked, x->rows + 1);
+    int64_t n_at, *at = eval_index(r, op->type.dims, op->type.n_dims, &wanted->type, &n_at);
+    for (int64_t t = 0; t < out->rows; t++)
+        for (int64_t k = 0; k < out->width; k++) {
+            int64_t n = sort_row(x, &rows, t, k, s);
+            Num place = num_get(wanted, eval_row(wanted, t) + at[k]), id = num_exact(-1);
+            if (place.v >= 0 && place.v < (double)n) {
+                const Ranked *found = &s[(int64_t)place.v];
+                id = num_exact((double)eval_element_id(r, map->from, found->row));
+                id.undecided = found->undecided;
+            }
+            id.undecided |= place.undecided;
+            num_put(out, t * out->width + k, id);
         }
     const uint8_t *open = r->w->open[op->attr.map];
     if (open && memchr(open, 1, (size_t)x->rows)) memset(out->undecided, 1, (size_t)(out->rows * out->width));

@@ -377,6 +377,21 @@ static const char *shape_rank(const Shape *s)
     return arena_printf(s->arena, "the operand is %s, but the result is %s, wanted i64 of the same dims", text(s, x), text(s, r));
 }
 
+static const char *shape_nth(const Shape *s)
+{
+    const IrType *x = operand(s, 0), *k = operand(s, 1), *r = &s->op->type;
+    if (op_map(s)->to == IR_UNIT) return "the map leads to the unit space";
+    const char *why = want_kind(s, x, is_number, "numbers to order");
+    if (!why) why = want_space(s, "the first operand", x->space, op_map(s)->from);
+    if (!why) why = want_space(s, "the result", r->space, op_map(s)->to);
+    if (!why && k->space != IR_UNIT) why = want_space(s, "the second operand", k->space, op_map(s)->to);
+    bool fits = k->dtype == IR_I64 && r->dtype == IR_I64 && same_dims(x, r);
+    for (uint32_t i = 0; i < k->n_dims; i++) fits &= ir_type_has_dim(x, k->dims[i]);
+    if (why || fits) return why;
+    return arena_printf(s->arena, "the operands are %s and %s, but the result is %s, wanted i64 of the first one's dims, and of some of them",
+                        text(s, x), text(s, k), text(s, r));
+}
+
 /* Points of the two ends of the graph whose sources the map says: of targets, then of sources. */
 static const char *shape_nearest(const Shape *s)
 {

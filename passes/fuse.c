@@ -17,7 +17,7 @@ uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v)
 {
     const IrOp *op = fused_op(f, v);
     Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = op->type, .space = op->type.space, .map = IR_NONE};
-    if (g.kind == GROUP_ROWS) g.map = op->attr.map;
+    if (g.kind == GROUP_ROWS || g.kind == GROUP_NTH) g.map = op->attr.map;
     if (g.kind == GROUP_BLOCKS)
         for (uint32_t k = 0; k < op->n_args; k++)
             if (fused_op(f, op->args[k])->type.space != IR_UNIT) g.space = fused_op(f, op->args[k])->type.space;

@@ -13,6 +13,7 @@ typedef enum {
     GROUP_BLOCKS,  /* a reduce or contract of all rows of a space to unit: blocks, then a tree */
     GROUP_CONCAT,  /* parts written one after another */
     GROUP_RANK,    /* a rank alone: its rows are sorted (lower_rank.c) */
+    GROUP_NTH,     /* the elements of rows that have a rank (lower_nth.c) */
     GROUP_NEAREST, /* lower_nearest.c */
     GROUP_ROUTE,   /* lower_route.c */
     N_GROUP_KINDS

@@ -3,7 +3,7 @@
 #include "base/ice.h"
 #include "passes/schedule.h"
 
-const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat", "rank", "nearest", "route"};
+const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat", "rank", "nth", "nearest", "route"};
 
 /* ---- facts about operations ------------------------------------------------------------------------ */
 
@@ -49,6 +49,7 @@ GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)
         return GROUP_PRODUCT;
     case IR_OP_concat: return GROUP_CONCAT;
     case IR_OP_rank: return GROUP_RANK;
+    case IR_OP_nth: return GROUP_NTH;
     case IR_OP_nearest: return GROUP_NEAREST;
     case IR_OP_route: return GROUP_ROUTE;
     default: return GROUP_MAP;
@@ -177,6 +178,15 @@ static void walk_args(Walk *w, const IrOp *op, Place p)
     for (uint32_t k = 0; k < op->n_args; k++) walk_value(w, op->args[k], p);
 }
 
+/* The elements' values, and the row's rank. */
+static void walk_nth(Walk *w, const IrOp *op, Place p)
+{
+    walk_value(w, op->args[0], p);
+    p.inner = false;
+    p.space = op->type.space;
+    walk_value(w, op->args[1], p);
+}
+
 static bool same_dims(const IrType *a, const IrType *b)
 {
     return a->n_dims == b->n_dims && !memcmp(a->dims, b->dims, a->n_dims * sizeof *a->dims);
@@ -289,11 +299,12 @@ static void walk_from_root(Walk *w, IrId v)
     Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE};
     GroupKind kind = group_kind_of(f->f, f->m, v);
     bool inner = group_has_inner(g, v);
-    w->rows = inner || kind == GROUP_ROWS || kind == GROUP_BLOCKS || kind == GROUP_RANK;
+    bool rows = kind == GROUP_ROWS || kind == GROUP_NTH;
+    w->rows = inner || rows || kind == GROUP_BLOCKS || kind == GROUP_RANK;
     if (w->rows) {
         p.own = false;
         p.inner = true;
-        p.via = inner ? g->map : kind == GROUP_ROWS ? op->attr.map : IR_NONE;
+        p.via = inner ? g->map : rows ? op->attr.map : IR_NONE;
         if (p.via != IR_NONE) p.space = f->m->maps.data[p.via].from;
     }
     switch (kind) {
@@ -304,7 +315,8 @@ static void walk_from_root(Walk *w, IrId v)
     default: break;
     }
     if (w->visit) w->visit(w->user, v, p.space);
-    walk_args(w, op, p);
+    if (kind == GROUP_NTH) walk_nth(w, op, p);
+    else walk_args(w, op, p);
 }
 
 static void walk_root(Walk *w, IrId v)

@@ -171,6 +171,7 @@ bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first);
 bool lanes_stride(const Lower *l, const IrType *t, const Env *e, int64_t *stride);
 int64_t lanes_reach(const Lower *l, const IrType *t, const Env *e); /* from the first lane to the last active one */
 KirId lanes_offsets(Lower *l, const IrType *t, const Env *e); /* of each from the first: an i64 vector */
+KirId lanes_any(Lower *l, KirId yes); /* i1: of some lane */
 KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env *e);
 
 KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env);
@@ -232,6 +233,7 @@ void stage_begin(Lower *l); /* before the values of a row, or of a block of rows
 void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no sum needed */
 /* The element of the row space at a position of the map's rows. */
 KirId row_element(Lower *l, IrId map, KirId position);
+StageSpan row_span(Lower *l, IrId map, KirId row); /* the whole row */
 /* What the sums need of the staged values; filling them for a span; and after the walk over the row. */
 void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out);
 void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
@@ -320,6 +322,7 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFun
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 void lower_blocks(LowerFunc *lf, uint32_t g);
+void heavy_nth(Lower *l, IrId v, const Point *p, unsigned n); /* lower_nth.c */
 void lower_rank(LowerFunc *lf, uint32_t g); /* lower_rank.c: a group of one rank */
 void lower_nearest(LowerFunc *lf, uint32_t g);
 void lower_route(LowerFunc *lf, uint32_t g);

@@ -193,3 +193,14 @@ KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env 
     return emit_ins(&l->e, (KirIns){.op = KIR_gather, .type = type, .args = {index, KIR_NONE, KIR_NONE}, .buf = param,
                                     .alloc = KIR_NONE, .active = own->active});
 }
+
+KirId lanes_any(Lower *l, KirId yes)
+{
+    Emit *e = &l->e;
+    unsigned lanes = emit_type(e, yes).lanes;
+    if (lanes == 1) return yes;
+    KirType t = kir_type(KIR_I32, lanes), one = kir_type(KIR_I32, 1);
+    KirId ones = emit_select(e, yes, emit_int(e, t, 1), emit_int(e, t, 0));
+    KirId most = emit_ins(e, (KirIns){.op = KIR_hmax, .type = one, .args = {ones, KIR_NONE, KIR_NONE}});
+    return emit_op2(e, KIR_lt, emit_int(e, one, 0), most);
+}

@@ -144,16 +144,6 @@ static void insert(Nearest *n, KirId d, KirId u)
     emit_set(e, n->worst, array_load(n, n->best, n->f64, last));
 }
 
-static KirId any(Nearest *n, KirId yes)
-{
-    Emit *e = &n->l.e;
-    if (n->lanes == 1) return yes;
-    KirType t = kir_type(KIR_I32, n->lanes);
-    KirId ones = emit_select(e, yes, emit_int(e, t, 1), emit_int(e, t, 0));
-    KirId most = emit_ins(e, (KirIns){.op = KIR_hmax, .type = kir_type(KIR_I32, 1), .args = {ones, KIR_NONE, KIR_NONE}});
-    return emit_op2(e, KIR_lt, emit_int(e, kir_type(KIR_I32, 1), 0), most);
-}
-
 static void write_rows(Nearest *n, KirId first, KirId end)
 {
     Lower *l = &n->l;
@@ -192,7 +182,7 @@ static void block(Nearest *n, KirId index, KirId n_rows)
     n->worst = emit_var(e, "worst", emit_float(e, n->f64, INFINITY));
     KirId u = emit_for(e, lane(n, n->from, 0), lane(n, n->to, n->lanes - 1), 1, KIR_SEQ, "sources");
     KirId d = admitted(n, distance(n, y, u), u);
-    emit_if(e, any(n, emit_op2(e, KIR_lt, d, n->worst)));
+    emit_if(e, lanes_any(&n->l, emit_op2(e, KIR_lt, d, n->worst)));
     insert(n, d, u);
     emit_end(e);
     emit_end(e);

@@ -183,6 +183,7 @@ static void compute_sums(Lower *l, const Group *g, bool narrow, const Point *p, 
             for (unsigned k = 0; k < n; k++) heavy_dims(l, v, &q[k]);
             break;
         case GROUP_PRODUCT: heavy_product(l, v, q, n); break;
+        case GROUP_NTH: heavy_nth(l, v, q, n); break;
         default: break;
         }
     }
@@ -526,7 +527,7 @@ static void plain_rows(Lower *l, IrId space)
     KirId row = emit_for(&l->e, emit_index(&l->e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS,
                          l->f->m->spaces.data[space].name);
     GroupKind kind = l->f->groups.data[l->g].kind;
-    bool walks = kind != GROUP_ROWS; /* whose sums walk other elements */
+    bool walks = kind != GROUP_ROWS && kind != GROUP_NTH; /* whose sums walk other elements */
     if (walks) walk_open(l, space, IR_NONE, row, row, 1);
     rows_body(l, &(Point){row, env_empty()}, 1);
     if (walks) walk_close(l);
@@ -561,7 +562,8 @@ static void lower_one(LowerFunc *lf, uint32_t g, void *user)
     else if (l.s.row_lanes) lower_rows(&l, group->nest.space);
     else plain_rows(&l, group->nest.space);
     l.step->grain = l.s.grain;
-    if (group->kind == GROUP_ROWS && !lower_is_computed(&l, group->map)) l.step->cut = group->map;
+    bool by_rows = group->kind == GROUP_ROWS || group->kind == GROUP_NTH;
+    if (by_rows && !lower_is_computed(&l, group->map)) l.step->cut = group->map;
     note_gemm(&l);
     lower_finish(&l, group_kind_names[group->kind]);
 }

@@ -153,7 +153,7 @@ static void sum_row(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
     stage_done(l, needs);
 }
 
-static StageSpan row_span(Lower *l, IrId map, KirId row)
+StageSpan row_span(Lower *l, IrId map, KirId row)
 {
     Emit *e = &l->e;
     KirType i64 = kir_type(KIR_I64, 1);

@@ -98,8 +98,10 @@ static void sort_elements(Lower *l, IrId id)
 
 static bool is_summed(const IrFunc *f, IrId map)
 {
-    for (IrId v = 0; v < f->ops.n; v++)
-        if (((ir_ops[f->ops.data[v].op].traits & T_REDUCE) || f->ops.data[v].op == IR_OP_rank) && f->ops.data[v].attr.map == map) return true;
+    for (IrId v = 0; v < f->ops.n; v++) {
+        const IrOp *op = &f->ops.data[v];
+        if (op->attr.map == map && ((ir_ops[op->op].traits & T_REDUCE) || op->op == IR_OP_rank || op->op == IR_OP_nth)) return true;
+    }
     return false;
 }
 

@@ -169,7 +169,7 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     Schedule s = lanes_and_tile(f, g, vectors, narrow);
     s.row_lanes = vectors && rows_fit(f, index);
     int64_t work = work_of(f, g);
-    if (g->kind == GROUP_ROWS) work = work > INT64_MAX / 8 ? work : work * 8;
+    if (g->kind == GROUP_ROWS || g->kind == GROUP_NTH) work = work > INT64_MAX / 8 ? work : work * 8;
     if (s.row_block > 1 && work < INT64_MAX / 64) work *= s.row_block;
     s.grain = work >= WORK_PER_THREAD ? 1 : WORK_PER_THREAD / work;
     if (g->kind == GROUP_BLOCKS) s.grain = 1;

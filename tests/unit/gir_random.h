@@ -453,6 +453,31 @@ static inline void gir_contract(Gir *g)
     if (dtype == g->real) irb_map1(&g->b, gir_below(r, 2) ? IR_OP_tanh : IR_OP_sin, x);
 }
 
+/* Ranks of x, of type t; the elements of a rank; or what a reducer picks by rank. */
+static inline void gir_rank(Gir *g, IrId map, IrId x, IrType t)
+{
+    Build *b = &g->b;
+    IrDtype dtype = t.dtype;
+    IrType row = t;
+    t.dtype = row.dtype = IR_I64;
+    row.space = b->m->maps.data[map].to;
+    IrId k = gir_pick(g, IR_I64, &row);
+    bool fits = k != IR_NONE && gir_below(&g->r, 2);
+    for (uint32_t i = 0; fits && i < irb_type(b, k).n_dims; i++) fits = ir_type_has_dim(&t, irb_type(b, k).dims[i]);
+    if (fits) fits = irb_type(b, k).space == IR_UNIT || irb_type(b, k).space == row.space;
+    if (!fits) k = irb_scalar(b, IR_I64, gir_below(&g->r, 4));
+    uint32_t kind = gir_below(&g->r, 3);
+    if (kind == 0 && row.space != IR_UNIT) {
+        ir_add(b->m, b->f, IR_OP_nth, row, (IrId[]){x, k}, 2, (IrAttr){.map = map}, b->span);
+        return;
+    }
+    IrId rank = irb_unary(b, IR_OP_rank, t, x, (IrAttr){.map = map});
+    if (kind == 1) return;
+    if (irb_type(b, k).space != IR_UNIT) k = irb_gather(b, map, k);
+    IrId some = irb_select(b, irb_compare(b, IR_OP_eq, rank, k), x, irb_scalar(b, dtype, 0));
+    irb_reduce(b, IR_OP_reduce_sum, map, some, 0);
+}
+
 static inline void gir_move(Gir *g)
 {
     static const IrOpcode ops[] = {IR_OP_reduce_sum, IR_OP_reduce_sum, IR_OP_reduce_mul, IR_OP_reduce_max,
@@ -471,8 +496,7 @@ static inline void gir_move(Gir *g)
         }
         if (m->from != t.space || logic) continue;
         if (!g->smooth && gir_below(r, 6) == 0) {
-            t.dtype = IR_I64;
-            irb_unary(&g->b, IR_OP_rank, t, x, (IrAttr){.map = map});
+            gir_rank(g, map, x, t);
             return;
         }
         IrOpcode op = ops[gir_below(r, g->smooth ? 2 : 5)];

@@ -223,6 +223,7 @@ static const Case cases[] = {
     {"%8 = reduce_max %1 via edge.all empty 0 : [A] f32 return r = %8 }", 2, {7, -1}},
     {"%8 = reduce_sum %3 via node.all : [] i64 return r = %8 }", 1, {1}},
     {"%8 = rank %1 via edge.dst : edge[A] i64 return r = %8 }", 14, {0, 3, 1, 2, 2, 1, 3, 0, 0, 0, 0, 1, 1, 0}},
+    {"%8 = const 1 : [] i64 %9 = nth %1, %8 via edge.dst : node[A] i64 return r = %9 }", 10, {3, 4, -1, -1, -1, -1, -1, -1, 5, 0}},
     {"%8 = rank %1 via edge.all : edge[A] i64 return r = %8 }", 14, {1, 5, 3, 3, 4, 2, 6, 0, 2, 4, 0, 6, 5, 1}},
     {"%8 = reduce_sum %0 via node.graph : graph[A] f32 return r = %8 }", 4, {3, -1.5, 12, -6}},
     {"%8 = reduce_sum %1 via loops.image : loops[A] f32 %9 = slice %8 dim A at 0 : loops[D] f32 "
