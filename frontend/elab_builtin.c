@@ -105,7 +105,8 @@ static Value builtin_mod(Elab *e, const Call *c)
         return value_number(fmod(a->num, b->num), a->is_int && b->is_int, c->span);
     Value x = to_tensor(e, *a, IR_I64, c->span);
     if (x.kind == V_TENSOR && x.type.dtype != IR_I64) {
-        diag_error(e->d, E0206, c->span, "mod takes integers, found %s", value_text(e, &x));
+        Diag *d = diag_error(e->d, E0206, c->span, "mod takes integers, found %s", value_text(e, &x));
+        diag_help(e->d, d, "nothing is converted by itself: `int(...)` makes integers");
         return value_error();
     }
     return op_binary(e, IR_OP_mod, "divide", x, *b, c->span);

@@ -442,7 +442,8 @@ Value op_grad(Elab *e, Value of, Value x, Span s)
     if (!scalar || x.kind != V_TENSOR || x.type.dtype != of.type.dtype) {
         Diag *d = diag_error(e->d, E0406, s, "cannot differentiate %s by %s", value_text(e, &of),
                              value_text(e, &x));
-        if (!scalar) diag_help(e->d, d, "the first must be one number: sum it with `sum_all(...)`");
+        bool dims = of.kind == V_TENSOR && of.type.space == IR_UNIT && of.type.n_dims; /* and rows no more */
+        if (!scalar) diag_help(e->d, d, "the first must be one number: sum it with `%s(...)`", dims ? "sum" : "sum_all");
         return value_error();
     }
     return op_value(e, IR_OP_grad, x.type, (IrId[]){of.id, x.id}, 2, (IrAttr){0}, s);

@@ -137,12 +137,25 @@ static bool is_operator(const char *found)
     return ONE_OF(found, operators) && strcmp(found, "`(`") && strcmp(found, "`[`");
 }
 
+/* Does a word of the language stand where the name of a value is meant: `on = ...`, `f(on)`? */
+static bool is_used_as_name(const Parser *p, Span span, const ParseExpected *want)
+{
+    Place at = place_of(want);
+    const char *text = p->source->text, *next = text + span.end;
+    if (p->last.kind == TOK_IDENT || text[span.begin] < 'a' || text[span.begin] > 'z') return false;
+    while (*next == ' ') next++;
+    bool names = next[0] == '=' && next[1] != '=', reads = *next && strchr(",)]+-*/", *next);
+    return (at.statement && names) || (at.expression && reads);
+}
+
 static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseExpected *want)
 {
     if (p->last.kind == TOK_IDENT &&
         (!strcmp(p->last.text, "elif") || !strcmp(p->last.text, "elseif"))) {
         diag_help(p->diags, e, "write `else if`");
         diag_fix(p->diags, e, span, "else if");
+    } else if (is_used_as_name(p, span, want)) {
+        diag_help(p->diags, e, "%s is a word of the language: give the value another name", found);
     } else if (suggest_keyword(p, e, want)) {
         return;
     } else if (!strcmp(found, "`=`") && wants(want, "`==`")) {
