@@ -24,6 +24,29 @@ def build_library(gnnc, box, name, dims, *options):
     return out + ".so"
 
 
+# Parameters named like what a module has anyway.
+TAKEN = """layer taken(x: node[F]) -> node[F] {
+  param f, run, type: [F] = ones
+  return mean_in(x.src * f) * run + type
+}
+"""
+USE = """import sys, torch
+sys.path.insert(0, sys.argv[1])
+from gnnc_layer import GnncLayer
+layer = GnncLayer(sys.argv[2], "taken", 3, torch.tensor([[0, 1], [1, 2]]))
+layer(torch.ones(3, 4)).sum().backward()
+print(sorted(n for n, p in layer.named_parameters() if p.grad is not None))
+"""
+
+
+def check_names(gnnc, python, box):
+    text, so = os.path.join(box, "taken.gnn"), os.path.join(box, "taken")
+    with open(text, "w") as f:
+        f.write(TAKEN)
+    subprocess.run([gnnc, "build", text, "--export=taken", "--prefix=taken", "--set", "F=4", "--emit=lib", "--cpu=native", "-o", so], check=True)
+    check("names", [python, "-c", USE, HERE, so + ".so"], "['f_', 'run_', 'type_']")
+
+
 def check(name, argv, wanted):
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
     said = p.stdout.decode("utf-8", "replace").strip()
@@ -44,6 +67,7 @@ def main():
         gnnc = os.path.join(build, "gnnc")
         so = build_library(gnnc, box, "check", "F=3,K=2,D=3,O=2", "--dtype=f64")
         check("gradcheck", [python, os.path.join(HERE, "check.py"), so], "gradcheck passed: 5 parameters, 2 inputs")
+        check_names(gnnc, python, box)
         so = build_library(gnnc, box, "train", "F=16,K=16,D=16,O=16")
         check("train", [python, os.path.join(HERE, "train.py"), so, "--nodes", "2000", "--edges", "20000", "--width", "16", "--epochs", "3"],
               "times as fast")

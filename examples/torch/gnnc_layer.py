@@ -47,7 +47,7 @@ class GnncLayer(torch.nn.Module):
         self.inputs, self.params, self.results, self.gradients = map(self.infos, ("input", "param", "result", "gradient"))
         for i, (name, value) in enumerate(zip(self.params, self.room(self.params))):
             self.call("param_get", self.model, C.c_int32(i), C.c_void_p(value.data_ptr()))
-            self.register_parameter(name.replace(".", "_"), torch.nn.Parameter(value))
+            self.register_parameter(name.replace(".", "_") + "_" * hasattr(self, name), torch.nn.Parameter(value))  # `f` is taken
 
     def f(self, name):
         return getattr(self.lib, f"{self.prefix}_{name}")
