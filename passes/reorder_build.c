@@ -140,7 +140,8 @@ IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type)
 bool ro_product(const Reorder *r, IrId v, IrOp *out)
 {
     const IrOp *op = ro_def(r, v), *x = op && op->op == IR_OP_sum_dims ? ro_def(r, op->args[0]) : NULL;
-    if (!op || (op->op != IR_OP_contract && !(x && x->op == IR_OP_mul && x->type.space == op->type.space))) return false;
+    bool sums = x && (x->op == IR_OP_mul || x->op == IR_OP_contract) && x->type.space == op->type.space;
+    if (!op || (op->op != IR_OP_contract && !sums)) return false;
     *out = *op;
     if (x) out->args = x->args, out->n_args = 2;
     out->op = IR_OP_contract;
