@@ -188,6 +188,7 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     f->index = index;
     f->f = form.f;
     f->origin = form.origin;
+    f->most_staged = ctx->most_staged;
     uint32_t n = f->f->ops.n;
     f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
     for (IrId v = 0; v < n; v++) {

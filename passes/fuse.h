@@ -50,6 +50,7 @@ typedef struct FusedFunc {
     IrValues origin;    /* by value: which it is in the function without clones; empty: the same */
     uint32_t index;     /* of the function in the module */
     uint32_t n_merged;
+    int64_t most_staged;    /* as PassContext */
     VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
     VEC(bool) stored;       /* by value: needs a buffer */
     VEC(FuseChoice) choices;

@@ -105,7 +105,7 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
         while (n < BLOCK && 2 * n * bytes <= ALL_BYTES && 2 * n * widest < ROW_BYTES) n *= 2;
     if (n == BLOCK && bytes)
         while (2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
-    return n;
+    return f->most_staged && f->most_staged < n ? f->most_staged : n;
 }
 
 /* ---- reads --------------------------------------------------------------------------------------------- */

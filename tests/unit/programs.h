@@ -267,6 +267,7 @@ static inline const char *program_make(Arena *a, uint64_t seed, bool text, bool 
     p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
     program_disable(ctx, seed);
     ctx->disabled[PASS_hoist] |= !held;
+    if (program_hash(seed ^ 0x57) % 2) ctx->most_staged = 16 << program_hash(seed ^ 0x58) % 5; /* rows are short: else none has more */
     p->passed = p->plain ? pass_run_pipeline(ctx, p->m) : NULL;
     p->plan = p->passed ? lower_module(ctx, p->passed) : NULL;
     if (!p->plan || d->n_errors) return program_diags(a, d);
@@ -530,13 +531,14 @@ static inline EvalValue **program_second_oracle(Arena *a, const Program *p, cons
     return w ? eval_func(a, m, w, f, program_args_behind(a, p, f, o, held), &why) : NULL;
 }
 
-/* Within the bound of the module after all passes, and that within both bounds of the first. */
+/* Within the bound of the module after all passes, and that within both bounds of the first. Where the first is NaN (inf - inf
+   times 0, the root of a variance that rounding made negative) passes may have left out what made it so. */
 static inline bool program_accepts_second(const EvalValue *first, const EvalValue *second,
                                           int64_t k, double got)
 {
     if (second->undecided[k] || !plan_accepts(second, k, got)) return second->undecided[k];
     double x = first->v[k], y = second->v[k];
-    return x == y || (x != x && y != y) || fabs(x - y) <= first->err[k] + second->err[k];
+    return x == y || x != x || fabs(x - y) <= first->err[k] + second->err[k];
 }
 
 /* Every element within its bound? NULL, or the first that is not. `t` may be NULL. */
