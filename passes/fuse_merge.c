@@ -41,12 +41,19 @@ static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
            (all + reduced) * columns * (int64_t)ir_dtype_bytes(x->nest.dtype) <= PRODUCT_KEPT;
 }
 
+/* Searches in the same rows for the same values share their walks. */
+static bool searches_fit(const FusedFunc *f, const Group *x, const Group *y)
+{
+    return x->map == y->map && fused_op(f, x->roots.data[0])->args[0] == fused_op(f, y->roots.data[0])->args[0];
+}
+
 static bool kinds_fit(const FusedFunc *f, uint32_t a, uint32_t b, GroupKind *kind)
 {
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     *kind = x->kind == GROUP_MAP ? y->kind : x->kind;
     if (x->kind == GROUP_MAP && y->kind == GROUP_MAP) return true;
     if (x->kind == GROUP_ROWS && y->kind == GROUP_ROWS) return x->map == y->map;
+    if (x->kind == GROUP_NTH && y->kind == GROUP_NTH) return searches_fit(f, x, y);
     if (x->kind == GROUP_PRODUCT && y->kind == GROUP_PRODUCT) return products_fit(f, x, y);
     if (x->kind == GROUP_DIMS && y->kind == GROUP_DIMS) return group_is_scalar(f, x) == group_is_scalar(f, y);
     if (x->kind != GROUP_MAP && y->kind != GROUP_MAP) return false;

@@ -322,7 +322,7 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFun
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 void lower_blocks(LowerFunc *lf, uint32_t g);
-void heavy_nth(Lower *l, IrId v, const Point *p, unsigned n); /* lower_nth.c */
+void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n); /* lower_nth.c: of the same values */
 void lower_rank(LowerFunc *lf, uint32_t g); /* lower_rank.c: a group of one rank */
 void lower_nearest(LowerFunc *lf, uint32_t g);
 void lower_route(LowerFunc *lf, uint32_t g);

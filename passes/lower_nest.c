@@ -183,7 +183,7 @@ static void compute_sums(Lower *l, const Group *g, bool narrow, const Point *p, 
             for (unsigned k = 0; k < n; k++) heavy_dims(l, v, &q[k]);
             break;
         case GROUP_PRODUCT: heavy_product(l, v, q, n); break;
-        case GROUP_NTH: heavy_nth(l, v, q, n); break;
+        case GROUP_NTH: heavy_nth(l, g->roots.data, g->roots.n, q, n); break;
         default: break;
         }
     }

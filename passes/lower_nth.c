@@ -15,6 +15,7 @@
 #include <math.h>
 
 typedef struct Search { /* of the features of one point */
+    IrId v;
     const Point *p;
     KirType x, i;              /* values, and integers of their size */
     KirId k, low, high, less, numbers; /* less: how many are below low; numbers: how many are not NaN */
@@ -24,7 +25,7 @@ typedef struct Search { /* of the features of one point */
 
 typedef struct Nth {
     Lower *l;
-    const IrOp *op;
+    const IrOp *op; /* of the first */
     StageSpan row;
     Search *s;
     unsigned n;
@@ -167,7 +168,7 @@ static void halve(const Nth *n)
 static void begin(const Nth *n, Search *s)
 {
     Emit *e = &n->l->e;
-    KirId k = point_full(n->l, n->op->args[1], s->p->row, &s->p->env);
+    KirId k = point_full(n->l, fused_op(n->l->f, s->v)->args[1], s->p->row, &s->p->env);
     KirType t = emit_type(e, k);
     k = op2(n, KIR_max, op2(n, KIR_min, k, emit_int(e, t, INT32_MAX)), emit_int(e, t, -1));
     s->k = emit_splat(e, emit_convert(e, s->i.base, k), s->i.lanes);
@@ -187,17 +188,18 @@ static void begin_last(const Nth *n, Search *s)
 }
 
 /* Searches do not need each other: they share the walks. */
-void heavy_nth(Lower *l, IrId v, const Point *p, unsigned n_points)
+void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n_points)
 {
-    const IrOp *op = fused_op(l->f, v);
+    const IrOp *op = fused_op(l->f, ops[0]);
     const IrType *t = &fused_op(l->f, op->args[0])->type;
     KirBase base = kir_base_of(t->dtype);
     bool narrow = base == KIR_F32 || base == KIR_I32;
-    Nth n = {.l = l, .op = op, .row = row_span(l, op->attr.map, p[0].row), .s = ARENA_ARRAY(l->arena, Search, n_points),
-             .n = n_points, .is_float = ir_dtype_is_float(t->dtype)};
-    for (unsigned i = 0; i < n_points; i++) {
-        unsigned lanes = env_lanes(&p[i].env, t);
-        n.s[i] = (Search){.p = &p[i], .x = kir_type(base, lanes), .i = kir_type(narrow ? KIR_I32 : KIR_I64, lanes)};
+    Nth n = {.l = l, .op = op, .row = row_span(l, op->attr.map, p[0].row), .s = ARENA_ARRAY(l->arena, Search, n_ops * n_points),
+             .n = n_ops * n_points, .is_float = ir_dtype_is_float(t->dtype)};
+    for (unsigned i = 0; i < n.n; i++) {
+        const Point *at = &p[i % n_points];
+        unsigned lanes = env_lanes(&at->env, t);
+        n.s[i] = (Search){.v = ops[i / n_points], .p = at, .x = kir_type(base, lanes), .i = kir_type(narrow ? KIR_I32 : KIR_I64, lanes)};
         begin(&n, &n.s[i]);
     }
     walk(&n, true, false, take_bounds);
@@ -205,10 +207,11 @@ void heavy_nth(Lower *l, IrId v, const Point *p, unsigned n_points)
     emit_break_if(&l->e, emit_op2(&l->e, KIR_xor, any_open(&n), emit_int(&l->e, kir_type(KIR_I1, 1), 1)));
     halve(&n);
     emit_end(&l->e);
-    for (unsigned i = 0; i < n_points; i++) begin_last(&n, &n.s[i]);
+    for (unsigned i = 0; i < n.n; i++) begin_last(&n, &n.s[i]);
     walk(&n, false, true, take_found);
-    for (unsigned i = 0; i < n_points; i++) {
-        emit_freeze(&l->e, n.s[i].id);
-        memo_put(l, v, p[i].row, &p[i].env, emit_convert(&l->e, KIR_I64, n.s[i].id));
+    for (unsigned i = 0; i < n.n; i++) {
+        const Search *x = &n.s[i];
+        emit_freeze(&l->e, x->id);
+        memo_put(l, x->v, x->p->row, &x->p->env, emit_convert(&l->e, KIR_I64, x->id));
     }
 }

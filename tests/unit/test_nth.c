@@ -18,7 +18,8 @@ static const char *const text =
     "  %4 = arg 4 : node[F] i64\n  %5 = arg 5 : node[] i64\n"
     "  %6 = nth %0, %4 via edge.dst : node[F] i64\n  %7 = nth %1, %5 via edge.src : node[K] i64\n"
     "  %8 = nth %2, %4 via edge.dst : node[F] i64\n  %9 = nth %3, %5 via edge.src : node[] i64\n"
-    "  return a = %6\n  return b = %7\n  return c = %8\n  return d = %9\n}\n";
+    "  %10 = nth %0, %5 via edge.dst : node[F] i64\n  %11 = nth %0, %6 via edge.dst : node[F] i64\n"
+    "  return a = %6\n  return b = %7\n  return c = %8\n  return d = %9\n  return e = %10\n  return f = %11\n}\n";
 
 enum { N_NODES = 40, DST = 1, SRC = 0 };
 
@@ -111,6 +112,14 @@ static void test_nth(const char *name, const char *without)
             check_result(&r, m, 1, SRC, args[1], args[5]);
             check_result(&r, m, 2, DST, args[2], args[4]);
             check_result(&r, m, 3, SRC, args[3], args[5]);
+            check_result(&r, m, 4, DST, args[0], args[5]); /* in one walk with the first */
+            EvalValue *found = eval_value_new(a, m, w, args[4]->type);
+            for (int64_t n = 0; n < found->rows * found->width; n++)
+                found->v[n] = (double)((const int64_t *)r.data[plan_run_result(&r, 0)])[n];
+            check_result(&r, m, 5, DST, args[0], found); /* not in that walk, which it needs */
+            unsigned walks = 0;
+            for (uint32_t k = 0; k < r.prog->steps.n; k++) walks += strstr(r.prog->steps.data[k].label, "nth") != NULL;
+            check(walks == (without && !strcmp(without, "fuse") ? 6 : 5), "%u searches", walks);
         }
         arena_free(a);
     }
