@@ -233,7 +233,8 @@ static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
     }
     if (c->again && c->again[fused_origin(c->f, v)]) return false;
     if (c->f->origin.n && cost_patience(c->f, v) > 1) return false; /* a form with clones is for memory without them */
-    return x->too_many || *again - once > (*stored - once) * cost_patience(c->f, v);
+    bool grows = x->too_many && !is_plain_operand(c, v); /* a row that is read where it lies is as good as its copy */
+    return grows || *again - once > (*stored - once) * cost_patience(c->f, v);
 }
 
 static bool decide(Choice *c, IrId v)
