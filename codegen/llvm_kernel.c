@@ -164,7 +164,7 @@ static bool is_near(const KirIns *x)
 static LLVMValueRef load_near(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
-    LLVMValueRef v = no_lanes(e, x), picked[16];
+    LLVMValueRef v = no_lanes(e, x), picked[KIR_MAX_LANES];
     int64_t lanes = x->type.lanes, reach = (x->active - 1) * x->stride + 1;
     for (int64_t from = 0, read = 0; read < reach; read = from + lanes) {
         from = read + lanes <= reach ? read : reach - lanes;
