@@ -43,10 +43,30 @@ static KirId identity_at(Lower *l, const IrOp *op, const Env *env)
     return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), env_lanes(env, &op->type)));
 }
 
+/* Rows as long as sixteen are left: their values as a vector, which the sum takes in lane by lane. Where the others begin. */
+static KirId sum_sixteens(Lower *l, const Taking *x, KirId acc)
+{
+    Emit *e = &l->e;
+    const IrOp *op = fused_op(l->f, x->sum->v);
+    KirId lanes = emit_index(e, ROWS_AT_ONCE), n = emit_op2(e, KIR_sub, x->rows->to, x->rows->from);
+    KirId rest = emit_op2(e, KIR_sub, x->rows->to, emit_op2(e, KIR_rem, n, lanes));
+    KirId row = emit_for(e, x->rows->from, rest, ROWS_AT_ONCE, KIR_SEQ, "sixteen rows");
+    KirId values = rows_value(l, op->args[0], row);
+    for (unsigned i = 0; i < ROWS_AT_ONCE; i++) emit_set(e, acc, emit_op2(e, sum_op(op->op), acc, emit_part(e, values, i, 1)));
+    emit_end(e);
+    return rest;
+}
+
+static bool takes_sixteens(const Lower *l, const IrOp *op)
+{
+    return l->lf->vectors && !l->staged.n && op->op != IR_OP_contract && !op->type.n_dims && rows_are_computed(l->f, l->g, op->args[0]);
+}
+
 static void sum_rows(Lower *l, const Taking *x, const Point *p, unsigned n, const KirId *acc)
 {
     const IrOp *op = fused_op(l->f, x->sum->v);
-    KirId row = emit_for(&l->e, x->rows->from, x->rows->to, 1, KIR_SEQ, "rows");
+    KirId from = takes_sixteens(l, op) ? sum_sixteens(l, x, acc[0]) : x->rows->from;
+    KirId row = emit_for(&l->e, from, x->rows->to, 1, KIR_SEQ, "rows");
     stage_enter(l, x->rows, row, row);
     walk_open(l, l->f->groups.data[l->g].space, IR_NONE, row, row, 1);
     IrId dims[2 * IR_MAX_DIMS];

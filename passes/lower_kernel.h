@@ -321,6 +321,10 @@ void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32
 PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFunc *f);
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
+enum { ROWS_AT_ONCE = 16 };
+/* A value without dims that group g computes and sums: whether it can be computed for so many rows at once; and that. */
+bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v);
+KirId rows_value(Lower *l, IrId v, KirId row);
 void lower_blocks(LowerFunc *lf, uint32_t g);
 void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n); /* lower_nth.c: of the same values */
 void lower_rank(LowerFunc *lf, uint32_t g); /* lower_rank.c: a group of one rank */

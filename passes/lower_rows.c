@@ -1,11 +1,11 @@
-/* Pointwise groups of values without dims: sixteen rows at once, what is gathered by index vectors, then the rows
-   that are left one by one. Lane by lane the same operations as a single row, so the same bits.
+/* Pointwise groups of values without dims, and values that are summed over all rows: sixteen rows at once, what is gathered
+   by index vectors, then the rows that are left one by one. Lane by lane the same operations as a single row, so the same bits.
 
      %5 = div %1, gather(%4 via x.nnz.row)     16 values, 16 images, 16 gathered divisors, one division */
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-enum { LANES = 16, ROW_BLOCK = 512 };
+enum { LANES = ROWS_AT_ONCE, ROW_BLOCK = 512 };
 
 /* Where values are computed: sixteen rows from `row` on, or those of an index vector. */
 typedef struct At {
@@ -75,16 +75,25 @@ static bool fits(const Fit *x, IrId v, bool gathered)
     return op_fits(x, op, gathered);
 }
 
+static bool values_fit(const FusedFunc *f, uint32_t g, const IrId *v, uint32_t n)
+{
+    Arena *scratch = arena_new();
+    Fit x = {f, g, ARENA_ARRAY(scratch, uint8_t, f->f->ops.n + 1)};
+    bool yes = true;
+    for (uint32_t i = 0; i < n && yes; i++) yes = fits(&x, v[i], false);
+    arena_free(scratch);
+    return yes;
+}
+
 bool rows_fit(const FusedFunc *f, uint32_t index)
 {
     const Group *g = &f->groups.data[index];
-    if (g->kind != GROUP_MAP || g->nest.space == IR_UNIT || g->nest.n_dims) return false;
-    Arena *scratch = arena_new();
-    Fit x = {f, index, ARENA_ARRAY(scratch, uint8_t, f->f->ops.n + 1)};
-    bool yes = true;
-    for (uint32_t i = 0; i < g->roots.n && yes; i++) yes = fits(&x, g->roots.data[i], false);
-    arena_free(scratch);
-    return yes;
+    return g->kind == GROUP_MAP && g->nest.space != IR_UNIT && !g->nest.n_dims && values_fit(f, index, g->roots.data, g->roots.n);
+}
+
+bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v)
+{
+    return !in_memory(f, g, v) && fused_op(f, v)->op != IR_OP_const && values_fit(f, g, &v, 1);
 }
 
 /* ---- values --------------------------------------------------------------------------------------------- */
@@ -170,6 +179,12 @@ static KirId rows_eval(Rows *r, IrId v, At at)
     k.value = in_memory(l->f, l->g, v) ? read(r, plan_value_buffer(l->lf, v), t, at) : rows_op(r, op, at);
     VEC_PUSH(l->arena, &r->known, k);
     return k.value;
+}
+
+KirId rows_value(Lower *l, IrId v, KirId row)
+{
+    Rows r = {.l = l};
+    return emit_splat(&l->e, rows_eval(&r, v, (At){row, KIR_NONE}), LANES);
 }
 
 /* All values, then all stores: a tensor may be updated in place. */
