@@ -273,6 +273,34 @@ static void test_ahead(void)
     arena_free(a);
 }
 
+/* Sums inside rows two rows at once, values of a sum over all rows sixteen at once: whatever is left over, the same bits. */
+static void test_rows_at_once(void)
+{
+    static const int64_t rows[] = {1, 2, 15, 16, 17, 33, 600, 1201};
+    static const char *const body =
+        "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = max_dims %0 : node[] f32\n  %2 = sub %0, %1 : node[F] f32\n"
+        "  %3 = exp %2 : node[F] f32\n  %4 = sum_dims %3 : node[] f32\n  %5 = div %3, %4 : node[F] f32\n  %6 = log %4 : node[] f32\n"
+        "  %7 = const 0 : [] f32\n  %8 = lt %1, %7 : node[] bool\n  %9 = select %8, %6, %7 : node[] f32\n  %10 = add %9, %1 : node[] f32\n"
+        "  %11 = reduce_sum %10 via node.all : [] f32\n  %12 = gather %5 via edge.src : edge[F] f32\n"
+        "  %13 = reduce_sum %12 via edge.dst : node[F] f32\n  return y = %5\n  return z = %11\n  return b = %13\n}\n";
+    Arena *a = arena_new();
+    const IrModule *m, *alone_m;
+    check_begin();
+    HostPlan *plan = plan_text(a, body, NULL, &m), *alone = plan_text(a, body, "schedule", &alone_m);
+    StrBuf text = {.arena = a};
+    for (uint32_t k = 0; plan && k < plan->kernels.n; k++) kir_print(plan->kernels.data[k], &text);
+    const char *code = strbuf_cstr(&text);
+    check(strstr(code, "pairs of rows") && strstr(code, "sixteen rows"), "one row after another:\n%s", code);
+    for (unsigned i = 0; plan && alone && i < sizeof rows / sizeof *rows; i++) {
+        EvalValue *args[1], *other[1];
+        PlanRun x = run_func(a, plan, m, hub_world(a, m, rows[i], 0), 0, args);
+        PlanRun y = run_func(a, alone, alone_m, hub_world(a, alone_m, rows[i], 0), 0, other);
+        check(same_numbers(&x, &y, 3), "%ld rows", (long)rows[i]);
+    }
+    check_end("lower: several rows at once have the bits of one after another");
+    arena_free(a);
+}
+
 static void test_softmax(void)
 {
     Arena *a = arena_new();
@@ -656,6 +684,7 @@ int main(void)
     test_epilogue_of_rows();
     test_flat_gradients();
     test_softmax();
+    test_rows_at_once();
     test_ahead();
     test_row_values();
     test_peak();
