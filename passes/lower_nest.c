@@ -534,41 +534,6 @@ static void plain_rows(Lower *l, IrId space)
     emit_end(&l->e);
 }
 
-/* Sums inside a row wait for one another: two rows at once, side by side (lower_weave.c); the last alone if it has no other. */
-static void paired_rows(Lower *l, IrId space)
-{
-    Emit *e = &l->e;
-    l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = 2, .max = INT64_MAX};
-    KirId rows = lower_count(l, plan_count(l->f->m, space));
-    KirId pair = emit_for(e, emit_index(e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS, "pairs of rows");
-    KirId row = emit_op2(e, KIR_mul, pair, emit_index(e, 2)), next = emit_op2(e, KIR_add, row, emit_index(e, 1));
-    emit_if(e, emit_op2(e, KIR_lt, next, rows));
-    lower_row(l, row);
-    lower_row(l, next);
-    emit_else(e);
-    lower_row(l, row);
-    emit_end(e);
-    emit_end(e);
-    l->s.grain = l->s.grain > 2 ? l->s.grain / 2 : 1;
-}
-
-/* Sums over few elements, of which a row has no loop; at edges rows are walked, with what is gathered asked for ahead. */
-static bool is_paired(const Lower *l)
-{
-    enum { MOST = 64 };
-    const FusedFunc *f = l->f;
-    const Group *g = &f->groups.data[l->g];
-    bool sums = false;
-    if ((g->kind != GROUP_DIMS && g->kind != GROUP_MAP) || !l->lf->vectors || f->m->spaces.data[g->nest.space].is_edge) return false;
-    for (uint32_t i = 0; i < g->roots.n; i++) {
-        IrId v = g->roots.data[i];
-        if (group_kind_of(f->f, f->m, v) != GROUP_DIMS) continue;
-        if (ir_type_width(f->m, &fused_op(f, fused_op(f, v)->args[0])->type) > MOST) return false;
-        sums = true;
-    }
-    return sums && ir_type_width(f->m, &g->nest) <= MOST;
-}
-
 /* A product that a BLAS could do instead. */
 static void note_gemm(Lower *l)
 {
@@ -595,7 +560,6 @@ static void lower_one(LowerFunc *lf, uint32_t g, void *user)
     if (group->nest.space == IR_UNIT) unit_rows(&l);
     else if (l.s.row_tile > 1) lower_product_rows(&l, group->nest.space);
     else if (l.s.row_lanes) lower_rows(&l, group->nest.space);
-    else if (is_paired(&l)) paired_rows(&l, group->nest.space);
     else plain_rows(&l, group->nest.space);
     l.step->grain = l.s.grain;
     bool by_rows = group->kind == GROUP_ROWS || group->kind == GROUP_NTH;

@@ -273,7 +273,7 @@ static void test_ahead(void)
     arena_free(a);
 }
 
-/* Sums inside rows two rows at once, values of a sum over all rows sixteen at once: whatever is left over, the same bits. */
+/* Values of a sum over all rows, sixteen rows at once: whatever is left over, the same bits. */
 static void test_rows_at_once(void)
 {
     static const int64_t rows[] = {1, 2, 15, 16, 17, 33, 600, 1201};
@@ -290,7 +290,7 @@ static void test_rows_at_once(void)
     StrBuf text = {.arena = a};
     for (uint32_t k = 0; plan && k < plan->kernels.n; k++) kir_print(plan->kernels.data[k], &text);
     const char *code = strbuf_cstr(&text);
-    check(strstr(code, "pairs of rows") && strstr(code, "sixteen rows"), "one row after another:\n%s", code);
+    check(strstr(code, "sixteen rows") != NULL, "one row after another:\n%s", code);
     for (unsigned i = 0; plan && alone && i < sizeof rows / sizeof *rows; i++) {
         EvalValue *args[1], *other[1];
         PlanRun x = run_func(a, plan, m, hub_world(a, m, rows[i], 0), 0, args);
