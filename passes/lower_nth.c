@@ -33,7 +33,7 @@ typedef struct Nth {
 } Nth;
 
 static KirId op2(const Nth *n, KirOpcode op, KirId x, KirId y) { return emit_op2(&n->l->e, op, x, y); }
-static KirId pick(const Nth *n, KirId yes, KirId x, KirId y) { return emit_select(&n->l->e, yes, x, y); }
+static KirId choose(const Nth *n, KirId yes, KirId x, KirId y) { return emit_select(&n->l->e, yes, x, y); }
 
 static KirId count(const Nth *n, const Search *s, KirId yes) { return emit_convert(&n->l->e, s->i.base, yes); }
 
@@ -45,7 +45,7 @@ static KirId farthest(const Nth *n, const Search *s, bool above)
 
 static KirId farther(const Nth *n, bool above, KirId x, KirId than)
 {
-    return pick(n, above ? op2(n, KIR_lt, than, x) : op2(n, KIR_lt, x, than), x, than);
+    return choose(n, above ? op2(n, KIR_lt, than, x) : op2(n, KIR_lt, x, than), x, than);
 }
 
 /* ---- walks over the row ------------------------------------------------------------------------------------------ */
@@ -92,16 +92,17 @@ static void take_half(const Nth *n, Search *s, KirId x, KirId id)
     Emit *e = &n->l->e;
     KirId below = op2(n, KIR_le, x, s->middle), above = op2(n, KIR_lt, s->middle, x);
     emit_set(e, s->c, op2(n, KIR_add, s->c, count(n, s, below)));
-    emit_set(e, s->a, farther(n, true, pick(n, below, x, farthest(n, s, false)), s->a));
-    emit_set(e, s->b, farther(n, false, pick(n, above, x, farthest(n, s, true)), s->b));
+    emit_set(e, s->a, farther(n, true, choose(n, below, x, farthest(n, s, false)), s->a));
+    emit_set(e, s->b, farther(n, false, choose(n, above, x, farthest(n, s, true)), s->b));
 }
 
+/* Ids fit into integers of the values' size: no space has more than INT32_MAX elements (runtime/graph.c). */
 static void take_found(const Nth *n, Search *s, KirId x, KirId id)
 {
     Emit *e = &n->l->e;
-    KirId same = pick(n, s->behind, op2(n, KIR_ne, x, x), op2(n, KIR_eq, x, s->low));
+    KirId same = choose(n, s->behind, op2(n, KIR_ne, x, x), op2(n, KIR_eq, x, s->low));
     KirId hit = op2(n, KIR_and, same, op2(n, KIR_eq, s->seen, s->time));
-    emit_set(e, s->id, pick(n, hit, emit_splat(e, emit_convert(e, s->i.base, id), s->i.lanes), s->id));
+    emit_set(e, s->id, choose(n, hit, emit_splat(e, emit_convert(e, s->i.base, id), s->i.lanes), s->id));
     emit_set(e, s->seen, op2(n, KIR_add, s->seen, count(n, s, same)));
 }
 
@@ -112,7 +113,7 @@ static KirId in_order(const Nth *n, const Search *s, KirId bits)
 {
     Emit *e = &n->l->e;
     int64_t sign = s->i.base == KIR_I32 ? INT32_MIN : INT64_MIN;
-    return pick(n, op2(n, KIR_lt, bits, emit_int(e, s->i, 0)), op2(n, KIR_sub, emit_int(e, s->i, sign), bits), bits);
+    return choose(n, op2(n, KIR_lt, bits, emit_int(e, s->i, 0)), op2(n, KIR_sub, emit_int(e, s->i, sign), bits), bits);
 }
 
 static KirId bitcast(const Nth *n, KirType t, KirId x)
@@ -159,9 +160,9 @@ static void halve(const Nth *n)
     for (unsigned i = 0; i < n->n; i++) {
         Search *s = &n->s[i];
         KirId up = op2(n, KIR_le, s->c, s->k);
-        emit_set(e, s->high, pick(n, up, s->high, s->a));
-        emit_set(e, s->low, pick(n, up, s->b, s->low));
-        emit_set(e, s->less, pick(n, up, s->c, s->less));
+        emit_set(e, s->high, choose(n, up, s->high, s->a));
+        emit_set(e, s->low, choose(n, up, s->b, s->low));
+        emit_set(e, s->less, choose(n, up, s->c, s->less));
     }
 }
 
@@ -182,7 +183,7 @@ static void begin_last(const Nth *n, Search *s)
 {
     Emit *e = &n->l->e;
     s->behind = op2(n, KIR_le, s->numbers, s->k);
-    s->time = op2(n, KIR_sub, s->k, pick(n, s->behind, s->numbers, s->less));
+    s->time = op2(n, KIR_sub, s->k, choose(n, s->behind, s->numbers, s->less));
     s->seen = emit_var(e, "seen", emit_int(e, s->i, 0));
     s->id = emit_var(e, "id", emit_int(e, s->i, -1));
 }

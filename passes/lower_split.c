@@ -149,7 +149,7 @@ static void find_reads(Lower *l, PlanSplit *out)
 void split_finish(Lower *l)
 {
     PlanStep *step = &l->lf->prog->steps.data[l->lf->prog->steps.n - 1];
-    const char *why = l->walks > PLAN_SPLIT_WALKS || l->step->args.n > PLAN_SPLIT_ARGS ? "it has too many walks or arguments"
+    const char *why = l->walks > PLAN_SPLIT_WALKS || l->step->args.n > PLAN_SPLIT_ARGS ? "too many walks or arguments"
                       : reads_more(l, step) ? "parts of a row would read what a row does not" : NULL;
     pass_remark(l->lf->ctx, PASS_schedule, !why, step->span, "%s: threads %s rows with very many elements of `%s`%s%s",
                 l->lf->prog->name, why ? "do not share" : "may share", step->label, why ? ": " : "", why ? why : "");
