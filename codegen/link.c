@@ -212,12 +212,15 @@ static bool archive(Link *l)
     return run(l, &args);
 }
 
-static bool share(Link *l)
+/* The shared form names itself, so that a program linked by a path to it is not bound to that path. */
+static bool share(Link *l, const char *out)
 {
     Args args = {0};
     const char *object = in_dir(l, arena_printf(l->arena, "%s.o", l->options->name));
     add_all(l, &args,
-            (const char *const[]){"cc", "-shared", "-o", in_dir(l, "lib.so"), object, NULL});
+            (const char *const[]){"cc", "-shared", "-o", in_dir(l, "lib.so"), object, "-Xlinker", "-soname", NULL});
+    const char *slash = strrchr(out, '/');
+    add_all(l, &args, (const char *const[]){"-Xlinker", arena_printf(l->arena, "%s.so", slash ? slash + 1 : out), NULL});
     add_all(l, &args, hardening);
     add_sanitizers(l, &args);
     if (!SANITIZED) add(l, &args, "-Wl,--no-undefined");
@@ -229,7 +232,7 @@ static bool link_lib(Link *l, const HostPlan *plan, const char *out)
 {
     StrMap api = {.arena = l->arena};
     gnnrt_functions(&api);
-    if (!merge(l, plan, &api) || !localise(l, &api) || !archive(l) || !share(l)) return false;
+    if (!merge(l, plan, &api) || !localise(l, &api) || !archive(l) || !share(l, out)) return false;
     return deliver(l, "lib.a", arena_printf(l->arena, "%s.a", out), 0644) &&
            deliver(l, "lib.so", arena_printf(l->arena, "%s.so", out), 0755);
 }

@@ -56,6 +56,14 @@ def needs(box, model):
             return "%s needs %s" % (name, bad or found)
 
 
+def own_name(box, model):
+    """The shared form names itself without the folder it was made in."""
+    said = box.must("objdump", "-p", box.path("lib%s.so" % model)).out.split()
+    name = said[said.index("SONAME") + 1] if "SONAME" in said else None
+    if name != "lib%s.so" % model:
+        return "its name is %s" % name
+
+
 def wrong_weights(box, program):
     """Weights of the other model end in a named error and a message."""
     sage = box.path("sage.safetensors")
@@ -73,6 +81,7 @@ def main():
         for model in MODELS:
             box.report("predictions_" + model, predictions(box, model))
             box.report("exports_" + model, exports(box, model))
+            box.report("own_name_" + model, own_name(box, model))
             box.report("needs_" + model, needs(box, model))
         for program in ("serve_c", "serve_cpp"):
             box.report("wrong_weights_" + program, wrong_weights(box, program))
