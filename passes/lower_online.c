@@ -57,6 +57,28 @@ static bool is_shifted_exp(const Scale *s, const IrOp *op)
     return true;
 }
 
+/* How many elements follow each index of `dim`, so that reshape keeps the index where this stays the same. */
+static int64_t stride_of(const IrModule *m, const IrType *t, IrId dim)
+{
+    int64_t n = 1;
+    for (uint8_t k = t->n_dims; k > 0 && t->dims[k - 1] != dim; k--) n *= m->dims.data[t->dims[k - 1]].size;
+    return n;
+}
+
+/* Each element of op's result has one b: it has b's dims, at the index where its operands have them. */
+static bool keeps_dims(const Scale *s, const IrOp *op)
+{
+    const FusedFunc *f = s->l->f;
+    const IrType *b = &fused_op(f, s->o->extreme)->type;
+    for (uint8_t k = 0; k < b->n_dims; k++) {
+        if (!ir_type_has_dim(&op->type, b->dims[k])) return false;
+        if (op->op != IR_OP_reshape) continue;
+        const IrType *from = &fused_op(f, op->args[0])->type;
+        if (stride_of(f->m, from, b->dims[k]) != stride_of(f->m, &op->type, b->dims[k])) return false;
+    }
+    return true;
+}
+
 static Scaling of_args(Scale *s, const IrOp *op)
 {
     bool all_scale = op->n_args > 0, all_free = true;
@@ -69,6 +91,7 @@ static Scaling of_args(Scale *s, const IrOp *op)
         n += x == SCALES;
     }
     if (all_free) return FREE;
+    if (!keeps_dims(s, op)) return NEITHER;
     switch (op->op) {
     case IR_OP_mul: case IR_OP_contract: return n == 1 ? SCALES : NEITHER;
     case IR_OP_div: return n == 1 && scaling(s, op->args[1]) == FREE ? SCALES : NEITHER;

@@ -10,11 +10,11 @@
 #include <math.h>
 
 static const char *const head =
-    "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim D = 5\ndim W = 70\ndim L = 1100\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim I = 4\ndim D = 5\ndim W = 70\ndim L = 1100\nspace node\nspace edge : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap edge.all : edge -> unit\ngraph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[] f32\ntensor h : input node[H,D] f32\n"
     "tensor a : state [H,D] f32 init const(0)\ntensor w : state [F,W] f32 init const(0)\n"
-    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\ntensor u : state [H,W] f32 init const(0)\ntensor l : state [H,L] f32 init const(0)\n";
+    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\ntensor q : input edge[H,I] f32\ntensor u : state [H,W] f32 init const(0)\ntensor l : state [H,L] f32 init const(0)\n";
 
 typedef struct Case {
     const char *name, *body;
@@ -70,6 +70,16 @@ static const Case cases[] = {
      "  %11 = reduce_sum %10 via MAP : node[H] f32\n  %12 = gather %1 via END : edge[H,D] f32\n"
      "  %13 = mul %10, %12 : edge[H,D] f32\n  %14 = reduce_sum %13 via MAP : node[H,D] f32\n"
      "  %15 = div %14, %11 : node[H,D] f32\n  return y = %15\n  return z = %11\n}\n", 1, true, true, false},
+    {"softmax whose weights go by another dim, beside a maximum of the one dim",
+     "(t = @t) {\n  %0 = arg 0 : edge[H] f32\n  %1 = reduce_max %0 via MAP empty 0 : node[H] f32\n"
+     "  %2 = gather %1 via MAP : edge[H] f32\n  %3 = sub %0, %2 : edge[H] f32\n  %4 = exp %3 : edge[H] f32\n"
+     "  %5 = reshape %4 : edge[I] f32\n  %6 = reduce_sum %5 via MAP : node[I] f32\n"
+     "  %7 = sum_dims %4 : edge[] f32\n  %8 = reduce_sum %7 via MAP : node[] f32\n"
+     "  return y = %6\n  return z = %8\n  return m = %1\n}\n", 1, false, false, false},
+    {"softmax whose weights change places of equal dims",
+     "(q = @q) {\n  %0 = arg 0 : edge[H,I] f32\n  %1 = reduce_max %0 via MAP empty 0 : node[H,I] f32\n"
+     "  %2 = gather %1 via MAP : edge[H,I] f32\n  %3 = sub %0, %2 : edge[H,I] f32\n  %4 = exp %3 : edge[H,I] f32\n"
+     "  %5 = reshape %4 : edge[I,H] f32\n  %6 = reduce_sum %5 via MAP : node[I,H] f32\n  return y = %6\n}\n", 2, false, false, false},
     {"perceptron on edges, sum and maximum",
      "(x = @x, w = @w, v = @v) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : [W,K] f32\n"
      "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = sub %3, %4 : edge[F] f32\n"
