@@ -184,11 +184,9 @@ def GATv2Conv(given, in_channels, out_channels, heads=1, concat=True, negative_s
 @pyg
 def TransformerConv(given, in_channels, out_channels, heads=1, concat=True, beta=False, dropout=0.0, edge_dim=None, bias=True,
                     root_weight=True, **rest):
-    if "e" in given and not edge_dim:
-        raise Unsayable("edge features that are added to the values only")
     return Layer("transformer", "x to e", H=heads, D=out_channels, concat=concat, beta=beta and root_weight,
-                 root_weight=root_weight,
-                 bias=bias, weights="weights" in given, **messages(given, fixed=concat, **rest))
+                 root_weight=root_weight, bias=bias, project=edge_dim is not None,
+                 weights="weights" in given, **messages(given, fixed=concat, **rest))
 
 
 @pyg
@@ -291,9 +289,15 @@ def GatedGraphConv(given, out_channels, num_layers, aggr="add", bias=True, **res
 def PNAConv(given, in_channels, out_channels, aggregators, scalers, deg, edge_dim=None, towers=1, pre_layers=1, post_layers=1,
             divide_input=False, act="relu", act_kwargs=None, train_norm=False, **rest):
     common(**rest)
+    word = activation(act, act_kwargs) or Word("identity")
+    own = isinstance(act, str) and word.startswith("prelu")  # a name makes a module for each place, a module stands in all
+    if own and act_kwargs:
+        raise Unsayable("parameters of each place's own that begin with other numbers")
+    if word.startswith("prelu") and not own and pre_layers == 1:
+        raise Unsayable("one module with parameters behind the reducers only")
     return Layer("pna", "x e" if edge_dim else "x", O=out_channels, deg=deg, aggregators=reducer(given, aggregators),
                  scalers=scalers_of(scalers), towers=towers, divide_input=divide_input, pre_layers=pre_layers,
-                 post_layers=post_layers, act=activation(act, act_kwargs) or Word("identity"), train_norm=train_norm)
+                 post_layers=post_layers, act=Word("prelu") if own else word, own_act=own, train_norm=train_norm)
 
 
 NORMS = {"batch": "batch_norm", "layer": "row_norm", "instance": "row_instance_norm", None: None}

@@ -13,7 +13,7 @@ INPUTS = {
     "x": ("x", "node", "LF"), "x.0": ("x", "node", "LF"), "x.1": ("to", "dst", "G"), "x_0": ("x0", "node", "F"),
     "pos": ("pos", "node", "P"), "pos.0": ("pos", "node", "P"), "pos.1": ("to_pos", "dst", "P"),
     "msg": ("m", "node", "G"), "normal": ("normal", "node", "P"), "normal.0": ("normal", "node", "P"), "normal.1": ("to_normal", "dst", "P"),
-    "edge_weight": ("w", "edge", ""), "edge_attr": ("e", "edge", "K"), "lambda_max": ("lambda_max", "graph", ""),
+    "edge_weight": ("w", "edge", ""), "edge_attr": ("e", "edge", "HK"), "lambda_max": ("lambda_max", "graph", ""),
     "type_vec": ("kind", "node", ""), "hyperedge_weight": ("w", "dst", ""), "hyperedge_attr": ("e", "dst", "K"),
 }
 # Inputs that say which edges there are. Positive and negative edges are one graph, and a bool on each edge. An index is a
