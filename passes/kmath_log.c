@@ -134,19 +134,23 @@ static KmPair log_pair(const Km *m, KirId x)
     return fast_sum(m, sum.hi, k_add(m, sum.lo, low));
 }
 
-/* |x|^y for x > 0 or 0 or inf, as an f64, before the rules for special operands. */
-static KirId pow_core(const Km *m, KirId x, KirId y)
+/* |x|^y for x > 0 or 0 or inf, as an f64, before the rules for special operands. `rounded`: to f32 behind it. Where that
+   is finite |y log x| is below 104, so that an error of 2^-52 of log x is one of 2^-45 of the power. */
+static KirId pow_core(const Km *m, KirId x, KirId y, bool rounded)
 {
     KirId zero = k_const(m, 0), inf = k_const(m, INFINITY);
     KirId is_zero = k_cmp(m, KIR_eq, x, zero), is_inf = k_cmp(m, KIR_eq, x, inf);
-    KmPair l = log_pair(m, x);
+    KmPair l = rounded ? (KmPair){log_core(m, split(m, x), KIR_NONE), zero} : log_pair(m, x);
     l.hi = k_select(m, is_zero, k_const(m, -INFINITY), k_select(m, is_inf, inf, l.hi));
     l.hi =
         k_select(m, k_cmp(m, KIR_le, zero, x), l.hi, k_const(m, NAN)); /* only a NaN is not >= 0 */
-    KmPair z = product(m, y, l.hi);
-    z.lo = k_fma(m, y, l.lo, z.lo);
-    KirId sane = k_cmp(m, KIR_lt, k_abs(m, z.hi), k_const(m, 2000));
-    z.lo = k_select(m, sane, z.lo, zero);
+    KmPair z = {k_mul(m, y, l.hi), zero};
+    if (!rounded) {
+        z = product(m, y, l.hi);
+        z.lo = k_fma(m, y, l.lo, z.lo);
+        KirId sane = k_cmp(m, KIR_lt, k_abs(m, z.hi), k_const(m, 2000));
+        z.lo = k_select(m, sane, z.lo, zero);
+    }
     z.hi = k_f2(m, KIR_min, k_f2(m, KIR_max, z.hi, k_const(m, -746)), k_const(m, 710));
     return kmath_exp_core(m, z.hi, z.lo);
 }
@@ -184,6 +188,6 @@ KirId kmath_pow(KirBuilder *b, KirType t, KirId x, KirId y)
         x = kir_op(b, KIR_convert, m.f, x, KIR_NONE, KIR_NONE);
         y = kir_op(b, KIR_convert, m.f, y, KIR_NONE, KIR_NONE);
     }
-    KirId r = pow_edges(&m, x, y, pow_core(&m, k_abs(&m, x), y));
+    KirId r = pow_edges(&m, x, y, pow_core(&m, k_abs(&m, x), y, t.base == KIR_F32));
     return t.base == KIR_F32 ? kir_op(b, KIR_convert, t, r, KIR_NONE, KIR_NONE) : r;
 }
