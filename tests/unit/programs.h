@@ -31,7 +31,9 @@ typedef struct Tally {
     int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
     int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */
     int64_t words[N_WORDS];   /* programs whose text has the word of the language */
-    int64_t changes[4], exact; /* graphs of another form that were compared; results of them that had to have the same bits */
+    int64_t changes[8], exact; /* programs of another form that were compared; results of them that had to have the same bits */
+    int64_t kept[8], kept_gradients[8], not_finite[8]; /* results whose old elements were compared, with gradients; elements that pads made infinite */
+    int64_t exempt[8][IR_N_OPS]; /* results that are not what they were, by the op that feels the change */
 } Tally;
 
 static inline void tally_add(Tally *to, const Tally *from)
@@ -63,6 +65,8 @@ static inline double tally_median(const Tally *t)
 typedef struct ProgramGraph {
     EvalGraph g; /* the user's edges */
     int64_t *graph_of, n_graphs;
+    int64_t blank; /* nodes of this key and higher have zeros in weights of the loss, and, where all_blank, in all inputs; 0: none */
+    bool all_blank;
     const int64_t *node_key, *edge_key, *graph_key; /* what each element was called before the graph was changed, which
                                                        says what values it has; NULL: its own number */
 } ProgramGraph;
@@ -149,6 +153,7 @@ typedef struct Program {
         *passed; /* as written; after autodiff alone; after all graph passes */
     HostPlan *plan;
     const ModelTables *tables;
+    IrId n_widths; /* dims that the inputs have: the first of m */
     ProgramGraph graph;
     uint32_t first_kernel; /* of its batch */
 } Program;
@@ -214,7 +219,17 @@ static inline void program_of_ir(Arena *a, Program *p)
     p->kind = (int)gir_kind(p->m);
 }
 
-/* A number that hangs on all float results, and its gradients by all float arguments, as further results. */
+/* The value times an input that only the loss reads. */
+static inline IrId program_weighted(Gir *g, uint32_t k, IrId value)
+{
+    const char *name = arena_printf(g->b.m->arena, "weight.%u", k);
+    IrType type = irb_type(&g->b, value);
+    VEC_PUSH(g->b.m->arena, &g->b.m->tensors, ((IrTensor){.name = name, .kind = IR_INPUT, .type = type}));
+    IrArg arg = {.name = name, .kind = IR_ARG_TENSOR, .ref = g->b.m->tensors.n - 1, .type = type};
+    return irb_map2(&g->b, IR_OP_mul, value, ir_arg(g->b.m, g->b.f, arg));
+}
+
+/* A number that hangs on all float results, each with weights, and its gradients by all float arguments, as further results. */
 static inline void program_gradients(IrModule *m, uint64_t seed, IrDtype real)
 {
     Gir g = {.b = {.m = m, .f = m->funcs.data[0]}, .r = {seed}, .real = real};
@@ -224,7 +239,7 @@ static inline void program_gradients(IrModule *m, uint64_t seed, IrDtype real)
     for (uint32_t i = 0; i < n_results; i++) {
         const IrResult *r = &f->results.data[i];
         if (irb_type(&g.b, r->value).dtype != real || !strncmp(r->name, "after.", 6)) continue; /* buffers are constants */
-        IrId part = gir_total(&g, r->value);
+        IrId part = gir_total(&g, program_weighted(&g, i, r->value));
         loss = loss == IR_NONE ? part : irb_map2(&g.b, IR_OP_add, loss, part);
     }
     if (loss != IR_NONE) ir_result(m, f, "loss", loss, IR_NONE);
@@ -243,7 +258,7 @@ static inline bool program_of_text(Arena *a, Program *p, Diags *d)
     double sizes[] = {(double)g.sizes[0], (double)g.sizes[1], (double)g.sizes[2], (double)g.rels};
     FrontendOptions o = {.float_dtype = p->seed % 3 ? IR_F32 : IR_F64, .set_names = names, .set_values = sizes, .n_set = 4,
                          .train_mode = program_hash(p->seed ^ 0x7a) % 2};
-    p->kind = PROGRAM_TEXT, p->text = g.text, p->by = g.by;
+    p->kind = PROGRAM_TEXT, p->text = g.text, p->by = g.by, p->n_widths = 3;
     IrModule *m = frontend_compile(a, src, &o, d);
     if (!m) return false;
     m->funcs.n = 1; /* forward */
@@ -252,17 +267,12 @@ static inline bool program_of_text(Arena *a, Program *p, Diags *d)
     return true;
 }
 
-/* NULL, or what went wrong. held: with the pass hoist. */
-static inline const char *program_make(Arena *a, uint64_t seed, bool text, bool held, Program *p)
+/* The plan of p->m. NULL, or what went wrong. held: with the pass hoist. */
+static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d)
 {
-    Diags *d = ARENA_NEW(a, Diags);
-    d->arena = a;
+    uint64_t seed = p->seed;
     PassContext *oracle = ARENA_NEW(a, PassContext), *ctx = ARENA_NEW(a, PassContext);
     *oracle = *ctx = pass_context(a, d);
-    *p = (Program){.arena = a, .seed = seed};
-    if (!text) program_of_ir(a, p);
-    else if (!program_of_text(a, p, d)) return program_diags(a, d);
-    program_in_loop((IrModule *)(uintptr_t)p->m, seed);
     if (!ir_verify(p->m, d)) return program_diags(a, d);
     p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
     program_disable(ctx, seed);
@@ -272,6 +282,19 @@ static inline const char *program_make(Arena *a, uint64_t seed, bool text, bool 
     p->plan = p->passed ? lower_module(ctx, p->passed) : NULL;
     if (!p->plan || d->n_errors) return program_diags(a, d);
     p->tables = tables_build(p->plan, &(CodegenOptions){.name = "m", .version = "0"}, a);
+    return NULL;
+}
+
+static inline const char *program_make(Arena *a, uint64_t seed, bool text, bool held, Program *p)
+{
+    Diags *d = ARENA_NEW(a, Diags);
+    d->arena = a;
+    *p = (Program){.arena = a, .seed = seed};
+    if (!text) program_of_ir(a, p);
+    else if (!program_of_text(a, p, d)) return program_diags(a, d);
+    program_in_loop((IrModule *)(uintptr_t)p->m, seed);
+    const char *why = program_plan(a, p, held, d);
+    if (why) return why;
     GirRng r = {seed * 31 + 7};
     p->family = program_family(seed, p->plain);
     p->graph = program_graph(a, p->family, p->kind == GIR_BIPARTITE, &r);
@@ -319,6 +342,13 @@ static inline bool program_is_variance(const Program *p, const IrArg *of)
     return of->kind == IR_ARG_TENSOR && strstr(p->plain->tensors.data[of->ref].name, "running_var");
 }
 
+/* A row that was added, which sums over rows are not to feel. */
+static inline bool program_is_blank(const Program *p, const ProgramGraph *g, const IrArg *of, uint64_t key)
+{
+    bool node = of->type.space == p->plain->graphs.data[0].dst_space && g->blank && key >= (uint64_t)g->blank;
+    return node && (g->all_blank || !strncmp(of->name, "weight.", 7));
+}
+
 /* Values by the names of rows; integers of a range lie in it. */
 static inline void program_fill(const Program *p, const EvalWorld *w, const ProgramGraph *g, uint32_t arg, EvalValue *v)
 {
@@ -332,6 +362,8 @@ static inline void program_fill(const Program *p, const EvalWorld *w, const Prog
         gir_fill(&part, &r);
         for (int64_t k = 0; k < v->width && bound > 0; k++) part.v[k] = (double)gir_below(&r, (uint32_t)bound);
         for (int64_t k = 0; k < v->width && program_is_variance(p, of); k++) part.v[k] = fabs(part.v[k]);
+        bool blank = program_is_blank(p, g, of, program_row(p, w, g, v->type.space, row));
+        for (int64_t k = 0; k < v->width && blank; k++) part.v[k] = 0;
     }
 }
 

@@ -7,7 +7,7 @@
    two graphs apart, the comparison has to notice. 200 programs run once more with kernels under the address and undefined
    behaviour sanitizers, in buffers of just their size, in a child process.
 
-   Programs from text go through the front end first, and run once more on graphs of another form (metamorphic.h).
+   Programs from text go through the front end first, and run once more on graphs of another form, and with a wider dim (metamorphic.h).
 
    usage: test_programs [text] [N [FIRST [all]]]   N programs from seed FIRST with progress; all: each of them through C too;
    `test_programs 1 SEED` prints a failure */
@@ -24,11 +24,13 @@ enum { PER_BATCH = 50, N_SUITE = 1000, N_TEXTS = 300, N_SANITISED = 200, MAX_WOR
 
 typedef struct Batch {
     Arena *arena;
-    Program programs[PER_BATCH];
+    Program programs[PER_BATCH], wide[PER_BATCH]; /* wide: m NULL where a program has no wider form */
+    Growth growth[PER_BATCH]; /* of the wider forms */
     bool bad[PER_BATCH];
     unsigned n, n_said;
     bool with_c, optimised;
     VEC(const KirKernel *) ks;
+    uint32_t n_with_c; /* of ks: those of the wider forms, behind, run through LLVM alone */
     CModule c;
     JitModule *jit[RT_N_VARIANTS];
     VEC(const KirKernel *) of_variant[RT_N_VARIANTS];
@@ -54,20 +56,31 @@ static unsigned variant_of(uint64_t seed)
     return v <= best ? v : best;
 }
 
-static void add_kernels(Batch *b, unsigned i)
+static void add_kernels(Batch *b, Program *p, const char *name, unsigned i)
 {
-    Program *p = &b->programs[i];
     unsigned v = variant_of(p->seed);
     p->first_kernel = b->ks.n;
     for (uint32_t k = 0; k < plan_n_kernels(p->plan); k++) {
         KirKernel *kernel = plan_kernel(p->plan, k, v == RT_AVX512);
-        kernel->name = arena_printf(b->arena, "p%u_%s", i, kernel->name);
+        kernel->name = arena_printf(b->arena, "%s%u_%s", name, i, kernel->name);
         VEC_PUSH(b->arena, &b->place, b->of_variant[v].n);
         VEC_PUSH(b->arena, &b->of_variant[v], kernel);
         VEC_PUSH(b->arena, &b->ks, kernel);
     }
-    b->tally.variants[v]++;
-    program_tally(p, &b->tally);
+}
+
+static void add_program(Batch *b, unsigned i)
+{
+    add_kernels(b, &b->programs[i], "p", i);
+    b->tally.variants[variant_of(b->programs[i].seed)]++;
+    program_tally(&b->programs[i], &b->tally);
+}
+
+static void add_wide(Batch *b, unsigned i, bool held)
+{
+    const char *why = change_width(b->arena, &b->programs[i], held, &b->wide[i], &b->growth[i]);
+    if (why) say(b, i, arena_printf(b->arena, "wider: %s", why));
+    else if (b->wide[i].m) add_kernels(b, &b->wide[i], "w", i);
 }
 
 static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool held)
@@ -78,8 +91,11 @@ static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool 
         if (why)
             say(b, i, why);
         else
-            add_kernels(b, i);
+            add_program(b, i);
     }
+    b->n_with_c = b->ks.n;
+    for (unsigned i = 0; i < n && text && held; i++)
+        if (!b->bad[i]) add_wide(b, i, held);
 }
 
 static bool compile_llvm(Batch *b)
@@ -117,7 +133,7 @@ static const char *c_march(void)
 static bool compile_c(Batch *b, const char *sanitize, const char **why)
 {
     const char *const command[] = {"cc", "-O0", c_march(), sanitize, "-fno-sanitize-recover=all", CONVERT_BY_LANE, NULL};
-    return c_module_build_with(b->arena, &b->c, b->ks.data, b->ks.n, command, why);
+    return c_module_build_with(b->arena, &b->c, b->ks.data, b->n_with_c, command, why);
 }
 
 /* ---- one program ---- */
@@ -201,27 +217,50 @@ static const char *drop_edge(Arena *a, Batch *b, const Program *p, const Oracle 
     return why ? arena_printf(a, "without edge %lld: %s", (long long)edge, why) : NULL;
 }
 
-/* On another form of the graph: within the bound there, and for each element what it was. */
-static const char *check_change(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r, Change how)
+/* In another form: within the bound there, and for each element what it was. */
+static const char *check_changed(Arena *a, Batch *b, Changed *c, const Runs *r, Change how)
 {
-    GirRng rng = {p->seed * 3 + (uint64_t)how};
-    ProgramGraph g = change_graph(a, &p->graph, how, &rng);
-    Oracle after;
+    const Program *p = c->p[1];
     Which which = {b, variant_of(p->seed)};
     const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, false), (int)which.variant, NULL, {0, 0, 0}, RT_CONE_OFF, -1};
-    const char *why = program_oracle(a, p, &g, &after);
-    RtGraph *graph = why ? NULL : program_rt_graph(a, p, &g, llvm.model, &why);
+    const char *why = NULL;
+    RtGraph *graph = program_rt_graph(a, p, c->graph[1], llvm.model, &why);
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
-    if (!why) why = program_run(a, p, &llvm, graph, after.args, got);
+    if (!why) why = program_run(a, p, &llvm, graph, c->oracle[1]->args, got);
     rt_graph_free(graph);
-    if (!why) why = program_compare(a, p, &g, &after, got, NULL);
+    if (!why) why = program_compare(a, p, c->graph[1], c->oracle[1], got, NULL);
     if (why) return arena_printf(a, "change %d: %s", how, why);
-    const Changed c = {{&p->graph, &g}, {o, &after}, {r->llvm, got}};
-    return change_compare(a, p, &c, how, &b->tally);
+    c->got[0] = r->llvm, c->got[1] = got;
+    return change_compare(a, c, how, &b->tally);
 }
 
-static const char *check_program(Arena *a, Batch *b, const Program *p, RtPool *pool)
+static const char *check_graph(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r, Change how)
 {
+    GirRng rng = {p->seed * 3 + (uint64_t)how};
+    Growth growth = {0};
+    if (how == CHANGE_NODE_MORE) growth = change_growth_of_nodes(a, p);
+    ProgramGraph g = change_graph(a, &p->graph, how, &growth, &rng);
+    Oracle after;
+    const char *why = program_oracle(a, p, &g, &after);
+    if (why) return arena_printf(a, "change %d: %s", how, why);
+    Changed c = {.p = {p, p}, .growth = growth.facts ? &growth : NULL, .graph = {&p->graph, &g}, .oracle = {o, &after}};
+    return check_changed(a, b, &c, r, how);
+}
+
+static const char *check_wide(Arena *a, Batch *b, unsigned i, const Oracle *o, const Runs *r)
+{
+    const Program *p = &b->programs[i], *wide = &b->wide[i];
+    Oracle after;
+    if (!wide->m) return NULL;
+    const char *why = change_oracle_wide(a, wide, &b->growth[i], o, &after);
+    if (why) return arena_printf(a, "wider: %s", why);
+    Changed c = {.p = {p, wide}, .growth = &b->growth[i], .graph = {&p->graph, &p->graph}, .oracle = {o, &after}};
+    return check_changed(a, b, &c, r, CHANGE_WIDTH);
+}
+
+static const char *check_program(Arena *a, Batch *b, unsigned i, RtPool *pool)
+{
+    const Program *p = &b->programs[i];
     Oracle o;
     Runs r;
     const char *why = program_oracle(a, p, &p->graph, &o);
@@ -230,9 +269,9 @@ static const char *check_program(Arena *a, Batch *b, const Program *p, RtPool *p
     if (!why) why = check_runs(a, b, p, &o, &r);
     bool drop = p->seed % 4 == 3 && p->kind != GIR_DRAWN && p->graph.g.n_edges > 0;
     if (!why && drop) why = drop_edge(a, b, p, &o, pool);
-    for (int how = 0; how < N_CHANGES && !why && p->text; how++)
-        if (!change_is_seen(p, (Change)how)) why = check_change(a, b, p, &o, &r, (Change)how);
-    return why;
+    for (int how = 0; how < CHANGE_WIDTH && !why && p->text; how++)
+        if (!change_is_seen(p, (Change)how)) why = check_graph(a, b, p, &o, &r, (Change)how);
+    return why ? why : check_wide(a, b, i, &o, &r);
 }
 
 static void check_one(Batch *b, unsigned i)
@@ -240,7 +279,7 @@ static void check_one(Batch *b, unsigned i)
     Arena *a = arena_new();
     RtPool *pool = NULL;
     const char *wrong = "no threads";
-    if (!rt_pool_create(threads_of(b->programs[i].seed), &pool, NULL)) wrong = check_program(a, b, &b->programs[i], pool);
+    if (!rt_pool_create(threads_of(b->programs[i].seed), &pool, NULL)) wrong = check_program(a, b, i, pool);
     if (wrong) say(b, i, wrong);
     rt_pool_free(pool);
     arena_free(a);
@@ -469,6 +508,17 @@ static void run_crew(Crew *c, CheckBatch *check, bool verbose)
 
 /* ---- tests ---- */
 
+/* What a further node or a wider dim leaves as it is, and the ops by which it does not. */
+static void say_exempt(const Tally *t, Change how)
+{
+    printf("%s %lld: %lld results compared that have something new behind them, %lld of them gradients; %lld elements beside an "
+           "overflow; exempt by op:", how == CHANGE_WIDTH ? "with a wider dim" : "with a node more", (long long)t->changes[how],
+           (long long)t->kept[how], (long long)t->kept_gradients[how], (long long)t->not_finite[how]);
+    for (int op = 0; op < IR_N_OPS; op++)
+        if (t->exempt[how][op]) printf(" %s %lld", ir_ops[op].name, (long long)t->exempt[how][op]);
+    printf("\n");
+}
+
 static void say_figures(const Tally *t)
 {
     printf("%lld programs (%lld with passes off, %lld with values computed once), %lld kernels, %lld gradients; variants %lld %lld "
@@ -489,6 +539,7 @@ static void say_figures(const Tally *t)
            (long long)t->dropped, (long long)t->matter, (long long)t->noticed);
     printf("renumbered %lld, reordered %lld, in a larger batch %lld; %lld results to have the same bits\n", (long long)t->changes[0],
            (long long)t->changes[1], (long long)t->changes[2], (long long)t->exact);
+    for (int how = CHANGE_NODE_MORE; how < N_CHANGES && t->changes[how]; how++) say_exempt(t, (Change)how);
 }
 
 /* A cotangent that a program states itself is drawn in text. */
@@ -576,7 +627,11 @@ static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
     check_begin();
     check(c.tally.undecided * 50 <= c.tally.elements, "%lld of %lld elements are undecided", (long long)c.tally.undecided,
           (long long)c.tally.elements);
-    for (int how = 0; how < N_CHANGES; how++) check(c.tally.changes[how] * 20 >= (int64_t)n, "few graphs of form %d", how);
+    for (int how = 0; how < N_CHANGES; how++) check(c.tally.changes[how] * 20 >= (int64_t)n, "few programs of form %d", how);
+    for (int how = CHANGE_NODE_MORE; how < N_CHANGES; how++) {
+        check(c.tally.kept[how] >= (int64_t)n && c.tally.kept_gradients[how] > 0, "few results compared of form %d", how);
+        check(c.tally.not_finite[how] * 1000 <= c.tally.elements, "form %d: %lld elements beside an overflow", how, (long long)c.tally.not_finite[how]);
+    }
     check_end("programs from text: at most 2 % undecided");
 }
 
