@@ -129,7 +129,7 @@ static inline const char *change_oracle_wide(Arena *a, const Program *wide, cons
         const EvalValue *was = before->args[i];
         EvalValue *v = o->args[i] = eval_value_new(a, wide->plain, o->w, f->args.data[i].type);
         if (!v) return "an argument is too large";
-        bool zero = g->pads == PADS_ZERO || !strncmp(f->args.data[i].name, "weight.", 7);
+        bool zero = g->pads == PADS_ZERO || program_is_weight(&f->args.data[i]);
         for (int64_t k = 0; k < v->rows * v->width; k++) {
             bool pad;
             int64_t row = k / v->width, at = growth_place(g, v->type.dims, v->type.n_dims, k % v->width, &pad);

@@ -219,7 +219,10 @@ static inline void program_of_ir(Arena *a, Program *p)
     p->kind = (int)gir_kind(p->m);
 }
 
-/* The value times an input that only the loss reads. */
+/* An input that only the loss reads: program_weighted makes them. */
+static inline bool program_is_weight(const IrArg *of) { return !strncmp(of->name, "weight.", 7); }
+
+/* The value times such an input. */
 static inline IrId program_weighted(Gir *g, uint32_t k, IrId value)
 {
     const char *name = arena_printf(g->b.m->arena, "weight.%u", k);
@@ -346,7 +349,7 @@ static inline bool program_is_variance(const Program *p, const IrArg *of)
 static inline bool program_is_blank(const Program *p, const ProgramGraph *g, const IrArg *of, uint64_t key)
 {
     bool node = of->type.space == p->plain->graphs.data[0].dst_space && g->blank && key >= (uint64_t)g->blank;
-    return node && (g->all_blank || !strncmp(of->name, "weight.", 7));
+    return node && (g->all_blank || program_is_weight(of));
 }
 
 /* Values by the names of rows; integers of a range lie in it. */

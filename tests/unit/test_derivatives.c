@@ -134,7 +134,7 @@ static const char *check_point(Case *c, uint64_t point)
     uint32_t at = loss_of(f);
     for (IrId v = 0; v < c->p.m->funcs.data[0]->ops.n && !why; v++) {
         const IrOp *op = &c->p.m->funcs.data[0]->ops.data[v];
-        if (op->op != IR_OP_arg || op->type.dtype != IR_F64) continue;
+        if (op->op != IR_OP_arg || op->type.dtype != IR_F64 || program_is_weight(&f->args.data[op->attr.i])) continue;
         why = check_arg(c, (uint32_t)op->attr.i, r[++at], f->args.data[op->attr.i].name);
     }
     return why;
