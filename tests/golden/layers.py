@@ -438,7 +438,7 @@ def attention_to_all(given, attn_type, channels, heads, attn_kwargs):
 def GPSConv(given, channels, conv=None, heads=1, dropout=0.0, act="relu", act_kwargs=None, norm="batch_norm", norm_kwargs=None,
             attn_type="multihead", attn_kwargs=None):
     norms = {"norm%d" % i: normalisation(norm, channels, norm_kwargs, given) if norm else Word("identity") for i in (1, 2, 3)}
-    return Layer("gps", "x", conv=make(conv, given) if conv else None, attn=attention_to_all(given, attn_type, channels, heads, attn_kwargs),
+    return Layer("gps", "x e w", conv=make(conv, given) if conv else None, attn=attention_to_all(given, attn_type, channels, heads, attn_kwargs),
                  act=activation(act, act_kwargs), **norms)
 
 

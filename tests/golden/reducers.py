@@ -108,7 +108,9 @@ def recurrent(layer, given, out_channels, bias=True, num_layers=1, bidirectional
 
 
 @pyg
-def LSTMAggregation(given, in_channels, out_channels, **options):
+def LSTMAggregation(given, in_channels, out_channels, proj_size=0, **options):
+    if proj_size:
+        raise Unsayable("a projection of the LSTM's state")
     return recurrent("lstm_aggr", given, out_channels, **options)
 
 
