@@ -13,7 +13,7 @@
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-enum { LINE = 64, MAX_LINES = 32, SHORT_ROW = 32, IN_FLIGHT = 16 << 10 };
+enum { LINE = 64, MAX_LINES = 32, SHORT_ROW = 32, IN_FLIGHT = 12 << 10 };
 
 void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, unsigned n)
 {
@@ -139,7 +139,7 @@ void walk_close(Lower *l)
 }
 
 /* The window of a core's out-of-order execution reaches about 20 short elements: closer than that a hint only costs.
-   Beyond it, as much as a third of a first-level cache of 48 KiB holds. */
+   Beyond it, as much as a quarter of a first-level cache of 48 KiB holds (at load scaled to the cache that is there). */
 int64_t ahead_default(int64_t bytes)
 {
     int64_t n = bytes ? IN_FLIGHT / bytes : 0;

@@ -1,6 +1,7 @@
 /* Builds the graphs of a model (see graph.h): counts, edges sorted by destination (a counting sort,
    stable), maps, row offsets of the maps that some step reads by rows. Never looks at features. */
 #include "runtime/graph.h"
+#include "runtime/cpu.h"
 #include "runtime/graph_list.h"
 #include <stdlib.h>
 #include <string.h>
@@ -454,7 +455,8 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
 
 int64_t rt_count_value(const RtGraph *g, const RtCount *c)
 {
-    if (c->kind == RT_COUNT_CONST || c->kind == RT_COUNT_AHEAD) return c->value;
+    if (c->kind == RT_COUNT_CONST) return c->value;
+    if (c->kind == RT_COUNT_AHEAD) return rt_cpu_ahead(c->value);
     if (c->kind == RT_COUNT_SPLIT) return 0; /* split.c says it */
     int64_t n = g->spaces[c->space].count;
     if (c->kind == RT_COUNT_SPACE) return n;

@@ -1,6 +1,7 @@
 /* The machine's figures: built-in ones, those of the probe, and the cache file between runs (see machine.h). The file is
    text, a name and its numbers per line; one that does not read as a whole is as good as none. */
 #include "runtime/machine.h"
+#include "runtime/cpu.h"
 #include "runtime/file.h"
 #include <errno.h>
 #include <math.h>
@@ -16,28 +17,6 @@ enum { FORMAT = 3 };
 static const double USABLE = 0.6; /* of a cache, for a table */
 
 /* ---- built-in ------------------------------------------------------------------------------------------------ */
-
-/* What the system says of the first core's caches. Virtual machines answer sysconf with the host's sum, so the cache
-   folder of sysfs goes first. */
-static double cache_bytes(int level, int name, double otherwise)
-{
-    for (int i = 0; i < 8; i++) {
-        char path[96];
-        int found, kib;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
-        FILE *f = fopen(path, "r");
-        bool is = f && fscanf(f, "%d", &found) == 1 && found == level;
-        if (f) fclose(f);
-        if (!is || (level == 1 && i == 1)) continue; /* 1: instructions */
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-        f = fopen(path, "r");
-        is = f && fscanf(f, "%dK", &kib) == 1 && kib > 0;
-        if (f) fclose(f);
-        if (is) return 1024.0 * kib;
-    }
-    long n = sysconf(name);
-    return n > 0 ? (double)n : otherwise;
-}
 
 static void cpu_model(char *out, size_t size)
 {
@@ -63,9 +42,9 @@ void rt_machine_default(int threads, RtMachine *m)
         {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {1, 1.1, 1.2, 1.2, 1.2, 1.2}, {1, 1.3, 1.6, 1.8, 1.8, 1.8}};
     *m = (RtMachine){.threads = threads};
     cpu_model(m->cpu, sizeof m->cpu);
-    m->bytes[RT_L1] = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, 32 << 10);
-    m->bytes[RT_L2] = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20);
-    m->bytes[RT_L3] = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20);
+    m->bytes[RT_L1] = rt_cpu_cache_bytes(1);
+    m->bytes[RT_L2] = rt_cpu_cache_bytes(2);
+    m->bytes[RT_L3] = rt_cpu_cache_bytes(3);
     for (int l = RT_L1; l <= RT_L3; l++) m->usable[l] = USABLE * m->bytes[l];
     double n = threads > 1 ? threads : 1, memory = n < 4 ? n : 4;
     m->flops = 100 * n;

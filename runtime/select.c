@@ -12,7 +12,7 @@ static bool is_ahead_arg(const RtExec *e, const RtStep *s, int64_t *planned)
     for (int64_t k = 0; k < s->n_args; k++) {
         const RtStepArg *a = &e->model->step_args[s->first_arg + k];
         if (a->is_buffer || a->count.kind != RT_COUNT_AHEAD) continue;
-        *planned = a->count.value;
+        *planned = rt_count_value(e->graph, &a->count);
         return true;
     }
     return false;

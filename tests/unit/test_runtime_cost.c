@@ -1,6 +1,7 @@
 /* The cost model: expected misses against a simulated cache (least recently used), and what follows for a step: a
    larger machine never costs, a table that fits a cache is read from there. */
 #include "runtime/cost.h"
+#include "runtime/cpu.h"
 #include "runtime/random.h"
 #include "tests/unit/check.h"
 #include <math.h>
@@ -161,8 +162,23 @@ static void waits_are_hidden(void)
     check_end("waits are hidden by streams, the second cache and asking ahead, but not too far ahead");
 }
 
+/* What the plan says for a first cache of 48 KiB is taken in proportion to the one that is there. */
+static void distances_follow_the_first_cache(void)
+{
+    check_begin();
+    double cache = rt_cpu_cache_bytes(1);
+    int64_t n = rt_cpu_ahead(64);
+    check(fabs((double)n * (48 << 10) - 64 * cache) <= 48 << 10, "%lld elements for 64 with %g bytes", (long long)n, cache);
+    check(rt_cpu_ahead(1) == 16 && rt_cpu_ahead(1 << 20) == 128, "%lld and %lld", (long long)rt_cpu_ahead(1),
+          (long long)rt_cpu_ahead(1 << 20));
+    RtGraph none = {0};
+    check(rt_count_value(&none, &(RtCount){RT_COUNT_AHEAD, 0, 64, 0, 0}) == n, "a step's own count says otherwise");
+    check_end("rows are asked for ahead as far as the first cache reaches");
+}
+
 int main(void)
 {
+    distances_follow_the_first_cache();
     misses_are_those_of_a_cache();
     steps_follow_the_machine();
     waits_are_hidden();
