@@ -77,7 +77,7 @@ def case(work, size, width, inputs):
     os.makedirs(folder, exist_ok=True)
     n, m = rows.SIZES[size][0], rows.SIZES[size][1] // 2 * 2
     shapes = {"x": (n, width), "cot": (n, width), "pseudo": (m, rows.N_PSEUDO), "edge_attr": (m, rows.N_EDGE_FEATURES),
-              "l": (n, rows.HEADS), "r": (n, rows.HEADS)}
+              "l": (n, rows.HEADS), "r": (n, rows.HEADS), "edge_type": (m,)}
     edges = os.path.join(folder, "edge_index.npy")
     if not os.path.exists(edges):
         os.symlink(os.path.abspath(os.path.join(base, "edge_index.npy")), edges)
@@ -86,7 +86,7 @@ def case(work, size, width, inputs):
             continue
         rng = np.random.default_rng(100 + k)
         drawn = rng.random if name == "pseudo" else rng.standard_normal
-        save(folder, name, drawn(shape, np.float32))
+        save(folder, name, rng.integers(rows.N_RELATIONS, size=m) if name == "edge_type" else drawn(shape, np.float32))
     return folder
 
 

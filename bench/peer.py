@@ -25,7 +25,7 @@ os.environ["DGLBACKEND"] = "pytorch"
 REPLY = os.fdopen(os.dup(1), "w")  # libraries print on stdout
 os.dup2(2, 1)
 PEER = sys.argv[1]
-HEADS, N_EDGE_FEATURES = 8, 16
+HEADS, N_EDGE_FEATURES, N_RELATIONS = 8, 16, 8
 
 import numpy as np
 import torch
@@ -52,7 +52,8 @@ def mlp(i, o):
 
 
 def edge_input(model):
-    return {"gmm": "pseudo", "cg": "edge_attr", "gine": "edge_attr", "custom": "edge_attr"}.get(model)
+    return {"gmm": "pseudo", "cg": "edge_attr", "gine": "edge_attr", "custom": "edge_attr",
+            "rgcn": "edge_type", "film": "edge_type"}.get(model)
 
 
 class Gates(nn.Module):
@@ -118,6 +119,8 @@ def pyg_layer(model, i, o, last, degrees):
         "resgated": lambda: g.ResGatedGraphConv(i, o),
         "egc": lambda: egc(i, o),
         "gatedgraph": lambda: g.GatedGraphConv(o, 2),
+        "rgcn": lambda: g.RGCNConv(i, o, N_RELATIONS),
+        "film": lambda: g.FiLMConv(i, o, N_RELATIONS),
     }.get(model)
     if not make:
         raise Unsupported("no such layer here")
@@ -176,6 +179,20 @@ class DglGmm(nn.Module):
         return self.conv(graph, x, pseudo) + self.root(x)
 
 
+class DglRgcn(nn.Module):
+    """DGL's layer, and the mean by relation that PyG's takes."""
+
+    def __init__(self, i, o):
+        super().__init__()
+        self.conv, self.norm = d.RelGraphConv(i, o, N_RELATIONS), None
+
+    def forward(self, graph, x, edge_type):
+        if self.norm is None:
+            of = graph.edges()[1] * N_RELATIONS + edge_type
+            self.norm = (1 / torch.bincount(of)[of]).to(x.dtype).unsqueeze(1)
+        return self.conv(graph, x, edge_type, norm=self.norm)
+
+
 # model: (constructor(i, o, last), with loops, {DGL's name: PyG's name, or how to make it from PyG's parameters})
 T = lambda name: (lambda p: p[name].T)
 DGL = {
@@ -200,6 +217,8 @@ DGL = {
              "root.weight": "root.weight"}),
     "appnp": (lambda i, o, last: d.APPNPConv(10, 0.1), True, {}),
     "sgc": (lambda i, o, last: d.SGConv(i, o, k=2), True, {"fc.weight": "lin.weight", "fc.bias": "lin.bias"}),
+    "rgcn": (lambda i, o, last: DglRgcn(i, o), False,
+             {"conv.linear_r.W": "weight", "conv.loop_weight": "root", "conv.h_bias": "bias"}),
     "custom": (lambda i, o, last: DglCustom(i, o), False, None),  # PyG's own names
 }
 
@@ -251,7 +270,7 @@ class Case:
     def to_f64(self):
         self.layers.double()
         self.x, self.cot = self.x.double(), self.cot.double()
-        self.edge_inputs = {k: v.double() for k, v in self.edge_inputs.items()}
+        self.edge_inputs = {k: v.double() if v.is_floating_point() else v for k, v in self.edge_inputs.items()}
 
     def array(self, name):
         return np.load(os.path.join(self.folder, name + ".npy"))
@@ -305,7 +324,7 @@ class Case:
             with torch.no_grad():
                 return self.run(self.x)
         if mode == "grad":  # gradients of all that gnnc's vjp gives: inputs and parameters
-            for t in [self.x] + list(self.edge_inputs.values()):
+            for t in [self.x] + [v for v in self.edge_inputs.values() if v.is_floating_point()]:
                 t.requires_grad_(True)
                 t.grad = None
             self.layers.zero_grad(set_to_none=True)
@@ -329,7 +348,7 @@ class Case:
             self.cot = leaf.grad
         out = self.step("grad")
         t = {"out": out, "cot": self.cot, "grad.x": self.x.grad}
-        t.update({"grad.in." + k: v.grad for k, v in self.edge_inputs.items()})
+        t.update({"grad.in." + k: v.grad for k, v in self.edge_inputs.items() if v.is_floating_point()})
         t = {k: v.detach().numpy().copy() for k, v in t.items()}
         self.x.requires_grad_(False)
         self.x.grad = None

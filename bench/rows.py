@@ -6,8 +6,9 @@ SIZES = {  # name: nodes, directed edges (both directions), features, classes
     "arxiv": (169_343, 2_315_598, 128, 40),            # the size of ogbn-arxiv, made symmetric
     "products_quarter": (612_257, 30_929_785, 100, 47),
 }
-N_EDGE_FEATURES, N_PSEUDO, HEADS = 16, 2, 8
-EDGE_INPUTS = {"gmm": ["pseudo"], "cg": ["edge_attr"], "gine": ["edge_attr"], "custom": ["edge_attr"]}
+N_EDGE_FEATURES, N_PSEUDO, HEADS, N_RELATIONS = 16, 2, 8, 8
+EDGE_INPUTS = {"gmm": ["pseudo"], "cg": ["edge_attr"], "gine": ["edge_attr"], "custom": ["edge_attr"],
+               "rgcn": ["edge_type"], "film": ["edge_type"]}
 NODE_INPUTS = {"limit_gat": ["l", "r"]}
 
 # class: (layers, geomean goal, goal of each) for forward, then for forward and backward
@@ -21,9 +22,9 @@ GOALS = {
     "edge convolution, one linear": {"layers": ["edgeconv_linear"], "infer": (30, 30), "grad": (10, 10)},
     "edge convolution, MLP": {"layers": ["edgeconv"], "infer": (15, 15), "grad": (10, 10)},
 }
-LAYERS = [name for c in GOALS.values() for name in c["layers"]] + ["sum", "gatedgraph"]
+LAYERS = [name for c in GOALS.values() for name in c["layers"]] + ["sum", "gatedgraph", "rgcn", "film"]
 NOT_YET = {  # layers of the peers without a row, and why
-    **dict.fromkeys(["rgcn", "fast_rgcn", "film"], "said with tables of weights, `W[rel]`, not timed"),
+    "fast_rgcn": "PyG's asks for a matrix per edge, 38 GB; what it computes is the row rgcn",
     "nnconv": "in the library (nn_conv), not timed beside peers: they hold 64 x 64 numbers per edge, 38 GB",
 }
 MEMORY_GOALS = {  # tensors of V x F
@@ -54,4 +55,6 @@ def dims(model, width):
             "pna": {"F2": 2 * width, "F13": 13 * width}, "limit_gat": {"H": HEADS}}.get(model, {})
     if "edge_attr" in EDGE_INPUTS.get(model, []):
         more = {"K": N_EDGE_FEATURES}
+    if "edge_type" in EDGE_INPUTS.get(model, []):
+        more = {"R": N_RELATIONS, "O": width}
     return dict({"F": width}, **more)
