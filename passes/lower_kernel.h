@@ -122,6 +122,7 @@ typedef struct Lower {
     KirId split_lo;      /* where the list of the row begins */
     IrId filling;        /* the staged value that is computed now, or IR_NONE */
     int64_t stage_rows;  /* elements that the arrays hold */
+    uint32_t stage_scopes; /* that are open where walks over a row are not repeated */
 } Lower;
 
 /* ---- plan pieces (lower_plan.c) ---- */
@@ -230,12 +231,14 @@ typedef struct StageNeeds { /* indices into l->staged, ascending */
     bool fleeting; /* what is filled now is not yet what it is in the end: not stored */
 } StageNeeds;
 void stage_begin(Lower *l); /* before the values of a row, or of a block of rows: the arrays */
-void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no sum needed */
+void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no walk took along */
 /* The element of the row space at a position of the map's rows. */
 KirId row_element(Lower *l, IrId map, KirId position);
 StageSpan row_span(Lower *l, IrId map, KirId row); /* the whole row */
 /* What the sums need of the staged values; filling them for a span; and after the walk over the row. */
 void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out);
+/* Adds stored values that no sum of the row needs, and for which this walk fills what they are made of. */
+void stage_join(Lower *l, StageNeeds *needs);
 void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
 void stage_done(Lower *l, const StageNeeds *needs);
 void stage_strip(Lower *l, const StageSpan *x); /* sums over all rows: all values, of a strip of rows */

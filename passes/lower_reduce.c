@@ -193,6 +193,7 @@ void rows_walk(Lower *l, Accs s)
 {
     StageNeeds needs;
     needs_of(l, s, &needs);
+    stage_join(l, &needs);
     StageSpan x = span_of(l, s);
     open_totals(l, s);
     sum_row(l, s, &needs, x);

@@ -36,6 +36,7 @@ void stage_begin(Lower *l)
     const Group *g = &l->f->groups.data[l->g];
     l->staged.n = 0;
     l->stage_rows = stage_elements(l->f, g, NULL);
+    l->stage_scopes = l->e.scopes.n;
     for (uint32_t i = 0; i < g->inner.n; i++) add_array(l, g->inner.data[i], false);
     for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_ROWS; i++)
         if (is_kept(l, g->roots.data[i])) add_array(l, g->roots.data[i], true);
@@ -356,6 +357,51 @@ static void sort_needs(Lower *l, const bool *needed, StageNeeds *out)
         uint32_t *list = is_filled(l, s) ? out->again : out->fresh;
         list[is_filled(l, s) ? out->n_again++ : out->n_fresh++] = i;
     }
+}
+
+/* Whether v can be filled in the walk that fills what is seen: it wants no sum of this kernel, which may be there for a part of
+   the dims only, and of other arrays those that the walk fills. What other walks fill is left to them. */
+static bool is_ready(const Needs *x, const bool *summed, bool *tried, IrId v)
+{
+    const Lower *l = x->l;
+    if (tried[v]) return true;
+    tried[v] = true;
+    const Staged *s = find(l, v);
+    uint32_t group = l->f->group_of.data[v];
+    if (s && (s->of_row || (!x->seen[v] && (summed[v] || is_filled(l, s))))) return false;
+    if (!s && group != GROUP_NONE) return group != l->g;
+    const IrOp *op = fused_op(l->f, v);
+    for (uint32_t k = 0; k < op->n_args; k++)
+        if (!is_ready(x, summed, tried, op->args[k])) return false;
+    return true;
+}
+
+static void mark_summed(Needs *x)
+{
+    const Group *g = &x->l->f->groups.data[x->l->g];
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const IrOp *op = fused_op(x->l->f, g->roots.data[i]);
+        if (group_kind_of(x->l->f->f, x->l->f->m, g->roots.data[i]) == GROUP_ROWS) mark_needs(x, op->args[0]);
+    }
+}
+
+void stage_join(Lower *l, StageNeeds *needs)
+{
+    if (!l->staged.n || l->e.scopes.n != l->stage_scopes) return;
+    Arena *scratch = arena_new();
+    uint32_t n = l->f->f->ops.n + 1;
+    Needs x = {l, ARENA_ARRAY(scratch, bool, n)}, all = {l, ARENA_ARRAY(scratch, bool, n)};
+    mark_summed(&all);
+    for (unsigned i = 0; i < needs->n_fresh; i++) x.seen[l->staged.data[needs->fresh[i]].v] = true;
+    for (unsigned i = 0; i < needs->n_again; i++) x.seen[l->staged.data[needs->again[i]].v] = true;
+    for (uint32_t i = 0; i < l->staged.n; i++) {
+        const Staged *s = &l->staged.data[i];
+        if (s->of_row || all.seen[s->v] || is_filled(l, s) || !is_stored(l, s)) continue;
+        if (is_ready(&x, all.seen, ARENA_ARRAY(scratch, bool, n), s->v)) mark_needs(&x, s->v);
+    }
+    needs->n_again = needs->n_fresh = 0;
+    sort_needs(l, x.seen, needs);
+    arena_free(scratch);
 }
 
 void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out)
