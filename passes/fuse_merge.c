@@ -9,7 +9,7 @@
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/fuse.h"
 
-enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8 };
+enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8, CACHE_LINE = 64 };
 
 /* The same rows and as many elements along each dim: names do not matter. */
 static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
@@ -204,10 +204,16 @@ static bool feeds_blocks(const Merge *m, uint32_t e, unsigned depth, bool *any)
     return true;
 }
 
-static bool reads_inner(const FusedFunc *f, const GroupReads *reads, const Group *rows)
+/* Values with dims; those of a cache line or less count only where what reads them is no wider: it would need that memory. */
+static bool reads_inner(const FusedFunc *f, uint32_t e, const GroupReads *reads, const Group *rows)
 {
-    for (uint32_t i = 0; i < reads->reads.n; i++)
-        if (group_has_inner(rows, reads->reads.data[i].v) && fused_op(f, reads->reads.data[i].v)->type.n_dims) return true;
+    int64_t own = ir_type_width(f->m, &f->groups.data[e].nest);
+    for (uint32_t i = 0; i < reads->reads.n; i++) {
+        const IrType *t = &fused_op(f, reads->reads.data[i].v)->type;
+        int64_t width = ir_type_width(f->m, t);
+        bool light = width < own && width * (int64_t)ir_dtype_bytes(t->dtype) <= CACHE_LINE;
+        if (t->n_dims && !light && group_has_inner(rows, reads->reads.data[i].v)) return true;
+    }
     return false;
 }
 
@@ -217,7 +223,7 @@ static bool belongs_to_blocks(const Merge *m, uint32_t e, uint32_t r)
     const FusedFunc *f = m->f;
     bool any = false;
     if (f->groups.data[r].kind != GROUP_ROWS || reads_of(f, &m->reads[r], e)) return false;
-    return !reads_inner(f, &m->reads[e], &f->groups.data[r]) && feeds_blocks(m, e, MAX_CHAIN, &any) && any;
+    return !reads_inner(f, e, &m->reads[e], &f->groups.data[r]) && feeds_blocks(m, e, MAX_CHAIN, &any) && any;
 }
 
 /* Values at elements join the sums over them. */

@@ -115,7 +115,7 @@ static void mark_inner(const FusedFunc *f, const Group *g, bool *seen, IrId v)
     for (uint32_t k = 0; k < op->n_args; k++) mark_inner(f, g, seen, op->args[k]);
 }
 
-/* What no sum takes in is stored by a walk of its own. */
+/* What no sum takes in may be stored by a walk of its own. */
 static bool sums_take_all_in(const FusedFunc *f, uint32_t index)
 {
     const Group *g = &f->groups.data[index];

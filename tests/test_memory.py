@@ -118,6 +118,33 @@ r = box.run(box.path("turned"), "plan", "--data", "dense", "--memory-budget", "0
 needs = [int(n) for n in re.findall(r"needs at least (\d+)", r.err)]
 box.report("a_gathered_row_is_not_copied", not needs or max(needs) >= 6000 * 64 * 4 and r.err)
 
+# A wide value that only the sum over all edges wants, made of a narrow one that the sums over rows compute as well.
+box.write("turned.gnn", """model turned(v: node[P, W], pos: node[P]) -> node[P, W] {
+  param A: [B, W] = glorot
+  d = pos.src - pos.dst
+  r = sqrt(sum(square(d), P) + 0.01)
+  b = exp(-square(r - 0.3 * float(iota(B))))
+  return sum_in((b @ A) * sum(v.src * (d / r), P) * (d / r))
+}
+""")
+box.must(box.gnnc, "build", "turned.gnn", "--set", "P=3,W=64,B=16", "--cpu=generic", "-o", box.path("turned"))
+needs = least_of(box.path("turned"), "bench")
+box.report("no_wide_value_of_edges_is_stored_for_sums_over_all", needs >= 6000 * 64 * 4 and needs)
+
+# The gradient of e is a result that no sum wants: stored by the walk that has what it is made of, not by another one that
+# computes long rows again.
+box.write("once.gnn", """model once(x: node[F], e: edge[K]) -> node[F] {
+  param A: [K, F] = glorot
+  param B: [F, F'] = glorot
+  h = tanh(e @ A + x.src + x.dst)
+  return sum_in(tanh(h @ B))
+}
+""")
+box.must(box.gnnc, "build", "once.gnn", "--set", "F=64,K=16", "--cpu=generic", "--emit=kir", "-o", box.path("once.kir"))
+text = open(box.path("once.kir")).read()
+walks = [kernel.count("# blocks of the row") for kernel in text.split("\nkernel ")]
+box.report("a_result_of_edges_takes_no_walk_of_its_own", max(walks) != 1 and walks)
+
 # ---- values written over others, in a row longer than what a kernel holds of it ------------------------------------
 
 rng = np.random.default_rng(3)
