@@ -121,6 +121,19 @@ void eval_rule_slice(const EvalRun *r, const IrOp *op, EvalValue *out)
     copy_blocks(x, n_from, op->attr.i * stride, out, n_to, 0, n_to);
 }
 
+void eval_rule_at(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    const EvalValue *x = eval_operand(r, op, 0), *index = eval_operand(r, op, 1);
+    int64_t stride = stride_of(r, &x->type, op->attr.dim), size = size_of(r, op->attr.dim);
+    for (int64_t to = 0; to < n_elements(out); to++) {
+        Num i = num_get(index, to / out->width), found = num_exact(0);
+        int64_t block = (x->type.space == IR_UNIT ? to % out->width : to) / stride;
+        if (i.v >= 0 && i.v < (double)size) found = num_get(x, (block * size + (int64_t)i.v) * stride + to % stride);
+        found.undecided |= i.undecided;
+        num_put(out, to, found);
+    }
+}
+
 void eval_rule_concat(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     int64_t stride = stride_of(r, &out->type, op->attr.dim),

@@ -89,6 +89,7 @@ void eval_rule_rank(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_nth(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_reshape(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_slice(const EvalRun *r, const IrOp *op, EvalValue *out);
+void eval_rule_at(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_concat(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_gather(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_dims(const EvalRun *r, const IrOp *op, EvalValue *out);

@@ -129,7 +129,7 @@ typedef struct IrAttr {
     double f;     /* const: the value; reduce_max/min: what an empty row gives */
     int64_t i;    /* arg: index into the function's args; slice: first index */
     IrId map;     /* gather, mapped, reduce_* */
-    IrId dim;     /* iota, slice (operand's dim), concat (result's dim) */
+    IrId dim;     /* iota, slice, at (operand's dim), concat (result's dim) */
     uint32_t site; /* random: numbered by sema, never renumbered */
 } IrAttr;
 

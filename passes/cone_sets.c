@@ -185,6 +185,7 @@ static uint32_t support_of(Cone *c, const IrOp *op)
     case IR_OP_or:
     case IR_OP_concat:
     case IR_OP_slice:
+    case IR_OP_at:
     case IR_OP_transpose:
     case IR_OP_reshape:
     case IR_OP_sum_dims:

@@ -38,13 +38,14 @@ typedef struct Cone {
     bool skip_top; /* it is read, not computed: the walk finds what its kernel does without it */
     uint32_t n;
     double ns; /* per row of the value at the top */
+    double part; /* of what is read now, one of so many places is */
 } Cone;
 
 static void add_load(Cone *c, IrId v, bool gathered)
 {
     const IrType *t = &fused_op(c->c->f, v)->type;
     if (t->space == IR_UNIT) return; /* stays in the nearest cache */
-    double bytes = row_bytes(c->c->f, t);
+    double bytes = row_bytes(c->c->f, t) / c->part;
     c->ns += gathered ? row_ns + bytes / cache_bytes : bytes / dram_bytes;
 }
 
@@ -74,7 +75,10 @@ static void walk(Cone *c, IrId v, bool gathered, bool root)
     }
     add_flops(c, op);
     gathered |= op->op == IR_OP_gather && f->m->maps.data[op->attr.map].to != IR_UNIT;
+    double part = c->part;
+    if (op->op == IR_OP_at) c->part *= (double)f->m->dims.data[op->attr.dim].size;
     for (uint32_t k = 0; k < op->n_args; k++) walk(c, op->args[k], gathered, false);
+    c->part = part;
 }
 
 Cost cost_begin(const FusedFunc *f, Arena *a)
@@ -84,7 +88,7 @@ Cost cost_begin(const FusedFunc *f, Arena *a)
 
 double cost_compute(Cost *c, IrId v, const CostUse *u)
 {
-    Cone without = {.c = c, .use = u, .top = v, .skip_top = true}, cone = {.c = c, .use = u, .top = v};
+    Cone without = {.c = c, .use = u, .top = v, .skip_top = true, .part = 1}, cone = {.c = c, .use = u, .top = v, .part = 1};
     c->epoch++;
     if (u->group != GROUP_NONE) {
         const Group *g = &c->f->groups.data[u->group];

@@ -124,6 +124,7 @@ typedef struct GroupRead {
     IrId image_of; /* at the image of such an element under this map; or IR_NONE */
     IrId space;    /* whose rows run while it is read */
     IrId map;      /* the last map between, or IR_NONE */
+    int64_t part;  /* of so many places of dims, one that an index says */
 } GroupRead;
 typedef struct GroupReads {
     VEC(GroupRead) reads; /* one per value and way */

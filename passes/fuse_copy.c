@@ -30,7 +30,7 @@ typedef struct Copies {
     uint8_t *seen;  /* by value: bits of At */
     bool whole;     /* seen: all that inner values are made of. Prices leave it out where roots read those values, which the
                        factors of machine.def are fitted to */
-    double ns;
+    double ns, part; /* part: of what is read now, one of so many places is */
 } Copies;
 
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v)
@@ -137,7 +137,7 @@ static void add_load(Copies *c, IrId v, At at)
 {
     const IrOp *op = fused_op(c->f, v);
     if (op->type.space == IR_UNIT) return;
-    double bytes = bytes_of(c, v), line = bytes < CACHE_LINE ? CACHE_LINE : bytes;
+    double bytes = bytes_of(c, v) / c->part, line = bytes < CACHE_LINE ? CACHE_LINE : bytes;
     bool edge = c->f->m->spaces.data[op->type.space].is_edge;
     double ns = bytes / dram_bytes, patience = op->op == IR_OP_arg ? 1 : cost_patience(c->f, v);
     if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (edge ? keep_factor : 1) * patience;
@@ -178,7 +178,10 @@ static void price(Copies *c, IrId v, At at, bool top)
     else at = AT_ELEMENT;
     if (op->op == IR_OP_gather)
         at = at == AT_ELEMENT && op->attr.map == c->f->groups.data[c->g].map ? AT_ROW : ELSEWHERE;
+    double part = c->part;
+    if (op->op == IR_OP_at) c->part *= (double)c->f->m->dims.data[op->attr.dim].size;
     for (uint32_t k = 0; k < op->n_args; k++) price(c, op->args[k], at, false);
+    c->part = part;
 }
 
 /* The kernel with that set: ns per node. */
@@ -187,6 +190,7 @@ static double price_of(Copies *c, uint32_t set)
     const Group *g = &c->f->groups.data[c->g];
     memset(c->seen, 0, c->f->f->ops.n);
     c->set = set;
+    c->part = 1;
     c->ns = 0;
     for (uint32_t i = 0; i < g->roots.n; i++) price(c, g->roots.data[i], AT_ROW, true);
     for (uint32_t i = 0; i < g->inner.n; i++) price(c, g->inner.data[i], AT_ELEMENT, true);

@@ -46,7 +46,7 @@ static void add_read(Total *x, const Group *g, const GroupRead *r)
 {
     const FusedFunc *f = x->f;
     IrId own = fused_op(f, r->v)->type.space;
-    double bytes = bytes_of(f, r->v);
+    double bytes = bytes_of(f, r->v) / (double)r->part;
     if (own == IR_UNIT) return;
     if (r->space != IR_UNIT && is_gathered(f, g, r))
         x->ns += (row_ns + bytes / cache_bytes) * cost_rows(f->m, r->space);

@@ -149,6 +149,7 @@ typedef struct Place { /* how the walk got to a value */
     bool inner;  /* inside a reduce over `via`, at an element of its from-space */
     IrId via, space, map;
     IrId image; /* at the image of the element under this map */
+    int64_t part; /* one of so many places */
 } Place;
 
 typedef struct Visit {
@@ -207,11 +208,11 @@ static void add_read(Walk *w, IrId v, Place p)
     const IrType *t = &fused_op(w->f, v)->type;
     bool plain = !t->n_dims || (p.plain && dims_among(t, p.renamed ? w->from_type : w->root_type));
     GroupRead read = {.v = v, .identity = p.own && plain, .narrow = w->narrow, .element = at_element(w, &p),
-                      .space = p.space, .map = p.map, .image_of = p.image};
+                      .space = p.space, .map = p.map, .image_of = p.image, .part = p.part};
     for (uint32_t i = 0; i < w->out->reads.n; i++) {
         const GroupRead *r = &w->out->reads.data[i];
         if (r->v == v && r->identity == read.identity && r->narrow == read.narrow && r->space == read.space &&
-            r->map == read.map && r->element == read.element && r->image_of == read.image_of)
+            r->map == read.map && r->element == read.element && r->image_of == read.image_of && r->part == read.part)
             return;
     }
     VEC_PUSH(w->arena, &w->out->reads, read);
@@ -224,6 +225,15 @@ static void walk_gather(Walk *w, const IrOp *op, Place p)
     p.inner = false;
     p.map = op->attr.map;
     walk_args(w, op, p);
+}
+
+/* One place of a dim; and the index. */
+static void walk_at(Walk *w, const IrOp *op, Place p)
+{
+    walk_value(w, op->args[1], p);
+    p.plain = false;
+    p.part *= w->f->m->dims.data[op->attr.dim].size;
+    walk_value(w, op->args[0], p);
 }
 
 /* A pointwise value that only has other names for all of the root's dims is at the root's element. */
@@ -246,6 +256,7 @@ static void walk_inline(Walk *w, IrId v, Place p, bool count)
     switch (op->op) {
     case IR_OP_gather: walk_gather(w, op, p); return;
     case IR_OP_slice: p.plain = false; break;
+    case IR_OP_at: walk_at(w, op, p); return;
     case IR_OP_reshape: {
         IrId s = fused_storage(f, op->args[0]);
         p.plain = renames_root(w, op, &p);
@@ -270,7 +281,7 @@ static bool was_at(const Walk *w, IrId v, const Place *p, bool *again)
         if (q->own != p->own || q->plain != p->plain || q->inner != p->inner || q->renamed != p->renamed)
             continue;
         *again = true;
-        if (q->space == p->space && q->map == p->map && q->image == p->image) return true;
+        if (q->space == p->space && q->map == p->map && q->image == p->image && q->part == p->part) return true;
     }
     return false;
 }
@@ -296,7 +307,7 @@ static void walk_from_root(Walk *w, IrId v)
     const FusedFunc *f = w->f;
     const IrOp *op = fused_op(f, v);
     const Group *g = &f->groups.data[w->g];
-    Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE};
+    Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE, .part = 1};
     GroupKind kind = group_kind_of(f->f, f->m, v);
     bool inner = group_has_inner(g, v);
     bool rows = kind == GROUP_ROWS || kind == GROUP_NTH;

@@ -98,7 +98,7 @@ static bool is_free(const Layout *l, IrId v)
     switch (op->op) {
     case IR_OP_random_uniform: case IR_OP_random_normal: case IR_OP_nearest: case IR_OP_route: return false;
     case IR_OP_contract: case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: return !l->turn[v] || reads_along(l, v);
-    case IR_OP_detach: case IR_OP_rank: case IR_OP_nth: case IR_OP_slice: case IR_OP_concat: return of_one_order(l, v);
+    case IR_OP_detach: case IR_OP_rank: case IR_OP_nth: case IR_OP_slice: case IR_OP_at: case IR_OP_concat: return of_one_order(l, v);
     case IR_OP_transpose: return true;
     default: return (ir_ops[op->op].traits & (T_MAP | T_REDUCE | T_MOVE)) != 0;
     }

@@ -72,13 +72,13 @@ static void add_read(Lower *l, const GroupRead *r)
     PlanCost gathered;
     if (l->f->group_of.data[r->v] == l->g) return;
     if (is_gathered(l, r, &gathered)) {
-        gathered.bytes = row_bytes(l, &op->type);
+        gathered.bytes = row_bytes(l, &op->type) / r->part;
         VEC_PUSH(l->arena, &l->step->cost, gathered);
         return;
     }
     /* the row's own value stays at hand while its elements pass, and so do images in order */
     bool in_order = r->map != IR_NONE && op->type.space != IR_UNIT;
-    cost_of_space(l, in_order || op->type.space == IR_UNIT ? op->type.space : r->space)->bytes += row_bytes(l, &op->type);
+    cost_of_space(l, in_order || op->type.space == IR_UNIT ? op->type.space : r->space)->bytes += row_bytes(l, &op->type) / (in_order ? 1 : r->part);
 }
 
 void lower_costs(Lower *l)

@@ -244,6 +244,20 @@ static KirId eval_slice(Lower *l, const IrOp *op, KirId row, const Env *env)
     return point_eval(l, op->args[0], row, &inner);
 }
 
+/* The operand's element at an index that is a value: the nearest one there is, and 0 in its place. */
+static KirId eval_at(Lower *l, const IrOp *op, KirId row, const Env *env)
+{
+    Emit *e = &l->e;
+    int64_t last = l->f->m->dims.data[op->attr.dim].size - 1;
+    KirId i = point_eval(l, op->args[1], row, env);
+    KirId near = emit_op2(e, KIR_min, emit_op2(e, KIR_max, i, emit_index(e, 0)), emit_index(e, last));
+    Env inner = *env;
+    env_set(&inner, op->attr.dim, (Ix){near, 0, 1});
+    KirId x = point_full(l, op->args[0], row, &inner);
+    KirType t = emit_type(e, x);
+    return emit_select(e, emit_splat(e, emit_op2(e, KIR_eq, i, near), t.lanes), x, emit_float(e, t, 0));
+}
+
 static bool is_memory(const Lower *l, IrId v)
 {
     uint32_t group = l->f->group_of.data[v];
@@ -302,6 +316,7 @@ static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
     case IR_OP_mapped: return eval_mapped(l, op, row);
     case IR_OP_gather: return eval_gather(l, op, row, env);
     case IR_OP_slice: return eval_slice(l, op, row, env);
+    case IR_OP_at: return eval_at(l, op, row, env);
     case IR_OP_reshape: return eval_reshape(l, op, row, env);
     default:
         ICE_UNLESS(!op_is_heavy(l->f->m, l->f->f, (IrId)(op - l->f->f->ops.data)));

@@ -229,6 +229,11 @@ static void prepare_op(Rewrite *r, IrId v)
         return;
     }
     op.type = squeeze(b->m, op.type);
+    if (op.op == IR_OP_at && b->m->dims.data[op.attr.dim].size == 1) { /* of one place: that one, or none */
+        IrId first = irb_compare(b, IR_OP_eq, op.args[1], irb_scalar(b, IR_I64, 0));
+        r->map[v] = irb_broadcast(b, irb_select(b, first, op.args[0], irb_scalar(b, op.type.dtype, 0)), op.type);
+        return;
+    }
     if (op.op == IR_OP_iota && !op.type.n_dims) {
         r->map[v] = irb_const(b, op.type, 0);
         return;

@@ -1,6 +1,7 @@
 /* What an op costs: bytes that kernels move and arithmetic, per row of a node space. Pointwise ops are fused: they move
    nothing, but what a gather reads must lie in memory. Nominal rates, of the machines that matter alike: the order of
    operations is fixed when the program is built, whatever the graph. */
+#include "passes/hit.h"
 #include "passes/reorder.h"
 #include "passes/rows.h"
 
@@ -9,6 +10,7 @@
 static const double MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 7, MATMUL_RATE = 8;
 static const double PER_OP = 1e-3;
 static const double LEAST_READ = 16; /* bytes, of a row at a random place */
+static const double PICKED = 2; /* places' worth of bytes: one of many, in a table that is as many times larger, is seldom in a cache */
 static const double FETCHED_WHOLE = 64; /* bytes, of a row of edges that is rather stored than computed again */
 static const double WIDEST_HELD = 16; /* bytes, of a row of edges that may be held */
 
@@ -58,9 +60,34 @@ static RoCost gather_cost(const Reorder *r, const IrOp *op)
     return cost_of(bytes + (computed ? bytes_of(r, &x->type) : 0), 0, 1);
 }
 
+/* Bytes of rows that are gathered for v, with that dim. */
+static double gathered_along(const Reorder *r, IrId v, IrId dim, int depth)
+{
+    const IrOp *op = ro_op(r, v);
+    double bytes = 0;
+    if (!ir_type_has_dim(&op->type, dim) || !depth) return 0;
+    if (op->op == IR_OP_gather) return ro_map(r, op->attr.map)->sorted ? 0 : bytes_of(r, &op->type);
+    for (uint32_t k = 0; k < op->n_args && ir_ops[op->op].traits & T_MAP; k++) bytes += gathered_along(r, op->args[k], dim, depth - 1);
+    return bytes;
+}
+
+/* What the pass `pick` makes of a contraction with hits. IR_NONE: op is something else. */
+static IrId picked(const Reorder *r, const IrOp *op, Hit *hit)
+{
+    IrId x = hit_picks(r->b.f, NULL, op, hit);
+    bool at = x != IR_NONE && op->type.n_dims && ro_has_dim(r, x, hit->dim) && ro_type(r, x).n_dims == op->type.n_dims + 1;
+    return at && !ir_type_has_dim(&op->type, hit->dim) ? x : IR_NONE;
+}
+
 static RoCost contract_cost(const Reorder *r, const IrOp *op)
 {
     IrType x = ro_type(r, op->args[0]), y = ro_type(r, op->args[1]), all = ir_type_join(&x, &y);
+    Hit hit;
+    IrId whole = picked(r, op, &hit);
+    if (whole != IR_NONE) {
+        double unread = 1 - PICKED / (double)r->b.m->dims.data[hit.dim].size;
+        return cost_of(-unread * gathered_along(r, whole, hit.dim, RO_MAX_DEPTH), r->rows[op->type.space] * width_of(r, &op->type), MAP_RATE);
+    }
     bool own = false;
     for (uint32_t k = 0; k < y.n_dims; k++)
         own |= !ir_type_has_dim(&x, y.dims[k]) && ir_type_has_dim(&op->type, y.dims[k]);
@@ -109,6 +136,9 @@ RoCost reorder_op_cost(const Reorder *r, IrId v)
     double flops = ir_ops[op->op].flops;
     if (!op->n_args) return (RoCost){0};
     IrType x = ro_type(r, op->args[0]);
+    Hit hit;
+    for (uint32_t k = 0; op->op == IR_OP_mul && k < 2; k++)
+        if (hit_is(r->b.f, NULL, op->args[k], &hit)) flops = 0; /* one instruction with the sum that wants it */
     if (traits & T_MAP) return cost_of(0, r->rows[op->type.space] * width_of(r, &op->type) * flops, MAP_RATE);
     if (traits & T_MOVE) return gather_cost(r, op);
     if (traits & T_REDUCE) return reduce_cost(r, op, &x);

@@ -95,6 +95,7 @@ uint8_t simplify_facts(const Simplify *s, const IrOp *op)
     case IR_OP_reshape:
     case IR_OP_transpose:
     case IR_OP_slice:
+    case IR_OP_at:
     case IR_OP_concat: return shared(s, op, 0);
     case IR_OP_reduce_sum:
     case IR_OP_sum_dims: return of_sum(s, op);

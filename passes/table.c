@@ -11,14 +11,10 @@
    Behind autodiff, products that sum the last dim of such a row read it from a table that is laid out for them:
 
      %7 = contract %6, %5 : node[K]   with %5 : node[K,F] summed over F      ->      %5' = gather (reshape (transpose %T)) : node[F,K] */
-#include "passes/rewrite.h"
+#include "passes/hit.h"
 
 enum { FEW_ROWS = 8, FEW_MATRICES = 16 }; /* hits of as many rows are half a vector; with hits, matrices multiply by node, for as many
                                              kinds of edges as a node has edges */
-
-typedef struct Hit { /* bool or number [.., dim]: 1 where the index is this place of dim */
-    IrId index, dim;
-} Hit;
 
 typedef struct Route { /* of a function: where its value `index` leads */
     IrId index, map; /* index: in the new function */
@@ -33,39 +29,10 @@ typedef struct Table {
 
 static const IrOp *op_of(const Table *t, IrId v) { return &t->r.old->ops.data[v]; }
 
-static bool is_number(const Table *t, IrId v, double value)
-{
-    const IrOp *op = op_of(t, v);
-    return op->op == IR_OP_const && op->attr.f == value;
-}
-
-/* v is 1 where an index is the place, else 0. Variables of a `grad` are not looked through. */
-static bool is_hit(const Table *t, IrId v, Hit *hit)
-{
-    const IrOp *op = op_of(t, v);
-    if (t->pinned && t->pinned[v]) return false;
-    if (op->op == IR_OP_cast || op->op == IR_OP_detach) return is_hit(t, op->args[0], hit);
-    if (op->op == IR_OP_select && is_number(t, op->args[1], 1) && is_number(t, op->args[2], 0)) return is_hit(t, op->args[0], hit);
-    if (op->op != IR_OP_eq) return false;
-    for (int k = 0; k < 2; k++) {
-        const IrOp *places = op_of(t, op->args[k]), *index = op_of(t, op->args[1 - k]);
-        if (places->op != IR_OP_iota || places->type.dtype != IR_I64 || index->type.dtype != IR_I64) continue;
-        *hit = (Hit){op->args[1 - k], places->attr.dim};
-        return index->type.space != IR_UNIT && !index->type.n_dims;
-    }
-    return false;
-}
-
 /* The table that op picks rows of, with no other sum: all dims but the one of its rows are the result's. IR_NONE: none. */
 static IrId picked_table(const Table *t, const IrOp *op, Hit *hit)
 {
-    IrId table = IR_NONE;
-    if (op->op == IR_OP_contract)
-        for (int k = 0; k < 2 && table == IR_NONE; k++)
-            if (is_hit(t, op->args[k], hit)) table = op->args[1 - k];
-    const IrOp *chosen = op->op == IR_OP_sum_dims ? op_of(t, op->args[0]) : NULL;
-    if (chosen && chosen->op == IR_OP_select && !(t->pinned && t->pinned[op->args[0]]) && is_number(t, chosen->args[2], 0) && is_hit(t, chosen->args[0], hit))
-        table = chosen->args[1];
+    IrId table = hit_picks(t->r.old, t->pinned, op, hit);
     if (table == IR_NONE) return IR_NONE;
     const IrType *x = &op_of(t, table)->type;
     bool rows = x->space == IR_UNIT && ir_type_has_dim(x, hit->dim) && !ir_type_has_dim(&op->type, hit->dim);

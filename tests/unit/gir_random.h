@@ -368,6 +368,23 @@ static inline void gir_reshape(Gir *g, IrId x, IrType t)
     }
 }
 
+/* Of dim k of x, the place that a number of the row says; some say none. */
+static inline void gir_picked(Gir *g, IrId x, IrType t, uint32_t k)
+{
+    Build *b = &g->b;
+    IrType index = {.space = t.space, .dtype = IR_I64}, places = {.dtype = IR_I64, .n_dims = 1, .dims = {t.dims[k]}};
+    IrId row = ir_add(b->m, b->f, IR_OP_element, index, NULL, 0, (IrAttr){0}, b->span);
+    row = irb_map2(b, IR_OP_mod, row, irb_scalar(b, IR_I64, (double)b->m->dims.data[t.dims[k]].size + 1));
+    IrId hits = irb_compare(b, IR_OP_eq, row, ir_add(b->m, b->f, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = t.dims[k]}, b->span));
+    IrType hit = irb_type(b, hits);
+    hit.dtype = t.dtype;
+    hits = irb_unary(b, IR_OP_cast, hit, hits, (IrAttr){0});
+    if (gir_below(&g->r, 3) == 0 && t.space != IR_UNIT) x = irb_map2(b, IR_OP_sub, x, irb_map1(b, IR_OP_tanh, x));
+    for (uint32_t i = k; i + 1 < t.n_dims; i++) t.dims[i] = t.dims[i + 1];
+    t.n_dims--;
+    ir_add(b->m, b->f, IR_OP_contract, t, (IrId[]){x, hits}, 2, (IrAttr){0}, b->span);
+}
+
 static inline void gir_dims(Gir *g)
 {
     static const IrOpcode sums[] = {IR_OP_sum_dims, IR_OP_sum_dims, IR_OP_max_dims, IR_OP_min_dims};
@@ -377,7 +394,7 @@ static inline void gir_dims(Gir *g)
     if (x == IR_NONE) return;
     IrType t = irb_type(&g->b, x), u = t;
     if (!t.n_dims) return;
-    uint32_t k = gir_below(r, t.n_dims), which = gir_below(r, integer ? 2 : 6);
+    uint32_t k = gir_below(r, t.n_dims), which = gir_below(r, integer ? 2 : 7);
     int64_t size = g->b.m->dims.data[t.dims[k]].size;
     switch (which) {
     case 0: case 1: /* sums: drop some dims, keep the others in any order */
@@ -410,6 +427,7 @@ static inline void gir_dims(Gir *g)
         ir_add(g->b.m, g->b.f, IR_OP_concat, u, (IrId[]){x, part, x}, n, (IrAttr){.dim = u.dims[k]}, g->b.span);
         return;
     }
+    case 5: gir_picked(g, x, t, k); return;
     default: gir_reshape(g, x, t);
     }
 }
