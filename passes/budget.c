@@ -214,8 +214,7 @@ int64_t budget_fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **aga
 {
     const PassBudget *want = ctx->budget;
     Budget b = {.ctx = ctx, .fm = fm, .index = index, .held = held_bytes(fm->m, want)};
-    const IrFunc *f = fm->m->funcs.data[index];
-    uint32_t n = prepare_func(fm->m, f)->ops.n + N_CLONE_BY;
+    uint32_t n = fm->prepared.data[index]->ops.n + N_CLONE_BY;
     b.again = ARENA_ARRAY(ctx->stage, bool, n);
     *again = b.again;
     if (try_choice(&b, false, NULL) <= want->bytes) return 0;

@@ -7,7 +7,8 @@
    Reductions, contractions and concatenations are roots of groups; so are results, and what is cheaper to store than
    to compute again (fuse_choice.c). Everything else is computed where it is used. Groups of the same rows and dims then
    merge (fuse_merge.c), and what several of them want at their elements may be computed in each (fuse_copy.c); so may
-   products on edges that several walks over the edges want (fuse_clone.c). It reorders no sum and clones none over rows. */
+   products on edges that several walks over the edges want (fuse_clone.c). Sums over all edges may become sums over rows and over
+   these (fuse_sums.c); it reorders no other sum, and clones none over rows. */
 #include "passes/budget.h"
 #include "base/ice.h"
 
@@ -174,10 +175,10 @@ typedef struct Form { /* a way to write a function */
 } Form;
 
 /* f is NULL where there is nothing to clone. */
-static Form form_of(PassContext *ctx, FusedModule *fm, uint32_t index, unsigned clones)
+static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clones)
 {
-    Form x = {.f = prepare_func(fm->m, fm->m->funcs.data[index])};
-    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, x.f, (CloneBy)(clones - 1), &x.origin);
+    Form x = {.f = f};
+    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
     return x;
 }
 
@@ -219,12 +220,12 @@ typedef struct FormCost {
     double ns, edge_bytes; /* per node */
 } FormCost;
 
-static FormCost cost_of(PassContext *ctx, FusedModule *fm, uint32_t index, unsigned clones, const bool *again)
+static FormCost cost_of(PassContext *ctx, FusedModule *fm, uint32_t index, Form form, const bool *again)
 {
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     quiet.stage = arena_new();
-    FusedFunc *f = fuse_form(&quiet, fm, index, form_of(&quiet, fm, index, clones), again);
+    FusedFunc *f = fuse_form(&quiet, fm, index, form, again);
     FormCost x = {fuse_cost(f), fuse_edge_bytes(f)};
     arena_free(quiet.stage);
     return x;
@@ -237,29 +238,65 @@ static Span first_clone(const Form *x)
     return (Span){0};
 }
 
-/* Of the forms that need less memory for edges the last one that pays, or that `again` asks for. */
-FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
-{
-    Form taken = form_of(ctx, fm, index, 0);
-    uint32_t n = taken.f->ops.n, n_refused = 0, n_ops = 0;
+typedef struct Chosen {
+    Form form;
+    FormCost cost; /* known where there were several, or where it was asked for */
+    uint32_t n_refused;
     FuseChoice refused[N_CLONE_BY];
-    FormCost stored = {0}, best = {0};
+} Chosen;
+
+/* Of the forms of f that need less memory for edges the last one that pays, or that `again` asks for. */
+static Chosen choose_clones(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *f, const bool *again, bool want_cost)
+{
+    Chosen x = {.form = form_of(ctx, fm, f, 0)};
+    uint32_t n = f->ops.n, n_ops = 0;
+    FormCost stored = {0};
+    if (want_cost) stored = x.cost = cost_of(ctx, fm, index, x.form, again);
     for (unsigned i = 1; i <= N_CLONE_BY; i++) {
-        Form many = form_of(ctx, fm, index, i);
+        Form many = form_of(ctx, fm, f, i);
         if (!many.f || many.f->ops.n == n_ops) continue; /* both ways are one, where no kernel waits for another */
-        if (!n_ops) stored = best = cost_of(ctx, fm, index, 0, again);
+        if (!n_ops && !want_cost) stored = x.cost = cost_of(ctx, fm, index, x.form, again);
         n_ops = many.f->ops.n;
-        FormCost cloned = cost_of(ctx, fm, index, i, again);
-        if (cloned.edge_bytes >= best.edge_bytes) continue;
+        FormCost cloned = cost_of(ctx, fm, index, many, again);
+        if (cloned.edge_bytes >= x.cost.edge_bytes) continue;
         bool pays = (again && again[n + i - 1]) || fuse_again_pays(cloned.ns, stored.ns);
         pass_remark(ctx, PASS_fuse, pays, first_clone(&many), "wide values of edges are %s: %.4g ns per node stored, %.4g again",
                     pays ? "computed in each walk over the edges that wants them" : "stored for all walks over the edges",
                     stored.ns, cloned.ns);
-        if (pays) taken = many, best = cloned;
-        else refused[n_refused++] = (FuseChoice){n + i - 1, cloned.ns - stored.ns, stored.edge_bytes - cloned.edge_bytes};
+        if (pays) x.form = many, x.cost = cloned;
+        else x.refused[x.n_refused++] = (FuseChoice){n + i - 1, cloned.ns - stored.ns, stored.edge_bytes - cloned.edge_bytes};
     }
-    FusedFunc *f = fuse_form(ctx, fm, index, taken, again);
-    for (uint32_t i = 0; i < n_refused; i++) VEC_PUSH(ctx->stage, &f->choices, refused[i]);
+    return x;
+}
+
+/* f, or f with sums over all edges by the rows of that map which makes it cheapest and needs no more memory for edges. */
+static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *f)
+{
+    PassContext quiet = *ctx;
+    quiet.keep_remarks = false;
+    FormCost best = {-1, 0};
+    IrFunc *taken = f;
+    uint32_t n_maps = ctx->disabled[PASS_fuse] ? 0 : fm->m->maps.n;
+    for (uint32_t i = 0; i < 2 * n_maps; i++) { /* what streams comes first: others must spare something */
+        IrId map = i % n_maps;
+        bool now = fm->m->maps.data[map].sorted == (i < n_maps);
+        IrFunc *rows = now ? fuse_sums_by_rows(fm->m, f, map) : NULL;
+        if (!rows) continue;
+        if (best.ns < 0) best = choose_clones(&quiet, fm, index, f, NULL, true).cost;
+        FormCost cost = choose_clones(&quiet, fm, index, rows, NULL, true).cost;
+        bool pays = fuse_rows_pay(cost.ns, best.ns) && cost.edge_bytes <= best.edge_bytes;
+        pass_remark(ctx, PASS_fuse, pays, (Span){0}, "sums over all edges are %s over the rows of %s: %.4g ns per node, %.4g so",
+                    pays ? "sums" : "no sums", fm->m->maps.data[map].name, best.ns, cost.ns);
+        if (pays) best = cost, taken = rows;
+    }
+    return taken;
+}
+
+FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
+{
+    Chosen x = choose_clones(ctx, fm, index, fm->prepared.data[index], again, false);
+    FusedFunc *f = fuse_form(ctx, fm, index, x.form, again);
+    for (uint32_t i = 0; i < x.n_refused; i++) VEC_PUSH(ctx->stage, &f->choices, x.refused[i]);
     return f;
 }
 
@@ -282,7 +319,13 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < m->funcs.n; i++) {
         ctx->function = m->funcs.data[i]->name;
         bool *again = NULL;
+        IrFunc *plain = prepare_func(fm->m, fm->m->funcs.data[i]), *rows = choose_sums(ctx, fm, i, plain);
+        VEC_PUSH(ctx->stage, &fm->prepared, rows);
         int64_t least = ctx->budget ? budget_fit(ctx, fm, i, &again) : 0;
+        if (least && rows != plain) { /* sums over rows need memory */
+            fm->prepared.data[i] = plain;
+            least = budget_fit(ctx, fm, i, &again);
+        }
         if (least > most) most = least, worst = ctx->function;
         VEC_PUSH(ctx->stage, &fm->funcs, fuse_func_again(ctx, fm, i, again));
     }

@@ -63,6 +63,7 @@ typedef struct FusedFunc {
 
 typedef struct FusedModule {
     IrModule *m; /* a clone that owns new dims */
+    VEC(IrFunc *) prepared;  /* by function; sums over all edges perhaps by rows: fuse_sums.c */
     VEC(FusedFunc *) funcs;
 } FusedModule;
 
@@ -141,11 +142,15 @@ bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps
    none. origin gets the value of f by value of the result. */
 typedef enum CloneBy { CLONE_BY_MAP, CLONE_BY_KERNEL, N_CLONE_BY } CloneBy;
 IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, CloneBy by, IrValues *origin);
+/* fuse_sums.c: f with its sums over all edges of a space as sums over the rows of a map from there, and over these; NULL:
+   there are none, or nothing else sums over these rows. */
+IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map);
 double fuse_cost(const FusedFunc *f);       /* fuse_cost.c: of all kernels, in ns per node */
 double fuse_edge_bytes(const FusedFunc *f); /* expected, of stored values with a row per edge, per node */
 /* Whether wide values of edges are computed again rather than stored, at these costs of the function: memory that grows with
    edges times features must spare much time (again_factor). */
 bool fuse_again_pays(double again, double stored);
+bool fuse_rows_pay(double rows, double all); /* sums over all edges by the rows of a map, at these costs of the function */
 void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_choice.c: roots and their groups */
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */

@@ -86,3 +86,5 @@ double fuse_edge_bytes(const FusedFunc *f)
 }
 
 bool fuse_again_pays(double again, double stored) { return again < again_factor * stored; }
+
+bool fuse_rows_pay(double rows, double all) { return rows < rows_factor * all; }

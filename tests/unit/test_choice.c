@@ -5,7 +5,7 @@
 
 static const char *const head =
     "module m\ndim F = 64\ndim K = 16\ndim H = 8\ndim D = 8\ndim d = 128\nspace node\nspace edge : edges\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor y : input node[H,D] f32\ntensor s : input node[H] f32\n"
     "tensor e : input edge[H] f32\ntensor w : state [F,K] f32 init const(0)\nsites 1\n";
@@ -117,7 +117,19 @@ static const char *const put_together_and_read =
     "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  %2 = concat %0, %1 dim d : node[d] f32\n"
     "  %3 = contract %2, %0 : [d,F] f32\n  %4 = sum_dims %2 : node[] f32\n  return a = %3\n  return b = %4\n}\n";
 
+#define BY_TARGET \
+    "func f(x = @x, e = @e) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via edge.src : edge[F] f32\n" \
+    "  %2 = gather %0 via edge.dst : edge[F] f32\n  %3 = mul %1, %2 : edge[F] f32\n  %4 = sigmoid %3 : edge[F] f32\n" \
+    "  %5 = reduce_sum %4 via edge.dst : node[F] f32\n"
+static const char *const sum_beside = BY_TARGET "  %6 = mul %4, %1 : edge[F] f32\n  %7 = reduce_sum %6 via edge.all : [F] f32\n"
+                                                "  return a = %5\n  return b = %7\n}\n";
+static const char *const outer_beside = BY_TARGET "  %6 = arg 1 : edge[H] f32\n  %7 = contract %4, %6 : [F,H] f32\n"
+                                                  "  return a = %5\n  return b = %7\n}\n";
+static const char *const rows_of_all = "are sums over the rows of edge.dst";
+
 static const Case cases[] = {
+    {"choice: a sum over all edges joins the walk by target", sum_beside, "reduce_sum", "[F]", true, rows_of_all},
+    {"choice: an outer product does not", outer_beside, "contract", "[H,F]", true, NULL},
     {"choice: few operations per byte", cheap_thrice, "max", "edge[F]", false, "where it is used by 3 kernels"},
     {"choice: a few dozen operations per element", dear_thrice, "sigmoid", "edge[F]", false, NULL},
     {"choice: what is clearly dearer is stored", very_dear, "pow", "edge[F]", true, "is stored by 2 kernels"},
