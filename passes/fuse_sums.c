@@ -4,7 +4,8 @@
      %4 = reduce_sum %3 via edge.dst : node[F]       %4 = reduce_sum %3 via edge.dst : node[F]     one walk over the edges
      %7 = reduce_sum %6 via edge.all : [F]      ->   %8 = reduce_sum %6 via edge.dst : node[F]
                                                      %7 = reduce_sum %8 via node.all : [F]         a small kernel over nodes
-   Contracts over edges stay: an outer product has a matrix per node. It makes the function only: fuse.c decides which form is cheaper. */
+   Contracts over edges stay: an outer product has a matrix per node. It makes the function only: fuse.c
+   decides which form is cheaper. */
 #include "passes/rewrite.h"
 #include "passes/fuse.h"
 
