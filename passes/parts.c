@@ -11,8 +11,6 @@
    dim agrees within the error bound. Never draws random numbers anew, never looks through the variable of a `grad`. */
 #include "passes/rewrite.h"
 
-enum { MOST_PIECES = 16 };
-
 typedef struct Whole { /* a value that is pieces side by side along a dim */
     IrId piece[MOST_PIECES]; /* of the new function */
     uint32_t n;              /* 0: a value like others */

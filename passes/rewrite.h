@@ -3,6 +3,8 @@
 #pragma once
 #include "passes/passes.h"
 
+enum { MOST_PIECES = 16 }; /* of a concat that passes take apart or make longer */
+
 /* A place to add ops: a function under construction in a module that may still grow. */
 typedef struct Build {
     IrModule *m;

@@ -13,6 +13,7 @@ typedef struct Simplify {
     Build b;
     bool has_grad;        /* `grad` ops are left: detach has a meaning, variables are pinned */
     VEC(uint8_t) facts;   /* [values of b.f] FACT_* */
+    VEC(bool) shared;     /* [values of b.f] results, and what the old function reads at two places */
     VEC(bool) pinned;     /* [values of b.f] a grad's variable: rules may not look through it */
     uint32_t n_fired[20]; /* per row of the rule table */
 } Simplify;

@@ -70,9 +70,33 @@ static IrId slice_of_concat(Simplify *s, const IrOp *op, const IrOp *concat, uin
     return IR_NONE;
 }
 
-/* A slice of a slice, and of a concat that has it in one piece. */
+/* Of a concat's operand: the concat along the same dim that nothing else wants, whose operands can stand in its place. */
+static const IrOp *joined(const Simplify *s, const IrOp *op, uint32_t i)
+{
+    const IrOp *inner = simplify_def(s, op->args[i]);
+    if (inner->op != IR_OP_concat || s->shared.data[op->args[i]]) return NULL;
+    return position(&inner->type, inner->attr.dim) == position(&op->type, op->attr.dim) ? inner : NULL;
+}
+
+/* A concat of concats is one of all their pieces, as far as they are not too many to be told apart later. */
+static IrId join(Simplify *s, const IrOp *op)
+{
+    IrOp it = *op;
+    for (uint32_t i = 0; i < op->n_args; i++) it.n_args += joined(s, op, i) ? joined(s, op, i)->n_args - 1 : 0;
+    if (it.n_args == op->n_args || it.n_args > MOST_PIECES) return IR_NONE;
+    it.args = ARENA_ARRAY(s->b.m->arena, IrId, it.n_args);
+    for (uint32_t i = 0, n = 0; i < op->n_args; i++) {
+        const IrOp *inner = joined(s, op, i);
+        memcpy(it.args + n, inner ? inner->args : op->args + i, (inner ? inner->n_args : 1) * sizeof *it.args);
+        n += inner ? inner->n_args : 1;
+    }
+    return simplify_try(s, &it);
+}
+
+/* A slice of a slice, and of a concat that has it in one piece; a concat of concats. */
 IrId rule_pieces(Simplify *s, const IrOp *op)
 {
+    if (op->op == IR_OP_concat) return join(s, op);
     if (op->op != IR_OP_slice) return IR_NONE;
     const IrOp *inner = simplify_def(s, op->args[0]);
     IrType t = irb_type(&s->b, op->args[0]);
