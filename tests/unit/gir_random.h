@@ -271,6 +271,7 @@ static inline void gir_unary(Gir *g)
                                    IR_OP_log1p, IR_OP_sign, IR_OP_floor};
     IrOpcode op = ops[gir_below(&g->r, g->smooth ? 6 : 15)];
     IrId x = gir_pick(g, g->real, NULL);
+    if (x == IR_NONE) return;
     if (op == IR_OP_exp || op == IR_OP_expm1) x = irb_map1(&g->b, IR_OP_tanh, x);
     if (op == IR_OP_sqrt || op == IR_OP_log || op == IR_OP_log1p) x = irb_map1(&g->b, IR_OP_abs, x);
     if (op == IR_OP_log) x = irb_map2(&g->b, IR_OP_add, x, irb_scalar(&g->b, g->real, 0.5));

@@ -542,8 +542,8 @@ static void say_figures(const Tally *t)
     for (int how = CHANGE_NODE_MORE; how < N_CHANGES && t->changes[how]; how++) say_exempt(t, (Change)how);
 }
 
-/* A cotangent that a program states itself is drawn in text. */
-static bool is_drawn(int op) { return op != IR_OP_incoming && op != IR_OP_with_adjoint; }
+/* A cotangent that a program states itself is drawn in text; the place that an index says is made by the passes, of hits. */
+static bool is_drawn(int op) { return op != IR_OP_incoming && op != IR_OP_with_adjoint && op != IR_OP_at; }
 
 /* All that programs must be made of, if the test is to mean anything. */
 static void test_coverage(const Tally *t)
