@@ -3,7 +3,7 @@
    usage: limit DIR [THREADS]     DIR has edge_index.npy, int64 [2, E]
    prints NAME MS GB/S of: copy (a table of 64 floats per node), sum (plain aggregation of such rows), limit_gat (graph attention
    after its linear map, 8 heads of 8: scores of both ends, softmax over in-edges, weighted sum of rows).
-   build: cc -O3 -march=native -fopenmp -ffp-contract=fast limit.c -o limit -lm. AVX-512 where the machine has it.
+   build: cc -O3 -march=native -fopenmp -ffp-contract=fast limit.c -o limit -lm. With the vectors of the CPU that it is compiled for.
    Never part of the product. */
 #include <omp.h>
 #include <stdint.h>
@@ -12,10 +12,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { W = 64, H = 8, D = 8, AHEAD = 16, RUNS = 10 };
-typedef float V16 __attribute__((vector_size(64)));
-typedef float V8 __attribute__((vector_size(32)));
-typedef int32_t I8 __attribute__((vector_size(32)));
+/* The widest vectors of the CPU, since gcc moves wider ones through memory; and those for the 8 heads of a node. */
+#if defined(__AVX512F__)
+enum { LANES = 16, HEADS = 8 };
+#elif defined(__AVX2__)
+enum { LANES = 8, HEADS = 8 };
+#else
+enum { LANES = 4, HEADS = 4 };
+#endif
+enum { W = 64, H = 8, D = 8, PARTS = W / LANES, GROUPS = H / HEADS, AHEAD = 16, RUNS = 10 };
+typedef float Row __attribute__((vector_size(LANES * 4)));
+typedef float Head __attribute__((vector_size(HEADS * 4)));
+typedef int32_t HeadInt __attribute__((vector_size(HEADS * 4)));
 
 typedef struct Graph {
     int64_t n, m;
@@ -84,48 +92,47 @@ static void fetch_row(const Data *d, int64_t e)
 static void copy(Data *d)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < d->g.n * W / 16; i++) ((V16 *)d->y)[i] = ((const V16 *)d->x)[i];
+    for (int64_t i = 0; i < d->g.n * W / LANES; i++) ((Row *)d->y)[i] = ((const Row *)d->x)[i];
 }
 
 static void sum(Data *d)
 {
 #pragma omp parallel for schedule(dynamic, 256)
     for (int64_t v = 0; v < d->g.n; v++) {
-        V16 a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};
+        Row acc[PARTS] = {{0}};
         for (int64_t e = d->g.row[v]; e < d->g.row[v + 1]; e++) {
-            const V16 *s = (const V16 *)(d->x + (int64_t)d->g.source[e] * W);
+            const Row *s = (const Row *)(d->x + (int64_t)d->g.source[e] * W);
             fetch_row(d, e);
-            a0 += s[0], a1 += s[1], a2 += s[2], a3 += s[3];
+            for (int i = 0; i < PARTS; i++) acc[i] += s[i];
         }
-        V16 *o = (V16 *)(d->y + v * W);
-        o[0] = a0, o[1] = a1, o[2] = a2, o[3] = a3;
+        for (int i = 0; i < PARTS; i++) ((Row *)(d->y + v * W))[i] = acc[i];
     }
 }
 
-static V8 larger(V8 a, V8 b)
+static Head larger(Head a, Head b)
 {
-    I8 m = a > b;
-    return (V8)(((I8)a & m) | ((I8)b & ~m));
+    HeadInt m = a > b;
+    return (Head)(((HeadInt)a & m) | ((HeadInt)b & ~m));
 }
 
 /* exp for x <= 0: 2^k times a polynomial of the rest (Cephes expf), about 2 ulp */
-static V8 exp_negative(V8 x)
+static Head exp_negative(Head x)
 {
-    x = larger(x, (V8){0} - 87.f);
-    V8 magic = (V8){0} + 12582912.f, k = (x * 1.44269504f + magic) - magic;
-    V8 f = x - k * 0.693359375f + k * 2.12194440e-4f, p = (V8){0} + 1.9875691500e-4f;
+    x = larger(x, (Head){0} - 87.f);
+    Head magic = (Head){0} + 12582912.f, k = (x * 1.44269504f + magic) - magic;
+    Head f = x - k * 0.693359375f + k * 2.12194440e-4f, p = (Head){0} + 1.9875691500e-4f;
     p = p * f + 1.3981999507e-3f;
     p = p * f + 8.3334519073e-3f;
     p = p * f + 4.1665795894e-2f;
     p = p * f + 1.6666665459e-1f;
     p = p * f + 5.0000001201e-1f;
     p = p * f * f + f + 1.f;
-    return p * (V8)((__builtin_convertvector(k, I8) + 127) << 23);
+    return p * (Head)((__builtin_convertvector(k, HeadInt) + 127) << 23);
 }
 
-static V8 score(const Data *d, int64_t source, V8 r)
+static Head score(const Data *d, int64_t source, int group, Head r)
 {
-    V8 z = *(const V8 *)(d->l + source * H) + r;
+    Head z = ((const Head *)(d->l + source * H))[group] + r;
     return larger(z, z * 0.2f);
 }
 
@@ -134,16 +141,23 @@ static void attend(Data *d)
 {
 #pragma omp parallel for schedule(dynamic, 256)
     for (int64_t v = 0; v < d->g.n; v++) {
-        V8 r = *(const V8 *)(d->r + v * H), most = (V8){0} - 1e30f, total = {0}, acc[H] = {0};
-        for (int64_t e = d->g.row[v]; e < d->g.row[v + 1]; e++) most = larger(most, score(d, d->g.source[e], r));
+        Head r[GROUPS], most[GROUPS], total[GROUPS] = {{0}}, acc[H * GROUPS] = {{0}};
+        for (int g = 0; g < GROUPS; g++) r[g] = ((const Head *)(d->r + v * H))[g], most[g] = (Head){0} - 1e30f;
+        for (int64_t e = d->g.row[v]; e < d->g.row[v + 1]; e++)
+            for (int g = 0; g < GROUPS; g++) most[g] = larger(most[g], score(d, d->g.source[e], g, r[g]));
         for (int64_t e = d->g.row[v]; e < d->g.row[v + 1]; e++) {
-            const V8 *s = (const V8 *)(d->x + (int64_t)d->g.source[e] * W);
+            const Head *s = (const Head *)(d->x + (int64_t)d->g.source[e] * W);
             fetch_row(d, e);
-            V8 w = exp_negative(score(d, d->g.source[e], r) - most);
-            total += w;
-            for (int h = 0; h < H; h++) acc[h] += w[h] * s[h];
+            for (int g = 0; g < GROUPS; g++) {
+                Head w = exp_negative(score(d, d->g.source[e], g, r[g]) - most[g]);
+                total[g] += w;
+                for (int i = 0; i < HEADS * GROUPS; i++) acc[g * HEADS * GROUPS + i] += w[i / GROUPS] * s[g * HEADS * GROUPS + i];
+            }
         }
-        for (int h = 0; h < H; h++) *(V8 *)(d->y + v * W + h * D) = acc[h] / (total[h] > 0 ? total[h] : 1.f);
+        for (int i = 0; i < H * GROUPS; i++) {
+            float all = total[i / GROUPS / HEADS][i / GROUPS % HEADS];
+            ((Head *)(d->y + v * W))[i] = acc[i] / (all > 0 ? all : 1.f);
+        }
     }
 }
 

@@ -13,9 +13,19 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { W = 64, LANES = 16, PARTS = W / LANES, AHEAD = 16, RUNS = 7, MOST_RUNS = 400, MOST = 8 };
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#define REGISTER "v"
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#define REGISTER "x"
+#else
+#define VECTOR_BYTES 16
+#define REGISTER "x"
+#endif
+enum { W = 64, LANES = VECTOR_BYTES / 4, PARTS = W / LANES, AHEAD = 16, RUNS = 7, MOST_RUNS = 400, MOST = 8 };
 #define ENOUGH_S 0.3 /* short sweeps run more often: the best of more */
-typedef float V16 __attribute__((vector_size(64)));
+typedef float Vec __attribute__((vector_size(VECTOR_BYTES)));
 
 typedef struct Shape {
     int far_rows, far_scalars;   /* gathered per edge from the other end */
@@ -82,22 +92,22 @@ static Graph index_by(const int64_t *row_of, const int64_t *other_of, int64_t n,
     return g;
 }
 
-static inline __attribute__((always_inline)) void take(V16 acc[PARTS], const float *p)
+static inline __attribute__((always_inline)) void take(Vec acc[PARTS], const float *p)
 {
-    for (int i = 0; i < PARTS; i++) acc[i] += ((const V16 *)p)[i];
+    for (int i = 0; i < PARTS; i++) acc[i] += ((const Vec *)p)[i];
 }
 
-static inline __attribute__((always_inline)) void give(const V16 acc[PARTS], float *p)
+static inline __attribute__((always_inline)) void give(const Vec acc[PARTS], float *p)
 {
-    for (int i = 0; i < PARTS; i++) ((V16 *)p)[i] = acc[i];
+    for (int i = 0; i < PARTS; i++) ((Vec *)p)[i] = acc[i];
 }
 
 static inline __attribute__((always_inline)) void one_edge(const Graph *g, const Tables *t, const Shape s, int64_t at, int in_order,
-                                                           V16 acc[PARTS], float *scalar)
+                                                           Vec acc[PARTS], float *scalar)
 {
     int64_t u = g->other[at], e = in_order ? at : g->edge[at], next = g->other[at + AHEAD < g->m ? at + AHEAD : at];
     for (int i = 0; i < s.far_rows; i++) {
-        for (int k = 0; k < W; k += LANES) __builtin_prefetch(t->rows[i] + next * W + k);
+        for (int k = 0; k < W; k += 16) __builtin_prefetch(t->rows[i] + next * W + k);
         take(acc, t->rows[i] + u * W);
     }
     for (int i = 0; i < s.far_scalars; i++) *scalar += t->scalars[i][u];
@@ -112,7 +122,7 @@ static inline __attribute__((always_inline)) void sweep(const Graph *g, const Ta
     if (!(s.out_rows + s.out_scalars + s.edge_out_rows + s.edge_out_scalars)) return;
 #pragma omp parallel for schedule(dynamic, 256)
     for (int64_t v = 0; v < g->n; v++) {
-        V16 acc[PARTS] = {{0}};
+        Vec acc[PARTS] = {{0}};
         float scalar = 0;
         for (int i = 0; i < s.near_rows; i++) take(acc, t->rows[i] + v * W);
         for (int i = 0; i < s.near_scalars; i++) scalar += t->scalars[i][v];
@@ -160,8 +170,8 @@ static double probe(int threads)
         double start = omp_get_wtime();
 #pragma omp parallel num_threads(threads)
         {
-            V16 a[CHAINS], x = (V16){0} + 0.999f, y = (V16){0} + 0.001f;
-            for (int i = 0; i < CHAINS; i++) a[i] = (V16){0} + (float)i;
+            Vec a[CHAINS], x = (Vec){0} + 0.999f, y = (Vec){0} + 0.001f;
+            for (int i = 0; i < CHAINS; i++) a[i] = (Vec){0} + (float)i;
             for (int s = 0; s < STEPS; s++)
                 for (int i = 0; i < CHAINS; i++) a[i] = a[i] * x + y;
             for (int i = 0; i < CHAINS; i++) __asm__ volatile("" ::"v"(a[i]));

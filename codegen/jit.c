@@ -103,6 +103,7 @@ RtKernelFn jit_kernel(const JitModule *m, uint32_t index) { return m->kernels[in
 
 void jit_free(JitModule *m)
 {
+    if (!m) return;
     LLVMDisposeExecutionEngine(m->engine);
     LLVMContextDispose(m->context);
     arena_free(m->arena);

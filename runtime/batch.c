@@ -219,6 +219,7 @@ RtCode rt_batches_create(const RtModel *m, const RtData *d, int64_t size, RtBatc
 
 void rt_batches_free(RtBatches *b)
 {
+    if (!b) return;
     for (int64_t i = 0; i < b->n_blocks; i++) rt_block_free(&b->blocks[i]);
     if (b->graph) {
         free(b->graph->spaces);

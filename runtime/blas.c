@@ -165,6 +165,7 @@ RtCode rt_blas_open(RtBlasMode mode, const RtModel *m, RtBlas *b, RtStatus *st)
 
 void rt_blas_close(RtBlas *b)
 {
+    if (!b) return;
     if (b->library) dlclose(b->library);
     *b = (RtBlas){0};
 }

@@ -790,6 +790,7 @@ RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, 
 
 void rt_data_free(RtData *d)
 {
+    if (!d) return;
     rt_tensors_free(&d->tensors);
     rt_graph_free(d->graph);
     rt_order_free(&d->order);

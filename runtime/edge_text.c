@@ -289,6 +289,7 @@ RtCode rt_edge_text_read(const char *path, RtEdgeText *out, RtStatus *st)
 
 void rt_edge_text_free(RtEdgeText *t)
 {
+    if (!t) return;
     rt_array_free(&t->edges);
     rt_array_free(&t->weights);
     *t = (RtEdgeText){.n_nodes = -1};

@@ -242,6 +242,7 @@ RtCode rt_json_parse(const char *name, const char *text, size_t n, RtJsonDoc *do
 
 void rt_json_free(RtJsonDoc *doc)
 {
+    if (!doc) return;
     rt_block_free(&doc->memory);
     *doc = (RtJsonDoc){0};
 }

@@ -59,6 +59,7 @@ RtCode rt_block_alloc(RtBlock *b, size_t bytes, const char *what, RtStatus *st)
 
 void rt_block_free(RtBlock *b)
 {
+    if (!b) return;
     if (b->mapped)
         munmap(b->p, b->mapped);
     else

@@ -88,6 +88,7 @@ RtCode rt_nonzeros_csr(RtNonzeros *z, const int64_t *indptr, const int64_t *indi
 
 void rt_nonzeros_free(RtNonzeros *z)
 {
+    if (!z) return;
     free(z->rows);
     free(z->cols);
     free(z->values);

@@ -15,6 +15,7 @@ typedef struct Npy {
 
 void rt_array_free(RtArray *a)
 {
+    if (!a) return;
     rt_block_free(&a->data);
     *a = (RtArray){0};
 }

@@ -221,6 +221,7 @@ RtCode rt_order_make(RtOrderMode mode, int64_t n_nodes, int64_t n_edges, const i
 
 void rt_order_free(RtOrder *order)
 {
+    if (!order) return;
     rt_block_free(&order->block);
     *order = (RtOrder){.name = "none", .cost = 1};
 }

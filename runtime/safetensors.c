@@ -181,6 +181,7 @@ RtCode rt_st_parse(const char *name, const void *bytes, size_t n_bytes, RtStFile
 
 void rt_st_free(RtStFile *f)
 {
+    if (!f) return;
     rt_block_free(&f->file);
     rt_json_free(&f->header);
     free(f->entries);

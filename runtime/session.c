@@ -171,6 +171,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
 
 void rt_session_close(RtSession *s)
 {
+    if (!s) return;
     rt_pool_free(s->pool);
     rt_cost_free(s->selector.cost);
     rt_batches_free(&s->batches);

@@ -201,6 +201,7 @@ RtCode rt_source_open(const char *path, RtSource *s, RtStatus *st)
 
 void rt_source_close(RtSource *s)
 {
+    if (!s) return;
     rt_json_free(&s->meta);
     rt_zip_close(&s->graph);
     if (s->side) rt_zip_close(s->side);

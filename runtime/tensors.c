@@ -51,6 +51,7 @@ RtCode rt_tensors_create(const RtModel *m, const RtGraph *g, RtTensors *t, RtSta
 
 void rt_tensors_free(RtTensors *t)
 {
+    if (!t) return;
     for (int64_t i = 0; t->blocks && i < t->model->n_tensors; i++) rt_block_free(&t->blocks[i]);
     free(t->data);
     free(t->counts);

@@ -146,6 +146,7 @@ RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *pref
 
 void rt_stored_free(RtStored *s)
 {
+    if (!s) return;
     for (int64_t i = 0; i < s->n; i++) free((char *)(uintptr_t)s->entries[i].name);
     free(s->entries);
     rt_block_free(&s->data);

@@ -155,6 +155,7 @@ RtCode rt_zip_open(const char *path, RtZip *z, RtStatus *st)
 
 void rt_zip_close(RtZip *z)
 {
+    if (!z) return;
     rt_block_free(&z->file);
     *z = (RtZip){0};
 }

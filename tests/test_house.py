@@ -89,6 +89,13 @@ def codes_are_used():
     return ["%s is never reported" % i for i in ids if not re.search(r"\b%s\b" % i, text)]
 
 
+def frees_take_null():
+    named = read("tests/unit/test_free.c")
+    declared = {f for p in tracked("base/*.h ir/*.h frontend/*.h passes/*.h codegen/*.h driver/*.h runtime/*.h")
+                for f in re.findall(r"^void (\w+_(?:free|close|destroy))\(\w+ \*\w+\)", read(p), re.M) if "lower_kernel" not in p}
+    return ["tests/unit/test_free.c lacks " + f for f in sorted(declared) if not re.search(r"\b%s\b" % f, named)]
+
+
 report("house.include_arrows", include_arrows())
 report("house.no_layer_names_in_c", layer_names())
 report("house.files_under_800_lines", file_sizes())
@@ -96,3 +103,4 @@ report("house.files_say_what_they_do", head_comments())
 report("house.no_shell", no_shell())
 report("house.no_machine_paths", machine_paths())
 report("house.codes_are_used", codes_are_used())
+report("house.frees_take_null", frees_take_null())
