@@ -73,38 +73,41 @@ static void place_root(Takeover *t, const GroupReads *reads, uint32_t position, 
 
 /* ---- inner values ------------------------------------------------------------------------------------------ */
 
-typedef struct Tree {
-    const FusedFunc *f;
-    IrId u;       /* the value that would be written over */
-    bool *inside; /* by value: in the tree of the one that would write */
-    bool outside; /* u is read elsewhere */
-} Tree;
-
-static void mark_tree(const Tree *t, IrId v, bool top)
+/* Whether v's expression loads u, as group g computes it: not where it reads an array, or a value that another kernel stored. */
+static bool loads(const FusedFunc *f, const Group *g, IrId v, IrId u, bool *seen)
 {
-    if (t->inside[v] || (!top && t->f->group_of.data[v] != GROUP_NONE)) return;
-    t->inside[v] = true;
-    const IrOp *op = fused_op(t->f, v);
-    for (uint32_t k = 0; k < op->n_args; k++) mark_tree(t, op->args[k], false);
+    const IrOp *op = fused_op(f, v);
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        IrId x = op->args[k];
+        if (fused_storage(f, x) == u) return true;
+        if (seen[x] || f->group_of.data[x] != GROUP_NONE || group_has_inner(g, x)) continue;
+        seen[x] = true;
+        if (loads(f, g, x, u, seen)) return true;
+    }
+    return false;
 }
 
-static void find_outside(void *user, IrId v, IrId space)
+/* v and the inner values that it is made of. */
+static void mark_tree(const FusedFunc *f, const Group *g, bool *tree, IrId v, bool top)
 {
-    (void)space;
-    Tree *t = user;
-    const IrOp *op = fused_op(t->f, v);
-    for (uint32_t k = 0; k < op->n_args; k++)
-        t->outside |= fused_storage(t->f, op->args[k]) == t->u && !t->inside[v];
+    if (tree[v] || (!top && f->group_of.data[v] != GROUP_NONE && !group_has_inner(g, v))) return;
+    tree[v] = true;
+    const IrOp *op = fused_op(f, v);
+    for (uint32_t k = 0; k < op->n_args; k++) mark_tree(f, g, tree, op->args[k], false);
 }
 
-static bool is_read_by_tree_alone(const FusedFunc *f, uint32_t g, IrId v, IrId u)
+/* Nothing loads u behind the store of v: what has no array is computed again, from u, wherever it is used. */
+static bool is_read_by_tree_alone(const FusedFunc *f, const Group *g, IrId v, IrId u)
 {
     Arena *scratch = arena_new();
-    Tree t = {.f = f, .u = u, .inside = ARENA_ARRAY(scratch, bool, f->f->ops.n + 1)};
-    mark_tree(&t, v, true);
-    group_ops(f, g, scratch, find_outside, &t);
+    uint32_t n = f->f->ops.n + 1;
+    bool *tree = ARENA_ARRAY(scratch, bool, n), alone = true;
+    mark_tree(f, g, tree, v, true);
+    for (uint32_t i = 0; i < g->inner.n && alone; i++)
+        alone = tree[g->inner.data[i]] || !loads(f, g, g->inner.data[i], u, ARENA_ARRAY(scratch, bool, n));
+    for (uint32_t i = 0; i < g->roots.n && alone; i++) alone = !loads(f, g, g->roots.data[i], u, ARENA_ARRAY(scratch, bool, n));
     arena_free(scratch);
-    return !t.outside;
+    return alone;
 }
 
 static void mark_inner(const FusedFunc *f, const Group *g, bool *seen, IrId v)
@@ -160,7 +163,7 @@ static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position,
         const IrType *have = &fused_op(f, u)->type;
         if (!reads->reads.data[i].element || !can_be_taken(t, reads, position, u, &op->type, true)) continue;
         if (memcmp(have->dims, op->type.dims, have->n_dims * sizeof *have->dims)) continue; /* another order, maybe */
-        if (!is_read_by_tree_alone(f, g, v, u)) continue;
+        if (!is_read_by_tree_alone(f, &f->groups.data[g], v, u)) continue;
         take(t, v, u);
         return;
     }

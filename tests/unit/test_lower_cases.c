@@ -439,6 +439,14 @@ static void test_takeover(void)
            "  return a = %5\n  return b = %9\n  return c = %10\n  return d = %12\n}\n";
     same_without(a, body, "schedule", 4);
     check_end("memplan: a value is written over another where one walk reads both alone");
+    check_begin();
+    body = "func forward(s = @s) {\n  %0 = arg 0 : edge[K] f32\n  %1 = contract %0, %0 : edge[] f32\n"
+           "  %2 = reduce_sum %1 via edge.src : node[] f32\n  %3 = gather %2 via edge.src : edge[] f32\n"
+           "  %4 = abs %1 : edge[] f32\n  %5 = sub %4, %3 : edge[] f32\n  %6 = sin %5 : edge[] f32\n  %7 = tanh %6 : edge[] f32\n"
+           "  %8 = reduce_sum %7 via edge.src : node[] f32\n  %9 = mul %7, %4 : edge[] f32\n"
+           "  %10 = reduce_sum %9 via edge.dst : node[] f32\n  return a = %8\n  return b = %10\n}\n";
+    same_without(a, body, "memplan", 2);
+    check_end("memplan: a value is not written over one that is read where a sum of the walk is computed again from it");
     arena_free(a);
 }
 
