@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import graph  # noqa: E402
 import rows  # noqa: E402
-from ours import HERE, Failed, call, library  # noqa: E402
+from ours import HERE, Failed, call, levels, library  # noqa: E402
 
 W = 64
 # operation: (text, arity, linear in its arguments, vector operations of the value, of the derivative beyond the value)
@@ -236,7 +236,7 @@ class Run:
         key = " ".join(flags)
         if key not in self.skeletons:
             out = os.path.join(self.work, "drawn", "skeleton%d" % len(self.skeletons))
-            call(["cc", "-O3", "-march=native", "-fopenmp", "-ffp-contract=fast"] + flags + [os.path.join(HERE, "skeleton.c"), "-o", out])
+            call(["cc", "-O3", levels.march(), "-fopenmp", "-ffp-contract=fast"] + flags + [os.path.join(HERE, "skeleton.c"), "-o", out])
             self.skeletons[key] = out
         return self.skeletons[key]
 

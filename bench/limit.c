@@ -3,7 +3,7 @@
    usage: limit DIR [THREADS]     DIR has edge_index.npy, int64 [2, E]
    prints NAME MS GB/S of: copy (a table of 64 floats per node), sum (plain aggregation of such rows), limit_gat (graph attention
    after its linear map, 8 heads of 8: scores of both ends, softmax over in-edges, weighted sum of rows).
-   build: cc -O3 -march=native -fopenmp -ffp-contract=fast limit.c -o limit -lm. With the vectors of the CPU that it is compiled for.
+   build: cc -O3 -march=CPU -fopenmp -ffp-contract=fast limit.c -o limit -lm. With the vectors of the CPU that it is compiled for.
    Never part of the product. */
 #include <omp.h>
 #include <stdint.h>

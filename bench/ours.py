@@ -14,6 +14,7 @@ import rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "golden"))
+import levels  # noqa: E402,F401
 import library  # noqa: E402
 
 MODES = {"infer": "infer", "grad": "grad", "epoch": "train_step"}

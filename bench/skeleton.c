@@ -2,7 +2,7 @@
 
    usage: skeleton DIR THREADS      DIR has edge_index.npy, int64 [2, E], sorted by target
    prints `forward MS`, `grad MS` and `rate GOPS`, the best of several; a rate is lane operations of multiply-add per second.
-   build: cc -O3 -march=native -fopenmp -DFORWARD={..} -DBACK_DST={..} -DBACK_SRC={..} -DFORWARD_AGAIN=0|1 skeleton.c
+   build: cc -O3 -march=CPU -fopenmp -DFORWARD={..} -DBACK_DST={..} -DBACK_SRC={..} -DFORWARD_AGAIN=0|1 skeleton.c
    The braces are initialisers of Shape: what one sweep over the edges touches. BACK_DST walks in-edges (gradients of what is
    read at targets and of edge inputs), BACK_SRC out-edges; a sweep with no outputs does not run. FORWARD_AGAIN: the backward
    pass needs the forward results. Rows are 64 floats. bench/drawn.py writes the command. Never part of the product. */

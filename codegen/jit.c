@@ -4,6 +4,7 @@
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
 #include "codegen/llvm_module.h"
+#include "runtime/cpu.h"
 #include <llvm-c/ExecutionEngine.h>
 #include <llvm-c/Support.h>
 #include <math.h>
@@ -15,16 +16,6 @@ struct JitModule {
     LLVMExecutionEngineRef engine;
     RtKernelFn *kernels;
 };
-
-static bool cpu_has(unsigned variant)
-{
-    __builtin_cpu_init();
-    if (variant == RT_GENERIC) return true;
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (variant == RT_AVX2) return avx2;
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
 
 typedef void (*AnyFunction)(void);
 
@@ -60,8 +51,10 @@ static void create_engine(JitModule *j, LLVMModuleRef m, bool quick)
 
 static JitModule *compile(const KirKernel *const *ks, uint32_t n, unsigned variant, bool quick, const char **why)
 {
-    if (!cpu_has(variant)) {
-        *why = "this machine's CPU lacks the variant";
+    int best;
+    ICE_UNLESS(rt_cpu_allowed(&best, &(RtStatus){0}) == RT_OK);
+    if ((int)variant > best) {
+        *why = best < rt_cpu_best() ? "GNNC_CPU forbids the variant" : "this machine's CPU lacks the variant";
         return NULL;
     }
     Arena *a = arena_new();

@@ -4,6 +4,7 @@
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
 #include "passes/lower.h"
+#include "runtime/cpu.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,16 +115,15 @@ static const char *stem_name(Arena *a, const char *path)
 
 static bool read_cpu(Build *b)
 {
-    static const char *const names[] = {"generic", "avx2", "avx512"};
     const char *text = opt_value(&b->s->opt, OPT_CPU, NULL);
+    int native;
     if (!text) return true;
+    if (!session_native_cpu(b->s, &native)) return false;
     Words w = opt_words(b->s->arena, text);
     for (uint32_t i = 0; i < w.n; i++) {
         unsigned bit = 0;
-        for (int v = 0; v < 3; v++)
-            if (strcmp(w.data[i], names[v]) == 0) bit = 1u << v;
-        if (strcmp(w.data[i], "native") == 0)
-            bit = __builtin_cpu_supports("avx512f") ? 4 : __builtin_cpu_supports("avx2") ? 2 : 1;
+        for (int v = 0; v < RT_N_VARIANTS; v++)
+            if (strcmp(w.data[i], rt_cpu_name(v)) == 0 || (v == native && strcmp(w.data[i], "native") == 0)) bit = 1u << v;
         if (!bit) {
             diag_error(&b->s->diags, E0612, (Span){0}, "`--cpu` wants generic, avx2, avx512 or native, found `%s`", w.data[i]);
             return false;

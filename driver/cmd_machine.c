@@ -30,6 +30,8 @@ int cmd_machine(Session *s)
     if (s->opt.files.n) diag_error(&s->diags, E0613, (Span){0}, "no file is wanted, found `%s`", s->opt.files.data[0]);
     if (s->diags.n_errors) return 1;
     RtMachine m;
+    int variant;
+    if (!session_native_cpu(s, &variant)) return 1;
     if (opt_has(&s->opt, OPT_PROBE)) {
         int code = probe(s, threads, &m);
         if (code) return code;

@@ -27,5 +27,7 @@ const Source *session_source(Session *s, const char *path);
 const char *session_one_file(Session *s, const char *what);
 /* --data, --set, --dtype, --export as options of the front end. False with diagnostics. */
 bool session_frontend_options(Session *s, FrontendOptions *fo);
+/* The kind of kernels (runtime/abi.h) that this machine is taken for: its own, at most GNNC_CPU. False with E0612. */
+bool session_native_cpu(Session *s, int *variant);
 /* Facts of a data directory. False with E0614. */
 bool facts_read(Session *s, const char *dir, FrontendOptions *fo);

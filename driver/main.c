@@ -1,6 +1,7 @@
 /* gnnc: picks the command and prints what it has to say. */
 #include "driver/commands.h"
 #include "base/file.h"
+#include "runtime/cpu.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,14 @@ const Source *session_source(Session *s, const char *path)
     Source *src = ARENA_NEW(s->arena, Source);
     *src = (Source){path, text, (uint32_t)n};
     return src;
+}
+
+bool session_native_cpu(Session *s, int *variant)
+{
+    RtStatus st = {0};
+    if (rt_cpu_allowed(variant, &st) == RT_OK) return true;
+    diag_help(&s->diags, diag_error(&s->diags, E0612, (Span){0}, "%s: %s", st.place, st.message), "%s", st.hint);
+    return false;
 }
 
 const char *session_one_file(Session *s, const char *what)

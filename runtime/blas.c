@@ -99,11 +99,11 @@ static bool fits_int(const RtGemm *g)
     return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX;
 }
 
-/* By the machine and the shape, not by --cpu: every kind of kernel gives the same bits on one machine. */
+/* By the shape and, where BLAS is opened, the machine, not by --cpu: every kind of kernel gives the same bits on one machine. */
 static bool wanted_auto(const RtGemm *g, int64_t rows)
 {
     int64_t inner = g->transposed_a ? g->m : g->k;
-    return rt_cpu_best() < RT_AVX512 && fits_int(g) && rows >= LEAST_ROWS && g->n >= LEAST_N &&
+    return fits_int(g) && rows >= LEAST_ROWS && g->n >= LEAST_N &&
            inner * g->n >= LEAST_WEIGHT;
 }
 
@@ -132,12 +132,13 @@ static void *open_library(RtBlas *b)
     return NULL;
 }
 
-RtCode rt_blas_open(RtBlasMode mode, const RtModel *m, RtBlas *b, RtStatus *st)
+RtCode rt_blas_open(RtBlasMode mode, int best, const RtModel *m, RtBlas *b, RtStatus *st)
 {
     *b = (RtBlas){0};
-    if (mode == RT_BLAS_OFF || !model_wants(m, mode)) return RT_OK;
+    if (mode == RT_BLAS_OFF || (mode == RT_BLAS_AUTO && best == RT_AVX512) || !model_wants(m, mode)) return RT_OK;
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* it must not start threads of its own */
-    if (rt_cpu_best() == RT_AVX512) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    if (best == RT_AVX512) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    else if (best < rt_cpu_best()) setenv("OPENBLAS_CORETYPE", best == RT_AVX2 ? "Haswell" : "Nehalem", 0);
     b->library = open_library(b);
     if (b->library) {
         b->sgemm = dlsym(b->library, "cblas_sgemm");

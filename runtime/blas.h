@@ -11,9 +11,9 @@ typedef struct RtBlas {
     char path[256];
 } RtBlas;
 
-/* Opens the library if mode and model call for it; *b stays closed otherwise, which is no error
-   unless mode is RT_BLAS_ON. */
-RtCode rt_blas_open(RtBlasMode mode, const RtModel *m, RtBlas *b, RtStatus *st);
+/* Opens the library if mode, model and the best kernels here (rt_cpu_allowed) call for it; *b stays closed otherwise, which is
+   no error unless mode is RT_BLAS_ON. */
+RtCode rt_blas_open(RtBlasMode mode, int best, const RtModel *m, RtBlas *b, RtStatus *st);
 void rt_blas_close(RtBlas *b);
 /* What RtExecOptions.gemm takes: NULL when closed. */
 const RtGemmBackend *rt_blas_backend(const RtBlas *b);

@@ -49,12 +49,14 @@ static void print_functions(const RtModel *m)
 RtCode rt_cli_info(RtCli *c)
 {
     const RtModel *m = c->model;
+    int best;
+    RT_TRY(rt_cpu_allowed(&best, c->st));
     if (c->values[OPT_JSON]) {
         puts(rt_string(m, m->manifest));
         return RT_OK;
     }
     printf("model %s, %s, ABI %lld, best kernels here: %s\n", rt_string(m, m->name),
-           rt_dtype_name(m->float_dtype), (long long)m->abi_version, rt_cpu_name(rt_cpu_best()));
+           rt_dtype_name(m->float_dtype), (long long)m->abi_version, rt_cpu_name(best));
     print_tensors(m, RT_INPUT, "inputs (NAME.npy in the data folder)");
     print_tensors(m, RT_PARAM, "parameters");
     print_tensors(m, RT_HYPER, "hypers (--set NAME=VALUE)");

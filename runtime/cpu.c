@@ -25,22 +25,6 @@ const char *rt_cpu_name(int variant)
     return variant >= 0 && variant < RT_N_VARIANTS ? names[variant] : "?";
 }
 
-RtCode rt_cpu_parse(const char *name, int *variant, RtStatus *st)
-{
-    int best = rt_cpu_best();
-    *variant = best;
-    if (!strcmp(name, "auto")) return RT_OK;
-    for (int v = 0; v < RT_N_VARIANTS; v++) {
-        if (strcmp(name, rt_cpu_name(v))) continue;
-        *variant = v;
-        if (v <= best) return RT_OK;
-        return rt_fail(st, RT_E_CLI_VALUE, "--cpu", "leave the flag out",
-                       "this CPU has no %s, at best %s", name, rt_cpu_name(best));
-    }
-    return rt_fail(st, RT_E_CLI_VALUE, "--cpu", NULL,
-                   "found `%s`, wanted auto, generic, avx2 or avx512", name);
-}
-
 /* Virtual machines answer sysconf with the host's sum, so the cache folder of sysfs goes first. */
 double rt_cpu_cache_bytes(int level)
 {

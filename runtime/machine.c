@@ -42,6 +42,7 @@ void rt_machine_default(int threads, RtMachine *m)
         {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {1, 1.1, 1.2, 1.2, 1.2, 1.2}, {1, 1.3, 1.6, 1.8, 1.8, 1.8}};
     *m = (RtMachine){.threads = threads};
     cpu_model(m->cpu, sizeof m->cpu);
+    if (rt_cpu_allowed(&m->variant, &(RtStatus){0})) m->variant = RT_GENERIC; /* a variable that is refused where kernels are chosen */
     m->bytes[RT_L1] = rt_cpu_cache_bytes(1);
     m->bytes[RT_L2] = rt_cpu_cache_bytes(2);
     m->bytes[RT_L3] = rt_cpu_cache_bytes(3);
@@ -65,7 +66,8 @@ static uint64_t key_of(const RtMachine *m)
     uint64_t h = 14695981039346656037u;
     for (const char *c = m->cpu; *c; c++) h = (h ^ (uint8_t)*c) * 1099511628211u;
     for (int l = 0; l < RT_N_LEVELS; l++) h = (h ^ (uint64_t)m->bytes[l]) * 1099511628211u;
-    return (h ^ (uint64_t)m->threads) * 1099511628211u;
+    h = (h ^ (uint64_t)m->threads) * 1099511628211u;
+    return (h ^ (uint64_t)m->variant) * 1099511628211u;
 }
 
 /* The folder for caches, by the XDG rules; "" where there is no home. */

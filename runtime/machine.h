@@ -14,6 +14,7 @@ extern const int64_t rt_distances[RT_N_DISTANCES]; /* prefetch distances that ar
 
 typedef struct RtMachine {
     char cpu[96];
+    int variant; /* what the probe's loops may use: rt_cpu_allowed */
     bool probed; /* else the built-in figures */
     int64_t threads;
     double bytes[RT_N_LEVELS];   /* L1, L2: of one core; L3: of all; memory: 0 */

@@ -86,10 +86,10 @@ static inline __attribute__((always_inline)) void multiply_add(const RtArg *a, i
 #define MIDDLE __attribute__((target("avx2,fma")))
 #endif
 #define LOOPS(name) LOOP(name, wide, WIDE) LOOP(name, middle, MIDDLE) LOOP(name, plain, )
-#define PICK(name) (rt_cpu_best() == RT_AVX512 ? name##_wide : rt_cpu_best() == RT_AVX2 ? name##_middle : name##_plain)
+#define PICK(variant, name) ((variant) == RT_AVX512 ? name##_wide : (variant) == RT_AVX2 ? name##_middle : name##_plain)
 #else
 #define LOOPS(name) LOOP(name, plain, )
-#define PICK(name) name##_plain
+#define PICK(variant, name) name##_plain
 #endif
 LOOPS(copy_lines)
 LOOPS(gather_lines)
@@ -155,7 +155,7 @@ static void probe_copy(Probe *p, RtMachine *m, int level)
     int64_t lines = share_of(p, m, level) / 64 / (level == RT_MEMORY ? 1 : 2);
     int64_t rounds = 1 + ((4 << 20) / 64) / lines;
     RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_COPY].p = p->copy.p, [ARG_COUNT].i = lines, [ARG_ROUNDS].i = rounds};
-    double ns = best_ns(p, PICK(copy_lines), a, p->threads);
+    double ns = best_ns(p, PICK(m->variant, copy_lines), a, p->threads);
     keep_most(&m->copy[level], (double)(2 * 64 * lines * rounds * p->threads) / ns);
 }
 
@@ -171,7 +171,7 @@ static void probe_gather(Probe *p, RtMachine *m, int level, int row)
                        [ARG_LINES].i = lines, [ARG_OUT].p = out};
     for (int d = 0; d < RT_N_DISTANCES; d++) {
         a[ARG_DISTANCE].i = rt_distances[d];
-        double ns = best_ns(p, PICK(gather_lines), a, p->threads);
+        double ns = best_ns(p, PICK(m->variant, gather_lines), a, p->threads);
         keep_most(&m->gather[row][level][d], (double)(64 * lines * n * p->threads) / ns);
     }
 }
@@ -210,7 +210,7 @@ static void probe_flops(Probe *p, RtMachine *m)
 {
     int64_t rounds = 200000;
     RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_ROUNDS].i = rounds, [ARG_OUT].p = p->copy.p};
-    double ns = best_ns(p, PICK(multiply_add), a, p->threads);
+    double ns = best_ns(p, PICK(m->variant, multiply_add), a, p->threads);
     m->flops = (double)(rounds * 12 * 16 * 2 * p->threads) / ns;
 }
 

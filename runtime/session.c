@@ -140,6 +140,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
 {
     int64_t threads = count_cores();
     RtBlasMode mode = RT_BLAS_AUTO;
+    int best = RT_GENERIC;
     *s = (RtSession){0};
     RtCode code = rt_cli_int(c, OPT_THREADS, 1, 1024, &threads);
     s->threads = (int)threads;
@@ -158,7 +159,8 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code && s->data.fold_of) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);
     if (!code) code = check_budget(c, s, o->programs);
-    if (!code) code = rt_blas_open(mode, c->model, &s->blas, c->st);
+    if (!code) code = rt_cpu_allowed(&best, c->st);
+    if (!code) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
     if (!code) code = start_selector(c, s);
     s->exec.pool = s->pool;

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+import levels  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(sys.argv[1])
 GNNC = os.path.join(BUILD, "gnnc")
@@ -89,13 +92,13 @@ def test_c_equals_llvm(tmp):
         want = train(exe, os.path.join(tmp, "w"), "--threads", "1")
         if train(exe, os.path.join(tmp, "w"), "--threads", "2") != want:
             return "%s: two threads differ from one" % name
-        for cpu in ["generic", "avx2"]:
+        for cpu in levels.allowed():
             must([GNNC, "build", source, "--data", CORA, "--cpu", cpu, "-o", exe])
             if train(exe, os.path.join(tmp, "w")) != want:
                 return "%s: variant %s differs" % (name, cpu)
         must([GNNC, "build", source, "--data", CORA, "--emit=c", "-o", exe + ".c"])
         flags = ["-fsanitize=address,undefined"] if SANITIZED else ["-O2"]
-        must(["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-ffp-contract=off", "-fwrapv", "-march=native"] + flags +
+        must(["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-ffp-contract=off", "-fwrapv", levels.march()] + flags +
              ["-o", exe + "_c", exe + ".c", os.path.join(BUILD, "libgnnrt.a"), "-lz", "-lm", "-lpthread", "-ldl"])
         if train(exe + "_c", os.path.join(tmp, "w")) != want:
             return "%s: the emitted C differs from LLVM" % name

@@ -10,9 +10,9 @@ MAY = {  # folder -> what it may include besides itself; a path names one header
     "ir": ["base"],
     "frontend": ["base", "ir"],
     "passes": ["base", "ir", "runtime/pack.h"],
-    "codegen": ["base", "ir/kernel.h", "ir/plan.h", "ir/graph.h", "ir/kernel_ops.def", "ir/ops.def", "runtime/abi.h"],
+    "codegen": ["base", "ir/kernel.h", "ir/plan.h", "ir/graph.h", "ir/kernel_ops.def", "ir/ops.def", "runtime/abi.h", "runtime/cpu.h"],
     "runtime": [],
-    "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],
+    "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/cpu.h", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],
 }
 LAYERS = r"gcn(conv)?|gat(v2)?(conv)?|graphsage|sageconv|gin(conv)?|edgeconv|rgcn|hgt|pna"
 

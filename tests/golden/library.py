@@ -8,11 +8,12 @@ import tempfile
 
 import numpy as np
 
+import levels
 import tensors
 
 DTYPES = [np.float32, np.float64, np.int32, np.int64, np.bool_]
 MAX_DIMS = 6
-GENERIC_CPU, BEST_CPU = 0, -1
+GENERIC_CPU = 0
 
 
 class Status(C.Structure):
@@ -46,9 +47,9 @@ def pointers(arrays):
 
 
 class Library:
-    """A loaded .so whose symbols begin with `prefix`; floats are of `float_type`; `cpu` chooses the kernels."""
+    """A loaded .so whose symbols begin with `prefix`; floats are of `float_type`; `cpu` chooses the kernels (the best that GNNC_CPU allows)."""
 
-    def __init__(self, path, prefix, float_type, cpu=BEST_CPU):
+    def __init__(self, path, prefix, float_type, cpu=None):
         self.lib = C.CDLL(path)
         self.prefix, self.float_type = prefix, np.dtype(float_type)
         self.function("tables").restype = C.c_void_p
@@ -56,7 +57,8 @@ class Library:
             self.function(name).restype = TensorInfo
         self.function("graph_count").restype = C.c_int64
         self.model = C.c_void_p()
-        self.call("model_create", C.c_void_p(self.function("tables")()), C.c_int64(0), C.c_int32(cpu), C.byref(self.model))
+        self.call("model_create", C.c_void_p(self.function("tables")()), C.c_int64(0), C.c_int32(levels.library_cpu() if cpu is None else cpu),
+                  C.byref(self.model))
         self.inputs, self.params = self.infos("input"), self.infos("param")
         self.results, self.gradients = self.infos("result"), self.infos("gradient")
 

@@ -2,6 +2,7 @@
    threads and chunks; and the two other ways to run a product, which must agree with plain loops.
  */
 #include "runtime/blas.h"
+#include "runtime/cpu.h"
 #include "runtime/pool.h"
 #include "tests/unit/check.h"
 #include "tests/unit/runtime_model.h"
@@ -79,7 +80,7 @@ static void test_blas(void)
     static float a[R * M], b[R * C], w[M * C], nn[R * C], tn[3 * M * C];
     RtBlas blas;
     RtStatus st = {0};
-    if (rt_blas_open(RT_BLAS_ON, &hm_model, &blas, &st)) {
+    if (rt_blas_open(RT_BLAS_ON, rt_cpu_best(), &hm_model, &blas, &st)) {
         check_skip("runtime_blas_products", "OpenBLAS is not installed");
         return;
     }
