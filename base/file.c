@@ -1,51 +1,31 @@
 /* File reading, atomic writing and process spawning; contracts in file.h. */
 #include "base/file.h"
+#include "runtime/replace.h"
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 extern char **environ;
 
 static const char *reason(Arena *a) { return arena_printf(a, "%s", strerror(errno)); }
 
-static char *read_fd(Arena *a, int fd, size_t max, size_t *n, const char **why)
+/* size: of the file, as far as it is known; 0: of a pipe. NUL-terminated. */
+static char *read_fd(Arena *a, int fd, size_t size, size_t max, size_t *n, const char **why)
 {
-    size_t cap = 1 << 16, used = 0;
-    char *buf = malloc(cap);
-    for (;;) {
-        if (!buf) {
-            *why = "out of memory";
-            return NULL;
-        }
+    size_t cap = size + 1 > 1 << 12 ? size + 1 : 1 << 12, used = 0;
+    char *buf = size > max ? NULL : arena_alloc(a, cap);
+    while (buf && used <= max) {
         ssize_t got = read(fd, buf + used, cap - used);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) {
-            if (got < 0) *why = reason(a);
-            char *text = got < 0 ? NULL : arena_strndup(a, buf, used);
-            *n = used;
-            free(buf);
-            return text;
-        }
+        if (got < 0) *why = reason(a);
+        if (got < 0) return NULL;
         used += (size_t)got;
-        if (used > max) {
-            *why = "the file is too large";
-            free(buf);
-            return NULL;
-        }
-        if (used == cap) {
-            char *more = realloc(buf, cap *= 2);
-            if (!more) free(buf);
-            buf = more;
-        }
+        if (used == cap) buf = memcpy(arena_alloc(a, cap *= 2), buf, used);
+        else if (got == 0) return *n = used, buf;
     }
+    *why = "the file is too large";
+    return NULL;
 }
 
 char *file_read(Arena *a, const char *path, size_t max, size_t *n, const char **why)
@@ -56,75 +36,84 @@ char *file_read(Arena *a, const char *path, size_t max, size_t *n, const char **
         return NULL;
     }
     struct stat st;
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+    bool known = fstat(fd, &st) == 0;
+    if (known && S_ISDIR(st.st_mode)) {
         *why = "it is a directory";
         close(fd);
         return NULL;
     }
-    char *text = read_fd(a, fd, max ? max : (size_t)1 << 30, n, why);
+    size_t size = known && S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
+    char *text = read_fd(a, fd, size, max ? max : (size_t)1 << 30, n, why);
     close(fd);
     return text;
 }
 
-static bool write_all(int fd, const char *p, size_t n)
-{
-    while (n) {
-        ssize_t done = write(fd, p, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        p += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
-/* Devices and pipes are written to, never replaced. */
-static bool write_special(Arena *a, const char *path, const void *p, size_t n, const char **why)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && write_all(fd, p, n);
-    if (!ok) *why = reason(a);
-    if (fd >= 0 && close(fd) != 0 && ok) *why = reason(a), ok = false;
-    return ok;
-}
-
 bool file_write(Arena *a, const char *path, const void *p, size_t n, unsigned mode, const char **why)
 {
-    struct stat st;
-    char target[PATH_MAX];
-    bool exists = stat(path, &st) == 0;
-    if (exists && !S_ISREG(st.st_mode)) return write_special(a, path, p, n, why);
-    if (exists && realpath(path, target)) path = target; /* a link stays a link */
-    char *tmp = arena_printf(a, "%s.tmp.%ld", path, (long)getpid());
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    if (fd < 0) {
-        *why = reason(a);
-        return false;
+    RtReplace r;
+    bool ok = rt_replace_open(&r, path, (mode_t)mode);
+    if (ok && !rt_replace_write(&r, p, n)) {
+        rt_replace_end(&r);
+        ok = false;
+    } else if (ok) {
+        ok = rt_replace_commit(&r);
     }
-    bool ok = write_all(fd, p, n) && fsync(fd) == 0;
-    if (!ok) *why = reason(a);
-    if (close(fd) != 0 && ok) *why = reason(a), ok = false;
-    if (ok && rename(tmp, path) != 0) *why = reason(a), ok = false;
-    if (!ok) unlink(tmp);
+    if (!ok) *why = r.why ? r.why : reason(a);
     return ok;
 }
 
-char *file_temp_dir(Arena *a, const char **why)
-{
-    const char *base = getenv("TMPDIR");
-    char *dir = arena_printf(a, "%s/gnnc.XXXXXX", base && *base ? base : "/tmp");
-    if (mkdtemp(dir)) return dir;
-    *why = reason(a);
-    return NULL;
-}
-
-void file_remove_tree(const char *path)
+static void remove_files(const char *path)
 {
     DIR *d = opendir(path);
     if (!d) return;
     for (struct dirent *e; (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0);
     closedir(d);
     rmdir(path);
+}
+
+/* A process that removes the folder once this one has ended, however it ends: it waits for the other end of a pipe to close. */
+static void guard(TempFolder *t)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return; /* then nobody guards it */
+    t->guard = fork();
+    if (t->guard) {
+        close(ends[0]);
+        t->held = ends[1];
+        return;
+    }
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setsid(); /* what kills a group of processes is not for this one */
+    int null = open("/dev/null", O_RDWR), fd = dup2(ends[0], 3);
+    for (int i = 0; i < 3; i++) dup2(null, i); /* so that nobody waits for its output */
+    close_range(4, ~0u, 0);
+    char byte;
+    while (fd == 3 && read(fd, &byte, 1) < 0 && errno == EINTR) continue;
+    remove_files(t->path);
+    _exit(0);
+}
+
+bool temp_folder_make(Arena *a, const char *base, TempFolder *t, const char **why)
+{
+    const char *tmp = getenv("TMPDIR");
+    if (!base) base = tmp && *tmp ? tmp : "/tmp";
+    *t = (TempFolder){.path = arena_printf(a, "%s/gnnc.XXXXXX", base), .held = -1, .guard = -1};
+    if (!mkdtemp(t->path)) {
+        *why = reason(a);
+        return false;
+    }
+    guard(t);
+    return true;
+}
+
+void temp_folder_remove(TempFolder *t)
+{
+    remove_files(t->path);
+    if (t->held >= 0) close(t->held);
+    if (t->guard > 0) waitpid(t->guard, NULL, 0);
+    t->held = t->guard = -1;
 }
 
 int file_spawn(Arena *a, const char *const *argv, char **log, const char **why)
@@ -151,7 +140,7 @@ int file_spawn(Arena *a, const char *const *argv, char **log, const char **why)
     }
     size_t n = 0;
     const char *ignored;
-    char *text = read_fd(a, fds[0], (size_t)1 << 16, &n, &ignored);
+    char *text = read_fd(a, fds[0], 0, (size_t)1 << 16, &n, &ignored);
     if (text) *log = text;
     close(fds[0]);
     int status = 0;

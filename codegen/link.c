@@ -26,7 +26,7 @@ typedef struct Link {
     Arena *arena;
     Diags *diags;
     const CodegenOptions *options;
-    const char *dir;     /* private, removed at the end */
+    TempFolder dir;      /* removed at the end */
     const char *runtime; /* libgnnrt.a */
 } Link;
 
@@ -36,7 +36,7 @@ static const Span nowhere = {0};
 
 static const char *in_dir(const Link *l, const char *name)
 {
-    return arena_printf(l->arena, "%s/%s", l->dir, name);
+    return arena_printf(l->arena, "%s/%s", l->dir.path, name);
 }
 
 static void add(Link *l, Args *args, const char *text) { VEC_PUSH(l->arena, args, text); }
@@ -92,13 +92,12 @@ static bool find_runtime(Link *l)
 static bool open_link(Link *l)
 {
     const char *why;
-    l->dir = file_temp_dir(l->arena, &why);
-    if (!l->dir) {
+    if (!temp_folder_make(l->arena, NULL, &l->dir, &why)) {
         diag_error(l->diags, E0602, nowhere, "cannot make a temporary folder: %s", why);
         return false;
     }
     if (find_runtime(l)) return true;
-    file_remove_tree(l->dir);
+    temp_folder_remove(&l->dir);
     return false;
 }
 
@@ -168,7 +167,7 @@ bool build_exe(const HostPlan *plan, const CodegenOptions *o, const char *out, A
     Link l = {.arena = a, .diags = d, .options = o};
     if (!open_link(&l)) return false;
     bool good = link_exe(&l, plan, out);
-    file_remove_tree(l.dir);
+    temp_folder_remove(&l.dir);
     return good;
 }
 
@@ -242,6 +241,6 @@ bool build_lib(const HostPlan *plan, const CodegenOptions *o, const char *out, A
     Link l = {.arena = a, .diags = d, .options = o};
     if (!open_link(&l)) return false;
     bool good = link_lib(&l, plan, out);
-    file_remove_tree(l.dir);
+    temp_folder_remove(&l.dir);
     return good;
 }

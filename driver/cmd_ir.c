@@ -154,10 +154,10 @@ static int print_drawing(Session *s, const IrModule *m, Form form)
     ir_print_dot(m, &dot);
     text = strbuf_cstr(&dot);
     if (form == FORM_SVG) {
-        char *dir = file_temp_dir(s->arena, &why);
-        if (!dir) return diag_error(&s->diags, E0602, (Span){0}, "cannot make a folder: %s", why), 1;
-        text = svg_of(s, &dot, dir);
-        file_remove_tree(dir);
+        TempFolder dir;
+        if (!temp_folder_make(s->arena, NULL, &dir, &why)) return diag_error(&s->diags, E0602, (Span){0}, "cannot make a folder: %s", why), 1;
+        text = svg_of(s, &dot, dir.path);
+        temp_folder_remove(&dir);
     }
     if (text) fputs(text, stdout);
     return text == NULL;

@@ -1,15 +1,6 @@
-/* Whole files (see file.h). Replacing a regular file writes PATH.tmp.PID, syncs it, renames it over
-   PATH and syncs the folder, so that a kill or a full disk at any moment leaves the old file or the
-   new one. */
+/* Whole files (see file.h); how one is replaced says replace.h. */
 #include "runtime/file.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "runtime/replace.h"
 
 static RtCode read_all(int fd, RtBlock *b, const char *path, RtStatus *st)
 {
@@ -48,102 +39,32 @@ RtCode rt_file_read(const char *path, RtBlock *b, RtStatus *st)
     return code;
 }
 
-static bool write_all(int fd, const RtFilePart *part)
+static RtCode write_error(const RtReplace *r, const char *path, RtStatus *st)
 {
-    const char *p = part->p;
-    for (size_t left = part->bytes; left;) {
-        ssize_t n = write(fd, p, left);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        p += n;
-        left -= (size_t)n;
-    }
-    return true;
-}
-
-static void folder_of(const char *path, char *dir, size_t size)
-{
-    snprintf(dir, size, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (!slash)
-        snprintf(dir, size, ".");
-    else
-        slash[slash == dir] = 0;
-}
-
-/* Makes the rename itself durable. Folders that cannot be synced (some network file systems) are
-   accepted. */
-static void sync_folder(const char *path)
-{
-    char dir[4096];
-    folder_of(path, dir, sizeof dir);
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    fsync(fd);
-    close(fd);
-}
-
-static bool write_tmp(const char *tmp, const RtFilePart *parts, size_t n_parts)
-{
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return false;
-    bool ok = true;
-    for (size_t i = 0; ok && i < n_parts; i++) ok = write_all(fd, &parts[i]);
-    if (ok) ok = fsync(fd) == 0;
-    int kept = errno;
-    if (close(fd) && ok) return false;
-    errno = kept;
-    return ok;
-}
-
-/* Devices and pipes are written to, never replaced. */
-static RtCode write_special(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0;
-    for (size_t i = 0; ok && i < n_parts; i++) ok = write_all(fd, &parts[i]);
-    int kept = errno;
-    if (fd >= 0 && close(fd) && ok) return rt_fail_errno(st, RT_E_FILE_WRITE, path);
-    errno = kept;
-    return ok ? RT_OK : rt_fail_errno(st, RT_E_FILE_WRITE, path);
-}
-
-static RtCode replace_regular(const char *path, const RtFilePart *parts, size_t n_parts,
-                              RtStatus *st)
-{
-    char tmp[PATH_MAX + 32];
-    snprintf(tmp, sizeof tmp, "%s.tmp.%ld", path, (long)getpid());
-    if (!write_tmp(tmp, parts, n_parts) || rename(tmp, path)) {
-        int kept = errno;
-        unlink(tmp);
-        errno = kept;
-        return rt_fail_errno(st, RT_E_FILE_WRITE, path);
-    }
-    sync_folder(path);
-    return RT_OK;
+    if (r->why) return rt_fail(st, RT_E_FILE_WRITE, path, NULL, "%s: %s", rt_code_title(RT_E_FILE_WRITE), r->why);
+    return rt_fail_errno(st, RT_E_FILE_WRITE, path);
 }
 
 RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st)
 {
-    struct stat info;
-    char target[PATH_MAX];
-    bool exists = stat(path, &info) == 0;
-    if (exists && !S_ISREG(info.st_mode)) return write_special(path, parts, n_parts, st);
-    if (exists && realpath(path, target)) path = target; /* a link stays a link */
-    return replace_regular(path, parts, n_parts, st);
+    RtReplace r;
+    if (!rt_replace_open(&r, path, 0666)) return write_error(&r, path, st);
+    for (size_t i = 0; i < n_parts; i++)
+        if (!rt_replace_write(&r, parts[i].p, parts[i].bytes)) {
+            rt_replace_end(&r);
+            return write_error(&r, path, st);
+        }
+    return rt_replace_commit(&r) ? RT_OK : write_error(&r, path, st);
 }
 
+/* Tried as it will be done, up to the writing; who reads a pipe must not see that it was opened. */
 RtCode rt_file_writable(const char *path, RtStatus *st)
 {
+    RtReplace r;
     struct stat info;
-    char dir[PATH_MAX];
-    if (stat(path, &info) == 0) {
-        errno = EISDIR;
-        if (S_ISDIR(info.st_mode) || access(path, W_OK))
-            return rt_fail_errno(st, RT_E_FILE_WRITE, path);
-        if (!S_ISREG(info.st_mode)) return RT_OK;
-    }
-    folder_of(path, dir, sizeof dir);
-    if (access(dir, W_OK | X_OK)) return rt_fail_errno(st, RT_E_FILE_WRITE, path);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return access(path, W_OK) ? rt_fail_errno(st, RT_E_FILE_WRITE, path) : RT_OK;
+    if (!rt_replace_open(&r, path, 0666)) return write_error(&r, path, st);
+    rt_replace_end(&r);
     return RT_OK;
 }

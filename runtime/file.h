@@ -1,4 +1,4 @@
-/* Files as a whole: read into memory; replaced atomically (written beside, synced, renamed). */
+/* Files as a whole: read into memory; replaced atomically (replace.h says how). */
 #pragma once
 #include "runtime/memory.h"
 
@@ -9,8 +9,8 @@ typedef struct RtFilePart {
     const void *p;
     size_t bytes;
 } RtFilePart;
-/* Replaces path by the parts, in order. On failure the old file is untouched and nothing is left
+/* Replaces path by the parts, in order; it keeps its permissions. On failure the old file is untouched and nothing is left
    beside it. */
 RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st);
-/* Whether rt_file_replace has a chance: the folder is there and writable. Asked before long work. */
+/* Whether rt_file_replace has a chance: the folder and the file are there to be written. Asked before long work. */
 RtCode rt_file_writable(const char *path, RtStatus *st);

@@ -32,8 +32,9 @@ static inline bool c_module_build_with(Arena *a, CModule *m, const KirKernel *co
     enum { N_COMMON = sizeof common / sizeof *common, MAX_OPTIONS = 16 };
     StrBuf text = {.arena = a};
     emit_c_kernels(ks, n, &text);
-    *m = (CModule){.dir = file_temp_dir(a, why), .text = strbuf_cstr(&text)};
-    if (!m->dir) return false;
+    TempFolder own;
+    if (!temp_folder_make(a, NULL, &own, why)) return false;
+    *m = (CModule){.dir = own.path, .text = strbuf_cstr(&text)};
     const char *c = arena_printf(a, "%s/k.c", m->dir), *so = arena_printf(a, "%s/k.so", m->dir);
     if (!file_write(a, c, text.data, text.n, 0600, why)) return false;
     const char *argv[MAX_OPTIONS + N_COMMON + 5] = {NULL};
@@ -46,7 +47,7 @@ static inline bool c_module_build_with(Arena *a, CModule *m, const KirKernel *co
     if (status > 0) *why = arena_printf(a, "%s ended with %d: %.600s", argv[0], status, log);
     if (status == 0 && !(m->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL)))
         *why = arena_printf(a, "%s", dlerror());
-    file_remove_tree(m->dir);
+    temp_folder_remove(&own);
     return m->handle != NULL;
 }
 

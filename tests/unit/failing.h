@@ -44,6 +44,9 @@ WRAP(ssize_t, read, (int fd, void *p, size_t n), (fd, p, n), -1, FAILING_SYSTEM)
 WRAP(ssize_t, write, (int fd, const void *p, size_t n), (fd, p, n), -1, FAILING_SYSTEM)
 WRAP(int, fstat, (int fd, struct stat *info), (fd, info), -1, FAILING_SYSTEM)
 WRAP(int, fsync, (int fd), (fd), -1, FAILING_SYSTEM)
+WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), -1, FAILING_SYSTEM)
+WRAP(int, linkat, (int from, const char *a, int to, const char *b, int flags), (from, a, to, b, flags), -1, FAILING_SYSTEM)
+WRAP(int, renameat, (int from, const char *a, int to, const char *b), (from, a, to, b), -1, FAILING_SYSTEM)
 WRAP(int, rename, (const char *from, const char *to), (from, to), -1, FAILING_SYSTEM)
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), -1, FAILING_SYSTEM)
 WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL, FAILING_SYSTEM)
@@ -80,6 +83,13 @@ int __wrap_open(const char *path, int flags, unsigned mode);
 int __wrap_open(const char *path, int flags, unsigned mode)
 {
     return failing_now(FAILING_SYSTEM) ? -1 : __real_open(path, flags, mode);
+}
+
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, unsigned mode);
+int __wrap_openat(int folder, const char *path, int flags, unsigned mode)
+{
+    return failing_now(FAILING_SYSTEM) ? -1 : __real_openat(folder, path, flags, mode);
 }
 
 /* Runs `work` with its first call of that kind refused, its second ... until none is. It returns 0 only where it did all it

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "tests/unit/failing.h"
 #include <limits.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static Arena *arena;
@@ -84,10 +86,13 @@ static void put(const char *path, const char *text)
 
 static bool holds(const char *path, const char *text)
 {
+    Arena *a = arena_new();
     const char *why;
     size_t n;
-    char *found = file_read(arena, path, 0, &n, &why);
-    return found && n == strlen(text) && !strcmp(found, text);
+    char *found = file_read(a, path, 0, &n, &why);
+    bool same = found && n == strlen(text) && !strcmp(found, text);
+    arena_free(a);
+    return same;
 }
 
 static void test_files(void)
@@ -115,6 +120,48 @@ static void test_files(void)
     check_end("base: files");
 }
 
+static unsigned mode_of(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? info.st_mode & 0777 : 0;
+}
+
+static bool writes(const char *path, unsigned mode, const char **why)
+{
+    return file_write(arena, path, "new", 3, mode, why);
+}
+
+/* What is written keeps the permissions of what it replaces, and never goes where somebody else's link leads. */
+static void test_replaced(void)
+{
+    const char *why = "", *file = path_of("f"), *link = path_of("link"), *other = path_of("other"), *pipe = path_of("pipe");
+    mode_t old = umask(022);
+    check_begin();
+    put(file, "one");
+    CHECK(chmod(file, 0600) == 0 && writes(file, 0644, &why) && mode_of(file) == 0600);
+    CHECK(writes(file, 0755, &why) && mode_of(file) == 0700); /* what is to be run can be */
+    CHECK(chmod(file, 0664) == 0 && writes(file, 0644, &why) && mode_of(file) == 0664);
+    CHECK(writes(other, 0666, &why) && mode_of(other) == 0644 && unlink(other) == 0); /* less the umask */
+    umask(077);
+    CHECK(writes(other, 0666, &why) && mode_of(other) == 0600 && unlink(other) == 0);
+    CHECK(symlink("other", link) == 0 && writes(link, 0644, &why) && holds(other, "new")); /* a link to what is not there yet */
+    CHECK(unlink(other) == 0 && unlink(link) == 0 && symlink(arena_printf(arena, "%s", other), link) == 0);
+    CHECK(writes(link, 0644, &why) && holds(other, "new") && unlink(link) == 0);
+    CHECK(symlink("link", link) == 0 && !writes(link, 0644, &why) && !strcmp(why, strerror(ELOOP)) && unlink(link) == 0);
+    CHECK(mkfifo(pipe, 0600) == 0 && !writes(pipe, 0644, &why) && !strcmp(why, "nobody reads the pipe") && unlink(pipe) == 0);
+    if (geteuid() == 0) {
+        put(other, "kept");
+        CHECK(symlink("other", link) == 0 && lchown(link, 65534, 65534) == 0);
+        CHECK(!writes(link, 0644, &why) && !strcmp(why, "it is a link that another user made") && holds(other, "kept"));
+        CHECK(unlink(link) == 0 && chown(other, 65534, 65534) == 0 && writes(other, 0644, &why));
+        struct stat info;
+        CHECK(stat(other, &info) == 0 && info.st_uid == 65534 && info.st_gid == 65534);
+    }
+    CHECK(unlink(other) == 0 && chmod(file, 0644) == 0);
+    umask(old);
+    check_end("base: what is replaced");
+}
+
 static void test_folders(void)
 {
     const char *why = "", *old = getenv("TMPDIR"), *bases[] = {folder, "", NULL, "/nowhere"};
@@ -123,18 +170,44 @@ static void test_folders(void)
         if (bases[i]) setenv("TMPDIR", bases[i], 1);
         else unsetenv("TMPDIR");
         check_begin();
-        const char *dir = file_temp_dir(arena, &why), *base = i ? "/tmp/" : folder;
-        if (i == 3) CHECK(!dir && !strcmp(why, strerror(ENOENT)));
-        else if (CHECK(dir && !strncmp(dir, base, strlen(base)))) {
-            put(arena_printf(arena, "%s/a", dir), "a");
-            file_remove_tree(dir);
-            CHECK(access(dir, F_OK) != 0);
-            file_remove_tree(dir); /* gone already */
+        const char *base = i ? "/tmp/" : folder;
+        TempFolder t;
+        bool made = temp_folder_make(arena, NULL, &t, &why);
+        if (i == 3) CHECK(!made && !strcmp(why, strerror(ENOENT)));
+        else if (CHECK(made && !strncmp(t.path, base, strlen(base)))) {
+            put(arena_printf(arena, "%s/a", t.path), "a");
+            temp_folder_remove(&t);
+            CHECK(access(t.path, F_OK) != 0);
+            temp_folder_remove(&t); /* gone already */
         }
         check_end(arena_printf(arena, "base: folder of its own %d", i));
     }
     if (old) setenv("TMPDIR", old, 1);
     else unsetenv("TMPDIR");
+}
+
+/* A process that is killed leaves no folder behind. */
+static void test_killed(void)
+{
+    const char *why = "";
+    int ends[2], status;
+    char path[PATH_MAX] = "";
+    check_begin();
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        TempFolder t;
+        if (!temp_folder_make(arena, folder, &t, &why)) _exit(1);
+        put(arena_printf(arena, "%s/a", t.path), "a");
+        if (write(ends[1], t.path, strlen(t.path)) > 0) raise(SIGKILL);
+        _exit(1);
+    }
+    close(ends[1]);
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && read(ends[0], path, sizeof path - 1) > 0);
+    close(ends[0]);
+    for (int i = 0; i < 500 && access(path, F_OK) == 0; i++) usleep(10000);
+    CHECK(path[0] && access(path, F_OK) != 0);
+    check_end("base: a killed process's folder");
 }
 
 static void test_spawn(void)
@@ -158,6 +231,10 @@ static int write_file(void)
 {
     Arena *a = arena_new();
     const char *why = NULL;
+    Failing kind = failing_kind;
+    failing_kind = FAILING_NOTHING;
+    put(kept, "old"); /* it may be new although a call was refused: there is another way */
+    failing_kind = kind;
     bool done = file_write(a, kept, "new", 3, 0644, &why);
     failing_kind = FAILING_NOTHING; /* what follows only looks */
     check(holds(kept, done ? "new" : "old") && done == !why, "the file holds something else, or nothing is said: %s", why ? why : "");
@@ -208,13 +285,17 @@ int main(void)
 {
     const char *why = "";
     arena = arena_new();
-    folder = file_temp_dir(arena, &why);
+    TempFolder own;
+    if (!temp_folder_make(arena, NULL, &own, &why)) return 1;
+    folder = own.path;
     if (!folder) return printf("FAIL base: %s\n", why), 1;
     test_json();
     test_names();
     test_diags();
     test_files();
+    test_replaced();
     test_folders();
+    test_killed();
     test_spawn();
     test_refused();
     arena_free(arena);

@@ -49,25 +49,27 @@ static const char model_text[] =
 typedef struct World {
     Arena *arena;
     Diags diags;
-    const char *dir;
+    TempFolder dir;
 } World;
 
 static World world(void)
 {
     Arena *a = arena_new();
     const char *why;
-    return (World){.arena = a, .diags = {.arena = a}, .dir = file_temp_dir(a, &why)};
+    World w = {.arena = a, .diags = {.arena = a}};
+    temp_folder_make(a, NULL, &w.dir, &why);
+    return w;
 }
 
 static void close_world(World *w)
 {
-    file_remove_tree(w->dir);
+    temp_folder_remove(&w->dir);
     arena_free(w->arena);
 }
 
 static const char *in(World *w, const char *name)
 {
-    return arena_printf(w->arena, "%s/%s", w->dir, name);
+    return arena_printf(w->arena, "%s/%s", w->dir.path, name);
 }
 
 static const HostPlan *plan(World *w, int width)
@@ -268,7 +270,7 @@ static bool write_header(World *w, const HostPlan *p, const CodegenOptions *o)
     StrBuf text = {.arena = w->arena};
     const char *why;
     emit_header(p, o, &text);
-    return file_write(w->arena, arena_printf(w->arena, "%s/%s.h", w->dir, o->name),
+    return file_write(w->arena, arena_printf(w->arena, "%s/%s.h", w->dir.path, o->name),
                       strbuf_cstr(&text), text.n, 0644, &why);
 }
 
@@ -277,8 +279,8 @@ static void use(World *w, const char *cc, const char *std, const char *source, c
                 const char *two)
 {
     char *log = "";
-    const char *include = arena_printf(w->arena, "-I%s", w->dir),
-               *path = arena_printf(w->arena, "-Wl,-rpath,%s", w->dir);
+    const char *include = arena_printf(w->arena, "-I%s", w->dir.path),
+               *path = arena_printf(w->arena, "-Wl,-rpath,%s", w->dir.path);
 #ifdef __SANITIZE_ADDRESS__
     const char *extra = "-fsanitize=address,undefined";
 #else
@@ -355,7 +357,7 @@ static void test_missing_tools(void)
     CHECK(!build_exe(p, &options, in(&w, "exe"), w.arena, &w.diags) && has_code(&w, E0632));
     CHECK(file_write(w.arena, in(&w, "cc"), "#!/bin/sh\necho broken linker\nexit 3\n", 35, 0755,
                      &why));
-    setenv("PATH", arena_printf(w.arena, "%s:%s", w.dir, old), 1);
+    setenv("PATH", arena_printf(w.arena, "%s:%s", w.dir.path, old), 1);
     CHECK(!build_exe(p, &options, in(&w, "exe"), w.arena, &w.diags) && has_code(&w, E0633));
     CHECK(strstr(w.diags.list.data[w.diags.list.n - 1]->text, "broken linker"));
     setenv("PATH", old, 1);

@@ -557,8 +557,9 @@ int main(void)
 {
     Arena *a = arena_new();
     const char *why;
-    folder = file_temp_dir(a, &why);
-    if (!folder) return printf("FAIL readers: no folder: %s\n", why), 1;
+    TempFolder own;
+    if (!temp_folder_make(a, NULL, &own, &why)) return printf("FAIL readers: no folder: %s\n", why), 1;
+    folder = own.path;
     test_rows();
     test_beginnings();
     test_json_values();
@@ -569,7 +570,7 @@ int main(void)
     test_conversions();
     test_ranges();
     test_weights_written();
-    file_remove_tree(folder);
+    temp_folder_remove(&own);
     arena_free(a);
     return check_done();
 }
