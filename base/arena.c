@@ -1,11 +1,12 @@
 /* Bump allocator over a list of malloc'ed chunks; see arena.h for the contract. */
 #include "base/arena.h"
 #include "base/ice.h"
+#include "runtime/available.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 1 << 16, ALIGN = 64 };
+enum { CHUNK_BYTES = 1 << 16, ALIGN = 64, ASK_EACH = 64 << 20 };
 
 typedef struct Chunk {
     struct Chunk *next;
@@ -16,18 +17,29 @@ typedef struct Chunk {
 struct Arena {
     Chunk *head;
     size_t total;
+    size_t unasked; /* bytes taken since the machine was asked what it has left */
 };
 
-static _Noreturn void out_of_memory(void)
+/* Says so in one write and ends the process at once, from whichever thread. */
+_Noreturn void memory_exhausted(size_t bytes)
 {
-    fputs("gnnc: error: out of memory\n", stderr);
-    exit(4);
+    char how_many[64] = "";
+    if (bytes) snprintf(how_many, sizeof how_many, ": cannot allocate %zu bytes", bytes);
+    fprintf(stderr, "gnnc: error[E0619]: out of memory%s\n  = help: use smaller sizes or a smaller file, or free memory\n", how_many);
+    _Exit(4);
+}
+
+void *memory_take(size_t bytes)
+{
+    void *p = malloc(bytes ? bytes : 1);
+    if (!p) memory_exhausted(bytes);
+    return p;
 }
 
 Arena *arena_new(void)
 {
-    Arena *a = calloc(1, sizeof *a);
-    if (!a) out_of_memory();
+    Arena *a = memory_take(sizeof *a);
+    *a = (Arena){0};
     return a;
 }
 
@@ -44,12 +56,17 @@ void arena_free(Arena *a)
 
 static Chunk *chunk_new(Arena *a, size_t bytes)
 {
-    Chunk *c = calloc(1, sizeof *c);
-    if (!c) out_of_memory();
+    Chunk *c = memory_take(sizeof *c);
+    c->used = 0;
     c->cap = (bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES) + ALIGN;
     c->cap = (c->cap + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    a->unasked += c->cap;
+    if (a->unasked >= ASK_EACH) { /* what is granted here is written at once: what the machine has left is true each time */
+        if ((int64_t)c->cap > rt_available()) memory_exhausted(c->cap);
+        a->unasked = 0;
+    }
     c->data = aligned_alloc(ALIGN, c->cap);
-    if (!c->data) out_of_memory();
+    if (!c->data) memory_exhausted(c->cap);
     c->next = a->head;
     a->head = c;
     return c;
@@ -57,7 +74,7 @@ static Chunk *chunk_new(Arena *a, size_t bytes)
 
 void *arena_alloc(Arena *a, size_t bytes)
 {
-    if (bytes > SIZE_MAX / 2) out_of_memory();
+    if (bytes > SIZE_MAX / 4) memory_exhausted(bytes);
     size_t rounded = (bytes + 15) & ~(size_t)15;
     Chunk *c = a->head;
     size_t at = 0;
@@ -74,7 +91,7 @@ void *arena_alloc(Arena *a, size_t bytes)
 void *arena_array(Arena *a, size_t n, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(n, size, &bytes)) out_of_memory();
+    if (__builtin_mul_overflow(n, size, &bytes)) memory_exhausted(SIZE_MAX);
     return arena_alloc(a, bytes);
 }
 
@@ -115,5 +132,5 @@ _Noreturn void ice_fail(const char *file, int line, const char *what)
             "  this is a bug in gnnc, not in your program; to replay it, keep the input files and\n"
             "  the command line, and run the same command with --verify=roundtrip\n",
             file, line, what);
-    exit(70);
+    _Exit(70); /* other threads may be at work: nothing of theirs is torn down */
 }

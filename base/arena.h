@@ -22,5 +22,10 @@ char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf,
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 size_t arena_bytes(const Arena *a); /* bytes asked for so far */
 
+/* Memory of the heap for libraries that want a function for it. Never NULL. */
+void *memory_take(size_t bytes);
+/* E0619, exit code 4: what allocators do that cannot go on. bytes: 0 where they are not known. */
+_Noreturn void memory_exhausted(size_t bytes);
+
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_array((a), (size_t)(n), sizeof(T)))

@@ -3,6 +3,7 @@
    output. Kernel IR has explicit vectors, so LLVM's own vectorisers are no part of the middle end.
  */
 #include "codegen/llvm_module.h"
+#include "base/arena.h"
 #include "base/ice.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -22,10 +23,26 @@ static const char pipeline[] = "function(sroa,early-cse<memssa>,simplifycfg,inst
 
 static void on_fatal(const char *why) { ICE(why); }
 
+/* LLVM has no C interface for memory that ends, and aborts where nobody asked for a call: these are its C++ functions, by the
+   names that their object code has. */
+void llvm_install_bad_alloc_handler(void (*handler)(void *user, const char *why, bool gen), void *user)
+    __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
+void llvm_remove_bad_alloc_handler(void) __asm__("_ZN4llvm30remove_bad_alloc_error_handlerEv");
+void llvm_install_new_handler(void) __asm__("_ZN4llvm33install_out_of_memory_new_handlerEv");
+
+static void on_bad_alloc(void *user, const char *why, bool gen)
+{
+    (void)user, (void)why, (void)gen;
+    memory_exhausted(0);
+}
+
 void llvm_start(void)
 {
     LLVMResetFatalErrorHandler();
     LLVMInstallFatalErrorHandler(on_fatal);
+    llvm_remove_bad_alloc_handler();
+    llvm_install_bad_alloc_handler(on_bad_alloc, NULL);
+    llvm_install_new_handler();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();

@@ -3,6 +3,10 @@
    one); items of reduce, optimizer, train and schema bodies may also follow one another on a line.
    Recovery: after an error the rest of the statement or item is skipped. */
 %code top {
+#include "base/arena.h"
+#include <stdlib.h>
+#define YYMALLOC memory_take
+#define YYFREE free
 #define YYMAXDEPTH 10000 /* brackets are limited before this; it bounds chains such as `- - - x` */
 }
 %code requires {

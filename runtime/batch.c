@@ -15,7 +15,7 @@ static RtCode take(RtBatches *b, int64_t count, int64_t elem, void *out, RtStatu
 {
     int64_t bytes;
     if (!rt_mul(count, elem, &bytes)) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the size of a batch overflows");
-    RT_TRY(rt_block_alloc(&b->blocks[b->n_blocks], (size_t)bytes + PAD, "a batch of graphs", st));
+    RT_TRY(rt_block_alloc(&b->blocks[b->n_blocks], rt_size_plus(bytes, 1, PAD), "a batch of graphs", st));
     *(void **)out = b->blocks[b->n_blocks++].p;
     return RT_OK;
 }
@@ -118,8 +118,8 @@ static int larger(const void *a, const void *b)
 /* Rows of the `size` graphs with the most in this space. */
 static RtCode most_rows(const RtBatches *b, int64_t space, int64_t *most, RtStatus *st)
 {
-    int64_t *rows = malloc((size_t)b->n_graphs * 8);
-    if (!rows) return rt_fail_memory(st, (size_t)b->n_graphs * 8, "sizes of graphs");
+    int64_t *rows;
+    RT_TRY(rt_alloc(&rows, b->n_graphs, sizeof *rows, "sizes of graphs", st));
     for (int64_t k = 0; k < b->n_graphs; k++) rows[k] = b->first[space][k + 1] - b->first[space][k];
     qsort(rows, (size_t)b->n_graphs, sizeof *rows, larger);
     *most = 0;
@@ -162,13 +162,12 @@ static RtCode take_graph(RtBatches *b, RtStatus *st)
 {
     const RtGraph *of = b->data->graph;
     const RtModel *m = of->model;
-    RtGraph *g = b->graph = calloc(1, sizeof *g);
-    if (!g) return rt_fail_memory(st, sizeof *g, "a batch of graphs");
+    RT_TRY(rt_alloc(&b->graph, 1, sizeof *b->graph, "a batch of graphs", st));
+    RtGraph *g = b->graph;
     g->model = m;
-    g->spaces = calloc((size_t)m->n_spaces + 1, sizeof *g->spaces);
-    g->maps = calloc((size_t)m->n_maps + 1, sizeof *g->maps);
-    g->alongs = calloc((size_t)of->n_alongs + 1, sizeof *g->alongs);
-    if (!g->spaces || !g->maps || !g->alongs) return rt_fail_memory(st, sizeof *g, "a batch of graphs");
+    RT_TRY(rt_alloc(&g->spaces, m->n_spaces, sizeof *g->spaces, "a batch of graphs", st));
+    RT_TRY(rt_alloc(&g->maps, m->n_maps, sizeof *g->maps, "a batch of graphs", st));
+    RT_TRY(rt_alloc(&g->alongs, of->n_alongs, sizeof *g->alongs, "a batch of graphs", st));
     for (int64_t s = 0; s < m->n_spaces; s++) RT_TRY(take_space(b, s, st));
     for (int64_t i = 0; i < m->n_maps; i++) RT_TRY(take_map(b, i, st));
     for (; g->n_alongs < of->n_alongs; g->n_alongs++) {
@@ -195,12 +194,11 @@ static RtCode take_tensors(RtBatches *b, RtStatus *st)
 
 static RtCode create(const RtModel *m, RtBatches *b, RtStatus *st)
 {
-    size_t n = (size_t)(4 * m->n_spaces + 4 * m->n_maps + b->data->graph->n_alongs + m->n_tensors) + 8;
-    b->first = calloc((size_t)m->n_spaces + 1, sizeof *b->first);
-    b->place = calloc((size_t)m->n_spaces + 1, sizeof *b->place);
-    b->tensors = calloc((size_t)m->n_tensors + 1, sizeof *b->tensors);
-    b->blocks = calloc(n, sizeof *b->blocks);
-    if (!b->first || !b->place || !b->tensors || !b->blocks) return rt_fail_memory(st, n * sizeof *b->blocks, "batches");
+    int64_t n = 4 * m->n_spaces + 4 * m->n_maps + b->data->graph->n_alongs + m->n_tensors + 8;
+    RT_TRY(rt_alloc(&b->first, m->n_spaces, sizeof *b->first, "batches", st));
+    RT_TRY(rt_alloc(&b->place, m->n_spaces, sizeof *b->place, "batches", st));
+    RT_TRY(rt_alloc(&b->tensors, m->n_tensors, sizeof *b->tensors, "batches", st));
+    RT_TRY(rt_alloc(&b->blocks, n, sizeof *b->blocks, "batches", st));
     RT_TRY(cut_graphs(b, st));
     RT_TRY(take(b, m->n_spaces, 8, &b->most, st));
     RT_TRY(take(b, b->n_graphs, 8, &b->slot, st));

@@ -55,9 +55,9 @@ static RtCode weigh(const RtExec *e, const RtStep *s, RtChain *c, RtStatus *st)
     const int64_t *rows = k < 0 ? NULL : e->graph->maps[s[k].cut].rows;
     const RtSplit *split = k < 0 ? NULL : c->links[k].step->split;
     free(c->weights);
-    c->weights = rows ? calloc((size_t)c->n_strips + 1, sizeof *c->weights) : NULL;
+    c->weights = NULL;
     if (!rows) return RT_OK;
-    if (!c->weights) return rt_fail_memory(st, sizeof *c->weights * (size_t)c->n_strips, "a chain of steps");
+    RT_TRY(rt_alloc(&c->weights, c->n_strips + 1, sizeof *c->weights, "a chain of steps", st));
     for (int64_t i = 0; i <= c->n_strips; i++) {
         int64_t row = at_most(i * c->strip, c->rows);
         c->weights[i] = (split ? rt_split_weight(split, row) : rows[row] + row) - i;
@@ -91,17 +91,15 @@ static RtCode take_memory(const RtExec *e, RtChain *c, RtStatus *st)
 {
     c->n_threads = rt_pool_threads(e->options.pool);
     if (c->taken || e->options.plan_only) return RT_OK;
-    c->taken = calloc((size_t)c->n_threads, sizeof *c->taken);
-    if (!c->taken) return rt_fail_memory(st, sizeof *c->taken * (size_t)c->n_threads, "a chain of steps");
-    return rt_block_alloc(&c->memory, (size_t)(c->n_threads * c->strip_bytes) + 64, "a chain of steps", st);
+    RT_TRY(rt_alloc(&c->taken, c->n_threads, sizeof *c->taken, "a chain of steps", st));
+    return rt_block_alloc(&c->memory, rt_size_plus(64, c->n_threads, c->strip_bytes), "a chain of steps", st);
 }
 
 RtCode rt_chain_make(const RtExec *e, int64_t step, RtChain **out, RtStatus *st)
 {
     const RtStep *s = &e->model->steps[e->program->first_step + step];
-    RtChain *c = *out ? *out : calloc(1, sizeof *c);
-    if (!c) return rt_fail_memory(st, sizeof *c, "a chain of steps");
-    *out = c;
+    if (!*out) RT_TRY(rt_alloc(out, 1, sizeof **out, "a chain of steps", st));
+    RtChain *c = *out;
     c->self.p = c;
     c->args = e->steps[step].args;
     c->n_links = s->chain;

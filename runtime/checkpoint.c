@@ -67,8 +67,8 @@ RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress
                           const RtBlock *best, RtStatus *st)
 {
     RtStored s = {0};
-    Meta *meta = calloc(1, sizeof *meta);
-    if (!meta) return rt_fail_memory(st, sizeof *meta, "a checkpoint");
+    Meta *meta;
+    RT_TRY(rt_alloc(&meta, 1, sizeof *meta, "a checkpoint", st));
     fill_meta(meta, t, p);
     RtCode code = rt_stored_add(&s, t, true, "", NULL, st);
     if (!code && p->has_best) code = rt_stored_add(&s, t, true, "best/", best, st);

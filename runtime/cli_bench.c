@@ -40,10 +40,11 @@ static RtCode draw_cotangents(Bench *b, RtExec *e)
     int64_t forward = rt_program_find(m, "forward"), total = 0;
     for (int64_t i = 0; i < e->n_cotangents; i++) {
         const RtResultDef *r = &m->results[m->programs[forward].first_result + i];
-        total += (e->graph->spaces[r->space].count * r->width * 8 + 127) / 64 * 64;
+        total = rt_size_plus(total, rt_size(e->graph->spaces[r->space].count, r->width), 8);
+        total = rt_size_plus(total, 2, 64);
     }
     rt_block_free(&b->cotangents);
-    RT_TRY(rt_block_alloc(&b->cotangents, (size_t)total + 64, "cotangents", b->c->st));
+    RT_TRY(rt_block_alloc(&b->cotangents, total, "cotangents", b->c->st));
     char *at = b->cotangents.p;
     for (int64_t i = 0; i < e->n_cotangents; i++) {
         const RtResultDef *r = &m->results[m->programs[forward].first_result + i];
@@ -165,14 +166,12 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
 static RtCode time_program(Bench *b, const char *name, RtExec *e)
 {
     Times t = {0};
-    t.runs = calloc((size_t)b->iters, sizeof *t.runs);
-    int64_t n = e->program->n_steps + 1;
-    t.steps = calloc((size_t)n * 3, sizeof *t.steps);
-    t.least = t.steps ? t.steps + n : NULL;
-    t.once = t.steps ? t.steps + 2 * n : NULL;
-    RtCode code =
-        t.runs && t.steps ? RT_OK : rt_fail_memory(b->c->st, (size_t)b->iters * 8, "timings");
+    int64_t n = e->program->n_steps;
+    RtCode code = rt_alloc(&t.runs, b->iters, sizeof *t.runs, "timings", b->c->st);
+    if (!code) code = rt_alloc(&t.steps, n, 3 * sizeof *t.steps, "timings", b->c->st);
     if (!code) {
+        t.least = t.steps + n;
+        t.once = t.steps + 2 * n;
         take_times(b, e, &t);
         t.peak = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) + (int64_t)(e->own_results.bytes + b->cotangents.bytes) +
                  trained_bytes(&b->s->data.tensors) +
@@ -238,8 +237,8 @@ RtCode rt_cli_bench(RtCli *c)
     Bench b = {.c = c, .s = &s, .iters = 20, .json = c->values[OPT_JSON] || c->values[OPT_WAYS], .first = true};
     RT_TRY(rt_cli_int(c, OPT_ITERS, 1, 10000000, &b.iters));
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
-    int64_t *drawn = calloc((size_t)c->model->n_tensors + 1, sizeof *drawn);
-    if (!drawn) return rt_fail_memory(c->st, sizeof *drawn, "bench");
+    int64_t *drawn;
+    RT_TRY(rt_alloc(&drawn, c->model->n_tensors, sizeof *drawn, "bench", c->st));
     RtCode code =
         rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);
     if (!code) {

@@ -26,7 +26,7 @@ static RtCode write_result(const RtCli *c, const RtExec *e, int64_t i, const cha
     if (r->space != 0) shape[n++] = rows;
     for (int64_t k = 0; k < r->n_dims; k++) shape[n++] = r->dims[k];
     if (e->graph->spaces[r->space].ids) { /* else they lie as the user has them */
-        RT_TRY(rt_block_alloc(&user, (size_t)rt_result_bytes(e, i), path, c->st));
+        RT_TRY(rt_block_alloc(&user, rt_result_bytes(e, i), path, c->st));
         rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i], user.p);
         rows_of_user = user.p;
     }

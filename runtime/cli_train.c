@@ -268,12 +268,10 @@ RtCode rt_cli_train(RtCli *c)
     RT_TRY(read_runs(c, &runs));
     RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = PROGRAMS}, &s));
     Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1, .several = runs.n > 1};
-    p.loss = malloc(((size_t)o.epochs + 1) * sizeof *p.loss);
-    p.metric = malloc(((size_t)o.epochs + 1) * sizeof *p.metric);
-    runs.metrics = calloc((size_t)runs.n * RT_MAX_METRICS, sizeof *runs.metrics);
-    RtCode code = p.loss && p.metric && runs.metrics
-                      ? all_runs(c, &runs, &o, &s, &p)
-                      : rt_fail_memory(c->st, (size_t)o.epochs * 16, "the history of losses");
+    RtCode code = rt_alloc(&p.loss, o.epochs, sizeof *p.loss, "the history of losses", c->st);
+    if (!code) code = rt_alloc(&p.metric, o.epochs, sizeof *p.metric, "the history of losses", c->st);
+    if (!code) code = rt_alloc(&runs.metrics, runs.n, RT_MAX_METRICS * sizeof *runs.metrics, "the metrics of runs", c->st);
+    if (!code) code = all_runs(c, &runs, &o, &s, &p);
     free(p.loss);
     free(p.metric);
     free(runs.metrics);

@@ -64,13 +64,18 @@ static void print_step(const Sweep *s, int64_t i)
 
 RtCode rt_cli_ways(const RtSelector *selector, RtExec *e, int64_t iters, int64_t seed, RtStatus *st)
 {
-    size_t n = (size_t)e->program->n_steps;
+    int64_t n = e->program->n_steps;
     Sweep s = {.selector = selector, .e = e, .iters = iters};
     s.n_ways = rt_select_ways(e, -1, &(RtChoice){0}, s.ways);
-    size_t n_times = n * (size_t)s.n_ways * (size_t)iters;
-    s.times = calloc(n_times + n + 1, sizeof *s.times);
-    if (!s.times) return rt_fail_memory(st, (n_times + n) * sizeof *s.times, "timings");
-    measure(&s, seed, s.times + n_times);
+    RT_TRY(rt_alloc(&s.times, rt_size(iters, n * s.n_ways), sizeof *s.times, "timings", st));
+    double *once;
+    RtCode code = rt_alloc(&once, n, sizeof *once, "timings", st);
+    if (code) {
+        free(s.times);
+        return code;
+    }
+    measure(&s, seed, once);
+    free(once);
     printf("{\"steps\": [");
     for (int64_t i = 0; i < e->program->n_steps; i++) print_step(&s, i);
     printf("]}");

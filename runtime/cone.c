@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { LONG_ROW = 256, RUN_NS = 15, MASK_SHARE = 3, PIECES = 64 };
+static const char what[] = "rows that are needed";
 static const double bytes_per_ns = 16, flops_per_ns = 24, worth = 0.05;
 
 RtCode rt_cone_parse(const char *text, RtConeMode *mode, RtStatus *st)
@@ -37,16 +38,14 @@ typedef struct Maker {
     RtStatus *st;
 } Maker;
 
-static RtCode take(RtCone *c, size_t bytes, void *out, RtStatus *st)
+static RtCode take(RtCone *c, int64_t n, int64_t each, void *out, RtStatus *st)
 {
     if (c->n_blocks == c->cap_blocks) {
         int64_t cap = c->cap_blocks ? 2 * c->cap_blocks : 16;
-        RtBlock *grown = realloc(c->blocks, (size_t)cap * sizeof *grown);
-        if (!grown) return rt_fail_memory(st, (size_t)cap * sizeof *grown, "rows that are needed");
-        c->blocks = grown;
+        RT_TRY(rt_grow(&c->blocks, cap, sizeof *c->blocks, what, st));
         c->cap_blocks = cap;
     }
-    RT_TRY(rt_block_alloc(&c->blocks[c->n_blocks], bytes + 64, "rows that are needed", st));
+    RT_TRY(rt_block_alloc(&c->blocks[c->n_blocks], rt_size_plus(64, n, each), what, st));
     memcpy(out, &c->blocks[c->n_blocks++].p, sizeof(void *));
     return RT_OK;
 }
@@ -97,7 +96,7 @@ static RtCode fill_set(Maker *m, int64_t s)
     const RtSet *x = &m->sets[s];
     int64_t n = set_rows(m, s), words = (n + 63) / 64;
     const uint64_t *a = NULL, *b = NULL;
-    RT_TRY(rt_block_alloc(&m->blocks[s], (size_t)words * 8 + 8, "rows that are needed", m->st));
+    RT_TRY(rt_block_alloc(&m->blocks[s], rt_size(words, 8), what, m->st));
     uint64_t *bits = m->blocks[s].p;
     if (x->kind != RT_SET_MASK && x->kind != RT_SET_EMPTY) RT_TRY(set_of(m, x->a, &a));
     if (x->kind == RT_SET_EITHER || x->kind == RT_SET_BOTH) RT_TRY(set_of(m, x->b, &b));
@@ -173,10 +172,10 @@ static RtCode list_runs(Maker *m, RtConeStep *x, const int64_t *rows, const uint
 {
     int64_t n_units = (n + block - 1) / block, most = n_units / PIECES + 2, n_runs;
     char *live;
-    RT_TRY(take(m->c, (size_t)n_units + 1, &live, m->st)); /* the last stays 0 */
+    RT_TRY(take(m->c, n_units + 1, 1, &live, m->st)); /* the last stays 0 */
     if (mark_units(bits, n, block, most, live, &n_runs) == n_units && n_units) return RT_OK;
-    RT_TRY(take(m->c, (size_t)n_runs * 16, &x->runs, m->st));
-    RT_TRY(take(m->c, (size_t)(n_runs + 1) * 8, &x->weight, m->st));
+    RT_TRY(take(m->c, n_runs, 16, &x->runs, m->st));
+    RT_TRY(take(m->c, n_runs + 1, 8, &x->weight, m->st));
     for (int64_t i = 0; i < n_units;) {
         if (!live[i]) {
             i++;
@@ -205,13 +204,13 @@ static RtCode thin_alongs(Maker *m, RtConeStep *x, const RtStep *s, int64_t n_li
 {
     int64_t n = 0;
     for (int64_t k = 0; k < s->n_args; k++) n += along_arg(m->e, s, k) != NULL;
-    RT_TRY(take(m->c, (size_t)n * sizeof *x->along, &x->along, m->st));
+    RT_TRY(take(m->c, n, sizeof *x->along, &x->along, m->st));
     for (int64_t k = 0; k < s->n_args; k++) {
         const RtBuffer *b = along_arg(m->e, s, k);
         if (!b) continue;
         struct RtConeAlong *y = &x->along[x->n_along++];
         y->map = b->ref;
-        RT_TRY(take(m->c, (size_t)n_from * 4, &y->to, m->st));
+        RT_TRY(take(m->c, n_from, 4, &y->to, m->st));
         for (int64_t i = 0; i < n_list; i++) y->to[i] = m->g->maps[b->ref].to[x->list[i]];
     }
     return RT_OK;
@@ -223,8 +222,8 @@ static RtCode thin_map(Maker *m, RtConeStep *x, const RtStep *s, const uint64_t 
     const RtMapDef *def = &m->e->model->maps[s->cut];
     const RtMapData *map = &m->g->maps[s->cut];
     int64_t n_rows = m->g->spaces[def->to].count, n_from = m->g->spaces[def->from].count, n = 0;
-    RT_TRY(take(m->c, (size_t)(n_rows + 1) * 8, &x->rows, m->st));
-    RT_TRY(take(m->c, (size_t)n_from * 4, &x->list, m->st));
+    RT_TRY(take(m->c, n_rows + 1, 8, &x->rows, m->st));
+    RT_TRY(take(m->c, n_from, 4, &x->list, m->st));
     for (int64_t v = 0; v < n_rows; v++) {
         for (int64_t k = map->rows[v]; k < map->rows[v + 1]; k++)
             if (has(bits, map->list[k])) x->list[n++] = map->list[k];
@@ -282,7 +281,7 @@ static RtCode make_buffers(Maker *m)
         const RtSlot *slot = &e->model->slots[e->program->first_slot + b->slot];
         if (!rt_mul(rt_count_value(e->graph, &slot->rows), slot->row_bytes, &bytes))
             return rt_fail(m->st, RT_E_OVERFLOW, "--cone", NULL, "the memory of what is left out overflows 64 bits");
-        if (!e->options.plan_only) RT_TRY(take(m->c, (size_t)bytes, &m->c->buffers[i], m->st));
+        if (!e->options.plan_only) RT_TRY(take(m->c, bytes, 1, &m->c->buffers[i], m->st));
         m->c->bytes += bytes;
     }
     return RT_OK;
@@ -292,12 +291,10 @@ static RtCode make_all(Maker *m, RtConeMode mode, bool *pays)
 {
     RtCone *c = m->c;
     int64_t n_sets = m->e->program->n_sets;
-    m->bits = calloc((size_t)n_sets + 1, sizeof *m->bits);
-    m->blocks = calloc((size_t)n_sets + 1, sizeof *m->blocks);
-    c->steps = calloc((size_t)m->e->program->n_steps + 1, sizeof *c->steps);
-    c->buffers = calloc((size_t)m->e->program->n_buffers + 1, sizeof *c->buffers);
-    if (!m->bits || !m->blocks || !c->steps || !c->buffers)
-        return rt_fail_memory(m->st, (size_t)n_sets * sizeof *m->bits, "rows that are needed");
+    RT_TRY(rt_alloc(&m->bits, n_sets, sizeof *m->bits, what, m->st));
+    RT_TRY(rt_alloc(&m->blocks, n_sets, sizeof *m->blocks, what, m->st));
+    RT_TRY(rt_alloc(&c->steps, m->e->program->n_steps, sizeof *c->steps, what, m->st));
+    RT_TRY(rt_alloc(&c->buffers, m->e->program->n_buffers, sizeof *c->buffers, what, m->st));
     RT_TRY(masks_are_small(m, n_sets, mode == RT_CONE_ON, pays));
     if (!*pays) return RT_OK;
     for (int64_t i = 0; i < m->e->program->n_steps; i++) RT_TRY(make_step(m, i));
@@ -313,8 +310,7 @@ RtCode rt_cone_make(const RtExec *e, RtConeMode mode, RtCone **out, RtStatus *st
     *out = NULL;
     if (mode == RT_CONE_OFF || !n_sets) return RT_OK;
     Maker m = {.e = e, .g = e->graph, .sets = e->model->sets + e->program->first_set, .st = st};
-    m.c = calloc(1, sizeof *m.c);
-    if (!m.c) return rt_fail_memory(st, sizeof *m.c, "rows that are needed");
+    RT_TRY(rt_alloc(&m.c, 1, sizeof *m.c, what, st));
     RtCode code = make_all(&m, mode, &pays);
     for (int64_t s = 0; m.blocks && s < n_sets; s++) rt_block_free(&m.blocks[s]);
     free(m.blocks);

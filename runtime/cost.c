@@ -34,16 +34,13 @@ struct RtCostModel {
 RtCode rt_cost_create(const RtGraph *g, const RtMachine *machine, RtCostModel **out, RtStatus *st)
 {
     *out = NULL;
-    RtCostModel *c = calloc(1, sizeof *c);
-    if (!c) return rt_fail_memory(st, sizeof *c, "the cost model");
-    size_t n = (size_t)(g->model->n_maps * (g->model->n_maps + 2) + 1);
-    *c = (RtCostModel){g, machine, calloc(n, sizeof *c->reuse)};
-    if (!c->reuse) {
-        free(c);
-        return rt_fail_memory(st, n * sizeof *c->reuse, "the cost model");
-    }
-    *out = c;
-    return RT_OK;
+    RtCostModel *c;
+    RT_TRY(rt_alloc(&c, 1, sizeof *c, "the cost model", st));
+    *c = (RtCostModel){g, machine, NULL};
+    RtCode code = rt_alloc(&c->reuse, g->model->n_maps * (g->model->n_maps + 2), sizeof *c->reuse, "the cost model", st);
+    if (code) free(c);
+    else *out = c;
+    return code;
 }
 
 void rt_cost_free(RtCostModel *c)
@@ -75,8 +72,8 @@ static RtCode reuse_of(RtCostModel *c, int64_t map, int64_t order, const RtReuse
     int64_t n = c->g->model->n_maps;
     RtReuse **at = &c->reuse[map * (n + 2) + (order == LISTED ? n + 1 : order)];
     if (!*at) {
-        RtReuse *r = calloc(1, sizeof *r);
-        if (!r) return rt_fail_memory(st, sizeof *r, "the cost model");
+        RtReuse *r;
+        RT_TRY(rt_alloc(&r, 1, sizeof *r, "the cost model", st));
         RtTrace t = trace_of(c->g, map, order);
         RtCode code = t.to || t.list ? rt_reuse_measure(&t, r, st) : RT_OK;
         if (code) {

@@ -2,56 +2,54 @@
    settle the count of every space, list the nonzeros of inputs that are read by them, build the
    graph, convert and permute the inputs. Counts come
    from meta.json, else from the rows of the arrays, else from the largest id. */
-#include "runtime/dataset.h"
+#include "runtime/dataset_load.h"
 #include "runtime/convert.h"
 #include "runtime/folds.h"
-#include "runtime/nonzeros.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACE_BYTES = 4096 };
-
-/* One input as files hold it: a dense array, or the parts of a CSR matrix. */
-typedef struct Input {
-    bool present, csr;
-    RtArray dense, indptr, indices, values;
-    char stem[256];
-} Input;
-
-typedef struct Loader {
-    const RtModel *m;
-    const RtDataOptions *o;
-    RtSource source;
-    Input *inputs;    /* [n_tensors] */
-    RtNonzeros *nonzeros; /* [n_tensors] of tensors that hold another's */
-    RtPattern *patterns;  /* [n_patterns] */
-    int64_t n_patterns;
-    int64_t ordered;  /* space of nodes that d->order is of */
-    int64_t *counts;  /* [n_spaces] */
-    const char **why; /* [n_spaces] where the count comes from */
-    RtArray src, dst, batch;
-    RtArray *lists;   /* [n_graphs] edges of those of kind RT_GRAPH_FILE */
-    RtEdgeIds *files; /* [n_graphs] the same */
-    char (*list_places)[PLACE_BYTES];
-    int64_t n_edges;
-    const int64_t *src_ids, *dst_ids;
-    char place[PLACE_BYTES];
-    char edge_place[PLACE_BYTES];
-    RtData *d;
-    RtStatus *st;
-} Loader;
-
-static const char *place_of(Loader *l, const char *stem)
+const char *rt_load_place(Loader *l, const char *stem)
 {
     return rt_source_place(&l->source, stem, l->place, sizeof l->place);
 }
 
-static const char *space_name(const Loader *l, int64_t s)
+const char *rt_load_space(const Loader *l, int64_t s)
 {
     return l->m->strings + l->m->spaces[s].name;
+}
+
+bool rt_load_wants(const Loader *l, int64_t tensor)
+{
+    if (l->m->tensors[tensor].kind != RT_INPUT) return false;
+    return rt_programs_take(l->m, l->o->programs, tensor);
+}
+
+/* Node spaces are counted before the graph is built. */
+int64_t rt_load_count(const Loader *l, int64_t s)
+{
+    return l->d->graph ? l->d->graph->spaces[s].count : l->counts[s];
+}
+
+int64_t rt_largest(const int64_t *ids, int64_t n)
+{
+    int64_t most = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] > most) most = ids[i];
+    return most;
+}
+
+RtCode rt_load_rows_error(Loader *l, int64_t tensor, int64_t found)
+{
+    int64_t s = l->m->tensors[tensor].space;
+    char hint[200];
+    snprintf(hint, sizeof hint, "the number of elements of %s comes from %s", rt_load_space(l, s),
+             l->why[s] ? l->why[s] : "edge_index");
+    return rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, l->inputs[tensor].stem), hint,
+                   "found %lld rows, wanted %lld: one per element of %s", (long long)found,
+                   (long long)rt_load_count(l, s), rt_load_space(l, s));
 }
 
 /* ---- reading ---- */
@@ -66,7 +64,7 @@ static RtCode read_csr(Loader *l, Input *in, const char *stem)
         RT_TRY(rt_source_read(&l->source, name, arrays[i], l->st));
         bool floats = arrays[i]->dtype == RT_F32 || arrays[i]->dtype == RT_F64;
         if (arrays[i]->n_dims != 1 || (i < 2 && floats) || (i == 2 && !floats))
-            return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, name), NULL,
+            return rt_fail(l->st, RT_E_DATA_CSR, rt_load_place(l, name), NULL,
                            "wanted one dimension of %s", i == 2 ? "floats" : "integers");
     }
     in->present = in->csr = true;
@@ -87,12 +85,6 @@ static RtCode read_stem(Loader *l, Input *in, const char *stem)
     return RT_OK;
 }
 
-static bool is_wanted(const Loader *l, int64_t tensor)
-{
-    if (l->m->tensors[tensor].kind != RT_INPUT) return false;
-    return rt_programs_take(l->m, l->o->programs, tensor);
-}
-
 static bool is_fold_mask(const Loader *l, int64_t tensor) { return l->o->folds > 0 && rt_mask_role(l->m, tensor) >= 0; }
 
 /* The bool input `train` may lie in train_mask.npy. */
@@ -101,7 +93,7 @@ static RtCode read_inputs(Loader *l)
     for (int64_t i = 0; i < l->m->n_tensors; i++) {
         const RtTensorDef *t = &l->m->tensors[i];
         const char *name = l->m->strings + t->name;
-        if (!is_wanted(l, i) || is_fold_mask(l, i)) continue;
+        if (!rt_load_wants(l, i) || is_fold_mask(l, i)) continue;
         if (t->nonzeros) {
             if (!l->inputs[t->of].present)
                 RT_TRY(read_stem(l, &l->inputs[t->of], l->m->strings + l->m->tensors[t->of].name));
@@ -121,7 +113,7 @@ static RtCode to_i64(Loader *l, RtArray *a, const char *place)
     RtArray wide = *a;
     if (a->dtype == RT_I64) return RT_OK;
     wide.dtype = RT_I64;
-    RT_TRY(rt_block_alloc(&wide.data, (size_t)a->count * 8, place, l->st));
+    RT_TRY(rt_block_alloc(&wide.data, rt_size(a->count, 8), place, l->st));
     RtCode code = rt_convert(a, RT_I64, wide.data.p, place, l->st);
     rt_block_free(&a->data);
     *a = wide;
@@ -166,7 +158,7 @@ static RtCode read_edge_pair(Loader *l)
     RT_TRY(rt_source_read(&l->source, "dst", &l->dst, l->st));
     if (l->src.n_dims != 1 || l->dst.n_dims != 1 || l->src.count != l->dst.count)
         return rt_fail(
-            l->st, RT_E_DATA_EDGES, place_of(l, "src"), NULL,
+            l->st, RT_E_DATA_EDGES, rt_load_place(l, "src"), NULL,
             "src.npy and dst.npy: found %lld and %lld elements, wanted two vectors of one length",
             (long long)l->src.count, (long long)l->dst.count);
     RT_TRY(to_i64(l, &l->src, "src.npy"));
@@ -202,121 +194,11 @@ static RtCode read_batch(Loader *l)
 {
     if (!rt_source_has(&l->source, "batch")) return RT_OK;
     RT_TRY(rt_source_read(&l->source, "batch", &l->batch, l->st));
-    place_of(l, "batch");
+    rt_load_place(l, "batch");
     if (l->batch.n_dims != 1)
         return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL,
                        "wanted one dimension: the graph of each node");
     return to_i64(l, &l->batch, l->place);
-}
-
-/* ---- counts ---- */
-
-static RtCode count_from_meta(Loader *l, int64_t s)
-{
-    char key[300];
-    snprintf(key, sizeof key, "num_%s", space_name(l, s));
-    RT_TRY(rt_source_meta_int(&l->source, key, &l->counts[s], l->st));
-    snprintf(key, sizeof key, "num_%ss", space_name(l, s));
-    RT_TRY(rt_source_meta_int(&l->source, key, &l->counts[s], l->st));
-    if (l->counts[s] >= 0) l->why[s] = "meta.json";
-    if (l->counts[s] >= 0 || l->source.text.n_nodes < 0 || strcmp(space_name(l, s), "node"))
-        return RT_OK;
-    l->counts[s] = l->source.text.n_nodes;
-    l->why[s] = "graph.mtx";
-    return RT_OK;
-}
-
-static int64_t input_rows(const Input *in)
-{
-    if (in->csr) return in->indptr.count - 1;
-    return in->dense.n_dims ? in->dense.shape[0] : 1;
-}
-
-static void count_from_inputs(Loader *l, int64_t s)
-{
-    for (int64_t i = 0; i < l->m->n_tensors && l->counts[s] < 0; i++) {
-        if (l->m->tensors[i].space != s || !l->inputs[i].present) continue;
-        l->counts[s] = input_rows(&l->inputs[i]);
-        l->why[s] = l->inputs[i].stem;
-    }
-}
-
-static int64_t largest(const int64_t *ids, int64_t n)
-{
-    int64_t most = -1;
-    for (int64_t i = 0; i < n; i++)
-        if (ids[i] > most) most = ids[i];
-    return most;
-}
-
-static void count_from_edges(Loader *l)
-{
-    for (int64_t i = 0; i < l->m->n_graphs; i++) {
-        const RtGraphDef *g = &l->m->graphs[i];
-        if (g->kind != RT_GRAPH_DATA) continue;
-        int64_t n_src = largest(l->src_ids, l->n_edges) + 1,
-                n_dst = largest(l->dst_ids, l->n_edges) + 1;
-        int64_t *src = &l->counts[g->src_space], *dst = &l->counts[g->dst_space];
-        bool src_open = *src < 0, dst_open = *dst < 0;
-        if (src_open && n_src > *src) *src = n_src;
-        if (dst_open && n_dst > *dst) *dst = n_dst;
-        if (src_open) l->why[g->src_space] = "edge_index";
-        if (dst_open) l->why[g->dst_space] = "edge_index";
-    }
-}
-
-static bool holds_nonzeros(const RtModel *m, int64_t space)
-{
-    for (int64_t i = 0; i < m->n_tensors; i++)
-        if (m->tensors[i].nonzeros && m->tensors[i].space == space) return true;
-    return false;
-}
-
-/* Spaces that nothing else counts: the targets of maps read from batch.npy. */
-static void count_from_batch(Loader *l)
-{
-    for (int64_t i = 0; i < l->m->n_maps; i++) {
-        const RtMapDef *d = &l->m->maps[i];
-        if (l->counts[d->to] >= 0 || l->m->spaces[d->to].is_edge || holds_nonzeros(l->m, d->from)) continue;
-        if (l->batch.data.p) {
-            l->counts[d->to] = largest(l->batch.data.p, l->batch.count) + 1;
-            l->why[d->to] = "batch";
-        } else {
-            l->counts[d->to] = 1;
-            l->why[d->to] = "there is no batch.npy";
-        }
-    }
-}
-
-static RtCode check_batch_rows(Loader *l)
-{
-    for (int64_t i = 0; i < l->m->n_graphs && l->batch.data.p; i++) {
-        const RtGraphDef *g = &l->m->graphs[i];
-        int64_t want = l->counts[g->dst_space];
-        if (g->kind == RT_GRAPH_DATA && l->batch.count != want)
-            return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, "batch"), NULL,
-                           "found %lld rows, wanted %lld: one per node", (long long)l->batch.count,
-                           (long long)want);
-    }
-    return RT_OK;
-}
-
-static RtCode settle_counts(Loader *l)
-{
-    for (int64_t s = 0; s < l->m->n_spaces; s++) l->counts[s] = -1;
-    l->counts[0] = 1;
-    for (int64_t s = 1; s < l->m->n_spaces; s++) {
-        if (l->m->spaces[s].is_edge) continue;
-        if (l->m->spaces[s].fixed || holds_nonzeros(l->m, s)) { /* the latter: until they are found */
-            l->counts[s] = l->m->spaces[s].fixed;
-            continue;
-        }
-        RT_TRY(count_from_meta(l, s));
-        count_from_inputs(l, s);
-    }
-    count_from_edges(l);
-    count_from_batch(l);
-    return check_batch_rows(l);
 }
 
 /* The one space of nodes that the edges of the data join; -1 without one. */
@@ -342,9 +224,6 @@ static const char *keeps_order(const Loader *l, int64_t space)
     for (int64_t i = 0; i < l->m->n_tensors; i++)
         if (l->m->tensors[i].space == space && (l->m->tensors[i].kind == RT_PARAM || l->m->tensors[i].kind == RT_STATE))
             return "a parameter has a row per node";
-    for (int64_t e = 0; e < l->n_edges; e++)
-        if (l->src_ids[e] < 0 || l->src_ids[e] >= l->counts[space] || l->dst_ids[e] < 0 || l->dst_ids[e] >= l->counts[space])
-            return "an edge leads nowhere"; /* said by build_graph */
     return NULL;
 }
 
@@ -383,26 +262,9 @@ static RtCode build_graph(Loader *l)
 
 /* ---- inputs ---- */
 
-/* Node spaces are counted before the graph is built. */
-static int64_t space_count(const Loader *l, int64_t s)
-{
-    return l->d->graph ? l->d->graph->spaces[s].count : l->counts[s];
-}
-
-static RtCode rows_error(Loader *l, int64_t tensor, int64_t found)
-{
-    int64_t s = l->m->tensors[tensor].space;
-    char hint[200];
-    snprintf(hint, sizeof hint, "the number of elements of %s comes from %s", space_name(l, s),
-             l->why[s] ? l->why[s] : "edge_index");
-    return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, l->inputs[tensor].stem), hint,
-                   "found %lld rows, wanted %lld: one per element of %s", (long long)found,
-                   (long long)space_count(l, s), space_name(l, s));
-}
-
 static RtCode width_error(Loader *l, int64_t tensor, int64_t found)
 {
-    return rt_fail(l->st, RT_E_DATA_WIDTH, place_of(l, l->inputs[tensor].stem),
+    return rt_fail(l->st, RT_E_DATA_WIDTH, rt_load_place(l, l->inputs[tensor].stem),
                    "build the model for this data: gnnc build MODEL.gnn --data DIR",
                    "found %lld columns, wanted %lld", (long long)found,
                    (long long)l->m->tensors[tensor].width);
@@ -436,14 +298,14 @@ static RtCode check_dense(Loader *l, int64_t tensor)
     char text[160];
     bool unit = t->space == 0;
     if (!unit && a->n_dims == 0)
-        return rt_fail(l->st, RT_E_DATA_ROWS, place_of(l, l->inputs[tensor].stem), NULL,
+        return rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, l->inputs[tensor].stem), NULL,
                        "found a single number, wanted one row per element of %s",
-                       space_name(l, t->space));
-    if (!unit && a->shape[0] != space_count(l, t->space))
-        return rows_error(l, tensor, a->shape[0]);
+                       rt_load_space(l, t->space));
+    if (!unit && a->shape[0] != rt_load_count(l, t->space))
+        return rt_load_rows_error(l, tensor, a->shape[0]);
     if (dense_width(a, unit) != t->width) return width_error(l, tensor, dense_width(a, unit));
     if (!same_dims(a, t, unit))
-        return rt_fail(l->st, RT_E_DATA_WIDTH, place_of(l, l->inputs[tensor].stem),
+        return rt_fail(l->st, RT_E_DATA_WIDTH, rt_load_place(l, l->inputs[tensor].stem),
                        "transpose or reshape the array",
                        "found %s, whose dims are not those of the model",
                        rt_array_text(a, text, sizeof text));
@@ -457,14 +319,12 @@ static RtCode place_dense(Loader *l, int64_t tensor)
     const RtTensorDef *t = &l->m->tensors[tensor];
     const RtGraph *g = l->d->graph;
     void *data = l->d->tensors.data[tensor];
-    const char *place = place_of(l, l->inputs[tensor].stem);
+    const char *place = rt_load_place(l, l->inputs[tensor].stem);
     RtArray *a = &l->inputs[tensor].dense;
     RtBlock scratch = {0};
     int64_t row = t->width * rt_dtype_bytes(t->dtype);
     bool permuted = g->spaces[t->space].ids != NULL;
-    if (permuted)
-        RT_TRY(
-            rt_block_alloc(&scratch, (size_t)(a->count * rt_dtype_bytes(t->dtype)), place, l->st));
+    if (permuted) RT_TRY(rt_block_alloc(&scratch, rt_size(a->count, rt_dtype_bytes(t->dtype)), place, l->st));
     void *out = permuted ? scratch.p : data;
     RtCode code = rt_convert(a, t->dtype, out, place, l->st);
     if (!code) code = rt_check_finite(out, t->dtype, a->count, t->width, place, l->st);
@@ -480,7 +340,7 @@ static RtCode csr_error(Loader *l, int64_t tensor, const char *part, const char 
 {
     char stem[300];
     snprintf(stem, sizeof stem, "%s_%s", l->inputs[tensor].stem, part);
-    return rt_fail(l->st, RT_E_DATA_CSR, place_of(l, stem),
+    return rt_fail(l->st, RT_E_DATA_CSR, rt_load_place(l, stem),
                    "write the triplet again from a scipy CSR matrix", "%s", what);
 }
 
@@ -489,12 +349,12 @@ static RtCode check_csr(Loader *l, int64_t tensor)
     Input *in = &l->inputs[tensor];
     const RtTensorDef *t = &l->m->tensors[tensor];
     if (t->dtype != RT_F32 && t->dtype != RT_F64)
-        return rt_fail(l->st, RT_E_DATA_DTYPE, place_of(l, in->stem), NULL,
+        return rt_fail(l->st, RT_E_DATA_DTYPE, rt_load_place(l, in->stem), NULL,
                        "found a CSR triplet of floats, wanted %s", rt_dtype_name(t->dtype));
-    RT_TRY(to_i64(l, &in->indptr, place_of(l, in->stem)));
-    RT_TRY(to_i64(l, &in->indices, place_of(l, in->stem)));
-    int64_t n = space_count(l, t->space);
-    if (in->indptr.count != n + 1) return rows_error(l, tensor, in->indptr.count - 1);
+    RT_TRY(to_i64(l, &in->indptr, rt_load_place(l, in->stem)));
+    RT_TRY(to_i64(l, &in->indices, rt_load_place(l, in->stem)));
+    int64_t n = rt_load_count(l, t->space);
+    if (in->indptr.count != n + 1) return rt_load_rows_error(l, tensor, in->indptr.count - 1);
     const int64_t *ptr = in->indptr.data.p, *idx = in->indices.data.p;
     if (in->indices.count != in->values.count)
         return csr_error(l, tensor, "data", "indices and data have different lengths");
@@ -506,7 +366,7 @@ static RtCode check_csr(Loader *l, int64_t tensor)
         if (idx[k] < 0)
             return csr_error(l, tensor, "indices", "a column is negative");
         else if (idx[k] >= t->width)
-            return width_error(l, tensor, largest(idx, in->indices.count) + 1);
+            return width_error(l, tensor, rt_largest(idx, in->indices.count) + 1);
     return RT_OK;
 }
 
@@ -529,8 +389,8 @@ static RtCode place_csr(Loader *l, int64_t tensor)
     int64_t size = rt_dtype_bytes(t->dtype);
     char place[PLACE_BYTES];
     RtBlock values;
-    snprintf(place, sizeof place, "%s", place_of(l, in->stem));
-    RT_TRY(rt_block_alloc(&values, (size_t)(in->values.count * size), place, l->st));
+    snprintf(place, sizeof place, "%s", rt_load_place(l, in->stem));
+    RT_TRY(rt_block_alloc(&values, rt_size(in->values.count, size), place, l->st));
     RtCode code = rt_convert(&in->values, t->dtype, values.p, place, l->st);
     if (!code) code = rt_check_finite(values.p, t->dtype, in->values.count, 1, place, l->st);
     char *out = l->d->tensors.data[tensor];
@@ -591,12 +451,12 @@ static RtCode missing_error(Loader *l, int64_t tensor)
     const char *name = l->m->strings + t->name;
     char hint[200];
     if (rt_mask_role(l->m, tensor) >= 0 && rt_source_has(&l->source, "fold"))
-        return rt_fail(l->st, RT_E_DATA_MISSING, place_of(l, name), "the data has fold.npy: --folds K makes masks of it",
+        return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name), "the data has fold.npy: --folds K makes masks of it",
                        "the model's input %s is missing", name);
     snprintf(hint, sizeof hint, "save it as %s with %lld column%s and one row per element of %s",
              rt_dtype_name(t->dtype), (long long)t->width, t->width == 1 ? "" : "s",
-             space_name(l, t->space));
-    return rt_fail(l->st, RT_E_DATA_MISSING, place_of(l, name), hint,
+             rt_load_space(l, t->space));
+    return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name), hint,
                    "the model's input %s is missing", name);
 }
 
@@ -621,12 +481,12 @@ static RtCode place_input(Loader *l, int64_t tensor)
 static RtCode nonzeros_of_rows(Loader *l, int64_t tensor, const RtArray *a, RtNonzeros *z)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
-    int64_t n = space_count(l, t->space), size = rt_dtype_bytes(t->dtype), rows = a ? n : 1, bytes;
-    const char *place = place_of(l, l->m->strings + t->name);
+    int64_t n = rt_load_count(l, t->space), size = rt_dtype_bytes(t->dtype), rows = a ? n : 1, bytes;
+    const char *place = rt_load_place(l, l->m->strings + t->name);
     RtBlock block;
     if (!rt_mul(rows * size, t->width, &bytes))
         return rt_fail(l->st, RT_E_OVERFLOW, place, NULL, "the matrix's size overflows 64 bits");
-    RT_TRY(rt_block_alloc(&block, (size_t)bytes + 1, place, l->st));
+    RT_TRY(rt_block_alloc(&block, bytes, place, l->st));
     RtCode code = a ? rt_convert(a, t->dtype, block.p, place, l->st) : RT_OK;
     if (a && !code) code = rt_check_finite(block.p, t->dtype, a->count, t->width, place, l->st);
     const int64_t *order = order_of(l, t->space);
@@ -643,13 +503,13 @@ static RtCode nonzeros_of_csr(Loader *l, int64_t tensor, RtNonzeros *z)
 {
     const Input *in = &l->inputs[tensor];
     const RtTensorDef *t = &l->m->tensors[tensor];
-    const char *place = place_of(l, in->stem);
+    const char *place = rt_load_place(l, in->stem);
     RtBlock values;
-    RT_TRY(rt_block_alloc(&values, (size_t)(in->values.count * rt_dtype_bytes(t->dtype)) + 1, place, l->st));
+    RT_TRY(rt_block_alloc(&values, rt_size(in->values.count, rt_dtype_bytes(t->dtype)), place, l->st));
     RtCode code = rt_convert(&in->values, t->dtype, values.p, place, l->st);
     if (!code) code = rt_check_finite(values.p, t->dtype, in->values.count, 1, place, l->st);
     if (!code)
-        code = rt_nonzeros_csr(z, in->indptr.data.p, in->indices.data.p, values.p, space_count(l, t->space), t->width,
+        code = rt_nonzeros_csr(z, in->indptr.data.p, in->indices.data.p, values.p, rt_load_count(l, t->space), t->width,
                                order_of(l, t->space), l->st);
     rt_block_free(&values);
     return code;
@@ -659,7 +519,7 @@ static RtCode find_nonzeros_of(Loader *l, int64_t tensor, RtNonzeros *z)
 {
     const Input *in = &l->inputs[tensor];
     z->dtype = l->m->tensors[tensor].dtype;
-    if (space_count(l, l->m->tensors[tensor].space) < 0) return RT_OK; /* what is unknown is said by build_graph */
+    if (rt_load_count(l, l->m->tensors[tensor].space) < 0) return RT_OK; /* what is unknown is said by build_graph */
     RtCode code = !in->present ? missing_error(l, tensor)
                   : in->csr    ? check_csr(l, tensor)
                                : check_dense(l, tensor);
@@ -674,7 +534,7 @@ static RtCode find_nonzeros(Loader *l)
     for (int64_t i = 0; i < l->m->n_tensors; i++) {
         const RtTensorDef *t = &l->m->tensors[i];
         RtNonzeros *z = &l->nonzeros[i];
-        if (!t->nonzeros || !is_wanted(l, i)) continue;
+        if (!t->nonzeros || !rt_load_wants(l, i)) continue;
         RT_TRY(find_nonzeros_of(l, t->of, z));
         l->counts[t->space] = z->count;
         l->patterns[l->n_patterns++] = (RtPattern){t->row, t->col, z->count, z->rows, z->cols};
@@ -698,11 +558,11 @@ static RtCode place_folds(Loader *l, int64_t tensor)
     RT_TRY(rt_tensors_alloc(&d->tensors, tensor, l->st));
     if (d->fold_of && d->fold_space == space) return RT_OK;
     if (d->fold_of)
-        return rt_fail(l->st, RT_E_DATA_FOLDS, place_of(l, "fold"), "use masks of one kind of rows", "masks are of %s and of %s",
-                       space_name(l, d->fold_space), space_name(l, space));
+        return rt_fail(l->st, RT_E_DATA_FOLDS, rt_load_place(l, "fold"), "use masks of one kind of rows", "masks are of %s and of %s",
+                       rt_load_space(l, d->fold_space), rt_load_space(l, space));
     RtBlock user = {0};
-    RtCode code = rt_folds_read(&l->source, space_count(l, space), l->o->folds, &user, l->st);
-    if (!code) code = rt_block_alloc(&d->folds, user.bytes, "folds", l->st);
+    RtCode code = rt_folds_read(&l->source, rt_load_count(l, space), l->o->folds, &user, l->st);
+    if (!code) code = rt_block_alloc(&d->folds, (int64_t)user.bytes, "folds", l->st);
     if (!code) {
         d->fold_of = d->folds.p;
         d->fold_space = space;
@@ -717,8 +577,8 @@ static RtCode place_inputs(Loader *l)
 {
     RT_TRY(rt_tensors_create(l->m, l->d->graph, &l->d->tensors, l->st));
     for (int64_t i = 0; i < l->m->n_tensors; i++)
-        if (is_wanted(l, i) && is_fold_mask(l, i)) RT_TRY(place_folds(l, i));
-        else if (is_wanted(l, i)) RT_TRY(l->m->tensors[i].nonzeros ? place_nonzeros(l, i) : place_input(l, i));
+        if (rt_load_wants(l, i) && is_fold_mask(l, i)) RT_TRY(place_folds(l, i));
+        else if (rt_load_wants(l, i)) RT_TRY(l->m->tensors[i].nonzeros ? place_nonzeros(l, i) : place_input(l, i));
     return RT_OK;
 }
 
@@ -726,21 +586,21 @@ static RtCode place_inputs(Loader *l)
 
 static RtCode load(Loader *l, const char *path)
 {
-    l->inputs = calloc((size_t)l->m->n_tensors + 1, sizeof *l->inputs);
-    l->counts = calloc((size_t)l->m->n_spaces + 1, sizeof *l->counts);
-    l->why = calloc((size_t)l->m->n_spaces + 1, sizeof *l->why);
-    l->nonzeros = calloc((size_t)l->m->n_tensors + 1, sizeof *l->nonzeros);
-    l->patterns = calloc((size_t)l->m->n_tensors + 1, sizeof *l->patterns);
-    l->lists = calloc((size_t)l->m->n_graphs + 1, sizeof *l->lists);
-    l->files = calloc((size_t)l->m->n_graphs + 1, sizeof *l->files);
-    l->list_places = calloc((size_t)l->m->n_graphs + 1, sizeof *l->list_places);
-    if (!l->inputs || !l->counts || !l->why || !l->nonzeros || !l->patterns || !l->lists || !l->files || !l->list_places)
-        return rt_fail_memory(l->st, sizeof *l->inputs, "a data set");
+    const RtModel *m = l->m;
+    const char *what = "a data set";
+    RT_TRY(rt_alloc(&l->inputs, m->n_tensors, sizeof *l->inputs, what, l->st));
+    RT_TRY(rt_alloc(&l->counts, m->n_spaces, sizeof *l->counts, what, l->st));
+    RT_TRY(rt_alloc(&l->why, m->n_spaces, sizeof *l->why, what, l->st));
+    RT_TRY(rt_alloc(&l->nonzeros, m->n_tensors, sizeof *l->nonzeros, what, l->st));
+    RT_TRY(rt_alloc(&l->patterns, m->n_tensors, sizeof *l->patterns, what, l->st));
+    RT_TRY(rt_alloc(&l->lists, m->n_graphs, sizeof *l->lists, what, l->st));
+    RT_TRY(rt_alloc(&l->files, m->n_graphs, sizeof *l->files, what, l->st));
+    RT_TRY(rt_alloc(&l->list_places, m->n_graphs, sizeof *l->list_places, what, l->st));
     RT_TRY(rt_source_open(path, &l->source, l->st));
     RT_TRY(read_inputs(l));
     RT_TRY(read_edges(l));
     RT_TRY(read_batch(l));
-    RT_TRY(settle_counts(l));
+    RT_TRY(rt_load_counts(l));
     RT_TRY(order_nodes(l));
     RT_TRY(find_nonzeros(l));
     RT_TRY(build_graph(l));
@@ -775,8 +635,8 @@ RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, 
                     RtStatus *st)
 {
     *d = (RtData){0};
-    Loader *l = calloc(1, sizeof *l); /* holds path buffers: too large for a stack */
-    if (!l) return rt_fail_memory(st, sizeof *l, "a data set");
+    Loader *l; /* holds path buffers: too large for a stack */
+    RT_TRY(rt_alloc(&l, 1, sizeof *l, "a data set", st));
     l->m = m;
     l->o = o;
     l->d = d;

@@ -114,10 +114,10 @@ static RtCode take_weight(Text *t, int field, double *out)
 static RtCode alloc(RtEdgeText *out, int64_t n, bool weighted, const char *name, RtStatus *st)
 {
     out->edges = (RtArray){.dtype = RT_I64, .n_dims = 2, .shape = {2, n}, .count = 2 * n};
-    RT_TRY(rt_block_alloc(&out->edges.data, (size_t)n * 16, name, st));
+    RT_TRY(rt_block_alloc(&out->edges.data, rt_size(n, 16), name, st));
     if (!weighted) return RT_OK;
     out->weights = (RtArray){.dtype = RT_F64, .n_dims = 1, .shape = {n}, .count = n};
-    return rt_block_alloc(&out->weights.data, (size_t)n * 8, name, st);
+    return rt_block_alloc(&out->weights.data, rt_size(n, 8), name, st);
 }
 
 static void put(RtEdgeText *out, int64_t e, int64_t src, int64_t dst, double weight)

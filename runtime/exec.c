@@ -64,8 +64,8 @@ RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64
                       RtStatus *st)
 {
     const RtProgram *p = &m->programs[program];
-    RtPack *places = calloc((size_t)p->n_slots + 1, sizeof *places);
-    if (!places) return rt_fail_memory(st, sizeof *places * (size_t)p->n_slots, "a plan");
+    RtPack *places;
+    RT_TRY(rt_alloc(&places, p->n_slots, sizeof *places, "a plan", st));
     RtCode code = place_slots(m, p, g, places, bytes, st);
     free(places);
     return code;
@@ -73,17 +73,16 @@ RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64
 
 static RtCode take_arena(RtExec *e, RtStatus *st)
 {
-    size_t bytes = (size_t)e->arena_bytes;
     if (e->options.plan_only) return RT_OK;
     if (!e->options.workspace) {
-        RT_TRY(rt_block_alloc(&e->arena, bytes + 64, rt_string(e->model, e->program->name), st));
+        RT_TRY(rt_block_alloc(&e->arena, rt_size_plus(e->arena_bytes, 1, 64), rt_string(e->model, e->program->name), st));
         e->base = e->arena.p;
         return RT_OK;
     }
-    if (e->options.workspace_bytes < bytes || (uintptr_t)e->options.workspace % 64)
+    if (e->options.workspace_bytes < (size_t)e->arena_bytes || (uintptr_t)e->options.workspace % 64)
         return rt_fail(st, RT_E_MODEL_ARGUMENT, "workspace", "ask for the size first",
-                       "found %zu bytes at %p, wanted %zu, aligned to 64",
-                       e->options.workspace_bytes, e->options.workspace, bytes);
+                       "found %zu bytes at %p, wanted %lld, aligned to 64",
+                       e->options.workspace_bytes, e->options.workspace, (long long)e->arena_bytes);
     e->base = e->options.workspace;
     return RT_OK;
 }
@@ -195,10 +194,8 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
     int64_t n_args = 0, most = 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
     for (int64_t i = 0; i < e->program->n_steps; i++)
         n_args += step_args(&e->model->steps[e->program->first_step + i]);
-    e->args = calloc((size_t)n_args + 1, sizeof *e->args);
-    e->bounds = calloc((size_t)(e->program->n_steps * most) + 1, sizeof *e->bounds);
-    if (!e->args || !e->bounds)
-        return rt_fail_memory(st, sizeof *e->args * (size_t)n_args, "arguments");
+    RT_TRY(rt_alloc(&e->args, n_args, sizeof *e->args, "arguments", st));
+    RT_TRY(rt_alloc(&e->bounds, e->program->n_steps, rt_size(most, sizeof *e->bounds), "arguments", st));
     RtArg *args = e->args;
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         e->steps[i].args = args;
@@ -208,7 +205,7 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
     }
     RT_TRY(cut_chains(e, st));
     if (!e->states_bytes || e->options.plan_only) return RT_OK;
-    return rt_block_alloc(&e->states, (size_t)e->states_bytes, "rows that threads share", st);
+    return rt_block_alloc(&e->states, e->states_bytes, "rows that threads share", st);
 }
 
 /* ---- binding ---- */
@@ -355,14 +352,12 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
 {
     const RtProgram *p = e->program;
     e->n_cotangents = count_cotangents(e->model, p);
-    e->steps = calloc((size_t)p->n_steps + 1, sizeof *e->steps);
-    e->tensors = calloc((size_t)e->model->n_tensors + 1, sizeof *e->tensors);
-    e->results = calloc((size_t)p->n_results + 1, sizeof *e->results);
-    e->cotangents = calloc((size_t)e->n_cotangents + 1, sizeof *e->cotangents);
-    e->buffers = calloc((size_t)p->n_buffers + 1, sizeof *e->buffers);
-    e->places = calloc((size_t)p->n_slots + 1, sizeof *e->places);
-    if (!e->steps || !e->tensors || !e->results || !e->cotangents || !e->buffers || !e->places)
-        return rt_fail_memory(st, sizeof *e->buffers * (size_t)p->n_buffers, "a context");
+    RT_TRY(rt_alloc(&e->steps, p->n_steps, sizeof *e->steps, "a context", st));
+    RT_TRY(rt_alloc(&e->tensors, e->model->n_tensors, sizeof *e->tensors, "a context", st));
+    RT_TRY(rt_alloc(&e->results, p->n_results, sizeof *e->results, "a context", st));
+    RT_TRY(rt_alloc(&e->cotangents, e->n_cotangents, sizeof *e->cotangents, "a context", st));
+    RT_TRY(rt_alloc(&e->buffers, p->n_buffers, sizeof *e->buffers, "a context", st));
+    RT_TRY(rt_alloc(&e->places, p->n_slots, sizeof *e->places, "a context", st));
     RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     RT_TRY(take_arena(e, st));
     return setup_steps(e, st);
@@ -372,8 +367,8 @@ RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const
                       RtExec **out, RtStatus *st)
 {
     *out = NULL;
-    RtExec *e = calloc(1, sizeof *e);
-    if (!e) return rt_fail_memory(st, sizeof *e, "a context");
+    RtExec *e;
+    RT_TRY(rt_alloc(&e, 1, sizeof *e, "a context", st));
     e->model = m;
     e->program = &m->programs[program];
     e->graph = g;
@@ -417,7 +412,7 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
                            "a result's size overflows");
     }
     rt_block_free(&e->own_results);
-    RT_TRY(rt_block_alloc(&e->own_results, (size_t)total + 64, "results", st));
+    RT_TRY(rt_block_alloc(&e->own_results, rt_size_plus(total, 1, 64), "results", st));
     char *at = e->own_results.p;
     for (int64_t i = 0; i < n; i++) {
         if (defs[i].tensor >= 0) continue;

@@ -17,8 +17,8 @@ int rt_mask_role(const RtModel *m, int64_t tensor)
 
 static RtCode check(const int64_t *fold, int64_t rows, int64_t folds, const char *place, RtStatus *st)
 {
-    int64_t *seen = calloc((size_t)folds, sizeof *seen), v = 0, k = 0;
-    if (!seen) return rt_fail_memory(st, (size_t)folds * 8, "folds");
+    int64_t *seen, v = 0, k = 0;
+    RT_TRY(rt_alloc(&seen, folds, sizeof *seen, "folds", st));
     while (v < rows && fold[v] >= 0 && fold[v] < folds) seen[fold[v++]]++;
     while (k < folds && seen[k]) k++;
     free(seen);
@@ -36,7 +36,7 @@ static RtCode convert(const RtArray *a, int64_t rows, int64_t folds, const char 
     if (a->n_dims != 1 || a->shape[0] != rows)
         return rt_fail(st, RT_E_DATA_ROWS, place, NULL, "found %lld rows, wanted %lld: one per row of the masks",
                        (long long)(a->n_dims ? a->shape[0] : 1), (long long)rows);
-    RT_TRY(rt_block_alloc(out, (size_t)rows * 8 + 8, place, st));
+    RT_TRY(rt_block_alloc(out, rt_size(rows, 8), place, st));
     RT_TRY(rt_convert(a, RT_I64, out->p, place, st));
     return check(out->p, rows, folds, place, st);
 }

@@ -17,17 +17,59 @@ RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStat
         return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "a map's size overflows");
     if (g->n_blocks == g->cap_blocks) {
         int64_t cap = g->cap_blocks * 2 + 16;
-        RtBlock *more = realloc(g->blocks, (size_t)cap * sizeof *more);
-        if (!more) return rt_fail_memory(st, (size_t)cap * sizeof *more, "a graph");
-        g->blocks = more;
+        RT_TRY(rt_grow(&g->blocks, cap, sizeof *g->blocks, "a graph", st));
         g->cap_blocks = cap;
     }
     RtBlock *b = &g->blocks[g->n_blocks];
-    RT_TRY(rt_block_alloc(b, (size_t)bytes + PAD, "a graph's maps", st));
+    RT_TRY(rt_block_alloc(b, rt_size_plus(bytes, 1, PAD), "a graph's maps", st));
     g->n_blocks++;
     g->bytes += bytes;
     *(void **)out = b->p;
     return RT_OK;
+}
+
+/* ---- what it takes ---- */
+
+/* Whether a step reads the map's rows, by the flag or by the tables themselves. */
+static bool map_needs_rows(const RtModel *m, int64_t map)
+{
+    if (m->maps[map].needs_rows) return true;
+    for (int64_t p = 0; p < m->n_programs; p++) {
+        const RtProgram *prog = &m->programs[p];
+        for (int64_t i = 0; i < prog->n_buffers; i++) {
+            const RtBuffer *b = &m->buffers[prog->first_buffer + i];
+            if ((b->kind == RT_BUF_MAP_ROWS || b->kind == RT_BUF_MAP_LIST) && b->ref == map)
+                return true;
+            if (b->kind == RT_BUF_MAP_ALONG && b->along == map) return true;
+        }
+        for (int64_t i = 0; i < prog->n_steps; i++)
+            if (m->steps[prog->first_step + i].cut == map) return true;
+    }
+    return false;
+}
+
+static bool space_needs_ids(const RtModel *m, int64_t space)
+{
+    for (int64_t p = 0; p < m->n_programs; p++)
+        for (int64_t i = 0; i < m->programs[p].n_buffers; i++) {
+            const RtBuffer *b = &m->buffers[m->programs[p].first_buffer + i];
+            if (b->kind == RT_BUF_IDS && b->ref == space) return true;
+        }
+    return false;
+}
+
+int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < m->n_maps; i++) {
+        const RtMapDef *d = &m->maps[i];
+        if (d->computed) continue;
+        if (counts[d->from] > 0) bytes = rt_size_plus(bytes, counts[d->from], 4);
+        if (counts[d->to] > 0 && map_needs_rows(m, i)) bytes = rt_size_plus(bytes, counts[d->to], 8);
+    }
+    for (int64_t s = 0; s < m->n_spaces; s++)
+        if (counts[s] > 0 && space_needs_ids(m, s)) bytes = rt_size_plus(bytes, counts[s], 8);
+    return bytes;
 }
 
 /* ---- counts ---- */
@@ -95,7 +137,7 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
     RT_TRY(rt_graph_alloc(g, l->n, 8, &s->ids, st));
     RT_TRY(rt_graph_alloc(g, l->n, 4, &g->maps[d->src].to, st));
     RT_TRY(rt_graph_alloc(g, l->n, 4, &g->maps[d->dst].to, st));
-    RT_TRY(rt_block_alloc(&next, (size_t)(n_dst + 1) * 8, "a sort", st));
+    RT_TRY(rt_block_alloc(&next, rt_size_plus(8, n_dst, 8), "a sort", st));
     int64_t *at = next.p;
     bool same = true;
     for (int64_t e = 0; e < l->n; e++) at[place_of(to, l->dst[e]) + 1]++;
@@ -136,7 +178,7 @@ static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtSt
     RtSpaceData *s = &g->spaces[t->ordered];
     if (!t->order) return RT_OK;
     RT_TRY(rt_graph_alloc(g, s->count, 8, &s->ids, st));
-    RT_TRY(rt_block_alloc(places, (size_t)s->count * 4, "an order of nodes", st));
+    RT_TRY(rt_block_alloc(places, rt_size(s->count, 4), "an order of nodes", st));
     for (int64_t i = 0; i < s->count; i++) {
         s->ids[i] = t->order[i];
         ((int32_t *)places->p)[t->order[i]] = (int32_t)i;
@@ -216,7 +258,7 @@ static RtCode fill_list(RtMapData *map, const RtSpaceData *from, int64_t n_rows,
 {
     RtBlock scratch;
     int64_t n = from->count;
-    RT_TRY(rt_block_alloc(&scratch, (size_t)(n_rows + 1) * 8 + (size_t)n * 4, "a sort", st));
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size_plus(8, n_rows, 8), n, 4), "a sort", st));
     int64_t *at = scratch.p;
     int32_t *by_user = (int32_t *)(at + n_rows + 1);
     memcpy(at, map->rows, (size_t)(n_rows + 1) * 8);
@@ -240,24 +282,6 @@ static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
     if (!d->sorted) return fill_list(data, &g->spaces[d->from], n_rows, st);
     for (int64_t i = 0; i < n; i++) data->list[i] = (int32_t)i;
     return RT_OK;
-}
-
-/* Whether a step reads the map's rows, by the flag or by the tables themselves. */
-static bool map_needs_rows(const RtModel *m, int64_t map)
-{
-    if (m->maps[map].needs_rows) return true;
-    for (int64_t p = 0; p < m->n_programs; p++) {
-        const RtProgram *prog = &m->programs[p];
-        for (int64_t i = 0; i < prog->n_buffers; i++) {
-            const RtBuffer *b = &m->buffers[prog->first_buffer + i];
-            if ((b->kind == RT_BUF_MAP_ROWS || b->kind == RT_BUF_MAP_LIST) && b->ref == map)
-                return true;
-            if (b->kind == RT_BUF_MAP_ALONG && b->along == map) return true;
-        }
-        for (int64_t i = 0; i < prog->n_steps; i++)
-            if (m->steps[prog->first_step + i].cut == map) return true;
-    }
-    return false;
 }
 
 static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
@@ -302,8 +326,7 @@ static RtCode build_alongs(RtGraph *g, RtStatus *st)
     const RtModel *m = g->model;
     int64_t n = 0;
     for (int64_t p = 0; p < m->n_programs; p++) n += m->programs[p].n_buffers;
-    g->alongs = calloc((size_t)n + 1, sizeof *g->alongs);
-    if (!g->alongs) return rt_fail_memory(st, ((size_t)n + 1) * sizeof *g->alongs, "a graph");
+    RT_TRY(rt_alloc(&g->alongs, n, sizeof *g->alongs, "a graph", st));
     for (int64_t p = 0; p < m->n_programs; p++)
         for (int64_t i = 0; i < m->programs[p].n_buffers; i++) {
             const RtBuffer *b = &m->buffers[m->programs[p].first_buffer + i];
@@ -311,16 +334,6 @@ static RtCode build_alongs(RtGraph *g, RtStatus *st)
                 RT_TRY(build_along(g, b->ref, b->along, st));
         }
     return RT_OK;
-}
-
-static bool space_needs_ids(const RtModel *m, int64_t space)
-{
-    for (int64_t p = 0; p < m->n_programs; p++)
-        for (int64_t i = 0; i < m->programs[p].n_buffers; i++) {
-            const RtBuffer *b = &m->buffers[m->programs[p].first_buffer + i];
-            if (b->kind == RT_BUF_IDS && b->ref == space) return true;
-        }
-    return false;
 }
 
 static RtCode build_ids(RtGraph *g, RtStatus *st)
@@ -357,13 +370,12 @@ static void drop_lists(RtGraph *g)
 
 static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
-    RtEdgeList *lists = calloc((size_t)g->model->n_graphs + 1, sizeof *lists);
-    if (!lists) return rt_fail_memory(st, sizeof *lists, "a graph");
-    g->lists = lists;
+    RT_TRY(rt_alloc(&g->lists, g->model->n_graphs, sizeof *g->lists, "a graph", st));
     g->ordered = t->ordered;
-    RtCode code = count_nodes(g, t, st);
+    RtCode code = rt_memory_check(rt_graph_least_bytes(g->model, t->counts), "a graph of so many nodes", st);
+    if (!code) code = count_nodes(g, t, st);
     if (!code) code = order_nodes(g, t, &g->places, st);
-    if (!code) code = build_edges(g, t, g->places.p, lists, st);
+    if (!code) code = build_edges(g, t, g->places.p, g->lists, st);
     if (!code) code = build_maps(g, t, st);
     if (!code) code = build_alongs(g, st);
     if (!code) code = build_ids(g, st);
@@ -402,13 +414,12 @@ RtCode rt_graph_redraw(RtGraph *g, int64_t seed, int64_t step, RtStatus *st)
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **out, RtStatus *st)
 {
     *out = NULL;
-    RtGraph *g = calloc(1, sizeof *g);
-    if (!g) return rt_fail_memory(st, sizeof *g, "a graph");
+    RtGraph *g;
+    RT_TRY(rt_alloc(&g, 1, sizeof *g, "a graph", st));
     g->model = m;
-    g->spaces = calloc((size_t)m->n_spaces + 1, sizeof *g->spaces);
-    g->maps = calloc((size_t)m->n_maps + 1, sizeof *g->maps);
-    RtCode code =
-        g->spaces && g->maps ? graph_build(g, t, st) : rt_fail_memory(st, sizeof *g, "a graph");
+    RtCode code = rt_alloc(&g->spaces, m->n_spaces, sizeof *g->spaces, "a graph", st);
+    if (!code) code = rt_alloc(&g->maps, m->n_maps, sizeof *g->maps, "a graph", st);
+    if (!code) code = graph_build(g, t, st);
     if (code)
         rt_graph_free(g);
     else

@@ -68,6 +68,10 @@ typedef struct RtGraph {
     int64_t bytes;
 } RtGraph;
 
+/* Whether both ends of every edge are nodes that there are; DATA_ID with the first edge that is not so. */
+RtCode rt_edge_ids_check(const RtEdgeIds *ids, int64_t n_src, int64_t n_dst, RtStatus *st);
+/* Bytes that the maps of a graph take at least, by the counts [n_spaces] that are known before its edges are; -1: unknown. */
+int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts);
 /* Checks ids and builds every space and map the model has. *g is NULL on failure. */
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **g, RtStatus *st);
 void rt_graph_free(RtGraph *g);

@@ -49,7 +49,7 @@ static RtCode build_select(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
     const RtGraphDef *base = &g->model->graphs[d->base];
     int64_t n_graphs = g->spaces[g->model->maps[d->batch].to].count, k = 0;
     RtBlock sizes;
-    RT_TRY(rt_block_alloc(&sizes, (size_t)n_graphs * 8 + 8, "chosen nodes", st));
+    RT_TRY(rt_block_alloc(&sizes, rt_size(n_graphs, 8), "chosen nodes", st));
     int64_t *size = sizes.p;
     count_by_graph(g, t, base->src_space, n_graphs, size);
     for (int64_t i = 0; i < n_graphs; i++) {
@@ -92,7 +92,7 @@ static RtCode place_with_targets(RtGraph *g, const RtGraphDef *d, const RtTopolo
 {
     int64_t n_graphs = g->spaces[g->model->maps[d->batch].to].count, sum = 0;
     RtBlock sizes;
-    RT_TRY(rt_block_alloc(&sizes, (size_t)n_graphs * 16 + 8, "edges by graph", st));
+    RT_TRY(rt_block_alloc(&sizes, rt_size(n_graphs, 16), "edges by graph", st));
     int64_t *at = sizes.p, *nodes = at + n_graphs;
     count_by_graph(g, t, g->model->graphs[d->base].edge, n_graphs, at);
     count_by_graph(g, t, d->dst_space, n_graphs, nodes);

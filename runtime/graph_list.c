@@ -7,12 +7,12 @@
 /* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
 RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st)
 {
-    int64_t ints = 3 * n + (n_base >= 0 ? n + n_base : 0);
     *l = (RtEdgeList){.n = n};
     if (n > INT32_MAX)
         return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
                        "found %lld edges, wanted at most 2147483647", (long long)n);
-    RT_TRY(rt_block_alloc(&l->block, (size_t)ints * 4 + 4, "an edge list", st));
+    int64_t bytes = rt_size_plus(rt_size(n, 12), n_base >= 0 ? n + n_base : 0, 4);
+    RT_TRY(rt_block_alloc(&l->block, bytes, "an edge list", st));
     l->src = l->block.p;
     l->dst = l->src + n;
     l->stored = l->dst + n;
@@ -23,14 +23,14 @@ RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st
 
 RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *r, RtStatus *st)
 {
-    size_t rows = (size_t)n_ends + 1;
-    RT_TRY(rt_block_alloc(&r->block, 2 * rows * 8 + (size_t)n * 4, "edges by one end", st));
+    int64_t rows = n_ends + 1;
+    RT_TRY(rt_block_alloc(&r->block, rt_size_plus(rt_size(rows, 16), n, 4), "edges by one end", st));
     int64_t *at = r->block.p;
     r->rows = at + rows;
     r->list = (int32_t *)(r->rows + rows);
     for (int64_t e = 0; e < n; e++) r->rows[ends[e] + 1]++;
     for (int64_t v = 0; v < n_ends; v++) r->rows[v + 1] += r->rows[v];
-    memcpy(at, r->rows, rows * 8);
+    memcpy(at, r->rows, (size_t)rows * 8);
     for (int64_t e = 0; e < n; e++) r->list[at[ends[e]]++] = (int32_t)e;
     return RT_OK;
 }
@@ -45,15 +45,22 @@ static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t
                    (long long)id, (long long)count);
 }
 
-static RtCode list_ids(const RtGraph *g, const RtGraphDef *def, const RtEdgeIds *t, RtEdgeList *l, RtStatus *st)
+RtCode rt_edge_ids_check(const RtEdgeIds *t, int64_t n_src, int64_t n_dst, RtStatus *st)
 {
-    int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
-    RT_TRY(rt_edge_list_alloc(l, t->n, -1, st));
     for (int64_t e = 0; e < t->n; e++) {
         if (t->src[e] < 0 || t->src[e] >= n_src)
             return id_error(st, t->place, "the source", e, t->src[e], n_src);
         if (t->dst[e] < 0 || t->dst[e] >= n_dst)
             return id_error(st, t->place, "the target", e, t->dst[e], n_dst);
+    }
+    return RT_OK;
+}
+
+static RtCode list_ids(const RtGraph *g, const RtGraphDef *def, const RtEdgeIds *t, RtEdgeList *l, RtStatus *st)
+{
+    RT_TRY(rt_edge_ids_check(t, g->spaces[def->src_space].count, g->spaces[def->dst_space].count, st));
+    RT_TRY(rt_edge_list_alloc(l, t->n, -1, st));
+    for (int64_t e = 0; e < t->n; e++) {
         l->src[e] = (int32_t)t->src[e];
         l->dst[e] = (int32_t)t->dst[e];
     }
@@ -145,7 +152,7 @@ static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtE
     int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
     int64_t n_nodes = n_src < n_dst ? n_src : n_dst, n = 0; /* that can have a loop: ids of both ends */
     RtBlock last;
-    RT_TRY(rt_block_alloc(&last, (size_t)n_nodes * 4, "self loops", st));
+    RT_TRY(rt_block_alloc(&last, rt_size(n_nodes, 4), "self loops", st));
     find_last_loops(base, n_nodes, last.p);
     for (int64_t e = 0; e < base->n; e++) n += edge_stays(base, e, def->policy, last.p);
     for (int64_t v = 0; v < n_nodes; v++) n += loop_is_new(def->policy, last.p, v);

@@ -69,7 +69,7 @@ RtCode rt_list_permutation(const RtGraph *g, const RtGraphDef *def, RtEdgeList *
     int64_t n = g->spaces[def->dst_space].count;
     RtBlock keys;
     RT_TRY(rt_edge_list_alloc(l, n, -1, st));
-    RT_TRY(rt_block_alloc(&keys, (size_t)n * 8, "a permutation", st));
+    RT_TRY(rt_block_alloc(&keys, rt_size(n, 8), "a permutation", st));
     uint64_t *key = keys.p; /* a number, and the node behind it */
     for (int64_t v = 0; v < n; v++) key[v] = (uint64_t)rt_graph_draw(g, def, v, 0) << 32 | (uint64_t)v;
     qsort(key, (size_t)n, sizeof *key, ascending_keys);

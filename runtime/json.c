@@ -230,7 +230,7 @@ RtCode rt_json_parse(const char *name, const char *text, size_t n, RtJsonDoc *do
     Reader r = {.name = name, .text = text, .p = text, .end = text + n, .st = st};
     r.cap_nodes = count_values(text, n);
     /* a decoded string is at most as long as its source, a number one byte longer per value */
-    RT_TRY(rt_block_alloc(&doc->memory, r.cap_nodes * (sizeof(RtJson) + 1) + n + 64, name, st));
+    RT_TRY(rt_block_alloc(&doc->memory, rt_size_plus(rt_size_plus(64, (int64_t)n, 1), (int64_t)r.cap_nodes, sizeof(RtJson) + 1), name, st));
     r.nodes = doc->memory.p;
     r.chars = (char *)(r.nodes + r.cap_nodes);
     RtCode code = take_value(&r, &doc->root, 0);

@@ -98,10 +98,9 @@ static RtCode model_setup(GnnrtModel *model, int64_t seed, int32_t cpu, RtStatus
     if (model->forward < 0)
         return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name), NULL,
                        "the model has no function forward");
-    size_t n = (size_t)m->programs[model->forward].n_argdefs + 1;
-    model->inputs = calloc(n, sizeof *model->inputs);
-    model->params = calloc(n, sizeof *model->params);
-    if (!model->inputs || !model->params) return rt_fail_memory(st, n * 16, "a model");
+    int64_t n = m->programs[model->forward].n_argdefs;
+    RT_TRY(rt_alloc(&model->inputs, n, sizeof *model->inputs, "a model", st));
+    RT_TRY(rt_alloc(&model->params, n, sizeof *model->params, "a model", st));
     sort_arguments(model);
     RT_TRY(rt_tensors_create(m, NULL, &model->tensors, st));
     rt_tensors_init(&model->tensors, seed);
@@ -114,10 +113,11 @@ int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtM
     RtStatus st = {0};
     *out = NULL;
     if (!tables) return report(bad_argument(&st, "tables is NULL"), &st, status);
-    GnnrtModel *model = calloc(1, sizeof *model);
-    if (!model) return report(rt_fail_memory(&st, sizeof *model, "a model"), &st, status);
+    GnnrtModel *model;
+    RtCode code = rt_alloc(&model, 1, sizeof *model, "a model", &st);
+    if (code) return report(code, &st, status);
     model->m = tables;
-    RtCode code = model_setup(model, seed, cpu, &st);
+    code = model_setup(model, seed, cpu, &st);
     if (code)
         gnnrt_model_free(model);
     else
@@ -305,8 +305,10 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
         return bad_argument(st, "a count of the graph is negative");
     if (d->n_edges && (!d->src || !d->dst)) return bad_argument(st, "src or dst is NULL");
     if (d->n_lists < 0 || (d->n_lists && !d->lists)) return bad_argument(st, "n_lists is negative, or lists is NULL");
-    int64_t *counts = calloc((size_t)m->n_spaces + 1, sizeof *counts);
-    RtEdgeIds *files = calloc((size_t)m->n_graphs + 1, sizeof *files);
+    int64_t *counts = NULL;
+    RtEdgeIds *files = NULL;
+    RtCode code = rt_alloc(&counts, m->n_spaces, sizeof *counts, "a graph", st);
+    if (!code) code = rt_alloc(&files, m->n_graphs, sizeof *files, "a graph", st);
     RtTopology t = {.place = "graph",
                     .n_edges = d->n_edges,
                     .src = d->src,
@@ -314,7 +316,7 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
                     .graph_of = d->graph_of,
                     .files = files,
                     .counts = counts};
-    RtCode code = counts && files ? find_lists(m, d, files, st) : rt_fail_memory(st, sizeof *files, "a graph");
+    if (!code) code = find_lists(m, d, files, st);
     if (!code) code = fill_counts(m, d, counts, st);
     if (!code) code = rt_graph_create(m, &t, g, st);
     free(files);
@@ -327,9 +329,10 @@ int32_t gnnrt_graph_create(const GnnrtModel *model, const GnnrtGraphDesc *desc, 
 {
     RtStatus st = {0};
     *out = NULL;
-    GnnrtGraph *graph = calloc(1, sizeof *graph);
-    if (!graph) return report(rt_fail_memory(&st, sizeof *graph, "a graph"), &st, status);
-    RtCode code = graph_setup(model->m, desc, &graph->g, &st);
+    GnnrtGraph *graph;
+    RtCode code = rt_alloc(&graph, 1, sizeof *graph, "a graph", &st);
+    if (code) return report(code, &st, status);
+    code = graph_setup(model->m, desc, &graph->g, &st);
     if (code)
         gnnrt_graph_free(graph);
     else
@@ -462,12 +465,11 @@ static RtCode context_setup(GnnrtContext *c, void *workspace, size_t have, RtSta
         return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(c->model->m, c->model->m->name), NULL,
                        "the model has no vjp");
     if (c->g->model != c->model->m) return bad_argument(st, "the graph was made for another model");
-    c->params = calloc((size_t)c->model->m->n_tensors + 1, sizeof *c->params);
-    if (!c->params) return rt_fail_memory(st, sizeof *c->params, "a context");
+    RT_TRY(rt_alloc(&c->params, c->model->m->n_tensors, sizeof *c->params, "a context", st));
     RT_TRY(context_bytes(c->model, c->g, c->with_vjp, &want, st));
     c->workspace = workspace;
     if (!workspace) {
-        RT_TRY(rt_block_alloc(&c->own, (size_t)want + 64, "a context", st));
+        RT_TRY(rt_block_alloc(&c->own, rt_size_plus(want, 1, 64), "a context", st));
         c->workspace = c->own.p;
     } else if (have < (size_t)want || (uintptr_t)workspace % 64) {
         return rt_fail(st, RT_E_MODEL_ARGUMENT, "workspace", "ask workspace_bytes first",
@@ -483,12 +485,13 @@ int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, i
 {
     RtStatus st = {0};
     *out = NULL;
-    GnnrtContext *c = calloc(1, sizeof *c);
-    if (!c) return report(rt_fail_memory(&st, sizeof *c, "a context"), &st, status);
+    GnnrtContext *c;
+    RtCode code = rt_alloc(&c, 1, sizeof *c, "a context", &st);
+    if (code) return report(code, &st, status);
     c->model = model;
     c->g = graph->g;
     c->with_vjp = with_vjp != 0;
-    RtCode code = context_setup(c, workspace, workspace_bytes, &st);
+    code = context_setup(c, workspace, workspace_bytes, &st);
     if (code)
         gnnrt_context_free(c);
     else

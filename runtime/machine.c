@@ -152,8 +152,7 @@ RtCode rt_machine_save(const RtMachine *m, char **path, RtStatus *st)
     RtMachine copy = *m;
     Row rows[8];
     int n = rows_of(&copy, rows);
-    *path = calloc(1, 4096);
-    if (!*path) return rt_fail_memory(st, 4096, "a path");
+    RT_TRY(rt_alloc(path, 4096, 1, "a path", st));
     if (!cache_path(m, *path, 4096))
         return rt_fail(st, RT_E_FILE_WRITE, "HOME", "set XDG_CACHE_HOME", "there is no folder for caches");
     RT_TRY(make_folder(st));

@@ -1,28 +1,54 @@
-/* Aligned, zeroed blocks (see memory.h). Large ones are mapped at 2 MiB boundaries and advised to
+/* Memory (see memory.h). Large blocks are mapped at 2 MiB boundaries and advised to
    use huge pages. Never returns uninitialised memory: a kernel that reads what nobody wrote reads
    zeros. */
 #include "runtime/memory.h"
 #include "runtime/abi.h"
-#include <stdio.h>
+#include "runtime/available.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20, MAP_FROM = 4 << 20, ASK_FROM = 256 << 20 };
+enum { HUGE_PAGE = 2 << 20, PAGE = 4096, MAP_FROM = 4 << 20, ASK_FROM = 64 << 20 };
 
-/* What the system could still give, SIZE_MAX if it does not say. Linux grants what it does not have
-   and kills later; asking first turns that into a status. */
-static size_t memory_available(void)
+int64_t rt_size(int64_t n, int64_t each) { return rt_size_plus(0, n, each); }
+
+int64_t rt_size_plus(int64_t bytes, int64_t n, int64_t each)
 {
-    char line[128];
-    unsigned long long kib;
-    size_t bytes = SIZE_MAX;
-    FILE *f = fopen("/proc/meminfo", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) bytes = (size_t)kib << 10;
-    if (f) fclose(f);
-    return bytes;
+    int64_t more;
+    return rt_mul(n, each, &more) && rt_add(bytes, more, &bytes) ? bytes : -1;
 }
+
+/* ---- what is there ---- */
+
+/* Bytes of all mapped blocks. The one thing that calls share: memory that was granted and not written yet is still called
+   available, so it has to be remembered what was asked for. */
+static _Atomic int64_t mapped_bytes;
+
+/* Of the mapped blocks, what was not written yet, at least: all but what the process has in memory. */
+static int64_t unwritten(void)
+{
+    long long size, resident = 0, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    int n = f ? fscanf(f, "%lld %lld %lld", &size, &resident, &shared) : 0;
+    if (f) fclose(f);
+    int64_t left = atomic_load(&mapped_bytes) - (n == 3 ? (int64_t)(resident - shared) * sysconf(_SC_PAGESIZE) : 0);
+    return left > 0 ? left : 0;
+}
+
+RtCode rt_memory_check(int64_t bytes, const char *what, RtStatus *st)
+{
+    int64_t available;
+    if (bytes < 0)
+        return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the size of %s overflows 64 bits", what);
+    if (bytes > INT64_MAX / 4) return rt_fail_memory(st, (size_t)bytes, what);
+    if (bytes + atomic_load(&mapped_bytes) < ASK_FROM || bytes + unwritten() <= (available = rt_available())) return RT_OK;
+    return rt_fail(st, RT_E_MEMORY, NULL, NULL, "cannot allocate %lld bytes (%.1f MiB) for %s: the machine has %lld left",
+                   (long long)bytes, (double)bytes / 1048576.0, what, (long long)available);
+}
+
+/* ---- blocks ---- */
 
 static bool block_map(RtBlock *b, size_t bytes)
 {
@@ -30,41 +56,69 @@ static bool block_map(RtBlock *b, size_t bytes)
     char *base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) return false;
     size_t lead = (HUGE_PAGE - (uintptr_t)base % HUGE_PAGE) % HUGE_PAGE;
-    size_t page = 4096, keep = (bytes + page - 1) / page * page;
+    size_t keep = (bytes + PAGE - 1) / PAGE * PAGE;
     if (lead) munmap(base, lead);
     if (total > lead + keep) munmap(base + lead + keep, total - lead - keep);
     b->p = base + lead;
     b->bytes = bytes;
     b->mapped = keep;
+    atomic_fetch_add(&mapped_bytes, (int64_t)keep);
     madvise(b->p, keep, MADV_HUGEPAGE); /* advice: no harm where it is refused */
     return true;
 }
 
-RtCode rt_block_alloc(RtBlock *b, size_t bytes, const char *what, RtStatus *st)
+RtCode rt_block_alloc(RtBlock *b, int64_t bytes, const char *what, RtStatus *st)
 {
     *b = (RtBlock){0};
-    if (bytes > SIZE_MAX / 4 || (bytes >= ASK_FROM && bytes > memory_available()))
-        return rt_fail_memory(st, bytes, what);
+    RT_TRY(rt_memory_check(bytes, what, st));
     if (bytes >= MAP_FROM) {
-        if (!block_map(b, bytes)) return rt_fail_memory(st, bytes, what);
+        if (!block_map(b, (size_t)bytes)) return rt_fail_memory(st, (size_t)bytes, what);
         return RT_OK;
     }
-    size_t rounded = (bytes + 127) / 64 * 64; /* one spare line: vector prefetches stay inside */
+    size_t rounded = ((size_t)bytes + 127) / 64 * 64; /* one spare line: vector prefetches stay inside */
     b->p = aligned_alloc(64, rounded);
-    if (!b->p) return rt_fail_memory(st, bytes, what);
+    if (!b->p) return rt_fail_memory(st, (size_t)bytes, what);
     memset(b->p, 0, rounded);
-    b->bytes = bytes;
+    b->bytes = (size_t)bytes;
     return RT_OK;
 }
 
 void rt_block_free(RtBlock *b)
 {
     if (!b) return;
-    if (b->mapped)
+    if (b->mapped) {
         munmap(b->p, b->mapped);
-    else
+        atomic_fetch_sub(&mapped_bytes, (int64_t)b->mapped);
+    } else {
         free(b->p);
+    }
     *b = (RtBlock){0};
+}
+
+/* ---- arrays ---- */
+
+RtCode rt_alloc(void *out, int64_t n, int64_t each, const char *what, RtStatus *st)
+{
+    int64_t bytes = rt_size(n, each);
+    void *p = NULL;
+    memcpy(out, &p, sizeof p);
+    RT_TRY(rt_memory_check(bytes, what, st));
+    p = calloc(bytes ? (size_t)bytes : 1, 1);
+    if (!p) return rt_fail_memory(st, (size_t)bytes, what);
+    memcpy(out, &p, sizeof p);
+    return RT_OK;
+}
+
+RtCode rt_grow(void *at, int64_t n, int64_t each, const char *what, RtStatus *st)
+{
+    int64_t bytes = rt_size(n, each);
+    void *p;
+    memcpy(&p, at, sizeof p);
+    RT_TRY(rt_memory_check(bytes, what, st));
+    p = realloc(p, bytes ? (size_t)bytes : 1);
+    if (!p) return rt_fail_memory(st, (size_t)bytes, what);
+    memcpy(at, &p, sizeof p);
+    return RT_OK;
 }
 
 bool rt_mul(int64_t a, int64_t b, int64_t *out)

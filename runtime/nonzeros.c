@@ -4,19 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char what[] = "the nonzero elements of an input";
+
 static int64_t item_bytes(const RtNonzeros *z) { return z->dtype == RT_F64 ? 8 : 4; }
 
 static RtCode grow(RtNonzeros *z, RtStatus *st)
 {
     int64_t cap = z->cap ? z->cap * 2 : 4096;
-    size_t n = (size_t)cap;
-    int32_t *rows = realloc(z->rows, n * sizeof *rows);
-    if (rows) z->rows = rows;
-    int32_t *cols = rows ? realloc(z->cols, n * sizeof *cols) : NULL;
-    if (cols) z->cols = cols;
-    void *values = cols ? realloc(z->values, n * (size_t)item_bytes(z)) : NULL;
-    if (!values) return rt_fail_memory(st, n * 16, "the nonzero elements of an input");
-    z->values = values;
+    RT_TRY(rt_grow(&z->rows, cap, sizeof *z->rows, what, st));
+    RT_TRY(rt_grow(&z->cols, cap, sizeof *z->cols, what, st));
+    RT_TRY(rt_grow(&z->values, cap, item_bytes(z), what, st));
     z->cap = cap;
     return RT_OK;
 }
@@ -70,8 +67,8 @@ static RtCode scatter_row(RtNonzeros *z, int64_t row, const int64_t *indices, co
 RtCode rt_nonzeros_csr(RtNonzeros *z, const int64_t *indptr, const int64_t *indices, const void *values, int64_t n_rows,
                        int64_t width, const int64_t *order, RtStatus *st)
 {
-    void *scratch = calloc((size_t)width + 1, (size_t)item_bytes(z));
-    if (!scratch) return rt_fail_memory(st, (size_t)width * 8, "a row of an input");
+    void *scratch;
+    RT_TRY(rt_alloc(&scratch, width, item_bytes(z), "a row of an input", st));
     RtCode code = RT_OK;
     for (int64_t v = 0; v < n_rows && !code; v++) {
         int64_t u = order ? order[v] : v, from = indptr[u], n = indptr[u + 1] - from;

@@ -230,7 +230,7 @@ RtCode rt_npy_parse(const char *name, const void *bytes, size_t n_bytes, RtArray
     Npy h = {.name = name, .st = st};
     size_t at;
     RtCode code = parse_header(&h, bytes, n_bytes, a, &at);
-    if (!code) code = rt_block_alloc(&a->data, n_bytes - at, name, st);
+    if (!code) code = rt_block_alloc(&a->data, (int64_t)(n_bytes - at), name, st);
     if (code) {
         *a = (RtArray){0};
         return code;

@@ -56,12 +56,12 @@ static void shift_back(int64_t *offsets, int64_t n)
 static RtCode index_graph(Graph *g, RtStatus *st)
 {
     size_t n = (size_t)g->n, m = (size_t)g->n_edges;
-    RT_TRY(rt_block_alloc(&g->block, 2 * (n + 1) * 8 + 3 * m * 4 + 64, "an order of nodes", st));
+    int64_t bytes = rt_size_plus(rt_size_plus(16, g->n, 16), g->n_edges, 12);
+    RT_TRY(rt_block_alloc(&g->block, bytes, "an order of nodes", st));
     g->rows = g->block.p;
     g->both = g->rows + n + 1;
     g->sources = (int32_t *)(g->both + n + 1);
     g->ends = g->sources + m;
-    memset(g->rows, 0, 2 * (n + 1) * 8);
     for (size_t e = 0; e < m; e++) g->rows[g->dst[e] + 1]++, g->both[g->dst[e] + 1]++, g->both[g->src[e] + 1]++;
     for (size_t v = 0; v < n; v++) g->rows[v + 1] += g->rows[v], g->both[v + 1] += g->both[v];
     fill(g->n_edges, g->dst, g->src, g->rows, g->sources);
@@ -83,9 +83,8 @@ static RtCode order_degree(const Graph *g, int64_t *ids, RtStatus *st)
     RtBlock block;
     for (int64_t v = 0; v < g->n; v++)
         if (degree(g, v) > most) most = degree(g, v);
-    RT_TRY(rt_block_alloc(&block, (size_t)(most + 2) * 8, "an order of nodes", st));
+    RT_TRY(rt_block_alloc(&block, rt_size_plus(16, most, 8), "an order of nodes", st));
     int64_t *at = block.p; /* [most+2] at[most - degree]: where such nodes go */
-    memset(at, 0, (size_t)(most + 2) * 8);
     for (int64_t v = 0; v < g->n; v++) at[most - degree(g, v) + 1]++;
     for (int64_t k = 0; k < most; k++) at[k + 1] += at[k];
     for (int64_t v = 0; v < g->n; v++) ids[at[most - degree(g, v)]++] = v;
@@ -98,10 +97,9 @@ static RtCode order_bfs(const Graph *g, int64_t *ids, RtStatus *st)
 {
     RtBlock block;
     int64_t head = 0, tail = 0;
-    RT_TRY(rt_block_alloc(&block, (size_t)g->n * 9 + 16, "an order of nodes", st));
+    RT_TRY(rt_block_alloc(&block, rt_size(g->n, 9), "an order of nodes", st));
     int64_t *starts = block.p;
     char *reached = (char *)(starts + g->n);
-    memset(reached, 0, (size_t)g->n);
     RtCode code = order_degree(g, starts, st);
     for (int64_t i = 0; i < g->n && !code; i++) {
         if (!reached[starts[i]]) ids[tail++] = starts[i], reached[starts[i]] = 1;
@@ -162,9 +160,7 @@ static RtCode predict(const Graph *g, const int64_t *ids, double *cost, RtStatus
     Reuse r = {.rate = g->n <= SAMPLED_NODES ? 1 : (double)SAMPLED_NODES / (double)g->n};
     RtBlock block;
     for (int64_t e = 0; e < g->n_edges; e++) r.n_readings += is_sampled(g->src[e], g->n);
-    size_t bytes = (size_t)(g->n + r.n_readings + 2) * 8;
-    RT_TRY(rt_block_alloc(&block, bytes, "an order of nodes", st));
-    memset(block.p, 0, bytes);
+    RT_TRY(rt_block_alloc(&block, rt_size_plus(rt_size_plus(16, g->n, 8), r.n_readings, 8), "an order of nodes", st));
     r.last = block.p;
     r.tree = r.last + g->n;
     for (int64_t i = 0; i < g->n; i++) {
@@ -192,7 +188,7 @@ static RtCode consider(const Graph *g, size_t i, RtOrderMode mode, double plain,
     RtOrder order = {.name = orders[i].name};
     double cost = 0;
     if (mode != RT_ORDER_AUTO && mode != orders[i].mode) return RT_OK;
-    RT_TRY(rt_block_alloc(&order.block, (size_t)g->n * 8 + 8, "an order of nodes", st));
+    RT_TRY(rt_block_alloc(&order.block, rt_size(g->n, 8), "an order of nodes", st));
     order.ids = order.block.p;
     RtCode code = orders[i].make(g, order.ids, st);
     if (!code) code = predict(g, order.ids, &cost, st);

@@ -4,6 +4,7 @@
    thread has to be waited for that did nothing: a sleeper wakes late, finds 0 left, and sleeps
    again. Idle threads spin for some microseconds, then sleep. */
 #include "runtime/pool.h"
+#include "runtime/memory.h"
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -31,6 +32,7 @@ struct RtPool {
     pthread_t *threads;
     RtParallelFor borrowed; /* somebody else's threads, or NULL */
     void *borrowed_user;
+    RtBlock block; /* that holds this */
 };
 
 static inline void relax(void)
@@ -129,8 +131,7 @@ void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bou
 /* Signals are for the caller's thread, which may hold them back. */
 static RtCode start_threads(RtPool *p, RtStatus *st)
 {
-    p->threads = calloc((size_t)p->n_threads, sizeof *p->threads);
-    if (!p->threads) return rt_fail_memory(st, sizeof *p->threads, "threads");
+    RT_TRY(rt_alloc(&p->threads, p->n_threads, sizeof *p->threads, "threads", st));
     for (int i = 0; i + 1 < p->n_threads; i++) {
         if (pthread_create(&p->threads[i], NULL, thread_main, p))
             return rt_fail(st, RT_E_MEMORY, "--threads", "ask for fewer threads",
@@ -146,9 +147,10 @@ static RtCode pool_new(int n_threads, RtPool **out, RtStatus *st)
     if (n_threads < 1 || n_threads > MAX_THREADS)
         return rt_fail(st, RT_E_CLI_VALUE, "threads", NULL, "found %d, wanted 1 to %d", n_threads,
                        MAX_THREADS);
-    RtPool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
-    if (!p) return rt_fail_memory(st, sizeof *p, "threads");
-    *p = (RtPool){.n_threads = n_threads};
+    RtBlock block;
+    RT_TRY(rt_block_alloc(&block, sizeof(RtPool), "threads", st));
+    RtPool *p = block.p;
+    *p = (RtPool){.block = block, .n_threads = n_threads};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     *out = p;
@@ -193,7 +195,8 @@ void rt_pool_free(RtPool *p)
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
     free(p->threads);
-    free(p);
+    RtBlock block = p->block; /* p lies in it */
+    rt_block_free(&block);
 }
 
 int rt_pool_threads(const RtPool *p) { return p ? p->n_threads : 1; }

@@ -218,9 +218,9 @@ static RtCode probe_open(Probe *p, const RtMachine *m)
 {
     double table = 4 * m->bytes[RT_L3] > MEMORY_BYTES ? 4 * m->bytes[RT_L3] : MEMORY_BYTES;
     RT_TRY(rt_pool_create((int)p->threads, &p->pool, p->st));
-    RT_TRY(rt_block_alloc(&p->table, (size_t)table, "the probe", p->st));
-    RT_TRY(rt_block_alloc(&p->copy, (size_t)table, "the probe", p->st));
-    RT_TRY(rt_block_alloc(&p->index, (size_t)(2 * MEMORY_INDEX * p->threads) * sizeof(int32_t), "the probe", p->st));
+    RT_TRY(rt_block_alloc(&p->table, (int64_t)table, "the probe", p->st));
+    RT_TRY(rt_block_alloc(&p->copy, (int64_t)table, "the probe", p->st));
+    RT_TRY(rt_block_alloc(&p->index, rt_size(p->threads, 2 * MEMORY_INDEX * sizeof(int32_t)), "the probe", p->st));
     memset(p->table.p, 0, p->table.bytes);
     memset(p->copy.p, 0, p->copy.bytes);
     return RT_OK;

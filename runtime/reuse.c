@@ -1,6 +1,7 @@
 /* Reuse of rows (see reuse.h). Tracked are all rows, or of long traces the rows of every so many-th block of 8; an odd number,
    so that tables whose width is a power of two are met everywhere. */
 #include "runtime/reuse.h"
+#include "runtime/memory.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,8 @@ RtCode rt_reuse_measure(const RtTrace *t, RtReuse *r, RtStatus *st)
     int64_t one_in = (t->n > t->n_rows ? t->n : t->n_rows) / TRACKED | 1, now = 0, n_tracked = 0;
     int64_t n_slots = (t->n_rows / BLOCK / one_in + 1) * BLOCK;
     memset(r, 0, sizeof *r);
-    uint32_t *last = calloc((size_t)n_slots, sizeof *last);
-    if (!last) return rt_fail_memory(st, (size_t)n_slots * sizeof *last, "reuse of rows");
+    uint32_t *last;
+    RT_TRY(rt_alloc(&last, n_slots, sizeof *last, "reuse of rows", st));
     for (int64_t i = 0; i < t->n; i++) {
         int32_t row = !t->list ? t->to[i] : t->to ? t->to[t->list[i]] : t->list[i];
         if (row < 0) continue;

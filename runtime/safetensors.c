@@ -119,11 +119,10 @@ static RtCode check_tiling(const char *place, const RtStFile *f, const char *dat
 static RtCode read_entries(const char *place, RtStFile *f, const char *data, int64_t n_data,
                            RtStatus *st)
 {
-    size_t cap = (size_t)f->header.root->n_items + 1;
+    const RtStEntry **order;
     bool meta = false;
-    f->entries = calloc(cap, sizeof *f->entries);
-    const RtStEntry **order = calloc(cap, sizeof *order);
-    RtCode code = f->entries && order ? RT_OK : rt_fail_memory(st, cap * sizeof *f->entries, place);
+    RT_TRY(rt_alloc(&f->entries, f->header.root->n_items, sizeof *f->entries, place, st));
+    RtCode code = rt_alloc(&order, f->header.root->n_items, sizeof *order, place, st);
     for (const RtJson *v = f->header.root->first; v && !code; v = v->next) {
         if (strcmp(v->key, "__metadata__"))
             code = read_entry(place, v, data, n_data, &f->entries[f->n_entries++], st);
@@ -172,7 +171,7 @@ RtCode rt_st_read(const char *path, RtStFile *f, RtStatus *st)
 RtCode rt_st_parse(const char *name, const void *bytes, size_t n_bytes, RtStFile *f, RtStatus *st)
 {
     *f = (RtStFile){0};
-    RT_TRY(rt_block_alloc(&f->file, n_bytes, name, st));
+    RT_TRY(rt_block_alloc(&f->file, (int64_t)n_bytes, name, st));
     if (n_bytes) memcpy(f->file.p, bytes, n_bytes);
     RtCode code = parse_file(name, f, st);
     if (code) rt_st_free(f);
@@ -263,21 +262,23 @@ RtCode rt_st_write(const char *path, const RtStEntry *entries, int64_t n_entries
     size_t n_text = 0;
     unsigned char length[8];
     FILE *out = open_memstream(&text, &n_text);
-    RtFilePart *parts = calloc((size_t)n_entries + 2, sizeof *parts);
+    RtFilePart *parts = NULL;
+    RtCode code = rt_alloc(&parts, n_entries + 2, sizeof *parts, path, st);
     if (out) put_header(out, entries, n_entries, meta, n_meta);
     bool ok = out && !ferror(out);
     if (out && fclose(out)) ok = false;
-    if (!ok || !parts) {
+    if (!ok && !code) code = rt_fail_memory(st, n_text, path);
+    if (code) {
         free(text);
         free(parts);
-        return rt_fail_memory(st, n_text, path);
+        return code;
     }
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)n_text >> (8 * i));
     parts[0] = (RtFilePart){length, 8};
     parts[1] = (RtFilePart){text, n_text};
     for (int64_t i = 0; i < n_entries; i++)
         parts[i + 2] = (RtFilePart){entries[i].data, (size_t)entries[i].bytes};
-    RtCode code = rt_file_replace(path, parts, (size_t)n_entries + 2, st);
+    code = rt_file_replace(path, parts, (size_t)n_entries + 2, st);
     free(text);
     free(parts);
     return code;

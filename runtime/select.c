@@ -38,8 +38,8 @@ static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, c
     const int64_t *rows = x->split ? NULL : rt_exec_rows(e, s, x);
     *n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, c->chunks ? c->chunks : RT_CHUNKS);
     if (threads > MAX_THREADS || *n_chunks < 2 || !x->extent) return *n_chunks < 2 ? threads : 1;
-    int64_t *bounds = calloc(2 * (size_t)*n_chunks + 1, sizeof *bounds);
-    if (!bounds) return 1;
+    int64_t *bounds;
+    if (rt_alloc(&bounds, 2 * *n_chunks + 1, sizeof *bounds, "", NULL)) return 1;
     int64_t *order = bounds + *n_chunks + 1;
     double busy[MAX_THREADS] = {0}, most = 0, all = 0, n = rows ? (double)rows[x->extent] : 0;
     Work w = {rows, (n > 0 ? row_share : 1) / (double)x->extent, n > 0 ? (1 - row_share) / n : 0};

@@ -79,16 +79,16 @@ static RtCode parse_budget(const RtCli *c, int64_t *budget)
                    "found `%.60s`, wanted bytes as in 4096, 512K, 300M or 2G", text);
 }
 
-/* Refuses what needs more planned memory than it may use, before any of it is taken. */
+/* Refuses what needs more planned memory than it may use, or than there is, before any of it is taken. */
 static RtCode check_budget(const RtCli *c, const RtSession *s, const char *programs)
 {
-    int64_t budget, bytes, program = -1;
-    if (!c->values[OPT_BUDGET]) return RT_OK;
-    RT_TRY(parse_budget(c, &budget));
+    int64_t budget = INT64_MAX, bytes, program = -1;
+    if (c->values[OPT_BUDGET]) RT_TRY(parse_budget(c, &budget));
     RT_TRY(rt_planned_bytes(c->model, s->data.graph, s->batches.graph, programs, &bytes, &program, c->st));
-    if (bytes <= budget) return RT_OK;
-    return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name), NULL,
-                   "the budget is %lld bytes, this program needs at least %lld", (long long)budget, (long long)bytes);
+    if (bytes > budget)
+        return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name), NULL,
+                       "the budget is %lld bytes, this program needs at least %lld", (long long)budget, (long long)bytes);
+    return c->command == CMD_PLAN ? RT_OK : rt_memory_check(bytes, "the planned memory", c->st);
 }
 
 static bool is_large(const RtGraph *g)

@@ -89,7 +89,7 @@ int64_t rt_held_bytes(const RtModel *m, const RtGraph *g, int64_t program)
     int64_t bytes = 0;
     for (int64_t i = 0; i < m->n_tensors; i++)
         if (m->tensors[i].kind == RT_HELD && takes(m, program, i))
-            bytes += rt_tensor_count(m, g, i) * rt_dtype_bytes(m->tensors[i].dtype);
+            bytes = rt_size_plus(bytes, rt_tensor_count(m, g, i), rt_dtype_bytes(m->tensors[i].dtype));
     return bytes;
 }
 
@@ -107,6 +107,6 @@ RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step,
     *bytes = most < 0 ? 0 : most;
     for (int64_t i = 0; i < m->n_tensors; i++)
         if (m->tensors[i].kind == RT_HELD && rt_programs_take(m, programs, i))
-            *bytes += rt_tensor_count(m, g, i) * rt_dtype_bytes(m->tensors[i].dtype);
+            *bytes = rt_size_plus(*bytes, rt_tensor_count(m, g, i), rt_dtype_bytes(m->tensors[i].dtype));
     return RT_OK;
 }

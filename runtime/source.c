@@ -40,8 +40,7 @@ static bool csr_part(const char *stem, char *base, size_t size, const char **par
 static RtCode open_side(RtSource *s, const char *path, RtStatus *st)
 {
     if (s->side && !strcmp(s->side->path, path)) return RT_OK;
-    if (!s->side) s->side = calloc(1, sizeof *s->side);
-    if (!s->side) return rt_fail_memory(st, sizeof *s->side, "an archive");
+    if (!s->side) RT_TRY(rt_alloc(&s->side, 1, sizeof *s->side, "an archive", st));
     rt_zip_close(s->side);
     return rt_zip_open(path, s->side, st);
 }

@@ -4,6 +4,8 @@
 
 enum { LEAST = 16384, PARTS = 4 }; /* elements of a row; parts of each walk, per thread */
 
+static const char what[] = "rows that threads share";
+
 struct RtSplit {
     RtArg self;
     RtExec *e;
@@ -109,13 +111,11 @@ static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
 {
     RtExec *e = s->e;
     int64_t threads = rt_pool_threads(e->options.pool), n_args = step_of(s)->n_split_args;
-    s->which = calloc((size_t)s->n, sizeof *s->which);
-    s->first = calloc((size_t)s->n + 1, sizeof *s->first);
-    s->bounds = calloc((size_t)(PARTS * threads) + 1, sizeof *s->bounds);
-    s->args = calloc((size_t)n_args, sizeof *s->args);
-    s->same = calloc((size_t)n_args, sizeof *s->same);
-    if (!s->which || !s->first || !s->bounds || !s->args || !s->same)
-        return rt_fail_memory(st, sizeof *s->args * (size_t)n_args, "rows that threads share");
+    RT_TRY(rt_alloc(&s->which, s->n, sizeof *s->which, what, st));
+    RT_TRY(rt_alloc(&s->first, s->n + 1, sizeof *s->first, what, st));
+    RT_TRY(rt_alloc(&s->bounds, PARTS * threads + 1, sizeof *s->bounds, what, st));
+    RT_TRY(rt_alloc(&s->args, n_args, sizeof *s->args, what, st));
+    RT_TRY(rt_alloc(&s->same, n_args, sizeof *s->same, what, st));
     find_rows(s->rows, n_rows, least, s->which);
     for (int64_t i = 0; i < s->n; i++) s->first[i + 1] = s->first[i] + blocks_of(length(s, s->which[i]));
     s->n_parts = rt_cut_count(s->first[s->n], 1, (int)threads, PARTS);
@@ -146,8 +146,8 @@ RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **out, RtStatus *st)
     int64_t least = least_of(e, rows, x->extent), n = find_rows(rows, x->extent, least, NULL);
     RtKernelFn fn = rt_exec_kernel(e, def->split_kernel);
     if (!n || !fn) return RT_OK;
-    RtSplit *s = calloc(1, sizeof *s);
-    if (!s) return rt_fail_memory(st, sizeof *s, "rows that threads share");
+    RtSplit *s;
+    RT_TRY(rt_alloc(&s, 1, sizeof *s, what, st));
     *s = (RtSplit){.self = {.p = s}, .e = e, .step = step, .n = n, .fn = fn, .rows = rows};
     *out = s;
     return fill(s, x->extent, least, st);

@@ -43,7 +43,7 @@ RtCode rt_fail(RtStatus *st, RtCode code, const char *place, const char *hint, c
 RtCode rt_fail_memory(RtStatus *st, size_t bytes, const char *what)
 {
     return rt_fail(st, RT_E_MEMORY, NULL, "use a smaller graph or narrower layers, or free memory",
-                   "cannot allocate %.1f MiB for %s", (double)bytes / 1048576.0, what);
+                   "cannot allocate %zu bytes (%.1f MiB) for %s", bytes, (double)bytes / 1048576.0, what);
 }
 
 RtCode rt_fail_errno(RtStatus *st, RtCode code, const char *path)

@@ -18,7 +18,7 @@ RtCode rt_tensors_alloc(RtTensors *t, int64_t i, RtStatus *st)
     if (t->counts[i] < 0 ||
         !rt_mul(t->counts[i], rt_dtype_bytes(t->model->tensors[i].dtype), &bytes))
         return rt_fail(st, RT_E_OVERFLOW, name, NULL, "the tensor's size overflows 64 bits");
-    RT_TRY(rt_block_alloc(&t->blocks[i], (size_t)bytes + 256, name, st));
+    RT_TRY(rt_block_alloc(&t->blocks[i], rt_size_plus(bytes, 1, 256), name, st));
     t->data[i] = t->blocks[i].p;
     return RT_OK;
 }
@@ -38,13 +38,11 @@ static RtCode count_and_alloc(RtTensors *t, const RtGraph *g, RtStatus *st)
 
 RtCode rt_tensors_create(const RtModel *m, const RtGraph *g, RtTensors *t, RtStatus *st)
 {
-    size_t n = (size_t)m->n_tensors + 1;
     *t = (RtTensors){.model = m};
-    t->data = calloc(n, sizeof *t->data);
-    t->counts = calloc(n, sizeof *t->counts);
-    t->blocks = calloc(n, sizeof *t->blocks);
-    RtCode code = t->data && t->counts && t->blocks ? count_and_alloc(t, g, st)
-                                                    : rt_fail_memory(st, n * 8, "tensors");
+    RtCode code = rt_alloc(&t->data, m->n_tensors, sizeof *t->data, "tensors", st);
+    if (!code) code = rt_alloc(&t->counts, m->n_tensors, sizeof *t->counts, "tensors", st);
+    if (!code) code = rt_alloc(&t->blocks, m->n_tensors, sizeof *t->blocks, "tensors", st);
+    if (!code) code = count_and_alloc(t, g, st);
     if (code) rt_tensors_free(t);
     return code;
 }
@@ -130,10 +128,10 @@ double rt_tensors_hyper(const RtTensors *t, int64_t tensor)
 
 RtCode rt_tensors_snapshot(const RtTensors *t, RtBlock *copy, RtStatus *st)
 {
-    size_t total = 0;
+    int64_t total = 0;
     for (int64_t i = 0; i < t->model->n_tensors; i++)
-        if (is_trained(&t->model->tensors[i])) total += (size_t)tensor_bytes(t, i);
-    if (!copy->p) RT_TRY(rt_block_alloc(copy, total + 1, "a copy of the weights", st));
+        if (is_trained(&t->model->tensors[i])) total += tensor_bytes(t, i);
+    if (!copy->p) RT_TRY(rt_block_alloc(copy, total, "a copy of the weights", st));
     char *at = copy->p;
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
         if (!is_trained(&t->model->tensors[i])) continue;

@@ -69,7 +69,7 @@ static RtCode take_workspace(Trainer *t, RtExecOptions *o)
         RT_TRY(rt_arena_bytes(t->m, p, i ? t->d->graph : step_graph(t), &bytes, t->st));
         if (bytes > most) most = bytes;
     }
-    RT_TRY(rt_block_alloc(&t->workspace, (size_t)most + 64, "the planned memory of a training step",
+    RT_TRY(rt_block_alloc(&t->workspace, rt_size_plus(most, 1, 64), "the planned memory of a training step",
                           t->st));
     o->workspace = t->workspace.p;
     o->workspace_bytes = (size_t)most;
@@ -144,8 +144,7 @@ static RtCode set_up_batches(Trainer *t)
     rt_batches_widest(b);
     for (int64_t i = 0; i < t->m->n_tensors; i++)
         if (rt_mask_role(t->m, i) == 0 && rt_programs_take(t->m, "train_step", i)) mask = i;
-    t->order = calloc(2 * (size_t)b->n_graphs, sizeof *t->order);
-    if (!t->order) return rt_fail_memory(t->st, (size_t)b->n_graphs * 8, "an order of graphs");
+    RT_TRY(rt_alloc(&t->order, b->n_graphs, 2 * sizeof *t->order, "an order of graphs", t->st));
     t->n_order = rt_batches_where(b, mask, t->order);
     if (t->n_order) return RT_OK;
     return rt_fail(t->st, RT_E_BATCH, "train_mask", "mark graphs to train on", "no graph has a row in the mask");

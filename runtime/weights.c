@@ -95,24 +95,21 @@ static bool is_wanted(const RtModel *m, int64_t i, bool all)
 static RtCode grow(RtStored *s, int64_t more, int64_t bytes, RtStatus *st)
 {
     RtBlock data;
-    RT_TRY(rt_block_alloc(&data, s->data.bytes + (size_t)bytes, "the weights", st));
+    RT_TRY(rt_block_alloc(&data, rt_size_plus((int64_t)s->data.bytes, bytes, 1), "the weights", st));
     if (s->data.bytes) memcpy(data.p, s->data.p, s->data.bytes);
     for (int64_t i = 0; i < s->n; i++)
         s->entries[i].data =
             (char *)data.p + ((const char *)s->entries[i].data - (char *)s->data.p);
     rt_block_free(&s->data);
     s->data = data;
-    RtStEntry *entries = realloc(s->entries, (size_t)(s->n + more + 1) * sizeof *entries);
-    if (!entries) return rt_fail_memory(st, (size_t)more * sizeof *entries, "the weights");
-    s->entries = entries;
-    return RT_OK;
+    return rt_grow(&s->entries, s->n + more, sizeof *s->entries, "the weights", st);
 }
 
 static RtCode set_name(RtStEntry *e, const char *prefix, const char *name, RtStatus *st)
 {
     size_t n = strlen(prefix) + strlen(name) + 1;
-    char *text = malloc(n);
-    if (!text) return rt_fail_memory(st, n, "the weights");
+    char *text;
+    RT_TRY(rt_alloc(&text, (int64_t)n, 1, "the weights", st));
     snprintf(text, n, "%s%s", prefix, name);
     e->name = text;
     return RT_OK;
@@ -237,7 +234,7 @@ static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlo
     for (int64_t i = 0; i < m->n_tensors; i++)
         if (rt_weights_has(m, i) && t->data[i])
             total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
-    RT_TRY(rt_block_alloc(fresh, (size_t)total, place, st));
+    RT_TRY(rt_block_alloc(fresh, total, place, st));
     for (int64_t i = 0; i < m->n_tensors; i++) {
         if (!rt_weights_has(m, i) || !t->data[i]) continue;
         RT_TRY(rt_stored_get(f, place, t, i, "", (char *)fresh->p + at, st));

@@ -232,7 +232,7 @@ RtCode rt_zip_read(const RtZip *z, const char *name, const char *place, RtArray 
     if (found > 1) return broken(place, "the archive has the member twice", st);
     RT_TRY(find_packed(z, &m, place, &packed, st));
     if (m.method == STORED) return parse(&m, packed, place, a, st);
-    RT_TRY(rt_block_alloc(&out, (size_t)m.size, place, st));
+    RT_TRY(rt_block_alloc(&out, m.size > INT64_MAX ? -1 : (int64_t)m.size, place, st));
     RtCode code = unpack(&m, packed, place, out.p, st);
     if (!code) code = parse(&m, out.p, place, a, st);
     rt_block_free(&out);

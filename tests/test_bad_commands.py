@@ -8,6 +8,7 @@ import resource
 import shutil
 import stat
 import sys
+import time
 
 import toy
 from sandbox import Sandbox
@@ -223,6 +224,25 @@ with open(box.path("moved", "libgnnrt.a"), "w") as f:
     f.write("junk")
 box.refuses("gnnc_junk_runtime", [box.path("moved", "gnnc")] + plain, 6, "E0633", "libgnnrt.a")
 box.refuses("gnnc_no_cc", [box.gnnc] + plain, 6, "E0632", "cc", env=dict(os.environ, PATH="/nonexistent"))
+# However little memory there is, LLVM's included, the compiler says so, and its folder for the linker's files does not stay.
+os.makedirs(box.path("tmp"))
+ended = {}
+for mib in () if box.sanitized else range(200, 800, 50):
+    r = box.run(box.gnnc, "build", "toy.gnn", "--data", "data", *OUT, env=dict(os.environ, TMPDIR=box.path("tmp")),
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20)))
+    ended.setdefault(r.rc if "E0619" in r.err or r.rc in (0, 6, 127) else "%s: %s" % (r.rc, r.err[-200:]), []).append(mib)
+for _ in range(500):  # whoever removes it does so after the compiler has ended
+    if not os.listdir(box.path("tmp")):
+        break
+    time.sleep(0.01)
+if box.sanitized:
+    box.skip("gnnc_little_memory", "sanitizers want their own address space")
+else:
+    box.codes.add("E0619")
+    box.report("gnnc_little_memory", (4 not in ended or set(ended) - {0, 4, 6, 127}) and ended)
+    box.report("gnnc_little_memory_leaves_nothing", os.path.exists(box.path("never")) and 0 not in ended or os.listdir(box.path("tmp")))
+    if os.path.exists(box.path("never")):
+        os.remove(box.path("never"))
 box.refuses("gnnc_no_tmp", [box.gnnc] + plain, 6, "E0602", env=dict(os.environ, TMPDIR="/nonexistent"))
 with open("/dev/full", "w") as full:
     r = box.run(box.gnnc, "ir", "plain.gnn", "--set", "F=8", stdout=full)

@@ -185,12 +185,20 @@ def little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
 
-with open(os.path.join(toy.fresh(box), "meta.json"), "w") as f:
-    f.write(meta(num_nodes=2 * 10**9))
+# Counts that no file agrees with are refused before anything of that size is made, in whatever order nodes are stored.
+for n, rc, code, says in [(2**61 - 1, 3, "R301", str(2**61 - 1)), (2**31 - 2, 3, "R112", "60"), (2**31 - 1, 3, "R112", "60")]:
+    with open(os.path.join(toy.fresh(box), "meta.json"), "w") as f:
+        f.write(meta(num_nodes=n))
+    for order in ("none", "degree", "bfs", "auto"):
+        box.refuses("huge_count_%d_%s" % (n, order), train() + ["--reorder", order], rc, code, says, limit=5)
+# Of edges alone any number of nodes may be true; whether there is memory for them is asked first.
+box.write("edges.gnn", "model edges(edge_weight: edge) -> node {\n  return sum_in(edge_weight)\n}\n")
+box.must(box.gnnc, "build", "edges.gnn", "--cpu=generic", "-o", box.path("edges"))
 if box.sanitized:
     box.skip("out_of_memory", "sanitizers want their own address space")
 else:
-    refuses("out_of_memory", 4, "R611", "MiB", preexec_fn=little_memory)
+    box.refuses("out_of_memory", [box.path("edges"), "infer", "--data", "spoilt", "--out", "y.npy"], 4, "R611", "bytes", "MiB", limit=5,
+                preexec_fn=little_memory)
 
 # ---- sparse features ------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAY = {  # folder -> what it may include besides itself; a path names one header
-    "base": ["runtime/replace.h"],
+    "base": ["runtime/available.h", "runtime/replace.h"],
     "ir": ["base"],
     "frontend": ["base", "ir"],
     "passes": ["base", "ir", "runtime/pack.h"],
@@ -96,6 +96,39 @@ def frees_take_null():
     return ["tests/unit/test_free.c lacks " + f for f in sorted(declared) if not re.search(r"\b%s\b" % f, named)]
 
 
+def sizes_are_computed_in_one_place():
+    """Memory is asked for where sizes are checked: nothing else calls malloc, and no count is multiplied on the way there."""
+    may = {"runtime/memory.c", "base/arena.c"}
+    wrong = []
+    for path in tracked("*.c *.h *.y *.l"):
+        if path.split("/")[0] not in MAY or path in may:
+            continue
+        text = strip_comments(read(path))
+        for call in re.findall(r"\b(?:m|c|re|aligned_)alloc\s*\([^;]*", text):
+            wrong.append("%s: %s" % (path, call[:60]))
+        for name in ("rt_block_alloc", "rt_memory_check", "arena_alloc"):
+            for size in arguments(text, name, 0 if name == "rt_memory_check" else 1):
+                if re.search(r"[\w)\]] [*] ", re.sub(r"\b(rt_size|rt_size_plus|sizeof)\(.*\)", "", size)):
+                    wrong.append("%s: %s(... %s ...)" % (path, name, size))
+    return wrong
+
+
+def arguments(text, name, which):
+    """The argument of that number of each call."""
+    for m in re.finditer(r"\b%s\(" % name, text):
+        depth, found, at = 0, [""], m.end()
+        while depth >= 0 and at < len(text):
+            c = text[at]
+            depth += (c in "([{") - (c in ")]}")
+            if c == "," and depth == 0:
+                found.append("")
+            elif depth >= 0:
+                found[-1] += c
+            at += 1
+        if len(found) > which:
+            yield found[which].strip()
+
+
 report("house.include_arrows", include_arrows())
 report("house.no_layer_names_in_c", layer_names())
 report("house.files_under_800_lines", file_sizes())
@@ -104,3 +137,4 @@ report("house.no_shell", no_shell())
 report("house.no_machine_paths", machine_paths())
 report("house.codes_are_used", codes_are_used())
 report("house.frees_take_null", frees_take_null())
+report("house.sizes_are_computed_in_one_place", sizes_are_computed_in_one_place())

@@ -2,6 +2,7 @@
    where the system refuses a call. */
 #include "base/diag.h"
 #include "base/file.h"
+#include "runtime/available.h"
 #include "tests/unit/failing.h"
 #include <limits.h>
 #include <signal.h>
@@ -162,6 +163,37 @@ static void test_replaced(void)
     check_end("base: what is replaced");
 }
 
+/* What is left is the least that any group on the way up leaves; what lies idle in caches counts as left. */
+static void test_available(void)
+{
+    const char *top = path_of("groups"), *inner = path_of("groups/inner");
+    char path[64];
+    check_begin();
+    CHECK(rt_available() > 0);
+    CHECK(mkdir(top, 0700) == 0 && mkdir(inner, 0700) == 0);
+    put(path_of("groups/inner/memory.max"), "5000\n");
+    put(path_of("groups/inner/memory.current"), "4000\n");
+    put(path_of("groups/memory.max"), "max\n");
+    put(path_of("groups/memory.current"), "9000\n");
+    strcpy(path, "/inner");
+    CHECK(rt_groups_leave(top, path, "memory.max", "memory.current", "inactive_file ") == 1000);
+    put(path_of("groups/inner/memory.stat"), "anon 7\ninactive_file 300\n");
+    strcpy(path, "/inner");
+    CHECK(rt_groups_leave(top, path, "memory.max", "memory.current", "inactive_file ") == 1300);
+    put(path_of("groups/memory.max"), "9200\n");
+    strcpy(path, "/inner");
+    CHECK(rt_groups_leave(top, path, "memory.max", "memory.current", "inactive_file ") == 200);
+    put(path_of("groups/memory.current"), "9300\n"); /* a limit may be lowered below what is used */
+    strcpy(path, "/inner");
+    CHECK(rt_groups_leave(top, path, "memory.max", "memory.current", "inactive_file ") == 0);
+    strcpy(path, "/nowhere");
+    CHECK(rt_groups_leave(inner, path, "memory.limit_in_bytes", "memory.current", "inactive_file ") == INT64_MAX);
+    static const char *const files[] = {"inner/memory.max", "inner/memory.current", "inner/memory.stat", "memory.max", "memory.current"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlink(arena_printf(arena, "%s/%s", top, files[i]));
+    CHECK(rmdir(inner) == 0 && rmdir(top) == 0);
+    check_end("base: memory that is left");
+}
+
 static void test_folders(void)
 {
     const char *why = "", *old = getenv("TMPDIR"), *bases[] = {folder, "", NULL, "/nowhere"};
@@ -294,6 +326,7 @@ int main(void)
     test_diags();
     test_files();
     test_replaced();
+    test_available();
     test_folders();
     test_killed();
     test_spawn();
