@@ -103,8 +103,9 @@ RtCode rt_alloc(void *out, int64_t n, int64_t each, const char *what, RtStatus *
     void *p = NULL;
     memcpy(out, &p, sizeof p);
     RT_TRY(rt_memory_check(bytes, what, st));
-    p = calloc(bytes ? (size_t)bytes : 1, 1);
+    p = malloc(bytes ? (size_t)bytes : 1);
     if (!p) return rt_fail_memory(st, (size_t)bytes, what);
+    memset(p, 0, (size_t)bytes); /* written at once, so that what is left is known when the next is asked for */
     memcpy(out, &p, sizeof p);
     return RT_OK;
 }
