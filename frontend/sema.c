@@ -259,9 +259,13 @@ static void elab_entry(Elab *e, const Program *p, Entry *entry)
     ((Def *)(uintptr_t)entry->def)->used = true;
     prepare_entry(e, entry);
     if (!entry_inputs(e, entry->def, entry->bound, entry->n_bound)) return;
+    uint32_t before = e->m->n_sites;
     elab_forward(e, entry->def, entry->bound, entry->n_bound);
     if (e->d->n_errors) return;
+    uint32_t behind = e->m->n_sites;
+    e->m->n_sites = before; /* `vjp` draws the numbers that `forward` draws */
     elab_vjp(e, entry->def, entry->bound, entry->n_bound);
+    ICE_UNLESS(e->d->n_errors || e->m->n_sites == behind);
     if (!p->train || e->opt->export_layer) return;
     if (entry->target.kind == V_DEF) {
         Instance *it = ARENA_NEW(e->a, Instance);

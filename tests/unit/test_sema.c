@@ -204,6 +204,34 @@ static void test_vjp(void)
           f->args.data[f->args.n - 1].kind == IR_ARG_COTANGENT);
 }
 
+/* The sites that a function draws from, in the order of its ops; at most 8. */
+static uint32_t drawn_sites(const IrModule *m, const char *func, uint32_t *sites)
+{
+    const IrFunc *f = ir_func_find(m, func);
+    uint32_t n = 0;
+    for (uint32_t i = 0; f && i < f->ops.n && n < 8; i++)
+        if (f->ops.data[i].op == IR_OP_random_uniform || f->ops.data[i].op == IR_OP_random_normal) sites[n++] = f->ops.data[i].attr.site;
+    return n;
+}
+
+/* Gradients are those of what `forward` computed: `vjp` drops the same elements and draws the same pairs of nodes. */
+static void test_vjp_draws_alike(void)
+{
+    static const char text[] = "model net(x: node[F]) -> node[F] {\n"
+                               "  pairs p = negatives(g, k = 2)\n"
+                               "  far = over p { sum_in(x.src) }\n"
+                               "  return dropout(x * randn(node[F]), 0.5) * far\n"
+                               "}\n";
+    FrontendOptions opt = only_f;
+    opt.train_mode = true;
+    IrModule *m = compile(text, &opt);
+    if (!check(m != NULL, "no module: %s", first_error())) return;
+    uint32_t forward[8], vjp[8], n = drawn_sites(m, "forward", forward);
+    CHECK(n == 2 && drawn_sites(m, "vjp", vjp) == n && forward[0] != forward[1]);
+    CHECK(forward[0] == vjp[0] && forward[1] == vjp[1]);
+    CHECK(m->n_sites == 3 && m->graphs.n == 2); /* one graph of negatives beside the data's */
+}
+
 /* The text of a module is read back to the same text. */
 static void test_round_trip(void)
 {
@@ -455,6 +483,7 @@ int main(void)
         {"sema modes", test_modes},
         {"sema weight decay by name", test_decay_pattern},
         {"sema vjp", test_vjp},
+        {"sema vjp draws alike", test_vjp_draws_alike},
         {"sema round trip", test_round_trip},
         {"sema data", test_facts},
         {"sema inputs and data", test_known},
