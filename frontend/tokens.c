@@ -47,7 +47,7 @@ const uint32_t tokens_n_statement_words =
 static const struct Word *word_find(const char *text)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].text, text)) return &words[i];
+        if (words[i].text[0] == text[0] && !strcmp(words[i].text, text)) return &words[i];
     return NULL;
 }
 

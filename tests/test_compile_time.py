@@ -5,7 +5,7 @@ usage: test_compile_time.py BUILD
 
 Each kind of program is checked at 2,000 and at 20,000 lines. Start-up is taken off; ten times the lines may cost up to 30 times
 the time, so that a busy machine does not matter and a square (100 times) does.
-"""
+Run: alone"""
 import os
 import re
 import subprocess

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`gnnc machine`: built-in figures, the probe and its cache file, damaged files. usage: test_machine.py BUILD"""
+"""`gnnc machine`: built-in figures, the probe and its cache file, damaged files. usage: test_machine.py BUILD
+Run: alone"""
 import json
 import os
 import subprocess

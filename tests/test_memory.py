@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Planned memory: what `plan` says is what is taken; --memory-budget of executables refuses more before it is taken; that of
-`gnnc build` makes programs that need less and give the same numbers within the error bound. usage: test_memory.py BUILD"""
+`gnnc build` makes programs that need less and give the same numbers within the error bound. usage: test_memory.py BUILD
+Run: alone"""
 import json
 import re
 import sys

@@ -14,6 +14,8 @@ typedef struct Case {
     int64_t skipped, compared;
 } Case;
 
+static const FrontendStd *std_parsed; /* once, for all programs */
+
 /* ---- programs ---- */
 
 /* The text with all dims that it has of size 3; a dim that it lacks is left out when the front end says so. */
@@ -27,7 +29,7 @@ static IrModule *compile(Arena *a, const char *text, const char *layer, bool tra
         *d = (Diags){.arena = a};
         Source *src = ARENA_NEW(a, Source);
         *src = (Source){"derivatives.gnn", text, (uint32_t)strlen(text)};
-        FrontendOptions o = {.float_dtype = IR_F64, .set_names = names, .set_values = sizes, .n_set = n, .train_mode = train,
+        FrontendOptions o = {.std = std_parsed, .float_dtype = IR_F64, .set_names = names, .set_values = sizes, .n_set = n, .train_mode = train,
                              .export_layer = layer};
         IrModule *m = frontend_compile(a, src, &o, d);
         uint32_t was = n;
@@ -265,8 +267,11 @@ static void test_reducers(void)
 
 int main(int argc, char **argv)
 {
+    Arena *a = arena_new();
+    std_parsed = frontend_std_new(a);
     if (argc == 1) test_functions();
     if (argc == 1) test_reducers();
     test_layers(argc > 1 ? argv[1] : NULL);
+    arena_free(a);
     return check_done();
 }
