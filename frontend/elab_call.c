@@ -138,21 +138,26 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
     return false;
 }
 
-/* A static value skips arguments of a domain: `mlp(64)` gives the width, not x. */
-static bool takes(const Def *def, const AstParam *p, const Value *v)
+static bool is_row_scalar(const AstType *t) { return t->space.text && !t->dims.n; }
+
+/* A static value skips arguments of a domain: `mlp(64)` gives the width, not x. Where no other argument is left
+   (`late`), a number goes to the first that takes one value per row. */
+static bool takes(const Def *def, const AstParam *p, const Value *v, bool late)
 {
     bool layer = def->decl->kind == AST_DECL_LAYER || def->decl->kind == AST_DECL_MODEL;
+    bool number = v->kind == V_NUMBER || v->kind == V_DIM || v->kind == V_BOOL;
     return !layer || !p->type || !p->type->space.text || !value_is_static(v) ||
-           v->kind == V_TUPLE || v->kind == V_NONE;
+           v->kind == V_TUPLE || v->kind == V_NONE || (late && number && is_row_scalar(p->type));
 }
 
 static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Filled *f, Value v,
                             Span s)
 {
-    for (uint32_t i = 0; i < sig->n_params; i++) {
-        if (f->given[i] || !takes(def, &sig->params[i], &v)) continue;
-        f->given[i] = true;
-        f->values[i] = v;
+    for (uint32_t i = 0; i < 2 * sig->n_params; i++) {
+        uint32_t k = i % sig->n_params;
+        if (f->given[k] || !takes(def, &sig->params[k], &v, i != k)) continue;
+        f->given[k] = true;
+        f->values[k] = v;
         return true;
     }
     Diag *d = diag_error(e->d, E0302, s, "too many arguments for %s `%s`, which takes %u",

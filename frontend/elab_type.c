@@ -303,7 +303,8 @@ static Value fit_value(Elab *e, Value v, const Wanted *w)
     Span at = w->at;
     if (v.kind == V_ERROR) return v;
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
-    if (v.kind == V_NUMBER || v.kind == V_DIM) v = to_tensor(e, v, want->dtype, at);
+    bool truth = v.kind == V_BOOL && want->dtype == IR_BOOL;
+    if (v.kind == V_NUMBER || v.kind == V_DIM || truth) v = to_tensor(e, v, want->dtype, at);
     if (v.kind == V_ERROR) return v;
     if (v.kind != V_TENSOR) return misfit(e, E0205, &v, w);
     if (want->space == IR_NONE) want->space = v.type.space;

@@ -6,6 +6,7 @@ tested first, with a case in which one recorded number is another.
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,11 +25,16 @@ def command(build, folders):
     return [sys.executable, os.path.join(HERE, "golden", "run.py"), os.path.join(build, "gnnc")] + folders
 
 
-def plant(folder, layer):
-    """Copies of a layer's first case, each with one number of one recorded tensor changed."""
+def first_case(layer):
+    """A layer's cases.json, and the first case in it."""
     with open(os.path.join(layer, "cases.json")) as f:
         head = json.load(f)
-    entry = head["cases"][0]
+    return head, head["cases"][0]
+
+
+def plant(folder, layer):
+    """Copies of a layer's first case, each with one number of one recorded tensor changed."""
+    head, entry = first_case(layer)
     recorded = tensors.read(os.path.join(layer, entry["case"] + ".safetensors"))
     head["cases"] = [dict(entry, case=name) for name in FAULTS]
     with open(os.path.join(folder, "cases.json"), "w") as f:
@@ -50,12 +56,38 @@ def test_faults(build, root):
         print("ok a wrong %s is noticed" % name if seen else "FAIL a wrong %s is noticed: %s" % (name, lines[-1:]))
 
 
+def run_numbers(build, layer, numbers):
+    """The lines that report a layer's first case, called with each of `numbers` besides."""
+    head, entry = first_case(layer)
+    head["cases"] = [dict(entry, case=str(i), scalars=n) for i, n in enumerate(numbers)]
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "cases.json"), "w") as f:
+            json.dump(head, f)
+        for i in range(len(numbers)):
+            shutil.copy(os.path.join(layer, entry["case"] + ".safetensors"), os.path.join(folder, "%d.safetensors" % i))
+        p = subprocess.run(command(build, [folder]), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return sorted(p.stdout.decode().splitlines()[:-1], key=lambda line: line.split("/")[-1])
+
+
+def test_numbers(build, root):
+    """A plain number reaches the layer, or the case fails. The Laplacian of ChebConv's first case has the largest entry 1, so that 2 is
+    what the layer computes by itself, and 1.7 is something else."""
+    lines = run_numbers(build, os.path.join(root, "tier1", "ChebConv"), [{"lambda_max": 2.0}, {"lambda_max": 1.7}])
+    lines += run_numbers(build, os.path.join(root, "tier1", "GCNConv"), [{"lambda_max": 1.7}])
+    wanted = ["ok ", "out.0 is off", "lambda_max of the case is not passed"]
+    for line, part in zip(lines, wanted):
+        print("ok a number beside the inputs: %s" % part if part in line else "FAIL a number beside the inputs: %s, wanted %s" % (line, part))
+    if len(lines) != len(wanted):
+        print("FAIL numbers beside the inputs: found %d lines: %s" % (len(lines), lines))
+
+
 def main():
     build, root = sys.argv[1], os.path.join(SHARED, "golden")
     if not os.path.isdir(root):
         print("skip golden: NO CASES: %s is not there (GNNC_SHARED names another place)" % root)
         return
     test_faults(build, root)
+    test_numbers(build, root)
     sys.stdout.flush()
     sys.exit(subprocess.call(command(build, [os.path.join(root, folder) for folder in FOLDERS])))
 

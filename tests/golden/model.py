@@ -5,7 +5,7 @@ import constructors
 import layers  # noqa: F401 (fills the table)
 import reducers
 import words
-from case import Unsayable
+from case import Unsayable, Wrong
 
 # The forward functions' inputs: PyG's name -> ours, domain (node: sources; dst: targets), the symbols of its last dims: as many
 # as it has beside its rows.
@@ -24,13 +24,16 @@ DENSE = {"x": ("x", "", "BNF"), "adj": ("adj", "", ["B", "N", "N'"]), "s": ("s",
 EDGES = [["edge_index"], ["hyperedge_index"], ["pos_edge_index", "neg_edge_index"], ["index"]]
 COLOURS = 128  # integers on nodes without features are below this, or below the number of nodes
 OTHER = ("batch", "knn_edge_index")  # neighbour lists that were found are recorded, not given
+# Numbers that say how large the graph is and what is returned; every other one is an argument of the layer.
+SHAPES = ("size", "dim_size", "num_edges", "return_attention_weights")
 
 
 LOOPED, PLAIN = "looped", "plain"
 
 
 class Spec:
-    """What case.run needs: text, dims, mode; prefix of parameter names; inputs (our name -> PyG's); outputs (a result's number, or
+    """What case.run needs: text, dims, mode; prefix of parameter names; inputs (our name -> PyG's); numbers (our name -> value, in
+    the text); outputs (a result's number, or
     LOOPED or PLAIN: the ids of the edges with or without new self-loops); kept (the results that are values of edges whose loops were
     kept); used (the result that says which rows of the others are, or None); the graph's sizes, edges (names of inputs), whether row 1 of them is the source, whether nodes belong to graphs."""
 
@@ -38,6 +41,20 @@ class Spec:
 def known(case):
     """The inputs that have a name of ours. With an adjacency matrix all are plain matrices."""
     return DENSE if "adj" in case["inputs"] else INPUTS
+
+
+def numbers_of(case):
+    """PyG's name -> value: the plain numbers that are arguments of the layer."""
+    return {of: v for of, v in (case.get("scalars") or {}).items() if of not in SHAPES}
+
+
+def all_passed(spec, case):
+    """Raises Wrong where an input or a number of the case is no part of the model."""
+    passed = {*spec.inputs.values(), *spec.edges, *spec.lists, *sum(spec.joined.values(), []), *OTHER}
+    numbers = [of for of in numbers_of(case) if INPUTS.get(of, (of,))[0] not in spec.numbers]
+    left = [of for of in case["inputs"] if of not in passed] + numbers
+    if left:
+        raise Wrong("%s of the case is not passed to the layer" % ", ".join(left))
 
 
 def is_int(case, of):
@@ -120,6 +137,7 @@ def single_layer(spec, cls, case):
         given |= {"neg_edge_index"}
         spec.lists["neg_edge_index"] = case["inputs"]["neg_edge_index"]["shape"][1]
     scalars = case.get("scalars") or {}
+    given |= {INPUTS[of][0] for of in numbers_of(case) if of in INPUTS}
     given |= {"positive"} if len(spec.edges) == 2 else set()
     given |= {"weights"} if "return_attention_weights" in scalars and len(case["outputs"]) > 1 else set()
     for name in case["inputs"]:
@@ -129,7 +147,12 @@ def single_layer(spec, cls, case):
     layer = words.make(constructors.Made(cls, [], args), given)
     spec.against &= not isinstance(layer, words.OneWay)
     signature = declared(spec, case, layer.takes)
-    call = ", ".join("%s = %s" % (n, n) for n in spec.inputs)
+    call = ["%s = %s" % (n, n) for n in spec.inputs]
+    if not isinstance(layer, (reducers.Formula, words.Reducer)):  # whose texts do not call by name
+        names = {of: INPUTS.get(of, (of,))[0] for of in numbers_of(case)}
+        spec.numbers = {name: numbers_of(case)[of] for of, name in names.items() if name in layer.takes}
+        call += ["%s = %s" % (name, words.spell(v)) for name, v in spec.numbers.items()]
+    call = ", ".join(call)
     spec.prefix = "conv."
     body = layer.text if layer.text.startswith("{") else "= " + layer.text
     if isinstance(layer, reducers.Pooling):  # features, edges by their ends, graph of each node, which nodes, scores
@@ -239,7 +262,7 @@ MODELS = {"LinkPredictor": link_predictor, "NodeClassifier": node_classifier, "G
 def spec_of(cls, case):
     """Raises Unsayable where the language or the library has no words for the case."""
     spec = Spec()
-    spec.dims, spec.inputs, spec.prefix = {}, {}, ""
+    spec.dims, spec.inputs, spec.numbers, spec.prefix = {}, {}, {}, ""
     spec.lists, spec.joined, spec.flags, spec.kept = {}, {}, {}, set()
     spec.used = None
     spec.mode = case["mode"]
@@ -248,4 +271,5 @@ def spec_of(cls, case):
         MODELS[cls](spec, case)
     else:
         single_layer(spec, cls, case)
+    all_passed(spec, case)
     return spec
