@@ -78,24 +78,20 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
     l->lf->first_memo[v] = l->memos.n;
 }
 
-static unsigned count_along(const Env *env, IrId dim)
-{
-    for (unsigned i = 0; i < env->n_vec; i++)
-        if (env->vec[i].dim == dim) return env->vec[i].count;
-    return 1;
-}
-
-/* Are the lanes that own wants consecutive ones of m? *first: the number of the first. */
-static bool is_part(const Memo *m, const Memo *own, const IrType *t, const Env *env, unsigned *first)
+/* Are the lanes that own wants consecutive ones of m? They are if own runs along the inner dims of m's vector and along no other.
+   *first: the number of the first. */
+static bool is_part(const Memo *m, const Memo *own, const IrType *t, unsigned *first)
 {
     unsigned each = 1;
     bool cut = false;
     *first = 0;
     if (m->row != own->row || m->n_vec <= own->n_vec) return false;
     for (unsigned i = 0; i < m->n_vec; each *= m->vec[i++].count) {
+        bool wide = i < own->n_vec;
+        if (wide && own->vec[i].dim != m->vec[i].dim) return false;
         uint32_t k = 0;
         while (t->dims[k] != m->vec[i].dim) k++;
-        int64_t count = m->vec[i].count, wanted = count_along(env, t->dims[k]), off = own->ix[k].off - m->ix[k].off;
+        int64_t count = m->vec[i].count, wanted = wide ? own->vec[i].count : 1, off = own->ix[k].off - m->ix[k].off;
         if (off < 0 || off + wanted > count || (cut && wanted != 1)) return false;
         cut |= wanted != count;
         *first += each * (unsigned)off;
@@ -115,7 +111,7 @@ static KirId memo_part(Lower *l, IrId v, KirId row, const Env *env)
     unsigned first;
     for (uint32_t i = l->lf->first_memo[v]; i; i = l->memos.data[i - 1].next) {
         const Memo *m = &l->memos.data[i - 1];
-        if (!emit_visible(&l->e, m->value) || !is_part(m, &own, &fused_op(l->f, v)->type, env, &first)) continue;
+        if (!emit_visible(&l->e, m->value) || !is_part(m, &own, &fused_op(l->f, v)->type, &first)) continue;
         return emit_part(&l->e, m->value, first, env_lanes(env, &fused_op(l->f, v)->type));
     }
     return KIR_NONE;

@@ -1,5 +1,5 @@
-/* Vectors along several dims: programs whose operands have some of a nest's dims, in every mix and order, over sizes
-   that fill a vector, do not, or are one. Each result is the interpreter's within its bound, and to the bit that of
+/* Vectors along several dims: programs whose operands have some of a nest's dims, in every mix and order, and one kernel whose
+   values lie in every order of the dims, over sizes that fill a vector, do not, or are one. Each result is the interpreter's within its bound, and to the bit that of
    scalar code (without the pass schedule). */
 #include "passes/lower.h"
 #include "tests/unit/check.h"
@@ -7,7 +7,7 @@
 #include "tests/unit/plan_run.h"
 
 /* Dims: B, H, D are of the case, W = D + 3. */
-static const char *const program =
+static const char *const mixed =
     "space node\nspace edge : edges\nmap edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
     "map node.all : node -> unit\ngraph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[H,D] f32\ntensor s : input edge[H] f32\ntensor u : input edge[D] f32\n"
@@ -57,7 +57,18 @@ static const char *const program =
     "  return g = %28\n  return h = %29\n  return i = %30\n  return j = %36\n  return k = %37\n  return l = %38\n"
     "  return m = %39\n  return n = %40\n}\n";
 
-static IrModule *module_of(Arena *a, int64_t b, int64_t h, int64_t d, Diags *diags)
+/* What is staged for the sums of a row lets all that reads these sums join their kernel, whatever the order of its dims. */
+static const char *const ordered =
+    "space node\nspace edge : edges\nmap edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
+    "graph g : data edge(edge.src, edge.dst)\ntensor y : input node[B,H,D] f32\ntensor s : input edge[B] f32\n"
+    "func forward(y = @y, s = @s) {\n  %0 = arg 0 : node[B,H,D] f32\n  %1 = arg 1 : edge[B] f32\n"
+    "  %2 = sum_dims %1 : edge[] f32\n  %3 = mul %1, %2 : edge[B] f32\n  %4 = gather %0 via edge.src : edge[B,H,D] f32\n"
+    "  %5 = mul %4, %3 : edge[B,H,D] f32\n  %6 = reduce_max %5 via edge.dst empty 0 : node[B,H,D] f32\n"
+    "  %7 = transpose %6 : node[B,D,H] f32\n  %8 = transpose %6 : node[H,B,D] f32\n  %9 = transpose %6 : node[H,D,B] f32\n"
+    "  %10 = transpose %6 : node[D,B,H] f32\n  %11 = transpose %6 : node[D,H,B] f32\n"
+    "  return a = %7\n  return b = %8\n  return c = %9\n  return d = %10\n  return e = %11\n}\n";
+
+static IrModule *module_of(Arena *a, const char *program, int64_t b, int64_t h, int64_t d, Diags *diags)
 {
     Source *src = ARENA_NEW(a, Source);
     const char *text =
@@ -98,7 +109,7 @@ static void compare(const PlanRun *x, const PlanRun *y, EvalValue **want, const 
     }
 }
 
-static void test_sizes(int64_t b, int64_t h, int64_t d)
+static void test_program(const char *name, const char *program, int64_t b, int64_t h, int64_t d)
 {
     Arena *a = arena_new();
     Diags diags = {.arena = a};
@@ -106,7 +117,7 @@ static void test_sizes(int64_t b, int64_t h, int64_t d)
     int64_t src[] = {0, 1, 2, 3, 4, 0, 3, 3, 1}, dst[] = {0, 0, 0, 1, 1, 3, 3, 3, 4};
     EvalGraph g = {5, 5, 9, src, dst};
     check_begin();
-    IrModule *m = module_of(a, b, h, d, &diags);
+    IrModule *m = module_of(a, program, b, h, d, &diags);
     StrBuf say = {.arena = a};
     diags_print(&diags, &say, false);
     check(m != NULL, "%s", strbuf_cstr(&say));
@@ -123,8 +134,14 @@ static void test_sizes(int64_t b, int64_t h, int64_t d)
         PlanRun x = run_plan(a, m, w, args, &diags, NULL), y = run_plan(a, m, w, args, &diags, "schedule");
         if (check(want != NULL, "interpreter: %s", why) && check_ok) compare(&x, &y, want, f);
     }
-    check_end(arena_printf(a, "lanes: [%lld,%lld,%lld]", (long long)b, (long long)h, (long long)d));
+    check_end(arena_printf(a, "%s: [%lld,%lld,%lld]", name, (long long)b, (long long)h, (long long)d));
     arena_free(a);
+}
+
+static void test_sizes(int64_t b, int64_t h, int64_t d)
+{
+    test_program("lanes", mixed, b, h, d);
+    test_program("lanes of one kernel in every order", ordered, b, h, d);
 }
 
 int main(void)
@@ -137,5 +154,6 @@ int main(void)
     test_sizes(5, 2, 4);
     test_sizes(8, 4, 2);
     test_sizes(9, 1, 4);
+    for (int64_t k = 0; k < 27; k++) test_program("small lanes of one kernel in every order", ordered, 2 + k / 9, 2 + k / 3 % 3, 2 + k % 3);
     return check_done();
 }
