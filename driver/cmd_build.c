@@ -205,9 +205,17 @@ static bool inputs_fit(Build *b)
     return true;
 }
 
-static bool compile(Build *b, const char *path)
+static bool spares_inputs(Build *b, const Form *f)
+{
+    if (f->file == form_lib) return session_spares(b->s, name_with(b, ".a")) && session_spares(b->s, name_with(b, ".so"));
+    return session_spares(b->s, form_path(b, f->suffix));
+}
+
+static bool compile(Build *b, const char *path, const Form *const *forms_asked, uint32_t n)
 {
     b->elaborated = pipeline_load(b->s, path);
+    for (uint32_t i = 0; i < n && b->elaborated; i++)
+        if (!spares_inputs(b, forms_asked[i])) return false;
     if (b->elaborated && (!inputs_fit(b) || !read_budget(b))) return false;
     if (b->elaborated) b->elaborated = pipeline_without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
@@ -247,7 +255,7 @@ int cmd_build(Session *s)
     b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
     b.ctx.disabled[PASS_cone] |= b.dense_inputs;
     double start = now_ms();
-    if (!compile(&b, path)) return 1;
+    if (!compile(&b, path, chosen, emit.n)) return 1;
     remarks_print(s, &b.ctx, stderr);
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);
     for (uint32_t i = 0; i < emit.n; i++)

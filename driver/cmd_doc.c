@@ -95,7 +95,7 @@ int cmd_doc(Session *s)
     if (html) doc_print_html(s->arena, &sel, &out);
     else doc_print_text(&sel, &out);
     if (!to) fputs(strbuf_cstr(&out), stdout);
-    else if (!file_write(s->arena, to, strbuf_cstr(&out), out.n, 0644, &why))
+    else if (session_spares(s, to) && !file_write(s->arena, to, strbuf_cstr(&out), out.n, 0644, &why))
         diag_error(&s->diags, E0602, (Span){0}, "cannot write `%s`: %s", to, why);
     return s->diags.n_errors ? 1 : 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "driver/options.h"
 #include "frontend/frontend.h"
+#include <sys/stat.h>
 
 typedef struct Session {
     const char *command; /* as it was typed */
@@ -9,6 +10,7 @@ typedef struct Session {
     Diags diags;
     Options opt;
     int64_t n_nodes, n_edges, n_graphs; /* of --data; 0: not known */
+    VEC(struct FileId { dev_t device; ino_t inode; }) read; /* by the command so far */
 } Session;
 
 int cmd_build(Session *s);
@@ -23,6 +25,10 @@ int cmd_machine(Session *s);
 
 /* Reads a source file; NULL with E0601. "-" is standard input, "" what session_one_file gave is empty. */
 const Source *session_source(Session *s, const char *path);
+/* Notes that the command reads this file. */
+void session_reads(Session *s, const char *path);
+/* Whether path may be written over: false with E0620 if it names, by whatever links, a file that the command reads. */
+bool session_spares(Session *s, const char *path);
 /* The one file name the command wants; NULL with E0613. "" without a file but with --export: the standard library alone. */
 const char *session_one_file(Session *s, const char *what);
 /* --data, --set, --dtype, --export as options of the front end. False with diagnostics. */

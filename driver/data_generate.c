@@ -4,6 +4,7 @@
 #include "driver/npy.h"
 #include "driver/sha256.h"
 #include "base/file.h"
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,55 @@ static float *make_features(Session *s, const Spec *spec, uint64_t *rng)
         }
     return x;
 }
+
+/* ---- what is there already ---- */
+
+static const char *const file_names[] = {"edge_index.npy", "x.npy", "y.npy", "train_mask.npy", "val_mask.npy", "test_mask.npy", "meta.json"};
+
+/* The folder's meta.json if this command made it; or NULL. */
+static cJSON *own_meta(Arena *a, const char *dir)
+{
+    const char *why;
+    size_t n = 0;
+    char *text = file_read(a, arena_printf(a, "%s/meta.json", dir), (size_t)1 << 24, &n, &why);
+    cJSON *meta = text ? cJSON_ParseWithLength(text, n) : NULL;
+    const cJSON *source = cJSON_GetObjectItemCaseSensitive(meta, "source");
+    if (cJSON_IsString(source) && strncmp(source->valuestring, "gnnc data generate", 18) == 0) return meta;
+    cJSON_Delete(meta);
+    return NULL;
+}
+
+static bool is_own(Arena *a, const char *dir, const char *name, const cJSON *meta)
+{
+    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(meta, "files"), name);
+    const cJSON *sum = cJSON_GetObjectItemCaseSensitive(entry, "sha256");
+    const char *why, *file;
+    size_t n;
+    char hex[65];
+    if (!meta || strcmp(name, "meta.json") == 0) return meta != NULL;
+    if (!cJSON_IsString(sum) || !(file = file_read(a, arena_printf(a, "%s/%s", dir, name), (size_t)1 << 36, &n, &why))) return false;
+    sha256_hex(file, n, hex);
+    return strcmp(hex, sum->valuestring) == 0;
+}
+
+/* Whether all that would be written over was made by this command and not touched since. False with E0620. */
+static bool spares_others(Session *s, const char *dir)
+{
+    struct stat info;
+    const char *meta_path = arena_printf(s->arena, "%s/meta.json", dir), *lost = NULL;
+    cJSON *meta = stat(meta_path, &info) == 0 && S_ISREG(info.st_mode) ? own_meta(s->arena, dir) : NULL;
+    for (size_t i = 0; i < sizeof file_names / sizeof *file_names && !lost; i++) {
+        if (stat(arena_printf(s->arena, "%s/%s", dir, file_names[i]), &info) != 0) continue;
+        if (!S_ISREG(info.st_mode) || !is_own(s->arena, dir, file_names[i], meta)) lost = file_names[i];
+    }
+    cJSON_Delete(meta);
+    if (!lost) return true;
+    Diag *it = diag_error(&s->diags, E0620, (Span){0}, "`%s/%s` is there already and was not made by this command", dir, lost);
+    diag_help(&s->diags, it, "name another folder, or write over it with `--force`");
+    return false;
+}
+
+/* ---- what is written ---- */
 
 typedef struct Out { /* the directory being written, and its meta.json so far */
     Session *s;
@@ -151,6 +201,7 @@ int data_generate(Session *s, const char *dir)
     Spec spec;
     Out o = {.s = s, .dir = dir, .meta = {.arena = s->arena}};
     if (!read_spec(s, &spec)) return 1;
+    if (!opt_has(&s->opt, OPT_FORCE) && !spares_others(s, dir)) return 1;
     if (mkdir(dir, 0755) != 0 && errno != EEXIST) {
         diag_error(&s->diags, E0602, (Span){0}, "cannot make the directory `%s`: %s", dir, strerror(errno));
         return 6;

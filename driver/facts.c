@@ -37,6 +37,7 @@ static bool read_meta(Session *s, const char *dir, Meta *m)
     size_t n = 0;
     char *text = file_read(s->arena, path, (size_t)1 << 24, &n, &why);
     if (!text) return broken(s, path, why), false;
+    session_reads(s, path);
     cJSON *root = cJSON_ParseWithLength(text, n);
     if (!cJSON_IsObject(root)) {
         cJSON_Delete(root);
@@ -142,6 +143,7 @@ static bool add_npy_files(Found *f)
         const char *path = arena_printf(f->s->arena, "%s/%s.npy", f->dir, stems[i]);
         Npy npy;
         const char *wrong = npy_header(f->s->arena, path, &npy);
+        session_reads(f->s, path);
         if (wrong) broken(f->s, path, wrong);
         else add_array(f, stems[i], &npy);
     }
@@ -151,6 +153,7 @@ static bool add_npy_files(Found *f)
 static bool read_archive(Found *f, const char *path, Npz *z)
 {
     const char *wrong = npz_headers(f->s->arena, path, z);
+    session_reads(f->s, path);
     if (wrong) broken(f->s, path, wrong);
     return !wrong;
 }

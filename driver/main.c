@@ -56,12 +56,11 @@ static void add_help(Session *s)
     }
 }
 
-static void print_diags(Session *s)
+static void print_diags(Session *s, bool json)
 {
     StrBuf text = {.arena = s->arena};
     add_help(s);
-    const char *form = opt_value(&s->opt, OPT_FORMAT, "text");
-    if (strcmp(form, "json") == 0) {
+    if (json) {
         diags_print_json(&s->diags, &text);
         fputs(strbuf_cstr(&text), stdout);
     } else {
@@ -83,6 +82,14 @@ static int unknown_command(Session *s, const char *word)
 
 static int run_command(Session *s, int argc, char **argv)
 {
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? 1 : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("gnnc " GNNC_VERSION);
+        return 0;
+    }
     for (int i = 0; i < N_COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) != 0) continue;
         if (!options_parse(s->arena, commands[i].letter, argc, argv, &s->opt, &s->diags)) return 1;
@@ -95,6 +102,34 @@ static int run_command(Session *s, int argc, char **argv)
         return commands[i].run(s);
     }
     return unknown_command(s, argv[1]);
+}
+
+/* Devices and pipes keep nothing that could be lost. */
+static bool file_id(const char *path, struct FileId *id)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    *id = (struct FileId){info.st_dev, info.st_ino};
+    return true;
+}
+
+void session_reads(Session *s, const char *path)
+{
+    struct FileId id;
+    if (file_id(path, &id)) VEC_PUSH(s->arena, &s->read, id);
+}
+
+bool session_spares(Session *s, const char *path)
+{
+    struct FileId id;
+    if (!file_id(path, &id)) return true;
+    for (uint32_t i = 0; i < s->read.n; i++) {
+        if (s->read.data[i].device != id.device || s->read.data[i].inode != id.inode) continue;
+        Diag *it = diag_error(&s->diags, E0620, (Span){0}, "the output `%s` is a file that this command reads", path);
+        diag_help(&s->diags, it, "give another name with `-o`");
+        return false;
+    }
+    return true;
 }
 
 const Source *session_source(Session *s, const char *path)
@@ -111,6 +146,7 @@ const Source *session_source(Session *s, const char *path)
         diag_error(&s->diags, E0601, (Span){0}, "cannot read `%s`: %s", path, why);
         return NULL;
     }
+    session_reads(s, path);
     Source *src = ARENA_NEW(s->arena, Source);
     *src = (Source){path, text, (uint32_t)n};
     return src;
@@ -132,24 +168,26 @@ const char *session_one_file(Session *s, const char *what)
     return NULL;
 }
 
+/* What the command has to say, and whether all that it printed arrived. Returns the exit code; code: the command's own. */
+static int finish(Session *s, int code)
+{
+    print_diags(s, strcmp(opt_value(&s->opt, OPT_FORMAT, "text"), "json") == 0);
+    int worst = diags_exit_code(&s->diags);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        s->diags = (Diags){.arena = s->arena};
+        diag_error(&s->diags, E0602, (Span){0}, "cannot write to standard output");
+        print_diags(s, false);
+        if (!worst) worst = diags_exit_code(&s->diags);
+    }
+    return worst ? worst : code;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_usage(argc < 2 ? stderr : stdout);
-        return argc < 2 ? 1 : 0;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        puts("gnnc " GNNC_VERSION);
-        return 0;
-    }
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not a kill */
-    Session s = {.command = argv[1], .arena = arena_new()};
+    Session s = {.command = argc > 1 ? argv[1] : "", .arena = arena_new()};
     s.diags.arena = s.arena;
-    int code = run_command(&s, argc, argv);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        diag_error(&s.diags, E0602, (Span){0}, "cannot write to standard output");
-    print_diags(&s);
-    int worst = diags_exit_code(&s.diags);
+    int code = finish(&s, run_command(&s, argc, argv));
     arena_free(s.arena);
-    return worst ? worst : code;
+    return code;
 }

@@ -363,6 +363,13 @@ static RtCode write_checkpoint(Trainer *t)
     return rt_checkpoint_save(t->o->checkpoint, &t->d->tensors, &t->at, &t->best, t->st);
 }
 
+/* The weights that are kept, the best where a metric says which, take the place of the last; --save gets them. */
+static RtCode save_weights(Trainer *t)
+{
+    if (t->at.has_best) rt_tensors_restore(&t->d->tensors, &t->best);
+    return t->o->save ? rt_weights_save(&t->d->tensors, t->o->save, t->st) : RT_OK;
+}
+
 /* ---- interruption: signals are held back and asked for between epochs ---- */
 
 static void stop_signals(sigset_t *set)
@@ -380,18 +387,19 @@ static bool was_signalled(void)
     return sigtimedwait(&set, NULL, &none) > 0;
 }
 
+/* Keeps what there is: the checkpoint, and the weights that the end would have saved. Weights that no epoch has trained replace nothing. */
 static RtCode interrupt(Trainer *t)
 {
-    char hint[256];
-    if (!t->o->checkpoint)
-        return rt_fail(t->st, RT_E_INTERRUPTED, NULL,
-                       "train with --checkpoint FILE to be able to go on later",
-                       "interrupted after epoch %lld; nothing was saved", (long long)t->at.epoch);
-    RT_TRY(write_checkpoint(t));
-    snprintf(hint, sizeof hint, "go on with --resume %.200s", t->o->checkpoint);
-    return rt_fail(t->st, RT_E_INTERRUPTED, NULL, hint,
-                   "interrupted after epoch %lld; the checkpoint is written",
-                   (long long)t->at.epoch);
+    char hint[256] = "train with --checkpoint FILE to be able to go on later";
+    const char *save = t->at.epoch > 0 ? t->o->save : NULL, *checkpoint = t->o->checkpoint;
+    if (checkpoint) {
+        RT_TRY(write_checkpoint(t));
+        snprintf(hint, sizeof hint, "go on with --resume %.200s", checkpoint);
+    }
+    if (save) RT_TRY(save_weights(t));
+    return rt_fail(t->st, RT_E_INTERRUPTED, NULL, hint, "interrupted after epoch %lld; %s%.200s%s", (long long)t->at.epoch,
+                   save ? "the weights so far are in " : "", save ? save : checkpoint ? "the checkpoint is written" : "nothing was saved",
+                   save && checkpoint ? ", the checkpoint is written" : "");
 }
 
 /* ---- whole ---- */
@@ -422,12 +430,11 @@ static RtCode finish(Trainer *t)
     r->stopped_early = t->at.epoch < t->o->epochs;
     r->best_epoch = t->at.has_best ? t->at.best_epoch : -1;
     if (t->o->checkpoint) RT_TRY(write_checkpoint(t));
-    if (t->at.has_best) rt_tensors_restore(&t->d->tensors, &t->best);
+    RT_TRY(save_weights(t));
     if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
     memcpy(r->metrics, t->values, sizeof r->metrics);
     r->seconds = now() - t->start;
-    RT_TRY(log_line(t, true, r->loss));
-    return t->o->save ? rt_weights_save(&t->d->tensors, t->o->save, t->st) : RT_OK;
+    return log_line(t, true, r->loss);
 }
 
 static RtCode run(Trainer *t)

@@ -42,7 +42,7 @@ typedef struct RtTrainResult {
     double metrics[RT_MAX_METRICS]; /* of the weights that were kept */
 } RtTrainResult;
 
-/* SIGINT and SIGTERM between epochs write a checkpoint (if a path is given) and return INTERRUPTED.
+/* SIGINT and SIGTERM between epochs write a checkpoint and the weights to keep (where paths are given) and return INTERRUPTED.
    A loss that is not a number returns NAN with epoch, step and source line. Leaves the kept weights
    in d->tensors. */
 RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r,

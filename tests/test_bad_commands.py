@@ -244,9 +244,62 @@ else:
     if os.path.exists(box.path("never")):
         os.remove(box.path("never"))
 box.refuses("gnnc_no_tmp", [box.gnnc] + plain, 6, "E0602", env=dict(os.environ, TMPDIR="/nonexistent"))
-with open("/dev/full", "w") as full:
-    r = box.run(box.gnnc, "ir", "plain.gnn", "--set", "F=8", stdout=full)
-    box.report("gnnc_stdout_full", r.rc != 6 and (r.rc, r.err))
+
+# ---- a full device ------------------------------------------------------------------------------------------------
+
+box.write("true.gnn", 'test "one" {\n  assert 1 + sum(ones([1])) == 2\n}\n')
+box.write("loose.gnn", "model m(x: node[F]) -> node[F]   { return x }\n")
+GIVEN = ["--data", "data", "--weights", "good.st"]
+for argv in [["--help"], ["--version"], ["build", "--help"], ["check", "plain.gnn"], ["check", "--format=json", "loose.gnn"], ["check", "--format=json", "bad.gnn"],
+             ["ir", "plain.gnn", "--set", "F=8"], ["ir", "plain.gnn", "--set", "F=8", "--after=all"], ["fmt", "--stdout", "plain.gnn"],
+             ["fmt", "--check", "loose.gnn"], ["test", "true.gnn"], ["test", "--format=json", "true.gnn"], ["explain", "E0203"], ["explain", "--as-blocks=sage"],
+             ["doc"], ["data", "info", "data"], ["data", "verify", "data"], ["data", "generate", "fresh"], ["machine"], ["machine", "--json"]]:
+    with open("/dev/full", "w") as full:
+        r = box.run(box.gnnc, *argv, stdout=full)
+    wanted = 1 if "bad.gnn" in argv else 6
+    box.report("gnnc_full_" + "_".join(argv).replace("-", ""), (r.rc != wanted or "error[E0602]" not in r.err or "standard output" not in r.err) and (r.rc, r.err))
+for argv in [["--help"], ["train", "--help"], TRAIN, TRAIN + ["--seeds", "2"], ["eval"] + GIVEN, ["infer", "--out", "y.npy"] + GIVEN, BENCH, BENCH + ["--json"],
+             ["info"], ["info", "--json"], ["plan", "--data", "data"], ["plan", "--data", "data", "--json"]]:
+    with open("/dev/full", "w") as full:
+        r = box.run(EXE, *argv, stdout=full)
+    box.report("full_" + "_".join(argv).replace("-", ""), (r.rc != 6 or "error[R603]" not in r.err or "standard output" not in r.err) and (r.rc, r.err))
+
+# ---- nothing that is read, and nothing of others, is written over ------------------------------------------------------
+
+
+def loses_nothing(name, argv, *says):
+    box.refuses(name, [box.gnnc] + argv, 1, "E0620", *says)
+
+
+shutil.copy(box.path("toy.gnn"), box.path("over"))
+os.symlink("toy.gnn", box.path("link.so"))
+for name, argv, what in [
+    ("build_over_source", ["build", "toy.gnn", "--data", "data", "-o", "toy.gnn"], "toy.gnn"),
+    ("build_over_source_by_default", ["build", "over", "--data", "data"], "over"),
+    ("build_over_source_by_another_path", ["build", "toy.gnn", "--data", "data", "-o", "data/../toy.gnn"], "toy.gnn"),
+    ("build_over_source_by_a_link", ["build", "toy.gnn", "--data", "data", "--emit=lib", "-o", "link"], "link.so"),
+    ("build_over_gir", ["build", "in.gir", "--emit=gir", "-o", "in.gir"], "in.gir"),
+    ("build_over_meta", ["build", "toy.gnn", "--data", "data", "--emit=manifest", "-o", "data/meta.json"], "meta.json"),
+    ("build_over_meta_by_stem", ["build", "toy.gnn", "--data", "data", "--emit=manifest,header", "-o", "data/meta"], "meta.json"),
+    ("build_over_array", ["build", "toy.gnn", "--data", "data", "-o", "data/x.npy"], "x.npy"),
+    ("doc_over_source", ["doc", "toy.gnn", "-o", "toy.gnn"], "toy.gnn"),
+]:
+    if name == "build_over_gir":
+        box.write("in.gir", box.must(box.gnnc, "ir", "plain.gnn", "--set", "F=8").out)
+    loses_nothing(name, argv, what)
+GENERATE = ["data", "generate", "made", "--nodes", "30"]
+box.must(box.gnnc, *GENERATE)
+again = box.run(box.gnnc, *GENERATE, "--seed", "7")
+box.report("generate_over_its_own", again.rc and again.err)
+box.write("made/x.npy", b"mine")
+loses_nothing("generate_over_a_changed_file", GENERATE, "made/x.npy", "--force")
+for name, stem, content in [("array", "y.npy", b"mine"), ("meta", "meta.json", b'{"source": "a friend"}'), ("broken_meta", "meta.json", b"{")]:
+    os.makedirs(box.path("users_" + name))
+    box.write("users_%s/%s" % (name, stem), content)
+    loses_nothing("generate_over_a_users_" + name, ["data", "generate", "users_" + name], stem)
+box.must(box.gnnc, *GENERATE, "--force")
+r = box.run(box.gnnc, "data", "verify", "made")
+box.report("generate_with_force", r.rc and r.err)
 
 # ---- every code of the runtime has a test ----------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ two folders. Also what SIGINT and SIGTERM leave behind.
 usage: test_determinism.py BUILD
 
 GNNC_LONG=1 kills 50 times per model instead of 4."""
+import json
 import os
 import random
 import shutil
@@ -56,6 +57,14 @@ def cpus(model):
         box.report("%s_cpu_%s" % (model, cpu), r.rc and r.err or (want != read("c.st") and "weights differ from those of generic kernels"))
 
 
+def stored(name):
+    """Bytes of each tensor of a safetensors file."""
+    whole = read(name)
+    n = int.from_bytes(whole[:8], "little")
+    head = json.loads(whole[8:8 + n])
+    return {k: whole[8 + n:][slice(*v["data_offsets"])] for k, v in head.items() if k != "__metadata__"}
+
+
 def start(argv):
     return subprocess.Popen(argv, cwd=box.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -93,7 +102,7 @@ def resumed(model, n_kills):
 
 
 def interrupted(model, sig):
-    """Exit code 75, a checkpoint; the rest gives the weights of the whole."""
+    """Exit code 75, a checkpoint, the weights so far; the rest gives the weights of the whole."""
     name = "%s_%s" % (model, sig.name)
     epochs = 400 if model == "gcn" else 60
     ckpt = box.path("i.ckpt")
@@ -110,13 +119,27 @@ def interrupted(model, sig):
     why = p.returncode != 75 and "exit code %s: %s" % (p.returncode, err)
     why = why or ("error[R701]" not in err or "--resume" not in err) and "says: " + err
     why = why or not os.path.exists(ckpt) and "no checkpoint"
-    why = why or os.path.exists(box.path("i.st")) and "weights were saved"
+    if not why:
+        weights, state = stored("i.st"), stored("i.ckpt")
+        kept = {n: state.get("best/" + n, state.get(n)) for n in weights}
+        why = (not weights or weights != kept) and "--save holds other weights than the checkpoint keeps"
     box.codes.add("R701")
     if not why:
         r = box.run(*train(model, "i.st", "--epochs", epochs, "--threads", 3, "--resume", ckpt), limit=300)
         box.must(*train(model, "j.st", "--epochs", epochs, "--threads", 2), limit=300)
         why = r.rc and r.err or read("i.st") != read("j.st") and "weights differ from the unbroken run's"
     box.report(name, why)
+
+
+def interrupted_before_the_first_epoch():
+    """Weights that nothing has trained replace none."""
+    with open(box.path("old.st"), "w") as f:
+        f.write("precious")
+    blocked = lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # so that it waits for the first epoch
+    p = subprocess.Popen(train("gcn", "old.st"), cwd=box.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=blocked)
+    p.send_signal(signal.SIGINT)
+    err = p.communicate(timeout=60)[1].decode()
+    box.report("SIGINT_before_the_first_epoch", (p.returncode != 75 or read("old.st") != b"precious" or "nothing was saved" not in err) and err)
 
 
 def two_folders():
@@ -144,5 +167,6 @@ for m in MODELS:
 interrupted("gcn", signal.SIGINT)
 interrupted("gcn", signal.SIGTERM)
 interrupted("gat", signal.SIGTERM)
+interrupted_before_the_first_epoch()
 two_folders()
 box.close()
