@@ -10,7 +10,8 @@
    argument of gnnrt_model_create, and names and sizes as constants.
 
    Every function that can fail returns GNNRT_OK (0) or a code and fills *status (which may be
-   NULL); on failure nothing was created and output handles are NULL. */
+   NULL); on failure nothing was created and output handles are NULL. NULL for any other argument, where its
+   comment does not allow it, is GNNRT_BAD_ARGUMENT; counts of NULL are 0, of a graph and of bytes -1. */
 #ifndef GNNRT_H
 #define GNNRT_H
 

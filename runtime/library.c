@@ -62,12 +62,22 @@ static RtCode bad_argument(RtStatus *st, const char *what)
     return rt_fail(st, RT_E_MODEL_ARGUMENT, NULL, "see the comments of the header", "%s", what);
 }
 
+/* A pointer that the caller must give. */
+static RtCode need(const void *p, const char *what, RtStatus *st)
+{
+    return p ? RT_OK : rt_fail(st, RT_E_MODEL_ARGUMENT, what, "see the comments of the header", "%s is NULL", what);
+}
+
 /* ---- model ---- */
 
 static const RtProgram *program(const GnnrtModel *model, int64_t index)
 {
     return index < 0 ? NULL : &model->m->programs[index];
 }
+
+/* Those of a model that may be NULL. */
+static const RtProgram *forward_of(const GnnrtModel *model) { return model ? program(model, model->forward) : NULL; }
+static const RtProgram *vjp_of(const GnnrtModel *model) { return model ? program(model, model->vjp) : NULL; }
 
 static void sort_arguments(GnnrtModel *model)
 {
@@ -111,10 +121,10 @@ int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtM
                            GnnrtStatus *status)
 {
     RtStatus st = {0};
-    *out = NULL;
-    if (!tables) return report(bad_argument(&st, "tables is NULL"), &st, status);
     GnnrtModel *model;
-    RtCode code = rt_alloc(&model, 1, sizeof *model, "a model", &st);
+    RtCode code = need(out, "the output handle", &st);
+    if (!code) *out = NULL, code = need(tables, "tables", &st);
+    if (!code) code = rt_alloc(&model, 1, sizeof *model, "a model", &st);
     if (code) return report(code, &st, status);
     model->m = tables;
     code = model_setup(model, seed, cpu, &st);
@@ -137,36 +147,36 @@ void gnnrt_model_free(GnnrtModel *model)
 int32_t gnnrt_model_load(GnnrtModel *model, const char *path, GnnrtStatus *status)
 {
     RtStatus st = {0};
-    return report(rt_weights_load(&model->tensors, path, &st), &st, status);
+    RtCode code = need(model, "model", &st);
+    if (!code) code = need(path, "path", &st);
+    return report(code ? code : rt_weights_load(&model->tensors, path, &st), &st, status);
 }
 
 int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes,
                                 GnnrtStatus *status)
 {
     RtStatus st = {0};
-    return report(rt_weights_load_memory(&model->tensors, bytes, n_bytes, &st), &st, status);
+    RtCode code = need(model, "model", &st);
+    if (!code && n_bytes) code = need(bytes, "bytes", &st);
+    return report(code ? code : rt_weights_load_memory(&model->tensors, bytes, n_bytes, &st), &st, status);
 }
 
 int32_t gnnrt_model_save(const GnnrtModel *model, const char *path, GnnrtStatus *status)
 {
     RtStatus st = {0};
-    return report(rt_weights_save(&model->tensors, path, &st), &st, status);
+    RtCode code = need(model, "model", &st);
+    if (!code) code = need(path, "path", &st);
+    return report(code ? code : rt_weights_save(&model->tensors, path, &st), &st, status);
 }
 
-int32_t gnnrt_n_inputs(const GnnrtModel *model) { return model->n_inputs; }
-int32_t gnnrt_n_params(const GnnrtModel *model) { return model->n_params; }
+int32_t gnnrt_n_inputs(const GnnrtModel *model) { return model ? model->n_inputs : 0; }
+int32_t gnnrt_n_params(const GnnrtModel *model) { return model ? model->n_params : 0; }
 
 static int32_t n_results(const RtProgram *p) { return p ? (int32_t)p->n_results : 0; }
 
-int32_t gnnrt_n_results(const GnnrtModel *model)
-{
-    return n_results(program(model, model->forward));
-}
-int32_t gnnrt_n_gradients(const GnnrtModel *model) { return n_results(program(model, model->vjp)); }
-const char *gnnrt_manifest(const GnnrtModel *model)
-{
-    return rt_string(model->m, model->m->manifest);
-}
+int32_t gnnrt_n_results(const GnnrtModel *model) { return n_results(forward_of(model)); }
+int32_t gnnrt_n_gradients(const GnnrtModel *model) { return n_results(vjp_of(model)); }
+const char *gnnrt_manifest(const GnnrtModel *model) { return model ? rt_string(model->m, model->m->manifest) : NULL; }
 
 static GnnrtTensorInfo tensor_info(const RtModel *m, int64_t tensor)
 {
@@ -197,29 +207,31 @@ static GnnrtTensorInfo result_info(const GnnrtModel *model, const RtProgram *p, 
 
 GnnrtTensorInfo gnnrt_input(const GnnrtModel *model, int32_t i)
 {
-    if (i < 0 || i >= model->n_inputs) return (GnnrtTensorInfo){0};
+    if (i < 0 || i >= gnnrt_n_inputs(model)) return (GnnrtTensorInfo){0};
     return tensor_info(model->m, model->inputs[i]);
 }
 
 GnnrtTensorInfo gnnrt_param(const GnnrtModel *model, int32_t i)
 {
-    if (i < 0 || i >= model->n_params) return (GnnrtTensorInfo){0};
+    if (i < 0 || i >= gnnrt_n_params(model)) return (GnnrtTensorInfo){0};
     return tensor_info(model->m, model->params[i]);
 }
 
 GnnrtTensorInfo gnnrt_result(const GnnrtModel *model, int32_t i)
 {
-    return result_info(model, program(model, model->forward), i);
+    return result_info(model, forward_of(model), i);
 }
 
 GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i)
 {
-    return result_info(model, program(model, model->vjp), i);
+    return result_info(model, vjp_of(model), i);
 }
 
-/* The model's own copy of parameter i: its tensor, or why there is none. */
-static RtCode own_param(const GnnrtModel *model, int32_t i, int64_t *tensor, RtStatus *st)
+/* The model's own copy of parameter i, to or from data: its tensor, or why there is none. */
+static RtCode own_param(const GnnrtModel *model, int32_t i, const void *data, int64_t *tensor, RtStatus *st)
 {
+    RT_TRY(need(model, "model", st));
+    RT_TRY(need(data, "data", st));
     if (i < 0 || i >= model->n_params)
         return bad_argument(st, "there is no parameter of this number");
     *tensor = model->params[i];
@@ -240,7 +252,7 @@ int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtSta
 {
     RtStatus st = {0};
     int64_t tensor;
-    RtCode code = own_param(model, i, &tensor, &st);
+    RtCode code = own_param(model, i, data, &tensor, &st);
     if (!code) memcpy(model->tensors.data[tensor], data, param_bytes(model, tensor));
     return report(code, &st, status);
 }
@@ -249,7 +261,7 @@ int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtSta
 {
     RtStatus st = {0};
     int64_t tensor;
-    RtCode code = own_param(model, i, &tensor, &st);
+    RtCode code = own_param(model, i, data, &tensor, &st);
     if (!code) memcpy(data, model->tensors.data[tensor], param_bytes(model, tensor));
     return report(code, &st, status);
 }
@@ -328,9 +340,11 @@ int32_t gnnrt_graph_create(const GnnrtModel *model, const GnnrtGraphDesc *desc, 
                            GnnrtStatus *status)
 {
     RtStatus st = {0};
-    *out = NULL;
     GnnrtGraph *graph;
-    RtCode code = rt_alloc(&graph, 1, sizeof *graph, "a graph", &st);
+    RtCode code = need(out, "the output handle", &st);
+    if (!code) *out = NULL, code = need(model, "model", &st);
+    if (!code) code = need(desc, "desc", &st);
+    if (!code) code = rt_alloc(&graph, 1, sizeof *graph, "a graph", &st);
     if (code) return report(code, &st, status);
     code = graph_setup(model->m, desc, &graph->g, &st);
     if (code)
@@ -349,7 +363,7 @@ void gnnrt_graph_free(GnnrtGraph *graph)
 
 int64_t gnnrt_graph_count(const GnnrtGraph *graph, int32_t space)
 {
-    return space < 0 || space >= graph->g->model->n_spaces ? -1 : graph->g->spaces[space].count;
+    return !graph || space < 0 || space >= graph->g->model->n_spaces ? -1 : graph->g->spaces[space].count;
 }
 
 /* ---- workspace: [arena of forward][its scratch][arena of vjp][its scratch] ---- */
@@ -422,7 +436,7 @@ static RtCode context_bytes(const GnnrtModel *model, const RtGraph *g, bool with
 int64_t gnnrt_workspace_bytes(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp)
 {
     int64_t total;
-    if (with_vjp && model->vjp < 0) return -1;
+    if (!model || !graph || graph->g->model != model->m || (with_vjp && model->vjp < 0)) return -1;
     return context_bytes(model, graph->g, with_vjp != 0, &total, NULL) ? -1 : total;
 }
 
@@ -484,9 +498,11 @@ int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, i
                              GnnrtStatus *status)
 {
     RtStatus st = {0};
-    *out = NULL;
     GnnrtContext *c;
-    RtCode code = rt_alloc(&c, 1, sizeof *c, "a context", &st);
+    RtCode code = need(out, "the output handle", &st);
+    if (!code) *out = NULL, code = need(model, "model", &st);
+    if (!code) code = need(graph, "graph", &st);
+    if (!code) code = rt_alloc(&c, 1, sizeof *c, "a context", &st);
     if (code) return report(code, &st, status);
     c->model = model;
     c->g = graph->g;
@@ -512,6 +528,7 @@ void gnnrt_context_free(GnnrtContext *c)
 int32_t gnnrt_context_bind_param(GnnrtContext *c, int32_t i, const void *data, GnnrtStatus *status)
 {
     RtStatus st = {0};
+    if (need(c, "context", &st)) return report(RT_E_MODEL_ARGUMENT, &st, status);
     if (i < 0 || i >= c->model->n_params)
         return report(bad_argument(&st, "there is no parameter of this number"), &st, status);
     c->params[c->model->params[i]] = data;
@@ -520,6 +537,7 @@ int32_t gnnrt_context_bind_param(GnnrtContext *c, int32_t i, const void *data, G
 
 void gnnrt_context_set_random(GnnrtContext *c, int64_t seed, int64_t step)
 {
+    if (!c) return;
     c->seed = seed;
     c->step = step;
 }
@@ -529,7 +547,9 @@ int32_t gnnrt_context_set_parallel(GnnrtContext *c, GnnrtParallelFor run, void *
 {
     RtStatus st = {0};
     RtPool *pool = NULL;
-    RtCode code = run ? rt_pool_borrow(n_threads, run, user, &pool, &st) : RT_OK;
+    RtCode code = need(c, "context", &st);
+    if (!code && run) code = rt_pool_borrow(n_threads, run, user, &pool, &st);
+    if (code == RT_E_CLI_VALUE) code = bad_argument(&st, "n_threads is below 1, or more than the library can count");
     if (code) return report(code, &st, status);
     rt_pool_free(c->pool);
     c->pool = pool;
@@ -574,14 +594,18 @@ static RtCode give_inputs(Call *call, const void *const *inputs)
     return RT_OK;
 }
 
-static void give_params(Call *call)
+static RtCode give_params(Call *call)
 {
     const GnnrtContext *c = call->c;
     for (int64_t i = 0; i < c->model->m->n_tensors; i++) {
         if (c->model->m->tensors[i].kind == RT_INPUT) continue;
         const void *own = c->params[i];
         call->half->exec->tensors[i] = own ? (void *)(uintptr_t)own : c->model->tensors.data[i];
+        if (!call->half->exec->tensors[i] && rt_tensor_count(c->model->m, c->g, i))
+            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(c->model->m, c->model->m->tensors[i].name), "give it with context_bind_param",
+                           "the parameter is NULL");
     }
+    return RT_OK;
 }
 
 static RtCode give_results(Call *call, void *const *results)
@@ -626,11 +650,16 @@ static void take_results(Call *call, void *const *results)
     }
 }
 
+/* cotangents: of vjp. */
 static RtCode run_call(Call *call, const void *const *inputs, const void *const *cotangents,
                        void *const *results)
 {
+    const RtExec *e = call->half->exec;
+    if (call->c->model->n_inputs) RT_TRY(need(inputs, "inputs", call->st));
+    if (e->program->n_results) RT_TRY(need(results, e->n_cotangents ? "gradients" : "results", call->st));
+    if (e->n_cotangents) RT_TRY(need(cotangents, "cotangents", call->st));
     RT_TRY(give_inputs(call, inputs));
-    give_params(call);
+    RT_TRY(give_params(call));
     RT_TRY(give_results(call, results));
     if (cotangents) RT_TRY(give_cotangents(call, cotangents));
     RT_TRY(rt_exec_bind(call->half->exec, call->st));
@@ -643,6 +672,7 @@ int32_t gnnrt_forward(GnnrtContext *c, const void *const *inputs, void *const *r
                       GnnrtStatus *status)
 {
     RtStatus st = {0};
+    if (need(c, "context", &st)) return report(RT_E_MODEL_ARGUMENT, &st, status);
     if (!c->forward.exec)
         return report(bad_argument(&st, "the context lost its programs"), &st, status);
     Call call = {c, &c->forward, c->forward.scratch, &st};
@@ -653,6 +683,7 @@ int32_t gnnrt_vjp(GnnrtContext *c, const void *const *inputs, const void *const 
                   void *const *gradients, GnnrtStatus *status)
 {
     RtStatus st = {0};
+    if (need(c, "context", &st)) return report(RT_E_MODEL_ARGUMENT, &st, status);
     if (!c->vjp.exec)
         return report(bad_argument(&st, "the context was made without vjp"), &st, status);
     Call call = {c, &c->vjp, c->vjp.scratch, &st};

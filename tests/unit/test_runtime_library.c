@@ -179,6 +179,70 @@ static void test_errors(World *w, GnnrtModel *model)
     check_end("runtime_library_errors");
 }
 
+/* Each pointer of each call left out in turn. */
+static void test_null(World *w, GnnrtModel *model, GnnrtGraph *graph)
+{
+    GnnrtStatus st;
+    GnnrtModel *m = model;
+    GnnrtGraph *g = graph;
+    GnnrtContext *c, *without;
+    float out[N][HM_C], dx[N][HM_F], dW[HM_F][HM_C];
+    const void *inputs[] = {w->x}, *cotangents[] = {w->cot};
+    void *results[] = {out}, *gradients[] = {dx, dW};
+    GnnrtGraphDesc d = {.n_src = N, .n_dst = N, .n_edges = E, .src = w->src, .dst = w->dst};
+    check_begin();
+    CHECK(!gnnrt_context_create(model, graph, 1, NULL, 0, &c, &st));
+    const struct {
+        int32_t code;
+        const char *what;
+    } calls[] = {
+#define REFUSED(what, call) {(st.message[0] = 0, (call) == GNNRT_BAD_ARGUMENT && strstr(st.message, what) ? GNNRT_BAD_ARGUMENT : 0), #call}
+        REFUSED("tables", gnnrt_model_create(NULL, 0, GNNRT_BEST_CPU, &m, &st)),
+        REFUSED("handle", gnnrt_model_create(&hm_model, 0, GNNRT_BEST_CPU, NULL, &st)),
+        REFUSED("model", gnnrt_model_load(NULL, "x", &st)),
+        REFUSED("path", gnnrt_model_load(model, NULL, &st)),
+        REFUSED("model", gnnrt_model_load_memory(NULL, "xxxx", 4, &st)),
+        REFUSED("bytes", gnnrt_model_load_memory(model, NULL, 4, &st)),
+        REFUSED("model", gnnrt_model_save(NULL, "x", &st)),
+        REFUSED("path", gnnrt_model_save(model, NULL, &st)),
+        REFUSED("model", gnnrt_param_set(NULL, 0, w->W, &st)),
+        REFUSED("data", gnnrt_param_set(model, 0, NULL, &st)),
+        REFUSED("model", gnnrt_param_get(NULL, 0, w->W, &st)),
+        REFUSED("data", gnnrt_param_get(model, 0, NULL, &st)),
+        REFUSED("model", gnnrt_graph_create(NULL, &d, &g, &st)),
+        REFUSED("desc", gnnrt_graph_create(model, NULL, &g, &st)),
+        REFUSED("handle", gnnrt_graph_create(model, &d, NULL, &st)),
+        REFUSED("model", gnnrt_context_create(NULL, graph, 0, NULL, 0, &without, &st)),
+        REFUSED("graph", gnnrt_context_create(model, NULL, 0, NULL, 0, &without, &st)),
+        REFUSED("handle", gnnrt_context_create(model, graph, 0, NULL, 0, NULL, &st)),
+        REFUSED("context", gnnrt_context_bind_param(NULL, 0, w->W, &st)),
+        REFUSED("context", gnnrt_context_set_parallel(NULL, NULL, NULL, 1, &st)),
+        REFUSED("n_threads", gnnrt_context_set_parallel(c, serial_for, NULL, 0, &st)),
+        REFUSED("n_threads", gnnrt_context_set_parallel(c, serial_for, NULL, INT32_MAX, &st)),
+        REFUSED("context", gnnrt_forward(NULL, inputs, results, &st)),
+        REFUSED("inputs", gnnrt_forward(c, NULL, results, &st)),
+        REFUSED("results", gnnrt_forward(c, inputs, NULL, &st)),
+        REFUSED("x", gnnrt_forward(c, (const void *[]){NULL}, results, &st)),
+        REFUSED("buffer", gnnrt_forward(c, inputs, (void *[]){NULL}, &st)),
+        REFUSED("context", gnnrt_vjp(NULL, inputs, cotangents, gradients, &st)),
+        REFUSED("inputs", gnnrt_vjp(c, NULL, cotangents, gradients, &st)),
+        REFUSED("cotangents", gnnrt_vjp(c, inputs, NULL, gradients, &st)),
+        REFUSED("cotangent", gnnrt_vjp(c, inputs, (const void *[]){NULL}, gradients, &st)),
+        REFUSED("gradients", gnnrt_vjp(c, inputs, cotangents, NULL, &st)),
+        REFUSED("buffer", gnnrt_vjp(c, inputs, cotangents, (void *[]){NULL, dW}, &st)),
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) check(calls[i].code == GNNRT_BAD_ARGUMENT, "%s", calls[i].what);
+    CHECK(!m && !g && !without); /* failures leave no handles */
+    CHECK(!gnnrt_n_inputs(NULL) && !gnnrt_n_params(NULL) && !gnnrt_n_results(NULL) && !gnnrt_n_gradients(NULL));
+    CHECK(!gnnrt_input(NULL, 0).name && !gnnrt_param(NULL, 0).name && !gnnrt_result(NULL, 0).name && !gnnrt_gradient(NULL, 0).name);
+    CHECK(!gnnrt_manifest(NULL) && gnnrt_graph_count(NULL, 0) == -1);
+    CHECK(gnnrt_workspace_bytes(NULL, graph, 0) == -1 && gnnrt_workspace_bytes(model, NULL, 0) == -1);
+    gnnrt_context_set_random(NULL, 0, 0);
+    CHECK(run_once(w, c));
+    gnnrt_context_free(c);
+    check_end("runtime_library_null");
+}
+
 int main(void)
 {
     GnnrtModel *model;
@@ -191,6 +255,7 @@ int main(void)
     test_calls(&w, model, graph);
     test_empty(model);
     test_threads(&w, model, graph);
+    test_null(&w, model, graph);
     test_errors(&w, model);
     gnnrt_graph_free(graph);
     gnnrt_model_free(model);
