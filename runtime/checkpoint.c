@@ -3,6 +3,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/weights.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +85,9 @@ static RtCode get_bits(const RtStFile *f, const char *path, const char *key, uin
                        RtStatus *st)
 {
     const char *text = rt_st_meta(f, key);
-    char *end = NULL;
-    if (text && strlen(text) == 16) *bits = strtoull(text, &end, 16);
-    if (!end || *end)
+    if (text && strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16)
+        *bits = strtoull(text, NULL, 16);
+    else
         return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL,
                        "%s: found %s, wanted 16 hexadecimal digits", key, text ? text : "nothing");
     return RT_OK;
@@ -106,14 +107,24 @@ static RtCode check_kind(const RtStFile *f, const char *path, const RtModel *m, 
     return RT_OK;
 }
 
-static RtCode read_progress(const RtStFile *f, const char *path, RtProgress *p, RtStatus *st)
+/* The best epoch lies before the next one, and `since` counts from it: what judge() in train.c leaves. A model without a stop metric has no best. */
+static RtCode read_progress(const RtStFile *f, const char *path, const RtModel *m, RtProgress *p, RtStatus *st)
 {
+    enum { SEED = 1, BEST = 3 };
     static const char *const keys[] = {"epoch", "seed", "has_best", "best", "best_epoch", "since"};
+    static const int64_t most[] = {INT32_MAX, 0, 1, 0, INT32_MAX, INT32_MAX}; /* so that no sum of them overflows */
     uint64_t v[6];
     for (int i = 0; i < 6; i++) RT_TRY(get_bits(f, path, keys[i], &v[i], st));
     *p = (RtProgress){(int64_t)v[0],     (int64_t)v[1], v[2] != 0,
                       bits_double(v[3]), (int64_t)v[4], (int64_t)v[5]};
-    if (p->epoch < 0) return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "the epoch is negative");
+    for (int i = 0; i < 6; i++)
+        if (i != SEED && i != BEST && v[i] > (uint64_t)most[i])
+            return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %" PRIu64 ", wanted at most %" PRId64, keys[i], v[i], most[i]);
+    if (p->has_best ? p->since != p->epoch - 1 - p->best_epoch : p->since || p->best_epoch)
+        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "epoch %" PRId64 ", best_epoch %" PRId64 " and since %" PRId64 " contradict each other",
+                       p->epoch, p->best_epoch, p->since);
+    if (p->has_best && (!m->train || m->train->stop_metric < 0))
+        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL, "found the weights of a best epoch, but the model stops by no metric");
     return RT_OK;
 }
 
@@ -140,6 +151,8 @@ static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, boo
         if (t->model->tensors[i].kind != RT_HYPER) continue;
         hyper_key(t->model, i, key, sizeof key);
         RT_TRY(get_bits(f, path, key, &bits, st));
+        if (!isfinite(bits_double(bits)) && !rt_hyper_is_run(t->model, i))
+            return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %g, wanted a finite number", key, bits_double(bits));
         if (apply) rt_tensors_set_hyper(t, i, bits_double(bits));
     }
     return RT_OK;
@@ -150,7 +163,7 @@ static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress
 {
     RtProgress got;
     RT_TRY(check_kind(f, path, t->model, st));
-    RT_TRY(read_progress(f, path, &got, st));
+    RT_TRY(read_progress(f, path, t->model, &got, st));
     RT_TRY(read_hypers(f, path, t, false, st));
     RT_TRY(rt_tensors_snapshot(t, fresh, st));
     RT_TRY(rt_tensors_snapshot(t, best, st));

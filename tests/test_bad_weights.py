@@ -150,12 +150,47 @@ for case in [
     ("resume_tensor_missing", 3, "R205", pack({k.replace(W, "V") if k == W else k: v for k, v in CHEAD.items()}, CBODY), W),
 ]:
     resume(*case)
+for field, value in [("epoch", 2**31), ("epoch", 2**63 - 1), ("epoch", 2**63), ("has_best", 2), ("has_best", 2**64 - 1), ("best_epoch", 2**63 - 1),
+                     ("best_epoch", 2**63), ("best_epoch", 3), ("since", 2**63 - 1), ("since", 2**64 - 1), ("since", 1)]:
+    resume("resume_%s_%x" % (field, value), 2, "R221", meta(**{field: "%016x" % value}), field)
+best = {"has_best": "%016x" % 1, "best_epoch": "%016x" % 4}
+resume("resume_best_without_stop", 3, "R222", meta(**best), "metric")
+for name, text in [("plus", "+000000000000005"), ("space", " 000000000000005"), ("prefix", "0x00000000000005"), ("capitals", "000000000000000A")]:
+    resume("resume_epoch_" + name, 2, "R221", meta(epoch=text), "epoch")
 hyper = [k for k in CHEAD["__metadata__"] if "lr" in k]
 resume("resume_no_hyper", 2, "R221", meta(**{hyper[0]: None}), "lr")
+for bits in ("7ff0000000000000", "fff0000000000000", "7ff8000000000000"):
+    resume("resume_hyper_" + bits, 2, "R221", meta(**{hyper[0]: bits}), "lr", "finite")
 resume("resume_other_seed", 3, "R222", GOOD_CKPT, "seed", more=["--seed", "77"])
 box.refuses("resume_missing", [EXE, "train", "--data", "data", "--resume", "no.ckpt"], 6, "R601", "no.ckpt")
 r = box.run(*infer("good.ckpt"))
 box.report("checkpoint_as_weights", r.rc != 0 and r.err)
+
+# A model that stops by a metric, so that its checkpoints hold a best epoch: 1 after 5 epochs, that is 3 epochs without a better one.
+box.write("stop.gnn", toy.MODEL.replace("  seed 0", "  stop_early(test_acc)\n  seed 0"))
+box.must(box.gnnc, "build", "stop.gnn", "--data", "data", "--cpu=generic", "-o", box.path("stop"))
+box.must(box.path("stop"), "train", "--data", "data", "--checkpoint", "stop.ckpt", "--save", "stop.st")
+CHEAD, CBODY = load("stop.ckpt")
+since = {"best_epoch": 1, "since": 3}
+
+
+def resume_best(name, rc, code, *says, **fields):
+    box.write("r.ckpt", meta(**{k: "%016x" % v for k, v in dict(since, **fields).items()}))
+    argv = [box.path("stop"), "train", "--data", "data", "--resume", "r.ckpt"]
+    if rc:
+        box.refuses(name, argv, rc, code, "r.ckpt", *says)
+    else:
+        r = box.run(*argv)
+        box.report(name, r.rc and r.err)
+
+
+resume_best("resume_best", 0, None)
+resume_best("resume_best_huge", 2, "R221", "best_epoch", best_epoch=2**63 - 1)
+resume_best("resume_best_negative", 2, "R221", "best_epoch", best_epoch=2**64 - 1)
+resume_best("resume_best_to_come", 2, "R221", "best_epoch", best_epoch=5)
+resume_best("resume_best_at_zero_epochs", 2, "R221", "best_epoch", epoch=0)
+resume_best("resume_since_other", 2, "R221", "since", since=2)
+resume_best("resume_best_flag_lost", 2, "R221", "since", has_best=0)
 
 # ---- outputs that cannot be written ---------------------------------------------------------------------
 
