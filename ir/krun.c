@@ -297,13 +297,12 @@ static Lane half_lane(const Run *r, const KirIns *x, unsigned l)
     return r->values[x->args[second]].lane[second ? at - x->type.lanes : at];
 }
 
-/* Lane l of a lane-wise instruction. */
-static Lane run_lane(const Run *r, const KirIns *x, unsigned l)
+/* Lane l of a lane-wise instruction, whose operands are of base `from`. */
+static Lane run_lane(const Run *r, const KirIns *x, KirBase from, unsigned l)
 {
     KirBase base = x->type.base;
     Lane arg[3] = {{0}, {0}, {0}};
     for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) arg[i] = r->values[x->args[i]].lane[l];
-    KirBase from = kir_ops[x->op].n_args ? kir_result_type(r->k, x->args[0]).base : base;
     switch (x->op) {
     case KIR_const:
     case KIR_iconst: return constant(base, x);
@@ -336,17 +335,24 @@ static Lane run_lane(const Run *r, const KirIns *x, unsigned l)
     }
 }
 
+/* A vector has the lanes of its type: those behind them stay what they are, zero. No operand is the result. */
 static Outcome run_value(Run *r, KirId id, const KirIns *x)
 {
     bool divides = (x->op == KIR_div && x->type.base <= KIR_I64) || x->op == KIR_rem;
-    Value v = {0};
+    KirBase from = kir_ops[x->op].n_args ? kir_result_type(r->k, x->args[0]).base : x->type.base;
     for (unsigned l = 0; l < x->type.lanes; l++) {
         if (divides && !int_divides(r->values[x->args[0]].lane[l].i,
                                     r->values[x->args[1]].lane[l].i, x->type.base))
             return fail(r, "divides by zero, or the quotient does not fit");
-        v.lane[l] = run_lane(r, x, l);
+        r->values[id].lane[l] = run_lane(r, x, from, l);
     }
-    r->values[id] = v;
+    return DONE;
+}
+
+static Outcome run_set(Run *r, const KirIns *x)
+{
+    unsigned lanes = kir_result_type(r->k, x->args[0]).lanes;
+    memcpy(r->values[x->args[0]].lane, r->values[x->args[1]].lane, lanes * sizeof(Lane));
     return DONE;
 }
 
@@ -385,7 +391,7 @@ static Outcome run_ins(Run *r, KirId id)
     case KIR_store: return run_store(r, x);
     case KIR_prefetch: return DONE;
     case KIR_alloc: return run_alloc(r, id, x);
-    case KIR_set: r->values[x->args[0]] = r->values[x->args[1]]; return DONE;
+    case KIR_set: return run_set(r, x);
     case KIR_for: return run_for(r, id, x);
     case KIR_loop: return run_loop(r, x);
     case KIR_break_if: return r->values[x->args[0]].lane[0].i ? BROKE : DONE;

@@ -139,9 +139,9 @@ def read_weights(path):
             for k, v in head.items() if k != "__metadata__" and v["dtype"] == "F32"}
 
 
-def build(box, name, text, data="data", *more):
+def build(box, name, text, data="data", *more, cpu="native"):
     box.write(name + ".gnn", text)
-    box.must(box.gnnc, "build", name + ".gnn", "--data", data, "-o", box.path(name), *more)
+    box.must(box.gnnc, "build", name + ".gnn", "--data", data, "--cpu", cpu, "-o", box.path(name), *more)
     return box.path(name)
 
 
@@ -220,7 +220,7 @@ def numbers(box, a, epochs, data):
 
 
 def bits(box):
-    build(box, "bits", BITS)
+    build(box, "bits", BITS, cpu="generic,native")
     want = train(box, "bits", "--threads", 1)
     for more in (["--threads", 2], ["--threads", 3], ["--cpu", "generic"], ["--chunks", 9], ["--ahead", 0]):
         got = train(box, "bits", *more)

@@ -85,8 +85,8 @@ def test_through_maps(folder):
 
 
 def test_c_equals_llvm(tmp):
-    """Weights after three epochs on Cora: the emitted C through the system's compiler, each CPU variant, 1 and 2 threads."""
-    for name in ["gcn", "gat"]:
+    """Weights after three epochs on Cora: the emitted C through the system's compiler, each CPU variant, 1 and 2 threads (gat with GNNC_LONG=1)."""
+    for name in ["gcn", "gat"][:2 if os.environ.get("GNNC_LONG") else 1]:
         source, exe = model(tmp, name), os.path.join(tmp, name)
         must([GNNC, "build", source, "--data", CORA, "-o", exe])
         want = train(exe, os.path.join(tmp, "w"), "--threads", "1")

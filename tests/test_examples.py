@@ -141,8 +141,9 @@ def test_words(box):
 def test_energy(box):
     """Forces are the energy's slope, and moving by them keeps the energy: 10,000 steps with GNNC_LONG=1."""
     long = os.environ.get("GNNC_LONG") == "1"
-    env = dict(os.environ, GNNC=box.gnnc, PYTHON=sys.executable, STEPS="10000" if long else "500", EPOCHS="300" if long else "30")
-    out = box.must(os.path.join(ROOT, "examples", "energy", "build.sh"), box.path("energy"), env=env, limit=900 if long else 240).out
+    env = dict(os.environ, GNNC=box.gnnc, PYTHON=sys.executable, STEPS="10000" if long else "500", EPOCHS="300" if long else "30",
+               CPU="" if long else "native")
+    out = box.must(os.path.join(ROOT, "examples", "energy", "build.sh"), box.path("energy"), env=env, limit=1200).out
     slope = float(re.search(r"forces: off by (\S+)", out)[1])
     off = [float(w) for w in re.findall(r"off by at most (\S+)", out)]
     heat = float(re.search(r"kinetic energy (\S+)", out)[1])

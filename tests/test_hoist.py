@@ -76,7 +76,7 @@ def small(tmp):
 
 def build(tmp, name, model, data, *options):
     exe = os.path.join(tmp, name)
-    must([GNNC, "build", model, "--data", data, "-o", exe] + list(options))
+    must([GNNC, "build", model, "--data", data, "--cpu=native", "-o", exe] + list(options))
     return exe
 
 

@@ -34,7 +34,7 @@ def must(argv):
 
 def build(tmp, name, *options, model="gcn"):
     exe = os.path.join(tmp, name)
-    must([GNNC, "build", os.path.join(ROOT, "examples", model + ".gnn"), "--data", CORA, "-o", exe] + list(options))
+    must([GNNC, "build", os.path.join(ROOT, "examples", model + ".gnn"), "--data", CORA, "--cpu=native", "-o", exe] + list(options))
     return exe
 
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,4 +33,7 @@ static inline void check_end(const char *name)
     fflush(stdout);
 }
 static inline void check_skip(const char *name, const char *why) { printf("skip %s: %s\n", name, why); }
+/* Whether tests/run.py was told --long; how much of a campaign runs: all with it, else the first few. */
+static inline bool check_long(void) { return getenv("GNNC_LONG") != NULL; }
+static inline uint32_t check_amount(uint32_t few, uint32_t all) { return check_long() ? all : few; }
 static inline int check_done(void) { return check_failures ? 1 : 0; }

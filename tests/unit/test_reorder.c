@@ -389,7 +389,7 @@ static void check_matrices(void)
 {
     static const int64_t sizes[3] = {16, 3, 16};
     check_begin();
-    for (uint64_t seed = 0; seed < 24 && check_ok; seed++) {
+    for (uint64_t seed = 0; seed < check_amount(8, 24) && check_ok; seed++) {
         Arena *a = arena_new();
         Tally t = {0};
         Message g = message_begin(a, seed, sizes);
@@ -449,7 +449,7 @@ int main(int argc, char **argv)
     check_mixture();
     check_matrices();
     check_unread();
-    check_many("reorder: message functions and their gradients", first, N_MESSAGES, true, 0.8);
-    check_many("reorder: random programs and their gradients", first, N_RANDOM, false, 0.1);
+    check_many("reorder: message functions and their gradients", first, check_amount(N_MESSAGES / 4, N_MESSAGES), true, 0.8);
+    check_many("reorder: random programs and their gradients", first, check_amount(N_RANDOM / 3, N_RANDOM), false, 0.1);
     return check_done();
 }
