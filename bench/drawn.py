@@ -188,21 +188,19 @@ class Program:
         if any(at_src.values()):
             pieces, results, numbers = self.needs({"src"} if any(at_dst.values()) else {"src", "edge"})
             back_src = self.sweep("src", pieces, (self.n_out + results, numbers), (0, 0), at_src)
-        again = self.reducer not in ("sum", "mean")
-        return forward, back_dst, back_src, again
+        return forward, back_dst, back_src
 
     def operations(self, n, m):
-        """Vector lane operations (forward, gradient)."""
+        """Vector lane operations (forward, forward and gradient)."""
         extra = {"sum": W, "mean": W, "max": W, "sum and max": 2 * W, "weighted": 20 * W, "softmax": 18 + 2 * W}[self.reducer]
         parts = [self.m] + ([self.score] if self.score else [])
         edge, node = map(sum, zip(*[p.cost(3) for p in parts]))
         edge_d, node_d = map(sum, zip(*[p.cost(4) for p in parts]))
-        _, back_dst, back_src, again = self.shapes()
+        _, back_dst, back_src = self.shapes()
         sweeps = bool(back_dst) + bool(back_src)
-        remade = any(not OPS[e.op][2] for p in parts for e in walk(p) if e.op and len(e.ends()) > 1) or again
+        remade = any(not OPS[e.op][2] for p in parts for e in walk(p) if e.op and len(e.ends()) > 1) or self.reducer not in ("sum", "mean")
         forward = m * (edge + extra) + n * node
-        grad = m * sweeps * ((edge if remade else 0) + edge_d + extra) + n * (node + node_d) + (forward if again else 0)
-        return forward, grad
+        return forward, forward + m * sweeps * ((edge if remade else 0) + edge_d + extra) + n * node_d
 
 
 def walk(e):
@@ -231,8 +229,7 @@ class Run:
     def skeleton(self, shapes):
         """The program of these shapes, compiled once."""
         define = lambda s: "{%s}" % ",".join(".%s=%d" % (k, v) for k, v in s.items()) if s else "{0}"
-        flags = ["-DFORWARD=" + define(shapes[0]), "-DBACK_DST=" + define(shapes[1]), "-DBACK_SRC=" + define(shapes[2]),
-                 "-DFORWARD_AGAIN=%d" % shapes[3]]
+        flags = ["-DFORWARD=" + define(shapes[0]), "-DBACK_DST=" + define(shapes[1]), "-DBACK_SRC=" + define(shapes[2])]
         key = " ".join(flags)
         if key not in self.skeletons:
             out = os.path.join(self.work, "drawn", "skeleton%d" % len(self.skeletons))

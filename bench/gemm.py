@@ -136,7 +136,7 @@ class Ours:
             name = os.path.join(self.folder, f"g{rows}_{k}_{n}")
             with open(name + ".gnn", "w") as f:
                 f.write("model net(x: node[K]) -> node[N] {\n  param W: [K, N] = kaiming\n  return x @ W\n}\n")
-            self.command(self.gnnc, "build", name + ".gnn", "--set", f"K={k}", "--set", f"N={n}", "-o", name)
+            self.command(self.gnnc, "build", name + ".gnn", "--set", f"K={k}", "--set", f"N={n}", "--vjp=gradients", "-o", name)
             data = os.path.join(self.folder, f"data{rows}")
             if not os.path.exists(data):
                 self.command(self.gnnc, "data", "generate", data, f"--nodes={rows}", "--edges=1000", "--features=1")

@@ -251,6 +251,7 @@ int cmd_build(Session *s)
         if (!(chosen[i] = find_form(s, emit.data[i]))) return 1;
     b.one_form = emit.n == 1;
     for (uint32_t i = 0; i < emit.n; i++) b.dense_inputs |= chosen[i]->dense_inputs;
+    if (!b.dense_inputs && !opt_has(&s->opt, OPT_VJP)) s->opt.values[OPT_VJP] = "joint";
     b.ctx.disabled[PASS_sparse] |= b.dense_inputs;
     b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
     b.ctx.disabled[PASS_cone] |= b.dense_inputs;

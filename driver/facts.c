@@ -234,6 +234,10 @@ bool session_frontend_options(Session *s, FrontendOptions *fo)
 {
     *fo = (FrontendOptions){.export_layer = opt_value(&s->opt, OPT_EXPORT, NULL)};
     const char *mode = opt_value(&s->opt, OPT_MODE, "eval"), *dtype = opt_value(&s->opt, OPT_DTYPE, "f32");
+    const char *vjp = opt_value(&s->opt, OPT_VJP, "gradients");
+    fo->joint = strcmp(vjp, "joint") == 0;
+    if (!fo->joint && strcmp(vjp, "gradients"))
+        diag_error(&s->diags, E0612, (Span){0}, "`--vjp` wants gradients or joint, found `%s`", vjp);
     fo->train_mode = strcmp(mode, "train") == 0;
     if (!fo->train_mode && strcmp(mode, "eval"))
         diag_error(&s->diags, E0612, (Span){0}, "`--mode` wants eval or train, found `%s`", mode);

@@ -164,6 +164,13 @@ void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound
     f->graph = graph_data(e);
     bool ok = entry_outputs(e, entry, call_entry(e, entry, bound, n_bound), &out);
     Value sum = value_error();
+    if (ok && e->opt->joint) {
+        for (uint32_t i = 0; i < out.n; i++) {
+            IrType t = e->outputs.data[i];
+            ir_result(e->m, e->f, output_name(e, &out, i), op_reshape(e, out.items[i], t.dims, t.n_dims).id, IR_NONE);
+        }
+        buffer_results(e, "after.");
+    }
     for (uint32_t i = 0; ok && i < out.n; i++) {
         if (!ir_dtype_is_float(out.items[i].type.dtype)) continue;
         IrArg arg = {.name = arena_printf(e->a, "cot.%s", output_name(e, &out, i)),

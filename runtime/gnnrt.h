@@ -168,7 +168,9 @@ int32_t gnnrt_forward(GnnrtContext *context, const void *const *inputs, void *co
                       GnnrtStatus *status);
 /* Vector-Jacobian product: gradients of sum(results * cotangents) by every float input and
    parameter. cotangents[gnnrt_n_results] have the types of the results (NULL for results that are
-   not float). gradients [gnnrt_n_gradients] are written, not added to. */
+   not float). gradients [gnnrt_n_gradients] are written, not added to. A library built with
+   --vjp=joint also gives the results of gnnrt_forward: they count as gradients here, in the order
+   of the results and before those by inputs and parameters. */
 int32_t gnnrt_vjp(GnnrtContext *context, const void *const *inputs, const void *const *cotangents,
                   void *const *gradients, GnnrtStatus *status);
 
