@@ -134,6 +134,7 @@ void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out);
 /* Calls visit for every operation computed inside g, once per space it is computed in. */
 void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, IrId v, IrId space), void *user);
 unsigned group_flops(const FusedFunc *f, uint32_t g); /* for one element of each of its values */
+enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut there, and merging ends */
 
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */

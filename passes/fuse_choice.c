@@ -52,7 +52,7 @@ static void force_reshape_operand(Choice *c, const IrOp *op)
     force(c, fused_storage(c->f, op->args[0]));
 }
 
-/* Chains end somewhere: a kernel is walked recursively, and its registers are not endless. */
+/* Chains end somewhere: a kernel is walked recursively. */
 static void cut_chain(Choice *c, IrId v)
 {
     const IrOp *op = fused_op(c->f, v);
@@ -276,6 +276,30 @@ static bool choose_round(Choice *c)
     return changed;
 }
 
+/* A kernel's registers are not endless, and compiling it takes more than twice as long as compiling two of half its size: large
+   trees are cut. What several values read counts for the first of them. */
+static bool cut_trees(Choice *c, Arena *scratch)
+{
+    uint32_t n = c->f->f->ops.n, *flops = ARENA_ARRAY(scratch, uint32_t, n + 1);
+    bool changed = false, *counted = ARENA_ARRAY(scratch, bool, n + 1);
+    for (IrId v = 0; v < n; v++) {
+        const IrOp *op = fused_op(c->f, v);
+        uint32_t sum = 0, most = 0;
+        for (uint32_t k = 0; k < op->n_args; k++) {
+            uint32_t x = flops[op->args[k]];
+            if (!counted[op->args[k]]) sum += x;
+            else if (x > most) most = x;
+            counted[op->args[k]] = true;
+        }
+        flops[v] = ir_ops[op->op].flops + (sum > most ? sum : most);
+        bool inlined = c->f->group_of.data[v] == GROUP_NONE && op->op != IR_OP_arg;
+        if (inlined && (op->op == IR_OP_reshape || flops[v] < KERNEL_FLOPS)) continue;
+        flops[v] = 0;
+        if (inlined) force(c, v), changed = true;
+    }
+    return changed;
+}
+
 static void remark(Choice *c, IrId v)
 {
     const IrOp *op = fused_op(c->f, v);
@@ -334,6 +358,8 @@ void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
     force_roots(&c);
     for (IrId v = 0; v < n; v++) find_mask(&c, v);
     for (unsigned round = 0; round < MAX_ROUNDS && choose_round(&c); round++) {}
+    if (!ctx->disabled[PASS_fuse] && cut_trees(&c, scratch))
+        for (unsigned round = 0; round < MAX_ROUNDS && choose_round(&c); round++) {}
     list_choices(&c);
     for (IrId v = 0; v < n && ctx->keep_remarks; v++) remark(&c, v);
     arena_free(scratch);

@@ -186,6 +186,13 @@ static bool too_many(const Group *x, const Group *y)
     return x->roots.n + y->roots.n > MAX_ROOTS || x->inner.n + y->inner.n > MAX_INNER;
 }
 
+/* A kernel's size has a bound, which is higher where values of elements would need memory. */
+static bool too_large(const FusedFunc *f, uint32_t a, uint32_t b)
+{
+    bool maps = f->groups.data[a].kind == GROUP_MAP && f->groups.data[b].kind == GROUP_MAP;
+    return group_flops(f, a) + group_flops(f, b) > (maps ? 1u : 2u) * KERNEL_FLOPS;
+}
+
 static bool is_group_of_rows(const Group *g)
 {
     return g->kind == GROUP_MAP || g->kind == GROUP_DIMS || g->kind == GROUP_PRODUCT;
@@ -234,7 +241,7 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     if (x->dead || rows->dead || too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
     if (!reads_of(f, &m->reads[r], e) && (m->early || !reads_of(f, &m->reads[e], r))) return false;
     if (belongs_to_blocks(m, e, r)) return false;
-    if (passes_through(f, e, r) || passes_through(f, r, e)) return false;
+    if (passes_through(f, e, r) || passes_through(f, r, e) || too_large(f, e, r)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u",
                 x->roots.data[0], ir_ops[root->op].name, rows->roots.data[0]);
@@ -292,7 +299,7 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
     bool fits = reads_fit(f, of_b, a, staged, &depends) && reads_fit(f, of_a, b, staged, &depends);
     fits = fits && (depends || share_read(f, of_a, of_b));
-    if (!fits || passes_through(f, a, b) || passes_through(f, b, a)) return false;
+    if (!fits || passes_through(f, a, b) || passes_through(f, b, a) || too_large(f, a, b)) return false;
     const IrOp *root = fused_op(f, y->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s joins the %s kernel of %%%u", y->roots.data[0],
                 ir_ops[root->op].name, group_kind_names[x->kind], x->roots.data[0]);
