@@ -2,7 +2,7 @@
 """`gnnc build` from outside: forms, equal bytes in two folders, C against LLVM on a real graph, installing and moving.
 
 usage: test_build.py BUILD
-"""
+Run: lesser if long"""
 import os
 import shutil
 import subprocess

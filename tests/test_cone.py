@@ -2,7 +2,8 @@
 """Rows that a masked loss does not need are left out: every bit of losses, weights and metrics is that of a program that
 computes all rows, for any mask, graph and number of threads; and what is left out is what it should be.
 
-usage: test_cone.py BUILD"""
+usage: test_cone.py BUILD
+Run: lesser if long"""
 import json
 import os
 import re

@@ -3,7 +3,8 @@
 which each kernel runs over all rows before the next, for any graph, width and number of threads; what passes between them has
 no memory of its own.
 
-usage: test_connect.py BUILD"""
+usage: test_connect.py BUILD
+Run: lesser if long"""
 import json
 import re
 import sys

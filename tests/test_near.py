@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Graphs of nearest points in executables against numpy: batches, ties, points that are NaN, lists that are short, sources and targets
 of two kinds, the points of shared/data, a classifier
-that trains on them; graphs of selected nodes. usage: test_near.py BUILD"""
+that trains on them; graphs of selected nodes. usage: test_near.py BUILD
+Run: lesser if long"""
 import json
 import os
 import sys

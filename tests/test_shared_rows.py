@@ -3,7 +3,8 @@
 thread each, for any number of threads and any length that counts as long. Graphs without such rows get neither memory nor
 other steps.
 
-usage: test_shared_rows.py BUILD"""
+usage: test_shared_rows.py BUILD
+Run: lesser if long"""
 import json
 import os
 import sys

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Training against numpy: the steps are counted, and each optimizer of the standard library gives the weights that its
-formula gives for softmax regression on the training nodes. usage: test_training.py BUILD"""
+formula gives for softmax regression on the training nodes. usage: test_training.py BUILD
+Run: lesser if long"""
 import json
 import sys
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs folders of golden cases through the compiled library form, in f64 and f32.
 
-usage: run.py COMPILER DIR...      DIR: a layer's folder, a tier, or the root of all
+usage: run.py [--first] COMPILER DIR...      DIR: a layer's folder, a tier, or the root of all; --first: each layer's first case alone
 
 Prints `ok NAME`, `FAIL NAME: why` or `skip NAME: what is missing` per case; the last line is `N passed, N failed, N skipped`.
 A case passes if outputs and gradients of inputs and parameters agree in both float types. Cases with one text, one mode and the same
@@ -118,11 +118,12 @@ def run_groups(compiler, groups, folder):
 
 
 def main():
-    if len(sys.argv) < 3:
+    argv = [a for a in sys.argv[1:] if a != "--first"]
+    if len(argv) < 2:
         sys.exit(__doc__)
-    compiler, cases = sys.argv[1], []
-    for root in sys.argv[2:]:
-        found = [c for folder in layer_folders(root) for c in cases_of(folder)]
+    compiler, cases, most = argv[0], [], 1 if "--first" in sys.argv else None
+    for root in argv[1:]:
+        found = [c for folder in layer_folders(root) for c in list(cases_of(folder))[:most]]
         if not found:
             sys.exit("%s: no cases.json in it" % root)
         cases += found

@@ -1,6 +1,7 @@
 /* The LLVM emitter against the reference run of kernel IR: random straight-line kernels over every
    instruction, type and lane count, and control flow, on each CPU variant this machine has. Bits
-   must be equal (any NaN equals any NaN). */
+   must be equal (any NaN equals any NaN).
+   Run: lesser */
 #include "codegen/jit.h"
 #include "tests/unit/check.h"
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Every emitter against the slow interpreter of kernel IR, bit for bit: the hand-written and the
    random kernels through LLVM on each CPU variant this machine has (test_emit_c.c does C), and
-   every kernel of lowered random programs through C and LLVM alike. */
+   every kernel of lowered random programs through C and LLVM alike.
+   Run: lesser */
 #include "codegen/jit.h"
 #include "passes/lower.h"
 #include "tests/unit/c_module.h"
@@ -268,7 +269,7 @@ static void test_lowered(uint64_t first, unsigned n)
 
 int main(int argc, char **argv)
 {
-    unsigned scale = argc > 1 ? (unsigned)atoi(argv[1]) : 1; /* an argument: a longer run */
+    unsigned scale = argc > 1 ? (unsigned)atoi(argv[1]) : check_amount(1, 5);
     test_case("tests/kernel/merge_path_spmm.kir", case_merge_path, "merge_path_spmm");
     test_case("tests/kernel/edge_softmax.kir", case_edge_softmax, "edge_softmax");
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) test_random(v, 300001 + v * 100000, 2 * scale);

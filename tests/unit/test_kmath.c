@@ -1,6 +1,7 @@
 /* The math expansions against libm in higher precision: every 2^32th-dense sample of f32, sampled
    f64, special values, and equal bits from every CPU variant and from the reference run of kernel
-   IR. GNNC_TEST_EXHAUSTIVE=1 takes all 2^32 arguments of f32. */
+   IR. GNNC_TEST_EXHAUSTIVE=1 takes all 2^32 arguments of f32.
+   Run: lesser */
 #include "codegen/jit.h"
 #include "passes/kmath.h"
 #include "tests/unit/check.h"

@@ -1,6 +1,7 @@
 /* Tables, objects, executables and libraries of small models: what is described is complete, the
    same input gives the same bytes, what is linked runs, two models live in one program in C99 and
-   C++17, and every way linking can fail has its code. */
+   C++17, and every way linking can fail has its code.
+   Run: lesser if long */
 #include "base/file.h"
 #include "codegen/tables.h"
 #include "passes/lower.h"

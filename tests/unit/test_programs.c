@@ -10,7 +10,8 @@
    Programs from text go through the front end first, and run once more on graphs of another form, and with a wider dim (metamorphic.h).
 
    usage: test_programs [text] [N [FIRST [all]]]   N programs from seed FIRST with progress; all: each of them through C too;
-   `test_programs 1 SEED` prints a failure */
+   `test_programs 1 SEED` prints a failure.
+   Run: lesser if long */
 #include "base/ice.h"
 #include "codegen/jit.h"
 #include "tests/unit/c_module.h"
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 enum { PER_BATCH = 50, N_SUITE = 1000, N_TEXTS = 300, N_SANITISED = 200, MAX_WORKERS = 16, MAX_SAID = 3 };
+enum { N_FEW = 300, N_FEW_TEXTS = 100, N_FEW_SANITISED = 50 }; /* without --long */
 
 typedef struct Batch {
     Arena *arena;
@@ -589,13 +591,13 @@ static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
 {
     static Crew c;
     c = (Crew){.next = first, .end = first + n};
-    run_crew(&c, n < N_SUITE ? check_batch : all ? check_batch_all : check_batch_of_many, !suite);
+    run_crew(&c, !suite && n < N_SUITE ? check_batch : all ? check_batch_all : check_batch_of_many, !suite);
     say_figures(&c.tally);
     check_begin();
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
           (long long)c.tally.failures, (unsigned long long)n);
     check_end("programs: interpreter, LLVM and C agree, on one thread and on 2, 3 or 8");
-    if (n < N_SUITE) return;
+    if (!suite && n < N_SUITE) return;
     test_coverage(&c.tally);
     test_figures(&c.tally);
 }
@@ -626,14 +628,14 @@ static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
 {
     static Crew c;
     c = (Crew){.next = first, .end = first + n};
-    run_crew(&c, n < N_TEXTS ? check_texts : all ? check_texts_all : check_texts_of_many, !suite);
+    run_crew(&c, !suite && n < N_TEXTS ? check_texts : all ? check_texts_all : check_texts_of_many, !suite);
     say_figures(&c.tally);
     check_begin();
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail", (long long)c.tally.failures,
           (unsigned long long)n);
     check_end("programs from text: interpreter, LLVM and C agree, also on graphs of another form");
-    if (n < N_TEXTS) return;
-    test_words(&c.tally);
+    if (!suite && n < N_TEXTS) return;
+    if (n >= N_TEXTS) test_words(&c.tally);
     check_begin();
     check(c.tally.undecided * 50 <= c.tally.elements, "%lld of %lld elements are undecided", (long long)c.tally.undecided,
           (long long)c.tally.elements);
@@ -703,10 +705,10 @@ int main(int argc, char **argv)
         return check_done();
     }
     if (text) argc--, argv++;
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : text ? N_TEXTS : N_SUITE, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : text ? N_TEXTS : check_amount(N_FEW, N_SUITE), first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     if (argc > 2 && n == 1) show(first, text);
     if (!text) test_programs(first, n, suite, argc > 3);
-    if (text || suite) test_texts(first, suite ? N_TEXTS : n, suite, argc > 3);
-    if (suite) test_sanitised(self, 1, N_SANITISED);
+    if (text || suite) test_texts(first, suite ? check_amount(N_FEW_TEXTS, N_TEXTS) : n, suite, argc > 3);
+    if (suite) test_sanitised(self, 1, check_amount(N_FEW_SANITISED, N_SANITISED));
     return check_done();
 }
