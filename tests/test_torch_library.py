@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Activations, norms and losses of the standard library beside torch's: values and derivatives, in f32 and f64, at kinks and
+next to them, at +-0, +-inf, NaN, denormals, the greatest numbers and where squares over- or underflow. Where torch's result
+is not wanted the row states ours (docs/language.md, "Beside torch").
+usage: test_torch_library.py BUILD"""
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(sys.argv[1])
+
+
+def python_with_torch():
+    for python in (sys.executable, "/usr/bin/python3", os.environ.get("GNNC_BENCH_PYG"), os.path.join(BUILD, "peers", "pyg", "bin", "python")):
+        if python and os.path.exists(python) and subprocess.run([python, "-c", "import torch, numpy"], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return None
+
+
+PYTHON = python_with_torch()
+if not PYTHON:
+    print("skip torch_library: no Python with torch (Debian: python3-torch)")
+    sys.exit(0)
+if PYTHON != sys.executable:
+    sys.exit(subprocess.run([PYTHON, os.path.abspath(__file__), BUILD]).returncode)
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.join(ROOT, "examples", "torch"))
+from gnnc_layer import GnncLayer
+
+NUMBERS = {"f32": (np.float32, torch.float32), "f64": (np.float64, torch.float64)}
+COTANGENT = 0.5  # times the greatest number it is finite
+NAN, INF = float("nan"), float("inf")
+
+
+class Formula:
+    """A formula of the library and torch's, of the same operands. `stated`: (which, where, ours) is what is wanted instead of torch's
+    result number `which` (0: the value, 1, 2: the derivatives) where `where(*operands)` holds. `loose`: the tolerance, in roundings of
+    1 and the result, and of what `slope` says of derivatives: how large they are in other directions."""
+
+    def __init__(self, ours, theirs, *stated, loose=16, slope=lambda *operands: 0):
+        self.ours, self.theirs, self.stated, self.loose, self.slope = ours, theirs, stated, loose, slope
+
+
+POINTWISE = [
+    Formula("relu(x)", F.relu),
+    Formula("leaky_relu(x)", F.leaky_relu),
+    Formula("leaky_relu(x, 0.2)", lambda x: F.leaky_relu(x, 0.2)),
+    Formula("reshape(prelu(reshape(x, [1])), [])", lambda x: F.prelu(x[:, None], torch.full((1,), 0.25, dtype=x.dtype))[:, 0]),
+    Formula("elu(x)", F.elu),
+    Formula("elu(x, 0.5)", lambda x: F.elu(x, 0.5)),
+    Formula("selu(x)", F.selu),
+    Formula("celu(x)", F.celu),
+    Formula("celu(x, 2)", lambda x: F.celu(x, 2)),
+    Formula("gelu(x)", F.gelu),
+    Formula('gelu(x, approximate = "tanh")', lambda x: F.gelu(x, approximate="tanh")),
+    Formula("silu(x)", F.silu),
+    # torch cuts off log(1 + exp(-x)), up to 2e-9, beyond 20
+    Formula("softplus(x)", lambda x: F.softplus(x, threshold=50)),
+    Formula("softplus(x, beta = 3)", lambda x: F.softplus(x, beta=3, threshold=50)),
+    Formula("log_sigmoid(x)", F.logsigmoid),
+    Formula("mish(x)", F.mish),
+    Formula("softsign(x)", F.softsign),
+    # torch has 1/6 in single precision
+    Formula("hard_sigmoid(x)", F.hardsigmoid, (1, lambda x: np.abs(x) < 3, COTANGENT / 6)),
+    # x hard_sigmoid(x) has the derivatives 0 and 1 at its kinks, and NaN stays NaN
+    Formula("hard_swish(x)", F.hardswish, (1, lambda x: x == -3, 0), (1, lambda x: x == 3, COTANGENT), (1, np.isnan, NAN)),
+    Formula("hard_shrink(x)", F.hardshrink),
+    Formula("soft_shrink(x)", F.softshrink, (0, np.isnan, NAN)),  # NaN stays NaN
+    Formula("tanh_shrink(x)", F.tanhshrink),
+    Formula("clamp(x, -1, 3)", lambda x: torch.clamp(x, -1, 3)),
+    Formula("square(x)", torch.square),
+    Formula("identity(x)", lambda x: x * 1),
+    Formula("shifted_softplus(x)", lambda x: F.softplus(x, threshold=50) - float(np.log(2))),
+    Formula("exp(x)", torch.exp),
+    Formula("expm1(x)", torch.expm1),
+    Formula("log(x)", torch.log),
+    Formula("log1p(x)", torch.log1p),
+    Formula("sqrt(x)", torch.sqrt),
+    Formula("tanh(x)", torch.tanh),
+    Formula("sigmoid(x)", torch.sigmoid),
+    Formula("erf(x)", torch.erf),
+    Formula("abs(x)", torch.abs, (1, np.isnan, NAN)),  # the sign of NaN is NaN
+]
+neither = lambda x, y: np.isnan(x) | np.isnan(y)
+lost = lambda x, y: np.isnan(x - y)
+
+# The derivatives of the angle are 0 where torch's are NaN, or 0 since squares over- or underflow.
+far = lambda y, x: (np.isinf(x) | np.isinf(y) | ((x == 0) & (y == 0))) & ~neither(x, y)
+
+
+def angle(y, x):
+    """torch.atan2 with the derivatives of y / |y| and x / |x|, which no square takes out of range."""
+    unit = torch.maximum(abs(x), abs(y)).detach()
+    unit = torch.where((unit > 0) & (unit < INF), unit, torch.ones_like(unit))
+    turn = torch.atan2(y / unit, x / unit)
+    return turn + (torch.atan2(y, x) - turn).detach()
+
+
+PAIRS = [
+    Formula("atan2(x, y)", angle, (1, far, 0), (2, far, 0),
+            (1, lambda y, x: np.isinf(y) & np.isnan(x), 0), (2, lambda y, x: np.isnan(y) & np.isinf(x), 0),
+            slope=lambda y, x: 1 / np.maximum(np.abs(x), np.abs(y))),
+    Formula("mse(x, y)", lambda x, y: F.mse_loss(x, y, reduction="none")),
+    Formula("mae(x, y)", lambda x, y: F.l1_loss(x, y, reduction="none"), (1, lost, NAN), (2, lost, NAN)),  # the sign of NaN is NaN
+    # a row of NaN has the gradient 0
+    Formula("max(x, y)", torch.maximum, (1, neither, 0), (2, neither, 0)),
+    Formula("min(x, y)", torch.minimum, (1, neither, 0), (2, neither, 0)),
+]
+LABELS = [
+    # the derivative by the label is -x + 0 softplus(-x)
+    Formula("bce_with_logits(x, y)", lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"), (2, lambda x, y: x == -INF, NAN)),
+    Formula("bce_with_logits(x, y, pos_weight = 3)",
+            lambda x, y: F.binary_cross_entropy_with_logits(x, y, pos_weight=torch.full((1,), 3, dtype=x.dtype), reduction="none")),
+]
+
+def level(x, *rest):
+    """Rows of equal numbers: exactly 0 when normalised, where torch leaves what its mean was rounded by."""
+    return np.broadcast_to(np.isfinite(x).all(1, keepdims=True) & (x == x[:, :1]).all(1, keepdims=True), x.shape)
+
+
+def logsumexp(x, y):
+    """torch.logsumexp with the derivative softmax(x): torch's exp(x - value) is 1 for each of several equal large numbers."""
+    fixed, shares = x.detach(), F.softmax(x.detach(), 1)
+    infinite = (fixed == INF).any(1, keepdim=True) & ~fixed.isnan().any(1, keepdim=True)
+    shares = torch.where(infinite, torch.where(fixed == INF, NAN * fixed, torch.zeros_like(fixed)), shares)
+    return Given.apply(x, torch.logsumexp(fixed, 1), shares)
+
+
+class Given(torch.autograd.Function):
+    """A value of each row with the derivatives that are given."""
+
+    @staticmethod
+    def forward(ctx, x, value, derivative):
+        ctx.save_for_backward(derivative)
+        return value
+
+    @staticmethod
+    def backward(ctx, g):
+        return g[:, None] * ctx.saved_tensors[0], None, None
+
+
+ROWS = [  # x: rows of 3 numbers, y: one of 3 classes
+    Formula("softmax(x, F)", lambda x, y: F.softmax(x, 1)),
+    Formula("log_softmax(x, F)", lambda x, y: F.log_softmax(x, 1)),
+    # beside inf, exp of what is shifted by nothing overflows
+    Formula("logsumexp(x, F)", logsumexp, (1, lambda x, y: (x == INF).any(1, keepdims=True) & (x > 80), NAN)),
+    Formula("norm(x, F)", lambda x, y: torch.linalg.vector_norm(x, dim=1)),
+    Formula("l2_normalize(x, F)", lambda x, y: F.normalize(x, dim=1)),
+    Formula("row_normalize(x, F)", lambda x, y: x / x.sum(1, keepdim=True).clamp(min=1)),
+    Formula("mean(x, F)", lambda x, y: x.mean(1)),
+    Formula("cross_entropy(x, y)", lambda x, y: F.cross_entropy(x, y, reduction="none")),
+    Formula("row_norm(x)", lambda x, y: F.layer_norm(x, (3,)), (0, level, 0)),
+    Formula('layer_norm(x, mode = "node")', lambda x, y: F.layer_norm(x, (3,)), (0, level, 0)),
+    Formula("row_instance_norm(x)", lambda x, y: F.layer_norm(x, (3,)), (0, level, 0)),
+    Formula("message_norm(x, x)", lambda x, y: F.normalize(x, dim=1) * torch.linalg.vector_norm(x, dim=1, keepdim=True)),
+]
+
+moved = lambda x: x - x.mean(1, keepdim=True)
+spread = lambda x: moved(x).square().mean(1, keepdim=True)
+# Each column of x is the nodes of a graph: here a row, since no formula below reads more than one column.
+COLUMNS = [
+    Formula("batch_norm(x, track_running_stats = false)", lambda x: F.batch_norm(x.t(), None, None, training=True).t(), (0, level, 0)),
+    Formula("instance_norm(x)", lambda x: F.instance_norm(x[None])[0], (0, level, 0)),
+    Formula("instance_norm(x, per_graph = false)", lambda x: F.instance_norm(x[None])[0], (0, level, 0)),
+    Formula("graph_norm(x)", lambda x: moved(x) / (spread(x) + 1e-5).sqrt(), (0, level, 0)),
+    Formula("mean_subtraction_norm(x)", moved, (0, level, 0)),
+    Formula("graph_size_norm(x)", lambda x: x / 3**0.5),
+]
+# x is one column, and the formula reads all of it.
+GRAPHS = [
+    Formula("layer_norm(x)", lambda x: moved(x) / (spread(x) + 1e-5).sqrt(), (0, level, 0)),
+    Formula("layer_norm(x, per_graph = false)", lambda x: moved(x) / (x.std(1, unbiased=False, keepdim=True) + 1e-5), (0, level, 0)),
+    Formula("pair_norm(x)", lambda x: moved(x) / (1e-5 + moved(x).square().mean(1, keepdim=True)).sqrt(), (0, level, 0)),
+    Formula("pair_norm(x, scale_individually = true)", lambda x: moved(x) / (1e-5 + moved(x)[..., None].norm(2, -1)), (0, level, 0)),
+]
+
+
+def sweep(dtype):
+    """Numbers for one operand: kinks with both neighbours, zeros, denormals, what over- or underflows when squared or exponentiated."""
+    fi, kinks = np.finfo(dtype), (1e-40, 1e-30, 1e-10, 1e-3, 0.5, 1, 2, 3, 6, 10, 20, 21, 30, 50, 87, 88, 89, 104, 105, 710, 745)
+    some = [s * dtype(a) for a in kinks for s in (1, -1)]
+    some += [np.nextafter(a, dtype(to)) for a in some for to in (INF, -INF)]
+    ends = (0, fi.smallest_subnormal, fi.tiny, 1e3, 1e10, 1e20, fi.max, INF)
+    return np.array(some + [s * dtype(a) for a in ends for s in (1, -1)] + [NAN], dtype)
+
+
+def few(dtype, *more):
+    """Numbers of which several meet."""
+    return np.array([0, -0.0, np.finfo(dtype).smallest_subnormal, 1e-30, 1e-13, -1, 1, 0.5, 3, -100, *more, INF, -INF, NAN], dtype)
+
+
+def grid(numbers, n):
+    return np.array(list(itertools.product(numbers, repeat=n)), numbers.dtype)
+
+
+class Bench:
+    """A model of all formulas of a list, built once: each formula's value and its derivatives by the float operands."""
+
+    def __init__(self, box, name, dtype, formulas, operands, dim=None):
+        self.formulas, self.n_floats = formulas, sum("index" not in t for t in operands.values())
+        body, results, types = [], [], []
+        self.lengths = []
+        for k, f in enumerate(formulas):
+            one = "sum(v%d)" % k if dim else "v%d" % k
+            row = f.ours.startswith(("logsumexp", "norm(", "mean(", "cross"))  # one number a row
+            body += ["  v%d = %s" % (k, f.ours), "  s%d = sum_all(%s * %g)" % (k, "v%d" % k if row else one, COTANGENT)]
+            results.append("v%d" % k)
+            types.append("node" if row or not dim else "node[F]")
+            for o in list(operands)[:self.n_floats]:
+                results.append("grad(s%d, %s)" % (k, o))
+                types.append(operands[o])
+        text = "model net(%s) -> (%s) {\n%s\n  return %s\n}\n" % (
+            ", ".join("%s: %s" % o for o in operands.items()), ", ".join(types), "\n".join(body), ", ".join(results))
+        self.path = os.path.join(box, name + ".gnn")
+        with open(self.path, "w") as out:
+            out.write(text)
+        self.so = os.path.join(box, "lib%s" % name)
+        argv = [os.path.join(BUILD, "gnnc"), "build", self.path, "--prefix=net", "--emit=lib", "--dtype=" + dtype, "--cpu=native", "-o", self.so]
+        subprocess.run(argv + (["--set", "F=%d" % dim] if dim else []), check=True)
+
+    def run(self, n, *inputs):
+        """The results of all formulas for n nodes: per formula the value, then its derivatives."""
+        layer = GnncLayer(self.so + ".so", "net", n, torch.tensor([[0], [0]]))
+        out = [t.numpy() for t in layer.run("forward", [torch.from_numpy(np.ascontiguousarray(x)) for x in inputs] + list(layer.parameters()), [], layer.results)]
+        each = 1 + self.n_floats
+        return [out[k:k + each] for k in range(0, len(out), each)]
+
+
+def wanted(formula, n_floats, inputs):
+    """What torch, or the row, says: the value, then the derivatives."""
+    tensors = [torch.from_numpy(np.ascontiguousarray(x)) for x in inputs]
+    floats = [t.requires_grad_() for t in tensors[:n_floats]]
+    value = formula.theirs(*tensors)
+    slopes = torch.autograd.grad((value * COTANGENT).sum(), floats, allow_unused=True)
+    out = [value.detach().numpy()] + [np.zeros_like(x) if s is None else s.numpy() for s, x in zip(slopes, inputs)]
+    for which, where, ours in formula.stated:
+        out[which] = np.where(where(*inputs), np.asarray(ours, inputs[0].dtype), out[which])
+    return out
+
+
+def differences(got, want, room):
+    with np.errstate(all="ignore"):
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        return ~(same | (np.abs(got - want) <= np.finfo(got.dtype).eps * (room + 16 * np.abs(want))))
+
+
+def compare(name, dtype, formulas, found, n_floats, inputs):
+    """One line for each formula: the first places where it differs, if any."""
+    for formula, got in zip(formulas, found):
+        want, said = wanted(formula, n_floats, inputs), []
+        for k, (a, b) in enumerate(zip(got, want)):
+            bad = differences(a, b.reshape(a.shape), formula.loose * (1 + formula.slope(*inputs) if k else 1))
+            for place in np.argwhere(bad)[:3]:
+                row = place[0]
+                said.append("%s of %s is %r, wanted %r" % (("value", "derivative", "derivative by the second")[k], [x[row].tolist() for x in inputs],
+                                                           a[tuple(place)], b.reshape(a.shape)[tuple(place)]))
+            if bad.sum() > 3:
+                said.append("%d more" % (bad.sum() - 3))
+        label = "torch_library.%s.%s.%s" % (name, dtype, formula.ours.replace(" ", ""))
+        print("FAIL %s: %s" % (label, "; ".join(said)) if said else "ok " + label)
+
+
+def main():
+    np.seterr(all="ignore")
+    with tempfile.TemporaryDirectory(prefix="gnnc-torch-library-") as box:
+        for dtype, number in (("f32", np.float32), ("f64", np.float64)):
+            top = number(np.finfo(number).max) ** number(0.5) / number(8)
+            x = sweep(number)
+            compare("one", dtype, POINTWISE, Bench(box, "one" + dtype, dtype, POINTWISE, {"x": "node"}).run(len(x), x), 1, [x])
+            x, y = np.ascontiguousarray(grid(few(number, 1e20, -1e20, 1e-23, np.finfo(number).max), 2).T)
+            compare("two", dtype, PAIRS, Bench(box, "two" + dtype, dtype, PAIRS, {"x": "node", "y": "node"}).run(len(x), x, y), 2, [x, y])
+            x, y = (a.ravel() for a in np.meshgrid(sweep(number), np.array([0, 1e-30, 0.25, 1, NAN], number)))
+            compare("label", dtype, LABELS, Bench(box, "label" + dtype, dtype, LABELS, {"x": "node", "y": "node"}).run(len(x), x, y), 2, [x, y])
+            x = grid(few(number, top), 3)
+            y = np.arange(len(x)) % 3
+            compare("row", dtype, ROWS, Bench(box, "row" + dtype, dtype, ROWS, {"x": "node[F]", "y": "node index[F]"}, 3).run(len(x), x, y), 1, [x, y])
+            found = Bench(box, "column" + dtype, dtype, COLUMNS, {"x": "node[F]"}, len(x)).run(3, x.T)
+            compare("column", dtype, COLUMNS, [[a.T for a in f] for f in found], 1, [x])
+            whole = Bench(box, "graph" + dtype, dtype, GRAPHS, {"x": "node[F]"}, 1)
+            x = grid(few(number)[[0, 2, 5, 6, 8, 9, -1, -2, -3]], 3)
+            each = [whole.run(3, row[:, None]) for row in x]
+            compare("graph", dtype, GRAPHS, [[np.array([e[k][j][:, 0] for e in each]) for j in (0, 1)] for k in range(len(GRAPHS))], 1, [x])
+
+
+main()
