@@ -43,7 +43,7 @@ Value to_tensor(Elab *e, Value v, IrDtype like, Span s)
         return value_error();
     }
     if (like == IR_BOOL) like = v.is_int ? IR_I64 : e->real;
-    if (!ir_dtype_is_float(like) && v.num != floor(v.num)) {
+    if (!ir_dtype_is_float(like) && (v.num != floor(v.num) || isinf(v.num))) {
         diag_error(e->d, E0206, v.span, "%g is no integer", v.num);
         return value_error();
     }

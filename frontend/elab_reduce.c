@@ -186,6 +186,30 @@ static const AstExpr *target_of(const AstStmt *s)
                : NULL;
 }
 
+/* Does this stand in the step of a reducer, or in a function that one calls? Such a step sees one element. */
+static bool is_in_step(const Elab *e)
+{
+    for (const Frame *f = e->frame; f; f = f->caller)
+        if (f->in_step) return true;
+    return false;
+}
+
+static Value error_in_step(Elab *e, Span s)
+{
+    diag_help(e->d, diag_error(e->d, E0401, s, "a reduction inside the step of a reducer, which sees one element at a time"),
+              "reduce before, and give the reducer the result at each element as a further argument: `r_in(m, sum_in(m).dst)`");
+    return value_error();
+}
+
+/* One value for each row of the space. */
+static Value at_rows(Elab *e, Value v, IrId space, const char *what, Span s)
+{
+    if (v.kind == V_ERROR) return v;
+    IrType t = v.type;
+    t.space = space;
+    return coerce(e, v, &t, what, span_or(v.span, s));
+}
+
 /* Runs the step once, at the elements: f of each state. */
 static bool run_step(Elab *e, const AstFold *fold, StateRun *runs)
 {
@@ -268,21 +292,22 @@ static Value run_keyed_extreme(Elab *e, const StateRun *r, Value v, const Rows *
 {
     double other = identity_of(r->update.class, v.type.dtype);
     v = op_reduce(e, reduce_ops[r->update.class], v, rows->map, other, r->span);
-    if (none == identity(r->update.class)) return v;
+    if (none == other) return v;
     return op_select(e, row_is_filled(e, rows, r->span), v, value_number(none, none == floor(none), r->span), r->span);
 }
 
-/* The state's value after all elements. `empty`: what max and min give for none, if init does not
- * say. */
-static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *rows, const Value *empty)
+/* The state's value after all elements. `empty`: what a row without elements gets, or NULL for the start; *in_op if the reduction itself
+   gives it that, which a maximum or minimum does that starts where nothing counts. */
+static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *rows, const Value *empty, bool *in_op)
 {
+    *in_op = false;
     Value v = to_tensor(e, r->value, e->real, r->span),
           init = st->init ? elab_expr(e, st->init) : value_none(st->span);
     if (v.kind == V_ERROR || init.kind == V_ERROR) return value_error();
     if (r->update.negated) v = op_unary(e, IR_OP_neg, v, r->span);
     if (r->update.inverted)
         v = op_binary(e, IR_OP_div, "divide", value_number(1, false, r->span), v, r->span);
-    v = op_spread(e, v, e->frame->reduce_from);
+    v = at_rows(e, v, e->frame->reduce_from, arena_printf(e->a, "the update of state `%s`", st->name.text), r->span);
     if (v.kind == V_ERROR) return v;
     if (st->type) {
         IrType t;
@@ -292,13 +317,11 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *row
         v = coerce(e, v, &t, arena_printf(e->a, "the update of state `%s`", st->name.text),
                    r->span);
     }
-    double none = identity(r->update.class);
-    bool starts_so = init.kind == V_NONE || (init.kind == V_NUMBER && init.num == none);
-    if (empty && starts_so)
-        none = empty->num;
-    else if (!starts_so && init.kind == V_NUMBER)
-        none = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN ? init.num : none;
     bool extreme = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN;
+    bool starts_so = init.kind == V_NONE || (init.kind == V_NUMBER && init.num == identity(r->update.class));
+    double none = identity_of(r->update.class, v.type.dtype);
+    *in_op = empty && extreme && starts_so && (ir_dtype_is_float(v.type.dtype) || empty->is_int);
+    if (*in_op) none = empty->num;
     v = key_spread(e, rows->key, v, identity_of(r->update.class, v.type.dtype), r->span);
     if (v.kind == V_ERROR) return v;
     if (key_masks(rows->key) && extreme)
@@ -375,12 +398,6 @@ static Value run_done(Elab *e, const Def *def, const AstFold *fold)
     return to_tensor(e, v, e->real, def->decl->name.span);
 }
 
-/* Rows without elements get `empty`. */
-static Value fill_empty(Elab *e, Value v, const AstExpr *empty, const Rows *rows)
-{
-    return op_select(e, row_is_filled(e, rows, empty->span), v, elab_expr(e, empty), empty->span);
-}
-
 static bool fold_is_whole(Elab *e, const AstFold *fold, Span s)
 {
     if (fold->has_step && fold->n_states) return true;
@@ -406,23 +423,24 @@ static Value run_fold(Elab *e, const Def *def, const Rows *rows)
     StateRun *runs = ARENA_ARRAY(e->a, StateRun, fold->n_states);
     const Value *given = arguments_of(e, &fold->sig);
     elab_fold_params(e, fold);
-    if (!fold_is_whole(e, fold, def->decl->name.span) || !run_step(e, fold, runs) ||
-        !check_merge(e, fold, runs))
-        return value_error();
+    if (!fold_is_whole(e, fold, def->decl->name.span)) return value_error();
+    e->frame->in_step = true;
+    bool stepped = run_step(e, fold, runs);
+    e->frame->in_step = false;
+    if (!stepped || !check_merge(e, fold, runs)) return value_error();
     Value empty = fold->empty ? elab_expr(e, fold->empty) : value_none(def->decl->span);
     const char *plain =
         fold->done && fold->done->kind == AST_EXPR_NAME ? fold->done->as.name.text : NULL;
     bool in_op = false; /* the op's own emptiness value serves */
     for (uint32_t k = 0; k < fold->n_states; k++) {
         const AstState *st = &fold->states[k];
-        bool here = plain && !strcmp(plain, st->name.text) && empty.kind == V_NUMBER &&
-                    runs[k].update.class >= CLASS_MAX;
-        scope_set(e, st->name.text, run_state(e, st, &runs[k], rows, here ? &empty : NULL));
+        bool is_result = plain && !strcmp(plain, st->name.text) && empty.kind == V_NUMBER, here;
+        scope_set(e, st->name.text, run_state(e, st, &runs[k], rows, is_result ? &empty : NULL, &here));
         in_op |= here;
     }
     Value v = run_done(e, def, fold);
-    if (v.kind == V_TENSOR) v = op_spread(e, v, e->frame->reduce_to);
-    if (fold->empty && !in_op) v = fill_empty(e, v, fold->empty, rows);
+    v = at_rows(e, v, e->frame->reduce_to, arena_printf(e->a, "the result of %s", def->name), def->decl->name.span);
+    if (fold->empty && !in_op) v = op_select(e, row_is_filled(e, rows, fold->empty->span), v, empty, fold->empty->span);
     if (fold->sig.result && v.kind != V_ERROR && !rows->key->n)
         v = coerce_declared(e, v, fold->sig.result,
                             arena_printf(e->a, "the result of %s", def->name),
@@ -485,6 +503,7 @@ static bool is_key_arg(const AstSignature *sig, const CallArg *a)
 Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *c)
 {
     if (reducer->kind == V_ERROR) return *reducer;
+    if (is_in_step(e)) return error_in_step(e, c->span);
     if (reducer->kind == V_LIST) return reduce_list(e, reducer, where, c);
     if (is_own_reduction(e, reducer, where)) return own_reduction(e, reducer, where, c);
     const Def *function = function_of(e, reducer, where);

@@ -157,6 +157,7 @@ struct Frame {
     const GraphValue *graph; /* ambient */
     enum { DIMS_HOLE, DIMS_FREE, DIMS_RIGID } new_dims;
     IrId reduce_from, reduce_to; /* in a reducer: what `edge` and `node` stand for; else IR_NONE */
+    bool in_step;                /* its step runs */
     bool returned;
     Value result;
     const AstDecl *train;    /* of a train block: its names stand for the numbers of the run, too */
