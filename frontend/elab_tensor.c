@@ -133,6 +133,19 @@ static void input_bound(Elab *e, IrId tensor, const Size *classes)
     e->tensors.data[tensor].classes = classes;
 }
 
+const Size *input_range(Elab *e, const Value *v, const Size *classes)
+{
+    if (v->kind != V_TENSOR || v->classes) return v->classes;
+    for (uint32_t i = 0; i < e->func_args.n; i++) {
+        IrId tensor = e->func_args.data[i].tensor;
+        const TensorInfo *info = &e->tensors.data[tensor];
+        if (info->reader != e->f || info->value != v->id || info->classes || e->m->tensors.data[tensor].kind != IR_INPUT) continue;
+        input_bound(e, tensor, classes);
+        return classes;
+    }
+    return NULL;
+}
+
 static void input_sparse(Elab *e, IrId tensor)
 {
     IrTensor *t = &e->m->tensors.data[tensor];
@@ -169,7 +182,9 @@ static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
         t.dims[t.n_dims++] = dim_new(e, f->name, size_const(&e->z, f->dims[i]), s);
     IrId id = tensor_new(e, f->name, IR_INPUT, t, s);
     input_sparse(e, id);
-    if (t.dtype == IR_I64 && f->classes > 0) input_bound(e, id, size_const(&e->z, f->classes));
+    if (t.dtype != IR_I64) return id;
+    if (f->classes > 0) input_bound(e, id, size_const(&e->z, f->classes));
+    else if (f->allow_missing) input_bound(e, id, size_var(&e->z, "classes", SIZE_HOLE, s)); /* labels: who takes them says how many there are */
     return id;
 }
 

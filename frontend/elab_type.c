@@ -402,6 +402,7 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
     const char *names[IR_MAX_DIMS];
     if (v.kind == V_ERROR || !pattern_of_type(e, t, rest_of(t, &v), &want, names)) return value_error();
     IrType asked = want;
+    const Value given = v;
     const char *text =
         arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
     v = fit_value(e, v, &(Wanted){&want, what, text, t->span, at});
@@ -411,6 +412,7 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
     v = bind_dims(e, v, &asked, &want, names, at);
     if (t->dtype == AST_INDEX && t->classes) {
         const Size *c = size_of_expr(e, t->classes);
+        if (c && !v.classes) v.classes = input_range(e, &given, c);
         if (c && v.classes && !size_unify(&e->z, c, v.classes, at))
             diag_error(e->d, E0201, at, "%s has %s classes, wanted %s", what,
                        size_text(&e->z, v.classes), size_text(&e->z, c));

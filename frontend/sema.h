@@ -456,6 +456,9 @@ Value graph_over(Elab *e, const AstExpr *x);
 Value tensor_value(Elab *e, IrId tensor, Span s); /* as an argument of the current function */
 IrId tensor_new(Elab *e, const char *name, IrTensorKind kind, IrType t, Span s);
 IrId tensor_find(const Elab *e, const char *name);
+/* The range of v where index[classes] is wanted: its own, or classes if v is an input without one, whose values are then held against it
+   when data is loaded; NULL: not known. */
+const Size *input_range(Elab *e, const Value *v, const Size *classes);
 Value data_member(Elab *e, const char *name, Span s);
 IrId input_declare(Elab *e, const AstParam *p); /* a model's argument as an input */
 Value seed_value(Elab *e, Span s);

@@ -379,6 +379,18 @@ for name, content in [("gnnc_npz_truncated", packed[:500]), ("gnnc_npz_outside",
     box.refuses(name, BUILD, 2, "E0614", "graph.npz")
 toy.fresh(box, ["meta.json"])
 box.refuses("gnnc_classes_unknown", BUILD, 1, "E0208", "C")
+# Classes that only --set says bind the labels, and so do those of any other integers that are taken as classes.
+np.save(box.path("spoilt", "kind.npy"), np.load(box.path("spoilt", "y.npy")))
+box.write("kinds.gnn", toy.MODEL.replace("data.y", "data.kind"))
+for name, model, stem in [("labels", "toy.gnn", "y.npy"), ("integers", "kinds.gnn", "kind.npy")]:
+    for classes, rc in [(2, 3), (3, 0)]:
+        box.must(box.gnnc, "build", model, "--data", "spoilt", "--set", "C=%d" % classes, "--cpu=generic", "-o", box.path("classes"))
+        argv = [box.path("classes"), "train", "--data", "spoilt"]
+        if rc:
+            box.refuses("%s_beyond_classes_that_were_set" % name, argv, 3, "R115", stem, "element 2 is 2", "< 2")
+        else:
+            done = box.run(*argv)
+            box.report("%s_within_classes_that_were_set" % name, done.rc and done.err)
 
 # ---- every format, sound ---------------------------------------------------------------------------------------
 
