@@ -34,6 +34,7 @@ IrModule *pipeline_load(Session *s, const char *path)
     FrontendOptions fo;
     if (!session_frontend_options(s, &fo)) return NULL;
     fo.tests_only = s->opt.command == 't';
+    fo.without_tests = s->opt.command == 'b';
     return frontend_compile(s->arena, src, &fo, &s->diags);
 }
 

@@ -32,6 +32,7 @@ typedef struct FrontendOptions {
     bool symbolic;               /* `gnnc check`: dims may stay unknown; the module must not be lowered */
     bool tests_only;             /* `gnnc test`: only "test.N" functions; free dims of the model may stay unknown */
     bool joint;                  /* --vjp=joint: "vjp" gives the results of "forward" in their places, then the gradients */
+    bool without_tests;          /* `gnnc build`: tests are checked and leave nothing in the module */
     bool train_mode;             /* --mode=train: "forward" and "vjp" are the layer in train mode */
     const char *export_layer;    /* --export=LAYER: "forward" and "vjp" are of this layer, not of the model */
 } FrontendOptions;

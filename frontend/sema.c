@@ -430,7 +430,9 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     e->entry_span = (Span){src, 0, 0};
     if (d->n_errors || !find_entry(e, &program, &entry)) return NULL;
     if (entry.def && !opt->tests_only) elab_entry(e, &program, &entry);
+    Mark k = mark(e);
     for (uint32_t i = 0; i < program.tests.n; i++) elab_test(e, program.tests.data[i], i);
+    if (opt->without_tests) forget(e, &k); /* graphs and parameters that they made, too */
     if (!opt->tests_only) {
         check_all_unused(e);
         check_constants(e);

@@ -275,6 +275,29 @@ def refusals(box, a):
     box.refuses("no_graph_labels", (exe, "train", "--data", "bad"), 6, "R117", "graph_y")
 
 
+def with_tests(box):
+    """A test block's graphs and parameters are no part of the program: the binaries are equal to the byte, and batches train."""
+    text = MODEL % (LR, BATCH, EPOCHS)
+    tested = text + """test "two layers" {
+  t = random_graph(nodes = 9, edges = 20, seed = 1)
+  over self_loops(t, add) {
+    l = linear(O = 3)
+    x = randn(node[4], seed = 2)
+    assert close(l(sum_in(x.src)), l(sum_in(x.src)))
+  }
+}
+"""
+    programs = []
+    for folder, content in (("plain", text), ("tested", tested)):
+        os.makedirs(box.path(folder))
+        box.write(folder + "/net.gnn", content)
+        box.must(box.gnnc, "build", folder + "/net.gnn", "--data", "data", "--cpu=generic", "-o", box.path(folder, "net"))
+        with open(box.path(folder, "net"), "rb") as f:
+            programs.append(f.read())
+    r = box.run(box.path("tested", "net"), "train", "--data", "data")
+    return r.rc and r.err or programs[0] != programs[1] and "the test block changes the program"
+
+
 box = Sandbox(sys.argv[1], "batches")
 a = make_data(box, "data", False)
 make_data(box, "csr", True)
@@ -286,6 +309,7 @@ if epochs:
 box.report("found", found(box))
 box.report("bits", bits(box))
 box.report("runs", runs(box))
+box.report("with_tests", with_tests(box))
 build(box, "model", MODEL % (LR, BATCH, EPOCHS))
 refusals(box, a)
 box.close()
