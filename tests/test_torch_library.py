@@ -6,32 +6,16 @@ usage: test_torch_library.py BUILD"""
 import itertools
 import os
 import subprocess
-import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(sys.argv[1])
+import with_torch
 
-
-def python_with_torch():
-    for python in (sys.executable, "/usr/bin/python3", os.environ.get("GNNC_BENCH_PYG"), os.path.join(BUILD, "peers", "pyg", "bin", "python")):
-        if python and os.path.exists(python) and subprocess.run([python, "-c", "import torch, numpy"], stderr=subprocess.DEVNULL).returncode == 0:
-            return python
-    return None
-
-
-PYTHON = python_with_torch()
-if not PYTHON:
-    print("skip torch_library: no Python with torch (Debian: python3-torch)")
-    sys.exit(0)
-if PYTHON != sys.executable:
-    sys.exit(subprocess.run([PYTHON, os.path.abspath(__file__), BUILD]).returncode)
+BUILD = with_torch.build("torch_library")
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, os.path.join(ROOT, "examples", "torch"))
 from gnnc_layer import GnncLayer
 
 NUMBERS = {"f32": (np.float32, torch.float32), "f64": (np.float64, torch.float64)}
