@@ -410,7 +410,7 @@ static bool parse_for(Parser *p, Token t)
 
 static bool parse_if(Parser *p, Token t)
 {
-    KirId cond;
+    KirId cond = KIR_NONE;
     if (!parse_operand(p, &cond) || !expect(p, "{") || !end_line(p)) return false;
     Span place = {p->src, t.at, t.at + t.n};
     VEC_PUSH(p->arena, &p->places, place);

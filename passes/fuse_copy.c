@@ -244,13 +244,13 @@ static void choose(Copies *c)
     for (uint32_t set = 1; set < 1u << c->n; set++) {
         if (!set_fits(c, set)) continue;
         double ns = price_of(c, set);
-        if (!other || ns < other) other = ns;
+        if (other == 0 || ns < other) other = ns;
         if (ns >= best) continue;
         take_set(c, set);
         if (stage_elements(c->f, &c->f->groups.data[c->g], NULL)) best = ns, choice = set;
         drop_set(c, set);
     }
-    for (uint32_t i = 0; i < c->n && other; i++)
+    for (uint32_t i = 0; i < c->n && other != 0; i++)
         remark(c, c->candidates[i], choice >> i & 1, stored, choice ? best : other);
     if (!choice) return;
     take_set(c, choice);

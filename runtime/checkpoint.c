@@ -146,7 +146,7 @@ static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, boo
                           RtStatus *st)
 {
     char key[96];
-    uint64_t bits;
+    uint64_t bits = 0;
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
         if (t->model->tensors[i].kind != RT_HYPER) continue;
         hyper_key(t->model, i, key, sizeof key);

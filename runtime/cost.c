@@ -163,7 +163,7 @@ static double together(double a, double b, double overlap)
 /* The share of the multiply-add rate. Where nothing is gathered and much is done with a byte, products are fused. */
 static double rate_of(const RtStep *s, const Load *load, double flops)
 {
-    bool product = s->gemm.present || (!load->elements && flops > PRODUCT_FROM * load->streamed);
+    bool product = s->gemm.present || (load->elements == 0 && flops > PRODUCT_FROM * load->streamed);
     return !product ? PLAIN : s->gemm.transposed_a || !s->gemm.present ? PRODUCT_OTHER : PRODUCT;
 }
 

@@ -251,7 +251,7 @@ static size_t param_bytes(const GnnrtModel *model, int64_t tensor)
 int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtStatus *status)
 {
     RtStatus st = {0};
-    int64_t tensor;
+    int64_t tensor = 0;
     RtCode code = own_param(model, i, data, &tensor, &st);
     if (!code) memcpy(model->tensors.data[tensor], data, param_bytes(model, tensor));
     return report(code, &st, status);
@@ -260,7 +260,7 @@ int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtSta
 int32_t gnnrt_param_get(const GnnrtModel *model, int32_t i, void *data, GnnrtStatus *status)
 {
     RtStatus st = {0};
-    int64_t tensor;
+    int64_t tensor = 0;
     RtCode code = own_param(model, i, data, &tensor, &st);
     if (!code) memcpy(data, model->tensors.data[tensor], param_bytes(model, tensor));
     return report(code, &st, status);

@@ -104,7 +104,7 @@ static double window_of(const RtReuse *r, double rows)
 double rt_reuse_misses(const RtReuse *r, double rows, double *in_line)
 {
     double n = r->rows, near = r->rows_in_line;
-    if (!r->tracked) {
+    if (r->tracked == 0) {
         *in_line = 0;
         return 0;
     }

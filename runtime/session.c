@@ -48,7 +48,7 @@ static RtCode parse_cone(const RtCli *c, int *cone)
 {
     RtConeMode mode = c->values[OPT_BUDGET] ? RT_CONE_OFF : RT_CONE_AUTO;
     if (c->values[OPT_CONE]) RT_TRY(rt_cone_parse(c->values[OPT_CONE], &mode, c->st));
-    *cone = mode;
+    *cone = (int)mode;
     return RT_OK;
 }
 

@@ -6,13 +6,33 @@ import sys
 
 from sandbox import Sandbox
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FILES = ["bin/gnnc", "lib/gnnc/libgnnrt.a", "share/gnnc/std/conv.gnn", "share/gnnc/examples/gcn.gnn", "share/gnnc/examples/embed/build.sh",
-         "share/gnnc/examples/data/cora/meta.json", "share/doc/gnnc/README.md", "share/doc/gnnc/docs/language.md"]
+         "share/gnnc/examples/data/cora/meta.json", "share/doc/gnnc/README.md", "share/doc/gnnc/CHANGELOG.md",
+         "share/doc/gnnc/LICENSE", "share/doc/gnnc/docs/language.md"]
 
 
 def layout(tree):
     lacks = [f for f in FILES if not os.path.exists(os.path.join(tree, f))]
     return lacks and "the installed tree lacks %s" % lacks
+
+
+def version(box, tree):
+    """What gnnc says of itself and writes into headers is what CMakeLists.txt says; the newest changes are that version's."""
+    with open(os.path.join(ROOT, "CMakeLists.txt")) as f:
+        wanted = re.search(r"project\(gnnc VERSION (\S+)", f.read()).group(1)
+    with open(os.path.join(tree, "share/doc/gnnc/CHANGELOG.md")) as f:
+        newest = re.search(r"^## ([\d.]+\d)", f.read(), re.M).group(1)
+    gnnc, model = os.path.join(tree, "bin/gnnc"), os.path.join(tree, "share/gnnc/examples/gcn.gnn")
+    box.must(gnnc, "build", model, "--set", "F=8,C=3", "--emit=header,manifest,c", "-o", box.path("v"))
+    said = {"gnnc --version": box.must(gnnc, "--version").out}
+    for name in os.listdir(box.root):
+        if name.startswith("v."):
+            with open(box.path(name)) as f:
+                said[name] = f.read()
+    wrong = [name for name, text in said.items() if not re.search(r"\b%s\b" % re.escape(wanted), text)]
+    return len(said) < 4 and "only %s" % list(said) or newest != wanted and "the newest changes are of " + newest or \
+        wrong and "%s do not name version %s" % (wrong, wanted)
 
 
 def from_elsewhere(box, tree):
@@ -43,6 +63,7 @@ def main():
     box.must("cmake", "--install", os.path.abspath(sys.argv[1]), "--prefix", box.path("first"), limit=120)
     box.report("layout", layout(box.path("first")))
     os.rename(box.path("first"), box.path("moved"))
+    box.report("version", version(box, box.path("moved")))
     box.report("from_elsewhere", from_elsewhere(box, box.path("moved")))
     without_runtime(box, box.path("moved"))
     box.close()

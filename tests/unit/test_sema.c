@@ -226,7 +226,7 @@ static void test_vjp_draws_alike(void)
     opt.train_mode = true;
     IrModule *m = compile(text, &opt);
     if (!check(m != NULL, "no module: %s", first_error())) return;
-    uint32_t forward[8], vjp[8], n = drawn_sites(m, "forward", forward);
+    uint32_t forward[8] = {0}, vjp[8] = {0}, n = drawn_sites(m, "forward", forward);
     CHECK(n == 2 && drawn_sites(m, "vjp", vjp) == n && forward[0] != forward[1]);
     CHECK(forward[0] == vjp[0] && forward[1] == vjp[1]);
     CHECK(m->n_sites == 3 && m->graphs.n == 2); /* one graph of negatives beside the data's */
