@@ -424,7 +424,7 @@ static int save_checkpoint(void)
 {
     RtStatus st = {0};
     RtBlock best = {0};
-    RtProgress p = {.epoch = 4, .seed = 7, .has_best = true, .best = 0.1};
+    RtProgress p = {.epoch = 4, .seed = 7, .has_best = true, .best = 0.1, .since = 3};
     RtCode code = rt_tensors_snapshot(&kept, &best, &st);
     if (!code) code = rt_checkpoint_save(path_of("c.ckpt"), &kept, &p, &best, &st);
     failing_kind = FAILING_NOTHING;
