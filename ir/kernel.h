@@ -137,3 +137,22 @@ typedef union KirArg {
     double f;
 } KirArg;
 const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi);
+
+/* Runs a kernel for where it reads and writes: tells of each access to a buffer before it happens, and leaves out what neither
+   an index nor a condition nor a loop depends on. */
+enum { KIR_WATCH_SKIP, KIR_WATCH_RUN, KIR_WATCH_SOME /* of a long loop that writes nothing, the first and last turns */ };
+typedef struct KirWatch {
+    /* n elements of parameter buf, `stride` apart. NULL, or what is wrong, which ends the run. */
+    const char *(*touch)(void *user, uint32_t buf, int64_t first, int64_t stride, unsigned n, bool write);
+    void *user;
+    const uint8_t *how; /* [ins.n] of kir_watch_plan */
+    bool *taint;        /* [ins.n] false; or NULL. Else what depends on reads in vain is followed, and may not be written */
+    bool vain;          /* touch sets it: what is read there is not wanted */
+    int64_t at;         /* the iteration of the parallel loop that runs */
+    int64_t fuel;       /* instructions that may run; the run ends without a word where it is used up: below 0 */
+} KirWatch;
+/* Fills how, [ins.n]. wants, [params.n]: true for buffers whose numbers somebody wants behind the kernel, and set for those whose
+   numbers the kernel's accesses depend on; the others may be NULL in a run. */
+void kir_watch_plan(const KirKernel *k, bool *wants, uint8_t *how);
+/* As kir_run. w NULL: as kir_run. */
+const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi, KirWatch *w);

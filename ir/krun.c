@@ -30,6 +30,7 @@ typedef struct Run {
     const KirArg *args;
     const int64_t *n_elems;
     int64_t lo, hi;
+    KirWatch *watch; /* or NULL */
     Value *values; /* [ins.n] */
     Array *arrays; /* [ins.n] of allocs */
     KirId at;
@@ -214,6 +215,24 @@ static Outcome lane_index(Run *r, const KirIns *x, unsigned lane, int64_t *index
     return *index >= 0 && *index < n ? DONE : out_of_bounds(r, *index, n);
 }
 
+/* Tells of an access. Lanes of a gather lie anywhere. */
+static Outcome tell(Run *r, const KirIns *x)
+{
+    bool far = x->op == KIR_gather;
+    for (unsigned lane = 0, n = far ? 1 : x->active; lane < x->active; lane += n) {
+        int64_t first, last;
+        if (lane_index(r, x, lane, &first) != DONE || lane_index(r, x, lane + n - 1, &last) != DONE) return FAILED;
+        const char *why = r->watch->touch(r->watch->user, x->buf, first, n > 1 ? x->stride : 1, n, x->op == KIR_store);
+        if (why) return fail(r, why);
+    }
+    return DONE;
+}
+
+static bool is_access(const KirIns *x)
+{
+    return (x->op == KIR_load || x->op == KIR_gather || x->op == KIR_store) && x->buf != KIR_NONE;
+}
+
 static Outcome run_load(Run *r, KirId id, const KirIns *x)
 {
     KirBase base = x->type.base;
@@ -358,6 +377,8 @@ static Outcome run_set(Run *r, const KirIns *x)
 
 static Outcome run_block(Run *r, const KirBlock *b);
 
+enum { FIRST_TURNS = 4, LAST_TURNS = 2 };
+
 static Outcome run_for(Run *r, KirId id, const KirIns *x)
 {
     int64_t from = r->values[x->args[0]].lane[0].i, to = r->values[x->args[1]].lane[0].i;
@@ -365,8 +386,12 @@ static Outcome run_for(Run *r, KirId id, const KirIns *x)
         from = from > r->lo ? from : r->lo;
         to = to < r->hi ? to : r->hi;
     }
+    bool some = r->watch && r->watch->how[id] == KIR_WATCH_SOME && to > from && (to - from) / x->i > FIRST_TURNS + LAST_TURNS;
+    int64_t skip_at = some ? from + FIRST_TURNS * x->i : to, last = some ? from + ((to - from - 1) / x->i - LAST_TURNS + 1) * x->i : to;
     for (int64_t i = from; i < to;) {
+        if (some && i == skip_at) i = last;
         r->values[id].lane[0].i = i;
+        if (r->watch && x->bind == KIR_THREADS) r->watch->at = i;
         if (run_block(r, &x->body) == FAILED) return FAILED;
         if (__builtin_add_overflow(i, x->i, &i)) break;
     }
@@ -381,10 +406,43 @@ static Outcome run_loop(Run *r, const KirIns *x)
     }
 }
 
+/* Whether the value depends on a read that was in vain; and that nothing that is written does. */
+static Outcome taint(Run *r, KirId id, const KirIns *x)
+{
+    bool *t = r->watch->taint, own = false, private = x->alloc != KIR_NONE;
+    bool known = x->op == KIR_select && r->watch->how[x->args[0]] && kir_result_type(r->k, x->args[0]).lanes == 1;
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++)
+        if (!known || i != (r->values[x->args[0]].lane[0].i ? 2 : 1)) own |= t[x->args[i]];
+    switch (x->op) {
+    case KIR_set: t[x->args[0]] = t[x->args[1]]; break;
+    case KIR_store:
+        if (private) t[x->alloc] |= own;
+        else if (own) return fail(r, "writes what depends on memory that nobody wrote");
+        break;
+    case KIR_load:
+    case KIR_gather: t[id] = own || (private ? t[x->alloc] : r->watch->vain); break;
+    case KIR_for:
+    case KIR_if:
+    case KIR_break_if:
+        if (own) return fail(r, "depends on memory that nobody wrote");
+        t[id] = false;
+        break;
+    default: t[id] = own; break;
+    }
+    return DONE;
+}
+
 static Outcome run_ins(Run *r, KirId id)
 {
     const KirIns *x = &r->k->ins.data[id];
     r->at = id;
+    if (r->watch) {
+        if (r->watch->fuel-- <= 0) return FAILED;
+        r->watch->vain = false;
+        if (is_access(x) && tell(r, x) != DONE) return FAILED;
+        if (r->watch->taint && taint(r, id, x) != DONE) return FAILED;
+        if (r->watch->how[id] == KIR_WATCH_SKIP) return DONE;
+    }
     switch (x->op) {
     case KIR_load:
     case KIR_gather: return run_load(r, id, x);
@@ -416,7 +474,71 @@ static Outcome run_block(Run *r, const KirBlock *b)
 const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems,
                     int64_t lo, int64_t hi)
 {
-    Run r = {.arena = a, .k = k, .args = args, .n_elems = n_elems, .lo = lo, .hi = hi};
+    return kir_watch(a, k, args, n_elems, lo, hi, NULL);
+}
+
+/* ---- what a kernel touches ----------------------------------------------------------------------
+ */
+
+static bool is_control(KirOpcode op) { return op == KIR_for || op == KIR_loop || op == KIR_if || op == KIR_break_if; }
+
+typedef struct Slice {
+    const KirKernel *k;
+    uint8_t *how;
+    bool *wants; /* by parameter */
+    bool more;
+} Slice;
+
+static void need(Slice *s, KirId id)
+{
+    const KirIns *x = &s->k->ins.data[id];
+    if (s->how[id]) return;
+    s->how[id] = KIR_WATCH_RUN;
+    s->more = true;
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) need(s, x->args[i]);
+    if ((x->op == KIR_load || x->op == KIR_gather) && x->buf != KIR_NONE) s->wants[x->buf] = true;
+    if (x->alloc != KIR_NONE) need(s, x->alloc);
+}
+
+/* Changes of what is needed. */
+static bool changes(const Slice *s, const KirIns *x)
+{
+    if (x->op == KIR_set) return s->how[x->args[0]] != KIR_WATCH_SKIP;
+    if (x->op != KIR_store) return false;
+    return x->buf != KIR_NONE ? s->wants[x->buf] : s->how[x->alloc] != KIR_WATCH_SKIP;
+}
+
+/* Nothing in the block is written, and nothing that is needed changes. */
+static bool only_reads(const Slice *s, const KirBlock *b)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        const KirIns *x = &s->k->ins.data[b->ins.data[i]];
+        if ((x->op == KIR_store && x->buf != KIR_NONE) || changes(s, x) || x->op == KIR_loop) return false;
+        if (!only_reads(s, &x->body) || !only_reads(s, &x->other)) return false;
+    }
+    return true;
+}
+
+void kir_watch_plan(const KirKernel *k, bool *wants, uint8_t *how)
+{
+    Slice s = {k, how, wants, true};
+    memset(how, KIR_WATCH_SKIP, k->ins.n);
+    while (s.more) {
+        s.more = false;
+        for (KirId id = 0; id < k->ins.n; id++) {
+            const KirIns *x = &k->ins.data[id];
+            if (is_control(x->op)) need(&s, id);
+            if (is_access(x)) need(&s, x->args[0]);
+            if (changes(&s, x)) need(&s, id);
+        }
+    }
+    for (KirId id = 0; id < k->ins.n; id++)
+        if (k->ins.data[id].op == KIR_for && k->ins.data[id].bind != KIR_THREADS && only_reads(&s, &k->ins.data[id].body)) how[id] = KIR_WATCH_SOME;
+}
+
+const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi, KirWatch *w)
+{
+    Run r = {.arena = a, .k = k, .args = args, .n_elems = n_elems, .lo = lo, .hi = hi, .watch = w};
     r.values = ARENA_ARRAY(a, Value, k->ins.n);
     r.arrays = ARENA_ARRAY(a, Array, k->ins.n);
     run_block(&r, &k->body);

@@ -9,6 +9,7 @@
    It decides nothing itself. */
 #include "passes/lower.h"
 #include "base/ice.h"
+#include "passes/audit.h"
 #include "passes/cone.h"
 #include "passes/connect.h"
 #include "passes/lower_kernel.h"
@@ -87,5 +88,7 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < plan->programs.n; i++)
         memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);
     pass_end(ctx, PASS_memplan, print_plan, plan);
+    const char *wrong = audit_plan(ctx->stage, plan, fm, buffer_of);
+    if (wrong) ICE(wrong);
     return plan;
 }

@@ -1,0 +1,319 @@
+/* audit: holds a finished plan against the function that it computes, after all passes. It knows
+   nothing of how memory was planned: what a step reads and writes is worked out anew, from the
+   function's operations and from the kernels.
+
+     step 9 `add node [64]` reads b7, where %20 is meant and %28 was written     ends the compiler
+   with code 70
+
+   First the rules that hold whatever the graph (here): a slot for each buffer, which lives as long
+   as anybody touches the buffer; chains of steps that could be a chain; parts of long rows that use
+   what their step has. Then all kernels run on a small graph for where they read and write
+   (audit_run.c): each element knows which value it holds and who wrote and read it. Never changes a
+   plan. */
+#include "passes/audit.h"
+#include <stdarg.h>
+
+bool audit_fail(Audit *x, uint32_t s, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    if (x->why) return false;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (s < x->p->steps.n)
+        x->why = arena_printf(x->arena, "plan of %s: step %u `%s` %s", x->p->name, s, x->p->steps.data[s].label, text);
+    else
+        x->why = arena_printf(x->arena, "plan of %s: %s", x->p->name, text);
+    return false;
+}
+
+const char *audit_buffer(const Audit *x, uint32_t b)
+{
+    const char *name = x->p->buffers.data[b].name;
+    return arena_printf(x->arena, "b%u (%s)", b, name ? name : "");
+}
+
+void audit_chain(const PlanProgram *p, uint32_t s, uint32_t *first, uint32_t *last)
+{
+    *first = s;
+    while (*first && !p->steps.data[*first].chain) --*first;
+    uint32_t n = p->steps.data[*first].chain;
+    *last = *first + (n ? n - 1 : 0);
+}
+
+void audit_leaves(const FusedFunc *f, uint32_t g, IrId v, bool *seen, bool *leaf)
+{
+    const IrOp *op = fused_op(f, v);
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        IrId x = op->args[k];
+        uint32_t own = f->group_of.data[x];
+        bool stored = own != GROUP_NONE && own != g && !group_has_inner(&f->groups.data[g], x);
+        if (stored || fused_op(f, x)->op == IR_OP_arg)
+            leaf[x] = true;
+        else if (!seen[x])
+            seen[x] = true, audit_leaves(f, g, x, seen, leaf);
+    }
+}
+
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static bool check_slot(Audit *x, uint32_t s, uint32_t b)
+{
+    const PlanBuffer *it = &x->p->buffers.data[b];
+    uint32_t first, last;
+    if (it->kind != PLAN_ARENA) return true;
+    if (it->slot >= x->p->slots.n) return audit_fail(x, s, "uses %s, which has no slot", audit_buffer(x, b));
+    const PlanSlot *slot = &x->p->slots.data[it->slot];
+    int64_t rows = it->rows.kind == PLAN_CONST ? it->rows.value : 1, width, bytes;
+    bool huge =
+        __builtin_mul_overflow(it->width, rows, &width) || __builtin_mul_overflow(width, (int64_t)kir_base_bytes(it->elem), &bytes);
+    bool alike = it->rows.kind == PLAN_CONST ? slot->rows.kind == PLAN_CONST && slot->rows.value == 1
+                                             : slot->rows.kind == it->rows.kind && slot->rows.space == it->rows.space &&
+                                                   slot->rows.block == it->rows.block && slot->rows.max == it->rows.max;
+    if (!huge && (!alike || slot->row_bytes < bytes))
+        return audit_fail(x, s, "uses %s, whose slot is too small", audit_buffer(x, b));
+    audit_chain(x->p, s, &first, &last);
+    if (slot->first > first || slot->last < last)
+        return audit_fail(x, s, "uses %s, whose slot lives during steps %u to %u only", audit_buffer(x, b), slot->first,
+                          slot->last);
+    return true;
+}
+
+static bool check_slots_differ(Audit *x)
+{
+    for (uint32_t b = 0; b < x->p->buffers.n; b++)
+        for (uint32_t c = 0; c < b; c++) {
+            const PlanBuffer *p = &x->p->buffers.data[b], *q = &x->p->buffers.data[c];
+            if (p->kind == PLAN_ARENA && q->kind == PLAN_ARENA && p->slot == q->slot && p->slot != UINT32_MAX)
+                return audit_fail(x, UINT32_MAX, "%s and %s have one slot", audit_buffer(x, b), audit_buffer(x, c));
+        }
+    return true;
+}
+
+/* ---- arguments
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static bool can_be_written(PlanBufferKind k)
+{
+    return k == PLAN_ARENA || k == PLAN_TENSOR || k == PLAN_RESULT || k == PLAN_STRIP || k == PLAN_STATE;
+}
+
+/* args belong to the kernel's parameters. */
+static bool check_args(Audit *x, uint32_t s, const KirKernel *k, const PlanArg *args, uint32_t n, bool split)
+{
+    if (k->params.n != n) return audit_fail(x, s, "has %u arguments for %u parameters", n, k->params.n);
+    for (uint32_t i = 0; i < n; i++) {
+        const KirParam *p = &k->params.data[i];
+        if (args[i].is_buffer != (p->kind != KIR_SCALAR))
+            return audit_fail(x, s, "has a buffer for a number, or a number for a buffer");
+        if (!args[i].is_buffer) continue;
+        if (args[i].buffer >= x->p->buffers.n) return audit_fail(x, s, "has a buffer that is not there");
+        const PlanBuffer *b = &x->p->buffers.data[args[i].buffer];
+        if (b->elem != p->elem) return audit_fail(x, s, "has %s for elements of another type", audit_buffer(x, args[i].buffer));
+        if (p->kind != KIR_IN && !can_be_written(b->kind)) return audit_fail(x, s, "writes %s", audit_buffer(x, args[i].buffer));
+        if (b->kind == PLAN_STATE && !split)
+            return audit_fail(x, s, "uses %s outside parts of rows", audit_buffer(x, args[i].buffer));
+        for (uint32_t j = 0; j < i; j++)
+            if (args[j].is_buffer && args[j].buffer == args[i].buffer)
+                return audit_fail(x, s, "has %s for two parameters", audit_buffer(x, args[i].buffer));
+        if (!check_slot(x, s, args[i].buffer)) return false;
+    }
+    return true;
+}
+
+static bool has_arg(const PlanStep *s, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < s->args.n; i++)
+        if (s->args.data[i].is_buffer && s->args.data[i].buffer == buffer) return true;
+    return false;
+}
+
+static bool check_split(Audit *x, uint32_t s)
+{
+    const PlanStep *step = &x->p->steps.data[s];
+    const PlanSplit *split = &step->split;
+    if (!split->walks) return true;
+    if (split->kernel >= x->plan->splits.n || split->walks > PLAN_SPLIT_WALKS)
+        return audit_fail(x, s, "has no kernel for parts of rows");
+    if (step->cut == IR_NONE || step->extent.kind != PLAN_COUNT || step->extent.space != x->plan->module->maps.data[step->cut].to)
+        return audit_fail(x, s, "has parts of rows of another map");
+    for (uint32_t i = 0; i < split->args.n; i++) {
+        const PlanArg *a = &split->args.data[i];
+        if (a->is_buffer && x->p->buffers.data[a->buffer].kind != PLAN_STATE && !has_arg(step, a->buffer))
+            return audit_fail(x, s, "uses %s for parts of rows alone", audit_buffer(x, a->buffer));
+    }
+    return check_args(x, s, x->plan->splits.data[split->kernel], split->args.data, split->args.n, true);
+}
+
+static bool check_gemm(Audit *x, uint32_t s)
+{
+    const PlanStep *step = &x->p->steps.data[s];
+    const PlanGemm *g = &step->gemm;
+    if (!g->present) return true;
+    for (uint32_t i = 0; i < step->args.n; i++) {
+        const PlanArg *a = &step->args.data[i];
+        KirParamKind kind = x->plan->kernels.data[step->kernel]->params.data[i].kind;
+        if (!a->is_buffer) continue;
+        bool fits = kind == KIR_IN ? a->buffer == g->a || a->buffer == g->b : a->buffer == g->c;
+        if (!fits) return audit_fail(x, s, "is more than the product that may stand for it: %s", audit_buffer(x, a->buffer));
+    }
+    return has_arg(step, g->a) && has_arg(step, g->b) && has_arg(step, g->c)
+               ? true
+               : audit_fail(x, s, "is not the product that may stand for it");
+}
+
+/* ---- chains
+ * ----------------------------------------------------------------------------------------------------------------
+ */
+
+static bool check_link(Audit *x, uint32_t s, const PlanStep *head)
+{
+    const PlanStep *step = &x->p->steps.data[s];
+    const PlanCount *e = &step->extent;
+    int64_t block = e->kind == PLAN_BLOCKS ? e->block : 1;
+    if (e->space != head->extent.space || !(e->kind == PLAN_COUNT || (e->kind == PLAN_BLOCKS && e->max == INT64_MAX)))
+        return audit_fail(x, s, "runs by strips of rows that are not its own");
+    if (head->strip < 1 || head->strip % block)
+        return audit_fail(x, s, "runs by strips of %lld rows, which are no whole blocks", (long long)head->strip);
+    if (step->cone.rows != PLAN_SET_ALL || step->cone.walk != PLAN_SET_ALL) return audit_fail(x, s, "leaves rows out, by strips");
+    return true;
+}
+
+static bool check_chain(Audit *x, uint32_t s)
+{
+    const PlanStep *head = &x->p->steps.data[s];
+    uint32_t args = 0;
+    if (!head->chain) {
+        uint32_t first, last;
+        audit_chain(x->p, s, &first, &last);
+        return last >= s ? true : audit_fail(x, s, "is run by nobody");
+    }
+    if (head->chain > PLAN_CHAIN_STEPS || head->chain > x->p->steps.n - s) return audit_fail(x, s, "runs with too many others");
+    for (uint32_t k = 0; k < head->chain; k++) {
+        const PlanStep *step = &x->p->steps.data[s + k];
+        if (k && step->chain) return audit_fail(x, s + k, "runs alone and in a chain");
+        args += step->args.n;
+        if (head->chain > 1 && !check_link(x, s + k, head)) return false;
+    }
+    return args <= PLAN_CHAIN_ARGS ? true : audit_fail(x, s, "runs with too many arguments");
+}
+
+/* What lies in strips is touched by one chain alone. */
+static bool check_strips(Audit *x)
+{
+    for (uint32_t b = 0; b < x->p->buffers.n; b++) {
+        uint32_t chain = UINT32_MAX, first, last;
+        if (x->p->buffers.data[b].kind != PLAN_STRIP) continue;
+        for (uint32_t s = 0; s < x->p->steps.n; s++) {
+            if (!has_arg(&x->p->steps.data[s], b)) continue;
+            audit_chain(x->p, s, &first, &last);
+            if (first == last || (chain != UINT32_MAX && chain != first))
+                return audit_fail(x, s, "uses %s, which another chain has", audit_buffer(x, b));
+            chain = first;
+        }
+    }
+    return true;
+}
+
+/* ---- rows that are left out
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool check_writers(Audit *x, uint32_t s)
+{
+    const PlanStep *step = &x->p->steps.data[s];
+    for (uint32_t i = 0; i < step->args.n; i++) {
+        const PlanArg *a = &step->args.data[i];
+        if (!a->is_buffer || x->plan->kernels.data[step->kernel]->params.data[i].kind == KIR_IN) continue;
+        const PlanBuffer *b = &x->p->buffers.data[a->buffer];
+        if (b->writer != UINT32_MAX && b->writer != s)
+            return audit_fail(x, s, "writes %s, of which step %u alone leaves rows 0", audit_buffer(x, a->buffer), b->writer);
+        if (step->cone.rows == PLAN_SET_ALL) continue;
+        if (b->kind != PLAN_ARENA || b->writer != s)
+            return audit_fail(x, s, "leaves rows of %s out, which are not 0", audit_buffer(x, a->buffer));
+    }
+    return true;
+}
+
+/* ---- a program
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+
+static bool check_step(Audit *x, uint32_t s)
+{
+    const PlanStep *step = &x->p->steps.data[s];
+    if (step->kernel >= x->plan->kernels.n || step->group >= x->f->groups.n) return audit_fail(x, s, "has no kernel");
+    const KirKernel *narrow = x->plan->narrow.data[step->kernel];
+    return check_chain(x, s) && check_args(x, s, x->plan->kernels.data[step->kernel], step->args.data, step->args.n, false) &&
+           (!narrow || check_args(x, s, narrow, step->args.data, step->args.n, false)) && check_gemm(x, s) && check_split(x, s) &&
+           check_writers(x, s);
+}
+
+static bool check_rules(Audit *x)
+{
+    if (!check_slots_differ(x) || !check_strips(x)) return false;
+    for (uint32_t s = 0; s < x->p->steps.n; s++)
+        if (!check_step(x, s)) return false;
+    return true;
+}
+
+enum { FEW_NODES = 40, MORE_NODES = 40, MOST_NODES = 600 };
+
+/* Two strips at least of each chain, and a part of one. */
+static int64_t nodes_for(const HostPlan *plan)
+{
+    int64_t n = FEW_NODES;
+    for (uint32_t i = 0; i < plan->programs.n; i++)
+        for (uint32_t s = 0; s < plan->programs.data[i]->steps.n; s++) {
+            const PlanStep *step = &plan->programs.data[i]->steps.data[s];
+            const PlanCount *e = &step->extent;
+            if (step->chain != 1 && e->kind == PLAN_BLOCKS && e->block + MORE_NODES > n) n = e->block + MORE_NODES;
+        }
+    return n < MOST_NODES ? n : MOST_NODES;
+}
+
+/* What is computed once comes first. */
+static bool is_setup(const PlanProgram *p) { return !strncmp(p->name, "setup.", 6); }
+
+static void run_all(Audit *all, uint32_t n, AuditWorld *w)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (uint32_t i = 0; i < n; i++) more |= audit_wants(&all[i], w);
+    }
+    for (uint32_t turn = 0; turn < 2; turn++)
+        for (uint32_t i = 0; i < n; i++)
+            if (is_setup(all[i].p) == (turn == 0)) audit_run(&all[i], w);
+}
+
+const char *audit_plan(Arena *a, const HostPlan *plan, const FusedModule *fm, uint32_t *const *buffer_of)
+{
+    Arena *scratch = arena_new();
+    uint32_t n = plan->programs.n;
+    Audit *all = ARENA_ARRAY(scratch, Audit, n + 1);
+    const char *why = NULL;
+    AuditWorld w;
+    for (uint32_t i = 0; i < n; i++) {
+        const PlanProgram *p = plan->programs.data[i];
+        all[i] = (Audit){scratch,
+                         plan,
+                         p,
+                         fm->funcs.data[i],
+                         buffer_of[i],
+                         ARENA_ARRAY(scratch, bool, p->buffers.n + 1),
+                         ARENA_ARRAY(scratch, uint8_t *, 3 * p->steps.n + 1),
+                         NULL};
+        check_rules(&all[i]);
+        if (!why) why = all[i].why;
+    }
+    if (!why && audit_world(scratch, plan, nodes_for(plan), &w)) run_all(all, n, &w);
+    for (uint32_t i = 0; i < n && !why; i++) why = all[i].why;
+    if (why) why = arena_printf(a, "%s", why);
+    arena_free(scratch);
+    return why;
+}
