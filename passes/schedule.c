@@ -116,7 +116,7 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
                   group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
     s->tile = MAP_TILE;
     if (g->kind == GROUP_ROWS) s->tile = n_sums > 1 ? REGISTERS / 2 : rows_tile(f->m, &g->nest, s);
-    if (g->kind == GROUP_NTH) s->tile = g->roots.n < MAP_TILE ? (uint8_t)(MAP_TILE / g->roots.n) : 1;
+    if (g->kind == GROUP_NTH) s->tile = (uint8_t)(g->roots.n < MAP_TILE ? MAP_TILE / g->roots.n : 1);
     if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = REGISTERS;
     if (group_is_outer(f, g) && s->vec != IR_NONE) outer_tile(f, g, s);
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
