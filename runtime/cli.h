@@ -51,6 +51,10 @@ const char *rt_cli_nearest(const char *word, const char *const *names, int n);
 /* s in quotes as JSON has it, to standard output; control characters are left out. */
 void rt_cli_print_string(const char *s);
 
+/* What a bound or planned program reads sparse, reads as computed once, and leaves out: lines of text, or the fields `reads_sparse`,
+   `computed_once` and `left_out` (a share of the predicted work) of a JSON object. */
+void rt_cli_print_savings(const RtExec *e, bool json);
+
 /* What a command that runs something needs. */
 typedef struct RtSession {
     RtData data;

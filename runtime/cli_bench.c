@@ -125,8 +125,10 @@ static void add_costs(const RtExec *e, int64_t i, int64_t n, double *bytes, doub
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
-           "\"arena_bytes\": %lld, \"kernels\": [",
+           "\"arena_bytes\": %lld, ",
            b->first ? "" : ",", name, t->min_ms, t->median_ms, (long long)t->peak, (long long)e->arena_bytes);
+    rt_cli_print_savings(e, true);
+    printf(", \"kernels\": [");
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = &b->c->model->steps[e->program->first_step + i];
         double bytes = 0, flops = 0, ms = t->steps[i] / (double)b->iters * 1e-6;
@@ -149,6 +151,7 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
     for (int64_t i = 0; i < e->program->n_steps; i++) total += t->steps[i];
     printf("%s%s: min %.3f ms, median %.3f ms, peak %.2f MiB\n", b->first ? "" : "\n", name,
            t->min_ms, t->median_ms, (double)t->peak / 1048576.0);
+    rt_cli_print_savings(e, false);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = &b->c->model->steps[e->program->first_step + i];
         double bytes = 0, flops = 0, ns = t->steps[i] / (double)b->iters;

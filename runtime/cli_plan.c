@@ -94,7 +94,7 @@ static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
 
 /* ---- programs ------------------------------------------------------------------------------------------------- */
 
-static RtCode text_program(const Plan *plan, const RtExec *e, int64_t held)
+static RtCode text_program(const Plan *plan, const RtExec *e)
 {
     Totals t = {0};
     printf("\n%s: %lld steps (bytes moved, work, predicted time, chunks x iterations)\n",
@@ -104,25 +104,16 @@ static RtCode text_program(const Plan *plan, const RtExec *e, int64_t held)
            t.ns * 1e-6);
     print_bytes((double)e->arena_bytes);
     putchar('\n');
-    if (e->cone) {
-        printf("  leaves out rows that nothing needs: %.0f %% of the work; their zeros take ", e->cone->saved * 100);
-        print_bytes((double)e->cone->bytes);
-        printf(" more\n");
-    }
+    rt_cli_print_savings(e, false);
     if (e->states_bytes) {
         printf("  sums of parts of shared rows take ");
         print_bytes((double)e->states_bytes);
         printf(" more\n");
     }
-    if (held) {
-        printf("  reads what is computed once: ");
-        print_bytes((double)held);
-        putchar('\n');
-    }
     return RT_OK;
 }
 
-static RtCode json_program(const Plan *plan, const RtExec *e, int64_t held)
+static RtCode json_program(const Plan *plan, const RtExec *e)
 {
     Totals t = {0};
     printf(",\n  ");
@@ -130,9 +121,12 @@ static RtCode json_program(const Plan *plan, const RtExec *e, int64_t held)
     printf(": {\"steps\": [");
     RT_TRY(print_steps(plan, e, &t));
     printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, "
-           "\"peak_bytes\": %lld, \"cone_bytes\": %lld, \"shared_bytes\": %lld, \"held_bytes\": %lld}",
+           "\"peak_bytes\": %lld, \"cone_bytes\": %lld, \"shared_bytes\": %lld, \"held_bytes\": %lld, ",
            t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes,
-           (long long)(e->cone ? e->cone->bytes : 0), (long long)e->states_bytes, (long long)held);
+           (long long)(e->cone ? e->cone->bytes : 0), (long long)e->states_bytes,
+           (long long)rt_held_bytes(e->model, plan->s->data.graph, e->program - e->model->programs));
+    rt_cli_print_savings(e, true);
+    putchar('}');
     return RT_OK;
 }
 
@@ -145,9 +139,8 @@ static RtCode plan_program(const Plan *plan, int64_t program)
     if (g != plan->s->data.graph) o.cone = RT_CONE_OFF;
     RT_TRY(rt_exec_create(plan->c->model, program, g, &o, &e, plan->c->st));
     for (int64_t i = 0; i < plan->c->model->n_tensors; i++) e->tensors[i] = plan->s->data.tensors.data[i];
-    int64_t held = rt_held_bytes(plan->c->model, plan->s->data.graph, program);
     RtCode code = rt_exec_narrow(e, plan->c->st);
-    if (!code) code = (plan->json ? json_program : text_program)(plan, e, held);
+    if (!code) code = (plan->json ? json_program : text_program)(plan, e);
     rt_exec_free(e);
     return code;
 }
