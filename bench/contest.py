@@ -8,6 +8,9 @@ import ours
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOLERANCE = 1e-3
+FIRST = ["dgl", "pyg_compile", "pyg_sparse", "pyg"]  # turns of peers: who is mostly quick first, so that who is slow is seen to be
+FAR = 2.0   # times the best peer: a peer whose warm-up takes longer is not timed, for it cannot be the best
+NEAR = 1.5  # times the best peer: who takes longer in every mode has no further turn
 EXACT = 1e-6  # in f64, where f32 decides ties of maxima and signs before a relu otherwise
 
 
@@ -58,15 +61,15 @@ class Rival:
             return None
         return answer
 
-    def time(self, mode, iters, limit):
-        answer = self.ask(limit.timeout, do="time", mode=mode, iters=iters, seconds=limit.seconds)
+    def time(self, mode, iters, limit, beyond):
+        answer = self.ask(limit.timeout, do="time", mode=mode, iters=iters, beyond=beyond)
         if answer is None:
             return
-        cell = self.cells.setdefault(mode, {"ms": float("inf")})
-        cell["ms"] = min([cell["ms"]] + answer["ms"])
-        for k in ("first_s", "peak_bytes"):
-            if k in answer:
-                cell[k] = answer[k]
+        cell = self.cells.setdefault(mode, {"runs": 0})
+        if answer["ms"]:
+            cell["ms"] = min(answer["ms"] + [cell.get("ms", float("inf"))])
+            cell["runs"] += len(answer["ms"])
+        cell.update({k: answer[k] for k in ("first_s", "peak_bytes", "over") if k in answer})
 
     def result(self):
         r = {"cells": self.cells, "off": self.off, "why": self.why, "versions": self.versions}
@@ -74,10 +77,10 @@ class Rival:
 
 
 class Limits:
-    """How long a row may take: rounds of turns, seconds of a peer's turn, seconds until it is given up."""
+    """How long a row may take: rounds of turns, seconds until a peer's turn is given up."""
 
-    def __init__(self, rounds, seconds, timeout):
-        self.rounds, self.seconds, self.timeout = rounds, seconds, timeout
+    def __init__(self, rounds, timeout):
+        self.rounds, self.timeout = rounds, timeout
 
 
 def agree(rivals, us, job, dump, say):
@@ -131,43 +134,43 @@ def reopen(rival, job, dump, allowed):
 
 
 def take_turns(us, rivals, modes, limit, iters):
-    """Best times: each rival's in its cells, ours returned as {mode: {ms, arena, peak, predicted}}.
-    `iters`: runs of ours and of theirs in one turn."""
-    mine = {}
-
-    def our_turn():
-        for mode, (ms, arena, peak) in us.time(iters[0]).items():
-            if mode in modes:
-                mine.setdefault(mode, []).append((ms, arena, peak))
-    our_turn()
-    for _ in range(limit.rounds):
-        for r in rivals:
-            for mode in modes:
+    """Best times: each rival's in its cells, ours returned as {mode: {ms, runs, arena, peak, predicted, savings}}. Each side has one turn
+    of `iters` runs a round; every other round goes the other way."""
+    cells = {}
+    for n in range(limit.rounds):
+        turns = [None] + sorted(rivals, key=lambda r: FIRST.index(r.peer.name))
+        for r in turns if n % 2 == 0 else reversed(turns):
+            if r is None:
+                our_turn(us, modes, iters, cells)
+            for mode in modes if r else []:
+                least = min([o.cells[mode]["ms"] for o in rivals if "ms" in o.cells.get(mode, {})] + [float("inf")])
                 if not r.why:
-                    r.time(mode, iters[1], limit)
-            our_turn()
+                    r.time(mode, iters, limit, FAR * least)
         drop_slow(rivals, modes)
-    cells = {mode: {"ms": min(t[0] for t in got), "arena": got[0][1], "peak": got[0][2]} for mode, got in mine.items()}
     for mode, (ms, peak) in us.plan().items():
         if mode in cells:
             cells[mode].update(predicted_ms=ms, predicted_bytes=peak)
     return cells
 
 
+def our_turn(us, modes, iters, cells):
+    for mode, cell in us.time(iters).items():
+        if mode in modes:
+            have = cells.setdefault(mode, dict(cell, runs=0))
+            have["ms"] = min(have["ms"], cell["ms"])
+            have["runs"] += iters
+
+
 def drop_slow(rivals, modes):
     """Who is far behind the best in every mode takes no more turns."""
-    for mode in modes:
-        times = [r.cells[mode]["ms"] for r in rivals if mode in r.cells]
-        best = min(times) if times else 0
-        for r in rivals:
-            r.hopeful = getattr(r, "hopeful", False) or (mode in r.cells and r.cells[mode]["ms"] < 1.5 * best)
-    rivals[:] = [r for r in rivals if r.hopeful and not r.why]
-    for r in rivals:
-        r.hopeful = False
+    def hopeful(r):
+        times = {mode: [o.cells[mode]["ms"] for o in rivals if "ms" in o.cells.get(mode, {})] for mode in modes}
+        return any("ms" in r.cells.get(mode, {}) and r.cells[mode]["ms"] < NEAR * min(times[mode]) for mode in modes)
+    rivals[:] = [r for r in rivals if not r.why and hopeful(r)]
 
 
 def contest(us, peers, job, modes, limit, iters, work, say):
-    """One row; `job` says what peers open, `iters` how often we and a peer run in a turn. Returns {"ours": cells, "off", "peers": {name: result}}."""
+    """One row; `job` says what peers open, `iters` how often each side runs in a turn. Returns {"ours": cells, "off", "peers": {name: result}}."""
     rivals, dump = [Rival(p) for p in peers], os.path.join(work, "dump.npz")
     try:
         off, exact = agree(rivals, us, job, dump, say) if rivals else (None, None)
@@ -192,7 +195,7 @@ def counts(row, rival):
 
 def best(row, mode):
     """(name, cell) of the fastest peer that counts, or None."""
-    cells = [(name, r["cells"][mode]) for name, r in row["peers"].items() if counts(row, r) and mode in r.get("cells", {})]
+    cells = [(name, r["cells"][mode]) for name, r in row["peers"].items() if counts(row, r) and "ms" in r.get("cells", {}).get(mode, {})]
     return min(cells, key=lambda c: c[1]["ms"]) if cells else None
 
 

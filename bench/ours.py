@@ -51,11 +51,13 @@ class Ours:
         call(self.argv + ["-o", self.out])
 
     def time(self, iters):
-        """{mode: (milliseconds, arena bytes, bytes with results and cotangents)}, the best of `iters`."""
+        """{mode: {ms, arena, peak, savings}}: the best of `iters`, bytes of the arena and with results and cotangents, and what `bench`
+        says that a run reads sparse, has computed once, and leaves out."""
         text = call([self.out, "bench", "--data", self.data, "--iters", iters, "--threads", self.threads, "--json"])
         got = json.loads(text)
-        return {mode: (got[name]["min_ms"], got[name]["arena_bytes"], got[name]["peak_bytes"])
-                for mode, name in MODES.items() if name in got}
+        return {mode: {"ms": g["min_ms"], "arena": g["arena_bytes"], "peak": g["peak_bytes"],
+                       "savings": {k: g[k] for k in ("reads_sparse", "computed_once", "left_out")}}
+                for mode, g in ((mode, got[name]) for mode, name in MODES.items() if name in got)}
 
     def plan(self):
         """{mode: (predicted milliseconds, predicted peak bytes)}: what the executable says before it runs."""

@@ -41,19 +41,28 @@ def rival_cells(row, mode):
     return [b[0], ms(b[1]["ms"]), times(contest.ratio(row, mode))] if b else ["-", "-", "-"]
 
 
+def savings(cell):
+    """What a run of ours reads sparse, has computed once, and leaves out, as `bench` of the executable says."""
+    said = cell["savings"]
+    parts = ["%s by nonzeros" % ", ".join(said["reads_sparse"])] if said["reads_sparse"] else []
+    once = [t for t in said["computed_once"] if t["space"] != "unit"]
+    parts += ["once: " + ", ".join("%s %s %.1f MB" % (t["space"], t["dims"], t["bytes"] / 1e6) for t in once)] if once else []
+    parts += ["%.0f %% of the work left out" % (100 * said["left_out"])] if said["left_out"] else []
+    return "; ".join(parts) or "nothing"
+
+
 def layer_table(doc):
     body = []
     for name in rows.LAYERS:
-        row = doc["rows"].get(name)
-        if not row or "failed" in row:
+        row, goal, cells = doc["rows"].get(name), class_of(name), [name]
+        if not row:
             continue
-        goal, cells = class_of(name), [name]
         for mode, _ in MODES:
-            cells += [ms(row["ours"][mode]["ms"])] + rival_cells(row, mode)
-            cells += [">= %d" % goal[mode][1] if goal else ""]
-        body.append(cells)
+            if "failed" not in row:
+                cells += [ms(row["ours"][mode]["ms"])] + rival_cells(row, mode) + [">= %d" % goal[mode][1] if goal else ""]
+        body.append(cells + [savings(row["ours"]["grad"])] if "failed" not in row else cells + ["-"] * 10 + ["failed: " + row["failed"]])
     half = ["ours, ms", "best peer", "its ms", "ratio", "goal"]
-    return table(["layer"] + ["%s: %s" % (t, h) if not k else h for _, t in MODES for k, h in enumerate(half)], body)
+    return table(["layer"] + ["%s: %s" % (t, h) if not k else h for _, t in MODES for k, h in enumerate(half)] + ["ours saves"], body)
 
 
 def class_table(doc):
@@ -95,15 +104,15 @@ def net_table(doc):
     body = []
     for name, _, size, width, goals in rows.NETS:
         row = doc["rows"].get(name)
-        if not row or "failed" in row:
-            continue
-        for mode, goal in goals.items():
+        if row and "failed" in row:
+            body.append([name] + ["-"] * 7 + ["failed: " + row["failed"]])
+        for mode, goal in goals.items() if row and "failed" not in row else []:
             r, own = contest.ratio(row, mode), row["ours"][mode]["ms"]
             wanted = [">= %dx" % goal, verdict(r, goal)] if goal else \
                 ["<= %.1f ms" % rows.LATENCY_GOAL_MS, verdict(-own, -rows.LATENCY_GOAL_MS)]
             what = {"epoch": "training step", "infer": "inference"}[mode]
-            body.append([name, what, ms(own)] + rival_cells(row, mode) + wanted)
-    return table(["network", "what", "ours, ms", "best peer", "its ms", "ratio", "goal", ""], body)
+            body.append([name, what, ms(own)] + rival_cells(row, mode) + wanted + [savings(row["ours"][mode])])
+    return table(["network", "what", "ours, ms", "best peer", "its ms", "ratio", "goal", "", "ours saves"], body)
 
 
 def limit_table(doc):
@@ -191,22 +200,30 @@ def versions(doc):
     return "; ".join(sorted(found)) or "none"
 
 
+def sections(doc):
+    title = "R-MAT graph of the size `%s` (%d nodes, %d edges), width %d, f32" % (
+        (doc["size"],) + rows.SIZES[doc["size"]][:2] + (doc["width"],))
+    return [("Layers: " + title, layer_table(doc)), ("By class", class_table(doc)), ("Networks", net_table(doc))]
+
+
+def tables(doc):
+    """The tables of layers, classes and networks, and who did not count."""
+    return "\n".join("## %s\n\n%s" % s for s in sections(doc) + [("What did not count", not_counted(doc))] if s[1])
+
+
 def markdown(doc):
     m, dates = doc["machine"], sorted(r["date"] for r in doc["rows"].values()) or ["-"]
     skipped = " Skipped: %s." % ", ".join(doc["missing_peers"]) if doc["missing_peers"] else ""
     parts = ["# Benchmark\n\n%s, %d cores, %d GiB, %s; %d threads; %s to %s; commit %s; `%s`.\nPeers: %s.%s\n" % (
         m["cpu"], m["cores"], m["memory_gb"], m["system"], doc["threads"], dates[0], dates[-1], doc["commit"], doc["command"],
         versions(doc), skipped)]
-    title = "R-MAT graph of the size `%s` (%d nodes, %d edges), width %d, f32" % (
-        (doc["size"],) + rows.SIZES[doc["size"]][:2] + (doc["width"],))
-    for head, text in (
-            ("Layers: " + title, layer_table(doc)), ("By class", class_table(doc)),
-            ("Networks", net_table(doc)), ("Beside loops by hand", limit_table(doc)),
+    for head, text in sections(doc) + [
+            ("Beside loops by hand", limit_table(doc)),
             ("Peak memory of forward + backward, in node tensors V x F", memory_table(doc)), ("Threads", threads_table(doc)),
             ("Growth with the graph", growth_table(doc)), ("Growth with the width", width_table(doc)),
             ("Each pass left out", passes_table(doc)),
             ("Layers without a row", "".join("- %s: %s\n" % kv for kv in rows.NOT_YET.items())),
-            ("What did not count", not_counted(doc))):
+            ("What did not count", not_counted(doc))]:
         if text:
             parts.append("## %s\n\n%s" % (head, text))
     return "\n".join(parts)
