@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One peer (PyTorch Geometric or DGL) as a server: builds layers and networks, times them, says how far off they are.
 
-usage: peer.py PEER      PEER: pyg, pyg_sparse (SparseTensor), pyg_compile (torch.compile), dgl
+usage: peer.py PEER      PEER: pyg, pyg_sparse (SparseTensor of torch_sparse), pyg_csr (torch's own sparse tensors), pyg_compile (torch.compile), dgl
 
 Jobs are JSON lines on stdin, answers JSON lines on stdout:
   {"do": "open", "model", "data", "width", "threads", "weights", "dtype"}  makes the layer (in a child process, until `close`)
@@ -141,10 +141,13 @@ def pyg_graph(edges, n, model):
     if model in LOOPED:
         from torch_geometric.utils import add_self_loops, remove_self_loops, sort_edge_index
         edges = sort_edge_index(add_self_loops(remove_self_loops(edges)[0], num_nodes=n)[0], num_nodes=n, sort_by_row=False)
-    if PEER != "pyg_sparse":
+    if PEER not in ("pyg_sparse", "pyg_csr"):
         return edges
     if edge_input(model):
-        raise Unsupported("edge inputs: a SparseTensor has one value per edge")
+        raise Unsupported("edge inputs: a sparse tensor has one value per edge")
+    if PEER == "pyg_csr":
+        starts = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(edges[1], minlength=n).cumsum(0)])
+        return torch.sparse_csr_tensor(starts, edges[0], torch.ones(edges.shape[1]), (n, n))
     try:
         from torch_sparse import SparseTensor
     except ImportError:

@@ -45,8 +45,8 @@ SCALED = ["gcn", "gat", "custom"]  # layers of the rows below
 GROWTH = ["arxiv_tenth", "arxiv", "products_quarter"]
 WIDTHS = [16, 32, 64, 128, 256]
 QUICK = ["gcn", "gat", "edgeconv_linear", "net_gcn", "cora_gcn", "cora_gat", "limit"]
-QUICK_PEERS = ["pyg", "pyg_sparse", "dgl"]
-PEERS = ["pyg", "pyg_sparse", "pyg_compile", "dgl"]
+QUICK_PEERS = ["pyg", "pyg_sparse", "pyg_csr", "dgl"]
+PEERS = ["pyg", "pyg_sparse", "pyg_csr", "pyg_compile", "dgl"]
 
 
 def dims(model, width):
