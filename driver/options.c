@@ -38,7 +38,8 @@ static const struct {
      "  gnnc check gcn.gnn\n  gnnc check --fix gcn.gnn\n  gnnc check --format=json gcn.gnn\n"},
     {'i', "gnnc ir MODEL.gnn|X.gir|X.kir [--after=PASS] [--run=P1,P2]",
      "Prints graph IR: as elaborated, or after passes. Kernel IR (.kir) is read, checked and printed.\n"
-     "What this command prints is legal input of it.",
+     "A module of graph IR, and the kernels that `lower` prints, are legal input of this command. A pass that runs several times prints a\n"
+     "module for each run, behind a line `# after PASS (run N)`. What fuse, schedule and the passes behind lower print is to be read by people.",
      "  gnnc ir gcn.gnn --set F=8,C=3\n  gnnc ir gcn.gnn --set F=8,C=3 --run=simplify,autodiff,cse,dce\n"
      "  gnnc ir x.gir --run=cse --time\n  gnnc ir gcn.gnn --set F=8,C=3 --after=all\n"},
     {'f', "gnnc fmt FILE.gnn...", "Writes files in the one canonical layout. Comments are kept.",

@@ -191,7 +191,26 @@ def format_refused():
     return (r.rc != 1 or "E0612" not in r.err or "dot" not in r.err) and "found " + r.err
 
 
-for test in [remarks, remarks_of_one, remarks_refused, remarks_of_build, diff_text, diff_of_nothing, diff_applies, diff_refused,
+def printed_is_input():
+    """What --help says of the output: modules of graph IR and the kernels of lower are input again, run by run."""
+    said = ir("--help").out
+    if "A module of graph IR, and the kernels that `lower` prints, are legal input" not in said:
+        return "the help says another thing, and this test nothing: " + said
+    runs = re.split(r"^# after (\w+) \(run \d+\)\n", ir("m.gnn", *SET, "--after=all").out, flags=re.M)[1:]
+    seen, people = set(), {"fuse", "schedule", "cone", "connect", "memplan"}
+    for name, text in zip(runs[::2], runs[1::2]):
+        seen.add(name)
+        stem = "again.kir" if name == "lower" else "again.gir"
+        box.write(stem, text)
+        again = ir(stem)
+        if name in people:
+            continue
+        if again.rc or again.out.strip() != text.strip():
+            return "after %s: %s" % (name, again.err or "another text comes back")
+    return not {"simplify", "autodiff", "lower"} | people <= seen and "passes seen: %s" % sorted(seen)
+
+
+for test in [printed_is_input, remarks, remarks_of_one, remarks_refused, remarks_of_build, diff_text, diff_of_nothing, diff_applies, diff_refused,
              dot, svg, format_refused]:
     try:
         box.report(test.__name__, test())
