@@ -113,8 +113,7 @@ static void from_self_loops(Build *b, const IrGraph *g, Edges *out)
         if (g->policy != IR_LOOPS_KEEP || !last[v]) push(out, v, v, -1);
 }
 
-/* Pairs of the base's edges: from e to f where e ends where f begins, or, as siblings, where f ends. Ends are stored
- * edges. */
+/* Pairs of the base's edges: from e to f where e ends where f begins, or, as siblings, where f ends. */
 static bool from_edge_pairs(Build *b, const IrGraph *g, Edges *out)
 {
     const Edges *base = &b->edges[g->base];
@@ -126,7 +125,7 @@ static bool from_edge_pairs(Build *b, const IrGraph *g, Edges *out)
     *out = edges_new(b->arena, n, false);
     for (int64_t f = 0; f < base->n; f++)
         for (int64_t e = 0; e < base->n; e++)
-            if (base->dst[e] == meet[f]) push(out, b->stored_of[g->base][e], b->stored_of[g->base][f], 0);
+            if (base->dst[e] == meet[f]) push(out, e, f, 0);
     return true;
 }
 
@@ -328,12 +327,25 @@ static void store_as_made(Build *b, uint32_t id)
     b->w->maps[g->orig] = g->kind == IR_GRAPH_ROUTED ? b->edges[id].orig : same;
 }
 
+/* Where the ends of edges are stored, by the user's numbers: nodes as they are, edges of an earlier graph as that says. */
+static int64_t *stored_ends(Build *b, IrId space, int64_t *ends, int64_t n)
+{
+    uint32_t id = 0;
+    while (id < b->m->graphs.n && b->m->graphs.data[id].edge != space) id++;
+    if (id == b->m->graphs.n) return ends;
+    int64_t *stored = ARENA_ARRAY(b->arena, int64_t, n + 1);
+    for (int64_t i = 0; i < n; i++) stored[i] = ends[i] < 0 ? -1 : b->stored_of[id][ends[i]];
+    return stored;
+}
+
 static bool store(Build *b, uint32_t id)
 {
     const IrGraph *g = &b->m->graphs.data[id];
-    const Edges *e = &b->edges[id];
-    if (!set_count(b, g->edge, e->n)) return false;
+    if (!set_count(b, g->edge, b->edges[id].n)) return false;
     if (ir_graph_has_of(g->kind)) return store_as_made(b, id), true;
+    Edges ends = b->edges[id], *e = &ends;
+    ends.src = stored_ends(b, g->src_space, ends.src, ends.n);
+    ends.dst = stored_ends(b, g->dst_space, ends.dst, ends.n);
     int64_t *position = sort_by_dst(b->arena, e, b->w->counts[g->dst_space]);
     int64_t *src = ARENA_ARRAY(b->arena, int64_t, e->n + 1),
             *dst = ARENA_ARRAY(b->arena, int64_t, e->n + 1);

@@ -148,7 +148,9 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
     if (!v->m->spaces.data[g->edge].is_edge)
         return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name,
                    v->m->spaces.data[g->edge].name);
-    bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS || g->kind == IR_GRAPH_ROUTED;
+    IrId base_ends = g->base < v->m->graphs.n ? v->m->graphs.data[g->base].src_space : IR_NONE;
+    bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS || g->kind == IR_GRAPH_ROUTED ||
+                    (base_ends < n && v->m->spaces.data[base_ends].is_edge); /* loops on a graph of edges, say */
     if ((!of_edges && (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge)) ||
         g->src_space == IR_UNIT || g->dst_space == IR_UNIT)
         return bad(v, nowhere, "graph `%s`: its ends are not spaces of nodes", g->name);

@@ -186,9 +186,18 @@ static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtSt
     return RT_OK;
 }
 
-static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places, RtEdgeList *lists, RtStatus *st)
+/* Where each row of the space is stored, by the user's number; NULL: as they are. The space may be the edges of an earlier graph. */
+static const int32_t *places_of(const RtGraph *g, int64_t space)
+{
+    for (int64_t i = 0; i < g->model->n_graphs; i++)
+        if (g->model->graphs[i].edge == space) return g->lists[i].stored;
+    return space == g->ordered ? g->places.p : NULL;
+}
+
+static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
+    RtEdgeList *lists = g->lists;
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
         if (d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED) {
@@ -196,11 +205,8 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, const int32_t *places
             continue;
         }
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
-        bool of_edges = d->kind == RT_GRAPH_LINE || d->kind == RT_GRAPH_SIBLINGS;
-        const int32_t *from = d->src_space == t->ordered ? places : NULL, *to = d->dst_space == t->ordered ? places : NULL;
-        if (of_edges) from = to = lists[d->base].stored;
-        if (d->kind == RT_GRAPH_NEAREST) from = NULL;
-        RT_TRY(sort_edges(g, d, &lists[i], from, to, st));
+        const int32_t *from = d->kind == RT_GRAPH_NEAREST ? NULL : places_of(g, d->src_space);
+        RT_TRY(sort_edges(g, d, &lists[i], from, places_of(g, d->dst_space), st));
         if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
@@ -375,7 +381,7 @@ static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
     RtCode code = rt_memory_check(rt_graph_least_bytes(g->model, t->counts), "a graph of so many nodes", st);
     if (!code) code = count_nodes(g, t, st);
     if (!code) code = order_nodes(g, t, &g->places, st);
-    if (!code) code = build_edges(g, t, g->places.p, g->lists, st);
+    if (!code) code = build_edges(g, t, st);
     if (!code) code = build_maps(g, t, st);
     if (!code) code = build_alongs(g, st);
     if (!code) code = build_ids(g, st);
@@ -389,11 +395,9 @@ static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
 static RtCode redraw(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatus *st)
 {
     const RtModel *m = g->model;
-    const int32_t *places = g->places.p, *from = d->src_space == g->ordered ? places : NULL,
-                  *to = d->dst_space == g->ordered ? places : NULL;
     rt_block_free(&l->block);
     RT_TRY(rt_edge_list_make(g, d, NULL, g->lists, l, st));
-    RT_TRY(sort_edges(g, d, l, from, to, st));
+    RT_TRY(sort_edges(g, d, l, places_of(g, d->src_space), places_of(g, d->dst_space), st));
     RT_TRY(link_base(g, d, l, &g->lists[d->base], st));
     for (int64_t i = 0; i < m->n_maps; i++)
         if (m->maps[i].from == d->edge && g->maps[i].rows) RT_TRY(build_rows(g, i, st));

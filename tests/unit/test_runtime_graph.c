@@ -101,7 +101,7 @@ static void make_tables(Made *m)
                       .buffers = m->buffers};
 }
 
-/* data, its four loop policies, a reversal, loops on the reversal, a random graph, node.graph. */
+/* data, its four loop policies, a reversal, loops on the reversal, pairs of edges and graphs of those, a random graph, node.graph. */
 static void make_module(Made *m, Arena *a)
 {
     m->ir = ir_module_new(a, "graphs");
@@ -145,9 +145,21 @@ static void make_module(Made *m, Arena *a)
     add_graph(m, g, "permutation");
     g.kind = IR_GRAPH_LINE;
     g.src_space = g.dst_space = m->ir->graphs.data[data].edge;
-    add_graph(m, g, "line");
+    IrId line = add_graph(m, g, "line");
     g.kind = IR_GRAPH_SIBLINGS;
-    add_graph(m, g, "siblings");
+    IrId siblings = add_graph(m, g, "siblings");
+    g.kind = IR_GRAPH_REVERSE; /* whose nodes are edges */
+    g.base = line;
+    add_graph(m, g, "line reversed");
+    g.kind = IR_GRAPH_SELF_LOOPS;
+    g.policy = IR_LOOPS_REPLACE;
+    g.base = siblings;
+    add_graph(m, g, "siblings with loops");
+    g.kind = IR_GRAPH_LINE;
+    g.base = line;
+    g.orig = g.image = IR_NONE;
+    g.src_space = g.dst_space = m->ir->graphs.data[line].edge;
+    add_graph(m, g, "line of line");
     add_routed(m, data, 1, true, batch, "routed with targets");
     add_routed(m, reverse, 3, false, batch, "routed");
     IrId other = ir_space_new(m->ir, "other", false);
