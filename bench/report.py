@@ -46,7 +46,7 @@ def savings(cell):
     said = cell["savings"]
     parts = ["%s by nonzeros" % ", ".join(said["reads_sparse"])] if said["reads_sparse"] else []
     once = [t for t in said["computed_once"] if t["space"] != "unit"]
-    parts += ["once: " + ", ".join("%s %s %.1f MB" % (t["space"], t["dims"], t["bytes"] / 1e6) for t in once)] if once else []
+    parts += ["once: " + ", ".join("%s %s %.3g MB" % (t["space"], t["dims"], t["bytes"] / 1e6) for t in once)] if once else []
     parts += ["%.0f %% of the work left out" % (100 * said["left_out"])] if said["left_out"] else []
     return "; ".join(parts) or "nothing"
 
