@@ -10,6 +10,8 @@ import stat
 import sys
 import time
 
+import numpy as np
+
 import toy
 from sandbox import Sandbox
 
@@ -68,6 +70,11 @@ for name, argv, rc, code, says in [
     ("plan_no_data", ["plan"], 1, "R404", ["--data"]),
 ]:
     box.refuses(name, [EXE] + argv, rc, code, *says)
+box.write("maskless.gnn", re.sub(r"  metric .*\n", "", toy.MODEL.replace(" on data.train", "").replace("cross_entropy(", "mean_all(cross_entropy(").replace("data.y)", "data.y))", 1)))
+box.must(box.gnnc, "build", "maskless.gnn", "--data", "data", "--cpu=generic", "-o", box.path("maskless"))
+shutil.copytree(box.path("data"), box.path("folded"))
+np.save(box.path("folded", "fold.npy"), np.arange(toy.NODES) % 2)
+box.refuses("folds_without_masks", [box.path("maskless"), "train", "--data", "folded", "--folds", "2"], 1, "R403", "--folds", "masks")
 box.refuses("data_long_path", [EXE, "train", "--data", "d" * 5000], 6, "R601")
 if not box.sanitized:
     box.refuses("threads_without_memory", [EXE] + TRAIN + ["--threads", "1000"], 4, "R611", "--threads",
