@@ -178,12 +178,19 @@ static bool is_in(const Chain *x, uint32_t i)
     return false;
 }
 
+static bool is_written_in(const Connect *c, const Chain *x, uint32_t b)
+{
+    for (uint32_t k = 0; k < x->n; k++)
+        if (use_of(c, x->of[k], b) & WRITES) return true;
+    return false;
+}
+
 /* Planned memory that one step of the chain writes and only others of it read. */
 static bool is_passed_on(const Connect *c, const Chain *x, uint32_t b)
 {
     const PlanBuffer *it = &c->p->buffers.data[b];
     unsigned writers = 0, readers = 0;
-    if (it->kind != PLAN_ARENA || it->rows.kind != PLAN_COUNT || it->rows.space != x->space) return false;
+    if (it->kind != PLAN_ARENA || it->rows.kind != PLAN_COUNT || it->rows.space != x->space || !is_written_in(c, x, b)) return false;
     for (uint32_t i = 0; i < c->p->steps.n; i++) {
         Use use = use_of(c, i, b);
         if (use && (!is_in(x, i) || use == (READS | WRITES))) return false;

@@ -400,30 +400,45 @@ static bool try_beside(Merge *m, uint32_t e)
     return false;
 }
 
+/* Groups that live, ascending. */
+static void list_live(const Merge *m, IrValues *live)
+{
+    live->n = 0;
+    for (uint32_t g = 0; g < m->f->groups.n; g++)
+        if (!m->f->groups.data[g].dead) VEC_PUSH(m->ctx->stage, live, g);
+}
+
 void fuse_merge(PassContext *ctx, FusedFunc *f)
 {
     Merge m = {.ctx = ctx, .f = f, .reads = ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) group_reads(f, g, ctx->stage, &m.reads[g]);
     m.early = true;
+    IrValues live = {0};
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t b = 0; b < f->groups.n; b++)
-            for (uint32_t a = 0; a < f->groups.n; a++) changed |= try_rows(&m, a, b);
+        list_live(&m, &live);
+        for (uint32_t i = 0; i < live.n; i++)
+            for (uint32_t k = 0; k < live.n && !f->groups.data[live.data[i]].dead; k++)
+                changed |= try_rows(&m, live.data[k], live.data[i]);
         if (!changed && m.early) changed = true, m.early = false;
     }
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t b = 0; b < f->groups.n; b++)
-            for (uint32_t a = 0; a < f->groups.n; a++)
-                if (comes_before(f, a, b)) changed |= try_merge(&m, a, b, false);
+        list_live(&m, &live);
+        for (uint32_t i = 0; i < live.n; i++)
+            for (uint32_t k = 0; k < live.n && !f->groups.data[live.data[i]].dead; k++)
+                if (comes_before(f, live.data[k], live.data[i])) changed |= try_merge(&m, live.data[k], live.data[i], false);
     }
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t e = f->groups.n; e-- > 0;) changed |= try_blocks(&m, e) || try_beside(&m, e);
     }
-    for (uint32_t b = 0; b < f->groups.n; b++)
-        for (uint32_t a = 0; a < f->groups.n; a++)
-            if (comes_before(f, a, b) && !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
+    list_live(&m, &live);
+    for (uint32_t i = 0; i < live.n; i++)
+        for (uint32_t k = 0; k < live.n; k++) {
+            uint32_t a = live.data[k], b = live.data[i];
+            if (comes_before(f, a, b) && f->groups.data[a].kind == GROUP_BLOCKS && !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
                 try_sweep(&m, a, b);
+        }
 }

@@ -22,7 +22,6 @@ typedef struct Node { /* an instruction of the run, in the order it was written 
     uint32_t waits;  /* for so many */
     uint32_t uses;   /* by instructions of the run that are not placed yet */
     uint32_t height; /* cycles from here to the end of the longest chain */
-    bool placed;
 } Node;
 
 typedef struct Weave {
@@ -33,6 +32,7 @@ typedef struct Weave {
     Node *nodes;
     uint32_t n;
     VEC(Edge) edges;
+    VEC(uint32_t) ready; /* nodes that wait for none, not placed yet */
 } Weave;
 
 static unsigned cycles(const KirIns *x)
@@ -161,22 +161,26 @@ static unsigned registers_taken(Weave *w)
     return n;
 }
 
-static uint32_t pick(const Weave *w, uint32_t first, bool full)
+/* Takes a node that is ready: the first that was written, or of those with the longest chain behind them the first. */
+static uint32_t pick(Weave *w, bool full)
 {
-    uint32_t best = UINT32_MAX;
-    for (uint32_t i = first; i < w->n; i++) {
-        if (w->nodes[i].placed || w->nodes[i].waits) continue;
-        if (best == UINT32_MAX || w->nodes[i].height > w->nodes[best].height) best = i;
-        if (full) break;
+    uint32_t best = 0, *ready = w->ready.data;
+    for (uint32_t i = 1; i < w->ready.n; i++) {
+        uint32_t x = w->nodes[ready[i]].height, y = w->nodes[ready[best]].height;
+        if (!full && x != y ? x > y : ready[i] < ready[best]) best = i;
     }
-    return best;
+    uint32_t node = ready[best];
+    ready[best] = ready[--w->ready.n];
+    return node;
 }
 
 static unsigned place(Weave *w, uint32_t i, unsigned live)
 {
     const KirIns *x = ins_of(w, i);
-    w->nodes[i].placed = true;
-    for (uint32_t e = w->nodes[i].edges; e; e = w->edges.data[e - 1].next) w->nodes[w->edges.data[e - 1].to].waits--;
+    for (uint32_t e = w->nodes[i].edges; e; e = w->edges.data[e - 1].next) {
+        uint32_t to = w->edges.data[e - 1].to;
+        if (!--w->nodes[to].waits) VEC_PUSH(w->arena, &w->ready, to);
+    }
     for (unsigned a = 0; a < kir_ops[x->op].n_args; a++) {
         uint32_t from = w->node_of[x->args[a]];
         if (from && --w->nodes[from - 1].uses == 0 && fills_register(ins_of(w, from - 1))) live--;
@@ -197,9 +201,11 @@ static void weave_run(Weave *w, KirId *ids, uint32_t n)
     if (find_heights(w) > w->least_chain) {
         unsigned taken = registers_taken(w), live = 0;
         unsigned room = taken + LEAST_FREE > REGISTERS ? LEAST_FREE : REGISTERS - taken;
-        for (uint32_t i = 0, first = 0; i < n; i++) {
-            while (w->nodes[first].placed) first++;
-            uint32_t best = pick(w, first, live >= room);
+        w->ready.n = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (!w->nodes[i].waits) VEC_PUSH(w->arena, &w->ready, i);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t best = pick(w, live >= room);
             live = place(w, best, live);
             ids[i] = w->nodes[best].id;
         }

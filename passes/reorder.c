@@ -25,7 +25,7 @@ static const struct {
     {"behind the reduction", reorder_rule_reduce},
     {"product of what was summed", reorder_rule_outer},
 };
-enum { N_RULES = sizeof rules / sizeof *rules, MAX_ROUNDS = 6, MAX_STEPS = 400 };
+enum { N_RULES = sizeof rules / sizeof *rules, MAX_ROUNDS = 6, MAX_STEPS = 400, MAX_LOOK = 500 /* ops */ };
 static const double LEAST_GAIN = 0.02; /* of what is gone for good */
 static const double NEAR = 0.25;       /* so much more than what is gone may be paid if another step then saves it */
 enum { MAX_TRIED_OPS = 1500, MAX_TAKEN = 3 };
@@ -142,10 +142,37 @@ static void note_near(Reorder *r, IrId v, const Found *f, double dies)
     }
 }
 
+/* What v is made of lives on from a certain distance, whatever becomes of v: rules do not look so far, and so a step costs no
+   more in a long function than in a short one. */
+static void hold_far(Reorder *r, IrId v)
+{
+    uint32_t from = 0, epoch = ++r->look_epoch;
+    r->far.n = 0;
+    VEC_PUSH(r->ctx->stage, &r->far, v);
+    for (; from < r->far.n && from < MAX_LOOK; from++) {
+        const IrOp *op = ro_op(r, r->far.data[from]);
+        for (uint32_t k = 0; k < op->n_args; k++) {
+            RoValue *x = &r->values.data[op->args[k]];
+            if (x->look_epoch != epoch) VEC_PUSH(r->ctx->stage, &r->far, op->args[k]);
+            x->look_epoch = epoch;
+        }
+    }
+    r->far.n -= from;
+    memmove(r->far.data, r->far.data + from, r->far.n * sizeof *r->far.data);
+    for (uint32_t i = 0; i < r->far.n; i++) r->values.data[r->far.data[i]].uses++;
+}
+
+static void release_far(Reorder *r)
+{
+    RoCost ignored = {0};
+    for (uint32_t i = 0; i < r->far.n; i++) reorder_release(r, r->far.data[i], &ignored);
+}
+
 /* Replaces v by the cheapest value that a rule finds, if that is cheaper. */
 static bool improve(Reorder *r, IrId v)
 {
     RoCost dies = {0}, lives = {0}, ignored = {0};
+    hold_far(r, v);
     uint32_t uses = r->values.data[v].uses;
     r->b.span = ro_op(r, v)->span;
     r->values.data[v].uses = 1;
@@ -164,6 +191,7 @@ static bool improve(Reorder *r, IrId v)
     if (!taken) reorder_acquire(r, v, &ignored);
     r->values.data[v].uses = taken ? 0 : uses;
     if (taken) redirect(r, r->b.f, v, f.best, uses - 1);
+    release_far(r);
     return taken;
 }
 

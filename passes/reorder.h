@@ -20,6 +20,7 @@ typedef struct RoCost { /* of a value, per row of a node space */
 typedef struct RoValue { /* beside each op of the pool */
     uint32_t uses;       /* by ops that a result reaches; 0: dead */
     uint8_t facts;
+    uint32_t look_epoch; /* met when what is near to an op was listed last */
     uint32_t lift_epoch; /* `lift` holds for this question of reorder_lift */
     IrId lift;
 } RoValue;
@@ -54,7 +55,8 @@ typedef struct Reorder {
     uint32_t forced_rule;
     bool quiet;            /* no remarks: it is only tried */
     RoNear near;
-    uint32_t epoch;
+    VEC(IrId) far; /* what is kept alive while an op is looked at */
+    uint32_t epoch, look_epoch;
 } Reorder;
 
 static inline const IrOp *ro_op(const Reorder *r, IrId v) { return &r->b.f->ops.data[v]; }

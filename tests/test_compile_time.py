@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The front end's time grows with the program, not with its square; what a program computes many times is one kernel.
+"""The time of the front end and of the passes grows with the program, not with its square; what a program computes many times is one kernel.
 
 usage: test_compile_time.py BUILD
 
 Each kind of program is checked at 2,000 and at 20,000 lines. Start-up is taken off; ten times the lines may cost up to 30 times
-the time, so that a busy machine does not matter and a square (100 times) does.
+the time, so that a busy machine does not matter and a square (100 times) does. Chains of pointwise statements go through the passes,
+and through all but code generation, at 300 and at 1,500: up to 14 times for five times the statements.
 Run: alone"""
 import os
 import re
@@ -16,6 +17,7 @@ import resource
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 import compile as compile_bench  # noqa: E402
+import chains  # noqa: E402
 
 MODEL = "model net(x: node[F]) -> node[F] {\n  h = x\n%s  return h\n}\n"
 KINDS = {
@@ -24,13 +26,14 @@ KINDS = {
     "calls in one model": lambda n: "fn f(a) = relu(a) * 2\n" + MODEL % ("  h = f(h)\n" * n),
     "tests": lambda n: "".join('test "t%d" { assert close(relu(randn([4], seed = %d)) * 0, 0) }\n' % (i, i) for i in range(n)),
 }
+PASSES = ["ir", "--set=F=16", "--run=simplify,cse,reorder,autodiff,simplify,cse,dce,reorder"]
 
 
-def seconds(build, path, text):
+def seconds(build, path, text, argv=("check",)):
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    p = subprocess.run([os.path.join(build, "gnnc"), "check", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=300)
+    p = subprocess.run([os.path.join(build, "gnnc"), *argv, path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=300)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert p.returncode == 0, p.stderr.decode()[:500]
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -60,6 +63,12 @@ def main():
             ok = large < 30 * max(small, 0.005)
             bad += not ok
             print("%s compile time: %s: %.3f s, and %.3f s for ten times the lines" % ("ok" if ok else "FAIL", kind, small, large))
+        plan = ["build", "--set=F=16", "--emit=plan", "-o", os.path.join(folder, "m")]
+        for kind, argv in [("several functions", PASSES)] + [(kind, plan) for kind in chains.KINDS]:
+            small, large = (min(seconds(build, path, chains.model(kind, n), argv) for _ in range(2)) - start for n in (300, 1500))
+            ok = large < 14 * max(small, 0.005)
+            bad += not ok
+            print("%s compile time: chain, %s, gnnc %s: %.3f s, and %.3f s for five times the statements" % ("ok" if ok else "FAIL", kind, argv[0], small, large))
         few, twice = repeated(build, os.path.join(folder, "m.kir"))
         bad += few or bool(twice)
         print("%s compile time: equal kernels are one: %s" % ("FAIL" if few or twice else "ok", twice))
