@@ -13,8 +13,7 @@ KirId kmath_log1p(KirBuilder *b, KirType t, KirId x); /* log1p(-1) = -inf */
 KirId kmath_tanh(KirBuilder *b, KirType t, KirId x);
 KirId kmath_sigmoid(KirBuilder *b, KirType t, KirId x); /* 1 / (1 + exp(-x)) */
 KirId kmath_erf(KirBuilder *b, KirType t, KirId x);
-/* Reduced by multiples of pi/2 with explicit fma where |x| < 2^48; beyond, the result stays in [-1, 1] but
-   means nothing. Infinities give NaN. */
+/* Reduced by multiples of pi/2 with explicit fma where |x| < 2^48; NaN beyond, and of infinities. */
 KirId kmath_sin(KirBuilder *b, KirType t, KirId x);
 KirId kmath_cos(KirBuilder *b, KirType t, KirId x);
 /* As C's pow: pow(x, 0) = pow(1, y) = 1 even for NaN; a negative x wants an integer y. */

@@ -44,8 +44,7 @@ static Quarter reduce(const Km *m, KirId x, bool single)
         q.r.lo = k_fma(m, n, k_const(m, 0x1.f1976b7ed8fbcp-110), q.r.lo);
     }
     KirId near = k_cmp(m, KIR_lt, k_abs(m, x), k_const(m, 0x1p48));
-    q.r.hi =
-        k_select(m, near, q.r.hi, k_sub(m, x, x)); /* 0 for what is too large, NaN for infinities */
+    q.r.hi = k_select(m, near, q.r.hi, k_const(m, NAN)); /* what is too large, or infinite */
     if (!single) q.r.lo = k_select(m, near, q.r.lo, k_const(m, 0));
     return q;
 }

@@ -239,6 +239,27 @@ static void test_special(const Kernels *k)
     check_end("kmath_special_values");
 }
 
+/* Beyond its limit a function gives NaN, not a number that means nothing; the last number below is right. */
+static void test_limits(const Kernels *k)
+{
+    check_begin();
+    for (unsigned f = 0; f < N_FUNCTIONS; f++) {
+        double limit = functions[f].limit64, y[8];
+        float y32[16], x32[16] = {0};
+        if (!(limit > 0)) continue;
+        double x[8] = {limit, -limit, 1e22, -1e300, nextafter(limit, 0), -nextafter(limit, 0), 1, 2};
+        for (int i = 0; i < 8; i++) x32[i] = i < 4 ? (float)(i & 1 ? -limit : limit) * (float)(i + 1) : nextafterf((float)limit, 0);
+        call_map(jit_kernel(fastest(k), 2 * f + 1), x, y, 8);
+        call_map(jit_kernel(fastest(k), 2 * f), x32, y32, 16);
+        for (int i = 0; i < 8; i++) {
+            check(i < 4 ? isnan(y[i]) : error64(y[i], functions[f].refl(x[i])) <= 1, "%s(%a) = %a", functions[f].name, x[i], y[i]);
+            check(i < 4 ? isnan(y32[i]) : error32(y32[i], functions[f].ref((double)x32[i])) <= 1, "%s(%a) = %a", functions[f].name,
+                  (double)x32[i], (double)y32[i]);
+        }
+    }
+    check_end("kmath_limits");
+}
+
 /* The same bits from each CPU variant and from kir_run. */
 static void test_variants(const Kernels *k)
 {
@@ -354,6 +375,7 @@ int main(void)
     const char *exhaustive = getenv("GNNC_TEST_EXHAUSTIVE");
     Kernels k = {0};
     compile(&k);
+    test_limits(&k);
     test_special(&k);
     test_variants(&k);
     test_pow();
