@@ -175,6 +175,10 @@ RULE(select)
 {
     UNUSED(y);
     IrId c = op->args[0], zero = scalar(a, op, 0);
-    if (adjoint_wants(a, op->args[1])) adjoint_give(a, op->args[1], irb_select(&a->b, c, g, zero));
-    if (adjoint_wants(a, op->args[2])) adjoint_give(a, op->args[2], irb_select(&a->b, c, zero, g));
+    Counts whole = a->given;
+    for (uint32_t i = 1; i < 3; i++) {
+        if (!adjoint_wants(a, op->args[i])) continue;
+        adjoint_choose(a, whole, c, i == 1);
+        adjoint_give(a, op->args[i], irb_select(&a->b, c, i == 1 ? g : zero, i == 1 ? zero : g));
+    }
 }

@@ -6,7 +6,13 @@
    Grads are expanded in order of appearance, each over a function that has none left before it, so
    a gradient of a gradient needs nothing special. One sweep serves all later grads of the same y
    whose variables already exist. The ops made, and their order, are a function of the input alone.
-   What y does not depend on differentiably has gradient 0. Never touches ops that were there. */
+   What y does not depend on differentiably has gradient 0. Never touches ops that were there.
+
+   A branch that `select` does not take gets exactly 0, also where its own derivative is infinite or NaN, and so does an element that a map
+   sums nowhere: 0 times infinity would be NaN.
+     %5 = sqrt %4                       %9 = select %3, %8, 0
+     %6 = select %3, %5, 0        ->    %10 = div %9, 2 * %5            NaN where %4 is 0 and %3 false
+                                        %11 = select %3, %10, 0         behind pointwise ops, where it leaves the row */
 #include "passes/autodiff.h"
 
 static AdjointRule *const rules[IR_N_OPS] = {
@@ -32,12 +38,84 @@ static bool passes_on(const IrOp *op)
            ir_dtype_is_float(op->type.dtype);
 }
 
+/* ---- where cotangents count ---- */
+
+static const Counts everywhere = {.cond = IR_NONE};
+
+static bool same_place(const Counts *x, const Counts *y) { return x->cond == y->cond && (x->cond == IR_NONE || x->when == y->when); }
+
+/* g, and 0 where it does not count. */
+static IrId cleaned(Adjoint *a, IrId g, const Counts *c)
+{
+    if (c->cond == IR_NONE || !c->spoiled) return g;
+    IrType t = irb_type(&a->b, g);
+    IrId zero = irb_scalar(&a->b, t.dtype, 0);
+    return irb_fit(&a->b, irb_select(&a->b, c->cond, c->when ? g : zero, c->when ? zero : g), t);
+}
+
+static IrId condition(Adjoint *a, const Counts *c) { return c->when ? c->cond : irb_map1(&a->b, IR_OP_not, c->cond); }
+
+void adjoint_choose(Adjoint *a, Counts of, IrId cond, bool when)
+{
+    Counts chosen = {cond, when, of.spoiled};
+    if (adjoint_is_drawn(a, cond))
+        chosen = of;
+    else if (of.cond != IR_NONE && !same_place(&of, &chosen))
+        chosen = (Counts){irb_map2(&a->b, IR_OP_and, condition(a, &of), condition(a, &chosen)), true, of.spoiled};
+    a->given = chosen;
+}
+
+/* Has v all that the condition tells apart? */
+static bool can_tell(const Adjoint *a, IrId v, const Counts *c)
+{
+    IrType t = irb_type(&a->b, v), of = irb_type(&a->b, c->cond);
+    bool has = of.space == IR_UNIT || of.space == t.space;
+    for (uint8_t k = 0; k < of.n_dims; k++) has &= ir_type_has_dim(&t, of.dims[k]);
+    return has;
+}
+
+/* What the rule of op, whose own cotangent counts as in `own`, gives. Ops inside a row keep a condition of whole rows. Elements that a partial
+   map leads nowhere are summed nowhere. */
+static Counts given_by(Adjoint *a, const IrOp *op, Counts own)
+{
+    switch (op->op) {
+    case IR_OP_contract: case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose: case IR_OP_reshape:
+    case IR_OP_slice: case IR_OP_concat:
+        if (own.cond == IR_NONE || irb_type(&a->b, own.cond).n_dims) return everywhere;
+        break;
+    default:
+        if (ir_ops[op->op].traits & T_MAP) break;
+        if (!(ir_ops[op->op].traits & T_REDUCE) || !a->b.m->maps.data[op->attr.map].partial) return everywhere;
+        IrType t = {.space = a->b.m->maps.data[op->attr.map].from, .dtype = IR_BOOL};
+        IrOp mapped = {.op = IR_OP_mapped, .type = t, .attr = {.map = op->attr.map}, .span = op->span};
+        return (Counts){irb_add(&a->b, &mapped), true, op->op == IR_OP_reduce_mul};
+    }
+    own.spoiled |= own.cond != IR_NONE && adjoint_spoils(a, op);
+    return own;
+}
+
 void adjoint_give(Adjoint *a, IrId v, IrId g)
 {
     if (!adjoint_wants(a, v)) return;
+    Counts c = a->given;
+    if (c.cond != IR_NONE && !can_tell(a, v, &c)) {
+        if (can_tell(a, g, &c)) g = cleaned(a, g, &c); /* else the rule has summed what was clean */
+        c = everywhere;
+    }
     g = irb_fit(&a->b, g, irb_type(&a->b, v));
     IrId *sum = &a->cotangent[v];
-    *sum = *sum == IR_NONE ? g : irb_map2(&a->b, IR_OP_add, *sum, g);
+    if (*sum == IR_NONE) {
+        *sum = g;
+        a->counts[v] = c;
+        return;
+    }
+    if (!same_place(&a->counts[v], &c)) {
+        *sum = cleaned(a, *sum, &a->counts[v]);
+        g = cleaned(a, g, &c);
+        a->counts[v] = c = everywhere;
+    }
+    a->counts[v].spoiled |= c.spoiled;
+    *sum = irb_map2(&a->b, IR_OP_add, *sum, g);
 }
 
 static bool has_active_operand(const Adjoint *a, const IrOp *op)
@@ -62,7 +140,9 @@ static Adjoint sweep_begin(PassContext *ctx, Build b)
     Adjoint a = {.b = b, .n = b.f->ops.n};
     a.active = ARENA_ARRAY(ctx->stage, bool, a.n);
     a.cotangent = ARENA_ARRAY(ctx->stage, IrId, a.n);
-    for (IrId v = 0; v < a.n; v++) a.cotangent[v] = IR_NONE;
+    a.facts = ARENA_ARRAY(ctx->stage, uint8_t, a.n);
+    a.counts = ARENA_ARRAY(ctx->stage, Counts, a.n);
+    for (IrId v = 0; v < a.n; v++) a.cotangent[v] = IR_NONE, a.counts[v] = everywhere;
     return a;
 }
 
@@ -75,6 +155,11 @@ static void sweep(Adjoint *a, IrId y)
         const IrOp op = *irb_op(&a->b, v);
         if (a->cotangent[v] == IR_NONE || !passes_on(&op) || !has_active_operand(a, &op)) continue;
         a->b.span = op.span;
+        if (!(ir_ops[op.op].traits & T_MAP)) {
+            a->cotangent[v] = cleaned(a, a->cotangent[v], &a->counts[v]);
+            a->counts[v].spoiled = false;
+        }
+        a->given = given_by(a, &op, a->counts[v]);
         rules[op.op](a, v, &op, a->cotangent[v]);
     }
 }
@@ -111,7 +196,9 @@ static void expand(PassContext *ctx, Rewrite *r, IrId first)
     uint32_t n_made = r->b.f->ops.n - a.n;
     for (uint32_t i = 0; i < g.ops.n; i++) {
         IrId x = g.xs.data[i], dx = a.cotangent[x];
-        if (dx == IR_NONE) {
+        if (dx != IR_NONE) {
+            dx = cleaned(&a, dx, &a.counts[x]);
+        } else {
             dx = irb_const(&r->b, irb_type(&r->b, x), 0);
             pass_remark_at(ctx, PASS_autodiff, false, r->old, g.ops.data[i],
                            "nothing differentiable leads from the variable: gradient 0");

@@ -5,17 +5,34 @@
 #pragma once
 #include "passes/rewrite.h"
 
+/* Where a cotangent counts: where `cond` is `when`, or everywhere (cond IR_NONE). Elsewhere a `select` took the other branch, or a map sums
+   no such row, and the cotangent is 0; spoiled: it has been multiplied since, and may be NaN there. */
+typedef struct Counts {
+    IrId cond;
+    bool when, spoiled;
+} Counts;
+
 typedef struct Adjoint {
     Build b;
     bool *active;    /* [n] the value depends differentiably on a variable of the sweep */
     IrId *cotangent; /* [n] exactly of the value's type; IR_NONE: zero so far */
+    Counts *counts;  /* [n] of each cotangent */
+    Counts given;    /* of what the rule at work gives */
+    uint8_t *facts;  /* [n] of autodiff_facts.c; 0: not asked yet */
     uint32_t n;      /* values that existed when the sweep began */
 } Adjoint;
+
+/* autodiff_facts.c: may the rule of an op inside a row multiply by something infinite or NaN? */
+bool adjoint_spoils(Adjoint *a, const IrOp *op);
+/* Is a condition made of random numbers? */
+bool adjoint_is_drawn(const Adjoint *a, IrId cond);
 
 /* Does anything want the cotangent of v? Rules may skip work for operands that do not. */
 static inline bool adjoint_wants(const Adjoint *a, IrId v) { return v < a->n && a->active[v]; }
 /* Adds g - summed, transposed and broadcast to v's type - to v's cotangent, if it is wanted. */
 void adjoint_give(Adjoint *a, IrId v, IrId g);
+/* What is given from now on by the rule at work, whose op's own cotangent counts as in `of`, counts only where cond is `when`. */
+void adjoint_choose(Adjoint *a, Counts of, IrId cond, bool when);
 
 /* One prototype per row of the table: an op that names a rule nobody wrote does not link. */
 typedef void AdjointRule(Adjoint *a, IrId y, const IrOp *op, IrId g);

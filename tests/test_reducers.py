@@ -18,7 +18,7 @@ from sandbox import Sandbox
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
 import library  # noqa: E402
 
-F, R, PER_LIBRARY, N = 2, 2, 50, 150
+F, R, PER_LIBRARY, N = 2, 2, 50, 300
 
 
 class Dual:
