@@ -108,7 +108,7 @@ box.report("sage", has(lines, r"m1 = x\[j\]", r"h\d = sum of m1 over the edges i
                        r"out = h\d / max\(h\d, 1\) @ lin_l\.weight \+ lin_l\.bias \+ h\d") or
            ([h for h, _ in heads] != ["before", "message", "aggregate", "update"] and heads))
 heads, lines, text = example("gat.gnn", "gat(H = 2, D = 3)")
-box.report("gat", has(lines, r"h1 = x @ lin\.weight", r"m1 = h\d\[j\] \+ h\d\[i\]", r"m2 = where\(m1 < 0, m1 \* 0\.2, m1\)",
+box.report("gat", has(lines, r"h1 = x @ lin\.weight", r"m1 = h\d\[j\] \+ h\d\[i\]", r"m2 = where\(0 < m1, m1, m1 \* 0\.2\)",
                       r"h\d = max of m2 over .*, 0 where there are none", r"m3 = exp\(m2 - h\d\[i\]\)", r"h\d = sum of m3 over .*",
                       r"m4 = m3 / h\d\[i\] \* h1\[j\]", r"h\d = sum of m4 over .*", r"out = .* \+ bias") or
            ([h for h, _ in heads].count("message") != 3 and heads) or
