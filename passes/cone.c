@@ -235,7 +235,7 @@ static void want_of(Cone *c, const Group *g, IrId v, const Reach *reach)
     if (is_output(c, v)) right = cone_either(c, right, c->wanted[v]);
     if (is_output(c, v) && (c->bare[v] || op->type.space == IR_UNIT)) right = PLAN_SET_ALL;
     right = cone_both(c, right, all);
-    c->loose[v] |= right != (reach->whole ? PLAN_SET_ALL : all);
+    if (!c->loose[v] && right != (reach->whole ? PLAN_SET_ALL : all) && !is_finite(c, v)) c->loose[v] = c->loosened = true;
     if (g->kind == GROUP_BLOCKS && !inner) {
         if (ir_ops[op->op].traits & T_REDUCE) want(c, op->args[0], PLAN_SET_ALL);
         else want_product(c, op, g->space, PLAN_SET_ALL);
@@ -313,6 +313,19 @@ static void name_writers(Cone *c, const uint32_t *buffer_of)
     }
 }
 
+/* All groups, the last first, as if what is not yet known to be loose never were. */
+static void all_groups(Cone *c)
+{
+    forget(c);
+    cone_supports(c);
+    c->loosened = false;
+    for (IrId v = 0; v < c->f->f->ops.n; v++) {
+        bool route = fused_op(c->f, v)->op == IR_OP_route;
+        c->wanted[v] = route ? PLAN_SET_ALL : cone_empty(c); /* who goes through a map is not asked where */
+    }
+    for (uint32_t i = c->f->order.n; i-- > 0;) one_group(c, c->f->order.data[i]);
+}
+
 void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of)
 {
     uint32_t n = f->f->ops.n;
@@ -324,13 +337,15 @@ void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const ui
     bool some = false, computed = false;
     for (IrId v = 0; v < n; v++) {
         bool route = fused_op(f, v)->op == IR_OP_route;
-        c.wanted[v] = route ? PLAN_SET_ALL : cone_empty(&c); /* who goes through a map is not asked where */
         computed |= route && !f->m->spaces.data[map_at(&c, fused_op(f, v)->attr.map)->to].has_dim;
         some |= c.support[v] != PLAN_SET_ALL && p->sets.data[c.support[v]].kind != PLAN_SET_EMPTY;
     }
     if (some && computed) pass_remark(ctx, PASS_cone, false, (Span){0}, "all rows are computed: what edges there are is known in each run only");
     some &= !computed;
-    for (uint32_t i = f->order.n; some && i-- > 0;) one_group(&c, f->order.data[i]);
+    /* A group asks what its operands may be before their own groups are looked at: where one turns out loose, all ask again. */
+    do {
+        if (some) all_groups(&c);
+    } while (some && c.loosened && !c.failed);
     if (c.failed) pass_remark(ctx, PASS_cone, false, (Span){0}, "too many sets of rows: all are computed");
     if (!some || c.failed) forget(&c);
     else name_writers(&c, buffer_of);

@@ -10,7 +10,8 @@ typedef struct Cone {
     PlanProgram *p;
     uint32_t *support, *wanted; /* by value */
     uint32_t *here;             /* by value: rows of it that the group at hand must get right where it computes it */
-    bool *loose;                /* by value: it is computed at more rows than those, and may be anything there */
+    bool *loose;                /* by value: it is computed at more rows than those, and may be infinite or NaN there */
+    bool loosened;              /* a value became loose since the walk over the groups began */
     bool *bare;                 /* by value: a result may show the sign of a zero in it, which no sum has taken away */
     uint32_t g;                 /* the group whose reads are followed */
     VEC(struct ConeVisit { IrId v; uint32_t rows; }) visits; /* of that group */
