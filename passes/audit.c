@@ -286,6 +286,7 @@ static void run_all(Audit *all, uint32_t n, AuditWorld *w)
         more = false;
         for (uint32_t i = 0; i < n; i++) more |= audit_wants(&all[i], w);
     }
+    for (uint32_t i = 0; i < n; i++) audit_cone(&all[i], w);
     for (uint32_t turn = 0; turn < 2; turn++)
         for (uint32_t i = 0; i < n; i++)
             if (is_setup(all[i].p) == (turn == 0)) audit_run(&all[i], w);

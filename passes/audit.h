@@ -48,6 +48,8 @@ void *audit_data(Arena *a, AuditWorld *w, const PlanBuffer *b);
 bool audit_wants(Audit *x, AuditWorld *w);
 /* Runs every kernel for where it reads and writes. */
 void audit_run(Audit *x, AuditWorld *w);
+/* Follows what is left out (audit_cone.c). */
+void audit_cone(Audit *x, const AuditWorld *w);
 
 /* NULL, or what is wrong with the plan, with the names of the step, the buffer and the values.
  * buffer_of: by function and value. */
