@@ -50,8 +50,7 @@ Value to_tensor(Elab *e, Value v, IrDtype like, Span s)
     return op_const(e, ir_scalar(like), v.num, s);
 }
 
-/* ---- dims -------------------------------------------------------------------------------------
- */
+/* ---- dims -------------------------------------------------------------------------------------------------------- */
 
 static bool same_dims(const IrType *t, const IrId *dims, uint32_t n)
 {
@@ -188,8 +187,7 @@ bool match_dims(Elab *e, Value *a, Value *b, const char *verb, Span s)
     return true;
 }
 
-/* ---- pointwise --------------------------------------------------------------------------------
- */
+/* ---- pointwise --------------------------------------------------------------------------------------------------- */
 
 /* Two domains, neither of edges. */
 static void help_nodes(Elab *e, Diag *d, IrId a, IrId b)
@@ -348,8 +346,7 @@ Value op_spread(Elab *e, Value v, IrId space)
     return op_value(e, IR_OP_and, t, (IrId[]){v.id, y.id}, 2, (IrAttr){0}, v.span);
 }
 
-/* ---- dims away ---------------------------------------------------------------------------------
- */
+/* ---- dims away --------------------------------------------------------------------------------------------------- */
 
 static IrType without_dim(IrType t, IrId dim)
 {
@@ -412,8 +409,7 @@ Value op_matmul(Elab *e, Value a, Value b, Span s)
     return op_value(e, IR_OP_contract, t, (IrId[]){a.id, b.id}, 2, (IrAttr){0}, s);
 }
 
-/* ---- between spaces -----------------------------------------------------------------------------
- */
+/* ---- between spaces ---------------------------------------------------------------------------------------------- */
 
 Value op_gather(Elab *e, Value v, IrId map, IrId to, Span s)
 {

@@ -67,8 +67,7 @@ static Value run_number(Elab *e, const char *name, IrArgKind kind, IrId *cache, 
 Value seed_value(Elab *e, Span s) { return run_number(e, "seed", IR_ARG_SEED, &e->seed, s); }
 Value step_value(Elab *e, Span s) { return run_number(e, "step", IR_ARG_STEP, &e->step, s); }
 
-/* ---- inputs -------------------------------------------------------------------------------------
- */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the rows are as many as the edges of a list of the data: of the graph at hand, else of any. */
 static bool is_of_list(Elab *e, const FrontendFact *f, IrId *out)

@@ -161,8 +161,7 @@ bool type_resolve(Elab *e, const AstType *t, IrType *out)
     return true;
 }
 
-/* ---- fitting ----------------------------------------------------------------------------------
- */
+/* ---- fitting ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Fit {
     IrId to[IR_MAX_DIMS]; /* per dim of the value: index in the wanted type, or IR_NONE: left out */

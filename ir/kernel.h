@@ -146,7 +146,8 @@ typedef struct KirWatch {
     const char *(*touch)(void *user, uint32_t buf, int64_t first, int64_t stride, unsigned n, bool write);
     void *user;
     const uint8_t *how; /* [ins.n] of kir_watch_plan */
-    bool *taint;        /* [ins.n] false; or NULL. Else what depends on reads in vain is followed, and may not be written */
+    bool *taint;        /* [ins.n], all false at first: the run marks what is computed from a read for which touch set `vain`, and
+                           fails where a kernel writes such a value. NULL: reads in vain may go anywhere */
     bool vain;          /* touch sets it: what is read there is not wanted */
     int64_t at;         /* the iteration of the parallel loop that runs */
     int64_t fuel;       /* instructions that may run; the run ends without a word where it is used up: below 0 */

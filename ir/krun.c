@@ -47,8 +47,7 @@ static Outcome fail(Run *r, const char *why)
     return FAILED;
 }
 
-/* ---- arithmetic on one lane ---------------------------------------------------------------------
- */
+/* ---- arithmetic on one lane -------------------------------------------------------------------------------------- */
 
 static uint32_t low(int64_t v) { return (uint32_t)(uint64_t)v; }
 static int64_t wrap(KirBase base, uint64_t v)
@@ -165,8 +164,7 @@ static Lane constant(KirBase base, const KirIns *x)
     return (Lane){.i = x->i};
 }
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static int64_t buffer_size(const Run *r, const KirIns *x)
 {
@@ -281,8 +279,7 @@ static Outcome run_alloc(Run *r, KirId id, const KirIns *x)
     return DONE;
 }
 
-/* ---- instructions -------------------------------------------------------------------------------
- */
+/* ---- instructions ------------------------------------------------------------------------------------------------ */
 
 static Lane param_value(const Run *r, const KirIns *x)
 {
@@ -477,8 +474,7 @@ const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int6
     return kir_watch(a, k, args, n_elems, lo, hi, NULL);
 }
 
-/* ---- what a kernel touches ----------------------------------------------------------------------
- */
+/* ---- what a kernel touches --------------------------------------------------------------------------------------- */
 
 static bool is_control(KirOpcode op) { return op == KIR_for || op == KIR_loop || op == KIR_if || op == KIR_break_if; }
 

@@ -31,7 +31,7 @@ typedef struct AuditWorld {
     const IrModule *m;
     EvalWorld *w;
     int64_t **rows; /* by map: offsets [count(to) + 1], or NULL where it is computed */
-    int32_t **list; /* by map: elements by image, in the user's order */
+    int32_t **list; /* by map: [count(from)] the elements, those of one image together, in the user's order; NULL as above */
     bool *wanted;   /* by tensor: accesses depend on its numbers */
     void **tensors; /* those, and NULL */
 } AuditWorld;
@@ -51,6 +51,6 @@ void audit_run(Audit *x, AuditWorld *w);
 /* Follows what is left out (audit_cone.c). */
 void audit_cone(Audit *x, const AuditWorld *w);
 
-/* NULL, or what is wrong with the plan, with the names of the step, the buffer and the values.
- * buffer_of: by function and value. */
+/* Checks every program of a finished plan, and changes nothing. Returns NULL where all are right; else a sentence that names the first
+   step, buffer and values that are wrong, which lives in a. buffer_of: [functions][values] the buffer of each stored value. */
 const char *audit_plan(Arena *a, const HostPlan *plan, const FusedModule *fm, uint32_t *const *buffer_of);

@@ -24,7 +24,7 @@ typedef struct ConeRun {
     uint8_t **memory; /* by stored value: as it lies there */
     uint8_t **local;  /* by value: as the group at hand has it */
     uint32_t g;
-    const PlanCone *cone; /* of that group's step; NULL: all rows are computed */
+    const PlanCone *cone; /* the rows that the step of group g computes; NULL: it computes all */
     Arena *scratch;
 } ConeRun;
 
@@ -67,7 +67,7 @@ static void fill_set(ConeRun *c, uint32_t s)
 
 /* ---- one row of an operation ---- */
 
-/* What is made of all these, none of which decides alone. shared: what all rows share does not count as a row's number. */
+/* The state of a row that is computed from all rows that were added. shared: what all rows share does not count as a row's number. */
 typedef struct Mix {
     bool zero, wrong, mixed, wild, numbers;
 } Mix;
@@ -180,7 +180,8 @@ static void rows_of_order(ConeRun *c, const IrOp *op, RowsOf *of, uint8_t *out, 
         out[i] = by_element && to[i] < 0 ? ROW_RIGHT : (uint8_t)mix_of(&m[by_element ? to[i] : i], false);
 }
 
-/* One mix for all rows: reshapes between spaces, sums of products over all rows, orders. */
+/* Gives all n rows of op the same state, made of all rows of its first and last operand: each row of a reshape between spaces, of
+   a sum over all rows or of a rank may depend on any row of them. */
 static void rows_of_all(ConeRun *c, const IrOp *op, RowsOf *of, uint8_t *out, int64_t n)
 {
     Mix m = {.zero = true};

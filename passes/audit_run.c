@@ -1,5 +1,5 @@
-/* Runs all kernels of a program on a small graph, for where they read and write (kir_watch). Each
-   element of what kernels write knows which value it holds and who touched it last:
+/* audit_run: runs all kernels of a program on a small graph and looks only at where they read and write (kir_watch). The
+   audit keeps for each element of a written buffer which value the element holds, and which step and row touched it last:
 
      step 3 writes b7[12]     it holds %28, by row 3
      step 4 reads b7[12]      right where %28 is what the function's operations want there
@@ -41,9 +41,7 @@ typedef struct Run {
 
 enum { WIDE, NARROW, PARTS };
 
-/* ---- what runs
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- what runs --------------------------------------------------------------------------------------------------- */
 
 static const KirKernel *kernel_of(const Audit *x, uint32_t s, unsigned which)
 {
@@ -97,9 +95,7 @@ bool audit_wants(Audit *x, AuditWorld *w)
     return found;
 }
 
-/* ---- values
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 /* What an element holds: a value of the function, or something that a group needs on its way. */
 static uint32_t holds_value(IrId v) { return v + 1; }
@@ -149,9 +145,7 @@ static void find_meant(Run *r, uint32_t s)
     arena_free(scratch);
 }
 
-/* ---- accesses
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 static bool is_beside(const Run *r, uint32_t turn, uint32_t own) { return turn >= r->round && turn != own; }
 
@@ -196,9 +190,7 @@ static const char *touch(void *user, uint32_t param, int64_t first, int64_t stri
     return NULL;
 }
 
-/* ---- steps
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 typedef struct Part { /* of a long row */
     int64_t phase, from, to, first;
@@ -246,9 +238,7 @@ static void call(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi, con
 
 static unsigned variant(const Run *r, uint32_t s, bool narrow) { return narrow && kernel_of(r->x, s, NARROW) ? NARROW : WIDE; }
 
-/* ---- parts of rows
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- parts of rows ----------------------------------------------------------------------------------------------- */
 
 static const int64_t *split_rows(const Run *r, uint32_t s)
 {
@@ -313,9 +303,7 @@ static void call_rows(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi
     call(r, s, which, lo, hi, NULL);
 }
 
-/* ---- all steps
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- all steps --------------------------------------------------------------------------------------------------- */
 
 static void run_alone(Run *r, uint32_t s, bool narrow)
 {
@@ -417,9 +405,7 @@ static void run_steps(Run *r)
     }
 }
 
-/* ---- a program
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a program --------------------------------------------------------------------------------------------------- */
 
 static bool is_written(const Audit *x, uint32_t b)
 {

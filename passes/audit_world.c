@@ -14,9 +14,7 @@ static int64_t below(Draw *d, int64_t n)
     return n > 0 ? (int64_t)(d->s >> 33) % n : 0;
 }
 
-/* ---- edges
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- edges ------------------------------------------------------------------------------------------------------- */
 
 static int64_t graph_begin(int64_t n, int64_t graph) { return graph ? n * 3 / 4 : 0; }
 static int64_t graph_end(int64_t n, int64_t graph) { return graph ? n : n * 3 / 4; }
@@ -77,9 +75,7 @@ static bool is_small(const EvalWorld *w, const IrModule *m)
     return true;
 }
 
-/* ---- arrays of maps
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- arrays of maps ---------------------------------------------------------------------------------------------- */
 
 static void list_rows(AuditWorld *x, Arena *a, IrId map)
 {
@@ -131,9 +127,7 @@ int64_t audit_count(const AuditWorld *w, const PlanCount *c)
     return c->kind == PLAN_BLOCKS ? blocks : (n + blocks - 1) / blocks;
 }
 
-/* ---- numbers
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static void put(KirBase t, void *p, int64_t i, int64_t v)
 {

@@ -321,7 +321,7 @@ static void all_groups(Cone *c)
     c->loosened = false;
     for (IrId v = 0; v < c->f->f->ops.n; v++) {
         bool route = fused_op(c->f, v)->op == IR_OP_route;
-        c->wanted[v] = route ? PLAN_SET_ALL : cone_empty(c); /* who goes through a map is not asked where */
+        c->wanted[v] = route ? PLAN_SET_ALL : cone_empty(c); /* a map's arrays may be read at any row */
     }
     for (uint32_t i = c->f->order.n; i-- > 0;) one_group(c, c->f->order.data[i]);
 }

@@ -204,7 +204,7 @@ static void test_vjp(void)
           f->args.data[f->args.n - 1].kind == IR_ARG_COTANGENT);
 }
 
-/* The sites that a function draws from, in the order of its ops; at most 8. */
+/* Writes the sites of the random ops of function func to sites, [8], in the order of the ops. Returns how many it wrote: at most 8. */
 static uint32_t drawn_sites(const IrModule *m, const char *func, uint32_t *sites)
 {
     const IrFunc *f = ir_func_find(m, func);
