@@ -217,7 +217,7 @@ static bool compile(Build *b, const char *path, const Form *const *forms_asked, 
     for (uint32_t i = 0; i < n && b->elaborated; i++)
         if (!spares_inputs(b, forms_asked[i])) return false;
     if (b->elaborated && (!inputs_fit(b) || !read_budget(b))) return false;
-    if (b->elaborated) b->elaborated = pipeline_without_tests(b->s->arena, b->elaborated);
+    if (b->elaborated) b->elaborated = ir_without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;
     if (!b->plan || b->plan->programs.n) return b->plan != NULL;

@@ -187,7 +187,7 @@ int cmd_ir(Session *s)
     ctx.dump_user = &w;
     const IrModule *m = pipeline_load(s, path);
     if (m && wants_passes(s)) m = pass_run_pipeline(&ctx, m);
-    if (!m || (wants_kernel_stage(&w) && !lower_module(&ctx, pipeline_without_tests(s->arena, m)))) return 1;
+    if (!m || (wants_kernel_stage(&w) && !lower_module(&ctx, ir_without_tests(s->arena, m)))) return 1;
     remarks_print(s, &ctx, stdout);
     if (print_module(s, &w, m)) return 1;
     if (opt_has(&s->opt, OPT_TIME)) pipeline_print_times(&ctx, stderr);

@@ -38,16 +38,6 @@ IrModule *pipeline_load(Session *s, const char *path)
     return frontend_compile(s->arena, src, &fo, &s->diags);
 }
 
-const IrModule *pipeline_without_tests(Arena *a, const IrModule *m)
-{
-    IrModule *out = ir_module_clone(a, m);
-    out->funcs.n = 0, out->funcs.cap = 0, out->funcs.data = NULL;
-    out->tests.n = 0;
-    for (uint32_t i = 0; i < m->funcs.n; i++)
-        if (strncmp(m->funcs.data[i]->name, "test.", 5)) VEC_PUSH(a, &out->funcs, m->funcs.data[i]);
-    return out;
-}
-
 void pipeline_print_times(const PassContext *ctx, FILE *out)
 {
     for (uint32_t i = 0; i < ctx->timings.n; i++) {

@@ -7,7 +7,5 @@
 bool pipeline_context(Session *s, PassContext *ctx);
 /* The module of a .gnn or .gir file, before any pass. NULL with diagnostics. */
 IrModule *pipeline_load(Session *s, const char *path);
-/* `test` blocks are for `gnnc test`; an artefact does not carry them. */
-const IrModule *pipeline_without_tests(Arena *a, const IrModule *m);
 /* --time: one line per pass run. */
 void pipeline_print_times(const PassContext *ctx, FILE *out);

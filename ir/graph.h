@@ -270,6 +270,8 @@ IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg);
 /* Attributes that the op does not carry are ignored. */
 IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args, IrAttr attr, Span span);
 void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor);
+/* m without its tests, and without what only they reach: an artefact carries neither. m itself where it has none. */
+const IrModule *ir_without_tests(Arena *a, const IrModule *m);
 
 IrType ir_scalar(IrDtype t);                 /* unit space, no dims */
 /* The op `route` that says what the map of this op is where it is computed; IR_NONE: not computed, or `op` is that route.

@@ -210,7 +210,40 @@ def printed_is_input():
     return not {"simplify", "autodiff", "lower"} | people <= seen and "passes seen: %s" % sorted(seen)
 
 
-for test in [printed_is_input, remarks, remarks_of_one, remarks_refused, remarks_of_build, diff_text, diff_of_nothing, diff_applies, diff_refused,
+TESTED = """test "two layers" {
+  t = random_graph(nodes = 9, edges = 20, seed = 1)
+  over self_loops(t, add) {
+    l = linear(O = 5)
+    x = randn(node[4], seed = 2)
+    assert close(l(sum_in(x.src)), l(sum_in(x.src)))
+  }
+}
+"""
+
+
+def text_of(*parts):
+    with open(box.path(*parts)) as f:
+        return f.read()
+
+
+def tests_leave_nothing():
+    """Graph IR is printed with the file's tests; what is built from it has nothing of theirs, whatever passes ran between."""
+    for run in ([], ["--run=simplify,autodiff,cse,dce"]):
+        programs = []
+        for folder, text in (("without", MODEL), ("with", MODEL + TESTED)):
+            os.makedirs(box.path(folder), exist_ok=True)
+            box.write(folder + "/m.gnn", text)
+            box.write(folder + "/m.gir", ir(folder + "/m.gnn", *SET, *run).out)
+            box.must(box.gnnc, "build", folder + "/m.gir", "--emit=plan,c,manifest", "-o", box.path(folder, "out"))
+            programs.append([re.sub(r"\bline (= )?\d+", "", text_of(folder, "out" + end)) for end in (".plan", ".c", ".json")])
+        if "two layers" not in text_of("with", "m.gir") or "node.random1" in text_of("without", "m.gir"):
+            return "this test tests nothing"
+        if programs[0] != programs[1]:
+            return "the test block changes the program behind %s" % run
+    return None
+
+
+for test in [printed_is_input, tests_leave_nothing, remarks, remarks_of_one, remarks_refused, remarks_of_build, diff_text, diff_of_nothing, diff_applies, diff_refused,
              dot, svg, format_refused]:
     try:
         box.report(test.__name__, test())
