@@ -127,6 +127,7 @@ static RtCode run_command(RtCli *c, int argc, char **argv)
         return rt_fail(c->st, RT_E_CLI_NOT_BUILT, "--device",
                        "use --device cpu, or leave the flag out",
                        "device %s is not built into this program", device);
+    RT_TRY(rt_cli_spare(c));
     return command_run[c->command](c);
 }
 

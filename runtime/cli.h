@@ -48,6 +48,12 @@ RtCode rt_cli_int(const RtCli *c, int option, int64_t least, int64_t most, int64
 /* The nearest of `names` to a mistyped word, NULL if none is near. */
 const char *rt_cli_nearest(const char *word, const char *const *names, int n);
 
+/* Refuses, before anything is read, what would write over a file that the command reads or that belongs to its data set, over the
+   program itself, or two things into one file. --checkpoint may be what --resume reads. */
+RtCode rt_cli_spare(const RtCli *c);
+/* Where result i of `infer` goes: the first to --out, the others beside it. */
+void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *path, size_t size);
+
 /* s in quotes as JSON has it, to standard output; control characters are left out. */
 void rt_cli_print_string(const char *s);
 

@@ -38,20 +38,22 @@ static RtCode write_result(const RtCli *c, const RtExec *e, int64_t i, const cha
     return code;
 }
 
-/* The first result to --out, the others beside it. */
-static RtCode write_results(const RtCli *c, const RtExec *e)
+void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *path, size_t size)
 {
     const char *out = c->values[OPT_OUT];
     size_t n = strlen(out);
     int stem = n > 4 && !strcmp(out + n - 4, ".npy") ? (int)n - 4 : (int)n;
+    if (i == 0)
+        snprintf(path, size, "%s", out);
+    else
+        snprintf(path, size, "%.*s.%s.npy", stem, out, rt_string(c->model, c->model->results[forward->first_result + i].name));
+}
+
+static RtCode write_results(const RtCli *c, const RtExec *e)
+{
     for (int64_t i = 0; i < e->program->n_results; i++) {
         char path[4096];
-        const char *name =
-            rt_string(c->model, c->model->results[e->program->first_result + i].name);
-        if (i == 0)
-            snprintf(path, sizeof path, "%s", out);
-        else
-            snprintf(path, sizeof path, "%.*s.%s.npy", stem, out, name);
+        rt_cli_out_path(c, e->program, i, path, sizeof path);
         RT_TRY(write_result(c, e, i, path));
     }
     return RT_OK;

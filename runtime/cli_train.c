@@ -269,9 +269,6 @@ RtCode rt_cli_train(RtCli *c)
     RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = PROGRAMS}, &s));
     Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1, .several = runs.n > 1};
     RtCode code = rt_alloc(&p.loss, o.epochs, sizeof *p.loss, "the history of losses", c->st);
-    if (!code && runs.n_folds && !s.data.fold_of)
-        code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds", "leave it out, or train and measure `on data.train` and `on data.test`",
-                       "the model reads none of the masks that folds make");
     if (!code) code = rt_alloc(&p.metric, o.epochs, sizeof *p.metric, "the history of losses", c->st);
     if (!code) code = rt_alloc(&runs.metrics, runs.n, RT_MAX_METRICS * sizeof *runs.metrics, "the metrics of runs", c->st);
     if (!code) code = all_runs(c, &runs, &o, &s, &p);

@@ -156,7 +156,10 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = rt_cli_folds(c, &data.folds, &fold);
     if (!code) code = rt_order_parse(c->values[OPT_REORDER] ? c->values[OPT_REORDER] : "none", &data.order, c->st);
     if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], &data, &s->data, c->st);
-    if (!code && s->data.fold_of) rt_data_fold(c->model, &s->data, fold);
+    if (!code && data.folds && !s->data.fold_of)
+        code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds", "leave it out, or train and measure `on data.train` and `on data.test`",
+                       "what this command runs reads none of the masks that folds make");
+    if (!code && data.folds) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);
     if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_cpu_allowed(&best, c->st);

@@ -74,7 +74,12 @@ box.write("maskless.gnn", re.sub(r"  metric .*\n", "", toy.MODEL.replace(" on da
 box.must(box.gnnc, "build", "maskless.gnn", "--data", "data", "--cpu=generic", "-o", box.path("maskless"))
 shutil.copytree(box.path("data"), box.path("folded"))
 np.save(box.path("folded", "fold.npy"), np.arange(toy.NODES) % 2)
-box.refuses("folds_without_masks", [box.path("maskless"), "train", "--data", "folded", "--folds", "2"], 1, "R403", "--folds", "masks")
+for command in ("train", "bench", "plan"):
+    box.refuses("folds_without_masks_" + command, [box.path("maskless"), command, "--data", "folded", "--folds", "2"], 1, "R403", "--folds", "masks")
+box.write("unmasked.gnn", re.sub(r" on data.test", "", toy.MODEL))
+box.must(box.gnnc, "build", "unmasked.gnn", "--data", "data", "--cpu=generic", "-o", box.path("unmasked"))
+box.must(box.path("unmasked"), "train", "--data", "folded", "--folds", "2", "--fold", "1", "--save", "unmasked.st")
+box.refuses("folds_without_masks_eval", [box.path("unmasked"), "eval", "--data", "folded", "--weights", "unmasked.st", "--folds", "2"], 1, "R403", "--folds", "masks")
 box.refuses("data_long_path", [EXE, "train", "--data", "d" * 5000], 6, "R601")
 if not box.sanitized:
     box.refuses("threads_without_memory", [EXE] + TRAIN + ["--threads", "1000"], 4, "R611", "--threads",
@@ -307,6 +312,43 @@ for name, stem, content in [("array", "y.npy", b"mine"), ("meta", "meta.json", b
 box.must(box.gnnc, *GENERATE, "--force")
 r = box.run(box.gnnc, "data", "verify", "made")
 box.report("generate_with_force", r.rc and r.err)
+
+# ---- executables lose nothing, either --------------------------------------------------------------------------------------
+
+box.write("two.gnn", "model two(x: node[F]) -> (node[F], node[F]) {\n  param w: [F] = 1\n  return x * w, x + w\n}\n")
+box.must(box.gnnc, "build", "two.gnn", "--data", "data", "--cpu=generic", "-o", box.path("two"))
+box.write("y.out1.npy", "weights")
+box.must(EXE, "train", "--data", "data", "--checkpoint", "good.ckpt")
+np.savez(box.path("all.npz"), **{f[:-4]: np.load(box.path("data", f)) for f in os.listdir(box.path("data")) if f.endswith(".npy")})
+os.symlink("good.st", box.path("weights_by_a_link"))
+os.symlink("data/y.npy", box.path("labels_by_a_link"))
+os.link(box.path("good.ckpt"), box.path("hard.ckpt"))
+EVERY = ["infer", "--data", "data", "--weights", "good.st"]
+for name, argv, *says in [
+    ("infer_over_weights", EVERY + ["--out", "good.st"], "good.st", "weights"),
+    ("infer_over_weights_by_a_link", EVERY + ["--out", "weights_by_a_link"], "--out", "weights"),
+    ("infer_over_weights_by_another_path", EVERY + ["--out", "data/../good.st"], "--out", "weights"),
+    ("infer_over_input", EVERY + ["--out", "data/x.npy"], "data/x.npy", "data set"),
+    ("infer_over_labels", EVERY + ["--out", "data/y.npy"], "data/y.npy", "data set"),
+    ("infer_over_labels_by_a_link", EVERY + ["--out", "labels_by_a_link"], "data set"),
+    ("infer_over_meta", EVERY + ["--out", "data/meta.json"], "data set"),
+    ("infer_over_program", EVERY + ["--out", "toy"], "toy", "program"),
+    ("infer_over_archive", ["infer", "--data", "all.npz", "--weights", "good.st", "--out", "all.npz"], "all.npz", "data set"),
+    ("train_over_edges", TRAIN + ["--save", "data/edge_index.npy"], "--save", "data set"),
+    ("train_over_mask", TRAIN + ["--metrics", "data/train_mask.npy"], "--metrics", "data set"),
+    ("train_over_program", TRAIN + ["--checkpoint", "toy"], "--checkpoint", "program"),
+    ("train_over_its_checkpoint", TRAIN + ["--resume", "good.ckpt", "--save", "good.ckpt"], "--save", "goes on from"),
+    ("train_metrics_over_its_checkpoint", TRAIN + ["--resume", "good.ckpt", "--metrics", "hard.ckpt"], "--metrics", "goes on from"),
+    ("train_two_in_one", TRAIN + ["--save", "both", "--checkpoint", "both"], "--save", "--checkpoint"),
+    ("train_two_in_one_file", TRAIN + ["--save", "good.st", "--metrics", "weights_by_a_link"], "--save", "--metrics"),
+]:
+    box.refuses(name, [EXE] + argv, 1, "R410", *says)
+box.refuses("infer_second_result_over_weights", [box.path("two"), "infer", "--data", "data", "--weights", "y.out1.npy", "--out", "y.npy"], 1, "R410", "y.out1.npy")
+for name, argv in [("resume_into_the_same_file", TRAIN + ["--epochs", "7", "--resume", "good.ckpt", "--checkpoint", "good.ckpt"]),
+                   ("weights_again", TRAIN + ["--save", "good.st"]), ("result_in_the_folder", EVERY + ["--out", "data/scores.npy"]),
+                   ("result_in_the_folder_again", EVERY + ["--out", "data/scores.npy"]), ("devices", TRAIN + ["--save", "/dev/null", "--checkpoint", "/dev/null"])]:
+    r = box.run(EXE, *argv)
+    box.report(name, r.rc and r.err)
 
 # ---- every code of the runtime has a test ----------------------------------------------------------------------
 
