@@ -4,13 +4,17 @@
 #include "runtime/graph_list.h"
 #include <string.h>
 
+static RtCode check_edges(int64_t n, RtStatus *st)
+{
+    if (n <= INT32_MAX) return RT_OK;
+    return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph", "found %lld edges, wanted at most 2147483647", (long long)n);
+}
+
 /* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
 RtCode rt_edge_list_alloc(RtEdgeList *l, int64_t n, int64_t n_base, RtStatus *st)
 {
     *l = (RtEdgeList){.n = n};
-    if (n > INT32_MAX)
-        return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
-                       "found %lld edges, wanted at most 2147483647", (long long)n);
+    RT_TRY(check_edges(n, st));
     int64_t bytes = rt_size_plus(rt_size(n, 12), n_base >= 0 ? n + n_base : 0, 4);
     RT_TRY(rt_block_alloc(&l->block, bytes, "an edge list", st));
     l->src = l->block.p;
@@ -58,6 +62,7 @@ RtCode rt_edge_ids_check(const RtEdgeIds *t, int64_t n_src, int64_t n_dst, RtSta
 
 static RtCode list_ids(const RtGraph *g, const RtGraphDef *def, const RtEdgeIds *t, RtEdgeList *l, RtStatus *st)
 {
+    RT_TRY(check_edges(t->n, st)); /* before so many are looked at */
     RT_TRY(rt_edge_ids_check(t, g->spaces[def->src_space].count, g->spaces[def->dst_space].count, st));
     RT_TRY(rt_edge_list_alloc(l, t->n, -1, st));
     for (int64_t e = 0; e < t->n; e++) {

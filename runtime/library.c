@@ -685,7 +685,7 @@ int32_t gnnrt_vjp(GnnrtContext *c, const void *const *inputs, const void *const 
     RtStatus st = {0};
     if (need(c, "context", &st)) return report(RT_E_MODEL_ARGUMENT, &st, status);
     if (!c->vjp.exec)
-        return report(bad_argument(&st, "the context was made without vjp"), &st, status);
+        return report(bad_argument(&st, c->with_vjp ? "the context lost its programs" : "the context was made without vjp"), &st, status);
     Call call = {c, &c->vjp, c->vjp.scratch, &st};
     return report(run_call(&call, inputs, cotangents, gradients), &st, status);
 }

@@ -243,6 +243,51 @@ static void test_null(World *w, GnnrtModel *model, GnnrtGraph *graph)
     check_end("runtime_library_null");
 }
 
+/* Numbers that no call can mean, each alone; what is of another model; places that cannot be written. */
+static void test_numbers(World *w, GnnrtModel *model, GnnrtGraph *graph)
+{
+    GnnrtStatus st;
+    GnnrtModel *other;
+    GnnrtGraph *g = graph;
+    GnnrtContext *c;
+    RtModel tables = hm_model;
+    char memory[192];
+    const GnnrtGraphDesc good = {.n_src = N, .n_dst = N, .n_edges = E, .src = w->src, .dst = w->dst};
+    GnnrtGraphDesc bad[16];
+    int n = 0;
+    const int64_t none[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 8, (int64_t)1 << 31};
+    check_begin();
+    for (int i = 0; i < 5; i++) {
+        bad[n] = good, bad[n].n_src = bad[n].n_dst = none[i], n++;
+        bad[n] = good, bad[n].n_edges = none[i], n++;
+    }
+    bad[n] = good, bad[n++].n_graphs = -1;
+    bad[n] = good, bad[n++].n_lists = -1;
+    bad[n] = good, bad[n++].n_lists = 1;
+    bad[n] = good, bad[n++].n_src = N + 1;
+    bad[n] = good, bad[n++].src = NULL;
+    bad[n] = good, bad[n++].dst = NULL;
+    for (int i = 0; i < n; i++) check(gnnrt_graph_create(model, &bad[i], &g, &st) && !g && st.code && st.message[0], "graph %d is taken", i);
+    for (int32_t i = -1; i < 2; i += 2) {
+        CHECK(gnnrt_param_set(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT && gnnrt_param_get(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT);
+        CHECK(!gnnrt_input(model, i).name && !gnnrt_param(model, i).name && !gnnrt_result(model, i).name && !gnnrt_gradient(model, 3 * i).name);
+        CHECK(gnnrt_graph_count(graph, i * 1000) == -1 && !strcmp(gnnrt_code_name(i * 1000), "UNKNOWN"));
+    }
+    CHECK(gnnrt_model_create(&hm_model, 0, 17, &other, &st) && !other && gnnrt_model_create(&hm_model, 0, -2, &other, &st) && !other);
+    CHECK(gnnrt_model_load_memory(model, NULL, 0, &st) == GNNRT_WEIGHTS_TRUNCATED && gnnrt_model_load(model, "", &st) && gnnrt_model_load(model, "/", &st));
+    CHECK(gnnrt_model_save(model, "", &st) == GNNRT_CANNOT_WRITE && gnnrt_model_save(model, "/", &st) == GNNRT_CANNOT_WRITE);
+    CHECK(!gnnrt_model_create(&tables, 0, GNNRT_BEST_CPU, &other, &st));
+    CHECK(gnnrt_context_create(other, graph, 0, NULL, 0, &c, &st) == GNNRT_BAD_ARGUMENT && !c && gnnrt_workspace_bytes(other, graph, 0) == -1);
+    gnnrt_model_free(other);
+    char *aligned = memory + (64 - (uintptr_t)memory % 64);
+    CHECK(gnnrt_context_create(model, graph, 0, aligned + 1, SIZE_MAX, &c, &st) == GNNRT_BAD_ARGUMENT && !c);
+    CHECK(!gnnrt_context_create(model, graph, 0, NULL, 0, &c, &st));
+    CHECK(gnnrt_context_bind_param(c, 1, w->W, &st) == GNNRT_BAD_ARGUMENT && gnnrt_context_bind_param(c, -1, w->W, &st) == GNNRT_BAD_ARGUMENT);
+    CHECK(gnnrt_vjp(c, (const void *[]){w->x}, (const void *[]){w->cot}, (void *[]){w->x, w->W}, &st) == GNNRT_BAD_ARGUMENT);
+    gnnrt_context_free(c);
+    check_end("runtime_library_numbers");
+}
+
 int main(void)
 {
     GnnrtModel *model;
@@ -256,6 +301,7 @@ int main(void)
     test_empty(model);
     test_threads(&w, model, graph);
     test_null(&w, model, graph);
+    test_numbers(&w, model, graph);
     test_errors(&w, model);
     gnnrt_graph_free(graph);
     gnnrt_model_free(model);
