@@ -13,7 +13,10 @@ without it is a part of that. A program says in the first 30 lines of its source
   lesser          it compiles and runs code: it runs again as `X@avx2` and `X@generic`, with GNNC_CPU set to these and
                   without GNNC_LONG
   lesser if long  the same, but only with --long
+  avx2 if long    the same, as `X@avx2` alone
   if long         it runs only with --long
+
+With GNNC_CPU=avx2 or generic in the environment all programs run as on a machine that has no better CPU.
 """
 import os
 import re
@@ -30,7 +33,7 @@ sys.path.append(os.path.join(HERE, "golden"))
 import levels  # noqa: E402
 
 LIMIT_S = 1800
-WORDS = {"alone", "lesser", "lesser if long", "if long"}
+WORDS = {"alone", "lesser", "lesser if long", "avx2 if long", "if long"}
 # Those that take longest, longest first, so that none of them is what the cores wait for at the end. Others follow by name.
 LONGEST = ("test_programs", "test_golden", "test_sanitize", "test_examples", "test_build", "test_docs", "test_stage", "test_determinism", "test_cone",
            "test_molecules", "test_levels", "test_errors", "test_near", "test_extending")
@@ -60,8 +63,8 @@ def programs(build, long):
              Program(name, [sys.executable, os.path.join(HERE, f), build], f))
         if long or "if long" not in p.words:
             yield p
-        if "lesser" in p.words or long and "lesser if long" in p.words:
-            yield from map(p.at, levels.allowed()[:-1])
+        both, avx2 = "lesser" in p.words or long and "lesser if long" in p.words, long and "avx2 if long" in p.words
+        yield from (p.at(level) for level in levels.allowed()[:-1] if both or avx2 and level == "avx2")
 
 
 running, ended = set(), threading.Event()  # process groups; nothing is begun once `ended` is set

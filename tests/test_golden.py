@@ -2,8 +2,8 @@
 """Layers, norms, reducers, pools and whole models against PyG's numbers (tests/golden). usage: test_golden.py BUILD
 
 The cases lie outside the repository: in shared/golden beside it, or where GNNC_SHARED says. That the runner can fail is
-tested first, with a case in which one recorded number is another. Each layer's first case; all cases with GNNC_LONG=1.
-Run: lesser if long"""
+tested first, with a case in which one recorded number is another. Each layer's first case in f64, one in four in f32 as well; all with GNNC_LONG=1.
+Run: avx2 if long"""
 import json
 import os
 import shutil

@@ -2,7 +2,7 @@
 """What does not change between epochs is computed once: training, metrics and inference give the same bytes.
 
 usage: test_hoist.py BUILD
-Run: lesser if long"""
+Run: avx2 if long"""
 import os
 import subprocess
 import sys

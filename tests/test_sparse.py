@@ -2,7 +2,7 @@
 """Features held as a CSR matrix: the same training as with whole features, whatever form the data has.
 
 usage: test_sparse.py BUILD
-Run: lesser if long"""
+Run: avx2 if long"""
 import json
 import os
 import shutil

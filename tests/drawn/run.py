@@ -44,13 +44,13 @@ class Way:
     @staticmethod
     def drawn(seed):
         rng = random.Random(seed * 31 + 7)
-        kinds = levels.LEVELS[:levels.LEVELS.index(levels.here()) + 1]
+        kinds = levels.allowed()
         without = rng.choice([[], [], [], [], PASSES, [rng.choice(PASSES)], rng.sample(PASSES, 3)])
         return Way(rng.choice(["f64", "f32"]), rng.choice(["native"] * 3 + kinds), sorted(without, key=PASSES.index))
 
     @staticmethod
     def every():
-        kinds = levels.LEVELS[:levels.LEVELS.index(levels.here()) + 1]
+        kinds = levels.allowed()
         return [Way(dtype, cpu, without) for without in ([], PASSES, *[[p] for p in PASSES]) for dtype in ("f64", "f32")
                 for cpu in (kinds if not without else ["native"])]
 

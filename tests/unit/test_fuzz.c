@@ -501,7 +501,7 @@ int main(int argc, char **argv)
     Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED) return 1;
     if (argc > 2 && (!strcmp(argv[1], "show") || !strcmp(argv[1], "one"))) return show(c, s, argv[1], strtoull(argv[2], NULL, 10));
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : check_amount(10000, 200000), seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : check_amount(10000, 100000), seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     check_begin();
     int faults = campaign(c, s, seed, count, argc > 3 ? argv[3] : NULL);
     Counts n = s->counts;
