@@ -265,6 +265,7 @@ static void store_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMV
     }
 }
 
+/* No streaming stores: what a kernel writes the next one reads, as a rule partly from a cache. */
 static void on_store(void *ctx, const KirWalk *w, KirId id)
 {
     LlvmKernel *e = ctx;

@@ -1,6 +1,7 @@
 /* Sums over the rows of a map: the elements of a row in the user's order, in row-relative blocks of 256, each
    left to right, blocks merged left to right (docs/design.md, "One association per sum"). Several reductions of
-   one map that do not need each other share the loop; a tile of points shares the row's index loads. */
+   one map that do not need each other share the loop; a tile of points shares the row's index loads. Rows of all degrees run the
+   same loop: rows listed by degree have ends that a CPU foresees, but write out of order and no longer share what neighbours read. */
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 #include <math.h>

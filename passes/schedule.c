@@ -94,7 +94,7 @@ static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
     s->tile = panel_of(f->m, b, s, registers_of(s).panel);
     s->row_tile = (uint8_t)((s->narrow ? registers_of(s).sums : rows[s->tile]) / vectors_each(b, s));
     if (!s->row_tile) s->row_tile = 1;
-    s->row_strip = 64;
+    s->row_strip = 64; /* of 96 rows the widest panel of b, 24 KiB, no longer stays in the first cache beside a */
     s->copied = ir_type_width(f->m, b) > (int64_t)s->tile * s->lanes;
     s->fetched = ir_type_width(f->m, a) >= WIDE_ROW;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG_ROW = 256, RUN_NS = 15, MASK_SHARE = 3, PIECES = 64 };
+enum { LONG_ROW = 256, RUN_NS = 15, MASK_SHARE = 3, PIECES = 64 }; /* a run starts without rows that were asked for ahead: RUN_NS */
 static const char what[] = "rows that are needed";
 static const double bytes_per_ns = 16, flops_per_ns = 24, worth = 0.05;
 
