@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whole commands on folders, weights and checkpoints that lie: the counts of one file are held against another's, and whatever
-contradicts itself must end in a named error. Each command of gnnc and of built executables ends by itself with a documented exit
+"""Whole commands on folders, weights, checkpoints, models and IR that lie: the counts of one file are held against another's, and
+whatever contradicts itself must end in a named error. Each command of gnnc and of built executables ends by itself with a documented exit
 code, within seconds, in little memory, without a word from a sanitizer, and leaves nothing behind when it fails.
 
 usage: commands.py BUILD [--sanitize] [--commands N] [--seed S] [--first I] [--jobs J] [--case I]
 
-With a BUILD that was made with -DGNNC_SANITIZE=ON gnnc and the executables are sanitized; with any other, --sanitize makes executables
-that are, from C and the runtime's sources. Case I of seed S is always the same command on the same files; --case I runs it alone and
+With a BUILD that was made with -DGNNC_SANITIZE=ON gnnc is sanitized. --sanitize makes sanitized executables with any BUILD, from C and the
+runtime's sources, and runs each many times from one start (server.c); every eighth command then looks for leaks, too. Case I of seed S is always the same command on the same files; --case I runs it alone and
 keeps its folder."""
 import argparse
 import json
@@ -15,18 +15,22 @@ import random
 import re
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 CPU_S, WALL_S, RSS_MB = 5, 60, 700  # the wall clock only catches what sleeps: other processes may hold the cores
 NODES, EDGES, FEATURES, CLASSES, GRAPHS = 24, 60, 5, 3, 6
-SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = os.path.dirname(os.path.dirname(HERE))
 FLAGS = ["-std=gnu11", "-O1", "-g1", "-w", "-fno-omit-frame-pointer", "-ffp-contract=off", "-D_GNU_SOURCE", "-I" + SOURCES, "-fsanitize=address,undefined"]
+SERVER = os.path.join(HERE, "server.c")
 EXIT_CODES = {0, 1, 2, 3, 4, 5, 6, 75}
 
 # ---- programs ----------------------------------------------------------------------------------------------------------
@@ -52,6 +56,12 @@ MODELS = {
              "  loss = over data.val_index { mean_all(square(dot(z.src, z.dst, C) - data.val_value)) } +\n"
              "         over negatives(g) { mean_all(square(dot(z.src, z.dst, C))) }\n  optimizer sgd(0.01)\n  epochs 3\n}\n",
 }
+TESTED = """
+test "a mean of equal messages is the message" {
+  t = random_graph(nodes = 9, edges = 20, seed = 1)
+  over self_loops(t, add) { assert close(mean_in(ones(edge[3])), 1) where indegree > 0 }
+}
+"""
 SETS = {"links": ["--set", "C=3"], "nodes": ["--set", "K=4"]}
 
 
@@ -324,7 +334,59 @@ def lying_weights(whole, rng):
     return struct.pack("<Q", length & 2**64 - 1) + text + body
 
 
+NUMBER, WORD = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?"), re.compile(r"[%@]?[A-Za-z_][\w.]*|%\d+|[^\w\s]")
+
+
+def lying_text(text, rng):
+    """A model or IR some of whose numbers, words or lines are others."""
+    def somewhere(pattern):
+        return pattern.search(text, rng.randrange(len(text) + 1)) or pattern.search(text)
+
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        lie, lines = rng.randrange(10), text.split("\n")
+        i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+        old, other = somewhere(NUMBER if lie < 4 else WORD), somewhere(WORD)
+        if lie < 7 and old and other:
+            new = str(rng.choice(HUGE + [0.5, "1e308", "inf", "nan"])) if lie < 4 and rng.random() < 0.6 else str(rng.randrange(9)) if lie < 4 else other.group()
+            text = text[:old.start()] + new + text[old.end():]
+        elif lie == 7:
+            lines[i], lines[j] = lines[j], lines[i]
+            text = "\n".join(lines)
+        elif lie == 8:
+            text = "\n".join(lines[:i] + rng.choice([[], [lines[j]], [lines[i], lines[i]]]) + lines[i + 1:])
+        else:
+            text = rng.choice([text[:rng.randrange(len(text) + 1)], text + text, text.replace(other.group() if other else "x", "x")])
+    return text
+
+
 # ---- commands ---------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A sanitized executable that was started once and runs each command in a fork of itself (server.c)."""
+
+    def __init__(self, path):
+        self.p = subprocess.Popen([path, str(RSS_MB << 10)], env=dict(ENV, ASAN_OPTIONS=ASAN + ":leak_check_at_exit=0"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, argv, here, leaks):
+        words = b"".join(os.fsencode(w) + b"\0" for w in ["01"[leaks], here, *argv])
+        self.p.stdin.write(struct.pack("<I", len(words)) + words)
+        self.p.stdin.flush()
+        status, kib = map(int, self.p.stdout.readline().split())
+        said = []
+        for end in (".out", ".err"):
+            with open(here + end, "rb") as f:
+                said.append(f.read().decode("utf-8", "replace"))
+            os.remove(here + end)
+        rc = os.waitstatus_to_exitcode(status)
+        if kib > RSS_MB << 10:
+            said[1] += "Sanitizer: %d KiB of memory" % kib
+        return "hang" if rc == -signal.SIGALRM else rc, *said
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.wait()
+
 
 
 class Ground:
@@ -333,7 +395,8 @@ class Ground:
     def __init__(self, build, root, sanitize):
         self.gnnc, self.root = os.path.join(os.path.abspath(build), "gnnc"), root
         self.objects = self.sanitized_runtime() if sanitize else None
-        self.sound, self.weights, self.checkpoint = {}, {}, {}
+        self.sound, self.weights, self.checkpoint, self.texts = {}, {}, {}, []
+        self.mine, self.servers = threading.local(), []
         for m, text in MODELS.items():
             with open(os.path.join(root, m + ".gnn"), "w") as f:
                 f.write(text)
@@ -342,10 +405,19 @@ class Ground:
             build = [self.gnnc, "build", m + ".gnn", "--data", data, *SETS.get(m, [])]
             if sanitize:
                 self.must(*build, "--emit=c", "-o", self.path(m + ".c"))
-                self.must("cc", *FLAGS, "-fwrapv", m + ".c", *self.objects, "-o", m, "-lz", "-lm", "-lpthread", "-ldl")
+                self.must("cc", *FLAGS, "-fwrapv", "-Dmain=program_main", "-c", m + ".c", "-o", m + ".o")
+                self.must("cc", *FLAGS, m + ".o", SERVER, *self.objects, "-o", m, "-lz", "-lm", "-lpthread", "-ldl")
             else:
                 self.must(*build, "--cpu=generic", "-o", self.path(m))
-            self.must(self.path(m), "train", "--data", data, "--save", m + ".st", "--checkpoint", m + ".ckpt", "--epochs", 2)
+            rc, _, err = self.run([self.path(m), "train", "--data", data, "--save", m + ".st", "--checkpoint", m + ".ckpt", "--epochs", "2"], root)
+            if rc:
+                raise SystemExit("%s does not train: %s" % (m, err))
+            sets = ["--data", data, *SETS.get(m, [])]
+            self.texts += [(".gnn", text, sets), (".gnn", text + TESTED, sets), (".gir", self.must(self.gnnc, "ir", m + ".gnn", *sets), []),
+                           (".gir", self.must(self.gnnc, "ir", m + ".gnn", *sets, "--run=simplify,autodiff,cse,sparse,dce"), [])]
+            self.must(self.gnnc, "build", m + ".gnn", *sets, "--emit=kir", "-o", m + ".kir")
+            with open(self.path(m + ".kir")) as f:
+                self.texts.append((".kir", f.read(), []))
             for store, end in ((self.weights, ".st"), (self.checkpoint, ".ckpt")):
                 with open(self.path(m + end), "rb") as f:
                     store[m] = f.read()
@@ -361,9 +433,25 @@ class Ground:
         return os.path.join(self.root, name)
 
     def must(self, *argv):
-        p = subprocess.run([str(a) for a in argv], cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENV, timeout=600)
+        p = subprocess.run([str(a) for a in argv], cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV, timeout=600)
         if p.returncode:
-            raise SystemExit("%s: %s" % (argv, p.stdout.decode()))
+            raise SystemExit("%s: %s" % (argv, p.stderr.decode()))
+        return p.stdout.decode()
+
+    def run(self, argv, here, leaks=True):
+        """Exit code, standard output and standard error; each thread has servers of its own."""
+        if self.objects and argv[0] != self.gnnc:
+            mine = self.mine.__dict__
+            if argv[0] not in mine:
+                mine[argv[0]] = Server(argv[0])
+                self.servers.append(mine[argv[0]])
+            return mine[argv[0]].run(argv, here, leaks)
+        env = dict(ENV, ASAN_OPTIONS=ENV["ASAN_OPTIONS"] + ":detect_leaks=%d" % leaks)
+        try:
+            p = subprocess.run(argv, cwd=here, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=WALL_S, preexec_fn=limits)
+            return p.returncode, p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
+        except subprocess.TimeoutExpired:
+            return "hang", "", ""
 
 
 def executable(ground, m, data, here, rng):
@@ -387,7 +475,7 @@ def executable(ground, m, data, here, rng):
     if command in ("eval", "infer"):
         argv += ["--weights", lying(rng.choice([ground.weights, ground.checkpoint]), "in.st")]
     if command == "infer":
-        argv += ["--out", "out.npy"]
+        argv += ["--out", rng.choice(["out.npy"] * 9 + ["in.st", os.path.join(data, "x.npy"), data])]
     if command == "bench":
         argv += ["--iters", "1"]
     if command in ("bench", "plan") and rng.random() < 0.5:
@@ -406,15 +494,30 @@ def executable(ground, m, data, here, rng):
     return argv
 
 
-def compiler(ground, m, data, rng):
-    src = ground.path(m + ".gnn")
-    return [ground.gnnc] + rng.choice([["data", "info", data], ["data", "verify", data], ["data", "verify", data], ["check", src, "--data", data],
-                                       ["build", src, "--data", data, *SETS.get(m, []), "--emit=manifest", "-o", "out.json"], ["ir", src, "--data", data],
-                                       ["build", src, "--data", data, *SETS.get(m, []), "--emit=plan", "--memory-budget", "1K", "-o", "out.plan"]])
+def compiler(ground, m, data, here, rng):
+    """A command of gnnc on a lying folder, or on a lying model or IR."""
+    emit = "--emit=" + rng.choice(["plan", "plan", "manifest", "header", "c", "kir", "gir"] * 6 + ["ll", "obj"])
+    build, src, sets = ["build", emit, "-o", "out"], ground.path(m + ".gnn"), SETS.get(m, [])
+    if rng.random() < 0.4:
+        return rng.choice([["data", "info", data], ["data", "verify", data], ["data", "verify", data], ["check", src, "--data", data],
+                           [*build, src, "--data", data, *sets], ["ir", src, "--data", data], ["data", "generate", data, "--nodes=30"],
+                           [*build, src, "--data", data, *sets, "--memory-budget", rng.choice(["1K", "0", "1000G"])]])
+    end, text, sets = rng.choice(ground.texts)
+    name = "in" + end
+    with open(os.path.join(here, name), "w", encoding="utf-8") as f:
+        f.write(lying_text(text, rng))
+    if rng.random() < 0.2:
+        sets = ["--set", "F=%s,C=%s,K=%s" % tuple(rng.choice(HUGE + [4, 4, 0.5]) for _ in range(3))] if end == ".gnn" else []
+    if end == ".kir":
+        return ["ir", name]
+    if end == ".gir":
+        return rng.choice([["ir", name], ["ir", name, "--run=simplify,cse,autodiff,dce"], ["ir", name, "--after=lower"], [*build, name]])
+    return rng.choice([["check", name], ["check", "--fix", name], ["check", name, *sets], ["fmt", name], ["test", name], ["doc", name], ["ir", name, *sets],
+                       ["explain", name, "--as-blocks=net"], [*build, name, *sets], [*build, name, *sets]])
 
 
-ENV = dict(os.environ, LC_ALL="C", UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:exitcode=99",
-           ASAN_OPTIONS="exitcode=99:abort_on_error=0:allocator_may_return_null=1:detect_stack_use_after_return=0:hard_rss_limit_mb=%d" % RSS_MB)
+ASAN = "exitcode=99:abort_on_error=0:allocator_may_return_null=1:detect_stack_use_after_return=0"
+ENV = dict(os.environ, LC_ALL="C", UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:exitcode=99", ASAN_OPTIONS=ASAN + ":hard_rss_limit_mb=%d" % RSS_MB)
 
 
 def limits():
@@ -457,15 +560,11 @@ def case(ground, seed, i, keep=False):
             pass  # this lie does not fit what the ones before made
     data = folder.write(os.path.join(here, "data"))
     data = os.path.relpath(data, here)
-    argv = compiler(ground, m, data, rng) if rng.random() < 0.15 else executable(ground, m, data, here, rng)
+    argv = [ground.gnnc, *compiler(ground, m, data, here, rng)] if rng.random() < 0.1 else executable(ground, m, data, here, rng)
     given = set(os.listdir(here))
-    try:
-        p = subprocess.run(argv, cwd=here, env=ENV, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=WALL_S, preexec_fn=limits)
-        rc, text = p.returncode, p.stderr.decode("utf-8", "replace")
-        if "--format=json" not in argv and "Sanitizer" in p.stdout.decode("utf-8", "replace"):
-            text += p.stdout.decode("utf-8", "replace")
-    except subprocess.TimeoutExpired:
-        rc, text = "hang", ""
+    rc, out, text = ground.run(argv, here, leaks=i % 8 == 0)
+    if "Sanitizer" in out:
+        text += out
     left = sorted(set(os.listdir(here)) - given - {"out.jsonl"})
     why = verdict(rc, text, left)
     if not keep:
@@ -475,18 +574,22 @@ def case(ground, seed, i, keep=False):
 
 def campaign(build, n, seed=1, jobs=2, first=0, sanitize=False):
     """Runs n cases. Returns how often each exit code came, and what was wrong: [(case, why, command)]."""
-    root = tempfile.mkdtemp(prefix="gnnc-commands-")
+    root, ground = tempfile.mkdtemp(prefix="gnnc-commands-"), None
     try:
         ground = Ground(build, root, sanitize)
         ends, wrong = {}, []
         with ThreadPoolExecutor(jobs) as pool:
             for i, (rc, why, argv) in enumerate(pool.map(lambda k: case(ground, seed, k), range(first, first + n)), first):
                 ends[rc] = ends.get(rc, 0) + 1
+                if (i - first) % 1000 == 999:
+                    print("%d commands, %d wrong" % (i - first + 1, len(wrong)), flush=True)
                 if why:
                     wrong.append((i, why, argv))
                     print("case %d of seed %d: %s\n  %s" % (i, seed, " ".join(argv), why), flush=True)
         return ends, wrong
     finally:
+        for s in ground.servers if ground else ():
+            s.close()
         shutil.rmtree(root, ignore_errors=True)
 
 
