@@ -219,7 +219,7 @@ static const char *file_name(const char *path)
 _Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_ARGS == (int)RT_CHAIN_ARGS,
                "chains that the compiler makes fit");
 
-_Static_assert((int)PLAN_SPLIT_LAST == (int)RT_SPLIT_LAST && (int)PLAN_SPLIT_BLOCK == (int)RT_SPLIT_BLOCK &&
+_Static_assert((int)PLAN_SPLIT_LAST == (int)RT_SPLIT_LAST && (int)ORDER_ROW_BLOCK == (int)RT_SPLIT_BLOCK &&
                    (int)PLAN_SPLIT_ARGS == (int)RT_SPLIT_ARGS, "parts of rows as the compiler makes them");
 
 static void add_args(Builder *b, const PlanArg *args, uint32_t n)

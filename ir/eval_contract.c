@@ -32,9 +32,9 @@ static Num matmul(const Contract *c, int64_t row, int64_t k)
 
 static Num dot(const Contract *c, int64_t row, int64_t k)
 {
-    Fold lanes[N_LANES];
-    for (int i = 0; i < N_LANES; i++) lanes[i] = (Fold){.step = num_add, .dtype = c->dtype};
-    for (int64_t j = 0; j < c->n_sum; j++) take_product(c, &lanes[j % N_LANES], row, k, j);
+    Fold lanes[ORDER_PARTIALS];
+    for (int i = 0; i < ORDER_PARTIALS; i++) lanes[i] = (Fold){.step = num_add, .dtype = c->dtype};
+    for (int64_t j = 0; j < c->n_sum; j++) take_product(c, &lanes[j % ORDER_PARTIALS], row, k, j);
     return fold_lanes(lanes, num_exact(0));
 }
 

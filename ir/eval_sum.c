@@ -47,9 +47,8 @@ static Num fold_result(const Fold *f, const IrOp *op)
 
 RowBlocks row_blocks(int64_t n)
 {
-    enum { BLOCK = 512, MAX_BLOCKS = 32 };
-    int64_t blocks = n / BLOCK + (n % BLOCK != 0);
-    blocks = blocks < 1 ? 1 : blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks;
+    int64_t blocks = n / ORDER_SPACE_BLOCK + (n % ORDER_SPACE_BLOCK != 0);
+    blocks = blocks < 1 ? 1 : blocks > ORDER_SPACE_BLOCKS ? ORDER_SPACE_BLOCKS : blocks;
     return (RowBlocks){blocks, n / blocks + (n % blocks != 0)};
 }
 
@@ -100,14 +99,13 @@ MapRows eval_map_rows(const EvalRun *r, const IrMap *map, const int64_t *image)
     return rows;
 }
 
-/* One row of the map for one feature: blocks of 256 elements, merged left to right. */
+/* One row of the map for one feature: blocks, merged left to right. */
 static Fold reduce_row(Fold start, const EvalValue *x, const int64_t *list, int64_t n, int64_t k)
 {
-    enum { BLOCK = 256 };
     Fold row = start;
-    for (int64_t begin = 0; begin < n; begin += BLOCK) {
+    for (int64_t begin = 0; begin < n; begin += ORDER_ROW_BLOCK) {
         Fold block = start;
-        for (int64_t i = begin; i < n && i < begin + BLOCK; i++)
+        for (int64_t i = begin; i < n && i < begin + ORDER_ROW_BLOCK; i++)
             fold_take(&block, num_get(x, list[i] * x->width + k));
         fold_merge(&row, &block);
     }
@@ -138,9 +136,9 @@ void eval_rule_reduce(const EvalRun *r, const IrOp *op, EvalValue *out)
 
 /* ---- feature dims ---------------------------------------------------------------------------- */
 
-Num fold_lanes(Fold lanes[N_LANES], Num empty)
+Num fold_lanes(Fold lanes[ORDER_PARTIALS], Num empty)
 {
-    for (int half = N_LANES / 2; half; half /= 2)
+    for (int half = ORDER_PARTIALS / 2; half; half /= 2)
         for (int i = 0; i < half; i++) fold_merge(&lanes[i], &lanes[i + half]);
     return lanes[0].any ? lanes[0].acc : empty;
 }
@@ -164,11 +162,11 @@ void eval_rule_dims(const EvalRun *r, const IrOp *op, EvalValue *out)
     const int64_t *reduced_at = eval_index(r, reduced, n, &x->type, &n_reduced);
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < n_kept; k++) {
-            Fold lanes[N_LANES];
-            for (int i = 0; i < N_LANES; i++)
+            Fold lanes[ORDER_PARTIALS];
+            for (int i = 0; i < ORDER_PARTIALS; i++)
                 lanes[i] = (Fold){.step = step_of(op->op), .dtype = op->type.dtype};
             for (int64_t j = 0; j < n_reduced; j++)
-                fold_take(&lanes[j % N_LANES],
+                fold_take(&lanes[j % ORDER_PARTIALS],
                           num_get(x, eval_row(x, row) + kept_at[k] + reduced_at[j]));
             num_put(out, row * out->width + k, fold_lanes(lanes, num_exact(0)));
         }

@@ -1,6 +1,7 @@
 /* Folds of the interpreter: what reductions and contractions share. */
 #pragma once
 #include "ir/eval_ops.h"
+#include "ir/order.h"
 
 typedef Num (*NumStep)(IrDtype t, Num acc, Num x);
 typedef struct Fold {
@@ -10,11 +11,9 @@ typedef struct Fold {
     Num acc;
 } Fold;
 
-enum { N_LANES = 16 }; /* partials of a sum over feature dims */
-
 void fold_take(Fold *f, Num x);
 void fold_merge(Fold *f, const Fold *other);
-Num fold_lanes(Fold lanes[N_LANES], Num empty); /* halving: 8 onto 8, 4 onto 4, 2, 1 */
+Num fold_lanes(Fold lanes[ORDER_PARTIALS], Num empty); /* halving: 8 onto 8, 4 onto 4, 2, 1 */
 Num fold_tree(Fold *parts, int64_t n,
               Num empty); /* partial i takes in partial i + half, repeatedly */
 

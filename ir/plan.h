@@ -3,6 +3,7 @@
 #pragma once
 #include "ir/graph.h"
 #include "ir/kernel.h"
+#include "ir/order.h"
 
 /* A number known at graph load. */
 typedef enum {
@@ -106,7 +107,7 @@ typedef enum {
     PLAN_SPLIT_FROM, PLAN_SPLIT_TO, /* positions in the map's list: whole blocks of the row, but for its end */
     PLAN_SPLIT_FIRST, /* where the row's first block is among those of all split rows */
 } PlanSplitArg;
-enum { PLAN_SPLIT_LAST = 1000, PLAN_SPLIT_WALKS = 16, PLAN_SPLIT_BLOCK = 256, PLAN_SPLIT_ARGS = 256 };
+enum { PLAN_SPLIT_LAST = 1000, PLAN_SPLIT_WALKS = 16, PLAN_SPLIT_ARGS = 256 };
 typedef struct PlanSplit {
     uint32_t walks;    /* 0: rows are not split */
     uint32_t kernel;   /* index into splits; its iterations are rows, as the step's */

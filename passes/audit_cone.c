@@ -58,7 +58,7 @@ static void fill_set(ConeRun *c, uint32_t s)
         case PLAN_SET_ORIGIN: out[i] = to[i] >= 0 && a[to[i]]; break;
         case PLAN_SET_EITHER: out[i] = a[i] || b[i]; break;
         case PLAN_SET_BOTH: out[i] = a[i] && b[i]; break;
-        case PLAN_SET_WALK: out[i] = a[i] || (to[i] >= 0 && c->w->rows[x->ref][to[i] + 1] - c->w->rows[x->ref][to[i]] > 256); break;
+        case PLAN_SET_WALK: out[i] = a[i] || (to[i] >= 0 && c->w->rows[x->ref][to[i] + 1] - c->w->rows[x->ref][to[i]] > ORDER_ROW_BLOCK); break;
         default: break;
         }
     for (int64_t i = 0; x->kind == PLAN_SET_IMAGE && i < rows_of(c, map->from); i++)

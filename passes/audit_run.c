@@ -11,7 +11,7 @@
    should. */
 #include "passes/audit.h"
 
-enum { FUEL = 6 << 20, MOST_TRACKED = 4 << 20, LONG_ROW = 256, STRIPS = 4 };
+enum { FUEL = 6 << 20, MOST_TRACKED = 4 << 20, STRIPS = 4 };
 
 typedef struct Tag { /* of an element */
     uint32_t holds;  /* what was written last: see value_of; 0: nothing */
@@ -249,7 +249,7 @@ static const int64_t *split_rows(const Run *r, uint32_t s)
 static int64_t blocks_of(const int64_t *rows, int64_t row)
 {
     int64_t n = rows[row + 1] - rows[row];
-    return n > LONG_ROW ? (n + PLAN_SPLIT_BLOCK - 1) / PLAN_SPLIT_BLOCK : 0;
+    return n > ORDER_ROW_BLOCK ? (n + ORDER_ROW_BLOCK - 1) / ORDER_ROW_BLOCK : 0;
 }
 
 /* Room for what blocks sum up to. */
@@ -279,8 +279,8 @@ static void run_walks(Run *r, uint32_t s)
         p.first = 0;
         for (int64_t v = 0, unit = 0; v < n; p.first += blocks_of(rows, v++))
             for (int64_t k = 0; k < blocks_of(rows, v); k++) {
-                p.from = rows[v] + k * PLAN_SPLIT_BLOCK;
-                p.to = p.from + PLAN_SPLIT_BLOCK < rows[v + 1] ? p.from + PLAN_SPLIT_BLOCK : rows[v + 1];
+                p.from = rows[v] + k * ORDER_ROW_BLOCK;
+                p.to = p.from + ORDER_ROW_BLOCK < rows[v + 1] ? p.from + ORDER_ROW_BLOCK : rows[v + 1];
                 r->unit = r->round + 1 + (uint32_t)unit++;
                 call(r, s, PARTS, v, v + 1, &p);
             }

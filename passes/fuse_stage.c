@@ -6,10 +6,11 @@
      %5 = exp(%3 - gather edge.dst %4)
      %6 = reduce_sum edge.dst %5
    It decides nothing by cost and changes nothing: fuse_merge.c asks. */
+#include "ir/order.h"
 #include "passes/fuse.h"
 
 /* In all, and of one value; long rows come round several times, or hold what was staged in the second cache. */
-enum { STAGE_BYTES = 32 * 1024, ROW_BYTES = 64 * 1024, ALL_BYTES = 192 * 1024, BLOCK = 256, LEAST_ELEMENTS = 16 };
+enum { STAGE_BYTES = 32 * 1024, ROW_BYTES = 64 * 1024, ALL_BYTES = 192 * 1024, LEAST_ELEMENTS = 16 };
 
 bool group_has_inner(const Group *g, IrId v)
 {
@@ -93,7 +94,7 @@ static bool walks_again(const FusedFunc *f, const Group *g)
 int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
 {
     if (g->kind == GROUP_BLOCKS) return strip_elements(f, g, more);
-    int64_t bytes = 0, row = 0, n = BLOCK, widest = 0, ignored = 0;
+    int64_t bytes = 0, row = 0, n = ORDER_ROW_BLOCK, widest = 0, ignored = 0;
     bool inner = more && more->nest.space != g->nest.space;
     if (!add_values(f, &g->inner, &bytes, &widest) || !add_values(f, &g->roots, &row, &ignored)) return 0;
     if (more && !add_values(f, &more->inner, &bytes, &widest)) return 0;
@@ -101,9 +102,9 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     if (row > STAGE_BYTES) return 0;
     while (n > LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
     if (bytes > ALL_BYTES / n || widest >= ROW_BYTES / n) return 0;
-    if (!more && n < BLOCK && walks_again(f, g))
-        while (n < BLOCK && 2 * n * bytes <= ALL_BYTES && 2 * n * widest < ROW_BYTES) n *= 2;
-    if (n == BLOCK && bytes)
+    if (!more && n < ORDER_ROW_BLOCK && walks_again(f, g))
+        while (n < ORDER_ROW_BLOCK && 2 * n * bytes <= ALL_BYTES && 2 * n * widest < ROW_BYTES) n *= 2;
+    if (n == ORDER_ROW_BLOCK && bytes)
         while (2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
     return f->most_staged && f->most_staged < n ? f->most_staged : n;
 }

@@ -24,9 +24,9 @@ typedef struct Taking { /* a sum takes rows in */
     bool whole; /* all rows of the block: the partial is written once */
 } Taking;
 
-static PlanCount blocks_count(const Lower *l, IrId space, PlanCountKind kind)
+static PlanCount blocks_count(IrId space, PlanCountKind kind)
 {
-    return (PlanCount){.kind = kind, .space = space, .block = l->s.block_rows, .max = l->s.max_blocks};
+    return (PlanCount){.kind = kind, .space = space, .block = ORDER_SPACE_BLOCK, .max = ORDER_SPACE_BLOCKS};
 }
 
 /* One element of the sum joins acc[i]. */
@@ -127,8 +127,8 @@ static void note_gemm(Lower *l, const Sum *x, const Group *g)
         .present = true, .transposed_a = true,
         .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
         .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])), .c = x->part.buffer,
-        .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(l, g->space, PLAN_BLOCKS),
-        .block_rows = blocks_count(l, g->space, PLAN_BLOCK_ROWS),
+        .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(g->space, PLAN_BLOCKS),
+        .block_rows = blocks_count(g->space, PLAN_BLOCK_ROWS),
         .m = ir_type_width(l->f->m, &fused_op(l->f, op->args[0])->type),
         .n = ir_type_width(l->f->m, &fused_op(l->f, op->args[1])->type), .elem = kir_elem_of(op->type.dtype)};
 }
@@ -186,8 +186,8 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
     for (uint32_t i = 0; i < group->inner.n; i++)
         if (lf->f->stored.data[group->inner.data[i]]) lower_out(&l, plan_value_buffer(lf, group->inner.data[i]));
     KirId rows = lower_count(&l, plan_count(lf->f->m, group->space));
-    KirId per_block = lower_count(&l, blocks_count(&l, group->space, PLAN_BLOCK_ROWS));
-    l.step->extent = blocks_count(&l, group->space, PLAN_BLOCKS);
+    KirId per_block = lower_count(&l, blocks_count(group->space, PLAN_BLOCK_ROWS));
+    l.step->extent = blocks_count(group->space, PLAN_BLOCKS);
     l.step->grain = l.s.grain;
     KirId block = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "blocks");
     b->first = emit_op2(e, KIR_mul, block, per_block);
@@ -218,7 +218,7 @@ static void tree_columns(Lower *l, const Tree *t, KirId at, unsigned active)
     KirOpcode op = sum_op(t->op->op);
     KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
     KirId array = emit_ins(e, (KirIns){.op = KIR_alloc, .type = kir_type(type.base, 1),
-                                       .i = l->s.max_blocks * t->lanes});
+                                       .i = ORDER_SPACE_BLOCKS * t->lanes});
     KirId zero = emit_index(e, 0), lanes = emit_index(e, t->lanes);
     KirIns load = {.op = KIR_load, .type = type, .args = {KIR_NONE, KIR_NONE, KIR_NONE}, .buf = KIR_NONE,
                    .alloc = array, .stride = 1};
@@ -265,7 +265,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     while (lf->vectors && t.lanes < 16 && t.lanes < t.width) t.lanes *= 2;
     lower_in(&l, t.partials);
     lower_out(&l, t.out);
-    t.n_blocks = lower_count(&l, blocks_count(&l, group->space, PLAN_BLOCKS));
+    t.n_blocks = lower_count(&l, blocks_count(group->space, PLAN_BLOCKS));
     if (t.op->op == IR_OP_reduce_max || t.op->op == IR_OP_reduce_min)
         t.n_rows = lower_count(&l, plan_count(lf->f->m, group->space));
     int64_t full = t.width / t.lanes, tail = t.width % t.lanes;
@@ -280,7 +280,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     emit_end(e);
     l.step->grain = 64;
     int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
-    PlanCost per_block = {.count = blocks_count(&l, group->space, PLAN_BLOCKS), .bytes = bytes, .flops = t.width,
+    PlanCost per_block = {.count = blocks_count(group->space, PLAN_BLOCKS), .bytes = bytes, .flops = t.width,
                           .map = IR_NONE, .table = IR_NONE};
     PlanCost result = {.count = plan_const(1), .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, per_block);
@@ -295,7 +295,7 @@ static Sum sum_of(LowerFunc *lf, const Group *g, IrId v)
     Sum x = {.v = v, .s = schedule_value(lf->f, v, lf->vectors, false)};
     PlanBuffer partials = {
         .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
-        .rows = {.kind = PLAN_BLOCKS, .space = g->space, .block = x.s.block_rows, .max = x.s.max_blocks},
+        .rows = {.kind = PLAN_BLOCKS, .space = g->space, .block = ORDER_SPACE_BLOCK, .max = ORDER_SPACE_BLOCKS},
         .width = ir_type_width(lf->f->m, &op->type), .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
     x.part = (Partial){.buffer = plan_buffer(lf, partials), .type = op->type};
     x.part.type.space = g->space;

@@ -181,7 +181,7 @@ static KirId dot_folded(Lower *l, const Dot *d)
               .first = KIR_NONE};
     unsigned results = env_width(&x.own);
     bool whole = x.group == d->total;
-    while (whole && x.beside < results && x.group * x.beside < l->s.partials) x.beside *= 2;
+    while (whole && x.beside < results && x.group * x.beside < ORDER_PARTIALS) x.beside *= 2;
     if (results == 1) {
         KirId sum = fold_leaf(&x, 0);
         return emit_op1(e, d->fold == KIR_add ? KIR_hadd : d->fold == KIR_max ? KIR_hmax : KIR_hmin, sum);
@@ -212,7 +212,7 @@ static void decompose(Lower *l, const Dot *d, KirId base, int64_t off, Env *env)
         return;
     }
     if (d->n_dims == 1) {
-        env_set(env, d->dims[0], (Ix){base, off, d->fold == KIR_add ? l->s.partials : 1});
+        env_set(env, d->dims[0], (Ix){base, off, d->fold == KIR_add ? ORDER_PARTIALS : 1});
         return;
     }
     KirId i = ix_emit(l, (Ix){base, off, 1});
@@ -233,10 +233,10 @@ static void take_into(Lower *l, const Dot *d, KirId *partial, KirId base, int64_
 static KirId dot_registers(Lower *l, const Dot *d)
 {
     Emit *e = &l->e;
-    unsigned width = d->fold == KIR_add ? l->s.partials : 1; /* a maximum needs no order */
+    unsigned width = d->fold == KIR_add ? ORDER_PARTIALS : 1; /* a maximum needs no order */
     unsigned n = d->total < width ? (unsigned)d->total : width;
     if (!n) n = 1;
-    KirId partial[16];
+    KirId partial[ORDER_PARTIALS];
     for (unsigned i = 0; i < n; i++) partial[i] = emit_var(e, "partial", sum_identity(l, d->fold, d->type));
     int64_t full = d->total / width, rolled = full > 1 ? full : 0;
     if (rolled) {
@@ -245,9 +245,9 @@ static KirId dot_registers(Lower *l, const Dot *d)
         emit_end(e);
     }
     for (int64_t i = rolled * width; i < d->total; i++) take_into(l, d, partial, KIR_NONE, i, (unsigned)(i % width));
-    KirId sum[16];
+    KirId sum[ORDER_PARTIALS];
     for (unsigned i = 0; i < n; i++) emit_freeze(e, partial[i]), sum[i] = partial[i];
-    for (unsigned half = 8; half; half /= 2)
+    for (unsigned half = ORDER_PARTIALS / 2; half; half /= 2)
         for (unsigned i = 0; i + half < n && i < half; i++) sum[i] = emit_op2(e, d->fold, sum[i], sum[i + half]);
     return sum[0];
 }

@@ -102,7 +102,7 @@ static void take_elements(Lower *l, Accs s, const StageSpan *x)
 
 static bool is_split(const Lower *l, const StageNeeds *needs)
 {
-    return needs->n_fresh + needs->n_again > 0 && l->stage_rows < l->s.edge_block;
+    return needs->n_fresh + needs->n_again > 0 && l->stage_rows < ORDER_ROW_BLOCK;
 }
 
 /* The elements of a block: as many at a time as the private arrays hold. */
@@ -125,8 +125,8 @@ static void take_block(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
 static void open_block(Lower *l, StageSpan *x)
 {
     Emit *e = &l->e;
-    x->from = emit_for(e, x->lo, x->hi, l->s.edge_block, KIR_SEQ, "blocks of the row");
-    x->to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x->from, emit_index(e, l->s.edge_block)), x->hi);
+    x->from = emit_for(e, x->lo, x->hi, ORDER_ROW_BLOCK, KIR_SEQ, "blocks of the row");
+    x->to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x->from, emit_index(e, ORDER_ROW_BLOCK)), x->hi);
 }
 
 /* In a kernel for parts of rows: where it is the walk's turn; else the block's parts are those in memory. */

@@ -50,7 +50,7 @@ static uint32_t state_buffer(Lower *l, IrId v)
 static KirId block_at(Lower *l, KirId position)
 {
     Emit *e = &l->e;
-    KirId in_row = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, position, l->split_lo), emit_index(e, PLAN_SPLIT_BLOCK));
+    KirId in_row = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, position, l->split_lo), emit_index(e, ORDER_ROW_BLOCK));
     return emit_op2(e, KIR_add, split_arg(l, PLAN_SPLIT_FIRST), in_row);
 }
 

@@ -144,8 +144,7 @@ static int64_t work_of(const FusedFunc *f, const Group *g)
 
 static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
 {
-    Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .edge_block = 256,
-                  .block_rows = 512, .max_blocks = 32, .partials = 16, .narrow = narrow};
+    Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .narrow = narrow};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         VecRun run = schedule_run(f->m, &g->nest, 0);
         if (run.n) s.vec = run.vec[0].dim;

@@ -24,9 +24,6 @@ typedef struct Schedule {
     int64_t row_strip;   /* products over all rows: rows of a block that are summed before the next tile is; 0: no such */
     bool copied, fetched; /* there: a strip's panel of the second operand is copied together first; the first operand's
                              rows of the next strip are fetched ahead */
-    int64_t edge_block;  /* association of sums over a map's rows */
-    int64_t block_rows, max_blocks; /* association of sums over all rows */
-    uint8_t partials;    /* association of sums inside a row */
     bool narrow;         /* for CPUs with 16 vector registers of 32 bytes: products have smaller tiles, all else is the same */
 } Schedule;
 

@@ -31,7 +31,7 @@ enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK }; /* = PlanSetKind */
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase */
 enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };         /* = PlanSplitArg */
-enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 };    /* as PLAN_SPLIT_* */
+enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 };    /* as PLAN_SPLIT_*, ORDER_ROW_BLOCK */
 enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 }; /* chains: as PLAN_CHAIN_* */
 
 /* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.

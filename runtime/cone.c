@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG_ROW = 256, RUN_NS = 15, MASK_SHARE = 3, PIECES = 64 }; /* a run starts without rows that were asked for ahead: RUN_NS */
+enum { RUN_NS = 15, MASK_SHARE = 3, PIECES = 64 }; /* a run starts without rows that were asked for ahead: RUN_NS */
 static const char what[] = "rows that are needed";
 static const double bytes_per_ns = 16, flops_per_ns = 24, worth = 0.05;
 
@@ -76,7 +76,7 @@ static RtCode fill_mask(const Maker *m, const RtSet *x, uint64_t *bits)
 static void fill_walk(const RtMapData *map, int64_t n_rows, uint64_t *bits)
 {
     for (int64_t v = 0; v < n_rows; v++)
-        for (int64_t k = map->rows[v]; map->rows[v + 1] - map->rows[v] > LONG_ROW && k < map->rows[v + 1]; k++)
+        for (int64_t k = map->rows[v]; map->rows[v + 1] - map->rows[v] > RT_SPLIT_BLOCK && k < map->rows[v + 1]; k++)
             put(bits, map->list ? map->list[k] : k);
 }
 
