@@ -70,6 +70,12 @@ class Ours:
         t, out = dict(np.load(dump)), "%s-%s" % (self.out, dtype)
         call(self.argv + ["--emit=lib", "--prefix=m", "--dtype=" + dtype, "-o", out])
         lib = library.Library(out + ".so", "m", {"f32": np.float32, "f64": np.float64}[dtype])
+        try:
+            return self.compare_with(lib, t)
+        finally:
+            lib.close()
+
+    def compare_with(self, lib, t):
         theirs = {k[len("param."):]: v for k, v in t.items() if k.startswith("param.")}
         names = {p.name.decode(): same(p.name.decode(), theirs) for p in lib.params}
         stored = {ours: theirs[name] for ours, name in names.items()}

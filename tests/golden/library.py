@@ -56,11 +56,19 @@ class Library:
         for name in ("input", "param", "result", "gradient"):
             self.function(name).restype = TensorInfo
         self.function("graph_count").restype = C.c_int64
-        self.model = C.c_void_p()
+        self.model, self.graph, self.context = C.c_void_p(), C.c_void_p(), C.c_void_p()
         self.call("model_create", C.c_void_p(self.function("tables")()), C.c_int64(0), C.c_int32(levels.library_cpu() if cpu is None else cpu),
                   C.byref(self.model))
         self.inputs, self.params = self.infos("input"), self.infos("param")
         self.results, self.gradients = self.infos("result"), self.infos("gradient")
+
+    def close(self):
+        """Frees all that the library allocated: contexts of large graphs take gigabytes."""
+        for name in ("context", "graph", "model"):
+            free = self.function(name + "_free")
+            free.restype = None
+            free(getattr(self, name))
+            setattr(self, name, C.c_void_p())
 
     def function(self, name):
         return getattr(self.lib, "%s_%s" % (self.prefix, name))
