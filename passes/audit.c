@@ -8,8 +8,8 @@
    First the rules that hold whatever the graph (here): a slot for each buffer, which lives as long
    as anybody touches the buffer; chains of steps that could be a chain; parts of long rows that use
    what their step has. Then all kernels run on a small graph for where they read and write
-   (audit_run.c): each element knows which value it holds and who wrote and read it. Never changes a
-   plan. */
+   (audit_run.c): each element knows which value it holds and who wrote and read it. Kernels for
+   parts of rows run with numbers, too (audit_split.c). Never changes a plan. */
 #include "passes/audit.h"
 #include <stdarg.h>
 
@@ -154,7 +154,7 @@ static bool check_gemm(Audit *x, uint32_t s)
         const PlanArg *a = &step->args.data[i];
         KirParamKind kind = x->plan->kernels.data[step->kernel]->params.data[i].kind;
         if (!a->is_buffer) continue;
-        bool fits = kind == KIR_IN ? a->buffer == g->a || a->buffer == g->b : a->buffer == g->c;
+        bool fits = kind == KIR_IN ? a->buffer == g->a || a->buffer == g->b : a->buffer == g->c && g->c != g->a && g->c != g->b;
         if (!fits) return audit_fail(x, s, "is more than the product that may stand for it: %s", audit_buffer(x, a->buffer));
     }
     return has_arg(step, g->a) && has_arg(step, g->b) && has_arg(step, g->c)
@@ -276,10 +276,12 @@ static void run_all(Audit *all, uint32_t n, AuditWorld *w)
         more = false;
         for (uint32_t i = 0; i < n; i++) more |= audit_wants(&all[i], w);
     }
+    bool *seen = ARENA_ARRAY(all->arena, bool, all->plan->splits.n + 1);
     for (uint32_t i = 0; i < n; i++) audit_cone(&all[i], w);
     for (uint32_t turn = 0; turn < 2; turn++)
         for (uint32_t i = 0; i < n; i++)
             if (is_setup(all[i].p) == (turn == 0)) audit_run(&all[i], w);
+    for (uint32_t i = 0; i < n; i++) audit_split(&all[i], w, seen);
 }
 
 const char *audit_plan(Arena *a, const HostPlan *plan, const FusedModule *fm, uint32_t *const *buffer_of)

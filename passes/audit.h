@@ -48,6 +48,8 @@ void *audit_data(Arena *a, AuditWorld *w, const PlanBuffer *b);
 bool audit_wants(Audit *x, AuditWorld *w);
 /* Runs every kernel for where it reads and writes. */
 void audit_run(Audit *x, AuditWorld *w);
+/* Runs what threads compute of a long row together, and what one computes (audit_split.c). seen: by kernel for parts of rows. */
+void audit_split(Audit *x, AuditWorld *w, bool *seen);
 /* Follows what is left out (audit_cone.c). */
 void audit_cone(Audit *x, const AuditWorld *w);
 

@@ -309,6 +309,51 @@ static void check_results(ConeRun *c)
     }
 }
 
+/* ---- bits ------------------------------------------------------------------------------------------------------------------- */
+
+/* A long row is summed by blocks of its elements: those left out of it would move the others into other blocks. */
+static void check_long_rows(ConeRun *c, uint32_t s)
+{
+    const PlanStep *step = &c->x->p->steps.data[s];
+    if (step->cone.rows == PLAN_SET_ALL || step->cone.walk == PLAN_SET_ALL) return;
+    const int64_t *rows = c->w->rows[step->cut];
+    const bool *walk = c->sets[step->cone.walk];
+    for (int64_t v = 0; v < rows_of(c, c->w->m->maps.data[step->cut].to); v++) {
+        int64_t n = rows[v + 1] - rows[v], taken = 0;
+        for (int64_t k = rows[v]; k < rows[v + 1]; k++) taken += walk[c->w->list[step->cut][k]];
+        if (n > ORDER_ROW_BLOCK && taken && taken < n) audit_fail(c->x, s, "leaves out some elements of a long row, whose blocks are others then");
+    }
+}
+
+static bool is_summed(const ConeRun *c, const IrOp *op)
+{
+    bool summed = op->op == IR_OP_reduce_sum || op->op == IR_OP_sum_dims;
+    for (unsigned k = 0; op->op == IR_OP_contract && k < 2; k++) {
+        const IrType *t = &fused_op(c->x->f, op->args[k])->type;
+        summed |= t->space != op->type.space && t->space != IR_UNIT;
+        for (unsigned i = 0; i < t->n_dims; i++) summed |= !ir_type_has_dim(&op->type, t->dims[i]);
+    }
+    return summed;
+}
+
+/* What is left out is 0, where it might be -0: behind a sum, which begins with 0, both are alike. */
+static void check_signs(const ConeRun *c)
+{
+    const IrFunc *f = c->x->f->f;
+    bool *bare = ARENA_ARRAY(c->x->arena, bool, f->ops.n + 1);
+    for (uint32_t s = 0; s < c->x->p->steps.n; s++) {
+        const PlanStep *step = &c->x->p->steps.data[s];
+        for (IrId v = 0; v < f->ops.n && step->cone.rows != PLAN_SET_ALL; v++)
+            bare[v] |= c->x->f->group_of.data[v] == step->group && c->x->f->stored.data[v];
+    }
+    for (IrId v = 0; v < f->ops.n; v++)
+        for (uint32_t k = 0; k < f->ops.data[v].n_args && !is_summed(c, &f->ops.data[v]); k++) bare[v] |= bare[f->ops.data[v].args[k]];
+    for (uint32_t i = 0; i < f->results.n; i++)
+        if (bare[f->results.data[i].value])
+            audit_fail(c->x, UINT32_MAX, "result `%s`: zeros of %%%u have the sign of what is left out", f->results.data[i].name,
+                       f->results.data[i].value);
+}
+
 void audit_cone(Audit *x, const AuditWorld *w)
 {
     uint32_t n = x->f->f->ops.n + 1;
@@ -326,6 +371,8 @@ void audit_cone(Audit *x, const AuditWorld *w)
         const PlanStep *step = &x->p->steps.data[s];
         if (step->group != last) run_group(&c, step);
         last = step->group;
+        check_long_rows(&c, s);
     }
     check_results(&c);
+    check_signs(&c);
 }

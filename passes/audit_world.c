@@ -3,7 +3,7 @@
 #include "base/ice.h"
 #include "passes/audit.h"
 
-enum { HUB_EDGES = 270, HUB_NODES = 40, MOST_ELEMENTS = 6000, LEAST_NODES = 8 };
+enum { HUB_EDGES = 290, HUB_NODES = 40, MOST_ELEMENTS = 6000, LEAST_NODES = 8, FEW_BLOCKS = 3 };
 
 typedef struct Draw {
     uint64_t s;
@@ -20,7 +20,7 @@ static int64_t graph_begin(int64_t n, int64_t graph) { return graph ? n * 3 / 4 
 static int64_t graph_end(int64_t n, int64_t graph) { return graph ? n : n * 3 / 4; }
 
 /* Inside the graph that dst is in; the first node of each graph has no edge to it, the second none
- * from it. */
+ * from it. The hub's have a few others among them. */
 static void edges(EvalGraph *g, int64_t *src, int64_t *dst, int64_t *graph_of)
 {
     int64_t n = g->n_dst, hub = n >= HUB_NODES ? HUB_EDGES : 3;
@@ -29,8 +29,9 @@ static void edges(EvalGraph *g, int64_t *src, int64_t *dst, int64_t *graph_of)
         int64_t begin = graph_begin(n, graph), end = graph_end(n, graph), size = end - begin;
         for (int64_t v = begin; v < end; v++) graph_of[v] = graph;
         for (int64_t i = 0; i < hub + 2 * size; i++) {
-            int64_t v = i < hub ? begin + size / 2 : begin + 1 + below(&d, size - 1),
-                    u = i < hub ? begin + size / 3 : begin + below(&d, size);
+            bool to_hub = i < hub && i % 20 != 9, from_hub = i < hub && i % 20 != 19;
+            int64_t v = to_hub ? begin + size / 2 : begin + 1 + below(&d, size - 1),
+                    u = from_hub ? begin + size / 3 : begin + below(&d, size);
             src[g->n_edges] = u == begin + 1 ? begin : u;
             dst[g->n_edges++] = v;
         }
@@ -114,6 +115,14 @@ bool audit_world(Arena *a, const HostPlan *plan, int64_t nodes, AuditWorld *out)
     return true;
 }
 
+/* Where the number of blocks is bounded, kernels get it and their rows as numbers: a few rows do for several, which are merged. */
+static int64_t blocks_of(const PlanCount *c, int64_t n)
+{
+    int64_t blocks = (n + c->block - 1) / c->block, least = c->max == INT64_MAX || n < FEW_BLOCKS ? 1 : FEW_BLOCKS;
+    if (blocks < least) blocks = least;
+    return blocks < c->max ? blocks : c->max;
+}
+
 int64_t audit_count(const AuditWorld *w, const PlanCount *c)
 {
     if (c->kind == PLAN_CONST || c->kind == PLAN_AHEAD) return c->value;
@@ -121,9 +130,7 @@ int64_t audit_count(const AuditWorld *w, const PlanCount *c)
     const IrSpace *space = &w->m->spaces.data[c->space];
     int64_t n = space->has_dim ? w->m->dims.data[space->dim].size : w->w->counts[c->space];
     if (c->kind == PLAN_COUNT) return n;
-    int64_t blocks = (n + c->block - 1) / c->block;
-    if (blocks > c->max) blocks = c->max;
-    if (blocks < 1) blocks = 1;
+    int64_t blocks = blocks_of(c, n);
     return c->kind == PLAN_BLOCKS ? blocks : (n + blocks - 1) / blocks;
 }
 

@@ -265,6 +265,41 @@ static bool state_is_not_kept(HostPlan *plan, unsigned k)
     return false;
 }
 
+/* Blocks are joined by the walks that had no turn yet, instead of those that had one. */
+static bool joined_too_early(HostPlan *plan, unsigned k)
+{
+    PlanProgram *p;
+    PlanStep *s = with_walks(plan, k, 1, &p);
+    KirKernel *it = s ? plan->splits.data[s->split.kernel] : NULL;
+    for (KirId i = 0; it && i < it->ins.n; i++) {
+        KirIns *x = &it->ins.data[i];
+        if (x->op != KIR_lt || it->ins.data[x->args[0]].op != KIR_iconst || it->ins.data[x->args[1]].op != KIR_param) continue;
+        KirId walk = x->args[0];
+        x->args[0] = x->args[1];
+        x->args[1] = walk;
+        return true;
+    }
+    return false;
+}
+
+/* All blocks of a sum over all rows are the first. */
+static bool blocks_are_one(HostPlan *plan, unsigned k)
+{
+    PlanProgram *p = program(plan);
+    for (uint32_t s = 0; s < p->steps.n; s++) {
+        const PlanCount *e = &p->steps.data[s].extent;
+        if (e->kind != PLAN_BLOCKS || e->max == INT64_MAX || k--) continue;
+        KirKernel *it = kernel(plan, &p->steps.data[s]);
+        for (KirId i = 0; i < it->ins.n; i++) {
+            KirIns *x = &it->ins.data[i];
+            const KirIns *loop = x->op == KIR_mul ? &it->ins.data[x->args[0]] : NULL;
+            if (loop && loop->op == KIR_for && loop->bind == KIR_THREADS) x->args[0] = loop->args[0];
+        }
+        return true;
+    }
+    return false;
+}
+
 static bool parts_overlap(HostPlan *plan, unsigned k)
 {
     PlanProgram *p;
@@ -306,6 +341,20 @@ static bool elements_are_left_out(HostPlan *plan, unsigned k)
     return s != NULL;
 }
 
+/* A long row, too, is summed without the elements that are 0. */
+static bool long_row_is_thinned(HostPlan *plan, unsigned k)
+{
+    for (uint32_t i = 0; i < plan->programs.n; i++)
+        for (uint32_t s = 0; s < plan->programs.data[i]->steps.n; s++) {
+            PlanCone *x = &plan->programs.data[i]->steps.data[s].cone;
+            const PlanSet *set = x->walk == PLAN_SET_ALL ? NULL : &plan->programs.data[i]->sets.data[x->walk];
+            if (!set || set->kind != PLAN_SET_WALK || k--) continue;
+            x->walk = set->a;
+            return true;
+        }
+    return false;
+}
+
 static const struct {
     const char *name;
     Change *change;
@@ -322,9 +371,12 @@ static const struct {
                {"memory becomes a strip", strip_is_memory},
                {"a walk is dropped", walk_is_dropped},
                {"what blocks sum up to is not kept", state_is_not_kept},
+               {"blocks of a row are joined too early", joined_too_early},
+               {"blocks of all rows are one", blocks_are_one},
                {"blocks of rows lie in one place", parts_overlap},
                {"rows are left out", rows_are_left_out},
-               {"elements of sums are left out", elements_are_left_out}};
+               {"elements of sums are left out", elements_are_left_out},
+               {"a long row is thinned", long_row_is_thinned}};
 enum { N_CHANGES = sizeof changes / sizeof *changes, N_PROGRAMS = sizeof programs / sizeof *programs, MOST_PLACES = 3 };
 
 /* ---- builds ---- */
