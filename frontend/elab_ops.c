@@ -90,9 +90,9 @@ static Value drop_dim(Elab *e, Value v, IrId dim)
     return op_reshape(e, v, dims, n);
 }
 
-static bool dim_is_own(const Elab *e, IrId dim)
+static bool dim_is_own(const Frame *f, IrId dim)
 {
-    for (const Symbol *s = e->frame->dims; s; s = s->next)
+    for (const Symbol *s = f->dims; s; s = s->next)
         if (s->id == dim) return true;
     return false;
 }
@@ -106,7 +106,7 @@ static bool same_label(const Elab *e, IrId x, IrId y)
 /* Renames y of b to x of a, or the other way where b's is the frame's own. */
 static void join_dims(Elab *e, Value *a, IrId x, Value *b, IrId y)
 {
-    if (dim_is_own(e, y) && !dim_is_own(e, x))
+    if (dim_is_own(e->frame, y) && !dim_is_own(e->frame, x))
         *a = rename_dim(e, *a, x, y);
     else
         *b = rename_dim(e, *b, y, x);
@@ -131,8 +131,13 @@ static uint32_t unmatched(const IrType *t, const IrType *other, IrId *out)
     return n;
 }
 
-/* Both declared in this frame: by name they are different, and broadcast against each other. */
-static bool both_own(const Elab *e, IrId x, IrId y) { return dim_is_own(e, x) && dim_is_own(e, y); }
+/* Both declared in this frame, or in one that calls it: by name they are different, and broadcast against each other. */
+static bool both_own(const Elab *e, IrId x, IrId y)
+{
+    for (const Frame *f = e->frame; f; f = f->caller)
+        if (dim_is_own(f, x) && dim_is_own(f, y)) return true;
+    return false;
+}
 
 static bool match_labels(Elab *e, Value *a, Value *b, const char *verb, Span s)
 {

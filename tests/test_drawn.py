@@ -6,8 +6,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "drawn"))
-SEEDS = range(100)
-SMALL = (2, 3, 5, 8)  # operations of a program
+SEEDS = range(300)
+SMALL = (1, 2, 3, 5)  # operations of a program
 
 
 def main():

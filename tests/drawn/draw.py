@@ -32,6 +32,7 @@ class Value:
         self.hidden = False  # a parameter of an instance
         self.filled = None  # the outer graph's edge value that this is of the derived graph
         self.uses_def = None
+        self.mixes = False  # each row reads rows that no edge leads from
 
     def code(self):
         return ("r" if self.space else "") + "".join(self.dims)
@@ -45,7 +46,7 @@ class Graph:
             id, name, src, dst, edge, gnn, py, list(args), base, scope
         self.needs = [base] if base else []
         self.body, self.source = None, None
-        self.once = False  # its text may stand behind `over` itself
+        self.mixes = False
 
 
 class Instance:
@@ -72,8 +73,8 @@ class Scope:
 
 UNARY = [("tanh(%s)", "T.tanh(%s)"), ("sigmoid(%s)", "T.sigmoid(%s)"), ("exp(%s)", "T.exp(%s)"), ("expm1(%s)", "T.expm1(%s)"),
          ("log(1 + abs(%s))", "T.log(1 + T.abs(kinks(%s, 0)))"), ("log1p(square(%s))", "T.log1p(T.square(%s))"),
-         ("sqrt(abs(%s) + 0.1)", "T.sqrt(T.abs(kinks(%s, 0)) + 0.1)"), ("erf(%s)", "T.erf(%s)"), ("sin(%s)", "T.sin(%s)"),
-         ("cos(%s)", "T.cos(%s)"), ("abs(%s)", "T.abs(kinks(%s, 0))"), ("sign(%s)", "T.sign(kinks(%s, 0))"), ("floor(%s)", "floor(%s)"),
+         ("sqrt(abs(%s) + 0.1)", "T.sqrt(T.abs(kinks(%s, 0)) + 0.1)"), ("erf(%s)", "T.erf(%s)"), ("sin(%s)", "T.sin(wave(%s))"),
+         ("cos(%s)", "T.cos(wave(%s))"), ("abs(%s)", "T.abs(kinks(%s, 0))"), ("sign(%s)", "T.sign(kinks(%s, 0))"), ("floor(%s)", "floor(%s)"),
          ("square(%s)", "T.square(%s)"), ("(-%s)", "(-%s)"), ("pow(abs(%s) + 0.2, 1.5)", "T.pow(T.abs(kinks(%s, 0)) + 0.2, 1.5)"),
          ("1 / (1 + square(%s))", "1 / (1 + T.square(%s))"), ("clamp(%s, -1, 0.5)", "clamp(%s, -1, 0.5)"), ("(2 * %s)", "(2 * %s)"),
          ("(%s + 1)", "(%s + 1)"), ("(0.5 - %s)", "(0.5 - %s)"), ("(%s ** 2)", "(%s ** 2)"), ("detach(%s)", "(%s).detach()")]
@@ -82,6 +83,7 @@ LONG = [("atan2(%s, %s + 5)", "T.atan2(%s, %s + 5)")]
 BINARY = [("(%s + %s)", "(%s + %s)"), ("(%s - %s)", "(%s - %s)"), ("(%s * %s)", "(%s * %s)"), ("(%s * %s)", "(%s * %s)"),
           ("%s / (1 + abs(%s))", "%s / (1 + T.abs(kinks(%s, 0)))"), ("max(%s, %s)", "maximum(%s, %s)"), ("min(%s, %s)", "minimum(%s, %s)"),
           ("mse(%s, %s)", "T.square(%s - %s)"), ("mae(%s, %s)", "T.abs(kinks(%s - %s, 0))"),
+          ("where(%s < %s, 0.5, 1)", "T.where(less(%s, %s), num_(0.5, D), num_(1., D))"),
           ("where(%s < 0.25, %s, -0.5)", "T.where(less(%s, T.tensor(0.25, dtype=D)), %s, num_(-0.5, D))")]
 ACTIVATIONS = [("relu(%s)", "nnf.relu(kinks(%s, 0))"), ("leaky_relu(%s, 0.2)", "nnf.leaky_relu(kinks(%s, 0), 0.2)"),
                ("elu(%s)", "nnf.elu(kinks(%s, 0))"), ("elu(%s, alpha = 2)", "nnf.elu(kinks(%s, 0), 2.0)"),
@@ -92,12 +94,22 @@ ACTIVATIONS = [("relu(%s)", "nnf.relu(kinks(%s, 0))"), ("leaky_relu(%s, 0.2)", "
                ("hard_swish(%s)", "hard_swish(%s)"), ("hard_shrink(%s)", "nnf.hardshrink(kinks(%s, -0.5, 0.5))"),
                ("soft_shrink(%s)", "nnf.softshrink(kinks(%s, -0.5, 0.5))"), ("tanh_shrink(%s)", "nnf.tanhshrink(%s)")]
 LOSSES = [("bce_with_logits(%s, sigmoid(%s))", "nnf.binary_cross_entropy_with_logits(*T.broadcast_tensors(%s, T.sigmoid(%s)), reduction='none')")]
+# Of what exists somewhere only, behind the condition that says where.
+GUARDED = [("where({0} == 0, 0.5, 1 / {0})", "guarded({0}, lambda x: 1 / x, lambda x: x != 0, 0.5)"),
+           ("where({0} > 0, log({0}), -1)", "guarded({0}, T.log, lambda x: x > 0, -1.0)"),
+           ("where({0} > 0, sqrt({0}), 0)", "guarded({0}, T.sqrt, lambda x: x > 0, 0.0)"),
+           ("where({0} <= 0, 2, exp(-1 / {0}))", "guarded({0}, lambda x: T.exp(-1 / x), lambda x: x > 0, 2.0)")]
+# Infinite where the operand is 0.
+POLES = [("1 / {0}", "1 / pole({0})"), ("log(abs({0}))", "T.log(T.abs(pole({0})))"), ("1 / square({0})", "1 / T.square(pole({0}))"),
+         ("sqrt(1 / abs({0}))", "T.sqrt(1 / T.abs(pole({0})))")]
+# What a step may not hold, which sees one element.
+NO_STEPS = ["sum_in(m)", "max_out(m)", "sum_all(m)", "readout_sum(m)", "m.src"]
 # Of states: what may stand in `done`.
 DONES = {1: [("%s", "%s"), ("tanh(%s)", "T.tanh(%s)"), ("%s / 2 - 1", "(%s) / 2 - 1")],
          2: [("%s * %s", "%s * %s"), ("%s + tanh(%s)", "%s + T.tanh(%s)"), ("%s * tanh(%s)", "%s * T.tanh(%s)"),
              ("%s / (1 + abs(%s))", "%s / (1 + T.abs(kinks(%s, 0)))"), ("max(%s, %s)", "maximum(%s, %s)"), ("%s - %s", "%s - %s")]}
 STEPS = [("m", "m"), ("m", "m"), ("m * m", "m * m"), ("tanh(m)", "T.tanh(m)"), ("abs(m)", "T.abs(kinks(m, 0))"), ("exp(0.5 * m)", "T.exp(0.5 * m)"),
-         ("t * m", "t * m"), ("1 + 0.25 * tanh(m)", "1 + 0.25 * T.tanh(m)"), ("sin(m) + t", "T.sin(m) + t"), ("1", "T.ones_like(m)")]
+         ("t * m", "t * m"), ("1 + 0.25 * tanh(m)", "1 + 0.25 * T.tanh(m)"), ("sin(m) + t", "T.sin(wave(m)) + t"), ("1", "T.ones_like(m)")]
 STARTS = {"sum": [0, 0, 0.5, -1], "mul": [1, 1, 2, 0.5], "max": ["-inf", "-inf", 0.5, -1, 0], "min": ["inf", "inf", 0.5, -1, 0]}
 
 
@@ -131,6 +143,8 @@ class Draw:
         self.seed, self.steps, self.rng = seed, steps, random.Random(seed)
         rng = self.rng
         self.kinky = rng.random() < 0.35
+        self.poles = self.kinky and rng.random() < 0.25  # values may be infinite
+        self.invalid = set()  # names of definitions that the compiler refuses
         self.bipartite = rng.random() < 0.06
         self.train = rng.random() < 0.15
         self.n_graphs = rng.choice([1, 1, 2, 4])
@@ -188,7 +202,9 @@ class Draw:
         want = ([self.rows(space)] if space else []) + [self.sizes[d] for d in dims]
         assert list(x.shape) == want, "%s: %s is no %s, %s" % (v.py, list(x.shape), want, [(a.py, a.code()) for a in v.args])
         if kind == "float":
-            if not bool(torch.isfinite(x).all()) or x.numel() and float(x.detach().abs().max()) > LARGEST or oracle.Watch.least < NEAREST:
+            finite = x.detach()[torch.isfinite(x)]
+            known = not bool(x.isnan().any()) if self.poles else len(finite) == x.numel()
+            if not known or len(finite) and float(finite.abs().max()) > LARGEST or oracle.Watch.least < NEAREST:
                 raise Refused("numbers")
         self.ns[v.name] = x
         self.values.append(v)
@@ -282,16 +298,16 @@ class Draw:
         py = ["al({%d}, %r, %r)" % (i, v.code(), want) if v.code() != want else "{%d}" % i for i, v in enumerate(values)]
         return space, tuple(dims), py
 
-    def formula(self, names, depth, called=True):
-        """(.gnn, torch) over operands that are given as both; each stands at least once if depth allows. called: two may be arguments of one function."""
+    def formula(self, names, depth):
+        """(.gnn, torch) over operands that are given as both; each stands at least once if depth allows."""
         rng = self.rng
         if depth == 0:
             return rng.choice(names)
         if len(names) > 1 or rng.random() < 0.35:
-            a, b = self.formula(names[:1], depth - 1, called), self.formula(names[1:] or names, depth - 1, called)
-            form = rng.choice(LONG if called and rng.random() < 0.03 else BINARY if called else BINARY[:7])
+            a, b = self.formula(names[:1], depth - 1), self.formula(names[1:] or names, depth - 1)
+            form = rng.choice(LONG if rng.random() < 0.04 else BINARY)
             return form[0] % (a[0], b[0]), form[1] % (a[1], b[1])
-        a = self.formula(names, depth - 1, called)
+        a = self.formula(names, depth - 1)
         form = rng.choice(UNARY if rng.random() < 0.75 else ACTIVATIONS)
         return form[0] % self.closed(a[0]), form[1] % a[1]
 
@@ -308,15 +324,14 @@ class Draw:
         values = [a]
         while len(values) < n:
             values.append(self.on(self.rng.choice([a.space, a.space, None])))
-        # Dims that two signatures name meet by position inside a function.
-        alone = all(set(v.dims) <= set(w.dims) or set(w.dims) <= set(v.dims) for v in values for w in values)
-        called = alone and self.rng.random() < 0.2  # as a function of its own
-        gnn, py = self.formula([("{%d}" % i,) * 2 for i in range(n)], 3 if called else self.rng.choice([1, 2, 2, 3]), alone)
+        called = self.rng.random() < 0.2  # as a function of its own
+        gnn, py = self.formula([("{%d}" % i,) * 2 for i in range(n)], 3 if called else self.rng.choice([1, 2, 2, 3]))
         read = [i for i in range(n) if "{%d}" % i in gnn]
         if gnn == "{0}":
             raise Refused("nothing done")
         values, order = [values[i] for i in read], {i: k for k, i in enumerate(read)}
         space, dims, als = self.meet(*values)
+        typed = self.meet(*values[::-1])[1] != dims  # in which order dims come depends on the formula
         py = py.format(*[als[order[i]] if i in order else "" for i in range(n)])
         name, places = None, ["{%d}" % order[i] if i in order else "" for i in range(n)]
         if called:
@@ -325,7 +340,7 @@ class Draw:
             gnn = "%s(%s)" % (name, ", ".join("{%d}" % k for k in range(len(read))))
         else:
             gnn = gnn.format(*places)
-        return self.make(space, dims, gnn, self.whole(py, space, dims), values, uses_def=name)
+        return self.make(space, dims, gnn, self.whole(py, space, dims), values, uses_def=name, typed=typed, named=typed)
 
     def whole(self, py, space, dims):
         """In the shape of its type, also where torch has dims of size 1."""
@@ -335,6 +350,23 @@ class Draw:
     def op_act(self):
         v, form = self.pick(lambda v: True), self.rng.choice(ACTIVATIONS)
         return self.make(v.space, v.dims, form[0] % "{0}", form[1] % "{0}", [v])
+
+    def op_guard(self):
+        v, form = self.pick(lambda v: True), self.rng.choice(GUARDED)
+        return self.make(v.space, v.dims, *form, [v])
+
+    def op_pole(self):
+        if not self.poles:
+            raise Refused("all is finite")
+        v, form = self.pick(lambda v: True), self.rng.choice(POLES)
+        return self.make(v.space, v.dims, *form, [v])
+
+    def op_prelu(self):
+        v, per = self.pick(lambda v: v.dims), self.rng.random() < 0.5
+        w = self.input(None, v.dims[-1:] if per else (), source="param")
+        inst = Instance(self.id(), "u%d" % self.id(), "prelu(channels = 2)" if per else "prelu()", self.top)
+        w.stored, w.hidden = inst.name + ".weight", True
+        return self.make(v.space, v.dims, inst.name + "({0})", "T.where({0} > 0, kinks({0}, 0), {1} * {0})", [v, w], needs=[inst])
 
     def op_loss(self):
         v, form = self.pick(lambda v: True), self.rng.choice(LOSSES)
@@ -356,10 +388,10 @@ class Draw:
         less = tuple(x for x in v.dims if x != d)
         form, same = self.rng.choice([("sum", 0), ("max", 0), ("min", 0), ("mean", 0), ("logsumexp", 0), ("norm", 0), ("softmax", 1),
                                       ("log_softmax", 1), ("l2_normalize", 1), ("row_normalize", 1)])
-        py = {"sum": "{0}.sum(A)", "max": "top({0}, A)", "min": "-top(-{0}, A)", "mean": "{0}.mean(A)", "logsumexp": "T.logsumexp({0}, A)",
+        py = {"sum": "{0}.sum(A)", "max": "top({0}, A)", "min": "-top(-{0}, A)", "mean": "{0}.mean(A)", "logsumexp": "logsumexp({0}, A)",
               "norm": "length({0}, A)", "softmax": "T.softmax({0}, A)", "log_softmax": "T.log_softmax({0}, A)",
               "l2_normalize": "{0} / maximum(length({0}, A), num_(1e-12, D)).unsqueeze(A)",
-              "row_normalize": "{0} / maximum({0}.sum(A), num_(1., D)).unsqueeze(A)"}[form].replace("A", str(at))
+              "row_normalize": "{0} / T.clamp(kinks({0}.sum(A), 1), min=1).unsqueeze(A)"}[form].replace("A", str(at))
         return self.make(v.space, v.dims if same else less, "%s({0}, %s)" % (form, d), py, [v])
 
     def op_sum_dims(self):
@@ -368,7 +400,7 @@ class Draw:
         flat = "{0}.reshape(%s-1)" % (self.space_py[v.space] + ", " if v.space else "")
         if v.space and not self.rows(v.space):
             raise Refused("no rows")
-        py = {"sum": "%s.sum(-1)", "max": "top(%s, -1)", "min": "-top(-%s, -1)", "logsumexp": "T.logsumexp(%s, -1)"}[form] % flat
+        py = {"sum": "%s.sum(-1)", "max": "top(%s, -1)", "min": "-top(-%s, -1)", "logsumexp": "logsumexp(%s, -1)"}[form] % flat
         return self.make(v.space, (), "%s({0})" % form, py, [v])
 
     def op_matmul(self):
@@ -476,7 +508,7 @@ class Draw:
     def reducer(self):
         """A reducer of the program's own: its name, whether it takes t, and the torch of its states, done and empty."""
         rng, n = self.rng, self.rng.choice([1, 1, 2, 2, 3])
-        states, with_t, py = [], False, []
+        states, with_t, py, bad = [], False, [], False
         for k in range(n):
             op = rng.choice(["sum", "sum", "mul", "max", "min"])
             f = rng.choice(STEPS if k else STEPS[:-1])
@@ -491,6 +523,8 @@ class Draw:
                 update = update % ((k, f[0], k) if op == "min" else (k, k, f[0]))
             if update.find("/=") > 0 and f[0] != "1 + 0.25 * tanh(m)":
                 update = "s%d *= %s" % (k, f[0])
+            if rng.random() < 0.01:
+                update, bad = "s%d += %s" % (k, rng.choice(NO_STEPS)), True
             states.append((op, start, update))
             py.append("(%r, %s, %s)" % (op, start, f[1]))
         merge = ""
@@ -512,6 +546,7 @@ class Draw:
             name, ", t = 1" if with_t else "", ", ".join("s%d = %s" % (k, s[1]) for k, s in enumerate(states)), "; ".join(s[2] for s in states), merge,
             done[0], "" if empty is None else "  empty = %s\n" % empty)
         self.defs.append((name, text))
+        self.invalid |= {name} if bad else set()
         args = ", ".join("s%d" % k for k in range(n))
         method = "fold([%s], lambda %s: %s, %s)" % (", ".join(py).replace("-inf", "-oracle_inf").replace("inf", "inf"), args, done[1], empty)
         return name, with_t, method.replace("oracle_", "")
@@ -536,7 +571,19 @@ class Draw:
     def op_softmax(self):
         form = self.rng.choice(["in", "out"])
         v, g = self.edges(), self.scope.graph
+        if g is self.g and self.rng.random() < 0.3:
+            key = self.key("edge")
+            return self.make(g.edge, v.dims, "softmax_%s({0}, by = {1})" % form, "%ss(g, {1}, %d).softmax({0})" % (form, self.sizes[key.kind]), [v, key])
         return self.make(g.edge, v.dims, "softmax_%s({0})" % form, "%ss(%s).softmax({0})" % (form, g.name), [v])
+
+    def op_count(self):
+        """What only the graph says."""
+        g, form = self.scope.graph, self.rng.choice(["indegree", "outdegree", "position"])
+        if form == "position":
+            v, says, counts = self.edges(), "0.5 + float(position_in())", "0.5 + ins(%s).places().to(D)"
+        else:
+            v, says, counts = self.on(g.dst if form == "indegree" else g.src), "1 / (1 + %s)" % form, "1 / (1 + %ss(%%s).count.to(D))" % form[:-6]
+        return self.make(v.space, v.dims, "({0} * (%s))" % says, "({0} * (%s).reshape([-1] + [1] * %d))" % (counts % g.name, len(v.dims)), [v])
 
     def op_order(self):
         g, rng = self.scope.graph, self.rng
@@ -562,7 +609,8 @@ class Draw:
                 raise Refused("one dim")
             return self.make("graph", v.dims, "readout_sort({0})", "of_nodes(g).largest({0}, 1, 0.0)", [v])
         k, rows = rng.randint(0, 2), {"rank_all": "All(len({0}))", "rank_readout": "of_nodes(g)"}[form]
-        return self.make("node", v.dims, "where(%s({0}) == %d, {0}, 0)" % (form, k), "T.where(%s.rank({0}) == %d, {0}, num_(0., D))" % (rows, k), [v])
+        return self.make("node", v.dims, "where(%s({0}) == %d, {0}, 0)" % (form, k), "T.where(%s.rank({0}) == %d, {0}, num_(0., D))" % (rows, k), [v],
+                         mixes=True)
 
     def op_fold(self):
         g, rng = self.scope.graph, self.rng
@@ -617,6 +665,8 @@ class Draw:
             return self.make(v.space, (d,), "cat({0}, {1})[%d..%d]" % (i, i + self.sizes[d]), "T.cat([{0}, {1}], -1)[..., %d:%d]" % (i, i + self.sizes[d]), [v, w],
                              typed=True, named=True)
         same = [d for d in self.letters if self.sizes[d] <= n]
+        if not same:
+            raise Refused("no dim of that size")
         d = rng.choice(same)
         i = rng.randint(0, n - self.sizes[d])
         return self.make(v.space, (d,), "{0}[%d..%d]" % (i, i + self.sizes[d]), "{0}[..., %d:%d]" % (i, i + self.sizes[d]), [v], typed=True, named=True)
@@ -637,15 +687,23 @@ class Draw:
         d = v.dims[0]
         per = rng.random() < 0.5
         flag = "true" if per else "false"
-        form = rng.choice(["row_norm", "batch_norm", "layer_norm", "graph_norm", "instance_norm", "pair_norm", "mean_subtraction_norm"])
+        form = rng.choice(["row_norm", "batch_norm", "layer_norm", "graph_norm", "instance_norm", "pair_norm", "mean_subtraction_norm", "graph_size_norm",
+                           "message_norm"])
+        if form == "message_norm":
+            w = self.on(v.space, lambda w: len(w.dims) == 1)
+            scale, inst = self.input(None, (), source="param"), Instance(self.id(), "n%d" % self.id(), "message_norm(learn_scale = true)", self.top)
+            scale.stored, scale.hidden = inst.name + ".scale", True
+            return self.make(v.space, v.dims, inst.name + "({1}, {0})", "message_norm({1}, {0}) * {2}", [v, w, scale], needs=[inst])
         if form not in ("row_norm", "batch_norm") and (v.space != "node" or not self.rows("node")):
             raise Refused("of nodes")
+        if form == "graph_size_norm":
+            return self.make(v.space, v.dims, "graph_size_norm({0})", "{0} / of_nodes(g).count.to(D).sqrt()[g.of][:, None]", [v])
         if form in ("pair_norm", "mean_subtraction_norm"):
             if form == "pair_norm":
                 each = rng.random() < 0.5
                 return self.make(v.space, v.dims, "pair_norm({0}, scale = 2, scale_individually = %s, per_graph = %s)" % ("true" if each else "false", flag),
-                                 "pair_norm(g, {0}, 2.0, %s, %s)" % (each, per), [v])
-            return self.make(v.space, v.dims, "mean_subtraction_norm({0}, per_graph = %s)" % flag, "{0} - over_nodes(g, {0}, %s)" % per, [v])
+                                 "pair_norm(g, {0}, 2.0, %s, %s)" % (each, per), [v], mixes=True)
+            return self.make(v.space, v.dims, "mean_subtraction_norm({0}, per_graph = %s)" % flag, "{0} - over_nodes(g, {0}, %s)" % per, [v], mixes=True)
         n = {"row_norm": 2, "batch_norm": 2, "layer_norm": 2, "graph_norm": 3, "instance_norm": 0}[form]
         params = [self.input(None, (d,), source="param") for _ in range(n)]
         inst = Instance(self.id(), "n%d" % self.id(), None, self.top)
@@ -657,7 +715,7 @@ class Draw:
              "graph_norm": "graph_norm(g, {0}, {3}, %s)" % per, "instance_norm": "graph_norm(g, {0}, 1.0, %s)" % per}[form]
         if form == "batch_norm" and not self.rows(v.space):
             raise Refused("no rows")
-        return self.make(v.space, v.dims, inst.name + "({0})", "(%s) * {1} + {2}" % h if n else h, [v] + params, needs=[inst])
+        return self.make(v.space, v.dims, inst.name + "({0})", "(%s) * {1} + {2}" % h if n else h, [v] + params, needs=[inst], mixes=form != "row_norm")
 
     def op_grad(self):
         if self.kinky:  # what a second derivative is at an exact tie, or at a product's 0, nobody promises
@@ -715,11 +773,12 @@ class Draw:
             inner.gnn, inner.py = "self_loops(%s, %s" % (g.name, policy), "self_loops(%s, %r)" % (g.name, policy)
         elif form in ("reverse", "line", "siblings", "complete"):
             inner.gnn, inner.py = "%s(%s" % (form, g.name), "%s(%s)" % (form, g.name)
+            inner.mixes = form == "complete"
             if form == "reverse":
                 inner.src, inner.dst = g.dst, g.src
         elif form == "knn":
             x = self.on("node", lambda v: len(v.dims) == 1, self.rng.sample(self.letters, 1))
-            k, loop = rng.randint(1, 4), rng.random() < 0.3
+            k, loop, inner.mixes = rng.randint(1, 4), rng.random() < 0.3, True
             inner.gnn, inner.py = "knn({0}, k = %d%s" % (k, ", loop = true" if loop else ""), "knn(g, {0}, %d, %s)" % (k, loop)
             inner.args = [x]
         else:
@@ -793,7 +852,7 @@ class Draw:
 
     # ---- the whole ----
 
-    OPS = [("point", 16), ("act", 5), ("loss", 1), ("cross_entropy", 1), ("dims", 5), ("sum_dims", 1), ("matmul", 6), ("dot", 3), ("dense", 3), ("cross", 12),
+    OPS = [("point", 16), ("act", 5), ("guard", 2), ("pole", 6), ("prelu", 1), ("count", 1), ("loss", 1), ("cross_entropy", 1), ("dims", 5), ("sum_dims", 1), ("matmul", 6), ("dot", 3), ("dense", 3), ("cross", 12),
            ("graph", 2), ("reduce", 14), ("own_reduce", 8), ("softmax", 3), ("order", 4), ("fold", 2), ("shape", 3), ("table", 2), ("norm", 3), ("grad", 3),
            ("adjoint", 1), ("random", 4), ("over", 9)]
 
@@ -834,6 +893,10 @@ class Draw:
 
     def live(self):
         return sorted(ancestors(self.results), key=lambda v: v.id)
+
+    def refusable(self):
+        """Does its text hold what the compiler refuses?"""
+        return any(getattr(v, "uses_def", None) in self.invalid for v in items(self))
 
     def inputs(self, source):
         return [v for v in self.live() if v.source == source]

@@ -16,10 +16,11 @@ inf = math.inf
 class Watch:
     """The nearest miss of all comparisons since `clear`: the least distance from a tie that is no tie."""
     least = math.inf
+    ties = 0  # exact ones
 
     @classmethod
     def clear(cls):
-        cls.least = math.inf
+        cls.least, cls.ties = math.inf, 0
 
 
 def watch(distance, ties=True):
@@ -27,6 +28,7 @@ def watch(distance, ties=True):
     d = distance.detach().abs().reshape(-1)
     d = d[d == d]
     if ties:
+        Watch.ties += int((d == 0).sum())
         d = d[d > 0]
     if d.numel():
         Watch.least = min(Watch.least, float(d.min()))
@@ -173,8 +175,8 @@ class Rows:
     def each(self, m, f, none):
         """f of each row's elements, none where there are none."""
         rows = [f(m[at]) if at else None for at in self.groups()]
-        blank = torch.full(tuple(m.shape[1:]), none, dtype=m.dtype) + 0 * m.sum()
-        return torch.stack([blank if r is None else r for r in rows]) if rows else m.new_zeros((0,) + tuple(m.shape[1:])) + 0 * m.sum()
+        blank = torch.full(tuple(m.shape[1:]), none, dtype=m.dtype) + m[:0].sum()
+        return torch.stack([blank if r is None else r for r in rows]) if rows else m.new_zeros((0,) + tuple(m.shape[1:])) + m[:0].sum()
 
     def fold(self, states, done, empty):
         """states: (op, start, elements); done of those of the rows that have elements, `empty` elsewhere (None: done of the starts)."""
@@ -225,7 +227,7 @@ class Rows:
         return self.out(torch.where(small, torch.zeros_like(v), torch.where(small, torch.ones_like(v), v).sqrt()))
 
     def logsumexp(self, m):
-        return self.out(self.each(m, lambda x: torch.logsumexp(x, 0), -inf))
+        return self.out(self.each(m, lambda x: logsumexp(x, 0), -inf))
 
     def powermean(self, m, p):
         s = self.raw_mean(clamp(m, 1e-4, 100.0) ** p)
@@ -237,6 +239,13 @@ class Rows:
             if at:
                 i = torch.tensor(at)
                 z = z.index_copy(0, i, torch.softmax(s[i], 0))
+        return z
+
+    def places(self):
+        """Of each element, how many of its row stand before it."""
+        z = torch.zeros(len(self.row), dtype=torch.long)
+        for at in self.groups():
+            z[torch.tensor(at, dtype=torch.long)] = torch.arange(len(at))
         return z
 
     def rank(self, x):
@@ -298,13 +307,12 @@ def gaps(s):
 def top(x, dim=0):
     """The greatest over a dim; its gradient is shared evenly by all that are."""
     with torch.no_grad():
-        best = x.max(dim, keepdim=True)[0]
+        best = x.amax(dim, keepdim=True)
         wins = x == best
-        rest = best - torch.where(wins, torch.full_like(x, -inf), x).max(dim, keepdim=True)[0]
+        Watch.ties += int(wins.sum()) - best.numel()
+        rest = best - torch.where(wins, torch.full_like(x, -inf), x).amax(dim, keepdim=True)
         watch(rest[rest < inf])
-    some = torch.where(wins, x, torch.zeros_like(x)).sum(dim)
-    value = best.squeeze(dim)
-    return value.detach() + (some - some.detach()) / wins.sum(dim)
+    return x.amax(dim)
 
 
 def ins(g, key=None, n=1):
@@ -352,6 +360,28 @@ def kinks(x, *at, ties=True):
     return x
 
 
+def wave(x):
+    """x, whose sine is taken: where it is so large that few of its digits say an angle, the result hangs on rounding."""
+    if bool((x.detach().abs() > 2.0**20).any()):
+        Watch.least = 0.0
+    return x
+
+
+def pole(x):
+    """x, where something is infinite at 0: exactly 0 is only what is computed without rounding, from data on a grid."""
+    watch(x)
+    fixed = x.detach() * 1024
+    if bool((fixed == 0).any()) and bool((fixed != fixed.round()).any()):
+        Watch.least = 0.0
+    return x
+
+
+def guarded(x, f, cond, other):
+    """f(x) where the condition holds, else another number, with the derivative 0."""
+    watch(x)
+    return torch.where(cond(x), f(torch.where(cond(x), x, torch.ones_like(x))), torch.full_like(x, other))
+
+
 def clamp(x, lo, hi):
     return torch.clamp(kinks(x, lo, hi), lo, hi)
 
@@ -371,7 +401,7 @@ def floor(x):
     return torch.floor(x)
 
 
-def num(x, c):
+def num_like(x, c):
     return torch.full((), float(c), dtype=x.dtype)
 
 
@@ -399,6 +429,13 @@ def length(x, d):
     return torch.where(s == 0, torch.zeros_like(s), torch.where(s == 0, torch.ones_like(s), s).sqrt())
 
 
+def logsumexp(x, d):
+    """torch.logsumexp has the derivative 1, not a share of it, for each of several equal numbers that are large."""
+    m = x.detach().amax(d, keepdim=True)
+    m = torch.where(m.isfinite(), m, torch.zeros_like(m))
+    return torch.log(torch.exp(x - m).sum(d)) + m.squeeze(d)
+
+
 def row_norm(x, eps=1e-5):
     return nnf.layer_norm(x, x.shape[-1:], eps=eps)
 
@@ -416,6 +453,11 @@ def layer_norm(g, x, per_graph, eps=1e-5):
 def graph_norm(g, x, s, per_graph, eps=1e-5):
     c = x - s * over_nodes(g, x, per_graph)
     return c / (over_nodes(g, c * c, per_graph) + eps).sqrt()
+
+
+def message_norm(x, m):
+    """The direction of m with the length of x."""
+    return m / maximum(length(m, -1), num_like(m, 1e-12)).unsqueeze(-1) * length(x, -1).unsqueeze(-1)
 
 
 def pair_norm(g, x, scale, each, per_graph, eps=1e-5):

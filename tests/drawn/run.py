@@ -22,6 +22,7 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "golden"))
 import draw  # noqa: E402
+import extreme  # noqa: E402
 import levels  # noqa: E402
 import library  # noqa: E402
 import oracle  # noqa: E402
@@ -29,6 +30,10 @@ import oracle  # noqa: E402
 PASSES = ["simplify", "cse", "dce", "table", "parts", "reorder", "pick", "layout", "hoist", "fuse", "schedule", "connect", "memplan"]
 LIMIT_S = 60  # of the processor, for a build
 RANDOM = (7, 3)  # seed and step of what a program draws
+CALLS = ["model_create", "model_free", "graph_create", "graph_free", "graph_count", "context_create", "context_free", "context_bind_param",
+         "context_set_random", "context_set_parallel", "forward", "vjp"] + ["%s%s" % (n, w) for w in ("input", "param", "result", "gradient") for n in ("", "n_")]
+CALLS = [c + "s" if c.startswith("n_") else c for c in CALLS]
+BATCH = 20  # programs of one shared object
 PARALLEL_FOR = C.CFUNCTYPE(None, C.c_void_p, C.c_int64, C.CFUNCTYPE(None, C.c_void_p, C.c_int64), C.c_void_p)
 
 
@@ -69,67 +74,98 @@ class Skipped(Exception):
 
 # ---- the two sides ----
 
-def by_torch(p, items, seed, dtype, drawn=None, kind=None):
-    """Results, gradients by name and the inputs, for data of this seed; drawn: what the other side drew, by value."""
-    g = draw.data_graph(random.Random(seed), kind or p.kind, p.n_graphs, p.bipartite, None)
-    ns = p.names(g, dtype)
-    inputs = [v for v in items if getattr(v, "source", None)]
-    for v in inputs:
-        x = p.input_data(v, seed, ns)
-        ns[v.name] = x.detach().to(dtype).requires_grad_(True) if v.kind == "float" else x
-    oracle.Watch.clear()
-    for v in items:
-        if getattr(v, "random", None):
-            ns[v.name] = torch.zeros(()) if drawn is None else drawn[v].to(dtype)
-        elif v.py:
-            ns[v.name] = eval(v.py.format(*[a.name for a in v.args]), ns)
-        if drawn is None and getattr(v, "random", None):
-            ns[v.name] = torch.ones_like(ns[v.args[0].name]).detach()
-    results = [ns[v.name].permute([v.code().index(c) for c in ("r" if v.space else "") + "".join(o)]) if v.code() else ns[v.name]
-               for v, o in zip(p.results, p.orders)]
-    rng = torch.Generator().manual_seed(seed + 1)
-    cots = [torch.randn(r.shape, generator=rng, dtype=torch.float64).to(dtype) for r in results]
-    total = sum((r * c).sum() for r, c in zip(results, cots))
-    floats = [v for v in inputs if v.kind == "float"]
-    grads = torch.autograd.grad(total, [ns[v.name] for v in floats], allow_unused=True) if total.requires_grad else [None] * len(floats)
-    grads = {v: torch.zeros_like(ns[v.name]) if d is None else d for v, d in zip(floats, grads)}
-    return g, {v: ns[v.name].detach() for v in inputs}, [r.detach() for r in results], cots, grads
+class Said:
+    """What torch says of a program: results, cotangents, gradients by input, and every value by name."""
+
+    def __init__(self, p, items, g, given, seed, dtype, drawn=None):
+        """drawn: what the other side drew, by value."""
+        ns = p.names(g, dtype)
+        for v, x in given.items():
+            ns[v.name] = x.detach().to(dtype).requires_grad_(True) if v.kind == "float" else x
+        oracle.Watch.clear()
+        for v in items:
+            if getattr(v, "random", None):
+                ns[v.name] = drawn[v].to(dtype)
+            elif v.py:
+                ns[v.name] = eval(v.py.format(*[a.name for a in v.args]), ns)
+        self.least, self.ties, self.ns = oracle.Watch.least, oracle.Watch.ties, ns
+        full = [ns[v.name].permute([v.code().index(c) for c in ("r" if v.space else "") + "".join(o)]) if v.code() else ns[v.name]
+                for v, o in zip(p.results, p.orders)]
+        rng = torch.Generator().manual_seed(seed + 1)
+        self.cots = [torch.randn(r.shape, generator=rng, dtype=torch.float64).to(dtype) for r in full]
+        self.results = [r.detach() for r in full]
+        total = sum((r * c).sum() for r, c in zip(full, self.cots))
+        floats = [v for v in given if v.kind == "float"]
+        grads = torch.autograd.grad(total, [ns[v.name] for v in floats], allow_unused=True) if total.requires_grad else [None] * len(floats)
+        self.grads = {v: torch.zeros_like(ns[v.name]) if d is None else d for v, d in zip(floats, grads)}
+
+    def arrays(self):
+        return [*self.results, *self.grads.values()]
+
+    def all(self, test, values):
+        return all(bool(test(self.ns[v.name].detach()).all()) for v in values if isinstance(v, draw.Value) and v.kind == "float")
+
+
+def data_of(p, items, seed, kind):
+    """A graph and a tensor for each input, of this seed."""
+    g = draw.data_graph(random.Random(seed), kind, p.n_graphs, p.bipartite, None)
+    ns = p.names(g, torch.float64)
+    return g, {v: p.input_data(v, seed, ns).detach() for v in items if getattr(v, "source", None)}
 
 
 def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S + 1))
 
 
-def build(gnnc, p, text, way, out):
+def build(gnnc, p, way, out):
+    """An object whose tables are called as the file `out` is, or None where the program is to be refused, and is."""
+    text = p.text()
     with open(out + ".gnn", "w") as f:
         f.write(text)
     sizes = ["--set=%s=%d" % (d, n) for d, n in p.sizes.items() if re.search(r"\b%s\b" % d, text)]
-    argv = [gnnc, "build", out + ".gnn", *sizes, "--dtype=" + way.dtype, "--cpu=" + way.cpu, "--emit=lib", "--prefix=m", "-o", out]
+    argv = [gnnc, "build", out + ".gnn", *sizes, "--dtype=" + way.dtype, "--cpu=" + way.cpu, "--emit=obj", "--prefix=" + os.path.basename(out), "-o", out + ".o"]
     argv += (["--disable=" + ",".join(way.without)] if way.without else []) + (["--mode=train"] if p.train else [])
     try:
         r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10 * LIMIT_S, preexec_fn=limit)
     except subprocess.TimeoutExpired:
         raise Wrong("the build does not end")
+    if p.refusable() and r.returncode == 1:
+        return None
+    if p.refusable():
+        raise Wrong("the build ends with %d where a step holds a reduction, which it does not see" % r.returncode)
     if r.returncode == 1:
         raise Refused(r.stdout.decode("utf-8", "replace")[-600:])
     if r.returncode:
         raise Wrong("the build ends with %d: %s" % (r.returncode, r.stdout.decode("utf-8", "replace")[-600:]))
-    return out + ".so"
+    return out + ".o"
+
+
+def link(gnnc, objects, out):
+    """One shared object of many programs and what they call of the runtime."""
+    wanted = ["-Wl,-u,gnnrt_" + name for name in CALLS]
+    subprocess.run(["cc", "-shared", "-s", "-o", out, *objects, *wanted, os.path.join(os.path.dirname(gnnc), "libgnnrt.a"), "-lz", "-lm", "-lpthread", "-ldl"],
+                   check=True)
 
 
 class Loaded(library.Library):
-    """The library on one graph, with parameters of the caller's."""
+    """One program of a shared object."""
 
-    def __init__(self, path, dtype):
-        super().__init__(path, "m", {"f32": np.float32, "f64": np.float64}[dtype])
+    def __init__(self, path, name, dtype):
+        super().__init__(path, name, extreme.NUMPY[dtype])
+
+    def function(self, name):
+        return getattr(self.lib, self.prefix + "_tables" if name == "tables" else "gnnrt_" + name)
 
     def on(self, g, params):
         self.on_graph(g.n_src, g.n_dst, g.src.tolist(), g.dst.tolist(), g.n_graphs, g.of.tolist() if g.n_graphs > 1 else None)
+        self.bind(params)
+        self.function("context_set_random").restype = None
+        self.function("context_set_random")(self.context, C.c_int64(RANDOM[0]), C.c_int64(RANDOM[1]))
+
+    def bind(self, params):
         self.kept = [np.array(params[i.name.decode()], self.float_type, order="C") for i in self.params]
         for k, a in enumerate(self.kept):
             self.call("context_bind_param", self.context, C.c_int32(k), library.address(a))
-        self.function("context_set_random").restype = None
-        self.function("context_set_random")(self.context, C.c_int64(RANDOM[0]), C.c_int64(RANDOM[1]))
 
     def lend(self, n_threads):
         def backwards(_, n, task, arg):
@@ -145,115 +181,206 @@ class Loaded(library.Library):
 
 # ---- comparison ----
 
-def off(name, found, wanted, rough, dtype):
-    """Why `found` is not `wanted`, or None; rough: wanted in single precision, whose distance says how well it can be known."""
-    found, wanted = np.asarray(found, np.float64).reshape(-1), wanted.double().numpy().reshape(-1)
+def off(name, found, wanted, rough, dtype, infinite=False):
+    """Why `found` is not `wanted` where that is finite (infinite: or where it is that), or None; rough: wanted in single precision, whose distance says how well it can be
+    known."""
+    found, wanted, rough = np.asarray(found, np.float64).reshape(-1), wanted.double().numpy().reshape(-1), rough.double().numpy().reshape(-1)
     if found.shape != wanted.shape:
         return "%s has %d elements, wanted %d" % (name, found.size, wanted.size)
-    if not found.size:
-        return None
-    size = np.abs(wanted).max()
+    finite = np.isfinite(wanted)
+    size = np.abs(wanted[finite]).max(initial=0)
     if dtype == "f64":
         most = 1e-8 * (1 + size)
     else:
-        most = 1e-4 * (1 + size) + 50 * np.abs(rough.double().numpy().reshape(-1) - wanted).max()
-    gap = np.abs(found - wanted)
-    bad = ~(gap <= most)
+        most = 1e-4 * (1 + size) + 50 * np.abs(rough[finite] - wanted[finite]).max(initial=0)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(found - wanted)
+        bad = finite & ~(gap <= most) | infinite & np.isinf(wanted) & (found != wanted)
     if not bad.any():
         return None
-    at = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
+    at = int(np.argmax(np.where(bad, np.where(np.isnan(gap), np.inf, gap), -1)))
     return "%s: %d of %d elements differ; element %d is %.9g, torch says %.9g" % (name, bad.sum(), bad.size, at, found[at], wanted[at])
+
+
+def must_agree(why):
+    if why:
+        raise Wrong(why)
 
 
 def stored_name(v):
     return getattr(v, "stored", v.name)
 
 
-def compare_on(p, items, lib, way, seed, kind):
-    """Raises Wrong for the first difference on the data of this seed."""
-    g, given, _, _, _ = by_torch(p, items, seed, torch.float64, None, kind)
-    inputs = {v.name: a.numpy() for v, a in given.items() if v.source == "input"}
-    lib.on(g, {stored_name(v): a.numpy() for v, a in given.items() if v.source == "param"})
-    try:
-        out = lib.forward(inputs)
-        drawn = {v: torch.as_tensor(o.reshape(-1)).reshape([s for s in ([rows_of(g, v)] + [p.sizes[d] for d in v.dims])]) for v, o in zip(p.results, out) if v.random}
-        g, given, results, cots, grads = by_torch(p, items, seed, torch.float64, drawn, kind)
-        if oracle.Watch.least < draw.NEAREST or not all(bool(torch.isfinite(x).all()) for x in [*results, *grads.values()]):
+class Run:
+    """A program on one graph, with data that change."""
+
+    def __init__(self, p, items, lib, way, seed, kind):
+        self.p, self.items, self.lib, self.way, self.seed = p, items, lib, way, seed
+        self.dtype = {"f32": torch.float32, "f64": torch.float64}[way.dtype]
+        self.g, self.given = data_of(p, items, seed, kind)
+        self.drawn = {}
+        lib.on(self.g, self.params(self.given))
+
+    @staticmethod
+    def params(given):
+        return {stored_name(v): a.numpy() for v, a in given.items() if v.source == "param"}
+
+    def torch(self, given, dtype):
+        return Said(self.p, self.items, self.g, given, self.seed, dtype, self.drawn)
+
+    def library(self, given, cots=None):
+        """Results, and gradients by input if there are cotangents."""
+        inputs = {v.name: a.numpy() for v, a in given.items() if v.source == "input"}
+        if cots is None:
+            return self.lib.forward(inputs)
+        found = self.lib.vjp(inputs, [c.numpy() for c in cots])
+        return {v: found["grad." + stored_name(v)] for v in given if v.kind == "float"}
+
+    def plain(self):
+        out = self.library(self.given)
+        for v, o in zip(self.p.results, out):
+            if v.random:
+                self.drawn[v] = torch.as_tensor(o.reshape([rows_of(self.g, v)] + [self.p.sizes[d] for d in v.dims]))
+        said = self.torch(self.given, torch.float64)
+        if said.least < draw.NEAREST or not (self.p.poles and said.all(lambda x: x == x, self.items) or all(bool(torch.isfinite(x).all()) for x in said.arrays())):
             raise Skipped()
-        rough, rough_grads = results, grads
-        if way.dtype == "f32":
-            _, _, rough, _, rough_grads = by_torch(p, items, seed, torch.float32, drawn, kind)
-        for k, (o, r, w) in enumerate(zip(out, results, rough)):
-            why = off("result %d (%s)" % (k, p.results[k].name), o, r, w, way.dtype)
-            if why:
-                raise Wrong(why)
-        found = lib.vjp(inputs, [c.numpy() for c in cots])
-        for v, d in grads.items():
-            why = off("grad." + stored_name(v), found["grad." + stored_name(v)], d, rough_grads[v], way.dtype)
-            if why:
-                raise Wrong(why)
-        lib.lend(3)
-        again, found_again = lib.forward(inputs), lib.vjp(inputs, [c.numpy() for c in cots])
-        if any(a.tobytes() != b.tobytes() for a, b in zip(out, again)) or any(found[k].tobytes() != found_again[k].tobytes() for k in found):
+        rough = self.torch(self.given, torch.float32) if self.way.dtype == "f32" else said
+        if rough is not said and any(bool((torch.isfinite(a) & ~torch.isfinite(b)).any()) for a, b in zip(said.arrays(), rough.arrays())):
+            raise Skipped()
+        for k, (o, r, w) in enumerate(zip(out, said.results, rough.results)):
+            must_agree(off("result %d (%s)" % (k, self.p.results[k].name), o, r, w, self.way.dtype, True))
+        found = self.library(self.given, said.cots)
+        for v, d in said.grads.items():
+            must_agree(off("grad." + stored_name(v), found[v], d, rough.grads[v], self.way.dtype))
+        self.lib.lend(3)
+        again, found_again = self.library(self.given), self.library(self.given, said.cots)
+        if any(a.tobytes() != b.tobytes() for a, b in zip(out, again)) or any(found[v].tobytes() != found_again[v].tobytes() for v in found):
             raise Wrong("three threads give other bits than one")
-    finally:
-        lib.free()
+
+    def scaled(self, size):
+        """All values with rows denormal, or so large that products overflow."""
+        dtype, exponent = self.way.dtype, extreme.EXPONENTS[self.way.dtype][size]
+        data, base = extreme.scaled(self.given, self.dtype, exponent)
+        one, there = self.torch(base, self.dtype), self.torch(data, self.dtype)
+        if one.least < draw.NEAREST or there.ties != one.ties or there.least == 0 or 2.0**-90 < there.least < draw.NEAREST:
+            return
+        less = self.torch({v: x * 2.0**-20 if v.kind == "float" and v.space else x for v, x in base.items()}, self.dtype)
+        near = self.torch(extreme.nudged(data, dtype, self.seed), self.dtype)
+        out, found = self.library(data), self.library(data, there.cots)
+
+        def compare(name, got, pick, values):
+            said = [pick(s).detach() for s in (one, less, there, near)]
+            must_agree(extreme.off("%s data: %s" % (size, name), got, extreme.wanted_scaled(said, dtype, exponent, not there.all(torch.isfinite, values))))
+        for k, v in enumerate(self.p.results):
+            compare("result %d (%s)" % (k, v.name), out[k], lambda s: s.results[k], draw.ancestors([v]))
+        for v in there.grads:
+            compare("grad." + stored_name(v), found[v], lambda s: s.grads[v], self.items)
+
+    def spots(self):
+        """Infinite and NaN numbers in one component of the graph."""
+        rng = random.Random(self.seed + 11)
+        rows = extreme.component(self.g, self.p.bipartite, rng)
+        if rows is None:
+            return
+        data, spots = extreme.put_spots(self.given, rows, rng)
+        reach = extreme.Reach(spots)
+        said = self.torch(data, torch.float64)
+        rough = self.torch(data, torch.float32) if self.way.dtype == "f32" else said
+        out, found = self.library(data), self.library(data, said.cots)
+
+        def compare(name, space, dirty, got, want, loose):
+            clean = ~rows[space] if dirty else torch.ones(want.shape[:1] if space else (), dtype=torch.bool)
+            got, want, loose = np.asarray(got, np.float64).reshape(want.shape)[clean.numpy()], want[clean], loose[clean]
+            if bool(torch.isfinite(loose).all()):
+                must_agree(off("spots in %s: %s" % (", ".join(v.name for v in spots), name), got, want, loose, self.way.dtype))
+        for k, v in enumerate(self.p.results):
+            dirty, wide = reach.of(v)
+            if not wide:
+                compare("result %d (%s)" % (k, v.name), v.space, dirty, out[k], said.results[k], rough.results[k])
+        if not any(reach.of(v)[1] for v in self.items):
+            for v in found:
+                if v.space in rows:
+                    compare("grad." + stored_name(v), v.space, True, found[v], said.grads[v].detach(), rough.grads[v].detach())
 
 
 def rows_of(g, v):
     return {"node": g.n_src, "src": g.n_src, "dst": g.n_dst, "edge": g.edges()}[v.space]
 
 
-def check(gnnc, p, way, out):
-    """Wrong, Refused, or how many data sets were compared."""
-    items, n = draw.items(p), 0
-    path = build(gnnc, p, p.text(), way, out)
-    try:
-        lib = Loaded(path, way.dtype)
-        rng = random.Random(p.seed + 5)
-        for seed, kind in [(p.data_seed, p.kind), (p.data_seed + 1, rng.choice(draw.GRAPHS if max(p.sizes.values()) < 16 else ["plain", "sparse", "one", "bare"]))]:
-            try:
-                compare_on(p, items, lib, way, seed, kind)
-                n += 1
-            except Skipped:
-                pass
-            except library.Failed as e:
-                raise Wrong("a call fails: %s" % e)
-        lib.function("model_free")(lib.model)
-    finally:
-        for end in (".so", ".a", ".gnn"):
-            if os.path.exists(out + end):
-                os.remove(out + end)
-    return n
-
-
-def one(job):
-    seed, gnnc, every, box, steps = job
-    torch.set_num_threads(1)
-    said, state = [], "ok"
-    p = draw.Draw(seed, *steps)
-    if not p.results:
-        return seed, "empty", ""
-    for k, way in enumerate(Way.every() if every else [Way.drawn(seed)]):
+def check(p, way, path, name):
+    """Raises Wrong for the first difference."""
+    items = draw.items(p)
+    lib = Loaded(path, name, way.dtype)
+    rng = random.Random(p.seed + 5)
+    for seed, kind in [(p.data_seed, p.kind), (p.data_seed + 1, rng.choice(draw.GRAPHS if max(p.sizes.values()) < 16 else ["plain", "sparse", "one", "bare"]))]:
         try:
-            check(gnnc, p, way, os.path.join(box, "p%d_%d" % (seed, k)))  # a name of its own: the loader keeps what it has loaded
-        except Refused as e:
-            return seed, "refused", "%s\n%s" % (e, p.text())
-        except Wrong as e:
-            state = "wrong"
-            said.append("%s: %s" % (way, e))
-    return seed, state, "\n".join(said) + ("\n%s\n%s\n# %s" % (p.text(), p.torch_text(), p.sizes) if said else "")
+            run = Run(p, items, lib, way, seed, kind)
+            try:
+                run.plain()
+                if not p.poles and not run.drawn:
+                    run.spots()
+                    run.scaled(rng.choice(["tiny", "huge"]))
+            finally:
+                lib.free()
+        except Skipped:
+            pass
+        except library.Failed as e:
+            raise Wrong("a call fails: %s" % e)
+    lib.function("model_free")(lib.model)
+
+
+class Program:
+    """One drawn program, built in one way."""
+
+    def __init__(self, p, way, name):
+        self.p, self.way, self.name, self.state, self.said = p, way, name, "ok", ""
+
+    def attempt(self, step, *args):
+        try:
+            return step(*args)
+        except (Refused, Wrong) as e:
+            self.state, self.said = "refused" if isinstance(e, Refused) else "wrong", "%s: %s" % (self.way, e)
+
+
+def some(job):
+    """(seed, state, text) of each of these seeds."""
+    seeds, gnnc, every, box, steps = job
+    torch.set_num_threads(1)
+    drawn = [draw.Draw(seed, *steps) for seed in seeds]
+    todo = [Program(p, way, "p%d_%d" % (p.seed, k)) for p in drawn if p.results for k, way in enumerate(Way.every() if every else [Way.drawn(p.seed)])]
+    shared, objects = os.path.join(box, "b%d.so" % seeds[0]), []  # a name of its own: the loader keeps what it has loaded
+    for t in todo:
+        t.object = t.attempt(build, gnnc, t.p, t.way, os.path.join(box, t.name))
+        objects += [t.object] if t.object else []
+    if objects:
+        link(gnnc, objects, shared)
+    for t in todo:
+        if t.object:
+            t.attempt(check, t.p, t.way, shared, t.name)
+    for f in os.listdir(box):
+        if f == os.path.basename(shared) or f.split(".")[0] in {t.name for t in todo}:
+            os.remove(os.path.join(box, f))
+    out = []
+    for p in drawn:
+        mine = [t for t in todo if t.p is p]
+        state = next((s for s in ("refused", "wrong") if s in [t.state for t in mine]), "ok" if mine else "empty")
+        said = "\n".join(t.said for t in mine if t.said)
+        out.append((p.seed, state, said and "%s\n%s\n%s\n# %s" % (said, p.text(), p.torch_text(), p.sizes)))
+    return out
 
 
 def campaign(gnnc, seeds, jobs, every=False, steps=()):
     """Yields (seed, state, text) of each program."""
+    n = 1 if every else BATCH
     with tempfile.TemporaryDirectory(prefix="gnnc-drawn-") as box:
-        todo = [(s, gnnc, every, box, steps) for s in seeds]
+        todo = [(seeds[i:i + n], gnnc, every, box, steps) for i in range(0, len(seeds), n)]
         if jobs == 1:
-            yield from map(one, todo)
+            for job in todo:
+                yield from some(job)
             return
-        with multiprocessing.Pool(jobs, maxtasksperchild=200) as pool:
-            yield from pool.imap(one, todo, chunksize=4)
+        with multiprocessing.Pool(jobs, maxtasksperchild=10) as pool:
+            for said in pool.imap(some, todo):
+                yield from said
 
 
 def main():

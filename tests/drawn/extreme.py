@@ -1,0 +1,136 @@
+"""Data at the ends of the number line: the promises of docs/design.md ("Floating point", "Infinities and NaN") as what is compared.
+
+- scaled: all values with rows are denormal, or so large that products overflow. What scales as its data do keeps every digit
+  that these numbers have; the rest is compared where torch is finite, nothing that it is computed from overflows, and no digit is
+  lost to other roundings.
+- spots: some numbers of one component of the graph are infinite, NaN or huge. Rows of other components have nothing of them, unless
+  something on the way sums over all rows, or over all nodes of a graph."""
+import random
+
+import numpy as np
+import torch
+
+import draw
+import oracle
+
+EXPONENTS = {"f64": {"tiny": -1023, "huge": 1000}, "f32": {"tiny": -132, "huge": 110}}
+DENORMAL = {"f64": 2.0**-1074, "f32": 2.0**-149}
+TOLERANCE = {"f64": 1e-7, "f32": 1e-3}
+NUDGE = {"f64": (1e-10, 1e-3), "f32": (1e-5, 1e-2)}  # data off by so much may move a result by so much, for both to be the formula's within TOLERANCE
+NUMPY = {"f64": np.float64, "f32": np.float32}
+SPOTS = [np.inf, -np.inf, np.nan, 1e30, -1e30, -0.0, 1e-40]
+
+
+# ---- scaled ----
+
+def scaled(given, dtype, exponent):
+    """The data times 2^exponent, and the same numbers, rounded alike, as they were."""
+    there = {v: (x.to(dtype) * 2.0**exponent).double() if v.kind == "float" and v.space else x for v, x in given.items()}
+    return there, {v: x * 2.0**-exponent if v.kind == "float" and v.space else x for v, x in there.items()}
+
+
+def nudged(given, dtype, seed):
+    """Each number off by some of its last digits."""
+    rng = torch.Generator().manual_seed(seed)
+    return {v: x * (1 + NUDGE[dtype][0] * torch.randn(x.shape, generator=rng, dtype=x.dtype)) if v.kind == "float" else x for v, x in given.items()}
+
+
+def power(one, less):
+    """k where the number is exactly 2^-20k times as large for data 2^-20 times as large, or None."""
+    return next((k for k in (1, 0, -1) if bool((one * 2.0**(-20 * k) == less).all())), None)
+
+
+def wanted_scaled(said, dtype, exponent, overflow):
+    """(what, mask, tolerance) of one array, from the runs of torch on the data as they were, 2^-20 times that, there, and there off
+    by little; overflow: whether something that it is computed from is not finite. None: nothing is promised."""
+    one, less, there, near = said
+    if not there.numel() or overflow:
+        return None
+    k, finite = power(one, less), torch.isfinite(there) & torch.isfinite(near)
+    if k:
+        exact = one.double() * float(np.ldexp(1.0, k * exponent))
+        size = float(exact.abs().max())
+        least = TOLERANCE[dtype] * size + 500 * DENORMAL[dtype]
+        if 0 < size < np.finfo(NUMPY[dtype]).max / 2 and bool(((there.double() - exact).abs() <= least).all()):
+            return exact, torch.isfinite(exact), least
+    if not finite.any():
+        return None
+    size = 1 + float(there[finite].abs().max())
+    steady = finite & ((near.double() - there.double()).abs() <= NUDGE[dtype][1] * size)
+    return there.double(), steady, TOLERANCE[dtype] * size
+
+
+def off(name, found, wanted, may_overflow=True):
+    """Why found is not what is wanted, or None; it may have overflowed where the formula did not."""
+    if wanted is None:
+        return None
+    want, mask, least = wanted
+    want, mask, found = want.detach().numpy().reshape(-1), mask.numpy().reshape(-1), np.asarray(found, np.float64).reshape(-1)
+    if may_overflow:
+        mask = mask & np.isfinite(found)
+    with np.errstate(invalid="ignore"):
+        bad = mask & ~(np.abs(found - want) <= least)
+    if not bad.any():
+        return None
+    at = int(np.argmax(bad))
+    return "%s: %d of %d elements differ; element %d is %.9g, torch says %.9g" % (name, bad.sum(), mask.sum(), at, found[at], want[at])
+
+
+# ---- spots ----
+
+def component(g, bipartite, rng):
+    """The rows of src, dst and edge that hang together with one that is chosen; None: all do."""
+    n = g.n_src + (g.n_dst if bipartite else 0)
+    src, dst = g.src.numpy(), g.dst.numpy() + (g.n_src if bipartite else 0)
+    mine = np.zeros(n, bool)
+    mine[rng.randrange(n)] = True
+    while True:
+        before = mine.sum()
+        hit = mine[src] | mine[dst]
+        mine[src[hit]] = mine[dst[hit]] = True
+        if mine.sum() == before:
+            break
+    if mine.all():
+        return None
+    rows = {"edge": mine[src] if len(src) else np.zeros(0, bool), "src": mine[:g.n_src], "node": mine[:g.n_src]}
+    rows["dst"] = mine[g.n_src:] if bipartite else rows["node"]
+    return {space: torch.as_tensor(of) for space, of in rows.items()}
+
+
+class Reach:
+    """Of each value: does it read a spot (dirty), and may one reach rows of other components in it (wide)?"""
+
+    def __init__(self, spots):
+        self.spots, self.known = spots, {}
+
+    def of(self, v):
+        if id(v) not in self.known:
+            self.known[id(v)] = self.derive(v)
+        return self.known[id(v)]
+
+    def derive(self, v):
+        if v in self.spots:
+            return True, False
+        above = [self.of(a) for a in v.args + v.needs + ([v.body] if v.body is not None else [])]
+        dirty, wide = any(d for d, _ in above), any(w for _, w in above)
+        if isinstance(v, draw.Graph):
+            return dirty, wide or dirty
+        if isinstance(v, draw.Value) and v.gnn and v.gnn.startswith("grad("):  # the sum that is derived joins no rows
+            wide = any(self.of(a)[1] for a in v.args[0].args + v.args[1:])
+        elif isinstance(v, draw.Value):
+            wide |= dirty and (v.space in (None, "graph") or v.mixes or any(s.graph.mixes for s in v.scope.chain()))
+        return dirty, wide
+
+
+def put_spots(given, rows, rng):
+    """The data with numbers of SPOTS in rows of the component, and the inputs that have them."""
+    some = [v for v in given if v.kind == "float" and v.space in rows and given[v].numel() and bool(rows[v.space].any())]
+    out, spots = dict(given), rng.sample(some, min(len(some), rng.choice([1, 1, 2])))
+    for v in spots:
+        x = given[v].clone()
+        at = rng.choice(rows[v.space].nonzero()[:, 0].tolist())
+        number = rng.choice(SPOTS)
+        x[at] = torch.where(torch.rand(x[at].shape, generator=torch.Generator().manual_seed(rng.randrange(1 << 30))) < 0.5,
+                            torch.full_like(x[at], number), x[at])
+        out[v] = x
+    return out, spots
