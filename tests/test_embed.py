@@ -72,8 +72,16 @@ def wrong_weights(box, program):
         return "ended with %s: %s" % (r.rc, r.err)
 
 
+def constants(box):
+    """Names of inputs that the header would give the same constant get different ones."""
+    box.write("names.gnn", "model net(a: node[2], a_width: node[2], A: node[2]) -> node[2] { return a + a_width + A }\n")
+    box.must(box.gnnc, "build", "names.gnn", "--emit=header", "-o", "names")
+    return box.run("cc", "-std=c99", "-fsyntax-only", "-x", "c", "names.h").err
+
+
 def main():
     box = Sandbox(sys.argv[1], "embed")
+    box.report("constants", constants(box))
     env = dict(os.environ, GNNC=box.gnnc, EPOCHS="5")
     r = box.run(os.path.join(ROOT, "examples", "embed", "build.sh"), box.root, env=env, limit=300)
     box.report("build", r.rc != 0 and r.err)

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAY = {  # folder -> what it may include besides itself; a path names one header
@@ -129,6 +130,15 @@ def arguments(text, name, which):
             yield found[which].strip()
 
 
+def planted_faults_fit():
+    """Each row of tests/faults has a place, and a test program that must notice it."""
+    sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
+    from faults import FAULTS
+    programs = {os.path.splitext(os.path.basename(p))[0] for p in tracked("tests/test_*.py tests/unit/test_*.c")}
+    wrong = ["row %d: %s holds its text %d times" % (i, f[0], read(f[0]).count(f[1])) for i, f in enumerate(FAULTS) if read(f[0]).count(f[1]) != 1]
+    return wrong + ["row %d: there is no test_%s" % (i, t) for i, f in enumerate(FAULTS) for t in f[3].split() if "test_" + t.split(":")[0] not in programs]
+
+
 report("house.include_arrows", include_arrows())
 report("house.no_layer_names_in_c", layer_names())
 report("house.files_under_800_lines", file_sizes())
@@ -138,3 +148,4 @@ report("house.no_machine_paths", machine_paths())
 report("house.codes_are_used", codes_are_used())
 report("house.frees_take_null", frees_take_null())
 report("house.sizes_are_computed_in_one_place", sizes_are_computed_in_one_place())
+report("house.planted_faults_fit", planted_faults_fit())

@@ -1,27 +1,26 @@
 #!/usr/bin/env python3
-"""Plants each fault of faults.py in a copy of the tree and looks whether a test notices.
+"""Plants each fault of faults.py in a copy of the tree and looks whether the test that must notice it does.
 
 usage: run.py [NUMBER...]     all, or these. Needs what scripts/test needs. Ends with `N noticed, N missed`.
-The copy is built once; each fault costs one incremental build and the tests that should notice, then all unit tests.
+The copy is built once; each fault costs one incremental build and its tests up to the first failure.
 """
 import os
+import re
+import resource
+import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 from faults import FAULTS  # noqa: E402
 
-
-def call(argv, cwd, limit=900):
-    try:
-        p = subprocess.run(argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
-        return p.returncode, p.stdout.decode("utf-8", "replace")
-    except subprocess.TimeoutExpired:
-        return 1, "FAIL: no end after %d s" % limit
+CPU_S, WALL_S = 60, 600  # of one process, of one test program: what takes longer hangs
 
 
 def copy_tree(to):
@@ -33,32 +32,85 @@ def copy_tree(to):
     os.remove(archive)
 
 
+def ninja(tree, *targets):
+    """The last of what it says where it fails, else None. With ccache, a fault that is taken out again costs no compilation."""
+    env = dict(os.environ, CCACHE_BASEDIR=tree, CCACHE_NOHASHDIR="1")
+    p = subprocess.run(["ninja", "-C", "build", *targets], cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return p.stdout.decode("utf-8", "replace")[-2000:] if p.returncode else None
+
+
 def build_copy(tree):
-    """Copies what is committed to the folder, and builds the copy with its unit tests."""
+    """Copies what is committed to the folder, and builds the compiler of the copy."""
     copy_tree(tree)
-    for argv in (["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_C_FLAGS=-w"], ["ninja", "-C", "build", "all", "unit_tests"]):
-        code, out = call(argv, tree, 3600)
-        if code:
-            sys.exit("the tree does not build:\n" + out[-2000:])
+    launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    subprocess.run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O1 -w", *launcher],
+                   cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    wrong = ninja(tree, "gnnc")
+    if wrong:
+        sys.exit("the tree does not build:\n" + wrong)
 
 
-def unit_targets(tree, words):
-    """The unit tests whose name holds one of the words."""
-    names = [f[:-2] for f in os.listdir(os.path.join(tree, "tests/unit")) if f.startswith("test_") and f.endswith(".c")]
-    return [n for n in names if any(w in n for w in words)]
+def test_names():
+    """All test programs, without `test_`."""
+    files = os.listdir(os.path.join(ROOT, "tests")) + os.listdir(os.path.join(ROOT, "tests", "unit"))
+    return sorted({m.group(1) for m in (re.fullmatch(r"test_(\w+)\.(?:c|py)", f) for f in files) if m})
 
 
-def notices(tree, words):
-    """The first line of what noticed, or None. The likely tests first: they alone are built then."""
-    for chosen in (words.split(), ["test_"]):
-        code, out = call(["ninja", "-C", "build", "all"] + unit_targets(tree, chosen), tree)
-        if code != 0:
-            sys.exit("a fault that does not build tells nothing:\n" + out[-500:])
-        code, out = call(["/usr/bin/python3", "tests/run.py", "build"] + chosen, tree)
-        if code != 0:
-            bad = [s.strip() for s in out.splitlines() if s.strip().startswith("FAIL")]
-            return bad[0][:120] if bad else out[-120:]
+def failure(tree, name):
+    """Builds the test programs of that name (one in C, one in Python, or both) and runs them up to the first failure: what it says, or None."""
+    name, *more = ("test_" + name).split(":")
+    argvs = [argv for path, argv in (("unit/%s.c", ["build/" + name] + more), ("%s.py", ["/usr/bin/python3", "tests/%s.py" % name, "build"]))
+             if os.path.exists(os.path.join(tree, "tests", path % name))]
+    for argv in argvs:
+        wrong = ninja(tree, *(["gnnc", "runtime"] if argv[0].startswith("/") else [name]))
+        if wrong:
+            sys.exit("a fault that does not build tells nothing:\n" + wrong)
+        said = first_failure(tree, name, argv)
+        if said:
+            return said
     return None
+
+
+def first_failure(tree, name, argv):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    env = dict({"GNNC_SHARED": os.path.join(os.path.dirname(ROOT), "shared")}, **os.environ)
+    p = subprocess.Popen(argv, cwd=tree, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+                         preexec_fn=limit)
+    kill = lambda: os.killpg(p.pid, signal.SIGKILL)
+    timer = threading.Timer(WALL_S, kill)
+    timer.start()
+    reports, last = 0, ""
+    for line in p.stdout:
+        last = line.decode("utf-8", "replace").strip() or last
+        reports += last.startswith(("ok ", "skip "))
+        if last.startswith("FAIL "):
+            kill()
+            break
+    p.stdout.close()
+    code = p.wait()
+    timer.cancel()
+    if last.startswith("FAIL "):
+        return last[:160]
+    return None if code == 0 and reports else "%s ended with %s: %s" % (name, code, last[-120:])
+
+
+class planted:
+    """The file with another text, for the length of a block."""
+
+    def __init__(self, tree, path, text):
+        self.full, self.new = os.path.join(tree, path), text
+
+    def write(self, text):
+        with open(self.full, "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def __enter__(self):
+        with open(self.full, encoding="utf-8") as f:
+            self.old = f.read()
+        self.write(self.new)
+
+    def __exit__(self, *_):
+        self.write(self.old)
 
 
 def main():
@@ -66,21 +118,14 @@ def main():
     noticed, missed = 0, 0
     with tempfile.TemporaryDirectory(prefix="gnnc-faults-") as tree:
         build_copy(tree)
-        for i, (path, old, new, words) in ((i, FAULTS[i]) for i in chosen):
-            full = os.path.join(tree, path)
-            with open(full) as f:
+        for i, (path, old, new, tests) in ((i, FAULTS[i]) for i in chosen):
+            with open(os.path.join(tree, path), encoding="utf-8") as f:
                 text = f.read()
-            if text.count(old) != 1:
-                print("FAIL fault.%d: %s holds the text %d times" % (i, path, text.count(old)))
-                missed += 1
-                continue
-            with open(full, "w") as f:
-                f.write(text.replace(old, new))
-            why = notices(tree, words)
-            with open(full, "w") as f:
-                f.write(text)
-            print("%s fault.%d %s: %s" % ("ok" if why else "FAIL", i, path, why or "nobody noticed"))
-            sys.stdout.flush()
+            why = None
+            if text.count(old) == 1:
+                with planted(tree, path, text.replace(old, new)):
+                    why = next(filter(None, (failure(tree, name) for name in tests.split())), None)
+            print("%s fault.%d %s: %s" % ("ok" if why else "FAIL", i, path, why or "%s did not notice" % tests), flush=True)
             noticed, missed = noticed + bool(why), missed + (not why)
     print("%d noticed, %d missed" % (noticed, missed))
     sys.exit(1 if missed else 0)

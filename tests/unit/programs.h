@@ -27,6 +27,7 @@ typedef struct Tally {
         second; /* results that are gradients; elements that the second oracle judged */
     int64_t dropped, matter,
         noticed; /* runs without an edge, where it shows beyond the bounds, and was seen */
+    int64_t bits; /* pairs of runs of which one bit was changed, to see that it is noticed */
     int64_t variants[RT_N_VARIANTS], kinds[PROGRAM_N_KINDS], families[16], disabled, held; /* held: some values are computed once */
     int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
     int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */

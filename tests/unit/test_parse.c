@@ -332,6 +332,37 @@ static void test_recovery(void)
 
 /* ---- size and depth ---- */
 
+/* Whatever place of an expression holds what is deep, the whole is deeper: twelve levels of each place, around more signs than leave
+   room for them, and around fewer. */
+static void test_depth_of_places(void)
+{
+    static const struct { const char *name, *head, *tail; } places[] = {
+        {"left", "(", " + x)"},           {"right", "(x + ", ")"},          {"argument", "f(x, ", ")"},           {"named-argument", "f(a = ", ")"},
+        {"callee", "(", ")(x)"},          {"condition", "(if ", " then x else x)"}, {"yes", "(if x then ", " else x)"}, {"no", "(if x then x else ", ")"},
+        {"index", "x[", "]"},             {"indexed", "(", ")[x]"},         {"member", "(", ").x"},               {"list", "[", "]"},
+        {"graph", "(over ", " { x })"},   {"body", "(over g { ", " })"},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        Arena *a = arena_new();
+        check_begin();
+        for (int fails = 0; fails < 2; fails++) {
+            StrBuf b = {.arena = a};
+            strbuf_puts(&b, "fn f() = ");
+            for (int k = 0; k < 12; k++) strbuf_puts(&b, places[i].head);
+            for (int k = 0; k < (fails ? 995 : 950); k++) strbuf_puts(&b, "- ");
+            strbuf_puts(&b, "x");
+            for (int k = 0; k < 12; k++) strbuf_puts(&b, places[i].tail);
+            Source s = source_of(strbuf_cstr(&b), b.n);
+            Diags d = {.arena = a};
+            ast_parse(a, &s, &d);
+            check((d.n_errors > 0) == fails && (!fails || d.list.data[0]->code == E0106), "%d levels of signs: %u errors%s%s", fails ? 995 : 950, d.n_errors,
+                  d.n_errors ? ": " : "", d.n_errors ? d.list.data[0]->text : "");
+        }
+        check_end(arena_printf(a, "parse/depth-%s", places[i].name));
+        arena_free(a);
+    }
+}
+
 /* n times `part`, between head and tail. */
 static Source repeated(Arena *a, const char *head, const char *part, uint32_t n, const char *tail)
 {
@@ -486,6 +517,7 @@ int main(void)
     test_nul_byte();
     test_recovery();
     test_deep();
+    test_depth_of_places();
     test_damaged();
     test_random_bytes();
     test_type_of_expr();

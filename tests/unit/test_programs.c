@@ -3,8 +3,8 @@
    the runtime built: kernels of one CPU variant through LLVM, alone and on 2, 3 or 8 threads with every step cut as finely
    as can be, and the emitted C. Compilers take nearly all of the time: of many programs one batch in four goes through C
    and LLVM's optimiser. Every element must lie within the interpreter's bound of the module that was written, and the
-   three runs must have the same bits. In some, an edge is dropped behind the oracle's back: wherever the oracle tells the
-   two graphs apart, the comparison has to notice. 200 programs run once more with kernels under the address and undefined
+   three runs must have the same bits; a bit of one run is changed, and the comparison has to notice. In some, an edge is
+   dropped behind the oracle's back: wherever the oracle tells the two graphs apart, the comparison has to notice. 200 programs run once more with kernels under the address and undefined
    behaviour sanitizers, in buffers of just their size, in a child process.
 
    Programs from text go through the front end first, and run once more on graphs of another form, and with a wider dim (metamorphic.h).
@@ -196,14 +196,31 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
     return why;
 }
 
-static const char *check_runs(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r)
+/* What differs between two runs, which is nothing; and that a bit of one element more or less is a difference. */
+static const char *compare_runs(Arena *a, Batch *b, const Program *p, const Oracle *o, void *const *x, void **y)
 {
     const IrFunc *f = p->plain->funcs.data[0];
+    const char *why = program_same(a, f, o->results, x, y);
+    uint64_t drawn = program_hash(p->seed ^ 0xb17);
+    uint32_t i = (uint32_t)(drawn % f->results.n);
+    const EvalValue *v = o->results[i];
+    int64_t n = v->rows * v->width, k = n ? (int64_t)(drawn / f->results.n % (uint64_t)n) : 0;
+    if (why || !n || isnan(program_element(v, x[i], k))) return why;
+    uint8_t *low = (uint8_t *)y[i] + (size_t)k * ir_dtype_bytes(v->type.dtype);
+    *low ^= 1;
+    bool noticed = program_same(a, f, o->results, x, y) != NULL;
+    *low ^= 1;
+    b->tally.bits++;
+    return noticed ? NULL : arena_printf(a, "another bit in result %u element %lld is not noticed", i, (long long)k);
+}
+
+static const char *check_runs(Arena *a, Batch *b, const Program *p, const Oracle *o, const Runs *r)
+{
     const char *why = program_compare(a, p, &p->graph, o, r->llvm, &b->tally);
     if (why) return arena_printf(a, "llvm (%s): %s", rt_cpu_name((int)variant_of(p->seed)), why);
-    why = program_same(a, f, o->results, r->llvm, r->threads);
+    why = compare_runs(a, b, p, o, r->llvm, r->threads);
     if (why) return arena_printf(a, "one thread and %d: %s", threads_of(p->seed), why);
-    why = r->c ? program_same(a, f, o->results, r->llvm, r->c) : NULL;
+    why = r->c ? compare_runs(a, b, p, o, r->llvm, r->c) : NULL;
     return why ? arena_printf(a, "llvm and C: %s", why) : NULL;
 }
 
@@ -585,6 +602,9 @@ static void test_figures(const Tally *t)
           "a dropped edge was noticed in %lld of %lld", (long long)t->noticed,
           (long long)t->matter);
     check_end("programs: a dropped edge is noticed");
+    check_begin();
+    check(t->bits * 10 >= t->programs * 9, "a changed bit was looked for in %lld runs", (long long)t->bits);
+    check_end("programs: between runs, a changed bit is noticed");
 }
 
 static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)

@@ -254,6 +254,23 @@ static void test_beginnings(void)
     check_end("beginnings are refused");
 }
 
+/* An entry off the diagonal of a symmetric matrix stands for two edges, one on it for one. */
+static void test_symmetric(void)
+{
+    static const char text[] = "%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n2 1 0.5\n3 3 4\n3 1 2\n";
+    static const int64_t ends[] = {1, 0, 2, 2, 0, 0, 1, 2, 0, 2};
+    static const double weights[] = {0.5, 0.5, 4, 2, 2};
+    RtEdgeText t;
+    RtStatus st = {0};
+    check_begin();
+    if (CHECK(!rt_edge_text_read(put_file("t.mtx", text, sizeof text - 1), &t, &st))) {
+        CHECK(t.n_nodes == 3 && t.edges.count == 10 && !memcmp(t.edges.data.p, ends, sizeof ends));
+        CHECK(t.weights.count == 5 && !memcmp(t.weights.data.p, weights, sizeof weights));
+        rt_edge_text_free(&t);
+    }
+    check_end("a symmetric matrix");
+}
+
 static void test_json_values(void)
 {
     RtJsonDoc d;
@@ -562,6 +579,7 @@ int main(void)
     folder = own.path;
     test_rows();
     test_beginnings();
+    test_symmetric();
     test_json_values();
     test_zip();
     test_deflated();

@@ -78,7 +78,7 @@ static void test_csr(void)
 static void test_dtypes(void)
 {
     static const int32_t y[3] = {2, 1, 0};
-    static const uint8_t train[3] = {1, 0, 1};
+    static const uint8_t train[3] = {1, 0, 2}; /* a bool is any byte but 0 */
     double x[3 * HM_F] = {0.1};
     RtData d;
     RtStatus st = {0};
@@ -91,6 +91,7 @@ static void test_dtypes(void)
     if (check_ok) {
         CHECK(((float *)d.tensors.data[T_X])[0] == 0.1f &&
               ((int64_t *)d.tensors.data[T_Y])[0] == 2);
+        CHECK(!memcmp(d.tensors.data[T_MASK], (uint8_t[]){1, 0, 1}, 3));
         rt_data_free(&d);
     }
     put("y.npy", RT_F64, 1, 3, 0, x);
