@@ -33,12 +33,12 @@ int64_t rt_load_count(const Loader *l, int64_t s)
     return l->d->graph ? l->d->graph->spaces[s].count : l->counts[s];
 }
 
-int64_t rt_largest(const int64_t *ids, int64_t n)
+int64_t rt_ids_count(const int64_t *ids, int64_t n)
 {
     int64_t most = -1;
     for (int64_t i = 0; i < n; i++)
         if (ids[i] > most) most = ids[i];
-    return most;
+    return most < INT64_MAX ? most + 1 : most; /* too many, either way */
 }
 
 RtCode rt_load_rows_error(Loader *l, int64_t tensor, int64_t found)
@@ -366,7 +366,7 @@ static RtCode check_csr(Loader *l, int64_t tensor)
         if (idx[k] < 0)
             return csr_error(l, tensor, "indices", "a column is negative");
         else if (idx[k] >= t->width)
-            return width_error(l, tensor, rt_largest(idx, in->indices.count) + 1);
+            return width_error(l, tensor, rt_ids_count(idx, in->indices.count));
     return RT_OK;
 }
 

@@ -38,8 +38,8 @@ static void count_from_edges(Loader *l)
     for (int64_t i = 0; i < l->m->n_graphs; i++) {
         const RtGraphDef *g = &l->m->graphs[i];
         if (g->kind != RT_GRAPH_DATA) continue;
-        int64_t n_src = rt_largest(l->src_ids, l->n_edges) + 1,
-                n_dst = rt_largest(l->dst_ids, l->n_edges) + 1;
+        int64_t n_src = rt_ids_count(l->src_ids, l->n_edges),
+                n_dst = rt_ids_count(l->dst_ids, l->n_edges);
         int64_t *src = &l->counts[g->src_space], *dst = &l->counts[g->dst_space];
         bool src_open = *src < 0, dst_open = *dst < 0;
         if (src_open && n_src > *src) *src = n_src;
@@ -63,7 +63,7 @@ static void count_from_batch(Loader *l)
         const RtMapDef *d = &l->m->maps[i];
         if (l->counts[d->to] >= 0 || l->m->spaces[d->to].is_edge || holds_nonzeros(l->m, d->from)) continue;
         if (l->batch.data.p) {
-            l->counts[d->to] = rt_largest(l->batch.data.p, l->batch.count) + 1;
+            l->counts[d->to] = rt_ids_count(l->batch.data.p, l->batch.count);
             l->why[d->to] = "batch";
         } else {
             l->counts[d->to] = 1;

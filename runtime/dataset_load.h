@@ -40,7 +40,7 @@ const char *rt_load_place(Loader *l, const char *stem);
 const char *rt_load_space(const Loader *l, int64_t s); /* its name */
 bool rt_load_wants(const Loader *l, int64_t tensor);   /* whether some program that was asked for reads the input */
 int64_t rt_load_count(const Loader *l, int64_t s);     /* -1: not known yet */
-int64_t rt_largest(const int64_t *ids, int64_t n);     /* -1 of none */
+int64_t rt_ids_count(const int64_t *ids, int64_t n);   /* one more than the largest; 0 of none */
 RtCode rt_load_rows_error(Loader *l, int64_t tensor, int64_t found);
 
 /* Counts every space of nodes and of graphs: as meta.json says, else the rows of the arrays, else the largest id. What files say of

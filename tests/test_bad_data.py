@@ -234,6 +234,7 @@ for case in [
     ("csr_lengths", 2, "R108", "indices", parts["indices"][:-1]),
     ("csr_negative_column", 2, "R108", "indices", put(parts["indices"], 3, -1)),
     ("csr_column_beyond", 3, "R113", "indices", put(parts["indices"], 3, toy.FEATURES)),
+    ("csr_column_last", 3, "R113", "indices", put(parts["indices"].astype("<i8"), 3, 2**63 - 1), "9223372036854775807 columns"),
     ("csr_float_indices", 2, "R108", "indices", parts["indices"].astype("<f4")),
     ("csr_int_data", 2, "R108", "data", parts["indices"]),
     ("csr_matrix_data", 2, "R108", "data", parts["data"].reshape(1, -1)),
