@@ -32,6 +32,7 @@ typedef struct Tally {
     int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
     int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */
     int64_t words[N_WORDS];   /* programs whose text has the word of the language */
+    int64_t apart;            /* programs that were compared with themselves, built without what passes plan about memory */
     int64_t changes[8], exact; /* programs of another form that were compared; results of them that had to have the same bits */
     int64_t kept[8], kept_gradients[8], not_finite[8]; /* results whose old elements were compared, with gradients; elements that pads made infinite */
     int64_t exempt[8][IR_N_OPS]; /* results that are not what they were, by the op that feels the change */
@@ -157,6 +158,7 @@ typedef struct Program {
     IrId n_widths; /* dims that the inputs have: the first of m */
     ProgramGraph graph;
     uint32_t first_kernel; /* of its batch */
+    bool apart;            /* every value has memory of its own, every row is computed, every step runs alone */
 } Program;
 
 static inline uint64_t program_hash(uint64_t x)
@@ -280,6 +282,7 @@ static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d
     if (!ir_verify(p->m, d)) return program_diags(a, d);
     p->plain = pass_run_one(oracle, PASS_autodiff, p->m);
     program_disable(ctx, seed);
+    if (p->apart) ctx->disabled[PASS_memplan] = ctx->disabled[PASS_cone] = ctx->disabled[PASS_connect] = true;
     ctx->disabled[PASS_hoist] |= !held;
     if (program_hash(seed ^ 0x57) % 2) ctx->most_staged = 16 << program_hash(seed ^ 0x58) % 5; /* rows are short: else none has more */
     p->passed = p->plain ? pass_run_pipeline(ctx, p->m) : NULL;

@@ -5,7 +5,7 @@
    and LLVM's optimiser. Every element must lie within the interpreter's bound of the module that was written, and the
    three runs must have the same bits; a bit of one run is changed, and the comparison has to notice. In some, an edge is
    dropped behind the oracle's back: wherever the oracle tells the two graphs apart, the comparison has to notice. 200 programs run once more with kernels under the address and undefined
-   behaviour sanitizers, in buffers of just their size, in a child process.
+   behaviour sanitizers, in buffers of just their size, in a child process. A third is built once more with each value in memory of its own, all rows computed and each step alone: the same bits.
 
    Programs from text go through the front end first, and run once more on graphs of another form, and with a wider dim (metamorphic.h).
 
@@ -27,7 +27,7 @@ enum { N_FEW = 300, N_FEW_TEXTS = 100, N_FEW_SANITISED = 50 }; /* without --long
 
 typedef struct Batch {
     Arena *arena;
-    Program programs[PER_BATCH], wide[PER_BATCH]; /* wide: m NULL where a program has no wider form */
+    Program programs[PER_BATCH], wide[PER_BATCH], apart[PER_BATCH]; /* wide: m NULL where a program has no wider form; apart likewise */
     Growth growth[PER_BATCH]; /* of the wider forms */
     bool bad[PER_BATCH];
     unsigned n, n_said;
@@ -92,6 +92,18 @@ static void add_wide(Batch *b, unsigned i, bool held)
     else if (b->wide[i].m) add_kernels(b, &b->wide[i], "w", i);
 }
 
+/* A third of the programs once more, without what passes plan about memory. */
+static void add_apart(Batch *b, unsigned i, bool held)
+{
+    Diags d = {.arena = b->arena};
+    if (b->programs[i].seed % 3) return;
+    b->apart[i] = b->programs[i];
+    b->apart[i].apart = true;
+    const char *why = program_plan(b->arena, &b->apart[i], held, &d);
+    if (why) say(b, i, arena_printf(b->arena, "apart: %s", why));
+    else add_kernels(b, &b->apart[i], "a", i);
+}
+
 static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool held)
 {
     *b = (Batch){.arena = arena_new(), .n = n};
@@ -105,6 +117,8 @@ static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool 
     b->n_with_c = b->ks.n;
     for (unsigned i = 0; i < n && text && held; i++)
         if (!b->bad[i]) add_wide(b, i, held);
+    for (unsigned i = 0; i < n && held; i++)
+        if (!b->bad[i]) add_apart(b, i, held);
 }
 
 static bool compile_llvm(Batch *b)
@@ -284,6 +298,24 @@ static const char *check_wide(Arena *a, Batch *b, unsigned i, const Oracle *o, c
     return check_changed(a, b, &c, r, CHANGE_WIDTH);
 }
 
+/* The same bits, without what passes plan about memory. */
+static const char *check_apart(Arena *a, Batch *b, unsigned i, const Oracle *o, const Runs *r)
+{
+    const Program *p = &b->apart[i];
+    if (!p->m) return NULL;
+    int v = (int)variant_of(p->seed);
+    Which which = {b, (unsigned)v};
+    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}, RT_CONE_OFF, -1};
+    const char *why = NULL;
+    RtGraph *graph = program_rt_graph(a, p, &p->graph, llvm.model, &why);
+    void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
+    if (!why) why = program_run(a, p, &llvm, graph, o->args, got);
+    rt_graph_free(graph);
+    if (!why) why = program_same(a, p->plain->funcs.data[0], o->results, r->llvm, got);
+    b->tally.apart++;
+    return why ? arena_printf(a, "with memory shared and apart: %s", why) : NULL;
+}
+
 static const char *check_program(Arena *a, Batch *b, unsigned i, RtPool *pool)
 {
     const Program *p = &b->programs[i];
@@ -297,6 +329,7 @@ static const char *check_program(Arena *a, Batch *b, unsigned i, RtPool *pool)
     if (!why && drop) why = drop_edge(a, b, p, &o, pool);
     for (int how = 0; how < CHANGE_WIDTH && !why && p->text; how++)
         if (!change_is_seen(p, (Change)how)) why = check_graph(a, b, p, &o, &r, (Change)how);
+    if (!why) why = check_apart(a, b, i, &o, &r);
     return why ? why : check_wide(a, b, i, &o, &r);
 }
 
@@ -563,6 +596,7 @@ static void say_figures(const Tally *t)
            (long long)t->second, tally_median(t));
     printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n",
            (long long)t->dropped, (long long)t->matter, (long long)t->noticed);
+    printf("%lld programs once more with memory apart\n", (long long)t->apart);
     printf("renumbered %lld, reordered %lld, in a larger batch %lld; %lld results to have the same bits\n", (long long)t->changes[0],
            (long long)t->changes[1], (long long)t->changes[2], (long long)t->exact);
     for (int how = CHANGE_NODE_MORE; how < N_CHANGES && t->changes[how]; how++) say_exempt(t, (Change)how);
@@ -607,6 +641,13 @@ static void test_figures(const Tally *t)
     check_end("programs: between runs, a changed bit is noticed");
 }
 
+static void check_apart_ran(const Tally *t)
+{
+    check_begin();
+    check(t->apart * 4 >= t->programs || t->programs < 3, "%lld of %lld programs", (long long)t->apart, (long long)t->programs);
+    check_end("programs: with memory planned and not, the same bits");
+}
+
 static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
 {
     static Crew c;
@@ -617,6 +658,7 @@ static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
           (long long)c.tally.failures, (unsigned long long)n);
     check_end("programs: interpreter, LLVM and C agree, on one thread and on 2, 3 or 8");
+    check_apart_ran(&c.tally);
     if (!suite && n < N_SUITE) return;
     test_coverage(&c.tally);
     test_figures(&c.tally);
@@ -654,6 +696,7 @@ static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
     check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail", (long long)c.tally.failures,
           (unsigned long long)n);
     check_end("programs from text: interpreter, LLVM and C agree, also on graphs of another form");
+    check_apart_ran(&c.tally);
     if (!suite && n < N_TEXTS) return;
     if (n >= N_TEXTS) test_words(&c.tally);
     check_begin();
