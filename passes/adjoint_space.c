@@ -52,20 +52,46 @@ RULE(reduce_extreme)
     adjoint_give(a, x, irb_select(&a->b, wins, share, constant(a, op, 0)));
 }
 
-/* The product of the row's other elements: with P the product of those that are not 0 and z their
-   number, P / x for x != 0 and z = 0; P for x = 0 and z = 1; else 0. Exact for any zeros; a second
-   derivative is exact where no element is 0 (the branch taken there is a constant). */
+/* What the product of a row's other zeros is at most: [n + 1] the elementary symmetric polynomial e_k of them, the product of k where there are
+   k, by Newton's identities from the sums of their powers. All but e_0 = 1 are 0; their derivatives are what they are for. */
+static IrId *products_of_zeros(Adjoint *a, const IrOp *op, IrId is_zero, uint32_t n)
+{
+    IrId zero = irb_select(&a->b, is_zero, op->args[0], constant(a, op, 0)), power = zero;
+    IrId *e = ARENA_ARRAY(a->b.m->arena, IrId, n + 1), *sums = ARENA_ARRAY(a->b.m->arena, IrId, n + 1);
+    e[0] = constant(a, op, 1);
+    for (uint32_t k = 1; k <= n; k++) {
+        if (k > 1) power = irb_map2(&a->b, IR_OP_mul, power, zero);
+        IrId all = spread(a, op->attr.map, irb_reduce(&a->b, IR_OP_reduce_sum, op->attr.map, power, 0));
+        sums[k] = irb_map2(&a->b, IR_OP_sub, all, power);
+        for (uint32_t i = 1; i <= k; i++) {
+            IrId term = irb_map2(&a->b, IR_OP_mul, sums[i], e[k - i]);
+            e[k] = i == 1 ? term : irb_map2(&a->b, i % 2 ? IR_OP_add : IR_OP_sub, e[k], term);
+        }
+        if (k > 1) e[k] = irb_map2(&a->b, IR_OP_div, e[k], constant(a, op, k));
+    }
+    return e;
+}
+
+/* The product of the row's other elements: with P the product of those that are not 0 and z the number of other zeros, P / x for x != 0 and P for
+   x = 0, if z = 0; else 0. Where it is derived n times more, this 0 is P or P / x times the product of the zeros, for z up to n: with more, these
+   derivatives are 0 as well. Exact for any zeros. */
 RULE(reduce_mul)
 {
-    UNUSED(y);
     IrId x = op->args[0], map = op->attr.map, zero = constant(a, op, 0), one = constant(a, op, 1);
+    if (adjoint_not_zero(a, x)) {
+        adjoint_give(a, x, irb_map2(&a->b, IR_OP_mul, spread(a, map, g), irb_map2(&a->b, IR_OP_div, spread(a, map, y), x)));
+        return;
+    }
     IrId is_zero = irb_compare(&a->b, IR_OP_eq, x, zero);
     IrId safe = irb_select(&a->b, is_zero, one, x);
     IrId product = irb_reduce(&a->b, IR_OP_reduce_mul, map, safe, 0);
     IrId self = irb_select(&a->b, is_zero, one, zero);
     IrId others = irb_map2(&a->b, IR_OP_sub, spread(a, map, count(a, op, is_zero)), self);
-    IrId alone = irb_compare(&a->b, IR_OP_eq, others, zero);
-    IrId rest = irb_map2(&a->b, IR_OP_div, spread(a, map, product), safe);
-    IrId factor = irb_select(&a->b, alone, rest, zero);
+    IrId rest = irb_map2(&a->b, IR_OP_div, spread(a, map, product), safe), factor = zero;
+    const IrId *e = products_of_zeros(a, op, is_zero, a->n_again);
+    for (uint32_t z = a->n_again + 1; z-- > 0;) {
+        IrId there = irb_compare(&a->b, IR_OP_eq, others, constant(a, op, z));
+        factor = irb_select(&a->b, there, z ? irb_map2(&a->b, IR_OP_mul, rest, e[z]) : rest, factor);
+    }
     adjoint_give(a, x, irb_map2(&a->b, IR_OP_mul, spread(a, map, g), factor));
 }

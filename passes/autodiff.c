@@ -185,12 +185,30 @@ static Grads grads_of(PassContext *ctx, const Rewrite *r, IrId first)
     return g;
 }
 
+/* The longest chain of sweeps that each go through what the one before has made, behind this one. */
+static uint32_t count_again(PassContext *ctx, const IrFunc *old, const Grads *g)
+{
+    uint32_t *behind = ARENA_ARRAY(ctx->stage, uint32_t, old->ops.n), most = 1; /* [n] sweeps that a value goes through, this one counted */
+    for (uint32_t i = 0; i < g->ops.n; i++) behind[g->ops.data[i]] = 1;
+    for (IrId v = g->ops.data[0] + 1; v < old->ops.n; v++) {
+        const IrOp *op = &old->ops.data[v];
+        for (uint32_t k = 0; k < op->n_args; k++) {
+            uint32_t n = behind[op->args[k]];
+            if (n) n += op->op == IR_OP_grad;
+            if (n > behind[v]) behind[v] = n;
+        }
+        if (behind[v] > most) most = behind[v];
+    }
+    return most - 1;
+}
+
 static void expand(PassContext *ctx, Rewrite *r, IrId first)
 {
     const IrOp *op = &r->old->ops.data[first];
     Grads g = grads_of(ctx, r, first);
     r->b.span = op->span;
     Adjoint a = sweep_begin(ctx, r->b);
+    a.n_again = count_again(ctx, r->old, &g);
     mark_active(&a, g.xs.data, g.xs.n);
     sweep(&a, r->map[op->args[0]]);
     uint32_t n_made = r->b.f->ops.n - a.n;

@@ -20,10 +20,13 @@ typedef struct Adjoint {
     Counts given;    /* of what the rule at work gives */
     uint8_t *facts;  /* [n] of autodiff_facts.c; 0: not asked yet */
     uint32_t n;      /* values that existed when the sweep began */
+    uint32_t n_again; /* how many sweeps may follow, each through what the one before has made */
 } Adjoint;
 
 /* autodiff_facts.c: may the rule of an op inside a row multiply by something infinite or NaN? */
 bool adjoint_spoils(Adjoint *a, const IrOp *op);
+/* Surely not 0? */
+bool adjoint_not_zero(Adjoint *a, IrId v);
 /* Is a condition made of random numbers? */
 bool adjoint_is_drawn(const Adjoint *a, IrId cond);
 

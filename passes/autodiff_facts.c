@@ -69,6 +69,8 @@ static uint8_t facts_of(Adjoint *a, IrId v)
     return a->facts[v] & (FINITE | AWAY | NOT_BELOW);
 }
 
+bool adjoint_not_zero(Adjoint *a, IrId v) { return facts_of(a, v) & AWAY; }
+
 bool adjoint_spoils(Adjoint *a, const IrOp *op)
 {
     uint8_t x = op->n_args ? facts_of(a, op->args[0]) : 0, y = op->n_args > 1 ? facts_of(a, op->args[1]) : 0, positive = AWAY | NOT_BELOW;
