@@ -357,7 +357,8 @@ static bool cat_align(Elab *e, Value *parts, uint32_t n, const IrId *joined, Spa
                 y.type.dims[y.type.n_dims++] = parts[i].type.dims[k];
         if (x.type.n_dims != y.type.n_dims) continue; /* broadcast later */
         for (int k = 0; k < y.type.n_dims; k++)
-            if (!size_unify(&e->z, dim_size(e, x.type.dims[k]), dim_size(e, y.type.dims[k]), s)) {
+            if (dims_named_apart(e, x.type.dims[k], y.type.dims[k]) ||
+                !size_unify(&e->z, dim_size(e, x.type.dims[k]), dim_size(e, y.type.dims[k]), s)) {
                 diag_error(e->d, E0201, s, "cannot join %s and %s", value_text(e, &parts[0]),
                            value_text(e, &parts[i]));
                 return false;

@@ -84,7 +84,7 @@ static bool same_dims(Elab *e, Near *n, Span s)
     const IrType *a = &n->points.type, *b = &n->to.type;
     bool same = a->n_dims == b->n_dims;
     for (uint32_t i = 0; same && i < a->n_dims; i++)
-        same = a->dims[i] == b->dims[i] || size_unify(&e->z, dim_size(e, a->dims[i]), dim_size(e, b->dims[i]), s);
+        same = !dims_named_apart(e, a->dims[i], b->dims[i]) && size_unify(&e->z, dim_size(e, a->dims[i]), dim_size(e, b->dims[i]), s);
     if (same) n->to = op_reshape(e, n->to, a->dims, a->n_dims);
     else diag_error(e->d, E0201, s, "the points are %s and %s: wanted the same dims", value_text(e, &n->points), value_text(e, &n->to));
     return same && n->to.kind != V_ERROR;

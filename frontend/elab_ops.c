@@ -131,10 +131,9 @@ static uint32_t unmatched(const IrType *t, const IrType *other, IrId *out)
     return n;
 }
 
-/* Both declared in this frame, or in one that calls it: by name they are different, and broadcast against each other. */
-static bool both_own(const Elab *e, IrId x, IrId y)
+bool dims_named_apart(const Elab *e, IrId x, IrId y)
 {
-    for (const Frame *f = e->frame; f; f = f->caller)
+    for (const Frame *f = e->frame; f && x != y; f = f->caller)
         if (dim_is_own(f, x) && dim_is_own(f, y)) return true;
     return false;
 }
@@ -145,7 +144,7 @@ static bool match_labels(Elab *e, Value *a, Value *b, const char *verb, Span s)
     uint32_t n = unmatched(&a->type, &b->type, xs), m = unmatched(&b->type, &a->type, ys);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < m; j++) {
-            if (!same_label(e, xs[i], ys[j]) || both_own(e, xs[i], ys[j])) continue;
+            if (!same_label(e, xs[i], ys[j]) || dims_named_apart(e, xs[i], ys[j])) continue;
             if (ir_type_has_dim(&a->type, ys[j]) || ir_type_has_dim(&b->type, xs[i])) continue;
             if (!ir_type_has_dim(&a->type, xs[i]) || !ir_type_has_dim(&b->type, ys[j]))
                 continue; /* dropped */
@@ -171,7 +170,7 @@ bool match_dims(Elab *e, Value *a, Value *b, const char *verb, Span s)
     uint32_t n = unmatched(&a->type, &b->type, xs), m = unmatched(&b->type, &a->type, ys);
     while (n && m) { /* right to left */
         IrId x = xs[n - 1], y = ys[m - 1];
-        if (both_own(e, x, y)) {
+        if (dims_named_apart(e, x, y)) {
             if (n >= m)
                 n--;
             else
@@ -378,8 +377,7 @@ Value op_contract(Elab *e, Value a, Value b, IrId dim, Span s)
     return op_value(e, IR_OP_contract, t, (IrId[]){a.id, b.id}, 2, (IrAttr){0}, s);
 }
 
-/* The dim of b that a's last dim runs over: the same, one of its label, else the first that a has
- * not. */
+/* The dim of b that a's last dim runs over: the same, one of its label, else the first that a has not and that may be the same. */
 static IrId matmul_dim(const Elab *e, const Value *a, const Value *b, IrId last)
 {
     for (int i = 0; i < b->type.n_dims; i++)
@@ -388,7 +386,7 @@ static IrId matmul_dim(const Elab *e, const Value *a, const Value *b, IrId last)
         if (same_label(e, b->type.dims[i], last) && !ir_type_has_dim(&a->type, b->type.dims[i]))
             return b->type.dims[i];
     for (int i = 0; i < b->type.n_dims; i++)
-        if (!ir_type_has_dim(&a->type, b->type.dims[i])) return b->type.dims[i];
+        if (!ir_type_has_dim(&a->type, b->type.dims[i]) && !dims_named_apart(e, last, b->type.dims[i])) return b->type.dims[i];
     return IR_NONE;
 }
 
@@ -404,10 +402,15 @@ Value op_matmul(Elab *e, Value a, Value b, Span s)
         return error_spaces(e, &a, &b, "multiply", s), value_error();
     if (!binary_dtypes(e, IR_OP_mul, "multiply", &a, &b, s)) return value_error();
     IrId last = a.type.dims[a.type.n_dims - 1], other = matmul_dim(e, &a, &b, last);
-    if (other == IR_NONE || !size_unify(&e->z, dim_size(e, last), dim_size(e, other), s)) {
-        if (other == IR_NONE) other = b.type.dims[0];
-        return error_sizes(e, &a, last, &b, other, "multiply", s), value_error();
+    if (other == IR_NONE) {
+        Diag *d = diag_error(e->d, E0201, s, "cannot multiply %s and %s: the second has no dim `%s`", value_text(e, &a), value_text(e, &b),
+                             dim_text(e, last));
+        diag_note(e->d, d, e->dims.data[last].span, "`%s` comes from here", dim_text(e, last));
+        diag_help(e->d, d, "`@` sums over the last dim of the first, which stands in the second by the same name: `x @ W` with `W: [%s, O]`",
+                  dim_text(e, last));
+        return value_error();
     }
+    if (!size_unify(&e->z, dim_size(e, last), dim_size(e, other), s)) return error_sizes(e, &a, last, &b, other, "multiply", s), value_error();
     b = rename_dim(e, b, other, last);
     if (!match_labels(e, &a, &b, "multiply", s)) return value_error();
     IrType t = without_dim(ir_type_join(&a.type, &b.type), last);

@@ -290,6 +290,8 @@ Value op_const(Elab *e, IrType t, double x, Span s);
 Value op_size(Elab *e, const Size *size, Span s); /* a size as a float scalar */
 Value to_tensor(Elab *e, Value v, IrDtype like,
                 Span s); /* numbers become constants; anything else that is no tensor: error */
+/* Has one signature on the way here a name for each? Such dims never meet by position. */
+bool dims_named_apart(const Elab *e, IrId x, IrId y);
 bool match_dims(Elab *e, Value *a, Value *b, const char *verb,
                 Span s); /* renames so that broadcasting by identity is right */
 Value op_unary(Elab *e, IrOpcode op, Value a, Span s);
