@@ -269,14 +269,14 @@ static int64_t nodes_for(const HostPlan *plan)
 /* What is computed once comes first. */
 static bool is_setup(const PlanProgram *p) { return !strncmp(p->name, "setup.", 6); }
 
-static void run_all(Audit *all, uint32_t n, AuditWorld *w)
+static void run_all(Arena *scratch, const HostPlan *plan, Audit *all, uint32_t n, AuditWorld *w)
 {
     bool more = true;
     while (more) {
         more = false;
         for (uint32_t i = 0; i < n; i++) more |= audit_wants(&all[i], w);
     }
-    bool *seen = ARENA_ARRAY(all->arena, bool, all->plan->splits.n + 1);
+    bool *seen = ARENA_ARRAY(scratch, bool, plan->splits.n + 1);
     for (uint32_t i = 0; i < n; i++) audit_cone(&all[i], w);
     for (uint32_t turn = 0; turn < 2; turn++)
         for (uint32_t i = 0; i < n; i++)
@@ -304,7 +304,7 @@ const char *audit_plan(Arena *a, const HostPlan *plan, const FusedModule *fm, ui
         check_rules(&all[i]);
         if (!why) why = all[i].why;
     }
-    if (!why && audit_world(scratch, plan, nodes_for(plan), &w)) run_all(all, n, &w);
+    if (!why && audit_world(scratch, plan, nodes_for(plan), &w)) run_all(scratch, plan, all, n, &w);
     for (uint32_t i = 0; i < n && !why; i++) why = all[i].why;
     if (why) why = arena_printf(a, "%s", why);
     arena_free(scratch);
