@@ -86,8 +86,8 @@ BINARY = [("(%s + %s)", "(%s + %s)"), ("(%s - %s)", "(%s - %s)"), ("(%s * %s)", 
           ("where(%s < %s, 0.5, 1)", "T.where(less(%s, %s), num_(0.5, D), num_(1., D))"),
           ("where(%s < 0.25, %s, -0.5)", "T.where(less(%s, T.tensor(0.25, dtype=D)), %s, num_(-0.5, D))")]
 ACTIVATIONS = [("relu(%s)", "nnf.relu(kinks(%s, 0))"), ("leaky_relu(%s, 0.2)", "nnf.leaky_relu(kinks(%s, 0), 0.2)"),
-               ("elu(%s)", "nnf.elu(kinks(%s, 0))"), ("elu(%s, alpha = 2)", "nnf.elu(kinks(%s, 0), 2.0)"),
-               ("selu(%s)", "nnf.selu(kinks(%s, 0))"), ("celu(%s, alpha = 2)", "nnf.celu(kinks(%s, 0), 2.0)"), ("gelu(%s)", "nnf.gelu(%s)"),
+               ("elu(%s)", "elu(%s)"), ("elu(%s, alpha = 2)", "elu(%s, 2.0)"),
+               ("selu(%s)", "1.0507009873554805 * elu(%s, 1.6732632423543772)"), ("celu(%s, alpha = 2)", "elu(%s, 2.0, 2.0)"), ("gelu(%s)", "nnf.gelu(%s)"),
                ("gelu(%s, approximate = \"tanh\")", "nnf.gelu(%s, approximate='tanh')"), ("silu(%s)", "nnf.silu(%s)"),
                ("softplus(%s)", "nnf.softplus(%s)"), ("softplus(%s, beta = 3)", "nnf.softplus(%s, 3.0)"), ("log_sigmoid(%s)", "nnf.logsigmoid(%s)"),
                ("mish(%s)", "nnf.mish(%s)"), ("softsign(%s)", "nnf.softsign(kinks(%s, 0))"), ("hard_sigmoid(%s)", "hard_sigmoid(%s)"),
@@ -397,7 +397,7 @@ class Draw:
     def op_sum_dims(self):
         v = self.pick(lambda v: len(v.dims) > 1)
         form = self.rng.choice(["sum", "max", "min", "logsumexp"])
-        flat = "{0}.reshape(%s-1)" % (self.space_py[v.space] + ", " if v.space else "")
+        flat = "{0}.flatten(%d)" % (v.space is not None)
         if v.space and not self.rows(v.space):
             raise Refused("no rows")
         py = {"sum": "%s.sum(-1)", "max": "top(%s, -1)", "min": "-top(-%s, -1)", "logsumexp": "logsumexp(%s, -1)"}[form] % flat
@@ -672,6 +672,8 @@ class Draw:
         return self.make(v.space, (d,), "{0}[%d..%d]" % (i, i + self.sizes[d]), "{0}[..., %d:%d]" % (i, i + self.sizes[d]), [v], typed=True, named=True)
 
     def op_table(self):
+        if self.poles:
+            raise Refused("a table counts as read whole")
         letter = self.rng.choice("RC")
         space = self.rng.choice(["node", "edge"]) if not self.bipartite else "edge"
         i = self.key_of(space, letter)

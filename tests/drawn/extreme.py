@@ -41,9 +41,9 @@ def power(one, less):
 
 
 def wanted_scaled(said, dtype, exponent, overflow):
-    """(what, mask, tolerance) of one array, from the runs of torch on the data as they were, 2^-20 times that, there, and there off
-    by little; overflow: whether something that it is computed from is not finite. None: nothing is promised."""
-    one, less, there, near = said
+    """(what, mask, tolerance) of one array, from the runs of torch on the data as they were, 2^-20 times that, there, there off
+    by little, and there in double precision; overflow: whether something that it is computed from is not finite. None: nothing is promised."""
+    one, less, there, near, fine = said
     if not there.numel() or overflow:
         return None
     k, finite = power(one, less), torch.isfinite(there) & torch.isfinite(near)
@@ -56,7 +56,7 @@ def wanted_scaled(said, dtype, exponent, overflow):
     if not finite.any():
         return None
     size = 1 + float(there[finite].abs().max())
-    steady = finite & ((near.double() - there.double()).abs() <= NUDGE[dtype][1] * size)
+    steady = finite & ((fine - there.double()).abs() <= NUDGE[dtype][1] * size) & ((near.double() - there.double()).abs() <= NUDGE[dtype][1] * size)
     return there.double(), steady, TOLERANCE[dtype] * size
 
 
@@ -116,7 +116,7 @@ class Reach:
         if isinstance(v, draw.Graph):
             return dirty, wide or dirty
         if isinstance(v, draw.Value) and v.gnn and v.gnn.startswith("grad("):  # the sum that is derived joins no rows
-            wide = any(self.of(a)[1] for a in v.args[0].args + v.args[1:])
+            wide = any(self.of(a)[1] for a in v.args[0].args + v.args[1:]) or dirty and v.space in (None, "graph")
         elif isinstance(v, draw.Value):
             wide |= dirty and (v.space in (None, "graph") or v.mixes or any(s.graph.mixes for s in v.scope.chain()))
         return dirty, wide

@@ -24,8 +24,10 @@ class Watch:
 
 
 def watch(distance, ties=True):
-    """ties: an exact tie is sound; else it counts as a miss of 0."""
+    """ties: an exact tie is sound; else it counts as a miss of 0, as what is not known to be near or far does."""
     d = distance.detach().abs().reshape(-1)
+    if bool(d.isnan().any()):
+        Watch.least = 0.0
     d = d[d == d]
     if ties:
         Watch.ties += int((d == 0).sum())
@@ -386,14 +388,20 @@ def clamp(x, lo, hi):
     return torch.clamp(kinks(x, lo, hi), lo, hi)
 
 
+def elu(x, alpha=1.0, width=1.0):
+    """torch.nn.functional.elu, or celu where width is alpha, which lose the digits of small numbers."""
+    warm = kinks(x, 0) > 0
+    return torch.where(warm, x, alpha * torch.expm1(torch.where(warm, torch.zeros_like(x), x) / width))
+
+
 def hard_sigmoid(x):
     """torch.nn.functional.hardsigmoid with its derivative at -3 and 3, 0, which torch cannot derive again."""
     return torch.where(kinks(x, -3, 3).abs() < 3, x / 6 + 0.5, (x > 0).to(x.dtype))
 
 
 def hard_swish(x):
-    """torch.nn.functional.hardswish with its derivative at -3 and 3, x / 3 + 1 / 2."""
-    return torch.where(kinks(x, -3, 3).abs() <= 3, x * (x / 6 + 0.5), torch.where(x > 0, x, torch.zeros_like(x)))
+    """x hard_sigmoid(x), with its derivatives 0 and 1 at -3 and 3."""
+    return x * hard_sigmoid(x)
 
 
 def floor(x):
