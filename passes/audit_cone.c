@@ -1,5 +1,5 @@
-/* Rows that a plan leaves out: whether what is 0 instead of what it should be reaches a result. On the small graph, with some
-   rows in each mask, follows what each row of each value is, group by group:
+/* Checks the rows that a plan leaves out: they stay 0 instead of what the function says, and that must not reach a result. On the small
+   graph, with some rows in each mask, audit_cone follows group by group what is known of each row of each value:
 
      %20 = div %8, %13    a row of %13 is left out, so that it is 0: the row of %20 may be anything, infinite too
      %21 = mul %20, %4    a row of %4 is 0 for good: the row of %21 is 0, unless %20 may be infinite there
@@ -36,7 +36,7 @@ static bool is_right(Row x) { return x <= ROW_RIGHT; }
 
 /* ---- sets ------------------------------------------------------------------------------------------------------------------- */
 
-/* One row in eight of each mask, the last ones left out. */
+/* A mask of n rows holds one row in eight, and none of its last. */
 static bool in_mask(IrId tensor, int64_t row, int64_t n)
 {
     return row * 4 < n * 3 && ((uint64_t)(row + 3 * tensor + 1) * 2654435761u >> 7) % 8 == 0;
@@ -255,7 +255,7 @@ static const uint8_t *local_of(ConeRun *c, IrId v)
     return c->local[v] = compute(c, v, local_of, sums ? c->sets[c->cone->walk] : NULL);
 }
 
-/* Rows of the group's space that its step computes: those of whole blocks. NULL: all. */
+/* [rows of the group's space] whether its step computes the row; a block of rows is computed whole. NULL: it computes all. */
 static const bool *computed_rows(const ConeRun *c, const PlanStep *s)
 {
     if (!c->cone) return NULL;

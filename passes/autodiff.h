@@ -18,7 +18,8 @@ typedef struct Adjoint {
     IrId *cotangent; /* [n] exactly of the value's type; IR_NONE: zero so far */
     Counts *counts;  /* [n] of each cotangent */
     Counts given;    /* of what the rule at work gives */
-    uint8_t *facts;  /* [n] of autodiff_facts.c; 0: not asked yet */
+    uint8_t *facts;  /* [n] of autodiff_facts.c: the first n_facts are known */
+    uint32_t n_facts;
     uint32_t n;      /* values that existed when the sweep began */
     uint32_t n_again; /* how many sweeps may follow, each through what the one before has made */
 } Adjoint;

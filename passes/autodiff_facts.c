@@ -3,7 +3,7 @@
 #include "passes/autodiff.h"
 #include <math.h>
 
-enum { FINITE = 1, AWAY = 2, NOT_BELOW = 4, KNOWN = 8 };
+enum { FINITE = 1, AWAY = 2, NOT_BELOW = 4 };
 
 static uint8_t facts_of(Adjoint *a, IrId v);
 
@@ -62,11 +62,11 @@ static uint8_t derive(Adjoint *a, const IrOp *op)
 static uint8_t facts_of(Adjoint *a, IrId v)
 {
     if (v >= a->n) return 0;
-    if (!a->facts[v]) {
-        const IrOp op = *irb_op(&a->b, v);
-        a->facts[v] = (uint8_t)(derive(a, &op) | KNOWN);
+    for (; a->n_facts <= v; a->n_facts++) { /* operands come first, so that no chain of them is a chain of calls */
+        const IrOp op = *irb_op(&a->b, a->n_facts);
+        a->facts[a->n_facts] = derive(a, &op);
     }
-    return a->facts[v] & (FINITE | AWAY | NOT_BELOW);
+    return a->facts[v];
 }
 
 bool adjoint_not_zero(Adjoint *a, IrId v) { return facts_of(a, v) & AWAY; }

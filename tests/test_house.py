@@ -134,8 +134,10 @@ def planted_faults_fit():
     """Each row of tests/faults has a place, and a test program that must notice it."""
     sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
     from faults import FAULTS
+    from plans import PLAN_FAULTS
     programs = {os.path.splitext(os.path.basename(p))[0] for p in tracked("tests/test_*.py tests/unit/test_*.c")}
-    wrong = ["row %d: %s holds its text %d times" % (i, f[0], read(f[0]).count(f[1])) for i, f in enumerate(FAULTS) if read(f[0]).count(f[1]) != 1]
+    wrong = ["%s row %d: %s holds its text %d times" % (name, i, f[0], read(f[0]).count(f[1]))
+             for name, rows in (("faults", FAULTS), ("plans", PLAN_FAULTS)) for i, f in enumerate(rows) if read(f[0]).count(f[1]) != 1]
     return wrong + ["row %d: there is no test_%s" % (i, t) for i, f in enumerate(FAULTS) for t in f[3].split() if "test_" + t.split(":")[0] not in programs]
 
 

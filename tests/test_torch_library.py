@@ -116,6 +116,16 @@ def level(x, *rest):
     return np.broadcast_to(np.isfinite(x).all(1, keepdims=True) & (x == x[:, :1]).all(1, keepdims=True), x.shape)
 
 
+def scale(x, *rest):
+    """By how much a norm of rows scales them: what its derivative is the difference of."""
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(1 / np.sqrt(x.astype(np.float64).var(1, keepdims=True) + 1e-5))
+
+
+# A row of equal numbers is scaled by 1 / sqrt(1e-5); torch's mean of three large ones is another number
+flat = (1, level, np.array([-0.25, 0, 0.25]) / 1e-5**0.5)
+
+
 def none(x, *rest):
     """Rows of zeros."""
     return np.broadcast_to((x == 0).all(1, keepdims=True), x.shape)
@@ -153,9 +163,9 @@ ROWS = [  # x: rows of 3 numbers, y: one of 3 classes
     Formula("row_normalize(x, F)", lambda x, y: x / x.sum(1, keepdim=True).clamp(min=1)),
     Formula("mean(x, F)", lambda x, y: x.mean(1)),
     Formula("cross_entropy(x, y)", lambda x, y: F.cross_entropy(x, y, reduction="none")),
-    Formula("row_norm(x)", lambda x, y: F.layer_norm(x, (3,)), (0, level, 0)),
-    Formula('layer_norm(x, mode = "node")', lambda x, y: F.layer_norm(x, (3,)), (0, level, 0)),
-    Formula("row_instance_norm(x)", lambda x, y: F.layer_norm(x, (3,)), (0, level, 0)),
+    Formula("row_norm(x)", lambda x, y: F.layer_norm(x, (3,)), (0, level, 0), flat, slope=scale),
+    Formula('layer_norm(x, mode = "node")', lambda x, y: F.layer_norm(x, (3,)), (0, level, 0), flat, slope=scale),
+    Formula("row_instance_norm(x)", lambda x, y: F.layer_norm(x, (3,)), (0, level, 0), flat, slope=scale),
     Formula("message_norm(x, x)", lambda x, y: F.normalize(x, dim=1) * torch.linalg.vector_norm(x, dim=1, keepdim=True),
             again=[(none, 0)]),
 ]
@@ -164,10 +174,10 @@ moved = lambda x: x - x.mean(1, keepdim=True)
 spread = lambda x: moved(x).square().mean(1, keepdim=True)
 # Each column of x is the nodes of a graph: here a row, since no formula below reads more than one column.
 COLUMNS = [
-    Formula("batch_norm(x, track_running_stats = false)", lambda x: F.batch_norm(x.t(), None, None, training=True).t(), (0, level, 0)),
-    Formula("instance_norm(x)", lambda x: F.instance_norm(x[None])[0], (0, level, 0)),
-    Formula("instance_norm(x, per_graph = false)", lambda x: F.instance_norm(x[None])[0], (0, level, 0)),
-    Formula("graph_norm(x)", lambda x: moved(x) / (spread(x) + 1e-5).sqrt(), (0, level, 0)),
+    Formula("batch_norm(x, track_running_stats = false)", lambda x: F.batch_norm(x.t(), None, None, training=True).t(), (0, level, 0), slope=scale),
+    Formula("instance_norm(x)", lambda x: F.instance_norm(x[None])[0], (0, level, 0), slope=scale),
+    Formula("instance_norm(x, per_graph = false)", lambda x: F.instance_norm(x[None])[0], (0, level, 0), slope=scale),
+    Formula("graph_norm(x)", lambda x: moved(x) / (spread(x) + 1e-5).sqrt(), (0, level, 0), slope=scale),
     Formula("mean_subtraction_norm(x)", moved, (0, level, 0)),
     Formula("graph_size_norm(x)", lambda x: x / 3**0.5),
 ]
@@ -202,9 +212,10 @@ def grid(numbers, n):
 
 class Bench:
     """A model of all formulas of a list, built once: each formula's value and its derivatives by the float operands; or, `twice`, the
-    derivatives by these of the weighted sum of the derivatives."""
+    derivatives by these of the weighted sum of the derivatives. `along`, an integer of each element of a row, weighs the first: the
+    derivative of a norm's plain sum is 0, and would be right whatever the norm does."""
 
-    def __init__(self, box, name, dtype, formulas, operands, dim=None, twice=False):
+    def __init__(self, box, name, dtype, formulas, operands, dim=None, twice=False, along=None):
         self.formulas, self.n_floats, self.twice = formulas, sum("index" not in t for t in operands.values()), twice
         body, results, types = [], [], []
         for k, f in enumerate(formulas):
@@ -218,7 +229,8 @@ class Bench:
                 slopes = ["%d * grad(s%d, %s)%s" % (i + 1, k, o, each + by_node) for i, o in enumerate(floats)]
                 body.append("  d%d = " % k + " + ".join("sum_all(%s)" % ("sum(%s)" % d if dim else d) for d in slopes))
             else:
-                body.append("  s%d = sum_all(%s * %g)" % (k, "v%d" % k if row else one, COTANGENT))
+                slope = " * (%g + 0.25 * float(%s))" % (COTANGENT, along) if along and not row else " * %g" % COTANGENT
+                body.append("  s%d = sum_all(%s%s)" % (k, "v%d" % k if row or not dim else "sum(v%d%s)" % (k, slope), slope if row or not dim else ""))
                 results.append("v%d" % k)
                 types.append("node" if row or not dim else "node[F]")
             for o in floats:
@@ -246,7 +258,8 @@ def wanted(formula, n_floats, inputs):
     tensors = [torch.from_numpy(np.ascontiguousarray(x)) for x in inputs]
     floats = [t.requires_grad_() for t in tensors[:n_floats]]
     value = formula.theirs(*tensors)
-    slopes = torch.autograd.grad((value * COTANGENT).sum(), floats, allow_unused=True)
+    cotangent = COTANGENT + 0.25 * torch.arange(value.shape[1], dtype=value.dtype) if value.dim() > 1 else COTANGENT
+    slopes = torch.autograd.grad((value * cotangent).sum(), floats, allow_unused=True)
     out = [value.detach().numpy()] + [np.zeros_like(x) if s is None else s.numpy() for s, x in zip(slopes, inputs)]
     for which, where, ours in formula.stated:
         out[which] = np.where(where(*inputs), np.asarray(ours, inputs[0].dtype), out[which])
@@ -366,10 +379,10 @@ def first_derivatives(box):
         compare("label", dtype, LABELS, Bench(box, "label" + dtype, dtype, LABELS, {"x": "node", "y": "node"}).run(len(x), x, y), 2, [x, y])
         x = grid(few(number, top), 3)
         y = np.arange(len(x)) % 3
-        compare("row", dtype, ROWS, Bench(box, "row" + dtype, dtype, ROWS, {"x": "node[F]", "y": "node index[F]"}, 3).run(len(x), x, y), 1, [x, y])
-        found = Bench(box, "column" + dtype, dtype, COLUMNS, {"x": "node[F]"}, len(x)).run(3, x.T)
+        compare("row", dtype, ROWS, Bench(box, "row" + dtype, dtype, ROWS, {"x": "node[F]", "y": "node index[F]"}, 3, along="iota(F)").run(len(x), x, y), 1, [x, y])
+        found = Bench(box, "column" + dtype, dtype, COLUMNS, {"x": "node[F]"}, len(x), along="id(node)").run(3, x.T)
         compare("column", dtype, COLUMNS, [[a.T for a in f] for f in found], 1, [x])
-        whole = Bench(box, "graph" + dtype, dtype, GRAPHS, {"x": "node[F]"}, 1)
+        whole = Bench(box, "graph" + dtype, dtype, GRAPHS, {"x": "node[F]"}, 1, along="id(node)")
         x = grid(few(number)[[0, 2, 5, 6, 8, 9, -1, -2, -3]], 3)
         each = [whole.run(3, row[:, None]) for row in x]
         compare("graph", dtype, GRAPHS, [[np.array([e[k][j][:, 0] for e in each]) for j in (0, 1)] for k in range(len(GRAPHS))], 1, [x])

@@ -238,7 +238,7 @@ class Run:
             out = [torch.where(~((o - s).abs() >= gap), s + gap, o) for o, s, gap in zip(out, said.arrays(), gaps)]
         return out
 
-    def library(self, given, cots=None):
+    def run_library(self, given, cots=None):
         """Results, and gradients by input if there are cotangents."""
         inputs = {v.name: a.numpy() for v, a in given.items() if v.source == "input"}
         if cots is None:
@@ -247,14 +247,14 @@ class Run:
         return {v: found["grad." + stored_name(v)] for v in given if v.kind == "float"}
 
     def plain(self):
-        out = self.library(self.given)
+        out = self.run_library(self.given)
         for v, o in zip(self.p.results, out):
             if v.random:
                 self.drawn[v] = torch.as_tensor(o.reshape([rows_of(self.g, v)] + [self.p.sizes[d] for d in v.dims]))
         said = self.torch(self.given, torch.float64)
         if said.least < draw.NEAREST or not (self.p.poles and said.all(lambda x: x == x, self.items) or all(bool(torch.isfinite(x).all()) for x in said.arrays())):
             raise Skipped()
-        found = self.library(self.given, said.cots)
+        found = self.run_library(self.given, said.cots)
         names = ["result %d (%s)" % (k, v.name) for k, v in enumerate(self.p.results)] + ["grad." + stored_name(v) for v in said.grads]
         ours = [*out, *[found[v] for v in said.grads]]
         rough = self.rough(said) if self.way.dtype == "f32" else said.arrays()
@@ -263,7 +263,7 @@ class Run:
         for k, (name, o, r, w) in enumerate(zip(names, ours, said.arrays(), rough)):
             must_agree(off(name, o, r, w, self.way.dtype, k < len(out)))
         self.lib.lend(3)
-        again, found_again = self.library(self.given), self.library(self.given, said.cots)
+        again, found_again = self.run_library(self.given), self.run_library(self.given, said.cots)
         if any(a.tobytes() != b.tobytes() for a, b in zip(out, again)) or any(found[v].tobytes() != found_again[v].tobytes() for v in found):
             raise Wrong("three threads give other bits than one")
 
@@ -278,7 +278,7 @@ class Run:
         less = self.torch({v: x * 2.0**-20 if v.kind == "float" and v.space else x for v, x in base.items()}, self.dtype)
         near = self.torch(extreme.nudged(data, dtype, self.seed), self.dtype)
         fine = self.torch(data, torch.float64)
-        for k, (v, o) in enumerate(zip(self.p.results, self.library(data))):
+        for k, (v, o) in enumerate(zip(self.p.results, self.run_library(data))):
             said, overflow = [s.results[k] for s in (one, less, there, near, fine)], not there.all(torch.isfinite, draw.ancestors([v]))
             must_agree(extreme.off("%s data: result %d (%s)" % (size, k, v.name), o, extreme.wanted_scaled(said, dtype, exponent, overflow)))
 
@@ -292,7 +292,7 @@ class Run:
         reach = extreme.Reach(spots)
         said = self.torch(data, torch.float64)
         rough = self.torch(data, torch.float32) if self.way.dtype == "f32" else said
-        out, found = self.library(data), self.library(data, said.cots)
+        out, found = self.run_library(data), self.run_library(data, said.cots)
 
         def compare(name, space, dirty, got, want, loose):
             clean = ~rows[space] if dirty else torch.ones(want.shape[:1] if space else (), dtype=torch.bool)

@@ -4,12 +4,10 @@ refuses its own plan: it holds each plan against the function (passes/audit.c) a
 
 usage: plans.py [NUMBER...]     all, or these. Ends with `N noticed, N missed`.
 PLAN_FAULTS: (file, text as it stands, text with the fault, program). PROGRAMS: by name, a path and options of `gnnc build`."""
-import os
 import subprocess
 import sys
-import tempfile
 
-from run import build_copy, ninja, planted
+from run import campaign, ninja
 
 PROGRAMS = {
     "custom": ("bench/models/custom.gnn", "--set=F=16,K=16"),
@@ -98,27 +96,12 @@ def refusal(tree, program):
     return "%s: %s" % (program, said[said.index("plan of"):][:140]) if code == 70 and "plan of" in said else None
 
 
-def main():
-    chosen = [int(a) for a in sys.argv[1:]] or range(len(PLAN_FAULTS))
-    noticed, missed = 0, 0
-    with tempfile.TemporaryDirectory(prefix="gnnc-faults-") as tree:
-        build_copy(tree)
-        for program in PROGRAMS:
-            code, said = plan_of(tree, program)
-            if code:
-                sys.exit("%s does not build without a fault: %s" % (program, said))
-        for i, (path, old, new, program) in ((i, PLAN_FAULTS[i]) for i in chosen):
-            with open(os.path.join(tree, path), encoding="utf-8") as f:
-                text = f.read()
-            why = None
-            if text.count(old) == 1:
-                with planted(tree, path, text.replace(old, new)):
-                    why = refusal(tree, program)
-            print("%s plan.%d %s: %s" % ("ok" if why else "FAIL", i, path, why or "the plan of %s is not refused" % program), flush=True)
-            noticed, missed = noticed + bool(why), missed + (not why)
-    print("%d noticed, %d missed" % (noticed, missed))
-    sys.exit(1 if missed else 0)
+def check_programs(tree):
+    for program in PROGRAMS:
+        code, said = plan_of(tree, program)
+        if code:
+            sys.exit("%s does not build without a fault: %s" % (program, said))
 
 
 if __name__ == "__main__":
-    main()
+    campaign(PLAN_FAULTS, "plan", refusal, check_programs)

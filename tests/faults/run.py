@@ -113,23 +113,26 @@ class planted:
         self.write(self.old)
 
 
-def main():
-    chosen = [int(a) for a in sys.argv[1:]] or range(len(FAULTS))
+def campaign(rows, name, notice, check=lambda tree: None):
+    """Plants the rows that the command line chooses, one at a time. notice(tree, who) says what `who`, the row's last column, makes of the fault, or
+    None; check(tree) ends the program if the tree is not sound without a fault."""
+    chosen = [int(a) for a in sys.argv[1:]] or range(len(rows))
     noticed, missed = 0, 0
     with tempfile.TemporaryDirectory(prefix="gnnc-faults-") as tree:
         build_copy(tree)
-        for i, (path, old, new, tests) in ((i, FAULTS[i]) for i in chosen):
+        check(tree)
+        for i, (path, old, new, who) in ((i, rows[i]) for i in chosen):
             with open(os.path.join(tree, path), encoding="utf-8") as f:
                 text = f.read()
             why = None
             if text.count(old) == 1:
                 with planted(tree, path, text.replace(old, new)):
-                    why = next(filter(None, (failure(tree, name) for name in tests.split())), None)
-            print("%s fault.%d %s: %s" % ("ok" if why else "FAIL", i, path, why or "%s did not notice" % tests), flush=True)
+                    why = notice(tree, who)
+            print("%s %s.%d %s: %s" % ("ok" if why else "FAIL", name, i, path, why or "%s did not notice" % who), flush=True)
             noticed, missed = noticed + bool(why), missed + (not why)
     print("%d noticed, %d missed" % (noticed, missed))
     sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
-    main()
+    campaign(FAULTS, "fault", lambda tree, tests: next(filter(None, (failure(tree, name) for name in tests.split())), None))

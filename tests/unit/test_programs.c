@@ -4,8 +4,10 @@
    as can be, and the emitted C. Compilers take nearly all of the time: of many programs one batch in four goes through C
    and LLVM's optimiser. Every element must lie within the interpreter's bound of the module that was written, and the
    three runs must have the same bits; a bit of one run is changed, and the comparison has to notice. In some, an edge is
-   dropped behind the oracle's back: wherever the oracle tells the two graphs apart, the comparison has to notice. 200 programs run once more with kernels under the address and undefined
-   behaviour sanitizers, in buffers of just their size, in a child process. A third is built once more with each value in memory of its own, all rows computed and each step alone: the same bits.
+   dropped behind the oracle's back: wherever the oracle tells the two graphs apart, the comparison has to notice. 200
+   programs run once more with kernels under the address and undefined behaviour sanitizers, in buffers of just their size,
+   in a child process. A third is built once more with each value in memory of its own, all rows computed and each step
+   alone: the same bits.
 
    Programs from text go through the front end first, and run once more on graphs of another form, and with a wider dim (metamorphic.h).
 
@@ -316,7 +318,7 @@ static const char *check_apart(Arena *a, Batch *b, unsigned i, const Oracle *o, 
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
     if (!why) why = program_run(a, p, &llvm, graph, o->args, got);
     rt_graph_free(graph);
-    if (!why) why = program_same(a, p->plain->funcs.data[0], o->results, r->llvm, got);
+    if (!why) why = compare_runs(a, b, p, o, r->llvm, got);
     b->tally.apart++;
     return why ? arena_printf(a, "with memory shared and apart: %s", why) : NULL;
 }
