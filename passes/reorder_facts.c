@@ -240,17 +240,28 @@ static bool leaves_out(const Reorder *r, const IrOp *op, IrId v)
     return op->args[c != 0 ? 1 : 2] != v;
 }
 
-/* Before autodiff: may the cotangent of v be infinite or NaN in rows without any, because of what is made of v there? */
+/* Is op a product with something that may be infinite in those rows? It is the derivative by v. */
+static bool is_times_infinity(const Reorder *r, const IrOp *op, IrId v)
+{
+    if (op->op != IR_OP_mul) return false;
+    IrId other = op->args[op->args[0] == v];
+    double x;
+    return !ro_knows(r, other, RO_FINITE) && !(at_empty(r, other, IR_NONE, 8, &x) && isfinite((float)x));
+}
+
+/* Before autodiff: may the cotangent of v be infinite or NaN in rows without any, because of what is made of v there? What is infinite
+   there itself says yes: it meets cotangents as a factor. */
 static bool is_sharp(const Reorder *r, IrId v, int depth)
 {
     double x;
     if (!depth || !at_empty(r, v, IR_NONE, 8, &x)) return false;
+    if (!isfinite((float)x)) return true;
     for (IrId u = 0; u < r->b.f->ops.n; u++) {
         const IrOp *op = ro_op(r, u);
         bool reads = false;
         for (uint32_t k = 0; k < op->n_args && r->values.data[u].uses; k++) reads |= op->args[k] == v;
         if (!reads || ir_op_is_of_autodiff(op->op) || leaves_out(r, op, v)) continue;
-        if (is_pole(r, op, x) || is_sharp(r, u, depth - 1)) return true;
+        if (is_pole(r, op, x) || is_times_infinity(r, op, v) || is_sharp(r, u, depth - 1)) return true;
     }
     return false;
 }
@@ -301,11 +312,13 @@ IrId reorder_harmless(Reorder *r, IrOpcode op, uint32_t k, IrId y, IrId map, boo
     return at_rows(r, map, y, neutral);
 }
 
+bool reorder_is_sharp(const Reorder *r, IrId v) { return r->has_grad && is_sharp(r, v, 8); }
+
 IrId reorder_guard_sum(Reorder *r, IrId v, IrId sum)
 {
     const IrOp *op = ro_op(r, v);
-    if (sum == IR_NONE || sum == v || !r->has_grad || op->op != IR_OP_reduce_sum) return sum;
+    if (sum == IR_NONE || sum == v || op->op != IR_OP_reduce_sum) return sum;
     IrId map = op->attr.map;
     bool same = ro_op(r, sum)->op == IR_OP_reduce_sum && ro_op(r, sum)->attr.map == map;
-    return same || !is_sharp(r, v, 8) ? sum : at_rows(r, map, sum, 0);
+    return same || !reorder_is_sharp(r, v) ? sum : at_rows(r, map, sum, 0);
 }
