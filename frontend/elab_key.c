@@ -108,13 +108,14 @@ Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
 
 /* ---- by = rel --------------------------------------------------------------------------------- */
 
-/* The frame's dim that the range was declared with, so that its name goes on; else a new one. Dims that happen to be of
+/* The dim that the range was declared with, here or in a caller, so that its name goes on; else a new one. Dims that happen to be of
    one known size are two. */
 static IrId key_dim(Elab *e, const Size *classes, Span s)
 {
     int64_t n;
-    for (const Symbol *sym = e->frame->dims; sym; sym = sym->next)
-        if (dim_size(e, sym->id) == classes) return sym->id;
+    for (const Frame *f = e->frame; f; f = f->caller)
+        for (const Symbol *sym = f->dims; sym; sym = sym->next)
+            if (dim_size(e, sym->id) == classes) return sym->id;
     for (const Symbol *sym = e->frame->dims; sym && !size_value(&e->z, classes, &n); sym = sym->next)
         if (size_equal(&e->z, dim_size(e, sym->id), classes)) return sym->id;
     return dim_new(e, NULL, classes, s);

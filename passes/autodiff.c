@@ -55,6 +55,13 @@ static IrId cleaned(Adjoint *a, IrId g, const Counts *c)
 
 static IrId condition(Adjoint *a, const Counts *c) { return c->when ? c->cond : irb_map1(&a->b, IR_OP_not, c->cond); }
 
+/* Where the sum of two cotangents counts, both of them cleaned. */
+static Counts either(Adjoint *a, const Counts *x, const Counts *y)
+{
+    if (x->cond == IR_NONE || y->cond == IR_NONE) return everywhere;
+    return (Counts){irb_map2(&a->b, IR_OP_or, condition(a, x), condition(a, y)), true, false};
+}
+
 void adjoint_choose(Adjoint *a, Counts of, IrId cond, bool when)
 {
     Counts chosen = {cond, when, of.spoiled};
@@ -112,7 +119,7 @@ void adjoint_give(Adjoint *a, IrId v, IrId g)
     if (!same_place(&a->counts[v], &c)) {
         *sum = cleaned(a, *sum, &a->counts[v]);
         g = cleaned(a, g, &c);
-        a->counts[v] = c = everywhere;
+        a->counts[v] = c = either(a, &a->counts[v], &c);
     }
     a->counts[v].spoiled |= c.spoiled;
     *sum = irb_map2(&a->b, IR_OP_add, *sum, g);
