@@ -130,6 +130,28 @@ static inline const char *case_run(const CaseRunner *r, const char *kernel, cons
     return why ? why : r->run(r->ctx, kernel, args, n_elems, 0, n / 4);
 }
 
+/* ---- maxima and minima ----------------------------------------------------------------------------------------------- */
+
+static inline double case_extreme(float a, float b, bool max) { return isnan(a) || isnan(b) ? NAN : max == (a > b) ? a : b; }
+
+/* Every pair of numbers of all kinds, but no zero with a sign: a NaN wins, whichever side it is on. */
+static inline const char *case_extremes(const CaseRunner *r, CaseOut *out)
+{
+    enum { N = 18, PAIRS = N * N };
+    static const float v[N] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-38f, -1e-38f, 1e-40f, -1e-40f, 0, 1, -1, 2, -2, 0.5f, -0.5f, 16777216, 7};
+    static float a[PAIRS], b[PAIRS], y[4 * PAIRS];
+    for (int i = 0; i < PAIRS; i++) a[i] = v[i / N], b[i] = v[i % N];
+    RtArg args[] = {{.p = a}, {.p = b}, {.p = y}, {.i = PAIRS / 4}};
+    const char *why = case_run(r, "extremes", args, (int64_t[]){PAIRS, PAIRS, 4 * PAIRS, 0}, PAIRS / 4);
+    for (int i = 0; i < 4 * PAIRS && !why; i++) {
+        double want = case_extreme(a[i % PAIRS], b[i % PAIRS], i / PAIRS % 2 == 0), got = (double)y[i];
+        if (got != want && !(isnan(got) && isnan(want))) why = "a maximum or minimum is wrong";
+    }
+    out->n = 0;
+    case_keep(out, y, 4 * PAIRS);
+    return why;
+}
+
 /* ---- merge-path SpMM ----------------------------------------------------------------------------
  */
 
