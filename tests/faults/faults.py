@@ -45,6 +45,7 @@ FAULTS = [
     ("codegen/llvm_value.c", ": op == KIR_le ? LLVMIntSLE", ": op == KIR_le ? LLVMIntSLT", "emit_llvm emitters"),
     ("codegen/llvm_value.c", "LLVMConstInt(LLVMInt64TypeInContext(e->context), 32, false), t.lanes);\n    return LLVMBuildTrunc", "LLVMConstInt(LLVMInt64TypeInContext(e->context), 31, false), t.lanes);\n    return LLVMBuildTrunc", "emit_llvm emitters"),
     ("codegen/llvm_value.c", "return LLVMBuildSExt(e->at, v, type, \"\");", "return LLVMBuildZExt(e->at, v, type, \"\");", "emit_llvm emitters"),
+    ("passes/lower_online.c", "n == 1 && scaling(s, op->args[1]) == FREE ? SCALES", "n == 1 ? SCALES", "stage"),
     ("codegen/emit_c_help.c", "a[l] > b[l] || a[l] != a[l] ? a[l] : b[l]", "a[l] > b[l] ? a[l] : b[l]", "emit_c"),
     ("codegen/emit_c_help.c", "for (int l = 0; l < n; l++) p[l] = ", "for (int l = 0; l + 1 < n; l++) p[l] = ", "emit_c emitters"),
     # runtime: graphs

@@ -62,6 +62,12 @@ static const Case cases[] = {
      "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
      "  %7 = gather %1 via END : edge[F] f32\n  %8 = mul %5, %7 : edge[F] f32\n  %9 = reduce_sum %8 via MAP : node[F] f32\n"
      "  %10 = div %9, %6 : node[F] f32\n  return y = %10\n  return m = %2\n  return z = %6\n}\n", 1, true, true, false},
+    {"a sum of what is divided by the weights of a softmax",
+     "(s = @s, x = @x) {\n  %0 = arg 0 : edge[] f32\n  %1 = arg 1 : node[F] f32\n"
+     "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
+     "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
+     "  %7 = gather %1 via END : edge[F] f32\n  %8 = div %7, %5 : edge[F] f32\n  %9 = reduce_sum %8 via MAP : node[F] f32\n"
+     "  return y = %9\n  return m = %2\n  return z = %6\n}\n", 1, false, true, false},
     {"softmax of heads by the least score, guarded",
      "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
      "  %2 = reduce_min %0 via MAP empty 0 : node[H] f32\n  %3 = abs %2 : node[H] f32\n  %4 = const inf : [] f32\n"
