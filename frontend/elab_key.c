@@ -108,34 +108,34 @@ Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
 
 /* ---- by = rel --------------------------------------------------------------------------------- */
 
-/* The dim that the range was declared with, here or in a caller, so that its name goes on; else a new one. Dims that happen to be of
-   one known size are two. */
-static IrId key_dim(Elab *e, const Size *classes, Span s)
+/* The dim that the range was declared with, here or in a caller, so that its name goes on; else a new one, as where a function's value has
+   the caller's dim already. Dims that happen to be of one known size are two. */
+static IrId key_dim(Elab *e, const Size *classes, const IrType *value, Span s)
 {
     int64_t n;
     for (const Frame *f = e->frame; f; f = f->caller)
         for (const Symbol *sym = f->dims; sym; sym = sym->next)
-            if (dim_size(e, sym->id) == classes) return sym->id;
+            if (dim_size(e, sym->id) == classes && (f == e->frame || !ir_type_has_dim(value, sym->id))) return sym->id;
     for (const Symbol *sym = e->frame->dims; sym && !size_value(&e->z, classes, &n); sym = sym->next)
         if (size_equal(&e->z, dim_size(e, sym->id), classes)) return sym->id;
     return dim_new(e, NULL, classes, s);
 }
 
-static bool key_add(Elab *e, Key *key, const Value *v, IrId from, Span s)
+static bool key_add(Elab *e, Key *key, const Value *v, const IrType *value, Span s)
 {
     if (!check_index(e, v, s)) return false;
-    if (v->type.n_dims || (v->type.space != from && v->type.space != IR_UNIT)) {
-        IrType one = {.space = from, .dtype = IR_I64};
+    if (v->type.n_dims || (v->type.space != value->space && v->type.space != IR_UNIT)) {
+        IrType one = {.space = value->space, .dtype = IR_I64};
         diag_error(e->d, E0205, s, "a key is one integer per element: found %s, wanted %s", value_text(e, v),
                    type_text(e, &one));
         return false;
     }
-    IrId dim = key_dim(e, v->classes, s);
+    IrId dim = key_dim(e, v->classes, value, s);
     if (key->n && ir_type_has_dim(&key->hit.type, dim)) dim = dim_new(e, NULL, v->classes, s);
     Value hit = place_hit(e, v, dim, s);
     if (key->n == IR_MAX_DIMS - 1 || hit.kind == V_ERROR) return false;
     key->dims[key->n++] = dim;
-    if (key->n == 1) return key->hit = op_spread(e, hit, from), true;
+    if (key->n == 1) return key->hit = op_spread(e, hit, value->space), true;
     IrType t = ir_type_join(&key->hit.type, &hit.type);
     key->hit = value_tensor(op_add(e, IR_OP_and, t, (IrId[]){key->hit.id, hit.id}, 2, (IrAttr){0}, s), t, s);
     return true;
@@ -149,15 +149,15 @@ static bool is_rows_word(const Value *v, const char *word)
            !memcmp(v->span.source->text + v->span.begin, word, n);
 }
 
-bool key_read(Elab *e, const Value *by, ReduceWhere where, IrId from, Span s, Key *key)
+bool key_read(Elab *e, const Value *by, ReduceWhere where, const IrType *value, Span s, Key *key)
 {
     static const char *const rows[] = {"dst", "src", "", "graph"};
     *key = (Key){.span = s};
     if (by->kind == V_NONE) return true;
-    if (by->kind != V_TUPLE) return key_add(e, key, by, from, s);
+    if (by->kind != V_TUPLE) return key_add(e, key, by, value, s);
     bool ok = by->n > 1 && is_rows_word(&by->items[0], rows[where]);
     if (!ok) diag_error(e->d, E0302, s, "wanted a key, or `(%s, key)`: this reducer's rows are those of `%s`", rows[where], rows[where]);
-    for (uint32_t i = 1; ok && i < by->n; i++) ok = key_add(e, key, &by->items[i], from, s);
+    for (uint32_t i = 1; ok && i < by->n; i++) ok = key_add(e, key, &by->items[i], value, s);
     return ok;
 }
 

@@ -532,7 +532,7 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
     if (!reduce_map(e, where, def->name, &args[0].value, c->span, &map)) return value_error();
     e->reduce_from = e->m->maps.data[map].from;
     e->reduce_to = e->m->maps.data[map].to;
-    bool ok = !by || key_read(e, &by->value, where, e->reduce_from, by->ast->value->span, &key);
+    bool ok = !by || key_read(e, &by->value, where, &args[0].value.type, by->ast->value->span, &key);
     if (!ok || !key_there(e, &key, where, e->reduce_from, c->span)) return e->reduce_from = e->reduce_to = IR_NONE, value_error();
     Call call = {.ast = c->ast, .span = c->span, .args = args, .n = n};
     if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &call))

@@ -395,8 +395,8 @@ typedef struct Key { /* of a reduction; n is 0 without one */
     uint32_t n;
     Span span;
 } Key;
-/* What `by = ...` says about elements of the space `from`. False: a diagnostic was made. */
-bool key_read(Elab *e, const Value *by, ReduceWhere where, IrId from, Span s, Key *key);
+/* What `by = ...` says about elements of `value`, which is reduced. False: a diagnostic was made. */
+bool key_read(Elab *e, const Value *by, ReduceWhere where, const IrType *value, Span s, Key *key);
 /* Adds that edges which lead nowhere belong to no row. */
 bool key_there(Elab *e, Key *key, ReduceWhere where, IrId from, Span s);
 bool key_masks(const Key *key); /* some elements may belong to no group */

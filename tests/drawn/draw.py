@@ -76,18 +76,18 @@ UNARY = [("tanh(%s)", "T.tanh(%s)"), ("sigmoid(%s)", "T.sigmoid(%s)"), ("exp(%s)
          ("sqrt(abs(%s) + 0.1)", "T.sqrt(T.abs(kinks(%s, 0)) + 0.1)"), ("erf(%s)", "T.erf(%s)"), ("sin(%s)", "T.sin(wave(%s))"),
          ("cos(%s)", "T.cos(wave(%s))"), ("abs(%s)", "T.abs(kinks(%s, 0))"), ("sign(%s)", "T.sign(kinks(%s, 0))"), ("floor(%s)", "floor(%s)"),
          ("square(%s)", "T.square(%s)"), ("(-%s)", "(-%s)"), ("pow(abs(%s) + 0.2, 1.5)", "T.pow(T.abs(kinks(%s, 0)) + 0.2, 1.5)"),
-         ("1 / (1 + square(%s))", "1 / (1 + T.square(%s))"), ("clamp(%s, -1, 0.5)", "clamp(%s, -1, 0.5)"), ("(2 * %s)", "(2 * %s)"),
+         ("(1 / (1 + square(%s)))", "(1 / (1 + T.square(%s)))"), ("clamp(%s, -1, 0.5)", "clamp(%s, -1, 0.5)"), ("(2 * %s)", "(2 * %s)"),
          ("(%s + 1)", "(%s + 1)"), ("(0.5 - %s)", "(0.5 - %s)"), ("(%s ** 2)", "(%s ** 2)"), ("detach(%s)", "(%s).detach()")]
 # Long to compile: drawn rarely.
 LONG = [("atan2(%s, %s + 5)", "T.atan2(%s, %s + 5)")]
 BINARY = [("(%s + %s)", "(%s + %s)"), ("(%s - %s)", "(%s - %s)"), ("(%s * %s)", "(%s * %s)"), ("(%s * %s)", "(%s * %s)"),
-          ("%s / (1 + abs(%s))", "%s / (1 + T.abs(kinks(%s, 0)))"), ("max(%s, %s)", "maximum(%s, %s)"), ("min(%s, %s)", "minimum(%s, %s)"),
+          ("(%s / (1 + abs(%s)))", "(%s / (1 + T.abs(kinks(%s, 0))))"), ("max(%s, %s)", "maximum(%s, %s)"), ("min(%s, %s)", "minimum(%s, %s)"),
           ("mse(%s, %s)", "T.square(%s - %s)"), ("mae(%s, %s)", "T.abs(kinks(%s - %s, 0))"),
           ("where(%s < %s, 0.5, 1)", "T.where(less(%s, %s), num_(0.5, D), num_(1., D))"),
           ("where(%s < 0.25, %s, -0.5)", "T.where(less(%s, T.tensor(0.25, dtype=D)), %s, num_(-0.5, D))")]
 ACTIVATIONS = [("relu(%s)", "nnf.relu(kinks(%s, 0))"), ("leaky_relu(%s, 0.2)", "nnf.leaky_relu(kinks(%s, 0), 0.2)"),
                ("elu(%s)", "elu(%s)"), ("elu(%s, alpha = 2)", "elu(%s, 2.0)"),
-               ("selu(%s)", "1.0507009873554805 * elu(%s, 1.6732632423543772)"), ("celu(%s, alpha = 2)", "elu(%s, 2.0, 2.0)"), ("gelu(%s)", "nnf.gelu(%s)"),
+               ("selu(%s)", "(1.0507009873554805 * elu(%s, 1.6732632423543772))"), ("celu(%s, alpha = 2)", "elu(%s, 2.0, 2.0)"), ("gelu(%s)", "nnf.gelu(%s)"),
                ("gelu(%s, approximate = \"tanh\")", "nnf.gelu(%s, approximate='tanh')"), ("silu(%s)", "nnf.silu(%s)"),
                ("softplus(%s)", "nnf.softplus(%s)"), ("softplus(%s, beta = 3)", "nnf.softplus(%s, 3.0)"), ("log_sigmoid(%s)", "nnf.logsigmoid(%s)"),
                ("mish(%s)", "nnf.mish(%s)"), ("softsign(%s)", "nnf.softsign(kinks(%s, 0))"), ("hard_sigmoid(%s)", "hard_sigmoid(%s)"),
@@ -100,7 +100,7 @@ GUARDED = [("where({0} == 0, 0.5, 1 / {0})", "guarded({0}, lambda x: 1 / x, lamb
            ("where({0} > 0, sqrt({0}), 0)", "guarded({0}, T.sqrt, lambda x: x > 0, 0.0)"),
            ("where({0} <= 0, 2, exp(-1 / {0}))", "guarded({0}, lambda x: T.exp(-1 / x), lambda x: x > 0, 2.0)")]
 # Infinite where the operand is 0.
-POLES = [("1 / {0}", "1 / pole({0})"), ("log(abs({0}))", "T.log(T.abs(pole({0})))"), ("1 / square({0})", "1 / T.square(pole({0}))"),
+POLES = [("(1 / {0})", "(1 / pole({0}))"), ("log(abs({0}))", "T.log(T.abs(pole({0})))"), ("(1 / square({0}))", "(1 / T.square(pole({0})))"),
          ("sqrt(1 / abs({0}))", "T.sqrt(1 / T.abs(pole({0})))")]
 # What a step may not hold, which sees one element.
 NO_STEPS = ["sum_in(m)", "max_out(m)", "sum_all(m)", "readout_sum(m)", "m.src"]
