@@ -108,8 +108,9 @@ Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
 
 /* ---- by = rel --------------------------------------------------------------------------------- */
 
-/* The dim that the range was declared with, here or in a caller, so that its name goes on; else a new one, as where a function's value has
-   the caller's dim already. Dims that happen to be of one known size are two. */
+/* The dim of a key's groups: that which the index's range was declared with, in this function or in one that called it, so that results keep
+   its name. A new dim where there is none, or where it is a caller's and the reduced value has it already: inside, its name means nothing.
+   Dims that happen to be of one known size are two. */
 static IrId key_dim(Elab *e, const Size *classes, const IrType *value, Span s)
 {
     int64_t n;

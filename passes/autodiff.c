@@ -55,10 +55,10 @@ static IrId cleaned(Adjoint *a, IrId g, const Counts *c)
 
 static IrId condition(Adjoint *a, const Counts *c) { return c->when ? c->cond : irb_map1(&a->b, IR_OP_not, c->cond); }
 
-/* Where the sum of two cotangents counts, both of them cleaned. */
+/* Where the sum of two cotangents counts: where either does, for both are 0 where they do not. Both branches of one choice are everywhere. */
 static Counts either(Adjoint *a, const Counts *x, const Counts *y)
 {
-    if (x->cond == IR_NONE || y->cond == IR_NONE) return everywhere;
+    if (x->cond == IR_NONE || y->cond == IR_NONE || x->cond == y->cond) return everywhere;
     return (Counts){irb_map2(&a->b, IR_OP_or, condition(a, x), condition(a, y)), true, false};
 }
 

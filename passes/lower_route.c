@@ -53,21 +53,6 @@ static void lower_images(LowerFunc *lf, uint32_t g, IrId v)
     lower_finish(&l, "route");
 }
 
-/* Chosen nodes keep whole rows of the graph that they are chosen from, and its edges: the map whose list has those of each row in the user's
-   order. IR_NONE: the stored order is that. */
-static IrId map_in_order(const IrModule *m, IrId map)
-{
-    for (IrId i = 0; i < m->graphs.n; i++) {
-        const IrGraph *g = &m->graphs.data[i], *base = g;
-        if (g->kind != IR_GRAPH_SELECT || (g->src != map && g->dst != map)) continue;
-        while (base->kind == IR_GRAPH_SELECT) base = &m->graphs.data[base->base];
-        IrId from = g->src == map ? base->src : base->dst;
-        const IrMap *x = &m->maps.data[from];
-        return x->sorted || x->computed || x->partial ? IR_NONE : from;
-    }
-    return IR_NONE;
-}
-
 /* A counting sort, stable. While it runs, rows[t + 1] is where row t's next element goes. */
 static void sort_elements(Lower *l, IrId id)
 {
@@ -101,8 +86,6 @@ static void sort_elements(Lower *l, IrId id)
     emit_set(e, sum, emit_op2(e, KIR_add, sum, count));
     emit_end(e);
     k = emit_for(e, zero, n_from, 1, KIR_SEQ, "elements");
-    IrId order = map_in_order(m, id);
-    if (order != IR_NONE) k = emit_convert(e, KIR_I64, emit_load(e, lower_in(l, lower_map_buffer(l, PLAN_MAP_LIST, order)), i32, k, 1, 1));
     image = emit_convert(e, KIR_I64, emit_load(e, to, i32, k, 1, 1));
     emit_if(e, emit_op2(e, KIR_le, zero, image));
     next = emit_op2(e, KIR_add, image, one);

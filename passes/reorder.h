@@ -127,7 +127,7 @@ IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor);
 /* Before autodiff: y as operand k of an `op` on rows of which `map` may sum nothing. There it is a number at which op and
    its derivatives are finite, unless y is known to do no harm. `given`: y was there before. */
 IrId reorder_harmless(Reorder *r, IrOpcode op, uint32_t k, IrId y, IrId map, bool given);
-/* Before autodiff: may the cotangent of v be infinite or NaN in rows into which nothing is summed? */
+/* Whether adjoints will be made of v, and its cotangent may be infinite or NaN in rows into which nothing is summed. */
 bool reorder_is_sharp(const Reorder *r, IrId v);
 /* `sum`, found for the reduce_sum v: before autodiff cut off where no row is summed if its cotangent may be NaN there,
    which no row of v's operand would have read. */

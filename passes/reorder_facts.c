@@ -219,15 +219,24 @@ static bool at_empty(const Reorder *r, IrId v, IrId map, int depth, double *out)
     return all && apply(op, x, out);
 }
 
-/* Is op's derivative by its operand v infinite in those rows, where v is x? */
-static bool is_pole(const Reorder *r, const IrOp *op, double x)
+static bool knows_at_empty(const Reorder *r, IrId v, uint8_t fact)
 {
+    double x;
+    return ro_knows(r, v, fact) || (at_empty(r, v, IR_NONE, 8, &x) && of_number(x) & fact);
+}
+
+/* May op's derivative by its operand v be infinite in those rows, where v is x? */
+static bool is_pole(const Reorder *r, const IrOp *op, IrId v, double x)
+{
+    IrId other = op->args[op->n_args > 1 && op->args[0] == v];
     switch (op->op) {
     case IR_OP_log:
     case IR_OP_sqrt:
     case IR_OP_pow: return (float)x == 0;
-    case IR_OP_div: return at_empty(r, op->args[1], IR_NONE, 8, &x) && (float)x == 0;
     case IR_OP_log1p: return x == -1;
+    case IR_OP_mul:
+    case IR_OP_contract: return !knows_at_empty(r, other, RO_FINITE);
+    case IR_OP_div: return op->args[1] == v ? (float)x == 0 || !knows_at_empty(r, other, RO_FINITE) : !knows_at_empty(r, other, RO_NONZERO);
     default: return false;
     }
 }
@@ -240,17 +249,8 @@ static bool leaves_out(const Reorder *r, const IrOp *op, IrId v)
     return op->args[c != 0 ? 1 : 2] != v;
 }
 
-/* Is op a product with something that may be infinite in those rows? It is the derivative by v. */
-static bool is_times_infinity(const Reorder *r, const IrOp *op, IrId v)
-{
-    if (op->op != IR_OP_mul) return false;
-    IrId other = op->args[op->args[0] == v];
-    double x;
-    return !ro_knows(r, other, RO_FINITE) && !(at_empty(r, other, IR_NONE, 8, &x) && isfinite((float)x));
-}
-
-/* Before autodiff: may the cotangent of v be infinite or NaN in rows without any, because of what is made of v there? What is infinite
-   there itself says yes: it meets cotangents as a factor. */
+/* Before autodiff: may the cotangent of v be infinite or NaN in rows into which nothing is summed, because of what is made of v there? An
+   infinite v counts as one: products with it multiply the cotangents of their other operands by it. */
 static bool is_sharp(const Reorder *r, IrId v, int depth)
 {
     double x;
@@ -261,7 +261,7 @@ static bool is_sharp(const Reorder *r, IrId v, int depth)
         bool reads = false;
         for (uint32_t k = 0; k < op->n_args && r->values.data[u].uses; k++) reads |= op->args[k] == v;
         if (!reads || ir_op_is_of_autodiff(op->op) || leaves_out(r, op, v)) continue;
-        if (is_pole(r, op, x) || is_times_infinity(r, op, v) || is_sharp(r, u, depth - 1)) return true;
+        if (is_pole(r, op, v, x) || is_sharp(r, u, depth - 1)) return true;
     }
     return false;
 }

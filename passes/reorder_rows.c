@@ -157,7 +157,8 @@ static IrId sum_of_select(Reorder *r, IrOp op, IrId map, int depth)
     if (!ro_is_const(r, op.args[2], &zero) || zero != 0) return IR_NONE;
     IrId y = reorder_lift(r, x, map); /* x where c, else 0: y times how many */
     if (y == IR_NONE || !ro_knows(r, y, RO_FINITE | RO_CALM)) return IR_NONE;
-    if (reorder_is_sharp(r, r->replaced)) return IR_NONE; /* where no row has c, 0 rows would multiply an infinite cotangent */
+    /* In a row none of whose elements has c the count is 0, and y's gradient would be 0 times a cotangent that may be infinite. */
+    if (reorder_is_sharp(r, r->replaced)) return IR_NONE;
     IrId one = ro_const(r, ir_scalar(op.type.dtype), 1);
     if (y == one) return IR_NONE;
     return ro_map2(r, IR_OP_mul, reorder_rows_sum(r, ro_select(r, op.args[0], one, op.args[2]), map, depth), y);

@@ -44,6 +44,34 @@ static void count_by_graph(const RtGraph *g, const RtTopology *t, int64_t space,
     }
 }
 
+/* `orig` of a graph of chosen nodes. Its edges are those of the base, stored graph after graph in the user's order: programs
+   take a row's edges in that order, and number random draws by it. */
+static RtCode number_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_graphs, RtStatus *st)
+{
+    int64_t base = g->model->graphs[d->base].edge, n = g->spaces[base].count, sum = 0;
+    const int64_t *ids = g->spaces[base].ids;
+    int32_t *orig = g->maps[d->orig].to;
+    RtBlock scratch;
+    for (int64_t e = 0; e < n; e++) orig[e] = (int32_t)e;
+    if (!ids) return RT_OK;
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(n_graphs, 8), n, 4), "edges in order", st));
+    int64_t *at = scratch.p; /* [n_graphs] where each graph's next edge goes */
+    int32_t *by_user = (int32_t *)(at + n_graphs);
+    count_by_graph(g, t, base, n_graphs, at);
+    for (int64_t i = 0; i < n_graphs; i++) {
+        int64_t size = at[i];
+        at[i] = sum;
+        sum += size;
+    }
+    for (int64_t pos = 0; pos < n; pos++) by_user[ids[pos]] = (int32_t)pos;
+    for (int64_t u = 0; u < n; u++) {
+        int64_t graph = n_graphs > 1 ? rt_row_graph(g, t, base, by_user[u]) : 0;
+        if (graph >= 0 && graph < n_graphs) orig[at[graph]++] = by_user[u];
+    }
+    rt_block_free(&scratch);
+    return RT_OK;
+}
+
 static RtCode build_select(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_edges, RtStatus *st)
 {
     const RtGraphDef *base = &g->model->graphs[d->base];
@@ -64,8 +92,7 @@ static RtCode build_select(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
     rt_block_free(&sizes);
     if (!code) code = rt_graph_set_count(g, d->edge, n_edges, st);
     if (!code) code = rt_graph_alloc(g, n_edges, 4, &g->maps[d->orig].to, st);
-    for (int64_t e = 0; !code && e < n_edges; e++) g->maps[d->orig].to[e] = (int32_t)e;
-    return code;
+    return code ? code : number_edges(g, d, t, n_graphs, st);
 }
 
 /* ---- routed edges ---- */

@@ -4,8 +4,8 @@ its start, takes in element after element, and `done` of the states is the resul
 `done` of the starts where not. The oracle walks elements one by one with numbers that carry their derivatives; a start is a constant.
 
 Each library of some dozen reducers is built with all passes and without the pass `reorder`, and runs on graphs with rows of none, one and
-several elements, with parallel edges and loops, without edges, and of one node. GNNC_LONG: ten times as many; else two of their groups,
-which have states that are infinite, and groups of a key without elements, behind sums that `reorder` makes products of counts.
+several elements, with parallel edges and loops, without edges, and of one node. The first library has those of FOUND. GNNC_LONG: ten times
+as many.
 usage: test_reducers.py BUILD [FIRST]     from that seed
 Run: lesser if long"""
 import os
@@ -132,7 +132,7 @@ class Reducer:
         return [(v, [e for e in edges if end[e] == v and k in (None, graph.kind[e])]) for v in range(graph.n) for k in kinds]
 
     def row(self, graph, v, elements):
-        h = {"x": graph.x[v] if v is not None else None, "1": as_dual(1.0), None: None}[self.h]
+        h = {"x": graph.x[v] if v is not None else None, "y": graph.y[v] if v is not None else None, "1": as_dual(1.0), None: None}[self.h]
         if not elements and self.empty:
             return as_dual(eval(self.empty, dict(FUNCTIONS, h=h)))
         s = {"s%d" % i: as_dual(float(start)) for i, (start, _) in enumerate(self.states)}
@@ -146,12 +146,32 @@ class Reducer:
         return as_dual(eval(self.done, dict(FUNCTIONS, h=h, **s)))
 
 
+# States, `done`, message and form. `reorder` makes a product with the number of elements of each sum, and its derivative meets what is infinite
+# in rows without any: a state, a product with one, a quotient by what may be 0, also where only the key's group has no element.
+FOUND = (((("inf", "{s} += m"), ("0", "{s} += m")), "s0 * tanh(s1)", "x.src", "out"),
+         ((("inf", "{s} -= m"), ("inf", "{s} += m")), "s1 / s0", "x.src", "out"),
+         ((("-inf", "{s} += m"),), "s0 * s0", "x.dst", "in"),
+         ((("inf", "{s} += m"), ("0", "{s} += m")), "h * s0 * s1", "x.src", "out"),
+         ((("inf", "{s} += m"), ("0", "{s} += m")), "h * s0 / (2 + s1)", "x.src", "out"),
+         ((("inf", "{s} += m"), ("0", "{s} += m")), "s1 / (h / s0)", "x.src", "out"),
+         ((("0", "{s} += m"), ("1", "{s} += m")), "s1 / s0", "0.5 * x.dst", "key"))
+
+
+class Found(Reducer):
+    """h is an input that has nothing to do with the message, so that the gradient by x is finite where that by h is not."""
+
+    def __init__(self, states, done, m, form):
+        self.states, self.done, self.m, self.form, self.empty = states, done, m, form, None
+        self.h = "y" if "h " in done else None
+
+
 class Graph:
     def __init__(self, n, edges, rng):
         self.n, (self.src, self.dst) = n, np.array(edges, int).reshape(-1, 2).T
         self.values = {"x": rng.uniform(0.3, 1.7, (n, F)) * rng.choice([-1, 1], (n, F)), "w": rng.uniform(0.3, 1.7, len(self.src)),
                        "kind": rng.integers(0, R, len(self.src))}
-        self.kind = self.values["kind"]
+        self.values["y"] = rng.uniform(0.3, 1.7, (n, F))
+        self.kind, self.y = self.values["kind"], [Dual(y) for y in self.values["y"]]
         self.x = [Dual(self.values["x"][v], {("x", v): np.ones(F)}) for v in range(n)]
         self.w = [Dual(self.values["w"][e], {("w", e): np.ones(F)}) for e in range(len(self.src))]
 
@@ -178,7 +198,7 @@ def differs(got, want, exact):
 def compare(lib, reducers, graph, rng):
     lib.on_graph(graph.n, graph.n, graph.src, graph.dst, 1, None)
     given = {"%s%d" % (name, k): graph.values[name] for name in "xw" for k in range(len(reducers))}
-    given["kind"] = graph.kind
+    given.update(kind=graph.kind, y=graph.values["y"])
     out = lib.forward(given)
     cots = [rng.uniform(0.5, 1.5, o.shape) for o in out]
     got = lib.vjp(given, cots)
@@ -191,15 +211,19 @@ def compare(lib, reducers, graph, rng):
                 return "%d nodes: %s: %s of\n%s\n%s" % (graph.n, name, wrong, r.text("r%d" % k), r.call(k))
 
 
-def test(box, first, options):
-    r, rng = random.Random(first), np.random.default_rng(first)
-    reducers = [Reducer(r, first + k) for k in range(PER_LIBRARY)]
-    inputs = ", ".join("x%d: node[F], w%d: edge" % (k, k) for k in range(PER_LIBRARY))
+def draw(first):
+    r = random.Random(first)
+    return [Reducer(r, first + k) for k in range(PER_LIBRARY)]
+
+
+def test(box, reducers, first, options):
+    rng = np.random.default_rng(first)
+    inputs = ", ".join("x%d: node[F], w%d: edge" % (k, k) for k in range(len(reducers)))
     text = "\n".join(q.text("r%d" % k) for k, q in enumerate(reducers))
-    text += "\nmodel net(%s, kind: edge index[R]) -> (%s) {\n  return %s\n}\n" % (
+    text += "\nmodel net(%s, kind: edge index[R], y: node[F]) -> (%s) {\n  return %s\n}\n" % (
         inputs, ", ".join(q.type() for q in reducers), ", ".join(q.call(k) for k, q in enumerate(reducers)))
     box.write("net.gnn", text)
-    out = box.path("%d%s" % (first, "".join(options)))
+    out = box.path("%d_%d%s" % (len(reducers), first, "".join(options)))
     box.must(box.gnnc, "build", "net.gnn", "--set=F=%d,R=%d" % (F, R), "--dtype=f64", "--emit=lib", "--cpu=native", "--prefix=m", *options, "-o", out,
              limit=300)
     lib = library.Library(out + ".so", "m", np.float64)
@@ -212,8 +236,9 @@ def test(box, first, options):
 
 box = Sandbox(sys.argv[1], "reducers")
 begin = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-seeds = [*range(begin, begin + N * 10, PER_LIBRARY)] if os.environ.get("GNNC_LONG") else [*range(begin, begin + N, PER_LIBRARY), 350, 500]
-for seed in seeds:
-    box.report("%d" % seed, test(box, seed, []))
-    box.report("%d_without_reorder" % seed, test(box, seed, ["--disable=reorder"]))
+for options in ([], ["--disable=reorder"]):
+    box.report("found" + "".join(options), test(box, [Found(*given) for given in FOUND], 0, options))
+for seed in range(begin, begin + N * (10 if os.environ.get("GNNC_LONG") else 1), PER_LIBRARY):
+    box.report("%d" % seed, test(box, draw(seed), seed, []))
+    box.report("%d_without_reorder" % seed, test(box, draw(seed), seed, ["--disable=reorder"]))
 box.close()

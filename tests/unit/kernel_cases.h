@@ -132,9 +132,13 @@ static inline const char *case_run(const CaseRunner *r, const char *kernel, cons
 
 /* ---- maxima and minima ----------------------------------------------------------------------------------------------- */
 
-static inline double case_extreme(float a, float b, bool max) { return isnan(a) || isnan(b) ? NAN : max == (a > b) ? a : b; }
+static inline double case_extreme(float a, float b, bool max)
+{
+    return isnan(a) || isnan(b) ? NAN : max == (a > b) ? a : b;
+}
 
-/* Every pair of numbers of all kinds, but no zero with a sign: a NaN wins, whichever side it is on. */
+/* Runs the kernel that takes the maximum and the minimum of two numbers on all pairs of 18: NaN, infinities, large, small, denormal, 0 and
+   usual ones. NaN is the result if either number is. -0 is left out: the sign of a zero result is not promised. */
 static inline const char *case_extremes(const CaseRunner *r, CaseOut *out)
 {
     enum { N = 18, PAIRS = N * N };
