@@ -317,14 +317,22 @@ static void derive_maps(Build *b, uint32_t id)
     if (g->image != IR_NONE) b->w->maps[g->image] = image;
 }
 
-/* Edges whose ends a function says stand as they were made: as the base's do, or for those. */
+/* Edges whose ends a function says stand as they were made: for the base's, or as the base's do in the user's order, graph after graph. */
 static void store_as_made(Build *b, uint32_t id)
 {
     const IrGraph *g = &b->m->graphs.data[id];
-    int64_t n = b->edges[id].n, *same = ARENA_ARRAY(b->arena, int64_t, n + 1);
+    IrId base_edge = b->m->graphs.data[g->base].edge;
+    int64_t n = b->edges[id].n, *same = ARENA_ARRAY(b->arena, int64_t, n + 1), *orig = ARENA_ARRAY(b->arena, int64_t, n + 1), k = 0;
     for (int64_t e = 0; e < n; e++) same[e] = e;
     b->stored_of[id] = same;
-    b->w->maps[g->orig] = g->kind == IR_GRAPH_ROUTED ? b->edges[id].orig : same;
+    b->w->maps[g->orig] = g->kind == IR_GRAPH_ROUTED ? b->edges[id].orig : orig;
+    if (g->kind == IR_GRAPH_ROUTED) return;
+    int64_t n_graphs = b->m->maps.data[g->batch].to == IR_UNIT ? 1 : b->n_graphs;
+    for (int64_t graph = 0; graph < n_graphs; graph++)
+        for (int64_t e = 0; e < n; e++) {
+            int64_t stored = b->stored_of[g->base][e];
+            if (n_graphs == 1 || graph_of_row(b, base_edge, stored) == graph) orig[k++] = stored;
+        }
 }
 
 /* Where the ends of edges are stored, by the user's numbers: nodes as they are, edges of an earlier graph as that says. */
