@@ -3,6 +3,7 @@ drawn first: an operation whose result is infinite, or hangs on the rounding of 
 
 A Value has a type, a template of .gnn and a line of torch over the names of its arguments. Scopes are the blocks of
 `over GRAPH { ... }`. What is used twice, or from another scope, is printed as a statement, the rest where it is used."""
+import itertools
 import random
 
 import torch
@@ -99,8 +100,8 @@ GUARDED = [("where({0} == 0, 0.5, 1 / {0})", "guarded({0}, lambda x: 1 / x, lamb
            ("where({0} > 0, log({0}), -1)", "guarded({0}, T.log, lambda x: x > 0, -1.0)"),
            ("where({0} > 0, sqrt({0}), 0)", "guarded({0}, T.sqrt, lambda x: x > 0, 0.0)"),
            ("where({0} <= 0, 2, exp(-1 / {0}))", "guarded({0}, lambda x: T.exp(-1 / x), lambda x: x > 0, 2.0)")]
-# Infinite where the operand is 0.
-POLES = [("(1 / {0})", "(1 / pole({0}))"), ("log(abs({0}))", "T.log(T.abs(pole({0})))"), ("(1 / square({0}))", "(1 / T.square(pole({0})))"),
+# Infinite where the operand is 0, whatever the sign of the zero.
+POLES = [("(1 / abs({0}))", "(1 / T.abs(pole({0})))"), ("log(abs({0}))", "T.log(T.abs(pole({0})))"), ("(1 / square({0}))", "(1 / T.square(pole({0})))"),
          ("sqrt(1 / abs({0}))", "T.sqrt(1 / T.abs(pole({0})))")]
 # What a step may not hold, which sees one element.
 NO_STEPS = ["sum_in(m)", "max_out(m)", "sum_all(m)", "readout_sum(m)", "m.src"]
@@ -331,7 +332,7 @@ class Draw:
             raise Refused("nothing done")
         values, order = [values[i] for i in read], {i: k for k, i in enumerate(read)}
         space, dims, als = self.meet(*values)
-        typed = self.meet(*values[::-1])[1] != dims  # in which order dims come depends on the formula
+        typed = any(self.meet(*some)[1] != dims for some in itertools.permutations(values))  # in which order dims come depends on the formula
         py = py.format(*[als[order[i]] if i in order else "" for i in range(n)])
         name, places = None, ["{%d}" % order[i] if i in order else "" for i in range(n)]
         if called:
@@ -397,10 +398,11 @@ class Draw:
     def op_sum_dims(self):
         v = self.pick(lambda v: len(v.dims) > 1)
         form = self.rng.choice(["sum", "max", "min", "logsumexp"])
-        flat = "{0}.flatten(%d)" % (v.space is not None)
+        first = int(v.space is not None)
+        flat = "{0}.flatten(%d)" % first
         if v.space and not self.rows(v.space):
             raise Refused("no rows")
-        py = {"sum": "%s.sum(-1)", "max": "top(%s, -1)", "min": "-top(-%s, -1)", "logsumexp": "logsumexp(%s, -1)"}[form] % flat
+        py = {"sum": flat + ".sum(-1)", "max": "top_of_all({0}, %d)" % first, "min": "-top_of_all(-{0}, %d)" % first, "logsumexp": "logsumexp(%s, -1)" % flat}[form]
         return self.make(v.space, (), "%s({0})" % form, py, [v])
 
     def op_matmul(self):

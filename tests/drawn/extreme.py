@@ -35,6 +35,11 @@ def nudged(given, dtype, seed):
     return {v: x * (1 + NUDGE[dtype][0] * torch.randn(x.shape, generator=rng, dtype=x.dtype)) if v.kind == "float" else x for v, x in given.items()}
 
 
+def moved(given, size=1e-5):
+    """Each number off by little: equal ones by as much, and others, opposite ones among them, by something else."""
+    return {v: x * (1 + size * torch.sin(12345.678 * x.double())) if v.kind == "float" else x for v, x in given.items()}
+
+
 def power(one, less):
     """k where the number is exactly 2^-20k times as large for data 2^-20 times as large, or None."""
     return next((k for k in (1, 0, -1) if bool((one * 2.0**(-20 * k) == less).all())), None)

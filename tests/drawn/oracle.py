@@ -17,10 +17,11 @@ class Watch:
     """The nearest miss of all comparisons since `clear`: the least distance from a tie that is no tie."""
     least = math.inf
     ties = 0  # exact ones
+    among = 0  # those between elements of a row, or along a dim
 
     @classmethod
     def clear(cls):
-        cls.least, cls.ties = math.inf, 0
+        cls.least, cls.ties, cls.among = math.inf, 0, 0
 
 
 def watch(distance, ties=True):
@@ -304,6 +305,7 @@ class Rows:
 def gaps(s):
     if len(s) > 1:
         watch(s[1:] - s[:-1])
+        Watch.among += int((s[1:] == s[:-1]).sum())
 
 
 def top(x, dim=0):
@@ -312,9 +314,17 @@ def top(x, dim=0):
         best = x.amax(dim, keepdim=True)
         wins = x == best
         Watch.ties += int(wins.sum()) - best.numel()
+        Watch.among += int(wins.sum()) - best.numel()
         rest = best - torch.where(wins, torch.full_like(x, -inf), x).amax(dim, keepdim=True)
         watch(rest[rest < inf])
     return x.amax(dim)
+
+
+def top_of_all(x, first):
+    """The greatest over all dims from `first` on; equal ones share the gradient evenly dim by dim, the first one first."""
+    for _ in range(first, x.dim()):
+        x = top(x, first)
+    return x
 
 
 def ins(g, key=None, n=1):
@@ -477,7 +487,8 @@ def pair_norm(g, x, scale, each, per_graph, eps=1e-5):
 
 def derivative(e, x):
     """Of one number by a value; may be derived again."""
-    got = torch.autograd.grad(e, x, create_graph=True, allow_unused=True)[0] if e.requires_grad else None
+    known = e.requires_grad and x.requires_grad
+    got = torch.autograd.grad(e, x, create_graph=True, allow_unused=True)[0] if known else None
     return 0 * x if got is None else got + 0 * x
 
 

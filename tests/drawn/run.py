@@ -88,7 +88,7 @@ class Said:
                 ns[v.name] = drawn[v].to(dtype)
             elif v.py:
                 ns[v.name] = eval(v.py.format(*[a.name for a in v.args]), ns)
-        self.least, self.ties, self.ns = oracle.Watch.least, oracle.Watch.ties, ns
+        self.least, self.ties, self.among, self.ns = oracle.Watch.least, oracle.Watch.ties, oracle.Watch.among, ns
         full = [ns[v.name].permute([v.code().index(c) for c in ("r" if v.space else "") + "".join(o)]) if v.code() else ns[v.name]
                 for v, o in zip(p.results, p.orders)]
         rng = torch.Generator().manual_seed(seed + 1)
@@ -261,11 +261,19 @@ class Run:
         if any(bool((torch.isfinite(a) & ~torch.isfinite(b)).any()) for a, b in zip(said.arrays(), rough)):
             raise Skipped()
         for k, (name, o, r, w) in enumerate(zip(names, ours, said.arrays(), rough)):
-            must_agree(off(name, o, r, w, self.way.dtype, k < len(out)))
+            why = off(name, o, r, w, self.way.dtype, k < len(out))
+            if why and self.ties_of_rounding(said):
+                self.given = extreme.moved(self.given)
+                return self.plain()
+            must_agree(why)
         self.lib.lend(3)
         again, found_again = self.run_library(self.given), self.run_library(self.given, said.cots)
         if any(a.tobytes() != b.tobytes() for a, b in zip(out, again)) or any(found[v].tobytes() != found_again[v].tobytes() for v in found):
             raise Wrong("three threads give other bits than one")
+
+    def ties_of_rounding(self, said):
+        """Are elements of a row equal only because torch rounds so, as sums of other numbers are?"""
+        return self.torch(extreme.moved(self.given), torch.float64).among < said.among
 
     def scaled(self, size):
         """All values with rows denormal, or so large that products overflow. Of gradients, which are sums of what cancels, nothing is promised."""
