@@ -282,7 +282,7 @@ class Rows:
 
     def largest(self, x, k, missing):
         """readout_sort: the k largest, joined."""
-        s = [self.each(x, lambda v: v.sort(dim=0, descending=True)[0][i] if len(v) > i else 0 * v[0] + missing, missing) for i in range(k)]
+        s = [self.each(x, lambda v: v.sort(dim=0, descending=True, stable=True)[0][i] if len(v) > i else 0 * v[0] + missing, missing) for i in range(k)]
         for at in self.groups():
             if at:
                 gaps(x[torch.tensor(at)].detach().sort(0)[0])
