@@ -220,11 +220,35 @@ static IrId without_zero(Parts *p, const IrOp *sum)
     return irb_add(&p->r.b, sum);
 }
 
+static bool any_has_dim(const Parts *p, const IrOp *op, IrId dim)
+{
+    bool has = ir_type_has_dim(&op->type, dim);
+    for (uint32_t k = 0; k < op->n_args; k++) has |= ir_type_has_dim(&op_of(p, op->args[k])->type, dim);
+    return has;
+}
+
+/* The dim of op's pieces i: that of an operand's piece where it may be, so that this piece is read as it is, or a new one. What
+   guards a value is found by that value: a condition and what it guards must read the same piece, not two views of it. */
+static IrId name_pieces(const Parts *p, const IrOp *op, const Cut *c, uint32_t i)
+{
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        const Whole *w = &p->of[op->args[k]];
+        int64_t at = 0;
+        for (uint32_t j = 0; j < w->n && at <= c->at[i]; j++) {
+            IrId dim = dim_of_piece(p, w, j);
+            bool whole = at == c->at[i] && at + size_of(p, dim) == c->at[i + 1];
+            if (whole && !any_has_dim(p, op, dim)) return dim;
+            at += size_of(p, dim);
+        }
+    }
+    return ir_dim_new(p->r.b.m, "part", c->at[i + 1] - c->at[i]);
+}
+
 /* op on the pieces i of its operands. */
 static IrId op_on_pieces(Parts *p, const IrOp *op, const Cut *c, uint32_t i)
 {
     IrOp it = *op;
-    IrId name = ir_dim_new(p->r.b.m, "part", c->at[i + 1] - c->at[i]);
+    IrId name = name_pieces(p, op, c, i);
     it.args = ARENA_ARRAY(p->r.b.m->arena, IrId, op->n_args);
     for (uint32_t k = 0; k < op->n_args; k++) it.args[k] = piece_of(p, op->args[k], c, i, name);
     for (uint32_t k = 0; k < it.type.n_dims; k++)

@@ -35,8 +35,8 @@ def nudged(given, dtype, seed):
     return {v: x * (1 + NUDGE[dtype][0] * torch.randn(x.shape, generator=rng, dtype=x.dtype)) if v.kind == "float" else x for v, x in given.items()}
 
 
-def moved(given, size=1e-5):
-    """Each number off by little: equal ones by as much, and others, opposite ones among them, by something else."""
+def moved(given, size):
+    """Each number off by at most `size` times as much: equal ones alike, and others, opposite ones among them, differently."""
     return {v: x * (1 + size * torch.sin(12345.678 * x.double())) if v.kind == "float" else x for v, x in given.items()}
 
 

@@ -123,7 +123,8 @@ def knn(g, x, k, loop):
 
 
 def select(g, score, k=0, ratio=0.0):
-    """The graph of the best nodes; `.nodes` are the numbers that they had, `.kept` those of the edges that stay."""
+    """The graph of the best nodes; `.nodes` are the numbers that they had, `.kept` those of the edges that stay, graph after graph where
+    they begin: edges between graphs of a batch are drawn, too."""
     s, of, nodes = score.detach().reshape(-1), g.of.tolist(), []
     for b in range(g.n_graphs):
         mine = sorted((v for v in range(g.n_src) if of[v] == b), key=lambda v: (-float(s[v]), v))
@@ -133,6 +134,7 @@ def select(g, score, k=0, ratio=0.0):
         nodes += mine[:n]
     place = {v: i for i, v in enumerate(nodes)}
     kept = [e for e, (a, b) in enumerate(zip(g.src.tolist(), g.dst.tolist())) if a in place and b in place]
+    kept.sort(key=lambda e: of[int(g.src[e])])
     h = Graph(len(nodes), len(nodes), [place[int(g.src[e])] for e in kept], [place[int(g.dst[e])] for e in kept],
               [of[v] for v in nodes], g.n_graphs)
     h.nodes, h.kept = torch.tensor(nodes, dtype=torch.long), torch.tensor(kept, dtype=torch.long)
