@@ -104,6 +104,21 @@ def matrices(box):
             check("kinds%d.%s" % (kinds, label), got, want, torch.full((N,), number != 1))
 
 
+def guarded_pieces(box):
+    """A branch with a pole that `where` does not take, over a concatenation that is computed piece by piece: its gradient there is 0."""
+    layer = library(box, "pieces", "model net(e: edge[G], w: edge) -> node {\n  v: edge[H] = cat(e, e)[2..6]\n  d = abs(v - w)\n"
+                    "  return sum_in(sum(where(d > 0, log(d), -1)))\n}\n", "--set", "G=4,H=4")
+    e, w = torch.randn(E, 4, dtype=torch.float64), torch.ones(E, dtype=torch.float64)
+    e[: E // 2] = 1  # d is 0
+    e.requires_grad_(), w.requires_grad_()
+    layer(e, w).sum().backward()
+    far = torch.cat([e, e], 1)[E // 2:, 2:6] - w[E // 2:, None]  # the others
+    slopes = torch.autograd.grad(torch.log(far.abs()).sum(), [e, w])
+    for what, got, want in zip(("e", "w"), (e.grad, w.grad), slopes):
+        check("pieces.grad_" + what, got, want, torch.zeros(E, dtype=bool))
+
+
 with tempfile.TemporaryDirectory(prefix="gnnc-torch-infinite-") as box:
     rows_without_edges(box)
+    guarded_pieces(box)
     matrices(box)
