@@ -123,8 +123,20 @@ class Reach:
         if isinstance(v, draw.Value) and v.gnn and v.gnn.startswith("grad("):  # the sum that is derived joins no rows
             wide = any(self.of(a)[1] for a in v.args[0].args + v.args[1:]) or dirty and v.space in (None, "graph")
         elif isinstance(v, draw.Value):
-            wide |= dirty and (v.space in (None, "graph") or v.mixes or any(s.graph.mixes for s in v.scope.chain()))
+            wide |= dirty and joins(v)
         return dirty, wide
+
+    def gradients_wide(self, items):
+        """May a spot reach gradients of rows of other components? A derivative goes back from where a spot was read through all that this was
+        computed from."""
+        values = [v for v in items if isinstance(v, draw.Value)]
+        dirty = [v for v in values if self.of(v)[0]]
+        return any(self.of(v)[1] for v in items) or any(joins(v) for v in draw.ancestors(dirty) if not v.source)
+
+
+def joins(v):
+    """Does a row of the value read rows of other components?"""
+    return v.space in (None, "graph") or v.mixes or any(s.graph.mixes for s in v.scope.chain())
 
 
 def put_spots(given, rows, rng):

@@ -239,7 +239,7 @@ class Rows:
         return self.out(clamp(s, 1e-4, 100.0) ** (1 / p))
 
     def softmax(self, s):
-        z = torch.zeros_like(s)
+        z = torch.zeros_like(s) + s[:0].sum()  # of no element, a value of s all the same
         for at in self.groups():
             if at:
                 i = torch.tensor(at)

@@ -314,7 +314,7 @@ class Run:
             dirty, wide = reach.of(v)
             if not wide:
                 compare("result %d (%s)" % (k, v.name), v.space, dirty, out[k], said.results[k], rough.results[k])
-        if not any(reach.of(v)[1] for v in self.items):
+        if not reach.gradients_wide(self.items):
             for v in found:
                 if v.space in rows:
                     compare("grad." + stored_name(v), v.space, True, found[v], said.grads[v].detach(), rough.grads[v].detach())
