@@ -603,7 +603,7 @@ class Draw:
                              "T.where(%ss(%s).rank({0}) %s %d, {1}, num_(0., D))" % (side, g.name, tie, k), [v, w])
         if self.bipartite:
             raise Refused("no graphs")
-        if g.src == g.dst and g.src.startswith("node of"):
+        if g.src != "node":
             raise Refused("nodes of another graph")
         v = self.pick(lambda v: v.space == "node")
         if form == "readout_median":
