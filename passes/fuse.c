@@ -210,7 +210,6 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     fuse_place_updates(ctx, fm, f);
     mark_stored(f);
     ICE_UNLESS(fuse_order(f, ctx->stage));
-    fuse_take_over(ctx, f);
     return f;
 }
 

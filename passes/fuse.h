@@ -44,6 +44,7 @@ typedef struct FuseChoice { /* a value that is stored though it could be compute
     double bytes; /* expected */
 } FuseChoice;
 
+struct Tiles; /* passes/schedule.h */
 typedef struct FusedFunc {
     const IrModule *m;
     IrFunc *f;          /* prepared: see prepare.c; perhaps with clones: fuse_clone.c */
@@ -58,6 +59,7 @@ typedef struct FusedFunc {
     VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
     VEC(uint32_t) order;    /* live groups, in the order they run */
+    const struct Tiles *tiles; /* of the pass schedule, or NULL before it */
     uint32_t *seen;         /* by value: scratch of walks, zero between them */
 } FusedFunc;
 
@@ -173,5 +175,5 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more);
 /* Whether the values of group e can be inner values of r, were all of e's readers and values known by `reads`. */
 bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads *reads);
 void fuse_place_updates(PassContext *ctx, FusedModule *fm, FusedFunc *f); /* fuse_update.c */
-void fuse_take_over(PassContext *ctx, FusedFunc *f);  /* fuse_takeover.c */
+void fuse_take_over(PassContext *ctx, FusedFunc *f);  /* fuse_takeover.c: fills home; f has tiles */
 uint32_t fuse_new_group(FusedFunc *f, Arena *a, IrId v);

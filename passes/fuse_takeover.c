@@ -5,9 +5,7 @@
    The same for values at the elements that a kernel sums, if it visits each element once: sums in one tile, taken in one walk.
    The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of the function
    lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
-#include "passes/fuse.h"
-
-enum { MOST_OF_A_TILE = 64 }; /* elements of one dim that one tile has, whatever the target */
+#include "passes/schedule.h"
 
 typedef struct Takeover {
     PassContext *ctx;
@@ -132,16 +130,27 @@ static bool sums_take_all_in(const FusedFunc *f, uint32_t index)
     return all;
 }
 
+/* One tile of a walk takes in the whole row of v, on every CPU. */
+static bool fits_a_tile(const FusedFunc *f, IrId v)
+{
+    const IrType *t = &fused_op(f, v)->type;
+    bool fits = t->n_dims <= 1;
+    for (unsigned narrow = 0; narrow < 2; narrow++) {
+        const Schedule *s = &f->tiles->value[narrow][v];
+        int64_t vectors = s->tile < TILE_TOGETHER ? s->tile : TILE_TOGETHER;
+        fits &= ir_type_width(f->m, t) <= vectors * s->lanes;
+    }
+    return fits;
+}
+
 /* Every element is visited once: nothing in the group wants a sum of it, and nothing has a walk of its own behind the
    sums, for which a long row computes its elements again. */
 static bool walks_once(const PassContext *ctx, const FusedFunc *f, uint32_t index, const GroupReads *reads)
 {
     const Group *g = &f->groups.data[index];
     if (ctx->disabled[PASS_schedule]) return false;
-    for (uint32_t i = 0; i < g->roots.n; i++) { /* a walk for each tile of a wide sum */
-        const IrType *t = &fused_op(f, g->roots.data[i])->type;
-        if (t->n_dims > 1 || ir_type_width(f->m, t) > MOST_OF_A_TILE) return false;
-    }
+    for (uint32_t i = 0; i < g->roots.n; i++) /* a walk for each tile of a wide sum */
+        if (!fits_a_tile(f, g->roots.data[i])) return false;
     for (uint32_t i = 0; i < g->inner.n; i++)
         if (group_kind_of(f->f, f->m, g->inner.data[i]) != GROUP_MAP) return false;
     if (!sums_take_all_in(f, index)) return false;

@@ -1,7 +1,7 @@
 /* lower: groups become kernels and steps. The column of the kernel stage, from a module to the host plan:
 
      fuse       which values have memory, which groups compute them
-     schedule   lanes, tiles and blocks of each group (a function of the group: passes/schedule.c)
+     schedule   lanes, tiles and blocks of each group
      lower      each group to a kernel and its steps
      cone       which rows of a kernel later ones need
      connect    which steps run together, strip by strip
@@ -45,8 +45,17 @@ static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm, uint32_t **b
     return plan;
 }
 
-PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFunc *f)
+/* Tiles, and then which values take over memory, which depends on tiles. */
+static void schedule_one(PassContext *ctx, FusedFunc *f)
 {
+    ctx->function = f->f->name;
+    schedule_func(f, ctx->stage, !ctx->disabled[PASS_schedule]);
+    fuse_take_over(ctx, f);
+}
+
+PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
+{
+    schedule_one(ctx, f);
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     plan->module = fm->m;
     StrMap kernels = {.arena = ctx->stage}, split_kernels = {.arena = ctx->stage};
@@ -70,6 +79,7 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     if (!fm) return NULL;
     pass_end(ctx, PASS_fuse, fuse_print, fm);
     pass_begin(ctx, PASS_schedule, fuse_print, fm);
+    for (uint32_t i = 0; i < fm->funcs.n; i++) schedule_one(ctx, fm->funcs.data[i]);
     pass_end(ctx, PASS_schedule, schedule_print, fm);
     pass_begin(ctx, PASS_lower, schedule_print, fm);
     uint32_t **buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1);

@@ -168,7 +168,7 @@ static void take_whole(Lower *l, const Blocks *b)
 static int64_t strip_rows(const Lower *l, const Blocks *b)
 {
     const Group *g = &l->f->groups.data[l->g];
-    if (g->inner.n) return stage_elements(l->f, g, NULL);
+    if (g->inner.n) return l->f->tiles->staged[l->g];
     return b->n > 1 || b->sums[0].s.row_strip ? BLOCK_STRIP : 0;
 }
 
@@ -181,7 +181,7 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
     Emit *e = &l.e;
     for (unsigned i = 0; i < b->n; i++) {
         lower_out(&l, b->sums[i].part.buffer);
-        b->sums[i].s = schedule_value(lf->f, b->sums[i].v, lf->vectors, lf->for_narrow);
+        b->sums[i].s = lf->f->tiles->value[lf->for_narrow][b->sums[i].v];
     }
     for (uint32_t i = 0; i < group->inner.n; i++)
         if (lf->f->stored.data[group->inner.data[i]]) lower_out(&l, plan_value_buffer(lf, group->inner.data[i]));
@@ -292,7 +292,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
 static Sum sum_of(LowerFunc *lf, const Group *g, IrId v)
 {
     const IrOp *op = fused_op(lf->f, v);
-    Sum x = {.v = v, .s = schedule_value(lf->f, v, lf->vectors, false)};
+    Sum x = {.v = v, .s = lf->f->tiles->value[0][v]};
     PlanBuffer partials = {
         .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
         .rows = {.kind = PLAN_BLOCKS, .space = g->space, .block = ORDER_SPACE_BLOCK, .max = ORDER_SPACE_BLOCKS},

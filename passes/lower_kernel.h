@@ -321,7 +321,7 @@ void lower_group(LowerFunc *lf, uint32_t g);
    differs. */
 void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user);
 /* lower.c: the plan of one function alone, for its memory; NULL with errors. */
-PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, const FusedFunc *f);
+PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f);
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 enum { ROWS_AT_ONCE = 16 };

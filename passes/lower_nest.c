@@ -267,11 +267,11 @@ static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
 
 static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
 {
-    Schedule whole = l->s, own = schedule_value(l->f, x->roots[0], l->lf->vectors, false);
+    Schedule whole = l->s, own = l->f->tiles->value[0][x->roots[0]];
     l->s.vec = own.vec;
     l->s.lanes = own.lanes;
     l->s.first_vec = 0;
-    l->s.tile = (uint8_t)(x->n > 1 && own.tile > 4 ? 4 : own.tile);
+    l->s.tile = (uint8_t)(x->n > 1 && own.tile > TILE_TOGETHER ? TILE_TOGETHER : own.tile);
     nest_dims(l, &fused_op(l->f, x->roots[0])->type, &(Point){row, env_empty()}, 1, body, (void *)(uintptr_t)x);
     l->s = whole;
 }
@@ -327,7 +327,7 @@ static Accs level_accs(Lower *l, const IrId *roots, unsigned n, KirId row)
     Collect c = {0};
     Schedule whole = l->s;
     for (unsigned i = 0; i < n; i++) {
-        Schedule own = schedule_value(l->f, roots[i], l->lf->vectors, false);
+        Schedule own = l->f->tiles->value[0][roots[i]];
         c.v = roots[i];
         l->s.vec = own.vec;
         l->s.lanes = own.lanes;

@@ -153,8 +153,7 @@ KirId lower_count(Lower *l, PlanCount c)
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
 {
     Arena *a = lf->ctx->stage;
-    *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .root = IR_NONE, .filling = IR_NONE, .s = schedule_group(lf->f, g, lf->vectors)};
-    if (lf->for_narrow) schedule_narrow(lf->f, g, lf->vectors, &l->s);
+    *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .root = IR_NONE, .filling = IR_NONE, .s = lf->f->tiles->group[lf->for_narrow][g]};
     l->split = lf->for_split;
     l->kernel = kir_kernel_new(a, "k");
     l->e = emit_begin(a, l->kernel);
@@ -255,8 +254,7 @@ void lower_finish(Lower *l, const char *kind)
 
 void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user)
 {
-    Schedule narrow;
-    lf->for_narrow = schedule_narrow(lf->f, g, lf->vectors, &narrow);
+    lf->for_narrow = lf->f->tiles->narrow[g];
     if (lf->for_narrow) make(lf, g, user);
     lf->for_narrow = false;
     make(lf, g, user);

@@ -35,7 +35,7 @@ void stage_begin(Lower *l)
 {
     const Group *g = &l->f->groups.data[l->g];
     l->staged.n = 0;
-    l->stage_rows = stage_elements(l->f, g, NULL);
+    l->stage_rows = l->f->tiles->staged[l->g];
     l->stage_scopes = l->e.scopes.n;
     for (uint32_t i = 0; i < g->inner.n; i++) add_array(l, g->inner.data[i], false);
     for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_ROWS; i++)
@@ -140,7 +140,7 @@ static void fill_points(Lower *l, const uint32_t *list, unsigned first, unsigned
     for (unsigned i = first; i < last; i++) {
         const Staged *s = &l->staged.data[list[i]];
         Fill x = {s->v, store && is_stored(l, s), s->array};
-        Schedule own = schedule_value(l->f, s->v, l->lf->vectors, false);
+        Schedule own = l->f->tiles->value[0][s->v];
         l->s.vec = own.vec;
         l->s.lanes = own.lanes;
         l->s.first_vec = 0;

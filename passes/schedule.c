@@ -154,7 +154,7 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
     return s;
 }
 
-Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors, bool narrow)
+static Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors, bool narrow)
 {
     Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
                .map = IR_NONE, .roots = {.data = &v, .n = 1}};
@@ -176,22 +176,46 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     return s;
 }
 
-Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors) { return schedule_for(f, g, vectors, false); }
-
 static bool same_tile(const Schedule *x, const Schedule *y) { return x->tile == y->tile && x->row_tile == y->row_tile; }
 
-bool schedule_narrow(const FusedFunc *f, uint32_t index, bool vectors, Schedule *s)
+/* Whether group g has another tile on CPUs with few registers, for the same steps. */
+static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
 {
     const Group *g = &f->groups.data[index];
-    Schedule wide = schedule_group(f, index, vectors);
-    *s = schedule_for(f, index, vectors, true);
-    s->grain = wide.grain;
-    bool same = same_tile(s, &wide);
-    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++) {
-        Schedule x = schedule_value(f, g->roots.data[i], vectors, false), y = schedule_value(f, g->roots.data[i], vectors, true);
-        same &= same_tile(&x, &y);
+    bool same = same_tile(&t->group[0][index], &t->group[1][index]);
+    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++)
+        same &= same_tile(&t->value[0][g->roots.data[i]], &t->value[1][g->roots.data[i]]);
+    return !same && t->group[0][index].row_block == t->group[1][index].row_block;
+}
+
+static void schedule_values(const FusedFunc *f, Tiles *t, const IrValues *values, bool vectors)
+{
+    for (uint32_t i = 0; i < values->n; i++)
+        for (unsigned narrow = 0; narrow < 2; narrow++)
+            t->value[narrow][values->data[i]] = schedule_value(f, values->data[i], vectors, narrow);
+}
+
+void schedule_func(FusedFunc *f, Arena *a, bool vectors)
+{
+    uint32_t n_groups = f->groups.n + 1, n_values = f->f->ops.n + 1;
+    Tiles *t = ARENA_NEW(a, Tiles);
+    for (unsigned narrow = 0; narrow < 2; narrow++) {
+        t->group[narrow] = ARENA_ARRAY(a, Schedule, n_groups);
+        t->value[narrow] = ARENA_ARRAY(a, Schedule, n_values);
     }
-    return !same && s->row_block == wide.row_block;
+    t->narrow = ARENA_ARRAY(a, bool, n_groups);
+    t->staged = ARENA_ARRAY(a, int64_t, n_groups);
+    for (uint32_t i = 0; i < f->order.n; i++) {
+        uint32_t g = f->order.data[i];
+        const Group *group = &f->groups.data[g];
+        for (unsigned narrow = 0; narrow < 2; narrow++) t->group[narrow][g] = schedule_for(f, g, vectors, narrow);
+        t->group[1][g].grain = t->group[0][g].grain;
+        schedule_values(f, t, &group->roots, vectors);
+        schedule_values(f, t, &group->inner, vectors);
+        t->narrow[g] = is_narrow(f, t, g);
+        if (group->inner.n || group_is_staged(f, group)) t->staged[g] = stage_elements(f, group, NULL);
+    }
+    f->tiles = t;
 }
 
 static void print_run(const IrModule *m, const IrType *nest, StrBuf *out)
@@ -209,7 +233,7 @@ void schedule_print(const void *fused_module, StrBuf *out)
         strbuf_printf(out, "%sfunc %s\n", i ? "\n" : "", f->f->name);
         for (uint32_t k = 0; k < f->order.n; k++) {
             uint32_t g = f->order.data[k];
-            Schedule s = schedule_group(f, g, true);
+            Schedule s = f->tiles->group[0][g];
             strbuf_printf(out, "  group %u %s: ", g, group_kind_names[f->groups.data[g].kind]);
             if (s.row_lanes) strbuf_puts(out, "16 lanes of rows");
             else if (s.vec == IR_NONE) strbuf_puts(out, "scalar");

@@ -32,12 +32,21 @@ VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first);
 /* The reduced dims of a sum inside a row whose 16 partials may be lanes of a vector along them; false: they may not. */
 bool schedule_sum_run(const IrModule *m, const IrFunc *f, const IrOp *op, VecRun *run);
 unsigned run_lanes(const VecRun *run);
-/* vectors: false when the pass `schedule` is off: scalar code, one row at a time; every sum keeps its association. */
-Schedule schedule_group(const FusedFunc *f, uint32_t g, bool vectors);
-/* The same for CPUs with fewer and shorter registers. False: nothing would differ. */
-bool schedule_narrow(const FusedFunc *f, uint32_t g, bool vectors, Schedule *s);
-/* How one value is computed by itself, in a group of other dims. */
-Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors, bool narrow);
+
+enum { TILE_TOGETHER = 4 }; /* vectors of each of several values of one shape that are computed together, at most */
+
+/* How the groups of a function run, and values in groups of other dims: inner values, and the roots of groups with several shapes or of
+   sums over all rows. [0] is for CPUs with 32 vector registers of 64 bytes, [1] for those with 16 of 32 bytes. */
+typedef struct Tiles {
+    Schedule *group[2]; /* [groups] */
+    Schedule *value[2]; /* [values] */
+    bool *narrow;       /* [groups] a kernel of its own for few registers: [1] differs from [0] */
+    int64_t *staged;    /* [groups] elements whose inner values lie in private arrays at once; 0: no inner values */
+} Tiles;
+
+/* Chooses the tiles of all groups and puts them into f->tiles. vectors: false when the pass `schedule` is off: scalar code, one row at a
+   time; every sum keeps its association. */
+void schedule_func(FusedFunc *f, Arena *a, bool vectors);
 /* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
 bool rows_fit(const FusedFunc *f, uint32_t g);
 void schedule_print(const void *fused_module, StrBuf *out);
