@@ -4,6 +4,7 @@
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
 #include "passes/lower.h"
+#include "passes/schedule_text.h"
 #include "runtime/cpu.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ static void text_manifest(Build *b, StrBuf *t) { emit_manifest(b->plan, &b->cg, 
 static void text_c(Build *b, StrBuf *t) { emit_c(b->plan, &b->cg, t); }
 static void text_ll(Build *b, StrBuf *t) { emit_ll(b->plan, &b->cg, b->s->arena, t); }
 static void text_gir(Build *b, StrBuf *t) { ir_print(b->optimised, t); }
+static void text_schedule(Build *b, StrBuf *t) { strbuf_puts(t, b->plan->schedule); }
 static void text_plan(Build *b, StrBuf *t) { plan_print(b->plan, t); }
 static void text_kir(Build *b, StrBuf *t) { plan_print_kernels(b->plan, t); }
 
@@ -69,6 +71,7 @@ static const Form forms[] = {
     {"manifest", ".json", NULL, text_manifest, false}, {"c", ".c", NULL, text_c, false},
     {"ll", ".ll", NULL, text_ll, false},          {"gir", ".gir", NULL, text_gir, false},
     {"kir", ".kir", NULL, text_kir, false},       {"plan", ".plan", NULL, text_plan, false},
+    {"schedule", ".schedule", NULL, text_schedule, false},
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
@@ -88,7 +91,7 @@ static const Form *find_form(Session *s, const char *name)
     Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--emit` knows no form `%s`", name);
     const char *near = str_nearest(name, names, N_FORMS);
     if (near) diag_help(&s->diags, it, "did you mean `%s`?", near);
-    else diag_help(&s->diags, it, "forms: exe, lib, obj, header, manifest, c, ll, gir, kir, plan");
+    else diag_help(&s->diags, it, "forms: exe, lib, obj, header, manifest, c, ll, gir, kir, plan, schedule");
     return NULL;
 }
 
@@ -184,6 +187,22 @@ static bool read_budget(Build *b)
     return false;
 }
 
+/* --schedule says what fuse and schedule, and a memory budget, would choose. */
+static bool read_schedule(Build *b)
+{
+    Session *s = b->s;
+    if (!opt_has(&s->opt, OPT_SCHEDULE)) return true;
+    const char *other = b->ctx.budget ? "--memory-budget" : b->ctx.disabled[PASS_fuse] ? "--disable=fuse"
+                      : b->ctx.disabled[PASS_schedule] ? "--disable=schedule" : NULL;
+    if (other) {
+        diag_error(&s->diags, E0612, (Span){0}, "`%s` and `--schedule` both say what is stored and how kernels run: give one of them", other);
+        return false;
+    }
+    const Source *src = session_source(s, opt_value(&s->opt, OPT_SCHEDULE, ""));
+    b->ctx.schedule = src ? schedule_parse(s->arena, src, &s->diags) : NULL;
+    return b->ctx.schedule != NULL;
+}
+
 /* A .gir file may hold what the passes `sparse` and `hoist` made: only executables know where that comes from. */
 static bool inputs_fit(Build *b)
 {
@@ -214,9 +233,9 @@ static bool spares_inputs(Build *b, const Form *f)
 static bool compile(Build *b, const char *path, const Form *const *forms_asked, uint32_t n)
 {
     b->elaborated = pipeline_load(b->s, path);
+    if (b->elaborated && (!inputs_fit(b) || !read_budget(b) || !read_schedule(b))) return false;
     for (uint32_t i = 0; i < n && b->elaborated; i++)
         if (!spares_inputs(b, forms_asked[i])) return false;
-    if (b->elaborated && (!inputs_fit(b) || !read_budget(b))) return false;
     if (b->elaborated) b->elaborated = ir_without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
     b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;

@@ -151,6 +151,7 @@ typedef struct HostPlan {
                                 NULL: the kernel itself */
     VEC(KirKernel *) splits; /* for parts of rows, on all CPUs; in tables behind the others */
     VEC(PlanProgram *) programs;
+    const char *schedule; /* what fuse and schedule chose, as text: legal input of `gnnc build --schedule` */
 } HostPlan;
 
 static inline uint32_t plan_n_kernels(const HostPlan *p) { return p->kernels.n + p->splits.n; }

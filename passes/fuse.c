@@ -10,6 +10,7 @@
    products on edges that several walks over the edges want (fuse_clone.c). Sums over all edges may become sums over rows and over
    these (fuse_sums.c); it reorders no other sum, and clones none over rows. */
 #include "passes/budget.h"
+#include "passes/schedule_text.h"
 #include "base/ice.h"
 
 /* ---- groups ------------------------------------------------------------------------------------------ */
@@ -130,7 +131,14 @@ static bool is_ready(const Group *g, const bool *done)
     return true;
 }
 
-/* Of the groups that may run, the one whose first value comes first in the function. */
+/* Of groups that may run: by the text, or the one whose first value comes first in the function. Copies back into tensors come last. */
+static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
+{
+    IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
+    if (!f->text || x >= f->n_values || y >= f->n_values || f->target[x] == f->target[y]) return x < y;
+    return f->target[x] < f->target[y];
+}
+
 bool fuse_order(FusedFunc *f, Arena *a)
 {
     bool *done = ARENA_ARRAY(a, bool, f->groups.n + 1);
@@ -142,7 +150,7 @@ bool fuse_order(FusedFunc *f, Arena *a)
             if (x->dead || done[g]) continue;
             left++;
             if (!is_ready(x, done)) continue;
-            if (best == GROUP_NONE || x->roots.data[0] < f->groups.data[best].roots.data[0]) best = g;
+            if (best == GROUP_NONE || runs_before(f, g, best)) best = g;
         }
         if (!left) return true;
         if (best == GROUP_NONE) return false;
@@ -172,31 +180,43 @@ static void mark_stored(FusedFunc *f)
 typedef struct Form { /* a way to write a function */
     IrFunc *f;
     IrValues origin;
+    unsigned clones; /* as FusedFunc */
 } Form;
 
 /* f is NULL where there is nothing to clone. */
 static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clones)
 {
-    Form x = {.f = f};
+    Form x = {.f = f, .clones = clones};
     if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
     return x;
 }
 
+/* f, whose values and results may be changed while f is not. */
+static IrFunc *copy_func(Arena *a, const IrFunc *f)
+{
+    IrFunc *copy = ARENA_NEW(a, IrFunc);
+    *copy = *f;
+    memset(&copy->ops, 0, sizeof copy->ops);
+    memset(&copy->results, 0, sizeof copy->results);
+    for (IrId v = 0; v < f->ops.n; v++) VEC_PUSH(a, &copy->ops, f->ops.data[v]);
+    for (uint32_t i = 0; i < f->results.n; i++) VEC_PUSH(a, &copy->results, f->results.data[i]);
+    return copy;
+}
+
+/* NULL where a given schedule does not fit. */
 static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, Form form, const bool *again)
 {
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
-    f->m = fm->m;
-    f->index = index;
-    f->f = form.f;
-    f->origin = form.origin;
-    f->most_staged = ctx->most_staged;
-    uint32_t n = f->f->ops.n;
+    uint32_t n = form.f->ops.n;
+    *f = (FusedFunc){.m = fm->m, .index = index, .f = copy_func(fm->m->arena, form.f), .origin = form.origin, .clones = form.clones, .n_values = n,
+                     .most_staged = ctx->most_staged, .text = ctx->schedule ? schedule_text_find(ctx->schedule, form.f->name) : NULL,
+                     .sums = fm->sums.data[index]};
     f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
     for (IrId v = 0; v < n; v++) {
         VEC_PUSH(ctx->stage, &f->group_of, GROUP_NONE);
         VEC_PUSH(ctx->stage, &f->stored, false);
     }
-    fuse_choose(ctx, f, again);
+    if ((f->text && !fuse_given_begin(ctx, f)) || !fuse_choose(ctx, f, again)) return NULL;
     for (uint32_t g = 0; g < f->groups.n; g++) {
         if (f->groups.data[g].dead) continue;
         f->groups.data[g].gemm = is_gemm(f, &f->groups.data[g]);
@@ -207,10 +227,11 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
         fuse_copy(ctx, f);
         fuse_keep(ctx, f);
     }
+    if (f->text && !fuse_given_end(ctx, f)) return NULL;
     fuse_place_updates(ctx, fm, f);
     mark_stored(f);
     ICE_UNLESS(fuse_order(f, ctx->stage));
-    return f;
+    return f->text && !fuse_given_order(ctx, f) ? NULL : f;
 }
 
 /* ---- one form of a function, or one with clones ------------------------------------------------------------- */
@@ -268,9 +289,22 @@ static Chosen choose_clones(PassContext *ctx, FusedModule *fm, uint32_t index, I
     return x;
 }
 
-/* f, or f with sums over all edges by the rows of that map which makes it cheapest and needs no more memory for edges. */
-static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *f)
+/* The form that a text names, or NULL with E0506. */
+static IrFunc *given_sums(PassContext *ctx, FusedModule *fm, const FuncText *t, IrFunc *f, IrId *sums)
 {
+    *sums = IR_NONE;
+    if (!t->sums) return f;
+    for (IrId map = 0; map < fm->m->maps.n; map++)
+        if (!strcmp(fm->m->maps.data[map].name, t->sums)) *sums = map;
+    IrFunc *rows = *sums == IR_NONE ? NULL : fuse_sums_by_rows(fm->m, f, *sums);
+    if (!rows) diag_error(ctx->diags, E0506, t->sums_span, "`%s` has no sums over all edges that could be taken by the rows of `%s`", t->name, t->sums);
+    return rows;
+}
+
+/* f, or f with sums over all edges by the rows of that map (*sums) which makes it cheapest and needs no more memory for edges. */
+static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *f, IrId *sums)
+{
+    *sums = IR_NONE;
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     FormCost best = {-1, 0};
@@ -286,9 +320,17 @@ static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, Ir
         bool pays = fuse_rows_pay(cost.ns, best.ns) && cost.edge_bytes <= best.edge_bytes;
         pass_remark(ctx, PASS_fuse, pays, (Span){0}, "sums over all edges are %s over the rows of %s: %.4g ns per node, %.4g so",
                     pays ? "sums" : "no sums", fm->m->maps.data[map].name, best.ns, cost.ns);
-        if (pays) best = cost, taken = rows;
+        if (pays) best = cost, taken = rows, *sums = map;
     }
     return taken;
+}
+
+static FusedFunc *fuse_given(PassContext *ctx, FusedModule *fm, uint32_t index, const FuncText *t)
+{
+    Form form = form_of(ctx, fm, fm->prepared.data[index], t->clones);
+    if (form.f) return fuse_form(ctx, fm, index, form, NULL);
+    diag_error(ctx->diags, E0506, t->clones_span, "`%s` has no values of edges that several walks want, to be cloned", t->name);
+    return NULL;
 }
 
 FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
@@ -318,11 +360,25 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < m->funcs.n; i++) {
         ctx->function = m->funcs.data[i]->name;
         bool *again = NULL;
-        IrFunc *plain = prepare_func(fm->m, fm->m->funcs.data[i]), *rows = choose_sums(ctx, fm, i, plain);
+        VEC_PUSH(ctx->stage, &fm->sums, IR_NONE);
+        IrId *sums = &fm->sums.data[i];
+        IrFunc *plain = prepare_func(fm->m, fm->m->funcs.data[i]), *rows;
+        if (ctx->schedule) {
+            const FuncText *t = schedule_text_find(ctx->schedule, ctx->function);
+            if (!t) diag_error(ctx->diags, E0506, ctx->schedule->end, "the schedule has no function `%s`", ctx->function);
+            rows = t ? given_sums(ctx, fm, t, plain, sums) : NULL;
+            if (!rows) return NULL;
+            VEC_PUSH(ctx->stage, &fm->prepared, rows);
+            FusedFunc *f = fuse_given(ctx, fm, i, t);
+            if (!f) return NULL;
+            VEC_PUSH(ctx->stage, &fm->funcs, f);
+            continue;
+        }
+        rows = choose_sums(ctx, fm, i, plain, sums);
         VEC_PUSH(ctx->stage, &fm->prepared, rows);
         int64_t least = ctx->budget ? budget_fit(ctx, fm, i, &again) : 0;
         if (least && rows != plain) { /* sums over rows need memory */
-            fm->prepared.data[i] = plain;
+            fm->prepared.data[i] = plain, *sums = IR_NONE;
             least = budget_fit(ctx, fm, i, &again);
         }
         if (least > most) most = least, worst = ctx->function;

@@ -59,13 +59,21 @@ typedef struct FusedFunc {
     VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
     VEC(uint32_t) order;    /* live groups, in the order they run */
-    const struct Tiles *tiles; /* of the pass schedule, or NULL before it */
+    struct Tiles *tiles;    /* of the pass schedule, or NULL before it */
+    uint32_t n_values;      /* of f before copies back into tensors joined it (fuse_update.c) */
+    IrId sums;              /* the map by whose rows sums over all edges are taken, or IR_NONE */
+    unsigned clones;        /* 0: none, else CloneBy + 1 */
+    const struct FuncText *text; /* a schedule that is given (schedule_text.h), or NULL */
+    uint32_t *target;       /* by value: text's group + 1 that it is a root or an inner value of; 0: of none */
+    uint8_t *role;          /* by value: Role */
+    bool refused;           /* the text does not fit: a diagnostic says why */
     uint32_t *seen;         /* by value: scratch of walks, zero between them */
 } FusedFunc;
 
 typedef struct FusedModule {
     IrModule *m; /* a clone that owns new dims */
     VEC(IrFunc *) prepared;  /* by function; sums over all edges perhaps by rows: fuse_sums.c */
+    VEC(IrId) sums;          /* by function: of which map; IR_NONE: by no rows */
     VEC(FusedFunc *) funcs;
 } FusedModule;
 
@@ -139,6 +147,12 @@ unsigned group_flops(const FusedFunc *f, uint32_t g); /* for one element of each
 enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut there, and merging ends */
 
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
+/* fuse_given.c: a schedule that is given, f->text. All but fuse_given_copy return false with E0506, and f->refused. */
+bool fuse_given_begin(PassContext *ctx, FusedFunc *f);          /* fills target and role */
+bool fuse_given_must(PassContext *ctx, FusedFunc *f, IrId v);   /* refuses the text: v has no group there, and needs one */
+bool fuse_given_copy(const FusedFunc *f, uint32_t g, IrId v);   /* group g is to have a copy of v */
+bool fuse_given_end(PassContext *ctx, FusedFunc *f);            /* groups are those of the text */
+bool fuse_given_order(PassContext *ctx, FusedFunc *f);          /* and run in its order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
 /* fuse_clone.c: f with a clone of what is wide and of edges for each walk over the edges that wants it; NULL: there is
@@ -154,7 +168,8 @@ double fuse_edge_bytes(const FusedFunc *f); /* expected, of stored values with a
    edges times features must spare much time (again_factor). */
 bool fuse_again_pays(double again, double stored);
 bool fuse_rows_pay(double rows, double all); /* sums over all edges by the rows of a map, at these costs of the function */
-void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again); /* fuse_choice.c: roots and their groups */
+/* fuse_choice.c: roots and their groups. False where a text leaves out what must have memory. */
+bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */
 void fuse_keep(PassContext *ctx, FusedFunc *f);       /* fuse_keep.c */
@@ -169,6 +184,8 @@ enum { BLOCK_STRIP = 64 }; /* BLOCKS: rows that one sum takes in before the next
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */
 bool group_is_staged(const FusedFunc *f, const Group *g);
+/* Elements whose inner values private arrays may hold at most. */
+int64_t stage_most(const FusedFunc *f, const Group *g);
 /* Elements whose inner values fit the private arrays of a kernel at once; 0: too wide. more: NULL, or another group of
    rows, or one of values at the elements. */
 int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more);

@@ -348,7 +348,20 @@ static void list_choices(Choice *c)
     }
 }
 
-void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
+/* Instead of what was chosen, the roots and inner values of a text. */
+static bool take_given(Choice *c)
+{
+    FusedFunc *f = c->f;
+    for (IrId v = 0; v < f->f->ops.n; v++) {
+        uint32_t g = f->group_of.data[v];
+        if (f->target[v]) make_root(c, v);
+        else if (g != GROUP_NONE && c->forced[v]) return fuse_given_must(c->ctx, f, v);
+        else if (g != GROUP_NONE) f->groups.data[g].dead = true, f->group_of.data[v] = GROUP_NONE;
+    }
+    return true;
+}
+
+bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
 {
     Arena *scratch = arena_new();
     uint32_t n = f->f->ops.n;
@@ -361,6 +374,8 @@ void fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
     if (!ctx->disabled[PASS_fuse] && cut_trees(&c, scratch))
         for (unsigned round = 0; round < MAX_ROUNDS && choose_round(&c); round++) {}
     list_choices(&c);
-    for (IrId v = 0; v < n && ctx->keep_remarks; v++) remark(&c, v);
+    for (IrId v = 0; v < n && ctx->keep_remarks && !f->text; v++) remark(&c, v);
+    bool fits = !f->text || take_given(&c);
     arena_free(scratch);
+    return fits;
 }

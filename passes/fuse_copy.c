@@ -237,7 +237,19 @@ static void remark(Copies *c, IrId v, bool taken, double stored, double again)
                 taken ? "is computed again inside" : "is read by", c->f->groups.data[c->g].roots.data[0], stored, again);
 }
 
-static void choose(Copies *c)
+/* The copies that a text wants, if the kernel can have them. */
+static uint32_t given_set(Copies *c)
+{
+    uint32_t set = 0;
+    for (uint32_t i = 0; i < c->n; i++) set |= (uint32_t)fuse_given_copy(c->f, c->g, c->candidates[i]) << i;
+    if (!set || !set_fits(c, set)) return 0;
+    take_set(c, set);
+    bool fits = stage_elements(c->f, &c->f->groups.data[c->g], NULL);
+    drop_set(c, set);
+    return fits ? set : 0;
+}
+
+static uint32_t best_set(Copies *c)
 {
     double stored = price_of(c, 0), best = stored, other = 0;
     uint32_t choice = 0;
@@ -252,6 +264,12 @@ static void choose(Copies *c)
     }
     for (uint32_t i = 0; i < c->n && other != 0; i++)
         remark(c, c->candidates[i], choice >> i & 1, stored, choice ? best : other);
+    return choice;
+}
+
+static void choose(Copies *c)
+{
+    uint32_t choice = c->f->text ? given_set(c) : best_set(c);
     if (!choice) return;
     take_set(c, choice);
     fuse_deps(c->f, c->g, c->ctx->stage);

@@ -7,7 +7,7 @@
    runs in between may need the one or feed the other. So products take in what is added to them and what is
    computed from them, element by element, and products over the same rows run side by side. What only sums over all
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
-#include "passes/fuse.h"
+#include "passes/schedule_text.h"
 
 enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8, CACHE_LINE = 64 };
 
@@ -129,7 +129,17 @@ typedef struct Merge {
     FusedFunc *f;
     GroupReads *reads; /* by group */
     bool early;        /* what sums over several maps are put together in waits for the end */
+    bool given;        /* whatever a text puts together, if it pays or not */
 } Merge;
+
+/* A text, if there is one, has the values of both in one group: those of a as inner values and those of b as roots (inner), or alike. */
+static bool text_allows(const FusedFunc *f, uint32_t a, uint32_t b, bool inner)
+{
+    IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
+    if (!f->text) return true;
+    if (f->target[x] != f->target[y]) return false;
+    return inner ? f->role[x] == ROLE_INNER && f->role[y] == ROLE_ROOT : f->role[x] == f->role[y];
+}
 
 static void add_dep(Arena *a, Group *g, uint32_t self, uint32_t d)
 {
@@ -238,9 +248,10 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
 {
     FusedFunc *f = m->f;
     const Group *x = &f->groups.data[e], *rows = &f->groups.data[r];
-    if (x->dead || rows->dead || too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
+    if (x->dead || rows->dead || !text_allows(f, e, r, true)) return false;
+    if (too_many(x, rows) || !fuse_can_stage(f, e, r, m->reads)) return false;
     if (!reads_of(f, &m->reads[r], e) && (m->early || !reads_of(f, &m->reads[e], r))) return false;
-    if (belongs_to_blocks(m, e, r)) return false;
+    if (!m->given && belongs_to_blocks(m, e, r)) return false;
     if (passes_through(f, e, r) || passes_through(f, r, e) || too_large(f, e, r)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u",
@@ -292,13 +303,14 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
     GroupKind kind;
     bool staged, depends = false;
-    if (x->dead || y->dead || too_many(x, y) || !groups_fit(f, a, b, &staged, &kind)) return false;
+    if (x->dead || y->dead || !text_allows(f, a, b, false)) return false;
+    if (too_many(x, y) || !groups_fit(f, a, b, &staged, &kind)) return false;
     /* its rows run inside panels of columns */
     if (kind == GROUP_PRODUCT && (group_has_narrow(f, x) || group_has_narrow(f, y))) return false;
     if (rows_only && (kind != GROUP_ROWS || (m->early && (puts_together(m, a, b) || puts_together(m, b, a))))) return false;
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
     bool fits = reads_fit(f, of_b, a, staged, &depends) && reads_fit(f, of_a, b, staged, &depends);
-    fits = fits && (depends || share_read(f, of_a, of_b));
+    fits = fits && (depends || m->given || share_read(f, of_a, of_b));
     if (!fits || passes_through(f, a, b) || passes_through(f, b, a) || too_large(f, a, b)) return false;
     const IrOp *root = fused_op(f, y->roots.data[0]);
     pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s joins the %s kernel of %%%u", y->roots.data[0],
@@ -346,7 +358,8 @@ static bool try_sweep(Merge *m, uint32_t a, uint32_t b)
 {
     FusedFunc *f = m->f;
     const Group *x = &f->groups.data[a], *y = &f->groups.data[b];
-    if (x->dead || y->dead || x->kind != GROUP_BLOCKS || y->kind != GROUP_BLOCKS || x->space != y->space) return false;
+    if (x->dead || y->dead || !text_allows(f, a, b, false)) return false;
+    if (x->kind != GROUP_BLOCKS || y->kind != GROUP_BLOCKS || x->space != y->space) return false;
     if (too_many(x, y) || reads_of(f, &m->reads[a], b) || reads_of(f, &m->reads[b], a)) return false;
     if (((x->inner.n || y->inner.n) && !stage_elements(f, x, y)) || passes_through(f, a, b) || passes_through(f, b, a))
         return false;
@@ -408,6 +421,23 @@ static void list_live(const Merge *m, IrValues *live)
         if (!m->f->groups.data[g].dead) VEC_PUSH(m->ctx->stage, live, g);
 }
 
+/* What else a text puts together. */
+static void merge_given(Merge *m)
+{
+    IrValues live = {0};
+    m->given = true;
+    for (bool changed = true; changed;) {
+        changed = false;
+        list_live(m, &live);
+        for (uint32_t i = 0; i < live.n; i++)
+            for (uint32_t k = 0; k < live.n && !m->f->groups.data[live.data[i]].dead; k++) {
+                uint32_t a = live.data[k], b = live.data[i];
+                if (a == b) continue;
+                changed |= try_stage(m, a, b) || (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
+            }
+    }
+}
+
 void fuse_merge(PassContext *ctx, FusedFunc *f)
 {
     Merge m = {.ctx = ctx, .f = f, .reads = ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
@@ -441,4 +471,5 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
             if (comes_before(f, a, b) && f->groups.data[a].kind == GROUP_BLOCKS && !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
                 try_sweep(&m, a, b);
         }
+    if (f->text) merge_given(&m);
 }

@@ -76,6 +76,15 @@ static int64_t strip_elements(const FusedFunc *f, const Group *g, const Group *m
     return bytes > ALL_BYTES / n || widest >= ROW_BYTES / n ? 0 : n;
 }
 
+int64_t stage_most(const FusedFunc *f, const Group *g)
+{
+    int64_t bytes = 0, widest = 0, n = LEAST_ELEMENTS;
+    if (!add_values(f, &g->inner, &bytes, &widest)) return 0;
+    int64_t most = g->kind == GROUP_BLOCKS ? BLOCK_STRIP : ALL_BYTES;
+    while (2 * n <= most && 2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
+    return n;
+}
+
 /* A product of the elements, or what is dear, is wanted again when sums of the row are known: computing it twice costs more
    than the second cache, which holds rows that the first does not. */
 static bool walks_again(const FusedFunc *f, const Group *g)

@@ -13,6 +13,7 @@
 #include "passes/cone.h"
 #include "passes/connect.h"
 #include "passes/lower_kernel.h"
+#include "passes/schedule_text.h"
 
 static void print_kernels(const void *plan, StrBuf *out) { plan_print_kernels(plan, out); }
 
@@ -46,16 +47,17 @@ static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm, uint32_t **b
 }
 
 /* Tiles, and then which values take over memory, which depends on tiles. */
-static void schedule_one(PassContext *ctx, FusedFunc *f)
+static bool schedule_one(PassContext *ctx, FusedFunc *f)
 {
     ctx->function = f->f->name;
-    schedule_func(f, ctx->stage, !ctx->disabled[PASS_schedule]);
+    if (!schedule_func(f, ctx->stage, !ctx->disabled[PASS_schedule], ctx->diags)) return false;
     fuse_take_over(ctx, f);
+    return true;
 }
 
 PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
 {
-    schedule_one(ctx, f);
+    if (!schedule_one(ctx, f)) return NULL;
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     plan->module = fm->m;
     StrMap kernels = {.arena = ctx->stage}, split_kernels = {.arena = ctx->stage};
@@ -79,12 +81,16 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     if (!fm) return NULL;
     pass_end(ctx, PASS_fuse, fuse_print, fm);
     pass_begin(ctx, PASS_schedule, fuse_print, fm);
-    for (uint32_t i = 0; i < fm->funcs.n; i++) schedule_one(ctx, fm->funcs.data[i]);
+    for (uint32_t i = 0; i < fm->funcs.n; i++)
+        if (!schedule_one(ctx, fm->funcs.data[i])) return NULL;
     pass_end(ctx, PASS_schedule, schedule_print, fm);
+    StrBuf schedule = {.arena = ctx->stage};
+    schedule_print(fm, &schedule);
     pass_begin(ctx, PASS_lower, schedule_print, fm);
     uint32_t **buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1);
     HostPlan *plan = lower_all(ctx, fm, buffer_of);
     if (!plan) return NULL;
+    plan->schedule = strbuf_cstr(&schedule);
     pass_end(ctx, PASS_lower, print_kernels, plan);
     pass_begin(ctx, PASS_cone, print_plan, plan);
     for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_cone]; i++)

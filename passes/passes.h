@@ -76,6 +76,7 @@ typedef struct PassContext {
     uint32_t n_run;
     PassVerify verify;
     const PassBudget *budget; /* or NULL */
+    const struct ScheduleText *schedule; /* what fuse and schedule choose (passes/schedule_text.h), or NULL: what pays */
     int64_t most_staged;      /* elements of a row that private arrays hold at most, a power of 2 from 16; 0: what pays. For tests */
     bool keep_remarks; /* else pass_remark does nothing */
     PassDump *dump;    /* or NULL */

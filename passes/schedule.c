@@ -3,6 +3,7 @@
 
      group rows of edge.dst : node[F = 64]   ->  threads over nodes, 4 vectors of 16 lanes summed together
    Only this file and lower know the target. No choice here changes a bit of any result. */
+#include "passes/schedule_text.h"
 #include "passes/schedule.h"
 
 enum { LANES = 16, REGISTERS = 8, MOST_SUMS = 12, OUTER_SUMS = 64, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
@@ -195,7 +196,7 @@ static void schedule_values(const FusedFunc *f, Tiles *t, const IrValues *values
             t->value[narrow][values->data[i]] = schedule_value(f, values->data[i], vectors, narrow);
 }
 
-void schedule_func(FusedFunc *f, Arena *a, bool vectors)
+bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
 {
     uint32_t n_groups = f->groups.n + 1, n_values = f->f->ops.n + 1;
     Tiles *t = ARENA_NEW(a, Tiles);
@@ -216,30 +217,5 @@ void schedule_func(FusedFunc *f, Arena *a, bool vectors)
         if (group->inner.n || group_is_staged(f, group)) t->staged[g] = stage_elements(f, group, NULL);
     }
     f->tiles = t;
-}
-
-static void print_run(const IrModule *m, const IrType *nest, StrBuf *out)
-{
-    VecRun run = schedule_run(m, nest, 0);
-    strbuf_printf(out, "%u lanes of ", run_lanes(&run));
-    for (unsigned i = run.n; i-- > 0;) strbuf_printf(out, "%s%s", m->dims.data[run.vec[i].dim].name, i ? ", " : "");
-}
-
-void schedule_print(const void *fused_module, StrBuf *out)
-{
-    const FusedModule *fm = fused_module;
-    for (uint32_t i = 0; i < fm->funcs.n; i++) {
-        const FusedFunc *f = fm->funcs.data[i];
-        strbuf_printf(out, "%sfunc %s\n", i ? "\n" : "", f->f->name);
-        for (uint32_t k = 0; k < f->order.n; k++) {
-            uint32_t g = f->order.data[k];
-            Schedule s = f->tiles->group[0][g];
-            strbuf_printf(out, "  group %u %s: ", g, group_kind_names[f->groups.data[g].kind]);
-            if (s.row_lanes) strbuf_puts(out, "16 lanes of rows");
-            else if (s.vec == IR_NONE) strbuf_puts(out, "scalar");
-            else print_run(fm->m, &f->groups.data[g].nest, out);
-            strbuf_printf(out, ", tile %u, rows %u of %lld, grain %lld\n", s.tile, s.row_tile,
-                          (long long)s.row_block, (long long)s.grain);
-        }
-    }
+    return !f->text || schedule_apply(f, d);
 }

@@ -45,8 +45,7 @@ typedef struct Tiles {
 } Tiles;
 
 /* Chooses the tiles of all groups and puts them into f->tiles. vectors: false when the pass `schedule` is off: scalar code, one row at a
-   time; every sum keeps its association. */
-void schedule_func(FusedFunc *f, Arena *a, bool vectors);
+   time; every sum keeps its association. False with E0506 in d where the numbers of f->text do not fit. */
+bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d);
 /* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
 bool rows_fit(const FusedFunc *f, uint32_t g);
-void schedule_print(const void *fused_module, StrBuf *out);
