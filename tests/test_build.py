@@ -49,7 +49,7 @@ def model(folder, name="gcn"):
 
 def test_two_folders(tmp):
     """The same model file from two folders, named relatively and absolutely: every form has the same bytes."""
-    forms = "exe,lib,obj,header,manifest,c,ll,gir,kir,plan"
+    forms = "exe,lib,obj,header,manifest,c,ll,gir,kir,plan,schedule"
     places = [os.path.join(tmp, "a"), os.path.join(tmp, "b", "deeper")]
     for place, absolute in zip(places, [False, True]):
         os.makedirs(place)

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Schedules as text: what the compiler prints builds the same program again, a text that is edited and legal computes the same bits, and one
+that is not legal is refused with its line. usage: test_schedule.py BUILD [EDITS]     EDITS: so many edited texts of each layer
+
+The edits are drawn: numbers of tiles, values stored that were not and the other way round, kernels split and joined, copies, another order.
+Graphs have no row of more than 256 edges: what rescales with a maximum in one walk has the bits of two walks only there."""
+import functools
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "golden"))
+import library  # noqa: E402
+import numpy as np  # noqa: E402
+
+BUILD = os.path.abspath(sys.argv[1])
+MODELS = os.path.join(os.path.dirname(HERE), "bench", "models")
+LONG = "GNNC_LONG" in os.environ
+EDITS = int(sys.argv[2]) if len(sys.argv) > 2 else 12 if LONG else 2
+SIZES = {"F": 24, "O": 20, "C": 7, "W": 16, "K": 3, "P": 3, "R": 4, "M": 16, "H": 3}
+EDITED = ["gat", "gatv2", "transformer", "gcn", "pna", "custom", "edgeconv", "gen", "egc", "rgcn"]
+STEPS = 4  # edits of one text
+
+
+@functools.lru_cache(maxsize=None)
+def sizes(model):
+    """Of the dims that the compiler misses."""
+    r = subprocess.run([os.path.join(BUILD, "gnnc"), "ir", os.path.join(MODELS, model + ".gnn")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                       universal_newlines=True)
+    missing = re.search(r"no size yet: (.*)", r.stderr)
+    return ["--set=%s=%d" % (d, SIZES[d]) for d in re.findall(r"`(\w+)`", missing.group(1))] if missing else []
+
+
+def gnnc(box, model, out, *more):
+    return subprocess.run([os.path.join(BUILD, "gnnc"), "build", os.path.join(MODELS, model + ".gnn"), *sizes(model), "--cpu=native", "--prefix=net",
+                           "-o", os.path.join(box, out), *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+
+
+def read(box, name):
+    with open(os.path.join(box, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def write(box, name, text):
+    with open(os.path.join(box, name), "w", encoding="utf-8") as f:
+        f.write(text)
+    return "--schedule=" + os.path.join(box, name)
+
+
+# ---- what the compiler prints ----
+
+def round_trip(box, model, *more):
+    forms = "--emit=schedule,plan,kir,c"
+    first = gnnc(box, model, "a", forms, *more)
+    again = gnnc(box, model, "b", forms, "--schedule=" + os.path.join(box, "a.schedule"), *more)
+    if first.returncode or again.returncode:
+        return (first.stdout + again.stdout)[-400:]
+    return next(("%s differs" % s for s in ("schedule", "plan", "kir", "c") if read(box, "a." + s) != read(box, "b." + s)), None)
+
+
+# ---- edited texts ----
+
+class Text:
+    """A schedule as functions, of groups, of lines: [head, [group line, [value lines]]...]."""
+
+    def __init__(self, text):
+        self.funcs = []
+        for line in text.split("\n")[1:]:
+            if line.startswith("func"):
+                self.funcs.append([[line], []])
+            elif line.startswith("    "):
+                self.funcs[-1][1][-1][1].append(line)
+            elif line.startswith("  group"):
+                self.funcs[-1][1].append([line, []])
+            elif line.strip():
+                self.funcs[-1][0].append(line)
+
+    def __str__(self):
+        return "schedule 1\n" + "".join("\n".join(head) + "\n" + "".join("\n".join([g, *values]) + "\n" for g, values in groups) for head, groups in self.funcs)
+
+
+def number(rng, line):
+    """Another number for one of the words of a line."""
+    words = [m for m in re.finditer(r"\b(vectors|rows|block|grain|staged|along_rows) (\d+)", line.split("#")[0])]
+    if not words:
+        return None
+    m = rng.choice(words)
+    n = {"vectors": rng.randint(1, 8), "rows": rng.randint(1, 8), "block": rng.randint(2, 200), "grain": rng.randint(1, 99),
+         "staged": 16 << rng.randint(0, 6), "along_rows": 0}[m.group(1)]
+    return line[:m.start(2)] + str(n) + line[m.end(2):]
+
+
+def edit(rng, t):
+    """Changes t in one place. False: there is nothing of that kind."""
+    head, groups = rng.choice(t.funcs)
+    k = rng.randrange(len(groups))
+    group = groups[k]
+    inside = [i for i, v in enumerate(group[1]) if i]
+    kind = rng.choice(["number", "number", "value number", "split", "split", "apart", "drop", "swap", "join", "store", "store"])
+    if kind == "number":
+        line = number(rng, group[0])
+        if line:
+            group[0] = line
+        return bool(line)
+    if kind == "value number":
+        i = rng.randrange(len(group[1]))
+        line = number(rng, group[1][i])
+        if line:
+            group[1][i] = line
+        return bool(line)
+    if kind in ("split", "apart"):  # a value gets a kernel of its own
+        role = "root" if kind == "split" else "inner"
+        some = [i for i in inside if group[1][i].split()[0] == role]
+        if not some:
+            return False
+        line = group[1].pop(rng.choice(some))
+        at = k + (kind == "split")
+        groups.insert(at, ["  group %d map" % rng.randint(500, 999), [re.sub(r"^    \w+ (%\d+ \w+).*", r"    root \1", line)]])
+        return True
+    if kind == "drop":  # computed where it is used, or read from memory
+        if not inside:
+            return False
+        group[1].pop(rng.choice(inside))
+        return True
+    if kind == "store":  # what was computed where it is used gets memory
+        owned = {v for _, gs in t.funcs for _, vs in gs for line in vs for v in re.findall(r"^    \w+ (%\d+)", line)}
+        free = sorted({v for line in group[1] for v in re.findall(r"%\d+", line.split(", of ")[-1])} - owned)
+        if not free:
+            return False
+        groups.insert(k, ["  group %d map" % rng.randint(500, 999), ["    root %s mul" % rng.choice(free)]])
+        return True
+    if k + 1 == len(groups):
+        return False
+    if kind == "swap":
+        groups[k], groups[k + 1] = groups[k + 1], groups[k]
+    else:
+        group[1] += groups.pop(k + 1)[1]
+        group[0] = "  " + " ".join(group[0].split()[:3])
+        group[1][:] = [re.sub(r"^(    \w+ %\d+ \w+).*", r"\1", v) for v in group[1]]
+    return True
+
+
+def corrected(text, said):
+    """The text with the word that a message says is right, or None."""
+    m = re.search(r":(\d+):\d+: error.*?(?:is made by `(\w+)`|is of the kind `(\w+)`), found `(\w+)`", said)
+    if not m:
+        return None
+    lines = text.split("\n")
+    at = int(m.group(1)) - 1
+    lines[at] = re.sub(r"\b%s\b" % m.group(4), m.group(2) or m.group(3), lines[at].split("#")[0], count=1)
+    return "\n".join(lines)
+
+
+def build_edited(box, model, text, out):
+    """(library, text, None), or (None, text, what the compiler says)."""
+    for _ in range(6):
+        r = gnnc(box, model, out, "--emit=lib", write(box, "edited.schedule", text))
+        if r.returncode == 0:
+            return os.path.join(box, out + ".so"), text, None
+        fixed = corrected(text, r.stdout)
+        if not fixed:
+            return None, text, "%d: %s" % (r.returncode, r.stdout)
+        text = fixed
+    return None, text, "3: no end"
+
+
+def data_of(seed):
+    """Ends of edges: empty rows, a hub, parallel edges and loops."""
+    rng = np.random.RandomState(seed)
+    n = 90
+    src, dst = rng.randint(0, n, 400), rng.randint(0, n - 20, 400)
+    dst[:150], src[150:200], dst[200:204] = 3, 5, src[200:204]
+    return n, np.append(src, src[:5]), np.append(dst, dst[:5])
+
+
+class Numbers:
+    """Results and gradients of one library, as bytes."""
+
+    def __init__(self, path):
+        lib = library.Library(path, "net", np.float32)
+        n, src, dst = data_of(1)
+        lib.on_graph(n, n, src, dst, 1, None)
+        rng = np.random.RandomState(2)
+        draw = lambda i: rng.randint(0, 3, lib.shape(i)).astype(library.DTYPES[i.dtype]) if i.dtype in (2, 3) else rng.randn(*lib.shape(i))
+        inputs = {i.name.decode(): draw(i) for i in lib.inputs}
+        cots = [rng.randn(*lib.shape(r)) for r in lib.results]
+        grads = lib.vjp(inputs, cots)
+        self.bytes = [o.tobytes() for o in lib.forward(inputs)] + [grads[k].tobytes() for k in sorted(grads)]
+        lib.close()
+
+
+def edits_of(box, model):
+    """Yields (text, why it is wrong or None) of texts that the compiler takes."""
+    rng = random.Random(model)
+    first = gnnc(box, model, "first", "--emit=schedule,lib")
+    if first.returncode:
+        yield "", first.stdout
+        return
+    plain, want = read(box, "first.schedule"), Numbers(os.path.join(box, "first.so")).bytes
+    taken = tries = 0
+    while taken < EDITS and tries < 40 * EDITS:
+        text = plain
+        for _ in range(rng.randint(1, STEPS)):
+            t = Text(text)
+            if not edit(rng, t):
+                continue
+            tries += 1
+            path, fixed, why = build_edited(box, model, str(t), "edited%d" % tries)
+            if why and not why.startswith("3"):
+                yield str(t), why
+            if path:
+                text = fixed
+        if text == plain:
+            continue
+        taken += 1
+        path, _, _ = build_edited(box, model, text, "taken%d" % taken)
+        same = Numbers(path).bytes == want
+        yield text, None if same else "other bits"
+
+
+# ---- texts that are not legal ----
+
+PLAIN = "schedule 1\nfunc forward values 9\n"
+WRONG = [  # (replace this, by that, exit status, what is said): of the text of gcn
+    ("schedule 1", "schedule 2", 2, "wanted a whole number from 1 to 1"),
+    (r"\Z", "and so on", 2, "wanted a function, a group, a value or a number of its tile, found `and`"),
+    (r"func forward values \d+", "func forward", 2, "wanted `values` and their number"),
+    (r"(  group .*\n)(?:    .*\n)+", r"\1", 2, "wanted a root of group"),
+    (r"root %(\d+)", r"root \1", 2, "wanted a value, as %7"),
+    (r"vectors \d+", "vectors 99", 2, "wanted a whole number from 1 to 16, found `99`"),
+    (r"vectors \d+", "vectors", 2, "wanted a whole number from 1 to 16"),
+    (r"group (\d+) \w+", r"group \1 loop", 2, "wanted one of: map, rows, dims"),
+    (r"values (\d+)", "values 3", 3, "values here, found 3"),
+    (r"func vjp", "func other", 3, "the schedule has no function `vjp`"),
+    (r"root %\d+ \w+", "root %99999 mul", 3, "has no value %99999"),
+    (r"root (%\d+) \w+", r"root \1 tanh", 3, "found `tanh`"),
+    (r"group (\d+) rows", r"group \1 map", 3, "is of the kind `rows`, found `map`"),
+    (r"(    root %\d+ \w+).*\n", r"\1\n\1\n", 3, "is a root or an inner value of two groups"),
+    (r"func forward values (\d+)\n", "func forward values \\1\n  sums edge.src\n", 3, "no sums over all edges that could be taken by the rows of `edge.src`"),
+    (r"func forward values (\d+)\n", "func forward values \\1\n  clones map\n", 3, "no values of edges that several walks want"),
+    (r"(  group \d+ rows.*?) grain", r"\1 block 4 grain", 3, "`block 4` says nothing about a kernel of this kind"),
+    (r"(  group \d+ product.*?) rows \d+", r"\1 rows 1", 3, "`rows 1` is too few"),
+]
+
+
+def wrong_texts(box):
+    plain = (gnnc(box, "gcn", "w", "--emit=schedule"), read(box, "w.schedule"))[1]
+    for k, (old, new, code, wanted) in enumerate(WRONG):
+        text = re.sub(old, new, plain, count=1)
+        r = gnnc(box, "gcn", "refused", "--emit=plan", write(box, "wrong.schedule", text))
+        placed = re.search(r"wrong\.schedule:\d+:\d+: error\[E050[56]\]", r.stdout)
+        fits = text != plain and r.returncode == code and placed and wanted in r.stdout and not os.path.exists(os.path.join(box, "refused.plan"))
+        print("ok schedule.wrong_%d" % k if fits else "FAIL schedule.wrong_%d: %d, wanted %d and `%s`: %s" % (k, r.returncode, code, wanted, r.stdout[-300:].replace("\n", " | ")))
+    swapped = Text(plain)
+    swapped.funcs[0][1].reverse()
+    r = gnnc(box, "gcn", "refused", "--emit=plan", write(box, "wrong.schedule", str(swapped)))
+    print("ok schedule.wrong_order" if r.returncode == 3 and "cannot run at this place" in r.stdout else "FAIL schedule.wrong_order: %d: %s" % (r.returncode, r.stdout[-300:]))
+    for more in ("--disable=fuse", "--disable=schedule"):
+        r = gnnc(box, "gcn", "refused", "--emit=plan", write(box, "plain.schedule", plain), more)
+        print("ok schedule.with_" + more if r.returncode == 1 and "give one of them" in r.stdout else "FAIL schedule.with_%s: %s" % (more, r.stdout))
+    r = gnnc(box, "gcn", "plain", "--emit=schedule", write(box, "plain.schedule", plain))
+    print("ok schedule.kept" if r.returncode == 1 and "E0620" in r.stdout else "FAIL schedule.kept: the text was written over: %s" % r.stdout)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="gnnc-schedule-") as box:
+        for model in sorted(f[:-4] for f in os.listdir(MODELS)):
+            for more in [(), ("--vjp=joint", "--mode=train")] if LONG else [()]:
+                why = round_trip(box, model, *more)
+                print("FAIL schedule.round_trip_%s: %s" % (model, why) if why else "ok schedule.round_trip_%s" % model, flush=True)
+        wrong_texts(box)
+        for model in EDITED:
+            n = 0
+            for n, (text, why) in enumerate(edits_of(box, model), 1):
+                if why:
+                    print("FAIL schedule.edited_%s_%d: %s: %s" % (model, n, why, text.replace("\n", " | ")), flush=True)
+            print("ok schedule.edited_%s: %d" % (model, n) if n else "FAIL schedule.edited_%s: no edited text was taken" % model, flush=True)
+
+
+main()
