@@ -86,7 +86,7 @@ if not box.sanitized:
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
 box.must(box.gnnc, "build", "plain.gnn", "--set", "F=%d" % toy.FEATURES, "--cpu=avx2", "-o", box.path("narrow"))
 box.refuses("cpu_not_built", [box.path("narrow"), "infer", "--data", "data", "--cpu", "generic", "--out", "y.npy"], 1, "R409", "--cpu")
-for name, argv, what in [("train_untrained", ["train", "--data", "data"], "train"),
+for name, argv, what in [("train_untrained", ["train", "--data", "no_such_data"], "train"),  # said before data are read
                          ("eval_untrained", ["eval", "--data", "data", "--weights", "none.st"], "metric")]:
     box.write("none.st", b"\2\0\0\0\0\0\0\0{}")
     box.refuses(name, [PLAIN] + argv, 1, "R406", what)
