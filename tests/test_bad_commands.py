@@ -312,6 +312,10 @@ for name, stem, content in [("array", "y.npy", b"mine"), ("meta", "meta.json", b
 box.must(box.gnnc, *GENERATE, "--force")
 r = box.run(box.gnnc, "data", "verify", "made")
 box.report("generate_with_force", r.rc and r.err)
+for kind in ("community", "rmat", "uniform"):  # of 5 nodes, where R-MAT draws among 8
+    box.must(box.gnnc, "data", "generate", kind, "--kind", kind, "--nodes", "5", "--edges", "600", "--classes", "2")
+    ids = np.load(box.path(kind, "edge_index.npy"))
+    box.report("generate_ids_" + kind, (ids.min() != 0 or ids.max() != 4) and "ids from %d to %d" % (ids.min(), ids.max()))
 
 # ---- executables lose nothing, either --------------------------------------------------------------------------------------
 
