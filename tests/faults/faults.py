@@ -108,5 +108,6 @@ FAULTS = [
     ("driver/data_generate.c", "*src >= n || *dst >= n", "*src >= n && *dst >= n", "bad_commands"),
     ("passes/lower.c", "    pass_begin(ctx, PASS_schedule, fuse_print, fm);\n", "", "ir_tools"),
     ("passes/lower_rows.c", "case IR_OP_row: case IR_OP_mapped: return true;", "case IR_OP_row: case IR_OP_mapped: return false;", "lower_cases"),
-    ("passes/hoist.c", "        if (route != IR_NONE) needed[route] = true;\n    }\n    IrFunc *f", "        if (route != IR_NONE) needed[route] = false;\n    }\n    IrFunc *f", "hoist near found_order"),
+    ("passes/hoist.c", "        if (route != IR_NONE) needed[route] = true;\n    }\n    IrFunc *f", "        if (route != IR_NONE) needed[route] = false;\n    }\n    IrFunc *f", "passes"),
+    ("runtime/dataset.c", "    for (int64_t i = 0; i < l->m->n_tensors; i++)\n        if (l->m->tensors[i].space == space && (l", "    for (int64_t i = 0; i <= l->m->n_tensors; i++)\n        if (l->m->tensors[i].space == space && (l", "sanitize"),
 ]
