@@ -101,7 +101,7 @@ static void test_literals(void)
     check_begin();
     if (check(m != NULL, "no module")) {
         const KirKernel *const *ks = (const KirKernel *const *)m->kernels.data;
-        const char *why = kir_run(a, ks[0], (RtArg[]){{.p = slow}}, (int64_t[]){N}, 0, 1);
+        const char *why = kir_run(a, ks[0], (KirArg[]){{.p = slow}}, (int64_t[]){N}, 0, 1);
         if (check(!why, "%s", why) && check(c_module_build(a, &c, ks, 1, compilers[0], "-O1", &why), "%s", why)) {
             c_module_kernel(&c, ks[0]->name)((RtArg[]){{.p = fast}}, 0, 1);
             CHECK(slow[0] == INT64_C(2147483648));
