@@ -8,7 +8,7 @@
 #include "tests/unit/plan_text.h"
 
 static const char *const head =
-    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\nspace near : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\ntensor z : state [F,d] f32 init const(0)\n"
@@ -102,6 +102,23 @@ static void test_products(void)
                      NULL, &m);
     if (plan) CHECK(plan->programs.data[0]->steps.data[0].gemm.present && plan->programs.data[0]->steps.data[0].gemm.k == 6);
     check_end("lower: a product over two dims is one over their product");
+    arena_free(a);
+}
+
+/* How many sources there will be is not known: a search is priced as one of many. */
+static void test_nearest(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "map near.src : near -> node computed\nmap near.dst : near -> node sorted\n"
+                               "graph near : nearest(4, 1, remove) near(near.src, near.dst)\n"
+                               "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = nearest %0, %0 via near.src : near[] i64\n  return y = %1\n}\n",
+                               NULL, &m);
+    const PlanStep *s = plan ? &plan->programs.data[0]->steps.data[0] : NULL;
+    if (s) CHECK(s->cost.n == 1 && s->cost.data[0].bytes == 37 * 4 * 2 + 4 * 8 && s->cost.data[0].flops > 1000 * 3 * 37);
+    check_end("lower: a search among nodes is priced by how wide they are");
     arena_free(a);
 }
 
@@ -728,6 +745,7 @@ static void test_same_numbers(const char *name, const char *without)
 int main(void)
 {
     test_products();
+    test_nearest();
     test_epilogue();
     test_long_epilogue();
     test_narrow();
