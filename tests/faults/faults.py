@@ -111,4 +111,6 @@ FAULTS = [
     ("passes/hoist.c", "        if (route != IR_NONE) needed[route] = true;\n    }\n    IrFunc *f", "        if (route != IR_NONE) needed[route] = false;\n    }\n    IrFunc *f", "passes"),
     ("runtime/dataset.c", "    for (int64_t i = 0; i < l->m->n_tensors; i++)\n        if (l->m->tensors[i].space == space && (l", "    for (int64_t i = 0; i <= l->m->n_tensors; i++)\n        if (l->m->tensors[i].space == space && (l", "sanitize"),
     ("runtime/probe.c", "for (int level = 0; level < RT_MEMORY && !code; level++) probe_latency", "for (int level = 1; level < RT_MEMORY && !code; level++) probe_latency", "machine"),
+    ("codegen/emit_c_help.c", "return t.lanes == 1 ? base :", "return t.lanes == 0 ? base :", "emit_c"),
+    ("passes/lower_nearest.c", "    VEC_PUSH(l->arena, &l->step->cost, cost);\n", "    (void)cost;\n", "lower_cases"),
 ]

@@ -113,6 +113,22 @@ static void test_literals(void)
     arena_free(a);
 }
 
+/* Helpers are named by what they do and the type that they do it to, as a reader would. */
+static void test_names(void)
+{
+    static const char *const wanted[] = {"static inline float max_f32(float a, float b)", "static inline f32x4 max_f32x4(f32x4 a, f32x4 b)",
+                                         "static inline f32x4 load_f32x4(const float *p)"};
+    Arena *a = arena_new();
+    const KirModule *m = case_module(a, "tests/kernel/extremes.kir");
+    StrBuf text = {.arena = a};
+    check_begin();
+    if (CHECK(m != NULL)) emit_c_kernels((const KirKernel *const *)m->kernels.data, m->kernels.n, &text);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        check(text.n && strstr(strbuf_cstr(&text), wanted[i]) != NULL, "no `%s` in\n%s", wanted[i], strbuf_cstr(&text));
+    check_end("emit_c: names of helpers");
+    arena_free(a);
+}
+
 /* ---- random kernels
  * ------------------------------------------------------------------------------ */
 
@@ -190,6 +206,7 @@ int main(int argc, char **argv)
     test_case("extremes", "tests/kernel/extremes.kir", case_extremes);
     test_case("edge_softmax", "tests/kernel/edge_softmax.kir", case_edge_softmax);
     test_literals();
+    test_names();
     test_random("gcc", "-O1", 1, n_files);
     test_random("gcc", "-O3", 100001, n_files);
     test_random("clang-19", "-O2", 200001, n_files);
