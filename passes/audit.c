@@ -317,6 +317,38 @@ static bool check_owned(Audit *x, uint32_t s)
     return true;
 }
 
+/* ---- reads ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t lies_in(const Audit *x, IrId v)
+{
+    const IrOp *op = fused_op(x->f, v);
+    const IrArg *arg = op->op == IR_OP_arg ? &x->f->f->args.data[op->attr.i] : NULL;
+    if (!arg) return x->buffer_of[v];
+    for (uint32_t b = 0; b < x->p->buffers.n && arg->kind == IR_ARG_TENSOR; b++)
+        if (x->p->buffers.data[b].kind == PLAN_TENSOR && x->p->buffers.data[b].ref == arg->ref) return b;
+    return UINT32_MAX;
+}
+
+/* A group reads no two values that lie in one place: one of them is gone. Which of them a load means audit_run does not know. */
+static bool check_reads(Audit *x, uint32_t s)
+{
+    Arena *scratch = arena_new();
+    uint32_t n = x->f->f->ops.n, g = x->p->steps.data[s].group;
+    const Group *group = &x->f->groups.data[g];
+    bool *seen = ARENA_ARRAY(scratch, bool, n + 1), *leaf = ARENA_ARRAY(scratch, bool, n + 1);
+    IrId *there = ARENA_ARRAY(scratch, IrId, x->p->buffers.n + 1); /* by buffer: 1 + the value that the group reads */
+    for (uint32_t i = 0; i < group->roots.n; i++) audit_leaves(x->f, g, group->roots.data[i], seen, leaf);
+    for (uint32_t i = 0; i < group->inner.n; i++) audit_leaves(x->f, g, group->inner.data[i], seen, leaf);
+    for (IrId v = 0; v < n; v++) {
+        uint32_t b = leaf[v] ? lies_in(x, v) : UINT32_MAX;
+        if (b == UINT32_MAX) continue;
+        if (there[b]) audit_fail(x, s, "reads %%%u and %%%u, which both lie in %s", there[b] - 1, v, audit_buffer(x, b));
+        there[b] = v + 1;
+    }
+    arena_free(scratch);
+    return !x->why;
+}
+
 /* ---- a program --------------------------------------------------------------------------------------------------- */
 
 static bool check_step(Audit *x, uint32_t s)
@@ -326,7 +358,7 @@ static bool check_step(Audit *x, uint32_t s)
     const KirKernel *narrow = x->plan->narrow.data[step->kernel];
     return check_chain(x, s) && check_args(x, s, x->plan->kernels.data[step->kernel], step->args.data, step->args.n, false) &&
            (!narrow || check_args(x, s, narrow, step->args.data, step->args.n, false)) && check_gemm(x, s) && check_split(x, s) &&
-           check_cone(x, s) && check_writers(x, s) && check_owned(x, s);
+           check_cone(x, s) && check_writers(x, s) && check_owned(x, s) && check_reads(x, s);
 }
 
 static bool check_rules(Audit *x)

@@ -50,6 +50,9 @@ PROGRAMS = {
 }
 """, SIZES),
     "both": (TRAINED % "  a = sum_in(relu(x.src))\n  b = sum_out(tanh(x.dst))\n  return linear(a * b, O = C)", SIZES),
+    # a value is written over by another, and both are factors of one product
+    "deep_res": (TRAINED % ("  l = linear(O = 8)\n  c1 = gcn2()\n  c2 = gcn2()\n  o = gcn(O = C)\n  h = l(x)\n"
+                            "  return o(relu(c2(relu(c1(h, h)), h)))"), SIZES),
     "extremes": (TRAINED % "  c1 = graph_conv(O = 8, aggr = max)\n  c2 = res_gated(O = C)\n  return c2(relu(c1(x)))", SIZES),
     "gathered": (TRAINED % "  h = linear(x, O = 8)\n  c = gcn(O = C)\n  return c(relu(h)) + sum_out(linear(h, O = C).dst)", SIZES),
     "gatv2": (TRAINED % "  c1 = gatv2(D = 4, H = 2)\n  c2 = sage(O = C)\n  return c2(relu(c1(x)))", SIZES),
@@ -144,6 +147,7 @@ PLAN_FAULTS = [
     ("passes/fuse_takeover.c", " || a->n_dims != b->n_dims", "", "behind"),
     ("passes/fuse_takeover.c", "if (reads->reads.data[i].v == u && !(element ? reads->reads.data[i].element : reads->reads.data[i].identity))\n            return false;", ";", "input"),
     ("passes/fuse_takeover.c", " || t->fixed[u] || t->last[u] != position", " || t->last[u] != position", "both"),
+    ("passes/fuse_takeover.c", "for (uint32_t k = 0; k < reads[i].reads.n; k++) t.last", "for (uint32_t k = 1; k < reads[i].reads.n; k++) t.last", "deep_res"),
     ("passes/cone.c", "if (g->kind != GROUP_ROWS || map_at(c, g->map)->sorted) return", "if (g->kind != GROUP_ROWS) return", "gatv2"),
     ("passes/cone.c", "        rows = element ? cone_image(c, g->map, rows) : PLAN_SET_ALL;\n", "", "gatv2"),
     ("passes/cone_sets.c", "    if (!ir_map_stays(c->f->m, map)) return PLAN_SET_ALL;\n", "", "redrawn"),
