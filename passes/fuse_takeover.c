@@ -29,7 +29,7 @@ static bool same_elements(const FusedFunc *f, const IrType *a, const IrType *b)
 static bool may_write_over(const FusedFunc *f, const Group *g)
 {
     if (g->kind != GROUP_MAP && g->kind != GROUP_DIMS && g->kind != GROUP_ROWS) return false;
-    if (group_is_staged(f, g)) return false; /* stores one value before it computes the next */
+    if (group_is_staged(f, g)) return false; /* stores values of some dims before it computes those of others */
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrType t = fused_op(f, g->roots.data[i])->type, nest = g->nest;
         nest.dtype = t.dtype;
