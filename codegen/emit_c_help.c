@@ -38,9 +38,7 @@ void c_print_typedefs(const CFile *f, StrBuf *out)
    for f32; $m the mask of as many lanes, $i the integers of the same shape, $f and $F name and C
    type of the second type, $x "x" once per lane. */
 typedef struct Helper {
-    const char *op;
-    bool second; /* the name carries the second type too */
-    const char *text;
+    const char *op, *text;
 } Helper;
 
 #define LANE_BY_LANE(op, args, expr)                                                               \
@@ -57,96 +55,96 @@ typedef struct Helper {
 #define BITS_CAST(op, expr) "static inline $V " op "_$t($V a, $V b)\n{\n    return " expr ";\n}\n"
 
 static const Helper helpers[] = {
-    {"splat", false, "static inline $V splat_$t($E x)\n{\n    return ($V){$x};\n}\n"},
-    {"insert", false,
+    {"splat", "static inline $V splat_$t($E x)\n{\n    return ($V){$x};\n}\n"},
+    {"insert",
      "static inline $V insert_$t($V v, $E x, int lane)\n{\n    v[lane] = x;\n    return v;\n}\n"},
-    {"select", false,
+    {"select",
      "static inline $V select_$t($m m, $V a, $V b)\n{\n    $V r = b;\n"
      "    for (int l = 0; l < $n; l++) r[l] = m[l] ? a[l] : b[l];\n    return r;\n}\n"},
-    {"fma", false, LANE_BY_LANE("fma", "$V a, $V b, $V c", "fma$s(a[l], b[l], c[l])")},
-    {"abs", false, LANE_BY_LANE("abs", "$V a", "fabs$s(a[l])")},
-    {"sqrt", false, LANE_BY_LANE("sqrt", "$V a", "sqrt$s(a[l])")},
-    {"rint", false, LANE_BY_LANE("rint", "$V a", "rint$s(a[l])")},
-    {"floor", false, LANE_BY_LANE("floor", "$V a", "floor$s(a[l])")},
-    {"vmin", false, LANE_BY_LANE("min", "$V a, $V b", "a[l] < b[l] || a[l] != a[l] ? a[l] : b[l]")},
-    {"vmax", false, LANE_BY_LANE("max", "$V a, $V b", "a[l] > b[l] || a[l] != a[l] ? a[l] : b[l]")},
-    {"min", false, BITS_CAST("min", "a < b || a != a ? a : b")},
-    {"max", false, BITS_CAST("max", "a > b || a != a ? a : b")},
-    {"imin", false, BITS_CAST("min", "a < b ? a : b")},
-    {"imax", false, BITS_CAST("max", "a > b ? a : b")},
-    {"vimin", false, LANE_BY_LANE("min", "$V a, $V b", "a[l] < b[l] ? a[l] : b[l]")},
-    {"vimax", false, LANE_BY_LANE("max", "$V a, $V b", "a[l] > b[l] ? a[l] : b[l]")},
-    {"shl", false, BITS_CAST("shl", "($E)((u$E)a << (b & ($w - 1)))")},
-    {"lshr", false, BITS_CAST("lshr", "($E)((u$E)a >> (b & ($w - 1)))")},
-    {"ashr", false, BITS_CAST("ashr", "a >> (b & ($w - 1))")},
-    {"vshl", false, LANE_BY_LANE("shl", "$V a, $V b", "($E)((u$E)a[l] << (b[l] & ($w - 1)))")},
-    {"vlshr", false, LANE_BY_LANE("lshr", "$V a, $V b", "($E)((u$E)a[l] >> (b[l] & ($w - 1)))")},
-    {"vashr", false, LANE_BY_LANE("ashr", "$V a, $V b", "a[l] >> (b[l] & ($w - 1))")},
-    {"mulhu", false, BITS_CAST("mulhu", "(int32_t)((uint64_t)(uint32_t)a * (uint32_t)b >> 32)")},
-    {"vmulhu", false,
+    {"fma", LANE_BY_LANE("fma", "$V a, $V b, $V c", "fma$s(a[l], b[l], c[l])")},
+    {"abs", LANE_BY_LANE("abs", "$V a", "fabs$s(a[l])")},
+    {"sqrt", LANE_BY_LANE("sqrt", "$V a", "sqrt$s(a[l])")},
+    {"rint", LANE_BY_LANE("rint", "$V a", "rint$s(a[l])")},
+    {"floor", LANE_BY_LANE("floor", "$V a", "floor$s(a[l])")},
+    {"vmin", LANE_BY_LANE("min", "$V a, $V b", "a[l] < b[l] || a[l] != a[l] ? a[l] : b[l]")},
+    {"vmax", LANE_BY_LANE("max", "$V a, $V b", "a[l] > b[l] || a[l] != a[l] ? a[l] : b[l]")},
+    {"min", BITS_CAST("min", "a < b || a != a ? a : b")},
+    {"max", BITS_CAST("max", "a > b || a != a ? a : b")},
+    {"imin", BITS_CAST("min", "a < b ? a : b")},
+    {"imax", BITS_CAST("max", "a > b ? a : b")},
+    {"vimin", LANE_BY_LANE("min", "$V a, $V b", "a[l] < b[l] ? a[l] : b[l]")},
+    {"vimax", LANE_BY_LANE("max", "$V a, $V b", "a[l] > b[l] ? a[l] : b[l]")},
+    {"shl", BITS_CAST("shl", "($E)((u$E)a << (b & ($w - 1)))")},
+    {"lshr", BITS_CAST("lshr", "($E)((u$E)a >> (b & ($w - 1)))")},
+    {"ashr", BITS_CAST("ashr", "a >> (b & ($w - 1))")},
+    {"vshl", LANE_BY_LANE("shl", "$V a, $V b", "($E)((u$E)a[l] << (b[l] & ($w - 1)))")},
+    {"vlshr", LANE_BY_LANE("lshr", "$V a, $V b", "($E)((u$E)a[l] >> (b[l] & ($w - 1)))")},
+    {"vashr", LANE_BY_LANE("ashr", "$V a, $V b", "a[l] >> (b[l] & ($w - 1))")},
+    {"mulhu", BITS_CAST("mulhu", "(int32_t)((uint64_t)(uint32_t)a * (uint32_t)b >> 32)")},
+    {"vmulhu",
      LANE_BY_LANE("mulhu", "$V a, $V b",
                   "(int32_t)((uint64_t)(uint32_t)a[l] * (uint32_t)b[l] >> 32)")},
-    {"vult", true,
+    {"vult",
      "static inline $V ult_$f($F a, $F b)\n{\n    $V r;\n"
      "    for (int l = 0; l < $n; l++) r[l] = -((u$G)a[l] < (u$G)b[l]);\n    return r;\n}\n"},
-    {"mask", true, /* a comparison of 64-bit lanes as a mask */
+    {"mask", /* a comparison of 64-bit lanes as a mask */
      "static inline $V mask_$f($F a)\n{\n    return __builtin_convertvector(a, $V);\n}\n"},
-    {"zext", true,
+    {"zext",
      "static inline $V zext_$t($F a)\n{\n    $V r;\n"
      "    for (int l = 0; l < $n; l++) r[l] = (uint32_t)a[l];\n    return r;\n}\n"},
-    {"trunc", true, /* what does not fit gives the least integer, NaN too */
+    {"trunc", /* what does not fit gives the least integer, NaN too */
      "static inline $E $t_of_$f($F a)\n{\n    return a $o && a < $p$S ? ($E)a : $M;\n}\n"},
-    {"vtrunc", true,
+    {"vtrunc",
      "static inline $V $t_of_$f($F a)\n{\n    $V r;\n"
      "    for (int l = 0; l < $n; l++) r[l] = a[l] $o && a[l] < $p$S ? ($E)a[l] : $M;\n    return "
      "r;\n}\n"},
-    {"bits", true,
+    {"bits",
      "static inline $V $t_bits_$f($F a)\n{\n    $V r;\n    memcpy(&r, &a, sizeof r);\n    return "
      "r;\n}\n"},
-    {"repeat", true,
+    {"repeat",
      "static inline $V repeat_$t_$f($F v, int times)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = v[l / times % $k];\n    return r;\n}\n"},
-    {"part", true,
+    {"part",
      "static inline $V part_$t_$f($F v, int first)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = v[first + l];\n    return r;\n}\n"},
-    {"lower", false, HALVES("lower", "")},
-    {"upper", false, HALVES("upper", " + h")},
-    {"hadd", true, FOLD("hadd", "v[l] = v[l] + v[l + n]")},
-    {"hmul", true, FOLD("hmul", "v[l] = v[l] * v[l + n]")},
-    {"hmax", true, FOLD("hmax", "v[l] = v[l] > v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
-    {"hmin", true, FOLD("hmin", "v[l] = v[l] < v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
-    {"ihmax", true, FOLD("hmax", "v[l] = v[l] > v[l + n] ? v[l] : v[l + n]")},
-    {"ihmin", true, FOLD("hmin", "v[l] = v[l] < v[l + n] ? v[l] : v[l + n]")},
-    {"load", false,
+    {"lower", HALVES("lower", "")},
+    {"upper", HALVES("upper", " + h")},
+    {"hadd", FOLD("hadd", "v[l] = v[l] + v[l + n]")},
+    {"hmul", FOLD("hmul", "v[l] = v[l] * v[l + n]")},
+    {"hmax", FOLD("hmax", "v[l] = v[l] > v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
+    {"hmin", FOLD("hmin", "v[l] = v[l] < v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
+    {"ihmax", FOLD("hmax", "v[l] = v[l] > v[l + n] ? v[l] : v[l + n]")},
+    {"ihmin", FOLD("hmin", "v[l] = v[l] < v[l + n] ? v[l] : v[l + n]")},
+    {"load",
      "static inline $V load_$t(const $E *p)\n{\n    $V r;\n    memcpy(&r, p, sizeof r);\n    "
      "return r;\n}\n"},
-    {"load_n", false, /* the first n lanes, the rest is pad */
+    {"load_n", /* the first n lanes, the rest is pad */
      "static inline $V load_n_$t(const $E *p, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l] : pad;\n    return r;\n}\n"},
-    {"load_s", false, /* n lanes, `step` elements apart */
+    {"load_s", /* n lanes, `step` elements apart */
      "static inline $V load_s_$t(const $E *p, int64_t step, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l * step] : pad;\n    return r;\n}\n"},
-    {"load_b", false, /* bytes to a mask */
+    {"load_b", /* bytes to a mask */
      "static inline $V load_$t(const int8_t *p, int64_t step, int n, bool pad)\n{\n    $V r = "
      "{0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[l * step] != 0) : -pad;\n    return "
      "r;\n}\n"},
-    {"gather", true,
+    {"gather",
      "static inline $V gather_$t_$f(const $E *p, $F at, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[at[l]] : pad;\n    return r;\n}\n"},
-    {"gather_b", true,
+    {"gather_b",
      "static inline $V gather_$t_$f(const int8_t *p, $F at, int n, bool pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[at[l]] != 0) : -pad;\n    return "
      "r;\n}\n"},
-    {"store", false,
+    {"store",
      "static inline void store_$t($E *p, $V v)\n{\n    memcpy(p, &v, sizeof v);\n}\n"},
-    {"store_n", false,
+    {"store_n",
      "static inline void store_n_$t($E *p, int n, $V v)\n{\n    for (int l = 0; l < n; l++) p[l] = "
      "v[l];\n}\n"},
-    {"store_s", false,
+    {"store_s",
      "static inline void store_s_$t($E *p, int64_t step, int n, $V v)\n{\n"
      "    for (int l = 0; l < n; l++) p[l * step] = v[l];\n}\n"},
-    {"store_b", false,
+    {"store_b",
      "static inline void store_$t(int8_t *p, int64_t step, int n, $V v)\n{\n"
      "    for (int l = 0; l < n; l++) p[l * step] = v[l] != 0;\n}\n"},
 };

@@ -1,5 +1,5 @@
-/* In-process compilation of kernels for tests (codegen/jit.h), over LLVM's MCJIT. Only what kernels
-   may call is resolvable: libm's fma, rint and floor, and memory moves that LLVM invents. */
+/* In-process compilation of kernels for tests (codegen/jit.h), over LLVM's MCJIT. What kernels call, libm's fma, rint and
+   floor and the memory moves that LLVM invents, MCJIT finds in the process: LLVM itself is linked to both libraries. */
 #include "codegen/jit.h"
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
@@ -7,7 +7,6 @@
 #include "runtime/cpu.h"
 #include <llvm-c/ExecutionEngine.h>
 #include <llvm-c/Support.h>
-#include <math.h>
 #include <stdlib.h>
 
 struct JitModule {
@@ -16,27 +15,6 @@ struct JitModule {
     LLVMExecutionEngineRef engine;
     RtKernelFn *kernels;
 };
-
-typedef void (*AnyFunction)(void);
-
-static void add_symbol(const char *name, AnyFunction f)
-{
-    void *p;
-    memcpy(&p, &f, sizeof p); /* ISO C has no cast between the two kinds of pointer */
-    LLVMAddSymbol(name, p);
-}
-
-static void add_symbols(void)
-{
-    add_symbol("fma", (AnyFunction)(double (*)(double, double, double))fma);
-    add_symbol("fmaf", (AnyFunction)(float (*)(float, float, float))fmaf);
-    add_symbol("rint", (AnyFunction)(double (*)(double))rint);
-    add_symbol("rintf", (AnyFunction)(float (*)(float))rintf);
-    add_symbol("floor", (AnyFunction)(double (*)(double))floor);
-    add_symbol("floorf", (AnyFunction)(float (*)(float))floorf);
-    add_symbol("memset", (AnyFunction)(void *(*)(void *, int, size_t))memset);
-    add_symbol("memcpy", (AnyFunction)(void *(*)(void *, const void *, size_t))memcpy);
-}
 
 static void create_engine(JitModule *j, LLVMModuleRef m, bool quick)
 {
@@ -72,7 +50,6 @@ static JitModule *compile(const KirKernel *const *ks, uint32_t n, unsigned varia
     }
     if (!quick) llvm_optimise(m, machine);
     LLVMDisposeTargetMachine(machine);
-    add_symbols();
     create_engine(j, m, quick);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t at = LLVMGetFunctionAddress(j->engine, names[i]);

@@ -406,7 +406,7 @@ void train_update(Elab *e, const TrainUpdate *u, Value loss)
     Span s = u->optimizer->span;
     Value time = op_binary(e, IR_OP_add, "add", op_cast(e, step_value(e, s), e->real, s),
                            value_number(1, true, s), s);
-    Value *gradients = ARENA_ARRAY(e->a, Value, params.n + 1);
+    Value *gradients = ARENA_ARRAY(e->a, Value, params.n);
     for (uint32_t i = 0; i < params.n; i++)
         gradients[i] = op_grad(e, loss, tensor_value(e, params.data[i], s), s);
     if (u->clip_value) clip_by_value(e, u->clip_value, gradients, params.n);

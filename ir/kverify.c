@@ -298,9 +298,8 @@ typedef struct Verifier {
     const Span *places; /* or NULL */
     Span head;
     Diags *diags;
-    bool *listed;    /* [ins.n] stands in a block */
-    bool *visible;   /* [ins.n] defined, and its block is open */
-    bool in_threads; /* inside the parallel loop */
+    bool *listed;  /* [ins.n] stands in a block */
+    bool *visible; /* [ins.n] defined, and its block is open */
     bool good;
 } Verifier;
 

@@ -164,12 +164,15 @@ static bool check_gemm(Audit *x, uint32_t s)
 
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
 
+/* Iterations are rows of a space, or blocks of them. */
+static bool is_by_rows(const PlanCount *e) { return e->kind == PLAN_COUNT || (e->kind == PLAN_BLOCKS && e->max == INT64_MAX); }
+
 static bool check_link(Audit *x, uint32_t s, const PlanStep *head)
 {
     const PlanStep *step = &x->p->steps.data[s];
     const PlanCount *e = &step->extent;
     int64_t block = e->kind == PLAN_BLOCKS ? e->block : 1;
-    if (e->space != head->extent.space || !(e->kind == PLAN_COUNT || (e->kind == PLAN_BLOCKS && e->max == INT64_MAX)))
+    if (e->space != head->extent.space || !is_by_rows(e))
         return audit_fail(x, s, "runs by strips of rows that are not its own");
     if (head->strip < 1 || head->strip % block)
         return audit_fail(x, s, "runs by strips of %lld rows, which are no whole blocks", (long long)head->strip);
@@ -215,6 +218,55 @@ static bool check_strips(Audit *x)
 
 /* ---- rows that are left out -------------------------------------------------------------------------------------- */
 
+/* No step of training draws or computes what the map leads along: rows are listed when a graph is loaded. */
+static bool is_known(const IrModule *m, IrId map)
+{
+    bool known = !m->maps.data[map].computed;
+    for (uint32_t i = 0; i < m->graphs.n; i++) {
+        const IrGraph *g = &m->graphs.data[i];
+        known &= !g->redrawn || (g->edge != m->maps.data[map].from && g->edge != m->maps.data[map].to);
+    }
+    return known;
+}
+
+static bool is_of(const Audit *x, uint32_t s, uint32_t whole, IrId space)
+{
+    return s < whole && (x->p->sets.data[s].kind == PLAN_SET_EMPTY || x->p->sets.data[s].space == space);
+}
+
+/* A set is made of sets before it, of maps and of inputs or what is computed once: of nothing that changes while a program runs. */
+static bool check_set(Audit *x, uint32_t s)
+{
+    const IrModule *m = x->plan->module;
+    const PlanSet *set = &x->p->sets.data[s];
+    const IrMap *map = set->kind == PLAN_SET_IMAGE || set->kind == PLAN_SET_ORIGIN || set->kind == PLAN_SET_WALK ? &m->maps.data[set->ref] : NULL;
+    if (set->kind == PLAN_SET_MASK) {
+        const IrTensor *t = &m->tensors.data[set->ref];
+        bool mask = (t->kind == IR_INPUT || t->kind == IR_HELD) && t->type.dtype == IR_BOOL && !t->type.n_dims && t->type.space == set->space;
+        return mask || audit_fail(x, UINT32_MAX, "set %u of rows: `%s` is no mask that stays", s, t->name);
+    }
+    if (map && !is_known(m, set->ref)) return audit_fail(x, UINT32_MAX, "set %u of rows: `%s` leads elsewhere in each run", s, map->name);
+    bool fits = !map || set->space == (set->kind == PLAN_SET_IMAGE ? map->to : map->from);
+    if (map) fits &= is_of(x, set->a, s, set->kind == PLAN_SET_ORIGIN ? map->to : map->from);
+    if (set->kind == PLAN_SET_EITHER || set->kind == PLAN_SET_BOTH) fits &= is_of(x, set->a, s, set->space) && is_of(x, set->b, s, set->space);
+    return fits || audit_fail(x, UINT32_MAX, "set %u of rows is made of rows of another space", s);
+}
+
+/* What a step leaves out are rows of its own, which no other step of its group helps to compute, and elements that its map's list names. */
+static bool check_cone(Audit *x, uint32_t s)
+{
+    const IrModule *m = x->plan->module;
+    const PlanStep *step = &x->p->steps.data[s];
+    const PlanCone *c = &step->cone;
+    if (c->rows == PLAN_SET_ALL && c->walk == PLAN_SET_ALL) return true;
+    for (uint32_t k = 0; k < x->p->steps.n; k++)
+        if (k != s && x->p->steps.data[k].group == step->group) return audit_fail(x, s, "leaves out rows of which step %u computes a part", k);
+    if (!is_by_rows(&step->extent) || !is_of(x, c->rows, x->p->sets.n, step->extent.space)) return audit_fail(x, s, "leaves out rows that are not its own");
+    if (c->walk == PLAN_SET_ALL) return true;
+    bool thin = step->cut != IR_NONE && !m->maps.data[step->cut].sorted && is_of(x, c->walk, x->p->sets.n, m->maps.data[step->cut].from);
+    return thin || audit_fail(x, s, "leaves out elements of a map that has no list of them");
+}
+
 static bool check_writers(Audit *x, uint32_t s)
 {
     const PlanStep *step = &x->p->steps.data[s];
@@ -231,6 +283,72 @@ static bool check_writers(Audit *x, uint32_t s)
     return true;
 }
 
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+/* The buffer is where the caller reads the result, or the tensor that it updates. */
+static bool is_of_result(const Audit *x, const PlanBuffer *b, uint32_t i)
+{
+    IrId tensor = x->f->f->results.data[i].tensor;
+    return tensor == IR_NONE ? b->kind == PLAN_RESULT && b->ref == i : b->kind == PLAN_TENSOR && b->ref == tensor;
+}
+
+static bool check_result(Audit *x, uint32_t i)
+{
+    const IrResult *r = &x->f->f->results.data[i];
+    uint32_t b = x->buffer_of[r->value];
+    if (b == UINT32_MAX) return audit_fail(x, UINT32_MAX, "nobody writes result `%s`", r->name);
+    return is_of_result(x, &x->p->buffers.data[b], i) ||
+           audit_fail(x, UINT32_MAX, "result `%s` lies in %s, where nobody looks for it", r->name, audit_buffer(x, b));
+}
+
+/* What the caller owns is written by those alone who compute the result that goes there. */
+static bool check_owned(Audit *x, uint32_t s)
+{
+    const PlanStep *step = &x->p->steps.data[s];
+    for (uint32_t i = 0; i < step->args.n; i++) {
+        const PlanArg *a = &step->args.data[i];
+        if (!a->is_buffer || x->plan->kernels.data[step->kernel]->params.data[i].kind == KIR_IN) continue;
+        const PlanBuffer *b = &x->p->buffers.data[a->buffer];
+        bool own = b->kind != PLAN_TENSOR && b->kind != PLAN_RESULT;
+        for (uint32_t r = 0; r < x->f->f->results.n && !own; r++)
+            own = is_of_result(x, b, r) && x->f->group_of.data[x->f->f->results.data[r].value] == step->group;
+        if (!own) return audit_fail(x, s, "writes over %s, which is the caller's", audit_buffer(x, a->buffer));
+    }
+    return true;
+}
+
+/* ---- reads ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t lies_in(const Audit *x, IrId v)
+{
+    const IrOp *op = fused_op(x->f, v);
+    const IrArg *arg = op->op == IR_OP_arg ? &x->f->f->args.data[op->attr.i] : NULL;
+    if (!arg) return x->buffer_of[v];
+    for (uint32_t b = 0; b < x->p->buffers.n && arg->kind == IR_ARG_TENSOR; b++)
+        if (x->p->buffers.data[b].kind == PLAN_TENSOR && x->p->buffers.data[b].ref == arg->ref) return b;
+    return UINT32_MAX;
+}
+
+/* A group reads no two values that lie in one place: one of them is gone. Which of them a load means audit_run does not know. */
+static bool check_reads(Audit *x, uint32_t s)
+{
+    Arena *scratch = arena_new();
+    uint32_t n = x->f->f->ops.n, g = x->p->steps.data[s].group;
+    const Group *group = &x->f->groups.data[g];
+    bool *seen = ARENA_ARRAY(scratch, bool, n + 1), *leaf = ARENA_ARRAY(scratch, bool, n + 1);
+    IrId *there = ARENA_ARRAY(scratch, IrId, x->p->buffers.n + 1); /* by buffer: 1 + the value that the group reads */
+    for (uint32_t i = 0; i < group->roots.n; i++) audit_leaves(x->f, g, group->roots.data[i], seen, leaf);
+    for (uint32_t i = 0; i < group->inner.n; i++) audit_leaves(x->f, g, group->inner.data[i], seen, leaf);
+    for (IrId v = 0; v < n; v++) {
+        uint32_t b = leaf[v] ? lies_in(x, v) : UINT32_MAX;
+        if (b == UINT32_MAX) continue;
+        if (there[b]) audit_fail(x, s, "reads %%%u and %%%u, which both lie in %s", there[b] - 1, v, audit_buffer(x, b));
+        there[b] = v + 1;
+    }
+    arena_free(scratch);
+    return !x->why;
+}
+
 /* ---- a program --------------------------------------------------------------------------------------------------- */
 
 static bool check_step(Audit *x, uint32_t s)
@@ -240,12 +358,16 @@ static bool check_step(Audit *x, uint32_t s)
     const KirKernel *narrow = x->plan->narrow.data[step->kernel];
     return check_chain(x, s) && check_args(x, s, x->plan->kernels.data[step->kernel], step->args.data, step->args.n, false) &&
            (!narrow || check_args(x, s, narrow, step->args.data, step->args.n, false)) && check_gemm(x, s) && check_split(x, s) &&
-           check_writers(x, s);
+           check_cone(x, s) && check_writers(x, s) && check_owned(x, s) && check_reads(x, s);
 }
 
 static bool check_rules(Audit *x)
 {
     if (!check_slots_differ(x) || !check_strips(x)) return false;
+    for (uint32_t i = 0; i < x->f->f->results.n; i++)
+        if (!check_result(x, i)) return false;
+    for (uint32_t s = 0; s < x->p->sets.n; s++)
+        if (!check_set(x, s)) return false;
     for (uint32_t s = 0; s < x->p->steps.n; s++)
         if (!check_step(x, s)) return false;
     return true;

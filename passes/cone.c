@@ -10,6 +10,7 @@
    and read by nobody elsewhere, or as an operand whose value does not matter as long as it is finite. Changes no kernel, and
    no bit of a result where what is multiplied by 0 is finite and what divides 0 is not 0. */
 #include "passes/cone.h"
+#include "base/ice.h"
 
 static const IrMap *map_at(const Cone *c, IrId map) { return &c->f->m->maps.data[map]; }
 
@@ -162,9 +163,9 @@ static PlanStep *step_of(const Cone *c, const Group *g)
         if (found) return NULL;
         found = &c->p->steps.data[i];
     }
-    if (!found || g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || g->space == IR_UNIT || found->extent.space != g->space) return NULL;
-    bool rows = found->extent.kind == PLAN_COUNT, blocks = found->extent.kind == PLAN_BLOCKS && found->extent.max == INT64_MAX;
-    return rows || blocks ? found : NULL;
+    if (!found || g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || found->extent.space != g->space) return NULL;
+    ICE_UNLESS(found->extent.kind != PLAN_BLOCKS || found->extent.max == INT64_MAX); /* only sums of all rows bound their number */
+    return found->extent.kind == PLAN_COUNT || found->extent.kind == PLAN_BLOCKS ? found : NULL;
 }
 
 static bool shares_memory(const FusedFunc *f, IrId v)

@@ -9,6 +9,7 @@
    After Welder's connected tiles, ISOSceles and Graphite. Changes no kernel and no bit of a result: which rows of a step are
    computed before which of another is all that changes. Never joins steps of which rows are left out (cone.c). */
 #include "passes/connect.h"
+#include "base/ice.h"
 
 enum { STRIP_BYTES = 128 << 10, MOST_BYTES = 512 << 10 }; /* of what passes on: as a rule, at most: it stays in the second cache */
 enum { MOST_SKIPPED = 8, MOST_BLOCK = 4096 };
@@ -54,10 +55,12 @@ static bool runs_by_rows(const Connect *c, uint32_t i, int64_t *block)
 {
     const PlanStep *s = step_at(c, i);
     const Group *g = group_at(c, i);
-    if (g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || g->space == IR_UNIT || c->steps_of[s->group] > 1) return false;
-    if (s->cone.rows != PLAN_SET_ALL || s->cone.walk != PLAN_SET_ALL || s->extent.space != g->space) return false;
+    if (g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || s->cone.rows != PLAN_SET_ALL || s->extent.space != g->space) return false;
+    ICE_UNLESS(c->steps_of[s->group] == 1); /* only sums of all rows, ranks and routes have more */
+    ICE_UNLESS(s->cone.walk == PLAN_SET_ALL); /* only of rows that are left out */
     *block = s->extent.kind == PLAN_BLOCKS ? s->extent.block : 1;
-    return s->extent.kind == PLAN_COUNT || (s->extent.kind == PLAN_BLOCKS && s->extent.max == INT64_MAX);
+    ICE_UNLESS(s->extent.kind != PLAN_BLOCKS || s->extent.max == INT64_MAX); /* only sums of all rows bound their number */
+    return s->extent.kind == PLAN_COUNT || s->extent.kind == PLAN_BLOCKS;
 }
 
 static bool is_at_own_row(const Connect *c, const Group *g, const GroupRead *x)
@@ -75,8 +78,7 @@ static bool reads_own_row(const Connect *c, uint32_t i, uint32_t buffer)
     for (uint32_t k = 0; k < r->reads.n; k++) {
         const GroupRead *x = &r->reads.data[k];
         IrId v = fused_storage(c->f, x->v);
-        uint32_t group = c->f->group_of.data[v];
-        if (group == GROUP_NONE || group == step_at(c, i)->group || !c->f->stored.data[v] || c->buffer_of[v] != buffer) continue;
+        if (c->f->group_of.data[v] == step_at(c, i)->group || c->buffer_of[v] != buffer) continue;
         if (!is_at_own_row(c, group_at(c, i), x)) return false;
         any = true;
     }
@@ -178,19 +180,12 @@ static bool is_in(const Chain *x, uint32_t i)
     return false;
 }
 
-static bool is_written_in(const Connect *c, const Chain *x, uint32_t b)
-{
-    for (uint32_t k = 0; k < x->n; k++)
-        if (use_of(c, x->of[k], b) & WRITES) return true;
-    return false;
-}
-
 /* Planned memory that one step of the chain writes and only others of it read. */
 static bool is_passed_on(const Connect *c, const Chain *x, uint32_t b)
 {
     const PlanBuffer *it = &c->p->buffers.data[b];
     unsigned writers = 0, readers = 0;
-    if (it->kind != PLAN_ARENA || it->rows.kind != PLAN_COUNT || it->rows.space != x->space || !is_written_in(c, x, b)) return false;
+    if (it->kind != PLAN_ARENA || it->rows.kind != PLAN_COUNT || it->rows.space != x->space) return false;
     for (uint32_t i = 0; i < c->p->steps.n; i++) {
         Use use = use_of(c, i, b);
         if (use && (!is_in(x, i) || use == (READS | WRITES))) return false;

@@ -168,7 +168,6 @@ static void note_use(Choice *c, IrId consumer, IrId v)
     }
     if (op->op == IR_OP_reshape) x->product |= by->product;
     x->too_many |= by->too_many;
-    x->table |= by->table;
     for (uint32_t i = 0; i < by->n; i++) {
         const Group *g = &c->f->groups.data[by->use[i].group];
         CostUse u = by->use[i];

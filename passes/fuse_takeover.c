@@ -27,7 +27,7 @@ static bool same_elements(const FusedFunc *f, const IrType *a, const IrType *b)
 static bool may_write_over(const FusedFunc *f, const Group *g)
 {
     if (g->kind != GROUP_MAP && g->kind != GROUP_DIMS && g->kind != GROUP_ROWS) return false;
-    if (group_is_staged(f, g)) return false; /* stores one value before it computes the next */
+    if (group_is_staged(f, g)) return false; /* stores values of some dims before it computes those of others */
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrType t = fused_op(f, g->roots.data[i])->type, nest = g->nest;
         nest.dtype = t.dtype;
@@ -165,12 +165,12 @@ static void place_inner(Takeover *t, const GroupReads *reads, uint32_t position,
     FusedFunc *f = t->f;
     const IrOp *op = fused_op(f, v);
     uint32_t g = t->f->order.data[position];
-    if (t->fixed[v] || !f->stored.data[v] || group_kind_of(f->f, f->m, v) != GROUP_MAP) return;
+    if (t->fixed[v] || !f->stored.data[v]) return;
     if (group_has_copy(f, g, v)) return;
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         IrId u = reads->reads.data[i].v;
         const IrType *have = &fused_op(f, u)->type;
-        if (!reads->reads.data[i].element || !can_be_taken(t, reads, position, u, &op->type, true)) continue;
+        if (!can_be_taken(t, reads, position, u, &op->type, true)) continue;
         if (memcmp(have->dims, op->type.dims, have->n_dims * sizeof *have->dims)) continue; /* another order, maybe */
         if (!is_read_by_tree_alone(f, &f->groups.data[g], v, u)) continue;
         take(t, v, u);

@@ -71,12 +71,12 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
     return plan->programs.data[0];
 }
 
-static void print_nothing(const void *program, StrBuf *out) { (void)program, (void)out; }
+static void print_graph(const void *module, StrBuf *out) { ir_print(module, out); }
 
 HostPlan *lower_module(PassContext *ctx, const IrModule *m)
 {
     if (!pass_ready(ctx, PASS_fuse, m)) return NULL;
-    pass_begin(ctx, PASS_fuse, print_nothing, m);
+    pass_begin(ctx, PASS_fuse, print_graph, m);
     FusedModule *fm = fuse_module(ctx, m);
     if (!fm) return NULL;
     pass_end(ctx, PASS_fuse, fuse_print, fm);
@@ -100,7 +100,7 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_connect]; i++)
         connect_program(ctx, plan, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
     pass_end(ctx, PASS_connect, print_plan, plan);
-    pass_begin(ctx, PASS_memplan, print_kernels, plan);
+    pass_begin(ctx, PASS_memplan, print_plan, plan);
     for (uint32_t i = 0; i < plan->programs.n; i++)
         memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);
     pass_end(ctx, PASS_memplan, print_plan, plan);

@@ -87,7 +87,8 @@ void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t
 {
     const Group *group = &lf->f->groups.data[g];
     const PlanStep *step = &lf->prog->steps.data[lf->prog->steps.n - 1];
-    if (!lf->vectors || lf->failed || step->cut == IR_NONE || step->extent.kind != PLAN_COUNT || step->extent.space != group->space) return;
+    if (!lf->vectors || lf->failed || step->cut == IR_NONE) return;
+    ICE_UNLESS(step->extent.kind == PLAN_COUNT && step->extent.space == group->space); /* an iteration is a row of the map */
     lf->for_split = true;
     make(lf, g, NULL);
     lf->for_split = false;

@@ -142,7 +142,7 @@ typedef struct RtModel {
     const RtArgDef *argdefs;
     const RtResultDef *results;
     const RtMetric *metrics;
-    const RtTrain *train;
+    const RtTrain *train;      /* one, also where nothing is trained */
     const RtKernelFn *kernels; /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant */
     int64_t manifest; /* JSON text for `info` */
 } RtModel;

@@ -123,7 +123,7 @@ static RtCode read_progress(const RtStFile *f, const char *path, const RtModel *
     if (p->has_best ? p->since != p->epoch - 1 - p->best_epoch : p->since || p->best_epoch)
         return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "epoch %" PRId64 ", best_epoch %" PRId64 " and since %" PRId64 " contradict each other",
                        p->epoch, p->best_epoch, p->since);
-    if (p->has_best && (!m->train || m->train->stop_metric < 0))
+    if (p->has_best && m->train->stop_metric < 0)
         return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL, "found the weights of a best epoch, but the model stops by no metric");
     return RT_OK;
 }

@@ -61,7 +61,7 @@ RtCode rt_cli_info(RtCli *c)
     print_tensors(m, RT_PARAM, "parameters");
     print_tensors(m, RT_HYPER, "hypers (--set NAME=VALUE)");
     print_functions(m);
-    if (m->train && m->train->present)
+    if (m->train->present)
         printf("\ntraining: %lld epochs, seed %lld\n", (long long)m->train->epochs,
                (long long)m->train->seed);
     return RT_OK;

@@ -9,7 +9,7 @@
 static RtCode open_trained(const RtCli *c, const char *program, RtSession *s)
 {
     RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = program}, s));
-    rt_tensors_init(&s->data.tensors, c->model->train ? c->model->train->seed : 0);
+    rt_tensors_init(&s->data.tensors, c->model->train->seed);
     const char *weights = c->values[OPT_WEIGHTS]; /* NULL: the model has no parameters */
     RtCode code = weights ? rt_weights_load(&s->data.tensors, weights, c->st) : RT_OK;
     if (code) rt_session_close(s);

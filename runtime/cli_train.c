@@ -87,7 +87,7 @@ static void on_epoch(void *user, const RtEpoch *e)
 /* The metric worth a plot: the one that stops training, else the first. */
 static int plotted_metric(const RtModel *m)
 {
-    if (!m->train || m->train->n_metrics == 0) return -1;
+    if (m->train->n_metrics == 0) return -1;
     return m->train->stop_metric >= 0 ? (int)m->train->stop_metric : 0;
 }
 
@@ -260,7 +260,7 @@ RtCode rt_cli_train(RtCli *c)
     RtHyperValue hypers[MAX_SETS];
     RtSession s;
     Runs runs;
-    if (!c->model->train || !c->model->train->present)
+    if (!c->model->train->present)
         return rt_fail(c->st, RT_E_MODEL_FUNCTION, rt_string(c->model, c->model->name),
                        "give the model's file a `train` block and build it again",
                        "the model has no `train` block");

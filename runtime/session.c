@@ -121,7 +121,7 @@ RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold)
 /* --batch, or what the model's file says; only to train and to plan, since other commands run on all data. */
 static RtCode open_batches(const RtCli *c, RtSession *s)
 {
-    int64_t size = c->model->train ? c->model->train->batch : 0, built = size;
+    int64_t size = c->model->train->batch, built = size;
     RT_TRY(rt_cli_int(c, OPT_BATCH, 1, INT32_MAX, &size));
     if (c->values[OPT_BATCH] && !built)
         return rt_fail(c->st, RT_E_CLI_NOT_BUILT, "--batch", "say `batch 64 of graphs` in its train block",

@@ -161,10 +161,6 @@ static RtCode make_step(Trainer *t, RtExecOptions o)
 static RtCode set_up(Trainer *t)
 {
     RtExecOptions exec = t->o->exec;
-    if (!t->m->train || !t->m->train->present)
-        return rt_fail(t->st, RT_E_MODEL_FUNCTION, rt_string(t->m, t->m->name),
-                       "give the model a `train` block",
-                       "the model cannot be trained: its file has no `train` block");
     if (t->o->save) RT_TRY(rt_file_writable(t->o->save, t->st));
     if (t->o->checkpoint) RT_TRY(rt_file_writable(t->o->checkpoint, t->st));
     if (t->m->train->n_metrics > RT_MAX_METRICS)
@@ -235,7 +231,7 @@ RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *
                    RtStatus *st)
 {
     RtExec *e = NULL;
-    if (!m->train || !m->train->present || !m->train->n_metrics)
+    if (!m->train->n_metrics)
         return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name),
                        "add `metric` lines to its `train` block", "the model has no metrics");
     if (m->train->n_metrics > RT_MAX_METRICS)

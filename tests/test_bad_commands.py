@@ -86,7 +86,7 @@ if not box.sanitized:
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
 box.must(box.gnnc, "build", "plain.gnn", "--set", "F=%d" % toy.FEATURES, "--cpu=avx2", "-o", box.path("narrow"))
 box.refuses("cpu_not_built", [box.path("narrow"), "infer", "--data", "data", "--cpu", "generic", "--out", "y.npy"], 1, "R409", "--cpu")
-for name, argv, what in [("train_untrained", ["train", "--data", "data"], "train"),
+for name, argv, what in [("train_untrained", ["train", "--data", "no_such_data"], "train"),  # said before data are read
                          ("eval_untrained", ["eval", "--data", "data", "--weights", "none.st"], "metric")]:
     box.write("none.st", b"\2\0\0\0\0\0\0\0{}")
     box.refuses(name, [PLAIN] + argv, 1, "R406", what)
@@ -312,6 +312,10 @@ for name, stem, content in [("array", "y.npy", b"mine"), ("meta", "meta.json", b
 box.must(box.gnnc, *GENERATE, "--force")
 r = box.run(box.gnnc, "data", "verify", "made")
 box.report("generate_with_force", r.rc and r.err)
+for kind in ("community", "rmat", "uniform"):  # of 5 nodes, where R-MAT draws among 8
+    box.must(box.gnnc, "data", "generate", kind, "--kind", kind, "--nodes", "5", "--edges", "600", "--classes", "2")
+    ids = np.load(box.path(kind, "edge_index.npy"))
+    box.report("generate_ids_" + kind, (ids.min() != 0 or ids.max() != 4) and "ids from %d to %d" % (ids.min(), ids.max()))
 
 # ---- executables lose nothing, either --------------------------------------------------------------------------------------
 

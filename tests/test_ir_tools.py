@@ -210,6 +210,22 @@ def printed_is_input():
     return not {"simplify", "autodiff", "lower"} | people <= seen and "passes seen: %s" % sorted(seen)
 
 
+def before_is_after():
+    """What a pass of the kernel stage is given is what the one before it left."""
+    names = ["fuse", "schedule", "lower", "cone", "connect", "memplan"]
+    runs = re.split(r"^# after (\w+) \(run \d+\)\n", ir("m.gnn", *SET, "--after=all").out, flags=re.M)[1:]
+    if runs[-2 * len(names)::2] != names:
+        return "passes at the end: %s" % runs[::2]
+    left = [text.strip() for text in runs[1::2]][-len(names) - 1:]
+    for name, text in zip(names, left):
+        given = ir("m.gnn", *SET, "--before=" + name).out.split("\n", 1)
+        if not re.fullmatch(r"# before %s \(run \d+\)" % name, given[0]) or not given[1].strip():
+            return "before %s: %s" % (name, given)
+        if given[1].strip() != text and name != "cone":  # `lower` leaves kernels and a plan, and prints the kernels
+            return "before %s: other text than the pass before it left: %s" % (name, given[1])
+    return None
+
+
 TESTED = """test "two layers" {
   t = random_graph(nodes = 9, edges = 20, seed = 1)
   over self_loops(t, add) {
@@ -243,7 +259,7 @@ def tests_leave_nothing():
     return None
 
 
-for test in [printed_is_input, tests_leave_nothing, remarks, remarks_of_one, remarks_refused, remarks_of_build, diff_text, diff_of_nothing, diff_applies, diff_refused,
+for test in [printed_is_input, before_is_after, tests_leave_nothing, remarks, remarks_of_one, remarks_refused, remarks_of_build, diff_text, diff_of_nothing, diff_applies, diff_refused,
              dot, svg, format_refused]:
     try:
         box.report(test.__name__, test())

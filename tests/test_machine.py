@@ -29,8 +29,20 @@ def built_in(cache):
     return None if m["probed"] is False and m["threads"] == 1 and len(m["copy_gb_s"]) == 4 else "found %s" % m
 
 
+def kept_rows(cache):
+    """The lines of the file of figures: the name of each and its numbers, in full."""
+    folder = os.path.join(cache, "gnnc")
+    (name,) = os.listdir(folder)
+    return {what: [float(x) for x in numbers] for what, *numbers in (s.split() for s in open(os.path.join(folder, name)).read().splitlines()[1:])}
+
+
 def probe(cache):
+    before = figures(cache)
     m = figures(cache, "--probe")
+    for what, key in (("latency", "latency_ns"), ("copy", "copy_gb_s")):
+        same = set(before[key]) & set(kept_rows(cache)[what])
+        if same:
+            return "%s: %s were not measured" % (what, same)
     levels = m["latency_ns"]
     if not m["probed"] or not all(x > 0 for row in m["gather_256_gb_s"] for x in row):
         return "found %s" % m

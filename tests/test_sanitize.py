@@ -119,6 +119,7 @@ def commands(kind, threads):
 def readers(exe):
     yield "info", [exe, "info", "--json"], (0,)
     yield "plan", [exe, "plan", "--data", "data"], (0,)
+    yield "plan_ordered", [exe, "plan", "--data", "data", "--reorder", "bfs"], (0,)
     for where in ("all.npz", "mtx", "csv"):
         yield "train_" + where, [exe, "train", "--data", where, "--threads", "2"], (0,)
     for i in range(3):

@@ -355,6 +355,52 @@ static bool long_row_is_thinned(HostPlan *plan, unsigned k)
     return false;
 }
 
+/* Where the caller looks for another result. */
+static bool result_is_elsewhere(HostPlan *plan, unsigned k)
+{
+    PlanProgram *p = program(plan);
+    for (uint32_t b = 0; b < p->buffers.n; b++) {
+        if (p->buffers.data[b].kind != PLAN_RESULT || k--) continue;
+        p->buffers.data[b].ref++;
+        return true;
+    }
+    return false;
+}
+
+/* What passes between two steps lies in a tensor of the caller's. */
+static bool tensor_is_written_over(HostPlan *plan, unsigned k)
+{
+    uint32_t b, s, t;
+    if (!passed_on(plan, k, &b, &s, &t)) return false;
+    program(plan)->buffers.data[b].kind = PLAN_TENSOR;
+    program(plan)->buffers.data[b].ref = 0;
+    return true;
+}
+
+/* The edges along which rows are listed are others in each step. */
+static bool set_is_of_drawn_edges(HostPlan *plan, unsigned k)
+{
+    for (uint32_t i = 0; i < plan->programs.n; i++)
+        for (uint32_t s = 0; s < plan->programs.data[i]->sets.n; s++) {
+            const PlanSet *x = &plan->programs.data[i]->sets.data[s];
+            for (uint32_t g = 0; x->kind == PLAN_SET_ORIGIN && g < plan->module->graphs.n; g++) {
+                if (plan->module->graphs.data[g].edge != x->space || k--) continue;
+                plan->module->graphs.data[g].redrawn = true;
+                return true;
+            }
+        }
+    return false;
+}
+
+/* Rows of a set are those of another space. */
+static bool set_is_of_other_rows(HostPlan *plan, unsigned k)
+{
+    uint32_t none;
+    PlanStep *s = leaves_out(plan, k, true, &none);
+    if (s) s->cone.rows = s->cone.walk;
+    return s != NULL;
+}
+
 static const struct {
     const char *name;
     Change *change;
@@ -376,7 +422,11 @@ static const struct {
                {"blocks of rows lie in one place", parts_overlap},
                {"rows are left out", rows_are_left_out},
                {"elements of sums are left out", elements_are_left_out},
-               {"a long row is thinned", long_row_is_thinned}};
+               {"a long row is thinned", long_row_is_thinned},
+               {"a result is elsewhere", result_is_elsewhere},
+               {"a tensor is written over", tensor_is_written_over},
+               {"a set is of edges that are drawn", set_is_of_drawn_edges},
+               {"a set is of other rows", set_is_of_other_rows}};
 enum { N_CHANGES = sizeof changes / sizeof *changes, N_PROGRAMS = sizeof programs / sizeof *programs, MOST_PLACES = 3 };
 
 /* ---- builds ---- */

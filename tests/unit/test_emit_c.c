@@ -86,6 +86,49 @@ static void test_case(const char *name, const char *path, Case run)
     arena_free(a);
 }
 
+/* ---- numbers
+ * ----------------------------------------------------------------------------------------------- */
+
+/* What is made of literals alone has the width of its type, not that of C's int. */
+static void test_literals(void)
+{
+    static const char path[] = "tests/kernel/literals.kir";
+    enum { N = 5 };
+    Arena *a = arena_new();
+    const KirModule *m = case_module(a, path);
+    int64_t slow[N] = {0}, fast[N] = {0};
+    CModule c = {0};
+    check_begin();
+    if (check(m != NULL, "no module")) {
+        const KirKernel *const *ks = (const KirKernel *const *)m->kernels.data;
+        const char *why = kir_run(a, ks[0], (KirArg[]){{.p = slow}}, (int64_t[]){N}, 0, 1);
+        if (check(!why, "%s", why) && check(c_module_build(a, &c, ks, 1, compilers[0], "-O1", &why), "%s", why)) {
+            c_module_kernel(&c, ks[0]->name)((RtArg[]){{.p = fast}}, 0, 1);
+            CHECK(slow[0] == INT64_C(2147483648));
+            for (int i = 0; i < N; i++) check(slow[i] == fast[i], "number %d: %lld, wanted %lld", i, (long long)fast[i], (long long)slow[i]);
+        }
+    }
+    c_module_free(&c);
+    check_end("emit_c: numbers made of literals");
+    arena_free(a);
+}
+
+/* Helpers are named by what they do and the type that they do it to, as a reader would. */
+static void test_names(void)
+{
+    static const char *const wanted[] = {"static inline float max_f32(float a, float b)", "static inline f32x4 max_f32x4(f32x4 a, f32x4 b)",
+                                         "static inline f32x4 load_f32x4(const float *p)"};
+    Arena *a = arena_new();
+    const KirModule *m = case_module(a, "tests/kernel/extremes.kir");
+    StrBuf text = {.arena = a};
+    check_begin();
+    if (CHECK(m != NULL)) emit_c_kernels((const KirKernel *const *)m->kernels.data, m->kernels.n, &text);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        check(text.n && strstr(strbuf_cstr(&text), wanted[i]) != NULL, "no `%s` in\n%s", wanted[i], strbuf_cstr(&text));
+    check_end("emit_c: names of helpers");
+    arena_free(a);
+}
+
 /* ---- random kernels
  * ------------------------------------------------------------------------------ */
 
@@ -162,6 +205,8 @@ int main(int argc, char **argv)
     test_case("merge_path_spmm", "tests/kernel/merge_path_spmm.kir", case_merge_path);
     test_case("extremes", "tests/kernel/extremes.kir", case_extremes);
     test_case("edge_softmax", "tests/kernel/edge_softmax.kir", case_edge_softmax);
+    test_literals();
+    test_names();
     test_random("gcc", "-O1", 1, n_files);
     test_random("gcc", "-O3", 100001, n_files);
     test_random("clang-19", "-O2", 200001, n_files);

@@ -623,6 +623,44 @@ static void test_mutations(void)
 }
 
 /* ---- the documentation ----------------------------------------------------------------------- */
+/* ---- without tests -------------------------------------------------------------------------------- */
+
+/* Every table begins with what only a test reaches, so that all ids of what stays are others. */
+static const char tested_tables[] = "dim T = 2\nspace t.node\nspace t.edge : edges\n"
+                                    "map t.src : t.edge -> t.node\nmap t.dst : t.edge -> t.node sorted\n"
+                                    "graph t : random(5, 9, 1) t.edge(t.src, t.dst)\ntensor t.w : param [T] f32 stored [2] perm(0) init const(1)\n",
+                  kept_tables[] = "dim F = 5\nspace node\nspace edge : edges\nspace loops : edges\nspace x.nnz\nspace x.col : dim F\n"
+                                  "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
+                                  "map loops.src : loops -> node\nmap loops.dst : loops -> node sorted\n"
+                                  "map loops.orig : loops -> edge partial inverse loops.image\nmap loops.image : edge -> loops partial inverse loops.orig\n"
+                                  "map x.row : x.nnz -> node sorted\nmap x.column : x.nnz -> x.col\n"
+                                  "graph g : data edge(edge.src, edge.dst)\n"
+                                  "graph l : self_loops(g, replace) loops(loops.src, loops.dst) orig loops.orig image loops.image\n"
+                                  "tensor x : input node[F] f32 sparse\ntensor x.values : input x.nnz[] f32 nonzeros x(x.row, x.column)\n",
+                  tested_func[] = "func test.0(t.w = @t.w) {\n  %0 = arg 0 : [T] f32\n  %1 = const 1 : t.edge[T] f32\n"
+                                  "  %2 = reduce_sum %1 via t.dst : t.node[T] f32\n  %3 = eq %0, %2 : t.node[T] bool\n  return assert0 = %3\n}\n",
+                  kept_func[] = "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via loops.src : loops[F] f32\n"
+                                "  %2 = reduce_sum %1 via loops.dst : node[F] f32\n  return y = %2\n}\n",
+                  test_row[] = "test \"one\" = test.0 {\n  assert \"w == 1\"\n}\n";
+
+static void test_without_tests(void)
+{
+    Arena *a = arena_new();
+    const char *why, *whole = arena_printf(a, "module m\n%s%s%s%s%s", tested_tables, kept_tables, tested_func, kept_func, test_row);
+    const char *rest = arena_printf(a, "module m\n%s%s", kept_tables, kept_func);
+    check_begin();
+    const IrModule *m = read_text(a, whole, (uint32_t)strlen(whole), &why);
+    if (check(m != NULL, "%s", why)) {
+        Diags d = {.arena = a};
+        const char *before = print(a, m);
+        const IrModule *without = ir_without_tests(a, m);
+        check(ir_verify(m, &d) && ir_verify(without, &d), "%s", d.list.n ? d.list.data[0]->text : "");
+        check(!strcmp(print(a, without), rest), "found\n%s", print(a, without));
+        check(!strcmp(print(a, m), before), "the module itself is another");
+    }
+    check_end("ir_without_tests: what only a test reaches goes, all else stays as it is");
+    arena_free(a);
+}
 
 static void test_docs(void)
 {
@@ -660,6 +698,7 @@ int main(void)
     test_broken();
     test_malformed();
     test_mutations();
+    test_without_tests();
     test_docs();
     return check_done();
 }

@@ -8,7 +8,7 @@
 #include "tests/unit/plan_text.h"
 
 static const char *const head =
-    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\n"
+    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\nspace near : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\ntensor z : state [F,d] f32 init const(0)\n"
@@ -62,9 +62,17 @@ static float result_at(const PlanRun *r, uint32_t index, int64_t i)
 
 /* ---- shapes of plans -------------------------------------------------------------------------------------- */
 
+static unsigned times_in(const char *text, const char *word)
+{
+    unsigned n = 0;
+    for (const char *at = text; (at = strstr(at, word)); at++) n++;
+    return n;
+}
+
 static void test_products(void)
 {
     Arena *a = arena_new();
+    StrBuf text = {.arena = a};
     const IrModule *m;
     check_begin();
     HostPlan *plan = plan_text(a,
@@ -82,11 +90,35 @@ static void test_products(void)
     check_end("lower: plain products, the transposed one through a copy of the weight");
 
     check_begin();
+    if (plan) plan_print(plan, &text);
+    nn = times_in(strbuf_cstr(&text), "    product NN: "), tn = times_in(strbuf_cstr(&text), "    product TN: ");
+    check(nn == 2 && tn == 1, "%u and %u products, wanted 2 and 1, in:\n%s", nn, tn, strbuf_cstr(&text));
+    check(strstr(strbuf_cstr(&text), "(b5, b6, blocks(node, 512, 32)) over 37, ") != NULL, "the last step has other arguments in:\n%s", strbuf_cstr(&text));
+    check_end("lower: a plan's text names the steps that are plain products, and no others");
+
+    check_begin();
     plan = plan_text(a, "func forward(v = @v, u = @u) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = arg 1 : [L,H,K] f32\n"
                         "  %2 = contract %0, %1 : node[K] f32\n  %3 = max_dims %2 : node[] f32\n  return y = %3\n}\n",
                      NULL, &m);
     if (plan) CHECK(plan->programs.data[0]->steps.data[0].gemm.present && plan->programs.data[0]->steps.data[0].gemm.k == 6);
     check_end("lower: a product over two dims is one over their product");
+    arena_free(a);
+}
+
+/* How many sources there will be is not known: a search is priced as one of many. */
+static void test_nearest(void)
+{
+    Arena *a = arena_new();
+    const IrModule *m;
+    check_begin();
+    HostPlan *plan = plan_text(a,
+                               "map near.src : near -> node computed\nmap near.dst : near -> node sorted\n"
+                               "graph near : nearest(4, 1, remove) near(near.src, near.dst)\n"
+                               "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = nearest %0, %0 via near.src : near[] i64\n  return y = %1\n}\n",
+                               NULL, &m);
+    const PlanStep *s = plan ? &plan->programs.data[0]->steps.data[0] : NULL;
+    if (s) CHECK(s->cost.n == 1 && s->cost.data[0].bytes == 37 * 4 * 2 + 4 * 8 && s->cost.data[0].flops > 1000 * 3 * 37);
+    check_end("lower: a search among nodes is priced by how wide they are");
     arena_free(a);
 }
 
@@ -257,7 +289,7 @@ static void test_ahead(void)
         StrBuf text = {.arena = a};
         for (uint32_t k = 0; plan && k < plan->kernels.n; k++) kir_print(plan->kernels.data[k], &text);
         int asked = 0;
-        for (const char *p = strbuf_cstr(&text); (p = strstr(p, "  prefetch ")); p++) asked++;
+        asked += (int)times_in(strbuf_cstr(&text), "  prefetch ");
         check(asked == cases[c].n_asked, "case %u: %d lines asked for, wanted %d", c, asked, cases[c].n_asked);
         EvalWorld *w = plan ? hub_world(a, m, 7, 600) : NULL;
         const float *first = NULL;
@@ -299,6 +331,33 @@ static void test_rows_at_once(void)
     }
     check_end("lower: several rows at once have the bits of one after another");
     arena_free(a);
+}
+
+/* So are values that are made of no other: numbers of rows, drawn numbers, constants. */
+static void test_rows_of_nothing(void)
+{
+    static const char *const made[] = {"const 0.25 : node[] f32", "cast %2 : node[] f32", "cast %3 : node[] f32", "random_uniform %0, %1 site 0 : node[] f32",
+                                       "random_normal %0, %1 site 1 : node[] f32", "random_uniform_at %0, %1, %2, %3 site 2 : node[] f32"};
+    for (unsigned i = 0; i < sizeof made / sizeof *made; i++) {
+        Arena *a = arena_new();
+        const IrModule *m[2];
+        HostPlan *plan[2];
+        StrBuf text = {.arena = a};
+        const char *body = arena_printf(a,
+            "sites 3\nfunc forward(seed = seed, step = step) {\n  %%0 = arg 0 : [] i64\n  %%1 = arg 1 : [] i64\n  %%2 = element : node[] i64\n"
+            "  %%3 = row : node[] i64\n  %%4 = %s\n  %%5 = exp %%4 : node[] f32\n  return y = %%5\n}\n", made[i]);
+        check_begin();
+        for (int k = 0; k < 2; k++) plan[k] = plan_text(a, body, k ? "schedule" : NULL, &m[k]);
+        for (uint32_t k = 0; plan[0] && k < plan[0]->kernels.n; k++) kir_print(plan[0]->kernels.data[k], &text);
+        check(strstr(strbuf_cstr(&text), "sixteen rows") != NULL, "one row after another:\n%s", strbuf_cstr(&text));
+        if (plan[0] && plan[1]) {
+            EvalValue *args[2][2];
+            PlanRun x = run_func(a, plan[0], m[0], hub_world(a, m[0], 37, 0), 0, args[0]), y = run_func(a, plan[1], m[1], hub_world(a, m[1], 37, 0), 0, args[1]);
+            check(same_numbers(&x, &y, 1), "other numbers");
+        }
+        check_end(arena_printf(a, "lower: several rows at once of %s", made[i]));
+        arena_free(a);
+    }
 }
 
 static void test_softmax(void)
@@ -686,6 +745,7 @@ static void test_same_numbers(const char *name, const char *without)
 int main(void)
 {
     test_products();
+    test_nearest();
     test_epilogue();
     test_long_epilogue();
     test_narrow();
@@ -693,6 +753,7 @@ int main(void)
     test_flat_gradients();
     test_softmax();
     test_rows_at_once();
+    test_rows_of_nothing();
     test_ahead();
     test_row_values();
     test_peak();

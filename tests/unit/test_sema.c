@@ -164,6 +164,18 @@ static void test_parameters(void)
           tensor(m, "momentum.v.conv2.bias")->kind == IR_STATE);
 }
 
+/* Parameters of a reducer: fresh ones wherever it is used, named like a layer's. */
+static void test_reducer_parameters(void)
+{
+    static const char text[] = "reduce scaled(m) {\n  param t: [] = 1\n  state s = 0\n  step { s += t * m }\n  done = s\n}\n"
+                               "layer pair(x: node[F]) -> node[F] = scaled_in(x.src) + scaled_out(x.dst)\n"
+                               "model net(x: node[F]) -> node[F] {\n  far = pair()\n  return far(x) + scaled_in(x.src)\n}\n";
+    IrModule *m = compile(text, &only_f);
+    if (!check(m != NULL, "no module: %s", first_error())) return;
+    CHECK(tensor(m, "far.scaled1.t") && tensor(m, "far.scaled2.t") && tensor(m, "scaled1.t"));
+    CHECK(!tensor(m, "t") && !tensor(m, "far.t"));
+}
+
 static void test_modes(void)
 {
     IrModule *m = compile(net, &sized);
@@ -480,6 +492,7 @@ int main(void)
         {"sema sizes decided later", test_size_later},
         {"sema size ratios", test_size_ratio},
         {"sema parameters", test_parameters},
+        {"sema parameters of reducers", test_reducer_parameters},
         {"sema modes", test_modes},
         {"sema weight decay by name", test_decay_pattern},
         {"sema vjp", test_vjp},
