@@ -1,10 +1,25 @@
-/* Bump allocator over a list of malloc'ed chunks; see arena.h for the contract. */
+/* Bump allocator over a list of malloc'ed chunks; see arena.h for the contract. Under AddressSanitizer each allocation has
+   bytes behind it that nobody may touch, and what was not handed out yet is poisoned as well: an overrun ends the program. */
 #include "base/arena.h"
 #include "base/ice.h"
 #include "runtime/available.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(SANITIZED)
+#include <sanitizer/asan_interface.h>
+enum { RED_ZONE = 32 };
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+enum { RED_ZONE = 0 };
+#endif
 
 enum { CHUNK_BYTES = 1 << 16, ALIGN = 64, ASK_EACH = 64 << 20 };
 
@@ -48,6 +63,7 @@ void arena_free(Arena *a)
     if (!a) return;
     for (Chunk *c = a->head, *next; c; c = next) {
         next = c->next;
+        ASAN_UNPOISON_MEMORY_REGION(c->data, c->cap);
         free(c->data);
         free(c);
     }
@@ -67,6 +83,7 @@ static Chunk *chunk_new(Arena *a, size_t bytes)
     }
     c->data = aligned_alloc(ALIGN, c->cap);
     if (!c->data) memory_exhausted(c->cap);
+    ASAN_POISON_MEMORY_REGION(c->data, c->cap);
     c->next = a->head;
     a->head = c;
     return c;
@@ -75,7 +92,7 @@ static Chunk *chunk_new(Arena *a, size_t bytes)
 void *arena_alloc(Arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 4) memory_exhausted(bytes);
-    size_t rounded = (bytes + 15) & ~(size_t)15;
+    size_t rounded = ((bytes + 15) & ~(size_t)15) + RED_ZONE;
     Chunk *c = a->head;
     size_t at = 0;
     if (c) at = bytes >= ALIGN ? (c->used + ALIGN - 1) & ~(size_t)(ALIGN - 1) : c->used;
@@ -85,7 +102,8 @@ void *arena_alloc(Arena *a, size_t bytes)
     }
     c->used = at + rounded;
     a->total += bytes;
-    return memset(c->data + at, 0, rounded);
+    ASAN_UNPOISON_MEMORY_REGION(c->data + at, bytes);
+    return memset(c->data + at, 0, bytes);
 }
 
 void *arena_array(Arena *a, size_t n, size_t size)
