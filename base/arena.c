@@ -1,4 +1,5 @@
-/* Bump allocator over a list of malloc'ed chunks; see arena.h for the contract. */
+/* Bump allocator over a list of malloc'ed chunks; see arena.h for the contract. Under AddressSanitizer each allocation has
+   bytes behind it that nobody may touch, and what was not handed out yet is poisoned as well: an overrun ends the program. */
 #include "base/arena.h"
 #include "base/ice.h"
 #include "runtime/available.h"
@@ -6,24 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 1 << 16, ALIGN = 64, ASK_EACH = 64 << 20 };
-
-/* The address sanitizer knows chunks, not what is taken from them: a fence behind each piece lets it see reads past its end. */
 #ifdef __has_feature
-#define FENCED __has_feature(address_sanitizer)
-#elif defined __SANITIZE_ADDRESS__
-#define FENCED 1
-#else
-#define FENCED 0
+#if __has_feature(address_sanitizer)
+#define SANITIZED
 #endif
-#if FENCED
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(SANITIZED)
 #include <sanitizer/asan_interface.h>
-enum { FENCE = 32 };
-static void fence(char *from, char *to) { ASAN_POISON_MEMORY_REGION(from, to - from); }
+enum { RED_ZONE = 32 };
 #else
-enum { FENCE = 0 };
-static void fence(char *from, char *to) { (void)from, (void)to; }
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+enum { RED_ZONE = 0 };
 #endif
+
+enum { CHUNK_BYTES = 1 << 16, ALIGN = 64, ASK_EACH = 64 << 20 };
 
 typedef struct Chunk {
     struct Chunk *next;
@@ -65,6 +63,7 @@ void arena_free(Arena *a)
     if (!a) return;
     for (Chunk *c = a->head, *next; c; c = next) {
         next = c->next;
+        ASAN_UNPOISON_MEMORY_REGION(c->data, c->cap);
         free(c->data);
         free(c);
     }
@@ -84,6 +83,7 @@ static Chunk *chunk_new(Arena *a, size_t bytes)
     }
     c->data = aligned_alloc(ALIGN, c->cap);
     if (!c->data) memory_exhausted(c->cap);
+    ASAN_POISON_MEMORY_REGION(c->data, c->cap);
     c->next = a->head;
     a->head = c;
     return c;
@@ -92,7 +92,7 @@ static Chunk *chunk_new(Arena *a, size_t bytes)
 void *arena_alloc(Arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 4) memory_exhausted(bytes);
-    size_t rounded = ((bytes + 15) & ~(size_t)15) + FENCE;
+    size_t rounded = ((bytes + 15) & ~(size_t)15) + RED_ZONE;
     Chunk *c = a->head;
     size_t at = 0;
     if (c) at = bytes >= ALIGN ? (c->used + ALIGN - 1) & ~(size_t)(ALIGN - 1) : c->used;
@@ -102,7 +102,7 @@ void *arena_alloc(Arena *a, size_t bytes)
     }
     c->used = at + rounded;
     a->total += bytes;
-    fence(c->data + at + bytes, c->data + c->used);
+    ASAN_UNPOISON_MEMORY_REGION(c->data + at, bytes);
     return memset(c->data + at, 0, bytes);
 }
 

@@ -48,6 +48,8 @@ char *file_read(Arena *a, const char *path, size_t max, size_t *n, const char **
     return text;
 }
 
+bool file_same(const char *a, const char *b) { return rt_same_file(a, b); }
+
 bool file_write(Arena *a, const char *path, const void *p, size_t n, unsigned mode, const char **why)
 {
     RtReplace r;

@@ -9,6 +9,8 @@ char *file_read(Arena *a, const char *path, size_t max, size_t *n, const char **
    unchanged then and nothing is left behind. mode: permission bits of a new file, less the umask; an old one keeps its own, and can
    be run where `mode` says so. */
 bool file_write(Arena *a, const char *path, const void *p, size_t n, unsigned mode, const char **why);
+/* Whether two paths name one regular file, or one place for a file that is not there yet. */
+bool file_same(const char *a, const char *b);
 /* A folder of plain files that only this user can enter. It is gone when the process has ended, whether it is killed or ends by
    itself: a second process waits for that. */
 typedef struct TempFolder {

@@ -67,7 +67,7 @@ typedef struct Form {
 
 static const Form forms[] = {
     {"exe", "", form_exe, NULL, false},           {"lib", "", form_lib, NULL, true},
-    {"obj", "", form_obj, NULL, true},            {"header", ".h", NULL, text_header, true},
+    {"obj", ".o", form_obj, NULL, true},          {"header", ".h", NULL, text_header, true},
     {"manifest", ".json", NULL, text_manifest, false}, {"c", ".c", NULL, text_c, false},
     {"ll", ".ll", NULL, text_ll, false},          {"gir", ".gir", NULL, text_gir, false},
     {"kir", ".kir", NULL, text_kir, false},       {"plan", ".plan", NULL, text_plan, false},

@@ -122,6 +122,14 @@ void session_reads(Session *s, const char *path)
 bool session_spares(Session *s, const char *path)
 {
     struct FileId id;
+    for (uint32_t i = 0; i < s->written.n; i++) {
+        const char *other = s->written.data[i];
+        if (!strcmp(other, path) || !file_same(other, path)) continue;
+        diag_help(&s->diags, diag_error(&s->diags, E0620, (Span){0}, "the outputs `%s` and `%s` are one file", other, path),
+                  "give another name with `-o`, or remove the link");
+        return false;
+    }
+    VEC_PUSH(s->arena, &s->written, path);
     if (!file_id(path, &id)) return true;
     for (uint32_t i = 0; i < s->read.n; i++) {
         if (s->read.data[i].device != id.device || s->read.data[i].inode != id.inode) continue;

@@ -4,6 +4,10 @@
 #include "ir/plan.h"
 #include "passes/fuse.h"
 
+/* What the audit keeps must not grow with the sizes of dims: elements of one buffer, rows of one space, and all of a program.
+   Where there are more, what they belong to is taken to be right. */
+enum { AUDIT_MOST_ELEMENTS = 4 << 20, AUDIT_MOST_ALL = 12 << 20 };
+
 /* One program under audit. */
 typedef struct Audit {
     Arena *arena;
@@ -36,11 +40,13 @@ typedef struct AuditWorld {
     void **tensors; /* those, and NULL */
 } AuditWorld;
 /* With so many nodes, or fewer where graphs of pairs would be large. False: edges of the module's
- * graphs lie in files. */
+ * graphs lie in files, or a dim whose places are rows is too large. */
 bool audit_world(Arena *a, const HostPlan *plan, int64_t nodes, AuditWorld *out);
 int64_t audit_count(const AuditWorld *w, const PlanCount *c);
-/* What accesses may depend on: an array of a map, an input, ...; NULL for planned memory and what
- * nobody wants. */
+/* The elements of a buffer that has rows; INT64_MAX where that is more than can be counted. */
+int64_t audit_elements(const AuditWorld *w, const PlanBuffer *b);
+/* What accesses may depend on: an array of a map, an input, ...; NULL for planned memory, what
+ * nobody wants and what is too large. */
 void *audit_data(Arena *a, AuditWorld *w, const PlanBuffer *b);
 
 /* ---- kernels on that graph (audit_run.c) ---- */

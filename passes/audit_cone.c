@@ -354,6 +354,15 @@ static void check_signs(const ConeRun *c)
                        f->results.data[i].value);
 }
 
+/* Of all values together, as far as they can be counted: what is known of them takes a byte for each. */
+static bool has_few_rows(const ConeRun *c)
+{
+    const IrFunc *f = c->x->f->f;
+    int64_t n = 0;
+    for (IrId v = 0; v < f->ops.n && n <= AUDIT_MOST_ALL; v++) n += rows_of(c, f->ops.data[v].type.space);
+    return n <= AUDIT_MOST_ALL;
+}
+
 void audit_cone(Audit *x, const AuditWorld *w)
 {
     uint32_t n = x->f->f->ops.n + 1;
@@ -363,7 +372,7 @@ void audit_cone(Audit *x, const AuditWorld *w)
                  .truth = ARENA_ARRAY(x->arena, uint8_t *, n),
                  .memory = ARENA_ARRAY(x->arena, uint8_t *, n),
                  .scratch = x->arena};
-    if (!x->p->sets.n || x->why) return;
+    if (!x->p->sets.n || x->why || !has_few_rows(&c)) return;
     for (uint32_t s = 0; s < x->p->sets.n; s++) fill_set(&c, s);
     for (IrId v = 0; v + 1 < n; v++) c.truth[v] = compute(&c, v, truth_of, NULL);
     uint32_t last = GROUP_NONE;

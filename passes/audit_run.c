@@ -7,11 +7,11 @@
    so do strips
 
    Parts of a long row run as threads would run them, then the rows. Numbers are computed only where
-   accesses depend on them. A step for which too many instructions would run is taken to do what it
-   should. */
+   accesses depend on them. A step for which too many instructions would run, or whose accesses depend on too
+   many numbers, is taken to do what it should. */
 #include "passes/audit.h"
 
-enum { FUEL = 6 << 20, MOST_TRACKED = 4 << 20, STRIPS = 4 };
+enum { FUEL = 6 << 20, STRIPS = 4 };
 
 typedef struct Tag { /* of an element */
     uint32_t holds;  /* what was written last: see value_of; 0: nothing */
@@ -22,6 +22,8 @@ typedef struct Tag { /* of an element */
 typedef struct Run {
     Audit *x;
     AuditWorld *w;
+    Arena *arena;    /* of tags and numbers */
+    int64_t all;     /* elements that have them */
     Tag **tags;      /* by buffer; NULL: nobody writes it, or it is too large */
     int64_t *elems;  /* by buffer */
     void **data;     /* by buffer; NULL: its numbers do not matter */
@@ -221,6 +223,7 @@ static void call(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi, con
             args[i].i = part && a->count.kind == PLAN_SPLIT ? split_value(part, a->count.value) : audit_count(r->w, &a->count);
             continue;
         }
+        if (r->x->wants[a->buffer] && !r->data[a->buffer]) r->fuel = 0; /* too many numbers */
         args[i].p = r->data[a->buffer];
         elems[i] = r->elems[a->buffer];
         r->holds[i] = stores_in(r, s, a->buffer);
@@ -230,8 +233,8 @@ static void call(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi, con
                           .how = r->x->how[3 * s + which],
                           .fuel = r->fuel,
                           .taint = r->in_walk ? ARENA_ARRAY(scratch, bool, k->ins.n + 1) : NULL};
-    const char *why = kir_watch(scratch, k, args, elems, lo, hi, &r->watch);
-    r->fuel = r->watch.fuel;
+    const char *why = r->fuel > 0 ? kir_watch(scratch, k, args, elems, lo, hi, &r->watch) : NULL;
+    r->fuel = r->fuel > 0 ? r->watch.fuel : 0;
     if (why) audit_fail(r->x, s, "goes wrong: %s", why);
     arena_free(scratch);
 }
@@ -252,6 +255,16 @@ static int64_t blocks_of(const int64_t *rows, int64_t row)
     return n > ORDER_ROW_BLOCK ? (n + ORDER_ROW_BLOCK - 1) / ORDER_ROW_BLOCK : 0;
 }
 
+/* Tags and, where they are wanted, numbers, if they are not too many. */
+static void make_buffer(Run *r, uint32_t b, bool tracked)
+{
+    int64_t n = r->elems[b];
+    if (n > AUDIT_MOST_ELEMENTS || n > AUDIT_MOST_ALL - r->all) return;
+    if (tracked) r->tags[b] = ARENA_ARRAY(r->arena, Tag, n + 1);
+    if (!r->data[b] && r->x->wants[b]) r->data[b] = ARENA_ARRAY(r->arena, int64_t, n + 1);
+    r->all += tracked || r->data[b] ? n : 0;
+}
+
 /* Room for what blocks sum up to. */
 static void make_states(Run *r, uint32_t s, int64_t blocks)
 {
@@ -259,9 +272,8 @@ static void make_states(Run *r, uint32_t s, int64_t blocks)
     for (uint32_t i = 0; i < split->args.n; i++) {
         uint32_t b = split->args.data[i].buffer;
         if (!split->args.data[i].is_buffer || r->x->p->buffers.data[b].kind != PLAN_STATE) continue;
-        r->elems[b] = blocks * r->x->p->buffers.data[b].width;
-        r->tags[b] = ARENA_ARRAY(r->x->arena, Tag, r->elems[b] + 1);
-        if (r->x->wants[b]) r->data[b] = ARENA_ARRAY(r->x->arena, int64_t, r->elems[b] + 1);
+        if (__builtin_mul_overflow(blocks, r->x->p->buffers.data[b].width, &r->elems[b])) r->elems[b] = INT64_MAX;
+        make_buffer(r, b, true);
     }
 }
 
@@ -308,6 +320,8 @@ static void call_rows(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi
 static void run_alone(Run *r, uint32_t s, bool narrow)
 {
     int64_t n = audit_count(r->w, &r->x->p->steps.data[s].extent);
+    if (n > FUEL) r->fuel = 0; /* each has an instruction */
+    if (r->fuel <= 0) return;
     run_walks(r, s);
     r->by_unit = false;
     call_rows(r, s, variant(r, s, narrow), 0, n);
@@ -348,7 +362,21 @@ static void run_strips(Run *r, uint32_t first, uint32_t last, bool narrow)
     r->round += (uint32_t)turn + 2;
 }
 
-/* Too many instructions: the step has written what it should. */
+/* Accesses of step s depend on numbers that are too many. */
+static bool is_blind(const Run *r, uint32_t s)
+{
+    for (unsigned which = WIDE; which <= PARTS; which++) {
+        const KirKernel *k = kernel_of(r->x, s, which);
+        const PlanArg *args = args_of(r->x, s, which);
+        for (uint32_t i = 0; k && i < k->params.n; i++) {
+            uint32_t b = args[i].is_buffer ? args[i].buffer : 0;
+            if (args[i].is_buffer && r->x->wants[b] && !r->data[b] && r->x->p->buffers.data[b].kind != PLAN_STATE) return true;
+        }
+    }
+    return false;
+}
+
+/* The step was not run, or not to its end: it has written what it should. */
 static void assume(Run *r, uint32_t s)
 {
     const PlanStep *step = &r->x->p->steps.data[s];
@@ -389,10 +417,13 @@ static void run_link(Run *r, uint32_t first, uint32_t last, bool narrow)
 static void run_steps(Run *r)
 {
     for (uint32_t s = 0, first, last; s < r->x->p->steps.n && !r->x->why; s = last + 1) {
-        bool narrow = false;
+        bool narrow = false, blind = false;
         audit_chain(r->x->p, s, &first, &last);
-        for (uint32_t k = first; k <= last; k++) narrow |= kernel_of(r->x, k, NARROW) != NULL;
-        if (narrow) {
+        for (uint32_t k = first; k <= last; k++) {
+            narrow |= kernel_of(r->x, k, NARROW) != NULL;
+            blind |= is_blind(r, k);
+        }
+        if (narrow && !blind) {
             Arena *scratch = arena_new();
             Tag **before = saved(r, first, last, scratch);
             run_link(r, first, last, true);
@@ -400,8 +431,8 @@ static void run_steps(Run *r)
                 if (before[b]) memcpy(r->tags[b], before[b], (size_t)r->elems[b] * sizeof(Tag));
             arena_free(scratch);
         }
-        run_link(r, first, last, false);
-        for (uint32_t k = first; k <= last && r->fuel <= 0; k++) assume(r, k);
+        if (!blind) run_link(r, first, last, false);
+        for (uint32_t k = first; k <= last && (blind || r->fuel <= 0); k++) assume(r, k);
     }
 }
 
@@ -438,14 +469,12 @@ static void make_buffers(Run *r)
     Audit *x = r->x;
     for (uint32_t b = 0; b < x->p->buffers.n; b++) {
         const PlanBuffer *it = &x->p->buffers.data[b];
-        int64_t n = audit_count(r->w, &it->rows) * it->width + (it->kind == PLAN_MAP_ROWS);
-        r->elems[b] = n;
+        r->elems[b] = audit_elements(r->w, it);
+        if (it->kind == PLAN_STATE) continue; /* make_states */
         r->data[b] = audit_data(x->arena, r->w, it);
-        if (!r->data[b] && x->wants[b]) r->data[b] = ARENA_ARRAY(x->arena, int64_t, n + 1);
-        if (n > MOST_TRACKED || (!is_planned(it->kind) && !is_written(x, b))) continue;
-        r->tags[b] = ARENA_ARRAY(x->arena, Tag, n + 1);
+        make_buffer(r, b, is_planned(it->kind) || is_written(x, b));
         uint32_t holds = it->kind == PLAN_TENSOR ? held_at_first(x, it->ref) : 0;
-        for (int64_t e = 0; e < n && holds; e++) r->tags[b][e].holds = holds;
+        for (int64_t e = 0; r->tags[b] && e < r->elems[b] && holds; e++) r->tags[b][e].holds = holds;
     }
 }
 
@@ -467,6 +496,7 @@ void audit_run(Audit *x, AuditWorld *w)
     uint32_t n = x->p->buffers.n + 1, n_holds = x->f->f->ops.n + x->f->groups.n + 2;
     Run r = {.x = x,
              .w = w,
+             .arena = arena_new(),
              .tags = ARENA_ARRAY(x->arena, Tag *, n),
              .elems = ARENA_ARRAY(x->arena, int64_t, n),
              .data = ARENA_ARRAY(x->arena, void *, n),
@@ -479,4 +509,5 @@ void audit_run(Audit *x, AuditWorld *w)
     make_buffers(&r);
     run_steps(&r);
     if (!x->why) check_results(&r);
+    arena_free(r.arena);
 }

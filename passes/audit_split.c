@@ -3,7 +3,7 @@
 
      walk 0 of block 0, of block 1; walk 1 of block 0, ...; what is left of the row      the same bits as       the row at once
 
-   Where accesses go is for audit_run to say. Too many instructions: the kernel is taken to be right. */
+   Where accesses go is for audit_run to say. Too many instructions or numbers: the kernel is taken to be right. */
 #include "passes/audit.h"
 
 enum { FUEL = 1 << 19 };
@@ -33,13 +33,21 @@ static void fill(KirBase t, void *p, int64_t n, uint64_t seed)
     }
 }
 
+static int64_t elements_of(const Numbers *m, uint32_t b, int64_t blocks)
+{
+    const PlanBuffer *it = &m->x->p->buffers.data[b];
+    int64_t n;
+    if (it->kind != PLAN_STATE) return audit_elements(m->w, it);
+    return __builtin_mul_overflow(blocks, it->width, &n) ? INT64_MAX : n;
+}
+
 static void make_buffer(Numbers *m, uint32_t b, int64_t blocks)
 {
     const PlanBuffer *it = &m->x->p->buffers.data[b];
     bool state = it->kind == PLAN_STATE;
     if (m->plain[b]) return;
     void *known = audit_data(m->x->arena, m->w, it);
-    int64_t n = state ? blocks * it->width : audit_count(m->w, &it->rows) * it->width + (it->kind == PLAN_MAP_ROWS);
+    int64_t n = elements_of(m, b, blocks);
     m->elems[b] = n;
     m->plain[b] = m->shared[b] = known;
     if (known && it->kind != PLAN_TENSOR) return;
@@ -52,10 +60,14 @@ static void make_buffer(Numbers *m, uint32_t b, int64_t blocks)
     else memcpy(m->shared[b], m->plain[b], (size_t)n * size);
 }
 
-static void make_buffers(Numbers *m, const PlanArg *args, uint32_t n, int64_t blocks)
+/* False: they are too large. */
+static bool make_buffers(Numbers *m, const PlanArg *args, uint32_t n, int64_t blocks)
 {
     for (uint32_t i = 0; i < n; i++)
+        if (args[i].is_buffer && elements_of(m, args[i].buffer, blocks) > AUDIT_MOST_ELEMENTS) return false;
+    for (uint32_t i = 0; i < n; i++)
         if (args[i].is_buffer) make_buffer(m, args[i].buffer, blocks);
+    return true;
 }
 
 static const char *touch_nothing(void *user, uint32_t param, int64_t first, int64_t stride, unsigned n, bool write)
@@ -102,8 +114,9 @@ static void check_step(Numbers *m, uint32_t s, int64_t row, int64_t lo, int64_t 
 {
     const PlanStep *step = &m->x->p->steps.data[s];
     const KirKernel *k = m->x->plan->kernels.data[step->kernel];
-    make_buffers(m, step->args.data, step->args.n, 0);
-    make_buffers(m, step->split.args.data, step->split.args.n, (hi - lo + ORDER_ROW_BLOCK - 1) / ORDER_ROW_BLOCK);
+    int64_t blocks = (hi - lo + ORDER_ROW_BLOCK - 1) / ORDER_ROW_BLOCK;
+    if (!make_buffers(m, step->args.data, step->args.n, 0)) return;
+    if (!make_buffers(m, step->split.args.data, step->split.args.n, blocks)) return;
     if (!run(m, k, step->args.data, m->plain, row, NULL) || !run_shared(m, step, row, lo, hi)) return;
     for (uint32_t i = 0; i < step->args.n; i++) {
         uint32_t b = step->args.data[i].buffer;

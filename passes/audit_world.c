@@ -69,6 +69,14 @@ static void nonzeros(EvalWorld *w, const IrModule *m)
     }
 }
 
+/* Spaces of dims have rows of their own, which maps lead from. */
+static bool are_dims_small(const IrModule *m)
+{
+    for (IrId s = 0; s < m->spaces.n; s++)
+        if (m->spaces.data[s].has_dim && m->dims.data[m->spaces.data[s].dim].size > AUDIT_MOST_ELEMENTS) return false;
+    return true;
+}
+
 static bool is_small(const EvalWorld *w, const IrModule *m)
 {
     for (IrId s = 0; s < m->spaces.n; s++)
@@ -98,6 +106,7 @@ bool audit_world(Arena *a, const HostPlan *plan, int64_t nodes, AuditWorld *out)
 {
     const IrModule *m = plan->module;
     EvalWorld *w = NULL;
+    if (!are_dims_small(m)) return false;
     for (int64_t n = nodes; n >= LEAST_NODES; n = n > HUB_NODES ? HUB_NODES : n / 2) {
         w = world_of(a, m, n);
         if (!w || is_small(w, m)) break;
@@ -134,6 +143,13 @@ int64_t audit_count(const AuditWorld *w, const PlanCount *c)
     return c->kind == PLAN_BLOCKS ? blocks : (n + blocks - 1) / blocks;
 }
 
+int64_t audit_elements(const AuditWorld *w, const PlanBuffer *b)
+{
+    int64_t n;
+    if (__builtin_mul_overflow(audit_count(w, &b->rows), b->width, &n)) return INT64_MAX;
+    return __builtin_add_overflow(n, b->kind == PLAN_MAP_ROWS, &n) ? INT64_MAX : n;
+}
+
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static void put(KirBase t, void *p, int64_t i, int64_t v)
@@ -151,7 +167,7 @@ static void put(KirBase t, void *p, int64_t i, int64_t v)
 static void *tensor(Arena *a, AuditWorld *w, const PlanBuffer *b)
 {
     const IrTensor *t = &w->m->tensors.data[b->ref];
-    int64_t n = audit_count(w, &b->rows) * b->width;
+    int64_t n = audit_elements(w, b);
     bool is_float = b->elem == KIR_F32 || b->elem == KIR_F64;
     Draw d = {b->ref + 1};
     if (!w->wanted[b->ref] || w->tensors[b->ref]) return w->tensors[b->ref];
@@ -172,7 +188,7 @@ static void *images(Arena *a, const AuditWorld *w, const PlanBuffer *b)
 
 static void *numbers(Arena *a, const AuditWorld *w, const PlanBuffer *b, const int64_t *from)
 {
-    int64_t n = audit_count(w, &b->rows) * b->width;
+    int64_t n = audit_elements(w, b);
     void *p = arena_array(a, (size_t)n + 1, kir_base_bytes(b->elem));
     for (int64_t i = 0; i < n; i++) put(b->elem, p, i, from ? from[i] : i);
     return p;
@@ -180,6 +196,7 @@ static void *numbers(Arena *a, const AuditWorld *w, const PlanBuffer *b, const i
 
 void *audit_data(Arena *a, AuditWorld *w, const PlanBuffer *b)
 {
+    if (audit_elements(w, b) > AUDIT_MOST_ELEMENTS) return NULL;
     switch (b->kind) {
     case PLAN_TENSOR: return tensor(a, w, b);
     case PLAN_MAP_TO:

@@ -70,7 +70,6 @@ static bool same_line(const WalkLine *a, const WalkLine *b)
 
 static void add_line(Lower *l, WalkLine x)
 {
-    if (l->walk.lines.n >= MAX_LINES) return;
     for (uint32_t i = 0; i < l->walk.asked.n; i++)
         if (same_line(&l->walk.asked.data[i], &x)) return;
     VEC_PUSH(l->arena, &l->walk.lines, x);
@@ -88,7 +87,7 @@ static void add_lines(Lower *l, const WalkLoad *x)
     if (!visible) in.n = 0, first = 0, last = width - 1;
     in.konst = 0;
     WalkLine line = {.buffer = x->buffer, .map = x->map, .in_row = in, .width = width, .per_line = LINE / size};
-    for (line.line = first * size / LINE; line.line <= last * size / LINE; line.line++) add_line(l, line);
+    for (line.line = first * size / LINE; line.line <= last * size / LINE && l->walk.lines.n < MAX_LINES; line.line++) add_line(l, line);
 }
 
 /* ---- prefetches -------------------------------------------------------------------------------------------------- */

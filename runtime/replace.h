@@ -198,3 +198,20 @@ static inline bool rt_replace_commit(RtReplace *r)
     rt_replace_end(r);
     return ok;
 }
+
+/* Whether two paths name one regular file, by whatever links and however they are written; of a file that is not there yet, whether they
+   name one place for it. */
+static inline bool rt_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    RtReplace at[2] = {{.folder = -1}, {.folder = -1}};
+    bool there = stat(a, &x) == 0;
+    if (there != (stat(b, &y) == 0)) return false;
+    if (there) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    bool same = rt_replace_resolve(&at[0], a) && rt_replace_resolve(&at[1], b) && rt_replace_folder(&at[0]) && rt_replace_folder(&at[1]) &&
+                fstat(at[0].folder, &x) == 0 && fstat(at[1].folder, &y) == 0;
+    same = same ? x.st_dev == y.st_dev && x.st_ino == y.st_ino && !strcmp(at[0].target, at[1].target) : !strcmp(a, b);
+    for (int i = 0; i < 2; i++)
+        if (at[i].folder >= 0) close(at[i].folder);
+    return same;
+}

@@ -285,11 +285,18 @@ def loses_nothing(name, argv, *says):
 
 shutil.copy(box.path("toy.gnn"), box.path("over"))
 os.symlink("toy.gnn", box.path("link.so"))
+os.symlink("toy.gnn", box.path("link.o"))
+os.symlink("one.plan", box.path("one.kir"))
+box.write("old.kir", "kernels")
+os.link(box.path("old.kir"), box.path("old.plan"))
 for name, argv, what in [
     ("build_over_source", ["build", "toy.gnn", "--data", "data", "-o", "toy.gnn"], "toy.gnn"),
     ("build_over_source_by_default", ["build", "over", "--data", "data"], "over"),
     ("build_over_source_by_another_path", ["build", "toy.gnn", "--data", "data", "-o", "data/../toy.gnn"], "toy.gnn"),
     ("build_over_source_by_a_link", ["build", "toy.gnn", "--data", "data", "--emit=lib", "-o", "link"], "link.so"),
+    ("build_object_over_source_by_a_link", ["build", "toy.gnn", "--data", "data", "--emit=obj", "-o", "link"], "link.o"),
+    ("build_two_in_one_by_a_link", ["build", "toy.gnn", "--data", "data", "--emit=plan,kir", "-o", "one"], "one.plan"),
+    ("build_two_in_one_file", ["build", "toy.gnn", "--data", "data", "--emit=plan,kir", "-o", "old"], "old.kir"),
     ("build_over_gir", ["build", "in.gir", "--emit=gir", "-o", "in.gir"], "in.gir"),
     ("build_over_meta", ["build", "toy.gnn", "--data", "data", "--emit=manifest", "-o", "data/meta.json"], "meta.json"),
     ("build_over_meta_by_stem", ["build", "toy.gnn", "--data", "data", "--emit=manifest,header", "-o", "data/meta"], "meta.json"),
@@ -327,6 +334,9 @@ np.savez(box.path("all.npz"), **{f[:-4]: np.load(box.path("data", f)) for f in o
 os.symlink("good.st", box.path("weights_by_a_link"))
 os.symlink("data/y.npy", box.path("labels_by_a_link"))
 os.link(box.path("good.ckpt"), box.path("hard.ckpt"))
+os.symlink(".", box.path("here"))
+os.symlink("here/fresh.st", box.path("fresh_by_a_link"))
+os.symlink("z.npy", box.path("z.out1.npy"))
 EVERY = ["infer", "--data", "data", "--weights", "good.st"]
 for name, argv, *says in [
     ("infer_over_weights", EVERY + ["--out", "good.st"], "good.st", "weights"),
@@ -344,10 +354,15 @@ for name, argv, *says in [
     ("train_over_its_checkpoint", TRAIN + ["--resume", "good.ckpt", "--save", "good.ckpt"], "--save", "goes on from"),
     ("train_metrics_over_its_checkpoint", TRAIN + ["--resume", "good.ckpt", "--metrics", "hard.ckpt"], "--metrics", "goes on from"),
     ("train_two_in_one", TRAIN + ["--save", "both", "--checkpoint", "both"], "--save", "--checkpoint"),
+    ("train_two_in_one_new", TRAIN + ["--save", "fresh.st", "--checkpoint", "./fresh.st"], "--save", "--checkpoint"),
+    ("train_two_in_one_new_by_its_folder", TRAIN + ["--checkpoint", box.path("fresh.st"), "--metrics", "here/fresh.st"], "--checkpoint", "--metrics"),
+    ("train_two_in_one_new_by_a_link", TRAIN + ["--save", "fresh.st", "--metrics", "fresh_by_a_link"], "--save", "--metrics"),
+    ("infer_over_an_array_to_be", EVERY + ["--out", "here/data/edges.csv"], "data set"),
     ("train_two_in_one_file", TRAIN + ["--save", "good.st", "--metrics", "weights_by_a_link"], "--save", "--metrics"),
 ]:
     box.refuses(name, [EXE] + argv, 1, "R410", *says)
 box.refuses("infer_second_result_over_weights", [box.path("two"), "infer", "--data", "data", "--weights", "y.out1.npy", "--out", "y.npy"], 1, "R410", "y.out1.npy")
+box.refuses("infer_two_results_in_one", [box.path("two"), "infer", "--data", "data", "--weights", "y.out1.npy", "--out", "z.npy"], 1, "R410", "z.out1.npy", "z.npy")
 for name, argv in [("resume_into_the_same_file", TRAIN + ["--epochs", "7", "--resume", "good.ckpt", "--checkpoint", "good.ckpt"]),
                    ("weights_again", TRAIN + ["--save", "good.st"]), ("result_in_the_folder", EVERY + ["--out", "data/scores.npy"]),
                    ("result_in_the_folder_again", EVERY + ["--out", "data/scores.npy"]), ("devices", TRAIN + ["--save", "/dev/null", "--checkpoint", "/dev/null"])]:

@@ -60,22 +60,45 @@ def ranks(box, name, rng):
                 return "%s, %d graphs: %s of edges %s: %s, wanted %s" % (name, n_graphs, what, list(zip(src, dst)), got, want)
 
 
-def draws(box, rng):
-    """Each node has one edge, so that its sum is what was drawn for that; edges in the order of their targets are numbered as they stand."""
-    lib = build(box, "draws", "model net(x: node) -> node {\n  %s\n  return (over s { sum_in(rand(edge, seed = 3)) })[g]\n}\n" % CHOSEN)
+# By name: graphs of the last of which each edge of the data has its draw, what adds these up at the data's targets, and what was drawn for loops.
+DRAWS = {
+    "chosen": (CHOSEN, "(over s { sum_in(rand(edge, seed = 3)) })[g]", "0 * x"),
+    "chosen_twice": (CHOSEN + "\n  y = x[s]\n  graph t = over s { select(s, y, ratio = 1) }", "(over t { sum_in(rand(edge, seed = 3)) })[s][g]", "0 * x"),
+    "turned": (CHOSEN + "\n  graph t = reverse(s)", "(over t { sum_out(rand(edge, seed = 3)) })[g]", "0 * x"),
+    "with_loops": (CHOSEN + "\n  v = 1 + 0 * w[s]\n  graph t = self_loops(s, add, fill v = 0)\n  r = over t { rand(edge, seed = 3) }",
+                   "(over t { sum_in(r * v) })[g]", "(over t { sum_in(r * (1 - v)) })[g]"),
+}
+
+
+def draws(box, name, rng):
+    """Each node has one edge to it, so that its sum is what was drawn for that edge. Where edges stand by their targets, and these by their
+    graphs, they are numbered as they stand; elsewhere graph after graph, in the order of the data. Loops come behind them."""
+    graphs, edges, loops = DRAWS[name]
+    lib = build(box, "draws_" + name, "model net(x: node, w: edge) -> (node, node) {\n  %s\n  return %s, %s\n}\n" % (graphs, edges, loops))
     n = 20
-    x, dst = rng.random(n) + 0.1, rng.permutation(n)
-    lib.on_graph(n, n, rng.permutation(n), np.arange(n), 1, None)
-    by_number = lib.forward({"x": x})[0]
-    lib.on_graph(n, n, rng.permutation(n), dst, 1, None)
-    found = lib.forward({"x": x})[0]
-    if len(set(by_number)) < n:
-        return "edges share numbers: %s" % by_number
-    return None if np.array_equal(found[dst], by_number) else "drawn %s, wanted %s" % (found[dst], by_number)
+    for n_graphs in (1, 3):
+        graph_of = np.arange(n) * n_graphs // n
+        given = {"x": rng.random(n) + 0.1, "w": rng.random(n)}
+
+        def drawn(dst):
+            src = np.array([rng.choice(np.flatnonzero(graph_of == graph_of[v])) for v in dst])
+            lib.on_graph(n, n, src, dst, n_graphs, graph_of if n_graphs > 1 else None)
+            return lib.forward(given)
+
+        by_number, by_loop = drawn(np.arange(n))
+        dst = rng.permutation(n)
+        found, found_by_loop = drawn(dst)
+        number = np.empty(n, np.int64)  # of each edge
+        number[np.argsort(graph_of[dst], kind="stable")] = np.arange(n)
+        if len(set(by_number)) < n or (name == "with_loops" and len(set(by_number) | set(by_loop)) < 2 * n):
+            return "%d graphs: edges share numbers: %s %s" % (n_graphs, by_number, by_loop)
+        if not np.array_equal(found[dst], by_number[number]) or not np.array_equal(found_by_loop, by_loop):
+            return "%d graphs: drawn %s, wanted %s; for loops %s, %s" % (n_graphs, found[dst], by_number[number], found_by_loop, by_loop)
 
 
 box, rng = Sandbox(sys.argv[1], "found_order"), np.random.default_rng(5)
 for name in PROGRAMS:
     box.report(name, ranks(box, name, rng))
-box.report("draws", draws(box, rng))
+for name in DRAWS:
+    box.report("draws_" + name, draws(box, name, rng))
 box.close()

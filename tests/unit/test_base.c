@@ -8,11 +8,29 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 static Arena *arena;
 static const char *folder;
 
 static const char *path_of(const char *name) { return arena_printf(arena, "%s/%s", folder, name); }
+
+/* Under AddressSanitizer what an arena gave out ends where it was asked to, and bytes that nobody may touch follow. */
+static void test_arena_red_zones(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    Arena *a = arena_new();
+    for (size_t bytes = 1; bytes < 400; bytes++) {
+        char *p = arena_alloc(a, bytes), *q = arena_alloc(a, bytes % 40 + 1);
+        CHECK(!__asan_region_is_poisoned(p, bytes) && __asan_address_is_poisoned(p + bytes) && __asan_address_is_poisoned(p + bytes + 15));
+        CHECK(!__asan_region_is_poisoned(q, bytes % 40 + 1) && __asan_address_is_poisoned(q - 1));
+    }
+    arena_free(a);
+    check_end("base: an overrun inside an arena is seen");
+#endif
+}
 
 static void test_json(void)
 {
@@ -321,6 +339,7 @@ int main(void)
     if (!temp_folder_make(arena, NULL, &own, &why)) return 1;
     folder = own.path;
     if (!folder) return printf("FAIL base: %s\n", why), 1;
+    test_arena_red_zones();
     test_json();
     test_names();
     test_diags();
