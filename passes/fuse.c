@@ -178,7 +178,7 @@ typedef struct Form { /* a way to write a function */
 static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clones)
 {
     Form x = {.f = f};
-    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
+    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->machine, ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
     return x;
 }
 
@@ -189,6 +189,7 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     f->index = index;
     f->f = form.f;
     f->origin = form.origin;
+    f->machine = ctx->machine;
     f->most_staged = ctx->most_staged;
     uint32_t n = f->f->ops.n;
     f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
@@ -319,7 +320,7 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < m->funcs.n; i++) {
         ctx->function = m->funcs.data[i]->name;
         bool *again = NULL;
-        IrFunc *plain = prepare_func(fm->m, fm->m->funcs.data[i]), *rows = choose_sums(ctx, fm, i, plain);
+        IrFunc *plain = prepare_func(ctx->machine, fm->m, fm->m->funcs.data[i]), *rows = choose_sums(ctx, fm, i, plain);
         VEC_PUSH(ctx->stage, &fm->prepared, rows);
         int64_t least = ctx->budget ? budget_fit(ctx, fm, i, &again) : 0;
         if (least && rows != plain) { /* sums over rows need memory */

@@ -5,9 +5,7 @@
    The same for values at the elements that a kernel sums, if it visits each element once: sums in one tile, taken in one walk.
    The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of the function
    lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
-#include "passes/fuse.h"
-
-enum { MOST_OF_A_TILE = 64 }; /* elements of one dim that one tile has, whatever the target */
+#include "passes/schedule.h"
 
 typedef struct Takeover {
     PassContext *ctx;
@@ -140,7 +138,7 @@ static bool walks_once(const PassContext *ctx, const FusedFunc *f, uint32_t inde
     if (ctx->disabled[PASS_schedule]) return false;
     for (uint32_t i = 0; i < g->roots.n; i++) { /* a walk for each tile of a wide sum */
         const IrType *t = &fused_op(f, g->roots.data[i])->type;
-        if (t->n_dims > 1 || ir_type_width(f->m, t) > MOST_OF_A_TILE) return false;
+        if (t->n_dims > 1 || ir_type_width(f->m, t) > schedule_least_tile(f->machine)) return false;
     }
     for (uint32_t i = 0; i < g->inner.n; i++)
         if (group_kind_of(f->f, f->m, g->inner.data[i]) != GROUP_MAP) return false;
