@@ -6,15 +6,19 @@
      %5 = exp(%3 - gather edge.dst %4)
      %6 = reduce_sum edge.dst %5
    It decides nothing by cost and changes nothing: fuse_merge.c asks. */
+#include "ir/kernel.h"
 #include "ir/order.h"
 #include "passes/fuse.h"
 
 enum { LEAST_ELEMENTS = 16 };
 
-/* Bytes in the first cache; in the second, of all and of one value: long rows come round several times, or hold there what was staged. */
-static int64_t stage_bytes(const FusedFunc *f) { return machine_stage_room(f->machine); }
-static int64_t all_bytes(const FusedFunc *f) { return machine_staged_room(f->machine); }
-static int64_t value_bytes(const FusedFunc *f) { return machine_staged_value_room(f->machine); }
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+
+/* Bytes in the first cache; in the second, of all and of one value: long rows come round several times, or hold there what was staged.
+   A kernel's private arrays hold no more, whatever the machine has. */
+static int64_t all_bytes(const FusedFunc *f) { return at_most(machine_staged_room(f->machine), KIR_MAX_FRAME_BYTES / 4 * 3); }
+static int64_t stage_bytes(const FusedFunc *f) { return at_most(machine_stage_room(f->machine), all_bytes(f)); }
+static int64_t value_bytes(const FusedFunc *f) { return at_most(machine_staged_value_room(f->machine), KIR_MAX_ALLOC_BYTES); }
 
 bool group_has_inner(const Group *g, IrId v)
 {

@@ -223,6 +223,12 @@ static bool is_whole_machine(Reader *r)
 bool machine_parse(const Source *src, Diags *d, Machine *m)
 {
     Reader r = {.d = d, .src = src};
+    const char *zero = memchr(src->text, 0, src->n);
+    if (zero) {
+        uint32_t at = (uint32_t)(zero - src->text);
+        diag_error(d, E0641, (Span){src, at, at + 1}, "a machine file is text, found a byte 0");
+        return false;
+    }
     if (!read_name(&r)) return false;
     for (Span w = next_line(&r); w.begin != w.end; w = next_line(&r))
         if (!read_row(&r, w)) return false;
@@ -256,6 +262,9 @@ void machine_clamp(Machine *m)
         double x = row_value(m, &rows[i]);
         if (!(x >= rows[i].least)) x = rows[i].least;
         if (x > rows[i].most) x = rows[i].most;
+        char digits[32];
+        snprintf(digits, sizeof digits, "%.4g", x);
+        if (!rows[i].whole) x = strtod(digits, NULL);
         set_row(m, &rows[i], x);
     }
     if (m->l2_bytes < m->l1_bytes) m->l2_bytes = m->l1_bytes;

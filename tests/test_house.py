@@ -166,6 +166,10 @@ def machines_are_in_the_table():
         wrong += ["%s: %s" % (path, x) for x in machine_numbers(read(path))]
         if path not in ("passes/price.c", "passes/machine.c"):
             wrong += ["%s reads %s" % (path, r) for r in rates if re.search(r"(->|\.)%s\b" % r, strip_comments(read(path)))]
+    known = re.findall(r"^(?:COUNT|RATE)\((\w+)", read("passes/machine.def"), re.M)
+    wrong += ["docs/passes.md lacks the row " + r for r in known if "`%s`" % r not in read("docs/passes.md")]
+    readers = "".join(strip_comments(read(p)) for p in tracked("passes/*.c passes/*.h driver/*.c"))
+    wrong += ["nothing reads the row " + r for r in known if not re.search(r"(->|\.)%s\b" % r, readers)]
     return wrong if rates else ["passes/machine.def has no rates"]
 
 
