@@ -44,8 +44,9 @@ kernel_ns 100
 fma_flops 8
 """
 # What has few operations for its bytes, and what has many; each form of a sum over edges.
-MODELS = ["gcn", "gat", "egc", "edgeconv", "sage_max", "gmm", "transformer", "pna", "gatv2"]
+MODELS = ["gcn", "gat", "agnn", "egc", "edgeconv", "sage_max", "gmm", "transformer", "pna", "gatv2"]
 NODES, EDGES, WIDTH = 70, 600, 24
+SOFTMAX = ["gat", "agnn", "gatv2", "transformer"]  # rows of more than a block may be walked twice, or once with sums that are rescaled
 
 
 def build(model, machine, out, *forms):
@@ -59,12 +60,15 @@ def text(*name):
         return f.read()
 
 
-def numbers(lib, params):
-    """Outputs and gradients on a graph with rows of none and of many edges, none of more than a block of a sum has."""
+def numbers(lib, params, hub):
+    """Outputs and gradients on a graph with rows of none and of many edges; with a hub some of more than a block of a sum has."""
     rng = np.random.default_rng(5)
     lib.load({p["name"]: rng.standard_normal(p["stored_shape"]) / 3 for p in params})
     ends = np.minimum(rng.integers(0, NODES, (2, EDGES)), rng.integers(5, NODES, (2, EDGES)))
     assert np.bincount(ends[0]).max() <= 256 and np.bincount(ends[1]).max() <= 256
+    if hub:
+        more = rng.integers(0, NODES, 700)
+        ends = np.concatenate([ends, [more, np.full(700, 3)], [np.full(700, 4), more]], 1)
     lib.on_graph(NODES, NODES, ends[0], ends[1], 0, None)
     shapes = [lib.shape(i) for i in lib.inputs]
     given = {i.name.decode(): rng.integers(0, 2, s) if library.DTYPES[i.dtype] not in (np.float32, np.float64) else rng.standard_normal(s)
@@ -83,7 +87,7 @@ class Built:
         remarks = build(model, machine, out, "lib", "gir", "kir", "manifest").err
         self.form = text(out + ".gir"), sorted(re.findall(r"sums over all edges are sums over the rows of [\w.]+", remarks))
         self.kernels = text(out + ".kir")
-        self.numbers = numbers(library.Library(box.path(out + ".so"), "m", np.float32), json.loads(text(out + ".json"))["params"])
+        self.numbers = numbers(library.Library(box.path(out + ".so"), "m", np.float32), json.loads(text(out + ".json"))["params"], model not in SOFTMAX)
 
 
 def same_bits(a, b):
