@@ -85,9 +85,10 @@ bool machine_find(Diags *d, const char *name, Machine *m)
 /* The registers of avx2-2 in vectors of m's lanes; all of m's if it has no more. */
 static int64_t registers_of(const Machine *m, bool narrow)
 {
+    if (!narrow) return m->registers;
     Machine few = column(COLUMN_avx2_2);
     int64_t registers = few.registers * few.lanes / m->lanes;
-    return narrow && registers < m->registers ? registers : m->registers;
+    return registers < m->registers ? registers : m->registers;
 }
 
 int64_t machine_sums(const Machine *m, bool narrow) { return registers_of(m, narrow) * 3 / 4; }
