@@ -9,6 +9,7 @@
 typedef struct CodegenOptions {
     const char *name;    /* a C identifier: the model's name and what exported symbols begin with */
     const char *version; /* of the compiler, for the manifest */
+    const char *machine, *machine_digest; /* that was built for, and what says its numbers, for the manifest; or NULL */
     unsigned variants;   /* bits 1 << RT_GENERIC ...; 0: all */
     bool time;           /* print a line per LLVM stage to stderr */
 } CodegenOptions;

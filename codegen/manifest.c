@@ -100,6 +100,7 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     strbuf_puts(out, o->version);
     strbuf_printf(out, "\",\n  \"abi\": %d,\n  \"model\": ", RT_ABI_VERSION);
     strbuf_json(out, o->name);
+    if (o->machine) strbuf_printf(out, ",\n  \"machine\": {\"name\": \"%s\", \"digest\": \"%s\"}", o->machine, o->machine_digest);
     strbuf_puts(out, ",\n");
     put_tensors(m, "inputs", IR_INPUT, out);
     put_tensors(m, "params", IR_PARAM, out);

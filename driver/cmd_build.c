@@ -3,6 +3,7 @@
 #include "codegen/codegen.h"
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
+#include "driver/sha256.h"
 #include "passes/lower.h"
 #include "passes/schedule_text.h"
 #include "runtime/cpu.h"
@@ -136,6 +137,16 @@ static bool read_cpu(Build *b)
     return true;
 }
 
+/* Machines of the same numbers have the same digest, whatever they are called. */
+static void note_machine(Build *b)
+{
+    char hex[65];
+    const char *rows = machine_rows_text(b->ctx.machine, b->s->arena);
+    sha256_hex(rows, strlen(rows), hex);
+    b->cg.machine = b->ctx.machine->name;
+    b->cg.machine_digest = arena_strndup(b->s->arena, hex, 16);
+}
+
 static bool read_options(Build *b, const char *path)
 {
     Session *s = b->s;
@@ -143,6 +154,7 @@ static bool read_options(Build *b, const char *path)
     if (!*path) path = arena_strndup(s->arena, exported, strcspn(exported, "("));
     const char *stem = stem_name(s->arena, path), *target = opt_value(&s->opt, OPT_TARGET, "cpu");
     b->cg = (CodegenOptions){.name = opt_value(&s->opt, OPT_PREFIX, stem), .version = GNNC_VERSION, .time = opt_has(&s->opt, OPT_TIME)};
+    note_machine(b);
     b->out = opt_value(&s->opt, OPT_OUTPUT, stem);
     if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--prefix` wants a C identifier, found `%s`", b->cg.name);

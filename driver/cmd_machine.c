@@ -1,7 +1,9 @@
 /* gnnc machine: what the load-time selector of executables knows of this machine. Without --probe it shows the figures of
-   the last probe, or the built-in ones; with it, it measures and keeps them. Compilation does not read them. */
+   the last probe, or the built-in ones; with it, it measures and keeps them. Compilation does not read them; -o writes them as a
+   file that a build may be given. */
+#include "base/file.h"
 #include "driver/commands.h"
-#include "runtime/machine.h"
+#include "driver/machine_file.h"
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,6 +25,19 @@ static int probe(Session *s, int threads, RtMachine *m)
     return code ? report(s, &st) : 0;
 }
 
+/* For `gnnc build --machine`. */
+static int write_machine(Session *s, const RtMachine *figures, const char *path)
+{
+    Machine m = machine_of_figures(figures);
+    StrBuf text = {.arena = s->arena};
+    const char *why = NULL;
+    strbuf_printf(&text, "# %s by `gnnc machine`; rows: docs/passes.md, \"The machine\"\n", figures->probed ? "measured" : "built-in figures, not measured,");
+    machine_print(&m, &text);
+    if (file_write(s->arena, path, strbuf_cstr(&text), text.n, 0644, &why)) return 0;
+    diag_error(&s->diags, E0602, (Span){0}, "cannot write `%s`: %s", path, why);
+    return 1;
+}
+
 int cmd_machine(Session *s)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -38,6 +53,7 @@ int cmd_machine(Session *s)
     } else {
         rt_machine_load(threads, &m);
     }
+    if (opt_has(&s->opt, OPT_OUTPUT)) return write_machine(s, &m, opt_value(&s->opt, OPT_OUTPUT, ""));
     rt_machine_print(&m, opt_has(&s->opt, OPT_JSON), stdout);
     return 0;
 }

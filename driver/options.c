@@ -59,10 +59,11 @@ static const struct {
      "defaults, its comment, the parameters it stores, its place and its tests. Without a NAME it lists all, by family.\n"
      "HTML is one page that needs nothing beside it.",
      "  gnnc doc\n  gnnc doc softmax_in\n  gnnc doc attention\n  gnnc doc my.gnn\n  gnnc doc -o library.html\n"},
-    {'m', "gnnc machine [--probe] [--threads=T]",
+    {'m', "gnnc machine [--probe] [--threads=T] [-o FILE]",
      "Shows sizes, latency and bandwidth of each level of memory and the rate of arithmetic, as executables know them when\n"
-     "they choose how to run on a graph. --probe measures them once and keeps them for later runs. Builds do not read them.",
-     "  gnnc machine --probe\n  gnnc machine --json\n"},
+     "they choose how to run on a graph. --probe measures them once and keeps them for later runs. Builds do not read them: -o writes\n"
+     "a file of them for `gnnc build --machine FILE`.",
+     "  gnnc machine --probe\n  gnnc machine --json\n  gnnc machine --probe -o this.machine\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

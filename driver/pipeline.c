@@ -1,6 +1,7 @@
 /* Shared steps of build, ir and test; contracts in pipeline.h. */
 #include "driver/pipeline.h"
 #include <string.h>
+#include <unistd.h>
 
 static bool set_verify(Session *s, PassContext *ctx)
 {
@@ -12,10 +13,23 @@ static bool set_verify(Session *s, PassContext *ctx)
     return false;
 }
 
+/* A name of the table, else a file: one that is there, or whose name could be no machine's. */
+static bool set_machine(Session *s, PassContext *ctx)
+{
+    const char *what = opt_value(&s->opt, OPT_MACHINE, NULL);
+    Machine *m = ARENA_NEW(s->arena, Machine);
+    if (!what) return true;
+    ctx->machine = m;
+    if (machine_named(what, m)) return true;
+    if (!strpbrk(what, "./") && access(what, F_OK) != 0) return machine_find(&s->diags, what, m);
+    const Source *src = session_source(s, what);
+    return src && machine_parse(src, &s->diags, m);
+}
+
 bool pipeline_context(Session *s, PassContext *ctx)
 {
     *ctx = pass_context(s->arena, &s->diags);
-    if (!set_verify(s, ctx)) return false;
+    if (!set_verify(s, ctx) || !set_machine(s, ctx)) return false;
     if (opt_has(&s->opt, OPT_RUN) && !pass_option_run(ctx, opt_value(&s->opt, OPT_RUN, ""))) return false;
     return !opt_has(&s->opt, OPT_DISABLE) || pass_option_disable(ctx, opt_value(&s->opt, OPT_DISABLE, ""));
 }

@@ -3,7 +3,7 @@
 #include "driver/commands.h"
 #include "passes/passes.h"
 
-/* Options --run, --disable, --verify into a context whose stage is the session's arena. */
+/* Options --run, --disable, --verify, --machine into a context whose stage is the session's arena. */
 bool pipeline_context(Session *s, PassContext *ctx);
 /* The module of a .gnn or .gir file, before any pass. NULL with diagnostics. */
 IrModule *pipeline_load(Session *s, const char *path);

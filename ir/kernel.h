@@ -10,6 +10,7 @@
 
 typedef uint32_t KirId;
 #define KIR_NONE UINT32_MAX
+enum { KIR_MAX_ALLOC_BYTES = 64 << 10 /* of a private array */, KIR_MAX_FRAME_BYTES = 256 << 10 /* of all */ };
 enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* open blocks */, KIR_MAX_NAME = 64 };
 
 typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64 } KirBase; /* i8: bool storage only */

@@ -7,8 +7,6 @@
 #include <ctype.h>
 #include <math.h>
 
-enum { MAX_ALLOC_BYTES = 64 * 1024, MAX_FRAME_BYTES = 256 * 1024 };
-
 typedef struct Check {
     const KirKernel *k;
     const KirIns *x;
@@ -247,7 +245,7 @@ static const char *kcheck_prefetch(const Check *c)
 static const char *kcheck_alloc(const Check *c)
 {
     if (c->x->type.lanes != 1 || !is_number(c->x->type)) return "the elements are scalar numbers";
-    int64_t most = MAX_ALLOC_BYTES / (int64_t)kir_base_bytes(c->x->type.base);
+    int64_t most = KIR_MAX_ALLOC_BYTES / (int64_t)kir_base_bytes(c->x->type.base);
     return c->x->i >= 1 && c->x->i <= most ? NULL : "a private array has 1 element to 64 KiB";
 }
 
@@ -442,7 +440,7 @@ static void verify_frame(Verifier *v)
         const KirIns *x = &v->k->ins.data[i];
         if (!v->listed[i] || x->op != KIR_alloc) continue;
         bytes += x->i * (int64_t)kir_base_bytes(x->type.base);
-        if (bytes > MAX_FRAME_BYTES) complain(v, i, "the private arrays together exceed 256 KiB");
+        if (bytes > KIR_MAX_FRAME_BYTES) complain(v, i, "the private arrays together exceed 256 KiB");
     }
 }
 

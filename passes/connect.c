@@ -11,7 +11,6 @@
 #include "passes/connect.h"
 #include "base/ice.h"
 
-enum { STRIP_BYTES = 128 << 10, MOST_BYTES = 512 << 10 }; /* of what passes on: as a rule, at most: it stays in the second cache */
 enum { MOST_SKIPPED = 8, MOST_BLOCK = 4096 };
 
 typedef struct Connect {
@@ -147,7 +146,7 @@ static bool may_join(const Connect *c, const Chain *x, uint32_t j, const Ties *t
     longer->n_args += step_at(c, j)->args.n;
     longer->block = common_multiple(x->block, block);
     longer->bytes += t->bytes;
-    return longer->n_args <= PLAN_CHAIN_ARGS && longer->block <= MOST_BLOCK && longer->bytes <= MOST_BYTES / longer->block;
+    return longer->n_args <= PLAN_CHAIN_ARGS && longer->block <= MOST_BLOCK && longer->bytes <= machine_longest_strip_room(c->f->machine) / longer->block;
 }
 
 /* The chain that begins with step i; last: behind its last step, before which those that are not in it can run. */
@@ -285,7 +284,7 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     bool pays = false; /* a read of the second cache instead of memory alone gains nothing where products wait for arithmetic */
     for (uint32_t b = 0; b < c->p->buffers.n && x.n > 1; b++) pays |= is_passed_on(c, &x, b);
     if (!pays) return i + 1;
-    int64_t n_blocks = STRIP_BYTES / (x.block * x.bytes), saved = place_buffers(c, &x);
+    int64_t n_blocks = machine_strip_room(c->f->machine) / (x.block * x.bytes), saved = place_buffers(c, &x);
     int64_t strip = x.block * (n_blocks > 1 ? n_blocks : 1);
     put_in_order(c, &x, i, last);
     uint32_t head = last - x.n;

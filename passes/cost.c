@@ -5,14 +5,12 @@
                                         again: 64 operations and a gathered row per consumer and edge
    Operations that lack the dim of the vectors run one at a time. It decides nothing and knows no graph. */
 #include "passes/cost.h"
+#include "passes/price.h"
 #include "passes/rows.h"
 
-#define MACHINE(name, value, doc) static const double name = value;
-#include "passes/machine.def"
-#undef MACHINE
-
-enum { MAX_CONE = 4096, CACHE_LINE = 64 };
+enum { MAX_CONE = 4096 };
 static const double TOO_DEAR = 1e12;
+static const double WIDE_FACTOR = 2; /* a wide value of edges is stored when computing it again costs so many times more */
 
 double cost_rows(const IrModule *m, IrId space) { return expected_rows(m, space) / EXPECTED_NODES; }
 
@@ -26,7 +24,7 @@ static double row_bytes(const FusedFunc *f, const IrType *t)
 double cost_patience(const FusedFunc *f, IrId v)
 {
     const IrType *t = &fused_op(f, v)->type;
-    return f->m->spaces.data[t->space].is_edge && width_of(f, t) * (double)sizeof(float) > CACHE_LINE ? wide_factor : 1;
+    return f->m->spaces.data[t->space].is_edge && width_of(f, t) > (double)machine_line_of(f->machine, sizeof(float)) ? WIDE_FACTOR : 1;
 }
 
 /* ---- a value's tree ---------------------------------------------------------------------------------- */
@@ -46,7 +44,7 @@ static void add_load(Cone *c, IrId v, bool gathered)
     const IrType *t = &fused_op(c->c->f, v)->type;
     if (t->space == IR_UNIT) return; /* stays in the nearest cache */
     double bytes = row_bytes(c->c->f, t) / c->part;
-    c->ns += gathered ? row_ns + bytes / cache_bytes : bytes / dram_bytes;
+    c->ns += gathered ? price_gather(c->c->f->machine, bytes) : price_stream(c->c->f->machine, bytes);
 }
 
 static void add_flops(Cone *c, const IrOp *op)
@@ -54,7 +52,7 @@ static void add_flops(Cone *c, const IrOp *op)
     const IrType *t = &op->type;
     bool vector = t->n_dims ? c->use->vec != IR_NONE && ir_type_has_dim(t, c->use->vec) : c->use->rows;
     if (t->space == IR_UNIT && !t->n_dims) return; /* once per kernel */
-    c->ns += width_of(c->c->f, t) * ir_ops[op->op].flops / (vector ? vector_flops : scalar_flops);
+    c->ns += price_flops(c->c->f->machine, vector ? PRICE_vector : PRICE_scalar, width_of(c->c->f, t) * ir_ops[op->op].flops);
 }
 
 /* root: v is computed here though it has a group. */
@@ -103,12 +101,12 @@ double cost_compute(Cost *c, IrId v, const CostUse *u)
 double cost_write(const FusedFunc *f, IrId v)
 {
     const IrType *t = &fused_op(f, v)->type;
-    return 2 * row_bytes(f, t) / dram_bytes * cost_rows(f->m, t->space);
+    return price_write(f->machine, row_bytes(f, t)) * cost_rows(f->m, t->space);
 }
 
 double cost_read(const FusedFunc *f, IrId v, const CostUse *u)
 {
     const IrType *t = &fused_op(f, v)->type;
-    double bytes = row_bytes(f, t), row = u->times > 1 ? row_ns + bytes / cache_bytes : bytes / dram_bytes;
+    double bytes = row_bytes(f, t), row = u->times > 1 ? price_gather(f->machine, bytes) : price_stream(f->machine, bytes);
     return row * u->times * cost_rows(f->m, t->space);
 }

@@ -1,5 +1,5 @@
 /* Cost of keeping a value in memory and of computing it again, in ns per node of the expected graph (passes/rows.h).
-   Every rate comes from passes/machine.def: the same program gets the same answer everywhere. */
+   Every rate is the machine's (passes/price.h): for one machine a program gets the same answer everywhere. */
 #pragma once
 #include "passes/fuse.h"
 

@@ -187,7 +187,7 @@ typedef struct Form { /* a way to write a function */
 static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clones)
 {
     Form x = {.f = f, .clones = clones};
-    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
+    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->machine, ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
     return x;
 }
 
@@ -209,7 +209,8 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
     uint32_t n = form.f->ops.n;
     *f = (FusedFunc){.m = fm->m, .index = index, .f = copy_func(fm->m->arena, form.f), .origin = form.origin, .clones = form.clones, .n_values = n,
-                     .most_staged = ctx->most_staged, .text = ctx->schedule ? schedule_text_find(ctx->schedule, form.f->name) : NULL,
+                     .machine = ctx->machine, .most_staged = ctx->most_staged,
+                     .text = ctx->schedule ? schedule_text_find(ctx->schedule, form.f->name) : NULL,
                      .sums = fm->sums.data[index]};
     f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
     for (IrId v = 0; v < n; v++) {
@@ -362,7 +363,7 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
         bool *again = NULL;
         VEC_PUSH(ctx->stage, &fm->sums, IR_NONE);
         IrId *sums = &fm->sums.data[i];
-        IrFunc *plain = prepare_func(fm->m, fm->m->funcs.data[i]), *rows;
+        IrFunc *plain = prepare_func(ctx->machine, fm->m, fm->m->funcs.data[i]), *rows;
         if (ctx->schedule) {
             const FuncText *t = schedule_text_find(ctx->schedule, ctx->function);
             if (!t) diag_error(ctx->diags, E0506, ctx->schedule->end, "the schedule has no function `%s`", ctx->function);

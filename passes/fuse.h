@@ -51,6 +51,7 @@ typedef struct FusedFunc {
     IrValues origin;    /* by value: which it is in the function without clones; empty: the same */
     uint32_t index;     /* of the function in the module */
     uint32_t n_merged;
+    const Machine *machine; /* as PassContext */
     int64_t most_staged;    /* as PassContext */
     VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
     VEC(bool) stored;       /* by value: needs a buffer */
@@ -88,10 +89,10 @@ void fuse_print(const void *fused_module, StrBuf *out);
 /* ---- shared by fuse and lower ---- */
 
 /* f with unused operations gone, results that are views or arguments copied, weights laid out for products. */
-IrFunc *prepare_func(IrModule *m, const IrFunc *old);
+IrFunc *prepare_func(const Machine *machine, IrModule *m, const IrFunc *old);
 /* prepare_cut.c: conditions of relu and the like read from its result; old itself if there is none. */
 const IrFunc *prepare_cuts(IrModule *m, const IrFunc *old);
-const IrFunc *prepare_parts(IrModule *m, const IrFunc *old); /* prepare_parts.c: products read in pieces; likewise */
+const IrFunc *prepare_parts(const Machine *machine, IrModule *m, const IrFunc *old); /* prepare_parts.c: products read in pieces; likewise */
 
 static inline IrId fused_origin(const FusedFunc *f, IrId v) { return f->origin.n ? f->origin.data[v] : v; }
 static inline const IrOp *fused_op(const FusedFunc *f, IrId v) { return &f->f->ops.data[v]; }
@@ -115,9 +116,8 @@ bool contract_is_dot(const IrFunc *f, const IrOp *op);
 /* Sum inside a row with the vector along the result's last dim: the 16 partials are 16 vectors. */
 bool dims_vector_is_kept(const IrModule *m, const IrFunc *f, const IrOp *op);
 
-enum { VECTOR_BYTES = 64 }; /* of products */
 /* Products side by side keep their sums in registers together, and panels of their weights in the first cache. */
-enum { PRODUCTS_BESIDE = 3, PRODUCT_LEAST_PANEL = 32 /* columns */, PRODUCT_KEPT = 40 << 10 /* bytes */ };
+enum { PRODUCTS_BESIDE = 3, LEAST_PANEL = 2 /* vectors of columns */ };
 /* Products among the group's roots; *reduced: how many elements they sum for one element of each. */
 unsigned group_products(const FusedFunc *f, const Group *g, int64_t *reduced);
 /* A product over all rows whose result has the first operand's dims, then the second's, each in order. */
@@ -158,14 +158,14 @@ bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps
 /* fuse_clone.c: f with a clone of what is wide and of edges for each walk over the edges that wants it; NULL: there is
    none. origin gets the value of f by value of the result. */
 typedef enum CloneBy { CLONE_BY_MAP, CLONE_BY_KERNEL, N_CLONE_BY } CloneBy;
-IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, CloneBy by, IrValues *origin);
+IrFunc *fuse_clone(const Machine *machine, Arena *a, IrModule *m, const IrFunc *f, CloneBy by, IrValues *origin);
 /* fuse_sums.c: f with its sums over all edges of a space as sums over the rows of a map from there, and over these; NULL:
    there are none, or nothing else sums over these rows. */
 IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map);
 double fuse_cost(const FusedFunc *f);       /* fuse_cost.c: of all kernels, in ns per node */
 double fuse_edge_bytes(const FusedFunc *f); /* expected, of stored values with a row per edge, per node */
 /* Whether wide values of edges are computed again rather than stored, at these costs of the function: memory that grows with
-   edges times features must spare much time (again_factor). */
+   edges times features must spare much time (fuse_cost.c). */
 bool fuse_again_pays(double again, double stored);
 bool fuse_rows_pay(double rows, double all); /* sums over all edges by the rows of a map, at these costs of the function */
 /* fuse_choice.c: roots and their groups. False where a text leaves out what must have memory. */
@@ -173,13 +173,12 @@ bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */
 void fuse_keep(PassContext *ctx, FusedFunc *f);       /* fuse_keep.c */
-enum { DEAR_FLOPS = 12 };
-bool fuse_is_dear(const FusedFunc *f, IrId v); /* wide, pointwise, and of more operations than a write and a read of the second cache */
+bool fuse_is_dear(const FusedFunc *f, IrId v); /* wide, pointwise, and of more operations than keeping it takes (price_of_keeping) */
 /* fuse_stage.c: values at elements computed inside the kernel that sums them. */
 bool group_has_inner(const Group *g, IrId v);
 /* Into ascending values, at its place. */
 void values_insert(Arena *a, IrValues *values, IrId v);
-enum { BLOCK_STRIP = 64 }; /* BLOCKS: rows that one sum takes in before the next sum of the group does, at most */
+/* BLOCKS: one sum takes in machine_strip_rows rows at most before the next sum of the group does. */
 /* v is an inner value of g that is not g's alone (fuse_copy.c, fuse_keep.c): computed in each group, stored at most by another. */
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */

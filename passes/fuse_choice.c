@@ -10,7 +10,7 @@
 #include "passes/cost.h"
 #include "passes/rows.h"
 
-enum { MAX_CHAIN = 100, MAX_USES = 8, MAX_ROUNDS = 5, MAX_LOOK = 24, LANES = 16 };
+enum { MAX_CHAIN = 100, MAX_USES = 8, MAX_ROUNDS = 5, MAX_LOOK = 24 };
 
 typedef struct Uses { /* of a value: the groups that want it */
     CostUse use[MAX_USES];
@@ -210,7 +210,7 @@ static bool is_alone(const Choice *c, IrId v)
     const IrType *t = &fused_op(c->f, v)->type;
     if (x->n != 1 || x->use[0].vec == IR_NONE || t->space == IR_UNIT || ir_type_width(c->f->m, t) < 2) return false;
     const Group *g = &c->f->groups.data[x->use[0].group];
-    bool apart = !ir_type_has_dim(t, x->use[0].vec) && c->f->m->dims.data[x->use[0].vec].size >= LANES;
+    bool apart = !ir_type_has_dim(t, x->use[0].vec) && c->f->m->dims.data[x->use[0].vec].size >= c->f->machine->lanes;
     return g->kind == GROUP_ROWS && g->map != IR_NONE && apart && !reads_row(c, v, g->map, MAX_LOOK);
 }
 

@@ -12,7 +12,7 @@
 #include "passes/rewrite.h"
 #include "passes/fuse.h"
 
-enum { MAX_WALKS = 64, CACHE_LINE = 64 };
+enum { MAX_WALKS = 64 };
 
 typedef struct EdgeWalk { /* sums over the rows of a map; map IR_NONE: over all of the space */
     IrId map, space;
@@ -28,6 +28,7 @@ typedef struct Reach {
 } Reach;
 
 typedef struct Clones {
+    const Machine *machine;
     IrModule *m;
     const IrFunc *f;
     EdgeWalk walks[MAX_WALKS];
@@ -93,7 +94,7 @@ static void find_wide(Clones *c, IrId v)
 {
     const IrOp *op = op_of(c, v);
     if (!is_of_edges(c, v)) return;
-    c->wide[v] = ir_type_width(c->m, &op->type) > (int64_t)(CACHE_LINE / ir_dtype_bytes(op->type.dtype));
+    c->wide[v] = ir_type_width(c->m, &op->type) > machine_line_of(c->machine, (uint32_t)ir_dtype_bytes(op->type.dtype));
     for (uint32_t k = 0; k < op->n_args && !op_is_heavy(c->m, c->f, v); k++) c->wide[v] |= c->wide[op->args[k]];
     c->one[v] = !c->wide[v] && op_is_heavy(c->m, c->f, v);
 }
@@ -219,11 +220,11 @@ static void copy_value(Clones *c, Rewrite *r, IrId v)
     copy_op(c, r, v, walk, 0);
 }
 
-IrFunc *fuse_clone(Arena *a, IrModule *m, const IrFunc *f, CloneBy by, IrValues *origin)
+IrFunc *fuse_clone(const Machine *machine, Arena *a, IrModule *m, const IrFunc *f, CloneBy by, IrValues *origin)
 {
     Arena *scratch = arena_new();
     uint32_t n = f->ops.n + 1;
-    Clones c = {.m = m, .f = f, .want = ARENA_ARRAY(scratch, uint64_t, n), .wide = ARENA_ARRAY(scratch, bool, n),
+    Clones c = {.machine = machine, .m = m, .f = f, .want = ARENA_ARRAY(scratch, uint64_t, n), .wide = ARENA_ARRAY(scratch, bool, n),
                 .one = ARENA_ARRAY(scratch, bool, n), .home = ARENA_ARRAY(scratch, uint8_t, n)};
     if (by == CLONE_BY_KERNEL) c.reach = ARENA_ARRAY(scratch, Reach, n);
     IrFunc *out = NULL;

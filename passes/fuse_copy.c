@@ -7,14 +7,13 @@
    Which of them costs less: for each kernel the sets of values that could be made there are priced, with what has to be
    stored then. A list leads to elements in no order, a cache line each; what has a row per node mostly stays in a cache.
    It copies no sum over a map and no product with rows of its own, draws no random number twice, and changes no bit. */
+#include "ir/order.h"
 #include "passes/cost.h"
+#include "passes/price.h"
 #include "passes/rows.h"
 
-#define MACHINE(name, value, doc) static const double name = value;
-#include "passes/machine.def"
-#undef MACHINE
-
-enum { MAX_CANDIDATES = 5, LANES = 16, CACHE_LINE = 64, MAX_CONE = 400 };
+enum { MAX_CANDIDATES = 5, MAX_CONE = 400 };
+static const double KEEP_FACTOR = 2; /* a value of edges that is stored for one kernel's sake costs so many times its write */
 
 typedef enum { AT_ELEMENT, AT_ROW, ELSEWHERE } At; /* of the kernel: its elements, its row, a row that is gathered */
 
@@ -29,7 +28,7 @@ typedef struct Copies {
     uint32_t set;   /* of candidates, that are copied */
     uint8_t *seen;  /* by value: bits of At */
     bool whole;     /* seen: all that inner values are made of. Prices leave it out where roots read those values, which the
-                       factors of machine.def are fitted to */
+                       rates and factors are fitted to */
     double ns, part; /* part: of what is read now, one of so many places is */
 } Copies;
 
@@ -137,12 +136,12 @@ static void add_load(Copies *c, IrId v, At at)
 {
     const IrOp *op = fused_op(c->f, v);
     if (op->type.space == IR_UNIT) return;
-    double bytes = bytes_of(c, v) / c->part, line = bytes < CACHE_LINE ? CACHE_LINE : bytes;
+    double bytes = bytes_of(c, v) / c->part;
     bool edge = c->f->m->spaces.data[op->type.space].is_edge;
-    double ns = bytes / dram_bytes, patience = op->op == IR_OP_arg ? 1 : cost_patience(c->f, v);
-    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (edge ? keep_factor : 1) * patience;
-    if (at == ELSEWHERE) ns = row_ns + bytes / cache_bytes;
-    else if (at == AT_ELEMENT && !map_of(c)->sorted) ns = row_ns + line / dram_bytes;
+    double ns = price_stream(c->f->machine, bytes), patience = op->op == IR_OP_arg ? 1 : cost_patience(c->f, v);
+    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (edge ? KEEP_FACTOR : 1) * patience;
+    if (at == ELSEWHERE) ns = price_gather(c->f->machine, bytes);
+    else if (at == AT_ELEMENT && !map_of(c)->sorted) ns = price_listed(c->f->machine, bytes);
     c->ns += ns * rows_at(c, at) * patience;
 }
 
@@ -157,9 +156,8 @@ static void add_flops(Copies *c, IrId v, At at)
     IrId dims[2 * IR_MAX_DIMS];
     for (unsigned n = inside ? reduced_dims(c->f->f, op, dims) : 0; n-- > 0;)
         sums *= (double)c->f->m->dims.data[dims[n]].size;
-    double lanes = width * sums < LANES ? width * sums : LANES, rate = inner_flops * lanes / LANES;
-    if (rate < scalar_flops) rate = scalar_flops;
-    c->ns += (width * sums + (inside ? width * LANES : 0)) * ir_ops[op->op].flops / rate * rows_at(c, at);
+    double all = width * sums + (inside ? width * ORDER_PARTIALS : 0);
+    c->ns += price_inner(c->f->machine, width * sums, all * ir_ops[op->op].flops) * rows_at(c, at);
 }
 
 static void price(Copies *c, IrId v, At at, bool top)

@@ -1,10 +1,11 @@
-/* What the kernels of a function cost together, by the rates of passes/machine.def: bytes that stream or are gathered, bytes
+/* What the kernels of a function cost together, by the rates of the machine (passes/price.h): bytes that stream or are gathered, bytes
    that are stored, operations. fuse.c compares forms of one function by it; nothing else depends on it. */
 #include "passes/cost.h"
+#include "passes/price.h"
 
-#define MACHINE(name, value, doc) static const double name = value;
-#include "passes/machine.def"
-#undef MACHINE
+/* A function stores wide values of edges when computing them in each walk costs so many times more in all; its sums over all edges
+   are sums over rows of nodes where it then costs at most so many times as much. */
+static const double AGAIN_FACTOR = 1.5, ROWS_FACTOR = 0.95;
 
 typedef struct Total {
     const FusedFunc *f;
@@ -23,15 +24,16 @@ static void add_op(void *user, IrId v, IrId space)
     const IrFunc *f = x->f->f;
     const IrOp *op = fused_op(x->f, v);
     GroupKind kind = group_kind_of(f, x->f->m, v);
-    double n = (double)ir_type_width(x->f->m, &op->type), rate = op->type.n_dims ? vector_flops : scalar_flops;
+    double n = (double)ir_type_width(x->f->m, &op->type);
+    PriceKind price = op->type.n_dims ? PRICE_vector : PRICE_scalar;
     if (kind == GROUP_DIMS || kind == GROUP_PRODUCT || op->op == IR_OP_contract) {
         IrId dims[2 * IR_MAX_DIMS];
         unsigned k = reduced_dims(f, op, dims);
         while (k-- > 0) n *= (double)x->f->m->dims.data[dims[k]].size;
-        rate = kind == GROUP_DIMS ? vector_flops : product_flops;
+        price = kind == GROUP_DIMS ? PRICE_vector : PRICE_product;
     }
     if (op->type.space == IR_UNIT && !op_is_heavy(x->f->m, f, v)) space = IR_UNIT;
-    x->ns += n * ir_ops[op->op].flops / rate * cost_rows(x->f->m, space);
+    x->ns += price_flops(x->f->machine, price, n * ir_ops[op->op].flops) * cost_rows(x->f->m, space);
 }
 
 /* In no order: through another map than the one that the group sums over, or what a list leads to. */
@@ -49,9 +51,9 @@ static void add_read(Total *x, const Group *g, const GroupRead *r)
     double bytes = bytes_of(f, r->v) / (double)r->part;
     if (own == IR_UNIT) return;
     if (r->space != IR_UNIT && is_gathered(f, g, r))
-        x->ns += (row_ns + bytes / cache_bytes) * cost_rows(f->m, r->space);
+        x->ns += price_gather(f->machine, bytes) * cost_rows(f->m, r->space);
     else
-        x->ns += bytes / dram_bytes * cost_rows(f->m, own);
+        x->ns += price_stream(f->machine, bytes) * cost_rows(f->m, own);
 }
 
 double fuse_cost(const FusedFunc *f)
@@ -85,6 +87,6 @@ double fuse_edge_bytes(const FusedFunc *f)
     return bytes;
 }
 
-bool fuse_again_pays(double again, double stored) { return again < again_factor * stored; }
+bool fuse_again_pays(double again, double stored) { return again < AGAIN_FACTOR * stored; }
 
-bool fuse_rows_pay(double rows, double all) { return rows < rows_factor * all; }
+bool fuse_rows_pay(double rows, double all) { return rows < ROWS_FACTOR * all; }

@@ -8,8 +8,9 @@
    Such a value belongs to no group: other kernels that want it compute it themselves. What depends on a maximum or minimum
    of the row stays where it is, for the kernel may rescale its sums instead of walking twice (lower_online.c). It changes no bit. */
 #include "passes/fuse.h"
+#include "passes/price.h"
 
-enum { LANES = 16, LEAST_AGAIN = 64 /* elements: rows of usual length are not computed twice */, MOST_KEPT = 4, MOST_LEVEL = 14 };
+enum { LEAST_AGAIN = 64 /* elements: rows of usual length are not computed twice */, MOST_KEPT = 4, MOST_LEVEL = 14 };
 
 typedef struct Keep {
     const FusedFunc *f;
@@ -24,8 +25,8 @@ bool fuse_is_dear(const FusedFunc *f, IrId v)
 {
     const IrOp *op = fused_op(f, v);
     unsigned traits = ir_ops[op->op].traits;
-    return (traits & T_MAP) && !(traits & T_RANDOM) && ir_ops[op->op].flops >= DEAR_FLOPS && ir_dtype_is_float(op->type.dtype) &&
-           ir_type_width(f->m, &op->type) >= LANES;
+    return (traits & T_MAP) && !(traits & T_RANDOM) && ir_ops[op->op].flops >= price_of_keeping(f->machine) &&
+           ir_dtype_is_float(op->type.dtype) && ir_type_width(f->m, &op->type) >= f->machine->lanes;
 }
 
 static bool is_elsewhere(const Keep *k, IrId v)

@@ -9,7 +9,7 @@
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/schedule_text.h"
 
-enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8, CACHE_LINE = 64 };
+enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8 };
 
 /* The same rows and as many elements along each dim: names do not matter. */
 static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
@@ -32,13 +32,13 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
    product has its share of the registers. */
 static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
 {
-    int64_t columns = ir_type_width(f->m, &x->nest), reduced;
+    int64_t columns = ir_type_width(f->m, &x->nest), least = LEAST_PANEL * f->machine->lanes, kept = machine_panels_room(f->machine), reduced;
     unsigned n = group_products(f, x, &reduced);
     int64_t all = reduced;
     n += group_products(f, y, &reduced);
-    if (columns > PRODUCT_LEAST_PANEL) columns = PRODUCT_LEAST_PANEL;
-    return n <= PRODUCTS_BESIDE && all < PRODUCT_KEPT && reduced < PRODUCT_KEPT &&
-           (all + reduced) * columns * (int64_t)ir_dtype_bytes(x->nest.dtype) <= PRODUCT_KEPT;
+    if (columns > least) columns = least;
+    return n <= PRODUCTS_BESIDE && all < kept && reduced < kept &&
+           (all + reduced) * columns * (int64_t)ir_dtype_bytes(x->nest.dtype) <= kept;
 }
 
 /* Searches in the same rows for the same values share their walks. */
@@ -228,7 +228,7 @@ static bool reads_inner(const FusedFunc *f, uint32_t e, const GroupReads *reads,
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         const IrType *t = &fused_op(f, reads->reads.data[i].v)->type;
         int64_t width = ir_type_width(f->m, t);
-        bool light = width < own && width * (int64_t)ir_dtype_bytes(t->dtype) <= CACHE_LINE;
+        bool light = width < own && width * (int64_t)ir_dtype_bytes(t->dtype) <= f->machine->line_bytes;
         if (t->n_dims && !light && group_has_inner(rows, reads->reads.data[i].v)) return true;
     }
     return false;

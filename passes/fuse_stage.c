@@ -6,11 +6,19 @@
      %5 = exp(%3 - gather edge.dst %4)
      %6 = reduce_sum edge.dst %5
    It decides nothing by cost and changes nothing: fuse_merge.c asks. */
+#include "ir/kernel.h"
 #include "ir/order.h"
 #include "passes/fuse.h"
 
-/* In all, and of one value; long rows come round several times, or hold what was staged in the second cache. */
-enum { STAGE_BYTES = 32 * 1024, ROW_BYTES = 64 * 1024, ALL_BYTES = 192 * 1024, LEAST_ELEMENTS = 16 };
+enum { LEAST_ELEMENTS = 16 };
+
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+
+/* Bytes in the first cache; in the second, of all and of one value: long rows come round several times, or hold there what was staged.
+   A kernel's private arrays hold no more, whatever the machine has. */
+static int64_t all_bytes(const FusedFunc *f) { return at_most(machine_staged_room(f->machine), KIR_MAX_FRAME_BYTES / 4 * 3); }
+static int64_t stage_bytes(const FusedFunc *f) { return at_most(machine_stage_room(f->machine), all_bytes(f)); }
+static int64_t value_bytes(const FusedFunc *f) { return at_most(machine_staged_value_room(f->machine), KIR_MAX_ALLOC_BYTES); }
 
 bool group_has_inner(const Group *g, IrId v)
 {
@@ -67,21 +75,21 @@ bool group_is_staged(const FusedFunc *f, const Group *g)
 /* Of a strip of rows; the sums are not in arrays. */
 static int64_t strip_elements(const FusedFunc *f, const Group *g, const Group *more)
 {
-    int64_t bytes = 0, n = BLOCK_STRIP, widest = 0;
+    int64_t bytes = 0, n = machine_strip_rows(f->machine), widest = 0;
     if (!add_values(f, &g->inner, &bytes, &widest)) return 0;
     if (more && !add_values(f, &more->inner, &bytes, &widest)) return 0;
     if (more && more->kind != GROUP_BLOCKS && !add_values(f, &more->roots, &bytes, &widest)) return 0;
-    while (n > LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
+    while (n > LEAST_ELEMENTS && bytes > stage_bytes(f) / n) n /= 2;
     /* few rows in the second cache are still better than all in memory */
-    return bytes > ALL_BYTES / n || widest >= ROW_BYTES / n ? 0 : n;
+    return bytes > all_bytes(f) / n || widest >= value_bytes(f) / n ? 0 : n;
 }
 
 int64_t stage_most(const FusedFunc *f, const Group *g)
 {
     int64_t bytes = 0, widest = 0, n = LEAST_ELEMENTS;
     if (!add_values(f, &g->inner, &bytes, &widest)) return 0;
-    int64_t most = g->kind == GROUP_BLOCKS ? BLOCK_STRIP : ALL_BYTES;
-    while (2 * n <= most && 2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
+    int64_t most = g->kind == GROUP_BLOCKS ? machine_strip_rows(f->machine) : all_bytes(f);
+    while (2 * n <= most && 2 * n * widest < value_bytes(f) && 2 * n * bytes <= all_bytes(f)) n *= 2;
     return n;
 }
 
@@ -108,13 +116,13 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     if (!add_values(f, &g->inner, &bytes, &widest) || !add_values(f, &g->roots, &row, &ignored)) return 0;
     if (more && !add_values(f, &more->inner, &bytes, &widest)) return 0;
     if (more && !add_values(f, &more->roots, inner ? &bytes : &row, inner ? &widest : &ignored)) return 0;
-    if (row > STAGE_BYTES) return 0;
-    while (n > LEAST_ELEMENTS && bytes > STAGE_BYTES / n) n /= 2;
-    if (bytes > ALL_BYTES / n || widest >= ROW_BYTES / n) return 0;
+    if (row > stage_bytes(f)) return 0;
+    while (n > LEAST_ELEMENTS && bytes > stage_bytes(f) / n) n /= 2;
+    if (bytes > all_bytes(f) / n || widest >= value_bytes(f) / n) return 0;
     if (!more && n < ORDER_ROW_BLOCK && walks_again(f, g))
-        while (n < ORDER_ROW_BLOCK && 2 * n * bytes <= ALL_BYTES && 2 * n * widest < ROW_BYTES) n *= 2;
+        while (n < ORDER_ROW_BLOCK && 2 * n * bytes <= all_bytes(f) && 2 * n * widest < value_bytes(f)) n *= 2;
     if (n == ORDER_ROW_BLOCK && bytes)
-        while (2 * n * widest < ROW_BYTES && 2 * n * bytes <= ALL_BYTES) n *= 2;
+        while (2 * n * widest < value_bytes(f) && 2 * n * bytes <= all_bytes(f)) n *= 2;
     return f->most_staged && f->most_staged < n ? f->most_staged : n;
 }
 

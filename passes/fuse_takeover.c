@@ -137,7 +137,7 @@ static bool fits_a_tile(const FusedFunc *f, IrId v)
     bool fits = t->n_dims <= 1;
     for (unsigned narrow = 0; narrow < 2; narrow++) {
         const Schedule *s = &f->tiles->value[narrow][v];
-        int64_t vectors = s->tile < TILE_TOGETHER ? s->tile : TILE_TOGETHER;
+        int64_t most = tile_together(f->machine), vectors = s->tile < most ? s->tile : most;
         fits &= ir_type_width(f->m, t) <= vectors * s->lanes;
     }
     return fits;

@@ -5,15 +5,11 @@
      hold      the value's bytes, counted twice: they are read each time, and they fill memory all the time
    A tree's cost: what two values share counts in both. */
 #include "passes/hoist_parts.h"
+#include "passes/price.h"
 #include "passes/rows.h"
 
-enum {
-    FLOPS_PER_BYTE = 4,     /* vector arithmetic that takes as long as moving one byte */
-    BYTES_PER_KERNEL = 4096, /* what starting a kernel takes */
-    WIDEST_ROW = 16,         /* bytes per edge or nonzero element that may be held: never a tensor of edges by features */
-};
-
-static double time_of(double bytes, double flops) { return bytes + flops / FLOPS_PER_BYTE; }
+/* In bytes that stream meanwhile. */
+static double time_of(const Hoist *h, double bytes, double flops) { return bytes + price_flops_as_bytes(h->ctx->machine, PRICE_dot, flops); }
 
 static bool is_reduction(IrOpcode op)
 {
@@ -43,7 +39,7 @@ static void compute_cost(const Hoist *h, IrId v, double *bytes, double *flops)
     }
     if (op->op == IR_OP_gather || op->op == IR_OP_mapped) *bytes += 4 * expected_rows(h->m, op->type.space);
     if (op->op == IR_OP_gather) *bytes += own;
-    if (is_reduction(op->op) || op->op == IR_OP_concat) *bytes += 2 * own + BYTES_PER_KERNEL;
+    if (is_reduction(op->op) || op->op == IR_OP_concat) *bytes += 2 * own + price_kernel_as_bytes(h->ctx->machine);
 }
 
 /* Arguments are in memory already, and what has no operands is not worth a tensor. */
@@ -52,14 +48,14 @@ static bool may_hold(const Hoist *h, IrId v)
     const IrOp *op = &h->f->ops.data[v];
     bool few = expected_rows(h->m, op->type.space) <= EXPECTED_NODES;
     if (op->op == IR_OP_arg || !op->n_args) return false;
-    return few || ir_type_width(h->m, &op->type) * (int64_t)ir_dtype_bytes(op->type.dtype) <= WIDEST_ROW;
+    return few || ir_type_width(h->m, &op->type) * (int64_t)ir_dtype_bytes(op->type.dtype) <= WIDEST_HELD;
 }
 
 static bool is_cheaper_held(const Hoist *h, IrId v)
 {
     double bytes, flops;
     compute_cost(h, v, &bytes, &flops);
-    return may_hold(h, v) && 2 * expected_bytes(h->m, &h->f->ops.data[v].type) < time_of(bytes, flops);
+    return may_hold(h, v) && 2 * expected_bytes(h->m, &h->f->ops.data[v].type) < time_of(h, bytes, flops);
 }
 
 void hoist_cost(Hoist *h, IrId v)

@@ -10,13 +10,14 @@
    that take any order turn all or none: all, if the vectors that are spared are more than what is laid out anew where they
    meet arguments, results, reshapes and random numbers, which keep the user's order. Sums over several dims may add in
    another order; all else keeps its bits. Never changes an argument's or a result's type. */
+#include "passes/price.h"
 #include "passes/rewrite.h"
 #include "passes/rows.h"
 #include "passes/schedule.h"
 
-/* A turn that spares less than half is not worth it. What is laid out anew costs so many vector operations a vector: through
-   memory; where a kernel reads it from edges, in whose space no table is made; of random numbers, drawn out of their order. */
-static const double FEWER = 0.5, LAID_OUT = 16, READ = 4, DRAWN = 64;
+/* A turn that spares less than half is not worth it. What is laid out anew costs vector operations: through memory; less where
+   a kernel reads it from edges, in whose space no table is made; so many of random numbers, drawn out of their order. */
+static const double FEWER = 0.5, DRAWN = 64;
 
 typedef struct Layout {
     PassContext *ctx;
@@ -39,9 +40,10 @@ static IrType turned(IrType t, unsigned turn)
 }
 
 /* Vectors of a row. */
-static double vectors_of(const IrModule *m, const IrType *t)
+static double vectors_of(const Layout *l, const IrType *t)
 {
-    VecRun run = schedule_run(m, t, 0);
+    const IrModule *m = l->r.b.m;
+    VecRun run = schedule_run(l->ctx->machine, m, t, 0);
     double n = 1;
     for (uint8_t k = 0; k < t->n_dims; k++) {
         int64_t size = m->dims.data[t->dims[k]].size;
@@ -52,13 +54,13 @@ static double vectors_of(const IrModule *m, const IrType *t)
     return n;
 }
 
-static uint8_t turn_of(const IrModule *m, const IrType *t)
+static uint8_t turn_of(const Layout *l, const IrType *t)
 {
-    double fewest = vectors_of(m, t) * FEWER;
+    double fewest = vectors_of(l, t) * FEWER;
     uint8_t best = 0;
     for (uint8_t k = 1; k < t->n_dims; k++) {
         IrType to = turned(*t, k);
-        double n = vectors_of(m, &to);
+        double n = vectors_of(l, &to);
         if (n > fewest) continue;
         best = k;
         fewest = n * 0.99;
@@ -127,13 +129,13 @@ static double rows_of(const Layout *l, IrId v)
 static double fewer_vectors(const Layout *l, IrId x)
 {
     IrType to = new_type(l, x);
-    return vectors_of(l->r.b.m, &op_of(l, x)->type) - vectors_of(l->r.b.m, &to);
+    return vectors_of(l, &op_of(l, x)->type) - vectors_of(l, &to);
 }
 
 static double laid_out(const Layout *l, IrId x, double each)
 {
     IrType to = new_type(l, x);
-    return each * expected_rows(l->r.b.m, to.space) * vectors_of(l->r.b.m, &to);
+    return each * expected_rows(l->r.b.m, to.space) * vectors_of(l, &to);
 }
 
 /* What an operation that keeps the user's order gives. */
@@ -141,7 +143,8 @@ static double cost_of(const Layout *l, IrId v)
 {
     const IrOp *op = op_of(l, v);
     if (ir_ops[op->op].traits & T_RANDOM) return laid_out(l, v, DRAWN);
-    return laid_out(l, v, l->r.b.m->spaces.data[op->type.space].is_edge ? READ : LAID_OUT);
+    bool edge = l->r.b.m->spaces.data[op->type.space].is_edge;
+    return laid_out(l, v, edge ? price_turned(l->ctx->machine) : price_laid_out(l->ctx->machine));
 }
 
 /* What a free operation spares: by its result where that turns, as often as a product sums, else by a summed operand. */
@@ -175,7 +178,7 @@ static void count(Layout *l)
         for (uint32_t k = 0; k < op->n_args; k++) wanted[op->args[k]] = true;
     }
     for (IrId v = 0; v < f->ops.n; v++)
-        if (wanted[v] && l->turn[v] && is_free(l, v)) l->cost[leader(l, v)] += laid_out(l, v, LAID_OUT);
+        if (wanted[v] && l->turn[v] && is_free(l, v)) l->cost[leader(l, v)] += laid_out(l, v, price_laid_out(l->ctx->machine));
 }
 
 static void join(Layout *l, IrId v)
@@ -190,7 +193,7 @@ static void decide(Layout *l)
     const IrFunc *f = l->r.old;
     for (IrId v = 0; v < f->ops.n; v++) {
         l->next[v] = v;
-        l->turn[v] = turn_of(l->r.b.m, &op_of(l, v)->type);
+        l->turn[v] = turn_of(l, &op_of(l, v)->type);
     }
     for (IrId v = 0; v < f->ops.n; v++) join(l, v);
     count(l);

@@ -8,12 +8,12 @@
                                                          %q = min(%p + %ahead, %last)
                                                          prefetch h[src[%q] * 16]
    How far is an argument of the kernel; 0 is not at all. It is a hint: no bit of a result depends on it. Never reads an
-   index outside of its array, and asks for nothing that is read in order, nor for gathered rows below 32 bytes: of these a
+   index outside of its array, and asks for nothing that is read in order, nor for gathered rows below half a line: of these a
    line holds several, and their table is small. */
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-enum { LINE = 64, MAX_LINES = 32, SHORT_ROW = 32, IN_FLIGHT = 12 << 10 };
+enum { MAX_LINES = 32, MOST_WINDOWS = 8 /* further ahead is of no use */ };
 
 void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, unsigned n)
 {
@@ -53,7 +53,7 @@ void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env 
 {
     IrId map;
     if (!l->walk.on || t->space == IR_UNIT || !leads_to(l, row, &map)) return;
-    if (map != IR_NONE && type_bytes(l, t) < SHORT_ROW) return;
+    if (map != IR_NONE && type_bytes(l, t) < l->f->machine->line_bytes / 2) return;
     WalkLoad x = {.buffer = buffer, .map = map, .type = *t, .env = *env};
     VEC_PUSH(l->arena, &l->walk.loads, x);
 }
@@ -79,15 +79,15 @@ static void add_line(Lower *l, WalkLine x)
 /* The lines of a load: first to last element inside the row; the whole row if it lies in a loop that is closed. */
 static void add_lines(Lower *l, const WalkLoad *x)
 {
-    int64_t size = (int64_t)ir_dtype_bytes(x->type.dtype), width = type_bytes(l, &x->type) / size;
+    int64_t size = (int64_t)ir_dtype_bytes(x->type.dtype), bytes = l->f->machine->line_bytes, width = type_bytes(l, &x->type) / size;
     Lin in = point_offset(l, &x->type, &x->env);
     bool visible = true;
     for (uint32_t i = 0; i < in.n; i++) visible &= emit_visible(&l->e, in.var[i]);
     int64_t first = in.konst, last = first + lanes_reach(l, &x->type, &x->env);
     if (!visible) in.n = 0, first = 0, last = width - 1;
     in.konst = 0;
-    WalkLine line = {.buffer = x->buffer, .map = x->map, .in_row = in, .width = width, .per_line = LINE / size};
-    for (line.line = first * size / LINE; line.line <= last * size / LINE && l->walk.lines.n < MAX_LINES; line.line++) add_line(l, line);
+    WalkLine line = {.buffer = x->buffer, .map = x->map, .in_row = in, .width = width, .per_line = bytes / size};
+    for (line.line = first * size / bytes; line.line <= last * size / bytes && l->walk.lines.n < MAX_LINES; line.line++) add_line(l, line);
 }
 
 /* ---- prefetches -------------------------------------------------------------------------------------------------- */
@@ -132,15 +132,15 @@ void walk_close(Lower *l)
             for (uint32_t i = 0; i < w->lines.n; i++) ask(l, &w->lines.data[i], q);
         }
         emit_end(e);
-        if (l->ahead_bytes < (int64_t)w->lines.n * LINE) l->ahead_bytes = (int64_t)w->lines.n * LINE;
+        int64_t bytes = (int64_t)w->lines.n * l->f->machine->line_bytes;
+        if (l->ahead_bytes < bytes) l->ahead_bytes = bytes;
     }
     w->on = false;
 }
 
-/* The window of a core's out-of-order execution reaches about 20 short elements: closer than that a hint only costs.
-   Beyond it, as much as a quarter of a first-level cache of 48 KiB holds (at load scaled to the cache that is there). */
-int64_t ahead_default(int64_t bytes)
+/* What the window of a core's out-of-order execution reaches needs no hint. Beyond it, as much as a quarter of the first cache holds. */
+int64_t ahead_default(const Machine *machine, int64_t bytes)
 {
-    int64_t n = bytes ? IN_FLIGHT / bytes : 0;
-    return n < 16 ? 16 : n > 128 ? 128 : n;
+    int64_t n = bytes ? machine_walk_room(machine) / bytes : 0, least = machine->window, most = MOST_WINDOWS * least;
+    return n < least ? least : n > most ? most : n;
 }

@@ -48,11 +48,11 @@ static KirId sum_sixteens(Lower *l, const Taking *x, KirId acc)
 {
     Emit *e = &l->e;
     const IrOp *op = fused_op(l->f, x->sum->v);
-    KirId lanes = emit_index(e, ROWS_AT_ONCE), n = emit_op2(e, KIR_sub, x->rows->to, x->rows->from);
+    KirId lanes = emit_index(e, rows_at_once(l)), n = emit_op2(e, KIR_sub, x->rows->to, x->rows->from);
     KirId rest = emit_op2(e, KIR_sub, x->rows->to, emit_op2(e, KIR_rem, n, lanes));
-    KirId row = emit_for(e, x->rows->from, rest, ROWS_AT_ONCE, KIR_SEQ, "sixteen rows");
+    KirId row = emit_for(e, x->rows->from, rest, rows_at_once(l), KIR_SEQ, rows_label(l, "rows"));
     KirId values = rows_value(l, op->args[0], row);
-    for (unsigned i = 0; i < ROWS_AT_ONCE; i++) emit_set(e, acc, emit_op2(e, sum_op(op->op), acc, emit_part(e, values, i, 1)));
+    for (unsigned i = 0; i < rows_at_once(l); i++) emit_set(e, acc, emit_op2(e, sum_op(op->op), acc, emit_part(e, values, i, 1)));
     emit_end(e);
     return rest;
 }
@@ -169,7 +169,7 @@ static int64_t strip_rows(const Lower *l, const Blocks *b)
 {
     const Group *g = &l->f->groups.data[l->g];
     if (g->inner.n) return l->f->tiles->staged[l->g];
-    return b->n > 1 || b->sums[0].s.row_strip ? BLOCK_STRIP : 0;
+    return b->n > 1 || b->sums[0].s.row_strip ? machine_strip_rows(l->f->machine) : 0;
 }
 
 static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
@@ -262,7 +262,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     Emit *e = &l.e;
     Tree t = {.op = fused_op(lf->f, x->v), .partials = x->part.buffer, .out = plan_value_buffer(lf, x->v), .lanes = 1};
     t.width = ir_type_width(lf->f->m, &t.op->type);
-    while (lf->vectors && t.lanes < 16 && t.lanes < t.width) t.lanes *= 2;
+    while (lf->vectors && t.lanes < lf->f->machine->lanes && t.lanes < t.width) t.lanes *= 2;
     lower_in(&l, t.partials);
     lower_out(&l, t.out);
     t.n_blocks = lower_count(&l, blocks_count(group->space, PLAN_BLOCKS));

@@ -134,7 +134,7 @@ KirBase kir_base_of(IrDtype t);                       /* in registers: bool is i
 KirBase kir_elem_of(IrDtype t);                       /* in memory: bool is i8 */
 enum { WEAVE_LEAST_CHAIN = 40 };
 /* lower_weave.c: chains that do not depend on each other run side by side, in blocks where the longest takes more cycles. */
-void lower_weave(KirKernel *k, unsigned least_chain);
+void lower_weave(const Machine *machine, KirKernel *k, unsigned least_chain);
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g); /* fresh kernel and step */
 void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan, shared if it is there already */
 /* Parameters of the kernel, made on first use. */
@@ -198,7 +198,7 @@ void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, u
 void walk_close(Lower *l); /* asks for what the walk will gather some elements later */
 void walk_image(Lower *l, IrId map, KirId element, KirId image); /* notes an image */
 void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env); /* notes a load */
-int64_t ahead_default(int64_t bytes); /* distance for a kernel that gathers so much at an element */
+int64_t ahead_default(const Machine *machine, int64_t bytes); /* distance for a kernel that gathers so much at an element */
 
 /* ---- sums (lower_reduce.c, lower_dims.c) ---- */
 KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */
@@ -324,7 +324,8 @@ void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32
 PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f);
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
-enum { ROWS_AT_ONCE = 16 };
+unsigned rows_at_once(const Lower *l); /* the machine's lanes */
+const char *rows_label(const Lower *l, const char *what); /* "sixteen rows" */
 /* A value without dims that group g computes and sums: whether it can be computed for so many rows at once; and that. */
 bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v);
 KirId rows_value(Lower *l, IrId v, KirId row);

@@ -58,7 +58,7 @@ bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first)
     VecDim *last = &e->vec[e->n_vec - 1];
     int64_t size = l->f->m->dims.data[last->dim].size, inner = env_width(e) / last->count, count = 1;
     Ix ix = *env_get(e, last->dim);
-    while (count * inner < 16 && count < size) count *= 2;
+    while (count * inner < l->f->machine->lanes && count < size) count *= 2;
     if (ix.var != KIR_NONE)
         while (count > last->count && ix.align % count) count /= 2;
     int64_t off = ix.off % count, left = ix.var == KIR_NONE ? size - (ix.off - off) : count;
@@ -93,7 +93,7 @@ static KirId spread(Emit *e, KirId x, const Env *env, const bool *has, unsigned 
     if (!gap) return emit_repeat(e, x, lanes, below);
     unsigned top = n - 1;
     if (!has[top]) return emit_repeat(e, spread(e, x, env, has, top), lanes, 1);
-    KirId piece[16];
+    KirId piece[KIR_MAX_LANES];
     unsigned count = env->vec[top].count, part = emit_type(e, x).lanes / count;
     for (unsigned i = 0; i < count; i++) piece[i] = spread(e, emit_part(e, x, i * part, part), env, has, top);
     return join_all(e, piece, count);
@@ -168,7 +168,7 @@ static KirId load_pieces(Lower *l, uint32_t param, const IrType *t, KirId at, co
     int64_t stride;
     unsigned part, lanes = env_width(own);
     even_dims(l, t, own, &stride, &part);
-    KirId piece[16];
+    KirId piece[KIR_MAX_LANES];
     for (unsigned i = 0; i < lanes / part; i++) {
         int64_t off = 0;
         unsigned rest = i;

@@ -12,7 +12,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { ARRAY_BYTES = 64 << 10, ASSUMED_SOURCES = 1024 /* for costs */ };
+enum { MOST_KEPT = 8192 /* numbers of an array: as many neighbours as the language allows, in one lane */, ASSUMED_SOURCES = 1024 /* for costs */ };
 
 typedef struct Nearest {
     Lower l;
@@ -87,7 +87,7 @@ static void begin_block(Nearest *n, uint32_t y)
     KirId zero = emit_index(e, 0);
     n->best = array_new(n, KIR_F64, n->k);
     n->who = array_new(n, KIR_I64, n->k);
-    n->y = n->width * n->lanes * 8 <= ARRAY_BYTES ? array_new(n, KIR_F64, n->width) : KIR_NONE;
+    n->y = n->width * n->lanes <= MOST_KEPT ? array_new(n, KIR_F64, n->width) : KIR_NONE;
     KirId j = emit_for(e, zero, emit_index(e, n->k), 1, KIR_SEQ, "no neighbour yet");
     array_store(n, n->best, n->f64, j, emit_float(e, n->f64, INFINITY));
     array_store(n, n->who, n->i64, j, emit_int(e, n->i64, -1));
@@ -192,9 +192,9 @@ static void block(Nearest *n, KirId index, KirId n_rows)
 /* Lanes for which the private arrays hold what a block needs. */
 static unsigned lanes_for(const LowerFunc *lf, int64_t k, int64_t width)
 {
-    unsigned lanes = lf->vectors ? KIR_MAX_LANES : 1;
-    while (lanes > 1 && (k > width ? k : width) * lanes * 8 > ARRAY_BYTES) lanes /= 2;
-    ICE_UNLESS(k * lanes * 8 <= ARRAY_BYTES);
+    unsigned lanes = lf->vectors ? (unsigned)lf->f->machine->lanes : 1;
+    while (lanes > 1 && (k > width ? k : width) * lanes > MOST_KEPT) lanes /= 2;
+    ICE_UNLESS(k * lanes <= MOST_KEPT);
     return lanes;
 }
 

@@ -91,7 +91,7 @@ void nest_scalars(Lower *l, const IrType *t, int64_t tile, const Point *p, unsig
 void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *body, void *user)
 {
     Nest x = {.l = l, .t = t, .body = body, .user = user};
-    if (l->s.vec != IR_NONE) x.run = schedule_run(l->f->m, t, l->s.first_vec);
+    if (l->s.vec != IR_NONE) x.run = schedule_run(l->f->machine, l->f->m, t, l->s.first_vec);
     unroll_dims(&x, l->s.tile);
     Point *start = ARENA_ARRAY(l->arena, Point, n);
     for (unsigned i = 0; i < n; i++) {
@@ -228,7 +228,10 @@ bool group_has_narrow(const FusedFunc *f, const Group *g)
 
 /* ---- a staged group: root by root, each over its own dims ------------------------------------------------------ */
 
-enum { LEVEL_MAX = 8, WALK_VECTORS = 14 };
+enum { LEVEL_MAX = 8 };
+
+/* Vectors of sums that one walk takes in. */
+static int64_t walk_vectors(const Lower *l) { return l->f->machine->registers * 7 / 16; }
 
 typedef struct Level { /* roots of the same dims that are computed in one walk, or stored together */
     const IrId *roots;
@@ -271,7 +274,8 @@ static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
     l->s.vec = own.vec;
     l->s.lanes = own.lanes;
     l->s.first_vec = 0;
-    l->s.tile = (uint8_t)(x->n > 1 && own.tile > TILE_TOGETHER ? TILE_TOGETHER : own.tile);
+    int64_t most = tile_together(l->f->machine);
+    l->s.tile = x->n > 1 && own.tile > most ? (uint8_t)most : own.tile;
     nest_dims(l, &fused_op(l->f, x->roots[0])->type, &(Point){row, env_empty()}, 1, body, (void *)(uintptr_t)x);
     l->s = whole;
 }
@@ -295,14 +299,14 @@ static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *do
 static int64_t count_vectors(const Lower *l, IrId v)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    VecRun run = schedule_run(l->f->m, t, 0);
+    VecRun run = schedule_run(l->f->machine, l->f->m, t, 0);
     int64_t n = 1;
     for (uint32_t k = 0; k < t->n_dims; k++) {
         int64_t size = l->f->m->dims.data[t->dims[k]].size, unit = 1;
         for (unsigned i = 0; i < run.n; i++)
             if (run.vec[i].dim == t->dims[k]) unit = run.vec[i].count;
         if (__builtin_mul_overflow(n, (size + unit - 1) / unit, &n)) return INT64_MAX / 2;
-        if (n > WALK_VECTORS) return n;
+        if (n > walk_vectors(l)) return n;
     }
     return n;
 }
@@ -349,7 +353,7 @@ static bool fits_registers(const Lower *l, const IrId *a, unsigned n_a, const Ir
     int64_t n = 0;
     for (unsigned i = 0; i < n_a; i++) n += count_vectors(l, a[i]);
     for (unsigned i = 0; i < n_b; i++) n += count_vectors(l, b[i]);
-    return n <= WALK_VECTORS;
+    return n <= walk_vectors(l);
 }
 
 static void mark_done(const Group *g, const IrId *roots, unsigned n, bool *done)

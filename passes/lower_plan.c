@@ -235,9 +235,9 @@ void lower_finish(Lower *l, const char *kind)
     s->label = lower_label(l->lf, l->g, l->root, kind);
     for (uint32_t i = 0; i < s->args.n; i++)
         if (!s->args.data[i].is_buffer && s->args.data[i].count.kind == PLAN_AHEAD)
-            s->args.data[i].count.value = ahead_default(l->ahead_bytes);
+            s->args.data[i].count.value = ahead_default(l->f->machine, l->ahead_bytes);
     if (!s->cost.n && !l->split) lower_costs(l);
-    if (l->lf->vectors) lower_weave(l->kernel, WEAVE_LEAST_CHAIN);
+    if (l->lf->vectors) lower_weave(l->f->machine, l->kernel, WEAVE_LEAST_CHAIN);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
     if (l->split) {
         split_finish(l);

@@ -10,8 +10,11 @@
    reorders a sum. */
 #include "passes/lower_kernel.h"
 
-enum { LINE = 16 /* elements of a cache line */, WIDE_ROW = 64, AHEAD = 1024 /* elements of the first operand */ };
+enum { WIDE_LINES = 4 };
 enum { MOST_WRITTEN = 384 /* operations of a tile that are written one behind the other */ };
+
+/* Elements of a line. */
+static int64_t line_of(const Lower *l) { return machine_line_of(l->f->machine, sizeof(float)); }
 
 /* ---- sums of a tile ----------------------------------------------------------------------------------------- */
 
@@ -41,7 +44,7 @@ static bool is_streamed(Lower *l, const Product *x, IrId last)
     const IrType *t = &fused_op(l->f, a)->type;
     bool stored = l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg;
     return stored && l->s.row_block > 1 && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
-           t->n_dims && t->dims[t->n_dims - 1] == last && l->f->m->dims.data[last].size >= WIDE_ROW;
+           t->n_dims && t->dims[t->n_dims - 1] == last && l->f->m->dims.data[last].size >= WIDE_LINES * line_of(l);
 }
 
 /* The same line of each row, some tiles on: a tile's rows are too short for hardware to foresee. */
@@ -50,7 +53,7 @@ static void fetch_rows(Lower *l, const Product *x, const DimLoop *loops)
     IrId a = x->op->args[0];
     const IrType *t = &fused_op(l->f, a)->type;
     int64_t tile = l->s.row_tile * ir_type_width(l->f->m, t);
-    int64_t rows = (AHEAD + tile - 1) / tile * l->s.row_tile;
+    int64_t ahead = machine_fetch_room(l->f->machine) / (int64_t)sizeof(float), rows = (ahead + tile - 1) / tile * l->s.row_tile;
     KirId done = KIR_NONE;
     for (unsigned i = 0; i < x->n; i++) {
         if (x->p[i].row == done) continue;
@@ -67,13 +70,13 @@ static void fetch_rows(Lower *l, const Product *x, const DimLoop *loops)
 static void sum_streamed(Lower *l, const Product *x, DimLoop *loops, IrId last)
 {
     Emit *e = &l->e;
-    int64_t size = l->f->m->dims.data[last].size;
+    int64_t size = l->f->m->dims.data[last].size, in_line = line_of(l);
     unsigned k = loops->n++;
     loops->dim[k] = last;
-    KirId line = loops->var[k] = emit_for(e, emit_index(e, 0), emit_index(e, size), LINE, KIR_SEQ, "lines");
+    KirId line = loops->var[k] = emit_for(e, emit_index(e, 0), emit_index(e, size), in_line, KIR_SEQ, "lines");
     fetch_rows(l, x, loops);
-    KirId end = emit_op2(e, KIR_add, line, emit_index(e, LINE));
-    if (size % LINE) end = emit_op2(e, KIR_min, end, emit_index(e, size));
+    KirId end = emit_op2(e, KIR_add, line, emit_index(e, in_line));
+    if (size % in_line) end = emit_op2(e, KIR_min, end, emit_index(e, size));
     loops->var[k] = emit_for(e, line, end, 1, KIR_SEQ, NULL);
     take(l, x, loops);
     emit_end(e);

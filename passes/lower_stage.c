@@ -11,7 +11,7 @@
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
-enum { PRODUCT_ROWS = 4, STRIP_ROWS = 16, SUMS = 16, LANES = 16 }; /* rows of a product: of short rows, of a strip at most */
+enum { PRODUCT_ROWS = 4, STRIP_ROWS = 16 }; /* rows of a product: of short rows, of a strip at most */
 
 /* ---- arrays ---------------------------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ static void add_array(Lower *l, IrId v, bool of_row)
     const IrType *t = &fused_op(l->f, v)->type;
     Staged s = {.v = v, .of_row = of_row};
     int64_t size = (of_row ? 1 : l->stage_rows) * ir_type_width(l->f->m, t);
-    if (!of_row && !t->n_dims) size += LANES; /* the last vector may reach beyond the row */
+    if (!of_row && !t->n_dims) size += rows_at_once(l); /* the last vector may reach beyond the row */
     s.array = emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = kir_type(kir_base_of(t->dtype), 1), .i = size});
     VEC_PUSH(l->arena, &l->staged, s);
 }
@@ -226,7 +226,7 @@ static KirId lanes_eval(Sixteen *s, IrId v)
         value = point_eval(l, v, KIR_NONE, &none);
     } else if (v != s->v && find(l, v)) {
         KirIns load = array_access(l, KIR_load, find(l, v)->array, &op->type, s->local, &none);
-        load.type.lanes = load.active = LANES;
+        load.type.lanes = load.active = (uint8_t)rows_at_once(l);
         value = emit_ins(&l->e, load);
     } else if (op->op == IR_OP_gather) {
         value = point_eval(l, op->args[0], s->x->row, &none);
@@ -242,8 +242,8 @@ static void store_sixteen(Lower *l, const Staged *to, KirId local, KirId value)
 {
     Env none = env_empty();
     KirIns store = array_access(l, KIR_store, to->array, &fused_op(l->f, to->v)->type, local, &none);
-    store.type.lanes = store.active = LANES;
-    store.args[1] = emit_splat(&l->e, value, LANES);
+    store.type.lanes = store.active = (uint8_t)rows_at_once(l);
+    store.args[1] = emit_splat(&l->e, value, rows_at_once(l));
     emit_ins(&l->e, store);
 }
 
@@ -252,7 +252,7 @@ static void pad(Lower *l, const Staged *s, const StageSpan *x)
 {
     const IrType *t = &fused_op(l->f, s->v)->type;
     if (t->n_dims || !l->lf->vectors) return;
-    KirType type = kir_type(kir_base_of(t->dtype), LANES);
+    KirType type = kir_type(kir_base_of(t->dtype), rows_at_once(l));
     KirId zero = ir_dtype_is_float(t->dtype) ? emit_float(&l->e, type, 0) : emit_int(&l->e, type, 0);
     store_sixteen(l, s, emit_op2(&l->e, KIR_sub, x->to, x->base), zero);
 }
@@ -268,7 +268,7 @@ static void fill_lanes(Lower *l, const Staged *to, const StageSpan *x)
     Emit *e = &l->e;
     Arena *scratch = arena_new();
     Sixteen s = {.l = l, .x = x, .v = to->v, .known = ARENA_ARRAY(scratch, KirId, to->v + 1)};
-    KirId position = emit_for(e, x->from, x->to, LANES, KIR_SEQ, "sixteen staged elements");
+    KirId position = emit_for(e, x->from, x->to, rows_at_once(l), KIR_SEQ, rows_label(l, "staged elements"));
     s.local = emit_op2(e, KIR_sub, position, x->base);
     l->filling = to->v; /* a constant is evaluated as if it were anywhere */
     KirId value = lanes_eval(&s, to->v);
@@ -301,8 +301,9 @@ static bool is_product(const Lower *l, const Staged *s)
    strip has enough. */
 static unsigned product_rows(const Lower *l, const Staged *s, const StageSpan *x)
 {
-    unsigned vectors = (unsigned)((ir_type_width(l->f->m, &fused_op(l->f, s->v)->type) + LANES - 1) / LANES), rows = STRIP_ROWS;
-    while (rows > PRODUCT_ROWS && rows * vectors > SUMS) rows /= 2;
+    int64_t lanes = rows_at_once(l), vectors = (ir_type_width(l->f->m, &fused_op(l->f, s->v)->type) + lanes - 1) / lanes;
+    unsigned rows = STRIP_ROWS;
+    while (rows > PRODUCT_ROWS && rows * vectors > l->f->machine->registers / 2) rows /= 2;
     return x->map == IR_NONE ? rows : PRODUCT_ROWS;
 }
 

@@ -7,11 +7,11 @@
      ...                                    ->   %a2 = step 2 of the first
      %b1 = exp step 1 of the second              %b2 = step 2 of the second
    List scheduling: of the instructions that may come next the one that most has to wait for, as long as the values that wait
-   fit in registers. Nothing leaves its block or passes a loop or branch, no bit changes. The order counts on 32 registers of 16
-   lanes on every CPU: with the 16 of AVX2 it gains and loses nothing, so no kernel is lowered twice for it. */
+   fit in registers. Nothing leaves its block or passes a loop or branch, no bit changes. The order counts on the
+   machine's registers on every CPU: where they are 32, with the 16 of AVX2 it gains and loses nothing, so no kernel is lowered twice for it. */
 #include "passes/lower_kernel.h"
 
-enum { LEAST = 4, MOST = 4096 /* instructions of a run */, REGISTERS = 30, LEAST_FREE = 10 };
+enum { LEAST = 4, MOST = 4096 /* instructions of a run */, SPARE = 2 /* registers */, LEAST_FREE = 10 };
 
 typedef struct Edge {
     uint32_t to, next; /* next: + 1 */
@@ -28,7 +28,7 @@ typedef struct Node { /* an instruction of the run, in the order it was written 
 typedef struct Weave {
     Arena *arena;
     const KirKernel *k;
-    unsigned least_chain;
+    unsigned least_chain, registers;
     uint32_t *node_of; /* by value: + 1 */
     Node *nodes;
     uint32_t n;
@@ -201,7 +201,7 @@ static void weave_run(Weave *w, KirId *ids, uint32_t n)
     find_edges(w);
     if (find_heights(w) > w->least_chain) {
         unsigned taken = registers_taken(w), live = 0;
-        unsigned room = taken + LEAST_FREE > REGISTERS ? LEAST_FREE : REGISTERS - taken;
+        unsigned room = taken + LEAST_FREE > w->registers ? LEAST_FREE : w->registers - taken;
         w->ready.n = 0;
         for (uint32_t i = 0; i < n; i++)
             if (!w->nodes[i].waits) VEC_PUSH(w->arena, &w->ready, i);
@@ -236,10 +236,10 @@ static void weave_block(Weave *w, KirBlock *b)
     }
 }
 
-void lower_weave(KirKernel *k, unsigned least_chain)
+void lower_weave(const Machine *machine, KirKernel *k, unsigned least_chain)
 {
     Arena *scratch = arena_new();
-    Weave w = {.arena = scratch, .k = k, .least_chain = least_chain, .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
+    Weave w = {.arena = scratch, .k = k, .least_chain = least_chain, .registers = (unsigned)machine->registers - SPARE, .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
     weave_block(&w, &k->body);
     arena_free(scratch);
 }

@@ -6,6 +6,7 @@
 #pragma once
 #include "base/diag.h"
 #include "ir/graph.h"
+#include "passes/machine.h"
 
 typedef enum {
 #define PASS(name, ...) PASS_##name,
@@ -75,6 +76,7 @@ typedef struct PassContext {
     const PassId *run; /* --run: instead of pass_pipeline; NULL: the pipeline */
     uint32_t n_run;
     PassVerify verify;
+    const Machine *machine;   /* that the build assumes; the only place where passes find numbers of one */
     const PassBudget *budget; /* or NULL */
     const struct ScheduleText *schedule; /* what fuse and schedule choose (passes/schedule_text.h), or NULL: what pays */
     int64_t most_staged;      /* elements of a row that private arrays hold at most, a power of 2 from 16; 0: what pays. For tests */
@@ -90,7 +92,7 @@ typedef struct PassContext {
     PassRemark unkept;    /* what pass_remark returns when remarks are not kept */
 } PassContext;
 
-/* A context with verification on and everything else off. */
+/* A context with verification on, the first machine of the table, and everything else off. */
 PassContext pass_context(Arena *stage, Diags *diags);
 
 /* Every graph pass of the pipeline (or of ctx->run) that is not disabled, in order, verified after

@@ -151,18 +151,18 @@ static IrId flatten_product(Build *b, IrOp *op, const IrType *k, const IrType *n
 }
 
 /* The share of a product's vectors, of n elements in all, that holds something. */
-static double filled(const IrType *t, int64_t n)
+static double filled(const Machine *machine, const IrType *t, int64_t n)
 {
-    int64_t lanes = (int64_t)(VECTOR_BYTES / ir_dtype_bytes(t->dtype));
+    int64_t lanes = machine_register_bytes(machine) / (int64_t)ir_dtype_bytes(t->dtype);
     return (double)n / (double)((n + lanes - 1) / lanes * lanes);
 }
 
 /* contract %x[M], %y[N] : [M,N] over all rows becomes contract %y, %x : [N,M], to be transposed, where vectors are fuller
    along M: the same sums in the same order. */
-static bool turn_outer(const Build *b, IrOp *op, IrType *m, IrType *n)
+static bool turn_outer(const Machine *machine, const Build *b, IrOp *op, IrType *m, IrType *n)
 {
-    if (op->type.space != IR_UNIT || filled(m, ir_type_width(b->m, m)) <= FULLER * filled(n, ir_type_width(b->m, n)))
-        return false;
+    if (op->type.space != IR_UNIT) return false;
+    if (filled(machine, m, ir_type_width(b->m, m)) <= FULLER * filled(machine, n, ir_type_width(b->m, n))) return false;
     IrId first = op->args[0];
     IrType of_first = *m;
     op->args[0] = op->args[1];
@@ -205,21 +205,21 @@ static bool is_result(const IrFunc *f, IrId v)
     return false;
 }
 
-static IrId prepare_contract(Rewrite *r, IrOp *op, bool is_result)
+static IrId prepare_contract(const Machine *machine, Rewrite *r, IrOp *op, bool is_result)
 {
     Build *b = &r->b;
     IrType wanted = op->type, k, n;
     if (contract_is_dot(b->f, op)) return irb_add(b, op);
     for (uint32_t i = 0; i < 2; i++) op->args[i] = lay_out_weight(b, op, op->args[i]);
     op->type = outer_type(b->f, op);
-    bool product = product_dims(b->f, op, &k, &n), turned = product && turn_outer(b, op, &k, &n);
+    bool product = product_dims(b->f, op, &k, &n), turned = product && turn_outer(machine, b, op, &k, &n);
     bool moved = turned || !ir_type_eq(&op->type, &wanted);
     bool flat = product && (k.n_dims > 1 || n.n_dims > 1) && !is_read_in_place(b->f, op);
     IrId v = flat && (moved || !is_result) ? flatten_product(b, op, &k, &n) : irb_add(b, op);
     return moved ? irb_unary(b, IR_OP_transpose, wanted, v, (IrAttr){0}) : v;
 }
 
-static void prepare_op(Rewrite *r, IrId v)
+static void prepare_op(const Machine *machine, Rewrite *r, IrId v)
 {
     IrOp op = rewrite_op(r, v);
     Build *b = &r->b;
@@ -241,7 +241,7 @@ static void prepare_op(Rewrite *r, IrId v)
     if (op.op == IR_OP_sum_dims || op.op == IR_OP_max_dims || op.op == IR_OP_min_dims)
         if (irb_type(b, op.args[0]).n_dims == op.type.n_dims) op.op = IR_OP_transpose; /* nothing is summed */
     if (op.op == IR_OP_contract) {
-        r->map[v] = prepare_contract(r, &op, is_result(r->old, v));
+        r->map[v] = prepare_contract(machine, r, &op, is_result(r->old, v));
         return;
     }
     if (op.op == IR_OP_reduce_sum && b->m->maps.data[op.attr.map].inverse != IR_NONE) {
@@ -262,14 +262,14 @@ static bool needs_copy(const IrFunc *f, uint32_t index)
     return false;
 }
 
-IrFunc *prepare_func(IrModule *m, const IrFunc *old)
+IrFunc *prepare_func(const Machine *machine, IrModule *m, const IrFunc *old)
 {
-    old = prepare_parts(m, prepare_cuts(m, old));
+    old = prepare_parts(machine, m, prepare_cuts(m, old));
     Rewrite r = rewrite_begin(m, old);
     bool *used = ARENA_ARRAY(m->arena, bool, old->ops.n + 1);
     mark_used(m, old, used);
     for (IrId v = 0; v < old->ops.n; v++)
-        if (used[v]) prepare_op(&r, v);
+        if (used[v]) prepare_op(machine, &r, v);
     IrFunc *f = rewrite_end(&r);
     for (uint32_t i = 0; i < f->results.n; i++) {
         if (!needs_copy(f, i)) continue;

@@ -1,18 +1,13 @@
 /* What an op costs: bytes that kernels move and arithmetic, per row of a node space. Pointwise ops are fused: they move
-   nothing, but what a gather reads must lie in memory. Nominal rates, of the machines that matter alike: the order of
+   nothing, but what a gather reads must lie in memory. At the rates of the machine that the build assumes: the order of
    operations is fixed when the program is built, whatever the graph. */
 #include "passes/hit.h"
+#include "passes/price.h"
 #include "passes/reorder.h"
 #include "passes/rows.h"
 
-/* Flops that take as long as a byte: of pointwise ops, of sums of products per row and over rows, of products with a
-   weight. */
-static const double MAP_RATE = 6, DOT_RATE = 4, OUTER_RATE = 7, MATMUL_RATE = 8;
-static const double PER_OP = 1e-3;
-static const double LEAST_READ = 16; /* bytes, of a row at a random place */
+static const double PER_OP = 1e-3; /* bytes' worth */
 static const double PICKED = 2; /* places' worth of bytes: one of many, in a table that is as many times larger, is seldom in a cache */
-static const double FETCHED_WHOLE = 64; /* bytes, of a row of edges that is rather stored than computed again */
-static const double WIDEST_HELD = 16; /* bytes, of a row of edges that may be held */
 
 const double *reorder_rows(Arena *a, const IrModule *m)
 {
@@ -31,10 +26,13 @@ static double bytes_of(const Reorder *r, const IrType *t)
 /* Written once, read once. */
 static double stored(const Reorder *r, const IrType *t) { return 2 * bytes_of(r, t); }
 
-static RoCost cost_of(double bytes, double flops, double rate)
+/* Time: in bytes that stream meanwhile. */
+static RoCost cost_of(const Reorder *r, double bytes, double flops, PriceKind kind)
 {
-    return (RoCost){bytes, flops, bytes + flops / rate + PER_OP};
+    return (RoCost){bytes, flops, bytes + price_flops_as_bytes(r->ctx->machine, kind, flops) + PER_OP};
 }
+
+static RoCost moved(const Reorder *r, double bytes) { return cost_of(r, bytes, 0, PRICE_inner); }
 
 /* Is op computed where a product or a sum of its size is written? Then it is written in its place. */
 static bool follows_stored(const Reorder *r, const IrOp *op, int depth)
@@ -53,11 +51,11 @@ static bool follows_stored(const Reorder *r, const IrOp *op, int depth)
 static RoCost gather_cost(const Reorder *r, const IrOp *op)
 {
     const IrOp *x = ro_op(r, op->args[0]);
-    double least = LEAST_READ * r->rows[op->type.space], bytes = bytes_of(r, &op->type);
+    double least = price_least_read(r->ctx->machine) * r->rows[op->type.space], bytes = bytes_of(r, &op->type);
     if (ro_map(r, op->attr.map)->sorted) bytes = bytes_of(r, &x->type);
     else if (bytes < least) bytes = least;
     bool computed = ir_ops[x->op].traits & T_MAP && x->op != IR_OP_const && !follows_stored(r, x, 4);
-    return cost_of(bytes + (computed ? bytes_of(r, &x->type) : 0), 0, 1);
+    return moved(r, bytes + (computed ? bytes_of(r, &x->type) : 0));
 }
 
 /* Bytes of rows that are gathered for v, with that dim. */
@@ -86,13 +84,13 @@ static RoCost contract_cost(const Reorder *r, const IrOp *op)
     IrId whole = picked(r, op, &hit);
     if (whole != IR_NONE) {
         double unread = 1 - PICKED / (double)r->b.m->dims.data[hit.dim].size;
-        return cost_of(-unread * gathered_along(r, whole, hit.dim, RO_MAX_DEPTH), r->rows[op->type.space] * width_of(r, &op->type), MAP_RATE);
+        return cost_of(r, -unread * gathered_along(r, whole, hit.dim, RO_MAX_DEPTH), r->rows[op->type.space] * width_of(r, &op->type), PRICE_inner);
     }
     bool own = false;
     for (uint32_t k = 0; k < y.n_dims; k++)
         own |= !ir_type_has_dim(&x, y.dims[k]) && ir_type_has_dim(&op->type, y.dims[k]);
-    double rate = op->type.space == IR_UNIT ? OUTER_RATE : y.space == IR_UNIT && own ? MATMUL_RATE : DOT_RATE;
-    return cost_of(stored(r, &op->type), 2 * r->rows[all.space] * width_of(r, &all), rate);
+    PriceKind kind = op->type.space == IR_UNIT ? PRICE_outer : y.space == IR_UNIT && own ? PRICE_matmul : PRICE_dot;
+    return cost_of(r, stored(r, &op->type), 2 * r->rows[all.space] * width_of(r, &all), kind);
 }
 
 enum { MAX_FETCHED = 16 };
@@ -114,7 +112,7 @@ static void add_fetched(const Reorder *r, IrId v, Fetched *f, int depth)
         if (f->of[i] == v) return;
     if (f->n < MAX_FETCHED) f->of[f->n++] = v;
     bool again = ir_ops[op->op].traits & (T_MAP | T_VIEW | T_DIMS) || op->op == IR_OP_contract;
-    if (gathered || !again || !depth || !op->n_args || bytes <= FETCHED_WHOLE * r->rows[op->type.space]) f->bytes += bytes;
+    if (gathered || !again || !depth || !op->n_args || bytes <= (double)r->ctx->machine->line_bytes * r->rows[op->type.space]) f->bytes += bytes;
     else
         for (uint32_t k = 0; k < op->n_args; k++) add_fetched(r, op->args[k], f, depth - 1);
 }
@@ -126,7 +124,7 @@ static RoCost reduce_cost(const Reorder *r, const IrOp *op, const IrType *x)
     if (!map->sorted && map->to != IR_UNIT) add_fetched(r, op->args[0], &f, RO_MAX_DEPTH);
     double fetched = f.bytes;
     double flops = r->rows[x->space] * width_of(r, x) * ir_ops[op->op].flops;
-    return cost_of(stored(r, &op->type) + fetched, flops, MAP_RATE);
+    return cost_of(r, stored(r, &op->type) + fetched, flops, PRICE_inner);
 }
 
 RoCost reorder_op_cost(const Reorder *r, IrId v)
@@ -139,13 +137,13 @@ RoCost reorder_op_cost(const Reorder *r, IrId v)
     Hit hit;
     for (uint32_t k = 0; op->op == IR_OP_mul && k < 2; k++)
         if (hit_is(r->b.f, NULL, op->args[k], &hit)) flops = 0; /* one instruction with the sum that wants it */
-    if (traits & T_MAP) return cost_of(0, r->rows[op->type.space] * width_of(r, &op->type) * flops, MAP_RATE);
+    if (traits & T_MAP) return cost_of(r, 0, r->rows[op->type.space] * width_of(r, &op->type) * flops, PRICE_inner);
     if (traits & T_MOVE) return gather_cost(r, op);
     if (traits & T_REDUCE) return reduce_cost(r, op, &x);
     if (op->op == IR_OP_contract) return contract_cost(r, op);
-    if (op->op == IR_OP_concat) return cost_of(stored(r, &op->type), 0, 1);
-    if (flops > 0) return cost_of(stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, MAP_RATE);
-    return cost_of(0, 0, 1);
+    if (op->op == IR_OP_concat) return moved(r, stored(r, &op->type));
+    if (flops > 0) return cost_of(r, stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, PRICE_inner);
+    return moved(r, 0);
 }
 
 static void add_cost(RoCost *to, RoCost c)
@@ -168,7 +166,7 @@ void reorder_acquire(Reorder *r, IrId v, RoCost *cost)
 {
     if (r->values.data[v].uses++) return;
     bool held = is_held(r, v);
-    add_cost(cost, held ? cost_of(bytes_of(r, &ro_op(r, v)->type), 0, 1) : reorder_op_cost(r, v));
+    add_cost(cost, held ? moved(r, bytes_of(r, &ro_op(r, v)->type)) : reorder_op_cost(r, v));
     for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_acquire(r, ro_op(r, v)->args[k], cost);
 }
 
@@ -176,7 +174,7 @@ void reorder_release(Reorder *r, IrId v, RoCost *cost)
 {
     if (--r->values.data[v].uses) return;
     bool held = is_held(r, v);
-    add_cost(cost, held ? cost_of(bytes_of(r, &ro_op(r, v)->type), 0, 1) : reorder_op_cost(r, v));
+    add_cost(cost, held ? moved(r, bytes_of(r, &ro_op(r, v)->type)) : reorder_op_cost(r, v));
     for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_release(r, ro_op(r, v)->args[k], cost);
 }
 

@@ -25,7 +25,9 @@ const uint32_t n_pass_pipeline = sizeof pass_pipeline / sizeof *pass_pipeline;
 
 PassContext pass_context(Arena *stage, Diags *diags)
 {
-    return (PassContext){.stage = stage, .diags = diags, .verify = PASS_VERIFY_ON};
+    Machine *machine = ARENA_NEW(stage, Machine);
+    *machine = machine_default();
+    return (PassContext){.stage = stage, .diags = diags, .verify = PASS_VERIFY_ON, .machine = machine};
 }
 
 /* ---- options ---- */

@@ -2,28 +2,28 @@
    more where that one does not fill it; the tile fills the registers, rows run on threads.
 
      group rows of edge.dst : node[F = 64]   ->  threads over nodes, 4 vectors of 16 lanes summed together
-   Only this file and lower know the target. No choice here changes a bit of any result. */
+   Only this file and lower know vectors and registers. No choice here changes a bit of any result. */
+#include "ir/order.h"
 #include "passes/schedule_text.h"
 #include "passes/schedule.h"
 
-enum { LANES = 16, REGISTERS = 8, MOST_SUMS = 12, OUTER_SUMS = 64, MAP_TILE = 4, PRODUCT_TILE = 4, WORK_PER_THREAD = 16384 };
-enum { MOST_PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_ROW = 32 }; /* of products */
+enum { MOST_PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 }; /* of products */
 
-/* What vectors of 16 lanes find in a CPU: sums that stay in registers, vectors of a panel of columns. */
-typedef struct Registers {
-    int64_t sums, panel;
-} Registers;
-static Registers registers_of(const Schedule *s) { return s->narrow ? (Registers){6, 1} : (Registers){24, MOST_PANEL}; }
+/* Shares of the registers: of sums of a tile, of values of one, of sums of one walk; outer products from so many vectors on. */
+static uint8_t sums_tile(const FusedFunc *f) { return (uint8_t)(f->machine->registers / 4); }
+static uint8_t map_tile(const FusedFunc *f) { return (uint8_t)(f->machine->registers / 8); }
+static int64_t most_sums(const FusedFunc *f) { return f->machine->registers * 3 / 8; }
+static int64_t outer_sums(const FusedFunc *f) { return f->machine->registers * 2; }
 
-static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first)
+static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first, unsigned most)
 {
     VecRun run = {0};
     unsigned lanes = 1;
-    for (uint32_t k = n; k-- > first && lanes < LANES;) {
+    for (uint32_t k = n; k-- > first && lanes < most;) {
         int64_t size = m->dims.data[dims[k]].size;
         if (size <= 1) continue;
         uint8_t count = 1;
-        while (count * lanes < LANES && count < size) count = (uint8_t)(count * 2);
+        while (count * lanes < most && count < size) count = (uint8_t)(count * 2);
         run.vec[run.n++] = (VecDim){dims[k], count};
         lanes *= count;
         if (count != size) break;
@@ -31,7 +31,10 @@ static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t f
     return run;
 }
 
-VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first) { return run_of(m, t->dims, t->n_dims, first); }
+VecRun schedule_run(const Machine *machine, const IrModule *m, const IrType *t, uint32_t first)
+{
+    return run_of(m, t->dims, t->n_dims, first, (unsigned)machine->lanes);
+}
 
 /* Lane l takes elements l, l + lanes, ...: so the last vector of one run of the outermost dim must be full, if another
    run follows it. */
@@ -40,7 +43,7 @@ bool schedule_sum_run(const IrModule *m, const IrFunc *f, const IrOp *op, VecRun
     IrId dims[2 * IR_MAX_DIMS];
     unsigned n = reduced_dims(f, op, dims);
     bool ordered = op->op == IR_OP_sum_dims || op->op == IR_OP_contract, outer = false;
-    *run = run_of(m, dims, n, 0);
+    *run = run_of(m, dims, n, 0, ORDER_PARTIALS);
     if (!run->n) return false;
     const VecDim *last = &run->vec[run->n - 1];
     for (unsigned k = 0; k < n && dims[k] != last->dim; k++) outer |= m->dims.data[dims[k]].size != 1;
@@ -55,10 +58,10 @@ unsigned run_lanes(const VecRun *run)
 }
 
 /* Registers that a vector takes. */
-static int64_t vectors_each(const IrType *t, const Schedule *s)
+static int64_t vectors_each(const FusedFunc *f, const IrType *t, const Schedule *s)
 {
-    int64_t bytes = s->lanes * (int64_t)ir_dtype_bytes(t->dtype);
-    return bytes > VECTOR_BYTES ? bytes / VECTOR_BYTES : 1;
+    int64_t bytes = s->lanes * (int64_t)ir_dtype_bytes(t->dtype), each = machine_register_bytes(f->machine);
+    return bytes > each ? bytes / each : 1;
 }
 
 /* Vectors of a panel of t's dims, at most so many: panels are of one width if they can be. */
@@ -72,10 +75,10 @@ static uint8_t panel_of(const IrModule *m, const IrType *t, const Schedule *s, i
    products side by side are all there until the last is done, and so are their panels of columns in the first cache. */
 static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
 {
-    int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(&g->nest, s);
-    int64_t sums = registers_of(s).sums, panel = registers_of(s).panel;
+    int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(f, &g->nest, s);
+    int64_t sums = machine_sums(f->machine, s->narrow), panel = machine_panel(f->machine, s->narrow);
     int64_t column = reduced * s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype);
-    while (products > 1 && panel > 1 && (panel * column > PRODUCT_KEPT || panel * products * each * LEAST_BESIDE > sums))
+    while (products > 1 && panel > 1 && (panel * column > machine_panels_room(f->machine) || panel * products * each * LEAST_BESIDE > sums))
         panel--;
     s->tile = panel_of(f->m, &g->nest, s, panel);
     s->row_tile = (uint8_t)(sums / each / s->tile / (products ? products : 1));
@@ -87,26 +90,27 @@ static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
 /* A tile's rows of the result divide a line of the first operand where they can. */
 static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
 {
-    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4};
+    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4}; /* of 24 sums */
     const IrOp *op = fused_op(f, g->roots.data[0]);
     const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
-    VecRun run = schedule_run(f->m, b, 0);
+    int64_t sums = machine_sums(f->machine, s->narrow);
+    VecRun run = schedule_run(f->machine, f->m, b, 0);
     s->lanes = (uint8_t)run_lanes(&run);
-    s->tile = panel_of(f->m, b, s, registers_of(s).panel);
-    s->row_tile = (uint8_t)((s->narrow ? registers_of(s).sums : rows[s->tile]) / vectors_each(b, s));
+    s->tile = panel_of(f->m, b, s, machine_panel(f->machine, s->narrow));
+    s->row_tile = (uint8_t)((s->narrow ? sums : rows[s->tile] * sums / 24) / vectors_each(f, b, s));
     if (!s->row_tile) s->row_tile = 1;
-    s->row_strip = 64; /* of 96 rows the widest panel of b, 24 KiB, no longer stays in the first cache beside a */
+    s->row_strip = machine_strip_rows(f->machine);
     s->copied = ir_type_width(f->m, b) > (int64_t)s->tile * s->lanes;
-    s->fetched = ir_type_width(f->m, a) >= WIDE_ROW;
+    s->fetched = ir_type_width(f->m, a) >= WIDE_LINES * machine_line_of(f->machine, sizeof(float));
 }
 
 /* Sums of one row: all of them if they fit, so that what is gathered is gathered once. Of very many, outer products, what a walk takes in
    waits in registers and their totals in memory: the fewer walks the better. */
-static uint8_t rows_tile(const IrModule *m, const IrType *t, const Schedule *s)
+static uint8_t rows_tile(const FusedFunc *f, const IrType *t, const Schedule *s)
 {
-    int64_t vectors = (ir_type_width(m, t) + s->lanes - 1) / s->lanes * vectors_each(t, s);
-    if (vectors >= OUTER_SUMS) return (uint8_t)(registers_of(s).sums * 2 / 3 / vectors_each(t, s));
-    return vectors <= MOST_SUMS && vectors_each(t, s) == 1 && vectors > REGISTERS ? (uint8_t)vectors : REGISTERS;
+    int64_t each = vectors_each(f, t, s), vectors = (ir_type_width(f->m, t) + s->lanes - 1) / s->lanes * each;
+    if (vectors >= outer_sums(f)) return (uint8_t)(machine_sums(f->machine, s->narrow) * 2 / 3 / each);
+    return vectors <= most_sums(f) && each == 1 && vectors > sums_tile(f) ? (uint8_t)vectors : sums_tile(f);
 }
 
 static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
@@ -115,10 +119,10 @@ static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
     for (uint32_t i = 0; i < g->roots.n; i++)
         n_sums += !group_root_is_narrow(f, g, g->roots.data[i]) &&
                   group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
-    s->tile = MAP_TILE;
-    if (g->kind == GROUP_ROWS) s->tile = n_sums > 1 ? REGISTERS / 2 : rows_tile(f->m, &g->nest, s);
-    if (g->kind == GROUP_NTH) s->tile = (uint8_t)(g->roots.n < MAP_TILE ? MAP_TILE / g->roots.n : 1);
-    if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = REGISTERS;
+    s->tile = map_tile(f);
+    if (g->kind == GROUP_ROWS) s->tile = n_sums > 1 ? sums_tile(f) / 2 : rows_tile(f, &g->nest, s);
+    if (g->kind == GROUP_NTH) s->tile = (uint8_t)(g->roots.n < map_tile(f) ? map_tile(f) / g->roots.n : 1);
+    if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = sums_tile(f);
     if (group_is_outer(f, g) && s->vec != IR_NONE) outer_tile(f, g, s);
     if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
@@ -147,7 +151,7 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
 {
     Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .narrow = narrow};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
-        VecRun run = schedule_run(f->m, &g->nest, 0);
+        VecRun run = schedule_run(f->machine, f->m, &g->nest, 0);
         if (run.n) s.vec = run.vec[0].dim;
         s.lanes = (uint8_t)run_lanes(&run);
     }
@@ -160,7 +164,7 @@ static Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors, bool na
     Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
                .map = IR_NONE, .roots = {.data = &v, .n = 1}};
     Schedule s = lanes_and_tile(f, &g, vectors, narrow);
-    if (vectors && g.kind == GROUP_PRODUCT) s.tile = PRODUCT_TILE;
+    if (vectors && g.kind == GROUP_PRODUCT) s.tile = map_tile(f);
     return s;
 }
 
@@ -172,7 +176,7 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     int64_t work = work_of(f, g);
     if (g->kind == GROUP_ROWS || g->kind == GROUP_NTH) work = work > INT64_MAX / 8 ? work : work * 8;
     if (s.row_block > 1 && work < INT64_MAX / 64) work *= s.row_block;
-    s.grain = work >= WORK_PER_THREAD ? 1 : WORK_PER_THREAD / work;
+    s.grain = work >= f->machine->thread_work ? 1 : f->machine->thread_work / work;
     if (g->kind == GROUP_BLOCKS) s.grain = 1;
     return s;
 }

@@ -15,7 +15,7 @@ typedef struct VecRun { /* trailing dims along one vector, innermost first; all 
 typedef struct Schedule {
     IrId vec;            /* innermost dim that runs along the vector; IR_NONE: scalar code */
     uint8_t first_vec;   /* dims before this position of a nest stay out of the vector */
-    uint8_t lanes;       /* of the vector: 16, or the next power of two of narrow dims */
+    uint8_t lanes;       /* of the vector: the machine's, or the next power of two of narrow dims */
     uint8_t tile;        /* vectors (or scalars) computed together */
     uint8_t row_tile;    /* rows computed together; 1 but for products; of a product over all rows: of its result */
     bool row_lanes;      /* values without dims: vectors run along the rows */
@@ -24,16 +24,17 @@ typedef struct Schedule {
     int64_t row_strip;   /* products over all rows: rows of a block that are summed before the next tile is; 0: no such */
     bool copied, fetched; /* there: a strip's panel of the second operand is copied together first; the first operand's
                              rows of the next strip are fetched ahead */
-    bool narrow;         /* for CPUs with 16 vector registers of 32 bytes: products have smaller tiles, all else is the same */
+    bool narrow;         /* for CPUs with the registers of AVX2: products have smaller tiles, all else is the same */
 } Schedule;
 
-/* The dims from t->dims[first] on that run along a vector, up to 16 lanes: [H = 8, D = 4] has 4 of H and 4 of D. */
-VecRun schedule_run(const IrModule *m, const IrType *t, uint32_t first);
+/* The dims from t->dims[first] on that run along a vector of the machine, of 16 lanes for example: [H = 8, D = 4] has 4 of H and 4 of D. */
+VecRun schedule_run(const Machine *machine, const IrModule *m, const IrType *t, uint32_t first);
 /* The reduced dims of a sum inside a row whose 16 partials may be lanes of a vector along them; false: they may not. */
 bool schedule_sum_run(const IrModule *m, const IrFunc *f, const IrOp *op, VecRun *run);
 unsigned run_lanes(const VecRun *run);
 
-enum { TILE_TOGETHER = 4 }; /* vectors of each of several values of one shape that are computed together, at most */
+/* Vectors of each of several values of one shape that are computed together, at most. */
+static inline int64_t tile_together(const Machine *machine) { return machine->registers / 8; }
 
 /* How the groups of a function run, and values in groups of other dims: inner values, and the roots of groups with several shapes or of
    sums over all rows. [0] is for CPUs with 32 vector registers of 64 bytes, [1] for those with 16 of 32 bytes. */

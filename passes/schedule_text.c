@@ -114,7 +114,7 @@ static void print_group(const FusedFunc *f, uint32_t index, StrBuf *out)
     print_group_tile(f, index, out);
     if (g->map != IR_NONE) strbuf_printf(out, "  # of %s", f->m->maps.data[g->map].name);
     else strbuf_printf(out, "  # over %s", f->m->spaces.data[g->space].name);
-    VecRun run = schedule_run(f->m, &g->nest, 0);
+    VecRun run = schedule_run(f->machine, f->m, &g->nest, 0);
     if (f->tiles->group[0][index].vec != IR_NONE && run.n) {
         strbuf_printf(out, ", %u lanes of ", run_lanes(&run));
         for (unsigned i = run.n; i-- > 0;) strbuf_printf(out, "%s%s", f->m->dims.data[run.vec[i].dim].name, i ? ", " : "");

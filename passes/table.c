@@ -13,8 +13,7 @@
      %7 = contract %6, %5 : node[K]   with %5 : node[K,F] summed over F      ->      %5' = gather (reshape (transpose %T)) : node[F,K] */
 #include "passes/hit.h"
 
-enum { FEW_ROWS = 8, FEW_MATRICES = 16 }; /* hits of as many rows are half a vector; with hits, matrices multiply by node, for as many
-                                             kinds of edges as a node has edges */
+enum { FEW_MATRICES = 16 }; /* with hits, matrices multiply by node, for as many kinds of edges as a node has edges */
 
 typedef struct Route { /* of a function: where its value `index` leads */
     IrId index, map; /* index: in the new function */
@@ -145,7 +144,7 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         const IrOp *op = op_of(&t, v);
         IrId table = picked_table(&t, op, &hit);
         int64_t n = table == IR_NONE ? 0 : m->dims.data[hit.dim].size;
-        bool read = n > (op->type.n_dims > 1 ? FEW_MATRICES : FEW_ROWS);
+        bool read = n > (op->type.n_dims > 1 ? FEW_MATRICES : ctx->machine->lanes / 2); /* hits of fewer rows are half a vector */
         if (read) t.r.map[v] = read_row(&t, op, table, &hit);
         else copy_product(&t, v);
         if (table == IR_NONE) continue;

@@ -141,6 +141,38 @@ def planted_faults_fit():
     return wrong + ["row %d: there is no test_%s" % (i, t) for i, f in enumerate(FAULTS) for t in f[3].split() if "test_" + t.split(":")[0] not in programs]
 
 
+MACHINE_WORDS = {"LANE", "LANES", "LINE", "REGISTERS", "CACHE", "VECTOR", "VECTORS", "L1", "L2", "L3", "DRAM", "THREAD", "THREADS", "RATE", "RATES",
+                 "AHEAD", "FLIGHT", "BYTE", "BYTES"}
+
+
+def machine_numbers(text):
+    """Numbers of a machine in a pass: constants that are named for lanes, registers, lines, caches, threads, rates or bytes, or that are KiB,
+    and sizes of vectors, tiles and strips that are compared with or set to a number."""
+    text = re.sub(r'"(\\.|[^"\\])*"', '""', strip_comments(text))
+    for name, value in re.findall(r"\b([A-Z][A-Z0-9_]*)\s*=\s*([\d.][^,;}]*)", text):
+        if set(name.split("_")) & MACHINE_WORDS or re.search(r"<< ?10|\* ?1024", value):
+            yield "%s = %s" % (name, value.strip())
+    for m in re.finditer(r"\b(?:\w+ [*] )?\w*(?:lanes|tile|strip|inner)\w*\s*(?:<|<=|>|>=|==|=)\s*(?:4|8|12|16|24|32|64|96|128|256|512)\b", text):
+        yield m.group(0)
+
+
+def machines_are_in_the_table():
+    """Passes read numbers of a machine from its table, and its rates in one file."""
+    old = ["enum { MAX_CHAIN = 100, LANES = 16 };", "enum { A = 2, STRIP_BYTES = 128 << 10 };", "enum { PRODUCT_KEPT = 40 << 10 /* bytes */ };",
+           "enum { FLOPS_PER_BYTE = 4 };", "static const double DOT_RATE = 4, X = 1;", "while (count * inner < 16) {}", "    s->row_strip = 64;"]
+    wrong = ["%s is not noticed" % x for x in old if not list(machine_numbers(x))]
+    rates = re.findall(r"^RATE\((\w+)", read("passes/machine.def"), re.M)
+    for path in tracked("passes/*.c passes/*.h"):
+        wrong += ["%s: %s" % (path, x) for x in machine_numbers(read(path))]
+        if path not in ("passes/price.c", "passes/machine.c"):
+            wrong += ["%s reads %s" % (path, r) for r in rates if re.search(r"(->|\.)%s\b" % r, strip_comments(read(path)))]
+    known = re.findall(r"^(?:COUNT|RATE)\((\w+)", read("passes/machine.def"), re.M)
+    wrong += ["docs/passes.md lacks the row " + r for r in known if "`%s`" % r not in read("docs/passes.md")]
+    readers = "".join(strip_comments(read(p)) for p in tracked("passes/*.c passes/*.h driver/*.c"))
+    wrong += ["nothing reads the row " + r for r in known if not re.search(r"(->|\.)%s\b" % r, readers)]
+    return wrong if rates else ["passes/machine.def has no rates"]
+
+
 report("house.include_arrows", include_arrows())
 report("house.no_layer_names_in_c", layer_names())
 report("house.files_under_800_lines", file_sizes())
@@ -151,3 +183,4 @@ report("house.codes_are_used", codes_are_used())
 report("house.frees_take_null", frees_take_null())
 report("house.sizes_are_computed_in_one_place", sizes_are_computed_in_one_place())
 report("house.planted_faults_fit", planted_faults_fit())
+report("house.machines_are_in_the_table", machines_are_in_the_table())

@@ -2,7 +2,7 @@
 """Draws programs, builds each as a library, and compares its outputs and gradients with torch (oracle.py).
 
 usage: tests/drawn/run.py [--from A] [--count N] [--build BUILD] [--jobs J] [--all] [--show] [--keep]
-A seed says the program, its data and how it is built: f32 or f64, for which CPU, with which passes. --all builds it in every
+A seed says the program, its data and how it is built: f32 or f64, for which CPU and machine, with which passes. --all builds it in every
 such way. A program that differs is printed with its seed, as .gnn and as torch, after what does not matter was taken out.
 The last line is `N programs, N wrong, N refused`; refused ones are faults of the generator."""
 import argparse
@@ -25,6 +25,7 @@ import draw  # noqa: E402
 import extreme  # noqa: E402
 import levels  # noqa: E402
 import library  # noqa: E402
+import machine  # noqa: E402
 import oracle  # noqa: E402
 
 PASSES = ["simplify", "cse", "dce", "table", "parts", "reorder", "pick", "layout", "hoist", "fuse", "schedule", "connect", "memplan"]
@@ -40,18 +41,19 @@ PARALLEL_FOR = C.CFUNCTYPE(None, C.c_void_p, C.c_int64, C.CFUNCTYPE(None, C.c_vo
 class Way:
     """How a program is built."""
 
-    def __init__(self, dtype, cpu, without):
-        self.dtype, self.cpu, self.without = dtype, cpu, without
+    def __init__(self, dtype, cpu, without, machine=None):
+        self.dtype, self.cpu, self.without, self.machine = dtype, cpu, without, machine
 
     def __str__(self):
-        return "--dtype=%s --cpu=%s%s" % (self.dtype, self.cpu, " --disable=" + ",".join(self.without) if self.without else "")
+        machine = "" if not self.machine else " --machine=" + (self.machine if "\n" not in self.machine else "{%s}" % "; ".join(self.machine.splitlines()))
+        return "--dtype=%s --cpu=%s%s%s" % (self.dtype, self.cpu, " --disable=" + ",".join(self.without) if self.without else "", machine)
 
     @staticmethod
     def drawn(seed):
         rng = random.Random(seed * 31 + 7)
         kinds = levels.allowed()
         without = rng.choice([[], [], [], [], PASSES, [rng.choice(PASSES)], rng.sample(PASSES, 3)])
-        return Way(rng.choice(["f64", "f32"]), rng.choice(["native"] * 3 + kinds), sorted(without, key=PASSES.index))
+        return Way(rng.choice(["f64", "f32"]), rng.choice(["native"] * 3 + kinds), sorted(without, key=PASSES.index), machine.drawn(seed))
 
     @staticmethod
     def every():
@@ -127,6 +129,11 @@ def build(gnnc, p, way, out):
     sizes = ["--set=%s=%d" % (d, n) for d, n in p.sizes.items() if re.search(r"\b%s\b" % d, text)]
     argv = [gnnc, "build", out + ".gnn", *sizes, "--dtype=" + way.dtype, "--cpu=" + way.cpu, "--emit=obj", "--prefix=" + os.path.basename(out), "-o", out + ".o"]
     argv += (["--disable=" + ",".join(way.without)] if way.without else []) + (["--mode=train"] if p.train else [])
+    if way.machine and "\n" in way.machine:
+        with open(out + ".machine", "w") as f:
+            f.write(way.machine)
+    if way.machine:
+        argv.append("--machine=" + (out + ".machine" if "\n" in way.machine else way.machine))
     try:
         r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10 * LIMIT_S, preexec_fn=limit)
     except subprocess.TimeoutExpired:

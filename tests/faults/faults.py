@@ -18,6 +18,9 @@ FAULTS = [
     # graph passes
     ("passes/simplify_fold.c", "case IR_OP_sub: return x - y;", "case IR_OP_sub: return y - x;", "passes passes_random"),
     ("passes/cse.c", "bool swap = ir_ops[op->op].traits & T_COMM && op->n_args == 2", "bool swap = op->n_args == 2", "passes passes_random"),
+    # machines
+    ("passes/machine.c", "!*end && x >= row->least && x <= row->most && whole;", "!*end && x >= row->least && whole;", "machines"),
+    ("passes/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),
     # reductions
     ("passes/lower_reduce.c", "emit_op2(e, KIR_add, x->from, emit_index(e, ORDER_ROW_BLOCK))", "emit_op2(e, KIR_add, x->from, emit_index(e, ORDER_ROW_BLOCK - 1))", "lower_lanes lower_cases lower"),
     ("passes/lower_reduce.c", "if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;", "if (map == IR_NONE || map) return position;", "lower_lanes lower_cases lower"),

@@ -25,6 +25,7 @@ static void run(Arena *a, const KirKernel *k, RkData *data, uint64_t seed)
 static void test_random(void)
 {
     static RkData plain, woven;
+    Machine machine = machine_default();
     unsigned changed = 0;
     check_begin();
     for (uint64_t seed = 1; seed <= SEEDS && check_ok; seed++) {
@@ -33,7 +34,7 @@ static void test_random(void)
         KirKernel *k = kir_random(a, seed, "k");
         const char *before = code(a, k);
         run(a, k, &plain, seed);
-        lower_weave(k, 0);
+        lower_weave(&machine, k, 0);
         changed += strcmp(before, code(a, k)) != 0;
         check(kir_verify(k, &d), "seed %llu: not sound", (unsigned long long)seed);
         run(a, k, &woven, seed);
@@ -76,11 +77,12 @@ static void test_chains(bool restricted)
     uint32_t x = kir_param(a, k, (KirParam){"x", KIR_IN, KIR_F32, false});
     uint32_t y = kir_param(a, k, (KirParam){"y", KIR_OUT, KIR_F32, restricted});
     KirBuilder b = kir_builder(a, k);
+    Machine machine = machine_default();
     chain(&b, x, y, 0);
     chain(&b, x, y, 16);
     check_begin();
     CHECK(alternations(k) == 1);
-    lower_weave(k, WEAVE_LEAST_CHAIN);
+    lower_weave(&machine, k, WEAVE_LEAST_CHAIN);
     /* what may overlap keeps the second load behind the first store */
     check(restricted ? alternations(k) >= STEPS : alternations(k) == 1, "%u alternations", alternations(k));
     check_end(restricted ? "chains_run_side_by_side" : "stores_that_may_overlap_stay_in_order");

@@ -1,0 +1,6 @@
+/* The figures that `gnnc machine` measures (runtime/machine.h) as a machine that builds may assume (passes/machine.h). */
+#pragma once
+#include "passes/machine.h"
+#include "runtime/machine.h"
+
+Machine machine_of_figures(const RtMachine *m);
