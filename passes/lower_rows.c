@@ -123,7 +123,7 @@ static KirId read(Rows *r, uint32_t buffer, KirType t, At at)
     uint32_t p = lower_in(l, buffer);
     if (at.index == KIR_NONE) return emit_load(&l->e, p, t, at.row, rows_at_once(l), 1);
     return emit_ins(&l->e, (KirIns){.op = KIR_gather, .type = t, .args = {at.index, KIR_NONE, KIR_NONE}, .buf = p,
-                                    .alloc = KIR_NONE, .active = rows_at_once(l)});
+                                    .alloc = KIR_NONE, .active = (uint8_t)rows_at_once(l)});
 }
 
 static KirId row_number(Rows *r, At at)
