@@ -269,7 +269,7 @@ def wrong_texts(box):
 def main():
     with tempfile.TemporaryDirectory(prefix="gnnc-schedule-") as box:
         for model in sorted(f[:-4] for f in os.listdir(MODELS)):
-            for more in [(), ("--vjp=joint", "--mode=train")] if LONG else [()]:
+            for more in [(), ("--vjp=joint", "--mode=train"), ("--machine=server-64",), ("--machine=avx2-2", "--dtype=f64")] if LONG else [()]:
                 why = round_trip(box, model, *more)
                 print("FAIL schedule.round_trip_%s: %s" % (model, why) if why else "ok schedule.round_trip_%s" % model, flush=True)
         wrong_texts(box)
