@@ -51,7 +51,7 @@ static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
 static RtCount count(PlanCount c)
 {
     bool plain = c.kind == PLAN_CONST || c.kind == PLAN_AHEAD || c.kind == PLAN_SPLIT;
-    bool blocks = c.kind == PLAN_BLOCKS || c.kind == PLAN_BLOCK_ROWS;
+    bool blocks = !plain && c.kind != PLAN_COUNT;
     return (RtCount){.kind = c.kind,
                      .space = plain ? -1 : index_of(c.space),
                      .value = plain ? c.value : 0,

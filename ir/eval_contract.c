@@ -1,6 +1,6 @@
 /* `contract` in the interpreter: sums of products over the dims (and rows) that the result lacks.
    One of three associations, chosen by types alone (docs/design.md, "One association per sum"):
-     outer   result in the unit space, operands not: blocks of rows, merged as a tree
+     outer   result in the unit space, operands not: leaves of rows, merged as a tree
      matmul  the second operand has a result dim of its own: left to right
      dot     else, and where both operands have rows and end in one summed dim: 16 partials, halved
    Each product joins its partial with one fma. */
@@ -40,14 +40,14 @@ static Num dot(const Contract *c, int64_t row, int64_t k)
 
 static Num outer(const EvalRun *r, const Contract *c, int64_t n_rows, int64_t k)
 {
-    RowBlocks b = row_blocks(n_rows);
-    Fold *parts = ARENA_ARRAY(r->arena, Fold, b.n);
-    for (int64_t i = 0; i < b.n; i++) {
-        parts[i] = (Fold){.step = num_add, .dtype = c->dtype};
-        for (int64_t row = i * b.rows; row < (i + 1) * b.rows && row < n_rows; row++)
-            for (int64_t j = 0; j < c->n_sum; j++) take_product(c, &parts[i], row, k, j);
+    int64_t n = n_leaves(n_rows);
+    Fold *leaves = ARENA_ARRAY(r->arena, Fold, n);
+    for (int64_t i = 0; i < n; i++) {
+        leaves[i] = (Fold){.step = num_add, .dtype = c->dtype};
+        for (int64_t row = i * ORDER_LEAF; row < (i + 1) * ORDER_LEAF && row < n_rows; row++)
+            for (int64_t j = 0; j < c->n_sum; j++) take_product(c, &leaves[i], row, k, j);
     }
-    return fold_tree(parts, b.n, num_exact(0));
+    return fold_tree(leaves, n, num_exact(0));
 }
 
 /* Contracted dims: in the order of the first operand, then those that only the second has. */

@@ -45,36 +45,31 @@ static Num fold_result(const Fold *f, const IrOp *op)
 
 /* ---- all rows of a space --------------------------------------------------------------------- */
 
-RowBlocks row_blocks(int64_t n)
+int64_t n_leaves(int64_t n)
 {
-    int64_t blocks = n / ORDER_SPACE_BLOCK + (n % ORDER_SPACE_BLOCK != 0);
-    blocks = blocks < 1 ? 1 : blocks > ORDER_SPACE_BLOCKS ? ORDER_SPACE_BLOCKS : blocks;
-    return (RowBlocks){blocks, n / blocks + (n % blocks != 0)};
+    return n < 1 ? 1 : n / ORDER_LEAF + (n % ORDER_LEAF != 0);
 }
 
-Num fold_tree(Fold *parts, int64_t n, Num empty)
+Num fold_tree(Fold *leaves, int64_t n, Num empty)
 {
-    while (n > 1) {
-        int64_t half = (n + 1) / 2;
-        for (int64_t i = 0; i + half < n; i++) fold_merge(&parts[i], &parts[i + half]);
-        n = half;
-    }
-    return parts[0].any ? parts[0].acc : empty;
+    for (int64_t apart = 1; apart < n; apart *= 2)
+        for (int64_t i = 0; i + apart < n; i += 2 * apart) fold_merge(&leaves[i], &leaves[i + apart]);
+    return leaves[0].any ? leaves[0].acc : empty;
 }
 
 /* x: [rows][width] -> out: [width] */
 static void reduce_all(const EvalRun *r, const IrOp *op, const EvalValue *x, EvalValue *out)
 {
-    RowBlocks b = row_blocks(x->rows);
-    Fold *parts = ARENA_ARRAY(r->arena, Fold, b.n);
+    int64_t n = n_leaves(x->rows);
+    Fold *leaves = ARENA_ARRAY(r->arena, Fold, n);
     Fold start = {.step = step_of(op->op), .dtype = op->type.dtype};
     for (int64_t k = 0; k < x->width; k++) {
-        for (int64_t i = 0; i < b.n; i++) {
-            parts[i] = start;
-            for (int64_t row = i * b.rows; row < (i + 1) * b.rows && row < x->rows; row++)
-                fold_take(&parts[i], num_get(x, row * x->width + k));
+        for (int64_t i = 0; i < n; i++) {
+            leaves[i] = start;
+            for (int64_t row = i * ORDER_LEAF; row < (i + 1) * ORDER_LEAF && row < x->rows; row++)
+                fold_take(&leaves[i], num_get(x, row * x->width + k));
         }
-        num_put(out, k, fold_tree(parts, b.n, fold_result(&start, op)));
+        num_put(out, k, fold_tree(leaves, n, fold_result(&start, op)));
     }
 }
 

@@ -14,13 +14,9 @@ typedef struct Fold {
 void fold_take(Fold *f, Num x);
 void fold_merge(Fold *f, const Fold *other);
 Num fold_lanes(Fold lanes[ORDER_PARTIALS], Num empty); /* halving: 8 onto 8, 4 onto 4, 2, 1 */
-Num fold_tree(Fold *parts, int64_t n,
-              Num empty); /* partial i takes in partial i + half, repeatedly */
-
-typedef struct RowBlocks { /* how the rows of a space are cut when all are summed */
-    int64_t n, rows;
-} RowBlocks;
-RowBlocks row_blocks(int64_t n_rows);
+/* Where all rows of a space are summed: how many leaves these are, at least one; and their tree, level by level. */
+int64_t n_leaves(int64_t n_rows);
+Num fold_tree(Fold *leaves, int64_t n, Num empty);
 
 /* Elements of map.from grouped by image, each group in the user's order. */
 typedef struct MapRows {

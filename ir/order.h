@@ -5,7 +5,7 @@
 
 enum {
     ORDER_ROW_BLOCK = 256,   /* elements of one row of a map that are taken left to right; such blocks merge left to right */
-    ORDER_SPACE_BLOCK = 512, /* least rows of a block of a sum over all rows of a space */
-    ORDER_SPACE_BLOCKS = 32, /* most blocks of such a sum; they merge as a tree */
+    ORDER_LEAF = 512,        /* rows of a leaf of a sum over all rows of a space: rows 512 i .. 512 i + 511, left to right. Leaves merge
+                                as a binary tree: level by level neighbour 2 i takes in 2 i + 1, one without a neighbour moves up */
     ORDER_PARTIALS = 16,     /* of a sum over feature dims: element i joins partial i mod 16; these are halved */
 };

@@ -7,6 +7,7 @@ static const char *const kind_names[] = {
     [PLAN_ARENA] = "arena", [PLAN_TENSOR] = "tensor", [PLAN_RESULT] = "result", [PLAN_COTANGENT] = "cotangent",
     [PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to", [PLAN_MAP_ROWS] = "rows",
     [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to", [PLAN_STRIP] = "strip", [PLAN_STATE] = "state"};
+static const char *const block_names[] = {"blocks", "block_rows", "block_levels", "block_slots"};
 static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
@@ -18,8 +19,8 @@ static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
     case PLAN_AHEAD: strbuf_printf(out, "ahead(%" PRId64 ")", c->value); break;
     case PLAN_SPLIT: strbuf_puts(out, "blocks of split rows"); break;
     case PLAN_COUNT: strbuf_puts(out, space); break;
-    case PLAN_BLOCKS: case PLAN_BLOCK_ROWS:
-        strbuf_printf(out, "%s(%s, %" PRId64, c->kind == PLAN_BLOCKS ? "blocks" : "block_rows", space, c->block);
+    case PLAN_BLOCKS: case PLAN_BLOCK_ROWS: case PLAN_BLOCK_LEVELS: case PLAN_BLOCK_SLOTS:
+        strbuf_printf(out, "%s(%s, %" PRId64, block_names[c->kind - PLAN_BLOCKS], space, c->block);
         if (c->max != INT64_MAX) strbuf_printf(out, ", %" PRId64, c->max);
         strbuf_puts(out, ")");
         break;

@@ -9,8 +9,8 @@
 typedef enum {
     PLAN_CONST,      /* value */
     PLAN_COUNT,      /* elements of a space */
-    PLAN_BLOCKS,     /* n_blocks = min(ceil(count / block), max), at least 1: fixed blocks of rows */
-    PLAN_BLOCK_ROWS, /* ceil(count / n_blocks): rows per block for the same numbers */
+    PLAN_BLOCKS,     /* blocks of `block` rows, or of a power of two times so many, so that there are at most max: runtime/blocks.h */
+    PLAN_BLOCK_ROWS, PLAN_BLOCK_LEVELS, PLAN_BLOCK_SLOTS, /* of the same numbers: rows per block, and so on */
     PLAN_AHEAD,      /* value: how many elements before their turn gathered rows are asked for; any number will do, 0: none */
     PLAN_SPLIT,      /* value: PlanSplitArg, of the part of a row at hand; as the rows of a PLAN_STATE: blocks of split rows */
 } PlanCountKind;
@@ -67,7 +67,7 @@ typedef struct PlanCost {
 } PlanCost;
 
 /* C[m][n] = sum over k of A * B, row-major f32 or f64. The emitted kernel does it; an executable may use BLAS
-   instead, single-threaded, over the same row blocks (NN: 256 rows each; TN: the given blocks, one partial each). */
+   instead, single-threaded, over the same row blocks (NN: 256 rows each; TN: the given blocks, one partial each, in the first rows of C). */
 typedef struct PlanGemm {
     bool present, transposed_a; /* NN: A [rows][k], C [rows][n], B [k][n]. TN: A [rows][m], B [rows][n],
                                    C [blocks][m][n], one product per block of rows */

@@ -3,7 +3,7 @@
 #include "base/ice.h"
 #include "passes/audit.h"
 
-enum { HUB_EDGES = 290, HUB_NODES = 40, MOST_ELEMENTS = 6000, LEAST_NODES = 8, FEW_BLOCKS = 3 };
+enum { HUB_EDGES = 290, HUB_NODES = 40, MOST_ELEMENTS = 6000, LEAST_NODES = 8, FEW_LEAVES = 11, FEW_LEVELS = 2 };
 
 typedef struct Draw {
     uint64_t s;
@@ -124,12 +124,18 @@ bool audit_world(Arena *a, const HostPlan *plan, int64_t nodes, AuditWorld *out)
     return true;
 }
 
-/* Where the number of blocks is bounded, kernels get it and their rows as numbers: a few rows do for several, which are merged. */
+/* Where the number of blocks is bounded, kernels get it, their rows and the levels of their leaves as numbers: a few rows do for
+   several blocks of several leaves, all of which are merged, and a last one of fewer. */
 static int64_t blocks_of(const PlanCount *c, int64_t n)
 {
-    int64_t blocks = (n + c->block - 1) / c->block, least = c->max == INT64_MAX || n < FEW_BLOCKS ? 1 : FEW_BLOCKS;
-    if (blocks < least) blocks = least;
-    return blocks < c->max ? blocks : c->max;
+    int64_t leaf = c->max == INT64_MAX ? c->block : (n + FEW_LEAVES) / FEW_LEAVES;
+    int64_t levels = c->max == INT64_MAX ? 0 : FEW_LEVELS, rows = leaf << levels, blocks = n > 0 ? (n + rows - 1) / rows : 1;
+    switch (c->kind) {
+    case PLAN_BLOCKS: return blocks;
+    case PLAN_BLOCK_ROWS: return rows;
+    case PLAN_BLOCK_LEVELS: return levels;
+    default: return blocks * (1 + levels);
+    }
 }
 
 int64_t audit_count(const AuditWorld *w, const PlanCount *c)
@@ -139,8 +145,7 @@ int64_t audit_count(const AuditWorld *w, const PlanCount *c)
     const IrSpace *space = &w->m->spaces.data[c->space];
     int64_t n = space->has_dim ? w->m->dims.data[space->dim].size : w->w->counts[c->space];
     if (c->kind == PLAN_COUNT) return n;
-    int64_t blocks = blocks_of(c, n);
-    return c->kind == PLAN_BLOCKS ? blocks : (n + blocks - 1) / blocks;
+    return blocks_of(c, n);
 }
 
 int64_t audit_elements(const AuditWorld *w, const PlanBuffer *b)

@@ -7,6 +7,7 @@
 #include "passes/budget.h"
 #include "passes/lower.h"
 #include "passes/lower_kernel.h"
+#include "runtime/blocks.h"
 #include "runtime/pack.h"
 #include <stdlib.h>
 
@@ -70,12 +71,10 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
 static int64_t count_of(const IrModule *m, const PassBudget *b, const PlanCount *c)
 {
     if (c->kind == PLAN_CONST) return c->value;
-    int64_t n = budget_rows(m, b, c->space), blocks;
+    int64_t n = budget_rows(m, b, c->space);
     if (c->kind == PLAN_COUNT) return n;
-    blocks = (n + c->block - 1) / c->block;
-    if (blocks > c->max) blocks = c->max;
-    if (blocks < 1) blocks = 1;
-    return c->kind == PLAN_BLOCKS ? blocks : (n + blocks - 1) / blocks;
+    RtBlocks blocks = rt_blocks(n, c->block, c->max);
+    return c->kind == PLAN_BLOCKS ? blocks.n : blocks.slots; /* nothing else is in memory */
 }
 
 int64_t budget_peak(const IrModule *m, const PassBudget *b, const PlanProgram *p, Arena *a)

@@ -10,7 +10,7 @@ typedef enum {
     GROUP_ROWS,    /* reduces over the rows of one map, and pointwise values of the same rows */
     GROUP_DIMS,    /* sums and products inside a row ("dot"), and pointwise values of the same rows */
     GROUP_PRODUCT, /* a contract with rows of its own ("matmul"), and pointwise values */
-    GROUP_BLOCKS,  /* a reduce or contract of all rows of a space to unit: blocks, then a tree */
+    GROUP_BLOCKS,  /* a reduce or contract of all rows of a space to unit: blocks of them, merged as a tree */
     GROUP_CONCAT,  /* parts written one after another */
     GROUP_RANK,    /* a rank alone: its rows are sorted (lower_rank.c) */
     GROUP_NTH,     /* the elements of rows that have a rank (lower_nth.c) */

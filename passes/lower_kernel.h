@@ -255,12 +255,12 @@ void stage_put(Lower *l, IrId v, const Point *p, KirId value);
 void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row);
 
 /* ---- products over all rows (lower_outer.c) ---- */
-typedef struct Partial { /* the sum over one block of rows */
+typedef struct Partial { /* the sum over one leaf of rows */
     uint32_t buffer;
-    IrType type;  /* as if each block were a row of some space */
-    KirId block;
+    IrType type;  /* as if each slot were a row of some space */
+    KirId slot;
 } Partial;
-/* A strip of rows into the block's partial. */
+/* A strip of rows into the leaf's partial. */
 void lower_outer(Lower *l, IrId v, const Partial *part, const StageSpan *strip);
 
 /* ---- sums of one walk (lower_reduce.c) ---- */

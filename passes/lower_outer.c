@@ -1,12 +1,12 @@
-/* Products over all rows of a space, parameters' gradients: C[m][n] = sum of a[row][m] * b[row][n] over the rows of a block,
+/* Products over all rows of a space, parameters' gradients: C[m][n] = sum of a[row][m] * b[row][n] over the rows of a leaf,
    left to right.
 
-     for a strip of the block's rows           few enough that what a panel reads of b stays in the first cache
+     for a strip of the leaf's rows            few enough that what a panel reads of b stays in the first cache
        for panels of n                         b's panel of the strip is copied together where it is not so already
          for tiles of m: acc = part; for rows of the strip: acc[m][n] += a[row][m] * b[row][n]; part = acc
                                                both operands' rows of the next strip are fetched meanwhile
-   `part` is the block's partial result: a sum that is put away there and taken up again keeps its bits. Never cuts a
-   sum in another place than the blocks of all such sums (lower_blocks.c). */
+   `part` is the leaf's sum in memory: put away there and taken up again it keeps its bits. Never cuts a sum in another place
+   than the leaves of all such sums (lower_blocks.c). */
 #include "passes/lower_kernel.h"
 
 typedef struct Strip {
@@ -101,11 +101,11 @@ static void outer_tile(Lower *l, const Point *p, unsigned n, void *user)
     const Partial *part = s->part;
     KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
     for (unsigned i = 0; i < n; i++)
-        acc[i] = emit_var(&l->e, "acc", point_load(l, part->buffer, &part->type, part->block, &p[i].env));
+        acc[i] = emit_var(&l->e, "acc", point_load(l, part->buffer, &part->type, part->slot, &p[i].env));
     sum_rows(l, s, p, n, acc);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(&l->e, acc[i]);
-        point_store(l, part->buffer, &part->type, part->block, &p[i].env, acc[i]);
+        point_store(l, part->buffer, &part->type, part->slot, &p[i].env, acc[i]);
     }
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include "passes/fuse.h"
 
+enum { MOST_BLOCKS = 32 }; /* of a sum over all rows: what may run side by side, and what has a sum in memory. No bit depends on it */
+
 typedef struct VecDim { /* a dim that runs along a vector */
     IrId dim;
     uint8_t count; /* elements of it that lie in one vector, a power of two */

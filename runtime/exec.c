@@ -477,7 +477,9 @@ static bool step_has_nan(const RtExec *e, const RtStep *s)
         if (!a->is_buffer) continue;
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + a->buffer];
         if ((b->elem != RT_K_F32 && b->elem != RT_K_F64) || b->kind == RT_BUF_STRIP) continue;
-        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &b->rows) * b->width))
+        RtCount rows = b->rows;
+        if (rows.kind == RT_COUNT_BLOCK_SLOTS) rows.kind = RT_COUNT_BLOCKS; /* the others may hold anything */
+        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows) * b->width))
             return true;
     }
     return false;

@@ -1,6 +1,7 @@
 /* Builds the graphs of a model (see graph.h): counts, edges sorted by destination (a counting sort,
    stable), maps, row offsets of the maps that some step reads by rows. Never looks at features. */
 #include "runtime/graph.h"
+#include "runtime/blocks.h"
 #include "runtime/cpu.h"
 #include "runtime/graph_list.h"
 #include <stdlib.h>
@@ -468,8 +469,11 @@ int64_t rt_count_value(const RtGraph *g, const RtCount *c)
     if (c->kind == RT_COUNT_SPLIT) return 0; /* split.c says it */
     int64_t n = g->spaces[c->space].count;
     if (c->kind == RT_COUNT_SPACE) return n;
-    int64_t blocks = (n + c->block - 1) / c->block;
-    if (blocks > c->max) blocks = c->max;
-    if (blocks < 1) blocks = 1;
-    return c->kind == RT_COUNT_BLOCKS ? blocks : (n + blocks - 1) / blocks;
+    RtBlocks b = rt_blocks(n, c->block, c->max);
+    switch (c->kind) {
+    case RT_COUNT_BLOCKS: return b.n;
+    case RT_COUNT_BLOCK_ROWS: return b.rows;
+    case RT_COUNT_BLOCK_LEVELS: return b.levels;
+    default: return b.slots;
+    }
 }

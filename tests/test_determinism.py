@@ -57,6 +57,17 @@ def cpus(model):
         box.report("%s_cpu_%s" % (model, cpu), r.rc and r.err or (want != read("c.st") and "weights differ from those of generic kernels"))
 
 
+def many_rows():
+    """Rows enough that each block of a sum over all of them has several leaves, which one thread merges."""
+    box.must(box.gnnc, "data", "generate", "large", "--nodes", 40000, "--features", 4)
+    box.must(box.gnnc, "build", os.path.join(EXAMPLES, "gcn.gnn"), "--data", "large", "-o", box.path("large_gcn"))
+    run, want = [box.path("large_gcn"), "train", "--data", "large", "--epochs", "2", "--blas", "off", "--save", "l.st"], None
+    for name, more in [("threads_%d" % t, ["--threads", str(t)]) for t in (1, 2, 3, 8)] + [("generic", ["--cpu", "generic"])]:
+        box.must(*run, *more)
+        want = want or read("l.st")
+        box.report("many_rows_" + name, want != read("l.st") and "weights differ from those of one thread")
+
+
 def stored(name):
     """Bytes of each tensor of a safetensors file."""
     whole = read(name)
@@ -165,6 +176,7 @@ for m in MODELS:
     threads(m)
     cpus(m)
     resumed(m, 50 if LONG else 4)
+many_rows()
 interrupted("gcn", signal.SIGINT)
 interrupted("gcn", signal.SIGTERM)
 interrupted("gat", signal.SIGTERM)

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "ir/eval.h"
 #include "ir/plan.h"
+#include "runtime/blocks.h"
 #include "runtime/pack.h"
 #include "tests/unit/check.h"
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct PlanRun {
     void *user;
     int64_t ahead; /* distance at which kernels ask for rows */
     bool narrow;   /* with the kernels for fewer registers */
+    int64_t most_blocks; /* of a sum over all rows; 0: as the plan says */
     void **data;    /* [buffers] */
     int64_t *elems; /* [buffers] */
     char **slots;   /* [slots] */
@@ -37,10 +39,13 @@ static inline int64_t plan_run_count(const PlanRun *r, const PlanCount *c)
     bool fixed = c->kind != PLAN_CONST && m->spaces.data[c->space].has_dim; /* a pass may have made it: the world has it not */
     int64_t n = c->kind == PLAN_CONST ? c->value : fixed ? m->dims.data[m->spaces.data[c->space].dim].size : r->w->counts[c->space];
     if (c->kind == PLAN_CONST || c->kind == PLAN_COUNT) return n;
-    int64_t blocks = (n + c->block - 1) / c->block;
-    if (blocks > c->max) blocks = c->max;
-    if (blocks < 1) blocks = 1;
-    return c->kind == PLAN_BLOCKS ? blocks : (n + blocks - 1) / blocks;
+    RtBlocks b = rt_blocks(n, c->block, c->max != INT64_MAX && r->most_blocks ? r->most_blocks : c->max);
+    switch (c->kind) {
+    case PLAN_BLOCKS: return b.n;
+    case PLAN_BLOCK_ROWS: return b.rows;
+    case PLAN_BLOCK_LEVELS: return b.levels;
+    default: return b.slots;
+    }
 }
 
 static inline void plan_put(KirBase t, void *p, int64_t i, double v)

@@ -564,25 +564,17 @@ static float sixteen_partials(const double *x, int64_t n)
 }
 
 /* The sum over rows of column `column` of x, times a column of b if there is one. */
-static float tree_of_blocks(const EvalValue *x, int64_t column, const float *b, int64_t b_width, int64_t b_column)
+static float tree_of_leaves(const EvalValue *x, int64_t column, const float *b, int64_t b_width, int64_t b_column)
 {
-    float part[32];
-    int64_t n = x->rows, nb = (n + 511) / 512, rows;
-    if (nb > 32) nb = 32;
-    if (nb < 1) nb = 1;
-    rows = (n + nb - 1) / nb;
-    for (int64_t i = 0; i < nb; i++) {
-        part[i] = 0;
-        for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
-            float v = (float)x->v[r * x->width + column];
-            part[i] = b ? fmaf(v, b[r * b_width + b_column], part[i]) : part[i] + v;
-        }
+    float leaf[16] = {0};
+    int64_t n = (x->rows + 511) / 512;
+    for (int64_t r = 0; r < x->rows; r++) {
+        float v = (float)x->v[r * x->width + column], *to = &leaf[r / 512];
+        *to = b ? fmaf(v, b[r * b_width + b_column], *to) : *to + v;
     }
-    for (int64_t half; nb > 1; nb = half) {
-        half = (nb + 1) / 2;
-        for (int64_t i = 0; i + half < nb; i++) part[i] += part[i + half];
-    }
-    return part[0];
+    for (; n > 1; n = (n + 1) / 2)
+        for (int64_t i = 0; i < (n + 1) / 2; i++) leaf[i] = 2 * i + 1 < n ? leaf[2 * i] + leaf[2 * i + 1] : leaf[2 * i];
+    return leaf[0];
 }
 
 static const char *const sums = "func forward(x = @x, s = @s, w = @w, z = @z) {\n  %0 = arg 0 : node[F] f32\n"
@@ -627,11 +619,11 @@ static void check_products(const PlanRun *r, EvalValue **args)
     CHECK(result_at(r, 4, 9) == sixteen_partials(column, 37));
     const float *product = r->data[plan_run_result(r, 3)];
     for (int64_t f = 0; f < 37 && check_ok; f++)
-        check(result_at(r, 5, f * 16 + 11) == tree_of_blocks(args[0], f, product, 16, 11) &&
+        check(result_at(r, 5, f * 16 + 11) == tree_of_leaves(args[0], f, product, 16, 11) &&
                   result_at(r, 6, 11 * 37 + f) == result_at(r, 5, f * 16 + 11) &&
                   result_at(r, 7, (37 + 11) * 37 + f) == result_at(r, 5, f * 16 + 11), "outer product, row %lld", (long long)f);
     for (int64_t f = 0; f < 37 && check_ok; f++)
-        check(result_at(r, 2, f) == tree_of_blocks(args[0], f, NULL, 0, 0), "sum over rows, column %lld", (long long)f);
+        check(result_at(r, 2, f) == tree_of_leaves(args[0], f, NULL, 0, 0), "sum over rows, column %lld", (long long)f);
 }
 
 static void test_association(const char *name, const char *without)
@@ -646,6 +638,41 @@ static void test_association(const char *name, const char *without)
         PlanRun r = run_func(a, plan, m, w, 0, args);
         check_rows(&r, args, w);
         check_products(&r, args);
+    }
+    check_end(name);
+    arena_free(a);
+}
+
+/* Sums over all rows, by however many threads or however large a part of a GPU: so many blocks at most. */
+static void test_blocks(const char *name, const char *without)
+{
+    static const int64_t rows[] = {0, 1, 512, 513, 1536, 3000}, most[] = {1, 2, 3, 100};
+    Arena *a = arena_new();
+    const IrModule *m;
+    EvalValue *args[2];
+    check_begin();
+    HostPlan *plan = plan_text(a, "func forward(v = @v, x = @x) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = sum_dims %0 : node[H] f32\n"
+                                  "  %2 = reduce_sum %1 via node.all : [H] f32\n  %3 = reduce_max %0 via node.all empty 7 : [L,H] f32\n"
+                                  "  %4 = contract %1, %1 : [] f32\n  %5 = reduce_mul %1 via node.all : [H] f32\n"
+                                  "  %6 = reduce_sum %0 via node.all : [L,H] f32\n  %7 = arg 1 : node[F] f32\n  %8 = contract %7, %0 : [F,L,H] f32\n"
+                                  "  return a = %2\n  return b = %3\n  return c = %4\n  return d = %5\n  return e = %6\n  return f = %8\n}\n",
+                               without, &m);
+    for (size_t i = 0; plan && i < sizeof rows / sizeof *rows; i++) {
+        EvalWorld *w = hub_world(a, m, rows[i], 0);
+        PlanRun first = run_func(a, plan, m, w, 0, args);
+        for (int64_t k = 0; k < 6; k++)
+            check(!rows[i] || result_at(&first, 4, k) == tree_of_leaves(args[0], k, NULL, 0, 0), "column %lld of %lld rows", (long long)k,
+                  (long long)rows[i]);
+        for (size_t k = 0; k < sizeof most / sizeof *most; k++) {
+            PlanRun other = {.arena = a, .plan = plan, .prog = first.prog, .w = w, .args = args, .most_blocks = most[k]};
+            const char *why = plan_run(&other);
+            check(!why, "%s", why ? why : "");
+            for (uint32_t n = 0; n < 6 && !why; n++) {
+                uint32_t b = plan_run_result(&first, n);
+                check(!memcmp(first.data[b], other.data[b], (size_t)first.elems[b] * 4), "%lld rows in %lld blocks, result %u",
+                      (long long)rows[i], (long long)most[k], n);
+            }
+        }
     }
     check_end(name);
     arena_free(a);
@@ -762,6 +789,8 @@ int main(void)
     test_association("lower: every sum has its association", NULL);
     test_association("lower: every sum has its association without vectors", "schedule");
     test_association("lower: every sum has its association without groups", "fuse");
+    test_blocks("lower: sums over all rows are the same in any number of blocks", NULL);
+    test_blocks("lower: sums over all rows are the same in any number of blocks without vectors", "schedule");
     test_tiles();
     test_same_numbers("lower: schedule changes no number", "schedule");
     test_same_numbers("lower: fuse changes no number", "fuse");

@@ -325,25 +325,33 @@ static void test_bad_ids(void)
     arena_free(a);
 }
 
-/* Fixed blocks of rows as docs/design.md cuts them: at most 32, at least one. */
+/* Blocks of rows as docs/design.md cuts them: leaves of 512 rows, an aligned power of two of them in each block, at least one block and
+   at most 32. More rows never need less memory. */
 static void test_counts(void)
 {
-    static const int64_t want[][3] = {/* rows, blocks, rows per block */
-                                      {0, 1, 0},        {1, 1, 1},         {512, 1, 512},
-                                      {513, 2, 257},    {1024, 2, 512},    {16384, 32, 512},
-                                      {16385, 32, 513}, {100000, 32, 3125}};
+    static const int64_t kinds[] = {RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_COUNT_BLOCK_LEVELS, RT_COUNT_BLOCK_SLOTS};
+    static const int64_t want[][5] = {/* rows; by kind */
+                                      {0, 1, 512, 0, 1},       {1, 1, 512, 0, 1},        {512, 1, 512, 0, 1},
+                                      {513, 2, 512, 0, 2},     {1024, 2, 512, 0, 2},     {16384, 32, 512, 0, 32},
+                                      {16385, 17, 1024, 1, 34}, {32768, 32, 1024, 1, 64}, {32769, 17, 2048, 2, 64},
+                                      {169343, 21, 8192, 4, 128}};
     RtSpaceData spaces[1] = {{0}};
     RtGraph g = {.spaces = spaces};
     RtCount c = {.block = 512, .max = 32};
     check_begin();
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         spaces[0].count = want[i][0];
-        c.kind = RT_COUNT_BLOCKS;
-        check(rt_count_value(&g, &c) == want[i][1], "%lld rows: %lld blocks", (long long)want[i][0],
-              (long long)rt_count_value(&g, &c));
-        c.kind = RT_COUNT_BLOCK_ROWS;
-        check(rt_count_value(&g, &c) == want[i][2], "%lld rows: %lld a block",
-              (long long)want[i][0], (long long)rt_count_value(&g, &c));
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            c.kind = kinds[k];
+            check(rt_count_value(&g, &c) == want[i][k + 1], "%lld rows, count %lld: %lld", (long long)want[i][0], (long long)kinds[k],
+                  (long long)rt_count_value(&g, &c));
+        }
+    }
+    int64_t least = 0;
+    for (spaces[0].count = 0; spaces[0].count < 200000; spaces[0].count += 511) {
+        int64_t slots = rt_count_value(&g, &c);
+        check(slots >= least, "%lld rows: %lld slots, fewer rows have %lld", (long long)spaces[0].count, (long long)slots, (long long)least);
+        least = slots;
     }
     check_end("runtime_counts_of_blocks");
 }
