@@ -22,7 +22,7 @@ BUILD = os.path.abspath(sys.argv[1])
 MODELS = os.path.join(os.path.dirname(HERE), "bench", "models")
 LONG = "GNNC_LONG" in os.environ
 EDITS = int(sys.argv[2]) if len(sys.argv) > 2 else 12 if LONG else 2
-SIZES = {"F": 24, "O": 20, "C": 7, "W": 16, "K": 3, "P": 3, "R": 4, "M": 16, "H": 3}
+SIZES = {"F": 24, "O": 20, "C": 7, "W": 16, "K": 3, "P": 3, "R": 4, "M": 16, "H": 8}
 EDITED = ["gat", "gatv2", "transformer", "gcn", "pna", "custom", "edgeconv", "gen", "egc", "rgcn"]
 STEPS = 4  # edits of one text
 
