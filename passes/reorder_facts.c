@@ -196,23 +196,28 @@ static bool apply(const IrOp *op, const double *x, double *out)
     }
 }
 
-/* The one number that v is in every row into which `map`, or no map at all (IR_NONE), sums anything. */
+/* For at_empty: no map sums anything, and what gathers such a row is meant, too. */
+static const IrId GATHERED = IR_NONE - 1;
+
+/* The one number that v is in every row into which `map`, or no map at all (IR_NONE, GATHERED), sums anything. */
 static bool at_empty(const Reorder *r, IrId v, IrId map, int depth, double *out)
 {
     const IrOp *op = ro_op(r, v);
     double x[3];
     if (ro_is_const(r, v, out)) return true;
-    if (ir_ops[op->op].traits & T_REDUCE && (map == IR_NONE || op->attr.map == map)) {
+    bool any = map == IR_NONE || map == GATHERED;
+    if (ir_ops[op->op].traits & T_REDUCE && (any || op->attr.map == map)) {
         *out = op->op == IR_OP_reduce_mul ? 1 : op->op == IR_OP_reduce_sum ? 0 : op->attr.f;
         return true;
     }
     if (!depth || !op->n_args || op->n_args > 3 || ro_knows(r, v, RO_PINNED)) return false;
     if (op->op == IR_OP_select)
         return at_empty(r, op->args[0], map, depth - 1, x) && at_empty(r, op->args[x[0] != 0 ? 1 : 2], map, depth - 1, out);
+    if (op->op == IR_OP_gather && map == GATHERED) return at_empty(r, op->args[0], map, depth - 1, out);
     bool product = op->op == IR_OP_mul || op->op == IR_OP_contract, all = true;
     for (uint32_t k = 0; k < op->n_args; k++) {
         bool known = at_empty(r, op->args[k], map, depth - 1, &x[k]);
-        uint8_t calm = map == IR_NONE ? RO_FINITE : RO_FINITE | RO_CALM;
+        uint8_t calm = any ? RO_FINITE : RO_FINITE | RO_CALM;
         if (known && x[k] == 0 && product && ro_knows(r, op->args[1 - k], calm)) return *out = 0, true;
         all &= known;
     }
@@ -250,18 +255,20 @@ static bool leaves_out(const Reorder *r, const IrOp *op, IrId v)
 }
 
 /* Before autodiff: may the cotangent of v be infinite or NaN in rows into which nothing is summed, because of what is made of v there? An
-   infinite v counts as one: products with it multiply the cotangents of their other operands by it. */
-static bool is_sharp(const Reorder *r, IrId v, int depth)
+   infinite v counts as one: products with it multiply the cotangents of their other operands by it. Nobody gathers these rows through
+   `map`, which sums nothing into them. */
+static bool is_sharp(const Reorder *r, IrId v, IrId map, int depth)
 {
     double x;
-    if (!depth || !at_empty(r, v, IR_NONE, 8, &x)) return false;
+    if (!depth || !at_empty(r, v, GATHERED, 8, &x)) return false;
     if (!isfinite((float)x)) return true;
     for (IrId u = 0; u < r->b.f->ops.n; u++) {
         const IrOp *op = ro_op(r, u);
         bool reads = false;
         for (uint32_t k = 0; k < op->n_args && r->values.data[u].uses; k++) reads |= op->args[k] == v;
         if (!reads || ir_op_is_of_autodiff(op->op) || leaves_out(r, op, v)) continue;
-        if (is_pole(r, op, v, x) || is_sharp(r, u, depth - 1)) return true;
+        if (op->op == IR_OP_gather && op->attr.map == map) continue;
+        if (is_pole(r, op, v, x) || is_sharp(r, u, map, depth - 1)) return true;
     }
     return false;
 }
@@ -312,7 +319,11 @@ IrId reorder_harmless(Reorder *r, IrOpcode op, uint32_t k, IrId y, IrId map, boo
     return at_rows(r, map, y, neutral);
 }
 
-bool reorder_is_sharp(const Reorder *r, IrId v) { return r->has_grad && is_sharp(r, v, 8); }
+bool reorder_is_sharp(const Reorder *r, IrId v)
+{
+    const IrOp *op = ro_op(r, v);
+    return r->has_grad && is_sharp(r, v, ir_ops[op->op].traits & T_REDUCE ? op->attr.map : IR_NONE, 8);
+}
 
 IrId reorder_guard_sum(Reorder *r, IrId v, IrId sum)
 {

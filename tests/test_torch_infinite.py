@@ -118,7 +118,19 @@ def guarded_pieces(box):
         check("pieces.grad_" + what, got, want, torch.zeros(E, dtype=bool))
 
 
+def sums_of_nothing(box):
+    """A node without edges is chosen, and a pole is made of its sum where other rows gather it: nothing was summed, so no input has a gradient."""
+    layer = library(box, "nothing", "model net(x: node[F], s: node) -> node {\n  graph h = select(g, s, k = 1)\n  v = over h {\n    sum_out(x[h].src)\n  }\n"
+                    "  w = v[g]\n  return log(abs(dot(w, w, F)))\n}\n", "--set", "F=%d" % F)
+    x, s = torch.randn(N, F, dtype=torch.float64), torch.zeros(N, dtype=torch.float64)
+    s[ALONE] = 1
+    x.requires_grad_(), s.requires_grad_()
+    layer(x, s).sum().backward()
+    check("nothing.grad_x", x.grad, torch.zeros(N, F), torch.zeros(N, dtype=bool))
+
+
 with tempfile.TemporaryDirectory(prefix="gnnc-torch-infinite-") as box:
     rows_without_edges(box)
-    guarded_pieces(box)
     matrices(box)
+    guarded_pieces(box)
+    sums_of_nothing(box)
