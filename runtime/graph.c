@@ -90,7 +90,14 @@ RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st
     return RT_OK;
 }
 
-/* Whatever t says of nodes that are chosen from others, they are counted where their graph is built. */
+/* Nodes that are chosen from others: counted where their graph is built. */
+static bool is_chosen(const RtModel *m, int64_t space)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].kind == RT_GRAPH_SELECT && m->graphs[i].src_space == space) return true;
+    return false;
+}
+
 static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
 {
     const RtModel *m = g->model;
@@ -103,7 +110,7 @@ static RtCode count_nodes(RtGraph *g, const RtTopology *t, RtStatus *st)
         RT_TRY(rt_graph_set_count(g, d->dst_space, d->n_nodes, st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
-        if (!m->spaces[s].is_edge && g->spaces[s].count < 0)
+        if (!m->spaces[s].is_edge && g->spaces[s].count < 0 && !is_chosen(m, s))
             RT_TRY(rt_graph_set_count(g, s, m->spaces[s].fixed ? m->spaces[s].fixed : t->counts[s], st));
     return RT_OK;
 }
