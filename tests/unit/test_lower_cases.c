@@ -8,7 +8,7 @@
 #include "tests/unit/plan_text.h"
 
 static const char *const head =
-    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\nspace near : edges\n"
+    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\n"
     "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\ntensor z : state [F,d] f32 init const(0)\n"
@@ -112,7 +112,7 @@ static void test_nearest(void)
     const IrModule *m;
     check_begin();
     HostPlan *plan = plan_text(a,
-                               "map near.src : near -> node computed\nmap near.dst : near -> node sorted\n"
+                               "space near : edges\nmap near.src : near -> node computed\nmap near.dst : near -> node sorted\n"
                                "graph near : nearest(4, 1, remove) near(near.src, near.dst)\n"
                                "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = nearest %0, %0 via near.src : near[] i64\n  return y = %1\n}\n",
                                NULL, &m);
