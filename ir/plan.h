@@ -10,7 +10,7 @@ typedef enum {
     PLAN_CONST,      /* value */
     PLAN_COUNT,      /* elements of a space */
     PLAN_BLOCKS,     /* blocks of `block` rows, or of a power of two times so many, so that there are at most max: runtime/blocks.h */
-    PLAN_BLOCK_ROWS, PLAN_BLOCK_LEVELS, PLAN_BLOCK_SLOTS, /* of the same numbers: rows per block, and so on */
+    PLAN_BLOCK_ROWS, PLAN_BLOCK_LEVELS, PLAN_BLOCK_SLOTS, /* of these blocks: rows of each, levels of the tree in each, sums in memory for all */
     PLAN_AHEAD,      /* value: how many elements before their turn gathered rows are asked for; any number will do, 0: none */
     PLAN_SPLIT,      /* value: PlanSplitArg, of the part of a row at hand; as the rows of a PLAN_STATE: blocks of split rows */
 } PlanCountKind;

@@ -10,7 +10,7 @@
 
 enum { MAX_CONE = 4096 };
 static const double TOO_DEAR = 1e12;
-static const double WIDE_FACTOR = 2; /* a wide value of edges is stored when computing it again costs so many times more */
+static const double WIDE_FACTOR = 2; /* a wide value of edges is stored only where computing it again costs more than so many times what storing it does */
 
 double cost_rows(const IrModule *m, IrId space) { return expected_rows(m, space) / EXPECTED_NODES; }
 

@@ -326,12 +326,32 @@ static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, Ir
     return taken;
 }
 
-static FusedFunc *fuse_given(PassContext *ctx, FusedModule *fm, uint32_t index, const FuncText *t)
+/* The function as the text has it: its form and its groups. NULL with E0506. */
+static FusedFunc *fuse_given(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *plain)
 {
-    Form form = form_of(ctx, fm, fm->prepared.data[index], t->clones);
+    const FuncText *t = schedule_text_find(ctx->schedule, plain->name);
+    if (!t) diag_error(ctx->diags, E0506, ctx->schedule->head, "the schedule has no function `%s`", plain->name);
+    IrFunc *rows = t ? given_sums(ctx, fm, t, plain, &fm->sums.data[index]) : NULL;
+    if (!rows) return NULL;
+    VEC_PUSH(ctx->stage, &fm->prepared, rows);
+    Form form = form_of(ctx, fm, rows, t->clones);
     if (form.f) return fuse_form(ctx, fm, index, form, NULL);
     diag_error(ctx->diags, E0506, t->clones_span, "`%s` has no values of edges that several walks want, to be cloned", t->name);
     return NULL;
+}
+
+/* Every function that a text tells is one of the module. */
+static bool text_fits(PassContext *ctx, const IrModule *m)
+{
+    for (uint32_t i = 0; ctx->schedule && i < ctx->schedule->funcs.n; i++) {
+        const FuncText *t = &ctx->schedule->funcs.data[i];
+        bool has = false;
+        for (uint32_t k = 0; k < m->funcs.n; k++) has |= !strcmp(m->funcs.data[k]->name, t->name);
+        if (has) continue;
+        diag_error(ctx->diags, E0506, t->span, "the program has no function `%s`", t->name);
+        return false;
+    }
+    return true;
 }
 
 FusedFunc *fuse_func_again(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again)
@@ -354,6 +374,7 @@ static bool all_fit(PassContext *ctx, const char *name, int64_t least)
 
 FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
 {
+    if (!text_fits(ctx, m)) return NULL;
     FusedModule *fm = ARENA_NEW(ctx->stage, FusedModule);
     fm->m = ir_module_clone(ctx->stage, m);
     const char *worst = NULL;
@@ -363,19 +384,14 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
         bool *again = NULL;
         VEC_PUSH(ctx->stage, &fm->sums, IR_NONE);
         IrId *sums = &fm->sums.data[i];
-        IrFunc *plain = prepare_func(ctx->machine, fm->m, fm->m->funcs.data[i]), *rows;
+        IrFunc *plain = prepare_func(ctx->machine, fm->m, fm->m->funcs.data[i]);
         if (ctx->schedule) {
-            const FuncText *t = schedule_text_find(ctx->schedule, ctx->function);
-            if (!t) diag_error(ctx->diags, E0506, ctx->schedule->end, "the schedule has no function `%s`", ctx->function);
-            rows = t ? given_sums(ctx, fm, t, plain, sums) : NULL;
-            if (!rows) return NULL;
-            VEC_PUSH(ctx->stage, &fm->prepared, rows);
-            FusedFunc *f = fuse_given(ctx, fm, i, t);
+            FusedFunc *f = fuse_given(ctx, fm, i, plain);
             if (!f) return NULL;
             VEC_PUSH(ctx->stage, &fm->funcs, f);
             continue;
         }
-        rows = choose_sums(ctx, fm, i, plain, sums);
+        IrFunc *rows = choose_sums(ctx, fm, i, plain, sums);
         VEC_PUSH(ctx->stage, &fm->prepared, rows);
         int64_t least = ctx->budget ? budget_fit(ctx, fm, i, &again) : 0;
         if (least && rows != plain) { /* sums over rows need memory */

@@ -65,20 +65,19 @@ typedef struct FusedFunc {
     IrId sums;              /* the map by whose rows sums over all edges are taken, or IR_NONE */
     unsigned clones;        /* 0: none, else CloneBy + 1 */
     const struct FuncText *text; /* a schedule that is given (schedule_text.h), or NULL */
-    uint32_t *target;       /* by value: text's group + 1 that it is a root or an inner value of; 0: of none */
+    uint32_t *target;       /* by value: 1 + the index in text->groups of the group that has it as a root or an inner value; 0: none has */
     uint8_t *role;          /* by value: Role */
-    bool refused;           /* the text does not fit: a diagnostic says why */
     uint32_t *seen;         /* by value: scratch of walks, zero between them */
 } FusedFunc;
 
 typedef struct FusedModule {
     IrModule *m; /* a clone that owns new dims */
     VEC(IrFunc *) prepared;  /* by function; sums over all edges perhaps by rows: fuse_sums.c */
-    VEC(IrId) sums;          /* by function: of which map; IR_NONE: by no rows */
+    VEC(IrId) sums;          /* by function: the map by whose rows sums over all edges are taken; IR_NONE: they are taken over all edges at once */
     VEC(FusedFunc *) funcs;
 } FusedModule;
 
-/* NULL with E0618 where ctx->budget is too small. m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]:
+/* NULL with E0618 where ctx->budget is too small, or with E0506 where ctx->schedule does not fit. m has no `grad`: lower_module asked for that. Honours ctx->disabled[PASS_fuse]:
    then every operation is a group. */
 FusedModule *fuse_module(PassContext *ctx, const IrModule *m);
 /* One function, with a choice of values that are computed again whatever that costs: by value of the function without
@@ -147,12 +146,12 @@ unsigned group_flops(const FusedFunc *f, uint32_t g); /* for one element of each
 enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut there, and merging ends */
 
 bool fuse_order(FusedFunc *f, Arena *a);              /* fills order */
-/* fuse_given.c: a schedule that is given, f->text. All but fuse_given_copy return false with E0506, and f->refused. */
+/* fuse_given.c: a schedule that is given, f->text. All but fuse_given_copy return false with E0506. */
 bool fuse_given_begin(PassContext *ctx, FusedFunc *f);          /* fills target and role */
-bool fuse_given_must(PassContext *ctx, FusedFunc *f, IrId v);   /* refuses the text: v has no group there, and needs one */
+bool fuse_given_must(PassContext *ctx, const FusedFunc *f, IrId v);   /* refuses the text: v has no group there, and needs one */
 bool fuse_given_copy(const FusedFunc *f, uint32_t g, IrId v);   /* group g is to have a copy of v */
-bool fuse_given_end(PassContext *ctx, FusedFunc *f);            /* groups are those of the text */
-bool fuse_given_order(PassContext *ctx, FusedFunc *f);          /* and run in its order */
+bool fuse_given_end(PassContext *ctx, const FusedFunc *f);            /* groups are those of the text */
+bool fuse_given_order(PassContext *ctx, const FusedFunc *f);          /* and run in its order */
 void fuse_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
 bool fuse_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
 /* fuse_clone.c: f with a clone of what is wide and of edges for each walk over the edges that wants it; NULL: there is
@@ -173,7 +172,7 @@ bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);
 void fuse_merge(PassContext *ctx, FusedFunc *f);      /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);       /* fuse_copy.c */
 void fuse_keep(PassContext *ctx, FusedFunc *f);       /* fuse_keep.c */
-bool fuse_is_dear(const FusedFunc *f, IrId v); /* wide, pointwise, and of more operations than keeping it takes (price_of_keeping) */
+bool fuse_is_dear(const FusedFunc *f, IrId v); /* wide, pointwise, and dearer to compute again than to keep in an array (price_of_keeping) */
 /* fuse_stage.c: values at elements computed inside the kernel that sums them. */
 bool group_has_inner(const Group *g, IrId v);
 /* Into ascending values, at its place. */
@@ -183,7 +182,7 @@ void values_insert(Arena *a, IrValues *values, IrId v);
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* ROWS: with inner values, or roots of several shapes: lowered root by root, each over dims of its own. */
 bool group_is_staged(const FusedFunc *f, const Group *g);
-/* Elements whose inner values private arrays may hold at most. */
+/* Of so many elements at once, at most, the private arrays of g's kernel can hold the inner values. */
 int64_t stage_most(const FusedFunc *f, const Group *g);
 /* Elements whose inner values fit the private arrays of a kernel at once; 0: too wide. more: NULL, or another group of
    rows, or one of values at the elements. */

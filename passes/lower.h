@@ -4,7 +4,7 @@
 #include "ir/plan.h"
 #include "passes/passes.h"
 
-/* NULL with a diagnostic in ctx->diags (E0616, or E0618 where ctx->budget is too small). m is unchanged; the plan lives in ctx->stage and refers to a
+/* NULL with a diagnostic in ctx->diags (E0616, or E0618 where ctx->budget is too small, or E0506 where ctx->schedule does not fit). m is unchanged; the plan lives in ctx->stage and refers to a
    clone of m. Honours ctx->disabled for fuse, schedule and memplan. */
 HostPlan *lower_module(PassContext *ctx, const IrModule *m);
 

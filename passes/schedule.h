@@ -3,7 +3,7 @@
 #pragma once
 #include "passes/fuse.h"
 
-enum { MOST_BLOCKS = 32 }; /* of a sum over all rows: what may run side by side, and what has a sum in memory. No bit depends on it */
+enum { MOST_BLOCKS = 32 }; /* that a sum over all rows is cut into at most: threads share them, and each has a sum in memory. No bit depends on it */
 
 typedef struct VecDim { /* a dim that runs along a vector */
     IrId dim;

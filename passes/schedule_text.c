@@ -18,7 +18,7 @@ static const struct {
     const char *name;
     int64_t least, most;
 } tile_numbers[N_TILE_NUMBERS] = {
-    [TILE_VECTORS] = {"vectors", 1, 16},     [TILE_ROWS] = {"rows", 1, 16},
+    [TILE_VECTORS] = {"vectors", 1, 32},     [TILE_ROWS] = {"rows", 1, 32},
     [TILE_BLOCK] = {"block", 1, 1 << 20},    [TILE_GRAIN] = {"grain", 1, INT64_MAX},
     [TILE_STAGED] = {"staged", 16, 1 << 16}, [TILE_ALONG_ROWS] = {"along_rows", 0, 1},
 };
@@ -158,12 +158,9 @@ static void advance(Reader *r)
 {
     const Source *s = r->src;
     uint32_t i = r->at.end;
-    for (; i < s->n && (is_blank(s->text[i]) || s->text[i] == '#'); i++)
-        while (s->text[i] == '#' && i + 1 < s->n && s->text[i + 1] != '\n') {
-            uint32_t k = i + 1;
-            while (k + 1 < s->n && s->text[k + 1] != '\n') k++;
-            i = k;
-        }
+    while (i < s->n && (is_blank(s->text[i]) || s->text[i] == '#'))
+        if (s->text[i++] == '#')
+            while (i < s->n && s->text[i] != '\n') i++;
     uint32_t end = i;
     while (end < s->n && !is_blank(s->text[end]) && s->text[end] != '#') end++;
     r->at = (Span){s, i, end};
@@ -271,6 +268,8 @@ static bool read_func(Reader *r, ScheduleText *t)
     FuncText f = {.span = r->at};
     if (!take_word(r, "func")) return false;
     f.name = r->word;
+    if (!*f.name) fail(r, "wanted the name of a function");
+    if (schedule_text_find(t, f.name)) fail(r, "wanted a function that was not told yet");
     advance(r);
     if (!take_word(r, "values")) fail(r, "wanted `values` and their number");
     f.n_values = read_number(r, 0, UINT32_MAX);
@@ -295,7 +294,7 @@ const ScheduleText *schedule_parse(Arena *a, const Source *src, Diags *d)
     read_number(&r, 1, 1);
     while (!r.failed && read_func(&r, t)) {}
     if (*r.word) fail(&r, "wanted a function, a group, a value or a number of its tile");
-    t->end = (Span){src, 0, src->n ? 1 : 0};
+    t->head = (Span){src, 0, src->n ? 1 : 0};
     return r.failed ? NULL : t;
 }
 

@@ -48,7 +48,7 @@ typedef struct FuncText {
 
 typedef struct ScheduleText {
     VEC(FuncText) funcs;
-    Span end;
+    Span head; /* where the text begins */
 } ScheduleText;
 
 /* What a source says, in a; NULL with E0505 in d. It is not asked what the program is: fuse and schedule do that (E0506). */

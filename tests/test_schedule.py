@@ -13,8 +13,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "golden"))
+sys.path[1:1] = [os.path.join(HERE, "golden"), os.path.join(HERE, "drawn")]
 import library  # noqa: E402
+import machine  # noqa: E402
 import numpy as np  # noqa: E402
 from schedules import Text, corrected, edit  # noqa: E402
 
@@ -46,10 +47,14 @@ def read(box, name):
         return f.read()
 
 
-def write(box, name, text):
+def written(box, name, text):
     with open(os.path.join(box, name), "w", encoding="utf-8") as f:
         f.write(text)
-    return "--schedule=" + os.path.join(box, name)
+    return os.path.join(box, name)
+
+
+def write(box, name, text):
+    return "--schedule=" + written(box, name, text)
 
 
 # ---- what the compiler prints ----
@@ -134,18 +139,19 @@ def edits_of(box, model):
 
 # ---- texts that are not legal ----
 
-PLAIN = "schedule 1\nfunc forward values 9\n"
 WRONG = [  # (replace this, by that, exit status, what is said): of the text of gcn
     ("schedule 1", "schedule 2", 2, "wanted a whole number from 1 to 1"),
     (r"\Z", "and so on", 2, "wanted a function, a group, a value or a number of its tile, found `and`"),
     (r"func forward values \d+", "func forward", 2, "wanted `values` and their number"),
     (r"(  group .*\n)(?:    .*\n)+", r"\1", 2, "wanted a root of group"),
     (r"root %(\d+)", r"root \1", 2, "wanted a value, as %7"),
-    (r"vectors \d+", "vectors 99", 2, "wanted a whole number from 1 to 16, found `99`"),
-    (r"vectors \d+", "vectors", 2, "wanted a whole number from 1 to 16"),
+    (r"vectors \d+", "vectors 99", 2, "wanted a whole number from 1 to 32, found `99`"),
+    (r"vectors \d+", "vectors", 2, "wanted a whole number from 1 to 32"),
     (r"group (\d+) \w+", r"group \1 loop", 2, "wanted one of: map, rows, dims"),
     (r"values (\d+)", "values 3", 3, "values here, found 3"),
-    (r"func vjp", "func other", 3, "the schedule has no function `vjp`"),
+    (r"func vjp", "func other", 3, "the program has no function `other`"),
+    (r"func vjp(?s:.*)", "", 3, "the schedule has no function `vjp`"),
+    (r"func vjp", "func forward", 2, "wanted a function that was not told yet"),
     (r"root %\d+ \w+", "root %99999 mul", 3, "has no value %99999"),
     (r"root (%\d+) \w+", r"root \1 tanh", 3, "found `tanh`"),
     (r"group (\d+) rows", r"group \1 map", 3, "is of the kind `rows`, found `map`"),
@@ -155,6 +161,27 @@ WRONG = [  # (replace this, by that, exit status, what is said): of the text of 
     (r"(  group \d+ rows.*?) grain", r"\1 block 4 grain", 3, "`block 4` says nothing about a kernel of this kind"),
     (r"(  group \d+ product.*?) rows \d+", r"\1 rows 1", 3, "`rows 1` is too few"),
 ]
+
+
+def mangled_texts(box):
+    """Words dropped, doubled, exchanged: the compiler takes the text or says what is wrong with it."""
+    gnnc(box, "gat", "m", "--emit=schedule")
+    plain, odd = read(box, "m.schedule").split(" "), {}
+    for seed in range(400 if LONG else 60):
+        rng, words = random.Random(seed), list(plain)
+        for _ in range(rng.randint(1, 3)):
+            i, k = rng.randrange(len(words)), rng.randrange(len(words))
+            how = rng.randrange(4)
+            if how == 0:
+                words[i] = rng.choice(["group", "root", "copy", "func", "narrow", "rows", "staged", "%3", "%99999", "-1", "0", "7", "9" * 30, "#"])
+            elif how == 1:
+                words[i], words[k] = words[k], words[i]
+            else:
+                words[i:i + rng.randint(1, 12)] = words[k:k + rng.randint(1, 30)] if how == 2 else []
+        r = gnnc(box, "gat", "mangled", "--emit=kir", write(box, "mangled.schedule", " ".join(words)))
+        if r.returncode not in (0, 2, 3):
+            odd[seed] = "%d: %s" % (r.returncode, r.stdout[-200:])
+    print("FAIL schedule.mangled: %s" % odd if odd else "ok schedule.mangled")
 
 
 def wrong_texts(box):
@@ -182,7 +209,11 @@ def main():
             for more in [(), ("--vjp=joint", "--mode=train"), ("--machine=server-64",), ("--machine=avx2-2", "--dtype=f64")] if LONG else [()]:
                 why = round_trip(box, model, *more)
                 print("FAIL schedule.round_trip_%s: %s" % (model, why) if why else "ok schedule.round_trip_%s" % model, flush=True)
+        for k, model in enumerate(EDITED if LONG else EDITED[:6]):
+            why = round_trip(box, model, "--machine=" + written(box, "drawn.machine", machine.numbers(random.Random(26 + k))))
+            print("FAIL schedule.machine_%s: %s" % (model, why) if why else "ok schedule.machine_%s" % model, flush=True)
         wrong_texts(box)
+        mangled_texts(box)
         for model in EDITED:
             n = 0
             for n, (text, why) in enumerate(edits_of(box, model), 1):

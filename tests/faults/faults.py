@@ -119,4 +119,9 @@ FAULTS = [
     ("runtime/probe.c", "for (int level = 0; level < RT_MEMORY && !code; level++) probe_latency", "for (int level = 1; level < RT_MEMORY && !code; level++) probe_latency", "machine"),
     ("codegen/emit_c_help.c", "return t.lanes == 1 ? base :", "return t.lanes == 0 ? base :", "emit_c"),
     ("passes/lower_nearest.c", "    VEC_PUSH(l->arena, &l->step->cost, cost);\n", "    (void)cost;\n", "lower_cases"),
+    # schedules as text
+    ("passes/fuse_merge.c", "if (f->target[x] != f->target[y]) return false;", "", "schedule"),
+    ("passes/fuse_given.c", "if (f->order.data[i] == f->group_of.data[t->values.data[0].v]) continue;", "continue;", "schedule"),
+    ("passes/schedule_text.c", "if (n > TILE_ROWS || (!narrow && !tiles->narrow[g])) set_number(&tiles->group[1][g], n, t->number[n]);", "", "schedule"),
+    ("passes/fuse_takeover.c", "fits &= ir_type_width(f->m, t) <= vectors * s->lanes;", "", "schedule stage"),
 ]
