@@ -149,19 +149,19 @@ box.report("a_result_of_edges_takes_no_walk_of_its_own", max(walks) != 1 and wal
 # ---- values written over others, in a row longer than what a kernel holds of it ------------------------------------
 
 rng = np.random.default_rng(3)
-LONG = toy.store(box.path("long"), {"edge_index": rng.integers(0, 5000, (2, 4000)), "x": rng.standard_normal((5000, 7)).astype("<f4"),
-                                    "batch": np.zeros(5000, int)}, num_graphs=1)
+LONG, BROAD = (toy.store(box.path(name), {"edge_index": rng.integers(0, 5000, (2, 4000)), "x": rng.standard_normal((5000, width)).astype("<f4"),
+                                         "batch": np.zeros(5000, int)}, num_graphs=1) for name, width in (("long", 7), ("broad", 100)))
 
 
-def written_over(name, over, *results):
+def written_over(name, over, *results, data=LONG):
     """The same bits as where every value has memory of its own; `over`: of the remarks, whether t takes that of s."""
     text = "model net(x: node[F]) -> (%s) {\n  s = sum_in(sum(x).src)\n  t = tanh(s)\n  return %s\n}\n"
     box.write("over.gnn", text % (", ".join(r[0] for r in results), ", ".join(r[1] for r in results)))
     seen = []
     for more in ([], ["--disable=memplan"]):
-        r = box.must(box.gnnc, "build", "over.gnn", "--data", LONG, "--cpu=generic", "-o", box.path("over"), "--remarks=fuse", *more)
+        r = box.must(box.gnnc, "build", "over.gnn", "--data", data, "--cpu=generic", "-o", box.path("over"), "--remarks=fuse", *more)
         for share in (0, 1):
-            box.must(box.path("over"), "infer", "--data", LONG, "--threads", 2, "--share", share, "--out", "y.npy")
+            box.must(box.path("over"), "infer", "--data", data, "--threads", 2, "--share", share, "--out", "y.npy")
             files = ["y.npy"] + ["y.out%d.npy" % i for i in range(1, len(results))]
             seen.append(([open(box.path(f), "rb").read() for f in files], "tanh is written over" in r.out + r.err))
     box.report(name, any(x[0] != seen[2][0] for x in seen) and "other bits" or [x[1] for x in seen] != [over, over, False, False])
@@ -169,6 +169,7 @@ def written_over(name, over, *results):
 
 AGAIN = ("node[]", "sum_in(t.src)")  # so that t is stored
 written_over("one_walk_writes_over", True, ("graph[]", "readout_max(t)"), ("graph[F]", "readout_sum(t * x)"), AGAIN)
+written_over("a_walk_for_each_tile_does_not", False, ("graph[]", "readout_max(t)"), ("graph[F]", "readout_sum(t * x)"), AGAIN, data=BROAD)
 written_over("a_second_walk_does_not", False, ("graph[]", "readout_sum(t)"), ("node[F]", "t * x"), AGAIN)
 written_over("sums_that_rescale_do_not", False, ("graph[]", "readout_logsumexp(t)"), ("graph[F]", "readout_sum(t * x)"), AGAIN)
 

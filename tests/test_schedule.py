@@ -192,6 +192,8 @@ def wrong_texts(box):
         placed = re.search(r"wrong\.schedule:\d+:\d+: error\[E050[56]\]", r.stdout)
         fits = text != plain and r.returncode == code and placed and wanted in r.stdout and not os.path.exists(os.path.join(box, "refused.plan"))
         print("ok schedule.wrong_%d" % k if fits else "FAIL schedule.wrong_%d: %d, wanted %d and `%s`: %s" % (k, r.returncode, code, wanted, r.stdout[-300:].replace("\n", " | ")))
+    r = gnnc(box, "gcn", "block", "--emit=kir", write(box, "block.schedule", plain.replace(" block 96", " block 48")))
+    print("ok schedule.narrow" if "_narrow" in read(box, "block.kir") else "FAIL schedule.narrow: with other blocks of rows no kernel for few registers is left")
     swapped = Text(plain)
     swapped.funcs[0][1].reverse()
     r = gnnc(box, "gcn", "refused", "--emit=plan", write(box, "wrong.schedule", str(swapped)))
