@@ -266,6 +266,15 @@ static CText halves(CKernel *c, const KirIns *x)
     return text(c, BIND_CALL, "%s(%s, %s, %lld)", name, a, b, (long long)x->i / 2);
 }
 
+static CText shuffle(CKernel *c, const KirIns *x)
+{
+    KirType from = c_shape(type_of(c, x->args[0]));
+    const char *v = arg(c, x, 0), *lanes = arg(c, x, 1);
+    const char *name = c_helper(c->file, x->type.lanes == 1 ? "pick" : "shuffle", c_shape(x->type), from);
+    bool bit = x->type.base == KIR_I1 && x->type.lanes == 1;
+    return text(c, bit ? BIND_COMPARE : BIND_CALL, "%s(%s, %s)%s", name, v, lanes, bit ? " != 0" : "");
+}
+
 static CText fold(CKernel *c, const KirIns *x)
 {
     KirType from = type_of(c, x->args[0]);
@@ -398,6 +407,7 @@ CText c_expr(CKernel *c, KirId id)
     case KIR_part: return pick_lanes(c, x);
     case KIR_lower:
     case KIR_upper: return halves(c, x);
+    case KIR_shuffle: return shuffle(c, x);
     case KIR_hadd:
     case KIR_hmax:
     case KIR_hmin:

@@ -107,6 +107,10 @@ static const Helper helpers[] = {
     {"part",
      "static inline $V part_$t_$f($F v, int first)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = v[first + l];\n    return r;\n}\n"},
+    {"shuffle",
+     "static inline $V shuffle_$t_$f($F v, $m lanes)\n{\n    $V r = {0};\n"
+     "    for (int l = 0; l < $n; l++) r[l] = v[lanes[l] & ($k - 1)];\n    return r;\n}\n"},
+    {"pick", "static inline $E pick_$f($F v, int32_t lane)\n{\n    return v[lane & ($k - 1)];\n}\n"},
     {"lower", HALVES("lower", "")},
     {"upper", HALVES("upper", " + h")},
     {"hadd", FOLD("hadd", "v[l] = v[l] + v[l + n]")},

@@ -293,6 +293,21 @@ static LLVMValueRef fold(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef v)
     return v;
 }
 
+/* Lane l of the result is lane n[l] of v, modulo its lanes. */
+static LLVMValueRef shuffle_by(LlvmKernel *e, KirType t, KirType from, LLVMValueRef v, LLVMValueRef n)
+{
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
+    LLVMValueRef mask = splat_constant(LLVMConstInt(i32, from.lanes - 1u, false), t.lanes), r = LLVMGetPoison(llvm_type(e->context, t));
+    n = LLVMBuildAnd(e->at, n, mask, "");
+    if (t.lanes == 1) return LLVMBuildExtractElement(e->at, v, n, "");
+    if (LLVMIsConstant(n)) return LLVMBuildShuffleVector(e->at, v, LLVMGetPoison(LLVMTypeOf(v)), n, "");
+    for (unsigned l = 0; l < t.lanes; l++) {
+        LLVMValueRef at = LLVMConstInt(i32, l, false), lane = LLVMBuildExtractElement(e->at, n, at, "");
+        r = LLVMBuildInsertElement(e->at, r, LLVMBuildExtractElement(e->at, v, lane, ""), at, "");
+    }
+    return r;
+}
+
 static LLVMValueRef shuffle(LlvmKernel *e, LLVMValueRef a, LLVMValueRef b, const unsigned *from, unsigned lanes)
 {
     LLVMValueRef mask[KIR_MAX_LANES];
@@ -342,6 +357,7 @@ static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueR
     case KIR_ult: return compare(e, x->op, t, a, b);
     case KIR_lower:
     case KIR_upper: return halves(e, x, a, b);
+    case KIR_shuffle: return shuffle_by(e, x->type, t, a, b);
     case KIR_insert:
         return LLVMBuildInsertElement(
             e->at, a, b,

@@ -75,6 +75,7 @@ static void canonicalise(KirIns *x)
     if (x->op == KIR_load || x->op == KIR_gather)
         if (x->active == x->type.lanes) x->f = 0;
     if (x->op != KIR_for) x->bind = KIR_SEQ, x->comment = NULL;
+    if (x->op != KIR_alloc) x->shared = false;
 }
 
 static KirId append(KirBuilder *b, KirIns ins)

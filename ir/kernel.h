@@ -11,7 +11,7 @@
 typedef uint32_t KirId;
 #define KIR_NONE UINT32_MAX
 enum { KIR_MAX_ALLOC_BYTES = 64 << 10 /* of a private array */, KIR_MAX_FRAME_BYTES = 256 << 10 /* of all */ };
-enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* open blocks */, KIR_MAX_NAME = 64 };
+enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* open blocks */, KIR_MAX_NAME = 64, KIR_MAX_WARPS = 64 /* of a block */ };
 
 typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64 } KirBase; /* i8: bool storage only */
 typedef struct KirType {
@@ -26,8 +26,9 @@ typedef enum {
     KIR_N_OPS
 } KirOpcode;
 
-/* How a loop runs. CPU targets know seq, unroll, threads; the rest is refused by their verifier. */
-typedef enum { KIR_SEQ, KIR_UNROLL, KIR_THREADS, KIR_BLOCK, KIR_WARP, KIR_LANE } KirBinding;
+/* How a loop runs. An iteration of a loop bound to block is a block of warps; one of a loop bound to warp is a warp: 16 lanes that
+   run together, half a warp of an NVIDIA GPU. A vector has one element in each lane, a scalar is the same in all. */
+typedef enum { KIR_SEQ, KIR_UNROLL, KIR_THREADS, KIR_BLOCK, KIR_WARP } KirBinding;
 
 typedef enum { K_NONE, K_INT, K_FLT, K_BUF, K_NAME } KirImm;
 typedef enum { KIND_V, KIND_S, KIND_B, KIND_BB } KirKind;
@@ -55,6 +56,7 @@ typedef struct KirIns {
     uint8_t active; /* load/gather/store: lanes touched, 1..lanes */
     int64_t stride; /* load/store of vectors: elements between lanes, 1 = consecutive, 0 = all the same */
     KirBinding bind;      /* for */
+    bool shared;          /* alloc: one array for all warps of a block */
     const char *name;     /* hint for the value's name in text and in C; or NULL */
     const char *comment;  /* on a for; or NULL */
     KirBlock body, other; /* B, BB */
@@ -68,7 +70,7 @@ typedef struct KirParam {
     bool restrict_; /* no other parameter overlaps it where either is written */
 } KirParam;
 
-/* A kernel. The body is a block whose last instruction may be one `for` bound to threads: the
+/* A kernel. The body is a block whose last instruction may be one `for` bound to threads or block: the
    parallel loop, over [0, extent); what stands before it is repeated by every chunk and must be pure. The
    emitted function runs [lo, hi) of it. Without such a loop the kernel is one piece of work. */
 typedef struct KirKernel {
@@ -116,7 +118,7 @@ void kir_print(const KirKernel *k, StrBuf *out);
 void kir_print_code(const KirKernel *k, StrBuf *out); /* without what it is called and comments: equal texts compute the same */
 void kir_print_ins(const KirKernel *k, KirId id, StrBuf *out); /* one line without its blocks; any kernel */
 const char *kir_base_name(KirBase base);       /* "i1" .. "f64" */
-const char *kir_binding_name(KirBinding bind); /* "seq" .. "lane" */
+const char *kir_binding_name(KirBinding bind); /* "seq" .. "warp" */
 typedef struct KirModule {
     VEC(KirKernel *) kernels;
 } KirModule;
@@ -126,12 +128,18 @@ KirModule *kir_parse(Arena *a, const Source *src, Diags *d);
 bool kir_verify(const KirKernel *k, Diags *d);
 /* The same with the place of each instruction, [k->ins.n], and of the kernel's head. */
 bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d);
-/* What CPU emitters take beyond that: loops bound to block, warp or lane are refused. */
-bool kir_verify_cpu(const KirKernel *k, Diags *d);
+/* The first barrier that not all warps of a block reach together, or KIR_NONE: it stands in an `if`, `for` or `loop` that depends on
+   which warp runs it. For a kernel that is well-formed otherwise. */
+KirId kir_parted_barrier(Arena *a, const KirKernel *k);
+/* Whether the kernel's last instruction is a loop bound to block. */
+bool kir_has_block(const KirKernel *k);
+/* [ins.n], from the arena: the instruction is a barrier or holds one. */
+bool *kir_barriers(Arena *a, const KirKernel *k);
 
 /* Runs a kernel slowly and exactly: the meaning of kernel IR, for tests of emitters.
    args[i] belongs to params[i]; n_elems[i] bounds buffers. NULL on success, else what went wrong
-   (an index out of bounds names the instruction). f32 arithmetic is done in f32. */
+   (an index out of bounds names the instruction; so does an access that races with another warp of the block, or with another
+   block). f32 arithmetic is done in f32. */
 typedef union KirArg {
     void *p;
     int64_t i;

@@ -258,7 +258,7 @@ static bool parse_place(Parser *p, KirIns *x)
     if (token_is(p, t, "%")) {
         if (!parse_operand(p, &x->alloc)) return false;
     } else if (!find_param(p, t, &x->buf)) {
-        return fail(p, t, "a parameter or a private array");
+        return fail(p, t, "a parameter or an array");
     }
     return expect(p, "[") && parse_operand(p, &x->args[0]) && expect(p, "]");
 }
@@ -297,8 +297,11 @@ static bool parse_immediate(Parser *p, KirIns *x)
     if (info->imm != K_INT) return true;
     if (info->n_args && !expect(p, ",")) return false;
     bool bit = x->op == KIR_iconst && x->type.base == KIR_I1, word = x->op == KIR_iconst && x->type.base == KIR_I32;
-    return parse_int(p, bit ? 0 : word ? INT32_MIN : INT64_MIN, bit ? 1 : word ? INT32_MAX : INT64_MAX,
-                     bit ? "0 or 1" : word ? "an integer of 32 bits" : "an integer", &x->i);
+    if (!parse_int(p, bit ? 0 : word ? INT32_MIN : INT64_MIN, bit ? 1 : word ? INT32_MAX : INT64_MAX,
+                   bit ? "0 or 1" : word ? "an integer of 32 bits" : "an integer", &x->i))
+        return false;
+    x->shared = x->op == KIR_alloc && accept(p, "shared");
+    return true;
 }
 
 static bool parse_operands(Parser *p, KirIns *x)
@@ -361,6 +364,9 @@ static bool parse_statement(Parser *p, Token t)
     } else if (accept(p, "break_if")) {
         x.op = KIR_break_if;
         good = parse_operand(p, &x.args[0]);
+    } else if (accept(p, "barrier")) {
+        x.op = KIR_barrier;
+        good = true;
     } else if (accept(p, "set")) {
         x.op = KIR_set;
         good = parse_operand(p, &x.args[0]) && expect(p, "=") && parse_operand(p, &x.args[1]);
@@ -375,7 +381,7 @@ static bool parse_statement(Parser *p, Token t)
 
 static bool parse_binding(Parser *p, KirBinding *bind)
 {
-    for (KirBinding i = KIR_SEQ; i <= KIR_LANE; i++)
+    for (KirBinding i = KIR_SEQ; i <= KIR_WARP; i++)
         if (accept(p, kir_binding_name(i))) {
             *bind = i;
             return true;

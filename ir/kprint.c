@@ -25,7 +25,7 @@ const char *kir_base_name(KirBase base)
 
 const char *kir_binding_name(KirBinding bind)
 {
-    static const char *const names[] = {"seq", "unroll", "threads", "block", "warp", "lane"};
+    static const char *const names[] = {"seq", "unroll", "threads", "block", "warp"};
     return names[bind];
 }
 
@@ -174,6 +174,7 @@ static void print_immediate(Printer *p, const KirIns *x)
         strbuf_puts(p->out, x->i >= 0 && x->i < k->params.n ? k->params.data[x->i].name : "?");
     else if (kir_ops[x->op].imm == K_INT)
         strbuf_printf(p->out, "%s%lld", kir_ops[x->op].n_args ? ", " : "", (long long)x->i);
+    if (x->shared) strbuf_puts(p->out, " shared");
 }
 
 static void print_for(Printer *p, const KirIns *x, KirId id)
@@ -186,7 +187,7 @@ static void print_for(Printer *p, const KirIns *x, KirId id)
     print_value(p, x->args[1]);
     if (x->i != 1) strbuf_printf(p->out, " step %lld", (long long)x->i);
     if (x->bind != KIR_SEQ)
-        strbuf_printf(p->out, " %s", x->bind <= KIR_LANE ? kir_binding_name(x->bind) : "?");
+        strbuf_printf(p->out, " %s", x->bind <= KIR_WARP ? kir_binding_name(x->bind) : "?");
 }
 
 static void print_head(Printer *p, KirId id)
@@ -201,7 +202,7 @@ static void print_head(Printer *p, KirId id)
         strbuf_puts(p->out, " = ");
     }
     strbuf_puts(p->out, kir_ops[x->op].name);
-    if (x->op == KIR_loop) return;
+    if (x->op == KIR_loop || x->op == KIR_barrier) return;
     strbuf_puts(p->out, " ");
     if (x->op == KIR_set) {
         print_value(p, x->args[0]);

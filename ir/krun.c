@@ -1,7 +1,8 @@
 /* Runs kernel IR one lane at a time: the meaning of every instruction, for tests of emitters. Slow
-   and exact: f32 is worked out in f32, nothing is contracted, every index is checked, reading a
-   private element before it was stored is an error. It is independent of the walker and of every
-   emitter. */
+   and exact: f32 is worked out in f32, nothing is contracted, every index is checked, reading an
+   array's element before it was stored is an error. The warps of a block run one after another from each
+   barrier to the next; that no other order could matter is checked at each access to memory that they share. It is independent
+   of the walker and of every emitter. */
 #include "ir/kernel.h"
 #include <float.h>
 #include <math.h>
@@ -19,10 +20,28 @@ typedef struct Value {
     Lane lane[KIR_MAX_LANES];
 } Value;
 
+/* Who touched an element last, in one stretch of time in which nobody waits for another: a number above 0, SEVERAL, or 0 for none. */
+typedef struct Touch {
+    int64_t when;
+    int32_t writer, reader;
+} Touch;
+enum { SEVERAL = -1 };
+typedef struct Touches { /* of an element */
+    Touch warps; /* between two barriers of a block */
+    Touch blocks; /* in a run; of elements of buffers */
+} Touches;
+
 typedef struct Array { /* of an alloc */
     Lane *data;
     bool *stored;
+    Touches *touches; /* shared */
 } Array;
+
+typedef struct Warp { /* what is its own */
+    Value *values; /* [ins.n] */
+    Array *arrays; /* [ins.n] of allocs */
+    bool *taint;   /* [ins.n], or NULL */
+} Warp;
 
 typedef struct Run {
     Arena *arena;
@@ -31,8 +50,13 @@ typedef struct Run {
     const int64_t *n_elems;
     int64_t lo, hi;
     KirWatch *watch; /* or NULL */
-    Value *values; /* [ins.n] */
-    Array *arrays; /* [ins.n] of allocs */
+    Warp own;       /* of the warp that runs, or of the instructions around all warps */
+    Warp *warps;    /* [n_warps], of the loop bound to warp */
+    int32_t n_warps, who; /* who: the warp that runs + 1, SEVERAL for what each of a block does, 0 outside of blocks */
+    int32_t block;        /* blocks begun */
+    int64_t interval;     /* barriers met, and blocks begun */
+    const bool *barriers; /* [ins.n] of kir_barriers */
+    Touches **touches;    /* [params.n] of buffers that a block touched */
     KirId at;
     const char *why;
 } Run;
@@ -203,7 +227,7 @@ static Outcome out_of_bounds(Run *r, int64_t index, int64_t n)
 /* The element a lane meets, checked. */
 static Outcome lane_index(Run *r, const KirIns *x, unsigned lane, int64_t *index)
 {
-    const Value *v = &r->values[x->args[0]];
+    const Value *v = &r->own.values[x->args[0]];
     int64_t n = buffer_size(r, x), offset;
     if (x->op == KIR_gather)
         *index = v->lane[lane].i;
@@ -231,22 +255,47 @@ static bool is_access(const KirIns *x)
     return (x->op == KIR_load || x->op == KIR_gather || x->op == KIR_store) && x->buf != KIR_NONE;
 }
 
+/* Whether an access meets one of another that nothing keeps in order with it. */
+static bool races(Touch *t, int64_t when, int32_t who, bool write)
+{
+    if (t->when != when) *t = (Touch){.when = when};
+    bool other_wrote = t->writer && t->writer != who, other_read = t->reader && t->reader != who;
+    if (write) t->writer = who;
+    else t->reader = other_read ? SEVERAL : who;
+    return other_wrote || (write && other_read);
+}
+
+/* Buffers and shared arrays are seen by the other warps of the block, buffers by the other blocks. */
+static Outcome check_race(Run *r, const KirIns *x, int64_t index)
+{
+    bool buffer = x->buf != KIR_NONE, write = x->op == KIR_store;
+    if (!r->who || (!buffer && !r->own.arrays[x->alloc].touches)) return DONE;
+    if (buffer && !r->touches[x->buf]) r->touches[x->buf] = ARENA_ARRAY(r->arena, Touches, r->n_elems[x->buf] + 1);
+    Touches *t = buffer ? &r->touches[x->buf][index] : &r->own.arrays[x->alloc].touches[index];
+    const char *what = write ? "writes" : "reads", *who = NULL;
+    if (races(&t->warps, r->interval, r->who, write)) who = "another warp, with no barrier between";
+    else if (buffer && races(&t->blocks, 1, r->block, write)) who = "another block";
+    if (!who) return DONE;
+    return fail(r, arena_printf(r->arena, "races: warp %d %s element %lld, and so does %s", r->who - 1, what, (long long)index, who));
+}
+
 static Outcome run_load(Run *r, KirId id, const KirIns *x)
 {
     KirBase base = x->type.base;
     bool is_float = base == KIR_F32 || base == KIR_F64;
     for (unsigned lane = 0; lane < x->type.lanes; lane++) {
-        Lane *to = &r->values[id].lane[lane];
+        Lane *to = &r->own.values[id].lane[lane];
         *to = is_float ? constant(base, x) : (Lane){.i = (int64_t)x->f};
         if (lane >= x->active) continue;
         int64_t index;
-        if (lane_index(r, x, lane, &index) != DONE) return FAILED;
+        if (lane_index(r, x, lane, &index) != DONE || check_race(r, x, index) != DONE) return FAILED;
         if (x->buf != KIR_NONE) {
             *to = read_element(r->args[x->buf].p, base, index);
             continue;
         }
-        const Array *array = &r->arrays[x->alloc];
-        if (!array->stored[index]) return fail(r, "reads a private element that was not stored");
+        const Array *array = &r->own.arrays[x->alloc];
+        if (!array->stored[index])
+            return fail(r, array->touches ? "races, or reads what nobody writes: no warp has stored the element yet" : "reads a private element that was not stored");
         *to = array->data[index];
     }
     return DONE;
@@ -256,13 +305,13 @@ static Outcome run_store(Run *r, const KirIns *x)
 {
     for (unsigned lane = 0; lane < x->active; lane++) {
         int64_t index;
-        if (lane_index(r, x, lane, &index) != DONE) return FAILED;
-        Lane v = r->values[x->args[1]].lane[lane];
+        if (lane_index(r, x, lane, &index) != DONE || check_race(r, x, index) != DONE) return FAILED;
+        Lane v = r->own.values[x->args[1]].lane[lane];
         if (x->buf != KIR_NONE) {
             write_element(r->args[x->buf].p, x->type.base, index, v);
         } else {
-            r->arrays[x->alloc].data[index] = v;
-            r->arrays[x->alloc].stored[index] = true;
+            r->own.arrays[x->alloc].data[index] = v;
+            r->own.arrays[x->alloc].stored[index] = true;
         }
     }
     return DONE;
@@ -270,12 +319,13 @@ static Outcome run_store(Run *r, const KirIns *x)
 
 static Outcome run_alloc(Run *r, KirId id, const KirIns *x)
 {
-    Array *array = &r->arrays[id];
+    Array *array = &r->own.arrays[id];
     if (!array->data) {
         array->data = ARENA_ARRAY(r->arena, Lane, x->i);
         array->stored = ARENA_ARRAY(r->arena, bool, x->i);
     }
     memset(array->stored, 0, (size_t)x->i * sizeof(bool));
+    if (x->shared && !array->touches) array->touches = ARENA_ARRAY(r->arena, Touches, x->i);
     return DONE;
 }
 
@@ -297,11 +347,11 @@ static void run_fold(Run *r, KirId id, const KirIns *x)
                    : x->op == KIR_hmax ? KIR_max
                    : x->op == KIR_hmin ? KIR_min
                                        : KIR_mul;
-    Value v = r->values[x->args[0]];
+    Value v = r->own.values[x->args[0]];
     for (unsigned n = kir_result_type(r->k, x->args[0]).lanes / 2; n; n /= 2)
         for (unsigned i = 0; i < n; i++)
             v.lane[i] = arith(op, x->type.base, v.lane[i], v.lane[i + n], (Lane){0});
-    r->values[id].lane[0] = v.lane[0];
+    r->own.values[id].lane[0] = v.lane[0];
 }
 
 /* Lane l of the lower or upper halves of the groups of two vectors. */
@@ -310,7 +360,14 @@ static Lane half_lane(const Run *r, const KirIns *x, unsigned l)
     unsigned half = (unsigned)x->i / 2, at = l / half * 2 * half + l % half;
     if (x->op == KIR_upper) at += half;
     bool second = at >= x->type.lanes;
-    return r->values[x->args[second]].lane[second ? at - x->type.lanes : at];
+    return r->own.values[x->args[second]].lane[second ? at - x->type.lanes : at];
+}
+
+/* Lane l of a vector's lanes in another order. */
+static Lane shuffled_lane(const Run *r, const KirIns *x, unsigned l)
+{
+    unsigned lanes = kir_result_type(r->k, x->args[0]).lanes;
+    return r->own.values[x->args[0]].lane[(uint64_t)r->own.values[x->args[1]].lane[l].i % lanes];
 }
 
 /* Lane l of a lane-wise instruction, whose operands are of base `from`. */
@@ -318,7 +375,7 @@ static Lane run_lane(const Run *r, const KirIns *x, KirBase from, unsigned l)
 {
     KirBase base = x->type.base;
     Lane arg[3] = {{0}, {0}, {0}};
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) arg[i] = r->values[x->args[i]].lane[l];
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) arg[i] = r->own.values[x->args[i]].lane[l];
     switch (x->op) {
     case KIR_const:
     case KIR_iconst: return constant(base, x);
@@ -331,21 +388,22 @@ static Lane run_lane(const Run *r, const KirIns *x, KirBase from, unsigned l)
     case KIR_ult: return (Lane){.i = compare(x->op, from, arg[0], arg[1])};
     case KIR_select: {
         unsigned m = kir_result_type(r->k, x->args[0]).lanes == 1 ? 0 : l;
-        return r->values[x->args[0]].lane[m].i ? arg[1] : arg[2];
+        return r->own.values[x->args[0]].lane[m].i ? arg[1] : arg[2];
     }
     case KIR_convert: return convert(from, base, arg[0]);
     case KIR_zext: return (Lane){.i = low(arg[0].i)};
     case KIR_bitcast: return bitcast(base, arg[0]);
-    case KIR_splat: return r->values[x->args[0]].lane[0];
-    case KIR_extract: return r->values[x->args[0]].lane[x->i];
-    case KIR_insert: return x->i == l ? r->values[x->args[1]].lane[0] : arg[0];
+    case KIR_splat: return r->own.values[x->args[0]].lane[0];
+    case KIR_extract: return r->own.values[x->args[0]].lane[x->i];
+    case KIR_insert: return x->i == l ? r->own.values[x->args[1]].lane[0] : arg[0];
     case KIR_repeat: {
         unsigned lanes = kir_result_type(r->k, x->args[0]).lanes;
-        return r->values[x->args[0]].lane[l / x->i % lanes];
+        return r->own.values[x->args[0]].lane[l / x->i % lanes];
     }
-    case KIR_part: return r->values[x->args[0]].lane[l + x->i];
+    case KIR_part: return r->own.values[x->args[0]].lane[l + x->i];
     case KIR_lower:
     case KIR_upper: return half_lane(r, x, l);
+    case KIR_shuffle: return shuffled_lane(r, x, l);
     case KIR_var: return arg[0];
     default: return arith(x->op, base, arg[0], arg[1], arg[2]);
     }
@@ -357,10 +415,10 @@ static Outcome run_value(Run *r, KirId id, const KirIns *x)
     bool divides = (x->op == KIR_div && x->type.base <= KIR_I64) || x->op == KIR_rem;
     KirBase from = kir_ops[x->op].n_args ? kir_result_type(r->k, x->args[0]).base : x->type.base;
     for (unsigned l = 0; l < x->type.lanes; l++) {
-        if (divides && !int_divides(r->values[x->args[0]].lane[l].i,
-                                    r->values[x->args[1]].lane[l].i, x->type.base))
+        if (divides && !int_divides(r->own.values[x->args[0]].lane[l].i,
+                                    r->own.values[x->args[1]].lane[l].i, x->type.base))
             return fail(r, "divides by zero, or the quotient does not fit");
-        r->values[id].lane[l] = run_lane(r, x, from, l);
+        r->own.values[id].lane[l] = run_lane(r, x, from, l);
     }
     return DONE;
 }
@@ -368,18 +426,28 @@ static Outcome run_value(Run *r, KirId id, const KirIns *x)
 static Outcome run_set(Run *r, const KirIns *x)
 {
     unsigned lanes = kir_result_type(r->k, x->args[0]).lanes;
-    memcpy(r->values[x->args[0]].lane, r->values[x->args[1]].lane, lanes * sizeof(Lane));
+    memcpy(r->own.values[x->args[0]].lane, r->own.values[x->args[1]].lane, lanes * sizeof(Lane));
     return DONE;
 }
 
 static Outcome run_block(Run *r, const KirBlock *b);
+static Outcome run_warps(Run *r, KirId id, const KirIns *x);
 
 enum { FIRST_TURNS = 4, LAST_TURNS = 2 };
 
+/* What stands before the warps of a block, each of them does. */
+static void begin_block(Run *r, const KirIns *x)
+{
+    const KirIns *warps = &r->k->ins.data[x->body.ins.data[x->body.ins.n - 1]];
+    r->block++, r->interval++;
+    r->who = r->k->ins.data[warps->args[1]].i == 1 ? 1 : SEVERAL;
+}
+
 static Outcome run_for(Run *r, KirId id, const KirIns *x)
 {
-    int64_t from = r->values[x->args[0]].lane[0].i, to = r->values[x->args[1]].lane[0].i;
-    if (x->bind == KIR_THREADS) {
+    int64_t from = r->own.values[x->args[0]].lane[0].i, to = r->own.values[x->args[1]].lane[0].i;
+    if (x->bind == KIR_WARP) return run_warps(r, id, x);
+    if (x->bind == KIR_THREADS || x->bind == KIR_BLOCK) {
         from = from > r->lo ? from : r->lo;
         to = to < r->hi ? to : r->hi;
     }
@@ -387,12 +455,118 @@ static Outcome run_for(Run *r, KirId id, const KirIns *x)
     int64_t skip_at = some ? from + FIRST_TURNS * x->i : to, last = some ? from + ((to - from - 1) / x->i - LAST_TURNS + 1) * x->i : to;
     for (int64_t i = from; i < to;) {
         if (some && i == skip_at) i = last;
-        r->values[id].lane[0].i = i;
-        if (r->watch && x->bind == KIR_THREADS) r->watch->at = i;
+        r->own.values[id].lane[0].i = i;
+        if (r->watch && (x->bind == KIR_THREADS || x->bind == KIR_BLOCK)) r->watch->at = i;
+        if (x->bind == KIR_BLOCK) begin_block(r, x);
         if (run_block(r, &x->body) == FAILED) return FAILED;
         if (__builtin_add_overflow(i, x->i, &i)) break;
     }
     return DONE;
+}
+
+/* ---- the warps of a block ---- */
+
+static Outcome run_ins(Run *r, KirId id);
+static Outcome taint(Run *r, KirId id, const KirIns *x);
+static Outcome run_together(Run *r, const KirBlock *b);
+
+static void enter_warp(Run *r, int32_t warp)
+{
+    r->own = r->warps[warp];
+    r->who = warp + 1;
+}
+
+/* The value that all warps have. */
+static Outcome agreed(Run *r, KirId v, int64_t *value)
+{
+    *value = r->warps[0].values[v].lane[0].i;
+    for (int32_t w = 1; w < r->n_warps; w++)
+        if (r->warps[w].values[v].lane[0].i != *value) return fail(r, "the warps of a block differ in how they pass a barrier");
+    return DONE;
+}
+
+static Outcome together_for(Run *r, KirId id, const KirIns *x)
+{
+    int64_t from, to;
+    if (agreed(r, x->args[0], &from) != DONE || agreed(r, x->args[1], &to) != DONE) return FAILED;
+    for (int64_t i = from; i < to;) {
+        for (int32_t w = 0; w < r->n_warps; w++) r->warps[w].values[id].lane[0].i = i;
+        if (run_together(r, &x->body) == FAILED) return FAILED;
+        if (__builtin_add_overflow(i, x->i, &i)) break;
+    }
+    return DONE;
+}
+
+static Outcome together_loop(Run *r, const KirIns *x)
+{
+    for (;;) {
+        Outcome outcome = run_together(r, &x->body);
+        if (outcome != DONE) return outcome == BROKE ? DONE : FAILED;
+    }
+}
+
+/* A barrier, what holds one, or a break out of a loop that holds one. */
+static Outcome run_meeting(Run *r, KirId id)
+{
+    const KirIns *x = &r->k->ins.data[id];
+    int64_t met;
+    r->at = id;
+    if (r->watch && r->watch->fuel-- <= 0) return FAILED;
+    for (int32_t w = 0; w < r->n_warps; w++) {
+        enter_warp(r, w);
+        if (r->own.taint && taint(r, id, x) != DONE) return FAILED;
+    }
+    switch (x->op) {
+    case KIR_barrier: r->interval++; return DONE;
+    case KIR_for: return together_for(r, id, x);
+    case KIR_loop: return together_loop(r, x);
+    case KIR_break_if: return agreed(r, x->args[0], &met) != DONE ? FAILED : met ? BROKE : DONE;
+    default: return agreed(r, x->args[0], &met) != DONE ? FAILED : run_together(r, met ? &x->body : &x->other);
+    }
+}
+
+static bool meets(const Run *r, KirId id) { return r->barriers[id] || r->k->ins.data[id].op == KIR_break_if; }
+
+/* A block that holds a barrier: each warp from one meeting to the next. */
+static Outcome run_together(Run *r, const KirBlock *b)
+{
+    for (uint32_t i = 0, end; i < b->ins.n; i = end) {
+        for (end = i; end < b->ins.n && !meets(r, b->ins.data[end]);) end++;
+        for (int32_t w = 0; w < r->n_warps; w++) {
+            enter_warp(r, w);
+            for (uint32_t at = i; at < end; at++)
+                if (run_ins(r, b->ins.data[at]) != DONE) return FAILED;
+        }
+        if (end == b->ins.n) break;
+        Outcome outcome = run_meeting(r, b->ins.data[end++]);
+        if (outcome != DONE) return outcome;
+    }
+    return DONE;
+}
+
+/* The loop bound to warp. Each warp sees what stands around it, and has registers and private arrays of its own. */
+static Outcome run_warps(Run *r, KirId id, const KirIns *x)
+{
+    Warp around = r->own;
+    uint32_t n = r->k->ins.n;
+    r->n_warps = (int32_t)around.values[x->args[1]].lane[0].i;
+    if (!r->warps) {
+        r->warps = ARENA_ARRAY(r->arena, Warp, r->n_warps);
+        r->barriers = kir_barriers(r->arena, r->k);
+        for (int32_t w = 0; w < r->n_warps; w++)
+            r->warps[w] = (Warp){ARENA_ARRAY(r->arena, Value, n), ARENA_ARRAY(r->arena, Array, n), around.taint ? ARENA_ARRAY(r->arena, bool, n) : NULL};
+    }
+    for (int32_t w = 0; w < r->n_warps; w++) {
+        memcpy(r->warps[w].values, around.values, n * sizeof(Value));
+        for (uint32_t i = 0; i < n; i++)
+            if (around.arrays[i].data) r->warps[w].arrays[i] = around.arrays[i];
+        if (around.taint) memcpy(r->warps[w].taint, around.taint, n * sizeof(bool));
+        r->warps[w].values[id].lane[0].i = w;
+    }
+    Outcome outcome = run_together(r, &x->body);
+    r->own = around;
+    r->who = 0;
+    return outcome;
 }
 
 static Outcome run_loop(Run *r, const KirIns *x)
@@ -406,10 +580,10 @@ static Outcome run_loop(Run *r, const KirIns *x)
 /* Whether the value depends on a read that was in vain; and that nothing that is written does. */
 static Outcome taint(Run *r, KirId id, const KirIns *x)
 {
-    bool *t = r->watch->taint, own = false, private = x->alloc != KIR_NONE;
+    bool *t = r->own.taint, own = false, private = x->alloc != KIR_NONE;
     bool known = x->op == KIR_select && r->watch->how[x->args[0]] && kir_result_type(r->k, x->args[0]).lanes == 1;
     for (unsigned i = 0; i < kir_ops[x->op].n_args; i++)
-        if (!known || i != (r->values[x->args[0]].lane[0].i ? 2 : 1)) own |= t[x->args[i]];
+        if (!known || i != (r->own.values[x->args[0]].lane[0].i ? 2 : 1)) own |= t[x->args[i]];
     switch (x->op) {
     case KIR_set: t[x->args[0]] = t[x->args[1]]; break;
     case KIR_store:
@@ -437,7 +611,7 @@ static Outcome run_ins(Run *r, KirId id)
         if (r->watch->fuel-- <= 0) return FAILED;
         r->watch->vain = false;
         if (is_access(x) && tell(r, x) != DONE) return FAILED;
-        if (r->watch->taint && taint(r, id, x) != DONE) return FAILED;
+        if (r->own.taint && taint(r, id, x) != DONE) return FAILED;
         if (r->watch->how[id] == KIR_WATCH_SKIP) return DONE;
     }
     switch (x->op) {
@@ -449,8 +623,8 @@ static Outcome run_ins(Run *r, KirId id)
     case KIR_set: return run_set(r, x);
     case KIR_for: return run_for(r, id, x);
     case KIR_loop: return run_loop(r, x);
-    case KIR_break_if: return r->values[x->args[0]].lane[0].i ? BROKE : DONE;
-    case KIR_if: return run_block(r, r->values[x->args[0]].lane[0].i ? &x->body : &x->other);
+    case KIR_break_if: return r->own.values[x->args[0]].lane[0].i ? BROKE : DONE;
+    case KIR_if: return run_block(r, r->own.values[x->args[0]].lane[0].i ? &x->body : &x->other);
     case KIR_hadd:
     case KIR_hmax:
     case KIR_hmin:
@@ -535,8 +709,8 @@ void kir_watch_plan(const KirKernel *k, bool *wants, uint8_t *how)
 const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi, KirWatch *w)
 {
     Run r = {.arena = a, .k = k, .args = args, .n_elems = n_elems, .lo = lo, .hi = hi, .watch = w};
-    r.values = ARENA_ARRAY(a, Value, k->ins.n);
-    r.arrays = ARENA_ARRAY(a, Array, k->ins.n);
+    r.own = (Warp){ARENA_ARRAY(a, Value, k->ins.n), ARENA_ARRAY(a, Array, k->ins.n), w ? w->taint : NULL};
+    r.touches = ARENA_ARRAY(a, Touches *, k->params.n + 1);
     run_block(&r, &k->body);
     return r.why;
 }

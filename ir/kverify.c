@@ -178,6 +178,14 @@ static const char *kcheck_fold(const Check *c)
                : "folds a vector of numbers to its scalar";
 }
 
+static const char *kcheck_shuffle(const Check *c)
+{
+    KirType from = type_of(c, 0), lanes = type_of(c, 1);
+    if (from.base != c->x->type.base) return "the base type changes";
+    if (from.lanes == 1) return "wants a vector";
+    return lanes.base == KIR_I32 && lanes.lanes == c->x->type.lanes ? NULL : "the lane numbers are i32, one per lane of the result";
+}
+
 /* The element type a memory instruction meets, KIR_I8 seen as i1. */
 static const char *element_type(const Check *c, KirBase *elem)
 {
@@ -246,7 +254,13 @@ static const char *kcheck_alloc(const Check *c)
 {
     if (c->x->type.lanes != 1 || !is_number(c->x->type)) return "the elements are scalar numbers";
     int64_t most = KIR_MAX_ALLOC_BYTES / (int64_t)kir_base_bytes(c->x->type.base);
-    return c->x->i >= 1 && c->x->i <= most ? NULL : "a private array has 1 element to 64 KiB";
+    return c->x->i >= 1 && c->x->i <= most ? NULL : "an array has 1 element to 64 KiB";
+}
+
+static const char *kcheck_barrier(const Check *c)
+{
+    (void)c;
+    return NULL;
 }
 
 static const char *kcheck_var(const Check *c) { return operands_match(c); }
@@ -258,12 +272,32 @@ static const char *kcheck_set(const Check *c)
     return same_type(type_of(c, 1), var->type) ? NULL : "the value has another type than the var";
 }
 
+/* How many warps a block has: what a loop bound to warp runs to. 0: it does not run from 0 to a constant. */
+static int64_t count_warps(const KirKernel *k, const KirIns *loop)
+{
+    const KirIns *from = &k->ins.data[loop->args[0]], *to = &k->ins.data[loop->args[1]];
+    return from->op == KIR_iconst && from->i == 0 && to->op == KIR_iconst && loop->i == 1 ? to->i : 0;
+}
+
 static const char *kcheck_for(const Check *c)
 {
     bool ends = is_scalar(type_of(c, 0), KIR_I64) && is_scalar(type_of(c, 1), KIR_I64);
     if (!ends) return "a loop runs between two i64";
     if (c->x->i < 1) return "a step is at least 1";
-    return c->x->bind == KIR_THREADS && c->x->i != 1 ? "a loop bound to threads has step 1" : NULL;
+    switch (c->x->bind) {
+    case KIR_THREADS: return c->x->i != 1 ? "a loop bound to threads has step 1" : NULL;
+    case KIR_BLOCK: {
+        const KirBlock *b = &c->x->body;
+        const KirIns *last = b->ins.n && b->ins.data[b->ins.n - 1] < c->k->ins.n ? &c->k->ins.data[b->ins.data[b->ins.n - 1]] : NULL;
+        if (c->x->i != 1) return "a loop bound to block has step 1";
+        return last && last->op == KIR_for && last->bind == KIR_WARP ? NULL : "a loop bound to block ends with a loop bound to warp";
+    }
+    case KIR_WARP: {
+        int64_t n = count_warps(c->k, c->x);
+        return n >= 1 && n <= KIR_MAX_WARPS ? NULL : "a loop bound to warp runs from 0 to a constant of 1 to 64, with step 1";
+    }
+    default: return NULL;
+    }
 }
 
 static const char *kcheck_block(const Check *c)
@@ -298,6 +332,8 @@ typedef struct Verifier {
     Diags *diags;
     bool *listed;  /* [ins.n] stands in a block */
     bool *visible; /* [ins.n] defined, and its block is open */
+    KirBinding *level; /* [ins.n] the innermost of the loops around it that are bound to block or warp; KIR_SEQ: neither */
+    KirBinding here;   /* of the instruction that is looked at */
     bool good;
 } Verifier;
 
@@ -331,7 +367,7 @@ static const char *check_operand(const Verifier *v, KirId id, bool wants_alloc)
     bool value = kir_ops[x->op].kind == KIND_V || x->op == KIR_for;
     if (!value) return "an operand has no value";
     if ((x->op == KIR_alloc) != wants_alloc)
-        return wants_alloc ? "wants a private array" : "an array is not a value";
+        return wants_alloc ? "wants an array" : "an array is not a value";
     return NULL;
 }
 
@@ -351,9 +387,27 @@ static const char *check_position(const Verifier *v, const KirIns *x, KirId owne
     const KirIns *around = owner == KIR_NONE ? NULL : &v->k->ins.data[owner];
     if (x->op == KIR_break_if && !(around && around->op == KIR_loop))
         return "stands directly in a `loop` only";
-    if (x->op == KIR_for && x->bind == KIR_THREADS && !(owner == KIR_NONE && last))
-        return "a loop bound to threads is the kernel's last instruction";
+    if (x->op == KIR_barrier && v->here != KIR_WARP) return "stands in a loop bound to warp only";
+    if (x->op == KIR_alloc && x->shared != (v->here == KIR_BLOCK))
+        return x->shared ? "a shared array stands directly in a loop bound to block" : "an array outside the warps of a block is shared";
+    if (x->op == KIR_alloc && x->shared && around->bind != KIR_BLOCK) return "a shared array stands directly in a loop bound to block";
+    if (x->op != KIR_for) return NULL;
+    if (x->bind == KIR_THREADS && !(owner == KIR_NONE && last)) return "a loop bound to threads is the kernel's last instruction";
+    if (x->bind == KIR_BLOCK && !(owner == KIR_NONE && last)) return "a loop bound to block is the kernel's last instruction";
+    if (x->bind == KIR_WARP && !(around && around->op == KIR_for && around->bind == KIR_BLOCK && last))
+        return "a loop bound to warp is the last instruction of a loop bound to block";
     return NULL;
+}
+
+/* What all warps of a block see, or all blocks, changes by its own rules: a register and a private array by the instructions beside
+   them, a buffer and a shared array by warps. */
+static const char *check_change(const Verifier *v, const KirIns *x)
+{
+    bool shared = x->op == KIR_store && (x->buf != KIR_NONE || v->k->ins.data[x->alloc].shared);
+    if (x->op != KIR_set && x->op != KIR_store) return NULL;
+    if (shared) return v->here == KIR_BLOCK ? "what stands before a loop bound to warp may not write to memory" : NULL;
+    if (v->level[x->op == KIR_set ? x->args[0] : x->alloc] == v->here) return NULL;
+    return x->op == KIR_set ? "a warp sets its own registers, a block those of the block" : "a warp writes to its own private arrays";
 }
 
 static const char *check_ins(const Verifier *v, const KirIns *x, KirId owner, bool last)
@@ -362,10 +416,10 @@ static const char *check_ins(const Verifier *v, const KirIns *x, KirId owner, bo
     if (why) return why;
     bool typed = kir_ops[x->op].kind == KIND_V || x->op == KIR_store || x->op == KIR_set;
     if (typed && !good_type(x->type)) return "no value has such a type";
-    if (x->bind > KIR_LANE) return "there is no such binding";
+    if (x->bind > KIR_WARP) return "there is no such binding";
     why = check_operands(v, x);
-    if (why) return why;
-    return rules[x->op](&(Check){v->k, x});
+    if (!why) why = rules[x->op](&(Check){v->k, x});
+    return why ? why : check_change(v, x);
 }
 
 static void verify_block(Verifier *v, const KirBlock *b, KirId owner, unsigned depth);
@@ -377,9 +431,12 @@ static void verify_blocks_of(Verifier *v, KirId id, unsigned depth)
         complain(v, id, "more than 64 blocks in each other");
         return;
     }
+    KirBinding around = v->here;
     v->visible[id] = x->op == KIR_for;
+    if (x->op == KIR_for && x->bind >= KIR_BLOCK) v->here = x->bind;
     verify_block(v, &x->body, id, depth + 1);
     verify_block(v, &x->other, id, depth + 1);
+    v->here = around;
     v->visible[id] = false;
 }
 
@@ -392,6 +449,7 @@ static void verify_block(Verifier *v, const KirBlock *b, KirId owner, unsigned d
             return;
         }
         v->listed[id] = true;
+        v->level[id] = v->here;
         const KirIns *x = &v->k->ins.data[id];
         const char *why = check_ins(v, x, owner, i + 1 == b->ins.n);
         if (why) {
@@ -419,28 +477,33 @@ static bool stores_to_param(const KirKernel *k, const KirIns *x)
     return false;
 }
 
-/* What stands before a loop bound to threads runs once per chunk: it may not write to memory others
+/* What stands before a loop bound to threads or block runs once per chunk: it may not write to memory others
  * see. */
 static void verify_prelude(Verifier *v)
 {
     const KirBlock *b = &v->k->body;
     if (!b->ins.n) return;
     const KirIns *last = &v->k->ins.data[b->ins.data[b->ins.n - 1]];
-    if (last->op != KIR_for || last->bind != KIR_THREADS) return;
+    if (last->op != KIR_for || (last->bind != KIR_THREADS && last->bind != KIR_BLOCK)) return;
     for (uint32_t i = 0; i + 1 < b->ins.n && v->good; i++)
         if (stores_to_param(v->k, &v->k->ins.data[b->ins.data[i]]))
-            complain(v, b->ins.data[i],
-                     "what stands before a loop bound to threads may not write to a buffer");
+            complain(v, b->ins.data[i], last->bind == KIR_BLOCK ? "what stands before a loop bound to block may not write to a buffer"
+                                                               : "what stands before a loop bound to threads may not write to a buffer");
 }
 
+/* Private arrays of a loop bound to warp count once for each warp. */
 static void verify_frame(Verifier *v)
 {
-    int64_t bytes = 0;
+    int64_t bytes = 0, n_warps = 1;
+    for (uint32_t i = 0; i < v->k->ins.n; i++)
+        if (v->listed[i] && v->k->ins.data[i].op == KIR_for && v->k->ins.data[i].bind == KIR_WARP) n_warps = count_warps(v->k, &v->k->ins.data[i]);
     for (uint32_t i = 0; i < v->k->ins.n && v->good; i++) {
         const KirIns *x = &v->k->ins.data[i];
         if (!v->listed[i] || x->op != KIR_alloc) continue;
-        bytes += x->i * (int64_t)kir_base_bytes(x->type.base);
-        if (bytes > KIR_MAX_FRAME_BYTES) complain(v, i, "the private arrays together exceed 256 KiB");
+        int64_t own = x->i * (int64_t)kir_base_bytes(x->type.base) * (v->level[i] == KIR_WARP ? n_warps : 1);
+        bytes += own;
+        if (own > KIR_MAX_ALLOC_BYTES) complain(v, i, "an array of each warp has at most 64 KiB in all warps together");
+        else if (bytes > KIR_MAX_FRAME_BYTES) complain(v, i, "the arrays together exceed 256 KiB");
     }
 }
 
@@ -473,28 +536,28 @@ static void verify_params(Verifier *v)
     }
 }
 
+static void verify_barriers(Verifier *v)
+{
+    if (!kir_has_block(v->k)) return;
+    KirId id = kir_parted_barrier(v->diags->arena, v->k);
+    if (id != KIR_NONE) complain(v, id, "stands where the warps of a block part: an `if`, `for` or `loop` around it depends on the warp");
+}
+
 bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d)
 {
     Verifier v = {.k = k, .places = places, .head = head, .diags = d, .good = true};
     v.listed = ARENA_ARRAY(d->arena, bool, k->ins.n);
     v.visible = ARENA_ARRAY(d->arena, bool, k->ins.n);
+    v.level = ARENA_ARRAY(d->arena, KirBinding, k->ins.n);
     if (!is_identifier(k->name))
         complain_kernel(&v, "its name is not an identifier of at most 64 bytes", "");
     verify_params(&v);
     if (v.good) verify_block(&v, &k->body, KIR_NONE, 0);
     if (v.good) verify_prelude(&v);
     if (v.good) verify_frame(&v);
+    if (v.good) verify_barriers(&v);
     return v.good;
 }
 
 bool kir_verify(const KirKernel *k, Diags *d) { return kir_verify_at(k, NULL, (Span){0}, d); }
 
-bool kir_verify_cpu(const KirKernel *k, Diags *d)
-{
-    if (!kir_verify(k, d)) return false;
-    Verifier v = {.k = k, .diags = d, .good = true};
-    for (uint32_t i = 0; i < k->ins.n && v.good; i++)
-        if (k->ins.data[i].op == KIR_for && k->ins.data[i].bind > KIR_THREADS)
-            complain(&v, i, "a CPU has no such binding");
-    return v.good;
-}

@@ -35,6 +35,7 @@ typedef struct Rk {
     KirId arrays[4]; /* private arrays, filled, RK_ELEMS long */
     uint32_t n_arrays;
     bool may_store;
+    bool in_warps; /* nobody reads a buffer that is written */
     int budget;
 } Rk;
 
@@ -179,6 +180,8 @@ static inline void rk_shuffle(Rk *r, KirType t)
     KirIns part = {.op = KIR_part, .type = small, .args = {rk_value(r, big)},
                    .i = rk_below(r, 1u + big.lanes - small.lanes)};
     rk_keep(r, kir_ins(&r->b, part));
+    rk_op(r, KIR_shuffle, t, rk_value(r, u), rk_value(r, kir_type(KIR_I32, t.lanes)), KIR_NONE);
+    rk_op(r, KIR_shuffle, kir_type(t.base, 1), rk_value(r, u), rk_value(r, kir_type(KIR_I32, 1)), KIR_NONE);
     unsigned group = 2u * t.lanes;
     while (group > 2 && rk_below(r, 2)) group /= 2;
     KirIns half = {.op = rk_below(r, 2) ? KIR_lower : KIR_upper, .type = t,
@@ -195,7 +198,7 @@ static inline KirIns rk_place(Rk *r, KirOpcode op, KirType t, bool write)
     if (t.base == KIR_F32 && r->n_arrays && (!rk_below(r, 3) || (write && !r->may_store)))
         x.alloc = r->arrays[rk_below(r, r->n_arrays)];
     else
-        x.buf = slot[t.base] + (write || rk_below(r, 4) == 0 ? 5u : 0u);
+        x.buf = slot[t.base] + (write || (rk_below(r, 4) == 0 && !r->in_warps) ? 5u : 0u);
     x.active = (uint8_t)(rk_below(r, 2) ? t.lanes : 1 + rk_below(r, t.lanes));
     if (op != KIR_gather && t.lanes > 1 && !rk_below(r, 3)) x.stride = rk_below(r, 5);
     return x;

@@ -164,7 +164,7 @@ static unsigned random_file(const char *cc, const char *opt, uint64_t first)
     for (unsigned i = 0; i < PER_FILE; i++) {
         ks[i] = kir_random(a, first + i, arena_printf(a, "random_%u", i));
         StrBuf text = {.arena = a};
-        if (!check(kir_verify_cpu(ks[i], &d), "seed %llu: not valid",
+        if (!check(kir_verify(ks[i], &d), "seed %llu: not valid",
                    (unsigned long long)(first + i))) {
             diags_print(&d, &text, false);
             printf("%s", text.data);

@@ -72,6 +72,23 @@ static const char sample[] = "# every form of the text\n"
                              "  }\n"
                              "}\n"
                              "\n"
+                             "kernel @warps(y: out f32*, n: i64) {\n"
+                             "  %n.0 = param i64 n\n"
+                             "  %1 = iconst i64 0\n"
+                             "  %2 = iconst i64 8\n"
+                             "  for %b.3 = %1 .. %n.0 block {  # of eight warps\n"
+                             "    %all.4 = alloc f32 128 shared\n"
+                             "    for %w.5 = %1 .. %2 warp {\n"
+                             "      %6 = const f32x16 1\n"
+                             "      store f32x16 %all.4[%1] = %6\n"
+                             "      barrier\n"
+                             "      %7 = lanes i32x16\n"
+                             "      %8 = shuffle f32x16 %6, %7\n"
+                             "      store f32x16 y[%b.3] = %8\n"
+                             "    }\n"
+                             "  }\n"
+                             "}\n"
+                             "\n"
                              "kernel @second(n: i64) {\n"
                              "  %0 = param i64 n\n"
                              "  for %1 = %0 .. %0 threads {\n"
@@ -209,6 +226,13 @@ typedef struct Refusal {
     "kernel @k(a: in i32*, x: out f32*, b: in i8*, n: i64, s: f32) {\n  %n = param i64 n\n  %s = " \
     "param f32 s\n"
 
+/* Lines around four warps of each block, and lines that each warp runs. */
+#define BLOCK(around, warp)                                                                        \
+    "%zero = iconst i64 0\n%one = iconst i64 1\n%four = iconst i64 4\nfor %b = %zero .. %n block {\n%all = alloc i64 64 shared\n" around     \
+    "for %w = %zero .. %four warp {\n" warp "\n}\n}"
+#define WARP(lines) BLOCK("", lines)
+#define ODD "%bit = and i64 %w, %one\n%odd = eq i1 %bit, %one\n"
+
 static const Refusal refusals[] = {
     {"empty_text", "!", E0503, "'kernel', found the end of the text"},
     {"junk", "!\xff\x01", E0503, "byte 0xff"},
@@ -227,7 +251,7 @@ static const Refusal refusals[] = {
     {"unknown_type", "%1 = add i64x3 %n, %n", E0503, "a type such as"},
     {"unknown_value", "%1 = add i64 %n, %m", E0503, "a value defined above, found '%m'"},
     {"defined_twice", "%n = iconst i64 1", E0503, "defined once"},
-    {"unknown_buffer", "%1 = load f32 q[%n]", E0503, "a parameter or a private array, found 'q'"},
+    {"unknown_buffer", "%1 = load f32 q[%n]", E0503, "a parameter or an array, found 'q'"},
     {"too_few_operands", "%1 = add i64 %n", E0503, "',', found the end of the line"},
     {"rest_of_line", "%1 = neg i64 %n %n", E0503, "the end of the line, found '%'"},
     {"number_too_large", "%1 = iconst i64 9223372036854775808", E0503, "an integer"},
@@ -290,7 +314,7 @@ static const Refusal refusals[] = {
      "alloc f32 1",
      E0504, "together exceed"},
     {"array_as_value", "%1 = alloc f32 16\n%2 = neg f32 %1", E0504, "an array is not a value"},
-    {"value_as_array", "%1 = load f32 %s[%n]", E0504, "wants a private array"},
+    {"value_as_array", "%1 = load f32 %s[%n]", E0504, "wants an array"},
     {"var_of_another", "%1 = var f64 %s", E0504, "same type"},
     {"set_of_value", "set %s = %s", E0504, "only a `var` can be set"},
     {"set_to_another", "%1 = var f32 %s\nset %1 = %n", E0504, "another type than the var"},
@@ -345,6 +369,53 @@ static const Refusal refusals[] = {
      E0504, "together exceed"},
     {"impure_prelude_early", "store f32 x[%n] = %s\n%1 = neg i64 %n\nfor %j = %n .. %n threads {\n}", E0504,
      "may not write to a buffer"},
+    {"lane_binding", "for %i = %n .. %n lane {\n}", E0503, "'{', found 'lane'"},
+    {"block_inside", "for %i = %n .. %n {\nfor %j = %n .. %n block {\n}\n}", E0504, "bound to block is the kernel's last"},
+    {"block_not_last", "for %j = %n .. %n block {\n}\n%1 = neg i64 %n", E0504, "bound to block is the kernel's last"},
+    {"block_with_step", "%0 = iconst i64 0\n%1 = iconst i64 1\nfor %j = %n .. %n step 2 block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504, "bound to block has step 1"},
+    {"block_of_nothing", "for %j = %n .. %n block {\n}", E0504, "ends with a loop bound to warp"},
+    {"block_without_warps", "for %j = %n .. %n block {\n%1 = neg i64 %j\n}", E0504, "ends with a loop bound to warp"},
+    {"warp_outside", "%0 = iconst i64 0\n%1 = iconst i64 1\nfor %j = %0 .. %1 warp {\n}", E0504, "the last instruction of a loop bound to block"},
+    {"warp_twice", BLOCK("for %v = %zero .. %four warp {\n}\n", ""), E0504, "the last instruction of a loop bound to block"},
+    {"warp_in_warp", WARP("for %v = %zero .. %four warp {\n}"), E0504, "the last instruction of a loop bound to block"},
+    {"warps_by_parameter", "%0 = iconst i64 0\nfor %j = %n .. %n block {\nfor %w = %0 .. %n warp {\n}\n}", E0504, "from 0 to a constant of 1 to 64"},
+    {"warps_from_one", "%0 = iconst i64 1\n%1 = iconst i64 4\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504, "from 0 to a constant"},
+    {"warps_with_step", "%0 = iconst i64 0\n%1 = iconst i64 4\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 step 2 warp {\n}\n}", E0504, "with step 1"},
+    {"too_many_warps", "%0 = iconst i64 0\n%1 = iconst i64 65\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504, "a constant of 1 to 64"},
+    {"no_warps", "%0 = iconst i64 0\nfor %j = %n .. %n block {\nfor %w = %0 .. %0 warp {\n}\n}", E0504, "a constant of 1 to 64"},
+    {"shared_outside", "%1 = alloc f32 4 shared", E0504, "directly in a loop bound to block"},
+    {"shared_in_warp", WARP("%1 = alloc f32 4 shared"), E0504, "directly in a loop bound to block"},
+    {"shared_in_branch", BLOCK("%bit = lt i1 %b, %one\nif %bit {\n%1 = alloc f32 4 shared\n}\n", ""), E0504, "directly in a loop bound to block"},
+    {"private_in_block", BLOCK("%1 = alloc f32 4\n", ""), E0504, "an array outside the warps of a block is shared"},
+    {"private_of_all_warps", WARP("%1 = alloc f32 4097"), E0504, "64 KiB in all warps together"},
+    {"frame_of_all_warps", WARP("%1 = alloc f32 4096\n%2 = alloc f32 4096\n%3 = alloc f32 4096\n%4 = alloc f32 4096"), E0504, "together exceed"},
+    {"block_writes", BLOCK("store f32 x[%b] = %s\n", ""), E0504, "before a loop bound to warp may not write"},
+    {"block_writes_shared", BLOCK("store i64 %all[%zero] = %b\n", ""), E0504, "before a loop bound to warp may not write"},
+    {"impure_prelude_of_block", "store f32 x[%n] = %s\n" WARP(""), E0504, "before a loop bound to block may not write"},
+    {"register_of_block", BLOCK("%v = var i64 %b\n", "set %v = %w"), E0504, "a warp sets its own registers"},
+    {"register_of_kernel", "%v = var i64 %n\n" BLOCK("set %v = %b\n", ""), E0504, "a warp sets its own registers"},
+    {"array_of_kernel", "%a = alloc i64 4\n" WARP("store i64 %a[%zero] = %w"), E0504, "writes to its own private arrays"},
+    {"barrier_outside", "barrier", E0504, "in a loop bound to warp only"},
+    {"barrier_of_block", BLOCK("barrier\n", ""), E0504, "in a loop bound to warp only"},
+    {"barrier_in_threads", "for %j = %n .. %n threads {\nbarrier\n}", E0504, "in a loop bound to warp only"},
+    {"barrier_with_type", WARP("barrier i64"), E0503, "the end of the line"},
+    {"barrier_of_odd_warps", WARP(ODD "if %odd {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_of_even_warps", WARP(ODD "if %odd {\n} else {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_w_times", WARP("for %i = %zero .. %w {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_from_w", WARP("for %i = %w .. %four step 4 {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_inside_w_times", WARP("for %i = %zero .. %w {\nfor %j = %zero .. %n {\nbarrier\n}\n}"), E0504, "the warps of a block part"},
+    {"barrier_by_induction", WARP("for %i = %w .. %four {\n}\nfor %j = %zero .. %four {\n%m = mul i64 %j, %w\n%c = lt i1 %m, %n\nif %c {\nbarrier\n}\n}"), E0504, "the warps of a block part"},
+    {"barrier_until_w", WARP("%v = var i64 %zero\nloop {\n%c = lt i1 %w, %v\nbreak_if %c\nbarrier\n%next = add i64 %v, %one\nset %v = %next\n}"), E0504, "the warps of a block part"},
+    {"barrier_by_register", WARP(ODD "%v = var i64 %zero\nif %odd {\nset %v = %one\n}\n%c = eq i1 %v, %one\nif %c {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_by_count", WARP("%v = var i64 %zero\nfor %i = %zero .. %w {\nset %v = %one\n}\nfor %j = %zero .. %v {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_by_turns", /* the register differs in the second turn */
+     WARP("%u = var i64 %zero\n%v = var i64 %zero\nfor %i = %zero .. %n {\nfor %j = %zero .. %v {\nbarrier\n}\nset %v = %u\nset %u = %w\n}"), E0504, "the warps of a block part"},
+    {"barrier_by_own_array", WARP("%a = alloc i64 4\nstore i64 %a[%zero] = %w\n%v = load i64 %a[%zero]\nfor %i = %zero .. %v {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_by_own_element", WARP("%v = load i64 %all[%w]\nfor %i = %zero .. %v {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"shuffle_of_scalar", "%1 = iconst i32 1\n%2 = shuffle f32 %s, %1", E0504, "wants a vector"},
+    {"shuffle_another", "%1 = splat f32x4 %s\n%2 = lanes i32x4\n%3 = shuffle i32x4 %1, %2", E0504, "the base type changes"},
+    {"shuffle_by_i64", "%1 = splat f32x4 %s\n%2 = lanes i64x4\n%3 = shuffle f32x4 %1, %2", E0504, "the lane numbers are i32"},
+    {"shuffle_by_fewer", "%1 = splat f32x4 %s\n%2 = lanes i32x2\n%3 = shuffle f32x4 %1, %2", E0504, "one per lane of the result"},
     {"two_bad_parameters", "!kernel @k(n: i32, m: i32) {\n}\n", E0504, "f64: n"},
 };
 
@@ -364,6 +435,29 @@ static void test_refusals(void)
             CHECK(e->span.source && e->span.begin <= e->span.end && e->span.end <= strlen(text));
         }
         check_end(arena_printf(a, "refuses_%s", r->name));
+        arena_free(a);
+    }
+}
+
+/* Barriers where all warps come: the conditions around them are computed from what is the same in all. */
+static const char *const meeting[] = {
+    WARP("barrier"),
+    BLOCK("%half = div i64 %b, %four\n", "for %i = %zero .. %half {\nbarrier\n}"),
+    WARP("%v = load i64 %all[%zero]\nfor %i = %zero .. %v {\n%c = lt i1 %i, %b\nif %c {\n} else {\nbarrier\n}\n}"),
+    WARP("%v = var i64 %zero\nloop {\n%c = lt i1 %b, %v\nbreak_if %c\nbarrier\n%next = add i64 %v, %one\nset %v = %next\n}"),
+    WARP(ODD "%v = var i64 %zero\n%o = var i64 %zero\nif %odd {\nset %o = %one\n}\nset %v = %b\nfor %i = %zero .. %v {\nbarrier\n}"),
+    WARP(ODD "if %odd {\nfor %i = %zero .. %w {\n}\n}\nbarrier"),
+};
+
+static void test_meeting(void)
+{
+    for (size_t i = 0; i < sizeof meeting / sizeof *meeting; i++) {
+        Arena *a = arena_new();
+        Diags d = {.arena = a};
+        check_begin();
+        const KirModule *m = parse(a, arena_printf(a, "%s%s\n}\n", HEAD, meeting[i]), &d);
+        check(m != NULL, "%s", d.n_errors ? d.list.data[0]->text : "");
+        check_end(arena_printf(a, "takes_barrier_%zu", i));
         arena_free(a);
     }
 }
@@ -403,7 +497,7 @@ BREAK(no_op) { (void)a, k->ins.data[NEG].op = KIR_N_OPS; }
 BREAK(no_operand) { (void)a, k->ins.data[NEG].args[0] = 77; }
 BREAK(three_lanes) { (void)a, k->ins.data[ONE].type.lanes = 3; }
 BREAK(no_base) { (void)a, k->ins.data[ONE].type.base = (KirBase)99; }
-BREAK(no_binding) { (void)a, k->ins.data[LOOP].bind = (KirBinding)(KIR_LANE + 1); }
+BREAK(no_binding) { (void)a, k->ins.data[LOOP].bind = (KirBinding)(KIR_WARP + 1); }
 BREAK(no_step) { (void)a, k->ins.data[LOOP].i = 0; }
 BREAK(not_f32) { (void)a, k->ins.data[FLOAT].f = 0.1; }
 BREAK(no_i1) { (void)a, k->ins.data[ONE].type.base = KIR_I1, k->ins.data[ONE].i = 2; }
@@ -449,17 +543,6 @@ static void test_built(void)
         check(d.n_errors && strstr(d.list.data[0]->text, built[i].says), "says: %s", d.n_errors ? d.list.data[0]->text : "nothing");
         check_end(arena_printf(a, "refuses_built %zu: %s", i, built[i].says));
     }
-    check_begin();
-    Diags d = {.arena = a};
-    KirKernel *k = kir_kernel_new(a, "k");
-    KirBuilder b = kir_builder(a, k);
-    KirId zero = kir_int(&b, l, 0);
-    kir_for(&b, zero, zero, 1, KIR_WARP, NULL);
-    kir_end(&b);
-    CHECK(kir_verify(k, &d) && !d.n_errors);
-    CHECK(!kir_verify_cpu(k, &d) && d.n_errors == 1 &&
-          strstr(d.list.data[0]->text, "no such binding"));
-    check_end("refuses_gpu_bindings_on_cpu");
     arena_free(a);
 }
 
@@ -596,6 +679,15 @@ static const Meaning meanings[] = {
        "%r = extract i64 %4, 1"), 0, 4, 0, 3, false},
     {"upper_of_all", L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%4 = upper i64x4 %1, %2, 8\n"
                        "%r = extract i64 %4, 0"), 0, 4, 0, 4, false},
+    {"shuffle_modulo_lanes", /* the lanes two further on, and around */
+     L("%1 = lanes i32x4\n%two = iconst i32x4 2\n%2 = add i32x4 %1, %two\n%3 = lanes i64x4\n%4 = shuffle i64x4 %3, %2\n%r = extract i64 %4, 3"), 0, 0, 0, 1, false},
+    {"shuffle_to_more", L("%1 = lanes i32x8\n%2 = lanes i64x2\n%3 = shuffle i64x8 %2, %1\n%r = extract i64 %3, 5"), 0, 0, 0, 1, false},
+    {"shuffle_one_lane", L("%1 = convert i32 %n\n%2 = lanes i64x16\n%r = shuffle i64 %2, %1"), 0, -3, 0, 13, false},
+    {"warps_exchange", /* each reads what the next one has: 0 + 1 1 + 2 2 ... */
+     "%1 = iconst i64 1\n%4 = iconst i64 4\n%3 = iconst i64 3\nfor %b = %0 .. %1 block {\n%all = alloc i64 8 shared\nfor %w = %0 .. %4 warp {\n"
+     "store i64 %all[%w] = %w\nbarrier\n%next = add i64 %w, %1\n%mod = and i64 %next, %3\n%got = load i64 %all[%mod]\n%term = mul i64 %got, %w\n"
+     "%place = add i64 %w, %4\nstore i64 %all[%place] = %term\nbarrier\n%sum = var i64 %0\n%8 = iconst i64 8\nfor %i = %4 .. %8 {\n%t = load i64 %all[%i]\n"
+     "%u = add i64 %sum, %t\nset %sum = %u\n}\n%mine = eq i1 %w, %3\nif %mine {\nstore i64 l[%0] = %sum\n}\n}\n}", 0, 0, 0, 0 * 1 + 1 * 2 + 2 * 3 + 3 * 0, false},
     {"pad_fills", F("%1 = load f32x4 f[%n] active 2 pad 7\n%r = extract f32 %1, 3"), 0, 62, 7, 0,
      true},
     {"stride_steps", L("%1 = load i64x4 l[%0] stride 3\n%r = extract i64 %1, 3"), 0, 0, 0, 109,
@@ -622,6 +714,10 @@ static void test_meanings(void)
     }
 }
 
+/* Two blocks of two warps with a shared array. */
+#define RACE(around, warp)                                                                         \
+    "%1 = iconst i64 1\n%2 = iconst i64 2\nfor %b = %0 .. %2 block {\n%all = alloc i64 8 shared\n" around "for %w = %0 .. %2 warp {\n" warp "\n}\n}"
+
 static const struct {
     const char *name, *lines;
     int64_t n;
@@ -635,6 +731,15 @@ static const struct {
     {"index_overflow", "%1 = load f32x2 f[%n]", INT64_MAX, "of 64"},
     {"array_not_stored", "%1 = alloc f32 4\n%2 = load f32 %1[%n]", 2, "not stored"},
     {"array_beyond", "%1 = alloc f32 4\n%2 = load f32 %1[%n]", 4, "element 4 of 4"},
+    {"race_of_writers", RACE("", "store i64 %all[%0] = %w"), 0, "races: warp 1 writes element 0, and so does another warp"},
+    {"race_of_reader_and_writer", RACE("", "store i64 %all[%w] = %w\nbarrier\n%x = load i64 %all[%0]\nstore i64 %all[%w] = %x"), 0, "races: warp 1 reads element 0"},
+    {"race_of_writer_and_reader", RACE("", "store i64 %all[%w] = %w\nbarrier\n%x = load i64 %all[%1]\nbarrier\n%y = load i64 %all[%w]\n%z = load i64 %all[%1]\nstore i64 %all[%w] = %z"), 0, "races: warp 1 writes element 1"},
+    {"race_in_a_buffer", RACE("", "store i64 l[%0] = %w"), 0, "`: races: warp 1 writes element 0"},
+    {"race_with_the_block", RACE("%x = load i64 l[%b]\n", "%first = eq i1 %w, %0\nif %first {\nstore i64 l[%b] = %x\n}"), 0, "races: warp 0 writes element 0"},
+    {"race_of_blocks", RACE("", "store i64 l[%w] = %w"), 0, "races: warp 0 writes element 0, and so does another block"},
+    {"race_of_a_blocks_reader", RACE("", "%4 = iconst i64 4\n%at = mul i64 %b, %4\n%own = add i64 %at, %w\nstore i64 l[%own] = %w\n%x = load i64 l[%own]\n%y = load i64 l[%w]\nstore f32 f[%own] = %s"), 0, "another block"},
+    {"shared_not_stored", RACE("", "%x = load i64 %all[%w]\nstore i64 l[%w] = %x"), 0, "no warp has stored the element"},
+    {"shared_of_the_block_before", RACE("", "%first = eq i1 %b, %0\nif %first {\nstore i64 %all[%w] = %w\n}\n%x = load i64 %all[%w]\n"), 0, "no warp has stored the element"},
     {"div_by_zero", "%1 = div i64 %n, %0", 1, "divides by zero"},
 };
 
@@ -683,6 +788,7 @@ int main(void)
     test_random_meaning();
     test_docs();
     test_refusals();
+    test_meeting();
     test_deep();
     test_built();
     test_damaged();
