@@ -4,6 +4,7 @@
 #include "codegen/emit_c.h"
 #include "base/ice.h"
 #include "codegen/emit_c_parts.h"
+#include "codegen/serial.h"
 #include <ctype.h>
 
 static const KirIns *ins(const KirWalk *w, KirId id) { return &w->k->ins.data[id]; }
@@ -297,9 +298,10 @@ void emit_c_kernels(const KirKernel *const *ks, uint32_t n, StrBuf *out)
         .arena = a, .helpers = {.arena = a}, .helper_text = {.arena = a}, .body = {.arena = a}};
     for (uint32_t i = 0; i < n; i++) {
         CKernel c = {.file = &f};
-        c.names = ARENA_ARRAY(a, const char *, ks[i]->ins.n);
-        c.params = ARENA_ARRAY(a, const char *, ks[i]->params.n);
-        kir_walk(a, ks[i], &emitter, &c);
+        const KirKernel *k = kir_serial(a, ks[i]);
+        c.names = ARENA_ARRAY(a, const char *, k->ins.n);
+        c.params = ARENA_ARRAY(a, const char *, k->params.n);
+        kir_walk(a, k, &emitter, &c);
     }
     strbuf_puts(out, head);
     if (f.arrays) strbuf_puts(out, array_note);

@@ -4,6 +4,7 @@
    no widths, no unrolling, no reordering of its own. */
 #include "codegen/llvm_kernel.h"
 #include "base/ice.h"
+#include "codegen/serial.h"
 #include "runtime/abi.h"
 #include <llvm-c/DebugInfo.h>
 
@@ -577,6 +578,7 @@ LLVMValueRef llvm_kernel(Arena *a, LLVMModuleRef m, const KirKernel *k, unsigned
 {
     ICE_UNLESS(variant < RT_N_VARIANTS);
     LLVMContextRef c = LLVMGetModuleContext(m);
+    k = kir_serial(a, k);
     LlvmKernel e = {.arena = a,
                     .context = c,
                     .module = m,

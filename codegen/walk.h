@@ -50,6 +50,6 @@ typedef struct Emitter {
     void (*end_if)(void *ctx, const KirWalk *w, KirId id);
 } Emitter;
 
-/* Visits one verified kernel (kir_verify_cpu). `a` holds the facts; nothing of it is kept by the
+/* Visits one verified kernel without loops bound to block (kir_serial). `a` holds the facts; nothing of it is kept by the
  * walk. */
 void kir_walk(Arena *a, const KirKernel *k, const Emitter *e, void *ctx);
