@@ -418,6 +418,9 @@ class Ground:
             self.must(self.gnnc, "build", m + ".gnn", *sets, "--emit=kir", "-o", m + ".kir")
             with open(self.path(m + ".kir")) as f:
                 self.texts.append((".kir", f.read(), []))
+            for kernel in sorted(os.listdir(os.path.join(SOURCES, "tests", "kernel"))):
+                with open(os.path.join(SOURCES, "tests", "kernel", kernel)) as f:
+                    self.texts.append((".kir", f.read(), []))
             for store, end in ((self.weights, ".st"), (self.checkpoint, ".ckpt")):
                 with open(self.path(m + end), "rb") as f:
                     store[m] = f.read()

@@ -9,6 +9,7 @@
    Executions run in a child, which is started anew behind each fault. */
 #include "base/file.h"
 #include "base/ice.h"
+#include "codegen/serial.h"
 #include "frontend/frontend.h"
 #include "ir/kernel.h"
 #include "tests/unit/check.h"
@@ -398,6 +399,10 @@ static void run_kir(Arena *a, const Source *src, Counts *n)
     ICE_UNLESS(m);
     kir_print_module(m, &twice);
     ICE_UNLESS(!strcmp(once.data, twice.data));
+    for (uint32_t i = 0; i < m->kernels.n; i++) { /* what a block keeps at barriers may be more than arrays may hold */
+        const KirKernel *serial = kir_serial(a, m->kernels.data[i]);
+        ICE_UNLESS(!kir_has_block(serial) && (kir_verify(serial, &d) || strstr(d.list.data[d.list.n - 1]->text, "256 KiB")));
+    }
 }
 
 static void run_input(const Corpus *c, const Input *in, Counts *n)

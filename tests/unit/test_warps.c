@@ -321,6 +321,48 @@ static void test_faults(void)
     }
 }
 
+/* ---- what a kernel touches ---- */
+
+typedef struct Touched {
+    uint32_t y;
+    int64_t n, written[128]; /* how often each row of y is written, by 16 lanes */
+} Touched;
+
+static const char *touch(void *user, uint32_t buf, int64_t first, int64_t stride, unsigned n, bool write)
+{
+    Touched *t = user;
+    if (write && (buf != t->y || n != LANES || stride != 1 || first % LANES || first / LANES >= t->n)) return "writes elsewhere";
+    if (write) t->written[first / LANES]++;
+    return NULL;
+}
+
+/* kir_watch goes through warps and barriers as kir_run does: each row is written once, rows of all lengths. Values are tainted by warp. */
+static void test_watch(void)
+{
+    Arena *a = arena_new();
+    char *text = read_text(a, "spmm_warps");
+    EvalGraph g = make_graph(a, HUBS);
+    Reference r;
+    check_begin();
+    KirModule *m = text ? module_for(a, text, "spmm_warps", LANES) : NULL;
+    if (m && reference_run(a, spmm_program, LANES, 0, &g, 1, &r)) {
+        const KirKernel *k = m->kernels.data[0];
+        bool *wants = ARENA_ARRAY(a, bool, k->params.n), *taint = ARENA_ARRAY(a, bool, k->ins.n);
+        uint8_t *how = ARENA_ARRAY(a, uint8_t, k->ins.n);
+        kir_watch_plan(k, wants, how);
+        CHECK(wants[0] && wants[1] && !wants[2] && !wants[3] && !wants[4]); /* rows and columns say where, numbers do not */
+        Touched t = {.y = 4, .n = r.n};
+        KirWatch w = {.touch = touch, .user = &t, .how = how, .taint = taint, .fuel = INT64_MAX};
+        KirArg args[] = {{.p = r.rows}, {.p = r.col}, {0}, {0}, {0}, {.i = r.n}, {.i = LANES}, {.i = 0}};
+        int64_t sizes[] = {r.n + 1, r.m, r.m, r.n * LANES, r.n * LANES, 0, 0, 0};
+        const char *why = kir_watch(a, k, args, sizes, 0, INT64_MAX, &w);
+        check(!why, "%s", why);
+        for (int64_t v = 0; v < r.n; v++) check(t.written[v] == 1, "row %lld is written %lld times", (long long)v, (long long)t.written[v]);
+    }
+    check_end("kir_watch sees each row written once");
+    arena_free(a);
+}
+
 /* ---- random kernels ---- */
 
 enum { MOST_WARPS = 5, PLACES = 8 /* of each buffer that a warp writes */, PER_MODULE = 16 };
@@ -492,5 +534,6 @@ int main(void)
     for (unsigned i = 0; i < check_amount(2, 10); i++) test_random(1 + i * PER_MODULE);
     test_three();
     test_faults();
+    test_watch();
     return check_done();
 }
