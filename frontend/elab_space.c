@@ -97,33 +97,3 @@ IrId map_graph(Elab *e, IrId space)
     e->m->maps.data[map].sorted = !edges;
     return map;
 }
-
-bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out)
-{
-    const IrGraph *ir = graph_ir(e, g);
-    bool one = ir->src_space == ir->dst_space;
-    if (!strcmp(word, "edge")) return *out = ir->edge, true;
-    if (!strcmp(word, "src")) return *out = ir->src_space, true;
-    if (!strcmp(word, "dst")) return *out = ir->dst_space, true;
-    if (!strcmp(word, "node") && one) return *out = ir->src_space, true;
-    if (!strcmp(word, "node")) {
-        Diag *d =
-            diag_error(e->d, E0209, s, "`node` does not say which of the graph's two node spaces");
-        diag_help(e->d, d, "the data's graph is bipartite here: write `src` or `dst`");
-        return false;
-    }
-    if (!strcmp(word, "graph")) {
-        if (map_graph(e, ir->src_space) != IR_NONE) return *out = e->graph_space, true;
-        diag_error(e->d, E0209, s,
-                   "`graph` is a domain of the data's graph with one node space only");
-        return false;
-    }
-    if (!strcmp(word, "etype") || !strcmp(word, "ntype")) {
-        diag_error(e->d, E0901, s, "domain `%s` is not built yet", word);
-        return false;
-    }
-    static const char *const words[] = {"node", "edge", "src", "dst", "graph"};
-    Diag *d = diag_error(e->d, E0209, s, "unknown domain `%s`", word);
-    if (!diag_suggest(e->d, d, name_span(s, word), word, words, 5)) diag_help(e->d, d, "domains are node, edge, src, dst, graph");
-    return false;
-}

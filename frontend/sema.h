@@ -15,7 +15,7 @@
      walk     elab_expr elab_stmt elab_lookup
      modes    elab_names elab_entry elab_train elab_test elab_finish sema doc
    Every layer may go back to the walk for a part of the program's text, by: elab_expr, elab_block, scope_lookup, constant_value,
-   error_unknown_name, call_reduce. */
+   error_unknown_name, call_reduce, space_find. */
 #pragma once
 #include "frontend/ast.h"
 #include "frontend/dims.h"
@@ -282,8 +282,6 @@ Value value_graph(const GraphValue *g, Span s);
 const IrGraph *graph_of_edges(Elab *e, IrId space); /* NULL: not an edge space */
 IrId map_all(Elab *e, IrId space);                  /* space -> unit */
 IrId map_graph(Elab *e, IrId space);                /* space -> graph, or IR_NONE */
-bool space_find(Elab *e, const char *word, Span s, const GraphValue *g,
-                IrId *out);                                     /* "node", "edge", ... */
 
 /* ---- dims and types (elab_type.c) ---- */
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s);
@@ -428,7 +426,8 @@ bool key_masks(const Key *key); /* some elements may belong to no group */
 /* v [dims of the key, dims of v]: v in its own group, `other` elsewhere. Without a key: v. */
 Value key_spread(Elab *e, const Key *key, Value v, double other, Span s);
 
-/* ---- graphs derived from graphs (elab_graph.c) ---- */
+/* ---- domains, and graphs derived from graphs (elab_graph.c) ---- */
+bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out); /* "node", "edge", ... */
 Value graph_member(Elab *e, Value v, const char *name, Span s); /* .src .dst .graph */
 Value builtin_close(Elab *e, const Call *c);                    /* elab_assert.c */
 Value builtin_self_loops(Elab *e, const Call *c);
