@@ -91,6 +91,15 @@ FAULTS = [
     ("runtime/pool.c", "int64_t at = p->order ? p->order[i] : i;", "int64_t at = p->order && i ? p->order[i] : i;", "runtime_pool"),
     ("runtime/split.c", "if (lo < row) fn(args, lo, row);", "if (lo + 1 < row) fn(args, lo, row);", "shared_rows"),
     ("runtime/chain.c", "c->n_strips = c->rows / c->strip + (c->rows % c->strip > 0);", "c->n_strips = c->rows / c->strip + (c->rows % c->strip > 1);", "connect"),
+    # blocks of warps
+    ("ir/kuniform.c", "case KIR_break_if: part(u, u->owner[user]); break;", "case KIR_break_if: break;", "kernel"),
+    ("ir/kuniform.c", "    if (x->op == KIR_set) differ(u, x->args[0]);\n    if (u->parts", "    if (u->parts", "kernel"),
+    ("ir/krun.c", "return other_wrote || (write && other_read);", "return other_wrote;", "kernel"),
+    ("ir/krun.c", "].i == 1 ? 1 : SEVERAL;", "].i == 1 ? 1 : 0;", "kernel"),
+    ("codegen/serial.c", "if (kept) x.args[0] = index_in_part(s, ins(s, id), x.args[0]);", "", "warps"),
+    ("codegen/serial.c", "if (x->other.ins.n) kir_else(&s->b), write_pieces(s, &x->other);", "", "warps"),
+    ("codegen/llvm_value.c", "LLVMConstInt(i32, from.lanes - 1u, false)", "LLVMConstInt(i32, from.lanes / 2u, false)", "emitters warps"),
+    ("codegen/emit_c_help.c", "r[l] = v[lanes[l] & ($k - 1)]", "r[l] = v[lanes[l] & ($n - 1)]", "emit_c warps"),
     # data, training and interfaces
     ("runtime/train.c", "*loss += one * (double)n / (double)t->n_order;", "*loss += one / (double)n_steps;", "batches"),
     ("runtime/checkpoint.c", "(int64_t)v[4], (int64_t)v[5]};", "(int64_t)v[4], 0};", "runtime_train training determinism"),

@@ -2,7 +2,7 @@
    edge softmax in one walk, a tiled product), give the bits of the kernels that the compiler makes of the same program, in kir_run,
    in LLVM on each CPU variant that this machine has, and in C; on graphs with empty rows, self-loops, parallel edges, hubs of 3,000 edges, one node and no edge. What is
    broken in them is noticed: a barrier that is missing, another lane. Random kernels with warps compare the emitters alone.
-   Run: lesser */
+   Run: lesser if long */
 #include "codegen/jit.h"
 #include "frontend/frontend.h"
 #include "passes/pipeline/pipeline.h"
