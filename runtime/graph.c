@@ -43,8 +43,10 @@ static bool map_needs_rows(const RtModel *m, int64_t map)
                 return true;
             if (b->kind == RT_BUF_MAP_ALONG && b->along == map) return true;
         }
-        for (int64_t i = 0; i < prog->n_steps; i++)
-            if (m->steps[prog->first_step + i].cut == map) return true;
+        for (int64_t i = 0; i < prog->n_steps; i++) {
+            const RtCall *c = rt_step_call(m, &m->steps[prog->first_step + i]);
+            if (c && c->cut == map) return true;
+        }
     }
     return false;
 }
