@@ -175,7 +175,6 @@ static bool check_link(Audit *x, uint32_t s, const PlanChain *chain)
         return audit_fail(x, s, "runs by strips of rows that are not its own");
     if (chain->strip < 1 || chain->strip % block)
         return audit_fail(x, s, "runs by strips of %lld rows, which are no whole blocks", (long long)chain->strip);
-    if (step->cone.rows != PLAN_SET_ALL || step->cone.walk != PLAN_SET_ALL) return audit_fail(x, s, "leaves rows out, by strips");
     return true;
 }
 
@@ -271,7 +270,7 @@ static bool check_writers(Audit *x, uint32_t s)
         if (b->writer != UINT32_MAX && b->writer != s)
             return audit_fail(x, s, "writes %s, of which step %u alone leaves rows 0", audit_buffer(x, a->buffer), b->writer);
         if (step->cone.rows == PLAN_SET_ALL) continue;
-        if (b->kind != PLAN_ARENA || b->writer != s)
+        if ((b->kind != PLAN_ARENA && b->kind != PLAN_STRIP) || b->writer != s)
             return audit_fail(x, s, "leaves rows of %s out, which are not 0", audit_buffer(x, a->buffer));
     }
     return true;

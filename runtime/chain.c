@@ -1,5 +1,6 @@
 /* Chains of steps: see chain.h. Never allocates while running. */
 #include "runtime/chain.h"
+#include "runtime/cone.h"
 #include "runtime/memory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,8 @@ static void find_patches(const RtExec *e, RtChain *c)
             const RtStepArg *a = &e->model->step_args[c->steps[k].call->first_arg + i];
             const RtBuffer *b = a->is_buffer ? &e->model->buffers[e->program->first_buffer + a->buffer] : NULL;
             if (!b || b->kind != RT_BUF_STRIP) continue;
-            RtPatch p = {c->steps[k].args - c->steps->args + i, b->width * rt_elem_bytes(b->elem), end};
+            RtPatch p = {c->steps[k].args - c->steps->args + i, b->width * rt_elem_bytes(b->elem), end,
+                         b->writer == c->def->first + k ? &c->steps[k] : NULL};
             int64_t known = 0;
             while (known < c->n_patches && buffer_of[known] != a->buffer) known++;
             if (known < c->n_patches) p.offset = c->patches[known].offset;
@@ -91,6 +93,16 @@ int64_t rt_chain_weight(const void *of, int64_t i)
     return rt_step_weight(c->heaviest, (row + block - 1) / block);
 }
 
+/* What a step leaves out of rows [first, last) is 0 in the strip, too, which holds what another strip left there. */
+static void clear(const RtPatch *p, char *at, int64_t first, int64_t last)
+{
+    const RtConeStep *cone = p->writer ? p->writer->cone : NULL;
+    if (!cone || !cone->runs) return;
+    int64_t block = p->writer->block, k = rt_cone_run_at(cone, first / block);
+    bool whole = k < cone->n_runs && cone->runs[2 * k] * block <= first && cone->runs[2 * k + 1] * block >= last;
+    if (!whole) memset(at, 0, (size_t)((last - first) * p->row_bytes));
+}
+
 void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi)
 {
     const RtExecStep *first_step = args[0].p;
@@ -105,6 +117,7 @@ void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi)
         for (int64_t k = 0; k < c->n_patches; k++) { /* kernels count rows from the graph's first */
             const RtPatch *p = &c->patches[k];
             own[p->arg].p = (void *)((uintptr_t)(strip + p->offset) - (uintptr_t)(first * p->row_bytes));
+            clear(p, strip + p->offset, first, last);
         }
         for (int64_t k = 0; k < c->def->n; k++) {
             const RtExecStep *x = &c->steps[k];

@@ -6,6 +6,7 @@
 
 typedef struct RtPatch { /* an argument of the chain's that lies in the strip */
     int64_t arg, row_bytes, offset;
+    const RtExecStep *writer; /* which may leave rows of it 0; or NULL: no step does, or another than that whose argument it is */
 } RtPatch;
 
 typedef struct RtChain {

@@ -73,6 +73,7 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
            f->x->backend ? "openblas" : "kernel");
     const RtConeStep *cone = f->x->cone;
     if (cone && cone->runs) printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)cone->n_rows, (long long)cone->n_runs);
+    if (f->chain) printf(", \"with_next\": %lld, \"strip_rows\": %lld", (long long)f->chain->n - 1, (long long)f->chain->strip);
     if (f->x->split) printf(", \"shared_rows\": %lld", (long long)rt_split_count(f->x->split));
     putchar('}');
 }

@@ -127,7 +127,7 @@ static void use_backend(const RtExec *e, const RtGemm *g, RtExecStep *x)
     x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks) : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
 }
 
-enum { COPY_FROM, COPY_TO, COPY_ROW_BYTES, COPY_N_ARGS, COPY_GRAIN = 1 << 16 /* bytes */ };
+enum { COPY_FROM, COPY_TO, COPY_ROW_BYTES, COPY_N_ARGS, COPY_GRAIN = 4096 /* rows */ };
 
 static void copy_rows(const RtArg *args, int64_t lo, int64_t hi)
 {
@@ -150,6 +150,7 @@ static void find_rows(const RtExec *e, RtExecStep *x)
     x->block = x->call && !x->backend && x->call->extent.kind == RT_COUNT_BLOCKS ? x->call->extent.block : 1;
     x->n_rows = to < 0 ? 0 : e->graph->spaces[to].count;
     x->rows = cut >= 0 && x->call->extent.space == to ? e->graph->maps[cut].rows : NULL;
+    x->cone = NULL;
 }
 
 /* Rows and elements before iteration i, left out or not. */
@@ -180,7 +181,7 @@ static void cut_step(RtExec *e, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
     int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS, n = x->extent, worth = n;
-    int64_t grain = x->backend ? 1 : x->call ? x->call->grain : COPY_GRAIN / (x->args[COPY_ROW_BYTES].i + 1) + 1;
+    int64_t grain = x->backend ? 1 : x->call ? x->call->grain : COPY_GRAIN;
     RtWeight *weight = rt_step_weight;
     const void *of = x;
     if (x->chain) {
@@ -219,28 +220,32 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
                        "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
     find_rows(e, x);
-    RT_TRY(rt_split_make(e, i, &x->split, st));
-    x->choice = e->options.choice;
-    if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &x->choice);
     return RT_OK;
+}
+
+/* Rows that threads share, of those that are computed. Memory for what they sum up to grows where they sum up to more than before. */
+static RtCode split_steps(RtExec *e, RtStatus *st)
+{
+    e->states_bytes = 0;
+    for (int64_t i = 0; i < e->program->n_steps; i++) RT_TRY(rt_split_make(e, i, &e->steps[i].split, st));
+    if (e->options.plan_only || e->states_bytes <= (int64_t)e->states.bytes) return RT_OK;
+    rt_block_free(&e->states);
+    return rt_block_alloc(&e->states, e->states_bytes, "rows that threads share", st);
 }
 
 /* All steps for the counts at hand, and the chains once all steps know what they call. */
 static RtCode setup_steps(RtExec *e, RtStatus *st)
 {
-    e->states_bytes = 0;
+    const RtChainDef *chains = e->model->chains + e->program->first_chain;
     for (int64_t i = 0; i < e->program->n_steps; i++) RT_TRY(setup_step(e, i, st));
-    for (int64_t i = 0; i < e->program->n_chains; i++) RT_TRY(rt_chain_make(e, &e->model->chains[e->program->first_chain + i], &e->chains[i], st));
+    RT_TRY(split_steps(e, st));
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        e->steps[i].choice = e->options.choice;
+        if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &e->steps[i].choice);
+    }
+    for (int64_t i = 0; i < e->program->n_chains; i++) RT_TRY(rt_chain_make(e, &chains[i], &e->chains[i], st));
     cut_steps(e);
     return RT_OK;
-}
-
-/* Rows that threads share sum up to more than before. */
-static RtCode take_states(RtExec *e, RtStatus *st)
-{
-    if (e->options.plan_only || e->states_bytes <= (int64_t)e->states.bytes) return RT_OK;
-    rt_block_free(&e->states);
-    return rt_block_alloc(&e->states, e->states_bytes, "rows that threads share", st);
 }
 
 static RtCode make_steps(RtExec *e, RtStatus *st)
@@ -256,8 +261,7 @@ static RtCode make_steps(RtExec *e, RtStatus *st)
         e->steps[i].bounds = e->bounds + i * most;
         args += step_args(e, i);
     }
-    RT_TRY(setup_steps(e, st));
-    return take_states(e, st);
+    return setup_steps(e, st);
 }
 
 /* ---- binding ---- */
@@ -343,22 +347,18 @@ RtCode rt_exec_narrow(RtExec *e, RtStatus *st)
     bool had = e->cone != NULL;
     rt_cone_free(e->cone);
     e->cone = NULL;
-    for (int64_t i = 0; had && i < e->program->n_steps; i++) {
-        e->steps[i].cone = NULL;
-        find_rows(e, &e->steps[i]);
-    }
+    for (int64_t i = 0; had && i < e->program->n_steps; i++) find_rows(e, &e->steps[i]);
     RT_TRY(rt_cone_make(e, (RtConeMode)e->options.cone, &cone, st));
     e->cone = cone;
     for (int64_t i = 0; cone && i < e->program->n_steps; i++) {
-        RtExecStep *x = &e->steps[i];
-        const RtConeStep *c = &cone->steps[i];
-        if (c->runs || c->rows) x->cone = &cone->steps[i];
-        if (c->rows) x->rows = c->rows;
-        rt_split_free(x->split); /* which would walk other elements */
-        x->split = NULL;
-        weigh_runs(x);
+        RtConeStep *c = &cone->steps[i];
+        if (c->runs || c->rows) e->steps[i].cone = c;
+        if (c->rows) e->steps[i].rows = c->rows;
     }
-    if (had || cone) cut_steps(e);
+    if (!had && !cone) return RT_OK;
+    RT_TRY(split_steps(e, st));
+    for (int64_t i = 0; i < e->program->n_steps; i++) weigh_runs(&e->steps[i]);
+    cut_steps(e);
     return RT_OK;
 }
 
@@ -385,7 +385,6 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
         if (rt_count_value(e->graph, &s->rows) * s->row_bytes > e->places[i].bytes)
             return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL, "a batch needs more memory than was planned");
     }
-    e->options.split = -1; /* each batch has other rows */
     return setup_steps(e, st);
 }
 

@@ -1,5 +1,6 @@
 /* Rows that threads share: see split.h. Never allocates while running. */
 #include "runtime/split.h"
+#include "runtime/cone.h"
 #include <stdlib.h>
 
 enum { LEAST = 16384, PARTS = 4 }; /* elements of a row; parts of each walk, per thread */
@@ -48,13 +49,20 @@ static int64_t row_at(const int64_t *rows, int64_t n, int64_t position)
     return lo;
 }
 
-/* Rows of `least` elements and more: each has an element at a multiple of that. Returns their number. */
-static int64_t find_rows(const int64_t *rows, int64_t n, int64_t least, int64_t *which)
+static bool is_needed(const RtConeStep *c, int64_t row)
 {
-    int64_t found = 0, last = -1;
+    int64_t k = c && c->runs ? rt_cone_run_at(c, row) : 0;
+    return !c || !c->runs || (k < c->n_runs && c->runs[2 * k] <= row);
+}
+
+/* Rows of `least` elements and more that the step computes: each has an element at a multiple of that. Returns their number. */
+static int64_t find_rows(const RtExecStep *x, int64_t least, int64_t *which)
+{
+    const int64_t *rows = x->rows;
+    int64_t found = 0, last = -1, n = x->extent;
     for (int64_t at = 0; at < rows[n]; at += least) {
         int64_t row = row_at(rows, n, at);
-        if (row == last || rows[row + 1] - rows[row] < least) continue;
+        if (row == last || rows[row + 1] - rows[row] < least || !is_needed(x->cone, row)) continue;
         last = row;
         if (which) which[found] = row;
         found++;
@@ -108,7 +116,7 @@ static int64_t end_of_earlier(const RtExec *e, int64_t step)
     return 0;
 }
 
-static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
+static RtCode fill(RtSplit *s, int64_t least, RtStatus *st)
 {
     RtExec *e = s->e;
     int64_t threads = rt_pool_threads(e->options.pool), n_args = s->def->n_args;
@@ -117,7 +125,7 @@ static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
     RT_TRY(rt_alloc(&s->bounds, PARTS * threads + 1, sizeof *s->bounds, what, st));
     RT_TRY(rt_alloc(&s->args, n_args, sizeof *s->args, what, st));
     RT_TRY(rt_alloc(&s->same, n_args, sizeof *s->same, what, st));
-    find_rows(s->rows, n_rows, least, s->which);
+    find_rows(s->x, least, s->which);
     for (int64_t i = 0; i < s->n; i++) s->first[i + 1] = s->first[i] + blocks_of(length(s, s->which[i]));
     s->n_parts = rt_cut_count(s->first[s->n], 1, (int)threads, PARTS);
     rt_cut(s->first[s->n], NULL, NULL, s->n_parts, s->bounds);
@@ -135,17 +143,16 @@ RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **out, RtStatus *st)
     const RtExecStep *x = &e->steps[step];
     rt_split_free(*out);
     *out = NULL;
-    /* rows that are drawn for each step are other rows each time */
-    if (!x->call || x->call->split < 0 || !x->rows || e->graph->lists) return RT_OK;
+    if (!x->call || x->call->split < 0 || !x->rows) return RT_OK;
     const RtSplitDef *def = &e->model->splits[x->call->split];
-    int64_t least = least_of(e, x->rows, x->extent), n = find_rows(x->rows, x->extent, least, NULL);
+    int64_t least = least_of(e, x->rows, x->extent), n = find_rows(x, least, NULL);
     RtKernelFn fn = rt_exec_kernel(e, def->kernel);
     if (!n || !fn) return RT_OK;
     RtSplit *s;
     RT_TRY(rt_alloc(&s, 1, sizeof *s, what, st));
     *s = (RtSplit){.self = {.p = s}, .e = e, .x = x, .def = def, .n = n, .fn = fn, .rows = x->rows};
     *out = s;
-    return fill(s, x->extent, least, st);
+    return fill(s, least, st);
 }
 
 void rt_split_free(RtSplit *s)
