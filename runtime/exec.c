@@ -411,9 +411,27 @@ static int64_t count_cotangents(const RtModel *m, const RtProgram *p)
     return n;
 }
 
+/* All memory is this process's own, and there are no peers. */
+static RtCode check_places(const RtExec *e, RtStatus *st)
+{
+    const RtProgram *p = e->program;
+    for (int64_t i = 0; i < p->n_buffers; i++) {
+        const RtBuffer *b = &e->model->buffers[p->first_buffer + i];
+        if (b->place != RT_HOST)
+            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL, "buffer %lld `%s` is %s, wanted host memory",
+                           (long long)i, rt_string(e->model, b->name), b->place == RT_DEVICE ? "on a device" : "with another process");
+    }
+    for (int64_t i = 0; i < p->n_steps; i++)
+        if (step_def(e, i)->kind == RT_STEP_EXCHANGE)
+            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL, "step %lld exchanges rows with other processes, and there are none",
+                           (long long)i);
+    return RT_OK;
+}
+
 static RtCode exec_setup(RtExec *e, RtStatus *st)
 {
     const RtProgram *p = e->program;
+    RT_TRY(check_places(e, st));
     e->n_cotangents = count_cotangents(e->model, p);
     RT_TRY(rt_alloc(&e->steps, p->n_steps, sizeof *e->steps, "a context", st));
     RT_TRY(rt_alloc(&e->tensors, e->model->n_tensors, sizeof *e->tensors, "a context", st));

@@ -215,8 +215,31 @@ static void test_ways(void)
     }
 }
 
+/* ---- places ----------------------------------------------------------------------------------------------------------- */
+
+static void test_places(void)
+{
+    static World w;
+    Model m;
+    RtStatus st = {0};
+    RtExec *e = NULL;
+    check_begin();
+    make_model(&m, false);
+    fill_world(&w, &m.rt, NODES, EDGES, 500);
+    m.buffers[B_SUM].place = RT_DEVICE;
+    CHECK(rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){0}, &e, &st) == RT_E_MODEL_PLACE && !e);
+    check(strstr(st.message, "device") != NULL, "%s", st.message);
+    m.buffers[B_SUM].place = RT_PEER;
+    CHECK(rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){0}, &e, &st) == RT_E_MODEL_PLACE && !e);
+    m.buffers[B_SUM].place = RT_HOST;
+    m.steps[2].kind = RT_STEP_EXCHANGE;
+    CHECK(rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){0}, &e, &st) == RT_E_MODEL_PLACE && !e);
+    check_end("runtime_steps: what is not of this process's memory is refused");
+}
+
 int main(void)
 {
     test_ways();
+    test_places();
     return check_done();
 }
