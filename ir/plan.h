@@ -5,7 +5,8 @@
 #include "ir/kernel.h"
 #include "ir/order.h"
 
-/* A number known at graph load. */
+/* A number known at graph load. Of a space a process may have more rows than it owns: a count of them means those that it owns where
+   it says what a step computes, all where it says what a buffer has. */
 typedef enum {
     PLAN_CONST,      /* value */
     PLAN_COUNT,      /* elements of a space */

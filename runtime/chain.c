@@ -65,7 +65,7 @@ RtCode rt_chain_make(const RtExec *e, const RtChainDef *def, RtChain **out, RtSt
     RtChain *c = *out;
     c->def = def;
     c->steps = &e->steps[def->first];
-    c->rows = e->graph->spaces[c->steps->call->extent.space].count;
+    c->rows = rt_rows(e->graph, c->steps->call->extent.space, RT_OWNED);
     c->n_strips = c->rows / def->strip + (c->rows % def->strip > 0);
     c->grain = grain_of(c);
     c->heaviest = heaviest(c);

@@ -266,7 +266,7 @@ static RtCode make_buffers(Maker *m)
         int64_t bytes;
         if (b->kind != RT_BUF_ARENA || b->writer < 0 || !m->c->steps[b->writer].runs) continue;
         const RtSlot *slot = &e->model->slots[e->program->first_slot + b->slot];
-        if (!rt_mul(rt_count_value(e->graph, &slot->rows), slot->row_bytes, &bytes))
+        if (!rt_mul(rt_count_value(e->graph, &slot->rows, RT_READ), slot->row_bytes, &bytes))
             return rt_fail(m->st, RT_E_OVERFLOW, "--cone", NULL, "the memory of what is left out overflows 64 bits");
         if (!e->options.plan_only) RT_TRY(take(m->c, bytes, 1, &m->c->buffers[i], m->st));
         m->c->bytes += bytes;

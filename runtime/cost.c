@@ -205,7 +205,7 @@ static double stream(const RtCostModel *c, const RtStep *s, const Load *load, Rt
     int64_t cut = cut_of(c->g, s), elements = cut < 0 ? -1 : c->g->model->maps[cut].from;
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *k = &c->g->model->costs[s->first_cost + i];
-        double n = (double)rt_count_value(c->g, &k->count);
+        double n = (double)rt_count_value(c->g, &k->count, RT_OWNED);
         double ns = n * ((double)k->bytes / WORK_BYTES + (double)k->flops / WORK_FLOPS);
         bool by_element = k->count.kind == RT_COUNT_SPACE && k->count.space == elements;
         if (k->map < 0) bytes += n * (double)k->bytes;
@@ -224,7 +224,7 @@ RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int64_t ahead, RtPrediction
     *p = (RtPrediction){0};
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *k = &c->g->model->costs[s->first_cost + i];
-        double n = (double)rt_count_value(c->g, &k->count);
+        double n = (double)rt_count_value(c->g, &k->count, RT_OWNED);
         flops += n * (double)k->flops;
         if (k->map >= 0 && n > 0) RT_TRY(gather(c, s, k, n, &load, p, st));
     }
@@ -233,7 +233,7 @@ RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int64_t ahead, RtPrediction
         p->bytes[l] += load.foreseen[l];
     }
     int64_t cut = cut_of(c->g, s);
-    if (cut >= 0) load.rows = (double)c->g->spaces[c->g->model->maps[cut].to].count;
+    if (cut >= 0) load.rows = (double)rt_rows(c->g, c->g->model->maps[cut].to, RT_OWNED);
     load.streamed = stream(c, s, &load, p);
     int level = RT_L1;
     while (level < RT_MEMORY && load.streamed > m->usable[level]) level++;

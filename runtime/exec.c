@@ -51,7 +51,7 @@ static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
         int64_t bytes;
-        if (!rt_mul(rt_count_value(g, &s->rows), s->row_bytes, &bytes) ||
+        if (!rt_mul(rt_count_value(g, &s->rows, RT_READ), s->row_bytes, &bytes) ||
             !rt_add(bytes, RT_PACK_ALIGN - 1, &bytes))
             return overflows(m, p, st);
         places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last};
@@ -113,18 +113,18 @@ static const RtGemm *backend_gemm(const RtExec *e, int64_t i)
 {
     const RtStep *s = step_def(e, i);
     const RtGemm *g = s->kind == RT_STEP_PRODUCT ? &e->model->products[s->part] : NULL;
-    bool wanted = g && e->options.gemm && !rt_step_chain(e, i) && e->options.gemm->wanted(g, rt_count_value(e->graph, &g->rows));
+    bool wanted = g && e->options.gemm && !rt_step_chain(e, i) && e->options.gemm->wanted(g, rt_count_value(e->graph, &g->rows, RT_OWNED));
     return wanted ? g : NULL;
 }
 
 static void use_backend(const RtExec *e, const RtGemm *g, RtExecStep *x)
 {
     const RtGemmBackend *b = e->options.gemm;
-    int64_t rows = rt_count_value(e->graph, &g->rows);
+    int64_t rows = rt_count_value(e->graph, &g->rows, RT_OWNED);
     bool f32 = g->elem == RT_K_F32;
     x->backend = true;
     x->fn = g->transposed_a ? f32 ? b->tn_f32 : b->tn_f64 : f32 ? b->nn_f32 : b->nn_f64;
-    x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks) : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
+    x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks, RT_OWNED) : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
 }
 
 enum { COPY_FROM, COPY_TO, COPY_ROW_BYTES, COPY_N_ARGS, COPY_GRAIN = 4096 /* rows */ };
@@ -148,7 +148,7 @@ static void find_rows(const RtExec *e, RtExecStep *x)
 {
     int64_t cut = x->call && !x->backend ? x->call->cut : -1, to = cut < 0 ? -1 : e->model->maps[cut].to;
     x->block = x->call && !x->backend && x->call->extent.kind == RT_COUNT_BLOCKS ? x->call->extent.block : 1;
-    x->n_rows = to < 0 ? 0 : e->graph->spaces[to].count;
+    x->n_rows = to < 0 ? 0 : rt_rows(e->graph, to, RT_OWNED);
     x->rows = cut >= 0 && x->call->extent.space == to ? e->graph->maps[cut].rows : NULL;
     x->cone = NULL;
 }
@@ -212,7 +212,8 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     x->call = rt_step_call(e->model, x->def);
     x->self.p = x;
     x->backend = false;
-    x->extent = rt_count_value(e->graph, x->call ? &x->call->extent : &e->model->moves[x->def->part].rows);
+    x->extent = x->call ? rt_count_value(e->graph, &x->call->extent, RT_OWNED)
+                        : rt_count_value(e->graph, &e->model->moves[x->def->part].rows, RT_READ);
     x->fn = x->call ? rt_exec_kernel(e, x->call->kernel) : copy_rows;
     if (g) use_backend(e, g, x);
     if (!x->fn)
@@ -299,14 +300,14 @@ static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
     args[RT_GEMM_M].i = g->m;
     args[RT_GEMM_N].i = g->n;
     args[RT_GEMM_K].i = g->k;
-    args[RT_GEMM_ROWS].i = rt_count_value(e->graph, &g->rows);
+    args[RT_GEMM_ROWS].i = rt_count_value(e->graph, &g->rows, RT_OWNED);
     args[RT_GEMM_BLOCK_ROWS].i =
-        g->transposed_a ? rt_count_value(e->graph, &g->block_rows) : GEMM_NN_ROWS;
+        g->transposed_a ? rt_count_value(e->graph, &g->block_rows, RT_OWNED) : GEMM_NN_ROWS;
 }
 
 static int64_t scalar_arg(const RtExec *e, int64_t ahead, const RtCount *c)
 {
-    if (c->kind != RT_COUNT_AHEAD || !ahead) return rt_count_value(e->graph, c);
+    if (c->kind != RT_COUNT_AHEAD || !ahead) return rt_count_value(e->graph, c, RT_OWNED);
     return ahead < 0 ? 0 : ahead;
 }
 
@@ -368,7 +369,7 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < e->program->n_buffers; i++) {
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + i];
         e->buffers[i] = e->cone && e->cone->buffers[i] ? e->cone->buffers[i] : buffer_pointer(e, b);
-        if (!e->buffers[i] && rt_count_value(e->graph, &b->rows))
+        if (!e->buffers[i] && rt_count_value(e->graph, &b->rows, RT_READ))
             return rt_fail(st, RT_E_MODEL_ARGUMENT, rt_string(e->model, e->program->name), NULL,
                            "no memory was given for %s", rt_string(e->model, b->name));
     }
@@ -382,7 +383,7 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
     const RtProgram *p = e->program;
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &e->model->slots[p->first_slot + i];
-        if (rt_count_value(e->graph, &s->rows) * s->row_bytes > e->places[i].bytes)
+        if (rt_count_value(e->graph, &s->rows, RT_READ) * s->row_bytes > e->places[i].bytes)
             return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL, "a batch needs more memory than was planned");
     }
     return setup_steps(e, st);
@@ -581,7 +582,7 @@ static bool step_has_nan(const RtExec *e, const RtExecStep *x)
         if ((b->elem != RT_K_F32 && b->elem != RT_K_F64) || b->kind == RT_BUF_STRIP) continue;
         RtCount rows = b->rows;
         if (rows.kind == RT_COUNT_BLOCK_SLOTS) rows.kind = RT_COUNT_BLOCKS; /* the others may hold anything */
-        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows) * b->width))
+        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows, RT_READ) * b->width))
             return true;
     }
     return false;
@@ -607,7 +608,7 @@ void rt_step_cost(const RtExec *e, int64_t step, double *bytes, double *flops)
     *bytes = *flops = 0;
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *c = &e->model->costs[s->first_cost + i];
-        double n = share * (double)rt_count_value(e->graph, &c->count);
+        double n = share * (double)rt_count_value(e->graph, &c->count, RT_OWNED);
         *bytes += n * (double)c->bytes;
         *flops += n * (double)c->flops;
     }

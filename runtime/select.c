@@ -13,7 +13,7 @@ static bool is_ahead_arg(const RtExec *e, int64_t step, int64_t *planned)
     for (int64_t k = 0; s && k < s->n_args; k++) {
         const RtStepArg *a = &e->model->step_args[s->first_arg + k];
         if (a->is_buffer || a->count.kind != RT_COUNT_AHEAD) continue;
-        *planned = rt_count_value(e->graph, &a->count);
+        *planned = rt_count_value(e->graph, &a->count, RT_OWNED);
         return true;
     }
     return false;

@@ -173,7 +173,7 @@ static void distances_follow_the_first_cache(void)
     check(rt_cpu_ahead(1) == 16 && rt_cpu_ahead(1 << 20) == 128, "%lld and %lld", (long long)rt_cpu_ahead(1),
           (long long)rt_cpu_ahead(1 << 20));
     RtGraph none = {0};
-    check(rt_count_value(&none, &(RtCount){RT_COUNT_AHEAD, 0, 64, 0, 0}) == n, "a step's own count says otherwise");
+    check(rt_count_value(&none, &(RtCount){RT_COUNT_AHEAD, 0, 64, 0, 0}, RT_OWNED) == n, "a step's own count says otherwise");
     check_end("rows are asked for ahead as far as the first cache reaches");
 }
 

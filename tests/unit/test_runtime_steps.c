@@ -237,9 +237,41 @@ static void test_places(void)
     check_end("runtime_steps: what is not of this process's memory is refused");
 }
 
+/* Rows behind those that are owned have memory and are copied; steps compute none of them. */
+static void test_read_rows(void)
+{
+    static World w;
+    enum { READ = 40 };
+    static const float kept = -1;
+    check_begin();
+    for (int chained = 0; chained < 2; chained++) {
+        Model m;
+        RtStatus st = {0};
+        RtExec *e = NULL;
+        make_model(&m, chained);
+        fill_world(&w, &m.rt, NODES, EDGES, 500);
+        w.counts[NODE].only_read = READ;
+        if (check(!rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){.cone = RT_CONE_OFF}, &e, &st) && !rt_exec_own_results(e, &st), "%s", st.message)) {
+            CHECK(e->steps[0].extent == NODES - READ && e->steps[1].extent == NODES - READ && e->steps[2].extent == NODES);
+            CHECK(e->arena_bytes >= NODES * 4);
+            e->tensors[T_X] = w.x, e->tensors[T_W] = w.w, e->tensors[T_MASK] = w.mask;
+            for (int64_t v = 0; v < NODES; v++) ((float *)e->results[0])[v] = kept;
+            CHECK(!rt_exec_bind(e, &st));
+            rt_exec_run(e, 0, 0);
+            const float *out = e->results[0], *copy = e->results[1];
+            CHECK(out[NODES - READ - 1] != kept && copy[0] != kept);
+            for (int64_t v = NODES - READ; v < NODES; v++) CHECK(out[v] == kept && copy[v] == kept);
+        }
+        rt_exec_free(e);
+    }
+    w.counts[NODE].only_read = 0;
+    check_end("runtime_steps: rows that are only read are not computed");
+}
+
 int main(void)
 {
     test_ways();
+    test_read_rows();
     test_places();
     return check_done();
 }
