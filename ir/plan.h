@@ -85,7 +85,7 @@ typedef struct PlanGemm {
     KirBase elem;
 } PlanGemm;
 
-/* Rows of a space that are known when a graph is loaded: what a loss over few nodes needs (passes/cone.c). */
+/* Rows of a space that are known when a graph is loaded: what a loss over few nodes needs (passes/plan/cone.c). */
 typedef enum {
     PLAN_SET_EMPTY,
     PLAN_SET_MASK,   /* rows of tensor `ref` that are not 0 */
@@ -109,7 +109,7 @@ typedef struct PlanCone {
     uint32_t walk;  /* elements that sums over the rows of map `cut` take in; the others are 0 */
 } PlanCone;
 
-/* A row with very many elements is computed by several threads, walk by walk over its elements (passes/lower_split.c). */
+/* A row with very many elements is computed by several threads, walk by walk over its elements (passes/lower/lower_split.c). */
 typedef enum {
     PLAN_SPLIT_PHASE, /* the walk whose turn it is; PLAN_SPLIT_LAST: all had it, and the row's values are stored */
     PLAN_SPLIT_FROM, PLAN_SPLIT_TO, /* positions in the map's list: whole blocks of the row, but for its end */
@@ -163,7 +163,7 @@ typedef struct PlanStep {
 static inline bool plan_has_kernel(const PlanStep *s) { return s->kind == PLAN_STEP_KERNEL || s->kind == PLAN_STEP_PRODUCT; }
 static inline PlanSplit *plan_split(const PlanStep *s) { return s->kind == PLAN_STEP_KERNEL ? s->split : NULL; }
 
-/* Steps that run together, strip by strip (passes/connect.c). */
+/* Steps that run together, strip by strip (passes/plan/connect.c). */
 enum { PLAN_CHAIN_STEPS = 8, PLAN_CHAIN_ARGS = 256 }; /* at most; args of all its steps */
 typedef struct PlanChain {
     uint32_t first, n; /* steps; two at least */
