@@ -10,6 +10,7 @@ beside its predicted time. Prints per graph and layer, then over all
     those with odd ones, the share that the prediction orders the same less the share that it orders the other way;
   - loss: the time of the way that the selector picks over that of the best, per step; the best by one half of the runs, both times
     by the other half. A time is the median over the runs of what the way took beside the other ways of the same run.
+  - gain: the time that all steps take as the plan says, over the time by the selector's picks, less one; and by the best ways.
 Steps below 0.1 ms and those that gather nothing (6 ways, which are alike) are left out. --before is put in front of each timed
 command. Writes DIR/scheduler.json.
 """
@@ -183,7 +184,7 @@ def settle(step):
     the median way in the same run, so that neither minutes in which the machine is slow nor a run that was disturbed decide."""
     levels = [statistics.median(run) for run in zip(*(w["runs_ms"] for w in step["ways"]))]
     level = statistics.median(levels)
-    for w in step["ways"] + [step["pick"]]:
+    for w in step["ways"] + [step["pick"], step["plan"]]:
         halves = [[t / l for t, l in zip(w["runs_ms"][h::2], levels[h::2])] for h in (0, 1)]
         w["halves_ms"] = [statistics.median(h) * level for h in halves]
         w["ms"] = sum(w["halves_ms"]) / 2
@@ -210,22 +211,28 @@ def loss(step):
     return max(0, sum(both_ways) / 2)
 
 
+def best_ms(step):
+    """Of the way that is the best in one half of the runs, in the other half."""
+    return sum(min(step["ways"], key=lambda w: w["halves_ms"][h])["halves_ms"][1 - h] for h in (0, 1)) / 2
+
+
 def judge(steps):
     """The figures of steps: a dict."""
     steps = [s for s in steps if min(w["ms"] for w in s["ways"]) >= LEAST_MS and len(s["ways"]) >= LEAST_WAYS]
     pairs = [agreement(s["ways"]) for s in steps]
     total, possible = sum(n for n, _ in pairs), sum(len(s["ways"]) * (len(s["ways"]) - 1) // 2 for s in steps)
     losses = [loss(s) for s in steps]
+    plan, pick, best = (sum(ms(s) for s in steps) for ms in (lambda s: s["plan"]["ms"], lambda s: s["pick"]["ms"], best_ms))
     return {"steps": len(steps), "pairs": total, "share": total / max(possible, 1),
             "rank": sum(s for _, s in pairs) / total if total else None,
-            "median": statistics.median(losses) if losses else 0, "worst": max(losses, default=0),
+            "gain": plan / pick - 1 if pick else 0, "gain_best": plan / best - 1 if best else 0, "median": statistics.median(losses) if losses else 0, "worst": max(losses, default=0),
             "off": statistics.median([abs(s["pick"]["predicted_ms"] / s["pick"]["ms"] - 1) for s in steps]) if steps else 0}
 
 
 def text(name, f):
     rank = "   - " if f["rank"] is None else "%5.2f" % f["rank"]
-    return "%-24s %3d steps  %5d pairs (%3.0f %% differ)  rank %s  loss median %4.1f %% worst %5.1f %%  time off %3.0f %%" % (
-        name, f["steps"], f["pairs"], 100 * f["share"], rank, 100 * f["median"], 100 * f["worst"], 100 * f["off"])
+    return "%-24s %3d steps  %5d pairs (%3.0f %% differ)  rank %s  loss median %4.1f %% worst %5.1f %%  gain %4.1f %% of %4.1f %%  time off %3.0f %%" % (
+        name, f["steps"], f["pairs"], 100 * f["share"], rank, 100 * f["median"], 100 * f["worst"], 100 * f["gain"], 100 * f["gain_best"], 100 * f["off"])
 
 
 def main():

@@ -37,7 +37,7 @@ typedef struct Table {
     const void *rows;
     uint32_t n;
 } Table;
-enum { N_TABLES = 15 };
+enum { N_TABLES = 20 };
 typedef struct ModelTables {
     RtModel model;          /* complete but for `kernels`: a test may fill them in and run it */
     Table tables[N_TABLES]; /* in the order of RtModel's pointers after `strings` */

@@ -19,6 +19,11 @@ typedef struct Builder {
     VEC(RtBuffer) buffers;
     VEC(RtSlot) slots;
     VEC(RtStep) steps;
+    VEC(RtCall) calls;
+    VEC(RtGemm) products;
+    VEC(RtMove) moves;
+    VEC(RtSplitDef) splits;
+    VEC(RtChainDef) chains;
     VEC(RtStepArg) step_args;
     VEC(RtCost) costs;
     VEC(RtSet) sets;
@@ -93,7 +98,7 @@ static bool needs_rows(const Builder *b, IrId map)
             if (x->kind == PLAN_MAP_ALONG && x->along == map) return true;
         }
         for (uint32_t i = 0; i < prog->steps.n; i++)
-            if (prog->steps.data[i].cut == map) return true;
+            if (plan_has_kernel(&prog->steps.data[i]) && prog->steps.data[i].cut == map) return true;
     }
     return false;
 }
@@ -170,6 +175,7 @@ static void add_buffers(Builder *b, const PlanProgram *p)
         bool arena = x->kind == PLAN_ARENA;
         bool refers = !arena && x->kind != PLAN_SEED && x->kind != PLAN_STEP;
         RtBuffer y = {.kind = x->kind,
+                      .place = x->place,
                       .ref = refers ? index_of(x->ref) : -1,
                       .elem = x->elem,
                       .width = x->width,
@@ -184,29 +190,6 @@ static void add_buffers(Builder *b, const PlanProgram *p)
         const PlanSlot *s = &p->slots.data[i];
         VEC_PUSH(b->arena, &b->slots, ((RtSlot){s->row_bytes, s->first, s->last, count(s->rows)}));
     }
-}
-
-static RtGemm gemm(const PlanGemm *g)
-{
-    if (!g->present)
-        return (RtGemm){.a = -1,
-                        .b = -1,
-                        .c = -1,
-                        .rows.space = -1,
-                        .blocks.space = -1,
-                        .block_rows.space = -1};
-    return (RtGemm){1,
-                    g->transposed_a,
-                    g->a,
-                    g->b,
-                    g->c,
-                    g->m,
-                    g->n,
-                    g->k,
-                    g->elem,
-                    count(g->rows),
-                    count(g->blocks),
-                    count(g->block_rows)};
 }
 
 /* The last part of a path: what is built must not depend on where. */
@@ -233,28 +216,64 @@ static void add_args(Builder *b, const PlanArg *args, uint32_t n)
     }
 }
 
-static void add_step(Builder *b, const PlanStep *s)
+static int64_t add_split(Builder *b, const PlanSplit *s)
 {
-    RtStep x = {.kernel = s->kernel,
+    if (!s) return -1;
+    VEC_PUSH(b->arena, &b->splits,
+             ((RtSplitDef){s->walks, (int64_t)b->plan->kernels.n + s->kernel, b->step_args.n, s->args.n}));
+    add_args(b, s->args.data, s->args.n);
+    return b->splits.n - 1;
+}
+
+static int64_t add_call(Builder *b, const PlanStep *s)
+{
+    RtCall x = {.kernel = s->kernel,
                 .first_arg = b->step_args.n,
                 .n_args = s->args.n,
                 .grain = s->grain,
                 .cut = index_of(s->cut),
-                .chain = s->chain,
-                .strip = s->strip,
-                .first_cost = b->costs.n,
-                .n_cost = s->cost.n,
-                .split_walks = s->split.walks,
-                .split_kernel = s->split.walks ? (int64_t)b->plan->kernels.n + s->split.kernel : -1,
-                .first_split_arg = (int64_t)b->step_args.n + s->args.n,
-                .n_split_args = s->split.args.n,
                 .rows = index_of(s->cone.rows),
-                .right = index_of(s->cone.right),
                 .walk = index_of(s->cone.walk),
-                .label = string(b, s->label),
-                .file = -1,
-                .extent = count(s->extent),
-                .gemm = gemm(&s->gemm)};
+                .extent = count(s->extent)};
+    add_args(b, s->args.data, s->args.n);
+    x.split = add_split(b, plan_split(s));
+    VEC_PUSH(b->arena, &b->calls, x);
+    return b->calls.n - 1;
+}
+
+static int64_t add_product(Builder *b, const PlanStep *s)
+{
+    const PlanGemm *g = &s->gemm;
+    RtGemm x = {.call = add_call(b, s),
+                .transposed_a = g->transposed_a,
+                .a = g->a,
+                .b = g->b,
+                .c = g->c,
+                .m = g->m,
+                .n = g->n,
+                .k = g->k,
+                .elem = g->elem,
+                .rows = count(g->rows),
+                .blocks = count(g->blocks),
+                .block_rows = count(g->block_rows)};
+    VEC_PUSH(b->arena, &b->products, x);
+    return b->products.n - 1;
+}
+
+static int64_t add_move(Builder *b, const PlanMove *m)
+{
+    VEC_PUSH(b->arena, &b->moves, ((RtMove){m->from, m->to, count(m->rows)}));
+    return b->moves.n - 1;
+}
+
+static void add_step(Builder *b, const PlanStep *s)
+{
+    RtStep x = {.kind = s->kind, .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label), .file = -1};
+    switch (s->kind) {
+    case PLAN_STEP_KERNEL: x.part = add_call(b, s); break;
+    case PLAN_STEP_PRODUCT: x.part = add_product(b, s); break;
+    case PLAN_STEP_COPY: case PLAN_STEP_EXCHANGE: x.part = add_move(b, &s->move); break;
+    }
     if (s->span.source) {
         uint32_t line, col;
         source_line_col(s->span.source, s->span.begin, &line, &col);
@@ -262,8 +281,6 @@ static void add_step(Builder *b, const PlanStep *s)
         x.file = string(b, file_name(s->span.source->path));
     }
     VEC_PUSH(b->arena, &b->steps, x);
-    add_args(b, s->args.data, s->args.n);
-    add_args(b, s->split.args.data, s->split.args.n);
     for (uint32_t i = 0; i < s->cost.n; i++) {
         const PlanCost *c = &s->cost.data[i];
         VEC_PUSH(b->arena, &b->costs, ((RtCost){c->bytes, c->flops, count(c->count), index_of(c->map), index_of(c->table)}));
@@ -305,7 +322,9 @@ static void add_program(Builder *b, const PlanProgram *p)
                    .first_result = b->results.n,
                    .n_results = f->results.n,
                    .first_set = b->sets.n,
-                   .n_sets = p->sets.n};
+                   .n_sets = p->sets.n,
+                   .first_chain = b->chains.n,
+                   .n_chains = p->chains.n};
     VEC_PUSH(b->arena, &b->programs, x);
     for (uint32_t i = 0; i < p->sets.n; i++) {
         const PlanSet *s = &p->sets.data[i];
@@ -313,6 +332,10 @@ static void add_program(Builder *b, const PlanProgram *p)
     }
     add_buffers(b, p);
     for (uint32_t i = 0; i < p->steps.n; i++) add_step(b, &p->steps.data[i]);
+    for (uint32_t i = 0; i < p->chains.n; i++) {
+        const PlanChain *c = &p->chains.data[i];
+        VEC_PUSH(b->arena, &b->chains, ((RtChainDef){c->first, c->n, c->strip}));
+    }
     add_signature(b, f);
 }
 
@@ -348,6 +371,11 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
         {"buffers", &table_RtBuffer, b->buffers.data, b->buffers.n},
         {"slots", &table_RtSlot, b->slots.data, b->slots.n},
         {"steps", &table_RtStep, b->steps.data, b->steps.n},
+        {"calls", &table_RtCall, b->calls.data, b->calls.n},
+        {"products", &table_RtGemm, b->products.data, b->products.n},
+        {"moves", &table_RtMove, b->moves.data, b->moves.n},
+        {"splits", &table_RtSplitDef, b->splits.data, b->splits.n},
+        {"chains", &table_RtChainDef, b->chains.data, b->chains.n},
         {"step_args", &table_RtStepArg, b->step_args.data, b->step_args.n},
         {"costs", &table_RtCost, b->costs.data, b->costs.n},
         {"sets", &table_RtSet, b->sets.data, b->sets.n},
@@ -377,6 +405,11 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .buffers = b->buffers.data,
                          .slots = b->slots.data,
                          .steps = b->steps.data,
+                         .calls = b->calls.data,
+                         .products = b->products.data,
+                         .moves = b->moves.data,
+                         .splits = b->splits.data,
+                         .chains = b->chains.data,
                          .step_args = b->step_args.data,
                          .costs = b->costs.data,
                          .sets = b->sets.data,

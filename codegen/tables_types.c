@@ -57,7 +57,7 @@ static const TableField fields_RtTensorDef[] = {STR(RtTensorDef, name),
                                                 INT(RtTensorDef, col)};
 TYPE(RtTensorDef)
 static const TableField fields_RtBuffer[] = {
-    INT(RtBuffer, kind), INT(RtBuffer, ref),  INT(RtBuffer, elem),         INT(RtBuffer, width),
+    INT(RtBuffer, kind), INT(RtBuffer, place), INT(RtBuffer, ref), INT(RtBuffer, elem), INT(RtBuffer, width),
     INT(RtBuffer, slot), STR(RtBuffer, name), SUB(RtBuffer, rows, RtCount),
     INT(RtBuffer, along), INT(RtBuffer, writer)};
 TYPE(RtBuffer)
@@ -72,41 +72,25 @@ static const TableField fields_RtCost[] = {INT(RtCost, bytes), INT(RtCost, flops
                                            SUB(RtCost, count, RtCount), INT(RtCost, map),
                                            INT(RtCost, table)};
 TYPE(RtCost)
-static const TableField fields_RtGemm[] = {INT(RtGemm, present),
-                                           INT(RtGemm, transposed_a),
-                                           INT(RtGemm, a),
-                                           INT(RtGemm, b),
-                                           INT(RtGemm, c),
-                                           INT(RtGemm, m),
-                                           INT(RtGemm, n),
-                                           INT(RtGemm, k),
-                                           INT(RtGemm, elem),
-                                           SUB(RtGemm, rows, RtCount),
-                                           SUB(RtGemm, blocks, RtCount),
+static const TableField fields_RtStep[] = {INT(RtStep, kind),   INT(RtStep, part), INT(RtStep, first_cost), INT(RtStep, n_cost),
+                                           STR(RtStep, label), STR(RtStep, file), INT(RtStep, line)};
+TYPE(RtStep)
+static const TableField fields_RtCall[] = {INT(RtCall, kernel), INT(RtCall, first_arg), INT(RtCall, n_args),
+                                           INT(RtCall, grain),  INT(RtCall, cut),       INT(RtCall, rows),
+                                           INT(RtCall, walk),   INT(RtCall, split),     SUB(RtCall, extent, RtCount)};
+TYPE(RtCall)
+static const TableField fields_RtGemm[] = {INT(RtGemm, call), INT(RtGemm, transposed_a), INT(RtGemm, a), INT(RtGemm, b),
+                                           INT(RtGemm, c),    INT(RtGemm, m),            INT(RtGemm, n), INT(RtGemm, k),
+                                           INT(RtGemm, elem), SUB(RtGemm, rows, RtCount), SUB(RtGemm, blocks, RtCount),
                                            SUB(RtGemm, block_rows, RtCount)};
 TYPE(RtGemm)
-static const TableField fields_RtStep[] = {INT(RtStep, kernel),
-                                           INT(RtStep, first_arg),
-                                           INT(RtStep, n_args),
-                                           INT(RtStep, grain),
-                                           INT(RtStep, cut),
-                                           INT(RtStep, chain),
-                                           INT(RtStep, strip),
-                                           INT(RtStep, first_cost),
-                                           INT(RtStep, n_cost),
-                                           INT(RtStep, split_walks),
-                                           INT(RtStep, split_kernel),
-                                           INT(RtStep, first_split_arg),
-                                           INT(RtStep, n_split_args),
-                                           INT(RtStep, rows),
-                                           INT(RtStep, right),
-                                           INT(RtStep, walk),
-                                           STR(RtStep, label),
-                                           STR(RtStep, file),
-                                           INT(RtStep, line),
-                                           SUB(RtStep, extent, RtCount),
-                                           SUB(RtStep, gemm, RtGemm)};
-TYPE(RtStep)
+static const TableField fields_RtMove[] = {INT(RtMove, from), INT(RtMove, to), SUB(RtMove, rows, RtCount)};
+TYPE(RtMove)
+static const TableField fields_RtSplitDef[] = {INT(RtSplitDef, walks), INT(RtSplitDef, kernel), INT(RtSplitDef, first_arg),
+                                               INT(RtSplitDef, n_args)};
+TYPE(RtSplitDef)
+static const TableField fields_RtChainDef[] = {INT(RtChainDef, first), INT(RtChainDef, n), INT(RtChainDef, strip)};
+TYPE(RtChainDef)
 static const TableField fields_RtResultDef[] = {STR(RtResultDef, name),
                                                 INT(RtResultDef, space),
                                                 INT(RtResultDef, dtype),
@@ -124,7 +108,7 @@ static const TableField fields_RtProgram[] = {
     INT(RtProgram, first_slot),   INT(RtProgram, n_slots),      INT(RtProgram, first_step),
     INT(RtProgram, n_steps),      INT(RtProgram, first_argdef), INT(RtProgram, n_argdefs),
     INT(RtProgram, first_result), INT(RtProgram, n_results),    INT(RtProgram, first_set),
-    INT(RtProgram, n_sets)};
+    INT(RtProgram, n_sets),       INT(RtProgram, first_chain),  INT(RtProgram, n_chains)};
 TYPE(RtProgram)
 static const TableField fields_RtMetric[] = {STR(RtMetric, name), INT(RtMetric, result)};
 TYPE(RtMetric)

@@ -7,6 +7,7 @@ static const char *const kind_names[] = {
     [PLAN_ARENA] = "arena", [PLAN_TENSOR] = "tensor", [PLAN_RESULT] = "result", [PLAN_COTANGENT] = "cotangent",
     [PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to", [PLAN_MAP_ROWS] = "rows",
     [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to", [PLAN_STRIP] = "strip", [PLAN_STATE] = "state"};
+static const char *const place_names[] = {[PLAN_HOST] = "", [PLAN_DEVICE] = ", on the device", [PLAN_PEER] = ", of a peer"};
 static const char *const block_names[] = {"blocks", "block_rows", "block_levels", "block_slots"};
 static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
 
@@ -108,7 +109,7 @@ static void print_buffer(const HostPlan *p, const PlanProgram *prog, uint32_t i,
     strbuf_printf(out, "  buffer %u %s %s: [", i, kind_names[b->kind], b->name ? b->name : "");
     put_count(p, &b->rows, out);
     if (b->kind == PLAN_MAP_ROWS) strbuf_puts(out, "+1");
-    strbuf_printf(out, "][%" PRId64 "] %s", b->width, base_names[b->elem]);
+    strbuf_printf(out, "][%" PRId64 "] %s%s", b->width, base_names[b->elem], place_names[b->place]);
     if (b->kind == PLAN_MAP_ALONG) strbuf_printf(out, ", along %s", p->module->maps.data[b->along].name);
     if (b->kind == PLAN_ARENA && b->slot != UINT32_MAX)
         strbuf_printf(out, ", slot %u, steps %u-%u", b->slot, b->first, b->last);
@@ -117,7 +118,6 @@ static void print_buffer(const HostPlan *p, const PlanProgram *prog, uint32_t i,
 
 static void print_gemm(const HostPlan *p, const PlanGemm *g, StrBuf *out)
 {
-    if (!g->present) return;
     strbuf_printf(out, "    product %s: b%u, b%u -> b%u, rows ", g->transposed_a ? "TN" : "NN", g->a, g->b, g->c);
     put_count(p, &g->rows, out);
     if (g->transposed_a) {
@@ -154,10 +154,9 @@ static void print_cone(const PlanCone *c, StrBuf *out)
     strbuf_puts(out, "\n");
 }
 
-static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, StrBuf *out)
+static void print_call(const HostPlan *p, const PlanStep *s, StrBuf *out)
 {
-    const PlanStep *s = &prog->steps.data[i];
-    strbuf_printf(out, "  step %u %s(", i, p->kernels.data[s->kernel]->name);
+    strbuf_printf(out, "%s(", p->kernels.data[s->kernel].variants[PLAN_WIDE]->name);
     for (uint32_t k = 0; k < s->args.n; k++) {
         const PlanArg *a = &s->args.data[k];
         if (k) strbuf_puts(out, ", ");
@@ -168,6 +167,21 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
     put_count(p, &s->extent, out);
     strbuf_printf(out, ", grain %" PRId64, s->grain);
     if (s->cut != IR_NONE) strbuf_printf(out, ", cut %s", p->module->maps.data[s->cut].name);
+}
+
+static void print_move(const HostPlan *p, const PlanStep *s, StrBuf *out)
+{
+    strbuf_printf(out, "%s b%u -> b%u, ", s->kind == PLAN_STEP_COPY ? "copy" : "exchange", s->move.from, s->move.to);
+    put_count(p, &s->move.rows, out);
+}
+
+static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, StrBuf *out)
+{
+    const PlanStep *s = &prog->steps.data[i];
+    const PlanChain *chain = plan_chain(prog, i);
+    strbuf_printf(out, "  step %u ", i);
+    if (plan_has_kernel(s)) print_call(p, s, out);
+    else print_move(p, s, out);
     strbuf_printf(out, ": %s\n", s->label ? s->label : "");
     for (uint32_t k = 0; k < s->cost.n; k++) {
         strbuf_puts(out, "    per ");
@@ -178,12 +192,15 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
                           p->module->maps.data[s->cost.data[k].map].name);
         strbuf_puts(out, "\n");
     }
-    print_gemm(p, &s->gemm, out);
+    if (!plan_has_kernel(s)) return;
+    if (s->kind == PLAN_STEP_PRODUCT) print_gemm(p, &s->gemm, out);
     print_cone(&s->cone, out);
-    if (s->split.walks)
-        strbuf_printf(out, "    very long rows in parts by %s, %u walk%s\n", p->splits.data[s->split.kernel]->name, s->split.walks,
-                      s->split.walks > 1 ? "s" : "");
-    if (s->chain > 1) strbuf_printf(out, "    with the next %u by strips of %" PRId64 " rows\n", s->chain - 1, s->strip);
+    const PlanSplit *split = plan_split(s);
+    if (split)
+        strbuf_printf(out, "    very long rows in parts by %s, %u walk%s\n", p->splits.data[split->kernel]->name, split->walks,
+                      split->walks > 1 ? "s" : "");
+    if (chain && chain->first == i)
+        strbuf_printf(out, "    with the next %u by strips of %" PRId64 " rows\n", chain->n - 1, chain->strip);
 }
 
 void plan_print(const HostPlan *p, StrBuf *out)
@@ -202,10 +219,10 @@ void plan_print_kernels(const HostPlan *p, StrBuf *out)
 {
     for (uint32_t i = 0; i < p->kernels.n; i++) {
         if (i) strbuf_puts(out, "\n");
-        kir_print(p->kernels.data[i], out);
-        if (!p->narrow.data[i]) continue;
+        kir_print(p->kernels.data[i].variants[PLAN_WIDE], out);
+        if (!p->kernels.data[i].variants[PLAN_NARROW]) continue;
         strbuf_puts(out, "\n");
-        kir_print(p->narrow.data[i], out);
+        kir_print(p->kernels.data[i].variants[PLAN_NARROW], out);
     }
     for (uint32_t i = 0; i < p->splits.n; i++) {
         strbuf_puts(out, "\n");

@@ -5,7 +5,8 @@
 #include "ir/kernel.h"
 #include "ir/order.h"
 
-/* A number known at graph load. */
+/* A number known at graph load. Of a space a process may have more rows than it owns: a count of them means those that it owns where
+   it says what a step computes, all where it says what a buffer has. */
 typedef enum {
     PLAN_CONST,      /* value */
     PLAN_COUNT,      /* elements of a space */
@@ -34,8 +35,15 @@ typedef enum {
     PLAN_STRIP,   /* rows of the strip at hand: what passes between the steps of a chain */
     PLAN_STATE,   /* [blocks][width] what each block of a split row sums up to */
 } PlanBufferKind;
+/* Where a buffer's memory is. */
+typedef enum {
+    PLAN_HOST,
+    PLAN_DEVICE, /* of an accelerator of this process */
+    PLAN_PEER,   /* of another process, which owns the rows */
+} PlanPlace;
 typedef struct PlanBuffer {
     PlanBufferKind kind;
+    PlanPlace place;
     IrId ref, along;
     KirBase elem;
     PlanCount rows;
@@ -69,7 +77,7 @@ typedef struct PlanCost {
 /* C[m][n] = sum over k of A * B, row-major f32 or f64. The emitted kernel does it; an executable may use BLAS
    instead, single-threaded, over the same row blocks (NN: 256 rows each; TN: the given blocks, one partial each, in the first rows of C). */
 typedef struct PlanGemm {
-    bool present, transposed_a; /* NN: A [rows][k], C [rows][n], B [k][n]. TN: A [rows][m], B [rows][n],
+    bool transposed_a;          /* NN: A [rows][k], C [rows][n], B [k][n]. TN: A [rows][m], B [rows][n],
                                    C [blocks][m][n], one product per block of rows */
     uint32_t a, b, c;           /* buffers */
     PlanCount rows, blocks, block_rows;
@@ -109,31 +117,58 @@ typedef enum {
 } PlanSplitArg;
 enum { PLAN_SPLIT_LAST = 1000, PLAN_SPLIT_WALKS = 16, PLAN_SPLIT_ARGS = 256 };
 typedef struct PlanSplit {
-    uint32_t walks;    /* 0: rows are not split */
+    uint32_t walks;    /* at least one */
     uint32_t kernel;   /* index into splits; its iterations are rows, as the step's */
     VEC(PlanArg) args;
     VEC(uint32_t) reads; /* buffers whose elements walks want, beside the maps */
 } PlanSplit;
 
-enum { PLAN_CHAIN_STEPS = 8, PLAN_CHAIN_ARGS = 256 }; /* of a chain, at most; args of all its steps */
+/* Rows of one buffer, as they are, to another. */
+typedef struct PlanMove {
+    uint32_t from, to; /* buffers */
+    PlanCount rows;
+} PlanMove;
+
+typedef enum {
+    PLAN_STEP_KERNEL,   /* a kernel over its iterations */
+    PLAN_STEP_PRODUCT,  /* a kernel that is one product: a library may do it instead */
+    PLAN_STEP_COPY,     /* move: within the process, from one place to another */
+    PLAN_STEP_EXCHANGE, /* move: rows that this process reads, from the peers that own them */
+} PlanStepKind;
+
 typedef struct PlanStep {
-    uint32_t kernel;   /* index into kernels */
-    uint32_t group;    /* of the fused function, which it computes or helps to compute */
-    PlanCone cone;
-    VEC(PlanArg) args; /* one per kernel parameter */
-    PlanCount extent;  /* of the parallel loop; const 1 without one */
-    int64_t grain;     /* least iterations worth a thread */
-    IrId cut;          /* map whose row lengths weigh the iterations, or IR_NONE */
-    uint32_t chain;    /* so many steps, from this one on, run together strip by strip (passes/plan/connect.c); 1: it alone;
-                          0: one of those before it runs it */
-    int64_t strip;     /* rows of a strip */
-    PlanGemm gemm;
-    PlanSplit split;
+    PlanStepKind kind;
     VEC(PlanCost) cost;
     const char *label; /* "reduce_sum edge.dst [16] + 3 ops" */
     Span span;
-    IrId nan_value;    /* graph IR value whose NaN this step would make first (for messages) */
+    union {
+        struct { /* of a kernel or a product */
+            uint32_t kernel;   /* index into kernels */
+            uint32_t group;    /* of the fused function, which it computes or helps to compute */
+            VEC(PlanArg) args; /* one per kernel parameter */
+            PlanCount extent;  /* of the parallel loop; const 1 without one */
+            int64_t grain;     /* least iterations worth a thread */
+            IrId cut;          /* map whose row lengths weigh the iterations, or IR_NONE */
+            IrId nan_value;    /* graph IR value whose NaN this step would make first (for messages) */
+            PlanCone cone;
+            union {
+                PlanSplit *split; /* of a kernel; NULL: rows are not split */
+                PlanGemm gemm;    /* of a product */
+            };
+        };
+        PlanMove move; /* of a copy or an exchange */
+    };
 } PlanStep;
+
+static inline bool plan_has_kernel(const PlanStep *s) { return s->kind == PLAN_STEP_KERNEL || s->kind == PLAN_STEP_PRODUCT; }
+static inline PlanSplit *plan_split(const PlanStep *s) { return s->kind == PLAN_STEP_KERNEL ? s->split : NULL; }
+
+/* Steps that run together, strip by strip (passes/plan/connect.c). */
+enum { PLAN_CHAIN_STEPS = 8, PLAN_CHAIN_ARGS = 256 }; /* at most; args of all its steps */
+typedef struct PlanChain {
+    uint32_t first, n; /* steps; two at least */
+    int64_t strip;     /* rows of a strip */
+} PlanChain;
 
 typedef struct PlanProgram { /* one function */
     const char *name; /* of the function */
@@ -141,14 +176,31 @@ typedef struct PlanProgram { /* one function */
     VEC(PlanBuffer) buffers;
     VEC(PlanSlot) slots;
     VEC(PlanStep) steps;
+    VEC(PlanChain) chains; /* by their first steps; a step that is in none runs alone */
     VEC(PlanSet) sets;
 } PlanProgram;
 
+/* The chain that a step is in, or NULL. */
+static inline const PlanChain *plan_chain(const PlanProgram *p, uint32_t step)
+{
+    for (uint32_t i = 0; i < p->chains.n; i++)
+        if (step - p->chains.data[i].first < p->chains.data[i].n) return &p->chains.data[i];
+    return NULL;
+}
+
+/* Kernels with the same parameters and bits, for one kind of CPU each. */
+typedef enum {
+    PLAN_WIDE,   /* 32 vector registers */
+    PLAN_NARROW, /* 16 */
+    PLAN_N_VARIANTS
+} PlanVariant;
+typedef struct PlanKernel {
+    KirKernel *variants[PLAN_N_VARIANTS]; /* wide: always; NULL: the wide one */
+} PlanKernel;
+
 typedef struct HostPlan {
     const IrModule *module;
-    VEC(KirKernel *) kernels;
-    VEC(KirKernel *) narrow; /* by kernel: what CPUs with 16 vector registers run in its place, the same parameters and bits;
-                                NULL: the kernel itself */
+    VEC(PlanKernel) kernels;
     VEC(KirKernel *) splits; /* for parts of rows, on all CPUs; in tables behind the others */
     VEC(PlanProgram *) programs;
     const char *schedule; /* what fuse and schedule chose, as text: legal input of `gnnc build --schedule` */
@@ -160,7 +212,8 @@ static inline uint32_t plan_n_kernels(const HostPlan *p) { return p->kernels.n +
 static inline KirKernel *plan_kernel(const HostPlan *p, uint32_t i, bool wide)
 {
     if (i >= p->kernels.n) return p->splits.data[i - p->kernels.n];
-    return wide || !p->narrow.data[i] ? p->kernels.data[i] : p->narrow.data[i];
+    const PlanKernel *k = &p->kernels.data[i];
+    return wide || !k->variants[PLAN_NARROW] ? k->variants[PLAN_WIDE] : k->variants[PLAN_NARROW];
 }
 /* All kernels as text, with those in place of others. */
 void plan_print_kernels(const HostPlan *p, StrBuf *out);

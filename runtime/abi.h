@@ -3,9 +3,10 @@
    one string blob, and kernel functions per CPU variant. The runtime reads it and never writes it.
    Strings are offsets into `strings` (NUL-terminated); -1 is "none". Indices are -1 for "none". */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 10
+#define RT_ABI_VERSION 11
 
 typedef union RtArg {
     void *p;
@@ -29,6 +30,8 @@ enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_
 enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED, RT_BUF_STEP,
        RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG, RT_BUF_STRIP,
        RT_BUF_STATE }; /* = PlanBufferKind */
+enum { RT_HOST, RT_DEVICE, RT_PEER };                                       /* = PlanPlace */
+enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY, RT_STEP_EXCHANGE };    /* = PlanStepKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK }; /* = PlanSetKind */
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase */
 enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };         /* = PlanSplitArg */
@@ -70,7 +73,7 @@ typedef struct RtCount { /* PlanCount */
     int64_t kind, space, value, block, max;
 } RtCount;
 typedef struct RtBuffer { /* PlanBuffer */
-    int64_t kind, ref, elem, width, slot, name;
+    int64_t kind, place, ref, elem, width, slot, name;
     RtCount rows;
     int64_t along; /* of RT_BUF_MAP_ALONG: the map whose list orders the images */
     int64_t writer; /* step of the program that alone writes it and may leave rows out; or -1 */
@@ -91,18 +94,32 @@ typedef struct RtCost {
     RtCount count;
     int64_t map, table; /* rows of space `table` in no order, as map or its list names them; -1: streams */
 } RtCost;
-typedef struct RtGemm { /* PlanGemm */
-    int64_t present, transposed_a, a, b, c, m, n, k, elem;
+typedef struct RtStep { /* PlanStep: what all kinds have; the rest is a row of the table of its kind */
+    int64_t kind, part; /* part: index into calls, products or moves */
+    int64_t first_cost, n_cost;
+    int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
+} RtStep;
+typedef struct RtCall { /* a kernel over iterations: a step of kind RT_STEP_KERNEL, or what a product is without a library */
+    int64_t kernel, first_arg, n_args, grain, cut;
+    int64_t rows, walk; /* PlanCone: sets of the program, -1: all */
+    int64_t split;      /* index into splits; -1: rows are not split */
+    RtCount extent;
+} RtCall;
+typedef struct RtGemm { /* PlanGemm: a step of kind RT_STEP_PRODUCT */
+    int64_t call; /* index into calls */
+    int64_t transposed_a, a, b, c, m, n, k, elem;
     RtCount rows, blocks, block_rows;
 } RtGemm;
-typedef struct RtStep {
-    int64_t kernel, first_arg, n_args, grain, cut, chain, strip, first_cost, n_cost;
-    int64_t split_walks, split_kernel, first_split_arg, n_split_args; /* PlanSplit; 0 walks: rows are not split */
-    int64_t rows, right, walk; /* PlanCone: sets of the program, -1: all */
-    int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
-    RtCount extent;
-    RtGemm gemm;
-} RtStep;
+typedef struct RtMove { /* PlanMove: a step of kind RT_STEP_COPY or RT_STEP_EXCHANGE */
+    int64_t from, to;
+    RtCount rows;
+} RtMove;
+typedef struct RtSplitDef { /* PlanSplit */
+    int64_t walks, kernel, first_arg, n_args;
+} RtSplitDef;
+typedef struct RtChainDef { /* PlanChain; first counts from the program's first_step */
+    int64_t first, n, strip;
+} RtChainDef;
 typedef struct RtResultDef {
     int64_t name, space, dtype, n_dims, width, tensor; /* tensor: updated in place, else -1 */
     int64_t dims[RT_MAX_DIMS], dim_names[RT_MAX_DIMS];
@@ -113,7 +130,7 @@ typedef struct RtArgDef { /* a function's argument */
 typedef struct RtProgram {
     int64_t name; /* "forward", "vjp", "train_step", "metrics" */
     int64_t first_buffer, n_buffers, first_slot, n_slots, first_step, n_steps;
-    int64_t first_argdef, n_argdefs, first_result, n_results, first_set, n_sets;
+    int64_t first_argdef, n_argdefs, first_result, n_results, first_set, n_sets, first_chain, n_chains;
 } RtProgram;
 typedef struct RtMetric {
     int64_t name, result;
@@ -137,6 +154,11 @@ typedef struct RtModel {
     const RtBuffer *buffers; /* a step's indices are relative to the program's first_buffer */
     const RtSlot *slots;
     const RtStep *steps;
+    const RtCall *calls;
+    const RtGemm *products;
+    const RtMove *moves;
+    const RtSplitDef *splits;
+    const RtChainDef *chains; /* of a program, by their first steps */
     const RtStepArg *step_args;
     const RtCost *costs;
     const RtSet *sets;
@@ -147,6 +169,13 @@ typedef struct RtModel {
     const RtKernelFn *kernels; /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant */
     int64_t manifest; /* JSON text for `info` */
 } RtModel;
+
+/* The kernel that a step calls, also where it is a product; NULL: it moves rows. */
+static inline const RtCall *rt_step_call(const RtModel *m, const RtStep *s)
+{
+    if (s->kind == RT_STEP_KERNEL) return &m->calls[s->part];
+    return s->kind == RT_STEP_PRODUCT ? &m->calls[m->products[s->part].call] : NULL;
+}
 
 /* What an executable's main calls; a generated executable is
    int main(argc, argv) { return gnnrt_main(&<model>, argc, argv); } */

@@ -114,8 +114,9 @@ static bool model_wants(const RtModel *m, RtBlasMode mode)
 {
     for (int64_t p = 0; p < m->n_programs; p++)
         for (int64_t i = 0; i < m->programs[p].n_steps; i++) {
-            const RtGemm *g = &m->steps[m->programs[p].first_step + i].gemm;
-            if (g->present && (mode == RT_BLAS_ON || wanted_auto(g, LEAST_ROWS))) return true;
+            const RtStep *s = &m->steps[m->programs[p].first_step + i];
+            bool product = s->kind == RT_STEP_PRODUCT;
+            if (product && (mode == RT_BLAS_ON || wanted_auto(&m->products[s->part], LEAST_ROWS))) return true;
         }
     return false;
 }

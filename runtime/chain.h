@@ -2,15 +2,31 @@
    nobody else reads lies in an array of the thread's (passes/plan/connect.c says which; no bit depends on it). */
 #pragma once
 #include "runtime/exec.h"
+#include <stdatomic.h>
 
-typedef struct RtChain RtChain;
+typedef struct RtPatch { /* an argument of the chain's that lies in the strip */
+    int64_t arg, row_bytes, offset;
+    const RtExecStep *writer; /* which may leave rows of it 0; or NULL: no step does, or another than that whose argument it is */
+} RtPatch;
 
-/* Of `step` and the steps behind it that it runs, whose functions and arguments e has; *c is NULL or one for an earlier
-   graph of e's, which is made anew. OVERFLOW, MEMORY. */
-RtCode rt_chain_make(const RtExec *e, int64_t step, RtChain **c, RtStatus *st);
+typedef struct RtChain {
+    const RtChainDef *def;
+    const RtExecStep *steps; /* [def->n] */
+    int64_t rows, n_strips;
+    int64_t grain; /* strips worth a thread */
+    /* private */
+    const RtExecStep *heaviest; /* whose rows weigh the strips */
+    int64_t n_args, n_patches, n_threads, strip_bytes;
+    RtPatch patches[RT_CHAIN_ARGS];
+    RtBlock memory;     /* [n_threads][strip_bytes] */
+    atomic_flag *taken; /* [n_threads] */
+} RtChain;
+
+/* Of steps whose functions and arguments e has; *c is NULL or one for an earlier graph of e's, which is made anew.
+   OVERFLOW, MEMORY. */
+RtCode rt_chain_make(const RtExec *e, const RtChainDef *def, RtChain **c, RtStatus *st);
 void rt_chain_free(RtChain *c);
-/* bounds[0..n] of chunks of strips, and behind them the order in which rt_pool_run takes them; returns n, at most rt_cut_count(strips, 1, threads, chunks). */
-int64_t rt_chain_cut(const RtChain *c, int threads, int64_t chunks, bool by_rows, int64_t *bounds);
-/* Runs strips [lo, hi), on no more threads at a time than e's pool has. args: rt_chain_args. */
+/* Of a chain by strips: rt_cut's. */
+RtWeight rt_chain_weight;
+/* Runs strips [lo, hi), on no more threads at a time than e's pool has. args[0].p: the chain's first step. */
 void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi);
-const RtArg *rt_chain_args(const RtChain *c);

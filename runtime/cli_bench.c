@@ -130,9 +130,11 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
     rt_cli_print_savings(e, true);
     printf(", \"kernels\": [");
     for (int64_t i = 0; i < e->program->n_steps; i++) {
-        const RtStep *s = &b->c->model->steps[e->program->first_step + i];
+        const RtStep *s = e->steps[i].def;
+        const RtChainDef *chain = rt_step_chain(e, i);
+        bool follows = chain && chain->first < i;
         double bytes = 0, flops = 0, ms = t->steps[i] / (double)b->iters * 1e-6;
-        add_costs(e, i, s->chain, &bytes, &flops);
+        add_costs(e, i, follows ? 0 : chain ? chain->n : 1, &bytes, &flops);
         printf("%s\n    {\"name\": ", i ? "," : "");
         rt_cli_print_string(rt_string(b->c->model, s->label));
         printf(", \"file\": ");
@@ -140,7 +142,7 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
                "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
                (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
-               !s->chain ? "the kernel before it" : e->steps[i].backend ? e->options.gemm->name : "kernel");
+               follows ? "the kernel before it" : e->steps[i].backend ? e->options.gemm->name : "kernel");
     }
     printf("]}");
 }
@@ -153,13 +155,14 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
            t->min_ms, t->median_ms, (double)t->peak / 1048576.0);
     rt_cli_print_savings(e, false);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
-        const RtStep *s = &b->c->model->steps[e->program->first_step + i];
+        const RtStep *s = e->steps[i].def;
+        const RtChainDef *chain = rt_step_chain(e, i);
         double bytes = 0, flops = 0, ns = t->steps[i] / (double)b->iters;
-        if (!s->chain) {
+        if (chain && chain->first < i) {
             printf("   and, strip by strip:                            %s\n", rt_string(b->c->model, s->label));
             continue;
         }
-        add_costs(e, i, s->chain, &bytes, &flops);
+        add_costs(e, i, chain ? chain->n : 1, &bytes, &flops);
         printf("  %8.4f ms %5.1f%%  %7.2f GB/s %8.2f GFLOP/s  %s%s\n", ns * 1e-6,
                total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns,
                rt_string(b->c->model, s->label), e->steps[i].backend ? " (openblas)" : "");

@@ -34,7 +34,7 @@ typedef struct StepFacts {
     RtPrediction p;
     const RtStep *s;
     const RtExecStep *x;
-    const RtConeStep *cone; /* or NULL: nothing is left out */
+    const RtChainDef *chain; /* whose first step it is, or NULL */
 } StepFacts;
 
 static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
@@ -49,9 +49,9 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
     if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
     long long shared = f->x->split ? (long long)rt_split_count(f->x->split) : 0;
     if (shared) printf(", %lld row%s shared by threads", shared, shared > 1 ? "s" : "");
-    if (f->s->chain > 1) printf(", with the next %lld by strips of %lld rows", (long long)f->s->chain - 1, (long long)f->s->strip);
-    if (f->cone && f->cone->runs) printf(", %lld rows needed", (long long)f->cone->n_rows);
-    if (f->cone && f->cone->rows) printf(", zeros skipped");
+    if (f->chain) printf(", with the next %lld by strips of %lld rows", (long long)f->chain->n - 1, (long long)f->chain->strip);
+    if (f->x->cone && f->x->cone->runs) printf(", %lld rows needed", (long long)f->x->cone->n_rows);
+    if (f->x->cone && f->x->cone->rows) printf(", zeros skipped");
     putchar('\n');
 }
 
@@ -71,8 +71,9 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
            f->p.bytes[RT_MEMORY], (long long)f->x->n_chunks, (long long)f->x->extent,
            (long long)f->x->choice.ahead, f->x->choice.cut == RT_CUT_ROWS ? "rows" : "elements",
            f->x->backend ? "openblas" : "kernel");
-    if (f->cone && f->cone->runs)
-        printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)f->cone->n_rows, (long long)f->cone->n_runs);
+    const RtConeStep *cone = f->x->cone;
+    if (cone && cone->runs) printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)cone->n_rows, (long long)cone->n_runs);
+    if (f->chain) printf(", \"with_next\": %lld, \"strip_rows\": %lld", (long long)f->chain->n - 1, (long long)f->chain->strip);
     if (f->x->split) printf(", \"shared_rows\": %lld", (long long)rt_split_count(f->x->split));
     putchar('}');
 }
@@ -80,10 +81,10 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
 static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
-        StepFacts f = {.s = &e->model->steps[e->program->first_step + i], .x = &e->steps[i],
-                       .cone = e->cone ? &e->cone->steps[i] : NULL};
+        const RtChainDef *chain = rt_step_chain(e, i);
+        StepFacts f = {.s = e->steps[i].def, .x = &e->steps[i], .chain = chain && chain->first == i ? chain : NULL};
         rt_step_cost(e, i, &f.bytes, &f.flops);
-        f.ns = rt_select_predict(&plan->s->selector, e, i, &f.x->choice, &f.p) * (f.cone ? f.cone->share : 1);
+        f.ns = rt_select_predict(&plan->s->selector, e, i, &f.x->choice, &f.p) * (f.x->cone ? f.x->cone->share : 1);
         (plan->json ? json_step : text_step)(plan, i, &f);
         t->bytes += f.bytes;
         t->flops += f.flops;

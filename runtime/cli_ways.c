@@ -58,6 +58,7 @@ static void print_step(const Sweep *s, int64_t i)
     rt_cli_print_string(rt_string(m, m->steps[s->e->program->first_step + i].label));
     rt_select((void *)(uintptr_t)s->selector, s->e, i, &pick);
     print_way(s, i, &pick, ", \"pick\": ");
+    print_way(s, i, &(RtChoice){0, RT_CHUNKS, RT_CUT_ELEMENTS}, ", \"plan\": ");
     for (int w = 0; w < n; w++) print_way(s, i, &ways[w], w ? ",\n     " : ", \"ways\": [\n     ");
     printf("]}");
 }

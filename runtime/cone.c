@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_NS = 15, MASK_SHARE = 3, PIECES = 64 }; /* a run starts without rows that were asked for ahead: RUN_NS */
+enum { RUN_NS = 15, MASK_SHARE = 3 }; /* a run starts without rows that were asked for ahead: RUN_NS */
 static const char what[] = "rows that are needed";
 static const double bytes_per_ns = 16, flops_per_ns = 24, worth = 0.05;
 
@@ -145,54 +145,46 @@ static RtCode masks_are_small(Maker *m, int64_t n_sets, bool any_share, bool *sm
 
 /* ---- one step --------------------------------------------------------------------------------------------------------- */
 
-/* Elements of the step's map, less those it skips, before each run. */
-static int64_t weigh(const RtConeStep *x, const int64_t *rows, int64_t from, int64_t to)
+/* Marks units (a row or a block of rows each) that hold a row of the set; how many, and in how many runs. */
+static int64_t mark_units(const uint64_t *bits, int64_t n, int64_t block, char *live, int64_t *n_runs)
 {
-    const int64_t *r = x->rows ? x->rows : rows;
-    return to - from + (r ? r[to] - r[from] : 0);
-}
-
-/* Marks units (a row or a block of rows each) that hold a row of the set; how many, and in how many runs, none longer than
-   `most`: a run is what a thread takes at a time. */
-static int64_t mark_units(const uint64_t *bits, int64_t n, int64_t block, int64_t most, char *live, int64_t *n_runs)
-{
-    int64_t n_live = 0, length = 0;
+    int64_t n_live = 0;
     for (int64_t i = 0; i < n; i++) live[i / block] |= (char)has(bits, i);
     *n_runs = 0;
     for (int64_t i = 0; i * block < n; i++) {
-        length = live[i] ? length + 1 : 0;
         n_live += live[i];
-        *n_runs += length > 0 && length % most == 1;
+        *n_runs += live[i] && !(i && live[i - 1]);
     }
     return n_live;
 }
 
 /* All units: no runs. */
-static RtCode list_runs(Maker *m, RtConeStep *x, const int64_t *rows, const uint64_t *bits, int64_t n, int64_t block)
+static RtCode list_runs(Maker *m, RtConeStep *y, const RtExecStep *x, const uint64_t *bits, int64_t n)
 {
-    int64_t n_units = (n + block - 1) / block, most = n_units / PIECES + 2, n_runs;
+    int64_t n_units = (n + x->block - 1) / x->block, n_runs, needed = 0;
+    const int64_t *rows = y->rows ? y->rows : x->rows;
     char *live;
     RT_TRY(take(m->c, n_units + 1, 1, &live, m->st)); /* the last stays 0 */
-    if (mark_units(bits, n, block, most, live, &n_runs) == n_units && n_units) return RT_OK;
-    RT_TRY(take(m->c, n_runs, 16, &x->runs, m->st));
-    RT_TRY(take(m->c, n_runs + 1, 8, &x->weight, m->st));
+    if (mark_units(bits, n, x->block, live, &n_runs) == n_units && n_units) return RT_OK;
+    RT_TRY(take(m->c, n_runs, 16, &y->runs, m->st));
+    RT_TRY(take(m->c, n_runs + 1, 8, &y->weight, m->st));
     for (int64_t i = 0; i < n_units;) {
         if (!live[i]) {
             i++;
             continue;
         }
-        int64_t *run = x->runs + 2 * x->n_runs, k = x->n_runs++;
-        for (run[0] = i; live[i] && i - run[0] < most; i++) run[1] = i + 1;
-        x->weight[k + 1] = x->weight[k] + (block == 1 ? weigh(x, rows, run[0], run[1]) : run[1] - run[0]);
+        int64_t *run = y->runs + 2 * y->n_runs++;
+        for (run[0] = i; live[i]; i++) run[1] = i + 1;
+        needed += run[1] - run[0] + (rows && x->block == 1 ? rows[run[1]] - rows[run[0]] : 0);
     }
-    x->n_rows = count_bits(bits, n);
-    double all = block == 1 ? (double)(n + (rows ? rows[n] : 0)) : (double)n_units;
-    x->share = all > 0 ? (double)x->weight[x->n_runs] / all : 1;
+    y->n_rows = count_bits(bits, n);
+    double all = (double)(n_units + (x->rows && x->block == 1 ? x->rows[n] : 0));
+    y->share = all > 0 ? (double)needed / all : 1;
     return RT_OK;
 }
 
 /* The k-th argument of a step if it is images along the step's own map, or NULL. */
-static const RtBuffer *along_arg(const RtExec *e, const RtStep *s, int64_t k)
+static const RtBuffer *along_arg(const RtExec *e, const RtCall *s, int64_t k)
 {
     const RtStepArg *a = &e->model->step_args[s->first_arg + k];
     const RtBuffer *b = a->is_buffer ? &e->model->buffers[e->program->first_buffer + a->buffer] : NULL;
@@ -200,7 +192,7 @@ static const RtBuffer *along_arg(const RtExec *e, const RtStep *s, int64_t k)
 }
 
 /* Images along the thinned list, for each map that the step reads along it. */
-static RtCode thin_alongs(Maker *m, RtConeStep *x, const RtStep *s, int64_t n_list, int64_t n_from)
+static RtCode thin_alongs(Maker *m, RtConeStep *x, const RtCall *s, int64_t n_list, int64_t n_from)
 {
     int64_t n = 0;
     for (int64_t k = 0; k < s->n_args; k++) n += along_arg(m->e, s, k) != NULL;
@@ -217,7 +209,7 @@ static RtCode thin_alongs(Maker *m, RtConeStep *x, const RtStep *s, int64_t n_li
 }
 
 /* The map's rows without the elements that are not in `bits`; a long row is whole there. */
-static RtCode thin_map(Maker *m, RtConeStep *x, const RtStep *s, const uint64_t *bits)
+static RtCode thin_map(Maker *m, RtConeStep *x, const RtCall *s, const uint64_t *bits)
 {
     const RtMapDef *def = &m->e->model->maps[s->cut];
     const RtMapData *map = &m->g->maps[s->cut];
@@ -234,21 +226,16 @@ static RtCode thin_map(Maker *m, RtConeStep *x, const RtStep *s, const uint64_t 
 
 static RtCode make_step(Maker *m, int64_t i)
 {
-    const RtStep *s = &m->e->model->steps[m->e->program->first_step + i];
     const RtExecStep *x = &m->e->steps[i];
+    const RtCall *s = x->call;
     RtConeStep *y = &m->c->steps[i];
     const uint64_t *bits, *walk;
     y->share = 1;
-    if (s->rows < 0 || x->backend) return RT_OK;
-    const int64_t *rows = rt_exec_rows(m->e, s, x);
+    if (!s || s->rows < 0 || x->backend) return RT_OK;
     RT_TRY(set_of(m, s->rows, &bits));
     RT_TRY(set_of(m, s->walk, &walk));
     if (walk) RT_TRY(thin_map(m, y, s, walk));
-    RT_TRY(list_runs(m, y, rows, bits, set_rows(m, s->rows), s->extent.kind == RT_COUNT_SPACE ? 1 : s->extent.block));
-    y->fn = x->fn;
-    y->args = x->args;
-    y->self.p = y;
-    return RT_OK;
+    return list_runs(m, y, x, bits, set_rows(m, s->rows));
 }
 
 /* ---- all ----------------------------------------------------------------------------------------------------------------- */
@@ -279,7 +266,7 @@ static RtCode make_buffers(Maker *m)
         int64_t bytes;
         if (b->kind != RT_BUF_ARENA || b->writer < 0 || !m->c->steps[b->writer].runs) continue;
         const RtSlot *slot = &e->model->slots[e->program->first_slot + b->slot];
-        if (!rt_mul(rt_count_value(e->graph, &slot->rows), slot->row_bytes, &bytes))
+        if (!rt_mul(rt_count_value(e->graph, &slot->rows, RT_READ), slot->row_bytes, &bytes))
             return rt_fail(m->st, RT_E_OVERFLOW, "--cone", NULL, "the memory of what is left out overflows 64 bits");
         if (!e->options.plan_only) RT_TRY(take(m->c, bytes, 1, &m->c->buffers[i], m->st));
         m->c->bytes += bytes;
@@ -332,33 +319,26 @@ void rt_cone_free(RtCone *c)
 
 /* ---- running ---------------------------------------------------------------------------------------------------------------- */
 
-void rt_cone_run(const RtArg *args, int64_t lo, int64_t hi)
+int64_t rt_cone_run_at(const RtConeStep *s, int64_t i)
 {
-    const RtConeStep *s = args[0].p;
-    for (int64_t i = lo; i < hi; i++) s->fn(s->args, s->runs[2 * i], s->runs[2 * i + 1]);
-}
-
-int64_t rt_cone_cut(const RtConeStep *s, int64_t n_chunks, int64_t *bounds)
-{
-    int64_t i = 0, n = n_chunks < s->n_runs ? n_chunks : s->n_runs;
-    double part = (double)s->weight[s->n_runs] / (double)(n ? n : 1);
-    for (int64_t k = 0; k <= n; k++) {
-        while (i < s->n_runs && (double)s->weight[i] < part * (double)k) i++;
-        bounds[k] = k == n ? s->n_runs : i;
+    int64_t lo = 0, hi = s->n_runs;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (s->runs[2 * mid + 1] <= i) lo = mid + 1;
+        else hi = mid;
     }
-    return n;
+    return lo;
 }
 
-void *rt_cone_buffer(const RtExec *e, const RtCone *c, int64_t step, int64_t buffer)
+void *rt_cone_buffer(const RtExec *e, const RtExecStep *x, int64_t buffer)
 {
-    const RtConeStep *x = &c->steps[step];
-    const RtStep *s = &e->model->steps[e->program->first_step + step];
+    const RtConeStep *c = x->cone;
     const RtBuffer *b = &e->model->buffers[e->program->first_buffer + buffer];
-    if (!x->rows) return NULL;
-    if (b->ref == s->cut && b->kind == RT_BUF_MAP_ROWS) return x->rows;
-    if (b->ref == s->cut && b->kind == RT_BUF_MAP_LIST) return x->list;
-    if (b->kind == RT_BUF_MAP_ALONG && b->along == s->cut)
-        for (int64_t k = 0; k < x->n_along; k++)
-            if (x->along[k].map == b->ref) return x->along[k].to;
+    if (!c->rows) return NULL;
+    if (b->ref == x->call->cut && b->kind == RT_BUF_MAP_ROWS) return c->rows;
+    if (b->ref == x->call->cut && b->kind == RT_BUF_MAP_LIST) return c->list;
+    if (b->kind == RT_BUF_MAP_ALONG && b->along == x->call->cut)
+        for (int64_t k = 0; k < c->n_along; k++)
+            if (c->along[k].map == b->ref) return c->along[k].to;
     return NULL;
 }

@@ -8,13 +8,10 @@ RtCode rt_cone_parse(const char *text, RtConeMode *mode, RtStatus *st);
 
 /* What one step runs; rows NULL: all of it. */
 typedef struct RtConeStep {
-    RtKernelFn fn;
-    const RtArg *args;
     int64_t *runs;   /* [n_runs][2] iterations from, to */
-    int64_t *weight; /* [n_runs+1] rows, and elements of them, of the runs before */
+    int64_t *weight; /* [n_runs+1] what the runs before weigh: rt_step_weight */
     int64_t n_runs, n_rows; /* n_rows: rows of the set; those of blocks that hold one are computed too */
     double share; /* of the step's rows and elements that it handles */
-    RtArg self;   /* args of rt_cone_run */
     /* of the map that the step is cut by, without the elements that it need not take in; NULL: as they are */
     int64_t *rows;
     int32_t *list;
@@ -37,9 +34,7 @@ typedef struct RtCone {
 /* Where it pays, or mode is on: the cone of a program whose tensors are set; else *c stays NULL. */
 RtCode rt_cone_make(const RtExec *e, RtConeMode mode, RtCone **c, RtStatus *st);
 void rt_cone_free(RtCone *c);
-/* Iterations lo to hi of a step's runs. args[0].p: its RtConeStep. */
-void rt_cone_run(const RtArg *args, int64_t lo, int64_t hi);
-/* Cuts the step's runs into at most n_chunks of about the same weight; returns how many. bounds has room for them. */
-int64_t rt_cone_cut(const RtConeStep *s, int64_t n_chunks, int64_t *bounds);
+/* The first run that ends behind iteration i. */
+int64_t rt_cone_run_at(const RtConeStep *s, int64_t i);
 /* The step's own form of a buffer, or NULL. */
-void *rt_cone_buffer(const RtExec *e, const RtCone *c, int64_t step, int64_t buffer);
+void *rt_cone_buffer(const RtExec *e, const RtExecStep *x, int64_t buffer);

@@ -121,13 +121,21 @@ static double gather_rate(const RtMachine *m, double bytes, int level, int64_t a
     return at <= 0 ? small : at >= 1 ? large : small + (large - small) * at;
 }
 
+/* The map whose rows the step walks, or -1. */
+static int64_t cut_of(const RtGraph *g, const RtStep *s)
+{
+    const RtCall *c = rt_step_call(g->model, s);
+    return c ? c->cut : -1;
+}
+
 /* The order in which a step reads the images of a map. */
 static int64_t order_of(const RtGraph *g, const RtStep *s, const RtCost *k)
 {
     const RtMapDef *maps = g->model->maps;
     if (k->table != maps[k->map].to) return LISTED;
-    if (s->cut < 0 || maps[s->cut].sorted || !g->maps[s->cut].list || maps[s->cut].from != maps[k->map].from) return AS_STORED;
-    return 1 + s->cut;
+    int64_t cut = cut_of(g, s);
+    if (cut < 0 || maps[cut].sorted || !g->maps[cut].list || maps[cut].from != maps[k->map].from) return AS_STORED;
+    return 1 + cut;
 }
 
 /* Reads of whole lines that come from each level, and those that the hardware foresees. */
@@ -161,10 +169,10 @@ static double together(double a, double b, double overlap)
 }
 
 /* The share of the multiply-add rate. Where nothing is gathered and much is done with a byte, products are fused. */
-static double rate_of(const RtStep *s, const Load *load, double flops)
+static double rate_of(const RtModel *model, const RtStep *s, const Load *load, double flops)
 {
-    bool product = s->gemm.present || (load->elements == 0 && flops > PRODUCT_FROM * load->streamed);
-    return !product ? PLAIN : s->gemm.transposed_a || !s->gemm.present ? PRODUCT_OTHER : PRODUCT;
+    bool alone = s->kind == RT_STEP_PRODUCT, product = alone || (load->elements == 0 && flops > PRODUCT_FROM * load->streamed);
+    return !product ? PLAIN : alone && !model->products[s->part].transposed_a ? PRODUCT : PRODUCT_OTHER;
 }
 
 /* ns that lines asked for too far ahead cost each thread. */
@@ -175,11 +183,12 @@ static double fetched_twice(const RtMachine *m, int64_t ahead, const Load *load,
 }
 
 /* Instructions, and what waits for memory where neither prefetches nor the window of the core reach far enough ahead. */
-static void finish(const RtMachine *m, const RtStep *s, int64_t ahead, const Load *load, double flops, RtPrediction *p)
+static void finish(const RtCostModel *c, const RtStep *s, int64_t ahead, const Load *load, double flops, RtPrediction *p)
 {
+    const RtMachine *m = c->machine;
     double elements = load->elements / (double)m->threads, rows = load->rows / (double)m->threads;
     double asked = ahead ? ASK_NS + ASK_LINE_NS * load->lines : 0;
-    p->arithmetic_ns = flops / (m->flops * rate_of(s, load, flops)) + elements * (ELEMENT_NS + asked) + rows * ROW_NS +
+    p->arithmetic_ns = flops / (m->flops * rate_of(c->g->model, s, load, flops)) + elements * (ELEMENT_NS + asked) + rows * ROW_NS +
                        fetched_twice(m, ahead, load, elements);
     if (load->elements > 0) {
         double instructions = OF_ELEMENT + OF_LINE * load->lines + OF_VECTOR * flops / load->elements / 16;
@@ -193,10 +202,10 @@ static void finish(const RtMachine *m, const RtStep *s, int64_t ahead, const Loa
 static double stream(const RtCostModel *c, const RtStep *s, const Load *load, RtPrediction *p)
 {
     double bytes = 0, of_rows = load->rows * ROW_NS, all = of_rows;
-    int64_t elements = s->cut < 0 ? -1 : c->g->model->maps[s->cut].from;
+    int64_t cut = cut_of(c->g, s), elements = cut < 0 ? -1 : c->g->model->maps[cut].from;
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *k = &c->g->model->costs[s->first_cost + i];
-        double n = (double)rt_count_value(c->g, &k->count);
+        double n = (double)rt_count_value(c->g, &k->count, RT_OWNED);
         double ns = n * ((double)k->bytes / WORK_BYTES + (double)k->flops / WORK_FLOPS);
         bool by_element = k->count.kind == RT_COUNT_SPACE && k->count.space == elements;
         if (k->map < 0) bytes += n * (double)k->bytes;
@@ -215,7 +224,7 @@ RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int64_t ahead, RtPrediction
     *p = (RtPrediction){0};
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *k = &c->g->model->costs[s->first_cost + i];
-        double n = (double)rt_count_value(c->g, &k->count);
+        double n = (double)rt_count_value(c->g, &k->count, RT_OWNED);
         flops += n * (double)k->flops;
         if (k->map >= 0 && n > 0) RT_TRY(gather(c, s, k, n, &load, p, st));
     }
@@ -223,12 +232,13 @@ RtCode rt_cost_step(RtCostModel *c, const RtStep *s, int64_t ahead, RtPrediction
         p->memory_ns += p->bytes[l] / gather_rate(m, load.lines * LINE, l, ahead) + load.foreseen[l] / m->copy[l];
         p->bytes[l] += load.foreseen[l];
     }
-    if (s->cut >= 0) load.rows = (double)c->g->spaces[c->g->model->maps[s->cut].to].count;
+    int64_t cut = cut_of(c->g, s);
+    if (cut >= 0) load.rows = (double)rt_rows(c->g, c->g->model->maps[cut].to, RT_OWNED);
     load.streamed = stream(c, s, &load, p);
     int level = RT_L1;
     while (level < RT_MEMORY && load.streamed > m->usable[level]) level++;
     p->bytes[level] += load.streamed;
     p->memory_ns += load.streamed / m->copy[level];
-    finish(m, s, ahead, &load, flops, p);
+    finish(c, s, ahead, &load, flops, p);
     return RT_OK;
 }

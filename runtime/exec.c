@@ -51,7 +51,7 @@ static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
         int64_t bytes;
-        if (!rt_mul(rt_count_value(g, &s->rows), s->row_bytes, &bytes) ||
+        if (!rt_mul(rt_count_value(g, &s->rows, RT_READ), s->row_bytes, &bytes) ||
             !rt_add(bytes, RT_PACK_ALIGN - 1, &bytes))
             return overflows(m, p, st);
         places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last};
@@ -97,115 +97,172 @@ RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel)
     return NULL;
 }
 
-static RtKernelFn pick_gemm(const RtExec *e, const RtGemm *g)
+const RtChainDef *rt_step_chain(const RtExec *e, int64_t step)
+{
+    for (int64_t i = 0; i < e->program->n_chains; i++) {
+        const RtChainDef *c = &e->model->chains[e->program->first_chain + i];
+        if (step >= c->first && step < c->first + c->n) return c;
+    }
+    return NULL;
+}
+
+static const RtStep *step_def(const RtExec *e, int64_t i) { return &e->model->steps[e->program->first_step + i]; }
+
+/* The product that the options' library does instead of the step's kernel, or NULL. In a chain the kernels are called. */
+static const RtGemm *backend_gemm(const RtExec *e, int64_t i)
+{
+    const RtStep *s = step_def(e, i);
+    const RtGemm *g = s->kind == RT_STEP_PRODUCT ? &e->model->products[s->part] : NULL;
+    bool wanted = g && e->options.gemm && !rt_step_chain(e, i) && e->options.gemm->wanted(g, rt_count_value(e->graph, &g->rows, RT_OWNED));
+    return wanted ? g : NULL;
+}
+
+static void use_backend(const RtExec *e, const RtGemm *g, RtExecStep *x)
 {
     const RtGemmBackend *b = e->options.gemm;
-    if (!b || !g->present || !b->wanted(g, rt_count_value(e->graph, &g->rows))) return NULL;
-    if (g->elem == RT_K_F32) return g->transposed_a ? b->tn_f32 : b->nn_f32;
-    return g->transposed_a ? b->tn_f64 : b->nn_f64;
+    int64_t rows = rt_count_value(e->graph, &g->rows, RT_OWNED);
+    bool f32 = g->elem == RT_K_F32;
+    x->backend = true;
+    x->fn = g->transposed_a ? f32 ? b->tn_f32 : b->tn_f64 : f32 ? b->nn_f32 : b->nn_f64;
+    x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks, RT_OWNED) : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
 }
 
-static int64_t step_args(const RtStep *s)
+enum { COPY_FROM, COPY_TO, COPY_ROW_BYTES, COPY_N_ARGS, COPY_GRAIN = 4096 /* rows */ };
+
+static void copy_rows(const RtArg *args, int64_t lo, int64_t hi)
 {
-    return s->n_args > RT_GEMM_N_ARGS ? s->n_args : RT_GEMM_N_ARGS;
+    int64_t bytes = args[COPY_ROW_BYTES].i;
+    memcpy((char *)args[COPY_TO].p + lo * bytes, (const char *)args[COPY_FROM].p + lo * bytes, (size_t)((hi - lo) * bytes));
 }
 
-const int64_t *rt_exec_rows(const RtExec *e, const RtStep *s, const RtExecStep *x)
+/* Room for the arguments of the step, whoever computes it. Those of a chain lie side by side. */
+static int64_t step_args(const RtExec *e, int64_t i)
 {
-    if (x->backend || s->cut < 0) return NULL;
-    bool fits = e->graph->spaces[e->model->maps[s->cut].to].count == x->extent;
-    return fits ? e->graph->maps[s->cut].rows : NULL;
+    const RtCall *c = rt_step_call(e->model, step_def(e, i));
+    int64_t n = c ? c->n_args : COPY_N_ARGS;
+    return n > RT_GEMM_N_ARGS || rt_step_chain(e, i) ? n : RT_GEMM_N_ARGS;
 }
 
-/* Its runs of rows that are needed, or NULL. */
-static RtConeStep *runs_of(const RtExec *e, const RtExecStep *x)
+/* The rows that the iterations are. */
+static void find_rows(const RtExec *e, RtExecStep *x)
 {
-    RtConeStep *y = e->cone ? &e->cone->steps[x - e->steps] : NULL;
-    return y && y->runs ? y : NULL;
+    int64_t cut = x->call && !x->backend ? x->call->cut : -1, to = cut < 0 ? -1 : e->model->maps[cut].to;
+    x->block = x->call && !x->backend && x->call->extent.kind == RT_COUNT_BLOCKS ? x->call->extent.block : 1;
+    x->n_rows = to < 0 ? 0 : rt_rows(e->graph, to, RT_OWNED);
+    x->rows = cut >= 0 && x->call->extent.space == to ? e->graph->maps[cut].rows : NULL;
+    x->cone = NULL;
 }
 
-/* Chunks of one step; bounds has room for the most that a step can have, and for their order. */
-static void cut_step(RtExec *e, const RtStep *s, RtExecStep *x)
+/* Rows and elements before iteration i, left out or not. */
+static int64_t weight_of_all(const RtExecStep *x, int64_t i)
+{
+    int64_t row = i < x->extent ? i * x->block : x->n_rows;
+    return !x->rows ? i : x->split ? rt_split_weight(x->split, row) : x->rows[row] + row;
+}
+
+int64_t rt_step_weight(const void *of, int64_t i)
+{
+    const RtExecStep *x = of;
+    const RtConeStep *c = x->cone;
+    if (!c || !c->runs) return weight_of_all(x, i);
+    int64_t k = rt_cone_run_at(c, i), first = k < c->n_runs ? c->runs[2 * k] : i;
+    return c->weight[k] + (first < i ? weight_of_all(x, i) - weight_of_all(x, first) : 0);
+}
+
+static void weigh_runs(RtExecStep *x)
+{
+    RtConeStep *c = x->cone;
+    for (int64_t k = 0; c && k < c->n_runs; k++)
+        c->weight[k + 1] = c->weight[k] + weight_of_all(x, c->runs[2 * k + 1]) - weight_of_all(x, c->runs[2 * k]);
+}
+
+/* Chunks of what runs together; bounds has room for the most that there can be, and for their order. */
+static void cut_step(RtExec *e, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
-    int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS;
+    int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS, n = x->extent, worth = n;
+    int64_t grain = x->backend ? 1 : x->call ? x->call->grain : COPY_GRAIN;
+    RtWeight *weight = rt_step_weight;
+    const void *of = x;
     if (x->chain) {
-        x->n_chunks = rt_chain_cut(x->chain, threads, chunks, x->choice.cut == RT_CUT_ROWS, x->bounds);
-        x->order = x->bounds + x->n_chunks + 1;
-        return;
+        if (x != e->steps + x->chain->def->first) return;
+        n = worth = x->chain->n_strips;
+        grain = x->chain->grain;
+        weight = rt_chain_weight;
+        of = x->chain;
+    } else if (x->cone) {
+        worth = (int64_t)(x->cone->share * (double)n);
     }
-    const int64_t *rows = rt_exec_rows(e, s, x);
-    RtConeStep *runs = runs_of(e, x);
-    int64_t extent = runs ? (int64_t)(runs->share * (double)x->extent) : x->extent;
-    x->n_chunks = rt_cut_count(extent, x->backend ? 1 : s->grain, threads, chunks);
-    if (runs) {
-        x->n_chunks = rt_cone_cut(runs, x->n_chunks, x->bounds);
-        return;
-    }
-    if (x->split) {
-        x->order = NULL;
-        rt_split_cut(x->split, x->choice.cut == RT_CUT_ROWS, x->n_chunks, x->bounds);
-        return;
-    }
-    rt_cut(x->extent, x->choice.cut == RT_CUT_ROWS ? NULL : rows, x->n_chunks, x->bounds);
+    x->n_chunks = rt_cut_count(worth, grain, threads, chunks);
     x->order = x->bounds + x->n_chunks + 1;
-    rt_cut_order(rows, x->bounds, x->n_chunks, x->order);
+    rt_cut(n, x->choice.cut == RT_CUT_ROWS ? NULL : weight, of, x->n_chunks, x->bounds);
+    rt_cut_order(weight, of, x->bounds, x->n_chunks, x->order);
+}
+
+static void cut_steps(RtExec *e)
+{
+    for (int64_t i = 0; i < e->program->n_steps; i++) cut_step(e, &e->steps[i]);
 }
 
 static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
 {
-    const RtStep *s = &e->model->steps[e->program->first_step + i];
     RtExecStep *x = &e->steps[i];
-    const RtGemm *g = &s->gemm;
-    x->fn = s->chain == 1 ? pick_gemm(e, g) : NULL;
-    x->backend = x->fn != NULL;
-    x->extent = rt_count_value(e->graph, &s->extent);
-    if (x->backend)
-        x->extent = g->transposed_a
-                        ? rt_count_value(e->graph, &g->blocks)
-                        : (rt_count_value(e->graph, &g->rows) + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
-    else
-        x->fn = rt_exec_kernel(e, s->kernel);
+    const RtGemm *g = backend_gemm(e, i);
+    x->def = step_def(e, i);
+    x->call = rt_step_call(e->model, x->def);
+    x->self.p = x;
+    x->backend = false;
+    x->extent = x->call ? rt_count_value(e->graph, &x->call->extent, RT_OWNED)
+                        : rt_count_value(e->graph, &e->model->moves[x->def->part].rows, RT_READ);
+    x->fn = x->call ? rt_exec_kernel(e, x->call->kernel) : copy_rows;
+    if (g) use_backend(e, g, x);
     if (!x->fn)
-        return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, s->label),
+        return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label),
                        "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
-    RT_TRY(rt_split_make(e, i, &x->split, st));
-    x->choice = e->options.choice;
-    if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &x->choice);
-    cut_step(e, s, x);
+    find_rows(e, x);
     return RT_OK;
 }
 
-/* Steps that run together, once all of them know what they call. */
-static RtCode cut_chains(RtExec *e, RtStatus *st)
+/* Rows that threads share, of those that are computed. Memory for what they sum up to grows where they sum up to more than before. */
+static RtCode split_steps(RtExec *e, RtStatus *st)
 {
-    for (int64_t i = 0; i < e->program->n_steps; i++) {
-        const RtStep *s = &e->model->steps[e->program->first_step + i];
-        if (s->chain <= 1) continue;
-        RT_TRY(rt_chain_make(e, i, &e->steps[i].chain, st));
-        cut_step(e, s, &e->steps[i]);
-    }
-    return RT_OK;
+    e->states_bytes = 0;
+    for (int64_t i = 0; i < e->program->n_steps; i++) RT_TRY(rt_split_make(e, i, &e->steps[i].split, st));
+    if (e->options.plan_only || e->states_bytes <= (int64_t)e->states.bytes) return RT_OK;
+    rt_block_free(&e->states);
+    return rt_block_alloc(&e->states, e->states_bytes, "rows that threads share", st);
 }
 
+/* All steps for the counts at hand, and the chains once all steps know what they call. */
 static RtCode setup_steps(RtExec *e, RtStatus *st)
 {
+    const RtChainDef *chains = e->model->chains + e->program->first_chain;
+    for (int64_t i = 0; i < e->program->n_steps; i++) RT_TRY(setup_step(e, i, st));
+    RT_TRY(split_steps(e, st));
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        e->steps[i].choice = e->options.choice;
+        if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &e->steps[i].choice);
+    }
+    for (int64_t i = 0; i < e->program->n_chains; i++) RT_TRY(rt_chain_make(e, &chains[i], &e->chains[i], st));
+    cut_steps(e);
+    return RT_OK;
+}
+
+static RtCode make_steps(RtExec *e, RtStatus *st)
+{
     int64_t n_args = 0, most = 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
-    for (int64_t i = 0; i < e->program->n_steps; i++)
-        n_args += step_args(&e->model->steps[e->program->first_step + i]);
+    for (int64_t i = 0; i < e->program->n_steps; i++) n_args += step_args(e, i);
     RT_TRY(rt_alloc(&e->args, n_args, sizeof *e->args, "arguments", st));
     RT_TRY(rt_alloc(&e->bounds, e->program->n_steps, rt_size(most, sizeof *e->bounds), "arguments", st));
+    RT_TRY(rt_alloc(&e->chains, e->program->n_chains, sizeof *e->chains, "arguments", st));
     RtArg *args = e->args;
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         e->steps[i].args = args;
         e->steps[i].bounds = e->bounds + i * most;
-        args += step_args(&e->model->steps[e->program->first_step + i]);
-        RT_TRY(setup_step(e, i, st));
+        args += step_args(e, i);
     }
-    RT_TRY(cut_chains(e, st));
-    if (!e->states_bytes || e->options.plan_only) return RT_OK;
-    return rt_block_alloc(&e->states, e->states_bytes, "rows that threads share", st);
+    return setup_steps(e, st);
 }
 
 /* ---- binding ---- */
@@ -243,40 +300,45 @@ static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
     args[RT_GEMM_M].i = g->m;
     args[RT_GEMM_N].i = g->n;
     args[RT_GEMM_K].i = g->k;
-    args[RT_GEMM_ROWS].i = rt_count_value(e->graph, &g->rows);
+    args[RT_GEMM_ROWS].i = rt_count_value(e->graph, &g->rows, RT_OWNED);
     args[RT_GEMM_BLOCK_ROWS].i =
-        g->transposed_a ? rt_count_value(e->graph, &g->block_rows) : GEMM_NN_ROWS;
+        g->transposed_a ? rt_count_value(e->graph, &g->block_rows, RT_OWNED) : GEMM_NN_ROWS;
 }
 
 static int64_t scalar_arg(const RtExec *e, int64_t ahead, const RtCount *c)
 {
-    if (c->kind != RT_COUNT_AHEAD || !ahead) return rt_count_value(e->graph, c);
+    if (c->kind != RT_COUNT_AHEAD || !ahead) return rt_count_value(e->graph, c, RT_OWNED);
     return ahead < 0 ? 0 : ahead;
 }
 
-static void *arg_buffer(const RtExec *e, int64_t step, int64_t buffer)
+static void *arg_buffer(const RtExec *e, const RtExecStep *x, int64_t buffer)
 {
-    void *own = e->cone ? rt_cone_buffer(e, e->cone, step, buffer) : NULL;
+    void *own = x->cone ? rt_cone_buffer(e, x, buffer) : NULL;
     return own ? own : e->buffers[buffer];
+}
+
+static void fill_copy_args(RtExec *e, const RtMove *m, RtArg *args)
+{
+    const RtBuffer *b = &e->model->buffers[e->program->first_buffer + m->from];
+    args[COPY_FROM].p = e->buffers[m->from];
+    args[COPY_TO].p = e->buffers[m->to];
+    args[COPY_ROW_BYTES].i = b->width * rt_elem_bytes(b->elem);
 }
 
 static void fill_args(RtExec *e)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
-        const RtStep *s = &e->model->steps[e->program->first_step + i];
-        RtArg *args = e->steps[i].args;
-        if (e->steps[i].backend) {
-            fill_gemm_args(e, &s->gemm, args);
-            continue;
-        }
-        for (int64_t k = 0; k < s->n_args; k++) {
-            const RtStepArg *a = &e->model->step_args[s->first_arg + k];
+        const RtExecStep *x = &e->steps[i];
+        if (x->backend) fill_gemm_args(e, &e->model->products[x->def->part], x->args);
+        else if (!x->call) fill_copy_args(e, &e->model->moves[x->def->part], x->args);
+        for (int64_t k = 0; x->call && !x->backend && k < x->call->n_args; k++) {
+            const RtStepArg *a = &e->model->step_args[x->call->first_arg + k];
             if (a->is_buffer)
-                args[k].p = arg_buffer(e, i, a->buffer);
+                x->args[k].p = arg_buffer(e, x, a->buffer);
             else
-                args[k].i = scalar_arg(e, e->steps[i].choice.ahead, &a->count);
+                x->args[k].i = scalar_arg(e, x->choice.ahead, &a->count);
         }
-        if (e->steps[i].split) rt_split_bind(e->steps[i].split);
+        if (x->split) rt_split_bind(x->split);
     }
 }
 
@@ -286,14 +348,18 @@ RtCode rt_exec_narrow(RtExec *e, RtStatus *st)
     bool had = e->cone != NULL;
     rt_cone_free(e->cone);
     e->cone = NULL;
+    for (int64_t i = 0; had && i < e->program->n_steps; i++) find_rows(e, &e->steps[i]);
     RT_TRY(rt_cone_make(e, (RtConeMode)e->options.cone, &cone, st));
     e->cone = cone;
-    for (int64_t i = 0; cone && i < e->program->n_steps; i++) { /* which would walk other elements */
-        rt_split_free(e->steps[i].split);
-        e->steps[i].split = NULL;
+    for (int64_t i = 0; cone && i < e->program->n_steps; i++) {
+        RtConeStep *c = &cone->steps[i];
+        if (c->runs || c->rows) e->steps[i].cone = c;
+        if (c->rows) e->steps[i].rows = c->rows;
     }
-    for (int64_t i = 0; i < e->program->n_steps && (had || cone); i++)
-        cut_step(e, &e->model->steps[e->program->first_step + i], &e->steps[i]);
+    if (!had && !cone) return RT_OK;
+    RT_TRY(split_steps(e, st));
+    for (int64_t i = 0; i < e->program->n_steps; i++) weigh_runs(&e->steps[i]);
+    cut_steps(e);
     return RT_OK;
 }
 
@@ -303,7 +369,7 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < e->program->n_buffers; i++) {
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + i];
         e->buffers[i] = e->cone && e->cone->buffers[i] ? e->cone->buffers[i] : buffer_pointer(e, b);
-        if (!e->buffers[i] && rt_count_value(e->graph, &b->rows))
+        if (!e->buffers[i] && rt_count_value(e->graph, &b->rows, RT_READ))
             return rt_fail(st, RT_E_MODEL_ARGUMENT, rt_string(e->model, e->program->name), NULL,
                            "no memory was given for %s", rt_string(e->model, b->name));
     }
@@ -317,19 +383,17 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
     const RtProgram *p = e->program;
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &e->model->slots[p->first_slot + i];
-        if (rt_count_value(e->graph, &s->rows) * s->row_bytes > e->places[i].bytes)
+        if (rt_count_value(e->graph, &s->rows, RT_READ) * s->row_bytes > e->places[i].bytes)
             return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL, "a batch needs more memory than was planned");
     }
-    e->options.split = -1; /* each batch has other rows */
-    for (int64_t i = 0; i < p->n_steps; i++) RT_TRY(setup_step(e, i, st));
-    return cut_chains(e, st);
+    return setup_steps(e, st);
 }
 
 void rt_exec_choose(RtExec *e, const RtChoice *c)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         e->steps[i].choice = *c;
-        cut_step(e, &e->model->steps[e->program->first_step + i], &e->steps[i]);
+        cut_step(e, &e->steps[i]);
     }
     if (e->bound) fill_args(e);
 }
@@ -348,9 +412,27 @@ static int64_t count_cotangents(const RtModel *m, const RtProgram *p)
     return n;
 }
 
+/* All memory is this process's own, and there are no peers. */
+static RtCode check_places(const RtExec *e, RtStatus *st)
+{
+    const RtProgram *p = e->program;
+    for (int64_t i = 0; i < p->n_buffers; i++) {
+        const RtBuffer *b = &e->model->buffers[p->first_buffer + i];
+        if (b->place != RT_HOST)
+            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL, "buffer %lld `%s` is %s, wanted host memory",
+                           (long long)i, rt_string(e->model, b->name), b->place == RT_DEVICE ? "on a device" : "with another process");
+    }
+    for (int64_t i = 0; i < p->n_steps; i++)
+        if (step_def(e, i)->kind == RT_STEP_EXCHANGE)
+            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL, "step %lld exchanges rows with other processes, and there are none",
+                           (long long)i);
+    return RT_OK;
+}
+
 static RtCode exec_setup(RtExec *e, RtStatus *st)
 {
     const RtProgram *p = e->program;
+    RT_TRY(check_places(e, st));
     e->n_cotangents = count_cotangents(e->model, p);
     RT_TRY(rt_alloc(&e->steps, p->n_steps, sizeof *e->steps, "a context", st));
     RT_TRY(rt_alloc(&e->tensors, e->model->n_tensors, sizeof *e->tensors, "a context", st));
@@ -360,7 +442,7 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     RT_TRY(rt_alloc(&e->places, p->n_slots, sizeof *e->places, "a context", st));
     RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     RT_TRY(take_arena(e, st));
-    return setup_steps(e, st);
+    return make_steps(e, st);
 }
 
 RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o,
@@ -389,7 +471,8 @@ void rt_exec_free(RtExec *e)
     rt_block_free(&e->states);
     for (int64_t i = 0; e->steps && i < e->program->n_steps; i++) rt_split_free(e->steps[i].split);
     rt_cone_free(e->cone);
-    for (int64_t i = 0; e->steps && i < e->program->n_steps; i++) rt_chain_free(e->steps[i].chain);
+    for (int64_t i = 0; e->chains && i < e->program->n_chains; i++) rt_chain_free(e->chains[i]);
+    free(e->chains);
     free(e->steps);
     free(e->tensors);
     free(e->results);
@@ -424,26 +507,45 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
 
 /* ---- running ---- */
 
-static void run_step(RtExec *e, const RtExecStep *x)
+static void run_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi)
 {
-    const RtConeStep *runs = runs_of(e, x);
-    if (e->model->steps[e->program->first_step + (x - e->steps)].chain == 0) return;
-    for (int64_t k = 0; k < e->model->steps[e->program->first_step + (x - e->steps)].chain; k++)
-        if (x[k].split) rt_split_walks(x[k].split);
-    if (x->chain) {
-        rt_pool_run(e->options.pool, rt_chain_run, rt_chain_args(x->chain), x->bounds, x->order, x->n_chunks);
+    if (x->split) rt_split_rows(x->split, args, lo, hi);
+    else if (lo < hi) x->fn(args, lo, hi);
+}
+
+void rt_step_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi)
+{
+    const RtConeStep *c = x->cone;
+    if (!c || !c->runs) {
+        run_rows(x, args, lo, hi);
         return;
     }
-    if (x->split) rt_pool_run(e->options.pool, rt_split_run, rt_split_args(x->split), x->bounds, NULL, x->n_chunks);
-    else if (runs) rt_pool_run(e->options.pool, rt_cone_run, &runs->self, x->bounds, NULL, x->n_chunks);
-    else if (x->extent > 0) rt_pool_run(e->options.pool, x->fn, x->args, x->bounds, x->order, x->n_chunks);
+    for (int64_t i = rt_cone_run_at(c, lo); i < c->n_runs && c->runs[2 * i] < hi; i++)
+        run_rows(x, args, c->runs[2 * i] > lo ? c->runs[2 * i] : lo, c->runs[2 * i + 1] < hi ? c->runs[2 * i + 1] : hi);
+}
+
+static void run_chunk(const RtArg *args, int64_t lo, int64_t hi)
+{
+    const RtExecStep *x = args[0].p;
+    rt_step_rows(x, x->args, lo, hi);
+}
+
+/* The i-th step, or the chain that begins with it. Returns how many steps that are. */
+static int64_t run_step(RtExec *e, int64_t i)
+{
+    const RtExecStep *x = &e->steps[i];
+    int64_t n = x->chain ? x->chain->def->n : 1;
+    for (int64_t k = 0; k < n; k++)
+        if (x[k].split) rt_split_walks(x[k].split);
+    rt_pool_run(e->options.pool, x->chain ? rt_chain_run : run_chunk, &x->self, x->bounds, x->order, x->n_chunks);
+    return n;
 }
 
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
 {
     e->seed = seed;
     e->step = step;
-    for (int64_t i = 0; i < e->program->n_steps; i++) run_step(e, &e->steps[i]);
+    for (int64_t i = 0; i < e->program->n_steps;) i += run_step(e, i);
 }
 
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)
@@ -451,10 +553,11 @@ void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)
     e->seed = seed;
     e->step = step;
     double before = rt_now_ns();
-    for (int64_t i = 0; i < e->program->n_steps; i++) {
-        run_step(e, &e->steps[i]);
+    for (int64_t i = 0; i < e->program->n_steps;) {
+        int64_t at = i;
+        i += run_step(e, i);
         double after = rt_now_ns();
-        ns[i] += after - before;
+        ns[at] += after - before;
         before = after;
     }
 }
@@ -470,16 +573,16 @@ static bool has_nan(const void *p, int64_t elem, int64_t n)
 
 /* Whether a float buffer of this step that steps write holds a NaN. Its operands were found clean
    before. */
-static bool step_has_nan(const RtExec *e, const RtStep *s)
+static bool step_has_nan(const RtExec *e, const RtExecStep *x)
 {
-    for (int64_t k = 0; k < s->n_args; k++) {
-        const RtStepArg *a = &e->model->step_args[s->first_arg + k];
+    for (int64_t k = 0; x->call && k < x->call->n_args; k++) {
+        const RtStepArg *a = &e->model->step_args[x->call->first_arg + k];
         if (!a->is_buffer) continue;
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + a->buffer];
         if ((b->elem != RT_K_F32 && b->elem != RT_K_F64) || b->kind == RT_BUF_STRIP) continue;
         RtCount rows = b->rows;
         if (rows.kind == RT_COUNT_BLOCK_SLOTS) rows.kind = RT_COUNT_BLOCKS; /* the others may hold anything */
-        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows) * b->width))
+        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows, RT_READ) * b->width))
             return true;
     }
     return false;
@@ -490,21 +593,22 @@ int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step)
     e->seed = seed;
     e->step = step;
     memset(e->base, 0, (size_t)e->arena_bytes); /* what an earlier run left is not this one's */
-    for (int64_t i = 0; i < e->program->n_steps; i++) {
-        run_step(e, &e->steps[i]);
-        if (step_has_nan(e, &e->model->steps[e->program->first_step + i])) return i;
+    for (int64_t i = 0; i < e->program->n_steps;) {
+        int64_t at = i;
+        for (i += run_step(e, i); at < i; at++)
+            if (step_has_nan(e, &e->steps[at])) return at;
     }
     return -1;
 }
 
 void rt_step_cost(const RtExec *e, int64_t step, double *bytes, double *flops)
 {
-    const RtStep *s = &e->model->steps[e->program->first_step + step];
+    const RtStep *s = step_def(e, step);
     double share = e->cone ? e->cone->steps[step].share : 1;
     *bytes = *flops = 0;
     for (int64_t i = 0; i < s->n_cost; i++) {
         const RtCost *c = &e->model->costs[s->first_cost + i];
-        double n = share * (double)rt_count_value(e->graph, &c->count);
+        double n = share * (double)rt_count_value(e->graph, &c->count, RT_OWNED);
         *bytes += n * (double)c->bytes;
         *flops += n * (double)c->flops;
     }

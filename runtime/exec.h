@@ -7,6 +7,7 @@
 #include "runtime/pool.h"
 
 struct RtChain;
+struct RtConeStep;
 struct RtSplit;
 
 /* Another way to run the products among the steps (BLAS). Same row blocks, same buffers. Its
@@ -57,16 +58,26 @@ typedef struct RtExecOptions {
     int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
 } RtExecOptions;
 
+/* A step for one graph. Its iterations are computed by one function, rt_step_rows, whoever asks for them: the pool for chunks of
+   all, or a chain for those of a strip. */
 typedef struct RtExecStep {
+    const RtStep *def;
+    const RtCall *call; /* NULL: of a copy */
     RtKernelFn fn;
     RtArg *args;
-    int64_t *bounds; /* [n_chunks+1] */
-    int64_t *order;  /* [n_chunks] as they are taken, see pool.h */
-    int64_t extent, n_chunks;
-    bool backend; /* runs on options.gemm */
-    struct RtChain *chain; /* it and the next ones, strip by strip (chain.h); or NULL */
-    struct RtSplit *split; /* rows that threads share (split.h); or NULL: none is long enough */
+    int64_t extent, block;   /* iterations; rows of one, where they are blocks of rows */
+    bool backend;            /* runs on options.gemm */
     RtChoice choice;
+    const int64_t *rows;     /* [n_rows + 1] offsets of the map whose rows they are; or NULL */
+    int64_t n_rows;
+    struct RtConeStep *cone; /* what it leaves out (cone.h); or NULL: nothing */
+    struct RtSplit *split;   /* rows that threads share (split.h); or NULL: none is long enough */
+    struct RtChain *chain;   /* it and others, strip by strip (chain.h); or NULL: it runs alone */
+    /* of a step that runs alone, and of the first of a chain: */
+    RtArg self;
+    int64_t *bounds; /* [n_chunks+1] of iterations, or of strips */
+    int64_t *order;  /* [n_chunks] as they are taken, see pool.h */
+    int64_t n_chunks;
 } RtExecStep;
 
 typedef struct RtExec {
@@ -81,7 +92,8 @@ typedef struct RtExec {
     int64_t n_cotangents;
     int64_t seed, step;
     /* private */
-    struct RtCone *cone; /* what steps leave out, once tensors are known; NULL: nothing */
+    struct RtCone *cone;    /* what steps leave out, once tensors are known; NULL: nothing */
+    struct RtChain **chains; /* [program->n_chains] */
     void **buffers;   /* [program->n_buffers] */
     RtPack *places;   /* [program->n_slots] in the arena */
     RtArg *args;
@@ -125,10 +137,15 @@ void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns);
    index, or -1. */
 int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step);
 
+/* The chain that a step is in, or NULL. */
+const RtChainDef *rt_step_chain(const RtExec *e, int64_t step);
+/* Iterations [lo, hi) of a step, with its arguments or others like them: of rows that threads share what is left of them, and
+   none that it leaves out. */
+void rt_step_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi);
+/* An RtWeight of a step: rows, and elements of them, that it has to do before iteration i. */
+RtWeight rt_step_weight;
 /* The kernel for this CPU, or for a lesser one; NULL: none. */
 RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel);
-/* Row offsets of the map whose rows the step's iterations are, or NULL. */
-const int64_t *rt_exec_rows(const RtExec *e, const RtStep *s, const RtExecStep *x);
 /* Bytes and flops of one step for this graph. */
 void rt_step_cost(const RtExec *e, int64_t step, double *bytes, double *flops);
 int64_t rt_result_bytes(const RtExec *e, int64_t result);

@@ -43,8 +43,10 @@ static bool map_needs_rows(const RtModel *m, int64_t map)
                 return true;
             if (b->kind == RT_BUF_MAP_ALONG && b->along == map) return true;
         }
-        for (int64_t i = 0; i < prog->n_steps; i++)
-            if (m->steps[prog->first_step + i].cut == map) return true;
+        for (int64_t i = 0; i < prog->n_steps; i++) {
+            const RtCall *c = rt_step_call(m, &m->steps[prog->first_step + i]);
+            if (c && c->cut == map) return true;
+        }
     }
     return false;
 }
@@ -469,12 +471,18 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
             memcpy((char *)out + (size_t)s->ids[i] * n, (const char *)in + (size_t)i * n, n);
 }
 
-int64_t rt_count_value(const RtGraph *g, const RtCount *c)
+int64_t rt_rows(const RtGraph *g, int64_t space, RtRows which)
+{
+    const RtSpaceData *s = &g->spaces[space];
+    return which == RT_OWNED ? s->count - s->only_read : s->count;
+}
+
+int64_t rt_count_value(const RtGraph *g, const RtCount *c, RtRows which)
 {
     if (c->kind == RT_COUNT_CONST) return c->value;
     if (c->kind == RT_COUNT_AHEAD) return rt_cpu_ahead(c->value);
     if (c->kind == RT_COUNT_SPLIT) return 0; /* split.c says it */
-    int64_t n = g->spaces[c->space].count;
+    int64_t n = rt_rows(g, c->space, which);
     if (c->kind == RT_COUNT_SPACE) return n;
     RtBlocks b = rt_blocks(n, c->block, c->max);
     switch (c->kind) {

@@ -35,8 +35,11 @@ typedef struct RtTopology {
     int64_t ordered;
 } RtTopology;
 
+/* Rows of a space. A process computes those that it owns, which come first; behind them lie rows that it only reads, which a
+   peer or another sample computes. There are none of these yet. */
 typedef struct RtSpaceData {
-    int64_t count;
+    int64_t count;     /* all that buffers have */
+    int64_t only_read; /* of these */
     int64_t *ids;     /* [count] the user's id of each stored element; NULL: identity */
     int64_t *ids_all; /* [count] as ids but never NULL; present only where a program reads ids */
 } RtSpaceData;
@@ -89,5 +92,8 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
 /* The images of `map` along `along`; NULL if no program reads them. */
 int32_t *rt_graph_along(const RtGraph *g, int64_t map, int64_t along);
 
+/* Which rows a count means: those that steps compute, or those that buffers have. */
+typedef enum { RT_OWNED, RT_READ } RtRows;
+int64_t rt_rows(const RtGraph *g, int64_t space, RtRows which);
 /* The value of a count for this graph. -1 on overflow. */
-int64_t rt_count_value(const RtGraph *g, const RtCount *c);
+int64_t rt_count_value(const RtGraph *g, const RtCount *c, RtRows which);

@@ -132,6 +132,11 @@ bool rt_add(int64_t a, int64_t b, int64_t *out)
     return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, out);
 }
 
+int64_t rt_elem_bytes(int64_t elem)
+{
+    return elem == RT_K_F64 || elem == RT_K_I64 ? 8 : elem <= RT_K_I8 ? 1 : 4;
+}
+
 int64_t rt_dtype_bytes(int64_t dtype)
 {
     return dtype == RT_BOOL ? 1 : dtype == RT_F32 || dtype == RT_I32 ? 4 : 8;

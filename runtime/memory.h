@@ -33,5 +33,6 @@ RtCode rt_grow(void *at, int64_t n, int64_t each, const char *what, RtStatus *st
 bool rt_mul(int64_t a, int64_t b, int64_t *out);
 bool rt_add(int64_t a, int64_t b, int64_t *out);
 
+int64_t rt_elem_bytes(int64_t elem); /* of a buffer: RT_K_F32 ... */
 int64_t rt_dtype_bytes(int64_t dtype);
 const char *rt_dtype_name(int64_t dtype); /* "f32" */

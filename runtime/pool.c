@@ -208,13 +208,15 @@ int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads, int64_t chunk
     return wanted < most ? wanted : most;
 }
 
-/* Least i with rows[i] + i >= weight. */
-static int64_t find_row(const int64_t *rows, int64_t n, int64_t weight)
+static int64_t weight_of(RtWeight *weight, const void *of, int64_t i) { return weight ? weight(of, i) : i; }
+
+/* Least i that has `wanted` before it. */
+static int64_t find_weight(RtWeight *weight, const void *of, int64_t n, int64_t wanted)
 {
     int64_t lo = 0, hi = n;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (rows[mid] + mid < weight)
+        if (weight(of, mid) < wanted)
             lo = mid + 1;
         else
             hi = mid;
@@ -228,29 +230,29 @@ static int64_t share(int64_t total, int64_t i, int64_t n)
     return total / n * i + total % n * i / n;
 }
 
-void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds)
+void rt_cut(int64_t n, RtWeight *weight, const void *of, int64_t n_chunks, int64_t *bounds)
 {
-    int64_t total = rows ? rows[n] + n : n;
+    int64_t total = weight_of(weight, of, n);
     for (int64_t i = 0; i <= n_chunks; i++) {
         int64_t at = share(total, i, n_chunks);
-        bounds[i] = i == n_chunks ? n : rows ? find_row(rows, n, at) : at;
+        bounds[i] = i == n_chunks ? n : weight ? find_weight(weight, of, n, at) : at;
     }
 }
 
-static int64_t chunk_weight(const int64_t *rows, const int64_t *bounds, int64_t i)
+static int64_t chunk_weight(RtWeight *weight, const void *of, const int64_t *bounds, int64_t i)
 {
-    return bounds[i + 1] - bounds[i] + (rows ? rows[bounds[i + 1]] - rows[bounds[i]] : 0);
+    return weight_of(weight, of, bounds[i + 1]) - weight_of(weight, of, bounds[i]);
 }
 
-void rt_cut_order(const int64_t *rows, const int64_t *bounds, int64_t n_chunks, int64_t *order)
+void rt_cut_order(RtWeight *weight, const void *of, const int64_t *bounds, int64_t n_chunks, int64_t *order)
 {
-    int64_t n = 0, first = bounds[0], last = bounds[n_chunks];
-    double mean = (double)(last - first + (rows ? rows[last] - rows[first] : 0)) / (double)n_chunks;
+    int64_t n = 0;
+    double mean = (double)(weight_of(weight, of, bounds[n_chunks]) - weight_of(weight, of, bounds[0])) / (double)n_chunks;
     for (int heavy = 0; heavy <= 1; heavy++)
         for (int64_t i = 0; i < n_chunks; i++) {
-            int64_t weight = chunk_weight(rows, bounds, i), at = n;
-            if (((double)weight > 2 * mean) != heavy) continue;
-            for (; heavy && at > 0 && weight < chunk_weight(rows, bounds, order[at - 1]); at--) order[at] = order[at - 1];
+            int64_t own = chunk_weight(weight, of, bounds, i), at = n;
+            if (((double)own > 2 * mean) != heavy) continue;
+            for (; heavy && at > 0 && own < chunk_weight(weight, of, bounds, order[at - 1]); at--) order[at] = order[at - 1];
             order[at] = i;
             n++;
         }

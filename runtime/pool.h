@@ -27,9 +27,11 @@ void rt_pool_run(RtPool *pool, RtKernelFn fn, const RtArg *args, const int64_t *
 enum { RT_CHUNKS = 4, RT_MAX_CHUNKS = 64 }; /* per thread: as a rule, at most */
 /* Chunks wanted for n iterations, each at least `grain` (of weight), `chunks` to each thread: at least 1. */
 int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads, int64_t chunks);
-/* bounds[0..n_chunks] of n iterations: equal shares; or equal shares of rows and elements where
-   rows [n+1] is given. */
-void rt_cut(int64_t n, const int64_t *rows, int64_t n_chunks, int64_t *bounds);
-/* order[0..n_chunks-1], for rt_pool_run: chunks of more than twice the mean weight (rows and elements; rows NULL: rows)
-   are taken first, the heaviest before all, so that nobody is left alone with a hub at the end. */
-void rt_cut_order(const int64_t *rows, const int64_t *bounds, int64_t n_chunks, int64_t *order);
+/* What a part of some iterations weighs: weight(of, i) for those before the i-th, 0 for none, never less for more. NULL: all
+   weigh 1. */
+typedef int64_t RtWeight(const void *of, int64_t i);
+/* bounds[0..n_chunks] of n iterations in shares of about the same weight. */
+void rt_cut(int64_t n, RtWeight *weight, const void *of, int64_t n_chunks, int64_t *bounds);
+/* order[0..n_chunks-1], for rt_pool_run: chunks of more than twice the mean weight are taken first, the heaviest before all, so
+   that nobody is left alone with a hub at the end. */
+void rt_cut_order(RtWeight *weight, const void *of, const int64_t *bounds, int64_t n_chunks, int64_t *order);

@@ -7,49 +7,39 @@ static const int64_t chunk_counts[] = {1, RT_CHUNKS, 16};
 enum { N_CHUNK_COUNTS = sizeof chunk_counts / sizeof *chunk_counts, MAX_THREADS = 256 };
 static const double CHUNK_NS = 200, UNSURE = 1.15; /* taking a chunk; of a prediction, beside another of the same step */
 
-static bool is_ahead_arg(const RtExec *e, const RtStep *s, int64_t *planned)
+static bool is_ahead_arg(const RtExec *e, int64_t step, int64_t *planned)
 {
-    for (int64_t k = 0; k < s->n_args; k++) {
+    const RtCall *s = e->steps[step].call;
+    for (int64_t k = 0; s && k < s->n_args; k++) {
         const RtStepArg *a = &e->model->step_args[s->first_arg + k];
         if (a->is_buffer || a->count.kind != RT_COUNT_AHEAD) continue;
-        *planned = rt_count_value(e->graph, &a->count);
+        *planned = rt_count_value(e->graph, &a->count, RT_OWNED);
         return true;
     }
     return false;
 }
 
-/* Work of one chunk. */
-typedef struct Work {
-    const int64_t *rows;
-    double of_row, of_element;
-} Work;
-
-static double work_of(const Work *w, int64_t first, int64_t last)
-{
-    return w->of_row * (double)(last - first) + (w->rows ? w->of_element * (double)(w->rows[last] - w->rows[first]) : 0);
-}
-
 /* The fullest thread's share of the work, times the number of threads: 1 is even. Threads take chunks as pool.c gives them, each
    when it is free. */
-static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, const RtChoice *c, double row_share,
-                        int64_t *n_chunks)
+static double imbalance(const RtExec *e, const RtExecStep *x, const RtChoice *c, double row_share, int64_t *n_chunks)
 {
     int threads = rt_pool_threads(e->options.pool);
-    const int64_t *rows = x->split ? NULL : rt_exec_rows(e, s, x);
-    *n_chunks = rt_cut_count(x->extent, x->backend ? 1 : s->grain, threads, c->chunks ? c->chunks : RT_CHUNKS);
+    *n_chunks = rt_cut_count(x->extent, x->backend || !x->call ? 1 : x->call->grain, threads, c->chunks ? c->chunks : RT_CHUNKS);
     if (threads > MAX_THREADS || *n_chunks < 2 || !x->extent) return *n_chunks < 2 ? threads : 1;
     int64_t *bounds;
     if (rt_alloc(&bounds, 2 * *n_chunks + 1, sizeof *bounds, "", NULL)) return 1;
     int64_t *order = bounds + *n_chunks + 1;
-    double busy[MAX_THREADS] = {0}, most = 0, all = 0, n = rows ? (double)rows[x->extent] : 0;
-    Work w = {rows, (n > 0 ? row_share : 1) / (double)x->extent, n > 0 ? (1 - row_share) / n : 0};
-    rt_cut(x->extent, c->cut == RT_CUT_ROWS ? NULL : rows, *n_chunks, bounds);
-    rt_cut_order(rows, bounds, *n_chunks, order);
+    double busy[MAX_THREADS] = {0}, most = 0, all = 0, n = (double)(rt_step_weight(x, x->extent) - x->extent); /* elements */
+    double of_row = (n > 0 ? row_share : 1) / (double)x->extent, of_element = n > 0 ? (1 - row_share) / n : 0;
+    rt_cut(x->extent, c->cut == RT_CUT_ROWS ? NULL : rt_step_weight, x, *n_chunks, bounds);
+    rt_cut_order(rt_step_weight, x, bounds, *n_chunks, order);
     for (int64_t i = *n_chunks; i-- > 0;) {
         int next = 0;
         for (int t = 1; t < threads; t++)
             if (busy[t] < busy[next]) next = t;
-        double work = work_of(&w, bounds[order[i]], bounds[order[i] + 1]);
+        int64_t from = bounds[order[i]], to = bounds[order[i] + 1];
+        double elements = (double)(rt_step_weight(x, to) - rt_step_weight(x, from) - (to - from));
+        double work = of_row * (double)(to - from) + of_element * elements;
         busy[next] += work;
         all += work;
     }
@@ -61,12 +51,12 @@ static double imbalance(const RtExec *e, const RtStep *s, const RtExecStep *x, c
 
 double rt_select_predict(const RtSelector *s, const RtExec *e, int64_t step, const RtChoice *c, RtPrediction *p)
 {
-    const RtStep *def = &e->model->steps[e->program->first_step + step];
+    const RtExecStep *x = &e->steps[step];
     int64_t planned = 0, n_chunks;
-    if (!is_ahead_arg(e, def, &planned)) planned = 0;
+    if (!is_ahead_arg(e, step, &planned)) planned = 0;
     int64_t ahead = c->ahead > 0 ? c->ahead : c->ahead < 0 ? 0 : planned;
-    if (rt_cost_step(s->cost, def, ahead, p, NULL)) return 0;
-    double stretch = imbalance(e, def, &e->steps[step], c, p->row_share, &n_chunks);
+    if (rt_cost_step(s->cost, x->def, ahead, p, NULL)) return 0;
+    double stretch = imbalance(e, x, c, p->row_share, &n_chunks);
     return p->ns * stretch + CHUNK_NS * (double)n_chunks / rt_pool_threads(e->options.pool);
 }
 
@@ -86,7 +76,7 @@ static int list_distances(int64_t planned, int64_t *out)
 int rt_select_ways(const RtExec *e, int64_t step, const RtChoice *said, RtChoice *out)
 {
     int64_t planned = 0, n = 0;
-    bool gathers = !said->ahead && (step < 0 || is_ahead_arg(e, &e->model->steps[e->program->first_step + step], &planned));
+    bool gathers = !said->ahead && (step < 0 || is_ahead_arg(e, step, &planned));
     int64_t distances[RT_N_DISTANCES + 1] = {said->ahead};
     int n_distances = gathers ? list_distances(planned, distances) : 1;
     for (int d = 0; d < n_distances; d++)

@@ -1,5 +1,6 @@
 /* Rows that threads share: see split.h. Never allocates while running. */
 #include "runtime/split.h"
+#include "runtime/cone.h"
 #include <stdlib.h>
 
 enum { LEAST = 16384, PARTS = 4 }; /* elements of a row; parts of each walk, per thread */
@@ -9,7 +10,9 @@ static const char what[] = "rows that threads share";
 struct RtSplit {
     RtArg self;
     RtExec *e;
-    int64_t step, phase, n, n_parts;
+    const RtExecStep *x;
+    const RtSplitDef *def;
+    int64_t phase, n, n_parts;
     int64_t at, bytes;   /* of e->states: behind those of the steps before it in its chain, which all run before the strips */
     RtKernelFn fn;
     const int64_t *rows; /* of the map */
@@ -20,7 +23,6 @@ struct RtSplit {
     int64_t *same;       /* [n_split_args] the step's argument, or -1 */
 };
 
-static const RtStep *step_of(const RtSplit *s) { return &s->e->model->steps[s->e->program->first_step + s->step]; }
 static int64_t blocks_of(int64_t elements) { return (elements + RT_SPLIT_BLOCK - 1) / RT_SPLIT_BLOCK; }
 static int64_t length(const RtSplit *s, int64_t row) { return s->rows[row + 1] - s->rows[row]; }
 
@@ -47,13 +49,20 @@ static int64_t row_at(const int64_t *rows, int64_t n, int64_t position)
     return lo;
 }
 
-/* Rows of `least` elements and more: each has an element at a multiple of that. Returns their number. */
-static int64_t find_rows(const int64_t *rows, int64_t n, int64_t least, int64_t *which)
+static bool is_needed(const RtConeStep *c, int64_t row)
 {
-    int64_t found = 0, last = -1;
+    int64_t k = c && c->runs ? rt_cone_run_at(c, row) : 0;
+    return !c || !c->runs || (k < c->n_runs && c->runs[2 * k] <= row);
+}
+
+/* Rows of `least` elements and more that the step computes: each has an element at a multiple of that. Returns their number. */
+static int64_t find_rows(const RtExecStep *x, int64_t least, int64_t *which)
+{
+    const int64_t *rows = x->rows;
+    int64_t found = 0, last = -1, n = x->extent;
     for (int64_t at = 0; at < rows[n]; at += least) {
         int64_t row = row_at(rows, n, at);
-        if (row == last || rows[row + 1] - rows[row] < least) continue;
+        if (row == last || rows[row + 1] - rows[row] < least || !is_needed(x->cone, row)) continue;
         last = row;
         if (which) which[found] = row;
         found++;
@@ -67,10 +76,10 @@ static int64_t find_rows(const int64_t *rows, int64_t n, int64_t least, int64_t 
 /* Bytes of a row of an argument that is a buffer of this kind; else 0. */
 static int64_t row_bytes(const RtSplit *s, int64_t arg, int64_t kind)
 {
-    const RtStepArg *a = &s->e->model->step_args[step_of(s)->first_split_arg + arg];
+    const RtStepArg *a = &s->e->model->step_args[s->def->first_arg + arg];
     const RtBuffer *b = a->is_buffer ? &s->e->model->buffers[s->e->program->first_buffer + a->buffer] : NULL;
     if (!b || b->kind != kind) return 0;
-    return b->width * (b->elem == RT_K_F64 || b->elem == RT_K_I64 ? 8 : b->elem <= RT_K_I8 ? 1 : 4);
+    return b->width * rt_elem_bytes(b->elem);
 }
 
 /* Of the blocks' states, or of a row to be read for nothing where the strip is not there yet. */
@@ -88,10 +97,10 @@ static bool is_count(const RtCount *a, const RtCount *b)
 
 static int64_t same_arg(const RtSplit *s, int64_t arg)
 {
-    const RtStep *def = step_of(s);
-    const RtStepArg *all = s->e->model->step_args, *a = &all[def->first_split_arg + arg];
-    for (int64_t k = 0; k < def->n_args; k++) {
-        const RtStepArg *b = &all[def->first_arg + k];
+    const RtCall *call = s->x->call;
+    const RtStepArg *all = s->e->model->step_args, *a = &all[s->def->first_arg + arg];
+    for (int64_t k = 0; k < call->n_args; k++) {
+        const RtStepArg *b = &all[call->first_arg + k];
         if (a->is_buffer == b->is_buffer && (a->is_buffer ? a->buffer == b->buffer : is_count(&a->count, &b->count))) return k;
     }
     return -1;
@@ -99,58 +108,51 @@ static int64_t same_arg(const RtSplit *s, int64_t arg)
 
 static int64_t end_of_earlier(const RtExec *e, int64_t step)
 {
-    const RtStep *steps = &e->model->steps[e->program->first_step];
-    while (steps[step].chain == 0) {
-        const RtSplit *s = e->steps[--step].split;
+    const RtChainDef *chain = rt_step_chain(e, step);
+    while (chain && step-- > chain->first) {
+        const RtSplit *s = e->steps[step].split;
         if (s) return s->at + s->bytes;
     }
     return 0;
 }
 
-static RtCode fill(RtSplit *s, int64_t n_rows, int64_t least, RtStatus *st)
+static RtCode fill(RtSplit *s, int64_t least, RtStatus *st)
 {
     RtExec *e = s->e;
-    int64_t threads = rt_pool_threads(e->options.pool), n_args = step_of(s)->n_split_args;
+    int64_t threads = rt_pool_threads(e->options.pool), n_args = s->def->n_args;
     RT_TRY(rt_alloc(&s->which, s->n, sizeof *s->which, what, st));
     RT_TRY(rt_alloc(&s->first, s->n + 1, sizeof *s->first, what, st));
     RT_TRY(rt_alloc(&s->bounds, PARTS * threads + 1, sizeof *s->bounds, what, st));
     RT_TRY(rt_alloc(&s->args, n_args, sizeof *s->args, what, st));
     RT_TRY(rt_alloc(&s->same, n_args, sizeof *s->same, what, st));
-    find_rows(s->rows, n_rows, least, s->which);
+    find_rows(s->x, least, s->which);
     for (int64_t i = 0; i < s->n; i++) s->first[i + 1] = s->first[i] + blocks_of(length(s, s->which[i]));
     s->n_parts = rt_cut_count(s->first[s->n], 1, (int)threads, PARTS);
-    rt_cut(s->first[s->n], NULL, s->n_parts, s->bounds);
+    rt_cut(s->first[s->n], NULL, NULL, s->n_parts, s->bounds);
     for (int64_t k = 0; k < n_args; k++) {
         s->bytes += own_bytes(s, k);
         s->same[k] = same_arg(s, k);
     }
-    s->at = end_of_earlier(e, s->step);
+    s->at = end_of_earlier(e, s->x - e->steps);
     if (s->at + s->bytes > e->states_bytes) e->states_bytes = s->at + s->bytes;
     return RT_OK;
 }
 
-/* Rows that are drawn for each step are other rows each time. */
-static bool may_split(const RtExec *e, const RtStep *def, const RtExecStep *x)
-{
-    return def->split_walks && !e->graph->lists && rt_exec_rows(e, def, x);
-}
-
 RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **out, RtStatus *st)
 {
-    const RtStep *def = &e->model->steps[e->program->first_step + step];
     const RtExecStep *x = &e->steps[step];
     rt_split_free(*out);
     *out = NULL;
-    if (!may_split(e, def, x)) return RT_OK;
-    const int64_t *rows = rt_exec_rows(e, def, x);
-    int64_t least = least_of(e, rows, x->extent), n = find_rows(rows, x->extent, least, NULL);
-    RtKernelFn fn = rt_exec_kernel(e, def->split_kernel);
+    if (!x->call || x->call->split < 0 || !x->rows) return RT_OK;
+    const RtSplitDef *def = &e->model->splits[x->call->split];
+    int64_t least = least_of(e, x->rows, x->extent), n = find_rows(x, least, NULL);
+    RtKernelFn fn = rt_exec_kernel(e, def->kernel);
     if (!n || !fn) return RT_OK;
     RtSplit *s;
     RT_TRY(rt_alloc(&s, 1, sizeof *s, what, st));
-    *s = (RtSplit){.self = {.p = s}, .e = e, .step = step, .n = n, .fn = fn, .rows = rows};
+    *s = (RtSplit){.self = {.p = s}, .e = e, .x = x, .def = def, .n = n, .fn = fn, .rows = x->rows};
     *out = s;
-    return fill(s, x->extent, least, st);
+    return fill(s, least, st);
 }
 
 void rt_split_free(RtSplit *s)
@@ -169,7 +171,7 @@ int64_t rt_split_count(const RtSplit *s) { return s->n; }
 void rt_split_bind(RtSplit *s)
 {
     char *state = (char *)s->e->states.p + s->at;
-    for (int64_t k = 0; k < step_of(s)->n_split_args; k++) {
+    for (int64_t k = 0; k < s->def->n_args; k++) {
         s->args[k].p = state;
         state += own_bytes(s, k);
     }
@@ -182,32 +184,15 @@ int64_t rt_split_weight(const RtSplit *s, int64_t row)
     return w;
 }
 
-void rt_split_cut(const RtSplit *s, bool by_rows, int64_t n_chunks, int64_t *bounds)
-{
-    int64_t n = s->e->steps[s->step].extent;
-    double all = (double)rt_split_weight(s, n);
-    rt_cut(n, NULL, n_chunks, bounds);
-    for (int64_t i = 1; i < n_chunks && !by_rows; i++) {
-        int64_t lo = bounds[i - 1], hi = n, share = (int64_t)(all * (double)i / (double)n_chunks);
-        while (lo < hi) {
-            int64_t mid = lo + (hi - lo) / 2;
-            if (rt_split_weight(s, mid) < share) lo = mid + 1;
-            else hi = mid;
-        }
-        bounds[i] = lo;
-    }
-}
-
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* args: the step's. */
 static void call(const RtSplit *s, const RtArg *args, int64_t i, int64_t phase, int64_t from, int64_t to)
 {
-    const RtStep *def = step_of(s);
     const int64_t values[] = {[RT_SPLIT_PHASE] = phase, [RT_SPLIT_FROM] = from, [RT_SPLIT_TO] = to, [RT_SPLIT_FIRST] = s->first[i]};
     RtArg own[RT_SPLIT_ARGS];
-    for (int64_t k = 0; k < def->n_split_args; k++) {
-        const RtStepArg *a = &s->e->model->step_args[def->first_split_arg + k];
+    for (int64_t k = 0; k < s->def->n_args; k++) {
+        const RtStepArg *a = &s->e->model->step_args[s->def->first_arg + k];
         int64_t strip = phase == RT_SPLIT_LAST ? 0 : row_bytes(s, k, RT_BUF_STRIP);
         own[k] = s->same[k] >= 0 && !strip ? args[s->same[k]] : s->args[k];
         if (strip) own[k].p = (void *)((uintptr_t)own[k].p - (uintptr_t)(strip * s->which[i])); /* kernels count rows from the first */
@@ -225,19 +210,19 @@ static void run_part(const RtArg *args, int64_t lo, int64_t hi)
         if (a >= b) continue;
         int64_t begin = s->rows[s->which[i]], end = s->rows[s->which[i] + 1];
         int64_t from = begin + (a - s->first[i]) * RT_SPLIT_BLOCK, to = begin + (b - s->first[i]) * RT_SPLIT_BLOCK;
-        call(s, s->e->steps[s->step].args, i, s->phase, from, to < end ? to : end);
+        call(s, s->x->args, i, s->phase, from, to < end ? to : end);
     }
 }
 
 void rt_split_walks(RtSplit *s)
 {
-    for (s->phase = 0; s->phase < step_of(s)->split_walks; s->phase++)
+    for (s->phase = 0; s->phase < s->def->walks; s->phase++)
         rt_pool_run(s->e->options.pool, run_part, &s->self, s->bounds, NULL, s->n_parts);
 }
 
 void rt_split_rows(const RtSplit *s, const RtArg *args, int64_t lo, int64_t hi)
 {
-    RtKernelFn fn = s->e->steps[s->step].fn;
+    RtKernelFn fn = s->x->fn;
     for (int64_t i = 0; i < s->n; i++) {
         int64_t row = s->which[i];
         if (row < lo || row >= hi) continue;
@@ -246,12 +231,4 @@ void rt_split_rows(const RtSplit *s, const RtArg *args, int64_t lo, int64_t hi)
         lo = row + 1;
     }
     if (lo < hi) fn(args, lo, hi);
-}
-
-const RtArg *rt_split_args(const RtSplit *s) { return &s->self; }
-
-void rt_split_run(const RtArg *args, int64_t lo, int64_t hi)
-{
-    const RtSplit *s = args[0].p;
-    rt_split_rows(s, s->e->steps[s->step].args, lo, hi);
 }

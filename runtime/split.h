@@ -13,11 +13,6 @@ int64_t rt_split_count(const RtSplit *s); /* rows */
 void rt_split_bind(RtSplit *s);           /* when memory is there and the step's arguments are known */
 /* Rows and elements of the rows before `row`, where those that are shared weigh as their blocks. */
 int64_t rt_split_weight(const RtSplit *s, int64_t row);
-/* Chunks of the rows by that weight, or of as many rows. */
-void rt_split_cut(const RtSplit *s, bool by_rows, int64_t n_chunks, int64_t *bounds);
-/* All walks over the shared rows. Then rows [lo, hi) of the step, with its arguments or others like them; rt_split_run:
-   args are rt_split_args. */
+/* All walks over the shared rows; then rows [lo, hi) of the step, with its arguments or others like them. */
 void rt_split_walks(RtSplit *s);
 void rt_split_rows(const RtSplit *s, const RtArg *args, int64_t lo, int64_t hi);
-const RtArg *rt_split_args(const RtSplit *s);
-void rt_split_run(const RtArg *args, int64_t lo, int64_t hi);

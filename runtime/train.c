@@ -154,7 +154,7 @@ static RtCode make_step(Trainer *t, RtExecOptions o)
 {
     if (!t->o->batches) return make_exec(t->m, "train_step", t->d->graph, t->d->tensors.data, &o, &t->step, t->st);
     o.choose = NULL; /* chosen for one graph */
-    o.cone = RT_CONE_OFF;
+    if (o.cone == RT_CONE_AUTO) o.cone = RT_CONE_OFF; /* they would be listed anew for each batch */
     return make_exec(t->m, "train_step", t->o->batches->graph, t->o->batches->tensors, &o, &t->step, t->st);
 }
 
@@ -331,6 +331,19 @@ static RtCode run_batches(Trainer *t, double *loss)
     return RT_OK;
 }
 
+/* Graphs that are drawn for each step, if there are some, and what programs know of their rows. */
+static RtCode redraw(Trainer *t)
+{
+    RtExec *const both[] = {t->step, t->metrics};
+    RT_TRY(rt_graph_redraw(t->d->graph, t->at.seed, t->at.epoch, t->st));
+    for (int i = 0; i < 2 && t->d->graph->lists; i++) {
+        if (!both[i]) continue;
+        RT_TRY(rt_exec_move(both[i], t->st));
+        RT_TRY(rt_exec_bind(both[i], t->st));
+    }
+    return RT_OK;
+}
+
 static RtCode run_epoch(Trainer *t)
 {
     bool best;
@@ -339,7 +352,7 @@ static RtCode run_epoch(Trainer *t)
     if (t->o->batches) {
         RT_TRY(run_batches(t, &loss));
     } else {
-        RT_TRY(rt_graph_redraw(t->d->graph, t->at.seed, t->at.epoch, t->st));
+        RT_TRY(redraw(t));
         RT_TRY(run_step(t, t->at.epoch, &loss));
     }
     t->r->loss = loss;

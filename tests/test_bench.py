@@ -190,7 +190,7 @@ def scheduler(_gnnc, _box):
         return {"runs_ms": [first, second] * 4, "predicted_ms": predicted}
 
     def settled(ways, pick):
-        step = {"ways": ways, "pick": ways[pick]}
+        step = {"ways": ways, "pick": ways[pick], "plan": ways[min(2 * pick, len(ways) - 1)]}
         s.settle(step)
         return step
 
@@ -199,6 +199,8 @@ def scheduler(_gnnc, _box):
         f = s.judge([settled(ways, 5), settled(ways[:6], 5)])
         if f["rank"] != want or f["steps"] != 1 or abs(f["worst"] - 1) > 1e-9:
             return "found %s, wanted a rank of %d" % (f, want)
+        if abs(f["gain"] - 0.5) > 1e-9 or abs(f["gain_best"] - 2) > 1e-9:  # 3 as the plan says, 2 as picked, 1 at best
+            return "found %s, wanted a gain of 0.5 and at best 2" % f
     noisy = [way(2, 2 + i % 2, -i) for i in range(30)] + [way(1, 3, 0)]
     f = s.judge([settled(noisy, 0)])
     if f["pairs"] or f["worst"]:

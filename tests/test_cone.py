@@ -38,6 +38,7 @@ MODELS = {
     "ex": "  c1 = graph_conv(O = 8, aggr = max)\n  c2 = res_gated(O = C)\n  return c2(relu(c1(x)))",
     "ranks": "  l = linear(O = 4)\n  c = gcn(O = C)\n  return c(median_in(tanh(l(x)).src))",
     "words": "  param T: [24, F] = normal(0, 1)\n  k: node index[24] = int(floor(4 * sum(x * x, F)))\n  c = gcn(O = C)\n  return c(T[k])",
+    "strips": "  c1 = gin(nn = mlp(40))\n  c2 = gin(nn = mlp(24))\n  l = linear(O = C)\n  h = relu(c1(x, O = 33))\n  return l(relu(c2(h, O = 17)))",
     "near": "  l = linear(O = 3)\n  c = gcn(O = C)\n  h = l(x)\n  graph near = knn(h, k = 3)\n  return c(h + over near { sum_in(h.src) })",
     "deep_res": "  l = linear(O = 8)\n  c1 = gcn2()\n  c2 = gcn2()\n  o = gcn(O = C)\n  h = l(x)\n  return o(relu(c2(relu(c1(h, h)), h)))",
 }
@@ -197,8 +198,36 @@ def keeps_signs():
     return "rows are left out:\n" + text if "needs rows" in text else None
 
 
+def by_strips():
+    """Kernels that run strip by strip leave rows out, too (same_bits shows that no bit changes)."""
+    n, e = edges_of("hub")
+    d = data("d", n, e, masks(n)["few"])
+    s = steps(build("strips", d), d, "--cone", "on")
+    chains = [s[i:i + 1 + x["with_next"]] for i, x in enumerate(s) if "with_next" in x]
+    some = sum(any("rows_needed" in x for x in chain) for chain in chains)
+    return None if some else "of %d chains none leaves rows out" % len(chains)
+
+
+def by_batches():
+    """Each batch of graphs has rows of its own that it needs. They are listed anew for each, if that is asked for."""
+    rng, n, graphs = np.random.default_rng(9), 300, 12
+    batch = np.sort(rng.integers(0, graphs, n))
+    src = rng.integers(0, n, 900)
+    dst = np.array([rng.choice(np.flatnonzero(batch == batch[u])) for u in src])
+    arrays = {"edge_index": np.stack([src, dst]), "x": rng.standard_normal((n, 6)).astype("<f4"), "y": rng.integers(0, 3, n), "batch": batch,
+              "train_mask": rng.random(n) < 0.1, "val_mask": rng.random(n) < 0.2}
+    d = toy.store(box.path("batches"), arrays, num_classes=3, num_graphs=graphs)
+    model = box.write("batches.gnn", "model net(x: node[F]) -> node[C] {\n%s\n}\n%s" % (MODELS["gcn"], (TRAIN % LOSS).replace("epochs", "batch 5 of graphs\n  epochs")))
+    box.must(box.gnnc, "build", model, "--data", d, "--cpu", "native", "-o", "batches.exe")
+    want = train(box.path("batches.exe"), d, "--cone", "off", "--threads", "1")
+    for cone, threads in (("on", "1"), ("on", "3"), ("auto", "2")):
+        if train(box.path("batches.exe"), d, "--cone", cone, "--threads", threads) != want:
+            return "--cone %s, %s threads: other losses or weights" % (cone, threads)
+    return None
+
+
 for model in MODELS:
     box.report(model, same_bits(model))
-for test in [right_rows, by_cost, says_what_it_saves, says_why, keeps_signs]:
+for test in [right_rows, by_cost, by_strips, by_batches, says_what_it_saves, says_why, keeps_signs]:
     box.report(test.__name__, test())
 box.close()

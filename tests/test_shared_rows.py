@@ -131,7 +131,26 @@ def few_rows_needed():
     mask = np.zeros(500, bool)
     mask[[0, 499, 17]] = True
     d = data("short", train_mask=mask)
-    return compare(build("gat", MODELS["gat"], d), d, [(2, ("--share", "1", "--cone", "on")), (3, ("--share", "1"))])
+    exe, both = build("gat", MODELS["gat"], d), (2, ("--share", "300", "--cone", "on"))
+    if not any("shared_rows" in s and "rows_needed" in s for s in planned(exe, d, *[both[0], *both[1]])[2]["train_step"]["steps"]):
+        return "no kernel that leaves rows out shares one"
+    return compare(exe, d, [both, (2, ("--share", "1", "--cone", "on")), (3, ("--share", "1"))])
+
+
+def drawn():
+    """Edges that are drawn anew for each step have other long rows each time."""
+    text = """model net(x: node[F]) -> node[C] {
+  pairs p = negatives(g, k = 3)
+  h = linear(x, O = 8)
+  a = over p { sum_in(tanh(h.src + h.dst)) }
+  return linear(h + a, O = C)
+}
+""" + TRAIN % ("cross_entropy(net(data.x), data.y) on data.train", "")
+    d = data("short")
+    box.must(box.gnnc, "build", box.write("drawn.gnn", text), "--data", d, "--cpu", "native", "-o", "exe")
+    if not planned(box.path("exe"), d, 2, "--share", "1")[0]:
+        return "no row is shared"
+    return compare(box.path("exe"), d, [(2, ("--share", "1")), (3, ("--share", "6"))])
 
 
 def batches():
@@ -147,7 +166,7 @@ def batches():
     return compare(build("batches", body, d, graphs=True), d, [(2, ("--share", "1")), (3, ("--share", "300"))])
 
 
-for name, test in (("graphs without long rows", untouched), ("off", off), ("few rows needed", few_rows_needed), ("batches", batches)):
+for name, test in (("graphs without long rows", untouched), ("off", off), ("few rows needed", few_rows_needed), ("drawn for each step", drawn), ("batches", batches)):
     box.report(name, test())
 r = box.run(box.path("exe"), "plan", "--data", data("even"), "--share", "-1")
 box.report("a length that is none", (r.rc != 1 or "--share" not in r.err) and r.err)

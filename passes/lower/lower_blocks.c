@@ -173,8 +173,9 @@ static void note_gemm(Lower *l, const Sum *x, const Group *g)
 {
     const IrOp *op = fused_op(l->f, x->v);
     if (!g->gemm) return;
+    l->step->kind = PLAN_STEP_PRODUCT;
     l->step->gemm = (PlanGemm){
-        .present = true, .transposed_a = true,
+        .transposed_a = true,
         .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
         .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])), .c = x->part.buffer,
         .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(g->space, PLAN_BLOCKS),

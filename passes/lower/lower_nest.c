@@ -538,8 +538,8 @@ static void note_gemm(Lower *l)
     if (!g->gemm) return;
     const IrOp *op = fused_op(l->f, g->roots.data[0]);
     const IrType *a = &fused_op(l->f, op->args[0])->type;
+    l->step->kind = PLAN_STEP_PRODUCT;
     l->step->gemm = (PlanGemm){
-        .present = true,
         .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
         .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])),
         .c = plan_value_buffer(l->lf, g->roots.data[0]),

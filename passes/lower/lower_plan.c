@@ -160,7 +160,6 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
     l->step = ARENA_NEW(a, PlanStep);
     l->step->cut = IR_NONE;
     l->step->grain = 1;
-    l->step->chain = 1;
     l->step->group = g;
     l->step->cone = (PlanCone){PLAN_SET_ALL, PLAN_SET_ALL, PLAN_SET_ALL};
     const Group *group = &lf->f->groups.data[g];
@@ -220,8 +219,7 @@ static uint32_t join_plan(Lower *l, const char *kind)
         narrow->name = arena_printf(l->arena, "%s_narrow", l->kernel->name);
         narrow->comment = arena_printf(l->arena, "%s; for 16 vector registers", l->kernel->comment);
     }
-    VEC_PUSH(l->arena, &plan->kernels, l->kernel);
-    VEC_PUSH(l->arena, &plan->narrow, narrow);
+    VEC_PUSH(l->arena, &plan->kernels, ((PlanKernel){{[PLAN_WIDE] = l->kernel, [PLAN_NARROW] = narrow}}));
     strmap_put(l->lf->kernels, text, (void *)(uintptr_t)plan->kernels.n); /* NOLINT: an index as a pointer */
     return plan->kernels.n - 1;
 }

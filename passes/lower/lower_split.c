@@ -155,8 +155,11 @@ void split_finish(Lower *l)
     pass_remark(l->lf->ctx, PASS_schedule, !why, step->span, "%s: threads %s rows with very many elements of `%s`%s%s",
                 l->lf->prog->name, why ? "do not share" : "may share", step->label, why ? ": " : "", why ? why : "");
     if (why) return;
-    step->split.walks = l->walks;
-    step->split.kernel = join_splits(l);
-    find_reads(l, &step->split);
-    for (uint32_t i = 0; i < l->step->args.n; i++) VEC_PUSH(l->arena, &step->split.args, l->step->args.data[i]);
+    PlanSplit *split = ARENA_NEW(l->arena, PlanSplit);
+    split->walks = l->walks;
+    split->kernel = join_splits(l);
+    find_reads(l, split);
+    for (uint32_t i = 0; i < l->step->args.n; i++) VEC_PUSH(l->arena, &split->args, l->step->args.data[i]);
+    ICE_UNLESS(step->kind == PLAN_STEP_KERNEL && split->walks);
+    step->split = split;
 }

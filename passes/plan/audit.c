@@ -36,10 +36,9 @@ const char *audit_buffer(const Audit *x, uint32_t b)
 
 void audit_chain(const PlanProgram *p, uint32_t s, uint32_t *first, uint32_t *last)
 {
-    *first = s;
-    while (*first && !p->steps.data[*first].chain) --*first;
-    uint32_t n = p->steps.data[*first].chain;
-    *last = *first + (n ? n - 1 : 0);
+    const PlanChain *chain = plan_chain(p, s);
+    *first = chain ? chain->first : s;
+    *last = chain ? chain->first + chain->n - 1 : s;
 }
 
 void audit_leaves(const FusedFunc *f, uint32_t g, IrId v, bool *seen, bool *leaf)
@@ -131,9 +130,9 @@ static bool has_arg(const PlanStep *s, uint32_t buffer)
 static bool check_split(Audit *x, uint32_t s)
 {
     const PlanStep *step = &x->p->steps.data[s];
-    const PlanSplit *split = &step->split;
-    if (!split->walks) return true;
-    if (split->kernel >= x->plan->splits.n || split->walks > PLAN_SPLIT_WALKS)
+    const PlanSplit *split = plan_split(step);
+    if (!split) return true;
+    if (split->kernel >= x->plan->splits.n || !split->walks || split->walks > PLAN_SPLIT_WALKS)
         return audit_fail(x, s, "has no kernel for parts of rows");
     if (step->cut == IR_NONE || step->extent.kind != PLAN_COUNT || step->extent.space != x->plan->module->maps.data[step->cut].to)
         return audit_fail(x, s, "has parts of rows of another map");
@@ -149,10 +148,10 @@ static bool check_gemm(Audit *x, uint32_t s)
 {
     const PlanStep *step = &x->p->steps.data[s];
     const PlanGemm *g = &step->gemm;
-    if (!g->present) return true;
+    if (step->kind != PLAN_STEP_PRODUCT) return true;
     for (uint32_t i = 0; i < step->args.n; i++) {
         const PlanArg *a = &step->args.data[i];
-        KirParamKind kind = x->plan->kernels.data[step->kernel]->params.data[i].kind;
+        KirParamKind kind = plan_kernel(x->plan, step->kernel, true)->params.data[i].kind;
         if (!a->is_buffer) continue;
         bool fits = kind == KIR_IN ? a->buffer == g->a || a->buffer == g->b : a->buffer == g->c && g->c != g->a && g->c != g->b;
         if (!fits) return audit_fail(x, s, "is more than the product that may stand for it: %s", audit_buffer(x, a->buffer));
@@ -167,36 +166,30 @@ static bool check_gemm(Audit *x, uint32_t s)
 /* Iterations are rows of a space, or blocks of them. */
 static bool is_by_rows(const PlanCount *e) { return e->kind == PLAN_COUNT || (e->kind == PLAN_BLOCKS && e->max == INT64_MAX); }
 
-static bool check_link(Audit *x, uint32_t s, const PlanStep *head)
+static bool check_link(Audit *x, uint32_t s, const PlanChain *chain)
 {
     const PlanStep *step = &x->p->steps.data[s];
     const PlanCount *e = &step->extent;
     int64_t block = e->kind == PLAN_BLOCKS ? e->block : 1;
-    if (e->space != head->extent.space || !is_by_rows(e))
+    if (e->space != x->p->steps.data[chain->first].extent.space || !is_by_rows(e))
         return audit_fail(x, s, "runs by strips of rows that are not its own");
-    if (head->strip < 1 || head->strip % block)
-        return audit_fail(x, s, "runs by strips of %lld rows, which are no whole blocks", (long long)head->strip);
-    if (step->cone.rows != PLAN_SET_ALL || step->cone.walk != PLAN_SET_ALL) return audit_fail(x, s, "leaves rows out, by strips");
+    if (chain->strip < 1 || chain->strip % block)
+        return audit_fail(x, s, "runs by strips of %lld rows, which are no whole blocks", (long long)chain->strip);
     return true;
 }
 
-static bool check_chain(Audit *x, uint32_t s)
+static bool check_chain(Audit *x, uint32_t i)
 {
-    const PlanStep *head = &x->p->steps.data[s];
-    uint32_t args = 0;
-    if (!head->chain) {
-        uint32_t first, last;
-        audit_chain(x->p, s, &first, &last);
-        return last >= s ? true : audit_fail(x, s, "is run by nobody");
+    const PlanChain *c = &x->p->chains.data[i];
+    uint32_t args = 0, free_from = i ? c[-1].first + c[-1].n : 0;
+    if (c->first >= x->p->steps.n || c->n > x->p->steps.n - c->first) return audit_fail(x, UINT32_MAX, "chain %u has steps that are not there", i);
+    if (c->first < free_from) return audit_fail(x, c->first, "runs in two chains");
+    if (c->n < 2 || c->n > PLAN_CHAIN_STEPS) return audit_fail(x, c->first, "runs with too many others, or with none");
+    for (uint32_t s = c->first; s < c->first + c->n; s++) {
+        args += x->p->steps.data[s].args.n;
+        if (!check_link(x, s, c)) return false;
     }
-    if (head->chain > PLAN_CHAIN_STEPS || head->chain > x->p->steps.n - s) return audit_fail(x, s, "runs with too many others");
-    for (uint32_t k = 0; k < head->chain; k++) {
-        const PlanStep *step = &x->p->steps.data[s + k];
-        if (k && step->chain) return audit_fail(x, s + k, "runs alone and in a chain");
-        args += step->args.n;
-        if (head->chain > 1 && !check_link(x, s + k, head)) return false;
-    }
-    return args <= PLAN_CHAIN_ARGS ? true : audit_fail(x, s, "runs with too many arguments");
+    return args <= PLAN_CHAIN_ARGS ? true : audit_fail(x, c->first, "runs with too many arguments");
 }
 
 /* What lies in strips is touched by one chain alone. */
@@ -272,12 +265,12 @@ static bool check_writers(Audit *x, uint32_t s)
     const PlanStep *step = &x->p->steps.data[s];
     for (uint32_t i = 0; i < step->args.n; i++) {
         const PlanArg *a = &step->args.data[i];
-        if (!a->is_buffer || x->plan->kernels.data[step->kernel]->params.data[i].kind == KIR_IN) continue;
+        if (!a->is_buffer || plan_kernel(x->plan, step->kernel, true)->params.data[i].kind == KIR_IN) continue;
         const PlanBuffer *b = &x->p->buffers.data[a->buffer];
         if (b->writer != UINT32_MAX && b->writer != s)
             return audit_fail(x, s, "writes %s, of which step %u alone leaves rows 0", audit_buffer(x, a->buffer), b->writer);
         if (step->cone.rows == PLAN_SET_ALL) continue;
-        if (b->kind != PLAN_ARENA || b->writer != s)
+        if ((b->kind != PLAN_ARENA && b->kind != PLAN_STRIP) || b->writer != s)
             return audit_fail(x, s, "leaves rows of %s out, which are not 0", audit_buffer(x, a->buffer));
     }
     return true;
@@ -307,7 +300,7 @@ static bool check_owned(Audit *x, uint32_t s)
     const PlanStep *step = &x->p->steps.data[s];
     for (uint32_t i = 0; i < step->args.n; i++) {
         const PlanArg *a = &step->args.data[i];
-        if (!a->is_buffer || x->plan->kernels.data[step->kernel]->params.data[i].kind == KIR_IN) continue;
+        if (!a->is_buffer || plan_kernel(x->plan, step->kernel, true)->params.data[i].kind == KIR_IN) continue;
         const PlanBuffer *b = &x->p->buffers.data[a->buffer];
         bool own = b->kind != PLAN_TENSOR && b->kind != PLAN_RESULT;
         for (uint32_t r = 0; r < x->f->f->results.n && !own; r++)
@@ -354,16 +347,19 @@ static bool check_reads(Audit *x, uint32_t s)
 static bool check_step(Audit *x, uint32_t s)
 {
     const PlanStep *step = &x->p->steps.data[s];
-    if (step->kernel >= x->plan->kernels.n || step->group >= x->f->groups.n) return audit_fail(x, s, "has no kernel");
-    const KirKernel *narrow = x->plan->narrow.data[step->kernel];
-    return check_chain(x, s) && check_args(x, s, x->plan->kernels.data[step->kernel], step->args.data, step->args.n, false) &&
-           (!narrow || check_args(x, s, narrow, step->args.data, step->args.n, false)) && check_gemm(x, s) && check_split(x, s) &&
-           check_cone(x, s) && check_writers(x, s) && check_owned(x, s) && check_reads(x, s);
+    if (!plan_has_kernel(step) || step->kernel >= x->plan->kernels.n || step->group >= x->f->groups.n) return audit_fail(x, s, "has no kernel");
+    for (unsigned v = 0; v < PLAN_N_VARIANTS; v++) {
+        const KirKernel *k = x->plan->kernels.data[step->kernel].variants[v];
+        if (k && !check_args(x, s, k, step->args.data, step->args.n, false)) return false;
+    }
+    return check_gemm(x, s) && check_split(x, s) && check_cone(x, s) && check_writers(x, s) && check_owned(x, s) && check_reads(x, s);
 }
 
 static bool check_rules(Audit *x)
 {
     if (!check_slots_differ(x) || !check_strips(x)) return false;
+    for (uint32_t i = 0; i < x->p->chains.n; i++)
+        if (!check_chain(x, i)) return false;
     for (uint32_t i = 0; i < x->f->f->results.n; i++)
         if (!check_result(x, i)) return false;
     for (uint32_t s = 0; s < x->p->sets.n; s++)
@@ -383,7 +379,7 @@ static int64_t nodes_for(const HostPlan *plan)
         for (uint32_t s = 0; s < plan->programs.data[i]->steps.n; s++) {
             const PlanStep *step = &plan->programs.data[i]->steps.data[s];
             const PlanCount *e = &step->extent;
-            if (step->chain != 1 && e->kind == PLAN_BLOCKS && e->block + MORE_NODES > n) n = e->block + MORE_NODES;
+            if (plan_chain(plan->programs.data[i], s) && e->kind == PLAN_BLOCKS && e->block + MORE_NODES > n) n = e->block + MORE_NODES;
         }
     return n < MOST_NODES ? n : MOST_NODES;
 }
@@ -421,7 +417,7 @@ const char *audit_plan(Arena *a, const HostPlan *plan, const FusedModule *fm, ui
                          fm->funcs.data[i],
                          buffer_of[i],
                          ARENA_ARRAY(scratch, bool, p->buffers.n + 1),
-                         ARENA_ARRAY(scratch, uint8_t *, 3 * p->steps.n + 1),
+                         ARENA_ARRAY(scratch, uint8_t *, AUDIT_KERNELS * p->steps.n + 1),
                          NULL};
         check_rules(&all[i]);
         if (!why) why = all[i].why;

@@ -8,6 +8,8 @@
    Where there are more, what they belong to is taken to be right. */
 enum { AUDIT_MOST_ELEMENTS = 4 << 20, AUDIT_MOST_ALL = 12 << 20 };
 
+enum { AUDIT_PARTS = PLAN_N_VARIANTS, AUDIT_KERNELS }; /* of a step: the variants, and the kernel for parts of rows */
+
 /* One program under audit. */
 typedef struct Audit {
     Arena *arena;
@@ -16,8 +18,7 @@ typedef struct Audit {
     const FusedFunc *f;
     const uint32_t *buffer_of; /* where the plan says that a stored value lies; UINT32_MAX: nowhere */
     bool *wants;               /* by buffer: accesses of some step depend on its numbers */
-    uint8_t **how;             /* by step, the kernel, the narrow one and that of parts of rows: what of it runs
-                                  (kir_watch_plan) */
+    uint8_t **how;             /* [steps][AUDIT_KERNELS] what of a kernel runs (kir_watch_plan) */
     const char *why;           /* the first thing that is wrong, or NULL */
 } Audit;
 

@@ -41,22 +41,19 @@ typedef struct Run {
     KirWatch watch;
 } Run;
 
-enum { WIDE, NARROW, PARTS };
-
 /* ---- what runs --------------------------------------------------------------------------------------------------- */
 
 static const KirKernel *kernel_of(const Audit *x, uint32_t s, unsigned which)
 {
     const PlanStep *step = &x->p->steps.data[s];
-    if (which == WIDE) return x->plan->kernels.data[step->kernel];
-    if (which == NARROW) return x->plan->narrow.data[step->kernel];
-    return step->split.walks ? x->plan->splits.data[step->split.kernel] : NULL;
+    if (which < PLAN_N_VARIANTS) return x->plan->kernels.data[step->kernel].variants[which];
+    return plan_split(step) ? x->plan->splits.data[step->split->kernel] : NULL;
 }
 
 static const PlanArg *args_of(const Audit *x, uint32_t s, unsigned which)
 {
     const PlanStep *step = &x->p->steps.data[s];
-    return which == PARTS ? step->split.args.data : step->args.data;
+    return which == AUDIT_PARTS && plan_split(step) ? step->split->args.data : step->args.data;
 }
 
 /* True where another buffer's numbers are wanted. */
@@ -66,7 +63,7 @@ static bool plan_kernel_run(Audit *x, uint32_t s, unsigned which)
     if (!k) return false;
     bool *wants = ARENA_ARRAY(x->arena, bool, k->params.n + 1), more = false;
     const PlanArg *args = args_of(x, s, which);
-    uint8_t **how = &x->how[3 * s + which];
+    uint8_t **how = &x->how[AUDIT_KERNELS * s + which];
     if (!*how) *how = ARENA_ARRAY(x->arena, uint8_t, k->ins.n + 1);
     for (uint32_t i = 0; i < k->params.n; i++) wants[i] = args[i].is_buffer && x->wants[args[i].buffer];
     kir_watch_plan(k, wants, *how);
@@ -87,7 +84,7 @@ bool audit_wants(Audit *x, AuditWorld *w)
     while (again) {
         again = false;
         for (uint32_t s = 0; s < x->p->steps.n; s++)
-            for (unsigned which = WIDE; which <= PARTS; which++) again |= plan_kernel_run(x, s, which);
+            for (unsigned which = 0; which < AUDIT_KERNELS; which++) again |= plan_kernel_run(x, s, which);
     }
     for (uint32_t b = 0; b < x->p->buffers.n; b++) {
         const PlanBuffer *it = &x->p->buffers.data[b];
@@ -230,7 +227,7 @@ static void call(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi, con
     }
     r->watch = (KirWatch){.touch = touch,
                           .user = r,
-                          .how = r->x->how[3 * s + which],
+                          .how = r->x->how[AUDIT_KERNELS * s + which],
                           .fuel = r->fuel,
                           .taint = r->in_walk ? ARENA_ARRAY(scratch, bool, k->ins.n + 1) : NULL};
     const char *why = r->fuel > 0 ? kir_watch(scratch, k, args, elems, lo, hi, &r->watch) : NULL;
@@ -239,14 +236,14 @@ static void call(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi, con
     arena_free(scratch);
 }
 
-static unsigned variant(const Run *r, uint32_t s, bool narrow) { return narrow && kernel_of(r->x, s, NARROW) ? NARROW : WIDE; }
+static unsigned variant(const Run *r, uint32_t s, bool narrow) { return narrow && kernel_of(r->x, s, PLAN_NARROW) ? PLAN_NARROW : PLAN_WIDE; }
 
 /* ---- parts of rows ----------------------------------------------------------------------------------------------- */
 
 static const int64_t *split_rows(const Run *r, uint32_t s)
 {
     const PlanStep *step = &r->x->p->steps.data[s];
-    return step->split.walks ? r->w->rows[step->cut] : NULL;
+    return plan_split(step) ? r->w->rows[step->cut] : NULL;
 }
 
 static int64_t blocks_of(const int64_t *rows, int64_t row)
@@ -268,7 +265,7 @@ static void make_buffer(Run *r, uint32_t b, bool tracked)
 /* Room for what blocks sum up to. */
 static void make_states(Run *r, uint32_t s, int64_t blocks)
 {
-    const PlanSplit *split = &r->x->p->steps.data[s].split;
+    const PlanSplit *split = r->x->p->steps.data[s].split;
     for (uint32_t i = 0; i < split->args.n; i++) {
         uint32_t b = split->args.data[i].buffer;
         if (!split->args.data[i].is_buffer || r->x->p->buffers.data[b].kind != PLAN_STATE) continue;
@@ -287,14 +284,14 @@ static void run_walks(Run *r, uint32_t s)
     make_states(r, s, blocks);
     r->by_unit = r->in_walk = true;
     r->first_row = r->last_row = 0;
-    for (Part p = {0}; p.phase < r->x->p->steps.data[s].split.walks; p.phase++) {
+    for (Part p = {0}; p.phase < r->x->p->steps.data[s].split->walks; p.phase++) {
         p.first = 0;
         for (int64_t v = 0, unit = 0; v < n; p.first += blocks_of(rows, v++))
             for (int64_t k = 0; k < blocks_of(rows, v); k++) {
                 p.from = rows[v] + k * ORDER_ROW_BLOCK;
                 p.to = p.from + ORDER_ROW_BLOCK < rows[v + 1] ? p.from + ORDER_ROW_BLOCK : rows[v + 1];
                 r->unit = r->round + 1 + (uint32_t)unit++;
-                call(r, s, PARTS, v, v + 1, &p);
+                call(r, s, AUDIT_PARTS, v, v + 1, &p);
             }
         r->round += (uint32_t)blocks + 2;
     }
@@ -309,7 +306,7 @@ static void call_rows(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi
     for (int64_t v = 0; rows && v < hi; p.first += blocks_of(rows, v++)) {
         if (v < lo || !blocks_of(rows, v)) continue;
         call(r, s, which, lo, v, NULL);
-        call(r, s, PARTS, v, v + 1, &p);
+        call(r, s, AUDIT_PARTS, v, v + 1, &p);
         lo = v + 1;
     }
     call(r, s, which, lo, hi, NULL);
@@ -365,7 +362,7 @@ static void run_strips(Run *r, uint32_t first, uint32_t last, bool narrow)
 /* Accesses of step s depend on numbers that are too many. */
 static bool is_blind(const Run *r, uint32_t s)
 {
-    for (unsigned which = WIDE; which <= PARTS; which++) {
+    for (unsigned which = 0; which < AUDIT_KERNELS; which++) {
         const KirKernel *k = kernel_of(r->x, s, which);
         const PlanArg *args = args_of(r->x, s, which);
         for (uint32_t i = 0; k && i < k->params.n; i++) {
@@ -380,7 +377,7 @@ static bool is_blind(const Run *r, uint32_t s)
 static void assume(Run *r, uint32_t s)
 {
     const PlanStep *step = &r->x->p->steps.data[s];
-    const KirKernel *k = kernel_of(r->x, s, WIDE);
+    const KirKernel *k = kernel_of(r->x, s, PLAN_WIDE);
     for (uint32_t i = 0; i < step->args.n; i++) {
         uint32_t b = step->args.data[i].buffer;
         if (!step->args.data[i].is_buffer || k->params.data[i].kind == KIR_IN || !r->tags[b]) continue;
@@ -396,7 +393,7 @@ static Tag **saved(Run *r, uint32_t first, uint32_t last, Arena *scratch)
     for (uint32_t s = first; s <= last; s++)
         for (uint32_t i = 0; i < r->x->p->steps.data[s].args.n; i++) {
             const PlanArg *a = &r->x->p->steps.data[s].args.data[i];
-            bool written = a->is_buffer && kernel_of(r->x, s, WIDE)->params.data[i].kind != KIR_IN;
+            bool written = a->is_buffer && kernel_of(r->x, s, PLAN_WIDE)->params.data[i].kind != KIR_IN;
             if (!written || !r->tags[a->buffer] || all[a->buffer]) continue;
             size_t n = (size_t)r->elems[a->buffer];
             all[a->buffer] = ARENA_ARRAY(scratch, Tag, n + 1);
@@ -420,7 +417,7 @@ static void run_steps(Run *r)
         bool narrow = false, blind = false;
         audit_chain(r->x->p, s, &first, &last);
         for (uint32_t k = first; k <= last; k++) {
-            narrow |= kernel_of(r->x, k, NARROW) != NULL;
+            narrow |= kernel_of(r->x, k, PLAN_NARROW) != NULL;
             blind |= is_blind(r, k);
         }
         if (narrow && !blind) {
@@ -441,7 +438,7 @@ static void run_steps(Run *r)
 static bool is_written(const Audit *x, uint32_t b)
 {
     for (uint32_t s = 0; s < x->p->steps.n; s++)
-        for (unsigned which = WIDE; which <= PARTS; which += PARTS) {
+        for (unsigned which = PLAN_WIDE; which <= AUDIT_PARTS; which += AUDIT_PARTS) {
             const KirKernel *k = kernel_of(x, s, which);
             const PlanArg *args = args_of(x, s, which);
             for (uint32_t i = 0; k && i < k->params.n; i++)

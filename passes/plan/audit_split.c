@@ -97,26 +97,26 @@ static bool run(Numbers *m, const KirKernel *k, const PlanArg *args, void **data
 
 static bool run_shared(Numbers *m, const PlanStep *s, int64_t row, int64_t lo, int64_t hi)
 {
-    const KirKernel *k = m->x->plan->splits.data[s->split.kernel];
+    const KirKernel *k = m->x->plan->splits.data[s->split->kernel];
     int64_t part[] = {[PLAN_SPLIT_PHASE] = 0, [PLAN_SPLIT_FROM] = lo, [PLAN_SPLIT_TO] = hi, [PLAN_SPLIT_FIRST] = 0};
-    for (; part[PLAN_SPLIT_PHASE] < s->split.walks; part[PLAN_SPLIT_PHASE]++)
+    for (; part[PLAN_SPLIT_PHASE] < s->split->walks; part[PLAN_SPLIT_PHASE]++)
         for (int64_t from = lo; from < hi; from += ORDER_ROW_BLOCK) {
             part[PLAN_SPLIT_FROM] = from;
             part[PLAN_SPLIT_TO] = from + ORDER_ROW_BLOCK < hi ? from + ORDER_ROW_BLOCK : hi;
-            if (!run(m, k, s->split.args.data, m->shared, row, part)) return false;
+            if (!run(m, k, s->split->args.data, m->shared, row, part)) return false;
         }
     part[PLAN_SPLIT_PHASE] = PLAN_SPLIT_LAST;
     part[PLAN_SPLIT_FROM] = part[PLAN_SPLIT_TO] = 0;
-    return run(m, k, s->split.args.data, m->shared, row, part);
+    return run(m, k, s->split->args.data, m->shared, row, part);
 }
 
 static void check_step(Numbers *m, uint32_t s, int64_t row, int64_t lo, int64_t hi)
 {
     const PlanStep *step = &m->x->p->steps.data[s];
-    const KirKernel *k = m->x->plan->kernels.data[step->kernel];
+    const KirKernel *k = plan_kernel(m->x->plan, step->kernel, true);
     int64_t blocks = (hi - lo + ORDER_ROW_BLOCK - 1) / ORDER_ROW_BLOCK;
     if (!make_buffers(m, step->args.data, step->args.n, 0)) return;
-    if (!make_buffers(m, step->split.args.data, step->split.args.n, blocks)) return;
+    if (!make_buffers(m, step->split->args.data, step->split->args.n, blocks)) return;
     if (!run(m, k, step->args.data, m->plain, row, NULL) || !run_shared(m, step, row, lo, hi)) return;
     for (uint32_t i = 0; i < step->args.n; i++) {
         uint32_t b = step->args.data[i].buffer;
@@ -131,7 +131,7 @@ void audit_split(Audit *x, AuditWorld *w, bool *seen)
 {
     for (uint32_t s = 0; s < x->p->steps.n && !x->why; s++) {
         const PlanStep *step = &x->p->steps.data[s];
-        if (!step->split.walks || seen[step->split.kernel] || !w->rows[step->cut]) continue;
+        if (!plan_split(step) || seen[step->split->kernel] || !w->rows[step->cut]) continue;
         const int64_t *rows = w->rows[step->cut];
         int64_t n = audit_count(w, &step->extent), v = 0;
         while (v < n && rows[v + 1] - rows[v] <= ORDER_ROW_BLOCK) v++;
@@ -140,7 +140,7 @@ void audit_split(Audit *x, AuditWorld *w, bool *seen)
         uint32_t n_buffers = x->p->buffers.n + 1;
         Numbers m = {x, w, scratch, ARENA_ARRAY(scratch, void *, n_buffers), ARENA_ARRAY(scratch, void *, n_buffers),
                      ARENA_ARRAY(scratch, int64_t, n_buffers), FUEL};
-        seen[step->split.kernel] = true;
+        seen[step->split->kernel] = true;
         check_step(&m, s, v, rows[v], rows[v + 1]);
         arena_free(scratch);
     }

@@ -7,7 +7,7 @@
      %7 = contract(relu %6, %W2)                      of 192 rows
 
    After Welder's connected tiles, ISOSceles and Graphite. Changes no kernel and no bit of a result: which rows of a step are
-   computed before which of another is all that changes. Never joins steps of which rows are left out (cone.c). */
+   computed before which of another is all that changes. */
 #include "passes/plan/planning.h"
 #include "base/ice.h"
 
@@ -43,7 +43,7 @@ static Use use_of(const Connect *c, uint32_t i, uint32_t buffer)
     unsigned use = NOT;
     for (uint32_t k = 0; k < s->args.n; k++) {
         if (!s->args.data[k].is_buffer || s->args.data[k].buffer != buffer) continue;
-        KirParamKind kind = c->plan->kernels.data[s->kernel]->params.data[k].kind;
+        KirParamKind kind = plan_kernel(c->plan, s->kernel, true)->params.data[k].kind;
         use |= (kind == KIR_OUT ? 0 : READS) | (kind == KIR_IN ? 0 : WRITES);
     }
     return (Use)use;
@@ -54,9 +54,8 @@ static bool runs_by_rows(const Connect *c, uint32_t i, int64_t *block)
 {
     const PlanStep *s = step_at(c, i);
     const Group *g = group_at(c, i);
-    if (g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || s->cone.rows != PLAN_SET_ALL || s->extent.space != g->space) return false;
+    if (g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || s->extent.space != g->space) return false;
     ICE_UNLESS(c->steps_of[s->group] == 1); /* only sums of all rows, ranks and routes have more */
-    ICE_UNLESS(s->cone.walk == PLAN_SET_ALL); /* only of rows that are left out */
     *block = s->extent.kind == PLAN_BLOCKS ? s->extent.block : 1;
     ICE_UNLESS(s->extent.kind != PLAN_BLOCKS || s->extent.max == INT64_MAX); /* only sums of all rows bound their number */
     return s->extent.kind == PLAN_COUNT || s->extent.kind == PLAN_BLOCKS;
@@ -255,8 +254,8 @@ static void put_in_order(Connect *c, const Chain *x, uint32_t first, uint32_t la
 static bool wants_of(const Connect *c, uint32_t i, uint32_t earlier)
 {
     const PlanStep *s = step_at(c, i);
-    for (uint32_t k = 0; k < s->split.reads.n; k++)
-        if (use_of(c, earlier, s->split.reads.data[k]) & WRITES) return true;
+    for (uint32_t k = 0; k < s->split->reads.n; k++)
+        if (use_of(c, earlier, s->split->reads.data[k]) & WRITES) return true;
     for (uint32_t k = 0; k < s->args.n; k++) {
         const PlanArg *a = &s->args.data[k];
         if (a->is_buffer && (use_of(c, i, a->buffer) & WRITES) && use_of(c, earlier, a->buffer)) return true;
@@ -269,9 +268,9 @@ static void keep_splits(Connect *c, uint32_t head, uint32_t last)
     for (uint32_t i = head + 1; i < last; i++) {
         PlanStep *s = &c->p->steps.data[i];
         bool wants = false;
-        for (uint32_t k = head; k < i; k++) wants |= wants_of(c, i, k);
-        if (!wants || !s->split.walks) continue;
-        s->split.walks = 0;
+        for (uint32_t k = head; k < i && plan_split(s); k++) wants |= wants_of(c, i, k);
+        if (!wants) continue;
+        s->split = NULL;
         pass_remark(c->ctx, PASS_connect, false, s->span,
                     "%s: threads do not share rows of `%s`: its walks want what earlier kernels of the strip make", c->p->name, s->label);
     }
@@ -288,11 +287,9 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     int64_t strip = x.block * (n_blocks > 1 ? n_blocks : 1);
     put_in_order(c, &x, i, last);
     uint32_t head = last - x.n;
-    for (uint32_t k = head; k < last; k++) c->p->steps.data[k].chain = 0;
+    VEC_PUSH(c->ctx->stage, &c->p->chains, ((PlanChain){head, x.n, strip}));
     keep_splits(c, head, last);
-    PlanStep *s = &c->p->steps.data[head];
-    s->chain = x.n;
-    s->strip = strip;
+    const PlanStep *s = step_at(c, head);
     pass_remark(c->ctx, PASS_connect, true, s->span,
                 "%s: `%s` and %u more kernel%s run by strips of %lld rows: %lld bytes less per row of `%s`", c->p->name, s->label,
                 x.n - 1, x.n > 2 ? "s" : "", (long long)strip, (long long)saved, c->f->m->spaces.data[x.space].name);

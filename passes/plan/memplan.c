@@ -9,9 +9,9 @@
 static void find_lives(PlanProgram *p)
 {
     for (uint32_t i = 0; i < p->buffers.n; i++) p->buffers.data[i].first = UINT32_MAX, p->buffers.data[i].last = 0;
-    uint32_t first = 0, last = 0; /* of the chain that s is in */
     for (uint32_t s = 0; s < p->steps.n; s++) {
-        if (p->steps.data[s].chain) first = s, last = s + p->steps.data[s].chain - 1;
+        const PlanChain *chain = plan_chain(p, s);
+        uint32_t first = chain ? chain->first : s, last = chain ? chain->first + chain->n - 1 : s;
         for (uint32_t k = 0; k < p->steps.data[s].args.n; k++) {
             const PlanArg *arg = &p->steps.data[s].args.data[k];
             if (!arg->is_buffer) continue;

@@ -90,7 +90,7 @@ FAULTS = [
     ("runtime/pool.c", "p->fn(p->args, p->bounds[at], p->bounds[at + 1]);", "p->fn(p->args, p->bounds[at] + (at == 1), p->bounds[at + 1]);", "determinism"),
     ("runtime/pool.c", "int64_t at = p->order ? p->order[i] : i;", "int64_t at = p->order && i ? p->order[i] : i;", "runtime_pool"),
     ("runtime/split.c", "if (lo < row) fn(args, lo, row);", "if (lo + 1 < row) fn(args, lo, row);", "shared_rows"),
-    ("runtime/chain.c", "c->n_strips = c->rows / c->strip + (c->rows % c->strip > 0);", "c->n_strips = c->rows / c->strip + (c->rows % c->strip > 1);", "connect"),
+    ("runtime/chain.c", "c->n_strips = c->rows / def->strip + (c->rows % def->strip > 0);", "c->n_strips = c->rows / def->strip + (c->rows % def->strip > 1);", "connect"),
     # blocks of warps
     ("ir/kuniform.c", "case KIR_break_if: part(u, u->owner[user]); break;", "case KIR_break_if: break;", "kernel"),
     ("ir/kuniform.c", "    if (x->op == KIR_set) differ(u, x->args[0]);\n    if (u->parts", "    if (u->parts", "kernel"),
@@ -109,7 +109,7 @@ FAULTS = [
     # drawn by draw.py, and noticed by nothing then
     ("frontend/parse_build.c", "over_expr(p, e, left);\n    over_expr(p, e, right);", "over_expr(p, e, left);", "parse"),
     ("codegen/emit_header.c", "    strmap_put(&n->taken, width, n);\n", "", "embed"),
-    ("ir/plan.c", "    if (!g->present) return;", "    if (g->present) return;", "lower_cases"),
+    ("ir/plan.c", "if (s->kind == PLAN_STEP_PRODUCT) print_gemm", "if (s->kind != PLAN_STEP_PRODUCT) print_gemm", "lower_cases"),
     ("ir/plan.c", "for (uint32_t k = 0; k < s->args.n; k++) {", "for (uint32_t k = 0; k <= s->args.n; k++) {", "lower_cases"),
     ("runtime/cone.c", "        RT_TRY(set_of(m, s, &bits));\n        *small", "        *small", "cone"),
     ("runtime/exec.c", "{\n    for (int64_t i = 0; i < e->program->n_steps; i++) {\n        e->steps[i].choice = *c;", "{\n    for (int64_t i = 1; i < e->program->n_steps; i++) {\n        e->steps[i].choice = *c;", "runtime_pool"),

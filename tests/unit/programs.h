@@ -421,12 +421,12 @@ static inline const RtModel *program_model(const Program *p, int variant,
         fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
     m->kernels = fns;
     if (!fine) return m;
-    int64_t n_steps = 0; /* of all programs */
-    for (int64_t i = 0; i < m->n_programs; i++) n_steps += m->programs[i].n_steps;
-    RtStep *steps = ARENA_ARRAY(p->arena, RtStep, n_steps + 1);
-    memcpy(steps, m->steps, (size_t)n_steps * sizeof *steps);
-    for (int64_t i = 0; i < n_steps; i++) steps[i].grain = 1;
-    m->steps = steps;
+    int64_t n = 0; /* steps of all programs: each calls a kernel */
+    for (int64_t i = 0; i < m->n_programs; i++) n += m->programs[i].n_steps;
+    RtCall *calls = ARENA_ARRAY(p->arena, RtCall, n + 1);
+    memcpy(calls, m->calls, (size_t)n * sizeof *calls);
+    for (int64_t i = 0; i < n; i++) calls[i].grain = 1;
+    m->calls = calls;
     return m;
 }
 

@@ -36,7 +36,7 @@ static PlanProgram *program(HostPlan *plan)
     return plan->programs.data[i];
 }
 
-static KirKernel *kernel(HostPlan *plan, const PlanStep *s) { return plan->kernels.data[s->kernel]; }
+static KirKernel *kernel(HostPlan *plan, const PlanStep *s) { return plan_kernel(plan, s->kernel, true); }
 
 /* How step s uses a buffer: 1 reads, 2 writes. */
 static unsigned use(HostPlan *plan, uint32_t s, uint32_t buffer)
@@ -127,7 +127,7 @@ static bool steps_are_swapped(HostPlan *plan, unsigned k)
     uint32_t b, s, t;
     PlanStep *steps = program(plan)->steps.data;
     for (unsigned i = 0; passed_on(plan, i, &b, &s, &t); i++) {
-        if (t != s + 1 || steps[s].chain != 1 || steps[t].chain != 1 || k--) continue;
+        if (t != s + 1 || plan_chain(program(plan), s) || plan_chain(program(plan), t) || k--) continue;
         PlanStep first = steps[s];
         steps[s] = steps[t];
         steps[t] = first;
@@ -141,7 +141,8 @@ static bool step_is_dropped(HostPlan *plan, unsigned k)
     uint32_t b, s, t;
     PlanProgram *p = program(plan);
     for (unsigned i = 0; passed_on(plan, i, &b, &s, &t); i++) {
-        if (p->steps.data[s].chain != 1 || k--) continue;
+        if (plan_chain(p, s) || k--) continue;
+        for (uint32_t c = 0; c < p->chains.n; c++) p->chains.data[c].first -= p->chains.data[c].first > s;
         memmove(p->steps.data + s, p->steps.data + s + 1, (p->steps.n - s - 1) * sizeof *p->steps.data);
         p->steps.n--;
         for (uint32_t j = 0; j < p->slots.n; j++) p->slots.data[j].first = 0, p->slots.data[j].last = p->steps.n;
@@ -210,13 +211,17 @@ static bool link_is_added(HostPlan *plan, unsigned k)
     uint32_t b, s, t;
     PlanProgram *p = program(plan);
     for (unsigned i = 0; passed_on(plan, i, &b, &s, &t); i++) {
-        PlanStep *x = &p->steps.data[s], *y = &p->steps.data[t];
-        if (t != s + 1 || x->chain != 1 || y->chain != 1 || y->cut == IR_NONE || x->extent.kind != PLAN_COUNT ||
+        const PlanStep *x = &p->steps.data[s], *y = &p->steps.data[t];
+        if (t != s + 1 || plan_chain(p, s) || plan_chain(p, t) || y->cut == IR_NONE || x->extent.kind != PLAN_COUNT ||
             y->extent.kind != PLAN_COUNT || x->extent.space != y->extent.space || k--)
             continue;
-        x->chain = 2;
-        x->strip = 96;
-        y->chain = 0;
+        static PlanChain chains[64];
+        uint32_t n = 0, at = 0;
+        while (at < p->chains.n && p->chains.data[at].first < s) chains[n++] = p->chains.data[at++];
+        chains[n++] = (PlanChain){s, 2, 96};
+        while (at < p->chains.n) chains[n++] = p->chains.data[at++];
+        p->chains.data = chains;
+        p->chains.n = n;
         return true;
     }
     return false;
@@ -239,7 +244,8 @@ static PlanStep *with_walks(HostPlan *plan, unsigned k, uint32_t least, PlanProg
     for (uint32_t i = 0; i < plan->programs.n; i++)
         for (uint32_t s = 0; s < plan->programs.data[i]->steps.n; s++) {
             *p = plan->programs.data[i];
-            if ((*p)->steps.data[s].split.walks >= least && !k--) return &(*p)->steps.data[s];
+            const PlanSplit *split = plan_split(&(*p)->steps.data[s]);
+            if (split && split->walks >= least && !k--) return &(*p)->steps.data[s];
         }
     return NULL;
 }
@@ -248,7 +254,7 @@ static bool walk_is_dropped(HostPlan *plan, unsigned k)
 {
     PlanProgram *p;
     PlanStep *s = with_walks(plan, k, 2, &p); /* without any, rows are not split: right */
-    if (s) s->split.walks--;
+    if (s) s->split->walks--;
     return s != NULL;
 }
 
@@ -257,9 +263,9 @@ static bool state_is_not_kept(HostPlan *plan, unsigned k)
     PlanProgram *p;
     PlanStep *s = with_walks(plan, k, 1, &p);
     if (!s) return false;
-    KirKernel *it = plan->splits.data[s->split.kernel];
+    KirKernel *it = plan->splits.data[s->split->kernel];
     for (uint32_t i = 0; i < it->params.n; i++) {
-        const PlanArg *a = &s->split.args.data[i];
+        const PlanArg *a = &s->split->args.data[i];
         if (a->is_buffer && p->buffers.data[a->buffer].kind == PLAN_STATE) return drop(&it->body, it, i);
     }
     return false;
@@ -270,7 +276,7 @@ static bool joined_too_early(HostPlan *plan, unsigned k)
 {
     PlanProgram *p;
     PlanStep *s = with_walks(plan, k, 1, &p);
-    KirKernel *it = s ? plan->splits.data[s->split.kernel] : NULL;
+    KirKernel *it = s ? plan->splits.data[s->split->kernel] : NULL;
     for (KirId i = 0; it && i < it->ins.n; i++) {
         KirIns *x = &it->ins.data[i];
         if (x->op != KIR_lt || it->ins.data[x->args[0]].op != KIR_iconst || it->ins.data[x->args[1]].op != KIR_param) continue;
@@ -304,8 +310,8 @@ static bool parts_overlap(HostPlan *plan, unsigned k)
 {
     PlanProgram *p;
     PlanStep *s = with_walks(plan, k, 1, &p);
-    for (uint32_t i = 0; s && i < s->split.args.n; i++) {
-        PlanArg *a = &s->split.args.data[i];
+    for (uint32_t i = 0; s && i < s->split->args.n; i++) {
+        PlanArg *a = &s->split->args.data[i];
         if (a->is_buffer || a->count.kind != PLAN_SPLIT || a->count.value != PLAN_SPLIT_FIRST) continue;
         a->count = (PlanCount){.kind = PLAN_CONST, .value = 0};
         return true;

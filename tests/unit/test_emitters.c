@@ -211,7 +211,7 @@ static bool build_batch(Batch *b)
             return false;
         b->base[i] = b->ks.n;
         for (uint32_t k = 0; k < b->plans[i]->kernels.n; k++) {
-            KirKernel *kernel = b->plans[i]->kernels.data[k];
+            KirKernel *kernel = plan_kernel(b->plans[i], k, true);
             kernel->name = arena_printf(b->arena, "p%u_%s", i, kernel->name);
             VEC_PUSH(b->arena, &b->ks, kernel);
         }

@@ -102,7 +102,7 @@ static void dump(Arena *a, const IrModule *m, const HostPlan *plan)
     StrBuf text = {.arena = a};
     ir_print(m, &text);
     if (plan) plan_print(plan, &text);
-    for (uint32_t i = 0; plan && i < plan->kernels.n; i++) kir_print(plan->kernels.data[i], &text);
+    for (uint32_t i = 0; plan && i < plan->kernels.n; i++) kir_print(plan_kernel(plan, i, true), &text);
     fputs(strbuf_cstr(&text), stdout);
 }
 

@@ -408,7 +408,7 @@ static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const 
 {
     const Exact *x = r->user;
     RtArg copy[64];
-    uint32_t n = r->plan->kernels.data[k]->params.n;
+    uint32_t n = plan_kernel(r->plan, k, true)->params.n;
     (void)n_elems;
     if (n > 64) return "too many parameters";
     memcpy(copy, args, n * sizeof *copy);

@@ -14,6 +14,7 @@ static const RtMapDef maps[] = {{0, EDGE, NODE, 0, 0, -1, 0, 0}, {0, EDGE, NODE,
 static const RtCost costs[] = {{ROW, 64, {RT_COUNT_SPACE, EDGE, 0, 0, 0}, 0, NODE},
                                {ROW, 0, {RT_COUNT_SPACE, NODE, 0, 0, 0}, -1, -1}};
 static const RtStep step = {.n_cost = 2};
+static const RtCall call = {.cut = 0};
 
 typedef struct World {
     RtModel model;
@@ -40,7 +41,7 @@ static void draw(World *w, double skew)
         w->to[e] = (int32_t)(((uint64_t)lo * 4801) % NODES);
         if (skew < 0) w->to[e] = (int32_t)(((int64_t)e * NODES / EDGES + (int64_t)(x / sum[NODES] * -skew)) % NODES);
     }
-    w->model = (RtModel){.n_spaces = 3, .n_maps = 2, .spaces = spaces, .maps = maps, .costs = costs, .steps = &step};
+    w->model = (RtModel){.n_spaces = 3, .n_maps = 2, .spaces = spaces, .maps = maps, .costs = costs, .steps = &step, .calls = &call};
     w->counts[UNIT].count = 1;
     w->counts[NODE].count = NODES;
     w->counts[EDGE].count = EDGES;
@@ -172,7 +173,7 @@ static void distances_follow_the_first_cache(void)
     check(rt_cpu_ahead(1) == 16 && rt_cpu_ahead(1 << 20) == 128, "%lld and %lld", (long long)rt_cpu_ahead(1),
           (long long)rt_cpu_ahead(1 << 20));
     RtGraph none = {0};
-    check(rt_count_value(&none, &(RtCount){RT_COUNT_AHEAD, 0, 64, 0, 0}) == n, "a step's own count says otherwise");
+    check(rt_count_value(&none, &(RtCount){RT_COUNT_AHEAD, 0, 64, 0, 0}, RT_OWNED) == n, "a step's own count says otherwise");
     check_end("rows are asked for ahead as far as the first cache reaches");
 }
 

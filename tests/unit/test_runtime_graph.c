@@ -343,13 +343,13 @@ static void test_counts(void)
         spaces[0].count = want[i][0];
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             c.kind = kinds[k];
-            check(rt_count_value(&g, &c) == want[i][k + 1], "%lld rows, count %lld: %lld", (long long)want[i][0], (long long)kinds[k],
-                  (long long)rt_count_value(&g, &c));
+            check(rt_count_value(&g, &c, RT_OWNED) == want[i][k + 1], "%lld rows, count %lld: %lld", (long long)want[i][0], (long long)kinds[k],
+                  (long long)rt_count_value(&g, &c, RT_OWNED));
         }
     }
     int64_t least = 0;
     for (spaces[0].count = 0; spaces[0].count < 200000; spaces[0].count += 511) {
-        int64_t slots = rt_count_value(&g, &c);
+        int64_t slots = rt_count_value(&g, &c, RT_OWNED);
         check(slots >= least, "%lld rows: %lld slots, fewer rows have %lld", (long long)spaces[0].count, (long long)slots, (long long)least);
         least = slots;
     }

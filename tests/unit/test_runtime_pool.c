@@ -29,7 +29,7 @@ static void test_once(void)
         for (int job = 0; job < 300; job++) {
             int64_t chunks = 1 + job % 150;
             for (int i = 0; i < N; i++) atomic_store(&hits[i], 0);
-            rt_cut(N, NULL, chunks, bounds);
+            rt_cut(N, NULL, NULL, chunks, bounds);
             for (int64_t i = 0; i < chunks; i++) order[i] = (i * 7 + 3) % chunks;
             rt_pool_run(pool, hit, &one, bounds, job % 2 && chunks % 7 ? order : NULL, chunks);
             for (int i = 0; i < N; i++)
@@ -39,6 +39,8 @@ static void test_once(void)
     }
     check_end("runtime_pool_exactly_once");
 }
+
+static int64_t rows_and_elements(const void *rows, int64_t i) { return ((const int64_t *)rows)[i] + i; }
 
 /* Chunks of a skewed graph hold equal shares of rows and elements, but for the largest row. */
 static void test_cut(void)
@@ -52,7 +54,7 @@ static void test_cut(void)
         largest = n > largest ? n : largest;
     }
     for (int64_t chunks = 1; chunks <= 64; chunks++) {
-        rt_cut(N, rows, chunks, bounds);
+        rt_cut(N, rows_and_elements, rows, chunks, bounds);
         CHECK(bounds[0] == 0 && bounds[chunks] == N);
         for (int64_t i = 0; i < chunks; i++) {
             int64_t weight = rows[bounds[i + 1]] - rows[bounds[i]] + bounds[i + 1] - bounds[i];
@@ -62,10 +64,10 @@ static void test_cut(void)
         }
     }
     int64_t uneven[6] = {0, 10, 60, 70, 180, 190}, order[5];
-    rt_cut_order(NULL, uneven, 5, order); /* the mean is 38: 110 is heavy, 50 is not */
+    rt_cut_order(NULL, NULL, uneven, 5, order); /* the mean is 38: 110 is heavy, 50 is not */
     CHECK(order[4] == 3 && order[3] == 4 && order[2] == 2 && order[1] == 1 && order[0] == 0);
     uneven[2] = 100, uneven[3] = 101, uneven[4] = 201, uneven[5] = 202;
-    rt_cut_order(NULL, uneven, 5, order); /* 10 90 1 100 1: two heavy ones, the heaviest is taken first */
+    rt_cut_order(NULL, NULL, uneven, 5, order); /* 10 90 1 100 1: two heavy ones, the heaviest is taken first */
     CHECK(order[4] == 3 && order[3] == 1 && order[2] == 4 && order[1] == 2 && order[0] == 0);
     CHECK(rt_cut_count(100, 200, 8, 4) == 1 && rt_cut_count(1000, 1, 1, 4) == 1);
     CHECK(rt_cut_count(1000, 500, 8, 4) == 2 && rt_cut_count(100000, 1, 2, 16) == 32);
