@@ -5,7 +5,7 @@
 #include <string.h>
 
 const IrOpInfo ir_ops[IR_N_OPS] = {
-#define OP(name, args, attrs, traits, shape, adjoint, lower, flops)                                \
+#define OP(name, args, attrs, traits, shape, adjoint, eval, flops)                                \
     [IR_OP_##name] = {#name, args, attrs, traits, flops},
 #include "ir/ops.def"
 #undef OP
