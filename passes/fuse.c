@@ -188,6 +188,7 @@ static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clone
 {
     Form x = {.f = f, .clones = clones};
     if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->machine, ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
+    if (clones && x.f) fuse_verify(ctx, "clone", fm->m, x.f);
     return x;
 }
 
@@ -230,6 +231,7 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     }
     if (f->text && !fuse_given_end(ctx, f)) return NULL;
     fuse_place_updates(ctx, fm, f);
+    if (f->f->ops.n > n) fuse_verify(ctx, "update", fm->m, f->f);
     mark_stored(f);
     ICE_UNLESS(fuse_order(f, ctx->stage));
     return f->text && !fuse_given_order(ctx, f) ? NULL : f;
@@ -299,6 +301,7 @@ static IrFunc *given_sums(PassContext *ctx, FusedModule *fm, const FuncText *t, 
         if (!strcmp(fm->m->maps.data[map].name, t->sums)) *sums = map;
     IrFunc *rows = *sums == IR_NONE ? NULL : fuse_sums_by_rows(fm->m, f, *sums);
     if (!rows) diag_error(ctx->diags, E0506, t->sums_span, "`%s` has no sums over all edges that could be taken by the rows of `%s`", t->name, t->sums);
+    else fuse_verify(ctx, "sums", fm->m, rows);
     return rows;
 }
 
@@ -316,6 +319,7 @@ static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, Ir
         bool now = fm->m->maps.data[map].sorted == (i < n_maps);
         IrFunc *rows = now ? fuse_sums_by_rows(fm->m, f, map) : NULL;
         if (!rows) continue;
+        fuse_verify(ctx, "sums", fm->m, rows);
         if (best.ns < 0) best = choose_clones(&quiet, fm, index, f, NULL, true).cost;
         FormCost cost = choose_clones(&quiet, fm, index, rows, NULL, true).cost;
         bool pays = fuse_rows_pay(cost.ns, best.ns) && cost.edge_bytes <= best.edge_bytes;
@@ -384,7 +388,7 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
         bool *again = NULL;
         VEC_PUSH(ctx->stage, &fm->sums, IR_NONE);
         IrId *sums = &fm->sums.data[i];
-        IrFunc *plain = prepare_func(ctx->machine, fm->m, fm->m->funcs.data[i]);
+        IrFunc *plain = prepare_func(ctx, fm->m, fm->m->funcs.data[i]);
         if (ctx->schedule) {
             FusedFunc *f = fuse_given(ctx, fm, i, plain);
             if (!f) return NULL;

@@ -43,7 +43,7 @@ static bool *find_read(const IrModule *m, const IrFunc *f)
     return read;
 }
 
-const IrFunc *prepare_cuts(IrModule *m, const IrFunc *old)
+IrFunc *prepare_cuts(IrModule *m, IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     bool *read = find_read(m, old), any = false;

@@ -6,10 +6,9 @@
 #include "base/ice.h"
 #include <time.h>
 
-enum { GRAPH = PASS_STAGE_GRAPH, KERNEL = PASS_STAGE_KERNEL, ON = true, NEEDED = false };
+enum { GRAPH = PASS_STAGE_GRAPH, KERNEL = PASS_STAGE_KERNEL, ON = true, NEEDED = false, ANY = false, NO_GRAD = true };
 const PassInfo pass_infos[N_PASSES] = {
-#define PASS(name, stage, switchable, needs, leaves, doc)                                          \
-    [PASS_##name] = {#name, (PassStage)stage, switchable, needs, leaves, doc},
+#define PASS(name, stage, switchable, given, doc) [PASS_##name] = {#name, (PassStage)stage, switchable, given, doc},
 #include "passes/passes.def"
 #undef PASS
 };
@@ -98,7 +97,7 @@ bool pass_option_disable(PassContext *ctx, const char *list)
     return true;
 }
 
-/* ---- facts ---- */
+/* ---- what a pass may be given ---- */
 
 /* The first `grad` of m, or what else autodiff takes away, or NULL. */
 static const IrOp *find_grad(const IrModule *m)
@@ -112,8 +111,7 @@ static const IrOp *find_grad(const IrModule *m)
 
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m)
 {
-    if (!(pass_infos[pass].needs & PF_NO_GRAD)) return true;
-    const IrOp *grad = find_grad(m);
+    const IrOp *grad = pass_infos[pass].refuses_grad ? find_grad(m) : NULL;
     if (!grad) return true;
     Diag *d = diag_error(ctx->diags, E0616, grad->span,
                          "pass '%s' was given a `grad`, which only autodiff removes",
@@ -191,28 +189,26 @@ static void print_module(const void *program, StrBuf *out) { ir_print(program, o
 
 /* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again.
  */
-static void blame(PassContext *ctx, PassId pass, const char *what)
+static void blame(PassContext *ctx, PassId pass, const char *step, const char *what)
 {
     StrBuf why = {.arena = ctx->stage};
     diags_print(ctx->diags, &why, false);
-    ice_fail(__FILE__, __LINE__,
-             arena_printf(ctx->stage,
-                          "pass '%s' (run %u) %s; replay: gnnc ir MODEL --before=%s --time\n%s",
-                          pass_infos[pass].name, ctx->n_begun, what, pass_infos[pass].name,
-                          strbuf_cstr(&why)));
+    const char *name = pass_infos[pass].name, *where = step ? arena_printf(ctx->stage, ", its step `%s`,", step) : "";
+    ICE(arena_printf(ctx->stage, "pass '%s' (run %u)%s %s; replay: gnnc ir MODEL --before=%s --time\n%s", name, ctx->n_begun, where, what,
+                     name, strbuf_cstr(&why)));
 }
 
 /* print(parse(print(m))) == print(m), and the text passes the verifier. */
-static void verify_roundtrip(PassContext *ctx, PassId pass, const IrModule *m)
+static void verify_roundtrip(PassContext *ctx, PassId pass, const char *step, const IrModule *m)
 {
     StrBuf first = {.arena = ctx->stage}, second = {.arena = ctx->stage};
     ir_print(m, &first);
     Source text = {.path = "<roundtrip>", .text = strbuf_cstr(&first), .n = (uint32_t)first.n};
     const IrModule *again = ir_parse(ctx->stage, &text, ctx->diags);
-    if (!again) blame(ctx, pass, "made a module whose text cannot be read");
+    if (!again) blame(ctx, pass, step, "made a module whose text cannot be read");
     ir_print(again, &second);
     if (strcmp(strbuf_cstr(&first), strbuf_cstr(&second)))
-        blame(ctx, pass, "made a module whose text reads back differently");
+        blame(ctx, pass, step, "made a module whose text reads back differently");
 }
 
 /* What the runner is given: a reader or the front end vouches for it. */
@@ -226,11 +222,20 @@ static void verify_input(PassContext *ctx, const IrModule *m)
                      strbuf_cstr(&why)));
 }
 
-static void verify(PassContext *ctx, PassId pass, const IrModule *m)
+static void verify(PassContext *ctx, PassId pass, const char *step, const IrModule *m)
 {
     if (ctx->verify == PASS_VERIFY_OFF) return;
-    if (!ir_verify(m, ctx->diags)) blame(ctx, pass, "broke the module");
-    if (ctx->verify == PASS_VERIFY_ROUNDTRIP) verify_roundtrip(ctx, pass, m);
+    if (!ir_verify(m, ctx->diags)) blame(ctx, pass, step, "broke the module");
+    if (ctx->verify == PASS_VERIFY_ROUNDTRIP) verify_roundtrip(ctx, pass, step, m);
+}
+
+void pass_verify_step(PassContext *ctx, PassId pass, const char *step, const IrModule *m, IrFunc *f)
+{
+    if (ctx->verify == PASS_VERIFY_OFF) return;
+    IrModule *whole = ir_module_clone(ctx->stage, m);
+    for (uint32_t i = 0; i < m->funcs.n; i++)
+        if (!strcmp(m->funcs.data[i]->name, f->name)) whole->funcs.data[i] = f;
+    verify(ctx, pass, step, whole);
 }
 
 IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m)
@@ -244,7 +249,7 @@ IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m)
     PassTiming *row = &ctx->timings.data[ctx->timings.n - 1];
     row->ops_before = module_n_ops(m);
     row->ops_after = module_n_ops(next);
-    verify(ctx, pass, next);
+    verify(ctx, pass, NULL, next);
     return next;
 }
 
