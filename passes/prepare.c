@@ -13,19 +13,6 @@
 
 static const double FULLER = 1.05;
 
-static void mark_used(const IrModule *m, const IrFunc *f, bool *used)
-{
-    for (uint32_t i = 0; i < f->results.n; i++) used[f->results.data[i].value] = true;
-    for (uint32_t v = f->ops.n; v-- > 0;) {
-        const IrOp *op = &f->ops.data[v];
-        if (op->op == IR_OP_arg) used[v] = true;
-        if (!used[v]) continue;
-        for (uint32_t k = 0; k < op->n_args; k++) used[op->args[k]] = true;
-        IrId route = ir_route_of(m, f, op);
-        if (route != IR_NONE) used[route] = true;
-    }
-}
-
 /* ---- dims of size one ------------------------------------------------------------------------------------- */
 
 static IrType squeeze(const IrModule *m, IrType t)
@@ -286,8 +273,7 @@ IrFunc *prepare_func(PassContext *ctx, IrModule *m, IrFunc *given)
     if (cut != given) fuse_verify(ctx, "prepare_cuts", m, cut);
     if (old != cut) fuse_verify(ctx, "prepare_parts", m, old);
     Rewrite r = rewrite_begin(m, old);
-    bool *used = ARENA_ARRAY(m->arena, bool, old->ops.n + 1);
-    mark_used(m, old, used);
+    const bool *used = rewrite_live(ctx->stage, m, old, NULL);
     for (IrId v = 0; v < old->ops.n; v++)
         if (used[v]) prepare_op(machine, &r, v);
     IrFunc *f = rewrite_end(&r);
