@@ -120,6 +120,8 @@ IrId ir_space_new(IrModule *m, const char *name, bool is_edge)
     return m->spaces.n - 1;
 }
 
+bool ir_space_keeps_order(const IrModule *m, IrId space) { return !m->spaces.data[space].is_edge; }
+
 IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to)
 {
     IrMap map = {.name = UNIQUE(m, maps, name), .from = from, .to = to, .inverse = IR_NONE};
