@@ -130,6 +130,7 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, IrFunc *old, IrId tensor,
     s.arg = find_arg(old, tensor);
     if (s.arg == IR_NONE) return old;
     s.r = rewrite_begin(m, old);
+    s.facts = ARENA_ARRAY(ctx->stage, Facts, old->ops.n + 1);
     s.flags = ARENA_ARRAY(ctx->stage, uint8_t, old->ops.n + 1);
     s.paths = ARENA_ARRAY(ctx->stage, uint8_t, old->ops.n + 1);
     s.at = ARENA_ARRAY(ctx->stage, IrId, old->ops.n + 1);
