@@ -15,6 +15,9 @@ MAY = {  # folder -> what it may include besides itself; a path names one header
     "runtime": [],
     "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/cpu.h", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],
 }
+ROOMS = ["context", "rewrite", "group", "fuse", "schedule", "lower", "plan", "pipeline"]  # of passes/: each includes those before it
+PUBLIC = ["context/passes.h", "context/machine.h", "context/price.h", "context/rows.h", "context/vectors.h", "rewrite/rewrite.h", "group/group.h",
+          "group/schedule_text.h", "fuse/fuse.h", "schedule/schedule.h", "lower/lower.h", "plan/planning.h", "pipeline/pipeline.h"]
 LAYERS = r"gcn(conv)?|gat(v2)?(conv)?|graphsage|sageconv|gin(conv)?|edgeconv|rgcn|hgt|pna"
 
 
@@ -46,6 +49,24 @@ def include_arrows():
     return wrong
 
 
+def rooms_of_passes():
+    """The folders of passes/ are the stages, top to bottom: none includes a header of a later one, and none has another's private header."""
+    private = {h for h in tracked("passes/*.h") if not any(h == "passes/" + x for x in PUBLIC)}
+    wrong = ["there is no " + "passes/" + x for x in PUBLIC if "passes/" + x not in tracked("passes/*.h")]
+    for path in tracked("passes/*.c passes/*.h passes/*.def"):
+        room = path.split("/")[1]
+        if room not in ROOMS:
+            wrong.append("%s lies in no room" % path)
+            continue
+        for inc in re.findall(r'^\s*#\s*include\s+"(passes/[^"]+)"', read(path), re.M):
+            to = inc.split("/")[1]
+            if ROOMS.index(to) > ROOMS.index(room):
+                wrong.append("%s includes %s, of a later stage" % (path, inc))
+            if to != room and inc in private:
+                wrong.append("%s includes %s, which is private to its stage" % (path, inc))
+    return wrong
+
+
 def strip_comments(text):
     return re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
 
@@ -59,10 +80,6 @@ def layer_names():
                 continue  # examples in --help name files
             wrong.append("%s names %s" % (path, found))
     return wrong
-
-
-def file_sizes():
-    return ["%s has %d lines" % (p, read(p).count("\n")) for p in tracked("*.c *.h *.l *.y") if read(p).count("\n") > 800]
 
 
 def head_comments():
@@ -161,21 +178,76 @@ def machines_are_in_the_table():
     old = ["enum { MAX_CHAIN = 100, LANES = 16 };", "enum { A = 2, STRIP_BYTES = 128 << 10 };", "enum { PRODUCT_KEPT = 40 << 10 /* bytes */ };",
            "enum { FLOPS_PER_BYTE = 4 };", "static const double DOT_RATE = 4, X = 1;", "while (count * inner < 16) {}", "    s->row_strip = 64;"]
     wrong = ["%s is not noticed" % x for x in old if not list(machine_numbers(x))]
-    rates = re.findall(r"^RATE\((\w+)", read("passes/machine.def"), re.M)
+    rates = re.findall(r"^RATE\((\w+)", read("passes/context/machine.def"), re.M)
     for path in tracked("passes/*.c passes/*.h"):
         wrong += ["%s: %s" % (path, x) for x in machine_numbers(read(path))]
-        if path not in ("passes/price.c", "passes/machine.c"):
+        if path not in ("passes/context/price.c", "passes/context/machine.c"):
             wrong += ["%s reads %s" % (path, r) for r in rates if re.search(r"(->|\.)%s\b" % r, strip_comments(read(path)))]
-    known = re.findall(r"^(?:COUNT|RATE)\((\w+)", read("passes/machine.def"), re.M)
+    known = re.findall(r"^(?:COUNT|RATE)\((\w+)", read("passes/context/machine.def"), re.M)
     wrong += ["docs/passes.md lacks the row " + r for r in known if "`%s`" % r not in read("docs/passes.md")]
     readers = "".join(strip_comments(read(p)) for p in tracked("passes/*.c passes/*.h driver/*.c"))
     wrong += ["nothing reads the row " + r for r in known if not re.search(r"(->|\.)%s\b" % r, readers)]
-    return wrong if rates else ["passes/machine.def has no rates"]
+    return wrong if rates else ["passes/context/machine.def has no rates"]
+
+
+def calls(build, folder):
+    """{file: {file it calls: [functions]}} of a folder's objects."""
+    defined, used = {}, {}
+    for at, _, names in os.walk(os.path.join(build, "CMakeFiles", folder + ".dir")):
+        for name in names:
+            if not name.endswith(".c.o"):
+                continue
+            out = subprocess.run(["nm", os.path.join(at, name)], stdout=subprocess.PIPE).stdout.decode()
+            rows = [line.split() for line in out.splitlines()]
+            used[name[:-4]] = {r[-1] for r in rows if r[-2] == "U"}
+            defined.update({r[-1]: name[:-4] for r in rows if r[-2] in "TDRBV"})
+    arrows = {}
+    for f, symbols in used.items():
+        for s in symbols:
+            if defined.get(s, f) != f:
+                arrows.setdefault(f, {}).setdefault(defined[s], []).append(s)
+    return arrows
+
+
+def layers_of_elaboration():
+    """frontend/sema.h says who may call whom."""
+    rule = re.search(r"Who may call whom.*?\*/", read("frontend/sema.h"), re.S).group(0)
+    rows, again = re.split(r"Every layer may go back", rule)
+    layer = {f: i for i, row in enumerate(re.findall(r"^     \w+ +(.*)$", rows, re.M)) for f in row.split()}
+    again = set(re.findall(r"\w+", again.split("by:")[1]))
+    arrows = calls(sys.argv[1], "frontend")
+    wrong = ["frontend/%s.c is in no layer of sema.h" % f for f in arrows if f.startswith("elab") and f not in layer]
+    for f, to in sorted(arrows.items()):
+        wrong += ["%s calls %s of %s, a later layer" % (f, s, t) for t in to for s in to[t]
+                  if f in layer and layer[f] < layer.get(t, -1) and s not in again]
+    return wrong if arrows else ["there are no objects of frontend/"]
+
+
+MOST_CIRCLE = 21  # files of passes/ that call one another round about
+
+
+def circles_of_passes():
+    """The largest set of files of passes/ each of which leads to each other by calls."""
+    arrows = calls(sys.argv[1], "passes")
+    reach = {}
+    for f in arrows:
+        seen, todo = set(), [f]
+        while todo:
+            for to in arrows.get(todo.pop(), {}):
+                if to not in seen:
+                    seen.add(to)
+                    todo.append(to)
+        reach[f] = seen
+    circles = {frozenset(g for g in reach[f] if f in reach.get(g, ())) for f in reach if f in reach[f]}
+    wrong = ["%d files call one another round about: %s" % (len(c), ", ".join(sorted(c))) for c in circles if len(c) > MOST_CIRCLE]
+    return wrong if circles else ["there are no objects of passes/"]
 
 
 report("house.include_arrows", include_arrows())
+report("house.rooms_of_passes", rooms_of_passes())
+report("house.circles_of_passes", circles_of_passes())
+report("house.layers_of_elaboration", layers_of_elaboration())
 report("house.no_layer_names_in_c", layer_names())
-report("house.files_under_800_lines", file_sizes())
 report("house.files_say_what_they_do", head_comments())
 report("house.no_shell", no_shell())
 report("house.no_machine_paths", machine_paths())

@@ -1,6 +1,6 @@
-/* Facts about values (passes/facts.h) against the interpreter: random programs over every op, of which each value is a result. What is
+/* Facts about values (passes/rewrite/facts.h) against the interpreter: random programs over every op, of which each value is a result. What is
    certain holds for arguments at the ends of the number line too; the rest where arguments are of usual size and nothing overflowed. */
-#include "passes/facts.h"
+#include "passes/rewrite/facts.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* passes/lower_weave.c: woven kernels are sound and compute what they did before, and chains do run side by side. */
-#include "passes/lower_kernel.h"
+/* passes/lower/lower_weave.c: woven kernels are sound and compute what they did before, and chains do run side by side. */
+#include "passes/lower/lower_kernel.h"
 #include "tests/unit/check.h"
 #include "tests/unit/kir_random.h"
 
