@@ -100,8 +100,8 @@ EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrF
                       EvalValue *const *args, const char **why)
 {
     static void (*const rules[IR_N_OPS])(const EvalRun *, const IrOp *, EvalValue *) = {
-#define OP(name, args, attrs, traits, shape, adjoint, lower, flops)                                \
-    [IR_OP_##name] = eval_rule_##lower,
+#define OP(name, args, attrs, traits, shape, adjoint, eval, flops)                                \
+    [IR_OP_##name] = eval_rule_##eval,
 #include "ir/ops.def"
 #undef OP
     };

@@ -181,7 +181,7 @@ static Num num_select(Num c, Num a, Num b)
 static Num float_to_int(IrDtype to, Num x)
 {
     double least = to == IR_I32 ? -0x1p31 : -0x1p63;
-    double v = trunc(x.v);
+    double v = trunc(x.v) + 0.0; /* integers have no -0 */
     Num n = num_exact(v >= least && v < -least ? v : least);
     n.undecided = x.e > 0 && (trunc(x.v - x.e) != trunc(x.v + x.e) || v < least || v >= -least);
     return n;

@@ -75,7 +75,7 @@ static inline int64_t eval_element_id(const EvalRun *r, IrId space, int64_t row)
 int64_t *eval_index(const EvalRun *r, const IrId *dims, uint32_t n, const IrType *x,
                     int64_t *n_out);
 
-/* One per rule of the column `lower` in ops.def. Fill `out`, which comes as zeros. */
+/* One per rule of the column `eval` in ops.def. Fill `out`, which comes as zeros. */
 void eval_rule_arg(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_const(const EvalRun *r, const IrOp *op, EvalValue *out);
 void eval_rule_iota(const EvalRun *r, const IrOp *op, EvalValue *out);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 const IrOpInfo ir_ops[IR_N_OPS] = {
-#define OP(name, args, attrs, traits, shape, adjoint, lower, flops)                                \
+#define OP(name, args, attrs, traits, shape, adjoint, eval, flops)                                \
     [IR_OP_##name] = {#name, args, attrs, traits, flops},
 #include "ir/ops.def"
 #undef OP
@@ -119,6 +119,8 @@ IrId ir_space_new(IrModule *m, const char *name, bool is_edge)
     VEC_PUSH(m->arena, &m->spaces, space);
     return m->spaces.n - 1;
 }
+
+bool ir_space_keeps_order(const IrModule *m, IrId space) { return !m->spaces.data[space].is_edge; }
 
 IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to)
 {

@@ -261,6 +261,8 @@ IrFunc *ir_func_find(const IrModule *m, const char *name); /* NULL if absent */
 IrId ir_dim_new(IrModule *m, const char *name, int64_t size); /* the name is made unique */
 IrId ir_space_new(IrModule *m, const char *name, bool is_edge);
 IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to);
+/* Whether rows lie in the order in which the user gives them; those of edges lie by destination. */
+bool ir_space_keeps_order(const IrModule *m, IrId space);
 /* Whether a map is known when the graph is loaded: neither computed nor of a graph that is drawn for each step. */
 bool ir_map_stays(const IrModule *m, IrId map);
 

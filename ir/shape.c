@@ -471,7 +471,7 @@ static const char *shape_with_adjoint(const Shape *s)
 const char *ir_shape_check(const IrModule *m, const IrFunc *f, const IrOp *op, Arena *a)
 {
     static const char *(*const rules[IR_N_OPS])(const Shape *) = {
-#define OP(name, args, attrs, traits, shape, adjoint, lower, flops) [IR_OP_##name] = shape_##shape,
+#define OP(name, args, attrs, traits, shape, adjoint, eval, flops) [IR_OP_##name] = shape_##shape,
 #include "ir/ops.def"
 #undef OP
     };

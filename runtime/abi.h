@@ -48,7 +48,7 @@ typedef struct RtSpace {
 } RtSpace;
 typedef struct RtMapDef {
     int64_t name, from, to, partial, sorted, inverse;
-    int64_t needs_rows; /* some step reads rows or list */
+    int64_t needs_rows; /* some step reads its rows or its list, or is cut by them */
     int64_t computed;   /* programs have it in memory of their own */
 } RtMapDef;
 typedef struct RtGraphDef {

@@ -31,26 +31,6 @@ RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStat
 
 /* ---- what it takes ---- */
 
-/* Whether a step reads the map's rows, by the flag or by the tables themselves. */
-static bool map_needs_rows(const RtModel *m, int64_t map)
-{
-    if (m->maps[map].needs_rows) return true;
-    for (int64_t p = 0; p < m->n_programs; p++) {
-        const RtProgram *prog = &m->programs[p];
-        for (int64_t i = 0; i < prog->n_buffers; i++) {
-            const RtBuffer *b = &m->buffers[prog->first_buffer + i];
-            if ((b->kind == RT_BUF_MAP_ROWS || b->kind == RT_BUF_MAP_LIST) && b->ref == map)
-                return true;
-            if (b->kind == RT_BUF_MAP_ALONG && b->along == map) return true;
-        }
-        for (int64_t i = 0; i < prog->n_steps; i++) {
-            const RtCall *c = rt_step_call(m, &m->steps[prog->first_step + i]);
-            if (c && c->cut == map) return true;
-        }
-    }
-    return false;
-}
-
 static bool space_needs_ids(const RtModel *m, int64_t space)
 {
     for (int64_t p = 0; p < m->n_programs; p++)
@@ -68,7 +48,7 @@ int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts)
         const RtMapDef *d = &m->maps[i];
         if (d->computed) continue;
         if (counts[d->from] > 0) bytes = rt_size_plus(bytes, counts[d->from], 4);
-        if (counts[d->to] > 0 && map_needs_rows(m, i)) bytes = rt_size_plus(bytes, counts[d->to], 8);
+        if (counts[d->to] > 0 && m->maps[i].needs_rows) bytes = rt_size_plus(bytes, counts[d->to], 8);
     }
     for (int64_t s = 0; s < m->n_spaces; s++)
         if (counts[s] > 0 && space_needs_ids(m, s)) bytes = rt_size_plus(bytes, counts[s], 8);
@@ -300,7 +280,7 @@ static RtCode build_maps(RtGraph *g, const RtTopology *t, RtStatus *st)
     for (int64_t i = 0; i < m->n_maps; i++) {
         if (m->maps[i].computed) continue; /* in a program's memory */
         if (!g->maps[i].to) RT_TRY(build_batch(g, i, t, st));
-        if (map_needs_rows(m, i)) RT_TRY(build_rows(g, i, st));
+        if (m->maps[i].needs_rows) RT_TRY(build_rows(g, i, st));
     }
     return RT_OK;
 }

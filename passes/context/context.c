@@ -1,11 +1,11 @@
 /* What every pass is given: the table of passes, options that name them, the brackets of a run and its remarks. */
 #include "passes/context/passes.h"
+#include "base/ice.h"
 #include <time.h>
 
-enum { GRAPH = PASS_STAGE_GRAPH, KERNEL = PASS_STAGE_KERNEL, ON = true, NEEDED = false };
+enum { GRAPH = PASS_STAGE_GRAPH, KERNEL = PASS_STAGE_KERNEL, ON = true, NEEDED = false, ANY = false, NO_GRAD = true };
 const PassInfo pass_infos[N_PASSES] = {
-#define PASS(name, stage, switchable, needs, leaves, doc)                                          \
-    [PASS_##name] = {#name, (PassStage)stage, switchable, needs, leaves, doc},
+#define PASS(name, stage, switchable, given, doc) [PASS_##name] = {#name, (PassStage)stage, switchable, given, doc},
 #include "passes/context/passes.def"
 #undef PASS
 };
@@ -85,7 +85,7 @@ bool pass_option_disable(PassContext *ctx, const char *list)
     return true;
 }
 
-/* ---- facts ---- */
+/* ---- what a pass may be given ---- */
 
 /* The first `grad` of m, or what else autodiff takes away, or NULL. */
 static const IrOp *find_grad(const IrModule *m)
@@ -99,8 +99,7 @@ static const IrOp *find_grad(const IrModule *m)
 
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m)
 {
-    if (!(pass_infos[pass].needs & PF_NO_GRAD)) return true;
-    const IrOp *grad = find_grad(m);
+    const IrOp *grad = pass_infos[pass].refuses_grad ? find_grad(m) : NULL;
     if (!grad) return true;
     Diag *d = diag_error(ctx->diags, E0616, grad->span,
                          "pass '%s' was given a `grad`, which only autodiff removes",
@@ -161,4 +160,46 @@ PassRemark *pass_remark_at(PassContext *ctx, PassId pass, bool taken, const IrFu
     PassRemark *kept = keep_remark(ctx, remark, fmt, ap);
     va_end(ap);
     return kept;
+}
+
+/* ---- what a pass made ---- */
+
+/* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again.
+ */
+static void blame(PassContext *ctx, PassId pass, const char *step, const char *what)
+{
+    StrBuf why = {.arena = ctx->stage};
+    diags_print(ctx->diags, &why, false);
+    const char *name = pass_infos[pass].name, *where = step ? arena_printf(ctx->stage, ", its step `%s`,", step) : "";
+    ICE(arena_printf(ctx->stage, "pass '%s' (run %u)%s %s; replay: gnnc ir MODEL --before=%s --time\n%s", name, ctx->n_begun, where, what,
+                     name, strbuf_cstr(&why)));
+}
+
+/* print(parse(print(m))) == print(m), and the text passes the verifier. */
+static void verify_roundtrip(PassContext *ctx, PassId pass, const char *step, const IrModule *m)
+{
+    StrBuf first = {.arena = ctx->stage}, second = {.arena = ctx->stage};
+    ir_print(m, &first);
+    Source text = {.path = "<roundtrip>", .text = strbuf_cstr(&first), .n = (uint32_t)first.n};
+    const IrModule *again = ir_parse(ctx->stage, &text, ctx->diags);
+    if (!again) blame(ctx, pass, step, "made a module whose text cannot be read");
+    ir_print(again, &second);
+    if (strcmp(strbuf_cstr(&first), strbuf_cstr(&second)))
+        blame(ctx, pass, step, "made a module whose text reads back differently");
+}
+
+void pass_verify(PassContext *ctx, PassId pass, const char *step, const IrModule *m)
+{
+    if (ctx->verify == PASS_VERIFY_OFF) return;
+    if (!ir_verify(m, ctx->diags)) blame(ctx, pass, step, "broke the module");
+    if (ctx->verify == PASS_VERIFY_ROUNDTRIP) verify_roundtrip(ctx, pass, step, m);
+}
+
+void pass_verify_step(PassContext *ctx, PassId pass, const char *step, const IrModule *m, IrFunc *f)
+{
+    if (ctx->verify == PASS_VERIFY_OFF) return;
+    IrModule *whole = ir_module_clone(ctx->stage, m);
+    for (uint32_t i = 0; i < m->funcs.n; i++)
+        if (!strcmp(m->funcs.data[i]->name, f->name)) whole->funcs.data[i] = f;
+    pass_verify(ctx, pass, step, whole);
 }

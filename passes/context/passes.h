@@ -13,22 +13,12 @@ typedef enum {
     N_PASSES
 } PassId;
 
-/* Facts about a program, for the columns needs and leaves. */
-enum {
-    PF_NONE = 0,
-    PF_NO_GRAD = 1,
-    PF_GROUPS = 2,
-    PF_SCHEDULE = 4,
-    PF_KERNELS = 8,
-    PF_MEMORY = 16
-};
 typedef enum { PASS_STAGE_GRAPH, PASS_STAGE_KERNEL } PassStage;
 
 typedef struct PassInfo {
     const char *name;
     PassStage stage;
-    bool switchable;
-    uint8_t needs, leaves;
+    bool switchable, refuses_grad;
     const char *doc;
 } PassInfo;
 extern const PassInfo pass_infos[N_PASSES];
@@ -99,9 +89,13 @@ bool pass_option_disable(PassContext *ctx, const char *list);
 PassId pass_find(const char *name);
 PassId pass_find_or_error(PassContext *ctx, const char *name);
 
-/* True if m has every fact the pass needs that can be read off graph IR (PF_NO_GRAD); else false
-   with E0616. lower_module asks for PASS_fuse before it starts. */
+/* False, with E0616, if the pass refuses a `grad` and m has one. lower_module asks for PASS_fuse, behind which the others stand. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
+
+/* Ends the compiler where the verifier (ctx->verify) refuses what a pass made, with the pass's name and its step's; step: NULL of a whole pass. */
+void pass_verify(PassContext *ctx, PassId pass, const char *step, const IrModule *m);
+/* The same of m with f in place of its function of that name: for rewrites of graph IR inside a pass of the kernel stage. */
+void pass_verify_step(PassContext *ctx, PassId pass, const char *step, const IrModule *m, IrFunc *f);
 
 /* Brackets of one run: dump, clock. `print`/`program` as for PassDump. pass_end takes what the pass
  * made. */

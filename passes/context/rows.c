@@ -13,6 +13,14 @@ static const IrTensor *nonzeros_of(const IrModule *m, IrId space)
     return NULL;
 }
 
+/* Pairs of rows of other spaces, several for each. */
+static bool is_of_pairs(const IrModule *m, IrId space)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++)
+        if (m->graphs.data[i].edge == space) return true;
+    return false;
+}
+
 static bool is_end_of_graph(const IrModule *m, IrId space)
 {
     for (uint32_t i = 0; i < m->graphs.n; i++)
@@ -26,10 +34,12 @@ double expected_rows(const IrModule *m, IrId space)
     const IrTensor *whole = nonzeros_of(m, space);
     if (space == IR_UNIT) return 1;
     if (s->has_dim) return (double)m->dims.data[s->dim].size;
-    if (s->is_edge) return (double)EXPECTED_NODES * EDGES_PER_NODE;
+    if (is_of_pairs(m, space)) return (double)EXPECTED_NODES * EDGES_PER_NODE;
     if (whole) return expected_elements(m, &whole->type) / EXPECTED_ELEMENTS_PER_NONZERO;
     return is_end_of_graph(m, space) ? EXPECTED_NODES : EXPECTED_NODES / NODES_PER_GRAPH;
 }
+
+bool has_many_rows(const IrModule *m, IrId space) { return expected_rows(m, space) > EXPECTED_NODES; }
 
 double expected_elements(const IrModule *m, const IrType *t)
 {

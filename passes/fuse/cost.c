@@ -24,7 +24,7 @@ static double row_bytes(const FusedFunc *f, const IrType *t)
 double cost_patience(const FusedFunc *f, IrId v)
 {
     const IrType *t = &fused_op(f, v)->type;
-    return f->m->spaces.data[t->space].is_edge && width_of(f, t) > (double)machine_line_of(f->machine, sizeof(float)) ? WIDE_FACTOR : 1;
+    return has_many_rows(f->m, t->space) && width_of(f, t) > (double)machine_line_of(f->machine, sizeof(float)) ? WIDE_FACTOR : 1;
 }
 
 /* ---- a value's tree ---------------------------------------------------------------------------------- */

@@ -72,6 +72,7 @@ static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clone
 {
     Form x = {.f = f, .clones = clones};
     if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->machine, ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
+    if (clones && x.f) fuse_verify(ctx, "clone", fm->m, x.f);
     return x;
 }
 
@@ -114,6 +115,7 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     }
     if (f->text && !fuse_given_end(ctx, f)) return NULL;
     fuse_place_updates(ctx, fm, f);
+    if (f->f->ops.n > n) fuse_verify(ctx, "update", fm->m, f->f);
     mark_stored(f);
     ICE_UNLESS(group_order(f, ctx->stage));
     return f->text && !fuse_given_order(ctx, f) ? NULL : f;
@@ -183,6 +185,7 @@ static IrFunc *given_sums(PassContext *ctx, FusedModule *fm, const FuncText *t, 
         if (!strcmp(fm->m->maps.data[map].name, t->sums)) *sums = map;
     IrFunc *rows = *sums == IR_NONE ? NULL : fuse_sums_by_rows(fm->m, f, *sums);
     if (!rows) diag_error(ctx->diags, E0506, t->sums_span, "`%s` has no sums over all edges that could be taken by the rows of `%s`", t->name, t->sums);
+    else fuse_verify(ctx, "sums", fm->m, rows);
     return rows;
 }
 
@@ -200,6 +203,7 @@ static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, Ir
         bool now = fm->m->maps.data[map].sorted == (i < n_maps);
         IrFunc *rows = now ? fuse_sums_by_rows(fm->m, f, map) : NULL;
         if (!rows) continue;
+        fuse_verify(ctx, "sums", fm->m, rows);
         if (best.ns < 0) best = choose_clones(&quiet, fm, index, f, NULL, true).cost;
         FormCost cost = choose_clones(&quiet, fm, index, rows, NULL, true).cost;
         bool pays = fuse_rows_pay(cost.ns, best.ns) && cost.edge_bytes <= best.edge_bytes;
@@ -235,7 +239,7 @@ FusedModule *fuse_begin(PassContext *ctx, const IrModule *m)
 bool fuse_prepare(PassContext *ctx, FusedModule *fm, uint32_t index)
 {
     ctx->function = fm->m->funcs.data[index]->name;
-    IrFunc *plain = prepare_func(ctx->machine, fm->m, fm->m->funcs.data[index]), *rows;
+    IrFunc *plain = prepare_func(ctx, fm->m, fm->m->funcs.data[index]), *rows;
     IrId sums = IR_NONE;
     VEC_PUSH(ctx->stage, &fm->sums, IR_NONE);
     if (ctx->schedule) {

@@ -11,6 +11,7 @@
 #include "base/ice.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/fuse/fuse.h"
+#include "passes/context/rows.h"
 
 enum { MAX_WALKS = 64 };
 
@@ -46,7 +47,7 @@ static const IrOp *op_of(const Clones *c, IrId v) { return &c->f->ops.data[v]; }
 static bool is_of_edges(const Clones *c, IrId v)
 {
     const IrOp *op = op_of(c, v);
-    return op->op != IR_OP_arg && c->m->spaces.data[op->type.space].is_edge;
+    return op->op != IR_OP_arg && has_many_rows(c->m, op->type.space);
 }
 
 static unsigned walk_index(Clones *c, IrId map, IrId space, uint32_t level)
@@ -82,7 +83,7 @@ static Reach reach_of(const Clones *c, IrId v)
     }
     GroupKind kind = group_kind_of(c->f, c->m, v);
     bool sums = kind == GROUP_ROWS || kind == GROUP_BLOCKS;
-    if (!sums) return kind == GROUP_MAP || kind == GROUP_DIMS || c->m->spaces.data[op->type.space].is_edge ? x : stored(x);
+    if (!sums) return kind == GROUP_MAP || kind == GROUP_DIMS || has_many_rows(c->m, op->type.space) ? x : stored(x);
     IrId map = kind == GROUP_ROWS ? op->attr.map : IR_NONE;
     if (x.of_rows && x.map != map) x = stored(x);
     return (Reach){x.level, true, map};
@@ -134,7 +135,7 @@ static bool takes_edges(Clones *c, IrId v, unsigned *walk)
     if (kind != GROUP_ROWS && kind != GROUP_BLOCKS) return false;
     for (uint32_t k = 0; k < op->n_args; k++) {
         IrId space = op_of(c, op->args[k])->type.space;
-        if (!c->m->spaces.data[space].is_edge || space == op->type.space) continue;
+        if (!has_many_rows(c->m, space) || space == op->type.space) continue;
         *walk = walk_index(c, kind == GROUP_ROWS ? op->attr.map : IR_NONE, space, c->reach ? c->reach[v].level : 0);
         return true;
     }

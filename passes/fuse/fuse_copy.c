@@ -132,9 +132,9 @@ static void add_load(Copies *c, IrId v, At at)
     const IrOp *op = fused_op(c->f, v);
     if (op->type.space == IR_UNIT) return;
     double bytes = bytes_of(c, v) / c->part;
-    bool edge = c->f->m->spaces.data[op->type.space].is_edge;
+    bool many = has_many_rows(c->f->m, op->type.space);
     double ns = price_stream(c->f->machine, bytes), patience = op->op == IR_OP_arg ? 1 : cost_patience(c->f, v);
-    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (edge ? KEEP_FACTOR : 1) * patience;
+    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (many ? KEEP_FACTOR : 1) * patience;
     if (at == ELSEWHERE) ns = price_gather(c->f->machine, bytes);
     else if (at == AT_ELEMENT && !map_of(c)->sorted) ns = price_listed(c->f->machine, bytes);
     c->ns += ns * rows_at(c, at) * patience;

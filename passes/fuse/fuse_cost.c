@@ -2,6 +2,7 @@
    that are stored, operations. fuse.c compares forms of one function by it; nothing else depends on it. */
 #include "passes/fuse/cost.h"
 #include "passes/context/price.h"
+#include "passes/context/rows.h"
 
 /* A function stores wide values of edges when computing them in each walk costs so many times more in all; its sums over all edges
    are sums over rows of nodes where it then costs at most so many times as much. */
@@ -81,7 +82,7 @@ double fuse_edge_bytes(const FusedFunc *f)
     double bytes = 0;
     for (IrId v = 0; v < f->f->ops.n; v++) {
         const IrType *t = &fused_op(f, v)->type;
-        if (f->group_of.data[v] == GROUP_NONE || !f->stored.data[v] || !f->m->spaces.data[t->space].is_edge) continue;
+        if (f->group_of.data[v] == GROUP_NONE || !f->stored.data[v] || !has_many_rows(f->m, t->space)) continue;
         bytes += bytes_of(f, v) * cost_rows(f->m, t->space);
     }
     return bytes;

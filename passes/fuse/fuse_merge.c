@@ -9,6 +9,7 @@
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/fuse/fuse.h"
 #include "passes/group/schedule_text.h"
+#include "passes/context/rows.h"
 
 enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8 };
 
@@ -347,7 +348,7 @@ static bool is_for_blocks(const Merge *m, uint32_t e, uint32_t *first)
         const Group *y = &f->groups.data[g];
         if (y->dead || g == e || !reads_of(f, &m->reads[g], e)) continue;
         bool sums = y->kind == GROUP_BLOCKS && y->space == x->nest.space;
-        bool beside = is_group_of_rows(y) && y->nest.space == x->nest.space && f->m->spaces.data[y->space].is_edge;
+        bool beside = is_group_of_rows(y) && y->nest.space == x->nest.space && has_many_rows(f->m, y->space);
         if (!sums && !beside) return false;
         if (sums && *first == GROUP_NONE) *first = g;
     }
@@ -408,7 +409,7 @@ static bool try_beside(Merge *m, uint32_t e)
 {
     FusedFunc *f = m->f;
     const Group *x = &f->groups.data[e];
-    if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !f->m->spaces.data[x->nest.space].is_edge) return false;
+    if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !has_many_rows(f->m, x->nest.space)) return false;
     for (uint32_t r = 0; r < f->groups.n; r++)
         if (f->groups.data[r].kind == GROUP_BLOCKS && reads_of(f, &m->reads[e], r) && try_stage(m, e, r)) return true;
     return false;

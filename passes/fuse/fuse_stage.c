@@ -7,6 +7,7 @@
      %6 = reduce_sum edge.dst %5
    It decides nothing by cost and changes nothing: fuse_merge.c asks. */
 #include "passes/fuse/fuse.h"
+#include "passes/context/rows.h"
 
 /* ---- reads --------------------------------------------------------------------------------------------- */
 
@@ -88,7 +89,7 @@ bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads
     if (map && (map->from != x->nest.space || map->partial || map->from == map->to)) return false;
     if (!map && (rows->space != x->nest.space || rows->space == IR_UNIT)) return false;
     /* A node tensor is cheaper than a product without the tile that it has in a kernel of its own. */
-    if (!map && x->kind == GROUP_PRODUCT && !f->m->spaces.data[rows->space].is_edge) return false;
+    if (!map && x->kind == GROUP_PRODUCT && !has_many_rows(f->m, rows->space)) return false;
     if (draws_numbers(f, e) || holds_bool(f, x) || updates_tensor(f, e) || !stage_elements(f, rows, x)) return false;
     if (!reads_elements(f, &reads[r], e) || !reads_own_row(f, &reads[e], r)) return false;
     return !map || map->sorted || !is_read_elsewhere(f, e, r, reads);

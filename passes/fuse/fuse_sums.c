@@ -8,6 +8,7 @@
    decides which form is cheaper. */
 #include "passes/rewrite/rewrite.h"
 #include "passes/fuse/fuse.h"
+#include "passes/context/rows.h"
 
 static const IrOp *op_of(const IrFunc *f, IrId v) { return &f->ops.data[v]; }
 
@@ -23,7 +24,7 @@ static bool sums_all(const IrModule *m, const IrFunc *f, IrId v, IrId space)
 static bool is_walked(const IrModule *m, const IrFunc *f, IrId map)
 {
     const IrMap *x = &m->maps.data[map];
-    if (!m->spaces.data[x->from].is_edge || x->to == IR_UNIT || x->to == x->from || x->partial) return false;
+    if (!has_many_rows(m, x->from) || x->to == IR_UNIT || x->to == x->from || x->partial) return false;
     for (IrId v = 0; v < f->ops.n; v++)
         if (group_kind_of(f, m, v) == GROUP_ROWS && op_of(f, v)->attr.map == map) return true;
     return false;

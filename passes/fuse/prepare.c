@@ -13,19 +13,6 @@
 
 static const double FULLER = 1.05;
 
-static void mark_used(const IrModule *m, const IrFunc *f, bool *used)
-{
-    for (uint32_t i = 0; i < f->results.n; i++) used[f->results.data[i].value] = true;
-    for (uint32_t v = f->ops.n; v-- > 0;) {
-        const IrOp *op = &f->ops.data[v];
-        if (op->op == IR_OP_arg) used[v] = true;
-        if (!used[v]) continue;
-        for (uint32_t k = 0; k < op->n_args; k++) used[op->args[k]] = true;
-        IrId route = ir_route_of(m, f, op);
-        if (route != IR_NONE) used[route] = true;
-    }
-}
-
 /* ---- dims of size one ------------------------------------------------------------------------------------- */
 
 static IrType squeeze(const IrModule *m, IrType t)
@@ -262,12 +249,31 @@ static bool needs_copy(const IrFunc *f, uint32_t index)
     return false;
 }
 
-IrFunc *prepare_func(const Machine *machine, IrModule *m, const IrFunc *old)
+void fuse_verify(PassContext *ctx, const char *step, IrModule *m, const IrFunc *f)
 {
-    old = prepare_parts(machine, m, prepare_cuts(m, old));
+    if (ctx->verify == PASS_VERIFY_OFF) return;
+    Rewrite r = rewrite_begin(m, f);
+    for (IrId v = 0; v < f->ops.n; v++) {
+        IrOp op = rewrite_op(&r, v);
+        IrType squeezed = op.type;
+        if (op.op == IR_OP_arg) op.type = f->args.data[op.attr.i].type;
+        r.map[v] = view(&r.b, irb_add(&r.b, &op), squeezed);
+    }
+    IrFunc *whole = rewrite_end(&r);
+    const IrFunc *given = ir_func_find(m, f->name);
+    for (uint32_t i = 0; i < whole->results.n; i++)
+        whole->results.data[i].value = view(&r.b, whole->results.data[i].value, given->ops.data[given->results.data[i].value].type);
+    pass_verify_step(ctx, PASS_fuse, step, m, whole);
+}
+
+IrFunc *prepare_func(PassContext *ctx, IrModule *m, IrFunc *given)
+{
+    const Machine *machine = ctx->machine;
+    IrFunc *cut = prepare_cuts(m, given), *old = prepare_parts(machine, m, cut);
+    if (cut != given) fuse_verify(ctx, "prepare_cuts", m, cut);
+    if (old != cut) fuse_verify(ctx, "prepare_parts", m, old);
     Rewrite r = rewrite_begin(m, old);
-    bool *used = ARENA_ARRAY(m->arena, bool, old->ops.n + 1);
-    mark_used(m, old, used);
+    const bool *used = rewrite_live(ctx->stage, m, old, NULL);
     for (IrId v = 0; v < old->ops.n; v++)
         if (used[v]) prepare_op(machine, &r, v);
     IrFunc *f = rewrite_end(&r);
@@ -278,5 +284,6 @@ IrFunc *prepare_func(const Machine *machine, IrModule *m, const IrFunc *old)
         r.b.span = op->span;
         result->value = irb_unary(&r.b, IR_OP_detach, op->type, result->value, (IrAttr){0});
     }
+    fuse_verify(ctx, "prepare", m, f);
     return f;
 }

@@ -7,9 +7,10 @@
      %5 = select %2, 0, %d                %5 = select %9, 0, %d
 
    Both conditions are the same, for NaN and -0 too: where the condition holds at equality the constant is chosen, else what
-   was compared. Only of rows that are no edges, and only where a product or a gather reads %3: so it has memory. */
+   was compared. Only of rows that are not many, and only where a product or a gather reads %3: so it has memory. */
 #include "passes/fuse/fuse.h"
 #include "passes/rewrite/rewrite.h"
+#include "passes/context/rows.h"
 
 static bool is_const(const IrFunc *f, IrId v, double *value)
 {
@@ -22,7 +23,7 @@ static bool is_const(const IrFunc *f, IrId v, double *value)
 static bool is_cut(const IrModule *m, const IrFunc *f, IrId v)
 {
     const IrOp *y = &f->ops.data[v];
-    if (y->op != IR_OP_select || y->type.space == IR_UNIT || m->spaces.data[y->type.space].is_edge) return false;
+    if (y->op != IR_OP_select || y->type.space == IR_UNIT || has_many_rows(m, y->type.space)) return false;
     const IrOp *p = &f->ops.data[y->args[0]];
     if ((p->op != IR_OP_le && p->op != IR_OP_lt) || !ir_dtype_is_float(y->type.dtype)) return false;
     IrId at_equality = y->args[p->op == IR_OP_le ? 1 : 2], x = y->args[p->op == IR_OP_le ? 2 : 1];
@@ -43,7 +44,7 @@ static bool *find_read(const IrModule *m, const IrFunc *f)
     return read;
 }
 
-const IrFunc *prepare_cuts(IrModule *m, const IrFunc *old)
+IrFunc *prepare_cuts(IrModule *m, IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     bool *read = find_read(m, old), any = false;

@@ -133,7 +133,7 @@ static IrId parts_of_product(Rewrite *r, IrId v, uint32_t k)
     return irb_add(b, &whole);
 }
 
-const IrFunc *prepare_parts(const Machine *machine, IrModule *m, const IrFunc *old)
+IrFunc *prepare_parts(const Machine *machine, IrModule *m, IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     const Parts *parts = find_parts(machine, m, old);

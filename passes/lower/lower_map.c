@@ -64,7 +64,9 @@ static KirId unary(Emit *e, const IrOp *op, KirId x)
     case IR_OP_cos: return emit_expand(e, kmath_cos, x);
     case IR_OP_not: return emit_op2(e, KIR_xor, x, emit_int(e, t, 1));
     case IR_OP_cast: return cast(e, kir_base_of(op->type.dtype), x);
-    default: return x; /* detach, transpose */
+    case IR_OP_detach:
+    case IR_OP_transpose: return x;
+    default: ICE(arena_printf(e->arena, "`%s` has no arithmetic in kernels", ir_ops[op->op].name));
     }
 }
 
@@ -88,8 +90,6 @@ KirId point_map(Lower *l, const IrOp *op, const KirId *a)
     case IR_OP_and: return emit_op2(e, KIR_and, a[0], a[1]);
     case IR_OP_or: return emit_op2(e, KIR_or, a[0], a[1]);
     case IR_OP_select: return emit_select(e, a[0], a[1], a[2]);
-    default:
-        ICE_UNLESS(op->n_args == 1);
-        return unary(e, op, a[0]);
+    default: return unary(e, op, a[0]);
     }
 }

@@ -25,32 +25,6 @@ static GraphPass *const graph_passes[N_PASSES] = {
 
 static void print_module(const void *program, StrBuf *out) { ir_print(program, out); }
 
-/* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again.
- */
-static void blame(PassContext *ctx, PassId pass, const char *what)
-{
-    StrBuf why = {.arena = ctx->stage};
-    diags_print(ctx->diags, &why, false);
-    ice_fail(__FILE__, __LINE__,
-             arena_printf(ctx->stage,
-                          "pass '%s' (run %u) %s; replay: gnnc ir MODEL --before=%s --time\n%s",
-                          pass_infos[pass].name, ctx->n_begun, what, pass_infos[pass].name,
-                          strbuf_cstr(&why)));
-}
-
-/* print(parse(print(m))) == print(m), and the text passes the verifier. */
-static void verify_roundtrip(PassContext *ctx, PassId pass, const IrModule *m)
-{
-    StrBuf first = {.arena = ctx->stage}, second = {.arena = ctx->stage};
-    ir_print(m, &first);
-    Source text = {.path = "<roundtrip>", .text = strbuf_cstr(&first), .n = (uint32_t)first.n};
-    const IrModule *again = ir_parse(ctx->stage, &text, ctx->diags);
-    if (!again) blame(ctx, pass, "made a module whose text cannot be read");
-    ir_print(again, &second);
-    if (strcmp(strbuf_cstr(&first), strbuf_cstr(&second)))
-        blame(ctx, pass, "made a module whose text reads back differently");
-}
-
 /* What the runner is given: a reader or the front end vouches for it. */
 static void verify_input(PassContext *ctx, const IrModule *m)
 {
@@ -60,13 +34,6 @@ static void verify_input(PassContext *ctx, const IrModule *m)
     ICE(arena_printf(ctx->stage,
                      "the module is broken before any pass ran; replay: gnnc ir MODEL\n%s",
                      strbuf_cstr(&why)));
-}
-
-static void verify(PassContext *ctx, PassId pass, const IrModule *m)
-{
-    if (ctx->verify == PASS_VERIFY_OFF) return;
-    if (!ir_verify(m, ctx->diags)) blame(ctx, pass, "broke the module");
-    if (ctx->verify == PASS_VERIFY_ROUNDTRIP) verify_roundtrip(ctx, pass, m);
 }
 
 IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m)
@@ -80,7 +47,7 @@ IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m)
     PassTiming *row = &ctx->timings.data[ctx->timings.n - 1];
     row->ops_before = module_n_ops(m);
     row->ops_after = module_n_ops(next);
-    verify(ctx, pass, next);
+    pass_verify(ctx, pass, NULL, next);
     return next;
 }
 

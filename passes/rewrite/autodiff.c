@@ -147,7 +147,7 @@ static Adjoint sweep_begin(PassContext *ctx, Build b)
     Adjoint a = {.b = b, .n = b.f->ops.n};
     a.active = ARENA_ARRAY(ctx->stage, bool, a.n);
     a.cotangent = ARENA_ARRAY(ctx->stage, IrId, a.n);
-    a.facts = ARENA_ARRAY(ctx->stage, uint8_t, a.n);
+    a.facts = ARENA_ARRAY(ctx->stage, Facts, a.n);
     a.counts = ARENA_ARRAY(ctx->stage, Counts, a.n);
     for (IrId v = 0; v < a.n; v++) a.cotangent[v] = IR_NONE, a.counts[v] = everywhere;
     return a;

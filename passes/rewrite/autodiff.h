@@ -3,6 +3,7 @@
    value, of exactly the value's type, and adds to the cotangents of the operands. It may use only
    ops that have adjoints themselves, so that a gradient can be differentiated again. */
 #pragma once
+#include "passes/rewrite/facts.h"
 #include "passes/rewrite/rewrite.h"
 
 /* Where a cotangent counts: where `cond` is `when`, or everywhere (cond IR_NONE). Elsewhere a `select` took the other branch, or a map sums
@@ -18,7 +19,7 @@ typedef struct Adjoint {
     IrId *cotangent; /* [n] exactly of the value's type; IR_NONE: zero so far */
     Counts *counts;  /* [n] of each cotangent */
     Counts given;    /* of what the rule at work gives */
-    uint8_t *facts;  /* [n] of autodiff_facts.c: the first n_facts are known */
+    Facts *facts;    /* [n] the first n_facts are known */
     uint32_t n_facts;
     uint32_t n;      /* values that existed when the sweep began */
     uint32_t n_again; /* how many sweeps may follow, each through what the one before has made */

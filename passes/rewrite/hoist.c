@@ -74,21 +74,6 @@ static void choose(Hoist *h, IrId v)
     for (uint32_t k = 0; k < op->n_args && !h->held[v]; k++) choose(h, op->args[k]);
 }
 
-static bool *find_live(const Hoist *h)
-{
-    const IrFunc *f = h->f;
-    bool *live = ARENA_ARRAY(h->ctx->stage, bool, f->ops.n + 1);
-    for (uint32_t i = 0; i < f->results.n; i++) live[f->results.data[i].value] = true;
-    for (IrId v = f->ops.n; v-- > 0;) {
-        const IrOp *op = &f->ops.data[v];
-        live[v] |= op->op == IR_OP_arg;
-        for (uint32_t k = 0; k < op->n_args && live[v] && !h->held[v]; k++) live[op->args[k]] = true;
-        IrId route = live[v] && !h->held[v] ? ir_route_of(h->m, f, op) : IR_NONE;
-        if (route != IR_NONE) live[route] = true;
-    }
-    return live;
-}
-
 static Hoist analyse(PassContext *ctx, const IrModule *m, const IrFunc *f)
 {
     uint32_t n = f->ops.n + 1;
@@ -100,7 +85,7 @@ static Hoist analyse(PassContext *ctx, const IrModule *m, const IrFunc *f)
     h.numbered = ARENA_ARRAY(ctx->stage, IrId, n);
     for (IrId v = 0; v < f->ops.n; v++)
         if (h.invariant[v]) hoist_cost(&h, v);
-    bool *live = find_live(&h);
+    const bool *live = rewrite_live(ctx->stage, m, f, NULL);
     for (IrId v = 0; v < f->ops.n; v++) {
         const IrOp *op = &f->ops.data[v];
         for (uint32_t k = 0; k < op->n_args && live[v] && !h.invariant[v]; k++)
@@ -162,12 +147,8 @@ static void note_held(Common *c, IrId value, uint32_t reader)
 static void add_held(Common *c, Hoist *h, uint32_t reader)
 {
     bool *needed = ARENA_ARRAY(h->ctx->stage, bool, h->f->ops.n + 1);
-    for (IrId v = h->f->ops.n; v-- > 0;) {
-        needed[v] |= h->held[v];
-        for (uint32_t k = 0; k < h->f->ops.data[v].n_args && needed[v]; k++) needed[h->f->ops.data[v].args[k]] = true;
-        IrId route = needed[v] ? ir_route_of(h->m, h->f, &h->f->ops.data[v]) : IR_NONE;
-        if (route != IR_NONE) needed[route] = true;
-    }
+    memcpy(needed, h->held, h->f->ops.n * sizeof *needed);
+    rewrite_reach(h->m, h->f, needed, NULL);
     for (IrId v = 0; v < h->f->ops.n; v++) {
         if (!needed[v]) continue;
         h->numbered[v] = number(c, h, v);
@@ -250,7 +231,7 @@ static IrId read_held(const Common *c, IrFunc *f, IrId value)
 static IrFunc *rebuild(const Common *c, const Hoist *h)
 {
     Rewrite r = rewrite_begin(c->m, h->f);
-    const bool *live = find_live(h);
+    const bool *live = rewrite_live(h->ctx->stage, h->m, h->f, h->held);
     for (IrId v = 0; v < h->f->ops.n; v++) {
         if (!live[v]) continue;
         if (h->held[v]) r.map[v] = read_held(c, r.b.f, h->numbered[v]);

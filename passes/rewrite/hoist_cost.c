@@ -46,7 +46,7 @@ static void compute_cost(const Hoist *h, IrId v, double *bytes, double *flops)
 static bool may_hold(const Hoist *h, IrId v)
 {
     const IrOp *op = &h->f->ops.data[v];
-    bool few = expected_rows(h->m, op->type.space) <= EXPECTED_NODES;
+    bool few = !has_many_rows(h->m, op->type.space);
     if (op->op == IR_OP_arg || !op->n_args) return false;
     return few || ir_type_width(h->m, &op->type) * (int64_t)ir_dtype_bytes(op->type.dtype) <= WIDEST_HELD;
 }

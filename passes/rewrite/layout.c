@@ -144,8 +144,7 @@ static double cost_of(const Layout *l, IrId v)
 {
     const IrOp *op = op_of(l, v);
     if (ir_ops[op->op].traits & T_RANDOM) return laid_out(l, v, DRAWN);
-    bool edge = l->r.b.m->spaces.data[op->type.space].is_edge;
-    return laid_out(l, v, edge ? price_turned(l->ctx->machine) : price_laid_out(l->ctx->machine));
+    return laid_out(l, v, has_many_rows(l->r.b.m, op->type.space) ? price_turned(l->ctx->machine) : price_laid_out(l->ctx->machine));
 }
 
 /* What a free operation spares: by its result where that turns, as often as a product sums, else by a summed operand. */

@@ -37,7 +37,7 @@ static void set_opaque(Reorder *r, const IrFunc *old)
     const bool *pinned = rewrite_pinned(r->ctx->stage, old);
     r->has_grad = pinned != NULL;
     for (IrId v = 0; pinned && v < old->ops.n; v++)
-        if (pinned[v]) r->values.data[v].facts = (r->values.data[v].facts & RO_FIXED) | RO_USUAL | RO_PINNED;
+        if (pinned[v]) r->facts.data[v] = (r->facts.data[v] & RO_FIXED) | FACTS_USUAL | RO_PINNED;
 }
 
 /* A copy of old, op by op; equal ops stay apart here. */
@@ -49,9 +49,10 @@ static void fill_pool(Reorder *r, const IrFunc *old)
     for (IrId v = 0; v < old->ops.n; v++) {
         const IrOp *op = &old->ops.data[v];
         ir_add(r->b.m, r->b.f, op->op, op->type, op->args, op->n_args, op->attr, op->span);
-        RoValue value = {.facts = reorder_facts(r, op), .lift = IR_NONE};
-        if (op->op == IR_OP_arg && fixed[v]) value.facts |= RO_FIXED;
-        VEC_PUSH(r->ctx->stage, &r->values, value);
+        Facts facts = reorder_facts(r, op);
+        if (op->op == IR_OP_arg && fixed[v]) facts |= RO_FIXED;
+        VEC_PUSH(r->ctx->stage, &r->facts, facts);
+        VEC_PUSH(r->ctx->stage, &r->values, (RoValue){.lift = IR_NONE});
     }
     set_opaque(r, old);
     for (IrId v = 0; v < old->ops.n; v++)
@@ -228,7 +229,7 @@ static const IrFunc *one_round(Reorder *r, const IrFunc *old)
     uint32_t n_steps = 0;
     r->b.f = rewrite_begin(r->b.m, old).b.f;
     r->table = op_table_new(r->ctx->stage, 0);
-    r->n_table = r->values.n = r->near.n = 0;
+    r->n_table = r->values.n = r->facts.n = r->near.n = 0;
     r->holds = false;
     for (uint32_t i = 0; i < old->results.n; i++) VEC_PUSH(r->b.m->arena, &r->b.f->results, old->results.data[i]);
     fill_pool(r, old);

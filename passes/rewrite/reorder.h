@@ -2,15 +2,11 @@
    they may replace, and the price of either. */
 #pragma once
 #include "passes/rewrite/cse.h"
+#include "passes/rewrite/facts.h"
 #include "passes/rewrite/rewrite.h"
 
-/* What is known of every element of a value, unless something overflowed before: args are finite. */
-enum { RO_FINITE = 1, RO_NONZERO = 2, RO_NOT_NEGATIVE = 4, RO_PINNED = 8 /* a grad's variable: opaque */,
-       RO_FIXED = 16 /* the same in every run: `hoist` may compute it once */,
-       /* also in rows that nobody reads, where overflow is nobody's: of operands of usual size it is of such a size, is
-          at least no overflow, is not nearly 0 */
-       RO_SMALL = 32, RO_CALM = 64, RO_AWAY = 128,
-       RO_USUAL = RO_FINITE | RO_SMALL | RO_CALM };
+/* Beside the facts of facts.h. */
+enum { RO_PINNED = FACT_FREE, /* a grad's variable: opaque */ RO_FIXED = FACT_FREE << 1 /* the same in every run: `hoist` may compute it once */ };
 enum { RO_MAX_TERMS = 24, RO_MAX_DEPTH = 12 };
 
 typedef struct RoCost { /* of a value, per row of a node space */
@@ -19,7 +15,6 @@ typedef struct RoCost { /* of a value, per row of a node space */
 
 typedef struct RoValue { /* beside each op of the pool */
     uint32_t uses;       /* by ops that a result reaches; 0: dead */
-    uint8_t facts;
     uint32_t look_epoch; /* met when what is near to an op was listed last */
     uint32_t lift_epoch; /* `lift` holds for this question of reorder_lift */
     IrId lift;
@@ -45,6 +40,7 @@ typedef struct Reorder {
     OpTable table;
     uint32_t n_table;
     VEC(RoValue) values;
+    VEC(Facts) facts; /* of each op of the pool */
     RoAliases *aliases; /* of the module */
     bool has_grad;         /* adjoints will be made of what is here */
     bool holds;            /* the function runs many times: what is fixed may be held */
@@ -62,9 +58,9 @@ typedef struct Reorder {
 static inline const IrOp *ro_op(const Reorder *r, IrId v) { return &r->b.f->ops.data[v]; }
 static inline IrType ro_type(const Reorder *r, IrId v) { return r->b.f->ops.data[v].type; }
 static inline const IrMap *ro_map(const Reorder *r, IrId map) { return &r->b.m->maps.data[map]; }
-static inline bool ro_knows(const Reorder *r, IrId v, uint8_t facts)
+static inline bool ro_knows(const Reorder *r, IrId v, Facts facts)
 {
-    return (r->values.data[v].facts & facts) == facts;
+    return (r->facts.data[v] & facts) == facts;
 }
 /* The op that makes v; NULL where v is opaque. */
 static inline const IrOp *ro_def(const Reorder *r, IrId v) { return ro_knows(r, v, RO_PINNED) ? NULL : ro_op(r, v); }
@@ -120,7 +116,7 @@ static inline bool ro_has_dim(const Reorder *r, IrId v, IrId dim)
 
 /* ---- reorder_facts.c ---- */
 
-uint8_t reorder_facts(const Reorder *r, const IrOp *op);
+Facts reorder_facts(const Reorder *r, const IrOp *op);
 /* y where no row is summed: its value, and `neutral` on rows that `map` sums nothing into, unless y is known to do no
    harm there: finite (and, for a divisor, not 0). */
 IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor);

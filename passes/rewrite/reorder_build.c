@@ -22,8 +22,9 @@ IrId ro_add(Reorder *r, IrOpcode op, IrType type, const IrId *args, uint32_t n, 
         return *slot - 1;
     }
     *slot = v + 1;
-    RoValue value = {.facts = reorder_facts(r, ro_op(r, v)), .lift = IR_NONE};
-    VEC_PUSH(r->ctx->stage, &r->values, value);
+    Facts facts = reorder_facts(r, ro_op(r, v));
+    VEC_PUSH(r->ctx->stage, &r->facts, facts);
+    VEC_PUSH(r->ctx->stage, &r->values, (RoValue){.lift = IR_NONE});
     return v;
 }
 

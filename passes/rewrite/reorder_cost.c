@@ -153,13 +153,13 @@ static void add_cost(RoCost *to, RoCost c)
     to->time += c.time;
 }
 
-/* Is v there before the run, but for reading it? Wide values of edges are computed where they are used. */
+/* Is v there before the run, but for reading it? Wide values of many rows are computed where they are used. */
 static bool is_held(const Reorder *r, IrId v)
 {
     const IrOp *op = ro_op(r, v);
     if (!ro_knows(r, v, RO_FIXED) || !op->n_args) return false;
     double bytes = width_of(r, &op->type) * (double)ir_dtype_bytes(op->type.dtype);
-    return bytes <= WIDEST_HELD || !r->b.m->spaces.data[op->type.space].is_edge;
+    return bytes <= WIDEST_HELD || !has_many_rows(r->b.m, op->type.space);
 }
 
 void reorder_acquire(Reorder *r, IrId v, RoCost *cost)

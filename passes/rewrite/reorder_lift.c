@@ -35,7 +35,7 @@ static IrId lift_op(Reorder *r, IrId v, IrId map, int depth)
     for (uint32_t k = 0; k < op.n_args; k++)
         args[k] = reorder_harmless(r, op.op, k, args[k], map, ro_op(r, op.args[k])->op == IR_OP_gather);
     IrId made = ro_add(r, op.op, op.type, args, op.n_args, op.attr);
-    if (made != IR_NONE && ro_knows(r, made, RO_FINITE)) r->values.data[made].facts |= RO_SMALL | RO_CALM;
+    if (made != IR_NONE && ro_knows(r, made, FACT_IN_RANGE)) r->facts.data[made] |= FACT_SMALL | FACT_CALM;
     return made;
 }
 

@@ -188,7 +188,7 @@ static IrId matmul_step(Reorder *r, IrId x, IrId w, IrType type, int depth)
     case IR_OP_transpose: return reorder_matmul(r, op.args[0], w, type, depth);
     case IR_OP_gather:
         if (ro_type(r, op.args[0]).space == IR_UNIT) return IR_NONE;
-        if (r->has_grad && !ro_knows(r, op.args[0], RO_FINITE)) return IR_NONE;
+        if (r->has_grad && !ro_knows(r, op.args[0], FACT_IN_RANGE)) return IR_NONE;
         return ro_gather(r, op.attr.map, reorder_matmul(r, op.args[0], w, type, depth));
     case IR_OP_reduce_sum: return reorder_rows_sum(r, reorder_matmul(r, op.args[0], w, type, depth), op.attr.map, 0);
     case IR_OP_add:

@@ -156,7 +156,7 @@ static IrId sum_of_select(Reorder *r, IrOp op, IrId map, int depth)
         return ro_select(r, c, sum_or_count(r, x, map, depth), sum_or_count(r, op.args[2], map, depth));
     if (!ro_is_const(r, op.args[2], &zero) || zero != 0) return IR_NONE;
     IrId y = reorder_lift(r, x, map); /* x where c, else 0: y times how many */
-    if (y == IR_NONE || !ro_knows(r, y, RO_FINITE | RO_CALM)) return IR_NONE;
+    if (y == IR_NONE || !ro_knows(r, y, FACT_IN_RANGE | FACT_CALM)) return IR_NONE;
     /* In a row none of whose elements has c the count is 0, and y's gradient would be 0 times a cotangent that may be infinite. */
     if (reorder_is_sharp(r, r->replaced)) return IR_NONE;
     IrId one = ro_const(r, ir_scalar(op.type.dtype), 1);

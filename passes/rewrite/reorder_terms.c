@@ -167,7 +167,7 @@ static IrId plain_sum(Reorder *r, RoTerms t)
 static IrId map_of(Reorder *r, RoTerm term, bool factor)
 {
     IrId v = term.v, map = reorder_lift_map(r, v);
-    if (factor && r->has_grad && !ro_knows(r, v, term.inverse ? RO_FINITE | RO_NONZERO : RO_FINITE)) return IR_NONE;
+    if (factor && r->has_grad && !ro_knows(r, v, term.inverse ? FACT_IN_RANGE | FACT_NONZERO : FACT_IN_RANGE)) return IR_NONE;
     return map != IR_NONE && reorder_lift(r, v, map) != IR_NONE ? map : IR_NONE;
 }
 

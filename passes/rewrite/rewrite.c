@@ -44,6 +44,26 @@ IrFunc *rewrite_end(Rewrite *r)
     return r->b.f;
 }
 
+void rewrite_reach(const IrModule *m, const IrFunc *f, bool *wanted, const bool *given)
+{
+    for (IrId v = f->ops.n; v-- > 0;) {
+        const IrOp *op = &f->ops.data[v];
+        if (!wanted[v] || (given && given[v])) continue;
+        for (uint32_t k = 0; k < op->n_args; k++) wanted[op->args[k]] = true;
+        IrId route = ir_route_of(m, f, op);
+        if (route != IR_NONE) wanted[route] = true;
+    }
+}
+
+const bool *rewrite_live(Arena *a, const IrModule *m, const IrFunc *f, const bool *given)
+{
+    bool *live = ARENA_ARRAY(a, bool, f->ops.n + 1);
+    for (uint32_t i = 0; i < f->results.n; i++) live[f->results.data[i].value] = true;
+    for (IrId v = 0; v < f->ops.n; v++) live[v] |= f->ops.data[v].op == IR_OP_arg;
+    rewrite_reach(m, f, live, given);
+    return live;
+}
+
 bool *rewrite_pinned(Arena *a, const IrFunc *f)
 {
     bool *pinned = NULL;

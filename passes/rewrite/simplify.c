@@ -62,7 +62,7 @@ IrId simplify_broadcast_of(const Simplify *s, IrId v)
 
 static IrId add_as_is(Simplify *s, const IrOp *op)
 {
-    uint8_t facts = simplify_facts(s, op);
+    Facts facts = facts_of(s->b.m, s->b.f, op, s->facts.data);
     IrId v = irb_add(&s->b, op);
     VEC_PUSH(s->b.m->arena, &s->facts, facts);
     VEC_PUSH(s->b.m->arena, &s->pinned, false);

@@ -1,18 +1,12 @@
 /* Between the walk of simplify (passes/rewrite/simplify.c) and its rules (passes/simplify_*.c). */
 #pragma once
+#include "passes/rewrite/facts.h"
 #include "passes/rewrite/rewrite.h"
-
-/* What is known of every element of a value. */
-enum {
-    FACT_FINITE = 1,      /* neither infinite nor NaN */
-    FACT_NO_NEG_ZERO = 2, /* never -0 */
-    FACT_POSITIVE = 4,    /* sign bit clear (0 too), or NaN; implies FACT_NO_NEG_ZERO */
-};
 
 typedef struct Simplify {
     Build b;
     bool has_grad;        /* `grad` ops are left: detach has a meaning, variables are pinned */
-    VEC(uint8_t) facts;   /* [values of b.f] FACT_* */
+    VEC(Facts) facts;     /* [values of b.f] */
     VEC(bool) shared;     /* [values of b.f] results, and what the old function reads at two places */
     VEC(bool) pinned;     /* [values of b.f] a grad's variable: rules may not look through it */
     uint32_t n_fired[20]; /* per row of the rule table */
@@ -24,7 +18,7 @@ IrId simplify_add(Simplify *s, IrOp op);
 const IrOp *simplify_def(const Simplify *s, IrId v);
 /* Is v a const? *value: as its dtype holds it; may be NULL. */
 bool simplify_const(const Simplify *s, IrId v, double *value);
-static inline bool simplify_knows(const Simplify *s, IrId v, uint8_t facts)
+static inline bool simplify_knows(const Simplify *s, IrId v, Facts facts)
 {
     return (s->facts.data[v] & facts) == facts;
 }
@@ -40,8 +34,6 @@ IrId simplify_spread(Simplify *s, IrId x, const IrOp *like);
 bool simplify_is_broadcast(const Simplify *s, const IrOp *op);
 /* The x of a broadcast; else IR_NONE. */
 IrId simplify_broadcast_of(const Simplify *s, IrId v);
-
-uint8_t simplify_facts(const Simplify *s, const IrOp *op);
 
 /* A rule returns a value equal to the op's, or IR_NONE. It never returns something that costs more.
  */

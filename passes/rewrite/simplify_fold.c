@@ -12,8 +12,8 @@ static bool representable(IrDtype t, double *v)
     switch (t) {
     case IR_F32: *v = (double)(float)*v; return isfinite(*v);
     case IR_F64: return true;
-    case IR_I32: return fabs(*v) < 2147483648.0;
-    case IR_I64: return fabs(*v) < 9007199254740992.0; /* 2^53: exact in a const */
+    case IR_I32: *v += 0.0; return fabs(*v) < 2147483648.0; /* integers have no -0 */
+    case IR_I64: *v += 0.0; return fabs(*v) < 9007199254740992.0; /* 2^53: exact in a const */
     case IR_BOOL: return *v == 0 || *v == 1;
     }
     return false;

@@ -130,6 +130,7 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, IrFunc *old, IrId tensor,
     s.arg = find_arg(old, tensor);
     if (s.arg == IR_NONE) return old;
     s.r = rewrite_begin(m, old);
+    s.facts = ARENA_ARRAY(ctx->stage, Facts, old->ops.n + 1);
     s.flags = ARENA_ARRAY(ctx->stage, uint8_t, old->ops.n + 1);
     s.paths = ARENA_ARRAY(ctx->stage, uint8_t, old->ops.n + 1);
     s.at = ARENA_ARRAY(ctx->stage, IrId, old->ops.n + 1);
@@ -152,7 +153,7 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, IrFunc *old, IrId tensor,
 static bool is_candidate(const IrModule *m, const IrTensor *t)
 {
     return t->sparse && t->kind == IR_INPUT && t->type.space != IR_UNIT && t->type.n_dims == 1 &&
-           ir_dtype_is_float(t->type.dtype) && !m->spaces.data[t->type.space].is_edge;
+           ir_dtype_is_float(t->type.dtype) && ir_space_keeps_order(m, t->type.space);
 }
 
 IrModule *pass_sparse(PassContext *ctx, const IrModule *m)

@@ -7,11 +7,9 @@
 enum {
     SPARSE_ZERO = 1,    /* has the form, and is 0 wherever the tensor is */
     SPARSE_OK = 2,      /* its elements at the stored places can be computed without the rest of it */
-    SPARSE_FINITE = 4,  /* neither infinite nor NaN, unless something overflowed before */
-    SPARSE_NONZERO = 8, /* never 0 */
-    SPARSE_DENSE = 16,  /* wanted whole */
-    SPARSE_STORED = 32, /* wanted at the stored places */
-    SPARSE_LINEAR = 64, /* T[F]: ZERO, or made of such values by sums over rows, gathers and factors without F */
+    SPARSE_DENSE = 4,   /* wanted whole */
+    SPARSE_STORED = 8,  /* wanted at the stored places */
+    SPARSE_LINEAR = 16, /* T[F]: ZERO, or made of such values by sums over rows, gathers and factors without F */
 };
 enum { SPARSE_MAX_PATHS = 4 }; /* from a LINEAR value to ZERO ones: each is a product of its own */
 
@@ -26,6 +24,7 @@ typedef struct Sparse {
     const IrFunc *old;
     IrId tensor, arg; /* module tensor; its value in the old function */
     IrType form;      /* of the tensor */
+    Facts *facts;     /* [old values] */
     uint8_t *flags;   /* [old values] */
     uint8_t *paths;   /* [old values] of LINEAR ones */
     IrId *at;         /* [old values] the value at the stored places, in the new function */
@@ -39,7 +38,7 @@ static inline bool sparse_has_form(const Sparse *s, const IrType *t)
 static inline bool sparse_has(const Sparse *s, IrId v, uint8_t flags) { return (s->flags[v] & flags) == flags; }
 static inline const IrOp *sparse_op(const Sparse *s, IrId v) { return &s->old->ops.data[v]; }
 
-/* sparse_facts.c: fills ZERO, OK, FINITE, NONZERO, LINEAR of every value. */
+/* sparse_facts.c: fills facts, and ZERO, OK and LINEAR of every value. */
 void sparse_facts(Sparse *s);
 
 /* How an operation that reads the whole tensor is said over its nonzeros. */

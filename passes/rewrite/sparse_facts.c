@@ -1,14 +1,7 @@
-/* What the pass `sparse` must know of values: where they are surely 0, what can be computed at single places, what
-   never is 0 and what is finite as long as nothing overflowed. Claims nothing that is not certain but for that. */
+/* What the pass `sparse` must know of values: where they are surely 0, and what can be computed at single places. Claims nothing that is
+   not certain, as long as nothing overflowed. */
+#include "passes/rewrite/facts.h"
 #include "passes/rewrite/sparse.h"
-#include <math.h>
-
-static bool all_have(const Sparse *s, const IrOp *op, uint32_t first, uint8_t flags)
-{
-    for (uint32_t k = first; k < op->n_args; k++)
-        if (!sparse_has(s, op->args[k], flags)) return false;
-    return true;
-}
 
 /* ---- places ---------------------------------------------------------------------------------------- */
 
@@ -25,8 +18,12 @@ static bool can_store(const Sparse *s, IrId v)
     if (is_leaf(s, &op->type) || v == s->arg) return true;
     if (!sparse_has_form(s, &op->type) || !(ir_ops[op->op].traits & T_MAP)) return false;
     if (op->op == IR_OP_const || op->op == IR_OP_random_uniform || op->op == IR_OP_random_normal) return true;
-    return op->n_args > 0 && all_have(s, op, 0, SPARSE_OK);
+    bool all = op->n_args > 0;
+    for (uint32_t k = 0; k < op->n_args; k++) all &= sparse_has(s, op->args[k], SPARSE_OK);
+    return all;
 }
+
+static bool knows(const Sparse *s, IrId v, Facts facts) { return (s->facts[v] & facts) == facts; }
 
 static bool is_zero(const Sparse *s, IrId v)
 {
@@ -42,66 +39,15 @@ static bool keeps_zero(const Sparse *s, IrId v)
     if (v == s->arg) return true;
     switch (op->op) {
     case IR_OP_mul:
-        return (is_zero(s, x[0]) && sparse_has(s, x[1], SPARSE_FINITE)) ||
-               (is_zero(s, x[1]) && sparse_has(s, x[0], SPARSE_FINITE));
-    case IR_OP_div: return is_zero(s, x[0]) && sparse_has(s, x[1], SPARSE_FINITE | SPARSE_NONZERO);
+        return (is_zero(s, x[0]) && knows(s, x[1], FACT_IN_RANGE)) ||
+               (is_zero(s, x[1]) && knows(s, x[0], FACT_IN_RANGE));
+    case IR_OP_div: return is_zero(s, x[0]) && knows(s, x[1], FACT_IN_RANGE | FACT_NONZERO);
     case IR_OP_select: return is_zero(s, x[1]) && is_zero(s, x[2]);
     default: break;
     }
     bool zeros = ir_ops[op->op].traits & T_ZERO;
     for (uint32_t k = 0; k < op->n_args; k++) zeros &= is_zero(s, x[k]);
     return zeros && op->n_args;
-}
-
-/* ---- sizes ----------------------------------------------------------------------------------------- */
-
-static bool is_positive(const Simplify *known, IrId v) { return known->facts.data[v] & FACT_POSITIVE; }
-
-static bool is_nonzero(const Sparse *s, const Simplify *known, const IrOp *op)
-{
-    const IrId *x = op->args;
-    switch (op->op) {
-    case IR_OP_const: return op->attr.f != 0 && (float)op->attr.f != 0;
-    case IR_OP_neg:
-    case IR_OP_abs:
-    case IR_OP_sign:
-    case IR_OP_sqrt:
-    case IR_OP_detach:
-    case IR_OP_reshape:
-    case IR_OP_transpose: return sparse_has(s, x[0], SPARSE_NONZERO);
-    case IR_OP_select: return all_have(s, op, 1, SPARSE_NONZERO);
-    case IR_OP_add: /* nothing below 0, and one of them above */
-        return is_positive(known, x[0]) && is_positive(known, x[1]) &&
-               (sparse_has(s, x[0], SPARSE_NONZERO) || sparse_has(s, x[1], SPARSE_NONZERO));
-    case IR_OP_max:
-        return (is_positive(known, x[0]) && sparse_has(s, x[0], SPARSE_NONZERO)) ||
-               (is_positive(known, x[1]) && sparse_has(s, x[1], SPARSE_NONZERO));
-    default: return false;
-    }
-}
-
-/* Inputs are checked at load; sums, products and the rest leave the finite numbers only by overflow. */
-static bool is_finite(const Sparse *s, const Simplify *known, IrId v)
-{
-    const IrOp *op = sparse_op(s, v);
-    if (known->facts.data[v] & FACT_FINITE) return true;
-    switch (op->op) {
-    case IR_OP_arg: return true;
-    case IR_OP_div: return all_have(s, op, 0, SPARSE_FINITE) && sparse_has(s, op->args[1], SPARSE_NONZERO);
-    case IR_OP_sqrt: return sparse_has(s, op->args[0], SPARSE_FINITE) && is_positive(known, op->args[0]);
-    case IR_OP_const:
-    case IR_OP_log:
-    case IR_OP_log1p:
-    case IR_OP_pow:
-    case IR_OP_mod:
-    case IR_OP_incoming:
-    case IR_OP_with_adjoint:
-    case IR_OP_grad: return false;
-    case IR_OP_reduce_max:
-    case IR_OP_reduce_min: return isfinite(op->attr.f) && all_have(s, op, 0, SPARSE_FINITE);
-    case IR_OP_select: return all_have(s, op, 1, SPARSE_FINITE);
-    default: return op->n_args && all_have(s, op, 0, SPARSE_FINITE);
-    }
 }
 
 /* ---- linear in the rows --------------------------------------------------------------------------------- */
@@ -130,13 +76,8 @@ static unsigned paths_of(const Sparse *s, IrId v)
 
 void sparse_facts(Sparse *s)
 {
-    Simplify known = {.b = {.m = s->r.b.m, .f = (IrFunc *)(uintptr_t)s->old}}; /* only read */
     for (IrId v = 0; v < s->old->ops.n; v++) {
-        const IrOp *op = sparse_op(s, v);
-        uint8_t fact = simplify_facts(&known, op);
-        VEC_PUSH(s->ctx->stage, &known.facts, fact);
-        if (is_finite(s, &known, v)) s->flags[v] |= SPARSE_FINITE;
-        if (is_nonzero(s, &known, op)) s->flags[v] |= SPARSE_NONZERO;
+        s->facts[v] = facts_of(s->r.b.m, s->old, sparse_op(s, v), s->facts);
         if (can_store(s, v)) s->flags[v] |= SPARSE_OK;
         if (sparse_has(s, v, SPARSE_OK) && keeps_zero(s, v)) s->flags[v] |= SPARSE_ZERO;
         unsigned paths = paths_of(s, v);

@@ -137,6 +137,56 @@ static void test_random(const char *name, const char *without, uint64_t first, u
     check_end(name);
 }
 
+/* A function of one op, whose operands and result have these dtypes; NULL where its shape rule refuses them. */
+static IrModule *module_of_op(Arena *a, IrOpcode op, const char *const *args, const char *result)
+{
+    StrBuf text = {.arena = a};
+    Diags d = {.arena = a};
+    uint32_t n = ir_ops[op].n_args;
+    strbuf_puts(&text, "module m\ndim F = 19\nspace node\nspace edge : edges\nmap edge.src : edge -> node\n"
+                       "map edge.dst : edge -> node sorted\ngraph g : data edge(edge.src, edge.dst)\n");
+    for (uint32_t k = 0; k < n; k++) strbuf_printf(&text, "tensor x%u : input node[F] %s\n", k, args[k]);
+    strbuf_puts(&text, "func forward(");
+    for (uint32_t k = 0; k < n; k++) strbuf_printf(&text, "%sx%u = @x%u", k ? ", " : "", k, k);
+    strbuf_puts(&text, ") {\n");
+    for (uint32_t k = 0; k < n; k++) strbuf_printf(&text, "  %%%u = arg %u : node[F] %s\n", k, k, args[k]);
+    strbuf_printf(&text, "  %%%u = %s", n, ir_ops[op].name);
+    for (uint32_t k = 0; k < n; k++) strbuf_printf(&text, "%s%%%u", k ? ", " : " ", k);
+    strbuf_printf(&text, " : node[F] %s\n  return y = %%%u\n}\n", result, n);
+    Source src = {"op.gir", strbuf_cstr(&text), (uint32_t)text.n};
+    IrModule *m = ir_parse(a, &src, &d);
+    return m && ir_verify(m, &d) ? m : NULL;
+}
+
+/* Every row of ops.def that is arithmetic on elements has a kernel, which computes what the interpreter does. */
+static void test_pointwise(void)
+{
+    static const char *const dtypes[] = {"f32", "i64", "bool"};
+    Arena *a = arena_new();
+    Tally tally = {0};
+    unsigned n_ops = 0;
+    check_begin();
+    for (IrOpcode op = 0; op < IR_N_OPS; op++) {
+        bool pointwise = ir_ops[op].traits & T_MAP && !(ir_ops[op].traits & T_RANDOM) && ir_ops[op].n_args, found = false;
+        for (unsigned i = 0; i < 27 && pointwise; i++) {
+            const char *first = dtypes[i % 3], *rest = dtypes[i / 3 % 3], *why = "";
+            IrModule *m = module_of_op(a, op, (const char *const[]){first, rest, rest}, dtypes[i / 9]);
+            if (!m) continue;
+            HostPlan *plan = plan_of(a, m, NULL);
+            int64_t *graph_of, n_graphs;
+            EvalGraph g = gir_graph(a, 0, &graph_of, &n_graphs);
+            EvalWorld *w = eval_world(a, m, &g, NULL, 0, &why);
+            found = plan && w && check_func(a, m, plan, 0, w, i, &tally);
+            if (!check(found, "%s of %s, %s: %s", ir_ops[op].name, first, rest, why)) break;
+        }
+        n_ops += pointwise;
+        check(found == pointwise, "no operands fit `%s`", ir_ops[op].name);
+    }
+    check(n_ops > 30, "%u operations", n_ops);
+    arena_free(a);
+    check_end("lower: every pointwise operation of the table has a kernel");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) { /* test_lower SEED [N [WITHOUT [OPS]]] */
@@ -144,6 +194,7 @@ int main(int argc, char **argv)
                     argc > 2 ? strtoull(argv[2], NULL, 10) : 1, argc > 4 ? (uint32_t)atoi(argv[4]) : 0, true);
         return check_done();
     }
+    test_pointwise();
     test_random("lower random: all passes", NULL, 0, 250, 0, false);
     test_random("lower random: without fuse", "fuse", 1000, 60, 0, false);
     test_random("lower random: without schedule", "schedule", 2000, 60, 0, false);

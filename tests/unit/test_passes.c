@@ -7,6 +7,8 @@
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char folder[] = "tests/passes";
 
@@ -115,9 +117,45 @@ static void test_needs(Arena *a)
         CHECK(!pass_ready(&ctx, PASS_fuse, m) && d.list.data[0]->code == E0616);
         const IrModule *done = pass_run_pipeline(&ctx, m);
         CHECK(done && pass_ready(&ctx, PASS_fuse, done));
+        for (PassId p = 0; p < N_PASSES; p++) {
+            bool grads = p == PASS_simplify || p == PASS_cse || p == PASS_dce || p == PASS_table || p == PASS_parts || p == PASS_autodiff ||
+                         p == PASS_reorder;
+            CHECK(pass_ready(&ctx, p, m) == grads);
+        }
         CHECK(m->funcs.data[0]->ops.n == 4); /* the input is unchanged */
     }
     check_end("passes: a grad is refused by what follows autodiff");
+}
+
+/* What a rewrite inside a pass of the kernel stage breaks, the verifier says with the rewrite's name. */
+static void test_steps(Arena *a)
+{
+    char said[4096] = {0};
+    int ends[2], status = 0;
+    check_begin();
+    if (!CHECK(!pipe(ends))) return;
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        Diags d = {.arena = a};
+        PassContext ctx = pass_context(a, &d);
+        const IrModule *m = parse(a, grad_text, &d);
+        IrFunc *f = m->funcs.data[0];
+        pass_verify_step(&ctx, PASS_fuse, "clone", m, f);
+        f->ops.data[1].type = ir_scalar(IR_I64);
+        ctx.verify = PASS_VERIFY_OFF;
+        pass_verify_step(&ctx, PASS_fuse, "clone", m, f);
+        ctx.verify = PASS_VERIFY_ON;
+        pass_verify_step(&ctx, PASS_fuse, "clone", m, f);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t n = 0;
+    for (ssize_t got = 1; got > 0 && n + 1 < sizeof said; n += (size_t)got)
+        if ((got = read(ends[0], said + n, sizeof said - n - 1)) < 0) got = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 70);
+    check(strstr(said, "pass 'fuse' (run 0), its step `clone`, broke the module") && strstr(said, "E0502"), "%s", said);
+    check_end("passes: a step of a pass that breaks a module is named");
 }
 
 typedef struct Seen {
@@ -169,6 +207,7 @@ int main(int argc, char **argv)
     check_end("passes: files are there");
     test_options(a);
     test_needs(a);
+    test_steps(a);
     test_dump_and_time(a);
     arena_free(a);
     return check_done();
