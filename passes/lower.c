@@ -3,6 +3,8 @@
      fuse       which values have memory, which groups compute them
      schedule   lanes, tiles and blocks of each group
      lower      each group to a kernel and its steps
+     share      equal kernels are one
+     weave      the order of operations inside a kernel
      cone       which rows of a kernel later ones need
      connect    which steps run together, strip by strip
      memplan    arena buffers to slots
@@ -12,6 +14,7 @@
 #include "passes/audit.h"
 #include "passes/cone.h"
 #include "passes/connect.h"
+#include "passes/kernel_passes.h"
 #include "passes/lower_kernel.h"
 #include "passes/schedule_text.h"
 
@@ -19,31 +22,26 @@ static void print_kernels(const void *plan, StrBuf *out) { plan_print_kernels(pl
 
 static void print_plan(const void *plan, StrBuf *out) { plan_print(plan, out); }
 
-/* *buffer_of: plan buffers by stored value. */
-static bool lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f, StrMap *kernels, StrMap *split_kernels,
-                       uint32_t **buffer_of)
+typedef struct Lowering { /* behind schedule */
+    PassContext *ctx;
+    FusedModule *fm;
+    HostPlan *plan;
+    uint32_t **buffer_of; /* by function: plan buffers by stored value */
+} Lowering;
+
+/* Returns the plan's buffers by stored value. */
+static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f)
 {
     PlanProgram *prog = ARENA_NEW(ctx->stage, PlanProgram);
     prog->name = f->f->name;
     prog->func = f->index;
     VEC_PUSH(ctx->stage, &plan->programs, prog);
     LowerFunc lf = {.ctx = ctx, .f = f, .plan = plan, .prog = prog, .vectors = !ctx->disabled[PASS_schedule],
-                    .kernels = kernels, .split_kernels = split_kernels, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1),
+                    .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1),
                     .first_memo = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
     for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;
-    for (uint32_t i = 0; i < f->order.n && !lf.failed; i++) lower_group(&lf, f->order.data[i]);
-    *buffer_of = lf.buffer_of;
-    return !lf.failed;
-}
-
-static HostPlan *lower_all(PassContext *ctx, const FusedModule *fm, uint32_t **buffer_of)
-{
-    HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
-    plan->module = fm->m;
-    StrMap kernels = {.arena = ctx->stage}, split_kernels = {.arena = ctx->stage};
-    for (uint32_t i = 0; i < fm->funcs.n; i++)
-        if (!lower_func(ctx, plan, fm->funcs.data[i], &kernels, &split_kernels, &buffer_of[i])) return NULL;
-    return plan;
+    for (uint32_t i = 0; i < f->order.n; i++) lower_group(&lf, f->order.data[i]);
+    return lf.buffer_of;
 }
 
 /* Tiles, and then which values take over memory, which depends on tiles. */
@@ -60,9 +58,7 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
     if (!schedule_one(ctx, f)) return NULL;
     HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     plan->module = fm->m;
-    StrMap kernels = {.arena = ctx->stage}, split_kernels = {.arena = ctx->stage};
-    uint32_t *buffer_of;
-    if (!lower_func(ctx, plan, f, &kernels, &split_kernels, &buffer_of)) return NULL;
+    uint32_t *buffer_of = lower_func(ctx, plan, f);
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     if (!ctx->disabled[PASS_cone]) cone_program(&quiet, f, plan->programs.data[0], buffer_of);
@@ -72,6 +68,56 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
 }
 
 static void print_graph(const void *module, StrBuf *out) { ir_print(module, out); }
+
+/* ---- the column behind schedule ------------------------------------------------------------------------------- */
+
+static bool run_lower(Lowering *x)
+{
+    for (uint32_t i = 0; i < x->fm->funcs.n; i++) x->buffer_of[i] = lower_func(x->ctx, x->plan, x->fm->funcs.data[i]);
+    return true;
+}
+
+static bool run_share(Lowering *x) { return share_plan(x->ctx, x->fm, x->plan); }
+
+static bool run_weave(Lowering *x)
+{
+    if (!x->ctx->disabled[PASS_weave]) weave_plan(x->ctx, x->fm, x->plan);
+    return true;
+}
+
+static bool run_cone(Lowering *x)
+{
+    for (uint32_t i = 0; i < x->fm->funcs.n && !x->ctx->disabled[PASS_cone]; i++)
+        cone_program(x->ctx, x->fm->funcs.data[i], x->plan->programs.data[i], x->buffer_of[i]);
+    return true;
+}
+
+static bool run_connect(Lowering *x)
+{
+    for (uint32_t i = 0; i < x->fm->funcs.n && !x->ctx->disabled[PASS_connect]; i++)
+        connect_program(x->ctx, x->plan, x->fm->funcs.data[i], x->plan->programs.data[i], x->buffer_of[i]);
+    return true;
+}
+
+static bool run_memplan(Lowering *x)
+{
+    for (uint32_t i = 0; i < x->plan->programs.n; i++)
+        memplan_program(x->ctx->stage, x->plan->programs.data[i], !x->ctx->disabled[PASS_memplan]);
+    return true;
+}
+
+static const struct {
+    PassId pass;
+    bool (*run)(Lowering *x);
+    PassPrint *print; /* of what it makes */
+} column[] = {
+    {PASS_lower, run_lower, print_kernels},
+    {PASS_share, run_share, print_kernels},
+    {PASS_weave, run_weave, print_kernels},
+    {PASS_cone, run_cone, print_plan},
+    {PASS_connect, run_connect, print_plan},
+    {PASS_memplan, run_memplan, print_plan},
+};
 
 HostPlan *lower_module(PassContext *ctx, const IrModule *m)
 {
@@ -84,27 +130,18 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < fm->funcs.n; i++)
         if (!schedule_one(ctx, fm->funcs.data[i])) return NULL;
     pass_end(ctx, PASS_schedule, schedule_print, fm);
+    HostPlan *plan = ARENA_NEW(ctx->stage, HostPlan);
     StrBuf schedule = {.arena = ctx->stage};
     schedule_print(fm, &schedule);
-    pass_begin(ctx, PASS_lower, schedule_print, fm);
-    uint32_t **buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1);
-    HostPlan *plan = lower_all(ctx, fm, buffer_of);
-    if (!plan) return NULL;
+    plan->module = fm->m;
     plan->schedule = strbuf_cstr(&schedule);
-    pass_end(ctx, PASS_lower, print_kernels, plan);
-    pass_begin(ctx, PASS_cone, print_plan, plan);
-    for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_cone]; i++)
-        cone_program(ctx, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
-    pass_end(ctx, PASS_cone, print_plan, plan);
-    pass_begin(ctx, PASS_connect, print_plan, plan);
-    for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_connect]; i++)
-        connect_program(ctx, plan, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
-    pass_end(ctx, PASS_connect, print_plan, plan);
-    pass_begin(ctx, PASS_memplan, print_plan, plan);
-    for (uint32_t i = 0; i < plan->programs.n; i++)
-        memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);
-    pass_end(ctx, PASS_memplan, print_plan, plan);
-    const char *wrong = audit_plan(ctx->stage, plan, fm, buffer_of);
+    Lowering x = {ctx, fm, plan, ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1)};
+    for (unsigned i = 0; i < sizeof column / sizeof *column; i++) {
+        pass_begin(ctx, column[i].pass, i ? column[i].print : schedule_print, i ? (void *)plan : (void *)fm);
+        if (!column[i].run(&x)) return NULL;
+        pass_end(ctx, column[i].pass, column[i].print, plan);
+    }
+    const char *wrong = audit_plan(ctx->stage, plan, fm, x.buffer_of);
     if (wrong) ICE(wrong);
     return plan;
 }

@@ -164,9 +164,9 @@ static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
 static void nest_sum(Lower *l, const Sum *x, NestBody *body, void *user)
 {
     l->s = x->s;
-    if (x->s.row_strip) l->s.first_vec = fused_op(l->f, fused_op(l->f, x->v)->args[0])->type.n_dims;
+    l->first_vec = !x->s.strip ? 0 : fused_op(l->f, fused_op(l->f, x->v)->args[0])->type.n_dims;
     nest_dims(l, &fused_op(l->f, x->v)->type, &(Point){KIR_NONE, env_empty()}, 1, body, user);
-    l->s = x->s;
+    l->first_vec = 0;
 }
 
 static void note_gemm(Lower *l, const Sum *x, const Group *g)
@@ -189,7 +189,7 @@ static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
     for (unsigned i = 0; i < b->n; i++) {
         Taking x = {&b->sums[i], strip, false};
         l->s = b->sums[i].s;
-        if (l->s.row_strip) lower_outer(l, x.sum->v, &x.sum->part, strip);
+        if (l->s.strip) lower_outer(l, x.sum->v, &x.sum->part, strip);
         else nest_sum(l, x.sum, block_tile, &x);
     }
 }
@@ -210,14 +210,6 @@ static void take_whole(Lower *l, const Blocks *b)
     StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
     Taking x = {b->sums, &rows, true};
     nest_sum(l, b->sums, block_tile, &x);
-}
-
-/* Rows that all sums take in before the next; 0: there is no such thing. */
-static int64_t strip_rows(const Lower *l, const Blocks *b)
-{
-    const Group *g = &l->f->groups.data[l->g];
-    if (g->inner.n) return l->f->tiles->staged[l->g];
-    return b->n > 1 || b->sums[0].s.row_strip ? machine_strip_rows(l->f->machine) : 0;
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------------- */
@@ -276,8 +268,9 @@ static void sum_leaves(Lower *l, Blocks *b, const Block *x)
     KirId zero = emit_index(e, 0), one = emit_index(e, 1), rows = emit_op2(e, KIR_sub, x->last, x->first);
     KirId n = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, emit_op2(e, KIR_add, rows, x->leaf_rows), one), x->leaf_rows);
     n = emit_op2(e, KIR_max, n, one); /* a sum of nothing has a leaf, too */
-    int64_t strip = strip_rows(l, b);
-    if (l->f->groups.data[l->g].inner.n) stage_begin(l);
+    bool staged = l->f->groups.data[l->g].inner.n;
+    int64_t strip = staged ? l->s.staged : l->s.strip;
+    if (staged) stage_begin(l);
     Leaf leaf = leaf_of(l, emit_for(e, zero, n, 1, KIR_SEQ, "leaves"), n);
     b->first = emit_op2(e, KIR_add, x->first, emit_op2(e, KIR_mul, leaf.index, x->leaf_rows));
     b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);

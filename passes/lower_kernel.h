@@ -89,14 +89,11 @@ typedef struct LowerFunc {
     bool vectors;
     uint32_t *buffer_of; /* by value: plan buffer of a stored root, or UINT32_MAX */
     uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
-    StrMap *kernels;      /* text -> index + 1 */
-    StrMap *split_kernels; /* likewise, of parts of rows */
     bool for_split;       /* the kernel under construction computes parts of rows, for the last step */
     bool for_narrow;      /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
     const KirKernel *waiting; /* such a kernel, with its step; or NULL */
     const PlanStep *waiting_step;
     VEC(RouteBuffer) routes;
-    bool failed;
 } LowerFunc;
 
 typedef struct Lower {
@@ -105,7 +102,8 @@ typedef struct Lower {
     Arena *arena;
     uint32_t g;
     IrId root; /* the value that the kernel is about, where it is not about the whole group; or IR_NONE */
-    Schedule s;
+    Schedule s; /* of the group, or of the value at hand */
+    uint32_t first_vec; /* dims before this position of a nest stay out of the vector */
     Emit e;
     KirKernel *kernel;
     PlanStep *step; /* joins the program when the kernel is finished */
@@ -132,11 +130,8 @@ uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b);    /* the equal one if it is 
 uint32_t plan_value_buffer(LowerFunc *lf, IrId v);    /* of an argument or a stored root */
 KirBase kir_base_of(IrDtype t);                       /* in registers: bool is i1 */
 KirBase kir_elem_of(IrDtype t);                       /* in memory: bool is i8 */
-enum { WEAVE_LEAST_CHAIN = 40 };
-/* lower_weave.c: chains that do not depend on each other run side by side, in blocks where the longest takes more cycles. */
-void lower_weave(const Machine *machine, KirKernel *k, unsigned least_chain);
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g); /* fresh kernel and step */
-void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan, shared if it is there already */
+void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan */
 /* Parameters of the kernel, made on first use. */
 uint32_t lower_in(Lower *l, uint32_t buffer);
 uint32_t lower_out(Lower *l, uint32_t buffer);
@@ -308,7 +303,7 @@ void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums);
 
 /* ---- nests (lower_nest.c, lower_blocks.c) ---- */
 typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);
-/* Walks dims[0..n) of the given sizes: loops and register tiles by the schedule; the vector along l->s.vec. */
+/* Walks dims[0..n) of the given sizes: loops, vectors and register tiles by l->s. */
 void nest_dims(Lower *l, const IrType *dims, const Point *points, unsigned n, NestBody *body, void *user);
 /* The points of the nest by the names that a root has for its dims. */
 const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);

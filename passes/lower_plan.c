@@ -1,5 +1,5 @@
 /* What a kernel and its step are made of: plan buffers, parameters made on first use, and the kernel's entry in the
-   plan. A kernel whose text is there already is shared. */
+   plan. */
 #include "base/ice.h"
 #include "passes/lower_kernel.h"
 
@@ -196,22 +196,10 @@ static KirKernel *narrow_kernel(Lower *l)
     return copy;
 }
 
-static const char *kernel_text(Lower *l, const KirKernel *narrow)
-{
-    StrBuf text = {.arena = l->arena};
-    kir_print_code(l->kernel, &text);
-    if (narrow) kir_print_code(narrow, &text);
-    return strbuf_cstr(&text);
-}
-
 static uint32_t join_plan(Lower *l, const char *kind)
 {
     HostPlan *plan = l->lf->plan;
     KirKernel *narrow = narrow_kernel(l);
-    const char *text = kernel_text(l, narrow);
-    uintptr_t known = (uintptr_t)strmap_get(l->lf->kernels, text);
-    if (known) return (uint32_t)known - 1;
-    if (!kir_verify(l->kernel, l->lf->ctx->diags) || (narrow && !kir_verify(narrow, l->lf->ctx->diags))) l->lf->failed = true;
     l->kernel->name = arena_printf(l->arena, "k%u_%s", plan->kernels.n, kind);
     uint32_t line = 0, col = 0;
     if (l->step->span.source) source_line_col(l->step->span.source, l->step->span.begin, &line, &col);
@@ -222,7 +210,6 @@ static uint32_t join_plan(Lower *l, const char *kind)
     }
     VEC_PUSH(l->arena, &plan->kernels, l->kernel);
     VEC_PUSH(l->arena, &plan->narrow, narrow);
-    strmap_put(l->lf->kernels, text, (void *)(uintptr_t)plan->kernels.n); /* NOLINT: an index as a pointer */
     return plan->kernels.n - 1;
 }
 
@@ -237,7 +224,6 @@ void lower_finish(Lower *l, const char *kind)
         if (!s->args.data[i].is_buffer && s->args.data[i].count.kind == PLAN_AHEAD)
             s->args.data[i].count.value = ahead_default(l->f->machine, l->ahead_bytes);
     if (!s->cost.n && !l->split) lower_costs(l);
-    if (l->lf->vectors) lower_weave(l->f->machine, l->kernel, WEAVE_LEAST_CHAIN);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
     if (l->split) {
         split_finish(l);

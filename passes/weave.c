@@ -1,4 +1,4 @@
-/* The order of instructions inside a block: chains that do not depend on each other run side by side. An evaluator writes
+/* weave: the order of instructions inside a block. Chains that do not depend on each other run side by side. An evaluator writes
    what one vector of a row needs, then the next vector; each is a chain of operations that wait for one another, and a CPU looks
    ahead over too few instructions to find the next chain.
 
@@ -8,10 +8,11 @@
      %b1 = exp step 1 of the second              %b2 = step 2 of the second
    List scheduling: of the instructions that may come next the one that most has to wait for, as long as the values that wait
    fit in registers. Nothing leaves its block or passes a loop or branch, no bit changes. The order counts on the
-   machine's registers on every CPU: where they are 32, with the 16 of AVX2 it gains and loses nothing, so no kernel is lowered twice for it. */
-#include "passes/lower_kernel.h"
+   same registers on every CPU: where they are 32, with the 16 of AVX2 it gains and loses nothing, so no kernel is lowered twice for it. */
+#include "base/ice.h"
+#include "passes/kernel_passes.h"
 
-enum { LEAST = 4, MOST = 4096 /* instructions of a run */, SPARE = 2 /* registers */, LEAST_FREE = 10 };
+enum { LEAST = 4, MOST = 4096 /* instructions of a run */, LEAST_FREE = 10 };
 
 typedef struct Edge {
     uint32_t to, next; /* next: + 1 */
@@ -236,10 +237,53 @@ static void weave_block(Weave *w, KirBlock *b)
     }
 }
 
-void lower_weave(const Machine *machine, KirKernel *k, unsigned least_chain)
+/* The blocks of k get lists of their own. */
+static void copy_lists(Arena *a, KirKernel *k, KirBlock *b)
 {
+    KirBlock own = {0};
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        KirIns *x = &k->ins.data[b->ins.data[i]];
+        VEC_PUSH(a, &own.ins, b->ins.data[i]);
+        copy_lists(a, k, &x->body);
+        copy_lists(a, k, &x->other);
+    }
+    *b = own;
+}
+
+KirKernel *weave_kernel(Arena *a, const KirKernel *k, int64_t registers, unsigned least_chain)
+{
+    KirKernel *next = ARENA_NEW(a, KirKernel);
+    *next = *k;
+    next->ins.data = ARENA_ARRAY(a, KirIns, k->ins.n);
+    next->ins.cap = k->ins.n;
+    if (k->ins.n) memcpy(next->ins.data, k->ins.data, k->ins.n * sizeof *k->ins.data);
+    copy_lists(a, next, &next->body);
     Arena *scratch = arena_new();
-    Weave w = {.arena = scratch, .k = k, .least_chain = least_chain, .registers = (unsigned)machine->registers - SPARE, .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
-    weave_block(&w, &k->body);
+    Weave w = {.arena = scratch, .k = next, .least_chain = least_chain, .registers = (unsigned)registers,
+               .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
+    weave_block(&w, &next->body);
     arena_free(scratch);
+    return next;
+}
+
+static void weave_one(PassContext *ctx, KirKernel **k, int64_t registers)
+{
+    if (!*k || !registers) return;
+    *k = weave_kernel(ctx->stage, *k, registers, WEAVE_LEAST_CHAIN);
+    ICE_UNLESS(ctx->verify == PASS_VERIFY_OFF || kir_verify(*k, ctx->diags));
+}
+
+void weave_plan(PassContext *ctx, const FusedModule *fm, HostPlan *plan)
+{
+    uint32_t n = 0, n_parts = 0; /* steps come to kernels in their order */
+    for (uint32_t i = 0; i < plan->programs.n; i++)
+        for (uint32_t s = 0; s < plan->programs.data[i]->steps.n; s++) {
+            const PlanStep *step = &plan->programs.data[i]->steps.data[s];
+            int64_t registers = fm->funcs.data[i]->tiles->group[0][step->group].woven;
+            if (step->kernel == n) {
+                weave_one(ctx, &plan->kernels.data[n], registers);
+                weave_one(ctx, &plan->narrow.data[n++], registers);
+            }
+            if (step->split.walks && step->split.kernel == n_parts) weave_one(ctx, &plan->splits.data[n_parts++], registers);
+        }
 }
