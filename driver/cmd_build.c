@@ -4,8 +4,8 @@
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
 #include "driver/sha256.h"
-#include "passes/lower.h"
-#include "passes/schedule_text.h"
+#include "passes/pipeline/pipeline.h"
+#include "passes/group/schedule_text.h"
 #include "runtime/cpu.h"
 #include <errno.h>
 #include <stdlib.h>

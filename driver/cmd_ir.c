@@ -5,7 +5,7 @@
 #include "driver/remarks.h"
 #include "driver/text_diff.h"
 #include "ir/kernel.h"
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include <string.h>
 
 typedef enum { FORM_TEXT, FORM_DOT, FORM_SVG } Form;

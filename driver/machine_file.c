@@ -1,4 +1,4 @@
-/* From measured figures to the rows of passes/machine.def. What the probe does not measure is that of the first machine of the table:
+/* From measured figures to the rows of passes/context/machine.def. What the probe does not measure is that of the first machine of the table:
    rates of operations in the same proportion to fused multiply-adds. */
 #include "driver/machine_file.h"
 #include "runtime/gnnrt.h"

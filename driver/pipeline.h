@@ -1,7 +1,7 @@
 /* From a file to optimised graph IR: what `build`, `ir` and `test` share. */
 #pragma once
 #include "driver/commands.h"
-#include "passes/passes.h"
+#include "passes/pipeline/pipeline.h"
 
 /* Options --run, --disable, --verify, --machine into a context whose stage is the session's arena. */
 bool pipeline_context(Session *s, PassContext *ctx);

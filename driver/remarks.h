@@ -1,7 +1,7 @@
-/* --remarks: what passes left (passes/passes.h), as text or JSON. */
+/* --remarks: what passes left (passes/context/passes.h), as text or JSON. */
 #pragma once
 #include "driver/commands.h"
-#include "passes/passes.h"
+#include "passes/pipeline/pipeline.h"
 
 /* Reads --remarks and --remarks-format into ctx. False with E0612. */
 bool remarks_read(Session *s, PassContext *ctx);

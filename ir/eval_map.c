@@ -5,7 +5,7 @@
 #include "base/ice.h"
 #include <math.h>
 
-/* The expansions of exp and friends (passes/kmath.h) and libm's stay within 4 units in the last
+/* The expansions of exp and friends (passes/lower/kmath.h) and libm's stay within 4 units in the last
  * place. */
 enum { LIBM_UNITS = 8 };
 

@@ -77,7 +77,7 @@ typedef struct PlanGemm {
     KirBase elem;
 } PlanGemm;
 
-/* Rows of a space that are known when a graph is loaded: what a loss over few nodes needs (passes/cone.c). */
+/* Rows of a space that are known when a graph is loaded: what a loss over few nodes needs (passes/plan/cone.c). */
 typedef enum {
     PLAN_SET_EMPTY,
     PLAN_SET_MASK,   /* rows of tensor `ref` that are not 0 */
@@ -101,7 +101,7 @@ typedef struct PlanCone {
     uint32_t walk;  /* elements that sums over the rows of map `cut` take in; the others are 0 */
 } PlanCone;
 
-/* A row with very many elements is computed by several threads, walk by walk over its elements (passes/lower_split.c). */
+/* A row with very many elements is computed by several threads, walk by walk over its elements (passes/lower/lower_split.c). */
 typedef enum {
     PLAN_SPLIT_PHASE, /* the walk whose turn it is; PLAN_SPLIT_LAST: all had it, and the row's values are stored */
     PLAN_SPLIT_FROM, PLAN_SPLIT_TO, /* positions in the map's list: whole blocks of the row, but for its end */
@@ -124,7 +124,7 @@ typedef struct PlanStep {
     PlanCount extent;  /* of the parallel loop; const 1 without one */
     int64_t grain;     /* least iterations worth a thread */
     IrId cut;          /* map whose row lengths weigh the iterations, or IR_NONE */
-    uint32_t chain;    /* so many steps, from this one on, run together strip by strip (passes/connect.c); 1: it alone;
+    uint32_t chain;    /* so many steps, from this one on, run together strip by strip (passes/plan/connect.c); 1: it alone;
                           0: one of those before it runs it */
     int64_t strip;     /* rows of a strip */
     PlanGemm gemm;

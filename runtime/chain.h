@@ -1,5 +1,5 @@
 /* Steps of a program that run together, a strip of rows at a time: what passes between them stays in the cache, and what
-   nobody else reads lies in an array of the thread's (passes/connect.c says which; no bit depends on it). */
+   nobody else reads lies in an array of the thread's (passes/plan/connect.c says which; no bit depends on it). */
 #pragma once
 #include "runtime/exec.h"
 

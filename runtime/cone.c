@@ -1,5 +1,5 @@
 /* Which rows of a program's steps to compute. A loss over few nodes needs few rows of each kernel; the compiler says them as
-   sets (passes/cone.c), this file lists their elements for one graph and turns steps into runs of rows.
+   sets (passes/plan/cone.c), this file lists their elements for one graph and turns steps into runs of rows.
 
      mask of 140 of 2,708 nodes      rows of the last layer's kernel: 140, in 133 runs
      rows with an edge into those    of the layer before it: 644, in 521 runs

@@ -1,5 +1,5 @@
 /* Rows with very many elements are shared by threads: walk by walk, blocks of 256 elements at a time, by the kernel that the
-   compiler makes for it (passes/lower_split.c). A row is so long if it has more than half of what each thread would get of all
+   compiler makes for it (passes/lower/lower_split.c). A row is so long if it has more than half of what each thread would get of all
    rows and elements, and 16,384 elements. No bit of a result depends on it. */
 #pragma once
 #include "runtime/exec.h"

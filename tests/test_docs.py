@@ -153,7 +153,7 @@ def table_is_listed(table, page):
     return (not rows and "no rows found") or lacks and "%s does not name %s" % (page, lacks)
 
 
-TABLES = {"ir/ops.def": "docs/ir.md", "ir/kernel_ops.def": "docs/ir-kernel.md", "passes/passes.def": "docs/passes.md"}
+TABLES = {"ir/ops.def": "docs/ir.md", "ir/kernel_ops.def": "docs/ir-kernel.md", "passes/context/passes.def": "docs/passes.md"}
 
 
 def main():

@@ -15,6 +15,9 @@ MAY = {  # folder -> what it may include besides itself; a path names one header
     "runtime": [],
     "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/cpu.h", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],
 }
+ROOMS = ["context", "rewrite", "group", "fuse", "schedule", "lower", "kernel", "plan", "pipeline"]  # of passes/: each includes those before it
+PUBLIC = ["context/passes.h", "context/machine.h", "context/price.h", "context/rows.h", "context/vectors.h", "rewrite/rewrite.h", "group/group.h",
+          "group/schedule_text.h", "fuse/fuse.h", "schedule/schedule.h", "lower/lower.h", "kernel/kernel_passes.h", "plan/planning.h", "pipeline/pipeline.h"]
 LAYERS = r"gcn(conv)?|gat(v2)?(conv)?|graphsage|sageconv|gin(conv)?|edgeconv|rgcn|hgt|pna"
 
 
@@ -43,6 +46,24 @@ def include_arrows():
             if to == folder or to in MAY[folder] or inc in MAY[folder]:
                 continue
             wrong.append("%s includes %s" % (path, inc))
+    return wrong
+
+
+def rooms_of_passes():
+    """The folders of passes/ are the stages, top to bottom: none includes a header of a later one, and none has another's private header."""
+    private = {h for h in tracked("passes/*.h") if not any(h == "passes/" + x for x in PUBLIC)}
+    wrong = ["there is no " + "passes/" + x for x in PUBLIC if "passes/" + x not in tracked("passes/*.h")]
+    for path in tracked("passes/*.c passes/*.h passes/*.def"):
+        room = path.split("/")[1]
+        if room not in ROOMS:
+            wrong.append("%s lies in no room" % path)
+            continue
+        for inc in re.findall(r'^\s*#\s*include\s+"(passes/[^"]+)"', read(path), re.M):
+            to = inc.split("/")[1]
+            if ROOMS.index(to) > ROOMS.index(room):
+                wrong.append("%s includes %s, of a later stage" % (path, inc))
+            if to != room and inc in private:
+                wrong.append("%s includes %s, which is private to its stage" % (path, inc))
     return wrong
 
 
@@ -161,19 +182,20 @@ def machines_are_in_the_table():
     old = ["enum { MAX_CHAIN = 100, LANES = 16 };", "enum { A = 2, STRIP_BYTES = 128 << 10 };", "enum { PRODUCT_KEPT = 40 << 10 /* bytes */ };",
            "enum { FLOPS_PER_BYTE = 4 };", "static const double DOT_RATE = 4, X = 1;", "while (count * inner < 16) {}", "    s->row_strip = 64;"]
     wrong = ["%s is not noticed" % x for x in old if not list(machine_numbers(x))]
-    rates = re.findall(r"^RATE\((\w+)", read("passes/machine.def"), re.M)
+    rates = re.findall(r"^RATE\((\w+)", read("passes/context/machine.def"), re.M)
     for path in tracked("passes/*.c passes/*.h"):
         wrong += ["%s: %s" % (path, x) for x in machine_numbers(read(path))]
-        if path not in ("passes/price.c", "passes/machine.c"):
+        if path not in ("passes/context/price.c", "passes/context/machine.c"):
             wrong += ["%s reads %s" % (path, r) for r in rates if re.search(r"(->|\.)%s\b" % r, strip_comments(read(path)))]
-    known = re.findall(r"^(?:COUNT|RATE)\((\w+)", read("passes/machine.def"), re.M)
+    known = re.findall(r"^(?:COUNT|RATE)\((\w+)", read("passes/context/machine.def"), re.M)
     wrong += ["docs/passes.md lacks the row " + r for r in known if "`%s`" % r not in read("docs/passes.md")]
     readers = "".join(strip_comments(read(p)) for p in tracked("passes/*.c passes/*.h driver/*.c"))
     wrong += ["nothing reads the row " + r for r in known if not re.search(r"(->|\.)%s\b" % r, readers)]
-    return wrong if rates else ["passes/machine.def has no rates"]
+    return wrong if rates else ["passes/context/machine.def has no rates"]
 
 
 report("house.include_arrows", include_arrows())
+report("house.rooms_of_passes", rooms_of_passes())
 report("house.no_layer_names_in_c", layer_names())
 report("house.files_under_800_lines", file_sizes())
 report("house.files_say_what_they_do", head_comments())

@@ -4,7 +4,7 @@ import os
 import random
 import re
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "passes", "machine.def")
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "passes", "context", "machine.def")
 
 
 def table():

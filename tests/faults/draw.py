@@ -8,6 +8,7 @@ text: every line of code is drawn with the same chance. One that does not compil
 asserts, comments and the wording of messages are left alone. The test programs that FIRST names for the folder run first, then the
 others, until one fails; a fault that tests of BUDGET_S CPU seconds (default 240) do not notice is missed.
 """
+import glob
 import hashlib
 import os
 import random
@@ -47,11 +48,11 @@ LEFT_ALONE = {".c": re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\])'|/\*.*?\
 def places(root):
     """(path, number, line, the line with blanks for what is left alone) of each line that a fault can be in."""
     for folder in FIRST:
-        for name in sorted(os.listdir(os.path.join(root, folder))):
-            kind = os.path.splitext(name)[1]
+        inside = glob.glob(os.path.join(root, folder, "*.*")) + glob.glob(os.path.join(root, folder, "*", "*.c"))
+        for path in sorted(os.path.relpath(p, root) for p in inside):
+            kind = os.path.splitext(path)[1]
             if kind not in LEFT_ALONE:
                 continue
-            path = os.path.join(folder, name)
             with open(os.path.join(root, path), encoding="utf-8") as f:
                 text = f.read()
             if kind == ".gnn":  # a test block is no product
@@ -88,10 +89,15 @@ def built(tree, folder):
         return hashlib.sha256(f.read()).digest()
 
 
+def room(path):
+    """The folder of FIRST that a file belongs to."""
+    return max((folder for folder in FIRST if path.startswith(folder + "/")), key=len)
+
+
 def order(path):
     """Names of all test programs, those first that are likely to notice a fault in the file."""
     words = set(re.split(r"[_.]", os.path.basename(path))[:-1]) - {"test"}
-    first, last = FIRST[os.path.dirname(path)].split(), LAST.split()
+    first, last = FIRST[room(path)].split(), LAST.split()
     names = [n for n in test_names() if n not in last]
     chosen = [n for n in names if words & set(n.split("_"))] + [n for n in first if n not in last] + names + first + last
     return list(dict.fromkeys(chosen))
@@ -128,7 +134,7 @@ def main():
         while noticed + missed < count:
             path, i, line, plain = rng.choice(lines)
             what, new = rng.choice(list(changes(line, plain)))
-            folder, begun = os.path.dirname(path), cpu_s()
+            folder, begun = room(path), cpu_s()
             with open(os.path.join(tree, path), encoding="utf-8") as f:
                 text = f.read().split("\n")
             while True:

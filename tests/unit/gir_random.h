@@ -4,7 +4,7 @@
    what could blow up is squashed. Used by the tests that compare the interpreter with compiled code. */
 #pragma once
 #include "ir/eval.h"
-#include "passes/rewrite.h"
+#include "passes/rewrite/rewrite.h"
 #include <math.h>
 
 typedef struct GirRng {

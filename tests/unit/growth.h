@@ -5,7 +5,7 @@
    and nothing of models: a value that reads pads which it feels is exempt, and so is all that follows from it; the op is
    the reason. Dims that are made of a widened one (flattened, joined, renamed) widen with it. */
 #pragma once
-#include "passes/passes.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/gir_random.h"
 
 typedef enum { PADS_ANY, PADS_ZERO, PADS_COPY, N_PADS } Pads; /* what inputs have there */

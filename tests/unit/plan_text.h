@@ -1,6 +1,6 @@
 /* A host plan from graph IR as text, for tests of the kernel stage. */
 #pragma once
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include <string.h>
 

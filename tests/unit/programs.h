@@ -8,7 +8,7 @@
 #pragma once
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "runtime/cpu.h"
 #include "runtime/cone.h"
 #include "runtime/exec.h"

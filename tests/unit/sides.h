@@ -1,7 +1,7 @@
 /* A function before a pass and behind it: the interpreter's results of both on one random graph, and the kernels of both against
    them. For tests of one pass (test_table.c, test_parts.c). */
 #pragma once
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/plan_run.h"
 #include <math.h>

@@ -1,8 +1,8 @@
-/* The checker of plans (passes/audit.c): programs whose plans are changed behind the passes, in one
+/* The checker of plans (passes/plan/audit.c): programs whose plans are changed behind the passes, in one
    way at a time, each of which makes a wrong plan. A build with such a plan has to end with code
    70, and say what is wrong. */
 #include "frontend/frontend.h"
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include <string.h>
 #include <sys/wait.h>

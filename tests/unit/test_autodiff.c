@@ -2,7 +2,7 @@
    with an empty row, parallel edges and loops; then second derivatives the same way; the same again
    behind the whole pipeline; ties, blocked paths, and gradients by values that other ops alias. */
 #include "ir/eval.h"
-#include "passes/rewrite.h"
+#include "passes/rewrite/rewrite.h"
 #include "tests/unit/check.h"
 #include <math.h>
 

@@ -3,7 +3,7 @@
    every kernel of lowered random programs through C and LLVM alike.
    Run: lesser */
 #include "codegen/jit.h"
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/c_module.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"

@@ -2,8 +2,8 @@
    gives the same numbers, bit by bit, on graphs with and without edges. */
 #include "tests/unit/check.h"
 #include "tests/unit/plan_run.h"
-#include "passes/hoist.h"
-#include "passes/lower.h"
+#include "passes/rewrite/hoist.h"
+#include "passes/pipeline/pipeline.h"
 
 /* In the loop: sums of inputs over edges, degrees, a random mask, a parameter, a state, a hyper. */
 static const char text[] =

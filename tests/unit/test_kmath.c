@@ -3,7 +3,7 @@
    IR. GNNC_TEST_EXHAUSTIVE=1 takes all 2^32 arguments of f32.
    Run: lesser */
 #include "codegen/jit.h"
-#include "passes/kmath.h"
+#include "passes/lower/kmath.h"
 #include "tests/unit/check.h"
 #include <math.h>
 #include <stdlib.h>

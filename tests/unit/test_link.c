@@ -4,7 +4,7 @@
    Run: lesser if long */
 #include "base/file.h"
 #include "codegen/tables.h"
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include <stdlib.h>
 #include <sys/stat.h>

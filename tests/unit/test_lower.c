@@ -1,8 +1,8 @@
 /* fuse, schedule, lower and memplan against the interpreter: random programs over every op and kind of graph, in f32
    and f64, with each pass of the kernel stage switched off in turn; every result must lie within the interpreter's
    bound. And small cases whose groups, products, updates and peak are known. */
-#include "passes/budget.h"
-#include "passes/lower.h"
+#include "passes/pipeline/budget.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"

@@ -1,7 +1,7 @@
 /* The kernel stage on small programs whose outcome is known: which groups form, which steps a BLAS may take over, what
    is updated in place, the peak; the association of every sum to the bit; and that no pass of the stage changes
    a number. */
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"

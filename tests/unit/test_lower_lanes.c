@@ -1,7 +1,7 @@
 /* Vectors along several dims: programs whose operands have some of a nest's dims, in every mix and order, and one kernel whose
    values lie in every order of the dims, over sizes that fill a vector, do not, or are one. Each result is the interpreter's within its bound, and to the bit that of
    scalar code (without the pass schedule). */
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"

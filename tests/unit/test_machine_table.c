@@ -1,13 +1,13 @@
-/* passes/machine.def: each column lies within the bounds of its rows and comes back from a file; what follows from the numbers of the
+/* passes/context/machine.def: each column lies within the bounds of its rows and comes back from a file; what follows from the numbers of the
    first, by which all kernels so far are scheduled and priced; and texts that are cut or changed at any byte are refused or read, never more. */
-#include "passes/machine.h"
-#include "passes/price.h"
+#include "passes/context/machine.h"
+#include "passes/context/price.h"
 #include "tests/unit/check.h"
 #include <string.h>
 
 static const char *const names[] = {
 #define NAMED(column, name, doc) name,
-#include "passes/machine.def"
+#include "passes/context/machine.def"
 #undef NAMED
 };
 enum { N_NAMES = sizeof names / sizeof *names };

@@ -1,7 +1,7 @@
 /* Elements of a given rank, found without sorting, against their definition: of all pairs of a row, in rows of none, one and
    hundreds of elements, with NaN, both zeros, infinities, numbers of every size and many that are equal, in all number types,
    by features that fill no vector, and for ranks that no element has. */
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"

@@ -4,7 +4,7 @@
    `--bless` writes X.out anew. Also the runner's own rules: options, needs, dumps, timing. Runs in
    the repository's root. */
 #include "base/file.h"
-#include "passes/passes.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include <dirent.h>
 

@@ -3,7 +3,7 @@
    simplify spells out, within a few units in the last place). A second run differentiates random
    smooth programs twice and compares pass orders. */
 #include "ir/eval.h"
-#include "passes/rewrite.h"
+#include "passes/rewrite/rewrite.h"
 #include "tests/unit/check.h"
 #include <math.h>
 

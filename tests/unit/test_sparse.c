@@ -1,7 +1,7 @@
 /* The pass `sparse` against what it replaces: random sparse matrices with empty rows and columns, a program that masks,
    scales, multiplies and sums them, run whole and by nonzeros. The interpreter's values must agree within their bounds,
    masks bit by bit, and the kernels of both with the interpreter. */
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/plan_run.h"
 #include <math.h>

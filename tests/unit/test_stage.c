@@ -2,7 +2,7 @@
    source, and gradients over all edges, on graphs with rows of none, one, some hundred and some thousand edges, and with scores that are -inf, inf or NaN.
    Each result must have the bits that it has without fusion, where every value lies in memory, and lie within the
    interpreter's bound; and what is one kernel must be one. */
-#include "passes/lower.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/plan_run.h"

@@ -1,5 +1,5 @@
-/* passes/weave.c: woven kernels are sound and compute what they did before, and chains do run side by side. */
-#include "passes/kernel_passes.h"
+/* passes/kernel/weave.c: woven kernels are sound and compute what they did before, and chains do run side by side. */
+#include "passes/kernel/kernel_passes.h"
 #include "tests/unit/check.h"
 #include "tests/unit/kir_random.h"
 

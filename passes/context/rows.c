@@ -1,0 +1,42 @@
+/* Expected numbers of rows (see rows.h). Looks at how spaces are connected, never at their names. */
+#include "passes/context/rows.h"
+
+enum { EDGES_PER_NODE = 16, NODES_PER_GRAPH = 32 };
+
+/* The tensor whose nonzero elements are the rows of this space; NULL if none. */
+static const IrTensor *nonzeros_of(const IrModule *m, IrId space)
+{
+    for (uint32_t i = 0; i < m->tensors.n; i++) {
+        const IrTensor *t = &m->tensors.data[i];
+        if (t->nonzeros.present && t->type.space == space) return &m->tensors.data[t->nonzeros.of];
+    }
+    return NULL;
+}
+
+static bool is_end_of_graph(const IrModule *m, IrId space)
+{
+    for (uint32_t i = 0; i < m->graphs.n; i++)
+        if (m->graphs.data[i].src_space == space || m->graphs.data[i].dst_space == space) return true;
+    return false;
+}
+
+double expected_rows(const IrModule *m, IrId space)
+{
+    const IrSpace *s = &m->spaces.data[space];
+    const IrTensor *whole = nonzeros_of(m, space);
+    if (space == IR_UNIT) return 1;
+    if (s->has_dim) return (double)m->dims.data[s->dim].size;
+    if (s->is_edge) return (double)EXPECTED_NODES * EDGES_PER_NODE;
+    if (whole) return expected_elements(m, &whole->type) / EXPECTED_ELEMENTS_PER_NONZERO;
+    return is_end_of_graph(m, space) ? EXPECTED_NODES : EXPECTED_NODES / NODES_PER_GRAPH;
+}
+
+double expected_elements(const IrModule *m, const IrType *t)
+{
+    return expected_rows(m, t->space) * (double)ir_type_width(m, t);
+}
+
+double expected_bytes(const IrModule *m, const IrType *t)
+{
+    return expected_elements(m, t) * (double)ir_dtype_bytes(t->dtype);
+}

@@ -1,0 +1,27 @@
+/* Cost of keeping a value in memory and of computing it again, in ns per node of the expected graph (passes/context/rows.h).
+   Every rate is the machine's (passes/context/price.h): for one machine a program gets the same answer everywhere. */
+#pragma once
+#include "passes/group/group.h"
+
+typedef struct CostUse { /* one group that wants a value */
+    uint32_t group;
+    double times; /* evaluations per element of the value, were it computed in place */
+    IrId vec;     /* dim along which the group's vectors run, or IR_NONE */
+    bool rows;    /* without dims: vectors run along the rows */
+} CostUse;
+
+typedef struct Cost {
+    const FusedFunc *f;
+    uint32_t *mark, epoch; /* by value: epoch of the walk that saw it last */
+} Cost;
+
+Cost cost_begin(const FusedFunc *f, Arena *a);
+double cost_rows(const IrModule *m, IrId space); /* expected rows of a space, per node */
+/* How many times dearer computing v again may be than memory: more than 1 for what has a row per edge that is wider
+   than a cache line, memory that grows with edges times features. */
+double cost_patience(const FusedFunc *f, IrId v);
+/* Computes v once per element of its own in a kernel that uses it like u: what that kernel does not compute or load
+   anyway. u->group may be GROUP_NONE: a kernel of its own. */
+double cost_compute(Cost *c, IrId v, const CostUse *u);
+double cost_write(const FusedFunc *f, IrId v);
+double cost_read(const FusedFunc *f, IrId v, const CostUse *u);

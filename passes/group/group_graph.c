@@ -1,0 +1,115 @@
+/* The graph of groups: new ones, which must run before which, and the order in which they run. */
+#include "passes/group/group.h"
+#include "passes/group/schedule_text.h"
+
+uint32_t group_new(FusedFunc *f, Arena *a, IrId v)
+{
+    const IrOp *op = fused_op(f, v);
+    Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = op->type, .space = op->type.space, .map = IR_NONE};
+    if (g.kind == GROUP_ROWS || g.kind == GROUP_NTH) g.map = op->attr.map;
+    if (g.kind == GROUP_BLOCKS)
+        for (uint32_t k = 0; k < op->n_args; k++)
+            if (fused_op(f, op->args[k])->type.space != IR_UNIT) g.space = fused_op(f, op->args[k])->type.space;
+    VEC_PUSH(a, &g.roots, v);
+    VEC_PUSH(a, &f->groups, g);
+    while (f->group_of.n < f->f->ops.n) {
+        VEC_PUSH(a, &f->group_of, GROUP_NONE);
+        VEC_PUSH(a, &f->stored, false);
+    }
+    f->group_of.data[v] = f->groups.n - 1;
+    return f->groups.n - 1;
+}
+
+typedef struct Deps {
+    FusedFunc *f;
+    uint32_t g;
+    Arena *arena;
+} Deps;
+
+static void add_dep(Deps *x, IrId v)
+{
+    Group *g = &x->f->groups.data[x->g];
+    uint32_t d = x->f->group_of.data[v];
+    bool seen = d == GROUP_NONE || d == x->g;
+    for (uint32_t k = 0; k < g->deps.n; k++) seen |= g->deps.data[k] == d;
+    if (!seen) VEC_PUSH(x->arena, &g->deps, d);
+}
+
+/* What goes through a computed map runs after the step that says what the map is. */
+static void add_route(void *user, IrId v, IrId space)
+{
+    (void)space;
+    Deps *x = user;
+    IrId route = ir_route_of(x->f->m, x->f->f, fused_op(x->f, v));
+    if (route != IR_NONE) add_dep(x, route);
+}
+
+void group_find_deps(FusedFunc *f, uint32_t g, Arena *a)
+{
+    Arena *scratch = arena_new();
+    GroupReads reads = {0};
+    group_reads(f, g, scratch, &reads);
+    f->groups.data[g].deps.n = 0;
+    Deps deps = {f, g, a};
+    for (uint32_t i = 0; i < reads.reads.n; i++) add_dep(&deps, reads.reads.data[i].v);
+    group_ops(f, g, scratch, add_route, &deps);
+    arena_free(scratch);
+}
+
+static bool reaches(const FusedFunc *f, uint32_t from, uint32_t to, bool *seen)
+{
+    if (from == to) return true;
+    if (seen[from]) return false;
+    seen[from] = true;
+    const Group *g = &f->groups.data[from];
+    for (uint32_t i = 0; i < g->deps.n; i++)
+        if (reaches(f, g->deps.data[i], to, seen)) return true;
+    for (uint32_t i = 0; i < g->after.n; i++)
+        if (reaches(f, g->after.data[i], to, seen)) return true;
+    return false;
+}
+
+bool group_reaches(const FusedFunc *f, uint32_t from, uint32_t to)
+{
+    Arena *scratch = arena_new();
+    bool yes = reaches(f, from, to, ARENA_ARRAY(scratch, bool, f->groups.n + 1));
+    arena_free(scratch);
+    return yes;
+}
+
+static bool is_ready(const Group *g, const bool *done)
+{
+    for (uint32_t i = 0; i < g->deps.n; i++)
+        if (!done[g->deps.data[i]]) return false;
+    for (uint32_t i = 0; i < g->after.n; i++)
+        if (!done[g->after.data[i]]) return false;
+    return true;
+}
+
+/* Of groups that may run: by the text, or the one whose first value comes first in the function. Copies back into tensors come last. */
+static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
+{
+    IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
+    if (!f->text || x >= f->n_values || y >= f->n_values || f->target[x] == f->target[y]) return x < y;
+    return f->target[x] < f->target[y];
+}
+
+bool group_order(FusedFunc *f, Arena *a)
+{
+    bool *done = ARENA_ARRAY(a, bool, f->groups.n + 1);
+    f->order.n = 0;
+    for (;;) {
+        uint32_t best = GROUP_NONE, left = 0;
+        for (uint32_t g = 0; g < f->groups.n; g++) {
+            const Group *x = &f->groups.data[g];
+            if (x->dead || done[g]) continue;
+            left++;
+            if (!is_ready(x, done)) continue;
+            if (best == GROUP_NONE || runs_before(f, g, best)) best = g;
+        }
+        if (!left) return true;
+        if (best == GROUP_NONE) return false;
+        done[best] = true;
+        VEC_PUSH(a, &f->order, best);
+    }
+}

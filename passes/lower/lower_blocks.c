@@ -1,0 +1,425 @@
+/* Sums of all rows of a space to unit: leaves of 512 rows, each left to right, merged as a binary tree of neighbours
+   (docs/design.md, "One association per sum"). A block is an aligned power of two of leaves, so a subtree: the runtime says how large
+   (runtime/blocks.h), and one iteration computes it. Sums of leaves and of subtrees lie in a buffer [slots][width].
+
+     for leaves i of the block:               a binary counter: subtrees of 2^level leaves wait for their right neighbours
+       part = the slot of the block where i is its last leaf, else where subtrees of as many levels wait as i ends in ones
+       for strips of the leaf's rows          if values are staged (lower_stage.c), sums share the rows, or it is a product
+         the values at these rows, into private arrays
+         for the sums: part += these rows     a sum put away there and taken up again keeps its bits
+       for ones that i ends in, of the last leaf for all its ones, lowest first: part = what waits at that level + part
+
+   Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads. Never cuts a sum in another place than
+   the leaves. */
+#include "passes/lower/lower_kernel.h"
+
+typedef struct Sum { /* one of the group's */
+    IrId v;
+    Schedule s;
+    Partial part;
+} Sum;
+typedef struct Blocks {
+    Sum *sums;
+    unsigned n;
+    KirId first, last; /* rows of the leaf */
+} Blocks;
+typedef struct Leaf { /* of a block, or a block among all */
+    KirId index, is_last;
+    KirId merged; /* the levels, as bits, at which it takes in what waits */
+} Leaf;
+typedef struct Merging { /* acc[i] takes in what waits at the leaf's levels */
+    const Leaf *leaf;
+    KirOpcode op;
+    KirId *acc;
+    unsigned n;
+    KirId (*waiting)(Lower *l, KirId level, unsigned i, const void *user);
+    const void *user;
+} Merging;
+typedef struct Taking { /* a sum takes rows in */
+    const Sum *sum;
+    const StageSpan *rows;
+    bool whole; /* all rows of the leaf: the partial is written once */
+} Taking;
+
+static PlanCount blocks_count(IrId space, PlanCountKind kind)
+{
+    return (PlanCount){.kind = kind, .space = space, .block = ORDER_LEAF, .max = MOST_BLOCKS};
+}
+
+/* ---- the tree ------------------------------------------------------------------------------------------------ */
+
+/* Bits of the levels at which leaf `index` is merged: the ones that it ends in; of the last one all, which moves up where it has no
+   neighbour. */
+static Leaf leaf_of(Lower *l, KirId index, KirId n)
+{
+    Emit *e = &l->e;
+    KirId one = emit_index(e, 1), next = emit_op2(e, KIR_add, index, one);
+    Leaf x = {.index = index, .is_last = emit_op2(e, KIR_eq, next, n)};
+    x.merged = emit_select(e, x.is_last, index, emit_op2(e, KIR_lshr, emit_op2(e, KIR_xor, index, next), one));
+    return x;
+}
+
+/* acc[i] = what waits + acc[i], level by level. Returns the number of levels, of a leaf that is not the last. */
+static KirId merge_levels(Lower *l, const Merging *x)
+{
+    Emit *e = &l->e;
+    KirId zero = emit_index(e, 0), one = emit_index(e, 1);
+    KirId level = emit_var(e, "level", zero), left = emit_var(e, "left", x->leaf->merged);
+    emit_loop(e);
+    emit_break_if(e, emit_op2(e, KIR_eq, left, zero));
+    emit_if(e, emit_op2(e, KIR_eq, emit_op2(e, KIR_and, left, one), one));
+    for (unsigned i = 0; i < x->n; i++) emit_set(e, x->acc[i], emit_op2(e, x->op, x->waiting(l, level, i, x->user), x->acc[i]));
+    emit_end(e);
+    emit_set(e, level, emit_op2(e, KIR_add, level, one));
+    emit_set(e, left, emit_op2(e, KIR_lshr, left, one));
+    emit_end(e);
+    emit_freeze(e, level);
+    return level;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+
+/* One element of the sum joins acc[i]. */
+static void take_row(Lower *l, const IrOp *op, KirId row, const Env *env, KirId acc)
+{
+    KirId x = point_full(l, op->args[0], row, env), next;
+    if (op->op == IR_OP_contract) next = emit_fma(&l->e, x, point_full(l, op->args[1], row, env), acc);
+    else next = emit_op2(&l->e, sum_op(op->op), acc, x);
+    emit_set(&l->e, acc, next);
+}
+
+static KirId identity_at(Lower *l, const IrOp *op, const Env *env)
+{
+    return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), env_lanes(env, &op->type)));
+}
+
+/* Rows as long as sixteen are left: their values as a vector, which the sum takes in lane by lane. Where the others begin. */
+static KirId sum_sixteens(Lower *l, const Taking *x, KirId acc)
+{
+    Emit *e = &l->e;
+    const IrOp *op = fused_op(l->f, x->sum->v);
+    KirId lanes = emit_index(e, rows_at_once(l)), n = emit_op2(e, KIR_sub, x->rows->to, x->rows->from);
+    KirId rest = emit_op2(e, KIR_sub, x->rows->to, emit_op2(e, KIR_rem, n, lanes));
+    KirId row = emit_for(e, x->rows->from, rest, rows_at_once(l), KIR_SEQ, rows_label(l, "rows"));
+    KirId values = rows_value(l, op->args[0], row);
+    for (unsigned i = 0; i < rows_at_once(l); i++) emit_set(e, acc, emit_op2(e, sum_op(op->op), acc, emit_part(e, values, i, 1)));
+    emit_end(e);
+    return rest;
+}
+
+static bool takes_sixteens(const Lower *l, const IrOp *op)
+{
+    return l->lf->vectors && !l->staged.n && op->op != IR_OP_contract && !op->type.n_dims && rows_are_computed(l->f, l->g, op->args[0]);
+}
+
+static void sum_rows(Lower *l, const Taking *x, const Point *p, unsigned n, const KirId *acc)
+{
+    const IrOp *op = fused_op(l->f, x->sum->v);
+    KirId from = takes_sixteens(l, op) ? sum_sixteens(l, x, acc[0]) : x->rows->from;
+    KirId row = emit_for(&l->e, from, x->rows->to, 1, KIR_SEQ, "rows");
+    stage_enter(l, x->rows, row, row);
+    walk_open(l, l->f->groups.data[l->g].space, IR_NONE, row, row, 1);
+    IrId dims[2 * IR_MAX_DIMS];
+    DimLoop loops = dim_loops_open(l, dims, op->op == IR_OP_contract ? reduced_dims(l->f->f, op, dims) : 0);
+    for (unsigned i = 0; i < n; i++) {
+        Env env = p[i].env;
+        dim_loops_env(&loops, &env);
+        take_row(l, op, row, &env, acc[i]);
+    }
+    dim_loops_close(l, &loops);
+    walk_close(l);
+    stage_leave(l, x->rows, 1);
+    emit_end(&l->e);
+}
+
+/* A tile of the result over these rows. */
+static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    Emit *e = &l->e;
+    const Taking *x = user;
+    const Partial *part = &x->sum->part;
+    const IrOp *op = fused_op(l->f, x->sum->v);
+    KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
+    for (unsigned i = 0; i < n; i++) {
+        KirId start = x->whole ? identity_at(l, op, &p[i].env)
+                               : point_load(l, part->buffer, &part->type, part->slot, &p[i].env);
+        acc[i] = emit_var(e, "acc", emit_splat(e, start, env_lanes(&p[i].env, &op->type)));
+    }
+    sum_rows(l, x, p, n, acc);
+    for (unsigned i = 0; i < n; i++) {
+        emit_freeze(e, acc[i]);
+        point_store(l, part->buffer, &part->type, part->slot, &p[i].env, acc[i]);
+    }
+}
+
+static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    const Sum *x = user;
+    for (unsigned i = 0; i < n; i++)
+        point_store(l, x->part.buffer, &x->part.type, x->part.slot, &p[i].env,
+                    identity_at(l, fused_op(l->f, x->v), &p[i].env));
+}
+
+/* Body for a sum, with the schedule that it has by itself. */
+static void nest_sum(Lower *l, const Sum *x, NestBody *body, void *user)
+{
+    l->s = x->s;
+    l->first_vec = !x->s.strip ? 0 : fused_op(l->f, fused_op(l->f, x->v)->args[0])->type.n_dims;
+    nest_dims(l, &fused_op(l->f, x->v)->type, &(Point){KIR_NONE, env_empty()}, 1, body, user);
+    l->first_vec = 0;
+}
+
+static void note_gemm(Lower *l, const Sum *x, const Group *g)
+{
+    const IrOp *op = fused_op(l->f, x->v);
+    if (!g->gemm) return;
+    l->step->gemm = (PlanGemm){
+        .present = true, .transposed_a = true,
+        .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
+        .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])), .c = x->part.buffer,
+        .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(g->space, PLAN_BLOCKS),
+        .block_rows = blocks_count(g->space, PLAN_BLOCK_ROWS),
+        .m = ir_type_width(l->f->m, &fused_op(l->f, op->args[0])->type),
+        .n = ir_type_width(l->f->m, &fused_op(l->f, op->args[1])->type), .elem = kir_elem_of(op->type.dtype)};
+}
+
+static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
+{
+    if (l->staged.n) stage_strip(l, strip);
+    for (unsigned i = 0; i < b->n; i++) {
+        Taking x = {&b->sums[i], strip, false};
+        l->s = b->sums[i].s;
+        if (l->s.strip) lower_outer(l, x.sum->v, &x.sum->part, strip);
+        else nest_sum(l, x.sum, block_tile, &x);
+    }
+}
+
+static void take_strips(Lower *l, const Blocks *b, int64_t rows)
+{
+    Emit *e = &l->e;
+    for (unsigned i = 0; i < b->n; i++) nest_sum(l, &b->sums[i], clear_tile, &b->sums[i]);
+    StageSpan x = {.map = IR_NONE, .row = KIR_NONE, .lo = b->first, .hi = b->last, .longer = KIR_NONE};
+    x.from = x.base = emit_for(e, b->first, b->last, rows, KIR_SEQ, "strips of rows");
+    x.to = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.from, emit_index(e, rows)), b->last);
+    take_strip(l, b, &x);
+    emit_end(e);
+}
+
+static void take_whole(Lower *l, const Blocks *b)
+{
+    StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
+    Taking x = {b->sums, &rows, true};
+    nest_sum(l, b->sums, block_tile, &x);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------------- */
+
+typedef struct Block {
+    KirId index, first, last; /* rows [first, last) */
+    KirId leaf_rows;
+    KirId waiting; /* its slot of level 0 */
+} Block;
+typedef struct Tile { /* of a sum */
+    const Sum *sum;
+    const Block *block;
+    const Leaf *leaf;
+    const Point *points;
+} Tile;
+
+static KirId load_waiting(Lower *l, KirId level, unsigned i, const void *user)
+{
+    const Tile *x = user;
+    const Partial *part = &x->sum->part;
+    KirId slot = emit_op2(&l->e, KIR_add, x->block->waiting, level);
+    return point_load(l, part->buffer, &part->type, slot, &x->points[i].env);
+}
+
+static void merge_tile(Lower *l, const Point *p, unsigned n, void *user)
+{
+    Tile x = *(const Tile *)user;
+    x.points = p;
+    const Partial *part = &x.sum->part;
+    Merging m = {x.leaf, sum_op(fused_op(l->f, x.sum->v)->op), ARENA_ARRAY(l->arena, KirId, n), n, load_waiting, &x};
+    for (unsigned i = 0; i < n; i++)
+        m.acc[i] = emit_var(&l->e, "acc", point_load(l, part->buffer, &part->type, part->slot, &p[i].env));
+    merge_levels(l, &m);
+    for (unsigned i = 0; i < n; i++) {
+        emit_freeze(&l->e, m.acc[i]);
+        point_store(l, part->buffer, &part->type, part->slot, &p[i].env, m.acc[i]);
+    }
+}
+
+/* How many ones i ends in. */
+static KirId ones_at_end(Lower *l, KirId i)
+{
+    Emit *e = &l->e;
+    KirId one = emit_index(e, 1), n = emit_var(e, "level", emit_index(e, 0));
+    emit_loop(e);
+    emit_break_if(e, emit_op2(e, KIR_ne, emit_op2(e, KIR_and, emit_op2(e, KIR_lshr, i, n), one), one));
+    emit_set(e, n, emit_op2(e, KIR_add, n, one));
+    emit_end(e);
+    emit_freeze(e, n);
+    return n;
+}
+
+static void sum_leaves(Lower *l, Blocks *b, const Block *x)
+{
+    Emit *e = &l->e;
+    KirId zero = emit_index(e, 0), one = emit_index(e, 1), rows = emit_op2(e, KIR_sub, x->last, x->first);
+    KirId n = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, emit_op2(e, KIR_add, rows, x->leaf_rows), one), x->leaf_rows);
+    n = emit_op2(e, KIR_max, n, one); /* a sum of nothing has a leaf, too */
+    bool staged = l->f->groups.data[l->g].inner.n;
+    int64_t strip = staged ? l->s.staged : l->s.strip;
+    if (staged) stage_begin(l);
+    Leaf leaf = leaf_of(l, emit_for(e, zero, n, 1, KIR_SEQ, "leaves"), n);
+    b->first = emit_op2(e, KIR_add, x->first, emit_op2(e, KIR_mul, leaf.index, x->leaf_rows));
+    b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);
+    KirId slot = emit_select(e, leaf.is_last, x->index, emit_op2(e, KIR_add, x->waiting, ones_at_end(l, leaf.index)));
+    for (unsigned i = 0; i < b->n; i++) b->sums[i].part.slot = slot;
+    if (strip) take_strips(l, b, strip);
+    else take_whole(l, b);
+    emit_if(e, emit_op2(e, KIR_ne, leaf.merged, zero));
+    for (unsigned i = 0; i < b->n; i++) nest_sum(l, &b->sums[i], merge_tile, &(Tile){&b->sums[i], x, &leaf, NULL});
+    emit_end(e);
+    emit_end(e);
+    l->staged.n = 0;
+}
+
+static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
+{
+    Blocks *b = user;
+    Lower l;
+    const Group *group = &lf->f->groups.data[g];
+    lower_begin(&l, lf, g);
+    Emit *e = &l.e;
+    for (unsigned i = 0; i < b->n; i++) {
+        lower_out(&l, b->sums[i].part.buffer);
+        b->sums[i].s = lf->f->tiles->value[lf->for_narrow][b->sums[i].v];
+    }
+    for (uint32_t i = 0; i < group->inner.n; i++)
+        if (lf->f->stored.data[group->inner.data[i]]) lower_out(&l, plan_value_buffer(lf, group->inner.data[i]));
+    KirId rows = lower_count(&l, plan_count(lf->f->m, group->space));
+    KirId per_block = lower_count(&l, blocks_count(group->space, PLAN_BLOCK_ROWS));
+    KirId levels = lower_count(&l, blocks_count(group->space, PLAN_BLOCK_LEVELS));
+    l.step->extent = blocks_count(group->space, PLAN_BLOCKS);
+    l.step->grain = l.s.grain;
+    KirId n = lower_count(&l, l.step->extent);
+    Block x = {.leaf_rows = emit_op2(e, KIR_lshr, per_block, levels)};
+    x.index = emit_for(e, emit_index(e, 0), n, 1, KIR_THREADS, "blocks");
+    x.first = emit_op2(e, KIR_mul, x.index, per_block);
+    x.last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.first, per_block), rows);
+    x.waiting = emit_op2(e, KIR_add, n, emit_op2(e, KIR_mul, x.index, levels));
+    sum_leaves(&l, b, &x);
+    emit_end(e);
+    note_gemm(&l, b->sums, group);
+    lower_finish(&l, "blocks");
+}
+
+/* ---- all blocks ---------------------------------------------------------------------------------------------- */
+
+enum { MOST_LEVELS = 63 };
+
+typedef struct Tree {
+    const IrOp *op;
+    uint32_t partials, out;
+    int64_t width;
+    KirId n_blocks, n_rows;
+    unsigned lanes;
+    KirId array; /* private, [levels][lanes] */
+} Tree;
+
+/* What waits at a level. */
+static KirIns tree_access(Lower *l, const Tree *t, KirOpcode op, KirId level)
+{
+    KirId at = emit_op2(&l->e, KIR_mul, level, emit_index(&l->e, t->lanes));
+    return (KirIns){.op = op, .type = kir_type(kir_base_of(t->op->type.dtype), t->lanes), .args = {at, KIR_NONE, KIR_NONE},
+                    .buf = KIR_NONE, .alloc = t->array, .stride = 1};
+}
+
+static KirId tree_waiting(Lower *l, KirId level, unsigned i, const void *user)
+{
+    (void)i;
+    return emit_ins(&l->e, tree_access(l, user, KIR_load, level));
+}
+
+/* Columns at.. (active of them). */
+static void tree_columns(Lower *l, Tree *t, KirId at, unsigned active)
+{
+    Emit *e = &l->e;
+    KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
+    KirOpcode op = sum_op(t->op->op);
+    t->array = emit_ins(e, (KirIns){.op = KIR_alloc, .type = kir_type(type.base, 1), .i = MOST_LEVELS * t->lanes});
+    KirId zero = emit_index(e, 0), sum = emit_var(e, "sum", emit_splat(e, sum_identity(l, op, type), t->lanes));
+    Leaf block = leaf_of(l, emit_for(e, zero, t->n_blocks, 1, KIR_SEQ, "blocks"), t->n_blocks);
+    KirId from = emit_op2(e, KIR_add, emit_op2(e, KIR_mul, block.index, emit_index(e, t->width)), at);
+    emit_set(e, sum, emit_load(e, lower_in(l, t->partials), type, from, active, 1));
+    KirId level = merge_levels(l, &(Merging){&block, op, &sum, 1, tree_waiting, t});
+    KirIns store = tree_access(l, t, KIR_store, level);
+    store.args[1] = sum;
+    emit_ins(e, store);
+    emit_end(e);
+    emit_freeze(e, sum);
+    if (t->op->op == IR_OP_reduce_max || t->op->op == IR_OP_reduce_min) {
+        KirId empty = ir_dtype_is_float(t->op->type.dtype) ? emit_float(e, type, t->op->attr.f)
+                                                           : emit_int(e, type, (int64_t)t->op->attr.f);
+        sum = emit_select(e, emit_op2(e, KIR_eq, t->n_rows, zero), empty, sum);
+    }
+    emit_store(e, lower_out(l, t->out), at, sum, active, 1);
+}
+
+static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
+{
+    Lower l;
+    const Group *group = &lf->f->groups.data[g];
+    lower_begin(&l, lf, g);
+    l.root = x->v;
+    Emit *e = &l.e;
+    Tree t = {.op = fused_op(lf->f, x->v), .partials = x->part.buffer, .out = plan_value_buffer(lf, x->v), .lanes = 1};
+    t.width = ir_type_width(lf->f->m, &t.op->type);
+    while (lf->vectors && t.lanes < lf->f->machine->lanes && t.lanes < t.width) t.lanes *= 2;
+    lower_in(&l, t.partials);
+    lower_out(&l, t.out);
+    t.n_blocks = lower_count(&l, blocks_count(group->space, PLAN_BLOCKS));
+    if (t.op->op == IR_OP_reduce_max || t.op->op == IR_OP_reduce_min)
+        t.n_rows = lower_count(&l, plan_count(lf->f->m, group->space));
+    int64_t full = t.width / t.lanes, tail = t.width % t.lanes;
+    l.step->extent = plan_const(full + (tail != 0));
+    KirId i = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "columns");
+    KirId at = emit_op2(e, KIR_mul, i, emit_index(e, t.lanes));
+    if (tail && full) emit_if(e, emit_op2(e, KIR_lt, i, emit_index(e, full)));
+    if (full) tree_columns(&l, &t, at, t.lanes);
+    if (tail && full) emit_else(e);
+    if (tail) tree_columns(&l, &t, at, (unsigned)tail);
+    if (tail && full) emit_end(e);
+    emit_end(e);
+    l.step->grain = 64;
+    int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
+    PlanCost per_block = {.count = blocks_count(group->space, PLAN_BLOCKS), .bytes = bytes, .flops = t.width,
+                          .map = IR_NONE, .table = IR_NONE};
+    PlanCost result = {.count = plan_const(1), .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
+    VEC_PUSH(l.arena, &l.step->cost, per_block);
+    VEC_PUSH(l.arena, &l.step->cost, result);
+    lower_finish(&l, "tree");
+}
+
+/* Where partials lie: as if each slot were a row of some space. */
+static Sum sum_of(LowerFunc *lf, const Group *g, IrId v)
+{
+    const IrOp *op = fused_op(lf->f, v);
+    Sum x = {.v = v, .s = lf->f->tiles->value[0][v]};
+    PlanBuffer partials = {
+        .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
+        .rows = blocks_count(g->space, PLAN_BLOCK_SLOTS), .width = ir_type_width(lf->f->m, &op->type), .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
+    x.part = (Partial){.buffer = plan_buffer(lf, partials), .type = op->type};
+    x.part.type.space = g->space;
+    return x;
+}
+
+void lower_blocks(LowerFunc *lf, uint32_t g)
+{
+    const Group *group = &lf->f->groups.data[g];
+    Blocks b = {.sums = ARENA_ARRAY(lf->ctx->stage, Sum, group->roots.n), .n = group->roots.n};
+    for (unsigned i = 0; i < b.n; i++) b.sums[i] = sum_of(lf, group, group->roots.data[i]);
+    lower_kernels(lf, g, sum_blocks, &b);
+    for (unsigned i = 0; i < b.n; i++) merge_blocks(lf, g, &b.sums[i]);
+}

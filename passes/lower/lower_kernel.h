@@ -1,0 +1,328 @@
+/* One kernel under construction: a group's values are computed on demand at points. A point is a row of a
+   space and an index for each dim; one dim may run along the vector. Shared by the lower_*.c files. */
+#pragma once
+#include "ir/plan.h"
+#include "passes/lower/emit.h"
+#include "passes/lower/lower.h"
+
+enum { ENV_MAX = 24, ENV_VECS = 4 };
+
+typedef struct Ix { /* the number var + off; var (or 0 if KIR_NONE) is a multiple of align */
+    KirId var;
+    int64_t off, align;
+} Ix;
+typedef struct Env { /* index of each dim, and the dims that run along the vector, innermost first: lane l is at element
+                        l mod count of vec[0], (l / count of vec[0]) mod count of vec[1], ... from that dim's index on;
+                        all but the last run whole. The first `active` lanes count */
+    uint8_t n, n_vec, active;
+    VecDim vec[ENV_VECS];
+    IrId dim[ENV_MAX];
+    Ix ix[ENV_MAX];
+} Env;
+typedef struct Point {
+    KirId row; /* i64; KIR_NONE in the unit space */
+    Env env;
+} Point;
+
+typedef struct Memo { /* what was computed where */
+    IrId v;
+    KirId row, value;
+    uint8_t n_dims, n_vec, active;
+    VecDim vec[ENV_VECS];
+    Ix ix[IR_MAX_DIMS];
+    uint32_t next;
+} Memo;
+typedef struct Image { /* known: map sends `row` to `image`, and has `row` at `position` of its list */
+    IrId map;
+    KirId row, image, position; /* position: KIR_NONE if the list is the elements' own order */
+} Image;
+
+/* Elements of a space, one after another, and what is gathered at each: see lower_ahead.c. */
+typedef struct WalkImage {
+    KirId image; /* of the walked element under the map */
+    IrId map;
+} WalkImage;
+typedef struct WalkLoad { /* of the row that `map` leads to; IR_NONE: of the walked element's */
+    uint32_t buffer;
+    IrId map;
+    IrType type;
+    Env env;
+} WalkLoad;
+typedef struct WalkLine { /* of a gathered row: elements from in_row + line * per_line on */
+    uint32_t buffer;
+    IrId map;
+    Lin in_row;
+    int64_t line, width, per_line;
+} WalkLine;
+typedef struct Walk {
+    bool on;
+    IrId space, list;        /* list: the map whose list gives the elements; IR_NONE: they come in their own order */
+    KirId element, position; /* of the element in the list, or in the space */
+    unsigned n_elements;     /* from this one on, that are walked together and read alike */
+    VEC(WalkImage) images;
+    VEC(WalkLoad) loads;
+    VEC(WalkLine) lines, asked; /* asked: by this walk and earlier ones of the kernel, which went over the same elements */
+} Walk;
+/* A value of the group in a private array (lower_stage.c): of some elements of the row, or of the row itself. */
+typedef struct Staged {
+    IrId v;
+    KirId array;
+    bool of_row, kept; /* kept: the row's value is there */
+    uint32_t depth, serial; /* of the block in which it was filled; serial 0: it was not */
+} Staged;
+typedef struct StageAt { /* where a row of the elements' space lies in the arrays */
+    KirId row, local;
+} StageAt;
+
+/* One function on its way into the plan. */
+typedef struct RouteBuffer { /* of a computed map, in planned memory: lower_route.c */
+    IrId map;
+    PlanBufferKind kind; /* of the array that it stands for */
+    uint32_t buffer;
+} RouteBuffer;
+
+typedef struct LowerFunc {
+    PassContext *ctx;
+    const FusedFunc *f;
+    HostPlan *plan;
+    PlanProgram *prog;
+    bool vectors;
+    uint32_t *buffer_of; /* by value: plan buffer of a stored root, or UINT32_MAX */
+    uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
+    bool for_split;       /* the kernel under construction computes parts of rows, for the last step */
+    bool for_narrow;      /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
+    const KirKernel *waiting; /* such a kernel, with its step; or NULL */
+    const PlanStep *waiting_step;
+    VEC(RouteBuffer) routes;
+} LowerFunc;
+
+typedef struct Lower {
+    LowerFunc *lf;
+    const FusedFunc *f;
+    Arena *arena;
+    uint32_t g;
+    IrId root; /* the value that the kernel is about, where it is not about the whole group; or IR_NONE */
+    Schedule s; /* of the group, or of the value at hand */
+    uint32_t first_vec; /* dims before this position of a nest stay out of the vector */
+    Emit e;
+    KirKernel *kernel;
+    PlanStep *step; /* joins the program when the kernel is finished */
+    VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
+    VEC(Memo) memos;
+    VEC(Image) images;
+    Walk walk;
+    int64_t rows_ahead; /* what is loaded of the group's rows is asked for so many rows before its turn; 0: it is not */
+    int64_t ahead_bytes; /* most that a walk asks for at an element */
+    VEC(Staged) staged;
+    VEC(StageAt) stage_at;
+    bool split;          /* the kernel computes parts of rows: lower_split.c */
+    uint32_t walks;      /* of the kernel so far */
+    KirId split_lo;      /* where the list of the row begins */
+    IrId filling;        /* the staged value that is computed now, or IR_NONE */
+    int64_t stage_rows;  /* elements that the arrays hold */
+    uint32_t stage_scopes; /* that are open where walks over a row are not repeated */
+} Lower;
+
+/* ---- plan pieces (lower_plan.c) ---- */
+PlanCount plan_const(int64_t v);
+PlanCount plan_count(const IrModule *m, IrId space); /* unit: const 1 */
+uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b);    /* the equal one if it is no arena buffer */
+uint32_t plan_value_buffer(LowerFunc *lf, IrId v);    /* of an argument or a stored root */
+KirBase kir_base_of(IrDtype t);                       /* in registers: bool is i1 */
+KirBase kir_elem_of(IrDtype t);                       /* in memory: bool is i8 */
+void lower_begin(Lower *l, LowerFunc *lf, uint32_t g); /* fresh kernel and step */
+void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan */
+/* Parameters of the kernel, made on first use. */
+uint32_t lower_in(Lower *l, uint32_t buffer);
+uint32_t lower_out(Lower *l, uint32_t buffer);
+KirId lower_count(Lower *l, PlanCount c); /* i64 */
+uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId map);
+uint32_t lower_computed_map(Lower *l, PlanBufferKind kind, IrId map); /* lower_route.c */
+static inline bool lower_is_computed(const Lower *l, IrId map) { return map != IR_NONE && l->f->m->maps.data[map].computed; }
+uint32_t lower_along_buffer(Lower *l, IrId map, IrId along); /* images under map in the order of the list of along */
+void lower_costs(Lower *l); /* lower_cost.c: what the step reads, writes and computes */
+const char *lower_label(const LowerFunc *lf, uint32_t g, IrId root, const char *kind);
+
+/* ---- evaluation at a point ---- */
+Env env_empty(void);
+void env_set(Env *e, IrId dim, Ix ix);
+const Ix *env_get(const Env *e, IrId dim);
+Ix ix_const(int64_t v);
+KirId ix_emit(Lower *l, Ix ix);
+
+/* ---- lanes (lower_lanes.c) ---- */
+unsigned env_width(const Env *e);                   /* lanes of the vector; 1: there is none */
+Env env_only(const Env *e, const IrType *t);        /* with those dims of the vector that t has */
+unsigned env_lanes(const Env *e, const IrType *t);  /* of a value of type t: over those dims, packed */
+unsigned env_active(const Env *e, const IrType *t); /* how many of them count */
+static inline bool env_is_vector(const Env *e, const IrType *t) { return env_lanes(e, t) > 1; }
+void env_vector(Env *e, const VecRun *run); /* the vector runs along these, all lanes count */
+/* inner was a copy of outer: what runs along outer's vector as `from` is `to` there. */
+void env_rename(Env *inner, const Env *outer, IrId from, IrId to);
+/* A value of type `from` in all lanes of e; a scalar stays one. */
+KirId lanes_spread(Lower *l, KirId x, const IrType *from, const Env *e);
+/* e (of a value of type t alone) with more of its outermost dim in the vector; *first: where e's lanes are in it. */
+bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first);
+/* How far apart in memory the lanes of a row-major value are, if it is one distance. */
+bool lanes_stride(const Lower *l, const IrType *t, const Env *e, int64_t *stride);
+int64_t lanes_reach(const Lower *l, const IrType *t, const Env *e); /* from the first lane to the last active one */
+KirId lanes_offsets(Lower *l, const IrType *t, const Env *e); /* of each from the first: an i64 vector */
+KirId lanes_any(Lower *l, KirId yes); /* i1: of some lane */
+KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env *e);
+
+KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env);
+void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value);
+
+KirId point_eval(Lower *l, IrId v, KirId row, const Env *env); /* lane count: 1 or env_lanes of its type */
+KirId point_full(Lower *l, IrId v, KirId row, const Env *env); /* in all lanes of env; or a scalar */
+KirId point_map(Lower *l, const IrOp *op, const KirId *args);    /* lower_map.c: pointwise arithmetic */
+KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lower_random.c */
+KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature); /* vectors or scalars */
+KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env);
+/* Where the element of the first lane at env lies in a row of type t. */
+Lin point_offset(const Lower *l, const IrType *t, const Env *env);
+/* Element index of a row-major value of type t, of the first lane. */
+KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env);
+KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env);
+void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
+
+/* ---- looking ahead (lower_ahead.c) ---- */
+/* Around the computation at one element of a walk, or at n of which it is the first; elements follow each other in the
+   space, or in the list of a map. */
+void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, unsigned n);
+void walk_close(Lower *l); /* asks for what the walk will gather some elements later */
+void walk_image(Lower *l, IrId map, KirId element, KirId image); /* notes an image */
+void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env); /* notes a load */
+int64_t ahead_default(const Machine *machine, int64_t bytes); /* distance for a kernel that gathers so much at an element */
+
+/* ---- sums (lower_reduce.c, lower_dims.c) ---- */
+KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */
+KirId sum_identity(Lower *l, KirOpcode op, KirType t);
+void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n);
+void heavy_dims(Lower *l, IrId v, const Point *p);
+/* Runs body inside loops over dims (sizes of one: none), with their indices added to *env. */
+typedef struct DimLoop {
+    unsigned n;
+    IrId dim[2 * IR_MAX_DIMS];
+    KirId var[2 * IR_MAX_DIMS];
+} DimLoop;
+DimLoop dim_loops_open(Lower *l, const IrId *dims, unsigned n);
+void dim_loops_close(Lower *l, const DimLoop *loops);
+void dim_loops_env(const DimLoop *loops, Env *env);
+
+/* ---- products (lower_product.c) ---- */
+void heavy_product(Lower *l, IrId v, const Point *p, unsigned n);
+void lower_product_rows(Lower *l, IrId space);
+/* ---- staged values (lower_stage.c) ---- */
+typedef struct StageSpan { /* positions [from, to) of row `row`, which has [lo, hi); or, of sums over all rows, a strip */
+    IrId map; /* IR_NONE: all rows are summed */
+    KirId row, lo, hi, from, to;
+    KirId base; /* what lies first in the arrays */
+    KirId longer; /* i1: the row is longer than the arrays */
+} StageSpan;
+typedef struct StageNeeds { /* indices into l->staged, ascending */
+    uint32_t *fresh, *again; /* again: filled before; only long rows need that */
+    unsigned n_fresh, n_again;
+    bool fleeting; /* what is filled now is not yet what it is in the end: not stored */
+} StageNeeds;
+void stage_begin(Lower *l); /* before the values of a row, or of a block of rows: the arrays */
+void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no walk took along */
+/* The element of the row space at a position of the map's rows. */
+KirId row_element(Lower *l, IrId map, KirId position);
+StageSpan row_span(Lower *l, IrId map, KirId row); /* the whole row */
+/* What the sums need of the staged values; filling them for a span; and after the walk over the row. */
+void stage_needs(Lower *l, const IrId *ops, unsigned n, StageNeeds *out);
+/* Adds stored values that no sum of the row needs, and for which this walk fills what they are made of. */
+void stage_join(Lower *l, StageNeeds *needs);
+void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
+void stage_done(Lower *l, const StageNeeds *needs);
+void stage_strip(Lower *l, const StageSpan *x); /* sums over all rows: all values, of a strip of rows */
+bool stage_has(const Lower *l, IrId v);         /* in an array, at elements */
+/* Inside: `element` at `position` of the span is known to belong to the row, and has a place in the arrays. */
+void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position);
+void stage_leave(Lower *l, const StageSpan *x, unsigned n);
+/* False if v is in no array, or is computed right now. t: v's type, or that of a reshape of it. */
+bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, KirId *value);
+/* Puts a value of the row into its array, if it has one: what is remembered of it, or another. */
+void stage_keep(Lower *l, IrId v, const Point *p);
+void stage_put(Lower *l, IrId v, const Point *p, KirId value);
+/* Walks the row for stored inner values alone (lower_reduce.c). */
+void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row);
+
+/* ---- products over all rows (lower_outer.c) ---- */
+typedef struct Partial { /* the sum over one leaf of rows */
+    uint32_t buffer;
+    IrType type;  /* as if each slot were a row of some space */
+    KirId slot;
+} Partial;
+/* A strip of rows into the leaf's partial. */
+void lower_outer(Lower *l, IrId v, const Partial *part, const StageSpan *strip);
+
+/* ---- sums of one walk (lower_reduce.c) ---- */
+typedef struct Acc { /* a sum over the rows of a map at one point */
+    IrId v;
+    Point p;
+    KirId total, part;
+} Acc;
+typedef struct Accs {
+    Acc *data;
+    unsigned n;
+} Accs;
+/* Computes all of them in one walk over the row: values are remembered at their points. */
+void rows_walk(Lower *l, Accs sums);
+
+/* ---- rows in parts (lower_split.c) ---- */
+/* The next walk of the kernel begins, over what is left of the span: blocks of the part where it is this walk's turn (the i1 that
+   is returned), the row's where its turn is over and it joins, else none. upto: from the row's first block to the end of the part. */
+KirId split_walk(Lower *l, StageSpan *x, bool joins, bool upto);
+KirId split_reached(Lower *l, KirId turn, KirId position); /* i1: and the block at this position is of the part */
+void split_keep(Lower *l, Accs s, KirId position); /* parts of the block to memory */
+void split_take(Lower *l, Accs s, KirId position); /* and back */
+/* Around the stores of the row's values. */
+void split_stores_open(Lower *l);
+void split_stores_close(Lower *l);
+/* Behind the steps of a group: the kernel for parts of its rows. */
+void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user));
+void split_finish(Lower *l);
+
+/* ---- sums that rescale (lower_online.c) ---- */
+enum { ONLINE_MAX = 8 };
+typedef struct Online { /* sums that have exp(-shift) as a factor, shift being the extreme, or that where it is finite */
+    IrId extreme, shift, sums[ONLINE_MAX];
+    unsigned n;
+    bool guarded;
+} Online;
+/* The sums of the group that rescale with this maximum or minimum. done: by root; what they need beside it. */
+bool online_find(Lower *l, IrId extreme, const bool *done, Online *o);
+void online_begin(Lower *l, const Online *o, Accs extremes); /* totals are open */
+/* extremes: the sums of the walk that come first, the extreme among them, with totals that have the block in. `later`:
+   the block is not the first. The totals of the other sums are rescaled. */
+void online_rescale(Lower *l, const Online *o, Accs extremes, Accs sums, KirId later);
+KirId online_finish(Lower *l, const Online *o, const Acc *a, KirId empty); /* the total at the end */
+void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums);
+
+/* ---- nests (lower_nest.c, lower_blocks.c) ---- */
+typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);
+/* Walks dims[0..n) of the given sizes: loops, vectors and register tiles by l->s. */
+void nest_dims(Lower *l, const IrType *dims, const Point *points, unsigned n, NestBody *body, void *user);
+/* The points of the nest by the names that a root has for its dims. */
+const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);
+/* One tile of the narrow roots, or of the others: sums, values, stores. */
+void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
+/* The same over more dims of which none runs along the vector: `tile` elements together. */
+void nest_scalars(Lower *l, const IrType *dims, int64_t tile, const Point *points, unsigned n, NestBody *body, void *user);
+void lower_group(LowerFunc *lf, uint32_t g);
+/* Runs `make`, which begins and finishes one kernel of g, and before it the same for CPUs with fewer registers, if that
+   differs. */
+void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user);
+void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
+void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
+unsigned rows_at_once(const Lower *l); /* the machine's lanes */
+const char *rows_label(const Lower *l, const char *what); /* "sixteen rows" */
+/* A value without dims that group g computes and sums, where rows_are_computed, for so many rows at once. */
+KirId rows_value(Lower *l, IrId v, KirId row);
+void lower_blocks(LowerFunc *lf, uint32_t g);
+void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n); /* lower_nth.c: of the same values */
+void lower_rank(LowerFunc *lf, uint32_t g); /* lower_rank.c: a group of one rank */
+void lower_nearest(LowerFunc *lf, uint32_t g);
+void lower_route(LowerFunc *lf, uint32_t g);

@@ -1,0 +1,16 @@
+/* Planned memory where the counts of a graph are known, and the choice that makes it fit. */
+#pragma once
+#include "ir/plan.h"
+#include "passes/group/group.h"
+
+/* Rows of a space, at most. */
+int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space);
+/* Bytes of a program's arena, as a load packs it; INT64_MAX where they overflow. */
+int64_t budget_peak(const IrModule *m, const PassBudget *b, const PlanProgram *p, Arena *a);
+/* *again, by value of the prepared function: what is computed again so that its planned memory fits ctx->budget. Returns
+   the least budget that would do where none fits, else 0. */
+int64_t budget_fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **again);
+/* kernels.c: the groups of all functions, within ctx->budget where there is one. */
+FusedModule *fuse_module(PassContext *ctx, const IrModule *m);
+/* kernels.c: the plan of one function alone, for its memory; NULL with errors. */
+PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f);

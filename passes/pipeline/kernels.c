@@ -1,0 +1,155 @@
+/* The kernel stage in one column, from a module to the host plan:
+
+     fuse       which values have memory, which groups compute them
+     schedule   lanes, tiles and blocks of each group
+     lower      each group to a kernel and its steps
+     share      equal kernels are one
+     weave      the order of operations inside a kernel
+     cone       which rows of a kernel later ones need
+     connect    which steps run together, strip by strip
+     memplan    arena buffers to slots
+   It decides nothing itself. */
+#include "passes/pipeline/pipeline.h"
+#include "base/ice.h"
+#include "passes/pipeline/budget.h"
+#include "passes/fuse/fuse.h"
+#include "passes/kernel/kernel_passes.h"
+#include "passes/lower/lower.h"
+#include "passes/plan/planning.h"
+
+static void print_kernels(const void *plan, StrBuf *out) { plan_print_kernels(plan, out); }
+
+static void print_plan(const void *plan, StrBuf *out) { plan_print(plan, out); }
+
+/* Tiles, and then which values take over memory, which depends on tiles. */
+static bool schedule_one(PassContext *ctx, FusedFunc *f)
+{
+    ctx->function = f->f->name;
+    if (!schedule_func(f, ctx->stage, !ctx->disabled[PASS_schedule], ctx->diags)) return false;
+    fuse_take_over(ctx, f);
+    return true;
+}
+
+PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
+{
+    if (!schedule_one(ctx, f)) return NULL;
+    uint32_t *buffer_of;
+    HostPlan *plan = lower_only(ctx, fm, f, &buffer_of);
+    PassContext quiet = *ctx;
+    quiet.keep_remarks = false;
+    if (!ctx->disabled[PASS_cone]) cone_program(&quiet, f, plan->programs.data[0], buffer_of);
+    if (!ctx->disabled[PASS_connect]) connect_program(&quiet, plan, f, plan->programs.data[0], buffer_of);
+    memplan_program(ctx->stage, plan->programs.data[0], !ctx->disabled[PASS_memplan]);
+    return plan->programs.data[0];
+}
+
+/* One message for all functions: a build has one budget. */
+static bool all_fit(PassContext *ctx, const char *name, int64_t least)
+{
+    if (!least) return true;
+    Diag *it = diag_error(ctx->diags, E0618, (Span){0}, "`%s` does not fit into %lld bytes", name,
+                          (long long)ctx->budget->bytes);
+    diag_help(ctx->diags, it, "it needs at least --memory-budget=%lld", (long long)least);
+    return false;
+}
+
+FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
+{
+    FusedModule *fm = fuse_begin(ctx, m);
+    const char *worst = NULL;
+    int64_t most = 0;
+    for (uint32_t i = 0; fm && i < m->funcs.n; i++) {
+        bool *again = NULL;
+        if (!fuse_prepare(ctx, fm, i)) return NULL;
+        int64_t least = ctx->budget && !ctx->schedule ? budget_fit(ctx, fm, i, &again) : 0;
+        if (least > most) most = least, worst = ctx->function;
+        FusedFunc *f = fuse_func(ctx, fm, i, again);
+        if (!f) return NULL;
+        VEC_PUSH(ctx->stage, &fm->funcs, f);
+    }
+    return fm && all_fit(ctx, worst, most) ? fm : NULL;
+}
+
+static void print_graph(const void *module, StrBuf *out) { ir_print(module, out); }
+
+/* ---- the column behind schedule ------------------------------------------------------------------------------- */
+
+typedef struct Lowering {
+    PassContext *ctx;
+    FusedModule *fm;
+    HostPlan *plan;
+    uint32_t **buffer_of; /* by function: plan buffers by stored value */
+} Lowering;
+
+static bool run_lower(Lowering *x)
+{
+    StrBuf schedule = {.arena = x->ctx->stage};
+    schedule_print(x->fm, &schedule);
+    x->plan = lower_funcs(x->ctx, x->fm, x->buffer_of);
+    x->plan->schedule = strbuf_cstr(&schedule);
+    return true;
+}
+
+static bool run_share(Lowering *x) { return share_plan(x->ctx, x->fm, x->plan); }
+
+static bool run_weave(Lowering *x)
+{
+    if (!x->ctx->disabled[PASS_weave]) weave_plan(x->ctx, x->fm, x->plan);
+    return true;
+}
+
+static bool run_cone(Lowering *x)
+{
+    for (uint32_t i = 0; i < x->fm->funcs.n && !x->ctx->disabled[PASS_cone]; i++)
+        cone_program(x->ctx, x->fm->funcs.data[i], x->plan->programs.data[i], x->buffer_of[i]);
+    return true;
+}
+
+static bool run_connect(Lowering *x)
+{
+    for (uint32_t i = 0; i < x->fm->funcs.n && !x->ctx->disabled[PASS_connect]; i++)
+        connect_program(x->ctx, x->plan, x->fm->funcs.data[i], x->plan->programs.data[i], x->buffer_of[i]);
+    return true;
+}
+
+static bool run_memplan(Lowering *x)
+{
+    for (uint32_t i = 0; i < x->plan->programs.n; i++)
+        memplan_program(x->ctx->stage, x->plan->programs.data[i], !x->ctx->disabled[PASS_memplan]);
+    return true;
+}
+
+static const struct {
+    PassId pass;
+    bool (*run)(Lowering *x);
+    PassPrint *before, *after;
+} column[] = {
+    {PASS_lower,   run_lower,   schedule_print, print_kernels},
+    {PASS_share,   run_share,   print_kernels,  print_kernels},
+    {PASS_weave,   run_weave,   print_kernels,  print_kernels},
+    {PASS_cone,    run_cone,    print_plan,     print_plan},
+    {PASS_connect, run_connect, print_plan,     print_plan},
+    {PASS_memplan, run_memplan, print_plan,     print_plan},
+};
+
+HostPlan *lower_module(PassContext *ctx, const IrModule *m)
+{
+    if (!pass_ready(ctx, PASS_fuse, m)) return NULL;
+    pass_begin(ctx, PASS_fuse, print_graph, m);
+    FusedModule *fm = fuse_module(ctx, m);
+    if (!fm) return NULL;
+    pass_end(ctx, PASS_fuse, fuse_print, fm);
+    pass_begin(ctx, PASS_schedule, fuse_print, fm);
+    for (uint32_t i = 0; i < fm->funcs.n; i++)
+        if (!schedule_one(ctx, fm->funcs.data[i])) return NULL;
+    pass_end(ctx, PASS_schedule, schedule_print, fm);
+    Lowering x = {.ctx = ctx, .fm = fm, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1)};
+    for (unsigned i = 0; i < sizeof column / sizeof *column; i++) {
+        pass_begin(ctx, column[i].pass, column[i].before, x.plan ? (void *)x.plan : (void *)fm);
+        if (!column[i].run(&x)) return NULL;
+        pass_end(ctx, column[i].pass, column[i].after, x.plan);
+    }
+    const char *wrong = audit_plan(ctx->stage, x.plan, fm, x.buffer_of);
+    if (wrong) ICE(wrong);
+    return x.plan;
+}

@@ -1,0 +1,194 @@
+/* What an op costs: bytes that kernels move and arithmetic, per row of a node space. Pointwise ops are fused: they move
+   nothing, but what a gather reads must lie in memory. At the rates of the machine that the build assumes: the order of
+   operations is fixed when the program is built, whatever the graph. */
+#include "passes/rewrite/hit.h"
+#include "passes/context/price.h"
+#include "passes/rewrite/reorder.h"
+#include "passes/context/rows.h"
+
+static const double PER_OP = 1e-3; /* bytes' worth */
+static const double PICKED = 2; /* places' worth of bytes: one of many, in a table that is as many times larger, is seldom in a cache */
+
+const double *reorder_rows(Arena *a, const IrModule *m)
+{
+    double *rows = ARENA_ARRAY(a, double, m->spaces.n);
+    for (IrId s = 0; s < m->spaces.n; s++) rows[s] = expected_rows(m, s) / (double)EXPECTED_NODES;
+    return rows;
+}
+
+static double width_of(const Reorder *r, const IrType *t) { return (double)ir_type_width(r->b.m, t); }
+
+static double bytes_of(const Reorder *r, const IrType *t)
+{
+    return r->rows[t->space] * width_of(r, t) * (double)ir_dtype_bytes(t->dtype);
+}
+
+/* Written once, read once. */
+static double stored(const Reorder *r, const IrType *t) { return 2 * bytes_of(r, t); }
+
+/* Time: in bytes that stream meanwhile. */
+static RoCost cost_of(const Reorder *r, double bytes, double flops, PriceKind kind)
+{
+    return (RoCost){bytes, flops, bytes + price_flops_as_bytes(r->ctx->machine, kind, flops) + PER_OP};
+}
+
+static RoCost moved(const Reorder *r, double bytes) { return cost_of(r, bytes, 0, PRICE_inner); }
+
+/* Is op computed where a product or a sum of its size is written? Then it is written in its place. */
+static bool follows_stored(const Reorder *r, const IrOp *op, int depth)
+{
+    for (uint32_t k = 0; depth && k < op->n_args; k++) {
+        const IrOp *x = ro_op(r, op->args[k]);
+        if (x->type.space != op->type.space || x->type.n_dims != op->type.n_dims) continue;
+        if (x->op == IR_OP_contract || ir_ops[x->op].traits & T_REDUCE) return true;
+        if (ir_ops[x->op].traits & (T_MAP | T_VIEW) && follows_stored(r, x, depth - 1)) return true;
+    }
+    return false;
+}
+
+/* Rows that follow each other in memory are read once. What is gathered lies in memory: what is computed for it is
+   written. */
+static RoCost gather_cost(const Reorder *r, const IrOp *op)
+{
+    const IrOp *x = ro_op(r, op->args[0]);
+    double least = price_least_read(r->ctx->machine) * r->rows[op->type.space], bytes = bytes_of(r, &op->type);
+    if (ro_map(r, op->attr.map)->sorted) bytes = bytes_of(r, &x->type);
+    else if (bytes < least) bytes = least;
+    bool computed = ir_ops[x->op].traits & T_MAP && x->op != IR_OP_const && !follows_stored(r, x, 4);
+    return moved(r, bytes + (computed ? bytes_of(r, &x->type) : 0));
+}
+
+/* Bytes of rows that are gathered for v, with that dim. */
+static double gathered_along(const Reorder *r, IrId v, IrId dim, int depth)
+{
+    const IrOp *op = ro_op(r, v);
+    double bytes = 0;
+    if (!ir_type_has_dim(&op->type, dim) || !depth) return 0;
+    if (op->op == IR_OP_gather) return ro_map(r, op->attr.map)->sorted ? 0 : bytes_of(r, &op->type);
+    for (uint32_t k = 0; k < op->n_args && ir_ops[op->op].traits & T_MAP; k++) bytes += gathered_along(r, op->args[k], dim, depth - 1);
+    return bytes;
+}
+
+/* What the pass `pick` makes of a contraction with hits. IR_NONE: op is something else. */
+static IrId picked(const Reorder *r, const IrOp *op, Hit *hit)
+{
+    IrId x = hit_picks(r->b.f, NULL, op, hit);
+    bool at = x != IR_NONE && op->type.n_dims && ro_has_dim(r, x, hit->dim) && ro_type(r, x).n_dims == op->type.n_dims + 1;
+    return at && !ir_type_has_dim(&op->type, hit->dim) ? x : IR_NONE;
+}
+
+static RoCost contract_cost(const Reorder *r, const IrOp *op)
+{
+    IrType x = ro_type(r, op->args[0]), y = ro_type(r, op->args[1]), all = ir_type_join(&x, &y);
+    Hit hit;
+    IrId whole = picked(r, op, &hit);
+    if (whole != IR_NONE) {
+        double unread = 1 - PICKED / (double)r->b.m->dims.data[hit.dim].size;
+        return cost_of(r, -unread * gathered_along(r, whole, hit.dim, RO_MAX_DEPTH), r->rows[op->type.space] * width_of(r, &op->type), PRICE_inner);
+    }
+    bool own = false;
+    for (uint32_t k = 0; k < y.n_dims; k++)
+        own |= !ir_type_has_dim(&x, y.dims[k]) && ir_type_has_dim(&op->type, y.dims[k]);
+    PriceKind kind = op->type.space == IR_UNIT ? PRICE_outer : y.space == IR_UNIT && own ? PRICE_matmul : PRICE_dot;
+    return cost_of(r, stored(r, &op->type), 2 * r->rows[all.space] * width_of(r, &all), kind);
+}
+
+enum { MAX_FETCHED = 16 };
+typedef struct Fetched { /* rows that a walk in another order reads, each once */
+    IrId of[MAX_FETCHED];
+    uint32_t n;
+    double bytes;
+} Fetched;
+
+/* What is read for v where rows do not follow each other: narrow values from memory, wide ones are computed again from
+   what they are made of. What such a map gathers is counted there. */
+static void add_fetched(const Reorder *r, IrId v, Fetched *f, int depth)
+{
+    const IrOp *op = ro_op(r, v);
+    double bytes = bytes_of(r, &op->type);
+    bool gathered = op->op == IR_OP_gather, counted = gathered && !ro_map(r, op->attr.map)->sorted;
+    if (!op->type.space || op->op == IR_OP_const || (gathered && counted)) return;
+    for (uint32_t i = 0; i < f->n; i++)
+        if (f->of[i] == v) return;
+    if (f->n < MAX_FETCHED) f->of[f->n++] = v;
+    bool again = ir_ops[op->op].traits & (T_MAP | T_VIEW | T_DIMS) || op->op == IR_OP_contract;
+    if (gathered || !again || !depth || !op->n_args || bytes <= (double)r->ctx->machine->line_bytes * r->rows[op->type.space]) f->bytes += bytes;
+    else
+        for (uint32_t k = 0; k < op->n_args; k++) add_fetched(r, op->args[k], f, depth - 1);
+}
+
+static RoCost reduce_cost(const Reorder *r, const IrOp *op, const IrType *x)
+{
+    const IrMap *map = ro_map(r, op->attr.map);
+    Fetched f = {.n = 0};
+    if (!map->sorted && map->to != IR_UNIT) add_fetched(r, op->args[0], &f, RO_MAX_DEPTH);
+    double fetched = f.bytes;
+    double flops = r->rows[x->space] * width_of(r, x) * ir_ops[op->op].flops;
+    return cost_of(r, stored(r, &op->type) + fetched, flops, PRICE_inner);
+}
+
+RoCost reorder_op_cost(const Reorder *r, IrId v)
+{
+    const IrOp *op = ro_op(r, v);
+    uint16_t traits = ir_ops[op->op].traits;
+    double flops = ir_ops[op->op].flops;
+    if (!op->n_args) return (RoCost){0};
+    IrType x = ro_type(r, op->args[0]);
+    Hit hit;
+    for (uint32_t k = 0; op->op == IR_OP_mul && k < 2; k++)
+        if (hit_is(r->b.f, NULL, op->args[k], &hit)) flops = 0; /* one instruction with the sum that wants it */
+    if (traits & T_MAP) return cost_of(r, 0, r->rows[op->type.space] * width_of(r, &op->type) * flops, PRICE_inner);
+    if (traits & T_MOVE) return gather_cost(r, op);
+    if (traits & T_REDUCE) return reduce_cost(r, op, &x);
+    if (op->op == IR_OP_contract) return contract_cost(r, op);
+    if (op->op == IR_OP_concat) return moved(r, stored(r, &op->type));
+    if (flops > 0) return cost_of(r, stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, PRICE_inner);
+    return moved(r, 0);
+}
+
+static void add_cost(RoCost *to, RoCost c)
+{
+    to->bytes += c.bytes;
+    to->flops += c.flops;
+    to->time += c.time;
+}
+
+/* Is v there before the run, but for reading it? Wide values of edges are computed where they are used. */
+static bool is_held(const Reorder *r, IrId v)
+{
+    const IrOp *op = ro_op(r, v);
+    if (!ro_knows(r, v, RO_FIXED) || !op->n_args) return false;
+    double bytes = width_of(r, &op->type) * (double)ir_dtype_bytes(op->type.dtype);
+    return bytes <= WIDEST_HELD || !r->b.m->spaces.data[op->type.space].is_edge;
+}
+
+void reorder_acquire(Reorder *r, IrId v, RoCost *cost)
+{
+    if (r->values.data[v].uses++) return;
+    bool held = is_held(r, v);
+    add_cost(cost, held ? moved(r, bytes_of(r, &ro_op(r, v)->type)) : reorder_op_cost(r, v));
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_acquire(r, ro_op(r, v)->args[k], cost);
+}
+
+void reorder_release(Reorder *r, IrId v, RoCost *cost)
+{
+    if (--r->values.data[v].uses) return;
+    bool held = is_held(r, v);
+    add_cost(cost, held ? moved(r, bytes_of(r, &ro_op(r, v)->type)) : reorder_op_cost(r, v));
+    for (uint32_t k = 0; k < ro_op(r, v)->n_args && !held; k++) reorder_release(r, ro_op(r, v)->args[k], cost);
+}
+
+double reorder_price(Reorder *r, IrId v)
+{
+    RoCost cost = {0}, back = {0};
+    reorder_acquire(r, v, &cost);
+    reorder_release(r, v, &back);
+    return cost.time;
+}
+
+IrId reorder_cheaper(Reorder *r, IrId a, IrId b)
+{
+    if (a == IR_NONE || b == IR_NONE || a == b) return a == IR_NONE ? b : a;
+    if (a == r->replaced || b == r->replaced) return a == r->replaced ? b : a;
+    return reorder_price(r, b) < reorder_price(r, a) ? b : a;
+}

@@ -1,0 +1,86 @@
+/* What depends on one end of an edge only is computed per node:
+     %3 = gather %1 via edge.src : edge[F]          %3 = exp %1 : node[F]
+     %4 = exp %3 : edge[F]                    ->    %4 = gather %3 via edge.src : edge[F]
+   A value is lifted through a map if all that it is made of in its space was gathered through that map, or is a
+   constant. Random numbers are drawn where they were. Where the map is partial, only what is 0 of zeros is lifted.
+   A row that nobody reads holds what it likes, unless adjoints will be made: 0 times an infinite derivative is a NaN, so
+   what an operation takes there is a number that does no harm:
+     exp gather(x via M)     ->     gather(exp(M sums nothing ? 0 : x) via M) */
+#include "passes/rewrite/reorder.h"
+
+static IrId lift(Reorder *r, IrId v, IrId map, int depth);
+
+static bool may_lift(const Reorder *r, const IrOp *op, IrId map)
+{
+    uint16_t traits = ir_ops[op->op].traits;
+    if (op->op == IR_OP_const) return !ro_map(r, map)->partial || op->attr.f == 0;
+    if (!(traits & (T_MAP | T_DIMS)) || traits & T_RANDOM || !op->n_args) return false;
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        IrId space = ro_type(r, op->args[k]).space;
+        bool unit = space == IR_UNIT;
+        if (!unit && space != op->type.space) return false; /* rows of a dim */
+        if (unit && ro_map(r, map)->partial && op->op != IR_OP_mul && op->op != IR_OP_contract) return false;
+    }
+    return !ro_map(r, map)->partial || traits & (T_ZERO | T_LINEAR) || op->op == IR_OP_contract;
+}
+
+static IrId lift_op(Reorder *r, IrId v, IrId map, int depth)
+{
+    IrOp op = *ro_op(r, v);
+    IrId *args = ARENA_ARRAY(r->ctx->stage, IrId, op.n_args + 1);
+    for (uint32_t k = 0; k < op.n_args; k++)
+        if ((args[k] = lift(r, op.args[k], map, depth - 1)) == IR_NONE) return IR_NONE;
+    op.type.space = ro_map(r, map)->to;
+    if (!r->has_grad) return ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+    for (uint32_t k = 0; k < op.n_args; k++)
+        args[k] = reorder_harmless(r, op.op, k, args[k], map, ro_op(r, op.args[k])->op == IR_OP_gather);
+    IrId made = ro_add(r, op.op, op.type, args, op.n_args, op.attr);
+    if (made != IR_NONE && ro_knows(r, made, RO_FINITE)) r->values.data[made].facts |= RO_SMALL | RO_CALM;
+    return made;
+}
+
+static IrId lift(Reorder *r, IrId v, IrId map, int depth)
+{
+    IrOp op = *ro_op(r, v);
+    if (op.type.space == IR_UNIT) return v;
+    if (!depth || ro_knows(r, v, RO_PINNED)) return IR_NONE;
+    if (op.op == IR_OP_gather && op.attr.map == map) return op.args[0];
+    if (r->values.data[v].lift_epoch == r->epoch) return r->values.data[v].lift;
+    IrId found = may_lift(r, &op, map) ? lift_op(r, v, map, depth) : IR_NONE;
+    r->values.data[v].lift_epoch = r->epoch;
+    r->values.data[v].lift = found;
+    return found;
+}
+
+IrId reorder_lift(Reorder *r, IrId v, IrId map)
+{
+    IrId space = ro_type(r, v).space;
+    if (space != IR_UNIT && space != ro_map(r, map)->from) return IR_NONE;
+    r->epoch++;
+    return lift(r, v, map, 2 * RO_MAX_DEPTH);
+}
+
+static IrId lift_map(const Reorder *r, IrId v, int depth)
+{
+    const IrOp *op = ro_def(r, v);
+    if (!op || !depth) return IR_NONE;
+    if (op->op == IR_OP_gather) return op->attr.map;
+    if (!(ir_ops[op->op].traits & (T_MAP | T_DIMS))) return IR_NONE;
+    for (uint32_t k = 0; k < op->n_args; k++) {
+        IrId map = IR_NONE;
+        if (ro_type(r, op->args[k]).space == op->type.space) map = lift_map(r, op->args[k], depth - 1);
+        if (map != IR_NONE) return map;
+    }
+    return IR_NONE;
+}
+
+IrId reorder_lift_map(const Reorder *r, IrId v)
+{
+    return ro_type(r, v).space == IR_UNIT ? IR_NONE : lift_map(r, v, RO_MAX_DEPTH);
+}
+
+IrId reorder_rule_lift(Reorder *r, IrId v)
+{
+    IrId map = ro_op(r, v)->op == IR_OP_gather ? IR_NONE : reorder_lift_map(r, v);
+    return map == IR_NONE ? IR_NONE : ro_gather(r, map, reorder_lift(r, v, map));
+}

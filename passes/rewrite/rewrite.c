@@ -1,0 +1,189 @@
+/* Rebuilding functions and adding typed ops: the tools of the graph passes. See rewrite.h.
+   Never looks at what an op computes; types only. */
+#include "passes/rewrite/rewrite.h"
+#include "base/ice.h"
+
+Rewrite rewrite_begin(IrModule *m, const IrFunc *old)
+{
+    IrFunc *f = ARENA_NEW(m->arena, IrFunc);
+    f->name = old->name;
+    f->train_mode = old->train_mode;
+    for (uint32_t i = 0; i < old->args.n; i++) VEC_PUSH(m->arena, &f->args, old->args.data[i]);
+    Rewrite r = {.b = {.m = m, .f = f}, .old = old};
+    r.map = ARENA_ARRAY(m->arena, IrId, old->ops.n);
+    for (uint32_t i = 0; i < old->ops.n; i++) r.map[i] = IR_NONE;
+    return r;
+}
+
+IrOp rewrite_op(const Rewrite *r, IrId v)
+{
+    IrOp op = r->old->ops.data[v];
+    const IrId *from = op.args;
+    op.args = ARENA_ARRAY(r->b.m->arena, IrId, op.n_args);
+    for (uint32_t i = 0; i < op.n_args; i++) {
+        op.args[i] = r->map[from[i]];
+        ICE_UNLESS(op.args[i] != IR_NONE);
+    }
+    return op;
+}
+
+IrId rewrite_copy(Rewrite *r, IrId v)
+{
+    IrOp op = rewrite_op(r, v);
+    return r->map[v] = irb_add(&r->b, &op);
+}
+
+IrFunc *rewrite_end(Rewrite *r)
+{
+    for (uint32_t i = 0; i < r->old->results.n; i++) {
+        IrResult result = r->old->results.data[i];
+        result.value = r->map[result.value];
+        ICE_UNLESS(result.value != IR_NONE);
+        VEC_PUSH(r->b.m->arena, &r->b.f->results, result);
+    }
+    return r->b.f;
+}
+
+bool *rewrite_pinned(Arena *a, const IrFunc *f)
+{
+    bool *pinned = NULL;
+    for (uint32_t v = 0; v < f->ops.n; v++) {
+        if (f->ops.data[v].op != IR_OP_grad) continue;
+        if (!pinned) pinned = ARENA_ARRAY(a, bool, f->ops.n);
+        pinned[f->ops.data[v].args[1]] = true;
+    }
+    return pinned;
+}
+
+IrModule *rewrite_module(PassContext *ctx, const IrModule *m, RewriteFunc *one)
+{
+    IrModule *next = ir_module_clone(ctx->stage, m);
+    for (uint32_t i = 0; i < next->funcs.n; i++) {
+        ctx->function = m->funcs.data[i]->name;
+        next->funcs.data[i] = one(ctx, next, m->funcs.data[i]);
+        if (!next->funcs.data[i]) return NULL;
+    }
+    return next;
+}
+
+uint32_t module_n_ops(const IrModule *m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->funcs.n; i++) n += m->funcs.data[i]->ops.n;
+    return n;
+}
+
+IrId irb_all_map(Build *b, IrId space)
+{
+    const char *name = arena_printf(b->m->arena, "%s.all", b->m->spaces.data[space].name);
+    for (uint32_t i = 0; i < b->m->maps.n; i++) {
+        const IrMap *map = &b->m->maps.data[i];
+        if (map->from == space && map->to == IR_UNIT && !map->partial && !strcmp(map->name, name))
+            return i;
+    }
+    return ir_map_new(b->m, name, space, IR_UNIT);
+}
+
+/* ---- ops ---- */
+
+IrId irb_add(Build *b, const IrOp *op)
+{
+    return ir_add(b->m, b->f, op->op, op->type, op->args, op->n_args, op->attr, op->span);
+}
+
+IrId irb_const(Build *b, IrType type, double value)
+{
+    return ir_add(b->m, b->f, IR_OP_const, type, NULL, 0, (IrAttr){.f = value}, b->span);
+}
+
+IrId irb_scalar(Build *b, IrDtype t, double value) { return irb_const(b, ir_scalar(t), value); }
+
+IrId irb_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr)
+{
+    return ir_add(b->m, b->f, op, type, &x, 1, attr, b->span);
+}
+
+IrId irb_map1(Build *b, IrOpcode op, IrId x)
+{
+    return irb_unary(b, op, irb_type(b, x), x, (IrAttr){0});
+}
+
+static IrId map2(Build *b, IrOpcode op, IrDtype dtype, IrId x, IrId y)
+{
+    IrType tx = irb_type(b, x), ty = irb_type(b, y), type = ir_type_join(&tx, &ty);
+    type.dtype = dtype;
+    return ir_add(b->m, b->f, op, type, (IrId[]){x, y}, 2, (IrAttr){0}, b->span);
+}
+
+IrId irb_map2(Build *b, IrOpcode op, IrId x, IrId y)
+{
+    return map2(b, op, irb_type(b, x).dtype, x, y);
+}
+
+IrId irb_compare(Build *b, IrOpcode op, IrId x, IrId y) { return map2(b, op, IR_BOOL, x, y); }
+
+IrId irb_select(Build *b, IrId c, IrId x, IrId y)
+{
+    IrType tc = irb_type(b, c), tx = irb_type(b, x), ty = irb_type(b, y);
+    IrType type = ir_type_join(&tc, &tx);
+    type = ir_type_join(&type, &ty);
+    type.dtype = tx.dtype;
+    return ir_add(b->m, b->f, IR_OP_select, type, (IrId[]){c, x, y}, 3, (IrAttr){0}, b->span);
+}
+
+IrId irb_gather(Build *b, IrId map, IrId x)
+{
+    IrType type = irb_type(b, x);
+    type.space = b->m->maps.data[map].from;
+    return irb_unary(b, IR_OP_gather, type, x, (IrAttr){.map = map});
+}
+
+IrId irb_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty)
+{
+    IrType type = irb_type(b, x);
+    type.space = b->m->maps.data[map].to;
+    return irb_unary(b, op, type, x, (IrAttr){.map = map, .f = empty});
+}
+
+/* ---- fitting ---- */
+
+/* The dims of t that `wanted` has, in t's order or in wanted's. */
+static IrType common_dims(const IrType *t, const IrType *wanted, bool wanted_order)
+{
+    const IrType *order = wanted_order ? wanted : t, *other = wanted_order ? t : wanted;
+    IrType type = *t;
+    type.n_dims = 0;
+    for (uint32_t i = 0; i < order->n_dims; i++)
+        if (ir_type_has_dim(other, order->dims[i])) type.dims[type.n_dims++] = order->dims[i];
+    return type;
+}
+
+IrId irb_fit(Build *b, IrId x, IrType type)
+{
+    IrType t = irb_type(b, x), kept = common_dims(&t, &type, false);
+    if (kept.n_dims < t.n_dims) x = irb_unary(b, IR_OP_sum_dims, kept, x, (IrAttr){0});
+    if (t.space != type.space && type.space == IR_UNIT)
+        x = irb_reduce(b, IR_OP_reduce_sum, irb_all_map(b, t.space), x, 0);
+    t = irb_type(b, x);
+    IrType ordered = common_dims(&t, &type, true);
+    if (!ir_type_eq(&ordered, &t)) x = irb_unary(b, IR_OP_transpose, ordered, x, (IrAttr){0});
+    type.dtype = t.dtype;
+    return irb_broadcast(b, x, type);
+}
+
+IrOpcode irb_broadcast_op(IrDtype t) { return t == IR_BOOL ? IR_OP_and : IR_OP_mul; }
+
+IrId irb_broadcast(Build *b, IrId x, IrType type)
+{
+    IrType t = irb_type(b, x);
+    if (ir_type_eq(&t, &type)) return x;
+    return irb_map2(b, irb_broadcast_op(t.dtype), irb_const(b, type, 1), x);
+}
+
+bool irb_is_const(const Build *b, IrId v, double *value)
+{
+    const IrOp *op = irb_op(b, v);
+    if (op->op != IR_OP_const) return false;
+    if (value) *value = op->attr.f;
+    return true;
+}

@@ -1,0 +1,213 @@
+/* schedule: one fixed rule per kind of nest. The vector runs along the last dim of what is written, and along
+   more where that one does not fill it; the tile fills the registers, rows run on threads.
+
+     group rows of edge.dst : node[F = 64]   ->  threads over nodes, 4 vectors of 16 lanes summed together
+   Only this file and lower know vectors and registers. No choice here changes a bit of any result. */
+#include "ir/kernel.h"
+#include "passes/context/rows.h"
+#include "passes/group/schedule_text.h"
+#include "passes/schedule/schedule.h"
+
+enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 }; /* of products */
+enum { MOST_WRITTEN = 384 }; /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions keeps */
+enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
+
+/* Shares of the registers: of sums of a tile, of values of one, of sums of one walk that share it; outer products from so many vectors on. */
+static int64_t sums_tile(const FusedFunc *f) { return f->machine->registers / 4; }
+static int64_t map_tile(const FusedFunc *f) { return f->machine->registers / 8; }
+static int64_t walk_sums(const FusedFunc *f) { return f->machine->registers * 7 / 16; }
+static int64_t most_sums(const FusedFunc *f) { return f->machine->registers * 3 / 8; }
+static int64_t outer_sums(const FusedFunc *f) { return f->machine->registers * 2; }
+static int64_t woven_registers(const FusedFunc *f) { return f->machine->registers - 2; } /* two are for what the compiler spills */
+
+/* Registers that a vector takes. */
+static int64_t vectors_each(const FusedFunc *f, const IrType *t, const Schedule *s)
+{
+    int64_t bytes = s->lanes * (int64_t)ir_dtype_bytes(t->dtype), each = machine_register_bytes(f->machine);
+    return bytes > each ? bytes / each : 1;
+}
+
+static int64_t vectors_of(const FusedFunc *f, const IrType *t, int64_t lanes) { return (ir_type_width(f->m, t) + lanes - 1) / lanes; }
+
+/* Vectors of a panel of t's dims, at most so many: panels are of one width if they can be. */
+static int64_t panel_of(const FusedFunc *f, const IrType *t, const Schedule *s, int64_t most)
+{
+    int64_t vectors = vectors_of(f, t, s->lanes), panels = (vectors + most - 1) / most;
+    return (vectors + panels - 1) / panels;
+}
+
+/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums of
+   products side by side are all there until the last is done, and so are their panels of columns in the first cache. */
+static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
+{
+    int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(f, &g->nest, s);
+    int64_t sums = machine_sums(f->machine, narrow), panel = machine_panel(f->machine, narrow);
+    int64_t column = reduced * s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype);
+    while (products > 1 && panel > 1 && (panel * column > machine_panels_room(f->machine) || panel * products * each * LEAST_BESIDE > sums))
+        panel--;
+    s->vectors = panel_of(f, &g->nest, s, panel);
+    s->rows = sums / each / s->vectors / (products ? products : 1);
+    if (s->rows > MOST_ROWS) s->rows = MOST_ROWS;
+    if (s->rows < LEAST_ROWS) s->rows = LEAST_ROWS;
+    s->block = 96 / s->rows * s->rows;
+}
+
+/* A tile's rows of the result divide a line of the first operand where they can. */
+static void outer_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
+{
+    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4}; /* of 24 sums */
+    const IrOp *op = fused_op(f, g->roots.data[0]);
+    const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
+    int64_t sums = machine_sums(f->machine, narrow);
+    VecRun run = vec_run(f->m, b, 0, f->machine->lanes);
+    s->lanes = run_lanes(&run);
+    s->vectors = panel_of(f, b, s, machine_panel(f->machine, narrow));
+    s->rows = (narrow ? sums : rows[s->vectors] * sums / 24) / vectors_each(f, b, s);
+    if (!s->rows) s->rows = 1;
+    s->strip = machine_strip_rows(f->machine);
+    s->copied = ir_type_width(f->m, b) > s->vectors * s->lanes;
+    s->far = ir_type_width(f->m, a) >= WIDE_LINES * machine_line_of(f->machine, sizeof(float));
+}
+
+/* Sums of one row: all of them if they fit, so that what is gathered is gathered once. Of very many, outer products, what a walk takes in
+   waits in registers and their totals in memory: the fewer walks the better. */
+static int64_t rows_tile(const FusedFunc *f, const IrType *t, bool narrow, const Schedule *s)
+{
+    int64_t each = vectors_each(f, t, s), vectors = vectors_of(f, t, s->lanes) * each;
+    if (vectors >= outer_sums(f)) return machine_sums(f->machine, narrow) * 2 / 3 / each;
+    return vectors <= most_sums(f) && each == 1 && vectors > sums_tile(f) ? vectors : sums_tile(f);
+}
+
+static void tile_of(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
+{
+    unsigned n_sums = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        n_sums += !group_root_is_narrow(f, g, g->roots.data[i]) &&
+                  group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
+    s->vectors = map_tile(f);
+    if (g->kind == GROUP_ROWS) s->vectors = n_sums > 1 ? sums_tile(f) / 2 : rows_tile(f, &g->nest, narrow, s);
+    if (g->kind == GROUP_NTH) s->vectors = g->roots.n < map_tile(f) ? map_tile(f) / g->roots.n : 1;
+    if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->vectors = sums_tile(f);
+    if (group_is_outer(f, g) && s->lanes > 1) outer_tile(f, g, narrow, s);
+    if (g->kind == GROUP_DIMS) s->vectors = s->lanes == 1 ? 4 : 1;
+    if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
+    product_tile(f, g, narrow, s);
+}
+
+/* Rows of a turn of a kernel whose vectors run along rows. */
+static int64_t along_rows_block(const FusedFunc *f)
+{
+    int64_t rows = MOST_BLOCK;
+    while (rows > KIR_MAX_LANES && rows * LEAST_TURNS * f->machine->threads > EXPECTED_NODES) rows /= 2;
+    return rows;
+}
+
+/* Elements written or read per iteration, roughly. */
+static int64_t work_of(const FusedFunc *f, const Group *g)
+{
+    int64_t work = ir_type_width(f->m, &g->nest);
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        const IrOp *op = fused_op(f, g->roots.data[i]);
+        IrId dims[2 * IR_MAX_DIMS];
+        int64_t reduced = 1;
+        if (op->op == IR_OP_contract || (ir_ops[op->op].traits & T_DIMS)) {
+            unsigned n = reduced_dims(f->f, op, dims);
+            for (unsigned k = 0; k < n; k++)
+                if (__builtin_mul_overflow(reduced, f->m->dims.data[dims[k]].size, &reduced)) return INT64_MAX / 2;
+        }
+        if (__builtin_mul_overflow(work, reduced, &work)) return INT64_MAX / 2;
+    }
+    return work < 1 ? 1 : work;
+}
+
+static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
+{
+    Schedule s = {.lanes = 1, .vectors = 1, .rows = 1, .block = 1, .beside = map_tile(f)};
+    if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
+        VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
+        s.lanes = run_lanes(&run);
+    }
+    if (vectors) tile_of(f, g, narrow, &s);
+    return s;
+}
+
+/* Of a product of rows that a kernel keeps in private arrays: the sums of narrow ones fill the registers only with more rows, of which a strip
+   has enough; the elements of a row may be few. */
+static int64_t inner_rows(const FusedFunc *f, const Group *g, const IrType *t)
+{
+    int64_t rows = MOST_ROWS;
+    while (rows > SHORT_ROWS && rows * vectors_of(f, t, f->machine->lanes) > f->machine->registers / 2) rows /= 2;
+    return g->kind == GROUP_BLOCKS ? rows : SHORT_ROWS;
+}
+
+static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
+{
+    Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
+               .map = IR_NONE, .roots = {.data = &v, .n = 1}};
+    Schedule s = lanes_and_tile(f, &g, vectors, narrow);
+    if (vectors && g.kind == GROUP_PRODUCT) {
+        s.vectors = map_tile(f);
+        s.rows = inner_rows(f, of, &g.nest);
+    }
+    return s;
+}
+
+static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, bool narrow)
+{
+    const Group *g = &f->groups.data[index];
+    Schedule s = lanes_and_tile(f, g, vectors, narrow);
+    s.along_rows = vectors && rows_fit(f, index);
+    if (s.along_rows) s.block = along_rows_block(f);
+    int64_t work = work_of(f, g);
+    if (g->kind == GROUP_ROWS || g->kind == GROUP_NTH) work = work > INT64_MAX / 8 ? work : work * 8;
+    if (s.block > 1 && work < INT64_MAX / 64) work *= s.block;
+    s.grain = work >= f->machine->thread_work ? 1 : f->machine->thread_work / work;
+    if (g->kind == GROUP_BLOCKS) s.grain = 1;
+    if (g->kind == GROUP_BLOCKS && g->roots.n > 1) s.strip = machine_strip_rows(f->machine);
+    if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
+    if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
+    s.kept = s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
+    s.woven = vectors ? woven_registers(f) : 0;
+    return s;
+}
+
+static bool same_tile(const Schedule *x, const Schedule *y) { return x->vectors == y->vectors && x->rows == y->rows; }
+
+/* Whether group g has another tile on CPUs with few registers, for the same steps. */
+static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    bool same = same_tile(&t->group[0][index], &t->group[1][index]);
+    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++)
+        same &= same_tile(&t->value[0][g->roots.data[i]], &t->value[1][g->roots.data[i]]);
+    return !same && t->group[0][index].block == t->group[1][index].block;
+}
+
+static void schedule_values(const FusedFunc *f, Tiles *t, const Group *g, const IrValues *values, bool vectors)
+{
+    for (uint32_t i = 0; i < values->n; i++)
+        for (unsigned narrow = 0; narrow < 2; narrow++)
+            t->value[narrow][values->data[i]] = schedule_value(f, g, values->data[i], vectors, narrow);
+}
+
+bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
+{
+    uint32_t n_groups = f->groups.n + 1, n_values = f->f->ops.n + 1;
+    Tiles *t = ARENA_NEW(a, Tiles);
+    for (unsigned narrow = 0; narrow < 2; narrow++) {
+        t->group[narrow] = ARENA_ARRAY(a, Schedule, n_groups);
+        t->value[narrow] = ARENA_ARRAY(a, Schedule, n_values);
+    }
+    t->narrow = ARENA_ARRAY(a, bool, n_groups);
+    for (uint32_t i = 0; i < f->order.n; i++) {
+        uint32_t g = f->order.data[i];
+        const Group *group = &f->groups.data[g];
+        for (unsigned narrow = 0; narrow < 2; narrow++) t->group[narrow][g] = schedule_for(f, g, vectors, narrow);
+        t->group[1][g].grain = t->group[0][g].grain;
+        schedule_values(f, t, group, &group->roots, vectors);
+        schedule_values(f, t, group, &group->inner, vectors);
+        t->narrow[g] = is_narrow(f, t, g);
+    }
+    f->tiles = t;
+    return !f->text || schedule_apply(f, d);
+}
