@@ -26,7 +26,7 @@ NUMBERS = {  # what they may be, by word
     "copied": lambda rng: rng.randint(0, 1), "lanes": lambda rng: 1 << rng.randint(0, 4), "block": lambda rng: rng.choice([16, 32, 48, rng.randint(2, 200)]),
     "grain": lambda rng: rng.randint(1, 99), "staged": lambda rng: 16 << rng.randint(0, 6), "along_rows": lambda rng: 0,
     "walk": lambda rng: rng.randint(0, 40), "beside": lambda rng: rng.randint(1, 8), "strip": lambda rng: rng.randint(1, 200),
-    "far": lambda rng: rng.randint(0, 1), "woven": lambda rng: rng.choice([0, 12, 30, 64])}
+    "blocks": lambda rng: rng.randint(1, 64), "far": lambda rng: rng.randint(0, 1), "stream": lambda rng: rng.choice([0, 64, 5000]), "unroll": lambda rng: rng.randint(0, 16), "ahead": lambda rng: rng.choice([0, 1, 16, 200]), "woven": lambda rng: rng.choice([0, 12, 30, 64])}
 
 
 def number(rng, line):

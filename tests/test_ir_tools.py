@@ -191,7 +191,7 @@ def format_refused():
     return (r.rc != 1 or "E0612" not in r.err or "dot" not in r.err) and "found " + r.err
 
 
-KERNEL_IR = {"lower", "share", "weave"}  # passes that print kernels
+KERNEL_IR = {"lower", "prefetch", "share", "weave"}  # passes that print kernels
 
 
 def printed_is_input():
@@ -215,7 +215,7 @@ def printed_is_input():
 
 def before_is_after():
     """What a pass of the kernel stage is given is what the one before it left."""
-    names = ["fuse", "schedule", "lower", "share", "weave", "cone", "connect", "memplan"]
+    names = ["fuse", "schedule", "lower", "prefetch", "share", "weave", "cone", "connect", "memplan"]
     runs = re.split(r"^# after (\w+) \(run \d+\)\n", ir("m.gnn", *SET, "--after=all").out, flags=re.M)[1:]
     if runs[-2 * len(names)::2] != names:
         return "passes at the end: %s" % runs[::2]

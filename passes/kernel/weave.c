@@ -23,13 +23,14 @@ typedef struct Node { /* an instruction of the run, in the order it was written 
     uint32_t edges;  /* to those that must come later: + 1 */
     uint32_t waits;  /* for so many */
     uint32_t uses;   /* by instructions of the run that are not placed yet */
-    uint32_t height; /* cycles from here to the end of the longest chain */
+    int64_t height;  /* cycles from here to the end of the longest chain */
 } Node;
 
 typedef struct Weave {
     Arena *arena;
     const KirKernel *k;
-    unsigned least_chain, registers;
+    const Machine *machine;
+    unsigned registers;
     uint32_t *node_of; /* by value: + 1 */
     Node *nodes;
     uint32_t n;
@@ -37,16 +38,16 @@ typedef struct Weave {
     VEC(uint32_t) ready; /* nodes that wait for none, not placed yet */
 } Weave;
 
-static unsigned cycles(const KirIns *x)
+static int64_t cycles(const Machine *m, const KirIns *x)
 {
     switch (x->op) {
     case KIR_const: case KIR_iconst: case KIR_param: case KIR_lanes: case KIR_set: case KIR_prefetch: case KIR_store: return 0;
     case KIR_and: case KIR_or: case KIR_xor: case KIR_shl: case KIR_lshr: case KIR_ashr: case KIR_bitcast: case KIR_select:
     case KIR_neg: case KIR_abs: return 1;
-    case KIR_div: case KIR_sqrt: return 14;
-    case KIR_load: case KIR_gather: return 7;
-    case KIR_hadd: case KIR_hmul: case KIR_hmax: case KIR_hmin: return 16;
-    default: return 4;
+    case KIR_div: case KIR_sqrt: return m->divide_cycles;
+    case KIR_load: case KIR_gather: return m->load_cycles;
+    case KIR_hadd: case KIR_hmul: case KIR_hmax: case KIR_hmin: return m->fold_cycles;
+    default: return m->arith_cycles;
     }
 }
 
@@ -127,14 +128,14 @@ static void find_edges(Weave *w)
     }
 }
 
-static uint32_t find_heights(Weave *w)
+static int64_t find_heights(Weave *w)
 {
-    uint32_t most = 0;
+    int64_t most = 0;
     for (uint32_t i = w->n; i-- > 0;) {
-        uint32_t below = 0;
+        int64_t below = 0;
         for (uint32_t e = w->nodes[i].edges; e; e = w->edges.data[e - 1].next)
             if (w->nodes[w->edges.data[e - 1].to].height > below) below = w->nodes[w->edges.data[e - 1].to].height;
-        w->nodes[i].height = below + cycles(ins_of(w, i));
+        w->nodes[i].height = below + cycles(w->machine, ins_of(w, i));
         if (w->nodes[i].height > most) most = w->nodes[i].height;
     }
     return most;
@@ -168,7 +169,7 @@ static uint32_t pick(Weave *w, bool full)
 {
     uint32_t best = 0, *ready = w->ready.data;
     for (uint32_t i = 1; i < w->ready.n; i++) {
-        uint32_t x = w->nodes[ready[i]].height, y = w->nodes[ready[best]].height;
+        int64_t x = w->nodes[ready[i]].height, y = w->nodes[ready[best]].height;
         if (!full && x != y ? x > y : ready[i] < ready[best]) best = i;
     }
     uint32_t node = ready[best];
@@ -200,7 +201,7 @@ static void weave_run(Weave *w, KirId *ids, uint32_t n)
         w->node_of[ids[i]] = i + 1;
     }
     find_edges(w);
-    if (find_heights(w) > w->least_chain) {
+    if (find_heights(w) > w->machine->chain_cycles) {
         unsigned taken = registers_taken(w), live = 0;
         unsigned room = taken + LEAST_FREE > w->registers ? LEAST_FREE : w->registers - taken;
         w->ready.n = 0;
@@ -250,7 +251,7 @@ static void copy_lists(Arena *a, KirKernel *k, KirBlock *b)
     *b = own;
 }
 
-KirKernel *weave_kernel(Arena *a, const KirKernel *k, int64_t registers, unsigned least_chain)
+KirKernel *weave_kernel(Arena *a, const Machine *machine, const KirKernel *k, int64_t registers)
 {
     KirKernel *next = ARENA_NEW(a, KirKernel);
     *next = *k;
@@ -259,7 +260,7 @@ KirKernel *weave_kernel(Arena *a, const KirKernel *k, int64_t registers, unsigne
     if (k->ins.n) memcpy(next->ins.data, k->ins.data, k->ins.n * sizeof *k->ins.data);
     copy_lists(a, next, &next->body);
     Arena *scratch = arena_new();
-    Weave w = {.arena = scratch, .k = next, .least_chain = least_chain, .registers = (unsigned)registers,
+    Weave w = {.arena = scratch, .k = next, .machine = machine, .registers = (unsigned)registers,
                .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
     weave_block(&w, &next->body);
     arena_free(scratch);
@@ -269,7 +270,7 @@ KirKernel *weave_kernel(Arena *a, const KirKernel *k, int64_t registers, unsigne
 static void weave_one(PassContext *ctx, KirKernel **k, int64_t registers)
 {
     if (!*k || !registers) return;
-    *k = weave_kernel(ctx->stage, *k, registers, WEAVE_LEAST_CHAIN);
+    *k = weave_kernel(ctx->stage, ctx->machine, *k, registers);
     ICE_UNLESS(ctx->verify == PASS_VERIFY_OFF || kir_verify(*k, ctx->diags));
 }
 

@@ -37,32 +37,6 @@ typedef struct Image { /* known: map sends `row` to `image`, and has `row` at `p
     KirId row, image, position; /* position: KIR_NONE if the list is the elements' own order */
 } Image;
 
-/* Elements of a space, one after another, and what is gathered at each: see lower_ahead.c. */
-typedef struct WalkImage {
-    KirId image; /* of the walked element under the map */
-    IrId map;
-} WalkImage;
-typedef struct WalkLoad { /* of the row that `map` leads to; IR_NONE: of the walked element's */
-    uint32_t buffer;
-    IrId map;
-    IrType type;
-    Env env;
-} WalkLoad;
-typedef struct WalkLine { /* of a gathered row: elements from in_row + line * per_line on */
-    uint32_t buffer;
-    IrId map;
-    Lin in_row;
-    int64_t line, width, per_line;
-} WalkLine;
-typedef struct Walk {
-    bool on;
-    IrId space, list;        /* list: the map whose list gives the elements; IR_NONE: they come in their own order */
-    KirId element, position; /* of the element in the list, or in the space */
-    unsigned n_elements;     /* from this one on, that are walked together and read alike */
-    VEC(WalkImage) images;
-    VEC(WalkLoad) loads;
-    VEC(WalkLine) lines, asked; /* asked: by this walk and earlier ones of the kernel, which went over the same elements */
-} Walk;
 /* A value of the group in a private array (lower_stage.c): of some elements of the row, or of the row itself. */
 typedef struct Staged {
     IrId v;
@@ -110,9 +84,7 @@ typedef struct Lower {
     VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
     VEC(Memo) memos;
     VEC(Image) images;
-    Walk walk;
     int64_t rows_ahead; /* what is loaded of the group's rows is asked for so many rows before its turn; 0: it is not */
-    int64_t ahead_bytes; /* most that a walk asks for at an element */
     VEC(Staged) staged;
     VEC(StageAt) stage_at;
     bool split;          /* the kernel computes parts of rows: lower_split.c */
@@ -185,15 +157,6 @@ Lin point_offset(const Lower *l, const IrType *t, const Env *env);
 KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env);
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env);
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
-
-/* ---- looking ahead (lower_ahead.c) ---- */
-/* Around the computation at one element of a walk, or at n of which it is the first; elements follow each other in the
-   space, or in the list of a map. */
-void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, unsigned n);
-void walk_close(Lower *l); /* asks for what the walk will gather some elements later */
-void walk_image(Lower *l, IrId map, KirId element, KirId image); /* notes an image */
-void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env); /* notes a load */
-int64_t ahead_default(const Machine *machine, int64_t bytes); /* distance for a kernel that gathers so much at an element */
 
 /* ---- sums (lower_reduce.c, lower_dims.c) ---- */
 KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */

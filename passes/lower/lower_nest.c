@@ -514,11 +514,7 @@ static void plain_rows(Lower *l, IrId space)
     l->step->extent = plan_count(l->f->m, space);
     KirId row = emit_for(&l->e, emit_index(&l->e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS,
                          l->f->m->spaces.data[space].name);
-    GroupKind kind = l->f->groups.data[l->g].kind;
-    bool walks = kind != GROUP_ROWS && kind != GROUP_NTH; /* whose sums walk other elements */
-    if (walks) walk_open(l, space, IR_NONE, row, row, 1);
     rows_body(l, &(Point){row, env_empty()}, 1);
-    if (walks) walk_close(l);
     emit_end(&l->e);
 }
 

@@ -128,7 +128,6 @@ uint32_t lower_out(Lower *l, uint32_t buffer) { return param_for(l, buffer, true
 
 static bool same_count(const PlanCount *a, const PlanCount *b)
 {
-    if (a->kind == PLAN_AHEAD && b->kind == PLAN_AHEAD) return true; /* one for the kernel */
     return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block &&
            a->max == b->max;
 }
@@ -142,7 +141,7 @@ KirId lower_count(Lower *l, PlanCount c)
     if (p == l->step->args.n) {
         PlanArg arg = {.count = c};
         VEC_PUSH(l->arena, &l->step->args, arg);
-        emit_param(&l->e, (KirParam){.name = arena_printf(l->arena, "%s%u", c.kind == PLAN_AHEAD ? "ahead" : "n", p),
+        emit_param(&l->e, (KirParam){.name = arena_printf(l->arena, "n%u", p),
                                     .kind = KIR_SCALAR, .elem = KIR_I64});
     }
     return emit_ins(&l->e, (KirIns){.op = KIR_param, .type = kir_type(KIR_I64, 1), .i = p});
@@ -220,9 +219,6 @@ void lower_finish(Lower *l, const char *kind)
     s->span = fused_op(l->f, g->roots.data[0])->span;
     s->nan_value = l->root != IR_NONE ? l->root : g->roots.data[0];
     s->label = lower_label(l->lf, l->g, l->root, kind);
-    for (uint32_t i = 0; i < s->args.n; i++)
-        if (!s->args.data[i].is_buffer && s->args.data[i].count.kind == PLAN_AHEAD)
-            s->args.data[i].count.value = ahead_default(l->f->machine, l->ahead_bytes);
     if (!s->cost.n && !l->split) lower_costs(l);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
     if (l->split) {

@@ -42,7 +42,7 @@ static bool is_streamed(Lower *l, const Product *x, IrId last)
     IrId a = x->op->args[0], s = fused_storage(l->f, a);
     const IrType *t = &fused_op(l->f, a)->type;
     bool stored = l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg;
-    return stored && l->s.block > 1 && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
+    return stored && l->s.stream && l->s.block > 1 && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
            t->n_dims && t->dims[t->n_dims - 1] == last && l->f->m->dims.data[last].size >= WIDE_LINES * line_of(l);
 }
 
@@ -52,7 +52,7 @@ static void fetch_rows(Lower *l, const Product *x, const DimLoop *loops)
     IrId a = x->op->args[0];
     const IrType *t = &fused_op(l->f, a)->type;
     int64_t tile = l->s.rows * ir_type_width(l->f->m, t);
-    int64_t ahead = machine_fetch_room(l->f->machine) / (int64_t)sizeof(float), rows = (ahead + tile - 1) / tile * l->s.rows;
+    int64_t rows = (l->s.stream + tile - 1) / tile * l->s.rows;
     KirId done = KIR_NONE;
     for (unsigned i = 0; i < x->n; i++) {
         if (x->p[i].row == done) continue;
@@ -167,7 +167,7 @@ static void tile(Lower *l, const KirId *kept, KirId row, int64_t n_rows, const P
 {
     Emit *e = &l->e;
     Point *p = points_of_tile(l, row, n_rows, columns, n_columns);
-    l->rows_ahead = n_rows > 1 ? 2 * n_rows : 0;
+    l->rows_ahead = n_rows > 1 ? l->s.ahead * n_rows : 0;
     if (kept) {
         keep_sums(l, kept, p, (unsigned)n_rows * n_columns);
         KirId at = emit_for(e, emit_index(e, 0), emit_index(e, n_rows), 1, KIR_SEQ, "rows of the tile");

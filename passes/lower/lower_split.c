@@ -26,7 +26,6 @@ KirId split_walk(Lower *l, StageSpan *x, bool joins, bool upto)
     KirId behind = joins ? emit_select(e, emit_op2(e, KIR_lt, walk, phase), x->hi, none) : none;
     if (!upto) x->lo = emit_select(e, turn, split_arg(l, PLAN_SPLIT_FROM), x->lo);
     x->hi = emit_select(e, turn, split_arg(l, PLAN_SPLIT_TO), behind);
-    l->walk.asked.n = 0; /* too long ago to be in the cache */
     return turn;
 }
 

@@ -176,11 +176,7 @@ static void fill_run(Lower *l, const uint32_t *list, unsigned first, unsigned la
         p[i] = (Point){row_element(l, x->map, at), env_empty()};
         stage_enter(l, x, p[i].row, at);
     }
-    const Group *g = &l->f->groups.data[l->g];
-    const IrMap *m = x->map == IR_NONE ? NULL : &l->f->m->maps.data[x->map];
-    walk_open(l, m ? m->from : g->space, !m || m->sorted ? IR_NONE : x->map, p[0].row, position, rows);
     fill_points(l, list, first, last, store, p, rows);
-    walk_close(l);
     stage_leave(l, x, rows);
     emit_end(e);
 }

@@ -3,6 +3,7 @@
      fuse       which values have memory, which groups compute them
      schedule   lanes, tiles and blocks of each group
      lower      each group to a kernel and its steps
+     prefetch   what a walk gathers is asked for before its turn
      share      equal kernels are one
      weave      the order of operations inside a kernel
      cone       which rows of a kernel later ones need
@@ -72,66 +73,6 @@ FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
 
 static void print_graph(const void *module, StrBuf *out) { ir_print(module, out); }
 
-/* ---- the column behind schedule ------------------------------------------------------------------------------- */
-
-typedef struct Lowering {
-    PassContext *ctx;
-    FusedModule *fm;
-    HostPlan *plan;
-    uint32_t **buffer_of; /* by function: plan buffers by stored value */
-} Lowering;
-
-static bool run_lower(Lowering *x)
-{
-    StrBuf schedule = {.arena = x->ctx->stage};
-    schedule_print(x->fm, &schedule);
-    x->plan = lower_funcs(x->ctx, x->fm, x->buffer_of);
-    x->plan->schedule = strbuf_cstr(&schedule);
-    return true;
-}
-
-static bool run_share(Lowering *x) { return share_plan(x->ctx, x->fm, x->plan); }
-
-static bool run_weave(Lowering *x)
-{
-    if (!x->ctx->disabled[PASS_weave]) weave_plan(x->ctx, x->fm, x->plan);
-    return true;
-}
-
-static bool run_cone(Lowering *x)
-{
-    for (uint32_t i = 0; i < x->fm->funcs.n && !x->ctx->disabled[PASS_cone]; i++)
-        cone_program(x->ctx, x->fm->funcs.data[i], x->plan->programs.data[i], x->buffer_of[i]);
-    return true;
-}
-
-static bool run_connect(Lowering *x)
-{
-    for (uint32_t i = 0; i < x->fm->funcs.n && !x->ctx->disabled[PASS_connect]; i++)
-        connect_program(x->ctx, x->plan, x->fm->funcs.data[i], x->plan->programs.data[i], x->buffer_of[i]);
-    return true;
-}
-
-static bool run_memplan(Lowering *x)
-{
-    for (uint32_t i = 0; i < x->plan->programs.n; i++)
-        memplan_program(x->ctx->stage, x->plan->programs.data[i], !x->ctx->disabled[PASS_memplan]);
-    return true;
-}
-
-static const struct {
-    PassId pass;
-    bool (*run)(Lowering *x);
-    PassPrint *before, *after;
-} column[] = {
-    {PASS_lower,   run_lower,   schedule_print, print_kernels},
-    {PASS_share,   run_share,   print_kernels,  print_kernels},
-    {PASS_weave,   run_weave,   print_kernels,  print_kernels},
-    {PASS_cone,    run_cone,    print_plan,     print_plan},
-    {PASS_connect, run_connect, print_plan,     print_plan},
-    {PASS_memplan, run_memplan, print_plan,     print_plan},
-};
-
 HostPlan *lower_module(PassContext *ctx, const IrModule *m)
 {
     if (!pass_ready(ctx, PASS_fuse, m)) return NULL;
@@ -143,13 +84,35 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < fm->funcs.n; i++)
         if (!schedule_one(ctx, fm->funcs.data[i])) return NULL;
     pass_end(ctx, PASS_schedule, schedule_print, fm);
-    Lowering x = {.ctx = ctx, .fm = fm, .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1)};
-    for (unsigned i = 0; i < sizeof column / sizeof *column; i++) {
-        pass_begin(ctx, column[i].pass, column[i].before, x.plan ? (void *)x.plan : (void *)fm);
-        if (!column[i].run(&x)) return NULL;
-        pass_end(ctx, column[i].pass, column[i].after, x.plan);
-    }
-    const char *wrong = audit_plan(ctx->stage, x.plan, fm, x.buffer_of);
+    StrBuf schedule = {.arena = ctx->stage};
+    schedule_print(fm, &schedule);
+    pass_begin(ctx, PASS_lower, schedule_print, fm);
+    uint32_t **buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1);
+    HostPlan *plan = lower_funcs(ctx, fm, buffer_of);
+    plan->schedule = strbuf_cstr(&schedule);
+    pass_end(ctx, PASS_lower, print_kernels, plan);
+    pass_begin(ctx, PASS_prefetch, print_kernels, plan);
+    if (!ctx->disabled[PASS_prefetch]) prefetch_plan(ctx, fm, plan);
+    pass_end(ctx, PASS_prefetch, print_kernels, plan);
+    pass_begin(ctx, PASS_share, print_kernels, plan);
+    if (!share_plan(ctx, fm, plan)) return NULL;
+    pass_end(ctx, PASS_share, print_kernels, plan);
+    pass_begin(ctx, PASS_weave, print_kernels, plan);
+    if (!ctx->disabled[PASS_weave]) weave_plan(ctx, fm, plan);
+    pass_end(ctx, PASS_weave, print_kernels, plan);
+    pass_begin(ctx, PASS_cone, print_plan, plan);
+    for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_cone]; i++)
+        cone_program(ctx, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
+    pass_end(ctx, PASS_cone, print_plan, plan);
+    pass_begin(ctx, PASS_connect, print_plan, plan);
+    for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_connect]; i++)
+        connect_program(ctx, plan, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
+    pass_end(ctx, PASS_connect, print_plan, plan);
+    pass_begin(ctx, PASS_memplan, print_plan, plan);
+    for (uint32_t i = 0; i < plan->programs.n; i++)
+        memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);
+    pass_end(ctx, PASS_memplan, print_plan, plan);
+    const char *wrong = audit_plan(ctx->stage, plan, fm, buffer_of);
     if (wrong) ICE(wrong);
-    return x.plan;
+    return plan;
 }

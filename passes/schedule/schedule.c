@@ -9,7 +9,12 @@
 #include "passes/schedule/schedule.h"
 
 enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 }; /* of products */
+enum { PRODUCT_BLOCK = 96 }; /* rows, whatever the machine: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks */
 enum { MOST_WRITTEN = 384 }; /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions keeps */
+enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
+enum { TILES_AHEAD = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
+enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
+enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
 
 /* Shares of the registers: of sums of a tile, of values of one, of sums of one walk that share it; outer products from so many vectors on. */
@@ -49,13 +54,13 @@ static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedu
     s->rows = sums / each / s->vectors / (products ? products : 1);
     if (s->rows > MOST_ROWS) s->rows = MOST_ROWS;
     if (s->rows < LEAST_ROWS) s->rows = LEAST_ROWS;
-    s->block = 96 / s->rows * s->rows;
+    s->block = PRODUCT_BLOCK / s->rows * s->rows;
 }
 
 /* A tile's rows of the result divide a line of the first operand where they can. */
 static void outer_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
-    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4}; /* of 24 sums */
+    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4}; /* by vectors of the panel, of 24 sums: shares of what sums may fill */
     const IrOp *op = fused_op(f, g->roots.data[0]);
     const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
     int64_t sums = machine_sums(f->machine, narrow);
@@ -100,6 +105,41 @@ static int64_t along_rows_block(const FusedFunc *f)
     int64_t rows = MOST_BLOCK;
     while (rows > KIR_MAX_LANES && rows * LEAST_TURNS * f->machine->threads > EXPECTED_NODES) rows /= 2;
     return rows;
+}
+
+/* Lines of memory that one element of a walk brings, of rows that it gathers in no order. In a group whose values are computed one by one
+   most of them have a walk of their own: what the one brings that reads the widest rows. */
+static int64_t gathered_lines(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    const IrMap *map = g->map == IR_NONE ? NULL : &f->m->maps.data[g->map];
+    int64_t lines = 0, line = f->machine->line_bytes;
+    Arena *scratch = arena_new();
+    GroupReads reads = {0};
+    group_reads(f, index, scratch, &reads);
+    for (uint32_t i = 0; i < reads.reads.n; i++) {
+        const GroupRead *r = &reads.reads.data[i];
+        const IrType *t = &fused_op(f, r->v)->type;
+        if (t->space == IR_UNIT || r->space == IR_UNIT || f->group_of.data[r->v] == index) continue;
+        if (map && r->space != map->from) continue;
+        bool listed = map && !map->sorted && r->map == IR_NONE && t->space == map->from;
+        if (!listed && (r->map == IR_NONE || r->map == g->map || ((!map || map->sorted) && f->m->maps.data[r->map].sorted))) continue;
+        int64_t bytes = ir_type_width(f->m, t) * (int64_t)ir_dtype_bytes(t->dtype) / r->part;
+        if (!listed && bytes < line / 2) continue;
+        int64_t more = (bytes + line - 1) / line;
+        lines = !group_is_staged(f, g) ? lines + more : more > lines ? more : lines;
+    }
+    arena_free(scratch);
+    return lines;
+}
+
+/* What the window of a core's out-of-order execution reaches needs no hint. Beyond it, as much as a quarter of the first cache holds. */
+static int64_t ahead_of(const FusedFunc *f, uint32_t g)
+{
+    int64_t lines = gathered_lines(f, g), least = f->machine->window, most = MOST_WINDOWS * least;
+    if (!lines) return 0;
+    int64_t n = machine_walk_room(f->machine) / (lines * f->machine->line_bytes);
+    return n < least ? least : n > most ? most : n;
 }
 
 /* Elements written or read per iteration, roughly. */
@@ -163,11 +203,16 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     if (s.block > 1 && work < INT64_MAX / 64) work *= s.block;
     s.grain = work >= f->machine->thread_work ? 1 : f->machine->thread_work / work;
     if (g->kind == GROUP_BLOCKS) s.grain = 1;
+    if (g->kind == GROUP_BLOCKS) s.blocks = f->machine->threads > LEAST_BLOCKS / 2 ? 2 * f->machine->threads : LEAST_BLOCKS;
     if (g->kind == GROUP_BLOCKS && g->roots.n > 1) s.strip = machine_strip_rows(f->machine);
     if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
     if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
     s.kept = s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
     s.woven = vectors ? woven_registers(f) : 0;
+    s.unroll = MOST_UNROLLED;
+    s.stream = machine_fetch_room(f->machine) / (int64_t)sizeof(float);
+    bool again = g->kind == GROUP_BLOCKS && g->roots.n == 1 && !g->inner.n && s.strip; /* whose tiles go over the same few rows */
+    if (vectors && !s.along_rows && !again) s.ahead = g->kind == GROUP_PRODUCT ? TILES_AHEAD : ahead_of(f, index);
     return s;
 }
 

@@ -4,8 +4,6 @@
 #include "passes/group/group.h"
 #include "passes/context/vectors.h"
 
-enum { MOST_BLOCKS = 32 }; /* that a sum over all rows is cut into at most: threads share them, and each has a sum in memory. No bit depends on it */
-
 typedef struct Schedule { /* numbers of a tile: passes/group/tile.def says what each is */
 #define TILE(word, ...) int64_t word;
 #include "passes/group/tile.def"

@@ -28,10 +28,17 @@ static const struct {
 static const char *const role_names[N_ROLES] = {"", "root", "inner", "copy"};
 static const char *const clone_names[] = {"", "map", "kernel"};
 
-static int64_t *number_of(Schedule *s, TileNumber n) { return (int64_t *)(void *)((char *)s + tile_numbers[n].at); }
-
 /* Values of a group are computed one by one, each by a tile of its own. */
 static bool has_value_tiles(const FusedFunc *f, const Group *g) { return g->kind == GROUP_BLOCKS || group_is_staged(f, g); }
+
+/* Some value of the group is a sum inside a row. */
+static bool has_dims_sum(const FusedFunc *f, const Group *g)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < g->roots.n; i++) has |= group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_DIMS;
+    for (uint32_t i = 0; i < g->inner.n; i++) has |= group_kind_of(f->f, f->m, g->inner.data[i]) == GROUP_DIMS;
+    return has;
+}
 
 /* Whether a number says something about how group g runs. */
 static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
@@ -48,6 +55,10 @@ static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
     case TILE_along_rows: return along;
     case TILE_walk: case TILE_beside: return group_is_staged(f, g);
     case TILE_strip: return g->kind == GROUP_BLOCKS && !g->inner.n && f->tiles->group[0][index].strip;
+    case TILE_blocks: return g->kind == GROUP_BLOCKS;
+    case TILE_stream: return g->kind == GROUP_PRODUCT && rows;
+    case TILE_unroll: return has_dims_sum(f, g);
+    case TILE_ahead: return (rows || g->kind == GROUP_BLOCKS) && !by_hand && !along;
     case TILE_woven: return true;
     default: return false;
     }
@@ -61,35 +72,35 @@ static bool value_uses(const FusedFunc *f, const Group *g, IrId v, TileNumber n)
     return outer && (n == TILE_rows || n == TILE_copied || n == TILE_far);
 }
 
-/* ---- printing -------------------------------------------------------------------------------------------------- */
-
-static void print_number(StrBuf *out, TileNumber n, int64_t x)
+static bool uses(const FusedFunc *f, uint32_t g, IrId v, TileNumber n)
 {
-    strbuf_printf(out, " %s %lld", tile_numbers[n].name, (long long)x);
+    return v == IR_NONE ? group_uses(f, g, n) : value_uses(f, &f->groups.data[g], v, n);
 }
 
-static void print_group_tile(const FusedFunc *f, uint32_t index, StrBuf *out)
+/* The number of value v of group g, or of the group: v is IR_NONE. */
+static int64_t *number_of(const FusedFunc *f, unsigned narrow, uint32_t g, IrId v, TileNumber n)
 {
-    const Tiles *t = f->tiles;
-    for (TileNumber n = 0; n < N_TILE_NUMBERS; n++)
-        if (group_uses(f, index, n)) print_number(out, n, *number_of(&t->group[0][index], n));
-    if (!t->narrow[index] || !group_uses(f, index, TILE_vectors)) return;
-    strbuf_puts(out, " narrow");
-    for (TileNumber n = 0; n < N_NARROW_NUMBERS; n++)
-        if (group_uses(f, index, n)) print_number(out, n, *number_of(&t->group[1][index], n));
+    Schedule *s = v == IR_NONE ? &f->tiles->group[narrow][g] : &f->tiles->value[narrow][v];
+    return (int64_t *)(void *)((char *)s + tile_numbers[n].at);
+}
+
+/* ---- printing -------------------------------------------------------------------------------------------------- */
+
+static void print_numbers(const FusedFunc *f, uint32_t g, IrId v, StrBuf *out)
+{
+    bool both = f->tiles->narrow[g] && uses(f, g, v, TILE_vectors) && (v == IR_NONE || f->groups.data[g].kind == GROUP_BLOCKS);
+    for (unsigned narrow = 0; narrow < 1u + both; narrow++) {
+        if (narrow) strbuf_puts(out, " narrow");
+        for (TileNumber n = 0; n < (narrow ? N_NARROW_NUMBERS : N_TILE_NUMBERS); n++)
+            if (uses(f, g, v, n)) strbuf_printf(out, " %s %lld", tile_numbers[n].name, (long long)*number_of(f, narrow, g, v, n));
+    }
 }
 
 static void print_value(const FusedFunc *f, uint32_t index, Role role, IrId v, StrBuf *out)
 {
-    const Group *g = &f->groups.data[index];
     const IrOp *op = fused_op(f, v);
     strbuf_printf(out, "    %s %%%u %s", role_names[role], v, ir_ops[op->op].name);
-    for (unsigned narrow = 0; narrow < 2; narrow++) {
-        if (narrow && !(f->tiles->narrow[index] && g->kind == GROUP_BLOCKS)) continue;
-        if (narrow) strbuf_puts(out, " narrow");
-        for (TileNumber n = 0; n < (narrow ? N_NARROW_NUMBERS : N_TILE_NUMBERS); n++)
-            if (value_uses(f, g, v, n)) print_number(out, n, *number_of(&f->tiles->value[narrow][v], n));
-    }
+    print_numbers(f, index, v, out);
     strbuf_printf(out, "  # %s%s", ir_type_text(f->m, &op->type, out->arena), f->stored.data[v] && role != ROLE_COPY ? ", stored" : "");
     for (uint32_t k = 0; k < op->n_args; k++) strbuf_printf(out, "%s%%%u", k ? ", " : ", of ", op->args[k]);
     strbuf_puts(out, "\n");
@@ -99,7 +110,7 @@ static void print_group(const FusedFunc *f, uint32_t index, StrBuf *out)
 {
     const Group *g = &f->groups.data[index];
     strbuf_printf(out, "  group %u %s", index, group_kind_names[g->kind]);
-    print_group_tile(f, index, out);
+    print_numbers(f, index, IR_NONE, out);
     if (g->map != IR_NONE) strbuf_printf(out, "  # of %s", f->m->maps.data[g->map].name);
     else strbuf_printf(out, "  # over %s", f->m->spaces.data[g->space].name);
     VecRun run = vec_run(f->m, &g->nest, 0, f->tiles->group[0][index].lanes);
@@ -288,68 +299,36 @@ const ScheduleText *schedule_parse(Arena *a, const Source *src, Diags *d)
 
 /* ---- tiles of a text ------------------------------------------------------------------------------------------- */
 
-/* A number that means nothing there, or one that kernels cannot have. */
-static bool refuse(Diags *d, const TileText *t, TileNumber n, const char *why)
-{
-    diag_error(d, E0506, t->span[n], "`%s %lld` %s", tile_numbers[n].name, (long long)t->number[n], why);
-    return false;
-}
-
-static bool is_power(int64_t n) { return !(n & (n - 1)); }
-
-/* Why group g, or value v of it, cannot have the number; NULL: it can. */
-static const char *group_refuses(const FusedFunc *f, uint32_t index, TileNumber n, int64_t x)
+/* Why value v of group g, or the group, cannot have the number; NULL: it can. */
+static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumber n, int64_t x)
 {
     const Group *g = &f->groups.data[index];
-    if (n == TILE_rows && x < 2) return "is too few: products take at least 2 rows together";
-    if ((n == TILE_lanes || n == TILE_staged) && !is_power(x)) return "is no power of two";
+    if (!uses(f, index, v, n)) return v == IR_NONE ? "says nothing about a kernel of this kind" : "says nothing about this value: its group has the tile";
+    if (n == TILE_rows && v == IR_NONE && x < 2) return "is too few: products take at least 2 rows together";
+    if (n == TILE_rows && v != IR_NONE && group_has_inner(g, v) && x > 16) return "is too many: a product in private arrays takes 16 rows together at most";
+    if ((n == TILE_lanes || n == TILE_staged) && x & (x - 1)) return "is no power of two";
     if (n == TILE_lanes && x > f->machine->lanes) return "is more than a vector of the machine holds";
-    if (n == TILE_along_rows && x && !rows_fit(f, index))
-        return "is not possible: some value cannot be computed for sixteen rows at once";
+    if (n == TILE_along_rows && x && !rows_fit(f, index)) return "is not possible: some value cannot be computed for sixteen rows at once";
     if (n == TILE_block && g->kind == GROUP_MAP && x % f->machine->lanes) return "is no multiple of the lanes of a vector";
     if (n == TILE_staged && x > stage_most(f, g)) return "is more than private arrays hold";
-    if (n == TILE_strip && !x) return "is too few: a strip has rows";
-    return NULL;
+    return n == TILE_strip && !x ? "is too few: a strip has rows" : NULL;
 }
 
 /* narrow: 1 for the numbers of CPUs with few registers. */
-static bool apply_to_group(FusedFunc *f, uint32_t g, const TileText *t, unsigned narrow, Diags *d)
+static bool apply_numbers(FusedFunc *f, uint32_t g, IrId v, const TileText *t, unsigned narrow, Diags *d)
 {
-    Tiles *tiles = f->tiles;
+    bool *has_narrow = &f->tiles->narrow[g], one = v != IR_NONE && f->groups.data[g].kind != GROUP_BLOCKS;
     for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
         if (!t->has[n]) continue;
-        if (!group_uses(f, g, n)) return refuse(d, t, n, "says nothing about a kernel of this kind");
-        if (narrow && n >= N_NARROW_NUMBERS) return refuse(d, t, n, "is the same for CPUs with few registers");
-        const char *why = group_refuses(f, g, n, t->number[n]);
-        if (why) return refuse(d, t, n, why);
-        if (narrow) tiles->narrow[g] = true;
-        *number_of(&tiles->group[narrow][g], n) = t->number[n];
-        if (n >= N_NARROW_NUMBERS || (!narrow && !tiles->narrow[g])) *number_of(&tiles->group[1][g], n) = t->number[n];
-    }
-    return true;
-}
-
-static const char *value_refuses(const FusedFunc *f, const Group *g, IrId v, TileNumber n, int64_t x)
-{
-    if (n == TILE_rows && group_has_inner(g, v) && x > 16) return "is too many: 16 rows of a value in private arrays are computed together at most";
-    if (n == TILE_lanes && !is_power(x)) return "is no power of two";
-    if (n == TILE_lanes && x > f->machine->lanes) return "is more than a vector of the machine holds";
-    return NULL;
-}
-
-static bool apply_to_value(FusedFunc *f, uint32_t g, const ValueText *x, unsigned narrow, Diags *d)
-{
-    const TileText *t = &x->tile[narrow];
-    const Group *group = &f->groups.data[g];
-    for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
-        if (!t->has[n]) continue;
-        if (!value_uses(f, group, x->v, n)) return refuse(d, t, n, "says nothing about this value: its group has the tile");
-        if (narrow && (group->kind != GROUP_BLOCKS || n >= N_NARROW_NUMBERS)) return refuse(d, t, n, "is the same for CPUs with few registers");
-        const char *why = value_refuses(f, group, x->v, n, t->number[n]);
-        if (why) return refuse(d, t, n, why);
-        if (narrow) f->tiles->narrow[g] = true;
-        *number_of(&f->tiles->value[narrow][x->v], n) = t->number[n];
-        if (n >= N_NARROW_NUMBERS || (!narrow && !f->tiles->narrow[g])) *number_of(&f->tiles->value[1][x->v], n) = t->number[n];
+        const char *why = why_not(f, g, v, n, t->number[n]);
+        if (!why && narrow && (one || n >= N_NARROW_NUMBERS)) why = "is the same for CPUs with few registers";
+        if (why) {
+            diag_error(d, E0506, t->span[n], "`%s %lld` %s", tile_numbers[n].name, (long long)t->number[n], why);
+            return false;
+        }
+        if (narrow) *has_narrow = true;
+        *number_of(f, narrow, g, v, n) = t->number[n];
+        if (n >= N_NARROW_NUMBERS || (!narrow && !*has_narrow)) *number_of(f, 1, g, v, n) = t->number[n];
     }
     return true;
 }
@@ -376,9 +355,9 @@ static bool arrays_fit(const FusedFunc *f, uint32_t index, unsigned narrow)
 static bool apply_group_text(FusedFunc *f, uint32_t g, const GroupText *x, Diags *d)
 {
     for (unsigned narrow = 0; narrow < 2; narrow++) {
-        if (!apply_to_group(f, g, &x->tile[narrow], narrow, d)) return false;
+        if (!apply_numbers(f, g, IR_NONE, &x->tile[narrow], narrow, d)) return false;
         for (uint32_t k = 0; k < x->values.n; k++)
-            if (!apply_to_value(f, g, &x->values.data[k], narrow, d)) return false;
+            if (!apply_numbers(f, g, x->values.data[k].v, &x->values.data[k].tile[narrow], narrow, d)) return false;
     }
     for (uint32_t k = 0; k < x->values.n && x->tile[0].has[TILE_strip]; k++)
         for (unsigned narrow = 0; narrow < 2; narrow++) {

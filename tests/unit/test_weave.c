@@ -25,6 +25,8 @@ static void run(Arena *a, const KirKernel *k, RkData *data, uint64_t seed)
 static void test_random(void)
 {
     static RkData plain, woven;
+    Machine machine = machine_default();
+    machine.chain_cycles = 0;
     unsigned changed = 0;
     check_begin();
     for (uint64_t seed = 1; seed <= SEEDS && check_ok; seed++) {
@@ -34,7 +36,7 @@ static void test_random(void)
         const char *before = code(a, k);
         run(a, k, &plain, seed);
         const KirKernel *was = k;
-        k = weave_kernel(a, was, 30, 0);
+        k = weave_kernel(a, &machine, was, 30);
         changed += strcmp(before, code(a, k)) != 0;
         check(!strcmp(before, code(a, was)), "seed %llu: the kernel that was given has changed", (unsigned long long)seed);
         check(kir_verify(k, &d), "seed %llu: not sound", (unsigned long long)seed);
@@ -78,11 +80,12 @@ static void test_chains(bool restricted)
     uint32_t x = kir_param(a, k, (KirParam){"x", KIR_IN, KIR_F32, false});
     uint32_t y = kir_param(a, k, (KirParam){"y", KIR_OUT, KIR_F32, restricted});
     KirBuilder b = kir_builder(a, k);
+    Machine machine = machine_default();
     chain(&b, x, y, 0);
     chain(&b, x, y, 16);
     check_begin();
     CHECK(alternations(k) == 1);
-    k = weave_kernel(a, k, 30, WEAVE_LEAST_CHAIN);
+    k = weave_kernel(a, &machine, k, 30);
     /* what may overlap keeps the second load behind the first store */
     check(restricted ? alternations(k) >= STEPS : alternations(k) == 1, "%u alternations", alternations(k));
     check_end(restricted ? "chains_run_side_by_side" : "stores_that_may_overlap_stay_in_order");
