@@ -12,7 +12,7 @@ enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BES
 enum { PRODUCT_BLOCK = 96 }; /* rows, whatever the machine: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks */
 enum { MOST_WRITTEN = 384 }; /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions keeps */
 enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
-enum { TILES_AHEAD = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
+enum { TILES_BEFORE = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
 enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
 enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
@@ -212,7 +212,7 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     s.unroll = MOST_UNROLLED;
     s.stream = machine_fetch_room(f->machine) / (int64_t)sizeof(float);
     bool again = g->kind == GROUP_BLOCKS && g->roots.n == 1 && !g->inner.n && s.strip; /* whose tiles go over the same few rows */
-    if (vectors && !s.along_rows && !again) s.ahead = g->kind == GROUP_PRODUCT ? TILES_AHEAD : ahead_of(f, index);
+    if (vectors && !s.along_rows && !again) s.ahead = g->kind == GROUP_PRODUCT ? TILES_BEFORE : ahead_of(f, index);
     return s;
 }
 
