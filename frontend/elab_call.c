@@ -281,13 +281,6 @@ static Value to_caller_dims(Elab *e, const Frame *callee, Value v)
     return v;
 }
 
-bool diag_std_span(const Elab *e, Span s)
-{
-    for (uint32_t i = 0; s.source && i < e->defs.n; i++)
-        if (e->defs.data[i]->is_std && e->defs.data[i]->decl->span.source == s.source) return true;
-    return false;
-}
-
 /* Of errors that came to one place with one code, the first stays. */
 static void drop_repeated(Diags *d, uint32_t from)
 {

@@ -144,17 +144,6 @@ void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_b
     frame_pop(e);
 }
 
-/* Everything summed to one number. */
-Value sum_everything(Elab *e, Value v, Span s)
-{
-    IrType t = v.type;
-    for (int i = 0; i < t.n_dims && v.kind == V_TENSOR; i++)
-        v = op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s);
-    return v.kind == V_TENSOR && t.space != IR_UNIT
-               ? op_reduce(e, IR_OP_reduce_sum, v, map_all(e, t.space), 0, s)
-               : v;
-}
-
 void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound)
 {
     Outputs out;

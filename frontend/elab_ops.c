@@ -452,3 +452,14 @@ Value op_grad(Elab *e, Value of, Value x, Span s)
     }
     return op_value(e, IR_OP_grad, x.type, (IrId[]){of.id, x.id}, 2, (IrAttr){0}, s);
 }
+
+/* Everything summed to one number. */
+Value sum_everything(Elab *e, Value v, Span s)
+{
+    IrType t = v.type;
+    for (int i = 0; i < t.n_dims && v.kind == V_TENSOR; i++)
+        v = op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s);
+    return v.kind == V_TENSOR && t.space != IR_UNIT
+               ? op_reduce(e, IR_OP_reduce_sum, v, map_all(e, t.space), 0, s)
+               : v;
+}

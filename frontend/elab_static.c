@@ -91,3 +91,35 @@ bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span
     if (bools && op == AST_OR) return *out = value_bool(a->num != 0 || b->num != 0, s), true;
     return false;
 }
+
+/* ---- binary operators of any values ---- */
+
+typedef struct BinaryRow {
+    IrOpcode op;
+    const char *verb;
+    bool swapped;
+} BinaryRow;
+static const BinaryRow binary_rows[] = {
+    [AST_ADD] = {IR_OP_add, "add", false},      [AST_SUB] = {IR_OP_sub, "subtract", false},
+    [AST_MUL] = {IR_OP_mul, "multiply", false}, [AST_DIV] = {IR_OP_div, "divide", false},
+    [AST_POW] = {IR_OP_pow, "raise", false},    [AST_EQ] = {IR_OP_eq, "compare", false},
+    [AST_NE] = {IR_OP_ne, "compare", false},    [AST_LT] = {IR_OP_lt, "compare", false},
+    [AST_LE] = {IR_OP_le, "compare", false},    [AST_GT] = {IR_OP_lt, "compare", true},
+    [AST_GE] = {IR_OP_le, "compare", true},     [AST_AND] = {IR_OP_and, "combine", false},
+    [AST_OR] = {IR_OP_or, "combine", false},
+};
+
+Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s)
+{
+    Value r;
+    if (a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
+    if (op != AST_EQ && op != AST_NE && a.kind == V_WORD)
+        return error_unknown_name(e, a.word, a.span), value_error();
+    if (op != AST_EQ && op != AST_NE && b.kind == V_WORD)
+        return error_unknown_name(e, b.word, b.span), value_error();
+    if (static_binary(e, op, &a, &b, s, &r)) return r;
+    if (op == AST_MATMUL) return op_matmul(e, a, b, s);
+    const BinaryRow *row = &binary_rows[op];
+    return row->swapped ? op_binary(e, row->op, row->verb, b, a, s)
+                        : op_binary(e, row->op, row->verb, a, b, s);
+}

@@ -117,3 +117,10 @@ void note_name(Elab *e, Diag *d, const char *name)
     Span at = b ? b->value.span : def && !def->is_std ? def->decl->name.span : (Span){0};
     if (at.source && !same_line(at, d->span)) diag_note(e->d, d, at, "`%s` is defined here", name);
 }
+
+bool diag_std_span(const Elab *e, Span s)
+{
+    for (uint32_t i = 0; s.source && i < e->defs.n; i++)
+        if (e->defs.data[i]->is_std && e->defs.data[i]->decl->span.source == s.source) return true;
+    return false;
+}

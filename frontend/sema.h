@@ -5,7 +5,17 @@
    Types during elaboration are IrTypes whose dims index Elab.dims: a dim is an object with a label
    and a size that may be unknown yet. Objects are never merged here; where two must be one, sizes
    are unified and a reshape renames one. elab_finish.c puts numbers in, merges what can be merged
-   and drops those reshapes. */
+   and drops those reshapes.
+
+   Who may call whom: a file calls files of its own layer and of those before it.
+     values   dims elab_value elab_scope elab_space elab_dim elab_type elab_tensor elab_ops
+     graphs   elab_graph elab_near elab_select elab_found
+     places   elab_key elab_static
+     calls    elab_builtin elab_reduce elab_call elab_slot elab_adjoint elab_update elab_assert
+     walk     elab_expr elab_stmt elab_lookup
+     modes    elab_names elab_entry elab_train elab_test elab_finish sema doc
+   Every layer may go back to the walk for a part of the program's text, by: elab_expr, elab_block, scope_lookup, constant_value,
+   error_unknown_name, call_reduce, space_find. */
 #pragma once
 #include "frontend/ast.h"
 #include "frontend/dims.h"
@@ -256,12 +266,22 @@ void note_name(Elab *e, Diag *d, const char *name);  /* where the user defines i
 /* ---- names and frames (elab_scope.c) ---- */
 Frame *frame_push(Elab *e, const Def *def, Span call);
 void frame_pop(Elab *e);
+/* One of the budget; false when it is used up: the first time with an error at s. */
+bool elab_spend(Elab *e, Span s);
 void scope_set(Elab *e, const char *name, Value v); /* binds or rebinds */
 Binding *scope_find(const Frame *f, const char *name);
-Value scope_lookup(Elab *e, const char *name,
-                   Span s); /* anything a name can mean; V_WORD if nothing */
 Def *def_find(const Elab *e, const DefTable *table, const char *name);
-void error_unknown_name(Elab *e, const char *name, Span s);
+
+/* ---- graphs, spaces and maps of the module (elab_space.c) ---- */
+const GraphValue *graph_data(Elab *e);
+Value graph_of_file(Elab *e, const char *name, Span s); /* edges of their own in the data: NAME.npy */
+const IrGraph *graph_ir(Elab *e, const GraphValue *g);
+const GraphValue *graph_add(Elab *e, IrGraph g);
+void graph_maps(Elab *e, IrGraph *g); /* of g's edges to its ends, made */
+Value value_graph(const GraphValue *g, Span s);
+const IrGraph *graph_of_edges(Elab *e, IrId space); /* NULL: not an edge space */
+IrId map_all(Elab *e, IrId space);                  /* space -> unit */
+IrId map_graph(Elab *e, IrId space);                /* space -> graph, or IR_NONE */
 
 /* ---- dims and types (elab_type.c) ---- */
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s);
@@ -307,17 +327,20 @@ Value op_gather(Elab *e, Value v, IrId map, IrId to, Span s);
 Value op_reduce(Elab *e, IrOpcode op, Value v, IrId map, double empty, Span s);
 Value op_cast(Elab *e, Value v, IrDtype t, Span s);
 Value op_grad(Elab *e, Value of, Value x, Span s);
+Value sum_everything(Elab *e, Value v, Span s); /* to one number */
+
+/* ---- what a name means (elab_lookup.c) ---- */
+Value scope_lookup(Elab *e, const char *name, Span s); /* anything a name can mean; V_WORD if nothing */
+void error_unknown_name(Elab *e, const char *name, Span s);
 
 /* ---- expressions and statements (elab_expr.c, elab_stmt.c) ---- */
-/* One of the budget; false when it is used up: the first time with an error at s. */
-bool elab_spend(Elab *e, Span s);
 Value elab_expr(Elab *e, const AstExpr *x);
 Value elab_block(Elab *e,
                  const AstBlock *b); /* the value of its last expression statement, or none */
 bool elab_truth(Elab *e, const AstExpr *x, bool *out); /* a static condition */
 bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s,
                    Value *out); /* elab_static.c */
-Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s);
+Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s); /* elab_static.c */
 Value elab_member(Elab *e, const AstExpr *x);
 Value elab_index(Elab *e, const AstExpr *x);
 void elab_assert(Elab *e, const AstStmt *s);
@@ -403,20 +426,10 @@ bool key_masks(const Key *key); /* some elements may belong to no group */
 /* v [dims of the key, dims of v]: v in its own group, `other` elsewhere. Without a key: v. */
 Value key_spread(Elab *e, const Key *key, Value v, double other, Span s);
 
-/* ---- graphs and spaces (elab_graph.c) ---- */
-const GraphValue *graph_data(Elab *e);
-Value graph_of_file(Elab *e, const char *name, Span s); /* edges of their own in the data: NAME.npy */
-const IrGraph *graph_ir(Elab *e, const GraphValue *g);
-const GraphValue *graph_add(Elab *e, IrGraph g);
-void graph_maps(Elab *e, IrGraph *g); /* of g's edges to its ends, made */
-Value value_graph(const GraphValue *g, Span s);
-const IrGraph *graph_of_edges(Elab *e, IrId space); /* NULL: not an edge space */
-IrId map_all(Elab *e, IrId space);                  /* space -> unit */
-IrId map_graph(Elab *e, IrId space);                /* space -> graph, or IR_NONE */
-bool space_find(Elab *e, const char *word, Span s, const GraphValue *g,
-                IrId *out);                                     /* "node", "edge", ... */
+/* ---- domains, and graphs derived from graphs (elab_graph.c) ---- */
+bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out); /* "node", "edge", ... */
 Value graph_member(Elab *e, Value v, const char *name, Span s); /* .src .dst .graph */
-Value builtin_close(Elab *e, const Call *c);                    /* elab_test.c */
+Value builtin_close(Elab *e, const Call *c);                    /* elab_assert.c */
 Value builtin_self_loops(Elab *e, const Call *c);
 Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
@@ -472,7 +485,6 @@ bool set_find(Elab *e, const char *name, double *out);
 void func_begin(Elab *e, const char *name, bool training);
 void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
-Value sum_everything(Elab *e, Value v, Span s);
 bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound,
                   uint32_t n_bound); /* declares them */
 void elab_train(Elab *e, const AstDecl *decl, const Value *target, const char *name);

@@ -82,10 +82,6 @@ def layer_names():
     return wrong
 
 
-def file_sizes():
-    return ["%s has %d lines" % (p, read(p).count("\n")) for p in tracked("*.c *.h *.l *.y") if read(p).count("\n") > 800]
-
-
 def head_comments():
     return [p for p in tracked("*.c *.h") if not read(p).lstrip().startswith("/*")]
 
@@ -194,10 +190,64 @@ def machines_are_in_the_table():
     return wrong if rates else ["passes/context/machine.def has no rates"]
 
 
+def calls(build, folder):
+    """{file: {file it calls: [functions]}} of a folder's objects."""
+    defined, used = {}, {}
+    for at, _, names in os.walk(os.path.join(build, "CMakeFiles", folder + ".dir")):
+        for name in names:
+            if not name.endswith(".c.o"):
+                continue
+            out = subprocess.run(["nm", os.path.join(at, name)], stdout=subprocess.PIPE).stdout.decode()
+            rows = [line.split() for line in out.splitlines()]
+            used[name[:-4]] = {r[-1] for r in rows if r[-2] == "U"}
+            defined.update({r[-1]: name[:-4] for r in rows if r[-2] in "TDRBV"})
+    arrows = {}
+    for f, symbols in used.items():
+        for s in symbols:
+            if defined.get(s, f) != f:
+                arrows.setdefault(f, {}).setdefault(defined[s], []).append(s)
+    return arrows
+
+
+def layers_of_elaboration():
+    """frontend/sema.h says who may call whom."""
+    rule = re.search(r"Who may call whom.*?\*/", read("frontend/sema.h"), re.S).group(0)
+    rows, again = re.split(r"Every layer may go back", rule)
+    layer = {f: i for i, row in enumerate(re.findall(r"^     \w+ +(.*)$", rows, re.M)) for f in row.split()}
+    again = set(re.findall(r"\w+", again.split("by:")[1]))
+    arrows = calls(sys.argv[1], "frontend")
+    wrong = ["frontend/%s.c is in no layer of sema.h" % f for f in arrows if f.startswith("elab") and f not in layer]
+    for f, to in sorted(arrows.items()):
+        wrong += ["%s calls %s of %s, a later layer" % (f, s, t) for t in to for s in to[t]
+                  if f in layer and layer[f] < layer.get(t, -1) and s not in again]
+    return wrong if arrows else ["there are no objects of frontend/"]
+
+
+MOST_CIRCLE = 21  # files of passes/ that call one another round about
+
+
+def circles_of_passes():
+    """The largest set of files of passes/ each of which leads to each other by calls."""
+    arrows = calls(sys.argv[1], "passes")
+    reach = {}
+    for f in arrows:
+        seen, todo = set(), [f]
+        while todo:
+            for to in arrows.get(todo.pop(), {}):
+                if to not in seen:
+                    seen.add(to)
+                    todo.append(to)
+        reach[f] = seen
+    circles = {frozenset(g for g in reach[f] if f in reach.get(g, ())) for f in reach if f in reach[f]}
+    wrong = ["%d files call one another round about: %s" % (len(c), ", ".join(sorted(c))) for c in circles if len(c) > MOST_CIRCLE]
+    return wrong if circles else ["there are no objects of passes/"]
+
+
 report("house.include_arrows", include_arrows())
 report("house.rooms_of_passes", rooms_of_passes())
+report("house.circles_of_passes", circles_of_passes())
+report("house.layers_of_elaboration", layers_of_elaboration())
 report("house.no_layer_names_in_c", layer_names())
-report("house.files_under_800_lines", file_sizes())
 report("house.files_say_what_they_do", head_comments())
 report("house.no_shell", no_shell())
 report("house.no_machine_paths", machine_paths())
