@@ -21,15 +21,21 @@ class Text:
         return "schedule 1\n" + "".join("\n".join(head) + "\n" + "".join("\n".join([g, *values]) + "\n" for g, values in groups) for head, groups in self.funcs)
 
 
+NUMBERS = {  # what they may be, by word
+    "vectors": lambda rng: rng.randint(1, 8), "rows": lambda rng: rng.randint(1, 8), "kept": lambda rng: rng.randint(0, 1),
+    "copied": lambda rng: rng.randint(0, 1), "lanes": lambda rng: 1 << rng.randint(0, 4), "block": lambda rng: rng.choice([16, 32, 48, rng.randint(2, 200)]),
+    "grain": lambda rng: rng.randint(1, 99), "staged": lambda rng: 16 << rng.randint(0, 6), "along_rows": lambda rng: 0,
+    "walk": lambda rng: rng.randint(0, 40), "beside": lambda rng: rng.randint(1, 8), "strip": lambda rng: rng.randint(1, 200),
+    "blocks": lambda rng: rng.randint(1, 64), "far": lambda rng: rng.randint(0, 1), "stream": lambda rng: rng.choice([0, 64, 5000]), "unroll": lambda rng: rng.randint(0, 16), "ahead": lambda rng: rng.choice([0, 1, 16, 200]), "woven": lambda rng: rng.choice([0, 12, 30, 64])}
+
+
 def number(rng, line):
     """Another number for one of the words of a line."""
-    words = [m for m in re.finditer(r"\b(vectors|rows|block|grain|staged|along_rows) (\d+)", line.split("#")[0])]
+    words = [m for m in re.finditer(r"\b(%s) (\d+)" % "|".join(NUMBERS), line.split("#")[0])]
     if not words:
         return None
     m = rng.choice(words)
-    n = {"vectors": rng.randint(1, 8), "rows": rng.randint(1, 8), "block": rng.randint(2, 200), "grain": rng.randint(1, 99),
-         "staged": 16 << rng.randint(0, 6), "along_rows": 0}[m.group(1)]
-    return line[:m.start(2)] + str(n) + line[m.end(2):]
+    return line[:m.start(2)] + str(NUMBERS[m.group(1)](rng)) + line[m.end(2):]
 
 
 def edit(rng, t):

@@ -191,8 +191,11 @@ def format_refused():
     return (r.rc != 1 or "E0612" not in r.err or "dot" not in r.err) and "found " + r.err
 
 
+KERNEL_IR = {"lower", "prefetch", "share", "weave"}  # passes that print kernels
+
+
 def printed_is_input():
-    """What --help says of the output: modules of graph IR and the kernels of lower are input again, run by run."""
+    """What --help says of the output: modules of graph IR and kernels are input again, run by run."""
     said = ir("--help").out
     if "A module of graph IR, and the kernels that `lower` prints, are legal input" not in said:
         return "the help says another thing, and this test nothing: " + said
@@ -200,19 +203,19 @@ def printed_is_input():
     seen, people = set(), {"fuse", "schedule", "cone", "connect", "memplan"}
     for name, text in zip(runs[::2], runs[1::2]):
         seen.add(name)
-        stem = "again.kir" if name == "lower" else "again.gir"
+        stem = "again.kir" if name in KERNEL_IR else "again.gir"
         box.write(stem, text)
         again = ir(stem)
         if name in people:
             continue
         if again.rc or again.out.strip() != text.strip():
             return "after %s: %s" % (name, again.err or "another text comes back")
-    return not {"simplify", "autodiff", "lower"} | people <= seen and "passes seen: %s" % sorted(seen)
+    return not {"simplify", "autodiff"} | KERNEL_IR | people <= seen and "passes seen: %s" % sorted(seen)
 
 
 def before_is_after():
     """What a pass of the kernel stage is given is what the one before it left."""
-    names = ["fuse", "schedule", "lower", "cone", "connect", "memplan"]
+    names = ["fuse", "schedule", "lower", "prefetch", "share", "weave", "cone", "connect", "memplan"]
     runs = re.split(r"^# after (\w+) \(run \d+\)\n", ir("m.gnn", *SET, "--after=all").out, flags=re.M)[1:]
     if runs[-2 * len(names)::2] != names:
         return "passes at the end: %s" % runs[::2]
@@ -221,7 +224,7 @@ def before_is_after():
         given = ir("m.gnn", *SET, "--before=" + name).out.split("\n", 1)
         if not re.fullmatch(r"# before %s \(run \d+\)" % name, given[0]) or not given[1].strip():
             return "before %s: %s" % (name, given)
-        if given[1].strip() != text and name != "cone":  # `lower` leaves kernels and a plan, and prints the kernels
+        if given[1].strip() != text and name != "cone":  # the passes before it leave kernels and a plan, and print the kernels
             return "before %s: other text than the pass before it left: %s" % (name, given[1])
     return None
 

@@ -27,6 +27,11 @@ line_bytes 32
 l1_bytes 16384
 l2_bytes 131072
 window 4
+arith_cycles 3
+divide_cycles 12
+load_cycles 5
+fold_cycles 9
+chain_cycles 20
 threads 1
 thread_work 1000
 dram_bytes 1e1
@@ -201,11 +206,11 @@ def refused():
         ("negative", "l1_bytes 16384", "l1_bytes -16384", ["wrong.machine:5:10", "`-16384`"]),
         ("huge", "l2_bytes 131072", "l2_bytes 1e300", ["wrong.machine:6:10", "`1e300`"]),
         ("turned", "l1_bytes 16384", "l1_bytes 1048576", ["second cache of 131072 bytes"]),
-        ("no_rate", "dram_bytes 1e1", "dram_bytes 0", ["wrong.machine:10:12", "`0`"]),
-        ("nan", "dram_bytes 1e1", "dram_bytes nan", ["wrong.machine:10:12", "`nan`"]),
-        ("inf", "row_ns 5", "row_ns inf", ["wrong.machine:13:8", "`inf`"]),
-        ("unit", "row_ns 5", "row_ns 5ns", ["wrong.machine:13:8", "`5ns`"]),
-        ("zeros", "row_ns 5", "row_ns 5\0", ["wrong.machine:13:9", "a byte 0"]),
+        ("no_rate", "dram_bytes 1e1", "dram_bytes 0", ["wrong.machine:15:12", "`0`"]),
+        ("nan", "dram_bytes 1e1", "dram_bytes nan", ["wrong.machine:15:12", "`nan`"]),
+        ("inf", "row_ns 5", "row_ns inf", ["wrong.machine:18:8", "`inf`"]),
+        ("unit", "row_ns 5", "row_ns 5ns", ["wrong.machine:18:8", "`5ns`"]),
+        ("zeros", "row_ns 5", "row_ns 5\0", ["wrong.machine:18:9", "a byte 0"]),
     ]:
         box.write("wrong.machine", SMALL.replace(was, now, 1))
         box.refuses("refused.file." + name, [box.gnnc, "ir", model, "--set=F=8", "--machine", "wrong.machine", "--run=dce"], 2, "E0641", *says)

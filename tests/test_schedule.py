@@ -163,6 +163,18 @@ WRONG = [  # (replace this, by that, exit status, what is said): of the text of 
 ]
 
 
+def passes_off(box):
+    """A pass on kernel IR that is off is one that the text gives no work, and leaves other kernels than one that has some."""
+    for word, more in (("ahead", "prefetch"), ("woven", "weave")):
+        gnnc(box, "gat", "on", "--emit=schedule,kir")
+        idle = re.sub(r"\b%s \d+" % word, word + " 0", read(box, "on.schedule"))
+        idle = re.sub(r"(group \d+ product .*) ahead 0", r"\1 ahead 2", idle)  # whose rows lower asks for
+        gnnc(box, "gat", "idle", "--emit=kir", write(box, "idle.schedule", idle))
+        gnnc(box, "gat", "off", "--emit=kir", "--disable=" + more)
+        fits = read(box, "idle.kir") == read(box, "off.kir") != read(box, "on.kir")
+        print("%s schedule.without_%s" % ("ok" if fits else "FAIL", more))
+
+
 def mangled_texts(box):
     """Words dropped, doubled, exchanged: the compiler takes the text or says what is wrong with it."""
     gnnc(box, "gat", "m", "--emit=schedule")
@@ -215,6 +227,7 @@ def main():
             why = round_trip(box, model, "--machine=" + written(box, "drawn.machine", machine.numbers(random.Random(26 + k))))
             print("FAIL schedule.machine_%s: %s" % (model, why) if why else "ok schedule.machine_%s" % model, flush=True)
         wrong_texts(box)
+        passes_off(box)
         mangled_texts(box)
         for model in EDITED:
             n = 0

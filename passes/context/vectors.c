@@ -2,10 +2,10 @@
 #include "passes/context/vectors.h"
 #include "ir/order.h"
 
-static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first, unsigned most)
+static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first, int64_t most)
 {
     VecRun run = {0};
-    unsigned lanes = 1;
+    int64_t lanes = 1;
     for (uint32_t k = n; k-- > first && lanes < most;) {
         int64_t size = m->dims.data[dims[k]].size;
         if (size <= 1) continue;
@@ -18,9 +18,9 @@ static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t f
     return run;
 }
 
-VecRun vec_run(const Machine *machine, const IrModule *m, const IrType *t, uint32_t first)
+VecRun vec_run(const IrModule *m, const IrType *t, uint32_t first, int64_t lanes)
 {
-    return run_of(m, t->dims, t->n_dims, first, (unsigned)machine->lanes);
+    return run_of(m, t->dims, t->n_dims, first, lanes);
 }
 
 /* Lane l takes elements l, l + lanes, ...: so the last vector of one run of the outermost dim must be full, if another

@@ -4,7 +4,13 @@
 #include "base/diag.h"
 #include "passes/group/group.h"
 
-typedef enum { TILE_VECTORS, TILE_ROWS, TILE_BLOCK, TILE_GRAIN, TILE_STAGED, TILE_ALONG_ROWS, N_TILE_NUMBERS } TileNumber;
+typedef enum {
+#define TILE(word, ...) TILE_##word,
+#include "passes/group/tile.def"
+#undef TILE
+    N_TILE_NUMBERS,
+    N_NARROW_NUMBERS = TILE_lanes /* the first so many may be others for few registers */
+} TileNumber;
 
 typedef struct TileText { /* numbers of a tile that a text gives */
     bool has[N_TILE_NUMBERS];

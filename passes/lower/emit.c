@@ -145,6 +145,12 @@ static void table_grow(Emit *e)
         if (old[i] && emit_visible(e, old[i] - 1)) table_put(e, old[i] - 1);
 }
 
+static void table_add(Emit *e, KirId id)
+{
+    if (2 * (e->n_used + 1) > e->n_table) table_grow(e);
+    table_put(e, id);
+}
+
 static KirId table_get(const Emit *e, const KirIns *x)
 {
     for (uint32_t i = hash_ins(x) & (e->n_table - 1); e->table[i]; i = (i + 1) & (e->n_table - 1)) {
@@ -180,10 +186,17 @@ KirId emit_ins(Emit *e, KirIns ins)
     step_in(e, depth, saved);
     bool live = ins.op == KIR_var || ins.op == KIR_alloc;
     note_homes(e, depth, live);
-    if (pure) {
-        if (2 * (e->n_used + 1) > e->n_table) table_grow(e);
-        table_put(e, id);
-    }
+    if (pure) table_add(e, id);
+    return id;
+}
+
+KirId emit_keep(Emit *e, KirIns ins)
+{
+    uint32_t depth;
+    bool pure = place(e, &ins, &depth);
+    KirId id = kir_ins(&e->b, ins);
+    note_homes(e, depth_now(e), ins.op == KIR_var || ins.op == KIR_alloc);
+    if (pure) table_add(e, id);
     return id;
 }
 

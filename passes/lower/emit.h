@@ -30,6 +30,7 @@ bool emit_visible(const Emit *e, KirId id);
 KirType emit_type(const Emit *e, KirId id);
 
 KirId emit_ins(Emit *e, KirIns ins);
+KirId emit_keep(Emit *e, KirIns ins); /* a copy of another kernel's, without blocks: stays where it is, and is there for what follows */
 KirId emit_float(Emit *e, KirType t, double v);
 KirId emit_int(Emit *e, KirType t, int64_t v);
 KirId emit_index(Emit *e, int64_t v); /* i64 constant */

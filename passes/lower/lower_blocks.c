@@ -41,9 +41,10 @@ typedef struct Taking { /* a sum takes rows in */
     bool whole; /* all rows of the leaf: the partial is written once */
 } Taking;
 
-static PlanCount blocks_count(IrId space, PlanCountKind kind)
+/* Of group g's blocks. */
+static PlanCount blocks_count(const FusedFunc *f, uint32_t g, PlanCountKind kind)
 {
-    return (PlanCount){.kind = kind, .space = space, .block = ORDER_LEAF, .max = MOST_BLOCKS};
+    return (PlanCount){.kind = kind, .space = f->groups.data[g].space, .block = ORDER_LEAF, .max = f->tiles->group[0][g].blocks};
 }
 
 /* ---- the tree ------------------------------------------------------------------------------------------------ */
@@ -118,7 +119,6 @@ static void sum_rows(Lower *l, const Taking *x, const Point *p, unsigned n, cons
     KirId from = takes_sixteens(l, op) ? sum_sixteens(l, x, acc[0]) : x->rows->from;
     KirId row = emit_for(&l->e, from, x->rows->to, 1, KIR_SEQ, "rows");
     stage_enter(l, x->rows, row, row);
-    walk_open(l, l->f->groups.data[l->g].space, IR_NONE, row, row, 1);
     IrId dims[2 * IR_MAX_DIMS];
     DimLoop loops = dim_loops_open(l, dims, op->op == IR_OP_contract ? reduced_dims(l->f->f, op, dims) : 0);
     for (unsigned i = 0; i < n; i++) {
@@ -127,7 +127,6 @@ static void sum_rows(Lower *l, const Taking *x, const Point *p, unsigned n, cons
         take_row(l, op, row, &env, acc[i]);
     }
     dim_loops_close(l, &loops);
-    walk_close(l);
     stage_leave(l, x->rows, 1);
     emit_end(&l->e);
 }
@@ -164,9 +163,9 @@ static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
 static void nest_sum(Lower *l, const Sum *x, NestBody *body, void *user)
 {
     l->s = x->s;
-    if (x->s.row_strip) l->s.first_vec = fused_op(l->f, fused_op(l->f, x->v)->args[0])->type.n_dims;
+    l->first_vec = !x->s.strip ? 0 : fused_op(l->f, fused_op(l->f, x->v)->args[0])->type.n_dims;
     nest_dims(l, &fused_op(l->f, x->v)->type, &(Point){KIR_NONE, env_empty()}, 1, body, user);
-    l->s = x->s;
+    l->first_vec = 0;
 }
 
 static void note_gemm(Lower *l, const Sum *x, const Group *g)
@@ -178,8 +177,8 @@ static void note_gemm(Lower *l, const Sum *x, const Group *g)
         .transposed_a = true,
         .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
         .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])), .c = x->part.buffer,
-        .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(g->space, PLAN_BLOCKS),
-        .block_rows = blocks_count(g->space, PLAN_BLOCK_ROWS),
+        .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(l->f, l->g, PLAN_BLOCKS),
+        .block_rows = blocks_count(l->f, l->g, PLAN_BLOCK_ROWS),
         .m = ir_type_width(l->f->m, &fused_op(l->f, op->args[0])->type),
         .n = ir_type_width(l->f->m, &fused_op(l->f, op->args[1])->type), .elem = kir_elem_of(op->type.dtype)};
 }
@@ -190,7 +189,7 @@ static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
     for (unsigned i = 0; i < b->n; i++) {
         Taking x = {&b->sums[i], strip, false};
         l->s = b->sums[i].s;
-        if (l->s.row_strip) lower_outer(l, x.sum->v, &x.sum->part, strip);
+        if (l->s.strip) lower_outer(l, x.sum->v, &x.sum->part, strip);
         else nest_sum(l, x.sum, block_tile, &x);
     }
 }
@@ -211,14 +210,6 @@ static void take_whole(Lower *l, const Blocks *b)
     StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
     Taking x = {b->sums, &rows, true};
     nest_sum(l, b->sums, block_tile, &x);
-}
-
-/* Rows that all sums take in before the next; 0: there is no such thing. */
-static int64_t strip_rows(const Lower *l, const Blocks *b)
-{
-    const Group *g = &l->f->groups.data[l->g];
-    if (g->inner.n) return l->f->tiles->staged[l->g];
-    return b->n > 1 || b->sums[0].s.row_strip ? machine_strip_rows(l->f->machine) : 0;
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------------- */
@@ -277,8 +268,9 @@ static void sum_leaves(Lower *l, Blocks *b, const Block *x)
     KirId zero = emit_index(e, 0), one = emit_index(e, 1), rows = emit_op2(e, KIR_sub, x->last, x->first);
     KirId n = emit_op2(e, KIR_div, emit_op2(e, KIR_sub, emit_op2(e, KIR_add, rows, x->leaf_rows), one), x->leaf_rows);
     n = emit_op2(e, KIR_max, n, one); /* a sum of nothing has a leaf, too */
-    int64_t strip = strip_rows(l, b);
-    if (l->f->groups.data[l->g].inner.n) stage_begin(l);
+    bool staged = l->f->groups.data[l->g].inner.n;
+    int64_t strip = staged ? l->s.staged : l->s.strip;
+    if (staged) stage_begin(l);
     Leaf leaf = leaf_of(l, emit_for(e, zero, n, 1, KIR_SEQ, "leaves"), n);
     b->first = emit_op2(e, KIR_add, x->first, emit_op2(e, KIR_mul, leaf.index, x->leaf_rows));
     b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);
@@ -307,9 +299,9 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
     for (uint32_t i = 0; i < group->inner.n; i++)
         if (lf->f->stored.data[group->inner.data[i]]) lower_out(&l, plan_value_buffer(lf, group->inner.data[i]));
     KirId rows = lower_count(&l, plan_count(lf->f->m, group->space));
-    KirId per_block = lower_count(&l, blocks_count(group->space, PLAN_BLOCK_ROWS));
-    KirId levels = lower_count(&l, blocks_count(group->space, PLAN_BLOCK_LEVELS));
-    l.step->extent = blocks_count(group->space, PLAN_BLOCKS);
+    KirId per_block = lower_count(&l, blocks_count(lf->f, g, PLAN_BLOCK_ROWS));
+    KirId levels = lower_count(&l, blocks_count(lf->f, g, PLAN_BLOCK_LEVELS));
+    l.step->extent = blocks_count(lf->f, g, PLAN_BLOCKS);
     l.step->grain = l.s.grain;
     KirId n = lower_count(&l, l.step->extent);
     Block x = {.leaf_rows = emit_op2(e, KIR_lshr, per_block, levels)};
@@ -387,7 +379,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     while (lf->vectors && t.lanes < lf->f->machine->lanes && t.lanes < t.width) t.lanes *= 2;
     lower_in(&l, t.partials);
     lower_out(&l, t.out);
-    t.n_blocks = lower_count(&l, blocks_count(group->space, PLAN_BLOCKS));
+    t.n_blocks = lower_count(&l, blocks_count(lf->f, g, PLAN_BLOCKS));
     if (t.op->op == IR_OP_reduce_max || t.op->op == IR_OP_reduce_min)
         t.n_rows = lower_count(&l, plan_count(lf->f->m, group->space));
     int64_t full = t.width / t.lanes, tail = t.width % t.lanes;
@@ -402,7 +394,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     emit_end(e);
     l.step->grain = 64;
     int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
-    PlanCost per_block = {.count = blocks_count(group->space, PLAN_BLOCKS), .bytes = bytes, .flops = t.width,
+    PlanCost per_block = {.count = blocks_count(lf->f, g, PLAN_BLOCKS), .bytes = bytes, .flops = t.width,
                           .map = IR_NONE, .table = IR_NONE};
     PlanCost result = {.count = plan_const(1), .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, per_block);
@@ -411,15 +403,15 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
 }
 
 /* Where partials lie: as if each slot were a row of some space. */
-static Sum sum_of(LowerFunc *lf, const Group *g, IrId v)
+static Sum sum_of(LowerFunc *lf, uint32_t g, IrId v)
 {
     const IrOp *op = fused_op(lf->f, v);
     Sum x = {.v = v, .s = lf->f->tiles->value[0][v]};
     PlanBuffer partials = {
         .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
-        .rows = blocks_count(g->space, PLAN_BLOCK_SLOTS), .width = ir_type_width(lf->f->m, &op->type), .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
+        .rows = blocks_count(lf->f, g, PLAN_BLOCK_SLOTS), .width = ir_type_width(lf->f->m, &op->type), .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
     x.part = (Partial){.buffer = plan_buffer(lf, partials), .type = op->type};
-    x.part.type.space = g->space;
+    x.part.type.space = lf->f->groups.data[g].space;
     return x;
 }
 
@@ -427,7 +419,7 @@ void lower_blocks(LowerFunc *lf, uint32_t g)
 {
     const Group *group = &lf->f->groups.data[g];
     Blocks b = {.sums = ARENA_ARRAY(lf->ctx->stage, Sum, group->roots.n), .n = group->roots.n};
-    for (unsigned i = 0; i < b.n; i++) b.sums[i] = sum_of(lf, group, group->roots.data[i]);
+    for (unsigned i = 0; i < b.n; i++) b.sums[i] = sum_of(lf, g, group->roots.data[i]);
     lower_kernels(lf, g, sum_blocks, &b);
     for (unsigned i = 0; i < b.n; i++) merge_blocks(lf, g, &b.sums[i]);
 }

@@ -96,7 +96,8 @@ static KirId sum_chunks(Lower *l, const Dot *d, Env leaf)
     unsigned n_outer = 0;
     while (d->dims[n_outer] != last->dim) n_outer++;
     for (unsigned k = n_outer + 1; k < d->n_dims; k++) env_set(&leaf, d->dims[k], ix_const(0));
-    int64_t n = d->size[n_outer], full = n / last->count, left = n % last->count, unrolled = full <= 4 ? full : 0;
+    int64_t n = d->size[n_outer], full = n / last->count, left = n % last->count;
+    int64_t unrolled = full <= l->f->tiles->group[0][l->g].unroll ? full : 0;
     bool outer = false;
     for (unsigned k = 0; k < n_outer; k++) outer |= d->size[k] != 1;
     if (!outer && full + (left != 0) == 1) {

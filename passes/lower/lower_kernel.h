@@ -37,32 +37,6 @@ typedef struct Image { /* known: map sends `row` to `image`, and has `row` at `p
     KirId row, image, position; /* position: KIR_NONE if the list is the elements' own order */
 } Image;
 
-/* Elements of a space, one after another, and what is gathered at each: see lower_ahead.c. */
-typedef struct WalkImage {
-    KirId image; /* of the walked element under the map */
-    IrId map;
-} WalkImage;
-typedef struct WalkLoad { /* of the row that `map` leads to; IR_NONE: of the walked element's */
-    uint32_t buffer;
-    IrId map;
-    IrType type;
-    Env env;
-} WalkLoad;
-typedef struct WalkLine { /* of a gathered row: elements from in_row + line * per_line on */
-    uint32_t buffer;
-    IrId map;
-    Lin in_row;
-    int64_t line, width, per_line;
-} WalkLine;
-typedef struct Walk {
-    bool on;
-    IrId space, list;        /* list: the map whose list gives the elements; IR_NONE: they come in their own order */
-    KirId element, position; /* of the element in the list, or in the space */
-    unsigned n_elements;     /* from this one on, that are walked together and read alike */
-    VEC(WalkImage) images;
-    VEC(WalkLoad) loads;
-    VEC(WalkLine) lines, asked; /* asked: by this walk and earlier ones of the kernel, which went over the same elements */
-} Walk;
 /* A value of the group in a private array (lower_stage.c): of some elements of the row, or of the row itself. */
 typedef struct Staged {
     IrId v;
@@ -89,14 +63,11 @@ typedef struct LowerFunc {
     bool vectors;
     uint32_t *buffer_of; /* by value: plan buffer of a stored root, or UINT32_MAX */
     uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
-    StrMap *kernels;      /* text -> index + 1 */
-    StrMap *split_kernels; /* likewise, of parts of rows */
     bool for_split;       /* the kernel under construction computes parts of rows, for the last step */
     bool for_narrow;      /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
     const KirKernel *waiting; /* such a kernel, with its step; or NULL */
     const PlanStep *waiting_step;
     VEC(RouteBuffer) routes;
-    bool failed;
 } LowerFunc;
 
 typedef struct Lower {
@@ -105,16 +76,15 @@ typedef struct Lower {
     Arena *arena;
     uint32_t g;
     IrId root; /* the value that the kernel is about, where it is not about the whole group; or IR_NONE */
-    Schedule s;
+    Schedule s; /* of the group, or of the value at hand */
+    uint32_t first_vec; /* dims before this position of a nest stay out of the vector */
     Emit e;
     KirKernel *kernel;
     PlanStep *step; /* joins the program when the kernel is finished */
     VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
     VEC(Memo) memos;
     VEC(Image) images;
-    Walk walk;
     int64_t rows_ahead; /* what is loaded of the group's rows is asked for so many rows before its turn; 0: it is not */
-    int64_t ahead_bytes; /* most that a walk asks for at an element */
     VEC(Staged) staged;
     VEC(StageAt) stage_at;
     bool split;          /* the kernel computes parts of rows: lower_split.c */
@@ -132,11 +102,8 @@ uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b);    /* the equal one if it is 
 uint32_t plan_value_buffer(LowerFunc *lf, IrId v);    /* of an argument or a stored root */
 KirBase kir_base_of(IrDtype t);                       /* in registers: bool is i1 */
 KirBase kir_elem_of(IrDtype t);                       /* in memory: bool is i8 */
-enum { WEAVE_LEAST_CHAIN = 40 };
-/* lower_weave.c: chains that do not depend on each other run side by side, in blocks where the longest takes more cycles. */
-void lower_weave(const Machine *machine, KirKernel *k, unsigned least_chain);
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g); /* fresh kernel and step */
-void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan, shared if it is there already */
+void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan */
 /* Parameters of the kernel, made on first use. */
 uint32_t lower_in(Lower *l, uint32_t buffer);
 uint32_t lower_out(Lower *l, uint32_t buffer);
@@ -190,15 +157,6 @@ Lin point_offset(const Lower *l, const IrType *t, const Env *env);
 KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env);
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env);
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
-
-/* ---- looking ahead (lower_ahead.c) ---- */
-/* Around the computation at one element of a walk, or at n of which it is the first; elements follow each other in the
-   space, or in the list of a map. */
-void walk_open(Lower *l, IrId space, IrId list, KirId element, KirId position, unsigned n);
-void walk_close(Lower *l); /* asks for what the walk will gather some elements later */
-void walk_image(Lower *l, IrId map, KirId element, KirId image); /* notes an image */
-void walk_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env); /* notes a load */
-int64_t ahead_default(const Machine *machine, int64_t bytes); /* distance for a kernel that gathers so much at an element */
 
 /* ---- sums (lower_reduce.c, lower_dims.c) ---- */
 KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */
@@ -308,7 +266,7 @@ void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums);
 
 /* ---- nests (lower_nest.c, lower_blocks.c) ---- */
 typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);
-/* Walks dims[0..n) of the given sizes: loops and register tiles by the schedule; the vector along l->s.vec. */
+/* Walks dims[0..n) of the given sizes: loops, vectors and register tiles by l->s. */
 void nest_dims(Lower *l, const IrType *dims, const Point *points, unsigned n, NestBody *body, void *user);
 /* The points of the nest by the names that a root has for its dims. */
 const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);

@@ -91,8 +91,8 @@ void nest_scalars(Lower *l, const IrType *t, int64_t tile, const Point *p, unsig
 void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *body, void *user)
 {
     Nest x = {.l = l, .t = t, .body = body, .user = user};
-    if (l->s.vec != IR_NONE) x.run = vec_run(l->f->machine, l->f->m, t, l->s.first_vec);
-    unroll_dims(&x, l->s.tile);
+    x.run = vec_run(l->f->m, t, l->first_vec, l->s.lanes);
+    unroll_dims(&x, l->s.vectors);
     Point *start = ARENA_ARRAY(l->arena, Point, n);
     for (unsigned i = 0; i < n; i++) {
         start[i] = p[i];
@@ -223,9 +223,6 @@ static void group_tile(Lower *l, const Point *p, unsigned n, void *user)
 
 enum { LEVEL_MAX = 8 };
 
-/* Vectors of sums that one walk takes in. */
-static int64_t walk_vectors(const Lower *l) { return l->f->machine->registers * 7 / 16; }
-
 typedef struct Level { /* roots of the same dims that are computed in one walk, or stored together */
     const IrId *roots;
     unsigned n;
@@ -264,11 +261,8 @@ static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
 static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
 {
     Schedule whole = l->s, own = l->f->tiles->value[0][x->roots[0]];
-    l->s.vec = own.vec;
     l->s.lanes = own.lanes;
-    l->s.first_vec = 0;
-    int64_t most = tile_together(l->f->machine);
-    l->s.tile = x->n > 1 && own.tile > most ? (uint8_t)most : own.tile;
+    l->s.vectors = x->n > 1 && own.vectors > whole.beside ? whole.beside : own.vectors;
     nest_dims(l, &fused_op(l->f, x->roots[0])->type, &(Point){row, env_empty()}, 1, body, (void *)(uintptr_t)x);
     l->s = whole;
 }
@@ -292,14 +286,14 @@ static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *do
 static int64_t count_vectors(const Lower *l, IrId v)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    VecRun run = vec_run(l->f->machine, l->f->m, t, 0);
+    VecRun run = vec_run(l->f->m, t, 0, l->f->machine->lanes);
     int64_t n = 1;
     for (uint32_t k = 0; k < t->n_dims; k++) {
         int64_t size = l->f->m->dims.data[t->dims[k]].size, unit = 1;
         for (unsigned i = 0; i < run.n; i++)
             if (run.vec[i].dim == t->dims[k]) unit = run.vec[i].count;
         if (__builtin_mul_overflow(n, (size + unit - 1) / unit, &n)) return INT64_MAX / 2;
-        if (n > walk_vectors(l)) return n;
+        if (n > l->s.walk) return n;
     }
     return n;
 }
@@ -324,12 +318,9 @@ static Accs level_accs(Lower *l, const IrId *roots, unsigned n, KirId row)
     Collect c = {0};
     Schedule whole = l->s;
     for (unsigned i = 0; i < n; i++) {
-        Schedule own = l->f->tiles->value[0][roots[i]];
         c.v = roots[i];
-        l->s.vec = own.vec;
-        l->s.lanes = own.lanes;
-        l->s.first_vec = 0;
-        l->s.tile = UINT8_MAX;
+        l->s.lanes = l->f->tiles->value[0][roots[i]].lanes;
+        l->s.vectors = INT64_MAX;
         nest_dims(l, &fused_op(l->f, roots[i])->type, &(Point){row, env_empty()}, 1, collect_points, &c);
     }
     l->s = whole;
@@ -346,7 +337,7 @@ static bool fits_registers(const Lower *l, const IrId *a, unsigned n_a, const Ir
     int64_t n = 0;
     for (unsigned i = 0; i < n_a; i++) n += count_vectors(l, a[i]);
     for (unsigned i = 0; i < n_b; i++) n += count_vectors(l, b[i]);
-    return n <= walk_vectors(l);
+    return n <= l->s.walk;
 }
 
 static void mark_done(const Group *g, const IrId *roots, unsigned n, bool *done)
@@ -463,15 +454,14 @@ static void concat_tile(Lower *l, const Point *p)
     const IrOp *op = fused_op(l->f, root);
     Part part = {.root = root};
     while (op->type.dims[part.k] != op->attr.dim) part.k++;
-    Schedule whole = l->s;
     for (uint32_t i = 0; i < op->n_args; i++) {
         const IrType *t = &fused_op(l->f, op->args[i])->type;
         part.value = op->args[i];
-        l->s.first_vec = (uint8_t)part.k; /* what lies before is not dense in the result */
+        l->first_vec = part.k; /* what lies before is not dense in the result */
         nest_dims(l, t, p, 1, part_tile, &part);
         part.off += l->f->m->dims.data[t->dims[part.k]].size;
     }
-    l->s = whole;
+    l->first_vec = 0;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------- */
@@ -508,9 +498,10 @@ static void unit_body_over(Lower *l, const IrType *nest)
 static void unit_rows(Lower *l)
 {
     const Group *g = &l->f->groups.data[l->g];
+    VecRun run = vec_run(l->f->m, &g->nest, 0, l->s.lanes);
     l->step->extent = plan_const(1);
     if (g->kind != GROUP_CONCAT && g->nest.n_dims >= 2 && l->f->m->dims.data[g->nest.dims[0]].size > 1 &&
-        g->nest.dims[0] != l->s.vec)
+        !(run.n && g->nest.dims[0] == run.vec[0].dim))
         unit_body_over(l, &g->nest);
     else
         rows_body(l, &(Point){KIR_NONE, env_empty()}, 1);
@@ -523,11 +514,7 @@ static void plain_rows(Lower *l, IrId space)
     l->step->extent = plan_count(l->f->m, space);
     KirId row = emit_for(&l->e, emit_index(&l->e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS,
                          l->f->m->spaces.data[space].name);
-    GroupKind kind = l->f->groups.data[l->g].kind;
-    bool walks = kind != GROUP_ROWS && kind != GROUP_NTH; /* whose sums walk other elements */
-    if (walks) walk_open(l, space, IR_NONE, row, row, 1);
     rows_body(l, &(Point){row, env_empty()}, 1);
-    if (walks) walk_close(l);
     emit_end(&l->e);
 }
 
@@ -555,8 +542,8 @@ static void lower_one(LowerFunc *lf, uint32_t g, void *user)
     Lower l;
     lower_begin(&l, lf, g);
     if (group->nest.space == IR_UNIT) unit_rows(&l);
-    else if (l.s.row_tile > 1) lower_product_rows(&l, group->nest.space);
-    else if (l.s.row_lanes) lower_rows(&l, group->nest.space);
+    else if (l.s.rows > 1) lower_product_rows(&l, group->nest.space);
+    else if (l.s.along_rows) lower_rows(&l, group->nest.space);
     else plain_rows(&l, group->nest.space);
     l.step->grain = l.s.grain;
     bool by_rows = group->kind == GROUP_ROWS || group->kind == GROUP_NTH;

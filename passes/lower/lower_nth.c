@@ -60,19 +60,15 @@ static KirId element_id(const Nth *n, KirId element)
     return emit_load(&n->l->e, lower_in(n->l, lower_map_buffer(n->l, PLAN_IDS, space)), kir_type(KIR_I64, 1), element, 1, 1);
 }
 
-/* The first walk asks for what it gathers; later ones find it there. */
-static void walk(const Nth *n, bool first, bool ids, TakeBody *take)
+static void walk(const Nth *n, bool ids, TakeBody *take)
 {
     Lower *l = n->l;
     IrId map = n->op->attr.map;
-    const IrMap *m = &l->f->m->maps.data[map];
     KirId position = emit_for(&l->e, n->row.lo, n->row.hi, 1, KIR_SEQ, "elements"), element = row_element(l, map, position);
     stage_enter(l, &n->row, element, position);
-    if (first) walk_open(l, m->from, m->sorted ? IR_NONE : map, element, position, 1);
     KirId id = ids ? element_id(n, element) : KIR_NONE;
     for (unsigned i = 0; i < n->n; i++)
         take(n, &n->s[i], emit_splat(&l->e, point_full(l, n->op->args[0], element, &n->s[i].p->env), n->s[i].x.lanes), id);
-    if (first) walk_close(l);
     stage_leave(l, &n->row, 1);
     emit_end(&l->e);
 }
@@ -156,7 +152,7 @@ static void halve(const Nth *n)
         s->a = emit_var(e, "a", farthest(n, s, false));
         s->b = emit_var(e, "b", farthest(n, s, true));
     }
-    walk(n, false, false, take_half);
+    walk(n, false, take_half);
     for (unsigned i = 0; i < n->n; i++) {
         Search *s = &n->s[i];
         KirId up = op2(n, KIR_le, s->c, s->k);
@@ -203,13 +199,13 @@ void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsign
         n.s[i] = (Search){.v = ops[i / n_points], .p = at, .x = kir_type(base, lanes), .i = kir_type(narrow ? KIR_I32 : KIR_I64, lanes)};
         begin(&n, &n.s[i]);
     }
-    walk(&n, true, false, take_bounds);
+    walk(&n, false, take_bounds);
     emit_loop(&l->e);
     emit_break_if(&l->e, emit_op2(&l->e, KIR_xor, any_open(&n), emit_int(&l->e, kir_type(KIR_I1, 1), 1)));
     halve(&n);
     emit_end(&l->e);
     for (unsigned i = 0; i < n.n; i++) begin_last(&n, &n.s[i]);
-    walk(&n, false, true, take_found);
+    walk(&n, true, take_found);
     for (unsigned i = 0; i < n.n; i++) {
         const Search *x = &n.s[i];
         emit_freeze(&l->e, x->id);

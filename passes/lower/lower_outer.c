@@ -39,7 +39,7 @@ static void copy_panel(Lower *l, Strip *s)
     IrId b = s->op->args[1];
     KirType type = kir_type(kir_base_of(s->op->type.dtype), 1);
     int64_t lanes = env_lanes(&s->columns[0].env, &fused_op(l->f, b)->type);
-    s->copy = emit_ins(e, (KirIns){.op = KIR_alloc, .type = type, .i = l->s.row_strip * s->n_columns * lanes});
+    s->copy = emit_ins(e, (KirIns){.op = KIR_alloc, .type = type, .i = l->s.strip * s->n_columns * lanes});
     KirId row = emit_for(e, s->first, s->last, 1, KIR_SEQ, "a copy of the panel");
     stage_enter(l, s->span, row, row);
     for (unsigned c = 0; c < s->n_columns; c++) {
@@ -65,10 +65,10 @@ static void fetch_ahead(Lower *l, const Strip *s, IrId v, KirId row, const Env *
     Emit *e = &l->e;
     IrId stored = fused_storage(l->f, v);
     uint32_t group = l->f->group_of.data[stored];
-    if (!l->s.fetched || group == l->g || (group == GROUP_NONE && fused_op(l->f, stored)->op != IR_OP_arg)) return;
+    if (!l->s.far || group == l->g || (group == GROUP_NONE && fused_op(l->f, stored)->op != IR_OP_arg)) return;
     const IrType *a = &fused_op(l->f, s->op->args[0])->type;
-    int64_t columns = ir_type_width(l->f->m, a), tiles = (columns + l->s.row_tile - 1) / l->s.row_tile;
-    int64_t width = ir_type_width(l->f->m, &fused_op(l->f, v)->type), strip = l->s.row_strip;
+    int64_t columns = ir_type_width(l->f->m, a), tiles = (columns + l->s.rows - 1) / l->s.rows;
+    int64_t width = ir_type_width(l->f->m, &fused_op(l->f, v)->type), strip = l->s.strip;
     Lin place = point_offset(l, a, env), at = {0};
     KirId done = emit_op2(e, KIR_mul, lin_emit(e, &place), emit_index(e, strip * width));
     lin_add(&at, s->first, width);
@@ -115,7 +115,7 @@ static void panel(Lower *l, const Point *columns, unsigned n, void *user)
     s.columns = columns;
     s.n_columns = n;
     if (l->s.copied && !stage_has(l, fused_storage(l->f, s.op->args[1]))) copy_panel(l, &s);
-    nest_scalars(l, &fused_op(l->f, s.op->args[0])->type, l->s.row_tile, columns, n, outer_tile, &s);
+    nest_scalars(l, &fused_op(l->f, s.op->args[0])->type, l->s.rows, columns, n, outer_tile, &s);
 }
 
 void lower_outer(Lower *l, IrId v, const Partial *part, const StageSpan *strip)

@@ -1,5 +1,5 @@
 /* What a kernel and its step are made of: plan buffers, parameters made on first use, and the kernel's entry in the
-   plan. A kernel whose text is there already is shared. */
+   plan. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -128,7 +128,6 @@ uint32_t lower_out(Lower *l, uint32_t buffer) { return param_for(l, buffer, true
 
 static bool same_count(const PlanCount *a, const PlanCount *b)
 {
-    if (a->kind == PLAN_AHEAD && b->kind == PLAN_AHEAD) return true; /* one for the kernel */
     return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block &&
            a->max == b->max;
 }
@@ -142,7 +141,7 @@ KirId lower_count(Lower *l, PlanCount c)
     if (p == l->step->args.n) {
         PlanArg arg = {.count = c};
         VEC_PUSH(l->arena, &l->step->args, arg);
-        emit_param(&l->e, (KirParam){.name = arena_printf(l->arena, "%s%u", c.kind == PLAN_AHEAD ? "ahead" : "n", p),
+        emit_param(&l->e, (KirParam){.name = arena_printf(l->arena, "n%u", p),
                                     .kind = KIR_SCALAR, .elem = KIR_I64});
     }
     return emit_ins(&l->e, (KirIns){.op = KIR_param, .type = kir_type(KIR_I64, 1), .i = p});
@@ -195,22 +194,10 @@ static KirKernel *narrow_kernel(Lower *l)
     return copy;
 }
 
-static const char *kernel_text(Lower *l, const KirKernel *narrow)
-{
-    StrBuf text = {.arena = l->arena};
-    kir_print_code(l->kernel, &text);
-    if (narrow) kir_print_code(narrow, &text);
-    return strbuf_cstr(&text);
-}
-
 static uint32_t join_plan(Lower *l, const char *kind)
 {
     HostPlan *plan = l->lf->plan;
     KirKernel *narrow = narrow_kernel(l);
-    const char *text = kernel_text(l, narrow);
-    uintptr_t known = (uintptr_t)strmap_get(l->lf->kernels, text);
-    if (known) return (uint32_t)known - 1;
-    if (!kir_verify(l->kernel, l->lf->ctx->diags) || (narrow && !kir_verify(narrow, l->lf->ctx->diags))) l->lf->failed = true;
     l->kernel->name = arena_printf(l->arena, "k%u_%s", plan->kernels.n, kind);
     uint32_t line = 0, col = 0;
     if (l->step->span.source) source_line_col(l->step->span.source, l->step->span.begin, &line, &col);
@@ -220,7 +207,6 @@ static uint32_t join_plan(Lower *l, const char *kind)
         narrow->comment = arena_printf(l->arena, "%s; for 16 vector registers", l->kernel->comment);
     }
     VEC_PUSH(l->arena, &plan->kernels, ((PlanKernel){{[PLAN_WIDE] = l->kernel, [PLAN_NARROW] = narrow}}));
-    strmap_put(l->lf->kernels, text, (void *)(uintptr_t)plan->kernels.n); /* NOLINT: an index as a pointer */
     return plan->kernels.n - 1;
 }
 
@@ -231,11 +217,7 @@ void lower_finish(Lower *l, const char *kind)
     s->span = fused_op(l->f, g->roots.data[0])->span;
     s->nan_value = l->root != IR_NONE ? l->root : g->roots.data[0];
     s->label = lower_label(l->lf, l->g, l->root, kind);
-    for (uint32_t i = 0; i < s->args.n; i++)
-        if (!s->args.data[i].is_buffer && s->args.data[i].count.kind == PLAN_AHEAD)
-            s->args.data[i].count.value = ahead_default(l->f->machine, l->ahead_bytes);
     if (!s->cost.n && !l->split) lower_costs(l);
-    if (l->lf->vectors) lower_weave(l->f->machine, l->kernel, WEAVE_LEAST_CHAIN);
     for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
     if (l->split) {
         split_finish(l);

@@ -141,7 +141,6 @@ KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env)
 
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
 {
-    walk_load(l, buffer, t, row, env);
     Env own = env_only(env, t);
     if (l->rows_ahead && t->space == l->f->groups.data[l->g].space && own.n_vec) {
         KirId ahead = emit_op2(&l->e, KIR_add, row, emit_index(&l->e, l->rows_ahead));
@@ -188,7 +187,6 @@ static KirId load_image(Lower *l, IrId map, KirId element)
     }
     if (to == UINT32_MAX) to = lower_map_buffer(l, PLAN_MAP_TO, map);
     KirId image = emit_convert(&l->e, KIR_I64, emit_load(&l->e, lower_in(l, to), kir_type(KIR_I32, 1), row, 1, 1));
-    walk_image(l, map, element, image);
     return image;
 }
 

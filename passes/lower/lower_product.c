@@ -11,7 +11,6 @@
 #include "passes/lower/lower_kernel.h"
 
 enum { WIDE_LINES = 4 };
-enum { MOST_WRITTEN = 384 /* operations of a tile that are written one behind the other */ };
 
 /* Elements of a line. */
 static int64_t line_of(const Lower *l) { return machine_line_of(l->f->machine, sizeof(float)); }
@@ -43,7 +42,7 @@ static bool is_streamed(Lower *l, const Product *x, IrId last)
     IrId a = x->op->args[0], s = fused_storage(l->f, a);
     const IrType *t = &fused_op(l->f, a)->type;
     bool stored = l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg;
-    return stored && l->s.row_block > 1 && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
+    return stored && l->s.stream && l->s.block > 1 && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
            t->n_dims && t->dims[t->n_dims - 1] == last && l->f->m->dims.data[last].size >= WIDE_LINES * line_of(l);
 }
 
@@ -52,8 +51,8 @@ static void fetch_rows(Lower *l, const Product *x, const DimLoop *loops)
 {
     IrId a = x->op->args[0];
     const IrType *t = &fused_op(l->f, a)->type;
-    int64_t tile = l->s.row_tile * ir_type_width(l->f->m, t);
-    int64_t ahead = machine_fetch_room(l->f->machine) / (int64_t)sizeof(float), rows = (ahead + tile - 1) / tile * l->s.row_tile;
+    int64_t tile = l->s.rows * ir_type_width(l->f->m, t);
+    int64_t rows = (l->s.stream + tile - 1) / tile * l->s.rows;
     KirId done = KIR_NONE;
     for (unsigned i = 0; i < x->n; i++) {
         if (x->p[i].row == done) continue;
@@ -168,7 +167,7 @@ static void tile(Lower *l, const KirId *kept, KirId row, int64_t n_rows, const P
 {
     Emit *e = &l->e;
     Point *p = points_of_tile(l, row, n_rows, columns, n_columns);
-    l->rows_ahead = n_rows > 1 ? 2 * n_rows : 0;
+    l->rows_ahead = n_rows > 1 ? l->s.ahead * n_rows : 0;
     if (kept) {
         keep_sums(l, kept, p, (unsigned)n_rows * n_columns);
         KirId at = emit_for(e, emit_index(e, 0), emit_index(e, n_rows), 1, KIR_SEQ, "rows of the tile");
@@ -180,13 +179,13 @@ static void tile(Lower *l, const KirId *kept, KirId row, int64_t n_rows, const P
     l->rows_ahead = 0;
 }
 
-/* Arrays for the sums of a tile where so much follows from them that it is written for one row. */
+/* Arrays for the sums of a tile whose rows are written as one, in a loop. */
 static const KirId *arrays_of_tile(Lower *l)
 {
     const Group *g = &l->f->groups.data[l->g];
-    int64_t points = l->s.row_tile * l->s.tile;
+    int64_t points = l->s.rows * l->s.vectors;
     KirId *kept = ARENA_ARRAY(l->arena, KirId, g->roots.n);
-    if (group_flops(l->f, l->g) * points <= MOST_WRITTEN) return NULL;
+    if (!l->s.kept) return NULL;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i];
         bool sum = group_kind_of(l->f->f, l->f->m, v) == GROUP_PRODUCT && !group_root_is_narrow(l->f, g, v);
@@ -201,8 +200,8 @@ static void panel(Lower *l, const Point *columns, unsigned n_columns, void *user
 {
     Emit *e = &l->e;
     const RowBlock *b = user;
-    KirId row = emit_for(e, b->first, b->middle, l->s.row_tile, KIR_SEQ, "tiles of rows");
-    tile(l, b->kept, row, l->s.row_tile, columns, n_columns);
+    KirId row = emit_for(e, b->first, b->middle, l->s.rows, KIR_SEQ, "tiles of rows");
+    tile(l, b->kept, row, l->s.rows, columns, n_columns);
     emit_end(e);
     row = emit_for(e, b->middle, b->last, 1, KIR_SEQ, "rows that are left");
     tile(l, NULL, row, 1, columns, n_columns);
@@ -214,9 +213,9 @@ void lower_product_rows(Lower *l, IrId space)
     Emit *e = &l->e;
     const Group *g = &l->f->groups.data[l->g];
     RowBlock b = {.kept = arrays_of_tile(l)};
-    KirId rows = lower_count(l, plan_count(l->f->m, space)), size = emit_index(e, l->s.row_block);
-    KirId width = emit_index(e, l->s.row_tile);
-    l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = l->s.row_block, .max = INT64_MAX};
+    KirId rows = lower_count(l, plan_count(l->f->m, space)), size = emit_index(e, l->s.block);
+    KirId width = emit_index(e, l->s.rows);
+    l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = l->s.block, .max = INT64_MAX};
     KirId block = emit_for(e, emit_index(e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS, "blocks of rows");
     b.first = emit_op2(e, KIR_mul, block, size);
     b.last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b.first, size), rows);

@@ -91,11 +91,8 @@ static void take_elements(Lower *l, Accs s, const StageSpan *x)
 {
     KirId position = emit_for(&l->e, x->from, x->to, 1, KIR_SEQ, "elements");
     KirId element = row_element(l, x->map, position);
-    const IrMap *m = &l->f->m->maps.data[x->map];
     stage_enter(l, x, element, position);
-    walk_open(l, m->from, m->sorted ? IR_NONE : x->map, element, position, 1);
     take_element(l, s, element);
-    walk_close(l);
     stage_leave(l, x, 1);
     emit_end(&l->e);
 }

@@ -4,9 +4,6 @@
      %5 = div %1, gather(%4 via x.nnz.row)     16 values, 16 images, 16 gathered divisors, one division */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
-#include "passes/context/rows.h"
-
-enum { MOST_BLOCK = 512, LEAST_BLOCKS = 4 /* for each thread, on the expected graph */ };
 
 unsigned rows_at_once(const Lower *l) { return (unsigned)l->f->machine->lanes; }
 
@@ -14,14 +11,6 @@ const char *rows_label(const Lower *l, const char *what)
 {
     unsigned n = rows_at_once(l);
     return arena_printf(l->arena, "%s %s", n == 16 ? "sixteen" : n == 8 ? "eight" : "four", what);
-}
-
-/* Rows of an iteration. */
-static int64_t block_rows(const Lower *l)
-{
-    int64_t rows = MOST_BLOCK;
-    while (rows > KIR_MAX_LANES && rows * LEAST_BLOCKS * l->f->machine->threads > EXPECTED_NODES) rows /= 2;
-    return rows;
 }
 
 /* Where values are computed: a vector of rows from `row` on, or those of an index vector. */
@@ -147,7 +136,7 @@ static void vector_of_rows(Lower *l, KirId row)
 void lower_rows(Lower *l, IrId space)
 {
     Emit *e = &l->e;
-    int64_t n = block_rows(l);
+    int64_t n = l->s.block;
     KirId rows = lower_count(l, plan_count(l->f->m, space));
     l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = space, .block = n, .max = INT64_MAX};
     KirId block = emit_for(e, emit_index(e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS, "blocks of rows");
@@ -162,5 +151,4 @@ void lower_rows(Lower *l, IrId space)
     lower_row(l, row);
     emit_end(e);
     emit_end(e);
-    l->s.grain = l->s.grain > n ? l->s.grain / n : 1;
 }

@@ -26,7 +26,6 @@ KirId split_walk(Lower *l, StageSpan *x, bool joins, bool upto)
     KirId behind = joins ? emit_select(e, emit_op2(e, KIR_lt, walk, phase), x->hi, none) : none;
     if (!upto) x->lo = emit_select(e, turn, split_arg(l, PLAN_SPLIT_FROM), x->lo);
     x->hi = emit_select(e, turn, split_arg(l, PLAN_SPLIT_TO), behind);
-    l->walk.asked.n = 0; /* too long ago to be in the cache */
     return turn;
 }
 
@@ -87,27 +86,11 @@ void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t
 {
     const Group *group = &lf->f->groups.data[g];
     const PlanStep *step = &lf->prog->steps.data[lf->prog->steps.n - 1];
-    if (!lf->vectors || lf->failed || step->cut == IR_NONE) return;
+    if (!lf->vectors || step->cut == IR_NONE) return;
     ICE_UNLESS(step->extent.kind == PLAN_COUNT && step->extent.space == group->space); /* an iteration is a row of the map */
     lf->for_split = true;
     make(lf, g, NULL);
     lf->for_split = false;
-}
-
-/* Equal ones are one. */
-static uint32_t join_splits(Lower *l)
-{
-    HostPlan *plan = l->lf->plan;
-    StrBuf text = {.arena = l->arena};
-    kir_print_code(l->kernel, &text);
-    uintptr_t known = (uintptr_t)strmap_get(l->lf->split_kernels, strbuf_cstr(&text));
-    if (known) return (uint32_t)known - 1;
-    if (!kir_verify(l->kernel, l->lf->ctx->diags)) l->lf->failed = true;
-    l->kernel->name = arena_printf(l->arena, "s%u_rows", plan->splits.n);
-    l->kernel->comment = arena_printf(l->arena, "%s; parts of very long rows", l->step->label);
-    VEC_PUSH(l->arena, &plan->splits, l->kernel);
-    strmap_put(l->lf->split_kernels, strbuf_cstr(&text), (void *)(uintptr_t)plan->splits.n); /* NOLINT: an index as a pointer */
-    return plan->splits.n - 1;
 }
 
 /* But for states: memory lives as long as the step needs it. */
@@ -149,6 +132,7 @@ static void find_reads(Lower *l, PlanSplit *out)
 
 void split_finish(Lower *l)
 {
+    HostPlan *plan = l->lf->plan;
     PlanStep *step = &l->lf->prog->steps.data[l->lf->prog->steps.n - 1];
     const char *why = l->walks > PLAN_SPLIT_WALKS || l->step->args.n > PLAN_SPLIT_ARGS ? "too many walks or arguments"
                       : reads_more(l, step) ? "parts of a row would read what a row does not" : NULL;
@@ -157,7 +141,10 @@ void split_finish(Lower *l)
     if (why) return;
     PlanSplit *split = ARENA_NEW(l->arena, PlanSplit);
     split->walks = l->walks;
-    split->kernel = join_splits(l);
+    split->kernel = plan->splits.n;
+    l->kernel->name = arena_printf(l->arena, "s%u_rows", plan->splits.n);
+    l->kernel->comment = arena_printf(l->arena, "%s; parts of very long rows", l->step->label);
+    VEC_PUSH(l->arena, &plan->splits, l->kernel);
     find_reads(l, split);
     for (uint32_t i = 0; i < l->step->args.n; i++) VEC_PUSH(l->arena, &split->args, l->step->args.data[i]);
     ICE_UNLESS(step->kind == PLAN_STEP_KERNEL && split->walks);

@@ -11,8 +11,6 @@
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
-enum { PRODUCT_ROWS = 4, STRIP_ROWS = 16 }; /* rows of a product: of short rows, of a strip at most */
-
 /* ---- arrays ---------------------------------------------------------------------------------------------- */
 
 static void add_array(Lower *l, IrId v, bool of_row)
@@ -35,7 +33,7 @@ void stage_begin(Lower *l)
 {
     const Group *g = &l->f->groups.data[l->g];
     l->staged.n = 0;
-    l->stage_rows = l->f->tiles->staged[l->g];
+    l->stage_rows = l->s.staged;
     l->stage_scopes = l->e.scopes.n;
     for (uint32_t i = 0; i < g->inner.n; i++) add_array(l, g->inner.data[i], false);
     for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_ROWS; i++)
@@ -141,10 +139,8 @@ static void fill_points(Lower *l, const uint32_t *list, unsigned first, unsigned
         const Staged *s = &l->staged.data[list[i]];
         Fill x = {s->v, store && is_stored(l, s), s->array};
         Schedule own = l->f->tiles->value[0][s->v];
-        l->s.vec = own.vec;
         l->s.lanes = own.lanes;
-        l->s.first_vec = 0;
-        l->s.tile = own.tile;
+        l->s.vectors = own.vectors;
         nest_dims(l, &fused_op(l->f, s->v)->type, p, n, fill_tile, &x);
         l->s = whole;
     }
@@ -172,7 +168,7 @@ static void fill_run(Lower *l, const uint32_t *list, unsigned first, unsigned la
                      unsigned rows)
 {
     Emit *e = &l->e;
-    Point p[STRIP_ROWS];
+    Point *p = ARENA_ARRAY(l->arena, Point, rows);
     KirId position = emit_for(e, x->from, x->to, rows, KIR_SEQ, "staged elements");
     for (unsigned i = 0; i < rows; i++) {
         KirId at = emit_op2(e, KIR_add, position, emit_index(e, i));
@@ -180,11 +176,7 @@ static void fill_run(Lower *l, const uint32_t *list, unsigned first, unsigned la
         p[i] = (Point){row_element(l, x->map, at), env_empty()};
         stage_enter(l, x, p[i].row, at);
     }
-    const Group *g = &l->f->groups.data[l->g];
-    const IrMap *m = x->map == IR_NONE ? NULL : &l->f->m->maps.data[x->map];
-    walk_open(l, m ? m->from : g->space, !m || m->sorted ? IR_NONE : x->map, p[0].row, position, rows);
     fill_points(l, list, first, last, store, p, rows);
-    walk_close(l);
     stage_leave(l, x, rows);
     emit_end(e);
 }
@@ -297,16 +289,6 @@ static bool is_product(const Lower *l, const Staged *s)
     return l->lf->vectors && group_kind_of(l->f->f, l->f->m, s->v) == GROUP_PRODUCT;
 }
 
-/* Rows of a product that are summed together: the sums of narrow ones fill the registers only with more rows, of which a
-   strip has enough. */
-static unsigned product_rows(const Lower *l, const Staged *s, const StageSpan *x)
-{
-    int64_t lanes = rows_at_once(l), vectors = (ir_type_width(l->f->m, &fused_op(l->f, s->v)->type) + lanes - 1) / lanes;
-    unsigned rows = STRIP_ROWS;
-    while (rows > PRODUCT_ROWS && rows * vectors > l->f->machine->registers / 2) rows /= 2;
-    return x->map == IR_NONE ? rows : PRODUCT_ROWS;
-}
-
 /* Value by value; those that are computed one element at a time share a loop with their neighbours. */
 static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, const StageSpan *x)
 {
@@ -322,7 +304,7 @@ static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, con
         }
         bool product = is_product(l, s);
         while (!product && end < n && !is_product(l, &all[list[end]]) && !takes_lanes(l, &all[list[end]], x)) end++;
-        fill_run(l, list, i, end, store, x, product ? product_rows(l, s, x) : 1);
+        fill_run(l, list, i, end, store, x, product ? (unsigned)l->f->tiles->value[0][s->v].rows : 1);
     }
 }
 

@@ -3,6 +3,9 @@
      fuse       which values have memory, which groups compute them
      schedule   lanes, tiles and blocks of each group
      lower      each group to a kernel and its steps
+     prefetch   what a walk gathers is asked for before its turn
+     share      equal kernels are one
+     weave      the order of operations inside a kernel
      cone       which rows of a kernel later ones need
      connect    which steps run together, strip by strip
      memplan    arena buffers to slots
@@ -11,6 +14,7 @@
 #include "base/ice.h"
 #include "passes/pipeline/budget.h"
 #include "passes/fuse/fuse.h"
+#include "passes/kernel/kernel_passes.h"
 #include "passes/lower/lower.h"
 #include "passes/plan/planning.h"
 
@@ -32,7 +36,6 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
     if (!schedule_one(ctx, f)) return NULL;
     uint32_t *buffer_of;
     HostPlan *plan = lower_only(ctx, fm, f, &buffer_of);
-    if (!plan) return NULL;
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     if (!ctx->disabled[PASS_cone]) cone_program(&quiet, f, plan->programs.data[0], buffer_of);
@@ -86,9 +89,17 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     pass_begin(ctx, PASS_lower, schedule_print, fm);
     uint32_t **buffer_of = ARENA_ARRAY(ctx->stage, uint32_t *, fm->funcs.n + 1);
     HostPlan *plan = lower_funcs(ctx, fm, buffer_of);
-    if (!plan) return NULL;
     plan->schedule = strbuf_cstr(&schedule);
     pass_end(ctx, PASS_lower, print_kernels, plan);
+    pass_begin(ctx, PASS_prefetch, print_kernels, plan);
+    if (!ctx->disabled[PASS_prefetch]) prefetch_plan(ctx, fm, plan);
+    pass_end(ctx, PASS_prefetch, print_kernels, plan);
+    pass_begin(ctx, PASS_share, print_kernels, plan);
+    if (!share_plan(ctx, fm, plan)) return NULL;
+    pass_end(ctx, PASS_share, print_kernels, plan);
+    pass_begin(ctx, PASS_weave, print_kernels, plan);
+    if (!ctx->disabled[PASS_weave]) weave_plan(ctx, fm, plan);
+    pass_end(ctx, PASS_weave, print_kernels, plan);
     pass_begin(ctx, PASS_cone, print_plan, plan);
     for (uint32_t i = 0; i < fm->funcs.n && !ctx->disabled[PASS_cone]; i++)
         cone_program(ctx, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);

@@ -137,7 +137,7 @@ static bool fits_a_tile(const FusedFunc *f, IrId v)
     bool fits = t->n_dims <= 1;
     for (unsigned narrow = 0; narrow < 2; narrow++) {
         const Schedule *s = &f->tiles->value[narrow][v];
-        int64_t most = tile_together(f->machine), vectors = s->tile < most ? s->tile : most;
+        int64_t most = f->tiles->group[narrow][f->group_of.data[v]].beside, vectors = s->vectors < most ? s->vectors : most;
         fits &= ir_type_width(f->m, t) <= vectors * s->lanes;
     }
     return fits;

@@ -44,7 +44,7 @@ static IrType turned(IrType t, unsigned turn)
 static double vectors_of(const Layout *l, const IrType *t)
 {
     const IrModule *m = l->r.b.m;
-    VecRun run = vec_run(l->ctx->machine, m, t, 0);
+    VecRun run = vec_run(m, t, 0, l->ctx->machine->lanes);
     double n = 1;
     for (uint8_t k = 0; k < t->n_dims; k++) {
         int64_t size = m->dims.data[t->dims[k]].size;

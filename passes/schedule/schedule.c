@@ -3,16 +3,27 @@
 
      group rows of edge.dst : node[F = 64]   ->  threads over nodes, 4 vectors of 16 lanes summed together
    Only this file and lower know vectors and registers. No choice here changes a bit of any result. */
+#include "ir/kernel.h"
+#include "passes/context/rows.h"
 #include "passes/group/schedule_text.h"
 #include "passes/schedule/schedule.h"
 
-enum { MOST_PANEL = 4, LEAST_ROWS = 2, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 }; /* of products */
+enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 }; /* of products */
+enum { PRODUCT_BLOCK = 96 }; /* rows, whatever the machine: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks */
+enum { MOST_WRITTEN = 384 }; /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions keeps */
+enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
+enum { TILES_BEFORE = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
+enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
+enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
+enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
 
-/* Shares of the registers: of sums of a tile, of values of one, of sums of one walk; outer products from so many vectors on. */
-static uint8_t sums_tile(const FusedFunc *f) { return (uint8_t)(f->machine->registers / 4); }
-static uint8_t map_tile(const FusedFunc *f) { return (uint8_t)(f->machine->registers / 8); }
+/* Shares of the registers: of sums of a tile, of values of one, of sums of one walk that share it; outer products from so many vectors on. */
+static int64_t sums_tile(const FusedFunc *f) { return f->machine->registers / 4; }
+static int64_t map_tile(const FusedFunc *f) { return f->machine->registers / 8; }
+static int64_t walk_sums(const FusedFunc *f) { return f->machine->registers * 7 / 16; }
 static int64_t most_sums(const FusedFunc *f) { return f->machine->registers * 3 / 8; }
 static int64_t outer_sums(const FusedFunc *f) { return f->machine->registers * 2; }
+static int64_t woven_registers(const FusedFunc *f) { return f->machine->registers - 2; } /* two are for what the compiler spills */
 
 /* Registers that a vector takes. */
 static int64_t vectors_each(const FusedFunc *f, const IrType *t, const Schedule *s)
@@ -21,69 +32,114 @@ static int64_t vectors_each(const FusedFunc *f, const IrType *t, const Schedule 
     return bytes > each ? bytes / each : 1;
 }
 
+static int64_t vectors_of(const FusedFunc *f, const IrType *t, int64_t lanes) { return (ir_type_width(f->m, t) + lanes - 1) / lanes; }
+
 /* Vectors of a panel of t's dims, at most so many: panels are of one width if they can be. */
-static uint8_t panel_of(const IrModule *m, const IrType *t, const Schedule *s, int64_t most)
+static int64_t panel_of(const FusedFunc *f, const IrType *t, const Schedule *s, int64_t most)
 {
-    int64_t vectors = (ir_type_width(m, t) + s->lanes - 1) / s->lanes, panels = (vectors + most - 1) / most;
-    return (uint8_t)((vectors + panels - 1) / panels);
+    int64_t vectors = vectors_of(f, t, s->lanes), panels = (vectors + most - 1) / most;
+    return (vectors + panels - 1) / panels;
 }
 
 /* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums of
    products side by side are all there until the last is done, and so are their panels of columns in the first cache. */
-static void product_tile(const FusedFunc *f, const Group *g, Schedule *s)
+static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
     int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(f, &g->nest, s);
-    int64_t sums = machine_sums(f->machine, s->narrow), panel = machine_panel(f->machine, s->narrow);
+    int64_t sums = machine_sums(f->machine, narrow), panel = machine_panel(f->machine, narrow);
     int64_t column = reduced * s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype);
     while (products > 1 && panel > 1 && (panel * column > machine_panels_room(f->machine) || panel * products * each * LEAST_BESIDE > sums))
         panel--;
-    s->tile = panel_of(f->m, &g->nest, s, panel);
-    s->row_tile = (uint8_t)(sums / each / s->tile / (products ? products : 1));
-    if (s->row_tile > MOST_ROWS) s->row_tile = MOST_ROWS;
-    if (s->row_tile < LEAST_ROWS) s->row_tile = LEAST_ROWS;
-    s->row_block = 96 / s->row_tile * s->row_tile;
+    s->vectors = panel_of(f, &g->nest, s, panel);
+    s->rows = sums / each / s->vectors / (products ? products : 1);
+    if (s->rows > MOST_ROWS) s->rows = MOST_ROWS;
+    if (s->rows < LEAST_ROWS) s->rows = LEAST_ROWS;
+    s->block = PRODUCT_BLOCK / s->rows * s->rows;
 }
 
 /* A tile's rows of the result divide a line of the first operand where they can. */
-static void outer_tile(const FusedFunc *f, const Group *g, Schedule *s)
+static void outer_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
-    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4}; /* of 24 sums */
+    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4}; /* by vectors of the panel, of 24 sums: shares of what sums may fill */
     const IrOp *op = fused_op(f, g->roots.data[0]);
     const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
-    int64_t sums = machine_sums(f->machine, s->narrow);
-    VecRun run = vec_run(f->machine, f->m, b, 0);
-    s->lanes = (uint8_t)run_lanes(&run);
-    s->tile = panel_of(f->m, b, s, machine_panel(f->machine, s->narrow));
-    s->row_tile = (uint8_t)((s->narrow ? sums : rows[s->tile] * sums / 24) / vectors_each(f, b, s));
-    if (!s->row_tile) s->row_tile = 1;
-    s->row_strip = machine_strip_rows(f->machine);
-    s->copied = ir_type_width(f->m, b) > (int64_t)s->tile * s->lanes;
-    s->fetched = ir_type_width(f->m, a) >= WIDE_LINES * machine_line_of(f->machine, sizeof(float));
+    int64_t sums = machine_sums(f->machine, narrow);
+    VecRun run = vec_run(f->m, b, 0, f->machine->lanes);
+    s->lanes = run_lanes(&run);
+    s->vectors = panel_of(f, b, s, machine_panel(f->machine, narrow));
+    s->rows = (narrow ? sums : rows[s->vectors] * sums / 24) / vectors_each(f, b, s);
+    if (!s->rows) s->rows = 1;
+    s->strip = machine_strip_rows(f->machine);
+    s->copied = ir_type_width(f->m, b) > s->vectors * s->lanes;
+    s->far = ir_type_width(f->m, a) >= WIDE_LINES * machine_line_of(f->machine, sizeof(float));
 }
 
 /* Sums of one row: all of them if they fit, so that what is gathered is gathered once. Of very many, outer products, what a walk takes in
    waits in registers and their totals in memory: the fewer walks the better. */
-static uint8_t rows_tile(const FusedFunc *f, const IrType *t, const Schedule *s)
+static int64_t rows_tile(const FusedFunc *f, const IrType *t, bool narrow, const Schedule *s)
 {
-    int64_t each = vectors_each(f, t, s), vectors = (ir_type_width(f->m, t) + s->lanes - 1) / s->lanes * each;
-    if (vectors >= outer_sums(f)) return (uint8_t)(machine_sums(f->machine, s->narrow) * 2 / 3 / each);
-    return vectors <= most_sums(f) && each == 1 && vectors > sums_tile(f) ? (uint8_t)vectors : sums_tile(f);
+    int64_t each = vectors_each(f, t, s), vectors = vectors_of(f, t, s->lanes) * each;
+    if (vectors >= outer_sums(f)) return machine_sums(f->machine, narrow) * 2 / 3 / each;
+    return vectors <= most_sums(f) && each == 1 && vectors > sums_tile(f) ? vectors : sums_tile(f);
 }
 
-static void tile_of(const FusedFunc *f, const Group *g, Schedule *s)
+static void tile_of(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
     unsigned n_sums = 0;
     for (uint32_t i = 0; i < g->roots.n; i++)
         n_sums += !group_root_is_narrow(f, g, g->roots.data[i]) &&
                   group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
-    s->tile = map_tile(f);
-    if (g->kind == GROUP_ROWS) s->tile = n_sums > 1 ? sums_tile(f) / 2 : rows_tile(f, &g->nest, s);
-    if (g->kind == GROUP_NTH) s->tile = (uint8_t)(g->roots.n < map_tile(f) ? map_tile(f) / g->roots.n : 1);
-    if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->tile = sums_tile(f);
-    if (group_is_outer(f, g) && s->vec != IR_NONE) outer_tile(f, g, s);
-    if (g->kind == GROUP_DIMS) s->tile = s->vec == IR_NONE ? 4 : 1;
+    s->vectors = map_tile(f);
+    if (g->kind == GROUP_ROWS) s->vectors = n_sums > 1 ? sums_tile(f) / 2 : rows_tile(f, &g->nest, narrow, s);
+    if (g->kind == GROUP_NTH) s->vectors = g->roots.n < map_tile(f) ? map_tile(f) / g->roots.n : 1;
+    if (g->kind == GROUP_BLOCKS || g->kind == GROUP_PRODUCT) s->vectors = sums_tile(f);
+    if (group_is_outer(f, g) && s->lanes > 1) outer_tile(f, g, narrow, s);
+    if (g->kind == GROUP_DIMS) s->vectors = s->lanes == 1 ? 4 : 1;
     if (g->kind != GROUP_PRODUCT || g->nest.space == IR_UNIT) return;
-    product_tile(f, g, s);
+    product_tile(f, g, narrow, s);
+}
+
+/* Rows of a turn of a kernel whose vectors run along rows. */
+static int64_t along_rows_block(const FusedFunc *f)
+{
+    int64_t rows = MOST_BLOCK;
+    while (rows > KIR_MAX_LANES && rows * LEAST_TURNS * f->machine->threads > EXPECTED_NODES) rows /= 2;
+    return rows;
+}
+
+/* Lines of memory that one element of a walk brings, of rows that it gathers in no order. In a group whose values are computed one by one
+   most of them have a walk of their own: what the one brings that reads the widest rows. */
+static int64_t gathered_lines(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    const IrMap *map = g->map == IR_NONE ? NULL : &f->m->maps.data[g->map];
+    int64_t lines = 0, line = f->machine->line_bytes;
+    Arena *scratch = arena_new();
+    GroupReads reads = {0};
+    group_reads(f, index, scratch, &reads);
+    for (uint32_t i = 0; i < reads.reads.n; i++) {
+        const GroupRead *r = &reads.reads.data[i];
+        const IrType *t = &fused_op(f, r->v)->type;
+        if (t->space == IR_UNIT || r->space == IR_UNIT || f->group_of.data[r->v] == index) continue;
+        if (map && r->space != map->from) continue;
+        bool listed = map && !map->sorted && r->map == IR_NONE && t->space == map->from;
+        if (!listed && (r->map == IR_NONE || r->map == g->map || ((!map || map->sorted) && f->m->maps.data[r->map].sorted))) continue;
+        int64_t bytes = ir_type_width(f->m, t) * (int64_t)ir_dtype_bytes(t->dtype) / r->part;
+        if (!listed && bytes < line / 2) continue;
+        int64_t more = (bytes + line - 1) / line;
+        lines = !group_is_staged(f, g) ? lines + more : more > lines ? more : lines;
+    }
+    arena_free(scratch);
+    return lines;
+}
+
+/* What the window of a core's out-of-order execution reaches needs no hint. Beyond it, as much as a quarter of the first cache holds. */
+static int64_t ahead_of(const FusedFunc *f, uint32_t g)
+{
+    int64_t lines = gathered_lines(f, g), least = f->machine->window, most = MOST_WINDOWS * least;
+    if (!lines) return 0;
+    int64_t n = machine_walk_room(f->machine) / (lines * f->machine->line_bytes);
+    return n < least ? least : n > most ? most : n;
 }
 
 /* Elements written or read per iteration, roughly. */
@@ -106,22 +162,33 @@ static int64_t work_of(const FusedFunc *f, const Group *g)
 
 static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
 {
-    Schedule s = {.vec = IR_NONE, .lanes = 1, .tile = 1, .row_tile = 1, .row_block = 1, .narrow = narrow};
+    Schedule s = {.lanes = 1, .vectors = 1, .rows = 1, .block = 1, .beside = map_tile(f)};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
-        VecRun run = vec_run(f->machine, f->m, &g->nest, 0);
-        if (run.n) s.vec = run.vec[0].dim;
-        s.lanes = (uint8_t)run_lanes(&run);
+        VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
+        s.lanes = run_lanes(&run);
     }
-    if (vectors) tile_of(f, g, &s);
+    if (vectors) tile_of(f, g, narrow, &s);
     return s;
 }
 
-static Schedule schedule_value(const FusedFunc *f, IrId v, bool vectors, bool narrow)
+/* Of a product of rows that a kernel keeps in private arrays: the sums of narrow ones fill the registers only with more rows, of which a strip
+   has enough; the elements of a row may be few. */
+static int64_t inner_rows(const FusedFunc *f, const Group *g, const IrType *t)
+{
+    int64_t rows = MOST_ROWS;
+    while (rows > SHORT_ROWS && rows * vectors_of(f, t, f->machine->lanes) > f->machine->registers / 2) rows /= 2;
+    return g->kind == GROUP_BLOCKS ? rows : SHORT_ROWS;
+}
+
+static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
 {
     Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
                .map = IR_NONE, .roots = {.data = &v, .n = 1}};
     Schedule s = lanes_and_tile(f, &g, vectors, narrow);
-    if (vectors && g.kind == GROUP_PRODUCT) s.tile = map_tile(f);
+    if (vectors && g.kind == GROUP_PRODUCT) {
+        s.vectors = map_tile(f);
+        s.rows = inner_rows(f, of, &g.nest);
+    }
     return s;
 }
 
@@ -129,16 +196,27 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
 {
     const Group *g = &f->groups.data[index];
     Schedule s = lanes_and_tile(f, g, vectors, narrow);
-    s.row_lanes = vectors && rows_fit(f, index);
+    s.along_rows = vectors && rows_fit(f, index);
+    if (s.along_rows) s.block = along_rows_block(f);
     int64_t work = work_of(f, g);
     if (g->kind == GROUP_ROWS || g->kind == GROUP_NTH) work = work > INT64_MAX / 8 ? work : work * 8;
-    if (s.row_block > 1 && work < INT64_MAX / 64) work *= s.row_block;
+    if (s.block > 1 && work < INT64_MAX / 64) work *= s.block;
     s.grain = work >= f->machine->thread_work ? 1 : f->machine->thread_work / work;
     if (g->kind == GROUP_BLOCKS) s.grain = 1;
+    if (g->kind == GROUP_BLOCKS) s.blocks = f->machine->threads > LEAST_BLOCKS / 2 ? 2 * f->machine->threads : LEAST_BLOCKS;
+    if (g->kind == GROUP_BLOCKS && g->roots.n > 1) s.strip = machine_strip_rows(f->machine);
+    if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
+    if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
+    s.kept = s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
+    s.woven = vectors ? woven_registers(f) : 0;
+    s.unroll = MOST_UNROLLED;
+    s.stream = machine_fetch_room(f->machine) / (int64_t)sizeof(float);
+    bool again = g->kind == GROUP_BLOCKS && g->roots.n == 1 && !g->inner.n && s.strip; /* whose tiles go over the same few rows */
+    if (vectors && !s.along_rows && !again) s.ahead = g->kind == GROUP_PRODUCT ? TILES_BEFORE : ahead_of(f, index);
     return s;
 }
 
-static bool same_tile(const Schedule *x, const Schedule *y) { return x->tile == y->tile && x->row_tile == y->row_tile; }
+static bool same_tile(const Schedule *x, const Schedule *y) { return x->vectors == y->vectors && x->rows == y->rows; }
 
 /* Whether group g has another tile on CPUs with few registers, for the same steps. */
 static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
@@ -147,14 +225,14 @@ static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
     bool same = same_tile(&t->group[0][index], &t->group[1][index]);
     for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++)
         same &= same_tile(&t->value[0][g->roots.data[i]], &t->value[1][g->roots.data[i]]);
-    return !same && t->group[0][index].row_block == t->group[1][index].row_block;
+    return !same && t->group[0][index].block == t->group[1][index].block;
 }
 
-static void schedule_values(const FusedFunc *f, Tiles *t, const IrValues *values, bool vectors)
+static void schedule_values(const FusedFunc *f, Tiles *t, const Group *g, const IrValues *values, bool vectors)
 {
     for (uint32_t i = 0; i < values->n; i++)
         for (unsigned narrow = 0; narrow < 2; narrow++)
-            t->value[narrow][values->data[i]] = schedule_value(f, values->data[i], vectors, narrow);
+            t->value[narrow][values->data[i]] = schedule_value(f, g, values->data[i], vectors, narrow);
 }
 
 bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
@@ -166,16 +244,14 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
         t->value[narrow] = ARENA_ARRAY(a, Schedule, n_values);
     }
     t->narrow = ARENA_ARRAY(a, bool, n_groups);
-    t->staged = ARENA_ARRAY(a, int64_t, n_groups);
     for (uint32_t i = 0; i < f->order.n; i++) {
         uint32_t g = f->order.data[i];
         const Group *group = &f->groups.data[g];
         for (unsigned narrow = 0; narrow < 2; narrow++) t->group[narrow][g] = schedule_for(f, g, vectors, narrow);
         t->group[1][g].grain = t->group[0][g].grain;
-        schedule_values(f, t, &group->roots, vectors);
-        schedule_values(f, t, &group->inner, vectors);
+        schedule_values(f, t, group, &group->roots, vectors);
+        schedule_values(f, t, group, &group->inner, vectors);
         t->narrow[g] = is_narrow(f, t, g);
-        if (group->inner.n || group_is_staged(f, group)) t->staged[g] = stage_elements(f, group, NULL);
     }
     f->tiles = t;
     return !f->text || schedule_apply(f, d);

@@ -7,9 +7,11 @@
          inner %4 mul vectors 4            # edge[F]
    Words and numbers between blanks; a comment runs to the end of its line. The first mistake ends the reading. Which values may share
    a kernel is decided where the compiler's own choice is made (fuse_merge.c, fuse_copy.c, fuse_keep.c), by the same rules. */
+#include "ir/kernel.h"
 #include "passes/group/schedule_text.h"
 #include "passes/schedule/schedule.h"
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 /* ---- numbers of a tile ----------------------------------------------------------------------------------------- */
@@ -17,91 +19,88 @@
 static const struct {
     const char *name;
     int64_t least, most;
+    size_t at; /* in a Schedule */
 } tile_numbers[N_TILE_NUMBERS] = {
-    [TILE_VECTORS] = {"vectors", 1, 32},     [TILE_ROWS] = {"rows", 1, 32},
-    [TILE_BLOCK] = {"block", 1, 1 << 20},    [TILE_GRAIN] = {"grain", 1, INT64_MAX},
-    [TILE_STAGED] = {"staged", 16, 1 << 16}, [TILE_ALONG_ROWS] = {"along_rows", 0, 1},
+#define TILE(word, least, most, doc) {#word, least, most, offsetof(Schedule, word)},
+#include "passes/group/tile.def"
+#undef TILE
 };
 static const char *const role_names[N_ROLES] = {"", "root", "inner", "copy"};
 static const char *const clone_names[] = {"", "map", "kernel"};
 
-static int64_t get_number(const Schedule *s, TileNumber n)
-{
-    switch (n) {
-    case TILE_VECTORS: return s->tile;
-    case TILE_ROWS: return s->row_tile;
-    case TILE_BLOCK: return s->row_block;
-    case TILE_GRAIN: return s->grain;
-    case TILE_ALONG_ROWS: return s->row_lanes;
-    default: return 0;
-    }
-}
-
-static void set_number(Schedule *s, TileNumber n, int64_t x)
-{
-    switch (n) {
-    case TILE_VECTORS: s->tile = (uint8_t)x; break;
-    case TILE_ROWS: s->row_tile = (uint8_t)x; break;
-    case TILE_BLOCK: s->row_block = x; break;
-    case TILE_GRAIN: s->grain = x; break;
-    case TILE_ALONG_ROWS: s->row_lanes = x; break;
-    default: break;
-    }
-}
-
 /* Values of a group are computed one by one, each by a tile of its own. */
 static bool has_value_tiles(const FusedFunc *f, const Group *g) { return g->kind == GROUP_BLOCKS || group_is_staged(f, g); }
 
-/* Whether a number says something about how group g runs. */
-static bool group_uses(const FusedFunc *f, const Group *g, TileNumber n)
+/* Some value of the group is a sum inside a row. */
+static bool has_dims_sum(const FusedFunc *f, const Group *g)
 {
-    bool rows = g->nest.space != IR_UNIT;
+    bool has = false;
+    for (uint32_t i = 0; i < g->roots.n; i++) has |= group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_DIMS;
+    for (uint32_t i = 0; i < g->inner.n; i++) has |= group_kind_of(f->f, f->m, g->inner.data[i]) == GROUP_DIMS;
+    return has;
+}
+
+/* Whether a number says something about how group g runs. */
+static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
+{
+    const Group *g = &f->groups.data[index];
+    bool rows = g->nest.space != IR_UNIT, along = g->kind == GROUP_MAP && rows && !g->nest.n_dims;
+    bool by_hand = g->kind == GROUP_RANK || g->kind == GROUP_NEAREST || g->kind == GROUP_ROUTE;
     switch (n) {
-    case TILE_VECTORS: return !has_value_tiles(f, g) && g->kind != GROUP_RANK && g->kind != GROUP_NEAREST && g->kind != GROUP_ROUTE;
-    case TILE_ROWS: case TILE_BLOCK: return g->kind == GROUP_PRODUCT && rows;
-    case TILE_GRAIN: return g->kind != GROUP_RANK && g->kind != GROUP_NEAREST && g->kind != GROUP_ROUTE;
-    case TILE_STAGED: return g->inner.n > 0;
-    case TILE_ALONG_ROWS: return g->kind == GROUP_MAP && rows && !g->nest.n_dims;
+    case TILE_vectors: case TILE_lanes: return !has_value_tiles(f, g) && !by_hand && !along;
+    case TILE_rows: case TILE_kept: return g->kind == GROUP_PRODUCT && rows;
+    case TILE_block: return (g->kind == GROUP_PRODUCT && rows) || (along && f->tiles->group[0][index].along_rows);
+    case TILE_grain: return !by_hand;
+    case TILE_staged: return g->inner.n > 0;
+    case TILE_along_rows: return along;
+    case TILE_walk: case TILE_beside: return group_is_staged(f, g);
+    case TILE_strip: return g->kind == GROUP_BLOCKS && !g->inner.n && f->tiles->group[0][index].strip;
+    case TILE_blocks: return g->kind == GROUP_BLOCKS;
+    case TILE_stream: return g->kind == GROUP_PRODUCT && rows;
+    case TILE_unroll: return has_dims_sum(f, g);
+    case TILE_ahead: return (rows || g->kind == GROUP_BLOCKS) && !by_hand && !along;
+    case TILE_woven: return true;
     default: return false;
     }
 }
 
 static bool value_uses(const FusedFunc *f, const Group *g, IrId v, TileNumber n)
 {
-    if (n == TILE_VECTORS) return has_value_tiles(f, g);
-    return n == TILE_ROWS && g->kind == GROUP_BLOCKS && f->tiles->value[0][v].row_strip;
+    bool outer = g->kind == GROUP_BLOCKS && f->tiles->value[0][v].strip;
+    if (n == TILE_vectors || n == TILE_lanes) return has_value_tiles(f, g);
+    if (n == TILE_rows && group_has_inner(g, v)) return group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
+    return outer && (n == TILE_rows || n == TILE_copied || n == TILE_far);
+}
+
+static bool uses(const FusedFunc *f, uint32_t g, IrId v, TileNumber n)
+{
+    return v == IR_NONE ? group_uses(f, g, n) : value_uses(f, &f->groups.data[g], v, n);
+}
+
+/* The number of value v of group g, or of the group: v is IR_NONE. */
+static int64_t *number_of(const FusedFunc *f, unsigned narrow, uint32_t g, IrId v, TileNumber n)
+{
+    Schedule *s = v == IR_NONE ? &f->tiles->group[narrow][g] : &f->tiles->value[narrow][v];
+    return (int64_t *)(void *)((char *)s + tile_numbers[n].at);
 }
 
 /* ---- printing -------------------------------------------------------------------------------------------------- */
 
-static void print_number(StrBuf *out, TileNumber n, int64_t x)
+static void print_numbers(const FusedFunc *f, uint32_t g, IrId v, StrBuf *out)
 {
-    strbuf_printf(out, " %s %lld", tile_numbers[n].name, (long long)x);
-}
-
-static void print_group_tile(const FusedFunc *f, uint32_t index, StrBuf *out)
-{
-    const Group *g = &f->groups.data[index];
-    const Tiles *t = f->tiles;
-    for (TileNumber n = 0; n < N_TILE_NUMBERS; n++)
-        if (group_uses(f, g, n)) print_number(out, n, n == TILE_STAGED ? t->staged[index] : get_number(&t->group[0][index], n));
-    if (!t->narrow[index] || !group_uses(f, g, TILE_VECTORS)) return;
-    strbuf_puts(out, " narrow");
-    for (TileNumber n = TILE_VECTORS; n <= TILE_ROWS; n++)
-        if (group_uses(f, g, n)) print_number(out, n, get_number(&t->group[1][index], n));
+    bool both = f->tiles->narrow[g] && uses(f, g, v, TILE_vectors) && (v == IR_NONE || f->groups.data[g].kind == GROUP_BLOCKS);
+    for (unsigned narrow = 0; narrow < 1u + both; narrow++) {
+        if (narrow) strbuf_puts(out, " narrow");
+        for (TileNumber n = 0; n < (narrow ? N_NARROW_NUMBERS : N_TILE_NUMBERS); n++)
+            if (uses(f, g, v, n)) strbuf_printf(out, " %s %lld", tile_numbers[n].name, (long long)*number_of(f, narrow, g, v, n));
+    }
 }
 
 static void print_value(const FusedFunc *f, uint32_t index, Role role, IrId v, StrBuf *out)
 {
-    const Group *g = &f->groups.data[index];
     const IrOp *op = fused_op(f, v);
     strbuf_printf(out, "    %s %%%u %s", role_names[role], v, ir_ops[op->op].name);
-    for (unsigned narrow = 0; narrow < 2; narrow++) {
-        if (narrow && !(f->tiles->narrow[index] && g->kind == GROUP_BLOCKS)) continue;
-        if (narrow) strbuf_puts(out, " narrow");
-        for (TileNumber n = TILE_VECTORS; n <= TILE_ROWS; n++)
-            if (value_uses(f, g, v, n)) print_number(out, n, get_number(&f->tiles->value[narrow][v], n));
-    }
+    print_numbers(f, index, v, out);
     strbuf_printf(out, "  # %s%s", ir_type_text(f->m, &op->type, out->arena), f->stored.data[v] && role != ROLE_COPY ? ", stored" : "");
     for (uint32_t k = 0; k < op->n_args; k++) strbuf_printf(out, "%s%%%u", k ? ", " : ", of ", op->args[k]);
     strbuf_puts(out, "\n");
@@ -111,11 +110,11 @@ static void print_group(const FusedFunc *f, uint32_t index, StrBuf *out)
 {
     const Group *g = &f->groups.data[index];
     strbuf_printf(out, "  group %u %s", index, group_kind_names[g->kind]);
-    print_group_tile(f, index, out);
+    print_numbers(f, index, IR_NONE, out);
     if (g->map != IR_NONE) strbuf_printf(out, "  # of %s", f->m->maps.data[g->map].name);
     else strbuf_printf(out, "  # over %s", f->m->spaces.data[g->space].name);
-    VecRun run = vec_run(f->machine, f->m, &g->nest, 0);
-    if (f->tiles->group[0][index].vec != IR_NONE && run.n) {
+    VecRun run = vec_run(f->m, &g->nest, 0, f->tiles->group[0][index].lanes);
+    if (run.n) {
         strbuf_printf(out, ", %u lanes of ", run_lanes(&run));
         for (unsigned i = run.n; i-- > 0;) strbuf_printf(out, "%s%s", f->m->dims.data[run.vec[i].dim].name, i ? ", " : "");
     }
@@ -300,65 +299,81 @@ const ScheduleText *schedule_parse(Arena *a, const Source *src, Diags *d)
 
 /* ---- tiles of a text ------------------------------------------------------------------------------------------- */
 
-/* A number that means nothing there, or one that kernels cannot have. */
-static bool refuse(Diags *d, const TileText *t, TileNumber n, const char *why)
+/* Why value v of group g, or the group, cannot have the number; NULL: it can. */
+static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumber n, int64_t x)
 {
-    diag_error(d, E0506, t->span[n], "`%s %lld` %s", tile_numbers[n].name, (long long)t->number[n], why);
+    const Group *g = &f->groups.data[index];
+    if (!uses(f, index, v, n)) return v == IR_NONE ? "says nothing about a kernel of this kind" : "says nothing about this value: its group has the tile";
+    if (n == TILE_rows && v == IR_NONE && x < 2) return "is too few: products take at least 2 rows together";
+    if (n == TILE_rows && v != IR_NONE && group_has_inner(g, v) && x > 16) return "is too many: a product in private arrays takes 16 rows together at most";
+    if ((n == TILE_lanes || n == TILE_staged) && x & (x - 1)) return "is no power of two";
+    if (n == TILE_lanes && x > f->machine->lanes) return "is more than a vector of the machine holds";
+    if (n == TILE_along_rows && x && !rows_fit(f, index)) return "is not possible: some value cannot be computed for sixteen rows at once";
+    if (n == TILE_block && g->kind == GROUP_MAP && x % f->machine->lanes) return "is no multiple of the lanes of a vector";
+    if (n == TILE_staged && x > stage_most(f, g)) return "is more than private arrays hold";
+    return n == TILE_strip && !x ? "is too few: a strip has rows" : NULL;
+}
+
+/* narrow: 1 for the numbers of CPUs with few registers. */
+static bool apply_numbers(FusedFunc *f, uint32_t g, IrId v, const TileText *t, unsigned narrow, Diags *d)
+{
+    bool *has_narrow = &f->tiles->narrow[g], one = v != IR_NONE && f->groups.data[g].kind != GROUP_BLOCKS;
+    for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
+        if (!t->has[n]) continue;
+        const char *why = why_not(f, g, v, n, t->number[n]);
+        if (!why && narrow && (one || n >= N_NARROW_NUMBERS)) why = "is the same for CPUs with few registers";
+        if (why) {
+            diag_error(d, E0506, t->span[n], "`%s %lld` %s", tile_numbers[n].name, (long long)t->number[n], why);
+            return false;
+        }
+        if (narrow) *has_narrow = true;
+        *number_of(f, narrow, g, v, n) = t->number[n];
+        if (n >= N_NARROW_NUMBERS || (!narrow && !*has_narrow)) *number_of(f, 1, g, v, n) = t->number[n];
+    }
+    return true;
+}
+
+/* Private arrays of a product's tile and of a panel, which numbers make that are each legal. */
+static bool arrays_fit(const FusedFunc *f, uint32_t index, unsigned narrow)
+{
+    const Group *g = &f->groups.data[index];
+    const Schedule *s = &f->tiles->group[narrow][index];
+    int64_t all = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) {
+        IrId v = g->roots.data[i];
+        const Schedule *own = &f->tiles->value[narrow][v];
+        int64_t bytes = (int64_t)ir_dtype_bytes(fused_op(f, v)->type.dtype), array = 0;
+        bool sum = g->kind == GROUP_PRODUCT && s->kept && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT && !group_root_is_narrow(f, g, v);
+        if (sum) array = s->rows * s->vectors * s->lanes * bytes;
+        if (g->kind == GROUP_BLOCKS && own->strip && own->copied) array = own->strip * own->vectors * own->lanes * bytes;
+        if (array > KIR_MAX_ALLOC_BYTES) return false;
+        all += array;
+    }
+    return all <= KIR_MAX_FRAME_BYTES;
+}
+
+static bool apply_group_text(FusedFunc *f, uint32_t g, const GroupText *x, Diags *d)
+{
+    for (unsigned narrow = 0; narrow < 2; narrow++) {
+        if (!apply_numbers(f, g, IR_NONE, &x->tile[narrow], narrow, d)) return false;
+        for (uint32_t k = 0; k < x->values.n; k++)
+            if (!apply_numbers(f, g, x->values.data[k].v, &x->values.data[k].tile[narrow], narrow, d)) return false;
+    }
+    for (uint32_t k = 0; k < x->values.n && x->tile[0].has[TILE_strip]; k++)
+        for (unsigned narrow = 0; narrow < 2; narrow++) {
+            Schedule *own = &f->tiles->value[narrow][x->values.data[k].v];
+            if (own->strip) own->strip = x->tile[0].number[TILE_strip];
+        }
+    if (arrays_fit(f, g, 0) && arrays_fit(f, g, 1)) return true;
+    diag_error(d, E0506, x->span, "the tiles of this kernel take more than private arrays hold");
     return false;
-}
-
-static bool apply_staged(FusedFunc *f, uint32_t g, const TileText *t, Diags *d)
-{
-    int64_t n = t->number[TILE_STAGED];
-    if (n & (n - 1)) return refuse(d, t, TILE_STAGED, "is no power of two");
-    if (n > stage_most(f, &f->groups.data[g])) return refuse(d, t, TILE_STAGED, "is more than private arrays hold");
-    f->tiles->staged[g] = n;
-    return true;
-}
-
-/* narrow: 1 for the numbers of CPUs with few registers, which have others for vectors and rows alone. */
-static bool apply_to_group(FusedFunc *f, uint32_t g, const TileText *t, unsigned narrow, Diags *d)
-{
-    Tiles *tiles = f->tiles;
-    for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
-        if (!t->has[n]) continue;
-        if (!group_uses(f, &f->groups.data[g], n)) return refuse(d, t, n, "says nothing about a kernel of this kind");
-        if (narrow && n > TILE_ROWS) return refuse(d, t, n, "is the same for CPUs with few registers");
-        if (n == TILE_ROWS && t->number[n] < 2) return refuse(d, t, n, "is too few: products take at least 2 rows together");
-        if (n == TILE_ALONG_ROWS && t->number[n] && !rows_fit(f, g))
-            return refuse(d, t, n, "is not possible: some value cannot be computed for sixteen rows at once");
-        if (n == TILE_STAGED && !apply_staged(f, g, t, d)) return false;
-        if (narrow) tiles->narrow[g] = true;
-        set_number(&tiles->group[narrow][g], n, t->number[n]);
-        if (n > TILE_ROWS || (!narrow && !tiles->narrow[g])) set_number(&tiles->group[1][g], n, t->number[n]);
-    }
-    return true;
-}
-
-static bool apply_to_value(FusedFunc *f, uint32_t g, const ValueText *x, unsigned narrow, Diags *d)
-{
-    const TileText *t = &x->tile[narrow];
-    for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
-        if (!t->has[n]) continue;
-        if (!value_uses(f, &f->groups.data[g], x->v, n)) return refuse(d, t, n, "says nothing about this value: its group has the tile");
-        if (narrow && f->groups.data[g].kind != GROUP_BLOCKS) return refuse(d, t, n, "is the same for CPUs with few registers");
-        if (narrow) f->tiles->narrow[g] = true;
-        set_number(&f->tiles->value[narrow][x->v], n, t->number[n]);
-        if (!narrow && !f->tiles->narrow[g]) set_number(&f->tiles->value[1][x->v], n, t->number[n]);
-    }
-    return true;
 }
 
 bool schedule_apply(FusedFunc *f, Diags *d)
 {
     for (uint32_t i = 0; i < f->text->groups.n; i++) {
         const GroupText *x = &f->text->groups.data[i];
-        uint32_t g = f->group_of.data[x->values.data[0].v];
-        for (unsigned narrow = 0; narrow < 2; narrow++) {
-            if (!apply_to_group(f, g, &x->tile[narrow], narrow, d)) return false;
-            for (uint32_t k = 0; k < x->values.n; k++)
-                if (!apply_to_value(f, g, &x->values.data[k], narrow, d)) return false;
-        }
+        if (!apply_group_text(f, f->group_of.data[x->values.data[0].v], x, d)) return false;
     }
     return true;
 }

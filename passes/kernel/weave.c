@@ -1,4 +1,4 @@
-/* The order of instructions inside a block: chains that do not depend on each other run side by side. An evaluator writes
+/* weave: the order of instructions inside a block. Chains that do not depend on each other run side by side. An evaluator writes
    what one vector of a row needs, then the next vector; each is a chain of operations that wait for one another, and a CPU looks
    ahead over too few instructions to find the next chain.
 
@@ -8,10 +8,11 @@
      %b1 = exp step 1 of the second              %b2 = step 2 of the second
    List scheduling: of the instructions that may come next the one that most has to wait for, as long as the values that wait
    fit in registers. Nothing leaves its block or passes a loop or branch, no bit changes. The order counts on the
-   machine's registers on every CPU: where they are 32, with the 16 of AVX2 it gains and loses nothing, so no kernel is lowered twice for it. */
-#include "passes/lower/lower_kernel.h"
+   same registers on every CPU: where they are 32, with the 16 of AVX2 it gains and loses nothing, so no kernel is lowered twice for it. */
+#include "base/ice.h"
+#include "passes/kernel/kernel_passes.h"
 
-enum { LEAST = 4, MOST = 4096 /* instructions of a run */, SPARE = 2 /* registers */, LEAST_FREE = 10 };
+enum { LEAST = 4, MOST = 4096 /* instructions of a run */, LEAST_FREE = 10 };
 
 typedef struct Edge {
     uint32_t to, next; /* next: + 1 */
@@ -22,13 +23,14 @@ typedef struct Node { /* an instruction of the run, in the order it was written 
     uint32_t edges;  /* to those that must come later: + 1 */
     uint32_t waits;  /* for so many */
     uint32_t uses;   /* by instructions of the run that are not placed yet */
-    uint32_t height; /* cycles from here to the end of the longest chain */
+    int64_t height;  /* cycles from here to the end of the longest chain */
 } Node;
 
 typedef struct Weave {
     Arena *arena;
     const KirKernel *k;
-    unsigned least_chain, registers;
+    const Machine *machine;
+    unsigned registers;
     uint32_t *node_of; /* by value: + 1 */
     Node *nodes;
     uint32_t n;
@@ -36,16 +38,16 @@ typedef struct Weave {
     VEC(uint32_t) ready; /* nodes that wait for none, not placed yet */
 } Weave;
 
-static unsigned cycles(const KirIns *x)
+static int64_t cycles(const Machine *m, const KirIns *x)
 {
     switch (x->op) {
     case KIR_const: case KIR_iconst: case KIR_param: case KIR_lanes: case KIR_set: case KIR_prefetch: case KIR_store: return 0;
     case KIR_and: case KIR_or: case KIR_xor: case KIR_shl: case KIR_lshr: case KIR_ashr: case KIR_bitcast: case KIR_select:
     case KIR_neg: case KIR_abs: return 1;
-    case KIR_div: case KIR_sqrt: return 14;
-    case KIR_load: case KIR_gather: return 7;
-    case KIR_hadd: case KIR_hmul: case KIR_hmax: case KIR_hmin: return 16;
-    default: return 4;
+    case KIR_div: case KIR_sqrt: return m->divide_cycles;
+    case KIR_load: case KIR_gather: return m->load_cycles;
+    case KIR_hadd: case KIR_hmul: case KIR_hmax: case KIR_hmin: return m->fold_cycles;
+    default: return m->arith_cycles;
     }
 }
 
@@ -126,14 +128,14 @@ static void find_edges(Weave *w)
     }
 }
 
-static uint32_t find_heights(Weave *w)
+static int64_t find_heights(Weave *w)
 {
-    uint32_t most = 0;
+    int64_t most = 0;
     for (uint32_t i = w->n; i-- > 0;) {
-        uint32_t below = 0;
+        int64_t below = 0;
         for (uint32_t e = w->nodes[i].edges; e; e = w->edges.data[e - 1].next)
             if (w->nodes[w->edges.data[e - 1].to].height > below) below = w->nodes[w->edges.data[e - 1].to].height;
-        w->nodes[i].height = below + cycles(ins_of(w, i));
+        w->nodes[i].height = below + cycles(w->machine, ins_of(w, i));
         if (w->nodes[i].height > most) most = w->nodes[i].height;
     }
     return most;
@@ -167,7 +169,7 @@ static uint32_t pick(Weave *w, bool full)
 {
     uint32_t best = 0, *ready = w->ready.data;
     for (uint32_t i = 1; i < w->ready.n; i++) {
-        uint32_t x = w->nodes[ready[i]].height, y = w->nodes[ready[best]].height;
+        int64_t x = w->nodes[ready[i]].height, y = w->nodes[ready[best]].height;
         if (!full && x != y ? x > y : ready[i] < ready[best]) best = i;
     }
     uint32_t node = ready[best];
@@ -199,7 +201,7 @@ static void weave_run(Weave *w, KirId *ids, uint32_t n)
         w->node_of[ids[i]] = i + 1;
     }
     find_edges(w);
-    if (find_heights(w) > w->least_chain) {
+    if (find_heights(w) > w->machine->chain_cycles) {
         unsigned taken = registers_taken(w), live = 0;
         unsigned room = taken + LEAST_FREE > w->registers ? LEAST_FREE : w->registers - taken;
         w->ready.n = 0;
@@ -236,10 +238,54 @@ static void weave_block(Weave *w, KirBlock *b)
     }
 }
 
-void lower_weave(const Machine *machine, KirKernel *k, unsigned least_chain)
+/* The blocks of k get lists of their own. */
+static void copy_lists(Arena *a, KirKernel *k, KirBlock *b)
 {
+    KirBlock own = {0};
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        KirIns *x = &k->ins.data[b->ins.data[i]];
+        VEC_PUSH(a, &own.ins, b->ins.data[i]);
+        copy_lists(a, k, &x->body);
+        copy_lists(a, k, &x->other);
+    }
+    *b = own;
+}
+
+KirKernel *weave_kernel(Arena *a, const Machine *machine, const KirKernel *k, int64_t registers)
+{
+    KirKernel *next = ARENA_NEW(a, KirKernel);
+    *next = *k;
+    next->ins.data = ARENA_ARRAY(a, KirIns, k->ins.n);
+    next->ins.cap = k->ins.n;
+    if (k->ins.n) memcpy(next->ins.data, k->ins.data, k->ins.n * sizeof *k->ins.data);
+    copy_lists(a, next, &next->body);
     Arena *scratch = arena_new();
-    Weave w = {.arena = scratch, .k = k, .least_chain = least_chain, .registers = (unsigned)machine->registers - SPARE, .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
-    weave_block(&w, &k->body);
+    Weave w = {.arena = scratch, .k = next, .machine = machine, .registers = (unsigned)registers,
+               .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
+    weave_block(&w, &next->body);
     arena_free(scratch);
+    return next;
+}
+
+static void weave_one(PassContext *ctx, KirKernel **k, int64_t registers)
+{
+    if (!*k || !registers) return;
+    *k = weave_kernel(ctx->stage, ctx->machine, *k, registers);
+    ICE_UNLESS(ctx->verify == PASS_VERIFY_OFF || kir_verify(*k, ctx->diags));
+}
+
+void weave_plan(PassContext *ctx, const FusedModule *fm, HostPlan *plan)
+{
+    uint32_t n = 0, n_parts = 0; /* steps come to kernels in their order */
+    for (uint32_t i = 0; i < plan->programs.n; i++)
+        for (uint32_t s = 0; s < plan->programs.data[i]->steps.n; s++) {
+            const PlanStep *step = &plan->programs.data[i]->steps.data[s];
+            int64_t registers = fm->funcs.data[i]->tiles->group[0][step->group].woven;
+            if (step->kernel == n) {
+                for (unsigned x = 0; x < PLAN_N_VARIANTS; x++) weave_one(ctx, &plan->kernels.data[n].variants[x], registers);
+                n++;
+            }
+            const PlanSplit *split = plan_split(step);
+            if (split && split->kernel == n_parts) weave_one(ctx, &plan->splits.data[n_parts++], registers);
+        }
 }
