@@ -198,16 +198,6 @@ def keeps_signs():
     return "rows are left out:\n" + text if "needs rows" in text else None
 
 
-def by_strips():
-    """Kernels that run strip by strip leave rows out, too (same_bits shows that no bit changes)."""
-    n, e = edges_of("hub")
-    d = data("d", n, e, masks(n)["few"])
-    s = steps(build("strips", d), d, "--cone", "on")
-    chains = [s[i:i + 1 + x["with_next"]] for i, x in enumerate(s) if "with_next" in x]
-    some = sum(any("rows_needed" in x for x in chain) for chain in chains)
-    return None if some else "of %d chains none leaves rows out" % len(chains)
-
-
 def by_batches():
     """Each batch of graphs has rows of its own that it needs. They are listed anew for each, if that is asked for."""
     rng, n, graphs = np.random.default_rng(9), 300, 12
@@ -228,6 +218,6 @@ def by_batches():
 
 for model in MODELS:
     box.report(model, same_bits(model))
-for test in [right_rows, by_cost, by_strips, by_batches, says_what_it_saves, says_why, keeps_signs]:
+for test in [right_rows, by_cost, by_batches, says_what_it_saves, says_why, keeps_signs]:
     box.report(test.__name__, test())
 box.close()

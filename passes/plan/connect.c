@@ -7,7 +7,7 @@
      %7 = contract(relu %6, %W2)                      of 192 rows
 
    After Welder's connected tiles, ISOSceles and Graphite. Changes no kernel and no bit of a result: which rows of a step are
-   computed before which of another is all that changes. */
+   computed before which of another is all that changes. Keeps steps of which rows are left out (cone.c) apart. */
 #include "passes/plan/planning.h"
 #include "base/ice.h"
 
@@ -55,6 +55,8 @@ static bool runs_by_rows(const Connect *c, uint32_t i, int64_t *block)
     const PlanStep *s = step_at(c, i);
     const Group *g = group_at(c, i);
     if (g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || s->extent.space != g->space) return false;
+    /* The runtime could leave rows out by strips, too, but then it writes their zeros in each run, and the few rows of a strip pass on little. */
+    if (s->cone.rows != PLAN_SET_ALL) return false;
     ICE_UNLESS(c->steps_of[s->group] == 1); /* only sums of all rows, ranks and routes have more */
     *block = s->extent.kind == PLAN_BLOCKS ? s->extent.block : 1;
     ICE_UNLESS(s->extent.kind != PLAN_BLOCKS || s->extent.max == INT64_MAX); /* only sums of all rows bound their number */
