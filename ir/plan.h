@@ -21,6 +21,11 @@ typedef struct PlanCount {
     int64_t value, block, max;
 } PlanCount;
 
+static inline bool plan_same_count(const PlanCount *a, const PlanCount *b)
+{
+    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block && a->max == b->max;
+}
+
 typedef enum {
     PLAN_ARENA,   /* planned memory: slot */
     PLAN_TENSOR,  /* module tensor `ref` */

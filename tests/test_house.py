@@ -223,7 +223,7 @@ def layers_of_elaboration():
     return wrong if arrows else ["there are no objects of frontend/"]
 
 
-MOST_CIRCLE = 21  # files of passes/ that call one another round about
+MOST_CIRCLE = 10  # files of passes/ that call one another round about
 
 
 def circles_of_passes():

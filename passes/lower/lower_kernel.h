@@ -109,7 +109,7 @@ uint32_t lower_in(Lower *l, uint32_t buffer);
 uint32_t lower_out(Lower *l, uint32_t buffer);
 KirId lower_count(Lower *l, PlanCount c); /* i64 */
 uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId map);
-uint32_t lower_computed_map(Lower *l, PlanBufferKind kind, IrId map); /* lower_route.c */
+uint32_t lower_computed_map(LowerFunc *lf, PlanBufferKind kind, IrId map); /* lower_plan.c */
 static inline bool lower_is_computed(const Lower *l, IrId map) { return map != IR_NONE && l->f->m->maps.data[map].computed; }
 uint32_t lower_along_buffer(Lower *l, IrId map, IrId along); /* images under map in the order of the list of along */
 void lower_costs(Lower *l); /* lower_cost.c: what the step reads, writes and computes */
@@ -200,6 +200,9 @@ void stage_join(Lower *l, StageNeeds *needs);
 void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
 void stage_done(Lower *l, const StageNeeds *needs);
 void stage_strip(Lower *l, const StageSpan *x); /* sums over all rows: all values, of a strip of rows */
+Staged *array_find(const Lower *l, IrId v); /* lower_array.c; NULL: v has none */
+/* A load or a store, without the value, of one array at a place of the row and a point. */
+KirIns array_access(Lower *l, KirOpcode op, KirId array, const IrType *t, KirId local, const Env *env);
 bool stage_has(const Lower *l, IrId v);         /* in an array, at elements */
 /* Inside: `element` at `position` of the span is known to belong to the row, and has a place in the arrays. */
 void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position);
@@ -278,6 +281,7 @@ void lower_group(LowerFunc *lf, uint32_t g);
 /* Runs `make`, which begins and finishes one kernel of g, and before it the same for CPUs with fewer registers, if that
    differs. */
 void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user);
+void lower_unit_row(Lower *l);          /* of a group of the unit space */
 void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
 void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
 unsigned rows_at_once(const Lower *l); /* the machine's lanes */

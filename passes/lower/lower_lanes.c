@@ -9,6 +9,36 @@
 
 /* ---- environments ------------------------------------------------------------------------------------------ */
 
+Env env_empty(void) { return (Env){.active = 1}; }
+
+void env_set(Env *e, IrId dim, Ix ix)
+{
+    uint8_t i = 0;
+    while (i < e->n && e->dim[i] != dim) i++;
+    if (i == e->n) {
+        ICE_UNLESS(e->n < ENV_MAX);
+        e->n++;
+    }
+    e->dim[i] = dim;
+    e->ix[i] = ix;
+}
+
+const Ix *env_get(const Env *e, IrId dim)
+{
+    for (uint8_t i = 0; i < e->n; i++)
+        if (e->dim[i] == dim) return &e->ix[i];
+    ICE("a dim has no index");
+}
+
+Ix ix_const(int64_t v) { return (Ix){KIR_NONE, v, 0}; }
+
+KirId ix_emit(Lower *l, Ix ix)
+{
+    Lin lin = {.konst = ix.off};
+    lin_add(&lin, ix.var, 1);
+    return lin_emit(&l->e, &lin);
+}
+
 unsigned env_width(const Env *e)
 {
     unsigned lanes = 1;
@@ -203,4 +233,14 @@ KirId lanes_any(Lower *l, KirId yes)
     KirId ones = emit_select(e, yes, emit_int(e, t, 1), emit_int(e, t, 0));
     KirId most = emit_ins(e, (KirIns){.op = KIR_hmax, .type = one, .args = {ones, KIR_NONE, KIR_NONE}});
     return emit_op2(e, KIR_lt, emit_int(e, one, 0), most);
+}
+
+/* ---- vectors of rows ---- */
+
+unsigned rows_at_once(const Lower *l) { return (unsigned)l->f->machine->lanes; }
+
+const char *rows_label(const Lower *l, const char *what)
+{
+    unsigned n = rows_at_once(l);
+    return arena_printf(l->arena, "%s %s", n == 16 ? "sixteen" : n == 8 ? "eight" : "four", what);
 }

@@ -3,6 +3,7 @@
 #include "base/ice.h"
 #include "passes/lower/kmath.h"
 #include "passes/lower/lower_kernel.h"
+#include <math.h>
 
 static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
 
@@ -92,4 +93,26 @@ KirId point_map(Lower *l, const IrOp *op, const KirId *a)
     case IR_OP_select: return emit_select(e, a[0], a[1], a[2]);
     default: return unary(e, op, a[0]);
     }
+}
+
+/* ---- sums ---- */
+
+KirOpcode sum_op(IrOpcode op)
+{
+    switch (op) {
+    case IR_OP_reduce_max: case IR_OP_max_dims: return KIR_max;
+    case IR_OP_reduce_min: case IR_OP_min_dims: return KIR_min;
+    case IR_OP_reduce_mul: return KIR_mul;
+    default: return KIR_add;
+    }
+}
+
+KirId sum_identity(Lower *l, KirOpcode op, KirType t)
+{
+    bool flt = t.base == KIR_F32 || t.base == KIR_F64;
+    if (op == KIR_add || op == KIR_mul)
+        return flt ? emit_float(&l->e, t, op == KIR_mul) : emit_int(&l->e, t, op == KIR_mul);
+    if (flt) return emit_float(&l->e, t, op == KIR_max ? -(double)INFINITY : (double)INFINITY);
+    if (t.base == KIR_I32) return emit_int(&l->e, t, op == KIR_max ? INT32_MIN : INT32_MAX);
+    return emit_int(&l->e, t, op == KIR_max ? INT64_MIN : INT64_MAX);
 }

@@ -74,11 +74,25 @@ uint32_t plan_value_buffer(LowerFunc *lf, IrId v)
     return lf->buffer_of[v] = buffer;
 }
 
+uint32_t lower_computed_map(LowerFunc *lf, PlanBufferKind kind, IrId map)
+{
+    for (uint32_t i = 0; i < lf->routes.n; i++)
+        if (lf->routes.data[i].map == map && lf->routes.data[i].kind == kind) return lf->routes.data[i].buffer;
+    const IrModule *m = lf->f->m;
+    const IrMap *x = &m->maps.data[map];
+    bool rows = kind == PLAN_MAP_ROWS; /* one more than there are: two to each */
+    PlanBuffer b = {.kind = PLAN_ARENA, .ref = IR_NONE, .elem = rows ? KIR_I64 : KIR_I32, .width = rows ? 2 : 1,
+                    .rows = plan_count(m, rows ? x->to : x->from), .name = x->name};
+    RouteBuffer r = {map, kind, plan_buffer(lf, b)};
+    VEC_PUSH(lf->ctx->stage, &lf->routes, r);
+    return r.buffer;
+}
+
 uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId ref)
 {
     const IrModule *m = l->f->m;
     const IrMap *map = kind == PLAN_IDS ? NULL : &m->maps.data[ref];
-    if (map && map->computed) return lower_computed_map(l, kind, ref);
+    if (map && map->computed) return lower_computed_map(l->lf, kind, ref);
     IrId space = kind == PLAN_IDS ? ref : kind == PLAN_MAP_ROWS ? map->to : map->from;
     bool wide = kind == PLAN_IDS || kind == PLAN_MAP_ROWS;
     return plan_buffer(l->lf, (PlanBuffer){.kind = kind, .ref = ref, .elem = wide ? KIR_I64 : KIR_I32, .width = 1,
@@ -126,18 +140,12 @@ static uint32_t param_for(Lower *l, uint32_t buffer, bool out)
 uint32_t lower_in(Lower *l, uint32_t buffer) { return param_for(l, buffer, false); }
 uint32_t lower_out(Lower *l, uint32_t buffer) { return param_for(l, buffer, true); }
 
-static bool same_count(const PlanCount *a, const PlanCount *b)
-{
-    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block &&
-           a->max == b->max;
-}
-
 KirId lower_count(Lower *l, PlanCount c)
 {
     if (c.kind == PLAN_CONST) return emit_index(&l->e, c.value);
     uint32_t p = 0;
     for (; p < l->step->args.n; p++)
-        if (!l->step->args.data[p].is_buffer && same_count(&l->step->args.data[p].count, &c)) break;
+        if (!l->step->args.data[p].is_buffer && plan_same_count(&l->step->args.data[p].count, &c)) break;
     if (p == l->step->args.n) {
         PlanArg arg = {.count = c};
         VEC_PUSH(l->arena, &l->step->args, arg);
@@ -170,72 +178,9 @@ void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
             lower_out(l, plan_value_buffer(lf, group->inner.data[i]));
 }
 
-/* Called with the same arguments, in the same order. */
-static bool same_arguments(const Lower *l, const KirKernel *k, const PlanStep *step)
+KirId row_element(Lower *l, IrId map, KirId position)
 {
-    if (k->params.n != l->kernel->params.n || step->args.n != l->step->args.n) return false;
-    for (uint32_t i = 0; i < k->params.n; i++) {
-        const KirParam *p = &k->params.data[i], *q = &l->kernel->params.data[i];
-        const PlanArg *a = &step->args.data[i], *b = &l->step->args.data[i];
-        if (p->kind != q->kind || p->elem != q->elem || a->is_buffer != b->is_buffer) return false;
-        if (a->is_buffer ? a->buffer != b->buffer : !same_count(&a->count, &b->count)) return false;
-    }
-    return same_count(&step->extent, &l->step->extent);
-}
-
-/* The waiting kernel, if it can stand for this one. */
-static KirKernel *narrow_kernel(Lower *l)
-{
-    const KirKernel *k = l->lf->waiting;
-    l->lf->waiting = NULL;
-    if (!k || !same_arguments(l, k, l->lf->waiting_step)) return NULL;
-    KirKernel *copy = ARENA_NEW(l->arena, KirKernel);
-    *copy = *k;
-    return copy;
-}
-
-static uint32_t join_plan(Lower *l, const char *kind)
-{
-    HostPlan *plan = l->lf->plan;
-    KirKernel *narrow = narrow_kernel(l);
-    l->kernel->name = arena_printf(l->arena, "k%u_%s", plan->kernels.n, kind);
-    uint32_t line = 0, col = 0;
-    if (l->step->span.source) source_line_col(l->step->span.source, l->step->span.begin, &line, &col);
-    l->kernel->comment = line ? arena_printf(l->arena, "%s, line %u", l->step->label, line) : l->step->label;
-    if (narrow) {
-        narrow->name = arena_printf(l->arena, "%s_narrow", l->kernel->name);
-        narrow->comment = arena_printf(l->arena, "%s; for 16 vector registers", l->kernel->comment);
-    }
-    VEC_PUSH(l->arena, &plan->kernels, ((PlanKernel){{[PLAN_WIDE] = l->kernel, [PLAN_NARROW] = narrow}}));
-    return plan->kernels.n - 1;
-}
-
-void lower_finish(Lower *l, const char *kind)
-{
-    const Group *g = &l->f->groups.data[l->g];
-    PlanStep *s = l->step;
-    s->span = fused_op(l->f, g->roots.data[0])->span;
-    s->nan_value = l->root != IR_NONE ? l->root : g->roots.data[0];
-    s->label = lower_label(l->lf, l->g, l->root, kind);
-    if (!s->cost.n && !l->split) lower_costs(l);
-    for (uint32_t i = 0; i < l->memos.n; i++) l->lf->first_memo[l->memos.data[i].v] = 0;
-    if (l->split) {
-        split_finish(l);
-        return;
-    }
-    if (l->lf->for_narrow) {
-        l->lf->waiting = l->kernel;
-        l->lf->waiting_step = s;
-        return;
-    }
-    s->kernel = join_plan(l, kind);
-    VEC_PUSH(l->arena, &l->lf->prog->steps, *s);
-}
-
-void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user)
-{
-    lf->for_narrow = lf->f->tiles->narrow[g];
-    if (lf->for_narrow) make(lf, g, user);
-    lf->for_narrow = false;
-    make(lf, g, user);
+    if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;
+    uint32_t list = lower_in(l, lower_map_buffer(l, PLAN_MAP_LIST, map));
+    return emit_convert(&l->e, KIR_I64, emit_load(&l->e, list, kir_type(KIR_I32, 1), position, 1, 1));
 }

@@ -4,38 +4,6 @@
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
-/* ---- environments ----------------------------------------------------------------------------------- */
-
-Env env_empty(void) { return (Env){.active = 1}; }
-
-void env_set(Env *e, IrId dim, Ix ix)
-{
-    uint8_t i = 0;
-    while (i < e->n && e->dim[i] != dim) i++;
-    if (i == e->n) {
-        ICE_UNLESS(e->n < ENV_MAX);
-        e->n++;
-    }
-    e->dim[i] = dim;
-    e->ix[i] = ix;
-}
-
-const Ix *env_get(const Env *e, IrId dim)
-{
-    for (uint8_t i = 0; i < e->n; i++)
-        if (e->dim[i] == dim) return &e->ix[i];
-    ICE("a dim has no index");
-}
-
-Ix ix_const(int64_t v) { return (Ix){KIR_NONE, v, 0}; }
-
-KirId ix_emit(Lower *l, Ix ix)
-{
-    Lin lin = {.konst = ix.off};
-    lin_add(&lin, ix.var, 1);
-    return lin_emit(&l->e, &lin);
-}
-
 /* ---- memory of points -------------------------------------------------------------------------------- */
 
 static Memo memo_key(const Lower *l, IrId v, KirId row, const Env *env)

@@ -4,27 +4,6 @@
    same loop: rows listed by degree have ends that a CPU foresees, but write out of order and no longer share what neighbours read. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
-#include <math.h>
-
-KirOpcode sum_op(IrOpcode op)
-{
-    switch (op) {
-    case IR_OP_reduce_max: case IR_OP_max_dims: return KIR_max;
-    case IR_OP_reduce_min: case IR_OP_min_dims: return KIR_min;
-    case IR_OP_reduce_mul: return KIR_mul;
-    default: return KIR_add;
-    }
-}
-
-KirId sum_identity(Lower *l, KirOpcode op, KirType t)
-{
-    bool flt = t.base == KIR_F32 || t.base == KIR_F64;
-    if (op == KIR_add || op == KIR_mul)
-        return flt ? emit_float(&l->e, t, op == KIR_mul) : emit_int(&l->e, t, op == KIR_mul);
-    if (flt) return emit_float(&l->e, t, op == KIR_max ? -(double)INFINITY : (double)INFINITY);
-    if (t.base == KIR_I32) return emit_int(&l->e, t, op == KIR_max ? INT32_MIN : INT32_MAX);
-    return emit_int(&l->e, t, op == KIR_max ? INT64_MIN : INT64_MAX);
-}
 
 static KirType sum_type(const Lower *l, const Acc *a)
 {
@@ -65,13 +44,6 @@ static void take_element(Lower *l, Accs s, KirId element)
         KirId x = point_eval(l, fused_op(l->f, a->v)->args[0], element, &a->p.env);
         emit_set(&l->e, a->part, emit_op2(&l->e, acc_op(l, a), a->part, x));
     }
-}
-
-KirId row_element(Lower *l, IrId map, KirId position)
-{
-    if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;
-    uint32_t list = lower_in(l, lower_map_buffer(l, PLAN_MAP_LIST, map));
-    return emit_convert(&l->e, KIR_I64, emit_load(&l->e, list, kir_type(KIR_I32, 1), position, 1, 1));
 }
 
 /* An empty row's maximum and minimum are what the operation says. */

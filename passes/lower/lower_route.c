@@ -5,22 +5,6 @@
      rows, list: the elements by image, in the user's order                     a step of one piece, where sums want them */
 #include "passes/lower/lower_kernel.h"
 
-static uint32_t computed_buffer(LowerFunc *lf, PlanBufferKind kind, IrId map)
-{
-    for (uint32_t i = 0; i < lf->routes.n; i++)
-        if (lf->routes.data[i].map == map && lf->routes.data[i].kind == kind) return lf->routes.data[i].buffer;
-    const IrModule *m = lf->f->m;
-    const IrMap *x = &m->maps.data[map];
-    bool rows = kind == PLAN_MAP_ROWS; /* one more than there are: two to each */
-    PlanBuffer b = {.kind = PLAN_ARENA, .ref = IR_NONE, .elem = rows ? KIR_I64 : KIR_I32, .width = rows ? 2 : 1,
-                    .rows = plan_count(m, rows ? x->to : x->from), .name = x->name};
-    RouteBuffer r = {map, kind, plan_buffer(lf, b)};
-    VEC_PUSH(lf->ctx->stage, &lf->routes, r);
-    return r.buffer;
-}
-
-uint32_t lower_computed_map(Lower *l, PlanBufferKind kind, IrId map) { return computed_buffer(l->lf, kind, map); }
-
 static PlanCost streams(PlanCount count, int64_t bytes)
 {
     return (PlanCost){.count = count, .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
@@ -36,7 +20,7 @@ static void lower_images(LowerFunc *lf, uint32_t g, IrId v)
     const IrModule *m = lf->f->m;
     const IrMap *map = &m->maps.data[op->attr.map];
     KirType i64 = kir_type(KIR_I64, 1), i32 = kir_type(KIR_I32, 1);
-    uint32_t to = lower_out(&l, computed_buffer(lf, PLAN_MAP_TO, op->attr.map));
+    uint32_t to = lower_out(&l, lower_computed_map(lf, PLAN_MAP_TO, op->attr.map));
     uint32_t from = lower_in(&l, plan_value_buffer(lf, fused_storage(lf->f, op->args[0])));
     l.step->extent = plan_count(m, map->from);
     l.step->grain = 1 << 14;
@@ -60,10 +44,10 @@ static void sort_elements(Lower *l, IrId id)
     const IrModule *m = l->f->m;
     const IrMap *map = &m->maps.data[id];
     KirType i64 = kir_type(KIR_I64, 1), i32 = kir_type(KIR_I32, 1);
-    uint32_t rows = lower_out(l, computed_buffer(l->lf, PLAN_MAP_ROWS, id));
-    uint32_t list = lower_out(l, computed_buffer(l->lf, PLAN_MAP_LIST, id));
-    uint32_t to = lower_in(l, computed_buffer(l->lf, PLAN_MAP_TO, id));
-    lower_in(l, computed_buffer(l->lf, PLAN_MAP_ROWS, id)); /* read as well */
+    uint32_t rows = lower_out(l, lower_computed_map(l->lf, PLAN_MAP_ROWS, id));
+    uint32_t list = lower_out(l, lower_computed_map(l->lf, PLAN_MAP_LIST, id));
+    uint32_t to = lower_in(l, lower_computed_map(l->lf, PLAN_MAP_TO, id));
+    lower_in(l, lower_computed_map(l->lf, PLAN_MAP_ROWS, id)); /* read as well */
     KirId zero = emit_index(e, 0), one = emit_index(e, 1);
     KirId n_to = lower_count(l, plan_count(m, map->to)), n_from = lower_count(l, plan_count(m, map->from));
     KirId t = emit_for(e, zero, n_to, 1, KIR_SEQ, "rows");

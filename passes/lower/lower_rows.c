@@ -5,14 +5,6 @@
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
-unsigned rows_at_once(const Lower *l) { return (unsigned)l->f->machine->lanes; }
-
-const char *rows_label(const Lower *l, const char *what)
-{
-    unsigned n = rows_at_once(l);
-    return arena_printf(l->arena, "%s %s", n == 16 ? "sixteen" : n == 8 ? "eight" : "four", what);
-}
-
 /* Where values are computed: a vector of rows from `row` on, or those of an index vector. */
 typedef struct At {
     KirId row, index; /* one of them is KIR_NONE */

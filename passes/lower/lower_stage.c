@@ -11,89 +11,6 @@
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
-/* ---- arrays ---------------------------------------------------------------------------------------------- */
-
-static void add_array(Lower *l, IrId v, bool of_row)
-{
-    const IrType *t = &fused_op(l->f, v)->type;
-    Staged s = {.v = v, .of_row = of_row};
-    int64_t size = (of_row ? 1 : l->stage_rows) * ir_type_width(l->f->m, t);
-    if (!of_row && !t->n_dims) size += rows_at_once(l); /* the last vector may reach beyond the row */
-    s.array = emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = kir_type(kir_base_of(t->dtype), 1), .i = size});
-    VEC_PUSH(l->arena, &l->staged, s);
-}
-
-static bool is_kept(const Lower *l, IrId v)
-{
-    const IrOp *op = fused_op(l->f, v);
-    return op->type.dtype != IR_BOOL;
-}
-
-void stage_begin(Lower *l)
-{
-    const Group *g = &l->f->groups.data[l->g];
-    l->staged.n = 0;
-    l->stage_rows = l->s.staged;
-    l->stage_scopes = l->e.scopes.n;
-    for (uint32_t i = 0; i < g->inner.n; i++) add_array(l, g->inner.data[i], false);
-    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_ROWS; i++)
-        if (is_kept(l, g->roots.data[i])) add_array(l, g->roots.data[i], true);
-}
-
-static Staged *find(const Lower *l, IrId v)
-{
-    for (uint32_t i = 0; i < l->staged.n; i++)
-        if (l->staged.data[i].v == v) return &l->staged.data[i];
-    return NULL;
-}
-
-static KirIns array_access(Lower *l, KirOpcode op, KirId array, const IrType *t, KirId local, const Env *env)
-{
-    Env own = env_only(env, t);
-    KirIns x = {.op = op, .type = kir_type(kir_base_of(t->dtype), env_width(&own)), .buf = KIR_NONE, .alloc = array,
-                .active = own.active, .args = {point_address(l, t, local, env), KIR_NONE, KIR_NONE}};
-    if (!lanes_stride(l, t, &own, &x.stride)) {
-        ICE_UNLESS(op == KIR_load);
-        x.op = KIR_gather;
-        x.stride = 1;
-        x.args[0] = emit_op2(&l->e, KIR_add, x.args[0], lanes_offsets(l, t, &own));
-    }
-    return x;
-}
-
-bool stage_has(const Lower *l, IrId v)
-{
-    const Staged *s = find(l, v);
-    return s && !s->of_row;
-}
-
-bool stage_load(Lower *l, IrId v, const IrType *t, KirId row, const Env *env, KirId *value)
-{
-    const Staged *s = find(l, v);
-    if (!s || s->v == l->filling) return false;
-    if (s->of_row && !s->kept) return false;
-    if (s->of_row) {
-        *value = emit_ins(&l->e, array_access(l, KIR_load, s->array, t, KIR_NONE, env));
-        return true;
-    }
-    for (uint32_t i = l->stage_at.n; i-- > 0;)
-        if (l->stage_at.data[i].row == row) {
-            *value = emit_ins(&l->e, array_access(l, KIR_load, s->array, t, l->stage_at.data[i].local, env));
-            return true;
-        }
-    ICE("an element has no place in the private arrays");
-}
-
-void stage_put(Lower *l, IrId v, const Point *p, KirId value)
-{
-    Staged *s = find(l, v);
-    if (!s) return;
-    KirIns store = array_access(l, KIR_store, s->array, &fused_op(l->f, v)->type, KIR_NONE, &p->env);
-    store.args[1] = emit_splat(&l->e, value, store.type.lanes);
-    emit_ins(&l->e, store);
-    s->kept = true;
-}
-
 void stage_keep(Lower *l, IrId v, const Point *p) { stage_put(l, v, p, memo_get(l, v, p->row, &p->env)); }
 
 /* ---- filling ----------------------------------------------------------------------------------------------- */
@@ -200,7 +117,7 @@ static bool lanes_fit(const Sixteen *s, IrId v)
     if (op->type.n_dims) return false;
     if (op->type.space == IR_UNIT || op->op == IR_OP_const) return true;
     uint32_t group = l->f->group_of.data[v];
-    if (v != s->v && group != GROUP_NONE) return find(l, v) && !find(l, v)->of_row;
+    if (v != s->v && group != GROUP_NONE) return array_find(l, v) && !array_find(l, v)->of_row;
     if (op->op == IR_OP_gather) return op->attr.map == s->x->map && !fused_op(l->f, op->args[0])->type.n_dims;
     bool map = (ir_ops[op->op].traits & T_MAP) && !(ir_ops[op->op].traits & T_RANDOM) && op->n_args && op->n_args <= 3;
     for (uint32_t k = 0; k < op->n_args && map; k++) map = lanes_fit(s, op->args[k]);
@@ -216,8 +133,8 @@ static KirId lanes_eval(Sixteen *s, IrId v)
     if (s->known[v]) return s->known[v] - 1;
     if (op->type.space == IR_UNIT || op->op == IR_OP_const) {
         value = point_eval(l, v, KIR_NONE, &none);
-    } else if (v != s->v && find(l, v)) {
-        KirIns load = array_access(l, KIR_load, find(l, v)->array, &op->type, s->local, &none);
+    } else if (v != s->v && array_find(l, v)) {
+        KirIns load = array_access(l, KIR_load, array_find(l, v)->array, &op->type, s->local, &none);
         load.type.lanes = load.active = (uint8_t)rows_at_once(l);
         value = emit_ins(&l->e, load);
     } else if (op->op == IR_OP_gather) {
@@ -321,7 +238,7 @@ static void mark_needs(Needs *x, IrId v)
     if (x->seen[v]) return;
     x->seen[v] = true;
     uint32_t group = l->f->group_of.data[v];
-    const Staged *s = find(l, v);
+    const Staged *s = array_find(l, v);
     if (group != GROUP_NONE && (!s || s->of_row)) return;
     const IrOp *op = fused_op(l->f, v);
     for (uint32_t k = 0; k < op->n_args; k++) mark_needs(x, op->args[k]);
@@ -349,7 +266,7 @@ static bool is_ready(const Needs *x, const bool *summed, bool *tried, IrId v)
     const Lower *l = x->l;
     if (tried[v]) return true;
     tried[v] = true;
-    const Staged *s = find(l, v);
+    const Staged *s = array_find(l, v);
     uint32_t group = l->f->group_of.data[v];
     if (s && (s->of_row || (!x->seen[v] && (summed[v] || is_filled(l, s))))) return false;
     if (!s && group != GROUP_NONE) return group != l->g;
