@@ -37,7 +37,7 @@ typedef struct Image { /* known: map sends `row` to `image`, and has `row` at `p
     KirId row, image, position; /* position: KIR_NONE if the list is the elements' own order */
 } Image;
 
-/* A value of the group in a private array (lower_stage.c): of some elements of the row, or of the row itself. */
+/* A value of the group in a private array (lower_array.c): of some elements of the row, or of the row itself. */
 typedef struct Staged {
     IrId v;
     KirId array;
@@ -122,7 +122,7 @@ const Ix *env_get(const Env *e, IrId dim);
 Ix ix_const(int64_t v);
 KirId ix_emit(Lower *l, Ix ix);
 
-/* ---- lanes (lower_lanes.c) ---- */
+/* ---- environments and lanes (lower_lanes.c) ---- */
 unsigned env_width(const Env *e);                   /* lanes of the vector; 1: there is none */
 Env env_only(const Env *e, const IrType *t);        /* with those dims of the vector that t has */
 unsigned env_lanes(const Env *e, const IrType *t);  /* of a value of type t: over those dims, packed */
@@ -176,7 +176,7 @@ void dim_loops_env(const DimLoop *loops, Env *env);
 /* ---- products (lower_product.c) ---- */
 void heavy_product(Lower *l, IrId v, const Point *p, unsigned n);
 void lower_product_rows(Lower *l, IrId space);
-/* ---- staged values (lower_stage.c) ---- */
+/* ---- staged values (lower_stage.c, lower_array.c) ---- */
 typedef struct StageSpan { /* positions [from, to) of row `row`, which has [lo, hi); or, of sums over all rows, a strip */
     IrId map; /* IR_NONE: all rows are summed */
     KirId row, lo, hi, from, to;

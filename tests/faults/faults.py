@@ -23,10 +23,10 @@ FAULTS = [
     ("passes/context/price.c", "{ return 2 * bytes / m->dram_bytes; }", "{ return bytes / m->dram_bytes; }", "machine_table"),
     # reductions
     ("passes/lower/lower_reduce.c", "emit_op2(e, KIR_add, x->from, emit_index(e, ORDER_ROW_BLOCK))", "emit_op2(e, KIR_add, x->from, emit_index(e, ORDER_ROW_BLOCK - 1))", "lower_lanes lower_cases lower"),
-    ("passes/lower/lower_reduce.c", "if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;", "if (map == IR_NONE || map) return position;", "lower_lanes lower_cases lower"),
-    ("passes/lower/lower_reduce.c", "emit_float(&l->e, t, op == KIR_max ? -(double)INFINITY : (double)INFINITY)", "emit_float(&l->e, t, 0)", "lower_lanes lower_cases lower"),
+    ("passes/lower/lower_plan.c", "if (map == IR_NONE || l->f->m->maps.data[map].sorted) return position;", "if (map == IR_NONE || map) return position;", "lower_lanes lower_cases lower"),
+    ("passes/lower/lower_map.c", "emit_float(&l->e, t, op == KIR_max ? -(double)INFINITY : (double)INFINITY)", "emit_float(&l->e, t, 0)", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_reduce.c", "return emit_select(&l->e, empty_row, empty, total);", "return emit_select(&l->e, empty_row, total, total);", "lower_lanes lower_cases lower"),
-    ("passes/lower/lower_reduce.c", "case IR_OP_reduce_mul: return KIR_mul;", "case IR_OP_reduce_mul: return KIR_add;", "lower_lanes lower_cases lower"),
+    ("passes/lower/lower_map.c", "case IR_OP_reduce_mul: return KIR_mul;", "case IR_OP_reduce_mul: return KIR_add;", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_reduce.c", "emit_set(&l->e, a->total, emit_op2(&l->e, acc_op(l, a), a->total, a->part));", "emit_set(&l->e, a->total, a->part);", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_blocks.c", "x.last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.first, per_block), rows);", "x.last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.first, per_block), emit_op2(e, KIR_sub, rows, emit_index(e, 1)));", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_blocks.c", "x.merged = emit_select(e, x.is_last, index, ", "x.merged = emit_select(e, x.is_last, emit_index(e, 0), ", "lower_lanes lower_cases lower"),

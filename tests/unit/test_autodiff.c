@@ -3,6 +3,7 @@
    behind the whole pipeline; ties, blocked paths, and gradients by values that other ops alias. */
 #include "ir/eval.h"
 #include "passes/rewrite/rewrite.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include <math.h>
 

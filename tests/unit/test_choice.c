@@ -1,4 +1,5 @@
 /* Which values fuse stores, on small programs: the text of the groups says `stored` behind those that have memory. */
+#include "passes/pipeline/budget.h"
 #include "passes/fuse/fuse.h"
 #include "tests/unit/check.h"
 #include <string.h>

@@ -4,6 +4,7 @@
    smooth programs twice and compares pass orders. */
 #include "ir/eval.h"
 #include "passes/rewrite/rewrite.h"
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include <math.h>
 

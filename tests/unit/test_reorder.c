@@ -2,6 +2,7 @@
    that its rules are about, with their gradients, give the same numbers by the interpreter before and behind it, within
    both bounds, on graphs with empty rows, loops, parallel edges, a hub, one node and no edges. What was finite stays so.
    The pass finds nothing more to do in what it made. The same programs go through `layout`, of which the same is wanted. usage: test_reorder [FIRST_SEED] */
+#include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
 
