@@ -13,7 +13,7 @@ from sandbox import Sandbox
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = "CMakeLists.txt base ir frontend passes codegen driver runtime scripts tests/errors tests/test_errors.py".split()
-PARTS = ("layer", "op", "error", "domain", "graph")
+PARTS = ("layer", "op", "error", "domain", "graph", "fusion", "stored")
 BLOCK = re.compile(r"^```(diff|gnn with) (\w+)\n(.*?)^```$", re.M | re.S)
 WANT = {"op": lambda x, src, dst: x / (1 + abs(x)), "graph": lambda x, src, dst: both_ways(x, src, dst)}
 
@@ -61,7 +61,8 @@ def copy(tree):
 def main():
     box = Sandbox(sys.argv[1], "extending")
     with open(os.path.join(ROOT, "docs", "extending.md"), encoding="utf-8") as f:
-        blocks = {(kind, name): text for kind, name, text in BLOCK.findall(f.read())}
+        page = f.read()
+    blocks = {(kind, name): text for kind, name, text in BLOCK.findall(page)}
     box.report("page_has_all", [p for p in PARTS if ("diff", p) not in blocks])
     tree, ready = box.path("tree"), box.gnnc
     copy(tree)
@@ -88,6 +89,28 @@ def main():
             box.must(box.path(part), "infer", "--data", "points", "--out", part + ".npy")
             off = abs(np.load(box.path(part + ".npy")) - WANT[part](x, src, dst)).max()
             box.report("%s_compiled" % part, off > 1e-5 and "off by %g" % off)
+    lines = {}  # of a schedule that say a word, without the change and with it
+    for part, size, word in (("fusion", 16, "root"), ("fusion", 1024, "root"), ("stored", 64, "stored")):
+        path = box.write(part + ".gnn", blocks["gnn with", part])
+        for gnnc in (ready, box.gnnc):
+            box.must(gnnc, "build", path, "--set", "F=%d" % size, "--emit=schedule", "-o", "text")
+            with open(box.path("text.schedule"), encoding="utf-8") as f:
+                forward = f.read().split("func vjp")[0]
+            lines.setdefault((part, size), []).append((forward.count("  group "), forward.count(word)))
+    box.report("fusion_narrow", lines["fusion", 16] != [(1, 2), (1, 2)] and lines)
+    box.report("fusion_wide", lines["fusion", 1024] != [(1, 2), (2, 2)] and lines)
+    box.report("stored", lines["stored", 64] != [(2, 3), (2, 2)] and lines)
+    machine = box.write("small-8.machine", re.search(r"^```text\n(# [^\n]*\nmachine .*?)^```$", page, re.M | re.S).group(1))
+    box.must(ready, "data", "generate", "wide", "--nodes=20", "--features=40")
+    path, found = box.write("machine.gnn", "model net(x: node[F]) -> node[F] { return exp(mean_in(x.src)) }\n"), []
+    for name, options in (("plain", ()), ("small", ("--machine", machine))):
+        box.must(ready, "build", path, "--data", "wide", "-o", name, *options)
+        box.must(box.path(name), "infer", "--data", "wide", "--out", name + ".npy")
+        box.must(ready, "build", path, "--data", "wide", "--emit=schedule", "-o", name, *options)
+        with open(box.path(name + ".npy"), "rb") as y, open(box.path(name + ".schedule")) as text:
+            found.append((y.read(), text.read()))
+    box.report("machine_has_the_bits", found[0][0] != found[1][0] and "other results")
+    box.report("machine_has_its_schedule", found[0][1] == found[1][1] and "the same schedule")
     box.close()
 
 
