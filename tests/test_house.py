@@ -223,6 +223,16 @@ def layers_of_elaboration():
     return wrong if arrows else ["there are no objects of frontend/"]
 
 
+def paths_that_are_named():
+    """Comments and pages name files that exist: but for generated ones, patterns in capitals and what an example adds."""
+    there, wrong = set(tracked(".")), []
+    for path in tracked("*.c *.h *.def *.md *.l *.y *.py"):
+        named = re.findall(r"\b(?:base|ir|frontend|passes|codegen|runtime|driver|tests|docs|scripts)/[\w/]+\.(?:c|h|def|py|gnn|md|kir|gir|txt)\b", read(path))
+        wrong += ["%s names %s" % (path, x) for x in named if x not in there and path + x not in ("docs/extending.mdtests/errors/E0412.txt",)
+                  and x != "frontend/parse.h" and not re.search(r"(^|[/_.])(X|CODE)\.", x)]
+    return wrong
+
+
 MOST_CIRCLE = 10  # files of passes/ that call one another round about
 
 
@@ -245,6 +255,7 @@ def circles_of_passes():
 
 report("house.include_arrows", include_arrows())
 report("house.rooms_of_passes", rooms_of_passes())
+report("house.paths_that_are_named", paths_that_are_named())
 report("house.circles_of_passes", circles_of_passes())
 report("house.layers_of_elaboration", layers_of_elaboration())
 report("house.no_layer_names_in_c", layer_names())
