@@ -84,7 +84,7 @@ static Value builtin_float(Elab *e, const Call *c)
 static Value builtin_int(Elab *e, const Call *c)
 {
     if (!want_args(e, c, 1, 1, "int(x)")) return value_error();
-    if (arg(c, 0)->kind == V_NUMBER) return value_number(trunc(arg(c, 0)->num) + 0.0, true, c->span); /* integers have no -0 */
+    if (arg(c, 0)->kind == V_NUMBER) return value_number(trunc(arg(c, 0)->num), true, c->span);
     return op_cast(e, *arg(c, 0), IR_I64, c->span);
 }
 

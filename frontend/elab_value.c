@@ -7,6 +7,7 @@ Value value_none(Span s) { return (Value){.kind = V_NONE, .span = s, .dim = IR_N
 
 Value value_number(double x, bool is_int, Span s)
 {
+    if (is_int) x += 0.0; /* integers have no -0 */
     return (Value){.kind = V_NUMBER, .num = x, .is_int = is_int, .span = s, .dim = IR_NONE};
 }
 
