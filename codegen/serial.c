@@ -20,7 +20,7 @@ typedef struct Serial {
     Arena *arena;
     const KirKernel *k;
     KirBuilder b;
-    const bool *holds;  /* [ins.n] of kir_barriers */
+    const bool *meets;  /* [ins.n] of kir_meetings: stands between two pieces */
     uint32_t *piece;    /* [ins.n] the piece in which an instruction stands, or AROUND */
     bool *in_warp;      /* [ins.n] stands in the loop bound to warp */
     bool *kept;         /* [ins.n] touched by more than one piece */
@@ -35,8 +35,6 @@ typedef struct Serial {
 static const KirIns *ins(const Serial *s, KirId id) { return &s->k->ins.data[id]; }
 static bool is_block(const KirIns *x) { return kir_ops[x->op].kind == KIND_B || kir_ops[x->op].kind == KIND_BB; }
 static bool is_leaf(const KirIns *x) { return x->op == KIR_const || x->op == KIR_iconst || x->op == KIR_param || x->op == KIR_lanes; }
-/* Between two pieces: a barrier, what holds one, or the break out of a loop that holds one. */
-static bool parts_pieces(const Serial *s, KirId id) { return s->holds[id] || ins(s, id)->op == KIR_break_if; }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
@@ -54,7 +52,7 @@ static void cut(Serial *s, const KirBlock *b)
     s->last++;
     for (uint32_t i = 0; i < b->ins.n; i++) {
         KirId id = b->ins.data[i];
-        bool parts = parts_pieces(s, id);
+        bool parts = s->meets[id];
         place(s, id, parts ? AROUND : s->last);
         if (!parts) continue;
         if (is_block(ins(s, id))) cut(s, &ins(s, id)->body), cut(s, &ins(s, id)->other);
@@ -247,7 +245,7 @@ static void write_around(Serial *s, KirId id)
 static void write_pieces(Serial *s, const KirBlock *b)
 {
     for (uint32_t i = 0, end; i < b->ins.n; i = end) {
-        for (end = i; end < b->ins.n && !parts_pieces(s, b->ins.data[end]);) end++;
+        for (end = i; end < b->ins.n && !s->meets[b->ins.data[end]];) end++;
         write_piece(s, &b->ins.data[i], end - i);
         if (end < b->ins.n) write_around(s, b->ins.data[end++]);
     }
@@ -257,7 +255,7 @@ const KirKernel *kir_serial(Arena *a, const KirKernel *k)
 {
     if (!kir_has_block(k)) return k;
     uint32_t n = k->ins.n;
-    Serial s = {.arena = a, .k = k, .holds = kir_barriers(a, k), .last = FIRST_PIECE};
+    Serial s = {.arena = a, .k = k, .meets = kir_meetings(a, k), .last = FIRST_PIECE};
     s.piece = ARENA_ARRAY(a, uint32_t, n), s.since = ARENA_ARRAY(a, uint32_t, n);
     s.in_warp = ARENA_ARRAY(a, bool, n), s.kept = ARENA_ARRAY(a, bool, n);
     s.array = ARENA_ARRAY(a, KirId, n), s.now = ARENA_ARRAY(a, KirId, n);

@@ -272,7 +272,7 @@ void scope_set(Elab *e, const char *name, Value v); /* binds or rebinds */
 Binding *scope_find(const Frame *f, const char *name);
 Def *def_find(const Elab *e, const DefTable *table, const char *name);
 
-/* ---- graphs, spaces and maps of the module (elab_space.c) ---- */
+/* ---- finding or making graphs, spaces and maps of the module (elab_space.c) ---- */
 const GraphValue *graph_data(Elab *e);
 Value graph_of_file(Elab *e, const char *name, Span s); /* edges of their own in the data: NAME.npy */
 const IrGraph *graph_ir(Elab *e, const GraphValue *g);

@@ -11,7 +11,7 @@
 typedef uint32_t KirId;
 #define KIR_NONE UINT32_MAX
 enum { KIR_MAX_ALLOC_BYTES = 64 << 10 /* of a private array */, KIR_MAX_FRAME_BYTES = 256 << 10 /* of all */ };
-enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* open blocks */, KIR_MAX_NAME = 64, KIR_MAX_WARPS = 64 /* of a block */ };
+enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* of blocks inside one another */, KIR_MAX_NAME = 64, KIR_MAX_WARPS = 64 /* that a loop bound to warp has */ };
 
 typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64 } KirBase; /* i8: bool storage only */
 typedef struct KirType {
@@ -133,8 +133,9 @@ bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d);
 KirId kir_parted_barrier(Arena *a, const KirKernel *k);
 /* Whether the kernel's last instruction is a loop bound to block. */
 bool kir_has_block(const KirKernel *k);
-/* [ins.n], from the arena: the instruction is a barrier or holds one. */
-bool *kir_barriers(Arena *a, const KirKernel *k);
+/* [ins.n], from the arena: all warps of a block pass the instruction together. It is a barrier, a loop or branch with a barrier in it, or
+   the `break_if` of such a loop. */
+bool *kir_meetings(Arena *a, const KirKernel *k);
 
 /* Runs a kernel slowly and exactly: the meaning of kernel IR, for tests of emitters.
    args[i] belongs to params[i]; n_elems[i] bounds buffers. NULL on success, else what went wrong

@@ -55,7 +55,7 @@ typedef struct Run {
     int32_t n_warps, who; /* who: the warp that runs + 1, SEVERAL for what each of a block does, 0 outside of blocks */
     int32_t block;        /* blocks begun */
     int64_t interval;     /* barriers met, and blocks begun */
-    const bool *barriers; /* [ins.n] of kir_barriers */
+    const bool *meets;    /* [ins.n] of kir_meetings */
     Touches **touches;    /* [params.n] of buffers that a block touched */
     KirId at;
     const char *why;
@@ -505,7 +505,7 @@ static Outcome together_loop(Run *r, const KirIns *x)
     }
 }
 
-/* A barrier, what holds one, or a break out of a loop that holds one. */
+/* One of kir_meetings, which all warps pass together: a barrier, or a loop or branch that every warp must take alike. */
 static Outcome run_meeting(Run *r, KirId id)
 {
     const KirIns *x = &r->k->ins.data[id];
@@ -525,13 +525,11 @@ static Outcome run_meeting(Run *r, KirId id)
     }
 }
 
-static bool meets(const Run *r, KirId id) { return r->barriers[id] || r->k->ins.data[id].op == KIR_break_if; }
-
 /* A block that holds a barrier: each warp from one meeting to the next. */
 static Outcome run_together(Run *r, const KirBlock *b)
 {
     for (uint32_t i = 0, end; i < b->ins.n; i = end) {
-        for (end = i; end < b->ins.n && !meets(r, b->ins.data[end]);) end++;
+        for (end = i; end < b->ins.n && !r->meets[b->ins.data[end]];) end++;
         for (int32_t w = 0; w < r->n_warps; w++) {
             enter_warp(r, w);
             for (uint32_t at = i; at < end; at++)
@@ -552,7 +550,7 @@ static Outcome run_warps(Run *r, KirId id, const KirIns *x)
     r->n_warps = (int32_t)around.values[x->args[1]].lane[0].i;
     if (!r->warps) {
         r->warps = ARENA_ARRAY(r->arena, Warp, r->n_warps);
-        r->barriers = kir_barriers(r->arena, r->k);
+        r->meets = kir_meetings(r->arena, r->k);
         for (int32_t w = 0; w < r->n_warps; w++)
             r->warps[w] = (Warp){ARENA_ARRAY(r->arena, Value, n), ARENA_ARRAY(r->arena, Array, n), around.taint ? ARENA_ARRAY(r->arena, bool, n) : NULL};
     }

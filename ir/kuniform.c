@@ -27,20 +27,22 @@ bool kir_has_block(const KirKernel *k)
     return last && last->op == KIR_for && last->bind == KIR_BLOCK;
 }
 
-static bool holds_barrier(const KirKernel *k, KirId id, bool *holds)
+static bool find_meetings(const KirKernel *k, KirId id, bool *meets)
 {
     const KirIns *x = &k->ins.data[id];
-    holds[id] = x->op == KIR_barrier;
-    for (uint32_t i = 0; i < x->body.ins.n; i++) holds[id] |= holds_barrier(k, x->body.ins.data[i], holds);
-    for (uint32_t i = 0; i < x->other.ins.n; i++) holds[id] |= holds_barrier(k, x->other.ins.data[i], holds);
-    return holds[id];
+    meets[id] = x->op == KIR_barrier;
+    for (uint32_t i = 0; i < x->body.ins.n; i++) meets[id] |= find_meetings(k, x->body.ins.data[i], meets);
+    for (uint32_t i = 0; i < x->other.ins.n; i++) meets[id] |= find_meetings(k, x->other.ins.data[i], meets);
+    for (uint32_t i = 0; i < x->body.ins.n && meets[id]; i++)
+        if (k->ins.data[x->body.ins.data[i]].op == KIR_break_if) meets[x->body.ins.data[i]] = true;
+    return meets[id];
 }
 
-bool *kir_barriers(Arena *a, const KirKernel *k)
+bool *kir_meetings(Arena *a, const KirKernel *k)
 {
-    bool *holds = ARENA_ARRAY(a, bool, k->ins.n + 1);
-    for (uint32_t i = 0; i < k->body.ins.n; i++) holds_barrier(k, k->body.ins.data[i], holds);
-    return holds;
+    bool *meets = ARENA_ARRAY(a, bool, k->ins.n + 1);
+    for (uint32_t i = 0; i < k->body.ins.n; i++) find_meetings(k, k->body.ins.data[i], meets);
+    return meets;
 }
 
 static void differ(Uniform *u, KirId id)

@@ -129,7 +129,6 @@ void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *use
 unsigned group_flops(const FusedFunc *f, uint32_t g); /* for one element of each of its values */
 enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut there, and merging ends */
 
-
 /* ---- inner values ---- */
 
 bool group_has_inner(const Group *g, IrId v);

@@ -208,7 +208,6 @@ static int by_bytes(const void *x, const void *y)
     return a->v < b->v ? -1 : 1;
 }
 
-/* Returns the least budget that would do where none fits, else 0. */
 static int64_t fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **again)
 {
     const PassBudget *want = ctx->budget;
@@ -227,11 +226,40 @@ static int64_t fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **aga
     return 0;
 }
 
-int64_t budget_fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **again)
+/* *again, by value of the prepared function: what is computed again so that its planned memory fits ctx->budget. Returns
+   the least budget that would do where none fits, else 0. */
+static int64_t budget_fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **again)
 {
     int64_t least = fit(ctx, fm, index, again);
     if (!least || fm->sums.data[index] == IR_NONE) return least;
     fm->prepared.data[index] = fm->plain.data[index]; /* sums by rows need memory */
     fm->sums.data[index] = IR_NONE;
     return fit(ctx, fm, index, again);
+}
+
+/* One message for all functions: a build has one budget. */
+static bool all_fit(PassContext *ctx, const char *name, int64_t least)
+{
+    if (!least) return true;
+    Diag *it = diag_error(ctx->diags, E0618, (Span){0}, "`%s` does not fit into %lld bytes", name,
+                          (long long)ctx->budget->bytes);
+    diag_help(ctx->diags, it, "it needs at least --memory-budget=%lld", (long long)least);
+    return false;
+}
+
+FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
+{
+    FusedModule *fm = fuse_begin(ctx, m);
+    const char *worst = NULL;
+    int64_t most = 0;
+    for (uint32_t i = 0; fm && i < m->funcs.n; i++) {
+        bool *again = NULL;
+        if (!fuse_prepare(ctx, fm, i)) return NULL;
+        int64_t least = ctx->budget && !ctx->schedule ? budget_fit(ctx, fm, i, &again) : 0;
+        if (least > most) most = least, worst = ctx->function;
+        FusedFunc *f = fuse_func(ctx, fm, i, again);
+        if (!f) return NULL;
+        VEC_PUSH(ctx->stage, &fm->funcs, f);
+    }
+    return fm && all_fit(ctx, worst, most) ? fm : NULL;
 }

@@ -27,7 +27,7 @@ static bool schedule_one(PassContext *ctx, FusedFunc *f)
 {
     ctx->function = f->f->name;
     if (!schedule_func(f, ctx->stage, !ctx->disabled[PASS_schedule], ctx->diags)) return false;
-    fuse_take_over(ctx, f);
+    takeover_func(ctx, f);
     return true;
 }
 
@@ -42,33 +42,6 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
     if (!ctx->disabled[PASS_connect]) connect_program(&quiet, plan, f, plan->programs.data[0], buffer_of);
     memplan_program(ctx->stage, plan->programs.data[0], !ctx->disabled[PASS_memplan]);
     return plan->programs.data[0];
-}
-
-/* One message for all functions: a build has one budget. */
-static bool all_fit(PassContext *ctx, const char *name, int64_t least)
-{
-    if (!least) return true;
-    Diag *it = diag_error(ctx->diags, E0618, (Span){0}, "`%s` does not fit into %lld bytes", name,
-                          (long long)ctx->budget->bytes);
-    diag_help(ctx->diags, it, "it needs at least --memory-budget=%lld", (long long)least);
-    return false;
-}
-
-FusedModule *fuse_module(PassContext *ctx, const IrModule *m)
-{
-    FusedModule *fm = fuse_begin(ctx, m);
-    const char *worst = NULL;
-    int64_t most = 0;
-    for (uint32_t i = 0; fm && i < m->funcs.n; i++) {
-        bool *again = NULL;
-        if (!fuse_prepare(ctx, fm, i)) return NULL;
-        int64_t least = ctx->budget && !ctx->schedule ? budget_fit(ctx, fm, i, &again) : 0;
-        if (least > most) most = least, worst = ctx->function;
-        FusedFunc *f = fuse_func(ctx, fm, i, again);
-        if (!f) return NULL;
-        VEC_PUSH(ctx->stage, &fm->funcs, f);
-    }
-    return fm && all_fit(ctx, worst, most) ? fm : NULL;
 }
 
 static void print_graph(const void *module, StrBuf *out) { ir_print(module, out); }

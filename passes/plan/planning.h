@@ -4,11 +4,11 @@
 #include "ir/plan.h"
 #include "passes/schedule/schedule.h"
 
-/* takeover.c: fills f->home. f has tiles. */
-void fuse_take_over(PassContext *ctx, FusedFunc *f);
+/* takeover.c: which value lies in whose memory, into f->home. f has tiles. */
+void takeover_func(PassContext *ctx, FusedFunc *f);
 /* cone.c: fills sets, the cones of steps and the writers of buffers. buffer_of: by stored value. */
 void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of);
-/* Puts steps of p into chains. buffer_of: by stored value. */
+/* connect.c: puts steps of p into chains. buffer_of: by stored value. */
 void connect_program(PassContext *ctx, const HostPlan *plan, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of);
 /* memplan.c: gives every arena buffer of a program a slot, shared by buffers whose lives do not overlap and whose rows are
    the same formula. share = false: a slot each. */

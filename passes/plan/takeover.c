@@ -187,7 +187,7 @@ static void place_group(Takeover *t, const GroupReads *reads, uint32_t position)
     for (uint32_t k = 0; k < g->roots.n; k++) place_root(t, reads, position, g->roots.data[k]);
 }
 
-void fuse_take_over(PassContext *ctx, FusedFunc *f)
+void takeover_func(PassContext *ctx, FusedFunc *f)
 {
     Arena *scratch = arena_new();
     uint32_t n = f->f->ops.n;

@@ -1,8 +1,8 @@
-/* Facts about values, op by op (facts.h). Claims nothing that is not certain, but what the comments there take for granted.
+/* Facts about values, op by op. Each fact that is claimed holds under what facts.h says of its kind: always, as long as arguments are finite
+   and nothing overflowed, or for operands of usual size.
 
      %3 = exp %2            positive; in range if %2 is; small only if %2 is low
-     %4 = add %3, 1e-16     positive, not 0, but nearly 0 perhaps: what is divided by it may be large
-   */
+     %4 = add %3, 1e-16     positive, not 0, but nearly 0 perhaps: what is divided by it may be large */
 #include "passes/rewrite/facts.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* What a value is in rows into which a map sums nothing, where an operation that was not reached before must not make a NaN:
      gather(x via M) / gather(sum via M + 1e-16), then exp     exp of 1e16 x is infinite where M sums nothing
-   Who works there takes what is calm (facts.h), or a number instead. */
+   An operation that moves to such rows reads an operand as it is only if that is calm (facts.h), else a number in its place. */
 #include "passes/rewrite/reorder.h"
 #include <math.h>
 

@@ -142,7 +142,7 @@ static int64_t ahead_of(const FusedFunc *f, uint32_t g)
     return n < least ? least : n > most ? most : n;
 }
 
-/* Elements written or read per iteration, roughly. */
+/* How many elements one iteration of the parallel loop of group g reads or writes, roughly. */
 static int64_t work_of(const FusedFunc *f, const Group *g)
 {
     int64_t work = ir_type_width(f->m, &g->nest);
@@ -218,7 +218,7 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
 
 static bool same_tile(const Schedule *x, const Schedule *y) { return x->vectors == y->vectors && x->rows == y->rows; }
 
-/* Whether group g has another tile on CPUs with few registers, for the same steps. */
+/* Whether group g wants a kernel of its own for CPUs with few registers: it has another tile there, and runs by the same blocks. */
 static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
 {
     const Group *g = &f->groups.data[index];

@@ -1,10 +1,10 @@
-/* The fixed rules of this compiler about how a group runs on a CPU: vector lanes, register tiles, blocks of
-   rows, grain. Nothing after it decides; lower reads these numbers. */
+/* How each group runs on a CPU: lanes of vectors, tiles in registers, blocks of rows, distances. The pass chooses these numbers, or takes
+   them from a text; lower and the passes on kernel IR read them. */
 #pragma once
 #include "passes/group/group.h"
 #include "passes/context/vectors.h"
 
-typedef struct Schedule { /* numbers of a tile: passes/group/tile.def says what each is */
+typedef struct Schedule { /* how one kernel, or one value of it, is computed; passes/group/tile.def explains each number */
 #define TILE(word, ...) int64_t word;
 #include "passes/group/tile.def"
 #undef TILE
@@ -15,7 +15,7 @@ typedef struct Schedule { /* numbers of a tile: passes/group/tile.def says what 
 typedef struct Tiles {
     Schedule *group[2]; /* [groups] */
     Schedule *value[2]; /* [values] */
-    bool *narrow;       /* [groups] a kernel of its own for few registers: [1] differs from [0] in vectors or rows */
+    bool *narrow;       /* [groups] CPUs with few registers get a kernel of their own, since tile [1] has other vectors or rows than tile [0] */
 } Tiles;
 
 /* Chooses the tiles of all groups and puts them into f->tiles. vectors: false when the pass `schedule` is off: scalar code, one row at a
