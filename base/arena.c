@@ -1,5 +1,6 @@
-/* Bump allocator over a list of malloc'ed chunks; see arena.h for the contract. Under AddressSanitizer each allocation has
-   bytes behind it that nobody may touch, and what was not handed out yet is poisoned as well: an overrun ends the program. */
+/* Bump allocator over a list of malloc'ed chunks; see arena.h for the contract. Under AddressSanitizer each allocation
+   has bytes behind it that nobody may touch, and what was not handed out yet is poisoned as well: an overrun ends the
+   program. */
 #include "base/arena.h"
 #include "base/ice.h"
 #include "runtime/available.h"
@@ -16,7 +17,7 @@
 #include <sanitizer/asan_interface.h>
 enum { RED_ZONE = 32 };
 #else
-#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 enum { RED_ZONE = 0 };
 #endif
@@ -40,7 +41,9 @@ _Noreturn void memory_exhausted(size_t bytes)
 {
     char how_many[64] = "";
     if (bytes) snprintf(how_many, sizeof how_many, ": cannot allocate %zu bytes", bytes);
-    fprintf(stderr, "gnnc: error[E0619]: out of memory%s\n  = help: use smaller sizes or a smaller file, or free memory\n", how_many);
+    fprintf(stderr,
+            "gnnc: error[E0619]: out of memory%s\n  = help: use smaller sizes or a smaller file, or free memory\n",
+            how_many);
     _Exit(4);
 }
 
@@ -77,7 +80,8 @@ static Chunk *chunk_new(Arena *a, size_t bytes)
     c->cap = (bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES) + ALIGN;
     c->cap = (c->cap + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     a->unasked += c->cap;
-    if (a->unasked >= ASK_EACH) { /* what is granted here is written at once: what the machine has left is true each time */
+    /* what is granted here is written at once: what the machine has left is true each time */
+    if (a->unasked >= ASK_EACH) {
         if ((int64_t)c->cap > rt_available()) memory_exhausted(c->cap);
         a->unasked = 0;
     }

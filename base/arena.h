@@ -11,8 +11,8 @@ typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *a); /* NULL is fine */
 
-/* Zeroed memory of `bytes` bytes, aligned to 16 (to 64 from 64 bytes on). Never NULL: out of memory ends the process with
-   exit code 4. */
+/* Zeroed memory of `bytes` bytes, aligned to 16 (to 64 from 64 bytes on). Never NULL: out of memory ends the process
+   with exit code 4. */
 void *arena_alloc(Arena *a, size_t bytes);
 /* The same for n items of `size` bytes; an overflowing product is out of memory. */
 void *arena_array(Arena *a, size_t n, size_t size);
@@ -27,5 +27,5 @@ void *memory_take(size_t bytes);
 /* E0619, exit code 4: what allocators do that cannot go on. bytes: 0 where they are not known. */
 _Noreturn void memory_exhausted(size_t bytes);
 
-#define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
+#define ARENA_NEW(a, T)      ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_array((a), (size_t)(n), sizeof(T)))

@@ -16,8 +16,7 @@ Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...)
 {
     for (uint32_t i = 0; i < d->list.n; i++) {
         Diag *old = d->list.data[i];
-        if (old->code == code && old->span.source == span.source && old->span.begin == span.begin)
-            return old;
+        if (old->code == code && old->span.source == span.source && old->span.begin == span.begin) return old;
     }
     Diag *it = ARENA_NEW(d->arena, Diag);
     it->code = code;
@@ -237,10 +236,7 @@ void diags_print_json(const Diags *d, StrBuf *out)
     strbuf_puts(out, "]\n");
 }
 
-int diags_exit_code(const Diags *d)
-{
-    return d->list.n ? diag_codes[d->list.data[0]->code].exit_code : 0;
-}
+int diags_exit_code(const Diags *d) { return d->list.n ? diag_codes[d->list.data[0]->code].exit_code : 0; }
 
 const CodeInfo *diag_code_find(const char *id)
 {

@@ -48,10 +48,10 @@ typedef struct Diag {
     Span span;
     const char *text;
     VEC(DiagNote) notes;
-    const char *label;       /* behind the caret, or NULL */
-    const char *help;        /* or NULL */
-    Span fix_span;           /* with fix: what to replace */
-    const char *fix;         /* or NULL */
+    const char *label; /* behind the caret, or NULL */
+    const char *help;  /* or NULL */
+    Span fix_span;     /* with fix: what to replace */
+    const char *fix;   /* or NULL */
 } Diag;
 
 typedef struct Diags {
@@ -73,7 +73,8 @@ void diag_beside(Diags *d, Diag *at, Span span, const char *label, const char *t
 void diag_help(Diags *d, Diag *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* "did you mean NEAR?" of n candidates, and a fix at span where no other is as near. Returns NEAR, or NULL: none is near. */
+/* "did you mean NEAR?" of n candidates, and a fix at span where no other is as near. Returns NEAR, or NULL: none is
+   near. */
 const char *diag_suggest(Diags *d, Diag *at, Span span, const char *name, const char *const *candidates, size_t n);
 
 Span span_join(Span a, Span b); /* from the first byte of a to the last of b, in the same source */

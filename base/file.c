@@ -73,7 +73,8 @@ static void remove_files(const char *path)
     rmdir(path);
 }
 
-/* A process that removes the folder once this one has ended, however it ends: it waits for the other end of a pipe to close. */
+/* A process that removes the folder once this one has ended, however it ends: it waits for the other end of a pipe to
+   close. */
 static void guard(TempFolder *t)
 {
     int ends[2];

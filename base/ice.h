@@ -5,4 +5,4 @@
 _Noreturn void ice_fail(const char *file, int line, const char *what);
 
 #define ICE_UNLESS(cond) ((cond) ? (void)0 : ice_fail(__FILE__, __LINE__, #cond))
-#define ICE(what) ice_fail(__FILE__, __LINE__, (what))
+#define ICE(what)        ice_fail(__FILE__, __LINE__, (what))

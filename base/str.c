@@ -80,8 +80,7 @@ uint64_t str_hash(const char *p, size_t n)
 static uint32_t find_slot(const StrMap *m, const char *key)
 {
     uint32_t i = (uint32_t)str_hash(key, strlen(key)) & (m->n_slots - 1);
-    while (m->slots[i] && strcmp(m->entries[m->slots[i] - 1].key, key) != 0)
-        i = (i + 1) & (m->n_slots - 1);
+    while (m->slots[i] && strcmp(m->entries[m->slots[i] - 1].key, key) != 0) i = (i + 1) & (m->n_slots - 1);
     return i;
 }
 

@@ -3,17 +3,17 @@
 #include "base/arena.h"
 #include <string.h>
 
-#define VEC(T)                                                                                     \
-    struct {                                                                                       \
-        T *data;                                                                                   \
-        uint32_t n, cap;                                                                           \
+#define VEC(T)                                                                                                         \
+    struct {                                                                                                           \
+        T *data;                                                                                                       \
+        uint32_t n, cap;                                                                                               \
     }
 
 /* Appends item (an expression of the element type). */
-#define VEC_PUSH(arena, v, item)                                                                   \
-    do {                                                                                           \
-        (v)->data = vec_room((arena), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data);            \
-        (v)->data[(v)->n++] = (item);                                                              \
+#define VEC_PUSH(arena, v, item)                                                                                       \
+    do {                                                                                                               \
+        (v)->data = vec_room((arena), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data);                                \
+        (v)->data[(v)->n++] = (item);                                                                                  \
     } while (0)
 
 /* The block itself where it has room for one more item, else a larger copy. */

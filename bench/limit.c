@@ -1,10 +1,10 @@
 /* Two kernels as a person would write them for one width: the floor that compiled code is set beside.
 
    usage: limit DIR [THREADS]     DIR has edge_index.npy, int64 [2, E]
-   prints NAME MS GB/S of: copy (a table of 64 floats per node), sum (plain aggregation of such rows), limit_gat (graph attention
-   after its linear map, 8 heads of 8: scores of both ends, softmax over in-edges, weighted sum of rows).
-   build: cc -O3 -march=CPU -fopenmp -ffp-contract=fast limit.c -o limit -lm. With the vectors of the CPU that it is compiled for.
-   Never part of the product. */
+   prints NAME MS GB/S of: copy (a table of 64 floats per node), sum (plain aggregation of such rows), limit_gat (graph
+   attention after its linear map, 8 heads of 8: scores of both ends, softmax over in-edges, weighted sum of rows).
+   build: cc -O3 -march=CPU -fopenmp -ffp-contract=fast limit.c -o limit -lm. With the vectors of the CPU that it is
+   compiled for. Never part of the product. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -151,7 +151,8 @@ static void attend(Data *d)
             for (int g = 0; g < GROUPS; g++) {
                 Head w = exp_negative(score(d, d->g.source[e], g, r[g]) - most[g]);
                 total[g] += w;
-                for (int i = 0; i < HEADS * GROUPS; i++) acc[g * HEADS * GROUPS + i] += w[i / GROUPS] * s[g * HEADS * GROUPS + i];
+                for (int i = 0; i < HEADS * GROUPS; i++)
+                    acc[g * HEADS * GROUPS + i] += w[i / GROUPS] * s[g * HEADS * GROUPS + i];
             }
         }
         for (int i = 0; i < H * GROUPS; i++) {

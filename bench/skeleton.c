@@ -1,10 +1,12 @@
 /* What a drawn program has to move at least: the same gathers and streams, with no arithmetic but what consumes a load.
 
    usage: skeleton DIR THREADS      DIR has edge_index.npy, int64 [2, E], sorted by target
-   prints `forward MS`, `grad MS` (both ways) and `rate GOPS`, the best of several; a rate is lane operations of multiply-add per second.
+   prints `forward MS`, `grad MS` (both ways) and `rate GOPS`, the best of several; a rate is lane operations of
+   multiply-add per second.
    build: cc -O3 -march=CPU -fopenmp -DFORWARD={..} -DBACK_DST={..} -DBACK_SRC={..} skeleton.c
-   The braces are initialisers of Shape: what one sweep over the edges touches. BACK_DST walks in-edges (gradients of what is
-   read at targets and of edge inputs), BACK_SRC out-edges; a sweep with no outputs does not run. Rows are 64 floats. bench/drawn.py writes the command. Never part of the product. */
+   The braces are initialisers of Shape: what one sweep over the edges touches. BACK_DST walks in-edges (gradients of
+   what is read at targets and of edge inputs), BACK_SRC out-edges; a sweep with no outputs does not run. Rows are 64
+   floats. bench/drawn.py writes the command. Never part of the product. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,13 +16,13 @@
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
-#define REGISTER "v"
+#define REGISTER     "v"
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
-#define REGISTER "x"
+#define REGISTER     "x"
 #else
 #define VECTOR_BYTES 16
-#define REGISTER "x"
+#define REGISTER     "x"
 #endif
 enum { W = 64, LANES = VECTOR_BYTES / 4, PARTS = W / LANES, AHEAD = 16, RUNS = 7, MOST_RUNS = 400, MOST = 8 };
 #define ENOUGH_S 0.3 /* short sweeps run more often: the best of more */
@@ -42,7 +44,7 @@ typedef struct Graph { /* one direction */
 } Graph;
 
 typedef struct Tables {
-    float *rows[MOST], *scalars[MOST], *out[MOST], *out_scalars[MOST];         /* [n][W], [n] */
+    float *rows[MOST], *scalars[MOST], *out[MOST], *out_scalars[MOST];                     /* [n][W], [n] */
     float *edge_rows[MOST], *edge_scalars[MOST], *edge_out[MOST], *edge_out_scalars[MOST]; /* [m][W], [m] */
 } Tables;
 
@@ -80,7 +82,8 @@ static int64_t *read_edges(const char *folder, int64_t *m)
 /* Rows by `row_of`, each edge with its other end and its number. */
 static Graph index_by(const int64_t *row_of, const int64_t *other_of, int64_t n, int64_t m)
 {
-    Graph g = {.n = n, .m = m, .row = calloc((size_t)n + 2, 8), .other = table((size_t)m * 4), .edge = table((size_t)m * 4)};
+    Graph g = {
+        .n = n, .m = m, .row = calloc((size_t)n + 2, 8), .other = table((size_t)m * 4), .edge = table((size_t)m * 4)};
     for (int64_t e = 0; e < m; e++) g.row[row_of[e] + 2]++;
     for (int64_t v = 0; v < n; v++) g.row[v + 2] += g.row[v + 1];
     for (int64_t e = 0; e < m; e++) {
@@ -101,8 +104,8 @@ static inline __attribute__((always_inline)) void give(const Vec acc[PARTS], flo
     for (int i = 0; i < PARTS; i++) ((Vec *)p)[i] = acc[i];
 }
 
-static inline __attribute__((always_inline)) void one_edge(const Graph *g, const Tables *t, const Shape s, int64_t at, int in_order,
-                                                           Vec acc[PARTS], float *scalar)
+static inline __attribute__((always_inline)) void one_edge(const Graph *g, const Tables *t, const Shape s, int64_t at,
+                                                           int in_order, Vec acc[PARTS], float *scalar)
 {
     int64_t u = g->other[at], e = in_order ? at : g->edge[at], next = g->other[at + AHEAD < g->m ? at + AHEAD : at];
     for (int i = 0; i < s.far_rows; i++) {

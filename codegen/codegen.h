@@ -7,11 +7,11 @@
 #include "runtime/abi.h"
 
 typedef struct CodegenOptions {
-    const char *name;    /* a C identifier: the model's name and what exported symbols begin with */
-    const char *version; /* of the compiler, for the manifest */
+    const char *name;                     /* a C identifier: the model's name and what exported symbols begin with */
+    const char *version;                  /* of the compiler, for the manifest */
     const char *machine, *machine_digest; /* that was built for, and what says its numbers, for the manifest; or NULL */
-    unsigned variants;   /* bits 1 << RT_GENERIC ...; 0: all */
-    bool time;           /* print a line per LLVM stage to stderr */
+    unsigned variants;                    /* bits 1 << RT_GENERIC ...; 0: all */
+    bool time;                            /* print a line per LLVM stage to stderr */
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
 
@@ -50,8 +50,7 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 
 /* ---- text
  * ---------------------------------------------------------------------------------------------- */
-/* One C11 file: kernels, tables as named initialisers, main. Links with libgnnrt.a like an object.
- */
+/* One C11 file: kernels, tables as named initialisers, main. Links with libgnnrt.a like an object. */
 void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* <name>.h: the C ABI of the library form, C99 and C++17. The functions of runtime/gnnrt.h under
  * the model's prefix. */

@@ -9,29 +9,25 @@
 
 static const KirIns *ins(const KirWalk *w, KirId id) { return &w->k->ins.data[id]; }
 
-/* ---- names --------------------------------------------------------------------------------------
- */
+/* ---- names -------------------------------------------------------------------------------------- */
 
 /* A word that means something in the emitted file, or could: helpers carry a type's name. */
 static bool is_reserved(const char *name)
 {
     static const char *const words[] = {
-        "alignas",      "alignof", "args",     "asm",       "auto",          "bool",    "break",
-        "case",         "char",    "const",    "constexpr", "continue",      "default", "do",
-        "double",       "else",    "enum",     "extern",    "false",         "float",   "for",
-        "goto",         "hi",      "if",       "inline",    "int",           "lo",      "long",
-        "main",         "memcpy",  "nullptr",  "register",  "restrict",      "return",  "RtArg",
-        "short",        "signed",  "sizeof",   "static",    "static_assert", "struct",  "switch",
-        "thread_local", "true",    "typedef",  "typeof",    "union",         "unix",    "linux",
-        "unsigned",     "void",    "volatile", "while",     "fma",           "fmaf",    "fabs",
-        "fabsf",        "sqrt",    "sqrtf",    "rint",      "rintf",         "floor",   "floorf",
+        "alignas", "alignof",   "args",     "asm",           "auto",     "bool",     "break",        "case",  "char",
+        "const",   "constexpr", "continue", "default",       "do",       "double",   "else",         "enum",  "extern",
+        "false",   "float",     "for",      "goto",          "hi",       "if",       "inline",       "int",   "lo",
+        "long",    "main",      "memcpy",   "nullptr",       "register", "restrict", "return",       "RtArg", "short",
+        "signed",  "sizeof",    "static",   "static_assert", "struct",   "switch",   "thread_local", "true",  "typedef",
+        "typeof",  "union",     "unix",     "linux",         "unsigned", "void",     "volatile",     "while", "fma",
+        "fmaf",    "fabs",      "fabsf",    "sqrt",          "sqrtf",    "rint",     "rintf",        "floor", "floorf",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i], name)) return true;
     for (KirBase base = KIR_I1; base <= KIR_F64; base++)
         if (strstr(name, kir_base_name(base))) return true;
-    return name[0] == '_' || !strncmp(name, "int", 3) || !strncmp(name, "uint", 4) ||
-           !strncmp(name, "INT", 3);
+    return name[0] == '_' || !strncmp(name, "int", 3) || !strncmp(name, "uint", 4) || !strncmp(name, "INT", 3);
 }
 
 static bool is_taken(const CKernel *c, const char *name)
@@ -49,8 +45,7 @@ static const char *fresh_name(CKernel *c, const char *hint)
     for (char *p = base; *p; p++)
         if (!isalnum((unsigned char)*p)) *p = '_';
     bool numbered = base[0] == 'v' && base[1] && strspn(base + 1, "0123456789") == strlen(base + 1);
-    if (is_reserved(base) || numbered || isdigit((unsigned char)base[0]))
-        base = arena_printf(a, "k_%s", base);
+    if (is_reserved(base) || numbered || isdigit((unsigned char)base[0])) base = arena_printf(a, "k_%s", base);
     const char *name = base;
     for (unsigned i = 2; is_taken(c, name); i++) name = arena_printf(a, "%s_%u", base, i);
     VEC_PUSH(a, &c->taken, name);
@@ -60,16 +55,14 @@ static const char *fresh_name(CKernel *c, const char *hint)
 static const char *name_value(CKernel *c, KirId id)
 {
     const char *hint = ins(c->w, id)->name;
-    c->names[id] =
-        hint && hint[0] ? fresh_name(c, hint) : arena_printf(c->file->arena, "v%u", c->next++);
+    c->names[id] = hint && hint[0] ? fresh_name(c, hint) : arena_printf(c->file->arena, "v%u", c->next++);
     return c->names[id];
 }
 
 static void open_scope(CKernel *c) { VEC_PUSH(c->file->arena, &c->scopes, c->taken.n); }
 static void close_scope(CKernel *c) { c->taken.n = c->scopes.data[--c->scopes.n]; }
 
-/* ---- lines --------------------------------------------------------------------------------------
- */
+/* ---- lines -------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void line(CKernel *c, const char *fmt, ...)
 {
@@ -87,29 +80,24 @@ static const char *comment_text(Arena *a, const char *s)
 {
     char *t = arena_strndup(a, s, strlen(s));
     for (char *p = t; *p; p++)
-        if ((unsigned char)*p < 32
-                ? *p != '\n'
-                : (p > t && ((p[-1] == '*' && *p == '/') || (p[-1] == '/' && *p == '*'))))
+        if ((unsigned char)*p < 32 ? *p != '\n'
+                                   : (p > t && ((p[-1] == '*' && *p == '/') || (p[-1] == '/' && *p == '*'))))
             *p = ' ';
     return t;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------
- */
+/* ---- kernels ------------------------------------------------------------------------------------ */
 
 static void declare_param(CKernel *c, uint32_t i)
 {
     const KirParam *p = &c->w->k->params.data[i];
     c->params[i] = fresh_name(c, p->name);
     if (!c->w->param_live[i]) return;
-    const char *name = c->params[i], *elem = c_elem(p->elem),
-               *konst = p->kind == KIR_IN ? "const " : "";
+    const char *name = c->params[i], *elem = c_elem(p->elem), *konst = p->kind == KIR_IN ? "const " : "";
     if (p->kind != KIR_SCALAR)
         line(c, "%s%s *%s%s = args[%u].p;", konst, elem, p->restrict_ ? "restrict " : "", name, i);
-    else if (p->elem == KIR_I64)
-        line(c, "const int64_t %s = args[%u].i;", name, i);
-    else
-        line(c, "const %s %s = %sargs[%u].f;", elem, name, p->elem == KIR_F32 ? "(float)" : "", i);
+    else if (p->elem == KIR_I64) line(c, "const int64_t %s = args[%u].i;", name, i);
+    else line(c, "const %s %s = %sargs[%u].f;", elem, name, p->elem == KIR_F32 ? "(float)" : "", i);
 }
 
 static void c_begin_kernel(void *ctx, const KirWalk *w)
@@ -118,8 +106,7 @@ static void c_begin_kernel(void *ctx, const KirWalk *w)
     StrBuf *out = &c->file->body;
     bool any = false;
     c->w = w;
-    if (w->k->comment)
-        strbuf_printf(out, "\n/* %s */", comment_text(c->file->arena, w->k->comment));
+    if (w->k->comment) strbuf_printf(out, "\n/* %s */", comment_text(c->file->arena, w->k->comment));
     strbuf_printf(out, "\nvoid %s(const RtArg *args, int64_t lo, int64_t hi)\n{\n", w->k->name);
     for (uint32_t i = 0; i < w->k->params.n; i++) {
         declare_param(c, i);
@@ -135,8 +122,7 @@ static void c_end_kernel(void *ctx, const KirWalk *w)
     strbuf_puts(&((CKernel *)ctx)->file->body, "}\n");
 }
 
-/* ---- values and memory --------------------------------------------------------------------------
- */
+/* ---- values and memory -------------------------------------------------------------------------- */
 
 static void c_value(void *ctx, const KirWalk *w, KirId id)
 {
@@ -146,10 +132,7 @@ static void c_value(void *ctx, const KirWalk *w, KirId id)
     line(c, "const %s %s = %s;", type, name_value(c, id), expr);
 }
 
-static void c_statement(void *ctx, const KirWalk *w, KirId id)
-{
-    line(ctx, "%s;", c_store(ctx, ins(w, id)));
-}
+static void c_statement(void *ctx, const KirWalk *w, KirId id) { line(ctx, "%s;", c_store(ctx, ins(w, id))); }
 
 static void c_prefetch(void *ctx, const KirWalk *w, KirId id)
 {
@@ -179,8 +162,7 @@ static void c_set(void *ctx, const KirWalk *w, KirId id)
     line(c, "%s = %s;", c->names[x->args[0]], c_operand(c, x->args[1]).text);
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------
- */
+/* ---- blocks ------------------------------------------------------------------------------------- */
 
 static const char *loop_name(CKernel *c, KirId id)
 {
@@ -210,8 +192,7 @@ static void c_begin_for(void *ctx, const KirWalk *w, KirId id)
     bool copied = threads || ins(w, x->args[1])->op == KIR_var;
     if (copied) end = fresh_name(c, "end");
     const char *set_end = copied ? arena_printf(a, ", %s = %s", end, to) : "";
-    const char *next =
-        x->i == 1 ? arena_printf(a, "%s++", i) : arena_printf(a, "%s += %lld", i, (long long)x->i);
+    const char *next = x->i == 1 ? arena_printf(a, "%s++", i) : arena_printf(a, "%s += %lld", i, (long long)x->i);
     if (x->bind == KIR_UNROLL) line(c, "#pragma GCC unroll 16");
     line(c, "for (int64_t %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
 }
@@ -294,8 +275,7 @@ static const char array_note[] = "\n/* Every element of a private array is store
 void emit_c_kernels(const KirKernel *const *ks, uint32_t n, StrBuf *out)
 {
     Arena *a = out->arena;
-    CFile f = {
-        .arena = a, .helpers = {.arena = a}, .helper_text = {.arena = a}, .body = {.arena = a}};
+    CFile f = {.arena = a, .helpers = {.arena = a}, .helper_text = {.arena = a}, .body = {.arena = a}};
     for (uint32_t i = 0; i < n; i++) {
         CKernel c = {.file = &f};
         const KirKernel *k = kir_serial(a, ks[i]);

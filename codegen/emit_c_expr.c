@@ -17,8 +17,7 @@ static KirType c_shape(KirType t)
     return t;
 }
 
-__attribute__((format(printf, 3, 4))) static CText text(CKernel *c, CBind bind, const char *fmt,
-                                                        ...)
+__attribute__((format(printf, 3, 4))) static CText text(CKernel *c, CBind bind, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -40,21 +39,15 @@ CText c_operand(CKernel *c, KirId id)
 }
 
 /* An operand as an argument: commas are no danger. */
-static const char *arg(CKernel *c, const KirIns *x, unsigned i)
-{
-    return c_operand(c, x->args[i]).text;
-}
+static const char *arg(CKernel *c, const KirIns *x, unsigned i) { return c_operand(c, x->args[i]).text; }
 
-/* ---- numbers ------------------------------------------------------------------------------------
- */
+/* ---- numbers ------------------------------------------------------------------------------------ */
 
 static CText float_text(CKernel *c, KirBase base, double f)
 {
     const char *suffix = base == KIR_F32 ? "f" : "";
     if (isnan(f)) return text(c, BIND_CALL, "__builtin_nan%s(\"\")", suffix);
-    if (isinf(f))
-        return text(c, f < 0 ? BIND_ADD : BIND_CALL, "%s__builtin_inf%s()", f < 0 ? "-" : "",
-                    suffix);
+    if (isinf(f)) return text(c, f < 0 ? BIND_ADD : BIND_CALL, "%s__builtin_inf%s()", f < 0 ? "-" : "", suffix);
     char digits[40];
     for (int n = 1; n <= 17; n++) {
         snprintf(digits, sizeof digits, "%.*g", n, f);
@@ -90,8 +83,7 @@ static CText lane_numbers(CKernel *c, const KirIns *x)
     return text(c, BIND_CALL, "((%s){%s})", c_type(c->file, x->type), strbuf_cstr(&b));
 }
 
-/* ---- operators ----------------------------------------------------------------------------------
- */
+/* ---- operators ---------------------------------------------------------------------------------- */
 
 /* Made of integer literals only: the C compiler would work it out, in int, and say that it
  * overflows. */
@@ -125,9 +117,7 @@ static CText wrapped(CKernel *c, const KirIns *x, const char *sign)
 static CText infix(CKernel *c, const KirIns *x, const char *sign, CBind bind)
 {
     CBind left = bind == BIND_BITS ? BIND_UNARY : bind == BIND_COMPARE ? BIND_ADD : bind;
-    CBind right = bind == BIND_MUL || bind == BIND_BITS ? BIND_UNARY
-                  : bind == BIND_ADD                    ? BIND_MUL
-                                                        : BIND_ADD;
+    CBind right = bind == BIND_MUL || bind == BIND_BITS ? BIND_UNARY : bind == BIND_ADD ? BIND_MUL : BIND_ADD;
     if (wraps_literals(c, x)) return wrapped(c, x, sign);
     const char *a = c_tight(c, c_operand(c, x->args[0]), left);
     const char *b = c_tight(c, c_operand(c, x->args[1]), right);
@@ -138,8 +128,7 @@ static CText call(CKernel *c, const KirIns *x, const char *name)
 {
     StrBuf b = {.arena = c->file->arena};
     strbuf_printf(&b, "%s(", name);
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++)
-        strbuf_printf(&b, "%s%s", i ? ", " : "", arg(c, x, i));
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", arg(c, x, i));
     strbuf_puts(&b, ")");
     return (CText){strbuf_cstr(&b), BIND_CALL};
 }
@@ -153,8 +142,7 @@ static CText helper(CKernel *c, const KirIns *x, const char *scalar, const char 
 static CText math(CKernel *c, const KirIns *x, const char *scalar, const char *vector)
 {
     if (x->type.lanes > 1) return call(c, x, c_helper(c->file, vector, x->type, x->type));
-    return call(c, x,
-                arena_printf(c->file->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
+    return call(c, x, arena_printf(c->file->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
 }
 
 static CText min_or_max(CKernel *c, const KirIns *x)
@@ -168,18 +156,15 @@ static CText negate(CKernel *c, const KirIns *x)
 {
     const char *type = c_elem(x->type.base);
     if (!is_float(x->type) && is_literal(c, x->args[0])) /* the least integer has no negative */
-        return text(c, BIND_UNARY, "(%s)-(u%s)%s", type, type,
-                    c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+        return text(c, BIND_UNARY, "(%s)-(u%s)%s", type, type, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
     return text(c, BIND_UNARY, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
 static CText compare(CKernel *c, const KirIns *x)
 {
-    static const char *const signs[] = {
-        [KIR_eq] = "==", [KIR_ne] = "!=", [KIR_lt] = "<", [KIR_le] = "<="};
+    static const char *const signs[] = {[KIR_eq] = "==", [KIR_ne] = "!=", [KIR_lt] = "<", [KIR_le] = "<="};
     KirType t = c_shape(type_of(c, x->args[0]));
-    if (x->op == KIR_ult && t.lanes > 1)
-        return call(c, x, c_helper(c->file, "vult", kir_type(KIR_I32, t.lanes), t));
+    if (x->op == KIR_ult && t.lanes > 1) return call(c, x, c_helper(c->file, "vult", kir_type(KIR_I32, t.lanes), t));
     if (x->op == KIR_ult) {
         const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL),
                    *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
@@ -187,18 +172,15 @@ static CText compare(CKernel *c, const KirIns *x)
     }
     CText result = infix(c, x, signs[x->op], BIND_COMPARE);
     if (t.lanes == 1 || kir_base_bytes(t.base) == 4) return result;
-    const char *mask =
-        c_helper(c->file, "mask", kir_type(KIR_I32, t.lanes), kir_type(KIR_I64, t.lanes));
+    const char *mask = c_helper(c->file, "mask", kir_type(KIR_I32, t.lanes), kir_type(KIR_I64, t.lanes));
     return text(c, BIND_CALL, "%s(%s)", mask, result.text);
 }
 
 static CText choose(CKernel *c, const KirIns *x)
 {
-    if (type_of(c, x->args[0]).lanes > 1)
-        return call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
+    if (type_of(c, x->args[0]).lanes > 1) return call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
     const char *cond = c_tight(c, c_operand(c, x->args[0]), BIND_COMPARE);
-    const char *a = c_tight(c, c_operand(c, x->args[1]), BIND_ADD),
-               *b = c_tight(c, c_operand(c, x->args[2]), BIND_ADD);
+    const char *a = c_tight(c, c_operand(c, x->args[1]), BIND_ADD), *b = c_tight(c, c_operand(c, x->args[2]), BIND_ADD);
     return text(c, BIND_COND, "%s ? %s : %s", cond, a, b);
 }
 
@@ -208,21 +190,17 @@ static CText convert(CKernel *c, const KirIns *x)
     if (is_float(from) && !is_float(to))
         return call(c, x, c_helper(c->file, to.lanes > 1 ? "vtrunc" : "trunc", to, from));
     if (to.lanes == 1)
-        return text(c, BIND_UNARY, "(%s)%s", c_elem(to.base),
-                    c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
-    const char *v =
-        from.base == KIR_I1
-            ? arena_printf(c->file->arena, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL))
-            : arg(c, x, 0);
+        return text(c, BIND_UNARY, "(%s)%s", c_elem(to.base), c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    const char *v = from.base == KIR_I1
+                        ? arena_printf(c->file->arena, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL))
+                        : arg(c, x, 0);
     return text(c, BIND_CALL, "__builtin_convertvector(%s, %s)", v, c_type(c->file, to));
 }
 
 static CText widen(CKernel *c, const KirIns *x)
 {
-    if (x->type.lanes > 1)
-        return call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
-    return text(c, BIND_UNARY, "(int64_t)(uint32_t)%s",
-                c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    if (x->type.lanes > 1) return call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
+    return text(c, BIND_UNARY, "(int64_t)(uint32_t)%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
 static CText splat(CKernel *c, const KirIns *x)
@@ -237,8 +215,7 @@ static CText extract(CKernel *c, const KirIns *x)
 {
     if (type_of(c, x->args[0]).lanes == 1) return c_operand(c, x->args[0]);
     CText v = c_operand(c, x->args[0]);
-    const char *lane =
-        arena_printf(c->file->arena, "%s[%lld]", c_tight(c, v, BIND_CALL), (long long)x->i);
+    const char *lane = arena_printf(c->file->arena, "%s[%lld]", c_tight(c, v, BIND_CALL), (long long)x->i);
     if (x->type.base == KIR_I1) return text(c, BIND_COMPARE, "%s != 0", lane);
     return (CText){lane, BIND_CALL};
 }
@@ -287,15 +264,13 @@ static CText fold(CKernel *c, const KirIns *x)
     return call(c, x, c_helper(c->file, op, x->type, from));
 }
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------- */
 
 /* An index; widening an i32 goes without saying in C. */
 static const char *index_text(CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
-    bool widens =
-        x->op == KIR_convert && c->w->facts[id].fold && type_of(c, x->args[0]).base == KIR_I32;
+    bool widens = x->op == KIR_convert && c->w->facts[id].fold && type_of(c, x->args[0]).base == KIR_I32;
     return c_operand(c, widens ? x->args[0] : id).text;
 }
 
@@ -320,14 +295,11 @@ static CText load(CKernel *c, const KirIns *x)
     if (t.lanes == 1) return (CText){place, BIND_CALL};
     long long step = (long long)x->stride;
     if (t.base == KIR_I1)
-        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_b", t, t), place, step,
-                    x->active, pad);
+        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_b", t, t), place, step, x->active, pad);
     if (step != 1)
-        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_s", t, t), place, step,
-                    x->active, pad);
+        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_s", t, t), place, step, x->active, pad);
     if (x->active < t.lanes)
-        return text(c, BIND_CALL, "%s(&%s, %u, %s)", c_helper(f, "load_n", t, t), place, x->active,
-                    pad);
+        return text(c, BIND_CALL, "%s(&%s, %u, %s)", c_helper(f, "load_n", t, t), place, x->active, pad);
     return text(c, BIND_CALL, "%s(&%s)", c_helper(f, "load", t, t), place);
 }
 
@@ -337,8 +309,7 @@ static CText gather(CKernel *c, const KirIns *x)
     if (t.lanes == 1) return load(c, x);
     const char *buffer = x->buf == KIR_NONE ? c->names[x->alloc] : c->params[x->buf];
     const char *name = c_helper(c->file, t.base == KIR_I1 ? "gather_b" : "gather", t, index);
-    return text(c, BIND_CALL, "%s(%s, %s, %u, %s)", name, buffer, arg(c, x, 0), x->active,
-                pad_text(c, x));
+    return text(c, BIND_CALL, "%s(%s, %s, %u, %s)", name, buffer, arg(c, x, 0), x->active, pad_text(c, x));
 }
 
 const char *c_store(CKernel *c, const KirIns *x)
@@ -349,19 +320,15 @@ const char *c_store(CKernel *c, const KirIns *x)
     long long step = (long long)x->stride;
     if (t.lanes == 1) return arena_printf(f->arena, "%s = %s", place, v);
     if (t.base == KIR_I1)
-        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_b", t, t), place,
-                            step, x->active, v);
+        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_b", t, t), place, step, x->active, v);
     if (step != 1)
-        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_s", t, t), place,
-                            step, x->active, v);
+        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_s", t, t), place, step, x->active, v);
     if (x->active < t.lanes)
-        return arena_printf(f->arena, "%s(&%s, %u, %s)", c_helper(f, "store_n", t, t), place,
-                            x->active, v);
+        return arena_printf(f->arena, "%s(&%s, %u, %s)", c_helper(f, "store_n", t, t), place, x->active, v);
     return arena_printf(f->arena, "%s(&%s, %s)", c_helper(f, "store", t, t), place, v);
 }
 
-/* ---- dispatch -----------------------------------------------------------------------------------
- */
+/* ---- dispatch ----------------------------------------------------------------------------------- */
 
 CText c_expr(CKernel *c, KirId id)
 {

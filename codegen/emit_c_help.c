@@ -29,9 +29,8 @@ void c_print_typedefs(const CFile *f, StrBuf *out)
     for (KirBase base = KIR_I32; base <= KIR_F64; base++)
         for (unsigned lanes = 2; lanes <= KIR_MAX_LANES; lanes *= 2)
             if (f->vectors[base][lanes])
-                strbuf_printf(out, "typedef %s %sx%u __attribute__((vector_size(%zu)));\n",
-                              c_elem(base), kir_base_name(base), lanes,
-                              lanes * kir_base_bytes(base));
+                strbuf_printf(out, "typedef %s %sx%u __attribute__((vector_size(%zu)));\n", c_elem(base),
+                              kir_base_name(base), lanes, lanes * kir_base_bytes(base));
 }
 
 /* Templates. $t the type's name and $V its C type, $E its element's C type, $n its lanes, $s "f"
@@ -41,26 +40,23 @@ typedef struct Helper {
     const char *op, *text;
 } Helper;
 
-#define LANE_BY_LANE(op, args, expr)                                                               \
-    "static inline $V " op "_$t(" args ")\n{\n    $V r = a;\n"                                     \
+#define LANE_BY_LANE(op, args, expr)                                                                                   \
+    "static inline $V " op "_$t(" args ")\n{\n    $V r = a;\n"                                                         \
     "    for (int l = 0; l < $n; l++) r[l] = " expr ";\n    return r;\n}\n"
-#define FOLD(op, expr)                                                                             \
-    "static inline $E " op "_$f($F v)\n{\n"                                                        \
-    "    for (int n = $k / 2; n; n /= 2)\n        for (int l = 0; l < n; l++) " expr               \
-    ";\n    return v[0];\n}\n"
-#define HALVES(op, which) /* of groups of 2 h lanes of a and then b */                              \
-    "static inline $V " op "_$t($V a, $V b, int h)\n{\n    $V r = a;\n"                             \
-    "    for (int l = 0; l < $n; l++) {\n        int at = l / h * 2 * h + l % h" which ";\n"         \
+#define FOLD(op, expr)                                                                                                 \
+    "static inline $E " op "_$f($F v)\n{\n"                                                                            \
+    "    for (int n = $k / 2; n; n /= 2)\n        for (int l = 0; l < n; l++) " expr ";\n    return v[0];\n}\n"
+#define HALVES(op, which) /* of groups of 2 h lanes of a and then b */                                                 \
+    "static inline $V " op "_$t($V a, $V b, int h)\n{\n    $V r = a;\n"                                                \
+    "    for (int l = 0; l < $n; l++) {\n        int at = l / h * 2 * h + l % h" which ";\n"                           \
     "        r[l] = at < $n ? a[at] : b[at - $n];\n    }\n    return r;\n}\n"
 #define BITS_CAST(op, expr) "static inline $V " op "_$t($V a, $V b)\n{\n    return " expr ";\n}\n"
 
 static const Helper helpers[] = {
     {"splat", "static inline $V splat_$t($E x)\n{\n    return ($V){$x};\n}\n"},
-    {"insert",
-     "static inline $V insert_$t($V v, $E x, int lane)\n{\n    v[lane] = x;\n    return v;\n}\n"},
-    {"select",
-     "static inline $V select_$t($m m, $V a, $V b)\n{\n    $V r = b;\n"
-     "    for (int l = 0; l < $n; l++) r[l] = m[l] ? a[l] : b[l];\n    return r;\n}\n"},
+    {"insert", "static inline $V insert_$t($V v, $E x, int lane)\n{\n    v[lane] = x;\n    return v;\n}\n"},
+    {"select", "static inline $V select_$t($m m, $V a, $V b)\n{\n    $V r = b;\n"
+               "    for (int l = 0; l < $n; l++) r[l] = m[l] ? a[l] : b[l];\n    return r;\n}\n"},
     {"fma", LANE_BY_LANE("fma", "$V a, $V b, $V c", "fma$s(a[l], b[l], c[l])")},
     {"abs", LANE_BY_LANE("abs", "$V a", "fabs$s(a[l])")},
     {"sqrt", LANE_BY_LANE("sqrt", "$V a", "sqrt$s(a[l])")},
@@ -81,35 +77,26 @@ static const Helper helpers[] = {
     {"vlshr", LANE_BY_LANE("lshr", "$V a, $V b", "($E)((u$E)a[l] >> (b[l] & ($w - 1)))")},
     {"vashr", LANE_BY_LANE("ashr", "$V a, $V b", "a[l] >> (b[l] & ($w - 1))")},
     {"mulhu", BITS_CAST("mulhu", "(int32_t)((uint64_t)(uint32_t)a * (uint32_t)b >> 32)")},
-    {"vmulhu",
-     LANE_BY_LANE("mulhu", "$V a, $V b",
-                  "(int32_t)((uint64_t)(uint32_t)a[l] * (uint32_t)b[l] >> 32)")},
-    {"vult",
-     "static inline $V ult_$f($F a, $F b)\n{\n    $V r;\n"
-     "    for (int l = 0; l < $n; l++) r[l] = -((u$G)a[l] < (u$G)b[l]);\n    return r;\n}\n"},
+    {"vmulhu", LANE_BY_LANE("mulhu", "$V a, $V b", "(int32_t)((uint64_t)(uint32_t)a[l] * (uint32_t)b[l] >> 32)")},
+    {"vult", "static inline $V ult_$f($F a, $F b)\n{\n    $V r;\n"
+             "    for (int l = 0; l < $n; l++) r[l] = -((u$G)a[l] < (u$G)b[l]);\n    return r;\n}\n"},
     {"mask", /* a comparison of 64-bit lanes as a mask */
      "static inline $V mask_$f($F a)\n{\n    return __builtin_convertvector(a, $V);\n}\n"},
-    {"zext",
-     "static inline $V zext_$t($F a)\n{\n    $V r;\n"
-     "    for (int l = 0; l < $n; l++) r[l] = (uint32_t)a[l];\n    return r;\n}\n"},
+    {"zext", "static inline $V zext_$t($F a)\n{\n    $V r;\n"
+             "    for (int l = 0; l < $n; l++) r[l] = (uint32_t)a[l];\n    return r;\n}\n"},
     {"trunc", /* what does not fit gives the least integer, NaN too */
      "static inline $E $t_of_$f($F a)\n{\n    return a $o && a < $p$S ? ($E)a : $M;\n}\n"},
-    {"vtrunc",
-     "static inline $V $t_of_$f($F a)\n{\n    $V r;\n"
-     "    for (int l = 0; l < $n; l++) r[l] = a[l] $o && a[l] < $p$S ? ($E)a[l] : $M;\n    return "
-     "r;\n}\n"},
-    {"bits",
-     "static inline $V $t_bits_$f($F a)\n{\n    $V r;\n    memcpy(&r, &a, sizeof r);\n    return "
-     "r;\n}\n"},
-    {"repeat",
-     "static inline $V repeat_$t_$f($F v, int times)\n{\n    $V r = {0};\n"
-     "    for (int l = 0; l < $n; l++) r[l] = v[l / times % $k];\n    return r;\n}\n"},
-    {"part",
-     "static inline $V part_$t_$f($F v, int first)\n{\n    $V r = {0};\n"
-     "    for (int l = 0; l < $n; l++) r[l] = v[first + l];\n    return r;\n}\n"},
-    {"shuffle",
-     "static inline $V shuffle_$t_$f($F v, $m lanes)\n{\n    $V r = {0};\n"
-     "    for (int l = 0; l < $n; l++) r[l] = v[lanes[l] & ($k - 1)];\n    return r;\n}\n"},
+    {"vtrunc", "static inline $V $t_of_$f($F a)\n{\n    $V r;\n"
+               "    for (int l = 0; l < $n; l++) r[l] = a[l] $o && a[l] < $p$S ? ($E)a[l] : $M;\n    return "
+               "r;\n}\n"},
+    {"bits", "static inline $V $t_bits_$f($F a)\n{\n    $V r;\n    memcpy(&r, &a, sizeof r);\n    return "
+             "r;\n}\n"},
+    {"repeat", "static inline $V repeat_$t_$f($F v, int times)\n{\n    $V r = {0};\n"
+               "    for (int l = 0; l < $n; l++) r[l] = v[l / times % $k];\n    return r;\n}\n"},
+    {"part", "static inline $V part_$t_$f($F v, int first)\n{\n    $V r = {0};\n"
+             "    for (int l = 0; l < $n; l++) r[l] = v[first + l];\n    return r;\n}\n"},
+    {"shuffle", "static inline $V shuffle_$t_$f($F v, $m lanes)\n{\n    $V r = {0};\n"
+                "    for (int l = 0; l < $n; l++) r[l] = v[lanes[l] & ($k - 1)];\n    return r;\n}\n"},
     {"pick", "static inline $E pick_$f($F v, int32_t lane)\n{\n    return v[lane & ($k - 1)];\n}\n"},
     {"lower", HALVES("lower", "")},
     {"upper", HALVES("upper", " + h")},
@@ -119,9 +106,8 @@ static const Helper helpers[] = {
     {"hmin", FOLD("hmin", "v[l] = v[l] < v[l + n] || v[l] != v[l] ? v[l] : v[l + n]")},
     {"ihmax", FOLD("hmax", "v[l] = v[l] > v[l + n] ? v[l] : v[l + n]")},
     {"ihmin", FOLD("hmin", "v[l] = v[l] < v[l + n] ? v[l] : v[l + n]")},
-    {"load",
-     "static inline $V load_$t(const $E *p)\n{\n    $V r;\n    memcpy(&r, p, sizeof r);\n    "
-     "return r;\n}\n"},
+    {"load", "static inline $V load_$t(const $E *p)\n{\n    $V r;\n    memcpy(&r, p, sizeof r);\n    "
+             "return r;\n}\n"},
     {"load_n", /* the first n lanes, the rest is pad */
      "static inline $V load_n_$t(const $E *p, int n, $E pad)\n{\n    $V r = {0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[l] : pad;\n    return r;\n}\n"},
@@ -133,24 +119,18 @@ static const Helper helpers[] = {
      "{0};\n"
      "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[l * step] != 0) : -pad;\n    return "
      "r;\n}\n"},
-    {"gather",
-     "static inline $V gather_$t_$f(const $E *p, $F at, int n, $E pad)\n{\n    $V r = {0};\n"
-     "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[at[l]] : pad;\n    return r;\n}\n"},
-    {"gather_b",
-     "static inline $V gather_$t_$f(const int8_t *p, $F at, int n, bool pad)\n{\n    $V r = {0};\n"
-     "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[at[l]] != 0) : -pad;\n    return "
-     "r;\n}\n"},
-    {"store",
-     "static inline void store_$t($E *p, $V v)\n{\n    memcpy(p, &v, sizeof v);\n}\n"},
-    {"store_n",
-     "static inline void store_n_$t($E *p, int n, $V v)\n{\n    for (int l = 0; l < n; l++) p[l] = "
-     "v[l];\n}\n"},
-    {"store_s",
-     "static inline void store_s_$t($E *p, int64_t step, int n, $V v)\n{\n"
-     "    for (int l = 0; l < n; l++) p[l * step] = v[l];\n}\n"},
-    {"store_b",
-     "static inline void store_$t(int8_t *p, int64_t step, int n, $V v)\n{\n"
-     "    for (int l = 0; l < n; l++) p[l * step] = v[l] != 0;\n}\n"},
+    {"gather", "static inline $V gather_$t_$f(const $E *p, $F at, int n, $E pad)\n{\n    $V r = {0};\n"
+               "    for (int l = 0; l < $n; l++) r[l] = l < n ? p[at[l]] : pad;\n    return r;\n}\n"},
+    {"gather_b", "static inline $V gather_$t_$f(const int8_t *p, $F at, int n, bool pad)\n{\n    $V r = {0};\n"
+                 "    for (int l = 0; l < $n; l++) r[l] = l < n ? -(p[at[l]] != 0) : -pad;\n    return "
+                 "r;\n}\n"},
+    {"store", "static inline void store_$t($E *p, $V v)\n{\n    memcpy(p, &v, sizeof v);\n}\n"},
+    {"store_n", "static inline void store_n_$t($E *p, int n, $V v)\n{\n    for (int l = 0; l < n; l++) p[l] = "
+                "v[l];\n}\n"},
+    {"store_s", "static inline void store_s_$t($E *p, int64_t step, int n, $V v)\n{\n"
+                "    for (int l = 0; l < n; l++) p[l * step] = v[l];\n}\n"},
+    {"store_b", "static inline void store_$t(int8_t *p, int64_t step, int n, $V v)\n{\n"
+                "    for (int l = 0; l < n; l++) p[l * step] = v[l] != 0;\n}\n"},
 };
 
 static const char *repeat_x(Arena *a, unsigned n)
@@ -194,10 +174,8 @@ static const char *substitute(CFile *f, char key, KirType t, KirType from)
 static void expand(CFile *f, const char *text, KirType t, KirType from, StrBuf *out)
 {
     for (const char *p = text; *p; p++)
-        if (*p == '$')
-            strbuf_puts(out, substitute(f, *++p, t, from));
-        else
-            strbuf_add(out, p, 1);
+        if (*p == '$') strbuf_puts(out, substitute(f, *++p, t, from));
+        else strbuf_add(out, p, 1);
 }
 
 /* The name between "static inline TYPE " and "(". */

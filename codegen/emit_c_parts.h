@@ -21,15 +21,7 @@ typedef struct CKernel { /* one kernel being written */
 } CKernel;
 
 /* How tightly a piece of C binds, tightest first. */
-typedef enum {
-    BIND_CALL,
-    BIND_UNARY,
-    BIND_MUL,
-    BIND_ADD,
-    BIND_COMPARE,
-    BIND_BITS,
-    BIND_COND
-} CBind;
+typedef enum { BIND_CALL, BIND_UNARY, BIND_MUL, BIND_ADD, BIND_COMPARE, BIND_BITS, BIND_COND } CBind;
 typedef struct CText {
     const char *text;
     CBind bind;

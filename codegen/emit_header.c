@@ -44,13 +44,10 @@ const char *gnnrt_renamed(Arena *a, const char *text, const char *name)
     for (const char *p = text; *p;) {
         const Rename *hit = NULL;
         for (unsigned i = 0; i < sizeof renames / sizeof *renames && !hit; i++)
-            if ((p == text || !is_word(p[-1])) &&
-                !strncmp(p, renames[i].from, strlen(renames[i].from)))
+            if ((p == text || !is_word(p[-1])) && !strncmp(p, renames[i].from, strlen(renames[i].from)))
                 hit = &renames[i];
-        if (hit)
-            strbuf_puts(&out, hit->to);
-        else
-            strbuf_add(&out, p, 1);
+        if (hit) strbuf_puts(&out, hit->to);
+        else strbuf_add(&out, p, 1);
         p += hit ? strlen(hit->from) : 1;
     }
     return strbuf_cstr(&out);
@@ -60,8 +57,7 @@ const char *gnnrt_renamed(Arena *a, const char *text, const char *name)
 static const char *constant(Arena *a, const char *name)
 {
     char *t = arena_strndup(a, name, strlen(name));
-    for (char *p = t; *p; p++)
-        *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
+    for (char *p = t; *p; p++) *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
     return t;
 }
 
@@ -76,11 +72,9 @@ typedef struct Names {
 static void put_place(Names *n, const char *kind, const char *name, unsigned index, const IrType *t)
 {
     const char *text = arena_printf(n->arena, "%s_%s", kind, constant(n->arena, name));
-    if (strmap_has(&n->taken, text))
-        text = arena_printf(n->arena, "%s_%u", text, index); /* a.b and a_b */
+    if (strmap_has(&n->taken, text)) text = arena_printf(n->arena, "%s_%u", text, index); /* a.b and a_b */
     strmap_put(&n->taken, text, n);
-    strbuf_printf(n->out, "    %s_%s = %u, /* %s %s */\n", n->big, text, index, name,
-                  ir_type_text(n->m, t, n->arena));
+    strbuf_printf(n->out, "    %s_%s = %u, /* %s %s */\n", n->big, text, index, name, ir_type_text(n->m, t, n->arena));
     const char *width = arena_printf(n->arena, "%s_WIDTH", text);
     int64_t elements = ir_type_width(n->m, t);
     if (strmap_has(&n->taken, width) || elements > INT32_MAX) return; /* C99 wants an int */
@@ -111,8 +105,7 @@ static void put_results(Names *n, const IrFunc *f, const char *word)
 static const IrFunc *program(const HostPlan *plan, const char *name)
 {
     for (uint32_t i = 0; i < plan->programs.n; i++)
-        if (!strcmp(plan->programs.data[i]->name, name))
-            return plan->module->funcs.data[plan->programs.data[i]->func];
+        if (!strcmp(plan->programs.data[i]->name, name)) return plan->module->funcs.data[plan->programs.data[i]->func];
     return NULL;
 }
 
@@ -125,13 +118,10 @@ void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
                   "to use as you like. */\n",
                   o->name, o->version, o->name);
     strbuf_puts(out, gnnrt_renamed(a, gnnrt_header_text, o->name));
-    strbuf_printf(
-        out,
-        "\n#ifndef %s_MODEL_H\n#define %s_MODEL_H\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
-        n.big, n.big);
-    strbuf_printf(out,
-                  "\n/* The first argument of %s_model_create. */\nconst void *%s_tables(void);\n",
-                  o->name, o->name);
+    strbuf_printf(out, "\n#ifndef %s_MODEL_H\n#define %s_MODEL_H\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n", n.big,
+                  n.big);
+    strbuf_printf(out, "\n/* The first argument of %s_model_create. */\nconst void *%s_tables(void);\n", o->name,
+                  o->name);
     const IrFunc *forward = program(plan, "forward"), *vjp = program(plan, "vjp");
     strbuf_puts(out, "\n/* Places in the arrays that forward and vjp take; in comments the name "
                      "and the type. _WIDTH is\n   the number of elements per row. */\n");

@@ -8,15 +8,13 @@
 #include <stddef.h>
 
 static const TableType *const all_types[] = {
-    &table_RtCount,     &table_RtSpace,   &table_RtMapDef, &table_RtGraphDef,
-    &table_RtTensorDef, &table_RtBuffer,  &table_RtSlot,   &table_RtStepArg,
-    &table_RtCost,      &table_RtSet,     &table_RtStep,   &table_RtCall,
-    &table_RtGemm,      &table_RtMove,    &table_RtSplitDef, &table_RtChainDef, &table_RtResultDef,
-    &table_RtArgDef,    &table_RtProgram, &table_RtMetric, &table_RtTrain};
+    &table_RtCount,   &table_RtSpace,   &table_RtMapDef,   &table_RtGraphDef, &table_RtTensorDef, &table_RtBuffer,
+    &table_RtSlot,    &table_RtStepArg, &table_RtCost,     &table_RtSet,      &table_RtStep,      &table_RtCall,
+    &table_RtGemm,    &table_RtMove,    &table_RtSplitDef, &table_RtChainDef, &table_RtResultDef, &table_RtArgDef,
+    &table_RtProgram, &table_RtMetric,  &table_RtTrain};
 
-static const char *const model_ints[] = {"abi_version", "name",     "float_dtype", "n_spaces",
-                                         "n_maps",      "n_graphs", "n_tensors",   "n_programs",
-                                         "n_kernels",   "n_strings"};
+static const char *const model_ints[] = {"abi_version", "name",      "float_dtype", "n_spaces",  "n_maps",
+                                         "n_graphs",    "n_tensors", "n_programs",  "n_kernels", "n_strings"};
 enum { N_MODEL_INTS = sizeof model_ints / sizeof *model_ints };
 
 static void put_struct(const TableType *t, StrBuf *out)
@@ -24,9 +22,7 @@ static void put_struct(const TableType *t, StrBuf *out)
     strbuf_puts(out, "typedef struct {\n");
     for (unsigned i = 0; i < t->n_fields; i++) {
         const TableField *f = &t->fields[i];
-        const char *type = f->kind == TABLE_DOUBLE   ? "double"
-                           : f->kind == TABLE_STRUCT ? f->type->name
-                                                     : "int64_t";
+        const char *type = f->kind == TABLE_DOUBLE ? "double" : f->kind == TABLE_STRUCT ? f->type->name : "int64_t";
         strbuf_printf(out, "    %s %s", type, f->name);
         if (f->n > 1) strbuf_printf(out, "[%u]", f->n);
         strbuf_puts(out, f->kind == TABLE_STRING ? "; /* in strings */\n" : ";\n");
@@ -36,15 +32,12 @@ static void put_struct(const TableType *t, StrBuf *out)
 
 static void put_structs(const ModelTables *t, StrBuf *out)
 {
-    strbuf_puts(
-        out,
-        "\n/* ---- tables: what the runtime does with these kernels; the layout is ABI version ");
+    strbuf_puts(out, "\n/* ---- tables: what the runtime does with these kernels; the layout is ABI version ");
     strbuf_printf(out, "%d ---- */\n\n", RT_ABI_VERSION);
     for (size_t i = 0; i < sizeof all_types / sizeof *all_types; i++) put_struct(all_types[i], out);
     strbuf_puts(out, "typedef void (*RtKernelFn)(const RtArg *args, int64_t lo, int64_t "
                      "hi);\ntypedef struct {\n    int64_t ");
-    for (unsigned i = 0; i < N_MODEL_INTS; i++)
-        strbuf_printf(out, "%s%s", i ? ", " : "", model_ints[i]);
+    for (unsigned i = 0; i < N_MODEL_INTS; i++) strbuf_printf(out, "%s%s", i ? ", " : "", model_ints[i]);
     strbuf_puts(out, ";\n    const char *strings;\n");
     for (unsigned i = 0; i < N_TABLES; i++)
         strbuf_printf(out, "    const %s *%s;\n", t->tables[i].type->name, t->tables[i].field);
@@ -54,10 +47,8 @@ static void put_structs(const ModelTables *t, StrBuf *out)
 /* An integer literal that has no overflow in it. */
 static void put_int(StrBuf *out, int64_t v)
 {
-    if (v == INT64_MIN)
-        strbuf_puts(out, "INT64_MIN");
-    else
-        strbuf_printf(out, v > INT32_MAX || v < INT32_MIN ? "%lldLL" : "%lld", (long long)v);
+    if (v == INT64_MIN) strbuf_puts(out, "INT64_MIN");
+    else strbuf_printf(out, v > INT32_MAX || v < INT32_MIN ? "%lldLL" : "%lld", (long long)v);
 }
 
 /* A comment cannot end early or hold control characters. */
@@ -66,8 +57,7 @@ static void put_comment(StrBuf *out, const char *text)
     strbuf_puts(out, " /* ");
     for (; *text; text++) {
         char c = isprint((unsigned char)*text) ? *text : '?';
-        strbuf_add(out, c == '/' && out->data[out->n - 1] == '*' ? " " : "",
-                   c == '/' && out->data[out->n - 1] == '*');
+        strbuf_add(out, c == '/' && out->data[out->n - 1] == '*' ? " " : "", c == '/' && out->data[out->n - 1] == '*');
         strbuf_add(out, &c, 1);
     }
     strbuf_puts(out, " */");
@@ -136,14 +126,10 @@ static void put_table(const Table *t, const char *strings, StrBuf *out)
 
 static void put_char(StrBuf *out, char c)
 {
-    if (c == '"' || c == '\\')
-        strbuf_printf(out, "\\%c", c);
-    else if (c == '\n')
-        strbuf_puts(out, "\\n");
-    else if (isprint((unsigned char)c) && c != '?')
-        strbuf_add(out, &c, 1);
-    else
-        strbuf_printf(out, "\\%03o", (unsigned char)c);
+    if (c == '"' || c == '\\') strbuf_printf(out, "\\%c", c);
+    else if (c == '\n') strbuf_puts(out, "\\n");
+    else if (isprint((unsigned char)c) && c != '?') strbuf_add(out, &c, 1);
+    else strbuf_printf(out, "\\%03o", (unsigned char)c);
 }
 
 /* One line per string; each ends with its NUL. */
@@ -185,22 +171,19 @@ static void put_model(const HostPlan *plan, const ModelTables *t, StrBuf *out)
     }
     strbuf_puts(out, "    .strings = model_strings,\n");
     for (unsigned i = 0; i < N_TABLES; i++)
-        if (t->tables[i].n)
-            strbuf_printf(out, "    .%s = model_%s,\n", t->tables[i].field, t->tables[i].field);
+        if (t->tables[i].n) strbuf_printf(out, "    .%s = model_%s,\n", t->tables[i].field, t->tables[i].field);
     if (plan_n_kernels(plan)) strbuf_puts(out, "    .kernels = model_kernels,\n");
     strbuf_printf(out, "    .manifest = %lld,\n};\n", (long long)t->model.manifest);
 }
 
 void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
 {
-    _Static_assert(offsetof(RtModel, strings) == N_MODEL_INTS * sizeof(int64_t),
-                   "RtModel has other integers");
+    _Static_assert(offsetof(RtModel, strings) == N_MODEL_INTS * sizeof(int64_t), "RtModel has other integers");
     const ModelTables *t = tables_build(plan, o, out->arena);
-    strbuf_printf(
-        out,
-        "/* Model `%s`, written by gnnc %s. Build an executable with\n"
-        "   cc -O2 -ffp-contract=off -fwrapv THIS.c libgnnrt.a -lz -lm -lpthread -ldl */\n",
-        o->name, o->version);
+    strbuf_printf(out,
+                  "/* Model `%s`, written by gnnc %s. Build an executable with\n"
+                  "   cc -O2 -ffp-contract=off -fwrapv THIS.c libgnnrt.a -lz -lm -lpthread -ldl */\n",
+                  o->name, o->version);
     const KirKernel **kernels = ARENA_ARRAY(out->arena, const KirKernel *, plan_n_kernels(plan) + 1);
     for (uint32_t i = 0; i < plan_n_kernels(plan); i++) kernels[i] = plan_kernel(plan, i, false);
     emit_c_kernels(kernels, plan_n_kernels(plan), out);
@@ -209,8 +192,6 @@ void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     for (unsigned i = 0; i < N_TABLES; i++) put_table(&t->tables[i], t->strings, out);
     put_kernels(plan, out);
     put_model(plan, t, out);
-    strbuf_puts(
-        out,
-        "\nint gnnrt_main(const RtModel *model, int argc, char **argv); /* in libgnnrt.a */\n\n"
-        "int main(int argc, char **argv) { return gnnrt_main(&model, argc, argv); }\n");
+    strbuf_puts(out, "\nint gnnrt_main(const RtModel *model, int argc, char **argv); /* in libgnnrt.a */\n\n"
+                     "int main(int argc, char **argv) { return gnnrt_main(&model, argc, argv); }\n");
 }

@@ -26,8 +26,7 @@ typedef struct Model {
 } Model;
 
 /* An internal constant that nobody takes the address of for its identity. */
-static LLVMValueRef constant_global(const Model *m, const char *name, LLVMValueRef value,
-                                    unsigned alignment)
+static LLVMValueRef constant_global(const Model *m, const char *name, LLVMValueRef value, unsigned alignment)
 {
     LLVMValueRef g = LLVMAddGlobal(m->module, LLVMTypeOf(value), name);
     LLVMSetInitializer(g, value);
@@ -62,8 +61,7 @@ static LLVMValueRef table(const Model *m, const Table *t)
 /* What another object of the same model defines. Hidden: no name leaves the linked file. */
 static LLVMValueRef elsewhere(const Model *m, const char *name)
 {
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(m->context),
-                args[] = {LLVMPointerTypeInContext(m->context, 0), i64, i64};
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(m->context), args[] = {LLVMPointerTypeInContext(m->context, 0), i64, i64};
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->context), args, 3, false);
     LLVMValueRef f = LLVMAddFunction(m->module, name, type);
     LLVMSetVisibility(f, LLVMHiddenVisibility);
@@ -74,8 +72,7 @@ static LLVMValueRef elsewhere(const Model *m, const char *name)
 static LLVMValueRef kernel(const Model *m, uint32_t i, unsigned variant)
 {
     const KirKernel *k = plan_kernel(m->plan, i, variant == RT_AVX512);
-    if (!(codegen_variants(m->options) >> variant & 1))
-        return LLVMConstNull(LLVMPointerTypeInContext(m->context, 0));
+    if (!(codegen_variants(m->options) >> variant & 1)) return LLVMConstNull(LLVMPointerTypeInContext(m->context, 0));
     if (m->here >> variant & 1) return llvm_kernel(m->arena, m->module, k, variant);
     return elsewhere(m, arena_printf(m->arena, "%s_%s", k->name, llvm_variant_names[variant]));
 }
@@ -95,11 +92,8 @@ static LLVMValueRef kernel_table(const Model *m)
 static LLVMValueRef model_global(const Model *m, const ModelTables *t)
 {
     enum { N_INTS = offsetof(RtModel, strings) / sizeof(int64_t), N_POINTERS = N_TABLES + 2 };
-    _Static_assert(sizeof(RtModel) == (N_INTS + N_POINTERS + 1) * sizeof(int64_t),
-                   "RtModel has other fields");
-    _Static_assert(offsetof(RtModel, kernels) ==
-                       offsetof(RtModel, strings) + (N_TABLES + 1) * sizeof(void *),
-                   "order");
+    _Static_assert(sizeof(RtModel) == (N_INTS + N_POINTERS + 1) * sizeof(int64_t), "RtModel has other fields");
+    _Static_assert(offsetof(RtModel, kernels) == offsetof(RtModel, strings) + (N_TABLES + 1) * sizeof(void *), "order");
     LLVMValueRef parts[N_INTS + N_POINTERS + 1];
     for (unsigned i = 0; i < N_INTS; i++) {
         int64_t v;
@@ -118,8 +112,7 @@ static LLVMValueRef model_global(const Model *m, const ModelTables *t)
 /* int main(int argc, char **argv) { return gnnrt_main(&model, argc, argv); } */
 static void emit_main(const Model *m, LLVMValueRef model)
 {
-    LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context),
-                ptr = LLVMPointerTypeInContext(m->context, 0);
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context), ptr = LLVMPointerTypeInContext(m->context, 0);
     LLVMTypeRef own[] = {i32, ptr}, callee[] = {ptr, i32, ptr};
     LLVMTypeRef run_type = LLVMFunctionType(i32, callee, 3, false);
     LLVMValueRef run = LLVMAddFunction(m->module, "gnnrt_main", run_type);
@@ -135,8 +128,7 @@ static void emit_main(const Model *m, LLVMValueRef model)
 static void emit_tables_function(const Model *m, LLVMValueRef model)
 {
     LLVMTypeRef type = LLVMFunctionType(LLVMPointerTypeInContext(m->context, 0), NULL, 0, false);
-    LLVMValueRef f =
-        LLVMAddFunction(m->module, arena_printf(m->arena, "%s_tables", m->options->name), type);
+    LLVMValueRef f = LLVMAddFunction(m->module, arena_printf(m->arena, "%s_tables", m->options->name), type);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->context, f, ""));
     LLVMBuildRet(b, model);
@@ -152,12 +144,8 @@ static double seconds(void)
 
 static Model open_model(const HostPlan *plan, const CodegenOptions *o, unsigned here, Arena *a)
 {
-    Model m = {.arena = a,
-               .plan = plan,
-               .options = o,
-               .context = LLVMContextCreate(),
-               .here = here,
-               .began = seconds()};
+    Model m = {
+        .arena = a, .plan = plan, .options = o, .context = LLVMContextCreate(), .here = here, .began = seconds()};
     m.machine = llvm_machine_new();
     m.module = llvm_module_new(m.context, m.machine);
     return m;
@@ -175,10 +163,8 @@ static void fill_model(Model *m, LlvmEntry entry)
 {
     m->what = "model";
     LLVMValueRef model = model_global(m, tables_build(m->plan, m->options, m->arena));
-    if (entry == LLVM_WITH_MAIN)
-        emit_main(m, model);
-    else
-        emit_tables_function(m, model);
+    if (entry == LLVM_WITH_MAIN) emit_main(m, model);
+    else emit_tables_function(m, model);
     optimise(m);
 }
 
@@ -212,8 +198,7 @@ static void report(const Model *m)
 {
     if (!m->options->time) return;
     fprintf(stderr, "time llvm %-8s emit %7.1f  optimise %7.1f  object %7.1f ms\n", m->what,
-            (m->emitted - m->began) * 1e3, (m->optimised - m->emitted) * 1e3,
-            (m->finished - m->optimised) * 1e3);
+            (m->emitted - m->began) * 1e3, (m->optimised - m->emitted) * 1e3, (m->finished - m->optimised) * 1e3);
 }
 
 static void close_model(Model *m)
@@ -227,8 +212,7 @@ static LlvmObject object(Model *m)
 {
     LLVMMemoryBufferRef buffer;
     char *why = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMObjectFile, &why, &buffer))
-        ICE(why);
+    if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMObjectFile, &why, &buffer)) ICE(why);
     LlvmObject o = {.n = LLVMGetBufferSize(buffer)};
     o.bytes = arena_strndup(m->arena, LLVMGetBufferStart(buffer), o.n);
     LLVMDisposeMemoryBuffer(buffer);

@@ -2,10 +2,7 @@
 #pragma once
 #include "codegen/codegen.h"
 
-typedef enum {
-    LLVM_WITH_MAIN,
-    LLVM_WITH_TABLES
-} LlvmEntry; /* what the module exports: main, or <name>_tables */
+typedef enum { LLVM_WITH_MAIN, LLVM_WITH_TABLES } LlvmEntry; /* what the module exports: main, or <name>_tables */
 
 typedef struct LlvmObject { /* the bytes of an ELF object */
     const char *bytes;

@@ -5,6 +5,5 @@
 
 /* The keys: every function that runtime/gnnrt.h declares, in order. */
 void gnnrt_functions(StrMap *out);
-/* Text with the prefix replaced: gnnrt_ and PREFIX_ by <name>_, Gnnrt by <Name>, GNNRT_ by <NAME>_.
- */
+/* Text with the prefix replaced: gnnrt_ and PREFIX_ by <name>_, Gnnrt by <Name>, GNNRT_ by <NAME>_. */
 const char *gnnrt_renamed(Arena *a, const char *text, const char *name);

@@ -1,5 +1,6 @@
-/* In-process compilation of kernels for tests (codegen/jit.h), over LLVM's MCJIT. What kernels call, libm's fma, rint and
-   floor and the memory moves that LLVM invents, MCJIT finds in the process: LLVM itself is linked to both libraries. */
+/* In-process compilation of kernels for tests (codegen/jit.h), over LLVM's MCJIT. What kernels call, libm's fma, rint
+   and floor and the memory moves that LLVM invents, MCJIT finds in the process: LLVM itself is linked to both
+   libraries. */
 #include "codegen/jit.h"
 #include "base/ice.h"
 #include "codegen/llvm_kernel.h"
@@ -37,8 +38,7 @@ static JitModule *compile(const KirKernel *const *ks, uint32_t n, unsigned varia
     }
     Arena *a = arena_new();
     JitModule *j = ARENA_NEW(a, JitModule);
-    *j = (JitModule){
-        .arena = a, .context = LLVMContextCreate(), .kernels = ARENA_ARRAY(a, RtKernelFn, n)};
+    *j = (JitModule){.arena = a, .context = LLVMContextCreate(), .kernels = ARENA_ARRAY(a, RtKernelFn, n)};
     llvm_start();
     LLVMTargetMachineRef machine = llvm_machine_new();
     LLVMModuleRef m = llvm_module_new(j->context, machine);

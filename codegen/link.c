@@ -55,8 +55,7 @@ static bool run(Link *l, Args *args)
     int status = file_spawn(l->arena, args->data, &log, &why);
     if (status == 0) return true;
     if (status < 0 || status == 127) {
-        Diag *d = diag_error(l->diags, E0632, nowhere, "cannot run `%s`: %s", tool,
-                             why ? why : "not found");
+        Diag *d = diag_error(l->diags, E0632, nowhere, "cannot run `%s`: %s", tool, why ? why : "not found");
         diag_help(l->diags, d, "install the C tool chain: apt-get install gcc binutils");
         return false;
     }
@@ -71,8 +70,7 @@ static bool find_runtime(Link *l)
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) {
-        diag_error(l->diags, E0631, nowhere, "cannot find out where the compiler lies: %s",
-                   strerror(errno));
+        diag_error(l->diags, E0631, nowhere, "cannot find out where the compiler lies: %s", strerror(errno));
         return false;
     }
     self[n] = 0;
@@ -82,10 +80,9 @@ static bool find_runtime(Link *l)
     const char *installed = arena_printf(l->arena, "%s/../lib/gnnc/libgnnrt.a", self);
     l->runtime = access(built, R_OK) == 0 ? built : installed;
     if (access(l->runtime, R_OK) == 0) return true;
-    Diag *d = diag_error(l->diags, E0631, nowhere,
-                         "the runtime library is missing: looked at %s and %s", built, installed);
-    diag_help(l->diags, d,
-              "build the target `runtime`, or install the compiler with `cmake --install`");
+    Diag *d = diag_error(l->diags, E0631, nowhere, "the runtime library is missing: looked at %s and %s", built,
+                         installed);
+    diag_help(l->diags, d, "build the target `runtime`, or install the compiler with `cmake --install`");
     return false;
 }
 
@@ -142,8 +139,7 @@ static void add_sanitizers(Link *l, Args *args)
     if (SANITIZED) add(l, args, "-fsanitize=address,undefined");
 }
 
-bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a,
-                  Diags *d)
+bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out, Arena *a, Diags *d)
 {
     Link l = {.arena = a, .diags = d, .options = o};
     LlvmObject object = llvm_object(plan, o, LLVM_WITH_TABLES, a);
@@ -178,11 +174,9 @@ bool build_exe(const HostPlan *plan, const CodegenOptions *o, const char *out, A
 static bool merge(Link *l, const HostPlan *plan, const StrMap *api)
 {
     Args args = {0};
-    add_all(l, &args,
-            (const char *const[]){"cc", "-nostdlib", "-r", "-o", in_dir(l, "merged.o"), NULL});
+    add_all(l, &args, (const char *const[]){"cc", "-nostdlib", "-r", "-o", in_dir(l, "merged.o"), NULL});
     if (!write_objects(l, plan, LLVM_WITH_TABLES, &args)) return false;
-    for (uint32_t i = 0; i < api->n; i++)
-        add(l, &args, arena_printf(l->arena, "-Wl,-u,%s", api->entries[i].key));
+    for (uint32_t i = 0; i < api->n; i++) add(l, &args, arena_printf(l->arena, "-Wl,-u,%s", api->entries[i].key));
     add(l, &args, l->runtime);
     return run(l, &args);
 }
@@ -219,7 +213,8 @@ static bool share(Link *l, const char *out)
     add_all(l, &args,
             (const char *const[]){"cc", "-shared", "-o", in_dir(l, "lib.so"), object, "-Xlinker", "-soname", NULL});
     const char *slash = strrchr(out, '/');
-    add_all(l, &args, (const char *const[]){"-Xlinker", arena_printf(l->arena, "%s.so", slash ? slash + 1 : out), NULL});
+    add_all(l, &args,
+            (const char *const[]){"-Xlinker", arena_printf(l->arena, "%s.so", slash ? slash + 1 : out), NULL});
     add_all(l, &args, hardening);
     add_sanitizers(l, &args);
     if (!SANITIZED) add(l, &args, "-Wl,--no-undefined");

@@ -8,8 +8,7 @@
 #include "runtime/abi.h"
 #include <llvm-c/DebugInfo.h>
 
-const char *const llvm_variant_names[] = {
-    [RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
+const char *const llvm_variant_names[] = {[RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
 
 /* The features that the runtime's dispatch (runtime/abi.h) checks before it calls a variant, and
  * nothing more. */
@@ -36,13 +35,9 @@ static LLVMValueRef int64(LlvmKernel *e, int64_t v)
     return LLVMConstInt(LLVMInt64TypeInContext(e->context), (unsigned long long)v, true);
 }
 
-static LLVMBasicBlockRef new_block(LlvmKernel *e)
-{
-    return LLVMAppendBasicBlockInContext(e->context, e->function, "");
-}
+static LLVMBasicBlockRef new_block(LlvmKernel *e) { return LLVMAppendBasicBlockInContext(e->context, e->function, ""); }
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------- */
 
 /* Bools are bytes in memory: loads and stores handle them as i8 and translate at the end. */
 static KirType memory_type(const KirIns *x, unsigned lanes)
@@ -99,13 +94,11 @@ static LLVMValueRef padding(LlvmKernel *e, const KirIns *x)
 }
 
 /* Picks lane i of `v` for i < n_used, of `rest` beyond; both have `lanes` lanes or v has n_used. */
-static LLVMValueRef merge_lanes(LlvmKernel *e, LLVMValueRef v, LLVMValueRef rest, unsigned n_used,
-                                unsigned lanes)
+static LLVMValueRef merge_lanes(LlvmKernel *e, LLVMValueRef v, LLVMValueRef rest, unsigned n_used, unsigned lanes)
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMValueRef pick[KIR_MAX_LANES];
-    for (unsigned i = 0; i < lanes; i++)
-        pick[i] = LLVMConstInt(i32, i < n_used ? i : i + lanes, false);
+    for (unsigned i = 0; i < lanes; i++) pick[i] = LLVMConstInt(i32, i < n_used ? i : i + lanes, false);
     return LLVMBuildShuffleVector(e->at, v, rest, LLVMConstVector(pick, lanes), "");
 }
 
@@ -113,8 +106,7 @@ static LLVMValueRef widen(LlvmKernel *e, LLVMValueRef v, unsigned from, unsigned
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMValueRef pick[KIR_MAX_LANES], none = LLVMGetPoison(LLVMTypeOf(v));
-    for (unsigned i = 0; i < lanes; i++)
-        pick[i] = i < from ? LLVMConstInt(i32, i, false) : LLVMGetPoison(i32);
+    for (unsigned i = 0; i < lanes; i++) pick[i] = i < from ? LLVMConstInt(i32, i, false) : LLVMGetPoison(i32);
     return LLVMBuildShuffleVector(e->at, v, none, LLVMConstVector(pick, lanes), "");
 }
 
@@ -132,8 +124,7 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     LLVMValueRef pad = padding(e, x);
     if (n == 1) {
         LLVMValueRef v = load_plain(e, memory_type(x, 1), x, index);
-        return LLVMBuildInsertElement(
-            e->at, pad, v, LLVMConstInt(LLVMInt32TypeInContext(e->context), 0, false), "");
+        return LLVMBuildInsertElement(e->at, pad, v, LLVMConstInt(LLVMInt32TypeInContext(e->context), 0, false), "");
     }
     if ((n & (n - 1)) == 0) {
         LLVMValueRef v = load_plain(e, memory_type(x, n), x, index);
@@ -141,8 +132,7 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     }
     LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
                           LLVMPointerTypeInContext(e->context, 0)};
-    LLVMValueRef bytes =
-        LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
     return llvm_intrinsic(e, "llvm.masked.load", over, 2, args, 4);
 }
@@ -154,8 +144,8 @@ static LLVMValueRef no_lanes(LlvmKernel *e, const KirIns *x)
     return LLVMGetPoison(llvm_type(e->context, memory_type(x, x->type.lanes)));
 }
 
-/* A short stride: all that lies between the first element and the last is loaded, at most eight vectors, the last of which ends
-   with the last element, and the lanes are picked from those. */
+/* A short stride: all that lies between the first element and the last is loaded, at most eight vectors, the last of
+   which ends with the last element, and the lanes are picked from those. */
 static bool is_near(const KirIns *x)
 {
     int64_t reach = (x->active - 1) * x->stride + 1;
@@ -169,7 +159,8 @@ static LLVMValueRef load_near(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     int64_t lanes = x->type.lanes, reach = (x->active - 1) * x->stride + 1;
     for (int64_t from = 0, read = 0; read < reach; read = from + lanes) {
         from = read + lanes <= reach ? read : reach - lanes;
-        LLVMValueRef part = load_plain(e, memory_type(x, x->type.lanes), x, LLVMBuildAdd(e->at, index, int64(e, from), ""));
+        LLVMValueRef part = load_plain(e, memory_type(x, x->type.lanes), x,
+                                       LLVMBuildAdd(e->at, index, int64(e, from), ""));
         for (int64_t l = 0; l < lanes; l++) {
             bool here = l < x->active && l * x->stride >= read && l * x->stride < from + lanes;
             picked[l] = LLVMConstInt(i32, (unsigned long long)(here ? lanes + l * x->stride - from : l), false);
@@ -197,12 +188,9 @@ static void on_load(void *ctx, const KirWalk *w, KirId id)
     const KirIns *x = &w->k->ins.data[id];
     LLVMValueRef index = llvm_operand(e, w->k, x->args[0]);
     LLVMValueRef v;
-    if (x->type.lanes > 1 && x->stride != 1)
-        v = load_strided(e, x, index);
-    else if (x->active < x->type.lanes)
-        v = load_part(e, x, index);
-    else
-        v = load_plain(e, memory_type(x, x->type.lanes), x, index);
+    if (x->type.lanes > 1 && x->stride != 1) v = load_strided(e, x, index);
+    else if (x->active < x->type.lanes) v = load_part(e, x, index);
+    else v = load_plain(e, memory_type(x, x->type.lanes), x, index);
     e->values[id] = from_memory(e, x, v);
 }
 
@@ -217,8 +205,7 @@ static void on_gather(void *ctx, const KirWalk *w, KirId id)
     }
     LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
                           LLVMVectorType(LLVMPointerTypeInContext(e->context, 0), x->type.lanes)};
-    LLVMValueRef bytes =
-        LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
     LLVMValueRef pad = x->active < x->type.lanes ? padding(e, x) : LLVMGetPoison(over[0]);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
     e->values[id] = from_memory(e, x, llvm_intrinsic(e, "llvm.masked.gather", over, 2, args, 4));
@@ -237,8 +224,8 @@ static void store_strided(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LL
     }
 }
 
-/* Lane 0 of v, by way of the stack: LLVM 19 computes what only that lane needs with scalars, and has no instruction for some
-   comparisons of AVX-512 then. */
+/* Lane 0 of v, by way of the stack: LLVM 19 computes what only that lane needs with scalars, and has no instruction for
+   some comparisons of AVX-512 then. */
 static LLVMValueRef first_lane(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
 {
     if (x->type.base != KIR_F32 && x->type.base != KIR_F64) return LLVMBuildExtractElement(e->at, v, int64(e, 0), "");
@@ -259,8 +246,7 @@ static void store_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMV
     } else {
         LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
                               LLVMPointerTypeInContext(e->context, 0)};
-        LLVMValueRef bytes =
-            LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+        LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
         LLVMValueRef args[] = {v, address(e, x, index), bytes, lane_mask(e, x)};
         llvm_intrinsic(e, "llvm.masked.store", over, 2, args, 4);
     }
@@ -271,14 +257,10 @@ static void on_store(void *ctx, const KirWalk *w, KirId id)
 {
     LlvmKernel *e = ctx;
     const KirIns *x = &w->k->ins.data[id];
-    LLVMValueRef index = llvm_operand(e, w->k, x->args[0]),
-                 v = to_memory(e, x, llvm_operand(e, w->k, x->args[1]));
-    if (x->type.lanes > 1 && x->stride != 1)
-        store_strided(e, x, index, v);
-    else if (x->active < x->type.lanes)
-        store_part(e, x, index, v);
-    else
-        store_plain(e, x, index, v);
+    LLVMValueRef index = llvm_operand(e, w->k, x->args[0]), v = to_memory(e, x, llvm_operand(e, w->k, x->args[1]));
+    if (x->type.lanes > 1 && x->stride != 1) store_strided(e, x, index, v);
+    else if (x->active < x->type.lanes) store_part(e, x, index, v);
+    else store_plain(e, x, index, v);
 }
 
 static void on_prefetch(void *ctx, const KirWalk *w, KirId id)
@@ -286,11 +268,9 @@ static void on_prefetch(void *ctx, const KirWalk *w, KirId id)
     LlvmKernel *e = ctx;
     const KirIns *x = &w->k->ins.data[id];
     LLVMValueRef index = llvm_operand(e, w->k, x->args[0]);
-    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context),
-                elem = llvm_base_type(e->context, x->type.base);
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context), elem = llvm_base_type(e->context, x->type.base);
     if (x->alloc == KIR_NONE) elem = llvm_base_type(e->context, w->k->params.data[x->buf].elem);
-    LLVMValueRef at =
-        LLVMBuildGEP2(e->at, elem, base_pointer(e, x), &index, 1, ""); /* may lie outside */
+    LLVMValueRef at = LLVMBuildGEP2(e->at, elem, base_pointer(e, x), &index, 1, ""); /* may lie outside */
     LLVMTypeRef over[] = {LLVMPointerTypeInContext(e->context, 0)};
     LLVMValueRef args[] = {at, LLVMConstInt(i32, 0, false), LLVMConstInt(i32, x->i ? 2 : 3, false),
                            LLVMConstInt(i32, 1, false)};
@@ -348,8 +328,7 @@ static void on_begin_for(void *ctx, const KirWalk *w, KirId id)
         from = extreme_index(e, true, from, e->lo);
         to = extreme_index(e, false, to, e->hi);
     }
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->at), head = new_block(e), body = new_block(e),
-                      exit = new_block(e);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->at), head = new_block(e), body = new_block(e), exit = new_block(e);
     LLVMBuildBr(e->at, head);
     LLVMPositionBuilderAtEnd(e->at, head);
     LLVMValueRef i = LLVMBuildPhi(e->at, LLVMInt64TypeInContext(e->context), "");
@@ -486,8 +465,7 @@ static LLVMTypeRef body_type(LlvmKernel *e, const KirKernel *k)
     LLVMTypeRef *types = ARENA_ARRAY(e->arena, LLVMTypeRef, k->params.n + 2);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KirParam *p = &k->params.data[i];
-        types[i] = is_scalar(p) ? llvm_base_type(e->context, p->elem)
-                                : LLVMPointerTypeInContext(e->context, 0);
+        types[i] = is_scalar(p) ? llvm_base_type(e->context, p->elem) : LLVMPointerTypeInContext(e->context, 0);
     }
     types[k->params.n] = types[k->params.n + 1] = LLVMInt64TypeInContext(e->context);
     return LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, k->params.n + 2, false);
@@ -496,28 +474,23 @@ static LLVMTypeRef body_type(LlvmKernel *e, const KirKernel *k)
 /* The outer function: args[i] is the i-th 8-byte cell; an f32 scalar travels as a double. */
 static void outer_function(LlvmKernel *e, const KirKernel *k, LLVMValueRef body, LLVMTypeRef type)
 {
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(e->context),
-                ptr = LLVMPointerTypeInContext(e->context, 0);
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(e->context), ptr = LLVMPointerTypeInContext(e->context, 0);
     LLVMTypeRef own[] = {ptr, i64, i64};
     const char *name = arena_printf(e->arena, "%s_%s", k->name, e->suffix);
-    e->result = LLVMAddFunction(e->module, name,
-                                LLVMFunctionType(LLVMVoidTypeInContext(e->context), own, 3, false));
+    e->result = LLVMAddFunction(e->module, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), own, 3, false));
     llvm_describe(e, e->result, false);
     LLVMPositionBuilderAtEnd(e->at, LLVMAppendBasicBlockInContext(e->context, e->result, ""));
     LLVMValueRef *args = ARENA_ARRAY(e->arena, LLVMValueRef, k->params.n + 2);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KirParam *p = &k->params.data[i];
-        LLVMValueRef at = int64(e, i),
-                     cell =
-                         LLVMBuildInBoundsGEP2(e->at, i64, LLVMGetParam(e->result, 0), &at, 1, "");
+        LLVMValueRef at = int64(e, i), cell = LLVMBuildInBoundsGEP2(e->at, i64, LLVMGetParam(e->result, 0), &at, 1, "");
         bool narrow = is_scalar(p) && p->elem == KIR_F32;
         LLVMTypeRef held = !is_scalar(p) ? ptr
                            : narrow      ? LLVMDoubleTypeInContext(e->context)
                                          : llvm_base_type(e->context, p->elem);
         args[i] = LLVMBuildLoad2(e->at, held, cell, "");
         LLVMSetAlignment(args[i], 8);
-        if (narrow)
-            args[i] = LLVMBuildFPTrunc(e->at, args[i], LLVMFloatTypeInContext(e->context), "");
+        if (narrow) args[i] = LLVMBuildFPTrunc(e->at, args[i], LLVMFloatTypeInContext(e->context), "");
     }
     args[k->params.n] = LLVMGetParam(e->result, 1);
     args[k->params.n + 1] = LLVMGetParam(e->result, 2);
@@ -530,8 +503,7 @@ static void on_begin_kernel(void *ctx, const KirWalk *w)
     LlvmKernel *e = ctx;
     const KirKernel *k = w->k;
     LLVMTypeRef type = body_type(e, k);
-    e->function =
-        LLVMAddFunction(e->module, arena_printf(e->arena, "%s_%s_body", k->name, e->suffix), type);
+    e->function = LLVMAddFunction(e->module, arena_printf(e->arena, "%s_%s_body", k->name, e->suffix), type);
     llvm_describe(e, e->function, true);
     outer_function(e, k, e->function, type);
     for (uint32_t i = 0; i < k->params.n; i++) {

@@ -32,8 +32,8 @@ LLVMValueRef llvm_operand(LlvmKernel *e, const KirKernel *k, KirId id);
 /* Every V row of kernel_ops.def without memory or state. */
 LLVMValueRef llvm_value(LlvmKernel *e, const KirKernel *k, const KirIns *x);
 /* Calls an overloaded intrinsic: `over` are the types its name is completed with. */
-LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over,
-                            unsigned n_over, LLVMValueRef *args, unsigned n_args);
+LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over, unsigned n_over,
+                            LLVMValueRef *args, unsigned n_args);
 
 /* Gives a function the features of e's variant and makes it internal; `alone`: never inlined. */
 void llvm_describe(LlvmKernel *e, LLVMValueRef f, bool alone);

@@ -23,10 +23,10 @@ static const char pipeline[] = "function(sroa,early-cse<memssa>,simplifycfg,inst
 
 static void on_fatal(const char *why) { ICE(why); }
 
-/* LLVM has no C interface for memory that ends, and aborts where nobody asked for a call: these are its C++ functions, by the
-   names that their object code has. */
-void llvm_install_bad_alloc_handler(void (*handler)(void *user, const char *why, bool gen), void *user)
-    __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
+/* LLVM has no C interface for memory that ends, and aborts where nobody asked for a call: these are its C++ functions,
+   by the names that their object code has. */
+void llvm_install_bad_alloc_handler(void (*handler)(void *user, const char *why, bool gen),
+                                    void *user) __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
 void llvm_remove_bad_alloc_handler(void) __asm__("_ZN4llvm30remove_bad_alloc_error_handlerEv");
 void llvm_install_new_handler(void) __asm__("_ZN4llvm33install_out_of_memory_new_handlerEv");
 
@@ -54,8 +54,8 @@ LLVMTargetMachineRef llvm_machine_new(void)
     LLVMTargetRef target;
     char *why = NULL;
     if (LLVMGetTargetFromTriple(triple, &target, &why)) ICE("LLVM without x86");
-    return LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault,
-                                   LLVMRelocPIC, LLVMCodeModelDefault);
+    return LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                   LLVMCodeModelDefault);
 }
 
 LLVMModuleRef llvm_module_new(LLVMContextRef c, LLVMTargetMachineRef machine)

@@ -26,8 +26,8 @@ LLVMTypeRef llvm_type(LLVMContextRef c, KirType t)
     return t.lanes == 1 ? base : LLVMVectorType(base, t.lanes);
 }
 
-LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over,
-                            unsigned n_over, LLVMValueRef *args, unsigned n_args)
+LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *over, unsigned n_over,
+                            LLVMValueRef *args, unsigned n_args)
 {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     ICE_UNLESS(id);
@@ -60,18 +60,15 @@ static LLVMValueRef round_to_odd(LlvmKernel *e, LLVMValueRef s, LLVMValueRef los
     LLVMTypeRef bits = llvm_type(e->context, kir_type(KIR_I64, lanes)),
                 f64 = llvm_type(e->context, kir_type(KIR_F64, lanes));
     LLVMValueRef zero = LLVMConstNull(f64),
-                 one = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 1, false),
-                                      lanes);
+                 one = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 1, false), lanes);
     LLVMValueRef raw = LLVMBuildBitCast(e->at, s, bits, "");
-    LLVMValueRef even =
-        LLVMBuildICmp(e->at, LLVMIntEQ, LLVMBuildAnd(e->at, raw, one, ""), LLVMConstNull(bits), "");
+    LLVMValueRef even = LLVMBuildICmp(e->at, LLVMIntEQ, LLVMBuildAnd(e->at, raw, one, ""), LLVMConstNull(bits), "");
     LLVMValueRef inexact = LLVMBuildFCmp(e->at, LLVMRealONE, lost, zero, "");
     LLVMValueRef up = LLVMBuildFCmp(e->at, LLVMRealOGT, lost, zero, ""),
                  positive = LLVMBuildFCmp(e->at, LLVMRealOGT, s, zero, "");
     LLVMValueRef apart = LLVMBuildXor(e->at, up, positive, "");
     LLVMValueRef step = LLVMBuildSelect(e->at, apart, LLVMConstAllOnes(bits), one, "");
-    step = LLVMBuildSelect(e->at, LLVMBuildAnd(e->at, even, inexact, ""), step, LLVMConstNull(bits),
-                           "");
+    step = LLVMBuildSelect(e->at, LLVMBuildAnd(e->at, even, inexact, ""), step, LLVMConstNull(bits), "");
     return LLVMBuildBitCast(e->at, LLVMBuildAdd(e->at, raw, step, ""), f64, "");
 }
 
@@ -101,8 +98,7 @@ static LLVMValueRef fma_function(LlvmKernel *e, KirType t)
     LLVMBasicBlockRef back = LLVMGetInsertBlock(e->at);
     LLVMPositionBuilderAtEnd(e->at, LLVMAppendBasicBlockInContext(e->context, f, ""));
     LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
-    LLVMBuildRet(e->at, t.base == KIR_F32 ? fma_in_double(e, t, args)
-                                          : call_float(e, "llvm.fma", args, 3));
+    LLVMBuildRet(e->at, t.base == KIR_F32 ? fma_in_double(e, t, args) : call_float(e, "llvm.fma", args, 3));
     LLVMPositionBuilderAtEnd(e->at, back);
     return f;
 }
@@ -125,8 +121,7 @@ static LLVMValueRef constant(LlvmKernel *e, const KirIns *x)
 static LLVMValueRef lane_numbers(LlvmKernel *e, KirType t)
 {
     LLVMValueRef all[KIR_MAX_LANES];
-    for (unsigned i = 0; i < t.lanes; i++)
-        all[i] = LLVMConstInt(llvm_base_type(e->context, t.base), i, false);
+    for (unsigned i = 0; i < t.lanes; i++) all[i] = LLVMConstInt(llvm_base_type(e->context, t.base), i, false);
     return t.lanes == 1 ? all[0] : LLVMConstVector(all, t.lanes);
 }
 
@@ -135,17 +130,14 @@ static LLVMValueRef splat(LlvmKernel *e, LLVMValueRef scalar, unsigned lanes)
     if (lanes == 1) return scalar;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMValueRef none = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(scalar), lanes));
-    LLVMValueRef first =
-        LLVMBuildInsertElement(e->at, none, scalar, LLVMConstInt(i32, 0, false), "");
-    return LLVMBuildShuffleVector(e->at, first, none, LLVMConstNull(LLVMVectorType(i32, lanes)),
-                                  "");
+    LLVMValueRef first = LLVMBuildInsertElement(e->at, none, scalar, LLVMConstInt(i32, 0, false), "");
+    return LLVMBuildShuffleVector(e->at, first, none, LLVMConstNull(LLVMVectorType(i32, lanes)), "");
 }
 
 static bool is_number_constant(LLVMValueRef v)
 {
     if (!LLVMIsConstant(v)) return false;
-    if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind)
-        v = LLVMGetAggregateElement(v, 0); /* a splat */
+    if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0); /* a splat */
     if (!v || !LLVMIsAConstantFP(v)) return false;
     LLVMBool lost;
     double d = LLVMConstRealGetDouble(v, &lost);
@@ -173,12 +165,10 @@ static LLVMValueRef extreme(LlvmKernel *e, bool max, KirType t, LLVMValueRef a, 
 
 static LLVMValueRef multiply_high(LlvmKernel *e, KirType t, LLVMValueRef a, LLVMValueRef b)
 {
-    LLVMTypeRef wide = llvm_type(e->context, kir_type(KIR_I64, t.lanes)),
-                narrow = llvm_type(e->context, t);
-    LLVMValueRef product = LLVMBuildMul(e->at, LLVMBuildZExt(e->at, a, wide, ""),
-                                        LLVMBuildZExt(e->at, b, wide, ""), "");
-    LLVMValueRef shift =
-        splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 32, false), t.lanes);
+    LLVMTypeRef wide = llvm_type(e->context, kir_type(KIR_I64, t.lanes)), narrow = llvm_type(e->context, t);
+    LLVMValueRef product = LLVMBuildMul(e->at, LLVMBuildZExt(e->at, a, wide, ""), LLVMBuildZExt(e->at, b, wide, ""),
+                                        "");
+    LLVMValueRef shift = splat_constant(LLVMConstInt(LLVMInt64TypeInContext(e->context), 32, false), t.lanes);
     return LLVMBuildTrunc(e->at, LLVMBuildLShr(e->at, product, shift, ""), narrow, "");
 }
 
@@ -204,11 +194,9 @@ static LLVMValueRef convert_integer(LlvmKernel *e, KirType from, KirType to, LLV
 {
     LLVMTypeRef type = llvm_type(e->context, to);
     if (from.base == to.base) return v;
-    if (to.base == KIR_I1)
-        return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    if (to.base == KIR_I1) return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
     if (from.base == KIR_I1 || from.base == KIR_I8) return LLVMBuildZExt(e->at, v, type, "");
-    if (kir_base_bytes(to.base) < kir_base_bytes(from.base))
-        return LLVMBuildTrunc(e->at, v, type, "");
+    if (kir_base_bytes(to.base) < kir_base_bytes(from.base)) return LLVMBuildTrunc(e->at, v, type, "");
     return LLVMBuildSExt(e->at, v, type, "");
 }
 
@@ -217,17 +205,14 @@ static LLVMValueRef float_to_int(LlvmKernel *e, KirType from, KirType to, LLVMVa
 {
     bool wide = to.base == KIR_I64,
          below = !wide && from.base == KIR_F64; /* f64 holds numbers that truncate to -2^31 */
-    LLVMTypeRef scalar = llvm_type(e->context, kir_type(from.base, 1)),
-                type = llvm_type(e->context, to);
+    LLVMTypeRef scalar = llvm_type(e->context, kir_type(from.base, 1)), type = llvm_type(e->context, to);
     double least = wide ? -0x1p63 : below ? -0x1p31 - 1 : -0x1p31;
     LLVMValueRef low = splat_constant(LLVMConstReal(scalar, least), from.lanes);
     LLVMValueRef high = splat_constant(LLVMConstReal(scalar, wide ? 0x1p63 : 0x1p31), from.lanes);
     LLVMValueRef above = LLVMBuildFCmp(e->at, below ? LLVMRealOGT : LLVMRealOGE, v, low, "");
-    LLVMValueRef fits =
-        LLVMBuildAnd(e->at, above, LLVMBuildFCmp(e->at, LLVMRealOLT, v, high, ""), "");
+    LLVMValueRef fits = LLVMBuildAnd(e->at, above, LLVMBuildFCmp(e->at, LLVMRealOLT, v, high, ""), "");
     uint64_t bits = wide ? (uint64_t)INT64_MIN : (uint64_t)(uint32_t)INT32_MIN;
-    LLVMValueRef no = splat_constant(
-        LLVMConstInt(llvm_type(e->context, kir_type(to.base, 1)), bits, false), to.lanes);
+    LLVMValueRef no = splat_constant(LLVMConstInt(llvm_type(e->context, kir_type(to.base, 1)), bits, false), to.lanes);
     return LLVMBuildSelect(e->at, fits, LLVMBuildFPToSI(e->at, v, type, ""), no, "");
 }
 
@@ -235,8 +220,7 @@ static LLVMValueRef float_to_int(LlvmKernel *e, KirType from, KirType to, LLVMVa
 static LLVMValueRef shift_count(LlvmKernel *e, KirType t, LLVMValueRef n)
 {
     LLVMTypeRef scalar = llvm_type(e->context, kir_type(t.base, 1));
-    LLVMValueRef mask =
-        splat_constant(LLVMConstInt(scalar, t.base == KIR_I64 ? 63 : 31, false), t.lanes);
+    LLVMValueRef mask = splat_constant(LLVMConstInt(scalar, t.base == KIR_I64 ? 63 : 31, false), t.lanes);
     return LLVMBuildAnd(e->at, n, mask, "");
 }
 
@@ -246,27 +230,22 @@ static LLVMValueRef convert(LlvmKernel *e, KirType from, KirType to, LLVMValueRe
     if (!is_float(from) && !is_float(to)) return convert_integer(e, from, to, v);
     if (is_float(from) && is_float(to)) {
         if (from.base == to.base) return v;
-        return to.base == KIR_F64 ? LLVMBuildFPExt(e->at, v, type, "")
-                                  : LLVMBuildFPTrunc(e->at, v, type, "");
+        return to.base == KIR_F64 ? LLVMBuildFPExt(e->at, v, type, "") : LLVMBuildFPTrunc(e->at, v, type, "");
     }
     if (is_float(to)) {
         bool plain = from.base == KIR_I1 || from.base == KIR_I8;
         return plain ? LLVMBuildUIToFP(e->at, v, type, "") : LLVMBuildSIToFP(e->at, v, type, "");
     }
-    if (to.base == KIR_I1)
-        return LLVMBuildFCmp(e->at, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    if (to.base == KIR_I1) return LLVMBuildFCmp(e->at, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
     return float_to_int(e, from, to, v);
 }
 
-static LLVMValueRef fold_step(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef low,
-                              LLVMValueRef high)
+static LLVMValueRef fold_step(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef low, LLVMValueRef high)
 {
     bool f = is_float(t);
     switch (op) {
-    case KIR_hadd:
-        return f ? LLVMBuildFAdd(e->at, low, high, "") : LLVMBuildAdd(e->at, low, high, "");
-    case KIR_hmul:
-        return f ? LLVMBuildFMul(e->at, low, high, "") : LLVMBuildMul(e->at, low, high, "");
+    case KIR_hadd: return f ? LLVMBuildFAdd(e->at, low, high, "") : LLVMBuildAdd(e->at, low, high, "");
+    case KIR_hmul: return f ? LLVMBuildFMul(e->at, low, high, "") : LLVMBuildMul(e->at, low, high, "");
     default: return extreme(e, op == KIR_hmax, t, low, high);
     }
 }
@@ -297,7 +276,8 @@ static LLVMValueRef fold(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef v)
 static LLVMValueRef shuffle_by(LlvmKernel *e, KirType t, KirType from, LLVMValueRef v, LLVMValueRef n)
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
-    LLVMValueRef mask = splat_constant(LLVMConstInt(i32, from.lanes - 1u, false), t.lanes), r = LLVMGetPoison(llvm_type(e->context, t));
+    LLVMValueRef mask = splat_constant(LLVMConstInt(i32, from.lanes - 1u, false), t.lanes),
+                 r = LLVMGetPoison(llvm_type(e->context, t));
     n = LLVMBuildAnd(e->at, n, mask, "");
     if (t.lanes == 1) return LLVMBuildExtractElement(e->at, v, n, "");
     if (LLVMIsConstant(n)) return LLVMBuildShuffleVector(e->at, v, LLVMGetPoison(LLVMTypeOf(v)), n, "");
@@ -331,8 +311,7 @@ static LLVMValueRef halves(LlvmKernel *e, const KirIns *x, LLVMValueRef a, LLVMV
     return shuffle(e, a, b, from, x->type.lanes);
 }
 
-static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueRef a,
-                           LLVMValueRef b)
+static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueRef a, LLVMValueRef b)
 {
     bool f = is_float(t);
     switch (x->op) {
@@ -360,8 +339,7 @@ static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueR
     case KIR_shuffle: return shuffle_by(e, x->type, t, a, b);
     case KIR_insert:
         return LLVMBuildInsertElement(
-            e->at, a, b,
-            LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
+            e->at, a, b, LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
     default: ICE("kernel IR instruction with two operands");
     }
 }
@@ -381,8 +359,7 @@ static LLVMValueRef unary(LlvmKernel *e, const KirIns *x, KirType from, LLVMValu
     case KIR_splat: return splat(e, a, x->type.lanes);
     case KIR_extract:
         return LLVMBuildExtractElement(
-            e->at, a,
-            LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
+            e->at, a, LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned long long)x->i, false), "");
     case KIR_repeat:
     case KIR_part: return pick_lanes(e, x, from.lanes, a);
     case KIR_hadd:

@@ -5,8 +5,7 @@
 
 static const char *const dtype_names[] = {
     [IR_F32] = "f32", [IR_F64] = "f64", [IR_I32] = "i32", [IR_I64] = "i64", [IR_BOOL] = "bool"};
-static const char *const variant_names[] = {
-    [RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
+static const char *const variant_names[] = {[RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
 
 /* `"name": .., "space": .., "dtype": .., "dims": [{"name": .., "size": ..}]` */
 static void put_type(const IrModule *m, const char *name, const IrType *t, StrBuf *out)
@@ -77,8 +76,8 @@ static void put_train(const IrModule *m, StrBuf *out)
 {
     const IrTrain *t = &m->train;
     if (!t->present) return;
-    strbuf_printf(out, "  \"train\": {\"epochs\": %lld, \"seed\": %lld, \"metrics\": [",
-                  (long long)t->epochs, (long long)t->seed);
+    strbuf_printf(out, "  \"train\": {\"epochs\": %lld, \"seed\": %lld, \"metrics\": [", (long long)t->epochs,
+                  (long long)t->seed);
     for (uint32_t i = 0; i < t->metrics.n; i++) {
         if (i) strbuf_puts(out, ", ");
         strbuf_json(out, t->metrics.data[i].name);
@@ -100,7 +99,8 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     strbuf_puts(out, o->version);
     strbuf_printf(out, "\",\n  \"abi\": %d,\n  \"model\": ", RT_ABI_VERSION);
     strbuf_json(out, o->name);
-    if (o->machine) strbuf_printf(out, ",\n  \"machine\": {\"name\": \"%s\", \"digest\": \"%s\"}", o->machine, o->machine_digest);
+    if (o->machine)
+        strbuf_printf(out, ",\n  \"machine\": {\"name\": \"%s\", \"digest\": \"%s\"}", o->machine, o->machine_digest);
     strbuf_puts(out, ",\n");
     put_tensors(m, "inputs", IR_INPUT, out);
     put_tensors(m, "params", IR_PARAM, out);

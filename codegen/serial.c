@@ -1,6 +1,6 @@
-/* The warps of a block one after another. A loop bound to block is one bound to threads; a shared array is private to a block's thread.
-   The loop over the warps is cut at barriers: what stands between two is a piece, a loop over the warps of its own, and a loop or branch
-   that holds a barrier stands around pieces, since all warps go through it alike.
+/* The warps of a block one after another. A loop bound to block is one bound to threads; a shared array is private to a
+   block's thread. The loop over the warps is cut at barriers: what stands between two is a piece, a loop over the warps
+   of its own, and a loop or branch that holds a barrier stands around pieces, since all warps go through it alike.
 
      for %w = 0 .. 8 warp {                for %w = 0 .. 8 { %x = ..; store kept[%w] = %x; store %s[%w] = %x }
        %x = ..
@@ -9,8 +9,9 @@
        %y = add f32 %x, ..                 for %w = 0 .. 8 { %x = load kept[%w]; %y = add f32 %x, .. }
      }
 
-   A register or private array that more than one piece touches lies in an array with a place for each warp; constants are said
-   again. Without a race (kir_run) no order of the warps between two barriers matters, so this one computes what the kernel means. */
+   A register or private array that more than one piece touches lies in an array with a place for each warp; constants
+   are said again. Without a race (kir_run) no order of the warps between two barriers matters, so this one computes
+   what the kernel means. */
 #include "codegen/serial.h"
 #include "base/ice.h"
 
@@ -34,7 +35,10 @@ typedef struct Serial {
 
 static const KirIns *ins(const Serial *s, KirId id) { return &s->k->ins.data[id]; }
 static bool is_block(const KirIns *x) { return kir_ops[x->op].kind == KIND_B || kir_ops[x->op].kind == KIND_BB; }
-static bool is_leaf(const KirIns *x) { return x->op == KIR_const || x->op == KIR_iconst || x->op == KIR_param || x->op == KIR_lanes; }
+static bool is_leaf(const KirIns *x)
+{
+    return x->op == KIR_const || x->op == KIR_iconst || x->op == KIR_param || x->op == KIR_lanes;
+}
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
@@ -68,7 +72,9 @@ static void find_kept(Serial *s, const KirBlock *b)
         const KirIns *x = ins(s, id);
         for (unsigned arg = 0; arg < 4; arg++) {
             KirId v = arg < 3 ? x->args[arg] : x->alloc;
-            if (v != KIR_NONE && s->in_warp[v] && s->piece[v] != AROUND && s->piece[v] != s->piece[id] && !is_leaf(ins(s, v))) s->kept[v] = true;
+            if (v != KIR_NONE && s->in_warp[v] && s->piece[v] != AROUND && s->piece[v] != s->piece[id] &&
+                !is_leaf(ins(s, v)))
+                s->kept[v] = true;
         }
         find_kept(s, &x->body);
         find_kept(s, &x->other);
@@ -90,7 +96,8 @@ static void make_arrays(Serial *s)
         if (!s->kept[id]) continue;
         KirType t = kept_type(x->type);
         int64_t each = x->op == KIR_alloc ? x->i : t.lanes;
-        s->array[id] = kir_ins(&s->b, (KirIns){.op = KIR_alloc, .type = kir_type(t.base, 1), .i = n * each, .name = x->name});
+        s->array[id] = kir_ins(&s->b,
+                               (KirIns){.op = KIR_alloc, .type = kir_type(t.base, 1), .i = n * each, .name = x->name});
     }
 }
 
@@ -103,7 +110,12 @@ static KirId part_of_warp(Serial *s, KirId warp, int64_t each)
 static KirId load_kept(Serial *s, KirId id, KirId warp)
 {
     KirType t = ins(s, id)->type, held = kept_type(t);
-    KirIns load = {.op = KIR_load, .type = held, .args = {part_of_warp(s, warp, t.lanes)}, .buf = KIR_NONE, .alloc = s->array[id], .stride = 1};
+    KirIns load = {.op = KIR_load,
+                   .type = held,
+                   .args = {part_of_warp(s, warp, t.lanes)},
+                   .buf = KIR_NONE,
+                   .alloc = s->array[id],
+                   .stride = 1};
     KirId v = kir_ins(&s->b, load);
     return t.base == KIR_I1 ? kir_op(&s->b, KIR_ne, held, v, kir_int(&s->b, held, 0), KIR_NONE) : v;
 }
@@ -113,7 +125,12 @@ static void store_kept(Serial *s, KirId id)
     KirType t = ins(s, id)->type, held = kept_type(t);
     KirId v = s->now[id];
     if (t.base == KIR_I1) v = kir_op(&s->b, KIR_convert, held, v, KIR_NONE, KIR_NONE);
-    KirIns store = {.op = KIR_store, .type = held, .args = {part_of_warp(s, s->now[s->warp], t.lanes), v}, .buf = KIR_NONE, .alloc = s->array[id], .stride = 1};
+    KirIns store = {.op = KIR_store,
+                    .type = held,
+                    .args = {part_of_warp(s, s->now[s->warp], t.lanes), v},
+                    .buf = KIR_NONE,
+                    .alloc = s->array[id],
+                    .stride = 1};
     kir_ins(&s->b, store);
 }
 
@@ -176,7 +193,8 @@ static void note_change(Serial *s, KirId var)
 /* A value of another piece, as a piece begins. */
 static void import(Serial *s, KirId v, uint32_t piece)
 {
-    if (v == KIR_NONE || !s->in_warp[v] || s->piece[v] == piece || s->piece[v] == AROUND || s->since[v] == piece) return;
+    if (v == KIR_NONE || !s->in_warp[v] || s->piece[v] == piece || s->piece[v] == AROUND || s->since[v] == piece)
+        return;
     const KirIns *x = ins(s, v);
     s->since[v] = piece;
     if (is_leaf(x)) copy(s, v);
@@ -226,7 +244,8 @@ static KirId common(Serial *s, KirId v)
 static void write_around(Serial *s, KirId id)
 {
     const KirIns *x = ins(s, id);
-    KirId a = kir_ops[x->op].n_args ? common(s, x->args[0]) : KIR_NONE, b = kir_ops[x->op].n_args > 1 ? common(s, x->args[1]) : KIR_NONE;
+    KirId a = kir_ops[x->op].n_args ? common(s, x->args[0]) : KIR_NONE,
+          b = kir_ops[x->op].n_args > 1 ? common(s, x->args[1]) : KIR_NONE;
     switch (x->op) {
     case KIR_barrier: return;
     case KIR_break_if: kir_ins(&s->b, (KirIns){.op = KIR_break_if, .args = {a}}); return;

@@ -108,8 +108,8 @@ static void add_maps(Builder *b)
     for (uint32_t i = 0; i < b->m->maps.n; i++) {
         const IrMap *x = &b->m->maps.data[i];
         VEC_PUSH(b->arena, &b->maps,
-                 ((RtMapDef){string(b, x->name), x->from, x->to, x->partial, x->sorted,
-                             index_of(x->inverse), needs_rows(b, i), x->computed}));
+                 ((RtMapDef){string(b, x->name), x->from, x->to, x->partial, x->sorted, index_of(x->inverse),
+                             needs_rows(b, i), x->computed}));
     }
 }
 
@@ -203,7 +203,8 @@ _Static_assert((int)PLAN_CHAIN_STEPS == (int)RT_CHAIN_STEPS && (int)PLAN_CHAIN_A
                "chains that the compiler makes fit");
 
 _Static_assert((int)PLAN_SPLIT_LAST == (int)RT_SPLIT_LAST && (int)ORDER_ROW_BLOCK == (int)RT_SPLIT_BLOCK &&
-                   (int)PLAN_SPLIT_ARGS == (int)RT_SPLIT_ARGS, "parts of rows as the compiler makes them");
+                   (int)PLAN_SPLIT_ARGS == (int)RT_SPLIT_ARGS,
+               "parts of rows as the compiler makes them");
 
 static void add_args(Builder *b, const PlanArg *args, uint32_t n)
 {
@@ -268,11 +269,13 @@ static int64_t add_move(Builder *b, const PlanMove *m)
 
 static void add_step(Builder *b, const PlanStep *s)
 {
-    RtStep x = {.kind = s->kind, .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label), .file = -1};
+    RtStep x = {
+        .kind = s->kind, .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label), .file = -1};
     switch (s->kind) {
     case PLAN_STEP_KERNEL: x.part = add_call(b, s); break;
     case PLAN_STEP_PRODUCT: x.part = add_product(b, s); break;
-    case PLAN_STEP_COPY: case PLAN_STEP_EXCHANGE: x.part = add_move(b, &s->move); break;
+    case PLAN_STEP_COPY:
+    case PLAN_STEP_EXCHANGE: x.part = add_move(b, &s->move); break;
     }
     if (s->span.source) {
         uint32_t line, col;
@@ -283,7 +286,8 @@ static void add_step(Builder *b, const PlanStep *s)
     VEC_PUSH(b->arena, &b->steps, x);
     for (uint32_t i = 0; i < s->cost.n; i++) {
         const PlanCost *c = &s->cost.data[i];
-        VEC_PUSH(b->arena, &b->costs, ((RtCost){c->bytes, c->flops, count(c->count), index_of(c->map), index_of(c->table)}));
+        VEC_PUSH(b->arena, &b->costs,
+                 ((RtCost){c->bytes, c->flops, count(c->count), index_of(c->map), index_of(c->table)}));
     }
 }
 
@@ -291,8 +295,7 @@ static void add_signature(Builder *b, const IrFunc *f)
 {
     for (uint32_t i = 0; i < f->args.n; i++) {
         const IrArg *arg = &f->args.data[i];
-        VEC_PUSH(b->arena, &b->argdefs,
-                 ((RtArgDef){string(b, arg->name), arg->kind, index_of(arg->ref)}));
+        VEC_PUSH(b->arena, &b->argdefs, ((RtArgDef){string(b, arg->name), arg->kind, index_of(arg->ref)}));
     }
     for (uint32_t i = 0; i < f->results.n; i++) {
         const IrResult *r = &f->results.data[i];
@@ -342,7 +345,7 @@ static void add_program(Builder *b, const PlanProgram *p)
 static void add_train(Builder *b)
 {
     const IrTrain *t = &b->m->train;
-    RtTrain x = {t->present,       t->epochs,   t->seed,     index_of(t->stop_metric),
+    RtTrain x = {t->present,       t->epochs,   t->seed,      index_of(t->stop_metric),
                  t->stop_minimise, t->patience, t->metrics.n, t->batch};
     if (!t->present) x = (RtTrain){.stop_metric = -1};
     VEC_PUSH(b->arena, &b->train, x);
@@ -422,8 +425,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
 
 const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a)
 {
-    Builder b = {
-        .arena = a, .plan = plan, .m = plan->module, .blob = {.arena = a}, .known = {.arena = a}};
+    Builder b = {.arena = a, .plan = plan, .m = plan->module, .blob = {.arena = a}, .known = {.arena = a}};
     int64_t name = string(&b, o->name);
     add_spaces(&b);
     add_maps(&b);

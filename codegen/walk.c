@@ -5,9 +5,7 @@
 #include "codegen/walk.h"
 #include "base/ice.h"
 
-enum {
-    MAX_FOLDED = 8
-}; /* size of one spelled expression, vectors count twice: more is hard to read */
+enum { MAX_FOLDED = 8 }; /* size of one spelled expression, vectors count twice: more is hard to read */
 
 typedef struct Place {   /* of an instruction */
     KirId owner;         /* KIR_NONE: the kernel's body */
@@ -27,8 +25,7 @@ typedef struct Facts {
     VEC(KirId) work;
 } Facts;
 
-/* ---- places -------------------------------------------------------------------------------------
- */
+/* ---- places ------------------------------------------------------------------------------------- */
 
 /* The var or array an instruction writes, or KIR_NONE. */
 static KirId written_value(const KirIns *x)
@@ -54,8 +51,7 @@ static void place_block(Facts *f, const KirBlock *b, KirId owner, bool other)
     }
 }
 
-/* ---- live ---------------------------------------------------------------------------------------
- */
+/* ---- live --------------------------------------------------------------------------------------- */
 
 static void mark(Facts *f, KirId id)
 {
@@ -67,8 +63,7 @@ static void mark(Facts *f, KirId id)
 /* A store to a private array or a set matters only where the array or var is read. */
 static bool is_root(const KirIns *x)
 {
-    return x->op == KIR_prefetch || x->op == KIR_break_if ||
-           (x->op == KIR_store && x->buf != KIR_NONE);
+    return x->op == KIR_prefetch || x->op == KIR_break_if || (x->op == KIR_store && x->buf != KIR_NONE);
 }
 
 static void mark_live(Facts *f)
@@ -98,13 +93,9 @@ static void count_uses(Facts *f)
     }
 }
 
-/* ---- fold ---------------------------------------------------------------------------------------
- */
+/* ---- fold --------------------------------------------------------------------------------------- */
 
-static bool is_leaf(KirOpcode op)
-{
-    return op == KIR_const || op == KIR_iconst || op == KIR_param || op == KIR_lanes;
-}
+static bool is_leaf(KirOpcode op) { return op == KIR_const || op == KIR_iconst || op == KIR_param || op == KIR_lanes; }
 
 /* What a value may not be moved past, as positions in the block being scanned; UINT32_MAX: nothing
  * of the kind. */
@@ -124,8 +115,7 @@ static uint32_t next_store(const Facts *f, const Barriers *b, const KirIns *load
     if (load->buf == KIR_NONE) return b->set[load->alloc];
     const KirParam *params = f->k->params.data;
     for (uint32_t i = 0; i < f->k->params.n; i++)
-        if (i == load->buf || !(params[i].restrict_ || params[load->buf].restrict_))
-            at = first(at, b->stored[i]);
+        if (i == load->buf || !(params[i].restrict_ || params[load->buf].restrict_)) at = first(at, b->stored[i]);
     return at;
 }
 
@@ -145,9 +135,7 @@ static uint32_t first_change(const Facts *f, const Barriers *b, const KirIns *x)
 static bool may_fold(const Facts *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
-    if (kir_ops[x->op].kind != KIND_V || x->op == KIR_var || x->op == KIR_alloc ||
-        f->facts[id].uses != 1)
-        return false;
+    if (kir_ops[x->op].kind != KIND_V || x->op == KIR_var || x->op == KIR_alloc || f->facts[id].uses != 1) return false;
     const Place *mine = &f->places[id], *theirs = &f->places[f->user[id]];
     bool same_block = mine->owner == theirs->owner && mine->other == theirs->other;
     return same_block && f->k->ins.data[f->user[id]].op != KIR_for;
@@ -187,8 +175,7 @@ static void fold_block(Facts *f, const KirBlock *block, Barriers *b)
     }
 }
 
-/* Forwards: what grew too large is named after all. Being spelled earlier never hurts its operands.
- */
+/* Forwards: what grew too large is named after all. Being spelled earlier never hurts its operands. */
 static void limit_folds(Facts *f)
 {
     for (uint32_t i = 0; i < f->order.n; i++) {
@@ -223,8 +210,7 @@ static KirFacts *find_facts(Arena *a, const KirKernel *k)
     return f.facts;
 }
 
-/* ---- the visit ----------------------------------------------------------------------------------
- */
+/* ---- the visit ---------------------------------------------------------------------------------- */
 
 typedef struct Visit {
     KirWalk w;
@@ -238,9 +224,7 @@ static void visit_owner(Visit *v, KirId id)
 {
     const KirIns *x = &v->w.k->ins.data[id];
     const Emitter *e = v->e;
-    (x->op == KIR_for    ? e->begin_for
-     : x->op == KIR_loop ? e->begin_loop
-                         : e->begin_if)(v->ctx, &v->w, id);
+    (x->op == KIR_for ? e->begin_for : x->op == KIR_loop ? e->begin_loop : e->begin_if)(v->ctx, &v->w, id);
     v->w.depth++;
     visit_block(v, &x->body);
     if (x->other.ins.n) {
@@ -250,9 +234,7 @@ static void visit_owner(Visit *v, KirId id)
         visit_block(v, &x->other);
     }
     v->w.depth--;
-    (x->op == KIR_for    ? e->end_for
-     : x->op == KIR_loop ? e->end_loop
-                         : e->end_if)(v->ctx, &v->w, id);
+    (x->op == KIR_for ? e->end_for : x->op == KIR_loop ? e->end_loop : e->end_if)(v->ctx, &v->w, id);
 }
 
 static void visit_ins(Visit *v, KirId id)
@@ -295,9 +277,7 @@ static bool *find_live_params(Arena *a, const KirKernel *k, const KirFacts *fact
 void kir_walk(Arena *a, const KirKernel *k, const Emitter *e, void *ctx)
 {
     KirFacts *facts = find_facts(a, k);
-    Visit v = {.w = {.k = k, .facts = facts, .param_live = find_live_params(a, k, facts)},
-               .e = e,
-               .ctx = ctx};
+    Visit v = {.w = {.k = k, .facts = facts, .param_live = find_live_params(a, k, facts)}, .e = e, .ctx = ctx};
     for (uint32_t i = 0; i < k->ins.n; i++) {
         const KirIns *x = &k->ins.data[i];
         ICE_UNLESS(!facts[i].live || x->op != KIR_for || x->bind <= KIR_THREADS);

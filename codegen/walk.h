@@ -10,10 +10,10 @@
 
 typedef struct KirFacts { /* of one value */
     uint32_t uses;        /* by live instructions; a `set` is no use of its var */
-    bool live; /* something outside the kernel can notice it; the walker skips what is not */
-    bool fold; /* a pure value that may be spelled where it is used: it has one use, in the same
-                  block, and nothing in between changes what it reads. Constants and parameters
-                  always fold */
+    bool live;            /* something outside the kernel can notice it; the walker skips what is not */
+    /* a pure value that may be spelled where it is used: it has one use, in the same block, and nothing in between
+       changes what it reads. Constants and parameters always fold */
+    bool fold;
 } KirFacts;
 
 typedef struct KirWalk {
@@ -29,8 +29,7 @@ typedef struct KirWalk {
 typedef struct Emitter {
     void (*begin_kernel)(void *ctx, const KirWalk *w);
     void (*end_kernel)(void *ctx, const KirWalk *w);
-    void (*value)(void *ctx, const KirWalk *w,
-                  KirId id); /* const .. hmul: every V row without memory or state */
+    void (*value)(void *ctx, const KirWalk *w, KirId id); /* const .. hmul: every V row without memory or state */
     void (*load)(void *ctx, const KirWalk *w, KirId id);
     void (*gather)(void *ctx, const KirWalk *w, KirId id);
     void (*store)(void *ctx, const KirWalk *w, KirId id);
@@ -38,18 +37,17 @@ typedef struct Emitter {
     void (*alloc)(void *ctx, const KirWalk *w, KirId id);
     void (*var)(void *ctx, const KirWalk *w, KirId id);
     void (*set)(void *ctx, const KirWalk *w, KirId id);
-    void (*begin_for)(void *ctx, const KirWalk *w,
-                      KirId id); /* KIR_SEQ, KIR_UNROLL, or KIR_THREADS as above */
+    void (*begin_for)(void *ctx, const KirWalk *w, KirId id); /* KIR_SEQ, KIR_UNROLL, or KIR_THREADS as above */
     void (*end_for)(void *ctx, const KirWalk *w, KirId id);
     void (*begin_loop)(void *ctx, const KirWalk *w, KirId id);
     void (*end_loop)(void *ctx, const KirWalk *w, KirId id);
     void (*break_if)(void *ctx, const KirWalk *w, KirId id); /* leaves the innermost `loop` */
     void (*begin_if)(void *ctx, const KirWalk *w, KirId id);
-    void (*begin_else)(void *ctx, const KirWalk *w,
-                       KirId id); /* only where the second block is not empty */
+    void (*begin_else)(void *ctx, const KirWalk *w, KirId id); /* only where the second block is not empty */
     void (*end_if)(void *ctx, const KirWalk *w, KirId id);
 } Emitter;
 
-/* Visits one verified kernel without loops bound to block (kir_serial). `a` holds the facts; nothing of it is kept by the
+/* Visits one verified kernel without loops bound to block (kir_serial). `a` holds the facts; nothing of it is kept by
+   the
  * walk. */
 void kir_walk(Arena *a, const KirKernel *k, const Emitter *e, void *ctx);

@@ -7,18 +7,19 @@
                                           aggregate, for each node i
                                             out = sum of m1 over the edges into i
 
-   The round of a value is the largest number of reductions on a way to it. A value has a name of its own where it is used twice, in a
-   later round or by a reduction, and stands inside the expression that uses it otherwise. Nothing is optimised or reordered: the text
-   says what the layer computes, not how. */
+   The round of a value is the largest number of reductions on a way to it. A value has a name of its own where it is
+   used twice, in a later round or by a reduction, and stands inside the expression that uses it otherwise. Nothing is
+   optimised or reordered: the text says what the layer computes, not how. */
 #include "driver/blocks.h"
 #include <math.h>
 
 typedef struct Value {
-    IrId same;         /* the first value that is certainly the same one: equal op and operands, or a mere renaming of dims */
+    /* the first value that is certainly the same one: equal op and operands, or a mere renaming of dims */
+    IrId same;
     uint32_t round;
-    uint32_t uses;     /* as an operand of live values; 2 stands for more */
+    uint32_t uses;             /* as an operand of live values; 2 stands for more */
     bool live, named, reduced; /* reduced: the operand of a reduction */
-    const char *name;  /* where named */
+    const char *name;          /* where named */
 } Value;
 
 typedef struct Blocks {
@@ -38,7 +39,8 @@ static bool is_reduce(const IrOp *op) { return (ir_ops[op->op].traits & T_REDUCE
 
 static IrId arg_of(const Blocks *b, const IrOp *op, uint32_t i) { return b->v[op->args[i]].same; }
 
-/* ---- which values are one, which are live ------------------------------------------------------------------------------ */
+/* ---- which values are one, which are live
+   ------------------------------------------------------------------------------ */
 
 static bool is_const(const Blocks *b, IrId id, double x)
 {
@@ -66,8 +68,8 @@ static IrId passes_on(const Blocks *b, const IrOp *op)
 static const char *key_of(const Blocks *b, const IrOp *op)
 {
     StrBuf key = {.arena = b->a};
-    strbuf_printf(&key, "%s %a %lld %u %u %u %d:%u", ir_ops[op->op].name, op->attr.f, (long long)op->attr.i, op->attr.map, op->attr.dim,
-                  op->attr.site, (int)op->type.dtype, op->type.space);
+    strbuf_printf(&key, "%s %a %lld %u %u %u %d:%u", ir_ops[op->op].name, op->attr.f, (long long)op->attr.i,
+                  op->attr.map, op->attr.dim, op->attr.site, (int)op->type.dtype, op->type.space);
     for (int i = 0; i < op->type.n_dims; i++) strbuf_printf(&key, " d%u", op->type.dims[i]);
     for (uint32_t i = 0; i < op->n_args; i++) strbuf_printf(&key, " %u", arg_of(b, op, i));
     return strbuf_cstr(&key);
@@ -98,7 +100,8 @@ static void mark_live(Blocks *b)
 {
     for (uint32_t i = 0; i < b->f->results.n; i++) {
         const IrResult *r = &b->f->results.data[i];
-        if (strncmp(r->name, "out", 3) != 0) continue; /* what buffers hold afterwards is no part of the layer's value */
+        if (strncmp(r->name, "out", 3) != 0)
+            continue; /* what buffers hold afterwards is no part of the layer's value */
         Value *v = &b->v[b->v[r->value].same];
         v->live = v->named = true;
         v->name = r->name;
@@ -142,7 +145,8 @@ static void give_names(Blocks *b)
             if (b->v[id].round == round) give_name(b, id);
 }
 
-/* ---- expressions ------------------------------------------------------------------------------------------------------- */
+/* ---- expressions
+   ------------------------------------------------------------------------------------------------------- */
 
 static int print_value(const Blocks *b, StrBuf *out, IrId id);
 
@@ -199,7 +203,8 @@ static int print_contract(const Blocks *b, StrBuf *out, const IrOp *op)
     const IrOp *y = op_of(b, op->args[1]);
     bool own = false;
     for (int i = 0; i < y->type.n_dims; i++)
-        own |= ir_type_has_dim(&op->type, y->type.dims[i]) && !ir_type_has_dim(&op_of(b, op->args[0])->type, y->type.dims[i]);
+        own |= ir_type_has_dim(&op->type, y->type.dims[i]) &&
+               !ir_type_has_dim(&op_of(b, op->args[0])->type, y->type.dims[i]);
     if (own && y->type.space == IR_UNIT) {
         print_at(b, out, arg_of(b, op, 0), P_MUL);
         strbuf_puts(out, " @ ");
@@ -298,7 +303,9 @@ static int print_value(const Blocks *b, StrBuf *out, IrId id)
 static const char *graph_text(const Blocks *b, const IrGraph *g)
 {
     static const char *const policies[] = {"keep", "replace", "add", "remove"};
-    static const char *const kinds[] = {[IR_GRAPH_REVERSE] = "reverse", [IR_GRAPH_LINE] = "line", [IR_GRAPH_SIBLINGS] = "siblings",
+    static const char *const kinds[] = {[IR_GRAPH_REVERSE] = "reverse",
+                                        [IR_GRAPH_LINE] = "line",
+                                        [IR_GRAPH_SIBLINGS] = "siblings",
                                         [IR_GRAPH_COMPLETE] = "complete"};
     if (g->kind == IR_GRAPH_NEAREST) return arena_printf(b->a, "the %lld nearest", (long long)g->n_edges);
     if (g->base == IR_NONE) return "the graph";
@@ -332,7 +339,8 @@ static void print_op_text(const Blocks *b, StrBuf *out, IrId id)
     else print_op(b, out, id);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------------ */
+/* ---- blocks
+   ------------------------------------------------------------------------------------------------------------ */
 
 static const char *rows_text(const Blocks *b, IrId space)
 {
@@ -355,7 +363,8 @@ static void print_line(Blocks *b, IrId id)
     strbuf_printf(&line, "    %s = ", b->v[id].name);
     print_op_text(b, &line, id);
     const IrOp *op = op_of(b, id);
-    strbuf_printf(b->out, "%-64s  # %s", strbuf_cstr(&line), op->type.space == IR_UNIT ? "" : kind_of(b, op->type.space));
+    strbuf_printf(b->out, "%-64s  # %s", strbuf_cstr(&line),
+                  op->type.space == IR_UNIT ? "" : kind_of(b, op->type.space));
     if (op->type.n_dims || op->type.space == IR_UNIT) print_dims(b, b->out, &op->type);
     strbuf_puts(b->out, "\n");
 }
@@ -367,7 +376,8 @@ static void print_space(Blocks *b, const char *head, uint32_t round, IrId space,
     for (IrId id = 0; id < b->f->ops.n; id++) {
         const Value *v = &b->v[id];
         const IrOp *op = op_of(b, id);
-        if (!v->live || !v->named || v->round != round || op->type.space != space || is_reduce(op) != reductions) continue;
+        if (!v->live || !v->named || v->round != round || op->type.space != space || is_reduce(op) != reductions)
+            continue;
         if (!said) strbuf_printf(b->out, "\n  %s, %s\n", head, rows_text(b, space));
         said = true;
         print_line(b, id);

@@ -19,9 +19,9 @@ typedef struct Build {
     const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
     const HostPlan *plan;
     PassBudget budget;
-    const char *out; /* -o, or the model file's stem */
+    const char *out;   /* -o, or the model file's stem */
     bool dense_inputs; /* some form takes whole tensors from its callers, any time: no pass `sparse`, no `hoist` */
-    bool one_form;   /* -o is then the file itself; else what names begin with */
+    bool one_form;     /* -o is then the file itself; else what names begin with */
 } Build;
 
 static bool write_text(Build *b, const char *path, const char *text, size_t n)
@@ -32,10 +32,7 @@ static bool write_text(Build *b, const char *path, const char *text, size_t n)
     return false;
 }
 
-static const char *name_with(Build *b, const char *suffix)
-{
-    return arena_printf(b->s->arena, "%s%s", b->out, suffix);
-}
+static const char *name_with(Build *b, const char *suffix) { return arena_printf(b->s->arena, "%s%s", b->out, suffix); }
 
 /* Where a form of one file goes: OUT itself if it is the only form and has been named, else OUT + suffix. */
 static const char *form_path(Build *b, const char *suffix)
@@ -61,17 +58,22 @@ static void text_kir(Build *b, StrBuf *t) { plan_print_kernels(b->plan, t); }
 
 typedef struct Form {
     const char *name, *suffix;
-    bool (*file)(Build *);            /* writes by itself, or */
-    void (*text)(Build *, StrBuf *);  /* a text that goes to OUT + suffix */
-    bool dense_inputs;                /* callers give whole tensors */
+    bool (*file)(Build *);           /* writes by itself, or */
+    void (*text)(Build *, StrBuf *); /* a text that goes to OUT + suffix */
+    bool dense_inputs;               /* callers give whole tensors */
 } Form;
 
 static const Form forms[] = {
-    {"exe", "", form_exe, NULL, false},           {"lib", "", form_lib, NULL, true},
-    {"obj", ".o", form_obj, NULL, true},          {"header", ".h", NULL, text_header, true},
-    {"manifest", ".json", NULL, text_manifest, false}, {"c", ".c", NULL, text_c, false},
-    {"ll", ".ll", NULL, text_ll, false},          {"gir", ".gir", NULL, text_gir, false},
-    {"kir", ".kir", NULL, text_kir, false},       {"plan", ".plan", NULL, text_plan, false},
+    {"exe", "", form_exe, NULL, false},
+    {"lib", "", form_lib, NULL, true},
+    {"obj", ".o", form_obj, NULL, true},
+    {"header", ".h", NULL, text_header, true},
+    {"manifest", ".json", NULL, text_manifest, false},
+    {"c", ".c", NULL, text_c, false},
+    {"ll", ".ll", NULL, text_ll, false},
+    {"gir", ".gir", NULL, text_gir, false},
+    {"kir", ".kir", NULL, text_kir, false},
+    {"plan", ".plan", NULL, text_plan, false},
     {"schedule", ".schedule", NULL, text_schedule, false},
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
@@ -127,9 +129,11 @@ static bool read_cpu(Build *b)
     for (uint32_t i = 0; i < w.n; i++) {
         unsigned bit = 0;
         for (int v = 0; v < RT_N_VARIANTS; v++)
-            if (strcmp(w.data[i], rt_cpu_name(v)) == 0 || (v == native && strcmp(w.data[i], "native") == 0)) bit = 1u << v;
+            if (strcmp(w.data[i], rt_cpu_name(v)) == 0 || (v == native && strcmp(w.data[i], "native") == 0))
+                bit = 1u << v;
         if (!bit) {
-            diag_error(&b->s->diags, E0612, (Span){0}, "`--cpu` wants generic, avx2, avx512 or native, found `%s`", w.data[i]);
+            diag_error(&b->s->diags, E0612, (Span){0}, "`--cpu` wants generic, avx2, avx512 or native, found `%s`",
+                       w.data[i]);
             return false;
         }
         b->cg.variants |= bit;
@@ -153,7 +157,8 @@ static bool read_options(Build *b, const char *path)
     const char *exported = opt_value(&s->opt, OPT_EXPORT, "");
     if (!*path) path = arena_strndup(s->arena, exported, strcspn(exported, "("));
     const char *stem = stem_name(s->arena, path), *target = opt_value(&s->opt, OPT_TARGET, "cpu");
-    b->cg = (CodegenOptions){.name = opt_value(&s->opt, OPT_PREFIX, stem), .version = GNNC_VERSION, .time = opt_has(&s->opt, OPT_TIME)};
+    b->cg = (CodegenOptions){
+        .name = opt_value(&s->opt, OPT_PREFIX, stem), .version = GNNC_VERSION, .time = opt_has(&s->opt, OPT_TIME)};
     note_machine(b);
     b->out = opt_value(&s->opt, OPT_OUTPUT, stem);
     if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)
@@ -186,7 +191,8 @@ static bool read_budget(Build *b)
     const char *text = opt_value(&s->opt, OPT_BUDGET, NULL);
     if (!text) return true;
     if (!parse_bytes(text, &b->budget.bytes)) {
-        diag_error(&s->diags, E0612, (Span){0}, "`--memory-budget` wants bytes as in 4096, 512K, 300M or 2G, found `%s`", text);
+        diag_error(&s->diags, E0612, (Span){0},
+                   "`--memory-budget` wants bytes as in 4096, 512K, 300M or 2G, found `%s`", text);
         return false;
     }
     b->budget.nodes = s->n_nodes;
@@ -194,7 +200,8 @@ static bool read_budget(Build *b)
     b->budget.graphs = s->n_graphs;
     b->ctx.budget = &b->budget;
     if (s->n_nodes && s->n_edges) return true;
-    Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--memory-budget` wants to know how many nodes and edges there are");
+    Diag *it = diag_error(&s->diags, E0612, (Span){0},
+                          "`--memory-budget` wants to know how many nodes and edges there are");
     diag_help(&s->diags, it, "give --data DIR with edge_index.npy and x.npy or meta.json");
     return false;
 }
@@ -204,10 +211,13 @@ static bool read_schedule(Build *b)
 {
     Session *s = b->s;
     if (!opt_has(&s->opt, OPT_SCHEDULE)) return true;
-    const char *other = b->ctx.budget ? "--memory-budget" : b->ctx.disabled[PASS_fuse] ? "--disable=fuse"
-                      : b->ctx.disabled[PASS_schedule] ? "--disable=schedule" : NULL;
+    const char *other = b->ctx.budget                    ? "--memory-budget"
+                        : b->ctx.disabled[PASS_fuse]     ? "--disable=fuse"
+                        : b->ctx.disabled[PASS_schedule] ? "--disable=schedule"
+                                                         : NULL;
     if (other) {
-        diag_error(&s->diags, E0612, (Span){0}, "`%s` and `--schedule` both say what is stored and how kernels run: give one of them", other);
+        diag_error(&s->diags, E0612, (Span){0},
+                   "`%s` and `--schedule` both say what is stored and how kernels run: give one of them", other);
         return false;
     }
     const Source *src = session_source(s, opt_value(&s->opt, OPT_SCHEDULE, ""));
@@ -221,14 +231,16 @@ static bool inputs_fit(Build *b)
     for (uint32_t i = 0; i < b->elaborated->tensors.n && b->dense_inputs; i++) {
         const IrTensor *t = &b->elaborated->tensors.data[i];
         if (t->kind == IR_PARAM && t->type.space != IR_UNIT) {
-            diag_error(&b->s->diags, E0910, t->span, "a library with a parameter that has rows of its graph, as `%s`, is not built yet",
-                       t->name);
+            diag_error(&b->s->diags, E0910, t->span,
+                       "a library with a parameter that has rows of its graph, as `%s`, is not built yet", t->name);
             return false;
         }
         if (!t->nonzeros.present && t->kind != IR_HELD) continue;
         Diag *it = diag_error(&b->s->diags, E0910, t->span,
-                              t->kind == IR_HELD ? "a library computes nothing before its callers give inputs, as `%s` is"
-                                                 : "a library does not take inputs by their nonzeros, as `%s` is", t->name);
+                              t->kind == IR_HELD
+                                  ? "a library computes nothing before its callers give inputs, as `%s` is"
+                                  : "a library does not take inputs by their nonzeros, as `%s` is",
+                              t->name);
         diag_help(&b->s->diags, it, "build it from the model file, or from graph IR without the pass `%s`",
                   t->kind == IR_HELD ? "hoist" : "sparse");
         return false;
@@ -238,7 +250,8 @@ static bool inputs_fit(Build *b)
 
 static bool spares_inputs(Build *b, const Form *f)
 {
-    if (f->file == form_lib) return session_spares(b->s, name_with(b, ".a")) && session_spares(b->s, name_with(b, ".so"));
+    if (f->file == form_lib)
+        return session_spares(b->s, name_with(b, ".a")) && session_spares(b->s, name_with(b, ".so"));
     return session_spares(b->s, form_path(b, f->suffix));
 }
 

@@ -13,8 +13,8 @@ static void print_fixes(Session *s, const Fixes *f)
         const FixEdit *it = &f->applied.data[i];
         int n = (int)(it->span.end - it->span.begin);
         span_print_head(&out, it->span);
-        strbuf_printf(&out, n ? "fixed[%s]: `%.*s` is now `%s`\n" : "fixed[%s]: %.*sinserted `%s`\n", diag_codes[it->code].id, n,
-                      it->span.source->text + it->span.begin, it->text);
+        strbuf_printf(&out, n ? "fixed[%s]: `%.*s` is now `%s`\n" : "fixed[%s]: %.*sinserted `%s`\n",
+                      diag_codes[it->code].id, n, it->span.source->text + it->span.begin, it->text);
     }
     fputs(strbuf_cstr(&out), stderr);
 }

@@ -11,7 +11,8 @@ int cmd_data(Session *s)
     } verbs[] = {{"generate", data_generate}, {"info", data_info}, {"verify", data_verify}};
     static const char *const later[] = {"import", "partition"};
     if (s->opt.files.n != 2) {
-        diag_error(&s->diags, E0613, (Span){0}, "what to do and one directory are wanted: gnnc data generate|info|verify DIR");
+        diag_error(&s->diags, E0613, (Span){0},
+                   "what to do and one directory are wanted: gnnc data generate|info|verify DIR");
         return 1;
     }
     const char *verb = s->opt.files.data[0];

@@ -1,5 +1,5 @@
-/* gnnc doc: what the standard library and the user's files hold, as text or as one HTML page. Arguments that end in .gnn or hold
-   a slash are files, all others names of definitions or of families (the files of the library). */
+/* gnnc doc: what the standard library and the user's files hold, as text or as one HTML page. Arguments that end in
+   .gnn or hold a slash are files, all others names of definitions or of families (the files of the library). */
 #include "base/file.h"
 #include "driver/commands.h"
 #include "driver/doc.h"

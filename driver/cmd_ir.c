@@ -1,5 +1,5 @@
-/* gnnc ir: prints graph IR as elaborated, or after the passes that were asked for, as text, as what a pass changed, or as a
-   drawing; or what passes have to say (--remarks). Kernel IR is read, verified and printed. */
+/* gnnc ir: prints graph IR as elaborated, or after the passes that were asked for, as text, as what a pass changed, or
+   as a drawing; or what passes have to say (--remarks). Kernel IR is read, verified and printed. */
 #include "base/file.h"
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
@@ -113,12 +113,14 @@ static bool wants_kernel_stage(const Wanted *w)
            (opt_has(&w->s->opt, OPT_REMARKS) && !opt_has(&w->s->opt, OPT_RUN));
 }
 
-/* ---- output ------------------------------------------------------------------------------------------------------- */
+/* ---- output
+   ------------------------------------------------------------------------------------------------------- */
 
 static int print_kernels(Session *s, const char *path)
 {
     StrBuf text = {.arena = s->arena};
-    if (wants_passes(s)) return refuse(s, arena_printf(s->arena, "passes work on graph IR; `%s` is kernel IR", path)), 1;
+    if (wants_passes(s))
+        return refuse(s, arena_printf(s->arena, "passes work on graph IR; `%s` is kernel IR", path)), 1;
     const Source *src = session_source(s, path);
     const KirModule *m = src ? kir_parse(s->arena, src, &s->diags) : NULL;
     if (!m) return 1;
@@ -142,7 +144,10 @@ static const char *svg_of(Session *s, const StrBuf *dot, const char *dir)
     int status = file_spawn(s->arena, argv, &log, &why);
     char *svg = status == 0 ? file_read(s->arena, out, 0, &n, &why) : NULL;
     if (svg) return svg;
-    Diag *it = diag_error(&s->diags, E0632, (Span){0}, "cannot run `dot`: %s", why ? why : log && *log ? log : "not found");
+    Diag *it = diag_error(&s->diags, E0632, (Span){0}, "cannot run `dot`: %s",
+                          why           ? why
+                          : log && *log ? log
+                                        : "not found");
     diag_help(&s->diags, it, "install graphviz, or take `--format=dot`");
     return NULL;
 }
@@ -155,7 +160,8 @@ static int print_drawing(Session *s, const IrModule *m, Form form)
     text = strbuf_cstr(&dot);
     if (form == FORM_SVG) {
         TempFolder dir;
-        if (!temp_folder_make(s->arena, NULL, &dir, &why)) return diag_error(&s->diags, E0602, (Span){0}, "cannot make a folder: %s", why), 1;
+        if (!temp_folder_make(s->arena, NULL, &dir, &why))
+            return diag_error(&s->diags, E0602, (Span){0}, "cannot make a folder: %s", why), 1;
         text = svg_of(s, &dot, dir.path);
         temp_folder_remove(&dir);
     }

@@ -1,6 +1,6 @@
-/* gnnc machine: what the load-time selector of executables knows of this machine. Without --probe it shows the figures of
-   the last probe, or the built-in ones; with it, it measures and keeps them. Compilation does not read them; -o writes them as a
-   file that a build may be given. */
+/* gnnc machine: what the load-time selector of executables knows of this machine. Without --probe it shows the figures
+   of the last probe, or the built-in ones; with it, it measures and keeps them. Compilation does not read them; -o
+   writes them as a file that a build may be given. */
 #include "base/file.h"
 #include "driver/commands.h"
 #include "driver/machine_file.h"
@@ -31,7 +31,8 @@ static int write_machine(Session *s, const RtMachine *figures, const char *path)
     Machine m = machine_of_figures(figures);
     StrBuf text = {.arena = s->arena};
     const char *why = NULL;
-    strbuf_printf(&text, "# %s by `gnnc machine`; rows: docs/passes.md, \"The machine\"\n", figures->probed ? "measured" : "built-in figures, not measured,");
+    strbuf_printf(&text, "# %s by `gnnc machine`; rows: docs/passes.md, \"The machine\"\n",
+                  figures->probed ? "measured" : "built-in figures, not measured,");
     machine_print(&m, &text);
     if (file_write(s->arena, path, strbuf_cstr(&text), text.n, 0644, &why)) return 0;
     diag_error(&s->diags, E0602, (Span){0}, "cannot write `%s`: %s", path, why);

@@ -16,9 +16,10 @@ static bool report(Session *s, const IrTest *test, const IrAssert *assertion, co
 {
     int64_t at = first_false(v);
     if (at < 0) return true;
-    Diag *it = diag_error(&s->diags, E0617, assertion->span, "in test \"%s\": %s is false", test->name, assertion->text);
-    diag_note(&s->diags, it, (Span){0}, "first false at row %lld, feature %lld of %lld x %lld", (long long)(at / v->width),
-              (long long)(at % v->width), (long long)v->rows, (long long)v->width);
+    Diag *it = diag_error(&s->diags, E0617, assertion->span, "in test \"%s\": %s is false", test->name,
+                          assertion->text);
+    diag_note(&s->diags, it, (Span){0}, "first false at row %lld, feature %lld of %lld x %lld",
+              (long long)(at / v->width), (long long)(at % v->width), (long long)v->rows, (long long)v->width);
     return false;
 }
 

@@ -10,7 +10,11 @@ typedef struct Session {
     Diags diags;
     Options opt;
     int64_t n_nodes, n_edges, n_graphs; /* of --data; 0: not known */
-    VEC(struct FileId { dev_t device; ino_t inode; }) read; /* by the command so far */
+    VEC(struct FileId {
+        dev_t device;
+        ino_t inode;
+    })
+    read;                      /* by the command so far */
     VEC(const char *) written; /* what it will write */
 } Session;
 
@@ -28,10 +32,11 @@ int cmd_machine(Session *s);
 const Source *session_source(Session *s, const char *path);
 /* Notes that the command reads this file. */
 void session_reads(Session *s, const char *path);
-/* Whether path may be written: false with E0620 if it names, by whatever links, a file that the command reads, or by another name one
-   that this was asked of before. */
+/* Whether path may be written: false with E0620 if it names, by whatever links, a file that the command reads, or by
+   another name one that this was asked of before. */
 bool session_spares(Session *s, const char *path);
-/* The one file name the command wants; NULL with E0613. "" without a file but with --export: the standard library alone. */
+/* The one file name the command wants; NULL with E0613. "" without a file but with --export: the standard library
+   alone. */
 const char *session_one_file(Session *s, const char *what);
 /* --data, --set, --dtype, --export as options of the front end. False with diagnostics. */
 bool session_frontend_options(Session *s, FrontendOptions *fo);

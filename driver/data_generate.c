@@ -77,7 +77,8 @@ static float *make_features(Session *s, const Spec *spec, uint64_t *rng)
 
 /* ---- what is there already ---- */
 
-static const char *const file_names[] = {"edge_index.npy", "x.npy", "y.npy", "train_mask.npy", "val_mask.npy", "test_mask.npy", "meta.json"};
+static const char *const file_names[] = {"edge_index.npy", "x.npy",         "y.npy",    "train_mask.npy",
+                                         "val_mask.npy",   "test_mask.npy", "meta.json"};
 
 /* The folder's meta.json if this command made it; or NULL. */
 static cJSON *own_meta(Arena *a, const char *dir)
@@ -100,7 +101,8 @@ static bool is_own(Arena *a, const char *dir, const char *name, const cJSON *met
     size_t n;
     char hex[65];
     if (!meta || strcmp(name, "meta.json") == 0) return meta != NULL;
-    if (!cJSON_IsString(sum) || !(file = file_read(a, arena_printf(a, "%s/%s", dir, name), (size_t)1 << 36, &n, &why))) return false;
+    if (!cJSON_IsString(sum) || !(file = file_read(a, arena_printf(a, "%s/%s", dir, name), (size_t)1 << 36, &n, &why)))
+        return false;
     sha256_hex(file, n, hex);
     return strcmp(hex, sum->valuestring) == 0;
 }
@@ -117,7 +119,8 @@ static bool spares_others(Session *s, const char *dir)
     }
     cJSON_Delete(meta);
     if (!lost) return true;
-    Diag *it = diag_error(&s->diags, E0620, (Span){0}, "`%s/%s` is there already and was not made by this command", dir, lost);
+    Diag *it = diag_error(&s->diags, E0620, (Span){0}, "`%s/%s` is there already and was not made by this command", dir,
+                          lost);
     diag_help(&s->diags, it, "name another folder, or write over it with `--force`");
     return false;
 }
@@ -145,8 +148,8 @@ static void put(Out *o, const char *stem, const char *dtype, int64_t rows, int64
     }
     const char *file = file_read(o->s->arena, path, (size_t)1 << 36, &n, &why);
     if (file) sha256_hex(file, n, hex);
-    strbuf_printf(&o->meta, "%s\n  \"%s.npy\": {\"dtype\": \"%s\", \"shape\": [%lld%s", o->meta.n ? "," : "", stem, dtype,
-                  (long long)rows, cols ? ", " : "");
+    strbuf_printf(&o->meta, "%s\n  \"%s.npy\": {\"dtype\": \"%s\", \"shape\": [%lld%s", o->meta.n ? "," : "", stem,
+                  dtype, (long long)rows, cols ? ", " : "");
     if (cols) strbuf_printf(&o->meta, "%lld", (long long)cols);
     strbuf_printf(&o->meta, "], \"sha256\": \"%s\"}", file ? hex : "");
 }
@@ -215,7 +218,7 @@ int data_generate(Session *s, const char *dir)
     put_masks(&o, &spec);
     put_meta(&o, &spec);
     if (o.failed) return 6;
-    printf("%s: %lld nodes, %lld edges, %lld features, %lld classes\n", dir, (long long)spec.nodes, (long long)spec.edges,
-           (long long)spec.features, (long long)spec.classes);
+    printf("%s: %lld nodes, %lld edges, %lld features, %lld classes\n", dir, (long long)spec.nodes,
+           (long long)spec.edges, (long long)spec.features, (long long)spec.classes);
     return 0;
 }

@@ -63,7 +63,8 @@ static char **list_npy(Dir *d, size_t *n)
     *n = 0;
     for (struct dirent *e; dir && (e = readdir(dir)) && *n < MAX_FILES;) {
         size_t len = strlen(e->d_name);
-        if (len > 4 && strcmp(e->d_name + len - 4, ".npy") == 0) names[(*n)++] = arena_strndup(d->s->arena, e->d_name, len);
+        if (len > 4 && strcmp(e->d_name + len - 4, ".npy") == 0)
+            names[(*n)++] = arena_strndup(d->s->arena, e->d_name, len);
     }
     if (dir) closedir(dir);
     qsort(names, *n, sizeof *names, by_name);
@@ -117,7 +118,9 @@ static void verify_range(Dir *d, const char *file, const Npy *npy, double lo, do
     for (int64_t i = 0; i < npy->n; i++) {
         double v = npy_at(npy, i);
         if (v >= lo && v < hi) continue;
-        wrong(d, E0615, file, arena_printf(d->s->arena, "item %lld is %.17g, wanted %s in [%.17g, %.17g)", (long long)i, v, what, lo, hi));
+        wrong(d, E0615, file,
+              arena_printf(d->s->arena, "item %lld is %.17g, wanted %s in [%.17g, %.17g)", (long long)i, v, what, lo,
+                           hi));
         return;
     }
 }
@@ -135,17 +138,23 @@ static void verify_finite(Dir *d, const char *file, const Npy *npy)
 static void verify_rows(Dir *d, const char *file, const Npy *npy, int64_t rows)
 {
     if (rows >= 0 && (npy->n_dims == 0 || npy->shape[0] != rows))
-        wrong(d, E0615, file, arena_printf(d->s->arena, "its shape is %s, wanted %lld rows", shape_text(d->s->arena, npy), (long long)rows));
+        wrong(d, E0615, file,
+              arena_printf(d->s->arena, "its shape is %s, wanted %lld rows", shape_text(d->s->arena, npy),
+                           (long long)rows));
 }
 
 static void verify_edges(Dir *d, const char *file, const Npy *npy)
 {
     if (npy->n_dims != 2 || npy->shape[0] != 2 || npy->dtype[1] != 'i') {
-        wrong(d, E0614, file, arena_printf(d->s->arena, "its shape is %s of %s, wanted 2 x edges of <i8", shape_text(d->s->arena, npy), npy->dtype));
+        wrong(d, E0614, file,
+              arena_printf(d->s->arena, "its shape is %s of %s, wanted 2 x edges of <i8", shape_text(d->s->arena, npy),
+                           npy->dtype));
         return;
     }
     if (d->edges >= 0 && npy->shape[1] != d->edges)
-        wrong(d, E0615, file, arena_printf(d->s->arena, "it has %lld edges, meta.json says %lld", (long long)npy->shape[1], (long long)d->edges));
+        wrong(d, E0615, file,
+              arena_printf(d->s->arena, "it has %lld edges, meta.json says %lld", (long long)npy->shape[1],
+                           (long long)d->edges));
     if (d->nodes >= 0) verify_range(d, file, npy, 0, (double)d->nodes, "a node id");
 }
 
@@ -180,7 +189,8 @@ static void verify_file(Dir *d, const char *file)
     else if (ends_with(file, "_mask.npy")) verify_rows(d, file, &npy, d->nodes);
     else if (strcmp(file, "x.npy") == 0) verify_rows(d, file, &npy, d->nodes);
     else if (strcmp(file, "x_indptr.npy") == 0) verify_csr(d, file, &npy);
-    else if (strcmp(file, "x_indices.npy") == 0 && features > 0) verify_range(d, file, &npy, 0, (double)features, "a column");
+    else if (strcmp(file, "x_indices.npy") == 0 && features > 0)
+        verify_range(d, file, &npy, 0, (double)features, "a column");
     else if (strcmp(file, "y.npy") == 0 && npy.dtype[1] == 'i') {
         verify_rows(d, file, &npy, d->nodes);
         if (classes > 0) verify_range(d, file, &npy, -1, (double)classes, "a class");
@@ -196,7 +206,8 @@ int data_verify(Session *s, const char *path)
     for (size_t i = 0; i < n; i++) verify_file(&d, names[i]);
     const cJSON *files = d.meta ? cJSON_GetObjectItemCaseSensitive(d.meta, "files") : NULL;
     for (const cJSON *f = files ? files->child : NULL; f; f = f->next)
-        if (access(arena_printf(s->arena, "%s/%s", path, f->string), F_OK) != 0) wrong(&d, E0614, f->string, "meta.json names it, but it is missing");
+        if (access(arena_printf(s->arena, "%s/%s", path, f->string), F_OK) != 0)
+            wrong(&d, E0614, f->string, "meta.json names it, but it is missing");
     if (n == 0) wrong(&d, E0614, "", "there is no .npy file");
     if (!d.n_wrong) printf("%s: %zu files, all sound\n", path, n);
     cJSON_Delete(d.meta);

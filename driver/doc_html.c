@@ -1,6 +1,6 @@
-/* `gnnc doc --format=html`; contract in doc.h. The page reads without style sheets and without a mouse: headings in order,
-   landmarks with names, a link past the navigation, definitions folded by <details>; colours keep a contrast of 4.5 to 1 in the light
-   and in the dark scheme. It holds no script, and no address but its own anchors. */
+/* `gnnc doc --format=html`; contract in doc.h. The page reads without style sheets and without a mouse: headings in
+   order, landmarks with names, a link past the navigation, definitions folded by <details>; colours keep a contrast of
+   4.5 to 1 in the light and in the dark scheme. It holds no script, and no address but its own anchors. */
 #include "driver/doc.h"
 #include <ctype.h>
 
@@ -50,7 +50,8 @@ static void escape(StrBuf *out, const char *p, size_t n)
 
 static void escape_text(StrBuf *out, const char *s) { escape(out, s, strlen(s)); }
 
-/* Anchors: a name may stand in several families and, as reducer and function, twice in one; primes are no part of an address. */
+/* Anchors: a name may stand in several families and, as reducer and function, twice in one; primes are no part of an
+   address. */
 static void add_anchor(StrBuf *out, const DocSelection *s, const DocEntry *e)
 {
     escape_text(out, s->lib->families.data[e->family].name);
@@ -197,11 +198,15 @@ void doc_print_html(Arena *a, const DocSelection *s, StrBuf *out)
     strbuf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     escape_text(out, title);
-    strbuf_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the definitions</a>\n", style);
+    strbuf_printf(out,
+                  "</title>\n<style>\n%s</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the "
+                  "definitions</a>\n",
+                  style);
     add_navigation(out, s);
     strbuf_puts(out, "<main id=\"main\">\n<h1>");
     escape_text(out, title);
-    strbuf_puts(out, "</h1>\n<p>Inputs have a domain and dims: <code>node[F]</code> is F numbers for each node. Options are known when "
+    strbuf_puts(out, "</h1>\n<p>Inputs have a domain and dims: <code>node[F]</code> is F numbers for each node. "
+                     "Options are known when "
                      "a program is compiled; what is stored keeps its name in weight files.</p>\n");
     for (uint32_t f = 0; f < s->lib->families.n; f++)
         if (has_any(s, f)) add_family(out, s, f);

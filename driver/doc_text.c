@@ -83,7 +83,8 @@ void doc_print_text(const DocSelection *s, StrBuf *out)
 {
     if (s->overview) {
         for (uint32_t i = 0; i < s->lib->families.n; i++) print_family(s, i, out);
-        strbuf_puts(out, "\n`gnnc doc NAME` shows one of them, or all of a family; `--format=html -o FILE` writes a page.\n");
+        strbuf_puts(
+            out, "\n`gnnc doc NAME` shows one of them, or all of a family; `--format=html -o FILE` writes a page.\n");
         return;
     }
     for (uint32_t i = 0; i < s->lib->entries.n; i++) {

@@ -1,5 +1,6 @@
 /* What a data directory says before anything is loaded: feature dims, dtypes, class counts. Reads meta.json and
-   the headers of .npy and .npz only (docs/data.md); the runtime validates the contents when the executable loads them. */
+   the headers of .npy and .npz only (docs/data.md); the runtime validates the contents when the executable loads
+   them. */
 #include "base/file.h"
 #include "driver/commands.h"
 #include "driver/npz.h"
@@ -242,7 +243,8 @@ bool session_frontend_options(Session *s, FrontendOptions *fo)
     if (!fo->train_mode && strcmp(mode, "eval"))
         diag_error(&s->diags, E0612, (Span){0}, "`--mode` wants eval or train, found `%s`", mode);
     if (strcmp(dtype, "f64") == 0) fo->float_dtype = IR_F64;
-    else if (strcmp(dtype, "f32") != 0) diag_error(&s->diags, E0612, (Span){0}, "`--dtype` wants f32 or f64, found `%s`", dtype);
+    else if (strcmp(dtype, "f32") != 0)
+        diag_error(&s->diags, E0612, (Span){0}, "`--dtype` wants f32 or f64, found `%s`", dtype);
     if (opt_has(&s->opt, OPT_DATA) && !facts_read(s, opt_value(&s->opt, OPT_DATA, ""), fo)) return false;
     return read_sets(s, fo) && s->diags.n_errors == 0;
 }

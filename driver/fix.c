@@ -3,8 +3,9 @@
      h = rleu(x)           h = relu(x)
      if a = b { ... }      if a == b { ... }
 
-   All fixes of a run that do not overlap are tried at once, then one by one; a trial that does not bring the text nearer to a right
-   one, or leaves an error on a line that it edits, is dropped. Never touches a place that no diagnostic names. */
+   All fixes of a run that do not overlap are tried at once, then one by one; a trial that does not bring the text
+   nearer to a right one, or leaves an error on a line that it edits, is dropped. Never touches a place that no
+   diagnostic names. */
 #include "driver/fix.h"
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +115,6 @@ Fixes fixes_apply(Arena *a, const Source *src, const FrontendOptions *opt)
 {
     Fixes f = {.result = src};
     Verdict v = judge(a, src, opt);
-    for (int i = 0; i < MAX_ROUNDS && one_round(a, &f, &v, opt); i++) {
-    }
+    for (int i = 0; i < MAX_ROUNDS && one_round(a, &f, &v, opt); i++) {}
     return f;
 }

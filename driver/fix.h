@@ -12,6 +12,6 @@ typedef struct Fixes {
     VEC(FixEdit) applied; /* spans are of the text as it was in that round */
 } Fixes;
 
-/* Applies fixes round by round while each leaves fewer errors, or an error less in the grammar. What does not help is left out, so
-   that a second call on the result changes nothing. */
+/* Applies fixes round by round while each leaves fewer errors, or an error less in the grammar. What does not help is
+   left out, so that a second call on the result changes nothing. */
 Fixes fixes_apply(Arena *a, const Source *src, const FrontendOptions *opt);

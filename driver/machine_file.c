@@ -1,5 +1,5 @@
-/* From measured figures to the rows of passes/context/machine.def. What the probe does not measure is that of the first machine of the table:
-   rates of operations in the same proportion to fused multiply-adds. */
+/* From measured figures to the rows of passes/context/machine.def. What the probe does not measure is that of the first
+   machine of the table: rates of operations in the same proportion to fused multiply-adds. */
 #include "driver/machine_file.h"
 #include "runtime/gnnrt.h"
 #include <unistd.h>
@@ -12,11 +12,12 @@ static double best_gather(const RtMachine *m, int row, int level)
     return best;
 }
 
-/* Rows of 64 and of 256 bytes take row_ns + bytes / cache_bytes: two equations. Where bytes alone explain both, a row costs nothing
-   beside them. */
+/* Rows of 64 and of 256 bytes take row_ns + bytes / cache_bytes: two equations. Where bytes alone explain both, a row
+   costs nothing beside them. */
 static void fit_gather(const RtMachine *figures, Machine *m)
 {
-    double fast = best_gather(figures, RT_ROW_256, RT_L3), few = 64 / best_gather(figures, RT_ROW_64, RT_L3), many = 256 / fast;
+    double fast = best_gather(figures, RT_ROW_256, RT_L3), few = 64 / best_gather(figures, RT_ROW_64, RT_L3),
+           many = 256 / fast;
     double each = (many - few) / (256 - 64);
     if (each <= 0) each = 1 / fast;
     m->cache_bytes = 1 / each;

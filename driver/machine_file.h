@@ -1,4 +1,5 @@
-/* The figures that `gnnc machine` measures (runtime/machine.h) as a machine that builds may assume (passes/context/machine.h). */
+/* The figures that `gnnc machine` measures (runtime/machine.h) as a machine that builds may assume
+   (passes/context/machine.h). */
 #pragma once
 #include "passes/context/machine.h"
 #include "runtime/machine.h"

@@ -51,7 +51,8 @@ static void add_help(Session *s)
         Diag *it = s->diags.list.data[i];
         const char *id = diag_codes[it->code].id;
         if (it->help) continue;
-        if (it->code == E0612 || it->code == E0613) diag_help(&s->diags, it, "`gnnc %s --help` shows how it is used", s->command);
+        if (it->code == E0612 || it->code == E0613)
+            diag_help(&s->diags, it, "`gnnc %s --help` shows how it is used", s->command);
         else diag_help(&s->diags, it, "`gnnc explain %s` says more", id);
     }
 }
@@ -125,7 +126,8 @@ bool session_spares(Session *s, const char *path)
     for (uint32_t i = 0; i < s->written.n; i++) {
         const char *other = s->written.data[i];
         if (!strcmp(other, path) || !file_same(other, path)) continue;
-        diag_help(&s->diags, diag_error(&s->diags, E0620, (Span){0}, "the outputs `%s` and `%s` are one file", other, path),
+        diag_help(&s->diags,
+                  diag_error(&s->diags, E0620, (Span){0}, "the outputs `%s` and `%s` are one file", other, path),
                   "give another name with `-o`, or remove the link");
         return false;
     }
@@ -176,7 +178,8 @@ const char *session_one_file(Session *s, const char *what)
     return NULL;
 }
 
-/* What the command has to say, and whether all that it printed arrived. Returns the exit code; code: the command's own. */
+/* What the command has to say, and whether all that it printed arrived. Returns the exit code; code: the command's
+   own. */
 static int finish(Session *s, int code)
 {
     print_diags(s, strcmp(opt_value(&s->opt, OPT_FORMAT, "text"), "json") == 0);

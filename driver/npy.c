@@ -46,7 +46,8 @@ static const char *parse_dict(const char *text, Npy *out)
     size_t n = descr && *descr == '\'' ? strcspn(descr + 1, "'") : 0;
     if (n == 0 || n >= sizeof out->dtype) return "the header's 'descr' is not a simple type";
     memcpy(out->dtype, descr + 1, n);
-    if (!order || strncmp(order, "False", 5) != 0) return "it is in Fortran order (save it with numpy.ascontiguousarray)";
+    if (!order || strncmp(order, "False", 5) != 0)
+        return "it is in Fortran order (save it with numpy.ascontiguousarray)";
     return parse_shape(find_key(text, "'shape'"), out);
 }
 
@@ -85,8 +86,7 @@ const char *npy_read(Arena *a, const char *path, Npy *out)
     size_t item = npy_item_bytes(out);
     if (!item) return arena_printf(a, "its type `%s` is not one of <f4 <f8 <i4 <i8 |b1 |u1", out->dtype);
     if (__builtin_mul_overflow((size_t)out->n, item, &bytes)) return "the header's 'shape' overflows";
-    if (n - at != bytes)
-        return arena_printf(a, "%zu bytes of data found, %zu wanted by its header", n - at, bytes);
+    if (n - at != bytes) return arena_printf(a, "%zu bytes of data found, %zu wanted by its header", n - at, bytes);
     char *data = arena_alloc(a, bytes);
     memcpy(data, file + at, bytes);
     out->data = data;
@@ -99,7 +99,8 @@ static const struct {
     const char *name;
     IrDtype t;
     size_t bytes;
-} dtypes[] = {{"<f4", IR_F32, 4}, {"<f8", IR_F64, 8}, {"<i4", IR_I32, 4}, {"<i8", IR_I64, 8}, {"|b1", IR_BOOL, 1}, {"|u1", IR_BOOL, 1}};
+} dtypes[] = {{"<f4", IR_F32, 4}, {"<f8", IR_F64, 8},  {"<i4", IR_I32, 4},
+              {"<i8", IR_I64, 8}, {"|b1", IR_BOOL, 1}, {"|u1", IR_BOOL, 1}};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
 bool npy_dtype(const Npy *npy, IrDtype *t)
@@ -127,7 +128,8 @@ double npy_at(const Npy *npy, int64_t i)
     }
 }
 
-bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *shape, int n_dims, const void *data, const char **why)
+bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *shape, int n_dims, const void *data,
+               const char **why)
 {
     StrBuf b = {.arena = a};
     Npy npy = {.n = 1};

@@ -8,10 +8,10 @@ typedef struct Npy {
     char dtype[8]; /* "<f4", "<f8", "<i4", "<i8", "|b1", "|u1" */
     int n_dims;
     int64_t shape[NPY_MAX_DIMS];
-    int64_t n;             /* product of shape */
-    const void *data;      /* npy_read only: n items, C order */
-    size_t bytes_file;     /* npy_read only */
-    const char *file;      /* npy_read only: the file's bytes */
+    int64_t n;         /* product of shape */
+    const void *data;  /* npy_read only: n items, C order */
+    size_t bytes_file; /* npy_read only */
+    const char *file;  /* npy_read only: the file's bytes */
 } Npy;
 
 /* Header only. NULL on success, else what is wrong (lower case, without the path). */
@@ -24,4 +24,5 @@ bool npy_dtype(const Npy *npy, IrDtype *t);
 size_t npy_item_bytes(const Npy *npy); /* 0 for an unknown dtype */
 double npy_at(const Npy *npy, int64_t i);
 /* Writes version 1.0. False with *why; nothing half-written is left. */
-bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *shape, int n_dims, const void *data, const char **why);
+bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *shape, int n_dims, const void *data,
+               const char **why);

@@ -70,15 +70,12 @@ static const char *read_directory(const Zip *z, size_t at, size_t n, Npz *out)
 {
     for (size_t i = 0; i < n; i++) {
         const unsigned char *entry = z->p + at;
-        if (z->n - at < ENTRY_BYTES || memcmp(entry, "PK\1\2", 4))
-            return "its zip directory is malformed";
+        if (z->n - at < ENTRY_BYTES || memcmp(entry, "PK\1\2", 4)) return "its zip directory is malformed";
         size_t name = get(entry + 28, 2), more = get(entry + 30, 2) + get(entry + 32, 2);
         if (z->n - at - ENTRY_BYTES < name + more) return "its zip directory is malformed";
         at += ENTRY_BYTES + name + more;
         const char *text = (const char *)entry + ENTRY_BYTES;
-        if (name <= 4 || memcmp(text + name - 4, ".npy", 4) ||
-            (name == 10 && !memcmp(text, "format", 6)))
-            continue;
+        if (name <= 4 || memcmp(text + name - 4, ".npy", 4) || (name == 10 && !memcmp(text, "format", 6))) continue;
         NpzMember *m = &out->members[out->n];
         *m = (NpzMember){.name = arena_strndup(z->arena, text, name - 4)};
         const char *wrong = read_member(z, entry, m);

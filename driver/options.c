@@ -33,13 +33,16 @@ static const struct {
      "  gnnc build gcn.gnn --data cora -o gcn     then: ./gcn train --data cora\n"
      "  gnnc build gcn.gnn --set F=64,C=7 --emit=lib,header,manifest -o libgcn\n"
      "  gnnc build gcn.gnn --data cora --emit=c -o gcn      readable C instead of machine code\n"},
-    {'c', "gnnc check MODEL.gnn", "Checks names, types, domains and dims, also of layers that nothing calls.\n"
+    {'c', "gnnc check MODEL.gnn",
+     "Checks names, types, domains and dims, also of layers that nothing calls.\n"
      "Needs no data: a dim without a size stands for any size.",
      "  gnnc check gcn.gnn\n  gnnc check --fix gcn.gnn\n  gnnc check --format=json gcn.gnn\n"},
     {'i', "gnnc ir MODEL.gnn|X.gir|X.kir [--after=PASS] [--run=P1,P2]",
      "Prints graph IR: as elaborated, or after passes. Kernel IR (.kir) is read, checked and printed.\n"
-     "A module of graph IR, and the kernels that `lower` prints, are legal input of this command. A pass that runs several times prints a\n"
-     "module for each run, behind a line `# after PASS (run N)`. What fuse, schedule and the passes behind lower print is to be read by people.",
+     "A module of graph IR, and the kernels that `lower` prints, are legal input of this command. A pass that runs "
+     "several times prints a\n"
+     "module for each run, behind a line `# after PASS (run N)`. What fuse, schedule and the passes behind lower print "
+     "is to be read by people.",
      "  gnnc ir gcn.gnn --set F=8,C=3\n  gnnc ir gcn.gnn --set F=8,C=3 --run=simplify,autodiff,cse,dce\n"
      "  gnnc ir x.gir --run=cse --time\n  gnnc ir gcn.gnn --set F=8,C=3 --after=all\n"},
     {'f', "gnnc fmt FILE.gnn...", "Writes files in the one canonical layout. Comments are kept.",
@@ -47,21 +50,27 @@ static const struct {
     {'t', "gnnc test FILE.gnn...", "Runs the `test` blocks of files with the reference interpreter.",
      "  gnnc test gcn.gnn\n"},
     {'e', "gnnc explain CODE | [MODEL.gnn] --as-blocks=LAYER",
-     "Says what the code of a message means and how to mend its cause; or shows a layer of a file or of the standard library as rounds\n"
+     "Says what the code of a message means and how to mend its cause; or shows a layer of a file or of the standard "
+     "library as rounds\n"
      "of message, aggregate and update. Inputs that may be left out are left out, but for those that --data holds.",
      "  gnnc explain E0203\n  gnnc explain --as-blocks=sage\n  gnnc explain gat.gnn --as-blocks='gat(H = 8, D = 8)'\n"},
-    {'d', "gnnc data generate|info|verify DIR", "  generate   makes a data folder: a random graph with features, labels and a split\n"
+    {'d', "gnnc data generate|info|verify DIR",
+     "  generate   makes a data folder: a random graph with features, labels and a split\n"
      "  info       says what a data folder holds\n"
      "  verify     checks every file of a data folder against meta.json and against each other",
      "  gnnc data generate toy --nodes=1000 --classes=4\n  gnnc data info cora\n  gnnc data verify cora\n"},
     {'o', "gnnc doc [NAME...] [FILE.gnn...] [--format=text|html] [-o OUT]",
-     "Shows what the standard library and your files define: each layer, function and reducer with its options and their\n"
-     "defaults, its comment, the parameters it stores, its place and its tests. Without a NAME it lists all, by family.\n"
+     "Shows what the standard library and your files define: each layer, function and reducer with its options and "
+     "their\n"
+     "defaults, its comment, the parameters it stores, its place and its tests. Without a NAME it lists all, by "
+     "family.\n"
      "HTML is one page that needs nothing beside it.",
      "  gnnc doc\n  gnnc doc softmax_in\n  gnnc doc attention\n  gnnc doc my.gnn\n  gnnc doc -o library.html\n"},
     {'m', "gnnc machine [--probe] [--threads=T] [-o FILE]",
-     "Shows sizes, latency and bandwidth of each level of memory and the rate of arithmetic, as executables know them when\n"
-     "they choose how to run on a graph. --probe measures them once and keeps them for later runs. Builds do not read them: -o writes\n"
+     "Shows sizes, latency and bandwidth of each level of memory and the rate of arithmetic, as executables know them "
+     "when\n"
+     "they choose how to run on a graph. --probe measures them once and keeps them for later runs. Builds do not read "
+     "them: -o writes\n"
      "a file of them for `gnnc build --machine FILE`.",
      "  gnnc machine --probe\n  gnnc machine --json\n  gnnc machine --probe -o this.machine\n"},
 };
@@ -79,7 +88,9 @@ void options_help(char command, StrBuf *out)
             char left[64];
             snprintf(left, sizeof left, "%s%c%s--%s%s%s", infos[i].letter ? "-" : " ",
                      infos[i].letter ? infos[i].letter : ' ', infos[i].letter ? ", " : "  ", infos[i].name,
-                     !infos[i].value ? "" : infos[i].value[0] == '[' ? "[=" : "=",
+                     !infos[i].value            ? ""
+                     : infos[i].value[0] == '[' ? "[="
+                                                : "=",
                      !infos[i].value ? "" : infos[i].value + (infos[i].value[0] == '['));
             strbuf_printf(out, "  %-34s %s\n", left, infos[i].help);
         }
@@ -151,7 +162,8 @@ static int parse_option(Arena *a, Options *o, char **argv, int left, Diags *d)
         return 1;
     }
     if (left < 2) {
-        diag_error(d, E0612, (Span){0}, "`--%s` wants a value: --%s=%s", infos[id].name, infos[id].name, infos[id].value);
+        diag_error(d, E0612, (Span){0}, "`--%s` wants a value: --%s=%s", infos[id].name, infos[id].name,
+                   infos[id].value);
         return 0;
     }
     take(a, o, id, argv[1]);

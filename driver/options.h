@@ -11,10 +11,10 @@ typedef enum {
 } OptId;
 
 typedef struct Options {
-    char command;                 /* letter of options.def */
-    const char *values[N_OPTS];   /* last one given; "" for flags; NULL if absent */
-    VEC(const char *) sets;       /* every --set, split at commas: "F=1433" */
-    VEC(const char *) files;      /* what is not an option */
+    char command;               /* letter of options.def */
+    const char *values[N_OPTS]; /* last one given; "" for flags; NULL if absent */
+    VEC(const char *) sets;     /* every --set, split at commas: "F=1433" */
+    VEC(const char *) files;    /* what is not an option */
 } Options;
 
 /* Parses argv[2..] for a command letter. False with diagnostics in d. */

@@ -6,7 +6,8 @@
 static bool set_verify(Session *s, PassContext *ctx)
 {
     const char *how = opt_value(&s->opt, OPT_VERIFY, "on");
-    static const char *const names[] = {[PASS_VERIFY_OFF] = "off", [PASS_VERIFY_ON] = "on", [PASS_VERIFY_ROUNDTRIP] = "roundtrip"};
+    static const char *const names[] = {
+        [PASS_VERIFY_OFF] = "off", [PASS_VERIFY_ON] = "on", [PASS_VERIFY_ROUNDTRIP] = "roundtrip"};
     for (int i = 0; i < 3; i++)
         if (strcmp(how, names[i]) == 0) return ctx->verify = (PassVerify)i, true;
     diag_error(&s->diags, E0612, (Span){0}, "`--verify` wants on, off or roundtrip, found `%s`", how);

@@ -61,8 +61,8 @@ static int64_t slide(const Lines *b, const Lines *c, int64_t x, int64_t k)
     return x;
 }
 
-/* Myers' furthest points: trace[d] holds, for each diagonal of -d..d, how far d edits lead. Returns the number of edits,
-   or -1 beyond MAX_EDITS. */
+/* Myers' furthest points: trace[d] holds, for each diagonal of -d..d, how far d edits lead. Returns the number of
+   edits, or -1 beyond MAX_EDITS. */
 static int64_t forward(Arena *a, const Lines *b, const Lines *c, int64_t **trace)
 {
     int64_t most = (int64_t)b->n + c->n < MAX_EDITS ? (int64_t)b->n + c->n : MAX_EDITS;
@@ -98,7 +98,8 @@ static void match(Lines *b, Lines *c)
     arena_free(scratch);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers
+   ------------------------------------------------------------------------------------------------------ */
 
 /* Gives the values of one function of `after`, lines [first, last), the numbers of the lines they match. */
 static void renumber(Arena *a, const Lines *before, Lines *after, uint32_t first, uint32_t last, int64_t *next)
@@ -108,7 +109,8 @@ static void renumber(Arena *a, const Lines *before, Lines *after, uint32_t first
         Line *l = &after->data[i];
         StrBuf text = {.arena = a};
         bool matched = l->match != UINT32_MAX && before->data[l->match].defines >= 0;
-        if (l->defines >= 0 && l->defines < last - first) to[l->defines] = matched ? before->data[l->match].defines : (*next)++;
+        if (l->defines >= 0 && l->defines < last - first)
+            to[l->defines] = matched ? before->data[l->match].defines : (*next)++;
         for (const char *p = l->text; *p;) {
             strbuf_add(&text, p, 1);
             if (*p++ != '%') continue;
@@ -134,7 +136,8 @@ static void renumber_all(Arena *a, const Lines *before, Lines *after)
     }
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------------------- */
+/* ---- printing
+   ------------------------------------------------------------------------------------------------------- */
 
 typedef struct Edit {
     char sign; /* ' ', '-', '+' */
@@ -186,13 +189,14 @@ static void print_hunk(const Edits *e, uint32_t first, uint32_t last, uint32_t a
     uint32_t n[2] = {0};
     for (uint32_t i = first; i < last; i++) n[0] += e->data[i].sign != '+', n[1] += e->data[i].sign != '-';
     const char *func = function_at(e, first);
-    strbuf_printf(out, "@@ -%u,%u +%u,%u @@%s%.*s\n", at[0] + (n[0] > 0), n[0], at[1] + (n[1] > 0), n[1], *func ? " " : "",
-                  (int)strcspn(func, "("), func);
+    strbuf_printf(out, "@@ -%u,%u +%u,%u @@%s%.*s\n", at[0] + (n[0] > 0), n[0], at[1] + (n[1] > 0), n[1],
+                  *func ? " " : "", (int)strcspn(func, "("), func);
     for (uint32_t i = first; i < last; i++) strbuf_printf(out, "%c%s\n", e->data[i].sign, e->data[i].text);
     at[0] += n[0], at[1] += n[1];
 }
 
-void gir_diff(Arena *a, const char *before, const char *after, const char *before_name, const char *after_name, StrBuf *out)
+void gir_diff(Arena *a, const char *before, const char *after, const char *before_name, const char *after_name,
+              StrBuf *out)
 {
     Lines b = split(a, before), c = split(a, after);
     match(&b, &c);

@@ -24,9 +24,8 @@ static bool is_text(const Source *src, Diags *d)
     for (uint32_t i = 0, len; i < src->n; i += len) {
         len = s[i] ? utf8_length(s + i, src->n - i) : 0;
         if (len) continue;
-        Diag *e = diag_error(
-            d, E0105, (Span){src, i, i + 1},
-            s[i] ? "this byte, 0x%02x, is not UTF-8" : "the file holds a NUL byte (0x%02x)", s[i]);
+        Diag *e = diag_error(d, E0105, (Span){src, i, i + 1},
+                             s[i] ? "this byte, 0x%02x, is not UTF-8" : "the file holds a NUL byte (0x%02x)", s[i]);
         diag_help(d, e, "a model file is UTF-8 text; is this another kind of file?");
         return false;
     }
@@ -56,8 +55,7 @@ static bool space_of_expr(Arena *a, const AstExpr *e, AstType *t)
         t->domain_var = e->kind == AST_EXPR_DOMAIN;
         return true;
     }
-    if (e->kind != AST_EXPR_CALL || e->as.call.callee->kind != AST_EXPR_NAME || !e->as.call.n_args)
-        return false;
+    if (e->kind != AST_EXPR_CALL || e->as.call.callee->kind != AST_EXPR_NAME || !e->as.call.n_args) return false;
     const AstExpr **of = ARENA_ARRAY(a, const AstExpr *, e->as.call.n_args);
     for (uint32_t i = 0; i < e->as.call.n_args; i++) {
         const AstArg *arg = &e->as.call.args[i];
@@ -101,12 +99,10 @@ const char *ast_binary_text(AstBinaryOp op)
 const char *ast_decl_text(AstDeclKind kind)
 {
     static const char *const texts[] = {
-        [AST_DECL_MESSAGE] = "message", [AST_DECL_FN] = "fn",
-        [AST_DECL_LAYER] = "layer",     [AST_DECL_MODEL] = "model",
-        [AST_DECL_REDUCE] = "reduce",   [AST_DECL_OPTIMIZER] = "optimizer",
-        [AST_DECL_SCHEDULE] = "schedule",
-        [AST_DECL_TRAIN] = "train",     [AST_DECL_TEST] = "test",
-        [AST_DECL_SCHEMA] = "schema",   [AST_DECL_CONST] = "const",
+        [AST_DECL_MESSAGE] = "message",   [AST_DECL_FN] = "fn",         [AST_DECL_LAYER] = "layer",
+        [AST_DECL_MODEL] = "model",       [AST_DECL_REDUCE] = "reduce", [AST_DECL_OPTIMIZER] = "optimizer",
+        [AST_DECL_SCHEDULE] = "schedule", [AST_DECL_TRAIN] = "train",   [AST_DECL_TEST] = "test",
+        [AST_DECL_SCHEMA] = "schema",     [AST_DECL_CONST] = "const",
     };
     return texts[kind];
 }

@@ -32,11 +32,11 @@ typedef struct AstBlock { /* `{ ... }`; as an expression its value is its last e
 } AstBlock;
 
 /* ---- types ---- */
+/* clang-format off */
 typedef enum AstTypeKind {
     AST_TYPE_TENSOR, /* `node[F]`, `edge(g1)[H, D]`, `@d[F]`, `[F, H]`, `node index[C]`, `int` */
     AST_TYPE_TUPLE,  /* `(src[F], dst[G])` */
 } AstTypeKind;
-
 typedef enum AstDtype {
     AST_FLOAT, /* nothing written, or `float`: the program's float type */
     AST_INT,   /* `int` */
@@ -45,16 +45,17 @@ typedef enum AstDtype {
     AST_F32,
     AST_F64,
 } AstDtype;
+/* clang-format on */
 
 struct AstType {
     AstTypeKind kind;
     Span span;
     /* AST_TYPE_TENSOR: a space, dims in brackets, a dtype; each optional, at least one written */
-    bool domain_var;  /* `@d`: any domain, the same one wherever `@d` stands in a signature */
-    AstName space;    /* "node", "edge", "src", "dst", "graph", "etype", ...; "d" for `@d`; text NULL: unit */
-    AstExprs of;      /* of `node(paper)`, `edge(g1)`, `etype(r)`: usually one name */
-    bool has_dims;    /* brackets were written; `node[]` and `node` mean the same */
-    AstExprs dims;    /* expressions over dim names and numbers (`4*F`, `F/T`, `H*D`), AST_EXPR_REST for `...` */
+    bool domain_var; /* `@d`: any domain, the same one wherever `@d` stands in a signature */
+    AstName space;   /* "node", "edge", "src", "dst", "graph", "etype", ...; "d" for `@d`; text NULL: unit */
+    AstExprs of;     /* of `node(paper)`, `edge(g1)`, `etype(r)`: usually one name */
+    bool has_dims;   /* brackets were written; `node[]` and `node` mean the same */
+    AstExprs dims;   /* expressions over dim names and numbers (`4*F`, `F/T`, `H*D`), AST_EXPR_REST for `...` */
     AstDtype dtype;
     const AstExpr *classes; /* C of `index[C]` */
     /* AST_TYPE_TUPLE */
@@ -87,19 +88,21 @@ typedef enum AstExprKind {
 
 typedef enum AstUnaryOp { AST_NEG, AST_NOT } AstUnaryOp;
 
+/* clang-format off */
 typedef enum AstBinaryOp {
     AST_ADD, AST_SUB, AST_MUL, AST_DIV, AST_MATMUL /* @ */, AST_POW /* ** */,
     AST_EQ, AST_NE, AST_LT, AST_LE, AST_GT, AST_GE,
     AST_AND, AST_OR,
 } AstBinaryOp;
+/* clang-format on */
 
 typedef struct AstArg { /* `x`, `H = 8`, `fill e = mean`, `topk(p, 0.5) by graph`, `weight_decay = 5e-4 on conv1.*` */
     Span span;
-    AstName word;         /* "fill" of `fill e = mean`; else text NULL */
-    AstName name;         /* text NULL: positional */
+    AstName word; /* "fill" of `fill e = mean`; else text NULL */
+    AstName name; /* text NULL: positional */
     const AstExpr *value;
-    const AstExpr *by;    /* or NULL */
-    const AstExpr *on;    /* or NULL */
+    const AstExpr *by; /* or NULL */
+    const AstExpr *on; /* or NULL */
 } AstArg;
 
 struct AstExpr {
@@ -110,10 +113,10 @@ struct AstExpr {
         AstName name;
         struct {
             double value;
-            bool is_int;      /* written without point and exponent; fits int64 */
+            bool is_int; /* written without point and exponent; fits int64 */
             int64_t int_value;
         } number;
-        const char *string;   /* escapes already replaced; contains no NUL */
+        const char *string; /* escapes already replaced; contains no NUL */
         bool boolean;
         AstExprs list;
         struct {
@@ -139,7 +142,7 @@ struct AstExpr {
         } member;
         struct {
             const AstExpr *value;
-            AstExprs at;      /* n 0: `node[]` */
+            AstExprs at; /* n 0: `node[]` */
         } index;
         struct {
             const AstExpr *graph;
@@ -177,9 +180,9 @@ typedef enum AstAssignOp { AST_SET, AST_SET_ADD, AST_SET_SUB, AST_SET_MUL, AST_S
 
 /* `param a, b: [H] = zeros`, `param W: [F, H, D] = glorot as "lin.weight" [H*D, F]`, `const d = fit(...)` */
 typedef struct AstSlot {
-    AstNames names;       /* at least one */
-    const AstType *type;  /* NULL: as the initial value's */
-    const AstExpr *init;  /* or NULL */
+    AstNames names;        /* at least one */
+    const AstType *type;   /* NULL: as the initial value's */
+    const AstExpr *init;   /* or NULL */
     const char *stored_as; /* or NULL */
     Span stored_as_span;
     bool has_stored_dims;
@@ -192,8 +195,8 @@ struct AstStmt {
     Span span;
     union {
         struct {
-            AstExprs targets; /* names, members or indexed names; at least one */
-            AstAssignOp op;   /* with several targets or a type: AST_SET */
+            AstExprs targets;    /* names, members or indexed names; at least one */
+            AstAssignOp op;      /* with several targets or a type: AST_SET */
             const AstType *type; /* or NULL */
             const AstExpr *value;
         } assign;
@@ -235,8 +238,8 @@ typedef enum AstDeclKind {
 typedef struct AstParam { /* `x: node[F]`, `H = 8`, `nn = mlp(64)`, `e: edge[K] = none`, `nn` */
     Span span;
     AstName name;
-    const AstType *type;  /* NULL: a static argument */
-    const AstExpr *init;  /* default, or NULL: must be given */
+    const AstType *type;   /* NULL: a static argument */
+    const AstExpr *init;   /* default, or NULL: must be given */
     const char *stored_as; /* the name of an instance that is passed; NULL: the argument's */
 } AstParam;
 
@@ -292,7 +295,7 @@ typedef struct AstTrainItem {
 
 typedef struct AstSchemaItem { /* one per name: `node paper[128]`, `edge writes: author -> paper`, `reverse all` */
     Span span;
-    AstName word;     /* "node", "edge", "reverse", ... */
+    AstName word; /* "node", "edge", "reverse", ... */
     AstName name;
     AstExprs dims;
     AstName from, to; /* text NULL but for edges */

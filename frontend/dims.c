@@ -96,10 +96,8 @@ static bool term_div(const SizeTerm *a, const SizeTerm *b, SizeTerm *out)
     *out = (SizeTerm){.k = a->k / b->k};
     int j = 0;
     for (int i = 0; i < a->n; i++) {
-        if (j < b->n && a->v[i] == b->v[j])
-            j++;
-        else
-            out->v[out->n++] = a->v[i];
+        if (j < b->n && a->v[i] == b->v[j]) j++;
+        else out->v[out->n++] = a->v[i];
     }
     return j == b->n;
 }
@@ -126,8 +124,7 @@ const Size *size_div(Sizes *z, const Size *a, const Size *b)
     if (q || (size_value(z, a, &x) && size_value(z, b, &y))) return q;
     for (uint32_t i = 0; i < z->vars.n; i++) {
         const SizeVarInfo *v = &z->vars.data[i];
-        if (v->kind == SIZE_RATIO && size_equal(z, v->num, a) && size_equal(z, v->den, b))
-            return size_of_var(z, i);
+        if (v->kind == SIZE_RATIO && size_equal(z, v->num, a) && size_equal(z, v->den, b)) return size_of_var(z, i);
     }
     const char *name = arena_printf(z->arena, "(%s)/(%s)", size_text(z, a), size_text(z, b));
     const Size *s = size_var(z, name, SIZE_RATIO, (Span){0});
@@ -172,10 +169,7 @@ bool size_value(Sizes *z, const Size *s, int64_t *out)
     return s->n == 0 || (s->n == 1 && s->t[0].n == 0);
 }
 
-bool size_equal(Sizes *z, const Size *a, const Size *b)
-{
-    return size_norm(z, size_add(z, a, b, -1))->n == 0;
-}
+bool size_equal(Sizes *z, const Size *a, const Size *b) { return size_norm(z, size_add(z, a, b, -1))->n == 0; }
 
 /* Also inside what a ratio divides: F = 8 * (F/8) must bind nothing. */
 static bool size_mentions(Sizes *z, const Size *s, SizeVar v)
@@ -255,10 +249,8 @@ const SizeEquation *sizes_solve(Sizes *z)
             SizeEquation e = z->later.data[i];
             Answer r = unify(z, e.a, e.b);
             if (r == NO) return z->later.data[i] = e, &z->later.data[i];
-            if (r == YES)
-                changed = true;
-            else
-                z->later.data[z->later.n++] = e;
+            if (r == YES) changed = true;
+            else z->later.data[z->later.n++] = e;
         }
     }
     return NULL;

@@ -21,8 +21,8 @@ typedef struct Size {
 } Size;
 
 typedef enum {
-    SIZE_FREE,  /* a symbol of the whole program: bound by data or --set, or by what it is unified
-                   with */
+    /* a symbol of the whole program: bound by data or --set, or by what it is unified with */
+    SIZE_FREE,
     SIZE_RIGID, /* stands for any size: equal to itself only */
     SIZE_HOLE,  /* to be found */
     SIZE_RATIO  /* num / den, which must divide */
@@ -52,9 +52,8 @@ const Size *size_const(Sizes *z, int64_t k);
 const Size *size_var(Sizes *z, const char *name, SizeVarKind kind, Span span);
 const Size *size_add(Sizes *z, const Size *a, const Size *b, int64_t k); /* a + k * b */
 const Size *size_mul(Sizes *z, const Size *a, const Size *b);
-const Size *
-size_div(Sizes *z, const Size *a,
-         const Size *b); /* exact; a ratio symbol where unknown; NULL: does not divide */
+const Size *size_div(Sizes *z, const Size *a,
+                     const Size *b);                    /* exact; a ratio symbol where unknown; NULL: does not divide */
 const Size *size_norm(Sizes *z, const Size *s);         /* with all that is known put in */
 bool size_value(Sizes *z, const Size *s, int64_t *out); /* a number by now? */
 /* Makes a and b equal. False: they cannot be (nothing was bound then). What cannot be decided yet

@@ -1,11 +1,12 @@
-/* Collects what definitions say of themselves; contracts in doc.h. Works on the tree for what has a place there and on the text
-   for the rest (signatures as written, headings, which test names what). Never elaborates, never prints. */
+/* Collects what definitions say of themselves; contracts in doc.h. Works on the tree for what has a place there and on
+   the text for the rest (signatures as written, headings, which test names what). Never elaborates, never prints. */
 #include "frontend/doc.h"
 #include "frontend/sema.h"
 #include "frontend/std_text.h"
 #include <ctype.h>
 
-/* ---- text ------------------------------------------------------------------------------------------------------------ */
+/* ---- text
+   ------------------------------------------------------------------------------------------------------------ */
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '\''; }
 
@@ -37,10 +38,7 @@ static const char *one_line(Arena *a, const char *p, const char *end)
     return strbuf_cstr(&out);
 }
 
-static const char *span_line(Arena *a, Span s)
-{
-    return one_line(a, s.source->text + s.begin, s.source->text + s.end);
-}
+static const char *span_line(Arena *a, Span s) { return one_line(a, s.source->text + s.begin, s.source->text + s.end); }
 
 /* Where the head of a definition ends: its `=` or `{` outside brackets. */
 static const char *head_end(const char *p, const char *end)
@@ -128,7 +126,8 @@ static const char *base_name(Arena *a, const char *path)
     return arena_strndup(a, name, n > 4 && strcmp(name + n - 4, ".gnn") == 0 ? n - 4 : n);
 }
 
-/* ---- one definition -------------------------------------------------------------------------------------------------- */
+/* ---- one definition
+   -------------------------------------------------------------------------------------------------- */
 
 static void collect_slots(Arena *a, const AstBlock *b, DocLines *out);
 
@@ -161,8 +160,8 @@ static void collect_slots(Arena *a, const AstBlock *b, DocLines *out)
 
 static bool is_documented(AstDeclKind k)
 {
-    return k == AST_DECL_MESSAGE || k == AST_DECL_FN || k == AST_DECL_LAYER || k == AST_DECL_MODEL || k == AST_DECL_REDUCE ||
-           k == AST_DECL_OPTIMIZER || k == AST_DECL_SCHEDULE;
+    return k == AST_DECL_MESSAGE || k == AST_DECL_FN || k == AST_DECL_LAYER || k == AST_DECL_MODEL ||
+           k == AST_DECL_REDUCE || k == AST_DECL_OPTIMIZER || k == AST_DECL_SCHEDULE;
 }
 
 static DocEntry entry_of(Arena *a, const AstDecl *d, uint32_t family)
@@ -179,12 +178,14 @@ static DocEntry entry_of(Arena *a, const AstDecl *d, uint32_t family)
     e.text = without_headings(a, d->doc);
     e.source = arena_strndup(a, from, (size_t)(to - from));
     for (uint32_t i = 0; i < sig->n_params; i++)
-        VEC_PUSH(a, sig->params[i].type || !sig->params[i].init ? &e.inputs : &e.options, span_line(a, sig->params[i].span));
+        VEC_PUSH(a, sig->params[i].type || !sig->params[i].init ? &e.inputs : &e.options,
+                 span_line(a, sig->params[i].span));
     if (!fold && !d->as.function.expr) collect_slots(a, &d->as.function.body, &e.stored);
     return e;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------------------- */
+/* ---- files
+   ----------------------------------------------------------------------------------------------------------- */
 
 typedef VEC(const AstDecl *) Decls;
 
@@ -229,7 +230,8 @@ const DocLibrary *doc_read(Arena *a, const Source *const *files, uint32_t n, Dia
     return d->n_errors ? NULL : lib;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------------- */
+/* ---- names
+   ----------------------------------------------------------------------------------------------------------- */
 
 bool doc_names(const DocEntry *entry, const char *name)
 {

@@ -1,14 +1,15 @@
-/* What the files of a library say of themselves: every definition with its signature, its comment, its parameters and the tests
-   that name it. Read from the syntax tree and the text; nothing is elaborated, so a layer that does not compile has its page. */
+/* What the files of a library say of themselves: every definition with its signature, its comment, its parameters and
+   the tests that name it. Read from the syntax tree and the text; nothing is elaborated, so a layer that does not
+   compile has its page. */
 #pragma once
 #include "frontend/ast.h"
 
 typedef VEC(const char *) DocLines;
 
 typedef struct DocFamily { /* one file */
-    const char *name; /* "conv" of std/conv.gnn */
-    const char *path; /* "std/conv.gnn", or as the user wrote it */
-    const char *text; /* the comment at its head, or "" */
+    const char *name;      /* "conv" of std/conv.gnn */
+    const char *path;      /* "std/conv.gnn", or as the user wrote it */
+    const char *text;      /* the comment at its head, or "" */
     bool is_std;
 } DocFamily;
 
@@ -19,17 +20,17 @@ typedef struct DocTest {
 
 typedef struct DocEntry {
     const char *name;
-    AstDeclKind kind;       /* message, fn, layer, model, reduce or optimizer */
-    uint32_t family;        /* index */
-    uint32_t line;          /* in the family's file, from 1 */
-    const char *section;    /* the heading `# ---- heading ----` it stands under, or "" */
-    const char *signature;  /* "layer f(x: node[F], H = 8) -> node[O]", on one line */
-    const char *text;       /* the comment above it, lines joined by \n, or "" */
-    const char *source;     /* the whole definition as written */
-    DocLines inputs;        /* parameters with a type, and those that must be given: "x: node[F]", "w: edge = none" */
-    DocLines options;       /* static arguments with a default: "H = 8" */
-    DocLines stored;        /* its own `param`, `buffer` and `const` statements */
-    VEC(DocTest) tests;     /* whose text names it, a reducer also as NAME_in and its kin */
+    AstDeclKind kind;      /* message, fn, layer, model, reduce or optimizer */
+    uint32_t family;       /* index */
+    uint32_t line;         /* in the family's file, from 1 */
+    const char *section;   /* the heading `# ---- heading ----` it stands under, or "" */
+    const char *signature; /* "layer f(x: node[F], H = 8) -> node[O]", on one line */
+    const char *text;      /* the comment above it, lines joined by \n, or "" */
+    const char *source;    /* the whole definition as written */
+    DocLines inputs;       /* parameters with a type, and those that must be given: "x: node[F]", "w: edge = none" */
+    DocLines options;      /* static arguments with a default: "H = 8" */
+    DocLines stored;       /* its own `param`, `buffer` and `const` statements */
+    VEC(DocTest) tests;    /* whose text names it, a reducer also as NAME_in and its kin */
 } DocEntry;
 
 typedef struct DocLibrary {

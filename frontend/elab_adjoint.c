@@ -1,27 +1,25 @@
-/* `adjoint { x.grad = ... }`: a function or a reducer says itself which gradient its arguments get, from `grad`, that of its result. The
-   block is run behind the body, with a stand-in for the gradient that is not known yet; pass autodiff puts the real one in. That of a
-   reducer is run at the elements: `grad` and the states are those of the row that each belongs to.
-   Arguments that get none count as constants. Never checks that the adjoint is the derivative: a test of the program can. */
+/* `adjoint { x.grad = ... }`: a function or a reducer says itself which gradient its arguments get, from `grad`, that
+   of its result. The block is run behind the body, with a stand-in for the gradient that is not known yet; pass
+   autodiff puts the real one in. That of a reducer is run at the elements: `grad` and the states are those of the row
+   that each belongs to. Arguments that get none count as constants. Never checks that the adjoint is the derivative: a
+   test of the program can. */
 #include "frontend/sema.h"
 
 void elab_adjoint(Elab *e, const AstStmt *s)
 {
     const Def *def = e->frame->def;
     bool function = def && (def->decl->kind == AST_DECL_FN || def->decl->kind == AST_DECL_MESSAGE);
-    if (!function)
-        diag_error(e->d, E0310, s->span, "`adjoint` belongs to a function or a message");
-    else if (e->frame->adjoint)
-        diag_error(e->d, E0410, s->span, "a second adjoint");
-    else
-        e->frame->adjoint = &s->as.adjoint;
+    if (!function) diag_error(e->d, E0310, s->span, "`adjoint` belongs to a function or a message");
+    else if (e->frame->adjoint) diag_error(e->d, E0410, s->span, "a second adjoint");
+    else e->frame->adjoint = &s->as.adjoint;
 }
 
 static const char *slot_name(Elab *e, const char *argument) { return arena_printf(e->a, "%s.grad", argument); }
 
 bool adjoint_assign(Elab *e, const AstExpr *target, Value v)
 {
-    bool grad = e->frame->in_adjoint && target->kind == AST_EXPR_MEMBER && !strcmp(target->as.member.name.text, "grad") &&
-                target->as.member.value->kind == AST_EXPR_NAME;
+    bool grad = e->frame->in_adjoint && target->kind == AST_EXPR_MEMBER &&
+                !strcmp(target->as.member.name.text, "grad") && target->as.member.value->kind == AST_EXPR_NAME;
     if (!grad) return false;
     const char *name = target->as.member.value->as.name.text;
     const AstDecl *decl = e->frame->def->decl;
@@ -70,7 +68,8 @@ Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value
     Frame *f = e->frame;
     if (!is_float(&result)) {
         if (result.kind != V_ERROR)
-            diag_error(e->d, E0410, f->adjoint->span, "the result is %s, which has no gradient", value_text(e, &result));
+            diag_error(e->d, E0410, f->adjoint->span, "the result is %s, which has no gradient",
+                       value_text(e, &result));
         return value_error();
     }
     IrId *ids = ARENA_ARRAY(e->a, IrId, 2 * sig->n_params + 2);
@@ -92,7 +91,8 @@ Value adjoint_attach(Elab *e, const AstSignature *sig, const Value *given, Value
         diag_error(e->d, E0410, f->adjoint->span, "the adjoint gives no argument a gradient: `x.grad = ...`");
     if (!any || !adjoint_pairs(e, sig, given, ids, &n)) return value_error();
     if (n == 2) return op_unary(e, IR_OP_detach, result, f->adjoint->span);
-    Value v = value_tensor(op_add(e, IR_OP_with_adjoint, result.type, ids, n, (IrAttr){0}, result.span), result.type, result.span);
+    Value v = value_tensor(op_add(e, IR_OP_with_adjoint, result.type, ids, n, (IrAttr){0}, result.span), result.type,
+                           result.span);
     v.classes = result.classes;
     return v;
 }

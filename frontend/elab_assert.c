@@ -5,8 +5,7 @@ static double option(Elab *e, const Call *c, const char *name, double unless, bo
 {
     for (uint32_t i = 0; i < c->n; i++) {
         if (!c->args[i].name || strcmp(c->args[i].name, name)) continue;
-        if (c->args[i].value.kind == V_NUMBER && c->args[i].value.num >= 0)
-            return *given = true, c->args[i].value.num;
+        if (c->args[i].value.kind == V_NUMBER && c->args[i].value.num >= 0) return *given = true, c->args[i].value.num;
         diag_error(e->d, E0407, c->args[i].ast->span, "`%s` is a number, not negative", name);
     }
     return unless;
@@ -33,11 +32,9 @@ Value builtin_close(Elab *e, const Call *c)
     Value a = c->args[0].value, b = to_tensor(e, c->args[1].value, e->real, s);
     if (b.kind == V_ERROR) return b;
     Value off = op_unary(e, IR_OP_abs, op_binary(e, IR_OP_sub, "compare", a, b, s), s);
-    Value room = op_binary(e, IR_OP_mul, "multiply", op_unary(e, IR_OP_abs, b, s),
-                           value_number(rtol, false, s), s);
+    Value room = op_binary(e, IR_OP_mul, "multiply", op_unary(e, IR_OP_abs, b, s), value_number(rtol, false, s), s);
     room = op_binary(e, IR_OP_add, "add", room, value_number(atol, false, s), s);
-    Value near = op_binary(e, IR_OP_le, "compare", off, room, s),
-          same = op_binary(e, IR_OP_eq, "compare", a, b, s);
+    Value near = op_binary(e, IR_OP_le, "compare", off, room, s), same = op_binary(e, IR_OP_eq, "compare", a, b, s);
     return op_binary(e, IR_OP_or, "combine", near, same, s);
 }
 
@@ -52,8 +49,8 @@ void elab_assert(Elab *e, const AstStmt *s)
     v = to_tensor(e, v, IR_BOOL, s->span);
     if (v.kind == V_ERROR) return;
     if (v.type.dtype != IR_BOOL) {
-        Diag *d = diag_error(e->d, E0407, s->as.check.cond->span,
-                             "an assert wants a bool, found %s", value_text(e, &v));
+        Diag *d = diag_error(e->d, E0407, s->as.check.cond->span, "an assert wants a bool, found %s",
+                             value_text(e, &v));
         diag_help(e->d, d, "compare: `assert close(a, b, ulp = 8)`");
         return;
     }
@@ -64,9 +61,9 @@ void elab_assert(Elab *e, const AstStmt *s)
         if (v.kind == V_ERROR) return;
     }
     Value there = found_there(e, v.type.space, s->span);
-    if (there.kind == V_TENSOR) v = op_binary(e, IR_OP_or, "combine", op_unary(e, IR_OP_not, there, s->span), v, s->span);
-    const char *text =
-        arena_strndup(e->a, s->span.source->text + s->span.begin, s->span.end - s->span.begin);
+    if (there.kind == V_TENSOR)
+        v = op_binary(e, IR_OP_or, "combine", op_unary(e, IR_OP_not, there, s->span), v, s->span);
+    const char *text = arena_strndup(e->a, s->span.source->text + s->span.begin, s->span.end - s->span.begin);
     ir_result(e->m, e->f, arena_printf(e->a, "assert%u", e->f->results.n), v.id, IR_NONE);
     VEC_PUSH(e->a, &e->test->asserts, ((IrAssert){text, s->span}));
 }

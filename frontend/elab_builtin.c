@@ -2,8 +2,7 @@
 #include "frontend/sema.h"
 #include <math.h>
 
-/* ---- arguments ----------------------------------------------------------------------------------
- */
+/* ---- arguments ---------------------------------------------------------------------------------- */
 
 static bool want_args(Elab *e, const Call *c, uint32_t lo, uint32_t hi, const char *form)
 {
@@ -21,13 +20,13 @@ static const Value *arg(const Call *c, uint32_t i) { return &c->args[i].value; }
 
 static Value error_dim(Elab *e, const Value *v, const Value *which, Span s)
 {
-    Diag *d = diag_error(
-        e->d, E0207, span_or(which->span, s), "%s has no dim %s", value_text(e, v),
-        which->word ? arena_printf(e->a, "`%s`", which->word) : value_text(e, which));
+    Diag *d = diag_error(e->d, E0207, span_or(which->span, s), "%s has no dim %s", value_text(e, v),
+                         which->word ? arena_printf(e->a, "`%s`", which->word) : value_text(e, which));
     note_value(e, d, v);
     if (v->kind == V_TENSOR && v->type.n_dims == 0) diag_help(e->d, d, "it has no dims at all");
     else if (v->kind == V_TENSOR && which->kind == V_NUMBER)
-        diag_help(e->d, d, "a dim is meant by its name: give it one where the value is declared, as in `y: node[P] = ...`");
+        diag_help(e->d, d,
+                  "a dim is meant by its name: give it one where the value is declared, as in `y: node[P] = ...`");
     return value_error();
 }
 
@@ -37,8 +36,7 @@ static Value error_dim(Elab *e, const Value *v, const Value *which, Span s)
 static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static double sigmoid_of(double x) { return 1 / (1 + exp(-x)); }
 
-static Value unary(Elab *e, const Call *c, IrOpcode op, double (*on_number)(double),
-                   const char *form)
+static Value unary(Elab *e, const Call *c, IrOpcode op, double (*on_number)(double), const char *form)
 {
     if (!want_args(e, c, 1, 1, form)) return value_error();
     Value v = *arg(c, 0);
@@ -48,11 +46,8 @@ static Value unary(Elab *e, const Call *c, IrOpcode op, double (*on_number)(doub
         return value_number(on_number((double)n), false, c->span);
     return op_unary(e, op, v, c->span);
 }
-#define UNARY(name, on_number)                                                                     \
-    static Value builtin_##name(Elab *e, const Call *c)                                            \
-    {                                                                                              \
-        return unary(e, c, IR_OP_##name, on_number, #name "(x)");                                  \
-    }
+#define UNARY(name, on_number)                                                                                         \
+    static Value builtin_##name(Elab *e, const Call *c) { return unary(e, c, IR_OP_##name, on_number, #name "(x)"); }
 UNARY(exp, exp)
 UNARY(expm1, expm1)
 UNARY(log, log)
@@ -70,8 +65,7 @@ UNARY(floor, floor)
 static Value builtin_detach(Elab *e, const Call *c)
 {
     if (!want_args(e, c, 1, 1, "detach(x)")) return value_error();
-    return arg(c, 0)->kind == V_NUMBER ? *arg(c, 0)
-                                       : op_unary(e, IR_OP_detach, *arg(c, 0), c->span);
+    return arg(c, 0)->kind == V_NUMBER ? *arg(c, 0) : op_unary(e, IR_OP_detach, *arg(c, 0), c->span);
 }
 
 static Value builtin_float(Elab *e, const Call *c)
@@ -151,8 +145,7 @@ static Value reduce_dims(Elab *e, const Call *c, IrOpcode op, const char *form)
     if (v.kind != V_TENSOR) v = to_tensor(e, v, e->real, c->span);
     if (v.kind == V_ERROR) return v;
     IrType t = v.type;
-    for (int i = 0; i < t.n_dims && c->n == 1; i++)
-        v = op_reduce_dims(e, op, v, t.dims[i], c->span);
+    for (int i = 0; i < t.n_dims && c->n == 1; i++) v = op_reduce_dims(e, op, v, t.dims[i], c->span);
     for (uint32_t i = 1; i < c->n && v.kind == V_TENSOR; i++) {
         IrId dim = may_be_dim(arg(c, i)) ? dim_in(e, &v.type, arg(c, i)) : IR_NONE;
         if (dim == IR_NONE) return error_dim(e, &v, arg(c, i), c->span);
@@ -161,10 +154,7 @@ static Value reduce_dims(Elab *e, const Call *c, IrOpcode op, const char *form)
     return v;
 }
 
-static Value builtin_sum(Elab *e, const Call *c)
-{
-    return reduce_dims(e, c, IR_OP_sum_dims, "sum(x, D)");
-}
+static Value builtin_sum(Elab *e, const Call *c) { return reduce_dims(e, c, IR_OP_sum_dims, "sum(x, D)"); }
 
 /* max(a, b) element by element, max(x, D) over a dim. */
 static Value extreme(Elab *e, const Call *c, bool max)
@@ -173,8 +163,7 @@ static Value extreme(Elab *e, const Call *c, bool max)
     const char *form = max ? "max(a, b)` or `max(x, D)" : "min(a, b)` or `min(x, D)";
     if (c->n == 2 && arg(c, 0)->kind == V_NUMBER && arg(c, 1)->kind == V_NUMBER) {
         double a = arg(c, 0)->num, b = arg(c, 1)->num;
-        return value_number(max == (a > b) ? a : b, arg(c, 0)->is_int && arg(c, 1)->is_int,
-                            c->span);
+        return value_number(max == (a > b) ? a : b, arg(c, 0)->is_int && arg(c, 1)->is_int, c->span);
     }
     bool over = c->n != 2 || arg(c, 1)->kind == V_WORD;
     if (c->n == 2 && arg(c, 0)->kind == V_TENSOR && may_be_dim(arg(c, 1)))
@@ -191,16 +180,15 @@ static Value builtin_min(Elab *e, const Call *c) { return extreme(e, c, false); 
 static Value builtin_dot(Elab *e, const Call *c)
 {
     if (!want_args(e, c, 3, 3, "dot(a, b, D)")) return value_error();
-    Value a = to_tensor(e, *arg(c, 0), e->real, c->span),
-          b = to_tensor(e, *arg(c, 1), e->real, c->span);
+    Value a = to_tensor(e, *arg(c, 0), e->real, c->span), b = to_tensor(e, *arg(c, 1), e->real, c->span);
     if (a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
     IrId x = dim_in(e, &a.type, arg(c, 2)), y = dim_in(e, &b.type, arg(c, 2));
     if (x == IR_NONE) return error_dim(e, &a, arg(c, 2), c->span);
     if (y == IR_NONE) return error_dim(e, &b, arg(c, 2), c->span);
     if (x != y && !size_unify(&e->z, dim_size(e, x), dim_size(e, y), c->span)) {
-        diag_error(e->d, E0201, c->span, "dim %s of %s and of %s have sizes %s and %s",
-                   value_text(e, arg(c, 2)), value_text(e, &a), value_text(e, &b),
-                   size_text(&e->z, dim_size(e, x)), size_text(&e->z, dim_size(e, y)));
+        diag_error(e->d, E0201, c->span, "dim %s of %s and of %s have sizes %s and %s", value_text(e, arg(c, 2)),
+                   value_text(e, &a), value_text(e, &b), size_text(&e->z, dim_size(e, x)),
+                   size_text(&e->z, dim_size(e, y)));
         return value_error();
     }
     IrId dims[IR_MAX_DIMS];
@@ -214,8 +202,7 @@ static Value builtin_flatten(Elab *e, const Call *c)
     Value v = to_tensor(e, *arg(c, 0), e->real, c->span);
     if (v.kind == V_ERROR || v.type.n_dims == 1) return v;
     const Size *size = size_const(&e->z, 1);
-    for (int i = 0; i < v.type.n_dims; i++)
-        size = size_mul(&e->z, size, dim_size(e, v.type.dims[i]));
+    for (int i = 0; i < v.type.n_dims; i++) size = size_mul(&e->z, size, dim_size(e, v.type.dims[i]));
     IrId dim = dim_new(e, NULL, size, c->span);
     return op_reshape(e, v, &dim, 1);
 }
@@ -229,10 +216,8 @@ static bool dims_of_list(Elab *e, const Value *list, IrId *dims, uint32_t *n)
         const Value *v = &list->items[i];
         bool number = v->kind == V_NUMBER && v->dim == IR_NONE && v->num >= 1 && v->num < 1e15 &&
                       v->num == floor(v->num);
-        if (v->kind != V_DIM && !number && !(v->kind == V_NUMBER && v->dim != IR_NONE))
-            return false;
-        IrId dim =
-            number ? dim_new(e, v->word, size_const(&e->z, (int64_t)v->num), v->span) : v->dim;
+        if (v->kind != V_DIM && !number && !(v->kind == V_NUMBER && v->dim != IR_NONE)) return false;
+        IrId dim = number ? dim_new(e, v->word, size_const(&e->z, (int64_t)v->num), v->span) : v->dim;
         for (uint32_t k = 0; k < *n; k++)
             if (dims[k] == dim) return false;
         dims[(*n)++] = dim;
@@ -253,8 +238,7 @@ static Value builtin_reshape(Elab *e, const Call *c)
         return value_error();
     }
     const Size *from = size_const(&e->z, 1), *to = from;
-    for (int i = 0; i < v.type.n_dims; i++)
-        from = size_mul(&e->z, from, dim_size(e, v.type.dims[i]));
+    for (int i = 0; i < v.type.n_dims; i++) from = size_mul(&e->z, from, dim_size(e, v.type.dims[i]));
     for (uint32_t i = 0; i < n; i++) to = size_mul(&e->z, to, dim_size(e, dims[i]));
     if (size_unify(&e->z, from, to, c->span)) return op_reshape(e, v, dims, n);
     diag_error(e->d, E0201, c->span, "%s has %s elements, the new dims have %s", value_text(e, &v),
@@ -293,8 +277,7 @@ static Value builtin_iota(Elab *e, const Call *c)
         return value_error();
     }
     IrType t = {.dtype = IR_I64, .n_dims = 1, .dims = {dim}};
-    return value_tensor(op_add(e, IR_OP_iota, t, NULL, 0, (IrAttr){.dim = dim}, c->span), t,
-                        c->span);
+    return value_tensor(op_add(e, IR_OP_iota, t, NULL, 0, (IrAttr){.dim = dim}, c->span), t, c->span);
 }
 
 /* size(x, D), size(D), size(x) of a value with one dim, size of a list: a number. */
@@ -337,10 +320,7 @@ static Value widen(Elab *e, Value v, IrId space, const IrId *dims, uint32_t n, S
     return v;
 }
 
-static IrId last_dim(const Value *v)
-{
-    return v->type.n_dims ? v->type.dims[v->type.n_dims - 1] : IR_NONE;
-}
+static IrId last_dim(const Value *v) { return v->type.n_dims ? v->type.dims[v->type.n_dims - 1] : IR_NONE; }
 
 /* The other dims of all parts agree; each part's joined dim stays its own. */
 static bool cat_align(Elab *e, Value *parts, uint32_t n, const IrId *joined, Span s)
@@ -350,17 +330,14 @@ static bool cat_align(Elab *e, Value *parts, uint32_t n, const IrId *joined, Spa
         Value x = parts[0], y = parts[i];
         x.type.n_dims = y.type.n_dims = 0;
         for (int k = 0; k < parts[0].type.n_dims; k++)
-            if (parts[0].type.dims[k] != joined[0])
-                x.type.dims[x.type.n_dims++] = parts[0].type.dims[k];
+            if (parts[0].type.dims[k] != joined[0]) x.type.dims[x.type.n_dims++] = parts[0].type.dims[k];
         for (int k = 0; k < parts[i].type.n_dims; k++)
-            if (parts[i].type.dims[k] != joined[i])
-                y.type.dims[y.type.n_dims++] = parts[i].type.dims[k];
+            if (parts[i].type.dims[k] != joined[i]) y.type.dims[y.type.n_dims++] = parts[i].type.dims[k];
         if (x.type.n_dims != y.type.n_dims) continue; /* broadcast later */
         for (int k = 0; k < y.type.n_dims; k++)
             if (dims_named_apart(e, x.type.dims[k], y.type.dims[k]) ||
                 !size_unify(&e->z, dim_size(e, x.type.dims[k]), dim_size(e, y.type.dims[k]), s)) {
-                diag_error(e->d, E0201, s, "cannot join %s and %s", value_text(e, &parts[0]),
-                           value_text(e, &parts[i]));
+                diag_error(e->d, E0201, s, "cannot join %s and %s", value_text(e, &parts[0]), value_text(e, &parts[i]));
                 return false;
             }
         memcpy(a, x.type.dims, sizeof a);
@@ -381,8 +358,7 @@ static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
         parts[i] = to_tensor(e, parts[i], e->real, s);
         if (parts[i].kind == V_ERROR) return value_error();
         if (parts[i].type.dtype != parts[0].type.dtype) {
-            diag_error(e->d, E0206, s, "cannot join %s and %s", value_text(e, &parts[0]),
-                       value_text(e, &parts[i]));
+            diag_error(e->d, E0206, s, "cannot join %s and %s", value_text(e, &parts[0]), value_text(e, &parts[i]));
             return value_error();
         }
         if (last_dim(&parts[i]) == IR_NONE) { /* one number: a dim of size 1 */
@@ -393,8 +369,8 @@ static Value cat_values(Elab *e, Value *parts, uint32_t n, Span s)
         if (parts[i].type.space == IR_UNIT) continue;
         if (space == IR_UNIT) space = parts[i].type.space;
         if (space == parts[i].type.space) continue;
-        Diag *d = diag_error(e->d, E0203, parts[i].span, "cannot join %s and %s",
-                             value_text(e, &parts[0]), value_text(e, &parts[i]));
+        Diag *d = diag_error(e->d, E0203, parts[i].span, "cannot join %s and %s", value_text(e, &parts[0]),
+                             value_text(e, &parts[i]));
         diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
         return value_error();
     }
@@ -508,7 +484,8 @@ static Value builtin_id(Elab *e, const Call *c)
     return value_tensor(op_add(e, IR_OP_element, t, NULL, 0, (IrAttr){0}, c->span), t, c->span);
 }
 
-/* The place of each element's value among those with the same image under a map; IR_NONE: the value is in no such domain. */
+/* The place of each element's value among those with the same image under a map; IR_NONE: the value is in no such
+   domain. */
 static Value rank_via(Elab *e, const Call *c, IrId map, const char *form)
 {
     if (!want_args(e, c, 1, 1, form)) return value_error();
@@ -537,7 +514,8 @@ static IrId space_of_call(const Call *c)
     return c->n && c->args[0].value.kind == V_TENSOR ? c->args[0].value.type.space : IR_UNIT;
 }
 
-/* Ranks of edges that may lead nowhere, again among those that lead somewhere: the others come last, whatever their values. */
+/* Ranks of edges that may lead nowhere, again among those that lead somewhere: the others come last, whatever their
+   values. */
 static Value rank_there(Elab *e, const Call *c, IrId map, const char *form)
 {
     Value rank = rank_via(e, c, map, form), there = found_there(e, space_of_call(c), c->span);
@@ -591,12 +569,14 @@ static const struct {
     Builtin run;
 } builtins[] = {
 #define ROW(name) {#name, builtin_##name},
-    ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(sqrt) ROW(tanh) ROW(sigmoid) ROW(erf) ROW(sin)
-        ROW(cos) ROW(abs) ROW(sign) ROW(floor) ROW(detach) ROW(float) ROW(int) ROW(pow) ROW(mod)
-            ROW(where) ROW(grad) ROW(sum) ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape)
-                ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn) ROW(rand) ROW(ones)
-                    ROW(zeros) ROW(eye) ROW(id) ROW(rank_in) ROW(rank_out) ROW(rank_all) ROW(rank_readout) ROW(self_loops) ROW(reverse)
-                    ROW(line) ROW(siblings) ROW(complete) ROW(knn) ROW(select) ROW(negatives) ROW(permutation) ROW(random_graph) ROW(close) ROW(require)
+    /* clang-format off */
+    ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(sqrt) ROW(tanh) ROW(sigmoid) ROW(erf) ROW(sin) ROW(cos) ROW(abs)
+    ROW(sign) ROW(floor) ROW(detach) ROW(float) ROW(int) ROW(pow) ROW(mod) ROW(where) ROW(grad) ROW(sum)
+    ROW(max) ROW(min) ROW(dot) ROW(flatten) ROW(reshape) ROW(transpose) ROW(iota) ROW(size) ROW(cat) ROW(randn)
+    ROW(rand) ROW(ones) ROW(zeros) ROW(eye) ROW(id) ROW(rank_in) ROW(rank_out) ROW(rank_all) ROW(rank_readout)
+    ROW(self_loops) ROW(reverse) ROW(line) ROW(siblings) ROW(complete) ROW(knn) ROW(select) ROW(negatives)
+    ROW(permutation) ROW(random_graph) ROW(close) ROW(require)
+/* clang-format on */
 #undef ROW
 };
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };

@@ -1,16 +1,16 @@
-/* Calls: binding arguments, running a definition's body in a frame of its own, instances of layers.
- */
+/* Calls: binding arguments, running a definition's body in a frame of its own, instances of layers. */
 #include "frontend/sema.h"
 
 /* ---- names of instances
  * -------------------------------------------------------------------------- */
 
-/* Whose names they are: those of the layer at hand. Functions and reducers own none, and two calls of one must not share
-   parameters. */
+/* Whose names they are: those of the layer at hand. Functions and reducers own none, and two calls of one must not
+   share parameters. */
 static Frame *owner_of(const Elab *e)
 {
     Frame *f = e->frame;
-    while (f->caller && f->def && f->def->decl->kind != AST_DECL_LAYER && f->def->decl->kind != AST_DECL_MODEL) f = f->caller;
+    while (f->caller && f->def && f->def->decl->kind != AST_DECL_LAYER && f->def->decl->kind != AST_DECL_MODEL)
+        f = f->caller;
     return f;
 }
 
@@ -23,8 +23,7 @@ static void child_claim(Elab *e, const char *name, const Instance *it, Span s)
         return;
     }
     if (other == it) return;
-    Diag *d = diag_error(e->d, E0303, s,
-                         "two layers are named `%s`; their parameters would share names", name);
+    Diag *d = diag_error(e->d, E0303, s, "two layers are named `%s`; their parameters would share names", name);
     if (other->span.source) diag_note(e->d, d, other->span, "the other one");
 }
 
@@ -113,8 +112,7 @@ static const char *argument_list(Elab *e, const AstSignature *sig)
     return out.n ? strbuf_cstr(&out) : "no arguments";
 }
 
-static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled *f,
-                       const char *name, Value v, Span s)
+static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled *f, const char *name, Value v, Span s)
 {
     for (uint32_t i = 0; i < sig->n_params; i++) {
         if (strcmp(sig->params[i].name.text, name)) continue;
@@ -125,14 +123,14 @@ static bool fill_named(Elab *e, const Def *def, const AstSignature *sig, Filled 
     }
     if (signature_has_dim(sig, name)) {
         for (uint32_t i = 0; i < f->dims.n; i++)
-            if (!strcmp(f->dims.data[i].name, name)) return diag_error(e->d, E0302, s, "`%s` is given twice", name), false;
+            if (!strcmp(f->dims.data[i].name, name))
+                return diag_error(e->d, E0302, s, "`%s` is given twice", name), false;
         VEC_PUSH(e->a, &f->dims, ((BoundArg){name, memcpy(ARENA_NEW(e->a, Value), &v, sizeof v)}));
         return true;
     }
     const char **names = ARENA_ARRAY(e->a, const char *, sig->n_params + 1);
     for (uint32_t i = 0; i < sig->n_params; i++) names[i] = sig->params[i].name.text;
-    Diag *d =
-        diag_error(e->d, E0302, s, "%s `%s` has no argument `%s`", def_kind(def), def->name, name);
+    Diag *d = diag_error(e->d, E0302, s, "%s `%s` has no argument `%s`", def_kind(def), def->name, name);
     if (!diag_suggest(e->d, d, name_span(s, name), name, names, sig->n_params))
         diag_help(e->d, d, "it has %s", argument_list(e, sig));
     return false;
@@ -146,12 +144,11 @@ static bool takes(const Def *def, const AstParam *p, const Value *v, bool late)
 {
     bool layer = def->decl->kind == AST_DECL_LAYER || def->decl->kind == AST_DECL_MODEL;
     bool number = v->kind == V_NUMBER || v->kind == V_DIM || v->kind == V_BOOL;
-    return !layer || !p->type || !p->type->space.text || !value_is_static(v) ||
-           v->kind == V_TUPLE || v->kind == V_NONE || (late && number && is_row_scalar(p->type));
+    return !layer || !p->type || !p->type->space.text || !value_is_static(v) || v->kind == V_TUPLE ||
+           v->kind == V_NONE || (late && number && is_row_scalar(p->type));
 }
 
-static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Filled *f, Value v,
-                            Span s)
+static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Filled *f, Value v, Span s)
 {
     for (uint32_t i = 0; i < 2 * sig->n_params; i++) {
         uint32_t k = i % sig->n_params;
@@ -160,14 +157,14 @@ static bool fill_positional(Elab *e, const Def *def, const AstSignature *sig, Fi
         f->values[k] = v;
         return true;
     }
-    Diag *d = diag_error(e->d, E0302, s, "too many arguments for %s `%s`, which takes %u",
-                         def_kind(def), def->name, sig->n_params);
+    Diag *d = diag_error(e->d, E0302, s, "too many arguments for %s `%s`, which takes %u", def_kind(def), def->name,
+                         sig->n_params);
     diag_note(e->d, d, def->decl->name.span, "defined here");
     return false;
 }
 
-static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
-                      uint32_t n_bound, const Call *c, Filled *f)
+static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound,
+                      const Call *c, Filled *f)
 {
     f->values = ARENA_ARRAY(e->a, Value, sig->n_params + 1);
     f->given = ARENA_ARRAY(e->a, bool, sig->n_params + 1);
@@ -175,10 +172,8 @@ static bool fill_args(Elab *e, const Def *def, const AstSignature *sig, const Bo
         if (c->args[i].value.kind == V_ERROR) return false;
     for (uint32_t i = 0; i < n_bound; i++) { /* of an instance; a call may override */
         bool again = false;
-        for (uint32_t k = 0; k < c->n; k++)
-            again |= c->args[k].name && !strcmp(c->args[k].name, bound[i].name);
-        if (!again && !fill_named(e, def, sig, f, bound[i].name, *bound[i].value, c->span))
-            return false;
+        for (uint32_t k = 0; k < c->n; k++) again |= c->args[k].name && !strcmp(c->args[k].name, bound[i].name);
+        if (!again && !fill_named(e, def, sig, f, bound[i].name, *bound[i].value, c->span)) return false;
     }
     for (int named = 0; named < 2; named++)
         for (uint32_t i = 0; i < c->n; i++) {
@@ -206,8 +201,7 @@ static const AstParam *missing(const AstSignature *sig, const Filled *f)
 static void declare_expr(Elab *e, const AstExpr *x)
 {
     if (x->kind == AST_EXPR_NAME) strmap_put(&e->frame->declared, x->as.name.text, e);
-    if (x->kind == AST_EXPR_BINARY)
-        declare_expr(e, x->as.binary.left), declare_expr(e, x->as.binary.right);
+    if (x->kind == AST_EXPR_BINARY) declare_expr(e, x->as.binary.left), declare_expr(e, x->as.binary.right);
 }
 
 static void declare_type(Elab *e, const AstType *t)
@@ -243,12 +237,10 @@ static bool bind_param(Elab *e, const Def *def, const AstParam *p, const Filled 
 static bool bind_params(Elab *e, const Def *def, const AstSignature *sig, const Filled *f)
 {
     bool ok = true;
-    for (uint32_t i = 0; i < f->dims.n; i++)
-        scope_set(e, f->dims.data[i].name, *f->dims.data[i].value);
+    for (uint32_t i = 0; i < f->dims.n; i++) scope_set(e, f->dims.data[i].name, *f->dims.data[i].value);
     for (int typed = 0; typed < 2; typed++)
         for (uint32_t i = 0; i < sig->n_params; i++)
-            if ((sig->params[i].type != NULL) == typed)
-                ok &= bind_param(e, def, &sig->params[i], f, i);
+            if ((sig->params[i].type != NULL) == typed) ok &= bind_param(e, def, &sig->params[i], f, i);
     return ok;
 }
 
@@ -347,18 +339,15 @@ static Value run_body(Elab *e, const Def *def)
     const AstFunction *fn = &def->decl->as.function;
     Frame *f = e->frame;
     const Value *given = arguments_of(e, &fn->sig);
-    if (fn->expr)
-        f->result = elab_expr(e, fn->expr);
+    if (fn->expr) f->result = elab_expr(e, fn->expr);
     else if (!f->returned) {
         Value last = elab_block(e, &fn->body);
         if (!f->returned) f->result = last;
     }
     Value v = f->result;
-    if (v.kind == V_WORD && fn->sig.result)
-        return error_unknown_name(e, v.word, v.span), value_error();
+    if (v.kind == V_WORD && fn->sig.result) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind == V_NONE && fn->sig.result) {
-        diag_error(e->d, E0310, def->decl->name.span, "%s `%s` returns nothing", def_kind(def),
-                   def->name);
+        diag_error(e->d, E0310, def->decl->name.span, "%s `%s` returns nothing", def_kind(def), def->name);
         return value_error();
     }
     if (fn->sig.result && v.kind != V_ERROR)
@@ -402,13 +391,18 @@ static Value waiting(Elab *e, const Def *def, const AstSignature *sig, const Fil
         if (f->given[i]) VEC_PUSH(e->a, &args, ((BoundArg){sig->params[i].name.text, &f->values[i]}));
     for (uint32_t i = 0; i < f->dims.n; i++) VEC_PUSH(e->a, &args, f->dims.data[i]);
     if (def->decl->kind == AST_DECL_FN || def->decl->kind == AST_DECL_MESSAGE)
-        return (Value){.kind = V_DEF, .def = def, .word = def->name, .args = args.data, .n_args = args.n, .span = s, .dim = IR_NONE};
+        return (Value){.kind = V_DEF,
+                       .def = def,
+                       .word = def->name,
+                       .args = args.data,
+                       .n_args = args.n,
+                       .span = s,
+                       .dim = IR_NONE};
     Instance *it = instance_new(e, def, args.data, args.n, s);
     return (Value){.kind = V_INSTANCE, .instance = it, .span = s, .dim = IR_NONE};
 }
 
-Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c,
-               const char *path)
+Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path)
 {
     const AstSignature *sig = &def->decl->as.function.sig;
     Filled f = {0};
@@ -418,8 +412,8 @@ Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound,
     const AstParam *lacks = missing(sig, &f);
     if (lacks && !path && (layer || options_alone(c))) return waiting(e, def, sig, &f, c->span);
     if (lacks) {
-        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def),
-                             def->name, lacks->name.text);
+        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def), def->name,
+                             lacks->name.text);
         diag_note(e->d, d, lacks->span, "declared here");
         return value_error();
     }
@@ -427,16 +421,16 @@ Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound,
     return call_filled(e, def, &f, c->span, path);
 }
 
-bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
-                 uint32_t n_bound, const Call *c)
+bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound,
+                 const Call *c)
 {
     Filled f = {0};
     ((Def *)(uintptr_t)def)->used = true;
     if (!fill_args(e, def, sig, bound, n_bound, c, &f)) return false;
     const AstParam *lacks = missing(sig, &f);
     if (lacks) {
-        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def),
-                             def->name, lacks->name.text);
+        Diag *d = diag_error(e->d, E0302, c->span, "%s `%s` wants argument `%s`", def_kind(def), def->name,
+                             lacks->name.text);
         diag_note(e->d, d, lacks->span, "declared here");
         return false;
     }
@@ -474,8 +468,7 @@ static Value reducer_named(Elab *e, const char *name, Span s)
 static Value call_named(Elab *e, const Value *v, const Call *c)
 {
     AstDeclKind kind = v->def ? v->def->decl->kind : AST_DECL_TEST;
-    if (kind == AST_DECL_MESSAGE || kind == AST_DECL_FN || kind == AST_DECL_LAYER ||
-        kind == AST_DECL_MODEL)
+    if (kind == AST_DECL_MESSAGE || kind == AST_DECL_FN || kind == AST_DECL_LAYER || kind == AST_DECL_MODEL)
         return call_def(e, v->def, v->args, v->n_args, c, NULL);
     Builtin b = builtin_find(v->word);
     if (b) return b(e, c);
@@ -541,16 +534,12 @@ Value elab_call(Elab *e, const AstExpr *x)
     Value callee = elab_expr(e, x->as.call.callee);
     for (uint32_t i = 0; i < x->as.call.n_args; i++) {
         const AstArg *a = &x->as.call.args[i];
-        args[i] = (CallArg){
-            .name = a->name.text, .word = a->word.text, .value = elab_expr(e, a->value), .ast = a};
+        args[i] = (CallArg){.name = a->name.text, .word = a->word.text, .value = elab_expr(e, a->value), .ast = a};
         if (a->by) {
             Diag *d = diag_error(e->d, E0302, a->by->span, "an argument takes no `by`");
             diag_help(e->d, d, "`sum_in(m, by = rel)` has a key; `select` and `knn` go by the graphs of a batch");
         }
-        if (a->on)
-            diag_error(e->d, E0404, a->on->span,
-                       "`on` limits an option of an optimizer, in a train block");
+        if (a->on) diag_error(e->d, E0404, a->on->span, "`on` limits an option of an optimizer, in a train block");
     }
-    return call_value(e, callee,
-                      &(Call){.ast = x, .span = x->span, .args = args, .n = x->as.call.n_args});
+    return call_value(e, callee, &(Call){.ast = x, .span = x->span, .args = args, .n = x->as.call.n_args});
 }

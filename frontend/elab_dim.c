@@ -6,7 +6,8 @@
 /* A place in the standard library as that of the call that led there. */
 static Span user_place(const Elab *e, Span s)
 {
-    for (const Frame *f = e->frame; f && f->def && f->def->is_std && s.source == f->def->decl->span.source; f = f->caller)
+    for (const Frame *f = e->frame; f && f->def && f->def->is_std && s.source == f->def->decl->span.source;
+         f = f->caller)
         s = f->call;
     return s;
 }
@@ -36,10 +37,8 @@ static const Size *free_size(Elab *e, const char *name, Span s)
     double given;
     if (!set_find(e, name, &given)) return size;
     if (given < 1 || given != floor(given) || given > 1e15)
-        diag_error(e->d, E0211, s, "`--set %s=%g`: a dim's size is a positive whole number", name,
-                   given);
-    else
-        size_unify(&e->z, size, size_const(&e->z, (int64_t)given), s);
+        diag_error(e->d, E0211, s, "`--set %s=%g`: a dim's size is a positive whole number", name, given);
+    else size_unify(&e->z, size, size_const(&e->z, (int64_t)given), s);
     return size;
 }
 
@@ -52,8 +51,8 @@ static const Size *new_size(Elab *e, const char *name, Span s)
     return size_var(&e->z, name, e->frame->new_dims == DIMS_RIGID ? SIZE_RIGID : SIZE_HOLE, user_place(e, s));
 }
 
-/* The size that a static variable gives to the dim of its name; NULL: none, where it is not given, or a word, as W in `O = W`: what
-   it is made of tells its size. */
+/* The size that a static variable gives to the dim of its name; NULL: none, where it is not given, or a word, as W in
+   `O = W`: what it is made of tells its size. */
 static const Size *static_size(Elab *e, const Value *v, const char *name, Span s)
 {
     bool strange = v->kind == V_LIST || v->kind == V_BOOL;
@@ -80,14 +79,13 @@ IrId dim_symbol(Elab *e, const char *name, Span s)
         if (!strcmp(sym->name, name)) return sym->id;
     const Binding *b = scope_find(e->frame, name);
     Value constant;
-    const Size *size = b                                        ? static_size(e, &b->value, name, s)
+    const Size *size = b                                       ? static_size(e, &b->value, name, s)
                        : constant_value(e, name, s, &constant) ? static_size(e, &constant, name, s)
-                                                                : NULL;
-    IrId dim = dim_new(e, name, size ? size : new_size(e, name, s), size && b && b->value.span.source ? b->value.span : s);
-    if (b && b->value.kind == V_DIM)
-        e->dims.data[dim].origin = b->value.dim;
-    else if (b && b->value.kind == V_NUMBER)
-        e->dims.data[dim].origin = b->value.dim;
+                                                               : NULL;
+    IrId dim = dim_new(e, name, size ? size : new_size(e, name, s),
+                       size && b && b->value.span.source ? b->value.span : s);
+    if (b && b->value.kind == V_DIM) e->dims.data[dim].origin = b->value.dim;
+    else if (b && b->value.kind == V_NUMBER) e->dims.data[dim].origin = b->value.dim;
     dim_bind(e, name, dim, true);
     return dim;
 }
@@ -100,9 +98,7 @@ static const Size *size_arithmetic(Elab *e, const AstExpr *x, const Size *a, con
     case AST_MUL: return size_mul(&e->z, a, b);
     case AST_DIV: {
         const Size *q = size_div(&e->z, a, b);
-        if (!q)
-            diag_error(e->d, E0211, x->span, "%s does not divide %s", size_text(&e->z, b),
-                       size_text(&e->z, a));
+        if (!q) diag_error(e->d, E0211, x->span, "%s does not divide %s", size_text(&e->z, b), size_text(&e->z, a));
         return q;
     }
     default: diag_error(e->d, E0211, x->as.binary.op_span, "dims know + - * / only"); return NULL;
@@ -127,14 +123,11 @@ const Size *size_of_expr(Elab *e, const AstExpr *x)
     switch (x->kind) {
     case AST_EXPR_NAME: return dim_size(e, dim_symbol(e, x->as.name.text, x->span));
     case AST_EXPR_NUMBER:
-        if (x->as.number.is_int && x->as.number.int_value > 0)
-            return size_const(&e->z, x->as.number.int_value);
+        if (x->as.number.is_int && x->as.number.int_value > 0) return size_const(&e->z, x->as.number.int_value);
         diag_error(e->d, E0211, x->span, "a dim's size is a positive whole number");
         return NULL;
     case AST_EXPR_BINARY: return size_of_binary(e, x);
-    case AST_EXPR_REST:
-        diag_error(e->d, E0211, x->span, "`...` is several dims, which have no one size");
-        return NULL;
+    case AST_EXPR_REST: diag_error(e->d, E0211, x->span, "`...` is several dims, which have no one size"); return NULL;
     default: break;
     }
     Value v = elab_expr(e, x);
@@ -162,7 +155,6 @@ IrId dim_in(Elab *e, const IrType *t, const Value *which)
     for (int i = t->n_dims - 1; i >= 0; i--)
         if (dim_is_named(e, t->dims[i], which->word)) return t->dims[i];
     for (int i = t->n_dims - 1; i >= 0; i--)
-        if (which->dim != IR_NONE && dim_is_named(e, t->dims[i], e->dims.data[which->dim].label))
-            return t->dims[i];
+        if (which->dim != IR_NONE && dim_is_named(e, t->dims[i], e->dims.data[which->dim].label)) return t->dims[i];
     return IR_NONE;
 }

@@ -76,13 +76,12 @@ bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_b
         bool given = bound_find(bound, n_bound, p->name.text) != NULL;
         if (!p->type && p->init && !given) scope_set(e, p->name.text, elab_expr(e, p->init));
         if (p->type || p->init || given) continue;
-        diag_error(e->d, E0302, p->span, "%s `%s` needs a value for `%s` to be built",
-                   def_kind(entry), entry->name, p->name.text);
+        diag_error(e->d, E0302, p->span, "%s `%s` needs a value for `%s` to be built", def_kind(entry), entry->name,
+                   p->name.text);
         ok = false;
     }
     for (uint32_t i = 0; i < sig->n_params; i++)
-        if (is_input(e, &sig->params[i]) &&
-            sig->params[i].type->domain_var) /* exported: over the nodes */
+        if (is_input(e, &sig->params[i]) && sig->params[i].type->domain_var) /* exported: over the nodes */
             domain_bind(e, sig->params[i].type->space.text, graph_ir(e, f->graph)->src_space);
     for (uint32_t i = 0; i < sig->n_params; i++)
         if (is_input(e, &sig->params[i])) ok &= declare_input(e, &sig->params[i]);
@@ -99,11 +98,9 @@ Value call_entry(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bo
     for (uint32_t i = 0; i < sig->n_params; i++) {
         const AstParam *p = &sig->params[i];
         if (!is_input(e, p)) continue;
-        args[n++] = (CallArg){.name = p->name.text,
-                              .value = input_value(e, p)};
+        args[n++] = (CallArg){.name = p->name.text, .value = input_value(e, p)};
     }
-    return call_def(e, entry, bound, n_bound,
-                    &(Call){.span = entry->decl->name.span, .args = args, .n = n}, "");
+    return call_def(e, entry, bound, n_bound, &(Call){.span = entry->decl->name.span, .args = args, .n = n}, "");
 }
 
 typedef struct Outputs {
@@ -117,8 +114,7 @@ static bool entry_outputs(Elab *e, const Def *entry, Value v, Outputs *out)
     *out = (Outputs){items, v.kind == V_TUPLE ? v.n : 1};
     bool ok = true;
     for (uint32_t i = 0; i < out->n; i++) {
-        items[i] =
-            to_tensor(e, v.kind == V_TUPLE ? v.items[i] : v, e->real, entry->decl->name.span);
+        items[i] = to_tensor(e, v.kind == V_TUPLE ? v.items[i] : v, e->real, entry->decl->name.span);
         ok &= items[i].kind == V_TENSOR;
     }
     return ok;
@@ -168,16 +164,14 @@ void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound
                      .type = e->outputs.data[i]};
         Value cot = value_tensor(ir_arg(e->m, e->f, arg), arg.type, s);
         cot = op_reshape(e, cot, out.items[i].type.dims, out.items[i].type.n_dims);
-        Value term =
-            sum_everything(e, op_binary(e, IR_OP_mul, "multiply", out.items[i], cot, s), s);
+        Value term = sum_everything(e, op_binary(e, IR_OP_mul, "multiply", out.items[i], cot, s), s);
         sum = sum.kind == V_TENSOR ? op_binary(e, IR_OP_add, "add", sum, term, s) : term;
     }
     for (uint32_t i = 0; sum.kind == V_TENSOR && i < e->func_args.n; i++) {
         const IrTensor *t = &e->m->tensors.data[e->func_args.data[i].tensor];
         if (!ir_dtype_is_float(t->type.dtype) || t->kind == IR_HYPER) continue;
         Value g = op_grad(e, sum, value_tensor(e->func_args.data[i].value, t->type, s), s);
-        if (g.kind == V_TENSOR)
-            ir_result(e->m, e->f, arena_printf(e->a, "grad.%s", t->name), g.id, IR_NONE);
+        if (g.kind == V_TENSOR) ir_result(e->m, e->f, arena_printf(e->a, "grad.%s", t->name), g.id, IR_NONE);
     }
     frame_pop(e);
 }

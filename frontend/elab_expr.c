@@ -6,8 +6,7 @@ static Value elab_items(Elab *e, const AstExpr *x, ValueKind kind)
 {
     Value *items = ARENA_ARRAY(e->a, Value, x->as.list.n + 1);
     for (uint32_t i = 0; i < x->as.list.n; i++) items[i] = elab_expr(e, x->as.list.items[i]);
-    return (Value){
-        .kind = kind, .items = items, .n = x->as.list.n, .span = x->span, .dim = IR_NONE};
+    return (Value){.kind = kind, .items = items, .n = x->as.list.n, .span = x->span, .dim = IR_NONE};
 }
 
 static Value elab_unary(Elab *e, const AstExpr *x)
@@ -24,8 +23,7 @@ static Value elab_binary(Elab *e, const AstExpr *x)
 {
     Value a = elab_expr(e, x->as.binary.left);
     AstBinaryOp op = x->as.binary.op;
-    if (a.kind == V_BOOL && ((op == AST_AND && a.num == 0) || (op == AST_OR && a.num != 0)))
-        return a;
+    if (a.kind == V_BOOL && ((op == AST_AND && a.num == 0) || (op == AST_OR && a.num != 0))) return a;
     return binary_values(e, op, a, elab_expr(e, x->as.binary.right), x->span);
 }
 
@@ -35,11 +33,9 @@ bool elab_truth(Elab *e, const AstExpr *x, bool *out)
     if (v.kind == V_BOOL) return *out = v.num != 0, true;
     if (v.kind == V_ERROR) return false;
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), false;
-    Diag *d =
-        diag_error(e->d, E0304, x->span, "the condition is %s, wanted a bool known at compile time",
-                   value_text(e, &v));
-    if (v.kind == V_TENSOR)
-        diag_help(e->d, d, "choose element by element with `where(cond, a, b)`");
+    Diag *d = diag_error(e->d, E0304, x->span, "the condition is %s, wanted a bool known at compile time",
+                         value_text(e, &v));
+    if (v.kind == V_TENSOR) diag_help(e->d, d, "choose element by element with `where(cond, a, b)`");
     return false;
 }
 
@@ -54,13 +50,10 @@ static bool whole_number(Elab *e, Value v, Span s, int64_t *out)
 {
     int64_t n = 0;
     if (v.kind == V_DIM && size_value(&e->z, dim_size(e, v.dim), &n)) return *out = n, true;
-    if (v.kind == V_NUMBER && v.num == floor(v.num) && fabs(v.num) < 1e9)
-        return *out = (int64_t)v.num, true;
-    if (v.kind == V_WORD)
-        error_unknown_name(e, v.word, v.span);
+    if (v.kind == V_NUMBER && v.num == floor(v.num) && fabs(v.num) < 1e9) return *out = (int64_t)v.num, true;
+    if (v.kind == V_WORD) error_unknown_name(e, v.word, v.span);
     else if (v.kind != V_ERROR)
-        diag_error(e->d, E0304, s, "found %s, wanted a whole number known at compile time",
-                   value_text(e, &v));
+        diag_error(e->d, E0304, s, "found %s, wanted a whole number known at compile time", value_text(e, &v));
     return false;
 }
 
@@ -87,8 +80,7 @@ static Value elab_for(Elab *e, const AstExpr *x)
     Values out = {0};
     if (in->kind == AST_EXPR_RANGE) {
         int64_t a, b;
-        if (!loop_number(e, in->as.binary.left, &a) || !loop_number(e, in->as.binary.right, &b))
-            return value_error();
+        if (!loop_number(e, in->as.binary.left, &a) || !loop_number(e, in->as.binary.right, &b)) return value_error();
         Span outer = e->loop;
         e->loop = in->span;
         for (int64_t i = a; i < b && elab_spend(e, in->span) && loop_goes_on(e, errors); i++)
@@ -98,12 +90,10 @@ static Value elab_for(Elab *e, const AstExpr *x)
         Value list = elab_expr(e, in);
         if (list.kind == V_ERROR) return list;
         if (list.kind != V_LIST && list.kind != V_TUPLE) {
-            diag_error(e->d, E0304, in->span, "found %s, wanted a range or a list",
-                       value_text(e, &list));
+            diag_error(e->d, E0304, in->span, "found %s, wanted a range or a list", value_text(e, &list));
             return value_error();
         }
-        for (uint32_t i = 0; i < list.n && loop_goes_on(e, errors); i++)
-            loop_turn(e, x, list.items[i], &out);
+        for (uint32_t i = 0; i < list.n && loop_goes_on(e, errors); i++) loop_turn(e, x, list.items[i], &out);
     }
     if (e->d->n_errors != errors) return value_error();
     return (Value){.kind = V_LIST, .items = out.data, .n = out.n, .span = x->span, .dim = IR_NONE};
@@ -114,13 +104,12 @@ static Value data_or_state(Elab *e, const Value *v, const AstName *name)
     if (v->kind == V_DATA) return data_member(e, name->text, name->span);
     if (v->kind == V_INSTANCE) return instance_slot(e, v->instance, name);
     if (v->kind == V_DEF)
-        diag_error(e->d, E0204, name->span, "%s owns nothing: an instance does, `first = %s(...)`", value_text(e, v), v->word);
-    else if (v->kind == V_WORD)
-        error_unknown_name(e, v->word, v->span);
+        diag_error(e->d, E0204, name->span, "%s owns nothing: an instance does, `first = %s(...)`", value_text(e, v),
+                   v->word);
+    else if (v->kind == V_WORD) error_unknown_name(e, v->word, v->span);
     else {
         static const char *const words[] = {"src", "dst", "graph"};
-        Diag *d = diag_error(e->d, E0204, name->span, "%s has no member `%s`", value_text(e, v),
-                             name->text);
+        Diag *d = diag_error(e->d, E0204, name->span, "%s has no member `%s`", value_text(e, v), name->text);
         diag_suggest(e->d, d, name->span, name->text, words, 3);
     }
     return value_error();
@@ -142,8 +131,7 @@ Value elab_member(Elab *e, const AstExpr *x)
     return data_or_state(e, &v, &x->as.member.name);
 }
 
-/* ---- x[a..b], list[i], edge[3] ------------------------------------------------------------------
- */
+/* ---- x[a..b], list[i], edge[3] ------------------------------------------------------------------ */
 
 static Value index_list(Elab *e, const AstExpr *x, Value list)
 {
@@ -165,14 +153,12 @@ static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at, const Valu
     int64_t a, b, size = INT64_MAX;
     bool range = at->kind == AST_EXPR_RANGE;
     if (range ? !loop_number(e, at->as.binary.left, &a) : !whole_number(e, *only, at->span, &a)) return value_error();
-    if (!range)
-        b = a + 1;
-    else if (!loop_number(e, at->as.binary.right, &b))
-        return value_error();
+    if (!range) b = a + 1;
+    else if (!loop_number(e, at->as.binary.right, &b)) return value_error();
     bool known = size_value(&e->z, dim_size(e, dim), &size);
     if (a < 0 || b <= a || (known && b > size)) {
-        diag_error(e->d, E0211, at->span, "elements %lld..%lld of a dim of size %s", (long long)a,
-                   (long long)b, size_text(&e->z, dim_size(e, dim)));
+        diag_error(e->d, E0211, at->span, "elements %lld..%lld of a dim of size %s", (long long)a, (long long)b,
+                   size_text(&e->z, dim_size(e, dim)));
         return value_error();
     }
     if (range && a == 0 && b == size) return v;
@@ -183,16 +169,12 @@ static Value slice_dim(Elab *e, Value v, IrId dim, const AstExpr *at, const Valu
         if (t.dims[i] == dim) t.dims[i] = part;
         if (t.dims[i] != part || range) rest[n++] = t.dims[i];
     }
-    Value r = value_tensor(
-        op_add(e, IR_OP_slice, t, &v.id, 1, (IrAttr){.i = a, .dim = dim}, at->span), t, at->span);
+    Value r = value_tensor(op_add(e, IR_OP_slice, t, &v.id, 1, (IrAttr){.i = a, .dim = dim}, at->span), t, at->span);
     return op_reshape(e, r, rest, n);
 }
 
 /* Rows of a table: one value stands for the first dim. */
-static bool is_table_index(AstExprs at, const Value *first)
-{
-    return at.n == 1 && first->kind == V_TENSOR;
-}
+static bool is_table_index(AstExprs at, const Value *first) { return at.n == 1 && first->kind == V_TENSOR; }
 
 /* One index per dim; `...` stands for as many whole dims as are left. */
 static Value index_tensor(Elab *e, const AstExpr *x, Value v)
@@ -208,10 +190,11 @@ static Value index_tensor(Elab *e, const AstExpr *x, Value v)
     if (at.n == 1 && places[0].kind == V_GRAPH) return graph_restrict(e, v, places[0].graph, x->span);
     bool rows = is_table_index(at, &places[0]) && v.type.n_dims;
     if (!rows && (rests > 1 || at.n == 0 || (rests ? at.n - 1 > v.type.n_dims : at.n != v.type.n_dims))) {
-        Diag *d = diag_error(e->d, E0202, x->span, "%s has %u dims, the index has %u",
-                             value_text(e, &v), v.type.n_dims, at.n);
-        diag_help(e->d, d,
-                  "an index takes elements of feature dims: `x[0..4]`, `x[i, ...]`; nodes and edges have no number here");
+        Diag *d = diag_error(e->d, E0202, x->span, "%s has %u dims, the index has %u", value_text(e, &v), v.type.n_dims,
+                             at.n);
+        diag_help(
+            e->d, d,
+            "an index takes elements of feature dims: `x[0..4]`, `x[i, ...]`; nodes and edges have no number here");
         return value_error();
     }
     IrId dims[IR_MAX_DIMS];
@@ -219,12 +202,9 @@ static Value index_tensor(Elab *e, const AstExpr *x, Value v)
     uint32_t skipped = v.type.n_dims - (at.n - rests);
     memcpy(dims, v.type.dims, sizeof dims);
     for (uint32_t i = 0, k = 0; i < at.n && v.kind == V_TENSOR; i++) {
-        if (at.items[i]->kind == AST_EXPR_REST)
-            k += skipped;
-        else if (places[i].kind == V_TENSOR)
-            v = table_rows(e, v, dims[k++], places[i], at.items[i]->span);
-        else
-            v = slice_dim(e, v, dims[k++], at.items[i], &places[i]);
+        if (at.items[i]->kind == AST_EXPR_REST) k += skipped;
+        else if (places[i].kind == V_TENSOR) v = table_rows(e, v, dims[k++], places[i], at.items[i]->span);
+        else v = slice_dim(e, v, dims[k++], at.items[i], &places[i]);
     }
     if (v.kind == V_TENSOR) v.classes = classes;
     return v;
@@ -232,8 +212,7 @@ static Value index_tensor(Elab *e, const AstExpr *x, Value v)
 
 static bool is_space_word(const char *w)
 {
-    return !strcmp(w, "node") || !strcmp(w, "edge") || !strcmp(w, "src") || !strcmp(w, "dst") ||
-           !strcmp(w, "graph");
+    return !strcmp(w, "node") || !strcmp(w, "edge") || !strcmp(w, "src") || !strcmp(w, "dst") || !strcmp(w, "graph");
 }
 
 /* An expression that spells a type, such as `edge[3]` or `edge(g1)[3]`. */
@@ -242,9 +221,8 @@ static bool type_value(Elab *e, const AstExpr *x, Value *out)
     const AstExpr *head = x;
     if (head->kind == AST_EXPR_INDEX) head = head->as.index.value;
     if (head->kind == AST_EXPR_CALL) head = head->as.call.callee;
-    bool space = head->kind == AST_EXPR_DOMAIN ||
-                 (head->kind == AST_EXPR_NAME && is_space_word(head->as.name.text) &&
-                  !scope_find(e->frame, head->as.name.text));
+    bool space = head->kind == AST_EXPR_DOMAIN || (head->kind == AST_EXPR_NAME && is_space_word(head->as.name.text) &&
+                                                   !scope_find(e->frame, head->as.name.text));
     if (!space) return false;
     const AstType *t = ast_type_of_expr(e->a, x);
     if (!t) return false;
@@ -259,8 +237,7 @@ Value elab_index(Elab *e, const AstExpr *x)
     if (v.kind == V_LIST || v.kind == V_TUPLE) return index_list(e, x, v);
     if (v.kind == V_TENSOR) return index_tensor(e, x, v);
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
-    if (v.kind != V_ERROR)
-        diag_error(e->d, E0212, x->span, "%s has no elements", value_text(e, &v));
+    if (v.kind != V_ERROR) diag_error(e->d, E0212, x->span, "%s has no elements", value_text(e, &v));
     return value_error();
 }
 

@@ -42,8 +42,7 @@ static void drop_dead(Elab *e, IrFunc *f)
         f->ops.data[n++] = op;
     }
     f->ops.n = n;
-    for (uint32_t i = 0; i < f->results.n; i++)
-        f->results.data[i].value = to[f->results.data[i].value];
+    for (uint32_t i = 0; i < f->results.n; i++) f->results.data[i].value = to[f->results.data[i].value];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < e->patches.n; i++) {
         Patch p = e->patches.data[i];
@@ -66,12 +65,10 @@ static void error_open_var(Elab *e, const Size *s, StrBuf *missing)
                 error_open_var(e, v->num, missing);
                 error_open_var(e, v->den, missing);
             } else if (v->kind == SIZE_FREE) {
-                const char *seen =
-                    missing->n ? strstr(missing->data, arena_printf(e->a, "`%s`", v->name)) : NULL;
+                const char *seen = missing->n ? strstr(missing->data, arena_printf(e->a, "`%s`", v->name)) : NULL;
                 if (!seen) strbuf_printf(missing, "%s`%s`", missing->n ? ", " : "", v->name);
             } else {
-                Diag *d =
-                    diag_error(e->d, E0208, v->span, "nothing says how large dim `%s` is", v->name);
+                Diag *d = diag_error(e->d, E0208, v->span, "nothing says how large dim `%s` is", v->name);
                 diag_help(e->d, d, "give it in the call: `%s = 16`", v->name);
             }
         }
@@ -178,8 +175,7 @@ static const char *final_name(Elab *e, const char *label)
     if (!label) return "d";
     char *s = arena_strndup(e->a, label, strlen(label));
     for (char *p = s; *p; p++) {
-        bool ok = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-                  (*p >= '0' && *p <= '9') || *p == '_';
+        bool ok = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_';
         if (!ok) *p = '_';
     }
     return s[0] >= '0' && s[0] <= '9' ? "d" : s;
@@ -196,10 +192,7 @@ static const char *dim_name(Elab *e, StrMap *taken, const char *name)
     return own;
 }
 
-static bool label_is_program(const Elab *e, const char *label)
-{
-    return label && strmap_has(&e->free_dims, label);
-}
+static bool label_is_program(const Elab *e, const char *label) { return label && strmap_has(&e->free_dims, label); }
 
 static void number_dims(Finish *f, StrBuf *missing)
 {
@@ -209,8 +202,7 @@ static void number_dims(Finish *f, StrBuf *missing)
     for (uint32_t d = 0; d < f->n; d++) {
         const char *label = e->dims.data[d].label;
         const char **best = &labels[root(f, d)];
-        if (f->rows[d] && label &&
-            (!*best || (label_is_program(e, label) && !label_is_program(e, *best))))
+        if (f->rows[d] && label && (!*best || (label_is_program(e, label) && !label_is_program(e, *best))))
             *best = label;
     }
     for (uint32_t d = 0; d < f->n; d++) {
@@ -248,8 +240,7 @@ static void final_func(const Finish *f, IrFunc *fn)
     for (uint32_t i = 0; i < e->patches.n; i++)
         if (e->patches.data[i].f == fn) e->patches.data[i].op = to[e->patches.data[i].op];
     fn->ops.n = n;
-    for (uint32_t i = 0; i < fn->results.n; i++)
-        fn->results.data[i].value = to[fn->results.data[i].value];
+    for (uint32_t i = 0; i < fn->results.n; i++) fn->results.data[i].value = to[fn->results.data[i].value];
 }
 
 /* ---- tensors
@@ -293,8 +284,7 @@ static void final_tensor(const Finish *f, uint32_t i, StrBuf *missing)
     }
     if (t->kind == IR_PARAM)
         for (uint8_t k = 0; k < t->n_stored; k++)
-            t->stored_shape[k] =
-                info->stored[k] ? final_size(e, info->stored[k], t->span, missing) : 1;
+            t->stored_shape[k] = info->stored[k] ? final_size(e, info->stored[k], t->span, missing) : 1;
     if (info->fan && !size_value(&e->z, info->fan, &n)) n = 1;
     if (t->kind == IR_PARAM || t->kind == IR_STATE) final_init(t, info, (double)n);
     if (info->classes && size_value(&e->z, info->classes, &n) && n > 0) t->bound = n;
@@ -322,19 +312,18 @@ static void final_rows(Elab *e)
         for (uint32_t k = 0; k < m->funcs.data[i]->ops.n && !t; k++)
             if (!ir_row_fits(m, &m->funcs.data[i]->ops.data[k].type))
                 t = &m->funcs.data[i]->ops.data[k].type, at = m->funcs.data[i]->ops.data[k].span;
-    if (t) diag_error(e->d, E0211, at, "this value is %s, one row of it is larger than memory", ir_type_text(m, t, e->a));
+    if (t)
+        diag_error(e->d, E0211, at, "this value is %s, one row of it is larger than memory", ir_type_text(m, t, e->a));
 }
 
 static bool final_report(Elab *e, const StrBuf *missing)
 {
     final_rows(e);
     if (missing->n) {
-        Diag *d = diag_error(e->d, E0208, e->entry_span, "these dims have no size yet: %s",
-                             strbuf_cstr(missing));
+        Diag *d = diag_error(e->d, E0208, e->entry_span, "these dims have no size yet: %s", strbuf_cstr(missing));
         diag_help(e->d, d, "give a data folder (`--data DIR`) or sizes (`--set F=1433,C=7`)");
     }
-    if (e->z.overflow)
-        diag_error(e->d, E0211, e->entry_span, "sizes of dims are too large or too involved");
+    if (e->z.overflow) diag_error(e->d, E0211, e->entry_span, "sizes of dims are too large or too involved");
     return e->d->n_errors == 0;
 }
 
@@ -342,8 +331,8 @@ bool elab_finish(Elab *e)
 {
     const SizeEquation *bad = sizes_solve(&e->z);
     if (bad) {
-        diag_error(e->d, E0201, bad->span, "sizes %s and %s are not the same",
-                   size_text(&e->z, bad->a), size_text(&e->z, bad->b));
+        diag_error(e->d, E0201, bad->span, "sizes %s and %s are not the same", size_text(&e->z, bad->a),
+                   size_text(&e->z, bad->b));
         return false;
     }
     StrBuf missing = {.arena = e->a};

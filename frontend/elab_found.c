@@ -1,6 +1,6 @@
-/* Graphs derived from graphs that a run finds (knn, select). How many edges there may be is known when the data are loaded: so many
-   for each of the base's, and for loops one for each node; where they lead is computed behind the base, and those that are
-   none lead nowhere:
+/* Graphs derived from graphs that a run finds (knn, select). How many edges there may be is known when the data are
+   loaded: so many for each of the base's, and for loops one for each node; where they lead is computed behind the base,
+   and those that are none lead nowhere:
 
      reverse      an edge's ends, swapped
      self_loops   an edge's ends if it stays, a node twice if it gets a loop
@@ -101,8 +101,15 @@ static const GraphValue *routed_graph(Elab *e, const char *word, const GraphValu
         v = have;
     }
     if (!v) {
-        IrGraph g = {.name = name, .kind = IR_GRAPH_ROUTED, .base = base->id, .n_edges = 1, .image = IR_NONE, .batch = IR_NONE,
-                     .of = IR_NONE, .src_space = ends.src, .dst_space = ends.dst};
+        IrGraph g = {.name = name,
+                     .kind = IR_GRAPH_ROUTED,
+                     .base = base->id,
+                     .n_edges = 1,
+                     .image = IR_NONE,
+                     .batch = IR_NONE,
+                     .of = IR_NONE,
+                     .src_space = ends.src,
+                     .dst_space = ends.dst};
         g.edge = ir_space_new(e->m, arena_printf(e->a, "edge.%s", name), true);
         g.src = new_map(e, &g, "src", g.src_space);
         g.dst = new_map(e, &g, "dst", g.dst_space);
@@ -114,18 +121,23 @@ static const GraphValue *routed_graph(Elab *e, const char *word, const GraphValu
         v = graph_add(e, g);
     }
     *routed = false;
-    for (uint32_t i = 0; i < e->routed.n; i++) *routed |= e->routed.data[i].f == e->f && e->routed.data[i].graph == v->id;
+    for (uint32_t i = 0; i < e->routed.n; i++)
+        *routed |= e->routed.data[i].f == e->f && e->routed.data[i].graph == v->id;
     if (!*routed) VEC_PUSH(e->a, &e->routed, ((RoutedGraph){e->f, v->id}));
     return v;
 }
 
-static bool is_total(const Elab *e, const IrGraph *g) { return !e->m->maps.data[g->src].partial && !e->m->maps.data[g->dst].partial; }
+static bool is_total(const Elab *e, const IrGraph *g)
+{
+    return !e->m->maps.data[g->src].partial && !e->m->maps.data[g->dst].partial;
+}
 
 const GraphValue *graph_found_reverse(Elab *e, const GraphValue *base, Span s)
 {
     const IrGraph b = *graph_ir(e, base);
     bool routed;
-    const GraphValue *v = routed_graph(e, "reverse", base, (Ends){b.dst_space, b.src_space, is_total(e, &b), false}, &routed);
+    const GraphValue *v = routed_graph(e, "reverse", base, (Ends){b.dst_space, b.src_space, is_total(e, &b), false},
+                                       &routed);
     const IrGraph g = *graph_ir(e, v);
     if (routed) return v;
     found_route(e, op_gather(e, found_at(e, b.dst, s), g.orig, g.edge, s), g.src, s);
@@ -153,7 +165,8 @@ static Loops loops_of(Elab *e, const IrGraph *b, IrLoopPolicy policy, Span s)
     Value last = op_reduce(e, IR_OP_reduce_max, op_select(e, loop, row, found_none(s), s), b->dst, -1, s);
     Value is_last = op_binary(e, IR_OP_eq, "compare", row, op_gather(e, last, b->dst, b->edge, s), s);
     l.stays = op_binary(e, IR_OP_or, "combine", l.stays, is_last, s);
-    l.fresh = op_select(e, op_binary(e, IR_OP_lt, "compare", last, value_number(0, true, s), s), l.fresh, found_none(s), s);
+    l.fresh = op_select(e, op_binary(e, IR_OP_lt, "compare", last, value_number(0, true, s), s), l.fresh, found_none(s),
+                        s);
     return l;
 }
 
@@ -169,7 +182,9 @@ static Value loop_end(Elab *e, const IrGraph *g, const Loops *l, IrId map, Span 
 
 const GraphValue *graph_found_loops(Elab *e, const GraphValue *base, IrLoopPolicy policy, Span s)
 {
-    static const char *const words[] = {[IR_LOOPS_KEEP] = "loops", [IR_LOOPS_REPLACE] = "own_loops", [IR_LOOPS_ADD] = "more_loops",
+    static const char *const words[] = {[IR_LOOPS_KEEP] = "loops",
+                                        [IR_LOOPS_REPLACE] = "own_loops",
+                                        [IR_LOOPS_ADD] = "more_loops",
                                         [IR_LOOPS_REMOVE] = "no_loops"};
     const IrGraph b = *graph_ir(e, base);
     bool routed, one = b.src_space == b.dst_space;
@@ -190,7 +205,8 @@ const GraphValue *graph_found_loops(Elab *e, const GraphValue *base, IrLoopPolic
 static const GraphValue *pairs_of_chosen(Elab *e, IrGraphKind kind, const GraphValue *base, Span s)
 {
     const IrGraph b = *graph_ir(e, base);
-    const GraphValue *all = graph_pairs(e, kind, &(GraphValue){.name = e->m->graphs.data[b.base].name, .id = b.base}, s);
+    const GraphValue *all = graph_pairs(e, kind, &(GraphValue){.name = e->m->graphs.data[b.base].name, .id = b.base},
+                                        s);
     if (!all) return NULL;
     bool routed;
     const char *word = arena_printf(e->a, "of.%s", b.name);
@@ -202,7 +218,8 @@ static const GraphValue *pairs_of_chosen(Elab *e, IrGraphKind kind, const GraphV
     return v;
 }
 
-/* Those before edge f are the edges into its source: as many as there are into its target, to be counted off by f's siblings. */
+/* Those before edge f are the edges into its source: as many as there are into its target, to be counted off by f's
+   siblings. */
 static const GraphValue *line_of_near(Elab *e, const GraphValue *base, Span s)
 {
     const IrGraph b = *graph_ir(e, base);
@@ -227,6 +244,8 @@ const GraphValue *graph_found_pairs(Elab *e, IrGraphKind kind, const GraphValue 
     if (b->kind == IR_GRAPH_SELECT) return pairs_of_chosen(e, kind, base, s);
     if (b->kind == IR_GRAPH_NEAREST && kind == IR_GRAPH_LINE) return line_of_near(e, base, s);
     Diag *d = diag_error(e->d, E0209, s, "how many pairs of edges meet in this graph is known in a run only");
-    diag_help(e->d, d, "pair the edges of `knn(...)` or `select(...)` themselves, and add loops to the graph of pairs, or reverse that");
+    diag_help(e->d, d,
+              "pair the edges of `knn(...)` or `select(...)` themselves, and add loops to the graph of pairs, or "
+              "reverse that");
     return NULL;
 }

@@ -13,15 +13,13 @@ bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *ou
     if (!strcmp(word, "dst")) return *out = ir->dst_space, true;
     if (!strcmp(word, "node") && one) return *out = ir->src_space, true;
     if (!strcmp(word, "node")) {
-        Diag *d =
-            diag_error(e->d, E0209, s, "`node` does not say which of the graph's two node spaces");
+        Diag *d = diag_error(e->d, E0209, s, "`node` does not say which of the graph's two node spaces");
         diag_help(e->d, d, "the data's graph is bipartite here: write `src` or `dst`");
         return false;
     }
     if (!strcmp(word, "graph")) {
         if (map_graph(e, ir->src_space) != IR_NONE) return *out = e->graph_space, true;
-        diag_error(e->d, E0209, s,
-                   "`graph` is a domain of the data's graph with one node space only");
+        diag_error(e->d, E0209, s, "`graph` is a domain of the data's graph with one node space only");
         return false;
     }
     if (!strcmp(word, "etype") || !strcmp(word, "ntype")) {
@@ -30,12 +28,12 @@ bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *ou
     }
     static const char *const words[] = {"node", "edge", "src", "dst", "graph"};
     Diag *d = diag_error(e->d, E0209, s, "unknown domain `%s`", word);
-    if (!diag_suggest(e->d, d, name_span(s, word), word, words, 5)) diag_help(e->d, d, "domains are node, edge, src, dst, graph");
+    if (!diag_suggest(e->d, d, name_span(s, word), word, words, 5))
+        diag_help(e->d, d, "domains are node, edge, src, dst, graph");
     return false;
 }
 
-/* ---- crossings ----------------------------------------------------------------------------------
- */
+/* ---- crossings ---------------------------------------------------------------------------------- */
 
 Value graph_member(Elab *e, Value v, const char *name, Span s)
 {
@@ -51,26 +49,19 @@ Value graph_member(Elab *e, Value v, const char *name, Span s)
     if (v.type.space == from && from != IR_NONE && map != IR_NONE)
         return op_gather(e, v, map, per_graph ? g->src_space : g->edge, s);
     Diag *d = diag_error(e->d, E0204, s, "`.%s` of %s", name, value_text(e, &v));
-    if (v.type.space == IR_UNIT)
-        diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);
-    else if (v.type.space == g->edge)
-        diag_help(e->d, d, "this is an edge value already: leave `.%s` out", name);
-    else if (from != IR_NONE)
-        diag_help(e->d, d, "`.%s` reads a value of `%s`", name, space_text(e, from));
-    else
-        diag_help(e->d, d, "`.graph` reads a value of `graph`, such as a readout's result");
+    if (v.type.space == IR_UNIT) diag_help(e->d, d, "this value is the same everywhere: leave `.%s` out", name);
+    else if (v.type.space == g->edge) diag_help(e->d, d, "this is an edge value already: leave `.%s` out", name);
+    else if (from != IR_NONE) diag_help(e->d, d, "`.%s` reads a value of `%s`", name, space_text(e, from));
+    else diag_help(e->d, d, "`.graph` reads a value of `graph`, such as a readout's result");
     return value_error();
 }
 
 /* ---- derived graphs
  * ------------------------------------------------------------------------------ */
 
-static const char *const derived_names[] = {[IR_GRAPH_REVERSE] = "reverse",
-                                            [IR_GRAPH_LINE] = "line",
-                                            [IR_GRAPH_SIBLINGS] = "siblings",
-                                            [IR_GRAPH_COMPLETE] = "complete",
-                                            [IR_GRAPH_NEGATIVES] = "negatives",
-                                            [IR_GRAPH_PERMUTATION] = "permutation"};
+static const char *const derived_names[] = {
+    [IR_GRAPH_REVERSE] = "reverse",   [IR_GRAPH_LINE] = "line",           [IR_GRAPH_SIBLINGS] = "siblings",
+    [IR_GRAPH_COMPLETE] = "complete", [IR_GRAPH_NEGATIVES] = "negatives", [IR_GRAPH_PERMUTATION] = "permutation"};
 
 /* The maps between the edges of a graph and those of its base that it keeps. */
 static void keep_maps(Elab *e, IrGraph *g, IrId base)
@@ -86,8 +77,8 @@ static void keep_maps(Elab *e, IrGraph *g, IrId base)
 }
 
 /* n_edges and seed: of what is drawn; else 0. seed < 0: drawn for each step of training, each time for itself. */
-static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy policy, const GraphValue *base, int64_t n_edges,
-                                      int64_t seed)
+static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy policy, const GraphValue *base,
+                                      int64_t n_edges, int64_t seed)
 {
     bool redrawn = seed < 0;
     if (redrawn) seed = e->m->n_sites++;
@@ -107,7 +98,8 @@ static const GraphValue *derive_drawn(Elab *e, IrGraphKind kind, IrLoopPolicy po
     const char *word = kind == IR_GRAPH_SELF_LOOPS ? policies[policy] : derived_names[kind];
     if (kind == IR_GRAPH_NEGATIVES)
         word = arena_printf(e->a, "negatives%lld_%s%lld", (long long)n_edges, redrawn ? "each" : "", (long long)seed);
-    if (kind == IR_GRAPH_PERMUTATION) word = arena_printf(e->a, "permutation%s%lld", redrawn ? "_each" : "", (long long)seed);
+    if (kind == IR_GRAPH_PERMUTATION)
+        word = arena_printf(e->a, "permutation%s%lld", redrawn ? "_each" : "", (long long)seed);
     IrGraph b = *graph_ir(e, base);
     const char *of = base->id == graph_data(e)->id ? "" : arena_printf(e->a, "%s.", b.name);
     bool back = kind == IR_GRAPH_REVERSE;
@@ -146,13 +138,13 @@ static bool graph_arg(Elab *e, const Call *c, uint32_t i, const GraphValue **out
         if (!elab_spend(e, c->span)) return false;
     if (!v || v->kind == V_GRAPH) {
         if (!graph_ir(e, *out)->redrawn) return true;
-        Diag *d = diag_error(e->d, E0209, c->span, "no graph is derived from one that is drawn for each step of training");
+        Diag *d = diag_error(e->d, E0209, c->span,
+                             "no graph is derived from one that is drawn for each step of training");
         diag_help(e->d, d, "give that one a seed: then it is drawn once");
         return false;
     }
     if (v->kind == V_WORD) return error_unknown_name(e, v->word, v->span), false;
-    diag_error(e->d, E0212, span_or(v->span, c->span), "found %s, wanted a graph",
-               value_text(e, v));
+    diag_error(e->d, E0212, span_or(v->span, c->span), "found %s, wanted a graph", value_text(e, v));
     return false;
 }
 
@@ -161,7 +153,8 @@ static bool is_known(Elab *e, const GraphValue *base) { return !e->m->maps.data[
 
 static const GraphValue *loops_of(Elab *e, const GraphValue *base, IrLoopPolicy policy, Span s)
 {
-    return is_known(e, base) ? graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base) : graph_found_loops(e, base, policy, s);
+    return is_known(e, base) ? graph_derive(e, IR_GRAPH_SELF_LOOPS, policy, base)
+                             : graph_found_loops(e, base, policy, s);
 }
 
 static const GraphValue *reverse_of(Elab *e, const GraphValue *base, Span s)
@@ -185,8 +178,8 @@ const GraphValue *graph_turned(Elab *e, Value *v, Span s)
 }
 
 /* What new loops get: a number, a node's value, or a reducer over the node's other in-edges. */
-static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *base,
-                        const GraphValue *g, IrLoopPolicy policy, Span s)
+static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *base, const GraphValue *g,
+                        IrLoopPolicy policy, Span s)
 {
     const IrGraph *ir = graph_ir(e, g);
     bool reducer = fill->kind == V_DEF || fill->kind == V_WORD;
@@ -194,9 +187,7 @@ static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *b
     Value at_node = *fill;
     if (reducer) {
         const GraphValue *old = e->frame->graph;
-        e->frame->graph = policy == IR_LOOPS_ADD
-                              ? base
-                              : loops_of(e, base, IR_LOOPS_REMOVE, s);
+        e->frame->graph = policy == IR_LOOPS_ADD ? base : loops_of(e, base, IR_LOOPS_REMOVE, s);
         CallArg arg = {.value = policy == IR_LOOPS_ADD ? v : carry(e, v, e->frame->graph)};
         at_node = call_reduce(e, fill, REDUCE_IN, &(Call){.span = s, .args = &arg, .n = 1});
         e->frame->graph = old;
@@ -210,8 +201,7 @@ static Value fill_value(Elab *e, Value v, const Value *fill, const GraphValue *b
     return op_gather(e, at_node, ir->dst, ir->edge, s);
 }
 
-static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, const GraphValue *g,
-                          IrLoopPolicy policy)
+static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, const GraphValue *g, IrLoopPolicy policy)
 {
     const Binding *b = scope_find(e->frame, arg->name);
     Span s = arg->ast->span;
@@ -221,8 +211,8 @@ static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, c
     bool number = v.kind == V_NUMBER && fill.kind == V_NUMBER;
     if (number && v.num == fill.num) return v;
     if (v.kind == V_TENSOR && v.type.space != graph_ir(e, base)->edge) {
-        Diag *d = diag_error(e->d, E0204, s, "`fill %s`: %s is no edge value of this graph",
-                             arg->name, value_text(e, &v));
+        Diag *d = diag_error(e->d, E0204, s, "`fill %s`: %s is no edge value of this graph", arg->name,
+                             value_text(e, &v));
         diag_help(e->d, d, "node values need no `fill`: the nodes of both graphs are the same");
         return value_error();
     }
@@ -241,8 +231,7 @@ static Value carry_filled(Elab *e, const CallArg *arg, const GraphValue *base, c
 static bool loop_policy(Elab *e, const Call *c, IrLoopPolicy *out)
 {
     static const char *const words[] = {"keep", "replace", "add", "remove"};
-    static const IrLoopPolicy policies[] = {IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD,
-                                            IR_LOOPS_REMOVE};
+    static const IrLoopPolicy policies[] = {IR_LOOPS_KEEP, IR_LOOPS_REPLACE, IR_LOOPS_ADD, IR_LOOPS_REMOVE};
     *out = IR_LOOPS_KEEP;
     for (uint32_t i = 1; i < c->n; i++) {
         if (c->args[i].word) continue;
@@ -250,8 +239,7 @@ static bool loop_policy(Elab *e, const Call *c, IrLoopPolicy *out)
         while (k < 4 && !value_is_word(&c->args[i].value, words[k])) k++;
         if (k == 4) {
             diag_error(e->d, E0302, c->args[i].ast ? c->args[i].ast->span : c->span,
-                       "found %s, wanted keep, replace, add or remove",
-                       value_text(e, &c->args[i].value));
+                       "found %s, wanted keep, replace, add or remove", value_text(e, &c->args[i].value));
             return false;
         }
         *out = policies[k];
@@ -260,8 +248,8 @@ static bool loop_policy(Elab *e, const Call *c, IrLoopPolicy *out)
 }
 
 /* The derived graph with every `fill e = ...` of the call carried to it. */
-static Value derive_filled(Elab *e, const Call *c, const GraphValue *base,
-                           const GraphValue *derived, IrLoopPolicy policy)
+static Value derive_filled(Elab *e, const Call *c, const GraphValue *base, const GraphValue *derived,
+                           IrLoopPolicy policy)
 {
     GraphValue *g = ARENA_NEW(e->a, GraphValue);
     *g = *derived;
@@ -270,8 +258,7 @@ static Value derive_filled(Elab *e, const Call *c, const GraphValue *base,
     for (uint32_t i = 1; i < c->n; i++) {
         if (!c->args[i].word) continue;
         if (strcmp(c->args[i].word, "fill")) {
-            diag_error(e->d, E0302, c->args[i].ast->span, "found `%s`, wanted `fill`",
-                       c->args[i].word);
+            diag_error(e->d, E0302, c->args[i].ast->span, "found `%s`, wanted `fill`", c->args[i].word);
             return value_error();
         }
         g->carried_names[g->n_carried] = c->args[i].name;
@@ -298,7 +285,8 @@ Value builtin_reverse(Elab *e, const Call *c)
 
 const GraphValue *graph_pairs(Elab *e, IrGraphKind kind, const GraphValue *base, Span s)
 {
-    bool ends = kind == IR_GRAPH_COMPLETE || (kind == IR_GRAPH_SIBLINGS && graph_ir(e, base)->kind == IR_GRAPH_NEAREST); /* are known */
+    /* are known */
+    bool ends = kind == IR_GRAPH_COMPLETE || (kind == IR_GRAPH_SIBLINGS && graph_ir(e, base)->kind == IR_GRAPH_NEAREST);
     return ends || is_known(e, base) ? graph_derive(e, kind, IR_LOOPS_KEEP, base) : graph_found_pairs(e, kind, base, s);
 }
 
@@ -310,7 +298,9 @@ static Value pairs_graph(Elab *e, const Call *c, IrGraphKind kind)
     const IrGraph *b = graph_ir(e, base);
     if (c->n > 1) {
         Diag *d = diag_error(e->d, E0302, c->span, "wanted `%s(g)`", derived_names[kind]);
-        if (c->args[1].word) diag_help(e->d, d, "no edge of g is one of %s(g): read values of g with `.src` and `.dst`", derived_names[kind]);
+        if (c->args[1].word)
+            diag_help(e->d, d, "no edge of g is one of %s(g): read values of g with `.src` and `.dst`",
+                      derived_names[kind]);
         return value_error();
     }
     bool edges = e->m->spaces.data[b->src_space].is_edge;
@@ -329,8 +319,8 @@ Value builtin_line(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_L
 Value builtin_siblings(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_SIBLINGS); }
 Value builtin_complete(Elab *e, const Call *c) { return pairs_graph(e, c, IR_GRAPH_COMPLETE); }
 
-/* Named whole numbers behind the graph, seed the last: without one what is drawn is drawn for each step of training, and
-   once in eval mode, from seed 0. */
+/* Named whole numbers behind the graph, seed the last: without one what is drawn is drawn for each step of training,
+   and once in eval mode, from seed 0. */
 static bool draw_args(Elab *e, const Call *c, const char *const *names, int64_t *n, uint32_t n_names, const char *form)
 {
     n[n_names - 1] = e->training ? -1 : 0;
@@ -341,7 +331,8 @@ static bool draw_args(Elab *e, const Call *c, const char *const *names, int64_t 
         while (k < n_names && !(a->name && !strcmp(a->name, names[k]))) k++;
         bool whole = a->value.kind == V_NUMBER && a->value.num == floor(a->value.num);
         if (k == n_names || !whole || a->value.num < (k + 1 < n_names) || a->value.num > 1e9) {
-            diag_error(e->d, E0302, a->ast->span, "found %s, wanted whole numbers as in `%s`", value_text(e, &a->value), form);
+            diag_error(e->d, E0302, a->ast->span, "found %s, wanted whole numbers as in `%s`", value_text(e, &a->value),
+                       form);
             return false;
         }
         n[k] = (int64_t)a->value.num;
@@ -352,7 +343,8 @@ static bool draw_args(Elab *e, const Call *c, const char *const *names, int64_t 
 static bool negatives_known(Elab *e, const GraphValue *base, Span s)
 {
     if (is_known(e, base)) return true;
-    Diag *d = diag_error(e->d, E0209, s, "`negatives` are drawn for graphs whose edges are known when the data are loaded");
+    Diag *d = diag_error(e->d, E0209, s,
+                         "`negatives` are drawn for graphs whose edges are known when the data are loaded");
     diag_help(e->d, d, "draw them for the data's graph, or read pairs of `complete(g)`");
     return false;
 }
@@ -365,7 +357,8 @@ Value builtin_negatives(Elab *e, const Call *c)
     int64_t n[] = {1, 0};
     if (!graph_arg(e, c, 0, &base) || !negatives_known(e, base, c->span)) return value_error();
     if (!draw_args(e, c, names, n, 2, "negatives(g, k = 5, seed = 1)")) return value_error();
-    return derive_filled(e, c, base, derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]), IR_LOOPS_KEEP);
+    return derive_filled(e, c, base, derive_drawn(e, IR_GRAPH_NEGATIVES, IR_LOOPS_KEEP, base, n[0], n[1]),
+                         IR_LOOPS_KEEP);
 }
 
 /* permutation(g, seed = 0): into each node one edge, from another. */
@@ -396,10 +389,9 @@ Value builtin_random_graph(Elab *e, const Call *c)
         const CallArg *a = &c->args[i];
         int k = a->name ? 0 : (int)i;
         while (a->name && k < 3 && strcmp(a->name, names[k])) k++;
-        if (k > 2 || a->value.kind != V_NUMBER || a->value.num != floor(a->value.num) ||
-            a->value.num < 0 || a->value.num > 1e9) {
-            diag_error(e->d, E0302, a->ast->span,
-                       "random_graph takes whole numbers: nodes, edges, seed");
+        if (k > 2 || a->value.kind != V_NUMBER || a->value.num != floor(a->value.num) || a->value.num < 0 ||
+            a->value.num > 1e9) {
+            diag_error(e->d, E0302, a->ast->span, "random_graph takes whole numbers: nodes, edges, seed");
             return value_error();
         }
         n[k] = (int64_t)a->value.num;
@@ -410,9 +402,7 @@ Value builtin_random_graph(Elab *e, const Call *c)
     }
     for (uint32_t i = 0; i < e->m->graphs.n; i++) {
         const IrGraph *g = &e->m->graphs.data[i];
-        if (g->kind != IR_GRAPH_RANDOM || g->n_nodes != n[0] || g->n_edges != n[1] ||
-            g->seed != n[2])
-            continue;
+        if (g->kind != IR_GRAPH_RANDOM || g->n_nodes != n[0] || g->n_edges != n[1] || g->seed != n[2]) continue;
         GraphValue *v = ARENA_NEW(e->a, GraphValue);
         *v = (GraphValue){.name = g->name, .id = i};
         return value_graph(v, c->span);
@@ -437,8 +427,7 @@ Value graph_over(Elab *e, const AstExpr *x)
     if (v.kind == V_ERROR) return v;
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind != V_GRAPH) {
-        diag_error(e->d, E0212, x->as.over.graph->span, "`over` wants a graph, found %s",
-                   value_text(e, &v));
+        diag_error(e->d, E0212, x->as.over.graph->span, "`over` wants a graph, found %s", value_text(e, &v));
         return value_error();
     }
     const GraphValue *g = v.graph, *before = e->frame->graph;
@@ -446,9 +435,7 @@ Value graph_over(Elab *e, const AstExpr *x)
     for (uint32_t i = 0; i < g->n_carried; i++) {
         Binding *b = scope_find(e->frame, g->carried_names[i]);
         saved[i] = b ? b->value : value_error();
-        if (b)
-            b->value =
-                g->carried[i]; /* else: a graph from the caller, whose names mean nothing here */
+        if (b) b->value = g->carried[i]; /* else: a graph from the caller, whose names mean nothing here */
     }
     e->frame->graph = g;
     Value r = elab_block(e, &x->as.over.body);

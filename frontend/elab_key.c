@@ -1,5 +1,5 @@
-/* Integer values as places: rows of a table, `T[i]`, and groups of a reduction, `sum_in(m, by = rel)`. Both are said in plain
-   arithmetic with "the value is r" for each r of a dim, so that derivatives and every pass know them already:
+/* Integer values as places: rows of a table, `T[i]`, and groups of a reduction, `sum_in(m, by = rel)`. Both are said in
+   plain arithmetic with "the value is r" for each r of a dim, so that derivatives and every pass know them already:
 
      T[i]                   contract over N of (i == iota N) and T[N, F]
      sum_in(m, by = rel)    sum_in of select(rel == iota R, m, 0), which is node[R, ...]
@@ -55,7 +55,8 @@ static bool rows_type(const IrType *table, IrId dim, const IrType *index, IrType
     return true;
 }
 
-/* A table of parameters is multiplied; the values of one row are chosen among, so that an infinity beside is left alone. */
+/* A table of parameters is multiplied; the values of one row are chosen among, so that an infinity beside is left
+   alone. */
 static Value pick(Elab *e, Value hit, Value table, IrId dim, const IrType *want, Span s)
 {
     IrType t;
@@ -97,7 +98,8 @@ Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
     for (int k = 0; k < table.type.n_dims; k++) dims[k] = table.type.dims[k] == dim ? place : table.type.dims[k];
     table = op_reshape(e, table, dims, table.type.n_dims);
     IrType want;
-    bool fits = rows_type(&table.type, place, &index.type, &want) && table.type.n_dims + index.type.n_dims <= IR_MAX_DIMS;
+    bool fits = rows_type(&table.type, place, &index.type, &want) &&
+                table.type.n_dims + index.type.n_dims <= IR_MAX_DIMS;
     if (!fits) {
         diag_error(e->d, E0202, s, "a value has at most %d dims", IR_MAX_DIMS);
         return value_error();
@@ -108,9 +110,9 @@ Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
 
 /* ---- by = rel --------------------------------------------------------------------------------- */
 
-/* The dim of a key's groups: that which the index's range was declared with, in this function or in one that called it, so that results keep
-   its name. A new dim where there is none, or where it is a caller's and the reduced value has it already: inside, its name means nothing.
-   Dims that happen to be of one known size are two. */
+/* The dim of a key's groups: that which the index's range was declared with, in this function or in one that called it,
+   so that results keep its name. A new dim where there is none, or where it is a caller's and the reduced value has it
+   already: inside, its name means nothing. Dims that happen to be of one known size are two. */
 static IrId key_dim(Elab *e, const Size *classes, const IrType *value, Span s)
 {
     int64_t n;
@@ -157,7 +159,9 @@ bool key_read(Elab *e, const Value *by, ReduceWhere where, const IrType *value, 
     if (by->kind == V_NONE) return true;
     if (by->kind != V_TUPLE) return key_add(e, key, by, value, s);
     bool ok = by->n > 1 && is_rows_word(&by->items[0], rows[where]);
-    if (!ok) diag_error(e->d, E0302, s, "wanted a key, or `(%s, key)`: this reducer's rows are those of `%s`", rows[where], rows[where]);
+    if (!ok)
+        diag_error(e->d, E0302, s, "wanted a key, or `(%s, key)`: this reducer's rows are those of `%s`", rows[where],
+                   rows[where]);
     for (uint32_t i = 1; ok && i < by->n; i++) ok = key_add(e, key, &by->items[i], value, s);
     return ok;
 }

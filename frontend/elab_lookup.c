@@ -37,8 +37,7 @@ static bool builtin_constant(Elab *e, const char *name, Span s, Value *out)
     if (!strcmp(name, "inf")) return *out = value_number(HUGE_VAL, false, s), true;
     if (!strcmp(name, "pi")) return *out = value_number(3.14159265358979323846, false, s), true;
     if (!strcmp(name, "training")) return *out = value_bool(e->training, s), true;
-    if (!strcmp(name, "data"))
-        return *out = (Value){.kind = V_DATA, .span = s, .dim = IR_NONE}, true;
+    if (!strcmp(name, "data")) return *out = (Value){.kind = V_DATA, .span = s, .dim = IR_NONE}, true;
     if (strcmp(name, "g")) return false;
     *out = (Value){.kind = V_GRAPH, .graph = e->frame->graph, .span = s, .dim = IR_NONE};
     return true;
@@ -79,7 +78,8 @@ Value scope_lookup(Elab *e, const char *name, Span s)
     Def *def = def_find(e, &e->functions, name);
     if (!def) def = def_find(e, &e->folds, name);
     Value v;
-    bool known = def || builtin_find(name); /* a constant of the user's replaces what the library or the language defines */
+    /* a constant of the user's replaces what the library or the language defines */
+    bool known = def || builtin_find(name);
     if (known && !(def && !def->is_std) && constant_value(e, name, s, &v)) return v;
     if (known) return value_def(def, name, s);
     if (f->train && train_number(e, f->train, name, s, &v)) return v;
@@ -126,10 +126,8 @@ void error_unknown_name(Elab *e, const char *name, Span s)
     }
     if (error_elsewhere(e, name, s)) return;
     VEC(const char *) names = {0};
-    for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next)
-        VEC_PUSH(e->a, &names, b->name);
-    for (uint32_t i = 0; i < e->functions.all.n; i++)
-        VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
+    for (const Binding *b = e->frame ? e->frame->vars : NULL; b; b = b->next) VEC_PUSH(e->a, &names, b->name);
+    for (uint32_t i = 0; i < e->functions.all.n; i++) VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
     for (uint32_t i = 0; i < e->folds.all.n; i++) {
         VEC_PUSH(e->a, &names, arena_printf(e->a, "%s_in", e->folds.all.entries[i].key));
         VEC_PUSH(e->a, &names, arena_printf(e->a, "%s_all", e->folds.all.entries[i].key));

@@ -108,16 +108,14 @@ static void judge(Names *n, const AstExpr *x)
     const AstName *name = &x->as.call.callee->as.name;
     bool space = !strcmp(name->text, "node") || !strcmp(name->text, "edge");
     if (space || strmap_has(&n->known, name->text) || reduces_known(n, name->text)) return;
-    if (scope_lookup(n->e, name->text, name->span).kind == V_WORD)
-        error_unknown_name(n->e, name->text, name->span);
+    if (scope_lookup(n->e, name->text, name->span).kind == V_WORD) error_unknown_name(n->e, name->text, name->span);
 }
 
 void elab_names(Elab *e, const Def *def)
 {
     const AstFunction *f = &def->decl->as.function;
     Names n = {.e = e, .known = {.arena = e->a}};
-    for (uint32_t i = 0; i < f->sig.n_params; i++)
-        strmap_put(&n.known, f->sig.params[i].name.text, e);
+    for (uint32_t i = 0; i < f->sig.n_params; i++) strmap_put(&n.known, f->sig.params[i].name.text, e);
     Visit *const passes[] = {learn, judge};
     for (int i = 0; i < 2; i++) {
         walk(&n, f->expr, passes[i]);

@@ -1,6 +1,6 @@
-/* Graphs of nearest points: `knn(pos, k = 20)`. Which edges there are is computed where the graph is made, from the values that
-   the points have there, in each run; how many, and where they end, is known when the data are loaded. Equal calls of one
-   function share a graph. The choice of neighbours has no derivative. */
+/* Graphs of nearest points: `knn(pos, k = 20)`. Which edges there are is computed where the graph is made, from the
+   values that the points have there, in each run; how many, and where they end, is known when the data are loaded.
+   Equal calls of one function share a graph. The choice of neighbours has no derivative. */
 #include "frontend/sema.h"
 #include <math.h>
 
@@ -53,8 +53,10 @@ static bool take_arg(Elab *e, const CallArg *a, uint32_t i, Near *n)
     default: break;
     }
     Diag *d = diag_error(e->d, E0302, a->ast->span, "knn has no such argument");
-    diag_help(e->d, d, "`knn(pos, k = 20)`; `loop = true` counts a node among its neighbours; `to = y`: the neighbours of y's rows; "
-              "`dilation = 2`: every second");
+    diag_help(
+        e->d, d,
+        "`knn(pos, k = 20)`; `loop = true` counts a node among its neighbours; `to = y`: the neighbours of y's rows; "
+        "`dilation = 2`: every second");
     return false;
 }
 
@@ -71,8 +73,8 @@ static bool take_args(Elab *e, const Call *c, Near *n)
         return false;
     }
     if (n->k * n->step > MAX_NEIGHBOURS) {
-        diag_error(e->d, E0302, c->span, "%lld neighbours with a dilation of %lld: wanted at most %d in all", (long long)n->k,
-                   (long long)n->step, MAX_NEIGHBOURS);
+        diag_error(e->d, E0302, c->span, "%lld neighbours with a dilation of %lld: wanted at most %d in all",
+                   (long long)n->k, (long long)n->step, MAX_NEIGHBOURS);
         return false;
     }
     return true;
@@ -84,9 +86,12 @@ static bool same_dims(Elab *e, Near *n, Span s)
     const IrType *a = &n->points.type, *b = &n->to.type;
     bool same = a->n_dims == b->n_dims;
     for (uint32_t i = 0; same && i < a->n_dims; i++)
-        same = !dims_named_apart(e, a->dims[i], b->dims[i]) && size_unify(&e->z, dim_size(e, a->dims[i]), dim_size(e, b->dims[i]), s);
+        same = !dims_named_apart(e, a->dims[i], b->dims[i]) &&
+               size_unify(&e->z, dim_size(e, a->dims[i]), dim_size(e, b->dims[i]), s);
     if (same) n->to = op_reshape(e, n->to, a->dims, a->n_dims);
-    else diag_error(e->d, E0201, s, "the points are %s and %s: wanted the same dims", value_text(e, &n->points), value_text(e, &n->to));
+    else
+        diag_error(e->d, E0201, s, "the points are %s and %s: wanted the same dims", value_text(e, &n->points),
+                   value_text(e, &n->to));
     return same && n->to.kind != V_ERROR;
 }
 
@@ -113,10 +118,12 @@ static const GraphValue *graph_near(Elab *e, const Near *n)
 Value builtin_knn(Elab *e, const Call *c)
 {
     Near n = {.points = value_none(c->span), .to = value_none(c->span), .step = 1};
-    if (!take_args(e, c, &n) || !same_dims(e, &n, c->span) || !rows_all_used(e, n.points.type.space, "`knn`", c->span)) return value_error();
+    if (!take_args(e, c, &n) || !same_dims(e, &n, c->span) || !rows_all_used(e, n.points.type.space, "`knn`", c->span))
+        return value_error();
     for (uint32_t i = 0; i < e->near.n; i++) {
         const NearGraph *x = &e->near.data[i];
-        if (x->f == e->f && x->points == n.points.id && x->to == n.to.id && x->k == n.k && x->step == n.step && x->itself == n.itself)
+        if (x->f == e->f && x->points == n.points.id && x->to == n.to.id && x->k == n.k && x->step == n.step &&
+            x->itself == n.itself)
             return value_graph(x->graph, c->span);
     }
     const GraphValue *g = graph_near(e, &n);

@@ -10,8 +10,7 @@ IrId op_add(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr
     return ir_add(e->m, e->f, op, t, args, n, attr, s);
 }
 
-static Value op_value(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr attr,
-                      Span s)
+static Value op_value(Elab *e, IrOpcode op, IrType t, const IrId *args, uint32_t n, IrAttr attr, Span s)
 {
     return value_tensor(op_add(e, op, t, args, n, attr, s), t, s);
 }
@@ -39,7 +38,8 @@ Value to_tensor(Elab *e, Value v, IrDtype like, Span s)
     if (v.kind != V_NUMBER) {
         Diag *d = diag_error(e->d, E0212, span_or(v.span, s), "found %s, wanted a tensor or a number",
                              value_text(e, &v));
-        if (v.kind == V_NONE) diag_help(e->d, d, "an argument that may be left out is `none` then: `if w == none { ... }`");
+        if (v.kind == V_NONE)
+            diag_help(e->d, d, "an argument that may be left out is `none` then: `if w == none { ... }`");
         return value_error();
     }
     if (like == IR_BOOL) like = v.is_int ? IR_I64 : e->real;
@@ -106,18 +106,14 @@ static bool same_label(const Elab *e, IrId x, IrId y)
 /* Renames y of b to x of a, or the other way where b's is the frame's own. */
 static void join_dims(Elab *e, Value *a, IrId x, Value *b, IrId y)
 {
-    if (dim_is_own(e->frame, y) && !dim_is_own(e->frame, x))
-        *a = rename_dim(e, *a, x, y);
-    else
-        *b = rename_dim(e, *b, y, x);
+    if (dim_is_own(e->frame, y) && !dim_is_own(e->frame, x)) *a = rename_dim(e, *a, x, y);
+    else *b = rename_dim(e, *b, y, x);
 }
 
-static bool error_sizes(Elab *e, const Value *a, IrId x, const Value *b, IrId y, const char *verb,
-                        Span s)
+static bool error_sizes(Elab *e, const Value *a, IrId x, const Value *b, IrId y, const char *verb, Span s)
 {
-    Diag *d = diag_error(e->d, E0201, s, "cannot %s %s and %s: sizes %s and %s", verb,
-                         value_text(e, a), value_text(e, b), size_text(&e->z, dim_size(e, x)),
-                         size_text(&e->z, dim_size(e, y)));
+    Diag *d = diag_error(e->d, E0201, s, "cannot %s %s and %s: sizes %s and %s", verb, value_text(e, a),
+                         value_text(e, b), size_text(&e->z, dim_size(e, x)), size_text(&e->z, dim_size(e, y)));
     diag_note(e->d, d, e->dims.data[x].span, "size %s comes from here", size_text(&e->z, dim_size(e, x)));
     diag_note(e->d, d, e->dims.data[y].span, "size %s comes from here", size_text(&e->z, dim_size(e, y)));
     return false;
@@ -146,14 +142,11 @@ static bool match_labels(Elab *e, Value *a, Value *b, const char *verb, Span s)
         for (uint32_t j = 0; j < m; j++) {
             if (!same_label(e, xs[i], ys[j]) || dims_named_apart(e, xs[i], ys[j])) continue;
             if (ir_type_has_dim(&a->type, ys[j]) || ir_type_has_dim(&b->type, xs[i])) continue;
-            if (!ir_type_has_dim(&a->type, xs[i]) || !ir_type_has_dim(&b->type, ys[j]))
-                continue; /* dropped */
+            if (!ir_type_has_dim(&a->type, xs[i]) || !ir_type_has_dim(&b->type, ys[j])) continue; /* dropped */
             bool one_x = dim_is_one(e, xs[i]), one_y = dim_is_one(e, ys[j]);
             if (one_x != one_y) {
-                if (one_x)
-                    *a = drop_dim(e, *a, xs[i]);
-                else
-                    *b = drop_dim(e, *b, ys[j]);
+                if (one_x) *a = drop_dim(e, *a, xs[i]);
+                else *b = drop_dim(e, *b, ys[j]);
                 continue;
             }
             if (!size_unify(&e->z, dim_size(e, xs[i]), dim_size(e, ys[j]), s))
@@ -171,10 +164,8 @@ bool match_dims(Elab *e, Value *a, Value *b, const char *verb, Span s)
     while (n && m) { /* right to left */
         IrId x = xs[n - 1], y = ys[m - 1];
         if (dims_named_apart(e, x, y)) {
-            if (n >= m)
-                n--;
-            else
-                m--;
+            if (n >= m) n--;
+            else m--;
         } else if (dim_is_one(e, y) && !dim_is_one(e, x)) {
             *b = drop_dim(e, *b, y);
             m--;
@@ -197,40 +188,31 @@ bool match_dims(Elab *e, Value *a, Value *b, const char *verb, Span s)
 static void help_nodes(Elab *e, Diag *d, IrId a, IrId b)
 {
     bool graph = !strcmp(space_text(e, a), "graph") || !strcmp(space_text(e, b), "graph");
-    if (graph)
-        diag_help(e->d, d, "`.graph` is the value of each node's graph");
-    else
-        diag_help(e->d, d, "two kinds of nodes meet at the edges between them, with `.src` and `.dst`");
+    if (graph) diag_help(e->d, d, "`.graph` is the value of each node's graph");
+    else diag_help(e->d, d, "two kinds of nodes meet at the edges between them, with `.src` and `.dst`");
 }
 
 static bool error_spaces(Elab *e, const Value *a, const Value *b, const char *verb, Span s)
 {
-    bool edge_a = e->m->spaces.data[a->type.space].is_edge,
-         edge_b = e->m->spaces.data[b->type.space].is_edge;
+    bool edge_a = e->m->spaces.data[a->type.space].is_edge, edge_b = e->m->spaces.data[b->type.space].is_edge;
     const Value *at = edge_b && !edge_a ? a : b, *other = at == a ? b : a;
-    Diag *d = diag_error(e->d, E0203, span_or(at->span, s), "cannot %s %s and %s", verb,
-                         value_text(e, a), value_text(e, b));
+    Diag *d = diag_error(e->d, E0203, span_or(at->span, s), "cannot %s %s and %s", verb, value_text(e, a),
+                         value_text(e, b));
     if (other->span.source)
-        diag_beside(e->d, d, other->span, value_text(e, at),
-                    arena_printf(e->a, "this is %s", value_text(e, other)));
+        diag_beside(e->d, d, other->span, value_text(e, at), arena_printf(e->a, "this is %s", value_text(e, other)));
     note_value(e, d, at);
     note_value(e, d, other);
-    if (edge_a != edge_b)
-        diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
+    if (edge_a != edge_b) diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
     else if (edge_a)
-        diag_help(
-            e->d, d,
-            "these are edges of two graphs; carry one with `fill`: `self_loops(g, fill e = 0)`");
-    else
-        help_nodes(e, d, a->type.space, b->type.space);
+        diag_help(e->d, d, "these are edges of two graphs; carry one with `fill`: `self_loops(g, fill e = 0)`");
+    else help_nodes(e, d, a->type.space, b->type.space);
     return false;
 }
 
 static bool join_check(Elab *e, Value *a, Value *b, const char *verb, Span s)
 {
     if (a->kind == V_ERROR || b->kind == V_ERROR) return false;
-    if (a->type.space && b->type.space && a->type.space != b->type.space)
-        return error_spaces(e, a, b, verb, s);
+    if (a->type.space && b->type.space && a->type.space != b->type.space) return error_spaces(e, a, b, verb, s);
     return match_dims(e, a, b, verb, s);
 }
 
@@ -245,12 +227,9 @@ static IrType join_type(const Value *a, const Value *b)
 static bool want_dtype(Elab *e, const Value *v, bool ok, const char *wanted, Span s)
 {
     if (ok) return true;
-    Diag *d = diag_error(e->d, E0206, span_or(v->span, s), "found %s, wanted %s",
-                         value_text(e, v), wanted);
-    if (!strcmp(wanted, "a float"))
-        diag_help(e->d, d, "nothing is converted by itself: `float(x)`");
-    else if (!strcmp(wanted, "a bool"))
-        diag_help(e->d, d, "compare: `x != 0`");
+    Diag *d = diag_error(e->d, E0206, span_or(v->span, s), "found %s, wanted %s", value_text(e, v), wanted);
+    if (!strcmp(wanted, "a float")) diag_help(e->d, d, "nothing is converted by itself: `float(x)`");
+    else if (!strcmp(wanted, "a bool")) diag_help(e->d, d, "compare: `x != 0`");
     return false;
 }
 
@@ -259,24 +238,18 @@ Value op_unary(Elab *e, IrOpcode op, Value a, Span s)
     a = to_tensor(e, a, e->real, s);
     if (a.kind == V_ERROR) return a;
     if (op == IR_OP_not ? !want_dtype(e, &a, a.type.dtype == IR_BOOL, "a bool", s)
-                        : op != IR_OP_detach &&
-                              !want_dtype(e, &a, ir_dtype_is_float(a.type.dtype), "a float", s))
+                        : op != IR_OP_detach && !want_dtype(e, &a, ir_dtype_is_float(a.type.dtype), "a float", s))
         return value_error();
     return op_value(e, op, a.type, &a.id, 1, (IrAttr){0}, s);
 }
 
-static bool is_compare(IrOpcode op)
-{
-    return op == IR_OP_eq || op == IR_OP_ne || op == IR_OP_lt || op == IR_OP_le;
-}
+static bool is_compare(IrOpcode op) { return op == IR_OP_eq || op == IR_OP_ne || op == IR_OP_lt || op == IR_OP_le; }
 
-static bool binary_dtypes(Elab *e, IrOpcode op, const char *verb, const Value *a, const Value *b,
-                          Span s)
+static bool binary_dtypes(Elab *e, IrOpcode op, const char *verb, const Value *a, const Value *b, Span s)
 {
     bool logic = op == IR_OP_and || op == IR_OP_or;
     if (a->type.dtype != b->type.dtype) {
-        Diag *d = diag_error(e->d, E0206, s, "cannot %s %s and %s", verb, value_text(e, a),
-                             value_text(e, b));
+        Diag *d = diag_error(e->d, E0206, s, "cannot %s %s and %s", verb, value_text(e, a), value_text(e, b));
         diag_help(e->d, d, "nothing is converted by itself: `float(x)` or `int(x)`");
         return false;
     }
@@ -291,8 +264,7 @@ Value op_binary(Elab *e, IrOpcode op, const char *verb, Value a, Value b, Span s
     a = to_tensor(e, a, b.kind == V_TENSOR ? b.type.dtype : e->real, s);
     b = to_tensor(e, b, a.kind == V_TENSOR ? a.type.dtype : e->real, s);
     if (a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
-    if (!binary_dtypes(e, op, verb, &a, &b, s) || !join_check(e, &a, &b, verb, s))
-        return value_error();
+    if (!binary_dtypes(e, op, verb, &a, &b, s) || !join_check(e, &a, &b, verb, s)) return value_error();
     IrType t = join_type(&a, &b);
     t.dtype = is_compare(op) ? IR_BOOL : a.type.dtype;
     return op_value(e, op, t, (IrId[]){a.id, b.id}, 2, (IrAttr){0}, s);
@@ -307,12 +279,10 @@ Value op_select(Elab *e, Value c, Value a, Value b, Span s)
     if (c.kind == V_ERROR || a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
     if (!want_dtype(e, &c, c.type.dtype == IR_BOOL, "a bool", s)) return value_error();
     if (a.type.dtype != b.type.dtype) {
-        diag_error(e->d, E0206, s, "cannot choose between %s and %s", value_text(e, &a),
-                   value_text(e, &b));
+        diag_error(e->d, E0206, s, "cannot choose between %s and %s", value_text(e, &a), value_text(e, &b));
         return value_error();
     }
-    if (!join_check(e, &a, &b, "choose between", s) ||
-        !join_check(e, &a, &c, "choose by condition", s) ||
+    if (!join_check(e, &a, &b, "choose between", s) || !join_check(e, &a, &c, "choose by condition", s) ||
         !join_check(e, &b, &c, "choose by condition", s))
         return value_error();
     Value ab = a;
@@ -370,23 +340,23 @@ Value op_reduce_dims(Elab *e, IrOpcode op, Value v, IrId dim, Span s)
 
 Value op_contract(Elab *e, Value a, Value b, IrId dim, Span s)
 {
-    if (!binary_dtypes(e, IR_OP_mul, "multiply", &a, &b, s) ||
-        !join_check(e, &a, &b, "multiply", s))
+    if (!binary_dtypes(e, IR_OP_mul, "multiply", &a, &b, s) || !join_check(e, &a, &b, "multiply", s))
         return value_error();
     IrType t = without_dim(ir_type_join(&a.type, &b.type), dim);
     return op_value(e, IR_OP_contract, t, (IrId[]){a.id, b.id}, 2, (IrAttr){0}, s);
 }
 
-/* The dim of b that a's last dim runs over: the same, one of its label, else the first that a has not and that may be the same. */
+/* The dim of b that a's last dim runs over: the same, one of its label, else the first that a has not and that may be
+   the same. */
 static IrId matmul_dim(const Elab *e, const Value *a, const Value *b, IrId last)
 {
     for (int i = 0; i < b->type.n_dims; i++)
         if (b->type.dims[i] == last) return last;
     for (int i = 0; i < b->type.n_dims; i++)
-        if (same_label(e, b->type.dims[i], last) && !ir_type_has_dim(&a->type, b->type.dims[i]))
-            return b->type.dims[i];
+        if (same_label(e, b->type.dims[i], last) && !ir_type_has_dim(&a->type, b->type.dims[i])) return b->type.dims[i];
     for (int i = 0; i < b->type.n_dims; i++)
-        if (!ir_type_has_dim(&a->type, b->type.dims[i]) && !dims_named_apart(e, last, b->type.dims[i])) return b->type.dims[i];
+        if (!ir_type_has_dim(&a->type, b->type.dims[i]) && !dims_named_apart(e, last, b->type.dims[i]))
+            return b->type.dims[i];
     return IR_NONE;
 }
 
@@ -394,8 +364,8 @@ Value op_matmul(Elab *e, Value a, Value b, Span s)
 {
     if (a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
     if (a.kind != V_TENSOR || b.kind != V_TENSOR || !a.type.n_dims || !b.type.n_dims) {
-        diag_error(e->d, E0202, s, "`@` multiplies values with dims, found %s and %s",
-                   value_text(e, &a), value_text(e, &b));
+        diag_error(e->d, E0202, s, "`@` multiplies values with dims, found %s and %s", value_text(e, &a),
+                   value_text(e, &b));
         return value_error();
     }
     if (a.type.space && b.type.space && a.type.space != b.type.space)
@@ -403,14 +373,17 @@ Value op_matmul(Elab *e, Value a, Value b, Span s)
     if (!binary_dtypes(e, IR_OP_mul, "multiply", &a, &b, s)) return value_error();
     IrId last = a.type.dims[a.type.n_dims - 1], other = matmul_dim(e, &a, &b, last);
     if (other == IR_NONE) {
-        Diag *d = diag_error(e->d, E0201, s, "cannot multiply %s and %s: the second has no dim `%s`", value_text(e, &a), value_text(e, &b),
-                             dim_text(e, last));
+        Diag *d = diag_error(e->d, E0201, s, "cannot multiply %s and %s: the second has no dim `%s`", value_text(e, &a),
+                             value_text(e, &b), dim_text(e, last));
         diag_note(e->d, d, e->dims.data[last].span, "`%s` comes from here", dim_text(e, last));
-        diag_help(e->d, d, "`@` sums over the last dim of the first, which stands in the second by the same name: `x @ W` with `W: [%s, O]`",
+        diag_help(e->d, d,
+                  "`@` sums over the last dim of the first, which stands in the second by the same name: `x @ W` with "
+                  "`W: [%s, O]`",
                   dim_text(e, last));
         return value_error();
     }
-    if (!size_unify(&e->z, dim_size(e, last), dim_size(e, other), s)) return error_sizes(e, &a, last, &b, other, "multiply", s), value_error();
+    if (!size_unify(&e->z, dim_size(e, last), dim_size(e, other), s))
+        return error_sizes(e, &a, last, &b, other, "multiply", s), value_error();
     b = rename_dim(e, b, other, last);
     if (!match_labels(e, &a, &b, "multiply", s)) return value_error();
     IrType t = without_dim(ir_type_join(&a.type, &b.type), last);
@@ -444,10 +417,10 @@ Value op_grad(Elab *e, Value of, Value x, Span s)
     bool scalar = of.kind == V_TENSOR && of.type.space == IR_UNIT && of.type.n_dims == 0 &&
                   ir_dtype_is_float(of.type.dtype);
     if (!scalar || x.kind != V_TENSOR || x.type.dtype != of.type.dtype) {
-        Diag *d = diag_error(e->d, E0406, s, "cannot differentiate %s by %s", value_text(e, &of),
-                             value_text(e, &x));
+        Diag *d = diag_error(e->d, E0406, s, "cannot differentiate %s by %s", value_text(e, &of), value_text(e, &x));
         bool dims = of.kind == V_TENSOR && of.type.space == IR_UNIT && of.type.n_dims; /* and rows no more */
-        if (!scalar) diag_help(e->d, d, "the first must be one number: sum it with `%s(...)`", dims ? "sum" : "sum_all");
+        if (!scalar)
+            diag_help(e->d, d, "the first must be one number: sum it with `%s(...)`", dims ? "sum" : "sum_all");
         return value_error();
     }
     return op_value(e, IR_OP_grad, x.type, (IrId[]){of.id, x.id}, 2, (IrAttr){0}, s);
@@ -457,9 +430,6 @@ Value op_grad(Elab *e, Value of, Value x, Span s)
 Value sum_everything(Elab *e, Value v, Span s)
 {
     IrType t = v.type;
-    for (int i = 0; i < t.n_dims && v.kind == V_TENSOR; i++)
-        v = op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s);
-    return v.kind == V_TENSOR && t.space != IR_UNIT
-               ? op_reduce(e, IR_OP_reduce_sum, v, map_all(e, t.space), 0, s)
-               : v;
+    for (int i = 0; i < t.n_dims && v.kind == V_TENSOR; i++) v = op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s);
+    return v.kind == V_TENSOR && t.space != IR_UNIT ? op_reduce(e, IR_OP_reduce_sum, v, map_all(e, t.space), 0, s) : v;
 }

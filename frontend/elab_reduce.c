@@ -30,8 +30,7 @@ bool reduce_name_split(Elab *e, const char *name, const char **reducer, ReduceWh
 
 static Value error_operand(Elab *e, const Value *v, const char *name, const char *wants, Span s)
 {
-    Diag *d = diag_error(e->d, E0204, span_or(v->span, s), "%s takes %s, found %s", name,
-                         wants, value_text(e, v));
+    Diag *d = diag_error(e->d, E0204, span_or(v->span, s), "%s takes %s, found %s", name, wants, value_text(e, v));
     const IrGraph *g = graph_ir(e, e->frame->graph);
     if (v->type.space != IR_UNIT && (v->type.space == g->src_space || v->type.space == g->dst_space))
         diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
@@ -48,21 +47,17 @@ static bool reduce_map(Elab *e, ReduceWhere where, const char *word, Value *v, S
     if (v->kind != V_TENSOR) *v = to_tensor(e, *v, e->real, s);
     if (v->kind == V_ERROR) return false;
     char name[128];
-    if (where == REDUCE_READOUT)
-        snprintf(name, sizeof name, "readout_%.100s", word);
-    else
-        snprintf(name, sizeof name, "%.100s%s", word, forms[where] + 2);
+    if (where == REDUCE_READOUT) snprintf(name, sizeof name, "readout_%.100s", word);
+    else snprintf(name, sizeof name, "%.100s%s", word, forms[where] + 2);
     if (where == REDUCE_IN || where == REDUCE_OUT) {
         if (v->type.space == IR_UNIT) *v = op_spread(e, *v, g->edge);
         if (v->type.space != g->edge) return error_operand(e, v, name, "an edge value", s), false;
         return *map = where == REDUCE_IN ? g->dst : g->src, true;
     }
-    if (v->type.space == IR_UNIT)
-        return error_operand(e, v, name, "a value per node, edge or graph", s), false;
+    if (v->type.space == IR_UNIT) return error_operand(e, v, name, "a value per node, edge or graph", s), false;
     if (!rows_all_used(e, v->type.space, name, s)) return false;
     *map = where == REDUCE_ALL ? map_all(e, v->type.space) : map_graph(e, v->type.space);
-    if (*map == IR_NONE)
-        return error_operand(e, v, name, "a node or edge value of the data's graph", s), false;
+    if (*map == IR_NONE) return error_operand(e, v, name, "a node or edge value of the data's graph", s), false;
     return true;
 }
 
@@ -97,23 +92,19 @@ static const char *reads_state(const AstFold *fold, const AstExpr *x)
     case AST_EXPR_NAME: return is_state(fold, x->as.name.text) ? x->as.name.text : NULL;
     case AST_EXPR_UNARY: return reads_state(fold, x->as.unary.value);
     case AST_EXPR_BINARY:
-    case AST_EXPR_RANGE:
-        r = reads_state(fold, x->as.binary.left);
-        return r ? r : reads_state(fold, x->as.binary.right);
+    case AST_EXPR_RANGE: r = reads_state(fold, x->as.binary.left); return r ? r : reads_state(fold, x->as.binary.right);
     case AST_EXPR_SELECT:
         r = reads_state(fold, x->as.select.cond);
         if (!r) r = reads_state(fold, x->as.select.yes);
         return r ? r : reads_state(fold, x->as.select.no);
     case AST_EXPR_CALL:
-        for (uint32_t i = 0; i < x->as.call.n_args && !r; i++)
-            r = reads_state(fold, x->as.call.args[i].value);
+        for (uint32_t i = 0; i < x->as.call.n_args && !r; i++) r = reads_state(fold, x->as.call.args[i].value);
         return r;
     case AST_EXPR_MEMBER: return reads_state(fold, x->as.member.value);
     case AST_EXPR_INDEX: return reads_state(fold, x->as.index.value);
     case AST_EXPR_LIST:
     case AST_EXPR_TUPLE:
-        for (uint32_t i = 0; i < x->as.list.n && !r; i++)
-            r = reads_state(fold, x->as.list.items[i]);
+        for (uint32_t i = 0; i < x->as.list.n && !r; i++) r = reads_state(fold, x->as.list.items[i]);
         return r;
     default: return NULL;
     }
@@ -131,9 +122,7 @@ static Update update_of_expr(const AstExpr *x, const char *state)
                                                     : CLASS_NONE;
     } else if (x->kind == AST_EXPR_BINARY) {
         a = x->as.binary.left, b = x->as.binary.right;
-        class = x->as.binary.op == AST_ADD   ? CLASS_SUM
-                : x->as.binary.op == AST_MUL ? CLASS_MUL
-                                             : CLASS_NONE;
+        class = x->as.binary.op == AST_ADD ? CLASS_SUM : x->as.binary.op == AST_MUL ? CLASS_MUL : CLASS_NONE;
     }
     if (class == CLASS_NONE || (!is_name(a, state) && !is_name(b, state))) return (Update){0};
     return (Update){.class = class, .value = is_name(a, state) ? b : a};
@@ -151,17 +140,15 @@ static Update update_of(const AstStmt *s, const char *state)
     }
 }
 
-static bool error_class(Elab *e, const AstFold *fold, const AstStmt *s, const char *state,
-                        const Update *u)
+static bool error_class(Elab *e, const AstFold *fold, const AstStmt *s, const char *state, const Update *u)
 {
     const char *other = u->class != CLASS_NONE ? reads_state(fold, u->value) : NULL;
-    Diag *d = other
-                  ? diag_error(e->d, E0401, s->span,
-                               "the update of `%s` reads state `%s`: the result depends on the "
-                               "order of elements",
-                               state, other)
-                  : diag_error(e->d, E0401, s->span,
-                               "the update of `%s` is no sum, product, maximum or minimum", state);
+    Diag *d = other ? diag_error(e->d, E0401, s->span,
+                                 "the update of `%s` reads state `%s`: the result depends on the "
+                                 "order of elements",
+                                 state, other)
+                    : diag_error(e->d, E0401, s->span, "the update of `%s` is no sum, product, maximum or minimum",
+                                 state);
     diag_help(e->d, d,
               "write `%s += f`, `%s *= f`, `%s = max(%s, f)` or `%s = min(%s, f)`, f without "
               "states; where the order counts, `fold_in(m, cell, start, most)` runs a cell over the edges of a node",
@@ -181,9 +168,7 @@ typedef struct StateRun {
 static const AstExpr *target_of(const AstStmt *s)
 {
     bool one = s->kind == AST_STMT_ASSIGN && s->as.assign.targets.n == 1;
-    return one && s->as.assign.targets.items[0]->kind == AST_EXPR_NAME
-               ? s->as.assign.targets.items[0]
-               : NULL;
+    return one && s->as.assign.targets.items[0]->kind == AST_EXPR_NAME ? s->as.assign.targets.items[0] : NULL;
 }
 
 /* Does this stand in the step of a reducer, or in a function that one calls? Such a step sees one element. */
@@ -196,8 +181,10 @@ static bool is_in_step(const Elab *e)
 
 static Value error_in_step(Elab *e, Span s)
 {
-    diag_help(e->d, diag_error(e->d, E0401, s, "a reduction inside the step of a reducer, which sees one element at a time"),
-              "reduce before, and give the reducer the result at each element as a further argument: `r_in(m, sum_in(m).dst)`");
+    diag_help(e->d,
+              diag_error(e->d, E0401, s, "a reduction inside the step of a reducer, which sees one element at a time"),
+              "reduce before, and give the reducer the result at each element as a further argument: `r_in(m, "
+              "sum_in(m).dst)`");
     return value_error();
 }
 
@@ -222,9 +209,7 @@ static bool run_step(Elab *e, const AstFold *fold, StateRun *runs)
         }
         const char *name = target->as.name.text;
         const char *read = is_state(fold, name) ? NULL : reads_state(fold, s->as.assign.value);
-        if (read)
-            return error_class(e, fold, s, name,
-                               &(Update){.class = CLASS_SUM, .value = s->as.assign.value});
+        if (read) return error_class(e, fold, s, name, &(Update){.class = CLASS_SUM, .value = s->as.assign.value});
         if (!is_state(fold, name)) {
             scope_set(e, name, elab_expr(e, s->as.assign.value));
             continue;
@@ -232,8 +217,7 @@ static bool run_step(Elab *e, const AstFold *fold, StateRun *runs)
         uint32_t k = 0;
         while (strcmp(fold->states[k].name.text, name)) k++;
         Update u = update_of(s, name);
-        if (u.class == CLASS_NONE || reads_state(fold, u.value))
-            return error_class(e, fold, s, name, &u);
+        if (u.class == CLASS_NONE || reads_state(fold, u.value)) return error_class(e, fold, s, name, &u);
         if (runs[k].update.class != CLASS_NONE) {
             diag_error(e->d, E0403, s->span, "state `%s` is updated twice", name);
             return false;
@@ -253,17 +237,12 @@ static const IrOpcode reduce_ops[] = {[CLASS_SUM] = IR_OP_reduce_sum,
                                       [CLASS_MUL] = IR_OP_reduce_mul,
                                       [CLASS_MAX] = IR_OP_reduce_max,
                                       [CLASS_MIN] = IR_OP_reduce_min};
-static const IrOpcode join_ops[] = {[CLASS_SUM] = IR_OP_add,
-                                    [CLASS_MUL] = IR_OP_mul,
-                                    [CLASS_MAX] = IR_OP_max,
-                                    [CLASS_MIN] = IR_OP_min};
+static const IrOpcode join_ops[] = {
+    [CLASS_SUM] = IR_OP_add, [CLASS_MUL] = IR_OP_mul, [CLASS_MAX] = IR_OP_max, [CLASS_MIN] = IR_OP_min};
 
 static double identity(Class class)
 {
-    return class == CLASS_SUM   ? 0
-           : class == CLASS_MUL ? 1
-           : class == CLASS_MAX ? -HUGE_VAL
-                                : HUGE_VAL;
+    return class == CLASS_SUM ? 0 : class == CLASS_MUL ? 1 : class == CLASS_MAX ? -HUGE_VAL : HUGE_VAL;
 }
 
 /* The same among the values of a type: of integers the last that a double holds. */
@@ -296,17 +275,15 @@ static Value run_keyed_extreme(Elab *e, const StateRun *r, Value v, const Rows *
     return op_select(e, row_is_filled(e, rows, r->span), v, value_number(none, none == floor(none), r->span), r->span);
 }
 
-/* The state's value after all elements. `empty`: what a row without elements gets, or NULL for the start; *in_op if the reduction itself
-   gives it that, which a maximum or minimum does that starts where nothing counts. */
+/* The state's value after all elements. `empty`: what a row without elements gets, or NULL for the start; *in_op if the
+   reduction itself gives it that, which a maximum or minimum does that starts where nothing counts. */
 static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *rows, const Value *empty, bool *in_op)
 {
     *in_op = false;
-    Value v = to_tensor(e, r->value, e->real, r->span),
-          init = st->init ? elab_expr(e, st->init) : value_none(st->span);
+    Value v = to_tensor(e, r->value, e->real, r->span), init = st->init ? elab_expr(e, st->init) : value_none(st->span);
     if (v.kind == V_ERROR || init.kind == V_ERROR) return value_error();
     if (r->update.negated) v = op_unary(e, IR_OP_neg, v, r->span);
-    if (r->update.inverted)
-        v = op_binary(e, IR_OP_div, "divide", value_number(1, false, r->span), v, r->span);
+    if (r->update.inverted) v = op_binary(e, IR_OP_div, "divide", value_number(1, false, r->span), v, r->span);
     v = at_rows(e, v, e->frame->reduce_from, arena_printf(e->a, "the update of state `%s`", st->name.text), r->span);
     if (v.kind == V_ERROR) return v;
     if (st->type) {
@@ -314,8 +291,7 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *row
         if (!type_resolve(e, st->type, &t)) return value_error();
         t.space = e->frame->reduce_from;
         t.dtype = v.type.dtype;
-        v = coerce(e, v, &t, arena_printf(e->a, "the update of state `%s`", st->name.text),
-                   r->span);
+        v = coerce(e, v, &t, arena_printf(e->a, "the update of state `%s`", st->name.text), r->span);
     }
     bool extreme = r->update.class == CLASS_MAX || r->update.class == CLASS_MIN;
     bool starts_so = init.kind == V_NONE || (init.kind == V_NUMBER && init.num == identity(r->update.class));
@@ -324,10 +300,8 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *row
     if (*in_op) none = empty->num;
     v = key_spread(e, rows->key, v, identity_of(r->update.class, v.type.dtype), r->span);
     if (v.kind == V_ERROR) return v;
-    if (key_masks(rows->key) && extreme)
-        v = run_keyed_extreme(e, r, v, rows, none);
-    else
-        v = op_reduce(e, reduce_ops[r->update.class], v, rows->map, extreme ? none : 0, r->span);
+    if (key_masks(rows->key) && extreme) v = run_keyed_extreme(e, r, v, rows, none);
+    else v = op_reduce(e, reduce_ops[r->update.class], v, rows->map, extreme ? none : 0, r->span);
     return starts_so ? v : op_binary(e, join_ops[r->update.class], "join", v, init, st->span);
 }
 
@@ -336,22 +310,18 @@ static Value run_state(Elab *e, const AstState *st, StateRun *r, const Rows *row
 
 static bool is_other(const AstExpr *x, const char *state)
 {
-    return x->kind == AST_EXPR_MEMBER && is_name(x->as.member.value, "other") &&
-           !strcmp(x->as.member.name.text, state);
+    return x->kind == AST_EXPR_MEMBER && is_name(x->as.member.value, "other") && !strcmp(x->as.member.name.text, state);
 }
 
 static bool check_merge(Elab *e, const AstFold *fold, const StateRun *runs)
 {
-    static const char *const how[] = {
-        [CLASS_SUM] = "+=", [CLASS_MUL] = "*=", [CLASS_MAX] = "max", [CLASS_MIN] = "min"};
+    static const char *const how[] = {[CLASS_SUM] = "+=", [CLASS_MUL] = "*=", [CLASS_MAX] = "max", [CLASS_MIN] = "min"};
     uint32_t seen = 0;
     for (uint32_t i = 0; i < fold->merge.n; i++) {
         const AstStmt *s = fold->merge.items[i];
         const AstExpr *target = target_of(s);
         uint32_t k = 0;
-        while (target && k < fold->n_states &&
-               strcmp(fold->states[k].name.text, target->as.name.text))
-            k++;
+        while (target && k < fold->n_states && strcmp(fold->states[k].name.text, target->as.name.text)) k++;
         if (!target || k == fold->n_states) {
             diag_error(e->d, E0402, s->span, "a merge assigns to states only");
             return false;
@@ -359,22 +329,17 @@ static bool check_merge(Elab *e, const AstFold *fold, const StateRun *runs)
         const char *n = target->as.name.text;
         Update u = update_of(s, n);
         seen++;
-        if (u.class == runs[k].update.class && !u.negated && !u.inverted && is_other(u.value, n))
-            continue;
-        Diag *d =
-            diag_error(e->d, E0402, s->span,
-                       "this merge of `%s` does not join states as the step joins elements", n);
+        if (u.class == runs[k].update.class && !u.negated && !u.inverted && is_other(u.value, n)) continue;
+        Diag *d = diag_error(e->d, E0402, s->span, "this merge of `%s` does not join states as the step joins elements",
+                             n);
         diag_note(e->d, d, runs[k].span, "the step");
         Class class = runs[k].update.class;
-        if (class >= CLASS_MAX)
-            diag_help(e->d, d, "write `%s = %s(%s, other.%s)`", n, how[class], n, n);
-        else
-            diag_help(e->d, d, "write `%s %s other.%s`", n, how[class], n);
+        if (class >= CLASS_MAX) diag_help(e->d, d, "write `%s = %s(%s, other.%s)`", n, how[class], n, n);
+        else diag_help(e->d, d, "write `%s %s other.%s`", n, how[class], n);
         return false;
     }
     if (fold->has_merge && seen != fold->n_states) {
-        diag_error(e->d, E0402, fold->merge.span, "the merge must join each of the %u states once",
-                   fold->n_states);
+        diag_error(e->d, E0402, fold->merge.span, "the merge must join each of the %u states once", fold->n_states);
         return false;
     }
     return true;
@@ -383,16 +348,14 @@ static bool check_merge(Elab *e, const AstFold *fold, const StateRun *runs)
 static Value run_done(Elab *e, const Def *def, const AstFold *fold)
 {
     Value v;
-    if (fold->done)
-        v = elab_expr(e, fold->done);
+    if (fold->done) v = elab_expr(e, fold->done);
     else if (fold->has_done_block) {
         v = elab_block(e, &fold->done_block);
         if (e->frame->returned) v = e->frame->result;
     } else if (fold->n_states == 1) {
         v = scope_lookup(e, fold->states[0].name.text, fold->states[0].span);
     } else {
-        diag_error(e->d, E0403, def->decl->name.span,
-                   "reducer `%s` has several states and no `done`", def->name);
+        diag_error(e->d, E0403, def->decl->name.span, "reducer `%s` has several states and no `done`", def->name);
         return value_error();
     }
     return to_tensor(e, v, e->real, def->decl->name.span);
@@ -409,12 +372,14 @@ static bool fold_is_whole(Elab *e, const AstFold *fold, Span s)
 static Value fold_adjoint(Elab *e, const AstFold *fold, const Value *given, const Rows *rows, Value v)
 {
     if (rows->key->n) {
-        Diag *d = diag_error(e->d, E0410, rows->key->span, "%s states an adjoint, so it takes no key", e->frame->def->name);
+        Diag *d = diag_error(e->d, E0410, rows->key->span, "%s states an adjoint, so it takes no key",
+                             e->frame->def->name);
         diag_note(e->d, d, fold->adjoint.span, "the adjoint, which speaks of one row for each element");
         return value_error();
     }
     e->frame->adjoint = &fold->adjoint;
-    return adjoint_attach(e, &fold->sig, given, v, &(AdjointRows){fold, rows->map, key_masks(rows->key) ? rows->key->hit : value_none(v.span)});
+    return adjoint_attach(e, &fold->sig, given, v,
+                          &(AdjointRows){fold, rows->map, key_masks(rows->key) ? rows->key->hit : value_none(v.span)});
 }
 
 static Value run_fold(Elab *e, const Def *def, const Rows *rows)
@@ -429,8 +394,7 @@ static Value run_fold(Elab *e, const Def *def, const Rows *rows)
     e->frame->in_step = false;
     if (!stepped || !check_merge(e, fold, runs)) return value_error();
     Value empty = fold->empty ? elab_expr(e, fold->empty) : value_none(def->decl->span);
-    const char *plain =
-        fold->done && fold->done->kind == AST_EXPR_NAME ? fold->done->as.name.text : NULL;
+    const char *plain = fold->done && fold->done->kind == AST_EXPR_NAME ? fold->done->as.name.text : NULL;
     bool in_op = false; /* the op's own emptiness value serves */
     for (uint32_t k = 0; k < fold->n_states; k++) {
         const AstState *st = &fold->states[k];
@@ -442,8 +406,7 @@ static Value run_fold(Elab *e, const Def *def, const Rows *rows)
     v = at_rows(e, v, e->frame->reduce_to, arena_printf(e->a, "the result of %s", def->name), def->decl->name.span);
     if (fold->empty && !in_op) v = op_select(e, row_is_filled(e, rows, fold->empty->span), v, empty, fold->empty->span);
     if (fold->sig.result && v.kind != V_ERROR && !rows->key->n)
-        v = coerce_declared(e, v, fold->sig.result,
-                            arena_printf(e->a, "the result of %s", def->name),
+        v = coerce_declared(e, v, fold->sig.result, arena_printf(e->a, "the result of %s", def->name),
                             def->decl->name.span);
     return fold->has_adjoint && v.kind != V_ERROR ? fold_adjoint(e, fold, given, rows, v) : v;
 }
@@ -456,12 +419,11 @@ static Value reduce_list(Elab *e, const Value *list, ReduceWhere where, const Ca
         parts[i].value = call_reduce(e, &list->items[i], where, c);
         if (parts[i].value.kind == V_ERROR) return value_error();
     }
-    return builtin_find("cat")(
-        e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
+    return builtin_find("cat")(e, &(Call){.ast = c->ast, .span = c->span, .args = parts, .n = list->n});
 }
 
-/* A reducer may be a family of functions instead: `std` where std_in, std_out, std_all and readout_std are defined, also
-   where `logsumexp` alone is a function over dims. */
+/* A reducer may be a family of functions instead: `std` where std_in, std_out, std_all and readout_std are defined,
+   also where `logsumexp` alone is a function over dims. */
 static const Def *function_of(Elab *e, const Value *reducer, ReduceWhere where)
 {
     static const char *const forms[] = {"%s_in", "%s_out", "%s_all", "readout_%s"};
@@ -521,10 +483,8 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
     uint32_t n = 0;
     const CallArg *by = NULL;
     for (uint32_t i = 0; i < c->n; i++)
-        if (is_key_arg(&def->decl->as.fold.sig, &c->args[i]))
-            by = &c->args[i];
-        else
-            args[n++] = c->args[i];
+        if (is_key_arg(&def->decl->as.fold.sig, &c->args[i])) by = &c->args[i];
+        else args[n++] = c->args[i];
     IrId map;
     Key key = {0};
     uint32_t from = e->d->list.n;
@@ -533,7 +493,8 @@ Value call_reduce(Elab *e, const Value *reducer, ReduceWhere where, const Call *
     e->reduce_from = e->m->maps.data[map].from;
     e->reduce_to = e->m->maps.data[map].to;
     bool ok = !by || key_read(e, &by->value, where, &args[0].value.type, by->ast->value->span, &key);
-    if (!ok || !key_there(e, &key, where, e->reduce_from, c->span)) return e->reduce_from = e->reduce_to = IR_NONE, value_error();
+    if (!ok || !key_there(e, &key, where, e->reduce_from, c->span))
+        return e->reduce_from = e->reduce_to = IR_NONE, value_error();
     Call call = {.ast = c->ast, .span = c->span, .args = args, .n = n};
     if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &call))
         return e->reduce_from = e->reduce_to = IR_NONE, value_error();

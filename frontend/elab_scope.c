@@ -18,8 +18,8 @@ Frame *frame_push(Elab *e, const Def *def, Span call)
     f->var_names.arena = f->declared.arena = f->children.arena = f->fresh.arena = f->slots.arena = e->a;
     e->frame = f;
     if (f->depth > MAX_CALL_DEPTH) {
-        Diag *d =
-            diag_error(e->d, E0305, call, "%s without end", def ? arena_printf(e->a, "`%s` calls itself", def->name) : "constants name each other");
+        Diag *d = diag_error(e->d, E0305, call, "%s without end",
+                             def ? arena_printf(e->a, "`%s` calls itself", def->name) : "constants name each other");
         if (def) diag_help(e->d, d, "calls are expanded at compile time; write a loop `for i in 0..K { ... }`");
         f->returned = true;
         f->result = value_error();
@@ -45,7 +45,8 @@ void scope_set(Elab *e, const char *name, Value v)
         *b = (Binding){.name = name, .next = e->frame->vars};
         e->frame->vars = b;
         if (++e->frame->n_vars > MANY_VARS)
-            for (; b && !strmap_has(&e->frame->var_names, b->name); b = b->next) strmap_put(&e->frame->var_names, b->name, b);
+            for (; b && !strmap_has(&e->frame->var_names, b->name); b = b->next)
+                strmap_put(&e->frame->var_names, b->name, b);
         b = e->frame->vars;
     }
     b->value = v;
@@ -61,7 +62,8 @@ bool elab_spend(Elab *e, Span s)
 {
     if (e->budget > 1 && arena_bytes(e->a) > e->memory) e->budget = 1;
     if (e->budget == 1)
-        diag_error(e->d, E0305, span_or(e->loop, s), "the program unfolds to more than a million operations, or half a gigabyte");
+        diag_error(e->d, E0305, span_or(e->loop, s),
+                   "the program unfolds to more than a million operations, or half a gigabyte");
     if (e->budget) e->budget--;
     return e->budget > 0;
 }

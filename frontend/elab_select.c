@@ -1,13 +1,13 @@
-/* Graphs of selected nodes: `select(g, score, ratio = 0.5)` keeps the best nodes of each graph of the batch, best first, of equal ones
-   those that stand first, and the edges between them. How many there are is known when the data are loaded, which they are is
-   computed where the graph is made:
+/* Graphs of selected nodes: `select(g, score, ratio = 0.5)` keeps the best nodes of each graph of the batch, best
+   first, of equal ones those that stand first, and the edges between them. How many there are is known when the data
+   are loaded, which they are is computed where the graph is made:
 
      slot = first place of the node's graph + rank(-score), -1 where that is too far     node -> selected
      an edge of the base leads to the slots of its ends, and nowhere if it lost one
 
-   With a bool instead of a score the nodes stay that have it, in their order; how many is known in the run only, so the selected
-   space has rows for all, and those behind the last are nobody's: slot = first place + rank(not the bool). What would count them is
-   refused.
+   With a bool instead of a score the nodes stay that have it, in their order; how many is known in the run only, so the
+   selected space has rows for all, and those behind the last are nobody's: slot = first place + rank(not the bool).
+   What would count them is refused.
 
    `x[s]` reads values of the base there, `y[g]` brings values of selected nodes back. The choice has no derivative. */
 #include "frontend/sema.h"
@@ -28,10 +28,12 @@ static bool take_share(Elab *e, const CallArg *a, Selection *x)
     const Value *v = &a->value;
     bool count = a->name && !strcmp(a->name, "k"), share = !a->name || !strcmp(a->name, "ratio");
     if (v->kind == V_ERROR) return false;
-    if (count && v->kind == V_NUMBER && v->num >= 1 && v->num <= 1e9 && v->num == floor(v->num)) return x->k = (int64_t)v->num, true;
+    if (count && v->kind == V_NUMBER && v->num >= 1 && v->num <= 1e9 && v->num == floor(v->num))
+        return x->k = (int64_t)v->num, true;
     if (share && v->kind == V_NUMBER && v->num > 0 && v->num <= 1) return x->ratio = v->num, true;
     Diag *d = diag_error(e->d, E0302, a->ast->span, "found %s, wanted %s", value_text(e, v),
-                         count ? "`k`, how many nodes of each graph stay" : "`ratio`, the share of each graph's nodes that stay");
+                         count ? "`k`, how many nodes of each graph stay"
+                               : "`ratio`, the share of each graph's nodes that stay");
     diag_help(e->d, d, "`select(g, score, ratio = 0.5)` keeps half of them, `select(g, score, k = 10)` ten");
     return false;
 }
@@ -57,10 +59,12 @@ static bool take_args(Elab *e, const Call *c, Selection *x)
     if (x->some) x->ratio = 1;
     if (s->kind == V_ERROR || !rows_all_used(e, g->src_space, "`select`", c->span)) return false;
     if (g->src_space != g->dst_space || e->m->spaces.data[g->src_space].is_edge)
-        return diag_error(e->d, E0209, c->span, "select wants a graph with one space of nodes, which are no edges"), false;
+        return diag_error(e->d, E0209, c->span, "select wants a graph with one space of nodes, which are no edges"),
+               false;
     bool scores = x->some || (s->kind == V_TENSOR && ir_dtype_is_float(s->type.dtype));
     if (scores && s->type.space == g->src_space && !s->type.n_dims) return true;
-    diag_error(e->d, E0204, c->span, "select wants a score: one float, or a bool, for each node of the graph, found %s", value_text(e, s));
+    diag_error(e->d, E0204, c->span, "select wants a score: one float, or a bool, for each node of the graph, found %s",
+               value_text(e, s));
     return false;
 }
 
@@ -130,8 +134,8 @@ static void route_all(Elab *e, const Selection *x, const GraphValue *value)
     found_between(e, slot, &base, &g, s);
 }
 
-/* The function `vjp` computes what `forward` does: its graphs are the same, in the order of their making, so that values of them
-   have the same types. NULL: this is another function, or makes another graph. */
+/* The function `vjp` computes what `forward` does: its graphs are the same, in the order of their making, so that
+   values of them have the same types. NULL: this is another function, or makes another graph. */
 static const GraphValue *of_forward(Elab *e, const Selection *x)
 {
     uint32_t before = 0, place = 0;
@@ -140,7 +144,9 @@ static const GraphValue *of_forward(Elab *e, const Selection *x)
     for (uint32_t i = 0; i < e->selected.n; i++) {
         const SelectGraph *have = &e->selected.data[i];
         if (strcmp(have->f->name, "forward") || place++ != before) continue;
-        return have->base == x->base->id && have->k == x->k && have->ratio == x->ratio && have->some == x->some ? have->graph : NULL;
+        return have->base == x->base->id && have->k == x->k && have->ratio == x->ratio && have->some == x->some
+                   ? have->graph
+                   : NULL;
     }
     return NULL;
 }
@@ -184,7 +190,8 @@ bool rows_all_used(Elab *e, IrId space, const char *what, Span s)
 static const IrGraph *selected_from(Elab *e, IrId space)
 {
     for (uint32_t i = 0; i < e->m->graphs.n; i++)
-        if (e->m->graphs.data[i].kind == IR_GRAPH_SELECT && e->m->graphs.data[i].src_space == space) return &e->m->graphs.data[i];
+        if (e->m->graphs.data[i].kind == IR_GRAPH_SELECT && e->m->graphs.data[i].src_space == space)
+            return &e->m->graphs.data[i];
     return NULL;
 }
 
@@ -198,7 +205,8 @@ Value graph_restrict(Elab *e, Value v, const GraphValue *value, Span s)
     }
     if (g->kind == IR_GRAPH_SELECT && v.type.space == base->edge) return op_gather(e, v, g->orig, g->edge, s);
     const IrGraph *from = selected_from(e, v.type.space);
-    if (from && e->m->graphs.data[from->base].src_space == g->src_space) return op_gather(e, v, from->image, g->src_space, s);
+    if (from && e->m->graphs.data[from->base].src_space == g->src_space)
+        return op_gather(e, v, from->image, g->src_space, s);
     if (g->kind == IR_GRAPH_SELECT && v.type.space == base->src_space) {
         bool logic = v.type.dtype == IR_BOOL;
         Value sum = op_reduce(e, IR_OP_reduce_sum, logic ? op_cast(e, v, IR_I64, s) : v, g->image, 0, s);
@@ -206,7 +214,8 @@ Value graph_restrict(Elab *e, Value v, const GraphValue *value, Span s)
     }
     Diag *d = diag_error(e->d, E0204, s, "%s has no rows in this graph", value_text(e, &v));
     diag_help(e->d, d,
-              "`x[s]` reads a value of the graph that s = select(...) was made of, `y[g]` brings one of selected nodes back to its graph");
+              "`x[s]` reads a value of the graph that s = select(...) was made of, `y[g]` brings one of selected nodes "
+              "back to its graph");
     return value_error();
 }
 
@@ -216,7 +225,8 @@ Value rows_used(Elab *e, IrId space, Span s)
         const IrGraph g = *graph_ir(e, e->selected.data[i].graph);
         if (!e->selected.data[i].some || g.src_space != space) continue;
         Value one = op_const(e, found_ints(e->m->maps.data[g.image].from), 1, s);
-        return op_binary(e, IR_OP_lt, "compare", value_number(0, true, s), op_reduce(e, IR_OP_reduce_sum, one, g.image, 0, s), s);
+        return op_binary(e, IR_OP_lt, "compare", value_number(0, true, s),
+                         op_reduce(e, IR_OP_reduce_sum, one, g.image, 0, s), s);
     }
     return value_none(s);
 }

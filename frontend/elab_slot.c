@@ -1,5 +1,5 @@
-/* Slots: parameters and buffers of a layer - their names, how they lie in weight files, their initial values. Calls of one
-   instance, and the modes, share a slot by its stored name. Never decides who is trained: elab_train.c does. */
+/* Slots: parameters and buffers of a layer - their names, how they lie in weight files, their initial values. Calls of
+   one instance, and the modes, share a slot by its stored name. Never decides who is trained: elab_train.c does. */
 #include "frontend/sema.h"
 #include <math.h>
 
@@ -9,8 +9,7 @@ static bool is_layer_frame(const Elab *e)
     return d && (d->decl->kind == AST_DECL_LAYER || d->decl->kind == AST_DECL_MODEL);
 }
 
-static const char *const init_words[] = {"glorot",  "kaiming", "zeros", "ones",
-                                         "uniform", "normal",  NULL};
+static const char *const init_words[] = {"glorot", "kaiming", "zeros", "ones", "uniform", "normal", NULL};
 
 static const char *init_word(const AstExpr *x)
 {
@@ -21,8 +20,7 @@ static const char *init_word(const AstExpr *x)
     return NULL;
 }
 
-/* A number of an initial value; a size that is not known yet counts as 1 (only `check` gets there).
- */
+/* A number of an initial value; a size that is not known yet counts as 1 (only `check` gets there). */
 static double init_number(Elab *e, const AstExpr *x)
 {
     Value v = elab_expr(e, x);
@@ -30,11 +28,9 @@ static double init_number(Elab *e, const AstExpr *x)
     if (v.kind == V_NUMBER) return v.num;
     if (v.kind == V_DIM) return size_value(&e->z, dim_size(e, v.dim), &n) ? (double)n : 1;
     if (v.kind == V_TENSOR && !v.type.space && !v.type.n_dims) return 1;
-    if (v.kind == V_WORD)
-        error_unknown_name(e, v.word, v.span);
+    if (v.kind == V_WORD) error_unknown_name(e, v.word, v.span);
     else if (v.kind != V_ERROR)
-        diag_error(e->d, E0304, x->span, "found %s, wanted a number known at compile time",
-                   value_text(e, &v));
+        diag_error(e->d, E0304, x->span, "found %s, wanted a number known at compile time", value_text(e, &v));
     return 0;
 }
 
@@ -65,27 +61,21 @@ static void slot_init(Elab *e, const AstExpr *x, TensorInfo *info, uint32_t n_st
 static bool stored_axis(Elab *e, const AstExpr *x, const IrType *t, uint8_t *perm, uint32_t *n)
 {
     if (x->kind == AST_EXPR_BINARY && x->as.binary.op == AST_MUL)
-        return stored_axis(e, x->as.binary.left, t, perm, n) &&
-               stored_axis(e, x->as.binary.right, t, perm, n);
-    if (x->kind == AST_EXPR_NUMBER && x->as.number.is_int && x->as.number.int_value == 1)
-        return true;
+        return stored_axis(e, x->as.binary.left, t, perm, n) && stored_axis(e, x->as.binary.right, t, perm, n);
+    if (x->kind == AST_EXPR_NUMBER && x->as.number.is_int && x->as.number.int_value == 1) return true;
     if (x->kind == AST_EXPR_NAME) {
         IrId dim = dim_symbol(e, x->as.name.text, x->span);
         for (uint32_t i = 0; i < t->n_dims; i++) {
             if (t->dims[i] != dim) continue;
             for (uint32_t k = 0; k < *n; k++)
                 if (perm[k] == i)
-                    return diag_error(e->d, E0308, x->span, "dim `%s` is stored twice",
-                                      x->as.name.text),
-                           false;
+                    return diag_error(e->d, E0308, x->span, "dim `%s` is stored twice", x->as.name.text), false;
             perm[(*n)++] = (uint8_t)i;
             return true;
         }
     }
-    Diag *d = diag_error(e->d, E0308, x->span,
-                         "a stored axis holds the parameter's own dims, such as F or H*D");
-    diag_note(e->d, d, t->n_dims ? e->dims.data[t->dims[0]].span : x->span, "the parameter is %s",
-              type_text(e, t));
+    Diag *d = diag_error(e->d, E0308, x->span, "a stored axis holds the parameter's own dims, such as F or H*D");
+    diag_note(e->d, d, t->n_dims ? e->dims.data[t->dims[0]].span : x->span, "the parameter is %s", type_text(e, t));
     return false;
 }
 
@@ -111,8 +101,7 @@ static bool slot_layout(Elab *e, const AstSlot *slot, IrTensor *t, TensorInfo *i
     }
     t->n_stored = (uint8_t)slot->stored_dims.n;
     if (n == t->type.n_dims) return true;
-    diag_error(e->d, E0308, slot->stored_as_span, "the stored layout leaves out dims of %s",
-               type_text(e, &t->type));
+    diag_error(e->d, E0308, slot->stored_as_span, "the stored layout leaves out dims of %s", type_text(e, &t->type));
     return false;
 }
 
@@ -120,21 +109,19 @@ static bool slot_layout(Elab *e, const AstSlot *slot, IrTensor *t, TensorInfo *i
 static const AstExpr *fit_argument(const AstExpr *x)
 {
     bool fit = x->kind == AST_EXPR_CALL && x->as.call.callee->kind == AST_EXPR_NAME &&
-               !strcmp(x->as.call.callee->as.name.text, "fit") && x->as.call.n_args == 1 && !x->as.call.args[0].name.text;
+               !strcmp(x->as.call.callee->as.name.text, "fit") && x->as.call.n_args == 1 &&
+               !x->as.call.args[0].name.text;
     return fit ? x->as.call.args[0].value : NULL;
 }
 
-static IrId slot_declare(Elab *e, const AstSlot *slot, const AstName *name, const char *full,
-                         IrType t, bool buffer)
+static IrId slot_declare(Elab *e, const AstSlot *slot, const AstName *name, const char *full, IrType t, bool buffer)
 {
     IrId id = tensor_new(e, full, IR_PARAM, t, name->span);
     IrTensor *tensor = &e->m->tensors.data[id];
     TensorInfo info = {.owner = slot, .buffer = buffer};
     if (!slot_layout(e, slot, tensor, &info)) tensor->n_stored = 0;
-    if (slot->init && fit_argument(slot->init))
-        info.init = "zeros";
-    else
-        slot_init(e, slot->init, &info, tensor->n_stored);
+    if (slot->init && fit_argument(slot->init)) info.init = "zeros";
+    else slot_init(e, slot->init, &info, tensor->n_stored);
     e->tensors.data[id] = info;
     return id;
 }
@@ -157,8 +144,8 @@ static Value slot_reuse(Elab *e, IrId id, const IrType *t, const char *full, Spa
     for (int i = 0; i < t->n_dims && fits; i++)
         fits = size_unify(&e->z, dim_size(e, v.type.dims[i]), dim_size(e, t->dims[i]), s);
     if (fits) return op_reshape(e, v, t->dims, t->n_dims);
-    Diag *d = diag_error(e->d, E0201, s, "parameter `%s` is %s in this call, %s in an earlier one",
-                         full, type_text(e, t), type_text(e, &v.type));
+    Diag *d = diag_error(e->d, E0201, s, "parameter `%s` is %s in this call, %s in an earlier one", full,
+                         type_text(e, t), type_text(e, &v.type));
     diag_note(e->d, d, e->frame->call, "in this call");
     return value_error();
 }
@@ -170,8 +157,7 @@ static const char *name_part(Elab *e, const char *name, Span s)
     const Binding *b = scope_find(e->frame, name);
     if (v.kind == V_NUMBER && v.is_int) return arena_printf(e->a, "%.0f", v.num);
     if (v.kind == V_WORD && b) return v.word;
-    if (v.kind == V_WORD)
-        diag_error(e->d, E0301, s, "unknown name `%s` in a stored name", name);
+    if (v.kind == V_WORD) diag_error(e->d, E0301, s, "unknown name `%s` in a stored name", name);
     else if (v.kind != V_ERROR)
         diag_error(e->d, E0304, s, "found %s, wanted a whole number or a word for `{%s}`", value_text(e, &v), name);
     return NULL;
@@ -214,7 +200,8 @@ static void slot_bind(Elab *e, const AstSlot *slot, const AstName *name, IrType 
         bool again = twice && other.source == name->span.source && other.begin == name->span.begin;
         if (!again) diag_note(e->d, d, other, "the other one");
         if (again)
-            diag_help(e->d, d, "each round of a loop makes one: put the loop's number in the name, `%s: ... as \"%s{k}\"`",
+            diag_help(e->d, d,
+                      "each round of a loop makes one: put the loop's number in the name, `%s: ... as \"%s{k}\"`",
                       name->text, name->text);
         else diag_help(e->d, d, "give layers names of their own: `conv1 = my_layer(H = 8)`");
         scope_set(e, name->text, value_error());
@@ -234,17 +221,20 @@ static void slot_one(Elab *e, const AstSlot *slot, const AstName *name, bool buf
     bool rows = known && !e->m->spaces.data[t.space].is_edge;
     if (known && !number) {
         Diag *d = diag_error(e->d, E0206, slot->type->span, "%s: found %s",
-                             buffer ? "a buffer holds floats or integers" : "a parameter is trained, so it holds floats", type_text(e, &t));
+                             buffer ? "a buffer holds floats or integers"
+                                    : "a parameter is trained, so it holds floats",
+                             type_text(e, &t));
         if (t.dtype == IR_I64) diag_help(e->d, d, "a `buffer` may hold integers");
     } else if (known && !rows) {
-        Diag *d = diag_error(e->d, E0209, slot->type->span, "a parameter has one row for each node, or none: found %s", type_text(e, &t));
-        diag_help(e->d, d, "parameters of nodes meet at an edge, `a.src * b.dst`; one for each kind of edge is a row of a table, `T[kind]` "
-                           "with `kind: edge index[K]`");
+        Diag *d = diag_error(e->d, E0209, slot->type->span, "a parameter has one row for each node, or none: found %s",
+                             type_text(e, &t));
+        diag_help(e->d, d,
+                  "parameters of nodes meet at an edge, `a.src * b.dst`; one for each kind of edge is a row of a "
+                  "table, `T[kind]` "
+                  "with `kind: edge index[K]`");
     }
-    if (known && number && rows)
-        slot_bind(e, slot, name, t, buffer);
-    else
-        scope_set(e, name->text, value_error());
+    if (known && number && rows) slot_bind(e, slot, name, t, buffer);
+    else scope_set(e, name->text, value_error());
 }
 
 /* ---- after-values ----------------------------------------------------------------------------- */
@@ -270,10 +260,8 @@ void buffer_assign(Elab *e, const char *name, Value *v, Span s)
     if (v->kind == V_ERROR) return;
     if (ir_dtype_is_float(v->type.dtype)) *v = op_unary(e, IR_OP_detach, *v, s);
     AfterValue *after = after_find(e, b->tensor);
-    if (after)
-        after->value = *v;
-    else
-        VEC_PUSH(e->a, &e->after, ((AfterValue){b->tensor, *v}));
+    if (after) after->value = *v;
+    else VEC_PUSH(e->a, &e->after, ((AfterValue){b->tensor, *v}));
 }
 
 void buffer_results(Elab *e, const char *prefix)
@@ -294,7 +282,8 @@ static bool slot_is(Elab *e, IrId tensor, const char *path, const char *name)
 {
     const AstSlot *slot = e->tensors.data[tensor].owner;
     const char *full = e->m->tensors.data[tensor].name, *local = e->tensors.data[tensor].local;
-    if (e->m->tensors.data[tensor].kind != IR_PARAM || !slot || !local || strcmp(full, arena_printf(e->a, "%s%s", path, local)))
+    if (e->m->tensors.data[tensor].kind != IR_PARAM || !slot || !local ||
+        strcmp(full, arena_printf(e->a, "%s%s", path, local)))
         return false;
     bool named = !strcmp(local, name);
     for (uint32_t i = 0; slot->stored_as && i < slot->names.n; i++) named |= !strcmp(slot->names.items[i].text, name);
@@ -331,12 +320,10 @@ void elab_slot(Elab *e, const AstStmt *s)
     const AstSlot *slot = &s->as.slot;
     if (!check_owner(e, slot, s->span)) return;
     if (slot->stored_as && slot->names.n > 1) {
-        diag_error(e->d, E0303, slot->stored_as_span,
-                   "several parameters cannot be stored under one name");
+        diag_error(e->d, E0303, slot->stored_as_span, "several parameters cannot be stored under one name");
         return;
     }
-    for (uint32_t i = 0; i < slot->names.n; i++)
-        slot_one(e, slot, &slot->names.items[i], s->kind == AST_STMT_BUFFER);
+    for (uint32_t i = 0; i < slot->names.n; i++) slot_one(e, slot, &slot->names.items[i], s->kind == AST_STMT_BUFFER);
 }
 
 void elab_fold_params(Elab *e, const AstFold *fold)
@@ -355,7 +342,8 @@ static void const_fit(Elab *e, const AstSlot *slot, const AstExpr *of, Span s)
     if (slot->type) v = coerce_declared(e, v, slot->type, arena_printf(e->a, "`%s`", name->text), of->span);
     bool fits = v.kind == V_TENSOR && v.type.space == IR_UNIT && ir_dtype_is_float(v.type.dtype);
     if (v.kind == V_TENSOR && !fits) {
-        Diag *d = diag_error(e->d, E0212, of->span, "`fit` wants floats that are the same everywhere, found %s", value_text(e, &v));
+        Diag *d = diag_error(e->d, E0212, of->span, "`fit` wants floats that are the same everywhere, found %s",
+                             value_text(e, &v));
         diag_help(e->d, d, "reduce it: `fit(mean_all(...))`");
     }
     if (!fits) {
@@ -377,10 +365,8 @@ void elab_const(Elab *e, const AstStmt *s)
         return;
     }
     const AstExpr *of = fit_argument(slot->init);
-    if (!of)
-        scope_set(e, slot->names.items[0].text, const_value(e, slot));
-    else if (check_owner(e, slot, s->span))
-        const_fit(e, slot, of, s->span);
+    if (!of) scope_set(e, slot->names.items[0].text, const_value(e, slot));
+    else if (check_owner(e, slot, s->span)) const_fit(e, slot, of, s->span);
 }
 
 Value const_value(Elab *e, const AstSlot *slot)
@@ -393,8 +379,8 @@ Value const_value(Elab *e, const AstSlot *slot)
     Value v = elab_expr(e, slot->init);
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind == V_ERROR || (value_is_static(&v) && !slot->type && !slot->stored_as)) return v;
-    Diag *d = diag_error(e->d, E0304, slot->init->span, "const `%s` is %s, wanted a value known at compile time", name->text,
-                         value_text(e, &v));
+    Diag *d = diag_error(e->d, E0304, slot->init->span, "const `%s` is %s, wanted a value known at compile time",
+                         name->text, value_text(e, &v));
     diag_help(e->d, d, "`fit(...)` is computed from the training data and stored with the weights");
     return value_error();
 }

@@ -1,5 +1,5 @@
-/* Graphs, spaces and maps of the module, found or made: those of the data, those of a further file of edges, and the one row that all
-   rows of a space lead to. */
+/* Graphs, spaces and maps of the module, found or made: those of the data, those of a further file of edges, and the
+   one row that all rows of a space lead to. */
 #include "frontend/sema.h"
 
 const IrGraph *graph_ir(Elab *e, const GraphValue *g) { return &e->m->graphs.data[g->id]; }
@@ -30,8 +30,7 @@ const GraphValue *graph_add(Elab *e, IrGraph g)
 const GraphValue *graph_data(Elab *e)
 {
     if (e->data_graph) return e->data_graph;
-    IrGraph g = {
-        .name = "g", .kind = IR_GRAPH_DATA, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    IrGraph g = {.name = "g", .kind = IR_GRAPH_DATA, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
     g.src_space = ir_space_new(e->m, e->bipartite ? "src" : "node", false);
     g.dst_space = e->bipartite ? ir_space_new(e->m, "dst", false) : g.src_space;
     g.edge = ir_space_new(e->m, "edge", true);
@@ -66,8 +65,7 @@ IrId map_all(Elab *e, IrId space)
 {
     for (uint32_t i = 0; i < e->m->maps.n; i++)
         if (e->m->maps.data[i].from == space && e->m->maps.data[i].to == IR_UNIT) return i;
-    IrId map = ir_map_new(e->m, arena_printf(e->a, "%s.all", e->m->spaces.data[space].name), space,
-                          IR_UNIT);
+    IrId map = ir_map_new(e->m, arena_printf(e->a, "%s.all", e->m->spaces.data[space].name), space, IR_UNIT);
     e->m->maps.data[map].sorted = true;
     return map;
 }

@@ -42,8 +42,7 @@ static bool dim_arith(Elab *e, AstBinaryOp op, const Value *a, const Value *b, S
 {
     const Size *x = whole_size(e, a), *y = whole_size(e, b), *r = NULL;
     if (!x || !y) return false;
-    if (op == AST_EQ || op == AST_NE)
-        return *out = value_bool(size_equal(&e->z, x, y) == (op == AST_EQ), s), true;
+    if (op == AST_EQ || op == AST_NE) return *out = value_bool(size_equal(&e->z, x, y) == (op == AST_EQ), s), true;
     if (op == AST_ADD) r = size_add(&e->z, x, y, 1);
     if (op == AST_SUB) r = size_add(&e->z, x, y, -1);
     if (op == AST_MUL) r = size_mul(&e->z, x, y);
@@ -56,8 +55,7 @@ static bool dim_arith(Elab *e, AstBinaryOp op, const Value *a, const Value *b, S
 static bool same_static(const Value *a, const Value *b)
 {
     if (a->kind == V_NONE || b->kind == V_NONE) return a->kind == b->kind;
-    if (a->word && b->word && a->kind != V_NUMBER && b->kind != V_NUMBER)
-        return !strcmp(a->word, b->word);
+    if (a->word && b->word && a->kind != V_NUMBER && b->kind != V_NUMBER) return !strcmp(a->word, b->word);
     if (a->kind == V_BOOL && b->kind == V_BOOL) return a->num == b->num;
     if (a->kind == V_INSTANCE && b->kind == V_INSTANCE) return a->instance == b->instance;
     return false;
@@ -73,16 +71,14 @@ static Value list_join(Elab *e, const Value *a, const Value *b, Span s)
 
 bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s, Value *out)
 {
-    bool numeric =
-        (a->kind == V_NUMBER || a->kind == V_DIM) && (b->kind == V_NUMBER || b->kind == V_DIM);
+    bool numeric = (a->kind == V_NUMBER || a->kind == V_DIM) && (b->kind == V_NUMBER || b->kind == V_DIM);
     double x, y;
     if (numeric && op != AST_AND && op != AST_OR && op != AST_MATMUL) {
         if (number_of(e, a, &x) && number_of(e, b, &y))
             return *out = arith(op, x, y, is_whole(a) && is_whole(b), s), true;
         return dim_arith(e, op, a, b, s, out);
     }
-    if (a->kind == V_LIST && b->kind == V_LIST && op == AST_ADD)
-        return *out = list_join(e, a, b, s), true;
+    if (a->kind == V_LIST && b->kind == V_LIST && op == AST_ADD) return *out = list_join(e, a, b, s), true;
     bool none = a->kind == V_NONE || b->kind == V_NONE; /* `w == none` of a tensor, too */
     if ((op == AST_EQ || op == AST_NE) && (none || (value_is_static(a) && value_is_static(b))))
         return *out = value_bool(same_static(a, b) == (op == AST_EQ), s), true;
@@ -113,13 +109,10 @@ Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s)
 {
     Value r;
     if (a.kind == V_ERROR || b.kind == V_ERROR) return value_error();
-    if (op != AST_EQ && op != AST_NE && a.kind == V_WORD)
-        return error_unknown_name(e, a.word, a.span), value_error();
-    if (op != AST_EQ && op != AST_NE && b.kind == V_WORD)
-        return error_unknown_name(e, b.word, b.span), value_error();
+    if (op != AST_EQ && op != AST_NE && a.kind == V_WORD) return error_unknown_name(e, a.word, a.span), value_error();
+    if (op != AST_EQ && op != AST_NE && b.kind == V_WORD) return error_unknown_name(e, b.word, b.span), value_error();
     if (static_binary(e, op, &a, &b, s, &r)) return r;
     if (op == AST_MATMUL) return op_matmul(e, a, b, s);
     const BinaryRow *row = &binary_rows[op];
-    return row->swapped ? op_binary(e, row->op, row->verb, b, a, s)
-                        : op_binary(e, row->op, row->verb, a, b, s);
+    return row->swapped ? op_binary(e, row->op, row->verb, b, a, s) : op_binary(e, row->op, row->verb, a, b, s);
 }

@@ -9,7 +9,8 @@ static void assign_one(Elab *e, const AstExpr *target, Value v)
     if (adjoint_assign(e, target, v)) return;
     if (target->kind != AST_EXPR_NAME) {
         Diag *d = diag_error(e->d, E0310, target->span, "only names are assigned to");
-        if (target->kind == AST_EXPR_INDEX) diag_help(e->d, d, "a value with one element changed is a new one: `x = where(iota(N) == i, y, x)`");
+        if (target->kind == AST_EXPR_INDEX)
+            diag_help(e->d, d, "a value with one element changed is a new one: `x = where(iota(N) == i, y, x)`");
         return;
     }
     const char *name = target->as.name.text;
@@ -21,10 +22,8 @@ static void assign_one(Elab *e, const AstExpr *target, Value v)
 
 static void elab_assign(Elab *e, const AstStmt *s)
 {
-    static const AstBinaryOp ops[] = {[AST_SET_ADD] = AST_ADD,
-                                      [AST_SET_SUB] = AST_SUB,
-                                      [AST_SET_MUL] = AST_MUL,
-                                      [AST_SET_DIV] = AST_DIV};
+    static const AstBinaryOp ops[] = {
+        [AST_SET_ADD] = AST_ADD, [AST_SET_SUB] = AST_SUB, [AST_SET_MUL] = AST_MUL, [AST_SET_DIV] = AST_DIV};
     AstExprs targets = s->as.assign.targets;
     Value v = elab_expr(e, s->as.assign.value);
     if (v.kind == V_WORD && s->as.assign.value->kind == AST_EXPR_NAME)
@@ -33,8 +32,7 @@ static void elab_assign(Elab *e, const AstStmt *s)
         v = binary_values(e, ops[s->as.assign.op], elab_expr(e, targets.items[0]), v, s->span);
     if (s->as.assign.type) {
         const AstExpr *t = targets.items[0];
-        const char *what =
-            t->kind == AST_EXPR_NAME ? arena_printf(e->a, "`%s`", t->as.name.text) : "this";
+        const char *what = t->kind == AST_EXPR_NAME ? arena_printf(e->a, "`%s`", t->as.name.text) : "this";
         v = coerce_declared(e, v, s->as.assign.type, what, span_or(v.span, s->span));
     }
     if (targets.n == 1) {
@@ -53,8 +51,7 @@ static void elab_graph_stmt(Elab *e, const AstStmt *s)
 {
     Value v = elab_expr(e, s->as.bind.value);
     if (v.kind != V_GRAPH && v.kind != V_ERROR) {
-        diag_error(e->d, E0212, s->as.bind.value->span, "found %s, wanted a graph",
-                   value_text(e, &v));
+        diag_error(e->d, E0212, s->as.bind.value->span, "found %s, wanted a graph", value_text(e, &v));
         v = value_error();
     }
     scope_set(e, s->as.bind.name.text, v);

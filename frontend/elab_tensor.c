@@ -44,9 +44,7 @@ Value tensor_value(Elab *e, IrId tensor, Span s)
     TensorInfo *info = &e->tensors.data[tensor];
     IrId id = info->reader == e->f ? info->value : IR_NONE;
     if (id == IR_NONE) {
-        id =
-            ir_arg(e->m, e->f,
-                   (IrArg){.name = t->name, .kind = IR_ARG_TENSOR, .ref = tensor, .type = t->type});
+        id = ir_arg(e->m, e->f, (IrArg){.name = t->name, .kind = IR_ARG_TENSOR, .ref = tensor, .type = t->type});
         VEC_PUSH(e->a, &e->func_args, ((FuncArg){tensor, id}));
         info->reader = e->f;
         info->value = id;
@@ -59,8 +57,7 @@ Value tensor_value(Elab *e, IrId tensor, Span s)
 static Value run_number(Elab *e, const char *name, IrArgKind kind, IrId *cache, Span s)
 {
     IrType t = ir_scalar(IR_I64);
-    if (*cache == IR_NONE)
-        *cache = ir_arg(e->m, e->f, (IrArg){.name = name, .kind = kind, .ref = IR_NONE, .type = t});
+    if (*cache == IR_NONE) *cache = ir_arg(e->m, e->f, (IrArg){.name = name, .kind = kind, .ref = IR_NONE, .type = t});
     return value_tensor(*cache, t, s);
 }
 
@@ -103,8 +100,7 @@ static void fact_check(Elab *e, const char *name, const IrType *t, Span s)
 {
     const FrontendFact *f = fact_find(e, name);
     if (!f) return;
-    if (ir_dtype_is_float(t->dtype) != ir_dtype_is_float(f->dtype) ||
-        (t->dtype == IR_BOOL) != (f->dtype == IR_BOOL))
+    if (ir_dtype_is_float(t->dtype) != ir_dtype_is_float(f->dtype) || (t->dtype == IR_BOOL) != (f->dtype == IR_BOOL))
         diag_error(e->d, E0206, s, "input `%s` is %s, but the data holds %s", name, type_text(e, t),
                    f->dtype == IR_BOOL           ? "bools"
                    : ir_dtype_is_float(f->dtype) ? "floats"
@@ -138,7 +134,9 @@ const Size *input_range(Elab *e, const Value *v, const Size *classes)
     for (uint32_t i = 0; i < e->func_args.n; i++) {
         IrId tensor = e->func_args.data[i].tensor;
         const TensorInfo *info = &e->tensors.data[tensor];
-        if (info->reader != e->f || info->value != v->id || info->classes || e->m->tensors.data[tensor].kind != IR_INPUT) continue;
+        if (info->reader != e->f || info->value != v->id || info->classes ||
+            e->m->tensors.data[tensor].kind != IR_INPUT)
+            continue;
         input_bound(e, tensor, classes);
         return classes;
     }
@@ -166,24 +164,23 @@ IrId input_declare(Elab *e, const AstParam *p)
     const FrontendFact *f = fact_find(e, p->name.text);
     if (c) input_bound(e, id, c);
     if (c && f && f->classes > 0 && !size_unify(&e->z, c, size_const(&e->z, f->classes), p->span))
-        diag_error(e->d, E0201, p->span, "input `%s` has %s classes, the data's has %lld",
-                   p->name.text, size_text(&e->z, c), (long long)f->classes);
+        diag_error(e->d, E0201, p->span, "input `%s` has %s classes, the data's has %lld", p->name.text,
+                   size_text(&e->z, c), (long long)f->classes);
     return id;
 }
 
 static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
 {
-    IrType t = ir_scalar(ir_dtype_is_float(f->dtype) ? e->real
-                         : f->dtype == IR_BOOL       ? IR_BOOL
-                                                     : IR_I64);
+    IrType t = ir_scalar(ir_dtype_is_float(f->dtype) ? e->real : f->dtype == IR_BOOL ? IR_BOOL : IR_I64);
     if (!fact_space(e, f, s, &t.space)) return IR_NONE;
-    for (uint32_t i = 0; i < f->n_dims; i++)
-        t.dims[t.n_dims++] = dim_new(e, f->name, size_const(&e->z, f->dims[i]), s);
+    for (uint32_t i = 0; i < f->n_dims; i++) t.dims[t.n_dims++] = dim_new(e, f->name, size_const(&e->z, f->dims[i]), s);
     IrId id = tensor_new(e, f->name, IR_INPUT, t, s);
     input_sparse(e, id);
     if (t.dtype != IR_I64) return id;
     if (f->classes > 0) input_bound(e, id, size_const(&e->z, f->classes));
-    else if (f->allow_missing) input_bound(e, id, size_var(&e->z, "classes", SIZE_HOLE, s)); /* labels: who takes them says how many there are */
+    else if (f->allow_missing)
+        input_bound(e, id,
+                    size_var(&e->z, "classes", SIZE_HOLE, s)); /* labels: who takes them says how many there are */
     return id;
 }
 
@@ -191,8 +188,7 @@ static IrId input_from_fact(Elab *e, const FrontendFact *f, Span s)
    --folds makes have its rows. */
 static IrId input_guess(Elab *e, const char *name, Span s)
 {
-    bool mask =
-        !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
+    bool mask = !strcmp(name, "train_mask") || !strcmp(name, "val_mask") || !strcmp(name, "test_mask");
     const FrontendFact *fold = mask ? fact_find(e, "fold") : NULL;
     bool of_graphs = !strcmp(name, "graph_y");
     if ((!mask && strcmp(name, "y") && !of_graphs) || (e->opt->n_facts && !fold)) return IR_NONE;
@@ -217,8 +213,7 @@ static bool names_list(Elab *e, const char *name)
 Value data_member(Elab *e, const char *name, Span s)
 {
     if (names_list(e, name)) return graph_of_file(e, name, s);
-    static const char *const masks[][2] = {
-        {"train", "train_mask"}, {"val", "val_mask"}, {"test", "test_mask"}};
+    static const char *const masks[][2] = {{"train", "train_mask"}, {"val", "val_mask"}, {"test", "test_mask"}};
     for (int i = 0; i < 3; i++)
         if (!strcmp(name, masks[i][0])) name = masks[i][1];
     IrId id = tensor_find(e, name);
@@ -229,11 +224,9 @@ Value data_member(Elab *e, const char *name, Span s)
     VEC(const char *) names = {0};
     for (uint32_t i = 0; i < e->opt->n_facts; i++) VEC_PUSH(e->a, &names, e->opt->facts[i].name);
     for (uint32_t i = 0; i < e->m->tensors.n; i++)
-        if (e->m->tensors.data[i].kind == IR_INPUT)
-            VEC_PUSH(e->a, &names, e->m->tensors.data[i].name);
-    Diag *d =
-        diag_error(e->d, E0307, s, "no input `%s`: neither an argument of the model nor %s", name,
-                   e->opt->n_facts ? "a file of the data folder" : "known without a data folder");
+        if (e->m->tensors.data[i].kind == IR_INPUT) VEC_PUSH(e->a, &names, e->m->tensors.data[i].name);
+    Diag *d = diag_error(e->d, E0307, s, "no input `%s`: neither an argument of the model nor %s", name,
+                         e->opt->n_facts ? "a file of the data folder" : "known without a data folder");
     if (!diag_suggest(e->d, d, s, name, names.data, names.n) && !e->opt->n_facts)
         diag_help(e->d, d, "give the folder: `--data DIR`");
     return value_error();

@@ -9,11 +9,8 @@ static void check_spaces(Elab *e, const AstDecl *decl)
     const IrGraph *g = graph_ir(e, e->data_graph);
     for (uint32_t i = 0; i < e->f->ops.n; i++) {
         const IrOp *op = &e->f->ops.data[i];
-        if (op->type.space != g->edge && op->type.space != g->src_space &&
-            op->type.space != g->dst_space)
-            continue;
-        Diag *d = diag_error(e->d, E0407, span_or(op->span, decl->span),
-                             "a test has no data graph");
+        if (op->type.space != g->edge && op->type.space != g->src_space && op->type.space != g->dst_space) continue;
+        Diag *d = diag_error(e->d, E0407, span_or(op->span, decl->span), "a test has no data graph");
         diag_help(e->d, d,
                   "make one: `g = random_graph(nodes = 10, edges = 30, seed = 1)`, then `over g { "
                   "... }`");

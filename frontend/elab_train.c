@@ -7,7 +7,7 @@ typedef struct Train {
     const AstDecl *decl;
     const AstTrainItem *loss, *optimizer;
     const AstExpr *clip_norm, *clip_value; /* or NULL */
-    Value target; /* the model, with static arguments bound */
+    Value target;                          /* the model, with static arguments bound */
     const char *name;
 } Train;
 
@@ -19,8 +19,7 @@ static Value mean_dims(Elab *e, Value v, Span s)
     IrType t = v.type;
     for (int i = 0; i < t.n_dims && v.kind == V_TENSOR; i++) {
         Value n = op_size(e, dim_size(e, t.dims[i]), s);
-        v = op_binary(e, IR_OP_div, "divide", op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s), n,
-                      s);
+        v = op_binary(e, IR_OP_div, "divide", op_reduce_dims(e, IR_OP_sum_dims, v, t.dims[i], s), n, s);
     }
     return v;
 }
@@ -35,16 +34,14 @@ static Value mean_on(Elab *e, Value v, const AstExpr *on, Span s)
     IrId space = v.type.space;
     if (space == IR_UNIT && !on) return v;
     if (space == IR_UNIT) {
-        diag_error(e->d, E0404, on->span, "`on` chooses rows, but the value is one number: %s",
-                   value_text(e, &v));
+        diag_error(e->d, E0404, on->span, "`on` chooses rows, but the value is one number: %s", value_text(e, &v));
         return value_error();
     }
     if (!rows_all_used(e, space, "the mean", s)) return value_error();
     IrType rows = ir_scalar(on ? IR_BOOL : e->real);
     rows.space = space;
     if (on && (mask.kind != V_TENSOR || !ir_type_eq(&mask.type, &rows))) {
-        diag_error(e->d, E0404, on->span, "`on` wants %s, found %s", type_text(e, &rows),
-                   value_text(e, &mask));
+        diag_error(e->d, E0404, on->span, "`on` wants %s, found %s", type_text(e, &rows), value_text(e, &mask));
         return value_error();
     }
     Value there = found_there(e, space, s);
@@ -68,8 +65,7 @@ static void set_hyper(Elab *e, const AstTrainItem *it)
         Value v = elab_expr(e, it->value);
         if (v.kind != V_NUMBER) {
             if (v.kind != V_ERROR)
-                diag_error(e->d, E0404, it->span, "a hyper is a number, found %s",
-                           value_text(e, &v));
+                diag_error(e->d, E0404, it->span, "a hyper is a number, found %s", value_text(e, &v));
             scope_set(e, it->name.text, value_error());
             return;
         }
@@ -78,8 +74,7 @@ static void set_hyper(Elab *e, const AstTrainItem *it)
         set_find(e, it->name.text, &e->m->tensors.data[id].hyper_default);
     }
     if (e->m->tensors.data[id].kind != IR_HYPER) {
-        diag_error(e->d, E0303, it->span, "`%s` is the name of a parameter or an input already",
-                   it->name.text);
+        diag_error(e->d, E0303, it->span, "`%s` is the name of a parameter or an input already", it->name.text);
         scope_set(e, it->name.text, value_error());
         return;
     }
@@ -129,8 +124,7 @@ static void train_metrics(Elab *e, const Train *t)
             if (!strcmp(e->m->train.metrics.data[k].name, it->name.text))
                 diag_error(e->d, E0404, it->name.span, "two metrics are named `%s`", it->name.text);
         if (e->m->train.metrics.n == IR_MAX_METRICS)
-            diag_error(e->d, E0404, it->name.span, "a train block has at most %d metrics",
-                       IR_MAX_METRICS);
+            diag_error(e->d, E0404, it->name.span, "a train block has at most %d metrics", IR_MAX_METRICS);
         VEC_PUSH(e->a, &e->m->train.metrics, ((IrMetric){it->name.text, e->f->results.n}));
         ir_result(e->m, e->f, it->name.text, v.id, IR_NONE);
     }
@@ -144,10 +138,8 @@ static void train_metrics(Elab *e, const Train *t)
 static bool whole_setting(Elab *e, const AstExpr *x, int64_t *out)
 {
     Value v = elab_expr(e, x);
-    if (v.kind == V_NUMBER && v.num >= 0 && v.num == floor(v.num) && v.num < 1e15)
-        return *out = (int64_t)v.num, true;
-    if (v.kind != V_ERROR)
-        diag_error(e->d, E0404, x->span, "found %s, wanted a whole number", value_text(e, &v));
+    if (v.kind == V_NUMBER && v.num >= 0 && v.num == floor(v.num) && v.num < 1e15) return *out = (int64_t)v.num, true;
+    if (v.kind != V_ERROR) diag_error(e->d, E0404, x->span, "found %s, wanted a whole number", value_text(e, &v));
     return false;
 }
 
@@ -160,7 +152,8 @@ static void error_no_metric(Elab *e, const AstDecl *train, Span s, const char *w
     const char *near = diag_suggest(e->d, d, s, word, names.data, names.n);
     for (uint32_t i = 0; near && i < train->as.train.n_items; i++) {
         const AstTrainItem *it = &train->as.train.items[i];
-        if (it->kind == AST_TRAIN_METRIC && !strcmp(it->name.text, near)) diag_note(e->d, d, it->name.span, "`%s` is defined here", near);
+        if (it->kind == AST_TRAIN_METRIC && !strcmp(it->name.text, near))
+            diag_note(e->d, d, it->name.span, "`%s` is defined here", near);
     }
 }
 
@@ -168,8 +161,7 @@ static void stop_early(Elab *e, const AstDecl *train, const AstExpr *x)
 {
     const AstExpr *callee = x->as.call.callee;
     if (callee->kind != AST_EXPR_NAME || strcmp(callee->as.name.text, "stop_early")) {
-        diag_error(e->d, E0404, x->span,
-                   "a train block knows `stop_early(metric, patience = 100)`");
+        diag_error(e->d, E0404, x->span, "a train block knows `stop_early(metric, patience = 100)`");
         return;
     }
     IrTrain *t = &e->m->train;
@@ -177,13 +169,10 @@ static void stop_early(Elab *e, const AstDecl *train, const AstExpr *x)
     for (uint32_t i = 0; i < x->as.call.n_args; i++) {
         const AstArg *a = &x->as.call.args[i];
         const char *word = a->value->kind == AST_EXPR_NAME ? a->value->as.name.text : "";
-        if (a->name.text && !strcmp(a->name.text, "patience"))
-            whole_setting(e, a->value, &t->patience);
-        else if (a->name.text && !strcmp(a->name.text, "mode") &&
-                 (!strcmp(word, "max") || !strcmp(word, "min")))
+        if (a->name.text && !strcmp(a->name.text, "patience")) whole_setting(e, a->value, &t->patience);
+        else if (a->name.text && !strcmp(a->name.text, "mode") && (!strcmp(word, "max") || !strcmp(word, "min")))
             t->stop_minimise = !strcmp(word, "min");
-        else if (a->name.text)
-            diag_error(e->d, E0404, a->span, "stop_early takes patience = N and mode = max or min");
+        else if (a->name.text) diag_error(e->d, E0404, a->span, "stop_early takes patience = N and mode = max or min");
         else {
             for (uint32_t k = 0; k < t->metrics.n; k++)
                 if (!strcmp(t->metrics.data[k].name, word)) t->stop_metric = k;
@@ -198,13 +187,18 @@ static void stop_early(Elab *e, const AstDecl *train, const AstExpr *x)
 
 static void error_setting(Elab *e, const AstName *name)
 {
-    static const char *const words[] = {"epochs", "seed", "clip_norm", "clip_value", "batch", "stop_early", "optimizer", "metric", "hyper", "loss"};
-    Diag *d = diag_error(e->d, E0404, name->span, "unknown setting `%s`; there are epochs, seed, batch, clip_norm and clip_value", name->text);
+    static const char *const words[] = {"epochs",     "seed",      "clip_norm", "clip_value", "batch",
+                                        "stop_early", "optimizer", "metric",    "hyper",      "loss"};
+    Diag *d = diag_error(e->d, E0404, name->span,
+                         "unknown setting `%s`; there are epochs, seed, batch, clip_norm and clip_value", name->text);
     diag_suggest(e->d, d, name->span, name->text, words, sizeof words / sizeof *words);
 }
 
 /* `batch 64 of graphs` reads as two settings that follow one another. */
-static bool batch_is(const AstTrainItem *it) { return it->kind == AST_TRAIN_SETTING && !strcmp(it->name.text, "batch"); }
+static bool batch_is(const AstTrainItem *it)
+{
+    return it->kind == AST_TRAIN_SETTING && !strcmp(it->name.text, "batch");
+}
 
 static bool batch_of(const AstTrainItem *it)
 {
@@ -218,8 +212,9 @@ static void check_batch_params(Elab *e, Span s)
     for (uint32_t i = 0; i < e->m->tensors.n; i++) {
         const IrTensor *t = &e->m->tensors.data[i];
         if (t->kind != IR_PARAM || t->type.space == IR_UNIT) continue;
-        diag_error(e->d, E0404, s, "the parameter `%s` has a row for each %s of the data: it cannot be trained by batches",
-                   t->name, space_text(e, t->type.space));
+        diag_error(e->d, E0404, s,
+                   "the parameter `%s` has a row for each %s of the data: it cannot be trained by batches", t->name,
+                   space_text(e, t->type.space));
         return;
     }
 }
@@ -263,21 +258,15 @@ static void settings(Elab *e, const AstDecl *decl)
         if (it->kind == AST_TRAIN_CALL) stop_early(e, decl, it->value);
         if (it->kind != AST_TRAIN_SETTING) continue;
         const AstTrainItem *before = i ? it - 1 : NULL;
-        if (!strcmp(it->name.text, "epochs"))
-            whole_setting(e, it->value, &t->epochs);
-        else if (!strcmp(it->name.text, "seed"))
-            whole_setting(e, it->value, &t->seed);
-        else if (!strcmp(it->name.text, "batch"))
-            batch_setting(e, decl, i);
-        else if (before && batch_is(before) && batch_of(it))
-            continue; /* `of graphs` */
-        else if (strcmp(it->name.text, "clip_norm") && strcmp(it->name.text, "clip_value"))
-            error_setting(e, &it->name);
+        if (!strcmp(it->name.text, "epochs")) whole_setting(e, it->value, &t->epochs);
+        else if (!strcmp(it->name.text, "seed")) whole_setting(e, it->value, &t->seed);
+        else if (!strcmp(it->name.text, "batch")) batch_setting(e, decl, i);
+        else if (before && batch_is(before) && batch_of(it)) continue; /* `of graphs` */
+        else if (strcmp(it->name.text, "clip_norm") && strcmp(it->name.text, "clip_value")) error_setting(e, &it->name);
     }
 }
 
-static bool only_one(Elab *e, const AstDecl *decl, AstTrainKind kind, const char *what,
-                     const AstTrainItem **out)
+static bool only_one(Elab *e, const AstDecl *decl, AstTrainKind kind, const char *what, const AstTrainItem **out)
 {
     for (uint32_t i = 0; i < decl->as.train.n_items; i++) {
         const AstTrainItem *it = &decl->as.train.items[i];
@@ -287,7 +276,9 @@ static bool only_one(Elab *e, const AstDecl *decl, AstTrainKind kind, const char
     }
     if (!*out) {
         Diag *d = diag_error(e->d, E0404, decl->as.train.target->span, "the train block has no %s", what);
-        diag_help(e->d, d, kind == AST_TRAIN_LOSS ? "`loss = cross_entropy(net(data.x), data.y) on data.train`" : "`optimizer adam(0.01)`");
+        diag_help(e->d, d,
+                  kind == AST_TRAIN_LOSS ? "`loss = cross_entropy(net(data.x), data.y) on data.train`"
+                                         : "`optimizer adam(0.01)`");
     }
     return *out != NULL;
 }

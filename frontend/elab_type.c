@@ -5,11 +5,8 @@
 
 static bool resolve_dtype(Elab *e, AstDtype t, IrDtype *out)
 {
-    static const IrDtype dtypes[] = {[AST_INT] = IR_I64,
-                                     [AST_BOOL] = IR_BOOL,
-                                     [AST_INDEX] = IR_I64,
-                                     [AST_F32] = IR_F32,
-                                     [AST_F64] = IR_F64};
+    static const IrDtype dtypes[] = {
+        [AST_INT] = IR_I64, [AST_BOOL] = IR_BOOL, [AST_INDEX] = IR_I64, [AST_F32] = IR_F32, [AST_F64] = IR_F64};
     *out = t == AST_FLOAT ? e->real : dtypes[t];
     return true;
 }
@@ -42,8 +39,7 @@ static bool resolve_space(Elab *e, const AstType *t, IrId *out)
         Value v = elab_expr(e, t->of.items[0]);
         if (v.kind == V_ERROR) return false;
         if (v.kind != V_GRAPH || t->of.n > 1) {
-            diag_error(e->d, E0901, t->span,
-                       "`%s(...)` of a type is not built yet; only of a graph value",
+            diag_error(e->d, E0901, t->span, "`%s(...)` of a type is not built yet; only of a graph value",
                        t->space.text);
             return false;
         }
@@ -152,8 +148,8 @@ bool type_resolve(Elab *e, const AstType *t, IrType *out)
     if (!pattern_of_type(e, t, -1, out, names)) return false;
     if (out->space == IR_NONE) {
         diag_error(e->d, E0209, t->space.span, "`@%s` stands for no domain here", t->space.text);
-        diag_help(e->d, e->d->list.data[e->d->list.n - 1],
-                  "give an argument of the signature the domain `@%s`", t->space.text);
+        diag_help(e->d, e->d->list.data[e->d->list.n - 1], "give an argument of the signature the domain `@%s`",
+                  t->space.text);
         return false;
     }
     for (int i = 0; i < out->n_dims; i++)
@@ -164,7 +160,7 @@ bool type_resolve(Elab *e, const AstType *t, IrType *out)
 /* ---- fitting ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Fit {
-    IrId to[IR_MAX_DIMS]; /* per dim of the value: index in the wanted type, or IR_NONE: left out */
+    IrId to[IR_MAX_DIMS];    /* per dim of the value: index in the wanted type, or IR_NONE: left out */
     bool given[IR_MAX_DIMS]; /* per wanted dim: the value has it */
 } Fit;
 
@@ -174,8 +170,7 @@ static void fit_same(const Elab *e, const IrType *have, const IrType *want, Fit 
         for (int i = 0; i < have->n_dims; i++)
             for (int k = 0; k < want->n_dims && fit->to[i] == IR_NONE; k++) {
                 if (fit->given[k] || want->dims[k] == IR_NONE) continue;
-                const char *a = e->dims.data[have->dims[i]].label,
-                           *b = e->dims.data[want->dims[k]].label;
+                const char *a = e->dims.data[have->dims[i]].label, *b = e->dims.data[want->dims[k]].label;
                 bool same = pass ? a && b && !strcmp(a, b) : have->dims[i] == want->dims[k];
                 if (!same) continue;
                 fit->to[i] = (IrId)k;
@@ -208,8 +203,7 @@ static bool fit_rest(Elab *e, const IrType *have, const IrType *want, Fit *fit)
         open--;
     }
     for (int j = 0; j < want->n_dims; j++)
-        if (!fit->given[j] && (want->dims[j] == IR_NONE || !dim_is_one(e, want->dims[j])))
-            return false;
+        if (!fit->given[j] && (want->dims[j] == IR_NONE || !dim_is_one(e, want->dims[j]))) return false;
     return true;
 }
 
@@ -242,11 +236,9 @@ static void help_domain(Elab *e, Diag *d, IrId found, IrId wanted)
 {
     if (found == IR_UNIT || wanted == IR_UNIT) return;
     bool from_edge = e->m->spaces.data[found].is_edge, to_edge = e->m->spaces.data[wanted].is_edge;
-    if (to_edge && !from_edge)
-        diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
+    if (to_edge && !from_edge) diag_help(e->d, d, "take the value at one end of each edge: `.src` or `.dst`");
     else if (from_edge && !to_edge)
-        diag_help(e->d, d,
-                  "bring edge values to nodes with a reducer: `sum_in(...)`, `mean_in(...)`");
+        diag_help(e->d, d, "bring edge values to nodes with a reducer: `sum_in(...)`, `mean_in(...)`");
     else if (from_edge && to_edge)
         diag_help(e->d, d,
                   "an edge value of one graph is none of another; carry it with `fill`: "
@@ -258,8 +250,8 @@ typedef struct Wanted {
     IrType *type;     /* unbound dims are IR_NONE and are filled in */
     const char *what; /* "argument `x` of linear" */
     const char *text;
-    Span declared;    /* or no place */
-    Span at;          /* of errors */
+    Span declared; /* or no place */
+    Span at;       /* of errors */
 } Wanted;
 
 /* Dims of two names do not meet, so that a result of both has one too many. */
@@ -267,8 +259,8 @@ static void help_names(Elab *e, Diag *d, const IrType *found, const IrType *want
 {
     if (found->n_dims <= wanted->n_dims || found->n_dims < 2) return;
     const char *a = dim_text(e, found->dims[found->n_dims - 2]), *b = dim_text(e, found->dims[found->n_dims - 1]);
-    diag_help(e->d, d, "dims meet by their names; where `%s` is `%s`, name one value's so first: `t: %s[%s] = ...`", b, a,
-              space_text(e, found->space), a);
+    diag_help(e->d, d, "dims meet by their names; where `%s` is `%s`, name one value's so first: `t: %s[%s] = ...`", b,
+              a, space_text(e, found->space), a);
 }
 
 static Value misfit(Elab *e, DiagCode code, const Value *v, const Wanted *w)
@@ -277,8 +269,7 @@ static Value misfit(Elab *e, DiagCode code, const Value *v, const Wanted *w)
     Diag *d = diag_error(e->d, code, w->at, "%s is %s, wanted %s", w->what, value_text(e, v), w->text);
     note_value(e, d, v);
     note_wanted(e, d, w->declared);
-    if (v->kind == V_TENSOR && v->type.space != want->space)
-        help_domain(e, d, v->type.space, want->space);
+    if (v->kind == V_TENSOR && v->type.space != want->space) help_domain(e, d, v->type.space, want->space);
     if (v->kind == V_TENSOR && code == E0202) help_names(e, d, &v->type, want);
     if (v->kind == V_TENSOR && v->type.dtype != want->dtype)
         diag_help(e->d, d, "nothing is converted by itself: `%s(...)`",
@@ -321,8 +312,7 @@ static Value fit_value(Elab *e, Value v, const Wanted *w)
         return value_error();
     }
     for (int i = 0; i < v.type.n_dims; i++)
-        if (fit.to[i] != IR_NONE && want->dims[fit.to[i]] == IR_NONE)
-            want->dims[fit.to[i]] = v.type.dims[i];
+        if (fit.to[i] != IR_NONE && want->dims[fit.to[i]] == IR_NONE) want->dims[fit.to[i]] = v.type.dims[i];
     const Size *classes = v.classes;
     v = fit_emit(e, v, want, &fit);
     if (spread) v = op_spread(e, v, want->space);
@@ -341,15 +331,15 @@ static Value coerce_tuple(Elab *e, Value v, const AstType *t, const char *what, 
     if (v.kind == V_WORD) return error_unknown_name(e, v.word, v.span), value_error();
     if (v.kind == V_ERROR) return v;
     if (v.kind != V_TUPLE || v.n != t->n_items) {
-        Diag *d = diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what, value_text(e, &v), t->n_items);
+        Diag *d = diag_error(e->d, E0205, at, "%s is %s, wanted a tuple of %u values", what, value_text(e, &v),
+                             t->n_items);
         note_value(e, d, &v);
         note_wanted(e, d, t->span);
         return value_error();
     }
     Value *items = ARENA_ARRAY(e->a, Value, v.n);
     for (uint32_t i = 0; i < v.n; i++)
-        items[i] = coerce_declared(e, v.items[i], t->items[i],
-                                   arena_printf(e->a, "value %u of %s", i + 1, what), at);
+        items[i] = coerce_declared(e, v.items[i], t->items[i], arena_printf(e->a, "value %u of %s", i + 1, what), at);
     v.items = items;
     return v;
 }
@@ -402,8 +392,7 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
     if (v.kind == V_ERROR || !pattern_of_type(e, t, rest_of(t, &v), &want, names)) return value_error();
     IrType asked = want;
     const Value given = v;
-    const char *text =
-        arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
+    const char *text = arena_strndup(e->a, t->span.source->text + t->span.begin, t->span.end - t->span.begin);
     v = fit_value(e, v, &(Wanted){&want, what, text, t->span, at});
     if (v.kind == V_ERROR) return v;
     if (asked.space == IR_NONE) domain_bind(e, t->space.text, want.space);
@@ -413,8 +402,8 @@ Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span
         const Size *c = size_of_expr(e, t->classes);
         if (c && !v.classes) v.classes = input_range(e, &given, c);
         if (c && v.classes && !size_unify(&e->z, c, v.classes, at))
-            diag_error(e->d, E0201, at, "%s has %s classes, wanted %s", what,
-                       size_text(&e->z, v.classes), size_text(&e->z, c));
+            diag_error(e->d, E0201, at, "%s has %s classes, wanted %s", what, size_text(&e->z, v.classes),
+                       size_text(&e->z, c));
         if (c) v.classes = c;
     }
     return v;

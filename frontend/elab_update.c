@@ -1,13 +1,13 @@
-/* What a training step changes: gradients, clipped; the optimizer's update of every parameter; the schedules. Optimizers
-   and schedules are definitions of the language that keep states: an optimizer runs once per parameter, a schedule where
-   the train block names its value:
+/* What a training step changes: gradients, clipped; the optimizer's update of every parameter; the schedules.
+   Optimizers and schedules are definitions of the language that keep states: an optimizer runs once per parameter, a
+   schedule where the train block names its value:
 
      schedule warm(n) { state k = 0  step { k = min(k + 1, n) }  done = k / n }      ramp = warm(10)
      optimizer adam(lr * ramp)
 
-   A formula of `epoch`, `epochs` and `step` needs no schedule: adam(lr * pow(0.97, epoch)). What the run says of itself,
-   those numbers and each metric's last value, are hypers named run.* that the training loop sets. In a test the states are
-   plain values, and steps follow one another as calls of a function do. */
+   A formula of `epoch`, `epochs` and `step` needs no schedule: adam(lr * pow(0.97, epoch)). What the run says of
+   itself, those numbers and each metric's last value, are hypers named run.* that the training loop sets. In a test the
+   states are plain values, and steps follow one another as calls of a function do. */
 #include "frontend/sema.h"
 #include <math.h>
 
@@ -78,8 +78,8 @@ static Value run_step(Elab *e, const Def *def)
     if (fold->has_step) elab_block(e, &fold->step);
     if (!fold->done && !fold->has_done_block) {
         bool optimizer = def->decl->kind == AST_DECL_OPTIMIZER;
-        diag_error(e->d, E0405, def->decl->name.span, "%s `%s` has no `done`: the %s", optimizer ? "optimizer" : "schedule",
-                   def->name, optimizer ? "new parameter" : "number it gives");
+        diag_error(e->d, E0405, def->decl->name.span, "%s `%s` has no `done`: the %s",
+                   optimizer ? "optimizer" : "schedule", def->name, optimizer ? "new parameter" : "number it gives");
         return value_error();
     }
     return fold_done(e, fold);
@@ -106,10 +106,7 @@ static bool run_states(Elab *e, const Def *def, const char *of, IrType state, Va
 
 /* ---- schedules ---- */
 
-static const AstExpr *callee_of(const AstExpr *x)
-{
-    return x->kind == AST_EXPR_CALL ? x->as.call.callee : x;
-}
+static const AstExpr *callee_of(const AstExpr *x) { return x->kind == AST_EXPR_CALL ? x->as.call.callee : x; }
 
 static Value run_schedule(Elab *e, const Def *def, const AstTrainItem *it)
 {
@@ -122,13 +119,15 @@ static Value run_schedule(Elab *e, const Def *def, const AstTrainItem *it)
         args[i] = (CallArg){.name = a->name.text, .value = elab_expr(e, a->value), .ast = a};
     }
     Value done = value_error();
-    if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &(Call){.span = x->span, .args = args, .n = n})) return done;
+    if (!frame_enter(e, def, &def->decl->as.fold.sig, NULL, 0, &(Call){.span = x->span, .args = args, .n = n}))
+        return done;
     static const char *const given[] = {"epoch", "epochs", "step"};
     Value v;
     for (int i = 0; i < 3; i++)
         if (train_number(e, train, given[i], x->span, &v)) scope_set(e, given[i], v);
     IrType number = ir_scalar(e->real);
-    if (run_states(e, def, it->name.text, number, &done)) done = coerce(e, done, &number, "the schedule's number", x->span);
+    if (run_states(e, def, it->name.text, number, &done))
+        done = coerce(e, done, &number, "the schedule's number", x->span);
     frame_pop(e);
     return done;
 }
@@ -206,11 +205,9 @@ static bool check_patterns(Elab *e, const Optimizer *o, const IrId *params, uint
     for (uint32_t i = 0; i < o->n_args; i++) {
         bool any = !o->patterns[i];
         for (uint32_t k = 0; k < n; k++)
-            any |= o->patterns[i] &&
-                   pattern_matches(o->patterns[i], e->m->tensors.data[params[k]].name);
+            any |= o->patterns[i] && pattern_matches(o->patterns[i], e->m->tensors.data[params[k]].name);
         if (any) continue;
-        Diag *d = diag_error(e->d, E0405, o->args[i].on->span, "no parameter is named `%s`",
-                             o->patterns[i]);
+        Diag *d = diag_error(e->d, E0405, o->args[i].on->span, "no parameter is named `%s`", o->patterns[i]);
         StrBuf b = {.arena = e->a};
         for (uint32_t k = 0; k < n && k < 12; k++)
             strbuf_printf(&b, "%s%s", k ? ", " : "", e->m->tensors.data[params[k]].name);
@@ -236,8 +233,7 @@ static Call options_for(Elab *e, const Optimizer *o, const char *param)
     return (Call){.span = o->span, .args = args, .n = n};
 }
 
-static bool run_optimizer(Elab *e, const Optimizer *o, IrId param, Value value, Value gradient,
-                          Value t)
+static bool run_optimizer(Elab *e, const Optimizer *o, IrId param, Value value, Value gradient, Value t)
 {
     const AstFold *fold = &o->def->decl->as.fold;
     IrTensor tensor = e->m->tensors.data[param];
@@ -264,7 +260,8 @@ static bool clip_limit(Elab *e, const AstExpr *x, Value *out)
 {
     *out = elab_expr(e, x);
     if (out->kind == V_NUMBER && out->num > 0 && out->num < HUGE_VAL) return true;
-    if (out->kind == V_TENSOR && ir_dtype_is_float(out->type.dtype) && out->type.space == IR_UNIT && !out->type.n_dims) return true;
+    if (out->kind == V_TENSOR && ir_dtype_is_float(out->type.dtype) && out->type.space == IR_UNIT && !out->type.n_dims)
+        return true;
     if (out->kind != V_ERROR) diag_error(e->d, E0404, x->span, "found %s, wanted a number above 0", value_text(e, out));
     return false;
 }
@@ -302,7 +299,8 @@ static void clip_by_norm(Elab *e, const AstExpr *x, Value *gradients, uint32_t n
 
 /* ---- in tests ---- */
 
-/* adam(lr = 0.1, param = p, grad = [a, b]), plateau(value = [1, 0.9, 0.9]): what comes out of one step after another. */
+/* adam(lr = 0.1, param = p, grad = [a, b]), plateau(value = [1, 0.9, 0.9]): what comes out of one step after
+   another. */
 typedef struct Steps {
     const Def *def;
     const Call *call;
@@ -326,9 +324,12 @@ static bool steps_count(Elab *e, Steps *t)
         t->n = a->value.n;
     }
     if (ok && t->n && (!is_optimizer(t) || t->param.kind != V_NONE)) return true;
-    Diag *d = diag_error(e->d, E0302, t->call->span, "%s `%s` in a test wants %s", is_optimizer(t) ? "optimizer" : "schedule", t->def->name,
-                         is_optimizer(t) ? "`param`, and `grad` as a list" : "what changes as a list, all lists of one length");
-    diag_help(e->d, d, "write %s", is_optimizer(t) ? "`adam(param = p, grad = [g1, g2])`" : "`plateau(value = [1, 0.9, 0.9])`");
+    Diag *d = diag_error(e->d, E0302, t->call->span, "%s `%s` in a test wants %s",
+                         is_optimizer(t) ? "optimizer" : "schedule", t->def->name,
+                         is_optimizer(t) ? "`param`, and `grad` as a list"
+                                         : "what changes as a list, all lists of one length");
+    diag_help(e->d, d, "write %s",
+              is_optimizer(t) ? "`adam(param = p, grad = [g1, g2])`" : "`plateau(value = [1, 0.9, 0.9])`");
     return false;
 }
 
@@ -339,11 +340,10 @@ static Call step_call(Elab *e, const Steps *t, uint32_t k, Value *grad)
     for (uint32_t i = 0; i < t->call->n; i++) {
         CallArg a = t->call->args[i];
         bool is_grad = is_optimizer(t) && a.name && !strcmp(a.name, "grad");
-        if (a.value.kind == V_LIST && (is_grad || !is_optimizer(t))) a.value = to_tensor(e, a.value.items[k], e->real, a.ast->span);
-        if (is_grad)
-            *grad = a.value;
-        else if (!(is_optimizer(t) && a.name && !strcmp(a.name, "param")))
-            t->args[n++] = a;
+        if (a.value.kind == V_LIST && (is_grad || !is_optimizer(t)))
+            a.value = to_tensor(e, a.value.items[k], e->real, a.ast->span);
+        if (is_grad) *grad = a.value;
+        else if (!(is_optimizer(t) && a.name && !strcmp(a.name, "param"))) t->args[n++] = a;
     }
     return (Call){.span = t->call->span, .args = t->args, .n = n};
 }
@@ -372,7 +372,8 @@ Value update_in_test(Elab *e, const Def *def, const Call *c)
     const AstFold *fold = &def->decl->as.fold;
     Steps t = {.def = def, .call = c, .args = ARENA_ARRAY(e->a, CallArg, c->n + 1), .param = {.kind = V_NONE}};
     if (!steps_count(e, &t)) return value_error();
-    Value *states = ARENA_ARRAY(e->a, Value, fold->n_states + 1), *out = ARENA_ARRAY(e->a, Value, t.n), grad = value_error();
+    Value *states = ARENA_ARRAY(e->a, Value, fold->n_states + 1), *out = ARENA_ARRAY(e->a, Value, t.n),
+          grad = value_error();
     for (uint32_t k = 0; k < t.n; k++) {
         Call now = step_call(e, &t, k, &grad);
         if (!frame_enter(e, def, &fold->sig, NULL, 0, &now)) return value_error();
@@ -383,7 +384,8 @@ Value update_in_test(Elab *e, const Def *def, const Call *c)
             scope_set(e, st->name.text, states[i] = to_tensor(e, states[i], e->real, st->span));
         }
         out[k] = t.param = run_step(e, def);
-        for (uint32_t i = 0; i < fold->n_states; i++) states[i] = scope_find(e->frame, fold->states[i].name.text)->value;
+        for (uint32_t i = 0; i < fold->n_states; i++)
+            states[i] = scope_find(e->frame, fold->states[i].name.text)->value;
         frame_pop(e);
         if (out[k].kind == V_ERROR) return out[k];
     }
@@ -399,20 +401,15 @@ void train_update(Elab *e, const TrainUpdate *u, Value loss)
     if (!find_optimizer(e, u->optimizer, &o)) return;
     for (uint32_t i = 0; i < e->func_args.n; i++) {
         IrId id = e->func_args.data[i].tensor;
-        if (e->m->tensors.data[id].kind == IR_PARAM && !e->tensors.data[id].buffer)
-            VEC_PUSH(e->a, &params, id);
+        if (e->m->tensors.data[id].kind == IR_PARAM && !e->tensors.data[id].buffer) VEC_PUSH(e->a, &params, id);
     }
     if (!check_patterns(e, &o, params.data, params.n)) return;
     Span s = u->optimizer->span;
-    Value time = op_binary(e, IR_OP_add, "add", op_cast(e, step_value(e, s), e->real, s),
-                           value_number(1, true, s), s);
+    Value time = op_binary(e, IR_OP_add, "add", op_cast(e, step_value(e, s), e->real, s), value_number(1, true, s), s);
     Value *gradients = ARENA_ARRAY(e->a, Value, params.n);
-    for (uint32_t i = 0; i < params.n; i++)
-        gradients[i] = op_grad(e, loss, tensor_value(e, params.data[i], s), s);
+    for (uint32_t i = 0; i < params.n; i++) gradients[i] = op_grad(e, loss, tensor_value(e, params.data[i], s), s);
     if (u->clip_value) clip_by_value(e, u->clip_value, gradients, params.n);
     if (u->clip_norm) clip_by_norm(e, u->clip_norm, gradients, params.n);
     for (uint32_t i = 0; i < params.n; i++)
-        if (!run_optimizer(e, &o, params.data[i], tensor_value(e, params.data[i], s), gradients[i],
-                           time))
-            return;
+        if (!run_optimizer(e, &o, params.data[i], tensor_value(e, params.data[i], s), gradients[i], time)) return;
 }

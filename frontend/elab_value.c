@@ -11,15 +11,9 @@ Value value_number(double x, bool is_int, Span s)
     return (Value){.kind = V_NUMBER, .num = x, .is_int = is_int, .span = s, .dim = IR_NONE};
 }
 
-Value value_bool(bool b, Span s)
-{
-    return (Value){.kind = V_BOOL, .num = b, .span = s, .dim = IR_NONE};
-}
+Value value_bool(bool b, Span s) { return (Value){.kind = V_BOOL, .num = b, .span = s, .dim = IR_NONE}; }
 
-Value value_word(const char *w, Span s)
-{
-    return (Value){.kind = V_WORD, .word = w, .span = s, .dim = IR_NONE};
-}
+Value value_word(const char *w, Span s) { return (Value){.kind = V_WORD, .word = w, .span = s, .dim = IR_NONE}; }
 
 Value value_tensor(IrId id, IrType t, Span s)
 {
@@ -33,10 +27,7 @@ bool value_is_word(const Value *v, const char *word)
     return (v->kind == V_WORD || v->kind == V_DEF) && v->word && !strcmp(v->word, word);
 }
 
-const char *space_text(Elab *e, IrId space)
-{
-    return space == IR_UNIT ? "" : e->m->spaces.data[space].name;
-}
+const char *space_text(Elab *e, IrId space) { return space == IR_UNIT ? "" : e->m->spaces.data[space].name; }
 
 const char *dim_text(Elab *e, IrId dim)
 {
@@ -55,8 +46,7 @@ const char *type_text(Elab *e, const IrType *t)
     bool plain = !ir_dtype_is_float(t->dtype);
     if (plain) strbuf_printf(&b, "%s%s", t->space ? " " : "", dtypes[t->dtype]);
     if (t->n_dims || !(plain || t->space)) strbuf_puts(&b, "[");
-    for (int i = 0; i < t->n_dims; i++)
-        strbuf_printf(&b, "%s%s", i ? ", " : "", dim_text(e, t->dims[i]));
+    for (int i = 0; i < t->n_dims; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", dim_text(e, t->dims[i]));
     if (t->n_dims || !(plain || t->space)) strbuf_puts(&b, "]");
     return strbuf_cstr(&b);
 }
@@ -75,10 +65,8 @@ const char *value_text(Elab *e, const Value *v)
     case V_LIST: return "a list";
     case V_TUPLE: return "a tuple";
     case V_DIM: return arena_printf(e->a, "the dim %s", dim_text(e, v->dim));
-    case V_DEF:
-        return v->def ? arena_printf(e->a, "the %s `%s`", def_kind(v->def), v->word) : v->word;
-    case V_INSTANCE:
-        return arena_printf(e->a, "a layer (an instance of %s)", v->instance->def->name);
+    case V_DEF: return v->def ? arena_printf(e->a, "the %s `%s`", def_kind(v->def), v->word) : v->word;
+    case V_INSTANCE: return arena_printf(e->a, "a layer (an instance of %s)", v->instance->def->name);
     case V_GRAPH: return "a graph";
     case V_DATA: return "the data";
     case V_TYPE: return arena_printf(e->a, "the type %s", type_text(e, &v->type));

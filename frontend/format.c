@@ -49,8 +49,7 @@ static FilteredVec filtered_tokens(Arena *a, const Source *src, uint32_t at, Dia
     scan_begin(&p);
     GNN_STYPE value;
     Span span;
-    for (int kind; (kind = gnn_lex(&value, &span, &p)) != 0;)
-        VEC_PUSH(a, &out, ((Filtered){kind, span.begin}));
+    for (int kind; (kind = gnn_lex(&value, &span, &p)) != 0;) VEC_PUSH(a, &out, ((Filtered){kind, span.begin}));
     scan_end(&p);
     return out;
 }
@@ -75,18 +74,15 @@ static Items items_of(Arena *a, const Source *src, uint32_t at, Diags *sink)
             ended = true;
             continue;
         }
-        Item item = {.kind = t.kind,
-                     .text = src->text + t.span.begin,
-                     .n = t.span.end - t.span.begin,
-                     .breaks = breaks};
+        Item item = {
+            .kind = t.kind, .text = src->text + t.span.begin, .n = t.span.end - t.span.begin, .breaks = breaks};
         if (t.kind != TOK_COMMENT) {
             for (; seen.data[k].kind == TOK_NL; k++) ended = true;
             ICE_UNLESS(seen.data[k].begin == t.span.begin);
             item.kind = seen.data[k++].kind;
             item.continues = !ended;
             ended = item.kind == '{';
-            if (semicolon && !breaks && item.kind != '}')
-                VEC_PUSH(a, &out, ((Item){.kind = ';', .text = ";", .n = 1}));
+            if (semicolon && !breaks && item.kind != '}') VEC_PUSH(a, &out, ((Item){.kind = ';', .text = ";", .n = 1}));
         }
         semicolon = false;
         breaks = 0;
@@ -125,8 +121,7 @@ static void place_braces(Items *v)
     for (uint32_t i = 1; i < v->n; i++) {
         Item *t = &v->data[i];
         const Item *before = &v->data[i - 1];
-        bool joins =
-            t->kind == '{' || (t->kind == TOK_ELSE && before->kind == '}' && before->breaks);
+        bool joins = t->kind == '{' || (t->kind == TOK_ELSE && before->kind == '}' && before->breaks);
         if (joins && before->kind != TOK_COMMENT) t->breaks = 0;
     }
 }
@@ -153,8 +148,8 @@ static bool ends_operand(int kind)
 
 static bool is_word(int kind)
 {
-    return kind == TOK_IDENT || kind == TOK_PARAM || kind == TOK_CONST || kind == TOK_BUFFER ||
-           kind == TOK_GRAPH || kind == TOK_PAIRS || kind == TOK_ADJOINT;
+    return kind == TOK_IDENT || kind == TOK_PARAM || kind == TOK_CONST || kind == TOK_BUFFER || kind == TOK_GRAPH ||
+           kind == TOK_PAIRS || kind == TOK_ADJOINT;
 }
 
 static bool is_dtype(const Item *t)
@@ -167,13 +162,14 @@ static bool is_dtype(const Item *t)
 
 static bool has_items(int decl)
 {
-    return decl == TOK_REDUCE || decl == TOK_OPTIMIZER || decl == TOK_SCHEDULE || decl == TOK_TRAIN || decl == TOK_SCHEMA;
+    return decl == TOK_REDUCE || decl == TOK_OPTIMIZER || decl == TOK_SCHEDULE || decl == TOK_TRAIN ||
+           decl == TOK_SCHEMA;
 }
 
 static bool is_decl(int kind)
 {
-    return has_items(kind) || kind == TOK_MESSAGE || kind == TOK_FN || kind == TOK_LAYER ||
-           kind == TOK_MODEL || kind == TOK_TEST;
+    return has_items(kind) || kind == TOK_MESSAGE || kind == TOK_FN || kind == TOK_LAYER || kind == TOK_MODEL ||
+           kind == TOK_TEST;
 }
 
 /* `batch 64 of graphs` stays together. */
@@ -183,8 +179,7 @@ static bool is_of(const Item *t) { return t->n == 2 && !memcmp(t->text, "of", 2)
 static bool begins_item(const Item *before, const Item *t)
 {
     if (!is_word(t->kind)) return false;
-    if (t->breaks || before->kind == '{' || before->kind == ';' || before->kind == TOK_COMMENT)
-        return !t->continues;
+    if (t->breaks || before->kind == '{' || before->kind == ';' || before->kind == TOK_COMMENT) return !t->continues;
     if (is_of(before) || (is_of(t) && before->kind == TOK_NUMBER)) return false;
     return ends_operand(before->kind) && !before->item_word && !is_dtype(t);
 }
@@ -202,9 +197,8 @@ static void mark_items(Items *v)
         t->tight = n && open[n - 1] == '[';
         t->in_body = n == 1 && open[0] == '{' && has_items(decl);
         t->item_word = i && t->in_body && begins_item(&v->data[i - 1], t);
-        t->unary =
-            (t->kind == '-' || t->kind == '@') && (!i || !ends_operand(v->data[i - 1].kind) ||
-                                                   (v->data[i - 1].item_word && t->kind == '-'));
+        t->unary = (t->kind == '-' || t->kind == '@') &&
+                   (!i || !ends_operand(v->data[i - 1].kind) || (v->data[i - 1].item_word && t->kind == '-'));
         if (opens(t->kind)) open[n++] = (char)t->kind;
     }
 }
@@ -220,8 +214,7 @@ static uint32_t blanks_before_bracket(const Item *a, const Item *b)
 
 static uint32_t blanks(const Item *a, const Item *b)
 {
-    if (b->kind == ',' || b->kind == ';' || b->kind == ':' || b->kind == ')' || b->kind == ']')
-        return 0;
+    if (b->kind == ',' || b->kind == ';' || b->kind == ':' || b->kind == ')' || b->kind == ']') return 0;
     if (a->kind == '(' || a->kind == '[') return 0;
     if (a->kind == '.' || b->kind == '.' || b->kind == TOK_ANY_MEMBER) return 0;
     if (a->kind == TOK_RANGE || b->kind == TOK_RANGE) return 0;
@@ -263,8 +256,7 @@ static uint32_t indent_of(const Layout *l, uint32_t i)
 {
     const Items *v = l->items;
     uint32_t closers = 0;
-    while (i + closers < v->n && closes(v->data[i + closers].kind) &&
-           (!closers || !v->data[i + closers].breaks))
+    while (i + closers < v->n && closes(v->data[i + closers].kind) && (!closers || !v->data[i + closers].breaks))
         closers++;
     if (closers) return l->open[l->n_open - closers].base;
     const OpenBracket *in = l->n_open ? &l->open[l->n_open - 1] : NULL;
@@ -289,8 +281,7 @@ static void open_bracket(Layout *l, uint32_t i, uint32_t base, uint32_t column)
     const Items *v = l->items;
     bool last = i + 1 == v->n || v->data[i + 1].breaks || v->data[i + 1].kind == TOK_COMMENT;
     bool block = v->data[i].kind == '{';
-    l->open[l->n_open++] =
-        (OpenBracket){(char)v->data[i].kind, base, block || last ? base + 2 : column};
+    l->open[l->n_open++] = (OpenBracket){(char)v->data[i].kind, base, block || last ? base + 2 : column};
 }
 
 static const char *comment_text(Arena *a, const Item *t)

@@ -20,8 +20,7 @@ static void over_depth(Parser *p, AstExpr *e, uint32_t depth)
 {
     if (depth >= e->depth) e->depth = depth + 1;
     if (e->depth <= AST_MAX_DEPTH) return;
-    if (!p->too_deep)
-        diag_error(p->diags, E0106, e->span, "this is nested deeper than %d levels", AST_MAX_DEPTH);
+    if (!p->too_deep) diag_error(p->diags, E0106, e->span, "this is nested deeper than %d levels", AST_MAX_DEPTH);
     p->too_deep = true;
     e->depth = AST_MAX_DEPTH;
 }
@@ -240,14 +239,10 @@ static void set_dtype(Parser *p, AstType *t, AstName word, const Brackets *dims)
     }
     t->dtype = (AstDtype)dtype;
     bool one = dims && dims->items.n == 1 && dims->items.data[0]->kind != AST_EXPR_REST;
-    if (t->dtype == AST_INDEX && one)
-        t->classes = dims->items.data[0];
+    if (t->dtype == AST_INDEX && one) t->classes = dims->items.data[0];
     else if (t->dtype == AST_INDEX)
-        diag_error(p->diags, E0114, word.span,
-                   "`index` wants the number of values in brackets: `index[C]`");
-    else if (dims)
-        diag_error(p->diags, E0114, dims->span, "dims stand before the element type: `[K] %s`",
-                   word.text);
+        diag_error(p->diags, E0114, word.span, "`index` wants the number of values in brackets: `index[C]`");
+    else if (dims) diag_error(p->diags, E0114, dims->span, "dims stand before the element type: `[K] %s`", word.text);
 }
 
 AstType *ast_build_type(Parser *p, AstName space, const ExprVec *of, const Brackets *dims, Span span)
@@ -281,10 +276,8 @@ AstType *ast_build_tuple_type(Parser *p, const TypeVec *items, Span span)
 
 AstType *ast_build_dtype(Parser *p, AstType *type, AstName word, const Brackets *dims, Span span)
 {
-    if (type->dtype != AST_FLOAT)
-        diag_error(p->diags, E0114, word.span, "a second element type");
-    else
-        set_dtype(p, type, word, dims);
+    if (type->dtype != AST_FLOAT) diag_error(p->diags, E0114, word.span, "a second element type");
+    else set_dtype(p, type, word, dims);
     type->span = span;
     return type;
 }

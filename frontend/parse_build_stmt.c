@@ -13,8 +13,7 @@ static uint32_t max_depth(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static uint32_t deeper(Parser *p, uint32_t depth, Span span)
 {
     if (depth < AST_MAX_DEPTH) return depth + 1;
-    if (!p->too_deep)
-        diag_error(p->diags, E0106, span, "this is nested deeper than %d levels", AST_MAX_DEPTH);
+    if (!p->too_deep) diag_error(p->diags, E0106, span, "this is nested deeper than %d levels", AST_MAX_DEPTH);
     p->too_deep = true;
     return AST_MAX_DEPTH;
 }
@@ -51,8 +50,8 @@ static void check_target(Parser *p, const AstExpr *t)
     diag_help(p->diags, e, "a name stands left of `=`; `==` compares");
 }
 
-AstStmt *ast_build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op,
-                      AstExpr *value, Span span)
+AstStmt *ast_build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op, AstExpr *value,
+                          Span span)
 {
     uint32_t depth = depth_of(value);
     for (uint32_t i = 0; i < targets->n; i++) {
@@ -75,8 +74,7 @@ AstStmt *ast_build_slot_stmt(Parser *p, AstStmtKind kind, const AstSlot *slot, S
     AstStmt *s = stmt_new(p, kind, depth_of(slot->init), span);
     s->as.slot = *slot;
     if (slot->type || slot->init) return s;
-    Diag *e = diag_error(p->diags, E0113, span, "`%s` has neither a type nor a value",
-                         slot->names.items[0].text);
+    Diag *e = diag_error(p->diags, E0113, span, "`%s` has neither a type nor a value", slot->names.items[0].text);
     diag_help(p->diags, e, "write `%s: [F] = zeros`", slot->names.items[0].text);
     return s;
 }
@@ -122,16 +120,14 @@ AstStmt *ast_build_adjoint(Parser *p, const AstBlock *body, Span span)
     return s;
 }
 
-AstSlot *ast_build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
-                    AstSlot *stored)
+AstSlot *ast_build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init, AstSlot *stored)
 {
     AstSlot *s = stored ? stored : ARENA_NEW(p->arena, AstSlot);
     s->names = (AstNames){names->data, names->n};
     s->type = type;
     s->init = init;
     if (stored && names->n > 1)
-        diag_error(p->diags, E0113, s->stored_as_span,
-                   "a stored name belongs to one parameter, here are %u", names->n);
+        diag_error(p->diags, E0113, s->stored_as_span, "a stored name belongs to one parameter, here are %u", names->n);
     return s;
 }
 
@@ -146,7 +142,8 @@ AstSlot *ast_build_stored(Parser *p, const char *text, const Brackets *dims, Spa
 }
 
 /* `aggr = sum as "aggr_module"`: what is passed has no layout, and tensors no stored name. */
-AstParam ast_build_param(Parser *p, AstName name, const AstType *type, const AstExpr *init, const AstSlot *stored, Span span)
+AstParam ast_build_param(Parser *p, AstName name, const AstType *type, const AstExpr *init, const AstSlot *stored,
+                         Span span)
 {
     AstParam a = {.span = span, .name = name, .type = type, .init = init};
     if (!stored) return a;
@@ -154,7 +151,8 @@ AstParam ast_build_param(Parser *p, AstName name, const AstType *type, const Ast
     if (type || stored->has_stored_dims)
         diag_error(p->diags, E0310, stored->stored_as_span,
                    type ? "a stored name belongs to a layer that is passed, `%s` is a value"
-                        : "a layer that is passed has no layout: `%s` has a stored name only", name.text);
+                        : "a layer that is passed has no layout: `%s` has a stored name only",
+                   name.text);
     return a;
 }
 
@@ -223,8 +221,8 @@ static AstDecl *decl_new(Parser *p, AstDeclKind kind, AstName name, Span span)
     return d;
 }
 
-void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
-                    const AstExpr *expr, const AstBlock *body, Span span)
+void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig, const AstExpr *expr,
+                        const AstBlock *body, Span span)
 {
     AstDecl *d = decl_new(p, kind, name, span);
     d->as.function.sig = *sig;
@@ -241,8 +239,7 @@ static bool error_within(const Parser *p, Span span)
     return false;
 }
 
-void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
-                FoldBuilder *fold, Span span)
+void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig, FoldBuilder *fold, Span span)
 {
     AstDecl *d = decl_new(p, kind, name, span);
     d->as.fold = fold->fold;
@@ -254,20 +251,15 @@ void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignatur
     bool done = fold->fold.done || fold->fold.has_done_block;
     if (error_within(p, span)) return; /* what lacks may be what was wrong */
     if (kind == AST_DECL_REDUCE && !fold->fold.has_step) {
-        Diag *e =
-            diag_error(p->diags, E0113, name.span, "reduce `%s` has no `step { ... }`", name.text);
+        Diag *e = diag_error(p->diags, E0113, name.span, "reduce `%s` has no `step { ... }`", name.text);
         diag_help(p->diags, e, "`step` says how one element is taken into the state");
     }
     if (kind == AST_DECL_OPTIMIZER && !fold->fold.has_step && !done) {
-        Diag *e = diag_error(p->diags, E0113, name.span,
-                             "optimizer `%s` has neither `step` nor `done`", name.text);
-        diag_help(
-            p->diags, e,
-            "`done = param - lr * grad` is the new parameter; `step { ... }` changes the state");
+        Diag *e = diag_error(p->diags, E0113, name.span, "optimizer `%s` has neither `step` nor `done`", name.text);
+        diag_help(p->diags, e, "`done = param - lr * grad` is the new parameter; `step { ... }` changes the state");
     }
     if (kind == AST_DECL_REDUCE && !done) {
-        Diag *e =
-            diag_error(p->diags, E0113, name.span, "reduce `%s` has no `done = ...`", name.text);
+        Diag *e = diag_error(p->diags, E0113, name.span, "reduce `%s` has no `done = ...`", name.text);
         diag_help(p->diags, e, "`done` says which value the state stands for");
     }
 }
@@ -295,19 +287,19 @@ void ast_build_schema(Parser *p, AstName name, const SchemaVec *items, Span span
 void ast_build_const(Parser *p, const AstSlot *slot, Span span)
 {
     decl_new(p, AST_DECL_CONST, slot->names.items[0], span)->as.constant = *slot;
-    if (!slot->init)
-        diag_error(p->diags, E0113, span, "`%s` has no value", slot->names.items[0].text);
+    if (!slot->init) diag_error(p->diags, E0113, span, "`%s` has no value", slot->names.items[0].text);
 }
 
 /* ---- items of a body ---- */
 
-static void unknown_item(Parser *p, AstName word, const char *where, const char *const *known,
-                         uint32_t n)
+static void unknown_item(Parser *p, AstName word, const char *where, const char *const *known, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(known[i], word.text)) continue;
         Diag *e = diag_error(p->diags, E0111, word.span, "this `%s` is not written as an item of %s", word.text, where);
-        diag_help(p->diags, e, "`gnnc explain E0111` shows the forms: `loss = e on mask`, `metric m = e on mask`, `hyper lr = 0.01`");
+        diag_help(
+            p->diags, e,
+            "`gnnc explain E0111` shows the forms: `loss = e on mask`, `metric m = e on mask`, `hyper lr = 0.01`");
         return;
     }
     Diag *e = diag_error(p->diags, E0111, word.span, "`%s` begins no item of %s", word.text, where);
@@ -317,18 +309,8 @@ static void unknown_item(Parser *p, AstName word, const char *where, const char 
         diag_help(p->diags, e, "its items are %s", strbuf_cstr(&list));
 }
 
-enum {
-    FOLD_STEP,
-    FOLD_MERGE,
-    FOLD_DONE,
-    FOLD_ADJOINT,
-    FOLD_EMPTY,
-    FOLD_STATE,
-    FOLD_PARAM,
-    N_FOLD_WORDS
-};
-static const char *const fold_words[N_FOLD_WORDS] = {"step",  "merge", "done", "adjoint",
-                                                     "empty", "state", "param"};
+enum { FOLD_STEP, FOLD_MERGE, FOLD_DONE, FOLD_ADJOINT, FOLD_EMPTY, FOLD_STATE, FOLD_PARAM, N_FOLD_WORDS };
+static const char *const fold_words[N_FOLD_WORDS] = {"step", "merge", "done", "adjoint", "empty", "state", "param"};
 
 static int fold_word(Parser *p, AstName word)
 {
@@ -358,8 +340,7 @@ static int fold_once(Parser *p, FoldBuilder *f, AstName word, unsigned allowed, 
 
 void fold_add_block(Parser *p, FoldBuilder *f, AstName word, const AstBlock *body)
 {
-    const unsigned blocks =
-        1u << FOLD_STEP | 1u << FOLD_MERGE | 1u << FOLD_DONE | 1u << FOLD_ADJOINT;
+    const unsigned blocks = 1u << FOLD_STEP | 1u << FOLD_MERGE | 1u << FOLD_DONE | 1u << FOLD_ADJOINT;
     switch (fold_once(p, f, word, blocks, "with a value, not a block")) {
     case FOLD_STEP:
         f->fold.has_step = true;
@@ -383,8 +364,7 @@ void fold_add_block(Parser *p, FoldBuilder *f, AstName word, const AstBlock *bod
 
 void fold_add_value(Parser *p, FoldBuilder *f, AstName word, const AstExpr *value)
 {
-    switch (fold_once(p, f, word, 1u << FOLD_DONE | 1u << FOLD_EMPTY,
-                      "with a block or with names, not `=`")) {
+    switch (fold_once(p, f, word, 1u << FOLD_DONE | 1u << FOLD_EMPTY, "with a block or with names, not `=`")) {
     case FOLD_DONE: f->fold.done = value; break;
     case FOLD_EMPTY: f->fold.empty = value; break;
     default: break;
@@ -405,8 +385,7 @@ static void add_shared(Parser *p, SlotVec *out, const SlotVec *entries)
     }
     if (!names.n) return;
     const AstName *last = &names.data[names.n - 1];
-    diag_error(p->diags, E0113, last->span, "`%s` has no first value: write `%s = 0`", last->text,
-               last->text);
+    diag_error(p->diags, E0113, last->span, "`%s` has no first value: write `%s = 0`", last->text, last->text);
 }
 
 static void add_states(Parser *p, FoldBuilder *f, const SlotVec *slots)
@@ -418,8 +397,7 @@ static void add_states(Parser *p, FoldBuilder *f, const SlotVec *slots)
             VEC_PUSH(p->arena, &f->states, state);
         }
         if (s->stored_as)
-            diag_error(p->diags, E0113, s->stored_as_span,
-                       "a state is not stored: `as` belongs to `param`");
+            diag_error(p->diags, E0113, s->stored_as_span, "a state is not stored: `as` belongs to `param`");
     }
 }
 
@@ -428,8 +406,7 @@ void fold_add_slots(Parser *p, FoldBuilder *f, AstName word, const SlotVec *entr
     int kind = fold_word(p, word);
     if (kind < 0) return;
     if (kind != FOLD_STATE && kind != FOLD_PARAM) {
-        diag_error(p->diags, E0111, word.span,
-                   "`%s` is written with `=` or a block, not with a name", word.text);
+        diag_error(p->diags, E0111, word.span, "`%s` is written with `=` or a block, not with a name", word.text);
         return;
     }
     SlotVec slots = {0};
@@ -441,8 +418,8 @@ void fold_add_slots(Parser *p, FoldBuilder *f, AstName word, const SlotVec *entr
     for (uint32_t i = 0; i < slots.n; i++) VEC_PUSH(p->arena, &f->params, slots.data[i]);
 }
 
-static const char *const train_words[] = {"loss",   "metric", "hyper",     "optimizer",
-                                          "epochs", "seed",   "stop_early", "clip_norm", "clip_value", "batch"};
+static const char *const train_words[] = {"loss", "metric",     "hyper",     "optimizer",  "epochs",
+                                          "seed", "stop_early", "clip_norm", "clip_value", "batch"};
 
 static void train_unknown(Parser *p, AstName word)
 {
@@ -453,24 +430,22 @@ void train_add_let(Parser *p, TrainVec *v, Binding b, const AstExpr *on, Span sp
 {
     AstTrainKind kind = strcmp(b.name.text, "loss") ? AST_TRAIN_LET : AST_TRAIN_LOSS;
     if (kind == AST_TRAIN_LET && on) {
-        Diag *e = diag_error(p->diags, E0111, b.name.span, "`on` belongs to `loss` and `metric`, `%s` is neither", b.name.text);
+        Diag *e = diag_error(p->diags, E0111, b.name.span, "`on` belongs to `loss` and `metric`, `%s` is neither",
+                             b.name.text);
         if (!strcmp(b.name.text, "metric")) diag_help(p->diags, e, "a metric has a name: `metric val_acc = ...`");
         else diag_suggest(p->diags, e, b.name.span, b.name.text, &(const char *){"loss"}, 1);
     }
     VEC_PUSH(p->arena, v, ((AstTrainItem){kind, span, b.name, b.value, on}));
 }
 
-void train_add_bindings(Parser *p, TrainVec *v, AstName word, const BindingVec *list,
-                        const AstExpr *on, Span span)
+void train_add_bindings(Parser *p, TrainVec *v, AstName word, const BindingVec *list, const AstExpr *on, Span span)
 {
     bool metric = !strcmp(word.text, "metric");
     if (!metric && strcmp(word.text, "hyper")) {
         train_unknown(p, word);
         return;
     }
-    if (!metric && on)
-        diag_error(p->diags, E0111, on->span,
-                   "`on` belongs to `loss` and `metric`, not to `hyper`");
+    if (!metric && on) diag_error(p->diags, E0111, on->span, "`on` belongs to `loss` and `metric`, not to `hyper`");
     for (uint32_t i = 0; i < list->n; i++) {
         Binding b = list->data[i];
         Span at = list->n == 1 ? span : span_join(b.name.span, b.value->span);
@@ -482,19 +457,17 @@ void train_add_bindings(Parser *p, TrainVec *v, AstName word, const BindingVec *
 void train_add_setting(Parser *p, TrainVec *v, AstName word, const AstExpr *value, Span span)
 {
     bool optimizer = !strcmp(word.text, "optimizer");
-    if (!optimizer && (value->kind == AST_EXPR_CALL || !strcmp(word.text, "metric") ||
-                       !strcmp(word.text, "hyper") || !strcmp(word.text, "loss"))) {
+    if (!optimizer && (value->kind == AST_EXPR_CALL || !strcmp(word.text, "metric") || !strcmp(word.text, "hyper") ||
+                       !strcmp(word.text, "loss"))) {
         train_unknown(p, word);
         return;
     }
     AstTrainKind kind = optimizer ? AST_TRAIN_OPTIMIZER : AST_TRAIN_SETTING;
-    VEC_PUSH(p->arena, v,
-             ((AstTrainItem){.kind = kind, .span = span, .name = word, .value = value}));
+    VEC_PUSH(p->arena, v, ((AstTrainItem){.kind = kind, .span = span, .name = word, .value = value}));
 }
 
 void train_add_call(Parser *p, TrainVec *v, AstName word, const ArgVec *args, Span span)
 {
     AstExpr *call = ast_build_call(p, ast_build_name_expr(p, word), args, span);
-    VEC_PUSH(p->arena, v,
-             ((AstTrainItem){.kind = AST_TRAIN_CALL, .span = span, .name = word, .value = call}));
+    VEC_PUSH(p->arena, v, ((AstTrainItem){.kind = AST_TRAIN_CALL, .span = span, .name = word, .value = call}));
 }

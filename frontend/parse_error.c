@@ -26,18 +26,14 @@ static const char *const statement_starts[] = {
     "`return`", "`assert`", "`adjoint`", "`over`",  "`for`",   "`forall`",
 };
 static const char *const decl_starts[] = {
-    "`message`",   "`fn`",    "`layer`", "`model`",  "`reduce`",
-    "`optimizer`", "`schedule`", "`train`", "`test`",  "`schema`", "`const`",
+    "`message`",  "`fn`",    "`layer`", "`model`",  "`reduce`", "`optimizer`",
+    "`schedule`", "`train`", "`test`",  "`schema`", "`const`",
 };
 static const char *const assignments[] = {"`+=`", "`-=`", "`*=`", "`/=`"};
-static const char *const words[] = {"`param`", "`buffer`",  "`const`", "`graph`",
-                                    "`pairs`", "`adjoint`", "a name"};
+static const char *const words[] = {"`param`", "`buffer`", "`const`", "`graph`", "`pairs`", "`adjoint`", "a name"};
 static const char *const comparisons[] = {"`==`", "`!=`", "`<`", "`<=`", "`>`", "`>=`"};
 
-static bool wants(const ParseExpected *want, const char *name)
-{
-    return one_of(name, want->names, want->n);
-}
+static bool wants(const ParseExpected *want, const char *name) { return one_of(name, want->names, want->n); }
 
 /* "`,`, `)` or an operator" */
 static void join(StrBuf *out, const char *const *parts, uint32_t n)
@@ -78,9 +74,7 @@ static const char *wanted_text(Parser *p, const ParseExpected *want)
 {
     Place at = place_of(want);
     VEC(const char *) parts = {0};
-    if (at.decl)
-        VEC_PUSH(p->arena, &parts,
-                 "a declaration (`layer`, `model`, `message`, `reduce`, `train`, ...)");
+    if (at.decl) VEC_PUSH(p->arena, &parts, "a declaration (`layer`, `model`, `message`, `reduce`, `train`, ...)");
     if (at.statement) VEC_PUSH(p->arena, &parts, "a statement");
     if (at.item) VEC_PUSH(p->arena, &parts, "an item");
     if (at.expression) VEC_PUSH(p->arena, &parts, "an expression");
@@ -99,8 +93,7 @@ static const char *found_text(Parser *p, Span span, bool at_end)
     if (p->last.kind == TOK_NL && p->source->text[span.begin] != ';') return "the end of the line";
     if (p->last.kind == TOK_STRING) return "a string";
     int n = (int)(span.end - span.begin);
-    return arena_printf(p->arena, "`%.*s%s`", n > 40 ? 40 : n, p->source->text + span.begin,
-                        n > 40 ? "..." : "");
+    return arena_printf(p->arena, "`%.*s%s`", n > 40 ? 40 : n, p->source->text + span.begin, n > 40 ? "..." : "");
 }
 
 /* The word of the language nearest to t's text among candidates, as a fix. */
@@ -150,8 +143,7 @@ static bool is_used_as_name(const Parser *p, Span span, const ParseExpected *wan
 
 static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseExpected *want)
 {
-    if (p->last.kind == TOK_IDENT &&
-        (!strcmp(p->last.text, "elif") || !strcmp(p->last.text, "elseif"))) {
+    if (p->last.kind == TOK_IDENT && (!strcmp(p->last.text, "elif") || !strcmp(p->last.text, "elseif"))) {
         diag_help(p->diags, e, "write `else if`");
         diag_fix(p->diags, e, span, "else if");
     } else if (is_used_as_name(p, span, want)) {
@@ -164,14 +156,15 @@ static void hint(Parser *p, Diag *e, const char *found, Span span, const ParseEx
     } else if (ONE_OF(found, comparisons) && wants(want, "`and`")) {
         diag_help(p->diags, e, "comparisons do not chain: write `a < b and b < c`");
     } else if (is_operator(found) && tokens_first_on_line(p, span)) {
-        diag_help(
-            p->diags, e,
-            "an operator stands at the end of the line it continues, not at the start of the next");
+        diag_help(p->diags, e, "an operator stands at the end of the line it continues, not at the start of the next");
     } else if (!strcmp(found, "`:`") && wants(want, "`{`")) {
         diag_help(p->diags, e, "a block stands in braces: `{ ... }`");
     } else if (p->last.kind == TOK_IDENT && wants(want, "`fn`") && tokens_first_on_line(p, span)) {
-        diag_help(p->diags, e, "at the left margin stand declarations: `layer f(x: node[F]) -> node[O] { ... }`, `const width = 64`");
-    } else if (innermost_is_list(p) && wants(want, "`,`") && (p->last.kind == TOK_IDENT || p->last.kind == TOK_NUMBER)) {
+        diag_help(
+            p->diags, e,
+            "at the left margin stand declarations: `layer f(x: node[F]) -> node[O] { ... }`, `const width = 64`");
+    } else if (innermost_is_list(p) && wants(want, "`,`") &&
+               (p->last.kind == TOK_IDENT || p->last.kind == TOK_NUMBER)) {
         diag_fix(p->diags, e, end_of(p, p->before_last.span), ",");
     } else if (p->last.kind == TOK_IDENT && wants(want, "the end of the line")) {
         diag_help(p->diags, e, "`;` separates two statements on one line");

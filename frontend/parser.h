@@ -65,14 +65,13 @@ typedef struct Parser {
     /* tokens.c */
     VEC(Bracket) open;
     Bracket unclosed; /* the outermost that the last closing bracket found open inside its own; open 0: none */
-    Token last; /* what the parser got last */
+    Token last;       /* what the parser got last */
     Token before_last;
     VEC(Token) queue; /* comes before the scanner; read from n_taken */
     uint32_t n_taken;
-    bool skip_to_decl; /* recovery: a declaration's head was wrong */
-    uint32_t
-        skip_depth; /* recovery: the statement inside so many brackets was wrong; 0: none was */
-    bool too_deep;  /* reported once */
+    bool skip_to_decl;   /* recovery: a declaration's head was wrong */
+    uint32_t skip_depth; /* recovery: the statement inside so many brackets was wrong; 0: none was */
+    bool too_deep;       /* reported once */
     /* parse.y */
     DeclVec decls;
 } Parser;
@@ -120,24 +119,23 @@ AstType *ast_build_dtype(Parser *p, AstType *type, AstName word, const Brackets 
 
 /* ---- parse_build_stmt.c: statements and declarations ---- */
 AstBlock *ast_build_block(Parser *p, const StmtVec *items, Span span);
-AstStmt *ast_build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op,
-                      AstExpr *value, Span span);
+AstStmt *ast_build_assign(Parser *p, const ExprVec *targets, const AstType *type, AstAssignOp op, AstExpr *value,
+                          Span span);
 AstStmt *ast_build_slot_stmt(Parser *p, AstStmtKind kind, const AstSlot *slot, Span span);
 AstStmt *ast_build_bind(Parser *p, AstStmtKind kind, AstName name, AstExpr *value, Span span);
 AstStmt *ast_build_if(Parser *p, AstExpr *cond, const AstBlock *yes, const AstBlock *no, Span span);
 AstStmt *ast_build_value_stmt(Parser *p, AstStmtKind kind, AstExpr *value, Span span);
 AstStmt *ast_build_assert(Parser *p, AstExpr *cond, AstExpr *where, Span span);
 AstStmt *ast_build_adjoint(Parser *p, const AstBlock *body, Span span);
-AstSlot *ast_build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init,
-                    AstSlot *stored);
+AstSlot *ast_build_slot(Parser *p, const NameVec *names, const AstType *type, AstExpr *init, AstSlot *stored);
 AstSlot *ast_build_stored(Parser *p, const char *text, const Brackets *dims, Span span);
-AstParam ast_build_param(Parser *p, AstName name, const AstType *type, const AstExpr *init, const AstSlot *stored, Span span);
+AstParam ast_build_param(Parser *p, AstName name, const AstType *type, const AstExpr *init, const AstSlot *stored,
+                         Span span);
 AstSignature *ast_build_signature(Parser *p, const ParamVec *params, const AstType *result);
 
-void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
-                    const AstExpr *expr, const AstBlock *body, Span span);
-void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig,
-                FoldBuilder *fold, Span span);
+void ast_build_function(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig, const AstExpr *expr,
+                        const AstBlock *body, Span span);
+void ast_build_fold(Parser *p, AstDeclKind kind, AstName name, const AstSignature *sig, FoldBuilder *fold, Span span);
 void ast_build_train(Parser *p, const AstExpr *target, const TrainVec *items, Span span);
 void ast_build_test(Parser *p, AstName name, const AstBlock *body, Span span);
 void ast_build_schema(Parser *p, AstName name, const SchemaVec *items, Span span);
@@ -148,7 +146,6 @@ void fold_add_block(Parser *p, FoldBuilder *f, AstName word, const AstBlock *bod
 void fold_add_value(Parser *p, FoldBuilder *f, AstName word, const AstExpr *value);
 void fold_add_slots(Parser *p, FoldBuilder *f, AstName word, const SlotVec *entries);
 void train_add_let(Parser *p, TrainVec *v, Binding b, const AstExpr *on, Span span);
-void train_add_bindings(Parser *p, TrainVec *v, AstName word, const BindingVec *list,
-                        const AstExpr *on, Span span);
+void train_add_bindings(Parser *p, TrainVec *v, AstName word, const BindingVec *list, const AstExpr *on, Span span);
 void train_add_setting(Parser *p, TrainVec *v, AstName word, const AstExpr *value, Span span);
 void train_add_call(Parser *p, TrainVec *v, AstName word, const ArgVec *args, Span span);

@@ -21,8 +21,7 @@ static void define(Elab *e, DefTable *table, const AstDecl *decl, bool is_std)
     Def *old = strmap_get(&table->all, decl->name.text);
     const AstSlot *constant = is_std ? NULL : strmap_get(&e->constants, decl->name.text);
     if ((old && old->is_std == is_std) || constant) {
-        Diag *d =
-            diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
+        Diag *d = diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
         diag_note(e->d, d, constant ? constant->names.items[0].span : old->decl->name.span, "the other definition");
         return;
     }
@@ -38,13 +37,11 @@ static void define_constant(Elab *e, const AstDecl *decl)
     const AstSlot *slot = &decl->as.constant;
     const AstSlot *old = strmap_get(&e->constants, decl->name.text);
     const Def *def = strmap_get(&e->functions.all, decl->name.text);
-    if (slot->names.n != 1 || !slot->init)
-        diag_error(e->d, E0302, decl->span, "wanted `const name = value`");
+    if (slot->names.n != 1 || !slot->init) diag_error(e->d, E0302, decl->span, "wanted `const name = value`");
     else if (old || (def && !def->is_std)) {
         Diag *d = diag_error(e->d, E0303, decl->name.span, "`%s` is defined twice", decl->name.text);
         diag_note(e->d, d, old ? old->names.items[0].span : def->decl->name.span, "the other definition");
-    } else
-        strmap_put(&e->constants, decl->name.text, (void *)(uintptr_t)slot);
+    } else strmap_put(&e->constants, decl->name.text, (void *)(uintptr_t)slot);
 }
 
 static void one_more(Elab *e, const AstDecl **slot, const AstDecl *decl, const char *what)
@@ -52,8 +49,7 @@ static void one_more(Elab *e, const AstDecl **slot, const AstDecl *decl, const c
     if (*slot) {
         Diag *d = diag_error(e->d, E0408, decl->span, "a second %s", what);
         diag_note(e->d, d, (*slot)->span, "the first one");
-    } else
-        *slot = decl;
+    } else *slot = decl;
 }
 
 static void collect_test(Elab *e, Program *p, const AstDecl *decl)
@@ -82,9 +78,7 @@ static void collect(Elab *e, const AstFile *file, bool is_std, Program *p)
         case AST_DECL_OPTIMIZER: define(e, &e->optimizers, decl, is_std); break;
         case AST_DECL_TRAIN: one_more(e, &p->train, decl, "train block"); break;
         case AST_DECL_TEST: collect_test(e, p, decl); break;
-        case AST_DECL_SCHEMA:
-            diag_error(e->d, E0901, decl->span, "`schema` is not built yet");
-            break;
+        case AST_DECL_SCHEMA: diag_error(e->d, E0901, decl->span, "`schema` is not built yet"); break;
         case AST_DECL_CONST: define_constant(e, decl); break;
         }
     }
@@ -151,8 +145,7 @@ static bool type_uses(const AstType *t, const char *a, const char *b)
     if (!t) return false;
     for (uint32_t i = 0; i < t->n_items; i++)
         if (type_uses(t->items[i], a, b)) return true;
-    return t->space.text && !t->domain_var &&
-           (!strcmp(t->space.text, a) || !strcmp(t->space.text, b));
+    return t->space.text && !t->domain_var && (!strcmp(t->space.text, a) || !strcmp(t->space.text, b));
 }
 
 static bool signature_uses(const AstSignature *sig, const char *a, const char *b)
@@ -188,15 +181,11 @@ static bool entry_target(Elab *e, const AstExpr *x, const char *wanted, Entry *e
         *entry = (Entry){v.instance->def, v.instance->args, v.instance->n_args, v};
         return true;
     }
-    bool fn = v.kind == V_DEF && v.def &&
-              (v.def->decl->kind == AST_DECL_MODEL || v.def->decl->kind == AST_DECL_LAYER);
+    bool fn = v.kind == V_DEF && v.def && (v.def->decl->kind == AST_DECL_MODEL || v.def->decl->kind == AST_DECL_LAYER);
     if (fn) *entry = (Entry){.def = v.def, .target = v};
-    if (fn)
-        e->top_def = v.def;
-    else if (v.kind == V_WORD)
-        error_unknown_name(e, v.word, x->span);
-    else if (v.kind != V_ERROR)
-        diag_error(e->d, E0408, x->span, "found %s, wanted %s", value_text(e, &v), wanted);
+    if (fn) e->top_def = v.def;
+    else if (v.kind == V_WORD) error_unknown_name(e, v.word, x->span);
+    else if (v.kind != V_ERROR) diag_error(e->d, E0408, x->span, "found %s, wanted %s", value_text(e, &v), wanted);
     return fn;
 }
 
@@ -212,8 +201,7 @@ static bool export_named(Elab *e, Entry *entry)
     e->top_def = def;
     if (def) return true;
     VEC(const char *) names = {0};
-    for (uint32_t i = 0; i < e->functions.all.n; i++)
-        VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
+    for (uint32_t i = 0; i < e->functions.all.n; i++) VEC_PUSH(e->a, &names, e->functions.all.entries[i].key);
     Diag *d = diag_error(e->d, E0309, (Span){0}, "no layer `%s` to export", e->opt->export_layer);
     diag_suggest(e->d, d, d->span, e->opt->export_layer, names.data, names.n);
     return false;
@@ -229,7 +217,9 @@ static bool entry_export(Elab *e, Entry *entry)
     const AstFile *file = ast_parse(e->a, s, e->d);
     if (!file || e->d->n_errors) return false;
     bool one = file->n_decls == 1 && file->decls[0]->kind == AST_DECL_TRAIN;
-    if (!one) diag_error(e->d, E0612, (Span){0}, "`--export` wants a layer or a call of one, found `%s`", e->opt->export_layer);
+    if (!one)
+        diag_error(e->d, E0612, (Span){0}, "`--export` wants a layer or a call of one, found `%s`",
+                   e->opt->export_layer);
     return one && entry_target(e, file->decls[0]->as.train.target, "a layer to export", entry);
 }
 
@@ -270,8 +260,7 @@ static void elab_entry(Elab *e, const Program *p, Entry *entry)
     if (entry->target.kind == V_DEF) {
         Instance *it = ARENA_NEW(e->a, Instance);
         *it = (Instance){.def = entry->def, .path = "", .span = p->train->span};
-        entry->target =
-            (Value){.kind = V_INSTANCE, .instance = it, .span = p->train->span, .dim = IR_NONE};
+        entry->target = (Value){.kind = V_INSTANCE, .instance = it, .span = p->train->span, .dim = IR_NONE};
     }
     elab_train(e, p->train, &entry->target, entry->def->name);
 }
@@ -301,8 +290,7 @@ static bool sample_value(Elab *e, const AstType *t, Value *out)
     return true;
 }
 
-/* Values of the declared types, with dims that stand for any size. False: not enough is declared.
- */
+/* Values of the declared types, with dims that stand for any size. False: not enough is declared. */
 static bool sample_args(Elab *e, const AstSignature *sig, CallArg *args, uint32_t *n)
 {
     *n = 0;
@@ -342,17 +330,13 @@ static void check_unused(Elab *e, Def *def)
     declare_signature(e, sig);
     CallArg *args = ARENA_ARRAY(e->a, CallArg, sig->n_params + 1);
     uint32_t n;
-    if (fold)
-        f->reduce_from = graph_ir(e, f->graph)->edge,
-        f->reduce_to = graph_ir(e, f->graph)->dst_space;
+    if (fold) f->reduce_from = graph_ir(e, f->graph)->edge, f->reduce_to = graph_ir(e, f->graph)->dst_space;
     if (sample_args(e, sig, args, &n)) {
         Call c = {.span = def->decl->name.span, .args = args, .n = n};
         if (fold && n) args[0].name = NULL;
         Value r = {.kind = V_DEF, .def = def, .word = def->name, .dim = IR_NONE};
-        if (fold)
-            call_reduce(e, &r, REDUCE_IN, &c);
-        else
-            call_def(e, def, NULL, 0, &c, "check.");
+        if (fold) call_reduce(e, &r, REDUCE_IN, &c);
+        else call_def(e, def, NULL, 0, &c, "check.");
     } else if (!fold) {
         elab_names(e, def);
     }
@@ -388,13 +372,10 @@ static void check_sets(Elab *e)
         const char *name = e->opt->set_names[i];
         if (strmap_has(&e->used_sets, name)) continue;
         VEC(const char *) names = {0};
-        for (uint32_t k = 0; k < e->free_dims.n; k++)
-            VEC_PUSH(e->a, &names, e->free_dims.entries[k].key);
+        for (uint32_t k = 0; k < e->free_dims.n; k++) VEC_PUSH(e->a, &names, e->free_dims.entries[k].key);
         for (uint32_t k = 0; k < e->m->tensors.n; k++)
-            if (e->m->tensors.data[k].kind == IR_HYPER)
-                VEC_PUSH(e->a, &names, e->m->tensors.data[k].name);
-        Diag *d = diag_error(e->d, E0309, (Span){0},
-                             "`--set %s`: the program has no dim or hyper of that name", name);
+            if (e->m->tensors.data[k].kind == IR_HYPER) VEC_PUSH(e->a, &names, e->m->tensors.data[k].name);
+        Diag *d = diag_error(e->d, E0309, (Span){0}, "`--set %s`: the program has no dim or hyper of that name", name);
         diag_suggest(e->d, d, d->span, name, names.data, names.n);
     }
 }
@@ -415,9 +396,8 @@ IrModule *frontend_compile(Arena *a, const Source *src, const FrontendOptions *o
     const char *slash = strrchr(src->path, '/'); /* the folder would make equal models differ */
     e->m = ir_module_new(a, slash ? slash + 1 : src->path);
     e->real = opt->float_dtype == IR_F64 ? IR_F64 : IR_F32;
-    StrMap *maps[] = {&e->functions.all,  &e->functions.std,  &e->folds.all, &e->folds.std,
-                      &e->optimizers.all, &e->optimizers.std, &e->free_dims, &e->used_sets,
-                      &e->constants, &e->tensor_names};
+    StrMap *maps[] = {&e->functions.all,  &e->functions.std, &e->folds.all, &e->folds.std, &e->optimizers.all,
+                      &e->optimizers.std, &e->free_dims,     &e->used_sets, &e->constants, &e->tensor_names};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) maps[i]->arena = a;
     func_begin(e, "static", false); /* of no module: takes what is computed where nothing may be */
     e->m->funcs.n = 0;

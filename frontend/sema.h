@@ -14,8 +14,8 @@
      calls    elab_builtin elab_reduce elab_call elab_slot elab_adjoint elab_update elab_assert
      walk     elab_expr elab_stmt elab_lookup
      modes    elab_names elab_entry elab_train elab_test elab_finish sema doc
-   Every layer may go back to the walk for a part of the program's text, by: elab_expr, elab_block, scope_lookup, constant_value,
-   error_unknown_name, call_reduce, space_find. */
+   Every layer may go back to the walk for a part of the program's text, by: elab_expr, elab_block, scope_lookup,
+   constant_value, error_unknown_name, call_reduce, space_find. */
 #pragma once
 #include "frontend/ast.h"
 #include "frontend/dims.h"
@@ -32,8 +32,8 @@ typedef enum {
     V_TENSOR,
     V_NUMBER,
     V_BOOL,
-    V_WORD, /* a name without meaning of its own, or a string: an enum word until used as something
-               else */
+    /* a name without meaning of its own, or a string: an enum word until used as something else */
+    V_WORD,
     V_LIST,
     V_TUPLE,
     V_DIM,      /* a dim's name where a value stands */
@@ -153,16 +153,16 @@ struct Frame {
     uint32_t depth;
     Binding *vars;
     uint32_t n_vars;
-    StrMap var_names;        /* name -> Binding, of a frame that has many */
+    StrMap var_names; /* name -> Binding, of a frame that has many */
     Symbol *dims, *domains;
-    StrMap declared;         /* dim names of the signature */
-    IrId rest[IR_MAX_DIMS];  /* what `...` stands for in the types of the frame */
+    StrMap declared;        /* dim names of the signature */
+    IrId rest[IR_MAX_DIMS]; /* what `...` stands for in the types of the frame */
     uint8_t n_rest;
     bool has_rest;
-    const char *path;        /* prefix of parameter names */
-    StrMap children;         /* names given to instances -> Instance */
-    StrMap fresh;            /* layer name -> counter */
-    StrMap slots;            /* parameter names of this call -> AstSlot */
+    const char *path; /* prefix of parameter names */
+    StrMap children;  /* names given to instances -> Instance */
+    StrMap fresh;     /* layer name -> counter */
+    StrMap slots;     /* parameter names of this call -> AstSlot */
     VEC(FrameBuffer) buffers;
     const GraphValue *graph; /* ambient */
     enum { DIMS_HOLE, DIMS_FREE, DIMS_RIGID } new_dims;
@@ -183,7 +183,7 @@ typedef struct TensorInfo { /* beside m->tensors */
     double init_a, init_b;
     const Size *fan; /* kaiming(F) */
     const Size *classes;
-    bool buffer; /* not trained */
+    bool buffer;          /* not trained */
     const IrFunc *reader; /* the last function that took it as an argument, and as which value */
     IrId value;
 } TensorInfo;
@@ -215,7 +215,7 @@ struct Elab {
     VEC(Patch) patches;
     DefTable functions, folds, optimizers;
     StrMap tensor_names; /* name -> index of a tensor, plus 1; may be forgotten since */
-    StrMap constants; /* name -> AstSlot of a `const` at top level; the library has none */
+    StrMap constants;    /* name -> AstSlot of a `const` at top level; the library has none */
     VEC(Def *) defs;
     StrMap free_dims; /* name -> Size of a symbol of the program */
     StrMap used_sets; /* --set names that meant something */
@@ -254,14 +254,14 @@ Value value_tensor(IrId id, IrType t, Span s);
 bool value_is_static(const Value *v);
 bool value_is_word(const Value *v, const char *word); /* a word or a definition of that name */
 const char *value_text(Elab *e, const Value *v);      /* "node[H]", "number 3", "layer linear" */
-const char *dim_text(Elab *e, IrId dim); /* as the reader of the current definition knows it */
+const char *dim_text(Elab *e, IrId dim);              /* as the reader of the current definition knows it */
 const char *type_text(Elab *e, const IrType *t);      /* in the words of the current frame */
 const char *space_text(Elab *e, IrId space);
 /* Where it comes from, or what is wanted is declared, if that is another place, and the user's. */
 void note_value(Elab *e, Diag *d, const Value *v);
 void note_wanted(Elab *e, Diag *d, Span declared);
-Span name_span(Span s, const char *name);            /* the name that begins s; no place if another text does */
-void note_name(Elab *e, Diag *d, const char *name);  /* where the user defines it, if at all */
+Span name_span(Span s, const char *name);           /* the name that begins s; no place if another text does */
+void note_name(Elab *e, Diag *d, const char *name); /* where the user defines it, if at all */
 
 /* ---- names and frames (elab_scope.c) ---- */
 Frame *frame_push(Elab *e, const Def *def, Span call);
@@ -285,22 +285,21 @@ IrId map_graph(Elab *e, IrId space);                /* space -> graph, or IR_NON
 
 /* ---- dims and types (elab_type.c) ---- */
 IrId dim_new(Elab *e, const char *label, const Size *size, Span s);
-IrId dim_symbol(Elab *e, const char *name, Span s);  /* the frame's dim of that name, made if new */
+IrId dim_symbol(Elab *e, const char *name, Span s); /* the frame's dim of that name, made if new */
 /* The frame knows dim by this name; own: the frame made it. */
 void dim_bind(Elab *e, const char *name, IrId dim, bool own);
 const Size *size_of_expr(Elab *e, const AstExpr *x); /* NULL with a diagnostic */
 const Size *dim_size(const Elab *e, IrId dim);
 bool dim_is_one(Elab *e, IrId dim);
-IrId dim_in(Elab *e, const IrType *t,
-            const Value *which); /* the dim of t that `which` names, or IR_NONE */
+IrId dim_in(Elab *e, const IrType *t, const Value *which); /* the dim of t that `which` names, or IR_NONE */
 bool type_resolve(Elab *e, const AstType *t, IrType *out); /* all names known or made */
 /* v as a value of the declared type; unbound names in it (dims, @d) are bound by v. `what` says who
    wants it, for messages: "argument `x` of linear". */
 Value coerce_declared(Elab *e, Value v, const AstType *t, const char *what, Span at);
 Value coerce(Elab *e, Value v, const IrType *want, const char *what, Span at);
 void domain_bind(Elab *e, const char *name, IrId space); /* `@name` of the frame */
-/* out: the type as far as it is known; dims[i] is IR_NONE where names[i] is not bound yet. n_rest: how many dims `...` takes
-   where it is not bound, with names[i] NULL; negative: it must be bound. */
+/* out: the type as far as it is known; dims[i] is IR_NONE where names[i] is not bound yet. n_rest: how many dims `...`
+   takes where it is not bound, with names[i] NULL; negative: it must be bound. */
 bool pattern_of_type(Elab *e, const AstType *t, int n_rest, IrType *out, const char **names);
 bool type_has_rest(const AstType *t);
 
@@ -335,12 +334,10 @@ void error_unknown_name(Elab *e, const char *name, Span s);
 
 /* ---- expressions and statements (elab_expr.c, elab_stmt.c) ---- */
 Value elab_expr(Elab *e, const AstExpr *x);
-Value elab_block(Elab *e,
-                 const AstBlock *b); /* the value of its last expression statement, or none */
+Value elab_block(Elab *e, const AstBlock *b);          /* the value of its last expression statement, or none */
 bool elab_truth(Elab *e, const AstExpr *x, bool *out); /* a static condition */
-bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s,
-                   Value *out); /* elab_static.c */
-Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s); /* elab_static.c */
+bool static_binary(Elab *e, AstBinaryOp op, const Value *a, const Value *b, Span s, Value *out); /* elab_static.c */
+Value binary_values(Elab *e, AstBinaryOp op, Value a, Value b, Span s);                          /* elab_static.c */
 Value elab_member(Elab *e, const AstExpr *x);
 Value elab_index(Elab *e, const AstExpr *x);
 void elab_assert(Elab *e, const AstStmt *s);
@@ -349,8 +346,8 @@ void elab_assert(Elab *e, const AstStmt *s);
 void elab_slot(Elab *e, const AstStmt *s);
 Value instance_slot(Elab *e, const Instance *it, const AstName *name); /* a layer's parameter, read from outside */
 void elab_const(Elab *e, const AstStmt *s);
-void elab_fold_params(Elab *e, const AstFold *fold); /* of a reducer, in its frame */
-Value const_value(Elab *e, const AstSlot *slot); /* of a `const` without fit: static */
+void elab_fold_params(Elab *e, const AstFold *fold);                /* of a reducer, in its frame */
+Value const_value(Elab *e, const AstSlot *slot);                    /* of a `const` without fit: static */
 bool constant_value(Elab *e, const char *name, Span s, Value *out); /* of a `const` at top level (elab_scope.c) */
 /* An assignment to a name of the frame: is it a buffer's, *v becomes its after-value. */
 void buffer_assign(Elab *e, const char *name, Value *v, Span s);
@@ -372,24 +369,21 @@ typedef struct Call {
 Value elab_call(Elab *e, const AstExpr *x);
 Value call_value(Elab *e, Value callee, const Call *c);
 /* Runs def's body in a new frame; path: of its parameters. */
-Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c,
-               const char *path);
-void instance_name(Elab *e, Value *v,
-                   const char *name); /* names instances (also in lists) that have none */
+Value call_def(Elab *e, const Def *def, const BoundArg *bound, uint32_t n_bound, const Call *c, const char *path);
+void instance_name(Elab *e, Value *v, const char *name); /* names instances (also in lists) that have none */
 const char *def_kind(const Def *def);
 void declare_signature(Elab *e, const AstSignature *sig);
 const Value *arguments_of(Elab *e, const AstSignature *sig); /* [n_params] what the frame's names for them have */
 /* Pushes a frame for a fold and binds its arguments; false: a diagnostic was made and no frame is
  * left. */
-bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound,
-                 uint32_t n_bound, const Call *c);
+bool frame_enter(Elab *e, const Def *def, const AstSignature *sig, const BoundArg *bound, uint32_t n_bound,
+                 const Call *c);
 bool diag_std_span(const Elab *e, Span s); /* is this a place in the standard library, which a user cannot change? */
-void note_expansion(Elab *e, const Def *def, Span call,
-                    uint32_t from); /* to diagnostics `from` on */
+void note_expansion(Elab *e, const Def *def, Span call, uint32_t from); /* to diagnostics `from` on */
 
 /* ---- adjoints of the program's own (elab_adjoint.c) ---- */
-void elab_adjoint(Elab *e, const AstStmt *s);                          /* the statement: keeps the block for later */
-bool adjoint_assign(Elab *e, const AstExpr *target, Value v);          /* `x.grad = v`; false: it is no such target */
+void elab_adjoint(Elab *e, const AstStmt *s);                 /* the statement: keeps the block for later */
+bool adjoint_assign(Elab *e, const AstExpr *target, Value v); /* `x.grad = v`; false: it is no such target */
 /* The result of the frame's function under the adjoint that it states. given: [n_params] arguments as they came. */
 typedef struct AdjointRows { /* of a reducer's; NULL: of a function's */
     const AstFold *fold;
@@ -428,8 +422,8 @@ Value key_spread(Elab *e, const Key *key, Value v, double other, Span s);
 
 /* ---- domains, and graphs derived from graphs (elab_graph.c) ---- */
 bool space_find(Elab *e, const char *word, Span s, const GraphValue *g, IrId *out); /* "node", "edge", ... */
-Value graph_member(Elab *e, Value v, const char *name, Span s); /* .src .dst .graph */
-Value builtin_close(Elab *e, const Call *c);                    /* elab_assert.c */
+Value graph_member(Elab *e, Value v, const char *name, Span s);                     /* .src .dst .graph */
+Value builtin_close(Elab *e, const Call *c);                                        /* elab_assert.c */
 Value builtin_self_loops(Elab *e, const Call *c);
 Value builtin_random_graph(Elab *e, const Call *c);
 Value builtin_reverse(Elab *e, const Call *c);
@@ -448,16 +442,17 @@ const GraphValue *graph_found_loops(Elab *e, const GraphValue *base, IrLoopPolic
 const GraphValue *graph_found_reverse(Elab *e, const GraphValue *base, Span s);
 /* NULL: a diagnostic was made, how many pairs of edges meet is not known before. */
 const GraphValue *graph_found_pairs(Elab *e, IrGraphKind kind, const GraphValue *base, Span s);
-const GraphValue *graph_pairs(Elab *e, IrGraphKind kind, const GraphValue *base, Span s); /* of any graph (elab_graph.c) */
-IrType found_ints(IrId space);                    /* i64, one for each row */
-Value found_none(Span s);                         /* -1: what leads nowhere */
-Value found_rows(Elab *e, IrId space, Span s);    /* each row's number */
-Value found_at(Elab *e, IrId map, Span s);        /* the row that the map leads to, -1 for none */
+/* of any graph (elab_graph.c) */
+const GraphValue *graph_pairs(Elab *e, IrGraphKind kind, const GraphValue *base, Span s);
+IrType found_ints(IrId space);                 /* i64, one for each row */
+Value found_none(Span s);                      /* -1: what leads nowhere */
+Value found_rows(Elab *e, IrId space, Span s); /* each row's number */
+Value found_at(Elab *e, IrId map, Span s);     /* the row that the map leads to, -1 for none */
 /* bool: which rows of a space are edges that lead somewhere; none: all of them, or no edges. */
 Value found_there(Elab *e, IrId space, Span s);
 void found_route(Elab *e, Value to, IrId map, Span s);
-/* The edges of g lead to the slots, [nodes of base] or -1, of the ends of the edges of base that they were made for; nowhere
-   unless both ends have one. */
+/* The edges of g lead to the slots, [nodes of base] or -1, of the ends of the edges of base that they were made for;
+   nowhere unless both ends have one. */
 void found_between(Elab *e, Value slot, const IrGraph *base, const IrGraph *g, Span s);
 /* x[s]: a value of s's base at the nodes, or edges, of s; y[g]: one of nodes selected from g's, 0 where none was. */
 Value graph_restrict(Elab *e, Value v, const GraphValue *g, Span s);
@@ -471,8 +466,8 @@ Value graph_over(Elab *e, const AstExpr *x);
 Value tensor_value(Elab *e, IrId tensor, Span s); /* as an argument of the current function */
 IrId tensor_new(Elab *e, const char *name, IrTensorKind kind, IrType t, Span s);
 IrId tensor_find(const Elab *e, const char *name);
-/* The range of v where index[classes] is wanted: its own, or classes if v is an input without one, whose values are then held against it
-   when data is loaded; NULL: not known. */
+/* The range of v where index[classes] is wanted: its own, or classes if v is an input without one, whose values are
+   then held against it when data is loaded; NULL: not known. */
 const Size *input_range(Elab *e, const Value *v, const Size *classes);
 Value data_member(Elab *e, const char *name, Span s);
 IrId input_declare(Elab *e, const AstParam *p); /* a model's argument as an input */
@@ -485,8 +480,7 @@ bool set_find(Elab *e, const char *name, double *out);
 void func_begin(Elab *e, const char *name, bool training);
 void elab_forward(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
 void elab_vjp(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound);
-bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound,
-                  uint32_t n_bound); /* declares them */
+bool entry_inputs(Elab *e, const Def *entry, const BoundArg *bound, uint32_t n_bound); /* declares them */
 void elab_train(Elab *e, const AstDecl *decl, const Value *target, const char *name);
 typedef struct TrainUpdate {
     const AstTrainItem *optimizer;
@@ -494,7 +488,7 @@ typedef struct TrainUpdate {
 } TrainUpdate;
 void train_update(Elab *e, const TrainUpdate *u, Value loss); /* elab_update.c: results of the step */
 Value update_in_test(Elab *e, const Def *def, const Call *c); /* an optimizer's or schedule's steps, as a list */
-bool schedule_set(Elab *e, const AstTrainItem *it); /* `name = plateau(...)`; false: it names no schedule */
+bool schedule_set(Elab *e, const AstTrainItem *it);           /* `name = plateau(...)`; false: it names no schedule */
 /* `epoch`, `epochs`, `step` and metrics by their last value, in a train block. */
 bool train_number(Elab *e, const AstDecl *train, const char *name, Span s, Value *out);
 void elab_test(Elab *e, const AstDecl *test, uint32_t number);

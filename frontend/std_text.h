@@ -1,4 +1,5 @@
-/* The files of the standard library as text inside the compiler, in the order of their names; made from frontend/std by the build. */
+/* The files of the standard library as text inside the compiler, in the order of their names; made from frontend/std by
+   the build. */
 #pragma once
 
 struct GnnStdFile {

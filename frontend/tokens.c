@@ -41,8 +41,7 @@ static const struct Word {
 const char *const tokens_statement_words[] = {
     "return", "param", "buffer", "const", "graph", "pairs", "assert", "over", "for", "forall", "if",
 };
-const uint32_t tokens_n_statement_words =
-    sizeof tokens_statement_words / sizeof *tokens_statement_words;
+const uint32_t tokens_n_statement_words = sizeof tokens_statement_words / sizeof *tokens_statement_words;
 
 static const struct Word *word_find(const char *text)
 {
@@ -87,10 +86,7 @@ bool tokens_first_on_line(const Parser *p, Span at)
     return !i || p->source->text[i - 1] == '\n';
 }
 
-static bool begins_name(char c)
-{
-    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+static bool begins_name(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /* ---- words ---- */
 
@@ -131,13 +127,9 @@ static int word_token(const Parser *p, const Token *t)
     char next = char_behind(p, t->span.end);
     switch (w->class) {
     case HARD: return names_argument(p, t->span) ? TOK_IDENT : w->token;
-    case DECL:
-        return !p->open.n && (at_statement_start(p) || begins_decl(p, t, false)) ? w->token
-                                                                                 : TOK_IDENT;
+    case DECL: return !p->open.n && (at_statement_start(p) || begins_decl(p, t, false)) ? w->token : TOK_IDENT;
     case LEAD: return at_statement_start(p) && begins_name(next) ? w->token : TOK_IDENT;
-    case LEAD_ARG:
-        return (p->last.kind == '(' || p->last.kind == ',') && begins_name(next) ? w->token
-                                                                                 : TOK_IDENT;
+    case LEAD_ARG: return (p->last.kind == '(' || p->last.kind == ',') && begins_name(next) ? w->token : TOK_IDENT;
     case LEAD_BLOCK: return at_statement_start(p) && next == '{' ? w->token : TOK_IDENT;
     }
     return TOK_IDENT;
@@ -176,8 +168,7 @@ static bool newline_ends_statement(Parser *p)
     int last = p->last.kind;
     if (innermost(p) == '(' || innermost(p) == '[' || last == 0 || last == TOK_NL || last == '{') return false;
     Token t;
-    while ((t = take(p)).kind == TOK_NEWLINE) {
-    }
+    while ((t = take(p)).kind == TOK_NEWLINE) {}
     put_back(p, t);
     if (continues(last)) return !p->open.n && begins_decl(p, &t, false);
     return !continued_by(p, &t);
@@ -241,8 +232,7 @@ static void close_all(Parser *p, Token next)
 
 /* ---- recovery ---- */
 
-/* Brackets open up to and with the innermost `{` around the unexpected token; 0 outside all braces.
- */
+/* Brackets open up to and with the innermost `{` around the unexpected token; 0 outside all braces. */
 static uint32_t depth_of_block(const Parser *p)
 {
     uint32_t n = p->open.n;
@@ -276,8 +266,7 @@ void tokens_after_error(Parser *p)
     }
     /* An error at the start of a line, or one that swallowed the rest of its line, hints at a
        bracket that was not closed on the line before: newlines shall count again. */
-    bool at_edge = t->kind == TOK_JUNK ? rest_of_line_is_blank(p, t->span.end)
-                                       : tokens_first_on_line(p, t->span);
+    bool at_edge = t->kind == TOK_JUNK ? rest_of_line_is_blank(p, t->span.end) : tokens_first_on_line(p, t->span);
     while (at_edge && (innermost(p) == '(' || innermost(p) == '[')) p->open.n--;
     if (t->kind != TOK_NL && t->kind != '}') p->skip_depth = depth;
 }
@@ -294,10 +283,7 @@ static void skip_to_decl(Parser *p)
 
 /* ---- the parser's next token ---- */
 
-static Token end_token(const Parser *p)
-{
-    return (Token){.span = {p->source, p->source->n, p->source->n}};
-}
+static Token end_token(const Parser *p) { return (Token){.span = {p->source, p->source->n, p->source->n}}; }
 
 static Token filtered(Parser *p)
 {
@@ -352,9 +338,7 @@ int gnn_lex(GNN_STYPE *value, Span *span, Parser *p)
     p->before_last = p->last;
     p->last = next_token(p);
     *span = p->last.span;
-    if (p->last.kind == TOK_NUMBER)
-        value->number = p->last.number;
-    else
-        value->text = p->last.text;
+    if (p->last.kind == TOK_NUMBER) value->number = p->last.number;
+    else value->text = p->last.text;
     return p->last.kind;
 }

@@ -1,5 +1,6 @@
-/* A module without its tests (ir/graph.h): their functions go, and with them the dims, spaces, maps, graphs and tensors that only they
-   reach. What nothing reaches stays: it is the module's contract with its data. The ids of what stays close up. */
+/* A module without its tests (ir/graph.h): their functions go, and with them the dims, spaces, maps, graphs and tensors
+   that only they reach. What nothing reaches stays: it is the module's contract with its data. The ids of what stays
+   close up. */
 #include "ir/graph.h"
 #include <string.h>
 
@@ -41,7 +42,8 @@ static void visit_map(Walk *w, IrMap *m)
 
 static void visit_graph(Walk *w, IrGraph *g)
 {
-    IrId *spaces[] = {&g->edge, &g->src_space, &g->dst_space}, *maps[] = {&g->src, &g->dst, &g->orig, &g->image, &g->batch, &g->of};
+    IrId *spaces[] = {&g->edge, &g->src_space, &g->dst_space},
+         *maps[] = {&g->src, &g->dst, &g->orig, &g->image, &g->batch, &g->of};
     for (int i = 0; i < 3; i++) visit(w, SPACE, spaces[i]);
     for (int i = 0; i < 6; i++) visit(w, MAP, maps[i]);
     visit(w, GRAPH, &g->base);
@@ -121,14 +123,14 @@ static Funcs copies(Arena *a, const IrModule *m, bool of_tests)
     return out;
 }
 
-#define CLOSE_UP(v, keep, number)                                                                                                      \
-    do {                                                                                                                               \
-        uint32_t n_ = 0;                                                                                                               \
-        for (uint32_t i_ = 0; i_ < (v)->n; i_++) {                                                                                     \
-            (number)[i_] = (keep)[i_] ? n_ : IR_NONE;                                                                                  \
-            if ((keep)[i_]) (v)->data[n_++] = (v)->data[i_];                                                                           \
-        }                                                                                                                              \
-        (v)->n = n_;                                                                                                                   \
+#define CLOSE_UP(v, keep, number)                                                                                      \
+    do {                                                                                                               \
+        uint32_t n_ = 0;                                                                                               \
+        for (uint32_t i_ = 0; i_ < (v)->n; i_++) {                                                                     \
+            (number)[i_] = (keep)[i_] ? n_ : IR_NONE;                                                                  \
+            if ((keep)[i_]) (v)->data[n_++] = (v)->data[i_];                                                           \
+        }                                                                                                              \
+        (v)->n = n_;                                                                                                   \
     } while (0)
 
 const IrModule *ir_without_tests(Arena *a, const IrModule *m)

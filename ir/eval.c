@@ -6,8 +6,8 @@
 static const uint64_t MAX_BYTES = (uint64_t)1 << 31; /* of all values of one run */
 
 /* Elements of a value, or false where its memory is beyond the budget. */
-static bool value_size(const IrModule *m, const EvalWorld *w, const IrType *t, int64_t *rows,
-                       int64_t *width, uint64_t *bytes)
+static bool value_size(const IrModule *m, const EvalWorld *w, const IrType *t, int64_t *rows, int64_t *width,
+                       uint64_t *bytes)
 {
     enum { ELEMENT_BYTES = sizeof(double) * 2 + sizeof(uint8_t) + sizeof(uint64_t) };
     *rows = w->counts[t->space];
@@ -54,10 +54,7 @@ int64_t *eval_index(const EvalRun *r, const IrId *dims, uint32_t n, const IrType
     return at;
 }
 
-void eval_rule_arg(const EvalRun *r, const IrOp *op, EvalValue *out)
-{
-    *out = *r->args[op->attr.i];
-}
+void eval_rule_arg(const EvalRun *r, const IrOp *op, EvalValue *out) { *out = *r->args[op->attr.i]; }
 
 /* Elements that one element of a contract sums over are within reason. */
 static bool contract_fits(const IrModule *m, const IrFunc *f, const IrOp *op)
@@ -68,8 +65,7 @@ static bool contract_fits(const IrModule *m, const IrFunc *f, const IrOp *op)
 }
 
 /* Before anything is computed: whether the ops can run, and in the memory there is. */
-static const char *check_run(const IrModule *m, const EvalWorld *w, const IrFunc *f,
-                             EvalValue *const *args)
+static const char *check_run(const IrModule *m, const EvalWorld *w, const IrFunc *f, EvalValue *const *args)
 {
     uint64_t total = 0, bytes;
     int64_t rows, width;
@@ -96,12 +92,11 @@ static void eval_rule_none(const EvalRun *r, const IrOp *op, EvalValue *out)
     ICE("an op without a value"); /* check_run refused it */
 }
 
-EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f,
-                      EvalValue *const *args, const char **why)
+EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f, EvalValue *const *args,
+                      const char **why)
 {
     static void (*const rules[IR_N_OPS])(const EvalRun *, const IrOp *, EvalValue *) = {
-#define OP(name, args, attrs, traits, shape, adjoint, eval, flops)                                \
-    [IR_OP_##name] = eval_rule_##eval,
+#define OP(name, args, attrs, traits, shape, adjoint, eval, flops) [IR_OP_##name] = eval_rule_##eval,
 #include "ir/ops.def"
 #undef OP
     };
@@ -110,8 +105,7 @@ EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrF
     EvalRun run = {a, m, w, f, args, .values = ARENA_ARRAY(a, EvalValue *, f->ops.n + 1)};
     for (uint32_t i = 0; i < f->ops.n; i++) {
         const IrOp *op = &f->ops.data[i];
-        run.values[i] =
-            op->op == IR_OP_arg ? ARENA_NEW(a, EvalValue) : eval_value_new(a, m, w, op->type);
+        run.values[i] = op->op == IR_OP_arg ? ARENA_NEW(a, EvalValue) : eval_value_new(a, m, w, op->type);
         rules[op->op](&run, op, run.values[i]);
     }
     EvalValue **results = ARENA_ARRAY(a, EvalValue *, f->results.n + 1);

@@ -16,18 +16,17 @@ typedef struct EvalGraph {
 typedef struct EvalWorld {
     Arena *arena;
     int64_t *counts; /* [n spaces] */
-    int64_t **maps;  /* [n maps][count of from]; -1: no image. Edge spaces in stored order; computed: as the function that
-                        runs has it */
-    uint8_t **open;  /* [n maps] computed ones: [count of from] the image is undecided; else NULL */
-    int64_t *
-        *element_ids; /* [n spaces][count]: the user's id of each stored element; NULL: identity */
+    /* [n maps][count of from]; -1: no image. Edge spaces in stored order; computed: as the function that runs has it */
+    int64_t **maps;
+    uint8_t **open;        /* [n maps] computed ones: [count of from] the image is undecided; else NULL */
+    int64_t **element_ids; /* [n spaces][count]: the user's id of each stored element; NULL: identity */
 } EvalWorld;
 
 /* Builds all spaces of m. data_graph: for graphs of kind data (all such graphs share it; NULL if
    none); graph_of: [n nodes] id of each node's graph, or NULL (all 0), n_graphs their number. NULL
    with *why on ids out of range. */
-EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
-                      const int64_t *graph_of, int64_t n_graphs, const char **why);
+EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, const int64_t *graph_of,
+                      int64_t n_graphs, const char **why);
 
 /* A tensor: rows of a space x width, row-major, stored order of the space. */
 typedef struct EvalValue {
@@ -36,9 +35,9 @@ typedef struct EvalValue {
     double *v;          /* [rows*width]; bools are 0 or 1 */
     double *err;        /* [rows*width] absolute bound, never negative */
     uint8_t *undecided; /* [rows*width] */
-    uint64_t *origin;   /* [rows*width] which computation made it: elements of one origin have the
-                           same bits in   compiled code, so that `x == max(x)` is decided. 0: none
-                           (callers leave it so) */
+    /* [rows*width] which computation made it: elements of one origin have the same bits in compiled code, so that `x ==
+       max(x)` is decided. 0: none (callers leave it so) */
+    uint64_t *origin;
 } EvalValue;
 
 /* Lists the nonzero elements of `dense`, the value of the tensor that tensor `values` holds the nonzeros of: sets the
@@ -52,14 +51,13 @@ EvalValue *eval_value_new(Arena *a, const IrModule *m, const EvalWorld *w, IrTyp
    value per result, or NULL with *why (out of memory budget, an op that only autodiff can remove).
    Integers are held as doubles: one that has no double is undecided. Results may share memory with
    args. */
-EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f,
-                      EvalValue *const *args, const char **why);
+EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f, EvalValue *const *args,
+                      const char **why);
 
 /* Philox4x32-10 as docs/ir.md keys it: word for (seed, step, site, element, feature). Uniform in
    [0,1) is (word >> 8) * 2^-24. Shared definition; runtime and kernels implement the same function.
  */
-uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element,
-                     uint64_t feature);
+uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature);
 
 /* The edges of `random_graph`, in the user's order: edge e leads from word(e, feature 0) % n_nodes
    to word(e, feature 16) % n_nodes of eval_philox at step 0, site 0. src, dst: [n_edges]. */

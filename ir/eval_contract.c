@@ -10,8 +10,7 @@ typedef struct Contract {
     const EvalValue *a, *b;
     IrDtype dtype;
     const int64_t *a_kept, *b_kept; /* [kept] feature index of each result element in a and b */
-    const int64_t *a_sum,
-        *b_sum; /* [summed] feature index of each contracted element, added to the above */
+    const int64_t *a_sum, *b_sum;   /* [summed] feature index of each contracted element, added to the above */
     int64_t n_kept, n_sum;
 } Contract;
 
@@ -51,8 +50,7 @@ static Num outer(const EvalRun *r, const Contract *c, int64_t n_rows, int64_t k)
 }
 
 /* Contracted dims: in the order of the first operand, then those that only the second has. */
-static uint32_t summed_dims(const EvalValue *a, const EvalValue *b, const IrType *result,
-                            IrId dims[2 * IR_MAX_DIMS])
+static uint32_t summed_dims(const EvalValue *a, const EvalValue *b, const IrType *result, IrId dims[2 * IR_MAX_DIMS])
 {
     IrId only_b[IR_MAX_DIMS];
     uint32_t n = dims_without(&a->type, result, dims), n_b = dims_without(&b->type, result, only_b);
@@ -66,8 +64,8 @@ static bool is_long(const IrModule *m, IrId dim) { return m->dims.data[dim].size
 static bool has_own_dim(const IrModule *m, const EvalValue *a, const EvalValue *b, const IrType *result)
 {
     for (uint32_t i = 0; i < result->n_dims; i++)
-        if (ir_type_has_dim(&b->type, result->dims[i]) &&
-            !ir_type_has_dim(&a->type, result->dims[i]) && is_long(m, result->dims[i]))
+        if (ir_type_has_dim(&b->type, result->dims[i]) && !ir_type_has_dim(&a->type, result->dims[i]) &&
+            is_long(m, result->dims[i]))
             return true;
     return false;
 }
@@ -89,8 +87,7 @@ static bool both_along_sum(const IrModule *m, const EvalValue *a, const EvalValu
 
 void eval_rule_contract(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
-    Contract c = {
-        .a = eval_operand(r, op, 0), .b = eval_operand(r, op, 1), .dtype = op->type.dtype};
+    Contract c = {.a = eval_operand(r, op, 0), .b = eval_operand(r, op, 1), .dtype = op->type.dtype};
     IrId summed[2 * IR_MAX_DIMS];
     uint32_t n = summed_dims(c.a, c.b, &op->type, summed);
     c.a_kept = eval_index(r, op->type.dims, op->type.n_dims, &c.a->type, &c.n_kept);
@@ -102,9 +99,7 @@ void eval_rule_contract(const EvalRun *r, const IrOp *op, EvalValue *out)
     bool is_matmul = has_own_dim(r->m, c.a, c.b, &op->type) && !both_along_sum(r->m, c.a, c.b, &op->type);
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < c.n_kept; k++) {
-            Num n_out = is_outer    ? outer(r, &c, rows->rows, k)
-                        : is_matmul ? matmul(&c, row, k)
-                                    : dot(&c, row, k);
+            Num n_out = is_outer ? outer(r, &c, rows->rows, k) : is_matmul ? matmul(&c, row, k) : dot(&c, row, k);
             num_put(out, row * out->width + k, n_out);
         }
 }

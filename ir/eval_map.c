@@ -47,8 +47,7 @@ static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (
 /* The function at x, where x may be off by e. */
 static Smooth smooth(IrOpcode op, double x, double e)
 {
-    double near =
-        fmax(fabs(x) - e, 0); /* the interval's point nearest to 0: where these are steepest */
+    double near = fmax(fabs(x) - e, 0); /* the interval's point nearest to 0: where these are steepest */
     switch (op) {
     case IR_OP_exp: return (Smooth){exp(x), times(exp(x), expm1(e)), LIBM_UNITS, false};
     case IR_OP_expm1: return (Smooth){expm1(x), times(exp(x), expm1(e)), LIBM_UNITS, false};
@@ -57,14 +56,10 @@ static Smooth smooth(IrOpcode op, double x, double e)
     case IR_OP_sqrt: return smooth_sqrt(x, e);
     case IR_OP_tanh: {
         double t = tanh(near);
-        return (Smooth){tanh(x), times((1 - t) * (1 + t), e) + times(0x1p-52, e), LIBM_UNITS,
-                        false};
+        return (Smooth){tanh(x), times((1 - t) * (1 + t), e) + times(0x1p-52, e), LIBM_UNITS, false};
     }
-    case IR_OP_sigmoid:
-        return (Smooth){sigmoid(x), times(sigmoid(near) * sigmoid(-near), e), LIBM_UNITS, false};
-    case IR_OP_erf:
-        return (Smooth){erf(x), times(1.1283791670955126 * exp(-near * near), e), LIBM_UNITS,
-                        false};
+    case IR_OP_sigmoid: return (Smooth){sigmoid(x), times(sigmoid(near) * sigmoid(-near), e), LIBM_UNITS, false};
+    case IR_OP_erf: return (Smooth){erf(x), times(1.1283791670955126 * exp(-near * near), e), LIBM_UNITS, false};
     case IR_OP_sin: return smooth_wave(x, e, sin(x), cos(x));
     case IR_OP_cos: return smooth_wave(x, e, cos(x), sin(x));
     default: ICE("no smooth function");
@@ -97,10 +92,7 @@ static Num num_floor(Num x)
     return n;
 }
 
-static Num num_abs(Num x)
-{
-    return (Num){.v = fabs(x.v), .e = x.e, .origin = num_mix(x.origin, 77)};
-}
+static Num num_abs(Num x) { return (Num){.v = fabs(x.v), .e = x.e, .origin = num_mix(x.origin, 77)}; }
 
 /* ---- pow ------------------------------------------------------------------------------------- */
 
@@ -192,8 +184,7 @@ static Num num_cast(IrDtype to, IrDtype from, Num x)
     bool from_float = ir_dtype_is_float(from);
     if (to == from) return x;
     if (to == IR_BOOL) return num_bool(x.v != 0, x.e > 0 && fabs(x.v) <= x.e);
-    if (!ir_dtype_is_float(to))
-        return from_float ? float_to_int(to, x) : num_int(to, num_to_int(x.v));
+    if (!ir_dtype_is_float(to)) return from_float ? float_to_int(to, x) : num_int(to, num_to_int(x.v));
     if (to == IR_F64) return x; /* every f32, and every integer that we hold */
     bool fits = x.e == 0 && (double)(float)x.v == x.v;
     return from_float && !fits ? num_round(IR_F32, x.v, x.e, 1) : num_exact((double)(float)x.v);
@@ -220,8 +211,7 @@ static Num num_mod(IrDtype t, Num a, Num b)
     return num_int(t, y == 0 || y == -1 ? 0 : x % y);
 }
 
-/* x[0..n_args): the operands' elements. Ops that keep an operand's bits return it, origin and all.
- */
+/* x[0..n_args): the operands' elements. Ops that keep an operand's bits return it, origin and all. */
 static Num point(const IrOp *op, const IrType *from, const Num *x)
 {
     Num n;
@@ -272,8 +262,7 @@ void eval_rule_map(const EvalRun *r, const IrOp *op, EvalValue *out)
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < out->width; k++) {
             Num in[MAX_OPERANDS];
-            for (uint32_t i = 0; i < op->n_args; i++)
-                in[i] = num_get(x[i], eval_row(x[i], row) + at[i][k]);
+            for (uint32_t i = 0; i < op->n_args; i++) in[i] = num_get(x[i], eval_row(x[i], row) + at[i][k]);
             num_put(out, row * out->width + k, point(op, &x[0]->type, in));
         }
 }

@@ -21,8 +21,7 @@ void eval_rule_iota(const EvalRun *r, const IrOp *op, EvalValue *out)
 
 void eval_rule_element(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
-    for (int64_t i = 0; i < out->rows; i++)
-        num_put(out, i, num_exact((double)eval_element_id(r, op->type.space, i)));
+    for (int64_t i = 0; i < out->rows; i++) num_put(out, i, num_exact((double)eval_element_id(r, op->type.space, i)));
 }
 
 void eval_rule_row(const EvalRun *r, const IrOp *op, EvalValue *out)
@@ -92,20 +91,18 @@ void eval_rule_reshape(const EvalRun *r, const IrOp *op, EvalValue *out)
 static int64_t stride_of(const EvalRun *r, const IrType *t, IrId dim)
 {
     int64_t stride = 1;
-    for (uint32_t k = t->n_dims; k-- > 0 && t->dims[k] != dim;)
-        stride *= r->m->dims.data[t->dims[k]].size;
+    for (uint32_t k = t->n_dims; k-- > 0 && t->dims[k] != dim;) stride *= r->m->dims.data[t->dims[k]].size;
     return stride;
 }
 
 /* Copies block by block: `n` elements of each block of `n_from` elements of x, beginning with
    `from`, to each block of `n_to` elements of out, beginning with `to`. */
-static void copy_blocks(const EvalValue *x, int64_t n_from, int64_t from, EvalValue *out,
-                        int64_t n_to, int64_t to, int64_t n)
+static void copy_blocks(const EvalValue *x, int64_t n_from, int64_t from, EvalValue *out, int64_t n_to, int64_t to,
+                        int64_t n)
 {
     int64_t n_blocks = n_elements(out) / n_to;
     for (int64_t b = 0; b < n_blocks; b++)
-        for (int64_t i = 0; i < n; i++)
-            num_put(out, b * n_to + to + i, num_get(x, b * n_from + from + i));
+        for (int64_t i = 0; i < n; i++) num_put(out, b * n_to + to + i, num_get(x, b * n_from + from + i));
 }
 
 static int64_t size_of(const EvalRun *r, IrId dim) { return r->m->dims.data[dim].size; }
@@ -113,8 +110,7 @@ static int64_t size_of(const EvalRun *r, IrId dim) { return r->m->dims.data[dim]
 void eval_rule_slice(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     const EvalValue *x = eval_operand(r, op, 0);
-    int64_t stride = stride_of(r, &x->type, op->attr.dim),
-            n_from = stride * size_of(r, op->attr.dim);
+    int64_t stride = stride_of(r, &x->type, op->attr.dim), n_from = stride * size_of(r, op->attr.dim);
     uint32_t k = 0;
     while (x->type.dims[k] != op->attr.dim) k++;
     int64_t n_to = stride * size_of(r, out->type.dims[k]);
@@ -136,8 +132,7 @@ void eval_rule_at(const EvalRun *r, const IrOp *op, EvalValue *out)
 
 void eval_rule_concat(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
-    int64_t stride = stride_of(r, &out->type, op->attr.dim),
-            n_to = stride * size_of(r, op->attr.dim), to = 0;
+    int64_t stride = stride_of(r, &out->type, op->attr.dim), n_to = stride * size_of(r, op->attr.dim), to = 0;
     uint32_t k = 0;
     while (out->type.dims[k] != op->attr.dim) k++;
     for (uint32_t i = 0; i < op->n_args; i++) {

@@ -57,14 +57,10 @@ Num num_int(IrDtype t, int64_t v)
 static Num settle(IrDtype t, Num n)
 {
     double most = t == IR_F32 ? (double)FLT_MAX : DBL_MAX;
-    if (isnan(n.v) || isinf(n.v))
-        n.e = 0;
-    else if (!(n.e <= DBL_MAX))
-        n.e = 0, n.undecided = true;
-    else if (t == IR_F32 && fabs(n.v) - n.e > most * (1 + 0x1p-24))
-        n.v = copysign(INFINITY, n.v), n.e = 0;
-    else if (t == IR_F32 && fabs(n.v) + n.e >= most * (1 - 0x1p-40))
-        n.undecided = true;
+    if (isnan(n.v) || isinf(n.v)) n.e = 0;
+    else if (!(n.e <= DBL_MAX)) n.e = 0, n.undecided = true;
+    else if (t == IR_F32 && fabs(n.v) - n.e > most * (1 + 0x1p-24)) n.v = copysign(INFINITY, n.v), n.e = 0;
+    else if (t == IR_F32 && fabs(n.v) + n.e >= most * (1 - 0x1p-40)) n.undecided = true;
     return n;
 }
 
@@ -118,8 +114,7 @@ Num num_add(IrDtype t, Num a, Num b)
 {
     if (is_zero(a)) return b.v += a.v, b; /* -0 + 0 is 0 */
     if (is_zero(b)) return a.v += b.v, a;
-    if (!ir_dtype_is_float(t))
-        return made(num_int(t, wrap_add(num_to_int(a.v), num_to_int(b.v))), 1, a, b);
+    if (!ir_dtype_is_float(t)) return made(num_int(t, wrap_add(num_to_int(a.v), num_to_int(b.v))), 1, a, b);
     double s = a.v + b.v;
     Num n = num_round(t, s, a.e + b.e, 1);
     if (is_exact(t, a, b, s, sum_rest(a.v, b.v, s))) n.e = 0;
@@ -128,8 +123,7 @@ Num num_add(IrDtype t, Num a, Num b)
 
 Num num_neg(IrDtype t, Num a)
 {
-    Num n = ir_dtype_is_float(t) ? (Num){.v = -a.v, .e = a.e}
-                                 : num_int(t, (int64_t)(0 - (uint64_t)num_to_int(a.v)));
+    Num n = ir_dtype_is_float(t) ? (Num){.v = -a.v, .e = a.e} : num_int(t, (int64_t)(0 - (uint64_t)num_to_int(a.v)));
     return made(n, 9, a, a);
 }
 
@@ -138,8 +132,7 @@ Num num_sub(IrDtype t, Num a, Num b)
     if (is_zero(b)) return a;
     if (is_zero(a)) return num_neg(t, b);
     if (!ir_dtype_is_float(t))
-        return made(num_int(t, (int64_t)((uint64_t)num_to_int(a.v) - (uint64_t)num_to_int(b.v))), 2,
-                    a, b);
+        return made(num_int(t, (int64_t)((uint64_t)num_to_int(a.v) - (uint64_t)num_to_int(b.v))), 2, a, b);
     if (same_bits(a, b)) return num_exact(0);
     double d = a.v - b.v;
     Num n = num_round(t, d, a.e + b.e, 1);
@@ -148,15 +141,9 @@ Num num_sub(IrDtype t, Num a, Num b)
 }
 
 /* Infinity times what may be zero is infinity or NaN. */
-static bool mul_unclear(Num a, Num b)
-{
-    return (isinf(a.v) && may_be_zero(b)) || (isinf(b.v) && may_be_zero(a));
-}
+static bool mul_unclear(Num a, Num b) { return (isinf(a.v) && may_be_zero(b)) || (isinf(b.v) && may_be_zero(a)); }
 
-static double mul_spread(Num a, Num b)
-{
-    return times(fabs(a.v), b.e) + times(fabs(b.v), a.e) + times(a.e, b.e);
-}
+static double mul_spread(Num a, Num b) { return times(fabs(a.v), b.e) + times(fabs(b.v), a.e) + times(a.e, b.e); }
 
 static bool is_one(Num a) { return a.v == 1 && a.e == 0 && !a.undecided; }
 
@@ -164,8 +151,7 @@ Num num_mul(IrDtype t, Num a, Num b)
 {
     if (is_one(a)) return b;
     if (is_one(b)) return a;
-    if (!ir_dtype_is_float(t))
-        return made(num_int(t, wrap_mul(num_to_int(a.v), num_to_int(b.v))), 3, a, b);
+    if (!ir_dtype_is_float(t)) return made(num_int(t, wrap_mul(num_to_int(a.v), num_to_int(b.v))), 3, a, b);
     double p = a.v * b.v;
     Num n = num_round(t, p, mul_spread(a, b), 1);
     if (is_exact(t, a, b, p, product_rest(a.v, b.v, p))) n.e = 0;

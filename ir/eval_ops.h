@@ -72,8 +72,7 @@ static inline int64_t eval_element_id(const EvalRun *r, IrId space, int64_t row)
 
 /* For each row-major index over dims[0..n): the row-major index of x's element there, dims that x
    lacks left out; dims that only x has count as 0. [product of sizes, in *n_out] */
-int64_t *eval_index(const EvalRun *r, const IrId *dims, uint32_t n, const IrType *x,
-                    int64_t *n_out);
+int64_t *eval_index(const EvalRun *r, const IrId *dims, uint32_t n, const IrType *x, int64_t *n_out);
 
 /* One per rule of the column `eval` in ops.def. Fill `out`, which comes as zeros. */
 void eval_rule_arg(const EvalRun *r, const IrOp *op, EvalValue *out);

@@ -6,8 +6,8 @@
 static void philox_round(uint32_t c[4], const uint32_t k[2])
 {
     uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
-    uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1,
-                        (uint32_t)(p0 >> 32) ^ c[3] ^ k[1], (uint32_t)p0};
+    uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k[1],
+                        (uint32_t)p0};
     memcpy(c, next, sizeof next);
 }
 
@@ -25,8 +25,7 @@ static void philox_block(RandomKey key, uint64_t feature, uint32_t c[4])
     }
 }
 
-uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element,
-                     uint64_t feature)
+uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature)
 {
     uint32_t c[4];
     philox_block((RandomKey){seed, step, site, element}, feature, c);

@@ -1,5 +1,6 @@
-/* Ranks of the interpreter, and the elements that have given ranks: a row's elements by value, of equal ones those first that
-   the user has first, NaN behind all. A rank is undecided where bounds do not say which of two elements comes first. */
+/* Ranks of the interpreter, and the elements that have given ranks: a row's elements by value, of equal ones those
+   first that the user has first, NaN behind all. A rank is undecided where bounds do not say which of two elements
+   comes first. */
 #include "ir/eval_sum.h"
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,10 @@ typedef struct Candidate {
     uint64_t origin; /* of its point: equal ones have the same bits */
 } Candidate;
 
-static bool is_before(const Candidate *a, const Candidate *b) { return a->d < b->d || (a->d == b->d && a->row < b->row); }
+static bool is_before(const Candidate *a, const Candidate *b)
+{
+    return a->d < b->d || (a->d == b->d && a->row < b->row);
+}
 
 /* Bounds, or the origin, say which of the two is nearer. */
 static bool is_settled(const Candidate *a, const Candidate *b)

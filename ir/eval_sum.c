@@ -45,10 +45,7 @@ static Num fold_result(const Fold *f, const IrOp *op)
 
 /* ---- all rows of a space --------------------------------------------------------------------- */
 
-int64_t n_leaves(int64_t n)
-{
-    return n < 1 ? 1 : n / ORDER_LEAF + (n % ORDER_LEAF != 0);
-}
+int64_t n_leaves(int64_t n) { return n < 1 ? 1 : n / ORDER_LEAF + (n % ORDER_LEAF != 0); }
 
 Num fold_tree(Fold *leaves, int64_t n, Num empty)
 {
@@ -80,8 +77,7 @@ MapRows eval_map_rows(const EvalRun *r, const IrMap *map, const int64_t *image)
     int64_t n_from = r->w->counts[map->from], n_to = r->w->counts[map->to];
     const int64_t *ids = r->w->element_ids[map->from];
     int64_t *stored = ARENA_ARRAY(r->arena, int64_t, n_from + 1); /* of the user's id */
-    MapRows rows = {ARENA_ARRAY(r->arena, int64_t, n_to + 2),
-                    ARENA_ARRAY(r->arena, int64_t, n_from + 1)};
+    MapRows rows = {ARENA_ARRAY(r->arena, int64_t, n_to + 2), ARENA_ARRAY(r->arena, int64_t, n_from + 1)};
     for (int64_t i = 0; i < n_from; i++) {
         stored[ids ? ids[i] : i] = i;
         if (image[i] >= 0) rows.begin[image[i] + 2]++;
@@ -161,8 +157,7 @@ void eval_rule_dims(const EvalRun *r, const IrOp *op, EvalValue *out)
             for (int i = 0; i < ORDER_PARTIALS; i++)
                 lanes[i] = (Fold){.step = step_of(op->op), .dtype = op->type.dtype};
             for (int64_t j = 0; j < n_reduced; j++)
-                fold_take(&lanes[j % ORDER_PARTIALS],
-                          num_get(x, eval_row(x, row) + kept_at[k] + reduced_at[j]));
+                fold_take(&lanes[j % ORDER_PARTIALS], num_get(x, eval_row(x, row) + kept_at[k] + reduced_at[j]));
             num_put(out, row * out->width + k, fold_lanes(lanes, num_exact(0)));
         }
 }

@@ -36,8 +36,7 @@ static bool set_count(Build *b, IrId space, int64_t n)
     int64_t *count = &b->w->counts[space];
     if (*count == UNKNOWN) *count = n;
     if (*count == n) return true;
-    return fail(b, arena_printf(b->arena,
-                                "space `%s` has %lld elements in one graph and %lld in another",
+    return fail(b, arena_printf(b->arena, "space `%s` has %lld elements in one graph and %lld in another",
                                 b->m->spaces.data[space].name, (long long)*count, (long long)n));
 }
 
@@ -62,14 +61,11 @@ static bool from_data(Build *b, const IrGraph *g, const EvalGraph *data, Edges *
 {
     if (!data) return fail(b, "the module has a graph of the data's, but none is given");
     if (g->src_space == g->dst_space && data->n_src != data->n_dst)
-        return fail(b,
-                    "the data's graph has other sources than destinations, the module's has not");
+        return fail(b, "the data's graph has other sources than destinations, the module's has not");
     for (int64_t i = 0; i < data->n_edges; i++)
-        if (data->src[i] < 0 || data->src[i] >= data->n_src || data->dst[i] < 0 ||
-            data->dst[i] >= data->n_dst)
-            return fail(
-                b, arena_printf(b->arena, "edge %lld joins nodes %lld and %lld: out of range",
-                                (long long)i, (long long)data->src[i], (long long)data->dst[i]));
+        if (data->src[i] < 0 || data->src[i] >= data->n_src || data->dst[i] < 0 || data->dst[i] >= data->n_dst)
+            return fail(b, arena_printf(b->arena, "edge %lld joins nodes %lld and %lld: out of range", (long long)i,
+                                        (long long)data->src[i], (long long)data->dst[i]));
     *out = edges_new(b->arena, data->n_edges, false);
     for (int64_t i = 0; i < data->n_edges; i++) push(out, data->src[i], data->dst[i], 0);
     return set_count(b, g->src_space, data->n_src) && set_count(b, g->dst_space, data->n_dst);
@@ -91,22 +87,20 @@ static void from_reverse(Build *b, const IrGraph *g, Edges *out)
     for (int64_t i = 0; i < base->n; i++) push(out, base->dst[i], base->src[i], i);
 }
 
-/* keep: of a node's loops the last in the user's order stays where it is. Where sources and targets are two spaces, a loop
-   joins equal ids. */
+/* keep: of a node's loops the last in the user's order stays where it is. Where sources and targets are two spaces, a
+   loop joins equal ids. */
 static void from_self_loops(Build *b, const IrGraph *g, Edges *out)
 {
     const Edges *base = &b->edges[g->base];
     int64_t n_src = b->w->counts[g->src_space], n_dst = b->w->counts[g->dst_space];
     int64_t n_nodes = n_src < n_dst ? n_src : n_dst;
-    int64_t *last =
-        ARENA_ARRAY(b->arena, int64_t, n_nodes + 1); /* 1 + the node's last loop, or 0 */
+    int64_t *last = ARENA_ARRAY(b->arena, int64_t, n_nodes + 1); /* 1 + the node's last loop, or 0 */
     *out = edges_new(b->arena, base->n + n_nodes, true);
     for (int64_t i = 0; i < base->n; i++)
         if (base->src[i] == base->dst[i]) last[base->dst[i]] = i + 1;
     for (int64_t i = 0; i < base->n; i++) {
         bool loop = base->src[i] == base->dst[i];
-        bool stays = !loop || g->policy == IR_LOOPS_ADD ||
-                     (g->policy == IR_LOOPS_KEEP && last[base->dst[i]] == i + 1);
+        bool stays = !loop || g->policy == IR_LOOPS_ADD || (g->policy == IR_LOOPS_KEEP && last[base->dst[i]] == i + 1);
         if (stays) push(out, base->src[i], base->dst[i], i);
     }
     for (int64_t v = 0; v < n_nodes && g->policy != IR_LOOPS_REMOVE; v++)
@@ -168,7 +162,8 @@ static uint32_t drawn(const IrGraph *g, int64_t element, uint64_t feature)
                       : eval_philox((uint64_t)g->seed, 0, 0, (uint64_t)element, feature);
 }
 
-/* For each edge of the base as many pairs: its source, and of up to 16 nodes drawn the first that it leads no edge to and
+/* For each edge of the base as many pairs: its source, and of up to 16 nodes drawn the first that it leads no edge to
+   and
  * is not, else the last. */
 static bool from_negatives(Build *b, const IrGraph *g, Edges *out)
 {
@@ -194,7 +189,8 @@ static bool from_nearest(Build *b, const IrGraph *g, Edges *out)
     int64_t n_src = b->w->counts[g->src_space], n_dst = b->w->counts[g->dst_space], n = 0;
     const int64_t *of = g->batch != IR_NONE ? graphs_of(b, g->src_space) : NULL;
     bool others = g->src_space == g->dst_space && g->policy == IR_LOOPS_REMOVE;
-    if (__builtin_mul_overflow(n_dst, g->n_edges < n_src ? g->n_edges : n_src, &n)) return fail(b, "too many neighbours");
+    if (__builtin_mul_overflow(n_dst, g->n_edges < n_src ? g->n_edges : n_src, &n))
+        return fail(b, "too many neighbours");
     *out = edges_new(b->arena, n, false);
     for (int64_t v = 0; v < n_dst; v++) {
         int64_t near = others ? -1 : 0;
@@ -208,7 +204,8 @@ static bool from_nearest(Build *b, const IrGraph *g, Edges *out)
 static bool from_select(Build *b, const IrGraph *g, Edges *out)
 {
     const IrGraph *base = &b->m->graphs.data[g->base];
-    int64_t n_base = b->w->counts[base->src_space], n = 0, n_graphs = b->m->maps.data[g->batch].to == IR_UNIT ? 1 : b->n_graphs;
+    int64_t n_base = b->w->counts[base->src_space], n = 0,
+            n_graphs = b->m->maps.data[g->batch].to == IR_UNIT ? 1 : b->n_graphs;
     const int64_t *of = graphs_of(b, base->src_space);
     int64_t *chosen = ARENA_ARRAY(b->arena, int64_t, n_base + 1);
     for (int64_t graph = 0; graph < n_graphs; graph++) {
@@ -225,20 +222,23 @@ static bool from_select(Build *b, const IrGraph *g, Edges *out)
 
 static int64_t graph_of_row(const Build *b, IrId space, int64_t row);
 
-/* Graph by graph what the base's edges give, then one edge for each target; where they lead, the function says that runs. */
+/* Graph by graph what the base's edges give, then one edge for each target; where they lead, the function says that
+   runs. */
 static bool from_routed(Build *b, const IrGraph *g, Edges *out)
 {
     const IrGraph *base = &b->m->graphs.data[g->base];
     bool more = g->batch != IR_NONE, one = !more || b->m->maps.data[g->batch].to == IR_UNIT;
     int64_t n_base = b->edges[g->base].n, n_dst = more ? b->w->counts[g->dst_space] : 0, n = 0;
-    if (__builtin_mul_overflow(n_base, g->n_edges, &n) || __builtin_add_overflow(n, n_dst, &n)) return fail(b, "too many edges");
+    if (__builtin_mul_overflow(n_base, g->n_edges, &n) || __builtin_add_overflow(n, n_dst, &n))
+        return fail(b, "too many edges");
     int64_t *of = ARENA_ARRAY(b->arena, int64_t, n + 1), *to = ARENA_ARRAY(b->arena, int64_t, n + 1);
     for (int64_t e = 0; e < n; e++) to[e] = -1;
     *out = edges_new(b->arena, n, true);
     for (int64_t graph = 0; graph < (one ? 1 : b->n_graphs); graph++) {
         int64_t from = out->n;
         for (int64_t e = 0; e < n_base; e++)
-            for (int64_t i = 0; i < g->n_edges && (one || graph_of_row(b, base->edge, e) == graph); i++) push(out, -1, -1, e);
+            for (int64_t i = 0; i < g->n_edges && (one || graph_of_row(b, base->edge, e) == graph); i++)
+                push(out, -1, -1, e);
         for (int64_t v = 0; v < n_dst; v++)
             if (one || graph_of_row(b, g->dst_space, v) == graph) to[out->n] = v, push(out, -1, -1, -1);
         for (; from < out->n; from++) of[from] = graph;
@@ -291,8 +291,7 @@ static bool user_edges(Build *b, const IrGraph *g, const EvalGraph *data, Edges 
 /* Counting sort by destination, stable: position[i] is where the user's edge i is stored. */
 static int64_t *sort_by_dst(Arena *a, const Edges *e, int64_t n_dst)
 {
-    int64_t *begin = ARENA_ARRAY(a, int64_t, n_dst + 1),
-            *position = ARENA_ARRAY(a, int64_t, e->n + 1);
+    int64_t *begin = ARENA_ARRAY(a, int64_t, n_dst + 1), *position = ARENA_ARRAY(a, int64_t, e->n + 1);
     for (int64_t i = 0; i < e->n; i++) begin[e->dst[i] + 1]++;
     for (int64_t v = 0; v < n_dst; v++) begin[v + 1] += begin[v];
     for (int64_t i = 0; i < e->n; i++) position[i] = begin[e->dst[i]]++;
@@ -305,8 +304,7 @@ static void derive_maps(Build *b, uint32_t id)
     const IrGraph *g = &b->m->graphs.data[id];
     const Edges *e = &b->edges[id];
     int64_t n_base = b->edges[g->base].n;
-    int64_t *orig = ARENA_ARRAY(b->arena, int64_t, e->n + 1),
-            *image = ARENA_ARRAY(b->arena, int64_t, n_base + 1);
+    int64_t *orig = ARENA_ARRAY(b->arena, int64_t, e->n + 1), *image = ARENA_ARRAY(b->arena, int64_t, n_base + 1);
     for (int64_t i = 0; i < n_base; i++) image[i] = -1;
     for (int64_t i = 0; i < e->n; i++) {
         int64_t at = b->stored_of[id][i];
@@ -317,12 +315,14 @@ static void derive_maps(Build *b, uint32_t id)
     if (g->image != IR_NONE) b->w->maps[g->image] = image;
 }
 
-/* Edges whose ends a function says stand as they were made: for the base's, or as the base's do in the user's order, graph after graph. */
+/* Edges whose ends a function says stand as they were made: for the base's, or as the base's do in the user's order,
+   graph after graph. */
 static void store_as_made(Build *b, uint32_t id)
 {
     const IrGraph *g = &b->m->graphs.data[id];
     IrId base_edge = b->m->graphs.data[g->base].edge;
-    int64_t n = b->edges[id].n, *same = ARENA_ARRAY(b->arena, int64_t, n + 1), *orig = ARENA_ARRAY(b->arena, int64_t, n + 1), k = 0;
+    int64_t n = b->edges[id].n, *same = ARENA_ARRAY(b->arena, int64_t, n + 1),
+            *orig = ARENA_ARRAY(b->arena, int64_t, n + 1), k = 0;
     for (int64_t e = 0; e < n; e++) same[e] = e;
     b->stored_of[id] = same;
     b->w->maps[g->orig] = g->kind == IR_GRAPH_ROUTED ? b->edges[id].orig : orig;
@@ -335,7 +335,8 @@ static void store_as_made(Build *b, uint32_t id)
         }
 }
 
-/* Where the ends of edges are stored, by the user's numbers: nodes as they are, edges of an earlier graph as that says. */
+/* Where the ends of edges are stored, by the user's numbers: nodes as they are, edges of an earlier graph as that
+   says. */
 static int64_t *stored_ends(Build *b, IrId space, int64_t *ends, int64_t n)
 {
     uint32_t id = 0;
@@ -355,8 +356,7 @@ static bool store(Build *b, uint32_t id)
     ends.src = stored_ends(b, g->src_space, ends.src, ends.n);
     ends.dst = stored_ends(b, g->dst_space, ends.dst, ends.n);
     int64_t *position = sort_by_dst(b->arena, e, b->w->counts[g->dst_space]);
-    int64_t *src = ARENA_ARRAY(b->arena, int64_t, e->n + 1),
-            *dst = ARENA_ARRAY(b->arena, int64_t, e->n + 1);
+    int64_t *src = ARENA_ARRAY(b->arena, int64_t, e->n + 1), *dst = ARENA_ARRAY(b->arena, int64_t, e->n + 1);
     int64_t *ids = ARENA_ARRAY(b->arena, int64_t, e->n + 1);
     for (int64_t i = 0; i < e->n; i++) {
         src[position[i]] = e->src[i];
@@ -384,7 +384,8 @@ static bool is_batched(const Build *b, IrId space)
     return b->w->counts[space] == b->n_batched;
 }
 
-/* The graph of a row: of nodes as graphs_of says, of edges by their source, or by what else of them is known before a run. */
+/* The graph of a row: of nodes as graphs_of says, of edges by their source, or by what else of them is known before a
+   run. */
 static int64_t graph_of_row(const Build *b, IrId space, int64_t row)
 {
     for (uint32_t i = 0; i < b->m->graphs.n; i++) {
@@ -408,9 +409,8 @@ static bool other_map(Build *b, IrId id)
         image[i] = graph_of_row(b, map->from, i);
         if (image[i] < 0 || image[i] >= b->n_graphs)
             return fail(b,
-                        arena_printf(b->arena, "element %lld of `%s` belongs to graph %lld of %lld",
-                                     (long long)i, b->m->spaces.data[map->from].name,
-                                     (long long)image[i], (long long)b->n_graphs));
+                        arena_printf(b->arena, "element %lld of `%s` belongs to graph %lld of %lld", (long long)i,
+                                     b->m->spaces.data[map->from].name, (long long)image[i], (long long)b->n_graphs));
         if (map->sorted && i && image[i] < image[i - 1])
             return fail(b, arena_printf(b->arena, "map `%s` is not sorted", map->name));
     }
@@ -426,8 +426,7 @@ static bool no_images(Build *b, IrId id)
     return true;
 }
 
-/* Spaces without edges of their own are the data's nodes, unless a map leads to them: then graphs.
- */
+/* Spaces without edges of their own are the data's nodes, unless a map leads to them: then graphs. */
 static bool other_spaces(Build *b, const EvalGraph *data)
 {
     for (uint32_t s = 1; s < b->m->spaces.n; s++) {
@@ -435,13 +434,9 @@ static bool other_spaces(Build *b, const EvalGraph *data)
         bool target = false;
         for (uint32_t i = 0; i < b->m->maps.n; i++)
             target |= b->m->maps.data[i].to == s && !b->w->maps[i]; /* the known ones lead from nonzeros */
-        if (target)
-            b->w->counts[s] = b->n_graphs;
-        else if (data && !b->m->spaces.data[s].is_edge)
-            b->w->counts[s] = data->n_dst;
-        else
-            return fail(
-                b, arena_printf(b->arena, "space `%s` has no graph", b->m->spaces.data[s].name));
+        if (target) b->w->counts[s] = b->n_graphs;
+        else if (data && !b->m->spaces.data[s].is_edge) b->w->counts[s] = data->n_dst;
+        else return fail(b, arena_printf(b->arena, "space `%s` has no graph", b->m->spaces.data[s].name));
     }
     return true;
 }
@@ -476,14 +471,12 @@ EvalValue *eval_nonzeros(EvalWorld *w, const IrModule *m, IrId values, const Eva
     return x;
 }
 
-EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph,
-                      const int64_t *graph_of, int64_t n_graphs, const char **why)
+EvalWorld *eval_world(Arena *a, const IrModule *m, const EvalGraph *data_graph, const int64_t *graph_of,
+                      int64_t n_graphs, const char **why)
 {
     EvalWorld *w = ARENA_NEW(a, EvalWorld);
-    *w = (EvalWorld){a, ARENA_ARRAY(a, int64_t, m->spaces.n),
-                     ARENA_ARRAY(a, int64_t *, m->maps.n + 1),
-                     ARENA_ARRAY(a, uint8_t *, m->maps.n + 1),
-                     ARENA_ARRAY(a, int64_t *, m->spaces.n)};
+    *w = (EvalWorld){a, ARENA_ARRAY(a, int64_t, m->spaces.n), ARENA_ARRAY(a, int64_t *, m->maps.n + 1),
+                     ARENA_ARRAY(a, uint8_t *, m->maps.n + 1), ARENA_ARRAY(a, int64_t *, m->spaces.n)};
     Build b = {a,
                m,
                w,

@@ -5,8 +5,7 @@
 #include <string.h>
 
 const IrOpInfo ir_ops[IR_N_OPS] = {
-#define OP(name, args, attrs, traits, shape, adjoint, eval, flops)                                \
-    [IR_OP_##name] = {#name, args, attrs, traits, flops},
+#define OP(name, args, attrs, traits, shape, adjoint, eval, flops) [IR_OP_##name] = {#name, args, attrs, traits, flops},
 #include "ir/ops.def"
 #undef OP
 };
@@ -15,8 +14,7 @@ bool ir_dtype_is_float(IrDtype t) { return t == IR_F32 || t == IR_F64; }
 
 size_t ir_dtype_bytes(IrDtype t)
 {
-    static const size_t bytes[] = {
-        [IR_F32] = 4, [IR_F64] = 8, [IR_I32] = 4, [IR_I64] = 8, [IR_BOOL] = 1};
+    static const size_t bytes[] = {[IR_F32] = 4, [IR_F64] = 8, [IR_I32] = 4, [IR_I64] = 8, [IR_BOOL] = 1};
     return bytes[t];
 }
 
@@ -33,10 +31,8 @@ IrModule *ir_module_new(Arena *a, const char *name)
     return m;
 }
 
-/* A private copy of a vector's block: a push on the copy must not write behind the original's end.
- */
-#define COPY_VEC(arena, v)                                                                         \
-    ((v)->data = copy_block((arena), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data))
+/* A private copy of a vector's block: a push on the copy must not write behind the original's end. */
+#define COPY_VEC(arena, v) ((v)->data = copy_block((arena), (v)->data, (v)->n, &(v)->cap, sizeof *(v)->data))
 
 static void *copy_block(Arena *a, const void *old, uint32_t n, uint32_t *cap, size_t size)
 {
@@ -101,10 +97,8 @@ static const char *unique_name(Arena *a, const char *name, const void *rows, uin
     }
     return taken ? arena_printf(a, "%s.%llu", name, (unsigned long long)last + 1) : name;
 }
-#define UNIQUE(m, table, name)                                                                     \
-    unique_name((m)->arena, (name), (m)->table.data, (m)->table.n, sizeof *(m)->table.data)
-_Static_assert(!offsetof(IrDim, name) && !offsetof(IrSpace, name) && !offsetof(IrMap, name),
-               "names come first");
+#define UNIQUE(m, table, name) unique_name((m)->arena, (name), (m)->table.data, (m)->table.n, sizeof *(m)->table.data)
+_Static_assert(!offsetof(IrDim, name) && !offsetof(IrSpace, name) && !offsetof(IrMap, name), "names come first");
 
 IrId ir_dim_new(IrModule *m, const char *name, int64_t size)
 {
@@ -169,8 +163,7 @@ static IrAttr attr_of(IrOpcode op, IrAttr given)
     };
 }
 
-IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args,
-            IrAttr attr, Span span)
+IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args, IrAttr attr, Span span)
 {
     IrOp it = {.op = op, .type = type, .n_args = n_args, .attr = attr_of(op, attr), .span = span};
     for (uint32_t i = type.n_dims; i < IR_MAX_DIMS; i++) it.type.dims[i] = 0;

@@ -50,16 +50,20 @@ typedef enum {
     IR_GRAPH_LINE,     /* its nodes are the base's edges: from e to f where e ends at the node that f begins at */
     IR_GRAPH_SIBLINGS, /* likewise, where e and f end at one node, e = f too */
     IR_GRAPH_COMPLETE, /* the base's nodes: from each to each of the same graph of the batch, itself too */
-    IR_GRAPH_NEGATIVES, /* n_edges drawn pairs for each edge of the base: its source, and a node that it leads no edge to */
+    /* n_edges drawn pairs for each edge of the base: its source, and a node that it leads no edge to */
+    IR_GRAPH_NEGATIVES,
     IR_GRAPH_NEAREST, /* to each node n_edges others, or as many as its graph of the batch has; which, a `route` says */
-    IR_GRAPH_SELECT,  /* some nodes of each graph of the base's batch, a space of its own, and the edges between them; which, three
-                         `route`s say. It has as many edges as its base: those that lose an end lead nowhere */
-    IR_GRAPH_FILE,      /* edges of their own in the data between nodes of its graph: the file of the graph's name */
-    IR_GRAPH_ROUTED,    /* n_edges for each edge of the base, one after another, and where `of` leads to graphs of a batch one for each
-                           target behind those of its graph; between any spaces, where two `route`s say */
+    /* some nodes of each graph of the base's batch, a space of its own, and the edges between them; which, three
+       `route`s say. It has as many edges as its base: those that lose an end lead nowhere */
+    IR_GRAPH_SELECT,
+    IR_GRAPH_FILE, /* edges of their own in the data between nodes of its graph: the file of the graph's name */
+    /* n_edges for each edge of the base, one after another, and where `of` leads to graphs of a batch one for each
+       target behind those of its graph; between any spaces, where two `route`s say */
+    IR_GRAPH_ROUTED,
     IR_GRAPH_PERMUTATION, /* into each of the base's nodes one edge, from another: all in an order that is drawn */
 } IrGraphKind;
-/* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of each. */
+/* Graphs of pairs keep no edge of their base. Their edges stand by target, then by source, in the user's order of
+   each. */
 static inline bool ir_graph_is_pairs(IrGraphKind k) { return k >= IR_GRAPH_LINE && k <= IR_GRAPH_COMPLETE; }
 static inline bool ir_graph_has_of(IrGraphKind k) { return k == IR_GRAPH_SELECT || k == IR_GRAPH_ROUTED; }
 /* The batch whose graphs its rows stay in (`batch`). */
@@ -72,23 +76,26 @@ typedef struct IrGraph {
     IrId edge, src_space, dst_space; /* spaces; src_space == dst_space unless bipartite */
     IrId src, dst;                   /* maps edge -> src_space, edge -> dst_space */
     IrId base;                       /* graph it derives from, or IR_NONE */
-    IrId orig, image;                /* self_loops, reverse: partial maps edge -> base edge and back; negatives, routed: orig,
-                                        to the edge that a pair was drawn for, that it was made for, and image, from the
-                                        others to the targets that they were made for */
-    IrLoopPolicy policy;             /* self_loops. keep: a node's last loop stays, others vanish, missing
-                                        ones are added (golden quirk 1); replace: all removed, one each
-                                        added (quirk 19); add: one beside whatever is there (27);
-                                        remove: none left. New loops stand behind the kept edges, by node.
-                                        nearest: keep or remove, whether a node is its own neighbour */
-    IrId batch;                      /* nearest, select, routed: map of each source, of each node of the base, of each target to its
-                                        graph, sorted but for routed; IR_NONE: all are of one (nearest), no edge of targets (routed) */
-    IrId of;                         /* select: map of each chosen node to its graph, or to unit, where `batch` leads; `image`
-                                        leads from the base's nodes to the chosen ones. routed: the same of each edge, with `batch` */
-    double ratio;                    /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up */
-    int64_t n_nodes, n_edges, seed;  /* random; negatives, routed: n_edges for each of the base's */
-    int64_t step;                    /* nearest: of n_edges * step neighbours every step-th, the first included */
-    bool redrawn;                    /* negatives, permutation: drawn again for each step of training, from the run's seed, the
-                                        step and the site `seed`; else once, from the seed */
+    /* self_loops, reverse: partial maps edge -> base edge and back; negatives, routed: orig, to the edge that a pair
+       was drawn for, that it was made for, and image, from the others to the targets that they were made for */
+    IrId orig, image;
+    /* self_loops. keep: a node's last loop stays, others vanish, missing ones are added (golden quirk 1); replace: all
+       removed, one each added (quirk 19); add: one beside whatever is there (27); remove: none left. New loops stand
+       behind the kept edges, by node. nearest: keep or remove, whether a node is its own neighbour */
+    IrLoopPolicy policy;
+    /* nearest, select, routed: map of each source, of each node of the base, of each target to its graph, sorted but
+       for routed; IR_NONE: all are of one (nearest), no edge of targets (routed) */
+    IrId batch;
+    /* select: map of each chosen node to its graph, or to unit, where `batch` leads; `image` leads from the base's
+       nodes to the chosen ones. routed: the same of each edge, with `batch` */
+    IrId of;
+    /* select: n_edges of each graph's nodes, or, where that is 0, this share, rounded up */
+    double ratio;
+    int64_t n_nodes, n_edges, seed; /* random; negatives, routed: n_edges for each of the base's */
+    int64_t step;                   /* nearest: of n_edges * step neighbours every step-th, the first included */
+    /* negatives, permutation: drawn again for each step of training, from the run's seed, the step and the site `seed`;
+       else once, from the seed */
+    bool redrawn;
 } IrGraph;
 
 typedef struct IrType {
@@ -105,8 +112,10 @@ typedef enum {
     IR_N_OPS
 } IrOpcode;
 
-enum { T_MAP = 1, T_REDUCE = 2, T_MOVE = 4, T_DIMS = 8, T_RANDOM = 16, T_COMM = 32, T_LINEAR = 64, T_CMP = 128, T_VIEW = 256, T_ZERO = 512,
-       T_POLE = 1024 };
+/* clang-format off */
+enum { T_MAP = 1, T_REDUCE = 2, T_MOVE = 4, T_DIMS = 8, T_RANDOM = 16, T_COMM = 32, T_LINEAR = 64, T_CMP = 128,
+       T_VIEW = 256, T_ZERO = 512, T_POLE = 1024 };
+/* clang-format on */
 enum { A_NONE = 0, A_F = 1, A_I = 2, A_MAP = 4, A_DIM = 8, A_SITE = 16 };
 enum { VARIADIC = 255 };
 
@@ -126,10 +135,10 @@ static inline bool ir_op_is_of_autodiff(IrOpcode op)
 }
 
 typedef struct IrAttr {
-    double f;     /* const: the value; reduce_max/min: what an empty row gives */
-    int64_t i;    /* arg: index into the function's args; slice: first index */
-    IrId map;     /* gather, mapped, reduce_* */
-    IrId dim;     /* iota, slice, at (operand's dim), concat (result's dim) */
+    double f;      /* const: the value; reduce_max/min: what an empty row gives */
+    int64_t i;     /* arg: index into the function's args; slice: first index */
+    IrId map;      /* gather, mapped, reduce_* */
+    IrId dim;      /* iota, slice, at (operand's dim), concat (result's dim) */
     uint32_t site; /* random: numbered by sema, never renumbered */
 } IrAttr;
 
@@ -168,7 +177,7 @@ typedef struct IrResult {
 typedef struct IrFunc {
     const char *name;
     VEC(IrArg) args;
-    VEC(IrOp) ops;       /* topological order */
+    VEC(IrOp) ops; /* topological order */
     VEC(IrResult) results;
     bool train_mode;
 } IrFunc;
@@ -200,10 +209,10 @@ typedef struct IrTensor {
     IrInitKind init;
     double init_a, init_b; /* const: a; uniform: [a, b); normal: mean a, deviation b */
     double hyper_default;  /* hyper */
-    int64_t bound;         /* integer inputs: values lie in [0, bound); 0: not checked; -1 allowed when
-                              allow_missing (an unlabelled row) */
+    /* integer inputs: values lie in [0, bound); 0: not checked; -1 allowed when allow_missing (an unlabelled row) */
+    int64_t bound;
     bool allow_missing;
-    bool sparse;           /* inputs: most elements are 0 (a promise about speed, not about values) */
+    bool sparse; /* inputs: most elements are 0 (a promise about speed, not about values) */
     IrNonzeros nonzeros;
     Span span;
 } IrTensor;
@@ -219,10 +228,10 @@ typedef struct IrTrain {
     bool present;
     int64_t epochs, seed;
     VEC(IrMetric) metrics;
-    IrId stop_metric;   /* index into metrics, or IR_NONE */
+    IrId stop_metric; /* index into metrics, or IR_NONE */
     bool stop_minimise;
     int64_t patience;
-    int64_t batch;      /* graphs of a step; 0: all at once */
+    int64_t batch; /* graphs of a step; 0: all at once */
 } IrTrain;
 
 typedef struct IrAssert { /* result k of a test function: bool; false anywhere fails */
@@ -257,7 +266,7 @@ IrModule *ir_module_new(Arena *a, const char *name);
 /* A module that shares all tables and functions with m; a pass replaces funcs one by one. */
 IrModule *ir_module_clone(Arena *a, const IrModule *m);
 IrFunc *ir_func_new(IrModule *m, const char *name);
-IrFunc *ir_func_find(const IrModule *m, const char *name); /* NULL if absent */
+IrFunc *ir_func_find(const IrModule *m, const char *name);    /* NULL if absent */
 IrId ir_dim_new(IrModule *m, const char *name, int64_t size); /* the name is made unique */
 IrId ir_space_new(IrModule *m, const char *name, bool is_edge);
 IrId ir_map_new(IrModule *m, const char *name, IrId from, IrId to);
@@ -270,19 +279,21 @@ bool ir_map_stays(const IrModule *m, IrId map);
 IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg);
 /* Adds an op; operands are copied. Types are not checked here: the verifier does. */
 /* Attributes that the op does not carry are ignored. */
-IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args, IrAttr attr, Span span);
+IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args, IrAttr attr,
+            Span span);
 void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor);
 /* m without its tests, and without what only they reach: an artefact carries neither. m itself where it has none. */
 const IrModule *ir_without_tests(Arena *a, const IrModule *m);
 
-IrType ir_scalar(IrDtype t);                 /* unit space, no dims */
-/* The op `route` that says what the map of this op is where it is computed; IR_NONE: not computed, or `op` is that route.
-   An op depends on it as on an operand. */
+IrType ir_scalar(IrDtype t); /* unit space, no dims */
+/* The op `route` that says what the map of this op is where it is computed; IR_NONE: not computed, or `op` is that
+   route. An op depends on it as on an operand. */
 IrId ir_route_of(const IrModule *m, const IrFunc *f, const IrOp *op);
 bool ir_type_eq(const IrType *a, const IrType *b);
 bool ir_type_has_dim(const IrType *t, IrId dim);
 int64_t ir_type_width(const IrModule *m, const IrType *t); /* product of dim sizes; < 0 on overflow */
-bool ir_row_fits(const IrModule *m, const IrType *t); /* the bytes of a row can be counted; true where a size is not known */
+/* the bytes of a row can be counted; true where a size is not known */
+bool ir_row_fits(const IrModule *m, const IrType *t);
 /* Result type of a pointwise op: dtype of a, the space that is not unit, dims of a then those of b that are new.
    Dims beyond IR_MAX_DIMS are left out: callers that may have so many look with ir_type_has_dim. */
 IrType ir_type_join(const IrType *a, const IrType *b);
@@ -290,7 +301,7 @@ IrType ir_type_join(const IrType *a, const IrType *b);
 /* ---- text, checks, reference ------------------------------------------------------------------ */
 
 void ir_print(const IrModule *m, StrBuf *out);
-void ir_print_dot(const IrModule *m, StrBuf *out); /* a drawing for graphviz; not read back */
+void ir_print_dot(const IrModule *m, StrBuf *out);                      /* a drawing for graphviz; not read back */
 const char *ir_type_text(const IrModule *m, const IrType *t, Arena *a); /* "node[H,D] f32" */
 /* NULL with E0501/E0502 in d. parse(print(m)) prints to the same text. */
 IrModule *ir_parse(Arena *a, const Source *src, Diags *d);

@@ -96,15 +96,9 @@ KirId kir_ins(KirBuilder *b, KirIns ins)
     return append(b, ins);
 }
 
-KirId kir_const(KirBuilder *b, KirType t, double v)
-{
-    return append(b, (KirIns){.op = KIR_const, .type = t, .f = v});
-}
+KirId kir_const(KirBuilder *b, KirType t, double v) { return append(b, (KirIns){.op = KIR_const, .type = t, .f = v}); }
 
-KirId kir_int(KirBuilder *b, KirType t, int64_t v)
-{
-    return append(b, (KirIns){.op = KIR_iconst, .type = t, .i = v});
-}
+KirId kir_int(KirBuilder *b, KirType t, int64_t v) { return append(b, (KirIns){.op = KIR_iconst, .type = t, .i = v}); }
 
 KirId kir_op(KirBuilder *b, KirOpcode op, KirType t, KirId x, KirId y, KirId z)
 {
@@ -125,22 +119,15 @@ KirId kir_op(KirBuilder *b, KirOpcode op, KirType t, KirId x, KirId y, KirId z)
 
 KirId kir_load(KirBuilder *b, uint32_t buf, KirType t, KirId index, unsigned active)
 {
-    return append(b, (KirIns){.op = KIR_load,
-                              .type = t,
-                              .args = {index},
-                              .buf = buf,
-                              .active = (uint8_t)active,
-                              .stride = 1});
+    return append(
+        b, (KirIns){.op = KIR_load, .type = t, .args = {index}, .buf = buf, .active = (uint8_t)active, .stride = 1});
 }
 
 void kir_store(KirBuilder *b, uint32_t buf, KirType t, KirId index, KirId value, unsigned active)
 {
-    append(b, (KirIns){.op = KIR_store,
-                       .type = t,
-                       .args = {index, value},
-                       .buf = buf,
-                       .active = (uint8_t)active,
-                       .stride = 1});
+    append(b,
+           (KirIns){
+               .op = KIR_store, .type = t, .args = {index, value}, .buf = buf, .active = (uint8_t)active, .stride = 1});
 }
 
 KirId kir_var(KirBuilder *b, const char *name, KirType t, KirId init)
@@ -162,8 +149,7 @@ static KirId open_ins(KirBuilder *b, KirIns ins)
     return id;
 }
 
-KirId kir_for(KirBuilder *b, KirId from, KirId to, int64_t step, KirBinding bind,
-              const char *comment)
+KirId kir_for(KirBuilder *b, KirId from, KirId to, int64_t step, KirBinding bind, const char *comment)
 {
     return open_ins(b, (KirIns){.op = KIR_for,
                                 .type = kir_type(KIR_I64, 1),

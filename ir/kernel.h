@@ -11,7 +11,10 @@
 typedef uint32_t KirId;
 #define KIR_NONE UINT32_MAX
 enum { KIR_MAX_ALLOC_BYTES = 64 << 10 /* of a private array */, KIR_MAX_FRAME_BYTES = 256 << 10 /* of all */ };
-enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* of blocks inside one another */, KIR_MAX_NAME = 64, KIR_MAX_WARPS = 64 /* that a loop bound to warp has */ };
+/* clang-format off */
+enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* of blocks inside one another */, KIR_MAX_NAME = 64,
+    KIR_MAX_WARPS = 64 /* that a loop bound to warp has */ };
+/* clang-format on */
 
 typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64 } KirBase; /* i8: bool storage only */
 typedef struct KirType {
@@ -26,8 +29,9 @@ typedef enum {
     KIR_N_OPS
 } KirOpcode;
 
-/* How a loop runs. An iteration of a loop bound to block is a block of warps; one of a loop bound to warp is a warp: 16 lanes that
-   run together, half a warp of an NVIDIA GPU. A vector has one element in each lane, a scalar is the same in all. */
+/* How a loop runs. An iteration of a loop bound to block is a block of warps; one of a loop bound to warp is a warp: 16
+   lanes that run together, half a warp of an NVIDIA GPU. A vector has one element in each lane, a scalar is the same in
+   all. */
 typedef enum { KIR_SEQ, KIR_UNROLL, KIR_THREADS, KIR_BLOCK, KIR_WARP } KirBinding;
 
 typedef enum { K_NONE, K_INT, K_FLT, K_BUF, K_NAME } KirImm;
@@ -49,12 +53,12 @@ typedef struct KirIns {
     KirOpcode op;
     KirType type; /* of the value; statements: of what they handle (store: the value's) */
     KirId args[3];
-    int64_t i;      /* K_INT; prefetch: 1 is far */
-    double f;       /* K_FLT; load with pad */
-    uint32_t buf;   /* K_BUF: index into params, or KIR_NONE when `alloc` says where */
-    KirId alloc;    /* load/store/gather into a private array: the alloc's value */
-    uint8_t active; /* load/gather/store: lanes touched, 1..lanes */
-    int64_t stride; /* load/store of vectors: elements between lanes, 1 = consecutive, 0 = all the same */
+    int64_t i;            /* K_INT; prefetch: 1 is far */
+    double f;             /* K_FLT; load with pad */
+    uint32_t buf;         /* K_BUF: index into params, or KIR_NONE when `alloc` says where */
+    KirId alloc;          /* load/store/gather into a private array: the alloc's value */
+    uint8_t active;       /* load/gather/store: lanes touched, 1..lanes */
+    int64_t stride;       /* load/store of vectors: elements between lanes, 1 = consecutive, 0 = all the same */
     KirBinding bind;      /* for */
     bool shared;          /* alloc: one array for all warps of a block */
     const char *name;     /* hint for the value's name in text and in C; or NULL */
@@ -66,7 +70,7 @@ typedef enum { KIR_IN, KIR_OUT, KIR_INOUT, KIR_SCALAR } KirParamKind;
 typedef struct KirParam {
     const char *name;
     KirParamKind kind;
-    KirBase elem;  /* of the buffer, or the scalar's type (i64, f32, f64) */
+    KirBase elem;   /* of the buffer, or the scalar's type (i64, f32, f64) */
     bool restrict_; /* no other parameter overlaps it where either is written */
 } KirParam;
 
@@ -74,7 +78,7 @@ typedef struct KirParam {
    parallel loop, over [0, extent); what stands before it is repeated by every chunk and must be pure. The
    emitted function runs [lo, hi) of it. Without such a loop the kernel is one piece of work. */
 typedef struct KirKernel {
-    const char *name; /* a C identifier */
+    const char *name;    /* a C identifier */
     const char *comment; /* what it computes, with the source line; or NULL */
     VEC(KirParam) params;
     VEC(KirIns) ins; /* all instructions; index = value id. Blocks list them */
@@ -115,10 +119,11 @@ KirType kir_result_type(const KirKernel *k, KirId id); /* of the value an id sta
 
 /* ---- text and checks ---------------------------------------------------------------------------- */
 void kir_print(const KirKernel *k, StrBuf *out);
-void kir_print_code(const KirKernel *k, StrBuf *out); /* without what it is called and comments: equal texts compute the same */
+/* without what it is called and comments: equal texts compute the same */
+void kir_print_code(const KirKernel *k, StrBuf *out);
 void kir_print_ins(const KirKernel *k, KirId id, StrBuf *out); /* one line without its blocks; any kernel */
-const char *kir_base_name(KirBase base);       /* "i1" .. "f64" */
-const char *kir_binding_name(KirBinding bind); /* "seq" .. "warp" */
+const char *kir_base_name(KirBase base);                       /* "i1" .. "f64" */
+const char *kir_binding_name(KirBinding bind);                 /* "seq" .. "warp" */
 typedef struct KirModule {
     VEC(KirKernel *) kernels;
 } KirModule;
@@ -128,19 +133,19 @@ KirModule *kir_parse(Arena *a, const Source *src, Diags *d);
 bool kir_verify(const KirKernel *k, Diags *d);
 /* The same with the place of each instruction, [k->ins.n], and of the kernel's head. */
 bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d);
-/* The first barrier that not all warps of a block reach together, or KIR_NONE: it stands in an `if`, `for` or `loop` that depends on
-   which warp runs it. For a kernel that is well-formed otherwise. */
+/* The first barrier that not all warps of a block reach together, or KIR_NONE: it stands in an `if`, `for` or `loop`
+   that depends on which warp runs it. For a kernel that is well-formed otherwise. */
 KirId kir_parted_barrier(Arena *a, const KirKernel *k);
 /* Whether the kernel's last instruction is a loop bound to block. */
 bool kir_has_block(const KirKernel *k);
-/* [ins.n], from the arena: all warps of a block pass the instruction together. It is a barrier, a loop or branch with a barrier in it, or
-   the `break_if` of such a loop. */
+/* [ins.n], from the arena: all warps of a block pass the instruction together. It is a barrier, a loop or branch with a
+   barrier in it, or the `break_if` of such a loop. */
 bool *kir_meetings(Arena *a, const KirKernel *k);
 
 /* Runs a kernel slowly and exactly: the meaning of kernel IR, for tests of emitters.
    args[i] belongs to params[i]; n_elems[i] bounds buffers. NULL on success, else what went wrong
-   (an index out of bounds names the instruction; so does an access that races with another warp of the block, or with another
-   block). f32 arithmetic is done in f32. */
+   (an index out of bounds names the instruction; so does an access that races with another warp of the block, or with
+   another block). f32 arithmetic is done in f32. */
 typedef union KirArg {
     void *p;
     int64_t i;
@@ -148,22 +153,27 @@ typedef union KirArg {
 } KirArg;
 const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi);
 
-/* Runs a kernel for where it reads and writes: tells of each access to a buffer before it happens, and leaves out what neither
-   an index nor a condition nor a loop depends on. */
-enum { KIR_WATCH_SKIP, KIR_WATCH_RUN, KIR_WATCH_SOME /* of a long loop that writes nothing, the first and last turns */ };
+/* Runs a kernel for where it reads and writes: tells of each access to a buffer before it happens, and leaves out what
+   neither an index nor a condition nor a loop depends on. */
+/* clang-format off */
+enum { KIR_WATCH_SKIP, KIR_WATCH_RUN, KIR_WATCH_SOME /* of a long loop that writes nothing,
+    the first and last turns */ };
+/* clang-format on */
 typedef struct KirWatch {
     /* n elements of parameter buf, `stride` apart. NULL, or what is wrong, which ends the run. */
     const char *(*touch)(void *user, uint32_t buf, int64_t first, int64_t stride, unsigned n, bool write);
     void *user;
     const uint8_t *how; /* [ins.n] of kir_watch_plan */
-    bool *taint;        /* [ins.n], all false at first: the run marks what is computed from a read for which touch set `vain`, and
-                           fails where a kernel writes such a value. NULL: reads in vain may go anywhere */
-    bool vain;          /* touch sets it: what is read there is not wanted */
-    int64_t at;         /* the iteration of the parallel loop that runs */
-    int64_t fuel;       /* instructions that may run; the run ends without a word where it is used up: below 0 */
+    /* [ins.n], all false at first: the run marks what is computed from a read for which touch set `vain`, and fails
+       where a kernel writes such a value. NULL: reads in vain may go anywhere */
+    bool *taint;
+    bool vain;    /* touch sets it: what is read there is not wanted */
+    int64_t at;   /* the iteration of the parallel loop that runs */
+    int64_t fuel; /* instructions that may run; the run ends without a word where it is used up: below 0 */
 } KirWatch;
-/* Fills how, [ins.n]. wants, [params.n]: true for buffers whose numbers somebody wants behind the kernel, and set for those whose
-   numbers the kernel's accesses depend on; the others may be NULL in a run. */
+/* Fills how, [ins.n]. wants, [params.n]: true for buffers whose numbers somebody wants behind the kernel, and set for
+   those whose numbers the kernel's accesses depend on; the others may be NULL in a run. */
 void kir_watch_plan(const KirKernel *k, bool *wants, uint8_t *how);
 /* As kir_run. w NULL: as kir_run. */
-const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi, KirWatch *w);
+const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi,
+                      KirWatch *w);

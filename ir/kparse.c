@@ -23,20 +23,14 @@ typedef struct Parser {
     const char *comment; /* lines right before a kernel, or the rest of a line; NULL */
 } Parser;
 
-static int peek(const Parser *p)
-{
-    return p->at < p->src->n ? (unsigned char)p->src->text[p->at] : -1;
-}
+static int peek(const Parser *p) { return p->at < p->src->n ? (unsigned char)p->src->text[p->at] : -1; }
 
 static void skip_spaces(Parser *p)
 {
     while (peek(p) == ' ' || peek(p) == '\t' || peek(p) == '\r') p->at++;
 }
 
-static bool is_word(int c)
-{
-    return c >= 0 && c < 128 && (isalnum(c) || c == '_' || c == '.' || c == '-' || c == '+');
-}
+static bool is_word(int c) { return c >= 0 && c < 128 && (isalnum(c) || c == '_' || c == '.' || c == '-' || c == '+'); }
 
 /* The token at the cursor: a word, or one byte. Empty at the end of the text. */
 static Token next_token(Parser *p)
@@ -55,15 +49,11 @@ static bool fail(Parser *p, Token t, const char *wanted)
     Span span = {p->src, t.at, t.at + t.n};
     const char *text = p->src->text + t.at;
     int shown = t.n > 40 ? 40 : (int)t.n;
-    if (!t.n)
-        diag_error(p->diags, E0503, span, "wanted %s, found the end of the text", wanted);
-    else if (text[0] == '\n')
-        diag_error(p->diags, E0503, span, "wanted %s, found the end of the line", wanted);
+    if (!t.n) diag_error(p->diags, E0503, span, "wanted %s, found the end of the text", wanted);
+    else if (text[0] == '\n') diag_error(p->diags, E0503, span, "wanted %s, found the end of the line", wanted);
     else if ((unsigned char)text[0] < 32 || (unsigned char)text[0] > 126)
-        diag_error(p->diags, E0503, span, "wanted %s, found byte 0x%02x", wanted,
-                   (unsigned)(unsigned char)text[0]);
-    else
-        diag_error(p->diags, E0503, span, "wanted %s, found '%.*s'", wanted, shown, text);
+        diag_error(p->diags, E0503, span, "wanted %s, found byte 0x%02x", wanted, (unsigned)(unsigned char)text[0]);
+    else diag_error(p->diags, E0503, span, "wanted %s, found '%.*s'", wanted, shown, text);
     return false;
 }
 
@@ -94,10 +84,7 @@ static bool is_identifier(const char *s)
     return !*s;
 }
 
-static char *token_text(Parser *p, Token t)
-{
-    return arena_strndup(p->arena, p->src->text + t.at, t.n);
-}
+static char *token_text(Parser *p, Token t) { return arena_strndup(p->arena, p->src->text + t.at, t.n); }
 
 static bool parse_identifier(Parser *p, const char *what, const char **name)
 {
@@ -276,8 +263,7 @@ static bool parse_memory(Parser *p, KirIns *x)
     if (x->op != KIR_gather && accept(p, "stride"))
         if (!parse_int(p, 0, INT64_MAX, "a stride of 0 or more", &x->stride)) return false;
     if (accept(p, "active"))
-        if (!parse_int(p, 1, x->type.lanes, "a number of lanes, at most the type's", &active))
-            return false;
+        if (!parse_int(p, 1, x->type.lanes, "a number of lanes, at most the type's", &active)) return false;
     x->active = (uint8_t)active;
     if (x->op != KIR_store && accept(p, "pad")) return parse_float(p, x->type.base, &x->f);
     return true;
@@ -297,8 +283,17 @@ static bool parse_immediate(Parser *p, KirIns *x)
     if (info->imm != K_INT) return true;
     if (info->n_args && !expect(p, ",")) return false;
     bool bit = x->op == KIR_iconst && x->type.base == KIR_I1, word = x->op == KIR_iconst && x->type.base == KIR_I32;
-    if (!parse_int(p, bit ? 0 : word ? INT32_MIN : INT64_MIN, bit ? 1 : word ? INT32_MAX : INT64_MAX,
-                   bit ? "0 or 1" : word ? "an integer of 32 bits" : "an integer", &x->i))
+    if (!parse_int(p,
+                   bit    ? 0
+                   : word ? INT32_MIN
+                          : INT64_MIN,
+                   bit    ? 1
+                   : word ? INT32_MAX
+                          : INT64_MAX,
+                   bit    ? "0 or 1"
+                   : word ? "an integer of 32 bits"
+                          : "an integer",
+                   &x->i))
         return false;
     x->shared = x->op == KIR_alloc && accept(p, "shared");
     return true;
@@ -346,8 +341,7 @@ static bool parse_value(Parser *p)
     if (!parse_label(p, &t, &label) || !expect(p, "=")) return false;
     if (!find_value_op(p, &x.op) || !parse_type(p, &x.type)) return false;
     bool memory = kir_ops[x.op].imm == K_BUF;
-    if (memory ? !parse_memory(p, &x) : !(parse_operands(p, &x) && parse_immediate(p, &x)))
-        return false;
+    if (memory ? !parse_memory(p, &x) : !(parse_operands(p, &x) && parse_immediate(p, &x))) return false;
     return define(p, t, label, add(p, x, t)) && end_line(p);
 }
 
@@ -401,8 +395,7 @@ static bool parse_for(Parser *p, Token t)
     KirBinding bind;
     if (!parse_label(p, &name, &label) || !expect(p, "=") || !parse_operand(p, &from)) return false;
     if (!expect(p, "..") || !parse_operand(p, &to)) return false;
-    if (accept(p, "step") && !parse_int(p, 1, INT64_MAX, "a step of 1 or more", &step))
-        return false;
+    if (accept(p, "step") && !parse_int(p, 1, INT64_MAX, "a step of 1 or more", &step)) return false;
     if (!parse_binding(p, &bind) || !expect(p, "{") || !end_line(p)) return false;
     Span place = {p->src, t.at, t.at + t.n};
     VEC_PUSH(p->arena, &p->places, place);
@@ -471,12 +464,9 @@ static bool parse_param(Parser *p)
     if (find_param(p, name, &same)) return fail(p, name, "a new name, parameters differ in theirs");
     p->at = after;
     if (!expect(p, ":")) return false;
-    if (accept(p, "inout"))
-        q.kind = KIR_INOUT;
-    else if (accept(p, "in"))
-        q.kind = KIR_IN;
-    else if (accept(p, "out"))
-        q.kind = KIR_OUT;
+    if (accept(p, "inout")) q.kind = KIR_INOUT;
+    else if (accept(p, "in")) q.kind = KIR_IN;
+    else if (accept(p, "out")) q.kind = KIR_OUT;
     q.restrict_ = q.kind != KIR_SCALAR && accept(p, "restrict");
     t = next_token(p);
     if (!parse_type(p, &type)) return false;
@@ -509,8 +499,7 @@ static KirKernel *parse_kernel(Parser *p)
     p->labels = (StrMap){.arena = p->arena};
     p->places.n = 0;
     Span span = {p->src, head.at, p->at};
-    if (!parse_params(p) || !expect(p, "{") || !end_line(p) || !parse_block(p) || !end_line(p))
-        return NULL;
+    if (!parse_params(p) || !expect(p, "{") || !end_line(p) || !parse_block(p) || !end_line(p)) return NULL;
     return kir_verify_at(k, p->places.data, span, p->diags) ? k : NULL;
 }
 

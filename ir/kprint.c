@@ -29,10 +29,7 @@ const char *kir_binding_name(KirBinding bind)
     return names[bind];
 }
 
-static bool has_number(const KirIns *x)
-{
-    return kir_ops[x->op].kind == KIND_V || x->op == KIR_for;
-}
+static bool has_number(const KirIns *x) { return kir_ops[x->op].kind == KIND_V || x->op == KIR_for; }
 
 static void number_block(Printer *p, const KirBlock *b, unsigned depth)
 {
@@ -99,9 +96,7 @@ static void print_float(StrBuf *out, KirBase base, double f)
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, f);
-        if (base == KIR_F32 ? (double)strtof(text, NULL) == (double)(float)f
-                            : strtod(text, NULL) == f)
-            break;
+        if (base == KIR_F32 ? (double)strtof(text, NULL) == (double)(float)f : strtod(text, NULL) == f) break;
     }
     strbuf_puts(out, text);
 }
@@ -124,10 +119,8 @@ static void print_comment_line(StrBuf *out, const char *p, size_t n)
 
 static void print_buffer(Printer *p, const KirIns *x)
 {
-    if (x->buf == KIR_NONE)
-        print_value(p, x->alloc);
-    else
-        strbuf_puts(p->out, x->buf < p->k->params.n ? p->k->params.data[x->buf].name : "?");
+    if (x->buf == KIR_NONE) print_value(p, x->alloc);
+    else strbuf_puts(p->out, x->buf < p->k->params.n ? p->k->params.data[x->buf].name : "?");
     strbuf_puts(p->out, "[");
     print_value(p, x->args[0]);
     strbuf_puts(p->out, "]");
@@ -168,10 +161,8 @@ static void print_operands(Printer *p, const KirIns *x)
 static void print_immediate(Printer *p, const KirIns *x)
 {
     const KirKernel *k = p->k;
-    if (x->op == KIR_const)
-        print_float(p->out, x->type.base, x->f);
-    else if (x->op == KIR_param)
-        strbuf_puts(p->out, x->i >= 0 && x->i < k->params.n ? k->params.data[x->i].name : "?");
+    if (x->op == KIR_const) print_float(p->out, x->type.base, x->f);
+    else if (x->op == KIR_param) strbuf_puts(p->out, x->i >= 0 && x->i < k->params.n ? k->params.data[x->i].name : "?");
     else if (kir_ops[x->op].imm == K_INT)
         strbuf_printf(p->out, "%s%lld", kir_ops[x->op].n_args ? ", " : "", (long long)x->i);
     if (x->shared) strbuf_puts(p->out, " shared");
@@ -186,8 +177,7 @@ static void print_for(Printer *p, const KirIns *x, KirId id)
     strbuf_puts(p->out, " .. ");
     print_value(p, x->args[1]);
     if (x->i != 1) strbuf_printf(p->out, " step %lld", (long long)x->i);
-    if (x->bind != KIR_SEQ)
-        strbuf_printf(p->out, " %s", x->bind <= KIR_WARP ? kir_binding_name(x->bind) : "?");
+    if (x->bind != KIR_SEQ) strbuf_printf(p->out, " %s", x->bind <= KIR_WARP ? kir_binding_name(x->bind) : "?");
 }
 
 static void print_head(Printer *p, KirId id)
@@ -268,8 +258,8 @@ static void print_block(Printer *p, const KirBlock *b)
 static void print_param(StrBuf *out, const KirParam *q)
 {
     static const char *const kinds[] = {"in ", "out ", "inout ", ""};
-    strbuf_printf(out, "%s: %s%s%s%s", q->name, kinds[q->kind], q->restrict_ ? "restrict " : "",
-                  kir_base_name(q->elem), q->kind == KIR_SCALAR ? "" : "*");
+    strbuf_printf(out, "%s: %s%s%s%s", q->name, kinds[q->kind], q->restrict_ ? "restrict " : "", kir_base_name(q->elem),
+                  q->kind == KIR_SCALAR ? "" : "*");
 }
 
 static void print_kernel_comment(const char *text, StrBuf *out)

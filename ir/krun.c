@@ -1,8 +1,8 @@
 /* Runs kernel IR one lane at a time: the meaning of every instruction, for tests of emitters. Slow
    and exact: f32 is worked out in f32, nothing is contracted, every index is checked, reading an
    array's element before it was stored is an error. The warps of a block run one after another from each
-   barrier to the next; that no other order could matter is checked at each access to memory that they share. It is independent
-   of the walker and of every emitter. */
+   barrier to the next; that no other order could matter is checked at each access to memory that they share. It is
+   independent of the walker and of every emitter. */
 #include "ir/kernel.h"
 #include <float.h>
 #include <math.h>
@@ -20,15 +20,16 @@ typedef struct Value {
     Lane lane[KIR_MAX_LANES];
 } Value;
 
-/* Who touched an element last, in one stretch of time in which nobody waits for another: a number above 0, SEVERAL, or 0 for none. */
+/* Who touched an element last, in one stretch of time in which nobody waits for another: a number above 0, SEVERAL, or
+   0 for none. */
 typedef struct Touch {
     int64_t when;
     int32_t writer, reader;
 } Touch;
 enum { SEVERAL = -1 };
 typedef struct Touches { /* of an element */
-    Touch warps; /* between two barriers of a block */
-    Touch blocks; /* in a run; of elements of buffers */
+    Touch warps;         /* between two barriers of a block */
+    Touch blocks;        /* in a run; of elements of buffers */
 } Touches;
 
 typedef struct Array { /* of an alloc */
@@ -38,9 +39,9 @@ typedef struct Array { /* of an alloc */
 } Array;
 
 typedef struct Warp { /* what is its own */
-    Value *values; /* [ins.n] */
-    Array *arrays; /* [ins.n] of allocs */
-    bool *taint;   /* [ins.n], or NULL */
+    Value *values;    /* [ins.n] */
+    Array *arrays;    /* [ins.n] of allocs */
+    bool *taint;      /* [ins.n], or NULL */
 } Warp;
 
 typedef struct Run {
@@ -49,9 +50,9 @@ typedef struct Run {
     const KirArg *args;
     const int64_t *n_elems;
     int64_t lo, hi;
-    KirWatch *watch; /* or NULL */
-    Warp own;       /* of the warp that runs, or of the instructions around all warps */
-    Warp *warps;    /* [n_warps], of the loop bound to warp */
+    KirWatch *watch;      /* or NULL */
+    Warp own;             /* of the warp that runs, or of the instructions around all warps */
+    Warp *warps;          /* [n_warps], of the loop bound to warp */
     int32_t n_warps, who; /* who: the warp that runs + 1, SEVERAL for what each of a block does, 0 outside of blocks */
     int32_t block;        /* blocks begun */
     int64_t interval;     /* barriers met, and blocks begun */
@@ -74,10 +75,7 @@ static Outcome fail(Run *r, const char *why)
 /* ---- arithmetic on one lane -------------------------------------------------------------------------------------- */
 
 static uint32_t low(int64_t v) { return (uint32_t)(uint64_t)v; }
-static int64_t wrap(KirBase base, uint64_t v)
-{
-    return base == KIR_I32 ? (int32_t)(uint32_t)v : (int64_t)v;
-}
+static int64_t wrap(KirBase base, uint64_t v) { return base == KIR_I32 ? (int32_t)(uint32_t)v : (int64_t)v; }
 
 static bool int_divides(int64_t a, int64_t b, KirBase base)
 {
@@ -106,23 +104,23 @@ static int64_t int_op(KirOpcode op, KirBase base, int64_t a, int64_t b)
     }
 }
 
-#define FLOAT_OPS(T, name, suffix)                                                                 \
-    static T name(KirOpcode op, T a, T b, T c)                                                     \
-    {                                                                                              \
-        switch (op) {                                                                              \
-        case KIR_add: return a + b;                                                                \
-        case KIR_sub: return a - b;                                                                \
-        case KIR_mul: return a * b;                                                                \
-        case KIR_div: return a / b;                                                                \
-        case KIR_fma: return fma##suffix(a, b, c);                                                 \
-        case KIR_min: return a < b || a != a ? a : b;                                              \
-        case KIR_max: return a > b || a != a ? a : b;                                              \
-        case KIR_neg: return -a;                                                                   \
-        case KIR_abs: return fabs##suffix(a);                                                      \
-        case KIR_sqrt: return sqrt##suffix(a);                                                     \
-        case KIR_rint: return nearbyint##suffix(a);                                                \
-        default: return floor##suffix(a);                                                          \
-        }                                                                                          \
+#define FLOAT_OPS(T, name, suffix)                                                                                     \
+    static T name(KirOpcode op, T a, T b, T c)                                                                         \
+    {                                                                                                                  \
+        switch (op) {                                                                                                  \
+        case KIR_add: return a + b;                                                                                    \
+        case KIR_sub: return a - b;                                                                                    \
+        case KIR_mul: return a * b;                                                                                    \
+        case KIR_div: return a / b;                                                                                    \
+        case KIR_fma: return fma##suffix(a, b, c);                                                                     \
+        case KIR_min: return a < b || a != a ? a : b;                                                                  \
+        case KIR_max: return a > b || a != a ? a : b;                                                                  \
+        case KIR_neg: return -a;                                                                                       \
+        case KIR_abs: return fabs##suffix(a);                                                                          \
+        case KIR_sqrt: return sqrt##suffix(a);                                                                         \
+        case KIR_rint: return nearbyint##suffix(a);                                                                    \
+        default: return floor##suffix(a);                                                                              \
+        }                                                                                                              \
     }
 FLOAT_OPS(float, f32_op, f)
 FLOAT_OPS(double, f64_op, )
@@ -160,8 +158,7 @@ static int64_t float_to_int(KirBase to, double v)
 static Lane convert(KirBase from, KirBase to, Lane a)
 {
     bool is_float = from == KIR_F32 || from == KIR_F64;
-    if (to == KIR_F32)
-        return (Lane){.f = from == KIR_F32 ? a.f : is_float ? (float)a.d : (float)a.i};
+    if (to == KIR_F32) return (Lane){.f = from == KIR_F32 ? a.f : is_float ? (float)a.d : (float)a.i};
     if (to == KIR_F64) return (Lane){.d = is_float ? as_double(from, a) : (double)a.i};
     if (is_float) return (Lane){.i = float_to_int(to, as_double(from, a))};
     return (Lane){.i = wrap(to, (uint64_t)a.i)};
@@ -229,8 +226,7 @@ static Outcome lane_index(Run *r, const KirIns *x, unsigned lane, int64_t *index
 {
     const Value *v = &r->own.values[x->args[0]];
     int64_t n = buffer_size(r, x), offset;
-    if (x->op == KIR_gather)
-        *index = v->lane[lane].i;
+    if (x->op == KIR_gather) *index = v->lane[lane].i;
     else if (__builtin_mul_overflow((int64_t)lane, x->stride, &offset) ||
              __builtin_add_overflow(v->lane[0].i, offset, index))
         return fail(r, "the index overflows");
@@ -276,7 +272,8 @@ static Outcome check_race(Run *r, const KirIns *x, int64_t index)
     if (races(&t->warps, r->interval, r->who, write)) who = "another warp, with no barrier between";
     else if (buffer && races(&t->blocks, 1, r->block, write)) who = "another block";
     if (!who) return DONE;
-    return fail(r, arena_printf(r->arena, "races: warp %d %s element %lld, and so does %s", r->who - 1, what, (long long)index, who));
+    return fail(r, arena_printf(r->arena, "races: warp %d %s element %lld, and so does %s", r->who - 1, what,
+                                (long long)index, who));
 }
 
 static Outcome run_load(Run *r, KirId id, const KirIns *x)
@@ -295,7 +292,8 @@ static Outcome run_load(Run *r, KirId id, const KirIns *x)
         }
         const Array *array = &r->own.arrays[x->alloc];
         if (!array->stored[index])
-            return fail(r, array->touches ? "races, or reads what nobody writes: no warp has stored the element yet" : "reads a private element that was not stored");
+            return fail(r, array->touches ? "races, or reads what nobody writes: no warp has stored the element yet"
+                                          : "reads a private element that was not stored");
         *to = array->data[index];
     }
     return DONE;
@@ -343,14 +341,10 @@ static Lane param_value(const Run *r, const KirIns *x)
 
 static void run_fold(Run *r, KirId id, const KirIns *x)
 {
-    KirOpcode op = x->op == KIR_hadd   ? KIR_add
-                   : x->op == KIR_hmax ? KIR_max
-                   : x->op == KIR_hmin ? KIR_min
-                                       : KIR_mul;
+    KirOpcode op = x->op == KIR_hadd ? KIR_add : x->op == KIR_hmax ? KIR_max : x->op == KIR_hmin ? KIR_min : KIR_mul;
     Value v = r->own.values[x->args[0]];
     for (unsigned n = kir_result_type(r->k, x->args[0]).lanes / 2; n; n /= 2)
-        for (unsigned i = 0; i < n; i++)
-            v.lane[i] = arith(op, x->type.base, v.lane[i], v.lane[i + n], (Lane){0});
+        for (unsigned i = 0; i < n; i++) v.lane[i] = arith(op, x->type.base, v.lane[i], v.lane[i + n], (Lane){0});
     r->own.values[id].lane[0] = v.lane[0];
 }
 
@@ -415,8 +409,8 @@ static Outcome run_value(Run *r, KirId id, const KirIns *x)
     bool divides = (x->op == KIR_div && x->type.base <= KIR_I64) || x->op == KIR_rem;
     KirBase from = kir_ops[x->op].n_args ? kir_result_type(r->k, x->args[0]).base : x->type.base;
     for (unsigned l = 0; l < x->type.lanes; l++) {
-        if (divides && !int_divides(r->own.values[x->args[0]].lane[l].i,
-                                    r->own.values[x->args[1]].lane[l].i, x->type.base))
+        if (divides &&
+            !int_divides(r->own.values[x->args[0]].lane[l].i, r->own.values[x->args[1]].lane[l].i, x->type.base))
             return fail(r, "divides by zero, or the quotient does not fit");
         r->own.values[id].lane[l] = run_lane(r, x, from, l);
     }
@@ -451,8 +445,10 @@ static Outcome run_for(Run *r, KirId id, const KirIns *x)
         from = from > r->lo ? from : r->lo;
         to = to < r->hi ? to : r->hi;
     }
-    bool some = r->watch && r->watch->how[id] == KIR_WATCH_SOME && to > from && (to - from) / x->i > FIRST_TURNS + LAST_TURNS;
-    int64_t skip_at = some ? from + FIRST_TURNS * x->i : to, last = some ? from + ((to - from - 1) / x->i - LAST_TURNS + 1) * x->i : to;
+    bool some = r->watch && r->watch->how[id] == KIR_WATCH_SOME && to > from &&
+                (to - from) / x->i > FIRST_TURNS + LAST_TURNS;
+    int64_t skip_at = some ? from + FIRST_TURNS * x->i : to,
+            last = some ? from + ((to - from - 1) / x->i - LAST_TURNS + 1) * x->i : to;
     for (int64_t i = from; i < to;) {
         if (some && i == skip_at) i = last;
         r->own.values[id].lane[0].i = i;
@@ -481,7 +477,8 @@ static Outcome agreed(Run *r, KirId v, int64_t *value)
 {
     *value = r->warps[0].values[v].lane[0].i;
     for (int32_t w = 1; w < r->n_warps; w++)
-        if (r->warps[w].values[v].lane[0].i != *value) return fail(r, "the warps of a block differ in how they pass a barrier");
+        if (r->warps[w].values[v].lane[0].i != *value)
+            return fail(r, "the warps of a block differ in how they pass a barrier");
     return DONE;
 }
 
@@ -505,7 +502,8 @@ static Outcome together_loop(Run *r, const KirIns *x)
     }
 }
 
-/* One of kir_meetings, which all warps pass together: a barrier, or a loop or branch that every warp must take alike. */
+/* One of kir_meetings, which all warps pass together: a barrier, or a loop or branch that every warp must take
+   alike. */
 static Outcome run_meeting(Run *r, KirId id)
 {
     const KirIns *x = &r->k->ins.data[id];
@@ -552,7 +550,8 @@ static Outcome run_warps(Run *r, KirId id, const KirIns *x)
         r->warps = ARENA_ARRAY(r->arena, Warp, r->n_warps);
         r->meets = kir_meetings(r->arena, r->k);
         for (int32_t w = 0; w < r->n_warps; w++)
-            r->warps[w] = (Warp){ARENA_ARRAY(r->arena, Value, n), ARENA_ARRAY(r->arena, Array, n), around.taint ? ARENA_ARRAY(r->arena, bool, n) : NULL};
+            r->warps[w] = (Warp){ARENA_ARRAY(r->arena, Value, n), ARENA_ARRAY(r->arena, Array, n),
+                                 around.taint ? ARENA_ARRAY(r->arena, bool, n) : NULL};
     }
     for (int32_t w = 0; w < r->n_warps; w++) {
         memcpy(r->warps[w].values, around.values, n * sizeof(Value));
@@ -640,8 +639,7 @@ static Outcome run_block(Run *r, const KirBlock *b)
     return DONE;
 }
 
-const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems,
-                    int64_t lo, int64_t hi)
+const char *kir_run(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
 {
     return kir_watch(a, k, args, n_elems, lo, hi, NULL);
 }
@@ -701,10 +699,13 @@ void kir_watch_plan(const KirKernel *k, bool *wants, uint8_t *how)
         }
     }
     for (KirId id = 0; id < k->ins.n; id++)
-        if (k->ins.data[id].op == KIR_for && k->ins.data[id].bind != KIR_THREADS && only_reads(&s, &k->ins.data[id].body)) how[id] = KIR_WATCH_SOME;
+        if (k->ins.data[id].op == KIR_for && k->ins.data[id].bind != KIR_THREADS &&
+            only_reads(&s, &k->ins.data[id].body))
+            how[id] = KIR_WATCH_SOME;
 }
 
-const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi, KirWatch *w)
+const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi,
+                      KirWatch *w)
 {
     Run r = {.arena = a, .k = k, .args = args, .n_elems = n_elems, .lo = lo, .hi = hi, .watch = w};
     r.own = (Warp){ARENA_ARRAY(a, Value, k->ins.n), ARENA_ARRAY(a, Array, k->ins.n), w ? w->taint : NULL};

@@ -1,7 +1,8 @@
-/* Where the warps of a block run the same instructions: a barrier may stand nowhere else. A value is the same in all warps unless it
-   is computed from the number of the warp, or read from a private array. A loop or branch that depends on a value that differs parts
-   the warps, and a register that is set where they are parted differs from there on. What is read from one place of a buffer or a
-   shared array is the same in all warps: a write between two such reads would be a race. Spreads from operands to users, each once. */
+/* Where the warps of a block run the same instructions: a barrier may stand nowhere else. A value is the same in all
+   warps unless it is computed from the number of the warp, or read from a private array. A loop or branch that depends
+   on a value that differs parts the warps, and a register that is set where they are parted differs from there on. What
+   is read from one place of a buffer or a shared array is the same in all warps: a write between two such reads would
+   be a race. Spreads from operands to users, each once. */
 #include "ir/kernel.h"
 
 typedef struct Use {
@@ -63,7 +64,9 @@ static void walk(Uniform *u, const KirBlock *b, KirId owner)
             u->first[x->args[arg]] = u->n_uses;
         }
         bool reads = x->op == KIR_load || x->op == KIR_gather;
-        if ((x->op == KIR_for && x->bind == KIR_WARP) || (reads && x->buf == KIR_NONE && !u->k->ins.data[x->alloc].shared)) differ(u, id);
+        if ((x->op == KIR_for && x->bind == KIR_WARP) ||
+            (reads && x->buf == KIR_NONE && !u->k->ins.data[x->alloc].shared))
+            differ(u, id);
         if (x->op == KIR_barrier) u->barriers[u->n_barriers++] = id;
         walk(u, &x->body, id);
         walk(u, &x->other, id);
@@ -96,8 +99,13 @@ static void spread(Uniform *u, KirId user)
 KirId kir_parted_barrier(Arena *a, const KirKernel *k)
 {
     uint32_t n = k->ins.n;
-    Uniform u = {.k = k, .owner = ARENA_ARRAY(a, KirId, n), .first = ARENA_ARRAY(a, uint32_t, n), .uses = ARENA_ARRAY(a, Use, 3 * (size_t)n + 1),
-                 .differs = ARENA_ARRAY(a, bool, n), .parts = ARENA_ARRAY(a, bool, n), .work = ARENA_ARRAY(a, KirId, n),
+    Uniform u = {.k = k,
+                 .owner = ARENA_ARRAY(a, KirId, n),
+                 .first = ARENA_ARRAY(a, uint32_t, n),
+                 .uses = ARENA_ARRAY(a, Use, 3 * (size_t)n + 1),
+                 .differs = ARENA_ARRAY(a, bool, n),
+                 .parts = ARENA_ARRAY(a, bool, n),
+                 .work = ARENA_ARRAY(a, KirId, n),
                  .barriers = ARENA_ARRAY(a, KirId, n)};
     walk(&u, &k->body, KIR_NONE);
     while (u.n_work)

@@ -12,10 +12,7 @@ typedef struct Check {
     const KirIns *x;
 } Check;
 
-static KirType type_of(const Check *c, unsigned arg)
-{
-    return kir_result_type(c->k, c->x->args[arg]);
-}
+static KirType type_of(const Check *c, unsigned arg) { return kir_result_type(c->k, c->x->args[arg]); }
 static bool same_type(KirType a, KirType b) { return a.base == b.base && a.lanes == b.lanes; }
 static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
 static bool is_int(KirType t) { return t.base == KIR_I32 || t.base == KIR_I64; }
@@ -42,15 +39,11 @@ static const char *kcheck_konst(const Check *c)
     }
     if (is_float(x->type)) return "`iconst` is for integers, `const` for floats";
     if (x->type.base == KIR_I1 && x->i != 0 && x->i != 1) return "an i1 is 0 or 1";
-    if (x->type.base == KIR_I32 && (x->i < INT32_MIN || x->i > INT32_MAX))
-        return "the number does not fit i32";
+    if (x->type.base == KIR_I32 && (x->i < INT32_MIN || x->i > INT32_MAX)) return "the number does not fit i32";
     return NULL;
 }
 
-static const char *kcheck_lanes(const Check *c)
-{
-    return is_int(c->x->type) ? NULL : "wants an integer type";
-}
+static const char *kcheck_lanes(const Check *c) { return is_int(c->x->type) ? NULL : "wants an integer type"; }
 
 static const char *kcheck_param(const Check *c)
 {
@@ -61,10 +54,7 @@ static const char *kcheck_param(const Check *c)
     return is_scalar(x->type, p->elem) ? NULL : "the parameter has another type";
 }
 
-static const char *kcheck_same(const Check *c)
-{
-    return is_number(c->x->type) ? operands_match(c) : "wants numbers";
-}
+static const char *kcheck_same(const Check *c) { return is_number(c->x->type) ? operands_match(c) : "wants numbers"; }
 
 static const char *kcheck_same_int(const Check *c)
 {
@@ -108,8 +98,7 @@ static const char *kcheck_convert(const Check *c)
 {
     KirType from = type_of(c, 0), to = c->x->type;
     if (from.lanes != to.lanes) return "the number of lanes changes";
-    if (c->x->op == KIR_zext)
-        return from.base == KIR_I32 && to.base == KIR_I64 ? NULL : "`zext` goes from i32 to i64";
+    if (c->x->op == KIR_zext) return from.base == KIR_I32 && to.base == KIR_I64 ? NULL : "`zext` goes from i32 to i64";
     return is_number(to) ? NULL : "nothing converts to i1: compare with 0";
 }
 
@@ -117,17 +106,14 @@ static const char *kcheck_bitcast(const Check *c)
 {
     KirType from = type_of(c, 0), to = c->x->type;
     if (from.lanes != to.lanes) return "the number of lanes changes";
-    bool narrow = (from.base == KIR_F32 && to.base == KIR_I32) ||
-                  (from.base == KIR_I32 && to.base == KIR_F32);
-    bool wide = (from.base == KIR_F64 && to.base == KIR_I64) ||
-                (from.base == KIR_I64 && to.base == KIR_F64);
+    bool narrow = (from.base == KIR_F32 && to.base == KIR_I32) || (from.base == KIR_I32 && to.base == KIR_F32);
+    bool wide = (from.base == KIR_F64 && to.base == KIR_I64) || (from.base == KIR_I64 && to.base == KIR_F64);
     return narrow || wide ? NULL : "goes between f32 and i32, or f64 and i64";
 }
 
 static const char *kcheck_splat(const Check *c)
 {
-    return is_scalar(type_of(c, 0), c->x->type.base) ? NULL
-                                                     : "wants a scalar of the result's base type";
+    return is_scalar(type_of(c, 0), c->x->type.base) ? NULL : "wants a scalar of the result's base type";
 }
 
 static const char *kcheck_extract(const Check *c)
@@ -140,8 +126,7 @@ static const char *kcheck_extract(const Check *c)
 static const char *kcheck_insert(const Check *c)
 {
     if (!same_type(type_of(c, 0), c->x->type)) return "the vector needs the result's type";
-    if (!is_scalar(type_of(c, 1), c->x->type.base))
-        return "the scalar needs the vector's base type";
+    if (!is_scalar(type_of(c, 1), c->x->type.base)) return "the scalar needs the vector's base type";
     return c->x->i >= 0 && c->x->i < c->x->type.lanes ? NULL : "there is no such lane";
 }
 
@@ -173,9 +158,7 @@ static const char *kcheck_halves(const Check *c)
 static const char *kcheck_fold(const Check *c)
 {
     KirType from = type_of(c, 0);
-    return is_number(from) && is_scalar(c->x->type, from.base)
-               ? NULL
-               : "folds a vector of numbers to its scalar";
+    return is_number(from) && is_scalar(c->x->type, from.base) ? NULL : "folds a vector of numbers to its scalar";
 }
 
 static const char *kcheck_shuffle(const Check *c)
@@ -183,7 +166,9 @@ static const char *kcheck_shuffle(const Check *c)
     KirType from = type_of(c, 0), lanes = type_of(c, 1);
     if (from.base != c->x->type.base) return "the base type changes";
     if (from.lanes == 1) return "wants a vector";
-    return lanes.base == KIR_I32 && lanes.lanes == c->x->type.lanes ? NULL : "the lane numbers are i32, one per lane of the result";
+    return lanes.base == KIR_I32 && lanes.lanes == c->x->type.lanes
+               ? NULL
+               : "the lane numbers are i32, one per lane of the result";
 }
 
 /* The element type a memory instruction meets, KIR_I8 seen as i1. */
@@ -204,8 +189,7 @@ static const char *element_type(const Check *c, KirBase *elem)
 static bool good_pad(const KirIns *x)
 {
     if (is_float(x->type)) return true;
-    double most = x->type.base == KIR_I1 ? 1 : INT32_MAX,
-           least = x->type.base == KIR_I1 ? 0 : INT32_MIN;
+    double most = x->type.base == KIR_I1 ? 1 : INT32_MAX, least = x->type.base == KIR_I1 ? 0 : INT32_MIN;
     return x->f >= least && x->f <= most && x->f == (double)(int64_t)x->f;
 }
 
@@ -216,8 +200,7 @@ static const char *check_access(const Check *c)
     if (why) return why;
     if (elem != c->x->type.base) return "the buffer has other elements";
     if (!good_pad(c->x)) return "`pad` is a number of the loaded type (integers: 32 bits)";
-    if (c->x->active < 1 || c->x->active > c->x->type.lanes)
-        return "`active` is 1 to the number of lanes";
+    if (c->x->active < 1 || c->x->active > c->x->type.lanes) return "`active` is 1 to the number of lanes";
     return c->x->stride < 0 ? "a stride is not negative" : NULL;
 }
 
@@ -230,8 +213,7 @@ static const char *kcheck_load(const Check *c)
 static const char *kcheck_gather(const Check *c)
 {
     KirType index = type_of(c, 0);
-    if (!is_int(index) || index.lanes != c->x->type.lanes)
-        return "the indices are i32 or i64, one per lane";
+    if (!is_int(index) || index.lanes != c->x->type.lanes) return "the indices are i32 or i64, one per lane";
     return check_access(c);
 }
 
@@ -288,13 +270,18 @@ static const char *kcheck_for(const Check *c)
     case KIR_THREADS: return c->x->i != 1 ? "a loop bound to threads has step 1" : NULL;
     case KIR_BLOCK: {
         const KirBlock *b = &c->x->body;
-        const KirIns *last = b->ins.n && b->ins.data[b->ins.n - 1] < c->k->ins.n ? &c->k->ins.data[b->ins.data[b->ins.n - 1]] : NULL;
+        const KirIns *last = b->ins.n && b->ins.data[b->ins.n - 1] < c->k->ins.n
+                                 ? &c->k->ins.data[b->ins.data[b->ins.n - 1]]
+                                 : NULL;
         if (c->x->i != 1) return "a loop bound to block has step 1";
-        return last && last->op == KIR_for && last->bind == KIR_WARP ? NULL : "a loop bound to block ends with a loop bound to warp";
+        return last && last->op == KIR_for && last->bind == KIR_WARP
+                   ? NULL
+                   : "a loop bound to block ends with a loop bound to warp";
     }
     case KIR_WARP: {
         int64_t n = count_warps(c->k, c->x);
-        return n >= 1 && n <= KIR_MAX_WARPS ? NULL : "a loop bound to warp runs from 0 to a constant of 1 to 64, with step 1";
+        return n >= 1 && n <= KIR_MAX_WARPS ? NULL
+                                            : "a loop bound to warp runs from 0 to a constant of 1 to 64, with step 1";
     }
     default: return NULL;
     }
@@ -322,8 +309,7 @@ static const Rule rules[KIR_N_OPS] = {
 #undef KOP
 };
 
-/* ---- structure ----------------------------------------------------------------------------------
- */
+/* ---- structure ---------------------------------------------------------------------------------- */
 
 typedef struct Verifier {
     const KirKernel *k;
@@ -332,8 +318,9 @@ typedef struct Verifier {
     Diags *diags;
     bool *listed;  /* [ins.n] stands in a block */
     bool *visible; /* [ins.n] defined, and its block is open */
-    KirBinding *level; /* [ins.n] the innermost of the loops around it that are bound to block or warp; KIR_SEQ: neither */
-    KirBinding here;   /* of the instruction that is looked at */
+    /* [ins.n] the innermost of the loops around it that are bound to block or warp; KIR_SEQ: neither */
+    KirBinding *level;
+    KirBinding here; /* of the instruction that is looked at */
     bool good;
 } Verifier;
 
@@ -348,8 +335,7 @@ static void complain(Verifier *v, KirId id, const char *why)
 
 static void complain_kernel(Verifier *v, const char *why, const char *name)
 {
-    diag_error(v->diags, E0504, v->head, "kernel @%s: %s%s%s", v->k->name, why, name[0] ? " " : "",
-               name);
+    diag_error(v->diags, E0504, v->head, "kernel @%s: %s%s%s", v->k->name, why, name[0] ? " " : "", name);
     v->good = false;
 }
 
@@ -361,13 +347,11 @@ static bool good_type(KirType t)
 
 static const char *check_operand(const Verifier *v, KirId id, bool wants_alloc)
 {
-    if (id >= v->k->ins.n || !v->visible[id])
-        return "an operand is not defined above in this block or one around it";
+    if (id >= v->k->ins.n || !v->visible[id]) return "an operand is not defined above in this block or one around it";
     const KirIns *x = &v->k->ins.data[id];
     bool value = kir_ops[x->op].kind == KIND_V || x->op == KIR_for;
     if (!value) return "an operand has no value";
-    if ((x->op == KIR_alloc) != wants_alloc)
-        return wants_alloc ? "wants an array" : "an array is not a value";
+    if ((x->op == KIR_alloc) != wants_alloc) return wants_alloc ? "wants an array" : "an array is not a value";
     return NULL;
 }
 
@@ -377,37 +361,40 @@ static const char *check_operands(const Verifier *v, const KirIns *x)
         const char *why = check_operand(v, x->args[i], false);
         if (why) return why;
     }
-    return kir_ops[x->op].imm == K_BUF && x->buf == KIR_NONE ? check_operand(v, x->alloc, true)
-                                                             : NULL;
+    return kir_ops[x->op].imm == K_BUF && x->buf == KIR_NONE ? check_operand(v, x->alloc, true) : NULL;
 }
 
 /* What hangs on where an instruction stands. */
 static const char *check_position(const Verifier *v, const KirIns *x, KirId owner, bool last)
 {
     const KirIns *around = owner == KIR_NONE ? NULL : &v->k->ins.data[owner];
-    if (x->op == KIR_break_if && !(around && around->op == KIR_loop))
-        return "stands directly in a `loop` only";
+    if (x->op == KIR_break_if && !(around && around->op == KIR_loop)) return "stands directly in a `loop` only";
     if (x->op == KIR_barrier && v->here != KIR_WARP) return "stands in a loop bound to warp only";
     if (x->op == KIR_alloc && x->shared != (v->here == KIR_BLOCK))
-        return x->shared ? "a shared array stands directly in a loop bound to block" : "an array outside the warps of a block is shared";
-    if (x->op == KIR_alloc && x->shared && around->bind != KIR_BLOCK) return "a shared array stands directly in a loop bound to block";
+        return x->shared ? "a shared array stands directly in a loop bound to block"
+                         : "an array outside the warps of a block is shared";
+    if (x->op == KIR_alloc && x->shared && around->bind != KIR_BLOCK)
+        return "a shared array stands directly in a loop bound to block";
     if (x->op != KIR_for) return NULL;
-    if (x->bind == KIR_THREADS && !(owner == KIR_NONE && last)) return "a loop bound to threads is the kernel's last instruction";
-    if (x->bind == KIR_BLOCK && !(owner == KIR_NONE && last)) return "a loop bound to block is the kernel's last instruction";
+    if (x->bind == KIR_THREADS && !(owner == KIR_NONE && last))
+        return "a loop bound to threads is the kernel's last instruction";
+    if (x->bind == KIR_BLOCK && !(owner == KIR_NONE && last))
+        return "a loop bound to block is the kernel's last instruction";
     if (x->bind == KIR_WARP && !(around && around->op == KIR_for && around->bind == KIR_BLOCK && last))
         return "a loop bound to warp is the last instruction of a loop bound to block";
     return NULL;
 }
 
-/* What all warps of a block see, or all blocks, changes by its own rules: a register and a private array by the instructions beside
-   them, a buffer and a shared array by warps. */
+/* What all warps of a block see, or all blocks, changes by its own rules: a register and a private array by the
+   instructions beside them, a buffer and a shared array by warps. */
 static const char *check_change(const Verifier *v, const KirIns *x)
 {
     bool shared = x->op == KIR_store && (x->buf != KIR_NONE || v->k->ins.data[x->alloc].shared);
     if (x->op != KIR_set && x->op != KIR_store) return NULL;
     if (shared) return v->here == KIR_BLOCK ? "what stands before a loop bound to warp may not write to memory" : NULL;
     if (v->level[x->op == KIR_set ? x->args[0] : x->alloc] == v->here) return NULL;
-    return x->op == KIR_set ? "a warp sets its own registers, a block those of the block" : "a warp writes to its own private arrays";
+    return x->op == KIR_set ? "a warp sets its own registers, a block those of the block"
+                            : "a warp writes to its own private arrays";
 }
 
 static const char *check_ins(const Verifier *v, const KirIns *x, KirId owner, bool last)
@@ -457,10 +444,8 @@ static void verify_block(Verifier *v, const KirBlock *b, KirId owner, unsigned d
             return;
         }
         KirKind kind = kir_ops[x->op].kind;
-        if (kind == KIND_B || kind == KIND_BB)
-            verify_blocks_of(v, id, depth);
-        else
-            v->visible[id] = kind == KIND_V;
+        if (kind == KIND_B || kind == KIND_BB) verify_blocks_of(v, id, depth);
+        else v->visible[id] = kind == KIND_V;
     }
     for (uint32_t i = 0; i < b->ins.n && owner != KIR_NONE; i++)
         if (b->ins.data[i] < v->k->ins.n) v->visible[b->ins.data[i]] = false;
@@ -487,8 +472,9 @@ static void verify_prelude(Verifier *v)
     if (last->op != KIR_for || (last->bind != KIR_THREADS && last->bind != KIR_BLOCK)) return;
     for (uint32_t i = 0; i + 1 < b->ins.n && v->good; i++)
         if (stores_to_param(v->k, &v->k->ins.data[b->ins.data[i]]))
-            complain(v, b->ins.data[i], last->bind == KIR_BLOCK ? "what stands before a loop bound to block may not write to a buffer"
-                                                               : "what stands before a loop bound to threads may not write to a buffer");
+            complain(v, b->ins.data[i],
+                     last->bind == KIR_BLOCK ? "what stands before a loop bound to block may not write to a buffer"
+                                             : "what stands before a loop bound to threads may not write to a buffer");
 }
 
 /* Private arrays of a loop bound to warp count once for each warp. */
@@ -496,7 +482,8 @@ static void verify_frame(Verifier *v)
 {
     int64_t bytes = 0, n_warps = 1;
     for (uint32_t i = 0; i < v->k->ins.n; i++)
-        if (v->listed[i] && v->k->ins.data[i].op == KIR_for && v->k->ins.data[i].bind == KIR_WARP) n_warps = count_warps(v->k, &v->k->ins.data[i]);
+        if (v->listed[i] && v->k->ins.data[i].op == KIR_for && v->k->ins.data[i].bind == KIR_WARP)
+            n_warps = count_warps(v->k, &v->k->ins.data[i]);
     for (uint32_t i = 0; i < v->k->ins.n && v->good; i++) {
         const KirIns *x = &v->k->ins.data[i];
         if (!v->listed[i] || x->op != KIR_alloc) continue;
@@ -509,8 +496,7 @@ static void verify_frame(Verifier *v)
 
 static bool is_identifier(const char *s)
 {
-    if (!s || !(isalpha((unsigned char)s[0]) || s[0] == '_') || strlen(s) > KIR_MAX_NAME)
-        return false;
+    if (!s || !(isalpha((unsigned char)s[0]) || s[0] == '_') || strlen(s) > KIR_MAX_NAME) return false;
     while (isalnum((unsigned char)*s) || *s == '_') s++;
     return !*s;
 }
@@ -521,18 +507,15 @@ static void verify_params(Verifier *v)
     for (uint32_t i = 0; i < k->params.n && v->good; i++) {
         const KirParam *p = &k->params.data[i];
         if (!is_identifier(p->name)) {
-            complain_kernel(v, "a parameter's name is not an identifier of at most 64 bytes:",
-                            p->name ? p->name : "");
+            complain_kernel(v, "a parameter's name is not an identifier of at most 64 bytes:", p->name ? p->name : "");
             return;
         }
         bool scalar = p->elem == KIR_I64 || p->elem == KIR_F32 || p->elem == KIR_F64;
-        if (p->kind == KIR_SCALAR && !scalar)
-            complain_kernel(v, "a scalar parameter is i64, f32 or f64:", p->name);
+        if (p->kind == KIR_SCALAR && !scalar) complain_kernel(v, "a scalar parameter is i64, f32 or f64:", p->name);
         if (p->kind != KIR_SCALAR && p->elem == KIR_I1)
             complain_kernel(v, "a buffer of bools has elements i8:", p->name);
         for (uint32_t j = 0; j < i && v->good; j++)
-            if (!strcmp(p->name, k->params.data[j].name))
-                complain_kernel(v, "two parameters have the name", p->name);
+            if (!strcmp(p->name, k->params.data[j].name)) complain_kernel(v, "two parameters have the name", p->name);
     }
 }
 
@@ -540,7 +523,9 @@ static void verify_barriers(Verifier *v)
 {
     if (!kir_has_block(v->k)) return;
     KirId id = kir_parted_barrier(v->diags->arena, v->k);
-    if (id != KIR_NONE) complain(v, id, "stands where the warps of a block part: an `if`, `for` or `loop` around it depends on the warp");
+    if (id != KIR_NONE)
+        complain(v, id,
+                 "stands where the warps of a block part: an `if`, `for` or `loop` around it depends on the warp");
 }
 
 bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d)
@@ -549,8 +534,7 @@ bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d)
     v.listed = ARENA_ARRAY(d->arena, bool, k->ins.n);
     v.visible = ARENA_ARRAY(d->arena, bool, k->ins.n);
     v.level = ARENA_ARRAY(d->arena, KirBinding, k->ins.n);
-    if (!is_identifier(k->name))
-        complain_kernel(&v, "its name is not an identifier of at most 64 bytes", "");
+    if (!is_identifier(k->name)) complain_kernel(&v, "its name is not an identifier of at most 64 bytes", "");
     verify_params(&v);
     if (v.good) verify_block(&v, &k->body, KIR_NONE, 0);
     if (v.good) verify_prelude(&v);
@@ -560,4 +544,3 @@ bool kir_verify_at(const KirKernel *k, const Span *places, Span head, Diags *d)
 }
 
 bool kir_verify(const KirKernel *k, Diags *d) { return kir_verify_at(k, NULL, (Span){0}, d); }
-

@@ -49,8 +49,7 @@ static uint32_t skip_blanks(const Source *s, uint32_t i)
         char c = s->text[i];
         if (c == '#')
             while (i < s->n && s->text[i] != '\n') i++;
-        else if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
-            break;
+        else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') break;
     }
     return i < s->n ? i : s->n;
 }
@@ -70,15 +69,13 @@ static void lex_string(Parser *p, Token *t)
     uint32_t i = t->begin + 1;
     while (i < s->n && s->text[i] != '"' && s->text[i] != '\n' && s->text[i]) {
         char c = s->text[i++];
-        if (c == '\\' && i < s->n && (s->text[i] == '"' || s->text[i] == '\\'))
-            c = s->text[i++];
+        if (c == '\\' && i < s->n && (s->text[i] == '"' || s->text[i] == '\\')) c = s->text[i++];
         else if (c == '\\') {
             bool hex = i + 2 < s->n && s->text[i] == 'x' && hex_digit(s->text[i + 1]) >= 0 &&
                        hex_digit(s->text[i + 2]) >= 0;
             int code = hex ? hex_digit(s->text[i + 1]) * 16 + hex_digit(s->text[i + 2]) : 0;
             t->end = i;
-            if (!code)
-                return fail(p, *t, "unknown escape; wanted \\\", \\\\ or \\xHH with HH not 00");
+            if (!code) return fail(p, *t, "unknown escape; wanted \\\", \\\\ or \\xHH with HH not 00");
             c = (char)code;
             i += 3;
         }
@@ -111,8 +108,7 @@ static void next(Parser *p)
     p->end = p->at.end;
     uint32_t i = skip_blanks(p->src, p->at.end);
     Token t = {T_PUNCT, i, i + 1, ""};
-    if (i >= p->src->n)
-        t = (Token){T_END, p->src->n, p->src->n, ""};
+    if (i >= p->src->n) t = (Token){T_END, p->src->n, p->src->n, ""};
     else if (ir_text_starts_name(s[i])) {
         t.kind = T_NAME;
         while (ir_text_in_name(s[t.end])) t.end++;
@@ -176,8 +172,7 @@ static int64_t integer(Parser *p, int64_t least, int64_t most)
         return least;
     }
     if (v < least || v > most) {
-        fail(p, p->at, "found %" PRId64 ", wanted an integer from %" PRId64 " to %" PRId64, v,
-             least, most);
+        fail(p, p->at, "found %" PRId64 ", wanted an integer from %" PRId64 " to %" PRId64, v, least, most);
         return least;
     }
     next(p);
@@ -241,10 +236,8 @@ static IrType type(Parser *p)
     if (!is(p, "[")) t.space = ref(p, &p->spaces, "space");
     expect(p, "[");
     while (!p->failed && !is(p, "]")) {
-        if (t.n_dims == IR_MAX_DIMS)
-            fail(p, p->at, "more than %d dims", IR_MAX_DIMS);
-        else
-            t.dims[t.n_dims++] = ref(p, &p->dims, "dim");
+        if (t.n_dims == IR_MAX_DIMS) fail(p, p->at, "more than %d dims", IR_MAX_DIMS);
+        else t.dims[t.n_dims++] = ref(p, &p->dims, "dim");
         if (!accept(p, ",")) break;
     }
     expect(p, "]");
@@ -272,10 +265,8 @@ static void parse_space(Parser *p)
     define(p, &p->spaces, at, space.name, p->m->spaces.n);
     if (accept(p, ":")) {
         space.has_dim = accept(p, "dim");
-        if (space.has_dim)
-            space.dim = ref(p, &p->dims, "dim");
-        else
-            expect(p, "edges"), space.is_edge = true;
+        if (space.has_dim) space.dim = ref(p, &p->dims, "dim");
+        else expect(p, "edges"), space.is_edge = true;
     }
     VEC_PUSH(p->arena, &p->m->spaces, space);
 }
@@ -314,11 +305,10 @@ static void resolve_inverses(Parser *p)
 
 static void parse_graph_kind(Parser *p, IrGraph *g)
 {
-    static const char *const kinds[] = {"data", "random",   "self_loops", "reverse",
-                                        "line", "siblings", "complete",   "negatives", "nearest", "select", "file", "routed",
-                                        "permutation"}; /* of IrGraphKind */
-    static const char *const policies[] = {"keep", "replace", "add",
-                                           "remove"}; /* of IrLoopPolicy */
+    static const char *const kinds[] = {"data",     "random",   "self_loops", "reverse", "line",
+                                        "siblings", "complete", "negatives",  "nearest", "select",
+                                        "file",     "routed",   "permutation"}; /* of IrGraphKind */
+    static const char *const policies[] = {"keep", "replace", "add", "remove"}; /* of IrLoopPolicy */
     g->kind = (IrGraphKind)ONE_OF(p, kinds, "a kind of graph");
     if (g->kind == IR_GRAPH_DATA || g->kind == IR_GRAPH_FILE) return;
     expect(p, "(");
@@ -360,8 +350,12 @@ static void parse_graph_kind(Parser *p, IrGraph *g)
 static void parse_graph(Parser *p)
 {
     Token at = p->at;
-    IrGraph g = {
-        .name = name(p, "a graph's name"), .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE, .batch = IR_NONE, .of = IR_NONE};
+    IrGraph g = {.name = name(p, "a graph's name"),
+                 .base = IR_NONE,
+                 .orig = IR_NONE,
+                 .image = IR_NONE,
+                 .batch = IR_NONE,
+                 .of = IR_NONE};
     define(p, &p->graphs, at, g.name, p->m->graphs.n);
     expect(p, ":");
     parse_graph_kind(p, &g);
@@ -385,10 +379,8 @@ static void parse_stored(Parser *p, IrTensor *t)
 {
     expect(p, "[");
     while (!p->failed && !is(p, "]")) {
-        if (t->n_stored == IR_MAX_DIMS)
-            fail(p, p->at, "more than %d stored dims", IR_MAX_DIMS);
-        else
-            t->stored_shape[t->n_stored++] = integer(p, -1, INT64_MAX);
+        if (t->n_stored == IR_MAX_DIMS) fail(p, p->at, "more than %d stored dims", IR_MAX_DIMS);
+        else t->stored_shape[t->n_stored++] = integer(p, -1, INT64_MAX);
         if (!accept(p, ",")) break;
     }
     expect(p, "]");
@@ -450,16 +442,11 @@ static void parse_arg(Parser *p, IrFunc *f)
 {
     IrArg arg = {.name = name(p, "an argument's name"), .kind = IR_ARG_TENSOR};
     expect(p, "=");
-    if (accept(p, "seed"))
-        arg.kind = IR_ARG_SEED;
-    else if (accept(p, "step"))
-        arg.kind = IR_ARG_STEP;
-    else if (accept(p, "cotangent"))
-        arg.kind = IR_ARG_COTANGENT, arg.ref = small(p);
-    else
-        expect(p, "@"), arg.ref = ref(p, &p->tensors, "tensor");
-    if (accept(p, ":"))
-        arg.type = type(p);
+    if (accept(p, "seed")) arg.kind = IR_ARG_SEED;
+    else if (accept(p, "step")) arg.kind = IR_ARG_STEP;
+    else if (accept(p, "cotangent")) arg.kind = IR_ARG_COTANGENT, arg.ref = small(p);
+    else expect(p, "@"), arg.ref = ref(p, &p->tensors, "tensor");
+    if (accept(p, ":")) arg.type = type(p);
     else if (!p->failed && !ir_arg_implied_type(p->m, &arg, &arg.type))
         fail(p, p->at, "found %s, wanted `:` and the type of a cotangent", found(p));
     VEC_PUSH(p->arena, &f->args, arg);
@@ -506,8 +493,7 @@ static void parse_op(Parser *p, IrFunc *f)
 {
     Token at = p->at;
     IrId id = value(p);
-    if (id != f->ops.n)
-        fail(p, at, "found %%%u, wanted %%%u: values are numbered from 0 in order", id, f->ops.n);
+    if (id != f->ops.n) fail(p, at, "found %%%u, wanted %%%u: values are numbered from 0 in order", id, f->ops.n);
     expect(p, "=");
     IrOpcode op = opcode(p);
     VEC(IrId) args = {0};
@@ -607,27 +593,16 @@ static void parse_test(Parser *p)
 static void parse_row(Parser *p)
 {
     Token at = p->at;
-    if (accept(p, "dim"))
-        parse_dim(p);
-    else if (accept(p, "space"))
-        parse_space(p);
-    else if (accept(p, "map"))
-        parse_map(p);
-    else if (accept(p, "graph"))
-        parse_graph(p);
-    else if (accept(p, "tensor"))
-        parse_tensor(p);
-    else if (accept(p, "sites"))
-        p->m->n_sites = small(p);
-    else if (accept(p, "func"))
-        parse_func(p);
-    else if (accept(p, "train"))
-        parse_train(p, at);
-    else if (accept(p, "test"))
-        parse_test(p);
-    else
-        fail(p, at, "found %s, wanted dim, space, map, graph, tensor, sites, func, train or test",
-             found(p));
+    if (accept(p, "dim")) parse_dim(p);
+    else if (accept(p, "space")) parse_space(p);
+    else if (accept(p, "map")) parse_map(p);
+    else if (accept(p, "graph")) parse_graph(p);
+    else if (accept(p, "tensor")) parse_tensor(p);
+    else if (accept(p, "sites")) p->m->n_sites = small(p);
+    else if (accept(p, "func")) parse_func(p);
+    else if (accept(p, "train")) parse_train(p, at);
+    else if (accept(p, "test")) parse_test(p);
+    else fail(p, at, "found %s, wanted dim, space, map, graph, tensor, sites, func, train or test", found(p));
 }
 
 IrModule *ir_parse(Arena *a, const Source *src, Diags *d)

@@ -4,10 +4,12 @@
 #include <inttypes.h>
 
 static const char *const kind_names[] = {
-    [PLAN_ARENA] = "arena", [PLAN_TENSOR] = "tensor", [PLAN_RESULT] = "result", [PLAN_COTANGENT] = "cotangent",
-    [PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to", [PLAN_MAP_ROWS] = "rows",
-    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids", [PLAN_MAP_ALONG] = "to", [PLAN_STRIP] = "strip", [PLAN_STATE] = "state"};
-static const char *const place_names[] = {[PLAN_HOST] = "", [PLAN_DEVICE] = ", on the device", [PLAN_PEER] = ", of a peer"};
+    [PLAN_ARENA] = "arena",   [PLAN_TENSOR] = "tensor", [PLAN_RESULT] = "result", [PLAN_COTANGENT] = "cotangent",
+    [PLAN_SEED] = "seed",     [PLAN_STEP] = "step",     [PLAN_MAP_TO] = "to",     [PLAN_MAP_ROWS] = "rows",
+    [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids",       [PLAN_MAP_ALONG] = "to",  [PLAN_STRIP] = "strip",
+    [PLAN_STATE] = "state"};
+static const char *const place_names[] = {
+    [PLAN_HOST] = "", [PLAN_DEVICE] = ", on the device", [PLAN_PEER] = ", of a peer"};
 static const char *const block_names[] = {"blocks", "block_rows", "block_levels", "block_slots"};
 static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
 
@@ -20,7 +22,10 @@ static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
     case PLAN_AHEAD: strbuf_printf(out, "ahead(%" PRId64 ")", c->value); break;
     case PLAN_SPLIT: strbuf_puts(out, "blocks of split rows"); break;
     case PLAN_COUNT: strbuf_puts(out, space); break;
-    case PLAN_BLOCKS: case PLAN_BLOCK_ROWS: case PLAN_BLOCK_LEVELS: case PLAN_BLOCK_SLOTS:
+    case PLAN_BLOCKS:
+    case PLAN_BLOCK_ROWS:
+    case PLAN_BLOCK_LEVELS:
+    case PLAN_BLOCK_SLOTS:
         strbuf_printf(out, "%s(%s, %" PRId64, block_names[c->kind - PLAN_BLOCKS], space, c->block);
         if (c->max != INT64_MAX) strbuf_printf(out, ", %" PRId64, c->max);
         strbuf_puts(out, ")");
@@ -197,8 +202,8 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
     print_cone(&s->cone, out);
     const PlanSplit *split = plan_split(s);
     if (split)
-        strbuf_printf(out, "    very long rows in parts by %s, %u walk%s\n", p->splits.data[split->kernel]->name, split->walks,
-                      split->walks > 1 ? "s" : "");
+        strbuf_printf(out, "    very long rows in parts by %s, %u walk%s\n", p->splits.data[split->kernel]->name,
+                      split->walks, split->walks > 1 ? "s" : "");
     if (chain && chain->first == i)
         strbuf_printf(out, "    with the next %u by strips of %" PRId64 " rows\n", chain->n - 1, chain->strip);
 }

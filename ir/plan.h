@@ -5,16 +5,22 @@
 #include "ir/kernel.h"
 #include "ir/order.h"
 
-/* A number known at graph load. Of a space a process may have more rows than it owns: a count of them means those that it owns where
-   it says what a step computes, all where it says what a buffer has. */
+/* A number known at graph load. Of a space a process may have more rows than it owns: a count of them means those that
+   it owns where it says what a step computes, all where it says what a buffer has. */
+/* clang-format off */
 typedef enum {
     PLAN_CONST,      /* value */
     PLAN_COUNT,      /* elements of a space */
-    PLAN_BLOCKS,     /* blocks of `block` rows, or of a power of two times so many, so that there are at most max: runtime/blocks.h */
-    PLAN_BLOCK_ROWS, PLAN_BLOCK_LEVELS, PLAN_BLOCK_SLOTS, /* of these blocks: rows of each, levels of the tree in each, sums in memory for all */
-    PLAN_AHEAD,      /* value: how many elements before their turn gathered rows are asked for; any number will do, 0: none */
-    PLAN_SPLIT,      /* value: PlanSplitArg, of the part of a row at hand; as the rows of a PLAN_STATE: blocks of split rows */
+    /* blocks of `block` rows, or of a power of two times so many, so that there are at most max: runtime/blocks.h */
+    PLAN_BLOCKS,
+    /* of these blocks: rows of each, levels of the tree in each, sums in memory for all */
+    PLAN_BLOCK_ROWS, PLAN_BLOCK_LEVELS, PLAN_BLOCK_SLOTS,
+    /* value: how many elements before their turn gathered rows are asked for; any number will do, 0: none */
+    PLAN_AHEAD,
+    /* value: PlanSplitArg, of the part of a row at hand; as the rows of a PLAN_STATE: blocks of split rows */
+    PLAN_SPLIT,
 } PlanCountKind;
+/* clang-format on */
 typedef struct PlanCount {
     PlanCountKind kind;
     IrId space;
@@ -23,9 +29,11 @@ typedef struct PlanCount {
 
 static inline bool plan_same_count(const PlanCount *a, const PlanCount *b)
 {
-    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block && a->max == b->max;
+    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block &&
+           a->max == b->max;
 }
 
+/* clang-format off */
 typedef enum {
     PLAN_ARENA,   /* planned memory: slot */
     PLAN_TENSOR,  /* module tensor `ref` */
@@ -36,10 +44,12 @@ typedef enum {
     PLAN_MAP_ROWS, /* i64 [count(to)+1]: row offsets of map `ref` */
     PLAN_MAP_LIST, /* i32 [count(from)]: elements grouped by image, in the user's order; identity if sorted */
     PLAN_IDS,     /* i64 [count]: the user's id of each element of space `ref` */
-    PLAN_MAP_ALONG, /* i32 [count(from)]: image under map `ref` of each element in the order of the list of map `along` */
+    /* i32 [count(from)]: image under map `ref` of each element in the order of the list of map `along` */
+    PLAN_MAP_ALONG,
     PLAN_STRIP,   /* rows of the strip at hand: what passes between the steps of a chain */
     PLAN_STATE,   /* [blocks][width] what each block of a split row sums up to */
 } PlanBufferKind;
+/* clang-format on */
 /* Where a buffer's memory is. */
 typedef enum {
     PLAN_HOST,
@@ -52,11 +62,11 @@ typedef struct PlanBuffer {
     IrId ref, along;
     KirBase elem;
     PlanCount rows;
-    int64_t width;      /* elements per row */
-    uint32_t slot;      /* arena */
+    int64_t width;        /* elements per row */
+    uint32_t slot;        /* arena */
     uint32_t first, last; /* live steps, inclusive; set by memplan */
-    uint32_t writer;    /* step that alone writes it and may leave rows out; or UINT32_MAX */
-    const char *name;   /* for `plan` and dumps */
+    uint32_t writer;      /* step that alone writes it and may leave rows out; or UINT32_MAX */
+    const char *name;     /* for `plan` and dumps */
 } PlanBuffer;
 
 typedef struct PlanSlot { /* bytes = roundup(rows * row_bytes, 64); the offset is packed at load: runtime/pack.h */
@@ -76,15 +86,18 @@ typedef struct PlanArg { /* one kernel parameter */
 typedef struct PlanCost {
     PlanCount count;
     int64_t bytes, flops;
-    IrId map, table; /* table: the space whose rows are read, map.to or (by the list of map) map.from; IR_NONE: streams */
+    /* table: the space whose rows are read, map.to or (by the list of map) map.from; IR_NONE: streams */
+    IrId map, table;
 } PlanCost;
 
 /* C[m][n] = sum over k of A * B, row-major f32 or f64. The emitted kernel does it; an executable may use BLAS
-   instead, single-threaded, over the same row blocks (NN: 256 rows each; TN: the given blocks, one partial each, in the first rows of C). */
+   instead, single-threaded, over the same row blocks (NN: 256 rows each; TN: the given blocks, one partial each, in the
+   first rows of C). */
 typedef struct PlanGemm {
-    bool transposed_a;          /* NN: A [rows][k], C [rows][n], B [k][n]. TN: A [rows][m], B [rows][n],
-                                   C [blocks][m][n], one product per block of rows */
-    uint32_t a, b, c;           /* buffers */
+    /* NN: A [rows][k], C [rows][n], B [k][n]. TN: A [rows][m], B [rows][n], C [blocks][m][n], one product per block of
+       rows */
+    bool transposed_a;
+    uint32_t a, b, c; /* buffers */
     PlanCount rows, blocks, block_rows;
     int64_t m, n, k;
     KirBase elem;
@@ -109,21 +122,25 @@ typedef struct PlanSet {
 
 /* What of a step matters; PLAN_SET_ALL: everything. What is not computed stays 0. */
 typedef struct PlanCone {
-    uint32_t rows;  /* of the iterations' space that are computed; where iterations are blocks of rows, those that hold one */
+    /* of the iterations' space that are computed; where iterations are blocks of rows, those that hold one */
+    uint32_t rows;
     uint32_t right; /* rows whose operands are right: the same, or what is read of a block */
     uint32_t walk;  /* elements that sums over the rows of map `cut` take in; the others are 0 */
 } PlanCone;
 
-/* A row with very many elements is computed by several threads, walk by walk over its elements (passes/lower/lower_split.c). */
+/* A row with very many elements is computed by several threads, walk by walk over its elements
+   (passes/lower/lower_split.c). */
+/* clang-format off */
 typedef enum {
     PLAN_SPLIT_PHASE, /* the walk whose turn it is; PLAN_SPLIT_LAST: all had it, and the row's values are stored */
     PLAN_SPLIT_FROM, PLAN_SPLIT_TO, /* positions in the map's list: whole blocks of the row, but for its end */
     PLAN_SPLIT_FIRST, /* where the row's first block is among those of all split rows */
 } PlanSplitArg;
+/* clang-format on */
 enum { PLAN_SPLIT_LAST = 1000, PLAN_SPLIT_WALKS = 16, PLAN_SPLIT_ARGS = 256 };
 typedef struct PlanSplit {
-    uint32_t walks;    /* at least one */
-    uint32_t kernel;   /* index into splits; its iterations are rows, as the step's */
+    uint32_t walks;  /* at least one */
+    uint32_t kernel; /* index into splits; its iterations are rows, as the step's */
     VEC(PlanArg) args;
     VEC(uint32_t) reads; /* buffers whose elements walks want, beside the maps */
 } PlanSplit;
@@ -147,7 +164,7 @@ typedef struct PlanStep {
     const char *label; /* "reduce_sum edge.dst [16] + 3 ops" */
     Span span;
     union {
-        struct { /* of a kernel or a product */
+        struct {               /* of a kernel or a product */
             uint32_t kernel;   /* index into kernels */
             uint32_t group;    /* of the fused function, which it computes or helps to compute */
             VEC(PlanArg) args; /* one per kernel parameter */
@@ -165,7 +182,10 @@ typedef struct PlanStep {
     };
 } PlanStep;
 
-static inline bool plan_has_kernel(const PlanStep *s) { return s->kind == PLAN_STEP_KERNEL || s->kind == PLAN_STEP_PRODUCT; }
+static inline bool plan_has_kernel(const PlanStep *s)
+{
+    return s->kind == PLAN_STEP_KERNEL || s->kind == PLAN_STEP_PRODUCT;
+}
 static inline PlanSplit *plan_split(const PlanStep *s) { return s->kind == PLAN_STEP_KERNEL ? s->split : NULL; }
 
 /* Steps that run together, strip by strip (passes/plan/connect.c). */
@@ -176,7 +196,7 @@ typedef struct PlanChain {
 } PlanChain;
 
 typedef struct PlanProgram { /* one function */
-    const char *name; /* of the function */
+    const char *name;        /* of the function */
     IrId func;
     VEC(PlanBuffer) buffers;
     VEC(PlanSlot) slots;

@@ -20,22 +20,17 @@ static void print_string(StrBuf *out, const char *s)
     strbuf_puts(out, "\"");
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            strbuf_printf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            strbuf_printf(out, "\\x%02x", c);
-        else
-            strbuf_add(out, s, 1);
+        if (c == '"' || c == '\\') strbuf_printf(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f) strbuf_printf(out, "\\x%02x", c);
+        else strbuf_add(out, s, 1);
     }
     strbuf_puts(out, "\"");
 }
 
 static void print_name(StrBuf *out, const char *s)
 {
-    if (ir_name_is_plain(s))
-        strbuf_puts(out, s);
-    else
-        print_string(out, s);
+    if (ir_name_is_plain(s)) strbuf_puts(out, s);
+    else print_string(out, s);
 }
 
 /* The shortest text that reads back as the same double. */
@@ -80,10 +75,8 @@ static void print_dims(const IrModule *m, StrBuf *out)
     for (uint32_t i = 0; i < m->dims.n; i++) {
         strbuf_puts(out, "dim ");
         print_name(out, m->dims.data[i].name);
-        if (m->dims.data[i].size < 0)
-            strbuf_puts(out, " = ?\n");
-        else
-            strbuf_printf(out, " = %" PRId64 "\n", m->dims.data[i].size);
+        if (m->dims.data[i].size < 0) strbuf_puts(out, " = ?\n");
+        else strbuf_printf(out, " = %" PRId64 "\n", m->dims.data[i].size);
     }
 }
 
@@ -118,10 +111,8 @@ static void print_maps(const IrModule *m, StrBuf *out)
     }
 }
 
-static const char *const policy_names[] = {[IR_LOOPS_KEEP] = "keep",
-                                           [IR_LOOPS_REPLACE] = "replace",
-                                           [IR_LOOPS_ADD] = "add",
-                                           [IR_LOOPS_REMOVE] = "remove"};
+static const char *const policy_names[] = {
+    [IR_LOOPS_KEEP] = "keep", [IR_LOOPS_REPLACE] = "replace", [IR_LOOPS_ADD] = "add", [IR_LOOPS_REMOVE] = "remove"};
 
 static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
 {
@@ -129,8 +120,7 @@ static void print_graph_kind(const IrModule *m, const IrGraph *g, StrBuf *out)
     case IR_GRAPH_DATA: strbuf_puts(out, "data"); return;
     case IR_GRAPH_FILE: strbuf_puts(out, "file"); return;
     case IR_GRAPH_RANDOM:
-        strbuf_printf(out, "random(%" PRId64 ", %" PRId64 ", %" PRId64 ")", g->n_nodes, g->n_edges,
-                      g->seed);
+        strbuf_printf(out, "random(%" PRId64 ", %" PRId64 ", %" PRId64 ")", g->n_nodes, g->n_edges, g->seed);
         return;
     case IR_GRAPH_SELF_LOOPS:
         strbuf_puts(out, "self_loops(");
@@ -177,7 +167,8 @@ static void print_graphs(const IrModule *m, StrBuf *out)
         strbuf_puts(out, ", ");
         PRINT_REF(out, m->maps, g->dst);
         strbuf_puts(out, ")");
-        if (ir_graph_has_by(g->kind) && g->batch != IR_NONE) strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
+        if (ir_graph_has_by(g->kind) && g->batch != IR_NONE)
+            strbuf_puts(out, " by "), PRINT_REF(out, m->maps, g->batch);
         if (ir_graph_has_of(g->kind) && g->of != IR_NONE) strbuf_puts(out, " of "), PRINT_REF(out, m->maps, g->of);
         if (g->orig != IR_NONE) strbuf_puts(out, " orig "), PRINT_REF(out, m->maps, g->orig);
         if (g->image != IR_NONE) strbuf_puts(out, " image "), PRINT_REF(out, m->maps, g->image);
@@ -220,8 +211,7 @@ static void print_nonzeros(const IrModule *m, const IrNonzeros *n, StrBuf *out)
 static void print_tensors(const IrModule *m, StrBuf *out)
 {
     static const char *const kinds[] = {
-        [IR_INPUT] = "input", [IR_PARAM] = "param", [IR_STATE] = "state", [IR_HYPER] = "hyper",
-        [IR_HELD] = "held"};
+        [IR_INPUT] = "input", [IR_PARAM] = "param", [IR_STATE] = "state", [IR_HYPER] = "hyper", [IR_HELD] = "held"};
     for (uint32_t i = 0; i < m->tensors.n; i++) {
         const IrTensor *t = &m->tensors.data[i];
         strbuf_puts(out, "tensor ");
@@ -244,8 +234,7 @@ static void print_tensors(const IrModule *m, StrBuf *out)
 bool ir_arg_implied_type(const IrModule *m, const IrArg *arg, IrType *type)
 {
     *type = ir_scalar(IR_I64);
-    if (arg->kind == IR_ARG_TENSOR && arg->ref < m->tensors.n)
-        *type = m->tensors.data[arg->ref].type;
+    if (arg->kind == IR_ARG_TENSOR && arg->ref < m->tensors.n) *type = m->tensors.data[arg->ref].type;
     return arg->kind != IR_ARG_COTANGENT;
 }
 
@@ -279,8 +268,7 @@ static void print_attrs(const IrModule *m, const IrOp *op, StrBuf *out)
 static void print_op(const IrModule *m, const IrOp *op, uint32_t id, StrBuf *out)
 {
     strbuf_printf(out, "  %%%u = %s", id, op->op < IR_N_OPS ? ir_ops[op->op].name : "?");
-    for (uint32_t i = 0; i < op->n_args; i++)
-        strbuf_printf(out, "%s%%%u", i ? ", " : " ", op->args[i]);
+    for (uint32_t i = 0; i < op->n_args; i++) strbuf_printf(out, "%s%%%u", i ? ", " : " ", op->args[i]);
     if (op->op < IR_N_OPS) print_attrs(m, op, out);
     strbuf_puts(out, " : ");
     print_type(out, m, &op->type);
@@ -326,8 +314,7 @@ static void print_train(const IrTrain *t, StrBuf *out)
     if (t->stop_metric != IR_NONE) {
         strbuf_puts(out, "  stop ");
         PRINT_REF(out, t->metrics, t->stop_metric);
-        strbuf_printf(out, " %s patience %" PRId64 "\n", t->stop_minimise ? "minimise" : "maximise",
-                      t->patience);
+        strbuf_printf(out, " %s patience %" PRId64 "\n", t->stop_minimise ? "minimise" : "maximise", t->patience);
     }
     strbuf_puts(out, "}\n");
 }

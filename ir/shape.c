@@ -14,10 +14,7 @@ typedef struct Shape {
 
 /* ---- what the rules are made of -------------------------------------------------------------- */
 
-static const IrType *operand(const Shape *s, uint32_t i)
-{
-    return &s->f->ops.data[s->op->args[i]].type;
-}
+static const IrType *operand(const Shape *s, uint32_t i) { return &s->f->ops.data[s->op->args[i]].type; }
 
 static const char *text(const Shape *s, const IrType *t) { return ir_type_text(s->m, t, s->arena); }
 static const char *dim_name(const Shape *s, IrId dim) { return s->m->dims.data[dim].name; }
@@ -36,16 +33,16 @@ static bool same_dims(const IrType *a, const IrType *b)
 static const char *want_space(const Shape *s, const char *what, IrId found, IrId wanted)
 {
     if (found == wanted) return NULL;
-    return arena_printf(s->arena, "%s lives in space `%s`, wanted `%s`", what,
-                        s->m->spaces.data[found].name, s->m->spaces.data[wanted].name);
+    return arena_printf(s->arena, "%s lives in space `%s`, wanted `%s`", what, s->m->spaces.data[found].name,
+                        s->m->spaces.data[wanted].name);
 }
 
 static const char *want_dtypes(const Shape *s, uint32_t from)
 {
     for (uint32_t i = from; i < s->op->n_args; i++)
         if (operand(s, i)->dtype != s->op->type.dtype)
-            return arena_printf(s->arena, "operand %u is %s, but the result is %s", i,
-                                text(s, operand(s, i)), text(s, &s->op->type));
+            return arena_printf(s->arena, "operand %u is %s, but the result is %s", i, text(s, operand(s, i)),
+                                text(s, &s->op->type));
     return NULL;
 }
 
@@ -60,8 +57,8 @@ static const char *want_subset(const Shape *s, const char *what, const IrType *t
 {
     for (uint32_t i = 0; i < t->n_dims; i++)
         if (!ir_type_has_dim(of, t->dims[i]))
-            return arena_printf(s->arena, "%s has dim `%s`, which %s has not", what,
-                                dim_name(s, t->dims[i]), text(s, of));
+            return arena_printf(s->arena, "%s has dim `%s`, which %s has not", what, dim_name(s, t->dims[i]),
+                                text(s, of));
     return NULL;
 }
 
@@ -71,11 +68,9 @@ static const char *want_no_more(const Shape *s)
     const IrType *r = &s->op->type;
     for (uint32_t k = 0; k < r->n_dims; k++) {
         bool there = false;
-        for (uint32_t i = 0; i < s->op->n_args; i++)
-            there |= ir_type_has_dim(operand(s, i), r->dims[k]);
+        for (uint32_t i = 0; i < s->op->n_args; i++) there |= ir_type_has_dim(operand(s, i), r->dims[k]);
         if (!there)
-            return arena_printf(s->arena, "the result has dim `%s`, which no operand has",
-                                dim_name(s, r->dims[k]));
+            return arena_printf(s->arena, "the result has dim `%s`, which no operand has", dim_name(s, r->dims[k]));
     }
     bool there = r->space == IR_UNIT;
     for (uint32_t i = 0; i < s->op->n_args; i++) there |= operand(s, i)->space == r->space;
@@ -133,10 +128,7 @@ static const char *shape_arg(const Shape *s)
                         text(s, &arg->type));
 }
 
-static const char *shape_any(const Shape *s)
-{
-    return want_literal(s, s->op->attr.f, s->op->type.dtype);
-}
+static const char *shape_any(const Shape *s) { return want_literal(s, s->op->attr.f, s->op->type.dtype); }
 
 static const char *shape_iota(const Shape *s)
 {
@@ -144,8 +136,7 @@ static const char *shape_iota(const Shape *s)
     wanted.n_dims = 1;
     wanted.dims[0] = s->op->attr.dim;
     if (ir_type_eq(&s->op->type, &wanted)) return NULL;
-    return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type),
-                        text(s, &wanted));
+    return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, &wanted));
 }
 
 static const char *shape_element(const Shape *s)
@@ -153,8 +144,7 @@ static const char *shape_element(const Shape *s)
     IrType wanted = ir_scalar(IR_I64);
     wanted.space = s->op->type.space;
     if (ir_type_eq(&s->op->type, &wanted)) return NULL;
-    return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type),
-                        text(s, &wanted));
+    return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, &wanted));
 }
 
 static const char *shape_random(const Shape *s)
@@ -178,14 +168,8 @@ static const char *shape_random_at(const Shape *s)
 
 /* ---- rules: pointwise ------------------------------------------------------------------------ */
 
-static const char *shape_map_float(const Shape *s)
-{
-    return broadcast_of(s, ir_dtype_is_float, "a float");
-}
-static const char *shape_map_number(const Shape *s)
-{
-    return broadcast_of(s, is_number, "a number");
-}
+static const char *shape_map_float(const Shape *s) { return broadcast_of(s, ir_dtype_is_float, "a float"); }
+static const char *shape_map_number(const Shape *s) { return broadcast_of(s, is_number, "a number"); }
 static const char *shape_map_int(const Shape *s) { return broadcast_of(s, is_int, "an integer"); }
 static const char *shape_map_bool(const Shape *s) { return broadcast_of(s, is_bool, "a bool"); }
 
@@ -194,8 +178,7 @@ static const char *shape_compare(const Shape *s)
     const IrType *a = operand(s, 0), *b = operand(s, 1);
     const char *why = want_kind(s, &s->op->type, is_bool, "a bool result");
     if (!why) why = want_kind(s, a, is_number, "numbers to compare");
-    if (!why && a->dtype != b->dtype)
-        why = arena_printf(s->arena, "compares %s with %s", text(s, a), text(s, b));
+    if (!why && a->dtype != b->dtype) why = arena_printf(s->arena, "compares %s with %s", text(s, a), text(s, b));
     return why ? why : broadcast(s);
 }
 
@@ -222,8 +205,7 @@ static const char *want_rows(const Shape *s)
 {
     const char *why = want_dtypes(s, 0);
     for (uint32_t i = 0; i < s->op->n_args && !why; i++)
-        why = want_space(s, arena_printf(s->arena, "operand %u", i), operand(s, i)->space,
-                         s->op->type.space);
+        why = want_space(s, arena_printf(s->arena, "operand %u", i), operand(s, i)->space, s->op->type.space);
     return why;
 }
 
@@ -248,8 +230,8 @@ static const char *shape_reshape(const Shape *s)
     bool known = true;
     int64_t from = reshaped_elements(s, x, r, &known), to = reshaped_elements(s, r, x, &known);
     if (!known || from == to) return NULL;
-    return arena_printf(s->arena, "%s has %" PRId64 " elements a row, %s has %" PRId64, text(s, x),
-                        from, text(s, r), to);
+    return arena_printf(s->arena, "%s has %" PRId64 " elements a row, %s has %" PRId64, text(s, x), from, text(s, r),
+                        to);
 }
 
 static const char *shape_transpose(const Shape *s)
@@ -265,9 +247,7 @@ static const char *want_but_one(const Shape *s, const IrType *x, uint32_t k)
     const IrType *r = &s->op->type;
     bool fits = x->n_dims == r->n_dims && k < r->n_dims;
     for (uint32_t i = 0; i < r->n_dims && fits; i++) fits = i == k || x->dims[i] == r->dims[i];
-    return fits ? NULL
-                : arena_printf(s->arena, "%s and %s differ in more than one dim", text(s, x),
-                               text(s, r));
+    return fits ? NULL : arena_printf(s->arena, "%s and %s differ in more than one dim", text(s, x), text(s, r));
 }
 
 static uint32_t dim_position(const IrType *t, IrId dim)
@@ -281,24 +261,20 @@ static const char *shape_slice(const Shape *s)
 {
     const IrType *x = operand(s, 0), *r = &s->op->type;
     uint32_t k = dim_position(x, s->op->attr.dim);
-    if (k == x->n_dims)
-        return arena_printf(s->arena, "%s has no dim `%s`", text(s, x),
-                            dim_name(s, s->op->attr.dim));
+    if (k == x->n_dims) return arena_printf(s->arena, "%s has no dim `%s`", text(s, x), dim_name(s, s->op->attr.dim));
     const char *why = want_rows(s);
     if (!why) why = want_but_one(s, x, k);
     if (why) return why;
     int64_t size = dim_size(s, r->dims[k]), of = dim_size(s, x->dims[k]), at = s->op->attr.i;
     if (at >= 0 && (size < 0 || of < 0 || (size <= of && at <= of - size))) return NULL;
-    return arena_printf(s->arena, "elements %" PRId64 " to %" PRId64 "+%" PRId64 " of %" PRId64, at,
-                        at, size, of);
+    return arena_printf(s->arena, "elements %" PRId64 " to %" PRId64 "+%" PRId64 " of %" PRId64, at, at, size, of);
 }
 
 static const char *shape_at(const Shape *s)
 {
     const IrType *x = operand(s, 0), *i = operand(s, 1), *r = &s->op->type;
     uint32_t k = dim_position(x, s->op->attr.dim);
-    if (k == x->n_dims)
-        return arena_printf(s->arena, "%s has no dim `%s`", text(s, x), dim_name(s, s->op->attr.dim));
+    if (k == x->n_dims) return arena_printf(s->arena, "%s has no dim `%s`", text(s, x), dim_name(s, s->op->attr.dim));
     IrType rest = *x;
     rest.n_dims--;
     memmove(rest.dims + k, rest.dims + k + 1, (size_t)(rest.n_dims - k) * sizeof *rest.dims);
@@ -306,7 +282,9 @@ static const char *shape_at(const Shape *s)
     if (!why) why = want_space(s, "the index", i->space, r->space);
     if (x->space == IR_UNIT) rest.space = r->space;
     if (why || (ir_type_eq(&rest, r) && i->dtype == IR_I64 && !i->n_dims)) return why;
-    return arena_printf(s->arena, "the operands are %s and %s, but the result is %s, wanted i64 without dims, and the first one's type without its dim",
+    return arena_printf(s->arena,
+                        "the operands are %s and %s, but the result is %s, wanted i64 without dims, and the first "
+                        "one's type without its dim",
                         text(s, x), text(s, i), text(s, r));
 }
 
@@ -314,9 +292,7 @@ static const char *shape_concat(const Shape *s)
 {
     const IrType *r = &s->op->type;
     uint32_t k = dim_position(r, s->op->attr.dim);
-    if (k == r->n_dims)
-        return arena_printf(s->arena, "%s has no dim `%s`", text(s, r),
-                            dim_name(s, s->op->attr.dim));
+    if (k == r->n_dims) return arena_printf(s->arena, "%s has no dim `%s`", text(s, r), dim_name(s, s->op->attr.dim));
     if (!s->op->n_args) return "concat of nothing";
     const char *why = want_rows(s);
     int64_t total = 0;
@@ -329,8 +305,8 @@ static const char *shape_concat(const Shape *s)
         if (known && __builtin_add_overflow(total, size, &total)) why = "too many elements";
     }
     if (why || !known || total == dim_size(s, s->op->attr.dim)) return why;
-    return arena_printf(s->arena, "the parts have %" PRId64 " elements, dim `%s` has %" PRId64,
-                        total, dim_name(s, s->op->attr.dim), dim_size(s, s->op->attr.dim));
+    return arena_printf(s->arena, "the parts have %" PRId64 " elements, dim `%s` has %" PRId64, total,
+                        dim_name(s, s->op->attr.dim), dim_size(s, s->op->attr.dim));
 }
 
 static const char *shape_dims_reduce(const Shape *s)
@@ -345,8 +321,7 @@ static const char *shape_contract(const Shape *s)
     const IrType *a = operand(s, 0), *b = operand(s, 1), *r = &s->op->type;
     const char *why = want_kind(s, r, is_number, "numbers");
     if (!why) why = want_dtypes(s, 0);
-    if (!why && a->space != IR_UNIT && b->space != IR_UNIT)
-        why = want_space(s, "operand 1", b->space, a->space);
+    if (!why && a->space != IR_UNIT && b->space != IR_UNIT) why = want_space(s, "operand 1", b->space, a->space);
     return why ? why : want_no_more(s);
 }
 
@@ -359,22 +334,17 @@ static const char *want_moved(const Shape *s, IrId from, IrId to)
     if (!why) why = want_space(s, "the operand", x->space, from);
     if (!why) why = want_space(s, "the result", r->space, to);
     if (why || same_dims(x, r)) return why;
-    return arena_printf(s->arena, "the operand is %s, but the result is %s", text(s, x),
-                        text(s, r));
+    return arena_printf(s->arena, "the operand is %s, but the result is %s", text(s, x), text(s, r));
 }
 
-static const char *shape_gather(const Shape *s)
-{
-    return want_moved(s, op_map(s)->to, op_map(s)->from);
-}
+static const char *shape_gather(const Shape *s) { return want_moved(s, op_map(s)->to, op_map(s)->from); }
 
 static const char *shape_mapped(const Shape *s)
 {
     IrType wanted = ir_scalar(IR_BOOL);
     wanted.space = op_map(s)->from;
     if (ir_type_eq(&s->op->type, &wanted)) return NULL;
-    return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type),
-                        text(s, &wanted));
+    return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, &wanted));
 }
 
 static const char *shape_reduce(const Shape *s)
@@ -391,7 +361,8 @@ static const char *shape_rank(const Shape *s)
     if (!why) why = want_space(s, "the operand", x->space, op_map(s)->from);
     if (!why) why = want_space(s, "the result", r->space, op_map(s)->from);
     if (why || (r->dtype == IR_I64 && same_dims(x, r))) return why;
-    return arena_printf(s->arena, "the operand is %s, but the result is %s, wanted i64 of the same dims", text(s, x), text(s, r));
+    return arena_printf(s->arena, "the operand is %s, but the result is %s, wanted i64 of the same dims", text(s, x),
+                        text(s, r));
 }
 
 static const char *shape_nth(const Shape *s)
@@ -405,8 +376,10 @@ static const char *shape_nth(const Shape *s)
     bool fits = k->dtype == IR_I64 && r->dtype == IR_I64 && same_dims(x, r);
     for (uint32_t i = 0; i < k->n_dims; i++) fits &= ir_type_has_dim(x, k->dims[i]);
     if (why || fits) return why;
-    return arena_printf(s->arena, "the operands are %s and %s, but the result is %s, wanted i64 of the first one's dims, and of some of them",
-                        text(s, x), text(s, k), text(s, r));
+    return arena_printf(
+        s->arena,
+        "the operands are %s and %s, but the result is %s, wanted i64 of the first one's dims, and of some of them",
+        text(s, x), text(s, k), text(s, r));
 }
 
 /* Points of the two ends of the graph whose sources the map says: of targets, then of sources. */
@@ -415,7 +388,8 @@ static const char *shape_nearest(const Shape *s)
     const IrMap *map = op_map(s);
     const IrGraph *g = NULL;
     for (uint32_t i = 0; i < s->m->graphs.n; i++)
-        if (s->m->graphs.data[i].kind == IR_GRAPH_NEAREST && s->m->graphs.data[i].src == s->op->attr.map) g = &s->m->graphs.data[i];
+        if (s->m->graphs.data[i].kind == IR_GRAPH_NEAREST && s->m->graphs.data[i].src == s->op->attr.map)
+            g = &s->m->graphs.data[i];
     if (!g) return "the map is of the sources of no graph `nearest`";
     const IrType *y = operand(s, 0), *x = operand(s, 1);
     const char *why = want_kind(s, y, ir_dtype_is_float, "a float");
@@ -434,8 +408,8 @@ static const char *shape_route(const Shape *s)
     wanted.space = op_map(s)->from;
     if (!op_map(s)->computed) return arena_printf(s->arena, "map `%s` is not computed", op_map(s)->name);
     if (ir_type_eq(&s->op->type, &wanted) && ir_type_eq(operand(s, 0), &wanted)) return NULL;
-    return arena_printf(s->arena, "operand and result are %s and %s, wanted %s", text(s, operand(s, 0)), text(s, &s->op->type),
-                        text(s, &wanted));
+    return arena_printf(s->arena, "operand and result are %s and %s, wanted %s", text(s, operand(s, 0)),
+                        text(s, &s->op->type), text(s, &wanted));
 }
 
 static const char *shape_grad(const Shape *s)
@@ -448,10 +422,7 @@ static const char *shape_grad(const Shape *s)
     return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, x));
 }
 
-static const char *shape_incoming(const Shape *s)
-{
-    return want_kind(s, &s->op->type, ir_dtype_is_float, "a float");
-}
+static const char *shape_incoming(const Shape *s) { return want_kind(s, &s->op->type, ir_dtype_is_float, "a float"); }
 
 /* The value, what stands for its cotangent, then pairs: an operand and the cotangent it gets. */
 static const char *shape_with_adjoint(const Shape *s)

@@ -2,10 +2,7 @@
 #pragma once
 #include "ir/graph.h"
 
-static inline bool ir_text_starts_name(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+static inline bool ir_text_starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static inline bool ir_text_in_name(char c)
 {
     return ir_text_starts_name(c) || (c >= '0' && c <= '9') || c == '.' || c == '\'';

@@ -27,8 +27,7 @@ static const Span nowhere = {0};
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Rows begin with their name. */
-static bool names_unique(Verify *v, Span at, const char *what, const void *rows, uint32_t n,
-                         size_t size)
+static bool names_unique(Verify *v, Span at, const char *what, const void *rows, uint32_t n, size_t size)
 {
     StrMap seen = {.arena = v->arena};
     for (uint32_t i = 0; i < n; i++) {
@@ -39,8 +38,7 @@ static bool names_unique(Verify *v, Span at, const char *what, const void *rows,
     }
     return true;
 }
-#define NAMES_UNIQUE(v, at, what, table)                                                           \
-    names_unique((v), (at), (what), (table).data, (table).n, sizeof *(table).data)
+#define NAMES_UNIQUE(v, at, what, table) names_unique((v), (at), (what), (table).data, (table).n, sizeof *(table).data)
 
 static bool func_names_unique(Verify *v)
 {
@@ -83,15 +81,13 @@ static const char *type_text(Verify *v, const IrType *t) { return ir_type_text(v
 static bool check_dims(Verify *v)
 {
     for (uint32_t i = 0; i < v->m->dims.n; i++)
-        if (v->m->dims.data[i].size == 0)
-            return bad(v, nowhere, "dim `%s` is 0", v->m->dims.data[i].name);
+        if (v->m->dims.data[i].size == 0) return bad(v, nowhere, "dim `%s` is 0", v->m->dims.data[i].name);
     return NAMES_UNIQUE(v, nowhere, "dim", v->m->dims);
 }
 
 static bool check_spaces(Verify *v)
 {
-    if (!v->m->spaces.n || strcmp(v->m->spaces.data[0].name, "unit") ||
-        v->m->spaces.data[0].is_edge)
+    if (!v->m->spaces.n || strcmp(v->m->spaces.data[0].name, "unit") || v->m->spaces.data[0].is_edge)
         return bad(v, nowhere, "space 0 is not the unit space");
     return NAMES_UNIQUE(v, nowhere, "space", v->m->spaces);
 }
@@ -101,17 +97,14 @@ static bool check_map(Verify *v, uint32_t id)
     const IrMap *map = &v->m->maps.data[id];
     if (map->from >= v->m->spaces.n || map->to >= v->m->spaces.n)
         return bad(v, nowhere, "map `%s`: a space does not exist", map->name);
-    if (map->from == IR_UNIT)
-        return bad(v, nowhere, "map `%s` leads from the unit space", map->name);
+    if (map->from == IR_UNIT) return bad(v, nowhere, "map `%s` leads from the unit space", map->name);
     if (map->computed && (map->sorted || map->inverse != IR_NONE))
         return bad(v, nowhere, "map `%s` is computed: it has no order and no inverse", map->name);
     if (map->inverse == IR_NONE) return true;
-    if (map->inverse >= v->m->maps.n)
-        return bad(v, nowhere, "map `%s`: its inverse does not exist", map->name);
+    if (map->inverse >= v->m->maps.n) return bad(v, nowhere, "map `%s`: its inverse does not exist", map->name);
     const IrMap *back = &v->m->maps.data[map->inverse];
     if (back->inverse != id || back->from != map->to || back->to != map->from)
-        return bad(v, nowhere, "map `%s` and its inverse `%s` do not belong together", map->name,
-                   back->name);
+        return bad(v, nowhere, "map `%s` and its inverse `%s` do not belong together", map->name, back->name);
     return true;
 }
 
@@ -146,21 +139,18 @@ static bool check_graph_spaces(Verify *v, const IrGraph *g)
     if (g->edge >= n || g->src_space >= n || g->dst_space >= n)
         return bad(v, nowhere, "graph `%s`: a space does not exist", g->name);
     if (!v->m->spaces.data[g->edge].is_edge)
-        return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name,
-                   v->m->spaces.data[g->edge].name);
+        return bad(v, nowhere, "graph `%s`: space `%s` is not of edges", g->name, v->m->spaces.data[g->edge].name);
     IrId base_ends = g->base < v->m->graphs.n ? v->m->graphs.data[g->base].src_space : IR_NONE;
     bool of_edges = g->kind == IR_GRAPH_LINE || g->kind == IR_GRAPH_SIBLINGS || g->kind == IR_GRAPH_ROUTED ||
                     (base_ends < n && v->m->spaces.data[base_ends].is_edge); /* loops on a graph of edges, say */
     if ((!of_edges && (v->m->spaces.data[g->src_space].is_edge || v->m->spaces.data[g->dst_space].is_edge)) ||
         g->src_space == IR_UNIT || g->dst_space == IR_UNIT)
         return bad(v, nowhere, "graph `%s`: its ends are not spaces of nodes", g->name);
-    if (!map_joins(v, g->src, g->edge, g->src_space) ||
-        !map_joins(v, g->dst, g->edge, g->dst_space))
-        return bad(v, nowhere, "graph `%s`: its maps do not lead from its edges to its nodes",
-                   g->name);
+    if (!map_joins(v, g->src, g->edge, g->src_space) || !map_joins(v, g->dst, g->edge, g->dst_space))
+        return bad(v, nowhere, "graph `%s`: its maps do not lead from its edges to its nodes", g->name);
     if (!v->m->maps.data[g->dst].sorted && !ir_graph_has_of(g->kind))
-        return bad(v, nowhere, "graph `%s`: edges are stored by destination, so map `%s` is sorted",
-                   g->name, v->m->maps.data[g->dst].name);
+        return bad(v, nowhere, "graph `%s`: edges are stored by destination, so map `%s` is sorted", g->name,
+                   v->m->maps.data[g->dst].name);
     return true;
 }
 
@@ -168,11 +158,9 @@ static bool check_derived(Verify *v, const IrGraph *g)
 {
     const IrGraph *base = &v->m->graphs.data[g->base];
     bool reverse = g->kind == IR_GRAPH_REVERSE;
-    IrId src = reverse ? base->dst_space : base->src_space,
-         dst = reverse ? base->src_space : base->dst_space;
+    IrId src = reverse ? base->dst_space : base->src_space, dst = reverse ? base->src_space : base->dst_space;
     if (g->src_space != src || g->dst_space != dst)
-        return bad(v, nowhere, "graph `%s` and its base `%s` have other nodes", g->name,
-                   base->name);
+        return bad(v, nowhere, "graph `%s` and its base `%s` have other nodes", g->name, base->name);
     if (!reverse && (unsigned)g->policy > IR_LOOPS_REMOVE)
         return bad(v, nowhere, "graph `%s`: loops need a policy", g->name);
     if (g->orig != IR_NONE && !map_joins(v, g->orig, g->edge, base->edge))
@@ -216,8 +204,8 @@ static bool check_nearest(Verify *v, const IrGraph *g)
     const IrMap *batch = g->batch < v->m->maps.n ? &v->m->maps.data[g->batch] : NULL;
     if (!v->m->maps.data[g->src].computed) /* that of its targets is sorted, so it is not */
         return bad(v, nowhere, "graph `%s`: the map of its sources, and it alone, is computed", g->name);
-    if (g->batch != IR_NONE &&
-        (!batch || batch->from != g->src_space || batch->to == IR_UNIT || !batch->sorted || g->src_space != g->dst_space))
+    if (g->batch != IR_NONE && (!batch || batch->from != g->src_space || batch->to == IR_UNIT || !batch->sorted ||
+                                g->src_space != g->dst_space))
         return bad(v, nowhere, "graph `%s`: no map leads from its nodes to their graphs", g->name);
     if (g->n_edges < 1 || g->n_edges > INT32_MAX || g->step < 1 || g->step > INT32_MAX ||
         (g->policy != IR_LOOPS_KEEP && g->policy != IR_LOOPS_REMOVE))
@@ -230,27 +218,32 @@ static bool check_select(Verify *v, const IrGraph *g)
     const IrMap *maps = v->m->maps.data;
     const IrGraph *base = &v->m->graphs.data[g->base];
     if (base->src_space != base->dst_space || g->src_space != g->dst_space || g->src_space == base->src_space)
-        return bad(v, nowhere, "graph `%s`: nodes are chosen from one space of its base `%s`, and have one", g->name, base->name);
+        return bad(v, nowhere, "graph `%s`: nodes are chosen from one space of its base `%s`, and have one", g->name,
+                   base->name);
     bool known = g->batch < v->m->maps.n && g->of < v->m->maps.n;
-    if (!known || !map_joins(v, g->batch, base->src_space, maps[g->of].to) || !map_joins(v, g->of, g->src_space, maps[g->batch].to) ||
-        !maps[g->batch].sorted || !maps[g->of].sorted)
-        return bad(v, nowhere, "graph `%s`: no sorted maps lead from its nodes and its base's to the graphs of the batch", g->name);
-    if (!map_joins(v, g->orig, g->edge, base->edge) || maps[g->orig].partial || !map_joins(v, g->image, base->src_space, g->src_space))
+    if (!known || !map_joins(v, g->batch, base->src_space, maps[g->of].to) ||
+        !map_joins(v, g->of, g->src_space, maps[g->batch].to) || !maps[g->batch].sorted || !maps[g->of].sorted)
+        return bad(v, nowhere,
+                   "graph `%s`: no sorted maps lead from its nodes and its base's to the graphs of the batch", g->name);
+    if (!map_joins(v, g->orig, g->edge, base->edge) || maps[g->orig].partial ||
+        !map_joins(v, g->image, base->src_space, g->src_space))
         return bad(v, nowhere, "graph `%s`: `orig` leads to the base's edges, `image` from its nodes", g->name);
     IrId computed[] = {g->src, g->dst, g->image};
     for (int i = 0; i < 3; i++)
         if (!maps[computed[i]].computed || !maps[computed[i]].partial)
             return bad(v, nowhere, "graph `%s`: map `%s` is computed and partial", g->name, maps[computed[i]].name);
     if (g->n_edges >= 0 && g->n_edges <= INT32_MAX && (g->n_edges || (g->ratio > 0 && g->ratio <= 1))) return true;
-    return bad(v, nowhere, "graph `%s`: %" PRId64 " nodes of each graph, or the share %g", g->name, g->n_edges, g->ratio);
+    return bad(v, nowhere, "graph `%s`: %" PRId64 " nodes of each graph, or the share %g", g->name, g->n_edges,
+               g->ratio);
 }
 
 /* Lost targets have an image, and graphs of the batch that edges stay in. */
 static bool routes_targets(Verify *v, const IrGraph *g)
 {
     const IrMap *maps = v->m->maps.data;
-    return map_joins(v, g->image, g->edge, g->dst_space) && maps[g->image].partial && g->of < v->m->maps.n && maps[g->of].sorted &&
-           map_joins(v, g->batch, g->dst_space, maps[g->of].to) && map_joins(v, g->of, g->edge, maps[g->batch].to);
+    return map_joins(v, g->image, g->edge, g->dst_space) && maps[g->image].partial && g->of < v->m->maps.n &&
+           maps[g->of].sorted && map_joins(v, g->batch, g->dst_space, maps[g->of].to) &&
+           map_joins(v, g->of, g->edge, maps[g->batch].to);
 }
 
 static bool check_routed(Verify *v, const IrGraph *g)
@@ -264,8 +257,10 @@ static bool check_routed(Verify *v, const IrGraph *g)
     if (g->n_edges < 1 || g->n_edges > INT32_MAX)
         return bad(v, nowhere, "graph `%s`: %" PRId64 " for each edge", g->name, g->n_edges);
     if (more ? routes_targets(v, g) : g->of == IR_NONE && g->image == IR_NONE) return true;
-    return bad(v, nowhere, "graph `%s`: its targets and its edges, in order, are of no graphs of the batch, or it has no image to targets",
-               g->name);
+    return bad(
+        v, nowhere,
+        "graph `%s`: its targets and its edges, in order, are of no graphs of the batch, or it has no image to targets",
+        g->name);
 }
 
 static bool check_permutation(Verify *v, const IrGraph *g)
@@ -280,15 +275,15 @@ static bool check_permutation(Verify *v, const IrGraph *g)
 /* Kinds without a base have none: their `base` is IR_NONE. */
 static bool has_base(const IrGraph *g)
 {
-    return g->kind != IR_GRAPH_DATA && g->kind != IR_GRAPH_FILE && g->kind != IR_GRAPH_RANDOM && g->kind != IR_GRAPH_NEAREST;
+    return g->kind != IR_GRAPH_DATA && g->kind != IR_GRAPH_FILE && g->kind != IR_GRAPH_RANDOM &&
+           g->kind != IR_GRAPH_NEAREST;
 }
 
 static bool check_graph(Verify *v, uint32_t id)
 {
     const IrGraph *g = &v->m->graphs.data[id];
     if (!check_graph_spaces(v, g)) return false;
-    if (has_base(g) && g->base >= id)
-        return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
+    if (has_base(g) && g->base >= id) return bad(v, nowhere, "graph `%s`: its base does not stand above it", g->name);
     if (g->base < id && v->m->graphs.data[g->base].redrawn)
         return bad(v, nowhere, "graph `%s` is derived from `%s`, which is drawn again for each step", g->name,
                    v->m->graphs.data[g->base].name);
@@ -296,16 +291,15 @@ static bool check_graph(Verify *v, uint32_t id)
         return bad(v, nowhere, "graph `%s`: site %" PRId64 " of %u", g->name, g->seed, v->m->n_sites);
     for (uint32_t i = 0; i < id; i++)
         if (v->m->graphs.data[i].edge == g->edge)
-            return bad(v, nowhere, "graphs `%s` and `%s` share their edges",
-                       v->m->graphs.data[i].name, g->name);
+            return bad(v, nowhere, "graphs `%s` and `%s` share their edges", v->m->graphs.data[i].name, g->name);
     switch (g->kind) {
     case IR_GRAPH_DATA:
     case IR_GRAPH_FILE: return true;
     case IR_GRAPH_RANDOM:
-        if (g->src_space != g->dst_space || g->n_nodes < 0 || g->n_edges < 0 ||
-            (g->n_edges && !g->n_nodes) || g->n_nodes > INT32_MAX || g->n_edges > INT32_MAX)
-            return bad(v, nowhere, "graph `%s`: %" PRId64 " edges on %" PRId64 " nodes", g->name,
-                       g->n_edges, g->n_nodes);
+        if (g->src_space != g->dst_space || g->n_nodes < 0 || g->n_edges < 0 || (g->n_edges && !g->n_nodes) ||
+            g->n_nodes > INT32_MAX || g->n_edges > INT32_MAX)
+            return bad(v, nowhere, "graph `%s`: %" PRId64 " edges on %" PRId64 " nodes", g->name, g->n_edges,
+                       g->n_nodes);
         return true;
     case IR_GRAPH_SELF_LOOPS:
     case IR_GRAPH_REVERSE: return check_derived(v, g);
@@ -352,23 +346,19 @@ static bool check_stored(Verify *v, const IrTensor *t)
     unsigned seen = 0;
     int64_t stored = 1;
     bool known = true;
-    if (t->n_stored > IR_MAX_DIMS)
-        return bad(v, t->span, "tensor `%s`: too many stored dims", t->name);
+    if (t->n_stored > IR_MAX_DIMS) return bad(v, t->span, "tensor `%s`: too many stored dims", t->name);
     for (uint32_t i = 0; i < t->type.n_dims; i++) {
         if (t->stored_perm[i] < t->type.n_dims) seen |= 1u << t->stored_perm[i];
         known &= v->m->dims.data[t->type.dims[i]].size > 0;
     }
     if (seen != (1u << t->type.n_dims) - 1)
-        return bad(v, t->span, "tensor `%s`: the stored order does not name each dim once",
-                   t->name);
+        return bad(v, t->span, "tensor `%s`: the stored order does not name each dim once", t->name);
     for (uint32_t i = 0; i < t->n_stored; i++) {
         known &= t->stored_shape[i] > 0;
-        if (known && __builtin_mul_overflow(stored, t->stored_shape[i], &stored))
-            stored = -1, known = false;
+        if (known && __builtin_mul_overflow(stored, t->stored_shape[i], &stored)) stored = -1, known = false;
     }
     if (stored < 0 || (known && stored != ir_type_width(v->m, &t->type)))
-        return bad(v, t->span,
-                   "tensor `%s`: the stored shape has another number of elements than %s", t->name,
+        return bad(v, t->span, "tensor `%s`: the stored shape has another number of elements than %s", t->name,
                    type_text(v, &t->type));
     return true;
 }
@@ -388,7 +378,8 @@ static bool check_nonzeros(Verify *v, const IrTensor *t)
     if (!ids) return bad(v, t->span, "tensor `%s`: what it holds the nonzeros of does not exist", t->name);
     const IrMap *row = &m->maps.data[n->row], *col = &m->maps.data[n->col];
     const IrTensor *of = &m->tensors.data[n->of];
-    bool maps = row->from == t->type.space && col->from == t->type.space && row->sorted && !row->partial && !col->partial;
+    bool maps = row->from == t->type.space && col->from == t->type.space && row->sorted && !row->partial &&
+                !col->partial;
     bool fits = t->kind == IR_INPUT && t->type.space != IR_UNIT && !t->type.n_dims && t->type.dtype == of->type.dtype;
     if (maps && fits && ir_dtype_is_float(t->type.dtype) && is_matrix_of(m, of, row->to, col->to)) return true;
     return bad(v, t->span, "tensor `%s` cannot hold the nonzeros of `%s` by maps `%s` and `%s`", t->name, of->name,
@@ -407,8 +398,7 @@ static bool check_tensor(Verify *v, const IrTensor *t)
         return bad(v, t->span, "%s: hypers are float scalars", what);
     if (t->bound < 0 || (t->bound && !is_int))
         return bad(v, t->span, "%s: only integers have a bound, which is positive", what);
-    if (t->allow_missing && !t->bound)
-        return bad(v, t->span, "%s: missing values need a bound", what);
+    if (t->allow_missing && !t->bound) return bad(v, t->span, "%s: missing values need a bound", what);
     if (t->nonzeros.present && !check_nonzeros(v, t)) return false;
     return t->kind == IR_PARAM || t->n_stored ? check_stored(v, t) : true;
 }
@@ -428,8 +418,7 @@ static const IrType *arg_wanted(Verify *v, const IrFunc *f, const IrArg *arg, Ir
 {
     *scalar = ir_scalar(IR_I64);
     if (arg->kind == IR_ARG_SEED || arg->kind == IR_ARG_STEP) return scalar;
-    if (arg->kind == IR_ARG_TENSOR && arg->ref < v->m->tensors.n)
-        return &v->m->tensors.data[arg->ref].type;
+    if (arg->kind == IR_ARG_TENSOR && arg->ref < v->m->tensors.n) return &v->m->tensors.data[arg->ref].type;
     const IrFunc *of = arg->kind == IR_ARG_COTANGENT ? ir_func_find(v->m, "forward") : NULL;
     if (of && arg->ref < of->results.n && of->results.data[arg->ref].value < of->ops.n)
         return &of->ops.data[of->results.data[arg->ref].value].type;
@@ -446,8 +435,8 @@ static bool check_args(Verify *v, const IrFunc *f)
         const IrType *wanted = arg_wanted(v, f, arg, &scalar);
         if (!wanted || !check_type(v, nowhere, arg->name, &arg->type)) return false;
         if (!ir_type_eq(wanted, &arg->type))
-            return bad(v, nowhere, "%s: argument `%s` is %s, but what it is bound to is %s",
-                       f->name, arg->name, type_text(v, &arg->type), type_text(v, wanted));
+            return bad(v, nowhere, "%s: argument `%s` is %s, but what it is bound to is %s", f->name, arg->name,
+                       type_text(v, &arg->type), type_text(v, wanted));
     }
     return true;
 }
@@ -455,7 +444,8 @@ static bool check_args(Verify *v, const IrFunc *f)
 /* What goes through a computed map stands below the one op of the function that says what it is. */
 static bool check_route(Verify *v, const IrFunc *f, const IrOp *op, uint32_t id, const char *what)
 {
-    if (!(ir_ops[op->op].attrs & A_MAP) || !v->m->maps.data[op->attr.map].computed || op->op == IR_OP_nearest) return true;
+    if (!(ir_ops[op->op].attrs & A_MAP) || !v->m->maps.data[op->attr.map].computed || op->op == IR_OP_nearest)
+        return true;
     const char *map = v->m->maps.data[op->attr.map].name;
     for (uint32_t i = 0; i < id; i++) {
         const IrOp *x = &f->ops.data[i];
@@ -474,8 +464,7 @@ static bool check_op(Verify *v, const IrFunc *f, uint32_t id)
     if (info->n_args != VARIADIC && op->n_args != info->n_args)
         return bad(v, op->span, "%s: %u operands, wanted %u", what, op->n_args, info->n_args);
     for (uint32_t i = 0; i < op->n_args; i++)
-        if (op->args[i] >= id)
-            return bad(v, op->span, "%s: operand %%%u does not stand above it", what, op->args[i]);
+        if (op->args[i] >= id) return bad(v, op->span, "%s: operand %%%u does not stand above it", what, op->args[i]);
     if (!check_type(v, op->span, what, &op->type)) return false;
     if ((info->attrs & A_MAP) && op->attr.map >= v->m->maps.n)
         return bad(v, op->span, "%s: its map does not exist", what);
@@ -509,20 +498,18 @@ static bool check_held(Verify *v, const IrFunc *f, const IrResult *r)
 
 static bool check_result(Verify *v, const IrFunc *f, const IrResult *r)
 {
-    if (r->value >= f->ops.n)
-        return bad(v, nowhere, "%s: result `%s` is no value", f->name, r->name);
+    if (r->value >= f->ops.n) return bad(v, nowhere, "%s: result `%s` is no value", f->name, r->name);
     if (r->tensor == IR_NONE) return true;
     const IrOp *op = &f->ops.data[r->value];
-    if (r->tensor >= v->m->tensors.n)
-        return bad(v, op->span, "%s: result `%s` updates no tensor", f->name, r->name);
+    if (r->tensor >= v->m->tensors.n) return bad(v, op->span, "%s: result `%s` updates no tensor", f->name, r->name);
     const IrTensor *t = &v->m->tensors.data[r->tensor];
     if (t->kind == IR_HELD) return check_held(v, f, r);
     if (t->kind != IR_PARAM && t->kind != IR_STATE)
-        return bad(v, op->span, "%s: result `%s` updates `%s`, which is no parameter and no state",
-                   f->name, r->name, t->name);
+        return bad(v, op->span, "%s: result `%s` updates `%s`, which is no parameter and no state", f->name, r->name,
+                   t->name);
     if (ir_type_eq(&op->type, &t->type)) return true;
-    return bad(v, op->span, "%s: result `%s` is %s, but tensor `%s` is %s", f->name, r->name,
-               type_text(v, &op->type), t->name, type_text(v, &t->type));
+    return bad(v, op->span, "%s: result `%s` is %s, but tensor `%s` is %s", f->name, r->name, type_text(v, &op->type),
+               t->name, type_text(v, &t->type));
 }
 
 static bool check_results(Verify *v, const IrFunc *f)
@@ -568,8 +555,7 @@ static bool check_train(Verify *v)
     const IrTrain *t = &v->m->train;
     if (!t->present) return true;
     const IrFunc *metrics = ir_func_find(v->m, "metrics");
-    if (!ir_func_find(v->m, "train_step"))
-        return bad(v, nowhere, "train: no function `train_step`");
+    if (!ir_func_find(v->m, "train_step")) return bad(v, nowhere, "train: no function `train_step`");
     if (t->batch < 0) return bad(v, nowhere, "train: batches of %" PRId64, t->batch);
     if (t->epochs < 0) return bad(v, nowhere, "train: %" PRId64 " epochs", t->epochs);
     if (t->metrics.n > IR_MAX_METRICS)
@@ -578,16 +564,13 @@ static bool check_train(Verify *v)
     for (uint32_t i = 0; i < t->metrics.n; i++) {
         const IrMetric *metric = &t->metrics.data[i];
         if (!metrics || metric->result >= metrics->results.n)
-            return bad(v, nowhere, "metric `%s`: function `metrics` has no result %u", metric->name,
-                       metric->result);
+            return bad(v, nowhere, "metric `%s`: function `metrics` has no result %u", metric->name, metric->result);
         const IrType *type = &metrics->ops.data[metrics->results.data[metric->result].value].type;
         if (type->space != IR_UNIT || type->n_dims || type->dtype == IR_BOOL)
-            return bad(v, nowhere, "metric `%s` is %s, wanted a number", metric->name,
-                       type_text(v, type));
+            return bad(v, nowhere, "metric `%s` is %s, wanted a number", metric->name, type_text(v, type));
     }
     if (t->stop_metric == IR_NONE) return true;
-    if (t->stop_metric >= t->metrics.n)
-        return bad(v, nowhere, "train: the metric to stop by does not exist");
+    if (t->stop_metric >= t->metrics.n) return bad(v, nowhere, "train: the metric to stop by does not exist");
     return t->patience > 0 ? true : bad(v, nowhere, "train: a patience of %" PRId64, t->patience);
 }
 
@@ -596,8 +579,7 @@ static bool check_test(Verify *v, const IrTest *t)
     if (t->func >= v->m->funcs.n) return bad(v, t->span, "test `%s` has no function", t->name);
     const IrFunc *f = v->m->funcs.data[t->func];
     if (f->results.n != t->asserts.n)
-        return bad(v, t->span, "test `%s`: %u asserts for %u results", t->name, t->asserts.n,
-                   f->results.n);
+        return bad(v, t->span, "test `%s`: %u asserts for %u results", t->name, t->asserts.n, f->results.n);
     for (uint32_t i = 0; i < f->results.n; i++)
         if (f->ops.data[f->results.data[i].value].type.dtype != IR_BOOL)
             return bad(v, t->span, "test `%s`: result %u is no bool", t->name, i);
@@ -618,8 +600,7 @@ bool ir_verify(const IrModule *m, Diags *d)
 {
     enum { MAX_SITES = 65536 };
     Verify v = {m, d, d->arena, true};
-    if (m->n_sites > MAX_SITES)
-        return bad(&v, nowhere, "%u random sites, at most %d", m->n_sites, MAX_SITES);
+    if (m->n_sites > MAX_SITES) return bad(&v, nowhere, "%u random sites, at most %d", m->n_sites, MAX_SITES);
     if (!check_dims(&v) || !check_spaces(&v) || !check_space_dims(&v) || !check_maps(&v) || !check_graphs(&v) ||
         !check_tensors(&v) || !func_names_unique(&v))
         return false;

@@ -17,26 +17,31 @@ typedef union RtArg {
 typedef void (*RtKernelFn)(const RtArg *args, int64_t lo, int64_t hi);
 
 enum { RT_GENERIC, RT_AVX2, RT_AVX512, RT_N_VARIANTS }; /* avx2: +fma; avx512: f, bw, dq, vl */
-enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL };        /* = IrDtype */
+enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL };       /* = IrDtype */
+/* clang-format off */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE, RT_GRAPH_LINE, RT_GRAPH_SIBLINGS,
        RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE, RT_GRAPH_ROUTED,
        RT_GRAPH_PERMUTATION }; /* = IrGraphKind */
-enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD }; /* = IrTensorKind */
-enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE };    /* = IrLoopPolicy */
-enum { RT_INIT_CONST, RT_INIT_UNIFORM, RT_INIT_NORMAL };                    /* = IrInitKind */
-enum { RT_ARG_TENSOR, RT_ARG_SEED, RT_ARG_STEP, RT_ARG_COTANGENT };         /* = IrArgKind */
-enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_COUNT_BLOCK_LEVELS, RT_COUNT_BLOCK_SLOTS,
-       RT_COUNT_AHEAD, RT_COUNT_SPLIT }; /* = PlanCountKind */
+/* clang-format on */
+enum { RT_INPUT, RT_PARAM, RT_STATE, RT_HYPER, RT_HELD };                /* = IrTensorKind */
+enum { RT_LOOPS_KEEP, RT_LOOPS_REPLACE, RT_LOOPS_ADD, RT_LOOPS_REMOVE }; /* = IrLoopPolicy */
+enum { RT_INIT_CONST, RT_INIT_UNIFORM, RT_INIT_NORMAL };                 /* = IrInitKind */
+enum { RT_ARG_TENSOR, RT_ARG_SEED, RT_ARG_STEP, RT_ARG_COTANGENT };      /* = IrArgKind */
+/* clang-format off */
+enum { RT_COUNT_CONST, RT_COUNT_SPACE, RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_COUNT_BLOCK_LEVELS,
+       RT_COUNT_BLOCK_SLOTS, RT_COUNT_AHEAD, RT_COUNT_SPLIT }; /* = PlanCountKind */
 enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED, RT_BUF_STEP,
        RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG, RT_BUF_STRIP,
        RT_BUF_STATE }; /* = PlanBufferKind */
-enum { RT_HOST, RT_DEVICE, RT_PEER };                                       /* = PlanPlace */
-enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY, RT_STEP_EXCHANGE };    /* = PlanStepKind */
-enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK }; /* = PlanSetKind */
-enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };          /* = KirBase */
-enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };         /* = PlanSplitArg */
-enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 };    /* as PLAN_SPLIT_*, ORDER_ROW_BLOCK */
-enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 }; /* chains: as PLAN_CHAIN_* */
+/* clang-format on */
+enum { RT_HOST, RT_DEVICE, RT_PEER };                                     /* = PlanPlace */
+enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY, RT_STEP_EXCHANGE }; /* = PlanStepKind */
+/* = PlanSetKind */
+enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK };
+enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };        /* = KirBase */
+enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };      /* = PlanSplitArg */
+enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 }; /* as PLAN_SPLIT_*, ORDER_ROW_BLOCK */
+enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 };        /* chains: as PLAN_CHAIN_* */
 
 /* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.
    All `first_*` fields index the model's flat tables; a step's buffer indices and a buffer's slot
@@ -54,9 +59,10 @@ typedef struct RtMapDef {
 typedef struct RtGraphDef {
     int64_t name, kind, edge, src_space, dst_space, src, dst, base, orig, image, policy;
     int64_t n_nodes, n_edges, seed;
-    int64_t batch; /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1 */
-    int64_t of;    /* select: map of chosen nodes to graphs */
-    double ratio;  /* select: where n_edges is 0 */
+    /* nearest (n_nodes: of n_edges * n_nodes neighbours every n_nodes-th): map from nodes to their graphs, or -1 */
+    int64_t batch;
+    int64_t of;   /* select: map of chosen nodes to graphs */
+    double ratio; /* select: where n_edges is 0 */
     int64_t redrawn;
 } RtGraphDef;
 typedef struct RtTensorDef {
@@ -75,7 +81,7 @@ typedef struct RtCount { /* PlanCount */
 typedef struct RtBuffer { /* PlanBuffer */
     int64_t kind, place, ref, elem, width, slot, name;
     RtCount rows;
-    int64_t along; /* of RT_BUF_MAP_ALONG: the map whose list orders the images */
+    int64_t along;  /* of RT_BUF_MAP_ALONG: the map whose list orders the images */
     int64_t writer; /* step of the program that alone writes it and may leave rows out; or -1 */
 } RtBuffer;
 typedef struct RtSet { /* PlanSet; a and b count from the program's first_set */
@@ -99,14 +105,15 @@ typedef struct RtStep { /* PlanStep: what all kinds have; the rest is a row of t
     int64_t first_cost, n_cost;
     int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
 } RtStep;
-typedef struct RtCall { /* a kernel over iterations: a step of kind RT_STEP_KERNEL, or what a product is without a library */
+/* a kernel over iterations: a step of kind RT_STEP_KERNEL, or what a product is without a library */
+typedef struct RtCall {
     int64_t kernel, first_arg, n_args, grain, cut;
     int64_t rows, walk; /* PlanCone: sets of the program, -1: all */
     int64_t split;      /* index into splits; -1: rows are not split */
     RtCount extent;
 } RtCall;
 typedef struct RtGemm { /* PlanGemm: a step of kind RT_STEP_PRODUCT */
-    int64_t call; /* index into calls */
+    int64_t call;       /* index into calls */
     int64_t transposed_a, a, b, c, m, n, k, elem;
     RtCount rows, blocks, block_rows;
 } RtGemm;
@@ -124,7 +131,7 @@ typedef struct RtResultDef {
     int64_t name, space, dtype, n_dims, width, tensor; /* tensor: updated in place, else -1 */
     int64_t dims[RT_MAX_DIMS], dim_names[RT_MAX_DIMS];
 } RtResultDef;
-typedef struct RtArgDef { /* a function's argument */
+typedef struct RtArgDef {    /* a function's argument */
     int64_t name, kind, ref; /* IrArgKind */
 } RtArgDef;
 typedef struct RtProgram {
@@ -167,7 +174,7 @@ typedef struct RtModel {
     const RtMetric *metrics;
     const RtTrain *train;      /* one, also where nothing is trained */
     const RtKernelFn *kernels; /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant */
-    int64_t manifest; /* JSON text for `info` */
+    int64_t manifest;          /* JSON text for `info` */
 } RtModel;
 
 /* The kernel that a step calls, also where it is a product; NULL: it moves rows. */

@@ -20,12 +20,11 @@ const char *rt_array_text(const RtArray *a, char *out, size_t size);
 
 /* ---- npy ---- */
 
-/* Reads a whole .npy file, versions 1 and 2. *a is empty on failure. `name` is the place in errors.
- */
+/* Reads a whole .npy file, versions 1 and 2. *a is empty on failure. `name` is the place in errors. */
 RtCode rt_npy_read(const char *path, RtArray *a, RtStatus *st);
 /* The same from memory (a member of an archive); bytes must not be changed meanwhile. */
 RtCode rt_npy_parse(const char *name, const void *bytes, size_t n_bytes, RtArray *a, RtStatus *st);
 /* Writes data (row-major, dtype RT_F32 ... RT_BOOL) atomically: a reader sees the old file or the
    new one. */
-RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64_t *shape,
-                    const void *data, RtStatus *st);
+RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64_t *shape, const void *data,
+                    RtStatus *st);

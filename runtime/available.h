@@ -1,12 +1,15 @@
-/* What memory the machine can still give, so that who asks for more is told so. Linux grants what it does not have and kills
-   later: an allocation that returns proves nothing. The least is taken of what the kernel calls available and of what each
-   control group above this process (both versions) leaves of its limit; limits of the process (setrlimit) refuse by themselves. */
+/* What memory the machine can still give, so that who asks for more is told so. Linux grants what it does not have and
+   kills
+   later: an allocation that returns proves nothing. The least is taken of what the kernel calls available and of what
+   each control group above this process (both versions) leaves of its limit; limits of the process (setrlimit) refuse
+   by themselves. */
 #pragma once
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The number behind `key` at the start of a line; -1: it is not there, or is no number ("max"). "" takes the first line. */
+/* The number behind `key` at the start of a line; -1: it is not there, or is no number ("max"). "" takes the first
+   line. */
 static inline int64_t rt_number_in(const char *path, const char *key)
 {
     char line[256];
@@ -18,8 +21,10 @@ static inline int64_t rt_number_in(const char *path, const char *key)
     return found;
 }
 
-/* What one control group leaves; INT64_MAX where it has no limit. Pages of files that nobody has read for long are given back. */
-static inline int64_t rt_group_leaves(const char *dir, const char *limit_name, const char *usage_name, const char *idle_key)
+/* What one control group leaves; INT64_MAX where it has no limit. Pages of files that nobody has read for long are
+   given back. */
+static inline int64_t rt_group_leaves(const char *dir, const char *limit_name, const char *usage_name,
+                                      const char *idle_key)
 {
     char path[4096 + 64];
     snprintf(path, sizeof path, "%s/%s", dir, limit_name);
@@ -34,7 +39,8 @@ static inline int64_t rt_group_leaves(const char *dir, const char *limit_name, c
 }
 
 /* The least that the groups on the way from `path` up to `root` leave. */
-static inline int64_t rt_groups_leave(const char *root, char *path, const char *limit, const char *usage, const char *idle)
+static inline int64_t rt_groups_leave(const char *root, char *path, const char *limit, const char *usage,
+                                      const char *idle)
 {
     char dir[4096];
     for (int64_t least = INT64_MAX;;) {
@@ -59,8 +65,7 @@ static inline int64_t rt_available(void)
         path[strcspn(path, "\n")] = 0;
         *path++ = 0;
         int64_t left = INT64_MAX;
-        if (!names[1])
-            left = rt_groups_leave("/sys/fs/cgroup", path, "memory.max", "memory.current", "inactive_file ");
+        if (!names[1]) left = rt_groups_leave("/sys/fs/cgroup", path, "memory.max", "memory.current", "inactive_file ");
         else if (!strcmp(names + 1, "memory"))
             left = rt_groups_leave("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes", "memory.usage_in_bytes",
                                    "total_inactive_file ");

@@ -44,8 +44,9 @@ static RtCode cut_space(RtBatches *b, int64_t map, RtStatus *st)
     for (int64_t i = 0; i < n; i++) {
         int64_t k = graph_of(b, d->to, g->maps[map].to[i]);
         if (k < at)
-            return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL, "row %lld is of graph %lld, the one before of graph %lld",
-                           (long long)i, (long long)k, (long long)at);
+            return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL,
+                           "row %lld is of graph %lld, the one before of graph %lld", (long long)i, (long long)k,
+                           (long long)at);
         while (at < k) first[++at] = i;
     }
     while (at < b->n_graphs) first[++at] = n;
@@ -71,7 +72,8 @@ static RtCode check_map(const RtBatches *b, int64_t map, RtStatus *st)
 {
     const RtGraph *g = b->data->graph;
     const RtMapDef *d = &g->model->maps[map];
-    if (!b->first[d->to] || !b->first[d->from] || !g->maps[map].to) return RT_OK; /* what a run computes stays in a graph */
+    /* what a run computes stays in a graph */
+    if (!b->first[d->to] || !b->first[d->from] || !g->maps[map].to) return RT_OK;
     for (int64_t k = 0; k < b->n_graphs; k++)
         for (int64_t i = b->first[d->from][k]; i < b->first[d->from][k + 1]; i++) {
             int64_t to = g->maps[map].to[i];
@@ -149,7 +151,8 @@ static RtCode take_map(RtBatches *b, int64_t map, RtStatus *st)
     *to = *of;
     if (!b->first[d->from]) {
         if (b->first[d->to])
-            return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL, "it leads from what all graphs share to rows of one");
+            return rt_fail(st, RT_E_BATCH, text(b, d->name), NULL,
+                           "it leads from what all graphs share to rows of one");
         return RT_OK;
     }
     int64_t n = b->graph->spaces[d->from].count;
@@ -267,7 +270,8 @@ static void fill_images(RtBatches *b, int64_t map, const int64_t *graphs, int64_
     int32_t *to = b->graph->maps[map].to;
     for (int64_t k = 0; k < n; k++) {
         const int64_t *first = &b->first[d->from][graphs[k]];
-        for (int64_t i = first[0]; i < first[1]; i++) *to++ = b->first[d->to] ? moved(b, d->to, graphs[k], k, of[i]) : of[i];
+        for (int64_t i = first[0]; i < first[1]; i++)
+            *to++ = b->first[d->to] ? moved(b, d->to, graphs[k], k, of[i]) : of[i];
     }
 }
 
@@ -282,7 +286,8 @@ static void fill_rows(RtBatches *b, int64_t map, const int64_t *graphs, int64_t 
         const int64_t *first = &b->first[d->to][graphs[k]];
         for (int64_t r = first[0]; r < first[1]; r++) {
             to->rows[row++] = at;
-            for (int64_t e = of->rows[r]; e < of->rows[r + 1]; e++) to->list[at++] = moved(b, d->from, graphs[k], k, of->list[e]);
+            for (int64_t e = of->rows[r]; e < of->rows[r + 1]; e++)
+                to->list[at++] = moved(b, d->from, graphs[k], k, of->list[e]);
         }
     }
     to->rows[row] = at;

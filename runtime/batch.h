@@ -1,13 +1,13 @@
-/* Batches of graphs: a data set of many graphs, and a few of them at a time as kernels read them. A graph's rows lie side
-   by side in every space as it is stored, so a batch is made of slices: no edge is sorted again, sums keep their order,
-   and each row keeps the user's id, to which random numbers are keyed. All memory is taken once, for the largest batch
-   there can be. Never looks at features. */
+/* Batches of graphs: a data set of many graphs, and a few of them at a time as kernels read them. A graph's rows lie
+   side by side in every space as it is stored, so a batch is made of slices: no edge is sorted again, sums keep their
+   order, and each row keeps the user's id, to which random numbers are keyed. All memory is taken once, for the largest
+   batch there can be. Never looks at features. */
 #pragma once
 #include "runtime/dataset.h"
 
 typedef struct RtBatches {
-    RtGraph *graph;  /* the batch at hand; at first, and for what is planned, as many rows as any batch can have */
-    void **tensors;  /* [n_tensors] inputs of the batch; what has no rows of a graph is the data's own */
+    RtGraph *graph; /* the batch at hand; at first, and for what is planned, as many rows as any batch can have */
+    void **tensors; /* [n_tensors] inputs of the batch; what has no rows of a graph is the data's own */
     int64_t n_graphs, size; /* of the data; of a batch, at most */
     /* private */
     const RtData *data;

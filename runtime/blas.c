@@ -15,10 +15,10 @@ enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
    `auto` leaves all products to them; on a lesser CPU OpenBLAS's tiles win from this size on. */
 enum { LEAST_WEIGHT = 4096, LEAST_N = 16, LEAST_ROWS = 1024 };
 
-typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
-                      int lda, const float *b, int ldb, float beta, float *c, int ldc);
-typedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
-                      int lda, const double *b, int ldb, double beta, double *c, int ldc);
+typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                      const float *b, int ldb, float beta, float *c, int ldc);
+typedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
+                      const double *b, int ldb, double beta, double *c, int ldc);
 
 typedef struct Block { /* rows [first, first + n) of block i */
     int64_t first, n;
@@ -41,8 +41,8 @@ static void nn_f32(const RtArg *args, int64_t lo, int64_t hi)
     int64_t n = args[RT_GEMM_N].i, k = args[RT_GEMM_K].i;
     for (int64_t i = lo; i < hi; i++) {
         Block r = block_rows(args, i);
-        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b,
-             (int)n, 0, c + r.first * n, (int)n);
+        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b, (int)n, 0,
+             c + r.first * n, (int)n);
     }
 }
 
@@ -55,8 +55,8 @@ static void nn_f64(const RtArg *args, int64_t lo, int64_t hi)
     int64_t n = args[RT_GEMM_N].i, k = args[RT_GEMM_K].i;
     for (int64_t i = lo; i < hi; i++) {
         Block r = block_rows(args, i);
-        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b,
-             (int)n, 0, c + r.first * n, (int)n);
+        gemm(ROW_MAJOR, NO_TRANS, NO_TRANS, (int)r.n, (int)n, (int)k, 1, a + r.first * k, (int)k, b, (int)n, 0,
+             c + r.first * n, (int)n);
     }
 }
 
@@ -70,11 +70,10 @@ static void tn_f32(const RtArg *args, int64_t lo, int64_t hi)
     int64_t m = args[RT_GEMM_M].i, n = args[RT_GEMM_N].i;
     for (int64_t i = lo; i < hi; i++) {
         Block r = block_rows(args, i);
-        memset(c + i * m * n, 0,
-               (size_t)(m * n) * sizeof *c); /* an empty block is a sum of nothing */
+        memset(c + i * m * n, 0, (size_t)(m * n) * sizeof *c); /* an empty block is a sum of nothing */
         if (r.n > 0)
-            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m,
-                 b + r.first * n, (int)n, 0, c + i * m * n, (int)n);
+            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m, b + r.first * n,
+                 (int)n, 0, c + i * m * n, (int)n);
     }
 }
 
@@ -89,22 +88,19 @@ static void tn_f64(const RtArg *args, int64_t lo, int64_t hi)
         Block r = block_rows(args, i);
         memset(c + i * m * n, 0, (size_t)(m * n) * sizeof *c);
         if (r.n > 0)
-            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m,
-                 b + r.first * n, (int)n, 0, c + i * m * n, (int)n);
+            gemm(ROW_MAJOR, TRANS, NO_TRANS, (int)m, (int)n, (int)r.n, 1, a + r.first * m, (int)m, b + r.first * n,
+                 (int)n, 0, c + i * m * n, (int)n);
     }
 }
 
-static bool fits_int(const RtGemm *g)
-{
-    return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX;
-}
+static bool fits_int(const RtGemm *g) { return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX; }
 
-/* By the shape and, where BLAS is opened, the machine, not by --cpu: every kind of kernel gives the same bits on one machine. */
+/* By the shape and, where BLAS is opened, the machine, not by --cpu: every kind of kernel gives the same bits on one
+   machine. */
 static bool wanted_auto(const RtGemm *g, int64_t rows)
 {
     int64_t inner = g->transposed_a ? g->m : g->k;
-    return fits_int(g) && rows >= LEAST_ROWS && g->n >= LEAST_N &&
-           inner * g->n >= LEAST_WEIGHT;
+    return fits_int(g) && rows >= LEAST_ROWS && g->n >= LEAST_N && inner * g->n >= LEAST_WEIGHT;
 }
 
 static bool wanted_on(const RtGemm *g, int64_t rows) { return fits_int(g) && rows > 0; }
@@ -144,24 +140,17 @@ RtCode rt_blas_open(RtBlasMode mode, int best, const RtModel *m, RtBlas *b, RtSt
     if (b->library) {
         b->sgemm = dlsym(b->library, "cblas_sgemm");
         b->dgemm = dlsym(b->library, "cblas_dgemm");
-        void (*set_threads)(int) =
-            (void (*)(int))(uintptr_t)dlsym(b->library, "openblas_set_num_threads");
+        void (*set_threads)(int) = (void (*)(int))(uintptr_t)dlsym(b->library, "openblas_set_num_threads");
         if (set_threads) set_threads(1);
     }
     if (b->sgemm && b->dgemm) {
-        b->backend = (RtGemmBackend){"openblas",
-                                     b,
-                                     nn_f32,
-                                     nn_f64,
-                                     tn_f32,
-                                     tn_f64,
-                                     mode == RT_BLAS_ON ? wanted_on : wanted_auto};
+        b->backend = (RtGemmBackend){
+            "openblas", b, nn_f32, nn_f64, tn_f32, tn_f64, mode == RT_BLAS_ON ? wanted_on : wanted_auto};
         return RT_OK;
     }
     rt_blas_close(b);
     if (mode == RT_BLAS_AUTO) return RT_OK;
-    return rt_fail(st, RT_E_CLI_VALUE, "--blas on",
-                   "install libopenblas0-pthread, or use --blas off",
+    return rt_fail(st, RT_E_CLI_VALUE, "--blas on", "install libopenblas0-pthread, or use --blas off",
                    "libopenblas.so.0 cannot be opened");
 }
 

@@ -11,8 +11,8 @@ typedef struct RtBlas {
     char path[256];
 } RtBlas;
 
-/* Opens the library if mode, model and the best kernels here (rt_cpu_allowed) call for it; *b stays closed otherwise, which is
-   no error unless mode is RT_BLAS_ON. */
+/* Opens the library if mode, model and the best kernels here (rt_cpu_allowed) call for it; *b stays closed otherwise,
+   which is no error unless mode is RT_BLAS_ON. */
 RtCode rt_blas_open(RtBlasMode mode, int best, const RtModel *m, RtBlas *b, RtStatus *st);
 void rt_blas_close(RtBlas *b);
 /* What RtExecOptions.gemm takes: NULL when closed. */

@@ -1,7 +1,8 @@
-/* How the rows of a space are shared out where all of them are summed. The sum's order is fixed: leaves of so many rows, merged
-   as a binary tree of neighbours (docs/design.md, "One association per sum"). A block is an aligned power of two of leaves, so a
-   subtree: whoever computes it may merge its leaves on the way, and no bit depends on how many blocks there are. The compiler
-   counts as the runtime does. */
+/* How the rows of a space are shared out where all of them are summed. The sum's order is fixed: leaves of so many
+   rows, merged as a binary tree of neighbours (docs/design.md, "One association per sum"). A block is an aligned power
+   of two of leaves, so a
+   subtree: whoever computes it may merge its leaves on the way, and no bit depends on how many blocks there are. The
+   compiler counts as the runtime does. */
 #pragma once
 #include <stdint.h>
 
@@ -9,8 +10,9 @@ typedef struct RtBlocks {
     int64_t n;      /* blocks: at least one, at most as many as wanted */
     int64_t levels; /* a block has 2^levels leaves, the last one what is left */
     int64_t rows;   /* of a block */
-    int64_t slots;  /* sums in memory: [n] of the blocks, then [n][levels] that wait for their neighbours while a block is computed.
-                       No fewer than for fewer rows, so that memory for the largest batch does for all */
+    /* sums in memory: [n] of the blocks, then [n][levels] that wait for their neighbours while a block is computed. No
+       fewer than for fewer rows, so that memory for the largest batch does for all */
+    int64_t slots;
 } RtBlocks;
 
 /* Of the rows of a space, in leaves of `leaf` rows, at most `most` blocks. */

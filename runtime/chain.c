@@ -109,7 +109,8 @@ void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi)
     const RtChain *c = first_step->chain;
     RtArg own[RT_CHAIN_ARGS];
     int64_t place = 0;
-    while (atomic_flag_test_and_set_explicit(&c->taken[place], memory_order_acquire)) place = (place + 1) % c->n_threads;
+    while (atomic_flag_test_and_set_explicit(&c->taken[place], memory_order_acquire))
+        place = (place + 1) % c->n_threads;
     char *strip = (char *)c->memory.p + place * c->strip_bytes;
     memcpy(own, c->steps->args, (size_t)c->n_args * sizeof *own);
     for (int64_t i = lo; i < hi; i++) {

@@ -1,12 +1,13 @@
-/* Steps of a program that run together, a strip of rows at a time: what passes between them stays in the cache, and what
-   nobody else reads lies in an array of the thread's (passes/plan/connect.c says which; no bit depends on it). */
+/* Steps of a program that run together, a strip of rows at a time: what passes between them stays in the cache, and
+   what nobody else reads lies in an array of the thread's (passes/plan/connect.c says which; no bit depends on it). */
 #pragma once
 #include "runtime/exec.h"
 #include <stdatomic.h>
 
 typedef struct RtPatch { /* an argument of the chain's that lies in the strip */
     int64_t arg, row_bytes, offset;
-    const RtExecStep *writer; /* which may leave rows of it 0; or NULL: no step does, or another than that whose argument it is */
+    /* which may leave rows of it 0; or NULL: no step does, or another than that whose argument it is */
+    const RtExecStep *writer;
 } RtPatch;
 
 typedef struct RtChain {

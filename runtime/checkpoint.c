@@ -64,8 +64,7 @@ static void fill_meta(Meta *meta, const RtTensors *t, const RtProgress *p)
     }
 }
 
-RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p,
-                          const RtBlock *best, RtStatus *st)
+RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p, const RtBlock *best, RtStatus *st)
 {
     RtStored s = {0};
     Meta *meta;
@@ -81,15 +80,13 @@ RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress
 
 /* ---- reading ---- */
 
-static RtCode get_bits(const RtStFile *f, const char *path, const char *key, uint64_t *bits,
-                       RtStatus *st)
+static RtCode get_bits(const RtStFile *f, const char *path, const char *key, uint64_t *bits, RtStatus *st)
 {
     const char *text = rt_st_meta(f, key);
-    if (text && strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16)
-        *bits = strtoull(text, NULL, 16);
+    if (text && strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16) *bits = strtoull(text, NULL, 16);
     else
-        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL,
-                       "%s: found %s, wanted 16 hexadecimal digits", key, text ? text : "nothing");
+        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %s, wanted 16 hexadecimal digits", key,
+                       text ? text : "nothing");
     return RT_OK;
 }
 
@@ -99,15 +96,15 @@ static RtCode check_kind(const RtStFile *f, const char *path, const RtModel *m, 
     const char *name = m->strings + m->name;
     if (!version || strcmp(version, version_text))
         return rt_fail(st, RT_E_CHECKPOINT_FORM, path, "give a file that --checkpoint wrote",
-                       "found %s, wanted a checkpoint of version 1",
-                       version ? version : "no checkpoint");
+                       "found %s, wanted a checkpoint of version 1", version ? version : "no checkpoint");
     if (!model || strcmp(model, name))
-        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL,
-                       "found a checkpoint of model %s, wanted %s", model ? model : "(none)", name);
+        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL, "found a checkpoint of model %s, wanted %s",
+                       model ? model : "(none)", name);
     return RT_OK;
 }
 
-/* The best epoch lies before the next one, and `since` counts from it: what judge() in train.c leaves. A model without a stop metric has no best. */
+/* The best epoch lies before the next one, and `since` counts from it: what judge() in train.c leaves. A model without
+   a stop metric has no best. */
 static RtCode read_progress(const RtStFile *f, const char *path, const RtModel *m, RtProgress *p, RtStatus *st)
 {
     enum { SEED = 1, BEST = 3 };
@@ -115,22 +112,24 @@ static RtCode read_progress(const RtStFile *f, const char *path, const RtModel *
     static const int64_t most[] = {INT32_MAX, 0, 1, 0, INT32_MAX, INT32_MAX}; /* so that no sum of them overflows */
     uint64_t v[6];
     for (int i = 0; i < 6; i++) RT_TRY(get_bits(f, path, keys[i], &v[i], st));
-    *p = (RtProgress){(int64_t)v[0],     (int64_t)v[1], v[2] != 0,
-                      bits_double(v[3]), (int64_t)v[4], (int64_t)v[5]};
+    *p = (RtProgress){(int64_t)v[0], (int64_t)v[1], v[2] != 0, bits_double(v[3]), (int64_t)v[4], (int64_t)v[5]};
     for (int i = 0; i < 6; i++)
         if (i != SEED && i != BEST && v[i] > (uint64_t)most[i])
-            return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %" PRIu64 ", wanted at most %" PRId64, keys[i], v[i], most[i]);
+            return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %" PRIu64 ", wanted at most %" PRId64,
+                           keys[i], v[i], most[i]);
     if (p->has_best ? p->since != p->epoch - 1 - p->best_epoch : p->since || p->best_epoch)
-        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "epoch %" PRId64 ", best_epoch %" PRId64 " and since %" PRId64 " contradict each other",
+        return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL,
+                       "epoch %" PRId64 ", best_epoch %" PRId64 " and since %" PRId64 " contradict each other",
                        p->epoch, p->best_epoch, p->since);
     if (p->has_best && m->train->stop_metric < 0)
-        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL, "found the weights of a best epoch, but the model stops by no metric");
+        return rt_fail(st, RT_E_CHECKPOINT_FIT, path, NULL,
+                       "found the weights of a best epoch, but the model stops by no metric");
     return RT_OK;
 }
 
 /* All parameters and state under `prefix`, in the order of a snapshot. */
-static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors *t,
-                           const char *prefix, RtBlock *out, RtStatus *st)
+static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors *t, const char *prefix, RtBlock *out,
+                           RtStatus *st)
 {
     char *at = out->p;
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
@@ -142,8 +141,7 @@ static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors 
     return RT_OK;
 }
 
-static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, bool apply,
-                          RtStatus *st)
+static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, bool apply, RtStatus *st)
 {
     char key[96];
     uint64_t bits = 0;
@@ -152,14 +150,15 @@ static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, boo
         hyper_key(t->model, i, key, sizeof key);
         RT_TRY(get_bits(f, path, key, &bits, st));
         if (!isfinite(bits_double(bits)) && !rt_hyper_is_run(t->model, i))
-            return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %g, wanted a finite number", key, bits_double(bits));
+            return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %g, wanted a finite number", key,
+                           bits_double(bits));
         if (apply) rt_tensors_set_hyper(t, i, bits_double(bits));
     }
     return RT_OK;
 }
 
-static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress *p, RtBlock *best,
-                   RtBlock *fresh, RtStatus *st)
+static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtBlock *fresh,
+                   RtStatus *st)
 {
     RtProgress got;
     RT_TRY(check_kind(f, path, t->model, st));
@@ -175,8 +174,7 @@ static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress
     return RT_OK;
 }
 
-RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock *best,
-                          RtStatus *st)
+RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtStatus *st)
 {
     RtStFile f;
     RtBlock fresh = {0};

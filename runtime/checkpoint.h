@@ -15,9 +15,7 @@ typedef struct RtProgress {
 } RtProgress;
 
 /* best: a snapshot (rt_tensors_snapshot), read when p->has_best. */
-RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p,
-                          const RtBlock *best, RtStatus *st);
+RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p, const RtBlock *best, RtStatus *st);
 /* Restores tensors (hypers too), progress and best. Nothing is changed on failure; best is
    allocated if need be. */
-RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock *best,
-                          RtStatus *st);
+RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtStatus *st);

@@ -22,8 +22,7 @@ void rt_cli_usage(const RtModel *m, const char *program)
 {
     printf("%s: the graph neural network `%s`, compiled\n\nusage: %s COMMAND [flags]\n\n", program,
            rt_string(m, m->name), program);
-    for (int i = 0; i < N_COMMANDS; i++)
-        printf("  %-7s %s\n", commands[i].name, commands[i].summary);
+    for (int i = 0; i < N_COMMANDS; i++) printf("  %-7s %s\n", commands[i].name, commands[i].summary);
     printf("\n%s COMMAND --help explains a command and shows its flags.\n", program);
 }
 
@@ -40,18 +39,15 @@ static RtCode unknown_command(RtStatus *st, const char *name)
     char hint[128];
     for (int i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
     const char *near = rt_cli_nearest(name, names, N_COMMANDS);
-    snprintf(hint, sizeof hint, near ? "did you mean `%s`?" : "--help lists the commands",
-             near ? near : "");
+    snprintf(hint, sizeof hint, near ? "did you mean `%s`?" : "--help lists the commands", near ? near : "");
     return rt_fail(st, RT_E_CLI_COMMAND, NULL, hint, "unknown command `%s`", name);
 }
 
 static RtCode check_abi(const RtModel *m, RtStatus *st)
 {
     if (m->abi_version == RT_ABI_VERSION) return RT_OK;
-    return rt_fail(st, RT_E_MODEL_ABI, NULL,
-                   "build the model again with the compiler of this runtime",
-                   "the model has ABI version %lld, the runtime %d", (long long)m->abi_version,
-                   RT_ABI_VERSION);
+    return rt_fail(st, RT_E_MODEL_ABI, NULL, "build the model again with the compiler of this runtime",
+                   "the model has ABI version %lld, the runtime %d", (long long)m->abi_version, RT_ABI_VERSION);
 }
 
 static void print_hypers(const RtModel *m)
@@ -101,15 +97,11 @@ static RtCode check_needs(RtCli *c)
     char needs[128];
     snprintf(needs, sizeof needs, "%s", commands[c->command].needs);
     for (char *rest = needs, *flag; (flag = strtok_r(rest, " ", &rest));) {
-        int option = !strcmp(flag, "data")      ? OPT_DATA
-                     : !strcmp(flag, "weights") ? OPT_WEIGHTS
-                                                : OPT_OUT;
+        int option = !strcmp(flag, "data") ? OPT_DATA : !strcmp(flag, "weights") ? OPT_WEIGHTS : OPT_OUT;
         char hint[300];
         if (c->values[option] || (option == OPT_WEIGHTS && !has_params(c->model))) continue;
-        snprintf(hint, sizeof hint, "for example: %.80s %s", c->program,
-                 commands[c->command].example);
-        return rt_fail(c->st, RT_E_CLI_MISSING, commands[c->command].name, hint, "--%s is missing",
-                       flag);
+        snprintf(hint, sizeof hint, "for example: %.80s %s", c->program, commands[c->command].example);
+        return rt_fail(c->st, RT_E_CLI_MISSING, commands[c->command].name, hint, "--%s is missing", flag);
     }
     return RT_OK;
 }
@@ -124,8 +116,7 @@ static RtCode run_command(RtCli *c, int argc, char **argv)
     RT_TRY(check_needs(c));
     const char *device = c->values[OPT_DEVICE];
     if (device && strcmp(device, "cpu"))
-        return rt_fail(c->st, RT_E_CLI_NOT_BUILT, "--device",
-                       "use --device cpu, or leave the flag out",
+        return rt_fail(c->st, RT_E_CLI_NOT_BUILT, "--device", "use --device cpu, or leave the flag out",
                        "device %s is not built into this program", device);
     RT_TRY(rt_cli_spare(c));
     return command_run[c->command](c);
@@ -137,8 +128,7 @@ static RtCode run_main(const RtModel *m, int argc, char **argv, RtStatus *st)
     RT_TRY(check_abi(m, st));
     if (argc < 2) {
         rt_cli_usage(m, name);
-        return rt_fail(st, RT_E_CLI_MISSING, NULL, "--help lists the commands",
-                       "no command was given");
+        return rt_fail(st, RT_E_CLI_MISSING, NULL, "--help lists the commands", "no command was given");
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         rt_cli_usage(m, name);
@@ -157,8 +147,7 @@ int gnnrt_main(const RtModel *model, int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not a kill */
     RtCode code = run_main(model, argc, argv, &st);
     errno = 0;
-    if ((fflush(stdout) || ferror(stdout)) && !code)
-        code = rt_fail_errno(&st, RT_E_FILE_WRITE, "standard output");
+    if ((fflush(stdout) || ferror(stdout)) && !code) code = rt_fail_errno(&st, RT_E_FILE_WRITE, "standard output");
     if (!code) return 0;
     rt_status_text(&st, text, sizeof text);
     fputs(text, stderr);

@@ -48,8 +48,8 @@ RtCode rt_cli_int(const RtCli *c, int option, int64_t least, int64_t most, int64
 /* The nearest of `names` to a mistyped word, NULL if none is near. */
 const char *rt_cli_nearest(const char *word, const char *const *names, int n);
 
-/* Refuses, before anything is read, what would write over a file that the command reads or that belongs to its data set, over the
-   program itself, or two things into one file. --checkpoint may be what --resume reads. */
+/* Refuses, before anything is read, what would write over a file that the command reads or that belongs to its data
+   set, over the program itself, or two things into one file. --checkpoint may be what --resume reads. */
 RtCode rt_cli_spare(const RtCli *c);
 /* Where result i of `infer` goes: the first to --out, the others beside it. */
 void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *path, size_t size);
@@ -57,8 +57,8 @@ void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *
 /* s in quotes as JSON has it, to standard output; control characters are left out. */
 void rt_cli_print_string(const char *s);
 
-/* What a bound or planned program reads sparse, reads as computed once, and leaves out: lines of text, or the fields `reads_sparse`,
-   `computed_once` and `left_out` (a share of the predicted work) of a JSON object. */
+/* What a bound or planned program reads sparse, reads as computed once, and leaves out: lines of text, or the fields
+   `reads_sparse`, `computed_once` and `left_out` (a share of the predicted work) of a JSON object. */
 void rt_cli_print_savings(const RtExec *e, bool json);
 
 /* What a command that runs something needs. */

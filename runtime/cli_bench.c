@@ -50,13 +50,9 @@ static RtCode draw_cotangents(Bench *b, RtExec *e)
         const RtResultDef *r = &m->results[m->programs[forward].first_result + i];
         int64_t n = e->graph->spaces[r->space].count * r->width;
         for (int64_t k = 0; k < n; k++) {
-            double v = 2 * rt_random_uniform((uint64_t)b->seed, (uint64_t)i, RT_SITE_DRAW,
-                                             (uint64_t)k, 0) -
-                       1;
-            if (r->dtype == RT_F64)
-                ((double *)(void *)at)[k] = v;
-            else if (r->dtype == RT_F32)
-                ((float *)(void *)at)[k] = (float)v;
+            double v = 2 * rt_random_uniform((uint64_t)b->seed, (uint64_t)i, RT_SITE_DRAW, (uint64_t)k, 0) - 1;
+            if (r->dtype == RT_F64) ((double *)(void *)at)[k] = v;
+            else if (r->dtype == RT_F32) ((float *)(void *)at)[k] = (float)v;
         }
         e->cotangents[i] = at;
         at += (n * 8 + 127) / 64 * 64;
@@ -142,7 +138,9 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
                "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
                (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
-               follows ? "the kernel before it" : e->steps[i].backend ? e->options.gemm->name : "kernel");
+               follows               ? "the kernel before it"
+               : e->steps[i].backend ? e->options.gemm->name
+                                     : "kernel");
     }
     printf("]}");
 }
@@ -151,8 +149,8 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
 {
     double total = 0;
     for (int64_t i = 0; i < e->program->n_steps; i++) total += t->steps[i];
-    printf("%s%s: min %.3f ms, median %.3f ms, peak %.2f MiB\n", b->first ? "" : "\n", name,
-           t->min_ms, t->median_ms, (double)t->peak / 1048576.0);
+    printf("%s%s: min %.3f ms, median %.3f ms, peak %.2f MiB\n", b->first ? "" : "\n", name, t->min_ms, t->median_ms,
+           (double)t->peak / 1048576.0);
     rt_cli_print_savings(e, false);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = e->steps[i].def;
@@ -164,8 +162,8 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
         }
         add_costs(e, i, chain ? chain->n : 1, &bytes, &flops);
         printf("  %8.4f ms %5.1f%%  %7.2f GB/s %8.2f GFLOP/s  %s%s\n", ns * 1e-6,
-               total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns,
-               rt_string(b->c->model, s->label), e->steps[i].backend ? " (openblas)" : "");
+               total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns, rt_string(b->c->model, s->label),
+               e->steps[i].backend ? " (openblas)" : "");
     }
 }
 
@@ -179,8 +177,8 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
         t.least = t.steps + n;
         t.once = t.steps + 2 * n;
         take_times(b, e, &t);
-        t.peak = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) + (int64_t)(e->own_results.bytes + b->cotangents.bytes) +
-                 trained_bytes(&b->s->data.tensors) +
+        t.peak = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) +
+                 (int64_t)(e->own_results.bytes + b->cotangents.bytes) + trained_bytes(&b->s->data.tensors) +
                  rt_held_bytes(e->model, e->graph, e->program - e->model->programs);
         (b->json ? print_json : print_text)(b, name, e, &t);
         b->first = false;
@@ -214,10 +212,8 @@ static void print_drawn(const Bench *b, const int64_t *drawn)
 {
     for (int64_t i = 0; i < b->c->model->n_tensors; i++)
         if (drawn[i])
-            fprintf(
-                stderr,
-                "note: input %s was drawn at random: the data set lacks it or has another width\n",
-                rt_string(b->c->model, b->c->model->tensors[i].name));
+            fprintf(stderr, "note: input %s was drawn at random: the data set lacks it or has another width\n",
+                    rt_string(b->c->model, b->c->model->tensors[i].name));
 }
 
 static RtCode bench_all(Bench *b, const int64_t *drawn)
@@ -226,8 +222,8 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
     if (b->json) {
         printf("{\"model\": ");
         rt_cli_print_string(rt_string(b->c->model, b->c->model->name));
-        printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads,
-               rt_cpu_name(b->s->exec.variant), (long long)b->iters);
+        printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads, rt_cpu_name(b->s->exec.variant),
+               (long long)b->iters);
         b->first = false;
     }
     RT_TRY(bench_function(b, "infer", "forward"));
@@ -245,8 +241,7 @@ RtCode rt_cli_bench(RtCli *c)
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
     int64_t *drawn;
     RT_TRY(rt_alloc(&drawn, c->model->n_tensors, sizeof *drawn, "bench", c->st));
-    RtCode code =
-        rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);
+    RtCode code = rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);
     if (!code) {
         code = bench_all(&b, drawn);
         rt_session_close(&s);

@@ -2,8 +2,8 @@
 #include "runtime/cli.h"
 #include <stdio.h>
 
-static void print_dims(const RtModel *m, int64_t space, int64_t n, const int64_t *dims,
-                       const int64_t *names, int64_t dtype)
+static void print_dims(const RtModel *m, int64_t space, int64_t n, const int64_t *dims, const int64_t *names,
+                       int64_t dtype)
 {
     printf("%s[", space ? rt_string(m, m->spaces[space].name) : "");
     for (int64_t i = 0; i < n; i++) {
@@ -55,14 +55,13 @@ RtCode rt_cli_info(RtCli *c)
         puts(rt_string(m, m->manifest));
         return RT_OK;
     }
-    printf("model %s, %s, ABI %lld, best kernels here: %s\n", rt_string(m, m->name),
-           rt_dtype_name(m->float_dtype), (long long)m->abi_version, rt_cpu_name(best));
+    printf("model %s, %s, ABI %lld, best kernels here: %s\n", rt_string(m, m->name), rt_dtype_name(m->float_dtype),
+           (long long)m->abi_version, rt_cpu_name(best));
     print_tensors(m, RT_INPUT, "inputs (NAME.npy in the data folder)");
     print_tensors(m, RT_PARAM, "parameters");
     print_tensors(m, RT_HYPER, "hypers (--set NAME=VALUE)");
     print_functions(m);
     if (m->train->present)
-        printf("\ntraining: %lld epochs, seed %lld\n", (long long)m->train->epochs,
-               (long long)m->train->seed);
+        printf("\ntraining: %lld epochs, seed %lld\n", (long long)m->train->epochs, (long long)m->train->seed);
     return RT_OK;
 }

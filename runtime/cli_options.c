@@ -15,8 +15,7 @@ static const struct {
 #undef OPTION
 };
 
-/* Edits (insert, delete, change) between two words; words longer than 31 are far from everything.
- */
+/* Edits (insert, delete, change) between two words; words longer than 31 are far from everything. */
 static int edit_distance(const char *a, const char *b)
 {
     int row[32], n = (int)strlen(b);
@@ -55,16 +54,14 @@ static RtCode unknown_flag(const RtCli *c, const char *flag)
         if (options[i].commands & 1 << c->command) names[n++] = options[i].flag;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(flag, "="), flag);
     const char *near = rt_cli_nearest(word, names, n);
-    snprintf(hint, sizeof hint, near ? "did you mean --%s?" : "--help lists the flags",
-             near ? near : "");
+    snprintf(hint, sizeof hint, near ? "did you mean --%s?" : "--help lists the flags", near ? near : "");
     return rt_fail(c->st, RT_E_CLI_FLAG, NULL, hint, "unknown flag --%.100s", flag);
 }
 
 static int find_option(const RtCli *c, const char *flag, size_t n)
 {
     for (int i = 0; i < N_OPTIONS; i++)
-        if (strlen(options[i].flag) == n && !strncmp(options[i].flag, flag, n) &&
-            options[i].commands & 1 << c->command)
+        if (strlen(options[i].flag) == n && !strncmp(options[i].flag, flag, n) && options[i].commands & 1 << c->command)
             return i;
     return -1;
 }
@@ -87,17 +84,14 @@ RtCode rt_cli_parse(RtCli *c, int argc, char **argv)
             continue;
         }
         if (strncmp(argv[i], "--", 2))
-            return rt_fail(c->st, RT_E_CLI_FLAG, NULL, "flags begin with --",
-                           "unexpected argument `%.100s`", argv[i]);
+            return rt_fail(c->st, RT_E_CLI_FLAG, NULL, "flags begin with --", "unexpected argument `%.100s`", argv[i]);
         const char *flag = argv[i] + 2, *equals = strchr(flag, '=');
         int option = find_option(c, flag, equals ? (size_t)(equals - flag) : strlen(flag));
         if (option < 0) return unknown_flag(c, flag);
         bool is_switch = !options[option].argument[0];
-        if (is_switch && equals)
-            return rt_fail(c->st, RT_E_CLI_VALUE, argv[i], NULL, "the flag takes no value");
+        if (is_switch && equals) return rt_fail(c->st, RT_E_CLI_VALUE, argv[i], NULL, "the flag takes no value");
         if (!is_switch && !equals && i + 1 == argc)
-            return rt_fail(c->st, RT_E_CLI_VALUE, argv[i], NULL, "wanted a value: %s",
-                           options[option].argument);
+            return rt_fail(c->st, RT_E_CLI_VALUE, argv[i], NULL, "wanted a value: %s", options[option].argument);
         RT_TRY(take_value(c, option, is_switch ? "" : equals ? equals + 1 : argv[++i]));
     }
     return RT_OK;
@@ -112,9 +106,8 @@ RtCode rt_cli_int(const RtCli *c, int option, int64_t least, int64_t most, int64
     long long v = strtoll(text, &end, 10);
     snprintf(place, sizeof place, "--%s", options[option].flag);
     if (errno || end == text || *end || v < least || v > most)
-        return rt_fail(c->st, RT_E_CLI_VALUE, place, NULL,
-                       "found `%.60s`, wanted a whole number from %lld to %lld", text,
-                       (long long)least, (long long)most);
+        return rt_fail(c->st, RT_E_CLI_VALUE, place, NULL, "found `%.60s`, wanted a whole number from %lld to %lld",
+                       text, (long long)least, (long long)most);
     *out = v;
     return RT_OK;
 }

@@ -1,5 +1,5 @@
-/* `plan`: what would run on a data set and how long it should take, as text or JSON, without running it. Times come from the
-   cost model (cost.h) and the machine's figures (machine.h): of the last probe, else built in. */
+/* `plan`: what would run on a data set and how long it should take, as text or JSON, without running it. Times come
+   from the cost model (cost.h) and the machine's figures (machine.h): of the last probe, else built in. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
 #include "runtime/cost.h"
@@ -19,12 +19,9 @@ typedef struct Totals {
 
 static void print_bytes(double bytes)
 {
-    if (bytes < 10240)
-        printf("%9.0f B  ", bytes);
-    else if (bytes < 10485760)
-        printf("%9.1f KiB", bytes / 1024);
-    else
-        printf("%9.1f MiB", bytes / 1048576);
+    if (bytes < 10240) printf("%9.0f B  ", bytes);
+    else if (bytes < 10485760) printf("%9.1f KiB", bytes / 1024);
+    else printf("%9.1f MiB", bytes / 1048576);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------- */
@@ -43,13 +40,14 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
     printf("  %3lld ", (long long)i);
     print_bytes(f->bytes);
     printf(" %10.3f Mflop %9.3f ms  %3lld x %-9lld %s:%lld  %s%s", f->flops * 1e-6, f->ns * 1e-6,
-           (long long)f->x->n_chunks, (long long)f->x->extent, rt_string(m, f->s->file),
-           (long long)f->s->line, rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
+           (long long)f->x->n_chunks, (long long)f->x->extent, rt_string(m, f->s->file), (long long)f->s->line,
+           rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
     if (f->x->choice.ahead) printf(", ahead %lld", (long long)(f->x->choice.ahead < 0 ? 0 : f->x->choice.ahead));
     if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
     long long shared = f->x->split ? (long long)rt_split_count(f->x->split) : 0;
     if (shared) printf(", %lld row%s shared by threads", shared, shared > 1 ? "s" : "");
-    if (f->chain) printf(", with the next %lld by strips of %lld rows", (long long)f->chain->n - 1, (long long)f->chain->strip);
+    if (f->chain)
+        printf(", with the next %lld by strips of %lld rows", (long long)f->chain->n - 1, (long long)f->chain->strip);
     if (f->x->cone && f->x->cone->runs) printf(", %lld rows needed", (long long)f->x->cone->n_rows);
     if (f->x->cone && f->x->cone->rows) printf(", zeros skipped");
     putchar('\n');
@@ -66,14 +64,15 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
            "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"from_bytes\": [%.0f, %.0f, %.0f, %.0f], "
            "\"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, "
            "\"cut\": \"%s\", \"by\": \"%s\"",
-           (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6,
-           f->p.arithmetic_ns * 1e-6, f->p.latency_ns * 1e-6, f->p.bytes[RT_L1], f->p.bytes[RT_L2], f->p.bytes[RT_L3],
-           f->p.bytes[RT_MEMORY], (long long)f->x->n_chunks, (long long)f->x->extent,
-           (long long)f->x->choice.ahead, f->x->choice.cut == RT_CUT_ROWS ? "rows" : "elements",
-           f->x->backend ? "openblas" : "kernel");
+           (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6, f->p.arithmetic_ns * 1e-6,
+           f->p.latency_ns * 1e-6, f->p.bytes[RT_L1], f->p.bytes[RT_L2], f->p.bytes[RT_L3], f->p.bytes[RT_MEMORY],
+           (long long)f->x->n_chunks, (long long)f->x->extent, (long long)f->x->choice.ahead,
+           f->x->choice.cut == RT_CUT_ROWS ? "rows" : "elements", f->x->backend ? "openblas" : "kernel");
     const RtConeStep *cone = f->x->cone;
-    if (cone && cone->runs) printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)cone->n_rows, (long long)cone->n_runs);
-    if (f->chain) printf(", \"with_next\": %lld, \"strip_rows\": %lld", (long long)f->chain->n - 1, (long long)f->chain->strip);
+    if (cone && cone->runs)
+        printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)cone->n_rows, (long long)cone->n_runs);
+    if (f->chain)
+        printf(", \"with_next\": %lld, \"strip_rows\": %lld", (long long)f->chain->n - 1, (long long)f->chain->strip);
     if (f->x->split) printf(", \"shared_rows\": %lld", (long long)rt_split_count(f->x->split));
     putchar('}');
 }
@@ -101,8 +100,7 @@ static RtCode text_program(const Plan *plan, const RtExec *e)
     printf("\n%s: %lld steps (bytes moved, work, predicted time, chunks x iterations)\n",
            rt_string(e->model, e->program->name), (long long)e->program->n_steps);
     RT_TRY(print_steps(plan, e, &t));
-    printf("  sum %.2f MiB moved, %.3f Mflop, %.3f ms; peak memory ", t.bytes / 1048576, t.flops * 1e-6,
-           t.ns * 1e-6);
+    printf("  sum %.2f MiB moved, %.3f Mflop, %.3f ms; peak memory ", t.bytes / 1048576, t.flops * 1e-6, t.ns * 1e-6);
     print_bytes((double)e->arena_bytes);
     putchar('\n');
     rt_cli_print_savings(e, false);
@@ -123,8 +121,8 @@ static RtCode json_program(const Plan *plan, const RtExec *e)
     RT_TRY(print_steps(plan, e, &t));
     printf("],\n   \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, "
            "\"peak_bytes\": %lld, \"cone_bytes\": %lld, \"shared_bytes\": %lld, \"held_bytes\": %lld, ",
-           t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes,
-           (long long)(e->cone ? e->cone->bytes : 0), (long long)e->states_bytes,
+           t.bytes, t.flops, t.ns * 1e-6, (long long)e->arena_bytes, (long long)(e->cone ? e->cone->bytes : 0),
+           (long long)e->states_bytes,
            (long long)rt_held_bytes(e->model, plan->s->data.graph, e->program - e->model->programs));
     rt_cli_print_savings(e, true);
     putchar('}');
@@ -152,7 +150,8 @@ static void text_head(const Plan *plan)
     const RtSession *s = plan->s;
     printf("%s on %s, %d threads, %s kernels, products by %s; times by %s figures of this machine\n",
            rt_string(c->model, c->model->name), c->values[OPT_DATA], s->threads, rt_cpu_name(s->exec.variant),
-           s->exec.gemm ? "openblas where marked" : "emitted kernels", plan->s->machine.probed ? "measured" : "built-in");
+           s->exec.gemm ? "openblas where marked" : "emitted kernels",
+           plan->s->machine.probed ? "measured" : "built-in");
     for (int64_t i = 1; i < c->model->n_spaces; i++)
         printf("  %-16s %lld\n", rt_string(c->model, c->model->spaces[i].name),
                (long long)s->data.graph->spaces[i].count);

@@ -33,8 +33,7 @@ static RtCode write_result(const RtCli *c, const RtExec *e, int64_t i, const cha
     RtCode code = rt_npy_write(path, r->dtype, n, shape, rows_of_user, c->st);
     rt_block_free(&user);
     if (!code)
-        printf("%s: %s, %lld rows of %lld\n", path, rt_string(c->model, r->name), (long long)rows,
-               (long long)r->width);
+        printf("%s: %s, %lld rows of %lld\n", path, rt_string(c->model, r->name), (long long)rows, (long long)r->width);
     return code;
 }
 
@@ -43,10 +42,10 @@ void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *
     const char *out = c->values[OPT_OUT];
     size_t n = strlen(out);
     int stem = n > 4 && !strcmp(out + n - 4, ".npy") ? (int)n - 4 : (int)n;
-    if (i == 0)
-        snprintf(path, size, "%s", out);
+    if (i == 0) snprintf(path, size, "%s", out);
     else
-        snprintf(path, size, "%.*s.%s.npy", stem, out, rt_string(c->model, c->model->results[forward->first_result + i].name));
+        snprintf(path, size, "%.*s.%s.npy", stem, out,
+                 rt_string(c->model, c->model->results[forward->first_result + i].name));
 }
 
 static RtCode write_results(const RtCli *c, const RtExec *e)
@@ -62,9 +61,7 @@ static RtCode write_results(const RtCli *c, const RtExec *e)
 static RtCode run_forward(const RtCli *c, RtSession *s, RtExec **e)
 {
     int64_t p = rt_program_find(c->model, "forward");
-    if (p < 0)
-        return rt_fail(c->st, RT_E_MODEL_FUNCTION, "infer", NULL,
-                       "the model has no function forward");
+    if (p < 0) return rt_fail(c->st, RT_E_MODEL_FUNCTION, "infer", NULL, "the model has no function forward");
     RT_TRY(rt_exec_create(c->model, p, s->data.graph, &s->exec, e, c->st));
     for (int64_t i = 0; i < c->model->n_tensors; i++) (*e)->tensors[i] = s->data.tensors.data[i];
     RT_TRY(rt_exec_own_results(*e, c->st));

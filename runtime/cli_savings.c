@@ -1,5 +1,6 @@
-/* What one run of a program leaves out that plain code does at each run, so that a time can be read with it: inputs read by their
-   nonzero elements, values computed once before the first run, rows that nothing needs. Never measures anything. */
+/* What one run of a program leaves out that plain code does at each run, so that a time can be read with it: inputs
+   read by their nonzero elements, values computed once before the first run, rows that nothing needs. Never measures
+   anything. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
 #include "runtime/setup.h"
@@ -23,7 +24,8 @@ static void print_once(const RtExec *e, const RtTensorDef *t, bool json)
         printf(", \"dims\": [");
     }
     for (int64_t d = 0; d < t->n_dims; d++) printf("%s%lld", d ? ", " : "", (long long)t->dims[d]);
-    printf(json ? "], \"bytes\": %lld}" : "], %lld bytes", (long long)rt_tensor_count(m, e->graph, t - m->tensors) * rt_dtype_bytes(t->dtype));
+    printf(json ? "], \"bytes\": %lld}" : "], %lld bytes",
+           (long long)rt_tensor_count(m, e->graph, t - m->tensors) * rt_dtype_bytes(t->dtype));
 }
 
 /* The tensors of one kind that the program takes; returns how many. */
@@ -54,6 +56,7 @@ void rt_cli_print_savings(const RtExec *e, bool json)
     }
     if (print_list(e, true, false, "  reads by nonzero elements: ")) putchar('\n');
     if (print_list(e, false, false, "  reads what is computed once: ")) putchar('\n');
-    if (e->cone) printf("  leaves out rows that nothing needs: %.0f %% of the work; their zeros take %lld bytes more\n",
-                        e->cone->saved * 100, (long long)e->cone->bytes);
+    if (e->cone)
+        printf("  leaves out rows that nothing needs: %.0f %% of the work; their zeros take %lld bytes more\n",
+               e->cone->saved * 100, (long long)e->cone->bytes);
 }

@@ -26,9 +26,7 @@ static RtCode parse_set(const RtCli *c, const char *text, RtHyperValue *out)
     char name[128], hint[200], *end;
     const char *names[64], *equals = strchr(text, '=');
     int n = 0;
-    if (!equals)
-        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted NAME=VALUE",
-                       text);
+    if (!equals) return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted NAME=VALUE", text);
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     out->tensor = rt_tensor_find(m, RT_HYPER, name);
     if (out->tensor < 0 || rt_hyper_is_run(m, out->tensor)) {
@@ -36,22 +34,19 @@ static RtCode parse_set(const RtCli *c, const char *text, RtHyperValue *out)
             if (m->tensors[i].kind == RT_HYPER && !rt_hyper_is_run(m, i)) names[n++] = rt_string(m, m->tensors[i].name);
         const char *near = rt_cli_nearest(name, names, n);
         snprintf(hint, sizeof hint,
-                 near ? "did you mean `%s`?"
-                      : "`train --help` lists the hypers; sizes are set when building",
+                 near ? "did you mean `%s`?" : "`train --help` lists the hypers; sizes are set when building",
                  near ? near : "");
         return rt_fail(c->st, RT_E_CLI_VALUE, "--set", hint, "the model has no hyper `%s`", name);
     }
     out->value = strtod(equals + 1, &end);
     if (end == equals + 1 || *end || !isfinite(out->value))
-        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL,
-                       "found `%.60s`, wanted a number behind `=`", text);
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--set", NULL, "found `%.60s`, wanted a number behind `=`", text);
     return RT_OK;
 }
 
 static void print_epoch(FILE *out, const RtModel *m, const RtEpoch *e)
 {
-    fprintf(out, "epoch %lld/%lld  loss %.4f", (long long)(e->epoch + 1), (long long)e->epochs,
-            e->loss);
+    fprintf(out, "epoch %lld/%lld  loss %.4f", (long long)(e->epoch + 1), (long long)e->epochs, e->loss);
     for (int64_t i = 0; i < m->train->n_metrics; i++)
         fprintf(out, "  %s %.4f", rt_string(m, m->metrics[i].name), e->metrics[i]);
 }
@@ -97,8 +92,7 @@ static void print_plots(const Progress *p, const RtTrainResult *r)
     if (!p->cli->terminal || r->n_epochs < 2) return;
     rt_plot(stdout, "loss", p->loss, n);
     if (p->plotted >= 0)
-        rt_plot(stdout, rt_string(p->cli->model, p->cli->model->metrics[p->plotted].name),
-                p->metric, n);
+        rt_plot(stdout, rt_string(p->cli->model, p->cli->model->metrics[p->plotted].name), p->metric, n);
 }
 
 static void print_end(const Progress *p, const RtTrainResult *r)
@@ -107,10 +101,8 @@ static void print_end(const Progress *p, const RtTrainResult *r)
     const RtModel *m = c->model;
     if (c->terminal) putchar('\n');
     if (!p->several) print_plots(p, r);
-    printf("%s%lld epochs in %.2f s (%.2f ms each)%s", c->terminal ? "\n" : "",
-           (long long)r->n_epochs, r->seconds,
-           r->n_epochs ? r->seconds * 1e3 / (double)r->n_epochs : 0.0,
-           r->stopped_early ? ", stopped early" : "");
+    printf("%s%lld epochs in %.2f s (%.2f ms each)%s", c->terminal ? "\n" : "", (long long)r->n_epochs, r->seconds,
+           r->n_epochs ? r->seconds * 1e3 / (double)r->n_epochs : 0.0, r->stopped_early ? ", stopped early" : "");
     if (r->best_epoch >= 0) printf(", best at epoch %lld", (long long)(r->best_epoch + 1));
     printf("\nfinal");
     for (int64_t i = 0; i < m->train->n_metrics; i++)
@@ -118,28 +110,23 @@ static void print_end(const Progress *p, const RtTrainResult *r)
     putchar('\n');
     if (!c->terminal || p->several) return;
     if (c->values[OPT_SAVE])
-        printf("\nnext: %s infer --data %s --weights %s --out y.npy\n", c->program,
-               c->values[OPT_DATA], c->values[OPT_SAVE]);
-    else
-        printf("\nnext: keep the weights with --save weights.safetensors, then use `%s infer`\n",
-               c->program);
-    printf("      %s plan --data %s shows what ran, %s bench --data %s times it\n", c->program,
-           c->values[OPT_DATA], c->program, c->values[OPT_DATA]);
+        printf("\nnext: %s infer --data %s --weights %s --out y.npy\n", c->program, c->values[OPT_DATA],
+               c->values[OPT_SAVE]);
+    else printf("\nnext: keep the weights with --save weights.safetensors, then use `%s infer`\n", c->program);
+    printf("      %s plan --data %s shows what ran, %s bench --data %s times it\n", c->program, c->values[OPT_DATA],
+           c->program, c->values[OPT_DATA]);
 }
 
 static RtCode read_flags(const RtCli *c, RtTrainOptions *o, RtHyperValue *hypers)
 {
     const RtTrain *train = c->model->train;
-    *o = (RtTrainOptions){
-        .epochs = train->epochs, .seed = train->seed, .every = 10, .hypers = hypers};
+    *o = (RtTrainOptions){.epochs = train->epochs, .seed = train->seed, .every = 10, .hypers = hypers};
     RT_TRY(rt_cli_int(c, OPT_EPOCHS, 0, 10000000, &o->epochs));
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &o->seed));
     RT_TRY(rt_cli_int(c, OPT_EVERY, 1, 10000000, &o->every));
-    for (; o->n_hypers < c->n_sets; o->n_hypers++)
-        RT_TRY(parse_set(c, c->sets[o->n_hypers], &hypers[o->n_hypers]));
+    for (; o->n_hypers < c->n_sets; o->n_hypers++) RT_TRY(parse_set(c, c->sets[o->n_hypers], &hypers[o->n_hypers]));
     if (c->values[OPT_EVERY] && !c->values[OPT_CHECKPOINT])
-        return rt_fail(c->st, RT_E_CLI_MISSING, "--every", "add --checkpoint FILE",
-                       "--checkpoint is missing");
+        return rt_fail(c->st, RT_E_CLI_MISSING, "--every", "add --checkpoint FILE", "--checkpoint is missing");
     o->seed_given = c->values[OPT_SEED] != NULL;
     o->metrics = c->values[OPT_METRICS];
     o->save = c->values[OPT_SAVE];
@@ -177,10 +164,8 @@ static RtCode one_run(const RtCli *c, RtTrainOptions *o, RtSession *s, Progress 
     for (int64_t i = 0; i < o->epochs; i++) p->loss[i] = p->metric[i] = NAN;
     p->last_draw = -1;
     RtCode code = rt_train(c->model, &s->data, o, r, c->st);
-    if (!code)
-        print_end(p, r);
-    else if (c->terminal)
-        putchar('\n');
+    if (!code) print_end(p, r);
+    else if (c->terminal) putchar('\n');
     return code;
 }
 
@@ -218,9 +203,10 @@ static RtCode report_runs(const RtCli *c, const Runs *r)
     return fclose(log) ? rt_fail_errno(c->st, RT_E_FILE_WRITE, c->values[OPT_METRICS]) : RT_OK;
 }
 
-/* The run with the first seed + i / folds and fold i mod folds. What was computed before the run may be of the masks. */
-static RtCode start_run(const RtCli *c, const Runs *r, int64_t i, int64_t seed, RtSession *s, RtTrainOptions *o, char *label,
-                        size_t size)
+/* The run with the first seed + i / folds and fold i mod folds. What was computed before the run may be of the
+   masks. */
+static RtCode start_run(const RtCli *c, const Runs *r, int64_t i, int64_t seed, RtSession *s, RtTrainOptions *o,
+                        char *label, size_t size)
 {
     int64_t fold = r->first_fold + (r->n_folds ? i % r->n_folds : 0);
     o->seed = (int64_t)((uint64_t)seed + (uint64_t)(i / (r->n_folds ? r->n_folds : 1)));
@@ -262,15 +248,15 @@ RtCode rt_cli_train(RtCli *c)
     Runs runs;
     if (!c->model->train->present)
         return rt_fail(c->st, RT_E_MODEL_FUNCTION, rt_string(c->model, c->model->name),
-                       "give the model's file a `train` block and build it again",
-                       "the model has no `train` block");
+                       "give the model's file a `train` block and build it again", "the model has no `train` block");
     RT_TRY(read_flags(c, &o, hypers));
     RT_TRY(read_runs(c, &runs));
     RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = PROGRAMS}, &s));
     Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1, .several = runs.n > 1};
     RtCode code = rt_alloc(&p.loss, o.epochs, sizeof *p.loss, "the history of losses", c->st);
     if (!code) code = rt_alloc(&p.metric, o.epochs, sizeof *p.metric, "the history of losses", c->st);
-    if (!code) code = rt_alloc(&runs.metrics, runs.n, RT_MAX_METRICS * sizeof *runs.metrics, "the metrics of runs", c->st);
+    if (!code)
+        code = rt_alloc(&runs.metrics, runs.n, RT_MAX_METRICS * sizeof *runs.metrics, "the metrics of runs", c->st);
     if (!code) code = all_runs(c, &runs, &o, &s, &p);
     free(p.loss);
     free(p.metric);

@@ -1,5 +1,5 @@
-/* `bench --ways`: every way to run each step of a program, measured in turn and beside its prediction: what the selector is
-   judged by. Never chooses anything itself. */
+/* `bench --ways`: every way to run each step of a program, measured in turn and beside its prediction: what the
+   selector is judged by. Never chooses anything itself. */
 #include "runtime/cli.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ static void print_way(const Sweep *s, int64_t step, const RtChoice *x, const cha
     RtPrediction p;
     double predicted = rt_select_predict(s->selector, s->e, step, x, &p);
     printf("%s{\"ahead\": %lld, \"chunks\": %lld, \"cut\": \"%s\", \"predicted_ms\": %.6f, \"memory_ms\": %.6f, "
-           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"runs_ms\": [", before,
-           (long long)x->ahead, (long long)x->chunks, x->cut == RT_CUT_ROWS ? "rows" : "elements",
+           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"runs_ms\": [",
+           before, (long long)x->ahead, (long long)x->chunks, x->cut == RT_CUT_ROWS ? "rows" : "elements",
            predicted * 1e-6, p.memory_ns * 1e-6, p.arithmetic_ns * 1e-6, p.latency_ns * 1e-6);
     for (int64_t run = 0; found && run < s->iters; run++) printf("%s%.6f", run ? ", " : "", found[run] * 1e-6);
     printf("]}");

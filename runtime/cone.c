@@ -1,12 +1,12 @@
-/* Which rows of a program's steps to compute. A loss over few nodes needs few rows of each kernel; the compiler says them as
-   sets (passes/plan/cone.c), this file lists their elements for one graph and turns steps into runs of rows.
+/* Which rows of a program's steps to compute. A loss over few nodes needs few rows of each kernel; the compiler says
+   them as sets (passes/plan/cone.c), this file lists their elements for one graph and turns steps into runs of rows.
 
      mask of 140 of 2,708 nodes      rows of the last layer's kernel: 140, in 133 runs
      rows with an edge into those    of the layer before it: 644, in 521 runs
 
-   What is left out stays 0: such values lie in memory of their own. Sums over the rows of a list skip elements that are 0,
-   unless a row has more than 256: there blocks of a sum would change (docs/design.md). So no bit of a result depends on
-   what is left out. It never changes a kernel, and never looks at a value that is not an input or held. */
+   What is left out stays 0: such values lie in memory of their own. Sums over the rows of a list skip elements that are
+   0, unless a row has more than 256: there blocks of a sum would change (docs/design.md). So no bit of a result depends
+   on what is left out. It never changes a kernel, and never looks at a value that is not an input or held. */
 #include "runtime/cone.h"
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ RtCode rt_cone_parse(const char *text, RtConeMode *mode, RtStatus *st)
     return rt_fail(st, RT_E_CLI_VALUE, "--cone", NULL, "found `%.60s`, wanted auto, on or off", text);
 }
 
-/* ---- sets ---------------------------------------------------------------------------------------------------------- */
+/* ---- sets
+   ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct Maker {
     const RtExec *e;
@@ -143,7 +144,8 @@ static RtCode masks_are_small(Maker *m, int64_t n_sets, bool any_share, bool *sm
     return RT_OK;
 }
 
-/* ---- one step --------------------------------------------------------------------------------------------------------- */
+/* ---- one step
+   --------------------------------------------------------------------------------------------------------- */
 
 /* Marks units (a row or a block of rows each) that hold a row of the set; how many, and in how many runs. */
 static int64_t mark_units(const uint64_t *bits, int64_t n, int64_t block, char *live, int64_t *n_runs)
@@ -238,7 +240,8 @@ static RtCode make_step(Maker *m, int64_t i)
     return list_runs(m, y, x, bits, set_rows(m, s->rows));
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------------------------- */
+/* ---- all
+   ----------------------------------------------------------------------------------------------------------------- */
 
 static double predicted_ns(const RtExec *e, int64_t step)
 {
@@ -317,7 +320,8 @@ void rt_cone_free(RtCone *c)
     free(c);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+   ---------------------------------------------------------------------------------------------------------------- */
 
 int64_t rt_cone_run_at(const RtConeStep *s, int64_t i)
 {

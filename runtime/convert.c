@@ -14,10 +14,7 @@ static int64_t get_int(const void *v, int64_t dtype, int64_t i)
     }
 }
 
-static const char *dtype_text(int64_t dtype)
-{
-    return dtype == RT_U8 ? "u8" : rt_dtype_name(dtype);
-}
+static const char *dtype_text(int64_t dtype) { return dtype == RT_U8 ? "u8" : rt_dtype_name(dtype); }
 
 /* Writes v as dtype `to`; false if it does not fit exactly. */
 static bool put_int(void *out, int64_t to, int64_t i, int64_t v)
@@ -36,9 +33,8 @@ static RtCode convert_ints(const RtArray *a, int64_t to, void *out, const char *
     for (int64_t i = 0; i < a->count; i++) {
         int64_t v = get_int(a->data.p, a->dtype, i);
         if (!put_int(out, to, i, v))
-            return rt_fail(st, RT_E_DATA_BOUND, place, NULL,
-                           "element %lld is %lld, which %s cannot hold", (long long)i, (long long)v,
-                           dtype_text(to));
+            return rt_fail(st, RT_E_DATA_BOUND, place, NULL, "element %lld is %lld, which %s cannot hold", (long long)i,
+                           (long long)v, dtype_text(to));
     }
     return RT_OK;
 }
@@ -48,10 +44,8 @@ static void convert_floats(const RtArray *a, int64_t to, void *out)
     const float *f = a->data.p;
     const double *d = a->data.p;
     for (int64_t i = 0; i < a->count; i++)
-        if (to == RT_F64)
-            ((double *)out)[i] = f[i];
-        else
-            ((float *)out)[i] = (float)d[i];
+        if (to == RT_F64) ((double *)out)[i] = f[i];
+        else ((float *)out)[i] = (float)d[i];
 }
 
 RtCode rt_convert(const RtArray *a, int64_t to, void *out, const char *place, RtStatus *st)
@@ -62,8 +56,8 @@ RtCode rt_convert(const RtArray *a, int64_t to, void *out, const char *place, Rt
     }
     if (!is_float(a->dtype)) return convert_ints(a, to, out, place, st);
     if (!is_float(to))
-        return rt_fail(st, RT_E_DATA_DTYPE, place, "save the array with an integer dtype",
-                       "found %s, wanted %s", dtype_text(a->dtype), dtype_text(to));
+        return rt_fail(st, RT_E_DATA_DTYPE, place, "save the array with an integer dtype", "found %s, wanted %s",
+                       dtype_text(a->dtype), dtype_text(to));
     convert_floats(a, to, out);
     return RT_OK;
 }
@@ -81,8 +75,7 @@ static int64_t find_not_finite(const void *v, int64_t dtype, int64_t count)
     return i;
 }
 
-RtCode rt_check_finite(const void *v, int64_t dtype, int64_t count, int64_t width,
-                       const char *place, RtStatus *st)
+RtCode rt_check_finite(const void *v, int64_t dtype, int64_t count, int64_t width, const char *place, RtStatus *st)
 {
     if (!is_float(dtype)) return RT_OK;
     int64_t i = find_not_finite(v, dtype, count);
@@ -93,16 +86,16 @@ RtCode rt_check_finite(const void *v, int64_t dtype, int64_t count, int64_t widt
                    (long long)(i % width), x);
 }
 
-RtCode rt_check_bound(const void *v, int64_t dtype, int64_t count, int64_t bound, bool missing,
-                      const char *place, RtStatus *st)
+RtCode rt_check_bound(const void *v, int64_t dtype, int64_t count, int64_t bound, bool missing, const char *place,
+                      RtStatus *st)
 {
     if (bound <= 0 || is_float(dtype) || dtype == RT_BOOL) return RT_OK;
     for (int64_t i = 0; i < count; i++) {
         int64_t x = get_int(v, dtype, i);
         if ((x >= 0 && x < bound) || (missing && x == -1)) continue;
         return rt_fail(st, RT_E_DATA_BOUND, place, "was the model built for another data set?",
-                       "element %lld is %lld, wanted 0 <= value < %lld%s", (long long)i,
-                       (long long)x, (long long)bound, missing ? " or -1 for none" : "");
+                       "element %lld is %lld, wanted 0 <= value < %lld%s", (long long)i, (long long)x, (long long)bound,
+                       missing ? " or -1 for none" : "");
     }
     return RT_OK;
 }

@@ -7,8 +7,7 @@
    bool. Otherwise DATA_DTYPE, DATA_BOUND. */
 RtCode rt_convert(const RtArray *a, int64_t to, void *out, const char *place, RtStatus *st);
 /* Floats must be finite: DATA_NOT_FINITE names row and column. width >= 1 elements per row. */
-RtCode rt_check_finite(const void *v, int64_t dtype, int64_t count, int64_t width,
-                       const char *place, RtStatus *st);
+RtCode rt_check_finite(const void *v, int64_t dtype, int64_t count, int64_t width, const char *place, RtStatus *st);
 /* Integers lie in [0, bound), or are -1 where `missing` is allowed. bound 0: not checked. */
-RtCode rt_check_bound(const void *v, int64_t dtype, int64_t count, int64_t bound, bool missing,
-                      const char *place, RtStatus *st);
+RtCode rt_check_bound(const void *v, int64_t dtype, int64_t count, int64_t bound, bool missing, const char *place,
+                      RtStatus *st);

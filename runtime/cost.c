@@ -1,24 +1,26 @@
 /* The traffic model (see cost.h). Times of levels add up, as hits of different levels hide behind each other only in
-   part. Three things take a step's time: bytes, instructions, and waiting. A wait is the latency of what an element gathers over
-   the elements that are under way at once: those asked for ahead, or those that the core's window of instructions holds. What is
-   asked for so far ahead that the first cache cannot hold it until its turn comes is fetched again from the second. Waiting adds
-   to instructions, as a core that waits runs out of them; bytes overlap with both. */
+   part. Three things take a step's time: bytes, instructions, and waiting. A wait is the latency of what an element
+   gathers over the elements that are under way at once: those asked for ahead, or those that the core's window of
+   instructions holds. What is asked for so far ahead that the first cache cannot hold it until its turn comes is
+   fetched again from the second. Waiting adds to instructions, as a core that waits runs out of them; bytes overlap
+   with both. */
 #include "runtime/cost.h"
 #include "runtime/reuse.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Estimates, fitted on graphs of ten kinds (bench/scheduler.py --tuned). Rates: the share of the multiply-add rate that a plain
-   loop gets, a dense product, a transposed or fused one, and the operations per byte that tell it. Times, ns: a step's start, an
-   element of a walk, a row (its end is not foreseen), asking ahead for an element and for each of its lines. */
+/* Estimates, fitted on graphs of ten kinds (bench/scheduler.py --tuned). Rates: the share of the multiply-add rate that
+   a plain loop gets, a dense product, a transposed or fused one, and the operations per byte that tell it. Times, ns: a
+   step's start, an element of a walk, a row (its end is not foreseen), asking ahead for an element and for each of its
+   lines. */
 static const double PLAIN = 0.25, PRODUCT = 0.8, PRODUCT_OTHER = 0.55, PRODUCT_FROM = 6, START_NS = 1500;
 static const double ELEMENT_NS = 0.2, ROW_NS = 1, ASK_NS = 0.2, ASK_LINE_NS = 0.02;
-/* Instructions: what the window holds where rows end unforeseen; of an element, for each of its lines, for each 16 operations; of
-   asking ahead. What the second cache gives is never waited for. */
+/* Instructions: what the window holds where rows end unforeseen; of an element, for each of its lines, for each 16
+   operations; of asking ahead. What the second cache gives is never waited for. */
 static const double WINDOW = 150, OF_ELEMENT = 6, OF_LINE = 2, OF_VECTOR = 1.2, OF_ASKING = 7;
-/* Reads that have to be in order for the hardware to see a stream, and what it then fetches too late (a stream ends with its page).
-   The share of the first cache that what is asked for may take, and of the second's latency, what a line fetched twice costs. How
-   waits and instructions, and both and bytes overlap (1: not, more: better). */
+/* Reads that have to be in order for the hardware to see a stream, and what it then fetches too late (a stream ends
+   with its page). The share of the first cache that what is asked for may take, and of the second's latency, what a
+   line fetched twice costs. How waits and instructions, and both and bytes overlap (1: not, more: better). */
 static const double IN_A_ROW = 8, MISSED = 0.03, ROOM = 0.7, TWICE = 0.04, OVERLAP_WAIT = 1.2, OVERLAP = 2.5;
 /* bytes and operations that a core gets done in a ns, to tell rows' work from elements' */
 static const double WORK_BYTES = 25, WORK_FLOPS = 60;
@@ -37,7 +39,8 @@ RtCode rt_cost_create(const RtGraph *g, const RtMachine *machine, RtCostModel **
     RtCostModel *c;
     RT_TRY(rt_alloc(&c, 1, sizeof *c, "the cost model", st));
     *c = (RtCostModel){g, machine, NULL};
-    RtCode code = rt_alloc(&c->reuse, g->model->n_maps * (g->model->n_maps + 2), sizeof *c->reuse, "the cost model", st);
+    RtCode code = rt_alloc(&c->reuse, g->model->n_maps * (g->model->n_maps + 2), sizeof *c->reuse, "the cost model",
+                           st);
     if (code) free(c);
     else *out = c;
     return code;
@@ -56,8 +59,8 @@ void rt_cost_free(RtCostModel *c)
 
 enum { AS_STORED = 0, LISTED = -1 };
 
-/* The reads of a map's images while `order` says: AS_STORED, 1 + the map whose list is walked, or LISTED: the elements that the
-   map's own list names. */
+/* The reads of a map's images while `order` says: AS_STORED, 1 + the map whose list is walked, or LISTED: the elements
+   that the map's own list names. */
 static RtTrace trace_of(const RtGraph *g, int64_t map, int64_t order)
 {
     const RtMapDef *def = &g->model->maps[map];
@@ -97,7 +100,7 @@ RtCode rt_cost_misses(RtCostModel *c, int64_t map, double bytes, double capacity
 
 /* ---- a step ----------------------------------------------------------------------------------------------------- */
 
-typedef struct Load { /* what a step asks of the machine */
+typedef struct Load {             /* what a step asks of the machine */
     double elements, rows, lines; /* elements that gather, the rows they are reduced to, lines asked for at each */
     double latency;               /* ns until what an element gathers is there, as a rule, beyond the second cache's */
     double foreseen[RT_N_LEVELS]; /* bytes gathered nearly in order */
@@ -111,8 +114,8 @@ static int distance_index(int64_t ahead)
     return i;
 }
 
-/* Bytes per ns of gathers from a level, by what an element gathers in all: between the probed 64 and 256 bytes. What is near is
-   read at the rate of long rows: of short ones the probe counts instructions. */
+/* Bytes per ns of gathers from a level, by what an element gathers in all: between the probed 64 and 256 bytes. What is
+   near is read at the rate of long rows: of short ones the probe counts instructions. */
 static double gather_rate(const RtMachine *m, double bytes, int level, int64_t ahead)
 {
     int d = distance_index(ahead);
@@ -139,7 +142,8 @@ static int64_t order_of(const RtGraph *g, const RtStep *s, const RtCost *k)
 }
 
 /* Reads of whole lines that come from each level, and those that the hardware foresees. */
-static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n, Load *load, RtPrediction *p, RtStatus *st)
+static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n, Load *load, RtPrediction *p,
+                     RtStatus *st)
 {
     const RtMachine *m = c->machine;
     const RtReuse *r;
@@ -171,7 +175,8 @@ static double together(double a, double b, double overlap)
 /* The share of the multiply-add rate. Where nothing is gathered and much is done with a byte, products are fused. */
 static double rate_of(const RtModel *model, const RtStep *s, const Load *load, double flops)
 {
-    bool alone = s->kind == RT_STEP_PRODUCT, product = alone || (load->elements == 0 && flops > PRODUCT_FROM * load->streamed);
+    bool alone = s->kind == RT_STEP_PRODUCT,
+         product = alone || (load->elements == 0 && flops > PRODUCT_FROM * load->streamed);
     return !product ? PLAIN : alone && !model->products[s->part].transposed_a ? PRODUCT : PRODUCT_OTHER;
 }
 
@@ -182,14 +187,16 @@ static double fetched_twice(const RtMachine *m, int64_t ahead, const Load *load,
     return asked > room ? TWICE * m->latency[RT_L2] * (1 - room / asked) * elements * load->lines : 0;
 }
 
-/* Instructions, and what waits for memory where neither prefetches nor the window of the core reach far enough ahead. */
-static void finish(const RtCostModel *c, const RtStep *s, int64_t ahead, const Load *load, double flops, RtPrediction *p)
+/* Instructions, and what waits for memory where neither prefetches nor the window of the core reach far enough
+   ahead. */
+static void finish(const RtCostModel *c, const RtStep *s, int64_t ahead, const Load *load, double flops,
+                   RtPrediction *p)
 {
     const RtMachine *m = c->machine;
     double elements = load->elements / (double)m->threads, rows = load->rows / (double)m->threads;
     double asked = ahead ? ASK_NS + ASK_LINE_NS * load->lines : 0;
-    p->arithmetic_ns = flops / (m->flops * rate_of(c->g->model, s, load, flops)) + elements * (ELEMENT_NS + asked) + rows * ROW_NS +
-                       fetched_twice(m, ahead, load, elements);
+    p->arithmetic_ns = flops / (m->flops * rate_of(c->g->model, s, load, flops)) + elements * (ELEMENT_NS + asked) +
+                       rows * ROW_NS + fetched_twice(m, ahead, load, elements);
     if (load->elements > 0) {
         double instructions = OF_ELEMENT + OF_LINE * load->lines + OF_VECTOR * flops / load->elements / 16;
         if (ahead) instructions += OF_ASKING + load->lines;

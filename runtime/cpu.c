@@ -1,5 +1,5 @@
-/* CPU features by cpuid, caches by what the system says (see cpu.h). The compiler's builtins also ask the system whether it saves
-   wide registers. */
+/* CPU features by cpuid, caches by what the system says (see cpu.h). The compiler's builtins also ask the system
+   whether it saves wide registers. */
 #include "runtime/cpu.h"
 #include <pthread.h>
 #include <stdbool.h>
@@ -11,8 +11,8 @@ int rt_cpu_best(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
         return RT_AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return RT_AVX2;
 #endif
@@ -50,10 +50,7 @@ double rt_cpu_cache_bytes(int level)
 
 static double first_cache;
 
-static void find_first_cache(void)
-{
-    first_cache = rt_cpu_cache_bytes(1);
-}
+static void find_first_cache(void) { first_cache = rt_cpu_cache_bytes(1); }
 
 int64_t rt_cpu_ahead(int64_t planned)
 {

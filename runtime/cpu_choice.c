@@ -18,7 +18,8 @@ RtCode rt_cpu_allowed(int *variant, RtStatus *st)
     if (!most || !*most) return RT_OK;
     int v = variant_named(most);
     if (v == RT_N_VARIANTS)
-        return rt_fail(st, RT_E_CLI_VALUE, "GNNC_CPU", "unset the variable", "found `%s`, wanted generic, avx2 or avx512", most);
+        return rt_fail(st, RT_E_CLI_VALUE, "GNNC_CPU", "unset the variable",
+                       "found `%s`, wanted generic, avx2 or avx512", most);
     if (v < *variant) *variant = v;
     return RT_OK;
 }
@@ -35,6 +36,8 @@ RtCode rt_cpu_parse(const char *name, int *variant, RtStatus *st)
     *variant = v;
     if (v <= best) return RT_OK;
     if (v <= rt_cpu_best())
-        return rt_fail(st, RT_E_CLI_VALUE, "--cpu", "unset the variable", "GNNC_CPU allows at best %s, not %s", rt_cpu_name(best), name);
-    return rt_fail(st, RT_E_CLI_VALUE, "--cpu", "leave the flag out", "this CPU has no %s, at best %s", name, rt_cpu_name(best));
+        return rt_fail(st, RT_E_CLI_VALUE, "--cpu", "unset the variable", "GNNC_CPU allows at best %s, not %s",
+                       rt_cpu_name(best), name);
+    return rt_fail(st, RT_E_CLI_VALUE, "--cpu", "leave the flag out", "this CPU has no %s, at best %s", name,
+                   rt_cpu_name(best));
 }

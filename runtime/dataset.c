@@ -16,10 +16,7 @@ const char *rt_load_place(Loader *l, const char *stem)
     return rt_source_place(&l->source, stem, l->place, sizeof l->place);
 }
 
-const char *rt_load_space(const Loader *l, int64_t s)
-{
-    return l->m->strings + l->m->spaces[s].name;
-}
+const char *rt_load_space(const Loader *l, int64_t s) { return l->m->strings + l->m->spaces[s].name; }
 
 bool rt_load_wants(const Loader *l, int64_t tensor)
 {
@@ -28,10 +25,7 @@ bool rt_load_wants(const Loader *l, int64_t tensor)
 }
 
 /* Node spaces are counted before the graph is built. */
-int64_t rt_load_count(const Loader *l, int64_t s)
-{
-    return l->d->graph ? l->d->graph->spaces[s].count : l->counts[s];
-}
+int64_t rt_load_count(const Loader *l, int64_t s) { return l->d->graph ? l->d->graph->spaces[s].count : l->counts[s]; }
 
 int64_t rt_ids_count(const int64_t *ids, int64_t n)
 {
@@ -64,8 +58,8 @@ static RtCode read_csr(Loader *l, Input *in, const char *stem)
         RT_TRY(rt_source_read(&l->source, name, arrays[i], l->st));
         bool floats = arrays[i]->dtype == RT_F32 || arrays[i]->dtype == RT_F64;
         if (arrays[i]->n_dims != 1 || (i < 2 && floats) || (i == 2 && !floats))
-            return rt_fail(l->st, RT_E_DATA_CSR, rt_load_place(l, name), NULL,
-                           "wanted one dimension of %s", i == 2 ? "floats" : "integers");
+            return rt_fail(l->st, RT_E_DATA_CSR, rt_load_place(l, name), NULL, "wanted one dimension of %s",
+                           i == 2 ? "floats" : "integers");
     }
     in->present = in->csr = true;
     snprintf(in->stem, sizeof in->stem, "%s", stem);
@@ -77,8 +71,7 @@ static RtCode read_stem(Loader *l, Input *in, const char *stem)
 {
     char csr[300];
     snprintf(csr, sizeof csr, "%s_indptr", stem);
-    if (!rt_source_has(&l->source, stem))
-        return rt_source_has(&l->source, csr) ? read_csr(l, in, stem) : RT_OK;
+    if (!rt_source_has(&l->source, stem)) return rt_source_has(&l->source, csr) ? read_csr(l, in, stem) : RT_OK;
     RT_TRY(rt_source_read(&l->source, stem, &in->dense, l->st));
     in->present = true;
     snprintf(in->stem, sizeof in->stem, "%s", stem);
@@ -133,8 +126,8 @@ static RtCode read_edge_array(Loader *l, const char *stem, const char *place, Rt
     char text[160];
     RT_TRY(rt_source_read(&l->source, stem, a, l->st));
     if (a->n_dims != 2 || a->shape[0] != 2)
-        return rt_fail(l->st, RT_E_DATA_EDGES, place, "row 0 holds sources, row 1 targets", "found %s, wanted [2, E] i64",
-                       rt_array_text(a, text, sizeof text));
+        return rt_fail(l->st, RT_E_DATA_EDGES, place, "row 0 holds sources, row 1 targets",
+                       "found %s, wanted [2, E] i64", rt_array_text(a, text, sizeof text));
     RT_TRY(to_i64(l, a, place));
     *ids = (RtEdgeIds){place, a->shape[1], a->data.p, (const int64_t *)a->data.p + a->shape[1]};
     return RT_OK;
@@ -157,10 +150,9 @@ static RtCode read_edge_pair(Loader *l)
     RT_TRY(rt_source_read(&l->source, "src", &l->src, l->st));
     RT_TRY(rt_source_read(&l->source, "dst", &l->dst, l->st));
     if (l->src.n_dims != 1 || l->dst.n_dims != 1 || l->src.count != l->dst.count)
-        return rt_fail(
-            l->st, RT_E_DATA_EDGES, rt_load_place(l, "src"), NULL,
-            "src.npy and dst.npy: found %lld and %lld elements, wanted two vectors of one length",
-            (long long)l->src.count, (long long)l->dst.count);
+        return rt_fail(l->st, RT_E_DATA_EDGES, rt_load_place(l, "src"), NULL,
+                       "src.npy and dst.npy: found %lld and %lld elements, wanted two vectors of one length",
+                       (long long)l->src.count, (long long)l->dst.count);
     RT_TRY(to_i64(l, &l->src, "src.npy"));
     RT_TRY(to_i64(l, &l->dst, "dst.npy"));
     l->n_edges = l->src.count;
@@ -175,12 +167,9 @@ static RtCode read_edges(Loader *l)
     if (!needs_data_graph(l->m)) return RT_OK;
     rt_source_place(&l->source, "edge_index", l->edge_place, sizeof l->edge_place);
     if (!rt_source_has(&l->source, "edge_index")) {
-        if (rt_source_has(&l->source, "src") && rt_source_has(&l->source, "dst"))
-            return read_edge_pair(l);
-        return rt_fail(
-            l->st, RT_E_DATA_MISSING, l->edge_place,
-            "save the edges as an int64 array of shape [2, E]",
-            "the file is missing, and so are graph.npz, graph.mtx, edges.tsv and src.npy");
+        if (rt_source_has(&l->source, "src") && rt_source_has(&l->source, "dst")) return read_edge_pair(l);
+        return rt_fail(l->st, RT_E_DATA_MISSING, l->edge_place, "save the edges as an int64 array of shape [2, E]",
+                       "the file is missing, and so are graph.npz, graph.mtx, edges.tsv and src.npy");
     }
     RT_TRY(read_edge_array(l, "edge_index", l->edge_place, &l->src, &ids));
     l->n_edges = ids.n;
@@ -196,8 +185,7 @@ static RtCode read_batch(Loader *l)
     RT_TRY(rt_source_read(&l->source, "batch", &l->batch, l->st));
     rt_load_place(l, "batch");
     if (l->batch.n_dims != 1)
-        return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL,
-                       "wanted one dimension: the graph of each node");
+        return rt_fail(l->st, RT_E_DATA_ROWS, l->place, NULL, "wanted one dimension: the graph of each node");
     return to_i64(l, &l->batch, l->place);
 }
 
@@ -220,7 +208,8 @@ static const char *keeps_order(const Loader *l, int64_t space)
     if (space < 0 || l->counts[space] < 0) return "its edges do not join one known set of nodes";
     if (l->batch.data.p) return "batch.npy puts the nodes of a graph side by side";
     for (int64_t i = 0; i < l->m->n_graphs; i++)
-        if (l->m->graphs[i].kind == RT_GRAPH_NEAREST || l->m->graphs[i].kind == RT_GRAPH_SELECT) return "the program finds graphs of its own, in the user's order";
+        if (l->m->graphs[i].kind == RT_GRAPH_NEAREST || l->m->graphs[i].kind == RT_GRAPH_SELECT)
+            return "the program finds graphs of its own, in the user's order";
     for (int64_t i = 0; i < l->m->n_tensors; i++)
         if (l->m->tensors[i].space == space && (l->m->tensors[i].kind == RT_PARAM || l->m->tensors[i].kind == RT_STATE))
             return "a parameter has a row per node";
@@ -265,9 +254,8 @@ static RtCode build_graph(Loader *l)
 static RtCode width_error(Loader *l, int64_t tensor, int64_t found)
 {
     return rt_fail(l->st, RT_E_DATA_WIDTH, rt_load_place(l, l->inputs[tensor].stem),
-                   "build the model for this data: gnnc build MODEL.gnn --data DIR",
-                   "found %lld columns, wanted %lld", (long long)found,
-                   (long long)l->m->tensors[tensor].width);
+                   "build the model for this data: gnnc build MODEL.gnn --data DIR", "found %lld columns, wanted %lld",
+                   (long long)found, (long long)l->m->tensors[tensor].width);
 }
 
 /* Columns of a dense array whose rows are those of a space; unit inputs have no row dimension. */
@@ -284,8 +272,7 @@ static bool same_dims(const RtArray *a, const RtTensorDef *t, bool unit)
     int64_t skip = unit ? 0 : 1, n = a->n_dims - skip;
     if (n == 1 && t->n_dims == 0) return a->shape[skip] == 1;
     if (n == 0 && t->width == 1) return true;
-    if (n != t->n_dims)
-        return n <= 1 || t->n_dims <= 1; /* a flat array may stand for one with dims */
+    if (n != t->n_dims) return n <= 1 || t->n_dims <= 1; /* a flat array may stand for one with dims */
     for (int64_t i = 0; i < n; i++)
         if (a->shape[skip + i] != t->dims[i]) return false;
     return true;
@@ -299,15 +286,12 @@ static RtCode check_dense(Loader *l, int64_t tensor)
     bool unit = t->space == 0;
     if (!unit && a->n_dims == 0)
         return rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, l->inputs[tensor].stem), NULL,
-                       "found a single number, wanted one row per element of %s",
-                       rt_load_space(l, t->space));
-    if (!unit && a->shape[0] != rt_load_count(l, t->space))
-        return rt_load_rows_error(l, tensor, a->shape[0]);
+                       "found a single number, wanted one row per element of %s", rt_load_space(l, t->space));
+    if (!unit && a->shape[0] != rt_load_count(l, t->space)) return rt_load_rows_error(l, tensor, a->shape[0]);
     if (dense_width(a, unit) != t->width) return width_error(l, tensor, dense_width(a, unit));
     if (!same_dims(a, t, unit))
         return rt_fail(l->st, RT_E_DATA_WIDTH, rt_load_place(l, l->inputs[tensor].stem),
-                       "transpose or reshape the array",
-                       "found %s, whose dims are not those of the model",
+                       "transpose or reshape the array", "found %s, whose dims are not those of the model",
                        rt_array_text(a, text, sizeof text));
     return RT_OK;
 }
@@ -328,9 +312,7 @@ static RtCode place_dense(Loader *l, int64_t tensor)
     void *out = permuted ? scratch.p : data;
     RtCode code = rt_convert(a, t->dtype, out, place, l->st);
     if (!code) code = rt_check_finite(out, t->dtype, a->count, t->width, place, l->st);
-    if (!code)
-        code =
-            rt_check_bound(out, t->dtype, a->count, t->bound, t->allow_missing != 0, place, l->st);
+    if (!code) code = rt_check_bound(out, t->dtype, a->count, t->bound, t->allow_missing != 0, place, l->st);
     if (!code && permuted) rt_graph_to_stored(g, t->space, row, out, data);
     rt_block_free(&scratch);
     return code;
@@ -340,8 +322,8 @@ static RtCode csr_error(Loader *l, int64_t tensor, const char *part, const char 
 {
     char stem[300];
     snprintf(stem, sizeof stem, "%s_%s", l->inputs[tensor].stem, part);
-    return rt_fail(l->st, RT_E_DATA_CSR, rt_load_place(l, stem),
-                   "write the triplet again from a scipy CSR matrix", "%s", what);
+    return rt_fail(l->st, RT_E_DATA_CSR, rt_load_place(l, stem), "write the triplet again from a scipy CSR matrix",
+                   "%s", what);
 }
 
 static RtCode check_csr(Loader *l, int64_t tensor)
@@ -363,10 +345,8 @@ static RtCode check_csr(Loader *l, int64_t tensor)
     for (int64_t v = 0; v < n; v++)
         if (ptr[v + 1] < ptr[v]) return csr_error(l, tensor, "indptr", "offsets go down");
     for (int64_t k = 0; k < in->indices.count; k++)
-        if (idx[k] < 0)
-            return csr_error(l, tensor, "indices", "a column is negative");
-        else if (idx[k] >= t->width)
-            return width_error(l, tensor, rt_ids_count(idx, in->indices.count));
+        if (idx[k] < 0) return csr_error(l, tensor, "indices", "a column is negative");
+        else if (idx[k] >= t->width) return width_error(l, tensor, rt_ids_count(idx, in->indices.count));
     return RT_OK;
 }
 
@@ -374,10 +354,8 @@ static RtCode check_csr(Loader *l, int64_t tensor)
 static void add_row(void *out, int64_t dtype, const int64_t *idx, const void *values, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
-        if (dtype == RT_F32)
-            ((float *)out)[idx[k]] += ((const float *)values)[k];
-        else
-            ((double *)out)[idx[k]] += ((const double *)values)[k];
+        if (dtype == RT_F32) ((float *)out)[idx[k]] += ((const float *)values)[k];
+        else ((double *)out)[idx[k]] += ((const double *)values)[k];
 }
 
 static RtCode place_csr(Loader *l, int64_t tensor)
@@ -418,16 +396,11 @@ static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_
         int64_t id = (int64_t)((uint64_t)word * (uint64_t)bound >> 32);
         double u = (double)(word >> 8) * 0x1p-23 - 1;
         if (t->sparse && word % DRAWN_ONE_IN) u = 0;
-        if (t->dtype == RT_F32)
-            ((float *)out)[i] = (float)u;
-        else if (t->dtype == RT_F64)
-            ((double *)out)[i] = u;
-        else if (t->dtype == RT_I32)
-            ((int32_t *)out)[i] = (int32_t)id;
-        else if (t->dtype == RT_I64)
-            ((int64_t *)out)[i] = id;
-        else
-            ((uint8_t *)out)[i] = id != 0;
+        if (t->dtype == RT_F32) ((float *)out)[i] = (float)u;
+        else if (t->dtype == RT_F64) ((double *)out)[i] = u;
+        else if (t->dtype == RT_I32) ((int32_t *)out)[i] = (int32_t)id;
+        else if (t->dtype == RT_I64) ((int64_t *)out)[i] = id;
+        else ((uint8_t *)out)[i] = id != 0;
     }
     if (l->o->drawn) l->o->drawn[tensor] = 1;
 }
@@ -451,22 +424,18 @@ static RtCode missing_error(Loader *l, int64_t tensor)
     const char *name = l->m->strings + t->name;
     char hint[200];
     if (rt_mask_role(l->m, tensor) >= 0 && rt_source_has(&l->source, "fold"))
-        return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name), "the data has fold.npy: --folds K makes masks of it",
-                       "the model's input %s is missing", name);
+        return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name),
+                       "the data has fold.npy: --folds K makes masks of it", "the model's input %s is missing", name);
     snprintf(hint, sizeof hint, "save it as %s with %lld column%s and one row per element of %s",
-             rt_dtype_name(t->dtype), (long long)t->width, t->width == 1 ? "" : "s",
-             rt_load_space(l, t->space));
-    return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name), hint,
-                   "the model's input %s is missing", name);
+             rt_dtype_name(t->dtype), (long long)t->width, t->width == 1 ? "" : "s", rt_load_space(l, t->space));
+    return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name), hint, "the model's input %s is missing", name);
 }
 
 static RtCode place_input(Loader *l, int64_t tensor)
 {
     const Input *in = &l->inputs[tensor];
     RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
-    RtCode code = !in->present ? missing_error(l, tensor)
-                  : in->csr    ? check_csr(l, tensor)
-                               : check_dense(l, tensor);
+    RtCode code = !in->present ? missing_error(l, tensor) : in->csr ? check_csr(l, tensor) : check_dense(l, tensor);
     if (l->o->draw && (!in->present || code == RT_E_DATA_WIDTH)) {
         draw_input(l, tensor);
         return RT_OK;
@@ -520,9 +489,7 @@ static RtCode find_nonzeros_of(Loader *l, int64_t tensor, RtNonzeros *z)
     const Input *in = &l->inputs[tensor];
     z->dtype = l->m->tensors[tensor].dtype;
     if (rt_load_count(l, l->m->tensors[tensor].space) < 0) return RT_OK; /* what is unknown is said by build_graph */
-    RtCode code = !in->present ? missing_error(l, tensor)
-                  : in->csr    ? check_csr(l, tensor)
-                               : check_dense(l, tensor);
+    RtCode code = !in->present ? missing_error(l, tensor) : in->csr ? check_csr(l, tensor) : check_dense(l, tensor);
     if (l->o->draw && (!in->present || code == RT_E_DATA_WIDTH)) return nonzeros_of_rows(l, tensor, NULL, z);
     RT_TRY(code);
     return in->csr ? nonzeros_of_csr(l, tensor, z) : nonzeros_of_rows(l, tensor, &in->dense, z);
@@ -558,8 +525,8 @@ static RtCode place_folds(Loader *l, int64_t tensor)
     RT_TRY(rt_tensors_alloc(&d->tensors, tensor, l->st));
     if (d->fold_of && d->fold_space == space) return RT_OK;
     if (d->fold_of)
-        return rt_fail(l->st, RT_E_DATA_FOLDS, rt_load_place(l, "fold"), "use masks of one kind of rows", "masks are of %s and of %s",
-                       rt_load_space(l, d->fold_space), rt_load_space(l, space));
+        return rt_fail(l->st, RT_E_DATA_FOLDS, rt_load_place(l, "fold"), "use masks of one kind of rows",
+                       "masks are of %s and of %s", rt_load_space(l, d->fold_space), rt_load_space(l, space));
     RtBlock user = {0};
     RtCode code = rt_folds_read(&l->source, rt_load_count(l, space), l->o->folds, &user, l->st);
     if (!code) code = rt_block_alloc(&d->folds, (int64_t)user.bytes, "folds", l->st);
@@ -631,8 +598,7 @@ static void loader_free(Loader *l)
     free(l->why);
 }
 
-RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d,
-                    RtStatus *st)
+RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d, RtStatus *st)
 {
     *d = (RtData){0};
     Loader *l; /* holds path buffers: too large for a stack */

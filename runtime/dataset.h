@@ -6,13 +6,13 @@
 #include "runtime/tensors.h"
 
 typedef struct RtDataOptions {
-    const char *programs; /* names, separated by blanks: only inputs that one of them takes are
-                             loaded; NULL: all */
-    bool draw;            /* `bench`: inputs that are absent or have another width are drawn */
-    int64_t seed;         /* of drawn inputs */
-    RtOrderMode order;    /* in which nodes are stored */
-    int64_t folds;        /* K > 0: train_mask, val_mask and test_mask are made of fold.npy by rt_data_fold */
-    int64_t *drawn;       /* [n_tensors] set to 1 where an input was drawn; NULL: not wanted */
+    /* names, separated by blanks: only inputs that one of them takes are loaded; NULL: all */
+    const char *programs;
+    bool draw;         /* `bench`: inputs that are absent or have another width are drawn */
+    int64_t seed;      /* of drawn inputs */
+    RtOrderMode order; /* in which nodes are stored */
+    int64_t folds;     /* K > 0: train_mask, val_mask and test_mask are made of fold.npy by rt_data_fold */
+    int64_t *drawn;    /* [n_tensors] set to 1 where an input was drawn; NULL: not wanted */
 } RtDataOptions;
 
 typedef struct RtData {
@@ -20,12 +20,12 @@ typedef struct RtData {
     RtBlock folds;
     RtGraph *graph;
     RtTensors tensors; /* parameters initialised with seed 0 */
-    RtOrder order;     /* of the nodes of the data's graph; empty once the graph is built, but for its name, cost and why */
+    /* of the nodes of the data's graph; empty once the graph is built, but for its name, cost and why */
+    RtOrder order;
 } RtData;
 
 /* Loads the data set at `path` (see source.h) for model m. *d is empty on failure. */
-RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d,
-                    RtStatus *st);
+RtCode rt_data_load(const RtModel *m, const char *path, const RtDataOptions *o, RtData *d, RtStatus *st);
 /* Fills the masks for one of the folds: its rows are the test set, those of the next fold the validation set where some
    program reads one, all others are trained on. */
 void rt_data_fold(const RtModel *m, RtData *d, int64_t fold);

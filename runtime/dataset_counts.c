@@ -11,8 +11,7 @@ static RtCode count_from_meta(Loader *l, int64_t s)
     snprintf(key, sizeof key, "num_%ss", rt_load_space(l, s));
     RT_TRY(rt_source_meta_int(&l->source, key, &l->counts[s], l->st));
     if (l->counts[s] >= 0) l->why[s] = "meta.json";
-    if (l->counts[s] >= 0 || l->source.text.n_nodes < 0 || strcmp(rt_load_space(l, s), "node"))
-        return RT_OK;
+    if (l->counts[s] >= 0 || l->source.text.n_nodes < 0 || strcmp(rt_load_space(l, s), "node")) return RT_OK;
     l->counts[s] = l->source.text.n_nodes;
     l->why[s] = "graph.mtx";
     return RT_OK;
@@ -38,8 +37,7 @@ static void count_from_edges(Loader *l)
     for (int64_t i = 0; i < l->m->n_graphs; i++) {
         const RtGraphDef *g = &l->m->graphs[i];
         if (g->kind != RT_GRAPH_DATA) continue;
-        int64_t n_src = rt_ids_count(l->src_ids, l->n_edges),
-                n_dst = rt_ids_count(l->dst_ids, l->n_edges);
+        int64_t n_src = rt_ids_count(l->src_ids, l->n_edges), n_dst = rt_ids_count(l->dst_ids, l->n_edges);
         int64_t *src = &l->counts[g->src_space], *dst = &l->counts[g->dst_space];
         bool src_open = *src < 0, dst_open = *dst < 0;
         if (src_open && n_src > *src) *src = n_src;
@@ -79,8 +77,7 @@ static RtCode check_batch_rows(Loader *l)
         int64_t want = l->counts[g->dst_space];
         if (g->kind == RT_GRAPH_DATA && l->batch.count != want)
             return rt_fail(l->st, RT_E_DATA_ROWS, rt_load_place(l, "batch"), NULL,
-                           "found %lld rows, wanted %lld: one per node", (long long)l->batch.count,
-                           (long long)want);
+                           "found %lld rows, wanted %lld: one per node", (long long)l->batch.count, (long long)want);
     }
     return RT_OK;
 }
@@ -104,11 +101,13 @@ static RtCode check_counts(Loader *l)
     const RtModel *m = l->m;
     for (int64_t s = 0; s < m->n_spaces; s++)
         if (l->counts[s] > INT32_MAX)
-            return rt_fail(l->st, RT_E_GRAPH_SIZE, l->why[s], NULL, "found %lld elements of %s, wanted at most 2147483647",
-                           (long long)l->counts[s], rt_load_space(l, s));
+            return rt_fail(l->st, RT_E_GRAPH_SIZE, l->why[s], NULL,
+                           "found %lld elements of %s, wanted at most 2147483647", (long long)l->counts[s],
+                           rt_load_space(l, s));
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *g = &m->graphs[i];
-        RtEdgeIds ids = g->kind == RT_GRAPH_FILE ? l->files[i] : (RtEdgeIds){l->edge_place, l->n_edges, l->src_ids, l->dst_ids};
+        RtEdgeIds ids = g->kind == RT_GRAPH_FILE ? l->files[i]
+                                                 : (RtEdgeIds){l->edge_place, l->n_edges, l->src_ids, l->dst_ids};
         int64_t n_src = l->counts[g->src_space], n_dst = l->counts[g->dst_space];
         if ((g->kind == RT_GRAPH_DATA || g->kind == RT_GRAPH_FILE) && n_src >= 0 && n_dst >= 0)
             RT_TRY(rt_edge_ids_check(&ids, n_src, n_dst, l->st));

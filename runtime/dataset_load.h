@@ -16,7 +16,7 @@ typedef struct Loader {
     const RtModel *m;
     const RtDataOptions *o;
     RtSource source;
-    Input *inputs;    /* [n_tensors] */
+    Input *inputs;        /* [n_tensors] */
     RtNonzeros *nonzeros; /* [n_tensors] of tensors that hold another's */
     RtPattern *patterns;  /* [n_patterns] */
     int64_t n_patterns;
@@ -43,7 +43,7 @@ int64_t rt_load_count(const Loader *l, int64_t s);     /* -1: not known yet */
 int64_t rt_ids_count(const int64_t *ids, int64_t n);   /* one more than the largest; 0 of none */
 RtCode rt_load_rows_error(Loader *l, int64_t tensor, int64_t found);
 
-/* Counts every space of nodes and of graphs: as meta.json says, else the rows of the arrays, else the largest id. What files say of
-   one count has to agree, ids have to lie below it, and memory for so many nodes has to be there, before anything of that
-   size is made. */
+/* Counts every space of nodes and of graphs: as meta.json says, else the rows of the arrays, else the largest id. What
+   files say of one count has to agree, ids have to lie below it, and memory for so many nodes has to be there, before
+   anything of that size is made. */
 RtCode rt_load_counts(Loader *l);

@@ -29,8 +29,7 @@ typedef struct Banner {
 
 /* ---- lines ---- */
 
-__attribute__((format(printf, 3, 4))) static RtCode line_error(Text *t, RtCode code,
-                                                               const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static RtCode line_error(Text *t, RtCode code, const char *fmt, ...)
 {
     char place[4200], what[256];
     va_list ap;
@@ -38,9 +37,8 @@ __attribute__((format(printf, 3, 4))) static RtCode line_error(Text *t, RtCode c
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
     snprintf(place, sizeof place, "%s:%lld", t->name, (long long)t->line);
-    const char *hint = code == RT_E_DATA_ID
-                           ? "ids count from 0 in lists and from 1 in MatrixMarket files"
-                           : "docs/data.md shows the formats";
+    const char *hint = code == RT_E_DATA_ID ? "ids count from 0 in lists and from 1 in MatrixMarket files"
+                                            : "docs/data.md shows the formats";
     return rt_fail(t->st, code, place, hint, "%s", what);
 }
 
@@ -88,14 +86,12 @@ static RtCode take_id(Text *t, int field, int64_t least, int64_t most, int64_t *
     bool fits = true;
     if (!*p) return line_error(t, RT_E_EDGE_TEXT, "found `%s`, wanted a whole number", text);
     for (; *p; p++) {
-        if (*p < '0' || *p > '9')
-            return line_error(t, RT_E_EDGE_TEXT, "found `%s`, wanted a whole number", text);
+        if (*p < '0' || *p > '9') return line_error(t, RT_E_EDGE_TEXT, "found `%s`, wanted a whole number", text);
         fits = fits && rt_mul(v, 10, &v) && rt_add(v, *p - '0', &v);
     }
     if (*text == '-' && v) fits = false;
     if (!fits || v < least || v > most)
-        return line_error(t, RT_E_DATA_ID, "found id %s, wanted %lld to %lld", text,
-                          (long long)least, (long long)most);
+        return line_error(t, RT_E_DATA_ID, "found id %s, wanted %lld to %lld", text, (long long)least, (long long)most);
     *out = v;
     return RT_OK;
 }
@@ -141,10 +137,7 @@ static void shrink(RtEdgeText *out, int64_t n)
 
 /* ---- MatrixMarket ---- */
 
-static bool is_word(const Text *t, int field, const char *word)
-{
-    return !strcasecmp(t->fields[field], word);
-}
+static bool is_word(const Text *t, int field, const char *word) { return !strcasecmp(t->fields[field], word); }
 
 static RtCode read_banner(Text *t, Banner *b)
 {
@@ -154,27 +147,22 @@ static RtCode read_banner(Text *t, Banner *b)
     t->p = stop < t->end ? stop + 1 : stop;
     t->line = 1;
     if (t->n_fields != 5 || strcmp(t->fields[0], "%%MatrixMarket") || !is_word(t, 1, "matrix"))
-        return line_error(t, RT_E_EDGE_TEXT,
-                          "wanted `%%%%MatrixMarket matrix coordinate FIELD SYMMETRY`");
+        return line_error(t, RT_E_EDGE_TEXT, "wanted `%%%%MatrixMarket matrix coordinate FIELD SYMMETRY`");
     if (!is_word(t, 2, "coordinate"))
         return line_error(t, RT_E_EDGE_TEXT, "found format `%s`, wanted coordinate", t->fields[2]);
     b->weighted = !is_word(t, 3, "pattern");
-    if (b->weighted && !is_word(t, 3, "real") && !is_word(t, 3, "double") &&
-        !is_word(t, 3, "integer"))
-        return line_error(t, RT_E_EDGE_TEXT, "found field `%s`, wanted real, integer or pattern",
-                          t->fields[3]);
+    if (b->weighted && !is_word(t, 3, "real") && !is_word(t, 3, "double") && !is_word(t, 3, "integer"))
+        return line_error(t, RT_E_EDGE_TEXT, "found field `%s`, wanted real, integer or pattern", t->fields[3]);
     b->symmetric = is_word(t, 4, "symmetric");
     if (!b->symmetric && !is_word(t, 4, "general"))
-        return line_error(t, RT_E_EDGE_TEXT, "found symmetry `%s`, wanted general or symmetric",
-                          t->fields[4]);
+        return line_error(t, RT_E_EDGE_TEXT, "found symmetry `%s`, wanted general or symmetric", t->fields[4]);
     return RT_OK;
 }
 
 static RtCode read_sizes(Text *t, Banner *b)
 {
     int64_t cols;
-    if (!next_line(t) || t->n_fields != 3)
-        return line_error(t, RT_E_EDGE_TEXT, "wanted `rows columns entries`");
+    if (!next_line(t) || t->n_fields != 3) return line_error(t, RT_E_EDGE_TEXT, "wanted `rows columns entries`");
     RT_TRY(take_id(t, 0, 0, INT32_MAX, &b->n_nodes));
     RT_TRY(take_id(t, 1, 0, INT32_MAX, &cols));
     RT_TRY(take_id(t, 2, 0, INT64_MAX / 64, &b->n_entries));
@@ -212,13 +200,12 @@ static RtCode read_matrix(Text *t, RtEdgeText *out)
     RT_TRY(alloc(out, b.symmetric ? 2 * b.n_entries : b.n_entries, b.weighted, t->name, t->st));
     for (int64_t k = 0; k < b.n_entries; k++) {
         if (!next_line(t))
-            return line_error(t, RT_E_EDGE_TEXT, "cut short: found %lld entries, wanted %lld",
-                              (long long)k, (long long)b.n_entries);
+            return line_error(t, RT_E_EDGE_TEXT, "cut short: found %lld entries, wanted %lld", (long long)k,
+                              (long long)b.n_entries);
         RT_TRY(read_entry(t, &b, out, &n));
     }
     if (next_line(t))
-        return line_error(t, RT_E_EDGE_TEXT, "more entries than the %lld it claims",
-                          (long long)b.n_entries);
+        return line_error(t, RT_E_EDGE_TEXT, "more entries than the %lld it claims", (long long)b.n_entries);
     shrink(out, n);
     return RT_OK;
 }

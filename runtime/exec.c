@@ -9,10 +9,7 @@
 
 enum { GEMM_NN_ROWS = 256 }; /* rows of one block of a product that is cut by rows only */
 
-const char *rt_string(const RtModel *m, int64_t offset)
-{
-    return offset < 0 ? "" : m->strings + offset;
-}
+const char *rt_string(const RtModel *m, int64_t offset) { return offset < 0 ? "" : m->strings + offset; }
 
 int64_t rt_program_find(const RtModel *m, const char *name)
 {
@@ -45,8 +42,8 @@ static RtCode overflows(const RtModel *m, const RtProgram *p, RtStatus *st)
 }
 
 /* Packs the program's slots; places has room for them. */
-static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places,
-                          int64_t *total, RtStatus *st)
+static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *total,
+                          RtStatus *st)
 {
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
@@ -60,8 +57,7 @@ static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g
     return *total < 0 ? overflows(m, p, st) : RT_OK;
 }
 
-RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes,
-                      RtStatus *st)
+RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes, RtStatus *st)
 {
     const RtProgram *p = &m->programs[program];
     RtPack *places;
@@ -75,14 +71,15 @@ static RtCode take_arena(RtExec *e, RtStatus *st)
 {
     if (e->options.plan_only) return RT_OK;
     if (!e->options.workspace) {
-        RT_TRY(rt_block_alloc(&e->arena, rt_size_plus(e->arena_bytes, 1, 64), rt_string(e->model, e->program->name), st));
+        RT_TRY(
+            rt_block_alloc(&e->arena, rt_size_plus(e->arena_bytes, 1, 64), rt_string(e->model, e->program->name), st));
         e->base = e->arena.p;
         return RT_OK;
     }
     if (e->options.workspace_bytes < (size_t)e->arena_bytes || (uintptr_t)e->options.workspace % 64)
         return rt_fail(st, RT_E_MODEL_ARGUMENT, "workspace", "ask for the size first",
-                       "found %zu bytes at %p, wanted %lld, aligned to 64",
-                       e->options.workspace_bytes, e->options.workspace, (long long)e->arena_bytes);
+                       "found %zu bytes at %p, wanted %lld, aligned to 64", e->options.workspace_bytes,
+                       e->options.workspace, (long long)e->arena_bytes);
     e->base = e->options.workspace;
     return RT_OK;
 }
@@ -108,12 +105,14 @@ const RtChainDef *rt_step_chain(const RtExec *e, int64_t step)
 
 static const RtStep *step_def(const RtExec *e, int64_t i) { return &e->model->steps[e->program->first_step + i]; }
 
-/* The product that the options' library does instead of the step's kernel, or NULL. In a chain the kernels are called. */
+/* The product that the options' library does instead of the step's kernel, or NULL. In a chain the kernels are
+   called. */
 static const RtGemm *backend_gemm(const RtExec *e, int64_t i)
 {
     const RtStep *s = step_def(e, i);
     const RtGemm *g = s->kind == RT_STEP_PRODUCT ? &e->model->products[s->part] : NULL;
-    bool wanted = g && e->options.gemm && !rt_step_chain(e, i) && e->options.gemm->wanted(g, rt_count_value(e->graph, &g->rows, RT_OWNED));
+    bool wanted = g && e->options.gemm && !rt_step_chain(e, i) &&
+                  e->options.gemm->wanted(g, rt_count_value(e->graph, &g->rows, RT_OWNED));
     return wanted ? g : NULL;
 }
 
@@ -124,7 +123,8 @@ static void use_backend(const RtExec *e, const RtGemm *g, RtExecStep *x)
     bool f32 = g->elem == RT_K_F32;
     x->backend = true;
     x->fn = g->transposed_a ? f32 ? b->tn_f32 : b->tn_f64 : f32 ? b->nn_f32 : b->nn_f64;
-    x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks, RT_OWNED) : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
+    x->extent = g->transposed_a ? rt_count_value(e->graph, &g->blocks, RT_OWNED)
+                                : (rows + GEMM_NN_ROWS - 1) / GEMM_NN_ROWS;
 }
 
 enum { COPY_FROM, COPY_TO, COPY_ROW_BYTES, COPY_N_ARGS, COPY_GRAIN = 4096 /* rows */ };
@@ -132,7 +132,8 @@ enum { COPY_FROM, COPY_TO, COPY_ROW_BYTES, COPY_N_ARGS, COPY_GRAIN = 4096 /* row
 static void copy_rows(const RtArg *args, int64_t lo, int64_t hi)
 {
     int64_t bytes = args[COPY_ROW_BYTES].i;
-    memcpy((char *)args[COPY_TO].p + lo * bytes, (const char *)args[COPY_FROM].p + lo * bytes, (size_t)((hi - lo) * bytes));
+    memcpy((char *)args[COPY_TO].p + lo * bytes, (const char *)args[COPY_FROM].p + lo * bytes,
+           (size_t)((hi - lo) * bytes));
 }
 
 /* Room for the arguments of the step, whoever computes it. Those of a chain lie side by side. */
@@ -217,14 +218,14 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     x->fn = x->call ? rt_exec_kernel(e, x->call->kernel) : copy_rows;
     if (g) use_backend(e, g, x);
     if (!x->fn)
-        return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label),
-                       "build with --cpu generic",
+        return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label), "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
     find_rows(e, x);
     return RT_OK;
 }
 
-/* Rows that threads share, of those that are computed. Memory for what they sum up to grows where they sum up to more than before. */
+/* Rows that threads share, of those that are computed. Memory for what they sum up to grows where they sum up to more
+   than before. */
 static RtCode split_steps(RtExec *e, RtStatus *st)
 {
     e->states_bytes = 0;
@@ -285,7 +286,7 @@ static void *buffer_pointer(RtExec *e, const RtBuffer *b)
     case RT_BUF_MAP_LIST: return maps[b->ref].list;
     case RT_BUF_MAP_ALONG: return rt_graph_along(e->graph, b->ref, b->along);
     case RT_BUF_IDS: return e->graph->spaces[b->ref].ids_all;
-    case RT_BUF_STRIP: return e; /* rt_chain_run says where it is */
+    case RT_BUF_STRIP: return e;    /* rt_chain_run says where it is */
     case RT_BUF_STATE: return NULL; /* rt_split_bind does */
     default: return NULL;
     }
@@ -301,8 +302,7 @@ static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
     args[RT_GEMM_N].i = g->n;
     args[RT_GEMM_K].i = g->k;
     args[RT_GEMM_ROWS].i = rt_count_value(e->graph, &g->rows, RT_OWNED);
-    args[RT_GEMM_BLOCK_ROWS].i =
-        g->transposed_a ? rt_count_value(e->graph, &g->block_rows, RT_OWNED) : GEMM_NN_ROWS;
+    args[RT_GEMM_BLOCK_ROWS].i = g->transposed_a ? rt_count_value(e->graph, &g->block_rows, RT_OWNED) : GEMM_NN_ROWS;
 }
 
 static int64_t scalar_arg(const RtExec *e, int64_t ahead, const RtCount *c)
@@ -333,10 +333,8 @@ static void fill_args(RtExec *e)
         else if (!x->call) fill_copy_args(e, &e->model->moves[x->def->part], x->args);
         for (int64_t k = 0; x->call && !x->backend && k < x->call->n_args; k++) {
             const RtStepArg *a = &e->model->step_args[x->call->first_arg + k];
-            if (a->is_buffer)
-                x->args[k].p = arg_buffer(e, x, a->buffer);
-            else
-                x->args[k].i = scalar_arg(e, x->choice.ahead, &a->count);
+            if (a->is_buffer) x->args[k].p = arg_buffer(e, x, a->buffer);
+            else x->args[k].i = scalar_arg(e, x->choice.ahead, &a->count);
         }
         if (x->split) rt_split_bind(x->split);
     }
@@ -384,7 +382,8 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &e->model->slots[p->first_slot + i];
         if (rt_count_value(e->graph, &s->rows, RT_READ) * s->row_bytes > e->places[i].bytes)
-            return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL, "a batch needs more memory than was planned");
+            return rt_fail(st, RT_E_INTERNAL, rt_string(e->model, p->name), NULL,
+                           "a batch needs more memory than was planned");
     }
     return setup_steps(e, st);
 }
@@ -419,13 +418,14 @@ static RtCode check_places(const RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < p->n_buffers; i++) {
         const RtBuffer *b = &e->model->buffers[p->first_buffer + i];
         if (b->place != RT_HOST)
-            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL, "buffer %lld `%s` is %s, wanted host memory",
-                           (long long)i, rt_string(e->model, b->name), b->place == RT_DEVICE ? "on a device" : "with another process");
+            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL,
+                           "buffer %lld `%s` is %s, wanted host memory", (long long)i, rt_string(e->model, b->name),
+                           b->place == RT_DEVICE ? "on a device" : "with another process");
     }
     for (int64_t i = 0; i < p->n_steps; i++)
         if (step_def(e, i)->kind == RT_STEP_EXCHANGE)
-            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL, "step %lld exchanges rows with other processes, and there are none",
-                           (long long)i);
+            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL,
+                           "step %lld exchanges rows with other processes, and there are none", (long long)i);
     return RT_OK;
 }
 
@@ -445,8 +445,8 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     return make_steps(e, st);
 }
 
-RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o,
-                      RtExec **out, RtStatus *st)
+RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o, RtExec **out,
+                      RtStatus *st)
 {
     *out = NULL;
     RtExec *e;
@@ -456,10 +456,8 @@ RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const
     e->graph = g;
     e->options = *o;
     RtCode code = exec_setup(e, st);
-    if (code)
-        rt_exec_free(e);
-    else
-        *out = e;
+    if (code) rt_exec_free(e);
+    else *out = e;
     return code;
 }
 
@@ -491,8 +489,7 @@ RtCode rt_exec_own_results(RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < n; i++) {
         int64_t bytes = defs[i].tensor >= 0 ? 0 : rt_result_bytes(e, i);
         if (bytes < 0 || !rt_add(total, bytes + 127, &total))
-            return rt_fail(st, RT_E_OVERFLOW, rt_string(e->model, defs[i].name), NULL,
-                           "a result's size overflows");
+            return rt_fail(st, RT_E_OVERFLOW, rt_string(e->model, defs[i].name), NULL, "a result's size overflows");
     }
     rt_block_free(&e->own_results);
     RT_TRY(rt_block_alloc(&e->own_results, rt_size_plus(total, 1, 64), "results", st));
@@ -582,8 +579,7 @@ static bool step_has_nan(const RtExec *e, const RtExecStep *x)
         if ((b->elem != RT_K_F32 && b->elem != RT_K_F64) || b->kind == RT_BUF_STRIP) continue;
         RtCount rows = b->rows;
         if (rows.kind == RT_COUNT_BLOCK_SLOTS) rows.kind = RT_COUNT_BLOCKS; /* the others may hold anything */
-        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows, RT_READ) * b->width))
-            return true;
+        if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows, RT_READ) * b->width)) return true;
     }
     return false;
 }

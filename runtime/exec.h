@@ -26,10 +26,9 @@ enum {
 };
 typedef struct RtGemmBackend {
     const char *name;
-    void *user;                                /* args[RT_GEMM_USER].p */
-    RtKernelFn nn_f32, nn_f64, tn_f32, tn_f64; /* iterations are row blocks */
-    bool (*wanted)(const RtGemm *gemm,
-                   int64_t rows); /* by shape and machine, so that a rerun decides the same */
+    void *user;                                       /* args[RT_GEMM_USER].p */
+    RtKernelFn nn_f32, nn_f64, tn_f32, tn_f64;        /* iterations are row blocks */
+    bool (*wanted)(const RtGemm *gemm, int64_t rows); /* by shape and machine, so that a rerun decides the same */
 } RtGemmBackend;
 
 /* How a step runs. No bit of any result depends on it. 0 in a field: not said. */
@@ -58,17 +57,17 @@ typedef struct RtExecOptions {
     int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
 } RtExecOptions;
 
-/* A step for one graph. Its iterations are computed by one function, rt_step_rows, whoever asks for them: the pool for chunks of
-   all, or a chain for those of a strip. */
+/* A step for one graph. Its iterations are computed by one function, rt_step_rows, whoever asks for them: the pool for
+   chunks of all, or a chain for those of a strip. */
 typedef struct RtExecStep {
     const RtStep *def;
     const RtCall *call; /* NULL: of a copy */
     RtKernelFn fn;
     RtArg *args;
-    int64_t extent, block;   /* iterations; rows of one, where they are blocks of rows */
-    bool backend;            /* runs on options.gemm */
+    int64_t extent, block; /* iterations; rows of one, where they are blocks of rows */
+    bool backend;          /* runs on options.gemm */
     RtChoice choice;
-    const int64_t *rows;     /* [n_rows + 1] offsets of the map whose rows they are; or NULL */
+    const int64_t *rows; /* [n_rows + 1] offsets of the map whose rows they are; or NULL */
     int64_t n_rows;
     struct RtConeStep *cone; /* what it leaves out (cone.h); or NULL: nothing */
     struct RtSplit *split;   /* rows that threads share (split.h); or NULL: none is long enough */
@@ -92,10 +91,10 @@ typedef struct RtExec {
     int64_t n_cotangents;
     int64_t seed, step;
     /* private */
-    struct RtCone *cone;    /* what steps leave out, once tensors are known; NULL: nothing */
+    struct RtCone *cone;     /* what steps leave out, once tensors are known; NULL: nothing */
     struct RtChain **chains; /* [program->n_chains] */
-    void **buffers;   /* [program->n_buffers] */
-    RtPack *places;   /* [program->n_slots] in the arena */
+    void **buffers;          /* [program->n_buffers] */
+    RtPack *places;          /* [program->n_slots] in the arena */
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;
@@ -109,11 +108,10 @@ typedef struct RtExec {
 /* Index of a program by name, -1 if absent. */
 int64_t rt_program_find(const RtModel *m, const char *name);
 /* Peak bytes of the arena for this graph. */
-RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes,
-                      RtStatus *st);
+RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64_t *bytes, RtStatus *st);
 
-RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o,
-                      RtExec **e, RtStatus *st);
+RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o, RtExec **e,
+                      RtStatus *st);
 void rt_exec_free(RtExec *e);
 /* Memory for every result that does not update a tensor, owned by the exec. */
 RtCode rt_exec_own_results(RtExec *e, RtStatus *st);
@@ -123,7 +121,8 @@ RtCode rt_exec_narrow(RtExec *e, RtStatus *st);
    MODEL_ARGUMENT. */
 RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 
-/* After the counts of the graph changed, none beyond those that the exec was made for: steps are cut again. Bind anew. */
+/* After the counts of the graph changed, none beyond those that the exec was made for: steps are cut again. Bind
+   anew. */
 RtCode rt_exec_move(RtExec *e, RtStatus *st);
 
 /* From now on every step runs as c says, fields of 0 as the plan and pool.h have it. */
@@ -139,8 +138,8 @@ int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step);
 
 /* The chain that a step is in, or NULL. */
 const RtChainDef *rt_step_chain(const RtExec *e, int64_t step);
-/* Iterations [lo, hi) of a step, with its arguments or others like them: of rows that threads share what is left of them, and
-   none that it leaves out. */
+/* Iterations [lo, hi) of a step, with its arguments or others like them: of rows that threads share what is left of
+   them, and none that it leaves out. */
 void rt_step_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi);
 /* An RtWeight of a step: rows, and elements of them, that it has to do before iteration i. */
 RtWeight rt_step_weight;

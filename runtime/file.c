@@ -21,8 +21,7 @@ static RtCode read_fd(int fd, const char *path, RtBlock *b, RtStatus *st)
     struct stat info;
     if (fstat(fd, &info)) return rt_fail_errno(st, RT_E_FILE_READ, path);
     if (!S_ISREG(info.st_mode))
-        return rt_fail(st, RT_E_FILE_READ, path, "give the path of a file",
-                       "is not a regular file");
+        return rt_fail(st, RT_E_FILE_READ, path, "give the path of a file", "is not a regular file");
     RT_TRY(rt_block_alloc(b, info.st_size, path, st));
     RtCode code = read_all(fd, b, path, st);
     if (code) rt_block_free(b);

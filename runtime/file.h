@@ -9,8 +9,8 @@ typedef struct RtFilePart {
     const void *p;
     size_t bytes;
 } RtFilePart;
-/* Replaces path by the parts, in order; it keeps its permissions. On failure the old file is untouched and nothing is left
-   beside it. */
+/* Replaces path by the parts, in order; it keeps its permissions. On failure the old file is untouched and nothing is
+   left beside it. */
 RtCode rt_file_replace(const char *path, const RtFilePart *parts, size_t n_parts, RtStatus *st);
 /* Whether rt_file_replace has a chance: the folder and the file are there to be written. Asked before long work. */
 RtCode rt_file_writable(const char *path, RtStatus *st);

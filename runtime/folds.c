@@ -11,7 +11,8 @@ int rt_mask_role(const RtModel *m, int64_t tensor)
     static const char *const names[N_ROLES] = {"train_mask", "val_mask", "test_mask"};
     const RtTensorDef *t = &m->tensors[tensor];
     for (int i = 0; i < N_ROLES; i++)
-        if (t->kind == RT_INPUT && t->dtype == RT_BOOL && t->width == 1 && !strcmp(m->strings + t->name, names[i])) return i;
+        if (t->kind == RT_INPUT && t->dtype == RT_BOOL && t->width == 1 && !strcmp(m->strings + t->name, names[i]))
+            return i;
     return -1;
 }
 
@@ -47,7 +48,8 @@ RtCode rt_folds_read(RtSource *s, int64_t rows, int64_t folds, RtBlock *out, RtS
     RtArray a = {0};
     rt_source_place(s, "fold", place, sizeof place);
     if (!rt_source_has(s, "fold"))
-        return rt_fail(st, RT_E_DATA_MISSING, place, "save the number of each row's fold, from 0", "--folds wants fold.npy");
+        return rt_fail(st, RT_E_DATA_MISSING, place, "save the number of each row's fold, from 0",
+                       "--folds wants fold.npy");
     RT_TRY(rt_source_read(s, "fold", &a, st));
     RtCode code = convert(&a, rows, folds, place, out, st);
     rt_array_free(&a);

@@ -84,14 +84,12 @@ typedef struct GnnrtTensorInfo {
 
 /* `tables` is what PREFIX_tables() returns. Parameters are initialised from `seed` as `train
    --seed` does. cpu: GNNRT_BEST_CPU, or one variant (for tests). */
-int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **model,
-                           GnnrtStatus *status);
+int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **model, GnnrtStatus *status);
 void gnnrt_model_free(GnnrtModel *model);
 /* Parameters from a safetensors file, or from its bytes in memory. On failure the parameters are
    unchanged. Not while a context of this model runs. */
 int32_t gnnrt_model_load(GnnrtModel *model, const char *path, GnnrtStatus *status);
-int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes,
-                                GnnrtStatus *status);
+int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes, GnnrtStatus *status);
 int32_t gnnrt_model_save(const GnnrtModel *model, const char *path, GnnrtStatus *status);
 
 /* Counts and descriptions; names and pointers live as long as the tables. An index out of range
@@ -105,7 +103,7 @@ GnnrtTensorInfo gnnrt_input(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_param(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_result(const GnnrtModel *model, int32_t i);
 GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i); /* "grad.x" */
-const char *gnnrt_manifest(const GnnrtModel *model); /* JSON */
+const char *gnnrt_manifest(const GnnrtModel *model);                /* JSON */
 
 /* Copies a parameter in or out: `width` elements of its dtype (times rows if it has a space),
    row-major in the order of its dims. Setting: not while a context of this model runs. Parameters
@@ -144,28 +142,24 @@ int64_t gnnrt_graph_count(const GnnrtGraph *graph, int32_t space_index);
 int64_t gnnrt_workspace_bytes(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp);
 /* workspace: 64-byte aligned memory of gnnrt_workspace_bytes that outlives the context; NULL: the
    context allocates. */
-int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp,
-                             void *workspace, size_t workspace_bytes, GnnrtContext **context,
-                             GnnrtStatus *status);
+int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, void *workspace,
+                             size_t workspace_bytes, GnnrtContext **context, GnnrtStatus *status);
 void gnnrt_context_free(GnnrtContext *context);
 /* This context reads parameter i from data (value layout) instead of the model's copy; NULL: the
    model's again. For a training loop of the caller's own. */
-int32_t gnnrt_context_bind_param(GnnrtContext *context, int32_t i, const void *data,
-                                 GnnrtStatus *status);
+int32_t gnnrt_context_bind_param(GnnrtContext *context, int32_t i, const void *data, GnnrtStatus *status);
 /* Random ops (dropout in train mode) read these; both are 0 at first. */
 void gnnrt_context_set_random(GnnrtContext *context, int64_t seed, int64_t step);
 /* Must run task(arg, i) for all 0 <= i < n_tasks, in any order, on any threads, and return when all
    are done. */
-typedef void (*GnnrtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i),
-                                 void *arg);
+typedef void (*GnnrtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i), void *arg);
 /* Results do not depend on n_threads in a single bit. NULL: inline again. */
-int32_t gnnrt_context_set_parallel(GnnrtContext *context, GnnrtParallelFor run, void *user,
-                                   int32_t n_threads, GnnrtStatus *status);
+int32_t gnnrt_context_set_parallel(GnnrtContext *context, GnnrtParallelFor run, void *user, int32_t n_threads,
+                                   GnnrtStatus *status);
 
 /* inputs[gnnrt_n_inputs], results[gnnrt_n_results]: the caller's buffers, 16-byte aligned or
    better, not overlapping; NULL for what has no rows in the context's graph. */
-int32_t gnnrt_forward(GnnrtContext *context, const void *const *inputs, void *const *results,
-                      GnnrtStatus *status);
+int32_t gnnrt_forward(GnnrtContext *context, const void *const *inputs, void *const *results, GnnrtStatus *status);
 /* Vector-Jacobian product: gradients of sum(results * cotangents) by every float input and
    parameter. cotangents[gnnrt_n_results] have the types of the results (NULL for results that are
    not float). gradients [gnnrt_n_gradients] are written, not added to. A library built with

@@ -14,8 +14,7 @@ RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStat
 {
     int64_t bytes;
     if (*(void **)out) return RT_OK;
-    if (!rt_mul(count, elem, &bytes))
-        return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "a map's size overflows");
+    if (!rt_mul(count, elem, &bytes)) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "a map's size overflows");
     if (g->n_blocks == g->cap_blocks) {
         int64_t cap = g->cap_blocks * 2 + 16;
         RT_TRY(rt_grow(&g->blocks, cap, sizeof *g->blocks, "a graph", st));
@@ -61,13 +60,11 @@ RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st
 {
     const char *name = g->model->strings + g->model->spaces[space].name;
     if (count < 0)
-        return rt_fail(st, RT_E_GRAPH_COUNT, "meta.json",
-                       "add num_nodes (or num_<space>s) to meta.json",
+        return rt_fail(st, RT_E_GRAPH_COUNT, "meta.json", "add num_nodes (or num_<space>s) to meta.json",
                        "the number of elements of %s is unknown", name);
     if (count > INT32_MAX)
         return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph",
-                       "found %lld elements of %s, wanted at most 2147483647", (long long)count,
-                       name);
+                       "found %lld elements of %s, wanted at most 2147483647", (long long)count, name);
     g->spaces[space].count = count;
     return RT_OK;
 }
@@ -111,7 +108,8 @@ static void count_rows(const int32_t *to, int64_t n, int64_t n_rows, int64_t *of
 /* Where the node of the user's id v is stored; places: [count] of the ordered space, NULL: as they are. */
 static int32_t place_of(const int32_t *places, int32_t v) { return places ? places[v] : v; }
 
-static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const int32_t *from, const int32_t *to, RtStatus *st)
+static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const int32_t *from, const int32_t *to,
+                         RtStatus *st)
 {
     int64_t n_dst = g->spaces[d->dst_space].count;
     RtSpaceData *s = &g->spaces[d->edge];
@@ -139,8 +137,7 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
 }
 
 /* The maps between a derived graph and its base, in stored positions. */
-static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l,
-                        const RtEdgeList *base, RtStatus *st)
+static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
 {
     if (d->orig >= 0) {
         RT_TRY(rt_graph_alloc(g, l->n, 4, &g->maps[d->orig].to, st));
@@ -169,7 +166,8 @@ static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtSt
     return RT_OK;
 }
 
-/* Where each row of the space is stored, by the user's number; NULL: as they are. The space may be the edges of an earlier graph. */
+/* Where each row of the space is stored, by the user's number; NULL: as they are. The space may be the edges of an
+   earlier graph. */
 static const int32_t *places_of(const RtGraph *g, int64_t space)
 {
     for (int64_t i = 0; i < g->model->n_graphs; i++)
@@ -203,12 +201,11 @@ static RtCode check_batch(int64_t id, int64_t before, int64_t v, int64_t n_graph
 {
     if (id < 0 || id >= n_graphs)
         return rt_fail(st, RT_E_DATA_ID, "batch.npy", "graph ids are numbers from 0",
-                       "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id,
-                       (long long)n_graphs);
+                       "row %lld is %lld, wanted 0 <= id < %lld", (long long)v, (long long)id, (long long)n_graphs);
     if (id < before)
         return rt_fail(st, RT_E_GRAPH_BATCH, "batch.npy", "put the nodes of one graph side by side",
-                       "row %lld is %lld after %lld, wanted ascending ids", (long long)v,
-                       (long long)id, (long long)before);
+                       "row %lld is %lld after %lld, wanted ascending ids", (long long)v, (long long)id,
+                       (long long)before);
     return RT_OK;
 }
 
@@ -219,8 +216,7 @@ static RtCode build_batch(RtGraph *g, int64_t map, const RtTopology *t, RtStatus
     int64_t n = g->spaces[d->from].count, n_to = g->spaces[d->to].count;
     const char *name = g->model->strings + d->name;
     if (n > 0 && n_to < 1)
-        return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json",
-                       "there are nodes but no graphs");
+        return rt_fail(st, RT_E_GRAPH_COUNT, name, "set num_graphs in meta.json", "there are nodes but no graphs");
     RT_TRY(rt_graph_alloc(g, n, 4, &g->maps[map].to, st));
     for (int64_t i = 0, before = 0; i < n && d->to; i++) {
         int64_t id = rt_row_graph(g, t, d->from, i);
@@ -407,10 +403,8 @@ RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **out, RtS
     RtCode code = rt_alloc(&g->spaces, m->n_spaces, sizeof *g->spaces, "a graph", st);
     if (!code) code = rt_alloc(&g->maps, m->n_maps, sizeof *g->maps, "a graph", st);
     if (!code) code = graph_build(g, t, st);
-    if (code)
-        rt_graph_free(g);
-    else
-        *out = g;
+    if (code) rt_graph_free(g);
+    else *out = g;
     return code;
 }
 
@@ -426,14 +420,12 @@ void rt_graph_free(RtGraph *g)
     free(g);
 }
 
-void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in,
-                        void *out)
+void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out)
 {
     const RtSpaceData *s = &g->spaces[space];
     size_t n = (size_t)row_bytes;
     if (!s->count || !n) return;
-    if (!s->ids)
-        memcpy(out, in, n * (size_t)s->count);
+    if (!s->ids) memcpy(out, in, n * (size_t)s->count);
     else
         for (int64_t i = 0; i < s->count; i++)
             memcpy((char *)out + (size_t)i * n, (const char *)in + (size_t)s->ids[i] * n, n);
@@ -444,8 +436,7 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
     const RtSpaceData *s = &g->spaces[space];
     size_t n = (size_t)row_bytes;
     if (!s->count || !n) return;
-    if (!s->ids)
-        memcpy(out, in, n * (size_t)s->count);
+    if (!s->ids) memcpy(out, in, n * (size_t)s->count);
     else
         for (int64_t i = 0; i < s->count; i++)
             memcpy((char *)out + (size_t)s->ids[i] * n, (const char *)in + (size_t)i * n, n);

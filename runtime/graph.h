@@ -24,34 +24,36 @@ typedef struct RtTopology {
     const char *place; /* names the source in errors: "edge_index.npy" */
     int64_t n_edges;
     const int64_t *src, *dst; /* [n_edges] user order */
-    const RtEdgeIds *files;   /* [n_graphs] of the model: edges of those of kind RT_GRAPH_FILE; NULL: they are not given */
-    const int64_t *graph_of;  /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
-    int64_t *counts; /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are
-                        read; edge spaces are ignored */
+    /* [n_graphs] of the model: edges of those of kind RT_GRAPH_FILE; NULL: they are not given */
+    const RtEdgeIds *files;
+    const int64_t *graph_of; /* [nodes] each node's graph, ascending; NULL: all in graph 0 */
+    /* [n_spaces] of the model; -1: unknown. Node spaces and the graph space are read; edge spaces are ignored */
+    int64_t *counts;
     const RtPattern *patterns; /* of inputs that are held by their nonzeros; their rows as they are stored */
     int64_t n_patterns;
-    const int64_t *order; /* [count] the user's id of each stored node of space `ordered`; NULL: none is. Only without
-                             graph_of */
+    /* [count] the user's id of each stored node of space `ordered`; NULL: none is. Only without graph_of */
+    const int64_t *order;
     int64_t ordered;
 } RtTopology;
 
-/* Rows of a space. A process computes those that it owns, which come first; behind them lie rows that it only reads, which a
-   peer or another sample computes. There are none of these yet. */
+/* Rows of a space. A process computes those that it owns, which come first; behind them lie rows that it only reads,
+   which a peer or another sample computes. There are none of these yet. */
 typedef struct RtSpaceData {
     int64_t count;     /* all that buffers have */
     int64_t only_read; /* of these */
-    int64_t *ids;     /* [count] the user's id of each stored element; NULL: identity */
-    int64_t *ids_all; /* [count] as ids but never NULL; present only where a program reads ids */
+    int64_t *ids;      /* [count] the user's id of each stored element; NULL: identity */
+    int64_t *ids_all;  /* [count] as ids but never NULL; present only where a program reads ids */
 } RtSpaceData;
 
 typedef struct RtMapData {
     int32_t *to;   /* [count(from)] image, -1: none */
     int64_t *rows; /* [count(to)+1] row offsets; NULL unless some step needs rows */
-    int32_t *list; /* [count(from)] elements by image, in the user's order inside each row; NULL
-                      likewise */
+    /* [count(from)] elements by image, in the user's order inside each row; NULL likewise */
+    int32_t *list;
 } RtMapData;
 
-/* Images under map `map` in the order of map `along`'s list, so that a walk of the list reads them one after another. */
+/* Images under map `map` in the order of map `along`'s list, so that a walk of the list reads them one after
+   another. */
 typedef struct RtAlong {
     int64_t map, along;
     int32_t *to; /* [count(from)] to[k] = maps[map].to[maps[along].list[k]]; 0 behind the list's last element */
@@ -64,16 +66,17 @@ typedef struct RtGraph {
     RtAlong *alongs;     /* [n_alongs] those that some program reads */
     int64_t n_alongs;
     struct RtEdgeList *lists; /* [n_graphs] kept where some graph is drawn for each step; else NULL */
-    RtBlock places;      /* likewise: where each node of the ordered space is stored */
+    RtBlock places;           /* likewise: where each node of the ordered space is stored */
     int64_t ordered, draw_seed, draw_step;
-    RtBlock *blocks;     /* everything above */
+    RtBlock *blocks; /* everything above */
     int64_t n_blocks, cap_blocks;
     int64_t bytes;
 } RtGraph;
 
 /* Whether both ends of every edge are nodes that there are; DATA_ID with the first edge that is not so. */
 RtCode rt_edge_ids_check(const RtEdgeIds *ids, int64_t n_src, int64_t n_dst, RtStatus *st);
-/* Bytes that the maps of a graph take at least, by the counts [n_spaces] that are known before its edges are; -1: unknown. */
+/* Bytes that the maps of a graph take at least, by the counts [n_spaces] that are known before its edges are; -1:
+   unknown. */
 int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts);
 /* Checks ids and builds every space and map the model has. *g is NULL on failure. */
 RtCode rt_graph_create(const RtModel *m, const RtTopology *t, RtGraph **g, RtStatus *st);
@@ -84,10 +87,8 @@ RtCode rt_graph_redraw(RtGraph *g, int64_t seed, int64_t step, RtStatus *st);
 
 /* Rows of user order into stored order and back; row_bytes each. in != out. Copies where the order
    is the same. */
-void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in,
-                        void *out);
-void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in,
-                      void *out);
+void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);
+void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);
 
 /* The images of `map` along `along`; NULL if no program reads them. */
 int32_t *rt_graph_along(const RtGraph *g, int64_t map, int64_t along);

@@ -1,5 +1,6 @@
-/* Graphs that a run finds, as far as they are known when the data are loaded: how many nodes are chosen of each graph of a batch,
-   how many edges there may be, which edge of the base each was made for. Which nodes, and where edges lead, a program says. */
+/* Graphs that a run finds, as far as they are known when the data are loaded: how many nodes are chosen of each graph
+   of a batch, how many edges there may be, which edge of the base each was made for. Which nodes, and where edges lead,
+   a program says. */
 #include "runtime/graph_list.h"
 #include <math.h>
 
@@ -27,7 +28,8 @@ int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64
         if (d->edge != space) continue;
         if (d->kind == RT_GRAPH_ROUTED && d->of >= 0) return g->maps[d->of].to[row];
         bool found = d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED;
-        int64_t via = found ? d->orig : d->kind == RT_GRAPH_NEAREST ? d->dst : d->src; /* what is near is of one graph */
+        /* what is near is of one graph */
+        int64_t via = found ? d->orig : d->kind == RT_GRAPH_NEAREST ? d->dst : d->src;
         return rt_row_graph(g, t, m->maps[via].to, g->maps[via].to[row]);
     }
     return t->graph_of && space_is_batched(m, space) ? t->graph_of[row] : 0;
@@ -35,7 +37,8 @@ int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64
 
 /* ---- chosen nodes ---- */
 
-/* How many rows of a space each graph has. Ids that are none count nowhere: build_batch of graph.c says what is wrong. */
+/* How many rows of a space each graph has. Ids that are none count nowhere: build_batch of graph.c says what is
+   wrong. */
 static void count_by_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64_t n_graphs, int64_t *sizes)
 {
     for (int64_t v = 0; v < g->spaces[space].count; v++) {
@@ -44,8 +47,8 @@ static void count_by_graph(const RtGraph *g, const RtTopology *t, int64_t space,
     }
 }
 
-/* `orig` of a graph of chosen nodes. Its edges are those of the base, stored graph after graph in the user's order: programs
-   take a row's edges in that order, and number random draws by it. */
+/* `orig` of a graph of chosen nodes. Its edges are those of the base, stored graph after graph in the user's order:
+   programs take a row's edges in that order, and number random draws by it. */
 static RtCode number_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_graphs, RtStatus *st)
 {
     int64_t base = g->model->graphs[d->base].edge, n = g->spaces[base].count, sum = 0;
@@ -98,7 +101,8 @@ static RtCode build_select(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
 /* ---- routed edges ---- */
 
 /* Stable, by graph: at[graph] is where its next edge goes. */
-static void place_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t n_graphs, int64_t *at)
+static void place_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t n_graphs,
+                        int64_t *at)
 {
     const RtModel *m = g->model;
     int64_t base = m->graphs[d->base].edge, n_dst = g->spaces[d->dst_space].count;
@@ -133,7 +137,8 @@ static RtCode place_with_targets(RtGraph *g, const RtGraphDef *d, const RtTopolo
     return RT_OK;
 }
 
-static RtCode build_routed(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t n, RtStatus *st)
+static RtCode build_routed(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t n,
+                           RtStatus *st)
 {
     RT_TRY(rt_graph_set_count(g, d->edge, n, st));
     RT_TRY(rt_graph_alloc(g, n, 4, &g->maps[d->orig].to, st));
@@ -146,12 +151,14 @@ static RtCode build_routed(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
     return RT_OK;
 }
 
-RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n, RtStatus *st)
+RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n,
+                            RtStatus *st)
 {
     *n = n_base;
     if (d->kind == RT_GRAPH_SELECT) return build_select(g, d, t, n_base, st);
     bool fits = rt_mul(n_base, d->n_edges, n);
-    if (!fits || *n > INT32_MAX) return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph", "too many edges made for others");
+    if (!fits || *n > INT32_MAX)
+        return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph", "too many edges made for others");
     if (d->of >= 0) *n += g->spaces[d->dst_space].count;
     return build_routed(g, d, t, n_base, *n, st);
 }

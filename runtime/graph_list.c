@@ -1,13 +1,14 @@
-/* Where a graph's edges come from (IrGraphKind): lists of the user's data, random numbers, or another graph with loops kept, replaced,
-   added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in the user's order only;
-   sorting is graph.c's. */
+/* Where a graph's edges come from (IrGraphKind): lists of the user's data, random numbers, or another graph with loops
+   kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in
+   the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
 #include <string.h>
 
 static RtCode check_edges(int64_t n, RtStatus *st)
 {
     if (n <= INT32_MAX) return RT_OK;
-    return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph", "found %lld edges, wanted at most 2147483647", (long long)n);
+    return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "split the graph", "found %lld edges, wanted at most 2147483647",
+                   (long long)n);
 }
 
 /* Room for n edges, and the two maps to a base of n_base edges unless n_base < 0. */
@@ -39,23 +40,19 @@ RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *
     return RT_OK;
 }
 
-static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t e, int64_t id,
-                       int64_t count)
+static RtCode id_error(RtStatus *st, const char *place, const char *end, int64_t e, int64_t id, int64_t count)
 {
     return rt_fail(st, RT_E_DATA_ID, place,
-                   id < 0 ? "ids are numbers from 0"
-                          : "ids are numbers from 0; is num_nodes or a feature file short?",
-                   "%s of edge %lld is %lld, wanted 0 <= id < %lld", end, (long long)e,
-                   (long long)id, (long long)count);
+                   id < 0 ? "ids are numbers from 0" : "ids are numbers from 0; is num_nodes or a feature file short?",
+                   "%s of edge %lld is %lld, wanted 0 <= id < %lld", end, (long long)e, (long long)id,
+                   (long long)count);
 }
 
 RtCode rt_edge_ids_check(const RtEdgeIds *t, int64_t n_src, int64_t n_dst, RtStatus *st)
 {
     for (int64_t e = 0; e < t->n; e++) {
-        if (t->src[e] < 0 || t->src[e] >= n_src)
-            return id_error(st, t->place, "the source", e, t->src[e], n_src);
-        if (t->dst[e] < 0 || t->dst[e] >= n_dst)
-            return id_error(st, t->place, "the target", e, t->dst[e], n_dst);
+        if (t->src[e] < 0 || t->src[e] >= n_src) return id_error(st, t->place, "the source", e, t->src[e], n_src);
+        if (t->dst[e] < 0 || t->dst[e] >= n_dst) return id_error(st, t->place, "the target", e, t->dst[e], n_dst);
     }
     return RT_OK;
 }
@@ -138,21 +135,19 @@ static void push_edge(RtEdgeList *l, int64_t *n, int32_t src, int32_t dst, int32
     ++*n;
 }
 
-static void fill_loops(const RtEdgeList *base, int64_t policy, const int32_t *last, int64_t n_nodes,
-                       RtEdgeList *l)
+static void fill_loops(const RtEdgeList *base, int64_t policy, const int32_t *last, int64_t n_nodes, RtEdgeList *l)
 {
     int64_t n = 0;
     for (int64_t e = 0; e < base->n; e++) {
         l->image[e] = -1;
-        if (edge_stays(base, e, policy, last))
-            push_edge(l, &n, base->src[e], base->dst[e], (int32_t)e);
+        if (edge_stays(base, e, policy, last)) push_edge(l, &n, base->src[e], base->dst[e], (int32_t)e);
     }
     for (int64_t v = 0; v < n_nodes; v++)
         if (loop_is_new(policy, last, v)) push_edge(l, &n, (int32_t)v, (int32_t)v, -1);
 }
 
-static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base,
-                              RtEdgeList *l, RtStatus *st)
+static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l,
+                              RtStatus *st)
 {
     int64_t n_src = g->spaces[def->src_space].count, n_dst = g->spaces[def->dst_space].count;
     int64_t n_nodes = n_src < n_dst ? n_src : n_dst, n = 0; /* that can have a loop: ids of both ends */
@@ -167,8 +162,8 @@ static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtE
     return code;
 }
 
-RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t,
-                         const RtEdgeList *lists, RtEdgeList *list, RtStatus *st)
+RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
+                         RtEdgeList *list, RtStatus *st)
 {
     switch (def->kind) {
     case RT_GRAPH_DATA:

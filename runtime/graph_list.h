@@ -1,5 +1,4 @@
-/* Edge lists of graphs while they are built: the user's order, before sorting. Private to graph*.c.
- */
+/* Edge lists of graphs while they are built: the user's order, before sorting. Private to graph*.c. */
 #pragma once
 #include "runtime/graph.h"
 #include "runtime/random.h"
@@ -26,7 +25,8 @@ typedef struct RtEdgeRows {
 /* ends[e] in [0, n_ends) for each of n edges. The caller frees r->block; on failure there is none. */
 RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *r, RtStatus *st);
 
-/* Graphs of pairs (graph_pairs.c). Of the base's edges: from e to f where e ends where f begins (line) or ends (siblings). Of
+/* Graphs of pairs (graph_pairs.c). Of the base's edges: from e to f where e ends where f begins (line) or ends
+   (siblings). Of
    nodes: from each to each of the same graph of the batch. By target, then by source, in the user's order. */
 RtCode rt_list_edge_pairs(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l, RtStatus *st);
 RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
@@ -34,7 +34,8 @@ RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopol
 /* A number of the graph's draws: by its seed, or by the run's seed, the step and its site. */
 static inline uint32_t rt_graph_draw(const RtGraph *g, const RtGraphDef *def, int64_t element, uint64_t feature)
 {
-    return def->redrawn ? rt_philox((uint64_t)g->draw_seed, (uint64_t)g->draw_step, (uint32_t)def->seed, (uint64_t)element, feature)
+    return def->redrawn ? rt_philox((uint64_t)g->draw_seed, (uint64_t)g->draw_step, (uint32_t)def->seed,
+                                    (uint64_t)element, feature)
                         : rt_philox((uint64_t)def->seed, 0, 0, (uint64_t)element, feature);
 }
 
@@ -47,17 +48,19 @@ RtCode rt_list_negatives(const RtGraph *g, const RtGraphDef *def, const RtEdgeLi
 /* To each target as many edges as it has neighbours (graph_pairs.c); their sources, -1 here, a program says. */
 RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, RtEdgeList *l, RtStatus *st);
 
-/* The graph that a row is of (graph_found.c): nodes of the data by the user's graph_of, which may hold any number, chosen nodes
-   by their graph's map, edges by their source, or by what else of them is known before a run; 0 where all are of one. Of maps
-   those of graphs up to that of the row are read. */
+/* The graph that a row is of (graph_found.c): nodes of the data by the user's graph_of, which may hold any number,
+   chosen nodes by their graph's map, edges by their source, or by what else of them is known before a run; 0 where all
+   are of one. Of maps those of graphs up to that of the row are read. */
 int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64_t row);
 
-/* The count, the map to the base's edges and the map to graphs of batches of a graph whose ends a program says; *n: its edges. */
-RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n, RtStatus *st);
+/* The count, the map to the base's edges and the map to graphs of batches of a graph whose ends a program says; *n: its
+   edges. */
+RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n,
+                            RtStatus *st);
 RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st); /* unless *out is there */
 RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st);
 
 /* Fills *list for graph definition `def`; `lists` holds those of earlier graphs. Ids are checked
    against counts. */
-RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t,
-                         const RtEdgeList *lists, RtEdgeList *list, RtStatus *st);
+RtCode rt_edge_list_make(const RtGraph *g, const RtGraphDef *def, const RtTopology *t, const RtEdgeList *lists,
+                         RtEdgeList *list, RtStatus *st);

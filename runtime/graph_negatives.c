@@ -37,7 +37,8 @@ static bool leads(const RtEdgeRows *s, int32_t src, int32_t dst)
     return n && bsearch(&dst, s->list + s->rows[src], n, sizeof dst, ascending);
 }
 
-static int32_t draw(const RtGraph *g, const RtGraphDef *def, const RtEdgeRows *s, int64_t n_dst, int32_t src, int64_t pair)
+static int32_t draw(const RtGraph *g, const RtGraphDef *def, const RtEdgeRows *s, int64_t n_dst, int32_t src,
+                    int64_t pair)
 {
     int32_t dst = 0;
     for (uint64_t t = 0; t < TRIES; t++) {

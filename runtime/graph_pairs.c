@@ -1,8 +1,10 @@
-/* Graphs of pairs: edges of a base that meet (line, siblings), nodes of one graph of a batch (complete, nearest). Counts first, so that
-   what does not fit is refused before memory is asked for. Works in the user's order only; sorting is graph.c's. */
+/* Graphs of pairs: edges of a base that meet (line, siblings), nodes of one graph of a batch (complete, nearest).
+   Counts first, so that what does not fit is refused before memory is asked for. Works in the user's order only;
+   sorting is graph.c's. */
 #include "runtime/graph_list.h"
 
-static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const RtEdgeRows *t, RtEdgeList *l, RtStatus *st)
+static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const RtEdgeRows *t, RtEdgeList *l,
+                              RtStatus *st)
 {
     int64_t n = 0, k = 0;
     for (int64_t f = 0; f < base->n; f++) n += t->rows[meet[f] + 1] - t->rows[meet[f]];

@@ -19,18 +19,14 @@ static RtCode json_error(Reader *r, const char *wanted)
 {
     int line = 1, column = 1;
     for (const char *q = r->text; q < r->p; q++)
-        if (*q == '\n')
-            line++, column = 1;
-        else
-            column++;
-    return rt_fail(r->st, RT_E_JSON_SYNTAX, r->name, NULL, "line %d, column %d: wanted %s", line,
-                   column, wanted);
+        if (*q == '\n') line++, column = 1;
+        else column++;
+    return rt_fail(r->st, RT_E_JSON_SYNTAX, r->name, NULL, "line %d, column %d: wanted %s", line, column, wanted);
 }
 
 static void skip_space(Reader *r)
 {
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
-        r->p++;
+    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r')) r->p++;
 }
 
 static bool take(Reader *r, char c)
@@ -83,11 +79,9 @@ static RtCode take_unicode(Reader *r)
     uint32_t c, low;
     if (!take_hex(r, &c)) return json_error(r, "four hexadecimal digits");
     if (c >= 0xd800 && c < 0xdc00) {
-        if (r->end - r->p < 6 || r->p[0] != '\\' || r->p[1] != 'u')
-            return json_error(r, "a low surrogate");
+        if (r->end - r->p < 6 || r->p[0] != '\\' || r->p[1] != 'u') return json_error(r, "a low surrogate");
         r->p += 2;
-        if (!take_hex(r, &low) || low < 0xdc00 || low > 0xdfff)
-            return json_error(r, "a low surrogate");
+        if (!take_hex(r, &low) || low < 0xdc00 || low > 0xdfff) return json_error(r, "a low surrogate");
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     } else if (c == 0 || (c >= 0xdc00 && c <= 0xdfff)) {
         return json_error(r, "a high surrogate first, and no NUL");
@@ -117,10 +111,8 @@ static RtCode take_string(Reader *r, const char **out)
         char c = *r->p++;
         if (c == '"') break;
         if ((unsigned char)c < 0x20) return json_error(r, "no control character in a string");
-        if (c == '\\')
-            RT_TRY(take_escape(r));
-        else
-            *r->chars++ = c;
+        if (c == '\\') RT_TRY(take_escape(r));
+        else *r->chars++ = c;
     }
     *r->chars++ = 0;
     return RT_OK;
@@ -219,8 +211,7 @@ static RtCode take_value(Reader *r, RtJson **out, int depth)
 static size_t count_values(const char *text, size_t n)
 {
     size_t count = 2;
-    for (size_t i = 0; i < n; i++)
-        count += text[i] == ',' || text[i] == '[' || text[i] == ':' || text[i] == '{';
+    for (size_t i = 0; i < n; i++) count += text[i] == ',' || text[i] == '[' || text[i] == ':' || text[i] == '{';
     return count;
 }
 
@@ -230,7 +221,9 @@ RtCode rt_json_parse(const char *name, const char *text, size_t n, RtJsonDoc *do
     Reader r = {.name = name, .text = text, .p = text, .end = text + n, .st = st};
     r.cap_nodes = count_values(text, n);
     /* a decoded string is at most as long as its source, a number one byte longer per value */
-    RT_TRY(rt_block_alloc(&doc->memory, rt_size_plus(rt_size_plus(64, (int64_t)n, 1), (int64_t)r.cap_nodes, sizeof(RtJson) + 1), name, st));
+    RT_TRY(rt_block_alloc(&doc->memory,
+                          rt_size_plus(rt_size_plus(64, (int64_t)n, 1), (int64_t)r.cap_nodes, sizeof(RtJson) + 1), name,
+                          st));
     r.nodes = doc->memory.p;
     r.chars = (char *)(r.nodes + r.cap_nodes);
     RtCode code = take_value(&r, &doc->root, 0);

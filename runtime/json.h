@@ -30,7 +30,6 @@ typedef struct RtJsonDoc {
 /* Parses n bytes of text; JSON_SYNTAX names line and column. *doc is empty on failure. */
 RtCode rt_json_parse(const char *name, const char *text, size_t n, RtJsonDoc *doc, RtStatus *st);
 void rt_json_free(RtJsonDoc *doc);
-const RtJson *rt_json_get(const RtJson *object,
-                          const char *key); /* NULL if absent or not an object */
+const RtJson *rt_json_get(const RtJson *object, const char *key); /* NULL if absent or not an object */
 /* A whole number in [0, 2^63): true if v is one. */
 bool rt_json_int(const RtJson *v, int64_t *out);

@@ -23,8 +23,7 @@ struct GnnrtGraph {
     RtGraph *g;
 };
 
-/* A program of a context. Scratch: for each value in a reordered space, room for its stored order.
- */
+/* A program of a context. Scratch: for each value in a reordered space, room for its stored order. */
 typedef struct Half {
     RtExec *exec;
     char *scratch;
@@ -50,8 +49,8 @@ static int32_t report(RtCode code, const RtStatus *st, GnnrtStatus *out)
     out->code = (int32_t)code;
     out->message[0] = 0;
     if (code)
-        snprintf(out->message, sizeof out->message, "%s%s%s%s%s", st->place,
-                 st->place[0] ? ": " : "", st->message, st->hint[0] ? "\n" : "", st->hint);
+        snprintf(out->message, sizeof out->message, "%s%s%s%s%s", st->place, st->place[0] ? ": " : "", st->message,
+                 st->hint[0] ? "\n" : "", st->hint);
     return (int32_t)code;
 }
 
@@ -95,19 +94,16 @@ static RtCode model_setup(GnnrtModel *model, int64_t seed, int32_t cpu, RtStatus
     const RtModel *m = model->m;
     int best = rt_cpu_best();
     if (m->abi_version != RT_ABI_VERSION)
-        return rt_fail(st, RT_E_MODEL_ABI, NULL,
-                       "build the model and the library with one compiler",
-                       "the tables have ABI version %lld, the library %d",
-                       (long long)m->abi_version, RT_ABI_VERSION);
+        return rt_fail(st, RT_E_MODEL_ABI, NULL, "build the model and the library with one compiler",
+                       "the tables have ABI version %lld, the library %d", (long long)m->abi_version, RT_ABI_VERSION);
     if (cpu != GNNRT_BEST_CPU && (cpu < 0 || cpu > best))
-        return rt_fail(st, RT_E_MODEL_VARIANT, NULL, "use GNNRT_BEST_CPU",
-                       "this CPU runs at best %s kernels", rt_cpu_name(best));
+        return rt_fail(st, RT_E_MODEL_VARIANT, NULL, "use GNNRT_BEST_CPU", "this CPU runs at best %s kernels",
+                       rt_cpu_name(best));
     model->variant = cpu == GNNRT_BEST_CPU ? best : cpu;
     model->forward = rt_program_find(m, "forward");
     model->vjp = rt_program_find(m, "vjp");
     if (model->forward < 0)
-        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name), NULL,
-                       "the model has no function forward");
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name), NULL, "the model has no function forward");
     int64_t n = m->programs[model->forward].n_argdefs;
     RT_TRY(rt_alloc(&model->inputs, n, sizeof *model->inputs, "a model", st));
     RT_TRY(rt_alloc(&model->params, n, sizeof *model->params, "a model", st));
@@ -117,8 +113,7 @@ static RtCode model_setup(GnnrtModel *model, int64_t seed, int32_t cpu, RtStatus
     return RT_OK;
 }
 
-int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **out,
-                           GnnrtStatus *status)
+int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtModel **out, GnnrtStatus *status)
 {
     RtStatus st = {0};
     GnnrtModel *model;
@@ -128,10 +123,8 @@ int32_t gnnrt_model_create(const void *tables, int64_t seed, int32_t cpu, GnnrtM
     if (code) return report(code, &st, status);
     model->m = tables;
     code = model_setup(model, seed, cpu, &st);
-    if (code)
-        gnnrt_model_free(model);
-    else
-        *out = model;
+    if (code) gnnrt_model_free(model);
+    else *out = model;
     return report(code, &st, status);
 }
 
@@ -152,8 +145,7 @@ int32_t gnnrt_model_load(GnnrtModel *model, const char *path, GnnrtStatus *statu
     return report(code ? code : rt_weights_load(&model->tensors, path, &st), &st, status);
 }
 
-int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes,
-                                GnnrtStatus *status)
+int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes, GnnrtStatus *status)
 {
     RtStatus st = {0};
     RtCode code = need(model, "model", &st);
@@ -181,8 +173,7 @@ const char *gnnrt_manifest(const GnnrtModel *model) { return model ? rt_string(m
 static GnnrtTensorInfo tensor_info(const RtModel *m, int64_t tensor)
 {
     const RtTensorDef *t = &m->tensors[tensor];
-    GnnrtTensorInfo info = {.name = rt_string(m, t->name),
-                            .space = rt_string(m, m->spaces[t->space].name)};
+    GnnrtTensorInfo info = {.name = rt_string(m, t->name), .space = rt_string(m, m->spaces[t->space].name)};
     info.space_index = (int32_t)t->space;
     info.dtype = (int32_t)t->dtype;
     info.n_dims = (int32_t)t->n_dims;
@@ -217,35 +208,25 @@ GnnrtTensorInfo gnnrt_param(const GnnrtModel *model, int32_t i)
     return tensor_info(model->m, model->params[i]);
 }
 
-GnnrtTensorInfo gnnrt_result(const GnnrtModel *model, int32_t i)
-{
-    return result_info(model, forward_of(model), i);
-}
+GnnrtTensorInfo gnnrt_result(const GnnrtModel *model, int32_t i) { return result_info(model, forward_of(model), i); }
 
-GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i)
-{
-    return result_info(model, vjp_of(model), i);
-}
+GnnrtTensorInfo gnnrt_gradient(const GnnrtModel *model, int32_t i) { return result_info(model, vjp_of(model), i); }
 
 /* The model's own copy of parameter i, to or from data: its tensor, or why there is none. */
 static RtCode own_param(const GnnrtModel *model, int32_t i, const void *data, int64_t *tensor, RtStatus *st)
 {
     RT_TRY(need(model, "model", st));
     RT_TRY(need(data, "data", st));
-    if (i < 0 || i >= model->n_params)
-        return bad_argument(st, "there is no parameter of this number");
+    if (i < 0 || i >= model->n_params) return bad_argument(st, "there is no parameter of this number");
     *tensor = model->params[i];
     if (!model->tensors.data[*tensor])
-        return bad_argument(
-            st,
-            "a parameter with one row per element belongs to a context: use context_bind_param");
+        return bad_argument(st, "a parameter with one row per element belongs to a context: use context_bind_param");
     return RT_OK;
 }
 
 static size_t param_bytes(const GnnrtModel *model, int64_t tensor)
 {
-    return (size_t)(model->tensors.counts[tensor] *
-                    rt_dtype_bytes(model->m->tensors[tensor].dtype));
+    return (size_t)(model->tensors.counts[tensor] * rt_dtype_bytes(model->m->tensors[tensor].dtype));
 }
 
 int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtStatus *status)
@@ -276,8 +257,7 @@ static RtCode fill_counts(const RtModel *m, const GnnrtGraphDesc *d, int64_t *co
         const RtGraphDef *g = &m->graphs[i];
         if (g->kind != RT_GRAPH_DATA) continue;
         if (g->src_space == g->dst_space && d->n_src != d->n_dst)
-            return bad_argument(
-                st, "n_src and n_dst differ, but the model's graph has one space of nodes");
+            return bad_argument(st, "n_src and n_dst differ, but the model's graph has one space of nodes");
         counts[g->src_space] = d->n_src;
         counts[g->dst_space] = d->n_dst;
     }
@@ -303,7 +283,8 @@ static RtCode find_lists(const RtModel *m, const GnnrtGraphDesc *d, RtEdgeIds *f
         const char *name = m->strings + m->graphs[i].name;
         if (m->graphs[i].kind != RT_GRAPH_FILE) continue;
         const GnnrtEdgeList *list = list_named(d, name);
-        if (!list) return rt_fail(st, RT_E_DATA_MISSING, name, "give it in `lists`", "the model reads this list of edges");
+        if (!list)
+            return rt_fail(st, RT_E_DATA_MISSING, name, "give it in `lists`", "the model reads this list of edges");
         if (list->n_edges < 0 || (list->n_edges && (!list->src || !list->dst)))
             return bad_argument(st, "a list of edges has a negative count or NULL for src or dst");
         files[i] = (RtEdgeIds){name, list->n_edges, list->src, list->dst};
@@ -336,8 +317,7 @@ static RtCode graph_setup(const RtModel *m, const GnnrtGraphDesc *d, RtGraph **g
     return code;
 }
 
-int32_t gnnrt_graph_create(const GnnrtModel *model, const GnnrtGraphDesc *desc, GnnrtGraph **out,
-                           GnnrtStatus *status)
+int32_t gnnrt_graph_create(const GnnrtModel *model, const GnnrtGraphDesc *desc, GnnrtGraph **out, GnnrtStatus *status)
 {
     RtStatus st = {0};
     GnnrtGraph *graph;
@@ -347,10 +327,8 @@ int32_t gnnrt_graph_create(const GnnrtModel *model, const GnnrtGraphDesc *desc, 
     if (!code) code = rt_alloc(&graph, 1, sizeof *graph, "a graph", &st);
     if (code) return report(code, &st, status);
     code = graph_setup(model->m, desc, &graph->g, &st);
-    if (code)
-        gnnrt_graph_free(graph);
-    else
-        *out = graph;
+    if (code) gnnrt_graph_free(graph);
+    else *out = graph;
     return report(code, &st, status);
 }
 
@@ -373,8 +351,7 @@ static int64_t scratch_bytes(const RtGraph *g, int64_t space, int64_t width, int
 {
     int64_t n;
     if (!g->spaces[space].ids) return 0;
-    if (!rt_mul(g->spaces[space].count, width, &n) || !rt_mul(n, rt_dtype_bytes(dtype), &n) ||
-        !rt_add(n, 63, &n))
+    if (!rt_mul(g->spaces[space].count, width, &n) || !rt_mul(n, rt_dtype_bytes(dtype), &n) || !rt_add(n, 63, &n))
         return -1;
     return n & ~(int64_t)63;
 }
@@ -391,28 +368,23 @@ static int64_t result_scratch(const RtModel *m, const RtGraph *g, const RtProgra
     return scratch_bytes(g, r->space, r->width, r->dtype);
 }
 
-static bool add_bytes(int64_t *total, int64_t bytes)
-{
-    return bytes >= 0 && rt_add(*total, bytes, total);
-}
+static bool add_bytes(int64_t *total, int64_t bytes) { return bytes >= 0 && rt_add(*total, bytes, total); }
 
 /* Inputs, results, and for vjp cotangents. */
 static bool half_scratch(const GnnrtModel *model, const RtGraph *g, int64_t index, int64_t *total)
 {
     const RtProgram *p = program(model, index), *forward = program(model, model->forward);
     bool ok = true;
-    for (int32_t i = 0; i < model->n_inputs; i++)
-        ok &= add_bytes(total, tensor_scratch(model->m, g, model->inputs[i]));
-    for (int64_t i = 0; i < p->n_results; i++)
-        ok &= add_bytes(total, result_scratch(model->m, g, p, i));
+    for (int32_t i = 0; i < model->n_inputs; i++) ok &= add_bytes(total, tensor_scratch(model->m, g, model->inputs[i]));
+    for (int64_t i = 0; i < p->n_results; i++) ok &= add_bytes(total, result_scratch(model->m, g, p, i));
     for (int64_t i = 0; index == model->vjp && i < forward->n_results; i++)
         ok &= add_bytes(total, result_scratch(model->m, g, forward, i));
     return ok;
 }
 
 /* Bytes of the arena, and of arena and scratch together. */
-static RtCode half_bytes(const GnnrtModel *model, const RtGraph *g, int64_t index, int64_t *arena,
-                         int64_t *total, RtStatus *st)
+static RtCode half_bytes(const GnnrtModel *model, const RtGraph *g, int64_t index, int64_t *arena, int64_t *total,
+                         RtStatus *st)
 {
     RT_TRY(rt_arena_bytes(model->m, index, g, arena, st));
     *total = *arena;
@@ -421,16 +393,13 @@ static RtCode half_bytes(const GnnrtModel *model, const RtGraph *g, int64_t inde
                    "the workspace overflows 64 bits");
 }
 
-static RtCode context_bytes(const GnnrtModel *model, const RtGraph *g, bool with_vjp,
-                            int64_t *total, RtStatus *st)
+static RtCode context_bytes(const GnnrtModel *model, const RtGraph *g, bool with_vjp, int64_t *total, RtStatus *st)
 {
     int64_t arena, bytes;
     RT_TRY(half_bytes(model, g, model->forward, &arena, total, st));
     if (!with_vjp) return RT_OK;
     RT_TRY(half_bytes(model, g, model->vjp, &arena, &bytes, st));
-    return rt_add(*total, bytes, total)
-               ? RT_OK
-               : rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the workspace overflows");
+    return rt_add(*total, bytes, total) ? RT_OK : rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the workspace overflows");
 }
 
 int64_t gnnrt_workspace_bytes(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp)
@@ -446,10 +415,8 @@ static RtCode make_half(GnnrtContext *c, int64_t index, char **at, Half *half, R
 {
     int64_t arena, total;
     RT_TRY(half_bytes(c->model, c->g, index, &arena, &total, st));
-    RtExecOptions o = {.variant = c->model->variant,
-                       .pool = c->pool,
-                       .workspace = *at,
-                       .workspace_bytes = (size_t)arena};
+    RtExecOptions o = {
+        .variant = c->model->variant, .pool = c->pool, .workspace = *at, .workspace_bytes = (size_t)arena};
     RT_TRY(rt_exec_create(c->model->m, index, c->g, &o, &half->exec, st));
     half->scratch = *at + arena;
     *at += total;
@@ -487,15 +454,13 @@ static RtCode context_setup(GnnrtContext *c, void *workspace, size_t have, RtSta
         c->workspace = c->own.p;
     } else if (have < (size_t)want || (uintptr_t)workspace % 64) {
         return rt_fail(st, RT_E_MODEL_ARGUMENT, "workspace", "ask workspace_bytes first",
-                       "found %zu bytes at %p, wanted %lld, aligned to 64", have, workspace,
-                       (long long)want);
+                       "found %zu bytes at %p, wanted %lld, aligned to 64", have, workspace, (long long)want);
     }
     return make_halves(c, st);
 }
 
-int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp,
-                             void *workspace, size_t workspace_bytes, GnnrtContext **out,
-                             GnnrtStatus *status)
+int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, void *workspace,
+                             size_t workspace_bytes, GnnrtContext **out, GnnrtStatus *status)
 {
     RtStatus st = {0};
     GnnrtContext *c;
@@ -508,10 +473,8 @@ int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, i
     c->g = graph->g;
     c->with_vjp = with_vjp != 0;
     code = context_setup(c, workspace, workspace_bytes, &st);
-    if (code)
-        gnnrt_context_free(c);
-    else
-        *out = c;
+    if (code) gnnrt_context_free(c);
+    else *out = c;
     return report(code, &st, status);
 }
 
@@ -542,8 +505,8 @@ void gnnrt_context_set_random(GnnrtContext *c, int64_t seed, int64_t step)
     c->step = step;
 }
 
-int32_t gnnrt_context_set_parallel(GnnrtContext *c, GnnrtParallelFor run, void *user,
-                                   int32_t n_threads, GnnrtStatus *status)
+int32_t gnnrt_context_set_parallel(GnnrtContext *c, GnnrtParallelFor run, void *user, int32_t n_threads,
+                                   GnnrtStatus *status)
 {
     RtStatus st = {0};
     RtPool *pool = NULL;
@@ -584,12 +547,10 @@ static RtCode give_inputs(Call *call, const void *const *inputs)
         const RtTensorDef *t = &m->tensors[tensor];
         int64_t count = rt_tensor_count(m, call->c->g, tensor);
         if (!inputs[i] && count)
-            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(m, t->name), NULL,
-                           "the input is NULL");
-        RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound, t->allow_missing != 0,
-                              rt_string(m, t->name), call->st));
-        call->half->exec->tensors[tensor] =
-            stored_in(call, t->space, t->width, t->dtype, inputs[i]);
+            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(m, t->name), NULL, "the input is NULL");
+        RT_TRY(rt_check_bound(inputs[i], t->dtype, count, t->bound, t->allow_missing != 0, rt_string(m, t->name),
+                              call->st));
+        call->half->exec->tensors[tensor] = stored_in(call, t->space, t->width, t->dtype, inputs[i]);
     }
     return RT_OK;
 }
@@ -602,8 +563,8 @@ static RtCode give_params(Call *call)
         const void *own = c->params[i];
         call->half->exec->tensors[i] = own ? (void *)(uintptr_t)own : c->model->tensors.data[i];
         if (!call->half->exec->tensors[i] && rt_tensor_count(c->model->m, c->g, i))
-            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(c->model->m, c->model->m->tensors[i].name), "give it with context_bind_param",
-                           "the parameter is NULL");
+            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(c->model->m, c->model->m->tensors[i].name),
+                           "give it with context_bind_param", "the parameter is NULL");
     }
     return RT_OK;
 }
@@ -614,10 +575,9 @@ static RtCode give_results(Call *call, void *const *results)
     for (int64_t i = 0; i < e->program->n_results; i++) {
         int64_t bytes = result_scratch(e->model, e->graph, e->program, i);
         if (!results[i] && rt_result_bytes(e, i))
-            return rt_fail(
-                call->st, RT_E_MODEL_ARGUMENT,
-                rt_string(e->model, e->model->results[e->program->first_result + i].name), NULL,
-                "the result's buffer is NULL");
+            return rt_fail(call->st, RT_E_MODEL_ARGUMENT,
+                           rt_string(e->model, e->model->results[e->program->first_result + i].name), NULL,
+                           "the result's buffer is NULL");
         e->results[i] = bytes ? call->scratch : results[i];
         call->scratch += bytes;
     }
@@ -632,8 +592,7 @@ static RtCode give_cotangents(Call *call, const void *const *cotangents)
         const RtResultDef *r = &e->model->results[forward->first_result + i];
         if (r->dtype != RT_F32 && r->dtype != RT_F64) continue;
         if (!cotangents[i] && e->graph->spaces[r->space].count)
-            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(e->model, r->name), NULL,
-                           "the cotangent is NULL");
+            return rt_fail(call->st, RT_E_MODEL_ARGUMENT, rt_string(e->model, r->name), NULL, "the cotangent is NULL");
         e->cotangents[i] = stored_in(call, r->space, r->width, r->dtype, cotangents[i]);
     }
     return RT_OK;
@@ -645,14 +604,12 @@ static void take_results(Call *call, void *const *results)
     for (int64_t i = 0; i < e->program->n_results; i++) {
         const RtResultDef *r = &e->model->results[e->program->first_result + i];
         if (e->results[i] == results[i]) continue;
-        rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i],
-                         results[i]);
+        rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i], results[i]);
     }
 }
 
 /* cotangents: of vjp. */
-static RtCode run_call(Call *call, const void *const *inputs, const void *const *cotangents,
-                       void *const *results)
+static RtCode run_call(Call *call, const void *const *inputs, const void *const *cotangents, void *const *results)
 {
     const RtExec *e = call->half->exec;
     if (call->c->model->n_inputs) RT_TRY(need(inputs, "inputs", call->st));
@@ -668,24 +625,24 @@ static RtCode run_call(Call *call, const void *const *inputs, const void *const 
     return RT_OK;
 }
 
-int32_t gnnrt_forward(GnnrtContext *c, const void *const *inputs, void *const *results,
-                      GnnrtStatus *status)
+int32_t gnnrt_forward(GnnrtContext *c, const void *const *inputs, void *const *results, GnnrtStatus *status)
 {
     RtStatus st = {0};
     if (need(c, "context", &st)) return report(RT_E_MODEL_ARGUMENT, &st, status);
-    if (!c->forward.exec)
-        return report(bad_argument(&st, "the context lost its programs"), &st, status);
+    if (!c->forward.exec) return report(bad_argument(&st, "the context lost its programs"), &st, status);
     Call call = {c, &c->forward, c->forward.scratch, &st};
     return report(run_call(&call, inputs, NULL, results), &st, status);
 }
 
-int32_t gnnrt_vjp(GnnrtContext *c, const void *const *inputs, const void *const *cotangents,
-                  void *const *gradients, GnnrtStatus *status)
+int32_t gnnrt_vjp(GnnrtContext *c, const void *const *inputs, const void *const *cotangents, void *const *gradients,
+                  GnnrtStatus *status)
 {
     RtStatus st = {0};
     if (need(c, "context", &st)) return report(RT_E_MODEL_ARGUMENT, &st, status);
     if (!c->vjp.exec)
-        return report(bad_argument(&st, c->with_vjp ? "the context lost its programs" : "the context was made without vjp"), &st, status);
+        return report(
+            bad_argument(&st, c->with_vjp ? "the context lost its programs" : "the context was made without vjp"), &st,
+            status);
     Call call = {c, &c->vjp, c->vjp.scratch, &st};
     return report(run_call(&call, inputs, cotangents, gradients), &st, status);
 }

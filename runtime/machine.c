@@ -1,5 +1,5 @@
-/* The machine's figures: built-in ones, those of the probe, and the cache file between runs (see machine.h). The file is
-   text, a name and its numbers per line; one that does not read as a whole is as good as none. */
+/* The machine's figures: built-in ones, those of the probe, and the cache file between runs (see machine.h). The file
+   is text, a name and its numbers per line; one that does not read as a whole is as good as none. */
 #include "runtime/machine.h"
 #include "runtime/cpu.h"
 #include "runtime/file.h"
@@ -42,7 +42,8 @@ void rt_machine_default(int threads, RtMachine *m)
         {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {1, 1.1, 1.2, 1.2, 1.2, 1.2}, {1, 1.3, 1.6, 1.8, 1.8, 1.8}};
     *m = (RtMachine){.threads = threads};
     cpu_model(m->cpu, sizeof m->cpu);
-    if (rt_cpu_allowed(&m->variant, &(RtStatus){0})) m->variant = RT_GENERIC; /* a variable that is refused where kernels are chosen */
+    /* a variable that is refused where kernels are chosen */
+    if (rt_cpu_allowed(&m->variant, &(RtStatus){0})) m->variant = RT_GENERIC;
     m->bytes[RT_L1] = rt_cpu_cache_bytes(1);
     m->bytes[RT_L2] = rt_cpu_cache_bytes(2);
     m->bytes[RT_L3] = rt_cpu_cache_bytes(3);
@@ -54,7 +55,8 @@ void rt_machine_default(int threads, RtMachine *m)
         m->copy[l] = copy[l] * (l == RT_MEMORY ? memory : n);
         for (int d = 0; d < RT_N_DISTANCES; d++)
             for (int r = 0; r < RT_N_ROWS; r++)
-                m->gather[r][l][d] = gather[l] * ahead[l][d] * (r == RT_ROW_64 ? 0.5 : 1) * (l == RT_MEMORY ? memory : n);
+                m->gather[r][l][d] = gather[l] * ahead[l][d] * (r == RT_ROW_64 ? 0.5 : 1) *
+                                     (l == RT_MEMORY ? memory : n);
     }
 }
 
@@ -212,7 +214,8 @@ void rt_machine_print(const RtMachine *m, bool json, FILE *out)
     }
     fprintf(out, "%s, %lld threads, %s\n\n", m->cpu, (long long)m->threads,
             m->probed ? "measured" : "built-in figures (gnnc machine --probe measures)");
-    fprintf(out, "%-8s %10s %10s %10s %12s   %s\n", "level", "KiB", "usable", "load", "copy", "rows of 64, of 256 bytes gathered, 0, 8, 16, 32, 64, 128 ahead");
+    fprintf(out, "%-8s %10s %10s %10s %12s   %s\n", "level", "KiB", "usable", "load", "copy",
+            "rows of 64, of 256 bytes gathered, 0, 8, 16, 32, 64, 128 ahead");
     for (int l = 0; l < RT_N_LEVELS; l++) {
         fprintf(out, "%-8s ", level_names[l]);
         if (l < RT_MEMORY) fprintf(out, "%10.0f %10.0f ", m->bytes[l] / 1024, m->usable[l] / 1024);

@@ -1,6 +1,6 @@
 /* What this machine can do, as the load-time selector and `gnnc machine` know it: sizes of the caches, bandwidth of
-   copies and of gathered rows per level, latency, arithmetic. Measured once per machine by a probe of about a second, kept
-   in a file of the user's cache folder. Compilation never reads it: builds do not depend on where they run. */
+   copies and of gathered rows per level, latency, arithmetic. Measured once per machine by a probe of about a second,
+   kept in a file of the user's cache folder. Compilation never reads it: builds do not depend on where they run. */
 #pragma once
 #include "runtime/status.h"
 #include <stdbool.h>
@@ -8,17 +8,19 @@
 #include <stdio.h>
 
 enum { RT_L1, RT_L2, RT_L3, RT_MEMORY, RT_N_LEVELS };
-enum { RT_ROW_64, RT_ROW_256, RT_N_ROWS };  /* bytes of a gathered row that are probed */
+enum { RT_ROW_64, RT_ROW_256, RT_N_ROWS }; /* bytes of a gathered row that are probed */
 enum { RT_N_DISTANCES = 6 };
-extern const int64_t rt_distances[RT_N_DISTANCES]; /* prefetch distances that are probed: 0, 8, 16, 32, 64, 128 elements */
+/* prefetch distances that are probed: 0, 8, 16, 32, 64, 128 elements */
+extern const int64_t rt_distances[RT_N_DISTANCES];
 
 typedef struct RtMachine {
     char cpu[96];
     int variant; /* what the probe's loops may use: rt_cpu_allowed */
     bool probed; /* else the built-in figures */
     int64_t threads;
-    double bytes[RT_N_LEVELS];   /* L1, L2: of one core; L3: of all; memory: 0 */
-    double usable[RT_N_LEVELS];  /* what of it a table can fill: less by streams and conflicts; of L3 measured, as others use it too */
+    double bytes[RT_N_LEVELS]; /* L1, L2: of one core; L3: of all; memory: 0 */
+    /* what of it a table can fill: less by streams and conflicts; of L3 measured, as others use it too */
+    double usable[RT_N_LEVELS];
     double latency[RT_N_LEVELS]; /* ns of a load that needs the one before it */
     double copy[RT_N_LEVELS];    /* bytes read and written per ns, all threads together */
     /* bytes of random rows read per ns, all threads together, from a table that just fits the level */

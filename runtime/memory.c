@@ -22,8 +22,8 @@ int64_t rt_size_plus(int64_t bytes, int64_t n, int64_t each)
 
 /* ---- what is there ---- */
 
-/* Bytes of all mapped blocks. The one thing that calls share: memory that was granted and not written yet is still called
-   available, so it has to be remembered what was asked for. */
+/* Bytes of all mapped blocks. The one thing that calls share: memory that was granted and not written yet is still
+   called available, so it has to be remembered what was asked for. */
 static _Atomic int64_t mapped_bytes;
 
 /* Of the mapped blocks, what was not written yet, at least: all but what the process has in memory. */
@@ -40,12 +40,13 @@ static int64_t unwritten(void)
 RtCode rt_memory_check(int64_t bytes, const char *what, RtStatus *st)
 {
     int64_t available;
-    if (bytes < 0)
-        return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the size of %s overflows 64 bits", what);
+    if (bytes < 0) return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the size of %s overflows 64 bits", what);
     if (bytes > INT64_MAX / 4) return rt_fail_memory(st, (size_t)bytes, what);
-    if (bytes + atomic_load(&mapped_bytes) < ASK_FROM || bytes + unwritten() <= (available = rt_available())) return RT_OK;
-    return rt_fail(st, RT_E_MEMORY, NULL, NULL, "cannot allocate %lld bytes (%.1f MiB) for %s: the machine has %lld left",
-                   (long long)bytes, (double)bytes / 1048576.0, what, (long long)available);
+    if (bytes + atomic_load(&mapped_bytes) < ASK_FROM || bytes + unwritten() <= (available = rt_available()))
+        return RT_OK;
+    return rt_fail(st, RT_E_MEMORY, NULL, NULL,
+                   "cannot allocate %lld bytes (%.1f MiB) for %s: the machine has %lld left", (long long)bytes,
+                   (double)bytes / 1048576.0, what, (long long)available);
 }
 
 /* ---- blocks ---- */
@@ -122,25 +123,13 @@ RtCode rt_grow(void *at, int64_t n, int64_t each, const char *what, RtStatus *st
     return RT_OK;
 }
 
-bool rt_mul(int64_t a, int64_t b, int64_t *out)
-{
-    return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out);
-}
+bool rt_mul(int64_t a, int64_t b, int64_t *out) { return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out); }
 
-bool rt_add(int64_t a, int64_t b, int64_t *out)
-{
-    return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, out);
-}
+bool rt_add(int64_t a, int64_t b, int64_t *out) { return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, out); }
 
-int64_t rt_elem_bytes(int64_t elem)
-{
-    return elem == RT_K_F64 || elem == RT_K_I64 ? 8 : elem <= RT_K_I8 ? 1 : 4;
-}
+int64_t rt_elem_bytes(int64_t elem) { return elem == RT_K_F64 || elem == RT_K_I64 ? 8 : elem <= RT_K_I8 ? 1 : 4; }
 
-int64_t rt_dtype_bytes(int64_t dtype)
-{
-    return dtype == RT_BOOL ? 1 : dtype == RT_F32 || dtype == RT_I32 ? 4 : 8;
-}
+int64_t rt_dtype_bytes(int64_t dtype) { return dtype == RT_BOOL ? 1 : dtype == RT_F32 || dtype == RT_I32 ? 4 : 8; }
 
 const char *rt_dtype_name(int64_t dtype)
 {

@@ -12,7 +12,8 @@ typedef struct RtNonzeros {
 /* Appends the elements of one dense row that are not 0. */
 RtCode rt_nonzeros_row(RtNonzeros *z, int64_t row, const void *x, int64_t width, RtStatus *st);
 /* Appends the rows of a CSR triplet, whose offsets and columns must have been checked. Columns may come in any order;
-   elements that are given twice add up in the order given. Row i of the list is row order[i] of the triplet; NULL: row i. */
+   elements that are given twice add up in the order given. Row i of the list is row order[i] of the triplet; NULL: row
+   i. */
 RtCode rt_nonzeros_csr(RtNonzeros *z, const int64_t *indptr, const int64_t *indices, const void *values, int64_t n_rows,
                        int64_t width, const int64_t *order, RtStatus *st);
 void rt_nonzeros_free(RtNonzeros *z);

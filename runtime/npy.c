@@ -20,18 +20,14 @@ void rt_array_free(RtArray *a)
     *a = (RtArray){0};
 }
 
-int64_t rt_array_item_bytes(const RtArray *a)
-{
-    return a->dtype == RT_U8 ? 1 : rt_dtype_bytes(a->dtype);
-}
+int64_t rt_array_item_bytes(const RtArray *a) { return a->dtype == RT_U8 ? 1 : rt_dtype_bytes(a->dtype); }
 
 const char *rt_array_text(const RtArray *a, char *out, size_t size)
 {
     size_t at = (size_t)snprintf(out, size, "[");
     for (int64_t i = 0; i < a->n_dims && at < size; i++)
         at += (size_t)snprintf(out + at, size - at, i ? ", %lld" : "%lld", (long long)a->shape[i]);
-    if (at < size)
-        snprintf(out + at, size - at, "] %s", a->dtype == RT_U8 ? "u8" : rt_dtype_name(a->dtype));
+    if (at < size) snprintf(out + at, size - at, "] %s", a->dtype == RT_U8 ? "u8" : rt_dtype_name(a->dtype));
     return out;
 }
 
@@ -99,13 +95,11 @@ static RtCode take_shape(Npy *h, RtArray *a)
     a->count = 1;
     while (!take(h, ')')) {
         if (a->n_dims == RT_ARRAY_DIMS)
-            return rt_fail(h->st, RT_E_NPY_SHAPE, h->name, NULL, "more than %d dimensions",
-                           RT_ARRAY_DIMS);
+            return rt_fail(h->st, RT_E_NPY_SHAPE, h->name, NULL, "more than %d dimensions", RT_ARRAY_DIMS);
         int64_t *dim = &a->shape[a->n_dims++];
         RT_TRY(take_size(h, dim));
         if (!rt_mul(a->count, *dim, &a->count))
-            return rt_fail(h->st, RT_E_NPY_SHAPE, h->name, NULL,
-                           "the number of elements overflows 64 bits");
+            return rt_fail(h->st, RT_E_NPY_SHAPE, h->name, NULL, "the number of elements overflows 64 bits");
         if (take(h, ',')) continue;
         if (!take(h, ')')) return header_error(h, "`,` or `)` in the shape");
         break;
@@ -118,8 +112,7 @@ static RtCode take_descr(Npy *h, RtArray *a)
     static const struct {
         const char *text;
         int64_t dtype;
-    } known[] = {{"<f4", RT_F32}, {"<f8", RT_F64},  {"<i4", RT_I32},
-                 {"<i8", RT_I64}, {"|b1", RT_BOOL}, {"|u1", RT_U8}};
+    } known[] = {{"<f4", RT_F32}, {"<f8", RT_F64}, {"<i4", RT_I32}, {"<i8", RT_I64}, {"|b1", RT_BOOL}, {"|u1", RT_U8}};
     char text[32];
     skip_space(h);
     if (h->p < h->end && *h->p == '[')
@@ -139,10 +132,7 @@ static RtCode take_field(Npy *h, RtArray *a, unsigned *seen)
 {
     char key[32];
     if (!take_string(h, key, sizeof key) || !take(h, ':')) return header_error(h, "a key and `:`");
-    unsigned bit = !strcmp(key, "descr")           ? 1
-                   : !strcmp(key, "fortran_order") ? 2
-                   : !strcmp(key, "shape")         ? 4
-                                                   : 0;
+    unsigned bit = !strcmp(key, "descr") ? 1 : !strcmp(key, "fortran_order") ? 2 : !strcmp(key, "shape") ? 4 : 0;
     if (!bit || (*seen & bit)) return header_error(h, "descr, fortran_order and shape, once each");
     *seen |= bit;
     if (bit == 1) return take_descr(h, a);
@@ -164,8 +154,7 @@ static RtCode take_header(Npy *h, RtArray *a)
         break;
     }
     skip_space(h);
-    if (seen != 7 || h->p != h->end)
-        return header_error(h, "descr, fortran_order and shape, and no more");
+    if (seen != 7 || h->p != h->end) return header_error(h, "descr, fortran_order and shape, and no more");
     return RT_OK;
 }
 
@@ -179,14 +168,13 @@ static RtCode find_header(const unsigned char *b, size_t n, Npy *h)
                        "does not begin with the npy magic");
     if (n < 10) return rt_fail(h->st, RT_E_NPY_TRUNCATED, h->name, NULL, "ends inside the header");
     if (b[6] != 1 && b[6] != 2)
-        return rt_fail(h->st, RT_E_NPY_HEADER, h->name, NULL,
-                       "found format version %d.%d, wanted 1.0 or 2.0", b[6], b[7]);
+        return rt_fail(h->st, RT_E_NPY_HEADER, h->name, NULL, "found format version %d.%d, wanted 1.0 or 2.0", b[6],
+                       b[7]);
     size_t at = b[6] == 1 ? 10 : 12, length = b[8] | (size_t)b[9] << 8;
     if (b[6] == 2 && n >= 12) length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (n < at || n - at < length)
         return rt_fail(h->st, RT_E_NPY_TRUNCATED, h->name, NULL,
-                       "ends inside the header: %zu bytes, the header alone wants %zu", n,
-                       at + length);
+                       "ends inside the header: %zu bytes, the header alone wants %zu", n, at + length);
     h->p = (const char *)b + at;
     h->end = h->p + length;
     return RT_OK;
@@ -201,8 +189,7 @@ static RtCode check_bytes(Npy *h, const RtArray *a, size_t have)
     rt_array_text(a, text, sizeof text);
     if ((uint64_t)want > have)
         return rt_fail(h->st, RT_E_NPY_TRUNCATED, h->name, "write or copy the file again",
-                       "cut short: %s wants %lld bytes of data, found %zu", text, (long long)want,
-                       have);
+                       "cut short: %s wants %lld bytes of data, found %zu", text, (long long)want, have);
     if ((uint64_t)want < have)
         return rt_fail(h->st, RT_E_NPY_SHAPE, h->name, "write or copy the file again",
                        "%s wants %lld bytes of data, found %zu", text, (long long)want, have);
@@ -250,8 +237,8 @@ RtCode rt_npy_read(const char *path, RtArray *a, RtStatus *st)
     return code;
 }
 
-RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64_t *shape,
-                    const void *data, RtStatus *st)
+RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64_t *shape, const void *data,
+                    RtStatus *st)
 {
     static const char *const descr[] = {"<f4", "<f8", "<i4", "<i8", "|b1"};
     char head[512], dims[256] = "";
@@ -262,9 +249,8 @@ RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64
         count *= shape[i];
     }
     if (n_dims > 1) dims[at - 2] = 0; /* a tuple of one keeps its comma */
-    int n =
-        snprintf(head + 10, sizeof head - 10,
-                 "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr[dtype], dims);
+    int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+                     descr[dtype], dims);
     size_t total = (size_t)(10 + n + 1 + 63) / 64 * 64;
     memset(head + 10 + n, ' ', total - 10 - (size_t)n);
     head[total - 1] = '\n';

@@ -6,18 +6,20 @@
    The cost of an order is that of the gathers of a sum over incoming edges: sources in the order of their targets. Each
    costs by how many other rows were read since it was read last (its reuse distance), which decides from which cache it
    comes. Distances are measured on a sample of the nodes, chosen by a hash of the id, and divided by the rate of
-   sampling (SHARDS: Waldspurger et al., FAST 2015). Cache sizes are fixed numbers, so that a graph has one order on every
-   machine. Never looks at features. */
+   sampling (SHARDS: Waldspurger et al., FAST 2015). Cache sizes are fixed numbers, so that a graph has one order on
+   every machine. Never looks at features. */
 #include "runtime/order.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 enum {
     ROWS_L2 = 4096,      /* rows of 256 bytes in a megabyte */
     ROWS_L3 = 131072,    /* in 32 megabytes */
     COST_L2 = 1, COST_L3 = 3, COST_MEMORY = 10,
     SAMPLED_NODES = 8192 /* about as many */
 };
+/* clang-format on */
 static const double worth = 0.85;
 
 RtCode rt_order_parse(const char *text, RtOrderMode *mode, RtStatus *st)
@@ -113,7 +115,8 @@ static RtCode order_bfs(const Graph *g, int64_t *ids, RtStatus *st)
     return code;
 }
 
-/* ---- what an order costs ------------------------------------------------------------------------------------------- */
+/* ---- what an order costs
+   ------------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -123,8 +126,8 @@ static uint64_t mix(uint64_t x)
 }
 
 typedef struct Reuse { /* of sampled nodes */
-    int64_t *last; /* [n] the reading at which a node was read last, counted from 1 among sampled ones; 0: never */
-    int64_t *tree; /* [n_readings+1] Fenwick: 1 at each node's last reading */
+    int64_t *last;     /* [n] the reading at which a node was read last, counted from 1 among sampled ones; 0: never */
+    int64_t *tree;     /* [n_readings+1] Fenwick: 1 at each node's last reading */
     int64_t n_readings, now;
     double rate, cost;
 } Reuse;
@@ -152,7 +155,10 @@ static void read_node(Reuse *r, int64_t v)
     r->last[v] = r->now;
 }
 
-static bool is_sampled(int64_t v, int64_t n) { return n <= SAMPLED_NODES || mix((uint64_t)v) % (uint64_t)n < SAMPLED_NODES; }
+static bool is_sampled(int64_t v, int64_t n)
+{
+    return n <= SAMPLED_NODES || mix((uint64_t)v) % (uint64_t)n < SAMPLED_NODES;
+}
 
 /* ids: NULL for the user's order. */
 static RtCode predict(const Graph *g, const int64_t *ids, double *cost, RtStatus *st)
@@ -173,7 +179,8 @@ static RtCode predict(const Graph *g, const int64_t *ids, double *cost, RtStatus
     return RT_OK;
 }
 
-/* ---- whole ----------------------------------------------------------------------------------------------------------- */
+/* ---- whole
+   ----------------------------------------------------------------------------------------------------------- */
 
 typedef RtCode MakeOrder(const Graph *g, int64_t *ids, RtStatus *st);
 static const struct {

@@ -14,7 +14,8 @@ typedef struct RtOrder {
     int64_t *ids; /* [n_nodes] the user's id of each stored node; NULL: the user's order */
 } RtOrder;
 
-/* Orders a graph whose ids are known to lie in [0, n_nodes). auto: the cheapest order, where its predicted cost is below
+/* Orders a graph whose ids are known to lie in [0, n_nodes). auto: the cheapest order, where its predicted cost is
+   below
    0.85 of the user's. *order is empty on failure. */
 RtCode rt_order_make(RtOrderMode mode, int64_t n_nodes, int64_t n_edges, const int64_t *src, const int64_t *dst,
                      RtOrder *order, RtStatus *st);

@@ -1,6 +1,6 @@
-/* Where values lie in the one block of memory of a program: no two that live at the same step overlap. The largest first
-   or the longest-lived first, whichever needs less, each in the smallest gap that holds it, ties by number: the same
-   sizes and lives give the same places on every machine. The runtime packs at load, when counts are known; the
+/* Where values lie in the one block of memory of a program: no two that live at the same step overlap. The largest
+   first or the longest-lived first, whichever needs less, each in the smallest gap that holds it, ties by number: the
+   same sizes and lives give the same places on every machine. The runtime packs at load, when counts are known; the
    compiler does the same to say what a load will need. */
 #pragma once
 #include <stdint.h>

@@ -48,8 +48,7 @@ static void draw_columns(Canvas *c, const double *v, int64_t n, double lo, doubl
 static void put_cell(FILE *out, uint8_t bits)
 {
     unsigned code = 0x2800u + bits; /* U+2800: braille patterns, in UTF-8 */
-    fprintf(out, "%c%c%c", (char)(0xe0 | code >> 12), (char)(0x80 | (code >> 6 & 63)),
-            (char)(0x80 | (code & 63)));
+    fprintf(out, "%c%c%c", (char)(0xe0 | code >> 12), (char)(0x80 | (code >> 6 & 63)), (char)(0x80 | (code & 63)));
 }
 
 void rt_plot(FILE *out, const char *title, const double *values, int64_t n)
@@ -62,12 +61,9 @@ void rt_plot(FILE *out, const char *title, const double *values, int64_t n)
     draw_columns(&c, values, n, lo, hi);
     fprintf(out, "\n  %s\n", title);
     for (int y = 0; y < RT_PLOT_HEIGHT; y++) {
-        if (y == 0)
-            fprintf(out, "  %8.4g \u2524", hi);
-        else if (y == RT_PLOT_HEIGHT - 1)
-            fprintf(out, "  %8.4g \u2524", lo);
-        else
-            fprintf(out, "           \u2502");
+        if (y == 0) fprintf(out, "  %8.4g \u2524", hi);
+        else if (y == RT_PLOT_HEIGHT - 1) fprintf(out, "  %8.4g \u2524", lo);
+        else fprintf(out, "           \u2502");
         for (int x = 0; x < RT_PLOT_WIDTH; x++) put_cell(out, c.cell[y][x]);
         fputc('\n', out);
     }

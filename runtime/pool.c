@@ -100,8 +100,8 @@ static void wake_all(RtPool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bounds,
-                 const int64_t *order, int64_t n_chunks)
+void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bounds, const int64_t *order,
+                 int64_t n_chunks)
 {
     if (!p || p->n_threads == 1 || n_chunks <= 1) {
         if (n_chunks > 0) fn(args, bounds[0], bounds[n_chunks]);
@@ -121,10 +121,8 @@ void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bou
     wake_all(p);
     work(p);
     for (int i = 0; atomic_load(&p->done) != n_chunks; i++) {
-        if (i < p->spins)
-            relax();
-        else
-            sched_yield();
+        if (i < p->spins) relax();
+        else sched_yield();
     }
 }
 
@@ -134,8 +132,8 @@ static RtCode start_threads(RtPool *p, RtStatus *st)
     RT_TRY(rt_alloc(&p->threads, p->n_threads, sizeof *p->threads, "threads", st));
     for (int i = 0; i + 1 < p->n_threads; i++) {
         if (pthread_create(&p->threads[i], NULL, thread_main, p))
-            return rt_fail(st, RT_E_MEMORY, "--threads", "ask for fewer threads",
-                           "cannot start thread %d of %d", i + 2, p->n_threads);
+            return rt_fail(st, RT_E_MEMORY, "--threads", "ask for fewer threads", "cannot start thread %d of %d", i + 2,
+                           p->n_threads);
         p->n_started++;
     }
     return RT_OK;
@@ -145,8 +143,7 @@ static RtCode pool_new(int n_threads, RtPool **out, RtStatus *st)
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
-        return rt_fail(st, RT_E_CLI_VALUE, "threads", NULL, "found %d, wanted 1 to %d", n_threads,
-                       MAX_THREADS);
+        return rt_fail(st, RT_E_CLI_VALUE, "threads", NULL, "found %d, wanted 1 to %d", n_threads, MAX_THREADS);
     RtBlock block;
     RT_TRY(rt_block_alloc(&block, sizeof(RtPool), "threads", st));
     RtPool *p = block.p;
@@ -177,10 +174,8 @@ RtCode rt_pool_create(int n_threads, RtPool **out, RtStatus *st)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     RtCode code = start_threads(p, st);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (code)
-        rt_pool_free(p);
-    else
-        *out = p;
+    if (code) rt_pool_free(p);
+    else *out = p;
     return code;
 }
 
@@ -216,19 +211,14 @@ static int64_t find_weight(RtWeight *weight, const void *of, int64_t n, int64_t 
     int64_t lo = 0, hi = n;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (weight(of, mid) < wanted)
-            lo = mid + 1;
-        else
-            hi = mid;
+        if (weight(of, mid) < wanted) lo = mid + 1;
+        else hi = mid;
     }
     return lo;
 }
 
 /* total * i / n without overflow */
-static int64_t share(int64_t total, int64_t i, int64_t n)
-{
-    return total / n * i + total % n * i / n;
-}
+static int64_t share(int64_t total, int64_t i, int64_t n) { return total / n * i + total % n * i / n; }
 
 void rt_cut(int64_t n, RtWeight *weight, const void *of, int64_t n_chunks, int64_t *bounds)
 {
@@ -247,12 +237,14 @@ static int64_t chunk_weight(RtWeight *weight, const void *of, const int64_t *bou
 void rt_cut_order(RtWeight *weight, const void *of, const int64_t *bounds, int64_t n_chunks, int64_t *order)
 {
     int64_t n = 0;
-    double mean = (double)(weight_of(weight, of, bounds[n_chunks]) - weight_of(weight, of, bounds[0])) / (double)n_chunks;
+    double mean = (double)(weight_of(weight, of, bounds[n_chunks]) - weight_of(weight, of, bounds[0])) /
+                  (double)n_chunks;
     for (int heavy = 0; heavy <= 1; heavy++)
         for (int64_t i = 0; i < n_chunks; i++) {
             int64_t own = chunk_weight(weight, of, bounds, i), at = n;
             if (((double)own > 2 * mean) != heavy) continue;
-            for (; heavy && at > 0 && own < chunk_weight(weight, of, bounds, order[at - 1]); at--) order[at] = order[at - 1];
+            for (; heavy && at > 0 && own < chunk_weight(weight, of, bounds, order[at - 1]); at--)
+                order[at] = order[at - 1];
             order[at] = i;
             n++;
         }

@@ -1,6 +1,6 @@
-/* The probe behind runtime/machine.h: short loops over tables that fit one level of memory each, on all threads at once,
-   the best of several runs. It measures throughput as kernels see it (loads that do not depend on each other, with and
-   without prefetch), not what a data sheet says. Never part of a library. */
+/* The probe behind runtime/machine.h: short loops over tables that fit one level of memory each, on all threads at
+   once, the best of several runs. It measures throughput as kernels see it (loads that do not depend on each other,
+   with and without prefetch), not what a data sheet says. Never part of a library. */
 #include "runtime/clock.h"
 #include "runtime/cpu.h"
 #include "runtime/machine.h"
@@ -53,7 +53,8 @@ static inline __attribute__((always_inline)) void gather_lines(const RtArg *a, i
                 sum[0] += row[0];
                 continue;
             }
-            _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) {
+            _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
+            {
                 if (distance) __builtin_prefetch(next + k);
                 sum[k] += row[k];
             }
@@ -71,24 +72,24 @@ static inline __attribute__((always_inline)) void multiply_add(const RtArg *a, i
     ((Line *)a[ARG_OUT].p)[t] = acc[0];
 }
 
-#define LOOP(name, suffix, attribute)                                                              \
-    attribute static void name##_##suffix(const RtArg *a, int64_t lo, int64_t hi)                  \
-    {                                                                                              \
-        for (int64_t t = lo; t < hi; t++) name(a, t);                                              \
+#define LOOP(name, suffix, attribute)                                                                                  \
+    attribute static void name##_##suffix(const RtArg *a, int64_t lo, int64_t hi)                                      \
+    {                                                                                                                  \
+        for (int64_t t = lo; t < hi; t++) name(a, t);                                                                  \
     }
 #if defined(__x86_64__)
-#define WIDE __attribute__((target("avx512f"), optimize("fp-contract=fast")))
+#define WIDE   __attribute__((target("avx512f"), optimize("fp-contract=fast")))
 #define MIDDLE __attribute__((target("avx2,fma"), optimize("fp-contract=fast")))
 #ifdef __clang__
 #undef WIDE
 #undef MIDDLE
-#define WIDE __attribute__((target("avx512f")))
+#define WIDE   __attribute__((target("avx512f")))
 #define MIDDLE __attribute__((target("avx2,fma")))
 #endif
-#define LOOPS(name) LOOP(name, wide, WIDE) LOOP(name, middle, MIDDLE) LOOP(name, plain, )
+#define LOOPS(name)         LOOP(name, wide, WIDE) LOOP(name, middle, MIDDLE) LOOP(name, plain, )
 #define PICK(variant, name) ((variant) == RT_AVX512 ? name##_wide : (variant) == RT_AVX2 ? name##_middle : name##_plain)
 #else
-#define LOOPS(name) LOOP(name, plain, )
+#define LOOPS(name)         LOOP(name, plain, )
 #define PICK(variant, name) name##_plain
 #endif
 LOOPS(copy_lines)
@@ -154,7 +155,8 @@ static void probe_copy(Probe *p, RtMachine *m, int level)
 {
     int64_t lines = share_of(p, m, level) / 64 / (level == RT_MEMORY ? 1 : 2);
     int64_t rounds = 1 + ((4 << 20) / 64) / lines;
-    RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_COPY].p = p->copy.p, [ARG_COUNT].i = lines, [ARG_ROUNDS].i = rounds};
+    RtArg a[N_ARGS] = {
+        [ARG_TABLE].p = p->table.p, [ARG_COPY].p = p->copy.p, [ARG_COUNT].i = lines, [ARG_ROUNDS].i = rounds};
     double ns = best_ns(p, PICK(m->variant, copy_lines), a, p->threads);
     keep_most(&m->copy[level], (double)(2 * 64 * lines * rounds * p->threads) / ns);
 }
@@ -165,10 +167,9 @@ static void probe_gather(Probe *p, RtMachine *m, int level, int row)
     int64_t bytes = share_of(p, m, level) * (level >= RT_L3 ? p->threads : 1), rows = bytes / (64 * lines);
     int32_t *index = p->index.p;
     Line *out = p->copy.p;
-    for (int64_t i = 0; i < n * p->threads; i++)
-        index[i] = (int32_t)(mix((uint64_t)i + 1) % (uint64_t)rows);
-    RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_INDEX].p = index, [ARG_COUNT].i = n, [ARG_ROUNDS].i = 1,
-                       [ARG_LINES].i = lines, [ARG_OUT].p = out};
+    for (int64_t i = 0; i < n * p->threads; i++) index[i] = (int32_t)(mix((uint64_t)i + 1) % (uint64_t)rows);
+    RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_INDEX].p = index, [ARG_COUNT].i = n,
+                       [ARG_ROUNDS].i = 1,         [ARG_LINES].i = lines, [ARG_OUT].p = out};
     for (int d = 0; d < RT_N_DISTANCES; d++) {
         a[ARG_DISTANCE].i = rt_distances[d];
         double ns = best_ns(p, PICK(m->variant, gather_lines), a, p->threads);
@@ -188,21 +189,25 @@ static double chase_ns(Probe *p, double bytes, int64_t steps, int repeats)
         next[i * 16] = next[k * 16];
         next[k * 16] = t;
     }
-    RtArg a[N_ARGS] = {[ARG_INDEX].p = next, [ARG_ROUNDS].i = steps, [ARG_COUNT].i = n / p->threads, [ARG_OUT].p = p->copy.p};
+    RtArg a[N_ARGS] = {
+        [ARG_INDEX].p = next, [ARG_ROUNDS].i = steps, [ARG_COUNT].i = n / p->threads, [ARG_OUT].p = p->copy.p};
     return best_of(p, repeats, chase, a, p->threads) / (double)steps;
 }
 
 static void probe_latency(Probe *p, RtMachine *m, int level)
 {
     bool memory = level == RT_MEMORY;
-    m->latency[level] = chase_ns(p, memory ? (double)p->table.bytes : 0.8 * m->usable[level], memory ? 100000 : 400000, REPEATS);
+    m->latency[level] = chase_ns(p, memory ? (double)p->table.bytes : 0.8 * m->usable[level], memory ? 100000 : 400000,
+                                 REPEATS);
 }
 
-/* The last cache is often shared with what we cannot see: the largest table that is still read much faster than memory. */
+/* The last cache is often shared with what we cannot see: the largest table that is still read much faster than
+   memory. */
 static void probe_last_cache(Probe *p, RtMachine *m)
 {
     double bytes = 0.75 * m->bytes[RT_L3];
-    while (bytes > 2 * m->bytes[RT_L2] && chase_ns(p, bytes, (int64_t)bytes / 64, 2) > NEAR * m->latency[RT_MEMORY]) bytes *= 0.75;
+    while (bytes > 2 * m->bytes[RT_L2] && chase_ns(p, bytes, (int64_t)bytes / 64, 2) > NEAR * m->latency[RT_MEMORY])
+        bytes *= 0.75;
     m->usable[RT_L3] = bytes;
 }
 

@@ -1,5 +1,4 @@
-/* Philox4x32-10 (Salmon et al., SC 2011) and what is drawn with it (see random.h, docs/design.md).
- */
+/* Philox4x32-10 (Salmon et al., SC 2011) and what is drawn with it (see random.h, docs/design.md). */
 #include "runtime/random.h"
 #include <math.h>
 
@@ -19,8 +18,7 @@ static void philox_rounds(uint32_t c[4], uint32_t k0, uint32_t k1)
 }
 
 /* The four words that share a counter. */
-static void philox_block(uint64_t seed, uint64_t step, uint32_t site, uint64_t element,
-                         uint64_t feature, uint32_t c[4])
+static void philox_block(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature, uint32_t c[4])
 {
     c[0] = (uint32_t)element;
     c[1] = (uint32_t)(element >> 32 & 0xffff) | site << 16;
@@ -36,14 +34,12 @@ uint32_t rt_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element
     return c[feature / 16 % 4];
 }
 
-double rt_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint64_t element,
-                         uint64_t feature)
+double rt_random_uniform(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature)
 {
     return (double)(rt_philox(seed, step, site, element, feature) >> 8) * 0x1p-24;
 }
 
-double rt_random_normal(uint64_t seed, uint64_t step, uint32_t site, uint64_t element,
-                        uint64_t feature)
+double rt_random_normal(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature)
 {
     uint32_t c[4];
     philox_block(seed, step, site, element, feature, c);

@@ -1,12 +1,12 @@
-/* Replaces a file as a whole: a reader, a full disk, a kill at any moment see the old file or the new one. Written for the runtime
-   and for the compiler, in folders that others may write to as well:
+/* Replaces a file as a whole: a reader, a full disk, a kill at any moment see the old file or the new one. Written for
+   the runtime and for the compiler, in folders that others may write to as well:
 
-     what is written has no name until it is whole and synced (O_TMPFILE), or, where the file system knows no such files, a
-     random one that nothing else has and that no signal leaves behind;
+     what is written has no name until it is whole and synced (O_TMPFILE), or, where the file system knows no such
+     files, a random one that nothing else has and that no signal leaves behind;
      it is moved over the old file inside a folder that is opened once, so that nothing put there meanwhile is followed;
      the old file's permissions stay, and its owner and group where the system allows it;
-     a link stays a link, and the file that it names is replaced, if the link belongs to whoever runs this or to root; another
-     user's is refused;
+     a link stays a link, and the file that it names is replaced, if the link belongs to whoever runs this or to root;
+     another user's is refused;
      a device or a pipe is written to, never replaced; a pipe that nobody reads is refused. */
 #pragma once
 #include <errno.h>
@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 typedef struct RtReplace {
-    int fd, folder; /* being written; of the target */
-    bool special;   /* the target itself is written to */
-    bool named;     /* `beside` is there */
+    int fd, folder;                    /* being written; of the target */
+    bool special;                      /* the target itself is written to */
+    bool named;                        /* `beside` is there */
     char target[PATH_MAX], beside[40]; /* target: its path, then its name in the folder */
     sigset_t signals;
     const char *why; /* after a failure, where errno says too little; or NULL */
@@ -141,7 +141,8 @@ static inline void rt_replace_end(RtReplace *r)
     errno = kept;
 }
 
-/* Begins to replace path. False with errno, and perhaps r->why. Signals wait until the end. mode: of a new file, less the umask. */
+/* Begins to replace path. False with errno, and perhaps r->why. Signals wait until the end. mode: of a new file, less
+   the umask. */
 static inline bool rt_replace_open(RtReplace *r, const char *path, mode_t mode)
 {
     sigset_t all;
@@ -179,8 +180,9 @@ static inline bool rt_replace_link(RtReplace *r)
     return false;
 }
 
-/* Puts what was written in the target's place, for good: the file and the folder's entry are synced. A folder that cannot be synced
-   (some network file systems) is accepted. Ends in any case. False with errno: the old file is there. */
+/* Puts what was written in the target's place, for good: the file and the folder's entry are synced. A folder that
+   cannot be synced (some network file systems) is accepted. Ends in any case. False with errno: the old file is
+   there. */
 static inline bool rt_replace_commit(RtReplace *r)
 {
     bool ok = r->special || fsync(r->fd) == 0;
@@ -199,8 +201,8 @@ static inline bool rt_replace_commit(RtReplace *r)
     return ok;
 }
 
-/* Whether two paths name one regular file, by whatever links and however they are written; of a file that is not there yet, whether they
-   name one place for it. */
+/* Whether two paths name one regular file, by whatever links and however they are written; of a file that is not there
+   yet, whether they name one place for it. */
 static inline bool rt_same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -208,8 +210,8 @@ static inline bool rt_same_file(const char *a, const char *b)
     bool there = stat(a, &x) == 0;
     if (there != (stat(b, &y) == 0)) return false;
     if (there) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    bool same = rt_replace_resolve(&at[0], a) && rt_replace_resolve(&at[1], b) && rt_replace_folder(&at[0]) && rt_replace_folder(&at[1]) &&
-                fstat(at[0].folder, &x) == 0 && fstat(at[1].folder, &y) == 0;
+    bool same = rt_replace_resolve(&at[0], a) && rt_replace_resolve(&at[1], b) && rt_replace_folder(&at[0]) &&
+                rt_replace_folder(&at[1]) && fstat(at[0].folder, &x) == 0 && fstat(at[1].folder, &y) == 0;
     same = same ? x.st_dev == y.st_dev && x.st_ino == y.st_ino && !strcmp(at[0].target, at[1].target) : !strcmp(a, b);
     for (int i = 0; i < 2; i++)
         if (at[i].folder >= 0) close(at[i].folder);

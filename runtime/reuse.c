@@ -1,5 +1,5 @@
-/* Reuse of rows (see reuse.h). Tracked are all rows, or of long traces the rows of every so many-th block of 8; an odd number,
-   so that tables whose width is a power of two are met everywhere. */
+/* Reuse of rows (see reuse.h). Tracked are all rows, or of long traces the rows of every so many-th block of 8; an odd
+   number, so that tables whose width is a power of two are met everywhere. */
 #include "runtime/reuse.h"
 #include "runtime/memory.h"
 #include <stdbool.h>

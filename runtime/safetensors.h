@@ -24,12 +24,11 @@ RtCode rt_st_read(const char *path, RtStFile *f, RtStatus *st);
 RtCode rt_st_parse(const char *name, const void *bytes, size_t n_bytes, RtStFile *f, RtStatus *st);
 void rt_st_free(RtStFile *f);
 const RtStEntry *rt_st_find(const RtStFile *f, const char *name);
-const char *rt_st_meta(const RtStFile *f,
-                       const char *key); /* text of __metadata__, NULL if absent */
+const char *rt_st_meta(const RtStFile *f, const char *key); /* text of __metadata__, NULL if absent */
 
 typedef struct RtStPair {
     const char *key, *value;
 } RtStPair;
 /* Replaces path atomically. Keys, values and names are escaped. */
-RtCode rt_st_write(const char *path, const RtStEntry *entries, int64_t n_entries,
-                   const RtStPair *meta, int64_t n_meta, RtStatus *st);
+RtCode rt_st_write(const char *path, const RtStEntry *entries, int64_t n_entries, const RtStPair *meta, int64_t n_meta,
+                   RtStatus *st);

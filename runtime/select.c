@@ -5,7 +5,8 @@
 
 static const int64_t chunk_counts[] = {1, RT_CHUNKS, 16};
 enum { N_CHUNK_COUNTS = sizeof chunk_counts / sizeof *chunk_counts, MAX_THREADS = 256 };
-static const double CHUNK_NS = 200, UNSURE = 1.15; /* taking a chunk; of a prediction, beside another of the same step */
+/* taking a chunk; of a prediction, beside another of the same step */
+static const double CHUNK_NS = 200, UNSURE = 1.15;
 
 static bool is_ahead_arg(const RtExec *e, int64_t step, int64_t *planned)
 {
@@ -19,17 +20,19 @@ static bool is_ahead_arg(const RtExec *e, int64_t step, int64_t *planned)
     return false;
 }
 
-/* The fullest thread's share of the work, times the number of threads: 1 is even. Threads take chunks as pool.c gives them, each
-   when it is free. */
+/* The fullest thread's share of the work, times the number of threads: 1 is even. Threads take chunks as pool.c gives
+   them, each when it is free. */
 static double imbalance(const RtExec *e, const RtExecStep *x, const RtChoice *c, double row_share, int64_t *n_chunks)
 {
     int threads = rt_pool_threads(e->options.pool);
-    *n_chunks = rt_cut_count(x->extent, x->backend || !x->call ? 1 : x->call->grain, threads, c->chunks ? c->chunks : RT_CHUNKS);
+    *n_chunks = rt_cut_count(x->extent, x->backend || !x->call ? 1 : x->call->grain, threads,
+                             c->chunks ? c->chunks : RT_CHUNKS);
     if (threads > MAX_THREADS || *n_chunks < 2 || !x->extent) return *n_chunks < 2 ? threads : 1;
     int64_t *bounds;
     if (rt_alloc(&bounds, 2 * *n_chunks + 1, sizeof *bounds, "", NULL)) return 1;
     int64_t *order = bounds + *n_chunks + 1;
-    double busy[MAX_THREADS] = {0}, most = 0, all = 0, n = (double)(rt_step_weight(x, x->extent) - x->extent); /* elements */
+    /* elements */
+    double busy[MAX_THREADS] = {0}, most = 0, all = 0, n = (double)(rt_step_weight(x, x->extent) - x->extent);
     double of_row = (n > 0 ? row_share : 1) / (double)x->extent, of_element = n > 0 ? (1 - row_share) / n : 0;
     rt_cut(x->extent, c->cut == RT_CUT_ROWS ? NULL : rt_step_weight, x, *n_chunks, bounds);
     rt_cut_order(rt_step_weight, x, bounds, *n_chunks, order);
@@ -88,8 +91,8 @@ int rt_select_ways(const RtExec *e, int64_t step, const RtChoice *said, RtChoice
     return (int)n;
 }
 
-/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact, and what the plan
-   says bears with what is not predicted. */
+/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact, and what
+   the plan says bears with what is not predicted. */
 void rt_select(void *user, const RtExec *e, int64_t step, RtChoice *c)
 {
     const RtSelector *s = user;

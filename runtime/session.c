@@ -26,8 +26,7 @@ static RtCode parse_blas(const RtCli *c, RtBlasMode *mode)
             *mode = (RtBlasMode)i;
             return RT_OK;
         }
-    return rt_fail(c->st, RT_E_CLI_VALUE, "--blas", NULL, "found `%.60s`, wanted on, off or auto",
-                   text);
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--blas", NULL, "found `%.60s`, wanted on, off or auto", text);
 }
 
 /* What the flags say of how steps run; the rest is chosen. */
@@ -86,8 +85,9 @@ static RtCode check_budget(const RtCli *c, const RtSession *s, const char *progr
     if (c->values[OPT_BUDGET]) RT_TRY(parse_budget(c, &budget));
     RT_TRY(rt_planned_bytes(c->model, s->data.graph, s->batches.graph, programs, &bytes, &program, c->st));
     if (bytes > budget)
-        return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name), NULL,
-                       "the budget is %lld bytes, this program needs at least %lld", (long long)budget, (long long)bytes);
+        return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name),
+                       NULL, "the budget is %lld bytes, this program needs at least %lld", (long long)budget,
+                       (long long)bytes);
     return c->command == CMD_PLAN ? RT_OK : rt_memory_check(bytes, "the planned memory", c->st);
 }
 
@@ -148,16 +148,15 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = parse_choice(c, &s->exec.choice);
     if (!code) code = parse_cone(c, &s->exec.cone);
     if (!code) code = parse_share(c, &s->exec.split);
-    if (!code)
-        code =
-            rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
+    if (!code) code = rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
     RtDataOptions data = *o;
     int64_t fold = 0;
     if (!code) code = rt_cli_folds(c, &data.folds, &fold);
     if (!code) code = rt_order_parse(c->values[OPT_REORDER] ? c->values[OPT_REORDER] : "none", &data.order, c->st);
     if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], &data, &s->data, c->st);
     if (!code && data.folds && !s->data.fold_of)
-        code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds", "leave it out, or train and measure `on data.train` and `on data.test`",
+        code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds",
+                       "leave it out, or train and measure `on data.train` and `on data.test`",
                        "what this command runs reads none of the masks that folds make");
     if (!code && data.folds) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);

@@ -93,8 +93,8 @@ int64_t rt_held_bytes(const RtModel *m, const RtGraph *g, int64_t program)
     return bytes;
 }
 
-RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step, const char *programs, int64_t *bytes, int64_t *program,
-                        RtStatus *st)
+RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step, const char *programs, int64_t *bytes,
+                        int64_t *program, RtStatus *st)
 {
     int64_t most = -1, arena;
     for (int64_t p = 0; p < m->n_programs; p++) {

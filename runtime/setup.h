@@ -4,8 +4,8 @@
 #include "runtime/exec.h"
 #include "runtime/tensors.h"
 
-/* Whether one of the listed programs (names, separated by blanks; NULL: all), or a setup program that one of them needs,
-   takes the tensor. */
+/* Whether one of the listed programs (names, separated by blanks; NULL: all), or a setup program that one of them
+   needs, takes the tensor. */
 bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor);
 /* Allocates the held tensors that the listed programs read, and runs the programs that compute them. Their inputs are
    loaded. */
@@ -16,7 +16,7 @@ const RtStep *rt_setup_until_nan(const RtModel *m, const RtGraph *g, RtTensors *
                                  const char *programs);
 /* The most planned memory that the listed programs and the setup programs they need hold at a time: held tensors, and
    the arena of one of them, *program. */
-RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step, const char *programs, int64_t *bytes, int64_t *program,
-                        RtStatus *st);
+RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step, const char *programs, int64_t *bytes,
+                        int64_t *program, RtStatus *st);
 /* Bytes of the held tensors that a program reads. */
 int64_t rt_held_bytes(const RtModel *m, const RtGraph *g, int64_t program);

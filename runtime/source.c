@@ -45,8 +45,7 @@ static RtCode open_side(RtSource *s, const char *path, RtStatus *st)
     return rt_zip_open(path, s->side, st);
 }
 
-/* The member of PATH.npz that is `stem`: of its own name, or the only one, whatever it is called.
- */
+/* The member of PATH.npz that is `stem`: of its own name, or the only one, whatever it is called. */
 static bool find_member(RtSource *s, const char *path, const char *member, bool alone, Hit *h)
 {
     if (!is_there(path)) return false;
@@ -98,12 +97,9 @@ const char *rt_source_place(RtSource *s, const char *stem, char *out, size_t siz
 {
     Hit h = find(s, stem);
     int n;
-    if (h.origin == FROM_GRAPH || h.origin == FROM_SIDE)
-        n = snprintf(out, size, "%s:%s", h.path, h.member);
-    else if (h.origin != FROM_NONE)
-        n = snprintf(out, size, "%s", h.path);
-    else
-        n = snprintf(out, size, s->is_file ? "%s:%s" : "%s/%s.npy", s->path, stem);
+    if (h.origin == FROM_GRAPH || h.origin == FROM_SIDE) n = snprintf(out, size, "%s:%s", h.path, h.member);
+    else if (h.origin != FROM_NONE) n = snprintf(out, size, "%s", h.path);
+    else n = snprintf(out, size, s->is_file ? "%s:%s" : "%s/%s.npy", s->path, stem);
     (void)n; /* cut off where it is too long: it is only shown */
     return out;
 }
@@ -127,8 +123,7 @@ RtCode rt_source_read(RtSource *s, const char *stem, RtArray *a, RtStatus *st)
         from->data = (RtBlock){0};
         return RT_OK;
     }
-    if (s->is_file)
-        return rt_fail(st, RT_E_FILE_OPEN, place, NULL, "the archive has no member %s.npy", stem);
+    if (s->is_file) return rt_fail(st, RT_E_FILE_OPEN, place, NULL, "the archive has no member %s.npy", stem);
     return rt_npy_read(place, a, st);
 }
 
@@ -188,8 +183,7 @@ RtCode rt_source_open(const char *path, RtSource *s, RtStatus *st)
     if (stat(path, &info)) return rt_fail_errno(st, RT_E_FILE_OPEN, path);
     s->is_file = !S_ISDIR(info.st_mode);
     if (s->is_file && !is_archive(path))
-        return rt_fail(st, RT_E_FILE_OPEN, path,
-                       "give the folder that holds edge_index.npy, or a .npz file",
+        return rt_fail(st, RT_E_FILE_OPEN, path, "give the folder that holds edge_index.npy, or a .npz file",
                        "is not a directory");
     if (snprintf(s->path, sizeof s->path, "%s", path) >= (int)sizeof s->path)
         return rt_fail(st, RT_E_FILE_OPEN, "--data", NULL, "the path is too long");

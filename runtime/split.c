@@ -13,7 +13,8 @@ struct RtSplit {
     const RtExecStep *x;
     const RtSplitDef *def;
     int64_t phase, n, n_parts;
-    int64_t at, bytes;   /* of e->states: behind those of the steps before it in its chain, which all run before the strips */
+    /* of e->states: behind those of the steps before it in its chain, which all run before the strips */
+    int64_t at, bytes;
     RtKernelFn fn;
     const int64_t *rows; /* of the map */
     int64_t *which;      /* [n] rows, ascending */
@@ -55,7 +56,8 @@ static bool is_needed(const RtConeStep *c, int64_t row)
     return !c || !c->runs || (k < c->n_runs && c->runs[2 * k] <= row);
 }
 
-/* Rows of `least` elements and more that the step computes: each has an element at a multiple of that. Returns their number. */
+/* Rows of `least` elements and more that the step computes: each has an element at a multiple of that. Returns their
+   number. */
 static int64_t find_rows(const RtExecStep *x, int64_t least, int64_t *which)
 {
     const int64_t *rows = x->rows;
@@ -92,7 +94,8 @@ static int64_t own_bytes(const RtSplit *s, int64_t arg)
 static bool is_count(const RtCount *a, const RtCount *b)
 {
     if (a->kind == RT_COUNT_AHEAD) return b->kind == a->kind;
-    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block && a->max == b->max;
+    return a->kind == b->kind && a->space == b->space && a->value == b->value && a->block == b->block &&
+           a->max == b->max;
 }
 
 static int64_t same_arg(const RtSplit *s, int64_t arg)
@@ -101,7 +104,8 @@ static int64_t same_arg(const RtSplit *s, int64_t arg)
     const RtStepArg *all = s->e->model->step_args, *a = &all[s->def->first_arg + arg];
     for (int64_t k = 0; k < call->n_args; k++) {
         const RtStepArg *b = &all[call->first_arg + k];
-        if (a->is_buffer == b->is_buffer && (a->is_buffer ? a->buffer == b->buffer : is_count(&a->count, &b->count))) return k;
+        if (a->is_buffer == b->is_buffer && (a->is_buffer ? a->buffer == b->buffer : is_count(&a->count, &b->count)))
+            return k;
     }
     return -1;
 }
@@ -180,7 +184,8 @@ void rt_split_bind(RtSplit *s)
 int64_t rt_split_weight(const RtSplit *s, int64_t row)
 {
     int64_t w = s->rows[row] + row;
-    for (int64_t i = 0; i < s->n && s->which[i] < row; i++) w -= length(s, s->which[i]) - blocks_of(length(s, s->which[i]));
+    for (int64_t i = 0; i < s->n && s->which[i] < row; i++)
+        w -= length(s, s->which[i]) - blocks_of(length(s, s->which[i]));
     return w;
 }
 
@@ -189,13 +194,15 @@ int64_t rt_split_weight(const RtSplit *s, int64_t row)
 /* args: the step's. */
 static void call(const RtSplit *s, const RtArg *args, int64_t i, int64_t phase, int64_t from, int64_t to)
 {
-    const int64_t values[] = {[RT_SPLIT_PHASE] = phase, [RT_SPLIT_FROM] = from, [RT_SPLIT_TO] = to, [RT_SPLIT_FIRST] = s->first[i]};
+    const int64_t values[] = {
+        [RT_SPLIT_PHASE] = phase, [RT_SPLIT_FROM] = from, [RT_SPLIT_TO] = to, [RT_SPLIT_FIRST] = s->first[i]};
     RtArg own[RT_SPLIT_ARGS];
     for (int64_t k = 0; k < s->def->n_args; k++) {
         const RtStepArg *a = &s->e->model->step_args[s->def->first_arg + k];
         int64_t strip = phase == RT_SPLIT_LAST ? 0 : row_bytes(s, k, RT_BUF_STRIP);
         own[k] = s->same[k] >= 0 && !strip ? args[s->same[k]] : s->args[k];
-        if (strip) own[k].p = (void *)((uintptr_t)own[k].p - (uintptr_t)(strip * s->which[i])); /* kernels count rows from the first */
+        /* kernels count rows from the first */
+        if (strip) own[k].p = (void *)((uintptr_t)own[k].p - (uintptr_t)(strip * s->which[i]));
         if (!a->is_buffer && a->count.kind == RT_COUNT_SPLIT) own[k].i = values[a->count.value];
     }
     s->fn(own, s->which[i], s->which[i] + 1);

@@ -1,12 +1,13 @@
-/* Rows with very many elements are shared by threads: walk by walk, blocks of 256 elements at a time, by the kernel that the
-   compiler makes for it (passes/lower/lower_split.c). A row is so long if it has more than half of what each thread would get of all
-   rows and elements, and 16,384 elements. No bit of a result depends on it. */
+/* Rows with very many elements are shared by threads: walk by walk, blocks of 256 elements at a time, by the kernel
+   that the compiler makes for it (passes/lower/lower_split.c). A row is so long if it has more than half of what each
+   thread would get of all rows and elements, and 16,384 elements. No bit of a result depends on it. */
 #pragma once
 #include "runtime/exec.h"
 
 typedef struct RtSplit RtSplit;
 
-/* Anew for the graph at hand: *s is freed before. NULL: the step has no such rows. e->states_bytes covers what it needs. */
+/* Anew for the graph at hand: *s is freed before. NULL: the step has no such rows. e->states_bytes covers what it
+   needs. */
 RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **s, RtStatus *st);
 void rt_split_free(RtSplit *s);
 int64_t rt_split_count(const RtSplit *s); /* rows */

@@ -53,8 +53,7 @@ RtCode rt_fail_errno(RtStatus *st, RtCode code, const char *path)
     if (e == ENOENT) hint = "check the spelling of the path";
     if (e == EACCES || e == EPERM) hint = "check the permissions of the path";
     if (e == ENOSPC) hint = "free some space; what was there before is untouched";
-    return rt_fail(st, code, path, hint, "%s: %s", rt_code_title(code),
-                   e ? strerror(e) : "the system refused");
+    return rt_fail(st, code, path, hint, "%s: %s", rt_code_title(code), e ? strerror(e) : "the system refused");
 }
 
 int rt_code_exit(RtCode code)
@@ -82,6 +81,6 @@ int rt_status_text(const RtStatus *st, char *out, size_t size)
 {
     const char *sep = st->place[0] ? ": " : "";
     const char *help = st->hint[0] ? "  = help: " : "";
-    return snprintf(out, size, "error[R%d]: %s%s%s\n%s%s%s", (int)st->code, st->place, sep,
-                    st->message, help, st->hint, st->hint[0] ? "\n" : "");
+    return snprintf(out, size, "error[R%d]: %s%s%s\n%s%s%s", (int)st->code, st->place, sep, st->message, help, st->hint,
+                    st->hint[0] ? "\n" : "");
 }

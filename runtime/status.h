@@ -19,16 +19,16 @@ typedef struct RtStatus {
 } RtStatus;
 
 /* Returns the code of a failed call at once. */
-#define RT_TRY(call)                                                                               \
-    do {                                                                                           \
-        RtCode rt_try_code_ = (call);                                                              \
-        if (rt_try_code_ != RT_OK) return rt_try_code_;                                            \
+#define RT_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        RtCode rt_try_code_ = (call);                                                                                  \
+        if (rt_try_code_ != RT_OK) return rt_try_code_;                                                                \
     } while (0)
 
 /* Fills st (which may be NULL) and returns code. place and hint may be NULL;
    the hint is then that of codes.def. */
-__attribute__((format(printf, 5, 6))) RtCode rt_fail(RtStatus *st, RtCode code, const char *place,
-                                                     const char *hint, const char *fmt, ...);
+__attribute__((format(printf, 5, 6))) RtCode rt_fail(RtStatus *st, RtCode code, const char *place, const char *hint,
+                                                     const char *fmt, ...);
 /* Out of memory: what was asked for, and for what. */
 RtCode rt_fail_memory(RtStatus *st, size_t bytes, const char *what);
 /* A file operation failed; errno says why. */

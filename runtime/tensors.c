@@ -15,8 +15,7 @@ RtCode rt_tensors_alloc(RtTensors *t, int64_t i, RtStatus *st)
 {
     const char *name = t->model->strings + t->model->tensors[i].name;
     int64_t bytes;
-    if (t->counts[i] < 0 ||
-        !rt_mul(t->counts[i], rt_dtype_bytes(t->model->tensors[i].dtype), &bytes))
+    if (t->counts[i] < 0 || !rt_mul(t->counts[i], rt_dtype_bytes(t->model->tensors[i].dtype), &bytes))
         return rt_fail(st, RT_E_OVERFLOW, name, NULL, "the tensor's size overflows 64 bits");
     RT_TRY(rt_block_alloc(&t->blocks[i], rt_size_plus(bytes, 1, 256), name, st));
     t->data[i] = t->blocks[i].p;
@@ -27,8 +26,7 @@ static RtCode count_and_alloc(RtTensors *t, const RtGraph *g, RtStatus *st)
 {
     const RtModel *m = t->model;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (!rt_mul(g ? g->spaces[m->tensors[i].space].count : 1, m->tensors[i].width,
-                    &t->counts[i]))
+        if (!rt_mul(g ? g->spaces[m->tensors[i].space].count : 1, m->tensors[i].width, &t->counts[i]))
             t->counts[i] = -1;
     for (int64_t i = 0; i < m->n_tensors; i++)
         if (m->tensors[i].kind != RT_INPUT && m->tensors[i].kind != RT_HELD && (g || m->tensors[i].space == 0))
@@ -85,10 +83,8 @@ static double initial(const RtTensorDef *d, uint64_t seed, uint32_t hash, int64_
 {
     uint64_t row = (uint64_t)(i / d->width), k = (uint64_t)(i % d->width);
     if (d->init == RT_INIT_UNIFORM)
-        return d->init_a +
-               (d->init_b - d->init_a) * rt_random_uniform(seed, hash, RT_SITE_INIT, row, k);
-    if (d->init == RT_INIT_NORMAL)
-        return d->init_a + d->init_b * rt_random_normal(seed, hash, RT_SITE_INIT, row, k);
+        return d->init_a + (d->init_b - d->init_a) * rt_random_uniform(seed, hash, RT_SITE_INIT, row, k);
+    if (d->init == RT_INIT_NORMAL) return d->init_a + d->init_b * rt_random_normal(seed, hash, RT_SITE_INIT, row, k);
     return d->init_a;
 }
 
@@ -99,8 +95,7 @@ void rt_tensors_init(RtTensors *t, int64_t seed)
         if (!t->data[i] || d->kind == RT_INPUT || d->kind == RT_HELD) continue;
         uint32_t hash = rt_name_hash(t->model->strings + d->name);
         for (int64_t k = 0; k < t->counts[i]; k++)
-            put(t->data[i], d->dtype, k,
-                d->kind == RT_HYPER ? d->hyper_default : initial(d, (uint64_t)seed, hash, k));
+            put(t->data[i], d->dtype, k, d->kind == RT_HYPER ? d->hyper_default : initial(d, (uint64_t)seed, hash, k));
     }
 }
 

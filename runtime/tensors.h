@@ -27,6 +27,5 @@ double rt_tensors_hyper(const RtTensors *t, int64_t tensor);
 double rt_element(const void *data, int64_t dtype, int64_t i);
 
 /* A copy of the tensors that a training step changes (parameters and state). */
-RtCode rt_tensors_snapshot(const RtTensors *t, RtBlock *copy,
-                           RtStatus *st); /* allocates on first use */
+RtCode rt_tensors_snapshot(const RtTensors *t, RtBlock *copy, RtStatus *st); /* allocates on first use */
 void rt_tensors_restore(RtTensors *t, const RtBlock *copy);

@@ -25,7 +25,7 @@ typedef struct Trainer {
     RtProgress at;
     int64_t *order, n_order; /* the graphs that are trained on; behind them as many, shuffled */
     int64_t now;             /* the running step */
-    RtBlock best, before; /* snapshots: best weights; weights before the running step */
+    RtBlock best, before;    /* snapshots: best weights; weights before the running step */
     RtBlock workspace;
     double values[RT_MAX_METRICS];
     FILE *log;
@@ -47,8 +47,8 @@ static RtCode make_exec(const RtModel *m, const char *name, const RtGraph *g, vo
 {
     int64_t program = rt_program_find(m, name);
     if (program < 0)
-        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name),
-                       "give the model a `train` block", "the model has no function %s", name);
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name), "give the model a `train` block",
+                       "the model has no function %s", name);
     RT_TRY(rt_exec_create(m, program, g, o, e, st));
     for (int64_t i = 0; i < m->n_tensors; i++) (*e)->tensors[i] = tensors[i];
     RT_TRY(rt_exec_own_results(*e, st));
@@ -69,8 +69,7 @@ static RtCode take_workspace(Trainer *t, RtExecOptions *o)
         RT_TRY(rt_arena_bytes(t->m, p, i ? t->d->graph : step_graph(t), &bytes, t->st));
         if (bytes > most) most = bytes;
     }
-    RT_TRY(rt_block_alloc(&t->workspace, rt_size_plus(most, 1, 64), "the planned memory of a training step",
-                          t->st));
+    RT_TRY(rt_block_alloc(&t->workspace, rt_size_plus(most, 1, 64), "the planned memory of a training step", t->st));
     o->workspace = t->workspace.p;
     o->workspace_bytes = (size_t)most;
     return RT_OK;
@@ -121,8 +120,7 @@ static RtCode resume(Trainer *t)
     RT_TRY(rt_checkpoint_load(t->o->resume, &t->d->tensors, &t->at, &t->best, t->st));
     if (t->o->seed_given && t->at.seed != t->o->seed)
         return rt_fail(t->st, RT_E_CHECKPOINT_FIT, t->o->resume, "leave --seed out when resuming",
-                       "found seed %lld, wanted %lld", (long long)t->at.seed,
-                       (long long)t->o->seed);
+                       "found seed %lld, wanted %lld", (long long)t->at.seed, (long long)t->o->seed);
     return RT_OK;
 }
 
@@ -153,7 +151,7 @@ static RtCode set_up_batches(Trainer *t)
 static RtCode make_step(Trainer *t, RtExecOptions o)
 {
     if (!t->o->batches) return make_exec(t->m, "train_step", t->d->graph, t->d->tensors.data, &o, &t->step, t->st);
-    o.choose = NULL; /* chosen for one graph */
+    o.choose = NULL;                                  /* chosen for one graph */
     if (o.cone == RT_CONE_AUTO) o.cone = RT_CONE_OFF; /* they would be listed anew for each batch */
     return make_exec(t->m, "train_step", t->o->batches->graph, t->o->batches->tensors, &o, &t->step, t->st);
 }
@@ -176,8 +174,7 @@ static RtCode set_up(Trainer *t)
         RT_TRY(make_exec(t->m, "metrics", t->d->graph, t->d->tensors.data, &exec, &t->metrics, t->st));
     t->loss = find_number(t->m, t->step->program, "loss");
     t->norm = find_number(t->m, t->step->program, "gradient_norm");
-    if (t->loss < 0)
-        return rt_fail(t->st, RT_E_INTERNAL, "train_step", NULL, "has no loss among its results");
+    if (t->loss < 0) return rt_fail(t->st, RT_E_INTERNAL, "train_step", NULL, "has no loss among its results");
     t->at.seed = t->o->seed;
     RT_TRY(resume(t));
     for (int64_t i = 0; i < t->o->n_hypers; i++)
@@ -201,21 +198,18 @@ static void tear_down(Trainer *t)
 
 static double result_value(const RtExec *e, int64_t result)
 {
-    return rt_element(e->results[result],
-                      e->model->results[e->program->first_result + result].dtype, 0);
+    return rt_element(e->results[result], e->model->results[e->program->first_result + result].dtype, 0);
 }
 
 static void read_metrics(const RtModel *m, RtExec *e, int64_t seed, int64_t step, double *values)
 {
     rt_exec_run(e, seed, step);
-    for (int64_t i = 0; i < m->train->n_metrics; i++)
-        values[i] = result_value(e, m->metrics[i].result);
+    for (int64_t i = 0; i < m->train->n_metrics; i++) values[i] = result_value(e, m->metrics[i].result);
 }
 
 static size_t put_number(char *out, size_t size, const char *key, double v)
 {
-    int n = isfinite(v) ? snprintf(out, size, ",\"%s\":%.9g", key, v)
-                        : snprintf(out, size, ",\"%s\":null", key);
+    int n = isfinite(v) ? snprintf(out, size, ",\"%s\":%.9g", key, v) : snprintf(out, size, ",\"%s\":null", key);
     return n < 0 || (size_t)n >= size ? 0 : (size_t)n;
 }
 
@@ -227,13 +221,12 @@ void rt_metrics_json(const RtModel *m, const double *values, char *out, size_t s
         at += put_number(out + at, size - at, rt_string(m, m->metrics[i].name), values[i]);
 }
 
-RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values,
-                   RtStatus *st)
+RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values, RtStatus *st)
 {
     RtExec *e = NULL;
     if (!m->train->n_metrics)
-        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name),
-                       "add `metric` lines to its `train` block", "the model has no metrics");
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(m, m->name), "add `metric` lines to its `train` block",
+                       "the model has no metrics");
     if (m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
     RtCode code = make_exec(m, "metrics", d->graph, d->tensors.data, o, &e, st);
@@ -276,8 +269,7 @@ static RtCode blame_nan(Trainer *t, RtCode code, const char *what)
     if (!s)
         return rt_fail(t->st, code, name, "try a smaller learning rate: --set lr=...",
                        "the %s of epoch %lld is not a finite number", what, (long long)(t->at.epoch + 1));
-    if (s->line > 0)
-        snprintf(name, sizeof name, "%s:%lld", rt_string(m, s->file), (long long)s->line);
+    if (s->line > 0) snprintf(name, sizeof name, "%s:%lld", rt_string(m, s->file), (long long)s->line);
     return rt_fail(t->st, code, name, "try a smaller learning rate (--set lr=...), or look at that line",
                    "the %s of epoch %lld is not a %snumber; the first NaN is made by `%s`", what,
                    (long long)(t->at.epoch + 1), code == RT_E_NAN ? "" : "finite ", rt_string(m, s->label));
@@ -307,11 +299,13 @@ static RtCode run_step(Trainer *t, int64_t step, double *loss)
     rt_exec_run(t->step, t->at.seed, step);
     *loss = result_value(t->step, t->loss);
     if (isnan(*loss)) return blame_nan(t, RT_E_NAN, "loss");
-    if (t->norm >= 0 && !isfinite(result_value(t->step, t->norm))) return blame_nan(t, RT_E_GRADIENT, "norm of the gradient");
+    if (t->norm >= 0 && !isfinite(result_value(t->step, t->norm)))
+        return blame_nan(t, RT_E_GRADIENT, "norm of the gradient");
     return RT_OK;
 }
 
-/* A step per batch, the graphs in an order of this epoch alone, the last batch with what is left. *loss: their mean by graphs. */
+/* A step per batch, the graphs in an order of this epoch alone, the last batch with what is left. *loss: their mean by
+   graphs. */
 static RtCode run_batches(Trainer *t, double *loss)
 {
     RtBatches *b = t->o->batches;
@@ -357,7 +351,8 @@ static RtCode run_epoch(Trainer *t)
     }
     t->r->loss = loss;
     if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
-    for (int64_t i = 0; i < t->m->train->n_metrics; i++) set_run(t, rt_string(t->m, t->m->metrics[i].name), t->values[i]);
+    for (int64_t i = 0; i < t->m->train->n_metrics; i++)
+        set_run(t, rt_string(t->m, t->m->metrics[i].name), t->values[i]);
     RT_TRY(judge(t, &best));
     RT_TRY(log_line(t, false, loss));
     RtEpoch e = {t->at.epoch, t->o->epochs, loss, t->values, now() - t->start, best};
@@ -396,7 +391,8 @@ static bool was_signalled(void)
     return sigtimedwait(&set, NULL, &none) > 0;
 }
 
-/* Keeps what there is: the checkpoint, and the weights that the end would have saved. Weights that no epoch has trained replace nothing. */
+/* Keeps what there is: the checkpoint, and the weights that the end would have saved. Weights that no epoch has trained
+   replace nothing. */
 static RtCode interrupt(Trainer *t)
 {
     char hint[256] = "train with --checkpoint FILE to be able to go on later";
@@ -406,8 +402,11 @@ static RtCode interrupt(Trainer *t)
         snprintf(hint, sizeof hint, "go on with --resume %.200s", checkpoint);
     }
     if (save) RT_TRY(save_weights(t));
-    return rt_fail(t->st, RT_E_INTERRUPTED, NULL, hint, "interrupted after epoch %lld; %s%.200s%s", (long long)t->at.epoch,
-                   save ? "the weights so far are in " : "", save ? save : checkpoint ? "the checkpoint is written" : "nothing was saved",
+    return rt_fail(t->st, RT_E_INTERRUPTED, NULL, hint, "interrupted after epoch %lld; %s%.200s%s",
+                   (long long)t->at.epoch, save ? "the weights so far are in " : "",
+                   save         ? save
+                   : checkpoint ? "the checkpoint is written"
+                                : "nothing was saved",
                    save && checkpoint ? ", the checkpoint is written" : "");
 }
 
@@ -416,8 +415,7 @@ static RtCode interrupt(Trainer *t)
 static bool is_over(const Trainer *t)
 {
     const RtTrain *train = t->m->train;
-    bool patience =
-        train->stop_metric >= 0 && train->patience > 0 && t->at.since >= train->patience;
+    bool patience = train->stop_metric >= 0 && train->patience > 0 && t->at.since >= train->patience;
     return patience || t->at.epoch >= t->o->epochs;
 }
 
@@ -427,8 +425,7 @@ static RtCode loop(Trainer *t)
     while (!is_over(t)) {
         if (was_signalled()) return interrupt(t);
         RT_TRY(run_epoch(t));
-        if (t->o->checkpoint && t->o->every > 0 && t->at.epoch % t->o->every == 0)
-            RT_TRY(write_checkpoint(t));
+        if (t->o->checkpoint && t->o->every > 0 && t->at.epoch % t->o->every == 0) RT_TRY(write_checkpoint(t));
     }
     return RT_OK;
 }
@@ -454,8 +451,7 @@ static RtCode run(Trainer *t)
     return finish(t);
 }
 
-RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r,
-                RtStatus *st)
+RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r, RtStatus *st)
 {
     sigset_t set, old;
     *r = (RtTrainResult){.loss = NAN, .best_epoch = -1};

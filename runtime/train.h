@@ -25,10 +25,10 @@ typedef struct RtTrainOptions {
     const RtHyperValue *hypers; /* [n_hypers] applied last */
     int64_t n_hypers;
     const char *metrics, *save, *checkpoint, *resume; /* paths or NULL */
-    const char *label;   /* of one run among several, `,"fold":3,"seed":1`, in each line of metrics; NULL: none */
-    bool append;         /* metrics go behind those of the runs before */
-    RtBatches *batches;  /* of the data, a step for each; NULL: all data at once */
-    int64_t every;                                    /* epochs between checkpoints */
+    const char *label;  /* of one run among several, `,"fold":3,"seed":1`, in each line of metrics; NULL: none */
+    bool append;        /* metrics go behind those of the runs before */
+    RtBatches *batches; /* of the data, a step for each; NULL: all data at once */
+    int64_t every;      /* epochs between checkpoints */
     RtExecOptions exec;
     void (*on_epoch)(void *user, const RtEpoch *e); /* or NULL */
     void *user;
@@ -42,14 +42,12 @@ typedef struct RtTrainResult {
     double metrics[RT_MAX_METRICS]; /* of the weights that were kept */
 } RtTrainResult;
 
-/* SIGINT and SIGTERM between epochs write a checkpoint and the weights to keep (where paths are given) and return INTERRUPTED.
-   A loss that is not a number returns NAN with epoch, step and source line. Leaves the kept weights
+/* SIGINT and SIGTERM between epochs write a checkpoint and the weights to keep (where paths are given) and return
+   INTERRUPTED. A loss that is not a number returns NAN with epoch, step and source line. Leaves the kept weights
    in d->tensors. */
-RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r,
-                RtStatus *st);
+RtCode rt_train(const RtModel *m, RtData *d, const RtTrainOptions *o, RtTrainResult *r, RtStatus *st);
 
 /* Writes metric values as `,"name":value` pairs; NaN becomes null. */
 void rt_metrics_json(const RtModel *m, const double *values, char *out, size_t size);
 /* Runs the program "metrics" on present tensors. */
-RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values,
-                   RtStatus *st);
+RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *values, RtStatus *st);

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *tensor_name(const RtModel *m, int64_t tensor)
-{
-    return m->strings + m->tensors[tensor].name;
-}
+static const char *tensor_name(const RtModel *m, int64_t tensor) { return m->strings + m->tensors[tensor].name; }
 
 /* Whether a function that only reads it, forward or metrics, takes the tensor. */
 static bool is_read_by(const RtModel *m, int64_t tensor, const char *function)
@@ -67,8 +64,7 @@ static void copy_row(const RtTensorDef *d, char *value, char *stored, bool to_va
     }
 }
 
-static void copy_layout(const RtTensorDef *d, int64_t count, char *value, char *stored,
-                        bool to_value)
+static void copy_layout(const RtTensorDef *d, int64_t count, char *value, char *stored, bool to_value)
 {
     int64_t row = d->width * rt_dtype_bytes(d->dtype), rows = d->width ? count / d->width : 0;
     for (int64_t i = 0; i < rows; i++) copy_row(d, value + i * row, stored + i * row, to_value);
@@ -80,16 +76,14 @@ static void stored_shape(const RtTensors *t, int64_t tensor, RtStEntry *e)
     e->n_dims = 0;
     if (d->space != 0) e->shape[e->n_dims++] = d->width ? t->counts[tensor] / d->width : 0;
     int64_t n = d->n_stored ? d->n_stored : d->n_dims;
-    for (int64_t i = 0; i < n; i++)
-        e->shape[e->n_dims++] = d->n_stored ? d->stored_shape[i] : d->dims[i];
+    for (int64_t i = 0; i < n; i++) e->shape[e->n_dims++] = d->n_stored ? d->stored_shape[i] : d->dims[i];
 }
 
 /* ---- writing ---- */
 
 static bool is_wanted(const RtModel *m, int64_t i, bool all)
 {
-    return all ? m->tensors[i].kind == RT_PARAM || m->tensors[i].kind == RT_STATE
-               : rt_weights_has(m, i);
+    return all ? m->tensors[i].kind == RT_PARAM || m->tensors[i].kind == RT_STATE : rt_weights_has(m, i);
 }
 
 static RtCode grow(RtStored *s, int64_t more, int64_t bytes, RtStatus *st)
@@ -98,8 +92,7 @@ static RtCode grow(RtStored *s, int64_t more, int64_t bytes, RtStatus *st)
     RT_TRY(rt_block_alloc(&data, rt_size_plus((int64_t)s->data.bytes, bytes, 1), "the weights", st));
     if (s->data.bytes) memcpy(data.p, s->data.p, s->data.bytes);
     for (int64_t i = 0; i < s->n; i++)
-        s->entries[i].data =
-            (char *)data.p + ((const char *)s->entries[i].data - (char *)s->data.p);
+        s->entries[i].data = (char *)data.p + ((const char *)s->entries[i].data - (char *)s->data.p);
     rt_block_free(&s->data);
     s->data = data;
     return rt_grow(&s->entries, s->n + more, sizeof *s->entries, "the weights", st);
@@ -115,14 +108,12 @@ static RtCode set_name(RtStEntry *e, const char *prefix, const char *name, RtSta
     return RT_OK;
 }
 
-RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix,
-                     const RtBlock *values, RtStatus *st)
+RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix, const RtBlock *values, RtStatus *st)
 {
     const RtModel *m = t->model;
     int64_t bytes = 0, old = (int64_t)s->data.bytes;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (is_wanted(m, i, all) && t->data[i])
-            bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        if (is_wanted(m, i, all) && t->data[i]) bytes += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     RT_TRY(grow(s, m->n_tensors, bytes, st));
     char *at = (char *)s->data.p + old, *value = values ? values->p : NULL;
     for (int64_t i = 0; i < m->n_tensors; i++) {
@@ -169,8 +160,8 @@ static const char *shape_text(const RtStEntry *e, char *out, size_t size)
     return rt_array_text(&a, out, size);
 }
 
-RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor,
-                     const char *prefix, void *out, RtStatus *st)
+RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor, const char *prefix,
+                     void *out, RtStatus *st)
 {
     const RtTensorDef *d = &t->model->tensors[tensor];
     char name[600], found[160], wanted[160];
@@ -180,16 +171,15 @@ RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, i
     const RtStEntry *e = rt_st_find(f, name);
     shape_text(&want, wanted, sizeof wanted);
     if (!e)
-        return rt_fail(st, RT_E_WEIGHTS_NAME, place,
-                       "`info` lists the names, shapes and dtypes the model wants",
+        return rt_fail(st, RT_E_WEIGHTS_NAME, place, "`info` lists the names, shapes and dtypes the model wants",
                        "tensor %s is missing, wanted %s", name, wanted);
     bool same = e->n_dims == want.n_dims;
     for (int64_t i = 0; same && i < want.n_dims; i++) same = e->shape[i] == want.shape[i];
     shape_text(e, found, sizeof found);
     if (!same || e->dtype != want.dtype)
         return rt_fail(st, same ? RT_E_WEIGHTS_DTYPE : RT_E_WEIGHTS_SHAPE, place,
-                       "was the model built with other sizes, or for other data?",
-                       "tensor %s: found %s, wanted %s", name, found, wanted);
+                       "was the model built with other sizes, or for other data?", "tensor %s: found %s, wanted %s",
+                       name, found, wanted);
     copy_layout(d, t->counts[tensor], out, (char *)(uintptr_t)e->data, true);
     return RT_OK;
 }
@@ -218,22 +208,19 @@ static RtCode check_extra(const RtStFile *f, const char *place, const RtModel *m
         for (int64_t i = 0; i < m->n_tensors && !known; i++)
             known = rt_weights_has(m, i) && !strcmp(tensor_name(m, i), f->entries[k].name);
         if (!known)
-            return rt_fail(st, RT_E_WEIGHTS_NAME, place,
-                           "`info` lists the names, shapes and dtypes the model wants",
+            return rt_fail(st, RT_E_WEIGHTS_NAME, place, "`info` lists the names, shapes and dtypes the model wants",
                            "tensor %s is not one of the model's", f->entries[k].name);
     }
     return RT_OK;
 }
 
 /* Everything is read into `fresh` first, so that a failure changes nothing. */
-static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlock *fresh,
-                       RtStatus *st)
+static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlock *fresh, RtStatus *st)
 {
     const RtModel *m = t->model;
     int64_t total = 0, at = 0;
     for (int64_t i = 0; i < m->n_tensors; i++)
-        if (rt_weights_has(m, i) && t->data[i])
-            total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
+        if (rt_weights_has(m, i) && t->data[i]) total += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     RT_TRY(rt_block_alloc(fresh, total, place, st));
     for (int64_t i = 0; i < m->n_tensors; i++) {
         if (!rt_weights_has(m, i) || !t->data[i]) continue;

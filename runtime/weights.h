@@ -16,8 +16,8 @@ typedef struct RtStored {
 } RtStored;
 /* all: parameters and all state (a checkpoint), else rt_weights_has. prefix goes before each name.
    values: NULL, or a snapshot (rt_tensors_snapshot) to take the values from. */
-RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix,
-                     const RtBlock *values, RtStatus *st);
+RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *prefix, const RtBlock *values,
+                     RtStatus *st);
 void rt_stored_free(RtStored *s);
 
 /* Tensors whose data is NULL (rows of a graph that is not there) are passed over, both ways. */
@@ -27,5 +27,5 @@ RtCode rt_weights_save(const RtTensors *t, const char *path, RtStatus *st);
 RtCode rt_weights_load(RtTensors *t, const char *path, RtStatus *st);
 RtCode rt_weights_load_memory(RtTensors *t, const void *bytes, size_t n_bytes, RtStatus *st);
 /* Value of tensor i from an open file's entry PREFIXNAME, into out (value layout). */
-RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor,
-                     const char *prefix, void *out, RtStatus *st);
+RtCode rt_stored_get(const RtStFile *f, const char *place, const RtTensors *t, int64_t tensor, const char *prefix,
+                     void *out, RtStatus *st);

@@ -26,8 +26,7 @@ static uint64_t get(const unsigned char *p, int n)
 
 static RtCode broken(const char *place, const char *what, RtStatus *st)
 {
-    return rt_fail(st, RT_E_ZIP_FORM, place, "write the archive again with numpy.savez", "%s",
-                   what);
+    return rt_fail(st, RT_E_ZIP_FORM, place, "write the archive again with numpy.savez", "%s", what);
 }
 
 /* ---- the directory ---- */
@@ -58,12 +57,10 @@ static const unsigned char *find_end64(const RtZip *z, const unsigned char *end)
 static RtCode find_directory(RtZip *z, RtStatus *st)
 {
     const unsigned char *p = z->file.p, *end = find_end(z), *wide;
-    if (z->file.bytes < 4 || memcmp(p, "PK", 2))
-        return broken(z->path, "does not begin with the zip magic", st);
+    if (z->file.bytes < 4 || memcmp(p, "PK", 2)) return broken(z->path, "does not begin with the zip magic", st);
     if (!end) return broken(z->path, "cut short: the zip directory at its end is missing", st);
     uint64_t n = get(end + 10, 2), bytes = get(end + 12, 4), at = get(end + 16, 4);
-    if ((wide = find_end64(z, end)))
-        n = get(wide + 32, 8), bytes = get(wide + 40, 8), at = get(wide + 48, 8);
+    if ((wide = find_end64(z, end))) n = get(wide + 32, 8), bytes = get(wide + 40, 8), at = get(wide + 48, 8);
     uint64_t room = (uint64_t)(end - p);
     if (at > room || bytes > room - at || n > bytes / ENTRY_BYTES)
         return broken(z->path, "the zip directory lies outside the file", st);
@@ -96,8 +93,7 @@ static bool widen(Member *m, const unsigned char *extra, size_t n)
     return true;
 }
 
-/* The member at *at of the directory; moves *at behind it. False where the directory is malformed.
- */
+/* The member at *at of the directory; moves *at behind it. False where the directory is malformed. */
 static bool next_member(const RtZip *z, size_t *at, Member *m)
 {
     const unsigned char *p = z->directory + *at;
@@ -169,8 +165,7 @@ bool rt_zip_has(const RtZip *z, const char *name)
 /* ---- members ---- */
 
 /* Where the packed bytes begin. */
-static RtCode find_packed(const RtZip *z, const Member *m, const char *place,
-                          const unsigned char **out, RtStatus *st)
+static RtCode find_packed(const RtZip *z, const Member *m, const char *place, const unsigned char **out, RtStatus *st)
 {
     const unsigned char *p = z->file.p;
     uint64_t room = (uint64_t)(z->directory - p);
@@ -180,8 +175,7 @@ static RtCode find_packed(const RtZip *z, const Member *m, const char *place,
     if (room < LOCAL_BYTES || m->at > room - LOCAL_BYTES || memcmp(p + m->at, "PK\3\4", 4))
         return broken(place, "the member's header is not where the directory says", st);
     uint64_t at = m->at + LOCAL_BYTES + get(p + m->at + 26, 2) + get(p + m->at + 28, 2);
-    if (at > room || m->packed > room - at)
-        return broken(place, "cut short: the member ends outside the file", st);
+    if (at > room || m->packed > room - at) return broken(place, "cut short: the member ends outside the file", st);
     if (m->method == STORED ? m->size != m->packed : m->size / DEFLATE_MOST > m->packed)
         return broken(place, "the member cannot have the size that the directory says", st);
     *out = p + at;
@@ -211,8 +205,7 @@ static RtCode unpack(const Member *m, const unsigned char *packed, const char *p
                    "the member cannot be unpacked: its data is damaged");
 }
 
-static RtCode parse(const Member *m, const unsigned char *bytes, const char *place, RtArray *a,
-                    RtStatus *st)
+static RtCode parse(const Member *m, const unsigned char *bytes, const char *place, RtArray *a, RtStatus *st)
 {
     if (crc32_z(0, bytes, (size_t)m->size) != m->crc)
         return rt_fail(st, RT_E_ZIP_DATA, place, "copy or write the archive again",
@@ -227,8 +220,7 @@ RtCode rt_zip_read(const RtZip *z, const char *name, const char *place, RtArray 
     RtBlock out;
     *a = (RtArray){0};
     int64_t found = find(z, name, &m);
-    if (!found)
-        return rt_fail(st, RT_E_FILE_OPEN, place, NULL, "the archive has no member %s.npy", name);
+    if (!found) return rt_fail(st, RT_E_FILE_OPEN, place, NULL, "the archive has no member %s.npy", name);
     if (found > 1) return broken(place, "the archive has the member twice", st);
     RT_TRY(find_packed(z, &m, place, &packed, st));
     if (m.method == STORED) return parse(&m, packed, place, a, st);

@@ -15,8 +15,11 @@
 enum { N_THREADS = 2 };
 
 /* Fails to compile if a library was built for other data. */
-typedef char gcn_fits[(int)GCN_INPUT_X_WIDTH == (int)CORA_FEATURES && (int)GCN_RESULT_OUT_WIDTH == (int)CORA_CLASSES ? 1 : -1];
-typedef char sage_fits[(int)SAGE_INPUT_X_WIDTH == (int)CORA_FEATURES && (int)SAGE_RESULT_OUT_WIDTH == (int)CORA_CLASSES ? 1 : -1];
+typedef char
+    gcn_fits[(int)GCN_INPUT_X_WIDTH == (int)CORA_FEATURES && (int)GCN_RESULT_OUT_WIDTH == (int)CORA_CLASSES ? 1 : -1];
+typedef char sage_fits[(int)SAGE_INPUT_X_WIDTH == (int)CORA_FEATURES && (int)SAGE_RESULT_OUT_WIDTH == (int)CORA_CLASSES
+                           ? 1
+                           : -1];
 
 typedef struct Server { /* shared, read only while threads run */
     const Cora *data;

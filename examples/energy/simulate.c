@@ -1,9 +1,10 @@
-/* Moves the atoms of one cluster by the forces of the compiled model (velocity Verlet), and says how well energy is kept.
+/* Moves the atoms of one cluster by the forces of the compiled model (velocity Verlet), and says how well energy is
+   kept.
 
    usage: simulate ENERGY.safetensors POSITIONS STEPS     POSITIONS: raw doubles, [atoms][3]
 
-   Prints the largest difference between a force and the central difference of the energy, then for each tenth of the run
-   the largest distance of the total energy from where it began. See build.sh. */
+   Prints the largest difference between a force and the central difference of the energy, then for each tenth of the
+   run the largest distance of the total energy from where it began. See build.sh. */
 #include "libenergy.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,9 +13,9 @@
 enum { MAX_ATOMS = 64, WIDTH = ENERGY_INPUT_POS_WIDTH };
 
 typedef struct Cluster {
-    int n;             /* coordinates: atoms times WIDTH */
+    int n; /* coordinates: atoms times WIDTH */
     double x[MAX_ATOMS * WIDTH], v[MAX_ATOMS * WIDTH], force[MAX_ATOMS * WIDTH];
-    double energy;     /* of the positions */
+    double energy; /* of the positions */
     EnergyContext *model;
 } Cluster;
 
@@ -87,8 +88,8 @@ static int open_model(const char *weights, int atoms, Cluster *c)
     desc.n_src = desc.n_dst = atoms;
     desc.src = src;
     desc.dst = dst;
-    if (!energy_model_create(energy_tables(), 0, ENERGY_BEST_CPU, &model, &status) && !energy_model_load(model, weights, &status) &&
-        !energy_graph_create(model, &desc, &graph, &status) &&
+    if (!energy_model_create(energy_tables(), 0, ENERGY_BEST_CPU, &model, &status) &&
+        !energy_model_load(model, weights, &status) && !energy_graph_create(model, &desc, &graph, &status) &&
         !energy_context_create(model, graph, 0, NULL, 0, &c->model, &status))
         return 0;
     fprintf(stderr, "%s: %s\n", energy_code_name(status.code), status.message);

@@ -34,10 +34,8 @@ PassId pass_find_or_error(PassContext *ctx, const char *name)
     for (PassId k = 0; k < N_PASSES; k++) names[k] = pass_infos[k].name;
     Diag *d = diag_error(ctx->diags, E0612, (Span){0}, "there is no pass '%s'", name);
     const char *near = str_nearest(name, names, N_PASSES);
-    if (near)
-        diag_help(ctx->diags, d, "did you mean '%s'?", near);
-    else
-        diag_help(ctx->diags, d, "`gnnc ir --help` lists the passes");
+    if (near) diag_help(ctx->diags, d, "did you mean '%s'?", near);
+    else diag_help(ctx->diags, d, "`gnnc ir --help` lists the passes");
     return N_PASSES;
 }
 
@@ -75,8 +73,7 @@ bool pass_option_disable(PassContext *ctx, const char *list)
     for (uint32_t i = 0; i < n; i++) {
         const PassInfo *info = &pass_infos[passes[i]];
         if (!info->switchable) {
-            Diag *d = diag_error(ctx->diags, E0616, (Span){0}, "pass '%s' cannot be switched off",
-                                 info->name);
+            Diag *d = diag_error(ctx->diags, E0616, (Span){0}, "pass '%s' cannot be switched off", info->name);
             diag_help(ctx->diags, d, "%s", info->doc);
             return false;
         }
@@ -92,8 +89,7 @@ static const IrOp *find_grad(const IrModule *m)
 {
     for (uint32_t i = 0; i < m->funcs.n; i++)
         for (uint32_t v = 0; v < m->funcs.data[i]->ops.n; v++)
-            if (ir_op_is_of_autodiff(m->funcs.data[i]->ops.data[v].op))
-                return &m->funcs.data[i]->ops.data[v];
+            if (ir_op_is_of_autodiff(m->funcs.data[i]->ops.data[v].op)) return &m->funcs.data[i]->ops.data[v];
     return NULL;
 }
 
@@ -101,8 +97,7 @@ bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m)
 {
     const IrOp *grad = pass_infos[pass].refuses_grad ? find_grad(m) : NULL;
     if (!grad) return true;
-    Diag *d = diag_error(ctx->diags, E0616, grad->span,
-                         "pass '%s' was given a `grad`, which only autodiff removes",
+    Diag *d = diag_error(ctx->diags, E0616, grad->span, "pass '%s' was given a `grad`, which only autodiff removes",
                          pass_infos[pass].name);
     diag_help(ctx->diags, d, "put autodiff before it: --run=autodiff,...");
     return false;
@@ -155,8 +150,8 @@ PassRemark *pass_remark_at(PassContext *ctx, PassId pass, bool taken, const IrFu
     va_list ap;
     va_start(ap, fmt);
     const IrOp *op = &f->ops.data[v];
-    PassRemark remark = {.pass = pass, .taken = taken, .function = f->name, .value = v, .op = ir_ops[op->op].name,
-                         .span = op->span};
+    PassRemark remark = {
+        .pass = pass, .taken = taken, .function = f->name, .value = v, .op = ir_ops[op->op].name, .span = op->span};
     PassRemark *kept = keep_remark(ctx, remark, fmt, ap);
     va_end(ap);
     return kept;
@@ -164,15 +159,14 @@ PassRemark *pass_remark_at(PassContext *ctx, PassId pass, bool taken, const IrFu
 
 /* ---- what a pass made ---- */
 
-/* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again.
- */
+/* A pass that breaks a module is a bug of the compiler: says which pass, and how to see it again. */
 static void blame(PassContext *ctx, PassId pass, const char *step, const char *what)
 {
     StrBuf why = {.arena = ctx->stage};
     diags_print(ctx->diags, &why, false);
     const char *name = pass_infos[pass].name, *where = step ? arena_printf(ctx->stage, ", its step `%s`,", step) : "";
-    ICE(arena_printf(ctx->stage, "pass '%s' (run %u)%s %s; replay: gnnc ir MODEL --before=%s --time\n%s", name, ctx->n_begun, where, what,
-                     name, strbuf_cstr(&why)));
+    ICE(arena_printf(ctx->stage, "pass '%s' (run %u)%s %s; replay: gnnc ir MODEL --before=%s --time\n%s", name,
+                     ctx->n_begun, where, what, name, strbuf_cstr(&why)));
 }
 
 /* print(parse(print(m))) == print(m), and the text passes the verifier. */

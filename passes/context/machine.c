@@ -29,9 +29,12 @@ typedef struct Row {
 } Row;
 
 static const Row rows[] = {
-#define LIST(...) {__VA_ARGS__}
+#define LIST(...)                                                                                                      \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 #define COUNT(row, least, most, values, doc) {#row, offsetof(Machine, row), true, least, most, LIST values},
-#define RATE(row, least, most, values, doc) {#row, offsetof(Machine, row), false, least, most, LIST values},
+#define RATE(row, least, most, values, doc)  {#row, offsetof(Machine, row), false, least, most, LIST values},
 #include "passes/context/machine.def"
 #undef COUNT
 #undef RATE
@@ -124,14 +127,18 @@ static Span next_word(Reader *r)
     return (Span){r->src, begin, r->at};
 }
 
-static const char *word_text(const Reader *r, Span w) { return arena_strndup(r->d->arena, r->src->text + w.begin, w.end - w.begin); }
+static const char *word_text(const Reader *r, Span w)
+{
+    return arena_strndup(r->d->arena, r->src->text + w.begin, w.end - w.begin);
+}
 
 /* Behind the line; false where something is left of it. */
 static bool end_line(Reader *r)
 {
     Span more = next_word(r);
     if (more.begin != more.end) {
-        diag_error(r->d, E0641, more, "a line of a machine file is a row and a number, found `%s` behind them", word_text(r, more));
+        diag_error(r->d, E0641, more, "a line of a machine file is a row and a number, found `%s` behind them",
+                   word_text(r, more));
         return false;
     }
     while (r->at < r->src->n && r->src->text[r->at] != '\n') r->at++;
@@ -160,7 +167,8 @@ static bool read_name(Reader *r)
         r->m.name = text;
         return end_line(r);
     }
-    Diag *it = diag_error(r->d, E0641, first, "a machine file begins with `machine NAME`, a name of letters, digits, `-`, `_` and `.`");
+    Diag *it = diag_error(r->d, E0641, first,
+                          "a machine file begins with `machine NAME`, a name of letters, digits, `-`, `_` and `.`");
     diag_help(r->d, it, "`gnnc machine -o FILE` writes one");
     return false;
 }
@@ -182,8 +190,10 @@ static bool read_value(Reader *r, const Row *row, Span w)
         return true;
     }
     diag_error(r->d, E0641, w, "`%s` wants %s from %.10g to %.10g, found `%s`", row->name,
-               is_power_of_two(row) ? "a power of two" : row->whole ? "a whole number" : "a number", row->least, row->most,
-               *text ? text : "nothing");
+               is_power_of_two(row) ? "a power of two"
+               : row->whole         ? "a whole number"
+                                    : "a number",
+               row->least, row->most, *text ? text : "nothing");
     return false;
 }
 
@@ -211,13 +221,13 @@ static bool is_whole_machine(Reader *r)
     Span end = {r->src, r->src->n, r->src->n};
     for (unsigned i = 0; i < N_ROWS; i++) {
         if (r->given[i].source) continue;
-        diag_error(r->d, E0641, end, "machine `%s` lacks the row `%s`: a number from %.10g to %.10g", r->m.name, rows[i].name,
-                   rows[i].least, rows[i].most);
+        diag_error(r->d, E0641, end, "machine `%s` lacks the row `%s`: a number from %.10g to %.10g", r->m.name,
+                   rows[i].name, rows[i].least, rows[i].most);
         return false;
     }
     if (r->m.l1_bytes <= r->m.l2_bytes) return true;
-    diag_error(r->d, E0641, end, "machine `%s` has a second cache of %lld bytes, which is less than its first of %lld", r->m.name,
-               (long long)r->m.l2_bytes, (long long)r->m.l1_bytes);
+    diag_error(r->d, E0641, end, "machine `%s` has a second cache of %lld bytes, which is less than its first of %lld",
+               r->m.name, (long long)r->m.l2_bytes, (long long)r->m.l1_bytes);
     return false;
 }
 

@@ -1,6 +1,6 @@
 /* Passes: the table, and the context that every pass is given. What a pass did and refused it leaves as remarks.
-   Each pass of the kernel stage brackets its work with pass_begin and pass_end, as the runner does for those on graph IR
-   (passes/pipeline). */
+   Each pass of the kernel stage brackets its work with pass_begin and pass_end, as the runner does for those on graph
+   IR (passes/pipeline). */
 #pragma once
 #include "base/diag.h"
 #include "ir/graph.h"
@@ -46,8 +46,7 @@ typedef struct PassTiming { /* one row per run of a pass */
 typedef void PassPrint(const void *program, StrBuf *out);
 /* Called before (after = false) and after each run of a pass. `index`: how many passes ran before
    it. It prints only if it wants to: print(program, out). */
-typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print,
-                      const void *program);
+typedef void PassDump(void *user, PassId pass, uint32_t index, bool after, PassPrint *print, const void *program);
 
 /* Planned memory that a function may use, on a graph of so many nodes, edges and graphs of a batch. */
 typedef struct PassBudget {
@@ -64,8 +63,10 @@ typedef struct PassContext {
     PassVerify verify;
     const Machine *machine;   /* that the build assumes; the only place where passes find numbers of one */
     const PassBudget *budget; /* or NULL */
-    const struct ScheduleText *schedule; /* what fuse and schedule choose (passes/group/schedule_text.h), or NULL: what pays */
-    int64_t most_staged;      /* elements of a row that private arrays hold at most, a power of 2 from 16; 0: what pays. For tests */
+    /* what fuse and schedule choose (passes/group/schedule_text.h), or NULL: what pays */
+    const struct ScheduleText *schedule;
+    /* elements of a row that private arrays hold at most, a power of 2 from 16; 0: what pays. For tests */
+    int64_t most_staged;
     bool keep_remarks; /* else pass_remark does nothing */
     PassDump *dump;    /* or NULL */
     void *dump_user;
@@ -73,7 +74,7 @@ typedef struct PassContext {
     VEC(PassRemark) remarks;
     VEC(PassTiming) timings;
     uint32_t n_begun;
-    double began; /* seconds; of the pass that runs now */
+    double began;         /* seconds; of the pass that runs now */
     const char *function; /* the one a pass is at, for remarks; NULL: none */
     PassRemark unkept;    /* what pass_remark returns when remarks are not kept */
 } PassContext;
@@ -89,12 +90,15 @@ bool pass_option_disable(PassContext *ctx, const char *list);
 PassId pass_find(const char *name);
 PassId pass_find_or_error(PassContext *ctx, const char *name);
 
-/* False, with E0616, if the pass refuses a `grad` and m has one. lower_module asks for PASS_fuse, behind which the others stand. */
+/* False, with E0616, if the pass refuses a `grad` and m has one. lower_module asks for PASS_fuse, behind which the
+   others stand. */
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m);
 
-/* Ends the compiler where the verifier (ctx->verify) refuses what a pass made, with the pass's name and its step's; step: NULL of a whole pass. */
+/* Ends the compiler where the verifier (ctx->verify) refuses what a pass made, with the pass's name and its step's;
+   step: NULL of a whole pass. */
 void pass_verify(PassContext *ctx, PassId pass, const char *step, const IrModule *m);
-/* The same of m with f in place of its function of that name: for rewrites of graph IR inside a pass of the kernel stage. */
+/* The same of m with f in place of its function of that name: for rewrites of graph IR inside a pass of the kernel
+   stage. */
 void pass_verify_step(PassContext *ctx, PassId pass, const char *step, const IrModule *m, IrFunc *f);
 
 /* Brackets of one run: dump, clock. `print`/`program` as for PassDump. pass_end takes what the pass

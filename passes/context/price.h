@@ -1,16 +1,20 @@
-/* What bytes, operations and gathered rows cost on the machine of a build: the one place that reads its rates. Passes differ in
-   what they count; whatever they count is priced here, in ns of all threads together, or by what the machine does meanwhile. */
+/* What bytes, operations and gathered rows cost on the machine of a build: the one place that reads its rates. Passes
+   differ in what they count; whatever they count is priced here, in ns of all threads together, or by what the machine
+   does meanwhile. */
 #pragma once
 #include "passes/context/machine.h"
 
+/* clang-format off */
 typedef enum PriceKind { /* of operations: the row of the table with their rate */
     PRICE_scalar, PRICE_vector, PRICE_inner, PRICE_dot, PRICE_product, PRICE_outer, PRICE_matmul, N_PRICE_KINDS
 } PriceKind;
+/* clang-format on */
 
 double price_stream(const Machine *m, double bytes); /* read in order from memory */
 double price_write(const Machine *m, double bytes);  /* to memory, with the read that a write allocates */
 double price_gather(const Machine *m, double bytes); /* a row of so many bytes at a place that an index says */
-double price_listed(const Machine *m, double bytes); /* a row of elements that a list leads to: in no order, no cache has it */
+/* a row of elements that a list leads to: in no order, no cache has it */
+double price_listed(const Machine *m, double bytes);
 double price_flops(const Machine *m, PriceKind kind, double flops);
 /* Of values in private arrays, whose vectors have so many numbers. */
 double price_inner(const Machine *m, double lanes, double flops);

@@ -10,7 +10,8 @@
 
 enum { MAX_CONE = 4096 };
 static const double TOO_DEAR = 1e12;
-static const double WIDE_FACTOR = 2; /* a wide value of edges is stored only where computing it again costs more than so many times what storing it does */
+/* a wide value of edges is stored only where computing it again costs more than so many times what storing it does */
+static const double WIDE_FACTOR = 2;
 
 double cost_rows(const IrModule *m, IrId space) { return expected_rows(m, space) / EXPECTED_NODES; }
 
@@ -24,7 +25,9 @@ static double row_bytes(const FusedFunc *f, const IrType *t)
 double cost_patience(const FusedFunc *f, IrId v)
 {
     const IrType *t = &fused_op(f, v)->type;
-    return has_many_rows(f->m, t->space) && width_of(f, t) > (double)machine_line_of(f->machine, sizeof(float)) ? WIDE_FACTOR : 1;
+    return has_many_rows(f->m, t->space) && width_of(f, t) > (double)machine_line_of(f->machine, sizeof(float))
+               ? WIDE_FACTOR
+               : 1;
 }
 
 /* ---- a value's tree ---------------------------------------------------------------------------------- */
@@ -32,10 +35,10 @@ double cost_patience(const FusedFunc *f, IrId v)
 typedef struct Cone {
     Cost *c;
     const CostUse *use;
-    IrId top; /* the value in question */
+    IrId top;      /* the value in question */
     bool skip_top; /* it is read, not computed: the walk finds what its kernel does without it */
     uint32_t n;
-    double ns; /* per row of the value at the top */
+    double ns;   /* per row of the value at the top */
     double part; /* of what is read now, one of so many places is */
 } Cone;
 
@@ -52,7 +55,8 @@ static void add_flops(Cone *c, const IrOp *op)
     const IrType *t = &op->type;
     bool vector = t->n_dims ? c->use->vec != IR_NONE && ir_type_has_dim(t, c->use->vec) : c->use->rows;
     if (t->space == IR_UNIT && !t->n_dims) return; /* once per kernel */
-    c->ns += price_flops(c->c->f->machine, vector ? PRICE_vector : PRICE_scalar, width_of(c->c->f, t) * ir_ops[op->op].flops);
+    c->ns += price_flops(c->c->f->machine, vector ? PRICE_vector : PRICE_scalar,
+                         width_of(c->c->f, t) * ir_ops[op->op].flops);
 }
 
 /* root: v is computed here though it has a group. */
@@ -86,7 +90,8 @@ Cost cost_begin(const FusedFunc *f, Arena *a)
 
 double cost_compute(Cost *c, IrId v, const CostUse *u)
 {
-    Cone without = {.c = c, .use = u, .top = v, .skip_top = true, .part = 1}, cone = {.c = c, .use = u, .top = v, .part = 1};
+    Cone without = {.c = c, .use = u, .top = v, .skip_top = true, .part = 1},
+         cone = {.c = c, .use = u, .top = v, .part = 1};
     c->epoch++;
     if (u->group != GROUP_NONE) {
         const Group *g = &c->f->groups.data[u->group];
@@ -107,6 +112,7 @@ double cost_write(const FusedFunc *f, IrId v)
 double cost_read(const FusedFunc *f, IrId v, const CostUse *u)
 {
     const IrType *t = &fused_op(f, v)->type;
-    double bytes = row_bytes(f, t), row = u->times > 1 ? price_gather(f->machine, bytes) : price_stream(f->machine, bytes);
+    double bytes = row_bytes(f, t),
+           row = u->times > 1 ? price_gather(f->machine, bytes) : price_stream(f->machine, bytes);
     return row * u->times * cost_rows(f->m, t->space);
 }

@@ -1,5 +1,6 @@
-/* Cost of keeping a value in memory and of computing it again, in ns per node of the expected graph (passes/context/rows.h).
-   Every rate is the machine's (passes/context/price.h): for one machine a program gets the same answer everywhere. */
+/* Cost of keeping a value in memory and of computing it again, in ns per node of the expected graph
+   (passes/context/rows.h). Every rate is the machine's (passes/context/price.h): for one machine a program gets the
+   same answer everywhere. */
 #pragma once
 #include "passes/group/group.h"
 

@@ -7,8 +7,8 @@
    Reductions, contractions and concatenations are roots of groups; so are results, and what is cheaper to store than
    to compute again (fuse_choice.c). Everything else is computed where it is used. Groups of the same rows and dims then
    merge (fuse_merge.c), and what several of them want at their elements may be computed in each (fuse_copy.c); so may
-   products on edges that several walks over the edges want (fuse_clone.c). Sums over all edges may become sums over rows and over
-   these (fuse_sums.c); it reorders no other sum, and clones none over rows. */
+   products on edges that several walks over the edges want (fuse_clone.c). Sums over all edges may become sums over
+   rows and over these (fuse_sums.c); it reorders no other sum, and clones none over rows. */
 #include "passes/fuse/fuse.h"
 #include "passes/group/schedule_text.h"
 #include "base/ice.h"
@@ -71,7 +71,10 @@ typedef struct Form { /* a way to write a function */
 static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clones)
 {
     Form x = {.f = f, .clones = clones};
-    if (clones) x.f = ctx->disabled[PASS_fuse] ? NULL : fuse_clone(ctx->machine, ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
+    if (clones)
+        x.f = ctx->disabled[PASS_fuse]
+                  ? NULL
+                  : fuse_clone(ctx->machine, ctx->stage, fm->m, f, (CloneBy)(clones - 1), &x.origin);
     if (clones && x.f) fuse_verify(ctx, "clone", fm->m, x.f);
     return x;
 }
@@ -93,8 +96,14 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
 {
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
     uint32_t n = form.f->ops.n;
-    *f = (FusedFunc){.m = fm->m, .index = index, .f = copy_func(fm->m->arena, form.f), .origin = form.origin, .clones = form.clones, .n_values = n,
-                     .machine = ctx->machine, .most_staged = ctx->most_staged,
+    *f = (FusedFunc){.m = fm->m,
+                     .index = index,
+                     .f = copy_func(fm->m->arena, form.f),
+                     .origin = form.origin,
+                     .clones = form.clones,
+                     .n_values = n,
+                     .machine = ctx->machine,
+                     .most_staged = ctx->most_staged,
                      .text = ctx->schedule ? schedule_text_find(ctx->schedule, form.f->name) : NULL,
                      .sums = fm->sums.data[index]};
     f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
@@ -153,7 +162,8 @@ typedef struct Chosen {
 } Chosen;
 
 /* Of the forms of f that need less memory for edges the last one that pays, or that `again` asks for. */
-static Chosen choose_clones(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *f, const bool *again, bool want_cost)
+static Chosen choose_clones(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *f, const bool *again,
+                            bool want_cost)
 {
     Chosen x = {.form = form_of(ctx, fm, f, 0)};
     uint32_t n = f->ops.n, n_ops = 0;
@@ -167,11 +177,15 @@ static Chosen choose_clones(PassContext *ctx, FusedModule *fm, uint32_t index, I
         FormCost cloned = cost_of(ctx, fm, index, many, again);
         if (cloned.edge_bytes >= x.cost.edge_bytes) continue;
         bool pays = (again && again[n + i - 1]) || fuse_again_pays(cloned.ns, stored.ns);
-        pass_remark(ctx, PASS_fuse, pays, first_clone(&many), "wide values of edges are %s: %.4g ns per node stored, %.4g again",
-                    pays ? "computed in each walk over the edges that wants them" : "stored for all walks over the edges",
+        pass_remark(ctx, PASS_fuse, pays, first_clone(&many),
+                    "wide values of edges are %s: %.4g ns per node stored, %.4g again",
+                    pays ? "computed in each walk over the edges that wants them"
+                         : "stored for all walks over the edges",
                     stored.ns, cloned.ns);
         if (pays) x.form = many, x.cost = cloned;
-        else x.refused[x.n_refused++] = (FuseChoice){n + i - 1, cloned.ns - stored.ns, stored.edge_bytes - cloned.edge_bytes};
+        else
+            x.refused[x.n_refused++] = (FuseChoice){n + i - 1, cloned.ns - stored.ns,
+                                                    stored.edge_bytes - cloned.edge_bytes};
     }
     return x;
 }
@@ -184,12 +198,15 @@ static IrFunc *given_sums(PassContext *ctx, FusedModule *fm, const FuncText *t, 
     for (IrId map = 0; map < fm->m->maps.n; map++)
         if (!strcmp(fm->m->maps.data[map].name, t->sums)) *sums = map;
     IrFunc *rows = *sums == IR_NONE ? NULL : fuse_sums_by_rows(fm->m, f, *sums);
-    if (!rows) diag_error(ctx->diags, E0506, t->sums_span, "`%s` has no sums over all edges that could be taken by the rows of `%s`", t->name, t->sums);
+    if (!rows)
+        diag_error(ctx->diags, E0506, t->sums_span,
+                   "`%s` has no sums over all edges that could be taken by the rows of `%s`", t->name, t->sums);
     else fuse_verify(ctx, "sums", fm->m, rows);
     return rows;
 }
 
-/* f, or f with sums over all edges by the rows of that map (*sums) which makes it cheapest and needs no more memory for edges. */
+/* f, or f with sums over all edges by the rows of that map (*sums) which makes it cheapest and needs no more memory for
+   edges. */
 static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, IrFunc *f, IrId *sums)
 {
     *sums = IR_NONE;
@@ -207,7 +224,8 @@ static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, Ir
         if (best.ns < 0) best = choose_clones(&quiet, fm, index, f, NULL, true).cost;
         FormCost cost = choose_clones(&quiet, fm, index, rows, NULL, true).cost;
         bool pays = fuse_rows_pay(cost.ns, best.ns) && cost.edge_bytes <= best.edge_bytes;
-        pass_remark(ctx, PASS_fuse, pays, (Span){0}, "sums over all edges are %s over the rows of %s: %.4g ns per node, %.4g so",
+        pass_remark(ctx, PASS_fuse, pays, (Span){0},
+                    "sums over all edges are %s over the rows of %s: %.4g ns per node, %.4g so",
                     pays ? "sums" : "no sums", fm->m->maps.data[map].name, best.ns, cost.ns);
         if (pays) best = cost, taken = rows, *sums = map;
     }
@@ -262,7 +280,8 @@ FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index, const bo
         const FuncText *t = schedule_text_find(ctx->schedule, prepared->name);
         Form form = form_of(ctx, fm, prepared, t->clones);
         if (form.f) return fuse_form(ctx, fm, index, form, NULL);
-        diag_error(ctx->diags, E0506, t->clones_span, "`%s` has no values of edges that several walks want, to be cloned", t->name);
+        diag_error(ctx->diags, E0506, t->clones_span,
+                   "`%s` has no values of edges that several walks want, to be cloned", t->name);
         return NULL;
     }
     Chosen x = choose_clones(ctx, fm, index, prepared, again, false);

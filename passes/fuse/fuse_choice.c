@@ -4,8 +4,8 @@
      %11 = relu(gather %x) : edge[64]     wanted by 3 kernels: computed in each, no tensor of edges and features
      %28 = exp %27 : edge[8]              wanted by 2, in one of them one at a time: stored
 
-   passes/fuse/cost.c knows what either costs. A mask of random numbers is never stored: the same site gives the same bits
-   wherever it is drawn. It never clones a sum or a product, and orders nothing. */
+   passes/fuse/cost.c knows what either costs. A mask of random numbers is never stored: the same site gives the same
+   bits wherever it is drawn. It never clones a sum or a product, and orders nothing. */
 #include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/cost.h"
@@ -26,18 +26,17 @@ typedef struct Choice {
     FusedFunc *f;
     Cost cost;
     Uses *uses;
-    bool *forced;    /* by value: must have memory */
+    bool *forced;      /* by value: must have memory */
     const bool *again; /* by value without clones: computed again whatever it costs; or NULL */
-    bool *mask;      /* by value: random numbers and scalars alone */
-    uint32_t *depth; /* of the tree below a value */
+    bool *mask;        /* by value: random numbers and scalars alone */
+    uint32_t *depth;   /* of the tree below a value */
 } Choice;
 
 /* ---- values that must have memory ----------------------------------------------------------------------- */
 
 static void make_root(Choice *c, IrId v)
 {
-    if (c->f->group_of.data[v] == GROUP_NONE && fused_op(c->f, v)->op != IR_OP_arg)
-        group_new(c->f, c->ctx->stage, v);
+    if (c->f->group_of.data[v] == GROUP_NONE && fused_op(c->f, v)->op != IR_OP_arg) group_new(c->f, c->ctx->stage, v);
 }
 
 static void force(Choice *c, IrId v)
@@ -276,8 +275,8 @@ static bool choose_round(Choice *c)
     return changed;
 }
 
-/* A kernel's registers are not endless, and compiling it takes more than twice as long as compiling two of half its size: large
-   trees are cut. What several values read counts for the first of them. */
+/* A kernel's registers are not endless, and compiling it takes more than twice as long as compiling two of half its
+   size: large trees are cut. What several values read counts for the first of them. */
 static bool cut_trees(Choice *c, Arena *scratch)
 {
     uint32_t n = c->f->f->ops.n, *flops = ARENA_ARRAY(scratch, uint32_t, n + 1);
@@ -317,8 +316,10 @@ static void remark(Choice *c, IrId v)
         pass_remark(c->ctx, PASS_fuse, !root, op->span, "%%%u = %s : %s %s: a product reads it often", v, name, type,
                     what);
     else
-        pass_remark(c->ctx, PASS_fuse, !root, op->span, "%%%u = %s : %s %s by %u kernel%s: %.3g ns per node stored, "
-                    "%.3g again", v, name, type, what, x->n, x->n > 1 ? "s" : "", stored, again);
+        pass_remark(c->ctx, PASS_fuse, !root, op->span,
+                    "%%%u = %s : %s %s by %u kernel%s: %.3g ns per node stored, "
+                    "%.3g again",
+                    v, name, type, what, x->n, x->n > 1 ? "s" : "", stored, again);
     arena_free(scratch);
 }
 
@@ -365,8 +366,13 @@ bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again)
 {
     Arena *scratch = arena_new();
     uint32_t n = f->f->ops.n;
-    Choice c = {.ctx = ctx, .f = f, .again = again, .cost = cost_begin(f, scratch), .uses = ARENA_ARRAY(scratch, Uses, n + 1),
-                .forced = ARENA_ARRAY(scratch, bool, n + 1), .mask = ARENA_ARRAY(scratch, bool, n + 1),
+    Choice c = {.ctx = ctx,
+                .f = f,
+                .again = again,
+                .cost = cost_begin(f, scratch),
+                .uses = ARENA_ARRAY(scratch, Uses, n + 1),
+                .forced = ARENA_ARRAY(scratch, bool, n + 1),
+                .mask = ARENA_ARRAY(scratch, bool, n + 1),
                 .depth = ARENA_ARRAY(scratch, uint32_t, n + 1)};
     force_roots(&c);
     for (IrId v = 0; v < n; v++) find_mask(&c, v);

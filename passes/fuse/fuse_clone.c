@@ -1,13 +1,15 @@
-/* Clones: wide values of edges, one for each walk over the edges that wants it, so that each walk computes its own and none
-   needs memory for edges times features. A walk is the kernel of the sums over one map, or that of the sums over all edges;
+/* Clones: wide values of edges, one for each walk over the edges that wants it, so that each walk computes its own and
+   none needs memory for edges times features. A walk is the kernel of the sums over one map, or that of the sums over
+   all edges;
    CLONE_BY_KERNEL: those of them that do not wait for one another. Layers in a row, and a gradient behind a value, have
    a walk each then, and nothing of edges times features stays from the one to the other.
 
      %4 = contract %1, %2 : edge[F]            %4, %5 = contract %1, %2 : edge[F]
      %6 = reduce_sum %4 via edge.dst      ->   %6 = reduce_sum %4 via edge.dst
      %7 = reduce_sum %4 via edge.src           %7 = reduce_sum %5 via edge.src
-   Results, and values of edges no wider than a cache line that are sums, keep one copy: one walk stores them, the others read
-   them. The bits of a clone are those of its origin. It makes the function only: fuse.c decides which form is cheaper. */
+   Results, and values of edges no wider than a cache line that are sums, keep one copy: one walk stores them, the
+   others read them. The bits of a clone are those of its origin. It makes the function only: fuse.c decides which form
+   is cheaper. */
 #include "base/ice.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/fuse/fuse.h"
@@ -100,7 +102,8 @@ static void find_wide(Clones *c, IrId v)
     c->one[v] = !c->wide[v] && op_is_heavy(c->m, c->f, v);
 }
 
-/* Where what one walk computes is best computed: in the order of the edges, in a kernel that stores what others read. */
+/* Where what one walk computes is best computed: in the order of the edges, in a kernel that stores what others
+   read. */
 static unsigned rank_of_walk(const Clones *c, unsigned i)
 {
     IrId map = c->walks[i].map;
@@ -225,8 +228,13 @@ IrFunc *fuse_clone(const Machine *machine, Arena *a, IrModule *m, const IrFunc *
 {
     Arena *scratch = arena_new();
     uint32_t n = f->ops.n + 1;
-    Clones c = {.machine = machine, .m = m, .f = f, .want = ARENA_ARRAY(scratch, uint64_t, n), .wide = ARENA_ARRAY(scratch, bool, n),
-                .one = ARENA_ARRAY(scratch, bool, n), .home = ARENA_ARRAY(scratch, uint8_t, n)};
+    Clones c = {.machine = machine,
+                .m = m,
+                .f = f,
+                .want = ARENA_ARRAY(scratch, uint64_t, n),
+                .wide = ARENA_ARRAY(scratch, bool, n),
+                .one = ARENA_ARRAY(scratch, bool, n),
+                .home = ARENA_ARRAY(scratch, uint8_t, n)};
     if (by == CLONE_BY_KERNEL) c.reach = ARENA_ARRAY(scratch, Reach, n);
     IrFunc *out = NULL;
     if (find_walks(&c)) {

@@ -1,12 +1,13 @@
-/* Values at elements that several kernels want, computed in each: where a kernel reads a value of its elements from memory,
-   it may become an inner value there too (fuse_stage.c), made again of what is known per row.
+/* Values at elements that several kernels want, computed in each: where a kernel reads a value of its elements from
+   memory, it may become an inner value there too (fuse_stage.c), made again of what is known per row.
 
      by destination: %5 = exp(%3 - gather %4), and its sum    %5 stored, and read through a list by the sum over the other map
      by source:      sum of %5 * gather x                     or: %5 computed again of %4 and what %3 is made of
 
    Which of them costs less: for each kernel the sets of values that could be made there are priced, with what has to be
-   stored then. A list leads to elements in no order, a cache line each; what has a row per node mostly stays in a cache.
-   It copies no sum over a map and no product with rows of its own, draws no random number twice, and changes no bit. */
+   stored then. A list leads to elements in no order, a cache line each; what has a row per node mostly stays in a
+   cache. It copies no sum over a map and no product with rows of its own, draws no random number twice, and changes no
+   bit. */
 #include "ir/order.h"
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/cost.h"
@@ -14,7 +15,8 @@
 #include "passes/context/rows.h"
 
 enum { MAX_CANDIDATES = 5, MAX_CONE = 400 };
-static const double KEEP_FACTOR = 2; /* a value of edges that is stored for one kernel's sake costs so many times its write */
+/* a value of edges that is stored for one kernel's sake costs so many times its write */
+static const double KEEP_FACTOR = 2;
 
 typedef enum { AT_ELEMENT, AT_ROW, ELSEWHERE } At; /* of the kernel: its elements, its row, a row that is gathered */
 
@@ -26,10 +28,11 @@ typedef struct Copies {
     uint32_t g;        /* the kernel in question: a group of rows */
     IrId candidates[MAX_CANDIDATES];
     uint32_t n;
-    uint32_t set;   /* of candidates, that are copied */
-    uint8_t *seen;  /* by value: bits of At */
-    bool whole;     /* seen: all that inner values are made of. Prices leave it out where roots read those values, which the
-                       rates and factors are fitted to */
+    uint32_t set;  /* of candidates, that are copied */
+    uint8_t *seen; /* by value: bits of At */
+    /* seen: all that inner values are made of. Prices leave it out where roots read those values, which the rates and
+       factors are fitted to */
+    bool whole;
     double ns, part; /* part: of what is read now, one of so many places is */
 } Copies;
 
@@ -59,7 +62,8 @@ static bool can_copy(const Copies *c, IrId v)
     const IrOp *op = fused_op(c->f, v);
     uint32_t own = c->f->group_of.data[v];
     if (own == GROUP_NONE || own == c->g || group_has_inner(&c->f->groups.data[c->g], v)) return false;
-    if (op->type.space != map_of(c)->from || op->type.dtype == IR_BOOL || !ir_dtype_is_float(op->type.dtype)) return false;
+    if (op->type.space != map_of(c)->from || op->type.dtype == IR_BOOL || !ir_dtype_is_float(op->type.dtype))
+        return false;
     GroupKind kind = group_kind_of(c->f->f, c->f->m, v);
     Cone cone = {c->f, 0};
     return (kind == GROUP_MAP || kind == GROUP_DIMS) && cone_is_plain(&cone, v, true);
@@ -134,7 +138,8 @@ static void add_load(Copies *c, IrId v, At at)
     double bytes = bytes_of(c, v) / c->part;
     bool many = has_many_rows(c->f->m, op->type.space);
     double ns = price_stream(c->f->machine, bytes), patience = op->op == IR_OP_arg ? 1 : cost_patience(c->f, v);
-    if (op->op != IR_OP_arg && !is_stored_anyway(c, v)) c->ns += cost_write(c->f, v) * (many ? KEEP_FACTOR : 1) * patience;
+    if (op->op != IR_OP_arg && !is_stored_anyway(c, v))
+        c->ns += cost_write(c->f, v) * (many ? KEEP_FACTOR : 1) * patience;
     if (at == ELSEWHERE) ns = price_gather(c->f->machine, bytes);
     else if (at == AT_ELEMENT && !map_of(c)->sorted) ns = price_listed(c->f->machine, bytes);
     c->ns += ns * rows_at(c, at) * patience;
@@ -190,7 +195,8 @@ static double price_of(Copies *c, uint32_t set)
     return c->ns;
 }
 
-/* ---- the choice --------------------------------------------------------------------------------------------------- */
+/* ---- the choice
+   --------------------------------------------------------------------------------------------------- */
 
 /* Every copy of the set is wanted, at the elements and nowhere else. */
 static bool set_fits(Copies *c, uint32_t set)
@@ -225,9 +231,10 @@ static void drop_set(Copies *c, uint32_t set)
 static void remark(Copies *c, IrId v, bool taken, double stored, double again)
 {
     const IrOp *op = fused_op(c->f, v);
-    pass_remark(c->ctx, PASS_fuse, taken, op->span, "%%%u = %s : %s %s the rows of %%%u: %.3g ns per node read, %.3g again",
-                v, ir_ops[op->op].name, ir_type_text(c->f->m, &op->type, c->ctx->stage),
-                taken ? "is computed again inside" : "is read by", c->f->groups.data[c->g].roots.data[0], stored, again);
+    pass_remark(c->ctx, PASS_fuse, taken, op->span,
+                "%%%u = %s : %s %s the rows of %%%u: %.3g ns per node read, %.3g again", v, ir_ops[op->op].name,
+                ir_type_text(c->f->m, &op->type, c->ctx->stage), taken ? "is computed again inside" : "is read by",
+                c->f->groups.data[c->g].roots.data[0], stored, again);
 }
 
 /* The copies that a text wants, if the kernel can have them. */
@@ -273,7 +280,10 @@ static void choose(Copies *c)
 void fuse_copy(PassContext *ctx, FusedFunc *f)
 {
     Arena *scratch = arena_new();
-    Copies c = {.ctx = ctx, .f = f, .scratch = scratch, .reads = ARENA_ARRAY(scratch, GroupReads, f->groups.n + 1),
+    Copies c = {.ctx = ctx,
+                .f = f,
+                .scratch = scratch,
+                .reads = ARENA_ARRAY(scratch, GroupReads, f->groups.n + 1),
                 .seen = ARENA_ARRAY(scratch, uint8_t, f->f->ops.n + 1)};
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) group_reads(f, g, scratch, &c.reads[g]);

@@ -1,11 +1,12 @@
-/* What the kernels of a function cost together, by the rates of the machine (passes/context/price.h): bytes that stream or are gathered, bytes
-   that are stored, operations. fuse.c compares forms of one function by it; nothing else depends on it. */
+/* What the kernels of a function cost together, by the rates of the machine (passes/context/price.h): bytes that stream
+   or are gathered, bytes that are stored, operations. fuse.c compares forms of one function by it; nothing else depends
+   on it. */
 #include "passes/fuse/cost.h"
 #include "passes/context/price.h"
 #include "passes/context/rows.h"
 
-/* A function stores wide values of edges when computing them in each walk costs so many times more in all; its sums over all edges
-   are sums over rows of nodes where it then costs at most so many times as much. */
+/* A function stores wide values of edges when computing them in each walk costs so many times more in all; its sums
+   over all edges are sums over rows of nodes where it then costs at most so many times as much. */
 static const double AGAIN_FACTOR = 1.5, ROWS_FACTOR = 0.95;
 
 typedef struct Total {
@@ -53,8 +54,7 @@ static void add_read(Total *x, const Group *g, const GroupRead *r)
     if (own == IR_UNIT) return;
     if (r->space != IR_UNIT && is_gathered(f, g, r))
         x->ns += price_gather(f->machine, bytes) * cost_rows(f->m, r->space);
-    else
-        x->ns += price_stream(f->machine, bytes) * cost_rows(f->m, own);
+    else x->ns += price_stream(f->machine, bytes) * cost_rows(f->m, own);
 }
 
 double fuse_cost(const FusedFunc *f)

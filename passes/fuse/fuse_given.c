@@ -1,4 +1,5 @@
-/* Groups that a text gives (schedule_text.h): what each value is to which group, and whether groups came out as the text has them.
+/* Groups that a text gives (schedule_text.h): what each value is to which group, and whether groups came out as the
+   text has them.
 
      group 2 rows                        %5, %6 and %4 are to be one kernel: fuse_merge.c puts them together by the rules that it
        root %5 reduce_sum                has for its own choice, whether or not that pays. What it cannot put together is
@@ -25,9 +26,11 @@ static bool note_value(PassContext *ctx, FusedFunc *f, uint32_t group, const Val
     if (x->v >= f->f->ops.n)
         return refuse(ctx, x->span, arena_printf(a, "`%s` has no value %%%u", f->f->name, x->v), stale);
     if (strcmp(name_of(f, x->v), x->op))
-        return refuse(ctx, x->span, arena_printf(a, "%%%u is made by `%s`, found `%s`", x->v, name_of(f, x->v), x->op), stale);
+        return refuse(ctx, x->span, arena_printf(a, "%%%u is made by `%s`, found `%s`", x->v, name_of(f, x->v), x->op),
+                      stale);
     if (fused_op(f, x->v)->op == IR_OP_arg)
-        return refuse(ctx, x->span, arena_printf(a, "%%%u is an argument: it lies in memory and no kernel computes it", x->v), NULL);
+        return refuse(ctx, x->span,
+                      arena_printf(a, "%%%u is an argument: it lies in memory and no kernel computes it", x->v), NULL);
     if (x->role == ROLE_COPY) return true;
     if (f->target[x->v])
         return refuse(ctx, x->span, arena_printf(a, "%%%u is a root or an inner value of two groups", x->v),
@@ -43,7 +46,9 @@ bool fuse_given_begin(PassContext *ctx, FusedFunc *f)
     f->target = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1);
     f->role = ARENA_ARRAY(ctx->stage, uint8_t, f->f->ops.n + 1);
     if (t->n_values != f->f->ops.n)
-        return refuse(ctx, t->span, arena_printf(ctx->stage, "`%s` has %u values here, found %lld", t->name, f->f->ops.n, (long long)t->n_values),
+        return refuse(ctx, t->span,
+                      arena_printf(ctx->stage, "`%s` has %u values here, found %lld", t->name, f->f->ops.n,
+                                   (long long)t->n_values),
                       "a schedule belongs to one program, its sizes and its options");
     for (uint32_t g = 0; g < t->groups.n; g++)
         for (uint32_t i = 0; i < t->groups.data[g].values.n; i++)
@@ -78,15 +83,22 @@ static bool check_group(PassContext *ctx, const FusedFunc *f, const GroupText *t
     const Group *g = &f->groups.data[index];
     for (uint32_t i = 0; i < t->values.n; i++) {
         const ValueText *x = &t->values.data[i];
-        bool is = x->role == ROLE_ROOT ? has_root(g, x->v) : group_has_inner(g, x->v) && group_has_copy(f, index, x->v) == (x->role == ROLE_COPY);
+        bool is = x->role == ROLE_ROOT
+                      ? has_root(g, x->v)
+                      : group_has_inner(g, x->v) && group_has_copy(f, index, x->v) == (x->role == ROLE_COPY);
         if (!is)
-            return refuse(ctx, x->span, arena_printf(ctx->stage, "%%%u cannot be computed like this by the kernel of %%%u", x->v, t->values.data[0].v),
-                          "values share a kernel that have the same rows, where no other kernel has to run between; inner values are at the "
+            return refuse(ctx, x->span,
+                          arena_printf(ctx->stage, "%%%u cannot be computed like this by the kernel of %%%u", x->v,
+                                       t->values.data[0].v),
+                          "values share a kernel that have the same rows, where no other kernel has to run between; "
+                          "inner values are at the "
                           "elements that the kernel sums, and few enough for private arrays");
     }
     if (g->kind != t->kind)
-        return refuse(ctx, t->span, arena_printf(ctx->stage, "group %u is of the kind `%s`, found `%s`", t->label, group_kind_names[g->kind],
-                                                    group_kind_names[t->kind]), NULL);
+        return refuse(ctx, t->span,
+                      arena_printf(ctx->stage, "group %u is of the kind `%s`, found `%s`", t->label,
+                                   group_kind_names[g->kind], group_kind_names[t->kind]),
+                      NULL);
     return true;
 }
 

@@ -1,12 +1,13 @@
-/* Values at the elements of a kernel that several of its loops want: the dear ones are staged like inner values of another
-   kernel (fuse_stage.c), instead of being computed in each loop.
+/* Values at the elements of a kernel that several of its loops want: the dear ones are staged like inner values of
+   another kernel (fuse_stage.c), instead of being computed in each loop.
 
      %5 = exp %4 : edge[F]                    rows of edge.dst: %6, and in a second walk %9, which needs %7:
      %6 = reduce_sum edge.dst %5                %5 of the row into an array, and its sum
      %8 = %5 * gather edge.dst %7               %8 of the array, and its sum
      %9 = reduce_sum edge.dst %8
-   Such a value belongs to no group: other kernels that want it compute it themselves. What depends on a maximum or minimum
-   of the row stays where it is, for the kernel may rescale its sums instead of walking twice (lower_online.c). It changes no bit. */
+   Such a value belongs to no group: other kernels that want it compute it themselves. What depends on a maximum or
+   minimum of the row stays where it is, for the kernel may rescale its sums instead of walking twice (lower_online.c).
+   It changes no bit. */
 #include "passes/fuse/fuse.h"
 #include "passes/context/price.h"
 
@@ -16,7 +17,8 @@ typedef struct Keep {
     const FusedFunc *f;
     Group *g;
     uint32_t index;
-    uint8_t *level;   /* by value: + 1: twice the number of walks of the row that it waits for, and 1 if for an extreme */
+    /* by value: + 1: twice the number of walks of the row that it waits for, and 1 if for an extreme */
+    uint8_t *level;
     uint32_t *wanted; /* by value: bits, of loops */
     bool *refused;    /* by value */
 } Keep;
@@ -110,8 +112,8 @@ static bool take(Keep *k, PassContext *ctx, IrId v)
     bool fits = stage_elements(k->f, k->g, NULL) >= (k->wanted[v] & ~walk ? LEAST_AGAIN : 1);
     if (!fits) drop(&k->g->inner, v);
     k->refused[v] = !fits;
-    pass_remark(ctx, PASS_fuse, fits, op->span, "%%%u = %s : %s, which several loops over the rows of %%%u want, is %s", v,
-                ir_ops[op->op].name, ir_type_text(k->f->m, &op->type, ctx->stage), k->g->roots.data[0],
+    pass_remark(ctx, PASS_fuse, fits, op->span, "%%%u = %s : %s, which several loops over the rows of %%%u want, is %s",
+                v, ir_ops[op->op].name, ir_type_text(k->f->m, &op->type, ctx->stage), k->g->roots.data[0],
                 fits ? "kept in an array" : "too wide to be kept: computed in each");
     return fits;
 }

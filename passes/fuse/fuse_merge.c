@@ -34,7 +34,8 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
    product has its share of the registers. */
 static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
 {
-    int64_t columns = ir_type_width(f->m, &x->nest), least = LEAST_PANEL * f->machine->lanes, kept = machine_panels_room(f->machine), reduced;
+    int64_t columns = ir_type_width(f->m, &x->nest), least = LEAST_PANEL * f->machine->lanes,
+            kept = machine_panels_room(f->machine), reduced;
     unsigned n = group_products(f, x, &reduced);
     int64_t all = reduced;
     n += group_products(f, y, &reduced);
@@ -134,7 +135,8 @@ typedef struct Merge {
     bool given;        /* whatever a text puts together, if it pays or not */
 } Merge;
 
-/* A text, if there is one, has the values of both in one group: those of a as inner values and those of b as roots (inner), or alike. */
+/* A text, if there is one, has the values of both in one group: those of a as inner values and those of b as roots
+   (inner), or alike. */
 static bool text_allows(const FusedFunc *f, uint32_t a, uint32_t b, bool inner)
 {
     IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
@@ -218,12 +220,14 @@ static bool feeds_blocks(const Merge *m, uint32_t e, unsigned depth, bool *any)
         const Group *y = &f->groups.data[g];
         if (y->dead || g == e || !reads_of(f, &m->reads[g], e)) continue;
         *any |= y->kind == GROUP_BLOCKS;
-        if (y->kind != GROUP_BLOCKS && (!depth || !is_group_of_rows(y) || !feeds_blocks(m, g, depth - 1, any))) return false;
+        if (y->kind != GROUP_BLOCKS && (!depth || !is_group_of_rows(y) || !feeds_blocks(m, g, depth - 1, any)))
+            return false;
     }
     return true;
 }
 
-/* Values with dims; those of a cache line or less count only where what reads them is no wider: it would need that memory. */
+/* Values with dims; those of a cache line or less count only where what reads them is no wider: it would need that
+   memory. */
 static bool reads_inner(const FusedFunc *f, uint32_t e, const GroupReads *reads, const Group *rows)
 {
     int64_t own = ir_type_width(f->m, &f->groups.data[e].nest);
@@ -256,8 +260,8 @@ static bool try_stage(Merge *m, uint32_t e, uint32_t r)
     if (!m->given && belongs_to_blocks(m, e, r)) return false;
     if (passes_through(f, e, r) || passes_through(f, r, e) || too_large(f, e, r)) return false;
     const IrOp *root = fused_op(f, x->roots.data[0]);
-    pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u",
-                x->roots.data[0], ir_ops[root->op].name, rows->roots.data[0]);
+    pass_remark(m->ctx, PASS_fuse, true, root->span, "%%%u = %s is computed inside the rows of %%%u", x->roots.data[0],
+                ir_ops[root->op].name, rows->roots.data[0]);
     merge_into(m, r, e, rows->kind, true);
     return true;
 }
@@ -289,7 +293,8 @@ static bool groups_fit(const FusedFunc *f, uint32_t a, uint32_t b, bool *staged,
     return shapes_fit(f, a, b, kind);
 }
 
-/* What puts sums over several maps together would tie the kernel that takes it in to all the others; it joins the last. */
+/* What puts sums over several maps together would tie the kernel that takes it in to all the others; it joins the
+   last. */
 static bool puts_together(const Merge *m, uint32_t t, uint32_t rows)
 {
     const FusedFunc *f = m->f;
@@ -309,7 +314,8 @@ static bool try_merge(Merge *m, uint32_t a, uint32_t b, bool rows_only)
     if (too_many(x, y) || !groups_fit(f, a, b, &staged, &kind)) return false;
     /* its rows run inside panels of columns */
     if (kind == GROUP_PRODUCT && (group_has_narrow(f, x) || group_has_narrow(f, y))) return false;
-    if (rows_only && (kind != GROUP_ROWS || (m->early && (puts_together(m, a, b) || puts_together(m, b, a))))) return false;
+    if (rows_only && (kind != GROUP_ROWS || (m->early && (puts_together(m, a, b) || puts_together(m, b, a)))))
+        return false;
     const GroupReads *of_a = &m->reads[a], *of_b = &m->reads[b];
     bool fits = reads_fit(f, of_b, a, staged, &depends) && reads_fit(f, of_a, b, staged, &depends);
     fits = fits && (depends || m->given || share_read(f, of_a, of_b));
@@ -337,8 +343,8 @@ static bool try_rows(Merge *m, uint32_t a, uint32_t b)
 
 /* ---- sums over all rows ------------------------------------------------------------------------------------ */
 
-/* Who reads values of e: sums over all its rows, of which *first is one; and, of edges, what runs at the same rows and may
-   be staged beside it. Of nodes a kernel of its own does that better. */
+/* Who reads values of e: sums over all its rows, of which *first is one; and, of edges, what runs at the same rows and
+   may be staged beside it. Of nodes a kernel of its own does that better. */
 static bool is_for_blocks(const Merge *m, uint32_t e, uint32_t *first)
 {
     const FusedFunc *f = m->f;
@@ -400,7 +406,8 @@ static bool try_blocks(Merge *m, uint32_t e)
     if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !is_for_blocks(m, e, &r)) return false;
     bool changed = false;
     for (uint32_t g = 0; g < f->groups.n; g++)
-        if (g != r && f->groups.data[g].kind == GROUP_BLOCKS && reads_of(f, &m->reads[g], e)) changed |= try_sweep(m, r, g);
+        if (g != r && f->groups.data[g].kind == GROUP_BLOCKS && reads_of(f, &m->reads[g], e))
+            changed |= try_sweep(m, r, g);
     return try_stage(m, e, r) || changed;
 }
 
@@ -409,7 +416,8 @@ static bool try_beside(Merge *m, uint32_t e)
 {
     FusedFunc *f = m->f;
     const Group *x = &f->groups.data[e];
-    if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !has_many_rows(f->m, x->nest.space)) return false;
+    if (x->dead || !is_group_of_rows(x) || x->nest.space == IR_UNIT || !has_many_rows(f->m, x->nest.space))
+        return false;
     for (uint32_t r = 0; r < f->groups.n; r++)
         if (f->groups.data[r].kind == GROUP_BLOCKS && reads_of(f, &m->reads[e], r) && try_stage(m, e, r)) return true;
     return false;
@@ -435,7 +443,8 @@ static void merge_given(Merge *m)
             for (uint32_t k = 0; k < live.n && !m->f->groups.data[live.data[i]].dead; k++) {
                 uint32_t a = live.data[k], b = live.data[i];
                 if (a == b) continue;
-                changed |= try_stage(m, a, b) || (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
+                changed |= try_stage(m, a, b) ||
+                           (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
             }
     }
 }
@@ -460,7 +469,8 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
         list_live(&m, &live);
         for (uint32_t i = 0; i < live.n; i++)
             for (uint32_t k = 0; k < live.n && !f->groups.data[live.data[i]].dead; k++)
-                if (comes_before(f, live.data[k], live.data[i])) changed |= try_merge(&m, live.data[k], live.data[i], false);
+                if (comes_before(f, live.data[k], live.data[i]))
+                    changed |= try_merge(&m, live.data[k], live.data[i], false);
     }
     for (bool changed = true; changed;) {
         changed = false;
@@ -470,7 +480,8 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
     for (uint32_t i = 0; i < live.n; i++)
         for (uint32_t k = 0; k < live.n; k++) {
             uint32_t a = live.data[k], b = live.data[i];
-            if (comes_before(f, a, b) && f->groups.data[a].kind == GROUP_BLOCKS && !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
+            if (comes_before(f, a, b) && f->groups.data[a].kind == GROUP_BLOCKS &&
+                !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
                 try_sweep(&m, a, b);
         }
     if (f->text) merge_given(&m);

@@ -1,5 +1,5 @@
-/* Sums over all edges said as sums over the rows of a map and a sum over these, so that a kernel which walks the edges by
-   that map anyway takes them in: it has the operands at hand.
+/* Sums over all edges said as sums over the rows of a map and a sum over these, so that a kernel which walks the edges
+   by that map anyway takes them in: it has the operands at hand.
 
      %4 = reduce_sum %3 via edge.dst : node[F]       %4 = reduce_sum %3 via edge.dst : node[F]     one walk over the edges
      %7 = reduce_sum %6 via edge.all : [F]      ->   %8 = reduce_sum %6 via edge.dst : node[F]
@@ -17,7 +17,8 @@ static bool sums_all(const IrModule *m, const IrFunc *f, IrId v, IrId space)
 {
     const IrOp *op = op_of(f, v);
     if (group_kind_of(f, m, v) != GROUP_BLOCKS || op_of(f, op->args[0])->type.space != space) return false;
-    return op->op == IR_OP_reduce_sum && ir_dtype_is_float(op->type.dtype) && op->attr.f == 0 && !m->maps.data[op->attr.map].partial;
+    return op->op == IR_OP_reduce_sum && ir_dtype_is_float(op->type.dtype) && op->attr.f == 0 &&
+           !m->maps.data[op->attr.map].partial;
 }
 
 /* Some sum runs over the rows of this map, all of which edges lead to. */

@@ -144,8 +144,8 @@ static double filled(const Machine *machine, const IrType *t, int64_t n)
     return (double)n / (double)((n + lanes - 1) / lanes * lanes);
 }
 
-/* contract %x[M], %y[N] : [M,N] over all rows becomes contract %y, %x : [N,M], to be transposed, where vectors are fuller
-   along M: the same sums in the same order. */
+/* contract %x[M], %y[N] : [M,N] over all rows becomes contract %y, %x : [N,M], to be transposed, where vectors are
+   fuller along M: the same sums in the same order. */
 static bool turn_outer(const Machine *machine, const Build *b, IrOp *op, IrType *m, IrType *n)
 {
     if (op->type.space != IR_UNIT) return false;
@@ -262,7 +262,8 @@ void fuse_verify(PassContext *ctx, const char *step, IrModule *m, const IrFunc *
     IrFunc *whole = rewrite_end(&r);
     const IrFunc *given = ir_func_find(m, f->name);
     for (uint32_t i = 0; i < whole->results.n; i++)
-        whole->results.data[i].value = view(&r.b, whole->results.data[i].value, given->ops.data[given->results.data[i].value].type);
+        whole->results.data[i].value = view(&r.b, whole->results.data[i].value,
+                                            given->ops.data[given->results.data[i].value].type);
     pass_verify_step(ctx, PASS_fuse, step, m, whole);
 }
 

@@ -1,13 +1,14 @@
-/* A condition that cut a value off is read from what came of it, where that lies in memory anyway: a backward of relu then
-   needs the output and not the input of it, nor the terms that the input is a sum of.
+/* A condition that cut a value off is read from what came of it, where that lies in memory anyway: a backward of relu
+   then needs the output and not the input of it, nor the terms that the input is a sum of.
 
      %2 = le %1, 0                        %2, %3, %4 as before
      %3 = select %2, 0, %1                %9 = le %3, 0
      %4 = contract %3, %W           ->
      %5 = select %2, 0, %d                %5 = select %9, 0, %d
 
-   Both conditions are the same, for NaN and -0 too: where the condition holds at equality the constant is chosen, else what
-   was compared. Only of rows that are not many, and only where a product or a gather reads %3: so it has memory. */
+   Both conditions are the same, for NaN and -0 too: where the condition holds at equality the constant is chosen, else
+   what was compared. Only of rows that are not many, and only where a product or a gather reads %3: so it has
+   memory. */
 #include "passes/fuse/fuse.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/context/rows.h"
@@ -29,8 +30,8 @@ static bool is_cut(const IrModule *m, const IrFunc *f, IrId v)
     IrId at_equality = y->args[p->op == IR_OP_le ? 1 : 2], x = y->args[p->op == IR_OP_le ? 2 : 1];
     unsigned k = p->args[0] == x ? 0 : 1;
     double limit, chosen;
-    return p->args[k] == x && is_const(f, p->args[1 - k], &limit) && is_const(f, at_equality, &chosen) && limit == chosen &&
-           ir_type_eq(&f->ops.data[x].type, &y->type);
+    return p->args[k] == x && is_const(f, p->args[1 - k], &limit) && is_const(f, at_equality, &chosen) &&
+           limit == chosen && ir_type_eq(&f->ops.data[x].type, &y->type);
 }
 
 static bool *find_read(const IrModule *m, const IrFunc *f)

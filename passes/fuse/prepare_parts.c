@@ -1,23 +1,26 @@
-/* A product with a weight of which only pieces are read is as many products with pieces of the weight: each piece has memory of
-   its own or none, what is computed from it element by element joins its product, and it may give its memory away.
+/* A product with a weight of which only pieces are read is as many products with pieces of the weight: each piece has
+   memory of its own or none, what is computed from it element by element joins its product, and it may give its memory
+   away.
 
      %2 = contract %0, %1 : node[d]            %2 = slice %1 : [F1,K]     %4 = slice %1 : [F2,K]
      %3 = slice %2 : node[F1]            ->    %3 = contract %0, %2       %5 = contract %0, %4
      %4 = slice %2 : node[F2]
 
-   So the gradient of what was concatenated before a product. And what is concatenated only for products over all rows is
+   So the gradient of what was concatenated before a product. And what is concatenated only for products over all rows
+   is
    not: the weight's gradient is put together instead.
 
      %3 = concat %1, %2 dim d : node[d]        %3 = contract %1, %0 : [F1,K]    %4 = contract %2, %0 : [F2,K]
      %4 = contract %3, %0 : [d,K]        ->    %5 = concat %3, %4 dim d : [d,K]
 
-   No sum changes. Not where vectors of the pieces would be much emptier, nor where any element would be computed twice. */
+   No sum changes. Not where vectors of the pieces would be much emptier, nor where any element would be computed
+   twice. */
 #include "passes/fuse/fuse.h"
 #include "passes/rewrite/rewrite.h"
 
 static const double EMPTIER = 1.25;
 
-typedef struct Parts { /* of a product or a concat, by value */
+typedef struct Parts {      /* of a product or a concat, by value */
     int64_t width, vectors; /* of all slices together; of all operands */
     bool other;             /* something else reads it, or a slice along another dim */
 } Parts;
@@ -49,7 +52,8 @@ static uint32_t put_together(const IrFunc *f, const IrOp *op)
 }
 
 /* The slice op of the product x. */
-static void add_slice(const Machine *machine, const IrModule *m, const IrFunc *f, const IrOp *op, const IrOp *x, Parts *p)
+static void add_slice(const Machine *machine, const IrModule *m, const IrFunc *f, const IrOp *op, const IrOp *x,
+                      Parts *p)
 {
     int64_t n = ir_type_width(m, &op->type);
     p->other |= !is_matmul(f, x) || ir_type_has_dim(&f->ops.data[x->args[0]].type, op->attr.dim);
@@ -87,7 +91,8 @@ static bool is_in_parts(const Machine *machine, const IrModule *m, const IrFunc 
 {
     const IrType *t = &f->ops.data[v].type;
     int64_t width = ir_type_width(m, t);
-    return p->width && !p->other && p->width <= width && (double)p->vectors <= EMPTIER * (double)vectors_of(machine, t, width);
+    return p->width && !p->other && p->width <= width &&
+           (double)p->vectors <= EMPTIER * (double)vectors_of(machine, t, width);
 }
 
 /* The slice v of the product c; the dim has another name meanwhile, since c's operand may have that of the slice. */
@@ -144,7 +149,9 @@ IrFunc *prepare_parts(const Machine *machine, IrModule *m, IrFunc *old)
         bool cut = k < 2 && is_in_parts(machine, m, old, op->args[k], &parts[op->args[k]]);
         any |= cut;
         if (!cut) rewrite_copy(&r, v);
-        else r.map[v] = op->op == IR_OP_slice ? product_of_part(&r, &old->ops.data[op->args[0]], v) : parts_of_product(&r, v, k);
+        else
+            r.map[v] = op->op == IR_OP_slice ? product_of_part(&r, &old->ops.data[op->args[0]], v)
+                                             : parts_of_product(&r, v, k);
     }
     return any ? rewrite_end(&r) : old;
 }

@@ -1,9 +1,10 @@
-/* What can be said of a group, and of an operation in one, without a walk over its trees: fuse, schedule and lower must agree on it.
-   Changes nothing. */
+/* What can be said of a group, and of an operation in one, without a walk over its trees: fuse, schedule and lower must
+   agree on it. Changes nothing. */
 #include "passes/group/group.h"
 #include "passes/context/vectors.h"
 
-const char *const group_kind_names[N_GROUP_KINDS] = {"map", "rows", "dims", "product", "blocks", "concat", "rank", "nth", "nearest", "route"};
+const char *const group_kind_names[N_GROUP_KINDS] = {"map",    "rows", "dims", "product", "blocks",
+                                                     "concat", "rank", "nth",  "nearest", "route"};
 
 /* ---- facts about operations ------------------------------------------------------------------------ */
 
@@ -13,9 +14,13 @@ GroupKind group_kind_of(const IrFunc *f, const IrModule *m, IrId v)
 {
     const IrOp *op = &f->ops.data[v];
     switch (op->op) {
-    case IR_OP_reduce_sum: case IR_OP_reduce_max: case IR_OP_reduce_min: case IR_OP_reduce_mul:
-        return m->maps.data[op->attr.map].to == IR_UNIT ? GROUP_BLOCKS : GROUP_ROWS;
-    case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: return GROUP_DIMS;
+    case IR_OP_reduce_sum:
+    case IR_OP_reduce_max:
+    case IR_OP_reduce_min:
+    case IR_OP_reduce_mul: return m->maps.data[op->attr.map].to == IR_UNIT ? GROUP_BLOCKS : GROUP_ROWS;
+    case IR_OP_sum_dims:
+    case IR_OP_max_dims:
+    case IR_OP_min_dims: return GROUP_DIMS;
     case IR_OP_contract:
         if (contract_is_dot(f, op)) return GROUP_DIMS;
         if (op->type.space == IR_UNIT && (arg_type(f, op, 0)->space != IR_UNIT || arg_type(f, op, 1)->space != IR_UNIT))

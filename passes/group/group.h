@@ -25,60 +25,67 @@ typedef VEC(IrId) IrValues;
 
 typedef struct Group {
     GroupKind kind;
-    bool dead;         /* merged into another */
-    bool gemm;         /* plain row-major product: a BLAS may do it */
-    IrType nest;       /* BLOCKS: of the first root; else space and dims of the roots (dtype: of one; dims of the same sizes may
-                          have other names there); narrow roots have no dims: computed once per row, before the others */
-    IrId space;        /* BLOCKS: whose rows are summed; else nest.space */
-    IrId map;          /* ROWS: the map whose rows are reduced; else IR_NONE */
-    IrValues roots;    /* values, ascending */
-    IrValues inner;    /* ROWS: values at the elements of the map's rows; BLOCKS: at the rows; ascending: computed for some
-                          of them at a time into private arrays, and read there by the group's sums (lower_stage.c); some
-                          are copies of what another group computes too (fuse_copy.c) or belong to none (fuse_keep.c) */
+    bool dead; /* merged into another */
+    bool gemm; /* plain row-major product: a BLAS may do it */
+    /* BLOCKS: of the first root; else space and dims of the roots (dtype: of one; dims of the same sizes may have other
+       names there); narrow roots have no dims: computed once per row, before the others */
+    IrType nest;
+    IrId space;     /* BLOCKS: whose rows are summed; else nest.space */
+    IrId map;       /* ROWS: the map whose rows are reduced; else IR_NONE */
+    IrValues roots; /* values, ascending */
+    /* ROWS: values at the elements of the map's rows; BLOCKS: at the rows; ascending: computed for some of them at a
+       time into private arrays, and read there by the group's sums (lower_stage.c); some are copies of what another
+       group computes too (fuse_copy.c) or belong to none (fuse_keep.c) */
+    IrValues inner;
     VEC(uint32_t) deps;  /* groups whose values it reads */
     VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
 } Group;
 
 typedef struct FuseChoice { /* a value that is stored though it could be computed again */
-    IrId v;       /* in the function without clones; the number of its values: wide values of edges, one for each walk */
+    /* in the function without clones; the number of its values: wide values of edges, one for each walk */
+    IrId v;
     double extra; /* what that would cost more, in ns per node */
     double bytes; /* expected */
 } FuseChoice;
 
-/* Forms of a function with clones of what several walks over the edges want (fuse_clone.c): one for each map, or for each kernel. */
+/* Forms of a function with clones of what several walks over the edges want (fuse_clone.c): one for each map, or for
+   each kernel. */
 typedef enum CloneBy { CLONE_BY_MAP, CLONE_BY_KERNEL, N_CLONE_BY } CloneBy;
 
 struct Tiles; /* passes/schedule/schedule.h */
 typedef struct FusedFunc {
     const IrModule *m;
-    IrFunc *f;          /* prepared: see prepare.c; perhaps with clones: fuse_clone.c */
-    IrValues origin;    /* by value: which it is in the function without clones; empty: the same */
-    uint32_t index;     /* of the function in the module */
+    IrFunc *f;       /* prepared: see prepare.c; perhaps with clones: fuse_clone.c */
+    IrValues origin; /* by value: which it is in the function without clones; empty: the same */
+    uint32_t index;  /* of the function in the module */
     uint32_t n_merged;
     const Machine *machine; /* as PassContext */
     int64_t most_staged;    /* as PassContext */
     VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
     VEC(bool) stored;       /* by value: needs a buffer */
     VEC(FuseChoice) choices;
-    VEC(IrId) home;         /* by value: whose buffer it lies in, its own or one that it takes over */
-    VEC(bool) in_place;     /* by result: its tensor's buffer is written directly */
+    VEC(IrId) home;     /* by value: whose buffer it lies in, its own or one that it takes over */
+    VEC(bool) in_place; /* by result: its tensor's buffer is written directly */
     VEC(Group) groups;
-    VEC(uint32_t) order;    /* live groups, in the order they run */
-    struct Tiles *tiles;    /* of the pass schedule, or NULL before it */
-    uint32_t n_values;      /* of f before copies back into tensors joined it (fuse_update.c) */
-    IrId sums;              /* the map by whose rows sums over all edges are taken, or IR_NONE */
-    unsigned clones;        /* 0: none, else CloneBy + 1 */
+    VEC(uint32_t) order;         /* live groups, in the order they run */
+    struct Tiles *tiles;         /* of the pass schedule, or NULL before it */
+    uint32_t n_values;           /* of f before copies back into tensors joined it (fuse_update.c) */
+    IrId sums;                   /* the map by whose rows sums over all edges are taken, or IR_NONE */
+    unsigned clones;             /* 0: none, else CloneBy + 1 */
     const struct FuncText *text; /* a schedule that is given (schedule_text.h), or NULL */
-    uint32_t *target;       /* by value: 1 + the index in text->groups of the group that has it as a root or an inner value; 0: none has */
-    uint8_t *role;          /* by value: Role */
-    uint32_t *seen;         /* by value: scratch of walks, zero between them */
+    /* by value: 1 + the index in text->groups of the group that has it as a root or an inner value; 0: none has */
+    uint32_t *target;
+    uint8_t *role;  /* by value: Role */
+    uint32_t *seen; /* by value: scratch of walks, zero between them */
 } FusedFunc;
 
 typedef struct FusedModule {
-    IrModule *m; /* a clone that owns new dims */
-    VEC(IrFunc *) plain;     /* by function, prepared (fuse.h) */
-    VEC(IrFunc *) prepared;  /* the same; sums over all edges perhaps by rows: fuse_sums.c */
-    VEC(IrId) sums;          /* by function: the map by whose rows sums over all edges are taken; IR_NONE: they are taken over all edges at once */
+    IrModule *m;            /* a clone that owns new dims */
+    VEC(IrFunc *) plain;    /* by function, prepared (fuse.h) */
+    VEC(IrFunc *) prepared; /* the same; sums over all edges perhaps by rows: fuse_sums.c */
+    /* by function: the map by whose rows sums over all edges are taken; IR_NONE: they are taken over all edges at once
+       */
+    VEC(IrId) sums;
     VEC(FusedFunc *) funcs;
 } FusedModule;
 
@@ -134,7 +141,8 @@ enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut the
 bool group_has_inner(const Group *g, IrId v);
 /* Into ascending values, at its place. */
 void values_insert(Arena *a, IrValues *values, IrId v);
-/* v is an inner value of g that is not g's alone (fuse_copy.c, fuse_keep.c): computed in each group, stored at most by another. */
+/* v is an inner value of g that is not g's alone (fuse_copy.c, fuse_keep.c): computed in each group, stored at most by
+   another. */
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* v is in memory when g runs: an argument, or what another group computes. */
 bool group_finds(const FusedFunc *f, uint32_t g, IrId v);
@@ -145,7 +153,8 @@ int64_t stage_most(const FusedFunc *f, const Group *g);
 /* Elements whose inner values fit the private arrays of a kernel at once; 0: too wide. more: NULL, or another group of
    rows, or one of values at the elements. */
 int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more);
-bool value_is_dear(const FusedFunc *f, IrId v); /* wide, pointwise, and dearer to compute again than to keep in an array (price_of_keeping) */
+/* wide, pointwise, and dearer to compute again than to keep in an array (price_of_keeping) */
+bool value_is_dear(const FusedFunc *f, IrId v);
 /* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
 bool rows_fit(const FusedFunc *f, uint32_t g);
 /* The same of a value without dims that group g computes and sums. */
@@ -154,6 +163,6 @@ bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v);
 /* ---- the graph of groups (group_graph.c) ---- */
 
 uint32_t group_new(FusedFunc *f, Arena *a, IrId v);
-void group_find_deps(FusedFunc *f, uint32_t g, Arena *a);   /* fills groups[g].deps */
+void group_find_deps(FusedFunc *f, uint32_t g, Arena *a);           /* fills groups[g].deps */
 bool group_reaches(const FusedFunc *f, uint32_t from, uint32_t to); /* along deps and after */
-bool group_order(FusedFunc *f, Arena *a);              /* fills order */
+bool group_order(FusedFunc *f, Arena *a);                           /* fills order */

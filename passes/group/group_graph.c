@@ -86,7 +86,8 @@ static bool is_ready(const Group *g, const bool *done)
     return true;
 }
 
-/* Of groups that may run: by the text, or the one whose first value comes first in the function. Copies back into tensors come last. */
+/* Of groups that may run: by the text, or the one whose first value comes first in the function. Copies back into
+   tensors come last. */
 static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
 {
     IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];

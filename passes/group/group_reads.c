@@ -3,12 +3,12 @@
 #include "passes/group/group.h"
 
 typedef struct Place { /* how the walk got to a value */
-    bool own;    /* at the root's row */
-    bool plain;  /* dims are the root's, by the names of root_type or, if renamed, of from_type */
+    bool own;          /* at the root's row */
+    bool plain;        /* dims are the root's, by the names of root_type or, if renamed, of from_type */
     bool renamed;
-    bool inner;  /* inside a reduce over `via`, at an element of its from-space */
+    bool inner; /* inside a reduce over `via`, at an element of its from-space */
     IrId via, space, map;
-    IrId image; /* at the image of the element under this map */
+    IrId image;   /* at the image of the element under this map */
     int64_t part; /* one of so many places */
 } Place;
 
@@ -25,9 +25,9 @@ typedef struct Walk {
     VEC(Visit) visits; /* `seen` of a value is its last one + 1 */
     bool rows;         /* from a sum over a map, or from a value at its elements */
     GroupReads *out;
-    bool narrow;                          /* the root has no dims */
-    bool pointwise;                       /* the root is no sum */
-    const IrType *root_type, *from_type;  /* from_type: of what a reshape inside renames, or NULL */
+    bool narrow;                         /* the root has no dims */
+    bool pointwise;                      /* the root is no sum */
+    const IrType *root_type, *from_type; /* from_type: of what a reshape inside renames, or NULL */
     void (*visit)(void *user, IrId v, IrId space);
     void *user;
 } Walk;
@@ -67,8 +67,14 @@ static void add_read(Walk *w, IrId v, Place p)
     if (!w->out) return;
     const IrType *t = &fused_op(w->f, v)->type;
     bool plain = !t->n_dims || (p.plain && dims_among(t, p.renamed ? w->from_type : w->root_type));
-    GroupRead read = {.v = v, .identity = p.own && plain, .narrow = w->narrow, .element = at_element(w, &p),
-                      .space = p.space, .map = p.map, .image_of = p.image, .part = p.part};
+    GroupRead read = {.v = v,
+                      .identity = p.own && plain,
+                      .narrow = w->narrow,
+                      .element = at_element(w, &p),
+                      .space = p.space,
+                      .map = p.map,
+                      .image_of = p.image,
+                      .part = p.part};
     for (uint32_t i = 0; i < w->out->reads.n; i++) {
         const GroupRead *r = &w->out->reads.data[i];
         if (r->v == v && r->identity == read.identity && r->narrow == read.narrow && r->space == read.space &&
@@ -138,8 +144,7 @@ static bool was_at(const Walk *w, IrId v, const Place *p, bool *again)
 {
     for (uint32_t i = w->f->seen[v]; i; i = w->visits.data[i - 1].next) {
         const Place *q = &w->visits.data[i - 1].at;
-        if (q->own != p->own || q->plain != p->plain || q->inner != p->inner || q->renamed != p->renamed)
-            continue;
+        if (q->own != p->own || q->plain != p->plain || q->inner != p->inner || q->renamed != p->renamed) continue;
         *again = true;
         if (q->space == p->space && q->map == p->map && q->image == p->image && q->part == p->part) return true;
     }
@@ -167,7 +172,8 @@ static void walk_from_root(Walk *w, IrId v)
     const FusedFunc *f = w->f;
     const IrOp *op = fused_op(f, v);
     const Group *g = &f->groups.data[w->g];
-    Place p = {.own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE, .part = 1};
+    Place p = {
+        .own = true, .plain = true, .via = IR_NONE, .space = g->space, .map = IR_NONE, .image = IR_NONE, .part = 1};
     GroupKind kind = group_kind_of(f->f, f->m, v);
     bool inner = group_has_inner(g, v);
     bool rows = kind == GROUP_ROWS || kind == GROUP_NTH;
@@ -179,10 +185,10 @@ static void walk_from_root(Walk *w, IrId v)
         if (p.via != IR_NONE) p.space = f->m->maps.data[p.via].from;
     }
     switch (kind) {
-    case GROUP_CONCAT: case GROUP_NEAREST: case GROUP_ROUTE: p.own = false; break;
-    case GROUP_MAP:
-        walk_inline(w, v, p, true);
-        return;
+    case GROUP_CONCAT:
+    case GROUP_NEAREST:
+    case GROUP_ROUTE: p.own = false; break;
+    case GROUP_MAP: walk_inline(w, v, p, true); return;
     default: break;
     }
     if (w->visit) w->visit(w->user, v, p.space);

@@ -7,11 +7,17 @@ enum { LEAST_ELEMENTS = 16 };
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
-/* Bytes in the first cache; in the second, of all and of one value: long rows come round several times, or hold there what was staged.
-   A kernel's private arrays hold no more, whatever the machine has. */
-static int64_t all_bytes(const FusedFunc *f) { return at_most(machine_staged_room(f->machine), KIR_MAX_FRAME_BYTES / 4 * 3); }
+/* Bytes in the first cache; in the second, of all and of one value: long rows come round several times, or hold there
+   what was staged. A kernel's private arrays hold no more, whatever the machine has. */
+static int64_t all_bytes(const FusedFunc *f)
+{
+    return at_most(machine_staged_room(f->machine), KIR_MAX_FRAME_BYTES / 4 * 3);
+}
 static int64_t stage_bytes(const FusedFunc *f) { return at_most(machine_stage_room(f->machine), all_bytes(f)); }
-static int64_t value_bytes(const FusedFunc *f) { return at_most(machine_staged_value_room(f->machine), KIR_MAX_ALLOC_BYTES); }
+static int64_t value_bytes(const FusedFunc *f)
+{
+    return at_most(machine_staged_value_room(f->machine), KIR_MAX_ALLOC_BYTES);
+}
 
 static bool add_bytes(const FusedFunc *f, IrId v, int64_t *bytes, int64_t *widest)
 {
@@ -58,8 +64,8 @@ bool value_is_dear(const FusedFunc *f, IrId v)
            ir_dtype_is_float(op->type.dtype) && ir_type_width(f->m, &op->type) >= f->machine->lanes;
 }
 
-/* A product of the elements, or what is dear, is wanted again when sums of the row are known: computing it twice costs more
-   than the second cache, which holds rows that the first does not. */
+/* A product of the elements, or what is dear, is wanted again when sums of the row are known: computing it twice costs
+   more than the second cache, which holds rows that the first does not. */
 static bool walks_again(const FusedFunc *f, const Group *g)
 {
     bool dear = false, again = false;
@@ -90,4 +96,3 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
         while (2 * n * widest < value_bytes(f) && 2 * n * bytes <= all_bytes(f)) n *= 2;
     return f->most_staged && f->most_staged < n ? f->most_staged : n;
 }
-

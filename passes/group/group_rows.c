@@ -20,14 +20,19 @@ static bool op_fits(const Fit *x, const IrOp *op, bool gathered)
 {
     const IrModule *m = x->f->m;
     switch (op->op) {
-    case IR_OP_const: case IR_OP_element: case IR_OP_row: case IR_OP_mapped: return true;
-    case IR_OP_random_uniform: case IR_OP_random_normal: return true;
+    case IR_OP_const:
+    case IR_OP_element:
+    case IR_OP_row:
+    case IR_OP_mapped: return true;
+    case IR_OP_random_uniform:
+    case IR_OP_random_normal: return true;
     case IR_OP_gather: return !m->maps.data[op->attr.map].partial && args_fit(x, op, 0, true);
     case IR_OP_reshape: {
         IrId s = fused_storage(x->f, op->args[0]);
         return op->type.dtype != IR_BOOL && group_finds(x->f, x->g, s);
     }
-    case IR_OP_random_uniform_at: case IR_OP_random_normal_at: return args_fit(x, op, 2, gathered);
+    case IR_OP_random_uniform_at:
+    case IR_OP_random_normal_at: return args_fit(x, op, 2, gathered);
     default: break;
     }
     bool map = (ir_ops[op->op].traits & T_MAP) && !(ir_ops[op->op].traits & T_RANDOM) && op->n_args && op->n_args <= 3;
@@ -58,7 +63,8 @@ static bool values_fit(const FusedFunc *f, uint32_t g, const IrId *v, uint32_t n
 bool rows_fit(const FusedFunc *f, uint32_t index)
 {
     const Group *g = &f->groups.data[index];
-    return g->kind == GROUP_MAP && g->nest.space != IR_UNIT && !g->nest.n_dims && values_fit(f, index, g->roots.data, g->roots.n);
+    return g->kind == GROUP_MAP && g->nest.space != IR_UNIT && !g->nest.n_dims &&
+           values_fit(f, index, g->roots.data, g->roots.n);
 }
 
 bool rows_are_computed(const FusedFunc *f, uint32_t g, IrId v)

@@ -1,5 +1,6 @@
-/* A schedule as text (docs/passes.md, "Schedules as text"): which values are stored, which kernel computes them, in which order kernels
-   run and by which tiles. The compiler prints what it chose; what a text says replaces its choice, as far as that is legal. */
+/* A schedule as text (docs/passes.md, "Schedules as text"): which values are stored, which kernel computes them, in
+   which order kernels run and by which tiles. The compiler prints what it chose; what a text says replaces its choice,
+   as far as that is legal. */
 #pragma once
 #include "base/diag.h"
 #include "passes/group/group.h"
@@ -30,7 +31,7 @@ typedef enum {
 typedef struct ValueText {
     IrId v;
     Role role;
-    const char *op; /* its name, as the text says */
+    const char *op;   /* its name, as the text says */
     TileText tile[2]; /* [1]: for few registers */
     Span span;
 } ValueText;
@@ -46,8 +47,8 @@ typedef struct GroupText {
 typedef struct FuncText {
     const char *name;
     int64_t n_values;
-    const char *sums;  /* the map by whose rows sums over all edges are taken, or NULL */
-    unsigned clones;   /* 0: none, else CloneBy + 1 */
+    const char *sums; /* the map by whose rows sums over all edges are taken, or NULL */
+    unsigned clones;  /* 0: none, else CloneBy + 1 */
     Span span, sums_span, clones_span;
     VEC(GroupText) groups; /* in the order they run */
 } FuncText;
@@ -57,7 +58,8 @@ typedef struct ScheduleText {
     Span head; /* where the text begins */
 } ScheduleText;
 
-/* What a source says, in a; NULL with E0505 in d. It is not asked what the program is: fuse and schedule do that (E0506). */
+/* What a source says, in a; NULL with E0505 in d. It is not asked what the program is: fuse and schedule do that
+   (E0506). */
 const ScheduleText *schedule_parse(Arena *a, const Source *src, Diags *d);
 /* The function of that name, or NULL. */
 static inline const FuncText *schedule_text_find(const ScheduleText *t, const char *function)

@@ -1,5 +1,5 @@
-/* prefetch: while a kernel walks elements one after another, the rows that it gathers at one of them are asked for some elements before,
-   so that they are in the cache when their turn comes.
+/* prefetch: while a kernel walks elements one after another, the rows that it gathers at one of them are asked for some
+   elements before, so that they are in the cache when their turn comes.
 
      for %p = %lo .. %hi {                           for %p = %lo .. %hi {
        %u = load i32 src[%p]                           %u = load i32 src[%p]
@@ -7,16 +7,17 @@
                                                        if %ahead != 0 {
                                                          %q = min(%p + %ahead, %last)
                                                          prefetch h[src[%q] * 16]
-   A row is gathered where an index array says its number at the loop's variable, or a list and then an index array. How far ahead is an
-   argument of the kernel; 0 is not at all. It is a hint: no bit of a result depends on it. Never reads an index outside of its array, and
-   asks for nothing that is read in order, nor for rows below half a line: of these a line holds several, and their table is small. */
+   A row is gathered where an index array says its number at the loop's variable, or a list and then an index array. How
+   far ahead is an argument of the kernel; 0 is not at all. It is a hint: no bit of a result depends on it. Never reads
+   an index outside of its array, and asks for nothing that is read in order, nor for rows below half a line: of these a
+   line holds several, and their table is small. */
 #include "base/ice.h"
 #include "passes/kernel/kernel_passes.h"
 #include "passes/lower/emit.h"
 
 enum { MAX_LINES = 32 };
 
-typedef struct Line { /* of a gathered row: elements from in_row + line * per_line on */
+typedef struct Line {             /* of a gathered row: elements from in_row + line * per_line on */
     uint32_t buffer, index, list; /* parameters: row = index[p], or index[list[p]]; list: KIR_NONE */
     Lin in_row;                   /* of the kernel as it was */
     int64_t line, width, per_line;
@@ -28,8 +29,8 @@ typedef struct Load {
 } Load;
 
 typedef struct Walk { /* an open loop */
-    KirId loop; /* of the kernel as it was */
-    bool over_rows; /* elements of its rows are walked in it */
+    KirId loop;       /* of the kernel as it was */
+    bool over_rows;   /* elements of its rows are walked in it */
     VEC(Load) loads;
 } Walk;
 
@@ -41,9 +42,9 @@ typedef struct Prefetch {
     const KirKernel *old;
     VEC(PlanArg) args; /* of the new kernel */
     int64_t ahead;
-    bool parts;    /* the kernel is for parts of rows */
-    Emit e;        /* the new kernel */
-    KirId *now;    /* by value of the old one */
+    bool parts;           /* the kernel is for parts of rows */
+    Emit e;               /* the new kernel */
+    KirId *now;           /* by value of the old one */
     uint32_t *ifs, n_ifs; /* by value of the old one: branches that are open there; now */
     VEC(Walk) walks;
     VEC(Line) asked; /* by this walk and earlier ones, which went over the same elements */
@@ -51,7 +52,10 @@ typedef struct Prefetch {
 
 static const KirIns *old_ins(const Prefetch *x, KirId id) { return &x->old->ins.data[id]; }
 
-static const PlanBuffer *buffer_of(const Prefetch *x, uint32_t param) { return &x->prog->buffers.data[x->args.data[param].buffer]; }
+static const PlanBuffer *buffer_of(const Prefetch *x, uint32_t param)
+{
+    return &x->prog->buffers.data[x->args.data[param].buffer];
+}
 
 /* ---- gathered rows ---------------------------------------------------------------------------------------------- */
 
@@ -89,7 +93,8 @@ static Walk *walk_of(Prefetch *x, KirId loop)
     return NULL;
 }
 
-/* Whether id is the number of a row that a walk gathers; in what order the walk takes such rows is no order of the memory. */
+/* Whether id is the number of a row that a walk gathers; in what order the walk takes such rows is no order of the
+   memory. */
 static Walk *gathered_by(Prefetch *x, KirId id, Line *out)
 {
     const KirIns *i = indexed(x, id, &out->index);
@@ -112,7 +117,8 @@ static void note_load(Prefetch *x, const KirIns *load)
     int64_t line = x->machine->line_bytes;
     Walk *w = NULL;
     if (b->kind == PLAN_MAP_ROWS && (w = walk_of(x, load->args[0]))) w->over_rows = true;
-    if (b->kind == PLAN_IDS || (b->kind >= PLAN_MAP_TO && b->kind <= PLAN_MAP_LIST) || b->kind == PLAN_MAP_ALONG) return;
+    if (b->kind == PLAN_IDS || (b->kind >= PLAN_MAP_TO && b->kind <= PLAN_MAP_LIST) || b->kind == PLAN_MAP_ALONG)
+        return;
     if (load->op == KIR_gather) { /* offsets from one place: they may be anywhere in the row */
         const KirIns *sum = old_ins(x, first), *from = sum->op == KIR_add ? old_ins(x, sum->args[0]) : sum;
         if (from->op != KIR_splat) return;
@@ -130,7 +136,9 @@ static void note_load(Prefetch *x, const KirIns *load)
     bool listed = buffer_of(x, l.at.index)->kind == PLAN_MAP_LIST;
     if (!listed && l.at.width * size < line / 2) return;
     l.first = all.konst;
-    l.last = load->op == KIR_gather ? -1 : load->type.lanes == 1 ? l.first : l.first + load->stride * (load->active - 1);
+    l.last = load->op == KIR_gather  ? -1
+             : load->type.lanes == 1 ? l.first
+                                     : l.first + load->stride * (load->active - 1);
     l.at.per_line = line / size;
     VEC_PUSH(x->arena, &w->loads, l);
 }
@@ -139,14 +147,16 @@ static void note_load(Prefetch *x, const KirIns *load)
 
 static bool same_line(const Line *a, const Line *b)
 {
-    if (a->buffer != b->buffer || a->index != b->index || a->list != b->list || a->line != b->line || a->in_row.n != b->in_row.n) return false;
+    if (a->buffer != b->buffer || a->index != b->index || a->list != b->list || a->line != b->line ||
+        a->in_row.n != b->in_row.n)
+        return false;
     for (uint32_t i = 0; i < a->in_row.n; i++)
         if (a->in_row.var[i] != b->in_row.var[i] || a->in_row.scale[i] != b->in_row.scale[i]) return false;
     return true;
 }
 
-/* The lines of a load that no walk has asked for: first to last element inside the row; the whole row if it lies in a loop that is
-   closed. They are the last of x->asked. */
+/* The lines of a load that no walk has asked for: first to last element inside the row; the whole row if it lies in a
+   loop that is closed. They are the last of x->asked. */
 static void add_lines(Prefetch *x, const Load *l, uint32_t before)
 {
     bool visible = true;
@@ -167,8 +177,11 @@ static void add_lines(Prefetch *x, const Load *l, uint32_t before)
 static KirKernel *with_params(Prefetch *x, KirKernel *k)
 {
     for (uint32_t i = k->params.n; i < x->args.n; i++)
-        kir_param(x->arena, k, (KirParam){.name = arena_printf(x->arena, "%s%u", x->args.data[i].count.kind == PLAN_AHEAD ? "ahead" : "n", i),
-                                          .kind = KIR_SCALAR, .elem = KIR_I64});
+        kir_param(x->arena, k,
+                  (KirParam){.name = arena_printf(x->arena, "%s%u",
+                                                  x->args.data[i].count.kind == PLAN_AHEAD ? "ahead" : "n", i),
+                             .kind = KIR_SCALAR,
+                             .elem = KIR_I64});
     return k;
 }
 
@@ -289,16 +302,19 @@ static KirKernel *prefetch(Prefetch *x, const KirKernel *k)
 static bool has_index(const KirKernel *k)
 {
     bool has = false;
-    for (uint32_t i = 0; i < k->ins.n; i++) has |= k->ins.data[i].op == KIR_load && k->ins.data[i].type.base == KIR_I32 && k->ins.data[i].buf != KIR_NONE;
+    for (uint32_t i = 0; i < k->ins.n; i++)
+        has |= k->ins.data[i].op == KIR_load && k->ins.data[i].type.base == KIR_I32 && k->ins.data[i].buf != KIR_NONE;
     return has;
 }
 
-/* Kernels that stand for one another, or one for parts of rows (narrow is NULL), called with these n arguments; returns them with those that
-   hints want. The second kernel is made with what the first wanted, so both have the same parameters. */
-static Prefetch prefetch_kernels(PassContext *ctx, const HostPlan *plan, const PlanProgram *prog, const PlanArg *args, uint32_t n, int64_t ahead,
-                                 KirKernel **k, KirKernel **narrow)
+/* Kernels that stand for one another, or one for parts of rows (narrow is NULL), called with these n arguments; returns
+   them with those that hints want. The second kernel is made with what the first wanted, so both have the same
+   parameters. */
+static Prefetch prefetch_kernels(PassContext *ctx, const HostPlan *plan, const PlanProgram *prog, const PlanArg *args,
+                                 uint32_t n, int64_t ahead, KirKernel **k, KirKernel **narrow)
 {
-    Prefetch x = {.arena = ctx->stage, .machine = ctx->machine, .plan = plan, .prog = prog, .ahead = ahead, .parts = !narrow};
+    Prefetch x = {
+        .arena = ctx->stage, .machine = ctx->machine, .plan = plan, .prog = prog, .ahead = ahead, .parts = !narrow};
     for (uint32_t i = 0; i < n; i++) VEC_PUSH(ctx->stage, &x.args, args[i]);
     KirKernel *next = prefetch(&x, *k), *next_narrow = narrow && *narrow ? prefetch(&x, *narrow) : NULL;
     if (x.args.n == n) return x;
@@ -309,13 +325,15 @@ static Prefetch prefetch_kernels(PassContext *ctx, const HostPlan *plan, const P
 
 static void prefetch_step(PassContext *ctx, HostPlan *plan, const PlanProgram *prog, PlanStep *s, int64_t ahead)
 {
-    KirKernel **k = &plan->kernels.data[s->kernel].variants[PLAN_WIDE], **narrow = &plan->kernels.data[s->kernel].variants[PLAN_NARROW];
+    KirKernel **k = &plan->kernels.data[s->kernel].variants[PLAN_WIDE],
+              **narrow = &plan->kernels.data[s->kernel].variants[PLAN_NARROW];
     if (!has_index(*k)) return;
     Prefetch x = prefetch_kernels(ctx, plan, prog, s->args.data, s->args.n, ahead, k, narrow);
     for (uint32_t i = s->args.n; i < x.args.n; i++) VEC_PUSH(ctx->stage, &s->args, x.args.data[i]);
     PlanSplit *split = plan_split(s);
     if (!split || split->args.n + 2 > PLAN_SPLIT_ARGS) return;
-    x = prefetch_kernels(ctx, plan, prog, split->args.data, split->args.n, ahead, &plan->splits.data[split->kernel], NULL);
+    x = prefetch_kernels(ctx, plan, prog, split->args.data, split->args.n, ahead, &plan->splits.data[split->kernel],
+                         NULL);
     for (uint32_t i = split->args.n; i < x.args.n; i++) VEC_PUSH(ctx->stage, &split->args, x.args.data[i]);
 }
 
@@ -326,7 +344,8 @@ void prefetch_plan(PassContext *ctx, const FusedModule *fm, HostPlan *plan)
         for (uint32_t s = 0; s < p->steps.n; s++) {
             const FusedFunc *f = fm->funcs.data[i];
             uint32_t g = p->steps.data[s].group;
-            int64_t ahead = f->groups.data[g].kind == GROUP_PRODUCT ? 0 : f->tiles->group[0][g].ahead; /* lower asks for a product's rows */
+            /* lower asks for a product's rows */
+            int64_t ahead = f->groups.data[g].kind == GROUP_PRODUCT ? 0 : f->tiles->group[0][g].ahead;
             if (ahead) prefetch_step(ctx, plan, p, &p->steps.data[s], ahead);
         }
     }

@@ -1,5 +1,5 @@
-/* share: steps whose kernels have the same code share one, whatever their values are called: the steps of an unrolled cell, layers of one
-   width. Kernels are numbered anew.
+/* share: steps whose kernels have the same code share one, whatever their values are called: the steps of an unrolled
+   cell, layers of one width. Kernels are numbered anew.
 
      step 0: k0_map   step 1: k1_rows   step 2: k2_map, the code of k0_map   ->   0: k0_map   1: k1_rows   2: k0_map
    What later passes are to do with a kernel counts as its code. Never looks at what a kernel does. */

@@ -1,14 +1,15 @@
-/* weave: the order of instructions inside a block. Chains that do not depend on each other run side by side. An evaluator writes
-   what one vector of a row needs, then the next vector; each is a chain of operations that wait for one another, and a CPU looks
-   ahead over too few instructions to find the next chain.
+/* weave: the order of instructions inside a block. Chains that do not depend on each other run side by side. An
+   evaluator writes what one vector of a row needs, then the next vector; each is a chain of operations that wait for
+   one another, and a CPU looks ahead over too few instructions to find the next chain.
 
      %a1 = exp step 1 of the first vector        %a1 = step 1 of the first
      %a2 = exp step 2                            %b1 = step 1 of the second
      ...                                    ->   %a2 = step 2 of the first
      %b1 = exp step 1 of the second              %b2 = step 2 of the second
-   List scheduling: of the instructions that may come next the one that most has to wait for, as long as the values that wait
-   fit in registers. Nothing leaves its block or passes a loop or branch, no bit changes. The order counts on the
-   same registers on every CPU: where they are 32, with the 16 of AVX2 it gains and loses nothing, so no kernel is lowered twice for it. */
+   List scheduling: of the instructions that may come next the one that most has to wait for, as long as the values that
+   wait fit in registers. Nothing leaves its block or passes a loop or branch, no bit changes. The order counts on the
+   same registers on every CPU: where they are 32, with the 16 of AVX2 it gains and loses nothing, so no kernel is
+   lowered twice for it. */
 #include "base/ice.h"
 #include "passes/kernel/kernel_passes.h"
 
@@ -20,10 +21,10 @@ typedef struct Edge {
 
 typedef struct Node { /* an instruction of the run, in the order it was written */
     KirId id;
-    uint32_t edges;  /* to those that must come later: + 1 */
-    uint32_t waits;  /* for so many */
-    uint32_t uses;   /* by instructions of the run that are not placed yet */
-    int64_t height;  /* cycles from here to the end of the longest chain */
+    uint32_t edges; /* to those that must come later: + 1 */
+    uint32_t waits; /* for so many */
+    uint32_t uses;  /* by instructions of the run that are not placed yet */
+    int64_t height; /* cycles from here to the end of the longest chain */
 } Node;
 
 typedef struct Weave {
@@ -41,12 +42,16 @@ typedef struct Weave {
 static int64_t cycles(const Machine *m, const KirIns *x)
 {
     switch (x->op) {
-    case KIR_const: case KIR_iconst: case KIR_param: case KIR_lanes: case KIR_set: case KIR_prefetch: case KIR_store: return 0;
-    case KIR_and: case KIR_or: case KIR_xor: case KIR_shl: case KIR_lshr: case KIR_ashr: case KIR_bitcast: case KIR_select:
+    /* clang-format off */
+    case KIR_const: case KIR_iconst: case KIR_param: case KIR_lanes: case KIR_set: case KIR_prefetch:
+    case KIR_store: return 0;
+    case KIR_and: case KIR_or: case KIR_xor: case KIR_shl: case KIR_lshr: case KIR_ashr: case KIR_bitcast:
+    case KIR_select:
     case KIR_neg: case KIR_abs: return 1;
     case KIR_div: case KIR_sqrt: return m->divide_cycles;
     case KIR_load: case KIR_gather: return m->load_cycles;
     case KIR_hadd: case KIR_hmul: case KIR_hmax: case KIR_hmin: return m->fold_cycles;
+    /* clang-format on */
     default: return m->arith_cycles;
     }
 }
@@ -260,7 +265,10 @@ KirKernel *weave_kernel(Arena *a, const Machine *machine, const KirKernel *k, in
     if (k->ins.n) memcpy(next->ins.data, k->ins.data, k->ins.n * sizeof *k->ins.data);
     copy_lists(a, next, &next->body);
     Arena *scratch = arena_new();
-    Weave w = {.arena = scratch, .k = next, .machine = machine, .registers = (unsigned)registers,
+    Weave w = {.arena = scratch,
+               .k = next,
+               .machine = machine,
+               .registers = (unsigned)registers,
                .node_of = ARENA_ARRAY(scratch, uint32_t, k->ins.n + 1)};
     weave_block(&w, &next->body);
     arena_free(scratch);
@@ -282,7 +290,8 @@ void weave_plan(PassContext *ctx, const FusedModule *fm, HostPlan *plan)
             const PlanStep *step = &plan->programs.data[i]->steps.data[s];
             int64_t registers = fm->funcs.data[i]->tiles->group[0][step->group].woven;
             if (step->kernel == n) {
-                for (unsigned x = 0; x < PLAN_N_VARIANTS; x++) weave_one(ctx, &plan->kernels.data[n].variants[x], registers);
+                for (unsigned x = 0; x < PLAN_N_VARIANTS; x++)
+                    weave_one(ctx, &plan->kernels.data[n].variants[x], registers);
                 n++;
             }
             const PlanSplit *split = plan_split(step);

@@ -117,8 +117,8 @@ static uint32_t hash_ins(const KirIns *x)
 {
     uint64_t f, h = 14695981039346656037u;
     memcpy(&f, &x->f, sizeof f);
-    uint64_t parts[] = {x->op, x->type.base, x->type.lanes, x->args[0], x->args[1], x->args[2], (uint64_t)x->i, f,
-                        x->buf, x->active, (uint64_t)x->stride};
+    uint64_t parts[] = {x->op, x->type.base, x->type.lanes, x->args[0],         x->args[1], x->args[2], (uint64_t)x->i,
+                        f,     x->buf,       x->active,     (uint64_t)x->stride};
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) h = (h ^ parts[i]) * 1099511628211u, h ^= h >> 29;
     return (uint32_t)(h ^ h >> 32);
 }
@@ -347,14 +347,22 @@ KirId emit_join(Emit *e, KirId x, KirId y)
 
 KirId emit_load(Emit *e, uint32_t buf, KirType t, KirId index, unsigned active, int64_t stride)
 {
-    return emit_ins(e, (KirIns){.op = KIR_load, .type = t, .args = {index, KIR_NONE, KIR_NONE}, .buf = buf,
-                                .active = (uint8_t)active, .stride = stride});
+    return emit_ins(e, (KirIns){.op = KIR_load,
+                                .type = t,
+                                .args = {index, KIR_NONE, KIR_NONE},
+                                .buf = buf,
+                                .active = (uint8_t)active,
+                                .stride = stride});
 }
 
 void emit_store(Emit *e, uint32_t buf, KirId index, KirId value, unsigned active, int64_t stride)
 {
-    emit_ins(e, (KirIns){.op = KIR_store, .type = emit_type(e, value), .args = {index, value, KIR_NONE},
-                         .buf = buf, .active = (uint8_t)active, .stride = stride});
+    emit_ins(e, (KirIns){.op = KIR_store,
+                         .type = emit_type(e, value),
+                         .args = {index, value, KIR_NONE},
+                         .buf = buf,
+                         .active = (uint8_t)active,
+                         .stride = stride});
 }
 
 void emit_prefetch(Emit *e, uint32_t buf, KirId index)
@@ -369,8 +377,8 @@ void emit_prefetch_far(Emit *e, uint32_t buf, KirId index)
 
 KirId emit_var(Emit *e, const char *name, KirId init)
 {
-    return emit_ins(e, (KirIns){.op = KIR_var, .type = emit_type(e, init), .args = {init, KIR_NONE, KIR_NONE},
-                                .name = name});
+    return emit_ins(
+        e, (KirIns){.op = KIR_var, .type = emit_type(e, init), .args = {init, KIR_NONE, KIR_NONE}, .name = name});
 }
 
 void emit_set(Emit *e, KirId var, KirId value)

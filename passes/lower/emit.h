@@ -16,9 +16,9 @@ typedef struct EmitHome { /* where an instruction stands */
 typedef struct Emit {
     Arena *arena;
     KirBuilder b;
-    VEC(EmitScope) scopes; /* [0] is the kernel's body */
-    VEC(EmitHome) homes;   /* by instruction */
-    VEC(bool) written;     /* by parameter */
+    VEC(EmitScope) scopes;            /* [0] is the kernel's body */
+    VEC(EmitHome) homes;              /* by instruction */
+    VEC(bool) written;                /* by parameter */
     uint32_t *table, n_table, n_used; /* open addressing: instruction + 1 */
     uint32_t serial;
 } Emit;
@@ -30,7 +30,8 @@ bool emit_visible(const Emit *e, KirId id);
 KirType emit_type(const Emit *e, KirId id);
 
 KirId emit_ins(Emit *e, KirIns ins);
-KirId emit_keep(Emit *e, KirIns ins); /* a copy of another kernel's, without blocks: stays where it is, and is there for what follows */
+/* a copy of another kernel's, without blocks: stays where it is, and is there for what follows */
+KirId emit_keep(Emit *e, KirIns ins);
 KirId emit_float(Emit *e, KirType t, double v);
 KirId emit_int(Emit *e, KirType t, int64_t v);
 KirId emit_index(Emit *e, int64_t v); /* i64 constant */

@@ -5,8 +5,7 @@
 #include "passes/lower/kmath_parts.h"
 
 /* (exp(r) - 1 - r) / r^2 on |r| <= 0.3483; error of exp below 2^-31 and 2^-59. */
-static const double exp_f32[] = {0.5,           0x1.555556p-3,  0x1.5554b0p-5,
-                                 0x1.111090p-7, 0x1.6d7314p-10, 0x1.a1a264p-13};
+static const double exp_f32[] = {0.5, 0x1.555556p-3, 0x1.5554b0p-5, 0x1.111090p-7, 0x1.6d7314p-10, 0x1.a1a264p-13};
 static const double exp_f64[] = {0.5,
                                  0x1.5555555555555p-3,
                                  0x1.5555555555559p-5,
@@ -22,24 +21,22 @@ static const double exp_f64[] = {0.5,
 /* erf(x) / x - 1 in x^2, |x| <= 0.92 (f32), 1 (f64) */
 static const double erf_f32[] = {0x1.06eba8p-3, -0x1.812744p-2,  0x1.ce2e34p-4, -0x1.b8122ap-6,
                                  0x1.54ea6ap-8, -0x1.ab6ec6p-11, 0x1.60bcfap-14};
-static const double erf_f64[] = {
-    0x1.06eba8214db69p-3,  -0x1.812746b0379e6p-2,  0x1.ce2f21a042b34p-4,  -0x1.b82ce31284f38p-6,
-    0x1.565bcd0dbd922p-8,  -0x1.c02db3db4989dp-11, 0x1.f9a321e4bc150p-14, -0x1.f4d1e4351d222p-17,
-    0x1.b9df306299835p-20, -0x1.5f1f4134f49bep-23, 0x1.f7b9a036e904bp-27, -0x1.38ac2bcb75734p-30,
-    0x1.062774aa4295dp-34};
+static const double erf_f64[] = {0x1.06eba8214db69p-3,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b34p-4,
+                                 -0x1.b82ce31284f38p-6,  0x1.565bcd0dbd922p-8,   -0x1.c02db3db4989dp-11,
+                                 0x1.f9a321e4bc150p-14,  -0x1.f4d1e4351d222p-17, 0x1.b9df306299835p-20,
+                                 -0x1.5f1f4134f49bep-23, 0x1.f7b9a036e904bp-27,  -0x1.38ac2bcb75734p-30,
+                                 0x1.062774aa4295dp-34};
 /* -log(1 - erf(x)) on [0.9, 4] (f32), [0.99, 6] (f64), weighted by (1 - erf) / erf */
-static const double erfc_f32[] = {-0x1.3bdff6p-13, 0x1.211f2cp+0,  0x1.446f7ap-1,
-                                  0x1.b9ca22p-4,   -0x1.95ea4ep-6, 0x1.05c7dcp-8,
-                                  -0x1.8d61b2p-12, 0x1.7c4974p-17, 0x1.8b1a40p-21};
-static const double erfc_f64[] = {
-    0x1.f890c0769a8e4p-22,  0x1.20dd24fb9d439p+0,   0x1.45f5faa9d5d6fp-1,   0x1.a4b01717a3acep-4,
-    -0x1.373e173f43fd0p-6,  -0x1.a5482aad18730p-12, 0x1.f3df3744c7480p-10,  -0x1.90420a8f7f72dp-11,
-    0x1.11ce24429dd70p-13,  0x1.78ffb2348aaf5p-16,  -0x1.8d368dc399439p-16, 0x1.2b82964869697p-17,
-    -0x1.26cff3ab830a3p-19, 0x1.9c780ccf44f03p-22,  -0x1.9ae94aeda74dfp-25, 0x1.171956b3be0a2p-28,
-    -0x1.d130559c25760p-33, 0x1.67913dcf71283p-38};
+static const double erfc_f32[] = {-0x1.3bdff6p-13, 0x1.211f2cp+0,   0x1.446f7ap-1,  0x1.b9ca22p-4, -0x1.95ea4ep-6,
+                                  0x1.05c7dcp-8,   -0x1.8d61b2p-12, 0x1.7c4974p-17, 0x1.8b1a40p-21};
+static const double erfc_f64[] = {0x1.f890c0769a8e4p-22,  0x1.20dd24fb9d439p+0,   0x1.45f5faa9d5d6fp-1,
+                                  0x1.a4b01717a3acep-4,   -0x1.373e173f43fd0p-6,  -0x1.a5482aad18730p-12,
+                                  0x1.f3df3744c7480p-10,  -0x1.90420a8f7f72dp-11, 0x1.11ce24429dd70p-13,
+                                  0x1.78ffb2348aaf5p-16,  -0x1.8d368dc399439p-16, 0x1.2b82964869697p-17,
+                                  -0x1.26cff3ab830a3p-19, 0x1.9c780ccf44f03p-22,  -0x1.9ae94aeda74dfp-25,
+                                  0x1.171956b3be0a2p-28,  -0x1.d130559c25760p-33, 0x1.67913dcf71283p-38};
 
-#define PICK_POLYNOMIAL(m, name, x)                                                                \
-    ((m)->dbl ? POLYNOMIAL(m, name##_f64, x) : POLYNOMIAL(m, name##_f32, x))
+#define PICK_POLYNOMIAL(m, name, x) ((m)->dbl ? POLYNOMIAL(m, name##_f64, x) : POLYNOMIAL(m, name##_f32, x))
 
 typedef struct Reduced {
     KirId n;     /* round(x / ln 2), a float */
@@ -66,10 +63,7 @@ static Reduced reduce(const Km *m, KirId x, KirId lo, KirId magic)
     return (Reduced){n, em1, as_float(m, k_i2(m, KIR_shl, as_int(m, t), k_ipick(m, 23, 52)))};
 }
 
-static KirId biased(const Km *m, int bias32, int bias64)
-{
-    return k_pick(m, magic_f32(bias32), magic_f64(bias64));
-}
+static KirId biased(const Km *m, int bias32, int bias64) { return k_pick(m, magic_f32(bias32), magic_f64(bias64)); }
 
 /* 2^n (1 + em1) in two steps, of which the first is exact but for the sum: denormal results round at the end. With
    numbers below 0 the first power is too large by 2^32 (2^64), with others too small: both are normal. */
@@ -119,7 +113,8 @@ static bool has_sign(const KirKernel *k, KirId v, int sign, int depth)
     case KIR_sub: return HAS(a, sign) && HAS(b, -sign);
     case KIR_mul: return (sign > 0 && a == b) || (HAS(a, 1) && HAS(b, sign)) || (HAS(a, -1) && HAS(b, -sign));
     case KIR_div: return is_above(k, b) && HAS(a, sign);
-    case KIR_fma: return sign > 0 && b == x->args[2] && k->ins.data[b].op == KIR_bitcast; /* an exponential: 2^n + em1 2^n */
+    /* an exponential: 2^n + em1 2^n */
+    case KIR_fma: return sign > 0 && b == x->args[2] && k->ins.data[b].op == KIR_bitcast;
     case KIR_select: return HAS(b, sign) && HAS(x->args[2], sign);
     case KIR_max: return sign > 0 ? HAS(a, 1) || HAS(b, 1) : HAS(a, -1) && HAS(b, -1);
     case KIR_min: return sign < 0 ? HAS(a, -1) || HAS(b, -1) : HAS(a, 1) && HAS(b, 1);
@@ -177,6 +172,5 @@ KirId kmath_erf(KirBuilder *b, KirType t, KirId x)
     KirId far = k_f2(&m, KIR_min, a, k_pick(&m, 4, 6)); /* erf rounds to 1 there */
     KirId tail = exp_below(&m, k_neg(&m, PICK_POLYNOMIAL(&m, erfc, far)));
     KirId large = k_sub(&m, k_const(&m, 1), tail);
-    return k_select(&m, k_cmp(&m, KIR_le, a, k_pick(&m, 0.91, 0.995)), small,
-                    with_sign(&m, large, x));
+    return k_select(&m, k_cmp(&m, KIR_le, a, k_pick(&m, 0.91, 0.995)), small, with_sign(&m, large, x));
 }

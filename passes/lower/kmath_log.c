@@ -5,13 +5,11 @@
 #include "passes/lower/kmath_parts.h"
 
 /* (log(1+f) - f + f^2/2) / f^3, f in [sqrt(1/2) - 1, sqrt(2) - 1] */
-static const double log_f32[] = {0x1.555548p-2,  -0x1.ffffeep-3, 0x1.99a474p-3,
-                                 -0x1.556286p-3, 0x1.2340b0p-3,  -0x1.fb5c08p-4,
-                                 0x1.e5b082p-4,  -0x1.e22eacp-4, 0x1.1bb580p-4};
+static const double log_f32[] = {0x1.555548p-2,  -0x1.ffffeep-3, 0x1.99a474p-3,  -0x1.556286p-3, 0x1.2340b0p-3,
+                                 -0x1.fb5c08p-4, 0x1.e5b082p-4,  -0x1.e22eacp-4, 0x1.1bb580p-4};
 /* (log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716 */
-static const double log_f64[] = {0x1.5555555555592p-1, 0x1.999999997feedp-2, 0x1.24924941e55e3p-2,
-                                 0x1.c71c52100893ep-3, 0x1.74663df9f896ap-3, 0x1.39a1ca05757c3p-3,
-                                 0x1.2f050fd50d6aep-3};
+static const double log_f64[] = {0x1.5555555555592p-1, 0x1.999999997feedp-2, 0x1.24924941e55e3p-2, 0x1.c71c52100893ep-3,
+                                 0x1.74663df9f896ap-3, 0x1.39a1ca05757c3p-3, 0x1.2f050fd50d6aep-3};
 /* (log((1+s)/(1-s))/2 - s - s^3/3) / s^5 in s^2 */
 static const double pow_f64[] = {0x1.999999999999ap-3, 0x1.2492492492523p-3, 0x1.c71c71c6ea329p-4,
                                  0x1.745d177aeebd4p-4, 0x1.3b1395b02d862p-4, 0x1.1118ce8c99bc4p-4,
@@ -32,8 +30,7 @@ static Split split(const Km *m, KirId x)
     KirId denormal = k_cmp(m, KIR_lt, x, k_pick(m, 0x1p-126, 0x1p-1022));
     KirId scaled = k_select(m, denormal, k_mul(m, x, k_pick(m, 0x1p23, 0x1p54)), x);
     KirId bits = as_int(m, scaled), shift = k_ipick(m, 23, 52);
-    KirId k = k_i2(m, KIR_ashr, k_i2(m, KIR_sub, bits, k_ipick(m, 0x3f3504f3, 0x3fe6a09e667f3bcd)),
-                   shift);
+    KirId k = k_i2(m, KIR_ashr, k_i2(m, KIR_sub, bits, k_ipick(m, 0x3f3504f3, 0x3fe6a09e667f3bcd)), shift);
     KirId mantissa = as_float(m, k_i2(m, KIR_sub, bits, k_i2(m, KIR_shl, k, shift)));
     KirId kf = kir_op(m->b, KIR_convert, m->f, k, KIR_NONE, KIR_NONE);
     KirId adjust = k_select(m, denormal, k_pick(m, -23, -54), k_const(m, 0));
@@ -123,8 +120,7 @@ static KmPair log_pair(const Km *m, KirId x)
     KirId rest = k_fma(m, k_neg(m, s.hi), d_lo, k_fma(m, k_neg(m, s.hi), d, p.f));
     s.lo = k_div(m, rest, d);
     KmPair z = pair_product(m, s, s);
-    KmPair w =
-        fast_sum(m, k_const(m, 0x1.5555555555555p-2), k_mul(m, z.hi, POLYNOMIAL(m, pow_f64, z.hi)));
+    KmPair w = fast_sum(m, k_const(m, 0x1.5555555555555p-2), k_mul(m, z.hi, POLYNOMIAL(m, pow_f64, z.hi)));
     w.lo = k_add(m, w.lo, k_const(m, 0x1.5555555555555p-56));
     KmPair rise = pair_product(m, s, pair_product(m, z, w));
     KmPair y = fast_sum(m, s.hi, rise.hi);
@@ -134,16 +130,15 @@ static KmPair log_pair(const Km *m, KirId x)
     return fast_sum(m, sum.hi, k_add(m, sum.lo, low));
 }
 
-/* |x|^y for x > 0 or 0 or inf, as an f64, before the rules for special operands. `rounded`: to f32 behind it. Where that
-   is finite |y log x| is below 104, so that an error of 2^-52 of log x is one of 2^-45 of the power. */
+/* |x|^y for x > 0 or 0 or inf, as an f64, before the rules for special operands. `rounded`: to f32 behind it. Where
+   that is finite |y log x| is below 104, so that an error of 2^-52 of log x is one of 2^-45 of the power. */
 static KirId pow_core(const Km *m, KirId x, KirId y, bool rounded)
 {
     KirId zero = k_const(m, 0), inf = k_const(m, INFINITY);
     KirId is_zero = k_cmp(m, KIR_eq, x, zero), is_inf = k_cmp(m, KIR_eq, x, inf);
     KmPair l = rounded ? (KmPair){log_core(m, split(m, x), KIR_NONE), zero} : log_pair(m, x);
     l.hi = k_select(m, is_zero, k_const(m, -INFINITY), k_select(m, is_inf, inf, l.hi));
-    l.hi =
-        k_select(m, k_cmp(m, KIR_le, zero, x), l.hi, k_const(m, NAN)); /* only a NaN is not >= 0 */
+    l.hi = k_select(m, k_cmp(m, KIR_le, zero, x), l.hi, k_const(m, NAN)); /* only a NaN is not >= 0 */
     KmPair z = {k_mul(m, y, l.hi), zero};
     if (!rounded) {
         z = product(m, y, l.hi);
@@ -172,18 +167,15 @@ static KirId pow_edges(const Km *m, KirId x, KirId y, KirId r)
     KirId odd = k_both(m, whole, kir_op(m->b, KIR_xor, i1, even, kir_int(m->b, i1, 1), KIR_NONE));
     r = k_select(m, odd, with_sign(m, r, x), r);
     KirId below = k_both(m, k_cmp(m, KIR_lt, x, zero), k_cmp(m, KIR_lt, k_const(m, -INFINITY), x));
-    KirId broken =
-        k_both(m, below, k_cmp(m, KIR_ne, kir_op(m->b, KIR_floor, m->f, y, KIR_NONE, KIR_NONE), y));
+    KirId broken = k_both(m, below, k_cmp(m, KIR_ne, kir_op(m->b, KIR_floor, m->f, y, KIR_NONE, KIR_NONE), y));
     r = k_select(m, broken, k_const(m, NAN), r);
-    KirId sure =
-        kir_op(m->b, KIR_or, i1, k_cmp(m, KIR_eq, x, one), k_cmp(m, KIR_eq, y, zero), KIR_NONE);
+    KirId sure = kir_op(m->b, KIR_or, i1, k_cmp(m, KIR_eq, x, one), k_cmp(m, KIR_eq, y, zero), KIR_NONE);
     return k_select(m, sure, one, r);
 }
 
 KirId kmath_pow(KirBuilder *b, KirType t, KirId x, KirId y)
 {
-    Km m =
-        km_new(b, kir_type(KIR_F64, t.lanes)); /* f32 is computed in f64: y log(x) needs the bits */
+    Km m = km_new(b, kir_type(KIR_F64, t.lanes)); /* f32 is computed in f64: y log(x) needs the bits */
     if (t.base == KIR_F32) {
         x = kir_op(b, KIR_convert, m.f, x, KIR_NONE, KIR_NONE);
         y = kir_op(b, KIR_convert, m.f, y, KIR_NONE, KIR_NONE);

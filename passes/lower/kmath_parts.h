@@ -23,53 +23,23 @@ static inline Km km_new(KirBuilder *b, KirType t)
 static inline KirId k_const(const Km *m, double v) { return kir_const(m->b, m->f, v); }
 static inline KirId k_int(const Km *m, int64_t v) { return kir_int(m->b, m->i, v); }
 /* The f32 or the f64 one of two constants. */
-static inline KirId k_pick(const Km *m, double single, double dbl)
-{
-    return k_const(m, m->dbl ? dbl : single);
-}
-static inline KirId k_ipick(const Km *m, int64_t single, int64_t dbl)
-{
-    return k_int(m, m->dbl ? dbl : single);
-}
+static inline KirId k_pick(const Km *m, double single, double dbl) { return k_const(m, m->dbl ? dbl : single); }
+static inline KirId k_ipick(const Km *m, int64_t single, int64_t dbl) { return k_int(m, m->dbl ? dbl : single); }
 
-static inline KirId k_f2(const Km *m, KirOpcode op, KirId x, KirId y)
-{
-    return kir_op(m->b, op, m->f, x, y, KIR_NONE);
-}
-static inline KirId k_i2(const Km *m, KirOpcode op, KirId x, KirId y)
-{
-    return kir_op(m->b, op, m->i, x, y, KIR_NONE);
-}
+static inline KirId k_f2(const Km *m, KirOpcode op, KirId x, KirId y) { return kir_op(m->b, op, m->f, x, y, KIR_NONE); }
+static inline KirId k_i2(const Km *m, KirOpcode op, KirId x, KirId y) { return kir_op(m->b, op, m->i, x, y, KIR_NONE); }
 static inline KirId k_add(const Km *m, KirId x, KirId y) { return k_f2(m, KIR_add, x, y); }
 static inline KirId k_sub(const Km *m, KirId x, KirId y) { return k_f2(m, KIR_sub, x, y); }
 static inline KirId k_mul(const Km *m, KirId x, KirId y) { return k_f2(m, KIR_mul, x, y); }
 static inline KirId k_div(const Km *m, KirId x, KirId y) { return k_f2(m, KIR_div, x, y); }
-static inline KirId k_fma(const Km *m, KirId x, KirId y, KirId z)
-{
-    return kir_op(m->b, KIR_fma, m->f, x, y, z);
-}
-static inline KirId k_neg(const Km *m, KirId x)
-{
-    return kir_op(m->b, KIR_neg, m->f, x, KIR_NONE, KIR_NONE);
-}
-static inline KirId k_abs(const Km *m, KirId x)
-{
-    return kir_op(m->b, KIR_abs, m->f, x, KIR_NONE, KIR_NONE);
-}
-static inline KirId as_int(const Km *m, KirId x)
-{
-    return kir_op(m->b, KIR_bitcast, m->i, x, KIR_NONE, KIR_NONE);
-}
-static inline KirId as_float(const Km *m, KirId x)
-{
-    return kir_op(m->b, KIR_bitcast, m->f, x, KIR_NONE, KIR_NONE);
-}
+static inline KirId k_fma(const Km *m, KirId x, KirId y, KirId z) { return kir_op(m->b, KIR_fma, m->f, x, y, z); }
+static inline KirId k_neg(const Km *m, KirId x) { return kir_op(m->b, KIR_neg, m->f, x, KIR_NONE, KIR_NONE); }
+static inline KirId k_abs(const Km *m, KirId x) { return kir_op(m->b, KIR_abs, m->f, x, KIR_NONE, KIR_NONE); }
+static inline KirId as_int(const Km *m, KirId x) { return kir_op(m->b, KIR_bitcast, m->i, x, KIR_NONE, KIR_NONE); }
+static inline KirId as_float(const Km *m, KirId x) { return kir_op(m->b, KIR_bitcast, m->f, x, KIR_NONE, KIR_NONE); }
 /* Comparisons of floats; i1 of the same lanes. */
 static inline KirId k_cmp(const Km *m, KirOpcode op, KirId x, KirId y) { return k_f2(m, op, x, y); }
-static inline KirId k_select(const Km *m, KirId c, KirId x, KirId y)
-{
-    return kir_op(m->b, KIR_select, m->f, c, x, y);
-}
+static inline KirId k_select(const Km *m, KirId c, KirId x, KirId y) { return kir_op(m->b, KIR_select, m->f, c, x, y); }
 static inline KirId k_both(const Km *m, KirId x, KirId y)
 {
     return kir_op(m->b, KIR_and, kir_type(KIR_I1, m->f.lanes), x, y, KIR_NONE);

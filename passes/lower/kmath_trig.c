@@ -6,16 +6,13 @@
 
 /* (sin(r)/r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 in r^2, |r| <= pi/4; the short ones serve
  * f32. */
-static const double sin_f64[] = {-0x1.5555555555549p-3,  0x1.111111110f89cp-7,
-                                 -0x1.a01a019c14198p-13, 0x1.71de3578ea6c1p-19,
-                                 -0x1.ae5e66a0bf50ep-26, 0x1.5d92ffd42b456p-33};
-static const double cos_f64[] = {0x1.555555555554cp-5,  -0x1.6c16c16c15217p-10,
-                                 0x1.a01a019cbe0adp-16, -0x1.27e4f8116d5d0p-22,
-                                 0x1.1ee9f045efe38p-29, -0x1.8fb092153a913p-37};
-static const double sin_f32[] = {-0x1.5555554cb2253p-3, 0x1.1111089088d0ep-7,
-                                 -0x1.a00f98ef5a2e6p-13, 0x1.6cd7349fb98ecp-19};
-static const double cos_f32[] = {0x1.55554aabefa85p-5, -0x1.6c0c868ae73d0p-10,
-                                 0x1.9a00ce54d9b3ap-16};
+static const double sin_f64[] = {-0x1.5555555555549p-3, 0x1.111111110f89cp-7,   -0x1.a01a019c14198p-13,
+                                 0x1.71de3578ea6c1p-19, -0x1.ae5e66a0bf50ep-26, 0x1.5d92ffd42b456p-33};
+static const double cos_f64[] = {0x1.555555555554cp-5,   -0x1.6c16c16c15217p-10, 0x1.a01a019cbe0adp-16,
+                                 -0x1.27e4f8116d5d0p-22, 0x1.1ee9f045efe38p-29,  -0x1.8fb092153a913p-37};
+static const double sin_f32[] = {-0x1.5555554cb2253p-3, 0x1.1111089088d0ep-7, -0x1.a00f98ef5a2e6p-13,
+                                 0x1.6cd7349fb98ecp-19};
+static const double cos_f32[] = {0x1.55554aabefa85p-5, -0x1.6c0c868ae73d0p-10, 0x1.9a00ce54d9b3ap-16};
 
 typedef struct Quarter {
     KirId n;  /* i64, mod 4 in its low bits */
@@ -59,8 +56,7 @@ static KirId sine(const Km *m, KmPair r, KirId z)
 
 static KirId cosine(const Km *m, KmPair r, KirId z)
 {
-    KirId one = k_const(m, 1), half = k_mul(m, k_const(m, 0.5), z), w = k_sub(m, one, half),
-          zz = k_mul(m, z, z);
+    KirId one = k_const(m, 1), half = k_mul(m, k_const(m, 0.5), z), w = k_sub(m, one, half), zz = k_mul(m, z, z);
     if (r.lo == KIR_NONE) return k_fma(m, zz, POLYNOMIAL(m, cos_f32, z), w);
     KirId rest = k_sub(m, k_sub(m, one, w), half);
     KirId tail = k_sub(m, k_mul(m, zz, POLYNOMIAL(m, cos_f64, z)), k_mul(m, r.hi, r.lo));
@@ -77,8 +73,7 @@ static KirId circular(KirBuilder *b, KirType t, KirId x, int turn)
     KirId n = k_i2(&m, KIR_add, q.n, k_int(&m, turn)), z = k_mul(&m, q.r.hi, q.r.hi);
     KirId odd = k_i2(&m, KIR_eq, k_i2(&m, KIR_and, n, k_int(&m, 1)), k_int(&m, 1));
     KirId y = k_select(&m, odd, cosine(&m, q.r, z), sine(&m, q.r, z));
-    KirId flip = k_i2(&m, KIR_shl, k_i2(&m, KIR_and, n, k_int(&m, 2)),
-                      k_int(&m, 62)); /* bit 1 to the sign */
+    KirId flip = k_i2(&m, KIR_shl, k_i2(&m, KIR_and, n, k_int(&m, 2)), k_int(&m, 62)); /* bit 1 to the sign */
     y = as_float(&m, k_i2(&m, KIR_xor, as_int(&m, y), flip));
     if (!turn) /* the sum above turns -0 into +0 */
         y = k_select(&m, k_cmp(&m, KIR_eq, x, k_const(&m, 0)), x, y);

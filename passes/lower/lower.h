@@ -3,7 +3,8 @@
 #include "ir/plan.h"
 #include "passes/schedule/schedule.h"
 
-/* Every function of fm, in ctx->stage, a kernel for each step. buffer_of[i]: plan buffers of function i by stored value, UINT32_MAX: none. */
+/* Every function of fm, in ctx->stage, a kernel for each step. buffer_of[i]: plan buffers of function i by stored
+   value, UINT32_MAX: none. */
 HostPlan *lower_funcs(PassContext *ctx, const FusedModule *fm, uint32_t **buffer_of);
 /* The same of one function of fm. */
 HostPlan *lower_only(PassContext *ctx, const FusedModule *fm, const FusedFunc *f, uint32_t **buffer_of);

@@ -1,4 +1,5 @@
-/* Private arrays of a kernel: which values have one, and how elements of it are read and written at a point. lower_stage.c fills them. */
+/* Private arrays of a kernel: which values have one, and how elements of it are read and written at a point.
+   lower_stage.c fills them. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -39,8 +40,12 @@ Staged *array_find(const Lower *l, IrId v)
 KirIns array_access(Lower *l, KirOpcode op, KirId array, const IrType *t, KirId local, const Env *env)
 {
     Env own = env_only(env, t);
-    KirIns x = {.op = op, .type = kir_type(kir_base_of(t->dtype), env_width(&own)), .buf = KIR_NONE, .alloc = array,
-                .active = own.active, .args = {point_address(l, t, local, env), KIR_NONE, KIR_NONE}};
+    KirIns x = {.op = op,
+                .type = kir_type(kir_base_of(t->dtype), env_width(&own)),
+                .buf = KIR_NONE,
+                .alloc = array,
+                .active = own.active,
+                .args = {point_address(l, t, local, env), KIR_NONE, KIR_NONE}};
     if (!lanes_stride(l, t, &own, &x.stride)) {
         ICE_UNLESS(op == KIR_load);
         x.op = KIR_gather;

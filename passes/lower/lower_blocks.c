@@ -1,16 +1,18 @@
 /* Sums of all rows of a space to unit: leaves of 512 rows, each left to right, merged as a binary tree of neighbours
-   (docs/design.md, "One association per sum"). A block is an aligned power of two of leaves, so a subtree: the runtime says how large
-   (runtime/blocks.h), and one iteration computes it. Sums of leaves and of subtrees lie in a buffer [slots][width].
+   (docs/design.md, "One association per sum"). A block is an aligned power of two of leaves, so a subtree: the runtime
+   says how large (runtime/blocks.h), and one iteration computes it. Sums of leaves and of subtrees lie in a buffer
+   [slots][width].
 
      for leaves i of the block:               a binary counter: subtrees of 2^level leaves wait for their right neighbours
-       part = the slot of the block where i is its last leaf, else where subtrees of as many levels wait as i ends in ones
+       part = the slot of the block where i is its last leaf, else where subtrees of as many levels wait as i ends in
+       ones
        for strips of the leaf's rows          if values are staged (lower_stage.c), sums share the rows, or it is a product
          the values at these rows, into private arrays
          for the sums: part += these rows     a sum put away there and taken up again keeps its bits
        for ones that i ends in, of the last leaf for all its ones, lowest first: part = what waits at that level + part
 
-   Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads. Never cuts a sum in another place than
-   the leaves. */
+   Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads. Never cuts a sum in
+   another place than the leaves. */
 #include "passes/lower/lower_kernel.h"
 
 typedef struct Sum { /* one of the group's */
@@ -44,13 +46,14 @@ typedef struct Taking { /* a sum takes rows in */
 /* Of group g's blocks. */
 static PlanCount blocks_count(const FusedFunc *f, uint32_t g, PlanCountKind kind)
 {
-    return (PlanCount){.kind = kind, .space = f->groups.data[g].space, .block = ORDER_LEAF, .max = f->tiles->group[0][g].blocks};
+    return (PlanCount){
+        .kind = kind, .space = f->groups.data[g].space, .block = ORDER_LEAF, .max = f->tiles->group[0][g].blocks};
 }
 
 /* ---- the tree ------------------------------------------------------------------------------------------------ */
 
-/* Bits of the levels at which leaf `index` is merged: the ones that it ends in; of the last one all, which moves up where it has no
-   neighbour. */
+/* Bits of the levels at which leaf `index` is merged: the ones that it ends in; of the last one all, which moves up
+   where it has no neighbour. */
 static Leaf leaf_of(Lower *l, KirId index, KirId n)
 {
     Emit *e = &l->e;
@@ -69,7 +72,8 @@ static KirId merge_levels(Lower *l, const Merging *x)
     emit_loop(e);
     emit_break_if(e, emit_op2(e, KIR_eq, left, zero));
     emit_if(e, emit_op2(e, KIR_eq, emit_op2(e, KIR_and, left, one), one));
-    for (unsigned i = 0; i < x->n; i++) emit_set(e, x->acc[i], emit_op2(e, x->op, x->waiting(l, level, i, x->user), x->acc[i]));
+    for (unsigned i = 0; i < x->n; i++)
+        emit_set(e, x->acc[i], emit_op2(e, x->op, x->waiting(l, level, i, x->user), x->acc[i]));
     emit_end(e);
     emit_set(e, level, emit_op2(e, KIR_add, level, one));
     emit_set(e, left, emit_op2(e, KIR_lshr, left, one));
@@ -94,7 +98,8 @@ static KirId identity_at(Lower *l, const IrOp *op, const Env *env)
     return sum_identity(l, sum_op(op->op), kir_type(kir_base_of(op->type.dtype), env_lanes(env, &op->type)));
 }
 
-/* Rows as long as sixteen are left: their values as a vector, which the sum takes in lane by lane. Where the others begin. */
+/* Rows as long as sixteen are left: their values as a vector, which the sum takes in lane by lane. Where the others
+   begin. */
 static KirId sum_sixteens(Lower *l, const Taking *x, KirId acc)
 {
     Emit *e = &l->e;
@@ -103,14 +108,16 @@ static KirId sum_sixteens(Lower *l, const Taking *x, KirId acc)
     KirId rest = emit_op2(e, KIR_sub, x->rows->to, emit_op2(e, KIR_rem, n, lanes));
     KirId row = emit_for(e, x->rows->from, rest, rows_at_once(l), KIR_SEQ, rows_label(l, "rows"));
     KirId values = rows_value(l, op->args[0], row);
-    for (unsigned i = 0; i < rows_at_once(l); i++) emit_set(e, acc, emit_op2(e, sum_op(op->op), acc, emit_part(e, values, i, 1)));
+    for (unsigned i = 0; i < rows_at_once(l); i++)
+        emit_set(e, acc, emit_op2(e, sum_op(op->op), acc, emit_part(e, values, i, 1)));
     emit_end(e);
     return rest;
 }
 
 static bool takes_sixteens(const Lower *l, const IrOp *op)
 {
-    return l->lf->vectors && !l->staged.n && op->op != IR_OP_contract && !op->type.n_dims && rows_are_computed(l->f, l->g, op->args[0]);
+    return l->lf->vectors && !l->staged.n && op->op != IR_OP_contract && !op->type.n_dims &&
+           rows_are_computed(l->f, l->g, op->args[0]);
 }
 
 static void sum_rows(Lower *l, const Taking *x, const Point *p, unsigned n, const KirId *acc)
@@ -173,14 +180,16 @@ static void note_gemm(Lower *l, const Sum *x, const Group *g)
     const IrOp *op = fused_op(l->f, x->v);
     if (!g->gemm) return;
     l->step->kind = PLAN_STEP_PRODUCT;
-    l->step->gemm = (PlanGemm){
-        .transposed_a = true,
-        .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
-        .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])), .c = x->part.buffer,
-        .rows = plan_count(l->f->m, g->space), .blocks = blocks_count(l->f, l->g, PLAN_BLOCKS),
-        .block_rows = blocks_count(l->f, l->g, PLAN_BLOCK_ROWS),
-        .m = ir_type_width(l->f->m, &fused_op(l->f, op->args[0])->type),
-        .n = ir_type_width(l->f->m, &fused_op(l->f, op->args[1])->type), .elem = kir_elem_of(op->type.dtype)};
+    l->step->gemm = (PlanGemm){.transposed_a = true,
+                               .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
+                               .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])),
+                               .c = x->part.buffer,
+                               .rows = plan_count(l->f->m, g->space),
+                               .blocks = blocks_count(l->f, l->g, PLAN_BLOCKS),
+                               .block_rows = blocks_count(l->f, l->g, PLAN_BLOCK_ROWS),
+                               .m = ir_type_width(l->f->m, &fused_op(l->f, op->args[0])->type),
+                               .n = ir_type_width(l->f->m, &fused_op(l->f, op->args[1])->type),
+                               .elem = kir_elem_of(op->type.dtype)};
 }
 
 static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
@@ -332,8 +341,12 @@ typedef struct Tree {
 static KirIns tree_access(Lower *l, const Tree *t, KirOpcode op, KirId level)
 {
     KirId at = emit_op2(&l->e, KIR_mul, level, emit_index(&l->e, t->lanes));
-    return (KirIns){.op = op, .type = kir_type(kir_base_of(t->op->type.dtype), t->lanes), .args = {at, KIR_NONE, KIR_NONE},
-                    .buf = KIR_NONE, .alloc = t->array, .stride = 1};
+    return (KirIns){.op = op,
+                    .type = kir_type(kir_base_of(t->op->type.dtype), t->lanes),
+                    .args = {at, KIR_NONE, KIR_NONE},
+                    .buf = KIR_NONE,
+                    .alloc = t->array,
+                    .stride = 1};
 }
 
 static KirId tree_waiting(Lower *l, KirId level, unsigned i, const void *user)
@@ -394,8 +407,11 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     emit_end(e);
     l.step->grain = 64;
     int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
-    PlanCost per_block = {.count = blocks_count(lf->f, g, PLAN_BLOCKS), .bytes = bytes, .flops = t.width,
-                          .map = IR_NONE, .table = IR_NONE};
+    PlanCost per_block = {.count = blocks_count(lf->f, g, PLAN_BLOCKS),
+                          .bytes = bytes,
+                          .flops = t.width,
+                          .map = IR_NONE,
+                          .table = IR_NONE};
     PlanCost result = {.count = plan_const(1), .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, per_block);
     VEC_PUSH(l.arena, &l.step->cost, result);
@@ -407,9 +423,12 @@ static Sum sum_of(LowerFunc *lf, uint32_t g, IrId v)
 {
     const IrOp *op = fused_op(lf->f, v);
     Sum x = {.v = v, .s = lf->f->tiles->value[0][v]};
-    PlanBuffer partials = {
-        .kind = PLAN_ARENA, .ref = IR_NONE, .elem = kir_elem_of(op->type.dtype),
-        .rows = blocks_count(lf->f, g, PLAN_BLOCK_SLOTS), .width = ir_type_width(lf->f->m, &op->type), .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
+    PlanBuffer partials = {.kind = PLAN_ARENA,
+                           .ref = IR_NONE,
+                           .elem = kir_elem_of(op->type.dtype),
+                           .rows = blocks_count(lf->f, g, PLAN_BLOCK_SLOTS),
+                           .width = ir_type_width(lf->f->m, &op->type),
+                           .name = arena_printf(lf->ctx->stage, "%%%u.blocks", v)};
     x.part = (Partial){.buffer = plan_buffer(lf, partials), .type = op->type};
     x.part.type.space = lf->f->groups.data[g].space;
     return x;

@@ -78,7 +78,8 @@ static void add_read(Lower *l, const GroupRead *r)
     }
     /* the row's own value stays at hand while its elements pass, and so do images in order */
     bool in_order = r->map != IR_NONE && op->type.space != IR_UNIT;
-    cost_of_space(l, in_order || op->type.space == IR_UNIT ? op->type.space : r->space)->bytes += row_bytes(l, &op->type) / (in_order ? 1 : r->part);
+    cost_of_space(l, in_order || op->type.space == IR_UNIT ? op->type.space : r->space)->bytes +=
+        row_bytes(l, &op->type) / (in_order ? 1 : r->part);
 }
 
 void lower_costs(Lower *l)
@@ -100,8 +101,8 @@ void lower_costs(Lower *l)
             cost_of_space(l, g->nest.space)->bytes += row_bytes(l, &fused_op(l->f, g->roots.data[i])->type);
     for (uint32_t i = 0; i < g->inner.n; i++)
         if (l->f->stored.data[g->inner.data[i]] && !group_has_copy(l->f, l->g, g->inner.data[i]))
-            cost_of_space(l, g->map == IR_NONE ? g->space : l->f->m->maps.data[g->map].from)->bytes +=
-                row_bytes(l, &fused_op(l->f, g->inner.data[i])->type);
+            cost_of_space(l, g->map == IR_NONE ? g->space : l->f->m->maps.data[g->map].from)->bytes += row_bytes(
+                l, &fused_op(l->f, g->inner.data[i])->type);
 }
 
 static void count_op(void *user, IrId v, IrId space)
@@ -127,8 +128,8 @@ const char *lower_label(const LowerFunc *lf, uint32_t index, IrId root, const ch
     StrBuf s = {.arena = lf->ctx->stage};
     strbuf_puts(&s, ir_ops[op->op].name);
     if (g->kind == GROUP_BLOCKS) strbuf_printf(&s, " %s", kind);
-    strbuf_printf(&s, " %s", g->map != IR_NONE ? lf->f->m->maps.data[g->map].name
-                                              : lf->f->m->spaces.data[g->space].name);
+    strbuf_printf(&s, " %s",
+                  g->map != IR_NONE ? lf->f->m->maps.data[g->map].name : lf->f->m->spaces.data[g->space].name);
     for (uint32_t k = 0; k < t->n_dims; k++)
         strbuf_printf(&s, "%s%lld", k ? "," : " [", (long long)lf->f->m->dims.data[t->dims[k]].size);
     if (t->n_dims) strbuf_puts(&s, "]");

@@ -178,7 +178,11 @@ static KirId fold_leaves(Fold *x, unsigned first, unsigned n)
 static KirId dot_folded(Lower *l, const Dot *d)
 {
     Emit *e = &l->e;
-    Fold x = {.l = l, .d = d, .own = env_only(&d->p->env, &d->op->type), .group = run_lanes(&d->run), .beside = 1,
+    Fold x = {.l = l,
+              .d = d,
+              .own = env_only(&d->p->env, &d->op->type),
+              .group = run_lanes(&d->run),
+              .beside = 1,
               .first = KIR_NONE};
     unsigned results = env_width(&x.own);
     bool whole = x.group == d->total;

@@ -1,4 +1,5 @@
-/* The end of a kernel: its name, its costs, and its place in the plan; kernels for few registers stand beside those for many. */
+/* The end of a kernel: its name, its costs, and its place in the plan; kernels for few registers stand beside those for
+   many. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 

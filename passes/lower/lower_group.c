@@ -18,13 +18,16 @@ static void note_gemm(Lower *l)
     const IrOp *op = fused_op(l->f, g->roots.data[0]);
     const IrType *a = &fused_op(l->f, op->args[0])->type;
     l->step->kind = PLAN_STEP_PRODUCT;
-    l->step->gemm = (PlanGemm){
-        .a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
-        .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])),
-        .c = plan_value_buffer(l->lf, g->roots.data[0]),
-        .rows = plan_count(l->f->m, g->nest.space), .blocks = plan_const(1),
-        .block_rows = plan_count(l->f->m, g->nest.space), .m = 0,
-        .n = ir_type_width(l->f->m, &op->type), .k = ir_type_width(l->f->m, a), .elem = kir_elem_of(op->type.dtype)};
+    l->step->gemm = (PlanGemm){.a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
+                               .b = plan_value_buffer(l->lf, fused_storage(l->f, op->args[1])),
+                               .c = plan_value_buffer(l->lf, g->roots.data[0]),
+                               .rows = plan_count(l->f->m, g->nest.space),
+                               .blocks = plan_const(1),
+                               .block_rows = plan_count(l->f->m, g->nest.space),
+                               .m = 0,
+                               .n = ir_type_width(l->f->m, &op->type),
+                               .k = ir_type_width(l->f->m, a),
+                               .elem = kir_elem_of(op->type.dtype)};
 }
 
 static void lower_one(LowerFunc *lf, uint32_t g, void *user)

@@ -41,7 +41,7 @@ typedef struct Image { /* known: map sends `row` to `image`, and has `row` at `p
 typedef struct Staged {
     IrId v;
     KirId array;
-    bool of_row, kept; /* kept: the row's value is there */
+    bool of_row, kept;      /* kept: the row's value is there */
     uint32_t depth, serial; /* of the block in which it was filled; serial 0: it was not */
 } Staged;
 typedef struct StageAt { /* where a row of the elements' space lies in the arrays */
@@ -61,10 +61,11 @@ typedef struct LowerFunc {
     HostPlan *plan;
     PlanProgram *prog;
     bool vectors;
-    uint32_t *buffer_of; /* by value: plan buffer of a stored root, or UINT32_MAX */
+    uint32_t *buffer_of;  /* by value: plan buffer of a stored root, or UINT32_MAX */
     uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
     bool for_split;       /* the kernel under construction computes parts of rows, for the last step */
-    bool for_narrow;      /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
+    /* the kernel under construction is for CPUs with fewer registers: it waits for the other one */
+    bool for_narrow;
     const KirKernel *waiting; /* such a kernel, with its step; or NULL */
     const PlanStep *waiting_step;
     VEC(RouteBuffer) routes;
@@ -75,42 +76,45 @@ typedef struct Lower {
     const FusedFunc *f;
     Arena *arena;
     uint32_t g;
-    IrId root; /* the value that the kernel is about, where it is not about the whole group; or IR_NONE */
-    Schedule s; /* of the group, or of the value at hand */
+    IrId root;          /* the value that the kernel is about, where it is not about the whole group; or IR_NONE */
+    Schedule s;         /* of the group, or of the value at hand */
     uint32_t first_vec; /* dims before this position of a nest stay out of the vector */
     Emit e;
     KirKernel *kernel;
-    PlanStep *step; /* joins the program when the kernel is finished */
+    PlanStep *step;         /* joins the program when the kernel is finished */
     VEC(uint32_t) param_of; /* by plan buffer: parameter + 1 */
     VEC(Memo) memos;
     VEC(Image) images;
     int64_t rows_ahead; /* what is loaded of the group's rows is asked for so many rows before its turn; 0: it is not */
     VEC(Staged) staged;
     VEC(StageAt) stage_at;
-    bool split;          /* the kernel computes parts of rows: lower_split.c */
-    uint32_t walks;      /* of the kernel so far */
-    KirId split_lo;      /* where the list of the row begins */
-    IrId filling;        /* the staged value that is computed now, or IR_NONE */
-    int64_t stage_rows;  /* elements that the arrays hold */
+    bool split;            /* the kernel computes parts of rows: lower_split.c */
+    uint32_t walks;        /* of the kernel so far */
+    KirId split_lo;        /* where the list of the row begins */
+    IrId filling;          /* the staged value that is computed now, or IR_NONE */
+    int64_t stage_rows;    /* elements that the arrays hold */
     uint32_t stage_scopes; /* that are open where walks over a row are not repeated */
 } Lower;
 
 /* ---- plan pieces (lower_plan.c) ---- */
 PlanCount plan_const(int64_t v);
-PlanCount plan_count(const IrModule *m, IrId space); /* unit: const 1 */
-uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b);    /* the equal one if it is no arena buffer */
-uint32_t plan_value_buffer(LowerFunc *lf, IrId v);    /* of an argument or a stored root */
-KirBase kir_base_of(IrDtype t);                       /* in registers: bool is i1 */
-KirBase kir_elem_of(IrDtype t);                       /* in memory: bool is i8 */
+PlanCount plan_count(const IrModule *m, IrId space);   /* unit: const 1 */
+uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b);     /* the equal one if it is no arena buffer */
+uint32_t plan_value_buffer(LowerFunc *lf, IrId v);     /* of an argument or a stored root */
+KirBase kir_base_of(IrDtype t);                        /* in registers: bool is i1 */
+KirBase kir_elem_of(IrDtype t);                        /* in memory: bool is i8 */
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g); /* fresh kernel and step */
-void lower_finish(Lower *l, const char *kind);        /* the kernel joins the plan */
+void lower_finish(Lower *l, const char *kind);         /* the kernel joins the plan */
 /* Parameters of the kernel, made on first use. */
 uint32_t lower_in(Lower *l, uint32_t buffer);
 uint32_t lower_out(Lower *l, uint32_t buffer);
 KirId lower_count(Lower *l, PlanCount c); /* i64 */
 uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId map);
 uint32_t lower_computed_map(LowerFunc *lf, PlanBufferKind kind, IrId map); /* lower_plan.c */
-static inline bool lower_is_computed(const Lower *l, IrId map) { return map != IR_NONE && l->f->m->maps.data[map].computed; }
+static inline bool lower_is_computed(const Lower *l, IrId map)
+{
+    return map != IR_NONE && l->f->m->maps.data[map].computed;
+}
 uint32_t lower_along_buffer(Lower *l, IrId map, IrId along); /* images under map in the order of the list of along */
 void lower_costs(Lower *l); /* lower_cost.c: what the step reads, writes and computes */
 const char *lower_label(const LowerFunc *lf, uint32_t g, IrId root, const char *kind);
@@ -138,16 +142,16 @@ bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first);
 /* How far apart in memory the lanes of a row-major value are, if it is one distance. */
 bool lanes_stride(const Lower *l, const IrType *t, const Env *e, int64_t *stride);
 int64_t lanes_reach(const Lower *l, const IrType *t, const Env *e); /* from the first lane to the last active one */
-KirId lanes_offsets(Lower *l, const IrType *t, const Env *e); /* of each from the first: an i64 vector */
-KirId lanes_any(Lower *l, KirId yes); /* i1: of some lane */
+KirId lanes_offsets(Lower *l, const IrType *t, const Env *e);       /* of each from the first: an i64 vector */
+KirId lanes_any(Lower *l, KirId yes);                               /* i1: of some lane */
 KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env *e);
 
 KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env);
 void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value);
 
-KirId point_eval(Lower *l, IrId v, KirId row, const Env *env); /* lane count: 1 or env_lanes of its type */
-KirId point_full(Lower *l, IrId v, KirId row, const Env *env); /* in all lanes of env; or a scalar */
-KirId point_map(Lower *l, const IrOp *op, const KirId *args);    /* lower_map.c: pointwise arithmetic */
+KirId point_eval(Lower *l, IrId v, KirId row, const Env *env);           /* lane count: 1 or env_lanes of its type */
+KirId point_full(Lower *l, IrId v, KirId row, const Env *env);           /* in all lanes of env; or a scalar */
+KirId point_map(Lower *l, const IrOp *op, const KirId *args);            /* lower_map.c: pointwise arithmetic */
 KirId point_random(Lower *l, const IrOp *op, KirId row, const Env *env); /* lower_random.c */
 KirId point_draw_at(Lower *l, const IrOp *op, KirId element, KirId feature); /* vectors or scalars */
 KirId point_random_at(Lower *l, const IrOp *op, KirId row, const Env *env);
@@ -159,7 +163,7 @@ KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const En
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value);
 
 /* ---- sums (lower_reduce.c, lower_dims.c) ---- */
-KirOpcode sum_op(IrOpcode op);                                /* add, mul, min, max */
+KirOpcode sum_op(IrOpcode op); /* add, mul, min, max */
 KirId sum_identity(Lower *l, KirOpcode op, KirType t);
 void heavy_rows(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n);
 void heavy_dims(Lower *l, IrId v, const Point *p);
@@ -177,18 +181,19 @@ void dim_loops_env(const DimLoop *loops, Env *env);
 void heavy_product(Lower *l, IrId v, const Point *p, unsigned n);
 void lower_product_rows(Lower *l, IrId space);
 /* ---- staged values (lower_stage.c, lower_array.c) ---- */
-typedef struct StageSpan { /* positions [from, to) of row `row`, which has [lo, hi); or, of sums over all rows, a strip */
+/* positions [from, to) of row `row`, which has [lo, hi); or, of sums over all rows, a strip */
+typedef struct StageSpan {
     IrId map; /* IR_NONE: all rows are summed */
     KirId row, lo, hi, from, to;
-    KirId base; /* what lies first in the arrays */
+    KirId base;   /* what lies first in the arrays */
     KirId longer; /* i1: the row is longer than the arrays */
 } StageSpan;
-typedef struct StageNeeds { /* indices into l->staged, ascending */
+typedef struct StageNeeds {  /* indices into l->staged, ascending */
     uint32_t *fresh, *again; /* again: filled before; only long rows need that */
     unsigned n_fresh, n_again;
     bool fleeting; /* what is filled now is not yet what it is in the end: not stored */
 } StageNeeds;
-void stage_begin(Lower *l); /* before the values of a row, or of a block of rows: the arrays */
+void stage_begin(Lower *l);          /* before the values of a row, or of a block of rows: the arrays */
 void stage_end(Lower *l, KirId row); /* behind them: inner values that are stored and that no walk took along */
 /* The element of the row space at a position of the map's rows. */
 KirId row_element(Lower *l, IrId map, KirId position);
@@ -200,10 +205,10 @@ void stage_join(Lower *l, StageNeeds *needs);
 void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x);
 void stage_done(Lower *l, const StageNeeds *needs);
 void stage_strip(Lower *l, const StageSpan *x); /* sums over all rows: all values, of a strip of rows */
-Staged *array_find(const Lower *l, IrId v); /* lower_array.c; NULL: v has none */
+Staged *array_find(const Lower *l, IrId v);     /* lower_array.c; NULL: v has none */
 /* A load or a store, without the value, of one array at a place of the row and a point. */
 KirIns array_access(Lower *l, KirOpcode op, KirId array, const IrType *t, KirId local, const Env *env);
-bool stage_has(const Lower *l, IrId v);         /* in an array, at elements */
+bool stage_has(const Lower *l, IrId v); /* in an array, at elements */
 /* Inside: `element` at `position` of the span is known to belong to the row, and has a place in the arrays. */
 void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position);
 void stage_leave(Lower *l, const StageSpan *x, unsigned n);
@@ -218,7 +223,7 @@ void stage_sweep(Lower *l, const StageNeeds *needs, IrId map, KirId row);
 /* ---- products over all rows (lower_outer.c) ---- */
 typedef struct Partial { /* the sum over one leaf of rows */
     uint32_t buffer;
-    IrType type;  /* as if each slot were a row of some space */
+    IrType type; /* as if each slot were a row of some space */
     KirId slot;
 } Partial;
 /* A strip of rows into the leaf's partial. */
@@ -238,12 +243,13 @@ typedef struct Accs {
 void rows_walk(Lower *l, Accs sums);
 
 /* ---- rows in parts (lower_split.c) ---- */
-/* The next walk of the kernel begins, over what is left of the span: blocks of the part where it is this walk's turn (the i1 that
-   is returned), the row's where its turn is over and it joins, else none. upto: from the row's first block to the end of the part. */
+/* The next walk of the kernel begins, over what is left of the span: blocks of the part where it is this walk's turn
+   (the i1 that is returned), the row's where its turn is over and it joins, else none. upto: from the row's first block
+   to the end of the part. */
 KirId split_walk(Lower *l, StageSpan *x, bool joins, bool upto);
 KirId split_reached(Lower *l, KirId turn, KirId position); /* i1: and the block at this position is of the part */
-void split_keep(Lower *l, Accs s, KirId position); /* parts of the block to memory */
-void split_take(Lower *l, Accs s, KirId position); /* and back */
+void split_keep(Lower *l, Accs s, KirId position);         /* parts of the block to memory */
+void split_take(Lower *l, Accs s, KirId position);         /* and back */
 /* Around the stores of the row's values. */
 void split_stores_open(Lower *l);
 void split_stores_close(Lower *l);
@@ -253,7 +259,8 @@ void split_finish(Lower *l);
 
 /* ---- sums that rescale (lower_online.c) ---- */
 enum { ONLINE_MAX = 8 };
-typedef struct Online { /* sums that have exp(-shift) as a factor, shift being the extreme, or that where it is finite */
+/* sums that have exp(-shift) as a factor, shift being the extreme, or that where it is finite */
+typedef struct Online {
     IrId extreme, shift, sums[ONLINE_MAX];
     unsigned n;
     bool guarded;
@@ -276,20 +283,22 @@ const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n);
 /* One tile of the narrow roots, or of the others: sums, values, stores. */
 void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
 /* The same over more dims of which none runs along the vector: `tile` elements together. */
-void nest_scalars(Lower *l, const IrType *dims, int64_t tile, const Point *points, unsigned n, NestBody *body, void *user);
+void nest_scalars(Lower *l, const IrType *dims, int64_t tile, const Point *points, unsigned n, NestBody *body,
+                  void *user);
 void lower_group(LowerFunc *lf, uint32_t g);
 /* Runs `make`, which begins and finishes one kernel of g, and before it the same for CPUs with fewer registers, if that
    differs. */
 void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user);
-void lower_unit_row(Lower *l);          /* of a group of the unit space */
-void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
-void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
-unsigned rows_at_once(const Lower *l); /* the machine's lanes */
+void lower_unit_row(Lower *l);                            /* of a group of the unit space */
+void lower_row(Lower *l, KirId row);                      /* all of the group's values of one row */
+void lower_rows(Lower *l, IrId space);                    /* lower_rows.c: a group of values without dims */
+unsigned rows_at_once(const Lower *l);                    /* the machine's lanes */
 const char *rows_label(const Lower *l, const char *what); /* "sixteen rows" */
 /* A value without dims that group g computes and sums, where rows_are_computed, for so many rows at once. */
 KirId rows_value(Lower *l, IrId v, KirId row);
 void lower_blocks(LowerFunc *lf, uint32_t g);
-void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n); /* lower_nth.c: of the same values */
+/* lower_nth.c: of the same values */
+void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsigned n);
 void lower_rank(LowerFunc *lf, uint32_t g); /* lower_rank.c: a group of one rank */
 void lower_nearest(LowerFunc *lf, uint32_t g);
 void lower_route(LowerFunc *lf, uint32_t g);

@@ -220,8 +220,12 @@ KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env 
     if (n == own->n_vec) return emit_load(&l->e, param, type, at, own->active, stride);
     if (part >= LEAST_PIECE) return load_pieces(l, param, t, at, own, n);
     KirId index = emit_op2(&l->e, KIR_add, at, lanes_offsets(l, t, own));
-    return emit_ins(&l->e, (KirIns){.op = KIR_gather, .type = type, .args = {index, KIR_NONE, KIR_NONE}, .buf = param,
-                                    .alloc = KIR_NONE, .active = own->active});
+    return emit_ins(&l->e, (KirIns){.op = KIR_gather,
+                                    .type = type,
+                                    .args = {index, KIR_NONE, KIR_NONE},
+                                    .buf = param,
+                                    .alloc = KIR_NONE,
+                                    .active = own->active});
 }
 
 KirId lanes_any(Lower *l, KirId yes)

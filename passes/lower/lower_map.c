@@ -100,8 +100,10 @@ KirId point_map(Lower *l, const IrOp *op, const KirId *a)
 KirOpcode sum_op(IrOpcode op)
 {
     switch (op) {
-    case IR_OP_reduce_max: case IR_OP_max_dims: return KIR_max;
-    case IR_OP_reduce_min: case IR_OP_min_dims: return KIR_min;
+    case IR_OP_reduce_max:
+    case IR_OP_max_dims: return KIR_max;
+    case IR_OP_reduce_min:
+    case IR_OP_min_dims: return KIR_min;
     case IR_OP_reduce_mul: return KIR_mul;
     default: return KIR_add;
     }

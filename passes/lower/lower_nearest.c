@@ -5,14 +5,18 @@
          d = sum over f, first to last, of (y[f] - x[u][f])^2 in f64         (no fma: as plain code computes it)
          if some lane has d below the last of its k best: d and u go to their place, behind what is as near
 
-   Sources come by ascending index, so ties go to the lower one. A distance that is infinite or NaN counts as the greatest
+   Sources come by ascending index, so ties go to the lower one. A distance that is infinite or NaN counts as the
+   greatest
    number: a list is always full. No lane's result depends on another's. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 #include <float.h>
 #include <math.h>
 
-enum { MOST_KEPT = 8192 /* numbers of an array: as many neighbours as the language allows, in one lane */, ASSUMED_SOURCES = 1024 /* for costs */ };
+/* clang-format off */
+enum { MOST_KEPT = 8192 /* numbers of an array: as many neighbours as the language allows, in one lane */,
+    ASSUMED_SOURCES = 1024 /* for costs */ };
+/* clang-format on */
 
 typedef struct Nearest {
     Lower l;
@@ -21,9 +25,9 @@ typedef struct Nearest {
     KirType f64, i64, elem; /* of lanes; elem: of points */
     unsigned lanes;
     int64_t width, k;
-    uint32_t x;                /* parameter */
-    KirId y, best, who;        /* arrays [width][lanes], [k][lanes], [k][lanes]; y: KIR_NONE where it is too wide */
-    KirId row, own, from, to;  /* by lane: target, where its point begins; range of sources */
+    uint32_t x;               /* parameter */
+    KirId y, best, who;       /* arrays [width][lanes], [k][lanes], [k][lanes]; y: KIR_NONE where it is too wide */
+    KirId row, own, from, to; /* by lane: target, where its point begins; range of sources */
     KirId worst;
 } Nearest;
 
@@ -35,28 +39,33 @@ static KirId array_new(Nearest *n, KirBase base, int64_t rows)
 static KirId array_load(Nearest *n, KirId array, KirType t, KirId row)
 {
     KirId at = emit_op2(&n->l.e, KIR_mul, row, emit_index(&n->l.e, n->lanes));
-    return emit_ins(&n->l.e, (KirIns){.op = KIR_load, .type = t, .args = {at, KIR_NONE, KIR_NONE}, .buf = KIR_NONE,
-                                      .alloc = array, .stride = 1});
+    return emit_ins(
+        &n->l.e,
+        (KirIns){
+            .op = KIR_load, .type = t, .args = {at, KIR_NONE, KIR_NONE}, .buf = KIR_NONE, .alloc = array, .stride = 1});
 }
 
 static void array_store(Nearest *n, KirId array, KirType t, KirId row, KirId value)
 {
     KirId at = emit_op2(&n->l.e, KIR_mul, row, emit_index(&n->l.e, n->lanes));
-    emit_ins(&n->l.e, (KirIns){.op = KIR_store, .type = t, .args = {at, value, KIR_NONE}, .buf = KIR_NONE,
-                               .alloc = array, .stride = 1});
+    emit_ins(
+        &n->l.e,
+        (KirIns){
+            .op = KIR_store, .type = t, .args = {at, value, KIR_NONE}, .buf = KIR_NONE, .alloc = array, .stride = 1});
 }
 
 static KirId lanes_from(Nearest *n, uint32_t buf, KirType t, KirId index)
 {
     if (n->lanes == 1) return emit_load(&n->l.e, buf, t, index, 1, 1);
-    return emit_ins(&n->l.e, (KirIns){.op = KIR_gather, .type = t, .args = {index, KIR_NONE, KIR_NONE}, .buf = buf,
-                                      .alloc = KIR_NONE, .active = (uint8_t)n->lanes});
+    return emit_ins(&n->l.e, (KirIns){.op = KIR_gather,
+                                      .type = t,
+                                      .args = {index, KIR_NONE, KIR_NONE},
+                                      .buf = buf,
+                                      .alloc = KIR_NONE,
+                                      .active = (uint8_t)n->lanes});
 }
 
-static KirId lane(Nearest *n, KirId v, unsigned which)
-{
-    return n->lanes == 1 ? v : emit_part(&n->l.e, v, which, 1);
-}
+static KirId lane(Nearest *n, KirId v, unsigned which) { return n->lanes == 1 ? v : emit_part(&n->l.e, v, which, 1); }
 
 /* The sources of each lane's graph: [from, to). */
 static void find_sources(Nearest *n)
@@ -157,8 +166,12 @@ static void write_rows(Nearest *n, KirId first, KirId end)
     KirId j = emit_for(e, emit_index(e, 0), count, 1, KIR_SEQ, "neighbours");
     KirId place = emit_op2(e, KIR_mul, j, emit_index(e, n->lanes * n->g->step));
     KirId at = emit_op2(e, KIR_add, place, emit_op2(e, KIR_sub, v, first));
-    KirId who = emit_ins(e, (KirIns){.op = KIR_load, .type = i64, .args = {at, KIR_NONE, KIR_NONE}, .buf = KIR_NONE,
-                                     .alloc = n->who, .stride = 1});
+    KirId who = emit_ins(e, (KirIns){.op = KIR_load,
+                                     .type = i64,
+                                     .args = {at, KIR_NONE, KIR_NONE},
+                                     .buf = KIR_NONE,
+                                     .alloc = n->who,
+                                     .stride = 1});
     emit_store(e, out, emit_op2(e, KIR_add, begin, j), who, 1, 1);
     emit_end(e);
     emit_end(e);
@@ -217,13 +230,17 @@ void lower_nearest(LowerFunc *lf, uint32_t g)
     n.elem = kir_type(kir_base_of(points->dtype), n.lanes);
     KirId n_rows = lower_count(l, plan_count(m, n.g->dst_space));
     l->step->extent = (PlanCount){.kind = PLAN_BLOCKS, .space = n.g->dst_space, .block = n.lanes, .max = INT64_MAX};
-    KirId index = emit_for(&l->e, emit_index(&l->e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS, "blocks of targets");
+    KirId index = emit_for(&l->e, emit_index(&l->e, 0), lower_count(l, l->step->extent), 1, KIR_THREADS,
+                           "blocks of targets");
     emit_if(&l->e, emit_op2(&l->e, KIR_lt, emit_index(&l->e, 0), n_rows)); /* without rows there is a block too */
     block(&n, index, n_rows);
     emit_end(&l->e);
     emit_end(&l->e);
-    PlanCost cost = {.count = plan_count(m, n.g->dst_space), .bytes = ir_type_width(m, points) * 8 + n.g->n_edges * 8,
-                     .flops = ASSUMED_SOURCES * (3 * n.width + 4), .map = IR_NONE, .table = IR_NONE};
+    PlanCost cost = {.count = plan_count(m, n.g->dst_space),
+                     .bytes = ir_type_width(m, points) * 8 + n.g->n_edges * 8,
+                     .flops = ASSUMED_SOURCES * (3 * n.width + 4),
+                     .map = IR_NONE,
+                     .table = IR_NONE};
     VEC_PUSH(l->arena, &l->step->cost, cost);
     lower_finish(l, "nearest");
 }

@@ -248,8 +248,7 @@ static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
     const Level *x = user;
     KirId *values = ARENA_ARRAY(l->arena, KirId, x->n * n + 1);
-    for (unsigned i = 0; i < x->n * n; i++)
-        values[i] = point_eval(l, x->roots[i / n], p[i % n].row, &p[i % n].env);
+    for (unsigned i = 0; i < x->n * n; i++) values[i] = point_eval(l, x->roots[i / n], p[i % n].row, &p[i % n].env);
     split_stores_open(l);
     for (unsigned i = 0; i < x->n * n; i++) {
         IrId v = x->roots[i / n];
@@ -275,8 +274,7 @@ static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *do
         IrId v = g->roots.data[i];
         if (done[i] || group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS) continue;
         bool needs = false;
-        for (uint32_t k = 0; k < g->roots.n; k++)
-            needs |= k != i && !done[k] && depends_on(l, v, g->roots.data[k]);
+        for (uint32_t k = 0; k < g->roots.n; k++) needs |= k != i && !done[k] && depends_on(l, v, g->roots.data[k]);
         if (!needs) batch[n++] = v;
     }
     return n;
@@ -503,8 +501,7 @@ void lower_unit_row(Lower *l)
     if (g->kind != GROUP_CONCAT && g->nest.n_dims >= 2 && l->f->m->dims.data[g->nest.dims[0]].size > 1 &&
         !(run.n && g->nest.dims[0] == run.vec[0].dim))
         unit_body_over(l, &g->nest);
-    else
-        rows_body(l, &(Point){KIR_NONE, env_empty()}, 1);
+    else rows_body(l, &(Point){KIR_NONE, env_empty()}, 1);
 }
 
 void lower_row(Lower *l, KirId row) { rows_body(l, &(Point){row, env_empty()}, 1); }

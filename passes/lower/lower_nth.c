@@ -1,5 +1,5 @@
-/* The elements of a row that have a given rank, for each feature of a tile, without sorting: what is looked for lies between
-   the least and the greatest value, and each walk over the row halves the numbers between.
+/* The elements of a row that have a given rank, for each feature of a tile, without sorting: what is looked for lies
+   between the least and the greatest value, and each walk over the row halves the numbers between.
 
      low, high = least and greatest number of the row
      while low < high somewhere in the tile
@@ -9,7 +9,8 @@
      the element is the one that equals low for the (k - less)-th time, NaN where there are no more than k numbers
 
    Each walk leaves at most half of the numbers that a float has between low and high, so that 32 walks (64 in f64) do;
-   rows of a dozen take some five. A row keeps no list, however long. -0 equals 0. Changes no value but by reading it. */
+   rows of a dozen take some five. A row keeps no list, however long. -0 equals 0. Changes no value but by reading
+   it. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 #include <math.h>
@@ -17,10 +18,11 @@
 typedef struct Search { /* of the features of one point */
     IrId v;
     const Point *p;
-    KirType x, i;              /* values, and integers of their size */
+    KirType x, i;                      /* values, and integers of their size */
     KirId k, low, high, less, numbers; /* less: how many are below low; numbers: how many are not NaN */
-    KirId middle, c, a, b;     /* of one walk */
-    KirId behind, time, seen, id; /* at the end: no number is meant; which of the equal ones is; how many came; the element */
+    KirId middle, c, a, b;             /* of one walk */
+    /* at the end: no number is meant; which of the equal ones is; how many came; the element */
+    KirId behind, time, seen, id;
 } Search;
 
 typedef struct Nth {
@@ -57,18 +59,21 @@ static KirId element_id(const Nth *n, KirId element)
     const IrModule *m = n->l->f->m;
     IrId space = m->maps.data[n->op->attr.map].from;
     if (m->spaces.data[space].has_dim) return element;
-    return emit_load(&n->l->e, lower_in(n->l, lower_map_buffer(n->l, PLAN_IDS, space)), kir_type(KIR_I64, 1), element, 1, 1);
+    return emit_load(&n->l->e, lower_in(n->l, lower_map_buffer(n->l, PLAN_IDS, space)), kir_type(KIR_I64, 1), element,
+                     1, 1);
 }
 
 static void walk(const Nth *n, bool ids, TakeBody *take)
 {
     Lower *l = n->l;
     IrId map = n->op->attr.map;
-    KirId position = emit_for(&l->e, n->row.lo, n->row.hi, 1, KIR_SEQ, "elements"), element = row_element(l, map, position);
+    KirId position = emit_for(&l->e, n->row.lo, n->row.hi, 1, KIR_SEQ, "elements"),
+          element = row_element(l, map, position);
     stage_enter(l, &n->row, element, position);
     KirId id = ids ? element_id(n, element) : KIR_NONE;
     for (unsigned i = 0; i < n->n; i++)
-        take(n, &n->s[i], emit_splat(&l->e, point_full(l, n->op->args[0], element, &n->s[i].p->env), n->s[i].x.lanes), id);
+        take(n, &n->s[i], emit_splat(&l->e, point_full(l, n->op->args[0], element, &n->s[i].p->env), n->s[i].x.lanes),
+             id);
     stage_leave(l, &n->row, 1);
     emit_end(&l->e);
 }
@@ -191,12 +196,19 @@ void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsign
     const IrType *t = &fused_op(l->f, op->args[0])->type;
     KirBase base = kir_base_of(t->dtype);
     bool narrow = base == KIR_F32 || base == KIR_I32;
-    Nth n = {.l = l, .op = op, .row = row_span(l, op->attr.map, p[0].row), .s = ARENA_ARRAY(l->arena, Search, n_ops * n_points),
-             .n = n_ops * n_points, .is_float = ir_dtype_is_float(t->dtype)};
+    Nth n = {.l = l,
+             .op = op,
+             .row = row_span(l, op->attr.map, p[0].row),
+             .s = ARENA_ARRAY(l->arena, Search, n_ops * n_points),
+             .n = n_ops * n_points,
+             .is_float = ir_dtype_is_float(t->dtype)};
     for (unsigned i = 0; i < n.n; i++) {
         const Point *at = &p[i % n_points];
         unsigned lanes = env_lanes(&at->env, t);
-        n.s[i] = (Search){.v = ops[i / n_points], .p = at, .x = kir_type(base, lanes), .i = kir_type(narrow ? KIR_I32 : KIR_I64, lanes)};
+        n.s[i] = (Search){.v = ops[i / n_points],
+                          .p = at,
+                          .x = kir_type(base, lanes),
+                          .i = kir_type(narrow ? KIR_I32 : KIR_I64, lanes)};
         begin(&n, &n.s[i]);
     }
     walk(&n, false, take_bounds);

@@ -93,10 +93,16 @@ static Scaling of_args(Scale *s, const IrOp *op)
     if (all_free) return FREE;
     if (!keeps_dims(s, op)) return NEITHER;
     switch (op->op) {
-    case IR_OP_mul: case IR_OP_contract: return n == 1 ? SCALES : NEITHER;
+    case IR_OP_mul:
+    case IR_OP_contract: return n == 1 ? SCALES : NEITHER;
     case IR_OP_div: return n == 1 && scaling(s, op->args[1]) == FREE ? SCALES : NEITHER;
-    case IR_OP_add: case IR_OP_sub: return all_scale ? SCALES : NEITHER;
-    case IR_OP_neg: case IR_OP_detach: case IR_OP_reshape: case IR_OP_slice: case IR_OP_sum_dims: return SCALES;
+    case IR_OP_add:
+    case IR_OP_sub: return all_scale ? SCALES : NEITHER;
+    case IR_OP_neg:
+    case IR_OP_detach:
+    case IR_OP_reshape:
+    case IR_OP_slice:
+    case IR_OP_sum_dims: return SCALES;
     default: return NEITHER;
     }
 }

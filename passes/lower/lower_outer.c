@@ -1,12 +1,12 @@
-/* Products over all rows of a space, parameters' gradients: C[m][n] = sum of a[row][m] * b[row][n] over the rows of a leaf,
-   left to right.
+/* Products over all rows of a space, parameters' gradients: C[m][n] = sum of a[row][m] * b[row][n] over the rows of a
+   leaf, left to right.
 
      for a strip of the leaf's rows            few enough that what a panel reads of b stays in the first cache
        for panels of n                         b's panel of the strip is copied together where it is not so already
          for tiles of m: acc = part; for rows of the strip: acc[m][n] += a[row][m] * b[row][n]; part = acc
                                                both operands' rows of the next strip are fetched meanwhile
-   `part` is the leaf's sum in memory: put away there and taken up again it keeps its bits. Never cuts a sum in another place
-   than the leaves of all such sums (lower_blocks.c). */
+   `part` is the leaf's sum in memory: put away there and taken up again it keeps its bits. Never cuts a sum in another
+   place than the leaves of all such sums (lower_blocks.c). */
 #include "passes/lower/lower_kernel.h"
 
 typedef struct Strip {
@@ -27,10 +27,15 @@ static KirIns copy_access(Lower *l, const Strip *s, KirOpcode op, KirId row, uns
     Emit *e = &l->e;
     const Env *env = &s->columns[c].env;
     unsigned lanes = env_lanes(env, &fused_op(l->f, s->op->args[1])->type);
-    KirId index = emit_op2(e, KIR_mul, emit_op2(e, KIR_sub, row, s->first), emit_index(e, (int64_t)(s->n_columns * lanes)));
+    KirId index = emit_op2(e, KIR_mul, emit_op2(e, KIR_sub, row, s->first),
+                           emit_index(e, (int64_t)(s->n_columns * lanes)));
     index = emit_op2(e, KIR_add, index, emit_index(e, (int64_t)(c * lanes)));
-    return (KirIns){.op = op, .type = kir_type(kir_base_of(s->op->type.dtype), lanes), .args = {index, KIR_NONE, KIR_NONE},
-                    .buf = KIR_NONE, .alloc = s->copy, .stride = 1};
+    return (KirIns){.op = op,
+                    .type = kir_type(kir_base_of(s->op->type.dtype), lanes),
+                    .args = {index, KIR_NONE, KIR_NONE},
+                    .buf = KIR_NONE,
+                    .alloc = s->copy,
+                    .stride = 1};
 }
 
 static void copy_panel(Lower *l, Strip *s)
@@ -58,8 +63,9 @@ static void recall_row(Lower *l, const Strip *s, KirId row)
         memo_put(l, s->op->args[1], row, &s->columns[c].env, emit_ins(&l->e, copy_access(l, s, KIR_load, row, c)));
 }
 
-/* Asks for what lies as far into the next strip of v as this row of this tile lies into the work on the present one: tiles
-   go down columns, which no hardware foresees, and memory rests after the first of them. Of rows in one piece: in order. */
+/* Asks for what lies as far into the next strip of v as this row of this tile lies into the work on the present one:
+   tiles go down columns, which no hardware foresees, and memory rests after the first of them. Of rows in one piece: in
+   order. */
 static void fetch_ahead(Lower *l, const Strip *s, IrId v, KirId row, const Env *env)
 {
     Emit *e = &l->e;

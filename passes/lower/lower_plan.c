@@ -13,8 +13,8 @@ PlanCount plan_count(const IrModule *m, IrId space)
 
 KirBase kir_base_of(IrDtype t)
 {
-    static const KirBase base[] = {[IR_F32] = KIR_F32, [IR_F64] = KIR_F64, [IR_I32] = KIR_I32, [IR_I64] = KIR_I64,
-                                   [IR_BOOL] = KIR_I1};
+    static const KirBase base[] = {
+        [IR_F32] = KIR_F32, [IR_F64] = KIR_F64, [IR_I32] = KIR_I32, [IR_I64] = KIR_I64, [IR_BOOL] = KIR_I1};
     return base[t];
 }
 
@@ -36,14 +36,20 @@ uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b)
 
 static PlanBuffer buffer_for(const LowerFunc *lf, PlanBufferKind kind, IrId ref, const IrType *t, const char *name)
 {
-    return (PlanBuffer){.kind = kind, .ref = ref, .elem = kir_elem_of(t->dtype), .name = name,
-                        .rows = plan_count(lf->f->m, t->space), .width = ir_type_width(lf->f->m, t)};
+    return (PlanBuffer){.kind = kind,
+                        .ref = ref,
+                        .elem = kir_elem_of(t->dtype),
+                        .name = name,
+                        .rows = plan_count(lf->f->m, t->space),
+                        .width = ir_type_width(lf->f->m, t)};
 }
 
 static uint32_t argument_buffer(LowerFunc *lf, const IrOp *op)
 {
-    static const PlanBufferKind kind[] = {[IR_ARG_TENSOR] = PLAN_TENSOR, [IR_ARG_SEED] = PLAN_SEED,
-                                          [IR_ARG_STEP] = PLAN_STEP, [IR_ARG_COTANGENT] = PLAN_COTANGENT};
+    static const PlanBufferKind kind[] = {[IR_ARG_TENSOR] = PLAN_TENSOR,
+                                          [IR_ARG_SEED] = PLAN_SEED,
+                                          [IR_ARG_STEP] = PLAN_STEP,
+                                          [IR_ARG_COTANGENT] = PLAN_COTANGENT};
     const IrArg *arg = &lf->f->f->args.data[op->attr.i];
     bool has_ref = arg->kind == IR_ARG_TENSOR || arg->kind == IR_ARG_COTANGENT;
     return plan_buffer(lf, buffer_for(lf, kind[arg->kind], has_ref ? arg->ref : IR_NONE, &op->type, arg->name));
@@ -81,8 +87,12 @@ uint32_t lower_computed_map(LowerFunc *lf, PlanBufferKind kind, IrId map)
     const IrModule *m = lf->f->m;
     const IrMap *x = &m->maps.data[map];
     bool rows = kind == PLAN_MAP_ROWS; /* one more than there are: two to each */
-    PlanBuffer b = {.kind = PLAN_ARENA, .ref = IR_NONE, .elem = rows ? KIR_I64 : KIR_I32, .width = rows ? 2 : 1,
-                    .rows = plan_count(m, rows ? x->to : x->from), .name = x->name};
+    PlanBuffer b = {.kind = PLAN_ARENA,
+                    .ref = IR_NONE,
+                    .elem = rows ? KIR_I64 : KIR_I32,
+                    .width = rows ? 2 : 1,
+                    .rows = plan_count(m, rows ? x->to : x->from),
+                    .name = x->name};
     RouteBuffer r = {map, kind, plan_buffer(lf, b)};
     VEC_PUSH(lf->ctx->stage, &lf->routes, r);
     return r.buffer;
@@ -95,7 +105,10 @@ uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId ref)
     if (map && map->computed) return lower_computed_map(l->lf, kind, ref);
     IrId space = kind == PLAN_IDS ? ref : kind == PLAN_MAP_ROWS ? map->to : map->from;
     bool wide = kind == PLAN_IDS || kind == PLAN_MAP_ROWS;
-    return plan_buffer(l->lf, (PlanBuffer){.kind = kind, .ref = ref, .elem = wide ? KIR_I64 : KIR_I32, .width = 1,
+    return plan_buffer(l->lf, (PlanBuffer){.kind = kind,
+                                           .ref = ref,
+                                           .elem = wide ? KIR_I64 : KIR_I32,
+                                           .width = 1,
                                            .rows = plan_count(m, space),
                                            .name = kind == PLAN_IDS ? m->spaces.data[ref].name : map->name});
 }
@@ -103,17 +116,22 @@ uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId ref)
 uint32_t lower_along_buffer(Lower *l, IrId map, IrId along)
 {
     const IrMap *m = &l->f->m->maps.data[map];
-    return plan_buffer(l->lf, (PlanBuffer){.kind = PLAN_MAP_ALONG, .ref = map, .along = along, .elem = KIR_I32,
-                                           .width = 1, .rows = plan_count(l->f->m, m->from), .name = m->name});
+    return plan_buffer(l->lf, (PlanBuffer){.kind = PLAN_MAP_ALONG,
+                                           .ref = map,
+                                           .along = along,
+                                           .elem = KIR_I32,
+                                           .width = 1,
+                                           .rows = plan_count(l->f->m, m->from),
+                                           .name = m->name});
 }
 
 /* ---- parameters ------------------------------------------------------------------------------------------ */
 
 static const char *param_name(Lower *l, const PlanBuffer *b, bool out)
 {
-    static const char *const prefix[] = {[PLAN_SEED] = "seed", [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to",
-                                         [PLAN_MAP_ROWS] = "rows", [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids",
-                                         [PLAN_MAP_ALONG] = "to", [PLAN_STATE] = "state"};
+    static const char *const prefix[] = {
+        [PLAN_SEED] = "seed",     [PLAN_STEP] = "step", [PLAN_MAP_TO] = "to",    [PLAN_MAP_ROWS] = "rows",
+        [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids",   [PLAN_MAP_ALONG] = "to", [PLAN_STATE] = "state"};
     const char *p = b->kind >= PLAN_SEED ? prefix[b->kind] : out ? "y" : "x";
     return arena_printf(l->arena, "%s%u", p, l->kernel->params.n);
 }
@@ -131,8 +149,9 @@ static uint32_t param_for(Lower *l, uint32_t buffer, bool out)
     const PlanBuffer *b = &l->lf->prog->buffers.data[buffer];
     PlanArg arg = {.is_buffer = true, .buffer = buffer};
     VEC_PUSH(l->arena, &l->step->args, arg);
-    uint32_t p = emit_param(&l->e, (KirParam){.name = param_name(l, b, out), .kind = out ? KIR_OUT : KIR_IN,
-                                              .elem = b->elem, .restrict_ = true});
+    uint32_t p = emit_param(
+        &l->e,
+        (KirParam){.name = param_name(l, b, out), .kind = out ? KIR_OUT : KIR_IN, .elem = b->elem, .restrict_ = true});
     l->param_of.data[buffer] = p + 1;
     return p;
 }
@@ -149,8 +168,7 @@ KirId lower_count(Lower *l, PlanCount c)
     if (p == l->step->args.n) {
         PlanArg arg = {.count = c};
         VEC_PUSH(l->arena, &l->step->args, arg);
-        emit_param(&l->e, (KirParam){.name = arena_printf(l->arena, "n%u", p),
-                                    .kind = KIR_SCALAR, .elem = KIR_I64});
+        emit_param(&l->e, (KirParam){.name = arena_printf(l->arena, "n%u", p), .kind = KIR_SCALAR, .elem = KIR_I64});
     }
     return emit_ins(&l->e, (KirIns){.op = KIR_param, .type = kir_type(KIR_I64, 1), .i = p});
 }
@@ -160,7 +178,13 @@ KirId lower_count(Lower *l, PlanCount c)
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
 {
     Arena *a = lf->ctx->stage;
-    *l = (Lower){.lf = lf, .f = lf->f, .arena = a, .g = g, .root = IR_NONE, .filling = IR_NONE, .s = lf->f->tiles->group[lf->for_narrow][g]};
+    *l = (Lower){.lf = lf,
+                 .f = lf->f,
+                 .arena = a,
+                 .g = g,
+                 .root = IR_NONE,
+                 .filling = IR_NONE,
+                 .s = lf->f->tiles->group[lf->for_narrow][g]};
     l->split = lf->for_split;
     l->kernel = kir_kernel_new(a, "k");
     l->e = emit_begin(a, l->kernel);

@@ -10,7 +10,10 @@ static Memo memo_key(const Lower *l, IrId v, KirId row, const Env *env)
 {
     const IrType *t = &fused_op(l->f, v)->type;
     Env own = env_only(env, t);
-    Memo m = {.v = v, .row = t->space == IR_UNIT ? KIR_NONE : row, .n_dims = t->n_dims, .n_vec = own.n_vec,
+    Memo m = {.v = v,
+              .row = t->space == IR_UNIT ? KIR_NONE : row,
+              .n_dims = t->n_dims,
+              .n_vec = own.n_vec,
               .active = own.active};
     memcpy(m.vec, own.vec, own.n_vec * sizeof *own.vec);
     for (uint8_t k = 0; k < t->n_dims; k++) m.ix[k] = *env_get(env, t->dims[k]);
@@ -46,7 +49,8 @@ void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
     l->lf->first_memo[v] = l->memos.n;
 }
 
-/* Are the lanes that own wants consecutive ones of m? They are if own runs along the inner dims of m's vector and along no other.
+/* Are the lanes that own wants consecutive ones of m? They are if own runs along the inner dims of m's vector and along
+   no other.
    *first: the number of the first. */
 static bool is_part(const Memo *m, const Memo *own, const IrType *t, unsigned *first)
 {
@@ -149,7 +153,8 @@ static KirId load_image(Lower *l, IrId map, KirId element)
     KirId row = element;
     for (uint32_t i = l->images.n; i-- > 0 && to == UINT32_MAX;) {
         const Image *x = &l->images.data[i];
-        if (x->row != element || x->position == KIR_NONE || lower_is_computed(l, map) || lower_is_computed(l, x->map)) continue;
+        if (x->row != element || x->position == KIR_NONE || lower_is_computed(l, map) || lower_is_computed(l, x->map))
+            continue;
         to = lower_along_buffer(l, map, x->map);
         row = x->position;
     }
@@ -270,11 +275,13 @@ static KirId eval_op(Lower *l, const IrOp *op, KirId row, const Env *env)
     case IR_OP_element:
         if (op->type.space == IR_UNIT) return emit_index(&l->e, 0);
         if (l->f->m->spaces.data[op->type.space].has_dim) return row;
-        return emit_load(&l->e, lower_in(l, lower_map_buffer(l, PLAN_IDS, op->type.space)), kir_type(KIR_I64, 1),
-                         row, 1, 1);
+        return emit_load(&l->e, lower_in(l, lower_map_buffer(l, PLAN_IDS, op->type.space)), kir_type(KIR_I64, 1), row,
+                         1, 1);
     case IR_OP_row: return op->type.space == IR_UNIT ? emit_index(&l->e, 0) : row;
-    case IR_OP_random_uniform: case IR_OP_random_normal: return point_random(l, op, row, env);
-    case IR_OP_random_uniform_at: case IR_OP_random_normal_at: return point_random_at(l, op, row, env);
+    case IR_OP_random_uniform:
+    case IR_OP_random_normal: return point_random(l, op, row, env);
+    case IR_OP_random_uniform_at:
+    case IR_OP_random_normal_at: return point_random_at(l, op, row, env);
     case IR_OP_mapped: return eval_mapped(l, op, row);
     case IR_OP_gather: return eval_gather(l, op, row, env);
     case IR_OP_slice: return eval_slice(l, op, row, env);
@@ -325,8 +332,7 @@ KirId point_eval(Lower *l, IrId v, KirId row, const Env *env)
     KirId value;
     if (own.n_vec < env->n_vec && widen(l, v, &wide, &first))
         value = emit_part(&l->e, point_eval(l, v, row, &wide), first, env_width(&own));
-    else if (is_read(l, v) || (value = memo_part(l, v, row, &own)) == KIR_NONE)
-        value = eval_own(l, v, row, &own);
+    else if (is_read(l, v) || (value = memo_part(l, v, row, &own)) == KIR_NONE) value = eval_own(l, v, row, &own);
     memo_put(l, v, row, env, value);
     return value;
 }

@@ -5,9 +5,9 @@
          for tiles of rows
            acc = 0; for k: acc[row][vector] += x[row][k] * w[k][vector]
            what follows from the sums; stores
-   Products of one group run one after the other in a tile, then what is computed from all of them. Where that is much, a
-   cell of a recurrent network say, it is written for one row: the sums wait in private arrays, and a loop takes row by row. Never
-   reorders a sum. */
+   Products of one group run one after the other in a tile, then what is computed from all of them. Where that is much,
+   a cell of a recurrent network say, it is written for one row: the sums wait in private arrays, and a loop takes row
+   by row. Never reorders a sum. */
 #include "passes/lower/lower_kernel.h"
 
 enum { WIDE_LINES = 4 };
@@ -31,19 +31,22 @@ static void take(Lower *l, const Product *x, const DimLoop *loops)
     for (unsigned i = 0; i < x->n; i++) {
         Env env = x->p[i].env;
         dim_loops_env(loops, &env);
-        KirId a = point_full(l, x->op->args[0], x->p[i].row, &env), b = point_full(l, x->op->args[1], x->p[i].row, &env);
+        KirId a = point_full(l, x->op->args[0], x->p[i].row, &env),
+              b = point_full(l, x->op->args[1], x->p[i].row, &env);
         emit_set(&l->e, x->acc[i], emit_fma(&l->e, a, b, x->acc[i]));
     }
 }
 
-/* Whether the first operand lies in memory, its last dim the innermost that is summed: a tile's rows are then streams. */
+/* Whether the first operand lies in memory, its last dim the innermost that is summed: a tile's rows are then
+   streams. */
 static bool is_streamed(Lower *l, const Product *x, IrId last)
 {
     IrId a = x->op->args[0], s = fused_storage(l->f, a);
     const IrType *t = &fused_op(l->f, a)->type;
     bool stored = l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg;
-    return stored && l->s.stream && l->s.block > 1 && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
-           t->n_dims && t->dims[t->n_dims - 1] == last && l->f->m->dims.data[last].size >= WIDE_LINES * line_of(l);
+    return stored && l->s.stream && l->s.block > 1 && x->p[0].row != KIR_NONE &&
+           t->space == l->f->groups.data[l->g].space && t->n_dims && t->dims[t->n_dims - 1] == last &&
+           l->f->m->dims.data[last].size >= WIDE_LINES * line_of(l);
 }
 
 /* The same line of each row, some tiles on: a tile's rows are too short for hardware to foresee. */
@@ -61,7 +64,8 @@ static void fetch_rows(Lower *l, const Product *x, const DimLoop *loops)
         env.n_vec = 0;
         dim_loops_env(loops, &env);
         KirId row = emit_op2(&l->e, KIR_add, done, emit_index(&l->e, rows));
-        emit_prefetch(&l->e, lower_in(l, plan_value_buffer(l->lf, fused_storage(l->f, a))), point_address(l, t, row, &env));
+        emit_prefetch(&l->e, lower_in(l, plan_value_buffer(l->lf, fused_storage(l->f, a))),
+                      point_address(l, t, row, &env));
     }
 }
 
@@ -131,9 +135,14 @@ static KirIns kept_access(Lower *l, KirOpcode op, KirId array, IrId v, KirId fir
 {
     const IrType *t = &fused_op(l->f, v)->type;
     unsigned lanes = env_lanes(env, t);
-    KirId at = emit_op2(&l->e, KIR_mul, emit_op2(&l->e, KIR_add, first, emit_index(&l->e, k)), emit_index(&l->e, lanes));
-    return (KirIns){.op = op, .type = kir_type(kir_base_of(t->dtype), lanes), .args = {at, KIR_NONE, KIR_NONE},
-                    .buf = KIR_NONE, .alloc = array, .stride = 1};
+    KirId at = emit_op2(&l->e, KIR_mul, emit_op2(&l->e, KIR_add, first, emit_index(&l->e, k)),
+                        emit_index(&l->e, lanes));
+    return (KirIns){.op = op,
+                    .type = kir_type(kir_base_of(t->dtype), lanes),
+                    .args = {at, KIR_NONE, KIR_NONE},
+                    .buf = KIR_NONE,
+                    .alloc = array,
+                    .stride = 1};
 }
 
 static void keep_sums(Lower *l, const KirId *kept, const Point *p, unsigned n)
@@ -158,7 +167,8 @@ static void recall_sums(Lower *l, const KirId *kept, KirId first, const Point *p
         IrId v = g->roots.data[i];
         const Point *q = kept[i] == KIR_NONE ? NULL : points_of_root(l, v, p, n);
         for (unsigned k = 0; q && k < n; k++)
-            memo_put(l, v, q[k].row, &q[k].env, emit_ins(&l->e, kept_access(l, KIR_load, kept[i], v, first, k, &q[k].env)));
+            memo_put(l, v, q[k].row, &q[k].env,
+                     emit_ins(&l->e, kept_access(l, KIR_load, kept[i], v, first, k, &q[k].env)));
     }
 }
 

@@ -12,10 +12,7 @@ static const KirType I32 = {KIR_I32, 1}, I64 = {KIR_I64, 1};
 
 static KirId low32(Emit *e, KirId x) { return emit_convert(e, KIR_I32, x); }
 
-static KirId high32(Emit *e, KirId x)
-{
-    return low32(e, emit_op2(e, KIR_lshr, x, emit_int(e, I64, 32)));
-}
+static KirId high32(Emit *e, KirId x) { return low32(e, emit_op2(e, KIR_lshr, x, emit_int(e, I64, 32))); }
 
 static Words philox(Emit *e, Words c, KirId k0, KirId k1)
 {
@@ -37,8 +34,8 @@ typedef struct Feature {
     Lin lin;
     int64_t modulus; /* the variable part is a multiple of this, at most 64 */
     unsigned lanes;
-    int64_t stride;  /* of vector lanes, if it is one number; else 0, and */
-    KirId offsets;   /* where each lane is from the first */
+    int64_t stride; /* of vector lanes, if it is one number; else 0, and */
+    KirId offsets;  /* where each lane is from the first */
 } Feature;
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
@@ -125,8 +122,8 @@ static KirId normal(Emit *e, KirBase base, const Words *w, const Counter *c)
     KirType t = kir_type(base, 1);
     KirId u1 = unit_float(e, base, pick(e, w, c, 0), 1), u2 = unit_float(e, base, pick(e, w, c, 1), 0);
     KirId radius = emit_op2(e, KIR_mul, emit_float(e, t, -2), emit_expand(e, kmath_log, u1));
-    KirId angle = emit_op2(e, KIR_mul, emit_float(e, t, base == KIR_F32 ? (double)6.28318530717958647692f
-                                                                         : 6.28318530717958647692), u2);
+    KirId angle = emit_op2(
+        e, KIR_mul, emit_float(e, t, base == KIR_F32 ? (double)6.28318530717958647692f : 6.28318530717958647692), u2);
     return emit_op2(e, KIR_mul, emit_op1(e, KIR_sqrt, radius), emit_expand(e, kmath_cos, angle));
 }
 

@@ -1,5 +1,6 @@
-/* Ranks: how many elements of a row come before each, by a merge sort of the row that is stable in the user's order. Keys
-   and elements lie in two halves of a buffer, and runs of 1, 2, 4, ... elements are merged from one half into the other:
+/* Ranks: how many elements of a row come before each, by a merge sort of the row that is stable in the user's order.
+   Keys and elements lie in two halves of a buffer, and runs of 1, 2, 4, ... elements are merged from one half into the
+   other:
 
      for each row of the map on threads (to unit: all elements are one row), for each feature
        half 0 = the row's elements, in the user's order
@@ -10,12 +11,12 @@
 
 typedef struct Rank {
     const IrOp *op;
-    KirType key;        /* of one element */
-    IrType halves;      /* of a row of both buffers: [2][width] */
+    KirType key;             /* of one element */
+    IrType halves;           /* of a row of both buffers: [2][width] */
     uint32_t keys, elements; /* buffers [2][width][count]: what is compared, and whose it is */
-    KirId count, total; /* elements of the space; of a half */
-    KirId base;         /* of the feature in a half */
-    KirId lo, hi;       /* the row's places */
+    KirId count, total;      /* elements of the space; of a half */
+    KirId base;              /* of the feature in a half */
+    KirId lo, hi;            /* the row's places */
 } Rank;
 
 static const KirType I32 = {KIR_I32, 1}, I64 = {KIR_I64, 1};
@@ -121,7 +122,10 @@ static void rank_row(Lower *l, Rank *r, const Env *env)
 
 static uint32_t halves(LowerFunc *lf, const IrOp *op, KirBase elem, const char *name)
 {
-    return plan_buffer(lf, (PlanBuffer){.kind = PLAN_ARENA, .ref = IR_NONE, .elem = elem, .name = name,
+    return plan_buffer(lf, (PlanBuffer){.kind = PLAN_ARENA,
+                                        .ref = IR_NONE,
+                                        .elem = elem,
+                                        .name = name,
                                         .rows = plan_count(lf->f->m, op->type.space),
                                         .width = 2 * ir_type_width(lf->f->m, &op->type)});
 }
@@ -146,8 +150,11 @@ static void note_cost(Lower *l, const Rank *r)
 {
     enum { PASSES = 8, MOVED = 32, WORK = 12 }; /* over a row of some hundreds; bytes and instructions of each */
     int64_t width = ir_type_width(l->f->m, &r->op->type);
-    PlanCost c = {.count = plan_count(l->f->m, r->op->type.space), .bytes = width * MOVED, .flops = width * PASSES * WORK,
-                  .map = IR_NONE, .table = IR_NONE};
+    PlanCost c = {.count = plan_count(l->f->m, r->op->type.space),
+                  .bytes = width * MOVED,
+                  .flops = width * PASSES * WORK,
+                  .map = IR_NONE,
+                  .table = IR_NONE};
     VEC_PUSH(l->arena, &l->step->cost, c);
 }
 
@@ -166,7 +173,8 @@ static void lower_zeros(LowerFunc *lf, uint32_t g, IrId v, const IrOp *op)
     point_store(&l, plan_value_buffer(lf, v), &op->type, row, &env, emit_index(&l.e, 0));
     dim_loops_close(&l, &loops);
     emit_end(&l.e);
-    PlanCost cost = {.count = l.step->extent, .bytes = 8 * ir_type_width(lf->f->m, &op->type), .map = IR_NONE, .table = IR_NONE};
+    PlanCost cost = {
+        .count = l.step->extent, .bytes = 8 * ir_type_width(lf->f->m, &op->type), .map = IR_NONE, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, cost);
     lower_finish(&l, "zeros");
 }

@@ -1,7 +1,8 @@
 /* Sums over the rows of a map: the elements of a row in the user's order, in row-relative blocks of 256, each
    left to right, blocks merged left to right (docs/design.md, "One association per sum"). Several reductions of
-   one map that do not need each other share the loop; a tile of points shares the row's index loads. Rows of all degrees run the
-   same loop: rows listed by degree have ends that a CPU foresees, but write out of order and no longer share what neighbours read. */
+   one map that do not need each other share the loop; a tile of points shares the row's index loads. Rows of all
+   degrees run the same loop: rows listed by degree have ends that a CPU foresees, but write out of order and no longer
+   share what neighbours read. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -132,7 +133,8 @@ StageSpan row_span(Lower *l, IrId map, KirId row)
     KirId hi = emit_load(e, rows, i64, emit_op2(e, KIR_add, row, emit_index(e, 1)), 1, 1);
     StageSpan x = {.map = map, .row = row, .lo = lo, .hi = hi, .longer = KIR_NONE, .base = KIR_NONE};
     if (l->split) l->split_lo = lo;
-    if (l->staged.n && l->split) x.longer = emit_int(e, kir_type(KIR_I1, 1), 1); /* another part may have filled the arrays */
+    /* another part may have filled the arrays */
+    if (l->staged.n && l->split) x.longer = emit_int(e, kir_type(KIR_I1, 1), 1);
     else if (l->staged.n) x.longer = emit_op2(e, KIR_lt, emit_index(e, l->stage_rows), emit_op2(e, KIR_sub, hi, lo));
     return x;
 }

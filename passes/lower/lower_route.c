@@ -30,7 +30,8 @@ static void lower_images(LowerFunc *lf, uint32_t g, IrId v)
     int64_t none = map->partial ? -1 : 0;
     emit_store(e, to, at, emit_select(e, fits, emit_convert(e, KIR_I32, x), emit_int(e, i32, none)), 1, 1);
     if (lf->f->stored.data[v])
-        emit_store(e, lower_out(&l, plan_value_buffer(lf, v)), at, emit_select(e, fits, x, emit_int(e, i64, none)), 1, 1);
+        emit_store(e, lower_out(&l, plan_value_buffer(lf, v)), at, emit_select(e, fits, x, emit_int(e, i64, none)), 1,
+                   1);
     emit_end(e);
     PlanCost cost = streams(l.step->extent, 12);
     VEC_PUSH(l.arena, &l.step->cost, cost);
@@ -84,7 +85,8 @@ static bool is_summed(const IrFunc *f, IrId map)
 {
     for (IrId v = 0; v < f->ops.n; v++) {
         const IrOp *op = &f->ops.data[v];
-        if (op->attr.map == map && ((ir_ops[op->op].traits & T_REDUCE) || op->op == IR_OP_rank || op->op == IR_OP_nth)) return true;
+        if (op->attr.map == map && ((ir_ops[op->op].traits & T_REDUCE) || op->op == IR_OP_rank || op->op == IR_OP_nth))
+            return true;
     }
     return false;
 }
@@ -100,7 +102,8 @@ void lower_route(LowerFunc *lf, uint32_t g)
     l.step->extent = plan_const(1);
     sort_elements(&l, map);
     const IrModule *m = lf->f->m;
-    PlanCost by_row = streams(plan_count(m, m->maps.data[map].to), 32), by_element = streams(plan_count(m, m->maps.data[map].from), 24);
+    PlanCost by_row = streams(plan_count(m, m->maps.data[map].to), 32),
+             by_element = streams(plan_count(m, m->maps.data[map].from), 24);
     VEC_PUSH(l.arena, &l.step->cost, by_row);
     VEC_PUSH(l.arena, &l.step->cost, by_element);
     lower_finish(&l, "sort");

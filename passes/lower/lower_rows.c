@@ -1,5 +1,6 @@
-/* Pointwise groups of values without dims, and values that are summed over all rows: a vector of rows at once, sixteen say, what is gathered
-   by index vectors, then the rows that are left one by one. Lane by lane the same operations as a single row, so the same bits.
+/* Pointwise groups of values without dims, and values that are summed over all rows: a vector of rows at once, sixteen
+   say, what is gathered by index vectors, then the rows that are left one by one. Lane by lane the same operations as a
+   single row, so the same bits.
 
      %5 = div %1, gather(%4 via x.nnz.row)     16 values, 16 images, 16 gathered divisors, one division */
 #include "base/ice.h"
@@ -30,8 +31,12 @@ static KirId read(Rows *r, uint32_t buffer, KirType t, At at)
     Lower *l = r->l;
     uint32_t p = lower_in(l, buffer);
     if (at.index == KIR_NONE) return emit_load(&l->e, p, t, at.row, rows_at_once(l), 1);
-    return emit_ins(&l->e, (KirIns){.op = KIR_gather, .type = t, .args = {at.index, KIR_NONE, KIR_NONE}, .buf = p,
-                                    .alloc = KIR_NONE, .active = (uint8_t)rows_at_once(l)});
+    return emit_ins(&l->e, (KirIns){.op = KIR_gather,
+                                    .type = t,
+                                    .args = {at.index, KIR_NONE, KIR_NONE},
+                                    .buf = p,
+                                    .alloc = KIR_NONE,
+                                    .active = (uint8_t)rows_at_once(l)});
 }
 
 static KirId row_number(Rows *r, At at)
@@ -73,12 +78,13 @@ static KirId rows_op(Rows *r, const IrOp *op, At at)
     case IR_OP_row: return row_number(r, at);
     case IR_OP_gather: return gathered(r, op, at);
     case IR_OP_mapped: return mapped(r, op, at);
-    case IR_OP_random_uniform: case IR_OP_random_normal:
-        return point_draw_at(l, op, element(r, op->type.space, at), emit_index(&l->e, 0));
+    case IR_OP_random_uniform:
+    case IR_OP_random_normal: return point_draw_at(l, op, element(r, op->type.space, at), emit_index(&l->e, 0));
     case IR_OP_reshape:
         return read(r, plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),
                     kir_type(kir_base_of(op->type.dtype), rows_at_once(l)), at);
-    case IR_OP_random_uniform_at: case IR_OP_random_normal_at:
+    case IR_OP_random_uniform_at:
+    case IR_OP_random_normal_at:
         args[0] = rows_eval(r, op->args[2], at);
         return point_draw_at(l, op, args[0], rows_eval(r, op->args[3], at));
     default: break;

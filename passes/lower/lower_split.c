@@ -1,6 +1,7 @@
 /* Rows with very many elements, computed by several threads: a second kernel for the groups that sum over the rows of a
-   map. Its walks over a row take turns. In its turn a walk computes the blocks of a part of the row and leaves what they
-   sum up to in memory; later, and at the end, it joins the blocks of the whole row in order, as the first kernel would:
+   map. Its walks over a row take turns. In its turn a walk computes the blocks of a part of the row and leaves what
+   they sum up to in memory; later, and at the end, it joins the blocks of the whole row in order, as the first kernel
+   would:
 
      for blocks of the row:                  for blocks of the part in my turn, of the row behind it, none before:
        part = sum over the block               if my turn: part = sum over the block; state[block] = part
@@ -8,13 +9,17 @@
                                                total += part
      y[row] = f(total)                       if all had their turn: y[row] = f(total)
 
-   The association is that of lower_reduce.c, so no bit depends on who computes what. Sums that rescale take two turns: the
-   extremes of blocks, then the sums, for which the blocks before the part are joined first. The runtime decides which rows
-   are computed so (runtime/split.h); a graph without such rows never calls this kernel. Never touches the first kernel. */
+   The association is that of lower_reduce.c, so no bit depends on who computes what. Sums that rescale take two turns:
+   the extremes of blocks, then the sums, for which the blocks before the part are joined first. The runtime decides
+   which rows are computed so (runtime/split.h); a graph without such rows never calls this kernel. Never touches the
+   first kernel. */
 #include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
-static KirId split_arg(Lower *l, PlanSplitArg which) { return lower_count(l, (PlanCount){.kind = PLAN_SPLIT, .value = which}); }
+static KirId split_arg(Lower *l, PlanSplitArg which)
+{
+    return lower_count(l, (PlanCount){.kind = PLAN_SPLIT, .value = which});
+}
 
 /* ---- walks -------------------------------------------------------------------------------------------------- */
 
@@ -39,8 +44,11 @@ KirId split_reached(Lower *l, KirId turn, KirId position)
 static uint32_t state_buffer(Lower *l, IrId v)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    uint32_t buffer = plan_buffer(l->lf, (PlanBuffer){.kind = PLAN_STATE, .ref = v, .elem = kir_elem_of(t->dtype),
-                                                      .rows = {.kind = PLAN_SPLIT}, .width = ir_type_width(l->f->m, t),
+    uint32_t buffer = plan_buffer(l->lf, (PlanBuffer){.kind = PLAN_STATE,
+                                                      .ref = v,
+                                                      .elem = kir_elem_of(t->dtype),
+                                                      .rows = {.kind = PLAN_SPLIT},
+                                                      .width = ir_type_width(l->f->m, t),
                                                       .name = arena_printf(l->arena, "%%%u", v)});
     lower_out(l, buffer);
     return buffer;
@@ -65,14 +73,16 @@ void split_take(Lower *l, Accs s, KirId position)
 {
     for (unsigned i = 0; i < s.n; i++) {
         const Acc *a = &s.data[i];
-        KirId part = point_load(l, state_buffer(l, a->v), &fused_op(l->f, a->v)->type, block_at(l, position), &a->p.env);
+        KirId part = point_load(l, state_buffer(l, a->v), &fused_op(l->f, a->v)->type, block_at(l, position),
+                                &a->p.env);
         emit_set(&l->e, a->part, part);
     }
 }
 
 void split_stores_open(Lower *l)
 {
-    if (l->split) emit_if(&l->e, emit_op2(&l->e, KIR_eq, split_arg(l, PLAN_SPLIT_PHASE), emit_index(&l->e, PLAN_SPLIT_LAST)));
+    if (l->split)
+        emit_if(&l->e, emit_op2(&l->e, KIR_eq, split_arg(l, PLAN_SPLIT_PHASE), emit_index(&l->e, PLAN_SPLIT_LAST)));
 }
 
 void split_stores_close(Lower *l)
@@ -87,7 +97,8 @@ void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t
     const Group *group = &lf->f->groups.data[g];
     const PlanStep *step = &lf->prog->steps.data[lf->prog->steps.n - 1];
     if (!lf->vectors || step->cut == IR_NONE) return;
-    ICE_UNLESS(step->extent.kind == PLAN_COUNT && step->extent.space == group->space); /* an iteration is a row of the map */
+    /* an iteration is a row of the map */
+    ICE_UNLESS(step->extent.kind == PLAN_COUNT && step->extent.space == group->space);
     lf->for_split = true;
     make(lf, g, NULL);
     lf->for_split = false;
@@ -135,7 +146,8 @@ void split_finish(Lower *l)
     HostPlan *plan = l->lf->plan;
     PlanStep *step = &l->lf->prog->steps.data[l->lf->prog->steps.n - 1];
     const char *why = l->walks > PLAN_SPLIT_WALKS || l->step->args.n > PLAN_SPLIT_ARGS ? "too many walks or arguments"
-                      : reads_more(l, step) ? "parts of a row would read what a row does not" : NULL;
+                      : reads_more(l, step) ? "parts of a row would read what a row does not"
+                                            : NULL;
     pass_remark(l->lf->ctx, PASS_schedule, !why, step->span, "%s: threads %s rows with very many elements of `%s`%s%s",
                 l->lf->prog->name, why ? "do not share" : "may share", step->label, why ? ": " : "", why ? why : "");
     if (why) return;

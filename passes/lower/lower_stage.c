@@ -259,8 +259,8 @@ static void sort_needs(Lower *l, const bool *needed, StageNeeds *out)
     }
 }
 
-/* Whether v can be filled in the walk that fills what is seen: it wants no sum of this kernel, which may be there for a part of
-   the dims only, and of other arrays those that the walk fills. What other walks fill is left to them. */
+/* Whether v can be filled in the walk that fills what is seen: it wants no sum of this kernel, which may be there for a
+   part of the dims only, and of other arrays those that the walk fills. What other walks fill is left to them. */
 static bool is_ready(const Needs *x, const bool *summed, bool *tried, IrId v)
 {
     const Lower *l = x->l;

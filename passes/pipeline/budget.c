@@ -1,6 +1,7 @@
 /* The choice under a memory budget: which of the values that fuse stores because that is faster are computed again
    instead, so that each function's planned memory fits. Where counts are known, every trial is lowered and packed as a
-   load would do it, so that the peak is exact; sets of values are tried in the order of what they cost, the fastest first.
+   load would do it, so that the peak is exact; sets of values are tried in the order of what they cost, the fastest
+   first.
 
      arena 430 MB, budget 300 MB   ->   %28 = exp ... : edge[8] computed again by 2 kernels, 3.1 ns per node: 286 MB
    What must have memory (sums, products, what a product reads) is never touched. */
@@ -61,7 +62,8 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
         return times(budget_rows(m, b, g->dst_space), budget_rows(m, b, g->dst_space));
     if (g->kind == IR_GRAPH_SELECT) return base;
     if (g->kind == IR_GRAPH_NEGATIVES) return times(base, g->n_edges);
-    if (g->kind == IR_GRAPH_ROUTED) return times(base, g->n_edges) + (g->batch != IR_NONE ? budget_rows(m, b, g->dst_space) : 0);
+    if (g->kind == IR_GRAPH_ROUTED)
+        return times(base, g->n_edges) + (g->batch != IR_NONE ? budget_rows(m, b, g->dst_space) : 0);
     if (g->kind == IR_GRAPH_PERMUTATION) return budget_rows(m, b, g->dst_space);
     bool more = g->kind == IR_GRAPH_SELF_LOOPS && g->policy != IR_LOOPS_REMOVE;
     return base + (more ? budget_rows(m, b, g->dst_space) : 0);
@@ -226,8 +228,8 @@ static int64_t fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **aga
     return 0;
 }
 
-/* *again, by value of the prepared function: what is computed again so that its planned memory fits ctx->budget. Returns
-   the least budget that would do where none fits, else 0. */
+/* *again, by value of the prepared function: what is computed again so that its planned memory fits ctx->budget.
+   Returns the least budget that would do where none fits, else 0. */
 static int64_t budget_fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **again)
 {
     int64_t least = fit(ctx, fm, index, again);

@@ -1,5 +1,5 @@
-/* The pipeline: passes on graph IR one after another, and then the kernel stage. A pass never changes its input: it builds the next
-   generation in the stage arena. */
+/* The pipeline: passes on graph IR one after another, and then the kernel stage. A pass never changes its input: it
+   builds the next generation in the stage arena. */
 #pragma once
 #include "ir/plan.h"
 #include "passes/context/passes.h"
@@ -14,7 +14,8 @@ IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m);
 /* One graph pass with its checks, dumps and timing. */
 IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m);
 
-/* The kernel stage: fuse, schedule, lower, cone, connect, memplan. From a verified module without `grad` to kernels and the
-   host plan, one program per function. NULL with a diagnostic in ctx->diags (E0616, or E0618 where ctx->budget is too small, or E0506 where ctx->schedule does not fit). m is unchanged; the plan lives in ctx->stage and refers to a
+/* The kernel stage: fuse, schedule, lower, cone, connect, memplan. From a verified module without `grad` to kernels and
+   the host plan, one program per function. NULL with a diagnostic in ctx->diags (E0616, or E0618 where ctx->budget is
+   too small, or E0506 where ctx->schedule does not fit). m is unchanged; the plan lives in ctx->stage and refers to a
    clone of m. Honours ctx->disabled for fuse, schedule and memplan. */
 HostPlan *lower_module(PassContext *ctx, const IrModule *m);

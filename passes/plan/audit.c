@@ -23,8 +23,7 @@ bool audit_fail(Audit *x, uint32_t s, const char *fmt, ...)
     va_end(ap);
     if (s < x->p->steps.n)
         x->why = arena_printf(x->arena, "plan of %s: step %u `%s` %s", x->p->name, s, x->p->steps.data[s].label, text);
-    else
-        x->why = arena_printf(x->arena, "plan of %s: %s", x->p->name, text);
+    else x->why = arena_printf(x->arena, "plan of %s: %s", x->p->name, text);
     return false;
 }
 
@@ -48,10 +47,8 @@ void audit_leaves(const FusedFunc *f, uint32_t g, IrId v, bool *seen, bool *leaf
         IrId x = op->args[k];
         uint32_t own = f->group_of.data[x];
         bool stored = own != GROUP_NONE && own != g && !group_has_inner(&f->groups.data[g], x);
-        if (stored || fused_op(f, x)->op == IR_OP_arg)
-            leaf[x] = true;
-        else if (!seen[x])
-            seen[x] = true, audit_leaves(f, g, x, seen, leaf);
+        if (stored || fused_op(f, x)->op == IR_OP_arg) leaf[x] = true;
+        else if (!seen[x]) seen[x] = true, audit_leaves(f, g, x, seen, leaf);
     }
 }
 
@@ -65,8 +62,8 @@ static bool check_slot(Audit *x, uint32_t s, uint32_t b)
     if (it->slot >= x->p->slots.n) return audit_fail(x, s, "uses %s, which has no slot", audit_buffer(x, b));
     const PlanSlot *slot = &x->p->slots.data[it->slot];
     int64_t rows = it->rows.kind == PLAN_CONST ? it->rows.value : 1, width, bytes;
-    bool huge =
-        __builtin_mul_overflow(it->width, rows, &width) || __builtin_mul_overflow(width, (int64_t)kir_base_bytes(it->elem), &bytes);
+    bool huge = __builtin_mul_overflow(it->width, rows, &width) ||
+                __builtin_mul_overflow(width, (int64_t)kir_base_bytes(it->elem), &bytes);
     bool alike = it->rows.kind == PLAN_CONST ? slot->rows.kind == PLAN_CONST && slot->rows.value == 1
                                              : slot->rows.kind == it->rows.kind && slot->rows.space == it->rows.space &&
                                                    slot->rows.block == it->rows.block && slot->rows.max == it->rows.max;
@@ -108,8 +105,10 @@ static bool check_args(Audit *x, uint32_t s, const KirKernel *k, const PlanArg *
         if (!args[i].is_buffer) continue;
         if (args[i].buffer >= x->p->buffers.n) return audit_fail(x, s, "has a buffer that is not there");
         const PlanBuffer *b = &x->p->buffers.data[args[i].buffer];
-        if (b->elem != p->elem) return audit_fail(x, s, "has %s for elements of another type", audit_buffer(x, args[i].buffer));
-        if (p->kind != KIR_IN && !can_be_written(b->kind)) return audit_fail(x, s, "writes %s", audit_buffer(x, args[i].buffer));
+        if (b->elem != p->elem)
+            return audit_fail(x, s, "has %s for elements of another type", audit_buffer(x, args[i].buffer));
+        if (p->kind != KIR_IN && !can_be_written(b->kind))
+            return audit_fail(x, s, "writes %s", audit_buffer(x, args[i].buffer));
         if (b->kind == PLAN_STATE && !split)
             return audit_fail(x, s, "uses %s outside parts of rows", audit_buffer(x, args[i].buffer));
         for (uint32_t j = 0; j < i; j++)
@@ -134,7 +133,8 @@ static bool check_split(Audit *x, uint32_t s)
     if (!split) return true;
     if (split->kernel >= x->plan->splits.n || !split->walks || split->walks > PLAN_SPLIT_WALKS)
         return audit_fail(x, s, "has no kernel for parts of rows");
-    if (step->cut == IR_NONE || step->extent.kind != PLAN_COUNT || step->extent.space != x->plan->module->maps.data[step->cut].to)
+    if (step->cut == IR_NONE || step->extent.kind != PLAN_COUNT ||
+        step->extent.space != x->plan->module->maps.data[step->cut].to)
         return audit_fail(x, s, "has parts of rows of another map");
     for (uint32_t i = 0; i < split->args.n; i++) {
         const PlanArg *a = &split->args.data[i];
@@ -153,8 +153,10 @@ static bool check_gemm(Audit *x, uint32_t s)
         const PlanArg *a = &step->args.data[i];
         KirParamKind kind = plan_kernel(x->plan, step->kernel, true)->params.data[i].kind;
         if (!a->is_buffer) continue;
-        bool fits = kind == KIR_IN ? a->buffer == g->a || a->buffer == g->b : a->buffer == g->c && g->c != g->a && g->c != g->b;
-        if (!fits) return audit_fail(x, s, "is more than the product that may stand for it: %s", audit_buffer(x, a->buffer));
+        bool fits = kind == KIR_IN ? a->buffer == g->a || a->buffer == g->b
+                                   : a->buffer == g->c && g->c != g->a && g->c != g->b;
+        if (!fits)
+            return audit_fail(x, s, "is more than the product that may stand for it: %s", audit_buffer(x, a->buffer));
     }
     return has_arg(step, g->a) && has_arg(step, g->b) && has_arg(step, g->c)
                ? true
@@ -164,7 +166,10 @@ static bool check_gemm(Audit *x, uint32_t s)
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 /* Iterations are rows of a space, or blocks of them. */
-static bool is_by_rows(const PlanCount *e) { return e->kind == PLAN_COUNT || (e->kind == PLAN_BLOCKS && e->max == INT64_MAX); }
+static bool is_by_rows(const PlanCount *e)
+{
+    return e->kind == PLAN_COUNT || (e->kind == PLAN_BLOCKS && e->max == INT64_MAX);
+}
 
 static bool check_link(Audit *x, uint32_t s, const PlanChain *chain)
 {
@@ -182,7 +187,8 @@ static bool check_chain(Audit *x, uint32_t i)
 {
     const PlanChain *c = &x->p->chains.data[i];
     uint32_t args = 0, free_from = i ? c[-1].first + c[-1].n : 0;
-    if (c->first >= x->p->steps.n || c->n > x->p->steps.n - c->first) return audit_fail(x, UINT32_MAX, "chain %u has steps that are not there", i);
+    if (c->first >= x->p->steps.n || c->n > x->p->steps.n - c->first)
+        return audit_fail(x, UINT32_MAX, "chain %u has steps that are not there", i);
     if (c->first < free_from) return audit_fail(x, c->first, "runs in two chains");
     if (c->n < 2 || c->n > PLAN_CHAIN_STEPS) return audit_fail(x, c->first, "runs with too many others, or with none");
     for (uint32_t s = c->first; s < c->first + c->n; s++) {
@@ -227,25 +233,32 @@ static bool is_of(const Audit *x, uint32_t s, uint32_t whole, IrId space)
     return s < whole && (x->p->sets.data[s].kind == PLAN_SET_EMPTY || x->p->sets.data[s].space == space);
 }
 
-/* A set is made of sets before it, of maps and of inputs or what is computed once: of nothing that changes while a program runs. */
+/* A set is made of sets before it, of maps and of inputs or what is computed once: of nothing that changes while a
+   program runs. */
 static bool check_set(Audit *x, uint32_t s)
 {
     const IrModule *m = x->plan->module;
     const PlanSet *set = &x->p->sets.data[s];
-    const IrMap *map = set->kind == PLAN_SET_IMAGE || set->kind == PLAN_SET_ORIGIN || set->kind == PLAN_SET_WALK ? &m->maps.data[set->ref] : NULL;
+    const IrMap *map = set->kind == PLAN_SET_IMAGE || set->kind == PLAN_SET_ORIGIN || set->kind == PLAN_SET_WALK
+                           ? &m->maps.data[set->ref]
+                           : NULL;
     if (set->kind == PLAN_SET_MASK) {
         const IrTensor *t = &m->tensors.data[set->ref];
-        bool mask = (t->kind == IR_INPUT || t->kind == IR_HELD) && t->type.dtype == IR_BOOL && !t->type.n_dims && t->type.space == set->space;
+        bool mask = (t->kind == IR_INPUT || t->kind == IR_HELD) && t->type.dtype == IR_BOOL && !t->type.n_dims &&
+                    t->type.space == set->space;
         return mask || audit_fail(x, UINT32_MAX, "set %u of rows: `%s` is no mask that stays", s, t->name);
     }
-    if (map && !is_known(m, set->ref)) return audit_fail(x, UINT32_MAX, "set %u of rows: `%s` leads elsewhere in each run", s, map->name);
+    if (map && !is_known(m, set->ref))
+        return audit_fail(x, UINT32_MAX, "set %u of rows: `%s` leads elsewhere in each run", s, map->name);
     bool fits = !map || set->space == (set->kind == PLAN_SET_IMAGE ? map->to : map->from);
     if (map) fits &= is_of(x, set->a, s, set->kind == PLAN_SET_ORIGIN ? map->to : map->from);
-    if (set->kind == PLAN_SET_EITHER || set->kind == PLAN_SET_BOTH) fits &= is_of(x, set->a, s, set->space) && is_of(x, set->b, s, set->space);
+    if (set->kind == PLAN_SET_EITHER || set->kind == PLAN_SET_BOTH)
+        fits &= is_of(x, set->a, s, set->space) && is_of(x, set->b, s, set->space);
     return fits || audit_fail(x, UINT32_MAX, "set %u of rows is made of rows of another space", s);
 }
 
-/* What a step leaves out are rows of its own, which no other step of its group helps to compute, and elements that its map's list names. */
+/* What a step leaves out are rows of its own, which no other step of its group helps to compute, and elements that its
+   map's list names. */
 static bool check_cone(Audit *x, uint32_t s)
 {
     const IrModule *m = x->plan->module;
@@ -253,10 +266,13 @@ static bool check_cone(Audit *x, uint32_t s)
     const PlanCone *c = &step->cone;
     if (c->rows == PLAN_SET_ALL && c->walk == PLAN_SET_ALL) return true;
     for (uint32_t k = 0; k < x->p->steps.n; k++)
-        if (k != s && x->p->steps.data[k].group == step->group) return audit_fail(x, s, "leaves out rows of which step %u computes a part", k);
-    if (!is_by_rows(&step->extent) || !is_of(x, c->rows, x->p->sets.n, step->extent.space)) return audit_fail(x, s, "leaves out rows that are not its own");
+        if (k != s && x->p->steps.data[k].group == step->group)
+            return audit_fail(x, s, "leaves out rows of which step %u computes a part", k);
+    if (!is_by_rows(&step->extent) || !is_of(x, c->rows, x->p->sets.n, step->extent.space))
+        return audit_fail(x, s, "leaves out rows that are not its own");
     if (c->walk == PLAN_SET_ALL) return true;
-    bool thin = step->cut != IR_NONE && !m->maps.data[step->cut].sorted && is_of(x, c->walk, x->p->sets.n, m->maps.data[step->cut].from);
+    bool thin = step->cut != IR_NONE && !m->maps.data[step->cut].sorted &&
+                is_of(x, c->walk, x->p->sets.n, m->maps.data[step->cut].from);
     return thin || audit_fail(x, s, "leaves out elements of a map that has no list of them");
 }
 
@@ -268,7 +284,8 @@ static bool check_writers(Audit *x, uint32_t s)
         if (!a->is_buffer || plan_kernel(x->plan, step->kernel, true)->params.data[i].kind == KIR_IN) continue;
         const PlanBuffer *b = &x->p->buffers.data[a->buffer];
         if (b->writer != UINT32_MAX && b->writer != s)
-            return audit_fail(x, s, "writes %s, of which step %u alone leaves rows 0", audit_buffer(x, a->buffer), b->writer);
+            return audit_fail(x, s, "writes %s, of which step %u alone leaves rows 0", audit_buffer(x, a->buffer),
+                              b->writer);
         if (step->cone.rows == PLAN_SET_ALL) continue;
         if ((b->kind != PLAN_ARENA && b->kind != PLAN_STRIP) || b->writer != s)
             return audit_fail(x, s, "leaves rows of %s out, which are not 0", audit_buffer(x, a->buffer));
@@ -322,7 +339,8 @@ static uint32_t lies_in(const Audit *x, IrId v)
     return UINT32_MAX;
 }
 
-/* A group reads no two values that lie in one place: one of them is gone. Which of them a load means audit_run does not know. */
+/* A group reads no two values that lie in one place: one of them is gone. Which of them a load means audit_run does not
+   know. */
 static bool check_reads(Audit *x, uint32_t s)
 {
     Arena *scratch = arena_new();
@@ -335,7 +353,8 @@ static bool check_reads(Audit *x, uint32_t s)
     for (IrId v = 0; v < n; v++) {
         uint32_t b = leaf[v] ? lies_in(x, v) : UINT32_MAX;
         if (b == UINT32_MAX) continue;
-        if (there[b]) audit_fail(x, s, "reads %%%u and %%%u, which both lie in %s", there[b] - 1, v, audit_buffer(x, b));
+        if (there[b])
+            audit_fail(x, s, "reads %%%u and %%%u, which both lie in %s", there[b] - 1, v, audit_buffer(x, b));
         there[b] = v + 1;
     }
     arena_free(scratch);
@@ -347,12 +366,14 @@ static bool check_reads(Audit *x, uint32_t s)
 static bool check_step(Audit *x, uint32_t s)
 {
     const PlanStep *step = &x->p->steps.data[s];
-    if (!plan_has_kernel(step) || step->kernel >= x->plan->kernels.n || step->group >= x->f->groups.n) return audit_fail(x, s, "has no kernel");
+    if (!plan_has_kernel(step) || step->kernel >= x->plan->kernels.n || step->group >= x->f->groups.n)
+        return audit_fail(x, s, "has no kernel");
     for (unsigned v = 0; v < PLAN_N_VARIANTS; v++) {
         const KirKernel *k = x->plan->kernels.data[step->kernel].variants[v];
         if (k && !check_args(x, s, k, step->args.data, step->args.n, false)) return false;
     }
-    return check_gemm(x, s) && check_split(x, s) && check_cone(x, s) && check_writers(x, s) && check_owned(x, s) && check_reads(x, s);
+    return check_gemm(x, s) && check_split(x, s) && check_cone(x, s) && check_writers(x, s) && check_owned(x, s) &&
+           check_reads(x, s);
 }
 
 static bool check_rules(Audit *x)
@@ -379,7 +400,8 @@ static int64_t nodes_for(const HostPlan *plan)
         for (uint32_t s = 0; s < plan->programs.data[i]->steps.n; s++) {
             const PlanStep *step = &plan->programs.data[i]->steps.data[s];
             const PlanCount *e = &step->extent;
-            if (plan_chain(plan->programs.data[i], s) && e->kind == PLAN_BLOCKS && e->block + MORE_NODES > n) n = e->block + MORE_NODES;
+            if (plan_chain(plan->programs.data[i], s) && e->kind == PLAN_BLOCKS && e->block + MORE_NODES > n)
+                n = e->block + MORE_NODES;
         }
     return n < MOST_NODES ? n : MOST_NODES;
 }

@@ -4,8 +4,8 @@
 #include "ir/plan.h"
 #include "passes/plan/planning.h"
 
-/* What the audit keeps must not grow with the sizes of dims: elements of one buffer, rows of one space, and all of a program.
-   Where there are more, what they belong to is taken to be right. */
+/* What the audit keeps must not grow with the sizes of dims: elements of one buffer, rows of one space, and all of a
+   program. Where there are more, what they belong to is taken to be right. */
 enum { AUDIT_MOST_ELEMENTS = 4 << 20, AUDIT_MOST_ALL = 12 << 20 };
 
 enum { AUDIT_PARTS = PLAN_N_VARIANTS, AUDIT_KERNELS }; /* of a step: the variants, and the kernel for parts of rows */
@@ -36,7 +36,8 @@ typedef struct AuditWorld {
     const IrModule *m;
     EvalWorld *w;
     int64_t **rows; /* by map: offsets [count(to) + 1], or NULL where it is computed */
-    int32_t **list; /* by map: [count(from)] the elements, those of one image together, in the user's order; NULL as above */
+    /* by map: [count(from)] the elements, those of one image together, in the user's order; NULL as above */
+    int32_t **list;
     bool *wanted;   /* by tensor: accesses depend on its numbers */
     void **tensors; /* those, and NULL */
 } AuditWorld;
@@ -55,7 +56,8 @@ void *audit_data(Arena *a, AuditWorld *w, const PlanBuffer *b);
 bool audit_wants(Audit *x, AuditWorld *w);
 /* Runs every kernel for where it reads and writes. */
 void audit_run(Audit *x, AuditWorld *w);
-/* Runs what threads compute of a long row together, and what one computes (audit_split.c). seen: by kernel for parts of rows. */
+/* Runs what threads compute of a long row together, and what one computes (audit_split.c). seen: by kernel for parts of
+   rows. */
 void audit_split(Audit *x, AuditWorld *w, bool *seen);
 /* Follows what is left out (audit_cone.c). */
 void audit_cone(Audit *x, const AuditWorld *w);

@@ -1,10 +1,12 @@
-/* Checks the rows that a plan leaves out: they stay 0 instead of what the function says, and that must not reach a result. On the small
-   graph, with some rows in each mask, audit_cone follows group by group what is known of each row of each value:
+/* Checks the rows that a plan leaves out: they stay 0 instead of what the function says, and that must not reach a
+   result. On the small graph, with some rows in each mask, audit_cone follows group by group what is known of each row
+   of each value:
 
      %20 = div %8, %13    a row of %13 is left out, so that it is 0: the row of %20 may be anything, infinite too
      %21 = mul %20, %4    a row of %4 is 0 for good: the row of %21 is 0, unless %20 may be infinite there
 
-   It takes sets of rows from the plan and nothing else of what the pass `cone` found out. What is right is taken to be finite. */
+   It takes sets of rows from the plan and nothing else of what the pass `cone` found out. What is right is taken to be
+   finite. */
 #include "passes/plan/audit.h"
 
 typedef enum {
@@ -34,7 +36,8 @@ static int64_t rows_of(const ConeRun *c, IrId space)
 }
 static bool is_right(Row x) { return x <= ROW_RIGHT; }
 
-/* ---- sets ------------------------------------------------------------------------------------------------------------------- */
+/* ---- sets
+   ------------------------------------------------------------------------------------------------------------------- */
 
 /* A mask of n rows holds one row in eight, and none of its last. */
 static bool in_mask(IrId tensor, int64_t row, int64_t n)
@@ -58,7 +61,10 @@ static void fill_set(ConeRun *c, uint32_t s)
         case PLAN_SET_ORIGIN: out[i] = to[i] >= 0 && a[to[i]]; break;
         case PLAN_SET_EITHER: out[i] = a[i] || b[i]; break;
         case PLAN_SET_BOTH: out[i] = a[i] && b[i]; break;
-        case PLAN_SET_WALK: out[i] = a[i] || (to[i] >= 0 && c->w->rows[x->ref][to[i] + 1] - c->w->rows[x->ref][to[i]] > ORDER_ROW_BLOCK); break;
+        case PLAN_SET_WALK:
+            out[i] = a[i] ||
+                     (to[i] >= 0 && c->w->rows[x->ref][to[i] + 1] - c->w->rows[x->ref][to[i]] > ORDER_ROW_BLOCK);
+            break;
         default: break;
         }
     for (int64_t i = 0; x->kind == PLAN_SET_IMAGE && i < rows_of(c, map->from); i++)
@@ -67,7 +73,8 @@ static void fill_set(ConeRun *c, uint32_t s)
 
 /* ---- one row of an operation ---- */
 
-/* The state of a row that is computed from all rows that were added. shared: what all rows share does not count as a row's number. */
+/* The state of a row that is computed from all rows that were added. shared: what all rows share does not count as a
+   row's number. */
 typedef struct Mix {
     bool zero, wrong, mixed, wild, numbers;
 } Mix;
@@ -120,12 +127,14 @@ static Row row_of(const IrOp *op, const Row *args, const bool *shared)
     switch (op->op) {
     case IR_OP_const: return op->attr.f == 0 ? ROW_ZERO : ROW_RIGHT;
     case IR_OP_mul:
-    case IR_OP_contract: return zero && args[0] != ROW_WILD && args[1] != ROW_WILD ? ROW_ZERO : row_of_mix(op, args, shared);
+    case IR_OP_contract:
+        return zero && args[0] != ROW_WILD && args[1] != ROW_WILD ? ROW_ZERO : row_of_mix(op, args, shared);
     case IR_OP_and: return zero ? ROW_ZERO : truth ? ROW_TRUE : row_of_mix(op, args, shared);
     case IR_OP_or:
         if (args[0] == ROW_TRUE || args[1] == ROW_TRUE) return ROW_TRUE;
         return args[0] == ROW_ZERO && args[1] == ROW_ZERO ? ROW_ZERO : row_of_mix(op, args, shared);
-    case IR_OP_not: return args[0] == ROW_ZERO ? ROW_TRUE : args[0] == ROW_TRUE ? ROW_ZERO : row_of_mix(op, args, shared);
+    case IR_OP_not:
+        return args[0] == ROW_ZERO ? ROW_TRUE : args[0] == ROW_TRUE ? ROW_ZERO : row_of_mix(op, args, shared);
     case IR_OP_ne: return args[0] == ROW_ZERO && args[1] == ROW_ZERO ? ROW_ZERO : row_of_mix(op, args, shared);
     case IR_OP_select: return row_of_select(args[0], args[1], args[2]);
     default: return row_of_mix(op, args, shared);
@@ -180,8 +189,8 @@ static void rows_of_order(ConeRun *c, const IrOp *op, RowsOf *of, uint8_t *out, 
         out[i] = by_element && to[i] < 0 ? ROW_RIGHT : (uint8_t)mix_of(&m[by_element ? to[i] : i], false);
 }
 
-/* Gives all n rows of op the same state, made of all rows of its first and last operand: each row of a reshape between spaces, of
-   a sum over all rows or of a rank may depend on any row of them. */
+/* Gives all n rows of op the same state, made of all rows of its first and last operand: each row of a reshape between
+   spaces, of a sum over all rows or of a rank may depend on any row of them. */
 static void rows_of_all(ConeRun *c, const IrOp *op, RowsOf *of, uint8_t *out, int64_t n)
 {
     Mix m = {.zero = true};
@@ -255,7 +264,8 @@ static const uint8_t *local_of(ConeRun *c, IrId v)
     return c->local[v] = compute(c, v, local_of, sums ? c->sets[c->cone->walk] : NULL);
 }
 
-/* [rows of the group's space] whether its step computes the row; a block of rows is computed whole. NULL: it computes all. */
+/* [rows of the group's space] whether its step computes the row; a block of rows is computed whole. NULL: it computes
+   all. */
 static const bool *computed_rows(const ConeRun *c, const PlanStep *s)
 {
     if (!c->cone) return NULL;
@@ -309,7 +319,8 @@ static void check_results(ConeRun *c)
     }
 }
 
-/* ---- bits ------------------------------------------------------------------------------------------------------------------- */
+/* ---- bits
+   ------------------------------------------------------------------------------------------------------------------- */
 
 /* A long row is summed by blocks of its elements: those left out of it would move the others into other blocks. */
 static void check_long_rows(ConeRun *c, uint32_t s)
@@ -321,7 +332,8 @@ static void check_long_rows(ConeRun *c, uint32_t s)
     for (int64_t v = 0; v < rows_of(c, c->w->m->maps.data[step->cut].to); v++) {
         int64_t n = rows[v + 1] - rows[v], taken = 0;
         for (int64_t k = rows[v]; k < rows[v + 1]; k++) taken += walk[c->w->list[step->cut][k]];
-        if (n > ORDER_ROW_BLOCK && taken && taken < n) audit_fail(c->x, s, "leaves out some elements of a long row, whose blocks are others then");
+        if (n > ORDER_ROW_BLOCK && taken && taken < n)
+            audit_fail(c->x, s, "leaves out some elements of a long row, whose blocks are others then");
     }
 }
 
@@ -347,11 +359,12 @@ static void check_signs(const ConeRun *c)
             bare[v] |= c->x->f->group_of.data[v] == step->group && c->x->f->stored.data[v];
     }
     for (IrId v = 0; v < f->ops.n; v++)
-        for (uint32_t k = 0; k < f->ops.data[v].n_args && !is_summed(c, &f->ops.data[v]); k++) bare[v] |= bare[f->ops.data[v].args[k]];
+        for (uint32_t k = 0; k < f->ops.data[v].n_args && !is_summed(c, &f->ops.data[v]); k++)
+            bare[v] |= bare[f->ops.data[v].args[k]];
     for (uint32_t i = 0; i < f->results.n; i++)
         if (bare[f->results.data[i].value])
-            audit_fail(c->x, UINT32_MAX, "result `%s`: zeros of %%%u have the sign of what is left out", f->results.data[i].name,
-                       f->results.data[i].value);
+            audit_fail(c->x, UINT32_MAX, "result `%s`: zeros of %%%u have the sign of what is left out",
+                       f->results.data[i].name, f->results.data[i].value);
 }
 
 /* Of all values together, as far as they can be counted: what is known of them takes a byte for each. */

@@ -1,5 +1,6 @@
-/* audit_run: runs all kernels of a program on a small graph and looks only at where they read and write (kir_watch). The
-   audit keeps for each element of a written buffer which value the element holds, and which step and row touched it last:
+/* audit_run: runs all kernels of a program on a small graph and looks only at where they read and write (kir_watch).
+   The audit keeps for each element of a written buffer which value the element holds, and which step and row touched it
+   last:
 
      step 3 writes b7[12]     it holds %28, by row 3
      step 4 reads b7[12]      right where %28 is what the function's operations want there
@@ -154,8 +155,8 @@ static const char *read_element(Run *r, uint32_t buffer, Tag *t, uint32_t own)
     if (!t->holds) return arena_printf(r->x->arena, "reads %s where nobody wrote it", audit_buffer(r->x, buffer));
     uint32_t meant = r->meant[t->holds];
     if (meant != r->s + 1 && meant != UINT32_MAX)
-        return arena_printf(r->x->arena, "reads %s, which holds %s there: not what is meant", audit_buffer(r->x, buffer),
-                            name_of(r, t->holds));
+        return arena_printf(r->x->arena, "reads %s, which holds %s there: not what is meant",
+                            audit_buffer(r->x, buffer), name_of(r, t->holds));
     t->reader = t->reader < r->round || t->reader == own ? own : r->round;
     return NULL;
 }
@@ -179,10 +180,10 @@ static const char *touch(void *user, uint32_t param, int64_t first, int64_t stri
     if (!tags) return NULL;
     for (unsigned i = 0; i < n && !why; i++) {
         int64_t at = first + i * stride, row = at / b->width;
-        if (b->kind == PLAN_STRIP && (row < r->first_row || row >= r->last_row || (!write && tags[at].writer < r->round)))
+        if (b->kind == PLAN_STRIP &&
+            (row < r->first_row || row >= r->last_row || (!write && tags[at].writer < r->round)))
             why = arena_printf(r->x->arena, "touches %s outside the strip", audit_buffer(r->x, buffer));
-        else
-            why = write ? write_element(r, r->holds[param], &tags[at], own) : read_element(r, buffer, &tags[at], own);
+        else why = write ? write_element(r, r->holds[param], &tags[at], own) : read_element(r, buffer, &tags[at], own);
     }
     if (write || !r->in_walk) return why;
     r->watch.vain = why != NULL;
@@ -197,8 +198,10 @@ typedef struct Part { /* of a long row */
 
 static int64_t split_value(const Part *p, int64_t which)
 {
-    const int64_t values[] = {
-        [PLAN_SPLIT_PHASE] = p->phase, [PLAN_SPLIT_FROM] = p->from, [PLAN_SPLIT_TO] = p->to, [PLAN_SPLIT_FIRST] = p->first};
+    const int64_t values[] = {[PLAN_SPLIT_PHASE] = p->phase,
+                              [PLAN_SPLIT_FROM] = p->from,
+                              [PLAN_SPLIT_TO] = p->to,
+                              [PLAN_SPLIT_FIRST] = p->first};
     return values[which];
 }
 
@@ -217,7 +220,8 @@ static void call(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi, con
     for (uint32_t i = 0; i < k->params.n; i++) {
         const PlanArg *a = &r->args[i];
         if (!a->is_buffer) {
-            args[i].i = part && a->count.kind == PLAN_SPLIT ? split_value(part, a->count.value) : audit_count(r->w, &a->count);
+            args[i].i = part && a->count.kind == PLAN_SPLIT ? split_value(part, a->count.value)
+                                                            : audit_count(r->w, &a->count);
             continue;
         }
         if (r->x->wants[a->buffer] && !r->data[a->buffer]) r->fuel = 0; /* too many numbers */
@@ -236,7 +240,10 @@ static void call(Run *r, uint32_t s, unsigned which, int64_t lo, int64_t hi, con
     arena_free(scratch);
 }
 
-static unsigned variant(const Run *r, uint32_t s, bool narrow) { return narrow && kernel_of(r->x, s, PLAN_NARROW) ? PLAN_NARROW : PLAN_WIDE; }
+static unsigned variant(const Run *r, uint32_t s, bool narrow)
+{
+    return narrow && kernel_of(r->x, s, PLAN_NARROW) ? PLAN_NARROW : PLAN_WIDE;
+}
 
 /* ---- parts of rows ----------------------------------------------------------------------------------------------- */
 
@@ -367,7 +374,8 @@ static bool is_blind(const Run *r, uint32_t s)
         const PlanArg *args = args_of(r->x, s, which);
         for (uint32_t i = 0; k && i < k->params.n; i++) {
             uint32_t b = args[i].is_buffer ? args[i].buffer : 0;
-            if (args[i].is_buffer && r->x->wants[b] && !r->data[b] && r->x->p->buffers.data[b].kind != PLAN_STATE) return true;
+            if (args[i].is_buffer && r->x->wants[b] && !r->data[b] && r->x->p->buffers.data[b].kind != PLAN_STATE)
+                return true;
         }
     }
     return false;
@@ -404,10 +412,8 @@ static Tag **saved(Run *r, uint32_t first, uint32_t last, Arena *scratch)
 
 static void run_link(Run *r, uint32_t first, uint32_t last, bool narrow)
 {
-    if (first == last)
-        run_alone(r, first, narrow);
-    else
-        run_strips(r, first, last, narrow);
+    if (first == last) run_alone(r, first, narrow);
+    else run_strips(r, first, last, narrow);
 }
 
 /* With the narrow kernels first, where there are some, as if nothing had run. */
@@ -483,8 +489,9 @@ static void check_results(Run *r)
         uint32_t b = r->x->buffer_of[v];
         for (int64_t e = 0; r->tags[b] && e < r->elems[b] && !r->x->why; e++)
             if (r->tags[b][e].holds != holds_value(v))
-                audit_fail(r->x, UINT32_MAX, "result `%s`: element %lld of %s holds %s, not %s", f->results.data[i].name,
-                           (long long)e, audit_buffer(r->x, b), name_of(r, r->tags[b][e].holds), name_of(r, holds_value(v)));
+                audit_fail(r->x, UINT32_MAX, "result `%s`: element %lld of %s holds %s, not %s",
+                           f->results.data[i].name, (long long)e, audit_buffer(r->x, b),
+                           name_of(r, r->tags[b][e].holds), name_of(r, holds_value(v)));
     }
 }
 

@@ -1,5 +1,5 @@
-/* audit_split: whether threads that share a long row compute what one thread does, to the bit. Runs each kernel for parts of rows
-   with numbers, block by block and walk by walk, and the step's own kernel on the same row and numbers:
+/* audit_split: whether threads that share a long row compute what one thread does, to the bit. Runs each kernel for
+   parts of rows with numbers, block by block and walk by walk, and the step's own kernel on the same row and numbers:
 
      walk 0 of block 0, of block 1; walk 1 of block 0, ...; what is left of the row      the same bits as       the row at once
 
@@ -138,8 +138,13 @@ void audit_split(Audit *x, AuditWorld *w, bool *seen)
         if (v == n) continue;
         Arena *scratch = arena_new();
         uint32_t n_buffers = x->p->buffers.n + 1;
-        Numbers m = {x, w, scratch, ARENA_ARRAY(scratch, void *, n_buffers), ARENA_ARRAY(scratch, void *, n_buffers),
-                     ARENA_ARRAY(scratch, int64_t, n_buffers), FUEL};
+        Numbers m = {x,
+                     w,
+                     scratch,
+                     ARENA_ARRAY(scratch, void *, n_buffers),
+                     ARENA_ARRAY(scratch, void *, n_buffers),
+                     ARENA_ARRAY(scratch, int64_t, n_buffers),
+                     FUEL};
         seen[step->split->kernel] = true;
         check_step(&m, s, v, rows[v], rows[v + 1]);
         arena_free(scratch);

@@ -41,7 +41,8 @@ static void edges(EvalGraph *g, int64_t *src, int64_t *dst, int64_t *graph_of)
 static EvalWorld *world_of(Arena *a, const IrModule *m, int64_t n)
 {
     EvalGraph g = {n, n, 0, NULL, NULL};
-    int64_t *src = ARENA_ARRAY(a, int64_t, 2 * (HUB_EDGES + n) + 1), *dst = ARENA_ARRAY(a, int64_t, 2 * (HUB_EDGES + n) + 1);
+    int64_t *src = ARENA_ARRAY(a, int64_t, 2 * (HUB_EDGES + n) + 1),
+            *dst = ARENA_ARRAY(a, int64_t, 2 * (HUB_EDGES + n) + 1);
     int64_t *graph_of = ARENA_ARRAY(a, int64_t, n + 1);
     const char *why;
     edges(&g, src, dst, graph_of);
@@ -124,12 +125,13 @@ bool audit_world(Arena *a, const HostPlan *plan, int64_t nodes, AuditWorld *out)
     return true;
 }
 
-/* Where the number of blocks is bounded, kernels get it, their rows and the levels of their leaves as numbers: a few rows do for
-   several blocks of several leaves, all of which are merged, and a last one of fewer. */
+/* Where the number of blocks is bounded, kernels get it, their rows and the levels of their leaves as numbers: a few
+   rows do for several blocks of several leaves, all of which are merged, and a last one of fewer. */
 static int64_t blocks_of(const PlanCount *c, int64_t n)
 {
     int64_t leaf = c->max == INT64_MAX ? c->block : (n + FEW_LEAVES) / FEW_LEAVES;
-    int64_t levels = c->max == INT64_MAX ? 0 : FEW_LEVELS, rows = leaf << levels, blocks = n > 0 ? (n + rows - 1) / rows : 1;
+    int64_t levels = c->max == INT64_MAX ? 0 : FEW_LEVELS, rows = leaf << levels,
+            blocks = n > 0 ? (n + rows - 1) / rows : 1;
     switch (c->kind) {
     case PLAN_BLOCKS: return blocks;
     case PLAN_BLOCK_ROWS: return rows;

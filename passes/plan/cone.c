@@ -5,16 +5,17 @@
      %8 = reduce_sum(gather %7 via src) via dst        that of %7: rows from which an edge leads there
      d7 = reduce_sum(gather d8 via dst) via src        its gradient: the same rows, and of their edges those that lead there
 
-   Sets are formulas of masks and maps (PlanSet): what they hold is known when a graph is loaded, and the runtime computes
-   rows of them where that pays (runtime/cone.c). Rows that are left out hold 0 for good: right where the support says so,
-   and read by nobody elsewhere, or as an operand whose value does not matter as long as it is finite. Changes no kernel, and
-   no bit of a result where what is multiplied by 0 is finite and what divides 0 is not 0. */
+   Sets are formulas of masks and maps (PlanSet): what they hold is known when a graph is loaded, and the runtime
+   computes rows of them where that pays (runtime/cone.c). Rows that are left out hold 0 for good: right where the
+   support says so, and read by nobody elsewhere, or as an operand whose value does not matter as long as it is finite.
+   Changes no kernel, and no bit of a result where what is multiplied by 0 is finite and what divides 0 is not 0. */
 #include "passes/plan/cone.h"
 #include "base/ice.h"
 
 static const IrMap *map_at(const Cone *c, IrId map) { return &c->f->m->maps.data[map]; }
 
-/* ---- signs of zeros ------------------------------------------------------------------------------------------------ */
+/* ---- signs of zeros
+   ------------------------------------------------------------------------------------------------ */
 
 /* Is something summed, so that a zero has no sign behind op? */
 static bool is_sum(const Cone *c, const IrOp *op)
@@ -75,7 +76,8 @@ static bool is_finite(const Cone *c, IrId v)
     return l.finite;
 }
 
-/* ---- what is read -------------------------------------------------------------------------------------------------- */
+/* ---- what is read
+   -------------------------------------------------------------------------------------------------- */
 
 static void want(Cone *c, IrId v, uint32_t rows);
 
@@ -147,12 +149,13 @@ static void want(Cone *c, IrId v, uint32_t rows)
     const IrOp *op = fused_op(c->f, v);
     uint32_t own = c->f->group_of.data[v];
     if (op->op == IR_OP_arg || (op->type.space == IR_UNIT && own != GROUP_NONE)) return; /* always whole */
-    if (is_own(c, v)) c->here[v] = cone_either(c, c->here[v], rows); /* followed by itself, later */
+    if (is_own(c, v)) c->here[v] = cone_either(c, c->here[v], rows);                     /* followed by itself, later */
     else if (own != GROUP_NONE) c->wanted[v] = cone_either(c, c->wanted[v], rows);
     else if (!was_wanted(c, v, rows)) want_operands(c, v, rows);
 }
 
-/* ---- one group ------------------------------------------------------------------------------------------------------ */
+/* ---- one group
+   ------------------------------------------------------------------------------------------------------ */
 
 /* The group's one step, if its rows can be left out: nothing but arena buffers is written, each of them by it alone. */
 static PlanStep *step_of(const Cone *c, const Group *g)
@@ -164,14 +167,16 @@ static PlanStep *step_of(const Cone *c, const Group *g)
         found = &c->p->steps.data[i];
     }
     if (!found || g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || found->extent.space != g->space) return NULL;
-    ICE_UNLESS(found->extent.kind != PLAN_BLOCKS || found->extent.max == INT64_MAX); /* only sums of all rows bound their number */
+    /* only sums of all rows bound their number */
+    ICE_UNLESS(found->extent.kind != PLAN_BLOCKS || found->extent.max == INT64_MAX);
     return found->extent.kind == PLAN_COUNT || found->extent.kind == PLAN_BLOCKS ? found : NULL;
 }
 
 static bool shares_memory(const FusedFunc *f, IrId v)
 {
     for (IrId u = 0; u < f->f->ops.n; u++)
-        if (u != v && f->group_of.data[u] != GROUP_NONE && f->stored.data[u] && f->home.data[u] == f->home.data[v]) return true;
+        if (u != v && f->group_of.data[u] != GROUP_NONE && f->stored.data[u] && f->home.data[u] == f->home.data[v])
+            return true;
     return false;
 }
 
@@ -222,7 +227,8 @@ static void place_cone(Cone *c, const Group *g, PlanStep *step)
     step->cone = cone;
 }
 
-typedef struct Reach { /* rows and elements at which a group's values may have to be right; whole: it computes others too */
+/* rows and elements at which a group's values may have to be right; whole: it computes others too */
+typedef struct Reach {
     uint32_t rows, elements;
     bool whole;
 } Reach;
@@ -236,7 +242,8 @@ static void want_of(Cone *c, const Group *g, IrId v, const Reach *reach)
     if (is_output(c, v)) right = cone_either(c, right, c->wanted[v]);
     if (is_output(c, v) && (c->bare[v] || op->type.space == IR_UNIT)) right = PLAN_SET_ALL;
     right = cone_both(c, right, all);
-    if (!c->loose[v] && right != (reach->whole ? PLAN_SET_ALL : all) && !is_finite(c, v)) c->loose[v] = c->loosened = true;
+    if (!c->loose[v] && right != (reach->whole ? PLAN_SET_ALL : all) && !is_finite(c, v))
+        c->loose[v] = c->loosened = true;
     if (g->kind == GROUP_BLOCKS && !inner) {
         if (ir_ops[op->op].traits & T_REDUCE) want(c, op->args[0], PLAN_SET_ALL);
         else want_product(c, op, g->space, PLAN_SET_ALL);
@@ -273,7 +280,8 @@ static void one_group(Cone *c, uint32_t id)
     want_all(c, g, &reach);
 }
 
-/* ---- the program ------------------------------------------------------------------------------------------------------ */
+/* ---- the program
+   ------------------------------------------------------------------------------------------------------ */
 
 static void forget(Cone *c)
 {
@@ -330,9 +338,14 @@ static void all_groups(Cone *c)
 void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of)
 {
     uint32_t n = f->f->ops.n;
-    Cone c = {.ctx = ctx, .f = f, .p = p, .support = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
-              .wanted = ARENA_ARRAY(ctx->stage, uint32_t, n + 1), .here = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
-              .loose = ARENA_ARRAY(ctx->stage, bool, n + 1), .bare = ARENA_ARRAY(ctx->stage, bool, n + 1)};
+    Cone c = {.ctx = ctx,
+              .f = f,
+              .p = p,
+              .support = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
+              .wanted = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
+              .here = ARENA_ARRAY(ctx->stage, uint32_t, n + 1),
+              .loose = ARENA_ARRAY(ctx->stage, bool, n + 1),
+              .bare = ARENA_ARRAY(ctx->stage, bool, n + 1)};
     cone_supports(&c);
     find_bare(&c);
     bool some = false, computed = false;
@@ -341,9 +354,12 @@ void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const ui
         computed |= route && !f->m->spaces.data[map_at(&c, fused_op(f, v)->attr.map)->to].has_dim;
         some |= c.support[v] != PLAN_SET_ALL && p->sets.data[c.support[v]].kind != PLAN_SET_EMPTY;
     }
-    if (some && computed) pass_remark(ctx, PASS_cone, false, (Span){0}, "all rows are computed: what edges there are is known in each run only");
+    if (some && computed)
+        pass_remark(ctx, PASS_cone, false, (Span){0},
+                    "all rows are computed: what edges there are is known in each run only");
     some &= !computed;
-    /* A group asks what its operands may be before their own groups are looked at: where one turns out loose, all ask again. */
+    /* A group asks what its operands may be before their own groups are looked at: where one turns out loose, all ask
+       again. */
     do {
         if (some) all_groups(&c);
     } while (some && c.loosened && !c.failed);

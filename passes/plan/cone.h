@@ -14,8 +14,12 @@ typedef struct Cone {
     bool loosened;              /* a value became loose since the walk over the groups began */
     bool *bare;                 /* by value: a result may show the sign of a zero in it, which no sum has taken away */
     uint32_t g;                 /* the group whose reads are followed */
-    VEC(struct ConeVisit { IrId v; uint32_t rows; }) visits; /* of that group */
-    bool failed;                /* too many sets */
+    VEC(struct ConeVisit {
+        IrId v;
+        uint32_t rows;
+    })
+    visits;      /* of that group */
+    bool failed; /* too many sets */
 } Cone;
 
 /* ---- sets (cone_sets.c): equal ones are one, and what is plainly the same is found ---- */
@@ -26,4 +30,4 @@ uint32_t cone_origin(Cone *c, IrId map, uint32_t a);
 uint32_t cone_either(Cone *c, uint32_t a, uint32_t b);
 uint32_t cone_both(Cone *c, uint32_t a, uint32_t b);
 uint32_t cone_walk(Cone *c, IrId map, uint32_t a); /* a, and whole rows of the map that are too long to be thinned */
-void cone_supports(Cone *c); /* fills support */
+void cone_supports(Cone *c);                       /* fills support */

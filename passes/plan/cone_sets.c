@@ -1,5 +1,6 @@
 /* Sets of rows that the pass `cone` writes into a plan, and the support of each value: the rows that may hold another
-   number than 0. Claims only what is certain, but that what is multiplied by 0, and 0 divided by anything, counts as 0. */
+   number than 0. Claims only what is certain, but that what is multiplied by 0, and 0 divided by anything, counts as
+   0. */
 #include "passes/plan/cone.h"
 
 enum { MOST_SETS = 200 };
@@ -78,7 +79,10 @@ static bool is_inside(const Cone *c, uint32_t a, uint32_t b)
     return inside(c, a, b, &left);
 }
 
-uint32_t cone_empty(Cone *c) { return set_new(c, set_of(PLAN_SET_EMPTY, IR_UNIT, IR_NONE, PLAN_SET_ALL, PLAN_SET_ALL)); }
+uint32_t cone_empty(Cone *c)
+{
+    return set_new(c, set_of(PLAN_SET_EMPTY, IR_UNIT, IR_NONE, PLAN_SET_ALL, PLAN_SET_ALL));
+}
 
 uint32_t cone_mask(Cone *c, IrId space, IrId tensor)
 {
@@ -118,7 +122,10 @@ uint32_t cone_both(Cone *c, uint32_t a, uint32_t b)
     return set_new(c, set_of(PLAN_SET_BOTH, set_at(c, a)->space, IR_NONE, a, b));
 }
 
-uint32_t cone_walk(Cone *c, IrId map, uint32_t a) { return through(c, PLAN_SET_WALK, c->f->m->maps.data[map].from, map, a); }
+uint32_t cone_walk(Cone *c, IrId map, uint32_t a)
+{
+    return through(c, PLAN_SET_WALK, c->f->m->maps.data[map].from, map, a);
+}
 
 /* ---- supports --------------------------------------------------------------------------------------------------- */
 
@@ -148,7 +155,8 @@ static uint32_t support_arg(Cone *c, const IrOp *op)
     if (arg->kind != IR_ARG_TENSOR || op->type.space == IR_UNIT) return PLAN_SET_ALL;
     IrTensorKind kind = c->f->m->tensors.data[arg->ref].kind;
     bool fixed = kind == IR_INPUT || kind == IR_HELD;
-    return fixed && op->type.dtype == IR_BOOL && !op->type.n_dims ? cone_mask(c, op->type.space, arg->ref) : PLAN_SET_ALL;
+    return fixed && op->type.dtype == IR_BOOL && !op->type.n_dims ? cone_mask(c, op->type.space, arg->ref)
+                                                                  : PLAN_SET_ALL;
 }
 
 static uint32_t support_any(Cone *c, const IrOp *op)

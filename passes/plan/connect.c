@@ -1,13 +1,14 @@
 /* connect: steps over the same rows, each of which reads what those before it made only at its own row, run together, a
-   strip of rows at a time: what passes between them is still in the cache when it is read, and what nobody else reads has
-   no memory but the strip's.
+   strip of rows at a time: what passes between them is still in the cache when it is read, and what nobody else reads
+   has no memory but the strip's.
 
      %5 = reduce_sum(gather %4 via src) via dst     for strips of 192 rows, on threads:
      %6 = contract %5, %W1                            %5, %6 and %7 of the strip's rows; %5 and %6 lie in arrays
      %7 = contract(relu %6, %W2)                      of 192 rows
 
-   After Welder's connected tiles, ISOSceles and Graphite. Changes no kernel and no bit of a result: which rows of a step are
-   computed before which of another is all that changes. Keeps steps of which rows are left out (cone.c) apart. */
+   After Welder's connected tiles, ISOSceles and Graphite. Changes no kernel and no bit of a result: which rows of a
+   step are computed before which of another is all that changes. Keeps steps of which rows are left out (cone.c)
+   apart. */
 #include "passes/plan/planning.h"
 #include "base/ice.h"
 
@@ -19,7 +20,7 @@ typedef struct Connect {
     const FusedFunc *f;
     PlanProgram *p;
     const uint32_t *buffer_of;
-    GroupReads *reads; /* by step */
+    GroupReads *reads;  /* by step */
     unsigned *steps_of; /* by group */
 } Connect;
 
@@ -30,7 +31,8 @@ typedef struct Chain {
     int64_t bytes; /* of a row that pass on */
 } Chain;
 
-/* ---- what a step reads and writes ---------------------------------------------------------------------------------- */
+/* ---- what a step reads and writes
+   ---------------------------------------------------------------------------------- */
 
 static const PlanStep *step_at(const Connect *c, uint32_t i) { return &c->p->steps.data[i]; }
 static const Group *group_at(const Connect *c, uint32_t i) { return &c->f->groups.data[step_at(c, i)->group]; }
@@ -55,11 +57,13 @@ static bool runs_by_rows(const Connect *c, uint32_t i, int64_t *block)
     const PlanStep *s = step_at(c, i);
     const Group *g = group_at(c, i);
     if (g->kind == GROUP_BLOCKS || g->kind > GROUP_CONCAT || s->extent.space != g->space) return false;
-    /* The runtime could leave rows out by strips, too, but then it writes their zeros in each run, and the few rows of a strip pass on little. */
+    /* The runtime could leave rows out by strips, too, but then it writes their zeros in each run, and the few rows of
+       a strip pass on little. */
     if (s->cone.rows != PLAN_SET_ALL) return false;
     ICE_UNLESS(c->steps_of[s->group] == 1); /* only sums of all rows, ranks and routes have more */
     *block = s->extent.kind == PLAN_BLOCKS ? s->extent.block : 1;
-    ICE_UNLESS(s->extent.kind != PLAN_BLOCKS || s->extent.max == INT64_MAX); /* only sums of all rows bound their number */
+    /* only sums of all rows bound their number */
+    ICE_UNLESS(s->extent.kind != PLAN_BLOCKS || s->extent.max == INT64_MAX);
     return s->extent.kind == PLAN_COUNT || s->extent.kind == PLAN_BLOCKS;
 }
 
@@ -91,7 +95,8 @@ static int64_t row_bytes(const PlanBuffer *b)
     return __builtin_mul_overflow(b->width, (int64_t)kir_base_bytes(b->elem), &bytes) ? INT64_MAX / 2 : bytes;
 }
 
-/* ---- chains ---------------------------------------------------------------------------------------------------------- */
+/* ---- chains
+   ---------------------------------------------------------------------------------------------------------- */
 
 /* What step j and the chain have to do with each other. */
 typedef struct Ties {
@@ -141,13 +146,15 @@ static bool may_join(const Connect *c, const Chain *x, uint32_t j, const Ties *t
 {
     int64_t block;
     *longer = *x;
-    if (x->n == PLAN_CHAIN_STEPS || !t->feeds || !t->in_order || !runs_by_rows(c, j, &block) || group_at(c, j)->space != x->space)
+    if (x->n == PLAN_CHAIN_STEPS || !t->feeds || !t->in_order || !runs_by_rows(c, j, &block) ||
+        group_at(c, j)->space != x->space)
         return false;
     longer->of[longer->n++] = j;
     longer->n_args += step_at(c, j)->args.n;
     longer->block = common_multiple(x->block, block);
     longer->bytes += t->bytes;
-    return longer->n_args <= PLAN_CHAIN_ARGS && longer->block <= MOST_BLOCK && longer->bytes <= machine_longest_strip_room(c->f->machine) / longer->block;
+    return longer->n_args <= PLAN_CHAIN_ARGS && longer->block <= MOST_BLOCK &&
+           longer->bytes <= machine_longest_strip_room(c->f->machine) / longer->block;
 }
 
 /* The chain that begins with step i; last: behind its last step, before which those that are not in it can run. */
@@ -171,7 +178,8 @@ static Chain chain_from(const Connect *c, uint32_t i, uint32_t *last)
     return x;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------ */
+/* ---- memory
+   ------------------------------------------------------------------------------------------------------------ */
 
 static bool is_in(const Chain *x, uint32_t i)
 {
@@ -226,13 +234,15 @@ static int64_t place_buffers(Connect *c, const Chain *x)
     return saved;
 }
 
-/* ---- the program --------------------------------------------------------------------------------------------------------- */
+/* ---- the program
+   --------------------------------------------------------------------------------------------------------- */
 
 /* Steps [first, last): those that are not in the chain, then the chain. */
 static void put_in_order(Connect *c, const Chain *x, uint32_t first, uint32_t last)
 {
     Arena *scratch = arena_new();
-    uint32_t n = 0, *from = ARENA_ARRAY(scratch, uint32_t, last - first), *to = ARENA_ARRAY(scratch, uint32_t, last - first);
+    uint32_t n = 0, *from = ARENA_ARRAY(scratch, uint32_t, last - first),
+             *to = ARENA_ARRAY(scratch, uint32_t, last - first);
     PlanStep *old = ARENA_ARRAY(scratch, PlanStep, last - first);
     GroupReads *reads = ARENA_ARRAY(scratch, GroupReads, last - first);
     for (uint32_t turn = 0; turn < 2; turn++)
@@ -252,7 +262,8 @@ static void put_in_order(Connect *c, const Chain *x, uint32_t first, uint32_t la
     arena_free(scratch);
 }
 
-/* Threads share a row before the strips run: what its walks want must not be made in them, nor what they write be read before. */
+/* Threads share a row before the strips run: what its walks want must not be made in them, nor what they write be read
+   before. */
 static bool wants_of(const Connect *c, uint32_t i, uint32_t earlier)
 {
     const PlanStep *s = step_at(c, i);
@@ -274,7 +285,8 @@ static void keep_splits(Connect *c, uint32_t head, uint32_t last)
         if (!wants) continue;
         s->split = NULL;
         pass_remark(c->ctx, PASS_connect, false, s->span,
-                    "%s: threads do not share rows of `%s`: its walks want what earlier kernels of the strip make", c->p->name, s->label);
+                    "%s: threads do not share rows of `%s`: its walks want what earlier kernels of the strip make",
+                    c->p->name, s->label);
     }
 }
 
@@ -282,7 +294,8 @@ static uint32_t connect_from(Connect *c, uint32_t i)
 {
     uint32_t last;
     Chain x = chain_from(c, i, &last);
-    bool pays = false; /* a read of the second cache instead of memory alone gains nothing where products wait for arithmetic */
+    /* a read of the second cache instead of memory alone gains nothing where products wait for arithmetic */
+    bool pays = false;
     for (uint32_t b = 0; b < c->p->buffers.n && x.n > 1; b++) pays |= is_passed_on(c, &x, b);
     if (!pays) return i + 1;
     int64_t n_blocks = machine_strip_room(c->f->machine) / (x.block * x.bytes), saved = place_buffers(c, &x);
@@ -293,15 +306,22 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     keep_splits(c, head, last);
     const PlanStep *s = step_at(c, head);
     pass_remark(c->ctx, PASS_connect, true, s->span,
-                "%s: `%s` and %u more kernel%s run by strips of %lld rows: %lld bytes less per row of `%s`", c->p->name, s->label,
-                x.n - 1, x.n > 2 ? "s" : "", (long long)strip, (long long)saved, c->f->m->spaces.data[x.space].name);
+                "%s: `%s` and %u more kernel%s run by strips of %lld rows: %lld bytes less per row of `%s`", c->p->name,
+                s->label, x.n - 1, x.n > 2 ? "s" : "", (long long)strip, (long long)saved,
+                c->f->m->spaces.data[x.space].name);
     return last;
 }
 
-void connect_program(PassContext *ctx, const HostPlan *plan, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of)
+void connect_program(PassContext *ctx, const HostPlan *plan, const FusedFunc *f, PlanProgram *p,
+                     const uint32_t *buffer_of)
 {
     Arena *scratch = arena_new();
-    Connect c = {ctx, plan, f, p, buffer_of, ARENA_ARRAY(scratch, GroupReads, p->steps.n + 1),
+    Connect c = {ctx,
+                 plan,
+                 f,
+                 p,
+                 buffer_of,
+                 ARENA_ARRAY(scratch, GroupReads, p->steps.n + 1),
                  ARENA_ARRAY(scratch, unsigned, f->groups.n + 1)};
     for (uint32_t i = 0; i < p->steps.n; i++) {
         c.steps_of[p->steps.data[i].group]++;

@@ -1,10 +1,10 @@
-/* Values that take over memory: where a kernel reads a value for the last time, and only at the element that it writes, the
-   result lies where the value did.
+/* Values that take over memory: where a kernel reads a value for the last time, and only at the element that it writes,
+   the result lies where the value did.
 
      %28 = exp(%20 - gather %25) : edge[8]     nothing else reads %20 later: %28 is written over it
-   The same for values at the elements that a kernel sums, if it visits each element once: sums in one tile, taken in one walk.
-   The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of the function
-   lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
+   The same for values at the elements that a kernel sums, if it visits each element once: sums in one tile, taken in
+   one walk. The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of
+   the function lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
 #include "passes/plan/planning.h"
 
 typedef struct Takeover {
@@ -41,7 +41,8 @@ static bool can_be_taken(const Takeover *t, const GroupReads *reads, uint32_t po
                          bool element)
 {
     uint32_t group = t->f->group_of.data[u];
-    if (group == GROUP_NONE || group == t->f->order.data[position] || t->fixed[u] || t->last[u] != position) return false;
+    if (group == GROUP_NONE || group == t->f->order.data[position] || t->fixed[u] || t->last[u] != position)
+        return false;
     for (uint32_t i = 0; i < reads->reads.n; i++)
         if (reads->reads.data[i].v == u && !(element ? reads->reads.data[i].element : reads->reads.data[i].identity))
             return false;
@@ -71,7 +72,8 @@ static void place_root(Takeover *t, const GroupReads *reads, uint32_t position, 
 
 /* ---- inner values ------------------------------------------------------------------------------------------ */
 
-/* Whether v's expression loads u, as group g computes it: not where it reads an array, or a value that another kernel stored. */
+/* Whether v's expression loads u, as group g computes it: not where it reads an array, or a value that another kernel
+   stored. */
 static bool loads(const FusedFunc *f, const Group *g, IrId v, IrId u, bool *seen)
 {
     const IrOp *op = fused_op(f, v);
@@ -103,7 +105,8 @@ static bool is_read_by_tree_alone(const FusedFunc *f, const Group *g, IrId v, Ir
     mark_tree(f, g, tree, v, true);
     for (uint32_t i = 0; i < g->inner.n && alone; i++)
         alone = tree[g->inner.data[i]] || !loads(f, g, g->inner.data[i], u, ARENA_ARRAY(scratch, bool, n));
-    for (uint32_t i = 0; i < g->roots.n && alone; i++) alone = !loads(f, g, g->roots.data[i], u, ARENA_ARRAY(scratch, bool, n));
+    for (uint32_t i = 0; i < g->roots.n && alone; i++)
+        alone = !loads(f, g, g->roots.data[i], u, ARENA_ARRAY(scratch, bool, n));
     arena_free(scratch);
     return alone;
 }
@@ -123,9 +126,11 @@ static bool sums_take_all_in(const FusedFunc *f, uint32_t index)
     Arena *scratch = arena_new();
     bool *seen = ARENA_ARRAY(scratch, bool, f->f->ops.n + 1), all = true;
     for (uint32_t i = 0; i < g->roots.n; i++)
-        if (group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS) mark_inner(f, g, seen, fused_op(f, g->roots.data[i])->args[0]);
+        if (group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS)
+            mark_inner(f, g, seen, fused_op(f, g->roots.data[i])->args[0]);
     for (uint32_t i = 0; i < g->inner.n; i++)
-        all &= seen[g->inner.data[i]] || !f->stored.data[g->inner.data[i]] || group_has_copy(f, index, g->inner.data[i]);
+        all &= seen[g->inner.data[i]] || !f->stored.data[g->inner.data[i]] ||
+               group_has_copy(f, index, g->inner.data[i]);
     arena_free(scratch);
     return all;
 }
@@ -137,7 +142,8 @@ static bool fits_a_tile(const FusedFunc *f, IrId v)
     bool fits = t->n_dims <= 1;
     for (unsigned narrow = 0; narrow < 2; narrow++) {
         const Schedule *s = &f->tiles->value[narrow][v];
-        int64_t most = f->tiles->group[narrow][f->group_of.data[v]].beside, vectors = s->vectors < most ? s->vectors : most;
+        int64_t most = f->tiles->group[narrow][f->group_of.data[v]].beside,
+                vectors = s->vectors < most ? s->vectors : most;
         fits &= ir_type_width(f->m, t) <= vectors * s->lanes;
     }
     return fits;
@@ -155,7 +161,8 @@ static bool walks_once(const PassContext *ctx, const FusedFunc *f, uint32_t inde
         if (group_kind_of(f->f, f->m, g->inner.data[i]) != GROUP_MAP) return false;
     if (!sums_take_all_in(f, index)) return false;
     for (uint32_t i = 0; i < reads->reads.n; i++)
-        if (f->group_of.data[reads->reads.data[i].v] == index && !group_has_inner(g, reads->reads.data[i].v)) return false;
+        if (f->group_of.data[reads->reads.data[i].v] == index && !group_has_inner(g, reads->reads.data[i].v))
+            return false;
     return true;
 }
 

@@ -2,7 +2,7 @@
 #include "passes/rewrite/autodiff.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
-#define UNUSED(...)                                                                                \
+#define UNUSED(...)                                                                                                    \
     (void)(IrId[]) { __VA_ARGS__ }
 
 /* The dims that were summed are missing in g: adjoint_give broadcasts. */
@@ -28,8 +28,7 @@ RULE(reshape)
 /* max_dims, min_dims: g / (number of winners) to each winner (golden quirk 8). */
 RULE(extreme_dims)
 {
-    IrId x = op->args[0], one = irb_scalar(&a->b, op->type.dtype, 1),
-         zero = irb_scalar(&a->b, op->type.dtype, 0);
+    IrId x = op->args[0], one = irb_scalar(&a->b, op->type.dtype, 1), zero = irb_scalar(&a->b, op->type.dtype, 0);
     IrId wins = irb_compare(&a->b, IR_OP_eq, x, y);
     IrId count = irb_select(&a->b, wins, one, zero);
     count = irb_unary(&a->b, IR_OP_sum_dims, op->type, count, (IrAttr){0});
@@ -64,9 +63,7 @@ RULE(slice)
     if (before > 0) parts[n++] = zeros(a, whole, dim, before);
     parts[n++] = g;
     if (after > 0) parts[n++] = zeros(a, whole, dim, after);
-    adjoint_give(
-        a, op->args[0],
-        ir_add(a->b.m, a->b.f, IR_OP_concat, whole, parts, n, (IrAttr){.dim = dim}, op->span));
+    adjoint_give(a, op->args[0], ir_add(a->b.m, a->b.f, IR_OP_concat, whole, parts, n, (IrAttr){.dim = dim}, op->span));
 }
 
 /* Each operand's part of g. */
@@ -80,8 +77,7 @@ RULE(concat)
         IrType type = op->type;
         type.dims[at] = irb_type(&a->b, op->args[i]).dims[at];
         IrAttr attr = {.dim = op->attr.dim, .i = first};
-        if (adjoint_wants(a, op->args[i]))
-            adjoint_give(a, op->args[i], irb_unary(&a->b, IR_OP_slice, type, g, attr));
+        if (adjoint_wants(a, op->args[i])) adjoint_give(a, op->args[i], irb_unary(&a->b, IR_OP_slice, type, g, attr));
         first += a->b.m->dims.data[type.dims[at]].size;
     }
 }
@@ -94,8 +90,7 @@ static IrId drop_own_dims(Build *b, IrId x, const IrType *other, const IrType *w
     IrType t = irb_type(b, x), kept = t;
     kept.n_dims = 0;
     for (uint32_t i = 0; i < t.n_dims; i++)
-        if (ir_type_has_dim(other, t.dims[i]) || ir_type_has_dim(want, t.dims[i]))
-            kept.dims[kept.n_dims++] = t.dims[i];
+        if (ir_type_has_dim(other, t.dims[i]) || ir_type_has_dim(want, t.dims[i])) kept.dims[kept.n_dims++] = t.dims[i];
     if (kept.n_dims == t.n_dims) return x;
     return irb_unary(b, IR_OP_sum_dims, kept, x, (IrAttr){0});
 }
@@ -133,8 +128,7 @@ static bool sums_anything(const IrType *x, const IrType *y, const IrType *type)
 static bool swap_wanted(const IrType *x, const IrType *y, const IrType *type)
 {
     if ((x->space == IR_UNIT) != (y->space == IR_UNIT)) return x->space == IR_UNIT;
-    return type->space == IR_UNIT && x->space != IR_UNIT && type->n_dims &&
-           !ir_type_has_dim(x, type->dims[0]);
+    return type->space == IR_UNIT && x->space != IR_UNIT && type->n_dims && !ir_type_has_dim(x, type->dims[0]);
 }
 
 /* The sum of x*y over everything that `want` lacks. */
@@ -147,8 +141,7 @@ static IrId contract_to(Build *b, IrId x, IrId y, IrType want)
     IrType type = product_type(&tx, &ty, &want);
     if (!sums_anything(&tx, &ty, &type)) return irb_map2(b, IR_OP_mul, x, y);
     bool swap = swap_wanted(&tx, &ty, &type);
-    return ir_add(b->m, b->f, IR_OP_contract, type, (IrId[]){swap ? y : x, swap ? x : y}, 2,
-                  (IrAttr){0}, b->span);
+    return ir_add(b->m, b->f, IR_OP_contract, type, (IrId[]){swap ? y : x, swap ? x : y}, 2, (IrAttr){0}, b->span);
 }
 
 RULE(contract)
@@ -156,6 +149,5 @@ RULE(contract)
     UNUSED(y);
     for (uint32_t i = 0; i < 2; i++)
         if (adjoint_wants(a, op->args[i]))
-            adjoint_give(a, op->args[i],
-                         contract_to(&a->b, g, op->args[1 - i], irb_type(&a->b, op->args[i])));
+            adjoint_give(a, op->args[i], contract_to(&a->b, g, op->args[1 - i], irb_type(&a->b, op->args[i])));
 }

@@ -3,13 +3,10 @@
 #include "passes/rewrite/autodiff.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
-#define UNUSED(...)                                                                                \
+#define UNUSED(...)                                                                                                    \
     (void)(IrId[]) { __VA_ARGS__ }
 
-static IrId scalar(Adjoint *a, const IrOp *op, double value)
-{
-    return irb_scalar(&a->b, op->type.dtype, value);
-}
+static IrId scalar(Adjoint *a, const IrOp *op, double value) { return irb_scalar(&a->b, op->type.dtype, value); }
 static IrId un(Adjoint *a, IrOpcode op, IrId x) { return irb_map1(&a->b, op, x); }
 static IrId bin(Adjoint *a, IrOpcode op, IrId x, IrId y) { return irb_map2(&a->b, op, x, y); }
 
@@ -29,10 +26,7 @@ RULE(abs) /* 0 at 0 */
 
 RULE(exp) { adjoint_give(a, op->args[0], bin(a, IR_OP_mul, g, y)); }
 
-RULE(expm1)
-{
-    adjoint_give(a, op->args[0], bin(a, IR_OP_mul, g, bin(a, IR_OP_add, y, scalar(a, op, 1))));
-}
+RULE(expm1) { adjoint_give(a, op->args[0], bin(a, IR_OP_mul, g, bin(a, IR_OP_add, y, scalar(a, op, 1)))); }
 
 RULE(log)
 {
@@ -114,8 +108,7 @@ RULE(mul)
 {
     UNUSED(y);
     for (uint32_t i = 0; i < 2; i++)
-        if (adjoint_wants(a, op->args[i]))
-            adjoint_give(a, op->args[i], bin(a, IR_OP_mul, g, op->args[1 - i]));
+        if (adjoint_wants(a, op->args[i])) adjoint_give(a, op->args[i], bin(a, IR_OP_mul, g, op->args[1 - i]));
 }
 
 RULE(div) /* g / b;  -g (y / b) */

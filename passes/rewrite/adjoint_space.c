@@ -3,7 +3,7 @@
 #include "passes/rewrite/autodiff.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
-#define UNUSED(...)                                                                                \
+#define UNUSED(...)                                                                                                    \
     (void)(IrId[]) { __VA_ARGS__ }
 
 /* v of a map's target at each element of its source. A unit value broadcasts by itself. */
@@ -19,8 +19,7 @@ RULE(gather)
     UNUSED(y);
     IrId map = op->attr.map, inverse = a->b.m->maps.data[map].inverse;
     adjoint_give(a, op->args[0],
-                 inverse != IR_NONE ? irb_gather(&a->b, inverse, g)
-                                    : irb_reduce(&a->b, IR_OP_reduce_sum, map, g, 0));
+                 inverse != IR_NONE ? irb_gather(&a->b, inverse, g) : irb_reduce(&a->b, IR_OP_reduce_sum, map, g, 0));
 }
 
 RULE(reduce_sum)
@@ -29,10 +28,7 @@ RULE(reduce_sum)
     adjoint_give(a, op->args[0], spread(a, op->attr.map, g));
 }
 
-static IrId constant(Adjoint *a, const IrOp *op, double v)
-{
-    return irb_scalar(&a->b, op->type.dtype, v);
-}
+static IrId constant(Adjoint *a, const IrOp *op, double v) { return irb_scalar(&a->b, op->type.dtype, v); }
 
 /* How many elements of each row have `mask`. */
 static IrId count(Adjoint *a, const IrOp *op, IrId mask)
@@ -52,8 +48,9 @@ RULE(reduce_extreme)
     adjoint_give(a, x, irb_select(&a->b, wins, share, constant(a, op, 0)));
 }
 
-/* What the product of a row's other zeros is at most: [n + 1] the elementary symmetric polynomial e_k of them, the product of k where there are
-   k, by Newton's identities from the sums of their powers. All but e_0 = 1 are 0; their derivatives are what they are for. */
+/* What the product of a row's other zeros is at most: [n + 1] the elementary symmetric polynomial e_k of them, the
+   product of k where there are k, by Newton's identities from the sums of their powers. All but e_0 = 1 are 0; their
+   derivatives are what they are for. */
 static IrId *products_of_zeros(Adjoint *a, const IrOp *op, IrId is_zero, uint32_t n)
 {
     IrId zero = irb_select(&a->b, is_zero, op->args[0], constant(a, op, 0)), power = zero;
@@ -72,14 +69,15 @@ static IrId *products_of_zeros(Adjoint *a, const IrOp *op, IrId is_zero, uint32_
     return e;
 }
 
-/* The product of the row's other elements: with P the product of those that are not 0 and z the number of other zeros, P / x for x != 0 and P for
-   x = 0, if z = 0; else 0. Where it is derived n times more, this 0 is P or P / x times the product of the zeros, for z up to n: with more, these
-   derivatives are 0 as well. Exact for any zeros. */
+/* The product of the row's other elements: with P the product of those that are not 0 and z the number of other zeros,
+   P / x for x != 0 and P for x = 0, if z = 0; else 0. Where it is derived n times more, this 0 is P or P / x times the
+   product of the zeros, for z up to n: with more, these derivatives are 0 as well. Exact for any zeros. */
 RULE(reduce_mul)
 {
     IrId x = op->args[0], map = op->attr.map, zero = constant(a, op, 0), one = constant(a, op, 1);
     if (adjoint_not_zero(a, x)) {
-        adjoint_give(a, x, irb_map2(&a->b, IR_OP_mul, spread(a, map, g), irb_map2(&a->b, IR_OP_div, spread(a, map, y), x)));
+        adjoint_give(a, x,
+                     irb_map2(&a->b, IR_OP_mul, spread(a, map, g), irb_map2(&a->b, IR_OP_div, spread(a, map, y), x)));
         return;
     }
     IrId is_zero = irb_compare(&a->b, IR_OP_eq, x, zero);

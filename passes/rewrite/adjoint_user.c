@@ -1,5 +1,5 @@
-/* The adjoint that a program states for a value of its own: the operations that lead from what stands for the cotangent to
-   what each operand gets are copied with the cotangent in its place. The value's own operations are not looked at.
+/* The adjoint that a program states for a value of its own: the operations that lead from what stands for the cotangent
+   to what each operand gets are copied with the cotangent in its place. The value's own operations are not looked at.
      %3 = incoming : [F]                                   with g as the cotangent of %5:
      %4 = mul %3, %2                                       %9 = mul g, %2
      %5 = with_adjoint %1, %3, %0, %4            ->        %0 gets %9 */
@@ -10,7 +10,8 @@ void adjoint_with_adjoint(Adjoint *a, IrId y, const IrOp *op, IrId g)
     IrId p = op->args[1];
     IrId *copy = ARENA_ARRAY(a->b.m->arena, IrId, y + 1); /* of what depends on p; 0: none, as value 0 never is one */
     bool *needed = ARENA_ARRAY(a->b.m->arena, bool, y + 1);
-    for (uint32_t k = 2; k < op->n_args; k += 2) needed[op->args[k + 1]] = adjoint_wants(a, op->args[k]) || needed[op->args[k + 1]];
+    for (uint32_t k = 2; k < op->n_args; k += 2)
+        needed[op->args[k + 1]] = adjoint_wants(a, op->args[k]) || needed[op->args[k + 1]];
     for (IrId v = y; v-- > p;)
         for (uint32_t k = 0; needed[v] && k < irb_op(&a->b, v)->n_args; k++) needed[irb_op(&a->b, v)->args[k]] = true;
     copy[p] = g;

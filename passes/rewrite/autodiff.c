@@ -8,8 +8,8 @@
    whose variables already exist. The ops made, and their order, are a function of the input alone.
    What y does not depend on differentiably has gradient 0. Never touches ops that were there.
 
-   A branch that `select` does not take gets exactly 0, also where its own derivative is infinite or NaN, and so does an element that a map
-   sums nowhere: 0 times infinity would be NaN.
+   A branch that `select` does not take gets exactly 0, also where its own derivative is infinite or NaN, and so does an
+   element that a map sums nowhere: 0 times infinity would be NaN.
      %5 = sqrt %4                       %9 = select %3, %8, 0
      %6 = select %3, %5, 0        ->    %10 = div %9, 2 * %5            NaN where %4 is 0 and %3 false
                                         %11 = select %3, %10, 0         behind pointwise ops, where it leaves the row */
@@ -23,26 +23,22 @@ static AdjointRule *const rules[IR_N_OPS] = {
 
 /* `none`: nothing to differentiate, or by intent (detach). `zero`: 0 almost everywhere. Both end a
  * path. */
-void adjoint_none(Adjoint *a, IrId y, const IrOp *op, IrId g)
-{
-    (void)a, (void)y, (void)op, (void)g;
-}
-void adjoint_zero(Adjoint *a, IrId y, const IrOp *op, IrId g)
-{
-    (void)a, (void)y, (void)op, (void)g;
-}
+void adjoint_none(Adjoint *a, IrId y, const IrOp *op, IrId g) { (void)a, (void)y, (void)op, (void)g; }
+void adjoint_zero(Adjoint *a, IrId y, const IrOp *op, IrId g) { (void)a, (void)y, (void)op, (void)g; }
 
 static bool passes_on(const IrOp *op)
 {
-    return rules[op->op] != adjoint_none && rules[op->op] != adjoint_zero &&
-           ir_dtype_is_float(op->type.dtype);
+    return rules[op->op] != adjoint_none && rules[op->op] != adjoint_zero && ir_dtype_is_float(op->type.dtype);
 }
 
 /* ---- where cotangents count ---- */
 
 static const Counts everywhere = {.cond = IR_NONE};
 
-static bool same_place(const Counts *x, const Counts *y) { return x->cond == y->cond && (x->cond == IR_NONE || x->when == y->when); }
+static bool same_place(const Counts *x, const Counts *y)
+{
+    return x->cond == y->cond && (x->cond == IR_NONE || x->when == y->when);
+}
 
 /* g, and 0 where it does not count. */
 static IrId cleaned(Adjoint *a, IrId g, const Counts *c)
@@ -55,7 +51,8 @@ static IrId cleaned(Adjoint *a, IrId g, const Counts *c)
 
 static IrId condition(Adjoint *a, const Counts *c) { return c->when ? c->cond : irb_map1(&a->b, IR_OP_not, c->cond); }
 
-/* Where the sum of two cotangents counts: where either does, for both are 0 where they do not. Both branches of one choice are everywhere. */
+/* Where the sum of two cotangents counts: where either does, for both are 0 where they do not. Both branches of one
+   choice are everywhere. */
 static Counts either(Adjoint *a, const Counts *x, const Counts *y)
 {
     if (x->cond == IR_NONE || y->cond == IR_NONE || x->cond == y->cond) return everywhere;
@@ -65,8 +62,7 @@ static Counts either(Adjoint *a, const Counts *x, const Counts *y)
 void adjoint_choose(Adjoint *a, Counts of, IrId cond, bool when)
 {
     Counts chosen = {cond, when, of.spoiled};
-    if (adjoint_is_drawn(a, cond))
-        chosen = of;
+    if (adjoint_is_drawn(a, cond)) chosen = of;
     else if (of.cond != IR_NONE && !same_place(&of, &chosen))
         chosen = (Counts){irb_map2(&a->b, IR_OP_and, condition(a, &of), condition(a, &chosen)), true, of.spoiled};
     a->given = chosen;
@@ -81,13 +77,16 @@ static bool can_tell(const Adjoint *a, IrId v, const Counts *c)
     return has;
 }
 
-/* What the rule of op, whose own cotangent counts as in `own`, gives. Ops inside a row keep a condition of whole rows. Elements that a partial
-   map leads nowhere are summed nowhere. */
+/* What the rule of op, whose own cotangent counts as in `own`, gives. Ops inside a row keep a condition of whole rows.
+   Elements that a partial map leads nowhere are summed nowhere. */
 static Counts given_by(Adjoint *a, const IrOp *op, Counts own)
 {
     switch (op->op) {
-    case IR_OP_contract: case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose: case IR_OP_reshape:
+    /* clang-format off */
+    case IR_OP_contract: case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose:
+    case IR_OP_reshape:
     case IR_OP_slice: case IR_OP_concat:
+        /* clang-format on */
         if (own.cond == IR_NONE || irb_type(&a->b, own.cond).n_dims) return everywhere;
         break;
     default:
@@ -195,7 +194,8 @@ static Grads grads_of(PassContext *ctx, const Rewrite *r, IrId first)
 /* The longest chain of sweeps that each go through what the one before has made, behind this one. */
 static uint32_t count_again(PassContext *ctx, const IrFunc *old, const Grads *g)
 {
-    uint32_t *behind = ARENA_ARRAY(ctx->stage, uint32_t, old->ops.n), most = 1; /* [n] sweeps that a value goes through, this one counted */
+    /* [n] sweeps that a value goes through, this one counted */
+    uint32_t *behind = ARENA_ARRAY(ctx->stage, uint32_t, old->ops.n), most = 1;
     for (uint32_t i = 0; i < g->ops.n; i++) behind[g->ops.data[i]] = 1;
     for (IrId v = g->ops.data[0] + 1; v < old->ops.n; v++) {
         const IrOp *op = &old->ops.data[v];
@@ -247,16 +247,11 @@ static IrFunc *autodiff_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
     for (IrId v = 0; v < old->ops.n; v++) {
-        if (old->ops.data[v].op != IR_OP_grad)
-            rewrite_copy(&r, v);
-        else if (r.map[v] == IR_NONE)
-            expand(ctx, &r, v);
+        if (old->ops.data[v].op != IR_OP_grad) rewrite_copy(&r, v);
+        else if (r.map[v] == IR_NONE) expand(ctx, &r, v);
     }
     drop_adjoints(r.b.f);
     return rewrite_end(&r);
 }
 
-IrModule *pass_autodiff(PassContext *ctx, const IrModule *m)
-{
-    return rewrite_module(ctx, m, autodiff_func);
-}
+IrModule *pass_autodiff(PassContext *ctx, const IrModule *m) { return rewrite_module(ctx, m, autodiff_func); }

@@ -6,8 +6,9 @@
 #include "passes/rewrite/facts.h"
 #include "passes/rewrite/rewrite.h"
 
-/* Where a cotangent counts: where `cond` is `when`, or everywhere (cond IR_NONE). Elsewhere a `select` took the other branch, or a map sums
-   no such row, and the cotangent is 0; spoiled: it has been multiplied since, and may be NaN there. */
+/* Where a cotangent counts: where `cond` is `when`, or everywhere (cond IR_NONE). Elsewhere a `select` took the other
+   branch, or a map sums no such row, and the cotangent is 0; spoiled: it has been multiplied since, and may be NaN
+   there. */
 typedef struct Counts {
     IrId cond;
     bool when, spoiled;
@@ -21,7 +22,7 @@ typedef struct Adjoint {
     Counts given;    /* of what the rule at work gives */
     Facts *facts;    /* [n] the first n_facts are known */
     uint32_t n_facts;
-    uint32_t n;      /* values that existed when the sweep began */
+    uint32_t n;       /* values that existed when the sweep began */
     uint32_t n_again; /* how many sweeps may follow, each through what the one before has made */
 } Adjoint;
 
@@ -36,7 +37,8 @@ bool adjoint_is_drawn(const Adjoint *a, IrId cond);
 static inline bool adjoint_wants(const Adjoint *a, IrId v) { return v < a->n && a->active[v]; }
 /* Adds g - summed, transposed and broadcast to v's type - to v's cotangent, if it is wanted. */
 void adjoint_give(Adjoint *a, IrId v, IrId g);
-/* What is given from now on by the rule at work, whose op's own cotangent counts as in `of`, counts only where cond is `when`. */
+/* What is given from now on by the rule at work, whose op's own cotangent counts as in `of`, counts only where cond is
+   `when`. */
 void adjoint_choose(Adjoint *a, Counts of, IrId cond, bool when);
 
 /* One prototype per row of the table: an op that names a rule nobody wrote does not link. */

@@ -1,5 +1,5 @@
-/* What the reverse sweep must know of values (facts.h). FACT_NO_EXP stands for finite: arguments count as finite, and so does what is only
-   infinite by an overflow, but for exp, which overflows soon. */
+/* What the reverse sweep must know of values (facts.h). FACT_NO_EXP stands for finite: arguments count as finite, and
+   so does what is only infinite by an overflow, but for exp, which overflows soon. */
 #include "passes/rewrite/autodiff.h"
 
 enum { FINITE = FACT_NO_EXP, NONZERO = FACT_NONZERO, NOT_NEGATIVE = FACT_NOT_NEGATIVE, ABOVE_0 = FACTS_ABOVE_0 };
@@ -18,14 +18,24 @@ bool adjoint_spoils(Adjoint *a, const IrOp *op)
 {
     Facts x = op->n_args ? known_of(a, op->args[0]) : 0, y = op->n_args > 1 ? known_of(a, op->args[1]) : 0;
     switch (op->op) {
-    case IR_OP_neg: case IR_OP_add: case IR_OP_sub: case IR_OP_cast: case IR_OP_select: case IR_OP_min: case IR_OP_max: case IR_OP_sum_dims:
-    case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose: case IR_OP_reshape: case IR_OP_slice: case IR_OP_concat: return false;
+    /* clang-format off */
+    case IR_OP_neg: case IR_OP_add: case IR_OP_sub: case IR_OP_cast: case IR_OP_select: case IR_OP_min:
+    case IR_OP_max: case IR_OP_sum_dims:
+    case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose: case IR_OP_reshape: case IR_OP_slice:
+    case IR_OP_concat: return false;
     case IR_OP_mul: case IR_OP_contract:
+        /* clang-format on */
         return (adjoint_wants(a, op->args[0]) && !(y & FINITE)) || (adjoint_wants(a, op->args[1]) && !(x & FINITE));
     case IR_OP_div: return !(y & NONZERO) || !(y & FINITE) || (adjoint_wants(a, op->args[1]) && !(x & FINITE));
-    case IR_OP_sqrt: case IR_OP_log: return (x & (ABOVE_0 | FINITE)) != (ABOVE_0 | FINITE);
+    case IR_OP_sqrt:
+    case IR_OP_log: return (x & (ABOVE_0 | FINITE)) != (ABOVE_0 | FINITE);
     case IR_OP_log1p: return (x & (NOT_NEGATIVE | FINITE)) != (NOT_NEGATIVE | FINITE);
-    case IR_OP_abs: case IR_OP_tanh: case IR_OP_sigmoid: case IR_OP_erf: case IR_OP_sin: case IR_OP_cos: return !(x & FINITE);
+    case IR_OP_abs:
+    case IR_OP_tanh:
+    case IR_OP_sigmoid:
+    case IR_OP_erf:
+    case IR_OP_sin:
+    case IR_OP_cos: return !(x & FINITE);
     default: return true;
     }
 }

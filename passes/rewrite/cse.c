@@ -60,8 +60,7 @@ static uint64_t op_hash(const IrOp *op)
 
 static bool attr_eq(const IrAttr *a, const IrAttr *b)
 {
-    return bits_of(a->f) == bits_of(b->f) && a->i == b->i && a->map == b->map && a->dim == b->dim &&
-           a->site == b->site;
+    return bits_of(a->f) == bits_of(b->f) && a->i == b->i && a->map == b->map && a->dim == b->dim && a->site == b->site;
 }
 
 static bool op_eq(const IrOp *a, const IrOp *b)
@@ -94,14 +93,11 @@ static IrFunc *cse_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         }
         IrOp op = rewrite_op(&r, v);
         IrId *slot = op_table_find(&table, r.b.f, &op);
-        if (!*slot)
-            *slot = irb_add(&r.b, &op) + 1;
-        else
-            n_shared++;
+        if (!*slot) *slot = irb_add(&r.b, &op) + 1;
+        else n_shared++;
         r.map[v] = *slot - 1;
     }
-    if (n_shared)
-        pass_remark(ctx, PASS_cse, true, (Span){0}, "%u ops shared", n_shared);
+    if (n_shared) pass_remark(ctx, PASS_cse, true, (Span){0}, "%u ops shared", n_shared);
     return rewrite_end(&r);
 }
 

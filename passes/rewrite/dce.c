@@ -9,10 +9,8 @@ static IrFunc *dce_func(PassContext *ctx, IrModule *m, const IrFunc *old)
     Rewrite r = rewrite_begin(m, old);
     uint32_t n_dead = 0;
     for (IrId v = 0; v < old->ops.n; v++)
-        if (live[v])
-            rewrite_copy(&r, v);
-        else
-            n_dead++;
+        if (live[v]) rewrite_copy(&r, v);
+        else n_dead++;
     if (n_dead) pass_remark(ctx, PASS_dce, true, (Span){0}, "%u dead ops", n_dead);
     return rewrite_end(&r);
 }

@@ -1,11 +1,12 @@
-/* Facts about values, op by op. Each fact that is claimed holds under what facts.h says of its kind: always, as long as arguments are finite
-   and nothing overflowed, or for operands of usual size.
+/* Facts about values, op by op. Each fact that is claimed holds under what facts.h says of its kind: always, as long as
+   arguments are finite and nothing overflowed, or for operands of usual size.
 
      %3 = exp %2            positive; in range if %2 is; small only if %2 is low
      %4 = add %3, 1e-16     positive, not 0, but nearly 0 perhaps: what is divided by it may be large */
 #include "passes/rewrite/facts.h"
 #include <math.h>
 
+/* clang-format off */
 enum {
     F = FACT_FINITE, Z = FACT_NO_NEG_ZERO, P = FACT_POSITIVE | FACT_NO_NEG_ZERO,
     CERTAIN = F | P,
@@ -14,6 +15,7 @@ enum {
     USUAL = FACTS_USUAL,
     NONZERO = FACT_NONZERO, NOT_NEGATIVE = FACT_NOT_NEGATIVE, AWAY = FACT_AWAY, LOW = FACT_LOW
 };
+/* clang-format on */
 static const double LARGEST_SMALL = 1e6, LEAST_AWAY = 1e-3, LARGEST_LOW = 80;
 
 typedef struct Operands {
@@ -31,7 +33,8 @@ Facts facts_of_number(double x)
 {
     return (Facts)((isfinite(x) ? F | IN_RANGE : 0) | (x != 0 || !signbit(x) ? Z : 0) | (!signbit(x) ? P : 0) |
                    ((float)x != 0 ? NONZERO : 0) | (x >= 0 ? NOT_NEGATIVE : 0) | (isfinite((float)x) ? FACT_CALM : 0) |
-                   (fabs(x) <= LARGEST_SMALL ? FACT_SMALL : 0) | (fabs(x) >= LEAST_AWAY ? AWAY : 0) | (x <= LARGEST_LOW ? LOW : 0));
+                   (fabs(x) <= LARGEST_SMALL ? FACT_SMALL : 0) | (fabs(x) >= LEAST_AWAY ? AWAY : 0) |
+                   (x <= LARGEST_LOW ? LOW : 0));
 }
 
 static unsigned if_all(unsigned facts, unsigned wanted, unsigned then) { return (facts & wanted) == wanted ? then : 0; }
@@ -56,7 +59,8 @@ static unsigned of_product(const Operands *o)
 static unsigned of_quotient(const Operands *o)
 {
     unsigned size = o->y & AWAY ? SIZE : (o->y & NONZERO) && (o->x & FACT_SMALL) ? FACT_CALM : 0;
-    return (o->all & (NOT_NEGATIVE | size)) | if_all(o->y, NONZERO, o->all & IN_RANGE) | if_all(o->all, FACT_POSITIVE, P);
+    return (o->all & (NOT_NEGATIVE | size)) | if_all(o->y, NONZERO, o->all & IN_RANGE) |
+           if_all(o->all, FACT_POSITIVE, P);
 }
 
 /* (a > b || a != a) ? a : b gives b where both are zeros. */
@@ -71,7 +75,8 @@ static unsigned of_max(const Operands *o)
 /* -0 of -0, NaN below: positive where the operand is never -0. */
 static unsigned of_sqrt(const Operands *o)
 {
-    return (o->x & Z ? P : 0) | (o->x & FACT_POSITIVE ? o->x & F : 0) | (o->x & NOT_NEGATIVE ? o->x & ~(unsigned)CERTAIN : 0);
+    return (o->x & Z ? P : 0) | (o->x & FACT_POSITIVE ? o->x & F : 0) |
+           (o->x & NOT_NEGATIVE ? o->x & ~(unsigned)CERTAIN : 0);
 }
 
 /* f64 to f32 may overflow, or underflow to -0. */
@@ -154,7 +159,8 @@ static unsigned of_float(const Operands *o)
     case IR_OP_at: return all & (CERTAIN | USUAL);
     case IR_OP_sum_dims: return all & (P | USUAL | NOT_NEGATIVE);
     case IR_OP_contract: return of_product(o);
-    case IR_OP_gather: return looked_at(o->m->maps.data[op->attr.map].partial ? x & ~(unsigned)(NONZERO | AWAY | SIZE) : x);
+    case IR_OP_gather:
+        return looked_at(o->m->maps.data[op->attr.map].partial ? x & ~(unsigned)(NONZERO | AWAY | SIZE) : x);
     case IR_OP_reduce_sum: return looked_at(of_reduce_sum(o));
     case IR_OP_reduce_max:
     case IR_OP_reduce_min: return looked_at(x & facts_of_number(op->attr.f));
@@ -165,9 +171,17 @@ static unsigned of_float(const Operands *o)
 
 Facts facts_of(const IrModule *m, const IrFunc *f, const IrOp *op, const Facts *known)
 {
-    Operands o = {m, f, op, known, .x = op->n_args ? known[op->args[0]] : 0, .y = op->n_args > 1 ? known[op->args[1]] : 0, .all = FACT_FREE - 1};
+    Operands o = {m,
+                  f,
+                  op,
+                  known,
+                  .x = op->n_args ? known[op->args[0]] : 0,
+                  .y = op->n_args > 1 ? known[op->args[1]] : 0,
+                  .all = FACT_FREE - 1};
     for (uint32_t k = op->op == IR_OP_select; k < op->n_args; k++) o.all &= known[op->args[k]];
-    unsigned facts = op->type.dtype == IR_BOOL ? F | P | USUAL | LOW : ir_dtype_is_float(op->type.dtype) ? of_float(&o) : of_integer(op);
+    unsigned facts = op->type.dtype == IR_BOOL           ? F | P | USUAL | LOW
+                     : ir_dtype_is_float(op->type.dtype) ? of_float(&o)
+                                                         : of_integer(op);
     if (facts & F) facts |= IN_RANGE;
     if (facts & FACT_POSITIVE) facts |= NOT_NEGATIVE;
     return (Facts)(facts & (FACT_FREE - 1));

@@ -9,8 +9,9 @@ enum {
     FACT_NO_NEG_ZERO = 2, /* never -0 */
     FACT_POSITIVE = 4,    /* sign bit clear (0 too), or NaN; implies FACT_NO_NEG_ZERO */
     /* As long as arguments are finite and nothing overflowed before. */
-    FACT_IN_RANGE = 8,      /* neither infinite nor NaN */
-    FACT_NO_EXP = 16,       /* FACT_IN_RANGE, and no exp is in it, which overflows soon: a model that selects around that means it */
+    FACT_IN_RANGE = 8, /* neither infinite nor NaN */
+    /* FACT_IN_RANGE, and no exp is in it, which overflows soon: a model that selects around that means it */
+    FACT_NO_EXP = 16,
     FACT_NONZERO = 32,      /* never 0, nor so small that it is 0 as f32 */
     FACT_NOT_NEGATIVE = 64, /* never below 0 */
     /* Of operands of usual size, in rows that nobody reads as well, where an overflow is nobody's. */

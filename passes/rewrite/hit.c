@@ -12,7 +12,8 @@ bool hit_is(const IrFunc *f, const bool *pinned, IrId v, Hit *hit)
     const IrOp *op = &f->ops.data[v];
     if (pinned && pinned[v]) return false;
     if (op->op == IR_OP_cast || op->op == IR_OP_detach) return hit_is(f, pinned, op->args[0], hit);
-    if (op->op == IR_OP_select && is_number(f, op->args[1], 1) && is_number(f, op->args[2], 0)) return hit_is(f, pinned, op->args[0], hit);
+    if (op->op == IR_OP_select && is_number(f, op->args[1], 1) && is_number(f, op->args[2], 0))
+        return hit_is(f, pinned, op->args[0], hit);
     if (op->op != IR_OP_eq) return false;
     for (int k = 0; k < 2; k++) {
         const IrOp *places = &f->ops.data[op->args[k]], *index = &f->ops.data[op->args[1 - k]];

@@ -6,7 +6,8 @@ typedef struct Hit { /* bool or number [.., dim]: 1 where the index is this plac
     IrId index, dim;
 } Hit;
 
-/* Is v 1 where an index is the place, else 0? Variables of a `grad` (pinned, [values] or NULL) are not looked through. */
+/* Is v 1 where an index is the place, else 0? Variables of a `grad` (pinned, [values] or NULL) are not looked
+   through. */
 bool hit_is(const IrFunc *f, const bool *pinned, IrId v, Hit *hit);
 /* What op sums the product of with hits, over their dim and perhaps others; IR_NONE if it does nothing like that. */
 IrId hit_picks(const IrFunc *f, const bool *pinned, const IrOp *op, Hit *hit);

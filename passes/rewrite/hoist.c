@@ -1,6 +1,7 @@
 /* hoist: what does not change between epochs leaves the training loop. Values of `train_step` and `metrics` that
    depend on inputs, the graph and constants alone, and values of `forward` and `vjp` that depend on the graph and
-   constants alone, become tensors of the kind `held`, which functions `setup.*` compute once, after the data are loaded:
+   constants alone, become tensors of the kind `held`, which functions `setup.*` compute once, after the data are
+   loaded:
 
      func train_step(x = @x, ...) {               func setup.train_step(x = @x) {
        %1 = gather %0 via edge.src                  ...
@@ -40,7 +41,8 @@ static bool is_redrawn(const IrModule *m, const IrOp *op)
     bool maps = ir_ops[op->op].attrs & A_MAP;
     for (uint32_t i = 0; i < m->graphs.n; i++) {
         const IrGraph *g = &m->graphs.data[i];
-        if (g->redrawn && (op->type.space == g->edge || (maps && m->maps.data[op->attr.map].from == g->edge))) return true;
+        if (g->redrawn && (op->type.space == g->edge || (maps && m->maps.data[op->attr.map].from == g->edge)))
+            return true;
     }
     return false;
 }
@@ -101,7 +103,7 @@ static Hoist analyse(PassContext *ctx, const IrModule *m, const IrFunc *f)
 typedef struct Held { /* a value of Common.f that some functions hold */
     IrId value;
     uint32_t by; /* bits: table `readers` */
-    IrId tensor;      /* of the new module */
+    IrId tensor; /* of the new module */
 } Held;
 
 typedef struct Common { /* all that is held, of all functions, in one */
@@ -225,7 +227,8 @@ static IrId read_held(const Common *c, IrFunc *f, IrId value)
     uint32_t i = 0;
     while (c->held.data[i].value != value) i++;
     const IrTensor *t = &c->m->tensors.data[c->held.data[i].tensor];
-    return arg_of(c->m, f, (IrArg){t->name, IR_ARG_TENSOR, c->held.data[i].tensor, t->type}); /* equal values share it */
+    /* equal values share it */
+    return arg_of(c->m, f, (IrArg){t->name, IR_ARG_TENSOR, c->held.data[i].tensor, t->type});
 }
 
 static IrFunc *rebuild(const Common *c, const Hoist *h)

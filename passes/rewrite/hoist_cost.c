@@ -9,7 +9,10 @@
 #include "passes/context/rows.h"
 
 /* In bytes that stream meanwhile. */
-static double time_of(const Hoist *h, double bytes, double flops) { return bytes + price_flops_as_bytes(h->ctx->machine, PRICE_dot, flops); }
+static double time_of(const Hoist *h, double bytes, double flops)
+{
+    return bytes + price_flops_as_bytes(h->ctx->machine, PRICE_dot, flops);
+}
 
 static bool is_reduction(IrOpcode op)
 {
@@ -73,8 +76,9 @@ bool hoist_pays(const Hoist *h, IrId v)
     bool held = is_cheaper_held(h, v);
     if (op->op == IR_OP_arg || !op->n_args) return false;
     compute_cost(h, v, &bytes, &flops);
-    PassRemark *remark = pass_remark_at(h->ctx, PASS_hoist, held, h->f, v, "`%s` is the same in every run: %s", ir_ops[op->op].name,
-                                        held              ? "computed once"
+    PassRemark *remark = pass_remark_at(h->ctx, PASS_hoist, held, h->f, v, "`%s` is the same in every run: %s",
+                                        ir_ops[op->op].name,
+                                        held             ? "computed once"
                                         : may_hold(h, v) ? "cheaper to compute again"
                                                          : "too wide to be held for every edge");
     if (held) {

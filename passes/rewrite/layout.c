@@ -6,27 +6,28 @@
      %5 = reduce_sum %4 via dst             %4 = mul %3, %w : edge[P,F]
                                             %5 = transpose (reduce_sum %4 via dst) : node[F,P]
 
-   A value turns: its last dims come first, where that takes far fewer vectors. Values that turn and hang together by operations
-   that take any order turn all or none: all, if the vectors that are spared are more than what is laid out anew where they
-   meet arguments, results, reshapes and random numbers, which keep the user's order. Sums over several dims may add in
-   another order; all else keeps its bits. Never changes an argument's or a result's type. */
+   A value turns: its last dims come first, where that takes far fewer vectors. Values that turn and hang together by
+   operations that take any order turn all or none: all, if the vectors that are spared are more than what is laid out
+   anew where they meet arguments, results, reshapes and random numbers, which keep the user's order. Sums over several
+   dims may add in another order; all else keeps its bits. Never changes an argument's or a result's type. */
 #include "passes/context/price.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/context/rows.h"
 #include "passes/context/vectors.h"
 #include "ir/order.h"
 
-/* A turn that spares less than half is not worth it. What is laid out anew costs vector operations: through memory; less where
-   a kernel reads it from edges, in whose space no table is made; so many of random numbers, drawn out of their order. */
+/* A turn that spares less than half is not worth it. What is laid out anew costs vector operations: through memory;
+   less where a kernel reads it from edges, in whose space no table is made; so many of random numbers, drawn out of
+   their order. */
 static const double FEWER = 0.5, DRAWN = 64;
 
 typedef struct Layout {
     PassContext *ctx;
     Rewrite r;
-    uint8_t *turn;     /* [ops] how many of the last dims come first; 0: the value stays */
-    IrId *next;        /* [ops] towards the leader of the values it hangs together with */
+    uint8_t *turn;         /* [ops] how many of the last dims come first; 0: the value stays */
+    IrId *next;            /* [ops] towards the leader of the values it hangs together with */
     double *spared, *cost; /* [ops] of a leader: vector operations that all of them spare, and what is laid out anew */
-    IrId *user;        /* [ops] the new value in the user's order, where it was made */
+    IrId *user;            /* [ops] the new value in the user's order, where it was made */
 } Layout;
 
 static const IrOp *op_of(const Layout *l, IrId v) { return &l->r.old->ops.data[v]; }
@@ -99,9 +100,13 @@ static bool is_free(const Layout *l, IrId v)
 {
     const IrOp *op = op_of(l, v);
     switch (op->op) {
+    /* clang-format off */
     case IR_OP_random_uniform: case IR_OP_random_normal: case IR_OP_nearest: case IR_OP_route: return false;
-    case IR_OP_contract: case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: return !l->turn[v] || reads_along(l, v);
-    case IR_OP_detach: case IR_OP_rank: case IR_OP_nth: case IR_OP_slice: case IR_OP_at: case IR_OP_concat: return of_one_order(l, v);
+    case IR_OP_contract: case IR_OP_sum_dims: case IR_OP_max_dims:
+    case IR_OP_min_dims: return !l->turn[v] || reads_along(l, v);
+    case IR_OP_detach: case IR_OP_rank: case IR_OP_nth: case IR_OP_slice: case IR_OP_at:
+    case IR_OP_concat: return of_one_order(l, v);
+    /* clang-format on */
     case IR_OP_transpose: return true;
     default: return (ir_ops[op->op].traits & (T_MAP | T_REDUCE | T_MOVE)) != 0;
     }
@@ -144,10 +149,13 @@ static double cost_of(const Layout *l, IrId v)
 {
     const IrOp *op = op_of(l, v);
     if (ir_ops[op->op].traits & T_RANDOM) return laid_out(l, v, DRAWN);
-    return laid_out(l, v, has_many_rows(l->r.b.m, op->type.space) ? price_turned(l->ctx->machine) : price_laid_out(l->ctx->machine));
+    return laid_out(l, v,
+                    has_many_rows(l->r.b.m, op->type.space) ? price_turned(l->ctx->machine)
+                                                            : price_laid_out(l->ctx->machine));
 }
 
-/* What a free operation spares: by its result where that turns, as often as a product sums, else by a summed operand. */
+/* What a free operation spares: by its result where that turns, as often as a product sums, else by a summed
+   operand. */
 static void count_op(Layout *l, IrId v)
 {
     const IrOp *op = op_of(l, v);
@@ -178,7 +186,8 @@ static void count(Layout *l)
         for (uint32_t k = 0; k < op->n_args; k++) wanted[op->args[k]] = true;
     }
     for (IrId v = 0; v < f->ops.n; v++)
-        if (wanted[v] && l->turn[v] && is_free(l, v)) l->cost[leader(l, v)] += laid_out(l, v, price_laid_out(l->ctx->machine));
+        if (wanted[v] && l->turn[v] && is_free(l, v))
+            l->cost[leader(l, v)] += laid_out(l, v, price_laid_out(l->ctx->machine));
 }
 
 static void join(Layout *l, IrId v)
@@ -203,7 +212,8 @@ static void decide(Layout *l)
         IrType to = new_type(l, v);
         pass_remark_at(l->ctx, PASS_layout, taken, f, v, "%s %s: %s", taken ? "lies as" : "would fill vectors as",
                        ir_type_text(l->r.b.m, &to, l->ctx->stage),
-                       taken ? "its vectors are fuller, and what it is made of lies so too" : "laying out what it meets costs more");
+                       taken ? "its vectors are fuller, and what it is made of lies so too"
+                             : "laying out what it meets costs more");
     }
 }
 
@@ -252,9 +262,13 @@ static void rebuild(Layout *l, IrId v, bool takes_any)
 static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     uint32_t n = old->ops.n + 1;
-    Layout l = {.ctx = ctx, .r = rewrite_begin(m, old), .turn = ARENA_ARRAY(ctx->stage, uint8_t, n),
-                .next = ARENA_ARRAY(ctx->stage, IrId, n), .user = ARENA_ARRAY(ctx->stage, IrId, n),
-                .spared = ARENA_ARRAY(ctx->stage, double, n), .cost = ARENA_ARRAY(ctx->stage, double, n)};
+    Layout l = {.ctx = ctx,
+                .r = rewrite_begin(m, old),
+                .turn = ARENA_ARRAY(ctx->stage, uint8_t, n),
+                .next = ARENA_ARRAY(ctx->stage, IrId, n),
+                .user = ARENA_ARRAY(ctx->stage, IrId, n),
+                .spared = ARENA_ARRAY(ctx->stage, double, n),
+                .cost = ARENA_ARRAY(ctx->stage, double, n)};
     decide(&l);
     settle(&l);
     for (IrId v = 0; v < old->ops.n; v++) {
@@ -262,7 +276,8 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         rebuild(&l, v, is_free(&l, v));
     }
     for (uint32_t i = 0; i < old->results.n; i++) in_users_order(&l, old->results.data[i].value);
-    for (uint32_t i = 0; i < old->results.n; i++) l.r.map[old->results.data[i].value] = l.user[old->results.data[i].value];
+    for (uint32_t i = 0; i < old->results.n; i++)
+        l.r.map[old->results.data[i].value] = l.user[old->results.data[i].value];
     return rewrite_end(&l.r);
 }
 

@@ -1,17 +1,18 @@
-/* parts: what is put together of pieces only to be summed is computed piece by piece, so that the whole, which may have a
-   row for each edge, needs no memory.
+/* parts: what is put together of pieces only to be summed is computed piece by piece, so that the whole, which may have
+   a row for each edge, needs no memory.
 
      %3 = concat %1, %2 dim d : edge[d]            %4 = relu %1 : edge[F]      %5 = relu %2 : edge[K]
      %4 = relu %3 : edge[d]                  ->    %6 = reduce_sum %4 via dst  %7 = reduce_sum %5 via dst
      %5 = reduce_sum %4 via dst : node[d]          %8 = concat %6, %7 dim d : node[d]
 
    Pointwise operations, views and sums that keep the dim are done to each piece; a sum over the dim is the sum of the
-   pieces' sums. Done in spaces that a map leads on from, where all that becomes of the whole ends in sums and slices, or two
-   wholes become one; what wants the whole has it put together as late as that. A sum over rows keeps its order; one over the
-   dim agrees within the error bound. Never draws random numbers anew, never looks through the variable of a `grad`. */
+   pieces' sums. Done in spaces that a map leads on from, where all that becomes of the whole ends in sums and slices,
+   or two wholes become one; what wants the whole has it put together as late as that. A sum over rows keeps its order;
+   one over the dim agrees within the error bound. Never draws random numbers anew, never looks through the variable of
+   a `grad`. */
 #include "passes/rewrite/rewrite.h"
 
-typedef struct Whole { /* a value that is pieces side by side along a dim */
+typedef struct Whole {       /* a value that is pieces side by side along a dim */
     IrId piece[MOST_PIECES]; /* of the new function */
     uint32_t n;              /* 0: a value like others */
     uint32_t at;             /* the place of the dim in its type */
@@ -34,7 +35,8 @@ static int64_t size_of(const Parts *p, IrId dim) { return p->r.b.m->dims.data[di
 static bool is_pointwise(const IrOp *op)
 {
     uint16_t traits = ir_ops[op->op].traits;
-    return op->n_args && !(traits & T_RANDOM) && (traits & T_MAP || op->op == IR_OP_reshape || op->op == IR_OP_transpose);
+    return op->n_args && !(traits & T_RANDOM) &&
+           (traits & T_MAP || op->op == IR_OP_reshape || op->op == IR_OP_transpose);
 }
 
 static bool is_sum(const IrOp *op)
@@ -71,7 +73,8 @@ static IrId value_of(Parts *p, IrId v)
     if (p->r.map[v] != IR_NONE) return p->r.map[v];
     const Whole *w = &p->of[v];
     IrType t = op_of(p, v)->type;
-    return p->r.map[v] = ir_add(p->r.b.m, p->r.b.f, IR_OP_concat, t, w->piece, w->n, (IrAttr){.dim = t.dims[w->at]}, op_of(p, v)->span);
+    return p->r.map[v] = ir_add(p->r.b.m, p->r.b.f, IR_OP_concat, t, w->piece, w->n, (IrAttr){.dim = t.dims[w->at]},
+                                op_of(p, v)->span);
 }
 
 static void keep(Parts *p, IrId v)
@@ -81,7 +84,10 @@ static void keep(Parts *p, IrId v)
     rewrite_copy(&p->r, v);
 }
 
-static IrId dim_of_piece(const Parts *p, const Whole *w, uint32_t i) { return irb_type(&p->r.b, w->piece[i]).dims[w->at]; }
+static IrId dim_of_piece(const Parts *p, const Whole *w, uint32_t i)
+{
+    return irb_type(&p->r.b, w->piece[i]).dims[w->at];
+}
 
 static bool take_in(Parts *p, IrId v, IrId arg, Whole *w)
 {
@@ -215,7 +221,8 @@ static IrId without_zero(Parts *p, const IrOp *sum)
     double value;
     for (uint32_t k = 0; k < 2 && sum->op == IR_OP_add; k++) {
         IrType t = irb_type(&p->r.b, sum->args[k]);
-        if (irb_is_const(&p->r.b, sum->args[1 - k], &value) && value == 0 && ir_type_eq(&t, &sum->type)) return sum->args[k];
+        if (irb_is_const(&p->r.b, sum->args[1 - k], &value) && value == 0 && ir_type_eq(&t, &sum->type))
+            return sum->args[k];
     }
     return irb_add(&p->r.b, sum);
 }
@@ -227,8 +234,9 @@ static bool any_has_dim(const Parts *p, const IrOp *op, IrId dim)
     return has;
 }
 
-/* The dim of op's pieces i: that of an operand's piece where it may be, so that this piece is read as it is, or a new one. What
-   guards a value is found by that value: a condition and what it guards must read the same piece, not two views of it. */
+/* The dim of op's pieces i: that of an operand's piece where it may be, so that this piece is read as it is, or a new
+   one. What guards a value is found by that value: a condition and what it guards must read the same piece, not two
+   views of it. */
 static IrId name_pieces(const Parts *p, const IrOp *op, const Cut *c, uint32_t i)
 {
     for (uint32_t k = 0; k < op->n_args; k++) {
@@ -312,7 +320,10 @@ static bool try_op(Parts *p, IrId v)
 
 static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
-    Parts p = {.r = rewrite_begin(m, old), .pinned = rewrite_pinned(ctx->stage, old), .ends = find_ends(m, old), .on = find_spaces(m)};
+    Parts p = {.r = rewrite_begin(m, old),
+               .pinned = rewrite_pinned(ctx->stage, old),
+               .ends = find_ends(m, old),
+               .on = find_spaces(m)};
     p.of = ARENA_ARRAY(m->arena, Whole, old->ops.n + 1);
     for (IrId v = 0; v < old->ops.n; v++) {
         p.r.b.span = op_of(&p, v)->span;

@@ -5,9 +5,9 @@
      %4 = gather %k via edge.dst : edge[]                %4 = gather %3 via edge.dst : edge[F]
      %5 = eq %3, %4 : edge[F]                     ->     %5 = eq (element), %4 : edge[F]
 
-   so that nothing of the rank's width is kept for each edge, neither for the sums over the picked elements nor for their
-   gradients, and no row is sorted. A rank that is read in another way, or compared with so many numbers that sorting once
-   costs less, stays.
+   so that nothing of the rank's width is kept for each edge, neither for the sums over the picked elements nor for
+   their gradients, and no row is sorted. A rank that is read in another way, or compared with so many numbers that
+   sorting once costs less, stays.
 
    And where an index says which place of a dim is meant, by a sum over all of them, that place is read:
 
@@ -16,7 +16,10 @@
    so that an edge reads one row of a table by node and kind. Knows nothing of what is picked, nor why. */
 #include "passes/rewrite/hit.h"
 
-enum { FEW = 4, FEW_WIDE = 8 /* numbers: searching for each still costs less than sorting, with a feature and with vectors of them */ };
+/* clang-format off */
+enum { FEW = 4, FEW_WIDE = 8 /* numbers: searching for each still costs less than sorting,
+    with a feature and with vectors of them */ };
+/* clang-format on */
 
 typedef struct Pick {
     PassContext *ctx;
@@ -106,7 +109,8 @@ static IrId at(Pick *p, IrId v, const Hit *hit, IrId space)
     copy.type.n_dims = 0;
     for (uint8_t k = 0; k < op->type.n_dims; k++)
         if (op->type.dims[k] != hit->dim) copy.type.dims[copy.type.n_dims++] = op->type.dims[k];
-    for (uint32_t k = 0; k < op->n_args; k++) inner &= op->op == IR_OP_mul || ir_type_has_dim(&op_of(p, op->args[k])->type, hit->dim);
+    for (uint32_t k = 0; k < op->n_args; k++)
+        inner &= op->op == IR_OP_mul || ir_type_has_dim(&op_of(p, op->args[k])->type, hit->dim);
     IrId args[] = {p->r.map[v], p->r.map[hit->index]};
     if (!inner) return ir_add(b->m, b->f, IR_OP_at, copy.type, args, 2, (IrAttr){.dim = hit->dim}, b->span);
     for (uint32_t k = 0; k < op->n_args; k++)
@@ -114,8 +118,8 @@ static IrId at(Pick *p, IrId v, const Hit *hit, IrId space)
     return irb_add(b, &copy);
 }
 
-/* x with one place of the hits' dim, of each row the one its index says. IR_NONE: op is something else, sums integers, or
-   lacks dims that vectors run along: there, hits are vectors. */
+/* x with one place of the hits' dim, of each row the one its index says. IR_NONE: op is something else, sums integers,
+   or lacks dims that vectors run along: there, hits are vectors. */
 static IrId write_at(Pick *p, IrId v)
 {
     Hit hit;

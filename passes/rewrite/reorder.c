@@ -143,8 +143,8 @@ static void note_near(Reorder *r, IrId v, const Found *f, double dies)
     }
 }
 
-/* What v is made of lives on from a certain distance, whatever becomes of v: rules do not look so far, and so a step costs no
-   more in a long function than in a short one. */
+/* What v is made of lives on from a certain distance, whatever becomes of v: rules do not look so far, and so a step
+   costs no more in a long function than in a short one. */
 static void hold_far(Reorder *r, IrId v)
 {
     uint32_t from = 0, epoch = ++r->look_epoch;
@@ -182,7 +182,8 @@ static bool improve(Reorder *r, IrId v)
     bool taken = false;
     if (f.best != IR_NONE) {
         reorder_acquire(r, f.best, &lives);
-        taken = (dies.time - lives.time > LEAST_GAIN * reorder_price(r, v) || v == r->forced) && !is_circular(r, v, f.best);
+        taken = (dies.time - lives.time > LEAST_GAIN * reorder_price(r, v) || v == r->forced) &&
+                !is_circular(r, v, f.best);
         remark(r, v, rules[f.which].name, &dies, &lives, taken);
         if (!taken) {
             reorder_release(r, f.best, &ignored);

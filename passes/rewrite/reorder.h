@@ -6,10 +6,13 @@
 #include "passes/rewrite/rewrite.h"
 
 /* Beside the facts of facts.h. */
-enum { RO_PINNED = FACT_FREE, /* a grad's variable: opaque */ RO_FIXED = FACT_FREE << 1 /* the same in every run: `hoist` may compute it once */ };
+enum {
+    RO_PINNED = FACT_FREE,
+    /* a grad's variable: opaque */ RO_FIXED = FACT_FREE << 1 /* the same in every run: `hoist` may compute it once */
+};
 enum { RO_MAX_TERMS = 24, RO_MAX_DEPTH = 12 };
 
-typedef struct RoCost { /* of a value, per row of a node space */
+typedef struct RoCost {        /* of a value, per row of a node space */
     double bytes, flops, time; /* time: in bytes' worth */
 } RoCost;
 
@@ -40,16 +43,16 @@ typedef struct Reorder {
     OpTable table;
     uint32_t n_table;
     VEC(RoValue) values;
-    VEC(Facts) facts; /* of each op of the pool */
+    VEC(Facts) facts;   /* of each op of the pool */
     RoAliases *aliases; /* of the module */
-    bool has_grad;         /* adjoints will be made of what is here */
-    bool holds;            /* the function runs many times: what is fixed may be held */
-    const double *rows;    /* [spaces] expected, in rows of a node space */
-    double total;          /* time of the function that the pool began with */
-    IrId replaced;         /* the op that something else is looked for; IR_NONE */
-    IrId forced;           /* this op is replaced by that rule even if that alone costs something; IR_NONE */
+    bool has_grad;      /* adjoints will be made of what is here */
+    bool holds;         /* the function runs many times: what is fixed may be held */
+    const double *rows; /* [spaces] expected, in rows of a node space */
+    double total;       /* time of the function that the pool began with */
+    IrId replaced;      /* the op that something else is looked for; IR_NONE */
+    IrId forced;        /* this op is replaced by that rule even if that alone costs something; IR_NONE */
     uint32_t forced_rule;
-    bool quiet;            /* no remarks: it is only tried */
+    bool quiet; /* no remarks: it is only tried */
     RoNear near;
     VEC(IrId) far; /* what is kept alive while an op is looked at */
     uint32_t epoch, look_epoch;
@@ -58,10 +61,7 @@ typedef struct Reorder {
 static inline const IrOp *ro_op(const Reorder *r, IrId v) { return &r->b.f->ops.data[v]; }
 static inline IrType ro_type(const Reorder *r, IrId v) { return r->b.f->ops.data[v].type; }
 static inline const IrMap *ro_map(const Reorder *r, IrId map) { return &r->b.m->maps.data[map]; }
-static inline bool ro_knows(const Reorder *r, IrId v, Facts facts)
-{
-    return (r->facts.data[v] & facts) == facts;
-}
+static inline bool ro_knows(const Reorder *r, IrId v, Facts facts) { return (r->facts.data[v] & facts) == facts; }
 /* The op that makes v; NULL where v is opaque. */
 static inline const IrOp *ro_def(const Reorder *r, IrId v) { return ro_knows(r, v, RO_PINNED) ? NULL : ro_op(r, v); }
 static inline bool ro_is_const(const Reorder *r, IrId v, double *value)
@@ -120,8 +120,8 @@ Facts reorder_facts(const Reorder *r, const IrOp *op);
 /* y where no row is summed: its value, and `neutral` on rows that `map` sums nothing into, unless y is known to do no
    harm there: finite (and, for a divisor, not 0). */
 IrId reorder_guard(Reorder *r, IrId y, IrId map, double neutral, bool divisor);
-/* Before autodiff: y as operand k of an `op` on rows of which `map` may sum nothing. There it is a number at which op and
-   its derivatives are finite, unless y is known to do no harm. `given`: y was there before. */
+/* Before autodiff: y as operand k of an `op` on rows of which `map` may sum nothing. There it is a number at which op
+   and its derivatives are finite, unless y is known to do no harm. `given`: y was there before. */
 IrId reorder_harmless(Reorder *r, IrOpcode op, uint32_t k, IrId y, IrId map, bool given);
 /* Whether adjoints will be made of v, and its cotangent may be infinite or NaN in rows into which nothing is summed. */
 bool reorder_is_sharp(const Reorder *r, IrId v);

@@ -163,8 +163,7 @@ IrId ro_as(Reorder *r, IrId x, IrType type)
     if (x == IR_NONE) return x;
     IrType t = ro_type(r, x);
     if (ir_type_eq(&t, &type)) return x;
-    if (t.space == type.space && t.n_dims == type.n_dims)
-        return ro_unary(r, IR_OP_transpose, type, x, (IrAttr){0});
+    if (t.space == type.space && t.n_dims == type.n_dims) return ro_unary(r, IR_OP_transpose, type, x, (IrAttr){0});
     return ro_add(r, IR_OP_mul, type, (IrId[]){ro_const(r, type, 1), x}, 2, (IrAttr){0});
 }
 

@@ -7,7 +7,8 @@
 #include "passes/context/rows.h"
 
 static const double PER_OP = 1e-3; /* bytes' worth */
-static const double PICKED = 2; /* places' worth of bytes: one of many, in a table that is as many times larger, is seldom in a cache */
+/* places' worth of bytes: one of many, in a table that is as many times larger, is seldom in a cache */
+static const double PICKED = 2;
 
 const double *reorder_rows(Arena *a, const IrModule *m)
 {
@@ -65,7 +66,8 @@ static double gathered_along(const Reorder *r, IrId v, IrId dim, int depth)
     double bytes = 0;
     if (!ir_type_has_dim(&op->type, dim) || !depth) return 0;
     if (op->op == IR_OP_gather) return ro_map(r, op->attr.map)->sorted ? 0 : bytes_of(r, &op->type);
-    for (uint32_t k = 0; k < op->n_args && ir_ops[op->op].traits & T_MAP; k++) bytes += gathered_along(r, op->args[k], dim, depth - 1);
+    for (uint32_t k = 0; k < op->n_args && ir_ops[op->op].traits & T_MAP; k++)
+        bytes += gathered_along(r, op->args[k], dim, depth - 1);
     return bytes;
 }
 
@@ -73,7 +75,8 @@ static double gathered_along(const Reorder *r, IrId v, IrId dim, int depth)
 static IrId picked(const Reorder *r, const IrOp *op, Hit *hit)
 {
     IrId x = hit_picks(r->b.f, NULL, op, hit);
-    bool at = x != IR_NONE && op->type.n_dims && ro_has_dim(r, x, hit->dim) && ro_type(r, x).n_dims == op->type.n_dims + 1;
+    bool at = x != IR_NONE && op->type.n_dims && ro_has_dim(r, x, hit->dim) &&
+              ro_type(r, x).n_dims == op->type.n_dims + 1;
     return at && !ir_type_has_dim(&op->type, hit->dim) ? x : IR_NONE;
 }
 
@@ -84,7 +87,8 @@ static RoCost contract_cost(const Reorder *r, const IrOp *op)
     IrId whole = picked(r, op, &hit);
     if (whole != IR_NONE) {
         double unread = 1 - PICKED / (double)r->b.m->dims.data[hit.dim].size;
-        return cost_of(r, -unread * gathered_along(r, whole, hit.dim, RO_MAX_DEPTH), r->rows[op->type.space] * width_of(r, &op->type), PRICE_inner);
+        return cost_of(r, -unread * gathered_along(r, whole, hit.dim, RO_MAX_DEPTH),
+                       r->rows[op->type.space] * width_of(r, &op->type), PRICE_inner);
     }
     bool own = false;
     for (uint32_t k = 0; k < y.n_dims; k++)
@@ -112,7 +116,9 @@ static void add_fetched(const Reorder *r, IrId v, Fetched *f, int depth)
         if (f->of[i] == v) return;
     if (f->n < MAX_FETCHED) f->of[f->n++] = v;
     bool again = ir_ops[op->op].traits & (T_MAP | T_VIEW | T_DIMS) || op->op == IR_OP_contract;
-    if (gathered || !again || !depth || !op->n_args || bytes <= (double)r->ctx->machine->line_bytes * r->rows[op->type.space]) f->bytes += bytes;
+    if (gathered || !again || !depth || !op->n_args ||
+        bytes <= (double)r->ctx->machine->line_bytes * r->rows[op->type.space])
+        f->bytes += bytes;
     else
         for (uint32_t k = 0; k < op->n_args; k++) add_fetched(r, op->args[k], f, depth - 1);
 }

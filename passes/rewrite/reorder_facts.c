@@ -1,12 +1,15 @@
-/* What a value is in rows into which a map sums nothing, where an operation that was not reached before must not make a NaN:
+/* What a value is in rows into which a map sums nothing, where an operation that was not reached before must not make a
+   NaN:
      gather(x via M) / gather(sum via M + 1e-16), then exp     exp of 1e16 x is infinite where M sums nothing
-   An operation that moves to such rows reads an operand as it is only if that is calm (facts.h), else a number in its place. */
+   An operation that moves to such rows reads an operand as it is only if that is calm (facts.h), else a number in its
+   place. */
 #include "passes/rewrite/reorder.h"
 #include <math.h>
 
 static bool is_fixed(const Reorder *r, const IrOp *op)
 {
-    if (!r->holds || op->op == IR_OP_arg || ir_op_is_of_autodiff(op->op) || ir_ops[op->op].traits & T_RANDOM) return false;
+    if (!r->holds || op->op == IR_OP_arg || ir_op_is_of_autodiff(op->op) || ir_ops[op->op].traits & T_RANDOM)
+        return false;
     for (uint32_t k = 0; k < op->n_args; k++)
         if (!ro_knows(r, op->args[k], RO_FIXED)) return false;
     return true;
@@ -65,7 +68,8 @@ static bool at_empty(const Reorder *r, IrId v, IrId map, int depth, double *out)
     }
     if (!depth || !op->n_args || op->n_args > 3 || ro_knows(r, v, RO_PINNED)) return false;
     if (op->op == IR_OP_select)
-        return at_empty(r, op->args[0], map, depth - 1, x) && at_empty(r, op->args[x[0] != 0 ? 1 : 2], map, depth - 1, out);
+        return at_empty(r, op->args[0], map, depth - 1, x) &&
+               at_empty(r, op->args[x[0] != 0 ? 1 : 2], map, depth - 1, out);
     if (op->op == IR_OP_gather && map == GATHERED) return at_empty(r, op->args[0], map, depth - 1, out);
     bool product = op->op == IR_OP_mul || op->op == IR_OP_contract, all = true;
     for (uint32_t k = 0; k < op->n_args; k++) {
@@ -94,7 +98,9 @@ static bool is_pole(const Reorder *r, const IrOp *op, IrId v, double x)
     case IR_OP_log1p: return x == -1;
     case IR_OP_mul:
     case IR_OP_contract: return !knows_at_empty(r, other, FACT_IN_RANGE);
-    case IR_OP_div: return op->args[1] == v ? (float)x == 0 || !knows_at_empty(r, other, FACT_IN_RANGE) : !knows_at_empty(r, other, FACT_NONZERO);
+    case IR_OP_div:
+        return op->args[1] == v ? (float)x == 0 || !knows_at_empty(r, other, FACT_IN_RANGE)
+                                : !knows_at_empty(r, other, FACT_NONZERO);
     default: return false;
     }
 }
@@ -107,9 +113,9 @@ static bool leaves_out(const Reorder *r, const IrOp *op, IrId v)
     return op->args[c != 0 ? 1 : 2] != v;
 }
 
-/* Before autodiff: may the cotangent of v be infinite or NaN in rows into which nothing is summed, because of what is made of v there? An
-   infinite v counts as one: products with it multiply the cotangents of their other operands by it. Nobody gathers these rows through
-   `map`, which sums nothing into them. */
+/* Before autodiff: may the cotangent of v be infinite or NaN in rows into which nothing is summed, because of what is
+   made of v there? An infinite v counts as one: products with it multiply the cotangents of their other operands by it.
+   Nobody gathers these rows through `map`, which sums nothing into them. */
 static bool is_sharp(const Reorder *r, IrId v, IrId map, int depth)
 {
     double x;

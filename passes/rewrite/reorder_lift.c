@@ -3,8 +3,8 @@
      %4 = exp %3 : edge[F]                    ->    %4 = gather %3 via edge.src : edge[F]
    A value is lifted through a map if all that it is made of in its space was gathered through that map, or is a
    constant. Random numbers are drawn where they were. Where the map is partial, only what is 0 of zeros is lifted.
-   A row that nobody reads holds what it likes, unless adjoints will be made: 0 times an infinite derivative is a NaN, so
-   what an operation takes there is a number that does no harm:
+   A row that nobody reads holds what it likes, unless adjoints will be made: 0 times an infinite derivative is a NaN,
+   so what an operation takes there is a number that does no harm:
      exp gather(x via M)     ->     gather(exp(M sums nothing ? 0 : x) via M) */
 #include "passes/rewrite/reorder.h"
 

@@ -376,8 +376,7 @@ static IrId outer_step(Reorder *r, IrId x, IrId y, IrType type, Way way)
         if (ro_type(r, op.args[1]).n_dims || ro_type(r, op.args[0]).space != op.type.space) return IR_NONE;
         return outer(r, op.args[0], ro_map2(r, IR_OP_div, y, op.args[1]), type, way);
     case IR_OP_concat: return outer_concat(r, op, y, type, way);
-    case IR_OP_contract:
-        return ty.space == IR_UNIT ? IR_NONE : outer_of_product(r, op, y, type, way);
+    case IR_OP_contract: return ty.space == IR_UNIT ? IR_NONE : outer_of_product(r, op, y, type, way);
     default: return IR_NONE;
     }
 }

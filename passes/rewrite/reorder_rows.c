@@ -72,7 +72,8 @@ static bool weighted_matmul(Reorder *r, IrOp op, uint32_t factor, IrId *x, IrId 
     both = ir_type_join(&ts, &tx);
     uint32_t n = 0;
     for (uint32_t k = 0; k < both.n_dims; k++)
-        if (ir_type_has_dim(&op.type, both.dims[k]) || ir_type_has_dim(&tw, both.dims[k])) both.dims[n++] = both.dims[k];
+        if (ir_type_has_dim(&op.type, both.dims[k]) || ir_type_has_dim(&tw, both.dims[k]))
+            both.dims[n++] = both.dims[k];
     both.n_dims = (uint8_t)n;
     *x = ro_contract(r, s, *x, both);
     return *x != IR_NONE;
@@ -90,8 +91,7 @@ static bool as_matmul(Reorder *r, IrId v, IrId *x, IrId *w, int depth)
     }
     if (op.op == IR_OP_neg) return as_matmul(r, op.args[0], x, w, depth - 1) && (*x = ro_neg(r, *x)) != IR_NONE;
     if (op.op == IR_OP_div) return scaled_matmul(r, op, 1, x, w, depth - 1);
-    if (op.op == IR_OP_mul)
-        return scaled_matmul(r, op, 0, x, w, depth - 1) || scaled_matmul(r, op, 1, x, w, depth - 1);
+    if (op.op == IR_OP_mul) return scaled_matmul(r, op, 0, x, w, depth - 1) || scaled_matmul(r, op, 1, x, w, depth - 1);
     if (!ro_product(r, v, &op)) return false;
     uint32_t k = ro_type(r, op.args[1]).space == IR_UNIT ? 1 : 0;
     if (ro_type(r, op.args[k]).space != IR_UNIT)
@@ -152,12 +152,12 @@ static IrId sum_of_select(Reorder *r, IrOp op, IrId map, int depth)
 {
     IrId c = reorder_lift(r, op.args[0], map), x = op.args[1];
     double zero;
-    if (c != IR_NONE)
-        return ro_select(r, c, sum_or_count(r, x, map, depth), sum_or_count(r, op.args[2], map, depth));
+    if (c != IR_NONE) return ro_select(r, c, sum_or_count(r, x, map, depth), sum_or_count(r, op.args[2], map, depth));
     if (!ro_is_const(r, op.args[2], &zero) || zero != 0) return IR_NONE;
     IrId y = reorder_lift(r, x, map); /* x where c, else 0: y times how many */
     if (y == IR_NONE || !ro_knows(r, y, FACT_IN_RANGE | FACT_CALM)) return IR_NONE;
-    /* In a row none of whose elements has c the count is 0, and y's gradient would be 0 times a cotangent that may be infinite. */
+    /* In a row none of whose elements has c the count is 0, and y's gradient would be 0 times a cotangent that may be
+       infinite. */
     if (reorder_is_sharp(r, r->replaced)) return IR_NONE;
     IrId one = ro_const(r, ir_scalar(op.type.dtype), 1);
     if (y == one) return IR_NONE;

@@ -157,8 +157,7 @@ static IrId plain_sum(Reorder *r, RoTerms t)
     bool none = first == t.n;
     IrId sum = t.of[none ? 0 : first].v;
     for (uint32_t i = 0; i < t.n; i++)
-        if (i != (none ? 0 : first))
-            sum = ro_map2(r, t.of[i].inverse && !none ? IR_OP_sub : IR_OP_add, sum, t.of[i].v);
+        if (i != (none ? 0 : first)) sum = ro_map2(r, t.of[i].inverse && !none ? IR_OP_sub : IR_OP_add, sum, t.of[i].v);
     return none ? ro_neg(r, sum) : sum;
 }
 
@@ -167,7 +166,8 @@ static IrId plain_sum(Reorder *r, RoTerms t)
 static IrId map_of(Reorder *r, RoTerm term, bool factor)
 {
     IrId v = term.v, map = reorder_lift_map(r, v);
-    if (factor && r->has_grad && !ro_knows(r, v, term.inverse ? FACT_IN_RANGE | FACT_NONZERO : FACT_IN_RANGE)) return IR_NONE;
+    if (factor && r->has_grad && !ro_knows(r, v, term.inverse ? FACT_IN_RANGE | FACT_NONZERO : FACT_IN_RANGE))
+        return IR_NONE;
     return map != IR_NONE && reorder_lift(r, v, map) != IR_NONE ? map : IR_NONE;
 }
 

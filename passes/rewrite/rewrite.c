@@ -98,8 +98,7 @@ IrId irb_all_map(Build *b, IrId space)
     const char *name = arena_printf(b->m->arena, "%s.all", b->m->spaces.data[space].name);
     for (uint32_t i = 0; i < b->m->maps.n; i++) {
         const IrMap *map = &b->m->maps.data[i];
-        if (map->from == space && map->to == IR_UNIT && !map->partial && !strcmp(map->name, name))
-            return i;
+        if (map->from == space && map->to == IR_UNIT && !map->partial && !strcmp(map->name, name)) return i;
     }
     return ir_map_new(b->m, name, space, IR_UNIT);
 }
@@ -123,10 +122,7 @@ IrId irb_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr)
     return ir_add(b->m, b->f, op, type, &x, 1, attr, b->span);
 }
 
-IrId irb_map1(Build *b, IrOpcode op, IrId x)
-{
-    return irb_unary(b, op, irb_type(b, x), x, (IrAttr){0});
-}
+IrId irb_map1(Build *b, IrOpcode op, IrId x) { return irb_unary(b, op, irb_type(b, x), x, (IrAttr){0}); }
 
 static IrId map2(Build *b, IrOpcode op, IrDtype dtype, IrId x, IrId y)
 {
@@ -135,10 +131,7 @@ static IrId map2(Build *b, IrOpcode op, IrDtype dtype, IrId x, IrId y)
     return ir_add(b->m, b->f, op, type, (IrId[]){x, y}, 2, (IrAttr){0}, b->span);
 }
 
-IrId irb_map2(Build *b, IrOpcode op, IrId x, IrId y)
-{
-    return map2(b, op, irb_type(b, x).dtype, x, y);
-}
+IrId irb_map2(Build *b, IrOpcode op, IrId x, IrId y) { return map2(b, op, irb_type(b, x).dtype, x, y); }
 
 IrId irb_compare(Build *b, IrOpcode op, IrId x, IrId y) { return map2(b, op, IR_BOOL, x, y); }
 

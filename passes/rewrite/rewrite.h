@@ -28,8 +28,8 @@ IrId rewrite_copy(Rewrite *r, IrId v);
 /* Maps the results; returns the finished function. */
 IrFunc *rewrite_end(Rewrite *r);
 
-/* Adds to `wanted` ([f->ops.n]) what the values in it depend on, as operands or through the `route` of a map. What a value that is
-   `given` ([f->ops.n] or NULL) is made of counts only where something else reads it. */
+/* Adds to `wanted` ([f->ops.n]) what the values in it depend on, as operands or through the `route` of a map. What a
+   value that is `given` ([f->ops.n] or NULL) is made of counts only where something else reads it. */
 void rewrite_reach(const IrModule *m, const IrFunc *f, bool *wanted, const bool *given);
 /* [f->ops.n] the results, the arguments, which are the function's contract, and what they depend on. */
 const bool *rewrite_live(Arena *a, const IrModule *m, const IrFunc *f, const bool *given);

@@ -98,10 +98,7 @@ static IrOp new_op(const Simplify *s, const IrOp *like, IrOpcode op, uint32_t n,
     return it;
 }
 
-IrOp simplify_op1(const Simplify *s, const IrOp *like, IrOpcode op, IrId x)
-{
-    return new_op(s, like, op, 1, x, 0);
-}
+IrOp simplify_op1(const Simplify *s, const IrOp *like, IrOpcode op, IrId x) { return new_op(s, like, op, 1, x, 0); }
 
 IrOp simplify_op2(const Simplify *s, const IrOp *like, IrOpcode op, IrId x, IrId y)
 {
@@ -165,7 +162,4 @@ static IrFunc *simplify_func(PassContext *ctx, IrModule *m, const IrFunc *old)
     return rewrite_end(&r);
 }
 
-IrModule *pass_simplify(PassContext *ctx, const IrModule *m)
-{
-    return rewrite_module(ctx, m, simplify_func);
-}
+IrModule *pass_simplify(PassContext *ctx, const IrModule *m) { return rewrite_module(ctx, m, simplify_func); }

@@ -35,9 +35,7 @@ bool simplify_is_broadcast(const Simplify *s, const IrOp *op);
 /* The x of a broadcast; else IR_NONE. */
 IrId simplify_broadcast_of(const Simplify *s, IrId v);
 
-/* A rule returns a value equal to the op's, or IR_NONE. It never returns something that costs more.
- */
+/* A rule returns a value equal to the op's, or IR_NONE. It never returns something that costs more. */
 typedef IrId SimplifyRule(Simplify *s, const IrOp *op);
-SimplifyRule rule_fold, rule_fold_rows, rule_identity, rule_absorb, rule_sign, rule_power,
-    rule_divide, rule_select, rule_cast, rule_view, rule_pieces, rule_same, rule_not, rule_detach,
-    rule_names, rule_move, rule_narrow;
+SimplifyRule rule_fold, rule_fold_rows, rule_identity, rule_absorb, rule_sign, rule_power, rule_divide, rule_select,
+    rule_cast, rule_view, rule_pieces, rule_same, rule_not, rule_detach, rule_names, rule_move, rule_narrow;

@@ -21,9 +21,8 @@ static const struct {
     double element;
     uint8_t sides; /* on which side it is the identity */
 } identities[] = {
-    {IR_OP_add, 0, LEFT | RIGHT}, {IR_OP_sub, 0, RIGHT}, {IR_OP_mul, 1, LEFT | RIGHT},
-    {IR_OP_div, 1, RIGHT},        {IR_OP_pow, 1, RIGHT}, {IR_OP_and, 1, LEFT | RIGHT},
-    {IR_OP_or, 0, LEFT | RIGHT},
+    {IR_OP_add, 0, LEFT | RIGHT}, {IR_OP_sub, 0, RIGHT},        {IR_OP_mul, 1, LEFT | RIGHT}, {IR_OP_div, 1, RIGHT},
+    {IR_OP_pow, 1, RIGHT},        {IR_OP_and, 1, LEFT | RIGHT}, {IR_OP_or, 0, LEFT | RIGHT},
 };
 
 /* x + 0 turns -0 into 0, x + -0 nothing; x - 0 likewise nothing, x - -0 the former. */
@@ -71,14 +70,12 @@ IrId rule_absorb(Simplify *s, const IrOp *op)
     for (uint32_t side = 0; side < 2; side++) {
         if (!has_const(s, op, side, &c)) continue;
         IrId x = op->args[1 - side];
-        if (op->op == IR_OP_mul && is_positive_zero(c) &&
-            simplify_knows(s, x, FACT_FINITE | FACT_POSITIVE))
+        if (op->op == IR_OP_mul && is_positive_zero(c) && simplify_knows(s, x, FACT_FINITE | FACT_POSITIVE))
             return simplify_constant(s, op, 0);
         if (op->op == IR_OP_pow && side && c == 0) return simplify_constant(s, op, 1);
-        if ((op->op == IR_OP_and && c == 0) || (op->op == IR_OP_or && c != 0))
-            return simplify_constant(s, op, c);
-        if (op->op == IR_OP_max && (c < 0 || is_positive_zero(c)) &&
-            ir_dtype_is_float(op->type.dtype) && simplify_knows(s, x, FACT_POSITIVE))
+        if ((op->op == IR_OP_and && c == 0) || (op->op == IR_OP_or && c != 0)) return simplify_constant(s, op, c);
+        if (op->op == IR_OP_max && (c < 0 || is_positive_zero(c)) && ir_dtype_is_float(op->type.dtype) &&
+            simplify_knows(s, x, FACT_POSITIVE))
             return simplify_spread(s, x, op);
     }
     return IR_NONE;
@@ -103,8 +100,7 @@ static IrId emit2(Simplify *s, const IrOp *op, IrOpcode code, IrId x, IrId y)
 static IrId sign_unary(Simplify *s, const IrOp *op)
 {
     IrId x = op->args[0], inner = negated(s, x);
-    if (op->op == IR_OP_abs && simplify_knows(s, x, FACT_POSITIVE))
-        return simplify_spread(s, x, op);
+    if (op->op == IR_OP_abs && simplify_knows(s, x, FACT_POSITIVE)) return simplify_spread(s, x, op);
     if (inner != IR_NONE) {
         if (op->op == IR_OP_neg) return simplify_spread(s, inner, op);
         IrOp it = simplify_op1(s, op, IR_OP_abs, inner);
@@ -182,8 +178,7 @@ IrId rule_divide(Simplify *s, const IrOp *op)
 {
     double c;
     int e;
-    if (op->op != IR_OP_div || !ir_dtype_is_float(op->type.dtype) || !has_const(s, op, 1, &c))
-        return IR_NONE;
+    if (op->op != IR_OP_div || !ir_dtype_is_float(op->type.dtype) || !has_const(s, op, 1, &c)) return IR_NONE;
     if (!isfinite(c) || fabs(frexp(c, &e)) != 0.5) return IR_NONE;
     if (abs(e) > (op->type.dtype == IR_F32 ? 120 : 1000)) return IR_NONE;
     IrOp like = {.type = irb_type(&s->b, op->args[1]), .span = op->span};
@@ -245,8 +240,7 @@ IrId rule_not(Simplify *s, const IrOp *op)
 
 static int significand_bits(IrDtype t)
 {
-    static const int bits[] = {
-        [IR_BOOL] = 1, [IR_F32] = 24, [IR_I32] = 31, [IR_F64] = 53, [IR_I64] = 63};
+    static const int bits[] = {[IR_BOOL] = 1, [IR_F32] = 24, [IR_I32] = 31, [IR_F64] = 53, [IR_I64] = 63};
     return bits[t];
 }
 
@@ -254,16 +248,14 @@ static int significand_bits(IrDtype t)
 static bool cast_is_exact(IrDtype from, IrDtype to)
 {
     if (from == IR_BOOL || from == to) return true;
-    return significand_bits(from) < significand_bits(to) &&
-           (ir_dtype_is_float(to) || !ir_dtype_is_float(from));
+    return significand_bits(from) < significand_bits(to) && (ir_dtype_is_float(to) || !ir_dtype_is_float(from));
 }
 
 /* To the dtype it has;  through a dtype that holds every value. */
 IrId rule_cast(Simplify *s, const IrOp *op)
 {
     if (op->op != IR_OP_cast) return IR_NONE;
-    if (irb_type(&s->b, op->args[0]).dtype == op->type.dtype)
-        return simplify_spread(s, op->args[0], op);
+    if (irb_type(&s->b, op->args[0]).dtype == op->type.dtype) return simplify_spread(s, op->args[0], op);
     const IrOp *x = simplify_def(s, op->args[0]);
     if (x->op != IR_OP_cast) return IR_NONE;
     if (!cast_is_exact(irb_type(&s->b, x->args[0]).dtype, x->type.dtype)) return IR_NONE;
@@ -272,7 +264,4 @@ IrId rule_cast(Simplify *s, const IrOp *op)
 }
 
 /* Without a grad that could see the difference, detach does nothing. */
-IrId rule_detach(Simplify *s, const IrOp *op)
-{
-    return op->op == IR_OP_detach && !s->has_grad ? op->args[0] : IR_NONE;
-}
+IrId rule_detach(Simplify *s, const IrOp *op) { return op->op == IR_OP_detach && !s->has_grad ? op->args[0] : IR_NONE; }

@@ -12,7 +12,7 @@ static bool representable(IrDtype t, double *v)
     switch (t) {
     case IR_F32: *v = (double)(float)*v; return isfinite(*v);
     case IR_F64: return true;
-    case IR_I32: *v += 0.0; return fabs(*v) < 2147483648.0; /* integers have no -0 */
+    case IR_I32: *v += 0.0; return fabs(*v) < 2147483648.0;       /* integers have no -0 */
     case IR_I64: *v += 0.0; return fabs(*v) < 9007199254740992.0; /* 2^53: exact in a const */
     case IR_BOOL: return *v == 0 || *v == 1;
     }
@@ -84,21 +84,15 @@ IrId rule_fold(Simplify *s, const IrOp *op)
     for (uint32_t i = 0; i < op->n_args; i++)
         if (!simplify_const(s, op->args[i], &x[i]) || isnan(x[i])) return IR_NONE;
     IrDtype from = irb_type(&s->b, op->args[0]).dtype;
-    if (op->op == IR_OP_select)
-        v = x[0] != 0 ? x[1] : x[2];
-    else if (op->op == IR_OP_cast)
-        v = fold_cast(from, op->type.dtype, x[0]);
-    else if (op->op == IR_OP_detach)
-        v = x[0];
-    else if (op->n_args == 1)
-        v = fold_float1(op->op, x[0]);
-    else
-        v = ir_dtype_is_float(from) ? fold2(op->op, x[0], x[1]) : fold_int2(op->op, x[0], x[1]);
+    if (op->op == IR_OP_select) v = x[0] != 0 ? x[1] : x[2];
+    else if (op->op == IR_OP_cast) v = fold_cast(from, op->type.dtype, x[0]);
+    else if (op->op == IR_OP_detach) v = x[0];
+    else if (op->n_args == 1) v = fold_float1(op->op, x[0]);
+    else v = ir_dtype_is_float(from) ? fold2(op->op, x[0], x[1]) : fold_int2(op->op, x[0], x[1]);
     return representable(op->type.dtype, &v) ? simplify_constant(s, op, v) : IR_NONE;
 }
 
-/* n*c, if every partial sum of n copies of c is exact: c = k 2^e with |k| n within the significand.
- */
+/* n*c, if every partial sum of n copies of c is exact: c = k 2^e with |k| n within the significand. */
 static bool exact_multiple(IrDtype t, double c, int64_t n, double *product)
 {
     if (c == 0) return *product = 0, !signbit(c);
@@ -115,8 +109,7 @@ static IrId sum_of_const(Simplify *s, const IrOp *op, double c)
     IrType whole = irb_type(&s->b, op->args[0]);
     int64_t all = ir_type_width(s->b.m, &whole), kept = ir_type_width(s->b.m, &op->type);
     double sum;
-    if (all < 0 || kept <= 0 || !exact_multiple(op->type.dtype, c, all / kept, &sum))
-        return IR_NONE;
+    if (all < 0 || kept <= 0 || !exact_multiple(op->type.dtype, c, all / kept, &sum)) return IR_NONE;
     return simplify_constant(s, op, sum);
 }
 

@@ -26,8 +26,7 @@ IrId rule_view(Simplify *s, const IrOp *op)
         return inner->op == op->op ? view(s, op, op->op, inner->args[0]) : IR_NONE;
     }
     if ((op->op == IR_OP_sum_dims || op->op == IR_OP_max_dims || op->op == IR_OP_min_dims) &&
-        ir_type_eq(&t, &op->type) &&
-        (op->op != IR_OP_sum_dims || simplify_knows(s, x, FACT_NO_NEG_ZERO)))
+        ir_type_eq(&t, &op->type) && (op->op != IR_OP_sum_dims || simplify_knows(s, x, FACT_NO_NEG_ZERO)))
         return x;
     if (op->op == IR_OP_concat && op->n_args == 1) return view(s, op, IR_OP_reshape, x);
     if (op->op == IR_OP_slice && ir_type_width(s->b.m, &t) == ir_type_width(s->b.m, &op->type))
@@ -42,10 +41,7 @@ static uint32_t position(const IrType *t, IrId dim)
     return k;
 }
 
-static int64_t size_at(const Simplify *s, const IrType *t, uint32_t k)
-{
-    return s->b.m->dims.data[t->dims[k]].size;
-}
+static int64_t size_at(const Simplify *s, const IrType *t, uint32_t k) { return s->b.m->dims.data[t->dims[k]].size; }
 
 static IrId slice_of(Simplify *s, const IrOp *op, IrId x, IrId dim, int64_t first)
 {
@@ -62,15 +58,14 @@ static IrId slice_of_concat(Simplify *s, const IrOp *op, const IrOp *concat, uin
     for (uint32_t i = 0; i < concat->n_args; i++) {
         IrType part = irb_type(&s->b, concat->args[i]);
         int64_t size = size_at(s, &part, k);
-        if (first < size)
-            return first + n <= size ? slice_of(s, op, concat->args[i], part.dims[k], first)
-                                     : IR_NONE;
+        if (first < size) return first + n <= size ? slice_of(s, op, concat->args[i], part.dims[k], first) : IR_NONE;
         first -= size;
     }
     return IR_NONE;
 }
 
-/* Of a concat's operand: the concat along the same dim that nothing else wants, whose operands can stand in its place. */
+/* Of a concat's operand: the concat along the same dim that nothing else wants, whose operands can stand in its
+   place. */
 static const IrOp *joined(const Simplify *s, const IrOp *op, uint32_t i)
 {
     const IrOp *inner = simplify_def(s, op->args[i]);
@@ -101,8 +96,7 @@ IrId rule_pieces(Simplify *s, const IrOp *op)
     const IrOp *inner = simplify_def(s, op->args[0]);
     IrType t = irb_type(&s->b, op->args[0]);
     uint32_t k = position(&t, op->attr.dim);
-    if (inner->op == IR_OP_concat && inner->attr.dim == op->attr.dim)
-        return slice_of_concat(s, op, inner, k);
+    if (inner->op == IR_OP_concat && inner->attr.dim == op->attr.dim) return slice_of_concat(s, op, inner, k);
     if (inner->op != IR_OP_slice) return IR_NONE;
     IrType whole = irb_type(&s->b, inner->args[0]);
     if (position(&whole, inner->attr.dim) != k) return IR_NONE;
@@ -149,8 +143,8 @@ static bool form_changes(const Simplify *s, const IrOp *op, const IrOp *it)
 /* Reductions over dims name the dims of their result: they read the operand of a transpose. */
 IrId rule_names(Simplify *s, const IrOp *op)
 {
-    bool reduces = op->op == IR_OP_sum_dims || op->op == IR_OP_max_dims ||
-                   op->op == IR_OP_min_dims || op->op == IR_OP_contract;
+    bool reduces = op->op == IR_OP_sum_dims || op->op == IR_OP_max_dims || op->op == IR_OP_min_dims ||
+                   op->op == IR_OP_contract;
     if (!reduces) return IR_NONE;
     IrOp it = simplify_op2(s, op, op->op, op->args[0], op->args[op->n_args - 1]);
     it.n_args = op->n_args;
@@ -205,8 +199,7 @@ static IrId peel(Simplify *s, IrId v)
         IrId inner = simplify_broadcast_of(s, v);
         double c;
         if (inner == IR_NONE && op->op == IR_OP_transpose) inner = op->args[0];
-        if (inner == IR_NONE && simplify_const(s, v, &c) &&
-            (op->type.space != IR_UNIT || op->type.n_dims)) {
+        if (inner == IR_NONE && simplify_const(s, v, &c) && (op->type.space != IR_UNIT || op->type.n_dims)) {
             IrOp like = {.type = ir_scalar(op->type.dtype), .span = op->span};
             inner = simplify_constant(s, &like, c);
         }

@@ -49,10 +49,11 @@ typedef struct SparseUse {
 } SparseUse;
 /* sparse_use.c */
 SparseUse sparse_use(const Sparse *s, IrId v);
-void sparse_want(Sparse *s, const SparseUse *u);       /* flags what the rewritten op reads */
+void sparse_want(Sparse *s, const SparseUse *u);            /* flags what the rewritten op reads */
 IrId sparse_rewrite(Sparse *s, IrId v, const SparseUse *u); /* the new value of op v */
-/* sparse_linear.c: contract %v, %w and contract %v, %g for a LINEAR v. w: rows of the columns' space; g: rows of v's. */
+/* sparse_linear.c: contract %v, %w and contract %v, %g for a LINEAR v. w: rows of the columns' space; g: rows of
+   v's. */
 void sparse_linear_want(Sparse *s, IrId v);
 IrId sparse_linear_product(Sparse *s, IrId v, IrId w); /* rows of v's space */
 IrId sparse_linear_outer(Sparse *s, IrId v, IrId g);   /* rows of the columns' space */
-IrId sparse_stored(Sparse *s, IrId v);                      /* v at the stored places: nnz[] */
+IrId sparse_stored(Sparse *s, IrId v);                 /* v at the stored places: nnz[] */

@@ -1,5 +1,5 @@
-/* What the pass `sparse` must know of values: where they are surely 0, and what can be computed at single places. Claims nothing that is
-   not certain, as long as nothing overflowed. */
+/* What the pass `sparse` must know of values: where they are surely 0, and what can be computed at single places.
+   Claims nothing that is not certain, as long as nothing overflowed. */
 #include "passes/rewrite/facts.h"
 #include "passes/rewrite/sparse.h"
 

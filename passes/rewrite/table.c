@@ -4,9 +4,9 @@
      %3 = eq %i, iota N : node[N]                    route %i via N.at
      %5 = contract (cast %3), %T : node[F]    ->     %5 = gather (reshape %T : N.rows[F]) via N.at : node[F]
 
-   so that a row costs its own bytes, not the table's, and the gradient is a sum over the rows that read it. Tables of few
-   rows stay as they are: their hits stay in registers, and no list is made. A value outside the table reads 0 in either
-   form. Knows nothing of what a table means, nor whether a user or the front end wrote it.
+   so that a row costs its own bytes, not the table's, and the gradient is a sum over the rows that read it. Tables of
+   few rows stay as they are: their hits stay in registers, and no list is made. A value outside the table reads 0 in
+   either form. Knows nothing of what a table means, nor whether a user or the front end wrote it.
 
    Behind autodiff, products that sum the last dim of such a row read it from a table that is laid out for them:
 
@@ -16,7 +16,7 @@
 enum { FEW_MATRICES = 16 }; /* with hits, matrices multiply by node, for as many kinds of edges as a node has edges */
 
 typedef struct Route { /* of a function: where its value `index` leads */
-    IrId index, map; /* index: in the new function */
+    IrId index, map;   /* index: in the new function */
 } Route;
 
 typedef struct Table {
@@ -28,7 +28,8 @@ typedef struct Table {
 
 static const IrOp *op_of(const Table *t, IrId v) { return &t->r.old->ops.data[v]; }
 
-/* The table that op picks rows of, with no other sum: all dims but the one of its rows are the result's. IR_NONE: none. */
+/* The table that op picks rows of, with no other sum: all dims but the one of its rows are the result's. IR_NONE:
+   none. */
 static IrId picked_table(const Table *t, const IrOp *op, Hit *hit)
 {
     IrId table = hit_picks(t->r.old, t->pinned, op, hit);
@@ -56,7 +57,8 @@ static IrId route_to(Table *t, IrId index, IrId space, Span span)
 {
     Build *b = &t->r.b;
     for (uint32_t i = 0; i < t->routes.n; i++)
-        if (t->routes.data[i].index == index && b->m->maps.data[t->routes.data[i].map].to == space) return t->routes.data[i].map;
+        if (t->routes.data[i].index == index && b->m->maps.data[t->routes.data[i].map].to == space)
+            return t->routes.data[i].map;
     IrType type = irb_type(b, index);
     const char *name = arena_printf(b->m->arena, "%s.at%u", b->m->spaces.data[space].name, b->m->maps.n);
     IrId map = ir_map_new(b->m, name, type.space, space);
@@ -100,8 +102,8 @@ static IrId read_row(Table *t, const IrOp *op, IrId table, const Hit *hit)
     return ir_type_eq(&type, &op->type) ? row : irb_unary(b, IR_OP_transpose, op->type, row, (IrAttr){0});
 }
 
-/* Operand k of a product with matrices that are read, whose last dim is summed: the table with dims in another order, so that
-   vectors run along what the product makes, as `prepare` lays out a weight. IR_NONE: it stays. */
+/* Operand k of a product with matrices that are read, whose last dim is summed: the table with dims in another order,
+   so that vectors run along what the product makes, as `prepare` lays out a weight. IR_NONE: it stays. */
 static IrId laid_out(Table *t, const IrOp *op, uint32_t k)
 {
     const IrOp *read = op_of(t, op->args[k]);
@@ -110,7 +112,8 @@ static IrId laid_out(Table *t, const IrOp *op, uint32_t k)
     if (rows->op != IR_OP_reshape || op->type.space == IR_UNIT || !op->type.n_dims) return IR_NONE;
     const IrType *x = &read->type, *whole = &op_of(t, rows->args[0])->type;
     IrId last = op->type.dims[op->type.n_dims - 1];
-    bool table = whole->space == IR_UNIT && whole->n_dims == x->n_dims + 1 && !memcmp(whole->dims + 1, x->dims, x->n_dims * sizeof *x->dims);
+    bool table = whole->space == IR_UNIT && whole->n_dims == x->n_dims + 1 &&
+                 !memcmp(whole->dims + 1, x->dims, x->n_dims * sizeof *x->dims);
     if (!table || x->n_dims < 2 || !ir_type_has_dim(x, last) || x->dims[x->n_dims - 1] == last) return IR_NONE;
     IrType wanted = *whole, row = *x;
     uint8_t n = 0;
@@ -131,7 +134,8 @@ static IrId copy_product(Table *t, IrId v)
         IrId x = laid_out(t, op_of(t, v), k);
         if (x == IR_NONE) continue;
         op.args[k] = x;
-        pass_remark_at(t->ctx, PASS_table, true, t->r.old, v, "a product with matrices that are read has them laid out for it");
+        pass_remark_at(t->ctx, PASS_table, true, t->r.old, v,
+                       "a product with matrices that are read has them laid out for it");
     }
     return t->r.map[v] = irb_add(&t->r.b, &op);
 }
@@ -144,7 +148,8 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         const IrOp *op = op_of(&t, v);
         IrId table = picked_table(&t, op, &hit);
         int64_t n = table == IR_NONE ? 0 : m->dims.data[hit.dim].size;
-        bool read = n > (op->type.n_dims > 1 ? FEW_MATRICES : ctx->machine->lanes / 2); /* hits of fewer rows are half a vector */
+        /* hits of fewer rows are half a vector */
+        bool read = n > (op->type.n_dims > 1 ? FEW_MATRICES : ctx->machine->lanes / 2);
         if (read) t.r.map[v] = read_row(&t, op, table, &hit);
         else copy_product(&t, v);
         if (table == IR_NONE) continue;

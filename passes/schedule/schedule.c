@@ -8,22 +8,29 @@
 #include "passes/group/schedule_text.h"
 #include "passes/schedule/schedule.h"
 
-enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 }; /* of products */
-enum { PRODUCT_BLOCK = 96 }; /* rows, whatever the machine: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks */
-enum { MOST_WRITTEN = 384 }; /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions keeps */
+/* of products */
+enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 };
+/* rows, whatever the machine: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for
+   few run the same blocks */
+enum { PRODUCT_BLOCK = 96 };
+/* operations of a product's tile that are written one behind the other: more make code that no cache of instructions
+   keeps */
+enum { MOST_WRITTEN = 384 };
 enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
-enum { TILES_BEFORE = 2 }; /* of a product's rows: those of the next tile come while this one is computed */
+enum { TILES_BEFORE = 2 };  /* of a product's rows: those of the next tile come while this one is computed */
 enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
-enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
+enum { MOST_WINDOWS = 8 };  /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
 
-/* Shares of the registers: of sums of a tile, of values of one, of sums of one walk that share it; outer products from so many vectors on. */
+/* Shares of the registers: of sums of a tile, of values of one, of sums of one walk that share it; outer products from
+   so many vectors on. */
 static int64_t sums_tile(const FusedFunc *f) { return f->machine->registers / 4; }
 static int64_t map_tile(const FusedFunc *f) { return f->machine->registers / 8; }
 static int64_t walk_sums(const FusedFunc *f) { return f->machine->registers * 7 / 16; }
 static int64_t most_sums(const FusedFunc *f) { return f->machine->registers * 3 / 8; }
 static int64_t outer_sums(const FusedFunc *f) { return f->machine->registers * 2; }
-static int64_t woven_registers(const FusedFunc *f) { return f->machine->registers - 2; } /* two are for what the compiler spills */
+/* two are for what the compiler spills */
+static int64_t woven_registers(const FusedFunc *f) { return f->machine->registers - 2; }
 
 /* Registers that a vector takes. */
 static int64_t vectors_each(const FusedFunc *f, const IrType *t, const Schedule *s)
@@ -32,7 +39,10 @@ static int64_t vectors_each(const FusedFunc *f, const IrType *t, const Schedule 
     return bytes > each ? bytes / each : 1;
 }
 
-static int64_t vectors_of(const FusedFunc *f, const IrType *t, int64_t lanes) { return (ir_type_width(f->m, t) + lanes - 1) / lanes; }
+static int64_t vectors_of(const FusedFunc *f, const IrType *t, int64_t lanes)
+{
+    return (ir_type_width(f->m, t) + lanes - 1) / lanes;
+}
 
 /* Vectors of a panel of t's dims, at most so many: panels are of one width if they can be. */
 static int64_t panel_of(const FusedFunc *f, const IrType *t, const Schedule *s, int64_t most)
@@ -41,14 +51,16 @@ static int64_t panel_of(const FusedFunc *f, const IrType *t, const Schedule *s, 
     return (vectors + panels - 1) / panels;
 }
 
-/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums of
-   products side by side are all there until the last is done, and so are their panels of columns in the first cache. */
+/* Products by rows: as many sums as registers hold beside a row of the weight and an element of the operand. The sums
+   of products side by side are all there until the last is done, and so are their panels of columns in the first
+   cache. */
 static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
     int64_t reduced, products = group_products(f, g, &reduced), each = vectors_each(f, &g->nest, s);
     int64_t sums = machine_sums(f->machine, narrow), panel = machine_panel(f->machine, narrow);
     int64_t column = reduced * s->lanes * (int64_t)ir_dtype_bytes(g->nest.dtype);
-    while (products > 1 && panel > 1 && (panel * column > machine_panels_room(f->machine) || panel * products * each * LEAST_BESIDE > sums))
+    while (products > 1 && panel > 1 &&
+           (panel * column > machine_panels_room(f->machine) || panel * products * each * LEAST_BESIDE > sums))
         panel--;
     s->vectors = panel_of(f, &g->nest, s, panel);
     s->rows = sums / each / s->vectors / (products ? products : 1);
@@ -60,7 +72,8 @@ static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedu
 /* A tile's rows of the result divide a line of the first operand where they can. */
 static void outer_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule *s)
 {
-    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4}; /* by vectors of the panel, of 24 sums: shares of what sums may fill */
+    /* by vectors of the panel, of 24 sums: shares of what sums may fill */
+    static const uint8_t rows[MOST_PANEL + 1] = {0, 16, 8, 6, 4};
     const IrOp *op = fused_op(f, g->roots.data[0]);
     const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type;
     int64_t sums = machine_sums(f->machine, narrow);
@@ -74,8 +87,8 @@ static void outer_tile(const FusedFunc *f, const Group *g, bool narrow, Schedule
     s->far = ir_type_width(f->m, a) >= WIDE_LINES * machine_line_of(f->machine, sizeof(float));
 }
 
-/* Sums of one row: all of them if they fit, so that what is gathered is gathered once. Of very many, outer products, what a walk takes in
-   waits in registers and their totals in memory: the fewer walks the better. */
+/* Sums of one row: all of them if they fit, so that what is gathered is gathered once. Of very many, outer products,
+   what a walk takes in waits in registers and their totals in memory: the fewer walks the better. */
 static int64_t rows_tile(const FusedFunc *f, const IrType *t, bool narrow, const Schedule *s)
 {
     int64_t each = vectors_each(f, t, s), vectors = vectors_of(f, t, s->lanes) * each;
@@ -107,8 +120,8 @@ static int64_t along_rows_block(const FusedFunc *f)
     return rows;
 }
 
-/* Lines of memory that one element of a walk brings, of rows that it gathers in no order. In a group whose values are computed one by one
-   most of them have a walk of their own: what the one brings that reads the widest rows. */
+/* Lines of memory that one element of a walk brings, of rows that it gathers in no order. In a group whose values are
+   computed one by one most of them have a walk of their own: what the one brings that reads the widest rows. */
 static int64_t gathered_lines(const FusedFunc *f, uint32_t index)
 {
     const Group *g = &f->groups.data[index];
@@ -123,7 +136,9 @@ static int64_t gathered_lines(const FusedFunc *f, uint32_t index)
         if (t->space == IR_UNIT || r->space == IR_UNIT || f->group_of.data[r->v] == index) continue;
         if (map && r->space != map->from) continue;
         bool listed = map && !map->sorted && r->map == IR_NONE && t->space == map->from;
-        if (!listed && (r->map == IR_NONE || r->map == g->map || ((!map || map->sorted) && f->m->maps.data[r->map].sorted))) continue;
+        if (!listed &&
+            (r->map == IR_NONE || r->map == g->map || ((!map || map->sorted) && f->m->maps.data[r->map].sorted)))
+            continue;
         int64_t bytes = ir_type_width(f->m, t) * (int64_t)ir_dtype_bytes(t->dtype) / r->part;
         if (!listed && bytes < line / 2) continue;
         int64_t more = (bytes + line - 1) / line;
@@ -133,7 +148,8 @@ static int64_t gathered_lines(const FusedFunc *f, uint32_t index)
     return lines;
 }
 
-/* What the window of a core's out-of-order execution reaches needs no hint. Beyond it, as much as a quarter of the first cache holds. */
+/* What the window of a core's out-of-order execution reaches needs no hint. Beyond it, as much as a quarter of the
+   first cache holds. */
 static int64_t ahead_of(const FusedFunc *f, uint32_t g)
 {
     int64_t lines = gathered_lines(f, g), least = f->machine->window, most = MOST_WINDOWS * least;
@@ -171,8 +187,8 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
     return s;
 }
 
-/* Of a product of rows that a kernel keeps in private arrays: the sums of narrow ones fill the registers only with more rows, of which a strip
-   has enough; the elements of a row may be few. */
+/* Of a product of rows that a kernel keeps in private arrays: the sums of narrow ones fill the registers only with more
+   rows, of which a strip has enough; the elements of a row may be few. */
 static int64_t inner_rows(const FusedFunc *f, const Group *g, const IrType *t)
 {
     int64_t rows = MOST_ROWS;
@@ -182,8 +198,11 @@ static int64_t inner_rows(const FusedFunc *f, const Group *g, const IrType *t)
 
 static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
 {
-    Group g = {.kind = group_kind_of(f->f, f->m, v), .nest = fused_op(f, v)->type, .space = fused_op(f, v)->type.space,
-               .map = IR_NONE, .roots = {.data = &v, .n = 1}};
+    Group g = {.kind = group_kind_of(f->f, f->m, v),
+               .nest = fused_op(f, v)->type,
+               .space = fused_op(f, v)->type.space,
+               .map = IR_NONE,
+               .roots = {.data = &v, .n = 1}};
     Schedule s = lanes_and_tile(f, &g, vectors, narrow);
     if (vectors && g.kind == GROUP_PRODUCT) {
         s.vectors = map_tile(f);
@@ -203,7 +222,8 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     if (s.block > 1 && work < INT64_MAX / 64) work *= s.block;
     s.grain = work >= f->machine->thread_work ? 1 : f->machine->thread_work / work;
     if (g->kind == GROUP_BLOCKS) s.grain = 1;
-    if (g->kind == GROUP_BLOCKS) s.blocks = f->machine->threads > LEAST_BLOCKS / 2 ? 2 * f->machine->threads : LEAST_BLOCKS;
+    if (g->kind == GROUP_BLOCKS)
+        s.blocks = f->machine->threads > LEAST_BLOCKS / 2 ? 2 * f->machine->threads : LEAST_BLOCKS;
     if (g->kind == GROUP_BLOCKS && g->roots.n > 1) s.strip = machine_strip_rows(f->machine);
     if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
     if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
@@ -211,14 +231,16 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     s.woven = vectors ? woven_registers(f) : 0;
     s.unroll = MOST_UNROLLED;
     s.stream = machine_fetch_room(f->machine) / (int64_t)sizeof(float);
-    bool again = g->kind == GROUP_BLOCKS && g->roots.n == 1 && !g->inner.n && s.strip; /* whose tiles go over the same few rows */
+    /* whose tiles go over the same few rows */
+    bool again = g->kind == GROUP_BLOCKS && g->roots.n == 1 && !g->inner.n && s.strip;
     if (vectors && !s.along_rows && !again) s.ahead = g->kind == GROUP_PRODUCT ? TILES_BEFORE : ahead_of(f, index);
     return s;
 }
 
 static bool same_tile(const Schedule *x, const Schedule *y) { return x->vectors == y->vectors && x->rows == y->rows; }
 
-/* Whether group g wants a kernel of its own for CPUs with few registers: it has another tile there, and runs by the same blocks. */
+/* Whether group g wants a kernel of its own for CPUs with few registers: it has another tile there, and runs by the
+   same blocks. */
 static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
 {
     const Group *g = &f->groups.data[index];

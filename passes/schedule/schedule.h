@@ -1,25 +1,30 @@
-/* How each group runs on a CPU: lanes of vectors, tiles in registers, blocks of rows, distances. The pass chooses these numbers, or takes
-   them from a text; lower and the passes on kernel IR read them. */
+/* How each group runs on a CPU: lanes of vectors, tiles in registers, blocks of rows, distances. The pass chooses these
+   numbers, or takes them from a text; lower and the passes on kernel IR read them. */
 #pragma once
 #include "passes/group/group.h"
 #include "passes/context/vectors.h"
 
-typedef struct Schedule { /* how one kernel, or one value of it, is computed; passes/group/tile.def explains each number */
+/* how one kernel, or one value of it, is computed; passes/group/tile.def explains each number */
+typedef struct Schedule {
 #define TILE(word, ...) int64_t word;
 #include "passes/group/tile.def"
 #undef TILE
 } Schedule;
 
-/* How the groups of a function run, and values in groups of other dims: inner values, and the roots of groups with several shapes or of
-   sums over all rows. [0] is for CPUs with 32 vector registers of 64 bytes, [1] for those with 16 of 32 bytes. */
+/* How the groups of a function run, and values in groups of other dims: inner values, and the roots of groups with
+   several shapes or of sums over all rows. [0] is for CPUs with 32 vector registers of 64 bytes, [1] for those with 16
+   of 32 bytes. */
 typedef struct Tiles {
     Schedule *group[2]; /* [groups] */
     Schedule *value[2]; /* [values] */
-    bool *narrow;       /* [groups] CPUs with few registers get a kernel of their own, since tile [1] has other vectors or rows than tile [0] */
+    /* [groups] CPUs with few registers get a kernel of their own, since tile [1] has other vectors or rows than tile
+       [0] */
+    bool *narrow;
 } Tiles;
 
-/* Chooses the tiles of all groups and puts them into f->tiles. vectors: false when the pass `schedule` is off: scalar code, one row at a
-   time; every sum keeps its association. False with E0506 in d where the numbers of f->text do not fit. */
+/* Chooses the tiles of all groups and puts them into f->tiles. vectors: false when the pass `schedule` is off: scalar
+   code, one row at a time; every sum keeps its association. False with E0506 in d where the numbers of f->text do not
+   fit. */
 bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d);
 /* The text of all functions of a FusedModule with tiles: legal input of schedule_parse. */
 void schedule_print(const void *fused_module, StrBuf *out);

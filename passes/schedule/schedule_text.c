@@ -5,8 +5,9 @@
        group 2 rows vectors 4 grain 34
          root %5 reduce_sum                # node[F], stored
          inner %4 mul vectors 4            # edge[F]
-   Words and numbers between blanks; a comment runs to the end of its line. The first mistake ends the reading. Which values may share
-   a kernel is decided where the compiler's own choice is made (fuse_merge.c, fuse_copy.c, fuse_keep.c), by the same rules. */
+   Words and numbers between blanks; a comment runs to the end of its line. The first mistake ends the reading. Which
+   values may share a kernel is decided where the compiler's own choice is made (fuse_merge.c, fuse_copy.c,
+   fuse_keep.c), by the same rules. */
 #include "ir/kernel.h"
 #include "passes/group/schedule_text.h"
 #include "passes/schedule/schedule.h"
@@ -29,7 +30,10 @@ static const char *const role_names[N_ROLES] = {"", "root", "inner", "copy"};
 static const char *const clone_names[] = {"", "map", "kernel"};
 
 /* Values of a group are computed one by one, each by a tile of its own. */
-static bool has_value_tiles(const FusedFunc *f, const Group *g) { return g->kind == GROUP_BLOCKS || group_is_staged(f, g); }
+static bool has_value_tiles(const FusedFunc *f, const Group *g)
+{
+    return g->kind == GROUP_BLOCKS || group_is_staged(f, g);
+}
 
 /* Some value of the group is a sum inside a row. */
 static bool has_dims_sum(const FusedFunc *f, const Group *g)
@@ -47,13 +51,16 @@ static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
     bool rows = g->nest.space != IR_UNIT, along = g->kind == GROUP_MAP && rows && !g->nest.n_dims;
     bool by_hand = g->kind == GROUP_RANK || g->kind == GROUP_NEAREST || g->kind == GROUP_ROUTE;
     switch (n) {
-    case TILE_vectors: case TILE_lanes: return !has_value_tiles(f, g) && !by_hand && !along;
-    case TILE_rows: case TILE_kept: return g->kind == GROUP_PRODUCT && rows;
+    case TILE_vectors:
+    case TILE_lanes: return !has_value_tiles(f, g) && !by_hand && !along;
+    case TILE_rows:
+    case TILE_kept: return g->kind == GROUP_PRODUCT && rows;
     case TILE_block: return (g->kind == GROUP_PRODUCT && rows) || (along && f->tiles->group[0][index].along_rows);
     case TILE_grain: return !by_hand;
     case TILE_staged: return g->inner.n > 0;
     case TILE_along_rows: return along;
-    case TILE_walk: case TILE_beside: return group_is_staged(f, g);
+    case TILE_walk:
+    case TILE_beside: return group_is_staged(f, g);
     case TILE_strip: return g->kind == GROUP_BLOCKS && !g->inner.n && f->tiles->group[0][index].strip;
     case TILE_blocks: return g->kind == GROUP_BLOCKS;
     case TILE_stream: return g->kind == GROUP_PRODUCT && rows;
@@ -88,11 +95,13 @@ static int64_t *number_of(const FusedFunc *f, unsigned narrow, uint32_t g, IrId 
 
 static void print_numbers(const FusedFunc *f, uint32_t g, IrId v, StrBuf *out)
 {
-    bool both = f->tiles->narrow[g] && uses(f, g, v, TILE_vectors) && (v == IR_NONE || f->groups.data[g].kind == GROUP_BLOCKS);
+    bool both = f->tiles->narrow[g] && uses(f, g, v, TILE_vectors) &&
+                (v == IR_NONE || f->groups.data[g].kind == GROUP_BLOCKS);
     for (unsigned narrow = 0; narrow < 1u + both; narrow++) {
         if (narrow) strbuf_puts(out, " narrow");
         for (TileNumber n = 0; n < (narrow ? N_NARROW_NUMBERS : N_TILE_NUMBERS); n++)
-            if (uses(f, g, v, n)) strbuf_printf(out, " %s %lld", tile_numbers[n].name, (long long)*number_of(f, narrow, g, v, n));
+            if (uses(f, g, v, n))
+                strbuf_printf(out, " %s %lld", tile_numbers[n].name, (long long)*number_of(f, narrow, g, v, n));
     }
 }
 
@@ -101,7 +110,8 @@ static void print_value(const FusedFunc *f, uint32_t index, Role role, IrId v, S
     const IrOp *op = fused_op(f, v);
     strbuf_printf(out, "    %s %%%u %s", role_names[role], v, ir_ops[op->op].name);
     print_numbers(f, index, v, out);
-    strbuf_printf(out, "  # %s%s", ir_type_text(f->m, &op->type, out->arena), f->stored.data[v] && role != ROLE_COPY ? ", stored" : "");
+    strbuf_printf(out, "  # %s%s", ir_type_text(f->m, &op->type, out->arena),
+                  f->stored.data[v] && role != ROLE_COPY ? ", stored" : "");
     for (uint32_t k = 0; k < op->n_args; k++) strbuf_printf(out, "%s%%%u", k ? ", " : ", of ", op->args[k]);
     strbuf_puts(out, "\n");
 }
@@ -116,12 +126,14 @@ static void print_group(const FusedFunc *f, uint32_t index, StrBuf *out)
     VecRun run = vec_run(f->m, &g->nest, 0, f->tiles->group[0][index].lanes);
     if (run.n) {
         strbuf_printf(out, ", %u lanes of ", run_lanes(&run));
-        for (unsigned i = run.n; i-- > 0;) strbuf_printf(out, "%s%s", f->m->dims.data[run.vec[i].dim].name, i ? ", " : "");
+        for (unsigned i = run.n; i-- > 0;)
+            strbuf_printf(out, "%s%s", f->m->dims.data[run.vec[i].dim].name, i ? ", " : "");
     }
     strbuf_puts(out, "\n");
     for (uint32_t i = 0; i < g->roots.n; i++) print_value(f, index, ROLE_ROOT, g->roots.data[i], out);
     for (uint32_t i = 0; i < g->inner.n; i++)
-        print_value(f, index, group_has_copy(f, index, g->inner.data[i]) ? ROLE_COPY : ROLE_INNER, g->inner.data[i], out);
+        print_value(f, index, group_has_copy(f, index, g->inner.data[i]) ? ROLE_COPY : ROLE_INNER, g->inner.data[i],
+                    out);
 }
 
 void schedule_print(const void *fused_module, StrBuf *out)
@@ -135,7 +147,8 @@ void schedule_print(const void *fused_module, StrBuf *out)
         if (f->clones) strbuf_printf(out, "  clones %s\n", clone_names[f->clones]);
         for (uint32_t k = 0; k < f->order.n; k++) {
             uint32_t g = f->order.data[k];
-            if (f->groups.data[g].roots.data[0] < f->n_values) print_group(f, g, out); /* else a copy back into a tensor */
+            /* else a copy back into a tensor */
+            if (f->groups.data[g].roots.data[0] < f->n_values) print_group(f, g, out);
         }
     }
 }
@@ -303,13 +316,18 @@ const ScheduleText *schedule_parse(Arena *a, const Source *src, Diags *d)
 static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumber n, int64_t x)
 {
     const Group *g = &f->groups.data[index];
-    if (!uses(f, index, v, n)) return v == IR_NONE ? "says nothing about a kernel of this kind" : "says nothing about this value: its group has the tile";
+    if (!uses(f, index, v, n))
+        return v == IR_NONE ? "says nothing about a kernel of this kind"
+                            : "says nothing about this value: its group has the tile";
     if (n == TILE_rows && v == IR_NONE && x < 2) return "is too few: products take at least 2 rows together";
-    if (n == TILE_rows && v != IR_NONE && group_has_inner(g, v) && x > 16) return "is too many: a product in private arrays takes 16 rows together at most";
+    if (n == TILE_rows && v != IR_NONE && group_has_inner(g, v) && x > 16)
+        return "is too many: a product in private arrays takes 16 rows together at most";
     if ((n == TILE_lanes || n == TILE_staged) && x & (x - 1)) return "is no power of two";
     if (n == TILE_lanes && x > f->machine->lanes) return "is more than a vector of the machine holds";
-    if (n == TILE_along_rows && x && !rows_fit(f, index)) return "is not possible: some value cannot be computed for sixteen rows at once";
-    if (n == TILE_block && g->kind == GROUP_MAP && x % f->machine->lanes) return "is no multiple of the lanes of a vector";
+    if (n == TILE_along_rows && x && !rows_fit(f, index))
+        return "is not possible: some value cannot be computed for sixteen rows at once";
+    if (n == TILE_block && g->kind == GROUP_MAP && x % f->machine->lanes)
+        return "is no multiple of the lanes of a vector";
     if (n == TILE_staged && x > stage_most(f, g)) return "is more than private arrays hold";
     return n == TILE_strip && !x ? "is too few: a strip has rows" : NULL;
 }
@@ -343,9 +361,11 @@ static bool arrays_fit(const FusedFunc *f, uint32_t index, unsigned narrow)
         IrId v = g->roots.data[i];
         const Schedule *own = &f->tiles->value[narrow][v];
         int64_t bytes = (int64_t)ir_dtype_bytes(fused_op(f, v)->type.dtype), array = 0;
-        bool sum = g->kind == GROUP_PRODUCT && s->kept && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT && !group_root_is_narrow(f, g, v);
+        bool sum = g->kind == GROUP_PRODUCT && s->kept && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT &&
+                   !group_root_is_narrow(f, g, v);
         if (sum) array = s->rows * s->vectors * s->lanes * bytes;
-        if (g->kind == GROUP_BLOCKS && own->strip && own->copied) array = own->strip * own->vectors * own->lanes * bytes;
+        if (g->kind == GROUP_BLOCKS && own->strip && own->copied)
+            array = own->strip * own->vectors * own->lanes * bytes;
         if (array > KIR_MAX_ALLOC_BYTES) return false;
         all += array;
     }

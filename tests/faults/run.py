@@ -94,6 +94,13 @@ def first_failure(tree, name, argv):
     return None if code == 0 and reports else "%s ended with %s: %s" % (name, code, last[-120:])
 
 
+def places(text, old):
+    """Where `old` stands in the text, line breaks and blanks aside: matches."""
+    tokens = re.findall(r"\w+|[^\w\s]", old)
+    gaps = [r"\s+" if a[-1:].isalnum() and b[:1].isalnum() else r"\s*" for a, b in zip(tokens, tokens[1:])] + [""]
+    return list(re.finditer("".join(re.escape(t) + gap for t, gap in zip(tokens, gaps)), text))
+
+
 class planted:
     """The file with another text, for the length of a block."""
 
@@ -125,8 +132,9 @@ def campaign(rows, name, notice, check=lambda tree: None):
             with open(os.path.join(tree, path), encoding="utf-8") as f:
                 text = f.read()
             why = None
-            if text.count(old) == 1:
-                with planted(tree, path, text.replace(old, new)):
+            at = places(text, old)
+            if len(at) == 1:
+                with planted(tree, path, text[:at[0].start()] + new + text[at[0].end():]):
                     why = notice(tree, who)
             print("%s %s.%d %s: %s" % ("ok" if why else "FAIL", name, i, path, why or "%s did not notice" % who), flush=True)
             noticed, missed = noticed + bool(why), missed + (not why)

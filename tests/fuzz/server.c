@@ -1,7 +1,8 @@
-/* Runs a program's `main` again and again, each time in a process of its own, so that the loader and the sanitizer's start are paid once
-   (for commands.py, which compiles the program with -Dmain=program_main). A request on standard input is its length as four bytes and
-   words that end in 0: "1" to look for leaks or "0", a folder, argv. What the program prints goes to FOLDER.out and FOLDER.err. The
-   answer is a line: the status as wait4 gives it, and the KiB of memory that the process had at most. */
+/* Runs a program's `main` again and again, each time in a process of its own, so that the loader and the sanitizer's
+   start are paid once (for commands.py, which compiles the program with -Dmain=program_main). A request on standard
+   input is its length as four bytes and words that end in 0: "1" to look for leaks or "0", a folder, argv. What the
+   program prints goes to FOLDER.out and FOLDER.err. The answer is a line: the status as wait4 gives it, and the KiB of
+   memory that the process had at most. */
 #include <fcntl.h>
 #include <sanitizer/lsan_interface.h>
 #include <stdint.h>

@@ -25,10 +25,12 @@ static inline bool c_module_have(Arena *a, const char *cc)
 static inline bool c_module_build_with(Arena *a, CModule *m, const KirKernel *const *ks, uint32_t n,
                                        const char *const *command, const char **why)
 {
+    /* clang-format off */
     static const char *const common[] = {
         "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-tautological-compare",
         "-Wno-type-limits", "-Wno-overflow", "-Wno-integer-overflow", "-ffp-contract=off", "-fwrapv",
         "-fPIC", "-shared"};
+    /* clang-format on */
     enum { N_COMMON = sizeof common / sizeof *common, MAX_OPTIONS = 16 };
     StrBuf text = {.arena = a};
     emit_c_kernels(ks, n, &text);
@@ -45,14 +47,13 @@ static inline bool c_module_build_with(Arena *a, CModule *m, const KirKernel *co
     char *log = NULL;
     int status = file_spawn(a, argv, &log, why);
     if (status > 0) *why = arena_printf(a, "%s ended with %d: %.600s", argv[0], status, log);
-    if (status == 0 && !(m->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL)))
-        *why = arena_printf(a, "%s", dlerror());
+    if (status == 0 && !(m->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL))) *why = arena_printf(a, "%s", dlerror());
     temp_folder_remove(&own);
     return m->handle != NULL;
 }
 
-static inline bool c_module_build(Arena *a, CModule *m, const KirKernel *const *ks, uint32_t n,
-                                  const char *cc, const char *opt, const char **why)
+static inline bool c_module_build(Arena *a, CModule *m, const KirKernel *const *ks, uint32_t n, const char *cc,
+                                  const char *opt, const char **why)
 {
     return c_module_build_with(a, m, ks, n, (const char *const[]){cc, opt, NULL}, why);
 }

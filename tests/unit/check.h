@@ -12,7 +12,11 @@ static char check_why[1024];
 static bool check_ok;
 
 /* Starts a test; every CHECK until check_end belongs to it. */
-static inline void check_begin(void) { check_ok = true; check_why[0] = 0; }
+static inline void check_begin(void)
+{
+    check_ok = true;
+    check_why[0] = 0;
+}
 
 __attribute__((format(printf, 2, 3))) static inline bool check(bool cond, const char *fmt, ...)
 {

@@ -1,7 +1,8 @@
 /* Random well-typed graph IR over every op that lower must take: nodes, edges, edges of a derived graph (loops by any
-   policy, reversed), nearest points, selected nodes, graphs of a batch, two node spaces, drawn graphs; narrow, odd and wide dims; updated tensors;
-   gradients of a scalar by every tensor, and gradients of those. Everything follows from the seed. Values stay small:
-   what could blow up is squashed. Used by the tests that compare the interpreter with compiled code. */
+   policy, reversed), nearest points, selected nodes, graphs of a batch, two node spaces, drawn graphs; narrow, odd and
+   wide dims; updated tensors; gradients of a scalar by every tensor, and gradients of those. Everything follows from
+   the seed. Values stay small: what could blow up is squashed. Used by the tests that compare the interpreter with
+   compiled code. */
 #pragma once
 #include "ir/eval.h"
 #include "passes/rewrite/rewrite.h"
@@ -18,8 +19,10 @@ static inline uint32_t gir_below(GirRng *r, uint32_t n)
 
 typedef enum { GIR_SELF_LOOPS, GIR_REVERSED, GIR_BIPARTITE, GIR_DRAWN, GIR_NEAREST, GIR_SELECT } GirKind;
 enum { GIR_NODE = 1, GIR_EDGE, GIR_GRAPH, GIR_LOOPS, GIR_SOURCE /* of bipartite graphs; selected nodes; else none */ };
+/* clang-format off */
 enum { GIR_SRC, GIR_DST, GIR_NODE_ALL, GIR_EDGE_ALL, GIR_NODE_GRAPH, GIR_LSRC, GIR_LDST, GIR_ORIG, GIR_IMAGE,
        GIR_LOOPS_ALL, GIR_N_MAPS /* and one more that depends on the kind */ };
+/* clang-format on */
 enum { GIR_N_DIMS = 4, GIR_MAX_WIDTH = 300 };
 
 typedef struct Gir {
@@ -70,7 +73,11 @@ static inline void gir_maps(IrModule *m, GirKind kind)
     gir_map(m, "edge.loops.dst", GIR_LOOPS, chosen ? GIR_SOURCE : source, !chosen, chosen);
     bool near = kind == GIR_NEAREST;
     gir_map(m, "edge.loops.orig", GIR_LOOPS, near ? GIR_GRAPH : GIR_EDGE, false, some && !near && !chosen);
-    gir_map(m, "edge.loops.image", chosen ? GIR_NODE : GIR_EDGE, chosen ? GIR_SOURCE : near ? GIR_GRAPH : GIR_LOOPS, false, some && !near);
+    gir_map(m, "edge.loops.image", chosen ? GIR_NODE : GIR_EDGE,
+            chosen ? GIR_SOURCE
+            : near ? GIR_GRAPH
+                   : GIR_LOOPS,
+            false, some && !near);
     m->maps.data[GIR_LSRC].computed = near || chosen;
     m->maps.data[GIR_LDST].computed = m->maps.data[GIR_IMAGE].computed = chosen;
     gir_map(m, "edge.loops.all", GIR_LOOPS, IR_UNIT, false, false);
@@ -82,8 +89,10 @@ static inline void gir_maps(IrModule *m, GirKind kind)
 static inline void gir_graphs(IrModule *m, GirKind kind, GirRng *r)
 {
     IrId source = m->maps.data[GIR_SRC].to;
+    /* clang-format off */
     IrGraph g = {.name = "g", .edge = GIR_EDGE, .src_space = source, .dst_space = GIR_NODE, .src = GIR_SRC,
                  .dst = GIR_DST, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    /* clang-format on */
     if (kind == GIR_DRAWN) {
         g.kind = IR_GRAPH_RANDOM;
         g.n_nodes = 1 + gir_below(r, 30);
@@ -91,19 +100,33 @@ static inline void gir_graphs(IrModule *m, GirKind kind, GirRng *r)
         g.seed = gir_below(r, 1000);
     }
     VEC_PUSH(m->arena, &m->graphs, g);
+    /* clang-format off */
     IrGraph derived = {.name = "loops", .kind = IR_GRAPH_SELF_LOOPS, .edge = GIR_LOOPS, .src_space = GIR_NODE,
                        .dst_space = source, .src = GIR_LSRC, .dst = GIR_LDST, .base = 0, .orig = GIR_ORIG,
                        .image = GIR_IMAGE, .policy = (IrLoopPolicy)gir_below(r, 4)};
+    /* clang-format on */
     if (kind == GIR_REVERSED || kind == GIR_BIPARTITE) derived.kind = IR_GRAPH_REVERSE;
     if (kind == GIR_NEAREST)
-        derived = (IrGraph){.name = "loops", .kind = IR_GRAPH_NEAREST, .edge = GIR_LOOPS, .src_space = GIR_NODE, .dst_space = GIR_NODE,
-                            .src = GIR_LSRC, .dst = GIR_LDST, .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE,
-                            .n_edges = 1 + gir_below(r, 6), .step = 1 + gir_below(r, 4) / 3, .policy = gir_below(r, 2) ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE,
+        derived = (IrGraph){.name = "loops",
+                            .kind = IR_GRAPH_NEAREST,
+                            .edge = GIR_LOOPS,
+                            .src_space = GIR_NODE,
+                            .dst_space = GIR_NODE,
+                            .src = GIR_LSRC,
+                            .dst = GIR_LDST,
+                            .base = IR_NONE,
+                            .orig = IR_NONE,
+                            .image = IR_NONE,
+                            .n_edges = 1 + gir_below(r, 6),
+                            .step = 1 + gir_below(r, 4) / 3,
+                            .policy = gir_below(r, 2) ? IR_LOOPS_KEEP : IR_LOOPS_REMOVE,
                             .batch = gir_below(r, 4) ? GIR_NODE_GRAPH : IR_NONE};
-    if (kind == GIR_SELECT)
-        derived = (IrGraph){.name = "loops", .kind = IR_GRAPH_SELECT, .edge = GIR_LOOPS, .src_space = GIR_SOURCE, .dst_space = GIR_SOURCE,
+    if (kind == GIR_SELECT) /* clang-format off */
+        derived = (IrGraph){.name = "loops", .kind = IR_GRAPH_SELECT, .edge = GIR_LOOPS, .src_space = GIR_SOURCE,
+            .dst_space = GIR_SOURCE,
                             .src = GIR_LSRC, .dst = GIR_LDST, .base = 0, .orig = GIR_ORIG, .image = GIR_IMAGE,
                             .n_edges = gir_below(r, 4), .ratio = 0.4, .batch = GIR_NODE_GRAPH, .of = GIR_N_MAPS};
+    /* clang-format on */
     VEC_PUSH(m->arena, &m->graphs, derived);
 }
 
@@ -116,10 +139,12 @@ static inline IrModule *gir_module(Arena *a, GirRng *r)
     GirKind kind = kinds[gir_below(r, 12)];
     IrModule *m = ir_module_new(a, "random");
     for (int i = 0; i < GIR_N_DIMS; i++) ir_dim_new(m, arena_printf(a, "D%d", i), sizes[gir_below(r, 18)]);
-    if (gir_below(r, 3) == 0) m->dims.data[0].size = 33, m->dims.data[1].size = 3 + 2 * gir_below(r, 2); /* a short dim beside a wide one */
+    /* a short dim beside a wide one */
+    if (gir_below(r, 3) == 0) m->dims.data[0].size = 33, m->dims.data[1].size = 3 + 2 * gir_below(r, 2);
     gir_spaces(m, kind);
     gir_maps(m, kind);
-    if (gir_below(r, 2) && kind != GIR_NEAREST && kind != GIR_SELECT) m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
+    if (gir_below(r, 2) && kind != GIR_NEAREST && kind != GIR_SELECT)
+        m->maps.data[GIR_ORIG].inverse = GIR_IMAGE, m->maps.data[GIR_IMAGE].inverse = GIR_ORIG;
     gir_graphs(m, kind, r);
     m->n_sites = 4;
     return m;
@@ -207,7 +232,8 @@ static inline void gir_select(Gir *g)
     IrId id = ir_add(b->m, b->f, IR_OP_element, some, NULL, 0, (IrAttr){0}, b->span);
     IrId n = irb_gather(b, GIR_NODE_GRAPH, irb_reduce(b, IR_OP_reduce_sum, GIR_N_MAPS, irb_const(b, some, 1), 0));
     IrId first = irb_gather(b, GIR_NODE_GRAPH, irb_reduce(b, IR_OP_reduce_min, GIR_N_MAPS, id, 0));
-    IrId slot = irb_select(b, irb_compare(b, IR_OP_lt, rank, n), irb_map2(b, IR_OP_add, first, rank), irb_const(b, one, -1));
+    IrId slot = irb_select(b, irb_compare(b, IR_OP_lt, rank, n), irb_map2(b, IR_OP_add, first, rank),
+                           irb_const(b, one, -1));
     gir_route(g, slot, GIR_IMAGE);
     IrId src = irb_gather(b, GIR_SRC, slot), dst = irb_gather(b, GIR_DST, slot);
     IrId both = irb_compare(b, IR_OP_lt, none, irb_map2(b, IR_OP_min, src, dst));
@@ -266,9 +292,9 @@ static inline void gir_leaf(Gir *g)
 
 static inline void gir_unary(Gir *g)
 {
-    static const IrOpcode ops[] = {IR_OP_neg,  IR_OP_sin,  IR_OP_cos,  IR_OP_tanh,  IR_OP_sigmoid, IR_OP_erf,
-                                   IR_OP_exp,  IR_OP_expm1, IR_OP_detach, IR_OP_abs, IR_OP_sqrt,  IR_OP_log,
-                                   IR_OP_log1p, IR_OP_sign, IR_OP_floor};
+    static const IrOpcode ops[] = {IR_OP_neg,  IR_OP_sin, IR_OP_cos,   IR_OP_tanh,   IR_OP_sigmoid,
+                                   IR_OP_erf,  IR_OP_exp, IR_OP_expm1, IR_OP_detach, IR_OP_abs,
+                                   IR_OP_sqrt, IR_OP_log, IR_OP_log1p, IR_OP_sign,   IR_OP_floor};
     IrOpcode op = ops[gir_below(&g->r, g->smooth ? 6 : 15)];
     IrId x = gir_pick(g, g->real, NULL);
     if (x == IR_NONE) return;
@@ -376,7 +402,8 @@ static inline void gir_picked(Gir *g, IrId x, IrType t, uint32_t k)
     IrType index = {.space = t.space, .dtype = IR_I64}, places = {.dtype = IR_I64, .n_dims = 1, .dims = {t.dims[k]}};
     IrId row = ir_add(b->m, b->f, IR_OP_element, index, NULL, 0, (IrAttr){0}, b->span);
     row = irb_map2(b, IR_OP_mod, row, irb_scalar(b, IR_I64, (double)b->m->dims.data[t.dims[k]].size + 1));
-    IrId hits = irb_compare(b, IR_OP_eq, row, ir_add(b->m, b->f, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = t.dims[k]}, b->span));
+    IrId hits = irb_compare(b, IR_OP_eq, row,
+                            ir_add(b->m, b->f, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = t.dims[k]}, b->span));
     IrType hit = irb_type(b, hits);
     hit.dtype = t.dtype;
     hits = irb_unary(b, IR_OP_cast, hit, hits, (IrAttr){0});
@@ -398,7 +425,8 @@ static inline void gir_dims(Gir *g)
     uint32_t k = gir_below(r, t.n_dims), which = gir_below(r, integer ? 2 : 7);
     int64_t size = g->b.m->dims.data[t.dims[k]].size;
     switch (which) {
-    case 0: case 1: /* sums: drop some dims, keep the others in any order */
+    case 0:
+    case 1: /* sums: drop some dims, keep the others in any order */
         u.n_dims = 0;
         for (uint32_t i = 0; i < t.n_dims; i++)
             if (gir_below(r, 2)) u.dims[u.n_dims++] = t.dims[i];
@@ -542,7 +570,7 @@ static inline void gir_softmax(Gir *g)
         IrId y = gir_pick(g, g->real, &t);
         if (y == IR_NONE) return;
         y = irb_map2(&g->b, IR_OP_mul, p, y);
-        if (irb_type(&g->b, y).space == t.space) 
+        if (irb_type(&g->b, y).space == t.space)
             irb_map1(&g->b, IR_OP_tanh, irb_reduce(&g->b, IR_OP_reduce_sum, map, y, 0));
         return;
     }
@@ -579,7 +607,8 @@ static inline void gir_results(Gir *g)
         bool take = !used[v] || gir_below(&g->r, 10) == 0;
         IrId tensor = IR_NONE;
         for (uint32_t t = 0; t < m->tensors.n && gir_below(&g->r, 2); t++)
-            if (!updated[t] && f->ops.data[v].op != IR_OP_arg && ir_type_eq(&m->tensors.data[t].type, &f->ops.data[v].type))
+            if (!updated[t] && f->ops.data[v].op != IR_OP_arg &&
+                ir_type_eq(&m->tensors.data[t].type, &f->ops.data[v].type))
                 tensor = t;
         if (!take && tensor == IR_NONE) continue;
         if (tensor != IR_NONE) updated[tensor] = true;
@@ -658,7 +687,8 @@ static inline IrModule *gir_random(Arena *a, uint64_t seed, uint32_t n_ops, IrDt
 enum { GIR_N_GRAPHS = 7 };
 static inline EvalGraph gir_graph(Arena *a, uint32_t which, int64_t **graph_of, int64_t *n_graphs)
 {
-    static const int64_t nodes[GIR_N_GRAPHS] = {5, 1, 1, 4, 40, 9, 700}, edges[GIR_N_GRAPHS] = {9, 0, 3, 0, 620, 30, 800};
+    static const int64_t nodes[GIR_N_GRAPHS] = {5, 1, 1, 4, 40, 9, 700},
+                         edges[GIR_N_GRAPHS] = {9, 0, 3, 0, 620, 30, 800};
     int64_t n = nodes[which], m = edges[which];
     int64_t *src = ARENA_ARRAY(a, int64_t, m + 1), *dst = ARENA_ARRAY(a, int64_t, m + 1);
     GirRng r = {which * 77u + 5};

@@ -1,5 +1,6 @@
-/* Pieces of .gnn programs by their place in the grammar, and programs made of them: a declaration, statement, expression, type
-   or name is exchanged for another of its kind, so that most of what comes out parses. Used by the fuzzer. */
+/* Pieces of .gnn programs by their place in the grammar, and programs made of them: a declaration, statement,
+   expression, type or name is exchanged for another of its kind, so that most of what comes out parses. Used by the
+   fuzzer. */
 #pragma once
 #include "frontend/ast.h"
 

@@ -1,12 +1,12 @@
 /* Random programs as text of the language, for the tests that send them through the whole front end: values of nodes,
    edges, graphs and none, over three dims; every crossing, reducer and function of the tables below; definitions of a
    user's own (reducers, a message, stated adjoints, a cell, buffers); layers of the library; graphs derived from the
-   data's; keys, tables, integers and bools; unfolded loops; derivatives inside the model, so that gradients of its results
-   are second ones. A program is a list of typed statements, each a random expression that is built from the wanted type
-   down, so that every text is legal; `tanh` keeps sums small. What is new in the language is one row here.
+   data's; keys, tables, integers and bools; unfolded loops; derivatives inside the model, so that gradients of its
+   results are second ones. A program is a list of typed statements, each a random expression that is built from the
+   wanted type down, so that every text is legal; `tanh` keeps sums small. What is new in the language is one row here.
 
-   Each text also says what its results depend on besides the graph itself (GNN_BY_..): a test that changes the numbering,
-   the order or the rest of the batch leaves those alone. */
+   Each text also says what its results depend on besides the graph itself (GNN_BY_..): a test that changes the
+   numbering, the order or the rest of the batch leaves those alone. */
 #pragma once
 #include "base/str.h"
 #include "frontend/std_text.h"
@@ -37,44 +37,43 @@ typedef struct GnnText {
     const char *text;
 } GnnText;
 
-static const char gnn_prelude[] =
-    "reduce softmean(m: edge[...], t = 1) -> node[...] {\n"
-    "  state s = 0, z = 0\n"
-    "  step { w = exp(t * tanh(m)); s += w * m; z += w }\n"
-    "  merge { s += other.s; z += other.z }\n"
-    "  done = s / max(z, 0.001)\n"
-    "}\n"
-    "reduce widest(m) {\n"
-    "  state hi = -inf\n"
-    "  state lo = inf\n"
-    "  step { hi = max(hi, m); lo = min(lo, m) }\n"
-    "  done = hi - lo\n"
-    "  empty = -0.5\n"
-    "}\n"
-    "reduce learned(m) {\n"
-    "  param t: [] = 1\n"
-    "  state s = 0\n"
-    "  step { s += tanh(t * m) }\n"
-    "  done = t * s\n"
-    "}\n"
-    "fn soft_step(x: @d[...]) -> @d[...] {\n"
-    "  s = sigmoid(4 * x)\n"
-    "  adjoint { x.grad = 4 * s * (1 - s) * grad }\n"
-    "  return where(x > 0, 1, 0)\n"
-    "}\n"
-    "fn bent(x: @d[...], y: @d[...]) -> @d[...] {\n"
-    "  adjoint { x.grad = tanh(grad * y); y.grad = grad }\n"
-    "  return x * y\n"
-    "}\n"
-    "message apart(x: node[...]) -> edge[...] = abs(x.src - x.dst)\n"
-    "layer decay(x: @d[...], h: @d[...]) -> @d[...] = 0.5 * h + tanh(x)\n"
-    "layer centred(x: @d[...]) -> @d[...] {\n"
-    "  buffer seen: [] = 0.25\n"
-    "  now = mean_all(mean_of(x))\n"
-    "  if training { seen = 0.9 * seen + 0.1 * now }\n"
-    "  return x - (if training then now else seen)\n"
-    "}\n"
-    "fn mean_of(x) = tanh(sum(x))\n";
+static const char gnn_prelude[] = "reduce softmean(m: edge[...], t = 1) -> node[...] {\n"
+                                  "  state s = 0, z = 0\n"
+                                  "  step { w = exp(t * tanh(m)); s += w * m; z += w }\n"
+                                  "  merge { s += other.s; z += other.z }\n"
+                                  "  done = s / max(z, 0.001)\n"
+                                  "}\n"
+                                  "reduce widest(m) {\n"
+                                  "  state hi = -inf\n"
+                                  "  state lo = inf\n"
+                                  "  step { hi = max(hi, m); lo = min(lo, m) }\n"
+                                  "  done = hi - lo\n"
+                                  "  empty = -0.5\n"
+                                  "}\n"
+                                  "reduce learned(m) {\n"
+                                  "  param t: [] = 1\n"
+                                  "  state s = 0\n"
+                                  "  step { s += tanh(t * m) }\n"
+                                  "  done = t * s\n"
+                                  "}\n"
+                                  "fn soft_step(x: @d[...]) -> @d[...] {\n"
+                                  "  s = sigmoid(4 * x)\n"
+                                  "  adjoint { x.grad = 4 * s * (1 - s) * grad }\n"
+                                  "  return where(x > 0, 1, 0)\n"
+                                  "}\n"
+                                  "fn bent(x: @d[...], y: @d[...]) -> @d[...] {\n"
+                                  "  adjoint { x.grad = tanh(grad * y); y.grad = grad }\n"
+                                  "  return x * y\n"
+                                  "}\n"
+                                  "message apart(x: node[...]) -> edge[...] = abs(x.src - x.dst)\n"
+                                  "layer decay(x: @d[...], h: @d[...]) -> @d[...] = 0.5 * h + tanh(x)\n"
+                                  "layer centred(x: @d[...]) -> @d[...] {\n"
+                                  "  buffer seen: [] = 0.25\n"
+                                  "  now = mean_all(mean_of(x))\n"
+                                  "  if training { seen = 0.9 * seen + 0.1 * now }\n"
+                                  "  return x - (if training then now else seen)\n"
+                                  "}\n"
+                                  "fn mean_of(x) = tanh(sum(x))\n";
 
 /* ---- names and types ---- */
 
@@ -140,8 +139,7 @@ typedef struct GnnRow {
 } GnnRow;
 #define GNN_ROW(g, rows) (&(rows)[gnn_below(g, (uint32_t)(sizeof(rows) / sizeof *(rows)))])
 
-static inline const char *gnn_printf(GnnText *g, const char *form, const char *x,
-                                                                           const char *y)
+static inline const char *gnn_printf(GnnText *g, const char *form, const char *x, const char *y)
 {
     StrBuf out = {.arena = g->arena};
     for (; *form; form++) {
@@ -166,7 +164,9 @@ static inline const char *gnn_leaf(GnnText *g, GnnAt at, unsigned dims)
         break;
     case 2:
         if (at != GNN_NODE && at != GNN_EDGE) break;
-        g->by |= g->derived ? GNN_BY_NODE_ID | GNN_BY_EDGE_ID | GNN_BY_BATCH : at == GNN_NODE ? GNN_BY_NODE_ID : GNN_BY_EDGE_ID;
+        g->by |= g->derived       ? GNN_BY_NODE_ID | GNN_BY_EDGE_ID | GNN_BY_BATCH
+                 : at == GNN_NODE ? GNN_BY_NODE_ID
+                                  : GNN_BY_EDGE_ID;
         more = arena_printf(g->arena, "sin(float(id(%s)))", at == GNN_NODE ? "node" : "edge");
         break;
     case 3:
@@ -186,17 +186,22 @@ static inline const char *gnn_leaf(GnnText *g, GnnAt at, unsigned dims)
 }
 
 /* Of one value, by element. */
+/* clang-format off */
 static const GnnRow gnn_unaries[] = {
     {"tanh(%1)", 0}, {"sin(%1)", 0}, {"cos(%1)", 0}, {"sigmoid(%1)", 0}, {"exp(tanh(%1))", 0}, {"expm1(tanh(%1))", 0},
     {"log(abs(%1) + 0.5)", 0}, {"log1p(abs(%1))", 0}, {"sqrt(abs(%1) + 0.1)", 0}, {"erf(%1)", 0}, {"abs(%1)", 0},
     {"sign(%1)", 0}, {"tanh(floor(2 * %1))", 0}, {"detach(%1)", 0}, {"(-%1)", 0}, {"relu(%1)", 0},
     {"leaky_relu(%1, 0.2)", 0}, {"elu(%1)", 0}, {"gelu(%1)", 0}, {"silu(%1)", 0}, {"softplus(%1)", 0},
-    {"log_sigmoid(%1)", 0}, {"tanh(square(%1))", 0}, {"clamp(%1, -0.5, 0.75)", 0}, {"soft_step(%1)", 0}, {"identity(%1)", 0},
+    {"log_sigmoid(%1)", 0}, {"tanh(square(%1))", 0}, {"clamp(%1, -0.5, 0.75)", 0}, {"soft_step(%1)", 0},
+        {"identity(%1)", 0},
     {"dropout(%1, 0.3)", GNN_BY_NODE_ID | GNN_BY_EDGE_ID | GNN_BY_BATCH}, {"pow(sigmoid(%1) + 0.5, 1.5)", 0},
     {"float(int(3 * tanh(%1)))", 0}, {"shifted_softplus(%1)", 0}, {"tanh(%1 ** 2)", 0}, {"(tanh(%1) ** 3)", 0},
-    {"deviation(square(%1))", 0}, {"length_of(square(%1))", 0}, {"selu(%1)", 0}, {"celu(%1, 0.75)", 0}, {"mish(%1)", 0},
-    {"softsign(%1)", 0}, {"hard_sigmoid(%1)", 0}, {"hard_swish(%1)", 0}, {"hard_shrink(%1)", 0}, {"soft_shrink(%1, 0.25)", 0},
+    {"deviation(square(%1))", 0}, {"length_of(square(%1))", 0}, {"selu(%1)", 0}, {"celu(%1, 0.75)", 0}, {"mish(%1)",
+        0},
+    {"softsign(%1)", 0}, {"hard_sigmoid(%1)", 0}, {"hard_swish(%1)", 0}, {"hard_shrink(%1)", 0},
+        {"soft_shrink(%1, 0.25)", 0},
     {"tanh_shrink(%1)", 0}};
+/* clang-format on */
 
 static inline const char *gnn_unary(GnnText *g, GnnAt at, unsigned dims, int depth)
 {
@@ -206,11 +211,13 @@ static inline const char *gnn_unary(GnnText *g, GnnAt at, unsigned dims, int dep
 }
 
 /* Of two. */
+/* clang-format off */
 static const char *const gnn_binaries[] = {
     "(%1 + %2)", "(%1 - %2)", "(%1 * %2)", "tanh(%1 * %2)", "max(%1, %2)", "min(%1, %2)",
     "(%1 / (1 + abs(%2)))", "pow(sigmoid(%1) + 0.5, tanh(%2))", "atan2(%1, 1.5 + sigmoid(%2))",
     "mse(tanh(%1), tanh(%2))", "mae(%1, %2)", "bce_with_logits(%1, sigmoid(%2))", "bent(%1, %2)",
     "(%2 - %1)"};
+/* clang-format on */
 
 static inline const char *gnn_binary(GnnText *g, GnnAt at, unsigned dims, int depth)
 {
@@ -229,7 +236,7 @@ static inline const char *gnn_binary(GnnText *g, GnnAt at, unsigned dims, int de
 static inline const char *gnn_over_dim(GnnText *g, GnnAt at, unsigned dims, int depth)
 {
     static const char *const less[] = {"sum", "max", "min", "mean", "logsumexp", "norm", "dot", "tanh(sum"},
-                      *const same[] = {"softmax", "log_softmax", "l2_normalize", "row_normalize"};
+                             *const same[] = {"softmax", "log_softmax", "l2_normalize", "row_normalize"};
     unsigned bit = 0;
     if (dims && gnn_one_in(g, 3)) {
         const char *d = gnn_dim_of(g, dims, &bit), *f = same[gnn_below(g, 4)];
@@ -246,13 +253,14 @@ static inline const char *gnn_over_dim(GnnText *g, GnnAt at, unsigned dims, int 
 /* A reducer under one of its names; a %2 is the value of another. */
 static inline const char *gnn_reduce(GnnText *g, const char *before, const char *after, const char *x, unsigned dims)
 {
-    static const char *const rows[] = {"%s%s%s(%s)", "tanh(%s%s%s(%s))", "%s%s%s(%s)", "%s%s%s(%s)", "%s%s%s(cos(%s))",
-                                       "tanh(%s%s%s(%s))", "%s%s%s(%s)", "%s%s%s(sigmoid(%s))", "%s%s%s(tanh(%s))", "%s%s%s(%s)",
-                                       "%s%s%s(%s)", "tanh(%s%s%s(%s))", "tanh(%s%s%s(%s) / 4)"};
-    static const char *const names[] = {"mean", "sum", "max", "min", "mul", "var", "std", "powermean", "logsumexp", "softmean",
-                                        "widest", "learned", "count"};
+    static const char *const rows[] = {"%s%s%s(%s)",          "tanh(%s%s%s(%s))", "%s%s%s(%s)", "%s%s%s(%s)",
+                                       "%s%s%s(cos(%s))",     "tanh(%s%s%s(%s))", "%s%s%s(%s)", "%s%s%s(sigmoid(%s))",
+                                       "%s%s%s(tanh(%s))",    "%s%s%s(%s)",       "%s%s%s(%s)", "tanh(%s%s%s(%s))",
+                                       "tanh(%s%s%s(%s) / 4)"};
+    static const char *const names[] = {"mean",      "sum",       "max",      "min",    "mul",     "var",  "std",
+                                        "powermean", "logsumexp", "softmean", "widest", "learned", "count"};
     unsigned k = gnn_below(g, dims ? 12 : 13); /* a count has no dims */
-    if (k == 8) /* log of an empty sum is -inf */
+    if (k == 8)                                /* log of an empty sum is -inf */
         return arena_printf(g->arena, "tanh(max(%slogsumexp%s(tanh(%s)), -3))", before, after, x);
     if (k == 11 && g->derived) k = 1;
     return gnn_printf(g, arena_printf(g->arena, rows[k], before, names[k], after, x), "", "");
@@ -270,14 +278,16 @@ static inline const char *gnn_crossing(GnnText *g, GnnAt at, unsigned dims, int 
         default: return arena_printf(g->arena, "(%s).src", gnn_float(g, GNN_NODE, dims, depth));
         }
     case GNN_NODE: {
-        if (!g->derived && gnn_one_in(g, 5)) return arena_printf(g->arena, "(%s).graph", gnn_float(g, GNN_GRAPH, dims, depth));
+        if (!g->derived && gnn_one_in(g, 5))
+            return arena_printf(g->arena, "(%s).graph", gnn_float(g, GNN_GRAPH, dims, depth));
         const char *x = gnn_float(g, GNN_EDGE, dims, depth);
         return gnn_reduce(g, "", gnn_one_in(g, 3) ? "_out" : "_in", x, dims);
     }
     case GNN_GRAPH: {
         bool edges = gnn_one_in(g, 3);
         const char *x = gnn_float(g, edges ? GNN_EDGE : GNN_NODE, dims, depth);
-        return edges ? gnn_printf(g, "readout_%2(%1)", x, gnn_one_in(g, 2) ? "mean" : "max") : gnn_reduce(g, "readout_", "", x, dims);
+        return edges ? gnn_printf(g, "readout_%2(%1)", x, gnn_one_in(g, 2) ? "mean" : "max")
+                     : gnn_reduce(g, "readout_", "", x, dims);
     }
     default: {
         g->by |= GNN_BY_BATCH;
@@ -291,8 +301,10 @@ static inline const char *gnn_float(GnnText *g, GnnAt at, unsigned dims, int dep
 {
     if (depth <= 0 || gnn_one_in(g, 6)) return gnn_leaf(g, at, dims);
     switch (gnn_below(g, 7)) {
-    case 0: case 1: return gnn_unary(g, at, dims, depth - 1);
-    case 2: case 3: return gnn_binary(g, at, dims, depth - 1);
+    case 0:
+    case 1: return gnn_unary(g, at, dims, depth - 1);
+    case 2:
+    case 3: return gnn_binary(g, at, dims, depth - 1);
     case 4: return gnn_over_dim(g, at, dims, depth - 1);
     default: return gnn_crossing(g, at, dims, depth - 1);
     }
@@ -308,8 +320,9 @@ static inline const char *gnn_int(GnnText *g, GnnAt at, unsigned dims, int depth
 
 static inline const char *gnn_bool(GnnText *g, GnnAt at, unsigned dims, int depth)
 {
-    static const char *const compare[] = {"(%s < %s)", "(%s <= %s)", "(%s > %s)", "(%s >= %s)"},
-                      *const whole[] = {"(%s == %s)", "(%s != %s)"};
+    static const char *const compare[] = {"(%s < %s)", "(%s <= %s)", "(%s > %s)", "(%s >= %s)"}, *const whole[] = {
+                                                                                                     "(%s == %s)",
+                                                                                                     "(%s != %s)"};
     const GnnVar *v = gnn_var(g, GNN_BOOL, at, dims, true);
     if (v && gnn_one_in(g, 2)) return v->name;
     if (depth > 0 && gnn_one_in(g, 3)) {
@@ -357,13 +370,11 @@ static inline void gnn_shape(GnnText *g)
                *z = gnn_float(g, at, GNN_H | GNN_D, 1);
     int f = (int)g->sizes[0], from = (int)gnn_below(g, (uint32_t)f + 1);
     switch (gnn_below(g, 4)) {
-    case 0:
-        gnn_let(g, at, GNN_F, arena_printf(g->arena, "cat(%s, %s)[..., %d..%d]", x, y, from, from + f));
+    case 0: gnn_let(g, at, GNN_F, arena_printf(g->arena, "cat(%s, %s)[..., %d..%d]", x, y, from, from + f)); return;
+    case 1: gnn_let(g, at, GNN_H | GNN_D, arena_printf(g->arena, "reshape(tanh(flatten(%s)), [H, D])", z)); return;
+    case 2:
+        gnn_let(g, at, GNN_H | GNN_D, arena_printf(g->arena, "transpose(transpose(%s, [D, H]) * 0.5, [H, D])", z));
         return;
-    case 1:
-        gnn_let(g, at, GNN_H | GNN_D, arena_printf(g->arena, "reshape(tanh(flatten(%s)), [H, D])", z));
-        return;
-    case 2: gnn_let(g, at, GNN_H | GNN_D, arena_printf(g->arena, "transpose(transpose(%s, [D, H]) * 0.5, [H, D])", z)); return;
     default: gnn_let(g, at, 0, arena_printf(g->arena, "(%s)[..., %d]", x, (int)gnn_below(g, (uint32_t)f))); return;
     }
 }
@@ -393,19 +404,41 @@ static inline void gnn_product(GnnText *g)
 static inline void gnn_layer(GnnText *g)
 {
     enum { IDS = GNN_BY_EDGE_ID };
-    static const GnnRow rows[] = {
-        {"gcn(%1, O = F)", IDS}, {"gcn(%1, w = sigmoid(%2), O = F)", IDS}, {"sage(%1, O = F)", 0}, {"sage(%1, aggr = max, O = F)", 0},
-        {"gin(nn = mlp(4))(%1, O = F)", 0}, {"graph_conv(%1, O = F)", 0}, {"le(%1, O = F)", 0}, {"simple(%1)", 0},
-        {"sgc(%1, K = 2, O = F)", IDS}, {"tag(%1, O = F)", 0}, {"gat(%1, H = 1, D = F)", IDS}, {"gatv2(%1, H = 1, D = F)", IDS},
-        {"transformer(%1, H = 1, D = F)", 0}, {"res_gated(%1, O = F)", 0}, {"mlp(%1, O = F)", 0},
-        {"chain([linear(O = F), tanh, linear(O = F)], tanh)(%1)", 0}, {"layer_norm(%1)", GNN_BY_BATCH}, {"pair_norm(%1)", 0},
-        {"row_norm(%1)", 0}, {"graph_norm(%1)", 0}, {"batch_norm(%1)", GNN_BY_BATCH}, {"centred(%1)", GNN_BY_BATCH},
-        {"message_norm(%1, %1)", 0}, {"gru_cell()(%1, %1)", 0}, {"edge_conv(nn = mlp(4))(%1, O = F)", 0}, {"agnn(%1)", IDS},
-        {"gen(%1, O = F)", GNN_BY_BATCH /* its network has a batch norm */}, {"appnp(%1, K = 2)", IDS}, {"arma(%1, O = F)", 0}, {"cheb(%1, K = 2, O = F)", IDS}};
+    static const GnnRow rows[] = {{"gcn(%1, O = F)", IDS},
+                                  {"gcn(%1, w = sigmoid(%2), O = F)", IDS},
+                                  {"sage(%1, O = F)", 0},
+                                  {"sage(%1, aggr = max, O = F)", 0},
+                                  {"gin(nn = mlp(4))(%1, O = F)", 0},
+                                  {"graph_conv(%1, O = F)", 0},
+                                  {"le(%1, O = F)", 0},
+                                  {"simple(%1)", 0},
+                                  {"sgc(%1, K = 2, O = F)", IDS},
+                                  {"tag(%1, O = F)", 0},
+                                  {"gat(%1, H = 1, D = F)", IDS},
+                                  {"gatv2(%1, H = 1, D = F)", IDS},
+                                  {"transformer(%1, H = 1, D = F)", 0},
+                                  {"res_gated(%1, O = F)", 0},
+                                  {"mlp(%1, O = F)", 0},
+                                  {"chain([linear(O = F), tanh, linear(O = F)], tanh)(%1)", 0},
+                                  {"layer_norm(%1)", GNN_BY_BATCH},
+                                  {"pair_norm(%1)", 0},
+                                  {"row_norm(%1)", 0},
+                                  {"graph_norm(%1)", 0},
+                                  {"batch_norm(%1)", GNN_BY_BATCH},
+                                  {"centred(%1)", GNN_BY_BATCH},
+                                  {"message_norm(%1, %1)", 0},
+                                  {"gru_cell()(%1, %1)", 0},
+                                  {"edge_conv(nn = mlp(4))(%1, O = F)", 0},
+                                  {"agnn(%1)", IDS},
+                                  {"gen(%1, O = F)", GNN_BY_BATCH /* its network has a batch norm */},
+                                  {"appnp(%1, K = 2)", IDS},
+                                  {"arma(%1, O = F)", 0},
+                                  {"cheb(%1, K = 2, O = F)", IDS}};
     const GnnRow *row = GNN_ROW(g, rows);
     g->by |= row->by;
     const char *x = gnn_float(g, GNN_NODE, GNN_F, 1);
-    gnn_let(g, GNN_NODE, GNN_F, gnn_printf(g, arena_printf(g->arena, "tanh(%s)", row->form), x, gnn_float(g, GNN_EDGE, 0, 1)));
+    gnn_let(g, GNN_NODE, GNN_F,
+            gnn_printf(g, arena_printf(g->arena, "tanh(%s)", row->form), x, gnn_float(g, GNN_EDGE, 0, 1)));
 }
 
 /* Integers as places and keys. */
@@ -429,20 +462,22 @@ static inline void gnn_key(GnnText *g)
         return;
     case 2:
         GNN_SAY(g, "  param T%u: [R%s] = normal(0, 1)\n", n, d);
-        gnn_let(g, GNN_NODE, dims, arena_printf(g->arena, "sum(tanh(%s_in(%s, by = rel)) * T%u, R)", names[gnn_below(g, 5)], x, n));
+        gnn_let(g, GNN_NODE, dims,
+                arena_printf(g->arena, "sum(tanh(%s_in(%s, by = rel)) * T%u, R)", names[gnn_below(g, 5)], x, n));
         return;
     case 3: gnn_let(g, GNN_EDGE, dims, arena_printf(g->arena, "softmax_in(%s, by = rel)", x)); return;
     default:
-        gnn_let(g, GNN_NODE, dims, arena_printf(g->arena, "sum(tanh(%s_out(%s, by = (src, rel))), R)", names[gnn_below(g, 4)], x));
+        gnn_let(g, GNN_NODE, dims,
+                arena_printf(g->arena, "sum(tanh(%s_out(%s, by = (src, rel))), R)", names[gnn_below(g, 4)], x));
     }
 }
 
 /* Order among the edges of a node and the nodes of a graph. Costs squared degrees. */
 static inline void gnn_order(GnnText *g)
 {
-    static const char *const rows[] = {"median_in(%1)", "quantile_in(%1, 0.3)", "quantile_in(%1, 0.5, interpolation = \"lower\")",
-                                       "fold_in(%1, decay, zeros(node[]), most = 2)",
-                                       "fold_in(%1, decay, zeros(node[]), most = 2, order = %2)"};
+    static const char *const rows[] = {
+        "median_in(%1)", "quantile_in(%1, 0.3)", "quantile_in(%1, 0.5, interpolation = \"lower\")",
+        "fold_in(%1, decay, zeros(node[]), most = 2)", "fold_in(%1, decay, zeros(node[]), most = 2, order = %2)"};
     if (g->derived) {
         gnn_expression(g);
         return;
@@ -556,7 +591,8 @@ static inline void gnn_over(GnnText *g)
 /* The best nodes or the nearest ones, and what is made of those: loops, the other way, pairs of nodes or of edges. */
 static inline void gnn_found(GnnText *g)
 {
-    static const char *const forms[] = {"", "self_loops", "self_loops", "self_loops", "self_loops", "reverse", "complete", "line", "siblings"};
+    static const char *const forms[] = {"",        "self_loops", "self_loops", "self_loops", "self_loops",
+                                        "reverse", "complete",   "line",       "siblings"};
     static const char *const policies[] = {"", ", keep", ", replace", ", add", ", remove", "", "", "", ""};
     GnnText was = *g;
     unsigned dims = gnn_one_in(g, 2) ? GNN_F : 0, n = g->n_names++, form = gnn_below(g, 9);
@@ -580,16 +616,19 @@ static inline void gnn_found(GnnText *g)
     }
     StrBuf outer = g->out;
     g->out = (StrBuf){.arena = g->arena};
-    const char *body = gnn_reduce(g, "", "_in", gnn_float(g, GNN_EDGE, dims, 2), dims), *nodes = chosen ? arena_printf(g->arena, "%s[g%u]", seen, n) : seen;
+    const char *body = gnn_reduce(g, "", "_in", gnn_float(g, GNN_EDGE, dims, 2), dims),
+               *nodes = chosen ? arena_printf(g->arena, "%s[g%u]", seen, n) : seen;
     unsigned names = g->n_names, by = g->by;
     GirRng r = g->r;
     *g = was;
     g->out = outer, g->n_names = names, g->by = by, g->r = r;
     const char *graph = arena_printf(g->arena, "g%u", n), *type = gnn_type(g, GNN_NODE, dims);
-    const char *over = arena_printf(g->arena, form ? "over %s(%s%s)" : "over %s%s%s", forms[form], graph, policies[form]);
+    const char *over = arena_printf(g->arena, form ? "over %s(%s%s)" : "over %s%s%s", forms[form], graph,
+                                    policies[form]);
     const char *name = gnn_bind(g, GNN_NODE, dims, GNN_FLOAT);
     if (of_edges)
-        body = arena_printf(g->arena, "p%s = %s\n    %s = tanh(p%s.src - 0.5 * p%s.dst)\n    mean_in(%s { %s })", name, nodes, rows, name, name, over, body);
+        body = arena_printf(g->arena, "p%s = %s\n    %s = tanh(p%s.src - 0.5 * p%s.dst)\n    mean_in(%s { %s })", name,
+                            nodes, rows, name, name, over, body);
     else if (chosen) body = arena_printf(g->arena, "%s = %s\n    %s", rows, nodes, body);
     const char *head = of_edges ? arena_printf(g->arena, "over g%u", n) : over, *back = chosen ? "[g]" : "";
     GNN_SAY(g, "  %s: %s = %s {\n    %s\n  }%s\n", name, type, head, body, back);
@@ -600,13 +639,18 @@ static inline void gnn_statement(GnnText *g)
     switch (gnn_below(g, g->derived ? 6 : 22)) {
     case 4: gnn_shape(g); return;
     case 5: gnn_product(g); return;
-    case 6: case 7: gnn_layer(g); return;
-    case 8: case 9: gnn_key(g); return;
+    case 6:
+    case 7: gnn_layer(g); return;
+    case 8:
+    case 9: gnn_key(g); return;
     case 10: gnn_order(g); return;
-    case 11: case 12: gnn_grad(g); return;
+    case 11:
+    case 12: gnn_grad(g); return;
     case 13: gnn_loop(g); return;
-    case 14: case 15: gnn_over(g); return;
-    case 16: case 17: gnn_found(g); return;
+    case 14:
+    case 15: gnn_over(g); return;
+    case 16:
+    case 17: gnn_found(g); return;
     default: gnn_expression(g);
     }
 }
@@ -615,17 +659,23 @@ static inline void gnn_statement(GnnText *g)
 
 static inline void gnn_inputs(GnnText *g)
 {
-    static const GnnVar inputs[] = {{"x", GNN_NODE, GNN_F, GNN_FLOAT},       {"e", GNN_EDGE, GNN_F, GNN_FLOAT},
-                                    {"w", GNN_EDGE, 0, GNN_FLOAT},           {"y", GNN_NODE, GNN_H | GNN_D, GNN_FLOAT},
-                                    {"q", GNN_GRAPH, GNN_F, GNN_FLOAT},      {"u", GNN_UNIT, GNN_F, GNN_FLOAT},
-                                    {"z", GNN_UNIT, GNN_H | GNN_D, GNN_FLOAT}, {"i", GNN_NODE, GNN_F, GNN_INT},
+    static const GnnVar inputs[] = {{"x", GNN_NODE, GNN_F, GNN_FLOAT},
+                                    {"e", GNN_EDGE, GNN_F, GNN_FLOAT},
+                                    {"w", GNN_EDGE, 0, GNN_FLOAT},
+                                    {"y", GNN_NODE, GNN_H | GNN_D, GNN_FLOAT},
+                                    {"q", GNN_GRAPH, GNN_F, GNN_FLOAT},
+                                    {"u", GNN_UNIT, GNN_F, GNN_FLOAT},
+                                    {"z", GNN_UNIT, GNN_H | GNN_D, GNN_FLOAT},
+                                    {"i", GNN_NODE, GNN_F, GNN_INT},
                                     {"b", GNN_EDGE, 0, GNN_BOOL}};
     GNN_SAY(g, "%smodel net(kind: node index[%d], rel: edge index[R]", gnn_prelude, (int)g->kinds);
     for (unsigned k = 0; k < sizeof inputs / sizeof *inputs; k++) {
         const GnnVar *v = &g->vars[g->n_vars++];
         g->vars[g->n_vars - 1] = inputs[k];
         GNN_SAY(g, ", %s: %s%s", v->name, gnn_type(g, v->at, v->dims),
-                v->kind == GNN_INT ? " int" : v->kind == GNN_BOOL ? " bool" : "");
+                v->kind == GNN_INT    ? " int"
+                : v->kind == GNN_BOOL ? " bool"
+                                      : "");
     }
 }
 
@@ -678,13 +728,14 @@ static inline bool gnn_has_word(const char *text, const char *word)
 }
 
 /* Names in lines of the library that begin with `what`, with something before and behind. */
-static inline uint32_t gnn_std_names(Arena *a, const char *text, const char *what, const char *before, const char *behind,
-                                     const char **out, uint32_t n, uint32_t max)
+static inline uint32_t gnn_std_names(Arena *a, const char *text, const char *what, const char *before,
+                                     const char *behind, const char **out, uint32_t n, uint32_t max)
 {
     size_t skip = strlen(what);
     for (const char *at = strstr(text, what); at; at = strstr(at + 1, what)) {
         size_t len = strspn(at + skip, "abcdefghijklmnopqrstuvwxyz_0123456789");
-        if ((at == text || at[-1] == '\n') && n < max) out[n++] = arena_printf(a, "%s%.*s%s", before, (int)len, at + skip, behind);
+        if ((at == text || at[-1] == '\n') && n < max)
+            out[n++] = arena_printf(a, "%s%.*s%s", before, (int)len, at + skip, behind);
     }
     return n;
 }

@@ -1,16 +1,20 @@
-/* What stays when the values of a program get more elements: a feature dim of more columns, or a node more in the graph.
-   A walk over the ops says of each value whether its old elements are what they were, and what stands in the new ones
-   (pads): zeros, which sums and products do not feel; copies of old elements, which maxima do not feel; or anything, which
-   no op that works element by element or along edges feels. It knows ops by their traits and by how they join elements,
-   and nothing of models: a value that reads pads which it feels is exempt, and so is all that follows from it; the op is
-   the reason. Dims that are made of a widened one (flattened, joined, renamed) widen with it. */
+/* What stays when the values of a program get more elements: a feature dim of more columns, or a node more in the
+   graph. A walk over the ops says of each value whether its old elements are what they were, and what stands in the new
+   ones
+   (pads): zeros, which sums and products do not feel; copies of old elements, which maxima do not feel; or anything,
+   which no op that works element by element or along edges feels. It knows ops by their traits and by how they join
+   elements, and nothing of models: a value that reads pads which it feels is exempt, and so is all that follows from
+   it; the op is the reason. Dims that are made of a widened one (flattened, joined, renamed) widen with it. */
 #pragma once
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/gir_random.h"
 
 typedef enum { PADS_ANY, PADS_ZERO, PADS_COPY, N_PADS } Pads; /* what inputs have there */
 enum { GROWN_SAME = 1, GROWN_ZERO = 2, GROWN_COPY = 4, GROWN_TOUCHED = 8, GROWN_NOUGHT = 16 /* 0 everywhere */ };
-enum { SPACE_STAYS, SPACE_APART /* new rows belong to new rows */, SPACE_TOGETHER /* some to old ones */, SPACE_OTHER /* drawn or found anew */ };
+/* clang-format off */
+enum { SPACE_STAYS, SPACE_APART /* new rows belong to new rows */, SPACE_TOGETHER /* some to old ones */,
+    SPACE_OTHER /* drawn or found anew */ };
+/* clang-format on */
 
 typedef struct GrownDim { /* from NULL: as it was */
     int64_t n, *from;     /* [n] the old element that is here, or that a pad copies */
@@ -33,7 +37,10 @@ static inline GrownDim growth_dim_new(Arena *a, int64_t n)
 }
 
 static inline int64_t growth_old_size(const Growth *g, IrId d) { return g->m[0]->dims.data[d].size; }
-static inline int64_t growth_size(const Growth *g, IrId d) { return g->dims[d].from ? g->dims[d].n : growth_old_size(g, d); }
+static inline int64_t growth_size(const Growth *g, IrId d)
+{
+    return g->dims[d].from ? g->dims[d].n : growth_old_size(g, d);
+}
 
 /* The old place in a row of these dims of the element at `at` of a new row. */
 static inline int64_t growth_place(const Growth *g, const IrId *dims, uint32_t n, int64_t at, bool *pad)
@@ -125,7 +132,8 @@ static inline bool growth_joined(Growth *g, const IrFunc *f, const IrOp *op)
         for (uint32_t i = 0; i < n; i++) at += growth_size(g, parts[i]);
         to = growth_dim_new(g->arena, at), at = 0;
         for (uint32_t i = 0; i < n; old += growth_old_size(g, parts[i++]))
-            for (int64_t e = 0; e < growth_size(g, parts[i]); e++, at++) to.from[at] = old + growth_place(g, &parts[i], 1, e, &to.pad[at]);
+            for (int64_t e = 0; e < growth_size(g, parts[i]); e++, at++)
+                to.from[at] = old + growth_place(g, &parts[i], 1, e, &to.pad[at]);
         return growth_set(g, op->attr.dim, to);
     }
     for (uint32_t i = 0; i < n && whole->from && g->m[1]; i++) {
@@ -194,7 +202,8 @@ static inline IrModule *growth_apply(Growth *g, const IrModule *m)
     for (IrId v = 0; v < f->ops.n; v++) {
         IrOp *op = &f->ops.data[v];
         const IrType *x = op->op == IR_OP_slice ? &f->ops.data[op->args[0]].type : NULL;
-        if (x) op->attr.i = growth_slice_at(g, op->attr.dim, op->attr.i, op->type.dims[growth_position(x, op->attr.dim)]);
+        if (x)
+            op->attr.i = growth_slice_at(g, op->attr.dim, op->attr.i, op->type.dims[growth_position(x, op->attr.dim)]);
     }
     to->funcs.data[0] = f;
     return to;
@@ -202,13 +211,17 @@ static inline IrModule *growth_apply(Growth *g, const IrModule *m)
 
 /* ---- facts ---- */
 
-static inline bool growth_has_axis(const IrType *t, bool row, IrId axis) { return row ? t->space == axis : ir_type_has_dim(t, axis); }
+static inline bool growth_has_axis(const IrType *t, bool row, IrId axis)
+{
+    return row ? t->space == axis : ir_type_has_dim(t, axis);
+}
 
 /* Are the pads of operand k along this axis 0? */
 static inline bool growth_is_zero(const Growth *g, const IrFunc *f, const IrOp *op, uint32_t k, bool row, IrId axis)
 {
     IrId v = op->args[k];
-    return (g->facts[v] & GROWN_NOUGHT) || ((g->facts[v] & GROWN_ZERO) && growth_has_axis(&f->ops.data[v].type, row, axis));
+    return (g->facts[v] & GROWN_NOUGHT) ||
+           ((g->facts[v] & GROWN_ZERO) && growth_has_axis(&f->ops.data[v].type, row, axis));
 }
 
 /* Which of the operands [from, n_args) have to be 0 for the result to be 0: all, or any. */
@@ -222,16 +235,21 @@ static inline bool growth_zero_rule(const IrOp *op, ZeroRule *r)
     uint16_t traits = ir_ops[op->op].traits;
     *r = (ZeroRule){0, op->n_args, false};
     switch (op->op) {
-    case IR_OP_mul: case IR_OP_contract: case IR_OP_and: r->any = true; return true;
+    case IR_OP_mul:
+    case IR_OP_contract:
+    case IR_OP_and: r->any = true; return true;
     case IR_OP_div: r->to = 1; return true;
     case IR_OP_select: r->from = 1; return true;
-    case IR_OP_reduce_max: case IR_OP_reduce_min: return op->attr.f == 0;
-    case IR_OP_max_dims: case IR_OP_min_dims: return true;
+    case IR_OP_reduce_max:
+    case IR_OP_reduce_min: return op->attr.f == 0;
+    case IR_OP_max_dims:
+    case IR_OP_min_dims: return true;
     default: return op->n_args && (traits & (T_ZERO | T_LINEAR));
     }
 }
 
-static inline bool growth_zero_axis(const Growth *g, const IrFunc *f, const IrOp *op, const ZeroRule *r, bool row, IrId axis)
+static inline bool growth_zero_axis(const Growth *g, const IrFunc *f, const IrOp *op, const ZeroRule *r, bool row,
+                                    IrId axis)
 {
     bool all = true, any = false;
     for (uint32_t k = r->from; k < r->to; k++) {
@@ -255,7 +273,9 @@ static inline bool growth_zero(const Growth *g, const IrFunc *f, const IrOp *op)
     if (g->spaces[op->type.space] == SPACE_STAYS) return true;
     const IrMap *map = traits & (T_REDUCE | T_MOVE) ? &g->m[0]->maps.data[op->attr.map] : NULL;
     if (traits & T_REDUCE) return g->spaces[map->from] == SPACE_STAYS || growth_is_zero(g, f, op, 0, true, map->from);
-    if (map) return g->spaces[op->type.space] == SPACE_APART && g->spaces[map->to] == SPACE_APART && growth_is_zero(g, f, op, 0, true, map->to);
+    if (map)
+        return g->spaces[op->type.space] == SPACE_APART && g->spaces[map->to] == SPACE_APART &&
+               growth_is_zero(g, f, op, 0, true, map->to);
     return growth_zero_axis(g, f, op, &r, true, op->type.space);
 }
 
@@ -280,7 +300,8 @@ static inline bool growth_reshapes(const Growth *g, const IrType *x, const IrTyp
     if (n != growth_width(g, y->dims + j, y->n_dims - j)) return false;
     for (int64_t e = 0; e < n; e++) {
         bool p, q;
-        int64_t px = growth_place(g, x->dims + i, x->n_dims - i, e, &p), py = growth_place(g, y->dims + j, y->n_dims - j, e, &q);
+        int64_t px = growth_place(g, x->dims + i, x->n_dims - i, e, &p),
+                py = growth_place(g, y->dims + j, y->n_dims - j, e, &q);
         if (p != q || px != py) return false;
     }
     return true;
@@ -323,9 +344,12 @@ static inline bool growth_neutral(const Growth *g, const IrFunc *f, const IrOp *
         const IrType *x = &f->ops.data[op->args[k]].type;
         for (uint32_t i = 0; i < x->n_dims; i++) {
             if (!g->dims[x->dims[i]].from || ir_type_has_dim(&op->type, x->dims[i])) continue;
-            if (extreme ? !(g->facts[op->args[k]] & GROWN_COPY) : !growth_zero_axis(g, f, op, &r, false, x->dims[i])) return false;
+            if (extreme ? !(g->facts[op->args[k]] & GROWN_COPY) : !growth_zero_axis(g, f, op, &r, false, x->dims[i]))
+                return false;
         }
-        if (g->spaces[x->space] != SPACE_STAYS && x->space != op->type.space && !growth_zero_axis(g, f, op, &r, true, x->space)) return false;
+        if (g->spaces[x->space] != SPACE_STAYS && x->space != op->type.space &&
+            !growth_zero_axis(g, f, op, &r, true, x->space))
+            return false;
     }
     return true;
 }
@@ -357,12 +381,18 @@ static inline bool growth_same(const Growth *g, const IrFunc *f, const IrOp *op,
     if (g->spaces[op->type.space] == SPACE_OTHER) return false;
     if ((ir_ops[op->op].attrs & A_MAP) && !growth_walks(g, f, op)) return false;
     switch (op->op) {
-    case IR_OP_element: case IR_OP_row: return g->spaces[op->type.space] == SPACE_STAYS || !g->m[0]->spaces.data[op->type.space].is_edge;
-    case IR_OP_random_uniform: case IR_OP_random_normal: return growth_keeps_places(g, &op->type);
+    case IR_OP_element:
+    case IR_OP_row: return g->spaces[op->type.space] == SPACE_STAYS || !g->m[0]->spaces.data[op->type.space].is_edge;
+    case IR_OP_random_uniform:
+    case IR_OP_random_normal: return growth_keeps_places(g, &op->type);
     case IR_OP_reshape: return growth_reshapes(g, x, &op->type);
     case IR_OP_concat: return growth_joins(g, f, op);
-    case IR_OP_slice: return growth_slices(g, op->attr.dim, op->attr.i, op->type.dims[growth_position(x, op->attr.dim)], now->attr.i);
-    case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_contract: return growth_neutral(g, f, op);
+    case IR_OP_slice:
+        return growth_slices(g, op->attr.dim, op->attr.i, op->type.dims[growth_position(x, op->attr.dim)], now->attr.i);
+    case IR_OP_sum_dims:
+    case IR_OP_max_dims:
+    case IR_OP_min_dims:
+    case IR_OP_contract: return growth_neutral(g, f, op);
     case IR_OP_nearest: return growth_nearest(g, f, op);
     default: return true;
     }
@@ -403,7 +433,8 @@ static inline uint32_t growth_judge(Growth *g, Pads pads)
 {
     const IrFunc *f = g->m[0]->funcs.data[0], *now = g->m[1]->funcs.data[0];
     uint32_t n = 0;
-    g->pads = pads, g->facts = ARENA_ARRAY(g->arena, uint8_t, f->ops.n + 1), g->cause = ARENA_ARRAY(g->arena, IrId, f->ops.n + 1);
+    g->pads = pads, g->facts = ARENA_ARRAY(g->arena, uint8_t, f->ops.n + 1),
+    g->cause = ARENA_ARRAY(g->arena, IrId, f->ops.n + 1);
     for (IrId v = 0; v < f->ops.n; v++) growth_op(g, f, &now->ops.data[v], v);
     for (uint32_t i = 0; i < f->results.n; i++) {
         uint8_t facts = g->facts[f->results.data[i].value];
@@ -414,20 +445,30 @@ static inline uint32_t growth_judge(Growth *g, Pads pads)
 
 static inline Growth growth_new(Arena *a, const IrModule *m)
 {
-    return (Growth){.arena = a, .m = {m, NULL}, .dims = ARENA_ARRAY(a, GrownDim, m->dims.n + 1), .spaces = ARENA_ARRAY(a, uint8_t, m->spaces.n + 1)};
+    return (Growth){.arena = a,
+                    .m = {m, NULL},
+                    .dims = ARENA_ARRAY(a, GrownDim, m->dims.n + 1),
+                    .spaces = ARENA_ARRAY(a, uint8_t, m->spaces.n + 1)};
 }
 
 /* ---- a node more ---- */
 
 static inline uint8_t growth_graph(const Growth *g, const IrGraph *d)
 {
-    uint8_t base = d->base == IR_NONE ? SPACE_STAYS : g->spaces[g->m[0]->graphs.data[d->base].edge], nodes = g->spaces[d->dst_space];
+    uint8_t base = d->base == IR_NONE ? SPACE_STAYS : g->spaces[g->m[0]->graphs.data[d->base].edge],
+            nodes = g->spaces[d->dst_space];
     switch (d->kind) {
-    case IR_GRAPH_DATA: case IR_GRAPH_RANDOM: case IR_GRAPH_FILE: return SPACE_STAYS;
-    case IR_GRAPH_SELF_LOOPS: return d->policy == IR_LOOPS_REMOVE || nodes == SPACE_STAYS ? base : base > SPACE_APART ? base : SPACE_APART;
-    case IR_GRAPH_REVERSE: case IR_GRAPH_LINE: case IR_GRAPH_SIBLINGS: return base;
+    case IR_GRAPH_DATA:
+    case IR_GRAPH_RANDOM:
+    case IR_GRAPH_FILE: return SPACE_STAYS;
+    case IR_GRAPH_SELF_LOOPS:
+        return d->policy == IR_LOOPS_REMOVE || nodes == SPACE_STAYS ? base : base > SPACE_APART ? base : SPACE_APART;
+    case IR_GRAPH_REVERSE:
+    case IR_GRAPH_LINE:
+    case IR_GRAPH_SIBLINGS: return base;
     case IR_GRAPH_COMPLETE: return nodes == SPACE_STAYS ? base : nodes == SPACE_OTHER ? SPACE_OTHER : SPACE_TOGETHER;
-    default: return base == SPACE_STAYS && nodes == SPACE_STAYS ? SPACE_STAYS : SPACE_OTHER; /* how many nodes there are says which edges */
+    /* how many nodes there are says which edges */
+    default: return base == SPACE_STAYS && nodes == SPACE_STAYS ? SPACE_STAYS : SPACE_OTHER;
     }
 }
 
@@ -447,9 +488,10 @@ static inline Growth growth_of_nodes(Arena *a, const IrModule *m)
 
 /* ---- a wider dim ---- */
 
-/* The module m with `more` elements behind those of a dim, *plain: autodiff alone; before: m with autodiff alone. NULL: it
-   has no such form. */
-static inline IrModule *growth_of_dim(Arena *a, const IrModule *m, const IrModule *before, IrId dim, int64_t more, Growth *g)
+/* The module m with `more` elements behind those of a dim, *plain: autodiff alone; before: m with autodiff alone. NULL:
+   it has no such form. */
+static inline IrModule *growth_of_dim(Arena *a, const IrModule *m, const IrModule *before, IrId dim, int64_t more,
+                                      Growth *g)
 {
     Diags d = {.arena = a};
     PassContext ctx = pass_context(a, &d);
@@ -461,7 +503,8 @@ static inline IrModule *growth_of_dim(Arena *a, const IrModule *m, const IrModul
     IrModule *to = growth_apply(g, m);
     if (!ir_verify(to, &d)) return NULL;
     const IrModule *behind = pass_run_one(&ctx, PASS_autodiff, to);
-    if (!behind || behind->dims.n != before->dims.n || behind->funcs.data[0]->ops.n != before->funcs.data[0]->ops.n) return NULL;
+    if (!behind || behind->dims.n != before->dims.n || behind->funcs.data[0]->ops.n != before->funcs.data[0]->ops.n)
+        return NULL;
     for (IrId v = 0; v < before->funcs.data[0]->ops.n; v++)
         if (behind->funcs.data[0]->ops.data[v].op != before->funcs.data[0]->ops.data[v].op) return NULL;
     g->m[1] = behind;
@@ -479,9 +522,11 @@ static inline bool growth_is_rows(const IrModule *m, IrId dim)
     return false;
 }
 
-/* A dim and pads that leave a result, chosen by r among those that leave half as many as the best; IR_NONE: there are none.
+/* A dim and pads that leave a result, chosen by r among those that leave half as many as the best; IR_NONE: there are
+   none.
    first: how many dims the inputs have. */
-static inline IrModule *growth_choose(Arena *a, const IrModule *m, const IrModule *before, IrId first, uint64_t r, Growth *g)
+static inline IrModule *growth_choose(Arena *a, const IrModule *m, const IrModule *before, IrId first, uint64_t r,
+                                      Growth *g)
 {
     enum { MAX_FIRST = 3 };
     Growth of[MAX_FIRST];

@@ -14,8 +14,8 @@
 /* Runs iterations [lo, hi) of a kernel; args[i] and n_elems[i] belong to parameter i. NULL, or what
  * went wrong. */
 typedef struct CaseRunner {
-    const char *(*run)(void *ctx, const char *kernel, const RtArg *args, const int64_t *n_elems,
-                       int64_t lo, int64_t hi);
+    const char *(*run)(void *ctx, const char *kernel, const RtArg *args, const int64_t *n_elems, int64_t lo,
+                       int64_t hi);
     void *ctx;
 } CaseRunner;
 
@@ -44,8 +44,7 @@ static inline KirModule *case_module(Arena *a, const char *path)
     return m;
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------
- */
+/* ---- graphs ------------------------------------------------------------------------------------- */
 
 static inline double case_random(uint64_t *state) /* in [0, 1) */
 {
@@ -102,14 +101,14 @@ static inline float *case_floats(Arena *a, int64_t n, uint64_t *seed)
     return x;
 }
 
-static inline const char *case_compare(const float *got, const double *want, const double *bound,
-                                       int64_t n, const char *what)
+static inline const char *case_compare(const float *got, const double *want, const double *bound, int64_t n,
+                                       const char *what)
 {
     static char why[200];
     for (int64_t i = 0; i < n; i++) {
         if (fabs((double)got[i] - want[i]) <= bound[i]) continue;
-        snprintf(why, sizeof why, "%s[%lld] is %.9g, wanted %.9g within %.2g", what, (long long)i,
-                 (double)got[i], want[i], bound[i]);
+        snprintf(why, sizeof why, "%s[%lld] is %.9g, wanted %.9g within %.2g", what, (long long)i, (double)got[i],
+                 want[i], bound[i]);
         return why;
     }
     return NULL;
@@ -117,32 +116,34 @@ static inline const char *case_compare(const float *got, const double *want, con
 
 static inline void case_keep(CaseOut *out, const float *x, int64_t n)
 {
-    for (int64_t i = 0; i < n && out->n < sizeof out->data / sizeof *out->data; i++)
-        out->data[out->n++] = x[i];
+    for (int64_t i = 0; i < n && out->n < sizeof out->data / sizeof *out->data; i++) out->data[out->n++] = x[i];
 }
 
 /* The loop in three pieces, last first: chunks may come in any order. */
-static inline const char *case_run(const CaseRunner *r, const char *kernel, const RtArg *args,
-                                   const int64_t *n_elems, int64_t n)
+static inline const char *case_run(const CaseRunner *r, const char *kernel, const RtArg *args, const int64_t *n_elems,
+                                   int64_t n)
 {
     const char *why = r->run(r->ctx, kernel, args, n_elems, n - n / 3, n);
     if (!why) why = r->run(r->ctx, kernel, args, n_elems, n / 4, n - n / 3);
     return why ? why : r->run(r->ctx, kernel, args, n_elems, 0, n / 4);
 }
 
-/* ---- maxima and minima ----------------------------------------------------------------------------------------------- */
+/* ---- maxima and minima
+   ----------------------------------------------------------------------------------------------- */
 
 static inline double case_extreme(float a, float b, bool max)
 {
     return isnan(a) || isnan(b) ? NAN : max == (a > b) ? a : b;
 }
 
-/* Runs the kernel that takes the maximum and the minimum of two numbers on all pairs of 18: NaN, infinities, large, small, denormal, 0 and
-   usual ones. NaN is the result if either number is. -0 is left out: the sign of a zero result is not promised. */
+/* Runs the kernel that takes the maximum and the minimum of two numbers on all pairs of 18: NaN, infinities, large,
+   small, denormal, 0 and usual ones. NaN is the result if either number is. -0 is left out: the sign of a zero result
+   is not promised. */
 static inline const char *case_extremes(const CaseRunner *r, CaseOut *out)
 {
     enum { N = 18, PAIRS = N * N };
-    static const float v[N] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-38f, -1e-38f, 1e-40f, -1e-40f, 0, 1, -1, 2, -2, 0.5f, -0.5f, 16777216, 7};
+    static const float v[N] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-38f, -1e-38f, 1e-40f,   -1e-40f,
+                               0,   1,        -1,        2,     -2,     0.5f,   -0.5f,   16777216, 7};
     static float a[PAIRS], b[PAIRS], y[4 * PAIRS];
     for (int i = 0; i < PAIRS; i++) a[i] = v[i / N], b[i] = v[i % N];
     RtArg args[] = {{.p = a}, {.p = b}, {.p = y}, {.i = PAIRS / 4}};
@@ -156,13 +157,11 @@ static inline const char *case_extremes(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
-/* ---- merge-path SpMM ----------------------------------------------------------------------------
- */
+/* ---- merge-path SpMM ---------------------------------------------------------------------------- */
 
 enum { SPMM_WIDTH = 25 };
 
-static inline const char *spmm_check(Arena *a, const CaseGraph *g, const float *w, const float *x,
-                                     const float *y)
+static inline const char *spmm_check(Arena *a, const CaseGraph *g, const float *w, const float *x, const float *y)
 {
     int64_t total = g->n * SPMM_WIDTH;
     double *want = ARENA_ARRAY(a, double, total + 1), *bound = ARENA_ARRAY(a, double, total + 1);
@@ -176,21 +175,17 @@ static inline const char *spmm_check(Arena *a, const CaseGraph *g, const float *
     return case_compare(y, want, bound, total, "y");
 }
 
-static inline const char *spmm_case(Arena *a, const CaseRunner *r, CaseGraph g, int64_t n_chunks,
-                                    CaseOut *out)
+static inline const char *spmm_case(Arena *a, const CaseRunner *r, CaseGraph g, int64_t n_chunks, CaseOut *out)
 {
     uint64_t seed = 77;
     int64_t total = g.n * SPMM_WIDTH, per = (g.n + g.m + n_chunks - 1) / n_chunks;
     float *w = case_floats(a, g.m, &seed), *x = case_floats(a, total, &seed);
-    float *y = ARENA_ARRAY(a, float, total + 1),
-          *carry = ARENA_ARRAY(a, float, n_chunks *SPMM_WIDTH);
+    float *y = ARENA_ARRAY(a, float, total + 1), *carry = ARENA_ARRAY(a, float, n_chunks *SPMM_WIDTH);
     int64_t *carry_row = ARENA_ARRAY(a, int64_t, n_chunks);
     for (int64_t i = 0; i < total; i++) y[i] = NAN;
-    RtArg args[] = {{.p = g.rows}, {.p = g.col}, {.p = w},         {.p = x},
-                    {.p = y},      {.p = carry}, {.p = carry_row}, {.i = g.n},
-                    {.i = g.m},    {.i = per},   {.i = n_chunks}};
-    int64_t sizes[] = {g.n + 1,  g.m, g.m, total, total, n_chunks * SPMM_WIDTH,
-                       n_chunks, 0,   0,   0,     0};
+    RtArg args[] = {{.p = g.rows},    {.p = g.col}, {.p = w},   {.p = x},   {.p = y},       {.p = carry},
+                    {.p = carry_row}, {.i = g.n},   {.i = g.m}, {.i = per}, {.i = n_chunks}};
+    int64_t sizes[] = {g.n + 1, g.m, g.m, total, total, n_chunks * SPMM_WIDTH, n_chunks, 0, 0, 0, 0};
     const char *why = case_run(r, "merge_path_spmm", args, sizes, n_chunks);
     if (why) return why;
     RtArg carry_args[] = {{.p = carry}, {.p = carry_row}, {.p = y}, {.i = g.n}, {.i = n_chunks}};
@@ -201,8 +196,7 @@ static inline const char *spmm_case(Arena *a, const CaseRunner *r, CaseGraph g, 
     return spmm_check(a, &g, w, x, y);
 }
 
-/* Kernels of tests/kernel/merge_path_spmm.kir. NULL if y agrees with the reference on every graph.
- */
+/* Kernels of tests/kernel/merge_path_spmm.kir. NULL if y agrees with the reference on every graph. */
 static inline const char *case_merge_path(const CaseRunner *r, CaseOut *out)
 {
     static const int64_t n[] = {200, 200, 200, 97, 1, 1, 0}, m[] = {2500, 2500, 2500, 12, 30, 0, 0},
@@ -216,8 +210,7 @@ static inline const char *case_merge_path(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
-/* ---- edge softmax -------------------------------------------------------------------------------
- */
+/* ---- edge softmax ------------------------------------------------------------------------------- */
 
 enum { SOFTMAX_WIDTH = 20 };
 
@@ -240,8 +233,7 @@ static inline double *softmax_alpha(Arena *a, const SoftmaxCase *c)
         for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1]; e++) top = fmax(top, (double)c->s[e]);
         for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1] && top > -INFINITY; e++)
             sum += alpha[e] = exp((double)c->s[e] - top);
-        for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1]; e++)
-            alpha[e] = sum > 0 ? alpha[e] / sum : 0;
+        for (int64_t e = c->g.rows[v]; e < c->g.rows[v + 1]; e++) alpha[e] = sum > 0 ? alpha[e] / sum : 0;
     }
     return alpha;
 }
@@ -268,8 +260,7 @@ static inline void softmax_row(const SoftmaxCase *c, const double *alpha, int64_
             along_bound += fabs(term) * 1e-5;
         }
         w->gs[e] = alpha[e] * (along - mean);
-        w->gs_bound[e] =
-            alpha[e] * (along_bound + mean_bound + 1e-5 * (fabs(along) + fabs(mean))) + 1e-36;
+        w->gs_bound[e] = alpha[e] * (along_bound + mean_bound + 1e-5 * (fabs(along) + fabs(mean))) + 1e-36;
     }
 }
 
@@ -298,9 +289,8 @@ static inline const char *softmax_run(const CaseRunner *r, const SoftmaxCase *c)
     int64_t f_n[] = {n1, m, m, total, total, n, n, 0};
     const char *why = case_run(r, "edge_softmax", f, f_n, n);
     if (why) return why;
-    RtArg b[] = {{.p = g->rows}, {.p = g->col},   {.p = c->s},   {.p = c->h},
-                 {.p = c->y},    {.p = c->gy},    {.p = c->top}, {.p = c->sum},
-                 {.p = c->gs},   {.p = c->alpha}, {.i = n}};
+    RtArg b[] = {{.p = g->rows}, {.p = g->col}, {.p = c->s},  {.p = c->h},     {.p = c->y}, {.p = c->gy},
+                 {.p = c->top},  {.p = c->sum}, {.p = c->gs}, {.p = c->alpha}, {.i = n}};
     int64_t b_n[] = {n1, m, m, total, total, total, n, n, m, m, 0};
     why = case_run(r, "edge_softmax_grad_scores", b, b_n, n);
     if (why) return why;
@@ -316,14 +306,11 @@ static inline const char *softmax_case(Arena *a, const CaseRunner *r, CaseGraph 
 {
     uint64_t seed = 99;
     int64_t total = g.n * SOFTMAX_WIDTH;
-    SoftmaxCase c = {.g = g,
-                     .h = case_floats(a, total, &seed),
-                     .gy = case_floats(a, total, &seed),
-                     .s = case_floats(a, g.m, &seed)};
+    SoftmaxCase c = {
+        .g = g, .h = case_floats(a, total, &seed), .gy = case_floats(a, total, &seed), .s = case_floats(a, g.m, &seed)};
     for (int64_t v = 0; v < g.n; v++)
         for (int64_t e = g.rows[v]; e < g.rows[v + 1]; e++)
-            c.s[e] =
-                v % 11 == 3 || e % 17 == 0 ? -INFINITY : rintf(c.s[e] * (e % 2 ? 128 : 3840)) / 64;
+            c.s[e] = v % 11 == 3 || e % 17 == 0 ? -INFINITY : rintf(c.s[e] * (e % 2 ? 128 : 3840)) / 64;
     c.y = ARENA_ARRAY(a, float, total + 1), c.gh = ARENA_ARRAY(a, float, total + 1);
     c.top = ARENA_ARRAY(a, float, g.n + 1), c.sum = ARENA_ARRAY(a, float, g.n + 1);
     c.gs = ARENA_ARRAY(a, float, g.m + 1), c.alpha = ARENA_ARRAY(a, float, g.m + 1);

@@ -14,12 +14,10 @@ enum { RK_ELEMS = 96, RK_ROWS = 8, RK_N_BUFFERS = 10, RK_N_PARAMS = 13 };
 
 /* Buffers first: five read, five read and written, in the order of the base types from i8 on. */
 static const KirParam rk_params[RK_N_PARAMS] = {
-    {"in_b", KIR_IN, KIR_I8, false},     {"in_i", KIR_IN, KIR_I32, false},
-    {"in_l", KIR_IN, KIR_I64, false},    {"in_f", KIR_IN, KIR_F32, false},
-    {"in_d", KIR_IN, KIR_F64, false},    {"out_b", KIR_INOUT, KIR_I8, true},
-    {"out_i", KIR_INOUT, KIR_I32, true}, {"out_l", KIR_INOUT, KIR_I64, true},
-    {"out_f", KIR_INOUT, KIR_F32, true}, {"out_d", KIR_INOUT, KIR_F64, true},
-    {"n", KIR_SCALAR, KIR_I64, false},   {"s", KIR_SCALAR, KIR_F32, false},
+    {"in_b", KIR_IN, KIR_I8, false},     {"in_i", KIR_IN, KIR_I32, false},    {"in_l", KIR_IN, KIR_I64, false},
+    {"in_f", KIR_IN, KIR_F32, false},    {"in_d", KIR_IN, KIR_F64, false},    {"out_b", KIR_INOUT, KIR_I8, true},
+    {"out_i", KIR_INOUT, KIR_I32, true}, {"out_l", KIR_INOUT, KIR_I64, true}, {"out_f", KIR_INOUT, KIR_F32, true},
+    {"out_d", KIR_INOUT, KIR_F64, true}, {"n", KIR_SCALAR, KIR_I64, false},   {"s", KIR_SCALAR, KIR_F32, false},
     {"t", KIR_SCALAR, KIR_F64, false},
 };
 
@@ -105,8 +103,7 @@ static inline void rk_arith(Rk *r, KirType t)
                    : t.base == KIR_I1 ? bits[rk_below(r, 3)]
                                       : ints[rk_below(r, 12)];
     unsigned n = kir_ops[op].n_args;
-    KirId x = rk_value(r, t), y = n > 1 ? rk_value(r, t) : KIR_NONE,
-          z = n > 2 ? rk_value(r, t) : KIR_NONE;
+    KirId x = rk_value(r, t), y = n > 1 ? rk_value(r, t) : KIR_NONE, z = n > 2 ? rk_value(r, t) : KIR_NONE;
     rk_op(r, op, t, x, y, z);
 }
 
@@ -160,8 +157,7 @@ static inline void rk_vector(Rk *r, KirType t)
     KirType one = kir_type(t.base, 1);
     KirId v = rk_op(r, KIR_splat, t, rk_value(r, one), KIR_NONE, KIR_NONE);
     if (rk_below(r, 2)) v = rk_value(r, t);
-    KirIns put = {
-        .op = KIR_insert, .type = t, .args = {v, rk_value(r, one)}, .i = rk_below(r, t.lanes)};
+    KirIns put = {.op = KIR_insert, .type = t, .args = {v, rk_value(r, one)}, .i = rk_below(r, t.lanes)};
     v = rk_keep(r, kir_ins(&r->b, put));
     KirIns take = {.op = KIR_extract, .type = one, .args = {v}, .i = rk_below(r, t.lanes)};
     rk_keep(r, kir_ins(&r->b, take));
@@ -177,15 +173,15 @@ static inline void rk_shuffle(Rk *r, KirType t)
     KirType small = t.lanes < u.lanes ? t : u, big = t.lanes < u.lanes ? u : t;
     KirIns repeat = {.op = KIR_repeat, .type = t, .args = {rk_value(r, u)}, .i = 1 + rk_below(r, 16)};
     rk_keep(r, kir_ins(&r->b, repeat));
-    KirIns part = {.op = KIR_part, .type = small, .args = {rk_value(r, big)},
-                   .i = rk_below(r, 1u + big.lanes - small.lanes)};
+    KirIns part = {
+        .op = KIR_part, .type = small, .args = {rk_value(r, big)}, .i = rk_below(r, 1u + big.lanes - small.lanes)};
     rk_keep(r, kir_ins(&r->b, part));
     rk_op(r, KIR_shuffle, t, rk_value(r, u), rk_value(r, kir_type(KIR_I32, t.lanes)), KIR_NONE);
     rk_op(r, KIR_shuffle, kir_type(t.base, 1), rk_value(r, u), rk_value(r, kir_type(KIR_I32, 1)), KIR_NONE);
     unsigned group = 2u * t.lanes;
     while (group > 2 && rk_below(r, 2)) group /= 2;
-    KirIns half = {.op = rk_below(r, 2) ? KIR_lower : KIR_upper, .type = t,
-                   .args = {rk_value(r, t), rk_value(r, t)}, .i = group};
+    KirIns half = {
+        .op = rk_below(r, 2) ? KIR_lower : KIR_upper, .type = t, .args = {rk_value(r, t), rk_value(r, t)}, .i = group};
     rk_keep(r, kir_ins(&r->b, half));
 }
 
@@ -197,8 +193,7 @@ static inline KirIns rk_place(Rk *r, KirOpcode op, KirType t, bool write)
         [KIR_I1] = 0, [KIR_I8] = 0, [KIR_I32] = 1, [KIR_I64] = 2, [KIR_F32] = 3, [KIR_F64] = 4};
     if (t.base == KIR_F32 && r->n_arrays && (!rk_below(r, 3) || (write && !r->may_store)))
         x.alloc = r->arrays[rk_below(r, r->n_arrays)];
-    else
-        x.buf = slot[t.base] + (write || (rk_below(r, 4) == 0 && !r->in_warps) ? 5u : 0u);
+    else x.buf = slot[t.base] + (write || (rk_below(r, 4) == 0 && !r->in_warps) ? 5u : 0u);
     x.active = (uint8_t)(rk_below(r, 2) ? t.lanes : 1 + rk_below(r, t.lanes));
     if (op != KIR_gather && t.lanes > 1 && !rk_below(r, 3)) x.stride = rk_below(r, 5);
     return x;
@@ -208,10 +203,8 @@ static inline void rk_load(Rk *r, KirType t)
 {
     bool gather = rk_below(r, 3) == 0;
     KirIns x = rk_place(r, gather ? KIR_gather : KIR_load, t, false);
-    x.args[0] =
-        rk_index(r, kir_type(gather && rk_below(r, 2) ? KIR_I32 : KIR_I64, gather ? t.lanes : 1));
-    if (rk_below(r, 2))
-        x.f = t.base == KIR_I1 ? 1 : rk_is_float(t) && rk_below(r, 3) == 0 ? -INFINITY : -3;
+    x.args[0] = rk_index(r, kir_type(gather && rk_below(r, 2) ? KIR_I32 : KIR_I64, gather ? t.lanes : 1));
+    if (rk_below(r, 2)) x.f = t.base == KIR_I1 ? 1 : rk_is_float(t) && rk_below(r, 3) == 0 ? -INFINITY : -3;
     rk_keep(r, kir_ins(&r->b, x));
 }
 
@@ -235,9 +228,7 @@ static inline void rk_array(Rk *r)
     KirId array = kir_ins(&r->b, (KirIns){.op = KIR_alloc, .type = f, .i = RK_ELEMS});
     KirId value = rk_value(r, f), zero = kir_int(&r->b, l, 0), n = kir_int(&r->b, l, RK_ELEMS);
     KirId i = kir_for(&r->b, zero, n, 1, KIR_SEQ, "fill");
-    kir_ins(
-        &r->b,
-        (KirIns){.op = KIR_store, .type = f, .args = {i, value}, .buf = KIR_NONE, .alloc = array});
+    kir_ins(&r->b, (KirIns){.op = KIR_store, .type = f, .args = {i, value}, .buf = KIR_NONE, .alloc = array});
     kir_end(&r->b);
     r->arrays[r->n_arrays++] = array;
 }
@@ -272,11 +263,9 @@ static inline void rk_for(Rk *r, unsigned depth)
     KirId from = kir_int(&r->b, l, rk_below(r, 3)), to = kir_int(&r->b, l, rk_below(r, 7));
     if (!rk_below(r, 3)) to = kir_var(&r->b, NULL, l, to);
     uint32_t n = r->pool.n;
-    rk_keep(r, kir_for(&r->b, from, to, 1 + rk_below(r, 2), rk_below(r, 4) ? KIR_SEQ : KIR_UNROLL,
-                       NULL));
+    rk_keep(r, kir_for(&r->b, from, to, 1 + rk_below(r, 2), rk_below(r, 4) ? KIR_SEQ : KIR_UNROLL, NULL));
     rk_scope(r, depth);
-    if (r->b.k->ins.data[to].op == KIR_var)
-        kir_set(&r->b, to, from); /* the bound was read before */
+    if (r->b.k->ins.data[to].op == KIR_var) kir_set(&r->b, to, from); /* the bound was read before */
     r->pool.n = n;
     kir_end(&r->b);
 }
@@ -284,8 +273,8 @@ static inline void rk_for(Rk *r, unsigned depth)
 static inline void rk_loop(Rk *r, unsigned depth)
 {
     KirType l = kir_type(KIR_I64, 1), b = kir_type(KIR_I1, 1);
-    KirId count = kir_var(&r->b, "count", l, kir_int(&r->b, l, 0)),
-          most = kir_int(&r->b, l, 1 + rk_below(r, 5)), one = kir_int(&r->b, l, 1);
+    KirId count = kir_var(&r->b, "count", l, kir_int(&r->b, l, 0)), most = kir_int(&r->b, l, 1 + rk_below(r, 5)),
+          one = kir_int(&r->b, l, 1);
     uint32_t n = r->pool.n;
     kir_loop(&r->b);
     KirId done = kir_op(&r->b, KIR_le, b, most, count, KIR_NONE);
@@ -343,8 +332,7 @@ static inline void rk_block(Rk *r, unsigned depth)
 /* What is in scope at the end, into the buffers. */
 static inline void rk_publish(Rk *r)
 {
-    for (unsigned i = 0; i < 12; i++)
-        rk_store(r, kir_result_type(r->b.k, r->pool.id[rk_below(r, r->pool.n)]));
+    for (unsigned i = 0; i < 12; i++) rk_store(r, kir_result_type(r->b.k, r->pool.id[rk_below(r, r->pool.n)]));
 }
 
 static inline KirKernel *kir_random(Arena *a, uint64_t seed, const char *name)
@@ -354,9 +342,7 @@ static inline KirKernel *kir_random(Arena *a, uint64_t seed, const char *name)
     Rk r = {.b = kir_builder(a, k), .state = seed * 0x9e3779b97f4a7c15u + 1, .budget = 70};
     static const KirBase scalars[] = {KIR_I64, KIR_F32, KIR_F64};
     for (unsigned i = 0; i < 3; i++)
-        rk_keep(&r, kir_ins(&r.b, (KirIns){.op = KIR_param,
-                                           .type = kir_type(scalars[i], 1),
-                                           .i = RK_N_BUFFERS + i}));
+        rk_keep(&r, kir_ins(&r.b, (KirIns){.op = KIR_param, .type = kir_type(scalars[i], 1), .i = RK_N_BUFFERS + i}));
     bool threads = rk_below(&r, 2);
     r.may_store = !threads;
     rk_block(&r, 0);
@@ -371,8 +357,7 @@ static inline KirKernel *kir_random(Arena *a, uint64_t seed, const char *name)
     return k;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------
- */
+/* ---- data --------------------------------------------------------------------------------------- */
 
 typedef struct RkData { /* one buffer per parameter, wide enough for every type */
     int64_t words[RK_N_BUFFERS][RK_ELEMS];
@@ -392,9 +377,8 @@ static inline void rk_fill(Rk *r, KirBase base, void *p, unsigned i)
     case KIR_I8: ((int8_t *)p)[i] = (int8_t)rk_below(r, 2); break;
     case KIR_I32: ((int32_t *)p)[i] = (int32_t)rk_below(r, UINT32_MAX) >> rk_below(r, 31); break;
     case KIR_I64:
-        ((int64_t *)p)[i] =
-            (int64_t)((uint64_t)rk_below(r, UINT32_MAX) << 32 | rk_below(r, UINT32_MAX)) >>
-            rk_below(r, 63);
+        ((int64_t *)p)[i] = (int64_t)((uint64_t)rk_below(r, UINT32_MAX) << 32 | rk_below(r, UINT32_MAX)) >>
+                            rk_below(r, 63);
         break;
     case KIR_F32: ((float *)p)[i] = (float)rk_float(r); break;
     default: ((double *)p)[i] = rk_float(r); break;

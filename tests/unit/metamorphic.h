@@ -1,10 +1,10 @@
-/* The same program on a graph of another form: nodes renumbered, edges in another order, another graph in the batch (of one
-   node without edges, or of a few), a node without edges more in the last graph; and the program with a wider feature dim, behind
-   whose columns stand more. What it computes for an element must be what it computed before the change, known by
-   the element's key: bit for bit where no sum over rows lies behind it, else within both bounds. Not compared: what the
-   text says to depend on the numbering, the order or the rest of the batch (GNN_BY_..), and values without rows where the
-   batch grows. Which results a further node and a wider dim leave as they are, growth.h finds from the ops; the others are
-   exempt, and counted by the op that feels the change. */
+/* The same program on a graph of another form: nodes renumbered, edges in another order, another graph in the batch (of
+   one node without edges, or of a few), a node without edges more in the last graph; and the program with a wider
+   feature dim, behind whose columns stand more. What it computes for an element must be what it computed before the
+   change, known by the element's key: bit for bit where no sum over rows lies behind it, else within both bounds. Not
+   compared: what the text says to depend on the numbering, the order or the rest of the batch (GNN_BY_..), and values
+   without rows where the batch grows. Which results a further node and a wider dim leave as they are, growth.h finds
+   from the ops; the others are exempt, and counted by the op that feels the change. */
 #pragma once
 #include "tests/unit/growth.h"
 #include "tests/unit/programs.h"
@@ -117,8 +117,10 @@ static inline const char *change_width(Arena *a, const Program *p, bool held, Pr
     return wide->m ? program_plan(a, wide, held, d) : NULL;
 }
 
-/* What the wider program is given: old elements as they were; zeros or copies in pads, or whatever stands in that argument. */
-static inline const char *change_oracle_wide(Arena *a, const Program *wide, const Growth *g, const Oracle *before, Oracle *o)
+/* What the wider program is given: old elements as they were; zeros or copies in pads, or whatever stands in that
+   argument. */
+static inline const char *change_oracle_wide(Arena *a, const Program *wide, const Growth *g, const Oracle *before,
+                                             Oracle *o)
 {
     const char *why = NULL;
     const IrFunc *f = wide->plain->funcs.data[0];
@@ -141,13 +143,15 @@ static inline const char *change_oracle_wide(Arena *a, const Program *wide, cons
     return o->results ? NULL : why;
 }
 
-/* Which values of f are sums over rows, or follow from such: their bits depend on the order of rows. all: over dims too. */
+/* Which values of f are sums over rows, or follow from such: their bits depend on the order of rows. all: over dims
+   too. */
 static inline bool *change_sums(Arena *a, const IrFunc *f, bool all)
 {
     bool *sum = ARENA_ARRAY(a, bool, f->ops.n + 1);
     for (IrId v = 0; v < f->ops.n; v++) {
         const IrOp *op = &f->ops.data[v];
-        sum[v] = op->op == IR_OP_reduce_sum || op->op == IR_OP_reduce_mul || (all && (op->op == IR_OP_sum_dims || op->op == IR_OP_contract));
+        sum[v] = op->op == IR_OP_reduce_sum || op->op == IR_OP_reduce_mul ||
+                 (all && (op->op == IR_OP_sum_dims || op->op == IR_OP_contract));
         for (uint32_t k = 0; k < op->n_args; k++) {
             bool rows = f->ops.data[op->args[k]].type.space != IR_UNIT;
             sum[v] |= sum[op->args[k]] || (op->op == IR_OP_contract && op->type.space == IR_UNIT && rows);
@@ -182,14 +186,16 @@ static inline bool change_agrees(const Changed *c, uint32_t result, int64_t at, 
     return !exact && (fabs(x - y) <= now->err[at] + before->err[was] || fabs(x) > huge || fabs(y) > huge);
 }
 
-/* Both readings are within the bounds of the module behind the passes, which may round where the first rounds nothing. */
+/* Both readings are within the bounds of the module behind the passes, which may round where the first rounds
+   nothing. */
 static inline bool change_agrees_behind(Arena *a, const Changed *c, uint32_t result, int64_t at, int64_t was)
 {
     const int64_t row[2] = {was, at};
     for (int i = 0; i < 2; i++) {
         const EvalValue *first = c->oracle[i]->results[result];
         EvalValue **second = program_second_oracle(a, c->p[i], c->graph[i], c->oracle[i]);
-        if (!second || !program_accepts_second(first, second[result], row[i], program_element(first, c->got[i][result], row[i])))
+        if (!second ||
+            !program_accepts_second(first, second[result], row[i], program_element(first, c->got[i][result], row[i])))
             return false;
     }
     return true;
@@ -204,7 +210,8 @@ static inline bool change_keeps(const Changed *c, uint32_t i, Change how, Tally 
     bool same = c->growth->facts[v] & GROWN_SAME, touched = c->growth->facts[v] & GROWN_TOUCHED;
     if (!same) t->exempt[how][ops[c->growth->cause[v]].op]++;
     t->kept[how] += same && touched;
-    t->kept_gradients[how] += same && touched && !strncmp(c->p[0]->plain->funcs.data[0]->results.data[i].name, "grad.", 5);
+    t->kept_gradients[how] += same && touched &&
+                              !strncmp(c->p[0]->plain->funcs.data[0]->results.data[i].name, "grad.", 5);
     return same;
 }
 
@@ -212,7 +219,8 @@ static inline bool change_keeps(const Changed *c, uint32_t i, Change how, Tally 
 static inline int64_t change_place(const Changed *c, const int64_t *rows, uint32_t i, int64_t k)
 {
     const EvalValue *now = c->oracle[1]->results[i], *before = c->oracle[0]->results[i];
-    int64_t key = program_key(c->p[1]->plain, c->oracle[1]->w, c->graph[1], now->type.space, k / now->width), column = k % now->width;
+    int64_t key = program_key(c->p[1]->plain, c->oracle[1]->w, c->graph[1], now->type.space, k / now->width),
+            column = k % now->width;
     bool pad = false;
     if (c->growth) column = growth_place(c->growth, now->type.dims, now->type.n_dims, column, &pad);
     return pad || key >= c->oracle[0]->w->counts[now->type.space] ? -1 : rows[key] * before->width + column;
@@ -227,7 +235,8 @@ static inline bool change_overflows(const Changed *c, uint32_t i, int64_t k, int
 /* NULL, or the first result that the change has changed. */
 static inline const char *change_compare(Arena *a, const Changed *c, Change how, Tally *t)
 {
-    static const char *const names[N_CHANGES] = {"nodes renumbered", "edges reordered", "a graph more", "a node more", "a wider dim"};
+    static const char *const names[N_CHANGES] = {"nodes renumbered", "edges reordered", "a graph more", "a node more",
+                                                 "a wider dim"};
     const IrFunc *f = c->p[0]->plain->funcs.data[0];
     const bool *sums = change_sums(a, f, how == CHANGE_WIDTH);
     for (uint32_t i = 0; i < f->results.n; i++) {
@@ -238,14 +247,16 @@ static inline const char *change_compare(Arena *a, const Changed *c, Change how,
         t->exact += exact;
         for (int64_t k = 0; k < now->rows * now->width; k++) {
             int64_t was = change_place(c, rows, i, k);
-            if (was < 0 || change_agrees(c, i, k, was, exact) || (!exact && change_agrees_behind(a, c, i, k, was))) continue;
+            if (was < 0 || change_agrees(c, i, k, was, exact) || (!exact && change_agrees_behind(a, c, i, k, was)))
+                continue;
             if (change_overflows(c, i, k, was)) {
                 t->not_finite[how]++;
                 continue;
             }
-            return arena_printf(a, "%s: result %u (%s) element %lld is %.17g and was %.17g, bounds %.3g and %.3g%s", names[how], i,
-                                f->results.data[i].name, (long long)k, program_element(now, c->got[1][i], k),
-                                program_element(now, c->got[0][i], was), now->err[k], before->err[was], exact ? ", to be the same bits" : "");
+            return arena_printf(a, "%s: result %u (%s) element %lld is %.17g and was %.17g, bounds %.3g and %.3g%s",
+                                names[how], i, f->results.data[i].name, (long long)k,
+                                program_element(now, c->got[1][i], k), program_element(now, c->got[0][i], was),
+                                now->err[k], before->err[was], exact ? ", to be the same bits" : "");
         }
     }
     t->changes[how]++;

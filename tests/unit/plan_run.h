@@ -12,23 +12,24 @@
 
 typedef struct PlanRun PlanRun;
 /* Runs iterations [lo, hi) of kernel `k` of the plan. NULL, or what went wrong. */
-typedef const char *PlanCall(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi);
+typedef const char *PlanCall(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems, int64_t lo,
+                             int64_t hi);
 
 struct PlanRun {
     Arena *arena;
     const HostPlan *plan;
     const PlanProgram *prog;
     const EvalWorld *w;
-    EvalValue *const *args; /* of the function */
-    PlanCall *call;         /* NULL: kir_run */
+    EvalValue *const *args;               /* of the function */
+    PlanCall *call;                       /* NULL: kir_run */
     void *(*alloc)(void *user, size_t n); /* NULL: from the arena; else a buffer of just this size */
     void *user;
-    int64_t ahead; /* distance at which kernels ask for rows */
-    bool narrow;   /* with the kernels for fewer registers */
+    int64_t ahead;       /* distance at which kernels ask for rows */
+    bool narrow;         /* with the kernels for fewer registers */
     int64_t most_blocks; /* of a sum over all rows; 0: as the plan says */
-    void **data;    /* [buffers] */
-    int64_t *elems; /* [buffers] */
-    char **slots;   /* [slots] */
+    void **data;         /* [buffers] */
+    int64_t *elems;      /* [buffers] */
+    char **slots;        /* [slots] */
 };
 
 static inline int64_t plan_run_count(const PlanRun *r, const PlanCount *c)
@@ -36,8 +37,11 @@ static inline int64_t plan_run_count(const PlanRun *r, const PlanCount *c)
     if (c->kind == PLAN_AHEAD) return r->ahead;
     if (c->kind == PLAN_SPLIT) return 0; /* no row is split here */
     const IrModule *m = r->plan->module;
-    bool fixed = c->kind != PLAN_CONST && m->spaces.data[c->space].has_dim; /* a pass may have made it: the world has it not */
-    int64_t n = c->kind == PLAN_CONST ? c->value : fixed ? m->dims.data[m->spaces.data[c->space].dim].size : r->w->counts[c->space];
+    /* a pass may have made it: the world has it not */
+    bool fixed = c->kind != PLAN_CONST && m->spaces.data[c->space].has_dim;
+    int64_t n = c->kind == PLAN_CONST ? c->value
+                : fixed               ? m->dims.data[m->spaces.data[c->space].dim].size
+                                      : r->w->counts[c->space];
     if (c->kind == PLAN_CONST || c->kind == PLAN_COUNT) return n;
     RtBlocks b = rt_blocks(n, c->block, c->max != INT64_MAX && r->most_blocks ? r->most_blocks : c->max);
     switch (c->kind) {
@@ -128,8 +132,10 @@ static inline void plan_run_index_buffer(const PlanRun *r, const PlanBuffer *b, 
 
 static inline void plan_run_buffer(PlanRun *r, uint32_t i)
 {
-    static const IrArgKind kinds[] = {[PLAN_TENSOR] = IR_ARG_TENSOR, [PLAN_COTANGENT] = IR_ARG_COTANGENT,
-                                      [PLAN_SEED] = IR_ARG_SEED, [PLAN_STEP] = IR_ARG_STEP};
+    static const IrArgKind kinds[] = {[PLAN_TENSOR] = IR_ARG_TENSOR,
+                                      [PLAN_COTANGENT] = IR_ARG_COTANGENT,
+                                      [PLAN_SEED] = IR_ARG_SEED,
+                                      [PLAN_STEP] = IR_ARG_STEP};
     const PlanBuffer *b = &r->prog->buffers.data[i];
     int64_t n = plan_run_count(r, &b->rows) * b->width + (b->kind == PLAN_MAP_ROWS);
     r->elems[i] = n;
@@ -224,8 +230,8 @@ static inline bool plan_accepts(const EvalValue *want, int64_t i, double got)
 }
 
 /* Runs the plan's first function: every result within the bounds of the interpreter's. plan NULL fails. */
-static inline void plan_run_check(Arena *a, const HostPlan *plan, const EvalWorld *w, EvalValue *const *args, EvalValue *const *want,
-                                  const char *what)
+static inline void plan_run_check(Arena *a, const HostPlan *plan, const EvalWorld *w, EvalValue *const *args,
+                                  EvalValue *const *want, const char *what)
 {
     if (!check(plan != NULL, "%s: no plan", what)) return;
     PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[0], .w = w, .args = args};
@@ -235,8 +241,8 @@ static inline void plan_run_check(Arena *a, const HostPlan *plan, const EvalWorl
         uint32_t b = plan_run_result(&r, i);
         for (int64_t e = 0; e < want[i]->rows * want[i]->width; e++) {
             double got = plan_get(r.prog->buffers.data[b].elem, r.data[b], e);
-            check(plan_accepts(want[i], e, got), "%s: result %u, element %lld: %.9g, wanted %.9g within %.3g", what, i, (long long)e, got,
-                  want[i]->v[e], want[i]->err[e]);
+            check(plan_accepts(want[i], e, got), "%s: result %u, element %lld: %.9g, wanted %.9g within %.3g", what, i,
+                  (long long)e, got, want[i]->v[e], want[i]->err[e]);
         }
     }
 }

@@ -4,8 +4,8 @@
 #include "tests/unit/check.h"
 #include <string.h>
 
-/* The plan of a module with the passes `without` (names, or NULL) left out; *module: before the kernel stage. NULL, and the
-   test that is open fails, where something is refused. */
+/* The plan of a module with the passes `without` (names, or NULL) left out; *module: before the kernel stage. NULL, and
+   the test that is open fails, where something is refused. */
 static inline HostPlan *plan_of_text(Arena *a, const char *text, const char *without, const IrModule **module)
 {
     Diags *d = ARENA_NEW(a, Diags);

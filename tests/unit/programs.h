@@ -1,7 +1,7 @@
-/* One random program and all its readings: a module with gradients, made as IR (gir_random.h) or from text (gnn_random.h), the oracle (the interpreter on
-   the module after autodiff alone; passes that ran before autodiff may have changed the order in
-   which cotangents are added, so that a few elements are judged by the interpreter on the module
-   after all passes, which then must agree with the first), the plan that the whole pipeline makes
+/* One random program and all its readings: a module with gradients, made as IR (gir_random.h) or from text
+   (gnn_random.h), the oracle (the interpreter on the module after autodiff alone; passes that ran before autodiff may
+   have changed the order in which cotangents are added, so that a few elements are judged by the interpreter on the
+   module after all passes, which then must agree with the first), the plan that the whole pipeline makes
    of it (some passes switched off in some), and runs of that plan by the runtime's own execution
    core over tables and a graph that it built. What is compared, and how it is counted, is here too;
    compiling kernels and processes are test_programs.c's. */
@@ -21,20 +21,21 @@ enum { RATIO_STEPS = 4, RATIO_ZERO = 64, N_RATIOS = 512 }; /* a bin is 2^(1/4) w
 
 /* What was seen; workers hand it to their parent as it is. */
 typedef struct Tally {
-    int64_t programs, failures, kernels, elements, undecided,
-        loose; /* loose: the bound exceeds 1 % of the value */
-    int64_t gradients,
-        second; /* results that are gradients; elements that the second oracle judged */
-    int64_t dropped, matter,
-        noticed; /* runs without an edge, where it shows beyond the bounds, and was seen */
-    int64_t bits; /* pairs of runs of which one bit was changed, to see that it is noticed */
-    int64_t variants[RT_N_VARIANTS], kinds[PROGRAM_N_KINDS], families[16], disabled, held; /* held: some values are computed once */
+    int64_t programs, failures, kernels, elements, undecided, loose; /* loose: the bound exceeds 1 % of the value */
+    int64_t gradients, second;        /* results that are gradients; elements that the second oracle judged */
+    int64_t dropped, matter, noticed; /* runs without an edge, where it shows beyond the bounds, and was seen */
+    int64_t bits;                     /* pairs of runs of which one bit was changed, to see that it is noticed */
+    /* held: some values are computed once */
+    int64_t variants[RT_N_VARIANTS], kinds[PROGRAM_N_KINDS], families[16], disabled, held;
     int64_t ratios[N_RATIOS]; /* bound / error of elements with an error */
     int64_t ops[IR_N_OPS];    /* programs whose module has the op, before autodiff */
     int64_t words[N_WORDS];   /* programs whose text has the word of the language */
-    int64_t apart;            /* programs that were compared with themselves, built without what passes plan about memory */
-    int64_t changes[8], exact; /* programs of another form that were compared; results of them that had to have the same bits */
-    int64_t kept[8], kept_gradients[8], not_finite[8]; /* results whose old elements were compared, with gradients; elements that pads made infinite */
+    /* programs that were compared with themselves, built without what passes plan about memory */
+    int64_t apart;
+    /* programs of another form that were compared; results of them that had to have the same bits */
+    int64_t changes[8], exact;
+    /* results whose old elements were compared, with gradients; elements that pads made infinite */
+    int64_t kept[8], kept_gradients[8], not_finite[8];
     int64_t exempt[8][IR_N_OPS]; /* results that are not what they were, by the op that feels the change */
 } Tally;
 
@@ -67,10 +68,11 @@ static inline double tally_median(const Tally *t)
 typedef struct ProgramGraph {
     EvalGraph g; /* the user's edges */
     int64_t *graph_of, n_graphs;
-    int64_t blank; /* nodes of this key and higher have zeros in weights of the loss, and, where all_blank, in all inputs; 0: none */
+    /* nodes of this key and higher have zeros in weights of the loss, and, where all_blank, in all inputs; 0: none */
+    int64_t blank;
     bool all_blank;
-    const int64_t *node_key, *edge_key, *graph_key; /* what each element was called before the graph was changed, which
-                                                       says what values it has; NULL: its own number */
+    /* what each element was called before the graph was changed, which says what values it has; NULL: its own number */
+    const int64_t *node_key, *edge_key, *graph_key;
 } ProgramGraph;
 
 enum {
@@ -94,8 +96,7 @@ static inline void program_edge(ProgramGraph *p, uint32_t family, int64_t e, Gir
 {
     int64_t *src = (int64_t *)p->g.src, *dst = (int64_t *)p->g.dst, n_dst = p->g.n_dst;
     src[e] = gir_below(r, (uint32_t)p->g.n_src);
-    dst[e] = gir_below(
-        r, (uint32_t)(n_dst > 2 && family != FAMILY_MESH ? n_dst - 1 : n_dst)); /* an empty row */
+    dst[e] = gir_below(r, (uint32_t)(n_dst > 2 && family != FAMILY_MESH ? n_dst - 1 : n_dst)); /* an empty row */
     if (family == FAMILY_HUB && gir_below(r, 3)) dst[e] = n_dst / 2;
     if (family == FAMILY_HUB && gir_below(r, 3) == 0) src[e] = p->g.n_src / 3;
     if (family == FAMILY_BATCH && p->g.n_src == n_dst) { /* edges stay in their graph */
@@ -103,21 +104,17 @@ static inline void program_edge(ProgramGraph *p, uint32_t family, int64_t e, Gir
         src[e] = v < n_dst && p->graph_of[v] == p->graph_of[dst[e]] ? v : dst[e];
     }
     if (gir_below(r, 6) == 0 && dst[e] < p->g.n_src) src[e] = dst[e];
-    if (e && gir_below(r, family == FAMILY_PARALLEL ? 2 : 8) == 0)
-        src[e] = src[e - 1], dst[e] = dst[e - 1];
+    if (e && gir_below(r, family == FAMILY_PARALLEL ? 2 : 8) == 0) src[e] = src[e - 1], dst[e] = dst[e - 1];
 }
 
 static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool bipartite, GirRng *r)
 {
     static const FamilySize sizes[N_FAMILIES] = {
-        [FAMILY_SPARSE] = {3, 9, 2, 20},        [FAMILY_ONE_NODE] = {1, 0, 0, 0},
-        [FAMILY_ONE_NODE_LOOPS] = {1, 0, 1, 4}, [FAMILY_NO_EDGES] = {2, 6, 0, 0},
-        [FAMILY_HUB] = {5, 40, 30, 200},        [FAMILY_MESH] = {4, 30, 10, 90},
-        [FAMILY_BATCH] = {4, 20, 5, 60},        [FAMILY_PARALLEL] = {2, 6, 4, 30},
-        [FAMILY_LARGE] = {520, 300, 700, 400}};
+        [FAMILY_SPARSE] = {3, 9, 2, 20},  [FAMILY_ONE_NODE] = {1, 0, 0, 0},  [FAMILY_ONE_NODE_LOOPS] = {1, 0, 1, 4},
+        [FAMILY_NO_EDGES] = {2, 6, 0, 0}, [FAMILY_HUB] = {5, 40, 30, 200},   [FAMILY_MESH] = {4, 30, 10, 90},
+        [FAMILY_BATCH] = {4, 20, 5, 60},  [FAMILY_PARALLEL] = {2, 6, 4, 30}, [FAMILY_LARGE] = {520, 300, 700, 400}};
     const FamilySize *s = &sizes[family];
-    int64_t n = s->nodes + gir_below(r, s->more_nodes + 1),
-            m = s->edges + gir_below(r, s->more_edges + 1);
+    int64_t n = s->nodes + gir_below(r, s->more_nodes + 1), m = s->edges + gir_below(r, s->more_edges + 1);
     int64_t *src = ARENA_ARRAY(a, int64_t, m + 1), *dst = ARENA_ARRAY(a, int64_t, m + 1);
     ProgramGraph p = {.g = {n, n, m, src, dst}};
     if (bipartite) p.g.n_src = 1 + gir_below(r, (uint32_t)n + 7);
@@ -125,8 +122,7 @@ static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool biparti
     p.n_graphs = 1 + gir_below(r, family == FAMILY_BATCH ? 6 : 2);
     for (int64_t v = 1; v < n; v++) { /* ascending; some graphs are left out */
         bool next = gir_below(r, 3) == 0 && p.graph_of[v - 1] + 1 < p.n_graphs;
-        p.graph_of[v] = p.graph_of[v - 1] +
-                        next * (1 + (p.graph_of[v - 1] + 2 < p.n_graphs && gir_below(r, 3) == 0));
+        p.graph_of[v] = p.graph_of[v - 1] + next * (1 + (p.graph_of[v - 1] + 2 < p.n_graphs && gir_below(r, 3) == 0));
     }
     for (int64_t e = 0; e < m; e++) program_edge(&p, family, e, r);
     return p;
@@ -135,8 +131,8 @@ static inline ProgramGraph program_graph(Arena *a, uint32_t family, bool biparti
 static inline ProgramGraph program_graph_without(Arena *a, const ProgramGraph *p, int64_t edge)
 {
     ProgramGraph q = *p;
-    int64_t n = --q.g.n_edges, *src = ARENA_ARRAY(a, int64_t, n + 1),
-            *dst = ARENA_ARRAY(a, int64_t, n + 1), *key = ARENA_ARRAY(a, int64_t, n + 1);
+    int64_t n = --q.g.n_edges, *src = ARENA_ARRAY(a, int64_t, n + 1), *dst = ARENA_ARRAY(a, int64_t, n + 1),
+            *key = ARENA_ARRAY(a, int64_t, n + 1);
     for (int64_t e = 0; e < n; e++) key[e] = e + (e >= edge), src[e] = p->g.src[key[e]], dst[e] = p->g.dst[key[e]];
     q.g.src = src, q.g.dst = dst, q.edge_key = key;
     return q;
@@ -151,8 +147,7 @@ typedef struct Program {
     int kind;         /* GirKind or PROGRAM_TEXT */
     const char *text; /* of the language, and what results depend on (GNN_BY_..) */
     unsigned by;
-    const IrModule *m, *plain,
-        *passed; /* as written; after autodiff alone; after all graph passes */
+    const IrModule *m, *plain, *passed; /* as written; after autodiff alone; after all graph passes */
     HostPlan *plan;
     const ModelTables *tables;
     IrId n_widths; /* dims that the inputs have: the first of m */
@@ -209,7 +204,8 @@ static inline uint32_t program_family(uint64_t seed, const IrModule *m)
     for (IrId v = 0; v < f->ops.n; v++)
         if (f->ops.data[v].type.space != IR_UNIT) width += ir_type_width(m, &f->ops.data[v].type);
     for (uint32_t g = 0; g < m->graphs.n; g++) /* as many edges as pairs */
-        if (ir_graph_is_pairs(m->graphs.data[g].kind) && (family == FAMILY_HUB || family == FAMILY_LARGE)) return FAMILY_BATCH;
+        if (ir_graph_is_pairs(m->graphs.data[g].kind) && (family == FAMILY_HUB || family == FAMILY_LARGE))
+            return FAMILY_BATCH;
     return family == FAMILY_LARGE && width > 2500 ? FAMILY_HUB : family;
 }
 
@@ -217,7 +213,8 @@ static inline uint32_t program_family(uint64_t seed, const IrModule *m)
 static inline void program_of_ir(Arena *a, Program *p)
 {
     uint32_t size = (uint32_t)(program_hash(p->seed) % 12); /* arguments counted; one in 32 is long */
-    GirOptions o = {.n_ops = p->seed % 32 ? 9 + size : 30 + 2 * size, .real = p->seed % 3 ? IR_F32 : IR_F64, .grads = true};
+    GirOptions o = {
+        .n_ops = p->seed % 32 ? 9 + size : 30 + 2 * size, .real = p->seed % 3 ? IR_F32 : IR_F64, .grads = true};
     p->m = gir_make(a, p->seed, o);
     p->kind = (int)gir_kind(p->m);
 }
@@ -235,7 +232,8 @@ static inline IrId program_weighted(Gir *g, uint32_t k, IrId value)
     return irb_map2(&g->b, IR_OP_mul, value, ir_arg(g->b.m, g->b.f, arg));
 }
 
-/* A number that hangs on all float results, each with weights, and its gradients by all float arguments, as further results. */
+/* A number that hangs on all float results, each with weights, and its gradients by all float arguments, as further
+   results. */
 static inline void program_gradients(IrModule *m, uint64_t seed, IrDtype real)
 {
     Gir g = {.b = {.m = m, .f = m->funcs.data[0]}, .r = {seed}, .real = real};
@@ -244,7 +242,8 @@ static inline void program_gradients(IrModule *m, uint64_t seed, IrDtype real)
     IrId loss = IR_NONE;
     for (uint32_t i = 0; i < n_results; i++) {
         const IrResult *r = &f->results.data[i];
-        if (irb_type(&g.b, r->value).dtype != real || !strncmp(r->name, "after.", 6)) continue; /* buffers are constants */
+        if (irb_type(&g.b, r->value).dtype != real || !strncmp(r->name, "after.", 6))
+            continue; /* buffers are constants */
         IrId part = gir_total(&g, program_weighted(&g, i, r->value));
         loss = loss == IR_NONE ? part : irb_map2(&g.b, IR_OP_add, loss, part);
     }
@@ -262,7 +261,10 @@ static inline bool program_of_text(Arena *a, Program *p, Diags *d)
     Source *src = ARENA_NEW(a, Source);
     *src = (Source){"random.gnn", g.text, (uint32_t)strlen(g.text)};
     double sizes[] = {(double)g.sizes[0], (double)g.sizes[1], (double)g.sizes[2], (double)g.rels};
-    FrontendOptions o = {.float_dtype = p->seed % 3 ? IR_F32 : IR_F64, .set_names = names, .set_values = sizes, .n_set = 4,
+    FrontendOptions o = {.float_dtype = p->seed % 3 ? IR_F32 : IR_F64,
+                         .set_names = names,
+                         .set_values = sizes,
+                         .n_set = 4,
                          .train_mode = program_hash(p->seed ^ 0x7a) % 2};
     p->kind = PROGRAM_TEXT, p->text = g.text, p->by = g.by, p->n_widths = 3;
     IrModule *m = frontend_compile(a, src, &o, d);
@@ -284,7 +286,8 @@ static inline const char *program_plan(Arena *a, Program *p, bool held, Diags *d
     program_disable(ctx, seed);
     if (p->apart) ctx->disabled[PASS_memplan] = ctx->disabled[PASS_cone] = ctx->disabled[PASS_connect] = true;
     ctx->disabled[PASS_hoist] |= !held;
-    if (program_hash(seed ^ 0x57) % 2) ctx->most_staged = 16 << program_hash(seed ^ 0x58) % 5; /* rows are short: else none has more */
+    /* rows are short: else none has more */
+    if (program_hash(seed ^ 0x57) % 2) ctx->most_staged = 16 << program_hash(seed ^ 0x58) % 5;
     p->passed = p->plain ? pass_run_pipeline(ctx, p->m) : NULL;
     p->plan = p->passed ? lower_module(ctx, p->passed) : NULL;
     if (!p->plan || d->n_errors) return program_diags(a, d);
@@ -379,8 +382,7 @@ typedef struct Oracle {
     EvalValue **args, **results;
 } Oracle;
 
-static inline const char *program_oracle(Arena *a, const Program *p, const ProgramGraph *g,
-                                         Oracle *o)
+static inline const char *program_oracle(Arena *a, const Program *p, const ProgramGraph *g, Oracle *o)
 {
     const char *why = NULL;
     const IrFunc *f = p->plain->funcs.data[0];
@@ -410,15 +412,13 @@ typedef struct Reading { /* of a plan: kernels, and who walks the chunks */
 } Reading;
 
 /* The model with its kernels; fine: every step is cut as finely as the pool takes it. */
-static inline const RtModel *program_model(const Program *p, int variant,
-                                           RtKernelFn (*kernel)(void *, uint32_t), void *user,
-                                           bool fine)
+static inline const RtModel *program_model(const Program *p, int variant, RtKernelFn (*kernel)(void *, uint32_t),
+                                           void *user, bool fine)
 {
     RtModel *m = ARENA_NEW(p->arena, RtModel);
     *m = p->tables->model;
     RtKernelFn *fns = ARENA_ARRAY(p->arena, RtKernelFn, RT_N_VARIANTS * m->n_kernels + 1);
-    for (uint32_t k = 0; k < m->n_kernels; k++)
-        fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
+    for (uint32_t k = 0; k < m->n_kernels; k++) fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
     m->kernels = fns;
     if (!fine) return m;
     int64_t n = 0; /* steps of all programs: each calls a kernel */
@@ -436,8 +436,8 @@ static inline const char *program_status(Arena *a, const RtStatus *st)
 }
 
 /* The runtime's graph of the user's edges; NULL with *why. Free with rt_graph_free. */
-static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g,
-                                        const RtModel *m, const char **why)
+static inline RtGraph *program_rt_graph(Arena *a, const Program *p, const ProgramGraph *g, const RtModel *m,
+                                        const char **why)
 {
     RtStatus st = {0};
     RtGraph *graph = NULL;
@@ -469,13 +469,15 @@ static inline void *program_tensor(Arena *a, IrDtype dtype, int64_t n, const Eva
 }
 
 /* What the function takes, and room for what is computed once. */
-static inline void **program_tensors(Arena *a, const Program *p, const RtModel *m, const RtGraph *g, EvalValue *const *args)
+static inline void **program_tensors(Arena *a, const Program *p, const RtModel *m, const RtGraph *g,
+                                     EvalValue *const *args)
 {
     const IrFunc *f = p->plain->funcs.data[0];
     void **tensors = ARENA_ARRAY(a, void *, m->n_tensors + 1);
     for (uint32_t i = 0; i < f->args.n; i++)
         if (f->args.data[i].kind == IR_ARG_TENSOR)
-            tensors[f->args.data[i].ref] = program_tensor(a, args[i]->type.dtype, args[i]->rows * args[i]->width, args[i]);
+            tensors[f->args.data[i].ref] = program_tensor(a, args[i]->type.dtype, args[i]->rows * args[i]->width,
+                                                          args[i]);
     for (int64_t t = 0; t < m->n_tensors; t++)
         if (m->tensors[t].kind == RT_HELD)
             tensors[t] = program_tensor(a, (IrDtype)m->tensors[t].dtype, rt_tensor_count(m, g, t), NULL);
@@ -484,13 +486,14 @@ static inline void **program_tensors(Arena *a, const Program *p, const RtModel *
 
 /* Runs one program of the plan on these tensors; results[i], where wanted, is a copy of result i. NULL, or what went
    wrong. */
-static inline const char *program_run_one(Arena *a, const Program *p, const Reading *how, const RtGraph *g, uint32_t index,
-                                          void **tensors, void **results)
+static inline const char *program_run_one(Arena *a, const Program *p, const Reading *how, const RtGraph *g,
+                                          uint32_t index, void **tensors, void **results)
 {
     const IrFunc *f = p->plan->module->funcs.data[p->plan->programs.data[index]->func];
     RtStatus st = {0};
     RtExec *e = NULL;
-    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .choice = how->choice, .split = how->split, .cone = (int)how->cone};
+    RtExecOptions o = {
+        .variant = how->variant, .pool = how->pool, .choice = how->choice, .split = how->split, .cone = (int)how->cone};
     RtCode code = rt_exec_create(how->model, index, g, &o, &e, &st);
     if (!code) code = rt_exec_own_results(e, &st);
     if (!code) {
@@ -511,8 +514,8 @@ static inline const char *program_run_one(Arena *a, const Program *p, const Read
 }
 
 /* Runs what is computed once, then the function itself. */
-static inline const char *program_run(Arena *a, const Program *p, const Reading *how,
-                                      const RtGraph *g, EvalValue *const *args, void **results)
+static inline const char *program_run(Arena *a, const Program *p, const Reading *how, const RtGraph *g,
+                                      EvalValue *const *args, void **results)
 {
     void **tensors = program_tensors(a, p, how->model, g, args);
     const char *why = NULL;
@@ -539,7 +542,8 @@ static inline void program_count(Tally *t, const EvalValue *want, int64_t i, dou
 }
 
 /* Arguments of a function behind the passes: those of the first oracle, and what was computed once. */
-static inline EvalValue **program_args_behind(Arena *a, const Program *p, const IrFunc *f, const Oracle *o, EvalValue **held)
+static inline EvalValue **program_args_behind(Arena *a, const Program *p, const IrFunc *f, const Oracle *o,
+                                              EvalValue **held)
 {
     const IrFunc *plain = p->plain->funcs.data[0];
     EvalValue **args = ARENA_ARRAY(a, EvalValue *, f->args.n + 1);
@@ -553,8 +557,7 @@ static inline EvalValue **program_args_behind(Arena *a, const Program *p, const 
     return args;
 }
 
-static inline EvalValue **program_second_oracle(Arena *a, const Program *p, const ProgramGraph *g,
-                                                const Oracle *o)
+static inline EvalValue **program_second_oracle(Arena *a, const Program *p, const ProgramGraph *g, const Oracle *o)
 {
     const char *why = NULL;
     const IrModule *m = p->passed;
@@ -570,10 +573,9 @@ static inline EvalValue **program_second_oracle(Arena *a, const Program *p, cons
     return w ? eval_func(a, m, w, f, program_args_behind(a, p, f, o, held), &why) : NULL;
 }
 
-/* Within the bound of the module after all passes, and that within both bounds of the first. Where the first is NaN (inf - inf
-   times 0, the root of a variance that rounding made negative) passes may have left out what made it so. */
-static inline bool program_accepts_second(const EvalValue *first, const EvalValue *second,
-                                          int64_t k, double got)
+/* Within the bound of the module after all passes, and that within both bounds of the first. Where the first is NaN
+   (inf - inf times 0, the root of a variance that rounding made negative) passes may have left out what made it so. */
+static inline bool program_accepts_second(const EvalValue *first, const EvalValue *second, int64_t k, double got)
 {
     if (second->undecided[k] || !plan_accepts(second, k, got)) return second->undecided[k];
     double x = first->v[k], y = second->v[k];
@@ -581,8 +583,8 @@ static inline bool program_accepts_second(const EvalValue *first, const EvalValu
 }
 
 /* Every element within its bound? NULL, or the first that is not. `t` may be NULL. */
-static inline const char *program_compare(Arena *a, const Program *p, const ProgramGraph *g,
-                                          const Oracle *o, void *const *got, Tally *t)
+static inline const char *program_compare(Arena *a, const Program *p, const ProgramGraph *g, const Oracle *o,
+                                          void *const *got, Tally *t)
 {
     const IrFunc *f = p->plain->funcs.data[0];
     EvalValue **second = NULL;
@@ -601,24 +603,22 @@ static inline const char *program_compare(Arena *a, const Program *p, const Prog
                                 "result %u (%s = %%%u) element %lld: %.17g, wanted %.17g +- %.3g, "
                                 "behind the passes "
                                 "%.17g +- %.3g",
-                                i, f->results.data[i].name, f->results.data[i].value, (long long)k,
-                                x, want->v[k], want->err[k], second ? second[i]->v[k] : NAN,
-                                second ? second[i]->err[k] : NAN);
+                                i, f->results.data[i].name, f->results.data[i].value, (long long)k, x, want->v[k],
+                                want->err[k], second ? second[i]->v[k] : NAN, second ? second[i]->err[k] : NAN);
         }
     }
     return NULL;
 }
 
 /* The same bits everywhere, NaNs alike? NULL, or the first that differ. */
-static inline const char *program_same(Arena *a, const IrFunc *f, EvalValue *const *like,
-                                       void *const *x, void *const *y)
+static inline const char *program_same(Arena *a, const IrFunc *f, EvalValue *const *like, void *const *x,
+                                       void *const *y)
 {
     for (uint32_t i = 0; i < f->results.n; i++)
         for (int64_t k = 0; k < like[i]->rows * like[i]->width; k++) {
             double p = program_element(like[i], x[i], k), q = program_element(like[i], y[i], k);
             if (memcmp(&p, &q, sizeof p) && !(p != p && q != q))
-                return arena_printf(a, "result %u element %lld: %.17g and %.17g", i, (long long)k,
-                                    p, q);
+                return arena_printf(a, "result %u element %lld: %.17g and %.17g", i, (long long)k, p, q);
         }
     return NULL;
 }
@@ -630,8 +630,7 @@ static inline bool program_has_rows_of(const Program *p, const EvalValue *v)
 }
 
 /* Does the oracle itself tell the two graphs apart, beyond both bounds? */
-static inline bool program_differs(const Program *p, const IrFunc *f, EvalValue *const *x,
-                                   EvalValue *const *y)
+static inline bool program_differs(const Program *p, const IrFunc *f, EvalValue *const *x, EvalValue *const *y)
 {
     for (uint32_t i = 0; i < f->results.n; i++)
         for (int64_t k = 0; program_has_rows_of(p, x[i]) && k < x[i]->rows * x[i]->width; k++) {
@@ -643,12 +642,10 @@ static inline bool program_differs(const Program *p, const IrFunc *f, EvalValue 
 }
 
 /* Does comparing what was computed with `want` notice? */
-static inline bool program_notices(const Program *p, const IrFunc *f, EvalValue *const *want,
-                                   void *const *got)
+static inline bool program_notices(const Program *p, const IrFunc *f, EvalValue *const *want, void *const *got)
 {
     for (uint32_t i = 0; i < f->results.n; i++)
-        for (int64_t k = 0; program_has_rows_of(p, want[i]) && k < want[i]->rows * want[i]->width;
-             k++)
+        for (int64_t k = 0; program_has_rows_of(p, want[i]) && k < want[i]->rows * want[i]->width; k++)
             if (!plan_accepts(want[i], k, program_element(want[i], got[i], k))) return true;
     return false;
 }
@@ -664,8 +661,7 @@ static inline void program_tally(const Program *p, Tally *t)
     t->disabled += program_is_disabled(p->seed);
     t->held += p->plan->programs.n > 1;
     for (IrId v = 0; v < f->ops.n; v++) seen[f->ops.data[v].op] = true;
-    for (uint32_t i = 0; i < f->results.n; i++)
-        t->gradients += f->ops.data[f->results.data[i].value].op == IR_OP_grad;
+    for (uint32_t i = 0; i < f->results.n; i++) t->gradients += f->ops.data[f->results.data[i].value].op == IR_OP_grad;
     for (int op = 0; op < IR_N_OPS; op++) t->ops[op] += seen[op];
     const char *words[N_WORDS];
     uint32_t n_words = p->text ? gnn_words(p->arena, words, N_WORDS) : 0;

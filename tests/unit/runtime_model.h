@@ -9,6 +9,7 @@
 enum { HM_F = 5, HM_C = 3 };
 
 /* ---- names: one blob, offsets by enum ---- */
+/* clang-format off */
 #define HM_NAMES(N)                                                                                                   \
     N(model, "hand") N(unit, "unit") N(node, "node") N(edge, "edge") N(src, "edge.src") N(dst, "edge.dst")            \
     N(x, "x") N(y, "y") N(mask, "train") N(W, "lin.weight") N(m, "mom.m") N(lr, "lr") N(out, "out")                   \
@@ -16,6 +17,7 @@ enum { HM_F = 5, HM_C = 3 };
     N(vjp, "vjp") N(dimF, "F") N(dimC, "C") N(s_mm, "matmul") N(s_agg, "reduce_sum edge.dst")                         \
     N(s_res, "residual") N(s_aggt, "reduce_sum edge.src") N(s_outer, "outer") N(s_update, "update") N(s_acc, "acc")   \
     N(s_dx, "grad x") N(file, "hand.gnn") N(manifest, "{\"name\":\"hand\"}")
+/* clang-format on */
 struct hm_blob {
 #define N(id, text) char id[sizeof text];
     HM_NAMES(N)
@@ -128,29 +130,44 @@ enum { SP_UNIT, SP_NODE, SP_EDGE };
 enum { M_SRC, M_DST };
 enum { T_X, T_Y, T_MASK, T_W, T_M, T_LR, HM_N_TENSORS };
 enum { K_MM, K_SUM, K_RES, K_OUTER, K_UPDATE, K_ACC, K_DX, HM_N_KERNELS };
+/* clang-format off */
 #define COUNT(s) {.kind = RT_COUNT_SPACE, .space = (s)}
 #define CONST(v) {.kind = RT_COUNT_CONST, .value = (v)}
+/* clang-format on */
 
 static const RtSpace hm_spaces[] = {{S(unit), 0, 0}, {S(node), 0, 0}, {S(edge), 1, 0}};
-static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1, 0}, {S(dst), SP_EDGE, SP_NODE, 0, 1, -1, 1, 0}};
+/* clang-format off */
+static const RtMapDef hm_maps[] = {{S(src), SP_EDGE, SP_NODE, 0, 0, -1, 1, 0}, {S(dst), SP_EDGE, SP_NODE, 0, 1, -1,
+    1, 0}};
 static const RtGraphDef hm_graphs[] = {
-    {.name = S(edge), .kind = RT_GRAPH_DATA, .edge = SP_EDGE, .src_space = SP_NODE, .dst_space = SP_NODE, .src = M_SRC, .dst = M_DST,
+    {.name = S(edge), .kind = RT_GRAPH_DATA, .edge = SP_EDGE, .src_space = SP_NODE, .dst_space = SP_NODE,
+        .src = M_SRC, .dst = M_DST,
      .base = -1, .orig = -1, .image = -1, .batch = -1, .of = -1}};
+/* clang-format on */
 static const RtTensorDef hm_tensors[] = {
-    {.name = S(x), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_F32, .n_dims = 1, .width = HM_F, .dims = {HM_F},
+    {.name = S(x),
+     .kind = RT_INPUT,
+     .space = SP_NODE,
+     .dtype = RT_F32,
+     .n_dims = 1,
+     .width = HM_F,
+     .dims = {HM_F},
      .dim_names = {S(dimF)}},
-    {.name = S(y), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_I64, .width = 1, .bound = HM_C,
-     .allow_missing = 1},
+    {.name = S(y), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_I64, .width = 1, .bound = HM_C, .allow_missing = 1},
     {.name = S(mask), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_BOOL, .width = 1},
+    /* clang-format off */
     {.name = S(W), .kind = RT_PARAM, .dtype = RT_F32, .n_dims = 2, .width = HM_F * HM_C, .dims = {HM_F, HM_C},
      .dim_names = {S(dimF), S(dimC)}, .n_stored = 2, .stored_shape = {HM_C, HM_F}, .stored_perm = {1, 0},
      .init = RT_INIT_UNIFORM, .init_a = -0.5, .init_b = 0.5},
+    /* clang-format on */
     {.name = S(m), .kind = RT_STATE, .dtype = RT_F32, .n_dims = 2, .width = HM_F * HM_C, .dims = {HM_F, HM_C}},
     {.name = S(lr), .kind = RT_HYPER, .dtype = RT_F32, .width = 1, .hyper_default = 0.01},
 };
+/* clang-format off */
 enum { /* buffers of train_step; the other programs use a prefix or their own */
     B_X, B_W, B_H, B_ROWS, B_LIST, B_SRC, B_OUT, B_Y, B_MASK, B_G, B_LOSS, B_SROWS, B_SLIST, B_DST, B_GH, B_DW, B_M,
     B_LR, N_TB };
+/* clang-format on */
 static const RtBuffer hm_buffers[] = {
     /* train_step */
     {RT_BUF_TENSOR, RT_HOST, T_X, RT_K_F32, HM_F, -1, S(x), COUNT(SP_NODE), -1, -1},
@@ -207,68 +224,64 @@ static const RtSlot hm_slots[] = {
     {HM_C * 4, 0, 9, COUNT(SP_NODE)}, {HM_C * 4, 0, 9, COUNT(SP_NODE)},                               /* metrics */
     {HM_C * 4, 0, 9, COUNT(SP_NODE)},                                                                 /* vjp */
 };
+/* clang-format off */
 #define BUF(b) {1, (b), {0}}
 #define NUM(...) {0, -1, __VA_ARGS__}
+/* clang-format on */
 static const RtStepArg hm_args[] = {
     /* train_step: mm 0, agg 3, res 8, aggT 14, outer 19, update 23 */
+    /* clang-format off */
     BUF(B_X), BUF(B_W), BUF(B_H), /**/
     BUF(B_ROWS), BUF(B_LIST), BUF(B_SRC), BUF(B_H), BUF(B_OUT), /**/
     BUF(B_OUT), BUF(B_Y), BUF(B_MASK), BUF(B_G), BUF(B_LOSS), NUM(COUNT(SP_NODE)), /**/
     BUF(B_SROWS), BUF(B_SLIST), BUF(B_DST), BUF(B_G), BUF(B_GH), /**/
     BUF(B_X), BUF(B_GH), BUF(B_DW), NUM(COUNT(SP_NODE)), /**/
     BUF(B_W), BUF(B_M), BUF(B_DW), BUF(B_LR), /**/
+    /* clang-format on */
     /* forward: 27 */
+    /* clang-format off */
     BUF(0), BUF(1), BUF(2), BUF(3), BUF(4), BUF(5), BUF(2), BUF(6), /**/
+    /* clang-format on */
     /* metrics: 35 */
+    /* clang-format off */
     BUF(0), BUF(1), BUF(2), BUF(3), BUF(4), BUF(5), BUF(2), BUF(6), /**/
     BUF(6), BUF(7), BUF(8), BUF(9), NUM(COUNT(SP_NODE)), /**/
+    /* clang-format on */
     /* vjp: 48 */
+    /* clang-format off */
     BUF(1), BUF(2), BUF(3), BUF(0), BUF(4), /**/
     BUF(4), BUF(6), BUF(7), /**/
     BUF(5), BUF(4), BUF(8), NUM(COUNT(SP_NODE)),
+    /* clang-format on */
 };
 static const RtCall hm_calls[] = {
-    {K_MM, 0, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)},
-    {K_SUM, 3, 5, 4, M_DST, -1, -1, -1, COUNT(SP_NODE)},
-    {K_RES, 8, 6, 1, -1, -1, -1, -1, CONST(1)},
-    {K_SUM, 14, 5, 4, M_SRC, -1, -1, -1, COUNT(SP_NODE)},
-    {K_OUTER, 19, 4, 1, -1, -1, -1, -1, CONST(HM_F)},
-    {K_UPDATE, 23, 4, 1024, -1, -1, -1, -1, CONST(HM_F *HM_C)},
-    {K_MM, 27, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)},
-    {K_SUM, 30, 5, 4, M_DST, -1, -1, -1, COUNT(SP_NODE)},
-    {K_MM, 35, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)},
-    {K_SUM, 38, 5, 4, M_DST, -1, -1, -1, COUNT(SP_NODE)},
-    {K_ACC, 43, 5, 1, -1, -1, -1, -1, CONST(1)},
-    {K_SUM, 48, 5, 4, M_SRC, -1, -1, -1, COUNT(SP_NODE)},
-    {K_DX, 53, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)},
-    {K_OUTER, 56, 4, 1, -1, -1, -1, -1, CONST(HM_F)},
+    {K_MM, 0, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)},  {K_SUM, 3, 5, 4, M_DST, -1, -1, -1, COUNT(SP_NODE)},
+    {K_RES, 8, 6, 1, -1, -1, -1, -1, CONST(1)},       {K_SUM, 14, 5, 4, M_SRC, -1, -1, -1, COUNT(SP_NODE)},
+    {K_OUTER, 19, 4, 1, -1, -1, -1, -1, CONST(HM_F)}, {K_UPDATE, 23, 4, 1024, -1, -1, -1, -1, CONST(HM_F *HM_C)},
+    {K_MM, 27, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)}, {K_SUM, 30, 5, 4, M_DST, -1, -1, -1, COUNT(SP_NODE)},
+    {K_MM, 35, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)}, {K_SUM, 38, 5, 4, M_DST, -1, -1, -1, COUNT(SP_NODE)},
+    {K_ACC, 43, 5, 1, -1, -1, -1, -1, CONST(1)},      {K_SUM, 48, 5, 4, M_SRC, -1, -1, -1, COUNT(SP_NODE)},
+    {K_DX, 53, 3, 4, -1, -1, -1, -1, COUNT(SP_NODE)}, {K_OUTER, 56, 4, 1, -1, -1, -1, -1, CONST(HM_F)},
 };
 static const RtGemm hm_products[] = {
     {0, 0, B_X, B_W, B_H, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)},
     {6, 0, 0, 1, 2, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)},
 };
 static const RtStep hm_steps[] = {
-    {RT_STEP_PRODUCT, 0, 0, 1, S(s_mm), S(file), 3},
-    {RT_STEP_KERNEL, 1, 1, 1, S(s_agg), S(file), 4},
-    {RT_STEP_KERNEL, 2, 0, 0, S(s_res), S(file), 5},
-    {RT_STEP_KERNEL, 3, 1, 1, S(s_aggt), S(file), 4},
-    {RT_STEP_KERNEL, 4, 0, 0, S(s_outer), S(file), 3},
-    {RT_STEP_KERNEL, 5, 0, 0, S(s_update), S(file), 9},
-    {RT_STEP_PRODUCT, 1, 0, 1, S(s_mm), S(file), 3},
-    {RT_STEP_KERNEL, 7, 1, 1, S(s_agg), S(file), 4},
-    {RT_STEP_KERNEL, 8, 0, 1, S(s_mm), S(file), 3},
-    {RT_STEP_KERNEL, 9, 1, 1, S(s_agg), S(file), 4},
-    {RT_STEP_KERNEL, 10, 0, 0, S(s_acc), S(file), 8},
-    {RT_STEP_KERNEL, 11, 1, 1, S(s_aggt), S(file), 4},
-    {RT_STEP_KERNEL, 12, 0, 0, S(s_dx), S(file), 3},
-    {RT_STEP_KERNEL, 13, 0, 0, S(s_outer), S(file), 3},
+    {RT_STEP_PRODUCT, 0, 0, 1, S(s_mm), S(file), 3},   {RT_STEP_KERNEL, 1, 1, 1, S(s_agg), S(file), 4},
+    {RT_STEP_KERNEL, 2, 0, 0, S(s_res), S(file), 5},   {RT_STEP_KERNEL, 3, 1, 1, S(s_aggt), S(file), 4},
+    {RT_STEP_KERNEL, 4, 0, 0, S(s_outer), S(file), 3}, {RT_STEP_KERNEL, 5, 0, 0, S(s_update), S(file), 9},
+    {RT_STEP_PRODUCT, 1, 0, 1, S(s_mm), S(file), 3},   {RT_STEP_KERNEL, 7, 1, 1, S(s_agg), S(file), 4},
+    {RT_STEP_KERNEL, 8, 0, 1, S(s_mm), S(file), 3},    {RT_STEP_KERNEL, 9, 1, 1, S(s_agg), S(file), 4},
+    {RT_STEP_KERNEL, 10, 0, 0, S(s_acc), S(file), 8},  {RT_STEP_KERNEL, 11, 1, 1, S(s_aggt), S(file), 4},
+    {RT_STEP_KERNEL, 12, 0, 0, S(s_dx), S(file), 3},   {RT_STEP_KERNEL, 13, 0, 0, S(s_outer), S(file), 3},
 };
-static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F * HM_C, COUNT(SP_NODE), -1, -1},
+static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F *HM_C, COUNT(SP_NODE), -1, -1},
                                   {4 * HM_C, HM_C, COUNT(SP_EDGE), -1, -1}};
 static const RtArgDef hm_argdefs[] = {
     {S(x), RT_ARG_TENSOR, T_X}, {S(y), RT_ARG_TENSOR, T_Y}, {S(mask), RT_ARG_TENSOR, T_MASK},
     {S(W), RT_ARG_TENSOR, T_W}, {S(m), RT_ARG_TENSOR, T_M}, {S(lr), RT_ARG_TENSOR, T_LR},
-    {S(x), RT_ARG_TENSOR, T_X}, {S(W), RT_ARG_TENSOR, T_W}, /* forward: 6 */
+    {S(x), RT_ARG_TENSOR, T_X}, {S(W), RT_ARG_TENSOR, T_W},                                /* forward: 6 */
     {S(x), RT_ARG_TENSOR, T_X}, {S(W), RT_ARG_TENSOR, T_W}, {S(out), RT_ARG_COTANGENT, 0}, /* vjp: 8 */
 };
 static const RtResultDef hm_results[] = {
@@ -290,6 +303,7 @@ static const RtMetric hm_metrics[] = {{S(acc), 0}};
 static const RtTrain hm_train = {1, 60, 0, 0, 0, 1000, 1, 0};
 static const RtKernelFn hm_kernels[RT_N_VARIANTS * HM_N_KERNELS] = {hm_matmul, hm_gather_sum, hm_residual, hm_outer,
                                                                     hm_update, hm_accuracy,   hm_grad_x};
+/* clang-format off */
 static const RtModel hm_model = {
     .abi_version = RT_ABI_VERSION, .name = S(model), .float_dtype = RT_F32, .n_spaces = 3, .n_maps = 2, .n_graphs = 1,
     .n_tensors = HM_N_TENSORS, .n_programs = 4, .n_kernels = HM_N_KERNELS, .n_strings = sizeof hm_blob,
@@ -298,3 +312,4 @@ static const RtModel hm_model = {
     .calls = hm_calls, .products = hm_products,
     .step_args = hm_args, .costs = hm_costs, .argdefs = hm_argdefs, .results = hm_results, .metrics = hm_metrics,
     .train = &hm_train, .kernels = hm_kernels, .manifest = S(manifest)};
+/* clang-format on */

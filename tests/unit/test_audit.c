@@ -45,7 +45,8 @@ static unsigned use(HostPlan *plan, uint32_t s, uint32_t buffer)
     unsigned found = 0;
     for (uint32_t i = 0; i < step->args.n; i++) {
         KirParamKind kind = kernel(plan, step)->params.data[i].kind;
-        if (step->args.data[i].is_buffer && step->args.data[i].buffer == buffer) found |= (kind != KIR_OUT) + 2u * (kind != KIR_IN);
+        if (step->args.data[i].is_buffer && step->args.data[i].buffer == buffer)
+            found |= (kind != KIR_OUT) + 2u * (kind != KIR_IN);
     }
     return found;
 }
@@ -198,8 +199,8 @@ static bool buffer_is_taken(HostPlan *plan, unsigned k)
     for (unsigned i = 0; passed_on(plan, i, &b, &s, &t); i++)
         for (uint32_t c = 0; c < p->buffers.n; c++) {
             const PlanBuffer *x = &p->buffers.data[b], *y = &p->buffers.data[c];
-            bool alike = y->kind == PLAN_ARENA && x->elem == y->elem && x->width == y->width && x->rows.kind == y->rows.kind &&
-                         x->rows.space == y->rows.space && y->first < s && y->last > t;
+            bool alike = y->kind == PLAN_ARENA && x->elem == y->elem && x->width == y->width &&
+                         x->rows.kind == y->rows.kind && x->rows.space == y->rows.space && y->first < s && y->last > t;
             if (c == b || !alike || k--) continue;
             return replace(p, b, c) > 0;
         }
@@ -279,7 +280,8 @@ static bool joined_too_early(HostPlan *plan, unsigned k)
     KirKernel *it = s ? plan->splits.data[s->split->kernel] : NULL;
     for (KirId i = 0; it && i < it->ins.n; i++) {
         KirIns *x = &it->ins.data[i];
-        if (x->op != KIR_lt || it->ins.data[x->args[0]].op != KIR_iconst || it->ins.data[x->args[1]].op != KIR_param) continue;
+        if (x->op != KIR_lt || it->ins.data[x->args[0]].op != KIR_iconst || it->ins.data[x->args[1]].op != KIR_param)
+            continue;
         KirId walk = x->args[0];
         x->args[0] = x->args[1];
         x->args[1] = walk;
@@ -326,7 +328,8 @@ static PlanStep *leaves_out(HostPlan *plan, unsigned k, bool walks, uint32_t *no
         PlanProgram *p = plan->programs.data[i];
         for (*none = 0; *none < p->sets.n && p->sets.data[*none].kind != PLAN_SET_EMPTY;) ++*none;
         for (uint32_t s = 0; s < p->steps.n; s++)
-            if ((walks ? p->steps.data[s].cone.walk : p->steps.data[s].cone.rows) != PLAN_SET_ALL && !k--) return &p->steps.data[s];
+            if ((walks ? p->steps.data[s].cone.walk : p->steps.data[s].cone.rows) != PLAN_SET_ALL && !k--)
+                return &p->steps.data[s];
     }
     return NULL;
 }
@@ -491,7 +494,8 @@ static int build(uint32_t which, Planted x, char *said, size_t most)
 int main(void)
 {
     static const char *const names[N_PROGRAMS] = {"audit: a right plan, attention", "audit: a right plan, written over",
-                                                  "audit: a right plan, products", "audit: a right plan, rows left out"};
+                                                  "audit: a right plan, products",
+                                                  "audit: a right plan, rows left out"};
     char said[4096];
     for (uint32_t p = 0; p < N_PROGRAMS; p++) {
         check_begin();
@@ -507,7 +511,8 @@ int main(void)
                 int code = build(p, (Planted){changes[c].change, place}, said, sizeof said);
                 if (code == 3) break;
                 planted++;
-                check(code == 70 && strstr(said, "plan of "), "program %u, place %u: exit %d: %s", p, place, code, said);
+                check(code == 70 && strstr(said, "plan of "), "program %u, place %u: exit %d: %s", p, place, code,
+                      said);
             }
         check(planted > 0, "there is no such place");
         char name[100];

@@ -73,12 +73,10 @@ static const Case cases[] = {
     {"max", "%8 = max %0, %5 : node[F] f64\n"},
     {"select", "%8 = lt %0, %1 : node[F] bool\n%9 = select %8, %6, %3 : node[F,O] f64\n"
                "%10 = mul %9, %9 : node[F,O] f64\n"},
-    {"select by row",
-     "%8 = mapped via loops.orig : edge.loops[] bool\n%9 = gather %0 via loops.src : edge.loops[F] "
-     "f64\n"
-     "%10 = select %8, %9, %5 : edge.loops[F] f64\n%11 = exp %10 : edge.loops[F] f64\n"},
-    {"cast",
-     "%8 = sin %0 : node[F] f64\n%9 = cast %8 : node[F] f32\n%10 = cast %9 : node[F] f64\n"},
+    {"select by row", "%8 = mapped via loops.orig : edge.loops[] bool\n%9 = gather %0 via loops.src : edge.loops[F] "
+                      "f64\n"
+                      "%10 = select %8, %9, %5 : edge.loops[F] f64\n%11 = exp %10 : edge.loops[F] f64\n"},
+    {"cast", "%8 = sin %0 : node[F] f64\n%9 = cast %8 : node[F] f32\n%10 = cast %9 : node[F] f64\n"},
     {"reshape", "%8 = reshape %3 : [FO] f64\n%9 = exp %8 : [FO] f64\n"},
     {"transpose", "%8 = transpose %3 : [O,F] f64\n%9 = mul %7, %8 : node[O,F] f64\n"},
     {"slice", "%8 = slice %0 dim F at 1 : node[P] f64\n%9 = exp %8 : node[P] f64\n"},
@@ -97,43 +95,31 @@ static const Case cases[] = {
     {"outer keeps two", "%8 = contract %7, %0 : [F,O] f64\n%9 = mul %8, %8 : [F,O] f64\n"},
     {"contract of parameters", "%8 = contract %5, %3 : [O] f64\n%9 = exp %8 : [O] f64\n"},
     {"contract with a batch", "%8 = contract %7, %3 : node[O] f64\n%9 = exp %8 : node[O] f64\n"},
-    {"contract without a sum",
-     "%8 = contract %0, %3 : node[O,F] f64\n%9 = exp %8 : node[O,F] f64\n"},
-    {"contract over own dims",
-     "%8 = contract %0, %3 : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
+    {"contract without a sum", "%8 = contract %0, %3 : node[O,F] f64\n%9 = exp %8 : node[O,F] f64\n"},
+    {"contract over own dims", "%8 = contract %0, %3 : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
     {"contract over one's rows", "%8 = contract %0, %3 : [O] f64\n%9 = mul %8, %8 : [O] f64\n"},
     {"gather src", "%8 = gather %0 via edge.src : edge[F] f64\n%9 = mul %8, %2 : edge[F] f64\n"},
     {"gather dst", "%8 = gather %0 via edge.dst : edge[F] f64\n%9 = mul %8, %8 : edge[F] f64\n"},
     {"gather unit", "%8 = gather %5 via node.all : node[F] f64\n%9 = mul %8, %0 : node[F] f64\n"},
-    {"gather partial",
-     "%8 = gather %2 via loops.orig : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"},
-    {"gather image",
-     "%8 = gather %0 via loops.dst : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"
-     "%10 = gather %9 via loops.image : edge[F] f64\n%11 = mul %10, %2 : edge[F] f64\n"},
-    {"reduce_sum dst",
-     "%8 = reduce_sum %2 via edge.dst : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
-    {"reduce_sum src",
-     "%8 = reduce_sum %2 via edge.src : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
+    {"gather partial", "%8 = gather %2 via loops.orig : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"},
+    {"gather image", "%8 = gather %0 via loops.dst : edge.loops[F] f64\n%9 = exp %8 : edge.loops[F] f64\n"
+                     "%10 = gather %9 via loops.image : edge[F] f64\n%11 = mul %10, %2 : edge[F] f64\n"},
+    {"reduce_sum dst", "%8 = reduce_sum %2 via edge.dst : node[F] f64\n%9 = mul %8, %8 : node[F] f64\n"},
+    {"reduce_sum src", "%8 = reduce_sum %2 via edge.src : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
     {"reduce_sum all", "%8 = reduce_sum %2 via edge.all : [F] f64\n%9 = exp %8 : [F] f64\n"},
-    {"reduce_sum partial",
-     "%8 = gather %0 via loops.src : edge.loops[F] f64\n"
-     "%9 = reduce_sum %8 via loops.orig : edge[F] f64\n%10 = exp %9 : edge[F] f64\n"},
-    {"reduce_max",
-     "%8 = reduce_max %2 via edge.dst empty 0 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
-    {"reduce_min",
-     "%8 = reduce_min %2 via edge.src empty 3 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
-    {"reduce_max all",
-     "%8 = reduce_max %2 via edge.all empty 0 : [F] f64\n%9 = exp %8 : [F] f64\n"},
-    {"reduce_mul",
-     "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = mul %8, %0 : node[F] f64\n"},
+    {"reduce_sum partial", "%8 = gather %0 via loops.src : edge.loops[F] f64\n"
+                           "%9 = reduce_sum %8 via loops.orig : edge[F] f64\n%10 = exp %9 : edge[F] f64\n"},
+    {"reduce_max", "%8 = reduce_max %2 via edge.dst empty 0 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
+    {"reduce_min", "%8 = reduce_min %2 via edge.src empty 3 : node[F] f64\n%9 = exp %8 : node[F] f64\n"},
+    {"reduce_max all", "%8 = reduce_max %2 via edge.all empty 0 : [F] f64\n%9 = exp %8 : [F] f64\n"},
+    {"reduce_mul", "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = mul %8, %0 : node[F] f64\n"},
     {"reduce_mul all", "%8 = reduce_mul %2 via edge.all : [F] f64\n%9 = mul %8, %5 : [F] f64\n"},
-    {"softmax of a row",
-     "%8 = reduce_max %2 via edge.dst empty -inf : node[F] f64\n"
-     "%9 = gather %8 via edge.dst : edge[F] f64\n%10 = sub %2, %9 : edge[F] f64\n"
-     "%11 = exp %10 : edge[F] f64\n%12 = reduce_sum %11 via edge.dst : node[F] f64\n"
-     "%13 = gather %12 via edge.dst : edge[F] f64\n%14 = div %11, %13 : edge[F] f64\n"
-     "%15 = gather %0 via edge.src : edge[F] f64\n%16 = mul %14, %15 : edge[F] f64\n"
-     "%17 = reduce_sum %16 via edge.dst : node[F] f64\n"},
+    {"softmax of a row", "%8 = reduce_max %2 via edge.dst empty -inf : node[F] f64\n"
+                         "%9 = gather %8 via edge.dst : edge[F] f64\n%10 = sub %2, %9 : edge[F] f64\n"
+                         "%11 = exp %10 : edge[F] f64\n%12 = reduce_sum %11 via edge.dst : node[F] f64\n"
+                         "%13 = gather %12 via edge.dst : edge[F] f64\n%14 = div %11, %13 : edge[F] f64\n"
+                         "%15 = gather %0 via edge.src : edge[F] f64\n%16 = mul %14, %15 : edge[F] f64\n"
+                         "%17 = reduce_sum %16 via edge.dst : node[F] f64\n"},
     {"norm of a row", "%8 = sum_dims %0 : node[] f64\n%9 = const 0.3333333333333333 : [] f64\n"
                       "%10 = mul %8, %9 : node[] f64\n%11 = sub %0, %10 : node[F] f64\n"
                       "%12 = contract %11, %11 : node[] f64\n%13 = const 0.01 : [] f64\n"
@@ -142,8 +128,7 @@ static const Case cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* ---- building the functions ---------------------------------------------------------------------
- */
+/* ---- building the functions --------------------------------------------------------------------- */
 
 static IrModule *parse_case(Arena *a, const char *body, Diags *d)
 {
@@ -193,8 +178,7 @@ static const IrModule *with_grads(Arena *a, const char *body, int order, Diags *
     }
     f->results.n = 0;
     ir_result(m, f, "loss", loss, IR_NONE);
-    for (IrId x = 0; x < N_ARGS; x++)
-        ir_result(m, f, arena_printf(a, "g%u", x), add_grad(&b, loss, x), IR_NONE);
+    for (IrId x = 0; x < N_ARGS; x++) ir_result(m, f, arena_printf(a, "g%u", x), add_grad(&b, loss, x), IR_NONE);
     return m;
 }
 
@@ -299,13 +283,12 @@ static void check_passes(const Case *c, const char *list)
     Bench plain, b;
     check_begin();
     bool ready = bench_new(&plain, a, c->body, 2, "autodiff") && bench_new(&b, a, c->body, 2, list);
-    EvalValue **wanted = ready ? bench_run(&plain, a) : NULL,
-              **found = wanted ? bench_run(&b, a) : NULL;
+    EvalValue **wanted = ready ? bench_run(&plain, a) : NULL, **found = wanted ? bench_run(&b, a) : NULL;
     for (uint32_t i = 0; found && i <= N_ARGS; i++)
         for (int64_t k = 0; k < wanted[i]->rows * wanted[i]->width; k++) {
             double x = found[i]->v[k], y = wanted[i]->v[k];
-            check(fabs(x - y) <= 1e-12 * fmax(1, fabs(y)),
-                  "result %u element %d: %.17g, wanted %.17g", i, (int)k, x, y);
+            check(fabs(x - y) <= 1e-12 * fmax(1, fabs(y)), "result %u element %d: %.17g, wanted %.17g", i, (int)k, x,
+                  y);
         }
     check_end(arena_printf(a, "passes keep numbers: %s: %s", list ? list : "pipeline", c->name));
     arena_free(a);
@@ -315,8 +298,7 @@ static void check_passes(const Case *c, const char *list)
  * ---------------------------------------------------------------------------------- */
 
 /* Results of `body` (numbered from %8, returns included) behind `list` and the rest of autodiff. */
-static EvalValue **run_body(Arena *a, const char *body, const char *list,
-                            void (*set)(EvalValue **args))
+static EvalValue **run_body(Arena *a, const char *body, const char *list, void (*set)(EvalValue **args))
 {
     Diags d = {.arena = a};
     const char *why = "";
@@ -375,14 +357,12 @@ static void set_zeros(EvalValue **args)
 static void test_zeros(Arena *a)
 {
     check_begin();
-    EvalValue **r =
-        run_body(a,
-                 "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = sum_dims %8 : node[] f64\n"
-                 "%10 = reduce_sum %9 via node.all : [] f64\n%11 = grad %10, %2 : edge[F] f64\n"
-                 "return e = %11\n",
-                 NULL, set_zeros);
-    static const double wanted[7][3] = {{1, 1, 1}, {4, 4, 0}, {3, 0, 0}, {6, 6, 6},
-                                        {5, 5, 5}, {8, 8, 8}, {7, 7, 7}};
+    EvalValue **r = run_body(a,
+                             "%8 = reduce_mul %2 via edge.dst : node[F] f64\n%9 = sum_dims %8 : node[] f64\n"
+                             "%10 = reduce_sum %9 via node.all : [] f64\n%11 = grad %10, %2 : edge[F] f64\n"
+                             "return e = %11\n",
+                             NULL, set_zeros);
+    static const double wanted[7][3] = {{1, 1, 1}, {4, 4, 0}, {3, 0, 0}, {6, 6, 6}, {5, 5, 5}, {8, 8, 8}, {7, 7, 7}};
     for (int k = 0; r && k < 21; k++) CHECK(r[0]->v[k] == wanted[k / 3][k % 3]);
     check_end("autodiff: products with zeros");
 }
@@ -390,12 +370,11 @@ static void test_zeros(Arena *a)
 static void test_blocked(Arena *a)
 {
     check_begin();
-    EvalValue **r =
-        run_body(a,
-                 "%8 = detach %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
-                 "%11 = grad %9, %5 : [F] f64\n%12 = grad %4, %4 : [] f64\n"
-                 "return s = %10\nreturn v = %11\nreturn one = %12\nreturn x = %8\n",
-                 NULL, NULL);
+    EvalValue **r = run_body(a,
+                             "%8 = detach %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
+                             "%11 = grad %9, %5 : [F] f64\n%12 = grad %4, %4 : [] f64\n"
+                             "return s = %10\nreturn v = %11\nreturn one = %12\nreturn x = %8\n",
+                             NULL, NULL);
     if (r) {
         CHECK(r[0]->v[0] == r[3]->v[0]);
         CHECK(r[1]->v[0] == 0 && r[1]->v[2] == 0);
@@ -404,16 +383,14 @@ static void test_blocked(Arena *a)
     check_end("autodiff: detach, no path, itself");
 }
 
-/* d(s t)/dt where t = s * 1 is s, however t is computed; simplify and cse must not merge t and s.
- */
+/* d(s t)/dt where t = s * 1 is s, however t is computed; simplify and cse must not merge t and s. */
 static void test_aliases(Arena *a)
 {
-    static const char body[] =
-        "%8 = const 1 : [] f64\n%9 = mul %4, %8 : [] f64\n%10 = mul %4, %9 : [] f64\n"
-        "%11 = grad %10, %9 : [] f64\n%12 = neg %4 : [] f64\n%13 = neg %12 : [] f64\n"
-        "%14 = grad %13, %12 : [] f64\n%15 = exp %4 : [] f64\n%16 = exp %4 : [] f64\n"
-        "%17 = mul %15, %16 : [] f64\n%18 = grad %17, %16 : [] f64\n"
-        "return t = %11\nreturn m = %14\nreturn e = %18\nreturn s = %4\n";
+    static const char body[] = "%8 = const 1 : [] f64\n%9 = mul %4, %8 : [] f64\n%10 = mul %4, %9 : [] f64\n"
+                               "%11 = grad %10, %9 : [] f64\n%12 = neg %4 : [] f64\n%13 = neg %12 : [] f64\n"
+                               "%14 = grad %13, %12 : [] f64\n%15 = exp %4 : [] f64\n%16 = exp %4 : [] f64\n"
+                               "%17 = mul %15, %16 : [] f64\n%18 = grad %17, %16 : [] f64\n"
+                               "return t = %11\nreturn m = %14\nreturn e = %18\nreturn s = %4\n";
     check_begin();
     static const char *const lists[] = {"autodiff", "simplify,cse,dce,autodiff", NULL};
     for (int i = 0; i < 3; i++) {
@@ -421,8 +398,8 @@ static void test_aliases(Arena *a)
         if (!r) continue;
         CHECK(r[0]->v[0] == r[3]->v[0]);
         CHECK(r[1]->v[0] == -1);
-        check(fabs(r[2]->v[0] - exp(r[3]->v[0])) < 1e-15, "list %d: %.17g, wanted %.17g", i,
-              r[2]->v[0], exp(r[3]->v[0]));
+        check(fabs(r[2]->v[0] - exp(r[3]->v[0])) < 1e-15, "list %d: %.17g, wanted %.17g", i, r[2]->v[0],
+              exp(r[3]->v[0]));
     }
     check_end("autodiff: a variable is no alias of its definition");
 }
@@ -431,12 +408,11 @@ static void test_aliases(Arena *a)
 static void test_nested(Arena *a)
 {
     check_begin();
-    EvalValue **r = run_body(
-        a,
-        "%8 = mul %4, %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
-        "%11 = grad %10, %4 : [] f64\n%12 = grad %11, %4 : [] f64\n%13 = grad %9, %8 : [] f64\n"
-        "return a = %10\nreturn b = %11\nreturn c = %12\nreturn d = %13\nreturn s = %4\n",
-        NULL, NULL);
+    EvalValue **r = run_body(a,
+                             "%8 = mul %4, %4 : [] f64\n%9 = mul %8, %4 : [] f64\n%10 = grad %9, %4 : [] f64\n"
+                             "%11 = grad %10, %4 : [] f64\n%12 = grad %11, %4 : [] f64\n%13 = grad %9, %8 : [] f64\n"
+                             "return a = %10\nreturn b = %11\nreturn c = %12\nreturn d = %13\nreturn s = %4\n",
+                             NULL, NULL);
     if (r) {
         double s = r[4]->v[0];
         CHECK(fabs(r[0]->v[0] - 3 * s * s) < 1e-15);
@@ -457,13 +433,12 @@ static void set_bases(EvalValue **args)
 static void test_pow_edges(Arena *a)
 {
     check_begin();
-    EvalValue **r =
-        run_body(a,
-                 "%8 = pow %0, %1 : node[F] f64\n%9 = slice %8 dim F at 0 : node[Q] f64\n"
-                 "%10 = sum_dims %8 : node[] f64\n%11 = reduce_sum %10 via node.all : [] f64\n"
-                 "%12 = grad %11, %0 : node[F] f64\n%13 = grad %11, %1 : node[F] f64\n"
-                 "return x = %12\nreturn p = %13\n",
-                 NULL, set_bases);
+    EvalValue **r = run_body(a,
+                             "%8 = pow %0, %1 : node[F] f64\n%9 = slice %8 dim F at 0 : node[Q] f64\n"
+                             "%10 = sum_dims %8 : node[] f64\n%11 = reduce_sum %10 via node.all : [] f64\n"
+                             "%12 = grad %11, %0 : node[F] f64\n%13 = grad %11, %1 : node[F] f64\n"
+                             "return x = %12\nreturn p = %13\n",
+                             NULL, set_bases);
     if (r) {
         CHECK(r[0]->v[0] == 0 && r[0]->v[1] == 0 && fabs(r[0]->v[2] - 12) < 1e-12);
         CHECK(r[1]->v[0] == 0 && r[1]->v[1] == 0 && r[1]->v[2] == 0);

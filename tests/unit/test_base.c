@@ -24,7 +24,8 @@ static void test_arena_red_zones(void)
     Arena *a = arena_new();
     for (size_t bytes = 1; bytes < 400; bytes++) {
         char *p = arena_alloc(a, bytes), *q = arena_alloc(a, bytes % 40 + 1);
-        CHECK(!__asan_region_is_poisoned(p, bytes) && __asan_address_is_poisoned(p + bytes) && __asan_address_is_poisoned(p + bytes + 15));
+        CHECK(!__asan_region_is_poisoned(p, bytes) && __asan_address_is_poisoned(p + bytes) &&
+              __asan_address_is_poisoned(p + bytes + 15));
         CHECK(!__asan_region_is_poisoned(q, bytes % 40 + 1) && __asan_address_is_poisoned(q - 1));
     }
     arena_free(a);
@@ -36,7 +37,8 @@ static void test_json(void)
 {
     static const char *const rows[][2] = {
         {"a \"b\" \\ \n\t\x01", "\"a \\\"b\\\" \\\\ \\n\\t\\u0001\""},
-        {"\u00e9 \u20ac \u0800 \ud7ff \ue000 \U0001F600 \U00010000 \U0010FFFF", "\"\u00e9 \u20ac \u0800 \ud7ff \ue000 \U0001F600 \U00010000 \U0010FFFF\""},
+        {"\u00e9 \u20ac \u0800 \ud7ff \ue000 \U0001F600 \U00010000 \U0010FFFF",
+         "\"\u00e9 \u20ac \u0800 \ud7ff \ue000 \U0001F600 \U00010000 \U0010FFFF\""},
 #define BAD "\xef\xbf\xbd"
         {"\x80|\xc1|\xf5|\xff", "\"" BAD "|" BAD "|" BAD "|" BAD "\""},
         {"\xc3|\xe2\x82|\xf0\x9f\x98|", "\"" BAD "|" BAD BAD "|" BAD BAD BAD "|\""},
@@ -61,8 +63,10 @@ static void test_names(void)
     memset(near, 'a', 69);
     check_begin();
     CHECK(str_distance("relu", "rleu") == 1 && str_distance("relu", "") == 4 && str_distance("", "") == 0);
-    CHECK(str_distance(longer, near) == str_distance("x", longer) && str_distance(near, "x") > 60); /* of names so long nothing is known */
-    CHECK(str_nearest("gcm", (const char *const[]){"gat", "gcn"}, 2) && !str_nearest("gcm", (const char *const[]){"sage"}, 1));
+    CHECK(str_distance(longer, near) == str_distance("x", longer) &&
+          str_distance(near, "x") > 60); /* of names so long nothing is known */
+    CHECK(str_nearest("gcm", (const char *const[]){"gat", "gcn"}, 2) &&
+          !str_nearest("gcm", (const char *const[]){"sage"}, 1));
     CHECK(diag_code_find("E0201") == &diag_codes[E0201] && !diag_code_find("E9999"));
     check_end("base: names");
 }
@@ -86,10 +90,12 @@ static void test_diags(void)
     diag_error(&all, E0201, c, "another");
     diag_error(&all, E0201, d, "one too many");
     diags_print(&all, &out, true);
-    const char *wanted = "m.gnn:2:2: \033[1;31merror[E0203]\033[0m: cannot add\n    2 | \tb + c\n      | \t^   ~ node\n"
-                         "m.gnn:3:1: note: this is graph\n    3 | d\n      | ^\nm.gnn:3:1: note: something else\n    3 | d\n      | ^\n"
-                         "    = note: of no place\n"
-                         "m.gnn:2:6: \033[1;31merror[E0201]\033[0m: another\n    2 | \tb + c\n      | \t    ^\ngnnc: 1 more errors not shown\n";
+    const char *wanted =
+        "m.gnn:2:2: \033[1;31merror[E0203]\033[0m: cannot add\n    2 | \tb + c\n      | \t^   ~ node\n"
+        "m.gnn:3:1: note: this is graph\n    3 | d\n      | ^\nm.gnn:3:1: note: something else\n    3 | d\n      | ^\n"
+        "    = note: of no place\n"
+        "m.gnn:2:6: \033[1;31merror[E0201]\033[0m: another\n    2 | \tb + c\n      | \t    ^\ngnnc: 1 more errors not "
+        "shown\n";
     check(!strcmp(strbuf_cstr(&out), wanted), "found %s", strbuf_cstr(&out));
     CHECK(diags_exit_code(&all) == 1 && diags_exit_code(&(Diags){0}) == 0);
     check_end("base: diagnostics as text");
@@ -153,7 +159,8 @@ static bool writes(const char *path, unsigned mode, const char **why)
 /* What is written keeps the permissions of what it replaces, and never goes where somebody else's link leads. */
 static void test_replaced(void)
 {
-    const char *why = "", *file = path_of("f"), *link = path_of("link"), *other = path_of("other"), *pipe = path_of("pipe");
+    const char *why = "", *file = path_of("f"), *link = path_of("link"), *other = path_of("other"),
+               *pipe = path_of("pipe");
     mode_t old = umask(022);
     check_begin();
     put(file, "one");
@@ -163,11 +170,14 @@ static void test_replaced(void)
     CHECK(writes(other, 0666, &why) && mode_of(other) == 0644 && unlink(other) == 0); /* less the umask */
     umask(077);
     CHECK(writes(other, 0666, &why) && mode_of(other) == 0600 && unlink(other) == 0);
-    CHECK(symlink("other", link) == 0 && writes(link, 0644, &why) && holds(other, "new")); /* a link to what is not there yet */
+    CHECK(symlink("other", link) == 0 && writes(link, 0644, &why) &&
+          holds(other, "new")); /* a link to what is not there yet */
     CHECK(unlink(other) == 0 && unlink(link) == 0 && symlink(arena_printf(arena, "%s", other), link) == 0);
     CHECK(writes(link, 0644, &why) && holds(other, "new") && unlink(link) == 0);
-    CHECK(symlink("link", link) == 0 && !writes(link, 0644, &why) && !strcmp(why, strerror(ELOOP)) && unlink(link) == 0);
-    CHECK(mkfifo(pipe, 0600) == 0 && !writes(pipe, 0644, &why) && !strcmp(why, "nobody reads the pipe") && unlink(pipe) == 0);
+    CHECK(symlink("link", link) == 0 && !writes(link, 0644, &why) && !strcmp(why, strerror(ELOOP)) &&
+          unlink(link) == 0);
+    CHECK(mkfifo(pipe, 0600) == 0 && !writes(pipe, 0644, &why) && !strcmp(why, "nobody reads the pipe") &&
+          unlink(pipe) == 0);
     if (geteuid() == 0) {
         put(other, "kept");
         CHECK(symlink("other", link) == 0 && lchown(link, 65534, 65534) == 0);
@@ -206,7 +216,8 @@ static void test_available(void)
     CHECK(rt_groups_leave(top, path, "memory.max", "memory.current", "inactive_file ") == 0);
     strcpy(path, "/nowhere");
     CHECK(rt_groups_leave(inner, path, "memory.limit_in_bytes", "memory.current", "inactive_file ") == INT64_MAX);
-    static const char *const files[] = {"inner/memory.max", "inner/memory.current", "inner/memory.stat", "memory.max", "memory.current"};
+    static const char *const files[] = {"inner/memory.max", "inner/memory.current", "inner/memory.stat", "memory.max",
+                                        "memory.current"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlink(arena_printf(arena, "%s/%s", top, files[i]));
     CHECK(rmdir(inner) == 0 && rmdir(top) == 0);
     check_end("base: memory that is left");
@@ -265,11 +276,14 @@ static void test_spawn(void)
     const char *why = "";
     char *log;
     check_begin();
-    CHECK(file_spawn(arena, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 7", NULL}, &log, &why) == 7);
+    CHECK(file_spawn(arena, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 7", NULL}, &log, &why) ==
+          7);
     CHECK(!strcmp(log, "out\nerr\n"));
     CHECK(file_spawn(arena, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, &log, &why) == 128 + 9 && !log[0]);
-    CHECK(file_spawn(arena, (const char *const[]){"no-such-program-here", NULL}, &log, &why) == -1 && strstr(why, "no-such-program-here: "));
-    CHECK(file_spawn(arena, (const char *const[]){"sh", "-c", "yes | head -c 70000", NULL}, &log, &why) >= 0 && !log[0]); /* more than a log holds */
+    CHECK(file_spawn(arena, (const char *const[]){"no-such-program-here", NULL}, &log, &why) == -1 &&
+          strstr(why, "no-such-program-here: "));
+    CHECK(file_spawn(arena, (const char *const[]){"sh", "-c", "yes | head -c 70000", NULL}, &log, &why) >= 0 &&
+          !log[0]); /* more than a log holds */
     check_end("base: child processes");
 }
 
@@ -287,7 +301,8 @@ static int write_file(void)
     failing_kind = kind;
     bool done = file_write(a, kept, "new", 3, 0644, &why);
     failing_kind = FAILING_NOTHING; /* what follows only looks */
-    check(holds(kept, done ? "new" : "old") && done == !why, "the file holds something else, or nothing is said: %s", why ? why : "");
+    check(holds(kept, done ? "new" : "old") && done == !why, "the file holds something else, or nothing is said: %s",
+          why ? why : "");
     arena_free(a);
     return !done;
 }

@@ -6,7 +6,8 @@
 
 static const char *const head =
     "module m\ndim F = 64\ndim K = 16\ndim H = 8\ndim D = 8\ndim d = 128\nspace node\nspace edge : edges\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge "
+    "-> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor y : input node[H,D] f32\ntensor s : input node[H] f32\n"
     "tensor e : input edge[H] f32\ntensor w : state [F,K] f32 init const(0)\nsites 1\n";
@@ -104,26 +105,30 @@ static const char *const cut_off =
     "func f(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n  %2 = sigmoid %0 : node[F] f32\n"
     "  %3 = exp %2 : node[F] f32\n  %4 = const 0.5 : [] f32\n  %5 = lt %4, %3 : node[F] bool\n"
     "  %6 = select %5, %3, %4 : node[F] f32\n  %7 = contract %6, %1 : node[K] f32\n  %8 = tanh %7 : node[K] f32\n"
-    "  %9 = contract %8, %1 : node[F] f32\n  %10 = select %5, %9, %4 : node[F] f32\n  return a = %7\n  return b = %10\n}\n";
+    "  %9 = contract %8, %1 : node[F] f32\n  %10 = select %5, %9, %4 : node[F] f32\n  return a = %7\n  return b = "
+    "%10\n}\n";
 static const char *const cut_at_another =
     "func f(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n  %2 = sigmoid %0 : node[F] f32\n"
     "  %3 = exp %2 : node[F] f32\n  %4 = const 0.5 : [] f32\n  %5 = lt %4, %3 : node[F] bool\n  %6 = const 0 : [] f32\n"
     "  %7 = select %5, %3, %6 : node[F] f32\n  %8 = contract %7, %1 : node[K] f32\n  %9 = tanh %8 : node[K] f32\n"
-    "  %10 = contract %9, %1 : node[F] f32\n  %11 = select %5, %10, %4 : node[F] f32\n  return a = %8\n  return b = %11\n}\n";
+    "  %10 = contract %9, %1 : node[F] f32\n  %11 = select %5, %10, %4 : node[F] f32\n  return a = %8\n  return b = "
+    "%11\n}\n";
 
-static const char *const put_together =
-    "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  %2 = concat %0, %1 dim d : node[d] f32\n"
-    "  %3 = contract %2, %0 : [d,F] f32\n  return a = %3\n}\n";
+static const char *const put_together = "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  "
+                                        "%2 = concat %0, %1 dim d : node[d] f32\n"
+                                        "  %3 = contract %2, %0 : [d,F] f32\n  return a = %3\n}\n";
 static const char *const put_together_and_read =
-    "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  %2 = concat %0, %1 dim d : node[d] f32\n"
+    "func f(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = exp %0 : node[F] f32\n  %2 = concat %0, %1 dim d : node[d] "
+    "f32\n"
     "  %3 = contract %2, %0 : [d,F] f32\n  %4 = sum_dims %2 : node[] f32\n  return a = %3\n  return b = %4\n}\n";
 
-#define BY_TARGET \
-    "func f(x = @x, e = @e) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via edge.src : edge[F] f32\n" \
-    "  %2 = gather %0 via edge.dst : edge[F] f32\n  %3 = mul %1, %2 : edge[F] f32\n  %4 = sigmoid %3 : edge[F] f32\n" \
+#define BY_TARGET                                                                                                      \
+    "func f(x = @x, e = @e) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via edge.src : edge[F] f32\n"              \
+    "  %2 = gather %0 via edge.dst : edge[F] f32\n  %3 = mul %1, %2 : edge[F] f32\n  %4 = sigmoid %3 : edge[F] f32\n"  \
     "  %5 = reduce_sum %4 via edge.dst : node[F] f32\n"
-static const char *const sum_beside = BY_TARGET "  %6 = mul %4, %1 : edge[F] f32\n  %7 = reduce_sum %6 via edge.all : [F] f32\n"
-                                                "  return a = %5\n  return b = %7\n}\n";
+static const char *const sum_beside = BY_TARGET
+    "  %6 = mul %4, %1 : edge[F] f32\n  %7 = reduce_sum %6 via edge.all : [F] f32\n"
+    "  return a = %5\n  return b = %7\n}\n";
 static const char *const outer_beside = BY_TARGET "  %6 = arg 1 : edge[H] f32\n  %7 = contract %4, %6 : [F,H] f32\n"
                                                   "  return a = %5\n  return b = %7\n}\n";
 static const char *const rows_of_all = "are sums over the rows of edge.dst";
@@ -138,8 +143,10 @@ static const Case cases[] = {
     {"choice: cheap scalars of an edge are not", narrow_cheap, "add", "edge[H]", false, NULL},
     {"choice: random numbers are drawn again", mask_twice, "random_uniform", "edge[F]", false, NULL},
     {"choice: their mask too", mask_twice, "le", "edge[F]", false, NULL},
-    {"choice: what the vectors of a sum lack is staged", coefficients, "exp", "edge[H]", false, "is stored by 1 kernel:"},
-    {"choice: what two walks of a row want is kept", dear_in_two_walks, "tanh", "edge[F]", false, "rows of %5 want, is kept in an array"},
+    {"choice: what the vectors of a sum lack is staged", coefficients, "exp", "edge[H]", false,
+     "is stored by 1 kernel:"},
+    {"choice: what two walks of a row want is kept", dear_in_two_walks, "tanh", "edge[F]", false,
+     "rows of %5 want, is kept in an array"},
     {"choice: what a maximum shifts is not", dear_beside_a_maximum, "exp", "edge[F]", false, NULL},
     {"choice: a product's operand is stored", operand, "exp", "node[F]", true, NULL},
     {"choice: a condition is read from what it cut off", cut_off, "exp", "node[F]", false, NULL},

@@ -1,8 +1,8 @@
 /* The derivative of every layer of the library, of each function by element and of each reducer under each of its names
-   against central differences of the interpreter, in f64, to 1e-6: of a number that hangs on all results, along a random
-   direction of each argument and parameter in turn. Where differences of two widths disagree, a kink lies between (or a
-   layer is cut to a constant): such a point is left out and counted, and another is drawn. Ops have such a test of their
-   own (test_autodiff). What is differenced here is never compiled. */
+   against central differences of the interpreter, in f64, to 1e-6: of a number that hangs on all results, along a
+   random direction of each argument and parameter in turn. Where differences of two widths disagree, a kink lies
+   between (or a layer is cut to a constant): such a point is left out and counted, and another is drawn. Ops have such
+   a test of their own (test_autodiff). What is differenced here is never compiled. */
 #include "tests/unit/check.h"
 #include "tests/unit/programs.h"
 
@@ -29,7 +29,12 @@ static IrModule *compile(Arena *a, const char *text, const char *layer, bool tra
         *d = (Diags){.arena = a};
         Source *src = ARENA_NEW(a, Source);
         *src = (Source){"derivatives.gnn", text, (uint32_t)strlen(text)};
-        FrontendOptions o = {.std = std_parsed, .float_dtype = IR_F64, .set_names = names, .set_values = sizes, .n_set = n, .train_mode = train,
+        FrontendOptions o = {.std = std_parsed,
+                             .float_dtype = IR_F64,
+                             .set_names = names,
+                             .set_values = sizes,
+                             .n_set = n,
+                             .train_mode = train,
                              .export_layer = layer};
         IrModule *m = frontend_compile(a, src, &o, d);
         uint32_t was = n;
@@ -42,7 +47,8 @@ static IrModule *compile(Arena *a, const char *text, const char *layer, bool tra
 
 static const char *make(Arena *a, Case *c, const char *text, const char *layer, uint64_t seed, bool train)
 {
-    static const int64_t src[] = {0, 1, 2, 3, 4, 1, 0, 5, 5, 2, 4, 3, 0}, dst[] = {1, 2, 0, 4, 3, 0, 2, 3, 4, 1, 5, 5, 1};
+    static const int64_t src[] = {0, 1, 2, 3, 4, 1, 0, 5, 5, 2, 4, 3, 0},
+                         dst[] = {1, 2, 0, 4, 3, 0, 2, 3, 4, 1, 5, 5, 1};
     static int64_t graph_of[] = {0, 0, 0, 1, 1, 1, 1};
     Diags *d = ARENA_NEW(a, Diags);
     IrModule *m = compile(a, text, layer, train, d);
@@ -74,9 +80,11 @@ static void fill(Case *c, uint64_t point)
     for (uint32_t i = 0; i < f->args.n; i++) {
         EvalValue *v = c->o.args[i] = eval_value_new(c->p.arena, c->p.plain, c->o.w, f->args.data[i].type);
         program_fill(&c->p, c->o.w, &c->p.graph, i, v);
-        const IrTensor *t = f->args.data[i].kind == IR_ARG_TENSOR ? &c->p.plain->tensors.data[f->args.data[i].ref] : NULL;
+        const IrTensor *t = f->args.data[i].kind == IR_ARG_TENSOR ? &c->p.plain->tensors.data[f->args.data[i].ref]
+                                                                  : NULL;
         double at = t && t->kind == IR_PARAM && t->init == IR_INIT_CONST ? t->init_a : 0;
-        for (int64_t k = 0; k < v->rows * v->width && ir_dtype_is_float(v->type.dtype); k++) v->v[k] = at + 0.37 * v->v[k];
+        for (int64_t k = 0; k < v->rows * v->width && ir_dtype_is_float(v->type.dtype); k++)
+            v->v[k] = at + 0.37 * v->v[k];
         if (!t) v->v[0] = 17;
     }
 }
@@ -115,7 +123,8 @@ static const char *check_arg(Case *c, uint32_t arg, const EvalValue *grad, const
         direction[k] = ((int)gir_below(&r, 2001) - 1000) / 1000.0;
         got += direction[k] * grad->v[k];
     }
-    double d = difference(c, arg, direction, 1e-4), wide = difference(c, arg, direction, 3.1e-4), size = fmax(1, fabs(d));
+    double d = difference(c, arg, direction, 1e-4), wide = difference(c, arg, direction, 3.1e-4),
+           size = fmax(1, fabs(d));
     if (!(fabs(d - wide) <= 1e-7 * size)) {
         c->skipped++;
         return NULL;
@@ -175,7 +184,8 @@ static const char *const calls[][2] = {
     {"general", "general(D = 3)"},
     {"mixhop", "mixhop(O = 3)"},
     {"signed", "signed(O = 3)"},
-    {"degree_scaler", "degree_scaler(deg = [0, 1, 2], aggr = [mean, max], scalers = [identity, amplification, attenuation])"},
+    {"degree_scaler",
+     "degree_scaler(deg = [0, 1, 2], aggr = [mean, max], scalers = [identity, amplification, attenuation])"},
     {"pna", "pna(O = 4, deg = [0, 1, 2], aggregators = [mean, sum, std])"},
     {"dgn", "dgn(O = 3, deg = [1, 2, 3])"},
     {"atomic", "atomic(K = 1, types = [1, 6, 7])"},
@@ -210,7 +220,8 @@ static void test_layers(const char *only)
         uint32_t n = gnn_std_names(a, f->text, "layer ", "", "", names, 0, N_WORDS);
         for (uint32_t i = 0; i < n; i++) {
             bool wanted = call_of(names[i]) && (!only || !strcmp(names[i], only));
-            int modes = strcmp(names[i], "hetero_batch_norm") ? 2 : 1; /* quirk 58: statistics are constants in training */
+            int modes = strcmp(names[i], "hetero_batch_norm") ? 2
+                                                              : 1; /* quirk 58: statistics are constants in training */
             for (int train = 0; train < modes && wanted; train++, n_layers++)
                 check_text(names[i], "", call_of(names[i]), train, &skipped);
         }
@@ -228,7 +239,8 @@ static void test_functions(void)
     check_begin();
     for (size_t i = 0; i < sizeof gnn_unaries / sizeof *gnn_unaries; i++) {
         const char *form = gnn_unaries[i].form;
-        static const char *const stated[] = {"soft_step", "detach", "sign(", "floor", "int("}; /* not what differences see */
+        static const char *const stated[] = {"soft_step", "detach", "sign(", "floor",
+                                             "int("}; /* not what differences see */
         bool skip = false;
         for (int k = 0; k < 5; k++) skip |= strstr(form, stated[k]) != NULL;
         const char *x = gnn_printf(&g, form, "x", "");
@@ -236,7 +248,9 @@ static void test_functions(void)
     }
     for (size_t i = 0; i < sizeof gnn_binaries / sizeof *gnn_binaries; i++) {
         const char *x = gnn_printf(&g, gnn_binaries[i], "x", "y");
-        if (!strstr(x, "bent")) check_text(x, arena_printf(a, "model net(x: node[F], y: node) -> node[F] = %s\n", x), NULL, false, &skipped);
+        if (!strstr(x, "bent"))
+            check_text(x, arena_printf(a, "model net(x: node[F], y: node) -> node[F] = %s\n", x), NULL, false,
+                       &skipped);
     }
     printf("%lld directions left out beside a kink\n", (long long)skipped);
     check_end("derivatives of functions by element");
@@ -245,8 +259,10 @@ static void test_functions(void)
 
 static void test_reducers(void)
 {
-    static const char *const ways[][3] = {{"", "_in(sigmoid(e) + 0.1)", "node"}, {"", "_out(sigmoid(e) + 0.1)", "node"},
-                                          {"", "_all(sigmoid(e) + 0.1)", ""}, {"readout_", "(sigmoid(e) + 0.1)", "graph"},
+    static const char *const ways[][3] = {{"", "_in(sigmoid(e) + 0.1)", "node"},
+                                          {"", "_out(sigmoid(e) + 0.1)", "node"},
+                                          {"", "_all(sigmoid(e) + 0.1)", ""},
+                                          {"readout_", "(sigmoid(e) + 0.1)", "graph"},
                                           {"", "_in(sigmoid(e) + 0.1, by = r)", "node"}};
     Arena *a = arena_new();
     int64_t skipped = 0;
@@ -256,8 +272,12 @@ static void test_reducers(void)
         uint32_t n = gnn_std_names(a, f->text, "reduce ", "", "", names, 0, N_WORDS);
         for (uint32_t i = 0; i < n; i++)
             for (int k = 0; k < 5 && strcmp(names[i], "count"); k++) {
-                const char *x = arena_printf(a, "%s%s%s", ways[k][0], names[i], ways[k][1]), *by = k == 4 ? "[3, F]" : "[F]";
-                check_text(x, arena_printf(a, "model net(e: edge[F], r: edge index[3]) -> %s%s = max(%s, -5)\n", ways[k][2], by, x), NULL, false, &skipped);
+                const char *x = arena_printf(a, "%s%s%s", ways[k][0], names[i], ways[k][1]),
+                           *by = k == 4 ? "[3, F]" : "[F]";
+                check_text(x,
+                           arena_printf(a, "model net(e: edge[F], r: edge index[3]) -> %s%s = max(%s, -5)\n",
+                                        ways[k][2], by, x),
+                           NULL, false, &skipped);
             }
     }
     printf("%lld directions left out beside a kink\n", (long long)skipped);

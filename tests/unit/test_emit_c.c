@@ -9,8 +9,7 @@
 
 static const char *const compilers[] = {"gcc", "clang-19"};
 
-/* ---- runners ------------------------------------------------------------------------------------
- */
+/* ---- runners ------------------------------------------------------------------------------------ */
 
 typedef struct RunContext {
     Arena *arena;
@@ -18,8 +17,8 @@ typedef struct RunContext {
     const CModule *c;
 } RunContext;
 
-static const char *run_slow(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems,
-                            int64_t lo, int64_t hi)
+static const char *run_slow(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
+                            int64_t hi)
 {
     RunContext *r = ctx;
     KirArg copy[16];
@@ -32,8 +31,7 @@ static const char *run_slow(void *ctx, const char *name, const RtArg *args, cons
     return "no such kernel";
 }
 
-static const char *run_c(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems,
-                         int64_t lo, int64_t hi)
+static const char *run_c(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
 {
     RunContext *r = ctx;
     (void)n_elems;
@@ -56,8 +54,7 @@ static void test_case_with(const char *name, const KirModule *m, Case run, Arena
         return;
     }
     check_begin();
-    bool built = c_module_build(a, &c, (const KirKernel *const *)m->kernels.data, m->kernels.n, cc,
-                                "-O2", &why);
+    bool built = c_module_build(a, &c, (const KirKernel *const *)m->kernels.data, m->kernels.n, cc, "-O2", &why);
     if (check(built, "%s", why)) {
         RunContext ctx = {a, m, &c};
         why = run(&(CaseRunner){run_c, &ctx}, &c_out);
@@ -105,7 +102,8 @@ static void test_literals(void)
         if (check(!why, "%s", why) && check(c_module_build(a, &c, ks, 1, compilers[0], "-O1", &why), "%s", why)) {
             c_module_kernel(&c, ks[0]->name)((RtArg[]){{.p = fast}}, 0, 1);
             CHECK(slow[0] == INT64_C(2147483648));
-            for (int i = 0; i < N; i++) check(slow[i] == fast[i], "number %d: %lld, wanted %lld", i, (long long)fast[i], (long long)slow[i]);
+            for (int i = 0; i < N; i++)
+                check(slow[i] == fast[i], "number %d: %lld, wanted %lld", i, (long long)fast[i], (long long)slow[i]);
         }
     }
     c_module_free(&c);
@@ -116,7 +114,8 @@ static void test_literals(void)
 /* Helpers are named by what they do and the type that they do it to, as a reader would. */
 static void test_names(void)
 {
-    static const char *const wanted[] = {"static inline float max_f32(float a, float b)", "static inline f32x4 max_f32x4(f32x4 a, f32x4 b)",
+    static const char *const wanted[] = {"static inline float max_f32(float a, float b)",
+                                         "static inline f32x4 max_f32x4(f32x4 a, f32x4 b)",
                                          "static inline f32x4 load_f32x4(const float *p)"};
     Arena *a = arena_new();
     const KirModule *m = case_module(a, "tests/kernel/extremes.kir");
@@ -164,8 +163,7 @@ static unsigned random_file(const char *cc, const char *opt, uint64_t first)
     for (unsigned i = 0; i < PER_FILE; i++) {
         ks[i] = kir_random(a, first + i, arena_printf(a, "random_%u", i));
         StrBuf text = {.arena = a};
-        if (!check(kir_verify(ks[i], &d), "seed %llu: not valid",
-                   (unsigned long long)(first + i))) {
+        if (!check(kir_verify(ks[i], &d), "seed %llu: not valid", (unsigned long long)(first + i))) {
             diags_print(&d, &text, false);
             printf("%s", text.data);
             arena_free(a);
@@ -190,10 +188,8 @@ static void test_random(const char *cc, const char *opt, uint64_t first, unsigne
         check_skip(name, "no such compiler");
     } else {
         check_begin();
-        for (unsigned i = 0; i < n_files && check_ok; i++)
-            active += random_file(cc, opt, first + i * PER_FILE);
-        check(active >= n_files * PER_FILE * 9 / 10, "only %u of %u kernels do something", active,
-              n_files * PER_FILE);
+        for (unsigned i = 0; i < n_files && check_ok; i++) active += random_file(cc, opt, first + i * PER_FILE);
+        check(active >= n_files * PER_FILE * 9 / 10, "only %u of %u kernels do something", active, n_files * PER_FILE);
         check_end(name);
     }
     arena_free(a);

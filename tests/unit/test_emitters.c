@@ -22,8 +22,8 @@ typedef struct RunContext {
     const JitModule *jit; /* NULL: kir_run */
 } RunContext;
 
-static const char *run_kernel(void *ctx, const char *name, const RtArg *args,
-                              const int64_t *n_elems, int64_t lo, int64_t hi)
+static const char *run_kernel(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
+                              int64_t hi)
 {
     RunContext *r = ctx;
     KirArg copy[16];
@@ -40,18 +40,14 @@ static const char *run_kernel(void *ctx, const char *name, const RtArg *args,
 
 static CaseOut slow_out, llvm_out;
 
-static void test_case(const char *path, const char *(*run)(const CaseRunner *r, CaseOut *out),
-                      const char *name)
+static void test_case(const char *path, const char *(*run)(const CaseRunner *r, CaseOut *out), const char *name)
 {
     Arena *a = arena_new();
     const KirModule *m = case_module(a, path);
-    const char *why =
-        m ? run(&(CaseRunner){run_kernel, &(RunContext){a, m, NULL}}, &slow_out) : "not read";
+    const char *why = m ? run(&(CaseRunner){run_kernel, &(RunContext){a, m, NULL}}, &slow_out) : "not read";
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
         const char *title = arena_printf(a, "%s_llvm_%s", name, variants[v]), *no_jit = NULL;
-        JitModule *jit =
-            m ? jit_compile((const KirKernel *const *)m->kernels.data, m->kernels.n, v, &no_jit)
-              : NULL;
+        JitModule *jit = m ? jit_compile((const KirKernel *const *)m->kernels.data, m->kernels.n, v, &no_jit) : NULL;
         if (m && !jit) {
             check_skip(title, no_jit);
             continue;
@@ -61,8 +57,7 @@ static void test_case(const char *path, const char *(*run)(const CaseRunner *r, 
         if (jit) {
             const char *wrong = run(&(CaseRunner){run_kernel, &(RunContext){a, m, jit}}, &llvm_out);
             check(!wrong, "%s", wrong);
-            check(llvm_out.n == slow_out.n &&
-                      !memcmp(llvm_out.data, slow_out.data, slow_out.n * sizeof(float)),
+            check(llvm_out.n == slow_out.n && !memcmp(llvm_out.data, slow_out.data, slow_out.n * sizeof(float)),
                   "other bits than kir_run");
             jit_free(jit);
         }
@@ -91,8 +86,7 @@ static bool random_agrees(Arena *a, const KirKernel *k, RtKernelFn f, uint64_t s
 static void test_random(unsigned variant, uint64_t first, unsigned n_modules)
 {
     Arena *names = arena_new();
-    const char *title = arena_printf(names, "random_kernels_llvm_%s", variants[variant]),
-               *why = NULL;
+    const char *title = arena_printf(names, "random_kernels_llvm_%s", variants[variant]), *why = NULL;
     bool skipped = false;
     check_begin();
     for (unsigned i = 0; i < n_modules && check_ok && !skipped; i++) {
@@ -107,10 +101,8 @@ static void test_random(unsigned variant, uint64_t first, unsigned n_modules)
         jit_free(jit);
         arena_free(a);
     }
-    if (skipped)
-        check_skip(title, why);
-    else
-        check_end(title);
+    if (skipped) check_skip(title, why);
+    else check_end(title);
     arena_free(names);
 }
 
@@ -159,20 +151,18 @@ static RtArg *private_args(Arena *a, const KirKernel *k, const KirArg *args, con
     return copy;
 }
 
-static const char *compare_buffers(Arena *a, const KirKernel *k, const RtArg *got,
-                                   const KirArg *want, const int64_t *n_elems)
+static const char *compare_buffers(Arena *a, const KirKernel *k, const RtArg *got, const KirArg *want,
+                                   const int64_t *n_elems)
 {
     for (uint32_t i = 0; i < k->params.n; i++)
         for (int64_t e = 0; is_written(&k->params.data[i]) && e < n_elems[i]; e++)
             if (!rk_equal(k->params.data[i].elem, got[i].p, want[i].p, (unsigned)e))
-                return arena_printf(a, "@%s: %s[%lld] differs", k->name, k->params.data[i].name,
-                                    (long long)e);
+                return arena_printf(a, "@%s: %s[%lld] differs", k->name, k->params.data[i].name, (long long)e);
     return NULL;
 }
 
 /* A step through every emitter on copies, then through kir_run, which the program goes on with. */
-static const char *call_all(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems,
-                            int64_t lo, int64_t hi)
+static const char *call_all(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
 {
     CallContext *c = r->user;
     Batch *b = c->batch;
@@ -203,12 +193,9 @@ static bool build_batch(Batch *b)
         d->arena = b->arena;
         PassContext *ctx = ARENA_NEW(b->arena, PassContext);
         *ctx = pass_context(b->arena, d);
-        b->modules[i] = gir_random(b->arena, b->first + i, 16 + (uint32_t)i % 20,
-                                   i % 3 ? IR_F32 : IR_F64, false);
+        b->modules[i] = gir_random(b->arena, b->first + i, 16 + (uint32_t)i % 20, i % 3 ? IR_F32 : IR_F64, false);
         b->plans[i] = lower_module(ctx, b->modules[i]);
-        if (!check(b->plans[i] != NULL, "seed %llu is not lowered",
-                   (unsigned long long)(b->first + i)))
-            return false;
+        if (!check(b->plans[i] != NULL, "seed %llu is not lowered", (unsigned long long)(b->first + i))) return false;
         b->base[i] = b->ks.n;
         for (uint32_t k = 0; k < b->plans[i]->kernels.n; k++) {
             KirKernel *kernel = plan_kernel(b->plans[i], k, true);
@@ -217,8 +204,7 @@ static bool build_batch(Batch *b)
         }
     }
     bool built = c_module_build(b->arena, &b->c, b->ks.data, b->ks.n, "cc", "-O1", &why);
-    for (unsigned v = 0; v < RT_N_VARIANTS; v++)
-        b->jit[v] = jit_compile(b->ks.data, b->ks.n, v, &(const char *){NULL});
+    for (unsigned v = 0; v < RT_N_VARIANTS; v++) b->jit[v] = jit_compile(b->ks.data, b->ks.n, v, &(const char *){NULL});
     return check(built, "%s", why) && CHECK(b->jit[RT_GENERIC] != NULL);
 }
 
@@ -258,8 +244,7 @@ static void test_lowered(uint64_t first, unsigned n)
     Batch b = {.arena = arena_new(), .first = first, .n = n};
     check_begin();
     if (build_batch(&b))
-        for (unsigned i = 0; i < n && run_program(&b, i); i++) {
-        }
+        for (unsigned i = 0; i < n && run_program(&b, i); i++) {}
     CHECK(b.checked > 4 * n);
     check_end(arena_printf(b.arena, "lowered_programs_from_%llu", (unsigned long long)first));
     c_module_free(&b.c);

@@ -34,11 +34,9 @@ static const int64_t SRC[] = {0, 1, 3, 2, 0, 4, 1}, DST[] = {4, 0, 2, 0, 0, 4, 0
 static const int64_t GRAPH_OF[] = {0, 0, 1, 1, 1};
 static const EvalGraph GRAPH = {5, 5, 7, SRC, DST};
 
-static const double X[] = {1, -0.5, 2, -1, 3, -1.5, 4, -2, 5, -2.5}; /* [node][A] */
-static const double E[] = {2,  -2, 4,  -4, 5,  -5, 7,
-                           -7, 3,  -3, 1,  -1, 6,  -6}; /* [stored edge][A]: id + 1 */
-static const double W[] = {1, 2, 3, 4, 5, 6}, I[] = {7, -7, 0, 3, -2}, J[] = {3}, SEED[] = {42},
-                    STEP[] = {1};
+static const double X[] = {1, -0.5, 2, -1, 3, -1.5, 4, -2, 5, -2.5};         /* [node][A] */
+static const double E[] = {2, -2, 4, -4, 5, -5, 7, -7, 3, -3, 1, -1, 6, -6}; /* [stored edge][A]: id + 1 */
+static const double W[] = {1, 2, 3, 4, 5, 6}, I[] = {7, -7, 0, 3, -2}, J[] = {3}, SEED[] = {42}, STEP[] = {1};
 static const double *const INPUTS[] = {X, E, W, I, J, SEED, STEP, X};
 
 static IrModule *parse(Arena *a, const char *text)
@@ -92,17 +90,11 @@ static const Case cases[] = {
     {"%8 = floor %0 : node[A] f32 return r = %8 }", 10, {1, -1, 2, -1, 3, -2, 4, -2, 5, -3}},
     {"%8 = exp %2 : [A,B] f32 return r = %8 }",
      6,
-     {2.718281828459045, 7.38905609893065, 20.085536923187668, 54.598150033144236,
-      148.4131591025766, 403.4287934927351}},
-    {"%8 = expm1 %2 : [A,B] f32 return r = %8 }",
-     3,
-     {1.718281828459045, 6.38905609893065, 19.085536923187668}},
-    {"%8 = log %2 : [A,B] f32 return r = %8 }",
-     4,
-     {0, 0.6931471805599453, 1.0986122886681098, 1.3862943611198906}},
-    {"%8 = log1p %2 : [A,B] f32 return r = %8 }",
-     3,
-     {0.6931471805599453, 1.0986122886681098, 1.3862943611198906}},
+     {2.718281828459045, 7.38905609893065, 20.085536923187668, 54.598150033144236, 148.4131591025766,
+      403.4287934927351}},
+    {"%8 = expm1 %2 : [A,B] f32 return r = %8 }", 3, {1.718281828459045, 6.38905609893065, 19.085536923187668}},
+    {"%8 = log %2 : [A,B] f32 return r = %8 }", 4, {0, 0.6931471805599453, 1.0986122886681098, 1.3862943611198906}},
+    {"%8 = log1p %2 : [A,B] f32 return r = %8 }", 3, {0.6931471805599453, 1.0986122886681098, 1.3862943611198906}},
     {"%8 = sqrt %2 : [A,B] f32 return r = %8 }", 4, {1, 1.4142135623730951, 1.7320508075688772, 2}},
     {"%8 = tanh %2 : [A,B] f32 return r = %8 }", 2, {0.7615941559557649, 0.9640275800758169}},
     {"%8 = sigmoid %0 : node[A] f32 return r = %8 }",
@@ -130,9 +122,7 @@ static const Case cases[] = {
      4,
      {1, 1.4142135623730951, 1.7320508075688772, 2}},
     {"%8 = const 0 : [] f32 %9 = pow %0, %8 : node[A] f32 return r = %9 }", 2, {1, 1}},
-    {"%8 = const 2 : [] f32 %9 = min %0, %8 : node[A] f32 return r = %9 }",
-     6,
-     {1, -0.5, 2, -1, 2, -1.5}},
+    {"%8 = const 2 : [] f32 %9 = min %0, %8 : node[A] f32 return r = %9 }", 6, {1, -0.5, 2, -1, 2, -1.5}},
     {"%8 = const 2 : [] f32 %9 = max %0, %8 : node[A] f32 return r = %9 }", 6, {2, 2, 2, 2, 3, 2}},
     {"%8 = const nan : [] f32 %9 = max %0, %8 : node[A] f32 return r = %9 }", 2, {NAN, NAN}},
     {"%8 = const 2 : [] f32 %9 = eq %0, %8 : node[A] bool return r = %9 }", 4, {0, 0, 1, 0}},
@@ -195,40 +185,32 @@ static const Case cases[] = {
     {"%8 = gather %0 via edge.dst : edge[A] f32 return r = %8 }",
      14,
      {1, -0.5, 1, -0.5, 1, -0.5, 1, -0.5, 3, -1.5, 5, -2.5, 5, -2.5}},
-    {"%8 = sum_dims %2 : [A] f32 %9 = gather %8 via node.all : node[A] f32 return r = %9 }",
-     4,
-     {6, 15, 6, 15}},
+    {"%8 = sum_dims %2 : [A] f32 %9 = gather %8 via node.all : node[A] f32 return r = %9 }", 4, {6, 15, 6, 15}},
     /* loops (keep): nodes 1, 2, 3 get one behind the seven edges; stored 1 3 4 6 | 7 | 2 8 | 9 | 0
        5 */
-    {"%8 = mapped via loops.orig : loops[] bool return r = %8 }",
-     10,
-     {1, 1, 1, 1, 0, 1, 0, 0, 1, 1}},
+    {"%8 = mapped via loops.orig : loops[] bool return r = %8 }", 10, {1, 1, 1, 1, 0, 1, 0, 0, 1, 1}},
     {"%8 = gather %1 via loops.orig : loops[A] f32 %9 = sum_dims %8 : loops[] f32 %10 = slice %8 "
      "dim A at 0 : loops[D] f32 "
      "return r = %10 }",
      10,
      {2, 4, 5, 7, 0, 3, 0, 0, 1, 6}},
     {"%8 = mapped via loops.image : edge[] bool return r = %8 }", 7, {1, 1, 1, 1, 1, 1, 1}},
-    {"%8 = reduce_sum %1 via edge.dst : node[A] f32 return r = %8 }",
-     10,
-     {18, -18, 0, 0, 3, -3, 0, 0, 7, -7}},
-    {"%8 = reduce_sum %1 via edge.src : node[A] f32 return r = %8 }",
-     10,
-     {6, -6, 9, -9, 4, -4, 3, -3, 6, -6}},
+    {"%8 = reduce_sum %1 via edge.dst : node[A] f32 return r = %8 }", 10, {18, -18, 0, 0, 3, -3, 0, 0, 7, -7}},
+    {"%8 = reduce_sum %1 via edge.src : node[A] f32 return r = %8 }", 10, {6, -6, 9, -9, 4, -4, 3, -3, 6, -6}},
     {"%8 = reduce_max %1 via edge.dst empty -9 : node[A] f32 return r = %8 }",
      10,
      {7, -2, -9, -9, 3, -3, -9, -9, 6, -1}},
     {"%8 = reduce_min %1 via edge.dst empty inf : node[A] f32 return r = %8 }",
      10,
      {2, -7, INFINITY, INFINITY, 3, -3, INFINITY, INFINITY, 1, -6}},
-    {"%8 = reduce_mul %1 via edge.dst : node[A] f32 return r = %8 }",
-     10,
-     {280, 280, 1, 1, 3, -3, 1, 1, 6, 6}},
+    {"%8 = reduce_mul %1 via edge.dst : node[A] f32 return r = %8 }", 10, {280, 280, 1, 1, 3, -3, 1, 1, 6, 6}},
     {"%8 = reduce_sum %0 via node.all : [A] f32 return r = %8 }", 2, {15, -7.5}},
     {"%8 = reduce_max %1 via edge.all empty 0 : [A] f32 return r = %8 }", 2, {7, -1}},
     {"%8 = reduce_sum %3 via node.all : [] i64 return r = %8 }", 1, {1}},
     {"%8 = rank %1 via edge.dst : edge[A] i64 return r = %8 }", 14, {0, 3, 1, 2, 2, 1, 3, 0, 0, 0, 0, 1, 1, 0}},
-    {"%8 = const 1 : [] i64 %9 = nth %1, %8 via edge.dst : node[A] i64 return r = %9 }", 10, {3, 4, -1, -1, -1, -1, -1, -1, 5, 0}},
+    {"%8 = const 1 : [] i64 %9 = nth %1, %8 via edge.dst : node[A] i64 return r = %9 }",
+     10,
+     {3, 4, -1, -1, -1, -1, -1, -1, 5, 0}},
     {"%8 = rank %1 via edge.all : edge[A] i64 return r = %8 }", 14, {1, 5, 3, 3, 4, 2, 6, 0, 2, 4, 0, 6, 5, 1}},
     {"%8 = reduce_sum %0 via node.graph : graph[A] f32 return r = %8 }", 4, {3, -1.5, 12, -6}},
     {"%8 = reduce_sum %1 via loops.image : loops[A] f32 %9 = slice %8 dim A at 0 : loops[D] f32 "
@@ -253,8 +235,7 @@ static void test_ops(void)
         for (int i = 0; r && i < cases[c].n; i++) {
             check(i < r[0]->rows * r[0]->width && near(r[0]->v[i], cases[c].want[i]),
                   "element %d is %.17g, wanted %.17g", i, r[0]->v[i], cases[c].want[i]);
-            check(!r[0]->undecided[i] && r[0]->err[i] >= 0 &&
-                      r[0]->err[i] <= 1e-5 * fmax(fabs(cases[c].want[i]), 1),
+            check(!r[0]->undecided[i] && r[0]->err[i] >= 0 && r[0]->err[i] <= 1e-5 * fmax(fabs(cases[c].want[i]), 1),
                   "element %d: bound %g", i, r[0]->err[i]);
         }
         check_end(arena_printf(a, "eval %zu: %.60s", c, cases[c].body));
@@ -266,9 +247,9 @@ static void test_ops(void)
 
 /* %8 is 0.1 + 0.2 and %9 is 0.3, which f32 need not tell apart; %10 is one of them for sure: %8
  * again. */
-#define CLOSE                                                                                      \
-    "%8 = const 0.1 : [] f32 %9 = const 0.2 : [] f32 %10 = add %8, %9 : [] f32 %11 = const 0.3 : " \
-    "[] f32 "                                                                                      \
+#define CLOSE                                                                                                          \
+    "%8 = const 0.1 : [] f32 %9 = const 0.2 : [] f32 %10 = add %8, %9 : [] f32 %11 = const 0.3 : "                     \
+    "[] f32 "                                                                                                          \
     "%12 = add %8, %9 : [] f32 "
 
 typedef struct Decision {
@@ -285,20 +266,18 @@ static const Decision decisions[] = {
            "r = %15 }",
      1, false},
     {"the greatest is itself",
-     CLOSE
-     "%13 = const 1 : [] f32 %14 = add %10, %13 : [] f32 %15 = max %14, %10 : [] f32 %16 = eq "
-     "%15, %14 : [] bool return r = %16 }",
+     CLOSE "%13 = const 1 : [] f32 %14 = add %10, %13 : [] f32 %15 = max %14, %10 : [] f32 %16 = eq "
+           "%15, %14 : [] bool return r = %16 }",
      1, false},
-    {"one of two close ones",
-     CLOSE "%13 = max %10, %11 : [] f32 %14 = eq %13, %11 : [] bool return r = %14 }", 0, true},
+    {"one of two close ones", CLOSE "%13 = max %10, %11 : [] f32 %14 = eq %13, %11 : [] bool return r = %14 }", 0,
+     true},
     {"but its value is known",
      CLOSE "%13 = max %10, %11 : [] f32 %14 = const 0.4 : [] f32 %15 = lt %13, %14 : [] bool "
            "return r = %15 }",
      1, false},
     {"a branch that does not matter",
-     CLOSE
-     "%13 = lt %10, %11 : [] bool %14 = select %13, %10, %11 : [] f32 %15 = const 0.4 : [] f32 "
-     "%16 = lt %14, %15 : [] bool return r = %16 }",
+     CLOSE "%13 = lt %10, %11 : [] bool %14 = select %13, %10, %11 : [] f32 %15 = const 0.4 : [] f32 "
+           "%16 = lt %14, %15 : [] bool return r = %16 }",
      1, false},
     {"a branch that does",
      CLOSE "%13 = lt %10, %11 : [] bool %14 = const 1 : [] f32 %15 = select %13, %10, %14 : [] f32 "
@@ -335,32 +314,24 @@ static const Decision decisions[] = {
      CLOSE "%13 = div %10, %12 : [] f32 %14 = const 1 : [] f32 %15 = eq %13, %14 : [] bool "
            "return r = %15 }",
      1, false},
-    {"log at a pole", CLOSE "%13 = sub %10, %11 : [] f32 %14 = log %13 : [] f32 return r = %14 }",
+    {"log at a pole", CLOSE "%13 = sub %10, %11 : [] f32 %14 = log %13 : [] f32 return r = %14 }", NAN, true},
+    {"log at an exact pole", "%8 = const 0 : [] f32 %9 = log %8 : [] f32 return r = %9 }", -INFINITY, false},
+    {"division by nearly nothing", CLOSE "%13 = sub %10, %11 : [] f32 %14 = div %10, %13 : [] f32 return r = %14 }",
      NAN, true},
-    {"log at an exact pole", "%8 = const 0 : [] f32 %9 = log %8 : [] f32 return r = %9 }",
-     -INFINITY, false},
-    {"division by nearly nothing",
-     CLOSE "%13 = sub %10, %11 : [] f32 %14 = div %10, %13 : [] f32 return r = %14 }", NAN, true},
-    {"root of nearly nothing",
-     CLOSE "%13 = sub %10, %11 : [] f32 %14 = sqrt %13 : [] f32 return r = %14 }", NAN, true},
+    {"root of nearly nothing", CLOSE "%13 = sub %10, %11 : [] f32 %14 = sqrt %13 : [] f32 return r = %14 }", NAN, true},
     {"floor at a step",
      CLOSE "%13 = const 10 : [] f32 %14 = mul %10, %13 : [] f32 %15 = floor %14 : [] f32 return r "
            "= %15 }",
      NAN, true},
     {"cast at a step",
-     CLOSE
-     "%13 = const 10 : [] f32 %14 = mul %10, %13 : [] f32 %15 = cast %14 : [] i64 return r = %15 }",
-     NAN, true},
-    {"sign of nearly nothing",
-     CLOSE "%13 = sub %10, %11 : [] f32 %14 = sign %13 : [] f32 return r = %14 }", NAN, true},
-    {"f32 overflow", "%8 = const 3e38 : [] f32 %9 = add %8, %8 : [] f32 return r = %9 }", INFINITY,
-     false},
+     CLOSE "%13 = const 10 : [] f32 %14 = mul %10, %13 : [] f32 %15 = cast %14 : [] i64 return r = %15 }", NAN, true},
+    {"sign of nearly nothing", CLOSE "%13 = sub %10, %11 : [] f32 %14 = sign %13 : [] f32 return r = %14 }", NAN, true},
+    {"f32 overflow", "%8 = const 3e38 : [] f32 %9 = add %8, %8 : [] f32 return r = %9 }", INFINITY, false},
     {"f32 near overflow",
      "%8 = const 3.4028234e38 : [] f32 %9 = const 1e31 : [] f32 %10 = add %8, %9 : [] f32 return r "
      "= %10 }",
      NAN, true},
-    {"f64 has room", "%8 = const 3e38 : [] f64 %9 = add %8, %8 : [] f64 return r = %9 }", 6e38,
-     false},
+    {"f64 has room", "%8 = const 3e38 : [] f64 %9 = add %8, %8 : [] f64 return r = %9 }", 6e38, false},
     {"an integer without a double",
      "%8 = const 9007199254740992 : [] i64 %9 = const 1 : [] i64 %10 = add %8, %9 : [] i64 return "
      "r = %10 }",
@@ -389,10 +360,9 @@ static void test_winners(void)
 {
     Arena *a = arena_new();
     check_begin();
-    EvalValue **r =
-        run(a, "%8 = exp %1 : edge[A] f32 %9 = reduce_max %8 via edge.dst empty 0 : node[A] f32 "
-               "%10 = gather %9 via "
-               "edge.dst : edge[A] f32 %11 = eq %8, %10 : edge[A] bool return r = %11 }");
+    EvalValue **r = run(a, "%8 = exp %1 : edge[A] f32 %9 = reduce_max %8 via edge.dst empty 0 : node[A] f32 "
+                           "%10 = gather %9 via "
+                           "edge.dst : edge[A] f32 %11 = eq %8, %10 : edge[A] bool return r = %11 }");
     static const double want[] = {0, 1, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1, 1, 0};
     for (int i = 0; r && i < 14; i++) CHECK(r[0]->v[i] == want[i] && !r[0]->undecided[i]);
     check_end("decided: the winners of reduce_max");
@@ -401,15 +371,11 @@ static void test_winners(void)
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-static uint64_t step(uint64_t *s)
-{
-    return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33;
-}
+static uint64_t step(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33; }
 
 enum { N_ROWS = 64, N_STEPS = 14 };
 static const char *const BINARY[] = {"add", "sub", "mul", "div", "max", "min"};
-static const char *const UNARY[] = {"exp", "tanh", "sigmoid", "sqrt",  "log",
-                                    "abs", "sin",  "erf",     "expm1", "log1p"};
+static const char *const UNARY[] = {"exp", "tanh", "sigmoid", "sqrt", "log", "abs", "sin", "erf", "expm1", "log1p"};
 
 static float binary(unsigned op, float x, float y)
 {
@@ -473,14 +439,10 @@ static void random_program(Arena *a, uint64_t *s, Tally *t)
     for (int r = 0; r < 2 * N_ROWS; r++)
         c[r / N_ROWS][r % N_ROWS] = (float)(((double)(step(s) % 20001) - 10000) / 4096);
     for (unsigned k = 2; k < N_STEPS + 2; k++) {
-        unsigned x = (unsigned)(step(s) % k), y = (unsigned)(step(s) % k),
-                 op = (unsigned)(step(s) % 16);
-        if (op < 6)
-            strbuf_printf(&b, "%%%u = %s %%%u, %%%u : [N] f32 ", k, BINARY[op], x, y);
-        else
-            strbuf_printf(&b, "%%%u = %s %%%u : [N] f32 ", k, UNARY[op - 6], x);
-        for (int r = 0; r < N_ROWS; r++)
-            c[k][r] = op < 6 ? binary(op, c[x][r], c[y][r]) : unary(op - 6, c[x][r]);
+        unsigned x = (unsigned)(step(s) % k), y = (unsigned)(step(s) % k), op = (unsigned)(step(s) % 16);
+        if (op < 6) strbuf_printf(&b, "%%%u = %s %%%u, %%%u : [N] f32 ", k, BINARY[op], x, y);
+        else strbuf_printf(&b, "%%%u = %s %%%u : [N] f32 ", k, UNARY[op - 6], x);
+        for (int r = 0; r < N_ROWS; r++) c[k][r] = op < 6 ? binary(op, c[x][r], c[y][r]) : unary(op - 6, c[x][r]);
     }
     for (unsigned k = 2; k < N_STEPS + 2; k++) strbuf_printf(&b, "return r%u = %%%u ", k, k);
     strbuf_puts(&b, "}");
@@ -490,8 +452,7 @@ static void random_program(Arena *a, uint64_t *s, Tally *t)
     if (!check(w != NULL, "no world")) return;
     EvalValue *args[2] = {eval_value_new(a, m, w, m->tensors.data[0].type),
                           eval_value_new(a, m, w, m->tensors.data[1].type)};
-    for (int r = 0; r < 2 * N_ROWS; r++)
-        args[r / N_ROWS]->v[r % N_ROWS] = (double)c[r / N_ROWS][r % N_ROWS];
+    for (int r = 0; r < 2 * N_ROWS; r++) args[r / N_ROWS]->v[r % N_ROWS] = (double)c[r / N_ROWS][r % N_ROWS];
     EvalValue **out = eval_func(a, m, w, m->funcs.data[0], args, &why);
     for (int k = 0; out && k < N_STEPS; k++)
         for (int r = 0; r < N_ROWS; r++)
@@ -507,15 +468,13 @@ static void test_bounds(void)
     check_begin();
     for (int i = 0; i < PROGRAMS; i++) random_program(a, &s, &t);
     CHECK(t.n == PROGRAMS * N_STEPS * N_ROWS);
-    check(t.broken == 0, "%lld of %lld elements outside their bound", (long long)t.broken,
-          (long long)t.n);
+    check(t.broken == 0, "%lld of %lld elements outside their bound", (long long)t.broken, (long long)t.n);
     check_end("bounds hold for random f32 programs");
     check_begin();
     qsort(t.ratios.data, t.ratios.n, sizeof(double), by_size);
     CHECK(t.ratios.n > 10000);
     double median = t.ratios.n ? t.ratios.data[t.ratios.n / 2] : 0;
-    if (getenv("GNNC_TEST_VERBOSE"))
-        printf("# median %g, %lld undecided\n", median, (long long)t.undecided);
+    if (getenv("GNNC_TEST_VERBOSE")) printf("# median %g, %lld undecided\n", median, (long long)t.undecided);
     check(median < 50, "median bound/error is %g", median);
     check(t.undecided * 50 < t.n, "%lld of %lld undecided", (long long)t.undecided, (long long)t.n);
     check_end("bounds are sharp and decide");
@@ -525,10 +484,7 @@ static void test_bounds(void)
 /* Sums in the association of docs/design.md, written out here once more in float. */
 static float sum_rows(const float *x, int n)
 {
-    int nb = (n + 511) / 512 < 1    ? 1
-             : (n + 511) / 512 > 32 ? 32
-                                    : (n + 511) / 512,
-        rows = (n + nb - 1) / nb;
+    int nb = (n + 511) / 512 < 1 ? 1 : (n + 511) / 512 > 32 ? 32 : (n + 511) / 512, rows = (n + nb - 1) / nb;
     float part[32] = {0};
     for (int b = 0; b < nb; b++)
         for (int i = b * rows; i < n && i < (b + 1) * rows; i++) part[b] += x[i];
@@ -540,8 +496,7 @@ static float sum_rows(const float *x, int n)
 static float sum_lanes(const float *x, const float *y, int n)
 {
     float part[16] = {0};
-    for (int i = 0; i < n; i++)
-        part[i % 16] = y ? fmaf(x[i], y[i], part[i % 16]) : part[i % 16] + x[i];
+    for (int i = 0; i < n; i++) part[i % 16] = y ? fmaf(x[i], y[i], part[i % 16]) : part[i % 16] + x[i];
     for (int half = 8; half; half /= 2)
         for (int i = 0; i < half; i++) part[i] += part[i + half];
     return part[0];
@@ -555,13 +510,12 @@ static void test_sums(void)
     float *x = ARENA_ARRAY(a, float, N);
     for (int i = 0; i < N; i++) x[i] = (float)(((double)(step(&s) % 2000001) - 900000) / 999983);
     const char *why;
-    IrModule *m = parse(
-        a, "module m dim F = 500 space node map node.all : node -> unit tensor x : input node[] "
-           "f32 tensor y : "
-           "input [F] f32 func f(x = @x, y = @y) { %0 = arg 0 : node[] f32 %1 = arg 1 : [F] f32 "
-           "%2 = reduce_sum %0 via node.all : [] f32 %3 = sum_dims %1 : [] f32 %4 = contract %1, "
-           "%1 : [] f32 "
-           "return a = %2 return b = %3 return c = %4 }");
+    IrModule *m = parse(a, "module m dim F = 500 space node map node.all : node -> unit tensor x : input node[] "
+                           "f32 tensor y : "
+                           "input [F] f32 func f(x = @x, y = @y) { %0 = arg 0 : node[] f32 %1 = arg 1 : [F] f32 "
+                           "%2 = reduce_sum %0 via node.all : [] f32 %3 = sum_dims %1 : [] f32 %4 = contract %1, "
+                           "%1 : [] f32 "
+                           "return a = %2 return b = %3 return c = %4 }");
     EvalGraph g = {N, N, 0, NULL, NULL};
     check_begin();
     EvalWorld *w = m ? eval_world(a, m, &g, NULL, 1, &why) : NULL;
@@ -575,8 +529,7 @@ static void test_sums(void)
         for (int i = 0; r && i < 3; i++) {
             double off = fabs((double)got[i] - r[i]->v[0]);
             check(off <= r[i]->err[0], "sum %d is off by %g, bound %g", i, off, r[i]->err[0]);
-            check(r[i]->err[0] < 1e-4 * fabs(r[i]->v[0]), "sum %d: bound %g of %g", i, r[i]->err[0],
-                  r[i]->v[0]);
+            check(r[i]->err[0] < 1e-4 * fabs(r[i]->v[0]), "sum %d: bound %g of %g", i, r[i]->err[0], r[i]->v[0]);
             /* One element less is outside. */
             CHECK(fabs((double)got[i] - (double)x[i] - r[i]->v[0]) > r[i]->err[0]);
         }
@@ -618,8 +571,8 @@ static void test_random(void)
     for (uint64_t k = 0; r && k < 10; k++) {
         double u1 = (double)((eval_philox(42, 1, 0, k / 2, k % 2) >> 8) + 1) * 0x1p-24;
         double u2 = (double)(eval_philox(42, 1, 0, k / 2, k % 2 + 16) >> 8) * 0x1p-24;
-        CHECK(near(r[1]->v[k], sqrt(-2 * log(u1)) * cos(6.283185307179586 * u2)) &&
-              r[1]->err[k] > 0 && r[1]->err[k] < 1e-5);
+        CHECK(near(r[1]->v[k], sqrt(-2 * log(u1)) * cos(6.283185307179586 * u2)) && r[1]->err[k] > 0 &&
+              r[1]->err[k] < 1e-5);
     }
     check_end("random numbers use the user's ids");
     arena_free(a);

@@ -1,5 +1,6 @@
-/* Facts about values (passes/rewrite/facts.h) against the interpreter: random programs over every op, of which each value is a result. What is
-   certain holds for arguments at the ends of the number line too; the rest where arguments are of usual size and nothing overflowed. */
+/* Facts about values (passes/rewrite/facts.h) against the interpreter: random programs over every op, of which each
+   value is a result. What is certain holds for arguments at the ends of the number line too; the rest where arguments
+   are of usual size and nothing overflowed. */
 #include "passes/rewrite/facts.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
@@ -10,7 +11,8 @@ typedef struct Tally {
     long elements;
 } Tally;
 
-static const Facts checked = FACT_FINITE | FACT_NO_NEG_ZERO | FACT_POSITIVE | FACT_IN_RANGE | FACT_NO_EXP | FACT_NONZERO | FACT_NOT_NEGATIVE | FACT_LOW;
+static const Facts checked = FACT_FINITE | FACT_NO_NEG_ZERO | FACT_POSITIVE | FACT_IN_RANGE | FACT_NO_EXP |
+                             FACT_NONZERO | FACT_NOT_NEGATIVE | FACT_LOW;
 static const double LARGE = 100; /* no op of one element overflows for operands below */
 
 static bool holds(Facts fact, double x)
@@ -91,7 +93,8 @@ static void check_program(uint64_t seed, bool usual, Tally *tally)
         for (IrId v = 0; v < f->ops.n; v++) {
             const IrOp *op = &f->ops.data[v];
             facts[v] = facts_of(m, f, op, facts);
-            if (ir_dtype_is_float(op->type.dtype)) check_value(m, f, v, values[v], facts[v] & fair(op, values, usual), tally);
+            if (ir_dtype_is_float(op->type.dtype))
+                check_value(m, f, v, values[v], facts[v] & fair(op, values, usual), tally);
         }
     }
     if (!check_ok) printf("seed %llu\n", (unsigned long long)seed);
@@ -102,7 +105,8 @@ static void test_random(const char *name, bool usual, uint64_t first)
 {
     Tally tally = {0};
     check_begin();
-    for (uint64_t seed = first; seed < first + check_amount(300, 5000) && check_ok; seed++) check_program(seed, usual, &tally);
+    for (uint64_t seed = first; seed < first + check_amount(300, 5000) && check_ok; seed++)
+        check_program(seed, usual, &tally);
     for (unsigned bit = 0; bit < 16; bit++)
         if ((usual ? checked : FACT_FINITE | FACT_NO_NEG_ZERO | FACT_POSITIVE) >> bit & 1)
             check(tally.claims[bit] > 100, "fact %u is claimed %ld times", 1u << bit, tally.claims[bit]);
@@ -130,7 +134,7 @@ static void test_formulas(void)
     CHECK((facts[sum] & (FACTS_ABOVE_0 | FACT_AWAY)) == FACTS_ABOVE_0); /* never 0, but nearly */
     CHECK((facts[part] & FACTS_USUAL) == (FACTS_USUAL & ~FACT_SMALL));
     CHECK((facts[e] & (FACTS_USUAL | FACT_POSITIVE)) == (FACT_IN_RANGE | FACT_POSITIVE)); /* overflows soon */
-    CHECK(!(facts[ratio] & (FACT_IN_RANGE | FACT_NO_EXP))); /* 1/0 */
+    CHECK(!(facts[ratio] & (FACT_IN_RANGE | FACT_NO_EXP)));                               /* 1/0 */
     CHECK(!(facts[e] & FACT_FINITE) && !(facts[part] & FACT_POSITIVE));
     arena_free(a);
     check_end("facts: of a quotient by a sum that is nearly 0, and of its exp");

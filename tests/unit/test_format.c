@@ -9,10 +9,7 @@
 #include <dirent.h>
 #include <string.h>
 
-static Source source_of(const char *text)
-{
-    return (Source){"t.gnn", text, (uint32_t)strlen(text)};
-}
+static Source source_of(const char *text) { return (Source){"t.gnn", text, (uint32_t)strlen(text)}; }
 
 static const char *tree_of(Arena *a, const char *text)
 {
@@ -50,7 +47,8 @@ static const struct {
     {"arguments", "fn f() = g(fill e=mean,p by graph,w=5e-4 on c.*,by=(a,b))",
      "fn f() = g(fill e = mean, p by graph, w = 5e-4 on c.*, by = (a, b))\n"},
     {"keywords", "fn f() = if(a)then(b)else(c)", "fn f() = if (a) then (b) else (c)\n"},
-    {"where", "test \"t\" { assert where (a,b,c)where(d and e) }", "test \"t\" { assert where(a, b, c) where (d and e) }\n"},
+    {"where", "test \"t\" { assert where (a,b,c)where(d and e) }",
+     "test \"t\" { assert where(a, b, c) where (d and e) }\n"},
     {"block", "layer f(x)\n{\nh=x\n      return h}", "layer f(x) {\n  h = x\n  return h\n}\n"},
     {"one-line-block", "layer f(x){return x}", "layer f(x) { return x }\n"},
     {"empty-block", "test \"t\" { }", "test \"t\" {}\n"},
@@ -61,7 +59,8 @@ static const struct {
     {"nested-on-a-line", "layer f(x) { over g { for i in l { a\nb } } }",
      "layer f(x) {\n  over g {\n    for i in l {\n      a\n      b\n    }\n  }\n}\n"},
     {"semicolons", "layer f(x) { ; a ;; b;\nc ; }", "layer f(x) {\n  a; b\n  c\n}\n"},
-    {"brackets-over-lines", "fn f() = g(a,\nb, [c,\nd],\n)", "fn f() = g(a,\n           b, [c,\n               d],\n)\n"},
+    {"brackets-over-lines", "fn f() = g(a,\nb, [c,\nd],\n)",
+     "fn f() = g(a,\n           b, [c,\n               d],\n)\n"},
     {"bracket-ends-line", "layer f(\nx,\n y = [ # c\n1,\n2 ],\n) {\nreturn g(\nx\n)\n}",
      "layer f(\n  x,\n  y = [  # c\n    1,\n    2],\n) {\n  return g(\n    x\n  )\n}\n"},
     {"body-behind-long-head", "layer f(x,\ny) {\nx\n}", "layer f(x,\n        y) {\n  x\n}\n"},
@@ -72,17 +71,26 @@ static const struct {
      "fn f() = x\n\nlayer g() {\n  a\n\n  b\n}\n"},
     {"comments", "#a\n  # b  \nlayer f() { # c\n# d\n  a # e\n  bcd   # f\n\n  x # g\n  # h\n}\n# i",
      "#a\n# b\nlayer f() {  # c\n  # d\n  a    # e\n  bcd  # f\n\n  x  # g\n  # h\n}\n# i\n"},
-    {"comment-in-brackets", "fn f() = g(a, # one\n# two\nb)", "fn f() = g(a,  # one\n           # two\n           b)\n"},
+    {"comment-in-brackets", "fn f() = g(a, # one\n# two\nb)",
+     "fn f() = g(a,  # one\n           # two\n           b)\n"},
     {"comment-after-brace", "layer f()\n# why\n{ a }", "layer f()\n# why\n{ a }\n"},
-    {"column-counts-characters", "fn f() { \"\xc3\xa9\" # a\nbcd # b\n }", "fn f() {\n  \"\xc3\xa9\"  # a\n  bcd  # b\n}\n"},
-    {"train", "train n{loss=x on m;metric a=b on c\nhyper lr=1,w=2 seed -1 fan [1,2] epochs n stop_early(a) optimizer adam (lr)}",
-     "train n {\n  loss = x on m; metric a = b on c\n  hyper lr = 1, w = 2  seed -1  fan [1, 2]  epochs n  stop_early(a)  optimizer adam(lr)\n}\n"},
+    {"column-counts-characters", "fn f() { \"\xc3\xa9\" # a\nbcd # b\n }",
+     "fn f() {\n  \"\xc3\xa9\"  # a\n  bcd  # b\n}\n"},
+    {"train",
+     "train n{loss=x on m;metric a=b on c\nhyper lr=1,w=2 seed -1 fan [1,2] epochs n stop_early(a) optimizer adam "
+     "(lr)}",
+     "train n {\n  loss = x on m; metric a = b on c\n  hyper lr = 1, w = 2  seed -1  fan [1, 2]  epochs n  "
+     "stop_early(a)  optimizer adam(lr)\n}\n"},
     {"reduce", "reduce r(m){state a:node index[C]=0,b=1 step{a+=m} done=a}",
      "reduce r(m) { state a: node index[C] = 0, b = 1  step { a += m }  done = a }\n"},
-    {"schema", "schema s{node a[1],b edge w:a->b reverse all}", "schema s { node a[1], b  edge w: a -> b  reverse all }\n"},
+    {"schema", "schema s{node a[1],b edge w:a->b reverse all}",
+     "schema s { node a[1], b  edge w: a -> b  reverse all }\n"},
     {"stored", "layer f(){param W:[F]=zeros as\"w\"[F * 2]}", "layer f() { param W: [F] = zeros as \"w\" [F*2] }\n"},
     {"crlf", "fn f() = x\r\n\r\n# c\r\nfn g() = y\r\n", "fn f() = x\n\n# c\nfn g() = y\n"},
-    {"byte-order-mark", "\xef\xbb\xbf" "fn f()=x", "fn f() = x\n"},
+    {"byte-order-mark",
+     "\xef\xbb\xbf"
+     "fn f()=x",
+     "fn f() = x\n"},
     {"empty", "", ""},
     {"only-comments", "\n\n# a\n\n\n#b", "# a\n\n#b\n"},
 };
@@ -93,7 +101,8 @@ static void test_layouts(void)
         check_begin();
         Arena *a = arena_new();
         const char *out = formatted(a, layouts[i].text);
-        if (check(out, "does not parse")) check(!strcmp(out, layouts[i].wanted), "found:\n%s\nwanted:\n%s", out, layouts[i].wanted);
+        if (check(out, "does not parse"))
+            check(!strcmp(out, layouts[i].wanted), "found:\n%s\nwanted:\n%s", out, layouts[i].wanted);
         check_end(arena_printf(a, "format/%s", layouts[i].name));
         arena_free(a);
     }

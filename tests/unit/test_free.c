@@ -1,5 +1,5 @@
-/* Every function that frees or closes does nothing with NULL, as the C library's free, and none minds what was never filled.
-   tests/test_house.py sees that each one that a header declares is named here. */
+/* Every function that frees or closes does nothing with NULL, as the C library's free, and none minds what was never
+   filled. tests/test_house.py sees that each one that a header declares is named here. */
 #include "base/arena.h"
 #include "codegen/jit.h"
 #include "runtime/batch.h"

@@ -1,7 +1,8 @@
-/* Fuzzer of the front end and of the readers of graph and kernel IR. Inputs are made from the repository's programs: pieces
-   are exchanged for others of their place in the grammar (gnn_pieces.h), tokens and lines of IR for others of their kind.
-   Whatever comes in: no crash, no internal error, no end of patience (10 s), bounded memory, nothing left behind; what
-   is refused has an error inside the text; what parses formats to a fixed point; IR that is taken prints to itself.
+/* Fuzzer of the front end and of the readers of graph and kernel IR. Inputs are made from the repository's programs:
+   pieces are exchanged for others of their place in the grammar (gnn_pieces.h), tokens and lines of IR for others of
+   their kind. Whatever comes in: no crash, no internal error, no end of patience (10 s), bounded memory, nothing left
+   behind; what is refused has an error inside the text; what parses formats to a fixed point; IR that is taken prints
+   to itself.
 
    usage: test_fuzz [COUNT [SEED [FOLDER]]]     execution i depends on SEED + i alone; faults are written to FOLDER
           test_fuzz show NUMBER | one NUMBER    the input of an execution; that execution alone, in this process
@@ -47,7 +48,7 @@ typedef VEC(const Source *) Sources;
 typedef struct Corpus {
     Arena *arena;
     const FrontendStd *std;
-    Pieces pieces;                 /* of all that parses */
+    Pieces pieces; /* of all that parses */
     Sources texts[N_LANGUAGES];
 } Corpus;
 
@@ -130,7 +131,8 @@ static Corpus *corpus_new(void)
     Arena *a = arena_new();
     Corpus *c = ARENA_NEW(a, Corpus);
     *c = (Corpus){.arena = a, .std = frontend_std_new(a), .pieces = {.arena = a}};
-    const char *folders[] = {"frontend/std", "examples", "tests/lang", "tests/errors", "tests/ir", "tests/passes", "tests/kernel"};
+    const char *folders[] = {"frontend/std", "examples",     "tests/lang",  "tests/errors",
+                             "tests/ir",     "tests/passes", "tests/kernel"};
     for (uint32_t i = 0; i < sizeof folders / sizeof *folders; i++) corpus_folder(c, folders[i]);
     corpus_declarations(c);
     return c;
@@ -162,11 +164,18 @@ static void append(Input *in, const char *p, uint32_t n)
 }
 
 static const char *const words[] = {
-    "0", "1", "-1", "2147483648", "9223372036854775807", "65536", "1e308", "0.0", "5e-324", "none", "true", "node", "edge", "src",
-    "dst", "graph", "data", "(", ")", "[", "]", "{", "}", "@", "**", "..", "...", "->", "=", "+=", ":", ",", ".", "\n", "if", "else",
-    "for", "in", "over", "param", "buffer", "const", "state", "step", "merge", "done", "empty", "return", "adjoint", "grad", "fill",
-    "by", "on", "as", "\"w\"", "#", "D'", "@d", "index[C]", "int", "bool", "f64", "schema", "forall", "train", "test", "and", "not", "<=",
-    "x", "F", "H", "4*F", "F/H", "é", "'", "\"", "\\", "\t", "`", "reverse(g)", "line(g)", "self_loops(g)", "edge.src", "unit",
+    /* clang-format off */
+    "0", "1", "-1", "2147483648", "9223372036854775807", "65536", "1e308", "0.0", "5e-324", "none", "true", "node",
+        "edge", "src",
+    "dst", "graph", "data", "(", ")", "[", "]", "{", "}", "@", "**", "..", "...", "->", "=", "+=", ":", ",", ".",
+        "\n", "if", "else",
+    "for", "in", "over", "param", "buffer", "const", "state", "step", "merge", "done", "empty", "return", "adjoint",
+        "grad", "fill",
+    "by", "on", "as", "\"w\"", "#", "D'", "@d", "index[C]", "int", "bool", "f64", "schema", "forall", "train",
+        "test", "and", "not", "<=",
+    "x", "F", "H", "4*F", "F/H", "é", "'", "\"", "\\", "\t", "`", "reverse(g)", "line(g)", "self_loops(g)",
+        "edge.src", "unit",
+    /* clang-format on */
 };
 enum { N_WORDS = sizeof words / sizeof *words };
 
@@ -212,7 +221,8 @@ static void exchange_piece(const Corpus *c, Arena *a, Input *in, Rng *r)
     Pieces own = {.arena = a};
     const Source *src = source_new(a, "p", in->text, in->n);
     pieces_file(&own, ast_parse(a, src, &d));
-    static const PieceKind kinds[] = {PIECE_STMT, PIECE_EXPR, PIECE_EXPR, PIECE_TYPE, PIECE_NAME, PIECE_NAME, PIECE_DECL};
+    static const PieceKind kinds[] = {PIECE_STMT, PIECE_EXPR, PIECE_EXPR, PIECE_TYPE,
+                                      PIECE_NAME, PIECE_NAME, PIECE_DECL};
     PieceKind k = kinds[below(r, 7)];
     if (!own.of[k].n || !c->pieces.of[k].n) return break_token(in, r);
     Span at = own.of[k].data[below(r, own.of[k].n)];
@@ -248,10 +258,12 @@ static void make_options(Input *in, Rng *r)
     };
     static const char *const names[] = {"F", "H", "D"};
     static const double sizes[] = {8, 2, 4};
-    in->options = (FrontendOptions){.symbolic = below(r, 3) > 0, .tests_only = below(r, 8) == 0, .train_mode = below(r, 8) == 0};
+    in->options = (FrontendOptions){
+        .symbolic = below(r, 3) > 0, .tests_only = below(r, 8) == 0, .train_mode = below(r, 8) == 0};
     in->options.float_dtype = below(r, 3) ? IR_F32 : IR_F64;
     if (below(r, 3) == 0) in->options.facts = facts, in->options.n_facts = 4;
-    if (below(r, 3) == 0) in->options.set_names = names, in->options.set_values = sizes, in->options.n_set = below(r, 4);
+    if (below(r, 3) == 0)
+        in->options.set_names = names, in->options.set_values = sizes, in->options.n_set = below(r, 4);
 }
 
 /* ---- inputs: IR ----------------------------------------------------------------------------------- */
@@ -297,8 +309,7 @@ static void make_ir(const Corpus *c, Input *in, Rng *r)
     if (!seeds->n) return;
     const Source *s = seeds->data[below(r, seeds->n)], *other = seeds->data[below(r, seeds->n)];
     append(in, s->text, s->n);
-    for (uint32_t i = 0, n = 1 + below(r, 3); i < n; i++)
-        switch (below(r, 4)) {
+    for (uint32_t i = 0, n = 1 + below(r, 3); i < n; i++) switch (below(r, 4)) {
         case 0: exchange_line(in, below(r, 2) ? s : other, r); break;
         case 1: break_token(in, r); break;
         default: exchange_token(in, r);
@@ -401,7 +412,8 @@ static void run_kir(Arena *a, const Source *src, Counts *n)
     ICE_UNLESS(!strcmp(once.data, twice.data));
     for (uint32_t i = 0; i < m->kernels.n; i++) { /* what a block keeps at barriers may be more than arrays may hold */
         const KirKernel *serial = kir_serial(a, m->kernels.data[i]);
-        ICE_UNLESS(!kir_has_block(serial) && (kir_verify(serial, &d) || strstr(d.list.data[d.list.n - 1]->text, "256 KiB")));
+        ICE_UNLESS(!kir_has_block(serial) &&
+                   (kir_verify(serial, &d) || strstr(d.list.data[d.list.n - 1]->text, "256 KiB")));
     }
 }
 
@@ -479,7 +491,8 @@ static int campaign(const Corpus *c, Shared *s, uint64_t seed, uint64_t count, c
         int status;
         waitpid(pid, &status, 0);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
-        const char *how = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : arena_printf(c->arena, "exit %d", WEXITSTATUS(status));
+        const char *how = WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+                                              : arena_printf(c->arena, "exit %d", WEXITSTATUS(status));
         printf("execution %llu: %s %s\n", (unsigned long long)s->next, how, last_line(c->arena, log));
         fflush(stdout);
         save(folder, s);
@@ -505,18 +518,24 @@ int main(int argc, char **argv)
     const Corpus *c = corpus_new();
     Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED) return 1;
-    if (argc > 2 && (!strcmp(argv[1], "show") || !strcmp(argv[1], "one"))) return show(c, s, argv[1], strtoull(argv[2], NULL, 10));
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : check_amount(10000, 100000), seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    if (argc > 2 && (!strcmp(argv[1], "show") || !strcmp(argv[1], "one")))
+        return show(c, s, argv[1], strtoull(argv[2], NULL, 10));
+    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : check_amount(10000, 100000),
+             seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     check_begin();
     int faults = campaign(c, s, seed, count, argc > 3 ? argv[3] : NULL);
     Counts n = s->counts;
     check(faults == 0, "%d of %llu executions ended badly", faults, (unsigned long long)n.done);
-    check(n.parsed * 5 > n.done, "only %llu of %llu programs parse", (unsigned long long)n.parsed, (unsigned long long)n.done);
-    check(n.compiled * 20 > n.done, "only %llu of %llu programs compile", (unsigned long long)n.compiled, (unsigned long long)n.done);
-    check(n.read * 50 > n.done, "only %llu of %llu texts of IR are taken", (unsigned long long)n.read, (unsigned long long)n.done);
+    check(n.parsed * 5 > n.done, "only %llu of %llu programs parse", (unsigned long long)n.parsed,
+          (unsigned long long)n.done);
+    check(n.compiled * 20 > n.done, "only %llu of %llu programs compile", (unsigned long long)n.compiled,
+          (unsigned long long)n.done);
+    check(n.read * 50 > n.done, "only %llu of %llu texts of IR are taken", (unsigned long long)n.read,
+          (unsigned long long)n.done);
     char name[200];
-    snprintf(name, sizeof name, "fuzz: %llu executions, %llu parse, %llu compile, %llu of IR are taken", (unsigned long long)n.done,
-             (unsigned long long)n.parsed, (unsigned long long)n.compiled, (unsigned long long)n.read);
+    snprintf(name, sizeof name, "fuzz: %llu executions, %llu parse, %llu compile, %llu of IR are taken",
+             (unsigned long long)n.done, (unsigned long long)n.parsed, (unsigned long long)n.compiled,
+             (unsigned long long)n.read);
     check_end(name);
     arena_free(c->arena);
     munmap(s, sizeof *s);

@@ -11,15 +11,17 @@ static const char text[] =
     "map es : edge -> node map ed : edge -> node sorted graph gr : data edge(es, ed) "
     "tensor x : input node[F] f32 tensor mask : input node[] bool tensor W : param [F,O] f32 stored [5,3] perm(0,1) "
     "init const(0.5) tensor held.0 : hyper [] f32 default 0.25 sites 1 "
-    "func forward(x = @x, W = @W) { %0 = arg 0 : node[F] f32 %1 = arg 1 : [F,O] f32 %2 = gather %0 via es : edge[F] f32 "
+    "func forward(x = @x, W = @W) { %0 = arg 0 : node[F] f32 %1 = arg 1 : [F,O] f32 %2 = gather %0 via es : edge[F] "
+    "f32 "
     "%3 = reduce_sum %2 via ed : node[F] f32 %4 = contract %3, %1 : node[O] f32 %5 = const 1 : edge[] f32 "
-    "%6 = reduce_sum %5 via ed : node[] f32 %7 = const 1 : [] f32 %8 = add %6, %7 : node[] f32 %9 = sqrt %8 : node[] f32 "
+    "%6 = reduce_sum %5 via ed : node[] f32 %7 = const 1 : [] f32 %8 = add %6, %7 : node[] f32 %9 = sqrt %8 : node[] "
+    "f32 "
     "%10 = div %4, %9 : node[O] f32 return out = %10 } " /* of the graph alone: held */
     "func train_step(x = @x, W = @W, mask = @mask, seed = seed, step = step, lr = @held.0) train { "
     "%0 = arg 0 : node[F] f32 %1 = arg 1 : [F,O] f32 %2 = arg 2 : node[] bool %3 = arg 3 : [] i64 %4 = arg 4 : [] i64 "
     "%5 = arg 5 : [] f32 %6 = const 1 : edge[] f32 %7 = reduce_sum %6 via ed : node[] f32 %8 = const 1 : [] f32 "
     "%9 = max %7, %8 : node[] f32 %10 = gather %0 via es : edge[F] f32 %11 = reduce_sum %10 via ed : node[F] f32 "
-    "%12 = div %11, %9 : node[F] f32 "                          /* the mean of a node's neighbours: held */
+    "%12 = div %11, %9 : node[F] f32 " /* the mean of a node's neighbours: held */
     "%13 = random_uniform %3, %4 site 0 : node[F] f32 %14 = gather %13 via es : edge[F] f32 "
     "%15 = reduce_sum %14 via ed : node[F] f32 %16 = add %12, %15 : node[F] f32 " /* random: not held */
     "%17 = contract %16, %1 : node[O] f32 %18 = cast %2 : node[] f32 %19 = mul %17, %18 : node[O] f32 " /* cheap: not held */
@@ -80,7 +82,8 @@ static void test_choice(void)
         CHECK(one && one->results.n == 1 && one->args.n == 1);    /* the mask's sum */
         CHECK(!ir_func_find(h, "setup.metrics"));
         CHECK(count_ops(metrics, IR_OP_gather) == 0 && count_ops(metrics, IR_OP_div) == 0);
-        CHECK(count_ops(step, IR_OP_gather) == 1 && count_ops(step, IR_OP_cast) == 1); /* the random one; what is cheap */
+        /* the random one; what is cheap */
+        CHECK(count_ops(step, IR_OP_gather) == 1 && count_ops(step, IR_OP_cast) == 1);
         CHECK(alone && alone->results.n == 1 && alone->args.n == 0);
         CHECK(count_ops(forward, IR_OP_gather) == 1 && count_ops(forward, IR_OP_sqrt) == 0);
     }
@@ -98,7 +101,8 @@ static void test_invariant(void)
         PassContext ctx = pass_context(a, &d);
         const IrFunc *step = ir_func_find(m, "train_step"), *forward = ir_func_find(m, "forward");
         const bool *in = hoist_invariant(&ctx, m, step), *never = hoist_invariant(&ctx, m, forward);
-        CHECK(in[0] && !in[1] && in[2] && !in[3] && !in[5] && in[11] && in[12] && !in[13] && !in[15] && !in[16] && in[22]);
+        CHECK(in[0] && !in[1] && in[2] && !in[3] && !in[5] && in[11] && in[12] && !in[13] && !in[15] && !in[16] &&
+              in[22]);
         CHECK(!never[0] && !never[3] && never[8]);
         CHECK(pass_option_disable(&ctx, "hoist"));
         CHECK(!hoist_invariant(&ctx, m, step)[0]);
@@ -164,7 +168,8 @@ static bool run(const World *w, const HostPlan *plan, const char *name, const vo
         IrId t = f->results.data[i].tensor;
         if (t == IR_NONE || w->m->tensors.data[t].kind != IR_HELD) continue;
         w->tensors[t] = eval_value_new(w->a, w->m, w->w, w->m->tensors.data[t].type);
-        for (int64_t k = 0; k < r.elems[b]; k++) w->tensors[t]->v[k] = plan_get(r.prog->buffers.data[b].elem, r.data[b], k);
+        for (int64_t k = 0; k < r.elems[b]; k++)
+            w->tensors[t]->v[k] = plan_get(r.prog->buffers.data[b].elem, r.data[b], k);
     }
     return true;
 }
@@ -183,7 +188,8 @@ static void compare(World *plain, World *held, const char *name)
     const void *x[8], *y[8];
     size_t n[8] = {0}, n_held[8] = {0};
     const IrFunc *f = ir_func_find(plain->m, name);
-    if (!run(plain, plan_of(plain->a, plain->m), name, x, n) || !run(held, plan_of(held->a, held->m), name, y, n_held)) return;
+    if (!run(plain, plan_of(plain->a, plain->m), name, x, n) || !run(held, plan_of(held->a, held->m), name, y, n_held))
+        return;
     for (uint32_t i = 0; i < f->results.n; i++)
         check(n[i] == n_held[i] && !memcmp(x[i], y[i], n[i]), "%s: result %u has other bits", name, i);
 }
@@ -196,7 +202,9 @@ static void test_numbers(int64_t rows, int64_t n_edges)
     World plain = {.a = a, .m = m}, held = {.a = a, .m = m ? hoisted(a, m) : NULL};
     int64_t *ends = ARENA_ARRAY(a, int64_t, 2 * n_edges + 1);
     for (int64_t i = 0; i < 2 * n_edges; i++) /* node 0 is a hub; the last has no edge */
-        ends[i] = number(99, (uint64_t)i) < 0.6 ? 0 : (int64_t)(number(98, (uint64_t)i) * (double)(rows > 1 ? rows - 1 : 1));
+        ends[i] = number(99, (uint64_t)i) < 0.6
+                      ? 0
+                      : (int64_t)(number(98, (uint64_t)i) * (double)(rows > 1 ? rows - 1 : 1));
     EvalGraph g = {rows, rows, n_edges, ends, ends + n_edges};
     if (held.m && fill(&plain, &g) && fill(&held, &g)) {
         const void *x[8];
@@ -216,7 +224,8 @@ static void test_numbers(int64_t rows, int64_t n_edges)
 static const char twins[] =
     "module m dim F = 5 space node space edge : edges map es : edge -> node map ed : edge -> node sorted "
     "graph gr : data edge(es, ed) tensor x : input node[F] f32 func forward(x = @x) { %0 = arg 0 : node[F] f32 "
-    "%1 = const 1 : edge[] f32 %2 = reduce_sum %1 via ed : node[] f32 %3 = sqrt %2 : node[] f32 %4 = const 1 : edge[] f32 "
+    "%1 = const 1 : edge[] f32 %2 = reduce_sum %1 via ed : node[] f32 %3 = sqrt %2 : node[] f32 %4 = const 1 : edge[] "
+    "f32 "
     "%5 = reduce_sum %4 via ed : node[] f32 %6 = sqrt %5 : node[] f32 %7 = mul %0, %3 : node[F] f32 "
     "%8 = add %7, %6 : node[F] f32 return out = %8 }";
 
@@ -258,11 +267,13 @@ int main(void)
     test_numbers(1, 4);
     test_refused("hoist: of a parameter",
                  "module m space node tensor p : param [] f32 stored [1] perm() init const(1) tensor h : held [] f32 "
-                 "func setup.f(p = @p) { %0 = arg 0 : [] f32 %1 = neg %0 : [] f32 return h = %1 -> @h }", "which is no input");
+                 "func setup.f(p = @p) { %0 = arg 0 : [] f32 %1 = neg %0 : [] f32 return h = %1 -> @h }",
+                 "which is no input");
     test_refused("hoist: twice",
                  "module m space node tensor p : input [] f32 tensor h : held [] f32 "
                  "func setup.f(p = @p) { %0 = arg 0 : [] f32 %1 = neg %0 : [] f32 return h = %1 -> @h } "
-                 "func setup.g(p = @p) { %0 = arg 0 : [] f32 %1 = neg %0 : [] f32 return h = %1 -> @h }", "already");
+                 "func setup.g(p = @p) { %0 = arg 0 : [] f32 %1 = neg %0 : [] f32 return h = %1 -> @h }",
+                 "already");
     test_refused("hoist: never", "module m space node tensor h : held [] f32 ", "no function computes it");
     return check_done();
 }

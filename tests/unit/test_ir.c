@@ -15,8 +15,7 @@ static IrModule *read_text(Arena *a, const char *text, uint32_t n, const char **
     Diags d = {.arena = a};
     IrModule *m = ir_parse(a, src, &d);
     *message = d.list.n ? d.list.data[0]->text : "";
-    if (!m)
-        CHECK(d.n_errors > 0 && (d.list.data[0]->code == E0501 || d.list.data[0]->code == E0502));
+    if (!m) CHECK(d.n_errors > 0 && (d.list.data[0]->code == E0501 || d.list.data[0]->code == E0502));
     if (m) CHECK(d.n_errors == 0);
     return m;
 }
@@ -44,15 +43,13 @@ static void test_builders(void)
     Arena *a = arena_new();
     IrModule *m = ir_module_new(a, "m");
     check_begin();
-    IrId f = ir_dim_new(m, "F", 3), f2 = ir_dim_new(m, "F", 4),
-         big = ir_dim_new(m, "B", INT64_MAX / 2);
+    IrId f = ir_dim_new(m, "F", 3), f2 = ir_dim_new(m, "F", 4), big = ir_dim_new(m, "B", INT64_MAX / 2);
     CHECK(!strcmp(m->dims.data[f].name, "F") && !strcmp(m->dims.data[f2].name, "F.2"));
     IrId node = ir_space_new(m, "node", false);
     IrType x = {.space = node, .dtype = IR_F32, .n_dims = 2, .dims = {f, f2}};
     IrType w = {.space = IR_UNIT, .dtype = IR_F32, .n_dims = 2, .dims = {f2, big}};
     IrType join = ir_type_join(&w, &x);
-    CHECK(join.space == node && join.n_dims == 3 && join.dims[0] == f2 && join.dims[1] == big &&
-          join.dims[2] == f);
+    CHECK(join.space == node && join.n_dims == 3 && join.dims[0] == f2 && join.dims[1] == big && join.dims[2] == f);
     CHECK(ir_type_width(m, &x) == 12 && ir_type_width(m, &w) < 0);
     CHECK(ir_type_has_dim(&x, f2) && !ir_type_has_dim(&x, big) && !ir_type_eq(&x, &w));
     CHECK(!strcmp(ir_type_text(m, &x, a), "node[F,F.2] f32"));
@@ -62,8 +59,7 @@ static void test_builders(void)
     IrModule *c = ir_module_clone(a, m);
     ir_dim_new(c, "C", 1);
     IrId in_original = ir_dim_new(m, "M", 2);
-    CHECK(!strcmp(c->dims.data[in_original].name, "C") &&
-          !strcmp(m->dims.data[in_original].name, "M"));
+    CHECK(!strcmp(c->dims.data[in_original].name, "C") && !strcmp(m->dims.data[in_original].name, "M"));
     ir_func_new(c, "f");
     CHECK(m->funcs.n == 0 && ir_func_find(c, "f") && !ir_func_find(m, "f"));
     check_end("clone shares nothing that grows");
@@ -127,17 +123,14 @@ static void test_odd_module(void)
 {
     Arena *a = arena_new();
     IrModule *m = ir_module_new(a, "a \"quoted\" \\ name\n\x01");
-    IrId d = ir_dim_new(m, "4*F", 4), unknown = ir_dim_new(m, "D'", -1),
-         node = ir_space_new(m, "node (paper)", false);
+    IrId d = ir_dim_new(m, "4*F", 4), unknown = ir_dim_new(m, "D'", -1), node = ir_space_new(m, "node (paper)", false);
     ir_dim_new(m, "dim", 1);
-    IrTensor p = {
-        .name = "W 1", .kind = IR_PARAM, .init = IR_INIT_NORMAL, .init_a = 0.1, .init_b = 1e-310};
+    IrTensor p = {.name = "W 1", .kind = IR_PARAM, .init = IR_INIT_NORMAL, .init_a = 0.1, .init_b = 1e-310};
     p.type = (IrType){.space = node, .dtype = IR_F64, .n_dims = 2, .dims = {unknown, d}};
     p.stored_perm[0] = 1;
     VEC_PUSH(a, &m->tensors, p);
     IrFunc *f = ir_func_new(m, "export.x");
-    static const double values[] = {
-        0.1, -0.0, 1.0 / 3, 1e300, 5e-324, 123456789012345678.0, INFINITY, -INFINITY, NAN};
+    static const double values[] = {0.1, -0.0, 1.0 / 3, 1e300, 5e-324, 123456789012345678.0, INFINITY, -INFINITY, NAN};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         ir_add(m, f, IR_OP_const, ir_scalar(IR_F64), NULL, 0, (IrAttr){.f = values[i]}, (Span){0});
     ir_result(m, f, "r\xc3\xb6", 0, IR_NONE);
@@ -151,29 +144,27 @@ static void test_odd_module(void)
     for (uint32_t i = 0; back && i < 8; i++)
         CHECK(!memcmp(&back->funcs.data[0]->ops.data[i].attr.f, &values[i], sizeof(double)));
     CHECK(back && isnan(back->funcs.data[0]->ops.data[8].attr.f));
-    CHECK(back && back->tensors.data[0].init_b == 1e-310 &&
-          back->tensors.data[0].stored_perm[0] == 1);
+    CHECK(back && back->tensors.data[0].init_b == 1e-310 && back->tensors.data[0].stored_perm[0] == 1);
     check_end("odd names and numbers survive");
     arena_free(a);
 }
 
 /* ---- shape rules and the verifier ------------------------------------------------------------ */
 
-static const char HEAD[] =
-    "module m\n"
-    "dim A = 2\ndim B = 3\ndim C = 6\ndim D = 1\ndim Q = ?\ndim H = 4611686018427387904\n"
-    "space node\nspace edge : edges\nspace pool\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
-    "map node.all : node -> unit\nmap node.pool : node -> pool partial\n"
-    "graph g : data edge(edge.src, edge.dst)\n"
-    "tensor x : input node[A] f32\ntensor e : input edge[A] f32\ntensor w : param [A,B] f32 "
-    "stored [6] perm(1,0) init const(0)\ntensor i : input node[] i64\n"
-    "tensor s : state [A] f32 init const(0)\ntensor h : hyper [] f32 default 0.5\n"
-    "sites 2\n"
-    "func f(x = @x, e = @e, w = @w, i = @i, seed = seed, s = @s) {\n"
-    "  %0 = arg 0 : node[A] f32\n  %1 = arg 1 : edge[A] f32\n  %2 = arg 2 : [A,B] f32\n"
-    "  %3 = arg 3 : node[] i64\n  %4 = arg 4 : [] i64\n  %5 = lt %0, %0 : node[A] bool\n"
-    "  %6 = arg 5 : [A] f32\n";
+static const char HEAD[] = "module m\n"
+                           "dim A = 2\ndim B = 3\ndim C = 6\ndim D = 1\ndim Q = ?\ndim H = 4611686018427387904\n"
+                           "space node\nspace edge : edges\nspace pool\n"
+                           "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
+                           "map node.all : node -> unit\nmap node.pool : node -> pool partial\n"
+                           "graph g : data edge(edge.src, edge.dst)\n"
+                           "tensor x : input node[A] f32\ntensor e : input edge[A] f32\ntensor w : param [A,B] f32 "
+                           "stored [6] perm(1,0) init const(0)\ntensor i : input node[] i64\n"
+                           "tensor s : state [A] f32 init const(0)\ntensor h : hyper [] f32 default 0.5\n"
+                           "sites 2\n"
+                           "func f(x = @x, e = @e, w = @w, i = @i, seed = seed, s = @s) {\n"
+                           "  %0 = arg 0 : node[A] f32\n  %1 = arg 1 : edge[A] f32\n  %2 = arg 2 : [A,B] f32\n"
+                           "  %3 = arg 3 : node[] i64\n  %4 = arg 4 : [] i64\n  %5 = lt %0, %0 : node[A] bool\n"
+                           "  %6 = arg 5 : [A] f32\n";
 
 typedef struct Case {
     const char *body; /* ops from %7 on, results, rows after the function */
@@ -282,8 +273,7 @@ static const Case cases[] = {
      NULL},
     {"%7 = grad %0, %0 : node[A] f32 }", "what is differentiated is node[A] f32"},
     {"%7 = const 1 : [] f32 %8 = grad %7, %3 : node[] i64 }", "wanted a float to differentiate by"},
-    {"%7 = const 1 : [] f32 %8 = grad %7, %0 : [A] f32 }",
-     "the result is [A] f32, wanted node[A] f32"},
+    {"%7 = const 1 : [] f32 %8 = grad %7, %0 : [A] f32 }", "the result is [A] f32, wanted node[A] f32"},
     /* values, types, results */
     {"%7 = exp %7 : node[A] f32 }", "operand %7 does not stand above it"},
     {"%7 = exp %0, %0 : node[A] f32 }", "2 operands, wanted 1"},
@@ -305,8 +295,7 @@ static const Case cases[] = {
     {"} graph z : data edge(edge.src, edge.dst)", "share their edges"},
     {"} graph z : data node(edge.src, edge.dst)", "is not of edges"},
     {"} space t : edges graph z : data t(edge.src, edge.dst)", "do not lead from its edges"},
-    {"} space t : edges map ts : t -> node map td : t -> node graph z : data t(ts, td)",
-     "is sorted"},
+    {"} space t : edges map ts : t -> node map td : t -> node graph z : data t(ts, td)", "is sorted"},
     {"} space t : edges map ts : t -> node map td : t -> node sorted graph z : reverse(g) t(ts, "
      "td)",
      NULL},
@@ -325,10 +314,8 @@ static const Case cases[] = {
      "t(ts, td) orig o",
      "are partial maps"},
     {"} tensor p : param [A] bool stored [2] perm(0) init const(0)", "parameters are numbers"},
-    {"} tensor p : param [A,B] f32 stored [6] perm(0,0) init const(0)",
-     "does not name each dim once"},
-    {"} tensor p : param [A,B] f32 stored [5] perm(1,0) init const(0)",
-     "another number of elements"},
+    {"} tensor p : param [A,B] f32 stored [6] perm(0,0) init const(0)", "does not name each dim once"},
+    {"} tensor p : param [A,B] f32 stored [5] perm(1,0) init const(0)", "another number of elements"},
     {"} tensor p : hyper [A] f32 default 0", "hypers are float scalars"},
     {"} tensor p : input [A] f32 bound 3", "only integers have a bound"},
     {"} tensor p : input [A] i64 missing", "missing values need a bound"},
@@ -345,7 +332,8 @@ static const Case cases[] = {
     {"} space c : dim A func h() { %0 = const 1 : [A,B] f32 %1 = reshape %0 : c[A,B] f32 }", "elements"},
     {"} space c : dim A func h() { %0 = const 1 : node[A] f32 %1 = reshape %0 : c[] f32 }", "lives in space `node`"},
     {"} space c : dim Z", "no dim named `Z`"},
-    {"} space c : dim A space z map r : z -> node sorted map k : z -> c tensor v : input z[] f32 nonzeros x(r, k)", NULL},
+    {"} space c : dim A space z map r : z -> node sorted map k : z -> c tensor v : input z[] f32 nonzeros x(r, k)",
+     NULL},
     {"} space c : dim A space z map r : z -> node map k : z -> c tensor v : input z[] f32 nonzeros x(r, k)",
      "cannot hold the nonzeros of `x`"},
     {"} space c : dim B space z map r : z -> node sorted map k : z -> c tensor v : input z[] f32 nonzeros x(r, k)",
@@ -361,8 +349,7 @@ static const Case cases[] = {
      "1 seed 0 { metric a = 0 "
      "stop a maximise patience 0 }",
      "a patience of 0"},
-    {"} func t() { %0 = const 1 : [] f32 return a = %0 } test t = t { assert \"a\" }",
-     "is no bool"},
+    {"} func t() { %0 = const 1 : [] f32 return a = %0 } test t = t { assert \"a\" }", "is no bool"},
     {"} func t() { } test t = t { assert \"a\" }", "1 asserts for 0 results"},
 };
 
@@ -378,8 +365,7 @@ static void test_rules(void)
             if (m) check_stable(a, m);
         } else {
             check(!m, "taken");
-            check(strstr(message, cases[i].want) != NULL, "found `%s`, wanted `%s`", message,
-                  cases[i].want);
+            check(strstr(message, cases[i].want) != NULL, "found `%s`, wanted `%s`", message, cases[i].want);
         }
         check_end(arena_printf(a, "rule %zu: %.70s", i, cases[i].body));
         arena_free(a);
@@ -392,8 +378,7 @@ static void refuse_only(const char *name, void (*break_it)(IrModule *m, IrFunc *
 {
     Arena *a = arena_new();
     const char *message,
-        *text = arena_printf(
-            a, "%s  %%7 = gather %%0 via edge.src : edge[A] f32 return r = %%7 }\n", HEAD);
+        *text = arena_printf(a, "%s  %%7 = gather %%0 via edge.src : edge[A] f32 return r = %%7 }\n", HEAD);
     check_begin();
     IrModule *m = read_text(a, text, (uint32_t)strlen(text), &message);
     if (check(m != NULL, "%s", message)) {
@@ -442,7 +427,11 @@ BREAK(dim_of_space) { (void)f, m->spaces.data[1].has_dim = true, m->spaces.data[
 BREAK(dim_of_edges) { (void)f, m->spaces.data[2].has_dim = true, m->spaces.data[2].dim = 0; }
 BREAK(dim_of_unit) { (void)f, m->spaces.data[0].has_dim = true, m->spaces.data[0].dim = 0; }
 BREAK(same_maps) { (void)f, m->maps.data[1].name = m->maps.data[0].name; }
-BREAK(same_graphs) { (void)f; VEC_PUSH(m->arena, &m->graphs, m->graphs.data[0]); }
+BREAK(same_graphs)
+{
+    (void)f;
+    VEC_PUSH(m->arena, &m->graphs, m->graphs.data[0]);
+}
 BREAK(same_args) { (void)m, f->args.data[1].name = f->args.data[0].name; }
 BREAK(no_edges) { (void)f, m->graphs.data[0].edge = 99; }
 BREAK(no_sources) { (void)f, m->graphs.data[0].src_space = 99; }
@@ -472,23 +461,39 @@ BREAK(many_metrics)
     for (int i = 0; i <= IR_MAX_METRICS; i++) VEC_PUSH(m->arena, &m->train.metrics, ((IrMetric){.name = "a"}));
 }
 BREAK(no_stop) { (void)f, trained(m), m->train.stop_metric = 3; }
-BREAK(no_test_func) { (void)f; VEC_PUSH(m->arena, &m->tests, ((IrTest){.name = "t", .func = 99})); }
+BREAK(no_test_func)
+{
+    (void)f;
+    VEC_PUSH(m->arena, &m->tests, ((IrTest){.name = "t", .func = 99}));
+}
 
 static const struct {
     const char *want;
     void (*breaks)(IrModule *m, IrFunc *f);
 } broken[] = {
-    {"tensor 0 has no name", no_tensor_name}, {"function 0 has no name", no_func_name}, {"function 0 has no name", empty_func_name},
-    {"its dtype does not exist", bad_dtype}, {"its dtype does not exist", bad_op_dtype}, {"dim `A` is 0", dim_of_nothing},
-    {"not the unit space", no_spaces}, {"not the unit space", unit_of_edges}, {"a space does not exist", map_from_nowhere},
-    {"space `node` indexes no dim", dim_of_space}, {"space `edge` indexes no dim", dim_of_edges}, {"space `unit` indexes no dim", dim_of_unit},
-    {"two maps named", same_maps}, {"two graphs named", same_graphs}, {"two arguments named", same_args}, {"a space does not exist", no_edges},
-    {"a space does not exist", no_sources}, {"a space does not exist", no_targets}, {"its base does not stand above it", no_base},
-    {"does not stand above it", no_kind}, {"site -1 of", no_site}, {"-1 edges on", fewer_edges}, {"on -1 nodes", fewer_nodes},
+    /* clang-format off */
+    {"tensor 0 has no name", no_tensor_name}, {"function 0 has no name", no_func_name}, {"function 0 has no name",
+        empty_func_name},
+    {"its dtype does not exist", bad_dtype}, {"its dtype does not exist", bad_op_dtype}, {"dim `A` is 0",
+        dim_of_nothing},
+    {"not the unit space", no_spaces}, {"not the unit space", unit_of_edges}, {"a space does not exist",
+        map_from_nowhere},
+    {"space `node` indexes no dim", dim_of_space}, {"space `edge` indexes no dim", dim_of_edges},
+        {"space `unit` indexes no dim", dim_of_unit},
+    {"two maps named", same_maps}, {"two graphs named", same_graphs}, {"two arguments named", same_args},
+        {"a space does not exist", no_edges},
+    {"a space does not exist", no_sources}, {"a space does not exist", no_targets},
+        {"its base does not stand above it", no_base},
+    {"does not stand above it", no_kind}, {"site -1 of", no_site}, {"-1 edges on", fewer_edges}, {"on -1 nodes",
+        fewer_nodes},
     {"too many stored dims", many_stored}, {"only integers have a bound, which is positive", bound_below},
-    {"what it holds the nonzeros of does not exist", nonzeros_of_none}, {"what it holds the nonzeros of does not exist", nonzeros_rows},
-    {"what it holds the nonzeros of does not exist", nonzeros_cols}, {"its dim does not exist", dim_of_op}, {"a dim of it does not exist", arg_type},
-    {"batches of -1", batches_below}, {"metrics, at most", many_metrics}, {"the metric to stop by does not exist", no_stop},
+    {"what it holds the nonzeros of does not exist", nonzeros_of_none},
+        {"what it holds the nonzeros of does not exist", nonzeros_rows},
+    {"what it holds the nonzeros of does not exist", nonzeros_cols}, {"its dim does not exist", dim_of_op},
+        {"a dim of it does not exist", arg_type},
+    {"batches of -1", batches_below}, {"metrics, at most", many_metrics}, {"the metric to stop by does not exist",
+        no_stop},
+    /* clang-format on */
     {"test `t` has no function", no_test_func},
 };
 
@@ -566,27 +571,21 @@ static void test_malformed(void)
         Arena *a = arena_new();
         const char *message;
         check_begin();
-        IrModule *m =
-            read_text(a, malformed[i].body, (uint32_t)strlen(malformed[i].body), &message);
-        check(!m && strstr(message, malformed[i].want), "found `%s`, wanted `%s`", message,
-              malformed[i].want);
+        IrModule *m = read_text(a, malformed[i].body, (uint32_t)strlen(malformed[i].body), &message);
+        check(!m && strstr(message, malformed[i].want), "found `%s`, wanted `%s`", message, malformed[i].want);
         check_end(arena_printf(a, "malformed %zu", i));
         arena_free(a);
     }
 }
 
-static uint64_t step(uint64_t *s)
-{
-    return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33;
-}
+static uint64_t step(uint64_t *s) { return *s = *s * 6364136223846793005u + 1442695040888963407u, *s >> 33; }
 
 /* One to four bytes or pieces of the text changed, moved or gone. */
 static uint32_t mutate(char *text, uint32_t n, uint64_t *s)
 {
     static const char glue[] = "%@:=->()[]{},?\"#0123456789 \nmapdimspace\x00\xff";
     for (uint64_t k = step(s) % 4 + 1; k && n > 1; k--) {
-        uint32_t at = (uint32_t)(step(s) % n), len = (uint32_t)(step(s) % 12),
-                 from = (uint32_t)(step(s) % n);
+        uint32_t at = (uint32_t)(step(s) % n), len = (uint32_t)(step(s) % 12), from = (uint32_t)(step(s) % n);
         if (at + len > n) len = n - at;
         if (from + len > n) len = n - from;
         switch (step(s) % 4) {
@@ -626,27 +625,33 @@ static void test_mutations(void)
 /* ---- without tests -------------------------------------------------------------------------------- */
 
 /* Every table begins with what only a test reaches, so that all ids of what stays are others. */
-static const char tested_tables[] = "dim T = 2\nspace t.node\nspace t.edge : edges\n"
-                                    "map t.src : t.edge -> t.node\nmap t.dst : t.edge -> t.node sorted\n"
-                                    "graph t : random(5, 9, 1) t.edge(t.src, t.dst)\ntensor t.w : param [T] f32 stored [2] perm(0) init const(1)\n",
-                  kept_tables[] = "dim F = 5\nspace node\nspace edge : edges\nspace loops : edges\nspace x.nnz\nspace x.col : dim F\n"
-                                  "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
-                                  "map loops.src : loops -> node\nmap loops.dst : loops -> node sorted\n"
-                                  "map loops.orig : loops -> edge partial inverse loops.image\nmap loops.image : edge -> loops partial inverse loops.orig\n"
-                                  "map x.row : x.nnz -> node sorted\nmap x.column : x.nnz -> x.col\n"
-                                  "graph g : data edge(edge.src, edge.dst)\n"
-                                  "graph l : self_loops(g, replace) loops(loops.src, loops.dst) orig loops.orig image loops.image\n"
-                                  "tensor x : input node[F] f32 sparse\ntensor x.values : input x.nnz[] f32 nonzeros x(x.row, x.column)\n",
-                  tested_func[] = "func test.0(t.w = @t.w) {\n  %0 = arg 0 : [T] f32\n  %1 = const 1 : t.edge[T] f32\n"
-                                  "  %2 = reduce_sum %1 via t.dst : t.node[T] f32\n  %3 = eq %0, %2 : t.node[T] bool\n  return assert0 = %3\n}\n",
-                  kept_func[] = "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via loops.src : loops[F] f32\n"
-                                "  %2 = reduce_sum %1 via loops.dst : node[F] f32\n  return y = %2\n}\n",
-                  test_row[] = "test \"one\" = test.0 {\n  assert \"w == 1\"\n}\n";
+static const char
+    tested_tables[] =
+        "dim T = 2\nspace t.node\nspace t.edge : edges\n"
+        "map t.src : t.edge -> t.node\nmap t.dst : t.edge -> t.node sorted\n"
+        "graph t : random(5, 9, 1) t.edge(t.src, t.dst)\ntensor t.w : param [T] f32 stored [2] perm(0) init const(1)\n",
+    kept_tables[] =
+        "dim F = 5\nspace node\nspace edge : edges\nspace loops : edges\nspace x.nnz\nspace x.col : dim F\n"
+        "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
+        "map loops.src : loops -> node\nmap loops.dst : loops -> node sorted\n"
+        "map loops.orig : loops -> edge partial inverse loops.image\nmap loops.image : edge -> loops partial inverse "
+        "loops.orig\n"
+        "map x.row : x.nnz -> node sorted\nmap x.column : x.nnz -> x.col\n"
+        "graph g : data edge(edge.src, edge.dst)\n"
+        "graph l : self_loops(g, replace) loops(loops.src, loops.dst) orig loops.orig image loops.image\n"
+        "tensor x : input node[F] f32 sparse\ntensor x.values : input x.nnz[] f32 nonzeros x(x.row, x.column)\n",
+    tested_func[] =
+        "func test.0(t.w = @t.w) {\n  %0 = arg 0 : [T] f32\n  %1 = const 1 : t.edge[T] f32\n"
+        "  %2 = reduce_sum %1 via t.dst : t.node[T] f32\n  %3 = eq %0, %2 : t.node[T] bool\n  return assert0 = %3\n}\n",
+    kept_func[] = "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via loops.src : loops[F] f32\n"
+                  "  %2 = reduce_sum %1 via loops.dst : node[F] f32\n  return y = %2\n}\n",
+    test_row[] = "test \"one\" = test.0 {\n  assert \"w == 1\"\n}\n";
 
 static void test_without_tests(void)
 {
     Arena *a = arena_new();
-    const char *why, *whole = arena_printf(a, "module m\n%s%s%s%s%s", tested_tables, kept_tables, tested_func, kept_func, test_row);
+    const char *why,
+        *whole = arena_printf(a, "module m\n%s%s%s%s%s", tested_tables, kept_tables, tested_func, kept_func, test_row);
     const char *rest = arena_printf(a, "module m\n%s%s", kept_tables, kept_func);
     check_begin();
     const IrModule *m = read_text(a, whole, (uint32_t)strlen(whole), &why);
@@ -682,8 +687,8 @@ static void test_docs(void)
     }
     check(n_blocks > 0, "no block in docs/ir.md");
     for (uint32_t i = 0; text && i < IR_N_OPS; i++)
-        check(strstr(text, arena_printf(a, "`%s`", ir_ops[i].name)) != NULL,
-              "docs/ir.md has no op `%s`", ir_ops[i].name);
+        check(strstr(text, arena_printf(a, "`%s`", ir_ops[i].name)) != NULL, "docs/ir.md has no op `%s`",
+              ir_ops[i].name);
     check_end("blocks of docs/ir.md are graph IR and it names every op");
     arena_free(a);
 }

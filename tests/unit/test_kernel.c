@@ -19,13 +19,9 @@ static KirModule *parse_bytes(Arena *a, const char *text, size_t n, Diags *d)
     return kir_parse(a, src, d);
 }
 
-static KirModule *parse(Arena *a, const char *text, Diags *d)
-{
-    return parse_bytes(a, text, strlen(text), d);
-}
+static KirModule *parse(Arena *a, const char *text, Diags *d) { return parse_bytes(a, text, strlen(text), d); }
 
-/* ---- text ---------------------------------------------------------------------------------------
- */
+/* ---- text --------------------------------------------------------------------------------------- */
 
 static const char sample[] = "# every form of the text\n"
                              "#\n"
@@ -100,11 +96,9 @@ static void test_text(void)
     Arena *a = arena_new();
     Diags d = {.arena = a};
     check_begin();
-    CHECK(!parse(a, sample, &d) && d.n_errors == 1 &&
-          d.list.data[0]->code == E0503); /* %24 is not defined */
+    CHECK(!parse(a, sample, &d) && d.n_errors == 1 && d.list.data[0]->code == E0503); /* %24 is not defined */
     Diags d2 = {.arena = a};
-    char *fixed = arena_strndup(a, sample, strlen(sample)),
-         *at = strstr(fixed, "    %23 = splat i32x4 %24\n");
+    char *fixed = arena_strndup(a, sample, strlen(sample)), *at = strstr(fixed, "    %23 = splat i32x4 %24\n");
     memmove(at, at + 26, strlen(at + 26) + 1);
     at = strstr(fixed, " pad 1\n");
     memmove(at, at + 6, strlen(at + 6) + 1); /* nothing is padded: two lanes of two */
@@ -156,8 +150,7 @@ static void test_random_text(void)
         const char *once = print_module(a, &m);
         KirModule *back = parse(a, once, &d);
         if (check(back != NULL, "seed %llu is not read back", (unsigned long long)seed))
-            check(!strcmp(once, print_module(a, back)), "seed %llu reads back differently",
-                  (unsigned long long)seed);
+            check(!strcmp(once, print_module(a, back)), "seed %llu reads back differently", (unsigned long long)seed);
         arena_free(a);
     }
     check_end("random_kernels_are_read_back");
@@ -213,8 +206,7 @@ static void test_docs(void)
     arena_free(a);
 }
 
-/* ---- refusals -----------------------------------------------------------------------------------
- */
+/* ---- refusals ----------------------------------------------------------------------------------- */
 
 typedef struct Refusal {
     const char *name, *text; /* lines of a kernel's body, or a whole text that begins with '!' */
@@ -222,24 +214,23 @@ typedef struct Refusal {
     const char *says; /* a part of the message */
 } Refusal;
 
-#define HEAD                                                                                       \
-    "kernel @k(a: in i32*, x: out f32*, b: in i8*, n: i64, s: f32) {\n  %n = param i64 n\n  %s = " \
+#define HEAD                                                                                                           \
+    "kernel @k(a: in i32*, x: out f32*, b: in i8*, n: i64, s: f32) {\n  %n = param i64 n\n  %s = "                     \
     "param f32 s\n"
 
 /* Lines around four warps of each block, and lines that each warp runs. */
-#define BLOCK(around, warp)                                                                        \
-    "%zero = iconst i64 0\n%one = iconst i64 1\n%four = iconst i64 4\nfor %b = %zero .. %n block {\n%all = alloc i64 64 shared\n" around     \
-    "for %w = %zero .. %four warp {\n" warp "\n}\n}"
+#define BLOCK(around, warp)                                                                                            \
+    "%zero = iconst i64 0\n%one = iconst i64 1\n%four = iconst i64 4\nfor %b = %zero .. %n block {\n%all = alloc i64 " \
+    "64 shared\n" around "for %w = %zero .. %four warp {\n" warp "\n}\n}"
 #define WARP(lines) BLOCK("", lines)
-#define ODD "%bit = and i64 %w, %one\n%odd = eq i1 %bit, %one\n"
+#define ODD         "%bit = and i64 %w, %one\n%odd = eq i1 %bit, %one\n"
 
 static const Refusal refusals[] = {
     {"empty_text", "!", E0503, "'kernel', found the end of the text"},
     {"junk", "!\xff\x01", E0503, "byte 0xff"},
     {"no_name", "!kernel @ () {\n}\n", E0503, "the kernel's name, found '('"},
     {"number_as_name", "!kernel @1x() {\n}\n", E0503, "the kernel's name"},
-    {"same_kernel_twice", "!kernel @k() {\n}\nkernel @k() {\n}\n", E0503,
-     "kernel 'k' stands above"},
+    {"same_kernel_twice", "!kernel @k() {\n}\nkernel @k() {\n}\n", E0503, "kernel 'k' stands above"},
     {"unclosed", "!kernel @k() {\n", E0503, "found the end of the text"},
     {"same_parameter", "!kernel @k(n: i64, n: f32) {\n}\n", E0503, "parameters differ"},
     {"buffer_without_star", "!kernel @k(n: in i64) {\n}\n", E0503, "'*'"},
@@ -259,8 +250,7 @@ static const Refusal refusals[] = {
     {"too_many_active", "store f32 x[%n] = %s active 2", E0503, "at most the type's"},
     {"no_step", "for %i = %n .. %n step 0 {\n}", E0503, "a step of 1 or more"},
     {"stray_brace", "}\n}", E0503, "'kernel'"},
-    {"types_differ", "%1 = add i64 %n, %s", E0504,
-     "`%2 = add i64 %n.0, %s.1`: operands and result need the same type"},
+    {"types_differ", "%1 = add i64 %n, %s", E0504, "`%2 = add i64 %n.0, %s.1`: operands and result need the same type"},
     {"const_of_ints", "%1 = const i64 1", E0504, "`iconst` for integers"},
     {"iconst_of_floats", "%1 = iconst f32 1", E0504, "`const` for floats"},
     {"lanes_of_floats", "%1 = lanes f32x4", E0504, "an integer type"},
@@ -276,8 +266,7 @@ static const Refusal refusals[] = {
     {"order_of_i1", "%1 = eq i1 %n, %n\n%2 = lt i1 %1, %1", E0504, "i1 has no order"},
     {"ult_of_floats", "%1 = ult i1 %s, %s", E0504, "`ult` wants integers"},
     {"select_by_number", "%1 = select f32 %n, %s, %s", E0504, "the condition is i1"},
-    {"select_of_two_types", "%1 = eq i1 %n, %n\n%2 = select f32 %1, %s, %n", E0504,
-     "the result's type"},
+    {"select_of_two_types", "%1 = eq i1 %n, %n\n%2 = select f32 %1, %s, %n", E0504, "the result's type"},
     {"convert_to_i1", "%1 = convert i1 %n", E0504, "compare with 0"},
     {"convert_lanes", "%1 = convert f32x4 %n", E0504, "lanes changes"},
     {"zext_of_i64", "%1 = zext i64 %n", E0504, "from i32 to i64"},
@@ -285,8 +274,7 @@ static const Refusal refusals[] = {
     {"splat_of_another", "%1 = splat f32x4 %n", E0504, "base type"},
     {"extract_beyond", "%1 = splat f32x4 %s\n%2 = extract f32 %1, 4", E0504, "no such lane"},
     {"insert_beyond", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %s, -1", E0504, "no such lane"},
-    {"insert_another", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %n, 0", E0504,
-     "the vector's base type"},
+    {"insert_another", "%1 = splat f32x4 %s\n%2 = insert f32x4 %1, %n, 0", E0504, "the vector's base type"},
     {"repeat_another", "%1 = splat f32x4 %s\n%2 = repeat i32x8 %1, 2", E0504, "the base type changes"},
     {"repeat_a_scalar", "%1 = repeat f32x8 %s, 2", E0504, "wants vectors"},
     {"repeat_never", "%1 = splat f32x4 %s\n%2 = repeat f32x8 %1, 0", E0504, "1 to 16 times"},
@@ -301,8 +289,7 @@ static const Refusal refusals[] = {
     {"load_of_i8", "%1 = load i8 b[%n]", E0504, "no value has such a type"},
     {"load_scalar", "%1 = load i64 n[%n]", E0504, "a scalar, not a buffer"},
     {"index_of_floats", "%1 = load i32 a[%s]", E0504, "an index is an i64"},
-    {"pad_of_ints", "%1 = lanes i64x2\n%2 = load i32x2 a[%n] active 1 pad 0.5", E0504,
-     "`pad` is a number"},
+    {"pad_of_ints", "%1 = lanes i64x2\n%2 = load i32x2 a[%n] active 1 pad 0.5", E0504, "`pad` is a number"},
     {"gather_scalar_index", "%1 = gather i32x2 a[%n]", E0504, "one per lane"},
     {"store_to_in", "%1 = load i32 a[%n]\nstore i32 a[%n] = %1", E0504, "never written"},
     {"store_of_another", "store f32 x[%n] = %n", E0504, "the value has another type"},
@@ -325,16 +312,13 @@ static const Refusal refusals[] = {
      "directly in a `loop`"},
     {"break_by_number", "loop {\nbreak_if %n\n}", E0504, "wants a scalar i1"},
     {"if_by_number", "if %n {\n}", E0504, "wants a scalar i1"},
-    {"out_of_scope", "for %i = %n .. %n {\n%1 = neg i64 %n\n}\n%2 = neg i64 %1", E0504,
-     "not defined above"},
+    {"out_of_scope", "for %i = %n .. %n {\n%1 = neg i64 %n\n}\n%2 = neg i64 %1", E0504, "not defined above"},
     {"induction_after_loop", "for %i = %n .. %n {\n}\n%2 = neg i64 %i", E0504, "not defined above"},
     {"threads_inside", "for %i = %n .. %n {\nfor %j = %n .. %n threads {\n}\n}", E0504,
      "the kernel's last instruction"},
-    {"threads_not_last", "for %j = %n .. %n threads {\n}\n%1 = neg i64 %n", E0504,
-     "the kernel's last instruction"},
+    {"threads_not_last", "for %j = %n .. %n threads {\n}\n%1 = neg i64 %n", E0504, "the kernel's last instruction"},
     {"threads_with_step", "for %j = %n .. %n step 2 threads {\n}", E0504, "has step 1"},
-    {"impure_prelude",
-     "for %i = %n .. %n {\nstore f32 x[%i] = %s\n}\nfor %j = %n .. %n threads {\n}", E0504,
+    {"impure_prelude", "for %i = %n .. %n {\nstore f32 x[%i] = %s\n}\nfor %j = %n .. %n threads {\n}", E0504,
      "may not write to a buffer"},
     {"i1_of_two", "%1 = iconst i1 2", E0503, "0 or 1"},
     {"i32_too_large", "%1 = iconst i32 2147483648", E0503, "an integer of 32 bits"},
@@ -365,36 +349,56 @@ static const Refusal refusals[] = {
     {"alloc_of_nothing", "%1 = alloc f32 0", E0504, "1 element to 64 KiB"},
     {"prefetch_of_scalar", "prefetch s[%n]", E0504, "a scalar, not a buffer"},
     {"allocs_too_large_early",
-     "%1 = alloc f32 16384\n%2 = alloc f32 16384\n%3 = alloc f32 16384\n%4 = alloc f32 16384\n%5 = alloc f32 1\n%6 = alloc f32 1",
+     "%1 = alloc f32 16384\n%2 = alloc f32 16384\n%3 = alloc f32 16384\n%4 = alloc f32 16384\n%5 = alloc f32 1\n%6 = "
+     "alloc f32 1",
      E0504, "together exceed"},
     {"impure_prelude_early", "store f32 x[%n] = %s\n%1 = neg i64 %n\nfor %j = %n .. %n threads {\n}", E0504,
      "may not write to a buffer"},
     {"lane_binding", "for %i = %n .. %n lane {\n}", E0503, "'{', found 'lane'"},
-    {"block_inside", "for %i = %n .. %n {\nfor %j = %n .. %n block {\n}\n}", E0504, "bound to block is the kernel's last"},
+    {"block_inside", "for %i = %n .. %n {\nfor %j = %n .. %n block {\n}\n}", E0504,
+     "bound to block is the kernel's last"},
     {"block_not_last", "for %j = %n .. %n block {\n}\n%1 = neg i64 %n", E0504, "bound to block is the kernel's last"},
-    {"block_with_step", "%0 = iconst i64 0\n%1 = iconst i64 1\nfor %j = %n .. %n step 2 block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504, "bound to block has step 1"},
+    {"block_with_step",
+     "%0 = iconst i64 0\n%1 = iconst i64 1\nfor %j = %n .. %n step 2 block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504,
+     "bound to block has step 1"},
     {"block_of_nothing", "for %j = %n .. %n block {\n}", E0504, "ends with a loop bound to warp"},
     {"block_without_warps", "for %j = %n .. %n block {\n%1 = neg i64 %j\n}", E0504, "ends with a loop bound to warp"},
-    {"warp_outside", "%0 = iconst i64 0\n%1 = iconst i64 1\nfor %j = %0 .. %1 warp {\n}", E0504, "the last instruction of a loop bound to block"},
-    {"warp_twice", BLOCK("for %v = %zero .. %four warp {\n}\n", ""), E0504, "the last instruction of a loop bound to block"},
+    {"warp_outside", "%0 = iconst i64 0\n%1 = iconst i64 1\nfor %j = %0 .. %1 warp {\n}", E0504,
+     "the last instruction of a loop bound to block"},
+    {"warp_twice", BLOCK("for %v = %zero .. %four warp {\n}\n", ""), E0504,
+     "the last instruction of a loop bound to block"},
     {"warp_in_warp", WARP("for %v = %zero .. %four warp {\n}"), E0504, "the last instruction of a loop bound to block"},
-    {"warps_by_parameter", "%0 = iconst i64 0\nfor %j = %n .. %n block {\nfor %w = %0 .. %n warp {\n}\n}", E0504, "from 0 to a constant of 1 to 64"},
-    {"warps_from_one", "%0 = iconst i64 1\n%1 = iconst i64 4\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504, "from 0 to a constant"},
-    {"warps_with_step", "%0 = iconst i64 0\n%1 = iconst i64 4\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 step 2 warp {\n}\n}", E0504, "with step 1"},
-    {"too_many_warps", "%0 = iconst i64 0\n%1 = iconst i64 65\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504, "a constant of 1 to 64"},
-    {"no_warps", "%0 = iconst i64 0\nfor %j = %n .. %n block {\nfor %w = %0 .. %0 warp {\n}\n}", E0504, "a constant of 1 to 64"},
+    /* clang-format off */
+    {"warps_by_parameter", "%0 = iconst i64 0\nfor %j = %n .. %n block {\nfor %w = %0 .. %n warp {\n}\n}", E0504,
+        "from 0 to a constant of 1 to 64"},
+    {"warps_from_one",
+        "%0 = iconst i64 1\n%1 = iconst i64 4\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504,
+        "from 0 to a constant"},
+    {"warps_with_step",
+        "%0 = iconst i64 0\n%1 = iconst i64 4\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 step 2 warp {\n}\n}",
+        E0504, "with step 1"},
+    {"too_many_warps",
+        "%0 = iconst i64 0\n%1 = iconst i64 65\nfor %j = %n .. %n block {\nfor %w = %0 .. %1 warp {\n}\n}", E0504,
+        "a constant of 1 to 64"},
+    {"no_warps", "%0 = iconst i64 0\nfor %j = %n .. %n block {\nfor %w = %0 .. %0 warp {\n}\n}", E0504,
+        "a constant of 1 to 64"},
+    /* clang-format on */
     {"shared_outside", "%1 = alloc f32 4 shared", E0504, "directly in a loop bound to block"},
     {"shared_in_warp", WARP("%1 = alloc f32 4 shared"), E0504, "directly in a loop bound to block"},
-    {"shared_in_branch", BLOCK("%bit = lt i1 %b, %one\nif %bit {\n%1 = alloc f32 4 shared\n}\n", ""), E0504, "directly in a loop bound to block"},
+    {"shared_in_branch", BLOCK("%bit = lt i1 %b, %one\nif %bit {\n%1 = alloc f32 4 shared\n}\n", ""), E0504,
+     "directly in a loop bound to block"},
     {"private_in_block", BLOCK("%1 = alloc f32 4\n", ""), E0504, "an array outside the warps of a block is shared"},
     {"private_of_all_warps", WARP("%1 = alloc f32 4097"), E0504, "64 KiB in all warps together"},
-    {"frame_of_all_warps", WARP("%1 = alloc f32 4096\n%2 = alloc f32 4096\n%3 = alloc f32 4096\n%4 = alloc f32 4096"), E0504, "together exceed"},
+    {"frame_of_all_warps", WARP("%1 = alloc f32 4096\n%2 = alloc f32 4096\n%3 = alloc f32 4096\n%4 = alloc f32 4096"),
+     E0504, "together exceed"},
     {"block_writes", BLOCK("store f32 x[%b] = %s\n", ""), E0504, "before a loop bound to warp may not write"},
-    {"block_writes_shared", BLOCK("store i64 %all[%zero] = %b\n", ""), E0504, "before a loop bound to warp may not write"},
+    {"block_writes_shared", BLOCK("store i64 %all[%zero] = %b\n", ""), E0504,
+     "before a loop bound to warp may not write"},
     {"impure_prelude_of_block", "store f32 x[%n] = %s\n" WARP(""), E0504, "before a loop bound to block may not write"},
     {"register_of_block", BLOCK("%v = var i64 %b\n", "set %v = %w"), E0504, "a warp sets its own registers"},
     {"register_of_kernel", "%v = var i64 %n\n" BLOCK("set %v = %b\n", ""), E0504, "a warp sets its own registers"},
-    {"array_of_kernel", "%a = alloc i64 4\n" WARP("store i64 %a[%zero] = %w"), E0504, "writes to its own private arrays"},
+    {"array_of_kernel", "%a = alloc i64 4\n" WARP("store i64 %a[%zero] = %w"), E0504,
+     "writes to its own private arrays"},
     {"barrier_outside", "barrier", E0504, "in a loop bound to warp only"},
     {"barrier_of_block", BLOCK("barrier\n", ""), E0504, "in a loop bound to warp only"},
     {"barrier_in_threads", "for %j = %n .. %n threads {\nbarrier\n}", E0504, "in a loop bound to warp only"},
@@ -403,19 +407,38 @@ static const Refusal refusals[] = {
     {"barrier_of_even_warps", WARP(ODD "if %odd {\n} else {\nbarrier\n}"), E0504, "the warps of a block part"},
     {"barrier_w_times", WARP("for %i = %zero .. %w {\nbarrier\n}"), E0504, "the warps of a block part"},
     {"barrier_from_w", WARP("for %i = %w .. %four step 4 {\nbarrier\n}"), E0504, "the warps of a block part"},
-    {"barrier_inside_w_times", WARP("for %i = %zero .. %w {\nfor %j = %zero .. %n {\nbarrier\n}\n}"), E0504, "the warps of a block part"},
-    {"barrier_by_induction", WARP("for %i = %w .. %four {\n}\nfor %j = %zero .. %four {\n%m = mul i64 %j, %w\n%c = lt i1 %m, %n\nif %c {\nbarrier\n}\n}"), E0504, "the warps of a block part"},
-    {"barrier_until_w", WARP("%v = var i64 %zero\nloop {\n%c = lt i1 %w, %v\nbreak_if %c\nbarrier\n%next = add i64 %v, %one\nset %v = %next\n}"), E0504, "the warps of a block part"},
-    {"barrier_by_register", WARP(ODD "%v = var i64 %zero\nif %odd {\nset %v = %one\n}\n%c = eq i1 %v, %one\nif %c {\nbarrier\n}"), E0504, "the warps of a block part"},
-    {"barrier_by_count", WARP("%v = var i64 %zero\nfor %i = %zero .. %w {\nset %v = %one\n}\nfor %j = %zero .. %v {\nbarrier\n}"), E0504, "the warps of a block part"},
+    {"barrier_inside_w_times", WARP("for %i = %zero .. %w {\nfor %j = %zero .. %n {\nbarrier\n}\n}"), E0504,
+     "the warps of a block part"},
+    {"barrier_by_induction",
+     WARP("for %i = %w .. %four {\n}\nfor %j = %zero .. %four {\n%m = mul i64 %j, %w\n%c = lt i1 %m, %n\nif %c "
+          "{\nbarrier\n}\n}"),
+     E0504, "the warps of a block part"},
+    {"barrier_until_w",
+     WARP("%v = var i64 %zero\nloop {\n%c = lt i1 %w, %v\nbreak_if %c\nbarrier\n%next = add i64 %v, %one\nset %v = "
+          "%next\n}"),
+     E0504, "the warps of a block part"},
+    {"barrier_by_register",
+     WARP(ODD "%v = var i64 %zero\nif %odd {\nset %v = %one\n}\n%c = eq i1 %v, %one\nif %c {\nbarrier\n}"), E0504,
+     "the warps of a block part"},
+    {"barrier_by_count",
+     WARP("%v = var i64 %zero\nfor %i = %zero .. %w {\nset %v = %one\n}\nfor %j = %zero .. %v {\nbarrier\n}"), E0504,
+     "the warps of a block part"},
     {"barrier_by_turns", /* the register differs in the second turn */
-     WARP("%u = var i64 %zero\n%v = var i64 %zero\nfor %i = %zero .. %n {\nfor %j = %zero .. %v {\nbarrier\n}\nset %v = %u\nset %u = %w\n}"), E0504, "the warps of a block part"},
-    {"barrier_by_own_array", WARP("%a = alloc i64 4\nstore i64 %a[%zero] = %w\n%v = load i64 %a[%zero]\nfor %i = %zero .. %v {\nbarrier\n}"), E0504, "the warps of a block part"},
-    {"barrier_by_own_element", WARP("%v = load i64 %all[%w]\nfor %i = %zero .. %v {\nbarrier\n}"), E0504, "the warps of a block part"},
+     WARP("%u = var i64 %zero\n%v = var i64 %zero\nfor %i = %zero .. %n {\nfor %j = %zero .. %v {\nbarrier\n}\nset %v "
+          "= %u\nset %u = %w\n}"),
+     E0504, "the warps of a block part"},
+    {"barrier_by_own_array",
+     WARP("%a = alloc i64 4\nstore i64 %a[%zero] = %w\n%v = load i64 %a[%zero]\nfor %i = %zero .. %v {\nbarrier\n}"),
+     E0504, "the warps of a block part"},
+    {"barrier_by_own_element", WARP("%v = load i64 %all[%w]\nfor %i = %zero .. %v {\nbarrier\n}"), E0504,
+     "the warps of a block part"},
     {"shuffle_of_scalar", "%1 = iconst i32 1\n%2 = shuffle f32 %s, %1", E0504, "wants a vector"},
-    {"shuffle_another", "%1 = splat f32x4 %s\n%2 = lanes i32x4\n%3 = shuffle i32x4 %1, %2", E0504, "the base type changes"},
-    {"shuffle_by_i64", "%1 = splat f32x4 %s\n%2 = lanes i64x4\n%3 = shuffle f32x4 %1, %2", E0504, "the lane numbers are i32"},
-    {"shuffle_by_fewer", "%1 = splat f32x4 %s\n%2 = lanes i32x2\n%3 = shuffle f32x4 %1, %2", E0504, "one per lane of the result"},
+    {"shuffle_another", "%1 = splat f32x4 %s\n%2 = lanes i32x4\n%3 = shuffle i32x4 %1, %2", E0504,
+     "the base type changes"},
+    {"shuffle_by_i64", "%1 = splat f32x4 %s\n%2 = lanes i64x4\n%3 = shuffle f32x4 %1, %2", E0504,
+     "the lane numbers are i32"},
+    {"shuffle_by_fewer", "%1 = splat f32x4 %s\n%2 = lanes i32x2\n%3 = shuffle f32x4 %1, %2", E0504,
+     "one per lane of the result"},
     {"two_bad_parameters", "!kernel @k(n: i32, m: i32) {\n}\n", E0504, "f64: n"},
 };
 
@@ -444,8 +467,10 @@ static const char *const meeting[] = {
     WARP("barrier"),
     BLOCK("%half = div i64 %b, %four\n", "for %i = %zero .. %half {\nbarrier\n}"),
     WARP("%v = load i64 %all[%zero]\nfor %i = %zero .. %v {\n%c = lt i1 %i, %b\nif %c {\n} else {\nbarrier\n}\n}"),
-    WARP("%v = var i64 %zero\nloop {\n%c = lt i1 %b, %v\nbreak_if %c\nbarrier\n%next = add i64 %v, %one\nset %v = %next\n}"),
-    WARP(ODD "%v = var i64 %zero\n%o = var i64 %zero\nif %odd {\nset %o = %one\n}\nset %v = %b\nfor %i = %zero .. %v {\nbarrier\n}"),
+    WARP("%v = var i64 %zero\nloop {\n%c = lt i1 %b, %v\nbreak_if %c\nbarrier\n%next = add i64 %v, %one\nset %v = "
+         "%next\n}"),
+    WARP(ODD "%v = var i64 %zero\n%o = var i64 %zero\nif %odd {\nset %o = %one\n}\nset %v = %b\nfor %i = %zero .. %v "
+             "{\nbarrier\n}"),
     WARP(ODD "if %odd {\nfor %i = %zero .. %w {\n}\n}\nbarrier"),
 };
 
@@ -476,7 +501,8 @@ static void test_deep(void)
     arena_free(a);
 }
 
-/* What only a program can build: breaks a kernel that has a parameter, `%0 = iconst i64 1` and a loop around a `neg` of it. */
+/* What only a program can build: breaks a kernel that has a parameter, `%0 = iconst i64 1` and a loop around a `neg` of
+   it. */
 typedef struct Built {
     const char *says;
     void (*breaks)(Arena *a, KirKernel *k);
@@ -507,19 +533,27 @@ BREAK(param_before) { (void)a, k->ins.data[ONE].op = KIR_param, k->ins.data[ONE]
 BREAK(param_behind) { (void)a, k->ins.data[ONE].op = KIR_param, k->ins.data[ONE].i = 1; }
 BREAK(no_buffer) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 7; }
 BREAK(none_active) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 0, k->ins.data[NEG].active = 0; }
-BREAK(back_stride) { (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 0, k->ins.data[NEG].active = 1, k->ins.data[NEG].stride = -1; }
+BREAK(back_stride)
+{
+    (void)a, k->ins.data[NEG].op = KIR_load, k->ins.data[NEG].buf = 0, k->ins.data[NEG].active = 1,
+             k->ins.data[NEG].stride = -1;
+}
 static const Built built[] = {
+    /* clang-format off */
     {"its name is not an identifier", two_words}, {"its name is not an identifier", empty_name},
     {"its name is not an identifier", digit_first}, {"its name is not an identifier", no_name},
     {"its name is not an identifier", long_name}, {"a parameter's name is not an identifier", no_parameter_name},
     {"two parameters have the name p", same_parameters}, {"lists what does not exist, or twice", listed_twice},
     {"lists what does not exist, or twice", not_there}, {"lists what does not exist, or twice", no_op},
     {"an operand is not defined above", no_operand}, {"no value has such a type", three_lanes},
-    {"no value has such a type", no_base}, {"there is no such binding", no_binding}, {"a step is at least 1", no_step},
-    {"an i1 is 0 or 1", no_i1}, {"the number does not fit i32", above_i32}, {"the number does not fit i32", below_i32},
+    {"no value has such a type", no_base}, {"there is no such binding", no_binding}, {"a step is at least 1",
+        no_step},
+    {"an i1 is 0 or 1", no_i1}, {"the number does not fit i32", above_i32}, {"the number does not fit i32",
+        below_i32},
     {"the number is not an f32", not_f32}, {"there is no such parameter", param_before},
     {"there is no such parameter", param_behind}, {"there is no such parameter", no_buffer},
     {"`active` is 1 to the number of lanes", none_active}, {"a stride is not negative", back_stride},
+    /* clang-format on */
 };
 
 static void test_built(void)
@@ -540,14 +574,14 @@ static void test_built(void)
         CHECK(kir_verify(k, &d));
         built[i].breaks(a, k);
         check(!kir_verify(k, &d) && d.n_errors == 1 && d.list.data[0]->code == E0504, "taken");
-        check(d.n_errors && strstr(d.list.data[0]->text, built[i].says), "says: %s", d.n_errors ? d.list.data[0]->text : "nothing");
+        check(d.n_errors && strstr(d.list.data[0]->text, built[i].says), "says: %s",
+              d.n_errors ? d.list.data[0]->text : "nothing");
         check_end(arena_printf(a, "refuses_built %zu: %s", i, built[i].says));
     }
     arena_free(a);
 }
 
-/* Changed bytes of a good text: an error or a kernel, never a crash. Sanitized builds look closer.
- */
+/* Changed bytes of a good text: an error or a kernel, never a crash. Sanitized builds look closer. */
 static void test_damaged(void)
 {
     Arena *a = arena_new();
@@ -563,10 +597,9 @@ static void test_damaged(void)
             Diags d = {.arena = b};
             char *copy = arena_strndup(b, text, n);
             for (unsigned k = 1 + rk_below(&r, 3); k; k--)
-                copy[rk_below(&r, (uint32_t)n)] =
-                    rk_below(&r, 3) ? text[rk_below(&r, (uint32_t)n)] : (char)rk_below(&r, 256);
-            KirModule *back =
-                parse_bytes(b, copy, rk_below(&r, 8) ? n : rk_below(&r, (uint32_t)n), &d);
+                copy[rk_below(&r, (uint32_t)n)] = rk_below(&r, 3) ? text[rk_below(&r, (uint32_t)n)]
+                                                                  : (char)rk_below(&r, 256);
+            KirModule *back = parse_bytes(b, copy, rk_below(&r, 8) ? n : rk_below(&r, (uint32_t)n), &d);
             CHECK((back == NULL) == (d.n_errors > 0));
             refused += back == NULL;
             if (back) print_module(b, back);
@@ -578,8 +611,7 @@ static void test_damaged(void)
     arena_free(a);
 }
 
-/* ---- meaning ------------------------------------------------------------------------------------
- */
+/* ---- meaning ------------------------------------------------------------------------------------ */
 
 static float f_out[64];
 static int64_t l_out[64];
@@ -588,11 +620,10 @@ static int64_t l_out[64];
 static const char *run_lines(Arena *a, const char *lines, double s, int64_t n)
 {
     Diags d = {.arena = a};
-    const char *text = arena_printf(
-        a,
-        "kernel @k(f: inout f32*, l: inout i64*, s: f32, n: i64) {\n  %%s = param f32 s\n"
-        "  %%n = param i64 n\n  %%0 = iconst i64 0\n%s\n}\n",
-        lines);
+    const char *text = arena_printf(a,
+                                    "kernel @k(f: inout f32*, l: inout i64*, s: f32, n: i64) {\n  %%s = param f32 s\n"
+                                    "  %%n = param i64 n\n  %%0 = iconst i64 0\n%s\n}\n",
+                                    lines);
     KirModule *m = parse(a, text, &d);
     if (!m) return d.list.data[0]->text;
     KirArg args[] = {{.p = f_out}, {.p = l_out}, {.f = s}, {.i = n}};
@@ -615,13 +646,10 @@ static const Meaning meanings[] = {
     {"max_of_nan", F("%r = max f32 %s, %s"), NAN, 0, NAN, 0, true},
     {"max_with_nan_right", F("%1 = const f32 1\n%r = max f32 %1, %s"), NAN, 0, NAN, 0, true},
     {"min_with_nan_left", F("%1 = const f32 1\n%r = min f32 %s, %1"), NAN, 0, NAN, 0, true},
-    {"min_takes_the_second_zero",
-     F("%1 = const f32 0\n%2 = min f32 %1, %s\n%3 = const f32 1\n%r = div f32 %3, %2"), -0.0, 0,
-     -INFINITY, 0, true},
-    {"f32_is_rounded", F("%1 = const f32 16777216\n%2 = add f32 %1, %s\n%r = sub f32 %2, %1"), 1, 0,
-     0, 0, true},
-    {"fma_is_rounded_once",
-     F("%1 = const f32 1.0000001\n%2 = const f32 -1.0000002\n%r = fma f32 %1, %1, %2"), 0, 0,
+    {"min_takes_the_second_zero", F("%1 = const f32 0\n%2 = min f32 %1, %s\n%3 = const f32 1\n%r = div f32 %3, %2"),
+     -0.0, 0, -INFINITY, 0, true},
+    {"f32_is_rounded", F("%1 = const f32 16777216\n%2 = add f32 %1, %s\n%r = sub f32 %2, %1"), 1, 0, 0, 0, true},
+    {"fma_is_rounded_once", F("%1 = const f32 1.0000001\n%2 = const f32 -1.0000002\n%r = fma f32 %1, %1, %2"), 0, 0,
      1.4210854715202004e-14, 0, true},
     {"rint_to_even", F("%r = rint f32 %s"), 2.5, 0, 2, 0, true},
     {"floor_of_negative", F("%r = floor f32 %s"), -0.5, 0, -1, 0, true},
@@ -629,40 +657,32 @@ static const Meaning meanings[] = {
      F("%1 = const f32x4 1\n%2 = insert f32x4 %1, %s, 0\n%3 = neg f32 %s\n%4 = insert f32x4 %2, "
        "%3, 1\n%r = hadd f32 %4"),
      1e8, 0, 0, 0, true}, /* (1e8 + 1) + (-1e8 + 1), each rounded */
-    {"i32_wraps", L("%1 = iconst i32 2147483647\n%2 = add i32 %1, %1\n%r = convert i64 %2"), 0, 0,
-     0, -2, false},
+    {"i32_wraps", L("%1 = iconst i32 2147483647\n%2 = add i32 %1, %1\n%r = convert i64 %2"), 0, 0, 0, -2, false},
     {"mul_wraps_i64", L("%r = mul i64 %n, %n"), 0, INT64_MAX, 0, 1, false},
     {"div_truncates", L("%1 = iconst i64 2\n%r = div i64 %n, %1"), 0, -7, 0, -3, false},
-    {"rem_has_the_sign_of_the_left", L("%1 = iconst i64 2\n%r = rem i64 %n, %1"), 0, -7, 0, -1,
-     false},
+    {"rem_has_the_sign_of_the_left", L("%1 = iconst i64 2\n%r = rem i64 %n, %1"), 0, -7, 0, -1, false},
     {"shift_modulo_width", L("%1 = iconst i64 65\n%r = shl i64 %n, %1"), 0, 3, 0, 6, false},
-    {"lshr_of_i32",
-     L("%1 = iconst i32 -1\n%2 = iconst i32 28\n%3 = lshr i32 %1, %2\n%r = convert i64 %3"), 0, 0,
-     0, 15, false},
-    {"ashr_of_i32",
-     L("%1 = iconst i32 -16\n%2 = iconst i32 2\n%3 = ashr i32 %1, %2\n%r = convert i64 %3"), 0, 0,
-     0, -4, false},
-    {"mulhu_is_unsigned", L("%1 = iconst i32 -1\n%2 = mulhu i32 %1, %1\n%r = zext i64 %2"), 0, 0, 0,
-     0xfffffffe, false},
+    {"lshr_of_i32", L("%1 = iconst i32 -1\n%2 = iconst i32 28\n%3 = lshr i32 %1, %2\n%r = convert i64 %3"), 0, 0, 0, 15,
+     false},
+    {"ashr_of_i32", L("%1 = iconst i32 -16\n%2 = iconst i32 2\n%3 = ashr i32 %1, %2\n%r = convert i64 %3"), 0, 0, 0, -4,
+     false},
+    {"mulhu_is_unsigned", L("%1 = iconst i32 -1\n%2 = mulhu i32 %1, %1\n%r = zext i64 %2"), 0, 0, 0, 0xfffffffe, false},
     {"zext_is_unsigned", L("%1 = iconst i32 -1\n%r = zext i64 %1"), 0, 0, 0, 0xffffffff, false},
-    {"ult_is_unsigned", L("%1 = iconst i64 -1\n%2 = ult i1 %n, %1\n%r = convert i64 %2"), 0, 5, 0,
-     1, false},
+    {"ult_is_unsigned", L("%1 = iconst i64 -1\n%2 = ult i1 %n, %1\n%r = convert i64 %2"), 0, 5, 0, 1, false},
     {"convert_truncates", L("%r = convert i64 %s"), -2.75, 0, 0, -2, false},
     {"convert_of_nan", L("%1 = convert i32 %s\n%r = convert i64 %1"), NAN, 0, 0, INT32_MIN, false},
     {"convert_of_too_large", L("%r = convert i64 %s"), 1e30, 0, 0, INT64_MIN, false},
     {"ne_of_nan", L("%1 = ne i1 %s, %s\n%r = convert i64 %1"), NAN, 0, 0, 1, false},
     {"eq_of_nan", L("%1 = eq i1 %s, %s\n%r = convert i64 %1"), NAN, 0, 0, 0, false},
     {"bits_of_float", L("%1 = bitcast i32 %s\n%r = convert i64 %1"), 1, 0, 0, 0x3f800000, false},
-    {"var_is_read_when_used",
-     L("%v = var i64 %n\n%1 = add i64 %v, %n\nset %v = %1\n%r = add i64 %v, %v"), 0, 3, 0, 12,
+    {"var_is_read_when_used", L("%v = var i64 %n\n%1 = add i64 %v, %n\nset %v = %1\n%r = add i64 %v, %v"), 0, 3, 0, 12,
      false},
     {"for_bound_is_read_once",
      L("%v = var i64 %n\n%r = var i64 %0\nfor %i = %0 .. %v {\nset %v = %0\n%1 = add i64 %r, "
        "%n\nset %r = %1\n}"),
      0, 3, 0, 9, false},
-    {"for_steps",
-     L("%r = var i64 %0\nfor %i = %0 .. %n step 4 {\n%1 = add i64 %r, %i\nset %r = %1\n}"), 0, 10,
-     0, 12, false},
+    {"for_steps", L("%r = var i64 %0\nfor %i = %0 .. %n step 4 {\n%1 = add i64 %r, %i\nset %r = %1\n}"), 0, 10, 0, 12,
+     false},
     {"loop_breaks_in_the_middle",
      L("%r = var i64 %0\n%one = iconst i64 1\nloop {\n%1 = add i64 %r, %one\nset %r = %1\n%2 = le "
        "i1 %n, %r\nbreak_if %2\n}"),
@@ -673,25 +693,34 @@ static const Meaning meanings[] = {
     {"part_from", L("%1 = lanes i64x8\n%2 = part i64x4 %1, 3\n%r = extract i64 %2, 2"), 0, 0, 0, 5, false},
     {"lower_of_the_second", /* 0 1 . . 4 5 . . of 0 1 2 3 4 5 6 7: lane 2 */
      L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%3 = add i64x4 %1, %2\n%4 = lower i64x4 %1, %3, 4\n"
-       "%r = extract i64 %4, 2"), 0, 4, 0, 4, false},
+       "%r = extract i64 %4, 2"),
+     0, 4, 0, 4, false},
     {"upper_of_pairs", /* . 1 . 3 . 5 . 7: lane 1 */
      L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%3 = add i64x4 %1, %2\n%4 = upper i64x4 %1, %3, 2\n"
-       "%r = extract i64 %4, 1"), 0, 4, 0, 3, false},
-    {"upper_of_all", L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%4 = upper i64x4 %1, %2, 8\n"
-                       "%r = extract i64 %4, 0"), 0, 4, 0, 4, false},
+       "%r = extract i64 %4, 1"),
+     0, 4, 0, 3, false},
+    {"upper_of_all",
+     L("%1 = lanes i64x4\n%2 = splat i64x4 %n\n%4 = upper i64x4 %1, %2, 8\n"
+       "%r = extract i64 %4, 0"),
+     0, 4, 0, 4, false},
     {"shuffle_modulo_lanes", /* the lanes two further on, and around */
-     L("%1 = lanes i32x4\n%two = iconst i32x4 2\n%2 = add i32x4 %1, %two\n%3 = lanes i64x4\n%4 = shuffle i64x4 %3, %2\n%r = extract i64 %4, 3"), 0, 0, 0, 1, false},
-    {"shuffle_to_more", L("%1 = lanes i32x8\n%2 = lanes i64x2\n%3 = shuffle i64x8 %2, %1\n%r = extract i64 %3, 5"), 0, 0, 0, 1, false},
+     L("%1 = lanes i32x4\n%two = iconst i32x4 2\n%2 = add i32x4 %1, %two\n%3 = lanes i64x4\n%4 = shuffle i64x4 %3, "
+       "%2\n%r = extract i64 %4, 3"),
+     0, 0, 0, 1, false},
+    {"shuffle_to_more", L("%1 = lanes i32x8\n%2 = lanes i64x2\n%3 = shuffle i64x8 %2, %1\n%r = extract i64 %3, 5"), 0,
+     0, 0, 1, false},
     {"shuffle_one_lane", L("%1 = convert i32 %n\n%2 = lanes i64x16\n%r = shuffle i64 %2, %1"), 0, -3, 0, 13, false},
     {"warps_exchange", /* each reads what the next one has: 0 + 1 1 + 2 2 ... */
-     "%1 = iconst i64 1\n%4 = iconst i64 4\n%3 = iconst i64 3\nfor %b = %0 .. %1 block {\n%all = alloc i64 8 shared\nfor %w = %0 .. %4 warp {\n"
-     "store i64 %all[%w] = %w\nbarrier\n%next = add i64 %w, %1\n%mod = and i64 %next, %3\n%got = load i64 %all[%mod]\n%term = mul i64 %got, %w\n"
-     "%place = add i64 %w, %4\nstore i64 %all[%place] = %term\nbarrier\n%sum = var i64 %0\n%8 = iconst i64 8\nfor %i = %4 .. %8 {\n%t = load i64 %all[%i]\n"
-     "%u = add i64 %sum, %t\nset %sum = %u\n}\n%mine = eq i1 %w, %3\nif %mine {\nstore i64 l[%0] = %sum\n}\n}\n}", 0, 0, 0, 0 * 1 + 1 * 2 + 2 * 3 + 3 * 0, false},
-    {"pad_fills", F("%1 = load f32x4 f[%n] active 2 pad 7\n%r = extract f32 %1, 3"), 0, 62, 7, 0,
-     true},
-    {"stride_steps", L("%1 = load i64x4 l[%0] stride 3\n%r = extract i64 %1, 3"), 0, 0, 0, 109,
-     false},
+     "%1 = iconst i64 1\n%4 = iconst i64 4\n%3 = iconst i64 3\nfor %b = %0 .. %1 block {\n%all = alloc i64 8 "
+     "shared\nfor %w = %0 .. %4 warp {\n"
+     "store i64 %all[%w] = %w\nbarrier\n%next = add i64 %w, %1\n%mod = and i64 %next, %3\n%got = load i64 "
+     "%all[%mod]\n%term = mul i64 %got, %w\n"
+     "%place = add i64 %w, %4\nstore i64 %all[%place] = %term\nbarrier\n%sum = var i64 %0\n%8 = iconst i64 8\nfor %i = "
+     "%4 .. %8 {\n%t = load i64 %all[%i]\n"
+     "%u = add i64 %sum, %t\nset %sum = %u\n}\n%mine = eq i1 %w, %3\nif %mine {\nstore i64 l[%0] = %sum\n}\n}\n}",
+     0, 0, 0, 0 * 1 + 1 * 2 + 2 * 3 + 3 * 0, false},
+    {"pad_fills", F("%1 = load f32x4 f[%n] active 2 pad 7\n%r = extract f32 %1, 3"), 0, 62, 7, 0, true},
+    {"stride_steps", L("%1 = load i64x4 l[%0] stride 3\n%r = extract i64 %1, 3"), 0, 0, 0, 109, false},
 };
 
 static void test_meanings(void)
@@ -704,10 +733,8 @@ static void test_meanings(void)
         const char *why = run_lines(a, m->lines, m->s, m->n);
         if (check(!why, "%s", why)) {
             bool both_nan = isnan(m->f) && isnan(f_out[0]);
-            if (m->is_float)
-                check(both_nan || (double)f_out[0] == m->f, "f[0] is %.9g", (double)f_out[0]);
-            else
-                check(l_out[0] == m->l, "l[0] is %lld", (long long)l_out[0]);
+            if (m->is_float) check(both_nan || (double)f_out[0] == m->f, "f[0] is %.9g", (double)f_out[0]);
+            else check(l_out[0] == m->l, "l[0] is %lld", (long long)l_out[0]);
         }
         check_end(arena_printf(a, "means_%s", m->name));
         arena_free(a);
@@ -715,8 +742,9 @@ static void test_meanings(void)
 }
 
 /* Two blocks of two warps with a shared array. */
-#define RACE(around, warp)                                                                         \
-    "%1 = iconst i64 1\n%2 = iconst i64 2\nfor %b = %0 .. %2 block {\n%all = alloc i64 8 shared\n" around "for %w = %0 .. %2 warp {\n" warp "\n}\n}"
+#define RACE(around, warp)                                                                                             \
+    "%1 = iconst i64 1\n%2 = iconst i64 2\nfor %b = %0 .. %2 block {\n%all = alloc i64 8 shared\n" around              \
+    "for %w = %0 .. %2 warp {\n" warp "\n}\n}"
 
 static const struct {
     const char *name, *lines;
@@ -731,15 +759,30 @@ static const struct {
     {"index_overflow", "%1 = load f32x2 f[%n]", INT64_MAX, "of 64"},
     {"array_not_stored", "%1 = alloc f32 4\n%2 = load f32 %1[%n]", 2, "not stored"},
     {"array_beyond", "%1 = alloc f32 4\n%2 = load f32 %1[%n]", 4, "element 4 of 4"},
-    {"race_of_writers", RACE("", "store i64 %all[%0] = %w"), 0, "races: warp 1 writes element 0, and so does another warp"},
-    {"race_of_reader_and_writer", RACE("", "store i64 %all[%w] = %w\nbarrier\n%x = load i64 %all[%0]\nstore i64 %all[%w] = %x"), 0, "races: warp 1 reads element 0"},
-    {"race_of_writer_and_reader", RACE("", "store i64 %all[%w] = %w\nbarrier\n%x = load i64 %all[%1]\nbarrier\n%y = load i64 %all[%w]\n%z = load i64 %all[%1]\nstore i64 %all[%w] = %z"), 0, "races: warp 1 writes element 1"},
+    {"race_of_writers", RACE("", "store i64 %all[%0] = %w"), 0,
+     "races: warp 1 writes element 0, and so does another warp"},
+    {"race_of_reader_and_writer",
+     RACE("", "store i64 %all[%w] = %w\nbarrier\n%x = load i64 %all[%0]\nstore i64 %all[%w] = %x"), 0,
+     "races: warp 1 reads element 0"},
+    {"race_of_writer_and_reader",
+     RACE("", "store i64 %all[%w] = %w\nbarrier\n%x = load i64 %all[%1]\nbarrier\n%y = load i64 %all[%w]\n%z = load "
+              "i64 %all[%1]\nstore i64 %all[%w] = %z"),
+     0, "races: warp 1 writes element 1"},
     {"race_in_a_buffer", RACE("", "store i64 l[%0] = %w"), 0, "`: races: warp 1 writes element 0"},
-    {"race_with_the_block", RACE("%x = load i64 l[%b]\n", "%first = eq i1 %w, %0\nif %first {\nstore i64 l[%b] = %x\n}"), 0, "races: warp 0 writes element 0"},
-    {"race_of_blocks", RACE("", "store i64 l[%w] = %w"), 0, "races: warp 0 writes element 0, and so does another block"},
-    {"race_of_a_blocks_reader", RACE("", "%4 = iconst i64 4\n%at = mul i64 %b, %4\n%own = add i64 %at, %w\nstore i64 l[%own] = %w\n%x = load i64 l[%own]\n%y = load i64 l[%w]\nstore f32 f[%own] = %s"), 0, "another block"},
-    {"shared_not_stored", RACE("", "%x = load i64 %all[%w]\nstore i64 l[%w] = %x"), 0, "no warp has stored the element"},
-    {"shared_of_the_block_before", RACE("", "%first = eq i1 %b, %0\nif %first {\nstore i64 %all[%w] = %w\n}\n%x = load i64 %all[%w]\n"), 0, "no warp has stored the element"},
+    {"race_with_the_block",
+     RACE("%x = load i64 l[%b]\n", "%first = eq i1 %w, %0\nif %first {\nstore i64 l[%b] = %x\n}"), 0,
+     "races: warp 0 writes element 0"},
+    {"race_of_blocks", RACE("", "store i64 l[%w] = %w"), 0,
+     "races: warp 0 writes element 0, and so does another block"},
+    {"race_of_a_blocks_reader",
+     RACE("", "%4 = iconst i64 4\n%at = mul i64 %b, %4\n%own = add i64 %at, %w\nstore i64 l[%own] = %w\n%x = load i64 "
+              "l[%own]\n%y = load i64 l[%w]\nstore f32 f[%own] = %s"),
+     0, "another block"},
+    {"shared_not_stored", RACE("", "%x = load i64 %all[%w]\nstore i64 l[%w] = %x"), 0,
+     "no warp has stored the element"},
+    {"shared_of_the_block_before",
+     RACE("", "%first = eq i1 %b, %0\nif %first {\nstore i64 %all[%w] = %w\n}\n%x = load i64 %all[%w]\n"), 0,
+     "no warp has stored the element"},
     {"div_by_zero", "%1 = div i64 %n, %0", 1, "divides by zero"},
 };
 
@@ -749,8 +792,7 @@ static void test_run_errors(void)
         Arena *a = arena_new();
         check_begin();
         const char *why = run_lines(a, run_errors[i].lines, 0, run_errors[i].n);
-        bool named =
-            why && (strstr(why, run_errors[i].says) || (i == 0 && strstr(why, "load f32 f[")));
+        bool named = why && (strstr(why, run_errors[i].says) || (i == 0 && strstr(why, "load f32 f[")));
         check(named, "%s", why ? why : "it ran");
         check_end(arena_printf(a, "run_refuses_%s", run_errors[i].name));
         arena_free(a);

@@ -1,6 +1,7 @@
-/* Every kind of value in every place. tests/kinds.txt holds expressions with places, `= v = pow(«x», «2»)`, and says below each
-   which values a place takes and by which codes the others are refused. An undefined name in a layer is told at most once,
-   nothing ends the compiler, and what is told lies in the program. A form without places is a program of its own.
+/* Every kind of value in every place. tests/kinds.txt holds expressions with places, `= v = pow(«x», «2»)`, and says
+   below each which values a place takes and by which codes the others are refused. An undefined name in a layer is told
+   at most once, nothing ends the compiler, and what is told lies in the program. A form without places is a program of
+   its own.
 
    A line `= ! ...` is a program by itself, others stand in the layer below.
 
@@ -13,13 +14,16 @@ static const char PATH[] = "tests/kinds.txt", OPEN[] = "«", CLOSE[] = "»";
 static const char HEAD[] =
     "message say(x: src[F]) -> src[F] = x\n"
     "fn twice(a) = a + a\n"
-    "reduce plain(m: edge[F]) -> node[F] {\n  state total: [F] = 0\n  step { total += m }\n  merge { total += other.total }\n  done = total\n}\n"
-    "layer l(x: node[F], y: node[F], e: edge[F], b: node bool, i: node int, k: node index[3], r: edge index[3], z: graph[F]) -> node[F] {\n"
+    "reduce plain(m: edge[F]) -> node[F] {\n  state total: [F] = 0\n  step { total += m }\n  merge { total += "
+    "other.total }\n  done = total\n}\n"
+    "layer l(x: node[F], y: node[F], e: edge[F], b: node bool, i: node int, k: node index[3], r: edge index[3], z: "
+    "graph[F]) -> node[F] {\n"
     "  param w: [F, D] = glorot\n  param T: [3, F] = glorot\n  param c: [] = 0\n  graph h = reverse(g)\n  ";
 static const char TAIL[] = "\n  return x\n}\n";
-static const char *const values[] = {
-    "nothing", "3", "2.5", "0", "-1", "1e30", "\"up\"", "true", "none", "F", "[1, 2]", "[F]", "[]", "(x, y)", "x", "e", "b", "i", "k", "c", "w",
-    "T", "z", "node", "edge[F]", "g", "gcn", "say", "twice", "exp", "keep", "x.src", "data.x", "lr", "acc"};
+static const char *const values[] = {"nothing", "3",      "2.5", "0",    "-1",     "1e30",   "\"up\"",  "true", "none",
+                                     "F",       "[1, 2]", "[F]", "[]",   "(x, y)", "x",      "e",       "b",    "i",
+                                     "k",       "c",      "w",   "T",    "z",      "node",   "edge[F]", "g",    "gcn",
+                                     "say",     "twice",  "exp", "keep", "x.src",  "data.x", "lr",      "acc"};
 enum { N_VALUES = sizeof values / sizeof *values, MAX_ROWS = 400 };
 
 /* Values of one place that are told the same. */
@@ -41,7 +45,8 @@ static const char *program_of(Arena *a, const char *line)
     StrBuf b = {.arena = a};
     if (strncmp(line, "! ", 2)) return arena_printf(a, "%s%s%s", HEAD, line, TAIL);
     line += 2;
-    for (const char *eol; (eol = strstr(line, "⏎")); line = eol + strlen("⏎")) strbuf_printf(&b, "%.*s\n", (int)(eol - line), line);
+    for (const char *eol; (eol = strstr(line, "⏎")); line = eol + strlen("⏎"))
+        strbuf_printf(&b, "%.*s\n", (int)(eol - line), line);
     strbuf_printf(&b, "%s\n", line);
     return strbuf_cstr(&b);
 }
@@ -106,7 +111,8 @@ static const char *rows_of(Kinds *k, const char *form)
             }
             arena_free(a);
             if (line) continue;
-            for (int r = 0; r < n; r++) strbuf_printf(&b, "  %d %s: %s\n", rows[r].place, rows[r].codes, strbuf_cstr(&rows[r].values));
+            for (int r = 0; r < n; r++)
+                strbuf_printf(&b, "  %d %s: %s\n", rows[r].place, rows[r].codes, strbuf_cstr(&rows[r].values));
             return strbuf_cstr(&b);
         }
     }
@@ -142,7 +148,8 @@ int main(int argc, char **argv)
     check(text && n > 1000, "%s: %s", PATH, text ? "too short" : why);
     check_end("tests/kinds.txt is there");
     for (const char *at = text ? text : ""; *at;) at = check_form(&k, at);
-    if (argc > 1 && !strcmp(argv[1], "--record") && !file_write(k.arena, PATH, k.out.data, k.out.n, 0644, &why)) printf("FAIL record: %s\n", why);
+    if (argc > 1 && !strcmp(argv[1], "--record") && !file_write(k.arena, PATH, k.out.data, k.out.n, 0644, &why))
+        printf("FAIL record: %s\n", why);
     arena_free(k.arena);
     return check_done();
 }

@@ -134,8 +134,7 @@ static void sweep32(unsigned f, RtKernelFn fn, uint64_t step, Worst *worst)
 static uint64_t random_state = 1;
 static uint64_t next_random(void)
 {
-    random_state ^= random_state << 13, random_state ^= random_state >> 7,
-        random_state ^= random_state << 17;
+    random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
     return random_state * 0x2545f4914f6cdd1du;
 }
 
@@ -176,10 +175,10 @@ static void compile(Kernels *k)
     k->arena = arena_new();
     for (unsigned f = 0; f < N_FUNCTIONS; f++) {
         KirType single = kir_type(KIR_F32, 16), dbl = kir_type(KIR_F64, 8);
-        k->list[2 * f] = map_kernel(k->arena, arena_printf(k->arena, "%s_f32", functions[f].name),
-                                    functions[f].build, single);
-        k->list[2 * f + 1] = map_kernel(
-            k->arena, arena_printf(k->arena, "%s_f64", functions[f].name), functions[f].build, dbl);
+        k->list[2 * f] = map_kernel(k->arena, arena_printf(k->arena, "%s_f32", functions[f].name), functions[f].build,
+                                    single);
+        k->list[2 * f + 1] = map_kernel(k->arena, arena_printf(k->arena, "%s_f64", functions[f].name),
+                                        functions[f].build, dbl);
     }
     const char *why;
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
@@ -188,9 +187,7 @@ static void compile(Kernels *k)
 
 static JitModule *fastest(const Kernels *k)
 {
-    return k->jit[RT_AVX512] ? k->jit[RT_AVX512]
-           : k->jit[RT_AVX2] ? k->jit[RT_AVX2]
-                             : k->jit[RT_GENERIC];
+    return k->jit[RT_AVX512] ? k->jit[RT_AVX512] : k->jit[RT_AVX2] ? k->jit[RT_AVX2] : k->jit[RT_GENERIC];
 }
 
 static void test_accuracy(const Kernels *k, bool exhaustive)
@@ -200,14 +197,13 @@ static void test_accuracy(const Kernels *k, bool exhaustive)
         const char *name = functions[f].name;
         check_begin();
         sweep32(f, jit_kernel(fastest(k), 2 * f), exhaustive ? 1 : 4099, &single);
-        check(single.ulp <= functions[f].ulp32, "f32: %.4f ulp at %a, wanted at most %g",
-              single.ulp, single.at, functions[f].ulp32);
+        check(single.ulp <= functions[f].ulp32, "f32: %.4f ulp at %a, wanted at most %g", single.ulp, single.at,
+              functions[f].ulp32);
         sweep64(f, jit_kernel(fastest(k), 2 * f + 1), exhaustive ? 2000 : 60, &dbl);
-        check(dbl.ulp <= functions[f].ulp64, "f64: %.4f ulp at %a, wanted at most %g", dbl.ulp,
-              dbl.at, functions[f].ulp64);
+        check(dbl.ulp <= functions[f].ulp64, "f64: %.4f ulp at %a, wanted at most %g", dbl.ulp, dbl.at,
+              functions[f].ulp64);
         if (getenv("GNNC_TEST_VERBOSE") || exhaustive)
-            printf("# %s: f32 %.4f ulp at %a, f64 %.4f ulp at %a\n", name, single.ulp, single.at,
-                   dbl.ulp, dbl.at);
+            printf("# %s: f32 %.4f ulp at %a, f64 %.4f ulp at %a\n", name, single.ulp, single.at, dbl.ulp, dbl.at);
         char test[64];
         snprintf(test, sizeof test, "kmath_%s_accuracy", name);
         check_end(test);
@@ -217,9 +213,8 @@ static void test_accuracy(const Kernels *k, bool exhaustive)
 static void test_special(const Kernels *k)
 {
     check_begin();
-    static const double special[16] = {0.0,  -0.0,     INFINITY,  -INFINITY, NAN,        1,
-                                       -1,   0x1p-149, -0x1p-149, 0x1p-1074, -0x1p-1074, 100,
-                                       -100, 1000,     -1000,     2};
+    static const double special[16] = {0.0,       -0.0,      INFINITY,   -INFINITY, NAN,  1,    -1,    0x1p-149,
+                                       -0x1p-149, 0x1p-1074, -0x1p-1074, 100,       -100, 1000, -1000, 2};
     for (unsigned f = 0; f < N_FUNCTIONS; f++) {
         double y[16];
         float x32[16], y32[16];
@@ -232,8 +227,7 @@ static void test_special(const Kernels *k)
                       (isnan(w) || !signbit(y[i]) == !signbit(w)),
                   "f64 %s(%a) = %a, wanted %a", functions[f].name, special[i], y[i], w);
             check(error32(y32[i], w32) <= functions[f].ulp32 && (isnan(w32) || !signbit(y32[i]) == !signbit(w32)),
-                  "f32 %s(%a) = %a, wanted %a", functions[f].name, (double)x32[i], (double)y32[i],
-                  w32);
+                  "f32 %s(%a) = %a, wanted %a", functions[f].name, (double)x32[i], (double)y32[i], w32);
         }
     }
     check_end("kmath_special_values");
@@ -248,13 +242,15 @@ static void test_limits(const Kernels *k)
         float y32[16], x32[16] = {0};
         if (!(limit > 0)) continue;
         double x[8] = {limit, -limit, 1e22, -1e300, nextafter(limit, 0), -nextafter(limit, 0), 1, 2};
-        for (int i = 0; i < 8; i++) x32[i] = i < 4 ? (float)(i & 1 ? -limit : limit) * (float)(i + 1) : nextafterf((float)limit, 0);
+        for (int i = 0; i < 8; i++)
+            x32[i] = i < 4 ? (float)(i & 1 ? -limit : limit) * (float)(i + 1) : nextafterf((float)limit, 0);
         call_map(jit_kernel(fastest(k), 2 * f + 1), x, y, 8);
         call_map(jit_kernel(fastest(k), 2 * f), x32, y32, 16);
         for (int i = 0; i < 8; i++) {
-            check(i < 4 ? isnan(y[i]) : error64(y[i], functions[f].refl(x[i])) <= 1, "%s(%a) = %a", functions[f].name, x[i], y[i]);
-            check(i < 4 ? isnan(y32[i]) : error32(y32[i], functions[f].ref((double)x32[i])) <= 1, "%s(%a) = %a", functions[f].name,
-                  (double)x32[i], (double)y32[i]);
+            check(i < 4 ? isnan(y[i]) : error64(y[i], functions[f].refl(x[i])) <= 1, "%s(%a) = %a", functions[f].name,
+                  x[i], y[i]);
+            check(i < 4 ? isnan(y32[i]) : error32(y32[i], functions[f].ref((double)x32[i])) <= 1, "%s(%a) = %a",
+                  functions[f].name, (double)x32[i], (double)y32[i]);
         }
     }
     check_end("kmath_limits");
@@ -270,8 +266,7 @@ static void test_variants(const Kernels *k)
     for (unsigned f = 0; f < N_FUNCTIONS; f++) {
         Arena *a = arena_new();
         int64_t sizes[] = {256, 256, 0};
-        KirArg args[] = {{.p = x}, {.p = z}, {.i = 256}},
-               args32[] = {{.p = x32}, {.p = z32}, {.i = 256}};
+        KirArg args[] = {{.p = x}, {.p = z}, {.i = 256}}, args32[] = {{.p = x32}, {.p = z32}, {.i = 256}};
         CHECK(!kir_run(a, k->list[2 * f + 1], args, sizes, 0, 1));
         CHECK(!kir_run(a, k->list[2 * f], args32, sizes, 0, 1));
         for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
@@ -280,11 +275,10 @@ static void test_variants(const Kernels *k)
             call_map(jit_kernel(k->jit[v], 2 * f + 1), x, y, 256);
             for (int i = 0; i < 256; i++) {
                 check(!memcmp(&y[i], &z[i], 8) || (isnan(y[i]) && isnan(z[i])),
-                      "f64 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, x[i], v, y[i],
-                      z[i]);
+                      "f64 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, x[i], v, y[i], z[i]);
                 check(!memcmp(&y32[i], &z32[i], 4) || (isnan(y32[i]) && isnan(z32[i])),
-                      "f32 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, (double)x32[i],
-                      v, (double)y32[i], (double)z32[i]);
+                      "f32 %s(%a), variant %u: %a, kir_run: %a", functions[f].name, (double)x32[i], v, (double)y32[i],
+                      (double)z32[i]);
             }
         }
         arena_free(a);
@@ -326,12 +320,10 @@ static void test_pow(void)
             if (e > worst.ulp) worst = (Worst){e, x[i]};
             if (e32 > worst32.ulp) worst32 = (Worst){e32, (double)x32[i]};
             check(e <= 1.5, "f64 pow(%a, %a) = %a: %g ulp", x[i], p[i], y[i], e);
-            check(e32 <= 0.51, "f32 pow(%a, %a) = %a: %g ulp", (double)x32[i], (double)p32[i],
-                  (double)y32[i], e32);
+            check(e32 <= 0.51, "f32 pow(%a, %a) = %a: %g ulp", (double)x32[i], (double)p32[i], (double)y32[i], e32);
         }
     }
-    if (getenv("GNNC_TEST_VERBOSE"))
-        printf("# pow: f32 %.4f ulp, f64 %.4f ulp\n", worst32.ulp, worst.ulp);
+    if (getenv("GNNC_TEST_VERBOSE")) printf("# pow: f32 %.4f ulp, f64 %.4f ulp\n", worst32.ulp, worst.ulp);
     jit_free(j);
     arena_free(a);
     check_end("kmath_pow");
@@ -347,7 +339,8 @@ static void test_decay(void)
                              map_kernel(a, "decay_f32", decay, f32), map_kernel(a, "decay_f64", decay, f64)};
     const char *why = NULL;
     JitModule *j = jit_compile(ks, 4, RT_GENERIC, &why);
-    static const double edge[] = {0.0, -0.0, INFINITY, NAN, 1, 87, 88.8, 103.9, 104, 700, 745.1, 746, 1e-310, 0x1p-1074, 1e300, 2};
+    static const double edge[] = {0.0, -0.0, INFINITY, NAN, 1,      87,        88.8,  103.9,
+                                  104, 700,  745.1,    746, 1e-310, 0x1p-1074, 1e300, 2};
     static double x[BATCH], y[BATCH], z[BATCH];
     static float x32[BATCH], y32[BATCH], z32[BATCH];
     for (unsigned i = 0; i < BATCH; i++) {
@@ -360,7 +353,8 @@ static void test_decay(void)
     call_map(jit_kernel(j, 0), x32, z32, BATCH);
     call_map(jit_kernel(j, 1), x, z, BATCH);
     for (unsigned i = 0; i < BATCH; i++) {
-        check(!memcmp(&y[i], &z[i], 8) || (isnan(y[i]) && isnan(z[i])), "f64 exp(%a) = %a, as a decay %a", x[i], z[i], y[i]);
+        check(!memcmp(&y[i], &z[i], 8) || (isnan(y[i]) && isnan(z[i])), "f64 exp(%a) = %a, as a decay %a", x[i], z[i],
+              y[i]);
         check(!memcmp(&y32[i], &z32[i], 4) || (isnan(y32[i]) && isnan(z32[i])), "f32 exp(%a) = %a, as a decay %a",
               (double)x32[i], (double)z32[i], (double)y32[i]);
     }

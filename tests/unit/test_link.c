@@ -11,41 +11,40 @@
 #include <unistd.h>
 
 /* out[v] = sum over edges into v of x[src] @ W; and its gradients. %d: output width. */
-static const char model_text[] =
-    "module m\n"
-    "dim F = 3\n"
-    "dim C = %d\n"
-    "space node\n"
-    "space edge : edges\n"
-    "map edge.src : edge -> node\n"
-    "map edge.dst : edge -> node sorted\n"
-    "map node.all : node -> unit\n"
-    "graph data : data edge(edge.src, edge.dst)\n"
-    "tensor x : input node[F] f32\n"
-    "tensor lin.weight : param [F,C] f32 stored [3,%d] perm(0,1) init const(0.5)\n"
-    "func forward(x = @x, W = @lin.weight) {\n"
-    "  %%0 = arg 0 : node[F] f32\n"
-    "  %%1 = arg 1 : [F,C] f32\n"
-    "  %%2 = contract %%0, %%1 : node[C] f32\n"
-    "  %%3 = gather %%2 via edge.src : edge[C] f32\n"
-    "  %%4 = reduce_sum %%3 via edge.dst : node[C] f32\n"
-    "  return out = %%4\n"
-    "}\n"
-    "func vjp(x = @x, W = @lin.weight, d = cotangent 0 : node[C] f32) {\n"
-    "  %%0 = arg 0 : node[F] f32\n"
-    "  %%1 = arg 1 : [F,C] f32\n"
-    "  %%2 = arg 2 : node[C] f32\n"
-    "  %%3 = contract %%0, %%1 : node[C] f32\n"
-    "  %%4 = gather %%3 via edge.src : edge[C] f32\n"
-    "  %%5 = reduce_sum %%4 via edge.dst : node[C] f32\n"
-    "  %%6 = mul %%5, %%2 : node[C] f32\n"
-    "  %%7 = sum_dims %%6 : node[] f32\n"
-    "  %%8 = reduce_sum %%7 via node.all : [] f32\n"
-    "  %%9 = grad %%8, %%0 : node[F] f32\n"
-    "  %%10 = grad %%8, %%1 : [F,C] f32\n"
-    "  return x = %%9\n"
-    "  return lin.weight = %%10\n"
-    "}\n";
+static const char model_text[] = "module m\n"
+                                 "dim F = 3\n"
+                                 "dim C = %d\n"
+                                 "space node\n"
+                                 "space edge : edges\n"
+                                 "map edge.src : edge -> node\n"
+                                 "map edge.dst : edge -> node sorted\n"
+                                 "map node.all : node -> unit\n"
+                                 "graph data : data edge(edge.src, edge.dst)\n"
+                                 "tensor x : input node[F] f32\n"
+                                 "tensor lin.weight : param [F,C] f32 stored [3,%d] perm(0,1) init const(0.5)\n"
+                                 "func forward(x = @x, W = @lin.weight) {\n"
+                                 "  %%0 = arg 0 : node[F] f32\n"
+                                 "  %%1 = arg 1 : [F,C] f32\n"
+                                 "  %%2 = contract %%0, %%1 : node[C] f32\n"
+                                 "  %%3 = gather %%2 via edge.src : edge[C] f32\n"
+                                 "  %%4 = reduce_sum %%3 via edge.dst : node[C] f32\n"
+                                 "  return out = %%4\n"
+                                 "}\n"
+                                 "func vjp(x = @x, W = @lin.weight, d = cotangent 0 : node[C] f32) {\n"
+                                 "  %%0 = arg 0 : node[F] f32\n"
+                                 "  %%1 = arg 1 : [F,C] f32\n"
+                                 "  %%2 = arg 2 : node[C] f32\n"
+                                 "  %%3 = contract %%0, %%1 : node[C] f32\n"
+                                 "  %%4 = gather %%3 via edge.src : edge[C] f32\n"
+                                 "  %%5 = reduce_sum %%4 via edge.dst : node[C] f32\n"
+                                 "  %%6 = mul %%5, %%2 : node[C] f32\n"
+                                 "  %%7 = sum_dims %%6 : node[] f32\n"
+                                 "  %%8 = reduce_sum %%7 via node.all : [] f32\n"
+                                 "  %%9 = grad %%8, %%0 : node[F] f32\n"
+                                 "  %%10 = grad %%8, %%1 : [F,C] f32\n"
+                                 "  return x = %%9\n"
+                                 "  return lin.weight = %%10\n"
+                                 "}\n";
 
 typedef struct World {
     Arena *arena;
@@ -68,10 +67,7 @@ static void close_world(World *w)
     arena_free(w->arena);
 }
 
-static const char *in(World *w, const char *name)
-{
-    return arena_printf(w->arena, "%s/%s", w->dir.path, name);
-}
+static const char *in(World *w, const char *name) { return arena_printf(w->arena, "%s/%s", w->dir.path, name); }
 
 static const HostPlan *plan(World *w, int width)
 {
@@ -117,21 +113,18 @@ static void test_types(void)
 {
     check_begin();
     static const TableType *const all[] = {
-        &table_RtCount,     &table_RtSpace,   &table_RtMapDef, &table_RtGraphDef,
-        &table_RtTensorDef, &table_RtBuffer,  &table_RtSlot,   &table_RtStepArg,
-        &table_RtCost,      &table_RtGemm,    &table_RtStep,   &table_RtResultDef, &table_RtSet,
-        &table_RtCall,      &table_RtMove,    &table_RtSplitDef, &table_RtChainDef,
-        &table_RtArgDef,    &table_RtProgram, &table_RtMetric, &table_RtTrain};
+        &table_RtCount,   &table_RtSpace,   &table_RtMapDef, &table_RtGraphDef, &table_RtTensorDef, &table_RtBuffer,
+        &table_RtSlot,    &table_RtStepArg, &table_RtCost,   &table_RtGemm,     &table_RtStep,      &table_RtResultDef,
+        &table_RtSet,     &table_RtCall,    &table_RtMove,   &table_RtSplitDef, &table_RtChainDef,  &table_RtArgDef,
+        &table_RtProgram, &table_RtMetric,  &table_RtTrain};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         size_t at = 0;
         for (unsigned k = 0; k < all[i]->n_fields; k++) {
             const TableField *f = &all[i]->fields[k];
-            check(f->offset == at, "%s.%s stands at %zu, expected %zu", all[i]->name, f->name,
-                  f->offset, at);
+            check(f->offset == at, "%s.%s stands at %zu, expected %zu", all[i]->name, f->name, f->offset, at);
             at += f->n * (f->kind == TABLE_STRUCT ? f->type->bytes : 8);
         }
-        check(at == all[i]->bytes, "%s: described %zu of %zu bytes", all[i]->name, at,
-              all[i]->bytes);
+        check(at == all[i]->bytes, "%s: described %zu of %zu bytes", all[i]->name, at, all[i]->bytes);
     }
     check_end("tables_describe_every_field");
 }
@@ -146,8 +139,7 @@ static void test_tables(void)
     CHECK(m->n_tensors == 2 && !strcmp(m->strings + m->tensors[1].name, "lin.weight"));
     CHECK(m->tensors[1].width == 6 && m->tensors[1].dims[1] == 2 && m->tensors[1].init_a == 0.5);
     CHECK(m->tensors[1].stored_shape[0] == 3 && m->tensors[1].n_stored == 2);
-    CHECK(m->n_programs == 2 && m->programs[1].n_results == 2 &&
-          m->results[m->programs[0].first_result].width == 2);
+    CHECK(m->n_programs == 2 && m->programs[1].n_results == 2 && m->results[m->programs[0].first_result].width == 2);
     CHECK(m->maps[1].sorted == 1 && m->maps[1].needs_rows == 1 && m->maps[0].inverse == -1);
     CHECK(m->train[0].present == 0);
     CHECK(strstr(m->strings + m->manifest, "\"compiler\": \"gnnc 9.8.7\""));
@@ -171,8 +163,7 @@ static void test_same_bytes(void)
     for (int i = 0; i < 2; i++) {
         char *x = contents(&w, arena_printf(w.arena, "%s%s", in(&w, "net"), ends[i]), &m[0]);
         char *y = contents(&v, arena_printf(v.arena, "%s%s", in(&v, "net"), ends[i]), &m[1]);
-        check(x && y && m[0] == m[1] && !memcmp(x, y, m[0]), "%s differs between two folders",
-              ends[i]);
+        check(x && y && m[0] == m[1] && !memcmp(x, y, m[0]), "%s differs between two folders", ends[i]);
     }
     close_world(&w);
     close_world(&v);
@@ -202,10 +193,9 @@ static void test_exe(void)
 #else
     const char *extra = "-O1";
 #endif
-    const char *const cc[] = {
-        "cc",      "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-ffp-contract=off",
-        "-fwrapv", extra,        "-o",    exe,       source,    runtime,      "-lz",
-        "-lm",     "-lpthread",  "-ldl",  NULL};
+    const char *const cc[] = {"cc",      "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-ffp-contract=off",
+                              "-fwrapv", extra,        "-o",    exe,       source,    runtime,      "-lz",
+                              "-lm",     "-lpthread",  "-ldl",  NULL};
     check(!run(&w, cc, &errors), "cc: %.300s", errors);
     CHECK(!run(&w, (const char *const[]){exe, "info", "--json", NULL}, &log_c));
     CHECK(!strcmp(log, log_c));
@@ -272,13 +262,12 @@ static bool write_header(World *w, const HostPlan *p, const CodegenOptions *o)
     StrBuf text = {.arena = w->arena};
     const char *why;
     emit_header(p, o, &text);
-    return file_write(w->arena, arena_printf(w->arena, "%s/%s.h", w->dir.path, o->name),
-                      strbuf_cstr(&text), text.n, 0644, &why);
+    return file_write(w->arena, arena_printf(w->arena, "%s/%s.h", w->dir.path, o->name), strbuf_cstr(&text), text.n,
+                      0644, &why);
 }
 
 /* Compiles user_text with the two libraries and runs it. */
-static void use(World *w, const char *cc, const char *std, const char *source, const char *one,
-                const char *two)
+static void use(World *w, const char *cc, const char *std, const char *source, const char *one, const char *two)
 {
     char *log = "";
     const char *include = arena_printf(w->arena, "-I%s", w->dir.path),
@@ -288,25 +277,21 @@ static void use(World *w, const char *cc, const char *std, const char *source, c
 #else
     const char *extra = "-O1";
 #endif
-    const char *const argv[] = {
-        cc,      std,   "-pedantic",   "-Wall",       "-Wextra",  "-Werror",  extra,
-        include, "-o",  in(w, "user"), in(w, source), in(w, one), in(w, two), path,
-        "-lz",   "-lm", "-lpthread",   "-ldl",        NULL};
+    const char *const argv[] = {cc,      std,   "-pedantic",   "-Wall",       "-Wextra",  "-Werror",  extra,
+                                include, "-o",  in(w, "user"), in(w, source), in(w, one), in(w, two), path,
+                                "-lz",   "-lm", "-lpthread",   "-ldl",        NULL};
     check(!run(w, argv, &log), "%s %s: %.300s", cc, std, log);
-    check(!run(w, (const char *const[]){in(w, "user"), NULL}, &log), "%s %s: %.200s", std, one,
-          log);
+    check(!run(w, (const char *const[]){in(w, "user"), NULL}, &log), "%s %s: %.200s", std, one, log);
 }
 
 static void test_two_models(void)
 {
     check_begin();
     World w = world();
-    const CodegenOptions one = {.name = "one", .version = "1"},
-                         two = {.name = "two", .version = "1"};
+    const CodegenOptions one = {.name = "one", .version = "1"}, two = {.name = "two", .version = "1"};
     const HostPlan *p = plan(&w, 2), *q = plan(&w, 3);
     const char *why;
-    CHECK(build_lib(p, &one, in(&w, "one"), w.arena, &w.diags) &&
-          build_lib(q, &two, in(&w, "two"), w.arena, &w.diags));
+    CHECK(build_lib(p, &one, in(&w, "one"), w.arena, &w.diags) && build_lib(q, &two, in(&w, "two"), w.arena, &w.diags));
     CHECK(write_header(&w, p, &one) && write_header(&w, q, &two));
     CHECK(file_write(w.arena, in(&w, "user.c"), user_text, strlen(user_text), 0644, &why));
     CHECK(file_write(w.arena, in(&w, "user.cc"), user_text, strlen(user_text), 0644, &why));
@@ -327,13 +312,8 @@ static void test_exports(void)
     char *log = "";
     CHECK(build_lib(plan(&w, 2), &options, in(&w, "net"), w.arena, &w.diags));
     for (int shared = 0; shared < 2; shared++) {
-        const char *const nm[] = {"nm",
-                                  "-g",
-                                  "--defined-only",
-                                  shared ? "-D" : "-P",
-                                  "-P",
-                                  in(&w, shared ? "net.so" : "net.a"),
-                                  NULL};
+        const char *const nm[] = {
+            "nm", "-g", "--defined-only", shared ? "-D" : "-P", "-P", in(&w, shared ? "net.so" : "net.a"), NULL};
         CHECK(!run(&w, nm, &log));
         int names = 0;
         for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n")) {
@@ -357,14 +337,12 @@ static void test_missing_tools(void)
     CHECK(file_write(w.arena, in(&w, "exe"), "old", 3, 0644, &why));
     setenv("PATH", in(&w, "nothing"), 1);
     CHECK(!build_exe(p, &options, in(&w, "exe"), w.arena, &w.diags) && has_code(&w, E0632));
-    CHECK(file_write(w.arena, in(&w, "cc"), "#!/bin/sh\necho broken linker\nexit 3\n", 35, 0755,
-                     &why));
+    CHECK(file_write(w.arena, in(&w, "cc"), "#!/bin/sh\necho broken linker\nexit 3\n", 35, 0755, &why));
     setenv("PATH", arena_printf(w.arena, "%s:%s", w.dir.path, old), 1);
     CHECK(!build_exe(p, &options, in(&w, "exe"), w.arena, &w.diags) && has_code(&w, E0633));
     CHECK(strstr(w.diags.list.data[w.diags.list.n - 1]->text, "broken linker"));
     setenv("PATH", old, 1);
-    CHECK(!build_exe(p, &options, in(&w, "no/such/folder/exe"), w.arena, &w.diags) &&
-          has_code(&w, E0602));
+    CHECK(!build_exe(p, &options, in(&w, "no/such/folder/exe"), w.arena, &w.diags) && has_code(&w, E0602));
     size_t n = 0;
     char *kept = contents(&w, in(&w, "exe"), &n);
     CHECK(kept && n == 3 && !memcmp(kept, "old", 3));
@@ -377,8 +355,7 @@ static void test_missing_tools(void)
 static int without_runtime(void)
 {
     World w = world();
-    bool good =
-        !build_exe(plan(&w, 2), &options, in(&w, "exe"), w.arena, &w.diags) && has_code(&w, E0631);
+    bool good = !build_exe(plan(&w, 2), &options, in(&w, "exe"), w.arena, &w.diags) && has_code(&w, E0631);
     close_world(&w);
     return good ? 0 : 1;
 }
@@ -408,12 +385,9 @@ static void test_header_names(void)
     tensors[0].name = "a-b";
     StrBuf text = {.arena = w.arena};
     emit_header(p, &options, &text);
-    CHECK(strstr(text.data, "NET_GRADIENT_A_B = 0,") &&
-          strstr(text.data, "NET_GRADIENT_A_B_1 = 1,"));
-    CHECK(strstr(text.data, "NET_INPUT_A_B = 0,") &&
-          strstr(text.data, "int32_t net_forward(NetContext *context"));
-    CHECK(!strstr(text.data, "gnnrt_") && !strstr(text.data, "Gnnrt") &&
-          !strstr(text.data, "GNNRT"));
+    CHECK(strstr(text.data, "NET_GRADIENT_A_B = 0,") && strstr(text.data, "NET_GRADIENT_A_B_1 = 1,"));
+    CHECK(strstr(text.data, "NET_INPUT_A_B = 0,") && strstr(text.data, "int32_t net_forward(NetContext *context"));
+    CHECK(!strstr(text.data, "gnnrt_") && !strstr(text.data, "Gnnrt") && !strstr(text.data, "GNNRT"));
     close_world(&w);
     check_end("header_names_never_clash");
 }

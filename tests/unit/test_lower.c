@@ -91,7 +91,11 @@ static bool check_func(Arena *a, const IrModule *m, const HostPlan *plan, uint32
     EvalValue **args = random_args(a, m, w, f, seed);
     EvalValue **want = eval_func(a, m, w, f, args, &why);
     if (!check(want != NULL, "interpreter: %s", why)) return false;
-    PlanRun r = {.arena = a, .plan = plan, .prog = plan->programs.data[func], .w = w, .args = args,
+    PlanRun r = {.arena = a,
+                 .plan = plan,
+                 .prog = plan->programs.data[func],
+                 .w = w,
+                 .args = args,
                  .ahead = (int64_t)(seed % 5 * seed)};
     why = plan_run(&r);
     return check(!why, "%s", why) && compare(&r, f, want, tally);
@@ -125,8 +129,7 @@ static bool random_program(uint64_t seed, const char *without, uint32_t n_ops, T
     return good;
 }
 
-static void test_random(const char *name, const char *without, uint64_t first, uint64_t n, uint32_t n_ops,
-                        bool verbose)
+static void test_random(const char *name, const char *without, uint64_t first, uint64_t n, uint32_t n_ops, bool verbose)
 {
     Tally tally = {0};
     check_begin();
@@ -167,7 +170,8 @@ static void test_pointwise(void)
     unsigned n_ops = 0;
     check_begin();
     for (IrOpcode op = 0; op < IR_N_OPS; op++) {
-        bool pointwise = ir_ops[op].traits & T_MAP && !(ir_ops[op].traits & T_RANDOM) && ir_ops[op].n_args, found = false;
+        bool pointwise = ir_ops[op].traits & T_MAP && !(ir_ops[op].traits & T_RANDOM) && ir_ops[op].n_args,
+             found = false;
         for (unsigned i = 0; i < 27 && pointwise; i++) {
             const char *first = dtypes[i % 3], *rest = dtypes[i / 3 % 3], *why = "";
             IrModule *m = module_of_op(a, op, (const char *const[]){first, rest, rest}, dtypes[i / 9]);

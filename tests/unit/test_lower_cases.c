@@ -8,11 +8,15 @@
 #include "tests/unit/plan_text.h"
 
 static const char *const head =
-    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace edge : edges\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
+    "module m\ndim F = 37\ndim G = 37\ndim K = 16\ndim J = 16\ndim L = 3\ndim H = 2\ndim d = 53\nspace node\nspace "
+    "edge : edges\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge "
+    "-> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
-    "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\ntensor z : state [F,d] f32 init const(0)\n"
-    "tensor p : state [F] f32 init const(0)\ntensor q : state [F] f32 init const(0)\ntensor v : input node[L,H] f32\ntensor u : state [L,H,K] f32 init const(0)\n";
+    "tensor x : input node[F] f32\ntensor s : input edge[K] f32\ntensor w : state [F,K] f32 init const(0)\ntensor z : "
+    "state [F,d] f32 init const(0)\n"
+    "tensor p : state [F] f32 init const(0)\ntensor q : state [F] f32 init const(0)\ntensor v : input node[L,H] "
+    "f32\ntensor u : state [L,H,K] f32 init const(0)\n";
 
 static HostPlan *plan_text(Arena *a, const char *body, const char *without, const IrModule **module)
 {
@@ -41,8 +45,7 @@ static PlanRun run_ahead(Arena *a, const HostPlan *plan, const IrModule *m, cons
         args[i] = eval_value_new(a, m, w, f->args.data[i].type);
         gir_fill(args[i], &r);
     }
-    PlanRun run = {.arena = a, .plan = plan, .prog = plan->programs.data[func], .w = w, .args = args,
-                   .ahead = ahead};
+    PlanRun run = {.arena = a, .plan = plan, .prog = plan->programs.data[func], .w = w, .args = args, .ahead = ahead};
     const char *why = plan_run(&run);
     check(!why, "%s", why);
     return run;
@@ -94,14 +97,18 @@ static void test_products(void)
     if (plan) plan_print(plan, &text);
     nn = times_in(strbuf_cstr(&text), "    product NN: "), tn = times_in(strbuf_cstr(&text), "    product TN: ");
     check(nn == 2 && tn == 1, "%u and %u products, wanted 2 and 1, in:\n%s", nn, tn, strbuf_cstr(&text));
-    check(strstr(strbuf_cstr(&text), "(b5, b6, blocks(node, 512, 32)) over 37, ") != NULL, "the last step has other arguments in:\n%s", strbuf_cstr(&text));
+    check(strstr(strbuf_cstr(&text), "(b5, b6, blocks(node, 512, 32)) over 37, ") != NULL,
+          "the last step has other arguments in:\n%s", strbuf_cstr(&text));
     check_end("lower: a plan's text names the steps that are plain products, and no others");
 
     check_begin();
-    plan = plan_text(a, "func forward(v = @v, u = @u) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = arg 1 : [L,H,K] f32\n"
-                        "  %2 = contract %0, %1 : node[K] f32\n  %3 = max_dims %2 : node[] f32\n  return y = %3\n}\n",
+    plan = plan_text(a,
+                     "func forward(v = @v, u = @u) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = arg 1 : [L,H,K] f32\n"
+                     "  %2 = contract %0, %1 : node[K] f32\n  %3 = max_dims %2 : node[] f32\n  return y = %3\n}\n",
                      NULL, &m);
-    if (plan) CHECK(plan->programs.data[0]->steps.data[0].kind == PLAN_STEP_PRODUCT && plan->programs.data[0]->steps.data[0].gemm.k == 6);
+    if (plan)
+        CHECK(plan->programs.data[0]->steps.data[0].kind == PLAN_STEP_PRODUCT &&
+              plan->programs.data[0]->steps.data[0].gemm.k == 6);
     check_end("lower: a product over two dims is one over their product");
     arena_free(a);
 }
@@ -112,13 +119,16 @@ static void test_nearest(void)
     Arena *a = arena_new();
     const IrModule *m;
     check_begin();
-    HostPlan *plan = plan_text(a,
-                               "space near : edges\nmap near.src : near -> node computed\nmap near.dst : near -> node sorted\n"
-                               "graph near : nearest(4, 1, remove) near(near.src, near.dst)\n"
-                               "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = nearest %0, %0 via near.src : near[] i64\n  return y = %1\n}\n",
-                               NULL, &m);
+    HostPlan *plan = plan_text(
+        a,
+        "space near : edges\nmap near.src : near -> node computed\nmap near.dst : near -> node sorted\n"
+        "graph near : nearest(4, 1, remove) near(near.src, near.dst)\n"
+        "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = nearest %0, %0 via near.src : near[] i64\n  return "
+        "y = %1\n}\n",
+        NULL, &m);
     const PlanStep *s = plan ? &plan->programs.data[0]->steps.data[0] : NULL;
-    if (s) CHECK(s->cost.n == 1 && s->cost.data[0].bytes == 37 * 4 * 2 + 4 * 8 && s->cost.data[0].flops > 1000 * 3 * 37);
+    if (s)
+        CHECK(s->cost.n == 1 && s->cost.data[0].bytes == 37 * 4 * 2 + 4 * 8 && s->cost.data[0].flops > 1000 * 3 * 37);
     check_end("lower: a search among nodes is priced by how wide they are");
     arena_free(a);
 }
@@ -157,10 +167,12 @@ static void test_long_epilogue(void)
     EvalValue *args[4];
     StrBuf text = {.arena = a};
     check_begin();
-    strbuf_puts(&text, "func forward(x = @x, w = @w, v = @v, u = @u) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
-                       "  %2 = arg 2 : node[L,H] f32\n  %3 = arg 3 : [L,H,K] f32\n  %4 = contract %0, %1 : node[K] f32\n"
-                       "  %5 = contract %2, %3 : node[K] f32\n  %6 = add %4, %5 : node[K] f32\n");
-    for (int i = 7; i < 15; i++) strbuf_printf(&text, "  %%%d = %s %%%d : node[K] f32\n", i, i % 2 ? "tanh" : "sigmoid", i - 1);
+    strbuf_puts(&text,
+                "func forward(x = @x, w = @w, v = @v, u = @u) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
+                "  %2 = arg 2 : node[L,H] f32\n  %3 = arg 3 : [L,H,K] f32\n  %4 = contract %0, %1 : node[K] f32\n"
+                "  %5 = contract %2, %3 : node[K] f32\n  %6 = add %4, %5 : node[K] f32\n");
+    for (int i = 7; i < 15; i++)
+        strbuf_printf(&text, "  %%%d = %s %%%d : node[K] f32\n", i, i % 2 ? "tanh" : "sigmoid", i - 1);
     strbuf_puts(&text, "  %15 = mul %14, %4 : node[K] f32\n  return y = %15\n  return z = %5\n}\n");
     HostPlan *one = plan_text(a, strbuf_cstr(&text), NULL, &m), *many = plan_text(a, strbuf_cstr(&text), "fuse", &m);
     if (one && many) {
@@ -190,7 +202,8 @@ static void test_narrow(void)
     check_begin();
     HostPlan *plan = plan_text(a, text, NULL, &m);
     unsigned narrow = 0;
-    for (uint32_t i = 0; plan && i < plan->kernels.n; i++) narrow += plan_kernel(plan, i, false) != plan_kernel(plan, i, true);
+    for (uint32_t i = 0; plan && i < plan->kernels.n; i++)
+        narrow += plan_kernel(plan, i, false) != plan_kernel(plan, i, true);
     check(narrow == 3, "%u kernels, wanted 3", narrow);
     for (unsigned i = 0; plan && i < 4; i++) {
         EvalWorld *w = hub_world(a, m, rows[i], 1);
@@ -200,7 +213,8 @@ static void test_narrow(void)
         check(!why, "%s", why);
         for (uint32_t k = 0; k < 3; k++) {
             uint32_t b = plan_run_result(&x, k);
-            check(!memcmp(x.data[b], y.data[b], (size_t)x.elems[b] * sizeof(float)), "result %u of %ld rows", k, (long)rows[i]);
+            check(!memcmp(x.data[b], y.data[b], (size_t)x.elems[b] * sizeof(float)), "result %u of %ld rows", k,
+                  (long)rows[i]);
         }
     }
     check_end("lower: products for fewer registers have the same bits");
@@ -213,14 +227,16 @@ static void test_epilogue_of_rows(void)
     static const char text[] =
         "func forward(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,K] f32\n"
         "  %2 = tanh %0 : node[F] f32\n  %3 = sum_dims %2 : node[] f32\n  %4 = contract %0, %1 : node[K] f32\n"
-        "  %5 = const 0.5 : [] f32\n  %6 = mul %3, %5 : node[] f32\n  %7 = add %4, %6 : node[K] f32\n  return y = %7\n}\n";
+        "  %5 = const 0.5 : [] f32\n  %6 = mul %3, %5 : node[] f32\n  %7 = add %4, %6 : node[K] f32\n  return y = "
+        "%7\n}\n";
     Arena *a = arena_new();
     const IrModule *m;
     EvalValue *args[2];
     check_begin();
     HostPlan *one = plan_text(a, text, NULL, &m), *many = plan_text(a, text, "fuse", &m);
     if (one && many) {
-        check(one->programs.data[0]->steps.n < many->programs.data[0]->steps.n, "%u steps", one->programs.data[0]->steps.n);
+        check(one->programs.data[0]->steps.n < many->programs.data[0]->steps.n, "%u steps",
+              one->programs.data[0]->steps.n);
         EvalWorld *w = hub_world(a, m, 203, 50);
         PlanRun x = run_func(a, one, m, w, 0, args), y = run_func(a, many, m, w, 0, args);
         same_numbers(&x, &y, 1);
@@ -237,11 +253,12 @@ static void test_flat_gradients(void)
     const char *why = "";
     EvalValue *args[2];
     check_begin();
-    HostPlan *plan = plan_text(a,
-                               "func forward(x = @x, v = @v) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : node[L,H] f32\n"
-                               "  %2 = contract %0, %1 : [F,L,H] f32\n  %3 = contract %1, %0 : [L,H,F] f32\n"
-                               "  %4 = neg %2 : [F,L,H] f32\n  %5 = neg %3 : [L,H,F] f32\n  return y = %4\n  return z = %5\n}\n",
-                               NULL, &m);
+    HostPlan *plan = plan_text(
+        a,
+        "func forward(x = @x, v = @v) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : node[L,H] f32\n"
+        "  %2 = contract %0, %1 : [F,L,H] f32\n  %3 = contract %1, %0 : [L,H,F] f32\n"
+        "  %4 = neg %2 : [F,L,H] f32\n  %5 = neg %3 : [L,H,F] f32\n  return y = %4\n  return z = %5\n}\n",
+        NULL, &m);
     if (plan) {
         EvalWorld *w = hub_world(a, m, 700, 50);
         PlanRun run = run_func(a, plan, m, w, 0, args);
@@ -249,8 +266,8 @@ static void test_flat_gradients(void)
         check(want != NULL, "%s", why);
         for (uint32_t r = 0; r < 2 && want; r++)
             for (int64_t i = 0; i < want[r]->width; i++)
-                check(plan_accepts(want[r], i, (double)result_at(&run, r, i)), "result %u element %ld: %g, wanted %g", r, (long)i,
-                      (double)result_at(&run, r, i), want[r]->v[i]);
+                check(plan_accepts(want[r], i, (double)result_at(&run, r, i)), "result %u element %ld: %g, wanted %g",
+                      r, (long)i, (double)result_at(&run, r, i), want[r]->v[i]);
     }
     check_end("lower: a gradient over several dims has the interpreter's numbers");
     arena_free(a);
@@ -265,28 +282,43 @@ static void test_ahead(void)
         const char *body;
         int n_asked; /* lines per element in the whole program */
     } cases[] = {
-        {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = reduce_sum %1 via edge.dst : node[F] f32\n  return y = %2\n", 3},
-        {"  %1 = gather %0 via edge.dst : edge[F] f32\n  %2 = reduce_sum %1 via edge.src : node[F] f32\n  return y = %2\n", 3},
-        {"  %1 = gather %0 via edge.dst : edge[F] f32\n  %2 = reduce_sum %1 via edge.dst : node[F] f32\n  return y = %2\n", 0},
-        {"  %1 = slice %0 dim F at 1 : node[L] f32\n  %2 = exp %1 : node[L] f32\n  %3 = gather %2 via edge.src : edge[L] f32\n"
-         "  %4 = reduce_sum %3 via edge.dst : node[L] f32\n  return y = %2\n  return z = %4\n", 0}, /* short rows */
+        {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = reduce_sum %1 via edge.dst : node[F] f32\n  return y = "
+         "%2\n",
+         3},
+        {"  %1 = gather %0 via edge.dst : edge[F] f32\n  %2 = reduce_sum %1 via edge.src : node[F] f32\n  return y = "
+         "%2\n",
+         3},
+        {"  %1 = gather %0 via edge.dst : edge[F] f32\n  %2 = reduce_sum %1 via edge.dst : node[F] f32\n  return y = "
+         "%2\n",
+         0},
+        {"  %1 = slice %0 dim F at 1 : node[L] f32\n  %2 = exp %1 : node[L] f32\n  %3 = gather %2 via edge.src : "
+         "edge[L] f32\n"
+         "  %4 = reduce_sum %3 via edge.dst : node[L] f32\n  return y = %2\n  return z = %4\n",
+         0}, /* short rows */
         {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = sum_dims %1 : edge[] f32\n  return y = %2\n", 3},
         {"  %1 = arg 1 : edge[K] f32\n  %2 = reduce_sum %1 via edge.src : node[K] f32\n  return y = %2\n", 1},
         {"  %1 = arg 1 : edge[K] f32\n  %2 = slice %1 dim K at 1 : edge[H] f32\n  %3 = exp %2 : edge[H] f32\n"
-         "  %4 = reduce_sum %3 via edge.src : node[H] f32\n  return y = %4\n", 1}, /* some of a row in the list's order */
-        {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = tanh %1 : edge[F] f32\n  %3 = reduce_sum %2 via edge.all : [F] f32\n"
-         "  return y = %3\n", 3},
+         "  %4 = reduce_sum %3 via edge.src : node[H] f32\n  return y = %4\n",
+         1}, /* some of a row in the list's order */
+        {"  %1 = gather %0 via edge.src : edge[F] f32\n  %2 = tanh %1 : edge[F] f32\n  %3 = reduce_sum %2 via edge.all "
+         ": [F] f32\n"
+         "  return y = %3\n",
+         3},
         {"  %1 = arg 1 : edge[K] f32\n  %2 = reduce_sum %1 via edge.dst : node[K] f32\n  return y = %2\n", 0},
-        {"  %1 = reshape %0 : node[G] f32\n  %2 = contract %0, %1 : [F,G] f32\n  return y = %2\n", 4}, /* both operands, tiles of 6 and of 1 */
-        {"  %1 = exp %0 : node[F] f32\n  %2 = reshape %1 : node[G] f32\n  %3 = contract %0, %2 : [F,G] f32\n  return y = %3\n", 2},
+        {"  %1 = reshape %0 : node[G] f32\n  %2 = contract %0, %1 : [F,G] f32\n  return y = %2\n",
+         4}, /* both operands, tiles of 6 and of 1 */
+        {"  %1 = exp %0 : node[F] f32\n  %2 = reshape %1 : node[G] f32\n  %3 = contract %0, %2 : [F,G] f32\n  return y "
+         "= %3\n",
+         2},
     };
     Arena *a = arena_new();
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
         const IrModule *m;
         EvalValue *args[2];
         check_begin();
-        HostPlan *plan = plan_text(a, arena_printf(a, "func forward(x = @x, s = @s) {\n  %%0 = arg 0 : node[F] f32\n%s}\n",
-                                                   cases[c].body), NULL, &m);
+        HostPlan *plan = plan_text(
+            a, arena_printf(a, "func forward(x = @x, s = @s) {\n  %%0 = arg 0 : node[F] f32\n%s}\n", cases[c].body),
+            NULL, &m);
         StrBuf text = {.arena = a};
         for (uint32_t k = 0; plan && k < plan->kernels.n; k++) kir_print(plan_kernel(plan, k, true), &text);
         int asked = 0;
@@ -299,7 +331,8 @@ static void test_ahead(void)
             uint32_t b = plan_run_result(&r, 0);
             if (!check(b != UINT32_MAX, "no result")) break;
             if (!first) first = r.data[b];
-            check(!memcmp(first, r.data[b], (size_t)r.elems[b] * sizeof *first), "case %u at %ld", c, (long)distance[i]);
+            check(!memcmp(first, r.data[b], (size_t)r.elems[b] * sizeof *first), "case %u at %ld", c,
+                  (long)distance[i]);
         }
         check_end(arena_printf(a, "lower: rows asked for ahead, case %u", c));
     }
@@ -311,9 +344,12 @@ static void test_rows_at_once(void)
 {
     static const int64_t rows[] = {1, 2, 15, 16, 17, 33, 600, 1201};
     static const char *const body =
-        "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = max_dims %0 : node[] f32\n  %2 = sub %0, %1 : node[F] f32\n"
-        "  %3 = exp %2 : node[F] f32\n  %4 = sum_dims %3 : node[] f32\n  %5 = div %3, %4 : node[F] f32\n  %6 = log %4 : node[] f32\n"
-        "  %7 = const 0 : [] f32\n  %8 = lt %1, %7 : node[] bool\n  %9 = select %8, %6, %7 : node[] f32\n  %10 = add %9, %1 : node[] f32\n"
+        "func forward(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = max_dims %0 : node[] f32\n  %2 = sub %0, %1 : "
+        "node[F] f32\n"
+        "  %3 = exp %2 : node[F] f32\n  %4 = sum_dims %3 : node[] f32\n  %5 = div %3, %4 : node[F] f32\n  %6 = log %4 "
+        ": node[] f32\n"
+        "  %7 = const 0 : [] f32\n  %8 = lt %1, %7 : node[] bool\n  %9 = select %8, %6, %7 : node[] f32\n  %10 = add "
+        "%9, %1 : node[] f32\n"
         "  %11 = reduce_sum %10 via node.all : [] f32\n  %12 = gather %5 via edge.src : edge[F] f32\n"
         "  %13 = reduce_sum %12 via edge.dst : node[F] f32\n  return y = %5\n  return z = %11\n  return b = %13\n}\n";
     Arena *a = arena_new();
@@ -337,23 +373,31 @@ static void test_rows_at_once(void)
 /* So are values that are made of no other: numbers of rows, drawn numbers, constants. */
 static void test_rows_of_nothing(void)
 {
-    static const char *const made[] = {"const 0.25 : node[] f32", "cast %2 : node[] f32", "cast %3 : node[] f32", "random_uniform %0, %1 site 0 : node[] f32",
-                                       "random_normal %0, %1 site 1 : node[] f32", "random_uniform_at %0, %1, %2, %3 site 2 : node[] f32"};
+    static const char *const made[] = {"const 0.25 : node[] f32",
+                                       "cast %2 : node[] f32",
+                                       "cast %3 : node[] f32",
+                                       "random_uniform %0, %1 site 0 : node[] f32",
+                                       "random_normal %0, %1 site 1 : node[] f32",
+                                       "random_uniform_at %0, %1, %2, %3 site 2 : node[] f32"};
     for (unsigned i = 0; i < sizeof made / sizeof *made; i++) {
         Arena *a = arena_new();
         const IrModule *m[2];
         HostPlan *plan[2];
         StrBuf text = {.arena = a};
-        const char *body = arena_printf(a,
-            "sites 3\nfunc forward(seed = seed, step = step) {\n  %%0 = arg 0 : [] i64\n  %%1 = arg 1 : [] i64\n  %%2 = element : node[] i64\n"
-            "  %%3 = row : node[] i64\n  %%4 = %s\n  %%5 = exp %%4 : node[] f32\n  return y = %%5\n}\n", made[i]);
+        const char *body = arena_printf(
+            a,
+            "sites 3\nfunc forward(seed = seed, step = step) {\n  %%0 = arg 0 : [] i64\n  %%1 = arg 1 : [] i64\n  %%2 "
+            "= element : node[] i64\n"
+            "  %%3 = row : node[] i64\n  %%4 = %s\n  %%5 = exp %%4 : node[] f32\n  return y = %%5\n}\n",
+            made[i]);
         check_begin();
         for (int k = 0; k < 2; k++) plan[k] = plan_text(a, body, k ? "schedule" : NULL, &m[k]);
         for (uint32_t k = 0; plan[0] && k < plan[0]->kernels.n; k++) kir_print(plan_kernel(plan[0], k, true), &text);
         check(strstr(strbuf_cstr(&text), "sixteen rows") != NULL, "one row after another:\n%s", strbuf_cstr(&text));
         if (plan[0] && plan[1]) {
             EvalValue *args[2][2];
-            PlanRun x = run_func(a, plan[0], m[0], hub_world(a, m[0], 37, 0), 0, args[0]), y = run_func(a, plan[1], m[1], hub_world(a, m[1], 37, 0), 0, args[1]);
+            PlanRun x = run_func(a, plan[0], m[0], hub_world(a, m[0], 37, 0), 0, args[0]),
+                    y = run_func(a, plan[1], m[1], hub_world(a, m[1], 37, 0), 0, args[1]);
             check(same_numbers(&x, &y, 1), "other numbers");
         }
         check_end(arena_printf(a, "lower: several rows at once of %s", made[i]));
@@ -502,11 +546,13 @@ static void test_takeover(void)
     check_begin();
     body = "func forward(s = @s) {\n  %0 = arg 0 : edge[K] f32\n  %1 = contract %0, %0 : edge[] f32\n"
            "  %2 = reduce_sum %1 via edge.src : node[] f32\n  %3 = gather %2 via edge.src : edge[] f32\n"
-           "  %4 = abs %1 : edge[] f32\n  %5 = sub %4, %3 : edge[] f32\n  %6 = sin %5 : edge[] f32\n  %7 = tanh %6 : edge[] f32\n"
+           "  %4 = abs %1 : edge[] f32\n  %5 = sub %4, %3 : edge[] f32\n  %6 = sin %5 : edge[] f32\n  %7 = tanh %6 : "
+           "edge[] f32\n"
            "  %8 = reduce_sum %7 via edge.src : node[] f32\n  %9 = mul %7, %4 : edge[] f32\n"
            "  %10 = reduce_sum %9 via edge.dst : node[] f32\n  return a = %8\n  return b = %10\n}\n";
     same_without(a, body, "memplan", 2);
-    check_end("memplan: a value is not written over one that is read where a sum of the walk is computed again from it");
+    check_end(
+        "memplan: a value is not written over one that is read where a sum of the walk is computed again from it");
     arena_free(a);
 }
 
@@ -518,19 +564,21 @@ static void test_updates(void)
     const IrModule *m;
     EvalValue *args[4];
     check_begin();
-    HostPlan *plan = plan_text(a,
-                               "func train_step(p = @p, q = @q) train {\n  %0 = arg 0 : [F] f32\n  %1 = arg 1 : [F] f32\n"
-                               "  %2 = sub %0, %1 : [F] f32\n  return p = %2 -> @p\n}\n",
-                               NULL, &m);
+    HostPlan *plan = plan_text(
+        a,
+        "func train_step(p = @p, q = @q) train {\n  %0 = arg 0 : [F] f32\n  %1 = arg 1 : [F] f32\n"
+        "  %2 = sub %0, %1 : [F] f32\n  return p = %2 -> @p\n}\n",
+        NULL, &m);
     if (plan) CHECK(plan->programs.data[0]->steps.n == 1 && plan->programs.data[0]->buffers.n == 2);
     check_end("lower: a tensor is updated in place");
 
     check_begin();
-    plan = plan_text(a,
-                     "func train_step(p = @p, q = @q) train {\n  %0 = arg 0 : [F] f32\n  %1 = arg 1 : [F] f32\n"
-                     "  %2 = neg %0 : [F] f32\n  %3 = neg %1 : [F] f32\n"
-                     "  %4 = slice %0 dim F at 1 : [L] f32\n  return p = %3 -> @p\n  return q = %2 -> @q\n  return o = %4\n}\n",
-                     NULL, &m);
+    plan = plan_text(
+        a,
+        "func train_step(p = @p, q = @q) train {\n  %0 = arg 0 : [F] f32\n  %1 = arg 1 : [F] f32\n"
+        "  %2 = neg %0 : [F] f32\n  %3 = neg %1 : [F] f32\n"
+        "  %4 = slice %0 dim F at 1 : [L] f32\n  return p = %3 -> @p\n  return q = %2 -> @q\n  return o = %4\n}\n",
+        NULL, &m);
     if (plan) {
         EvalWorld *w = hub_world(a, m, 4, 3);
         PlanRun r = run_func(a, plan, m, w, 0, args);
@@ -578,18 +626,19 @@ static float tree_of_leaves(const EvalValue *x, int64_t column, const float *b, 
     return leaf[0];
 }
 
-static const char *const sums = "func forward(x = @x, s = @s, w = @w, z = @z) {\n  %0 = arg 0 : node[F] f32\n"
-                                "  %1 = arg 1 : edge[K] f32\n  %2 = arg 2 : [F,K] f32\n"
-                                "  %3 = reduce_sum %1 via edge.dst : node[K] f32\n  %4 = sum_dims %0 : node[] f32\n"
-                                "  %5 = reduce_sum %0 via node.all : [F] f32\n  %6 = contract %0, %2 : node[K] f32\n"
-                                "  %7 = sum_dims %2 : [K] f32\n  %8 = contract %0, %6 : [F,K] f32\n"
-                                "  %9 = contract %6, %0 : [K,F] f32\n"
-                                "  %10 = concat %0, %6 dim d : node[d] f32\n  %11 = contract %10, %0 : [d,F] f32\n"
-                                "  %12 = arg 3 : [F,d] f32\n  %13 = contract %0, %12 : node[d] f32\n"
-                                "  %14 = slice %13 dim d at 16 : node[F] f32\n  %15 = slice %13 dim d at 0 : node[K] f32\n"
-                                "  return a = %3\n  return b = %4\n  return c = %5\n  return d = %6\n  return e = %7\n"
-                                "  return f = %8\n  return g = %9\n  return h = %11\n"
-                                "  return i = %14\n  return j = %15\n}\n";
+static const char *const sums =
+    "func forward(x = @x, s = @s, w = @w, z = @z) {\n  %0 = arg 0 : node[F] f32\n"
+    "  %1 = arg 1 : edge[K] f32\n  %2 = arg 2 : [F,K] f32\n"
+    "  %3 = reduce_sum %1 via edge.dst : node[K] f32\n  %4 = sum_dims %0 : node[] f32\n"
+    "  %5 = reduce_sum %0 via node.all : [F] f32\n  %6 = contract %0, %2 : node[K] f32\n"
+    "  %7 = sum_dims %2 : [K] f32\n  %8 = contract %0, %6 : [F,K] f32\n"
+    "  %9 = contract %6, %0 : [K,F] f32\n"
+    "  %10 = concat %0, %6 dim d : node[d] f32\n  %11 = contract %10, %0 : [d,F] f32\n"
+    "  %12 = arg 3 : [F,d] f32\n  %13 = contract %0, %12 : node[d] f32\n"
+    "  %14 = slice %13 dim d at 16 : node[F] f32\n  %15 = slice %13 dim d at 0 : node[K] f32\n"
+    "  return a = %3\n  return b = %4\n  return c = %5\n  return d = %6\n  return e = %7\n"
+    "  return f = %8\n  return g = %9\n  return h = %11\n"
+    "  return i = %14\n  return j = %15\n}\n";
 
 static void check_rows(const PlanRun *r, EvalValue **args, const EvalWorld *w)
 {
@@ -598,7 +647,8 @@ static void check_rows(const PlanRun *r, EvalValue **args, const EvalWorld *w)
         int64_t n = 0;
         for (int64_t e = 0; e < args[1]->rows; e++)
             if (w->maps[1][e] == v) column[n++] = (float)args[1]->v[e * 16 + 3];
-        check(result_at(r, 0, v * 16 + 3) == blocks_of_256(column, n), "row %lld of %lld edges", (long long)v, (long long)n);
+        check(result_at(r, 0, v * 16 + 3) == blocks_of_256(column, n), "row %lld of %lld edges", (long long)v,
+              (long long)n);
         check(result_at(r, 1, v) == sixteen_partials(args[0]->v + v * 37, 37), "dims of row %lld", (long long)v);
     }
 }
@@ -613,7 +663,8 @@ static void check_products(const PlanRun *r, EvalValue **args)
         for (int k = 0; k < 37; k++)
             for (int i = 0; i < 2; i++)
                 part[i] = fmaf((float)args[0]->v[v * 37 + k], (float)args[3]->v[k * 53 + (i ? 7 : 46)], part[i]);
-        check(result_at(r, 8, v * 37 + 30) == part[0] && result_at(r, 9, v * 16 + 7) == part[1], "pieces of row %lld", (long long)v);
+        check(result_at(r, 8, v * 37 + 30) == part[0] && result_at(r, 9, v * 16 + 7) == part[1], "pieces of row %lld",
+              (long long)v);
     }
     double column[37];
     for (int k = 0; k < 37; k++) column[k] = args[2]->v[k * 16 + 9];
@@ -622,7 +673,8 @@ static void check_products(const PlanRun *r, EvalValue **args)
     for (int64_t f = 0; f < 37 && check_ok; f++)
         check(result_at(r, 5, f * 16 + 11) == tree_of_leaves(args[0], f, product, 16, 11) &&
                   result_at(r, 6, 11 * 37 + f) == result_at(r, 5, f * 16 + 11) &&
-                  result_at(r, 7, (37 + 11) * 37 + f) == result_at(r, 5, f * 16 + 11), "outer product, row %lld", (long long)f);
+                  result_at(r, 7, (37 + 11) * 37 + f) == result_at(r, 5, f * 16 + 11),
+              "outer product, row %lld", (long long)f);
     for (int64_t f = 0; f < 37 && check_ok; f++)
         check(result_at(r, 2, f) == tree_of_leaves(args[0], f, NULL, 0, 0), "sum over rows, column %lld", (long long)f);
 }
@@ -652,26 +704,30 @@ static void test_blocks(const char *name, const char *without)
     const IrModule *m;
     EvalValue *args[2];
     check_begin();
-    HostPlan *plan = plan_text(a, "func forward(v = @v, x = @x) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = sum_dims %0 : node[H] f32\n"
-                                  "  %2 = reduce_sum %1 via node.all : [H] f32\n  %3 = reduce_max %0 via node.all empty 7 : [L,H] f32\n"
-                                  "  %4 = contract %1, %1 : [] f32\n  %5 = reduce_mul %1 via node.all : [H] f32\n"
-                                  "  %6 = reduce_sum %0 via node.all : [L,H] f32\n  %7 = arg 1 : node[F] f32\n  %8 = contract %7, %0 : [F,L,H] f32\n"
-                                  "  return a = %2\n  return b = %3\n  return c = %4\n  return d = %5\n  return e = %6\n  return f = %8\n}\n",
-                               without, &m);
+    HostPlan *plan = plan_text(
+        a,
+        "func forward(v = @v, x = @x) {\n  %0 = arg 0 : node[L,H] f32\n  %1 = sum_dims %0 : node[H] f32\n"
+        "  %2 = reduce_sum %1 via node.all : [H] f32\n  %3 = reduce_max %0 via node.all empty 7 : [L,H] f32\n"
+        "  %4 = contract %1, %1 : [] f32\n  %5 = reduce_mul %1 via node.all : [H] f32\n"
+        "  %6 = reduce_sum %0 via node.all : [L,H] f32\n  %7 = arg 1 : node[F] f32\n  %8 = contract %7, %0 : [F,L,H] "
+        "f32\n"
+        "  return a = %2\n  return b = %3\n  return c = %4\n  return d = %5\n  return e = %6\n  return f = %8\n}\n",
+        without, &m);
     for (size_t i = 0; plan && i < sizeof rows / sizeof *rows; i++) {
         EvalWorld *w = hub_world(a, m, rows[i], 0);
         PlanRun first = run_func(a, plan, m, w, 0, args);
         for (int64_t k = 0; k < 6; k++)
-            check(!rows[i] || result_at(&first, 4, k) == tree_of_leaves(args[0], k, NULL, 0, 0), "column %lld of %lld rows", (long long)k,
-                  (long long)rows[i]);
+            check(!rows[i] || result_at(&first, 4, k) == tree_of_leaves(args[0], k, NULL, 0, 0),
+                  "column %lld of %lld rows", (long long)k, (long long)rows[i]);
         for (size_t k = 0; k < sizeof most / sizeof *most; k++) {
-            PlanRun other = {.arena = a, .plan = plan, .prog = first.prog, .w = w, .args = args, .most_blocks = most[k]};
+            PlanRun other = {
+                .arena = a, .plan = plan, .prog = first.prog, .w = w, .args = args, .most_blocks = most[k]};
             const char *why = plan_run(&other);
             check(!why, "%s", why ? why : "");
             for (uint32_t n = 0; n < 6 && !why; n++) {
                 uint32_t b = plan_run_result(&first, n);
-                check(!memcmp(first.data[b], other.data[b], (size_t)first.elems[b] * 4), "%lld rows in %lld blocks, result %u",
-                      (long long)rows[i], (long long)most[k], n);
+                check(!memcmp(first.data[b], other.data[b], (size_t)first.elems[b] * 4),
+                      "%lld rows in %lld blocks, result %u", (long long)rows[i], (long long)most[k], n);
             }
         }
     }
@@ -716,13 +772,15 @@ static IrModule *product_module(Arena *a, unsigned k, unsigned n)
     *d = (Diags){.arena = a};
     Source *src = ARENA_NEW(a, Source);
     const char *text = arena_printf(
-        a, "module m\ndim K = %u\ndim N = %u\nspace node\nspace edge : edges\nmap edge.src : edge -> node\n"
-           "map edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
-           "graph g : data edge(edge.src, edge.dst)\ntensor x : input node[K] f32\ntensor y : input node[N] f32\n"
-           "tensor w : state [K,N] f32 init const(0)\nfunc forward(x = @x, y = @y, w = @w) {\n"
-           "  %%0 = arg 0 : node[K] f32\n  %%1 = arg 1 : node[N] f32\n  %%2 = arg 2 : [K,N] f32\n"
-           "  %%3 = contract %%0, %%2 : node[N] f32\n  %%4 = contract %%0, %%1 : [K,N] f32\n"
-           "  %%5 = contract %%1, %%2 : node[K] f32\n  return y = %%3\n  return dw = %%4\n  return dx = %%5\n}\n", k, n);
+        a,
+        "module m\ndim K = %u\ndim N = %u\nspace node\nspace edge : edges\nmap edge.src : edge -> node\n"
+        "map edge.dst : edge -> node sorted\nmap node.all : node -> unit\n"
+        "graph g : data edge(edge.src, edge.dst)\ntensor x : input node[K] f32\ntensor y : input node[N] f32\n"
+        "tensor w : state [K,N] f32 init const(0)\nfunc forward(x = @x, y = @y, w = @w) {\n"
+        "  %%0 = arg 0 : node[K] f32\n  %%1 = arg 1 : node[N] f32\n  %%2 = arg 2 : [K,N] f32\n"
+        "  %%3 = contract %%0, %%2 : node[N] f32\n  %%4 = contract %%0, %%1 : [K,N] f32\n"
+        "  %%5 = contract %%1, %%2 : node[K] f32\n  return y = %%3\n  return dw = %%4\n  return dx = %%5\n}\n",
+        k, n);
     *src = (Source){"tiles.gir", text, (uint32_t)strlen(text)};
     IrModule *m = ir_parse(a, src, d);
     return check(m && ir_verify(m, d), "not parsed") ? m : NULL;
@@ -731,8 +789,8 @@ static IrModule *product_module(Arena *a, unsigned k, unsigned n)
 /* One, some and no whole tile, panel, strip and block of each product: the numbers of scalar code. */
 static void test_tiles(void)
 {
-    static const unsigned shapes[][2] = {{1, 7}, {5, 1}, {3, 16}, {17, 15}, {6, 33}, {4, 47}, {9, 49}, {7, 64}, {13, 65},
-                                         {3, 80}, {2, 100}, {5, 129}, {130, 20}, {35, 144}};
+    static const unsigned shapes[][2] = {{1, 7},  {5, 1},   {3, 16}, {17, 15}, {6, 33},  {4, 47},   {9, 49},
+                                         {7, 64}, {13, 65}, {3, 80}, {2, 100}, {5, 129}, {130, 20}, {35, 144}};
     static const int64_t counts[] = {1, 5, 63, 97, 131, 700};
     check_begin();
     for (unsigned i = 0; i < sizeof shapes / sizeof *shapes && check_ok; i++) {

@@ -1,6 +1,6 @@
-/* Vectors along several dims: programs whose operands have some of a nest's dims, in every mix and order, and one kernel whose
-   values lie in every order of the dims, over sizes that fill a vector, do not, or are one. Each result is the interpreter's within its bound, and to the bit that of
-   scalar code (without the pass schedule). */
+/* Vectors along several dims: programs whose operands have some of a nest's dims, in every mix and order, and one
+   kernel whose values lie in every order of the dims, over sizes that fill a vector, do not, or are one. Each result is
+   the interpreter's within its bound, and to the bit that of scalar code (without the pass schedule). */
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
@@ -57,30 +57,34 @@ static const char *const mixed =
     "  return g = %28\n  return h = %29\n  return i = %30\n  return j = %36\n  return k = %37\n  return l = %38\n"
     "  return m = %39\n  return n = %40\n}\n";
 
-/* What is staged for the sums of a row lets all that reads these sums join their kernel, whatever the order of its dims. */
+/* What is staged for the sums of a row lets all that reads these sums join their kernel, whatever the order of its
+   dims. */
 static const char *const ordered =
     "space node\nspace edge : edges\nmap edge.src : edge -> node\nmap edge.dst : edge -> node sorted\n"
     "graph g : data edge(edge.src, edge.dst)\ntensor y : input node[B,H,D] f32\ntensor s : input edge[B] f32\n"
     "func forward(y = @y, s = @s) {\n  %0 = arg 0 : node[B,H,D] f32\n  %1 = arg 1 : edge[B] f32\n"
-    "  %2 = sum_dims %1 : edge[] f32\n  %3 = mul %1, %2 : edge[B] f32\n  %4 = gather %0 via edge.src : edge[B,H,D] f32\n"
+    "  %2 = sum_dims %1 : edge[] f32\n  %3 = mul %1, %2 : edge[B] f32\n  %4 = gather %0 via edge.src : edge[B,H,D] "
+    "f32\n"
     "  %5 = mul %4, %3 : edge[B,H,D] f32\n  %6 = reduce_max %5 via edge.dst empty 0 : node[B,H,D] f32\n"
-    "  %7 = transpose %6 : node[B,D,H] f32\n  %8 = transpose %6 : node[H,B,D] f32\n  %9 = transpose %6 : node[H,D,B] f32\n"
+    "  %7 = transpose %6 : node[B,D,H] f32\n  %8 = transpose %6 : node[H,B,D] f32\n  %9 = transpose %6 : node[H,D,B] "
+    "f32\n"
     "  %10 = transpose %6 : node[D,B,H] f32\n  %11 = transpose %6 : node[D,H,B] f32\n"
     "  return a = %7\n  return b = %8\n  return c = %9\n  return d = %10\n  return e = %11\n}\n";
 
 static IrModule *module_of(Arena *a, const char *program, int64_t b, int64_t h, int64_t d, Diags *diags)
 {
     Source *src = ARENA_NEW(a, Source);
-    const char *text =
-        arena_printf(a, "module m\ndim B = %lld\ndim H = %lld\ndim D = %lld\ndim W = %lld\ndim V = %lld\ndim G = %lld\n%s",
-                     (long long)b, (long long)h, (long long)d, (long long)d + 3, (long long)(3 * d + 3),
-                     (long long)(2 * h), program);
+    const char *text = arena_printf(
+        a, "module m\ndim B = %lld\ndim H = %lld\ndim D = %lld\ndim W = %lld\ndim V = %lld\ndim G = %lld\n%s",
+        (long long)b, (long long)h, (long long)d, (long long)d + 3, (long long)(3 * d + 3), (long long)(2 * h),
+        program);
     *src = (Source){"lanes.gir", text, (uint32_t)strlen(text)};
     IrModule *m = ir_parse(a, src, diags);
     return m && ir_verify(m, diags) ? m : NULL;
 }
 
-static PlanRun run_plan(Arena *a, const IrModule *m, const EvalWorld *w, EvalValue **args, Diags *d, const char *without)
+static PlanRun run_plan(Arena *a, const IrModule *m, const EvalWorld *w, EvalValue **args, Diags *d,
+                        const char *without)
 {
     PassContext *ctx = ARENA_NEW(a, PassContext);
     *ctx = pass_context(a, d);
@@ -154,6 +158,7 @@ int main(void)
     test_sizes(5, 2, 4);
     test_sizes(8, 4, 2);
     test_sizes(9, 1, 4);
-    for (int64_t k = 0; k < 27; k++) test_program("small lanes of one kernel in every order", ordered, 2 + k / 9, 2 + k / 3 % 3, 2 + k % 3);
+    for (int64_t k = 0; k < 27; k++)
+        test_program("small lanes of one kernel in every order", ordered, 2 + k / 9, 2 + k / 3 % 3, 2 + k % 3);
     return check_done();
 }

@@ -1,5 +1,6 @@
-/* passes/context/machine.def: each column lies within the bounds of its rows and comes back from a file; what follows from the numbers of the
-   first, by which all kernels so far are scheduled and priced; and texts that are cut or changed at any byte are refused or read, never more. */
+/* passes/context/machine.def: each column lies within the bounds of its rows and comes back from a file; what follows
+   from the numbers of the first, by which all kernels so far are scheduled and priced; and texts that are cut or
+   changed at any byte are refused or read, never more. */
 #include "passes/context/machine.h"
 #include "passes/context/price.h"
 #include "tests/unit/check.h"
@@ -31,7 +32,8 @@ static void test_columns(void)
         CHECK(machine_named(names[i], &m));
         machine_print(&m, &text);
         check(parse(a, strbuf_cstr(&text), text.n, &back), "%s is out of bounds", names[i]);
-        check(!strcmp(back.name, m.name) && !strcmp(machine_rows_text(&back, a), machine_rows_text(&m, a)), "%s is another", names[i]);
+        check(!strcmp(back.name, m.name) && !strcmp(machine_rows_text(&back, a), machine_rows_text(&m, a)),
+              "%s is another", names[i]);
         arena_free(a);
     }
     check_end("columns_come_back");
@@ -42,8 +44,10 @@ static void test_first(void)
     Machine m = machine_default();
     check_begin();
     CHECK(!strcmp(m.name, names[0]));
-    CHECK(machine_sums(&m, false) == 24 && machine_sums(&m, true) == 6 && machine_panel(&m, false) == 4 && machine_panel(&m, true) == 1);
-    CHECK(machine_panels_room(&m) == 40960 && machine_stage_room(&m) == 32768 && machine_walk_room(&m) == 12288 && machine_fetch_room(&m) == 4096);
+    CHECK(machine_sums(&m, false) == 24 && machine_sums(&m, true) == 6 && machine_panel(&m, false) == 4 &&
+          machine_panel(&m, true) == 1);
+    CHECK(machine_panels_room(&m) == 40960 && machine_stage_room(&m) == 32768 && machine_walk_room(&m) == 12288 &&
+          machine_fetch_room(&m) == 4096);
     CHECK(machine_staged_room(&m) == 196608 && machine_staged_value_room(&m) == 65536);
     CHECK(machine_strip_room(&m) == 131072 && machine_longest_strip_room(&m) == 524288 && machine_strip_rows(&m) == 64);
     CHECK(price_laid_out(&m) == 16 && price_turned(&m) == 4 && price_of_keeping(&m) == 12);
@@ -74,7 +78,8 @@ static void test_damaged(void)
             changed[n] = others[k];
             Arena *one = arena_new();
             if (parse(one, changed, text.n, &read)) {
-                CHECK(read.lanes >= 4 && read.lanes <= 16 && read.registers >= 16 && read.registers <= 32 && read.dram_bytes > 0);
+                CHECK(read.lanes >= 4 && read.lanes <= 16 && read.registers >= 16 && read.registers <= 32 &&
+                      read.dram_bytes > 0);
             }
             arena_free(one);
         }

@@ -1,6 +1,6 @@
-/* Elements of a given rank, found without sorting, against their definition: of all pairs of a row, in rows of none, one and
-   hundreds of elements, with NaN, both zeros, infinities, numbers of every size and many that are equal, in all number types,
-   by features that fill no vector, and for ranks that no element has. */
+/* Elements of a given rank, found without sorting, against their definition: of all pairs of a row, in rows of none,
+   one and hundreds of elements, with NaN, both zeros, infinities, numbers of every size and many that are equal, in all
+   number types, by features that fill no vector, and for ranks that no element has. */
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
@@ -9,9 +9,11 @@
 
 static const char *const text =
     "module m\ndim F = 37\ndim K = 70\nspace node\nspace edge : edges\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge -> unit\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap node.all : node -> unit\nmap edge.all : edge "
+    "-> unit\n"
     "graph g : data edge(edge.src, edge.dst)\n"
-    "tensor x : input edge[F] f32\ntensor y : input edge[K] f64\ntensor i : input edge[F] i64\ntensor j : input edge[] i32\n"
+    "tensor x : input edge[F] f32\ntensor y : input edge[K] f64\ntensor i : input edge[F] i64\ntensor j : input edge[] "
+    "i32\n"
     "tensor k : input node[F] i64\ntensor h : input node[] i64\n"
     "func forward(x = @x, y = @y, i = @i, j = @j, k = @k, h = @h) {\n"
     "  %0 = arg 0 : edge[F] f32\n  %1 = arg 1 : edge[K] f64\n  %2 = arg 2 : edge[F] i64\n  %3 = arg 3 : edge[] i32\n"
@@ -64,7 +66,8 @@ static bool comes_before(const EvalWorld *w, IrId space, const EvalValue *x, int
 }
 
 /* By the definition. */
-static int64_t nth_of(const EvalWorld *w, const IrModule *m, IrId map, const EvalValue *x, int64_t row, int64_t f, double k)
+static int64_t nth_of(const EvalWorld *w, const IrModule *m, IrId map, const EvalValue *x, int64_t row, int64_t f,
+                      double k)
 {
     for (int64_t e = 0; e < x->rows; e++) {
         int64_t rank = 0;
@@ -76,7 +79,8 @@ static int64_t nth_of(const EvalWorld *w, const IrModule *m, IrId map, const Eva
     return -1;
 }
 
-static void check_result(const PlanRun *r, const IrModule *m, uint32_t index, IrId map, const EvalValue *x, const EvalValue *k)
+static void check_result(const PlanRun *r, const IrModule *m, uint32_t index, IrId map, const EvalValue *x,
+                         const EvalValue *k)
 {
     uint32_t b = plan_run_result(r, index);
     if (!check(b != UINT32_MAX, "result %u is never written", index)) return;
@@ -85,8 +89,8 @@ static void check_result(const PlanRun *r, const IrModule *m, uint32_t index, Ir
         for (int64_t f = 0; f < x->width && check_ok; f += 1 + x->width / 8) {
             double rank = k->v[v * k->width + (k->width > 1 ? f : 0)];
             int64_t wanted = nth_of(r->w, m, map, x, v, f, rank);
-            check(got[v * x->width + f] == wanted, "result %u, row %lld, feature %lld, rank %g: %lld, wanted %lld", index, (long long)v,
-                  (long long)f, rank, (long long)got[v * x->width + f], (long long)wanted);
+            check(got[v * x->width + f] == wanted, "result %u, row %lld, feature %lld, rank %g: %lld, wanted %lld",
+                  index, (long long)v, (long long)f, rank, (long long)got[v * x->width + f], (long long)wanted);
         }
 }
 
@@ -105,7 +109,8 @@ static void test_nth(const char *name, const char *without)
             args[k] = eval_value_new(a, m, w, m->funcs.data[0]->args.data[k].type);
             fill(args[k], k >= 4, &random);
         }
-        PlanRun r = {.arena = a, .plan = plan, .prog = plan ? plan->programs.data[0] : NULL, .w = w, .args = args, .ahead = 3};
+        PlanRun r = {
+            .arena = a, .plan = plan, .prog = plan ? plan->programs.data[0] : NULL, .w = w, .args = args, .ahead = 3};
         const char *why = w ? plan_run(&r) : "no plan";
         if (check(!why, "%s", why)) {
             check_result(&r, m, 0, DST, args[0], args[4]);

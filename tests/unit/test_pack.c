@@ -10,8 +10,10 @@ static bool overlap(const RtPack *a, const RtPack *b)
 
 static void test_places(void)
 {
-    RtPack p[] = {{.bytes = 128, .first = 0, .last = 2}, {.bytes = 256, .first = 0, .last = 0},
-                  {.bytes = 64, .first = 1, .last = 3},  {.bytes = 192, .first = 1, .last = 1},
+    RtPack p[] = {{.bytes = 128, .first = 0, .last = 2},
+                  {.bytes = 256, .first = 0, .last = 0},
+                  {.bytes = 64, .first = 1, .last = 3},
+                  {.bytes = 192, .first = 1, .last = 1},
                   {.bytes = 0, .first = 0, .last = 3}};
     check_begin();
     CHECK(rt_pack(p, 5) == 384);
@@ -39,8 +41,10 @@ static void test_best_gap(void)
 
 static void test_longest(void)
 {
-    RtPack p[] = {{.bytes = 192, .first = 1, .last = 1}, {.bytes = 64, .first = 1, .last = 2},
-                  {.bytes = 192, .first = 3, .last = 5}, {.bytes = 192, .first = 2, .last = 5}};
+    RtPack p[] = {{.bytes = 192, .first = 1, .last = 1},
+                  {.bytes = 64, .first = 1, .last = 2},
+                  {.bytes = 192, .first = 3, .last = 5},
+                  {.bytes = 192, .first = 2, .last = 5}};
     check_begin();
     CHECK(rt_pack_in_order(p, 4, 0) == 448 && rt_pack_in_order(p, 4, 1) == 384);
     CHECK(rt_pack(p, 4) == 384 && p[0].at < 384 && p[1].at < 384);
@@ -58,7 +62,8 @@ static void test_random(void)
         int64_t n = 1 + (int64_t)(next(&s) >> 33) % 40, live = 0;
         for (int64_t i = 0; i < n; i++) {
             int64_t first = (int64_t)(next(&s) >> 33) % 20;
-            p[i] = (RtPack){.bytes = 64 * ((int64_t)(next(&s) >> 33) % 50), .first = first,
+            p[i] = (RtPack){.bytes = 64 * ((int64_t)(next(&s) >> 33) % 50),
+                            .first = first,
                             .last = first + (int64_t)(next(&s) >> 33) % 8};
         }
         int64_t total = rt_pack(p, n);

@@ -7,10 +7,7 @@
 #include "tests/unit/gnn_samples.h"
 #include <string.h>
 
-static Source source_of(const char *text, size_t n)
-{
-    return (Source){"t.gnn", text, (uint32_t)n};
-}
+static Source source_of(const char *text, size_t n) { return (Source){"t.gnn", text, (uint32_t)n}; }
 
 static const char *diags_text(Arena *a, const Diags *d)
 {
@@ -71,8 +68,7 @@ static const struct {
      "fn f() [0 9223372036854775807 1.5000000000000000 0.00050000000000000001 1.0000000000000000e+308]\n"},
     {"strings", "fn f() = \"a\\n\\\"\\\\ \xc3\xa9\"", "fn f() \"a\\n\\\"\\\\ \xc3\xa9\"\n"},
     {"literals", "fn f() = [true, false, none]", "fn f() [true false none]\n"},
-    {"types", "layer f(a: node, b: node[], c: [F, H], d: @d[...], e: edge(g1)[4*F, F/T, D'], i: int)",
-     NULL},
+    {"types", "layer f(a: node, b: node[], c: [F, H], d: @d[...], e: edge(g1)[4*F, F/T, D'], i: int)", NULL},
     {"types-all",
      "layer f(a: node, b: node[], c: [F, H], d: @d[...], e: edge(g1)[4*F, F/T, D'], i: int) -> node[F] = a",
      "layer f(a: node, b: node[], c: [F H], d: @d[...], e: edge(g1)[(* 4 F) (/ F T) D'], i: :int) -> node[F] a\n"},
@@ -83,7 +79,8 @@ static const struct {
     {"static-arguments", "layer f(x, H = 8, aggr = \"sum\", nn = mlp(64), K: int, l = [a, b], e: edge[K] = none) = x",
      "layer f(x, H = 8, aggr = \"sum\", nn = (call mlp 64), K: :int, l = [a b], e: edge[K] = none) x\n"},
     {"trailing-comma", "layer f(x,) = g(x,)", "layer f(x) (call g x)\n"},
-    {"slots", "layer f() {\n param a, b: [H] = zeros\n param W: [F, H, D] = glorot as \"lin.weight\" [H*D, F]\n buffer c = 0\n}",
+    {"slots",
+     "layer f() {\n param a, b: [H] = zeros\n param W: [F, H, D] = glorot as \"lin.weight\" [H*D, F]\n buffer c = 0\n}",
      "layer f() {(param a b : [H] = zeros); (param W : [F H D] = glorot as lin.weight [(* H D) F]); (buffer c = 0)}\n"},
     {"graphs", "layer f() { graph g1 = self_loops(g); pairs p = negatives(g, k) }",
      "layer f() {(graph g1 (call self_loops g)); (pairs p (call negatives g k))}\n"},
@@ -104,9 +101,13 @@ static const struct {
     {"newline-before", "layer f(x)\n -> node[F]\n = x\ntest \"t\"\n{\n assert a\n where b }",
      "layer f(x) -> node[F] x\ntest t{(assert a where b)}\n"},
     {"crlf-and-tabs", "fn f()\t{\r\n\ta = 1\r\n\tb\r\n}\r\n", "fn f() {(= a 1); b}\n"},
-    {"byte-order-mark", "\xef\xbb\xbf" "fn f() = x", "fn f() x\n"},
+    {"byte-order-mark",
+     "\xef\xbb\xbf"
+     "fn f() = x",
+     "fn f() x\n"},
     {"docs", "# far\n\n# one\n#two\nfn f() = x # no\nfn g() = y", "# one\ntwo\nfn f() x\nfn g() y\n"},
-    {"reduce", "reduce r(m: edge[F]) -> node[F] { state s: [F] = 0, n, k: [] = 1  step { s += m } merge { s += other.s }\n"
+    {"reduce",
+     "reduce r(m: edge[F]) -> node[F] { state s: [F] = 0, n, k: [] = 1  step { s += m } merge { s += other.s }\n"
      " param p: [] = 1 as \"p\" empty = 0 adjoint { m = 0 } done = s }",
      "reduce r(m: edge[F]) -> node[F] state s: [F] = 0; state n: [] = 1; state k: [] = 1; (param p : [] = 1 as p)"
      "step {(+= s m)} merge {(+= s other.s)} adjoint {(= m 0)} done s empty 0\n"},
@@ -114,7 +115,8 @@ static const struct {
      "reduce r(m) step {(= a m)} done {(return a)}\n"},
     {"optimizer", "optimizer sgd(lr, mu = 0.5) { state v = 0  step { v = mu * v + grad; param -= lr * v } }",
      "optimizer sgd(lr, mu = 0.50000000000000000) state v = 0; step {(= v (+ (* mu v) grad)); (-= param (* lr v))}\n"},
-    {"train", "train n(H = 2) { h = n(data.x); loss = l(h) on data.train\nmetric a = b(h) on c  hyper lr = 1, wd = 2\n"
+    {"train",
+     "train n(H = 2) { h = n(data.x); loss = l(h) on data.train\nmetric a = b(h) on c  hyper lr = 1, wd = 2\n"
      "optimizer adam(lr, w = 1 on c.*) epochs 3 stop_early(a, patience = 2) seed -1 fanout [1, 2] optimizer sgd }",
      "train (call n H=2); let h (call n data.x); loss loss (call l h) on data.train; metric a (call b h) on c; "
      "hyper lr 1; hyper wd 2; optimizer optimizer (call adam lr w=1 on c.*); set epochs 3; "
@@ -200,7 +202,8 @@ static const struct {
     {"targets-update", "layer f() { a, b += 1 }", E0107, "b", "only `=` assigns"},
     {"targets-type", "layer f() { a, b: node[F] = x }", E0107, "b", "a type belongs to one name"},
     {"unclosed-brace", "layer f() {\n  a = 1\n", E0108, "{", "this `{` is never closed"},
-    {"unclosed-before-declaration", "layer f() {\n  a = (1 +\nlayer g() = x", E0108, "(", "a new declaration begins here"},
+    {"unclosed-before-declaration", "layer f() {\n  a = (1 +\nlayer g() = x", E0108, "(",
+     "a new declaration begins here"},
     {"unclosed-bracket", "fn f() = [a", E0108, "[", "this `[` is never closed"},
     {"escape", "fn f() = \"a\\qb\"", E0109, "\\q", "unknown escape"},
     {"fold-item", "reduce r(m) { stat s = 0\n step { } done = m }", E0111, "stat", "did you mean `state`?"},
@@ -261,41 +264,40 @@ static void test_nul_byte(void)
 
 /* A line with an error ends with its code in a comment. Each such line has exactly that error; no other
    line has one. */
-static const char recovery[] =
-    "layer a(x: node[F]) {\n"
-    "  h = g(x, (1 + 2)          # E0108\n"
-    "  s = dropout(h)            # \n"
-    "  t = 1 +* 2                # E0101\n"
-    "  ok = f(x)\n"
-    "  if a = b { c = 1; d = 2 } # E0101\n"
-    "  u = \"abc\n"              /* E0103 */
-    "  3 = x                     # E0107\n"
-    "  v = a $ b                 # E0102\n"
-    "  w = f(1, 2 3, over g {    # E0101\n"
-    "    a = (b\n"
-    "  })\n"
-    "  retrun x                  # E0101\n"
-    "}\n"
-    "lyer foo(x) {               # E0101\n"
-    "  nothing = here is said\n"
-    "}\n"
-    "reduce r(m: edge[F]) -> node[F] {\n"
-    "  state s: [F] = 0\n"
-    "  stpe { s += m }           # E0111\n"
-    "  step { s += m }\n"
-    "  merge = 3 3               # E0101\n"
-    "  done = s\n"
-    "}\n"
-    "train net {\n"
-    "  loss = f(x                # E0108\n"
-    "  metric val = g(y) on data.val  # \n"
-    "  metrik test = g(y)        # E0111\n"
-    "  epochs 200\n"
-    "}\n"
-    "layer open(x) {             # E0108\n"
-    "  h = x\n"
-    "layer after(x) = x +        # E0101\n"
-    "fn last(x) = x @ @ 3        # E0101\n";
+static const char recovery[] = "layer a(x: node[F]) {\n"
+                               "  h = g(x, (1 + 2)          # E0108\n"
+                               "  s = dropout(h)            # \n"
+                               "  t = 1 +* 2                # E0101\n"
+                               "  ok = f(x)\n"
+                               "  if a = b { c = 1; d = 2 } # E0101\n"
+                               "  u = \"abc\n" /* E0103 */
+                               "  3 = x                     # E0107\n"
+                               "  v = a $ b                 # E0102\n"
+                               "  w = f(1, 2 3, over g {    # E0101\n"
+                               "    a = (b\n"
+                               "  })\n"
+                               "  retrun x                  # E0101\n"
+                               "}\n"
+                               "lyer foo(x) {               # E0101\n"
+                               "  nothing = here is said\n"
+                               "}\n"
+                               "reduce r(m: edge[F]) -> node[F] {\n"
+                               "  state s: [F] = 0\n"
+                               "  stpe { s += m }           # E0111\n"
+                               "  step { s += m }\n"
+                               "  merge = 3 3               # E0101\n"
+                               "  done = s\n"
+                               "}\n"
+                               "train net {\n"
+                               "  loss = f(x                # E0108\n"
+                               "  metric val = g(y) on data.val  # \n"
+                               "  metrik test = g(y)        # E0111\n"
+                               "  epochs 200\n"
+                               "}\n"
+                               "layer open(x) {             # E0108\n"
+                               "  h = x\n"
+                               "layer after(x) = x +        # E0101\n"
+                               "fn last(x) = x @ @ 3        # E0101\n";
 
 static void check_line(const Diags *d, const char *text, uint32_t line)
 {
@@ -311,7 +313,8 @@ static void check_line(const Diags *d, const char *text, uint32_t line)
         if (at != line) continue;
         found++;
         const char *code = strstr(text, diag_codes[e->code].id);
-        check(e->code == E0103 || (code && code < end), "line %u: unwanted %s: %s", line, diag_codes[e->code].id, e->text);
+        check(e->code == E0103 || (code && code < end), "line %u: unwanted %s: %s", line, diag_codes[e->code].id,
+              e->text);
     }
     check(found == wanted, "line %u: %u errors, wanted %u", line, found, wanted);
 }
@@ -332,15 +335,27 @@ static void test_recovery(void)
 
 /* ---- size and depth ---- */
 
-/* Whatever place of an expression holds what is deep, the whole is deeper: twelve levels of each place, around more signs than leave
-   room for them, and around fewer. */
+/* Whatever place of an expression holds what is deep, the whole is deeper: twelve levels of each place, around more
+   signs than leave room for them, and around fewer. */
 static void test_depth_of_places(void)
 {
-    static const struct { const char *name, *head, *tail; } places[] = {
-        {"left", "(", " + x)"},           {"right", "(x + ", ")"},          {"argument", "f(x, ", ")"},           {"named-argument", "f(a = ", ")"},
-        {"callee", "(", ")(x)"},          {"condition", "(if ", " then x else x)"}, {"yes", "(if x then ", " else x)"}, {"no", "(if x then x else ", ")"},
-        {"index", "x[", "]"},             {"indexed", "(", ")[x]"},         {"member", "(", ").x"},               {"list", "[", "]"},
-        {"graph", "(over ", " { x })"},   {"body", "(over g { ", " })"},
+    static const struct {
+        const char *name, *head, *tail;
+    } places[] = {
+        {"left", "(", " + x)"},
+        {"right", "(x + ", ")"},
+        {"argument", "f(x, ", ")"},
+        {"named-argument", "f(a = ", ")"},
+        {"callee", "(", ")(x)"},
+        {"condition", "(if ", " then x else x)"},
+        {"yes", "(if x then ", " else x)"},
+        {"no", "(if x then x else ", ")"},
+        {"index", "x[", "]"},
+        {"indexed", "(", ")[x]"},
+        {"member", "(", ").x"},
+        {"list", "[", "]"},
+        {"graph", "(over ", " { x })"},
+        {"body", "(over g { ", " })"},
     };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         Arena *a = arena_new();
@@ -355,8 +370,9 @@ static void test_depth_of_places(void)
             Source s = source_of(strbuf_cstr(&b), b.n);
             Diags d = {.arena = a};
             ast_parse(a, &s, &d);
-            check((d.n_errors > 0) == fails && (!fails || d.list.data[0]->code == E0106), "%d levels of signs: %u errors%s%s", fails ? 995 : 950, d.n_errors,
-                  d.n_errors ? ": " : "", d.n_errors ? d.list.data[0]->text : "");
+            check((d.n_errors > 0) == fails && (!fails || d.list.data[0]->code == E0106),
+                  "%d levels of signs: %u errors%s%s", fails ? 995 : 950, d.n_errors, d.n_errors ? ": " : "",
+                  d.n_errors ? d.list.data[0]->text : "");
         }
         check_end(arena_printf(a, "parse/depth-%s", places[i].name));
         arena_free(a);
@@ -425,7 +441,8 @@ static uint64_t random_next(uint64_t *state)
 /* Random edits: bytes replaced, removed, doubled, pieces swapped in from elsewhere, an end cut off. */
 static void damage(char *text, uint32_t *n, uint64_t *rng)
 {
-    static const char spice[] = "(){}[]=+-*@.,:;#\"'\n\\ $\xc3\x80\x01" "0aE";
+    static const char spice[] = "(){}[]=+-*@.,:;#\"'\n\\ $\xc3\x80\x01"
+                                "0aE";
     for (uint64_t k = 1 + random_next(rng) % 4; k && *n > 8; k--) {
         uint32_t at = (uint32_t)(random_next(rng) % (*n - 4));
         uint32_t len = 1 + (uint32_t)(random_next(rng) % 3), from = (uint32_t)(random_next(rng) % (*n - 4));
@@ -476,7 +493,8 @@ static void test_random_bytes(void)
         Arena *a = arena_new();
         uint32_t n = (uint32_t)(random_next(&rng) % 200);
         char *text = arena_alloc(a, n + 1);
-        for (uint32_t k = 0; k < n; k++) text[k] = (char)(i % 2 ? 1 + random_next(&rng) % 127 : random_next(&rng) % 256);
+        for (uint32_t k = 0; k < n; k++)
+            text[k] = (char)(i % 2 ? 1 + random_next(&rng) % 127 : random_next(&rng) % 256);
         Source s = source_of(text, n);
         Diags d = {.arena = a};
         AstFile *f = ast_parse(a, &s, &d);

@@ -12,10 +12,7 @@
 
 static const char folder[] = "tests/passes";
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* The stems of the .gir files, sorted. */
 static const char **stems(Arena *a, uint32_t *n)
@@ -51,10 +48,8 @@ static const char *run_text(Arena *a, const char *path, const char *text)
     const IrModule *m = list && pass_option_run(&ctx, list) ? ir_parse(a, &source, &diags) : NULL;
     if (m && ir_verify(m, &diags)) m = pass_run_pipeline(&ctx, m);
     StrBuf out = {.arena = a};
-    if (!diags.n_errors && m)
-        ir_print(m, &out);
-    else
-        diags_print(&diags, &out, false);
+    if (!diags.n_errors && m) ir_print(m, &out);
+    else diags_print(&diags, &out, false);
     return strbuf_cstr(&out);
 }
 
@@ -118,8 +113,8 @@ static void test_needs(Arena *a)
         const IrModule *done = pass_run_pipeline(&ctx, m);
         CHECK(done && pass_ready(&ctx, PASS_fuse, done));
         for (PassId p = 0; p < N_PASSES; p++) {
-            bool grads = p == PASS_simplify || p == PASS_cse || p == PASS_dce || p == PASS_table || p == PASS_parts || p == PASS_autodiff ||
-                         p == PASS_reorder;
+            bool grads = p == PASS_simplify || p == PASS_cse || p == PASS_dce || p == PASS_table || p == PASS_parts ||
+                         p == PASS_autodiff || p == PASS_reorder;
             CHECK(pass_ready(&ctx, p, m) == grads);
         }
         CHECK(m->funcs.data[0]->ops.n == 4); /* the input is unchanged */
@@ -161,8 +156,7 @@ static void test_steps(Arena *a)
 typedef struct Seen {
     uint32_t n_before, n_after;
 } Seen;
-static void see(void *user, PassId pass, uint32_t index, bool after, PassPrint *print,
-                const void *program)
+static void see(void *user, PassId pass, uint32_t index, bool after, PassPrint *print, const void *program)
 {
     Arena *a = arena_new();
     StrBuf text = {.arena = a};

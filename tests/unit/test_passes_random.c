@@ -57,8 +57,7 @@ static IrType random_type(Rng *r)
 static void add_args(Build *b, Rng *r)
 {
     for (uint32_t i = 0; i < 5; i++) {
-        IrTensor t = {
-            .name = arena_printf(b->m->arena, "t%u", i), .kind = IR_INPUT, .type = random_type(r)};
+        IrTensor t = {.name = arena_printf(b->m->arena, "t%u", i), .kind = IR_INPUT, .type = random_type(r)};
         for (uint8_t k = 0; k < t.type.n_dims; k++) t.stored_perm[k] = k;
         VEC_PUSH(b->m->arena, &b->m->tensors, t);
         ir_arg(b->m, b->f, (IrArg){.name = t.name, .ref = i, .type = t.type});
@@ -72,8 +71,7 @@ static IrId pick(const Build *b, Rng *r, IrDtype t, const IrType *with)
         IrId v = below(r, b->f->ops.n);
         IrType x = irb_type(b, v);
         if (x.dtype != t) continue;
-        if (!with || x.space == with->space || x.space == IR_UNIT || with->space == IR_UNIT)
-            return v;
+        if (!with || x.space == with->space || x.space == IR_UNIT || with->space == IR_UNIT) return v;
     }
     return IR_NONE;
 }
@@ -88,9 +86,8 @@ static void add_const(Build *b, Rng *r)
 
 static void add_unary(Build *b, Rng *r)
 {
-    static const IrOpcode ops[] = {IR_OP_neg,     IR_OP_neg, IR_OP_abs,   IR_OP_sign,
-                                   IR_OP_floor,   IR_OP_exp, IR_OP_tanh,  IR_OP_sqrt,
-                                   IR_OP_sigmoid, IR_OP_sin, IR_OP_detach};
+    static const IrOpcode ops[] = {IR_OP_neg,  IR_OP_neg,  IR_OP_abs,     IR_OP_sign, IR_OP_floor, IR_OP_exp,
+                                   IR_OP_tanh, IR_OP_sqrt, IR_OP_sigmoid, IR_OP_sin,  IR_OP_detach};
     irb_map1(b, ops[below(r, 11)], pick(b, r, IR_F64, NULL));
 }
 
@@ -138,8 +135,7 @@ static void add_logic(Build *b, Rng *r)
         return;
     }
     default: {
-        IrType join =
-            x == IR_NONE ? t : ir_type_join(&t, &(IrType){irb_type(b, x).space, 0, 0, {0}});
+        IrType join = x == IR_NONE ? t : ir_type_join(&t, &(IrType){irb_type(b, x).space, 0, 0, {0}});
         IrId y = x == IR_NONE ? IR_NONE : pick(b, r, IR_F64, &join);
         if (y != IR_NONE) irb_select(b, c, x, y);
     }
@@ -164,8 +160,7 @@ static void add_dims(Build *b, Rng *r)
         x = irb_unary(b, IR_OP_slice, u, x, (IrAttr){.dim = DIM_F, .i = below(r, 2)});
         if (below(r, 2)) {
             u.dims[0] = DIM_FO;
-            ir_add(b->m, b->f, IR_OP_concat, u, (IrId[]){x, x, x}, 3, (IrAttr){.dim = DIM_FO},
-                   b->span);
+            ir_add(b->m, b->f, IR_OP_concat, u, (IrId[]){x, x, x}, 3, (IrAttr){.dim = DIM_FO}, b->span);
         }
     } else if (t.n_dims) {
         u.n_dims = (uint8_t)below(r, t.n_dims);
@@ -187,19 +182,14 @@ static void add_contract(Build *b, Rng *r)
 
 static void add_move(Build *b, Rng *r, bool smooth)
 {
-    static const IrOpcode ops[] = {IR_OP_reduce_sum, IR_OP_reduce_sum, IR_OP_reduce_max,
-                                   IR_OP_reduce_min, IR_OP_reduce_mul};
+    static const IrOpcode ops[] = {IR_OP_reduce_sum, IR_OP_reduce_sum, IR_OP_reduce_max, IR_OP_reduce_min,
+                                   IR_OP_reduce_mul};
     IrId x = pick(b, r, IR_F64, NULL), space = irb_type(b, x).space;
-    if (space == IR_UNIT)
-        irb_gather(b, below(r, 2) ? MAP_NODE_ALL : MAP_EDGE_ALL, x);
-    else if (space == SPACE_NODE && below(r, 3))
-        irb_gather(b, below(r, 2) ? MAP_SRC : MAP_DST, x);
-    else if (space == SPACE_NODE)
-        irb_reduce(b, IR_OP_reduce_sum, MAP_NODE_ALL, x, 0);
-    else if (below(r, 3))
-        irb_reduce(b, ops[below(r, smooth ? 2 : 5)], below(r, 2) ? MAP_SRC : MAP_DST, x, 0);
-    else
-        irb_reduce(b, IR_OP_reduce_sum, MAP_EDGE_ALL, x, 0);
+    if (space == IR_UNIT) irb_gather(b, below(r, 2) ? MAP_NODE_ALL : MAP_EDGE_ALL, x);
+    else if (space == SPACE_NODE && below(r, 3)) irb_gather(b, below(r, 2) ? MAP_SRC : MAP_DST, x);
+    else if (space == SPACE_NODE) irb_reduce(b, IR_OP_reduce_sum, MAP_NODE_ALL, x, 0);
+    else if (below(r, 3)) irb_reduce(b, ops[below(r, smooth ? 2 : 5)], below(r, 2) ? MAP_SRC : MAP_DST, x, 0);
+    else irb_reduce(b, IR_OP_reduce_sum, MAP_EDGE_ALL, x, 0);
 }
 
 static void add_broadcast(Build *b, Rng *r)
@@ -207,8 +197,7 @@ static void add_broadcast(Build *b, Rng *r)
     IrId x = pick(b, r, IR_F64, NULL);
     IrType t = irb_type(b, x), type = t;
     if (t.space == IR_UNIT) type.space = below(r, 3);
-    if (!ir_type_has_dim(&t, DIM_F) && !ir_type_has_dim(&t, DIM_FO) && t.n_dims < 2)
-        type.dims[type.n_dims++] = DIM_F;
+    if (!ir_type_has_dim(&t, DIM_F) && !ir_type_has_dim(&t, DIM_FO) && t.n_dims < 2) type.dims[type.n_dims++] = DIM_F;
     irb_broadcast(b, x, type);
 }
 
@@ -217,10 +206,8 @@ static void add_random(Build *b, Rng *r, bool smooth)
     switch (below(r, smooth ? 8 : 11)) {
     case 0: add_const(b, r); return;
     case 1:
-        if (smooth)
-            irb_map1(b, below(r, 2) ? IR_OP_tanh : IR_OP_sin, pick(b, r, IR_F64, NULL));
-        else
-            add_unary(b, r);
+        if (smooth) irb_map1(b, below(r, 2) ? IR_OP_tanh : IR_OP_sin, pick(b, r, IR_F64, NULL));
+        else add_unary(b, r);
         return;
     case 2:
     case 3: add_binary(b, r, smooth); return;
@@ -252,8 +239,7 @@ static EvalValue **run(Arena *a, const IrModule *m, uint32_t seed, bool tame)
     for (uint32_t i = 0; i < f->args.n; i++) {
         args[i] = eval_value_new(a, m, w, f->args.data[i].type);
         for (int64_t k = 0; k < args[i]->rows * args[i]->width; k++)
-            args[i]->v[k] = !tame && below(&r, 4) == 0 ? special[below(&r, 7)]
-                                                       : (int)below(&r, 4001) / 1000.0 - 2;
+            args[i]->v[k] = !tame && below(&r, 4) == 0 ? special[below(&r, 7)] : (int)below(&r, 4001) / 1000.0 - 2;
     }
     EvalValue **results = eval_func(a, m, w, f, args, &why);
     check(results != NULL, "%s", why);
@@ -280,8 +266,7 @@ static bool same(double x, double y, double tolerance)
     return x == y;
 }
 
-static void compare(const IrModule *m, EvalValue **found, EvalValue **wanted, uint32_t n,
-                    double tolerance, Arena *a)
+static void compare(const IrModule *m, EvalValue **found, EvalValue **wanted, uint32_t n, double tolerance, Arena *a)
 {
     for (uint32_t i = 0; i < n; i++)
         for (int64_t k = 0; k < wanted[i]->rows * wanted[i]->width; k++) {
@@ -330,8 +315,7 @@ static bool check_grads(uint32_t seed)
     while (b.f->ops.n < N_OPS) add_random(&b, &r, true);
     IrId loss = irb_fit(&b, irb_map1(&b, IR_OP_tanh, b.f->ops.n - 1), ir_scalar(IR_F64));
     for (IrId v = 0; v < N_OPS; v += 2) {
-        IrId g =
-            ir_add(m, b.f, IR_OP_grad, irb_type(&b, v), (IrId[]){loss, v}, 2, (IrAttr){0}, b.span);
+        IrId g = ir_add(m, b.f, IR_OP_grad, irb_type(&b, v), (IrId[]){loss, v}, 2, (IrAttr){0}, b.span);
         ir_result(m, b.f, arena_printf(a, "g%u", v), g, IR_NONE);
     }
     IrId first = b.f->results.data[0].value;
@@ -340,8 +324,7 @@ static bool check_grads(uint32_t seed)
     ir_result(m, b.f, "second", g, IR_NONE);
     const IrModule *plain = run_passes(a, m, "autodiff");
     const IrModule *full = run_passes(a, m, "simplify,cse,dce,autodiff,simplify,cse,dce");
-    EvalValue **wanted = plain ? run(a, plain, seed, true) : NULL,
-              **found = full ? run(a, full, seed, true) : NULL;
+    EvalValue **wanted = plain ? run(a, plain, seed, true) : NULL, **found = full ? run(a, full, seed, true) : NULL;
     if (wanted && found) compare(m, found, wanted, b.f->results.n, 1e-7, a);
     arena_free(a);
     return check_ok;

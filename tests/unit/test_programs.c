@@ -1,17 +1,20 @@
 /* Random well-typed programs with their gradients: the interpreter, LLVM and C say the same. Each program goes through
-   the whole pipeline (some passes off in some) and runs in the runtime's execution core over its tables, on a graph that
-   the runtime built: kernels of one CPU variant through LLVM, alone and on 2, 3 or 8 threads with every step cut as finely
-   as can be, and the emitted C. Compilers take nearly all of the time: of many programs one batch in four goes through C
-   and LLVM's optimiser. Every element must lie within the interpreter's bound of the module that was written, and the
-   three runs must have the same bits; a bit of one run is changed, and the comparison has to notice. In some, an edge is
-   dropped behind the oracle's back: wherever the oracle tells the two graphs apart, the comparison has to notice. 200
-   programs run once more with kernels under the address and undefined behaviour sanitizers, in buffers of just their size,
-   in a child process. A third is built once more with each value in memory of its own, all rows computed and each step
+   the whole pipeline (some passes off in some) and runs in the runtime's execution core over its tables, on a graph
+   that the runtime built: kernels of one CPU variant through LLVM, alone and on 2, 3 or 8 threads with every step cut
+   as finely as can be, and the emitted C. Compilers take nearly all of the time: of many programs one batch in four
+   goes through C and LLVM's optimiser. Every element must lie within the interpreter's bound of the module that was
+   written, and the three runs must have the same bits; a bit of one run is changed, and the comparison has to notice.
+   In some, an edge is dropped behind the oracle's back: wherever the oracle tells the two graphs apart, the comparison
+   has to notice. 200 programs run once more with kernels under the address and undefined behaviour sanitizers, in
+   buffers of just their size, in a child process. A third is built once more with each value in memory of its own, all
+   rows computed and each step
    alone: the same bits.
 
-   Programs from text go through the front end first, and run once more on graphs of another form, and with a wider dim (metamorphic.h).
+   Programs from text go through the front end first, and run once more on graphs of another form, and with a wider dim
+   (metamorphic.h).
 
-   As on a lesser CPU (GNNC_CPU) the first programs run alone, with kernels of its variants: C and the sanitizers know no CPU.
+   As on a lesser CPU (GNNC_CPU) the first programs run alone, with kernels of its variants: C and the sanitizers know
+   no CPU.
 
    usage: test_programs [text] [N [FIRST [all]]]   N programs from seed FIRST with progress; all: each of them through C too;
    `test_programs 1 SEED` prints a failure.
@@ -32,7 +35,8 @@ enum { N_LESSER = 100, N_LESSER_TEXTS = 50 };
 
 typedef struct Batch {
     Arena *arena;
-    Program programs[PER_BATCH], wide[PER_BATCH], apart[PER_BATCH]; /* wide: m NULL where a program has no wider form; apart likewise */
+    /* wide: m NULL where a program has no wider form; apart likewise */
+    Program programs[PER_BATCH], wide[PER_BATCH], apart[PER_BATCH];
     Growth growth[PER_BATCH]; /* of the wider forms */
     bool bad[PER_BATCH];
     unsigned n, n_said;
@@ -116,10 +120,8 @@ static void make_programs(Batch *b, uint64_t first, unsigned n, bool text, bool 
     *b = (Batch){.arena = arena_new(), .n = n};
     for (unsigned i = 0; i < n; i++) {
         const char *why = program_make(b->arena, first + i, text, held, &b->programs[i]);
-        if (why)
-            say(b, i, why);
-        else
-            add_program(b, i);
+        if (why) say(b, i, why);
+        else add_program(b, i);
     }
     b->n_with_c = b->ks.n;
     for (unsigned i = 0; i < n && text && held; i++)
@@ -133,7 +135,8 @@ static bool compile_llvm(Batch *b)
     const char *why = NULL;
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
         if (!b->of_variant[v].n) continue;
-        b->jit[v] = (b->optimised ? jit_compile : jit_compile_quickly)(b->of_variant[v].data, b->of_variant[v].n, v, &why);
+        b->jit[v] = (b->optimised ? jit_compile : jit_compile_quickly)(b->of_variant[v].data, b->of_variant[v].n, v,
+                                                                       &why);
         if (!b->jit[v]) return false;
     }
     return true;
@@ -155,14 +158,15 @@ static const char *c_march(void)
 }
 
 /* gcc 12 fails on conversions to more than 64 bytes where it does not optimise: there, lane by lane. */
-#define CONVERT_BY_LANE \
-    "-D__builtin_convertvector(v,T)=__extension__({const __typeof__(v) a_=(v);T r_;" \
+#define CONVERT_BY_LANE                                                                                                \
+    "-D__builtin_convertvector(v,T)=__extension__({const __typeof__(v) a_=(v);T r_;"                                   \
     "for(unsigned l_=0;l_<sizeof(T)/sizeof(r_[0]);l_++)r_[l_]=(__typeof__(r_[0]))a_[l_];r_;})"
 
 /* Compiles all kernels of a batch. */
 static bool compile_c(Batch *b, const char *sanitize, const char **why)
 {
-    const char *const command[] = {"cc", "-O0", c_march(), sanitize, "-fno-sanitize-recover=all", CONVERT_BY_LANE, NULL};
+    const char *const command[] = {"cc", "-O0", c_march(), sanitize, "-fno-sanitize-recover=all", CONVERT_BY_LANE,
+                                   NULL};
     return c_module_build_with(b->arena, &b->c, b->ks.data, b->n_with_c, command, why);
 }
 
@@ -190,19 +194,23 @@ static int threads_of(uint64_t seed)
     return threads[program_hash(seed ^ 0x7e) % 3];
 }
 
-typedef struct Runs { /* one program's readings on one graph */
+typedef struct Runs {            /* one program's readings on one graph */
     void **llvm, **threads, **c; /* c: NULL in a batch without C */
 } Runs;
 
-static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGraph *g,
-                           RtPool *pool, EvalValue *const *args, Runs *r)
+static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGraph *g, RtPool *pool,
+                           EvalValue *const *args, Runs *r)
 {
     Which which = {b, variant_of(p->seed)};
     int v = (int)which.variant;
     static const int64_t far[] = {-1, 1, 7, 100000}, shared[] = {1, 1, 3, 257, -1};
     const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}, RT_CONE_OFF, -1},
-                  threads = {program_model(p, v, kernel_llvm, &which, true), v, pool,
-                             {far[p->seed % 4], 1 + (int64_t)(p->seed / 4 % 9), (int64_t)(p->seed / 36 % 3)}, RT_CONE_ON, shared[p->seed % 5]};
+                  threads = {program_model(p, v, kernel_llvm, &which, true),
+                             v,
+                             pool,
+                             {far[p->seed % 4], 1 + (int64_t)(p->seed / 4 % 9), (int64_t)(p->seed / 36 % 3)},
+                             RT_CONE_ON,
+                             shared[p->seed % 5]};
     uint32_t n = p->plan->module->funcs.data[0]->results.n + 1;
     *r = (Runs){ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n), b->with_c ? ARENA_ARRAY(a, void *, n) : NULL};
     const char *why = NULL;
@@ -210,7 +218,8 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
     if (!why) why = program_run(a, p, &llvm, graph, args, r->llvm);
     if (!why) why = program_run(a, p, &threads, graph, args, r->threads);
     if (!why && b->with_c) {
-        const Reading c = {program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, {-1, 0, 0}, RT_CONE_OFF, 1};
+        const Reading c = {
+            program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, {-1, 0, 0}, RT_CONE_OFF, 1};
         why = program_run(a, p, &c, graph, args, r->c);
     }
     rt_graph_free(graph);
@@ -269,7 +278,12 @@ static const char *check_changed(Arena *a, Batch *b, Changed *c, const Runs *r, 
 {
     const Program *p = c->p[1];
     Which which = {b, variant_of(p->seed)};
-    const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, false), (int)which.variant, NULL, {0, 0, 0}, RT_CONE_OFF, -1};
+    const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, false),
+                          (int)which.variant,
+                          NULL,
+                          {0, 0, 0},
+                          RT_CONE_OFF,
+                          -1};
     const char *why = NULL;
     RtGraph *graph = program_rt_graph(a, p, c->graph[1], llvm.model, &why);
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
@@ -370,8 +384,12 @@ static bool fourth(uint64_t first) { return first / PER_BATCH % 4 == 0; }
 
 static void check_batch(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true, true, t); }
 static void check_texts(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, true, t); }
-static void check_batch_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true, fourth(first), t); }
-static void check_texts_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true, fourth(first), t); }
+/* clang-format off */
+static void check_batch_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, false, true,
+    fourth(first), t); }
+static void check_texts_all(uint64_t first, unsigned n, Tally *t) { check_programs(first, n, true, true,
+    fourth(first), t); }
+/* clang-format on */
 static void check_batch_of_many(uint64_t first, unsigned n, Tally *t)
 {
     check_programs(first, n, false, fourth(first) && !is_lesser(), fourth(first), t);
@@ -403,8 +421,8 @@ static void *exact_alloc(void *user, size_t n)
     return x->p[x->n++] = p;
 }
 
-static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems,
-                              int64_t lo, int64_t hi)
+static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const int64_t *n_elems, int64_t lo,
+                              int64_t hi)
 {
     const Exact *x = r->user;
     RtArg copy[64];
@@ -412,8 +430,7 @@ static const char *exact_call(PlanRun *r, uint32_t k, const KirArg *args, const 
     (void)n_elems;
     if (n > 64) return "too many parameters";
     memcpy(copy, args, n * sizeof *copy);
-    c_module_kernel(&x->batch->c, x->batch->ks.data[x->program->first_kernel + k]->name)(copy, lo,
-                                                                                         hi);
+    c_module_kernel(&x->batch->c, x->batch->ks.data[x->program->first_kernel + k]->name)(copy, lo, hi);
     return NULL;
 }
 
@@ -437,10 +454,8 @@ static const char *check_exact(Arena *a, Batch *b, const Program *p)
     void **got = ARENA_ARRAY(a, void *, f->results.n + 1);
     for (uint32_t i = 0; i < f->results.n && !why; i++) {
         uint32_t at = plan_run_result(&r, i);
-        if (at == UINT32_MAX)
-            why = "a result is never written";
-        else
-            got[i] = r.data[at];
+        if (at == UINT32_MAX) why = "a result is never written";
+        else got[i] = r.data[at];
     }
     if (!why) why = program_compare(a, p, &p->graph, &o, got, &b->tally);
     for (size_t i = 0; i < exact.n; i++) free(exact.p[i]);
@@ -535,8 +550,7 @@ static void finish(Crew *c, unsigned slot)
     close(w.fd);
     while (waitpid(w.pid, &status, 0) < 0 && errno == EINTR) continue;
     if (!whole || status) {
-        printf("the batch from seed %llu ended badly (status %d)\n", (unsigned long long)w.first,
-               status);
+        printf("the batch from seed %llu ended badly (status %d)\n", (unsigned long long)w.first, status);
         c->tally.failures++;
     }
     tally_add(&c->tally, &t);
@@ -546,11 +560,9 @@ static void finish(Crew *c, unsigned slot)
 static void progress(const Crew *c, uint64_t first, time_t began)
 {
     const Tally *t = &c->tally;
-    printf("%lld of %llu programs, %lld failures, %lld elements, %.3f %% undecided, %lld s\n",
-           (long long)t->programs, (unsigned long long)(c->end - first), (long long)t->failures,
-           (long long)t->elements,
-           100.0 * (double)t->undecided / (double)(t->elements + !t->elements),
-           (long long)(time(NULL) - began));
+    printf("%lld of %llu programs, %lld failures, %lld elements, %.3f %% undecided, %lld s\n", (long long)t->programs,
+           (unsigned long long)(c->end - first), (long long)t->failures, (long long)t->elements,
+           100.0 * (double)t->undecided / (double)(t->elements + !t->elements), (long long)(time(NULL) - began));
     fflush(stdout);
 }
 
@@ -562,10 +574,8 @@ static void run_crew(Crew *c, CheckBatch *check, bool verbose)
     uint64_t first = c->next;
     while (c->next < c->end || c->n) {
         while (c->n < size && c->next < c->end) {
-            if (start(c, check, &c->workers[c->n]))
-                c->n++;
-            else
-                c->tally.failures++, c->next = c->end;
+            if (start(c, check, &c->workers[c->n])) c->n++;
+            else c->tally.failures++, c->next = c->end;
         }
         if (c->n) finish(c, 0);
         if (verbose && time(NULL) - told >= 20) progress(c, first, began), told = time(NULL);
@@ -577,8 +587,10 @@ static void run_crew(Crew *c, CheckBatch *check, bool verbose)
 /* What a further node or a wider dim leaves as it is, and the ops by which it does not. */
 static void say_exempt(const Tally *t, Change how)
 {
-    printf("%s %lld: %lld results compared that have something new behind them, %lld of them gradients; %lld elements beside an "
-           "overflow; exempt by op:", how == CHANGE_WIDTH ? "with a wider dim" : "with a node more", (long long)t->changes[how],
+    printf("%s %lld: %lld results compared that have something new behind them, %lld of them gradients; %lld elements "
+           "beside an "
+           "overflow; exempt by op:",
+           how == CHANGE_WIDTH ? "with a wider dim" : "with a node more", (long long)t->changes[how],
            (long long)t->kept[how], (long long)t->kept_gradients[how], (long long)t->not_finite[how]);
     for (int op = 0; op < IR_N_OPS; op++)
         if (t->exempt[how][op]) printf(" %s %lld", ir_ops[op].name, (long long)t->exempt[how][op]);
@@ -587,25 +599,25 @@ static void say_exempt(const Tally *t, Change how)
 
 static void say_figures(const Tally *t)
 {
-    printf("%lld programs (%lld with passes off, %lld with values computed once), %lld kernels, %lld gradients; variants %lld %lld "
+    printf("%lld programs (%lld with passes off, %lld with values computed once), %lld kernels, %lld gradients; "
+           "variants %lld %lld "
            "%lld; kinds %lld %lld %lld %lld "
            "%lld %lld, from text %lld\n",
            (long long)t->programs, (long long)t->disabled, (long long)t->held, (long long)t->kernels,
-           (long long)t->gradients, (long long)t->variants[0], (long long)t->variants[1],
-           (long long)t->variants[2], (long long)t->kinds[0], (long long)t->kinds[1],
-           (long long)t->kinds[2], (long long)t->kinds[3], (long long)t->kinds[4], (long long)t->kinds[5],
-           (long long)t->kinds[PROGRAM_TEXT]);
+           (long long)t->gradients, (long long)t->variants[0], (long long)t->variants[1], (long long)t->variants[2],
+           (long long)t->kinds[0], (long long)t->kinds[1], (long long)t->kinds[2], (long long)t->kinds[3],
+           (long long)t->kinds[4], (long long)t->kinds[5], (long long)t->kinds[PROGRAM_TEXT]);
     double all = (double)(t->elements + !t->elements);
     printf("%lld elements: %.3f %% undecided, %.3f %% with a bound over 1 %%, %lld judged behind "
            "the passes; median "
            "bound/error %.3g\n",
-           (long long)t->elements, 100 * (double)t->undecided / all, 100 * (double)t->loose / all,
-           (long long)t->second, tally_median(t));
-    printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n",
-           (long long)t->dropped, (long long)t->matter, (long long)t->noticed);
+           (long long)t->elements, 100 * (double)t->undecided / all, 100 * (double)t->loose / all, (long long)t->second,
+           tally_median(t));
+    printf("an edge dropped from %lld: shows beyond the bounds in %lld, noticed in %lld\n", (long long)t->dropped,
+           (long long)t->matter, (long long)t->noticed);
     printf("%lld programs once more with memory apart\n", (long long)t->apart);
-    printf("renumbered %lld, reordered %lld, in a larger batch %lld; %lld results to have the same bits\n", (long long)t->changes[0],
-           (long long)t->changes[1], (long long)t->changes[2], (long long)t->exact);
+    printf("renumbered %lld, reordered %lld, in a larger batch %lld; %lld results to have the same bits\n",
+           (long long)t->changes[0], (long long)t->changes[1], (long long)t->changes[2], (long long)t->exact);
     for (int how = CHANGE_NODE_MORE; how < N_CHANGES && t->changes[how]; how++) say_exempt(t, (Change)how);
 }
 
@@ -630,18 +642,17 @@ static void test_coverage(const Tally *t)
 static void test_figures(const Tally *t)
 {
     check_begin();
-    check(t->undecided * 50 <= t->elements, "%lld of %lld elements are undecided",
-          (long long)t->undecided, (long long)t->elements);
-    check(t->second * 1000 <= t->elements, "%lld of %lld elements are judged behind the passes",
-          (long long)t->second, (long long)t->elements);
+    check(t->undecided * 50 <= t->elements, "%lld of %lld elements are undecided", (long long)t->undecided,
+          (long long)t->elements);
+    check(t->second * 1000 <= t->elements, "%lld of %lld elements are judged behind the passes", (long long)t->second,
+          (long long)t->elements);
     check_end("programs: at most 2 % undecided");
     check_begin();
     check(tally_median(t) <= 1e3, "median of bound/error: %.3g", tally_median(t));
     check_end("programs: bounds are sharp");
     check_begin();
-    check(t->matter > 0 && t->noticed * 20 >= t->matter * 19,
-          "a dropped edge was noticed in %lld of %lld", (long long)t->noticed,
-          (long long)t->matter);
+    check(t->matter > 0 && t->noticed * 20 >= t->matter * 19, "a dropped edge was noticed in %lld of %lld",
+          (long long)t->noticed, (long long)t->matter);
     check_end("programs: a dropped edge is noticed");
     check_begin();
     check(t->bits * 10 >= t->programs * 9, "a changed bit was looked for in %lld runs", (long long)t->bits);
@@ -651,7 +662,8 @@ static void test_figures(const Tally *t)
 static void check_apart_ran(const Tally *t)
 {
     check_begin();
-    check(t->apart * 4 >= t->programs || t->programs < 3, "%lld of %lld programs", (long long)t->apart, (long long)t->programs);
+    check(t->apart * 4 >= t->programs || t->programs < 3, "%lld of %lld programs", (long long)t->apart,
+          (long long)t->programs);
     check_end("programs: with memory planned and not, the same bits");
 }
 
@@ -675,9 +687,11 @@ static void test_programs(uint64_t first, uint64_t n, bool suite, bool all)
 static void test_words(const Tally *t)
 {
     /* Words of tests and of static values, losses over labels, and ranks and counts under further names. */
-    static const char *const not_drawn[] = {"require", "close", "random_graph", "size", "ones", "eye", "at_key", "beside", "outer", "chain",
-                                            "cross_entropy", "accuracy", "rank_out", "rank_all", "readout_sort", "count_out", "count_all",
-                                            "readout_count", "knn", "select", "permutation", NULL};
+    static const char *const not_drawn[] = {"require",       "close",     "random_graph",  "size",     "ones",
+                                            "eye",           "at_key",    "beside",        "outer",    "chain",
+                                            "cross_entropy", "accuracy",  "rank_out",      "rank_all", "readout_sort",
+                                            "count_out",     "count_all", "readout_count", "knn",      "select",
+                                            "permutation",   NULL};
     Arena *a = arena_new();
     const char *words[N_WORDS];
     uint32_t n = gnn_words(a, words, N_WORDS);
@@ -700,19 +714,22 @@ static void test_texts(uint64_t first, uint64_t n, bool suite, bool all)
     run_crew(&c, !suite && n < N_TEXTS ? check_texts : all ? check_texts_all : check_texts_of_many, !suite);
     say_figures(&c.tally);
     check_begin();
-    check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail", (long long)c.tally.failures,
-          (unsigned long long)n);
+    check(c.tally.failures == 0 && c.tally.programs == (int64_t)n, "%lld of %llu programs fail",
+          (long long)c.tally.failures, (unsigned long long)n);
     check_end("programs from text: interpreter, LLVM and C agree, also on graphs of another form");
     check_apart_ran(&c.tally);
     if (!suite && n < N_TEXTS) return;
     if (n >= N_TEXTS) test_words(&c.tally);
     check_begin();
-    check(c.tally.undecided * 50 <= c.tally.elements, "%lld of %lld elements are undecided", (long long)c.tally.undecided,
-          (long long)c.tally.elements);
-    for (int how = 0; how < N_CHANGES; how++) check(c.tally.changes[how] * 20 >= (int64_t)n, "few programs of form %d", how);
+    check(c.tally.undecided * 50 <= c.tally.elements, "%lld of %lld elements are undecided",
+          (long long)c.tally.undecided, (long long)c.tally.elements);
+    for (int how = 0; how < N_CHANGES; how++)
+        check(c.tally.changes[how] * 20 >= (int64_t)n, "few programs of form %d", how);
     for (int how = CHANGE_NODE_MORE; how < N_CHANGES; how++) {
-        check(c.tally.kept[how] >= (int64_t)n && c.tally.kept_gradients[how] > 0, "few results compared of form %d", how);
-        check(c.tally.not_finite[how] * 1000 <= c.tally.elements, "form %d: %lld elements beside an overflow", how, (long long)c.tally.not_finite[how]);
+        check(c.tally.kept[how] >= (int64_t)n && c.tally.kept_gradients[how] > 0, "few results compared of form %d",
+              how);
+        check(c.tally.not_finite[how] * 1000 <= c.tally.elements, "form %d: %lld elements beside an overflow", how,
+              (long long)c.tally.not_finite[how]);
     }
     check_end("programs from text: at most 2 % undecided");
 }
@@ -757,8 +774,7 @@ static void show(uint64_t seed, bool is_text)
     if (p.m) ir_print(p.m, &text);
     if (p.plain) ir_print(p.plain, &text);
     if (p.plan) ir_print(p.plan->module, &text), plan_print(p.plan, &text);
-    for (uint32_t i = 0; p.plan && i < plan_n_kernels(p.plan); i++)
-        kir_print(plan_kernel(p.plan, i, true), &text);
+    for (uint32_t i = 0; p.plan && i < plan_n_kernels(p.plan); i++) kir_print(plan_kernel(p.plan, i, true), &text);
     fputs(strbuf_cstr(&text), stdout);
     if (why) printf("%s\n", why);
     arena_free(a);
@@ -776,8 +792,12 @@ int main(int argc, char **argv)
     }
     if (text) argc--, argv++;
     bool lesser = is_lesser();
-    uint64_t programs = lesser ? N_LESSER : check_amount(N_FEW, N_SUITE), texts = lesser ? N_LESSER_TEXTS : check_amount(N_FEW_TEXTS, N_TEXTS);
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : text ? N_TEXTS : programs, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t programs = lesser ? N_LESSER : check_amount(N_FEW, N_SUITE),
+             texts = lesser ? N_LESSER_TEXTS : check_amount(N_FEW_TEXTS, N_TEXTS);
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10)
+                 : text   ? N_TEXTS
+                          : programs,
+             first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     if (argc > 2 && n == 1) show(first, text);
     if (!text) test_programs(first, n, suite, argc > 3);
     if (text || suite) test_texts(first, suite ? texts : n, suite, argc > 3);

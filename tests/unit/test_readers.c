@@ -1,5 +1,5 @@
-/* Readers of the runtime on bytes: JSON, .npy, safetensors, .npz and edges as text. Each row is a text and what it is told;
-   of every sound text each beginning is refused too. Texts lie in blocks of exactly their length, so that a
+/* Readers of the runtime on bytes: JSON, .npy, safetensors, .npz and edges as text. Each row is a text and what it is
+   told; of every sound text each beginning is refused too. Texts lie in blocks of exactly their length, so that a
    sanitizer sees a read behind the end. */
 #include "base/file.h"
 #include "runtime/convert.h"
@@ -49,9 +49,11 @@ static RtCode read_as(Format format, const char *text, size_t n, RtStatus *st)
     char *bytes = __real_malloc(n ? n : 1); /* of the test, which no one refuses */
     memcpy(bytes, text, n);
     switch (format) {
+    /* clang-format off */
     case JSON: if (!(code = rt_json_parse("t.json", bytes, n, &doc, st))) rt_json_free(&doc); break;
     case NPY: if (!(code = rt_npy_parse("t.npy", bytes, n, &a, st))) rt_array_free(&a); break;
     case ST: if (!(code = rt_st_parse("t.st", bytes, n, &f, st))) rt_st_free(&f); break;
+    /* clang-format on */
     case NPZ: code = read_npz(bytes, n, st); break;
     default:
         code = rt_edge_text_read(put_file(format == MTX ? "t.mtx" : "t.tsv", bytes, n), &edges, st);
@@ -66,7 +68,8 @@ static void check_told(const char *name, Format format, const char *text, size_t
     RtStatus st = {0};
     check_begin();
     RtCode code = read_as(format, text, n, &st);
-    check(code == want, "%s: %s, wanted %s", code ? rt_code_name(code) : "taken", st.message, want ? rt_code_name(want) : "taken");
+    check(code == want, "%s: %s, wanted %s", code ? rt_code_name(code) : "taken", st.message,
+          want ? rt_code_name(want) : "taken");
     check(!want || strstr(st.message, says), "says: %s", st.message);
     check_end(name);
 }
@@ -80,7 +83,8 @@ typedef struct Row {
 
 #define HEX(a, b) "{\"a\":\"\\u" a b "\"}"
 static const Row rows[] = {
-    {JSON, " \t\r\n[1, -2.5e+3, 1E-2, 2e5, 0.5, true, false, null, \"\", {}, [], {\"k\": [ ] , \"k\" :1}]\r\n", RT_OK, ""},
+    {JSON, " \t\r\n[1, -2.5e+3, 1E-2, 2e5, 0.5, true, false, null, \"\", {}, [], {\"k\": [ ] , \"k\" :1}]\r\n", RT_OK,
+     ""},
     {JSON, HEX("00e9", "\\u20AC\\u0041\\uD83d\\uDE00\\uffff"), RT_OK, ""},
     {JSON, "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", RT_OK, ""},
     {JSON, "", RT_E_JSON_SYNTAX, "line 1, column 1: wanted a value"},
@@ -145,8 +149,12 @@ static const Row rows[] = {
     {NPY, "{'shape': (3,)}", RT_E_NPY_HEADER, "and no more"},
     {NPY, "{'descr': '<f4', 'fortran_order': False, 'shape': (0,)} }", RT_E_NPY_HEADER, "and no more"},
 
-    {ST, "{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", RT_E_WEIGHTS_TRUNCATED, "byte 1 of 0"},
-    {ST, "{\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", RT_OK, ""},
+    {ST, "{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}",
+     RT_E_WEIGHTS_TRUNCATED, "byte 1 of 0"},
+    {ST,
+     "{\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_"
+     "offsets\":[0,0]}}",
+     RT_OK, ""},
     {ST, "[]", RT_E_WEIGHTS_HEADER, "a JSON object"},
     {ST, "{\"x\":1}", RT_E_WEIGHTS_HEADER, "a dtype"},
     {ST, "{\"x\":{\"dtype\":1}}", RT_E_WEIGHTS_HEADER, "a dtype"},
@@ -163,7 +171,8 @@ static const Row rows[] = {
     {ST, "{\"x\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[null,0]}}", RT_E_WEIGHTS_HEADER, "data_offsets"},
     {ST, "{\"x\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,null]}}", RT_E_WEIGHTS_HEADER, "data_offsets"},
     {ST, "{\"x\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[1,0]}}", RT_E_WEIGHTS_HEADER, "data_offsets"},
-    {ST, "{\"x\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", RT_E_WEIGHTS_HEADER, "as many bytes"},
+    {ST, "{\"x\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", RT_E_WEIGHTS_HEADER,
+     "as many bytes"},
 
     {MTX, "", RT_E_EDGE_TEXT, "%%MatrixMarket"},
     {MTX, "%%MatrixMarket matrix coordinate real", RT_E_EDGE_TEXT, "%%MatrixMarket"},
@@ -179,13 +188,18 @@ static const Row rows[] = {
     {MTX, "%%MatrixMarket matrix coordinate real general\n3 4 0\n", RT_E_DATA_EDGES, "3 x 4"},
     {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 9\n", RT_E_EDGE_TEXT, "claims 9 entries"},
     {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2\n", RT_E_EDGE_TEXT, "found 2 fields, wanted 3"},
-    {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 x\n", RT_E_EDGE_TEXT, "found `x`, wanted a number"},
+    {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 x\n", RT_E_EDGE_TEXT,
+     "found `x`, wanted a number"},
     {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n0 2 1\n", RT_E_DATA_ID, "found id 0, wanted 1 to 3"},
     {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 4 1\n", RT_E_DATA_ID, "found id 4, wanted 1 to 3"},
-    {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 1\n%\n\n", RT_E_EDGE_TEXT, "cut short: found 1 entries"},
-    {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 1\n1 3 1\n", RT_E_EDGE_TEXT, "more entries than the 1"},
-    {MTX, "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 "
-          "0000000000000000000000000000000000000000000000000000000000000000000002\n", RT_E_EDGE_TEXT, "found 1 fields, wanted 2"},
+    {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 1\n%\n\n", RT_E_EDGE_TEXT,
+     "cut short: found 1 entries"},
+    {MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 1\n1 3 1\n", RT_E_EDGE_TEXT,
+     "more entries than the 1"},
+    {MTX,
+     "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 "
+     "0000000000000000000000000000000000000000000000000000000000000000000002\n",
+     RT_E_EDGE_TEXT, "found 1 fields, wanted 2"},
     {MTX, "%%MatrixMarket Matrix Coordinate DOUBLE General\r\n% a comment\r\n3 3 1\r\n1 2 -1e-2", RT_OK, ""},
     {MTX, "%%MatrixMarket matrix coordinate integer symmetric\n3 3 2\n1 2 1\n3 3 4\n", RT_OK, ""},
     {MTX, "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n1 2\n3 3\n", RT_OK, ""},
@@ -212,7 +226,8 @@ static const Row rows[] = {
     {LIST, "0 1 nine\n", RT_E_EDGE_TEXT, "found `nine`, wanted a number"},
     {LIST, "0 1 1x\n", RT_E_EDGE_TEXT, "found `1x`, wanted a number"},
     {LIST, "1 2 3 4 5 6 7 8 9\n", RT_E_EDGE_TEXT, "found 8 fields"},
-    {LIST, "0000000000000000000000000000000000000000000000000000000000000000000 1\n", RT_E_EDGE_TEXT, "longer than any number"},
+    {LIST, "0000000000000000000000000000000000000000000000000000000000000000000 1\n", RT_E_EDGE_TEXT,
+     "longer than any number"},
 };
 
 /* The text of a row as a file: headers of .npy and safetensors get what stands before them. */
@@ -248,7 +263,8 @@ static void test_beginnings(void)
             Row row = {rows[i].format, text, RT_OK, ""};
             RtStatus st = {0};
             snprintf(text, sizeof text, "%.*s", (int)cut, rows[i].text);
-            check(read_as(row.format, bytes, as_file(&row, bytes), &st) != RT_OK && st.message[0], "row %zu, %zu bytes: taken", i, cut);
+            check(read_as(row.format, bytes, as_file(&row, bytes), &st) != RT_OK && st.message[0],
+                  "row %zu, %zu bytes: taken", i, cut);
         }
     }
     check_end("beginnings are refused");
@@ -275,14 +291,16 @@ static void test_json_values(void)
 {
     RtJsonDoc d;
     RtStatus st = {0};
-    static const char text[] = "{\"s\": \"\\u00e9\\u20AC\\uD83d\\uDE00\\n\", \"n\": 12, \"f\": 1.5, \"s\": 3, \"b\": true}";
+    static const char text[] =
+        "{\"s\": \"\\u00e9\\u20AC\\uD83d\\uDE00\\n\", \"n\": 12, \"f\": 1.5, \"s\": 3, \"b\": true}";
     int64_t n = 7;
     check_begin();
     if (CHECK(!rt_json_parse("t", text, sizeof text - 1, &d, &st))) {
         CHECK(d.root->n_items == 5 && !strcmp(rt_json_get(d.root, "s")->text, "\u00e9\u20ac\U0001f600\n"));
         CHECK(rt_json_int(rt_json_get(d.root, "n"), &n) && n == 12);
         CHECK(!rt_json_int(rt_json_get(d.root, "f"), &n) && !rt_json_int(rt_json_get(d.root, "b"), &n) && n == 12);
-        CHECK(!rt_json_get(d.root, "x") && !rt_json_int(NULL, &n) && !rt_json_get(NULL, "s") && !rt_json_get(d.root->first, "s"));
+        CHECK(!rt_json_get(d.root, "x") && !rt_json_int(NULL, &n) && !rt_json_get(NULL, "s") &&
+              !rt_json_get(d.root->first, "s"));
         rt_json_free(&d);
     }
     check_end("json: values");
@@ -297,13 +315,17 @@ typedef struct Zip {
 } Zip;
 
 static void add(Zip *z, const void *p, size_t n) { memcpy(z->bytes + z->n, p, n), z->n += n; }
-static void num(Zip *z, uint64_t v, int n) { for (; n--; v >>= 8) z->bytes[z->n++] = (unsigned char)v; }
+static void num(Zip *z, uint64_t v, int n)
+{
+    for (; n--; v >>= 8) z->bytes[z->n++] = (unsigned char)v;
+}
 
 /* x.npy of three floats; wide: sizes in 64 bits; deflated; more: bytes of a comment at the end. */
 static Zip make_zip(bool wide, bool deflated, unsigned more)
 {
     Zip z = {0};
-    unsigned char data[200] = "\x93NUMPY\1\0\x46\0{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", packed[300];
+    unsigned char data[200] = "\x93NUMPY\1\0\x46\0{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }",
+                  packed[300];
     float values[] = {1, 2, 3};
     memset(data + strlen((char *)data + 10) + 10, ' ', 80 - strlen((char *)data + 10) - 10);
     memcpy(data + 80, values, sizeof values);
@@ -319,16 +341,22 @@ static Zip make_zip(bool wide, bool deflated, unsigned more)
     }
     z.local = z.n;
     add(&z, "PK\3\4", 4), num(&z, 45, 2), num(&z, 0, 2), num(&z, deflated ? 8 : 0, 2), num(&z, 0, 4), num(&z, crc, 4);
-    num(&z, n_packed, 4), num(&z, size, 4), num(&z, 5, 2), num(&z, 0, 2), add(&z, "x.npy", 5), add(&z, packed, n_packed);
+    num(&z, n_packed, 4), num(&z, size, 4), num(&z, 5, 2), num(&z, 0, 2), add(&z, "x.npy", 5),
+        add(&z, packed, n_packed);
     z.central = z.n;
     add(&z, "PK\1\2", 4), num(&z, 45, 4), num(&z, 0, 2), num(&z, deflated ? 8 : 0, 2), num(&z, 0, 4), num(&z, crc, 4);
-    num(&z, wide ? UINT32_MAX : n_packed, 4), num(&z, wide ? UINT32_MAX : size, 4), num(&z, 5, 2), num(&z, wide ? 34 : 0, 2);
+    num(&z, wide ? UINT32_MAX : n_packed, 4), num(&z, wide ? UINT32_MAX : size, 4), num(&z, 5, 2),
+        num(&z, wide ? 34 : 0, 2);
     num(&z, 0, 8), num(&z, 0, 2), num(&z, wide ? UINT32_MAX : z.local, 4), add(&z, "x.npy", 5);
     z.extra = z.n;
-    if (wide) num(&z, 7, 2), num(&z, 2, 2), num(&z, 0, 2), num(&z, 1, 2), num(&z, 24, 2), num(&z, size, 8), num(&z, n_packed, 8), num(&z, z.local, 8);
+    if (wide)
+        num(&z, 7, 2), num(&z, 2, 2), num(&z, 0, 2), num(&z, 1, 2), num(&z, 24, 2), num(&z, size, 8),
+            num(&z, n_packed, 8), num(&z, z.local, 8);
     size_t bytes = z.n - z.central;
     z.end64 = z.n;
-    if (wide) add(&z, "PK\6\6", 4), num(&z, 44, 8), num(&z, 45, 4), num(&z, 0, 8), num(&z, 1, 8), num(&z, 1, 8), num(&z, bytes, 8), num(&z, z.central, 8);
+    if (wide)
+        add(&z, "PK\6\6", 4), num(&z, 44, 8), num(&z, 45, 4), num(&z, 0, 8), num(&z, 1, 8), num(&z, 1, 8),
+            num(&z, bytes, 8), num(&z, z.central, 8);
     z.locator = z.n;
     if (wide) add(&z, "PK\6\7", 4), num(&z, 0, 4), num(&z, z.end64, 8), num(&z, 1, 4);
     z.end = z.n;
@@ -429,7 +457,8 @@ static void test_deflated(void)
 /* Records where nobody puts them; each is refused. */
 static void test_odd(void)
 {
-    static const char *const names[] = {"no end in 70000 bytes", "a wide end for which there is no room", "a wide end beside the file", "members before their headers"};
+    static const char *const names[] = {"no end in 70000 bytes", "a wide end for which there is no room",
+                                        "a wide end beside the file", "members before their headers"};
     static unsigned char large[70000] = "PK\3\4";
     for (int i = 0; i < 4; i++) {
         Zip z = {0}, good = make_zip(false, false, 0);
@@ -439,8 +468,11 @@ static void test_odd(void)
         size_t bytes = z.n - 4;
         add(&z, "PK\5\6", 4), num(&z, 0, 4), num(&z, i == 3 ? 1 : 0xffff, 2), num(&z, i == 3 ? 1 : 0xffff, 2);
         num(&z, i == 3 ? bytes : UINT32_MAX, 4), num(&z, i == 3 ? 4 : UINT32_MAX, 4), num(&z, 0, 2);
-        check_told(names[i], NPZ, i ? (const char *)z.bytes : (const char *)large, i ? z.n : sizeof large, RT_E_ZIP_FORM,
-                   i == 0 ? "at its end is missing" : i == 3 ? "not where the directory says" : "lies outside");
+        check_told(names[i], NPZ, i ? (const char *)z.bytes : (const char *)large, i ? z.n : sizeof large,
+                   RT_E_ZIP_FORM,
+                   i == 0   ? "at its end is missing"
+                   : i == 3 ? "not where the directory says"
+                            : "lies outside");
     }
 }
 
@@ -486,13 +518,17 @@ typedef struct Convert {
 } Convert;
 
 static const Convert conversions[] = {
-    {RT_U8, RT_F32, 255, RT_OK}, {RT_U8, RT_I64, 255, RT_OK}, {RT_U8, RT_BOOL, 2, RT_E_DATA_BOUND}, {RT_BOOL, RT_F64, 1, RT_OK},
+    /* clang-format off */
+    {RT_U8, RT_F32, 255, RT_OK}, {RT_U8, RT_I64, 255, RT_OK}, {RT_U8, RT_BOOL, 2, RT_E_DATA_BOUND}, {RT_BOOL, RT_F64,
+        1, RT_OK},
     {RT_BOOL, RT_BOOL, 1, RT_OK}, {RT_I32, RT_F32, -16777216, RT_OK}, {RT_I32, RT_F32, -16777217, RT_E_DATA_BOUND},
     {RT_I32, RT_F32, 16777217, RT_E_DATA_BOUND}, {RT_I64, RT_F64, -9007199254740992.0, RT_OK},
     {RT_I64, RT_F64, -9007199254740994.0, RT_E_DATA_BOUND}, {RT_I64, RT_F64, 9007199254740994.0, RT_E_DATA_BOUND},
     {RT_I64, RT_I32, 2147483647, RT_OK}, {RT_I64, RT_I32, 2147483648.0, RT_E_DATA_BOUND}, {RT_I64, RT_U8, 1, RT_OK},
-    {RT_I32, RT_BOOL, 0, RT_OK}, {RT_I32, RT_BOOL, -1, RT_E_DATA_BOUND}, {RT_F32, RT_F64, 0.5, RT_OK}, {RT_F64, RT_F32, 0.5, RT_OK},
+    {RT_I32, RT_BOOL, 0, RT_OK}, {RT_I32, RT_BOOL, -1, RT_E_DATA_BOUND}, {RT_F32, RT_F64, 0.5, RT_OK}, {RT_F64,
+        RT_F32, 0.5, RT_OK},
     {RT_F64, RT_I64, 1, RT_E_DATA_DTYPE}, {RT_F32, RT_BOOL, 1, RT_E_DATA_DTYPE}, {RT_F64, RT_U8, 1, RT_E_DATA_DTYPE},
+    /* clang-format on */
 };
 
 static void put_value(void *out, int64_t dtype, double v)
@@ -532,9 +568,11 @@ static void test_ranges(void)
     int32_t w[] = {0, -1, 3};
     uint8_t b = 1;
     check_begin();
-    CHECK(!rt_check_finite(f, RT_F32, 3, 2, "t", &st) && !rt_check_finite(d, RT_F64, 1, 1, "t", &st) && !rt_check_finite(w, RT_I32, 3, 1, "t", &st));
+    CHECK(!rt_check_finite(f, RT_F32, 3, 2, "t", &st) && !rt_check_finite(d, RT_F64, 1, 1, "t", &st) &&
+          !rt_check_finite(w, RT_I32, 3, 1, "t", &st));
     CHECK(rt_check_finite(f, RT_F32, 4, 2, "t", &st) == RT_E_DATA_NOT_FINITE && strstr(st.message, "row 1, column 1"));
-    CHECK(rt_check_finite(d, RT_F64, 2, 1, "t", &st) == RT_E_DATA_NOT_FINITE && strstr(st.message, "row 1, column 0 is inf"));
+    CHECK(rt_check_finite(d, RT_F64, 2, 1, "t", &st) == RT_E_DATA_NOT_FINITE &&
+          strstr(st.message, "row 1, column 0 is inf"));
     CHECK(!rt_check_bound(w, RT_I32, 3, 0, false, "t", &st) && !rt_check_bound(&one, RT_F32, 1, 1, false, "t", &st));
     CHECK(!rt_check_bound(&b, RT_BOOL, 1, 1, false, "t", &st) && !rt_check_bound(w, RT_I32, 3, 4, true, "t", &st));
     CHECK(rt_check_bound(w, RT_I32, 3, 4, false, "t", &st) == RT_E_DATA_BOUND && strstr(st.message, "element 1 is -1"));

@@ -1,5 +1,5 @@
-/* Modules of graph IR that are taken as they stand and refused when one place is changed. Each file of tests/ir/refused is
-   a module, a line `---`, then a change a line: `old | new | part of the message`, where the message `taken` stands
+/* Modules of graph IR that are taken as they stand and refused when one place is changed. Each file of tests/ir/refused
+   is a module, a line `---`, then a change a line: `old | new | part of the message`, where the message `taken` stands
    for none. `old` is exchanged where it comes first; ⏎ is an end of line. */
 #include "base/file.h"
 #include "ir/graph.h"
@@ -35,7 +35,8 @@ static const char *field(Arena *a, const char **p)
 static void check_change(const char *file, const char *module, const char *line, int number)
 {
     Arena *a = arena_new();
-    const char *old = field(a, &line), *new = field(a, &line), *want = field(a, &line), *text = exchanged(a, module, old, new);
+    const char *old = field(a, &line), *new = field(a, &line), *want = field(a, &line),
+               *text = exchanged(a, module, old, new);
     check_begin();
     if (check(text != NULL, "`%s` is not in the module", old)) {
         const char *message = refusal(a, text);

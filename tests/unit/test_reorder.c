@@ -1,7 +1,8 @@
-/* The pass `reorder` changes the order of work and no result: random programs over every op, and random message functions
-   that its rules are about, with their gradients, give the same numbers by the interpreter before and behind it, within
-   both bounds, on graphs with empty rows, loops, parallel edges, a hub, one node and no edges. What was finite stays so.
-   The pass finds nothing more to do in what it made. The same programs go through `layout`, of which the same is wanted. usage: test_reorder [FIRST_SEED] */
+/* The pass `reorder` changes the order of work and no result: random programs over every op, and random message
+   functions that its rules are about, with their gradients, give the same numbers by the interpreter before and behind
+   it, within both bounds, on graphs with empty rows, loops, parallel edges, a hub, one node and no edges. What was
+   finite stays so. The pass finds nothing more to do in what it made. The same programs go through `layout`, of which
+   the same is wanted. usage: test_reorder [FIRST_SEED] */
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
@@ -68,8 +69,8 @@ static void compare(Arena *a, const IrModule *before, const IrModule *after, uin
             ir_print(after, &text);
             fputs(strbuf_cstr(&text), stdout);
             check(false, "seed %llu, graph %u, result %s, element %d: %.17g +- %.3g, wanted %.17g +- %.3g",
-                  (unsigned long long)seed, graph, f->results.data[i].name, (int)k, y[i]->v[k], y[i]->err[k], x[i]->v[k],
-                  x[i]->err[k]);
+                  (unsigned long long)seed, graph, f->results.data[i].name, (int)k, y[i]->v[k], y[i]->err[k],
+                  x[i]->v[k], x[i]->err[k]);
             break;
         }
 }
@@ -164,7 +165,8 @@ static IrId mixture(Message *g)
     if (gir_below(&g->r, 3) == 0) c = irb_map2(b, IR_OP_mul, number(g), c);
     IrId y = ir_add(b->m, b->f, IR_OP_contract, both, (IrId[]){g->x, w}, 2, (IrAttr){0}, b->span);
     y = irb_gather(b, end(g), y);
-    if (gir_below(&g->r, 3)) return ir_add(b->m, b->f, IR_OP_contract, type_of(EDGE, 1, O, 0), (IrId[]){c, y}, 2, (IrAttr){0}, b->span);
+    if (gir_below(&g->r, 3))
+        return ir_add(b->m, b->f, IR_OP_contract, type_of(EDGE, 1, O, 0), (IrId[]){c, y}, 2, (IrAttr){0}, b->span);
     return irb_unary(b, IR_OP_sum_dims, type_of(EDGE, 1, O, 0), irb_map2(b, IR_OP_mul, c, y), (IrAttr){0});
 }
 
@@ -198,7 +200,8 @@ static IrId ends(Message *g)
     Build *b = &g->b;
     IrId p = irb_gather(b, DST, g->x), q = irb_gather(b, SRC, g->x);
     if (gir_below(&g->r, 2)) q = irb_map2(b, IR_OP_sub, q, p);
-    IrId all = ir_add(b->m, b->f, IR_OP_concat, type_of(EDGE, 1, D, 0), (IrId[]){p, q, g->e}, 3, (IrAttr){.dim = D}, b->span);
+    IrId all = ir_add(b->m, b->f, IR_OP_concat, type_of(EDGE, 1, D, 0), (IrId[]){p, q, g->e}, 3, (IrAttr){.dim = D},
+                      b->span);
     return product(g, all, D);
 }
 
@@ -280,8 +283,10 @@ static Message message_begin(Arena *a, uint64_t seed, const int64_t *size)
     gir_map(m, "edge.dst", EDGE, NODE, true, false);
     gir_map(m, "node.all", NODE, IR_UNIT, false, false);
     gir_map(m, "edge.all", EDGE, IR_UNIT, false, false);
+    /* clang-format off */
     IrGraph graph = {.name = "g", .edge = EDGE, .src_space = NODE, .dst_space = NODE, .src = SRC, .dst = DST,
                      .base = IR_NONE, .orig = IR_NONE, .image = IR_NONE};
+    /* clang-format on */
     VEC_PUSH(a, &m->graphs, graph);
     g.b.f = ir_func_new(m, "f");
     g.x = arg(&g, "x", type_of(NODE, 1, F, 0));
@@ -330,9 +335,9 @@ static void check_many(const char *name, uint64_t first, uint64_t n, bool messag
         arena_free(a);
         if (!check_ok) printf("seed %llu\n", (unsigned long long)seed);
     }
-    printf("%llu elements, %.2f %% undecided, %llu of %llu modules changed, %llu turned\n", (unsigned long long)t.elements,
-           100.0 * (double)t.undecided / (double)(t.elements + 1), (unsigned long long)t.changed, (unsigned long long)n,
-           (unsigned long long)t.turned);
+    printf("%llu elements, %.2f %% undecided, %llu of %llu modules changed, %llu turned\n",
+           (unsigned long long)t.elements, 100.0 * (double)t.undecided / (double)(t.elements + 1),
+           (unsigned long long)t.changed, (unsigned long long)n, (unsigned long long)t.turned);
     if (check_ok) {
         CHECK(t.undecided <= t.elements / 10);
         CHECK((double)t.changed >= least * (double)n);
@@ -352,7 +357,8 @@ static uint32_t wide_gathers(const IrModule *m, int64_t least)
     return n;
 }
 
-/* The sum of a mixture gathers rows of x and no products, forward and backward; where x is wider than the products, these. */
+/* The sum of a mixture gathers rows of x and no products, forward and backward; where x is wider than the products,
+   these. */
 static void check_mixture(void)
 {
     static const int64_t narrow[3] = {8, 3, 8}, wide[3] = {32, 2, 1};
@@ -403,14 +409,15 @@ static void check_matrices(void)
     check_end("reorder: a matrix per edge that is linear in the edge's values is never made");
 }
 
-/* Functions of an end that overflow where nothing is summed, in rows that no edge reads: of a number over nearly 0, of the
-   square of that, of what is large three times. */
+/* Functions of an end that overflow where nothing is summed, in rows that no edge reads: of a number over nearly 0, of
+   the square of that, of what is large three times. */
 static IrId unread(Message *g, uint32_t kind, IrId map)
 {
     Build *b = &g->b;
     IrId size = irb_reduce(b, IR_OP_reduce_sum, map, irb_map1(b, IR_OP_abs, g->w), 0);
     IrId small = irb_map2(b, IR_OP_add, size, irb_scalar(b, IR_F64, 1e-16));
-    IrId x = irb_gather(b, map, irb_map1(b, IR_OP_abs, g->x)), y = irb_gather(b, map, small), z = irb_gather(b, map, g->s);
+    IrId x = irb_gather(b, map, irb_map1(b, IR_OP_abs, g->x)), y = irb_gather(b, map, small),
+         z = irb_gather(b, map, g->s);
     IrId ratio = irb_map2(b, IR_OP_div, x, y), one = irb_scalar(b, IR_F64, 1);
     switch (kind) {
     case 0: return irb_map1(b, IR_OP_exp, irb_map2(b, IR_OP_min, ratio, irb_map2(b, IR_OP_add, ratio, one)));
@@ -450,7 +457,8 @@ int main(int argc, char **argv)
     check_mixture();
     check_matrices();
     check_unread();
-    check_many("reorder: message functions and their gradients", first, check_amount(N_MESSAGES / 4, N_MESSAGES), true, 0.8);
+    check_many("reorder: message functions and their gradients", first, check_amount(N_MESSAGES / 4, N_MESSAGES), true,
+               0.8);
     check_many("reorder: random programs and their gradients", first, check_amount(N_RANDOM / 3, N_RANDOM), false, 0.1);
     return check_done();
 }

@@ -24,7 +24,8 @@ typedef struct World {
     int32_t *to;
 } World;
 
-/* Sources drawn with weights (v + 1)^-skew, ids shuffled; skew 0: uniform; below 0: within -skew rows of a place that moves on. */
+/* Sources drawn with weights (v + 1)^-skew, ids shuffled; skew 0: uniform; below 0: within -skew rows of a place that
+   moves on. */
 static void draw(World *w, double skew)
 {
     static double sum[NODES + 1];
@@ -41,7 +42,8 @@ static void draw(World *w, double skew)
         w->to[e] = (int32_t)(((uint64_t)lo * 4801) % NODES);
         if (skew < 0) w->to[e] = (int32_t)(((int64_t)e * NODES / EDGES + (int64_t)(x / sum[NODES] * -skew)) % NODES);
     }
-    w->model = (RtModel){.n_spaces = 3, .n_maps = 2, .spaces = spaces, .maps = maps, .costs = costs, .steps = &step, .calls = &call};
+    w->model = (RtModel){
+        .n_spaces = 3, .n_maps = 2, .spaces = spaces, .maps = maps, .costs = costs, .steps = &step, .calls = &call};
     w->counts[UNIT].count = 1;
     w->counts[NODE].count = NODES;
     w->counts[EDGE].count = EDGES;
@@ -96,8 +98,8 @@ static void misses_are_those_of_a_cache(void)
         for (int k = 0; k < 5; k++) {
             double rows = shares[k] * NODES, got = 0, want = simulate(&w, (int)rows);
             CHECK(!rt_cost_misses(c, 0, 1, rows, &got, NULL));
-            check(fabs(got - want) <= 0.02 * EDGES, "skew %g, %g of the rows: %g misses, simulated %g", skews[s], shares[k],
-                  got / EDGES, want / EDGES);
+            check(fabs(got - want) <= 0.02 * EDGES, "skew %g, %g of the rows: %g misses, simulated %g", skews[s],
+                  shares[k], got / EDGES, want / EDGES);
         }
         rt_cost_free(c);
         free(w.to);
@@ -138,8 +140,8 @@ static void steps_follow_the_machine(void)
     check_end("a step's time follows caches, prefetching and arithmetic");
 }
 
-/* What is read in order is there in time, what the second cache holds is not waited for, and what is asked for so far ahead that
-   the first cache cannot hold it costs. */
+/* What is read in order is there in time, what the second cache holds is not waited for, and what is asked for so far
+   ahead that the first cache cannot hold it costs. */
 static void waits_are_hidden(void)
 {
     check_begin();
@@ -154,7 +156,8 @@ static void waits_are_hidden(void)
     draw(&ordered, -1);
     predict(&w, &small, 0, &p);
     predict(&ordered, &small, 0, &q);
-    check(q.latency_ns < 0.02 * p.latency_ns && p.latency_ns > 0, "waits %g ns in order, %g without", q.latency_ns, p.latency_ns);
+    check(q.latency_ns < 0.02 * p.latency_ns && p.latency_ns > 0, "waits %g ns in order, %g without", q.latency_ns,
+          p.latency_ns);
     predict(&w, &small, 64, &q);
     check(q.latency_ns < p.latency_ns / 4, "waits %g ns far ahead, %g without", q.latency_ns, p.latency_ns);
     double near = predict(&w, &held, 16, &p), far = predict(&w, &held, 512, &q);
@@ -169,11 +172,13 @@ static void distances_follow_the_first_cache(void)
     check_begin();
     double cache = rt_cpu_cache_bytes(1);
     int64_t n = rt_cpu_ahead(64);
-    check(fabs((double)n * (48 << 10) - 64 * cache) <= 48 << 10, "%lld elements for 64 with %g bytes", (long long)n, cache);
+    check(fabs((double)n * (48 << 10) - 64 * cache) <= 48 << 10, "%lld elements for 64 with %g bytes", (long long)n,
+          cache);
     check(rt_cpu_ahead(1) == 16 && rt_cpu_ahead(1 << 20) == 128, "%lld and %lld", (long long)rt_cpu_ahead(1),
           (long long)rt_cpu_ahead(1 << 20));
     RtGraph none = {0};
-    check(rt_count_value(&none, &(RtCount){RT_COUNT_AHEAD, 0, 64, 0, 0}, RT_OWNED) == n, "a step's own count says otherwise");
+    check(rt_count_value(&none, &(RtCount){RT_COUNT_AHEAD, 0, 64, 0, 0}, RT_OWNED) == n,
+          "a step's own count says otherwise");
     check_end("rows are asked for ahead as far as the first cache reaches");
 }
 

@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 static char folder[64];
-static const char *const files[] = {"edge_index.npy", "x.npy",      "x_indptr.npy",
-                                    "x_indices.npy",  "x_data.npy", "y.npy",
-                                    "train.npy",      "w.npy",      "meta.json"};
+static const char *const files[] = {"edge_index.npy", "x.npy",     "x_indptr.npy", "x_indices.npy", "x_data.npy",
+                                    "y.npy",          "train.npy", "w.npy",        "meta.json"};
 
 static const char *path_of(const char *name)
 {
@@ -25,8 +24,7 @@ static void clear(void)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlink(path_of(files[i]));
 }
 
-static void put(const char *name, int64_t dtype, int64_t n_dims, int64_t a, int64_t b,
-                const void *data)
+static void put(const char *name, int64_t dtype, int64_t n_dims, int64_t a, int64_t b, const void *data)
 {
     rt_npy_write(path_of(name), dtype, n_dims, (int64_t[]){a, b}, data, NULL);
 }
@@ -89,8 +87,7 @@ static void test_dtypes(void)
     check_begin();
     check(!load(&hm_model, false, &d, NULL, &st), "%s %s", st.place, st.message);
     if (check_ok) {
-        CHECK(((float *)d.tensors.data[T_X])[0] == 0.1f &&
-              ((int64_t *)d.tensors.data[T_Y])[0] == 2);
+        CHECK(((float *)d.tensors.data[T_X])[0] == 0.1f && ((int64_t *)d.tensors.data[T_Y])[0] == 2);
         CHECK(!memcmp(d.tensors.data[T_MASK], (uint8_t[]){1, 0, 1}, 3));
         rt_data_free(&d);
     }
@@ -110,8 +107,7 @@ static void test_misfits(void)
     put("x.npy", RT_F32, 2, 4, HM_F, x);
     CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_ROWS && strstr(st.place, "y.npy"));
     put("x.npy", RT_F32, 2, 3, HM_F - 1, x);
-    CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_WIDTH &&
-          strstr(st.message, "found 4 columns, wanted 5"));
+    CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_WIDTH && strstr(st.message, "found 4 columns, wanted 5"));
     check(!load(&hm_model, true, &d, drawn, &st), "%s", st.message);
     CHECK(drawn[T_X] && !drawn[T_Y] && ((float *)d.tensors.data[T_X])[3] != 0);
     rt_data_free(&d);
@@ -119,13 +115,11 @@ static void test_misfits(void)
     CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_MISSING && rt_code_exit(st.code) == 6);
     put("x.npy", RT_F32, 2, 3, HM_F, x);
     put("y.npy", RT_I64, 1, 3, 0, y);
-    CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_BOUND &&
-          strstr(st.message, "element 1 is 3"));
+    CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_BOUND && strstr(st.message, "element 1 is 3"));
     put_graph();
     x[7] = NAN;
     put("x.npy", RT_F32, 2, 3, HM_F, x);
-    CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_NOT_FINITE &&
-          strstr(st.message, "row 1, column 2"));
+    CHECK(load(&hm_model, false, &d, NULL, &st) == RT_E_DATA_NOT_FINITE && strstr(st.message, "row 1, column 2"));
     check_end("runtime_data_misfits");
 }
 
@@ -138,8 +132,7 @@ static void test_edge_order(void)
     RtData d;
     RtStatus st = {0};
     memcpy(tensors, hm_tensors, sizeof tensors);
-    tensors[T_Y] = (RtTensorDef){
-        .name = S(s_mm), .kind = RT_INPUT, .space = SP_EDGE, .dtype = RT_F32, .width = 1};
+    tensors[T_Y] = (RtTensorDef){.name = S(s_mm), .kind = RT_INPUT, .space = SP_EDGE, .dtype = RT_F32, .width = 1};
     m.tensors = tensors;
     put_graph();
     put("x.npy", RT_F32, 2, 3, HM_F, x);
@@ -176,24 +169,20 @@ static void test_meta(void)
 
 static void test_json(void)
 {
-    static const char *const bad[] = {"",           "{",       "[1,]",        "{\"a\" 1}", "01",
-                                      "1.",         "\"\\x\"", "\"\\ud800\"", "[1] 2",     "nul",
-                                      "{\"a\":1,}", "\"\n\"",  "-",           "1e",        "[1 2]"};
+    static const char *const bad[] = {"",      "{",   "[1,]",       "{\"a\" 1}", "01", "1.", "\"\\x\"", "\"\\ud800\"",
+                                      "[1] 2", "nul", "{\"a\":1,}", "\"\n\"",    "-",  "1e", "[1 2]"};
     RtJsonDoc doc;
     RtStatus st = {0};
     static char deep[3000];
     check_begin();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        check(rt_json_parse("t", bad[i], strlen(bad[i]), &doc, &st) == RT_E_JSON_SYNTAX,
-              "accepted %s", bad[i]);
+        check(rt_json_parse("t", bad[i], strlen(bad[i]), &doc, &st) == RT_E_JSON_SYNTAX, "accepted %s", bad[i]);
     memset(deep, '[', sizeof deep);
     CHECK(rt_json_parse("t", deep, sizeof deep, &doc, &st) == RT_E_JSON_SYNTAX);
-    const char *good =
-        " {\"a\": [1, -2.5e3, true, null], \"b\\u00e9\\ud83d\\ude00\": {\"c\": \"x\\n\"}} ";
+    const char *good = " {\"a\": [1, -2.5e3, true, null], \"b\\u00e9\\ud83d\\ude00\": {\"c\": \"x\\n\"}} ";
     check(!rt_json_parse("t", good, strlen(good), &doc, &st), "%s", st.message);
     const RtJson *b = rt_json_get(doc.root, "b\u00e9\U0001F600"), *a = rt_json_get(doc.root, "a");
-    CHECK(a && a->n_items == 4 && a->first->next->number == -2500 && b &&
-          !strcmp(rt_json_get(b, "c")->text, "x\n"));
+    CHECK(a && a->n_items == 4 && a->first->next->number == -2500 && b && !strcmp(rt_json_get(b, "c")->text, "x\n"));
     rt_json_free(&doc);
     check_end("runtime_json");
 }

@@ -1,6 +1,6 @@
-/* Data sets, weights and checkpoints on a machine that fails: every call for memory and every system call of a load or a save
-   is refused in turn. Each time a status says so, nothing is kept, and a file is the old one or the new one. Also data of the
-   dtypes and forms that models made by the compiler seldom have. */
+/* Data sets, weights and checkpoints on a machine that fails: every call for memory and every system call of a load or
+   a save is refused in turn. Each time a status says so, nothing is kept, and a file is the old one or the new one.
+   Also data of the dtypes and forms that models made by the compiler seldom have. */
 #include "runtime/array.h"
 #include "runtime/checkpoint.h"
 #include "runtime/dataset.h"
@@ -16,8 +16,11 @@ typedef struct Names {
     struct hm_blob old;
     char nz[8], cols[8], graph[8], row[8], col[8], node_graph[16], train[16], test[16], wide[8], list[16];
 } Names;
-static Names names = {.nz = "nz", .cols = "cols", .graph = "graph", .row = "row", .col = "col", .node_graph = "node.graph",
+/* clang-format off */
+static Names names = {.nz = "nz", .cols = "cols", .graph = "graph", .row = "row", .col = "col",
+    .node_graph = "node.graph",
                       .train = "train_mask", .test = "test_mask", .wide = "wide", .list = "more_index"};
+/* clang-format on */
 #define NAME(id) ((int64_t)offsetof(Names, id))
 
 static RtModel model; /* the hand-made one, and what a test adds to its tables */
@@ -64,8 +67,11 @@ static void read_nonzeros(void)
     int64_t row = add_map(NAME(row), list, SP_NODE, 1), col = add_map(NAME(col), list, columns, 0);
     tensors[T_X].sparse = 1;
     tensors[T_X].kind = RT_HELD;
-    add_tensor((RtTensorDef){.name = NAME(nz), .kind = RT_INPUT, .space = list, .dtype = tensors[T_X].dtype, .width = 1,
+    /* clang-format off */
+    add_tensor((RtTensorDef){.name = NAME(nz), .kind = RT_INPUT, .space = list, .dtype = tensors[T_X].dtype,
+        .width = 1,
                              .nonzeros = 1, .of = T_X, .row = row, .col = col});
+    /* clang-format on */
 }
 
 static const char *path_of(const char *name)
@@ -79,7 +85,8 @@ static void put(const char *name, int64_t dtype, int64_t n_dims, const int64_t *
 {
     check(!rt_npy_write(path_of(name), dtype, n_dims, shape, data, NULL), "cannot write %s", name);
 }
-#define SHAPE(...) sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                                     \
+    sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]) { __VA_ARGS__ }
 
 static void put_text(const char *name, const char *text)
 {
@@ -88,9 +95,10 @@ static void put_text(const char *name, const char *text)
     if (f) fclose(f);
 }
 
-static const char *const files[] = {"x_indptr.npy", "x_indices.npy", "x_data.npy", "x.npy", "edge_index.npy", "y.npy", "train.npy", "meta.json",
-                                    "fold.npy", "batch.npy", "wide.npy", "src.npy", "dst.npy", "edges.tsv", "graph.mtx",
-                                    "more_index.npy", "w.st", "c.ckpt"};
+static const char *const files[] = {"x_indptr.npy",   "x_indices.npy", "x_data.npy", "x.npy",     "edge_index.npy",
+                                    "y.npy",          "train.npy",     "meta.json",  "fold.npy",  "batch.npy",
+                                    "wide.npy",       "src.npy",       "dst.npy",    "edges.tsv", "graph.mtx",
+                                    "more_index.npy", "w.st",          "c.ckpt"};
 static void remove_first(int n)
 {
     for (int i = 0; i < n; i++) unlink(path_of(files[i]));
@@ -173,7 +181,10 @@ static void test_forms(void)
 
 /* ---- other files ---- */
 
-static void as_edge_list(void) { unlink(path_of("edge_index.npy")), put_text("edges.tsv", "0 2 0.5\n1 0 1\n2 2 1\n0 1 1\n"); }
+static void as_edge_list(void)
+{
+    unlink(path_of("edge_index.npy")), put_text("edges.tsv", "0 2 0.5\n1 0 1\n2 2 1\n0 1 1\n");
+}
 static void as_matrix(void)
 {
     unlink(path_of("edge_index.npy"));
@@ -193,7 +204,8 @@ static void with_batch(void)
 }
 static void with_list(void)
 {
-    int64_t edge = add_space((RtSpace){NAME(list), 1, 0}), from = add_map(NAME(row), edge, SP_NODE, 0), to = add_map(NAME(col), edge, SP_NODE, 1);
+    int64_t edge = add_space((RtSpace){NAME(list), 1, 0}), from = add_map(NAME(row), edge, SP_NODE, 0),
+            to = add_map(NAME(col), edge, SP_NODE, 1);
     graphs[1] = hm_graphs[0];
     graphs[1].name = NAME(list);
     graphs[1].kind = RT_GRAPH_FILE;
@@ -227,10 +239,11 @@ typedef struct Case {
     const char *says;
 } Case;
 
-static const Case cases[] = {{"edges as a list", as_edge_list, RT_OK, ""}, {"edges as a matrix", as_matrix, RT_OK, ""},
-                             {"edges as two arrays", as_pair, RT_OK, ""},  {"graphs of a batch", with_batch, RT_OK, ""},
-                             {"another list of edges", with_list, RT_OK, ""}, {"folds", with_folds, RT_OK, ""},
-                             {"integers and bools drawn", with_others, RT_OK, ""}};
+static const Case cases[] = {
+    {"edges as a list", as_edge_list, RT_OK, ""},        {"edges as a matrix", as_matrix, RT_OK, ""},
+    {"edges as two arrays", as_pair, RT_OK, ""},         {"graphs of a batch", with_batch, RT_OK, ""},
+    {"another list of edges", with_list, RT_OK, ""},     {"folds", with_folds, RT_OK, ""},
+    {"integers and bools drawn", with_others, RT_OK, ""}};
 
 static void test_files(void)
 {
@@ -265,15 +278,23 @@ static void rows_not_finite(void)
 }
 static void csr_for_labels(void) { tensors[T_X].dtype = RT_I64; }
 static void folds_of_edges(void) { with_folds(), tensors[model.n_tensors - 1].space = SP_EDGE; }
-static void end_beyond(void) { options.order = RT_ORDER_DEGREE, put("edge_index.npy", RT_I32, SHAPE(2, 4), (int32_t[2][4]){{0, 1, 2, 3}, {0, 0, 0, 0}}); }
-static void end_below(void) { options.order = RT_ORDER_DEGREE, put("edge_index.npy", RT_I32, SHAPE(2, 4), (int32_t[2][4]){{0}, {0, 0, -1, 0}}); }
-static void head_beyond(void) { options.order = RT_ORDER_DEGREE, put("edge_index.npy", RT_I32, SHAPE(2, 4), (int32_t[2][4]){{0}, {0, 0, 3, 0}}); }
+/* clang-format off */
+static void end_beyond(void) { options.order = RT_ORDER_DEGREE, put("edge_index.npy", RT_I32, SHAPE(2, 4),
+    (int32_t[2][4]){{0, 1, 2, 3}, {0, 0, 0, 0}}); }
+static void end_below(void) { options.order = RT_ORDER_DEGREE, put("edge_index.npy", RT_I32, SHAPE(2, 4),
+    (int32_t[2][4]){{0}, {0, 0, -1, 0}}); }
+static void head_beyond(void) { options.order = RT_ORDER_DEGREE, put("edge_index.npy", RT_I32, SHAPE(2, 4),
+    (int32_t[2][4]){{0}, {0, 0, 3, 0}}); }
+/* clang-format on */
 static void nodes_unknown(void) { read_nonzeros(), put_text("meta.json", "{\"num_nodes\": 1.5}"); }
 static void nodes_plural(void) { put_text("meta.json", "{\"num_nodes\": -1}"); }
 static void wide(int64_t n_dims, const int64_t *shape)
 {
     int64_t t = add_input(NAME(wide), SP_NODE, RT_F32);
-    tensors[t] = (RtTensorDef){.name = NAME(wide), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_F32, .width = 6, .n_dims = 2, .dims = {2, 3}};
+    /* clang-format off */
+    tensors[t] = (RtTensorDef){.name = NAME(wide), .kind = RT_INPUT, .space = SP_NODE, .dtype = RT_F32, .width = 6,
+        .n_dims = 2, .dims = {2, 3}};
+    /* clang-format on */
     put("wide.npy", RT_F32, n_dims, shape, zeros);
 }
 static void dims_turned(void) { wide(SHAPE(3, 3, 2)); }
@@ -346,7 +367,8 @@ static void test_counts(void)
     put_data();
     options.programs = "none"; /* no input is read: the ids alone tell */
     unlink(path_of("meta.json"));
-    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message)) CHECK(count_of(&d, SP_NODE) == 3), rt_data_free(&d);
+    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message))
+        CHECK(count_of(&d, SP_NODE) == 3), rt_data_free(&d);
     graphs[0].src_space = maps[M_SRC].to = add_space((RtSpace){NAME(cols), 0, 0});
     put("edge_index.npy", RT_I32, SHAPE(2, 2), (int32_t[2][2]){{6, 1}, {2, 0}});
     options.order = RT_ORDER_DEGREE; /* of two kinds of nodes none is taken */
@@ -367,7 +389,8 @@ static void test_counts(void)
     unlink(path_of("edge_index.npy"));
     model.n_graphs = model.n_maps = 0; /* no step reads an edge */
     model.n_spaces = SP_EDGE;
-    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message)) CHECK(count_of(&d, SP_NODE) == 3), rt_data_free(&d);
+    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message))
+        CHECK(count_of(&d, SP_NODE) == 3), rt_data_free(&d);
     check_end("counts: without a graph");
     check_begin();
     make();
@@ -375,11 +398,13 @@ static void test_counts(void)
     put_dense();
     tensors[T_M].space = SP_NODE; /* a parameter has a row per node */
     options.order = RT_ORDER_DEGREE;
-    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message)) CHECK(d.order.why && strstr(d.order.why, "a parameter")), rt_data_free(&d);
+    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message))
+        CHECK(d.order.why && strstr(d.order.why, "a parameter")), rt_data_free(&d);
     put("x.npy", RT_F32, SHAPE(3, HM_F), zeros);
     tensors[T_M].space = SP_UNIT;
     read_nonzeros();
-    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message)) CHECK(d.tensors.counts[model.n_tensors - 1] == 0), rt_data_free(&d);
+    if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message))
+        CHECK(d.tensors.counts[model.n_tensors - 1] == 0), rt_data_free(&d);
     wide(SHAPE(3, 6)); /* a flat array stands for one with dims */
     if (check(!rt_data_load(&model, folder, &options, &d, &st), "%s", st.message)) rt_data_free(&d);
     check_end("counts: rows of parameters, no nonzeros");
@@ -441,7 +466,8 @@ static int load_checkpoint(void)
     w[3] = 1, lr[0] = 5;
     RtCode code = rt_checkpoint_load(path_of("c.ckpt"), &kept, &p, &best, &st);
     failing_kind = FAILING_NOTHING;
-    check(w[3] == (code ? 1 : wanted) && lr[0] == (code ? 5 : 0.01) && p.epoch == (code ? -5 : 4), "changed, or not read");
+    check(w[3] == (code ? 1 : wanted) && lr[0] == (code ? 5 : 0.01) && p.epoch == (code ? -5 : 4),
+          "changed, or not read");
     check(code || ((double *)best.p)[3] == wanted, "the best weights are others");
     rt_block_free(&best);
     return (int)code;
@@ -479,7 +505,8 @@ static void test_without_graph(void)
     char *bytes;
     size_t n;
     make();
-    int64_t rows = add_tensor((RtTensorDef){.name = NAME(wide), .kind = RT_PARAM, .space = SP_NODE, .dtype = RT_F32, .width = 1});
+    int64_t rows = add_tensor(
+        (RtTensorDef){.name = NAME(wide), .kind = RT_PARAM, .space = SP_NODE, .dtype = RT_F32, .width = 1});
     check_begin();
     CHECK(!rt_tensors_create(&model, NULL, &kept, &st) && !kept.data[rows]);
     ((float *)kept.data[T_W])[1] = 5;
@@ -492,7 +519,8 @@ static void test_without_graph(void)
     if (f) fclose(f);
     ((float *)kept.data[T_W])[1] = 6;
     CHECK(!rt_weights_load_memory(&kept, bytes, n, &st) && ((float *)kept.data[T_W])[1] == 5);
-    CHECK(rt_weights_load_memory(&kept, bytes, n - 1, &st) == RT_E_WEIGHTS_TRUNCATED && rt_weights_load_memory(&kept, bytes, 0, &st) == RT_E_WEIGHTS_TRUNCATED);
+    CHECK(rt_weights_load_memory(&kept, bytes, n - 1, &st) == RT_E_WEIGHTS_TRUNCATED &&
+          rt_weights_load_memory(&kept, bytes, 0, &st) == RT_E_WEIGHTS_TRUNCATED);
     free(bytes);
     rt_tensors_free(&kept);
     check_end("weights: without a graph");

@@ -39,8 +39,11 @@ static void add_routed(Made *m, IrId base, int64_t n, bool more, IrId batch, con
 {
     IrModule *ir = m->ir;
     const IrGraph b = ir->graphs.data[base];
-    IrGraph g = {.name = name, .kind = IR_GRAPH_ROUTED, .base = base, .n_edges = n, .src_space = b.src_space, .dst_space = b.dst_space,
+    /* clang-format off */
+    IrGraph g = {.name = name, .kind = IR_GRAPH_ROUTED, .base = base, .n_edges = n, .src_space = b.src_space,
+        .dst_space = b.dst_space,
                  .image = IR_NONE, .batch = IR_NONE, .of = IR_NONE};
+    /* clang-format on */
     g.edge = ir_space_new(ir, name, true);
     g.orig = ir_map_new(ir, "orig", g.edge, b.edge);
     g.src = g.dst = g.orig; /* those of a run are not compared */
@@ -57,8 +60,7 @@ static int64_t index_of(IrId id) { return id == IR_NONE ? -1 : (int64_t)id; }
 static void make_tables(Made *m)
 {
     const IrModule *ir = m->ir;
-    for (uint32_t i = 0; i < ir->spaces.n; i++)
-        m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge, 0};
+    for (uint32_t i = 0; i < ir->spaces.n; i++) m->spaces[i] = (RtSpace){0, ir->spaces.data[i].is_edge, 0};
     for (uint32_t i = 0; i < ir->maps.n; i++) {
         const IrMap *x = &ir->maps.data[i];
         m->maps[i] = (RtMapDef){0, x->from, x->to, x->partial, x->sorted, -1, 1, 0};
@@ -101,7 +103,8 @@ static void make_tables(Made *m)
                       .buffers = m->buffers};
 }
 
-/* data, its four loop policies, a reversal, loops on the reversal, pairs of edges and graphs of those, a random graph, node.graph. */
+/* data, its four loop policies, a reversal, loops on the reversal, pairs of edges and graphs of those, a random graph,
+   node.graph. */
 static void make_module(Made *m, Arena *a)
 {
     m->ir = ir_module_new(a, "graphs");
@@ -180,19 +183,16 @@ static void make_module(Made *m, Arena *a)
 static void compare(const Made *m, const EvalWorld *w, const RtGraph *g)
 {
     for (int64_t s = 0; s < m->rt.n_spaces; s++) {
-        if (!check(g->spaces[s].count == w->counts[s], "count of %s", m->ir->spaces.data[s].name))
-            return;
+        if (!check(g->spaces[s].count == w->counts[s], "count of %s", m->ir->spaces.data[s].name)) return;
         for (int64_t i = 0; i < w->counts[s]; i++) {
             int64_t want = w->element_ids[s] ? w->element_ids[s][i] : i;
-            check((g->spaces[s].ids ? g->spaces[s].ids[i] : i) == want, "id of %s",
-                  m->ir->spaces.data[s].name);
+            check((g->spaces[s].ids ? g->spaces[s].ids[i] : i) == want, "id of %s", m->ir->spaces.data[s].name);
         }
     }
     for (int64_t k = 0; k < m->rt.n_maps; k++)
         for (int64_t i = 0; i < w->counts[m->maps[k].from]; i++)
-            check(g->maps[k].to[i] == w->maps[k][i], "map %s of %s at %lld: %d, wanted %lld",
-                  m->ir->maps.data[k].name, m->ir->spaces.data[m->maps[k].from].name, (long long)i,
-                  g->maps[k].to[i], (long long)w->maps[k][i]);
+            check(g->maps[k].to[i] == w->maps[k][i], "map %s of %s at %lld: %d, wanted %lld", m->ir->maps.data[k].name,
+                  m->ir->spaces.data[m->maps[k].from].name, (long long)i, g->maps[k].to[i], (long long)w->maps[k][i]);
 }
 
 /* Each row lists exactly the elements with that image, by ascending user id. */
@@ -203,14 +203,12 @@ static void check_lists(const Made *m, const RtGraph *g)
         const RtSpaceData *from = &g->spaces[m->maps[k].from];
         int64_t n_rows = g->spaces[m->maps[k].to].count, images = 0;
         for (int64_t i = 0; i < from->count; i++) images += map->to[i] >= 0;
-        check(map->rows[0] == 0 && map->rows[n_rows] == images, "rows of %s",
-              m->ir->maps.data[k].name);
+        check(map->rows[0] == 0 && map->rows[n_rows] == images, "rows of %s", m->ir->maps.data[k].name);
         for (int64_t r = 0; r < n_rows; r++)
             for (int64_t at = map->rows[r]; at < map->rows[r + 1]; at++) {
                 int32_t e = map->list[at], before = at > map->rows[r] ? map->list[at - 1] : e;
                 check(map->to[e] == r, "list of %s", m->ir->maps.data[k].name);
-                int64_t x = from->ids ? from->ids[before] : before,
-                        y = from->ids ? from->ids[e] : e;
+                int64_t x = from->ids ? from->ids[before] : before, y = from->ids ? from->ids[e] : e;
                 check(at == map->rows[r] || x < y, "order in list of %s", m->ir->maps.data[k].name);
             }
     }
@@ -225,7 +223,8 @@ static void check_alongs(const Made *m, const RtGraph *g)
         const int32_t *to = rt_graph_along(g, b->ref, b->along);
         const RtMapData *list = &g->maps[b->along];
         if (!check(to != NULL, "no images of map %lld", (long long)b->ref)) return;
-        int64_t n = g->spaces[m->maps[b->along].from].count, n_listed = list->rows[g->spaces[m->maps[b->along].to].count];
+        int64_t n = g->spaces[m->maps[b->along].from].count,
+                n_listed = list->rows[g->spaces[m->maps[b->along].to].count];
         for (int64_t k = 0; k < n; k++) {
             int32_t want = k < n_listed ? g->maps[b->ref].to[list->list[k]] : 0;
             check(to[k] == want, "image of %s at %lld", m->ir->maps.data[b->ref].name, (long long)k);
@@ -255,8 +254,7 @@ static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
     Arena *a = arena_new();
     Made m = {0};
     make_module(&m, a);
-    int64_t *src = ARENA_ARRAY(a, int64_t, n_edges + 1),
-            *dst = ARENA_ARRAY(a, int64_t, n_edges + 1);
+    int64_t *src = ARENA_ARRAY(a, int64_t, n_edges + 1), *dst = ARENA_ARRAY(a, int64_t, n_edges + 1);
     int64_t *batch = ARENA_ARRAY(a, int64_t, n_nodes + 1), counts[MAX_SPACES], n_graphs = 3;
     for (int64_t e = 0; e < n_edges; e++) {
         src[e] = (int64_t)rt_philox(seed, 0, 0, (uint64_t)e, 0) % n_nodes;
@@ -268,14 +266,8 @@ static void test_one(int64_t n_nodes, int64_t n_edges, uint64_t seed)
     counts[1] = n_nodes;
     counts[2] = n_graphs;
     const char *why = NULL;
-    EvalWorld *w = eval_world(a, m.ir, &(EvalGraph){n_nodes, n_nodes, n_edges, src, dst}, batch,
-                              n_graphs, &why);
-    RtTopology t = {.place = "test",
-                    .n_edges = n_edges,
-                    .src = src,
-                    .dst = dst,
-                    .graph_of = batch,
-                    .counts = counts};
+    EvalWorld *w = eval_world(a, m.ir, &(EvalGraph){n_nodes, n_nodes, n_edges, src, dst}, batch, n_graphs, &why);
+    RtTopology t = {.place = "test", .n_edges = n_edges, .src = src, .dst = dst, .graph_of = batch, .counts = counts};
     RtGraph *g = NULL;
     RtStatus st = {0};
     if (check(w != NULL, "eval_world: %s", why ? why : "?") &&
@@ -304,16 +296,13 @@ static void test_bad_ids(void)
     Made m = {0};
     make_module(&m, a);
     int64_t src[] = {0, 1}, dst[] = {1, -1}, counts[MAX_SPACES] = {1, 3, 1}, batch[] = {0, 0, 1};
-    RtTopology t = {
-        .place = "edge_index.npy", .n_edges = 2, .src = src, .dst = dst, .counts = counts};
+    RtTopology t = {.place = "edge_index.npy", .n_edges = 2, .src = src, .dst = dst, .counts = counts};
     RtGraph *g;
     RtStatus st = {0};
     check_begin();
-    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID &&
-          strstr(st.message, "the target of edge 1 is -1"));
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && strstr(st.message, "the target of edge 1 is -1"));
     dst[1] = 3;
-    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID &&
-          strstr(st.message, "is 3, wanted 0 <= id < 3"));
+    CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && strstr(st.message, "is 3, wanted 0 <= id < 3"));
     dst[1] = 2;
     t.graph_of = batch;
     CHECK(rt_graph_create(&m.rt, &t, &g, &st) == RT_E_DATA_ID && !strcmp(st.place, "batch.npy"));
@@ -325,15 +314,15 @@ static void test_bad_ids(void)
     arena_free(a);
 }
 
-/* Blocks of rows as docs/design.md cuts them: leaves of 512 rows, an aligned power of two of them in each block, at least one block and
-   at most 32. More rows never need less memory. */
+/* Blocks of rows as docs/design.md cuts them: leaves of 512 rows, an aligned power of two of them in each block, at
+   least one block and at most 32. More rows never need less memory. */
 static void test_counts(void)
 {
     static const int64_t kinds[] = {RT_COUNT_BLOCKS, RT_COUNT_BLOCK_ROWS, RT_COUNT_BLOCK_LEVELS, RT_COUNT_BLOCK_SLOTS};
     static const int64_t want[][5] = {/* rows; by kind */
-                                      {0, 1, 512, 0, 1},       {1, 1, 512, 0, 1},        {512, 1, 512, 0, 1},
-                                      {513, 2, 512, 0, 2},     {1024, 2, 512, 0, 2},     {16384, 32, 512, 0, 32},
-                                      {16385, 17, 1024, 1, 34}, {32768, 32, 1024, 1, 64}, {32769, 17, 2048, 2, 64},
+                                      {0, 1, 512, 0, 1},         {1, 1, 512, 0, 1},        {512, 1, 512, 0, 1},
+                                      {513, 2, 512, 0, 2},       {1024, 2, 512, 0, 2},     {16384, 32, 512, 0, 32},
+                                      {16385, 17, 1024, 1, 34},  {32768, 32, 1024, 1, 64}, {32769, 17, 2048, 2, 64},
                                       {169343, 21, 8192, 4, 128}};
     RtSpaceData spaces[1] = {{0}};
     RtGraph g = {.spaces = spaces};
@@ -343,14 +332,15 @@ static void test_counts(void)
         spaces[0].count = want[i][0];
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             c.kind = kinds[k];
-            check(rt_count_value(&g, &c, RT_OWNED) == want[i][k + 1], "%lld rows, count %lld: %lld", (long long)want[i][0], (long long)kinds[k],
-                  (long long)rt_count_value(&g, &c, RT_OWNED));
+            check(rt_count_value(&g, &c, RT_OWNED) == want[i][k + 1], "%lld rows, count %lld: %lld",
+                  (long long)want[i][0], (long long)kinds[k], (long long)rt_count_value(&g, &c, RT_OWNED));
         }
     }
     int64_t least = 0;
     for (spaces[0].count = 0; spaces[0].count < 200000; spaces[0].count += 511) {
         int64_t slots = rt_count_value(&g, &c, RT_OWNED);
-        check(slots >= least, "%lld rows: %lld slots, fewer rows have %lld", (long long)spaces[0].count, (long long)slots, (long long)least);
+        check(slots >= least, "%lld rows: %lld slots, fewer rows have %lld", (long long)spaces[0].count,
+              (long long)slots, (long long)least);
         least = slots;
     }
     check_end("runtime_counts_of_blocks");
@@ -360,8 +350,7 @@ int main(void)
 {
     test_counts();
     check_begin();
-    for (uint64_t seed = 0; seed < 40; seed++)
-        test_one(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
+    for (uint64_t seed = 0; seed < 40; seed++) test_one(1 + (int64_t)(seed * 7 % 50), (int64_t)(seed * 37 % 300), seed);
     check_end("runtime_graph_as_eval");
     test_philox();
     test_bad_ids();

@@ -45,10 +45,8 @@ static void fill(World *w, GnnrtModel *model)
         w->src[e] %= N;
         w->dst[e] %= N;
     }
-    for (int i = 0; i < N * HM_F; i++)
-        x[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
-    for (int i = 0; i < N * HM_C; i++)
-        cot[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
+    for (int i = 0; i < N * HM_F; i++) x[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
+    for (int i = 0; i < N * HM_C; i++) cot[i] = (float)((s = s * 1664525 + 1013904223) >> 8) * 0x1p-24f;
     gnnrt_param_get(model, 0, w->W, NULL);
     expect(w);
 }
@@ -56,8 +54,7 @@ static void fill(World *w, GnnrtModel *model)
 static double worst(const void *a, const void *b, int n)
 {
     double most = 0;
-    for (int i = 0; i < n; i++)
-        most = fmax(most, fabs((double)((const float *)a)[i] - (double)((const float *)b)[i]));
+    for (int i = 0; i < n; i++) most = fmax(most, fabs((double)((const float *)a)[i] - (double)((const float *)b)[i]));
     return most;
 }
 
@@ -72,9 +69,7 @@ static bool run_once(World *w, GnnrtContext *c)
     float out[N][HM_C], dx[N][HM_F], dW[HM_F][HM_C];
     const void *inputs[] = {w->x}, *cotangents[] = {w->cot};
     void *results[] = {out}, *gradients[] = {dx, dW};
-    if (gnnrt_forward(c, inputs, results, NULL) ||
-        gnnrt_vjp(c, inputs, cotangents, gradients, NULL))
-        return false;
+    if (gnnrt_forward(c, inputs, results, NULL) || gnnrt_vjp(c, inputs, cotangents, gradients, NULL)) return false;
     return worst(out, w->out, N * HM_C) < 1e-4 && worst(dx, w->dx, N * HM_F) < 1e-4 &&
            worst(dW, w->dW, HM_F * HM_C) < 1e-3;
 }
@@ -118,9 +113,7 @@ static void test_calls(World *w, GnnrtModel *model, GnnrtGraph *graph)
     CHECK(!gnnrt_context_bind_param(c, 0, zero, &st) && !run_once(w, c));
     CHECK(!gnnrt_forward(c, (const void *[]){w->x}, (void *[]){out}, &st) && out[3][1] == 0);
     gnnrt_context_free(c);
-    CHECK(gnnrt_context_create(model, graph, 1, memory, (size_t)bytes - 64, &c, &st) ==
-              GNNRT_BAD_ARGUMENT &&
-          !c);
+    CHECK(gnnrt_context_create(model, graph, 1, memory, (size_t)bytes - 64, &c, &st) == GNNRT_BAD_ARGUMENT && !c);
     free(memory);
     check_end("runtime_library_calls");
 }
@@ -196,7 +189,8 @@ static void test_null(World *w, GnnrtModel *model, GnnrtGraph *graph)
         int32_t code;
         const char *what;
     } calls[] = {
-#define REFUSED(what, call) {(st.message[0] = 0, (call) == GNNRT_BAD_ARGUMENT && strstr(st.message, what) ? GNNRT_BAD_ARGUMENT : 0), #call}
+#define REFUSED(what, call)                                                                                            \
+    {(st.message[0] = 0, (call) == GNNRT_BAD_ARGUMENT && strstr(st.message, what) ? GNNRT_BAD_ARGUMENT : 0), #call}
         REFUSED("tables", gnnrt_model_create(NULL, 0, GNNRT_BEST_CPU, &m, &st)),
         REFUSED("handle", gnnrt_model_create(&hm_model, 0, GNNRT_BEST_CPU, NULL, &st)),
         REFUSED("model", gnnrt_model_load(NULL, "x", &st)),
@@ -231,10 +225,12 @@ static void test_null(World *w, GnnrtModel *model, GnnrtGraph *graph)
         REFUSED("gradients", gnnrt_vjp(c, inputs, cotangents, NULL, &st)),
         REFUSED("buffer", gnnrt_vjp(c, inputs, cotangents, (void *[]){NULL, dW}, &st)),
     };
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) check(calls[i].code == GNNRT_BAD_ARGUMENT, "%s", calls[i].what);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        check(calls[i].code == GNNRT_BAD_ARGUMENT, "%s", calls[i].what);
     CHECK(!m && !g && !without); /* failures leave no handles */
     CHECK(!gnnrt_n_inputs(NULL) && !gnnrt_n_params(NULL) && !gnnrt_n_results(NULL) && !gnnrt_n_gradients(NULL));
-    CHECK(!gnnrt_input(NULL, 0).name && !gnnrt_param(NULL, 0).name && !gnnrt_result(NULL, 0).name && !gnnrt_gradient(NULL, 0).name);
+    CHECK(!gnnrt_input(NULL, 0).name && !gnnrt_param(NULL, 0).name && !gnnrt_result(NULL, 0).name &&
+          !gnnrt_gradient(NULL, 0).name);
     CHECK(!gnnrt_manifest(NULL) && gnnrt_graph_count(NULL, 0) == -1);
     CHECK(gnnrt_workspace_bytes(NULL, graph, 0) == -1 && gnnrt_workspace_bytes(model, NULL, 0) == -1);
     gnnrt_context_set_random(NULL, 0, 0);
@@ -267,23 +263,32 @@ static void test_numbers(World *w, GnnrtModel *model, GnnrtGraph *graph)
     bad[n] = good, bad[n++].n_src = N + 1;
     bad[n] = good, bad[n++].src = NULL;
     bad[n] = good, bad[n++].dst = NULL;
-    for (int i = 0; i < n; i++) check(gnnrt_graph_create(model, &bad[i], &g, &st) && !g && st.code && st.message[0], "graph %d is taken", i);
+    for (int i = 0; i < n; i++)
+        check(gnnrt_graph_create(model, &bad[i], &g, &st) && !g && st.code && st.message[0], "graph %d is taken", i);
     for (int32_t i = -1; i < 2; i += 2) {
-        CHECK(gnnrt_param_set(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT && gnnrt_param_get(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT);
-        CHECK(!gnnrt_input(model, i).name && !gnnrt_param(model, i).name && !gnnrt_result(model, i).name && !gnnrt_gradient(model, 3 * i).name);
+        CHECK(gnnrt_param_set(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT &&
+              gnnrt_param_get(model, i, w->W, &st) == GNNRT_BAD_ARGUMENT);
+        CHECK(!gnnrt_input(model, i).name && !gnnrt_param(model, i).name && !gnnrt_result(model, i).name &&
+              !gnnrt_gradient(model, 3 * i).name);
         CHECK(gnnrt_graph_count(graph, i * 1000) == -1 && !strcmp(gnnrt_code_name(i * 1000), "UNKNOWN"));
     }
-    CHECK(gnnrt_model_create(&hm_model, 0, 17, &other, &st) && !other && gnnrt_model_create(&hm_model, 0, -2, &other, &st) && !other);
-    CHECK(gnnrt_model_load_memory(model, NULL, 0, &st) == GNNRT_WEIGHTS_TRUNCATED && gnnrt_model_load(model, "", &st) && gnnrt_model_load(model, "/", &st));
-    CHECK(gnnrt_model_save(model, "", &st) == GNNRT_CANNOT_WRITE && gnnrt_model_save(model, "/", &st) == GNNRT_CANNOT_WRITE);
+    CHECK(gnnrt_model_create(&hm_model, 0, 17, &other, &st) && !other &&
+          gnnrt_model_create(&hm_model, 0, -2, &other, &st) && !other);
+    CHECK(gnnrt_model_load_memory(model, NULL, 0, &st) == GNNRT_WEIGHTS_TRUNCATED && gnnrt_model_load(model, "", &st) &&
+          gnnrt_model_load(model, "/", &st));
+    CHECK(gnnrt_model_save(model, "", &st) == GNNRT_CANNOT_WRITE &&
+          gnnrt_model_save(model, "/", &st) == GNNRT_CANNOT_WRITE);
     CHECK(!gnnrt_model_create(&tables, 0, GNNRT_BEST_CPU, &other, &st));
-    CHECK(gnnrt_context_create(other, graph, 0, NULL, 0, &c, &st) == GNNRT_BAD_ARGUMENT && !c && gnnrt_workspace_bytes(other, graph, 0) == -1);
+    CHECK(gnnrt_context_create(other, graph, 0, NULL, 0, &c, &st) == GNNRT_BAD_ARGUMENT && !c &&
+          gnnrt_workspace_bytes(other, graph, 0) == -1);
     gnnrt_model_free(other);
     char *aligned = memory + (64 - (uintptr_t)memory % 64);
     CHECK(gnnrt_context_create(model, graph, 0, aligned + 1, SIZE_MAX, &c, &st) == GNNRT_BAD_ARGUMENT && !c);
     CHECK(!gnnrt_context_create(model, graph, 0, NULL, 0, &c, &st));
-    CHECK(gnnrt_context_bind_param(c, 1, w->W, &st) == GNNRT_BAD_ARGUMENT && gnnrt_context_bind_param(c, -1, w->W, &st) == GNNRT_BAD_ARGUMENT);
-    CHECK(gnnrt_vjp(c, (const void *[]){w->x}, (const void *[]){w->cot}, (void *[]){w->x, w->W}, &st) == GNNRT_BAD_ARGUMENT);
+    CHECK(gnnrt_context_bind_param(c, 1, w->W, &st) == GNNRT_BAD_ARGUMENT &&
+          gnnrt_context_bind_param(c, -1, w->W, &st) == GNNRT_BAD_ARGUMENT);
+    CHECK(gnnrt_vjp(c, (const void *[]){w->x}, (const void *[]){w->cot}, (void *[]){w->x, w->W}, &st) ==
+          GNNRT_BAD_ARGUMENT);
     gnnrt_context_free(c);
     check_end("runtime_library_numbers");
 }

@@ -1,5 +1,5 @@
-/* The machine's figures: where their file lies, files that are damaged at each word, figures that no probe measures, and a
-   system that says nothing of itself. test_machine.py runs the command. */
+/* The machine's figures: where their file lies, files that are damaged at each word, figures that no probe measures,
+   and a system that says nothing of itself. test_machine.py runs the command. */
 #include "runtime/machine.h"
 #include "tests/unit/failing.h"
 #include <unistd.h>
@@ -39,12 +39,14 @@ static void test_damaged(void)
     static const char *const wrong[] = {"", "x", "0", "-1", "inf", "nan"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) /* at each word of the file */
         for (char *word = text; path && *word; word += strcspn(word, " \n"), word += strspn(word, " \n")) {
-            snprintf(cut, sizeof cut, "%.*s%s%s", (int)(word - text), text, wrong[i], i ? word + strcspn(word, " \n") : "");
+            snprintf(cut, sizeof cut, "%.*s%s%s", (int)(word - text), text, wrong[i],
+                     i ? word + strcspn(word, " \n") : "");
             f = fopen(path, "w");
             check(f && fputs(cut, f) >= 0, "cannot write");
             if (f) fclose(f);
             if (word == text && wrong[i][0] == 0) check(!rt_machine_load(2, &found), "an empty file was believed");
-            check(!rt_machine_load(2, &found) && !found.probed && found.latency[RT_L1] != 0.125, "believed: %.300s", cut);
+            check(!rt_machine_load(2, &found) && !found.probed && found.latency[RT_L1] != 0.125, "believed: %.300s",
+                  cut);
         }
     if (path) unlink(path);
     free(path);
@@ -99,7 +101,8 @@ static int default_refused(void)
 {
     RtMachine m;
     rt_machine_default(4, &m);
-    check(m.bytes[RT_L1] > 0 && m.bytes[RT_L3] >= m.bytes[RT_L2] && m.cpu[0] && m.copy[RT_MEMORY] > 0 && !m.probed, "figures are missing");
+    check(m.bytes[RT_L1] > 0 && m.bytes[RT_L3] >= m.bytes[RT_L2] && m.cpu[0] && m.copy[RT_MEMORY] > 0 && !m.probed,
+          "figures are missing");
     return failing_after < 0;
 }
 

@@ -59,8 +59,8 @@ static void test_cut(void)
         for (int64_t i = 0; i < chunks; i++) {
             int64_t weight = rows[bounds[i + 1]] - rows[bounds[i]] + bounds[i + 1] - bounds[i];
             check(bounds[i] <= bounds[i + 1], "chunk %lld ends before it begins", (long long)i);
-            check(weight <= (rows[N] + N) / chunks + largest + 2, "chunk %lld of %lld weighs %lld",
-                  (long long)i, (long long)chunks, (long long)weight);
+            check(weight <= (rows[N] + N) / chunks + largest + 2, "chunk %lld of %lld weighs %lld", (long long)i,
+                  (long long)chunks, (long long)weight);
         }
     }
     int64_t uneven[6] = {0, 10, 60, 70, 180, 190}, order[5];
@@ -134,11 +134,13 @@ static void test_steps(void)
     m.steps = steps;
     check_begin();
     CHECK(rt_graph_create(&m, &topology, &g, &st) == RT_OK);
-    if (check(rt_exec_create(&m, rt_program_find(&m, "train_step"), g, &(RtExecOptions){0}, &e, &st) == RT_OK, "%s", st.message)) {
+    if (check(rt_exec_create(&m, rt_program_find(&m, "train_step"), g, &(RtExecOptions){0}, &e, &st) == RT_OK, "%s",
+              st.message)) {
         rt_exec_choose(e, &way);
         CHECK(e->program->n_steps > 1);
         for (int64_t i = 0; i < e->program->n_steps; i++)
-            check(e->steps[i].choice.ahead == way.ahead && e->steps[i].choice.chunks == way.chunks && e->steps[i].choice.cut == way.cut,
+            check(e->steps[i].choice.ahead == way.ahead && e->steps[i].choice.chunks == way.chunks &&
+                      e->steps[i].choice.cut == way.cut,
                   "step %lld runs as before", (long long)i);
         RtStep *last = &steps[e->program->first_step + e->program->n_steps - 1];
         last->first_cost = 0, last->n_cost = 2;

@@ -1,5 +1,6 @@
-/* How the runtime runs steps: alone or strip by strip, with rows that threads share, with rows that are left out, and all of that
-   together, for one graph and then for another. Every bit is that of plain loops, and what should happen does. */
+/* How the runtime runs steps: alone or strip by strip, with rows that threads share, with rows that are left out, and
+   all of that together, for one graph and then for another. Every bit is that of plain loops, and what should happen
+   does. */
 #include "runtime/chain.h"
 #include "runtime/cone.h"
 #include "runtime/split.h"
@@ -12,9 +13,11 @@ enum { UNIT, NODE, EDGE };
 enum { T_X, T_W, T_MASK, N_TENSORS };
 enum { B_X, B_W, B_ROWS, B_LIST, B_SUM, B_OUT, B_STATE, B_COPY, N_BUFFERS };
 enum { K_SUM, K_ADD, K_PARTS, N_KERNELS };
+/* clang-format off */
 #define SPACE(s) {.kind = RT_COUNT_SPACE, .space = (s)}
 #define BUF(b) {.is_buffer = 1, .buffer = (b)}
 #define PART(v) {.count = {.kind = RT_COUNT_SPLIT, .value = (v)}}
+/* clang-format on */
 
 static float block_sum(const RtArg *a, int64_t from, int64_t to)
 {
@@ -44,7 +47,8 @@ static void sum_parts(const RtArg *a, int64_t v, int64_t end)
     float *state = (float *)a[8].p + a[7].i, s = 0;
     (void)end;
     for (int64_t k = a[5].i; k < a[6].i && a[4].i == 0; k += RT_SPLIT_BLOCK)
-        state[(k - rows[v]) / RT_SPLIT_BLOCK] = block_sum(a, k, k + RT_SPLIT_BLOCK < a[6].i ? k + RT_SPLIT_BLOCK : a[6].i);
+        state[(k - rows[v]) / RT_SPLIT_BLOCK] = block_sum(a, k,
+                                                          k + RT_SPLIT_BLOCK < a[6].i ? k + RT_SPLIT_BLOCK : a[6].i);
     if (a[4].i != RT_SPLIT_LAST) return;
     for (int64_t i = 0; rows[v] + i * RT_SPLIT_BLOCK < rows[v + 1]; i++) s += state[i];
     ((float *)a[3].p)[v] = s;
@@ -53,10 +57,12 @@ static void sum_parts(const RtArg *a, int64_t v, int64_t end)
 /* out[v] = 2 sum[v] + x[v] */
 static void add_rows(const RtArg *a, int64_t lo, int64_t hi)
 {
-    for (int64_t v = lo; v < hi; v++) ((float *)a[2].p)[v] = 2 * ((const float *)a[0].p)[v] + ((const float *)a[1].p)[v];
+    for (int64_t v = lo; v < hi; v++)
+        ((float *)a[2].p)[v] = 2 * ((const float *)a[0].p)[v] + ((const float *)a[1].p)[v];
 }
 
-/* ---- the model: sum_rows, add_rows, and a copy of the result -------------------------------------------------------- */
+/* ---- the model: sum_rows, add_rows, and a copy of the result
+   -------------------------------------------------------- */
 
 static const char names[] = "forward";
 static const RtSpace spaces[] = {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}};
@@ -64,13 +70,24 @@ static const RtMapDef maps[] = {{0, EDGE, NODE, 0, 0, -1, 1, 0}};
 static const RtTensorDef tensors[] = {{.kind = RT_INPUT, .space = NODE, .dtype = RT_F32, .width = 1},
                                       {.kind = RT_INPUT, .space = EDGE, .dtype = RT_F32, .width = 1},
                                       {.kind = RT_INPUT, .space = NODE, .dtype = RT_BOOL, .width = 1}};
+/* clang-format off */
 static const RtStepArg args[] = {BUF(B_W), BUF(B_ROWS), BUF(B_LIST), BUF(B_SUM), /**/
                                  BUF(B_SUM), BUF(B_X), BUF(B_OUT), /**/
-                                 BUF(B_W), BUF(B_ROWS), BUF(B_LIST), BUF(B_SUM), PART(RT_SPLIT_PHASE), PART(RT_SPLIT_FROM),
+                                 BUF(B_W), BUF(B_ROWS), BUF(B_LIST), BUF(B_SUM), PART(RT_SPLIT_PHASE),
+                                     PART(RT_SPLIT_FROM),
                                  PART(RT_SPLIT_TO), PART(RT_SPLIT_FIRST), BUF(B_STATE)};
+/* clang-format on */
 static const RtCall calls[] = {
     {.kernel = K_SUM, .n_args = 4, .grain = 1, .cut = 0, .rows = 0, .walk = -1, .split = 0, .extent = SPACE(NODE)},
-    {.kernel = K_ADD, .first_arg = 4, .n_args = 3, .grain = 1, .cut = -1, .rows = -1, .walk = -1, .split = -1, .extent = SPACE(NODE)}};
+    {.kernel = K_ADD,
+     .first_arg = 4,
+     .n_args = 3,
+     .grain = 1,
+     .cut = -1,
+     .rows = -1,
+     .walk = -1,
+     .split = -1,
+     .extent = SPACE(NODE)}};
 static const RtSplitDef splits[] = {{.walks = 1, .kernel = K_PARTS, .first_arg = 7, .n_args = 9}};
 static const RtMove moves[] = {{B_OUT, B_COPY, SPACE(NODE)}};
 static const RtSet sets[] = {{RT_SET_MASK, NODE, T_MASK, -1, -1}};
@@ -98,18 +115,38 @@ static void make_model(Model *m, bool chained)
         {.kind = RT_BUF_RESULT, .elem = RT_K_F32, .width = 1, .rows = SPACE(NODE), .writer = -1},
         {.kind = RT_BUF_STATE, .elem = RT_K_F32, .width = 1, .rows = {.kind = RT_COUNT_SPLIT}, .writer = -1},
         {.kind = RT_BUF_RESULT, .ref = 1, .elem = RT_K_F32, .width = 1, .rows = SPACE(NODE), .writer = -1}};
-    const RtStep steps[] = {{.kind = RT_STEP_KERNEL, .part = 0}, {.kind = RT_STEP_KERNEL, .part = 1}, {.kind = RT_STEP_COPY, .part = 0}};
+    const RtStep steps[] = {
+        {.kind = RT_STEP_KERNEL, .part = 0}, {.kind = RT_STEP_KERNEL, .part = 1}, {.kind = RT_STEP_COPY, .part = 0}};
     memcpy(m->buffers, buffers, sizeof buffers);
     memcpy(m->steps, steps, sizeof steps);
-    m->program = (RtProgram){.n_buffers = N_BUFFERS, .n_slots = 1, .n_steps = 3, .n_results = 2, .n_sets = 1, .n_chains = chained};
-    m->rt = (RtModel){.abi_version = RT_ABI_VERSION, .n_spaces = 3, .n_maps = 1, .n_tensors = N_TENSORS, .n_programs = 1,
-                      .n_kernels = N_KERNELS, .strings = names, .spaces = spaces, .maps = maps, .tensors = tensors,
-                      .programs = &m->program, .buffers = m->buffers, .slots = slots, .steps = m->steps, .calls = calls,
-                      .moves = moves, .splits = splits, .chains = chains, .step_args = args, .sets = sets, .results = results,
+    m->program = (RtProgram){
+        .n_buffers = N_BUFFERS, .n_slots = 1, .n_steps = 3, .n_results = 2, .n_sets = 1, .n_chains = chained};
+    m->rt = (RtModel){.abi_version = RT_ABI_VERSION,
+                      .n_spaces = 3,
+                      .n_maps = 1,
+                      .n_tensors = N_TENSORS,
+                      .n_programs = 1,
+                      .n_kernels = N_KERNELS,
+                      .strings = names,
+                      .spaces = spaces,
+                      .maps = maps,
+                      .tensors = tensors,
+                      .programs = &m->program,
+                      .buffers = m->buffers,
+                      .slots = slots,
+                      .steps = m->steps,
+                      .calls = calls,
+                      .moves = moves,
+                      .splits = splits,
+                      .chains = chains,
+                      .step_args = args,
+                      .sets = sets,
+                      .results = results,
                       .kernels = kernels};
 }
 
-/* ---- graphs ----------------------------------------------------------------------------------------------------------- */
+/* ---- graphs
+   ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct World {
     RtGraph graph;
@@ -155,8 +192,8 @@ static void check_result(const RtExec *e, World *w, const Way *way)
     add_rows((RtArg[]){{.p = sum}, {.p = w->x}, {.p = want}}, 0, n);
     for (int64_t v = 0; v < n; v++) {
         const float *a = e->results[0], *b = e->results[1];
-        check(!memcmp(&a[v], &want[v], 4) && !memcmp(&b[v], &want[v], 4), "row %lld is %g, copied %g, wanted %g", (long long)v,
-              (double)a[v], (double)b[v], (double)want[v]);
+        check(!memcmp(&a[v], &want[v], 4) && !memcmp(&b[v], &want[v], 4), "row %lld is %g, copied %g, wanted %g",
+              (long long)v, (double)a[v], (double)b[v], (double)want[v]);
     }
     const RtExecStep *x = &e->steps[0];
     check((x->chain != NULL) == way->chained && (x->cone != NULL) == way->left_out && (x->split != NULL) == way->shared,
@@ -179,7 +216,8 @@ static void test_way(const Way *way)
     fill_world(&second, &m.rt, 700, 5000, 97);
     RtGraph graph = first.graph;
     CHECK(!rt_pool_create(way->threads, &pool, &st));
-    RtExecOptions o = {.pool = pool, .split = way->shared ? LEAST : -1, .cone = way->left_out ? RT_CONE_ON : RT_CONE_OFF};
+    RtExecOptions o = {
+        .pool = pool, .split = way->shared ? LEAST : -1, .cone = way->left_out ? RT_CONE_ON : RT_CONE_OFF};
     if (check(!rt_exec_create(&m.rt, 0, &graph, &o, &e, &st) && !rt_exec_own_results(e, &st), "%s", st.message)) {
         World *const both[] = {&first, &second, &first};
         for (int i = 0; i < 3; i++) {
@@ -215,7 +253,8 @@ static void test_ways(void)
     }
 }
 
-/* ---- places ----------------------------------------------------------------------------------------------------------- */
+/* ---- places
+   ----------------------------------------------------------------------------------------------------------- */
 
 static void test_places(void)
 {
@@ -251,8 +290,11 @@ static void test_read_rows(void)
         make_model(&m, chained);
         fill_world(&w, &m.rt, NODES, EDGES, 500);
         w.counts[NODE].only_read = READ;
-        if (check(!rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){.cone = RT_CONE_OFF}, &e, &st) && !rt_exec_own_results(e, &st), "%s", st.message)) {
-            CHECK(e->steps[0].extent == NODES - READ && e->steps[1].extent == NODES - READ && e->steps[2].extent == NODES);
+        if (check(!rt_exec_create(&m.rt, 0, &w.graph, &(RtExecOptions){.cone = RT_CONE_OFF}, &e, &st) &&
+                      !rt_exec_own_results(e, &st),
+                  "%s", st.message)) {
+            CHECK(e->steps[0].extent == NODES - READ && e->steps[1].extent == NODES - READ &&
+                  e->steps[2].extent == NODES);
             CHECK(e->arena_bytes >= NODES * 4);
             e->tensors[T_X] = w.x, e->tensors[T_W] = w.w, e->tensors[T_MASK] = w.mask;
             for (int64_t v = 0; v < NODES; v++) ((float *)e->results[0])[v] = kept;

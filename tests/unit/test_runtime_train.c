@@ -1,5 +1,4 @@
-/* The runtime end to end without a compiler: a hand-made model trained from files it wrote itself.
- */
+/* The runtime end to end without a compiler: a hand-made model trained from files it wrote itself. */
 #include "runtime/array.h"
 #include "runtime/checkpoint.h"
 #include "runtime/file.h"
@@ -32,12 +31,10 @@ static void write_data(void)
     static float x[N][HM_F];
     static uint8_t mask[N];
     for (int e = 0; e < E; e++)
-        for (int i = 0; i < 2; i++)
-            edges[i][e] = (int64_t)(rt_philox(7, 0, 1, (uint64_t)e, (uint64_t)i) % N);
+        for (int i = 0; i < 2; i++) edges[i][e] = (int64_t)(rt_philox(7, 0, 1, (uint64_t)e, (uint64_t)i) % N);
     for (int v = 0; v < N; v++) {
         mask[v] = v % 3 != 0;
-        for (int f = 0; f < HM_F; f++)
-            x[v][f] = (float)rt_random_uniform(7, 0, 2, (uint64_t)v, (uint64_t)f) - 0.5f;
+        for (int f = 0; f < HM_F; f++) x[v][f] = (float)rt_random_uniform(7, 0, 2, (uint64_t)v, (uint64_t)f) - 0.5f;
     }
     for (int v = 0; v < N; v++) {
         float sum[HM_C] = {0};
@@ -73,14 +70,10 @@ static void test_learns(float *W)
     RtTrainResult r;
     RtStatus st = {0};
     check_begin();
-    RtTrainOptions o = {.epochs = 60,
-                        .seed = 3,
-                        .every = 7,
-                        .metrics = path_of("m.jsonl"),
-                        .save = path_of("w.safetensors")};
+    RtTrainOptions o = {
+        .epochs = 60, .seed = 3, .every = 7, .metrics = path_of("m.jsonl"), .save = path_of("w.safetensors")};
     check(train(o, 1, W, &r, &st), "%s", st.message);
-    check(r.n_epochs == 60 && r.metrics[0] > 0.8, "accuracy %f after %lld epochs", r.metrics[0],
-          (long long)r.n_epochs);
+    check(r.n_epochs == 60 && r.metrics[0] > 0.8, "accuracy %f after %lld epochs", r.metrics[0], (long long)r.n_epochs);
     check_end("runtime_train_learns");
 }
 
@@ -91,8 +84,7 @@ static void test_threads(const float *W)
         float other[HM_F * HM_C];
         RtTrainResult r;
         RtStatus st = {0};
-        check(train((RtTrainOptions){.epochs = 60, .seed = 3}, threads, other, &r, &st), "%s",
-              st.message);
+        check(train((RtTrainOptions){.epochs = 60, .seed = 3}, threads, other, &r, &st), "%s", st.message);
         check(!memcmp(W, other, sizeof other), "weights differ with %d threads", threads);
     }
     check_end("runtime_train_threads_bit_equal");
@@ -106,11 +98,9 @@ static void test_resume(const float *W)
         RtTrainResult r;
         RtStatus st = {0};
         const char *ck = path_of("ck");
-        check(train((RtTrainOptions){.epochs = stop, .seed = 3, .checkpoint = ck, .every = 5}, 1,
-                    other, &r, &st),
-              "%s", st.message);
-        check(train((RtTrainOptions){.epochs = 60, .seed = 0, .resume = ck}, 2, other, &r, &st),
-              "%s", st.message);
+        check(train((RtTrainOptions){.epochs = stop, .seed = 3, .checkpoint = ck, .every = 5}, 1, other, &r, &st), "%s",
+              st.message);
+        check(train((RtTrainOptions){.epochs = 60, .seed = 0, .resume = ck}, 2, other, &r, &st), "%s", st.message);
         check(!memcmp(W, other, sizeof other), "weights differ when resumed after %d epochs", stop);
     }
     check_end("runtime_train_resume_bit_equal");
@@ -195,13 +185,11 @@ static void test_early_stop(void)
         CHECK(r.stopped_early && r.n_epochs == r.best_epoch + 1 + 6);
         CHECK(read_last(path_of("m.jsonl"), last, sizeof last) == r.n_epochs + 1);
         snprintf(want, sizeof want, "\"train_acc\":%.9g", r.metrics[0]);
-        check(strstr(last, "\"final\": true") && strstr(last, want), "last line %s, wanted %s",
-              last, want);
+        check(strstr(last, "\"final\": true") && strstr(last, want), "last line %s, wanted %s", last, want);
         train_table.stop_metric = -1;
         o = (RtTrainOptions){.epochs = r.best_epoch + 1, .seed = 3};
         check(train(o, 1, plain, &r2, &st), "%s", st.message);
-        check(!memcmp(kept, plain, sizeof kept), "kept weights are not those of epoch %lld",
-              (long long)r.best_epoch);
+        check(!memcmp(kept, plain, sizeof kept), "kept weights are not those of epoch %lld", (long long)r.best_epoch);
         CHECK(r.metrics[0] == r2.metrics[0]);
         train_table.stop_metric = 0;
         o = (RtTrainOptions){.epochs = r.best_epoch + 3, .seed = 3, .checkpoint = ck};
@@ -231,11 +219,9 @@ static void test_nan(void)
 static int run_cli(const char *line)
 {
     char text[1024], *argv[32];
-    int argc = 0, out = open(path_of("log"), O_WRONLY | O_CREAT | O_TRUNC, 0666),
-        kept[2] = {dup(1), dup(2)};
+    int argc = 0, out = open(path_of("log"), O_WRONLY | O_CREAT | O_TRUNC, 0666), kept[2] = {dup(1), dup(2)};
     snprintf(text, sizeof text, "%s", line);
-    for (char *rest = text, *word; (word = strtok_r(rest, " ", &rest)) && argc < 32;)
-        argv[argc++] = word;
+    for (char *rest = text, *word; (word = strtok_r(rest, " ", &rest)) && argc < 32;) argv[argc++] = word;
     fflush(stdout);
     dup2(out, 1);
     dup2(out, 2);
@@ -262,18 +248,15 @@ static void test_cli(void)
 {
     char line[512];
     check_begin();
-    snprintf(line, sizeof line,
-             "p train --data %s --epochs 5 --set lr=0.02 --save %s/w2 --metrics=%s/m2", folder,
+    snprintf(line, sizeof line, "p train --data %s --epochs 5 --set lr=0.02 --save %s/w2 --metrics=%s/m2", folder,
              folder, folder);
     CHECK(run_cli(line) == 0 && log_has("epoch 5/5") && log_has("final  train_acc"));
-    snprintf(line, sizeof line, "p infer --data %s --weights %s/w2 --out %s/out.npy", folder,
-             folder, folder);
+    snprintf(line, sizeof line, "p infer --data %s --weights %s/w2 --out %s/out.npy", folder, folder, folder);
     CHECK(run_cli(line) == 0);
     snprintf(line, sizeof line, "p eval --data %s --weights %s/w2", folder, folder);
     CHECK(run_cli(line) == 0 && log_has("train_acc"));
     snprintf(line, sizeof line, "p bench --data %s --iters 3 --json --threads 2", folder);
-    CHECK(run_cli(line) == 0 && log_has("\"grad\"") && log_has("\"train_step\"") &&
-          log_has("\"peak_bytes\""));
+    CHECK(run_cli(line) == 0 && log_has("\"grad\"") && log_has("\"train_step\"") && log_has("\"peak_bytes\""));
     snprintf(line, sizeof line, "p plan --data %s", folder);
     CHECK(run_cli(line) == 0 && log_has("peak memory"));
     CHECK(run_cli("p info") == 0 && log_has("lin.weight"));
@@ -294,17 +277,9 @@ static void test_cli(void)
 
 static void remove_data(void)
 {
-    static const char *const names[] = {"edge_index.npy",
-                                        "x.npy",
-                                        "y.npy",
-                                        "train_mask.npy",
-                                        "m.jsonl",
-                                        "w.safetensors",
-                                        "ck",
-                                        "log",
-                                        "w2",
-                                        "m2",
-                                        "out.npy"};
+    static const char *const names[] = {
+        "edge_index.npy", "x.npy", "y.npy", "train_mask.npy", "m.jsonl", "w.safetensors", "ck", "log", "w2", "m2",
+        "out.npy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(path_of(names[i]));
     rmdir(folder);
 }

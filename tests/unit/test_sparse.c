@@ -7,15 +7,17 @@
 #include <math.h>
 
 static const char text[] =
-    "module m dim F = 70 dim H = 3 dim D = 5 dim K = 4 space node space edge : edges map node.all : node -> unit sorted "
+    "module m dim F = 70 dim H = 3 dim D = 5 dim K = 4 space node space edge : edges map node.all : node -> unit "
+    "sorted "
     "map es : edge -> node map ed : edge -> node sorted graph gr : data edge(es, ed) "
-    "tensor x : input node[F] %s sparse tensor w : input [F,H,D] %s tensor v : input [K,F] %s tensor g : input node[K] %s "
+    "tensor x : input node[F] %s sparse tensor w : input [F,H,D] %s tensor v : input [K,F] %s tensor g : input node[K] "
+    "%s "
     "sites 2 func f(x = @x, w = @w, v = @v, g = @g, seed = seed, step = step) { "
     "%%0 = arg 0 : node[F] %s %%1 = arg 1 : [F,H,D] %s %%2 = arg 2 : [K,F] %s %%3 = arg 3 : node[K] %s "
     "%%4 = arg 4 : [] i64 %%5 = arg 5 : [] i64 "
     "%%6 = random_uniform %%4, %%5 site 0 : node[F] %s %%7 = random_normal %%4, %%5 site 1 : node[F] %s "
     "%%8 = const 0.5 : [] %s %%9 = lt %%6, %%8 : node[F] bool %%10 = const 0 : node[F] %s "
-    "%%11 = select %%9, %%0, %%10 : node[F] %s "            /* masked: whole numbers, so its sums are exact */
+    "%%11 = select %%9, %%0, %%10 : node[F] %s " /* masked: whole numbers, so its sums are exact */
     "%%12 = sum_dims %%11 : node[] %s %%13 = reduce_sum %%11 via node.all : [F] %s "
     "%%14 = abs %%12 : node[] %s %%15 = const 1 : [] %s %%16 = max %%14, %%15 : node[] %s "
     "%%17 = div %%11, %%16 : node[F] %s %%18 = mul %%17, %%7 : node[F] %s %%19 = tanh %%18 : node[F] %s "
@@ -23,7 +25,8 @@ static const char text[] =
     "%%22 = contract %%3, %%19 : [K,F] %s %%23 = contract %%19, %%20 : [F,H,D] %s "
     "%%24 = gather %%19 via es : edge[F] %s %%25 = reduce_sum %%24 via ed : node[F] %s " /* rows that move */
     "%%26 = div %%25, %%16 : node[F] %s %%27 = mul %%15, %%26 : node[F] %s %%28 = sub %%27, %%19 : node[F] %s "
-    "%%29 = contract %%28, %%1 : node[H,D] %s %%30 = contract %%3, %%28 : [K,F] %s %%31 = contract %%2, %%24 : edge[K] %s "
+    "%%29 = contract %%28, %%1 : node[H,D] %s %%30 = contract %%3, %%28 : [K,F] %s %%31 = contract %%2, %%24 : edge[K] "
+    "%s "
     "return i = %%29 return j = %%30 return k = %%31 "
     "return a = %%12 return b = %%13 return c = %%20 return d = %%21 return e = %%22 return h = %%23 }";
 static bool is_exact(const char *result) { return !strcmp(result, "a") || !strcmp(result, "b"); }
@@ -107,8 +110,8 @@ static void compare(const Sides *s)
         if (!CHECK(x->rows == y->rows && x->width == y->width)) return;
         for (int64_t i = 0; i < x->rows * x->width; i++) {
             double off = fabs(x->v[i] - y->v[i]);
-            check(is_exact(s->m[0]->funcs.data[0]->results.data[r].name) ? off == 0 : off <= x->err[i] + y->err[i], "result %u, element %lld: %.17g and %.17g", r,
-                  (long long)i, x->v[i], y->v[i]);
+            check(is_exact(s->m[0]->funcs.data[0]->results.data[r].name) ? off == 0 : off <= x->err[i] + y->err[i],
+                  "result %u, element %lld: %.17g and %.17g", r, (long long)i, x->v[i], y->v[i]);
         }
     }
 }

@@ -1,7 +1,7 @@
-/* Values at elements inside the kernels that sum them: softmax over edges, perceptrons on edges, both by destination and by
-   source, and gradients over all edges, on graphs with rows of none, one, some hundred and some thousand edges, and with scores that are -inf, inf or NaN.
-   Each result must have the bits that it has without fusion, where every value lies in memory, and lie within the
-   interpreter's bound; and what is one kernel must be one. */
+/* Values at elements inside the kernels that sum them: softmax over edges, perceptrons on edges, both by destination
+   and by source, and gradients over all edges, on graphs with rows of none, one, some hundred and some thousand edges,
+   and with scores that are -inf, inf or NaN. Each result must have the bits that it has without fusion, where every
+   value lies in memory, and lie within the interpreter's bound; and what is one kernel must be one. */
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gir_random.h"
@@ -10,11 +10,14 @@
 #include <math.h>
 
 static const char *const head =
-    "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim I = 4\ndim D = 5\ndim W = 70\ndim L = 1100\nspace node\nspace edge : edges\n"
-    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap edge.all : edge -> unit\ngraph g : data edge(edge.src, edge.dst)\n"
+    "module m\ndim F = 37\ndim K = 16\ndim H = 4\ndim I = 4\ndim D = 5\ndim W = 70\ndim L = 1100\nspace node\nspace "
+    "edge : edges\n"
+    "map edge.src : edge -> node\nmap edge.dst : edge -> node sorted\nmap edge.all : edge -> unit\ngraph g : data "
+    "edge(edge.src, edge.dst)\n"
     "tensor x : input node[F] f32\ntensor s : input edge[] f32\ntensor h : input node[H,D] f32\n"
     "tensor a : state [H,D] f32 init const(0)\ntensor w : state [F,W] f32 init const(0)\n"
-    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\ntensor q : input edge[H,I] f32\ntensor u : state [H,W] f32 init const(0)\ntensor l : state [H,L] f32 init const(0)\n";
+    "tensor v : state [W,K] f32 init const(0)\ntensor t : input edge[H] f32\ntensor q : input edge[H,I] f32\ntensor u "
+    ": state [H,W] f32 init const(0)\ntensor l : state [H,L] f32 init const(0)\n";
 
 typedef struct Case {
     const char *name, *body;
@@ -31,43 +34,54 @@ static const Case cases[] = {
      "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
      "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
      "  %7 = gather %6 via MAP : edge[] f32\n  %8 = div %5, %7 : edge[] f32\n  %9 = gather %1 via END : edge[F] f32\n"
-     "  %10 = mul %8, %9 : edge[F] f32\n  %11 = reduce_sum %10 via MAP : node[F] f32\n  return y = %11\n}\n", 1, true, false, false},
+     "  %10 = mul %8, %9 : edge[F] f32\n  %11 = reduce_sum %10 via MAP : node[F] f32\n  return y = %11\n}\n",
+     1, true, false, false},
     {"softmax of heads: scores are dot products",
-     "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = gather %0 via END : edge[H,D] f32\n"
+     "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = gather %0 via END : edge[H,D] "
+     "f32\n"
      "  %3 = gather %0 via MAP : edge[H,D] f32\n  %4 = add %2, %3 : edge[H,D] f32\n  %5 = tanh %4 : edge[H,D] f32\n"
      "  %6 = contract %5, %1 : edge[H] f32\n  %7 = reduce_max %6 via MAP empty 0 : node[H] f32\n"
      "  %8 = gather %7 via MAP : edge[H] f32\n  %9 = sub %6, %8 : edge[H] f32\n  %10 = exp %9 : edge[H] f32\n"
      "  %11 = reduce_sum %10 via MAP : node[H] f32\n  %12 = gather %11 via MAP : edge[H] f32\n"
      "  %13 = div %10, %12 : edge[H] f32\n  %14 = mul %13, %2 : edge[H,D] f32\n"
-     "  %15 = reduce_sum %14 via MAP : node[H,D] f32\n  return y = %15\n  return m = %7\n}\n", 1, false, false, false},
+     "  %15 = reduce_sum %14 via MAP : node[H,D] f32\n  return y = %15\n  return m = %7\n}\n",
+     1, false, false, false},
     {"weights of a softmax are a result too",
      "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
      "  %2 = reduce_max %0 via MAP empty 0 : node[H] f32\n  %3 = gather %2 via MAP : edge[H] f32\n"
      "  %4 = sub %0, %3 : edge[H] f32\n  %5 = exp %4 : edge[H] f32\n  %6 = reduce_sum %5 via MAP : node[H] f32\n"
-     "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] f32\n"
+     "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] "
+     "f32\n"
      "  %10 = mul %8, %9 : edge[H,D] f32\n  %11 = reduce_sum %10 via MAP : node[H,D] f32\n  return y = %11\n"
-     "  return p = %8\n}\n", 1, true, false, false},
+     "  return p = %8\n}\n",
+     1, true, false, false},
     {"a sum inside the row between two walks",
      "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
      "  %2 = reduce_max %0 via MAP empty 0 : node[H] f32\n  %3 = gather %2 via MAP : edge[H] f32\n"
      "  %4 = sub %0, %3 : edge[H] f32\n  %5 = exp %4 : edge[H] f32\n  %6 = reduce_sum %5 via MAP : node[H] f32\n"
-     "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] f32\n"
+     "  %7 = gather %6 via MAP : edge[H] f32\n  %8 = div %5, %7 : edge[H] f32\n  %9 = gather %1 via END : edge[H,D] "
+     "f32\n"
      "  %10 = mul %8, %9 : edge[H,D] f32\n  %11 = reduce_sum %10 via MAP : node[H,D] f32\n"
      "  %12 = contract %11, %1 : node[H] f32\n  %13 = gather %12 via MAP : edge[H] f32\n"
      "  %14 = sub %0, %13 : edge[H] f32\n  %15 = mul %8, %14 : edge[H] f32\n"
-     "  %16 = reduce_sum %15 via MAP : node[H] f32\n  return y = %11\n  return g = %16\n}\n", 1, true, false, false},
+     "  %16 = reduce_sum %15 via MAP : node[H] f32\n  return y = %11\n  return g = %16\n}\n",
+     1, true, false, false},
     {"softmax that divides behind its sums, unguarded",
      "(s = @s, x = @x) {\n  %0 = arg 0 : edge[] f32\n  %1 = arg 1 : node[F] f32\n"
      "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
      "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
-     "  %7 = gather %1 via END : edge[F] f32\n  %8 = mul %5, %7 : edge[F] f32\n  %9 = reduce_sum %8 via MAP : node[F] f32\n"
-     "  %10 = div %9, %6 : node[F] f32\n  return y = %10\n  return m = %2\n  return z = %6\n}\n", 1, true, true, false},
+     "  %7 = gather %1 via END : edge[F] f32\n  %8 = mul %5, %7 : edge[F] f32\n  %9 = reduce_sum %8 via MAP : node[F] "
+     "f32\n"
+     "  %10 = div %9, %6 : node[F] f32\n  return y = %10\n  return m = %2\n  return z = %6\n}\n",
+     1, true, true, false},
     {"a sum of what is divided by the weights of a softmax",
      "(s = @s, x = @x) {\n  %0 = arg 0 : edge[] f32\n  %1 = arg 1 : node[F] f32\n"
      "  %2 = reduce_max %0 via MAP empty -inf : node[] f32\n  %3 = gather %2 via MAP : edge[] f32\n"
      "  %4 = sub %0, %3 : edge[] f32\n  %5 = exp %4 : edge[] f32\n  %6 = reduce_sum %5 via MAP : node[] f32\n"
-     "  %7 = gather %1 via END : edge[F] f32\n  %8 = div %7, %5 : edge[F] f32\n  %9 = reduce_sum %8 via MAP : node[F] f32\n"
-     "  return y = %9\n  return m = %2\n  return z = %6\n}\n", 1, false, true, false},
+     "  %7 = gather %1 via END : edge[F] f32\n  %8 = div %7, %5 : edge[F] f32\n  %9 = reduce_sum %8 via MAP : node[F] "
+     "f32\n"
+     "  return y = %9\n  return m = %2\n  return z = %6\n}\n",
+     1, false, true, false},
     {"softmax of heads by the least score, guarded",
      "(t = @t, h = @h) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : node[H,D] f32\n"
      "  %2 = reduce_min %0 via MAP empty 0 : node[H] f32\n  %3 = abs %2 : node[H] f32\n  %4 = const inf : [] f32\n"
@@ -75,45 +89,56 @@ static const Case cases[] = {
      "  %8 = gather %7 via MAP : edge[H] f32\n  %9 = sub %8, %0 : edge[H] f32\n  %10 = exp %9 : edge[H] f32\n"
      "  %11 = reduce_sum %10 via MAP : node[H] f32\n  %12 = gather %1 via END : edge[H,D] f32\n"
      "  %13 = mul %10, %12 : edge[H,D] f32\n  %14 = reduce_sum %13 via MAP : node[H,D] f32\n"
-     "  %15 = div %14, %11 : node[H,D] f32\n  return y = %15\n  return z = %11\n}\n", 1, true, true, false},
+     "  %15 = div %14, %11 : node[H,D] f32\n  return y = %15\n  return z = %11\n}\n",
+     1, true, true, false},
     {"softmax whose weights go by another dim, beside a maximum of the one dim",
      "(t = @t) {\n  %0 = arg 0 : edge[H] f32\n  %1 = reduce_max %0 via MAP empty 0 : node[H] f32\n"
      "  %2 = gather %1 via MAP : edge[H] f32\n  %3 = sub %0, %2 : edge[H] f32\n  %4 = exp %3 : edge[H] f32\n"
      "  %5 = reshape %4 : edge[I] f32\n  %6 = reduce_sum %5 via MAP : node[I] f32\n"
      "  %7 = sum_dims %4 : edge[] f32\n  %8 = reduce_sum %7 via MAP : node[] f32\n"
-     "  return y = %6\n  return z = %8\n  return m = %1\n}\n", 1, false, false, false},
+     "  return y = %6\n  return z = %8\n  return m = %1\n}\n",
+     1, false, false, false},
     {"softmax whose weights change places of equal dims",
      "(q = @q) {\n  %0 = arg 0 : edge[H,I] f32\n  %1 = reduce_max %0 via MAP empty 0 : node[H,I] f32\n"
      "  %2 = gather %1 via MAP : edge[H,I] f32\n  %3 = sub %0, %2 : edge[H,I] f32\n  %4 = exp %3 : edge[H,I] f32\n"
-     "  %5 = reshape %4 : edge[I,H] f32\n  %6 = reduce_sum %5 via MAP : node[I,H] f32\n  return y = %6\n}\n", 2, false, false, false},
+     "  %5 = reshape %4 : edge[I,H] f32\n  %6 = reduce_sum %5 via MAP : node[I,H] f32\n  return y = %6\n}\n",
+     2, false, false, false},
     {"perceptron on edges, sum and maximum",
      "(x = @x, w = @w, v = @v) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : [W,K] f32\n"
      "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = sub %3, %4 : edge[F] f32\n"
      "  %6 = contract %5, %1 : edge[W] f32\n  %7 = tanh %6 : edge[W] f32\n  %8 = contract %7, %2 : edge[K] f32\n"
-     "  %9 = reduce_sum %8 via MAP : node[K] f32\n  %10 = reduce_max %8 via MAP empty 0 : node[K] f32\n  return y = %9\n"
-     "  return z = %10\n}\n", 1, false, false, false},
+     "  %9 = reduce_sum %8 via MAP : node[K] f32\n  %10 = reduce_max %8 via MAP empty 0 : node[K] f32\n  return y = "
+     "%9\n"
+     "  return z = %10\n}\n",
+     1, false, false, false},
     {"gradients over all edges of a perceptron: a product, a sum and a maximum",
      "(x = @x, w = @w, t = @t) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n  %2 = arg 2 : edge[H] f32\n"
      "  %3 = gather %0 via MAP : edge[F] f32\n  %4 = gather %0 via END : edge[F] f32\n  %5 = mul %3, %4 : edge[F] f32\n"
      "  %6 = contract %5, %1 : edge[W] f32\n  %7 = tanh %6 : edge[W] f32\n  %8 = contract %2, %7 : [H,W] f32\n"
-     "  %9 = reduce_sum %7 via edge.all : [W] f32\n  %10 = reduce_max %7 via edge.all empty 0 : [W] f32\n  return y = %8\n"
-     "  return z = %9\n  return m = %10\n}\n", 4, false, false, false},
+     "  %9 = reduce_sum %7 via edge.all : [W] f32\n  %10 = reduce_max %7 via edge.all empty 0 : [W] f32\n  return y = "
+     "%8\n"
+     "  return z = %9\n  return m = %10\n}\n",
+     4, false, false, false},
     {"gradient over all edges of two computed operands, one of them a result",
      "(x = @x, w = @w) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : [F,W] f32\n"
      "  %2 = gather %0 via END : edge[F] f32\n  %3 = tanh %2 : edge[F] f32\n  %4 = contract %3, %1 : edge[W] f32\n"
      "  %5 = gather %0 via MAP : edge[F] f32\n  %6 = mul %5, %3 : edge[F] f32\n  %7 = contract %6, %4 : [F,W] f32\n"
-     "  return y = %7\n  return z = %4\n}\n", 2, false, false, false},
+     "  return y = %7\n  return z = %4\n}\n",
+     2, false, false, false},
     {"gradient over all edges, summed inside each",
      "(h = @h, a = @a, t = @t) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = arg 2 : edge[H] f32\n"
-     "  %3 = gather %0 via END : edge[H,D] f32\n  %4 = gather %0 via MAP : edge[H,D] f32\n  %5 = sub %3, %4 : edge[H,D] f32\n"
+     "  %3 = gather %0 via END : edge[H,D] f32\n  %4 = gather %0 via MAP : edge[H,D] f32\n  %5 = sub %3, %4 : "
+     "edge[H,D] f32\n"
      "  %6 = contract %5, %1 : edge[H] f32\n  %7 = exp %6 : edge[H] f32\n  %8 = mul %7, %2 : edge[H] f32\n"
-     "  %9 = contract %3, %8 : [D] f32\n  %10 = contract %8, %5 : [D] f32\n  return y = %9\n  return z = %10\n}\n", 3, false,
-     false, false},
+     "  %9 = contract %3, %8 : [D] f32\n  %10 = contract %8, %5 : [D] f32\n  return y = %9\n  return z = %10\n}\n",
+     3, false, false, false},
     {"sum over all edges of a number that is stored for each of them",
      "(s = @s) {\n  %0 = arg 0 : edge[] f32\n  %1 = const 2 : edge[] f32\n  %2 = reduce_sum %1 via edge.all : [] f32\n"
-     "  %3 = reduce_sum %0 via MAP : node[] f32\n  return y = %2\n  return c = %1\n  return z = %3\n}\n", 3, false, false, false},
+     "  %3 = reduce_sum %0 via MAP : node[] f32\n  return y = %2\n  return c = %1\n  return z = %3\n}\n",
+     3, false, false, false},
     {"weights of a softmax and their derivatives, over both maps",
-     "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = contract %0, %1 : node[H] f32\n"
+     "(h = @h, a = @a) {\n  %0 = arg 0 : node[H,D] f32\n  %1 = arg 1 : [H,D] f32\n  %2 = contract %0, %1 : node[H] "
+     "f32\n"
      "  %3 = gather %2 via MAP : edge[H] f32\n  %4 = gather %2 via END : edge[H] f32\n  %5 = add %3, %4 : edge[H] f32\n"
      "  %6 = reduce_max %5 via MAP empty 0 : node[H] f32\n  %7 = gather %6 via MAP : edge[H] f32\n"
      "  %8 = sub %5, %7 : edge[H] f32\n  %9 = exp %8 : edge[H] f32\n  %10 = reduce_sum %9 via MAP : node[H] f32\n"
@@ -121,31 +146,45 @@ static const Case cases[] = {
      "  %13 = mul %11, %12 : edge[H,D] f32\n  %14 = sum_dims %13 : edge[H] f32\n  %15 = mul %14, %9 : edge[H] f32\n"
      "  %16 = reduce_sum %15 via MAP : node[H] f32\n  %17 = mul %9, %12 : edge[H,D] f32\n"
      "  %18 = reduce_sum %17 via END : node[H,D] f32\n  %19 = reduce_sum %15 via END : node[H] f32\n  return y = %10\n"
-     "  return g = %16\n  return u = %18\n  return t = %19\n}\n", 3, false, false, true},
+     "  return g = %16\n  return u = %18\n  return t = %19\n}\n",
+     3, false, false, true},
     {"too wide for an array, summed over all edges",
      "(t = @t, l = @l) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : [H,L] f32\n  %2 = contract %0, %1 : edge[L] f32\n"
-     "  %3 = tanh %2 : edge[L] f32\n  %4 = reduce_sum %3 via edge.all : [L] f32\n  return y = %4\n}\n", 3, false, false, false},
+     "  %3 = tanh %2 : edge[L] f32\n  %4 = reduce_sum %3 via edge.all : [L] f32\n  return y = %4\n}\n",
+     3, false, false, false},
     {"what three walks over the edges want is computed in each, and a result per edge in one",
-     "(t = @t, u = @u, x = @x, v = @v) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : [H,W] f32\n  %2 = arg 2 : node[F] f32\n"
+     "(t = @t, u = @u, x = @x, v = @v) {\n  %0 = arg 0 : edge[H] f32\n  %1 = arg 1 : [H,W] f32\n  %2 = arg 2 : node[F] "
+     "f32\n"
      "  %3 = arg 3 : [W,K] f32\n  %4 = contract %0, %1 : edge[W] f32\n  %5 = tanh %4 : edge[W] f32\n"
      "  %6 = reduce_sum %5 via MAP : node[W] f32\n  %7 = reduce_max %4 via END empty 0 : node[W] f32\n"
-     "  %8 = gather %6 via MAP : edge[W] f32\n  %9 = gather %7 via END : edge[W] f32\n  %10 = mul %8, %9 : edge[W] f32\n"
-     "  %11 = add %10, %4 : edge[W] f32\n  %12 = contract %0, %11 : [H,W] f32\n  %13 = reduce_sum %11 via edge.all : [W] f32\n"
+     "  %8 = gather %6 via MAP : edge[W] f32\n  %9 = gather %7 via END : edge[W] f32\n  %10 = mul %8, %9 : edge[W] "
+     "f32\n"
+     "  %11 = add %10, %4 : edge[W] f32\n  %12 = contract %0, %11 : [H,W] f32\n  %13 = reduce_sum %11 via edge.all : "
+     "[W] f32\n"
      "  %14 = contract %11, %3 : edge[K] f32\n  return y = %12\n  return z = %13\n  return p = %14\n  return s = %6\n"
-     "  return m = %7\n}\n", 5, false, false, true},
+     "  return m = %7\n}\n",
+     5, false, false, true},
     {"what is dear is kept between two walks of a row",
-     "(x = @x, s = @s) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : edge[] f32\n  %2 = gather %0 via END : edge[F] f32\n"
+     "(x = @x, s = @s) {\n  %0 = arg 0 : node[F] f32\n  %1 = arg 1 : edge[] f32\n  %2 = gather %0 via END : edge[F] "
+     "f32\n"
      "  %3 = mul %1, %2 : edge[F] f32\n  %4 = tanh %3 : edge[F] f32\n  %5 = sigmoid %4 : edge[F] f32\n"
-     "  %6 = mul %5, %2 : edge[F] f32\n  %7 = reduce_sum %6 via MAP : node[F] f32\n  %8 = reduce_sum %5 via MAP : node[F] f32\n"
+     "  %6 = mul %5, %2 : edge[F] f32\n  %7 = reduce_sum %6 via MAP : node[F] f32\n  %8 = reduce_sum %5 via MAP : "
+     "node[F] f32\n"
      "  %9 = div %7, %8 : node[F] f32\n  %10 = gather %9 via MAP : edge[F] f32\n  %11 = sub %2, %10 : edge[F] f32\n"
-     "  %12 = mul %11, %5 : edge[F] f32\n  %13 = mul %12, %4 : edge[F] f32\n  %14 = reduce_sum %13 via MAP : node[F] f32\n"
-     "  %15 = sum_dims %13 : edge[] f32\n  %16 = mul %15, %4 : edge[F] f32\n  %17 = reduce_sum %16 via END : node[F] f32\n"
-     "  return y = %14\n  return z = %17\n  return e = %15\n}\n", 2, false, false, true},
+     "  %12 = mul %11, %5 : edge[F] f32\n  %13 = mul %12, %4 : edge[F] f32\n  %14 = reduce_sum %13 via MAP : node[F] "
+     "f32\n"
+     "  %15 = sum_dims %13 : edge[] f32\n  %16 = mul %15, %4 : edge[F] f32\n  %17 = reduce_sum %16 via END : node[F] "
+     "f32\n"
+     "  return y = %14\n  return z = %17\n  return e = %15\n}\n",
+     2, false, false, true},
     {"what puts sums of two walks together leaves the others in one kernel",
      "(x = @x) {\n  %0 = arg 0 : node[F] f32\n  %1 = gather %0 via END : edge[F] f32\n  %2 = tanh %1 : edge[F] f32\n"
-     "  %3 = reduce_sum %2 via MAP : node[F] f32\n  %4 = gather %3 via MAP : edge[F] f32\n  %5 = mul %2, %4 : edge[F] f32\n"
-     "  %6 = reduce_sum %5 via END : node[F] f32\n  %7 = sub %4, %1 : edge[F] f32\n  %8 = reduce_sum %7 via MAP : node[F] f32\n"
-     "  %9 = add %6, %8 : node[F] f32\n  return y = %9\n}\n", 2, false, false, true},
+     "  %3 = reduce_sum %2 via MAP : node[F] f32\n  %4 = gather %3 via MAP : edge[F] f32\n  %5 = mul %2, %4 : edge[F] "
+     "f32\n"
+     "  %6 = reduce_sum %5 via END : node[F] f32\n  %7 = sub %4, %1 : edge[F] f32\n  %8 = reduce_sum %7 via MAP : "
+     "node[F] f32\n"
+     "  %9 = add %6, %8 : node[F] f32\n  return y = %9\n}\n",
+     2, false, false, true},
 };
 
 static const char *with_maps(Arena *a, const char *body, const char *map, const char *end)
@@ -206,8 +245,8 @@ static void compare(const PlanRun *x, const PlanRun *y, EvalValue **want, uint32
         for (int64_t k = 0; k < x->elems[b]; k++) {
             double p = plan_get(x->prog->buffers.data[b].elem, x->data[b], k);
             double q = plan_get(y->prog->buffers.data[c].elem, y->data[c], k);
-            check(!bits || p == q || (p != p && q != q), "result %u element %lld: %.9g, and %.9g without fusion", i, (long long)k,
-                  p, q);
+            check(!bits || p == q || (p != p && q != q), "result %u element %lld: %.9g, and %.9g without fusion", i,
+                  (long long)k, p, q);
             check(!want || plan_accepts(want[i], k, p), "result %u element %lld: %.9g, wanted %.9g", i, (long long)k, p,
                   want ? want[i]->v[k] : 0);
         }

@@ -1,7 +1,8 @@
-/* Kernels with blocks, warps, shuffles, shared arrays and barriers. Three of tests/kernel, written by hand (SpMM with a warp for each row,
-   edge softmax in one walk, a tiled product), give the bits of the kernels that the compiler makes of the same program, in kir_run,
-   in LLVM on each CPU variant that this machine has, and in C; on graphs with empty rows, self-loops, parallel edges, hubs of 3,000 edges, one node and no edge. What is
-   broken in them is noticed: a barrier that is missing, another lane. Random kernels with warps compare the emitters alone.
+/* Kernels with blocks, warps, shuffles, shared arrays and barriers. Three of tests/kernel, written by hand (SpMM with a
+   warp for each row, edge softmax in one walk, a tiled product), give the bits of the kernels that the compiler makes
+   of the same program, in kir_run, in LLVM on each CPU variant that this machine has, and in C; on graphs with empty
+   rows, self-loops, parallel edges, hubs of 3,000 edges, one node and no edge. What is broken in them is noticed: a
+   barrier that is missing, another lane. Random kernels with warps compare the emitters alone.
    Run: lesser if long */
 #include "codegen/jit.h"
 #include "frontend/frontend.h"
@@ -65,7 +66,8 @@ static bool family_make(Arena *a, Family *f, const char *name)
         if (!m) return false;
         f->ks[i] = m->kernels.data[0];
     }
-    for (unsigned v = 0; text && v < RT_N_VARIANTS; v++) f->jit[v] = jit_compile(f->ks, N_ACTIVE, v, &(const char *){NULL});
+    for (unsigned v = 0; text && v < RT_N_VARIANTS; v++)
+        f->jit[v] = jit_compile(f->ks, N_ACTIVE, v, &(const char *){NULL});
     bool built = text && c_module_build(a, &f->c, f->ks, N_ACTIVE, "cc", "-O1", &why);
     return text && check(built, "%s", why);
 }
@@ -76,9 +78,10 @@ static void family_free(Family *f)
     c_module_free(&f->c);
 }
 
-/* Runs a family's kernel for strips of 16 features until `width`; the last arguments are the width and where a strip begins. The
-   later blocks first. NULL, or what went wrong. */
-static const char *run_strips(Arena *a, const Family *f, unsigned side, RtArg *args, const int64_t *sizes, int64_t width, int64_t n_blocks)
+/* Runs a family's kernel for strips of 16 features until `width`; the last arguments are the width and where a strip
+   begins. The later blocks first. NULL, or what went wrong. */
+static const char *run_strips(Arena *a, const Family *f, unsigned side, RtArg *args, const int64_t *sizes,
+                              int64_t width, int64_t n_blocks)
 {
     const char *why = NULL;
     int64_t cuts[] = {0, n_blocks / 3, n_blocks};
@@ -91,7 +94,9 @@ static const char *run_strips(Arena *a, const Family *f, unsigned side, RtArg *a
         memcpy(copy, args, k->params.n * sizeof *args);
         for (int part = 1; part >= 0 && !why; part--) {
             if (side == 0) why = kir_run(a, k, copy, sizes, cuts[part], cuts[part + 1]);
-            else (side == 1 ? c_module_kernel(&f->c, k->name) : jit_kernel(f->jit[side - 2], i))(args, cuts[part], cuts[part + 1]);
+            else
+                (side == 1 ? c_module_kernel(&f->c, k->name) : jit_kernel(f->jit[side - 2], i))(args, cuts[part],
+                                                                                                cuts[part + 1]);
         }
     }
     return why;
@@ -100,8 +105,10 @@ static const char *run_strips(Arena *a, const Family *f, unsigned side, RtArg *a
 /* ---- programs of the compiler ---- */
 
 static const char *const spmm_program = "model net(x: node[F], w: edge) -> node[F] = sum_in(w * x.src)";
-static const char *const softmax_program = "model net(x: node[F], w: edge) -> node[F] {\n  p = exp(w - max_in(w).dst)\n  return sum_in(p * x.src) / sum_in(p)\n}";
-static const char *const product_program = "model net(x: node[K]) -> node[F] {\n  param W: [K, F] = glorot\n  return x @ W\n}";
+static const char *const softmax_program = "model net(x: node[F], w: edge) -> node[F] {\n  p = exp(w - "
+                                           "max_in(w).dst)\n  return sum_in(p * x.src) / sum_in(p)\n}";
+static const char *const product_program =
+    "model net(x: node[K]) -> node[F] {\n  param W: [K, F] = glorot\n  return x @ W\n}";
 
 typedef struct Reference { /* a program on a graph, run by kir_run with the kernels that the compiler makes */
     int64_t n, m;
@@ -114,11 +121,13 @@ typedef struct Reference { /* a program on a graph, run by kir_run with the kern
 static const EvalValue *argument(const IrModule *m, const IrFunc *f, EvalValue *const *args, const char *name)
 {
     for (uint32_t i = 0; i < f->args.n; i++)
-        if (f->args.data[i].kind == IR_ARG_TENSOR && !strcasecmp(m->tensors.data[f->args.data[i].ref].name, name)) return args[i];
+        if (f->args.data[i].kind == IR_ARG_TENSOR && !strcasecmp(m->tensors.data[f->args.data[i].ref].name, name))
+            return args[i];
     return NULL;
 }
 
-static bool reference_run(Arena *a, const char *text, int64_t width, int64_t depth, const EvalGraph *g, double scale, Reference *r)
+static bool reference_run(Arena *a, const char *text, int64_t width, int64_t depth, const EvalGraph *g, double scale,
+                          Reference *r)
 {
     Diags d = {.arena = a};
     Source *src = ARENA_NEW(a, Source);
@@ -140,7 +149,8 @@ static bool reference_run(Arena *a, const char *text, int64_t width, int64_t dep
         args[i] = eval_value_new(a, passed, w, f->args.data[i].type);
         gir_fill(args[i], &rng);
     }
-    *r = (Reference){.n = g->n_dst, .m = g->n_edges, .x = argument(passed, f, args, "x"), .w = argument(passed, f, args, "w")};
+    *r = (Reference){
+        .n = g->n_dst, .m = g->n_edges, .x = argument(passed, f, args, "x"), .w = argument(passed, f, args, "w")};
     if (!CHECK(r->x && r->w)) return false;
     for (int64_t i = 0; i < r->w->rows * r->w->width; i++) r->w->v[i] = (double)(float)(scale * r->w->v[i]);
     PlanRun run = {.arena = a, .plan = plan, .prog = plan->programs.data[0], .w = w, .args = args};
@@ -157,7 +167,8 @@ static bool reference_run(Arena *a, const char *text, int64_t width, int64_t dep
     return true;
 }
 
-/* x @ W from left to right: a product with one column is a dot product for the compiler, and those have 16 partial sums. */
+/* x @ W from left to right: a product with one column is a dot product for the compiler, and those have 16 partial
+   sums. */
 static void one_column(Arena *a, Reference *r, int64_t depth)
 {
     float *y = ARENA_ARRAY(a, float, r->n + 1);
@@ -177,13 +188,15 @@ static float *floats(Arena *a, const EvalValue *v)
 
 typedef enum { HUBS, BORDERS, ONE_NODE, ONE_LOOP, NO_EDGES, SPARSE, N_GRAPHS } GraphKind;
 
-/* hubs: one row of 3,000 edges and one of 700, others short, some empty, loops and parallel edges. borders: rows of just below and above
+/* hubs: one row of 3,000 edges and one of 700, others short, some empty, loops and parallel edges. borders: rows of
+   just below and above
    256 and 2,048 edges. */
 static EvalGraph make_graph(Arena *a, GraphKind kind)
 {
     static const int64_t degrees[] = {255, 0, 256, 257, 1, 511, 512, 2048, 2049, 15, 16, 17};
     static const int64_t nodes[N_GRAPHS] = {61, 12, 1, 1, 9, 33}, most[N_GRAPHS] = {3900, 6000, 0, 5, 0, 90};
-    int64_t n = nodes[kind], m = 0, *src = ARENA_ARRAY(a, int64_t, most[kind] + 1), *dst = ARENA_ARRAY(a, int64_t, most[kind] + 1);
+    int64_t n = nodes[kind], m = 0, *src = ARENA_ARRAY(a, int64_t, most[kind] + 1),
+            *dst = ARENA_ARRAY(a, int64_t, most[kind] + 1);
     GirRng r = {kind + 5u};
     for (int64_t v = 0; kind == BORDERS && v < n; v++)
         for (int64_t i = 0; i < degrees[v]; i++, m++) src[m] = gir_below(&r, (uint32_t)n), dst[m] = v;
@@ -217,8 +230,8 @@ typedef struct Case {
     double scale;             /* of w */
 } Case;
 static const Case cases[] = {
-    {"spmm_warps", spmm_program, 0, 8, 1},          {"online_softmax_warps", softmax_program, 0, 8, 6},
-    {"product_warps", product_program, 20, 32, 1},  {"product_warps", product_program, 1, 32, 1},
+    {"spmm_warps", spmm_program, 0, 8, 1},         {"online_softmax_warps", softmax_program, 0, 8, 6},
+    {"product_warps", product_program, 20, 32, 1}, {"product_warps", product_program, 1, 32, 1},
     {"product_warps", product_program, 48, 32, 1},
 };
 
@@ -233,7 +246,8 @@ static const char *run_case(Arena *a, const Case *c, const Family *f, const Refe
     RtArg dense[] = {{.p = x}, {.p = w}, {.p = y}, {.i = r->n}, {.i = c->depth}, {0}, {0}};
     int64_t dense_sizes[] = {r->n * c->depth, c->depth * width, total, 0, 0, 0, 0};
     int64_t n_blocks = (r->n + c->per_block - 1) / c->per_block;
-    const char *why = run_strips(a, f, side, c->depth ? dense : graph, c->depth ? dense_sizes : graph_sizes, width, n_blocks);
+    const char *why = run_strips(a, f, side, c->depth ? dense : graph, c->depth ? dense_sizes : graph_sizes, width,
+                                 n_blocks);
     if (why) return why;
     if (y[total] != -77) return "writes behind the result";
     if (same_bits(y, r->y, total, &at)) return NULL;
@@ -263,7 +277,8 @@ static void test_three(void)
                 }
                 arena_free(b);
             }
-        check_end(arena_printf(a, "%s%s has the bits of the compiler's kernels", c->kernel, c->depth ? arena_printf(a, "_%lld", (long long)c->depth) : ""));
+        check_end(arena_printf(a, "%s%s has the bits of the compiler's kernels", c->kernel,
+                               c->depth ? arena_printf(a, "_%lld", (long long)c->depth) : ""));
         for (unsigned v = 0; v < RT_N_VARIANTS; v++)
             if (!f.jit[v]) check_skip(arena_printf(a, "%s in %s", c->kernel, sides[2 + v]), "no such CPU");
         family_free(&f);
@@ -284,13 +299,17 @@ typedef struct Fault {
 static const Fault faults[] = {
     {"sums are read before they are there", 0, "barrier\n", "\n", 0, "races, or reads"},
     {"sums are written while others read", 0, "barrier\n", "\n", 1, "races: warp"},
-    {"another warp's part of the shared array", 0, "%mine = mul i64 %warp, %lanes", "%mine = mul i64 %zero, %lanes", 0, "races: warp"},
-    {"every warp writes the row", 0, "%writes = eq i1 %row_of_warp, %warp", "%writes = le i1 %row_of_warp, %warp", 0, "races: warp"},
+    {"another warp's part of the shared array", 0, "%mine = mul i64 %warp, %lanes", "%mine = mul i64 %zero, %lanes", 0,
+     "races: warp"},
+    {"every warp writes the row", 0, "%writes = eq i1 %row_of_warp, %warp", "%writes = le i1 %row_of_warp, %warp", 0,
+     "races: warp"},
     {"two blocks have a row", 0, "%row_0 = mul i64 %b, %warps", "%row_0 = mul i64 %b, %one", 0, "another block"},
     {"the blocks of a row merge in another order", 0, "%there = mul i64 %i, %lanes",
      "%mirror = sub i64 %blocks, %i\n%mirror_1 = sub i64 %mirror, %one\n%there = mul i64 %mirror_1, %lanes", 0, NULL},
-    {"the weight of another edge", 0, "%we = shuffle f32x16 %w_16, %j_16", "%j_2 = iconst i32x16 1\n%j_x = xor i32x16 %j_16, %j_2\n%we = shuffle f32x16 %w_16, %j_x", 0, NULL},
-    {"another edge", 1, "%u = shuffle i32 %u_16, %j_32", "%j_1 = iconst i32 1\n%j_x = xor i32 %j_32, %j_1\n%u = shuffle i32 %u_16, %j_x", 0, NULL},
+    {"the weight of another edge", 0, "%we = shuffle f32x16 %w_16, %j_16",
+     "%j_2 = iconst i32x16 1\n%j_x = xor i32x16 %j_16, %j_2\n%we = shuffle f32x16 %w_16, %j_x", 0, NULL},
+    {"another edge", 1, "%u = shuffle i32 %u_16, %j_32",
+     "%j_1 = iconst i32 1\n%j_x = xor i32 %j_32, %j_1\n%u = shuffle i32 %u_16, %j_x", 0, NULL},
     {"panels are read before they are full", 2, "barrier\n", "\n", 0, "races, or reads"},
     {"panels are filled while others read", 2, "barrier\n", "\n", 1, "races: warp"},
 };
@@ -331,12 +350,14 @@ typedef struct Touched {
 static const char *touch(void *user, uint32_t buf, int64_t first, int64_t stride, unsigned n, bool write)
 {
     Touched *t = user;
-    if (write && (buf != t->y || n != LANES || stride != 1 || first % LANES || first / LANES >= t->n)) return "writes elsewhere";
+    if (write && (buf != t->y || n != LANES || stride != 1 || first % LANES || first / LANES >= t->n))
+        return "writes elsewhere";
     if (write) t->written[first / LANES]++;
     return NULL;
 }
 
-/* kir_watch goes through warps and barriers as kir_run does: each row is written once, rows of all lengths. Values are tainted by warp. */
+/* kir_watch goes through warps and barriers as kir_run does: each row is written once, rows of all lengths. Values are
+   tainted by warp. */
 static void test_watch(void)
 {
     Arena *a = arena_new();
@@ -350,14 +371,16 @@ static void test_watch(void)
         bool *wants = ARENA_ARRAY(a, bool, k->params.n), *taint = ARENA_ARRAY(a, bool, k->ins.n);
         uint8_t *how = ARENA_ARRAY(a, uint8_t, k->ins.n);
         kir_watch_plan(k, wants, how);
-        CHECK(wants[0] && wants[1] && !wants[2] && !wants[3] && !wants[4]); /* rows and columns say where, numbers do not */
+        /* rows and columns say where, numbers do not */
+        CHECK(wants[0] && wants[1] && !wants[2] && !wants[3] && !wants[4]);
         Touched t = {.y = 4, .n = r.n};
         KirWatch w = {.touch = touch, .user = &t, .how = how, .taint = taint, .fuel = INT64_MAX};
         KirArg args[] = {{.p = r.rows}, {.p = r.col}, {0}, {0}, {0}, {.i = r.n}, {.i = LANES}, {.i = 0}};
         int64_t sizes[] = {r.n + 1, r.m, r.m, r.n * LANES, r.n * LANES, 0, 0, 0};
         const char *why = kir_watch(a, k, args, sizes, 0, INT64_MAX, &w);
         check(!why, "%s", why);
-        for (int64_t v = 0; v < r.n; v++) check(t.written[v] == 1, "row %lld is written %lld times", (long long)v, (long long)t.written[v]);
+        for (int64_t v = 0; v < r.n; v++)
+            check(t.written[v] == 1, "row %lld is written %lld times", (long long)v, (long long)t.written[v]);
     }
     check_end("kir_watch sees each row written once");
     arena_free(a);
@@ -373,7 +396,10 @@ typedef struct Rw { /* warps that hand numbers to each other at barriers */
     KirId sum; /* of what the warp finds in its arrays behind barriers */
 } Rw;
 
-static KirId i64_op(Rw *w, KirOpcode op, KirId x, KirId y) { return kir_op(&w->r.b, op, kir_type(KIR_I64, 1), x, y, KIR_NONE); }
+static KirId i64_op(Rw *w, KirOpcode op, KirId x, KirId y)
+{
+    return kir_op(&w->r.b, op, kir_type(KIR_I64, 1), x, y, KIR_NONE);
+}
 static KirId i64_of(Rw *w, int64_t v) { return kir_int(&w->r.b, kir_type(KIR_I64, 1), v); }
 
 /* A vector for another warp: stored, met, read, met again before anybody stores the next one. */
@@ -381,11 +407,20 @@ static void rw_exchange(Rw *w)
 {
     Rk *r = &w->r;
     KirType t = kir_type(KIR_F32, 1u << rk_below(r, 5));
-    KirId lanes = i64_of(w, LANES), other = i64_op(w, KIR_rem, i64_op(w, KIR_add, w->warp, i64_of(w, 1 + rk_below(r, 3))), w->n_warps);
-    KirIns store = {.op = KIR_store, .type = t, .args = {i64_op(w, KIR_mul, w->warp, lanes), rk_value(r, t)}, .buf = KIR_NONE, .alloc = w->shared, .stride = 1};
+    /* clang-format off */
+    KirId lanes = i64_of(w, LANES), other = i64_op(w, KIR_rem, i64_op(w, KIR_add, w->warp, i64_of(w, 1 + rk_below(r,
+        3))), w->n_warps);
+    KirIns store = {.op = KIR_store, .type = t, .args = {i64_op(w, KIR_mul, w->warp, lanes), rk_value(r, t)},
+        .buf = KIR_NONE, .alloc = w->shared, .stride = 1};
+    /* clang-format on */
     kir_ins(&r->b, store);
     kir_ins(&r->b, (KirIns){.op = KIR_barrier});
-    KirIns load = {.op = KIR_load, .type = t, .args = {i64_op(w, KIR_mul, other, lanes)}, .buf = KIR_NONE, .alloc = w->shared, .stride = 1};
+    KirIns load = {.op = KIR_load,
+                   .type = t,
+                   .args = {i64_op(w, KIR_mul, other, lanes)},
+                   .buf = KIR_NONE,
+                   .alloc = w->shared,
+                   .stride = 1};
     rk_keep(r, kir_ins(&r->b, load));
     kir_ins(&r->b, (KirIns){.op = KIR_barrier});
 }
@@ -397,9 +432,13 @@ static KirId rw_own(Rw *w)
 {
     Rk *r = &w->r;
     KirType t = kir_type(KIR_I64, 1);
-    KirId array = kir_ins(&r->b, (KirIns){.op = KIR_alloc, .type = t, .i = OWN}), begin = i64_op(w, KIR_mul, w->warp, i64_of(w, 10));
+    KirId array = kir_ins(&r->b, (KirIns){.op = KIR_alloc, .type = t, .i = OWN}),
+          begin = i64_op(w, KIR_mul, w->warp, i64_of(w, 10));
     KirId i = kir_for(&r->b, i64_of(w, 0), i64_of(w, OWN), 1, KIR_SEQ, NULL);
-    kir_ins(&r->b, (KirIns){.op = KIR_store, .type = t, .args = {i, i64_op(w, KIR_add, begin, i)}, .buf = KIR_NONE, .alloc = array});
+    kir_ins(
+        &r->b,
+        (KirIns){
+            .op = KIR_store, .type = t, .args = {i, i64_op(w, KIR_add, begin, i)}, .buf = KIR_NONE, .alloc = array});
     kir_end(&r->b);
     return array;
 }
@@ -408,11 +447,15 @@ static void rw_read(Rw *w, KirId array)
 {
     Rk *r = &w->r;
     KirType one = kir_type(KIR_I64, 1), four = kir_type(KIR_I64, 4);
-    KirId at = i64_of(w, rk_below(r, OWN - 4)), in_four = kir_ins(&r->b, (KirIns){.op = KIR_lanes, .type = kir_type(rk_below(r, 2) ? KIR_I32 : KIR_I64, 4)});
+    KirId at = i64_of(w, rk_below(r, OWN - 4)),
+          in_four = kir_ins(&r->b, (KirIns){.op = KIR_lanes, .type = kir_type(rk_below(r, 2) ? KIR_I32 : KIR_I64, 4)});
     KirId a = kir_ins(&r->b, (KirIns){.op = KIR_load, .type = one, .args = {at}, .buf = KIR_NONE, .alloc = array});
-    KirId b = kir_ins(&r->b, (KirIns){.op = KIR_load, .type = four, .args = {at}, .buf = KIR_NONE, .alloc = array, .stride = 1});
-    KirId c = kir_ins(&r->b, (KirIns){.op = KIR_gather, .type = four, .args = {in_four}, .buf = KIR_NONE, .alloc = array});
-    KirId found = i64_op(w, KIR_add, a, kir_op(&r->b, KIR_hadd, four, kir_op(&r->b, KIR_mul, four, b, c, KIR_NONE), KIR_NONE, KIR_NONE));
+    KirId b = kir_ins(
+        &r->b, (KirIns){.op = KIR_load, .type = four, .args = {at}, .buf = KIR_NONE, .alloc = array, .stride = 1});
+    KirId c = kir_ins(&r->b,
+                      (KirIns){.op = KIR_gather, .type = four, .args = {in_four}, .buf = KIR_NONE, .alloc = array});
+    KirId found = i64_op(
+        w, KIR_add, a, kir_op(&r->b, KIR_hadd, four, kir_op(&r->b, KIR_mul, four, b, c, KIR_NONE), KIR_NONE, KIR_NONE));
     kir_set(&r->b, w->sum, i64_op(w, KIR_add, i64_op(w, KIR_mul, w->sum, i64_of(w, 3)), found));
 }
 
@@ -427,7 +470,8 @@ static void rw_block(Rw *w, unsigned depth)
         rw_exchange(w);
         rw_read(w, own);
         if (depth == 2) continue;
-        KirId one = i64_of(w, 1), b = i64_op(w, KIR_and, w->block, one), odd = kir_op(&r->b, KIR_eq, kir_type(KIR_I1, 1), b, one, KIR_NONE);
+        KirId one = i64_of(w, 1), b = i64_op(w, KIR_and, w->block, one),
+              odd = kir_op(&r->b, KIR_eq, kir_type(KIR_I1, 1), b, one, KIR_NONE);
         KirId count = kir_var(&r->b, "turn", kir_type(KIR_I64, 1), b);
         pool = r->pool.n, arrays = r->n_arrays;
         switch (rk_below(r, 3)) {
@@ -435,7 +479,8 @@ static void rw_block(Rw *w, unsigned depth)
         case 1: kir_if(&r->b, odd); break;
         default:
             kir_loop(&r->b);
-            kir_ins(&r->b, (KirIns){.op = KIR_break_if, .args = {kir_op(&r->b, KIR_lt, kir_type(KIR_I1, 1), one, count, KIR_NONE)}});
+            kir_ins(&r->b, (KirIns){.op = KIR_break_if,
+                                    .args = {kir_op(&r->b, KIR_lt, kir_type(KIR_I1, 1), one, count, KIR_NONE)}});
             kir_set(&r->b, count, i64_op(w, KIR_add, count, one));
         }
         KirOpcode owner = r->b.k->ins.data[r->b.owners.data[r->b.owners.n - 1]].op;
@@ -456,26 +501,34 @@ static const KirKernel *random_warps(Arena *a, uint64_t seed, const char *name)
     for (unsigned i = 0; i < RK_N_PARAMS; i++) kir_param(a, k, rk_params[i]);
     Rw w = {.r = {.b = kir_builder(a, k), .state = seed * 0x9e3779b97f4a7c15u + 3, .budget = 150, .in_warps = true}};
     Rk *r = &w.r;
-    for (unsigned i = 0; i < 2; i++) rk_keep(r, kir_ins(&r->b, (KirIns){.op = KIR_param, .type = kir_type(i ? KIR_F64 : KIR_F32, 1), .i = RK_N_BUFFERS + 1 + i}));
+    for (unsigned i = 0; i < 2; i++)
+        rk_keep(r, kir_ins(&r->b, (KirIns){.op = KIR_param,
+                                           .type = kir_type(i ? KIR_F64 : KIR_F32, 1),
+                                           .i = RK_N_BUFFERS + 1 + i}));
     KirId zero = i64_of(&w, 0);
     w.n_warps = i64_of(&w, 1 + rk_below(r, MOST_WARPS));
     w.block = rk_keep(r, kir_for(&r->b, zero, i64_of(&w, 2), 1, KIR_BLOCK, "blocks"));
-    w.shared = kir_ins(&r->b, (KirIns){.op = KIR_alloc, .type = kir_type(KIR_F32, 1), .i = MOST_WARPS * LANES, .shared = true});
+    w.shared = kir_ins(
+        &r->b, (KirIns){.op = KIR_alloc, .type = kir_type(KIR_F32, 1), .i = MOST_WARPS * LANES, .shared = true});
     for (int i = 0; i < 4; i++) rk_arith(r, rk_type(r)), rk_load(r, rk_type(r));
     w.warp = rk_keep(r, kir_for(&r->b, zero, w.n_warps, 1, KIR_WARP, NULL));
     w.sum = kir_var(&r->b, "sum", kir_type(KIR_I64, 1), zero);
     rw_block(&w, 0);
-    KirId place = i64_op(&w, KIR_mul, i64_op(&w, KIR_add, i64_op(&w, KIR_mul, w.block, i64_of(&w, MOST_WARPS)), w.warp), i64_of(&w, PLACES));
+    KirId place = i64_op(&w, KIR_mul, i64_op(&w, KIR_add, i64_op(&w, KIR_mul, w.block, i64_of(&w, MOST_WARPS)), w.warp),
+                         i64_of(&w, PLACES));
     for (int i = 0; i < 16; i++) {
         KirType t = kir_result_type(k, r->pool.id[rk_below(r, r->pool.n)]);
         if (t.lanes > PLACES) continue;
         KirIns store = rk_place(r, KIR_store, t, true);
-        store.args[0] = i64_op(&w, KIR_add, place, i64_of(&w, rk_below(r, 1u + PLACES - t.lanes))), store.args[1] = rk_value(r, t);
+        store.args[0] = i64_op(&w, KIR_add, place, i64_of(&w, rk_below(r, 1u + PLACES - t.lanes))),
+        store.args[1] = rk_value(r, t);
         store.stride = 1, store.alloc = KIR_NONE, store.active = t.lanes;
         store.buf = t.base == KIR_I1 ? 5 : t.base == KIR_I32 ? 6 : t.base == KIR_I64 ? 7 : t.base == KIR_F32 ? 8 : 9;
         kir_ins(&r->b, store);
     }
-    kir_ins(&r->b, (KirIns){.op = KIR_store, .type = kir_type(KIR_I64, 1), .args = {place, w.sum}, .buf = 7, .alloc = KIR_NONE});
+    kir_ins(
+        &r->b,
+        (KirIns){.op = KIR_store, .type = kir_type(KIR_I64, 1), .args = {place, w.sum}, .buf = 7, .alloc = KIR_NONE});
     kir_end(&r->b), kir_end(&r->b);
     return k;
 }
@@ -511,11 +564,13 @@ static void test_random(uint64_t first)
     check_begin();
     for (unsigned i = 0; i < PER_MODULE; i++) {
         ks[i] = random_warps(a, first + i, arena_printf(a, "random_%u", i));
-        check(kir_verify(ks[i], &d), "seed %llu: %s", (unsigned long long)(first + i), d.n_errors ? d.list.data[0]->text : "");
+        check(kir_verify(ks[i], &d), "seed %llu: %s", (unsigned long long)(first + i),
+              d.n_errors ? d.list.data[0]->text : "");
     }
     bool built = check_ok && c_module_build(a, &c, ks, PER_MODULE, "cc", "-O1", &why);
     check(built, "%s", why);
-    for (unsigned v = 0; v < RT_N_VARIANTS; v++) jit[v] = built ? jit_compile_quickly(ks, PER_MODULE, v, &(const char *){NULL}) : NULL;
+    for (unsigned v = 0; v < RT_N_VARIANTS; v++)
+        jit[v] = built ? jit_compile_quickly(ks, PER_MODULE, v, &(const char *){NULL}) : NULL;
     for (unsigned i = 0; built && i < PER_MODULE; i++) {
         RtKernelFn run[N_SIDES] = {NULL, c_module_kernel(&c, ks[i]->name)};
         for (unsigned v = 0; v < RT_N_VARIANTS; v++) run[2 + v] = jit[v] ? jit_kernel(jit[v], i) : NULL;

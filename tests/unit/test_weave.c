@@ -38,7 +38,8 @@ static void test_random(void)
         const KirKernel *was = k;
         k = weave_kernel(a, &machine, was, 30);
         changed += strcmp(before, code(a, k)) != 0;
-        check(!strcmp(before, code(a, was)), "seed %llu: the kernel that was given has changed", (unsigned long long)seed);
+        check(!strcmp(before, code(a, was)), "seed %llu: the kernel that was given has changed",
+              (unsigned long long)seed);
         check(kir_verify(k, &d), "seed %llu: not sound", (unsigned long long)seed);
         run(a, k, &woven, seed);
         const char *differs = rk_compare(a, &plain, &woven);
