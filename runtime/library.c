@@ -6,6 +6,7 @@
 #include "runtime/cpu.h"
 #include "runtime/exec.h"
 #include "runtime/weights.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static RtCode need(const void *p, const char *what, RtStatus *st)
 
 static const RtProgram *program(const GnnrtModel *model, int64_t index)
 {
+    assert(index < model->m->n_programs);
     return index < 0 ? NULL : &model->m->programs[index];
 }
 
