@@ -6,6 +6,7 @@
      arena 430 MB, budget 300 MB   ->   %28 = exp ... : edge[8] computed again by 2 kernels, 3.1 ns per node: 286 MB
    What must have memory (sums, products, what a product reads) is never touched. */
 #include "passes/pipeline/budget.h"
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "runtime/blocks.h"
 #include "runtime/pack.h"
@@ -166,6 +167,7 @@ static int64_t lowest(Budget *b, int64_t peak)
 
 static void set_choices(Budget *b, uint32_t set, uint32_t n)
 {
+    ICE_UNLESS(n <= MAX_CHOICES && set >> n == 0);
     for (uint32_t i = 0; i < b->choices.n; i++) b->again[b->choices.data[i].v] = i < n && (set >> i & 1);
 }
 
