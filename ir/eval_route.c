@@ -59,7 +59,10 @@ static void bring_forward(Candidate *c, int64_t n_all, int64_t n)
 static const IrGraph *graph_of(const EvalRun *r, IrId src)
 {
     const IrGraph *g = r->m->graphs.data;
-    while (g->src != src || g->kind != IR_GRAPH_NEAREST) g++;
+    while (g->src != src || g->kind != IR_GRAPH_NEAREST) {
+        g++;
+        ICE_UNLESS(g < r->m->graphs.data + r->m->graphs.n); /* the op's graph is there */
+    }
     return g;
 }
 

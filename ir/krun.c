@@ -320,6 +320,7 @@ static Outcome run_store(Run *r, const KirIns *x)
 
 static Outcome run_alloc(Run *r, KirId id, const KirIns *x)
 {
+    ICE_UNLESS(x->i > 0);
     Array *array = &r->own.arrays[id];
     if (!array->data) {
         array->data = ARENA_ARRAY(r->arena, Lane, x->i);
@@ -344,6 +345,7 @@ static Lane param_value(const Run *r, const KirIns *x)
 
 static void run_fold(Run *r, KirId id, const KirIns *x)
 {
+    ICE_UNLESS(x->op >= KIR_hadd && x->op <= KIR_hmul);
     KirOpcode op = x->op == KIR_hadd ? KIR_add : x->op == KIR_hmax ? KIR_max : x->op == KIR_hmin ? KIR_min : KIR_mul;
     Value v = r->own.values[x->args[0]];
     for (unsigned n = kir_result_type(r->k, x->args[0]).lanes / 2; n; n /= 2)
@@ -365,6 +367,7 @@ static Lane half_lane(const Run *r, const KirIns *x, unsigned l)
 static Lane shuffled_lane(const Run *r, const KirIns *x, unsigned l)
 {
     unsigned lanes = kir_result_type(r->k, x->args[0]).lanes;
+    ICE_UNLESS(lanes > 1 && !(lanes & (lanes - 1)));
     return r->own.values[x->args[0]].lane[(uint64_t)r->own.values[x->args[1]].lane[l].i % lanes];
 }
 

@@ -164,6 +164,7 @@ static void print_cone(const PlanCone *c, StrBuf *out)
 
 static void print_call(const HostPlan *p, const PlanStep *s, StrBuf *out)
 {
+    ICE_UNLESS(s->kernel < p->kernels.n);
     strbuf_printf(out, "%s(", p->kernels.data[s->kernel].variants[PLAN_WIDE]->name);
     for (uint32_t k = 0; k < s->args.n; k++) {
         const PlanArg *a = &s->args.data[k];

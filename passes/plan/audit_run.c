@@ -267,6 +267,7 @@ static void make_buffer(Run *r, uint32_t b, bool tracked)
 {
     int64_t n = r->elems[b];
     if (n > AUDIT_MOST_ELEMENTS || n > AUDIT_MOST_ALL - r->all) return;
+    ICE_UNLESS(n >= 0 && r->all <= AUDIT_MOST_ALL - n);
     if (tracked) r->tags[b] = ARENA_ARRAY(r->arena, Tag, n + 1);
     if (!r->data[b] && r->x->wants[b]) r->data[b] = ARENA_ARRAY(r->arena, int64_t, n + 1);
     r->all += tracked || r->data[b] ? n : 0;

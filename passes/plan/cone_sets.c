@@ -115,6 +115,7 @@ uint32_t cone_either(Cone *c, uint32_t a, uint32_t b)
 {
     if (is_inside(c, a, b)) return b;
     if (is_inside(c, b, a)) return a;
+    ICE_UNLESS(set_at(c, a)->space == set_at(c, b)->space);
     return set_new(c, set_of(PLAN_SET_EITHER, set_at(c, a)->space, IR_NONE, a, b));
 }
 
@@ -122,6 +123,7 @@ uint32_t cone_both(Cone *c, uint32_t a, uint32_t b)
 {
     if (is_inside(c, a, b)) return a;
     if (is_inside(c, b, a)) return b;
+    ICE_UNLESS(set_at(c, a)->space == set_at(c, b)->space);
     return set_new(c, set_of(PLAN_SET_BOTH, set_at(c, a)->space, IR_NONE, a, b));
 }
 
