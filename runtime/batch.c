@@ -36,7 +36,7 @@ static int64_t graph_of(const RtBatches *b, int64_t space, int64_t row)
     return lo;
 }
 
-/* Rows of map m's space by the graphs of their images, which ascend; false: they do not. */
+/* Finds where each graph's rows begin in the space that the map leads from: a row is of the graph of its image. BATCH where the rows do not stand by graph. */
 static RtCode cut_space(RtBatches *b, int64_t map, RtStatus *st)
 {
     const RtGraph *g = b->data->graph;
@@ -299,7 +299,7 @@ static void fill_rows(RtBatches *b, int64_t map, const int64_t *graphs, int64_t 
     to->rows[row] = at;
 }
 
-/* The same of a map to what all graphs share: the data's list without the elements of other graphs. */
+/* Rows and list of a map to what all graphs share: as in the data, without the elements of graphs that are not in the batch. */
 static void filter_rows(RtBatches *b, int64_t map)
 {
     const RtMapDef *d = &b->graph->model->maps[map];

@@ -10,7 +10,7 @@ static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-/* Strips worth a thread: all steps of one count. */
+/* How many strips are worth a thread: the work of all steps counts. */
 static int64_t grain_of(const RtChain *c)
 {
     double share = 0;
@@ -30,7 +30,7 @@ static const RtExecStep *heaviest(const RtChain *c)
     return c->steps;
 }
 
-/* Arguments in the strip: one array for a buffer. */
+/* Finds the arguments that lie in the strip, and a place there for each buffer. */
 static void find_patches(const RtExec *e, RtChain *c)
 {
     int64_t end = 0, buffer_of[RT_CHAIN_ARGS];
@@ -53,7 +53,7 @@ static void find_patches(const RtExec *e, RtChain *c)
     c->strip_bytes = end;
 }
 
-/* A strip for each thread; an earlier graph's are as large. */
+/* Takes memory for a strip of each thread. Strips for an earlier graph are as large. */
 static RtCode take_memory(const RtExec *e, RtChain *c, RtStatus *st)
 {
     c->n_threads = rt_pool_threads(e->options.pool);

@@ -162,7 +162,7 @@ static int64_t mark_units(const uint64_t *bits, int64_t n, int64_t block, char *
     return n_live;
 }
 
-/* All units: no runs. */
+/* Lists the runs of units that hold a row of the set; none where all units do, as the whole step runs then. */
 static RtCode list_runs(Maker *m, RtConeStep *y, const RtExecStep *x, const uint64_t *bits, int64_t n)
 {
     int64_t n_units = (n + x->block - 1) / x->block, n_runs, needed = 0;

@@ -60,8 +60,7 @@ void rt_cost_free(RtCostModel *c)
 
 enum { AS_STORED = 0, LISTED = -1 };
 
-/* The reads of a map's images while `order` says: AS_STORED, 1 + the map whose list is walked, or LISTED: the elements
-   that the map's own list names. */
+/* The reads of a map's images in an order: AS_STORED, or 1 + the map whose list is walked. LISTED: the reads of the elements that the map's own list names. */
 static RtTrace trace_of(const RtGraph *g, int64_t map, int64_t order)
 {
     const RtMapDef *def = &g->model->maps[map];

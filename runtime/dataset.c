@@ -179,7 +179,7 @@ static RtCode read_edges(Loader *l)
     return read_lists(l);
 }
 
-/* Whether some map takes nodes to graphs and is not part of a graph: then batch.npy says how. */
+/* batch.npy, where it is there: the graph of each node. */
 static RtCode read_batch(Loader *l)
 {
     if (!rt_source_has(&l->source, "batch")) return RT_OK;

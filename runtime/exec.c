@@ -140,7 +140,7 @@ static void copy_rows(const RtArg *args, int64_t lo, int64_t hi)
            (size_t)((hi - lo) * bytes));
 }
 
-/* Room for the arguments of the step, whoever computes it. Those of a chain lie side by side. */
+/* How many arguments the step takes at most, whether its kernel or a library computes it. Those of a chain lie side by side. */
 static int64_t step_args(const RtExec *e, int64_t i)
 {
     const RtCall *c = rt_step_call(e->model, step_def(e, i));
@@ -148,7 +148,7 @@ static int64_t step_args(const RtExec *e, int64_t i)
     return n > RT_GEMM_N_ARGS || rt_step_chain(e, i) ? n : RT_GEMM_N_ARGS;
 }
 
-/* The rows that the iterations are. */
+/* Finds the rows that the step's iterations compute. */
 static void find_rows(const RtExec *e, RtExecStep *x)
 {
     int64_t cut = x->call && !x->backend ? x->call->cut : -1, to = cut < 0 ? -1 : e->model->maps[cut].to;
@@ -189,7 +189,7 @@ static int64_t most_bounds(const RtExec *e)
     return 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
 }
 
-/* Chunks of what runs together; bounds has room for the most that there can be, and for their order. */
+/* Cuts a step, or the chain that begins with it, into chunks. */
 static void cut_step(RtExec *e, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
@@ -239,8 +239,7 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     return RT_OK;
 }
 
-/* Rows that threads share, of those that are computed. Memory for what they sum up to grows where they sum up to more
-   than before. */
+/* Finds the rows that threads share, among those that are computed. The memory for their sums grows when they need more. */
 static RtCode split_steps(RtExec *e, RtStatus *st)
 {
     e->states_bytes = 0;

@@ -10,7 +10,7 @@
 
 enum { PAD = 256 }; /* bytes behind every array: kernels look ahead when they prefetch */
 
-/* What is there already is filled again. */
+/* *out gets memory for `count` elements. An array that is there stays, and is filled again. */
 RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st)
 {
     int64_t bytes;
@@ -70,7 +70,7 @@ RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st
     return RT_OK;
 }
 
-/* Nodes that are chosen from others: counted where their graph is built. */
+/* Whether the space holds nodes that are chosen from others: they are counted when their graph is built. */
 static bool is_chosen(const RtModel *m, int64_t space)
 {
     for (int64_t i = 0; i < m->n_graphs; i++)
@@ -356,7 +356,7 @@ static bool any_redrawn(const RtModel *m)
     return false;
 }
 
-/* What only drawing again needs. */
+/* Frees the edge lists and the places of nodes, which only drawing again reads. */
 static void drop_lists(RtGraph *g)
 {
     for (int64_t i = 0; g->lists && i < g->model->n_graphs; i++) rt_block_free(&g->lists[i].block);
@@ -382,7 +382,7 @@ static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
 
 /* ---- drawing again ---- */
 
-/* Everything that the graph's maps are, in the arrays that are there. */
+/* Draws the graph's edges again and fills its maps, in the arrays that are there. */
 static RtCode redraw(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatus *st)
 {
     const RtModel *m = g->model;

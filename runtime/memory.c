@@ -27,7 +27,7 @@ int64_t rt_size_plus(int64_t bytes, int64_t n, int64_t each)
    called available, so it has to be remembered what was asked for. */
 static _Atomic int64_t mapped_bytes;
 
-/* Of the mapped blocks, what was not written yet, at least: all but what the process has in memory. */
+/* How many bytes of the mapped blocks were not written yet, at least: all but what the process has in memory. */
 static int64_t unwritten(void)
 {
     long long size, resident = 0, shared = 0;

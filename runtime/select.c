@@ -94,8 +94,7 @@ int rt_select_ways(const RtExec *e, int64_t step, const RtChoice *said, RtChoice
     return (int)n;
 }
 
-/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact, and what
-   the plan says bears with what is not predicted. */
+/* The plan's choice stands unless another one is predicted to be clearly faster, since predictions are not exact. */
 void rt_select(void *user, const RtExec *e, int64_t step, RtChoice *c)
 {
     const RtSelector *s = user;

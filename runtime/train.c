@@ -56,7 +56,7 @@ static RtCode make_exec(const RtModel *m, const char *name, const RtGraph *g, vo
     return rt_exec_bind(*e, st);
 }
 
-/* What train_step runs on: as planned, the largest batch that there can be. */
+/* The graph that train_step runs on: with batches the batch at hand, which is the largest that there can be while memory is planned. */
 static const RtGraph *step_graph(const Trainer *t) { return t->o->batches ? t->o->batches->graph : t->d->graph; }
 
 /* One arena for both programs: they never run at the same time. */
@@ -330,7 +330,7 @@ static RtCode run_batches(Trainer *t, double *loss)
     return RT_OK;
 }
 
-/* Graphs that are drawn for each step, if there are some, and what programs know of their rows. */
+/* Draws the graphs that are drawn for each step, if there are some, and has both programs cut their steps anew. */
 static RtCode redraw(Trainer *t)
 {
     RtExec *const both[] = {t->step, t->metrics};
