@@ -9,23 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 24, MAX_META = 192 };
+enum { N_PROGRESS = 8, TEXT_BYTES = 17 }; /* entries before those of hypers; 16 hexadecimal digits and a NUL */
 static const char version_text[] = "1";
 
 typedef struct Meta {
-    RtStPair pairs[MAX_META];
-    char text[MAX_META][TEXT_BYTES];
-    char keys[MAX_META][96];
-    int64_t n;
+    RtStPair *pairs; /* [n], room for all */
+    char *texts;     /* room for keys and values, one behind the other */
+    int64_t n, used;
 } Meta;
 
-static void meta_add(Meta *m, const char *key, uint64_t bits)
+static void meta_add(Meta *m, const char *key, const char *name, uint64_t bits)
 {
-    if (m->n == MAX_META) return;
-    snprintf(m->keys[m->n], sizeof m->keys[0], "%s", key);
-    snprintf(m->text[m->n], TEXT_BYTES, "%016" PRIx64, bits);
-    m->pairs[m->n] = (RtStPair){m->keys[m->n], m->text[m->n]};
-    m->n++;
+    char *at = m->texts + m->used, *value = at + sprintf(at, "%s%s", key, name) + 1;
+    m->used = value + sprintf(value, "%016" PRIx64, bits) + 1 - m->texts;
+    m->pairs[m->n++] = (RtStPair){at, value};
 }
 
 static uint64_t double_bits(double v)
@@ -42,42 +39,62 @@ static double bits_double(uint64_t bits)
     return v;
 }
 
-static void hyper_key(const RtModel *m, int64_t tensor, char *out, size_t size)
+static const char hyper_prefix[] = "hyper.";
+
+static const char *name_of(const RtModel *m, int64_t tensor) { return m->strings + m->tensors[tensor].name; }
+
+/* The longest key of a hyper, with its NUL. */
+static int64_t key_bytes(const RtModel *m)
 {
-    snprintf(out, size, "hyper.%s", m->strings + m->tensors[tensor].name);
+    size_t most = 0;
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (m->tensors[i].kind == RT_HYPER && strlen(name_of(m, i)) > most) most = strlen(name_of(m, i));
+    return (int64_t)(most + sizeof hyper_prefix);
+}
+
+/* Room for the entries of a checkpoint. Whoever calls frees both arrays, also after a failure. */
+static RtCode take_meta(Meta *meta, const RtModel *m, RtStatus *st)
+{
+    int64_t n = N_PROGRESS, bytes = N_PROGRESS * (TEXT_BYTES + 16);
+    for (int64_t i = 0; i < m->n_tensors; i++) {
+        if (m->tensors[i].kind != RT_HYPER) continue;
+        n++;
+        bytes += (int64_t)(sizeof hyper_prefix + strlen(name_of(m, i))) + TEXT_BYTES;
+    }
+    RT_TRY(rt_alloc(&meta->pairs, n, sizeof *meta->pairs, "a checkpoint", st));
+    return rt_alloc(&meta->texts, bytes, 1, "a checkpoint", st);
 }
 
 static void fill_meta(Meta *meta, const RtTensors *t, const RtProgress *p)
 {
-    char key[96];
     assert(p->has_best ? p->since == p->epoch - 1 - p->best_epoch
                        : !p->since && !p->best_epoch); /* as read_progress wants it */
     meta->pairs[meta->n++] = (RtStPair){"gnnc.checkpoint", version_text};
     meta->pairs[meta->n++] = (RtStPair){"gnnc.model", t->model->strings + t->model->name};
-    meta_add(meta, "epoch", (uint64_t)p->epoch);
-    meta_add(meta, "seed", (uint64_t)p->seed);
-    meta_add(meta, "has_best", p->has_best);
-    meta_add(meta, "best", double_bits(p->best));
-    meta_add(meta, "best_epoch", (uint64_t)p->best_epoch);
-    meta_add(meta, "since", (uint64_t)p->since);
-    for (int64_t i = 0; i < t->model->n_tensors; i++) {
-        if (t->model->tensors[i].kind != RT_HYPER) continue;
-        hyper_key(t->model, i, key, sizeof key);
-        meta_add(meta, key, double_bits(rt_tensors_hyper(t, i)));
-    }
+    meta_add(meta, "epoch", "", (uint64_t)p->epoch);
+    meta_add(meta, "seed", "", (uint64_t)p->seed);
+    meta_add(meta, "has_best", "", p->has_best);
+    meta_add(meta, "best", "", double_bits(p->best));
+    meta_add(meta, "best_epoch", "", (uint64_t)p->best_epoch);
+    meta_add(meta, "since", "", (uint64_t)p->since);
+    assert(meta->n == N_PROGRESS);
+    for (int64_t i = 0; i < t->model->n_tensors; i++)
+        if (t->model->tensors[i].kind == RT_HYPER)
+            meta_add(meta, hyper_prefix, name_of(t->model, i), double_bits(rt_tensors_hyper(t, i)));
 }
 
 RtCode rt_checkpoint_save(const char *path, const RtTensors *t, const RtProgress *p, const RtBlock *best, RtStatus *st)
 {
     RtStored s = {0};
-    Meta *meta;
-    RT_TRY(rt_alloc(&meta, 1, sizeof *meta, "a checkpoint", st));
-    fill_meta(meta, t, p);
-    RtCode code = rt_stored_add(&s, t, true, "", NULL, st);
+    Meta meta = {0};
+    RtCode code = take_meta(&meta, t->model, st);
+    if (!code) fill_meta(&meta, t, p);
+    if (!code) code = rt_stored_add(&s, t, true, "", NULL, st);
     if (!code && p->has_best) code = rt_stored_add(&s, t, true, "best/", best, st);
-    if (!code) code = rt_st_write(path, s.entries, s.n, meta->pairs, meta->n, st);
+    if (!code) code = rt_st_write(path, s.entries, s.n, meta.pairs, meta.n, st);
     rt_stored_free(&s);
-    free(meta);
+    free(meta.pairs);
+    free(meta.texts);
     return code;
 }
 
@@ -144,13 +161,13 @@ static RtCode read_tensors(const RtStFile *f, const char *path, const RtTensors 
     return RT_OK;
 }
 
-static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, bool apply, RtStatus *st)
+/* key: room for the longest one. */
+static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, bool apply, char *key, RtStatus *st)
 {
-    char key[96];
     uint64_t bits = 0;
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
         if (t->model->tensors[i].kind != RT_HYPER) continue;
-        hyper_key(t->model, i, key, sizeof key);
+        sprintf(key, "%s%s", hyper_prefix, name_of(t->model, i));
         RT_TRY(get_bits(f, path, key, &bits, st));
         if (!isfinite(bits_double(bits)) && !rt_hyper_is_run(t->model, i))
             return rt_fail(st, RT_E_CHECKPOINT_FORM, path, NULL, "%s: found %g, wanted a finite number", key,
@@ -161,18 +178,18 @@ static RtCode read_hypers(const RtStFile *f, const char *path, RtTensors *t, boo
 }
 
 static RtCode load(const RtStFile *f, const char *path, RtTensors *t, RtProgress *p, RtBlock *best, RtBlock *fresh,
-                   RtStatus *st)
+                   char *key, RtStatus *st)
 {
     RtProgress got;
     RT_TRY(check_kind(f, path, t->model, st));
     RT_TRY(read_progress(f, path, t->model, &got, st));
-    RT_TRY(read_hypers(f, path, t, false, st));
+    RT_TRY(read_hypers(f, path, t, false, key, st));
     RT_TRY(rt_tensors_snapshot(t, fresh, st));
     RT_TRY(rt_tensors_snapshot(t, best, st));
     if (got.has_best) RT_TRY(read_tensors(f, path, t, "best/", best, st));
     RT_TRY(read_tensors(f, path, t, "", fresh, st));
     rt_tensors_restore(t, fresh);
-    RT_TRY(read_hypers(f, path, t, true, st));
+    RT_TRY(read_hypers(f, path, t, true, key, st));
     *p = got;
     return RT_OK;
 }
@@ -182,7 +199,10 @@ RtCode rt_checkpoint_load(const char *path, RtTensors *t, RtProgress *p, RtBlock
     RtStFile f;
     RtBlock fresh = {0};
     RT_TRY(rt_st_read(path, &f, st));
-    RtCode code = load(&f, path, t, p, best, &fresh, st);
+    char *key = NULL;
+    RtCode code = rt_alloc(&key, key_bytes(t->model), 1, "a checkpoint", st);
+    if (!code) code = load(&f, path, t, p, best, &fresh, key, st);
+    free(key);
     rt_block_free(&fresh);
     rt_st_free(&f);
     return code;

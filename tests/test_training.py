@@ -267,6 +267,20 @@ def train(box, name, extra, init, optimizer):
     return read_weights(box.path(name + ".safetensors"))
 
 
+def many_hypers(box):
+    """A checkpoint holds all hypers, 210 here, of which two have names of 120 letters that differ at their ends."""
+    names = ["h%d" % i for i in range(208)] + ["a" * 120 + end for end in "xy"]
+    text = MODEL % ("", "0.5", "sgd(lr)", EPOCHS)
+    text = text.replace("on data.train", "* (1 + %s) on data.train" % " - ".join(names[:2] + names[-2:]))
+    box.write("many.gnn", text.replace("  hyper", "".join("  hyper %s = %g\n" % (n, i / 256) for i, n in enumerate(names)) + "  hyper"))
+    box.must(box.gnnc, "build", "many.gnn", "--data", "data", "--cpu=native", "-o", box.path("many"))
+    box.must("./many", "train", "--data", "data", "--epochs", 3, "--set", names[-1] + "=0.25", "--checkpoint", "many.ckpt")
+    box.must("./many", "train", "--data", "data", "--resume", "many.ckpt", "--save", "resumed.st")
+    box.must("./many", "train", "--data", "data", "--set", names[-1] + "=0.25", "--save", "whole.st")
+    resumed, whole = (open(box.path(f), "rb").read() for f in ("resumed.st", "whole.st"))
+    return None if resumed == whole else "weights differ from those of an unbroken run"
+
+
 box = Sandbox(sys.argv[1], "training")
 box.must(box.gnnc, "data", "generate", "data", "--nodes", 200, "--features", 7, "--classes", 3)
 x, y, mask = (np.load(box.path("data", f + ".npy")) for f in ("x", "y", "train_mask"))
@@ -277,6 +291,7 @@ val = np.load(box.path("data", "val_mask.npy"))
 for name, clip, text, rate, more in SCHEDULES:
     box.report(name, scheduled(box, x.astype("f8"), y, mask, val, name, clip, text, rate, more))
 box.report("schedule_resumes", schedule_resumes(box))
+box.report("checkpoint_holds_many_hypers", many_hypers(box))
 infinite_gradient(box)
 x, y = x[mask].astype("f8"), y[mask]
 
