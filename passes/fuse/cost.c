@@ -3,7 +3,9 @@
 
      %5 = relu(gather %x) : edge[64]    stored: 2 x 256 bytes to memory, 256 per consumer and edge
                                         again: 64 operations and a gathered row per consumer and edge
-   Operations that lack the dim of the vectors run one at a time. It decides nothing and knows no graph. */
+   Before kernels are put together this is asked of one value (cost_compute, cost_write, cost_read), afterwards of all
+   kernels as they stand (cost_function). Operations that lack the dim of the vectors run one at a time. It decides
+   nothing and knows no graph. */
 #include "passes/fuse/cost.h"
 #include "passes/context/price.h"
 #include "passes/context/rows.h"
@@ -115,4 +117,125 @@ double cost_read(const FusedFunc *f, IrId v, const CostUse *u)
     double bytes = row_bytes(f, t),
            row = u->times > 1 ? price_gather(f->machine, bytes) : price_stream(f->machine, bytes);
     return row * u->times * cost_rows(f->m, t->space);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------- */
+
+typedef struct Kernel {
+    Price *p;
+    const Group *g;
+    double ns;
+} Kernel;
+
+/* Once in each space, whatever wants it there. Loops at elements that are summed have nothing to wait for, but where dear
+   operations fill wide arrays. Half as many numbers of twice the bytes are in a vector. */
+static void add_op(void *user, IrId v, IrId space)
+{
+    Kernel *k = user;
+    const FusedFunc *f = k->p->f;
+    const IrOp *op = fused_op(f, v);
+    GroupKind kind = group_kind_of(f->f, f->m, v);
+    if (op->type.space == IR_UNIT && kind == GROUP_MAP) space = IR_UNIT;
+    uint8_t place = space == IR_UNIT ? 1 : space == k->g->space ? 2 : 4;
+    if (k->p->seen[v] & place) return;
+    k->p->seen[v] |= place;
+    double width = width_of(f, &op->type), n = width, wide = (double)ir_dtype_bytes(op->type.dtype) / sizeof(float), ns;
+    bool inside = kind == GROUP_DIMS;
+    IrId dims[2 * IR_MAX_DIMS];
+    unsigned n_dims = inside || op->op == IR_OP_contract ? reduced_dims(f->f, op, dims) : 0;
+    while (n_dims-- > 0) n *= (double)f->m->dims.data[dims[n_dims]].size;
+    if (op->op == IR_OP_contract && !inside) ns = price_flops(f->machine, PRICE_product, n * ir_ops[op->op].flops);
+    else if (k->g->kind == GROUP_ROWS && !value_is_dear(f, v))
+        ns = price_inner(f->machine, n, (inside ? n + width * ORDER_PARTIALS : n) * ir_ops[op->op].flops);
+    else
+        ns = price_flops(f->machine, inside || op->type.n_dims ? PRICE_vector : PRICE_scalar, n * ir_ops[op->op].flops);
+    k->ns += ns * (wide > 1 ? wide : 1) * cost_rows(f->m, space);
+}
+
+/* Elements in the order of a list, and rows through another map than the one that the group sums over. */
+static void add_read(Kernel *k, const GroupRead *r)
+{
+    const FusedFunc *f = k->p->f;
+    const IrOp *op = fused_op(f, r->v);
+    double bytes = row_bytes(f, &op->type) / (double)r->part,
+           patience = op->op == IR_OP_arg ? 1 : cost_patience(f, r->v);
+    if (op->type.space == IR_UNIT) return; /* stays in the nearest cache */
+    const IrMap *map = k->g->map == IR_NONE ? NULL : &f->m->maps.data[k->g->map];
+    bool by_list = map && !map->sorted, elsewhere = r->map != IR_NONE && r->map != k->g->map && r->space != IR_UNIT;
+    if (elsewhere && (by_list || !f->m->maps.data[r->map].sorted))
+        k->ns += price_gather(f->machine, bytes) * cost_rows(f->m, r->space) * patience;
+    else if (by_list && r->map == IR_NONE && op->type.space == map->from)
+        k->ns += price_listed(f->machine, bytes) * cost_rows(f->m, r->space) * patience;
+    else k->ns += price_stream(f->machine, bytes) * cost_rows(f->m, op->type.space) * patience;
+}
+
+/* Group g has it in memory. */
+static bool is_loaded(const FusedFunc *f, uint32_t g, IrId v)
+{
+    return f->group_of.data[v] != g && !group_has_copy(f, g, v);
+}
+
+void cost_kernel(Price *p, uint32_t g)
+{
+    Kernel k = {.p = p, .g = &p->f->groups.data[g]};
+    GroupReads *reads = &p->reads[g];
+    reads->reads.n = 0;
+    group_reads(p->f, g, p->arena, reads);
+    memset(p->seen, 0, p->f->f->ops.n);
+    group_ops(p->f, g, p->arena, add_op, &k);
+    for (uint32_t i = 0; i < reads->reads.n; i++) {
+        const GroupRead *r = &reads->reads.data[i];
+        bool first = is_loaded(p->f, g, r->v);
+        for (uint32_t j = 0; j < i && first; j++) {
+            const GroupRead *o = &reads->reads.data[j];
+            first = o->v != r->v || o->space != r->space || o->map != r->map;
+        }
+        if (first) add_read(&k, r);
+    }
+    p->kernel[g] = k.ns;
+}
+
+Price cost_groups(const FusedFunc *f, Arena *a)
+{
+    uint32_t n = f->f->ops.n + 1;
+    Price p = {.f = f,
+               .arena = a,
+               .reads = ARENA_ARRAY(a, GroupReads, f->groups.n + 1),
+               .kernel = ARENA_ARRAY(a, double, f->groups.n + 1),
+               .stored = ARENA_ARRAY(a, bool, n),
+               .seen = ARENA_ARRAY(a, uint8_t, n)};
+    for (uint32_t g = 0; g < f->groups.n; g++)
+        if (!f->groups.data[g].dead) cost_kernel(&p, g);
+    return p;
+}
+
+double cost_function(Price *p)
+{
+    const FusedFunc *f = p->f;
+    double ns = 0;
+    memset(p->stored, 0, f->f->ops.n);
+    for (uint32_t i = 0; i < f->f->results.n; i++) p->stored[f->f->results.data[i].value] = true;
+    for (uint32_t g = 0; g < f->groups.n; g++) {
+        if (f->groups.data[g].dead) continue;
+        ns += p->kernel[g];
+        for (uint32_t i = 0; i < p->reads[g].reads.n; i++) {
+            IrId v = p->reads[g].reads.data[i].v;
+            p->stored[v] |= f->group_of.data[v] != GROUP_NONE && is_loaded(f, g, v);
+        }
+    }
+    for (IrId v = 0; v < f->f->ops.n; v++)
+        if (p->stored[v])
+            ns += cost_write(f, v) * (cost_patience(f, v) + has_many_rows(f->m, fused_op(f, v)->type.space));
+    return ns;
+}
+
+double cost_edge_bytes(const Price *p)
+{
+    const FusedFunc *f = p->f;
+    double bytes = 0;
+    for (IrId v = 0; v < f->f->ops.n; v++) {
+        const IrType *t = &fused_op(f, v)->type;
+        if (p->stored[v] && has_many_rows(f->m, t->space)) bytes += row_bytes(f, t) * cost_rows(f->m, t->space);
+    }
+    return bytes;
 }

@@ -1,6 +1,6 @@
-/* Cost of keeping a value in memory and of computing it again, in ns per node of the expected graph
-   (passes/context/rows.h). Every rate is the machine's (passes/context/price.h): for one machine a program gets the
-   same answer everywhere. */
+/* What the choices of fuse cost, in ns per node of the expected graph (passes/context/rows.h): the one price that all of
+   them are compared by. Every rate is the machine's (passes/context/price.h): for one machine a program gets the same answer
+   everywhere. */
 #pragma once
 #include "passes/group/group.h"
 
@@ -26,3 +26,19 @@ double cost_patience(const FusedFunc *f, IrId v);
 double cost_compute(Cost *c, IrId v, const CostUse *u);
 double cost_write(const FusedFunc *f, IrId v);
 double cost_read(const FusedFunc *f, IrId v, const CostUse *u);
+
+/* What the groups of a function cost as they stand. */
+typedef struct Price {
+    const FusedFunc *f;
+    Arena *arena;
+    GroupReads *reads; /* by group */
+    double *kernel;    /* by group: what it reads and computes */
+    bool *stored;      /* by value: another kernel reads it, or it is a result */
+    uint8_t *seen;     /* by value: scratch */
+} Price;
+
+Price cost_groups(const FusedFunc *f, Arena *a); /* of all groups that live */
+void cost_kernel(Price *p, uint32_t g);          /* of group g, which has changed */
+/* All kernels, and a write of what is stored, which it finds. Memory that grows with edges counts more than it takes. */
+double cost_function(Price *p);
+double cost_edge_bytes(const Price *p); /* expected, of what cost_function found stored with a row per edge, per node */

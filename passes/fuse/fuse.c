@@ -10,6 +10,7 @@
    products on edges that several walks over the edges want (fuse_clone.c). Sums over all edges may become sums over
    rows and over these (fuse_sums.c); it reorders no other sum, and clones none over rows. */
 #include "passes/fuse/fuse.h"
+#include "passes/fuse/cost.h"
 #include "passes/group/schedule_text.h"
 #include "base/ice.h"
 
@@ -45,29 +46,13 @@ static bool is_gemm(const FusedFunc *f, const Group *g)
 
 /* ---- the pass --------------------------------------------------------------------------------------- */
 
-static void mark_stored(FusedFunc *f)
-{
-    for (uint32_t i = 0; i < f->f->results.n; i++) f->stored.data[f->f->results.data[i].value] = true;
-    for (uint32_t g = 0; g < f->groups.n; g++) {
-        if (f->groups.data[g].dead) continue;
-        Arena *scratch = arena_new();
-        GroupReads reads = {0};
-        group_reads(f, g, scratch, &reads);
-        for (uint32_t i = 0; i < reads.reads.n; i++) {
-            IrId v = reads.reads.data[i].v;
-            if (f->group_of.data[v] != GROUP_NONE && f->group_of.data[v] != g) f->stored.data[v] = true;
-        }
-        arena_free(scratch);
-    }
-}
-
-typedef struct Form { /* a way to write a function */
-    IrFunc *f;
-    IrValues origin;
-    unsigned clones; /* as FusedFunc */
+typedef struct Form { /* a way to write a function, and what it costs */
+    IrFunc *f;        /* NULL: there is none */
+    IrValues origin;  /* as FusedFunc */
+    unsigned clones;
+    double ns, edge_bytes; /* per node, once it was tried; edge_bytes: of stored values with a row per edge */
 } Form;
 
-/* f is NULL where there is nothing to clone. */
 static Form form_of(PassContext *ctx, FusedModule *fm, IrFunc *f, unsigned clones)
 {
     Form x = {.f = f, .clones = clones};
@@ -92,19 +77,19 @@ static IrFunc *copy_func(Arena *a, const IrFunc *f)
 }
 
 /* NULL where a given schedule does not fit. */
-static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, Form form, const bool *again)
+static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, Form *form, const bool *again)
 {
     FusedFunc *f = ARENA_NEW(ctx->stage, FusedFunc);
-    uint32_t n = form.f->ops.n;
+    uint32_t n = form->f->ops.n;
     *f = (FusedFunc){.m = fm->m,
                      .index = index,
-                     .f = copy_func(fm->m->arena, form.f),
-                     .origin = form.origin,
-                     .clones = form.clones,
+                     .f = copy_func(fm->m->arena, form->f),
+                     .origin = form->origin,
+                     .clones = form->clones,
                      .n_values = n,
                      .machine = ctx->machine,
                      .most_staged = ctx->most_staged,
-                     .text = ctx->schedule ? schedule_text_find(ctx->schedule, form.f->name) : NULL,
+                     .text = ctx->schedule ? schedule_text_find(ctx->schedule, form->f->name) : NULL,
                      .sums = fm->sums.data[index]};
     f->seen = ARENA_ARRAY(ctx->stage, uint32_t, n + f->f->results.n + 1); /* updates may add a copy per result */
     for (IrId v = 0; v < n; v++) {
@@ -125,26 +110,25 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     if (f->text && !fuse_given_end(ctx, f)) return NULL;
     fuse_place_updates(ctx, fm, f);
     if (f->f->ops.n > n) fuse_verify(ctx, "update", fm->m, f->f);
-    mark_stored(f);
+    Arena *scratch = arena_new();
+    Price price = cost_groups(f, scratch);
+    form->ns = cost_function(&price);
+    form->edge_bytes = cost_edge_bytes(&price);
+    for (IrId v = 0; v < f->f->ops.n; v++) f->stored.data[v] = price.stored[v];
+    arena_free(scratch);
     ICE_UNLESS(group_order(f, ctx->stage));
     return f->text && !fuse_given_order(ctx, f) ? NULL : f;
 }
 
 /* ---- one form of a function, or one with clones ------------------------------------------------------------- */
 
-typedef struct FormCost {
-    double ns, edge_bytes; /* per node */
-} FormCost;
-
-static FormCost cost_of(PassContext *ctx, FusedModule *fm, uint32_t index, Form form, const bool *again)
+static void try_form(PassContext *ctx, FusedModule *fm, uint32_t index, Form *form, const bool *again)
 {
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     quiet.stage = arena_new();
-    FusedFunc *f = fuse_form(&quiet, fm, index, form, again);
-    FormCost x = {fuse_cost(f), fuse_edge_bytes(f)};
+    fuse_form(&quiet, fm, index, form, again);
     arena_free(quiet.stage);
-    return x;
 }
 
 static Span first_clone(const Form *x)
@@ -154,9 +138,11 @@ static Span first_clone(const Form *x)
     return (Span){0};
 }
 
+/* Another form of a function costs at most so many times as much: prices are no more exact than that. */
+static const double FORM_FACTOR = 0.96;
+
 typedef struct Chosen {
-    Form form;
-    FormCost cost; /* known where there were several, or where it was asked for */
+    Form form; /* tried where there were several, or where it was asked for */
     uint32_t n_refused;
     FuseChoice refused[N_CLONE_BY];
 } Chosen;
@@ -167,25 +153,28 @@ static Chosen choose_clones(PassContext *ctx, FusedModule *fm, uint32_t index, I
 {
     Chosen x = {.form = form_of(ctx, fm, f, 0)};
     uint32_t n = f->ops.n, n_ops = 0;
-    FormCost stored = {0};
-    if (want_cost) stored = x.cost = cost_of(ctx, fm, index, x.form, again);
+    if (want_cost) try_form(ctx, fm, index, &x.form, again);
+    Form stored = x.form;
     for (unsigned i = 1; i <= N_CLONE_BY; i++) {
         Form many = form_of(ctx, fm, f, i);
         if (!many.f || many.f->ops.n == n_ops) continue; /* both ways are one, where no kernel waits for another */
-        if (!n_ops && !want_cost) stored = x.cost = cost_of(ctx, fm, index, x.form, again);
+        if (!n_ops && !want_cost) {
+            try_form(ctx, fm, index, &x.form, again);
+            stored = x.form;
+        }
         n_ops = many.f->ops.n;
-        FormCost cloned = cost_of(ctx, fm, index, many, again);
-        if (cloned.edge_bytes >= x.cost.edge_bytes) continue;
-        bool pays = (again && again[n + i - 1]) || fuse_again_pays(cloned.ns, stored.ns);
+        try_form(ctx, fm, index, &many, again);
+        if (many.edge_bytes >= x.form.edge_bytes) continue;
+        bool pays = (again && again[n + i - 1]) || many.ns < FORM_FACTOR * stored.ns;
         pass_remark(ctx, PASS_fuse, pays, first_clone(&many),
                     "wide values of edges are %s: %.4g ns per node stored, %.4g again",
                     pays ? "computed in each walk over the edges that wants them"
                          : "stored for all walks over the edges",
-                    stored.ns, cloned.ns);
-        if (pays) x.form = many, x.cost = cloned;
+                    stored.ns, many.ns);
+        if (pays) x.form = many;
         else
-            x.refused[x.n_refused++] = (FuseChoice){n + i - 1, cloned.ns - stored.ns,
-                                                    stored.edge_bytes - cloned.edge_bytes};
+            x.refused[x.n_refused++] = (FuseChoice){n + i - 1, many.ns - stored.ns,
+                                                    stored.edge_bytes - many.edge_bytes};
     }
     return x;
 }
@@ -212,7 +201,7 @@ static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, Ir
     *sums = IR_NONE;
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
-    FormCost best = {-1, 0};
+    Form best = {.ns = -1};
     IrFunc *taken = f;
     uint32_t n_maps = ctx->disabled[PASS_fuse] ? 0 : fm->m->maps.n;
     for (uint32_t i = 0; i < 2 * n_maps; i++) { /* what streams comes first: others must spare something */
@@ -221,13 +210,13 @@ static IrFunc *choose_sums(PassContext *ctx, FusedModule *fm, uint32_t index, Ir
         IrFunc *rows = now ? fuse_sums_by_rows(fm->m, f, map) : NULL;
         if (!rows) continue;
         fuse_verify(ctx, "sums", fm->m, rows);
-        if (best.ns < 0) best = choose_clones(&quiet, fm, index, f, NULL, true).cost;
-        FormCost cost = choose_clones(&quiet, fm, index, rows, NULL, true).cost;
-        bool pays = fuse_rows_pay(cost.ns, best.ns) && cost.edge_bytes <= best.edge_bytes;
+        if (best.ns < 0) best = choose_clones(&quiet, fm, index, f, NULL, true).form;
+        Form form = choose_clones(&quiet, fm, index, rows, NULL, true).form;
+        bool pays = form.ns < FORM_FACTOR * best.ns && form.edge_bytes <= best.edge_bytes;
         pass_remark(ctx, PASS_fuse, pays, (Span){0},
                     "sums over all edges are %s over the rows of %s: %.4g ns per node, %.4g so",
-                    pays ? "sums" : "no sums", fm->m->maps.data[map].name, best.ns, cost.ns);
-        if (pays) best = cost, taken = rows, *sums = map;
+                    pays ? "sums" : "no sums", fm->m->maps.data[map].name, best.ns, form.ns);
+        if (pays) best = form, taken = rows, *sums = map;
     }
     return taken;
 }
@@ -279,13 +268,13 @@ FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index, const bo
     if (ctx->schedule) {
         const FuncText *t = schedule_text_find(ctx->schedule, prepared->name);
         Form form = form_of(ctx, fm, prepared, t->clones);
-        if (form.f) return fuse_form(ctx, fm, index, form, NULL);
+        if (form.f) return fuse_form(ctx, fm, index, &form, NULL);
         diag_error(ctx->diags, E0506, t->clones_span,
                    "`%s` has no values of edges that several walks want, to be cloned", t->name);
         return NULL;
     }
     Chosen x = choose_clones(ctx, fm, index, prepared, again, false);
-    FusedFunc *f = fuse_form(ctx, fm, index, x.form, again);
+    FusedFunc *f = fuse_form(ctx, fm, index, &x.form, again);
     for (uint32_t i = 0; i < x.n_refused; i++) VEC_PUSH(ctx->stage, &f->choices, x.refused[i]);
     return f;
 }

@@ -37,13 +37,6 @@ IrFunc *fuse_clone(const Machine *machine, Arena *a, IrModule *m, const IrFunc *
 /* fuse_sums.c: f with its sums over all edges of a space as sums over the rows of a map from there, and over these;
    NULL: there are none, or nothing else sums over these rows. */
 IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map);
-double fuse_cost(const FusedFunc *f);       /* fuse_cost.c: of all kernels, in ns per node */
-double fuse_edge_bytes(const FusedFunc *f); /* expected, of stored values with a row per edge, per node */
-/* Whether wide values of edges are computed again rather than stored, at these costs of the function: memory that grows
-   with edges times features must spare much time (fuse_cost.c). */
-bool fuse_again_pays(double again, double stored);
-/* sums over all edges by the rows of a map, at these costs of the function */
-bool fuse_rows_pay(double rows, double all);
 /* fuse_choice.c: roots and their groups. False where a text leaves out what must have memory. */
 bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);
 void fuse_merge(PassContext *ctx, FusedFunc *f); /* fuse_merge.c */
