@@ -228,14 +228,11 @@ IrType ir_type_join(const IrType *a, const IrType *b)
 
 bool ir_type_at(const IrType *x, IrId dim, const IrType *index, IrType *out)
 {
-    IrId dims[2 * IR_MAX_DIMS];
-    uint32_t n = 0;
+    if (x->n_dims + index->n_dims > IR_MAX_DIMS) return false;
+    *out = (IrType){.space = x->space ? x->space : index->space, .dtype = x->dtype};
     for (uint32_t k = 0; k < x->n_dims; k++) {
-        if (x->dims[k] != dim && !ir_type_has_dim(index, x->dims[k])) dims[n++] = x->dims[k];
-        for (uint32_t j = 0; x->dims[k] == dim && j < index->n_dims; j++) dims[n++] = index->dims[j];
+        if (x->dims[k] != dim && !ir_type_has_dim(index, x->dims[k])) out->dims[out->n_dims++] = x->dims[k];
+        for (uint32_t j = 0; x->dims[k] == dim && j < index->n_dims; j++) out->dims[out->n_dims++] = index->dims[j];
     }
-    if (n > IR_MAX_DIMS) return false;
-    *out = (IrType){.space = x->space ? x->space : index->space, .dtype = x->dtype, .n_dims = (uint8_t)n};
-    memcpy(out->dims, dims, n * sizeof *dims);
     return true;
 }

@@ -281,6 +281,8 @@ static const char *shape_at(const Shape *s)
     if (why) return why;
     bool fits = i->dtype == IR_I64 && !ir_type_has_dim(i, s->op->attr.dim) &&
                 ir_type_at(x, s->op->attr.dim, i, &wanted);
+    IrType all = ir_type_join(x, i);
+    if (fits && !ir_row_fits(s->m, &all)) return "a one-hot of the index for one row is larger than memory";
     if (fits && ir_type_eq(&wanted, r)) return NULL;
     return arena_printf(
         s->arena,

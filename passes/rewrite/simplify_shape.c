@@ -3,6 +3,7 @@
    is computed at x's size and broadcast later, so that broadcasts sink to where something must be
    stored in full. */
 #include "ir/order.h"
+#include "passes/rewrite/one_hot.h"
 #include "passes/rewrite/simplify.h"
 
 /* ---- views ---- */
@@ -101,6 +102,20 @@ IrId rule_pieces(Simplify *s, const IrOp *op)
     IrType whole = irb_type(&s->b, inner->args[0]);
     if (position(&whole, inner->attr.dim) != k) return IR_NONE;
     return slice_of(s, op, inner->args[0], inner->attr.dim, inner->attr.i + op->attr.i);
+}
+
+/* A sum of products with a one-hot, over its dim alone, is the element at the place that the index says. */
+IrId rule_at(Simplify *s, const IrOp *op)
+{
+    OneHot hot;
+    IrId x = one_hot_reads(s->b.f, s->pinned.data, op, &hot);
+    if (x == IR_NONE || ir_type_has_dim(&op->type, hot.dim)) return IR_NONE;
+    IrOp it = simplify_op2(s, op, IR_OP_at, x, hot.index);
+    IrType t = irb_type(&s->b, x), i = irb_type(&s->b, hot.index);
+    it.attr.dim = hot.dim;
+    bool alone = ir_type_has_dim(&t, hot.dim) && ir_type_at(&t, hot.dim, &i, &it.type);
+    if (!alone || it.type.space != op->type.space || it.type.n_dims != op->type.n_dims) return IR_NONE;
+    return simplify_spread(s, simplify_add(s, it), op);
 }
 
 /* ---- transposes ---- */
