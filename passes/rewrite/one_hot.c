@@ -24,7 +24,8 @@ bool one_hot_is(const IrFunc *f, const bool *pinned, IrId v, OneHot *hot)
     return false;
 }
 
-IrId one_hot_reads(const IrFunc *f, const bool *pinned, const IrOp *op, OneHot *hot)
+/* What op sums the product of with a one-hot; IR_NONE if it does nothing like that. */
+static IrId summed(const IrFunc *f, const bool *pinned, const IrOp *op, OneHot *hot)
 {
     for (int k = 0; op->op == IR_OP_contract && k < 2; k++)
         if (one_hot_is(f, pinned, op->args[k], hot)) return op->args[1 - k];
@@ -32,4 +33,17 @@ IrId one_hot_reads(const IrFunc *f, const bool *pinned, const IrOp *op, OneHot *
     const IrOp *chosen = &f->ops.data[op->args[0]];
     bool some = chosen->op == IR_OP_select && !(pinned && pinned[op->args[0]]) && is_number(f, chosen->args[2], 0);
     return some && one_hot_is(f, pinned, chosen->args[0], hot) ? chosen->args[1] : IR_NONE;
+}
+
+bool one_hot_place(const IrFunc *f, const bool *pinned, const IrOp *op, IrOp *at)
+{
+    OneHot hot;
+    IrId x = summed(f, pinned, op, &hot);
+    if (x == IR_NONE || ir_type_has_dim(&op->type, hot.dim) || !ir_type_has_dim(&f->ops.data[x].type, hot.dim))
+        return false;
+    at->args[0] = x;
+    at->args[1] = hot.index;
+    at->attr.dim = hot.dim;
+    bool fits = ir_type_at(&f->ops.data[x].type, hot.dim, &f->ops.data[hot.index].type, &at->type);
+    return fits && at->type.space == op->type.space && at->type.n_dims == op->type.n_dims;
 }

@@ -130,18 +130,6 @@ static bool is_pinned_one_hot(const Reorder *r, IrId v)
     return ro_knows(r, v, RO_PINNED);
 }
 
-/* A product with a one-hot that sums nothing but its dim, as the element at that place; IR_NONE: it is none. */
-static IrId as_place(Reorder *r, IrId hot, IrId x, const IrType *type)
-{
-    OneHot at;
-    IrType made, t = ro_type(r, x);
-    if (!one_hot_is(r->b.f, NULL, hot, &at) || is_pinned_one_hot(r, hot) || ir_type_has_dim(type, at.dim))
-        return IR_NONE;
-    IrType i = ro_type(r, at.index);
-    if (!ir_type_has_dim(&t, at.dim) || !ir_type_at(&t, at.dim, &i, &made) || !ir_type_eq(&made, type)) return IR_NONE;
-    return ro_add(r, IR_OP_at, made, (IrId[]){x, at.index}, 2, (IrAttr){.dim = at.dim});
-}
-
 IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type)
 {
     if (x == IR_NONE || y == IR_NONE) return IR_NONE;
@@ -152,9 +140,10 @@ IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type)
     IrType kept = ro_kept(&type, &tx, &ty, type.space == IR_UNIT ? IR_UNIT : space), all = ir_type_join(&tx, &ty);
     if (tx.n_dims + ty.n_dims > IR_MAX_DIMS && all.n_dims == IR_MAX_DIMS) return IR_NONE; /* some may be cut off */
     if (all.n_dims == kept.n_dims && kept.space == space) return ro_map2(r, IR_OP_mul, x, y);
-    IrId place = as_place(r, x, y, &kept);
-    if (place == IR_NONE) place = as_place(r, y, x, &kept);
-    if (place != IR_NONE) return place;
+    IrOp product = {.op = IR_OP_contract, .type = kept, .args = (IrId[]){x, y}, .n_args = 2},
+         at = {.args = (IrId[2]){0}};
+    bool place = one_hot_place(r->b.f, NULL, &product, &at) && ir_type_eq(&at.type, &kept);
+    if (place && !is_pinned_one_hot(r, at.args[0] == x ? y : x)) return ro_add(r, IR_OP_at, kept, at.args, 2, at.attr);
     bool outer = kept.space == IR_UNIT && space != IR_UNIT;
     bool swap = outer ? kept.n_dims && !ir_type_has_dim(&tx, kept.dims[0]) : tx.space == IR_UNIT && ty.space != IR_UNIT;
     return ro_add(r, IR_OP_contract, kept, (IrId[]){swap ? y : x, swap ? x : y}, 2, (IrAttr){0});

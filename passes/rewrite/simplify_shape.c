@@ -107,15 +107,8 @@ IrId rule_pieces(Simplify *s, const IrOp *op)
 /* A sum of products with a one-hot, over its dim alone, is the element at the place that the index says. */
 IrId rule_at(Simplify *s, const IrOp *op)
 {
-    OneHot hot;
-    IrId x = one_hot_reads(s->b.f, s->pinned.data, op, &hot);
-    if (x == IR_NONE || ir_type_has_dim(&op->type, hot.dim)) return IR_NONE;
-    IrOp it = simplify_op2(s, op, IR_OP_at, x, hot.index);
-    IrType t = irb_type(&s->b, x), i = irb_type(&s->b, hot.index);
-    it.attr.dim = hot.dim;
-    bool alone = ir_type_has_dim(&t, hot.dim) && ir_type_at(&t, hot.dim, &i, &it.type);
-    if (!alone || it.type.space != op->type.space || it.type.n_dims != op->type.n_dims) return IR_NONE;
-    return simplify_spread(s, simplify_add(s, it), op);
+    IrOp it = simplify_op2(s, op, IR_OP_at, IR_NONE, IR_NONE);
+    return one_hot_place(s->b.f, s->pinned.data, op, &it) ? simplify_spread(s, simplify_add(s, it), op) : IR_NONE;
 }
 
 /* ---- transposes ---- */
