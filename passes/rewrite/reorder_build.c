@@ -153,6 +153,7 @@ IrOp ro_linear(Reorder *r, IrId v)
 {
     IrOp op = *ro_op(r, v);
     if (op.op != IR_OP_at || !ir_dtype_is_float(op.type.dtype)) return op;
+    if (ro_type(r, op.args[0]).space != IR_UNIT && !ro_knows(r, op.args[0], FACT_IN_RANGE)) return op;
     IrType places = {.dtype = IR_I64, .n_dims = 1, .dims = {op.attr.dim}};
     IrId iota = ro_add(r, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = op.attr.dim});
     IrId hot = ro_map2(r, IR_OP_eq, op.args[1], iota), *args = ARENA_ARRAY(r->ctx->stage, IrId, 2);
