@@ -300,20 +300,27 @@ static void final_patches(Elab *e, StrBuf *missing)
     }
 }
 
-/* The first value a row of which has more bytes than can be counted. */
+/* The first value a row of which has more bytes than can be counted. What is read of a table may be computed with a
+   one-hot, which has all dims. */
 static void final_rows(Elab *e)
 {
     const IrModule *m = e->m;
-    const IrType *t = NULL;
+    IrType t = {.space = IR_UNIT};
     Span at = {0};
-    for (uint32_t i = 0; i < m->tensors.n && !t; i++)
-        if (!ir_row_fits(m, &m->tensors.data[i].type)) t = &m->tensors.data[i].type, at = m->tensors.data[i].span;
+    bool fits = true;
+    for (uint32_t i = 0; i < m->tensors.n && fits; i++) {
+        t = m->tensors.data[i].type, at = m->tensors.data[i].span;
+        fits = ir_row_fits(m, &t);
+    }
     for (uint32_t i = 0; i < m->funcs.n; i++)
-        for (uint32_t k = 0; k < m->funcs.data[i]->ops.n && !t; k++)
-            if (!ir_row_fits(m, &m->funcs.data[i]->ops.data[k].type))
-                t = &m->funcs.data[i]->ops.data[k].type, at = m->funcs.data[i]->ops.data[k].span;
-    if (t)
-        diag_error(e->d, E0211, at, "this value is %s, one row of it is larger than memory", ir_type_text(m, t, e->a));
+        for (uint32_t k = 0; k < m->funcs.data[i]->ops.n && fits; k++) {
+            const IrOp *ops = m->funcs.data[i]->ops.data, *op = &ops[k];
+            t = op->op == IR_OP_at ? ir_type_join(&ops[op->args[0]].type, &ops[op->args[1]].type) : op->type;
+            at = op->span;
+            fits = ir_row_fits(m, &t);
+        }
+    if (!fits)
+        diag_error(e->d, E0211, at, "this value is %s, one row of it is larger than memory", ir_type_text(m, &t, e->a));
 }
 
 static bool final_report(Elab *e, const StrBuf *missing)

@@ -1,7 +1,6 @@
-/* Integer values as places: rows of a table, `T[i]`, and groups of a reduction, `sum_in(m, by = rel)`. Both are said in
-   plain arithmetic with "the value is r" for each r of a dim, so that derivatives and every pass know them already:
+/* Integer values as places: rows of a table, `T[i]`, and groups of a reduction, `sum_in(m, by = rel)`:
 
-     T[i]                   contract over N of (i == iota N) and T[N, F]
+     T[i]                   at T, i : the op, which has an adjoint
      sum_in(m, by = rel)    sum_in of select(rel == iota R, m, 0), which is node[R, ...]
 
    The range of an index is part of its type, index[N], and is checked when data is loaded; an index that lies outside
@@ -40,44 +39,6 @@ static Value place_hit(Elab *e, const Value *i, IrId dim, Span s)
 
 /* ---- T[i] ------------------------------------------------------------------------------------- */
 
-/* The table's dims with those of the index in the place of `dim`. False: too many. */
-static bool rows_type(const IrType *table, IrId dim, const IrType *index, IrType *out)
-{
-    IrId dims[2 * IR_MAX_DIMS];
-    uint32_t n = 0;
-    for (int k = 0; k < table->n_dims; k++) {
-        if (table->dims[k] != dim && !ir_type_has_dim(index, table->dims[k])) dims[n++] = table->dims[k];
-        for (int j = 0; table->dims[k] == dim && j < index->n_dims; j++) dims[n++] = index->dims[j];
-    }
-    if (n > IR_MAX_DIMS) return false;
-    *out = (IrType){.space = table->space ? table->space : index->space, .dtype = table->dtype, .n_dims = (uint8_t)n};
-    memcpy(out->dims, dims, n * sizeof *dims);
-    return true;
-}
-
-/* A table of parameters is multiplied; the values of one row are chosen among, so that an infinity beside is left
-   alone. */
-static Value pick(Elab *e, Value hit, Value table, IrId dim, const IrType *want, Span s)
-{
-    IrType t;
-    IrId id;
-    if (table.type.space == IR_UNIT && ir_dtype_is_float(table.type.dtype)) {
-        Value weight = op_cast(e, hit, table.type.dtype, s);
-        t = ir_type_join(&weight.type, &table.type);
-        uint32_t n = 0;
-        for (int k = 0; k < t.n_dims; k++)
-            if (t.dims[k] != dim) t.dims[n++] = t.dims[k];
-        t.n_dims = (uint8_t)n;
-        id = op_add(e, IR_OP_contract, t, (IrId[]){weight.id, table.id}, 2, (IrAttr){0}, s);
-        return op_transpose(e, value_tensor(id, t, s), want->dims, want->n_dims);
-    }
-    Value none = op_const(e, ir_scalar(table.type.dtype), 0, s);
-    t = ir_type_join(&table.type, &hit.type);
-    id = op_add(e, IR_OP_select, t, (IrId[]){hit.id, table.id, none.id}, 3, (IrAttr){0}, s);
-    Value v = op_reduce_dims(e, IR_OP_sum_dims, value_tensor(id, t, s), dim, s);
-    return op_transpose(e, v, want->dims, want->n_dims);
-}
-
 Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
 {
     if (table.kind == V_ERROR || !check_index(e, &index, s)) return value_error();
@@ -98,14 +59,12 @@ Value table_rows(Elab *e, Value table, IrId dim, Value index, Span s)
     for (int k = 0; k < table.type.n_dims; k++) dims[k] = table.type.dims[k] == dim ? place : table.type.dims[k];
     table = op_reshape(e, table, dims, table.type.n_dims);
     IrType want;
-    bool fits = rows_type(&table.type, place, &index.type, &want) &&
-                table.type.n_dims + index.type.n_dims <= IR_MAX_DIMS;
-    if (!fits) {
+    if (!ir_type_at(&table.type, place, &index.type, &want)) {
         diag_error(e->d, E0202, s, "a value has at most %d dims", IR_MAX_DIMS);
         return value_error();
     }
-    Value hit = place_hit(e, &index, place, s);
-    return hit.kind == V_ERROR ? hit : pick(e, hit, table, place, &want, s);
+    IrId v = op_add(e, IR_OP_at, want, (IrId[]){table.id, index.id}, 2, (IrAttr){.dim = place}, s);
+    return value_tensor(v, want, s);
 }
 
 /* ---- by = rel --------------------------------------------------------------------------------- */

@@ -123,11 +123,13 @@ void eval_rule_slice(const EvalRun *r, const IrOp *op, EvalValue *out)
 void eval_rule_at(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     const EvalValue *x = eval_operand(r, op, 0), *index = eval_operand(r, op, 1);
-    int64_t stride = stride_of(r, &x->type, op->attr.dim), size = size_of(r, op->attr.dim);
+    int64_t stride = stride_of(r, &x->type, op->attr.dim), size = size_of(r, op->attr.dim), n;
+    const int64_t *at_x = eval_index(r, op->type.dims, op->type.n_dims, &x->type, &n);
+    const int64_t *at_i = eval_index(r, op->type.dims, op->type.n_dims, &index->type, &n);
     for (int64_t to = 0; to < n_elements(out); to++) {
-        Num i = num_get(index, to / out->width), found = num_exact(0);
-        int64_t block = (x->type.space == IR_UNIT ? to % out->width : to) / stride;
-        if (i.v >= 0 && i.v < (double)size) found = num_get(x, (block * size + (int64_t)i.v) * stride + to % stride);
+        int64_t row = to / out->width, k = to % out->width;
+        Num i = num_get(index, eval_row(index, row) + at_i[k]), found = num_exact(0);
+        if (i.v >= 0 && i.v < (double)size) found = num_get(x, eval_row(x, row) + at_x[k] + (int64_t)i.v * stride);
         found.undecided |= i.undecided;
         num_put(out, to, found);
     }

@@ -229,3 +229,14 @@ IrType ir_type_join(const IrType *a, const IrType *b)
         if (!ir_type_has_dim(a, b->dims[i])) join.dims[join.n_dims++] = b->dims[i];
     return join;
 }
+
+bool ir_type_at(const IrType *x, IrId dim, const IrType *index, IrType *out)
+{
+    if (x->n_dims + index->n_dims > IR_MAX_DIMS) return false;
+    *out = (IrType){.space = x->space ? x->space : index->space, .dtype = x->dtype};
+    for (uint32_t k = 0; k < x->n_dims; k++) {
+        if (x->dims[k] != dim && !ir_type_has_dim(index, x->dims[k])) out->dims[out->n_dims++] = x->dims[k];
+        for (uint32_t j = 0; x->dims[k] == dim && j < index->n_dims; j++) out->dims[out->n_dims++] = index->dims[j];
+    }
+    return true;
+}

@@ -297,6 +297,9 @@ bool ir_row_fits(const IrModule *m, const IrType *t);
 /* Result type of a pointwise op: dtype of a, the space that is not unit, dims of a then those of b that are new.
    Dims beyond IR_MAX_DIMS are left out: callers that may have so many look with ir_type_has_dim. */
 IrType ir_type_join(const IrType *a, const IrType *b);
+/* Result type of `at`: x with the dims of the index in the place of `dim`; dims that both have are the index's. False: so
+   many that a one-hot with all of them may be no value. */
+bool ir_type_at(const IrType *x, IrId dim, const IrType *index, IrType *out);
 
 /* ---- text, checks, reference ------------------------------------------------------------------ */
 

@@ -278,19 +278,22 @@ static const char *shape_slice(const Shape *s)
 static const char *shape_at(const Shape *s)
 {
     const IrType *x = operand(s, 0), *i = operand(s, 1), *r = &s->op->type;
-    uint32_t k = dim_position(x, s->op->attr.dim);
-    if (k == x->n_dims) return arena_printf(s->arena, "%s has no dim `%s`", text(s, x), dim_name(s, s->op->attr.dim));
-    IrType rest = *x;
-    rest.n_dims--;
-    memmove(rest.dims + k, rest.dims + k + 1, (size_t)(rest.n_dims - k) * sizeof *rest.dims);
-    const char *why = want_kind(s, r, ir_dtype_is_float, "a float");
-    if (!why) why = want_space(s, "the index", i->space, r->space);
-    if (x->space == IR_UNIT) rest.space = r->space;
-    if (why || (ir_type_eq(&rest, r) && i->dtype == IR_I64 && !i->n_dims)) return why;
-    return arena_printf(s->arena,
-                        "the operands are %s and %s, but the result is %s, wanted i64 without dims, and the first "
-                        "one's type without its dim",
-                        text(s, x), text(s, i), text(s, r));
+    IrType wanted;
+    if (!ir_type_has_dim(x, s->op->attr.dim))
+        return arena_printf(s->arena, "%s has no dim `%s`", text(s, x), dim_name(s, s->op->attr.dim));
+    const char *why = want_kind(s, r, is_number, "a number");
+    if (!why && i->space != IR_UNIT) why = want_space(s, "the index", i->space, r->space);
+    if (why) return why;
+    bool fits = i->dtype == IR_I64 && !ir_type_has_dim(i, s->op->attr.dim) &&
+                ir_type_at(x, s->op->attr.dim, i, &wanted);
+    IrType all = ir_type_join(x, i);
+    if (fits && !ir_row_fits(s->m, &all)) return "a one-hot of the index for one row is larger than memory";
+    if (fits && ir_type_eq(&wanted, r)) return NULL;
+    return arena_printf(
+        s->arena,
+        "the operands are %s and %s, but the result is %s, wanted an i64, and the first one's type with "
+        "the dims of the second in the place of `%s`",
+        text(s, x), text(s, i), text(s, r), dim_name(s, s->op->attr.dim));
 }
 
 static const char *shape_concat(const Shape *s)

@@ -1,4 +1,4 @@
-/* Adjoints of ops that reduce or rearrange feature dims, and of contract. */
+/* Adjoints of ops that reduce or rearrange feature dims, of contract and of at. */
 #include "passes/rewrite/autodiff.h"
 
 #define RULE(name) void adjoint_##name(Adjoint *a, IrId y, const IrOp *op, IrId g)
@@ -150,4 +150,21 @@ RULE(contract)
     for (uint32_t i = 0; i < 2; i++)
         if (adjoint_wants(a, op->args[i]))
             adjoint_give(a, op->args[i], contract_to(&a->b, g, op->args[1 - i], irb_type(&a->b, op->args[i])));
+}
+
+/* g at the place that the index says, 0 elsewhere: of one table for all rows a product, as `reorder` has them. */
+RULE(at)
+{
+    UNUSED(y);
+    Build *b = &a->b;
+    IrType x = irb_type(b, op->args[0]);
+    IrId hot = irb_one_hot(b, op->args[1], op->attr.dim), zero = irb_scalar(b, x.dtype, 0);
+    IrType t = irb_type(b, hot), all = ir_type_join(&x, &t);
+    if (x.space == IR_UNIT) {
+        t.dtype = x.dtype;
+        adjoint_give(a, op->args[0], contract_to(b, g, irb_unary(b, IR_OP_cast, t, hot, (IrAttr){0}), x));
+    } else {
+        adjoint_give(a, op->args[0],
+                     ir_add(b->m, b->f, IR_OP_select, all, (IrId[]){hot, g, zero}, 3, (IrAttr){0}, b->span));
+    }
 }

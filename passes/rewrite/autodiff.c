@@ -85,7 +85,7 @@ static Counts given_by(Adjoint *a, const IrOp *op, Counts own)
     /* clang-format off */
     case IR_OP_contract: case IR_OP_sum_dims: case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose:
     case IR_OP_reshape:
-    case IR_OP_slice: case IR_OP_concat:
+    case IR_OP_slice: case IR_OP_at: case IR_OP_concat:
         /* clang-format on */
         if (own.cond == IR_NONE || irb_type(&a->b, own.cond).n_dims) return everywhere;
         break;

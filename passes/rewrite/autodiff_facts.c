@@ -21,7 +21,7 @@ bool adjoint_spoils(Adjoint *a, const IrOp *op)
     /* clang-format off */
     case IR_OP_neg: case IR_OP_add: case IR_OP_sub: case IR_OP_cast: case IR_OP_select: case IR_OP_min:
     case IR_OP_max: case IR_OP_sum_dims:
-    case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose: case IR_OP_reshape: case IR_OP_slice:
+    case IR_OP_max_dims: case IR_OP_min_dims: case IR_OP_transpose: case IR_OP_reshape: case IR_OP_slice: case IR_OP_at:
     case IR_OP_concat: return false;
     case IR_OP_mul: case IR_OP_contract:
         /* clang-format on */

@@ -156,7 +156,7 @@ static unsigned of_float(const Operands *o)
     case IR_OP_concat:
     case IR_OP_max_dims:
     case IR_OP_min_dims: return all;
-    case IR_OP_at: return all & (CERTAIN | USUAL);
+    case IR_OP_at: return x & (CERTAIN | USUAL | NOT_NEGATIVE | LOW);
     case IR_OP_sum_dims: return all & (P | USUAL | NOT_NEGATIVE);
     case IR_OP_contract: return of_product(o);
     case IR_OP_gather:

@@ -7,14 +7,9 @@
 
    so that nothing of the rank's width is kept for each edge, neither for the sums over the picked elements nor for
    their gradients, and no row is sorted. A rank that is read in another way, or compared with so many numbers that
-   sorting once costs less, stays.
-
-   And where an index says which place of a dim is meant, by a sum over all of them, that place is read:
-
-     %5 = contract (cast (eq %i, iota R)), (gather %T) : edge[F]   ->   %5 = at (gather %T), %i dim R : edge[F]
-
-   so that an edge reads one row of a table by node and kind. Knows nothing of what is picked, nor why. */
-#include "passes/rewrite/hit.h"
+   sorting once costs less, stays. Knows nothing of what is picked, nor
+   why. */
+#include "passes/rewrite/rewrite.h"
 
 /* clang-format off */
 enum { FEW = 4, FEW_WIDE = 8 /* numbers: searching for each still costs less than sorting,
@@ -96,48 +91,6 @@ static IrId write_pick(Pick *p, const IrOp *op, const IrOp *rank, IrId k)
     return irb_add(b, &eq);
 }
 
-/* ---- places that an index says ---------------------------------------------------------------------------------- */
-
-/* The old value v at the place that the index says; of pointwise values that are 0 outside, the operands are. */
-static IrId at(Pick *p, IrId v, const Hit *hit, IrId space)
-{
-    const IrOp *op = op_of(p, v);
-    Build *b = &p->r.b;
-    IrOp copy = rewrite_op(&p->r, v);
-    bool inner = (ir_ops[op->op].traits & (T_MAP | T_ZERO)) == (T_MAP | T_ZERO) && op->op != IR_OP_cast;
-    copy.type.space = space;
-    copy.type.n_dims = 0;
-    for (uint8_t k = 0; k < op->type.n_dims; k++)
-        if (op->type.dims[k] != hit->dim) copy.type.dims[copy.type.n_dims++] = op->type.dims[k];
-    for (uint32_t k = 0; k < op->n_args; k++)
-        inner &= op->op == IR_OP_mul || ir_type_has_dim(&op_of(p, op->args[k])->type, hit->dim);
-    IrId args[] = {p->r.map[v], p->r.map[hit->index]};
-    if (!inner) return ir_add(b->m, b->f, IR_OP_at, copy.type, args, 2, (IrAttr){.dim = hit->dim}, b->span);
-    for (uint32_t k = 0; k < op->n_args; k++)
-        if (ir_type_has_dim(&op_of(p, op->args[k])->type, hit->dim)) copy.args[k] = at(p, op->args[k], hit, space);
-    return irb_add(b, &copy);
-}
-
-/* x with one place of the hits' dim, of each row the one its index says. IR_NONE: op is something else, sums integers,
-   or lacks dims that vectors run along: there, hits are vectors. */
-static IrId write_at(Pick *p, IrId v)
-{
-    Hit hit;
-    const IrOp *op = op_of(p, v);
-    IrId x = hit_picks(p->r.old, NULL, op, &hit);
-    if (x == IR_NONE || !op->type.n_dims || !ir_dtype_is_float(op->type.dtype)) return IR_NONE;
-    const IrType *t = &op_of(p, x)->type;
-    IrType rest = {.dtype = t->dtype, .space = op->type.space};
-    for (uint8_t k = 0; k < t->n_dims; k++)
-        if (t->dims[k] != hit.dim) rest.dims[rest.n_dims++] = t->dims[k];
-    bool own = (t->space == IR_UNIT || t->space == op->type.space) && op_of(p, hit.index)->type.space == op->type.space;
-    if (!own || rest.n_dims + 1 != t->n_dims || !ir_type_eq(&rest, &op->type)) return IR_NONE;
-    pass_remark_at(p->ctx, PASS_pick, true, p->r.old, v, "of %lld places of `%s`, the one that an index says is read",
-                   (long long)p->r.b.m->dims.data[hit.dim].size, p->r.b.m->dims.data[hit.dim].name);
-    p->r.b.span = op->span;
-    return at(p, x, &hit, rest.space);
-}
-
 static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
     Pick p = {.ctx = ctx, .r = rewrite_begin(m, old)};
@@ -147,7 +100,6 @@ static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
         const IrOp *op = op_of(&p, v);
         if (op->op == IR_OP_rank) picked[v] = is_picked(&p, v);
         if (is_pick(&p, op, &rank, &k) && picked[rank]) p.r.map[v] = write_pick(&p, op, op_of(&p, rank), k);
-        else if ((k = write_at(&p, v)) != IR_NONE) p.r.map[v] = k;
         else rewrite_copy(&p.r, v);
     }
     return rewrite_end(&p.r);

@@ -1,5 +1,6 @@
 /* Ops of the pool of `reorder`: an op that is there already is not made again, so that what an alternative shares with
    the rest of the function costs nothing. Folds what its rules would else leave behind: x + 0, x * 1, -(-x). */
+#include "passes/rewrite/one_hot.h"
 #include "passes/rewrite/reorder.h"
 
 static void grow_table(Reorder *r)
@@ -123,6 +124,12 @@ IrType ro_kept(const IrType *type, const IrType *x, const IrType *y, IrId space)
     return t;
 }
 
+static bool is_pinned_one_hot(const Reorder *r, IrId v)
+{
+    while (!ro_knows(r, v, RO_PINNED) && ro_op(r, v)->op != IR_OP_eq) v = ro_op(r, v)->args[0];
+    return ro_knows(r, v, RO_PINNED);
+}
+
 IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type)
 {
     if (x == IR_NONE || y == IR_NONE) return IR_NONE;
@@ -133,20 +140,42 @@ IrId ro_contract(Reorder *r, IrId x, IrId y, IrType type)
     IrType kept = ro_kept(&type, &tx, &ty, type.space == IR_UNIT ? IR_UNIT : space), all = ir_type_join(&tx, &ty);
     if (tx.n_dims + ty.n_dims > IR_MAX_DIMS && all.n_dims == IR_MAX_DIMS) return IR_NONE; /* some may be cut off */
     if (all.n_dims == kept.n_dims && kept.space == space) return ro_map2(r, IR_OP_mul, x, y);
+    IrOp product = {.op = IR_OP_contract, .type = kept, .args = (IrId[]){x, y}, .n_args = 2},
+         at = {.args = (IrId[2]){0}};
+    bool place = one_hot_place(r->b.f, NULL, &product, &at) && ir_type_eq(&at.type, &kept);
+    if (place && !is_pinned_one_hot(r, at.args[0] == x ? y : x)) return ro_add(r, IR_OP_at, kept, at.args, 2, at.attr);
     bool outer = kept.space == IR_UNIT && space != IR_UNIT;
     bool swap = outer ? kept.n_dims && !ir_type_has_dim(&tx, kept.dims[0]) : tx.space == IR_UNIT && ty.space != IR_UNIT;
     return ro_add(r, IR_OP_contract, kept, (IrId[]){swap ? y : x, swap ? x : y}, 2, (IrAttr){0});
 }
 
-bool ro_product(const Reorder *r, IrId v, IrOp *out)
+IrOp ro_linear(Reorder *r, IrId v)
 {
-    const IrOp *op = ro_def(r, v), *x = op && op->op == IR_OP_sum_dims ? ro_def(r, op->args[0]) : NULL;
-    bool sums = x && (x->op == IR_OP_mul || x->op == IR_OP_contract) && x->type.space == op->type.space;
-    if (!op || (op->op != IR_OP_contract && !sums)) return false;
-    *out = *op;
-    if (x) out->args = x->args, out->n_args = 2;
-    out->op = IR_OP_contract;
-    return true;
+    IrOp op = *ro_op(r, v);
+    if (op.op != IR_OP_at || !ir_dtype_is_float(op.type.dtype)) return op;
+    if (ro_type(r, op.args[0]).space != IR_UNIT && !ro_knows(r, op.args[0], FACT_IN_RANGE)) return op;
+    IrType places = {.dtype = IR_I64, .n_dims = 1, .dims = {op.attr.dim}};
+    IrId iota = ro_add(r, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = op.attr.dim});
+    IrId hot = ro_map2(r, IR_OP_eq, op.args[1], iota), *args = ARENA_ARRAY(r->ctx->stage, IrId, 2);
+    IrType t = ro_type(r, hot);
+    t.dtype = op.type.dtype;
+    args[0] = ro_unary(r, IR_OP_cast, t, hot, (IrAttr){0});
+    args[1] = op.args[0];
+    op.op = IR_OP_contract;
+    op.args = args;
+    return op;
+}
+
+bool ro_product(Reorder *r, IrId v, IrOp *out)
+{
+    if (!ro_def(r, v)) return false;
+    *out = ro_linear(r, v);
+    if (out->op == IR_OP_sum_dims && ro_def(r, out->args[0])) {
+        IrOp x = ro_linear(r, out->args[0]);
+        if ((x.op != IR_OP_mul && x.op != IR_OP_contract) || x.type.space != out->type.space) return false;
+        *out = (IrOp){.op = IR_OP_contract, .type = out->type, .args = x.args, .n_args = 2, .span = out->span};
+    }
+    return out->op == IR_OP_contract;
 }
 
 IrId ro_slice(Reorder *r, IrId x, IrId dim, int64_t first, IrId to)

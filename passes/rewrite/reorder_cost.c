@@ -1,7 +1,7 @@
 /* What an op costs: bytes that kernels move and arithmetic, per row of a node space. Pointwise ops are fused: they move
    nothing, but what a gather reads must lie in memory. At the rates of the machine that the build assumes: the order of
    operations is fixed when the program is built, whatever the graph. */
-#include "passes/rewrite/hit.h"
+#include "passes/rewrite/one_hot.h"
 #include "passes/context/price.h"
 #include "passes/rewrite/reorder.h"
 #include "passes/context/rows.h"
@@ -71,25 +71,20 @@ static double gathered_along(const Reorder *r, IrId v, IrId dim, int depth)
     return bytes;
 }
 
-/* What the pass `pick` makes of a contraction with hits. IR_NONE: op is something else. */
-static IrId picked(const Reorder *r, const IrOp *op, Hit *hit)
+/* One element of many is read; where it has no dims, all are summed with a one-hot (table.c). */
+static RoCost at_cost(const Reorder *r, const IrOp *op)
 {
-    IrId x = hit_picks(r->b.f, NULL, op, hit);
-    bool at = x != IR_NONE && op->type.n_dims && ro_has_dim(r, x, hit->dim) &&
-              ro_type(r, x).n_dims == op->type.n_dims + 1;
-    return at && !ir_type_has_dim(&op->type, hit->dim) ? x : IR_NONE;
+    double size = (double)r->b.m->dims.data[op->attr.dim].size,
+           elements = r->rows[op->type.space] * width_of(r, &op->type);
+    if (!op->type.n_dims || !ir_dtype_is_float(op->type.dtype))
+        return cost_of(r, stored(r, &op->type), 2 * elements * size, PRICE_dot);
+    double unread = 1 - PICKED / size;
+    return cost_of(r, -unread * gathered_along(r, op->args[0], op->attr.dim, RO_MAX_DEPTH), elements, PRICE_inner);
 }
 
 static RoCost contract_cost(const Reorder *r, const IrOp *op)
 {
     IrType x = ro_type(r, op->args[0]), y = ro_type(r, op->args[1]), all = ir_type_join(&x, &y);
-    Hit hit;
-    IrId whole = picked(r, op, &hit);
-    if (whole != IR_NONE) {
-        double unread = 1 - PICKED / (double)r->b.m->dims.data[hit.dim].size;
-        return cost_of(r, -unread * gathered_along(r, whole, hit.dim, RO_MAX_DEPTH),
-                       r->rows[op->type.space] * width_of(r, &op->type), PRICE_inner);
-    }
     bool own = false;
     for (uint32_t k = 0; k < y.n_dims; k++)
         own |= !ir_type_has_dim(&x, y.dims[k]) && ir_type_has_dim(&op->type, y.dims[k]);
@@ -140,13 +135,14 @@ RoCost reorder_op_cost(const Reorder *r, IrId v)
     double flops = ir_ops[op->op].flops;
     if (!op->n_args) return (RoCost){0};
     IrType x = ro_type(r, op->args[0]);
-    Hit hit;
+    OneHot hot;
     for (uint32_t k = 0; op->op == IR_OP_mul && k < 2; k++)
-        if (hit_is(r->b.f, NULL, op->args[k], &hit)) flops = 0; /* one instruction with the sum that wants it */
+        if (one_hot_is(r->b.f, NULL, op->args[k], &hot)) flops = 0; /* one instruction with the sum that wants it */
     if (traits & T_MAP) return cost_of(r, 0, r->rows[op->type.space] * width_of(r, &op->type) * flops, PRICE_inner);
     if (traits & T_MOVE) return gather_cost(r, op);
     if (traits & T_REDUCE) return reduce_cost(r, op, &x);
     if (op->op == IR_OP_contract) return contract_cost(r, op);
+    if (op->op == IR_OP_at) return at_cost(r, op);
     if (op->op == IR_OP_concat) return moved(r, stored(r, &op->type));
     if (flops > 0) return cost_of(r, stored(r, &op->type), r->rows[x.space] * width_of(r, &x) * flops, PRICE_inner);
     return moved(r, 0);

@@ -76,6 +76,7 @@ static bool at_empty(const Reorder *r, IrId v, IrId map, int depth, double *out)
         bool known = at_empty(r, op->args[k], map, depth - 1, &x[k]);
         Facts calm = any ? FACT_IN_RANGE : FACT_IN_RANGE | FACT_CALM;
         if (known && x[k] == 0 && product && ro_knows(r, op->args[1 - k], calm)) return *out = 0, true;
+        if (known && x[k] == 0 && op->op == IR_OP_at && !k) return *out = 0, true;
         all &= known;
     }
     return all && apply(op, x, out);

@@ -182,7 +182,7 @@ static IrId matmul_view(Reorder *r, IrOp op, IrId w, IrType type, int depth)
 
 static IrId matmul_step(Reorder *r, IrId x, IrId w, IrType type, int depth)
 {
-    IrOp op = *ro_op(r, x);
+    IrOp op = ro_linear(r, x);
     switch (op.op) {
     case IR_OP_neg: return ro_neg(r, reorder_matmul(r, op.args[0], w, type, depth));
     case IR_OP_transpose: return reorder_matmul(r, op.args[0], w, type, depth);
@@ -240,7 +240,7 @@ static IrId viewed(Reorder *r, IrId v, IrType to, int depth)
     if (ir_type_width(r->b.m, &t) != ir_type_width(r->b.m, &to)) return IR_NONE;
     if (t.space == IR_UNIT) return ro_unary(r, IR_OP_reshape, to, v, (IrAttr){0});
     if (!depth || !def) return IR_NONE;
-    IrOp op = *def;
+    IrOp op = ro_linear(r, v);
     if (op.op == IR_OP_contract) return product_viewed(r, &op, &to);
     if (op.op == IR_OP_neg) return ro_neg(r, viewed(r, op.args[0], to, depth - 1));
     if (op.op != IR_OP_add && op.op != IR_OP_sub && op.op != IR_OP_mul && op.op != IR_OP_div) return IR_NONE;
@@ -263,7 +263,7 @@ static IrId meet_product(Reorder *r, IrId z, const IrOp *op, IrType type)
 
 static IrId meet_step(Reorder *r, IrId z, IrId y, IrType type, int depth)
 {
-    const IrOp op = *ro_op(r, y);
+    const IrOp op = ro_linear(r, y);
     IrType tz = ro_type(r, z), parts[2];
     for (uint32_t k = 0; k < 2 && k < op.n_args; k++) parts[k] = ro_type(r, op.args[k]);
     switch (op.op) {
@@ -351,9 +351,8 @@ static IrId outer_of_scaled(Reorder *r, IrOp op, IrId y, IrType type, Way way)
 /* One step on x's side. */
 static IrId outer_step(Reorder *r, IrId x, IrId y, IrType type, Way way)
 {
-    const IrOp *def = ro_def(r, x);
-    if (!def) return IR_NONE;
-    IrOp op = *def;
+    if (!ro_def(r, x)) return IR_NONE;
+    IrOp op = ro_linear(r, x);
     IrType ty = ro_type(r, y);
     switch (op.op) {
     case IR_OP_neg: return ro_neg(r, outer(r, op.args[0], y, type, way));
@@ -414,7 +413,7 @@ IrId reorder_rule_contract(Reorder *r, IrId v)
 {
     IrOp op;
     if (!ir_dtype_is_float(ro_type(r, v).dtype) || !ro_product(r, v, &op)) return IR_NONE;
-    if (ro_op(r, v)->op != IR_OP_contract) {
+    if (ro_op(r, v)->op == IR_OP_sum_dims) {
         IrType x = ro_type(r, op.args[0]), y = ro_type(r, op.args[1]);
         if (!is_matmul(&x, &y, &op.type) && !is_matmul(&y, &x, &op.type)) return IR_NONE;
     }

@@ -166,7 +166,7 @@ static IrId sum_of_select(Reorder *r, IrOp op, IrId map, int depth)
 
 static IrId sum_of_contract(Reorder *r, IrId v, IrId map, int depth)
 {
-    IrOp op = *ro_op(r, v);
+    IrOp op = ro_linear(r, v);
     IrType type = op.type;
     IrId best = pulled_weight(r, v, map, depth);
     type.space = ro_map(r, map)->to;
@@ -208,7 +208,7 @@ static IrId sum_of_sums(Reorder *r, IrId x, IrId map)
 
 static IrId sum_step(Reorder *r, IrId x, IrId map, int depth)
 {
-    IrOp op = *ro_op(r, x);
+    IrOp op = ro_linear(r, x);
     IrId y = reorder_lift(r, x, map), to = ro_map(r, map)->to;
     if (y != IR_NONE) return times_degree(r, y, map);
     switch (op.op) {

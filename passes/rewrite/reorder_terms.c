@@ -64,14 +64,14 @@ static IrId add_signed(Reorder *r, IrId x, bool minus_x, IrId y, bool minus_y, b
 /* Two products with one operand in common, as one. */
 static IrId merged_products(Reorder *r, const RoTerm *x, const RoTerm *y, bool *minus)
 {
-    const IrOp *a = ro_def(r, x->v), *b = ro_def(r, y->v);
-    if (!a || !b || a->op != IR_OP_contract || b->op != IR_OP_contract || !ir_type_eq(&a->type, &b->type))
-        return IR_NONE;
-    IrType type = a->type;
+    if (!ro_def(r, x->v) || !ro_def(r, y->v)) return IR_NONE;
+    IrOp a = ro_linear(r, x->v), b = ro_linear(r, y->v);
+    if (a.op != IR_OP_contract || b.op != IR_OP_contract || !ir_type_eq(&a.type, &b.type)) return IR_NONE;
+    IrType type = a.type;
     for (uint32_t k = 0; k < 2; k++) {
-        IrId same = a->args[k], p = a->args[1 - k], q = b->args[1 - k];
+        IrId same = a.args[k], p = a.args[1 - k], q = b.args[1 - k];
         IrType tp = ro_type(r, p), tq = ro_type(r, q);
-        if (same != b->args[k] || !ir_type_eq(&tp, &tq)) continue;
+        if (same != b.args[k] || !ir_type_eq(&tp, &tq)) continue;
         return ro_contract(r, same, add_signed(r, p, x->inverse, q, y->inverse, minus), type);
     }
     return IR_NONE;

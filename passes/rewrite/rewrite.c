@@ -144,6 +144,13 @@ IrId irb_select(Build *b, IrId c, IrId x, IrId y)
     return ir_add(b->m, b->f, IR_OP_select, type, (IrId[]){c, x, y}, 3, (IrAttr){0}, b->span);
 }
 
+IrId irb_one_hot(Build *b, IrId index, IrId dim)
+{
+    IrType places = {.dtype = IR_I64, .n_dims = 1, .dims = {dim}};
+    return irb_compare(b, IR_OP_eq, index,
+                       ir_add(b->m, b->f, IR_OP_iota, places, NULL, 0, (IrAttr){.dim = dim}, b->span));
+}
+
 IrId irb_gather(Build *b, IrId map, IrId x)
 {
     IrType type = irb_type(b, x);

@@ -59,6 +59,8 @@ IrId irb_map2(Build *b, IrOpcode op, IrId x, IrId y);
 IrId irb_compare(Build *b, IrOpcode op, IrId x, IrId y); /* bool */
 IrId irb_select(Build *b, IrId c, IrId x, IrId y);
 IrId irb_unary(Build *b, IrOpcode op, IrType type, IrId x, IrAttr attr);
+/* bool [.., dim]: one-hot, true at the place of dim that the index says. */
+IrId irb_one_hot(Build *b, IrId index, IrId dim);
 IrId irb_gather(Build *b, IrId map, IrId x);
 IrId irb_reduce(Build *b, IrOpcode op, IrId map, IrId x, double empty);
 /* x with the space, dims and dim order of `type` (x's dtype): sums over what type lacks, feature

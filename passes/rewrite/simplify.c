@@ -2,12 +2,12 @@
      %2 = const 1 : node[F] f32
      %3 = mul %1, %2            ->   (uses of %3 read %1)
      %4 = pow %1, 2                  %4 = mul %1, %1
-   Every rule keeps the bits of every result, signs of zeros and NaNs included, but for two: a power
-   becomes the correctly rounded operations it stands for, and constants are folded in f64 and
-   rounded once. Rules fire on algebraic properties (an identity element, a sign, a view, a
-   broadcast); they are tried as each op is added, so one walk reaches the end. Never reassociates a
-   sum, never divides by reciprocal unless exact, and never looks through the variable of a `grad`
-   that is still there: merging it with its definition would change what depends on it. */
+   Every rule keeps the bits of every result, signs of zeros and NaNs included, but for three: a power becomes the
+   correctly rounded operations it stands for, constants are folded in f64 and rounded once, and a sum of products with a
+   one-hot is the element that it leaves, whatever stands beside it. Rules fire on algebraic properties (an identity
+   element, a sign, a view, a broadcast); they are tried as each op is added, so one walk reaches the end. Never
+   reassociates a sum, never divides by reciprocal unless exact, and never looks through the variable of a `grad` that is
+   still there: merging it with its definition would change what depends on it. */
 #include "passes/rewrite/simplify.h"
 #include "base/ice.h"
 
@@ -15,15 +15,15 @@ static const struct {
     const char *name;
     SimplifyRule *rule;
 } rules[] = {
-    {"fold", rule_fold},         {"constant rows", rule_fold_rows},
-    {"identity", rule_identity}, {"absorb", rule_absorb},
-    {"sign", rule_sign},         {"power", rule_power},
-    {"divide", rule_divide},     {"select", rule_select},
-    {"cast", rule_cast},         {"view", rule_view},
-    {"pieces", rule_pieces},     {"same operands", rule_same},
-    {"not", rule_not},           {"detach", rule_detach},
-    {"names", rule_names},       {"move", rule_move},
-    {"narrow", rule_narrow},
+    {"fold", rule_fold},          {"constant rows", rule_fold_rows},
+    {"identity", rule_identity},  {"absorb", rule_absorb},
+    {"sign", rule_sign},          {"power", rule_power},
+    {"divide", rule_divide},      {"select", rule_select},
+    {"cast", rule_cast},          {"view", rule_view},
+    {"pieces", rule_pieces},      {"place", rule_at},
+    {"same operands", rule_same}, {"not", rule_not},
+    {"detach", rule_detach},      {"names", rule_names},
+    {"move", rule_move},          {"narrow", rule_narrow},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 _Static_assert(N_RULES <= sizeof((Simplify *)0)->n_fired / sizeof(uint32_t), "a count per rule");

@@ -38,4 +38,4 @@ IrId simplify_broadcast_of(const Simplify *s, IrId v);
 /* A rule returns a value equal to the op's, or IR_NONE. It never returns something that costs more. */
 typedef IrId SimplifyRule(Simplify *s, const IrOp *op);
 SimplifyRule rule_fold, rule_fold_rows, rule_identity, rule_absorb, rule_sign, rule_power, rule_divide, rule_select,
-    rule_cast, rule_view, rule_pieces, rule_same, rule_not, rule_detach, rule_names, rule_move, rule_narrow;
+    rule_cast, rule_view, rule_pieces, rule_at, rule_same, rule_not, rule_detach, rule_names, rule_move, rule_narrow;

@@ -3,6 +3,7 @@
    is computed at x's size and broadcast later, so that broadcasts sink to where something must be
    stored in full. */
 #include "ir/order.h"
+#include "passes/rewrite/one_hot.h"
 #include "passes/rewrite/simplify.h"
 
 /* ---- views ---- */
@@ -101,6 +102,13 @@ IrId rule_pieces(Simplify *s, const IrOp *op)
     IrType whole = irb_type(&s->b, inner->args[0]);
     if (position(&whole, inner->attr.dim) != k) return IR_NONE;
     return slice_of(s, op, inner->args[0], inner->attr.dim, inner->attr.i + op->attr.i);
+}
+
+/* A sum of products with a one-hot, over its dim alone, is the element at the place that the index says. */
+IrId rule_at(Simplify *s, const IrOp *op)
+{
+    IrOp it = simplify_op2(s, op, IR_OP_at, IR_NONE, IR_NONE);
+    return one_hot_place(s->b.f, s->pinned.data, op, &it) ? simplify_spread(s, simplify_add(s, it), op) : IR_NONE;
 }
 
 /* ---- transposes ---- */

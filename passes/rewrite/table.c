@@ -1,19 +1,19 @@
-/* table: what picks a row of a table by the value of an integer, with a 1 where the row's number is that value and 0
-   elsewhere, reads the row instead.
+/* table: how a kernel computes `at`, the element at a place that an index says. A row of a table is read:
 
-     %3 = eq %i, iota N : node[N]                    route %i via N.at
-     %5 = contract (cast %3), %T : node[F]    ->     %5 = gather (reshape %T : N.rows[F]) via N.at : node[F]
+     %5 = at %T, %i dim N : node[F]    ->    route %i via N.at
+                                             %5 = gather (reshape %T : N.rows[F]) via N.at : node[F]
 
    so that a row costs its own bytes, not the table's, and the gradient is a sum over the rows that read it. Tables of
-   few rows stay as they are: their hits stay in registers, and no list is made. A value outside the table reads 0 in
-   either form. Knows nothing of what a table means, nor whether a user or the front end wrote it.
+   few rows and values of rows are read in the kernel that wants the element, and no list is made. What has no dims,
+   integers and indices with dims are sums of products with a one-hot, which stays in registers. An index outside reads 0
+   in each form. Knows nothing of what a table means.
 
    Behind autodiff, products that sum the last dim of such a row read it from a table that is laid out for them:
 
      %7 = contract %6, %5 : node[K]   with %5 : node[K,F] summed over F      ->      %5' = gather (reshape (transpose %T)) : node[F,K] */
-#include "passes/rewrite/hit.h"
+#include "passes/rewrite/rewrite.h"
 
-enum { FEW_MATRICES = 16 }; /* with hits, matrices multiply by node, for as many kinds of edges as a node has edges */
+enum { FEW_MATRICES = 16 }; /* they may multiply by node, for as many kinds of edges as a node has edges */
 
 typedef struct Route { /* of a function: where its value `index` leads */
     IrId index, map;   /* index: in the new function */
@@ -22,21 +22,16 @@ typedef struct Route { /* of a function: where its value `index` leads */
 typedef struct Table {
     PassContext *ctx;
     Rewrite r;
-    const bool *pinned; /* [old values] or NULL */
     VEC(Route) routes;
 } Table;
 
 static const IrOp *op_of(const Table *t, IrId v) { return &t->r.old->ops.data[v]; }
 
-/* The table that op picks rows of, with no other sum: all dims but the one of its rows are the result's. IR_NONE:
-   none. */
-static IrId picked_table(const Table *t, const IrOp *op, Hit *hit)
+/* Does op read rows of a table that is the same for all that read it, each where one integer says? */
+static bool is_table(const Table *t, const IrOp *op)
 {
-    IrId table = hit_picks(t->r.old, t->pinned, op, hit);
-    if (table == IR_NONE) return IR_NONE;
-    const IrType *x = &op_of(t, table)->type;
-    bool rows = x->space == IR_UNIT && ir_type_has_dim(x, hit->dim) && !ir_type_has_dim(&op->type, hit->dim);
-    return rows && op->type.space != IR_UNIT && x->n_dims == op->type.n_dims + 1 ? table : IR_NONE;
+    return op->op == IR_OP_at && op_of(t, op->args[0])->type.space == IR_UNIT && op->type.space != IR_UNIT &&
+           !op_of(t, op->args[1])->type.n_dims;
 }
 
 /* ---- places ---------------------------------------------------------------------------------------------- */
@@ -88,18 +83,41 @@ static IrId read_at(Build *b, IrId map, IrId x, IrType row)
     return irb_gather(b, map, irb_unary(b, IR_OP_reshape, row, x, (IrAttr){0}));
 }
 
-static IrId read_row(Table *t, const IrOp *op, IrId table, const Hit *hit)
+static IrId read_row(Table *t, const IrOp *op)
 {
     Build *b = &t->r.b;
     b->span = op->span;
-    IrId map = route_to(t, t->r.map[hit->index], rows_space(b->m, hit->dim), op->span);
-    IrId rows = rows_first(b, t->r.map[table], hit->dim);
+    IrId map = route_to(t, t->r.map[op->args[1]], rows_space(b->m, op->attr.dim), op->span);
+    IrId rows = rows_first(b, t->r.map[op->args[0]], op->attr.dim);
     IrType type = irb_type(b, rows);
     type.n_dims--;
     memmove(type.dims, type.dims + 1, type.n_dims * sizeof *type.dims);
     IrId row = read_at(b, map, rows, type);
     type = irb_type(b, row);
     return ir_type_eq(&type, &op->type) ? row : irb_unary(b, IR_OP_transpose, op->type, row, (IrAttr){0});
+}
+
+/* Can a kernel compute op where it is used? There, one-hots of what has no dims are its vectors. */
+static bool is_inline(const Table *t, const IrOp *op)
+{
+    const IrType *i = &op_of(t, op->args[1])->type;
+    return op->type.n_dims && ir_dtype_is_float(op->type.dtype) && !i->n_dims && i->space == op->type.space;
+}
+
+/* The sum of products with a one-hot; of values of rows that is a choice, so that an infinity beside is left alone. */
+static IrId summed(Table *t, const IrOp *op)
+{
+    Build *b = &t->r.b;
+    b->span = op->span;
+    IrId args[] = {irb_one_hot(b, t->r.map[op->args[1]], op->attr.dim), t->r.map[op->args[0]], 0};
+    IrType hot = irb_type(b, args[0]), x = irb_type(b, args[1]), all = ir_type_join(&x, &hot);
+    if (x.space == IR_UNIT && ir_dtype_is_float(x.dtype)) {
+        hot.dtype = x.dtype;
+        args[0] = irb_unary(b, IR_OP_cast, hot, args[0], (IrAttr){0});
+        return ir_add(b->m, b->f, IR_OP_contract, op->type, args, 2, (IrAttr){0}, op->span);
+    }
+    args[2] = irb_scalar(b, x.dtype, 0);
+    return irb_fit(b, ir_add(b->m, b->f, IR_OP_select, all, args, 3, (IrAttr){0}, op->span), op->type);
 }
 
 /* Operand k of a product with matrices that are read, whose last dim is summed: the table with dims in another order,
@@ -142,18 +160,18 @@ static IrId copy_product(Table *t, IrId v)
 
 static IrFunc *one_func(PassContext *ctx, IrModule *m, const IrFunc *old)
 {
-    Table t = {.ctx = ctx, .r = rewrite_begin(m, old), .pinned = rewrite_pinned(ctx->stage, old)};
+    Table t = {.ctx = ctx, .r = rewrite_begin(m, old)};
     for (IrId v = 0; v < old->ops.n; v++) {
-        Hit hit;
         const IrOp *op = op_of(&t, v);
-        IrId table = picked_table(&t, op, &hit);
-        int64_t n = table == IR_NONE ? 0 : m->dims.data[hit.dim].size;
-        /* hits of fewer rows are half a vector */
-        bool read = n > (op->type.n_dims > 1 ? FEW_MATRICES : ctx->machine->lanes / 2);
-        if (read) t.r.map[v] = read_row(&t, op, table, &hit);
+        int64_t n = op->op == IR_OP_at ? m->dims.data[op->attr.dim].size : 0;
+        /* one-hots of fewer rows are half a vector */
+        bool table = is_table(&t, op),
+             read = table && n > (op->type.n_dims > 1 ? FEW_MATRICES : ctx->machine->lanes / 2);
+        if (read) t.r.map[v] = read_row(&t, op);
+        else if (op->op == IR_OP_at && !is_inline(&t, op)) t.r.map[v] = summed(&t, op);
         else copy_product(&t, v);
-        if (table == IR_NONE) continue;
-        const char *how = read ? "is read where the index says" : "is summed with hits of all: it has few";
+        if (!table) continue;
+        const char *how = read ? "is read where the index says" : "is one of few: no list of who reads it is made";
         pass_remark_at(ctx, PASS_table, read, old, v, "a row of %lld %s", (long long)n, how);
     }
     return rewrite_end(&t.r);

@@ -28,7 +28,7 @@ import library  # noqa: E402
 import machine  # noqa: E402
 import oracle  # noqa: E402
 
-PASSES = ["simplify", "cse", "dce", "table", "parts", "reorder", "pick", "layout", "hoist", "fuse", "schedule", "connect", "memplan"]
+PASSES = ["simplify", "cse", "dce", "parts", "reorder", "pick", "layout", "hoist", "fuse", "schedule", "connect", "memplan"]
 LIMIT_S = 60  # of the processor, for a build
 RANDOM = (7, 3)  # seed and step of what a program draws
 CALLS = ["model_create", "model_free", "graph_create", "graph_free", "graph_count", "context_create", "context_free", "context_bind_param",

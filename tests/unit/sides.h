@@ -33,15 +33,18 @@ static inline IrModule *sides_parse(Arena *a, const char *text, const char *dtyp
     return d.n_errors ? NULL : m;
 }
 
-/* Both sides of a pass, differentiated: the module of the text as it is, and as `pass` leaves it. Returns the latter
-   before it is differentiated; NULL fails. `d` and `ctx` are set up for the passes that a test runs itself. */
+/* Both sides of a pass, differentiated: the module of the text as it is, and as `pass` leaves it, behind `first` if that
+   is another. Returns the latter before it is differentiated; NULL fails. `d` and `ctx` are set up for the passes that a
+   test runs itself. */
 static inline const IrModule *sides_make(Arena *a, Diags *d, PassContext *ctx, const char *text, const char *dtype,
-                                         PassId pass, Sides *s)
+                                         PassId first, PassId pass, Sides *s)
 {
     *d = (Diags){.arena = a};
     *ctx = pass_context(a, d);
     ctx->verify = PASS_VERIFY_ROUNDTRIP;
-    const IrModule *m = sides_parse(a, text, dtype), *behind = m ? pass_run_one(ctx, pass, m) : NULL;
+    const IrModule *m = sides_parse(a, text, dtype), *behind = m;
+    if (behind && first != pass) behind = pass_run_one(ctx, first, behind);
+    if (behind) behind = pass_run_one(ctx, pass, behind);
     *s = (Sides){.m = {behind ? pass_run_one(ctx, PASS_autodiff, m) : NULL,
                        behind ? pass_run_one(ctx, PASS_autodiff, behind) : NULL}};
     return CHECK(s->m[0] && s->m[1]) ? behind : NULL;

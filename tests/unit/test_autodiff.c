@@ -84,6 +84,14 @@ static const Case cases[] = {
     {"slice of rows", "%8 = slice %3 dim F at 1 : [P,O] f64\n%9 = exp %8 : [P,O] f64\n"},
     {"concat", "%8 = slice %1 dim F at 1 : node[P] f64\n%9 = concat %0, %8 dim R : node[R] f64\n"
                "%10 = mul %9, %9 : node[R] f64\n"},
+    {"at of a table", "%8 = row : node[] i64\n%9 = at %3, %8 dim F : node[O] f64\n%10 = exp %9 : node[O] f64\n"},
+    {"at outside", "%8 = element : edge[] i64\n%9 = gather %7 via edge.dst : edge[O,F] f64\n"
+                   "%10 = at %9, %8 dim O : edge[F] f64\n%11 = mul %10, %2 : edge[F] f64\n"},
+    {"at of each row", "%8 = row : node[] i64\n%9 = at %7, %8 dim F : node[O] f64\n%10 = mul %9, %9 : node[O] f64\n"},
+    {"at by dims", "%8 = iota dim P : [P] i64\n%9 = row : node[] i64\n%10 = add %9, %8 : node[P] i64\n"
+                   "%11 = at %3, %10 dim F : node[P,O] f64\n%12 = mul %11, %11 : node[P,O] f64\n"},
+    {"at by shared dims",
+     "%8 = iota dim O : [O] i64\n%9 = at %7, %8 dim F : node[O] f64\n%10 = exp %9 : node[O] f64\n"},
     {"sum_dims", "%8 = sum_dims %0 : node[] f64\n%9 = exp %8 : node[] f64\n"},
     {"sum_dims keeps one", "%8 = sum_dims %7 : node[O] f64\n%9 = exp %8 : node[O] f64\n"},
     {"max_dims", "%8 = max_dims %0 : node[] f64\n%9 = mul %8, %8 : node[] f64\n"},

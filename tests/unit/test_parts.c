@@ -65,7 +65,7 @@ static void test_case(const char *dtype, const Case *c)
     PassContext ctx;
     Sides s;
     check_begin();
-    const IrModule *cut = sides_make(a, &d, &ctx, text, dtype, PASS_parts, &s);
+    const IrModule *cut = sides_make(a, &d, &ctx, text, dtype, PASS_parts, PASS_parts, &s);
     for (size_t k = 0; k < sizeof behind / sizeof *behind && cut && s.m[1]; k++)
         s.m[1] = pass_run_one(&ctx, behind[k], s.m[1]);
     if (cut && CHECK(s.m[1]) && check(n_wholes(s.m[1]) <= 2, "%u concatenations on edges are left", n_wholes(s.m[1])) &&

@@ -65,7 +65,7 @@ static void test_case(const char *dtype, const Case *c)
     PassContext ctx;
     Sides s;
     check_begin();
-    const IrModule *read = sides_make(a, &d, &ctx, text, dtype, PASS_table, &s);
+    const IrModule *read = sides_make(a, &d, &ctx, text, dtype, PASS_simplify, PASS_table, &s);
     if (read) s.m[1] = pass_run_one(&ctx, PASS_table, s.m[1]);
     if (read && CHECK(s.m[1]) && CHECK(count_ops(s.m[1], IR_OP_transpose) > count_ops(read, IR_OP_transpose)) &&
         CHECK(count_ops(read, IR_OP_route) == 2 && count_ops(read, IR_OP_contract) == 1 &&
