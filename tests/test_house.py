@@ -223,6 +223,13 @@ def lower_asks_no_machine():
     return wrong
 
 
+def tiles_are_told():
+    """Each number of a tile is explained, and drawn by the test that edits schedules."""
+    words = re.findall(r"^TILE\((\w+)", read("passes/group/tile.def"), re.M)
+    wrong = ["docs/passes.md lacks the number " + w for w in words if "`%s N`" % w not in read("docs/passes.md")]
+    return wrong + ["tests/schedules.py lacks the number " + w for w in words if '"%s": ' % w not in read("tests/schedules.py")]
+
+
 def calls(build, folder):
     """{file: {file it calls: [functions]}} of a folder's objects."""
     defined, used = {}, {}
@@ -302,3 +309,4 @@ report("house.planted_faults_fit", planted_faults_fit())
 report("house.format", format_differs())
 report("house.machines_are_in_the_table", machines_are_in_the_table())
 report("house.lower_asks_no_machine", lower_asks_no_machine())
+report("house.tiles_are_told", tiles_are_told())

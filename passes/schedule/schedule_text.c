@@ -428,11 +428,30 @@ static bool apply_group_text(FusedFunc *f, uint32_t g, const GroupText *x, Diags
     return false;
 }
 
+/* A value that several kernels compute has one tile: no line of it is overruled by a later one. */
+static bool values_agree(const FusedFunc *f, const GroupText *x, Diags *d)
+{
+    for (uint32_t k = 0; k < x->values.n; k++)
+        for (unsigned narrow = 0; narrow < 2; narrow++)
+            for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
+                const ValueText *v = &x->values.data[k];
+                int64_t now = v->tile[narrow].has[n] ? *number_of(f, narrow, 0, v->v, n) : 0;
+                if (!v->tile[narrow].has[n] || now == v->tile[narrow].number[n]) continue;
+                diag_error(d, E0506, v->tile[narrow].span[n],
+                           "`%s` of %%%u is %lld in a later kernel that computes it too", tile_numbers[n].name, v->v,
+                           (long long)now);
+                return false;
+            }
+    return true;
+}
+
 bool schedule_apply(FusedFunc *f, Diags *d)
 {
     for (uint32_t i = 0; i < f->text->groups.n; i++) {
         const GroupText *x = &f->text->groups.data[i];
         if (!apply_group_text(f, f->group_of.data[x->values.data[0].v], x, d)) return false;
     }
+    for (uint32_t i = 0; i < f->text->groups.n; i++)
+        if (!values_agree(f, &f->text->groups.data[i], d)) return false;
     return true;
 }
