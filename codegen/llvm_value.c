@@ -52,6 +52,11 @@ static LLVMValueRef splat_constant(LLVMValueRef scalar, unsigned lanes)
     return LLVMConstVector(all, lanes);
 }
 
+static LLVMValueRef int32(LlvmKernel *e, uint32_t bits)
+{
+    return LLVMConstInt(LLVMInt32TypeInContext(e->context), bits, false);
+}
+
 /* Round-to-odd: where s + lost is not s, the neighbour of s with an odd last bit. A later rounding
    to a narrower type is then as if there had been one (S. Boldo, G. Melquiond: Emulation of FMA and
    correctly rounded sums, 2008). */
@@ -85,20 +90,83 @@ static LLVMValueRef fma_in_double(LlvmKernel *e, KirType t, const LLVMValueRef *
     return LLVMBuildFPTrunc(e->at, round_to_odd(e, s, lost, t.lanes), llvm_type(e->context, t), "");
 }
 
-/* CPUs without fma: one function per vector type, so that its length is paid once. f64 goes to libm
- * lane by lane. */
-static LLVMValueRef fma_function(LlvmKernel *e, KirType t)
+/* A function of three vectors, which the caller fills and goes back from; or the one of this name that is there (*made false). */
+static LLVMValueRef fma_function(LlvmKernel *e, KirType t, const char *kind, bool *made)
 {
     LLVMTypeRef type = llvm_type(e->context, t), params[] = {type, type, type};
-    const char *name = arena_printf(e->arena, "fma_f%ux%u", t.base == KIR_F32 ? 32 : 64, t.lanes);
+    const char *name = arena_printf(e->arena, "%s_f%ux%u", kind, t.base == KIR_F32 ? 32 : 64, t.lanes);
     LLVMValueRef f = LLVMGetNamedFunction(e->module, name);
+    *made = !f;
     if (f) return f;
     f = LLVMAddFunction(e->module, name, LLVMFunctionType(type, params, 3, false));
     llvm_describe(e, f, true);
-    LLVMBasicBlockRef back = LLVMGetInsertBlock(e->at);
     LLVMPositionBuilderAtEnd(e->at, LLVMAppendBasicBlockInContext(e->context, f, ""));
+    return f;
+}
+
+static LLVMValueRef call_fma(LlvmKernel *e, LLVMValueRef f, LLVMValueRef *args)
+{
+    return LLVMBuildCall2(e->at, LLVMGlobalGetValueType(f), f, args, 3, "");
+}
+
+static LLVMValueRef exact_fma(LlvmKernel *e, KirType t)
+{
+    bool made;
+    LLVMBasicBlockRef back = LLVMGetInsertBlock(e->at);
+    LLVMValueRef f = fma_function(e, t, "fma_exact", &made);
+    if (!made) return f;
     LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
-    LLVMBuildRet(e->at, t.base == KIR_F32 ? fma_in_double(e, t, args) : call_float(e, "llvm.fma", args, 3));
+    LLVMBuildRet(e->at, fma_in_double(e, t, args));
+    LLVMPositionBuilderAtEnd(e->at, back);
+    return f;
+}
+
+/* Lanes of f32 sums that are in s rounded to f64 and in r to f32 where rounding twice may differ from rounding once: s lies in the
+   middle between two f32, so that its last 29 bits are 1 and zeros; or r is a denormal, whose middles are elsewhere, or the least
+   number above those. An r of 0 is right: what rounds to 0 next to a middle is the exact difference of two numbers of one size. */
+static LLVMValueRef rounded_twice(LlvmKernel *e, LLVMValueRef s, LLVMValueRef r, unsigned lanes)
+{
+    LLVMTypeRef i32 = llvm_type(e->context, kir_type(KIR_I32, lanes)),
+                i64 = llvm_type(e->context, kir_type(KIR_I64, lanes));
+    LLVMValueRef n[] = {int32(e, 0x1fffffff), int32(e, 0x10000000), int32(e, 0x7fffffff), int32(e, 0x80800000)};
+    for (unsigned i = 0; i < 4; i++) n[i] = splat_constant(n[i], lanes);
+    LLVMValueRef low = LLVMBuildTrunc(e->at, LLVMBuildBitCast(e->at, s, i64, ""), i32, "");
+    LLVMValueRef middle = LLVMBuildICmp(e->at, LLVMIntEQ, LLVMBuildAnd(e->at, low, n[0], ""), n[1], "");
+    /* 1 <= bits <= 0x800000, by one comparison of signed numbers */
+    LLVMValueRef size = LLVMBuildAnd(e->at, LLVMBuildBitCast(e->at, r, i32, ""), n[2], "");
+    LLVMValueRef tiny = LLVMBuildICmp(e->at, LLVMIntSLT, LLVMBuildAdd(e->at, size, n[2], ""), n[3], "");
+    return LLVMBuildOr(e->at, middle, tiny, "");
+}
+
+/* CPUs without fma: one function per vector type, so that its length is paid once. An f32 is rounded twice, and where that may differ
+   the whole vector is computed exactly. f64 goes to libm lane by lane. */
+static LLVMValueRef generic_fma(LlvmKernel *e, KirType t)
+{
+    bool made;
+    LLVMBasicBlockRef back = LLVMGetInsertBlock(e->at);
+    LLVMValueRef f = fma_function(e, t, "fma", &made);
+    if (!made) return f;
+    LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
+    if (t.base != KIR_F32) {
+        LLVMBuildRet(e->at, call_float(e, "llvm.fma", args, 3));
+    } else {
+        LLVMTypeRef f64 = llvm_type(e->context, kir_type(KIR_F64, t.lanes));
+        LLVMValueRef wide[3];
+        for (unsigned i = 0; i < 3; i++) wide[i] = LLVMBuildFPExt(e->at, args[i], f64, "");
+        LLVMValueRef s = LLVMBuildFAdd(e->at, LLVMBuildFMul(e->at, wide[0], wide[1], ""), wide[2], "");
+        LLVMValueRef r = LLVMBuildFPTrunc(e->at, s, llvm_type(e->context, t), "");
+        LLVMValueRef doubtful = rounded_twice(e, s, r, t.lanes);
+        LLVMTypeRef mask = LLVMIntTypeInContext(e->context, t.lanes);
+        LLVMValueRef any = LLVMBuildICmp(e->at, LLVMIntNE, LLVMBuildBitCast(e->at, doubtful, mask, ""),
+                                         LLVMConstNull(mask), "");
+        LLVMBasicBlockRef again = LLVMAppendBasicBlockInContext(e->context, f, ""),
+                          done = LLVMAppendBasicBlockInContext(e->context, f, "");
+        LLVMBuildCondBr(e->at, any, again, done);
+        LLVMPositionBuilderAtEnd(e->at, done);
+        LLVMBuildRet(e->at, r);
+        LLVMPositionBuilderAtEnd(e->at, again);
+        LLVMBuildRet(e->at, call_fma(e, exact_fma(e, t), args));
+    }
     LLVMPositionBuilderAtEnd(e->at, back);
     return f;
 }
@@ -106,8 +174,7 @@ static LLVMValueRef fma_function(LlvmKernel *e, KirType t)
 static LLVMValueRef fused(LlvmKernel *e, KirType t, LLVMValueRef *args)
 {
     if (e->variant != RT_GENERIC || t.lanes == 1) return call_float(e, "llvm.fma", args, 3);
-    LLVMValueRef f = fma_function(e, t);
-    return LLVMBuildCall2(e->at, LLVMGlobalGetValueType(f), f, args, 3, "");
+    return call_fma(e, generic_fma(e, t), args);
 }
 
 static LLVMValueRef constant(LlvmKernel *e, const KirIns *x)

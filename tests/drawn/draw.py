@@ -207,6 +207,10 @@ class Draw:
             known = not bool(x.isnan().any()) if self.poles else len(finite) == x.numel()
             if not known or len(finite) and float(finite.abs().max()) > LARGEST or oracle.Watch.least < NEAREST:
                 raise Refused("numbers")
+        # a derivative that is 0 because its parts cancel is a rounding error elsewhere
+        v.rounded = "derivative(" in v.py or any(getattr(a, "rounded", False) for a in v.args)
+        if v.rounded and oracle.Watch.ties:
+            raise Refused("ties of what is rounded")
         self.ns[v.name] = x
         self.values.append(v)
         self.scope.values.append(v)

@@ -435,10 +435,15 @@ static void test_fma(void)
             in.f32[16 + i] = (float)ldexp((double)(int32_t)(next_random() >> 40), scale - 24);
             double p = (double)in.f32[i] * (double)in.f32[16 + i]; /* c: far above, far below, or half an ulp off */
             in.f32[32 + i] = (float)ldexp(p, (int)pick(80) - 40) * (pick(2) ? 1.0f : -1.0f);
-            if (i % 4) continue; /* half an ulp of c, but for 2^-46 of it: f64 alone would see a tie */
-            in.f32[i] = (pick(2) ? 0x1p-24f : -0x1p-24f) * (1 + 0x1p-23f);
-            in.f32[16 + i] = 1 - 0x1p-23f;
-            in.f32[32 + i] = (float)(1 + ldexp((double)pick(1 << 23), -23)) * (pick(2) ? 1.0f : -1.0f);
+            if (i % 4 || round % 4 == 0) continue; /* most rounds have doubtful lanes, each of one kind */
+            double sign = pick(2) ? 1 : -1, middle = round % 4 == 1 ? -24 : -150;
+            /* half an ulp of c, but for 2^-46 of it: f64 alone would see a tie */
+            in.f32[i] = (float)(ldexp(sign, (int)middle / 2) * (1 + 0x1p-23));
+            in.f32[16 + i] = (float)(ldexp(1, (int)middle / 2) * (1 - 0x1p-23));
+            if (round % 4 == 1) in.f32[32 + i] = (float)((1 + ldexp((double)pick(1 << 23), -23)) * (pick(2) ? 1 : -1));
+            else
+                in.f32[32 + i] = (float)ldexp(pick(4) ? (double)pick(1 << 24) : 0x7fffff, -149) *
+                                 (pick(2) ? 1.0f : -1.0f);
         }
         KirArg args[12];
         RtArg rt[12];
