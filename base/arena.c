@@ -104,6 +104,7 @@ void *arena_alloc(Arena *a, size_t bytes)
         c = chunk_new(a, rounded);
         at = 0;
     }
+    ICE_UNLESS(at % 16 == 0 && at + rounded <= c->cap);
     c->used = at + rounded;
     a->total += bytes;
     ASAN_UNPOISON_MEMORY_REGION(c->data + at, bytes);

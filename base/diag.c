@@ -12,8 +12,12 @@ const CodeInfo diag_codes[N_CODES] = {
 
 enum { DEFAULT_MAX_ERRORS = 20 };
 
+/* It lies in its text, or is nowhere. */
+static bool is_place(Span s) { return !s.source || (s.begin <= s.end && s.end <= s.source->n); }
+
 Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...)
 {
+    ICE_UNLESS(code < N_CODES && is_place(span));
     for (uint32_t i = 0; i < d->list.n; i++) {
         Diag *old = d->list.data[i];
         if (old->code == code && old->span.source == span.source && old->span.begin == span.begin) return old;
@@ -33,6 +37,7 @@ Diag *diag_error(Diags *d, DiagCode code, Span span, const char *fmt, ...)
 
 void diag_note(Diags *d, Diag *at, Span span, const char *fmt, ...)
 {
+    ICE_UNLESS(is_place(span));
     va_list ap;
     va_start(ap, fmt);
     DiagNote note = {.span = span, .text = arena_vprintf(d->arena, fmt, ap)};
@@ -71,6 +76,7 @@ void diag_help(Diags *d, Diag *at, const char *fmt, ...)
 
 void diag_fix(Diags *d, Diag *at, Span span, const char *fmt, ...)
 {
+    ICE_UNLESS(span.source && is_place(span));
     va_list ap;
     va_start(ap, fmt);
     at->fix_span = span;

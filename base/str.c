@@ -7,6 +7,7 @@
 static void reserve(StrBuf *b, size_t extra)
 {
     if (b->n + extra + 1 <= b->cap) return;
+    ICE_UNLESS(b->arena && b->n <= b->cap);
     size_t cap = b->cap ? b->cap : 128;
     while (cap < b->n + extra + 1) cap *= 2;
     char *p = arena_alloc(b->arena, cap);
@@ -79,6 +80,8 @@ uint64_t str_hash(const char *p, size_t n)
 /* Slot that holds key, or the empty slot where it belongs. */
 static uint32_t find_slot(const StrMap *m, const char *key)
 {
+    /* a slot is free, or the search would not end */
+    ICE_UNLESS(m->n < m->n_slots && !(m->n_slots & (m->n_slots - 1)));
     uint32_t i = (uint32_t)str_hash(key, strlen(key)) & (m->n_slots - 1);
     while (m->slots[i] && strcmp(m->entries[m->slots[i] - 1].key, key) != 0) i = (i + 1) & (m->n_slots - 1);
     return i;

@@ -119,6 +119,7 @@ static void c_begin_kernel(void *ctx, const KirWalk *w)
 static void c_end_kernel(void *ctx, const KirWalk *w)
 {
     (void)w;
+    ICE_UNLESS(!((CKernel *)ctx)->scopes.n); /* every scope is closed */
     strbuf_puts(&((CKernel *)ctx)->file->body, "}\n");
 }
 
@@ -159,6 +160,7 @@ static void c_set(void *ctx, const KirWalk *w, KirId id)
     CKernel *c = ctx;
     const KirIns *x = ins(w, id);
     if (x->args[0] == x->args[1]) return; /* a compiler would wonder */
+    ICE_UNLESS(c->names[x->args[0]]);
     line(c, "%s = %s;", c->names[x->args[0]], c_operand(c, x->args[1]).text);
 }
 

@@ -7,6 +7,7 @@
 const char *c_elem(KirBase base)
 {
     static const char *const names[] = {"bool", "int8_t", "int32_t", "int64_t", "float", "double"};
+    ICE_UNLESS(base <= KIR_F64);
     return names[base];
 }
 
@@ -19,6 +20,7 @@ const char *c_type_name(Arena *a, KirType t)
 const char *c_type(CFile *f, KirType t)
 {
     if (t.lanes == 1) return c_elem(t.base);
+    ICE_UNLESS(t.lanes <= KIR_MAX_LANES && !(t.lanes & (t.lanes - 1)));
     if (t.base == KIR_I1) t.base = KIR_I32;
     f->vectors[t.base][t.lanes] = true;
     return c_type_name(f->arena, t);

@@ -46,6 +46,7 @@ static LLVMValueRef cell(const Model *m, int64_t v)
 static LLVMValueRef table(const Model *m, const Table *t)
 {
     size_t n = t->n * t->type->bytes / sizeof(int64_t);
+    ICE_UNLESS(t->type->bytes % sizeof(int64_t) == 0);
     LLVMTypeRef ptr = LLVMPointerTypeInContext(m->context, 0);
     if (!n) return LLVMConstNull(ptr);
     LLVMValueRef *cells = ARENA_ARRAY(m->arena, LLVMValueRef, n);

@@ -4,6 +4,7 @@
    functions to <name>_* and makes every other symbol local, so that two models, or a model and
    another runtime, link into one program. */
 #include "base/file.h"
+#include "base/ice.h"
 #include "codegen/emit_llvm.h"
 #include "codegen/gnnrt_text.h"
 #include <errno.h>
@@ -49,6 +50,7 @@ static void add_all(Link *l, Args *args, const char *const *texts)
 /* Runs a tool; its output is the diagnostic. */
 static bool run(Link *l, Args *args)
 {
+    ICE_UNLESS(args->n);
     const char *tool = args->data[0], *why = NULL;
     char *log = NULL;
     add(l, args, NULL);

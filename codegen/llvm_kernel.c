@@ -59,6 +59,7 @@ static LLVMValueRef to_memory(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
 
 static LLVMValueRef base_pointer(LlvmKernel *e, const KirIns *x)
 {
+    ICE_UNLESS((x->alloc == KIR_NONE) != (x->buf == KIR_NONE));
     return x->alloc != KIR_NONE ? e->values[x->alloc] : e->params[x->buf];
 }
 
@@ -97,6 +98,7 @@ static LLVMValueRef padding(LlvmKernel *e, const KirIns *x)
 static LLVMValueRef merge_lanes(LlvmKernel *e, LLVMValueRef v, LLVMValueRef rest, unsigned n_used, unsigned lanes)
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
+    ICE_UNLESS(n_used <= lanes && lanes <= KIR_MAX_LANES);
     LLVMValueRef pick[KIR_MAX_LANES];
     for (unsigned i = 0; i < lanes; i++) pick[i] = LLVMConstInt(i32, i < n_used ? i : i + lanes, false);
     return LLVMBuildShuffleVector(e->at, v, rest, LLVMConstVector(pick, lanes), "");
@@ -121,6 +123,7 @@ static LLVMValueRef load_plain(LlvmKernel *e, KirType t, const KirIns *x, LLVMVa
 static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
 {
     unsigned n = x->active, lanes = x->type.lanes;
+    ICE_UNLESS(n >= 1 && n < lanes);
     LLVMValueRef pad = padding(e, x);
     if (n == 1) {
         LLVMValueRef v = load_plain(e, memory_type(x, 1), x, index);
@@ -157,6 +160,7 @@ static LLVMValueRef load_near(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMValueRef v = no_lanes(e, x), picked[KIR_MAX_LANES];
     int64_t lanes = x->type.lanes, reach = (x->active - 1) * x->stride + 1;
+    ICE_UNLESS(reach >= lanes && reach <= 8 * lanes);
     for (int64_t from = 0, read = 0; read < reach; read = from + lanes) {
         from = read + lanes <= reach ? read : reach - lanes;
         LLVMValueRef part = load_plain(e, memory_type(x, x->type.lanes), x,
@@ -239,6 +243,7 @@ static LLVMValueRef first_lane(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
 static void store_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMValueRef v)
 {
     unsigned n = x->active;
+    ICE_UNLESS(n >= 1 && n < x->type.lanes);
     if (n == 1) {
         store_plain(e, x, index, first_lane(e, x, v));
     } else if ((n & (n - 1)) == 0) {
@@ -358,6 +363,7 @@ static void on_end_for(void *ctx, const KirWalk *w, KirId id)
 {
     LlvmKernel *e = ctx;
     const KirIns *x = &w->k->ins.data[id];
+    ICE_UNLESS(e->open.n && e->open.data[e->open.n - 1].next);
     LlvmBlocks b = e->open.data[--e->open.n];
     LLVMBasicBlockRef last = LLVMGetInsertBlock(e->at);
     LLVMValueRef next = LLVMBuildNSWAdd(e->at, b.next, int64(e, x->i), "");
@@ -388,6 +394,7 @@ static void on_end_loop(void *ctx, const KirWalk *w, KirId id)
 static void on_break_if(void *ctx, const KirWalk *w, KirId id)
 {
     LlvmKernel *e = ctx;
+    ICE_UNLESS(e->open.n && !e->open.data[e->open.n - 1].next); /* of the `loop` it stands in */
     LLVMBasicBlockRef on = new_block(e);
     LLVMValueRef stop = llvm_operand(e, w->k, w->k->ins.data[id].args[0]);
     LLVMBuildCondBr(e->at, stop, e->open.data[e->open.n - 1].exit, on);
@@ -521,6 +528,7 @@ static void on_end_kernel(void *ctx, const KirWalk *w)
 {
     (void)w;
     LlvmKernel *e = ctx;
+    ICE_UNLESS(!e->open.n);
     LLVMBuildRetVoid(e->at);
     LLVMBuildBr(e->entry, LLVMGetNextBasicBlock(LLVMGetEntryBasicBlock(e->function)));
 }

@@ -32,6 +32,7 @@ LLVMValueRef llvm_intrinsic(LlvmKernel *e, const char *name, const LLVMTypeRef *
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     ICE_UNLESS(id);
     LLVMTypeRef types[4];
+    ICE_UNLESS(n_over <= 4);
     for (unsigned i = 0; i < n_over; i++) types[i] = over[i];
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(e->module, id, types, n_over);
     LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, types, n_over);
@@ -47,6 +48,7 @@ static LLVMValueRef call_float(LlvmKernel *e, const char *name, LLVMValueRef *ar
 static LLVMValueRef splat_constant(LLVMValueRef scalar, unsigned lanes)
 {
     if (lanes == 1) return scalar;
+    ICE_UNLESS(lanes <= KIR_MAX_LANES);
     LLVMValueRef all[KIR_MAX_LANES];
     for (unsigned i = 0; i < lanes; i++) all[i] = scalar;
     return LLVMConstVector(all, lanes);
@@ -80,6 +82,7 @@ static LLVMValueRef round_to_odd(LlvmKernel *e, LLVMValueRef s, LLVMValueRef los
 /* a * b + c of f32 in f64: the product is exact, the sum is rounded to odd. */
 static LLVMValueRef fma_in_double(LlvmKernel *e, KirType t, const LLVMValueRef *args)
 {
+    ICE_UNLESS(t.base == KIR_F32);
     LLVMTypeRef f64 = llvm_type(e->context, kir_type(KIR_F64, t.lanes));
     LLVMValueRef wide[3];
     for (unsigned i = 0; i < 3; i++) wide[i] = LLVMBuildFPExt(e->at, args[i], f64, "");
@@ -319,6 +322,7 @@ static LLVMValueRef fold_step(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueR
 
 static LLVMValueRef fold(LlvmKernel *e, KirOpcode op, KirType t, LLVMValueRef v)
 {
+    ICE_UNLESS(t.lanes <= KIR_MAX_LANES && !(t.lanes & (t.lanes - 1)));
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     for (unsigned half = t.lanes / 2; half > 0; half /= 2) {
         LLVMValueRef low[KIR_MAX_LANES], high[KIR_MAX_LANES];

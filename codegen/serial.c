@@ -15,77 +15,24 @@
 #include "codegen/serial.h"
 #include "base/ice.h"
 
-enum { AROUND /* the warps, or a loop or branch that holds a barrier */, FIRST_PIECE };
-
 typedef struct Serial {
     Arena *arena;
     const KirKernel *k;
     KirBuilder b;
-    const bool *meets;  /* [ins.n] of kir_meetings: stands between two pieces */
-    uint32_t *piece;    /* [ins.n] the piece in which an instruction stands, or AROUND */
-    bool *in_warp;      /* [ins.n] stands in the loop bound to warp */
-    bool *kept;         /* [ins.n] touched by more than one piece */
+    KirPieces p;        /* of k */
     KirId *array;       /* [ins.n] where it is kept */
     KirId *now;         /* [ins.n] what stands for a value where instructions are written */
     uint32_t *since;    /* [ins.n] the piece that has `now` from elsewhere */
     VEC(KirId) changed; /* kept registers that the piece defines or sets */
     KirId warp, zero, n_warps;
-    uint32_t last; /* piece */
 } Serial;
 
 static const KirIns *ins(const Serial *s, KirId id) { return &s->k->ins.data[id]; }
 static bool is_block(const KirIns *x) { return kir_ops[x->op].kind == KIND_B || kir_ops[x->op].kind == KIND_BB; }
-static bool is_leaf(const KirIns *x)
-{
-    return x->op == KIR_const || x->op == KIR_iconst || x->op == KIR_param || x->op == KIR_lanes;
-}
-
-/* ---- pieces ------------------------------------------------------------------------------------------------------ */
-
-static void place(Serial *s, KirId id, uint32_t piece)
-{
-    const KirIns *x = ins(s, id);
-    s->piece[id] = piece;
-    s->in_warp[id] = true;
-    for (uint32_t i = 0; i < x->body.ins.n; i++) place(s, x->body.ins.data[i], piece);
-    for (uint32_t i = 0; i < x->other.ins.n; i++) place(s, x->other.ins.data[i], piece);
-}
-
-static void cut(Serial *s, const KirBlock *b)
-{
-    s->last++;
-    for (uint32_t i = 0; i < b->ins.n; i++) {
-        KirId id = b->ins.data[i];
-        bool parts = s->meets[id];
-        place(s, id, parts ? AROUND : s->last);
-        if (!parts) continue;
-        if (is_block(ins(s, id))) cut(s, &ins(s, id)->body), cut(s, &ins(s, id)->other);
-        s->last++;
-    }
-}
-
-/* Values that a piece has from another one, or that a loop or branch around pieces wants. */
-static void find_kept(Serial *s, const KirBlock *b)
-{
-    for (uint32_t i = 0; i < b->ins.n; i++) {
-        KirId id = b->ins.data[i];
-        const KirIns *x = ins(s, id);
-        for (unsigned arg = 0; arg < 4; arg++) {
-            KirId v = arg < 3 ? x->args[arg] : x->alloc;
-            if (v != KIR_NONE && s->in_warp[v] && s->piece[v] != AROUND && s->piece[v] != s->piece[id] &&
-                !is_leaf(ins(s, v)))
-                s->kept[v] = true;
-        }
-        find_kept(s, &x->body);
-        find_kept(s, &x->other);
-    }
-}
 
 /* ---- what is kept ------------------------------------------------------------------------------------------------ */
 
 static KirType i64(void) { return kir_type(KIR_I64, 1); }
-/* Arrays hold no i1. */
-static KirType kept_type(KirType t) { return kir_type(t.base == KIR_I1 ? KIR_I32 : t.base, t.lanes); }
 
 /* A kept value has a place of its lanes for each warp, a private array one of its elements. */
 static void make_arrays(Serial *s)
@@ -93,8 +40,8 @@ static void make_arrays(Serial *s)
     int64_t n = s->k->ins.data[ins(s, s->warp)->args[1]].i;
     for (KirId id = 0; id < s->k->ins.n; id++) {
         const KirIns *x = ins(s, id);
-        if (!s->kept[id]) continue;
-        KirType t = kept_type(x->type);
+        if (!s->p.kept[id]) continue;
+        KirType t = kir_kept_type(x->type);
         int64_t each = x->op == KIR_alloc ? x->i : t.lanes;
         s->array[id] = kir_ins(&s->b,
                                (KirIns){.op = KIR_alloc, .type = kir_type(t.base, 1), .i = n * each, .name = x->name});
@@ -109,7 +56,8 @@ static KirId part_of_warp(Serial *s, KirId warp, int64_t each)
 
 static KirId load_kept(Serial *s, KirId id, KirId warp)
 {
-    KirType t = ins(s, id)->type, held = kept_type(t);
+    ICE_UNLESS(s->p.kept[id] && ins(s, id)->op != KIR_alloc);
+    KirType t = ins(s, id)->type, held = kir_kept_type(t);
     KirIns load = {.op = KIR_load,
                    .type = held,
                    .args = {part_of_warp(s, warp, t.lanes)},
@@ -122,7 +70,8 @@ static KirId load_kept(Serial *s, KirId id, KirId warp)
 
 static void store_kept(Serial *s, KirId id)
 {
-    KirType t = ins(s, id)->type, held = kept_type(t);
+    ICE_UNLESS(s->p.kept[id] && s->now[id] != KIR_NONE);
+    KirType t = ins(s, id)->type, held = kir_kept_type(t);
     KirId v = s->now[id];
     if (t.base == KIR_I1) v = kir_op(&s->b, KIR_convert, held, v, KIR_NONE, KIR_NONE);
     KirIns store = {.op = KIR_store,
@@ -151,13 +100,14 @@ static void copy_block(Serial *s, const KirBlock *b);
 static void copy(Serial *s, KirId id)
 {
     KirIns x = *ins(s, id);
+    ICE_UNLESS(x.op != KIR_barrier); /* stands between two pieces */
     for (unsigned i = 0; i < kir_ops[x.op].n_args; i++) x.args[i] = s->now[x.args[i]];
     if (x.alloc != KIR_NONE) {
-        bool kept = s->kept[x.alloc];
+        bool kept = s->p.kept[x.alloc];
         if (kept) x.args[0] = index_in_part(s, ins(s, id), x.args[0]);
         x.alloc = kept ? s->array[x.alloc] : s->now[x.alloc];
     }
-    if (x.op == KIR_alloc && s->kept[id]) return;
+    if (x.op == KIR_alloc && s->p.kept[id]) return;
     x.shared = false;
     if (!is_block(&x)) {
         s->now[id] = kir_ins(&s->b, x);
@@ -193,11 +143,10 @@ static void note_change(Serial *s, KirId var)
 /* A value of another piece, as a piece begins. */
 static void import(Serial *s, KirId v, uint32_t piece)
 {
-    if (v == KIR_NONE || !s->in_warp[v] || s->piece[v] == piece || s->piece[v] == AROUND || s->since[v] == piece)
-        return;
+    if (v == KIR_NONE || s->p.piece[v] < KIR_FIRST_PIECE || s->p.piece[v] == piece || s->since[v] == piece) return;
     const KirIns *x = ins(s, v);
     s->since[v] = piece;
-    if (is_leaf(x)) copy(s, v);
+    if (kir_is_leaf(x->op)) copy(s, v);
     else if (x->op == KIR_var) s->now[v] = kir_var(&s->b, x->name, x->type, load_kept(s, v, s->now[s->warp]));
     else if (x->op != KIR_alloc) s->now[v] = load_kept(s, v, s->now[s->warp]);
 }
@@ -207,7 +156,7 @@ static void import_operands(Serial *s, KirId id, uint32_t piece)
     const KirIns *x = ins(s, id);
     for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) import(s, x->args[i], piece);
     import(s, x->alloc, piece);
-    if (x->op == KIR_set && s->kept[x->args[0]]) note_change(s, x->args[0]);
+    if (x->op == KIR_set && s->p.kept[x->args[0]]) note_change(s, x->args[0]);
     for (uint32_t i = 0; i < x->body.ins.n; i++) import_operands(s, x->body.ins.data[i], piece);
     for (uint32_t i = 0; i < x->other.ins.n; i++) import_operands(s, x->other.ins.data[i], piece);
 }
@@ -215,13 +164,14 @@ static void import_operands(Serial *s, KirId id, uint32_t piece)
 static void write_piece(Serial *s, const KirId *ids, uint32_t n)
 {
     if (!n) return;
+    for (uint32_t i = 0; i < n; i++) ICE_UNLESS(s->p.piece[ids[i]] == s->p.piece[ids[0]]);
     s->changed.n = 0;
     s->now[s->warp] = kir_for(&s->b, s->zero, s->n_warps, 1, KIR_SEQ, "warps");
-    for (uint32_t i = 0; i < n; i++) import_operands(s, ids[i], s->piece[ids[0]]);
+    for (uint32_t i = 0; i < n; i++) import_operands(s, ids[i], s->p.piece[ids[0]]);
     for (uint32_t i = 0; i < n; i++) {
         const KirIns *x = ins(s, ids[i]);
         copy(s, ids[i]);
-        if (!s->kept[ids[i]] || x->op == KIR_alloc) continue;
+        if (!s->p.kept[ids[i]] || x->op == KIR_alloc) continue;
         if (x->op == KIR_var) note_change(s, ids[i]);
         else store_kept(s, ids[i]);
     }
@@ -236,13 +186,15 @@ static void write_pieces(Serial *s, const KirBlock *b);
 /* A value that all warps have alike, outside of their loops. */
 static KirId common(Serial *s, KirId v)
 {
-    if (s->kept[v]) return load_kept(s, v, s->zero);
-    if (s->in_warp[v] && is_leaf(ins(s, v))) copy(s, v);
+    if (s->p.kept[v]) return load_kept(s, v, s->zero);
+    if (s->p.piece[v] != KIR_OUTSIDE && kir_is_leaf(ins(s, v)->op)) copy(s, v);
+    ICE_UNLESS(s->now[v] != KIR_NONE);
     return s->now[v];
 }
 
 static void write_around(Serial *s, KirId id)
 {
+    ICE_UNLESS(s->p.meets[id] && s->p.piece[id] == KIR_AROUND);
     const KirIns *x = ins(s, id);
     KirId a = kir_ops[x->op].n_args ? common(s, x->args[0]) : KIR_NONE,
           b = kir_ops[x->op].n_args > 1 ? common(s, x->args[1]) : KIR_NONE;
@@ -264,7 +216,7 @@ static void write_around(Serial *s, KirId id)
 static void write_pieces(Serial *s, const KirBlock *b)
 {
     for (uint32_t i = 0, end; i < b->ins.n; i = end) {
-        for (end = i; end < b->ins.n && !s->meets[b->ins.data[end]];) end++;
+        for (end = i; end < b->ins.n && !s->p.meets[b->ins.data[end]];) end++;
         write_piece(s, &b->ins.data[i], end - i);
         if (end < b->ins.n) write_around(s, b->ins.data[end++]);
     }
@@ -274,20 +226,18 @@ const KirKernel *kir_serial(Arena *a, const KirKernel *k)
 {
     if (!kir_has_block(k)) return k;
     uint32_t n = k->ins.n;
-    Serial s = {.arena = a, .k = k, .meets = kir_meetings(a, k), .last = FIRST_PIECE};
-    s.piece = ARENA_ARRAY(a, uint32_t, n), s.since = ARENA_ARRAY(a, uint32_t, n);
-    s.in_warp = ARENA_ARRAY(a, bool, n), s.kept = ARENA_ARRAY(a, bool, n);
+    Serial s = {.arena = a, .k = k, .p = kir_pieces(a, k), .since = ARENA_ARRAY(a, uint32_t, n)};
     s.array = ARENA_ARRAY(a, KirId, n), s.now = ARENA_ARRAY(a, KirId, n);
+    memset(s.now, 0xff, n * sizeof *s.now);
     KirKernel *out = kir_kernel_new(a, k->name);
     out->comment = k->comment;
     for (uint32_t i = 0; i < k->params.n; i++) kir_param(a, out, k->params.data[i]);
     s.b = kir_builder(a, out);
 
     KirId block = k->body.ins.data[k->body.ins.n - 1];
+    ICE_UNLESS(ins(&s, block)->bind == KIR_BLOCK);
     const KirIns *loop = ins(&s, block);
     s.warp = loop->body.ins.data[loop->body.ins.n - 1];
-    cut(&s, &ins(&s, s.warp)->body);
-    find_kept(&s, &ins(&s, s.warp)->body);
 
     for (uint32_t i = 0; i + 1 < k->body.ins.n; i++) copy(&s, k->body.ins.data[i]);
     s.now[block] = kir_for(&s.b, s.now[loop->args[0]], s.now[loop->args[1]], 1, KIR_THREADS, loop->comment);

@@ -67,6 +67,7 @@ static RtCount count(PlanCount c)
 /* Fills n_dims sizes and names; returns elements per row. */
 static int64_t dims(Builder *b, const IrType *t, int64_t *sizes, int64_t *names)
 {
+    ICE_UNLESS(t->n_dims <= RT_MAX_DIMS);
     for (unsigned i = 0; i < RT_MAX_DIMS; i++) sizes[i] = 0, names[i] = -1;
     for (unsigned i = 0; i < t->n_dims; i++) {
         const IrDim *d = &b->m->dims.data[t->dims[i]];
@@ -172,6 +173,7 @@ static void add_buffers(Builder *b, const PlanProgram *p)
 {
     for (uint32_t i = 0; i < p->buffers.n; i++) {
         const PlanBuffer *x = &p->buffers.data[i];
+        ICE_UNLESS(x->kind != PLAN_ARENA || x->slot < p->slots.n);
         bool arena = x->kind == PLAN_ARENA;
         bool refers = !arena && x->kind != PLAN_SEED && x->kind != PLAN_STEP;
         RtBuffer y = {.kind = x->kind,
@@ -188,6 +190,7 @@ static void add_buffers(Builder *b, const PlanProgram *p)
     }
     for (uint32_t i = 0; i < p->slots.n; i++) {
         const PlanSlot *s = &p->slots.data[i];
+        ICE_UNLESS(s->first <= s->last && s->row_bytes >= 0);
         VEC_PUSH(b->arena, &b->slots, ((RtSlot){s->row_bytes, s->first, s->last, count(s->rows)}));
     }
 }
@@ -220,6 +223,7 @@ static void add_args(Builder *b, const PlanArg *args, uint32_t n)
 static int64_t add_split(Builder *b, const PlanSplit *s)
 {
     if (!s) return -1;
+    ICE_UNLESS(s->kernel < b->plan->splits.n && s->args.n <= RT_SPLIT_ARGS);
     VEC_PUSH(b->arena, &b->splits,
              ((RtSplitDef){s->walks, (int64_t)b->plan->kernels.n + s->kernel, b->step_args.n, s->args.n}));
     add_args(b, s->args.data, s->args.n);
@@ -228,6 +232,7 @@ static int64_t add_split(Builder *b, const PlanSplit *s)
 
 static int64_t add_call(Builder *b, const PlanStep *s)
 {
+    ICE_UNLESS(s->kernel < b->plan->kernels.n && s->grain > 0);
     RtCall x = {.kernel = s->kernel,
                 .first_arg = b->step_args.n,
                 .n_args = s->args.n,
@@ -299,6 +304,7 @@ static void add_signature(Builder *b, const IrFunc *f)
     }
     for (uint32_t i = 0; i < f->results.n; i++) {
         const IrResult *r = &f->results.data[i];
+        ICE_UNLESS(r->value < f->ops.n);
         const IrType *t = &f->ops.data[r->value].type;
         RtResultDef x = {.name = string(b, r->name),
                          .space = index_of(t->space),
@@ -337,6 +343,7 @@ static void add_program(Builder *b, const PlanProgram *p)
     for (uint32_t i = 0; i < p->steps.n; i++) add_step(b, &p->steps.data[i]);
     for (uint32_t i = 0; i < p->chains.n; i++) {
         const PlanChain *c = &p->chains.data[i];
+        ICE_UNLESS(c->n >= 2 && c->n <= RT_CHAIN_STEPS && c->first + c->n <= p->steps.n && c->strip > 0);
         VEC_PUSH(b->arena, &b->chains, ((RtChainDef){c->first, c->n, c->strip}));
     }
     add_signature(b, f);

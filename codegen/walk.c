@@ -87,6 +87,7 @@ static void count_uses(Facts *f)
         const KirIns *x = &f->k->ins.data[id];
         if (!f->facts[id].live) continue;
         for (unsigned arg = x->op == KIR_set; arg < kir_ops[x->op].n_args; arg++) {
+            ICE_UNLESS(f->facts[x->args[arg]].live); /* what a live instruction reads is live */
             f->facts[x->args[arg]].uses++;
             f->user[x->args[arg]] = id;
         }
@@ -94,8 +95,6 @@ static void count_uses(Facts *f)
 }
 
 /* ---- fold --------------------------------------------------------------------------------------- */
-
-static bool is_leaf(KirOpcode op) { return op == KIR_const || op == KIR_iconst || op == KIR_param || op == KIR_lanes; }
 
 /* What a value may not be moved past, as positions in the block being scanned; UINT32_MAX: nothing
  * of the kind. */
@@ -149,6 +148,7 @@ static void fold_ins(Facts *f, KirId id, uint32_t at, Barriers *b)
     b->spelled_at[id] = at;
     if (may_fold(f, id)) {
         uint32_t user_at = b->spelled_at[f->user[id]];
+        ICE_UNLESS(at < user_at); /* the user stands behind it, and so does where the user is spelled */
         f->facts[id].fold = user_at <= first_change(f, b, x);
         if (f->facts[id].fold) b->spelled_at[id] = user_at;
     }
@@ -185,7 +185,7 @@ static void limit_folds(Facts *f)
         for (unsigned arg = 0; arg < kir_ops[x->op].n_args; arg++)
             if (f->facts[x->args[arg]].fold) f->size[id] += f->size[x->args[arg]];
         if (f->size[id] > MAX_FOLDED) f->facts[id].fold = false;
-        if (is_leaf(x->op)) f->facts[id].fold = true, f->size[id] = x->type.lanes > 1;
+        if (kir_is_leaf(x->op)) f->facts[id].fold = true, f->size[id] = x->type.lanes > 1;
     }
 }
 
@@ -223,6 +223,7 @@ static void visit_block(Visit *v, const KirBlock *b);
 static void visit_owner(Visit *v, KirId id)
 {
     const KirIns *x = &v->w.k->ins.data[id];
+    ICE_UNLESS(x->op == KIR_for || x->op == KIR_loop || x->op == KIR_if);
     const Emitter *e = v->e;
     (x->op == KIR_for ? e->begin_for : x->op == KIR_loop ? e->begin_loop : e->begin_if)(v->ctx, &v->w, id);
     v->w.depth++;
@@ -285,5 +286,6 @@ void kir_walk(Arena *a, const KirKernel *k, const Emitter *e, void *ctx)
     }
     e->begin_kernel(ctx, &v.w);
     visit_block(&v, &k->body);
+    ICE_UNLESS(v.w.depth == 0);
     e->end_kernel(ctx, &v.w);
 }

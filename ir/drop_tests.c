@@ -2,6 +2,7 @@
    that only they reach. What nothing reaches stays: it is the module's contract with its data. The ids of what stays
    close up. */
 #include "ir/graph.h"
+#include "base/ice.h"
 #include <string.h>
 
 typedef enum { DIM, SPACE, MAP, GRAPH, TENSOR, N_TABLES } Table;
@@ -17,6 +18,7 @@ static void visit(Walk *w, Table t, IrId *id)
     if (*id == IR_NONE) return;
     if (w->numbers[t]) {
         *id = w->numbers[t][*id];
+        ICE_UNLESS(*id != IR_NONE); /* what stays holds nothing that goes */
     } else if (!w->marks[t][*id]) {
         w->marks[t][*id] = w->more = true;
     }

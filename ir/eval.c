@@ -43,6 +43,7 @@ int64_t *eval_index(const EvalRun *r, const IrId *dims, uint32_t n, const IrType
     for (uint32_t i = n; i-- > 0;) {
         int64_t size = r->m->dims.data[dims[i]].size, stride = 1;
         bool there = false;
+        ICE_UNLESS(size > 0 && total % (inner * size) == 0);
         for (uint32_t k = x->n_dims; k-- > 0 && !there;) {
             there = x->dims[k] == dims[i];
             if (!there) stride *= r->m->dims.data[x->dims[k]].size;
@@ -54,7 +55,11 @@ int64_t *eval_index(const EvalRun *r, const IrId *dims, uint32_t n, const IrType
     return at;
 }
 
-void eval_rule_arg(const EvalRun *r, const IrOp *op, EvalValue *out) { *out = *r->args[op->attr.i]; }
+void eval_rule_arg(const EvalRun *r, const IrOp *op, EvalValue *out)
+{
+    ICE_UNLESS(op->attr.i >= 0 && op->attr.i < r->f->args.n);
+    *out = *r->args[op->attr.i];
+}
 
 /* Elements that one element of a contract sums over are within reason. */
 static bool contract_fits(const IrModule *m, const IrFunc *f, const IrOp *op)
@@ -106,6 +111,7 @@ EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrF
     for (uint32_t i = 0; i < f->ops.n; i++) {
         const IrOp *op = &f->ops.data[i];
         run.values[i] = op->op == IR_OP_arg ? ARENA_NEW(a, EvalValue) : eval_value_new(a, m, w, op->type);
+        for (uint32_t k = 0; k < op->n_args; k++) ICE_UNLESS(op->args[k] < i);
         rules[op->op](&run, op, run.values[i]);
     }
     EvalValue **results = ARENA_ARRAY(a, EvalValue *, f->results.n + 1);

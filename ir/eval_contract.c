@@ -5,6 +5,7 @@
      dot     else, and where both operands have rows and end in one summed dim: 16 partials, halved
    Each product joins its partial with one fma. */
 #include "ir/eval_sum.h"
+#include "base/ice.h"
 
 typedef struct Contract {
     const EvalValue *a, *b;
@@ -56,6 +57,7 @@ static uint32_t summed_dims(const EvalValue *a, const EvalValue *b, const IrType
     uint32_t n = dims_without(&a->type, result, dims), n_b = dims_without(&b->type, result, only_b);
     for (uint32_t i = 0; i < n_b; i++)
         if (!ir_type_has_dim(&a->type, only_b[i])) dims[n++] = only_b[i];
+    ICE_UNLESS(n <= 2 * IR_MAX_DIMS);
     return n;
 }
 
@@ -97,6 +99,7 @@ void eval_rule_contract(const EvalRun *r, const IrOp *op, EvalValue *out)
     const EvalValue *rows = c.a->type.space != IR_UNIT ? c.a : c.b;
     bool is_outer = op->type.space == IR_UNIT && rows->type.space != IR_UNIT;
     bool is_matmul = has_own_dim(r->m, c.a, c.b, &op->type) && !both_along_sum(r->m, c.a, c.b, &op->type);
+    ICE_UNLESS(c.n_kept == out->width && c.n_sum >= 1);
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < c.n_kept; k++) {
             Num n_out = is_outer ? outer(r, &c, rows->rows, k) : is_matmul ? matmul(&c, row, k) : dot(&c, row, k);

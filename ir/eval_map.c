@@ -259,6 +259,7 @@ void eval_rule_map(const EvalRun *r, const IrOp *op, EvalValue *out)
         x[i] = eval_operand(r, op, i);
         at[i] = eval_index(r, op->type.dims, op->type.n_dims, &x[i]->type, &n);
     }
+    ICE_UNLESS(n == out->width);
     for (int64_t row = 0; row < out->rows; row++)
         for (int64_t k = 0; k < out->width; k++) {
             Num in[MAX_OPERANDS];

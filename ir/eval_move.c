@@ -1,5 +1,6 @@
 /* Ops of the interpreter that compute nothing: leaves, and elements that move with their bounds. */
 #include "ir/eval_ops.h"
+#include "base/ice.h"
 #include "ir/eval_random.h"
 
 /* ---- leaves ---------------------------------------------------------------------------------- */
@@ -84,6 +85,7 @@ void eval_rule_random_at(const EvalRun *r, const IrOp *op, EvalValue *out)
 void eval_rule_reshape(const EvalRun *r, const IrOp *op, EvalValue *out)
 {
     const EvalValue *x = eval_operand(r, op, 0);
+    ICE_UNLESS(n_elements(x) == n_elements(out));
     for (int64_t i = 0; i < n_elements(out); i++) num_put(out, i, num_get(x, i));
 }
 
@@ -101,6 +103,7 @@ static void copy_blocks(const EvalValue *x, int64_t n_from, int64_t from, EvalVa
                         int64_t n)
 {
     int64_t n_blocks = n_elements(out) / n_to;
+    ICE_UNLESS(n_elements(out) % n_to == 0 && from + n <= n_from && to + n <= n_to);
     for (int64_t b = 0; b < n_blocks; b++)
         for (int64_t i = 0; i < n; i++) num_put(out, b * n_to + to + i, num_get(x, b * n_from + from + i));
 }
@@ -141,6 +144,7 @@ void eval_rule_concat(const EvalRun *r, const IrOp *op, EvalValue *out)
         copy_blocks(x, n, 0, out, n_to, to, n);
         to += n;
     }
+    ICE_UNLESS(to == n_to); /* the parts are the whole */
 }
 
 void eval_rule_gather(const EvalRun *r, const IrOp *op, EvalValue *out)

@@ -4,6 +4,7 @@
    model of rounding: Higham, Accuracy and Stability of Numerical Algorithms, section 2.2), and the
    middle term is bounded by each operation with its second-order part. Never rounds v to f32. */
 #include "ir/eval_ops.h"
+#include "base/ice.h"
 #include <float.h>
 #include <math.h>
 
@@ -67,6 +68,7 @@ static Num settle(IrDtype t, Num n)
 Num num_round(IrDtype t, double v, double spread, double units)
 {
     Num n = {.v = v, .origin = 1};
+    ICE_UNLESS(!(spread < 0) && units >= 0);
     double size = fabs(v) + spread;
     n.e = spread + units * (unit_of(t) + U64) * size;
     /* Below the normal numbers roundings are absolute. An exact zero stays one if it was rounded

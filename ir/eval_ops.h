@@ -1,7 +1,9 @@
 /* Inside the interpreter: numbers with error bounds, and one function per kind of op. Contract:
  * ir/eval.h. */
 #pragma once
+#include "base/ice.h"
 #include "ir/eval.h"
+#include "base/ice.h"
 
 /* One element. The compiled program's value lies in [v - e, v + e], unless undecided. */
 typedef struct Num {
@@ -39,6 +41,7 @@ static inline Num num_get(const EvalValue *x, int64_t i)
 }
 static inline void num_put(EvalValue *x, int64_t i, Num n)
 {
+    ICE_UNLESS(!(n.e < 0)); /* a bound */
     x->v[i] = n.v;
     x->err[i] = n.e;
     x->origin[i] = n.origin;
@@ -61,6 +64,7 @@ static inline const EvalValue *eval_operand(const EvalRun *r, const IrOp *op, ui
 /* Where a row of a value begins that is read at `row` of some space: the unit space has one row. */
 static inline int64_t eval_row(const EvalValue *x, int64_t row)
 {
+    ICE_UNLESS(x->type.space == IR_UNIT || (row >= 0 && row < x->rows));
     return x->type.space == IR_UNIT ? 0 : row * x->width;
 }
 

@@ -2,6 +2,7 @@
    first that the user has first, NaN behind all. A rank is undecided where bounds do not say which of two elements
    comes first. */
 #include "ir/eval_sum.h"
+#include "base/ice.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,6 +42,7 @@ static int64_t sort_row(const EvalValue *x, const MapRows *rows, int64_t t, int6
     int64_t n = rows->begin[t + 1] - rows->begin[t];
     for (int64_t i = 0; i < n; i++) {
         int64_t row = rows->list[rows->begin[t] + i];
+        ICE_UNLESS(row >= 0 && row < x->rows);
         s[i] = (Ranked){.x = num_get(x, row * x->width + k), .place = i, .row = row};
     }
     qsort(s, (size_t)n, sizeof *s, by_value);

@@ -1,6 +1,7 @@
 /* Graphs that a function computes, in the interpreter: the nearest points, and maps that values say. A choice that the
    bounds leave open is undecided, and so is all that goes through it. */
 #include "ir/eval_ops.h"
+#include "base/ice.h"
 #include <float.h>
 #include <math.h>
 
@@ -44,6 +45,7 @@ static Candidate measure(const EvalValue *y, int64_t to, const EvalValue *x, int
 /* The n best of the candidates to the front, in order. */
 static void bring_forward(Candidate *c, int64_t n_all, int64_t n)
 {
+    ICE_UNLESS(n <= n_all);
     for (int64_t j = 0; j < n; j++) {
         int64_t best = j;
         for (int64_t i = j + 1; i < n_all; i++)
@@ -57,7 +59,10 @@ static void bring_forward(Candidate *c, int64_t n_all, int64_t n)
 static const IrGraph *graph_of(const EvalRun *r, IrId src)
 {
     const IrGraph *g = r->m->graphs.data;
-    while (g->src != src || g->kind != IR_GRAPH_NEAREST) g++;
+    while (g->src != src || g->kind != IR_GRAPH_NEAREST) {
+        g++;
+        ICE_UNLESS(g < r->m->graphs.data + r->m->graphs.n); /* the op's graph is there */
+    }
     return g;
 }
 
@@ -73,6 +78,7 @@ void eval_rule_nearest(const EvalRun *r, const IrOp *op, EvalValue *out)
         for (end = first; end < out->rows && dst[end] == v;) end++;
         for (int64_t u = 0; u < x->rows; u++)
             if ((!of || of[u] == of[v]) && !(others && u == v)) c[n++] = measure(y, v, x, u);
+        ICE_UNLESS(first < end && n >= end - first); /* a target has as many edges as it has neighbours, at most */
         bring_forward(c, n, (end - first - 1) * g->step + 1);
         for (int64_t at = first; at < end; at++) {
             int64_t j = (at - first) * g->step;

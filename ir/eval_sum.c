@@ -49,6 +49,7 @@ int64_t n_leaves(int64_t n) { return n < 1 ? 1 : n / ORDER_LEAF + (n % ORDER_LEA
 
 Num fold_tree(Fold *leaves, int64_t n, Num empty)
 {
+    ICE_UNLESS(n >= 1);
     for (int64_t apart = 1; apart < n; apart *= 2)
         for (int64_t i = 0; i + apart < n; i += 2 * apart) fold_merge(&leaves[i], &leaves[i + apart]);
     return leaves[0].any ? leaves[0].acc : empty;
@@ -58,6 +59,7 @@ Num fold_tree(Fold *leaves, int64_t n, Num empty)
 static void reduce_all(const EvalRun *r, const IrOp *op, const EvalValue *x, EvalValue *out)
 {
     int64_t n = n_leaves(x->rows);
+    ICE_UNLESS(out->rows == 1 && out->width == x->width);
     Fold *leaves = ARENA_ARRAY(r->arena, Fold, n);
     Fold start = {.step = step_of(op->op), .dtype = op->type.dtype};
     for (int64_t k = 0; k < x->width; k++) {
@@ -83,6 +85,7 @@ MapRows eval_map_rows(const EvalRun *r, const IrMap *map, const int64_t *image)
         if (image[i] >= 0) rows.begin[image[i] + 2]++;
     }
     for (int64_t t = 0; t < n_to; t++) rows.begin[t + 2] += rows.begin[t + 1];
+    ICE_UNLESS(rows.begin[n_to + 1] <= n_from); /* an element has one image or none */
     for (int64_t id = 0; id < n_from; id++) {
         int64_t i = stored[id];
         if (image[i] >= 0) rows.list[rows.begin[image[i] + 1]++] = i;
@@ -94,6 +97,7 @@ MapRows eval_map_rows(const EvalRun *r, const IrMap *map, const int64_t *image)
 static Fold reduce_row(Fold start, const EvalValue *x, const int64_t *list, int64_t n, int64_t k)
 {
     Fold row = start;
+    ICE_UNLESS(!start.any);
     for (int64_t begin = 0; begin < n; begin += ORDER_ROW_BLOCK) {
         Fold block = start;
         for (int64_t i = begin; i < n && i < begin + ORDER_ROW_BLOCK; i++)
@@ -140,6 +144,7 @@ uint32_t dims_without(const IrType *t, const IrType *without, IrId dims[IR_MAX_D
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->n_dims; i++)
         if (!ir_type_has_dim(without, t->dims[i])) dims[n++] = t->dims[i];
+    ICE_UNLESS(n <= IR_MAX_DIMS);
     return n;
 }
 

@@ -3,6 +3,7 @@
    written a second time on purpose: each checks the other. Keeps edges in two orders: the user's,
    in which derived graphs are defined, and the stored one, sorted by destination. */
 #include "ir/eval.h"
+#include "base/ice.h"
 #include <math.h>
 
 static const int64_t UNKNOWN = -1; /* count of a space that nothing has defined yet */
@@ -120,6 +121,7 @@ static bool from_edge_pairs(Build *b, const IrGraph *g, Edges *out)
     for (int64_t f = 0; f < base->n; f++)
         for (int64_t e = 0; e < base->n; e++)
             if (base->dst[e] == meet[f]) push(out, e, f, 0);
+    ICE_UNLESS(out->n == n);
     return true;
 }
 
@@ -243,6 +245,7 @@ static bool from_routed(Build *b, const IrGraph *g, Edges *out)
             if (one || graph_of_row(b, g->dst_space, v) == graph) to[out->n] = v, push(out, -1, -1, -1);
         for (; from < out->n; from++) of[from] = graph;
     }
+    ICE_UNLESS(out->n <= n); /* for which there is room */
     if (more) b->w->maps[g->of] = of, b->w->maps[g->image] = to;
     return true;
 }
@@ -294,6 +297,7 @@ static int64_t *sort_by_dst(Arena *a, const Edges *e, int64_t n_dst)
     int64_t *begin = ARENA_ARRAY(a, int64_t, n_dst + 1), *position = ARENA_ARRAY(a, int64_t, e->n + 1);
     for (int64_t i = 0; i < e->n; i++) begin[e->dst[i] + 1]++;
     for (int64_t v = 0; v < n_dst; v++) begin[v + 1] += begin[v];
+    ICE_UNLESS(begin[n_dst] == e->n);
     for (int64_t i = 0; i < e->n; i++) position[i] = begin[e->dst[i]]++;
     return position;
 }
@@ -308,6 +312,7 @@ static void derive_maps(Build *b, uint32_t id)
     for (int64_t i = 0; i < n_base; i++) image[i] = -1;
     for (int64_t i = 0; i < e->n; i++) {
         int64_t at = b->stored_of[id][i];
+        ICE_UNLESS(at < e->n && e->orig[i] < n_base);
         orig[at] = e->orig[i] < 0 ? -1 : b->stored_of[g->base][e->orig[i]];
         if (orig[at] >= 0 && g->image != IR_NONE) image[orig[at]] = at;
     }
@@ -459,6 +464,7 @@ static void fixed_spaces(Build *b)
 EvalValue *eval_nonzeros(EvalWorld *w, const IrModule *m, IrId values, const EvalValue *dense)
 {
     const IrTensor *t = &m->tensors.data[values];
+    ICE_UNLESS(t->nonzeros.present);
     int64_t all = dense->rows * dense->width, *count = &w->counts[t->type.space];
     int64_t *row = ARENA_ARRAY(w->arena, int64_t, all + 1), *col = ARENA_ARRAY(w->arena, int64_t, all + 1);
     *count = 0;

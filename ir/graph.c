@@ -1,6 +1,7 @@
 /* Graph IR in memory: the op table, builders and the algebra of types. Contracts are in graph.h.
    Nothing here checks types: a builder takes what it is given, ir/verify.c judges it. */
 #include "ir/graph.h"
+#include "base/ice.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,7 @@ bool ir_map_stays(const IrModule *m, IrId map)
 IrId ir_route_of(const IrModule *m, const IrFunc *f, const IrOp *op)
 {
     if (!(ir_ops[op->op].attrs & A_MAP) || op->op == IR_OP_route || op->op == IR_OP_nearest) return IR_NONE;
+    ICE_UNLESS(op->attr.map < m->maps.n);
     if (!m->maps.data[op->attr.map].computed) return IR_NONE;
     for (uint32_t v = 0; v < f->ops.n; v++)
         if (f->ops.data[v].op == IR_OP_route && f->ops.data[v].attr.map == op->attr.map) return v;
@@ -153,6 +155,7 @@ IrId ir_arg(IrModule *m, IrFunc *f, IrArg arg)
 /* What the op does not carry has one value, so that equal ops are equal field by field. */
 static IrAttr attr_of(IrOpcode op, IrAttr given)
 {
+    ICE_UNLESS(op < IR_N_OPS);
     uint8_t has = ir_ops[op].attrs;
     return (IrAttr){
         .f = has & A_F ? given.f : 0,
@@ -165,6 +168,7 @@ static IrAttr attr_of(IrOpcode op, IrAttr given)
 
 IrId ir_add(IrModule *m, IrFunc *f, IrOpcode op, IrType type, const IrId *args, uint32_t n_args, IrAttr attr, Span span)
 {
+    ICE_UNLESS(type.n_dims <= IR_MAX_DIMS);
     IrOp it = {.op = op, .type = type, .n_args = n_args, .attr = attr_of(op, attr), .span = span};
     for (uint32_t i = type.n_dims; i < IR_MAX_DIMS; i++) it.type.dims[i] = 0;
     if (n_args) {

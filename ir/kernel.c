@@ -18,6 +18,7 @@ size_t kir_base_bytes(KirBase base)
 {
     static const uint8_t bytes[] = {
         [KIR_I1] = 1, [KIR_I8] = 1, [KIR_I32] = 4, [KIR_I64] = 8, [KIR_F32] = 4, [KIR_F64] = 8};
+    ICE_UNLESS(base <= KIR_F64);
     return bytes[base];
 }
 
@@ -59,6 +60,7 @@ static void canonicalise(KirIns *x)
     const KirOpInfo *info = &kir_ops[x->op];
     for (unsigned i = info->n_args; i < 3; i++) x->args[i] = KIR_NONE;
     if (!x->type.lanes) x->type.lanes = 1;
+    ICE_UNLESS(x->type.lanes <= KIR_MAX_LANES && x->active <= x->type.lanes);
     bool memory = is_memory(x->op), vector = memory && x->op != KIR_prefetch;
     if (!memory) x->buf = KIR_NONE;
     if (!memory || x->buf != KIR_NONE) x->alloc = KIR_NONE;
@@ -81,6 +83,8 @@ static void canonicalise(KirIns *x)
 static KirId append(KirBuilder *b, KirIns ins)
 {
     canonicalise(&ins);
+    for (unsigned i = 0; i < kir_ops[ins.op].n_args; i++)
+        ICE_UNLESS(ins.args[i] < b->k->ins.n); /* made before it is used */
     KirId id = b->k->ins.n;
     VEC_PUSH(b->arena, &b->k->ins, ins);
     KirBlock *block = open_block(b);
@@ -166,6 +170,7 @@ void kir_if(KirBuilder *b, KirId cond) { open_ins(b, (KirIns){.op = KIR_if, .arg
 void kir_else(KirBuilder *b)
 {
     ICE_UNLESS(b->owners.n && b->k->ins.data[b->owners.data[b->owners.n - 1]].op == KIR_if);
+    ICE_UNLESS(!b->in_other.data[b->in_other.n - 1]);
     b->in_other.data[b->in_other.n - 1] = true;
 }
 

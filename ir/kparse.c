@@ -3,6 +3,7 @@
    limited, nothing else recurses. A kernel that reads well is verified before it is returned
    (E0504). */
 #include "ir/kernel.h"
+#include "base/ice.h"
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -38,6 +39,7 @@ static Token next_token(Parser *p)
     skip_spaces(p);
     Token t = {p->at, 0};
     while (t.at + t.n < p->src->n && is_word((unsigned char)p->src->text[t.at + t.n])) t.n++;
+    ICE_UNLESS(p->at <= p->src->n);
     bool dots = t.n >= 2 && !memcmp(p->src->text + t.at, "..", 2);
     if (dots) t.n = 2;
     if (!t.n && t.at < p->src->n) t.n = 1;
@@ -123,6 +125,7 @@ static bool parse_float(Parser *p, KirBase base, double *out)
 /* The comment from '#' to the end of the line, trimmed. */
 static const char *take_comment(Parser *p)
 {
+    ICE_UNLESS(peek(p) == '#');
     const char *s = p->src->text + p->at + 1;
     uint32_t begin = p->at + 1;
     while (peek(p) >= 0 && peek(p) != '\n') p->at++;
@@ -308,6 +311,7 @@ static bool parse_operands(Parser *p, KirIns *x)
 
 static KirId add(Parser *p, KirIns x, Token t)
 {
+    ICE_UNLESS(p->places.n == p->b.k->ins.n); /* one for each instruction */
     Span place = {p->src, t.at, t.at + t.n};
     VEC_PUSH(p->arena, &p->places, place);
     return kir_ins(&p->b, x);

@@ -4,6 +4,7 @@
    barrier to the next; that no other order could matter is checked at each access to memory that they share. It is
    independent of the walker and of every emitter. */
 #include "ir/kernel.h"
+#include "base/ice.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -84,6 +85,7 @@ static bool int_divides(int64_t a, int64_t b, KirBase base)
 
 static int64_t int_op(KirOpcode op, KirBase base, int64_t a, int64_t b)
 {
+    ICE_UNLESS(base == KIR_I1 || base == KIR_I32 || base == KIR_I64);
     uint64_t x = (uint64_t)a, y = (uint64_t)b, shift = y & (base == KIR_I32 ? 31 : 63);
     switch (op) {
     case KIR_add: return wrap(base, x + y);
@@ -267,6 +269,7 @@ static Outcome check_race(Run *r, const KirIns *x, int64_t index)
     bool buffer = x->buf != KIR_NONE, write = x->op == KIR_store;
     if (!r->who || (!buffer && !r->own.arrays[x->alloc].touches)) return DONE;
     if (buffer && !r->touches[x->buf]) r->touches[x->buf] = ARENA_ARRAY(r->arena, Touches, r->n_elems[x->buf] + 1);
+    ICE_UNLESS(index >= 0 && index < buffer_size(r, x)); /* lane_index saw to it */
     Touches *t = buffer ? &r->touches[x->buf][index] : &r->own.arrays[x->alloc].touches[index];
     const char *what = write ? "writes" : "reads", *who = NULL;
     if (races(&t->warps, r->interval, r->who, write)) who = "another warp, with no barrier between";
@@ -317,6 +320,7 @@ static Outcome run_store(Run *r, const KirIns *x)
 
 static Outcome run_alloc(Run *r, KirId id, const KirIns *x)
 {
+    ICE_UNLESS(x->i > 0);
     Array *array = &r->own.arrays[id];
     if (!array->data) {
         array->data = ARENA_ARRAY(r->arena, Lane, x->i);
@@ -341,6 +345,7 @@ static Lane param_value(const Run *r, const KirIns *x)
 
 static void run_fold(Run *r, KirId id, const KirIns *x)
 {
+    ICE_UNLESS(x->op >= KIR_hadd && x->op <= KIR_hmul);
     KirOpcode op = x->op == KIR_hadd ? KIR_add : x->op == KIR_hmax ? KIR_max : x->op == KIR_hmin ? KIR_min : KIR_mul;
     Value v = r->own.values[x->args[0]];
     for (unsigned n = kir_result_type(r->k, x->args[0]).lanes / 2; n; n /= 2)
@@ -352,6 +357,7 @@ static void run_fold(Run *r, KirId id, const KirIns *x)
 static Lane half_lane(const Run *r, const KirIns *x, unsigned l)
 {
     unsigned half = (unsigned)x->i / 2, at = l / half * 2 * half + l % half;
+    ICE_UNLESS(half >= 1 && half <= x->type.lanes);
     if (x->op == KIR_upper) at += half;
     bool second = at >= x->type.lanes;
     return r->own.values[x->args[second]].lane[second ? at - x->type.lanes : at];
@@ -361,6 +367,7 @@ static Lane half_lane(const Run *r, const KirIns *x, unsigned l)
 static Lane shuffled_lane(const Run *r, const KirIns *x, unsigned l)
 {
     unsigned lanes = kir_result_type(r->k, x->args[0]).lanes;
+    ICE_UNLESS(lanes > 1 && !(lanes & (lanes - 1)));
     return r->own.values[x->args[0]].lane[(uint64_t)r->own.values[x->args[1]].lane[l].i % lanes];
 }
 
@@ -445,6 +452,7 @@ static Outcome run_for(Run *r, KirId id, const KirIns *x)
         from = from > r->lo ? from : r->lo;
         to = to < r->hi ? to : r->hi;
     }
+    ICE_UNLESS(x->i > 0);
     bool some = r->watch && r->watch->how[id] == KIR_WATCH_SOME && to > from &&
                 (to - from) / x->i > FIRST_TURNS + LAST_TURNS;
     int64_t skip_at = some ? from + FIRST_TURNS * x->i : to,
@@ -468,6 +476,7 @@ static Outcome run_together(Run *r, const KirBlock *b);
 
 static void enter_warp(Run *r, int32_t warp)
 {
+    ICE_UNLESS(warp >= 0 && warp < r->n_warps);
     r->own = r->warps[warp];
     r->who = warp + 1;
 }
@@ -508,6 +517,7 @@ static Outcome run_meeting(Run *r, KirId id)
 {
     const KirIns *x = &r->k->ins.data[id];
     int64_t met;
+    ICE_UNLESS(r->meets[id]);
     r->at = id;
     if (r->watch && r->watch->fuel-- <= 0) return FAILED;
     for (int32_t w = 0; w < r->n_warps; w++) {
@@ -546,6 +556,7 @@ static Outcome run_warps(Run *r, KirId id, const KirIns *x)
     Warp around = r->own;
     uint32_t n = r->k->ins.n;
     r->n_warps = (int32_t)around.values[x->args[1]].lane[0].i;
+    ICE_UNLESS(r->n_warps >= 1 && r->n_warps <= KIR_MAX_WARPS);
     if (!r->warps) {
         r->warps = ARENA_ARRAY(r->arena, Warp, r->n_warps);
         r->meets = kir_meetings(r->arena, r->k);
@@ -707,6 +718,7 @@ void kir_watch_plan(const KirKernel *k, bool *wants, uint8_t *how)
 const char *kir_watch(Arena *a, const KirKernel *k, const KirArg *args, const int64_t *n_elems, int64_t lo, int64_t hi,
                       KirWatch *w)
 {
+    ICE_UNLESS(!w || w->how);
     Run r = {.arena = a, .k = k, .args = args, .n_elems = n_elems, .lo = lo, .hi = hi, .watch = w};
     r.own = (Warp){ARENA_ARRAY(a, Value, k->ins.n), ARENA_ARRAY(a, Array, k->ins.n), w ? w->taint : NULL};
     r.touches = ARENA_ARRAY(a, Touches *, k->params.n + 1);

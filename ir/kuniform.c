@@ -3,6 +3,7 @@
    on a value that differs parts the warps, and a register that is set where they are parted differs from there on. What
    is read from one place of a buffer or a shared array is the same in all warps: a write between two such reads would
    be a race. Spreads from operands to users, each once. */
+#include "base/ice.h"
 #include "ir/kernel.h"
 
 typedef struct Use {
@@ -46,10 +47,64 @@ bool *kir_meetings(Arena *a, const KirKernel *k)
     return meets;
 }
 
+KirType kir_kept_type(KirType t) { return kir_type(t.base == KIR_I1 ? KIR_I32 : t.base, t.lanes); }
+
+bool kir_is_leaf(KirOpcode op) { return op == KIR_const || op == KIR_iconst || op == KIR_param || op == KIR_lanes; }
+
+static void place(const KirKernel *k, KirPieces *p, KirId id, uint32_t piece)
+{
+    const KirIns *x = &k->ins.data[id];
+    p->piece[id] = piece;
+    for (uint32_t i = 0; i < x->body.ins.n; i++) place(k, p, x->body.ins.data[i], piece);
+    for (uint32_t i = 0; i < x->other.ins.n; i++) place(k, p, x->other.ins.data[i], piece);
+}
+
+static void cut(const KirKernel *k, KirPieces *p, const KirBlock *b, uint32_t *last)
+{
+    ++*last;
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        KirId id = b->ins.data[i];
+        const KirIns *x = &k->ins.data[id];
+        place(k, p, id, p->meets[id] ? KIR_AROUND : *last);
+        if (!p->meets[id]) continue;
+        if (x->body.ins.n) cut(k, p, &x->body, last);
+        if (x->other.ins.n) cut(k, p, &x->other, last);
+        ++*last;
+    }
+}
+
+static void find_kept(const KirKernel *k, KirPieces *p, const KirBlock *b)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        KirId id = b->ins.data[i];
+        const KirIns *x = &k->ins.data[id];
+        for (unsigned arg = 0; arg < 4; arg++) {
+            KirId v = arg < 3 ? x->args[arg] : x->alloc;
+            bool other = v != KIR_NONE && p->piece[v] >= KIR_FIRST_PIECE && p->piece[v] != p->piece[id];
+            if (other && !kir_is_leaf(k->ins.data[v].op)) p->kept[v] = true;
+        }
+        find_kept(k, p, &x->body);
+        find_kept(k, p, &x->other);
+    }
+}
+
+KirPieces kir_pieces(Arena *a, const KirKernel *k)
+{
+    uint32_t n = k->ins.n, last = KIR_FIRST_PIECE;
+    ICE_UNLESS(kir_has_block(k));
+    KirPieces p = {kir_meetings(a, k), ARENA_ARRAY(a, uint32_t, n), ARENA_ARRAY(a, bool, n)};
+    const KirBlock *block = &k->ins.data[k->body.ins.data[k->body.ins.n - 1]].body;
+    const KirBlock *warp = &k->ins.data[block->ins.data[block->ins.n - 1]].body;
+    cut(k, &p, warp, &last);
+    find_kept(k, &p, warp);
+    return p;
+}
+
 static void differ(Uniform *u, KirId id)
 {
     if (u->differs[id]) return;
     u->differs[id] = true;
+    ICE_UNLESS(u->n_work < u->k->ins.n);
     u->work[u->n_work++] = id;
 }
 
@@ -63,6 +118,7 @@ static void walk(Uniform *u, const KirBlock *b, KirId owner)
             u->uses[++u->n_uses] = (Use){id, u->first[x->args[arg]]};
             u->first[x->args[arg]] = u->n_uses;
         }
+        ICE_UNLESS(u->n_uses <= 3 * u->k->ins.n);
         bool reads = x->op == KIR_load || x->op == KIR_gather;
         if ((x->op == KIR_for && x->bind == KIR_WARP) ||
             (reads && x->buf == KIR_NONE && !u->k->ins.data[x->alloc].shared))

@@ -12,7 +12,11 @@ typedef struct Check {
     const KirIns *x;
 } Check;
 
-static KirType type_of(const Check *c, unsigned arg) { return kir_result_type(c->k, c->x->args[arg]); }
+static KirType type_of(const Check *c, unsigned arg)
+{
+    ICE_UNLESS(arg < kir_ops[c->x->op].n_args);
+    return kir_result_type(c->k, c->x->args[arg]);
+}
 static bool same_type(KirType a, KirType b) { return a.base == b.base && a.lanes == b.lanes; }
 static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
 static bool is_int(KirType t) { return t.base == KIR_I32 || t.base == KIR_I64; }
@@ -257,6 +261,7 @@ static const char *kcheck_set(const Check *c)
 /* How many warps a block has: what a loop bound to warp runs to. 0: it does not run from 0 to a constant. */
 static int64_t count_warps(const KirKernel *k, const KirIns *loop)
 {
+    ICE_UNLESS(loop->op == KIR_for);
     const KirIns *from = &k->ins.data[loop->args[0]], *to = &k->ins.data[loop->args[1]];
     return from->op == KIR_iconst && from->i == 0 && to->op == KIR_iconst && loop->i == 1 ? to->i : 0;
 }
@@ -477,20 +482,27 @@ static void verify_prelude(Verifier *v)
                                              : "what stands before a loop bound to threads may not write to a buffer");
 }
 
-/* Private arrays of a loop bound to warp count once for each warp. */
+/* Private arrays of a loop bound to warp count once for each warp, and so does what a warp keeps at a meeting. */
 static void verify_frame(Verifier *v)
 {
-    int64_t bytes = 0, n_warps = 1;
+    int64_t arrays = 0, registers = 0, n_warps = 1;
+    const bool *kept = kir_has_block(v->k) ? kir_pieces(v->diags->arena, v->k).kept : NULL;
     for (uint32_t i = 0; i < v->k->ins.n; i++)
         if (v->listed[i] && v->k->ins.data[i].op == KIR_for && v->k->ins.data[i].bind == KIR_WARP)
             n_warps = count_warps(v->k, &v->k->ins.data[i]);
     for (uint32_t i = 0; i < v->k->ins.n && v->good; i++) {
         const KirIns *x = &v->k->ins.data[i];
-        if (!v->listed[i] || x->op != KIR_alloc) continue;
-        int64_t own = x->i * (int64_t)kir_base_bytes(x->type.base) * (v->level[i] == KIR_WARP ? n_warps : 1);
-        bytes += own;
-        if (own > KIR_MAX_ALLOC_BYTES) complain(v, i, "an array of each warp has at most 64 KiB in all warps together");
-        else if (bytes > KIR_MAX_FRAME_BYTES) complain(v, i, "the arrays together exceed 256 KiB");
+        bool array = v->listed[i] && x->op == KIR_alloc;
+        KirType t = kir_kept_type(x->type);
+        int64_t of_warps = (int64_t)kir_base_bytes(t.base) * (v->level[i] == KIR_WARP ? n_warps : 1);
+        if (array) arrays += x->i * of_warps;
+        else if (kept && kept[i]) registers += t.lanes * of_warps;
+        if (array && x->i * of_warps > KIR_MAX_ALLOC_BYTES)
+            complain(v, i, "an array of each warp has at most 64 KiB in all warps together");
+        else if (arrays + registers > KIR_MAX_FRAME_BYTES)
+            complain(v, i,
+                     registers ? "the arrays, and what warps keep in registers at barriers, exceed 256 KiB together"
+                               : "the arrays together exceed 256 KiB");
     }
 }
 

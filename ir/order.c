@@ -1,5 +1,6 @@
 /* In which order the operations of graph IR sum inside a row: see ir/order.h. */
 #include "ir/order.h"
+#include "base/ice.h"
 
 static bool has_own_dim(const IrType *a, const IrType *b, const IrType *r)
 {
@@ -24,6 +25,7 @@ bool contract_types_dot(const IrType *a, const IrType *b, const IrType *r)
 
 bool contract_is_dot(const IrFunc *f, const IrOp *op)
 {
+    ICE_UNLESS(op->op == IR_OP_contract && op->n_args == 2);
     return contract_types_dot(&f->ops.data[op->args[0]].type, &f->ops.data[op->args[1]].type, &op->type);
 }
 
@@ -38,5 +40,6 @@ unsigned reduced_dims(const IrFunc *f, const IrOp *op, IrId *dims)
             if (!seen) dims[n++] = t->dims[k];
         }
     }
+    ICE_UNLESS(n <= 2 * IR_MAX_DIMS); /* room that callers give */
     return n;
 }

@@ -3,6 +3,7 @@
    mistake ends the reading: from then on every token is the end of the file, and the loops run dry.
    Never judges meaning: what is well spelt goes to ir/verify.c. */
 #include "ir/text.h"
+#include "base/ice.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -81,6 +82,7 @@ static void lex_string(Parser *p, Token *t)
         }
         strbuf_add(&b, &c, 1);
     }
+    ICE_UNLESS(i <= s->n);
     t->end = i < s->n && s->text[i] == '"' ? i + 1 : i;
     t->text = strbuf_cstr(&b);
     if (t->end == i) fail(p, *t, "string without a closing quote");

@@ -1,5 +1,6 @@
 /* The host plan as text: `.plan` dumps and the formula of the peak. It never changes a plan. */
 #include "ir/plan.h"
+#include "base/ice.h"
 #include "base/str.h"
 #include <inttypes.h>
 
@@ -50,6 +51,7 @@ static Live live_at(const PlanProgram *prog, uint32_t step, Arena *a)
     Live l = {0};
     for (uint32_t i = 0; i < prog->slots.n; i++) {
         const PlanSlot *s = &prog->slots.data[i];
+        ICE_UNLESS(s->first <= s->last);
         if (s->first > step || s->last < step) continue;
         if (s->rows.kind == PLAN_CONST) {
             l.konst += (s->rows.value * s->row_bytes + 63) / 64 * 64;
@@ -111,6 +113,7 @@ const char *plan_peak_text(const HostPlan *p, const PlanProgram *prog, Arena *a)
 static void print_buffer(const HostPlan *p, const PlanProgram *prog, uint32_t i, StrBuf *out)
 {
     const PlanBuffer *b = &prog->buffers.data[i];
+    ICE_UNLESS((size_t)b->kind < sizeof kind_names / sizeof *kind_names && kind_names[b->kind]);
     strbuf_printf(out, "  buffer %u %s %s: [", i, kind_names[b->kind], b->name ? b->name : "");
     put_count(p, &b->rows, out);
     if (b->kind == PLAN_MAP_ROWS) strbuf_puts(out, "+1");
@@ -161,6 +164,7 @@ static void print_cone(const PlanCone *c, StrBuf *out)
 
 static void print_call(const HostPlan *p, const PlanStep *s, StrBuf *out)
 {
+    ICE_UNLESS(s->kernel < p->kernels.n);
     strbuf_printf(out, "%s(", p->kernels.data[s->kernel].variants[PLAN_WIDE]->name);
     for (uint32_t k = 0; k < s->args.n; k++) {
         const PlanArg *a = &s->args.data[k];

@@ -1,6 +1,7 @@
 /* The `shape` column of ops.def: for each rule one function that judges an op's operands and
    attributes against its result type. Says what is wrong and never infers or repairs. Ids are in
    range here: ir/verify.c looks at them first. Sizes that are not known (below 0) fit anything. */
+#include "base/ice.h"
 #include "ir/graph.h"
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +15,11 @@ typedef struct Shape {
 
 /* ---- what the rules are made of -------------------------------------------------------------- */
 
-static const IrType *operand(const Shape *s, uint32_t i) { return &s->f->ops.data[s->op->args[i]].type; }
+static const IrType *operand(const Shape *s, uint32_t i)
+{
+    ICE_UNLESS(i < s->op->n_args);
+    return &s->f->ops.data[s->op->args[i]].type;
+}
 
 static const char *text(const Shape *s, const IrType *t) { return ir_type_text(s->m, t, s->arena); }
 static const char *dim_name(const Shape *s, IrId dim) { return s->m->dims.data[dim].name; }

@@ -3,6 +3,7 @@
 #include "runtime/batch.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +32,11 @@ static int64_t graph_of(const RtBatches *b, int64_t space, int64_t row)
         if (first[mid] <= row) lo = mid;
         else hi = mid;
     }
+    assert(first[lo] <= row && row < first[lo + 1]);
     return lo;
 }
 
-/* Rows of map m's space by the graphs of their images, which ascend; false: they do not. */
+/* Finds where each graph's rows begin in the space that the map leads from: a row is of the graph of its image. BATCH where the rows do not stand by graph. */
 static RtCode cut_space(RtBatches *b, int64_t map, RtStatus *st)
 {
     const RtGraph *g = b->data->graph;
@@ -50,6 +52,7 @@ static RtCode cut_space(RtBatches *b, int64_t map, RtStatus *st)
         while (at < k) first[++at] = i;
     }
     while (at < b->n_graphs) first[++at] = n;
+    assert(first[0] == 0 && first[b->n_graphs] == n);
     b->first[d->from] = first;
     return RT_OK;
 }
@@ -254,12 +257,14 @@ static void fill_space(RtBatches *b, int64_t s, const int64_t *graphs, int64_t n
         if (to->ids_all && rows) memcpy(to->ids_all + at, of->ids_all + from, (size_t)rows * 8);
         at += rows;
     }
+    assert(at <= b->most[s]); /* for which memory was taken */
     b->place[s][n] = to->count = at;
 }
 
 /* Where row i of graph graphs[k] lies in the batch. */
 static int32_t moved(const RtBatches *b, int64_t space, int64_t graph, int64_t k, int32_t i)
 {
+    assert(i < 0 || (i >= b->first[space][graph] && i < b->first[space][graph + 1])); /* check_map saw to it */
     return i < 0 ? i : (int32_t)(i - b->first[space][graph] + b->place[space][k]);
 }
 
@@ -290,10 +295,11 @@ static void fill_rows(RtBatches *b, int64_t map, const int64_t *graphs, int64_t 
                 to->list[at++] = moved(b, d->from, graphs[k], k, of->list[e]);
         }
     }
+    assert(row == b->graph->spaces[d->to].count && at <= b->graph->spaces[d->from].count);
     to->rows[row] = at;
 }
 
-/* The same of a map to what all graphs share: the data's list without the elements of other graphs. */
+/* Rows and list of a map to what all graphs share: as in the data, without the elements of graphs that are not in the batch. */
 static void filter_rows(RtBatches *b, int64_t map)
 {
     const RtMapDef *d = &b->graph->model->maps[map];
@@ -346,7 +352,11 @@ static void fill_tensor(RtBatches *b, int64_t tensor, const int64_t *graphs, int
 void rt_batches_fill(RtBatches *b, const int64_t *graphs, int64_t n)
 {
     const RtModel *m = b->graph->model;
-    for (int64_t k = 0; k < n; k++) b->slot[graphs[k]] = k;
+    assert(n >= 1 && n <= b->size);
+    for (int64_t k = 0; k < n; k++) {
+        assert(b->slot[graphs[k]] < 0); /* no graph comes twice */
+        b->slot[graphs[k]] = k;
+    }
     for (int64_t s = 0; s < m->n_spaces; s++)
         if (b->first[s]) fill_space(b, s, graphs, n);
     for (int64_t i = 0; i < m->n_maps; i++) fill_map(b, i, graphs, n);
@@ -375,6 +385,7 @@ void rt_shuffle(int64_t *list, int64_t n, int64_t seed, int64_t epoch)
     for (int64_t i = n - 1; i > 0; i--) {
         uint64_t word = rt_philox((uint64_t)seed, (uint64_t)epoch, SITE_SHUFFLE, (uint64_t)i, 0);
         int64_t k = (int64_t)(word * (uint64_t)(i + 1) >> 32), swap = list[i];
+        assert(k <= i);
         list[i] = list[k];
         list[k] = swap;
     }

@@ -5,6 +5,7 @@
    the cure. */
 #include "runtime/blas.h"
 #include "runtime/cpu.h"
+#include <assert.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static Block block_rows(const RtArg *args, int64_t i)
 {
     int64_t size = args[RT_GEMM_BLOCK_ROWS].i, rows = args[RT_GEMM_ROWS].i, first = i * size;
     if (first > rows) first = rows;
+    assert(first >= 0 && size > 0);
     return (Block){first, rows - first < size ? rows - first : size};
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/chain.h"
 #include "runtime/cone.h"
 #include "runtime/memory.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +10,13 @@ static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-/* Strips worth a thread: all steps of one count. */
+/* How many strips are worth a thread: the work of all steps counts. */
 static int64_t grain_of(const RtChain *c)
 {
     double share = 0;
     for (int64_t k = 0; k < c->def->n; k++) {
         const RtExecStep *x = &c->steps[k];
+        assert(!x->backend && c->def->strip % x->block == 0); /* a strip is whole blocks of every step's */
         share += (double)c->def->strip / (double)x->block / (double)(x->call->grain > 0 ? x->call->grain : 1);
     }
     return share >= 1 ? 1 : (int64_t)(1 / share) + 1;
@@ -28,7 +30,7 @@ static const RtExecStep *heaviest(const RtChain *c)
     return c->steps;
 }
 
-/* Arguments in the strip: one array for a buffer. */
+/* Finds the arguments that lie in the strip, and a place there for each buffer. */
 static void find_patches(const RtExec *e, RtChain *c)
 {
     int64_t end = 0, buffer_of[RT_CHAIN_ARGS];
@@ -44,16 +46,18 @@ static void find_patches(const RtExec *e, RtChain *c)
             while (known < c->n_patches && buffer_of[known] != a->buffer) known++;
             if (known < c->n_patches) p.offset = c->patches[known].offset;
             else end += (c->def->strip * p.row_bytes + 63) / 64 * 64;
+            assert(c->n_patches < c->n_args && p.arg >= 0 && p.arg < c->n_args);
             buffer_of[c->n_patches] = a->buffer;
             c->patches[c->n_patches++] = p;
         }
     c->strip_bytes = end;
 }
 
-/* A strip for each thread; an earlier graph's are as large. */
+/* Takes memory for a strip of each thread. Strips for an earlier graph are as large. */
 static RtCode take_memory(const RtExec *e, RtChain *c, RtStatus *st)
 {
     c->n_threads = rt_pool_threads(e->options.pool);
+    assert(!c->taken || c->memory.bytes >= (size_t)(c->n_threads * c->strip_bytes));
     if (c->taken || e->options.plan_only) return RT_OK;
     RT_TRY(rt_alloc(&c->taken, c->n_threads, sizeof *c->taken, "a chain of steps", st));
     return rt_block_alloc(&c->memory, rt_size_plus(64, c->n_threads, c->strip_bytes), "a chain of steps", st);
@@ -71,6 +75,7 @@ RtCode rt_chain_make(const RtExec *e, const RtChainDef *def, RtChain **out, RtSt
     c->heaviest = heaviest(c);
     const RtExecStep *last = &c->steps[def->n - 1];
     c->n_args = last->args + last->call->n_args - c->steps->args;
+    assert(def->n >= 2 && def->n <= RT_CHAIN_STEPS && c->n_args <= RT_CHAIN_ARGS);
     find_patches(e, c);
     for (int64_t k = 0; k < def->n; k++) e->steps[def->first + k].chain = c;
     return take_memory(e, c, st);
@@ -109,6 +114,7 @@ void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi)
     const RtChain *c = first_step->chain;
     RtArg own[RT_CHAIN_ARGS];
     int64_t place = 0;
+    assert(c->taken && hi <= c->n_strips && c->steps == first_step);
     while (atomic_flag_test_and_set_explicit(&c->taken[place], memory_order_acquire))
         place = (place + 1) % c->n_threads;
     char *strip = (char *)c->memory.p + place * c->strip_bytes;

@@ -23,11 +23,10 @@ typedef struct RtChain {
     atomic_flag *taken; /* [n_threads] */
 } RtChain;
 
-/* Of steps whose functions and arguments e has; *c is NULL or one for an earlier graph of e's, which is made anew.
-   OVERFLOW, MEMORY. */
+/* Makes the chain of some steps of e, whose functions and arguments are known. *c is NULL, or the chain for an earlier graph of e, which is made anew. OVERFLOW, MEMORY. */
 RtCode rt_chain_make(const RtExec *e, const RtChainDef *def, RtChain **c, RtStatus *st);
 void rt_chain_free(RtChain *c);
-/* Of a chain by strips: rt_cut's. */
+/* What the strips before the i-th weigh, for rt_cut. */
 RtWeight rt_chain_weight;
 /* Runs strips [lo, hi), on no more threads at a time than e's pool has. args[0].p: the chain's first step. */
 void rt_chain_run(const RtArg *args, int64_t lo, int64_t hi);

@@ -2,6 +2,7 @@
    hexadecimal form of their 64 bits. */
 #include "runtime/checkpoint.h"
 #include "runtime/weights.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -49,6 +50,8 @@ static void hyper_key(const RtModel *m, int64_t tensor, char *out, size_t size)
 static void fill_meta(Meta *meta, const RtTensors *t, const RtProgress *p)
 {
     char key[96];
+    assert(p->has_best ? p->since == p->epoch - 1 - p->best_epoch
+                       : !p->since && !p->best_epoch); /* as read_progress wants it */
     meta->pairs[meta->n++] = (RtStPair){"gnnc.checkpoint", version_text};
     meta->pairs[meta->n++] = (RtStPair){"gnnc.model", t->model->strings + t->model->name};
     meta_add(meta, "epoch", (uint64_t)p->epoch);

@@ -8,6 +8,7 @@
    0, unless a row has more than 256: there blocks of a sum would change (docs/design.md). So no bit of a result depends
    on what is left out. It never changes a kernel, and never looks at a value that is not an input or held. */
 #include "runtime/cone.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,7 @@ static RtCode set_of(Maker *m, int64_t s, const uint64_t **bits)
 static RtCode fill_set(Maker *m, int64_t s)
 {
     const RtSet *x = &m->sets[s];
+    assert(x->a < s && x->b < s); /* a formula is of sets before it: it ends */
     int64_t n = set_rows(m, s), words = (n + 63) / 64;
     const uint64_t *a = NULL, *b = NULL;
     RT_TRY(rt_block_alloc(&m->blocks[s], rt_size(words, 8), what, m->st));
@@ -160,7 +162,7 @@ static int64_t mark_units(const uint64_t *bits, int64_t n, int64_t block, char *
     return n_live;
 }
 
-/* All units: no runs. */
+/* Lists the runs of units that hold a row of the set; none where all units do, as the whole step runs then. */
 static RtCode list_runs(Maker *m, RtConeStep *y, const RtExecStep *x, const uint64_t *bits, int64_t n)
 {
     int64_t n_units = (n + x->block - 1) / x->block, n_runs, needed = 0;
@@ -179,6 +181,7 @@ static RtCode list_runs(Maker *m, RtConeStep *y, const RtExecStep *x, const uint
         for (run[0] = i; live[i]; i++) run[1] = i + 1;
         needed += run[1] - run[0] + (rows && x->block == 1 ? rows[run[1]] - rows[run[0]] : 0);
     }
+    assert(y->n_runs == n_runs);
     y->n_rows = count_bits(bits, n);
     double all = (double)(n_units + (x->rows && x->block == 1 ? x->rows[n] : 0));
     y->share = all > 0 ? (double)needed / all : 1;
@@ -223,6 +226,7 @@ static RtCode thin_map(Maker *m, RtConeStep *x, const RtCall *s, const uint64_t 
             if (has(bits, map->list[k])) x->list[n++] = map->list[k];
         x->rows[v + 1] = n;
     }
+    assert(n <= n_from);
     return thin_alongs(m, x, s, n, n_from);
 }
 
@@ -254,6 +258,7 @@ static void find_savings(const RtExec *e, RtCone *c)
 {
     double all = 0, saved = 0;
     for (int64_t i = 0; i < e->program->n_steps; i++) {
+        assert(c->steps[i].share >= 0 && c->steps[i].share <= 1);
         double ns = predicted_ns(e, i);
         all += ns;
         if (c->steps[i].runs) saved += ns * (1 - c->steps[i].share) - (double)(RUN_NS * c->steps[i].n_runs);
@@ -331,6 +336,7 @@ int64_t rt_cone_run_at(const RtConeStep *s, int64_t i)
         if (s->runs[2 * mid + 1] <= i) lo = mid + 1;
         else hi = mid;
     }
+    assert((!lo || s->runs[2 * lo - 1] <= i) && (lo == s->n_runs || s->runs[2 * lo + 1] > i));
     return lo;
 }
 

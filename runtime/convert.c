@@ -1,5 +1,6 @@
 /* Checked conversions and range checks (see convert.h). */
 #include "runtime/convert.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -78,6 +79,7 @@ static int64_t find_not_finite(const void *v, int64_t dtype, int64_t count)
 RtCode rt_check_finite(const void *v, int64_t dtype, int64_t count, int64_t width, const char *place, RtStatus *st)
 {
     if (!is_float(dtype)) return RT_OK;
+    assert(width > 0);
     int64_t i = find_not_finite(v, dtype, count);
     if (i == count) return RT_OK;
     double x = dtype == RT_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];

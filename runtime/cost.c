@@ -6,6 +6,7 @@
    with both. */
 #include "runtime/cost.h"
 #include "runtime/reuse.h"
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -59,8 +60,7 @@ void rt_cost_free(RtCostModel *c)
 
 enum { AS_STORED = 0, LISTED = -1 };
 
-/* The reads of a map's images while `order` says: AS_STORED, 1 + the map whose list is walked, or LISTED: the elements
-   that the map's own list names. */
+/* The reads of a map's images in an order: AS_STORED, or 1 + the map whose list is walked. LISTED: the reads of the elements that the map's own list names. */
 static RtTrace trace_of(const RtGraph *g, int64_t map, int64_t order)
 {
     const RtMapDef *def = &g->model->maps[map];
@@ -73,6 +73,7 @@ static RtTrace trace_of(const RtGraph *g, int64_t map, int64_t order)
 static RtCode reuse_of(RtCostModel *c, int64_t map, int64_t order, const RtReuse **out, RtStatus *st)
 {
     int64_t n = c->g->model->n_maps;
+    assert(map >= 0 && map < n && order >= LISTED && order <= n);
     RtReuse **at = &c->reuse[map * (n + 2) + (order == LISTED ? n + 1 : order)];
     if (!*at) {
         RtReuse *r;
@@ -110,6 +111,7 @@ typedef struct Load {             /* what a step asks of the machine */
 static int distance_index(int64_t ahead)
 {
     int i = 0;
+    assert(ahead >= 0);
     while (i + 1 < RT_N_DISTANCES && rt_distances[i + 1] <= ahead) i++;
     return i;
 }
@@ -147,6 +149,7 @@ static RtCode gather(RtCostModel *c, const RtStep *s, const RtCost *k, double n,
 {
     const RtMachine *m = c->machine;
     const RtReuse *r;
+    assert(n > 0 && k->table >= 0);
     double row = ceil((double)k->bytes / LINE) * LINE, table = row * (double)c->g->spaces[k->table].count;
     double miss[RT_N_LEVELS] = {0}, in_line[RT_N_LEVELS] = {0}, latency = 0;
     RT_TRY(reuse_of(c, k->map, order_of(c->g, s, k), &r, st));

@@ -1,6 +1,7 @@
 /* CPU features by cpuid, caches by what the system says (see cpu.h). The compiler's builtins also ask the system
    whether it saves wide registers. */
 #include "runtime/cpu.h"
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ const char *rt_cpu_name(int variant)
 /* Virtual machines answer sysconf with the host's sum, so the cache folder of sysfs goes first. */
 double rt_cpu_cache_bytes(int level)
 {
+    assert(level >= 1 && level <= 3);
     static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
     static const double otherwise[] = {32 << 10, 1 << 20, 32 << 20};
     for (int i = 0; i < 8; i++) {

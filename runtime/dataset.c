@@ -7,6 +7,7 @@
 #include "runtime/folds.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +179,7 @@ static RtCode read_edges(Loader *l)
     return read_lists(l);
 }
 
-/* Whether some map takes nodes to graphs and is not part of a graph: then batch.npy says how. */
+/* batch.npy, where it is there: the graph of each node. */
 static RtCode read_batch(Loader *l)
 {
     if (!rt_source_has(&l->source, "batch")) return RT_OK;
@@ -307,6 +308,7 @@ static RtCode place_dense(Loader *l, int64_t tensor)
     RtArray *a = &l->inputs[tensor].dense;
     RtBlock scratch = {0};
     int64_t row = t->width * rt_dtype_bytes(t->dtype);
+    assert(a->count == l->d->tensors.counts[tensor]); /* check_dense */
     bool permuted = g->spaces[t->space].ids != NULL;
     if (permuted) RT_TRY(rt_block_alloc(&scratch, rt_size(a->count, rt_dtype_bytes(t->dtype)), place, l->st));
     void *out = permuted ? scratch.p : data;
@@ -365,6 +367,7 @@ static RtCode place_csr(Loader *l, int64_t tensor)
     const RtSpaceData *s = &l->d->graph->spaces[t->space];
     const int64_t *ptr = in->indptr.data.p, *idx = in->indices.data.p;
     int64_t size = rt_dtype_bytes(t->dtype);
+    assert(ptr[s->count] == in->values.count); /* check_csr */
     char place[PLACE_BYTES];
     RtBlock values;
     snprintf(place, sizeof place, "%s", rt_load_place(l, in->stem));
@@ -387,6 +390,7 @@ enum { DRAWN_ONE_IN = 64 };
 static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_t n, void *out)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
+    assert(t->width > 0);
     uint64_t seed = (uint64_t)l->o->seed;
     uint32_t hash = rt_name_hash(l->m->strings + t->name);
     int64_t bound = t->dtype == RT_BOOL ? 2 : t->bound > 0 ? t->bound : 1;
@@ -513,6 +517,7 @@ static RtCode place_nonzeros(Loader *l, int64_t tensor)
 {
     const RtNonzeros *z = &l->nonzeros[tensor];
     RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
+    assert(l->d->tensors.counts[tensor] == z->count);
     if (z->count) memcpy(l->d->tensors.data[tensor], z->values, (size_t)(z->count * rt_dtype_bytes(z->dtype)));
     return RT_OK;
 }

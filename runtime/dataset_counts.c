@@ -1,5 +1,6 @@
 /* How many rows each space of a data set has (see dataset_load.h). */
 #include "runtime/dataset_load.h"
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ static RtCode count_from_meta(Loader *l, int64_t s)
 
 static int64_t input_rows(const Input *in)
 {
+    assert(in->present);
     if (in->csr) return in->indptr.count - 1;
     return in->dense.n_dims ? in->dense.shape[0] : 1;
 }

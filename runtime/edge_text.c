@@ -5,6 +5,7 @@
    checked against its length before memory is asked for. */
 #include "runtime/edge_text.h"
 #include "runtime/file.h"
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,7 @@ static RtCode alloc(RtEdgeText *out, int64_t n, bool weighted, const char *name,
 
 static void put(RtEdgeText *out, int64_t e, int64_t src, int64_t dst, double weight)
 {
+    assert(e < out->edges.shape[1]);
     int64_t *ids = out->edges.data.p;
     ids[e] = src;
     ids[out->edges.shape[1] + e] = dst;
@@ -128,6 +130,7 @@ static void put(RtEdgeText *out, int64_t e, int64_t src, int64_t dst, double wei
  * length. */
 static void shrink(RtEdgeText *out, int64_t n)
 {
+    assert(n <= out->edges.shape[1]);
     int64_t *ids = out->edges.data.p;
     memmove(ids + n, ids + out->edges.shape[1], (size_t)n * 8);
     out->edges.shape[1] = n;

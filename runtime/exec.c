@@ -4,6 +4,7 @@
 #include "runtime/clock.h"
 #include "runtime/cone.h"
 #include "runtime/split.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ int64_t rt_tensor_count(const RtModel *m, const RtGraph *g, int64_t tensor)
 
 int64_t rt_result_bytes(const RtExec *e, int64_t result)
 {
+    assert(result >= 0 && result < e->program->n_results);
     const RtResultDef *r = &e->model->results[e->program->first_result + result];
     int64_t n;
     if (!rt_mul(e->graph->spaces[r->space].count, r->width, &n)) return -1;
@@ -48,6 +50,7 @@ static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
         int64_t bytes;
+        assert(s->first <= s->last);
         if (!rt_mul(rt_count_value(g, &s->rows, RT_READ), s->row_bytes, &bytes) ||
             !rt_add(bytes, RT_PACK_ALIGN - 1, &bytes))
             return overflows(m, p, st);
@@ -89,6 +92,7 @@ static RtCode take_arena(RtExec *e, RtStatus *st)
 RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel)
 {
     const RtModel *m = e->model;
+    assert(kernel >= 0 && kernel < m->n_kernels);
     for (int v = e->options.variant; v >= 0; v--)
         if (m->kernels[v * m->n_kernels + kernel]) return m->kernels[v * m->n_kernels + kernel];
     return NULL;
@@ -136,7 +140,7 @@ static void copy_rows(const RtArg *args, int64_t lo, int64_t hi)
            (size_t)((hi - lo) * bytes));
 }
 
-/* Room for the arguments of the step, whoever computes it. Those of a chain lie side by side. */
+/* How many arguments the step takes at most, whether its kernel or a library computes it. Those of a chain lie side by side. */
 static int64_t step_args(const RtExec *e, int64_t i)
 {
     const RtCall *c = rt_step_call(e->model, step_def(e, i));
@@ -144,7 +148,7 @@ static int64_t step_args(const RtExec *e, int64_t i)
     return n > RT_GEMM_N_ARGS || rt_step_chain(e, i) ? n : RT_GEMM_N_ARGS;
 }
 
-/* The rows that the iterations are. */
+/* Finds the rows that the step's iterations compute. */
 static void find_rows(const RtExec *e, RtExecStep *x)
 {
     int64_t cut = x->call && !x->backend ? x->call->cut : -1, to = cut < 0 ? -1 : e->model->maps[cut].to;
@@ -152,11 +156,13 @@ static void find_rows(const RtExec *e, RtExecStep *x)
     x->n_rows = to < 0 ? 0 : rt_rows(e->graph, to, RT_OWNED);
     x->rows = cut >= 0 && x->call->extent.space == to ? e->graph->maps[cut].rows : NULL;
     x->cone = NULL;
+    assert(x->block > 0);
 }
 
 /* Rows and elements before iteration i, left out or not. */
 static int64_t weight_of_all(const RtExecStep *x, int64_t i)
 {
+    assert(i >= 0 && i <= x->extent);
     int64_t row = i < x->extent ? i * x->block : x->n_rows;
     return !x->rows ? i : x->split ? rt_split_weight(x->split, row) : x->rows[row] + row;
 }
@@ -177,7 +183,13 @@ static void weigh_runs(RtExecStep *x)
         c->weight[k + 1] = c->weight[k] + weight_of_all(x, c->runs[2 * k + 1]) - weight_of_all(x, c->runs[2 * k]);
 }
 
-/* Chunks of what runs together; bounds has room for the most that there can be, and for their order. */
+/* Room for the bounds of a step's chunks, as many as there can be, and for their order. */
+static int64_t most_bounds(const RtExec *e)
+{
+    return 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
+}
+
+/* Cuts a step, or the chain that begins with it, into chunks. */
 static void cut_step(RtExec *e, RtExecStep *x)
 {
     int threads = rt_pool_threads(e->options.pool);
@@ -196,8 +208,10 @@ static void cut_step(RtExec *e, RtExecStep *x)
     }
     x->n_chunks = rt_cut_count(worth, grain, threads, chunks);
     x->order = x->bounds + x->n_chunks + 1;
+    assert(x->n_chunks >= 1 && 2 * x->n_chunks + 1 <= most_bounds(e)); /* room for their bounds and their order */
     rt_cut(n, x->choice.cut == RT_CUT_ROWS ? NULL : weight, of, x->n_chunks, x->bounds);
     rt_cut_order(weight, of, x->bounds, x->n_chunks, x->order);
+    assert(x->bounds[0] == 0 && x->bounds[x->n_chunks] == n);
 }
 
 static void cut_steps(RtExec *e)
@@ -221,11 +235,11 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
         return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label), "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
     find_rows(e, x);
+    assert(x->extent >= 0);
     return RT_OK;
 }
 
-/* Rows that threads share, of those that are computed. Memory for what they sum up to grows where they sum up to more
-   than before. */
+/* Finds the rows that threads share, among those that are computed. The memory for their sums grows when they need more. */
 static RtCode split_steps(RtExec *e, RtStatus *st)
 {
     e->states_bytes = 0;
@@ -252,7 +266,7 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
 
 static RtCode make_steps(RtExec *e, RtStatus *st)
 {
-    int64_t n_args = 0, most = 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
+    int64_t n_args = 0, most = most_bounds(e);
     for (int64_t i = 0; i < e->program->n_steps; i++) n_args += step_args(e, i);
     RT_TRY(rt_alloc(&e->args, n_args, sizeof *e->args, "arguments", st));
     RT_TRY(rt_alloc(&e->bounds, e->program->n_steps, rt_size(most, sizeof *e->bounds), "arguments", st));
@@ -263,6 +277,7 @@ static RtCode make_steps(RtExec *e, RtStatus *st)
         e->steps[i].bounds = e->bounds + i * most;
         args += step_args(e, i);
     }
+    assert(args == e->args + n_args);
     return setup_steps(e, st);
 }
 
@@ -270,6 +285,7 @@ static RtCode make_steps(RtExec *e, RtStatus *st)
 
 static void *buffer_pointer(RtExec *e, const RtBuffer *b)
 {
+    assert(b->place == RT_HOST); /* check_places refused all others */
     const RtMapData *maps = e->graph->maps;
     int64_t tensor;
     switch (b->kind) {
@@ -363,6 +379,7 @@ RtCode rt_exec_narrow(RtExec *e, RtStatus *st)
 
 RtCode rt_exec_bind(RtExec *e, RtStatus *st)
 {
+    assert(!e->options.plan_only);
     RT_TRY(rt_exec_narrow(e, st));
     for (int64_t i = 0; i < e->program->n_buffers; i++) {
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + i];
@@ -390,6 +407,7 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
 
 void rt_exec_choose(RtExec *e, const RtChoice *c)
 {
+    assert(c->chunks >= 0 && c->chunks <= RT_MAX_CHUNKS);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         e->steps[i].choice = *c;
         cut_step(e, &e->steps[i]);
@@ -448,6 +466,7 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
 RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const RtExecOptions *o, RtExec **out,
                       RtStatus *st)
 {
+    assert(program >= 0 && program < m->n_programs && o->variant >= 0 && o->variant < RT_N_VARIANTS);
     *out = NULL;
     RtExec *e;
     RT_TRY(rt_alloc(&e, 1, sizeof *e, "a context", st));
@@ -513,6 +532,7 @@ static void run_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t
 void rt_step_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi)
 {
     const RtConeStep *c = x->cone;
+    assert(lo >= 0 && lo <= hi && hi <= x->extent);
     if (!c || !c->runs) {
         run_rows(x, args, lo, hi);
         return;
@@ -531,6 +551,7 @@ static void run_chunk(const RtArg *args, int64_t lo, int64_t hi)
 static int64_t run_step(RtExec *e, int64_t i)
 {
     const RtExecStep *x = &e->steps[i];
+    assert(e->bound && (!x->chain || x == x->chain->steps)); /* a chain runs as its first step's turn comes */
     int64_t n = x->chain ? x->chain->def->n : 1;
     for (int64_t k = 0; k < n; k++)
         if (x[k].split) rt_split_walks(x[k].split);

@@ -10,8 +10,7 @@ struct RtChain;
 struct RtConeStep;
 struct RtSplit;
 
-/* Another way to run the products among the steps (BLAS). Same row blocks, same buffers. Its
-   functions take the arguments that exec.c lays out: see RtGemmArg. */
+/* A library that runs products in place of their kernels (BLAS), by blocks of rows, in the same buffers. Its functions take an array of RT_GEMM_N_ARGS arguments, in this order. */
 enum {
     RT_GEMM_USER,
     RT_GEMM_A,
@@ -40,7 +39,7 @@ typedef struct RtChoice {
 enum { RT_CUT_ROWS = 1, RT_CUT_ELEMENTS };
 
 struct RtExec;
-/* Fills what c does not say for one step; extent and function of the step are known. */
+/* Chooses how a step runs, as far as c leaves it open (fields of 0). The step's extent and function are known. */
 typedef void RtChoose(void *user, const struct RtExec *e, int64_t step, RtChoice *c);
 
 typedef struct RtExecOptions {
@@ -115,14 +114,13 @@ RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const
 void rt_exec_free(RtExec *e);
 /* Memory for every result that does not update a tensor, owned by the exec. */
 RtCode rt_exec_own_results(RtExec *e, RtStatus *st);
-/* After tensors were set: which rows are needed. Part of rt_exec_bind; for `plan`, which does not bind. */
+/* Finds which rows are needed, once tensors are set. rt_exec_bind does it; `plan` calls it, which does not bind. */
 RtCode rt_exec_narrow(RtExec *e, RtStatus *st);
 /* After tensors, results or cotangents were set or changed. A needed one that is NULL is
    MODEL_ARGUMENT. */
 RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 
-/* After the counts of the graph changed, none beyond those that the exec was made for: steps are cut again. Bind
-   anew. */
+/* Cuts the steps again when counts of the graph have changed, none beyond those that the exec was made for. The caller binds anew. */
 RtCode rt_exec_move(RtExec *e, RtStatus *st);
 
 /* From now on every step runs as c says, fields of 0 as the plan and pool.h have it. */

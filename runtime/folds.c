@@ -1,6 +1,7 @@
 /* Folds (see folds.h). Which rows are of which set is a function of fold.npy and the number of the fold alone. */
 #include "runtime/folds.h"
 #include "runtime/convert.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ RtCode rt_folds_read(RtSource *s, int64_t rows, int64_t folds, RtBlock *out, RtS
 
 void rt_data_fold(const RtModel *m, RtData *d, int64_t fold)
 {
+    assert(d->fold_of && fold >= 0 && fold < d->n_folds);
     uint8_t *masks[N_ROLES] = {0};
     for (int64_t i = 0; i < m->n_tensors; i++)
         if (rt_mask_role(m, i) >= 0) masks[rt_mask_role(m, i)] = d->tensors.data[i];

@@ -4,12 +4,13 @@
 #include "runtime/blocks.h"
 #include "runtime/cpu.h"
 #include "runtime/graph_list.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PAD = 256 }; /* bytes behind every array: kernels look ahead when they prefetch */
 
-/* What is there already is filled again. */
+/* *out gets memory for `count` elements. An array that is there stays, and is filled again. */
 RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStatus *st)
 {
     int64_t bytes;
@@ -69,7 +70,7 @@ RtCode rt_graph_set_count(RtGraph *g, int64_t space, int64_t count, RtStatus *st
     return RT_OK;
 }
 
-/* Nodes that are chosen from others: counted where their graph is built. */
+/* Whether the space holds nodes that are chosen from others: they are counted when their graph is built. */
 static bool is_chosen(const RtModel *m, int64_t space)
 {
     for (int64_t i = 0; i < m->n_graphs; i++)
@@ -103,6 +104,7 @@ static void count_rows(const int32_t *to, int64_t n, int64_t n_rows, int64_t *of
     for (int64_t i = 0; i < n; i++)
         if (to[i] >= 0) offsets[to[i] + 1]++;
     for (int64_t k = 0; k < n_rows; k++) offsets[k + 1] += offsets[k];
+    assert(offsets[0] == 0 && offsets[n_rows] <= n); /* elements without an image are in no row */
 }
 
 /* Where the node of the user's id v is stored; places: [count] of the ordered space, NULL: as they are. */
@@ -123,14 +125,17 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
     bool same = true;
     for (int64_t e = 0; e < l->n; e++) at[place_of(to, l->dst[e]) + 1]++;
     for (int64_t k = 0; k < n_dst; k++) at[k + 1] += at[k];
+    assert(at[n_dst] == l->n);
     for (int64_t e = 0; e < l->n; e++) {
         int64_t pos = at[place_of(to, l->dst[e])]++;
+        assert(pos < l->n);
         same &= pos == e;
         l->stored[e] = (int32_t)pos;
         s->ids[pos] = e;
         g->maps[d->src].to[pos] = place_of(from, l->src[e]);
         g->maps[d->dst].to[pos] = place_of(to, l->dst[e]);
     }
+    assert(!n_dst || at[n_dst - 1] == l->n); /* each row ends where the next one began */
     if (same && !d->redrawn) s->ids = NULL;
     rt_block_free(&next);
     return RT_OK;
@@ -139,6 +144,7 @@ static RtCode sort_edges(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, const i
 /* The maps between a derived graph and its base, in stored positions. */
 static RtCode link_base(RtGraph *g, const RtGraphDef *d, const RtEdgeList *l, const RtEdgeList *base, RtStatus *st)
 {
+    assert((d->orig < 0 || l->origin) && (d->image < 0 || l->image));
     if (d->orig >= 0) {
         RT_TRY(rt_graph_alloc(g, l->n, 4, &g->maps[d->orig].to, st));
         for (int64_t e = 0; e < l->n; e++)
@@ -163,6 +169,7 @@ static RtCode order_nodes(RtGraph *g, const RtTopology *t, RtBlock *places, RtSt
         s->ids[i] = t->order[i];
         ((int32_t *)places->p)[t->order[i]] = (int32_t)i;
     }
+    for (int64_t i = 0; i < s->count; i++) assert(((int32_t *)places->p)[s->ids[i]] == i); /* a permutation */
     return RT_OK;
 }
 
@@ -181,6 +188,7 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
     RtEdgeList *lists = g->lists;
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
+        assert(d->base < i); /* a graph is derived from one before it */
         if (d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED) {
             RT_TRY(rt_graph_build_found(g, d, t, lists[d->base].n, &lists[i].n, st));
             continue;
@@ -188,6 +196,7 @@ static RtCode build_edges(RtGraph *g, const RtTopology *t, RtStatus *st)
         RT_TRY(rt_edge_list_make(g, d, t, lists, &lists[i], st));
         const int32_t *from = d->kind == RT_GRAPH_NEAREST ? NULL : places_of(g, d->src_space);
         RT_TRY(sort_edges(g, d, &lists[i], from, places_of(g, d->dst_space), st));
+        assert(rt_rows(g, d->edge, RT_READ) == lists[i].n);
         if (d->base >= 0) RT_TRY(link_base(g, d, &lists[i], &lists[d->base], st));
     }
     for (int64_t s = 1; s < m->n_spaces; s++)
@@ -252,6 +261,7 @@ static RtCode fill_list(RtMapData *map, const RtSpaceData *from, int64_t n_rows,
         int32_t pos = by_user[u], row = map->to[pos];
         if (row >= 0) map->list[at[row]++] = pos;
     }
+    assert(!n_rows || at[n_rows - 1] == map->rows[n_rows]); /* each row is full */
     rt_block_free(&scratch);
     return RT_OK;
 }
@@ -264,6 +274,7 @@ static RtCode build_rows(RtGraph *g, int64_t map, RtStatus *st)
     RT_TRY(rt_graph_alloc(g, n_rows + 1, 8, &data->rows, st));
     RT_TRY(rt_graph_alloc(g, n, 4, &data->list, st));
     count_rows(data->to, n, n_rows, data->rows);
+    assert(!d->sorted || data->rows[n_rows] == n); /* an element's place is its place in the list */
     if (!d->sorted) return fill_list(data, &g->spaces[d->from], n_rows, st);
     for (int64_t i = 0; i < n; i++) data->list[i] = (int32_t)i;
     return RT_OK;
@@ -292,6 +303,7 @@ static void fill_along(RtGraph *g, const RtAlong *a)
 {
     const RtMapData *images = &g->maps[a->map], *list = &g->maps[a->along];
     int64_t n = list->rows[g->spaces[g->model->maps[a->along].to].count];
+    assert(images->to && n <= g->spaces[g->model->maps[a->along].from].count);
     for (int64_t k = 0; k < n; k++) a->to[k] = images->to[list->list[k]];
 }
 
@@ -344,7 +356,7 @@ static bool any_redrawn(const RtModel *m)
     return false;
 }
 
-/* What only drawing again needs. */
+/* Frees the edge lists and the places of nodes, which only drawing again reads. */
 static void drop_lists(RtGraph *g)
 {
     for (int64_t i = 0; g->lists && i < g->model->n_graphs; i++) rt_block_free(&g->lists[i].block);
@@ -370,12 +382,13 @@ static RtCode graph_build(RtGraph *g, const RtTopology *t, RtStatus *st)
 
 /* ---- drawing again ---- */
 
-/* Everything that the graph's maps are, in the arrays that are there. */
+/* Draws the graph's edges again and fills its maps, in the arrays that are there. */
 static RtCode redraw(RtGraph *g, const RtGraphDef *d, RtEdgeList *l, RtStatus *st)
 {
     const RtModel *m = g->model;
     rt_block_free(&l->block);
     RT_TRY(rt_edge_list_make(g, d, NULL, g->lists, l, st));
+    assert(l->n == g->spaces[d->edge].count); /* arrays stay where they are */
     RT_TRY(sort_edges(g, d, l, places_of(g, d->src_space), places_of(g, d->dst_space), st));
     RT_TRY(link_base(g, d, l, &g->lists[d->base], st));
     for (int64_t i = 0; i < m->n_maps; i++)
@@ -445,6 +458,7 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
 int64_t rt_rows(const RtGraph *g, int64_t space, RtRows which)
 {
     const RtSpaceData *s = &g->spaces[space];
+    assert(s->only_read >= 0 && s->only_read <= s->count);
     return which == RT_OWNED ? s->count - s->only_read : s->count;
 }
 
@@ -455,6 +469,7 @@ int64_t rt_count_value(const RtGraph *g, const RtCount *c, RtRows which)
     if (c->kind == RT_COUNT_SPLIT) return 0; /* split.c says it */
     int64_t n = rt_rows(g, c->space, which);
     if (c->kind == RT_COUNT_SPACE) return n;
+    assert(c->block > 0 && c->max > 0);
     RtBlocks b = rt_blocks(n, c->block, c->max);
     switch (c->kind) {
     case RT_COUNT_BLOCKS: return b.n;

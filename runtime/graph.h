@@ -19,7 +19,7 @@ typedef struct RtEdgeIds {
     const int64_t *src, *dst; /* [n] */
 } RtEdgeIds;
 
-/* What the user gives: the topology that graphs of kind RT_GRAPH_DATA share. */
+/* What the user gives of the graphs: edges, the graph of each node, counts. Graphs of kind RT_GRAPH_DATA share the edges. */
 typedef struct RtTopology {
     const char *place; /* names the source in errors: "edge_index.npy" */
     int64_t n_edges;
@@ -85,8 +85,7 @@ void rt_graph_free(RtGraph *g);
    arrays stay. */
 RtCode rt_graph_redraw(RtGraph *g, int64_t seed, int64_t step, RtStatus *st);
 
-/* Rows of user order into stored order and back; row_bytes each. in != out. Copies where the order
-   is the same. */
+/* Copy rows of row_bytes bytes from the user's order to the stored one, and back. in != out. */
 void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);
 void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);
 

@@ -2,6 +2,7 @@
    of a batch, how many edges there may be, which edge of the base each was made for. Which nodes, and where edges lead,
    a program says. */
 #include "runtime/graph_list.h"
+#include <assert.h>
 #include <math.h>
 
 /* ---- graphs of a batch ---- */
@@ -22,6 +23,7 @@ static bool space_is_batched(const RtModel *m, int64_t space)
 int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64_t row)
 {
     const RtModel *m = g->model;
+    assert(row >= 0 && row < g->spaces[space].count);
     for (int64_t i = 0; i < m->n_graphs; i++) {
         const RtGraphDef *d = &m->graphs[i];
         if (d->kind == RT_GRAPH_SELECT && d->src_space == space) return g->maps[d->of].to[row];
@@ -66,6 +68,7 @@ static RtCode number_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
         at[i] = sum;
         sum += size;
     }
+    assert(sum <= n);
     for (int64_t pos = 0; pos < n; pos++) by_user[ids[pos]] = (int32_t)pos;
     for (int64_t u = 0; u < n; u++) {
         int64_t graph = n_graphs > 1 ? rt_row_graph(g, t, base, by_user[u]) : 0;
@@ -111,6 +114,7 @@ static void place_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t, in
         int64_t graph = n_graphs > 1 ? rt_row_graph(g, t, node ? d->dst_space : base, node ? i - n_base : i) : 0;
         for (int64_t k = node ? 1 : d->n_edges; k > 0 && graph >= 0 && graph < n_graphs; k--) {
             int64_t e = at[graph]++;
+            assert(e < g->spaces[d->edge].count);
             g->maps[d->orig].to[e] = node ? -1 : (int32_t)i;
             g->maps[d->image].to[e] = node ? (int32_t)(i - n_base) : -1;
             g->maps[d->of].to[e] = (int32_t)graph;
@@ -154,6 +158,7 @@ static RtCode build_routed(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
 RtCode rt_graph_build_found(RtGraph *g, const RtGraphDef *d, const RtTopology *t, int64_t n_base, int64_t *n,
                             RtStatus *st)
 {
+    assert(d->kind == RT_GRAPH_SELECT || d->kind == RT_GRAPH_ROUTED);
     *n = n_base;
     if (d->kind == RT_GRAPH_SELECT) return build_select(g, d, t, n_base, st);
     bool fits = rt_mul(n_base, d->n_edges, n);

@@ -2,6 +2,7 @@
    kept, replaced, added or removed, or turned around; and graphs of pairs (graph_pairs.c, graph_negatives.c). Works in
    the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
+#include <assert.h>
 #include <string.h>
 
 static RtCode check_edges(int64_t n, RtStatus *st)
@@ -35,6 +36,7 @@ RtCode rt_edge_rows(const int32_t *ends, int64_t n, int64_t n_ends, RtEdgeRows *
     r->list = (int32_t *)(r->rows + rows);
     for (int64_t e = 0; e < n; e++) r->rows[ends[e] + 1]++;
     for (int64_t v = 0; v < n_ends; v++) r->rows[v + 1] += r->rows[v];
+    assert(r->rows[n_ends] == n); /* every edge has the end */
     memcpy(at, r->rows, (size_t)rows * 8);
     for (int64_t e = 0; e < n; e++) r->list[at[ends[e]]++] = (int32_t)e;
     return RT_OK;
@@ -80,6 +82,7 @@ static RtCode list_data(const RtGraph *g, const RtGraphDef *def, const RtTopolog
 /* One end of edge e, as ir/eval draws it. */
 static int32_t random_id(const RtGraphDef *def, int64_t e, uint64_t feature)
 {
+    assert(def->n_nodes > 0);
     uint32_t word = rt_philox((uint64_t)def->seed, 0, 0, (uint64_t)e, feature);
     return (int32_t)(word % (uint64_t)def->n_nodes);
 }
@@ -128,6 +131,7 @@ static bool loop_is_new(int64_t policy, const int32_t *last, int64_t v)
 
 static void push_edge(RtEdgeList *l, int64_t *n, int32_t src, int32_t dst, int32_t origin)
 {
+    assert(*n < l->n); /* the list was made for as many as are pushed */
     l->src[*n] = src;
     l->dst[*n] = dst;
     l->origin[*n] = origin;
@@ -144,6 +148,7 @@ static void fill_loops(const RtEdgeList *base, int64_t policy, const int32_t *la
     }
     for (int64_t v = 0; v < n_nodes; v++)
         if (loop_is_new(policy, last, v)) push_edge(l, &n, (int32_t)v, (int32_t)v, -1);
+    assert(n == l->n);
 }
 
 static RtCode list_self_loops(const RtGraph *g, const RtGraphDef *def, const RtEdgeList *base, RtEdgeList *l,

@@ -50,7 +50,7 @@ RtCode rt_list_nearest(const RtGraph *g, const RtGraphDef *def, const RtTopology
 
 /* The graph that a row is of (graph_found.c): nodes of the data by the user's graph_of, which may hold any number,
    chosen nodes by their graph's map, edges by their source, or by what else of them is known before a run; 0 where all
-   are of one. Of maps those of graphs up to that of the row are read. */
+   are of one. It reads maps of that row's graph and of graphs before it only. */
 int64_t rt_row_graph(const RtGraph *g, const RtTopology *t, int64_t space, int64_t row);
 
 /* The count, the map to the base's edges and the map to graphs of batches of a graph whose ends a program says; *n: its

@@ -5,6 +5,7 @@
    Numbers depend on the seed (or the run's, the step and the graph's site) and the pair's place alone.
    A permutation: nodes in the order of one number each. Works in the user's order only; sorting is graph.c's. */
 #include "runtime/graph_list.h"
+#include <assert.h>
 #include <stdlib.h>
 
 enum { TRIES = 16 };
@@ -41,6 +42,7 @@ static int32_t draw(const RtGraph *g, const RtGraphDef *def, const RtEdgeRows *s
                     int64_t pair)
 {
     int32_t dst = 0;
+    assert(n_dst > 0); /* an edge of the base has a target */
     for (uint64_t t = 0; t < TRIES; t++) {
         dst = (int32_t)(rt_graph_draw(g, def, pair, 16 * t) % (uint64_t)n_dst);
         if (!(def->src_space == def->dst_space && dst == src) && !leads(s, src, dst)) break;

@@ -2,6 +2,7 @@
    Counts first, so that what does not fit is refused before memory is asked for. Works in the user's order only;
    sorting is graph.c's. */
 #include "runtime/graph_list.h"
+#include <assert.h>
 
 static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const RtEdgeRows *t, RtEdgeList *l,
                               RtStatus *st)
@@ -14,6 +15,7 @@ static RtCode fill_edge_pairs(const RtEdgeList *base, const int32_t *meet, const
             l->src[k] = t->list[i];
             l->dst[k] = (int32_t)f;
         }
+    assert(k == n);
     return RT_OK;
 }
 
@@ -75,6 +77,7 @@ RtCode rt_list_node_pairs(const RtGraph *g, const RtGraphDef *def, const RtTopol
                 l->dst[k] = (int32_t)v;
             }
     }
+    assert(k == n);
     return RT_OK;
 }
 

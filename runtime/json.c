@@ -2,6 +2,7 @@
    is bounded by the text's length. Duplicate keys are kept: the caller decides. Never reads past
    the text, never recurses deeper than JSON_DEPTH. */
 #include "runtime/json.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +229,7 @@ RtCode rt_json_parse(const char *name, const char *text, size_t n, RtJsonDoc *do
     r.chars = (char *)(r.nodes + r.cap_nodes);
     RtCode code = take_value(&r, &doc->root, 0);
     skip_space(&r);
+    assert(r.chars <= (char *)doc->memory.p + doc->memory.bytes);
     if (!code && r.p != r.end) code = json_error(&r, "the end of the file");
     if (code) rt_json_free(doc);
     return code;

@@ -6,6 +6,7 @@
 #include "runtime/cpu.h"
 #include "runtime/exec.h"
 #include "runtime/weights.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static RtCode bad_argument(RtStatus *st, const char *what)
     return rt_fail(st, RT_E_MODEL_ARGUMENT, NULL, "see the comments of the header", "%s", what);
 }
 
-/* A pointer that the caller must give. */
+/* MODEL_ARGUMENT for a pointer that is NULL and that the caller must give. */
 static RtCode need(const void *p, const char *what, RtStatus *st)
 {
     return p ? RT_OK : rt_fail(st, RT_E_MODEL_ARGUMENT, what, "see the comments of the header", "%s is NULL", what);
@@ -71,10 +72,11 @@ static RtCode need(const void *p, const char *what, RtStatus *st)
 
 static const RtProgram *program(const GnnrtModel *model, int64_t index)
 {
+    assert(index < model->m->n_programs);
     return index < 0 ? NULL : &model->m->programs[index];
 }
 
-/* Those of a model that may be NULL. */
+/* The programs of a model, or NULL where it has none, or is NULL itself. */
 static const RtProgram *forward_of(const GnnrtModel *model) { return model ? program(model, model->forward) : NULL; }
 static const RtProgram *vjp_of(const GnnrtModel *model) { return model ? program(model, model->vjp) : NULL; }
 

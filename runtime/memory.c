@@ -4,6 +4,7 @@
 #include "runtime/memory.h"
 #include "runtime/abi.h"
 #include "runtime/available.h"
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ int64_t rt_size_plus(int64_t bytes, int64_t n, int64_t each)
    called available, so it has to be remembered what was asked for. */
 static _Atomic int64_t mapped_bytes;
 
-/* Of the mapped blocks, what was not written yet, at least: all but what the process has in memory. */
+/* How many bytes of the mapped blocks were not written yet, at least: all but what the process has in memory. */
 static int64_t unwritten(void)
 {
     long long size, resident = 0, shared = 0;
@@ -61,6 +62,7 @@ static bool block_map(RtBlock *b, size_t bytes)
     if (lead) munmap(base, lead);
     if (total > lead + keep) munmap(base + lead + keep, total - lead - keep);
     b->p = base + lead;
+    assert((uintptr_t)b->p % HUGE_PAGE == 0 && lead + keep <= total);
     b->bytes = bytes;
     b->mapped = keep;
     atomic_fetch_add(&mapped_bytes, (int64_t)keep);
@@ -81,6 +83,7 @@ RtCode rt_block_alloc(RtBlock *b, int64_t bytes, const char *what, RtStatus *st)
     if (!b->p) return rt_fail_memory(st, (size_t)bytes, what);
     memset(b->p, 0, rounded);
     b->bytes = (size_t)bytes;
+    assert((uintptr_t)b->p % 64 == 0);
     return RT_OK;
 }
 
@@ -88,6 +91,7 @@ void rt_block_free(RtBlock *b)
 {
     if (!b) return;
     if (b->mapped) {
+        assert(atomic_load(&mapped_bytes) >= (int64_t)b->mapped);
         munmap(b->p, b->mapped);
         atomic_fetch_sub(&mapped_bytes, (int64_t)b->mapped);
     } else {
@@ -127,9 +131,17 @@ bool rt_mul(int64_t a, int64_t b, int64_t *out) { return a >= 0 && b >= 0 && !__
 
 bool rt_add(int64_t a, int64_t b, int64_t *out) { return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, out); }
 
-int64_t rt_elem_bytes(int64_t elem) { return elem == RT_K_F64 || elem == RT_K_I64 ? 8 : elem <= RT_K_I8 ? 1 : 4; }
+int64_t rt_elem_bytes(int64_t elem)
+{
+    assert(elem >= RT_K_I1 && elem <= RT_K_F64);
+    return elem == RT_K_F64 || elem == RT_K_I64 ? 8 : elem <= RT_K_I8 ? 1 : 4;
+}
 
-int64_t rt_dtype_bytes(int64_t dtype) { return dtype == RT_BOOL ? 1 : dtype == RT_F32 || dtype == RT_I32 ? 4 : 8; }
+int64_t rt_dtype_bytes(int64_t dtype)
+{
+    assert(dtype >= RT_F32 && dtype <= RT_BOOL);
+    return dtype == RT_BOOL ? 1 : dtype == RT_F32 || dtype == RT_I32 ? 4 : 8;
+}
 
 const char *rt_dtype_name(int64_t dtype)
 {

@@ -1,6 +1,7 @@
 /* Lists of nonzero elements (see nonzeros.h). Sums duplicates in the matrix's own type, as a dense row would. */
 #include "runtime/nonzeros.h"
 #include "runtime/abi.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static RtCode push(RtNonzeros *z, int64_t row, int64_t col, const void *x, int64
         return rt_fail(st, RT_E_GRAPH_SIZE, NULL, "build the model for a dense array of the features",
                        "an input has more than 2147483647 nonzero elements");
     if (z->count == z->cap) RT_TRY(grow(z, st));
+    assert(z->count < z->cap && (!z->count || z->rows[z->count - 1] <= row));
     z->rows[z->count] = (int32_t)row;
     z->cols[z->count] = (int32_t)col;
     memcpy((char *)z->values + (size_t)z->count * size, (const char *)x + (size_t)i * size, size);
@@ -73,6 +75,7 @@ RtCode rt_nonzeros_csr(RtNonzeros *z, const int64_t *indptr, const int64_t *indi
     for (int64_t v = 0; v < n_rows && !code; v++) {
         int64_t u = order ? order[v] : v, from = indptr[u], n = indptr[u + 1] - from;
         const void *row = (const char *)values + from * item_bytes(z);
+        assert(n >= 0 && (!n || (indices[from] >= 0 && indices[from] < width))); /* check_csr of dataset.c */
         if (!is_ascending(indices + from, n)) {
             code = scatter_row(z, v, indices + from, row, n, scratch, width, st);
             continue;

@@ -4,6 +4,7 @@
    the bytes that are there before it is used. */
 #include "runtime/array.h"
 #include "runtime/file.h"
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -209,6 +210,7 @@ static RtCode parse_header(Npy *h, const void *bytes, size_t n, RtArray *a, size
     RT_TRY(find_header(bytes, n, h));
     *data_at = (size_t)(h->end - (const char *)bytes);
     RT_TRY(take_header(h, a));
+    assert(*data_at <= n);
     return check_bytes(h, a, n - *data_at);
 }
 
@@ -243,6 +245,7 @@ RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64
     static const char *const descr[] = {"<f4", "<f8", "<i4", "<i8", "|b1"};
     char head[512], dims[256] = "";
     int64_t count = 1;
+    assert(dtype >= RT_F32 && dtype <= RT_BOOL && n_dims <= RT_ARRAY_DIMS);
     size_t at = 0;
     for (int64_t i = 0; i < n_dims; i++) {
         at += (size_t)snprintf(dims + at, sizeof dims - at, "%lld, ", (long long)shape[i]);
@@ -252,6 +255,7 @@ RtCode rt_npy_write(const char *path, int64_t dtype, int64_t n_dims, const int64
     int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
                      descr[dtype], dims);
     size_t total = (size_t)(10 + n + 1 + 63) / 64 * 64;
+    assert(total <= sizeof head);
     memset(head + 10 + n, ' ', total - 10 - (size_t)n);
     head[total - 1] = '\n';
     memcpy(head, "\x93NUMPY\x01\x00", 8);

@@ -9,6 +9,7 @@
    sampling (SHARDS: Waldspurger et al., FAST 2015). Cache sizes are fixed numbers, so that a graph has one order on
    every machine. Never looks at features. */
 #include "runtime/order.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ static RtCode index_graph(Graph *g, RtStatus *st)
     fill(g->n_edges, g->dst, g->src, g->both, g->ends);
     fill(g->n_edges, g->src, g->dst, g->both, g->ends);
     shift_back(g->both, g->n);
+    assert(g->rows[g->n] == g->n_edges && g->both[g->n] == 2 * g->n_edges);
     return RT_OK;
 }
 
@@ -90,6 +92,7 @@ static RtCode order_degree(const Graph *g, int64_t *ids, RtStatus *st)
     for (int64_t v = 0; v < g->n; v++) at[most - degree(g, v) + 1]++;
     for (int64_t k = 0; k < most; k++) at[k + 1] += at[k];
     for (int64_t v = 0; v < g->n; v++) ids[at[most - degree(g, v)]++] = v;
+    assert(at[most] == g->n); /* nodes without edges come last */
     rt_block_free(&block);
     return RT_OK;
 }
@@ -111,6 +114,7 @@ static RtCode order_bfs(const Graph *g, int64_t *ids, RtStatus *st)
                 if (!reached[v]) ids[tail++] = v, reached[v] = 1;
             }
     }
+    assert(code || tail == g->n); /* every node was reached, once */
     rt_block_free(&block);
     return code;
 }
@@ -148,6 +152,7 @@ static void read_node(Reuse *r, int64_t v)
 {
     int64_t before = r->last[v];
     r->now++;
+    assert(r->now <= r->n_readings);
     double distance = before ? (double)(sum_to(r, r->now - 1) - sum_to(r, before)) / r->rate : 1e300;
     r->cost += distance < ROWS_L2 ? COST_L2 : distance < ROWS_L3 ? COST_L3 : COST_MEMORY;
     if (before) add(r, before, -1);
@@ -174,6 +179,7 @@ static RtCode predict(const Graph *g, const int64_t *ids, double *cost, RtStatus
         for (int64_t k = g->rows[v]; k < g->rows[v + 1]; k++)
             if (is_sampled(g->sources[k], g->n)) read_node(&r, g->sources[k]);
     }
+    assert(r.now == r.n_readings); /* an order has each node once, so each edge is read */
     *cost = r.cost;
     rt_block_free(&block);
     return RT_OK;

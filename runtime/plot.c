@@ -1,5 +1,6 @@
 /* Braille plots (see plot.h): each character is a grid of 2 x 4 dots. */
 #include "runtime/plot.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ static void draw_columns(Canvas *c, const double *v, int64_t n, double lo, doubl
     int last = -1;
     for (int x = 0; x < DOTS_X; x++) {
         int64_t i = n < 2 ? 0 : (int64_t)((double)x * (double)(n - 1) / (DOTS_X - 1) + 0.5);
+        assert(i >= 0 && i < n);
         if (!isfinite(v[i])) continue;
         int y = dot_y(v[i], lo, hi), from = last < 0 ? y : last;
         for (int k = from < y ? from : y; k <= (from < y ? y : from); k++) set_dot(c, x, k);

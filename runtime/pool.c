@@ -5,6 +5,7 @@
    again. Idle threads spin for some microseconds, then sleep. */
 #include "runtime/pool.h"
 #include "runtime/memory.h"
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -46,6 +47,7 @@ static void run_chunk(void *arg, int64_t i)
 {
     RtPool *p = arg;
     int64_t at = p->order ? p->order[i] : i;
+    assert(p->bounds[at] <= p->bounds[at + 1]);
     p->fn(p->args, p->bounds[at], p->bounds[at + 1]);
 }
 
@@ -107,6 +109,8 @@ void rt_pool_run(RtPool *p, RtKernelFn fn, const RtArg *args, const int64_t *bou
         if (n_chunks > 0) fn(args, bounds[0], bounds[n_chunks]);
         return;
     }
+    assert(n_chunks <= UINT32_MAX &&
+           !(uint32_t)atomic_load(&p->ticket)); /* the last job is done: nobody reads what it was */
     p->fn = fn;
     p->args = args;
     p->bounds = bounds;
@@ -157,6 +161,7 @@ static RtCode pool_new(int n_threads, RtPool **out, RtStatus *st)
 RtCode rt_pool_borrow(int n_threads, RtParallelFor run, void *user, RtPool **out, RtStatus *st)
 {
     RT_TRY(pool_new(n_threads, out, st));
+    assert(run);
     (*out)->borrowed = run;
     (*out)->borrowed_user = user;
     return RT_OK;
@@ -199,6 +204,7 @@ int rt_pool_threads(const RtPool *p) { return p ? p->n_threads : 1; }
 int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads, int64_t chunks)
 {
     int64_t most = (int64_t)n_threads * chunks, wanted = weight / (grain > 0 ? grain : 1);
+    assert(weight >= 0 && chunks > 0);
     if (n_threads <= 1 || wanted < 2) return 1;
     return wanted < most ? wanted : most;
 }
@@ -222,10 +228,12 @@ static int64_t share(int64_t total, int64_t i, int64_t n) { return total / n * i
 
 void rt_cut(int64_t n, RtWeight *weight, const void *of, int64_t n_chunks, int64_t *bounds)
 {
+    assert(n >= 0 && n_chunks > 0);
     int64_t total = weight_of(weight, of, n);
     for (int64_t i = 0; i <= n_chunks; i++) {
         int64_t at = share(total, i, n_chunks);
         bounds[i] = i == n_chunks ? n : weight ? find_weight(weight, of, n, at) : at;
+        assert(bounds[i] >= (i ? bounds[i - 1] : 0) && bounds[i] <= n);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/machine.h"
 #include "runtime/memory.h"
 #include "runtime/pool.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,7 @@ static void chase(const RtArg *a, int64_t lo, int64_t hi)
 static double best_of(Probe *p, int repeats, RtKernelFn fn, const RtArg *args, int64_t threads)
 {
     int64_t bounds[MAX_THREADS + 1];
+    assert(threads >= 1 && threads <= MAX_THREADS);
     for (int64_t i = 0; i <= threads; i++) bounds[i] = i;
     double best = 1e30;
     for (int i = 0; i <= repeats; i++) {
@@ -181,6 +183,7 @@ static void probe_gather(Probe *p, RtMachine *m, int level, int row)
 static double chase_ns(Probe *p, double bytes, int64_t steps, int repeats)
 {
     int64_t n = (int64_t)bytes / 64;
+    assert(n > 1 && (size_t)n * 64 <= p->table.bytes);
     int32_t *next = p->table.p;
     for (int64_t i = 0; i < n; i++) next[i * 16] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {

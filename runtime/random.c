@@ -1,5 +1,6 @@
 /* Philox4x32-10 (Salmon et al., SC 2011) and what is drawn with it (see random.h, docs/design.md). */
 #include "runtime/random.h"
+#include <assert.h>
 #include <math.h>
 
 /* Ten rounds over counter c with key k. */
@@ -20,6 +21,7 @@ static void philox_rounds(uint32_t c[4], uint32_t k0, uint32_t k1)
 /* The four words that share a counter. */
 static void philox_block(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature, uint32_t c[4])
 {
+    assert(site < 1u << 16 && !(element >> 48)); /* else two sites, or elements, have the same numbers */
     c[0] = (uint32_t)element;
     c[1] = (uint32_t)(element >> 32 & 0xffff) | site << 16;
     c[2] = (uint32_t)(feature / 64 * 16 + feature % 16);

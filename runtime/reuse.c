@@ -2,6 +2,7 @@
    number, so that tables whose width is a power of two are met everywhere. */
 #include "runtime/reuse.h"
 #include "runtime/memory.h"
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ enum { EXACT = 16, PER_OCTAVE = 8, TRACKED = 4 << 20, BEHIND = 64, NEIGHBOURS = 
 
 static int bucket_of(int64_t gap)
 {
+    assert(gap > 0); /* a row is never read twice at once */
     if (gap < EXACT) return (int)gap;
     int octave = 63 - __builtin_clzll((unsigned long long)gap);
     int b = EXACT + (octave - 4) * PER_OCTAVE + (int)((gap >> (octave - 3)) & (PER_OCTAVE - 1));
@@ -63,8 +65,10 @@ RtCode rt_reuse_measure(const RtTrace *t, RtReuse *r, RtStatus *st)
     for (int64_t i = 0; i < t->n; i++) {
         int32_t row = !t->list ? t->to[i] : t->to ? t->to[t->list[i]] : t->list[i];
         if (row < 0) continue;
+        assert(row < t->n_rows);
         now++;
         int64_t slot = slot_of(row, one_in);
+        assert(slot < n_slots);
         if (slot >= 0) track(r, last, slot, now);
     }
     for (int64_t row = 0; row < t->n_rows; row++) n_tracked += slot_of(row, one_in) >= 0;

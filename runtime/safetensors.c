@@ -2,6 +2,7 @@
    the header is believed before it was checked against the bytes that are there. */
 #include "runtime/safetensors.h"
 #include "runtime/file.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ static RtCode read_entries(const char *place, RtStFile *f, const char *data, int
         else if (meta) code = rt_fail(st, RT_E_WEIGHTS_DUPLICATE, place, NULL, "__metadata__ is given twice");
         else meta = true;
     }
+    assert(f->n_entries <= f->header.root->n_items);
     if (!code) code = check_tiling(place, f, data, n_data, order, st);
     free(order);
     return code;

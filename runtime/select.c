@@ -1,6 +1,7 @@
 /* The choice by exhaustion (see select.h): distances x chunks per thread x ways to cut, some thirty of a step, each
    predicted as the cost model's time stretched by the fullest thread's share. */
 #include "runtime/select.h"
+#include <assert.h>
 #include <stdlib.h>
 
 static const int64_t chunk_counts[] = {1, RT_CHUNKS, 16};
@@ -30,6 +31,7 @@ static double imbalance(const RtExec *e, const RtExecStep *x, const RtChoice *c,
     if (threads > MAX_THREADS || *n_chunks < 2 || !x->extent) return *n_chunks < 2 ? threads : 1;
     int64_t *bounds;
     if (rt_alloc(&bounds, 2 * *n_chunks + 1, sizeof *bounds, "", NULL)) return 1;
+    assert(*n_chunks >= 2 && x->extent > 0);
     int64_t *order = bounds + *n_chunks + 1;
     /* elements */
     double busy[MAX_THREADS] = {0}, most = 0, all = 0, n = (double)(rt_step_weight(x, x->extent) - x->extent);
@@ -88,11 +90,11 @@ int rt_select_ways(const RtExec *e, int64_t step, const RtChoice *said, RtChoice
                 if (said->cut && cut != said->cut) continue;
                 out[n++] = (RtChoice){distances[d], said->chunks ? said->chunks : chunk_counts[k], cut};
             }
+    assert(n <= RT_MAX_WAYS);
     return (int)n;
 }
 
-/* What the plan says stands unless another is predicted to be clearly faster: predictions are not that exact, and what
-   the plan says bears with what is not predicted. */
+/* The plan's choice stands unless another one is predicted to be clearly faster, since predictions are not exact. */
 void rt_select(void *user, const RtExec *e, int64_t step, RtChoice *c)
 {
     const RtSelector *s = user;

@@ -42,7 +42,7 @@ static RtCode parse_choice(const RtCli *c, RtChoice *choice)
     return rt_fail(c->st, RT_E_CLI_VALUE, "--cut", NULL, "found `%.60s`, wanted rows or elements", cut);
 }
 
-/* What is left out takes memory of its own: none under a budget. */
+/* Steps that leave rows out need memory of their own (cone.h): with a budget they leave out none unless --cone says so. */
 static RtCode parse_cone(const RtCli *c, int *cone)
 {
     RtConeMode mode = c->values[OPT_BUDGET] ? RT_CONE_OFF : RT_CONE_AUTO;
@@ -51,7 +51,7 @@ static RtCode parse_cone(const RtCli *c, int *cone)
     return RT_OK;
 }
 
-/* Rows that threads share take memory of their own, too. */
+/* Threads that share a row need memory of their own, too: with a budget they share none unless --share says so. */
 static RtCode parse_share(const RtCli *c, int64_t *split)
 {
     RT_TRY(rt_cli_int(c, OPT_SHARE, 0, INT64_MAX, split));

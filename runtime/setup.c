@@ -1,5 +1,6 @@
 /* Fills held tensors (see setup.h). A setup program is known by what it writes, not by its name. */
 #include "runtime/setup.h"
+#include <assert.h>
 #include <string.h>
 
 static bool is_listed(const RtModel *m, const char *list, int64_t program)
@@ -46,6 +47,7 @@ static RtCode bind(RtExec *e, RtTensors *t, RtStatus *st)
     const RtModel *m = e->model;
     for (int64_t i = 0; i < e->program->n_results; i++) {
         int64_t tensor = m->results[e->program->first_result + i].tensor;
+        assert(tensor >= 0); /* what a setup program makes is held */
         if (!t->data[tensor]) RT_TRY(rt_tensors_alloc(t, tensor, st));
     }
     for (int64_t i = 0; i < m->n_tensors; i++) e->tensors[i] = t->data[i];

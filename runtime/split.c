@@ -1,6 +1,7 @@
 /* Rows that threads share: see split.h. Never allocates while running. */
 #include "runtime/split.h"
 #include "runtime/cone.h"
+#include <assert.h>
 #include <stdlib.h>
 
 enum { LEAST = 16384, PARTS = 4 }; /* elements of a row; parts of each walk, per thread */
@@ -47,6 +48,7 @@ static int64_t row_at(const int64_t *rows, int64_t n, int64_t position)
         if (rows[mid] <= position) lo = mid;
         else hi = mid;
     }
+    assert(rows[lo] <= position && position < rows[lo + 1]);
     return lo;
 }
 
@@ -56,11 +58,11 @@ static bool is_needed(const RtConeStep *c, int64_t row)
     return !c || !c->runs || (k < c->n_runs && c->runs[2 * k] <= row);
 }
 
-/* Rows of `least` elements and more that the step computes: each has an element at a multiple of that. Returns their
-   number. */
+/* Finds the rows of at least `least` elements that the step computes: each has an element whose position is a multiple of `least`. Returns their number. */
 static int64_t find_rows(const RtExecStep *x, int64_t least, int64_t *which)
 {
     const int64_t *rows = x->rows;
+    assert(least > 0);
     int64_t found = 0, last = -1, n = x->extent;
     for (int64_t at = 0; at < rows[n]; at += least) {
         int64_t row = row_at(rows, n, at);
@@ -130,7 +132,9 @@ static RtCode fill(RtSplit *s, int64_t least, RtStatus *st)
     RT_TRY(rt_alloc(&s->args, n_args, sizeof *s->args, what, st));
     RT_TRY(rt_alloc(&s->same, n_args, sizeof *s->same, what, st));
     find_rows(s->x, least, s->which);
+    for (int64_t i = 1; i < s->n; i++) assert(s->which[i - 1] < s->which[i]);
     for (int64_t i = 0; i < s->n; i++) s->first[i + 1] = s->first[i] + blocks_of(length(s, s->which[i]));
+    assert(s->first[s->n] >= s->n && n_args <= RT_SPLIT_ARGS); /* each row has a block */
     s->n_parts = rt_cut_count(s->first[s->n], 1, (int)threads, PARTS);
     rt_cut(s->first[s->n], NULL, NULL, s->n_parts, s->bounds);
     for (int64_t k = 0; k < n_args; k++) {
@@ -174,6 +178,7 @@ int64_t rt_split_count(const RtSplit *s) { return s->n; }
 
 void rt_split_bind(RtSplit *s)
 {
+    assert((size_t)(s->at + s->bytes) <= s->e->states.bytes);
     char *state = (char *)s->e->states.p + s->at;
     for (int64_t k = 0; k < s->def->n_args; k++) {
         s->args[k].p = state;
@@ -203,6 +208,7 @@ static void call(const RtSplit *s, const RtArg *args, int64_t i, int64_t phase, 
         own[k] = s->same[k] >= 0 && !strip ? args[s->same[k]] : s->args[k];
         /* kernels count rows from the first */
         if (strip) own[k].p = (void *)((uintptr_t)own[k].p - (uintptr_t)(strip * s->which[i]));
+        assert(a->is_buffer || a->count.kind != RT_COUNT_SPLIT || a->count.value <= RT_SPLIT_FIRST);
         if (!a->is_buffer && a->count.kind == RT_COUNT_SPLIT) own[k].i = values[a->count.value];
     }
     s->fn(own, s->which[i], s->which[i] + 1);
@@ -217,6 +223,7 @@ static void run_part(const RtArg *args, int64_t lo, int64_t hi)
         if (a >= b) continue;
         int64_t begin = s->rows[s->which[i]], end = s->rows[s->which[i] + 1];
         int64_t from = begin + (a - s->first[i]) * RT_SPLIT_BLOCK, to = begin + (b - s->first[i]) * RT_SPLIT_BLOCK;
+        assert(from < end);
         call(s, s->x->args, i, s->phase, from, to < end ? to : end);
     }
 }
@@ -229,6 +236,7 @@ void rt_split_walks(RtSplit *s)
 
 void rt_split_rows(const RtSplit *s, const RtArg *args, int64_t lo, int64_t hi)
 {
+    assert(lo <= hi);
     RtKernelFn fn = s->x->fn;
     for (int64_t i = 0; i < s->n; i++) {
         int64_t row = s->which[i];

@@ -6,12 +6,11 @@
 
 typedef struct RtSplit RtSplit;
 
-/* Anew for the graph at hand: *s is freed before. NULL: the step has no such rows. e->states_bytes covers what it
-   needs. */
+/* Finds the long rows of a step for the graph at hand, and frees what *s was before. *s is NULL if the step has none. Raises e->states_bytes to what they need. */
 RtCode rt_split_make(RtExec *e, int64_t step, RtSplit **s, RtStatus *st);
 void rt_split_free(RtSplit *s);
-int64_t rt_split_count(const RtSplit *s); /* rows */
-void rt_split_bind(RtSplit *s);           /* when memory is there and the step's arguments are known */
+int64_t rt_split_count(const RtSplit *s); /* how many rows are shared */
+void rt_split_bind(RtSplit *s);           /* once e->states has memory */
 /* Rows and elements of the rows before `row`, where those that are shared weigh as their blocks. */
 int64_t rt_split_weight(const RtSplit *s, int64_t row);
 /* All walks over the shared rows; then rows [lo, hi) of the step, with its arguments or others like them. */

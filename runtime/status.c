@@ -1,5 +1,6 @@
 /* Status codes and their texts (see status.h). Never prints, never exits. */
 #include "runtime/status.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ static const CodeRow *code_row(RtCode code)
 
 RtCode rt_fail(RtStatus *st, RtCode code, const char *place, const char *hint, const char *fmt, ...)
 {
+    assert(code != RT_OK && code_row(code)); /* codes.def has it */
     if (!st) return code;
     const CodeRow *row = code_row(code);
     if (!hint) hint = row ? row->hint : "";

@@ -1,6 +1,6 @@
 /* Status of a runtime call: a stable code, the place, what was found and wanted, one hint. The
-   runtime never exits and never aborts; every function that can fail returns a code and fills the
-   status it was given. */
+   runtime never exits and never aborts, but by an assert in builds that have them (README.md); every
+   function that can fail returns a code and fills the status it was given. */
 #pragma once
 #include <stddef.h>
 

@@ -1,6 +1,7 @@
 /* Tensor storage and initialisation (see tensors.h). */
 #include "runtime/tensors.h"
 #include "runtime/random.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ RtCode rt_tensors_alloc(RtTensors *t, int64_t i, RtStatus *st)
 {
     const char *name = t->model->strings + t->model->tensors[i].name;
     int64_t bytes;
+    assert(!t->blocks[i].p); /* a tensor's place never changes: programs are bound to it */
     if (t->counts[i] < 0 || !rt_mul(t->counts[i], rt_dtype_bytes(t->model->tensors[i].dtype), &bytes))
         return rt_fail(st, RT_E_OVERFLOW, name, NULL, "the tensor's size overflows 64 bits");
     RT_TRY(rt_block_alloc(&t->blocks[i], rt_size_plus(bytes, 1, 256), name, st));
@@ -81,6 +83,7 @@ double rt_element(const void *data, int64_t dtype, int64_t i)
    independent and do not depend on their number. */
 static double initial(const RtTensorDef *d, uint64_t seed, uint32_t hash, int64_t i)
 {
+    assert(d->width > 0);
     uint64_t row = (uint64_t)(i / d->width), k = (uint64_t)(i % d->width);
     if (d->init == RT_INIT_UNIFORM)
         return d->init_a + (d->init_b - d->init_a) * rt_random_uniform(seed, hash, RT_SITE_INIT, row, k);
@@ -113,6 +116,7 @@ int64_t rt_tensor_find(const RtModel *m, int64_t kind, const char *name)
 
 void rt_tensors_set_hyper(RtTensors *t, int64_t tensor, double value)
 {
+    assert(t->model->tensors[tensor].kind == RT_HYPER && t->data[tensor]);
     put(t->data[tensor], t->model->tensors[tensor].dtype, 0, value);
 }
 
@@ -127,6 +131,7 @@ RtCode rt_tensors_snapshot(const RtTensors *t, RtBlock *copy, RtStatus *st)
     for (int64_t i = 0; i < t->model->n_tensors; i++)
         if (is_trained(&t->model->tensors[i])) total += tensor_bytes(t, i);
     if (!copy->p) RT_TRY(rt_block_alloc(copy, total, "a copy of the weights", st));
+    assert(copy->bytes == (size_t)total);
     char *at = copy->p;
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
         if (!is_trained(&t->model->tensors[i])) continue;
@@ -139,6 +144,7 @@ RtCode rt_tensors_snapshot(const RtTensors *t, RtBlock *copy, RtStatus *st)
 void rt_tensors_restore(RtTensors *t, const RtBlock *copy)
 {
     const char *at = copy->p;
+    assert(at);
     for (int64_t i = 0; i < t->model->n_tensors; i++) {
         if (!is_trained(&t->model->tensors[i])) continue;
         memcpy(t->data[i], at, (size_t)tensor_bytes(t, i));

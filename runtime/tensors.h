@@ -23,7 +23,7 @@ bool rt_hyper_is_run(const RtModel *m, int64_t tensor);
 int64_t rt_tensor_find(const RtModel *m, int64_t kind, const char *name); /* -1 if absent */
 void rt_tensors_set_hyper(RtTensors *t, int64_t tensor, double value);
 double rt_tensors_hyper(const RtTensors *t, int64_t tensor);
-/* Elements that a float tensor has as double; for messages and metrics. */
+/* Element i as a double; for messages and metrics. */
 double rt_element(const void *data, int64_t dtype, int64_t i);
 
 /* A copy of the tensors that a training step changes (parameters and state). */

@@ -7,6 +7,7 @@
 #include "runtime/folds.h"
 #include "runtime/setup.h"
 #include "runtime/weights.h"
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ static RtCode make_exec(const RtModel *m, const char *name, const RtGraph *g, vo
     return rt_exec_bind(*e, st);
 }
 
-/* What train_step runs on: as planned, the largest batch that there can be. */
+/* The graph that train_step runs on: with batches the batch at hand, which is the largest that there can be while memory is planned. */
 static const RtGraph *step_graph(const Trainer *t) { return t->o->batches ? t->o->batches->graph : t->d->graph; }
 
 /* One arena for both programs: they never run at the same time. */
@@ -252,6 +253,7 @@ static RtCode log_line(Trainer *t, bool final, double loss)
    weights before it. NULL if it does not happen again. */
 static const RtStep *find_nan(Trainer *t)
 {
+    assert(t->before.p);
     const RtStep *s = rt_setup_until_nan(t->m, t->d->graph, &t->d->tensors, &t->o->exec, "train_step");
     if (s) return s;
     rt_tensors_restore(&t->d->tensors, &t->before);
@@ -281,6 +283,8 @@ static RtCode judge(Trainer *t, bool *best)
     const RtTrain *train = t->m->train;
     *best = false;
     if (train->stop_metric < 0) return RT_OK;
+    /* `since` counts from the best epoch: a checkpoint that says otherwise was refused */
+    assert(t->at.has_best ? t->at.since == t->at.epoch - 1 - t->at.best_epoch : !t->at.since);
     double v = t->values[train->stop_metric];
     bool better = train->stop_minimise ? v < t->at.best : v > t->at.best;
     t->at.since++;
@@ -311,6 +315,7 @@ static RtCode run_batches(Trainer *t, double *loss)
     RtBatches *b = t->o->batches;
     int64_t n_steps = (t->n_order + b->size - 1) / b->size, *list = t->order + t->n_order;
     double one;
+    assert(t->n_order > 0);
     *loss = 0;
     memcpy(list, t->order, (size_t)t->n_order * sizeof *list);
     rt_shuffle(list, t->n_order, t->at.seed, t->at.epoch);
@@ -325,7 +330,7 @@ static RtCode run_batches(Trainer *t, double *loss)
     return RT_OK;
 }
 
-/* Graphs that are drawn for each step, if there are some, and what programs know of their rows. */
+/* Draws the graphs that are drawn for each step, if there are some, and has both programs cut their steps anew. */
 static RtCode redraw(Trainer *t)
 {
     RtExec *const both[] = {t->step, t->metrics};
@@ -342,6 +347,7 @@ static RtCode run_epoch(Trainer *t)
 {
     bool best;
     double loss;
+    assert(t->at.epoch < t->o->epochs);
     set_run(t, "epoch", (double)t->at.epoch);
     if (t->o->batches) {
         RT_TRY(run_batches(t, &loss));
@@ -370,6 +376,7 @@ static RtCode write_checkpoint(Trainer *t)
 /* The weights that are kept, the best where a metric says which, take the place of the last; --save gets them. */
 static RtCode save_weights(Trainer *t)
 {
+    assert(!t->at.has_best || t->best.p);
     if (t->at.has_best) rt_tensors_restore(&t->d->tensors, &t->best);
     return t->o->save ? rt_weights_save(&t->d->tensors, t->o->save, t->st) : RT_OK;
 }

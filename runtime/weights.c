@@ -1,6 +1,7 @@
 /* Weights files (see weights.h): the permutation between value and stored layout, names checked
    both ways. */
 #include "runtime/weights.h"
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@ static void stored_strides(const RtTensorDef *d, int64_t *sizes, int64_t *stride
     }
     for (int64_t i = 0; i < d->n_dims; i++) {
         int64_t from = d->n_stored ? d->stored_perm[i] : i;
+        assert(from >= 0 && from < d->n_dims);
         sizes[i] = d->dims[from];
         strides[i] = value[from];
     }
@@ -128,6 +130,7 @@ RtCode rt_stored_add(RtStored *s, const RtTensors *t, bool all, const char *pref
         stored_shape(t, i, e);
         copy_layout(&m->tensors[i], t->counts[i], from, at, false);
         at += size;
+        assert(at <= (char *)s->data.p + s->data.bytes);
     }
     return RT_OK;
 }
@@ -228,6 +231,7 @@ static RtCode load_all(RtTensors *t, const RtStFile *f, const char *place, RtBlo
         RT_TRY(check_numbers(t, i, (char *)fresh->p + at, place, st));
         at += t->counts[i] * rt_dtype_bytes(m->tensors[i].dtype);
     }
+    assert(at == total);
     RT_TRY(check_extra(f, place, m, st));
     at = 0;
     for (int64_t i = 0; i < m->n_tensors; i++) {

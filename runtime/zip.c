@@ -3,6 +3,7 @@
    so one that claims more is refused before memory is asked for. */
 #include "runtime/zip.h"
 #include "runtime/file.h"
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,7 @@ static bool widen(Member *m, const unsigned char *extra, size_t n)
 /* The member at *at of the directory; moves *at behind it. False where the directory is malformed. */
 static bool next_member(const RtZip *z, size_t *at, Member *m)
 {
+    assert(*at <= z->directory_bytes);
     const unsigned char *p = z->directory + *at;
     size_t room = z->directory_bytes - *at;
     if (room < ENTRY_BYTES || memcmp(p, "PK\1\2", 4)) return false;
@@ -168,6 +170,7 @@ bool rt_zip_has(const RtZip *z, const char *name)
 static RtCode find_packed(const RtZip *z, const Member *m, const char *place, const unsigned char **out, RtStatus *st)
 {
     const unsigned char *p = z->file.p;
+    assert(z->directory >= p && z->directory <= p + z->file.bytes);
     uint64_t room = (uint64_t)(z->directory - p);
     if (m->flags & 1) return broken(place, "the member is encrypted", st);
     if (m->method != STORED && m->method != DEFLATED)

@@ -293,6 +293,37 @@ def circles_of_passes():
     return wrong if circles else ["there are no objects of passes/"]
 
 
+LEAST_INVARIANTS = 8  # for 1,000 lines
+STATED = ["base", "ir", "codegen", "runtime"] + ["passes/" + r for r in ROOMS if r not in ("rewrite", "fuse", "lower")]
+
+
+def invariants_are_stated():
+    """Folders say what must hold: so many asserts for 1,000 lines. What an assert says has no effect of its own."""
+    wrong = []
+    for folder in STATED:
+        texts = [strip_comments(read(p)) for p in tracked(folder + "/*.c " + folder + "/*.h")]
+        lines = sum(read(p).count("\n") for p in tracked(folder + "/*.c " + folder + "/*.h"))
+        n = sum(len(re.findall(r"\b(?:assert|ICE_UNLESS)\(", t)) for t in texts)
+        if not texts or 1000 * n < LEAST_INVARIANTS * lines:
+            wrong.append("%s has %d asserts in %d lines, wanted %d for 1,000" % (folder, n, lines, LEAST_INVARIANTS))
+        for t in texts:
+            wrong += ["%s: assert(%s) changes something" % (folder, x) for name in ("assert", "ICE_UNLESS") for x in arguments(t, name, 0)
+                      if re.search(r"\+\+|--|(?<![=!<>])=(?!=)", x)]
+    return wrong
+
+
+def runtime_without_asserts():
+    """The runtime has its asserts in builds that ask for them, and in no other; without them it compiles without a warning."""
+    with open(os.path.join(sys.argv[1], "CMakeCache.txt")) as f:
+        cache = dict(re.findall(r"^(\w+):\w+=(.*)$", f.read(), re.M))
+    asked = cache.get("GNNC_ASSERTS") == "ON" or cache.get("GNNC_SANITIZE") == "ON" or cache.get("CMAKE_BUILD_TYPE") == "Debug"
+    names = subprocess.run(["nm", "-u", os.path.join(sys.argv[1], "libgnnrt.a")], stdout=subprocess.PIPE).stdout.decode()
+    wrong = [] if asked == ("__assert_fail" in names) else ["the build %s for asserts" % ("asks" if asked else "does not ask")]
+    p = subprocess.run(["cc", "-std=c11", "-fsyntax-only", "-DNDEBUG", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I."]
+                       + tracked("runtime/*.c"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return wrong + p.stdout.decode("utf-8", "replace").splitlines()[:5]
+
+
 report("house.include_arrows", include_arrows())
 report("house.rooms_of_passes", rooms_of_passes())
 report("house.paths_that_are_named", paths_that_are_named())
@@ -310,3 +341,5 @@ report("house.format", format_differs())
 report("house.machines_are_in_the_table", machines_are_in_the_table())
 report("house.lower_asks_no_machine", lower_asks_no_machine())
 report("house.tiles_are_told", tiles_are_told())
+report("house.invariants_are_stated", invariants_are_stated())
+report("house.runtime_without_asserts", runtime_without_asserts())

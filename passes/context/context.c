@@ -96,6 +96,7 @@ static const IrOp *find_grad(const IrModule *m)
 
 bool pass_ready(PassContext *ctx, PassId pass, const IrModule *m)
 {
+    ICE_UNLESS(pass < N_PASSES);
     const IrOp *grad = pass_infos[pass].refuses_grad ? find_grad(m) : NULL;
     if (!grad) return true;
     Diag *d = diag_error(ctx->diags, E0616, grad->span, "pass '%s' was given a `grad`, which only autodiff removes",
@@ -150,6 +151,7 @@ PassRemark *pass_remark_at(PassContext *ctx, PassId pass, bool taken, const IrFu
 {
     va_list ap;
     va_start(ap, fmt);
+    ICE_UNLESS(v < f->ops.n);
     const IrOp *op = &f->ops.data[v];
     PassRemark remark = {
         .pass = pass, .taken = taken, .function = f->name, .value = v, .op = ir_ops[op->op].name, .span = op->span};

@@ -44,6 +44,7 @@ enum { N_ROWS = sizeof rows / sizeof *rows };
 
 static void set_row(Machine *m, const Row *r, double value)
 {
+    ICE_UNLESS(value >= r->least && value <= r->most);
     char *at = (char *)m + r->at;
     if (r->whole) *(int64_t *)(void *)at = (int64_t)value;
     else *(double *)(void *)at = value;
@@ -91,6 +92,7 @@ static int64_t registers_of(const Machine *m, bool narrow)
     if (!narrow) return m->registers;
     Machine few = column(COLUMN_avx2_2);
     int64_t registers = few.registers * few.lanes / m->lanes;
+    ICE_UNLESS(registers > 0);
     return registers < m->registers ? registers : m->registers;
 }
 
@@ -102,6 +104,7 @@ int64_t machine_strip_rows(const Machine *m)
 {
     int64_t rows = 64, panel = machine_panel(m, false) * machine_register_bytes(m);
     while (rows > m->lanes && rows * panel > m->l1_bytes / 3) rows /= 2;
+    ICE_UNLESS(rows > 0);
     return rows;
 }
 

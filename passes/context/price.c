@@ -1,5 +1,6 @@
 /* Prices, by the rates of a machine; contracts in price.h. Decides nothing and counts nothing. */
 #include "passes/context/price.h"
+#include "base/ice.h"
 
 static double rate_of(const Machine *m, PriceKind kind)
 {
@@ -7,6 +8,7 @@ static double rate_of(const Machine *m, PriceKind kind)
         [PRICE_scalar] = m->scalar_flops, [PRICE_vector] = m->vector_flops,   [PRICE_inner] = m->inner_flops,
         [PRICE_dot] = m->dot_flops,       [PRICE_product] = m->product_flops, [PRICE_outer] = m->outer_flops,
         [PRICE_matmul] = m->matmul_flops};
+    ICE_UNLESS(kind < N_PRICE_KINDS && rates[kind] > 0);
     return rates[kind];
 }
 

@@ -1,5 +1,6 @@
 /* Expected numbers of rows (see rows.h). Looks at how spaces are connected, never at their names. */
 #include "passes/context/rows.h"
+#include "base/ice.h"
 
 enum { EDGES_PER_NODE = 16, NODES_PER_GRAPH = 32 };
 
@@ -30,6 +31,7 @@ static bool is_end_of_graph(const IrModule *m, IrId space)
 
 double expected_rows(const IrModule *m, IrId space)
 {
+    ICE_UNLESS(space < m->spaces.n);
     const IrSpace *s = &m->spaces.data[space];
     const IrTensor *whole = nonzeros_of(m, space);
     if (space == IR_UNIT) return 1;

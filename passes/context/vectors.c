@@ -1,5 +1,6 @@
 /* Dims along vectors: see passes/context/vectors.h. */
 #include "passes/context/vectors.h"
+#include "base/ice.h"
 #include "ir/order.h"
 
 static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t first, int64_t most)
@@ -11,10 +12,12 @@ static VecRun run_of(const IrModule *m, const IrId *dims, uint32_t n, uint32_t f
         if (size <= 1) continue;
         uint8_t count = 1;
         while (count * lanes < most && count < size) count = (uint8_t)(count * 2);
+        ICE_UNLESS(run.n < sizeof run.vec / sizeof *run.vec);
         run.vec[run.n++] = (VecDim){dims[k], count};
         lanes *= count;
         if (count != size) break;
     }
+    ICE_UNLESS(lanes <= most);
     return run;
 }
 

@@ -2,6 +2,7 @@
    agree on it. Changes nothing. */
 #include "base/ice.h"
 #include "passes/group/group.h"
+#include "base/ice.h"
 #include "passes/context/vectors.h"
 
 const char *const group_kind_names[N_GROUP_KINDS] = {"map",    "rows", "dims", "product", "blocks",
@@ -76,6 +77,7 @@ bool group_is_scalar(const FusedFunc *f, const Group *g)
 
 bool group_is_outer(const FusedFunc *f, const Group *g)
 {
+    ICE_UNLESS(g->roots.n);
     const IrOp *op = fused_op(f, g->roots.data[0]);
     IrId dims[2 * IR_MAX_DIMS];
     if (g->kind != GROUP_BLOCKS || op->op != IR_OP_contract || reduced_dims(f->f, op, dims)) return false;
@@ -110,6 +112,7 @@ IrId fused_storage(const FusedFunc *f, IrId v)
     for (;;) {
         const IrOp *op = fused_op(f, v);
         if (f->group_of.data[v] != GROUP_NONE || (op->op != IR_OP_reshape && op->op != IR_OP_detach)) return v;
+        ICE_UNLESS(op->args[0] < v); /* what it is a view of was made before it */
         v = op->args[0];
     }
 }
@@ -138,7 +141,8 @@ bool group_finds(const FusedFunc *f, uint32_t g, IrId v)
 void values_insert(Arena *a, IrValues *values, IrId v)
 {
     VEC_PUSH(a, values, v);
-    for (uint32_t i = values->n - 1; i && values->data[i] < values->data[i - 1]; i--) {
+    for (uint32_t i = values->n - 1; i && values->data[i] <= values->data[i - 1]; i--) {
+        ICE_UNLESS(values->data[i] != values->data[i - 1]);
         values->data[i] = values->data[i - 1];
         values->data[i - 1] = v;
     }

@@ -1,5 +1,6 @@
 /* The graph of groups: new ones, which must run before which, and the order in which they run. */
 #include "passes/group/group.h"
+#include "base/ice.h"
 #include "passes/group/schedule_text.h"
 
 uint32_t group_new(FusedFunc *f, Arena *a, IrId v)
@@ -16,6 +17,7 @@ uint32_t group_new(FusedFunc *f, Arena *a, IrId v)
         VEC_PUSH(a, &f->group_of, GROUP_NONE);
         VEC_PUSH(a, &f->stored, false);
     }
+    ICE_UNLESS(f->group_of.data[v] == GROUP_NONE); /* a value is computed by one group */
     f->group_of.data[v] = f->groups.n - 1;
     return f->groups.n - 1;
 }
@@ -28,6 +30,7 @@ typedef struct Deps {
 
 static void add_dep(Deps *x, IrId v)
 {
+    ICE_UNLESS(v < x->f->group_of.n);
     Group *g = &x->f->groups.data[x->g];
     uint32_t d = x->f->group_of.data[v];
     bool seen = d == GROUP_NONE || d == x->g;
@@ -90,6 +93,7 @@ static bool is_ready(const Group *g, const bool *done)
    tensors come last. */
 static bool runs_before(const FusedFunc *f, uint32_t a, uint32_t b)
 {
+    ICE_UNLESS(f->groups.data[a].roots.n && f->groups.data[b].roots.n);
     IrId x = f->groups.data[a].roots.data[0], y = f->groups.data[b].roots.data[0];
     if (!f->text || x >= f->n_values || y >= f->n_values || f->target[x] == f->target[y]) return x < y;
     return f->target[x] < f->target[y];

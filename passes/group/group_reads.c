@@ -1,6 +1,7 @@
 /* What a group computes and reads: one walk over the trees of its roots, down to arguments and to values of
    other groups. Changes nothing. */
 #include "passes/group/group.h"
+#include "base/ice.h"
 
 typedef struct Place { /* how the walk got to a value */
     bool own;          /* at the root's row */
@@ -86,6 +87,7 @@ static void add_read(Walk *w, IrId v, Place p)
 
 static void walk_gather(Walk *w, const IrOp *op, Place p)
 {
+    ICE_UNLESS(op->attr.map < w->f->m->maps.n);
     p.image = at_element(w, &p) ? op->attr.map : IR_NONE;
     p.own = p.inner && op->attr.map == p.via;
     p.inner = false;
@@ -198,6 +200,7 @@ static void walk_from_root(Walk *w, IrId v)
 
 static void walk_root(Walk *w, IrId v)
 {
+    ICE_UNLESS(!w->visits.n); /* f->seen is 0 between walks */
     bool inner = group_has_inner(&w->f->groups.data[w->g], v);
     w->narrow = !fused_op(w->f, v)->type.n_dims && !inner;
     w->pointwise = !inner && group_kind_of(w->f->f, w->f->m, v) == GROUP_MAP;

@@ -1,5 +1,6 @@
 /* Room for inner values: how many elements of a row, or rows of a strip, a kernel's private arrays hold at once. */
 #include "ir/kernel.h"
+#include "base/ice.h"
 #include "passes/group/group.h"
 #include "passes/context/price.h"
 
@@ -61,6 +62,7 @@ int64_t stage_most(const FusedFunc *f, const Group *g)
     if (!add_values(f, &g->inner, &bytes, &widest)) return 0;
     int64_t most = g->kind == GROUP_BLOCKS ? ORDER_LEAF : all_bytes(f);
     while (2 * n <= most && 2 * n * widest < value_bytes(f) && 2 * n * bytes <= all_bytes(f)) n *= 2;
+    ICE_UNLESS(n >= LEAST_ELEMENTS && !(n & (n - 1)));
     return n;
 }
 

@@ -1,5 +1,6 @@
 /* Whether values without dims can be computed for a vector of rows at once: lower_rows.c computes them. */
 #include "passes/group/group.h"
+#include "base/ice.h"
 
 typedef struct Fit {
     const FusedFunc *f;
@@ -62,6 +63,7 @@ static bool values_fit(const FusedFunc *f, uint32_t g, const IrId *v, uint32_t n
 
 bool rows_fit(const FusedFunc *f, uint32_t index)
 {
+    ICE_UNLESS(index < f->groups.n);
     const Group *g = &f->groups.data[index];
     return g->kind == GROUP_MAP && g->nest.space != IR_UNIT && !g->nest.n_dims &&
            values_fit(f, index, g->roots.data, g->roots.n);

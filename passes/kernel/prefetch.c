@@ -157,6 +157,7 @@ static bool same_line(const Line *a, const Line *b)
    loop that is closed. They are the last of x->asked. */
 static void add_lines(Prefetch *x, const Load *l, uint32_t before)
 {
+    ICE_UNLESS(l->at.per_line > 0);
     bool visible = true;
     Line at = l->at;
     for (uint32_t i = 0; i < at.in_row.n; i++) visible &= emit_visible(&x->e, x->now[at.in_row.var[i]]);
@@ -215,6 +216,7 @@ static void ask(Prefetch *x, const Line *l, KirId q)
 /* Before the end of the loop that was opened last. */
 static void close_walk(Prefetch *x)
 {
+    ICE_UNLESS(x->walks.n);
     Emit *e = &x->e;
     const Walk *w = &x->walks.data[--x->walks.n];
     uint32_t before = x->asked.n;

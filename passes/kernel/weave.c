@@ -62,6 +62,7 @@ static const KirIns *ins_of(const Weave *w, uint32_t i) { return &w->k->ins.data
 
 static void add_edge(Weave *w, uint32_t from, uint32_t to)
 {
+    ICE_UNLESS(from < to);
     VEC_PUSH(w->arena, &w->edges, ((Edge){to, w->nodes[from].edges}));
     w->nodes[from].edges = w->edges.n;
     w->nodes[to].waits++;
@@ -172,6 +173,7 @@ static unsigned registers_taken(Weave *w)
 /* Takes a node that is ready: the first that was written, or of those with the longest chain behind them the first. */
 static uint32_t pick(Weave *w, bool full)
 {
+    ICE_UNLESS(w->ready.n); /* edges lead forward: some node always waits for none */
     uint32_t best = 0, *ready = w->ready.data;
     for (uint32_t i = 1; i < w->ready.n; i++) {
         int64_t x = w->nodes[ready[i]].height, y = w->nodes[ready[best]].height;
@@ -185,6 +187,7 @@ static uint32_t pick(Weave *w, bool full)
 static unsigned place(Weave *w, uint32_t i, unsigned live)
 {
     const KirIns *x = ins_of(w, i);
+    ICE_UNLESS(!w->nodes[i].waits);
     for (uint32_t e = w->nodes[i].edges; e; e = w->edges.data[e - 1].next) {
         uint32_t to = w->edges.data[e - 1].to;
         if (!--w->nodes[to].waits) VEC_PUSH(w->arena, &w->ready, to);

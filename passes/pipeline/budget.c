@@ -6,6 +6,7 @@
      arena 430 MB, budget 300 MB   ->   %28 = exp ... : edge[8] computed again by 2 kernels, 3.1 ns per node: 286 MB
    What must have memory (sums, products, what a product reads) is never touched. */
 #include "passes/pipeline/budget.h"
+#include "base/ice.h"
 #include "passes/fuse/fuse.h"
 #include "runtime/blocks.h"
 #include "runtime/pack.h"
@@ -14,6 +15,19 @@
 enum { MAX_CHOICES = 12, MAX_TRIALS = 400, MAX_ROUNDS = 8 };
 
 /* ---- counts ---------------------------------------------------------------------------------------------- */
+
+/* What 64 bits do not count is INT64_MAX, and so is all that is made of it: it fits nowhere. */
+static int64_t times(int64_t n, int64_t k)
+{
+    int64_t all;
+    return __builtin_mul_overflow(n, k, &all) ? INT64_MAX : all;
+}
+
+static int64_t plus(int64_t n, int64_t k)
+{
+    int64_t all;
+    return __builtin_add_overflow(n, k, &all) ? INT64_MAX : all;
+}
 
 static const IrGraph *graph_of(const IrModule *m, IrId space)
 {
@@ -35,15 +49,9 @@ static int64_t elements_of(const IrModule *m, const PassBudget *b, IrId space)
         const IrTensor *t = &m->tensors.data[i];
         if (!t->nonzeros.present || t->type.space != space) continue;
         const IrType *whole = &m->tensors.data[t->nonzeros.of].type;
-        return budget_rows(m, b, whole->space) * ir_type_width(m, whole);
+        return times(budget_rows(m, b, whole->space), ir_type_width(m, whole));
     }
     return b->graphs;
-}
-
-static int64_t times(int64_t n, int64_t k)
-{
-    int64_t all;
-    return __builtin_mul_overflow(n, k, &all) || all > INT64_MAX / 4 ? INT64_MAX / 4 : all;
 }
 
 /* At most so many: loops may be there already, elements of a matrix may be zero. */
@@ -63,10 +71,10 @@ int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space)
     if (g->kind == IR_GRAPH_SELECT) return base;
     if (g->kind == IR_GRAPH_NEGATIVES) return times(base, g->n_edges);
     if (g->kind == IR_GRAPH_ROUTED)
-        return times(base, g->n_edges) + (g->batch != IR_NONE ? budget_rows(m, b, g->dst_space) : 0);
+        return plus(times(base, g->n_edges), g->batch != IR_NONE ? budget_rows(m, b, g->dst_space) : 0);
     if (g->kind == IR_GRAPH_PERMUTATION) return budget_rows(m, b, g->dst_space);
     bool more = g->kind == IR_GRAPH_SELF_LOOPS && g->policy != IR_LOOPS_REMOVE;
-    return base + (more ? budget_rows(m, b, g->dst_space) : 0);
+    return plus(base, more ? budget_rows(m, b, g->dst_space) : 0);
 }
 
 static int64_t count_of(const IrModule *m, const PassBudget *b, const PlanCount *c)
@@ -99,8 +107,8 @@ static int64_t held_bytes(const IrModule *m, const PassBudget *b)
     int64_t bytes = 0;
     for (uint32_t i = 0; i < m->tensors.n; i++) {
         const IrTensor *t = &m->tensors.data[i];
-        int64_t width = ir_type_width(m, &t->type) * (int64_t)ir_dtype_bytes(t->type.dtype);
-        if (t->kind == IR_HELD) bytes += budget_rows(m, b, t->type.space) * width;
+        int64_t width = times(ir_type_width(m, &t->type), (int64_t)ir_dtype_bytes(t->type.dtype));
+        if (t->kind == IR_HELD) bytes = plus(bytes, times(budget_rows(m, b, t->type.space), width));
     }
     return bytes;
 }
@@ -117,6 +125,8 @@ typedef struct Budget {
     unsigned n_trials;
 } Budget;
 
+static bool fits(int64_t peak, int64_t budget) { return peak <= budget && peak < INT64_MAX; }
+
 /* Planned memory with the present choice; the choices that it leaves stored are added if `grow`. */
 static int64_t try_choice(Budget *b, bool grow, bool *grown)
 {
@@ -125,7 +135,7 @@ static int64_t try_choice(Budget *b, bool grow, bool *grown)
     quiet.stage = arena_new();
     FusedFunc *f = fuse_func(&quiet, b->fm, b->index, b->again);
     const PlanProgram *p = lower_trial(&quiet, b->fm, f);
-    int64_t peak = p ? b->held + budget_peak(b->fm->m, b->ctx->budget, p, quiet.stage) : INT64_MAX;
+    int64_t peak = p ? plus(b->held, budget_peak(b->fm->m, b->ctx->budget, p, quiet.stage)) : INT64_MAX;
     for (uint32_t i = 0; i < f->choices.n && grow; i++) {
         VEC_PUSH(b->ctx->stage, &b->choices, f->choices.data[i]);
         *grown = true;
@@ -166,6 +176,7 @@ static int64_t lowest(Budget *b, int64_t peak)
 
 static void set_choices(Budget *b, uint32_t set, uint32_t n)
 {
+    ICE_UNLESS(n <= MAX_CHOICES && set >> n == 0);
     for (uint32_t i = 0; i < b->choices.n; i++) b->again[b->choices.data[i].v] = i < n && (set >> i & 1);
 }
 
@@ -196,7 +207,7 @@ static bool cheapest(Budget *b, int64_t budget)
     qsort(sets, (size_t)1 << n, sizeof *sets, by_extra);
     for (uint32_t k = 0; k < 1u << n && !found && b->n_trials < MAX_TRIALS; k++) {
         set_choices(b, sets[k].set, n);
-        found = try_choice(b, false, NULL) <= budget;
+        found = fits(try_choice(b, false, NULL), budget);
     }
     arena_free(scratch);
     return found;
@@ -217,13 +228,13 @@ static int64_t fit(PassContext *ctx, FusedModule *fm, uint32_t index, bool **aga
     uint32_t n = fm->prepared.data[index]->ops.n + N_CLONE_BY;
     b.again = ARENA_ARRAY(ctx->stage, bool, n);
     *again = b.again;
-    if (try_choice(&b, false, NULL) <= want->bytes) return 0;
+    if (fits(try_choice(&b, false, NULL), want->bytes)) return 0;
     int64_t least = find_choices(&b);
     if (b.choices.n) qsort(b.choices.data, b.choices.n, sizeof *b.choices.data, by_bytes);
     least = lowest(&b, least);
     bool *smallest = ARENA_ARRAY(ctx->stage, bool, n);
     for (uint32_t i = 0; i < b.choices.n; i++) smallest[b.choices.data[i].v] = b.again[b.choices.data[i].v];
-    if (least > want->bytes) return least;
+    if (!fits(least, want->bytes)) return least;
     if (!cheapest(&b, want->bytes)) *again = smallest;
     return 0;
 }
@@ -245,7 +256,8 @@ static bool all_fit(PassContext *ctx, const char *name, int64_t least)
     if (!least) return true;
     Diag *it = diag_error(ctx->diags, E0618, (Span){0}, "`%s` does not fit into %lld bytes", name,
                           (long long)ctx->budget->bytes);
-    diag_help(ctx->diags, it, "it needs at least --memory-budget=%lld", (long long)least);
+    if (least < INT64_MAX) diag_help(ctx->diags, it, "it needs at least --memory-budget=%lld", (long long)least);
+    else diag_help(ctx->diags, it, "it needs more bytes than 64 bits count");
     return false;
 }
 

@@ -3,7 +3,7 @@
 #include "ir/plan.h"
 #include "passes/group/group.h"
 
-/* Rows of a space, at most. */
+/* Rows of a space, at most; INT64_MAX where 64 bits do not count them. */
 int64_t budget_rows(const IrModule *m, const PassBudget *b, IrId space);
 /* Bytes of a program's arena, as a load packs it; INT64_MAX where they overflow. */
 int64_t budget_peak(const IrModule *m, const PassBudget *b, const PlanProgram *p, Arena *a);

@@ -36,6 +36,7 @@ PlanProgram *lower_trial(PassContext *ctx, const FusedModule *fm, FusedFunc *f)
     if (!schedule_one(ctx, f)) return NULL;
     uint32_t *buffer_of;
     HostPlan *plan = lower_only(ctx, fm, f, &buffer_of);
+    ICE_UNLESS(plan->programs.n == 1);
     PassContext quiet = *ctx;
     quiet.keep_remarks = false;
     if (!ctx->disabled[PASS_cone]) cone_program(&quiet, f, plan->programs.data[0], buffer_of);

@@ -43,6 +43,7 @@ IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m)
     IrModule *next = graph_passes[pass](ctx, m);
     if (!next) return NULL;
     pass_end(ctx, pass, print_module, next);
+    ICE_UNLESS(ctx->timings.n && ctx->timings.data[ctx->timings.n - 1].pass == pass);
     PassTiming *row = &ctx->timings.data[ctx->timings.n - 1];
     row->ops_before = module_n_ops(m);
     row->ops_after = module_n_ops(next);

@@ -11,6 +11,7 @@
    (audit_run.c): each element knows which value it holds and who wrote and read it. Kernels for
    parts of rows run with numbers, too (audit_split.c). Never changes a plan. */
 #include "passes/plan/audit.h"
+#include "base/ice.h"
 #include <stdarg.h>
 
 bool audit_fail(Audit *x, uint32_t s, const char *fmt, ...)
@@ -29,6 +30,7 @@ bool audit_fail(Audit *x, uint32_t s, const char *fmt, ...)
 
 const char *audit_buffer(const Audit *x, uint32_t b)
 {
+    ICE_UNLESS(b < x->p->buffers.n);
     const char *name = x->p->buffers.data[b].name;
     return arena_printf(x->arena, "b%u (%s)", b, name ? name : "");
 }

@@ -11,6 +11,7 @@
    accesses depend on them. A step for which too many instructions would run, or whose accesses depend on too
    many numbers, is taken to do what it should. */
 #include "passes/plan/audit.h"
+#include "base/ice.h"
 
 enum { FUEL = 6 << 20, STRIPS = 4 };
 
@@ -112,6 +113,7 @@ static const char *name_of(const Run *r, uint32_t holds)
 /* What the step's group stores in a buffer. */
 static uint32_t stores_in(Run *r, uint32_t s, uint32_t buffer)
 {
+    ICE_UNLESS(s < r->x->p->steps.n);
     const FusedFunc *f = r->x->f;
     uint32_t g = r->x->p->steps.data[s].group, found = 0;
     for (IrId v = 0; v < f->f->ops.n; v++) {
@@ -163,6 +165,7 @@ static const char *read_element(Run *r, uint32_t buffer, Tag *t, uint32_t own)
 
 static const char *write_element(Run *r, uint32_t holds, Tag *t, uint32_t own)
 {
+    ICE_UNLESS(holds);
     if (is_beside(r, t->writer, own)) return "writes what another turn of the step writes";
     if (is_beside(r, t->reader, own)) return "writes what another turn of the step reads";
     t->holds = holds;
@@ -264,6 +267,7 @@ static void make_buffer(Run *r, uint32_t b, bool tracked)
 {
     int64_t n = r->elems[b];
     if (n > AUDIT_MOST_ELEMENTS || n > AUDIT_MOST_ALL - r->all) return;
+    ICE_UNLESS(n >= 0 && r->all <= AUDIT_MOST_ALL - n);
     if (tracked) r->tags[b] = ARENA_ARRAY(r->arena, Tag, n + 1);
     if (!r->data[b] && r->x->wants[b]) r->data[b] = ARENA_ARRAY(r->arena, int64_t, n + 1);
     r->all += tracked || r->data[b] ? n : 0;

@@ -5,6 +5,7 @@
 
    Where accesses go is for audit_run to say. Too many instructions or numbers: the kernel is taken to be right. */
 #include "passes/plan/audit.h"
+#include "base/ice.h"
 
 enum { FUEL = 1 << 19 };
 
@@ -48,6 +49,7 @@ static void make_buffer(Numbers *m, uint32_t b, int64_t blocks)
     if (m->plain[b]) return;
     void *known = audit_data(m->x->arena, m->w, it);
     int64_t n = elements_of(m, b, blocks);
+    ICE_UNLESS(n <= AUDIT_MOST_ELEMENTS); /* make_buffers saw to it */
     m->elems[b] = n;
     m->plain[b] = m->shared[b] = known;
     if (known && it->kind != PLAN_TENSOR) return;
@@ -85,6 +87,7 @@ static bool run(Numbers *m, const KirKernel *k, const PlanArg *args, void **data
     uint8_t *how = ARENA_ARRAY(m->arena, uint8_t, k->ins.n + 1);
     for (uint32_t i = 0; i < n; i++) {
         const PlanArg *a = &args[i];
+        ICE_UNLESS(a->is_buffer || a->count.kind != PLAN_SPLIT || a->count.value <= PLAN_SPLIT_FIRST);
         if (a->is_buffer) own[i].p = data[a->buffer], elems[i] = m->elems[a->buffer];
         else own[i].i = part && a->count.kind == PLAN_SPLIT ? part[a->count.value] : audit_count(m->w, &a->count);
     }

@@ -46,6 +46,7 @@ static EvalWorld *world_of(Arena *a, const IrModule *m, int64_t n)
     int64_t *graph_of = ARENA_ARRAY(a, int64_t, n + 1);
     const char *why;
     edges(&g, src, dst, graph_of);
+    ICE_UNLESS(g.n_edges <= 2 * (HUB_EDGES + n));
     g.src = src;
     g.dst = dst;
     return eval_world(a, m, &g, graph_of, 2, &why);
@@ -101,6 +102,7 @@ static void list_rows(AuditWorld *x, Arena *a, IrId map)
     for (int64_t t = 2; t <= n_to; t++) rows[t] += rows[t - 1];
     for (int64_t k = 0; k < n_from; k++)
         if (image[stored[k]] >= 0) list[rows[image[stored[k]] + 1]++] = (int32_t)stored[k];
+    ICE_UNLESS(rows[0] == 0 && rows[n_to] <= n_from);
 }
 
 bool audit_world(Arena *a, const HostPlan *plan, int64_t nodes, AuditWorld *out)
@@ -132,6 +134,7 @@ static int64_t blocks_of(const PlanCount *c, int64_t n)
     int64_t leaf = c->max == INT64_MAX ? c->block : (n + FEW_LEAVES) / FEW_LEAVES;
     int64_t levels = c->max == INT64_MAX ? 0 : FEW_LEVELS, rows = leaf << levels,
             blocks = n > 0 ? (n + rows - 1) / rows : 1;
+    ICE_UNLESS(leaf > 0 && rows > 0);
     switch (c->kind) {
     case PLAN_BLOCKS: return blocks;
     case PLAN_BLOCK_ROWS: return rows;

@@ -183,6 +183,7 @@ static bool shares_memory(const FusedFunc *f, IrId v)
 /* Rows of the iterations at which one stored value of the group is wanted, or is wanted and may not be 0. */
 static void add_output(Cone *c, const Group *g, IrId v, PlanCone *cone)
 {
+    ICE_UNLESS(c->f->stored.data[v]);
     uint32_t right = c->wanted[v], rows = cone_both(c, right, c->support[v]);
     if (c->bare[v] || shares_memory(c->f, v)) right = rows = PLAN_SET_ALL;
     IrId space = fused_op(c->f, v)->type.space;
@@ -266,6 +267,7 @@ static void want_all(Cone *c, const Group *g, const Reach *reach)
 
 static void one_group(Cone *c, uint32_t id)
 {
+    ICE_UNLESS(!c->f->groups.data[id].dead);
     const Group *g = &c->f->groups.data[id];
     c->g = id;
     c->visits.n = 0;
@@ -315,6 +317,7 @@ static void name_writers(Cone *c, const uint32_t *buffer_of)
     for (uint32_t i = 0; i < c->p->steps.n; i++) {
         const PlanStep *s = &c->p->steps.data[i];
         if (s->cone.rows == PLAN_SET_ALL) continue;
+        ICE_UNLESS(s->cone.rows < c->p->sets.n);
         for (IrId v = 0; v < c->f->f->ops.n; v++)
             if (c->f->group_of.data[v] == s->group && c->f->stored.data[v]) c->p->buffers.data[buffer_of[v]].writer = i;
         pass_remark(c->ctx, PASS_cone, true, s->span, "`%s` needs the rows %s: others are left out where that pays",

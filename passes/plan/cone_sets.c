@@ -2,6 +2,7 @@
    number than 0. Claims only what is certain, but that what is multiplied by 0, and 0 divided by anything, counts as
    0. */
 #include "passes/plan/cone.h"
+#include "base/ice.h"
 
 enum { MOST_SETS = 200 };
 
@@ -20,6 +21,8 @@ static uint32_t set_find(const Cone *c, PlanSet x)
 
 static uint32_t set_new(Cone *c, PlanSet x)
 {
+    ICE_UNLESS((x.a == PLAN_SET_ALL || x.a < c->p->sets.n) &&
+               (x.b == PLAN_SET_ALL || x.b < c->p->sets.n)); /* so formulas end */
     uint32_t known = set_find(c, x);
     if (known != PLAN_SET_ALL) return known;
     if (c->p->sets.n == MOST_SETS) {
@@ -112,6 +115,7 @@ uint32_t cone_either(Cone *c, uint32_t a, uint32_t b)
 {
     if (is_inside(c, a, b)) return b;
     if (is_inside(c, b, a)) return a;
+    ICE_UNLESS(set_at(c, a)->space == set_at(c, b)->space);
     return set_new(c, set_of(PLAN_SET_EITHER, set_at(c, a)->space, IR_NONE, a, b));
 }
 
@@ -119,6 +123,7 @@ uint32_t cone_both(Cone *c, uint32_t a, uint32_t b)
 {
     if (is_inside(c, a, b)) return a;
     if (is_inside(c, b, a)) return b;
+    ICE_UNLESS(set_at(c, a)->space == set_at(c, b)->space);
     return set_new(c, set_of(PLAN_SET_BOTH, set_at(c, a)->space, IR_NONE, a, b));
 }
 

@@ -134,6 +134,7 @@ static Ties ties_of(const Connect *c, const Chain *x, uint32_t j)
 
 static int64_t common_multiple(int64_t a, int64_t b)
 {
+    ICE_UNLESS(a > 0 && b > 0);
     int64_t x = a, y = b;
     while (y) {
         int64_t rest = x % y;
@@ -150,6 +151,7 @@ static bool may_join(const Connect *c, const Chain *x, uint32_t j, const Ties *t
     if (x->n == PLAN_CHAIN_STEPS || !t->feeds || !t->in_order || !runs_by_rows(c, j, &block) ||
         group_at(c, j)->space != x->space)
         return false;
+    ICE_UNLESS(x->of[x->n - 1] < j); /* steps of a chain stay in order */
     longer->of[longer->n++] = j;
     longer->n_args += step_at(c, j)->args.n;
     longer->block = common_multiple(x->block, block);
@@ -249,6 +251,7 @@ static void put_in_order(Connect *c, const Chain *x, uint32_t first, uint32_t la
     for (uint32_t turn = 0; turn < 2; turn++)
         for (uint32_t i = first; i < last; i++)
             if (is_in(x, i) == (turn == 1)) from[n++] = i;
+    ICE_UNLESS(n == last - first); /* every step, once */
     for (uint32_t k = 0; k < n; k++) {
         old[k] = *step_at(c, from[k]);
         reads[k] = c->reads[from[k]];
@@ -267,6 +270,7 @@ static void put_in_order(Connect *c, const Chain *x, uint32_t first, uint32_t la
    before. */
 static bool wants_of(const Connect *c, uint32_t i, uint32_t earlier)
 {
+    ICE_UNLESS(earlier < i);
     const PlanStep *s = step_at(c, i);
     for (uint32_t k = 0; k < s->split->reads.n; k++)
         if (use_of(c, earlier, s->split->reads.data[k]) & WRITES) return true;
@@ -299,6 +303,7 @@ static uint32_t connect_from(Connect *c, uint32_t i)
     bool pays = false;
     for (uint32_t b = 0; b < c->p->buffers.n && x.n > 1; b++) pays |= is_passed_on(c, &x, b);
     if (!pays) return i + 1;
+    ICE_UNLESS(x.n <= PLAN_CHAIN_STEPS && x.block > 0 && x.bytes > 0);
     int64_t n_blocks = machine_strip_room(c->f->machine) / (x.block * x.bytes), saved = place_buffers(c, &x);
     int64_t strip = x.block * (n_blocks > 1 ? n_blocks : 1);
     put_in_order(c, &x, i, last);

@@ -16,6 +16,7 @@ static void find_lives(PlanProgram *p)
             const PlanArg *arg = &p->steps.data[s].args.data[k];
             if (!arg->is_buffer) continue;
             PlanBuffer *b = &p->buffers.data[arg->buffer];
+            ICE_UNLESS(b->first == UINT32_MAX || b->first <= first); /* steps come in their order */
             if (b->first == UINT32_MAX) b->first = first;
             b->last = last;
         }
@@ -25,6 +26,7 @@ static void find_lives(PlanProgram *p)
 /* Constant rows are part of the width: one row. */
 static PlanSlot shape_of(const PlanBuffer *b)
 {
+    ICE_UNLESS(b->first <= b->last);
     PlanSlot s = {.rows = b->rows, .first = b->first, .last = b->last};
     int64_t width = b->width;
     if (s.rows.kind == PLAN_CONST) {
@@ -37,6 +39,7 @@ static PlanSlot shape_of(const PlanBuffer *b)
 
 void memplan_program(Arena *a, PlanProgram *p, bool share)
 {
+    ICE_UNLESS(!p->slots.n);
     find_lives(p);
     for (uint32_t i = 0; i < p->buffers.n; i++) {
         PlanBuffer *b = &p->buffers.data[i];

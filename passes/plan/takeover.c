@@ -6,6 +6,7 @@
    one walk. The kernel has one parameter for both, and computes all of a tile before it stores any of it. Results of
    the function lie in the caller's memory and neither take over nor are taken. Changes no number and no order. */
 #include "passes/plan/planning.h"
+#include "base/ice.h"
 
 typedef struct Takeover {
     PassContext *ctx;
@@ -51,6 +52,7 @@ static bool can_be_taken(const Takeover *t, const GroupReads *reads, uint32_t po
 
 static void take(Takeover *t, IrId v, IrId u)
 {
+    ICE_UNLESS(!t->fixed[u] && t->f->home.data[v] == v); /* nobody has the memory yet, and v has its own */
     const IrOp *op = fused_op(t->f, v);
     t->fixed[u] = true;
     t->f->home.data[v] = t->f->home.data[u];

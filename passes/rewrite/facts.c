@@ -16,7 +16,7 @@ enum {
     NONZERO = FACT_NONZERO, NOT_NEGATIVE = FACT_NOT_NEGATIVE, AWAY = FACT_AWAY, LOW = FACT_LOW
 };
 /* clang-format on */
-static const double LARGEST_SMALL = 1e6, LEAST_AWAY = 1e-3, LARGEST_LOW = 80;
+static const double LARGEST_SMALL = 1e6, LEAST_AWAY = 1e-3, LARGEST_LOW = 13 /* exp of it is small */;
 
 typedef struct Operands {
     const IrModule *m;

@@ -18,7 +18,7 @@ enum {
     FACT_SMALL = 128, /* is of such a size, too */
     FACT_CALM = 256,  /* is at least no overflow */
     FACT_AWAY = 512,  /* is not nearly 0 */
-    FACT_LOW = 1024,  /* exp of it does not overflow */
+    FACT_LOW = 1024,  /* so far below or so little above 0 that exp of it is of such a size, too */
     FACT_FREE = 2048, /* this bit and those above are for the pass that holds the facts */
 
     FACTS_USUAL = FACT_IN_RANGE | FACT_NO_EXP | FACT_SMALL | FACT_CALM, /* what an argument is */

@@ -5,6 +5,7 @@
    Every number of a kernel is chosen here, or given by a text; lower spells it. No choice changes a bit of a result. */
 #include "ir/kernel.h"
 #include "passes/context/machine.h"
+#include "base/ice.h"
 #include "passes/context/rows.h"
 #include "passes/group/schedule_text.h"
 #include "passes/schedule/schedule.h"
@@ -52,6 +53,7 @@ static int64_t vectors_of(const FusedFunc *f, const IrType *t, int64_t lanes)
 /* Vectors of a panel of t's dims, at most so many: panels are of one width if they can be. */
 static int64_t panel_of(const FusedFunc *f, const IrType *t, const Schedule *s, int64_t most)
 {
+    ICE_UNLESS(most >= 1 && s->lanes >= 1);
     int64_t vectors = vectors_of(f, t, s->lanes), panels = (vectors + most - 1) / most;
     return (vectors + panels - 1) / panels;
 }
@@ -71,7 +73,9 @@ static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedu
     s->rows = sums / each / s->vectors / (products ? products : 1);
     if (s->rows > MOST_ROWS) s->rows = MOST_ROWS;
     if (s->rows < LEAST_ROWS) s->rows = LEAST_ROWS;
+    ICE_UNLESS(s->vectors >= 1 && s->rows >= LEAST_ROWS && s->rows <= MOST_ROWS);
     s->block = PRODUCT_BLOCK / s->rows * s->rows;
+    ICE_UNLESS(s->block >= s->rows); /* a block is whole tiles, one at least */
 }
 
 /* A tile's rows of the result divide a line of the first operand where they can. */
@@ -144,6 +148,7 @@ static int64_t gathered_lines(const FusedFunc *f, uint32_t index)
         if (!listed &&
             (r->map == IR_NONE || r->map == g->map || ((!map || map->sorted) && f->m->maps.data[r->map].sorted)))
             continue;
+        ICE_UNLESS(r->part > 0);
         int64_t bytes = ir_type_width(f->m, t) * (int64_t)ir_dtype_bytes(t->dtype) / r->part;
         if (!listed && bytes < line / 2) continue;
         int64_t more = (bytes + line - 1) / line;
@@ -189,6 +194,7 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
         s.lanes = run_lanes(&run);
     }
     if (vectors) tile_of(f, g, narrow, &s);
+    ICE_UNLESS(s.lanes >= 1 && s.lanes <= KIR_MAX_LANES && !(s.lanes & (s.lanes - 1)) && s.vectors >= 1 && s.rows >= 1);
     return s;
 }
 
@@ -300,6 +306,7 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     if (g->kind == GROUP_BLOCKS && g->roots.n > 1) s.strip = machine_strip_rows(f->machine);
     if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
     if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
+    ICE_UNLESS(s.grain >= 1 && !(s.staged & (s.staged - 1)));
     s.kept = s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
     s.woven = vectors ? woven_registers(f) : 0;
     s.unroll = MOST_UNROLLED;

@@ -9,6 +9,7 @@
    values may share a kernel is decided where the compiler's own choice is made (fuse_merge.c, fuse_copy.c,
    fuse_keep.c), by the same rules. */
 #include "ir/kernel.h"
+#include "base/ice.h"
 #include "passes/group/schedule_text.h"
 #include "passes/schedule/schedule.h"
 #include <errno.h>
@@ -128,6 +129,7 @@ static bool uses(const FusedFunc *f, uint32_t g, IrId v, TileNumber n)
 /* The number of value v of group g, or of the group: v is IR_NONE. */
 static int64_t *number_of(const FusedFunc *f, unsigned narrow, uint32_t g, IrId v, TileNumber n)
 {
+    ICE_UNLESS(narrow < 2 && n < N_TILE_NUMBERS);
     Schedule *s = v == IR_NONE ? &f->tiles->group[narrow][g] : &f->tiles->value[narrow][v];
     return (int64_t *)(void *)((char *)s + tile_numbers[n].at);
 }
@@ -448,6 +450,7 @@ static bool values_agree(const FusedFunc *f, const GroupText *x, Diags *d)
 bool schedule_apply(FusedFunc *f, Diags *d)
 {
     for (uint32_t i = 0; i < f->text->groups.n; i++) {
+        ICE_UNLESS(f->text->groups.data[i].values.n); /* read_group wanted a root */
         const GroupText *x = &f->text->groups.data[i];
         if (!apply_group_text(f, f->group_of.data[x->values.data[0].v], x, d)) return false;
     }

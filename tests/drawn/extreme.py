@@ -45,11 +45,11 @@ def power(one, less):
     return next((k for k in (1, 0, -1) if bool((one * 2.0**(-20 * k) == less).all())), None)
 
 
-def wanted_scaled(said, dtype, exponent, overflow):
+def wanted_scaled(said, dtype, exponent, unsaid):
     """(what, mask, tolerance) of one array, from the runs of torch on the data as they were, 2^-20 times that, there, there off
-    by little, and there in double precision; overflow: whether something that it is computed from is not finite. None: nothing is promised."""
+    by little, and there in double precision; unsaid: nothing is promised, as where something that it is computed from is not finite. None: so it is."""
     one, less, there, near, fine = said
-    if not there.numel() or overflow:
+    if not there.numel() or unsaid:
         return None
     k, finite = power(one, less), torch.isfinite(there) & torch.isfinite(near)
     if k:

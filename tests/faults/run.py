@@ -43,7 +43,8 @@ def build_copy(tree):
     """Copies what is committed to the folder, and builds the compiler of the copy."""
     copy_tree(tree)
     launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    subprocess.run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O1 -w", *launcher],
+    subprocess.run(["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O1 -w",
+                    "-DGNNC_ASSERTS=ON", *launcher],
                    cwd=tree, check=True, stdout=subprocess.DEVNULL)
     wrong = ninja(tree, "gnnc")
     if wrong:

@@ -5,6 +5,7 @@
    barrier that is missing, another lane. Random kernels with warps compare the emitters alone.
    Run: lesser if long */
 #include "codegen/jit.h"
+#include "codegen/serial.h"
 #include "frontend/frontend.h"
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/c_module.h"
@@ -340,6 +341,46 @@ static void test_faults(void)
     }
 }
 
+/* ---- what warps keep at barriers ---- */
+
+/* 64 warps have n vectors of 16 doubles in registers, 8 KiB together, meet, and store them. */
+static KirKernel *keeping(Arena *a, int n)
+{
+    KirKernel *k = kir_kernel_new(a, "keeping");
+    KirType i64 = kir_type(KIR_I64, 1), vector = kir_type(KIR_F64, LANES);
+    kir_param(a, k, (KirParam){.name = "y", .kind = KIR_OUT, .elem = KIR_F64, .restrict_ = true});
+    KirBuilder b = kir_builder(a, k);
+    KirId zero = kir_int(&b, i64, 0), one = kir_int(&b, i64, 1), warps = kir_int(&b, i64, KIR_MAX_WARPS),
+          *kept = ARENA_ARRAY(a, KirId, n);
+    kir_for(&b, zero, one, 1, KIR_BLOCK, NULL);
+    KirId warp = kir_for(&b, zero, warps, 1, KIR_WARP, NULL);
+    KirId x = kir_op(&b, KIR_splat, vector, kir_op(&b, KIR_convert, kir_type(KIR_F64, 1), warp, KIR_NONE, KIR_NONE),
+                     KIR_NONE, KIR_NONE);
+    for (int i = 0; i < n; i++) kept[i] = x = kir_op(&b, KIR_add, vector, x, kir_const(&b, vector, 1), KIR_NONE);
+    kir_ins(&b, (KirIns){.op = KIR_barrier});
+    for (int i = 0; i < n; i++)
+        kir_store(&b, 0, vector, kir_op(&b, KIR_mul, i64, warp, kir_int(&b, i64, LANES), KIR_NONE), kept[i], LANES);
+    kir_end(&b), kir_end(&b);
+    return k;
+}
+
+/* One warp after another, what is kept lies in arrays: what is legal has room there. */
+static void test_kept(void)
+{
+    Arena *a = arena_new();
+    check_begin();
+    for (int n = 1; n <= 64; n++) {
+        Diags d = {.arena = a}, later = {.arena = a};
+        const KirKernel *k = keeping(a, n);
+        bool fits = n * 8 << 10 <= KIR_MAX_FRAME_BYTES;
+        check(kir_verify(k, &d) == fits, "%d vectors: %s", n, d.n_errors ? d.list.data[0]->text : "legal");
+        if (!fits) CHECK(d.n_errors && strstr(d.list.data[0]->text, "256 KiB"));
+        else check(kir_verify(kir_serial(a, k), &later), "%s", later.n_errors ? later.list.data[0]->text : "");
+    }
+    check_end("what warps keep at barriers counts to the 256 KiB of a block");
+    arena_free(a);
+}
+
 /* ---- what a kernel touches ---- */
 
 typedef struct Touched {
@@ -590,5 +631,6 @@ int main(void)
     test_three();
     test_faults();
     test_watch();
+    test_kept();
     return check_done();
 }
