@@ -4,6 +4,7 @@
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
 #include "driver/sha256.h"
+#include "passes/context/machine.h"
 #include "passes/pipeline/pipeline.h"
 #include "passes/group/schedule_text.h"
 #include "runtime/cpu.h"

@@ -1,4 +1,5 @@
 /* Shared steps of build, ir and test; contracts in pipeline.h. */
+#include "passes/context/machine.h"
 #include "driver/pipeline.h"
 #include <string.h>
 #include <unistd.h>

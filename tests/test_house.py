@@ -209,6 +209,27 @@ def machines_are_in_the_table():
     return wrong if rates else ["passes/context/machine.def has no rates"]
 
 
+def lower_asks_no_machine():
+    """What lower knows of a machine is what the schedule says: no header with a machine's numbers or prices reaches it, and no option of a pass."""
+    wrong = []
+    for path in tracked("passes/lower/*.c passes/lower/*.h"):
+        seen, todo = set(), [path]
+        while todo:
+            inside = re.findall(r'^\s*#\s*include\s+"([^"]+)"', read(todo.pop()), re.M)
+            todo += [x for x in inside if x not in seen and os.path.exists(os.path.join(ROOT, x))]
+            seen.update(inside)
+        wrong += ["%s sees %s" % (path, x) for x in seen if os.path.basename(x) in ("machine.h", "machine.def", "price.h")]
+        wrong += ["%s has %s" % (path, x) for x in re.findall(r"(?:->|\.)(?:machine|disabled)\b", strip_comments(read(path)))]
+    return wrong
+
+
+def tiles_are_told():
+    """Each number of a tile is explained, and drawn by the test that edits schedules."""
+    words = re.findall(r"^TILE\((\w+)", read("passes/group/tile.def"), re.M)
+    wrong = ["docs/passes.md lacks the number " + w for w in words if "`%s N`" % w not in read("docs/passes.md")]
+    return wrong + ["tests/schedules.py lacks the number " + w for w in words if '"%s": ' % w not in read("tests/schedules.py")]
+
+
 def calls(build, folder):
     """{file: {file it calls: [functions]}} of a folder's objects."""
     defined, used = {}, {}
@@ -318,5 +339,7 @@ report("house.sizes_are_computed_in_one_place", sizes_are_computed_in_one_place(
 report("house.planted_faults_fit", planted_faults_fit())
 report("house.format", format_differs())
 report("house.machines_are_in_the_table", machines_are_in_the_table())
+report("house.lower_asks_no_machine", lower_asks_no_machine())
+report("house.tiles_are_told", tiles_are_told())
 report("house.invariants_are_stated", invariants_are_stated())
 report("house.runtime_without_asserts", runtime_without_asserts())

@@ -218,10 +218,18 @@ def refused():
     box.refuses("refused.lost", [box.gnnc, "build", model, "--set=F=8", "--machine", "m.plan", "--emit=plan", "-o", "m.plan"], 1, "E0620", "m.plan")
 
 
+def rows_fit_arrays():
+    """Caches may be larger than the private arrays of a kernel: rows that only the caches hold are not staged."""
+    large = box.write("large.machine", SMALL.replace("l1_bytes 16384", "l1_bytes 1048576").replace("l2_bytes 131072", "l2_bytes 8388608"))
+    r = box.run(box.gnnc, "build", os.path.join(ROOT, "bench", "models", "gat.gnn"), "--set=F=20000", "--machine", large, "--emit=kir", "-o", "wide", limit=600)
+    box.report("large_caches", None if r.rc == 0 else "%s: %s" % (r.rc, r.err[-300:]))
+
+
 try:
     more = sys.argv[2:]
     small = box.write("small.machine", SMALL)
     refused()
+    rows_fit_arrays()
     measured_is_legal()
     said_in_the_manifest()
     same_bytes_anywhere()

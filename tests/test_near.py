@@ -5,6 +5,7 @@ that trains on them; graphs of selected nodes. usage: test_near.py BUILD
 Run: lesser if long"""
 import json
 import os
+import re
 import sys
 
 import numpy as np
@@ -77,6 +78,31 @@ def one(box, name, x, k, batch=None, loop=False, *flags, step=1):
         return "threads differ"
     wrong = (got != nearest(marked(x), marked(x), k, batch, not loop, step)).any(1)
     return "%d of %d lists are wrong" % (wrong.sum(), len(x)) if wrong.any() else None
+
+
+def vectors(box, x, k):
+    """A schedule's text says how many targets one vector has; lists that private arrays do not hold are refused."""
+    folder = folder_of(box, "vectors", x=x, edge_index=np.zeros((2, 0), int))
+    text = schedule_of(box, folder, k)
+    for n in (1, 2, 4, 8):
+        edited = re.sub(r"(nearest .*along_rows) \d+", r"\1 %d" % n, text)
+        box.write(folder + "/%d.schedule" % n, edited)
+        why = one(box, "vectors_%d" % n, x, k, None, False, "--schedule=%s/%d.schedule" % (folder, n)) if edited != text else "no number to edit"
+        if why:
+            return "%d: %s" % (n, why)
+    text = re.sub(r"(nearest .*along_rows) 8", r"\1 16", schedule_of(box, folder, 600))
+    box.write(folder + "/wide.schedule", text)
+    r = box.run(box.gnnc, "build", folder + "/m.gnn", "--data", folder, "-o", folder + "/net", "--schedule=%s/wide.schedule" % folder)
+    return None if r.rc == 3 and "more than private arrays hold" in r.err else "600 neighbours in 16 lanes: %s, %s" % (r.rc, r.err)
+
+
+def schedule_of(box, folder, k):
+    box.write(folder + "/m.gnn", MODEL % (k, k, k, "false", 1))
+    box.must(box.gnnc, "build", folder + "/m.gnn", "--data", folder, "--emit=schedule", "-o", folder + "/plain")
+    with open(folder + "/plain.schedule", encoding="utf-8") as f:
+        text = f.read()
+    os.remove(folder + "/plain.schedule")
+    return text
 
 
 def two(box):
@@ -188,6 +214,7 @@ box.report("with_itself", one(box, "loop", cloud, 5, sizes, True))
 box.report("dilation", one(box, "dilation", cloud, 4, sizes, True, step=3))
 box.report("ties", one(box, "ties", grid, 7, sizes))
 box.report("scalar_code", one(box, "scalar", grid, 7, sizes, False, "--disable=schedule"))
+box.report("vectors", vectors(box, cloud, 6))
 box.report("nan", one(box, "nan", holes, 4, sizes))
 box.report("one_point", one(box, "point", cloud[:1], 3))
 box.report("more_than_there_are", one(box, "more", cloud[:9], 20))

@@ -160,6 +160,13 @@ WRONG = [  # (replace this, by that, exit status, what is said): of the text of 
     (r"func forward values (\d+)\n", "func forward values \\1\n  clones map\n", 3, "no values of edges that several walks want"),
     (r"(  group \d+ rows.*?) grain", r"\1 block 4 grain", 3, "`block 4` says nothing about a kernel of this kind"),
     (r"(  group \d+ product.*?) rows \d+", r"\1 rows 1", 3, "`rows 1` is too few"),
+    (r"(  group \d+ product.*?) grain", r"\1 stream 64 grain", 3, "`stream 64` says nothing about a kernel of this kind"),
+    (r"merged \d+", "merged 6", 3, "`merged 6` is no power of two"),
+    (r"line \d+", "line 48", 3, "`line 48` is no power of two"),
+    (r"second \d+", "second 0", 2, "wanted a whole number from 1 to"),
+    (r"split \d", "split 2", 2, "wanted a whole number from 0 to 1, found `2`"),
+    (r"(  group \d+ rows.*?) split", r"\1 folded 0 split", 3, "`folded 0` says nothing about a kernel of this kind"),
+    (r"(  group \d+ rows.*?) split", r"\1 parted 1 split", 3, "`parted 1` says nothing about a kernel of this kind"),
 ]
 
 
@@ -173,6 +180,26 @@ def passes_off(box):
         gnnc(box, "gat", "off", "--emit=kir", "--disable=" + more)
         fits = read(box, "idle.kir") == read(box, "off.kir") != read(box, "on.kir")
         print("%s schedule.without_%s" % ("ok" if fits else "FAIL", more))
+
+
+def same_kernels_elsewhere(box):
+    """A text has the same kernels on every machine that gives the program the same form, but for the order in which `weave` puts operations."""
+    other = written(box, "other.machine", machine.numbers(random.Random(5)))
+    values = lambda text: re.findall(r"^    .*(#.*)", text, re.M)  # their types and operands
+    taken = 0
+    for model in EDITED:
+        for here, there, more in (("avx512-2", "avx2-2", ()), ("avx2-2", "server-64", ()), ("avx512-2", other, ("--disable=weave",))):
+            gnnc(box, model, "here", "--emit=schedule,kir", "--machine=" + here, *more)
+            text = "--schedule=" + os.path.join(box, "here.schedule")
+            r = gnnc(box, model, "there", "--emit=schedule,kir", "--machine=" + there, text, *more)
+            if (r.returncode == 3 and "E0506" in r.stdout) or (not r.returncode and values(read(box, "here.schedule")) != values(read(box, "there.schedule"))):
+                continue  # another form
+            taken += 1
+            plain = lambda name: re.sub(r"  group \d+", "  group", read(box, name))  # a label is a name
+            same = not r.returncode and all(plain("here." + s) == plain("there." + s) for s in ("schedule", "kir"))
+            if not same:
+                print("FAIL schedule.elsewhere_%s: from %s to %s: %s" % (model, here, there, r.stdout[-300:]))
+    print("ok schedule.elsewhere: %d" % taken if taken >= 10 else "FAIL schedule.elsewhere: only %d texts were taken" % taken)
 
 
 def mangled_texts(box):
@@ -206,6 +233,10 @@ def wrong_texts(box):
         print("ok schedule.wrong_%d" % k if fits else "FAIL schedule.wrong_%d: %d, wanted %d and `%s`: %s" % (k, r.returncode, code, wanted, r.stdout[-300:].replace("\n", " | ")))
     r = gnnc(box, "gcn", "block", "--emit=kir", write(box, "block.schedule", plain.replace(" block 96", " block 48")))
     print("ok schedule.narrow" if "_narrow" in read(box, "block.kir") else "FAIL schedule.narrow: with other blocks of rows no kernel for few registers is left")
+    two = (gnnc(box, "gat", "two", "--emit=schedule"), re.sub(r"(copy .*?vectors) \d+", r"\1 3", read(box, "two.schedule"), count=1))[1]
+    r = gnnc(box, "gat", "refused", "--emit=plan", write(box, "wrong.schedule", two))
+    fits = r.returncode == 3 and "is 3 in a later kernel that computes it too" in r.stdout
+    print("ok schedule.wrong_copy" if fits else "FAIL schedule.wrong_copy: %d: %s" % (r.returncode, r.stdout[-300:]))
     swapped = Text(plain)
     swapped.funcs[0][1].reverse()
     r = gnnc(box, "gcn", "refused", "--emit=plan", write(box, "wrong.schedule", str(swapped)))
@@ -228,6 +259,7 @@ def main():
             print("FAIL schedule.machine_%s: %s" % (model, why) if why else "ok schedule.machine_%s" % model, flush=True)
         wrong_texts(box)
         passes_off(box)
+        same_kernels_elsewhere(box)
         mangled_texts(box)
         for model in EDITED:
             n = 0

@@ -1,5 +1,6 @@
 /* What every pass is given: the table of passes, options that name them, the brackets of a run and its remarks. */
 #include "passes/context/passes.h"
+#include "passes/context/machine.h"
 #include "base/ice.h"
 #include <time.h>
 

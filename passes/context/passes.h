@@ -4,7 +4,6 @@
 #pragma once
 #include "base/diag.h"
 #include "ir/graph.h"
-#include "passes/context/machine.h"
 
 typedef enum {
 #define PASS(name, ...) PASS_##name,
@@ -53,6 +52,8 @@ typedef struct PassBudget {
     int64_t bytes, nodes, edges, graphs;
 } PassBudget;
 
+struct Machine; /* passes/context/machine.h */
+
 typedef struct PassContext {
     Arena *stage; /* everything that passes make */
     Diags *diags;
@@ -61,8 +62,8 @@ typedef struct PassContext {
     const PassId *run; /* --run: instead of pass_pipeline; NULL: the pipeline */
     uint32_t n_run;
     PassVerify verify;
-    const Machine *machine;   /* that the build assumes; the only place where passes find numbers of one */
-    const PassBudget *budget; /* or NULL */
+    const struct Machine *machine; /* that the build assumes; the only place where passes find numbers of one */
+    const PassBudget *budget;      /* or NULL */
     /* what fuse and schedule choose (passes/group/schedule_text.h), or NULL: what pays */
     const struct ScheduleText *schedule;
     /* elements of a row that private arrays hold at most, a power of 2 from 16; 0: what pays. For tests */

@@ -1,7 +1,7 @@
 /* Which dims of a value run along the vectors of a machine. */
 #pragma once
 #include "ir/graph.h"
-#include "passes/context/machine.h"
+#include <stdint.h>
 
 typedef struct VecDim { /* a dim that runs along a vector */
     IrId dim;

@@ -1,5 +1,6 @@
 /* fuse: which values are stored, and which kernel computes what. From a module to its groups (group.h). */
 #pragma once
+#include "passes/context/machine.h"
 #include "passes/group/group.h"
 
 /* A clone of m, whose functions are fused one after another. m has no `grad`. NULL with E0506 where ctx->schedule tells

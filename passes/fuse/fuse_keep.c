@@ -90,8 +90,9 @@ static void find_wanted(Keep *k)
 static bool is_candidate(Keep *k, IrId v)
 {
     if (k->refused[v] || !(k->wanted[v] & (k->wanted[v] - 1)) || k->f->group_of.data[v] != GROUP_NONE) return false;
-    if (k->f->text && !fuse_given_copy(k->f, k->index, v)) return false;
-    return !group_has_inner(k->g, v) && value_is_dear(k->f, v) && !(level_of(k, v) & 1) &&
+    bool wanted = k->f->text ? fuse_given_copy(k->f, k->index, v) && value_may_be_kept(k->f, v)
+                             : value_is_dear(k->f, v);
+    return wanted && !group_has_inner(k->g, v) && !(level_of(k, v) & 1) &&
            fused_op(k->f, v)->type.space == k->f->m->maps.data[k->g->map].from;
 }
 

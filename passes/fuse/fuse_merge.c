@@ -40,6 +40,7 @@ static bool products_fit(const FusedFunc *f, const Group *x, const Group *y)
     int64_t all = reduced;
     n += group_products(f, y, &reduced);
     if (columns > least) columns = least;
+    if (f->text) return n <= PRODUCTS_BESIDE;
     return n <= PRODUCTS_BESIDE && all < kept && reduced < kept &&
            (all + reduced) * columns * (int64_t)ir_dtype_bytes(x->nest.dtype) <= kept;
 }

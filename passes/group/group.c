@@ -1,5 +1,6 @@
 /* What can be said of a group, and of an operation in one, without a walk over its trees: fuse, schedule and lower must
    agree on it. Changes nothing. */
+#include "base/ice.h"
 #include "passes/group/group.h"
 #include "base/ice.h"
 #include "passes/context/vectors.h"
@@ -84,6 +85,14 @@ bool group_is_outer(const FusedFunc *f, const Group *g)
     if (a->space == IR_UNIT || a->space != b->space || !b->n_dims || r->n_dims != a->n_dims + b->n_dims) return false;
     return !memcmp(r->dims, a->dims, a->n_dims * sizeof *r->dims) &&
            !memcmp(r->dims + a->n_dims, b->dims, b->n_dims * sizeof *r->dims);
+}
+
+const IrGraph *group_nearest(const FusedFunc *f, const Group *g)
+{
+    IrId map = fused_op(f, g->roots.data[0])->attr.map;
+    for (uint32_t i = 0; i < f->m->graphs.n; i++)
+        if (f->m->graphs.data[i].src == map) return &f->m->graphs.data[i];
+    ICE("nearest points are of no graph");
 }
 
 bool reshape_is_rename(const IrModule *m, const IrType *from, const IrType *to)

@@ -59,10 +59,10 @@ typedef struct FusedFunc {
     IrValues origin; /* by value: which it is in the function without clones; empty: the same */
     uint32_t index;  /* of the function in the module */
     uint32_t n_merged;
-    const Machine *machine; /* as PassContext */
-    int64_t most_staged;    /* as PassContext */
-    VEC(uint32_t) group_of; /* by value; GROUP_NONE: computed where it is used, or an argument */
-    VEC(bool) stored;       /* by value: needs a buffer */
+    const struct Machine *machine; /* as PassContext; lower never asks it */
+    int64_t most_staged;           /* as PassContext */
+    VEC(uint32_t) group_of;        /* by value; GROUP_NONE: computed where it is used, or an argument */
+    VEC(bool) stored;              /* by value: needs a buffer */
     VEC(FuseChoice) choices;
     VEC(IrId) home;     /* by value: whose buffer it lies in, its own or one that it takes over */
     VEC(bool) in_place; /* by result: its tensor's buffer is written directly */
@@ -113,6 +113,9 @@ unsigned group_products(const FusedFunc *f, const Group *g, int64_t *reduced);
 /* A product over all rows whose result has the first operand's dims, then the second's, each in order. */
 bool group_is_outer(const FusedFunc *f, const Group *g);
 
+/* The graph that a group of nearest points is the sources of: its n_edges * step are kept of each target. */
+const IrGraph *group_nearest(const FusedFunc *f, const Group *g);
+
 /* The group walks its rows element by element: some sum inside a row does not keep the vector. */
 bool group_is_scalar(const FusedFunc *f, const Group *g);
 
@@ -153,7 +156,9 @@ int64_t stage_most(const FusedFunc *f, const Group *g);
 /* Elements whose inner values fit the private arrays of a kernel at once; 0: too wide. more: NULL, or another group of
    rows, or one of values at the elements. */
 int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more);
-/* wide, pointwise, and dearer to compute again than to keep in an array (price_of_keeping) */
+/* Pointwise, of numbers that an array may hold; and so wide and dear that it is better kept in an array than computed
+   again (price_of_keeping). */
+bool value_may_be_kept(const FusedFunc *f, IrId v);
 bool value_is_dear(const FusedFunc *f, IrId v);
 /* Whether every value of the group can be computed for a vector of rows (lower_rows.c). */
 bool rows_fit(const FusedFunc *f, uint32_t g);

@@ -8,17 +8,25 @@ enum { LEAST_ELEMENTS = 16 };
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
-/* Bytes in the first cache; in the second, of all and of one value: long rows come round several times, or hold there
-   what was staged. A kernel's private arrays hold no more, whatever the machine has. */
+/* What a kernel's private arrays hold, and what of it pays on the machine. A text decides by itself what pays. */
+static int64_t room(const FusedFunc *f, int64_t pays, int64_t most) { return f->text ? most : at_most(pays, most); }
+
+/* Bytes in the second cache, of all inner values and of one, and of the row's own: long rows come round several times,
+   or hold there what was staged. */
 static int64_t all_bytes(const FusedFunc *f)
 {
-    return at_most(machine_staged_room(f->machine), KIR_MAX_FRAME_BYTES / 4 * 3);
+    return room(f, machine_staged_room(f->machine), KIR_MAX_FRAME_BYTES / 4 * 3);
 }
-static int64_t stage_bytes(const FusedFunc *f) { return at_most(machine_stage_room(f->machine), all_bytes(f)); }
 static int64_t value_bytes(const FusedFunc *f)
 {
-    return at_most(machine_staged_value_room(f->machine), KIR_MAX_ALLOC_BYTES);
+    return room(f, machine_staged_value_room(f->machine), KIR_MAX_ALLOC_BYTES);
 }
+static int64_t row_bytes(const FusedFunc *f)
+{
+    return room(f, machine_stage_room(f->machine), KIR_MAX_FRAME_BYTES / 8);
+}
+/* In the first cache: what elements are staged together by. */
+static int64_t stage_bytes(const FusedFunc *f) { return at_most(machine_stage_room(f->machine), all_bytes(f)); }
 
 static bool add_bytes(const FusedFunc *f, IrId v, int64_t *bytes, int64_t *widest)
 {
@@ -52,18 +60,23 @@ int64_t stage_most(const FusedFunc *f, const Group *g)
 {
     int64_t bytes = 0, widest = 0, n = LEAST_ELEMENTS;
     if (!add_values(f, &g->inner, &bytes, &widest)) return 0;
-    int64_t most = g->kind == GROUP_BLOCKS ? machine_strip_rows(f->machine) : all_bytes(f);
+    int64_t most = g->kind == GROUP_BLOCKS ? ORDER_LEAF : all_bytes(f);
     while (2 * n <= most && 2 * n * widest < value_bytes(f) && 2 * n * bytes <= all_bytes(f)) n *= 2;
     ICE_UNLESS(n >= LEAST_ELEMENTS && !(n & (n - 1)));
     return n;
 }
 
+bool value_may_be_kept(const FusedFunc *f, IrId v)
+{
+    unsigned traits = ir_ops[fused_op(f, v)->op].traits;
+    return (traits & T_MAP) && !(traits & T_RANDOM) && ir_dtype_is_float(fused_op(f, v)->type.dtype);
+}
+
 bool value_is_dear(const FusedFunc *f, IrId v)
 {
     const IrOp *op = fused_op(f, v);
-    unsigned traits = ir_ops[op->op].traits;
-    return (traits & T_MAP) && !(traits & T_RANDOM) && ir_ops[op->op].flops >= price_of_keeping(f->machine) &&
-           ir_dtype_is_float(op->type.dtype) && ir_type_width(f->m, &op->type) >= f->machine->lanes;
+    return value_may_be_kept(f, v) && ir_ops[op->op].flops >= price_of_keeping(f->machine) &&
+           ir_type_width(f->m, &op->type) >= f->machine->lanes;
 }
 
 /* A product of the elements, or what is dear, is wanted again when sums of the row are known: computing it twice costs
@@ -89,7 +102,7 @@ int64_t stage_elements(const FusedFunc *f, const Group *g, const Group *more)
     if (!add_values(f, &g->inner, &bytes, &widest) || !add_values(f, &g->roots, &row, &ignored)) return 0;
     if (more && !add_values(f, &more->inner, &bytes, &widest)) return 0;
     if (more && !add_values(f, &more->roots, inner ? &bytes : &row, inner ? &widest : &ignored)) return 0;
-    if (row > stage_bytes(f)) return 0;
+    if (row > row_bytes(f)) return 0;
     while (n > LEAST_ELEMENTS && bytes > stage_bytes(f) / n) n /= 2;
     if (bytes > all_bytes(f) / n || widest >= value_bytes(f) / n) return 0;
     if (!more && n < ORDER_ROW_BLOCK && walks_again(f, g))

@@ -3,6 +3,7 @@
    them. */
 #pragma once
 #include "ir/plan.h"
+#include "passes/context/machine.h"
 #include "passes/schedule/schedule.h"
 
 /* prefetch: rows that a walk gathers are asked for some elements before their turn. */

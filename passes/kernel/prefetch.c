@@ -36,12 +36,11 @@ typedef struct Walk { /* an open loop */
 
 typedef struct Prefetch {
     Arena *arena;
-    const Machine *machine;
     const HostPlan *plan;
     const PlanProgram *prog;
     const KirKernel *old;
     VEC(PlanArg) args; /* of the new kernel */
-    int64_t ahead;
+    const Schedule *tile;
     bool parts;           /* the kernel is for parts of rows */
     Emit e;               /* the new kernel */
     KirId *now;           /* by value of the old one */
@@ -114,7 +113,6 @@ static void note_load(Prefetch *x, const KirIns *load)
     Load l = {.at.buffer = load->buf};
     Lin all = {0};
     KirId first = load->args[0];
-    int64_t line = x->machine->line_bytes;
     Walk *w = NULL;
     if (b->kind == PLAN_MAP_ROWS && (w = walk_of(x, load->args[0]))) w->over_rows = true;
     if (b->kind == PLAN_IDS || (b->kind >= PLAN_MAP_TO && b->kind <= PLAN_MAP_LIST) || b->kind == PLAN_MAP_ALONG)
@@ -134,12 +132,12 @@ static void note_load(Prefetch *x, const KirIns *load)
     if (!w) return;
     int64_t size = (int64_t)kir_base_bytes(x->old->params.data[load->buf].elem);
     bool listed = buffer_of(x, l.at.index)->kind == PLAN_MAP_LIST;
-    if (!listed && l.at.width * size < line / 2) return;
+    if (!listed && l.at.width * size < x->tile->line / 2) return;
     l.first = all.konst;
     l.last = load->op == KIR_gather  ? -1
              : load->type.lanes == 1 ? l.first
                                      : l.first + load->stride * (load->active - 1);
-    l.at.per_line = line / size;
+    l.at.per_line = x->tile->line / size;
     VEC_PUSH(x->arena, &w->loads, l);
 }
 
@@ -225,7 +223,7 @@ static void close_walk(Prefetch *x)
     for (uint32_t i = 0; i < w->loads.n && !w->over_rows; i++) add_lines(x, &w->loads.data[i], before);
     if (x->asked.n == before) return;
     const Line *first = &x->asked.data[before];
-    KirId distance = scalar(x, &(PlanCount){.kind = PLAN_AHEAD, .value = x->ahead});
+    KirId distance = scalar(x, &(PlanCount){.kind = PLAN_AHEAD, .value = x->tile->ahead});
     KirId end = scalar(x, &buffer_of(x, first->list != KIR_NONE ? first->list : first->index)->rows);
     emit_if(e, emit_op2(e, KIR_ne, distance, emit_index(e, 0)));
     KirId last = emit_op2(e, KIR_sub, end, emit_index(e, 1)), from = emit_op2(e, KIR_add, x->now[w->loop], distance);
@@ -313,10 +311,9 @@ static bool has_index(const KirKernel *k)
    them with those that hints want. The second kernel is made with what the first wanted, so both have the same
    parameters. */
 static Prefetch prefetch_kernels(PassContext *ctx, const HostPlan *plan, const PlanProgram *prog, const PlanArg *args,
-                                 uint32_t n, int64_t ahead, KirKernel **k, KirKernel **narrow)
+                                 uint32_t n, const Schedule *tile, KirKernel **k, KirKernel **narrow)
 {
-    Prefetch x = {
-        .arena = ctx->stage, .machine = ctx->machine, .plan = plan, .prog = prog, .ahead = ahead, .parts = !narrow};
+    Prefetch x = {.arena = ctx->stage, .plan = plan, .prog = prog, .tile = tile, .parts = !narrow};
     for (uint32_t i = 0; i < n; i++) VEC_PUSH(ctx->stage, &x.args, args[i]);
     KirKernel *next = prefetch(&x, *k), *next_narrow = narrow && *narrow ? prefetch(&x, *narrow) : NULL;
     if (x.args.n == n) return x;
@@ -325,16 +322,16 @@ static Prefetch prefetch_kernels(PassContext *ctx, const HostPlan *plan, const P
     return x;
 }
 
-static void prefetch_step(PassContext *ctx, HostPlan *plan, const PlanProgram *prog, PlanStep *s, int64_t ahead)
+static void prefetch_step(PassContext *ctx, HostPlan *plan, const PlanProgram *prog, PlanStep *s, const Schedule *tile)
 {
     KirKernel **k = &plan->kernels.data[s->kernel].variants[PLAN_WIDE],
               **narrow = &plan->kernels.data[s->kernel].variants[PLAN_NARROW];
     if (!has_index(*k)) return;
-    Prefetch x = prefetch_kernels(ctx, plan, prog, s->args.data, s->args.n, ahead, k, narrow);
+    Prefetch x = prefetch_kernels(ctx, plan, prog, s->args.data, s->args.n, tile, k, narrow);
     for (uint32_t i = s->args.n; i < x.args.n; i++) VEC_PUSH(ctx->stage, &s->args, x.args.data[i]);
     PlanSplit *split = plan_split(s);
     if (!split || split->args.n + 2 > PLAN_SPLIT_ARGS) return;
-    x = prefetch_kernels(ctx, plan, prog, split->args.data, split->args.n, ahead, &plan->splits.data[split->kernel],
+    x = prefetch_kernels(ctx, plan, prog, split->args.data, split->args.n, tile, &plan->splits.data[split->kernel],
                          NULL);
     for (uint32_t i = split->args.n; i < x.args.n; i++) VEC_PUSH(ctx->stage, &split->args, x.args.data[i]);
 }
@@ -346,9 +343,10 @@ void prefetch_plan(PassContext *ctx, const FusedModule *fm, HostPlan *plan)
         for (uint32_t s = 0; s < p->steps.n; s++) {
             const FusedFunc *f = fm->funcs.data[i];
             uint32_t g = p->steps.data[s].group;
+            const Schedule *tile = &f->tiles->group[0][g];
             /* lower asks for a product's rows */
-            int64_t ahead = f->groups.data[g].kind == GROUP_PRODUCT ? 0 : f->tiles->group[0][g].ahead;
-            if (ahead) prefetch_step(ctx, plan, p, &p->steps.data[s], ahead);
+            if (tile->ahead && f->groups.data[g].kind != GROUP_PRODUCT)
+                prefetch_step(ctx, plan, p, &p->steps.data[s], tile);
         }
     }
 }

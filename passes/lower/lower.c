@@ -12,7 +12,6 @@ static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f
                     .f = f,
                     .plan = plan,
                     .prog = prog,
-                    .vectors = !ctx->disabled[PASS_schedule],
                     .buffer_of = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1),
                     .first_memo = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
     for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;

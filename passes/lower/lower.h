@@ -1,4 +1,6 @@
-/* lower: groups with tiles become kernels and steps of the host plan. */
+/* lower: groups with tiles become kernels and steps of the host plan. It spells what the schedule chose: it is told the
+   functions, their groups and the numbers of their tiles, never the machine. What it adds by itself are rules that hold
+   for all targets (docs/passes.md, "Schedules as text"). */
 #pragma once
 #include "ir/plan.h"
 #include "passes/schedule/schedule.h"

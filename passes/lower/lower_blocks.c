@@ -116,7 +116,7 @@ static KirId sum_sixteens(Lower *l, const Taking *x, KirId acc)
 
 static bool takes_sixteens(const Lower *l, const IrOp *op)
 {
-    return l->lf->vectors && !l->staged.n && op->op != IR_OP_contract && !op->type.n_dims &&
+    return rows_at_once(l) > 1 && !l->staged.n && op->op != IR_OP_contract && !op->type.n_dims &&
            rows_are_computed(l->f, l->g, op->args[0]);
 }
 
@@ -387,9 +387,11 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     lower_begin(&l, lf, g);
     l.root = x->v;
     Emit *e = &l.e;
-    Tree t = {.op = fused_op(lf->f, x->v), .partials = x->part.buffer, .out = plan_value_buffer(lf, x->v), .lanes = 1};
+    Tree t = {.op = fused_op(lf->f, x->v),
+              .partials = x->part.buffer,
+              .out = plan_value_buffer(lf, x->v),
+              .lanes = (unsigned)x->s.merged};
     t.width = ir_type_width(lf->f->m, &t.op->type);
-    while (lf->vectors && t.lanes < lf->f->machine->lanes && t.lanes < t.width) t.lanes *= 2;
     lower_in(&l, t.partials);
     lower_out(&l, t.out);
     t.n_blocks = lower_count(&l, blocks_count(lf->f, g, PLAN_BLOCKS));
@@ -405,7 +407,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     if (tail) tree_columns(&l, &t, at, (unsigned)tail);
     if (tail && full) emit_end(e);
     emit_end(e);
-    l.step->grain = 64;
+    l.step->grain = group_tile_of(&l)->second;
     int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
     PlanCost per_block = {.count = blocks_count(lf->f, g, PLAN_BLOCKS),
                           .bytes = bytes,

@@ -97,7 +97,7 @@ static KirId sum_chunks(Lower *l, const Dot *d, Env leaf)
     while (d->dims[n_outer] != last->dim) n_outer++;
     for (unsigned k = n_outer + 1; k < d->n_dims; k++) env_set(&leaf, d->dims[k], ix_const(0));
     int64_t n = d->size[n_outer], full = n / last->count, left = n % last->count;
-    int64_t unrolled = full <= l->f->tiles->group[0][l->g].unroll ? full : 0;
+    int64_t unrolled = full <= group_tile_of(l)->unroll ? full : 0;
     bool outer = false;
     for (unsigned k = 0; k < n_outer; k++) outer |= d->size[k] != 1;
     if (!outer && full + (left != 0) == 1) {
@@ -203,7 +203,7 @@ static KirId dot_folded(Lower *l, const Dot *d)
    elements lie side by side. */
 static bool can_fold(const Lower *l, Dot *d)
 {
-    if (!l->lf->vectors || d->total < 2 || !vec_sum_run(l->f->m, l->f->f, d->op, &d->run)) return false;
+    if (!group_tile_of(l)->folded || d->total < 2 || !vec_sum_run(l->f->m, l->f->f, d->op, &d->run)) return false;
     return d->type.lanes == 1 || !dims_vector_is_kept(l->f->m, l->f->f, d->op);
 }
 

@@ -38,7 +38,7 @@ static void lower_one(LowerFunc *lf, uint32_t g, void *user)
     lower_begin(&l, lf, g);
     if (group->nest.space == IR_UNIT) lower_unit_row(&l);
     else if (l.s.rows > 1) lower_product_rows(&l, group->nest.space);
-    else if (l.s.along_rows) lower_rows(&l, group->nest.space);
+    else if (group->kind == GROUP_MAP && l.s.along_rows > 1) lower_rows(&l, group->nest.space);
     else plain_rows(&l, group->nest.space);
     l.step->grain = l.s.grain;
     bool by_rows = group->kind == GROUP_ROWS || group->kind == GROUP_NTH;

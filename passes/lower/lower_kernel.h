@@ -60,7 +60,6 @@ typedef struct LowerFunc {
     const FusedFunc *f;
     HostPlan *plan;
     PlanProgram *prog;
-    bool vectors;
     uint32_t *buffer_of;  /* by value: plan buffer of a stored root, or UINT32_MAX */
     uint32_t *first_memo; /* by value: memo + 1, of the kernel under construction */
     bool for_split;       /* the kernel under construction computes parts of rows, for the last step */
@@ -95,6 +94,9 @@ typedef struct Lower {
     int64_t stage_rows;    /* elements that the arrays hold */
     uint32_t stage_scopes; /* that are open where walks over a row are not repeated */
 } Lower;
+
+/* The group's own numbers, also while l->s are those of one of its values. */
+static inline const Schedule *group_tile_of(const Lower *l) { return &l->f->tiles->group[0][l->g]; }
 
 /* ---- plan pieces (lower_plan.c) ---- */
 PlanCount plan_const(int64_t v);
@@ -137,8 +139,9 @@ void env_vector(Env *e, const VecRun *run); /* the vector runs along these, all 
 void env_rename(Env *inner, const Env *outer, IrId from, IrId to);
 /* A value of type `from` in all lanes of e; a scalar stays one. */
 KirId lanes_spread(Lower *l, KirId x, const IrType *from, const Env *e);
-/* e (of a value of type t alone) with more of its outermost dim in the vector; *first: where e's lanes are in it. */
-bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first);
+/* e (of a value of type t alone) with more of its outermost dim in the vector, of so many lanes at most; *first: where
+   e's lanes are in it. */
+bool lanes_widen(const Lower *l, const IrType *t, unsigned most, Env *e, unsigned *first);
 /* How far apart in memory the lanes of a row-major value are, if it is one distance. */
 bool lanes_stride(const Lower *l, const IrType *t, const Env *e, int64_t *stride);
 int64_t lanes_reach(const Lower *l, const IrType *t, const Env *e); /* from the first lane to the last active one */
@@ -258,10 +261,9 @@ void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t
 void split_finish(Lower *l);
 
 /* ---- sums that rescale (lower_online.c) ---- */
-enum { ONLINE_MAX = 8 };
 /* sums that have exp(-shift) as a factor, shift being the extreme, or that where it is finite */
 typedef struct Online {
-    IrId extreme, shift, sums[ONLINE_MAX];
+    IrId extreme, shift, *sums;
     unsigned n;
     bool guarded;
 } Online;
@@ -289,10 +291,11 @@ void lower_group(LowerFunc *lf, uint32_t g);
 /* Runs `make`, which begins and finishes one kernel of g, and before it the same for CPUs with fewer registers, if that
    differs. */
 void lower_kernels(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t g, void *user), void *user);
-void lower_unit_row(Lower *l);                            /* of a group of the unit space */
-void lower_row(Lower *l, KirId row);                      /* all of the group's values of one row */
-void lower_rows(Lower *l, IrId space);                    /* lower_rows.c: a group of values without dims */
-unsigned rows_at_once(const Lower *l);                    /* the machine's lanes */
+void lower_unit_row(Lower *l);         /* of a group of the unit space */
+void lower_row(Lower *l, KirId row);   /* all of the group's values of one row */
+void lower_rows(Lower *l, IrId space); /* lower_rows.c: a group of values without dims */
+/* Rows, or elements of a row, of values without dims that a vector has; 1: none runs along them. */
+unsigned rows_at_once(const Lower *l);
 const char *rows_label(const Lower *l, const char *what); /* "sixteen rows" */
 /* A value without dims that group g computes and sums, where rows_are_computed, for so many rows at once. */
 KirId rows_value(Lower *l, IrId v, KirId row);

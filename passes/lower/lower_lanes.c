@@ -82,13 +82,13 @@ void env_rename(Env *inner, const Env *outer, IrId from, IrId to)
         if (outer->vec[i].dim == from) inner->vec[i].dim = to;
 }
 
-bool lanes_widen(const Lower *l, const IrType *t, Env *e, unsigned *first)
+bool lanes_widen(const Lower *l, const IrType *t, unsigned most, Env *e, unsigned *first)
 {
     if (!e->n_vec) return false;
     VecDim *last = &e->vec[e->n_vec - 1];
     int64_t size = l->f->m->dims.data[last->dim].size, inner = env_width(e) / last->count, count = 1;
     Ix ix = *env_get(e, last->dim);
-    while (count * inner < l->f->machine->lanes && count < size) count *= 2;
+    while (count * inner < most && count < size) count *= 2;
     if (ix.var != KIR_NONE)
         while (count > last->count && ix.align % count) count /= 2;
     int64_t off = ix.off % count, left = ix.var == KIR_NONE ? size - (ix.off - off) : count;
@@ -213,12 +213,11 @@ static KirId load_pieces(Lower *l, uint32_t param, const IrType *t, KirId at, co
 
 KirId lanes_load(Lower *l, uint32_t param, const IrType *t, KirId at, const Env *own)
 {
-    enum { LEAST_PIECE = 4 };
     int64_t stride;
     unsigned part, n = even_dims(l, t, own, &stride, &part);
     KirType type = kir_type(kir_base_of(t->dtype), env_width(own));
     if (n == own->n_vec) return emit_load(&l->e, param, type, at, own->active, stride);
-    if (part >= LEAST_PIECE) return load_pieces(l, param, t, at, own, n);
+    if (part >= group_tile_of(l)->piece) return load_pieces(l, param, t, at, own, n);
     KirId index = emit_op2(&l->e, KIR_add, at, lanes_offsets(l, t, own));
     return emit_ins(&l->e, (KirIns){.op = KIR_gather,
                                     .type = type,
@@ -241,10 +240,10 @@ KirId lanes_any(Lower *l, KirId yes)
 
 /* ---- vectors of rows ---- */
 
-unsigned rows_at_once(const Lower *l) { return (unsigned)l->f->machine->lanes; }
+unsigned rows_at_once(const Lower *l) { return (unsigned)group_tile_of(l)->along_rows; }
 
 const char *rows_label(const Lower *l, const char *what)
 {
     unsigned n = rows_at_once(l);
-    return arena_printf(l->arena, "%s %s", n == 16 ? "sixteen" : n == 8 ? "eight" : "four", what);
+    return arena_printf(l->arena, "%s %s", n == 16 ? "sixteen" : n == 8 ? "eight" : n == 4 ? "four" : "two", what);
 }

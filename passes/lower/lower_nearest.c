@@ -13,10 +13,8 @@
 #include <float.h>
 #include <math.h>
 
-/* clang-format off */
-enum { MOST_KEPT = 8192 /* numbers of an array: as many neighbours as the language allows, in one lane */,
-    ASSUMED_SOURCES = 1024 /* for costs */ };
-/* clang-format on */
+enum { MOST_KEPT = KIR_MAX_ALLOC_BYTES / 8 }; /* numbers of an array */
+enum { ASSUMED_SOURCES = 1024 /* for costs */ };
 
 typedef struct Nearest {
     Lower l;
@@ -202,15 +200,6 @@ static void block(Nearest *n, KirId index, KirId n_rows)
     write_rows(n, first, end);
 }
 
-/* Lanes for which the private arrays hold what a block needs. */
-static unsigned lanes_for(const LowerFunc *lf, int64_t k, int64_t width)
-{
-    unsigned lanes = lf->vectors ? (unsigned)lf->f->machine->lanes : 1;
-    while (lanes > 1 && (k > width ? k : width) * lanes > MOST_KEPT) lanes /= 2;
-    ICE_UNLESS(k * lanes <= MOST_KEPT);
-    return lanes;
-}
-
 void lower_nearest(LowerFunc *lf, uint32_t g)
 {
     Nearest n = {0};
@@ -219,12 +208,13 @@ void lower_nearest(LowerFunc *lf, uint32_t g)
     l->root = lf->f->groups.data[g].roots.data[0];
     n.op = fused_op(lf->f, l->root);
     const IrModule *m = lf->f->m;
-    for (uint32_t i = 0; i < m->graphs.n; i++)
-        if (m->graphs.data[i].src == n.op->attr.map) n.g = &m->graphs.data[i];
+    n.g = group_nearest(lf->f, &lf->f->groups.data[g]);
     const IrType *points = &fused_op(lf->f, n.op->args[1])->type;
     n.width = ir_type_width(m, points);
     n.k = n.g->n_edges * n.g->step;
-    n.lanes = lanes_for(lf, n.k, n.width);
+    n.lanes = rows_at_once(l);
+    ICE_UNLESS(n.k * n.lanes <= MOST_KEPT);
+    l->step->grain = l->s.grain;
     n.f64 = kir_type(KIR_F64, n.lanes);
     n.i64 = kir_type(KIR_I64, n.lanes);
     n.elem = kir_type(kir_base_of(points->dtype), n.lanes);

@@ -159,7 +159,7 @@ static unsigned batch_rows(Lower *l, const Group *g, bool narrow, uint32_t i, Ir
 {
     unsigned n = 0;
     const IrType *first = &fused_op(l->f, g->roots.data[i])->type;
-    for (; i < g->roots.n && n < 8; i++) {
+    for (; i < g->roots.n && n < l->s.together; i++) {
         IrId v = g->roots.data[i];
         if (group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS || group_root_is_narrow(l->f, g, v) != narrow) continue;
         if (!same_dims(first, &fused_op(l->f, v)->type)) continue;
@@ -172,8 +172,9 @@ static unsigned batch_rows(Lower *l, const Group *g, bool narrow, uint32_t i, Ir
 
 static void compute_sums(Lower *l, const Group *g, bool narrow, const Point *p, unsigned n)
 {
+    IrId *batch = ARENA_ARRAY(l->arena, IrId, g->roots.n);
     for (uint32_t i = 0; i < g->roots.n; i++) {
-        IrId v = g->roots.data[i], batch[8];
+        IrId v = g->roots.data[i];
         if (group_root_is_narrow(l->f, g, v) != narrow) continue;
         const Point *q = points_of_root(l, v, p, n);
         if (memo_get(l, v, q[0].row, &q[0].env) != KIR_NONE) continue;
@@ -220,8 +221,6 @@ static void group_tile(Lower *l, const Point *p, unsigned n, void *user)
 }
 
 /* ---- a staged group: root by root, each over its own dims ------------------------------------------------------ */
-
-enum { LEVEL_MAX = 8 };
 
 typedef struct Level { /* roots of the same dims that are computed in one walk, or stored together */
     const IrId *roots;
@@ -270,7 +269,7 @@ static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
 static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *done, IrId *batch)
 {
     unsigned n = 0;
-    for (; i < g->roots.n && n < LEVEL_MAX; i++) {
+    for (; i < g->roots.n && n < l->s.together; i++) {
         IrId v = g->roots.data[i];
         if (done[i] || group_kind_of(l->f->f, l->f->m, v) != GROUP_ROWS) continue;
         bool needs = false;
@@ -280,11 +279,11 @@ static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *do
     return n;
 }
 
-/* Vectors that a value has, whether or not it is computed by vectors. */
+/* Vectors that a value has. */
 static int64_t count_vectors(const Lower *l, IrId v)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    VecRun run = vec_run(l->f->m, t, 0, l->f->machine->lanes);
+    VecRun run = vec_run(l->f->m, t, 0, l->f->tiles->value[0][v].lanes);
     int64_t n = 1;
     for (uint32_t k = 0; k < t->n_dims; k++) {
         int64_t size = l->f->m->dims.data[t->dims[k]].size, unit = 1;
@@ -364,14 +363,14 @@ static bool compute_online(Lower *l, const Group *g, const IrId *batch, unsigned
 static void compute_batch(Lower *l, const Group *g, const IrId *batch, unsigned n, bool *done, KirId row)
 {
     if (compute_online(l, g, batch, n, done, row)) return;
-    if (n > 1 && l->lf->vectors && fits_registers(l, batch, n, NULL, 0)) {
+    if (n > 1 && fits_registers(l, batch, n, NULL, 0)) {
         Accs all = level_accs(l, batch, n, row);
         rows_walk(l, all);
         keep_all(l, all);
         mark_done(g, batch, n, done);
         return;
     }
-    IrId same[LEVEL_MAX];
+    IrId *same = ARENA_ARRAY(l->arena, IrId, n);
     Level x = {same, 0};
     for (unsigned i = 0; i < n; i++)
         if (same_dims(&fused_op(l->f, batch[i])->type, &fused_op(l->f, batch[0])->type)) same[x.n++] = batch[i];
@@ -382,8 +381,8 @@ static void compute_batch(Lower *l, const Group *g, const IrId *batch, unsigned 
 static void compute_levels(Lower *l, const Group *g, KirId row)
 {
     bool *done = ARENA_ARRAY(l->arena, bool, g->roots.n + 1);
+    IrId *batch = ARENA_ARRAY(l->arena, IrId, g->roots.n);
     for (uint32_t i = 0; i < g->roots.n; i++) {
-        IrId batch[LEVEL_MAX];
         while (!done[i]) {
             unsigned n = level_batch(l, g, i, done, batch);
             if (group_kind_of(l->f->f, l->f->m, g->roots.data[i]) == GROUP_ROWS && n) {
@@ -492,15 +491,11 @@ static void unit_body_over(Lower *l, const IrType *nest)
     emit_end(e);
 }
 
-/* A group of the unit space runs its first dim on threads, if it has two. */
+/* A group of the unit space. */
 void lower_unit_row(Lower *l)
 {
-    const Group *g = &l->f->groups.data[l->g];
-    VecRun run = vec_run(l->f->m, &g->nest, 0, l->s.lanes);
     l->step->extent = plan_const(1);
-    if (g->kind != GROUP_CONCAT && g->nest.n_dims >= 2 && l->f->m->dims.data[g->nest.dims[0]].size > 1 &&
-        !(run.n && g->nest.dims[0] == run.vec[0].dim))
-        unit_body_over(l, &g->nest);
+    if (l->s.parted) unit_body_over(l, &l->f->groups.data[l->g].nest);
     else rows_body(l, &(Point){KIR_NONE, env_empty()}, 1);
 }
 

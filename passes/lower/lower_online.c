@@ -148,7 +148,7 @@ bool online_find(Lower *l, IrId extreme, const bool *done, Online *o)
 {
     const Group *g = &l->f->groups.data[l->g];
     const IrOp *op = fused_op(l->f, extreme);
-    *o = (Online){.extreme = extreme, .shift = IR_NONE};
+    *o = (Online){.extreme = extreme, .shift = IR_NONE, .sums = ARENA_ARRAY(l->arena, IrId, g->roots.n)};
     if ((op->op != IR_OP_reduce_max && op->op != IR_OP_reduce_min) || !ir_dtype_is_float(op->type.dtype)) return false;
     Arena *scratch = arena_new();
     Scale s = {l, o, done, ARENA_ARRAY(scratch, uint8_t, l->f->f->ops.n + 1)};
@@ -156,7 +156,7 @@ bool online_find(Lower *l, IrId extreme, const bool *done, Online *o)
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i];
         takes[i] = v == extreme;
-        if (done[i] || takes[i] || fused_op(l->f, v)->op != IR_OP_reduce_sum || o->n == ONLINE_MAX) continue;
+        if (done[i] || takes[i] || fused_op(l->f, v)->op != IR_OP_reduce_sum || o->n == l->s.together) continue;
         if (scaling(&s, fused_op(l->f, v)->args[0]) != SCALES) continue;
         takes[i] = true;
         o->sums[o->n++] = v;

@@ -303,11 +303,11 @@ static bool is_read(const Lower *l, IrId v)
 }
 
 /* Not worth it for what lies in memory with gaps: each part is read by itself. */
-static bool widen(const Lower *l, IrId v, Env *env, unsigned *first)
+static bool widen(const Lower *l, IrId v, unsigned most, Env *env, unsigned *first)
 {
     const IrType *t = &fused_op(l->f, v)->type;
     int64_t stride;
-    return lanes_widen(l, t, env, first) && (!is_read(l, v) || (lanes_stride(l, t, env, &stride) && stride == 1));
+    return lanes_widen(l, t, most, env, first) && (!is_read(l, v) || (lanes_stride(l, t, env, &stride) && stride == 1));
 }
 
 static KirId eval_own(Lower *l, IrId v, KirId row, const Env *env)
@@ -330,7 +330,7 @@ KirId point_eval(Lower *l, IrId v, KirId row, const Env *env)
     Env own = env_only(env, &op->type), wide = own;
     unsigned first;
     KirId value;
-    if (own.n_vec < env->n_vec && widen(l, v, &wide, &first))
+    if (own.n_vec < env->n_vec && widen(l, v, env_width(env), &wide, &first))
         value = emit_part(&l->e, point_eval(l, v, row, &wide), first, env_width(&own));
     else if (is_read(l, v) || (value = memo_part(l, v, row, &own)) == KIR_NONE) value = eval_own(l, v, row, &own);
     memo_put(l, v, row, env, value);

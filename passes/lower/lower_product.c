@@ -10,10 +10,8 @@
    by row. Never reorders a sum. */
 #include "passes/lower/lower_kernel.h"
 
-enum { WIDE_LINES = 4 };
-
-/* Elements of a line. */
-static int64_t line_of(const Lower *l) { return machine_line_of(l->f->machine, sizeof(float)); }
+/* Elements of what is asked for at once. */
+static int64_t line_of(const Lower *l) { return group_tile_of(l)->line / (int64_t)sizeof(float); }
 
 /* ---- sums of a tile ----------------------------------------------------------------------------------------- */
 
@@ -24,6 +22,8 @@ typedef struct Product {
     KirId *acc;
     unsigned n;
 } Product;
+
+static int64_t stream_of(const Lower *l, const Product *x) { return l->f->tiles->value[0][x->v].stream; }
 
 /* Joins the elements at the open loops to the sums. */
 static void take(Lower *l, const Product *x, const DimLoop *loops)
@@ -44,9 +44,8 @@ static bool is_streamed(Lower *l, const Product *x, IrId last)
     IrId a = x->op->args[0], s = fused_storage(l->f, a);
     const IrType *t = &fused_op(l->f, a)->type;
     bool stored = l->f->group_of.data[s] != GROUP_NONE || fused_op(l->f, s)->op == IR_OP_arg;
-    return stored && l->s.stream && l->s.block > 1 && x->p[0].row != KIR_NONE &&
-           t->space == l->f->groups.data[l->g].space && t->n_dims && t->dims[t->n_dims - 1] == last &&
-           l->f->m->dims.data[last].size >= WIDE_LINES * line_of(l);
+    return stored && stream_of(l, x) && x->p[0].row != KIR_NONE && t->space == l->f->groups.data[l->g].space &&
+           t->n_dims && t->dims[t->n_dims - 1] == last;
 }
 
 /* The same line of each row, some tiles on: a tile's rows are too short for hardware to foresee. */
@@ -55,7 +54,7 @@ static void fetch_rows(Lower *l, const Product *x, const DimLoop *loops)
     IrId a = x->op->args[0];
     const IrType *t = &fused_op(l->f, a)->type;
     int64_t tile = l->s.rows * ir_type_width(l->f->m, t);
-    int64_t rows = (l->s.stream + tile - 1) / tile * l->s.rows;
+    int64_t rows = (stream_of(l, x) + tile - 1) / tile * l->s.rows;
     KirId done = KIR_NONE;
     for (unsigned i = 0; i < x->n; i++) {
         if (x->p[i].row == done) continue;

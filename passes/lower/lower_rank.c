@@ -166,7 +166,7 @@ static void lower_zeros(LowerFunc *lf, uint32_t g, IrId v, const IrOp *op)
     l.root = v;
     Env env = env_empty();
     l.step->extent = plan_count(lf->f->m, op->type.space);
-    l.step->grain = 1 << 14;
+    l.step->grain = l.s.second;
     KirId row = emit_for(&l.e, emit_index(&l.e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "elements");
     DimLoop loops = dim_loops_open(&l, op->type.dims, op->type.n_dims);
     dim_loops_env(&loops, &env);
@@ -201,7 +201,7 @@ void lower_rank(LowerFunc *lf, uint32_t g)
     rank_row(&l, &r, &env);
     dim_loops_close(&l, &loops);
     emit_end(&l.e);
-    l.step->grain = 16;
+    l.step->grain = l.s.grain;
     note_cost(&l, &r);
     lower_finish(&l, group_kind_names[GROUP_RANK]);
 }

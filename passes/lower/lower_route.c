@@ -23,7 +23,7 @@ static void lower_images(LowerFunc *lf, uint32_t g, IrId v)
     uint32_t to = lower_out(&l, lower_computed_map(lf, PLAN_MAP_TO, op->attr.map));
     uint32_t from = lower_in(&l, plan_value_buffer(lf, fused_storage(lf->f, op->args[0])));
     l.step->extent = plan_count(m, map->from);
-    l.step->grain = 1 << 14;
+    l.step->grain = l.s.grain;
     KirId n = lower_count(&l, plan_count(m, map->to));
     KirId at = emit_for(e, emit_index(e, 0), lower_count(&l, l.step->extent), 1, KIR_THREADS, "elements");
     KirId x = emit_load(e, from, i64, at, 1, 1), fits = emit_op2(e, KIR_ult, x, n);

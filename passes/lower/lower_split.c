@@ -96,7 +96,7 @@ void lower_split(LowerFunc *lf, uint32_t g, void (*make)(LowerFunc *lf, uint32_t
 {
     const Group *group = &lf->f->groups.data[g];
     const PlanStep *step = &lf->prog->steps.data[lf->prog->steps.n - 1];
-    if (!lf->vectors || step->cut == IR_NONE) return;
+    if (!lf->f->tiles->group[0][g].split || step->cut == IR_NONE) return;
     /* an iteration is a row of the map */
     ICE_UNLESS(step->extent.kind == PLAN_COUNT && step->extent.space == group->space);
     lf->for_split = true;

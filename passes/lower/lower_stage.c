@@ -160,7 +160,7 @@ static void store_sixteen(Lower *l, const Staged *to, KirId local, KirId value)
 static void pad(Lower *l, const Staged *s, const StageSpan *x)
 {
     const IrType *t = &fused_op(l->f, s->v)->type;
-    if (t->n_dims || !l->lf->vectors) return;
+    if (t->n_dims || rows_at_once(l) == 1) return;
     KirType type = kir_type(kir_base_of(t->dtype), rows_at_once(l));
     KirId zero = ir_dtype_is_float(t->dtype) ? emit_float(&l->e, type, 0) : emit_int(&l->e, type, 0);
     store_sixteen(l, s, emit_op2(&l->e, KIR_sub, x->to, x->base), zero);
@@ -169,7 +169,7 @@ static void pad(Lower *l, const Staged *s, const StageSpan *x)
 static bool takes_lanes(Lower *l, const Staged *to, const StageSpan *x)
 {
     Sixteen s = {.l = l, .x = x, .v = to->v};
-    return l->lf->vectors && group_kind_of(l->f->f, l->f->m, to->v) == GROUP_MAP && lanes_fit(&s, to->v);
+    return rows_at_once(l) > 1 && group_kind_of(l->f->f, l->f->m, to->v) == GROUP_MAP && lanes_fit(&s, to->v);
 }
 
 static void fill_lanes(Lower *l, const Staged *to, const StageSpan *x)
@@ -201,10 +201,8 @@ static void copy_out(Lower *l, const Staged *s, const StageSpan *x)
     emit_end(&l->e);
 }
 
-static bool is_product(const Lower *l, const Staged *s)
-{
-    return l->lf->vectors && group_kind_of(l->f->f, l->f->m, s->v) == GROUP_PRODUCT;
-}
+/* Elements that are computed together: of products several. */
+static unsigned elements_of(const Lower *l, const Staged *s) { return (unsigned)l->f->tiles->value[0][s->v].rows; }
 
 /* Value by value; those that are computed one element at a time share a loop with their neighbours. */
 static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, const StageSpan *x)
@@ -219,9 +217,10 @@ static void fill_all(Lower *l, const uint32_t *list, unsigned n, bool store, con
             if (store && is_stored(l, s)) copy_out(l, s, x);
             continue;
         }
-        bool product = is_product(l, s);
-        while (!product && end < n && !is_product(l, &all[list[end]]) && !takes_lanes(l, &all[list[end]], x)) end++;
-        fill_run(l, list, i, end, store, x, product ? (unsigned)l->f->tiles->value[0][s->v].rows : 1);
+        unsigned rows = elements_of(l, s);
+        while (rows == 1 && end < n && elements_of(l, &all[list[end]]) == 1 && !takes_lanes(l, &all[list[end]], x))
+            end++;
+        fill_run(l, list, i, end, store, x, rows);
     }
 }
 

@@ -10,6 +10,7 @@
    step are computed before which of another is all that changes. Keeps steps of which rows are left out (cone.c)
    apart. */
 #include "passes/plan/planning.h"
+#include "passes/context/machine.h"
 #include "base/ice.h"
 
 enum { MOST_SKIPPED = 8, MOST_BLOCK = 4096 };

@@ -12,6 +12,7 @@
 
      %7 = contract %6, %5 : node[K]   with %5 : node[K,F] summed over F      ->      %5' = gather (reshape (transpose %T)) : node[F,K] */
 #include "passes/rewrite/rewrite.h"
+#include "passes/context/machine.h"
 
 enum { FEW_MATRICES = 16 }; /* they may multiply by node, for as many kinds of edges as a node has edges */
 

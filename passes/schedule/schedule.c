@@ -2,8 +2,9 @@
    more where that one does not fill it; the tile fills the registers, rows run on threads.
 
      group rows of edge.dst : node[F = 64]   ->  threads over nodes, 4 vectors of 16 lanes summed together
-   Only this file and lower know vectors and registers. No choice here changes a bit of any result. */
+   Every number of a kernel is chosen here, or given by a text; lower spells it. No choice changes a bit of a result. */
 #include "ir/kernel.h"
+#include "passes/context/machine.h"
 #include "base/ice.h"
 #include "passes/context/rows.h"
 #include "passes/group/schedule_text.h"
@@ -20,6 +21,10 @@ enum { MOST_WRITTEN = 384 };
 enum { LEAST_BLOCKS = 32 /* of a sum over all rows: for machines with more threads than the one that is assumed */ };
 enum { TILES_BEFORE = 2 };  /* of a product's rows: those of the next tile come while this one is computed */
 enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
+enum { MOST_TOGETHER = 8 }; /* sums of a walk */
+enum { LEAST_PIECE = 4 };   /* lanes: a gather costs as much as that many loads */
+enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones hardware foresees */
+enum { RANKED_ROWS = 16 };  /* that are worth a thread */
 enum { MOST_WINDOWS = 8 };  /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
 
@@ -183,7 +188,7 @@ static int64_t work_of(const FusedFunc *f, const Group *g)
 
 static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
 {
-    Schedule s = {.lanes = 1, .vectors = 1, .rows = 1, .block = 1, .beside = map_tile(f)};
+    Schedule s = {.lanes = 1, .vectors = 1, .rows = 1, .block = 1, .beside = map_tile(f), .along_rows = 1, .merged = 1};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
         s.lanes = run_lanes(&run);
@@ -202,6 +207,16 @@ static int64_t inner_rows(const FusedFunc *f, const Group *g, const IrType *t)
     return g->kind == GROUP_BLOCKS ? rows : SHORT_ROWS;
 }
 
+/* Of a product: the distance, in elements, at which rows of the first operand are asked for that are wide enough. */
+static int64_t stream_of(const FusedFunc *f, IrId v)
+{
+    IrId dims[2 * IR_MAX_DIMS];
+    unsigned n = reduced_dims(f->f, fused_op(f, v), dims);
+    int64_t line = machine_line_of(f->machine, sizeof(float));
+    bool wide = n && f->m->dims.data[dims[n - 1]].size >= LEAST_WIDE * line;
+    return wide ? machine_fetch_room(f->machine) / (int64_t)sizeof(float) : 0;
+}
+
 static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
 {
     Group g = {.kind = group_kind_of(f->f, f->m, v),
@@ -210,26 +225,84 @@ static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool
                .map = IR_NONE,
                .roots = {.data = &v, .n = 1}};
     Schedule s = lanes_and_tile(f, &g, vectors, narrow);
-    if (vectors && g.kind == GROUP_PRODUCT) {
-        s.vectors = map_tile(f);
-        s.rows = inner_rows(f, of, &g.nest);
+    while (vectors && s.merged < f->machine->lanes && s.merged < ir_type_width(f->m, &g.nest)) s.merged *= 2;
+    if (!vectors || g.kind != GROUP_PRODUCT) return s;
+    if (!group_has_inner(of, v)) {
+        s.stream = stream_of(f, v);
+        return s;
     }
+    s.vectors = map_tile(f);
+    s.rows = inner_rows(f, of, &g.nest);
     return s;
+}
+
+int64_t nearest_most(const FusedFunc *f, const Group *g)
+{
+    const IrGraph *graph = group_nearest(f, g);
+    return KIR_MAX_ALLOC_BYTES / (int64_t)sizeof(double) / (graph->n_edges * graph->step);
+}
+
+/* Rows, or elements of a row, that a vector has of values without dims. */
+static int64_t rows_along(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    int64_t n = f->machine->lanes, most = n;
+    if (g->kind == GROUP_NEAREST) { /* whose points lie beside the lists, too */
+        int64_t width = ir_type_width(f->m, &fused_op(f, fused_op(f, g->roots.data[0])->args[1])->type);
+        most = KIR_MAX_ALLOC_BYTES / (int64_t)sizeof(double) / (width ? width : 1);
+        if (nearest_most(f, g) < most) most = nearest_most(f, g);
+    }
+    while (n > 1 && n > most) n /= 2;
+    return g->kind == GROUP_MAP && !rows_fit(f, index) ? 1 : n;
+}
+
+bool schedule_may_part(const FusedFunc *f, const Group *g)
+{
+    bool plain = g->kind == GROUP_MAP || g->kind == GROUP_DIMS || g->kind == GROUP_PRODUCT;
+    return plain && g->nest.space == IR_UNIT && g->nest.n_dims >= 2 && f->m->dims.data[g->nest.dims[0]].size > 1 &&
+           !group_has_narrow(f, g);
+}
+
+/* Threads share a first dim along which no vector runs. */
+static bool is_parted(const FusedFunc *f, const Group *g, const Schedule *s)
+{
+    VecRun run = vec_run(f->m, &g->nest, 0, s->lanes);
+    return schedule_may_part(f, g) && !(run.n && g->nest.dims[0] == run.vec[0].dim);
+}
+
+/* Turns that are worth a thread: of the group's loop, and of the one behind or before it. A column takes in a number of
+   each block, which costs half as much as an element elsewhere. */
+static void find_grains(const FusedFunc *f, const Group *g, Schedule *s)
+{
+    int64_t work = work_of(f, g), worth = f->machine->thread_work;
+    if (g->kind == GROUP_ROWS || g->kind == GROUP_NTH) work = work > INT64_MAX / 8 ? work : work * 8;
+    if (s->block > 1 && work < INT64_MAX / 64) work *= s->block;
+    s->grain = work >= worth ? 1 : worth / work;
+    s->second = worth;
+    if (g->kind == GROUP_RANK) s->grain = RANKED_ROWS;
+    if (g->kind == GROUP_ROUTE) s->grain = worth;
+    if (g->kind == GROUP_NEAREST) s->grain = 1;
+    if (g->kind != GROUP_BLOCKS) return;
+    s->grain = 1;
+    s->blocks = f->machine->threads > LEAST_BLOCKS / 2 ? 2 * f->machine->threads : LEAST_BLOCKS;
+    int64_t column = s->blocks * f->machine->lanes / 2;
+    s->second = column >= worth ? 1 : worth / column;
 }
 
 static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, bool narrow)
 {
     const Group *g = &f->groups.data[index];
     Schedule s = lanes_and_tile(f, g, vectors, narrow);
-    s.along_rows = vectors && rows_fit(f, index);
-    if (s.along_rows) s.block = along_rows_block(f);
-    int64_t work = work_of(f, g);
-    if (g->kind == GROUP_ROWS || g->kind == GROUP_NTH) work = work > INT64_MAX / 8 ? work : work * 8;
-    if (s.block > 1 && work < INT64_MAX / 64) work *= s.block;
-    s.grain = work >= f->machine->thread_work ? 1 : f->machine->thread_work / work;
-    if (g->kind == GROUP_BLOCKS) s.grain = 1;
-    if (g->kind == GROUP_BLOCKS)
-        s.blocks = f->machine->threads > LEAST_BLOCKS / 2 ? 2 * f->machine->threads : LEAST_BLOCKS;
+    bool along = vectors && rows_fit(f, index);
+    if (vectors) s.along_rows = rows_along(f, index);
+    if (along) s.block = along_rows_block(f);
+    find_grains(f, g, &s);
+    s.parted = is_parted(f, g, &s);
+    s.split = vectors && g->kind == GROUP_ROWS;
+    s.together = MOST_TOGETHER;
+    s.folded = vectors;
+    s.piece = LEAST_PIECE;
+    s.line = f->machine->line_bytes;
     if (g->kind == GROUP_BLOCKS && g->roots.n > 1) s.strip = machine_strip_rows(f->machine);
     if (group_is_staged(f, g) && vectors) s.walk = walk_sums(f);
     if (g->inner.n || group_is_staged(f, g)) s.staged = stage_elements(f, g, NULL);
@@ -237,24 +310,25 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     s.kept = s.rows > 1 && group_flops(f, index) * s.rows * s.vectors > MOST_WRITTEN;
     s.woven = vectors ? woven_registers(f) : 0;
     s.unroll = MOST_UNROLLED;
-    s.stream = machine_fetch_room(f->machine) / (int64_t)sizeof(float);
     /* whose tiles go over the same few rows */
     bool again = g->kind == GROUP_BLOCKS && g->roots.n == 1 && !g->inner.n && s.strip;
-    if (vectors && !s.along_rows && !again) s.ahead = g->kind == GROUP_PRODUCT ? TILES_BEFORE : ahead_of(f, index);
+    if (vectors && !along && !again) s.ahead = g->kind == GROUP_PRODUCT ? TILES_BEFORE : ahead_of(f, index);
     return s;
 }
 
-static bool same_tile(const Schedule *x, const Schedule *y) { return x->vectors == y->vectors && x->rows == y->rows; }
+static bool same_tile(const Schedule *x, const Schedule *y)
+{
+    return x->vectors == y->vectors && x->rows == y->rows && x->kept == y->kept && x->copied == y->copied;
+}
 
-/* Whether group g wants a kernel of its own for CPUs with few registers: it has another tile there, and runs by the
-   same blocks. */
+/* Whether group g has a kernel of its own for CPUs with few registers: other numbers than for those with many. */
 static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
 {
     const Group *g = &f->groups.data[index];
     bool same = same_tile(&t->group[0][index], &t->group[1][index]);
     for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++)
         same &= same_tile(&t->value[0][g->roots.data[i]], &t->value[1][g->roots.data[i]]);
-    return !same && t->group[0][index].block == t->group[1][index].block;
+    return !same;
 }
 
 static void schedule_values(const FusedFunc *f, Tiles *t, const Group *g, const IrValues *values, bool vectors)
@@ -277,11 +351,14 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
         uint32_t g = f->order.data[i];
         const Group *group = &f->groups.data[g];
         for (unsigned narrow = 0; narrow < 2; narrow++) t->group[narrow][g] = schedule_for(f, g, vectors, narrow);
-        t->group[1][g].grain = t->group[0][g].grain;
+        bool same_blocks = t->group[0][g].block == t->group[1][g].block; /* both kernels run by the same */
+        if (same_blocks) t->group[1][g].grain = t->group[0][g].grain;
+        else t->group[1][g] = t->group[0][g];
         schedule_values(f, t, group, &group->roots, vectors);
         schedule_values(f, t, group, &group->inner, vectors);
-        t->narrow[g] = is_narrow(f, t, g);
     }
     f->tiles = t;
-    return !f->text || schedule_apply(f, d);
+    if (f->text && !schedule_apply(f, d)) return false;
+    for (uint32_t i = 0; i < f->order.n; i++) t->narrow[f->order.data[i]] = is_narrow(f, t, f->order.data[i]);
+    return true;
 }

@@ -17,8 +17,8 @@ typedef struct Schedule {
 typedef struct Tiles {
     Schedule *group[2]; /* [groups] */
     Schedule *value[2]; /* [values] */
-    /* [groups] CPUs with few registers get a kernel of their own, since tile [1] has other vectors or rows than tile
-       [0] */
+    /* [groups] CPUs with few registers get a kernel of their own, for which the group or a value has other numbers in
+       [1] than in [0] */
     bool *narrow;
 } Tiles;
 
@@ -28,5 +28,9 @@ typedef struct Tiles {
 bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d);
 /* The text of all functions of a FusedModule with tiles: legal input of schedule_parse. */
 void schedule_print(const void *fused_module, StrBuf *out);
+/* Targets that one vector of a group of nearest points may have: their lists lie in private arrays. */
+int64_t nearest_most(const FusedFunc *f, const Group *g);
+/* A kernel of one row that has a first dim for threads. */
+bool schedule_may_part(const FusedFunc *f, const Group *g);
 /* Puts the numbers of f->text into the tiles of f. False with E0506. */
 bool schedule_apply(FusedFunc *f, Diags *d);

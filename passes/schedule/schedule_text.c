@@ -45,6 +45,35 @@ static bool has_dims_sum(const FusedFunc *f, const Group *g)
     return has;
 }
 
+/* Sums over the rows of a map among the group's roots. */
+static unsigned n_row_sums(const FusedFunc *f, const Group *g)
+{
+    unsigned n = 0;
+    for (uint32_t i = 0; i < g->roots.n; i++) n += group_kind_of(f->f, f->m, g->roots.data[i]) == GROUP_ROWS;
+    return n;
+}
+
+/* Some value that is kept or summed has no dims: vectors may run along its rows, or the elements of one. */
+static bool has_value_without_dims(const FusedFunc *f, const Group *g)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < g->inner.n; i++) has |= !fused_op(f, g->inner.data[i])->type.n_dims;
+    for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++)
+        has |= !fused_op(f, g->roots.data[i])->type.n_dims;
+    return has;
+}
+
+/* Some vector runs along several dims, or may have to where a sum inside a row is folded. */
+static bool has_vector_of_dims(const FusedFunc *f, const Group *g)
+{
+    bool has = has_dims_sum(f, g) || vec_run(f->m, &g->nest, 0, KIR_MAX_LANES).n > 1;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        has |= vec_run(f->m, &fused_op(f, g->roots.data[i])->type, 0, KIR_MAX_LANES).n > 1;
+    for (uint32_t i = 0; i < g->inner.n; i++)
+        has |= vec_run(f->m, &fused_op(f, g->inner.data[i])->type, 0, KIR_MAX_LANES).n > 1;
+    return has;
+}
+
 /* Whether a number says something about how group g runs. */
 static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
 {
@@ -56,17 +85,26 @@ static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
     case TILE_lanes: return !has_value_tiles(f, g) && !by_hand && !along;
     case TILE_rows:
     case TILE_kept: return g->kind == GROUP_PRODUCT && rows;
-    case TILE_block: return (g->kind == GROUP_PRODUCT && rows) || (along && f->tiles->group[0][index].along_rows);
-    case TILE_grain: return !by_hand;
+    case TILE_block: return (g->kind == GROUP_PRODUCT && rows) || (along && f->tiles->group[0][index].along_rows > 1);
+    case TILE_grain: return true;
+    case TILE_second: {
+        const IrOp *op = fused_op(f, g->roots.data[0]);
+        return g->kind == GROUP_BLOCKS || (g->kind == GROUP_RANK && f->m->maps.data[op->attr.map].partial);
+    }
+    case TILE_parted: return schedule_may_part(f, g);
+    case TILE_split: return g->kind == GROUP_ROWS && !f->m->maps.data[g->map].computed;
     case TILE_staged: return g->inner.n > 0;
-    case TILE_along_rows: return along;
+    case TILE_along_rows: return along || g->kind == GROUP_NEAREST || has_value_without_dims(f, g);
+    case TILE_together: return n_row_sums(f, g) > 1;
     case TILE_walk:
     case TILE_beside: return group_is_staged(f, g);
     case TILE_strip: return g->kind == GROUP_BLOCKS && !g->inner.n && f->tiles->group[0][index].strip;
     case TILE_blocks: return g->kind == GROUP_BLOCKS;
-    case TILE_stream: return g->kind == GROUP_PRODUCT && rows;
-    case TILE_unroll: return has_dims_sum(f, g);
-    case TILE_ahead: return (rows || g->kind == GROUP_BLOCKS) && !by_hand && !along;
+    case TILE_unroll:
+    case TILE_folded: return has_dims_sum(f, g);
+    case TILE_piece: return has_vector_of_dims(f, g);
+    case TILE_ahead:
+    case TILE_line: return (rows || g->kind == GROUP_BLOCKS) && !by_hand && !along;
     case TILE_woven: return true;
     default: return false;
     }
@@ -76,6 +114,9 @@ static bool value_uses(const FusedFunc *f, const Group *g, IrId v, TileNumber n)
 {
     bool outer = g->kind == GROUP_BLOCKS && f->tiles->value[0][v].strip;
     if (n == TILE_vectors || n == TILE_lanes) return has_value_tiles(f, g);
+    if (n == TILE_merged) return g->kind == GROUP_BLOCKS && !group_has_inner(g, v);
+    if (n == TILE_stream)
+        return g->kind == GROUP_PRODUCT && g->nest.space != IR_UNIT && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
     if (n == TILE_rows && group_has_inner(g, v)) return group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
     return outer && (n == TILE_rows || n == TILE_copied || n == TILE_far);
 }
@@ -126,7 +167,7 @@ static void print_group(const FusedFunc *f, uint32_t index, StrBuf *out)
     if (g->map != IR_NONE) strbuf_printf(out, "  # of %s", f->m->maps.data[g->map].name);
     else strbuf_printf(out, "  # over %s", f->m->spaces.data[g->space].name);
     VecRun run = vec_run(f->m, &g->nest, 0, f->tiles->group[0][index].lanes);
-    if (run.n) {
+    if (run.n && group_uses(f, index, TILE_lanes)) {
         strbuf_printf(out, ", %u lanes of ", run_lanes(&run));
         for (unsigned i = run.n; i-- > 0;)
             strbuf_printf(out, "%s%s", f->m->dims.data[run.vec[i].dim].name, i ? ", " : "");
@@ -324,12 +365,12 @@ static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumbe
     if (n == TILE_rows && v == IR_NONE && x < 2) return "is too few: products take at least 2 rows together";
     if (n == TILE_rows && v != IR_NONE && group_has_inner(g, v) && x > 16)
         return "is too many: a product in private arrays takes 16 rows together at most";
-    if ((n == TILE_lanes || n == TILE_staged) && x & (x - 1)) return "is no power of two";
-    if (n == TILE_lanes && x > f->machine->lanes) return "is more than a vector of the machine holds";
-    if (n == TILE_along_rows && x && !rows_fit(f, index))
-        return "is not possible: some value cannot be computed for sixteen rows at once";
-    if (n == TILE_block && g->kind == GROUP_MAP && x % f->machine->lanes)
-        return "is no multiple of the lanes of a vector";
+    bool power = n == TILE_lanes || n == TILE_staged || n == TILE_along_rows || n == TILE_merged || n == TILE_line;
+    if (power && x & (x - 1)) return "is no power of two";
+    if (n == TILE_along_rows && x > 1 && g->kind == GROUP_MAP && !rows_fit(f, index))
+        return "is not possible: some value cannot be computed for several rows at once";
+    if (n == TILE_along_rows && g->kind == GROUP_NEAREST && x > nearest_most(f, g))
+        return "is more than private arrays hold";
     if (n == TILE_staged && x > stage_most(f, g)) return "is more than private arrays hold";
     return n == TILE_strip && !x ? "is too few: a strip has rows" : NULL;
 }
@@ -337,7 +378,7 @@ static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumbe
 /* narrow: 1 for the numbers of CPUs with few registers. */
 static bool apply_numbers(FusedFunc *f, uint32_t g, IrId v, const TileText *t, unsigned narrow, Diags *d)
 {
-    bool *has_narrow = &f->tiles->narrow[g], one = v != IR_NONE && f->groups.data[g].kind != GROUP_BLOCKS;
+    bool one = v != IR_NONE && f->groups.data[g].kind != GROUP_BLOCKS;
     for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
         if (!t->has[n]) continue;
         const char *why = why_not(f, g, v, n, t->number[n]);
@@ -346,9 +387,7 @@ static bool apply_numbers(FusedFunc *f, uint32_t g, IrId v, const TileText *t, u
             diag_error(d, E0506, t->span[n], "`%s %lld` %s", tile_numbers[n].name, (long long)t->number[n], why);
             return false;
         }
-        if (narrow) *has_narrow = true;
-        *number_of(f, narrow, g, v, n) = t->number[n];
-        if (n >= N_NARROW_NUMBERS || (!narrow && !*has_narrow)) *number_of(f, 1, g, v, n) = t->number[n];
+        *number_of(f, narrow, g, v, n) = *number_of(f, 1, g, v, n) = t->number[n]; /* a `narrow` one follows */
     }
     return true;
 }
@@ -391,6 +430,23 @@ static bool apply_group_text(FusedFunc *f, uint32_t g, const GroupText *x, Diags
     return false;
 }
 
+/* A value that several kernels compute has one tile: no line of it is overruled by a later one. */
+static bool values_agree(const FusedFunc *f, const GroupText *x, Diags *d)
+{
+    for (uint32_t k = 0; k < x->values.n; k++)
+        for (unsigned narrow = 0; narrow < 2; narrow++)
+            for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
+                const ValueText *v = &x->values.data[k];
+                int64_t now = v->tile[narrow].has[n] ? *number_of(f, narrow, 0, v->v, n) : 0;
+                if (!v->tile[narrow].has[n] || now == v->tile[narrow].number[n]) continue;
+                diag_error(d, E0506, v->tile[narrow].span[n],
+                           "`%s` of %%%u is %lld in a later kernel that computes it too", tile_numbers[n].name, v->v,
+                           (long long)now);
+                return false;
+            }
+    return true;
+}
+
 bool schedule_apply(FusedFunc *f, Diags *d)
 {
     for (uint32_t i = 0; i < f->text->groups.n; i++) {
@@ -398,5 +454,7 @@ bool schedule_apply(FusedFunc *f, Diags *d)
         const GroupText *x = &f->text->groups.data[i];
         if (!apply_group_text(f, f->group_of.data[x->values.data[0].v], x, d)) return false;
     }
+    for (uint32_t i = 0; i < f->text->groups.n; i++)
+        if (!values_agree(f, &f->text->groups.data[i], d)) return false;
     return true;
 }
