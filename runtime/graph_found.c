@@ -58,7 +58,7 @@ static RtCode number_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
     int32_t *orig = g->maps[d->orig].to;
     RtBlock scratch;
     for (int64_t e = 0; e < n; e++) orig[e] = (int32_t)e;
-    if (!ids) return RT_OK;
+    if (!ids && n_graphs == 1) return RT_OK;
     RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(n_graphs, 8), n, 4), "edges in order", st));
     int64_t *at = scratch.p; /* [n_graphs] where each graph's next edge goes */
     int32_t *by_user = (int32_t *)(at + n_graphs);
@@ -69,7 +69,7 @@ static RtCode number_edges(RtGraph *g, const RtGraphDef *d, const RtTopology *t,
         sum += size;
     }
     assert(sum <= n);
-    for (int64_t pos = 0; pos < n; pos++) by_user[ids[pos]] = (int32_t)pos;
+    for (int64_t pos = 0; pos < n; pos++) by_user[ids ? ids[pos] : pos] = (int32_t)pos;
     for (int64_t u = 0; u < n; u++) {
         int64_t graph = n_graphs > 1 ? rt_row_graph(g, t, base, by_user[u]) : 0;
         if (graph >= 0 && graph < n_graphs) orig[at[graph]++] = by_user[u];

@@ -96,7 +96,17 @@ def draws(box, name, rng):
             return "%d graphs: drawn %s, wanted %s; for loops %s, %s" % (n_graphs, found[dst], by_number[number], found_by_loop, by_loop)
 
 
+def between_graphs(box):
+    """Edges of chosen nodes stand graph after graph also where the data have them by target: of 2 -> 1 and 0 -> 1, the second comes first,
+    since node 0 belongs to the first graph and node 2 to the second."""
+    lib = build(box, "between", "model net(x: node, w: edge) -> node {\n  %s\n  v = w[s]\n  return (over s { %s })[g]\n}\n" % (CHOSEN, IN))
+    lib.on_graph(4, 4, np.array([2, 0]), np.array([1, 1]), 2, np.array([0, 0, 1, 1]))
+    (got,) = lib.forward({"x": np.arange(4) + 1.0, "w": np.array([1.0, 10.0])})
+    return None if np.array_equal(got, [0, 0, 1, 0]) else "each source's edges times their places at the target: %s" % got
+
+
 box, rng = Sandbox(sys.argv[1], "found_order"), np.random.default_rng(5)
+box.report("between_graphs", between_graphs(box))
 for name in PROGRAMS:
     box.report(name, ranks(box, name, rng))
 for name in DRAWS:
