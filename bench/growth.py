@@ -25,8 +25,8 @@ FUNCTIONS = (("infer", "forward"), ("grad", "vjp"))
 
 def kernels(timed, planned):
     for k, p in zip(timed["kernels"], planned["steps"]):
-        print("      %9.3f ms  predicted %9.3f  %5.2f  memory %9.3f arithmetic %9.3f  ahead %d chunks %d %s  %s" % (
-            k["least_ms"], p["ms"], k["least_ms"] / p["ms"], p["memory_ms"], p["arithmetic_ms"], p["ahead"], p["chunks"], p["cut"], k["name"]))
+        print("      %9.3f ms  predicted %9.3f  %5.2f  memory %9.3f arithmetic %9.3f  chunks %d  %s" % (
+            k["least_ms"], p["ms"], k["least_ms"] / p["ms"], p["memory_ms"], p["arithmetic_ms"], p["chunks"], k["name"]))
 
 
 def main():

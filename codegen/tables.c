@@ -291,8 +291,7 @@ static void add_step(Builder *b, const PlanStep *s)
     VEC_PUSH(b->arena, &b->steps, x);
     for (uint32_t i = 0; i < s->cost.n; i++) {
         const PlanCost *c = &s->cost.data[i];
-        VEC_PUSH(b->arena, &b->costs,
-                 ((RtCost){c->bytes, c->flops, count(c->count), index_of(c->map), index_of(c->table)}));
+        VEC_PUSH(b->arena, &b->costs, ((RtCost){c->bytes, c->flops, count(c->count), index_of(c->table)}));
     }
 }
 

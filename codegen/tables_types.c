@@ -69,7 +69,7 @@ static const TableField fields_RtStepArg[] = {INT(RtStepArg, is_buffer), INT(RtS
                                               SUB(RtStepArg, count, RtCount)};
 TYPE(RtStepArg)
 static const TableField fields_RtCost[] = {INT(RtCost, bytes), INT(RtCost, flops), SUB(RtCost, count, RtCount),
-                                           INT(RtCost, map), INT(RtCost, table)};
+                                           INT(RtCost, table)};
 TYPE(RtCost)
 static const TableField fields_RtStep[] = {INT(RtStep, kind),   INT(RtStep, part),  INT(RtStep, first_cost),
                                            INT(RtStep, n_cost), STR(RtStep, label), STR(RtStep, file),

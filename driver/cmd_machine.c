@@ -1,6 +1,6 @@
-/* gnnc machine: what the load-time selector of executables knows of this machine. Without --probe it shows the figures
-   of the last probe, or the built-in ones; with it, it measures and keeps them. Compilation does not read them; -o
-   writes them as a file that a build may be given. */
+/* gnnc machine: what is known of this machine, from which `plan` of executables predicts times. Without --probe it
+   shows the figures of the last probe, or the built-in ones; with it, it measures and keeps them. Compilation does not
+   read them; -o writes them as a file that a build may be given. */
 #include "base/file.h"
 #include "driver/commands.h"
 #include "driver/machine_file.h"

@@ -4,20 +4,11 @@
 #include "runtime/gnnrt.h"
 #include <unistd.h>
 
-static double best_gather(const RtMachine *m, int row, int level)
-{
-    double best = 0;
-    for (int d = 0; d < RT_N_DISTANCES; d++)
-        if (m->gather[row][level][d] > best) best = m->gather[row][level][d];
-    return best;
-}
-
 /* Rows of 64 and of 256 bytes take row_ns + bytes / cache_bytes: two equations. Where bytes alone explain both, a row
    costs nothing beside them. */
 static void fit_gather(const RtMachine *figures, Machine *m)
 {
-    double fast = best_gather(figures, RT_ROW_256, RT_L3), few = 64 / best_gather(figures, RT_ROW_64, RT_L3),
-           many = 256 / fast;
+    double fast = figures->gather[RT_ROW_256][RT_L3], few = 64 / figures->gather[RT_ROW_64][RT_L3], many = 256 / fast;
     double each = (many - few) / (256 - 64);
     if (each <= 0) each = 1 / fast;
     m->cache_bytes = 1 / each;

@@ -196,9 +196,8 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
         strbuf_puts(out, "    per ");
         put_count(p, &s->cost.data[k].count, out);
         strbuf_printf(out, ": %" PRId64 " bytes, %" PRId64 " flops", s->cost.data[k].bytes, s->cost.data[k].flops);
-        if (s->cost.data[k].map != IR_NONE)
-            strbuf_printf(out, ", rows of %s by %s", p->module->spaces.data[s->cost.data[k].table].name,
-                          p->module->maps.data[s->cost.data[k].map].name);
+        if (s->cost.data[k].table != IR_NONE)
+            strbuf_printf(out, ", rows of %s", p->module->spaces.data[s->cost.data[k].table].name);
         strbuf_puts(out, "\n");
     }
     if (!plan_has_kernel(s)) return;

@@ -86,8 +86,7 @@ typedef struct PlanArg { /* one kernel parameter */
 typedef struct PlanCost {
     PlanCount count;
     int64_t bytes, flops;
-    /* table: the space whose rows are read, map.to or (by the list of map) map.from; IR_NONE: streams */
-    IrId map, table;
+    IrId table; /* the space whose rows are read in no order; IR_NONE: streams */
 } PlanCost;
 
 /* C[m][n] = sum over k of A * B, row-major f32 or f64. The emitted kernel does it; an executable may use BLAS

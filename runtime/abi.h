@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 11
+#define RT_ABI_VERSION 12
 
 typedef union RtArg {
     void *p;
@@ -98,7 +98,7 @@ typedef struct RtStepArg {
 typedef struct RtCost {
     int64_t bytes, flops;
     RtCount count;
-    int64_t map, table; /* rows of space `table` in no order, as map or its list names them; -1: streams */
+    int64_t table; /* of rows of this space, read in no order; -1: streams */
 } RtCost;
 typedef struct RtStep { /* PlanStep: what all kinds have; the rest is a row of the table of its kind */
     int64_t kind, part; /* part: index into calls, products or moves */

@@ -6,7 +6,6 @@
 #include "runtime/cpu.h"
 #include "runtime/dataset.h"
 #include "runtime/exec.h"
-#include "runtime/select.h"
 
 enum {
 #define COMMAND(id, ...) CMD_##id,
@@ -67,8 +66,6 @@ typedef struct RtSession {
     RtBatches batches; /* to train and plan a model that is trained by them; else empty */
     RtPool *pool;
     RtBlas blas;
-    RtMachine machine;
-    RtSelector selector; /* its cost model only where steps are chosen or planned */
     RtExecOptions exec;
     int threads;
 } RtSession;
@@ -79,9 +76,6 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 /* What a program runs on: train_step on the largest batch that there can be, where there are batches. */
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program);
 void rt_session_close(RtSession *s);
-
-/* Prints a JSON object: each step of a bound program, run in every way. */
-RtCode rt_cli_ways(const RtSelector *selector, RtExec *e, int64_t iters, int64_t seed, RtStatus *st);
 
 RtCode rt_cli_train(RtCli *c);
 RtCode rt_cli_infer(RtCli *c);

@@ -188,13 +188,6 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
     return code;
 }
 
-static RtCode time_ways(Bench *b, const char *name, RtExec *e)
-{
-    printf("%s\n  \"%s\": ", b->first ? "" : ",", name);
-    b->first = false;
-    return rt_cli_ways(&b->s->selector, e, b->iters, b->seed, b->c->st);
-}
-
 static RtCode bench_function(Bench *b, const char *name, const char *function)
 {
     RtExec *e = NULL;
@@ -202,7 +195,7 @@ static RtCode bench_function(Bench *b, const char *name, const char *function)
     if (program < 0) return RT_OK;
     rt_tensors_init(&b->s->data.tensors, b->seed);
     RtCode code = bind_program(b, program, &e);
-    if (!code) code = (b->c->values[OPT_WAYS] ? time_ways : time_program)(b, name, e);
+    if (!code) code = time_program(b, name, e);
     rt_exec_free(e);
     rt_block_free(&b->cotangents);
     return code;
@@ -236,7 +229,7 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
 RtCode rt_cli_bench(RtCli *c)
 {
     RtSession s;
-    Bench b = {.c = c, .s = &s, .iters = 20, .json = c->values[OPT_JSON] || c->values[OPT_WAYS], .first = true};
+    Bench b = {.c = c, .s = &s, .iters = 20, .json = c->values[OPT_JSON] != NULL, .first = true};
     RT_TRY(rt_cli_int(c, OPT_ITERS, 1, 10000000, &b.iters));
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
     int64_t *drawn;

@@ -10,6 +10,7 @@
 typedef struct Plan {
     const RtCli *c;
     const RtSession *s;
+    RtMachine machine;
     bool json;
 } Plan;
 
@@ -27,7 +28,7 @@ static void print_bytes(double bytes)
 /* ---- steps --------------------------------------------------------------------------------------------------- */
 
 typedef struct StepFacts {
-    double bytes, flops, ns;
+    double bytes, flops;
     RtPrediction p;
     const RtStep *s;
     const RtExecStep *x;
@@ -39,11 +40,9 @@ static void text_step(const Plan *plan, int64_t i, const StepFacts *f)
     const RtModel *m = plan->c->model;
     printf("  %3lld ", (long long)i);
     print_bytes(f->bytes);
-    printf(" %10.3f Mflop %9.3f ms  %3lld x %-9lld %s:%lld  %s%s", f->flops * 1e-6, f->ns * 1e-6,
+    printf(" %10.3f Mflop %9.3f ms  %3lld x %-9lld %s:%lld  %s%s", f->flops * 1e-6, f->p.ns * 1e-6,
            (long long)f->x->n_chunks, (long long)f->x->extent, rt_string(m, f->s->file), (long long)f->s->line,
            rt_string(m, f->s->label), f->x->backend ? " (openblas)" : "");
-    if (f->x->choice.ahead) printf(", ahead %lld", (long long)(f->x->choice.ahead < 0 ? 0 : f->x->choice.ahead));
-    if (f->x->choice.cut == RT_CUT_ROWS) printf(", cut by rows");
     long long shared = f->x->split ? (long long)rt_split_count(f->x->split) : 0;
     if (shared) printf(", %lld row%s shared by threads", shared, shared > 1 ? "s" : "");
     if (f->chain)
@@ -61,13 +60,9 @@ static void json_step(const Plan *plan, int64_t i, const StepFacts *f)
     printf(", \"file\": ");
     rt_cli_print_string(rt_string(m, f->s->file));
     printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"ms\": %.6f, \"memory_ms\": %.6f, "
-           "\"arithmetic_ms\": %.6f, \"latency_ms\": %.6f, \"from_bytes\": [%.0f, %.0f, %.0f, %.0f], "
-           "\"chunks\": %lld, \"extent\": %lld, \"ahead\": %lld, "
-           "\"cut\": \"%s\", \"by\": \"%s\"",
-           (long long)f->s->line, f->bytes, f->flops, f->ns * 1e-6, f->p.memory_ns * 1e-6, f->p.arithmetic_ns * 1e-6,
-           f->p.latency_ns * 1e-6, f->p.bytes[RT_L1], f->p.bytes[RT_L2], f->p.bytes[RT_L3], f->p.bytes[RT_MEMORY],
-           (long long)f->x->n_chunks, (long long)f->x->extent, (long long)f->x->choice.ahead,
-           f->x->choice.cut == RT_CUT_ROWS ? "rows" : "elements", f->x->backend ? "openblas" : "kernel");
+           "\"arithmetic_ms\": %.6f, \"chunks\": %lld, \"extent\": %lld, \"by\": \"%s\"",
+           (long long)f->s->line, f->bytes, f->flops, f->p.ns * 1e-6, f->p.memory_ns * 1e-6, f->p.arithmetic_ns * 1e-6,
+           (long long)f->x->n_chunks, (long long)f->x->extent, f->x->backend ? "openblas" : "kernel");
     const RtConeStep *cone = f->x->cone;
     if (cone && cone->runs)
         printf(", \"rows_needed\": %lld, \"runs\": %lld", (long long)cone->n_rows, (long long)cone->n_runs);
@@ -83,11 +78,11 @@ static RtCode print_steps(const Plan *plan, const RtExec *e, Totals *t)
         const RtChainDef *chain = rt_step_chain(e, i);
         StepFacts f = {.s = e->steps[i].def, .x = &e->steps[i], .chain = chain && chain->first == i ? chain : NULL};
         rt_step_cost(e, i, &f.bytes, &f.flops);
-        f.ns = rt_select_predict(&plan->s->selector, e, i, &f.x->choice, &f.p) * (f.x->cone ? f.x->cone->share : 1);
+        rt_cost_step(e, i, &plan->machine, &f.p);
         (plan->json ? json_step : text_step)(plan, i, &f);
         t->bytes += f.bytes;
         t->flops += f.flops;
-        t->ns += f.ns;
+        t->ns += f.p.ns;
     }
     return RT_OK;
 }
@@ -150,8 +145,7 @@ static void text_head(const Plan *plan)
     const RtSession *s = plan->s;
     printf("%s on %s, %d threads, %s kernels, products by %s; times by %s figures of this machine\n",
            rt_string(c->model, c->model->name), c->values[OPT_DATA], s->threads, rt_cpu_name(s->exec.variant),
-           s->exec.gemm ? "openblas where marked" : "emitted kernels",
-           plan->s->machine.probed ? "measured" : "built-in");
+           s->exec.gemm ? "openblas where marked" : "emitted kernels", plan->machine.probed ? "measured" : "built-in");
     for (int64_t i = 1; i < c->model->n_spaces; i++)
         printf("  %-16s %lld\n", rt_string(c->model, c->model->spaces[i].name),
                (long long)s->data.graph->spaces[i].count);
@@ -171,7 +165,7 @@ static void json_head(const Plan *plan)
     printf("{\"model\": ");
     rt_cli_print_string(rt_string(c->model, c->model->name));
     printf(", \"threads\": %d, \"cpu\": \"%s\", \"probed\": %s,\n  \"counts\": {", s->threads,
-           rt_cpu_name(s->exec.variant), plan->s->machine.probed ? "true" : "false");
+           rt_cpu_name(s->exec.variant), plan->machine.probed ? "true" : "false");
     for (int64_t i = 1; i < c->model->n_spaces; i++) {
         if (i > 1) printf(", ");
         rt_cli_print_string(rt_string(c->model, c->model->spaces[i].name));
@@ -185,6 +179,7 @@ RtCode rt_cli_plan(RtCli *c)
     RtSession s;
     Plan plan = {.c = c, .s = &s, .json = c->values[OPT_JSON] != NULL};
     RT_TRY(rt_session_open(c, &(RtDataOptions){.draw = true}, &s));
+    rt_machine_load(s.threads, &plan.machine);
     RtCode code = RT_OK;
     (plan.json ? json_head : text_head)(&plan);
     for (int64_t p = 0; p < c->model->n_programs && !code; p++) code = plan_program(&plan, p);

@@ -186,14 +186,13 @@ static void weigh_runs(RtExecStep *x)
 /* Room for the bounds of a step's chunks, as many as there can be, and for their order. */
 static int64_t most_bounds(const RtExec *e)
 {
-    return 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_MAX_CHUNKS) + 1;
+    return 2 * rt_cut_count(INT32_MAX, 1, rt_pool_threads(e->options.pool), RT_CHUNKS) + 1;
 }
 
 /* Cuts a step, or the chain that begins with it, into chunks. */
 static void cut_step(RtExec *e, RtExecStep *x)
 {
-    int threads = rt_pool_threads(e->options.pool);
-    int64_t chunks = x->choice.chunks ? x->choice.chunks : RT_CHUNKS, n = x->extent, worth = n;
+    int64_t n = x->extent, worth = n;
     int64_t grain = x->backend ? 1 : x->call ? x->call->grain : COPY_GRAIN;
     RtWeight *weight = rt_step_weight;
     const void *of = x;
@@ -206,10 +205,10 @@ static void cut_step(RtExec *e, RtExecStep *x)
     } else if (x->cone) {
         worth = (int64_t)(x->cone->share * (double)n);
     }
-    x->n_chunks = rt_cut_count(worth, grain, threads, chunks);
+    x->n_chunks = rt_cut_count(worth, grain, rt_pool_threads(e->options.pool), RT_CHUNKS);
     x->order = x->bounds + x->n_chunks + 1;
     assert(x->n_chunks >= 1 && 2 * x->n_chunks + 1 <= most_bounds(e)); /* room for their bounds and their order */
-    rt_cut(n, x->choice.cut == RT_CUT_ROWS ? NULL : weight, of, x->n_chunks, x->bounds);
+    rt_cut(n, weight, of, x->n_chunks, x->bounds);
     rt_cut_order(weight, of, x->bounds, x->n_chunks, x->order);
     assert(x->bounds[0] == 0 && x->bounds[x->n_chunks] == n);
 }
@@ -255,10 +254,6 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
     const RtChainDef *chains = e->model->chains + e->program->first_chain;
     for (int64_t i = 0; i < e->program->n_steps; i++) RT_TRY(setup_step(e, i, st));
     RT_TRY(split_steps(e, st));
-    for (int64_t i = 0; i < e->program->n_steps; i++) {
-        e->steps[i].choice = e->options.choice;
-        if (e->options.choose) e->options.choose(e->options.choose_user, e, i, &e->steps[i].choice);
-    }
     for (int64_t i = 0; i < e->program->n_chains; i++) RT_TRY(rt_chain_make(e, &chains[i], &e->chains[i], st));
     cut_steps(e);
     return RT_OK;
@@ -321,12 +316,6 @@ static void fill_gemm_args(RtExec *e, const RtGemm *g, RtArg *args)
     args[RT_GEMM_BLOCK_ROWS].i = g->transposed_a ? rt_count_value(e->graph, &g->block_rows, RT_OWNED) : GEMM_NN_ROWS;
 }
 
-static int64_t scalar_arg(const RtExec *e, int64_t ahead, const RtCount *c)
-{
-    if (c->kind != RT_COUNT_AHEAD || !ahead) return rt_count_value(e->graph, c, RT_OWNED);
-    return ahead < 0 ? 0 : ahead;
-}
-
 static void *arg_buffer(const RtExec *e, const RtExecStep *x, int64_t buffer)
 {
     void *own = x->cone ? rt_cone_buffer(e, x, buffer) : NULL;
@@ -350,7 +339,7 @@ static void fill_args(RtExec *e)
         for (int64_t k = 0; x->call && !x->backend && k < x->call->n_args; k++) {
             const RtStepArg *a = &e->model->step_args[x->call->first_arg + k];
             if (a->is_buffer) x->args[k].p = arg_buffer(e, x, a->buffer);
-            else x->args[k].i = scalar_arg(e, x->choice.ahead, &a->count);
+            else x->args[k].i = rt_count_value(e->graph, &a->count, RT_OWNED);
         }
         if (x->split) rt_split_bind(x->split);
     }
@@ -403,16 +392,6 @@ RtCode rt_exec_move(RtExec *e, RtStatus *st)
                            "a batch needs more memory than was planned");
     }
     return setup_steps(e, st);
-}
-
-void rt_exec_choose(RtExec *e, const RtChoice *c)
-{
-    assert(c->chunks >= 0 && c->chunks <= RT_MAX_CHUNKS);
-    for (int64_t i = 0; i < e->program->n_steps; i++) {
-        e->steps[i].choice = *c;
-        cut_step(e, &e->steps[i]);
-    }
-    if (e->bound) fill_args(e);
 }
 
 static int64_t count_cotangents(const RtModel *m, const RtProgram *p)

@@ -30,27 +30,12 @@ typedef struct RtGemmBackend {
     bool (*wanted)(const RtGemm *gemm, int64_t rows); /* by shape and machine, so that a rerun decides the same */
 } RtGemmBackend;
 
-/* How a step runs. No bit of any result depends on it. 0 in a field: not said. */
-typedef struct RtChoice {
-    int64_t ahead;  /* elements before their turn that gathered rows are asked for; -1: never */
-    int64_t chunks; /* per thread, 1 to RT_MAX_CHUNKS */
-    int64_t cut;    /* RT_CUT_ROWS: chunks of as many rows; RT_CUT_ELEMENTS: of as many rows and elements together */
-} RtChoice;
-enum { RT_CUT_ROWS = 1, RT_CUT_ELEMENTS };
-
-struct RtExec;
-/* Chooses how a step runs, as far as c leaves it open (fields of 0). The step's extent and function are known. */
-typedef void RtChoose(void *user, const struct RtExec *e, int64_t step, RtChoice *c);
-
 typedef struct RtExecOptions {
     int variant;               /* RT_GENERIC ... : kernels of this or a lesser variant */
     RtPool *pool;              /* NULL: inline */
     const RtGemmBackend *gemm; /* NULL: the emitted kernels */
     void *workspace;           /* NULL: the exec allocates its arena; else 64-byte aligned */
     size_t workspace_bytes;
-    RtChoice choice;  /* for all steps */
-    RtChoose *choose; /* NULL: what is not said is as the plan and pool.h have it */
-    void *choose_user;
     bool plan_only; /* no arena: for `plan`; must not be run */
     int64_t split;  /* least elements of a row that threads share; 0: as split.h says; -1: none does */
     int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
@@ -65,8 +50,7 @@ typedef struct RtExecStep {
     RtArg *args;
     int64_t extent, block; /* iterations; rows of one, where they are blocks of rows */
     bool backend;          /* runs on options.gemm */
-    RtChoice choice;
-    const int64_t *rows; /* [n_rows + 1] offsets of the map whose rows they are; or NULL */
+    const int64_t *rows;   /* [n_rows + 1] offsets of the map whose rows they are; or NULL */
     int64_t n_rows;
     struct RtConeStep *cone; /* what it leaves out (cone.h); or NULL: nothing */
     struct RtSplit *split;   /* rows that threads share (split.h); or NULL: none is long enough */
@@ -122,9 +106,6 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 
 /* Cuts the steps again when counts of the graph have changed, none beyond those that the exec was made for. The caller binds anew. */
 RtCode rt_exec_move(RtExec *e, RtStatus *st);
-
-/* From now on every step runs as c says, fields of 0 as the plan and pool.h have it. */
-void rt_exec_choose(RtExec *e, const RtChoice *c);
 
 /* seed and step are read by random ops. Nothing can fail once bound. */
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step);

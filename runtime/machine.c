@@ -10,10 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const int64_t rt_distances[RT_N_DISTANCES] = {0, 8, 16, 32, 64, 128};
 static const char *const level_names[RT_N_LEVELS] = {"L1", "L2", "L3", "memory"};
 
-enum { FORMAT = 3 };
+enum { FORMAT = 4 };
 static const double USABLE = 0.6; /* of a cache, for a table */
 
 /* ---- built-in ------------------------------------------------------------------------------------------------ */
@@ -37,9 +36,7 @@ static void cpu_model(char *out, size_t size)
 /* A server core of the mid 2020s; bandwidths grow with the threads but for memory, which four saturate. */
 void rt_machine_default(int threads, RtMachine *m)
 {
-    static const double latency[] = {1.2, 4, 15, 100}, copy[] = {150, 80, 40, 20}, gather[] = {120, 60, 30, 8};
-    static const double ahead[RT_N_LEVELS][RT_N_DISTANCES] = {
-        {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {1, 1.1, 1.2, 1.2, 1.2, 1.2}, {1, 1.3, 1.6, 1.8, 1.8, 1.8}};
+    static const double latency[] = {1.2, 4, 15, 100}, copy[] = {150, 80, 40, 20}, gather[] = {120, 60, 36, 14.4};
     *m = (RtMachine){.threads = threads};
     cpu_model(m->cpu, sizeof m->cpu);
     /* a variable that is refused where kernels are chosen */
@@ -53,10 +50,8 @@ void rt_machine_default(int threads, RtMachine *m)
     for (int l = 0; l < RT_N_LEVELS; l++) {
         m->latency[l] = latency[l];
         m->copy[l] = copy[l] * (l == RT_MEMORY ? memory : n);
-        for (int d = 0; d < RT_N_DISTANCES; d++)
-            for (int r = 0; r < RT_N_ROWS; r++)
-                m->gather[r][l][d] = gather[l] * ahead[l][d] * (r == RT_ROW_64 ? 0.5 : 1) *
-                                     (l == RT_MEMORY ? memory : n);
+        for (int r = 0; r < RT_N_ROWS; r++)
+            m->gather[r][l] = gather[l] * (r == RT_ROW_64 ? 0.5 : 1) * (l == RT_MEMORY ? memory : n);
     }
 }
 
@@ -101,7 +96,7 @@ static int rows_of(RtMachine *m, Row *rows)
     Row all[] = {{"usable", m->usable, RT_MEMORY},
                  {"latency", m->latency, RT_N_LEVELS},
                  {"copy", m->copy, RT_N_LEVELS},
-                 {"gather", &m->gather[0][0][0], RT_N_ROWS * RT_N_LEVELS * RT_N_DISTANCES},
+                 {"gather", &m->gather[0][0], RT_N_ROWS * RT_N_LEVELS},
                  {"flops", &m->flops, 1}};
     memcpy(rows, all, sizeof all);
     return (int)(sizeof all / sizeof *all);
@@ -194,14 +189,9 @@ static void print_json(const RtMachine *m, FILE *out)
     print_list(m->latency, RT_N_LEVELS, out);
     fputs(",\n \"copy_gb_s\": ", out);
     print_list(m->copy, RT_N_LEVELS, out);
-    fputs(",\n \"prefetch_distances\": [0, 8, 16, 32, 64, 128]", out);
     for (int r = 0; r < RT_N_ROWS; r++) {
-        fprintf(out, ",\n \"gather_%d_gb_s\": [", r == RT_ROW_64 ? 64 : 256);
-        for (int l = 0; l < RT_N_LEVELS; l++) {
-            if (l) fputs(", ", out);
-            print_list(m->gather[r][l], RT_N_DISTANCES, out);
-        }
-        fputs("]", out);
+        fprintf(out, ",\n \"gather_%d_gb_s\": ", r == RT_ROW_64 ? 64 : 256);
+        print_list(m->gather[r], RT_N_LEVELS, out);
     }
     fprintf(out, ",\n \"gflop_s\": %.4g}\n", m->flops);
 }
@@ -214,17 +204,14 @@ void rt_machine_print(const RtMachine *m, bool json, FILE *out)
     }
     fprintf(out, "%s, %lld threads, %s\n\n", m->cpu, (long long)m->threads,
             m->probed ? "measured" : "built-in figures (gnnc machine --probe measures)");
-    fprintf(out, "%-8s %10s %10s %10s %12s   %s\n", "level", "KiB", "usable", "load", "copy",
-            "rows of 64, of 256 bytes gathered, 0, 8, 16, 32, 64, 128 ahead");
+    fprintf(out, "%-8s %10s %10s %10s %12s  %s\n", "level", "KiB", "usable", "load", "copy",
+            "rows of 64, of 256 bytes gathered");
     for (int l = 0; l < RT_N_LEVELS; l++) {
         fprintf(out, "%-8s ", level_names[l]);
         if (l < RT_MEMORY) fprintf(out, "%10.0f %10.0f ", m->bytes[l] / 1024, m->usable[l] / 1024);
         else fprintf(out, "%10s %10s ", "", "");
-        fprintf(out, "%7.1f ns %7.1f GB/s  ", m->latency[l], m->copy[l]);
-        for (int r = 0; r < RT_N_ROWS; r++) {
-            for (int d = 0; d < RT_N_DISTANCES; d++) fprintf(out, " %5.1f", m->gather[r][l][d]);
-            fputs(r ? " GB/s\n" : "  |", out);
-        }
+        fprintf(out, "%7.1f ns %7.1f GB/s  %10.1f, %6.1f GB/s\n", m->latency[l], m->copy[l], m->gather[RT_ROW_64][l],
+                m->gather[RT_ROW_256][l]);
     }
     fprintf(out, "\nmultiply-adds %.0f GFLOP/s (f32)\n", m->flops);
 }

@@ -1,5 +1,5 @@
-/* What this machine can do, as the load-time selector and `gnnc machine` know it: sizes of the caches, bandwidth of
-   copies and of gathered rows per level, latency, arithmetic. Measured once per machine by a probe of about a second,
+/* What this machine can do, as `gnnc machine` shows it and `plan` predicts times from it: sizes of the caches, bandwidth
+   of copies and of gathered rows per level, latency, arithmetic. Measured once per machine by a probe of about a second,
    kept in a file of the user's cache folder. Compilation never reads it: builds do not depend on where they run. */
 #pragma once
 #include "runtime/status.h"
@@ -9,9 +9,6 @@
 
 enum { RT_L1, RT_L2, RT_L3, RT_MEMORY, RT_N_LEVELS };
 enum { RT_ROW_64, RT_ROW_256, RT_N_ROWS }; /* bytes of a gathered row that are probed */
-enum { RT_N_DISTANCES = 6 };
-/* prefetch distances that are probed: 0, 8, 16, 32, 64, 128 elements */
-extern const int64_t rt_distances[RT_N_DISTANCES];
 
 typedef struct RtMachine {
     char cpu[96];
@@ -23,8 +20,9 @@ typedef struct RtMachine {
     double usable[RT_N_LEVELS];
     double latency[RT_N_LEVELS]; /* ns of a load that needs the one before it */
     double copy[RT_N_LEVELS];    /* bytes read and written per ns, all threads together */
-    /* bytes of random rows read per ns, all threads together, from a table that just fits the level */
-    double gather[RT_N_ROWS][RT_N_LEVELS][RT_N_DISTANCES];
+    /* bytes of random rows read per ns, all threads together, from a table that just fits the level, asked for as far
+       ahead as is best */
+    double gather[RT_N_ROWS][RT_N_LEVELS];
     double flops; /* f32 operations per ns in fused multiply-adds, all threads together */
 } RtMachine;
 

@@ -23,7 +23,7 @@ int rt_pool_threads(const RtPool *pool); /* NULL counts as 1 */
 void rt_pool_run(RtPool *pool, RtKernelFn fn, const RtArg *args, const int64_t *bounds, const int64_t *order,
                  int64_t n_chunks);
 
-enum { RT_CHUNKS = 4, RT_MAX_CHUNKS = 64 }; /* per thread: as a rule, at most */
+enum { RT_CHUNKS = 4 }; /* of a step, per thread */
 /* Chunks wanted for n iterations, each at least `grain` (of weight), `chunks` to each thread: at least 1. */
 int64_t rt_cut_count(int64_t weight, int64_t grain, int n_threads, int64_t chunks);
 /* What a part of some iterations weighs: weight(of, i) for those before the i-th, 0 for none, never less for more.

@@ -172,10 +172,11 @@ static void probe_gather(Probe *p, RtMachine *m, int level, int row)
     for (int64_t i = 0; i < n * p->threads; i++) index[i] = (int32_t)(mix((uint64_t)i + 1) % (uint64_t)rows);
     RtArg a[N_ARGS] = {[ARG_TABLE].p = p->table.p, [ARG_INDEX].p = index, [ARG_COUNT].i = n,
                        [ARG_ROUNDS].i = 1,         [ARG_LINES].i = lines, [ARG_OUT].p = out};
-    for (int d = 0; d < RT_N_DISTANCES; d++) {
-        a[ARG_DISTANCE].i = rt_distances[d];
+    static const int64_t distances[] = {0, 8, 16, 32, 64, 128};
+    for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
+        a[ARG_DISTANCE].i = distances[d];
         double ns = best_ns(p, PICK(m->variant, gather_lines), a, p->threads);
-        keep_most(&m->gather[row][level][d], (double)(64 * lines * n * p->threads) / ns);
+        keep_most(&m->gather[row][level], (double)(64 * lines * n * p->threads) / ns);
     }
 }
 

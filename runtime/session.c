@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SELECT_FROM = 1 << 16 }; /* elements of a space */
-
 static int64_t count_cores(void)
 {
     cpu_set_t set;
@@ -27,19 +25,6 @@ static RtCode parse_blas(const RtCli *c, RtBlasMode *mode)
             return RT_OK;
         }
     return rt_fail(c->st, RT_E_CLI_VALUE, "--blas", NULL, "found `%.60s`, wanted on, off or auto", text);
-}
-
-/* What the flags say of how steps run; the rest is chosen. */
-static RtCode parse_choice(const RtCli *c, RtChoice *choice)
-{
-    const char *cut = c->values[OPT_CUT];
-    RT_TRY(rt_cli_int(c, OPT_AHEAD, 0, 1 << 20, &choice->ahead));
-    RT_TRY(rt_cli_int(c, OPT_CHUNKS, 1, RT_MAX_CHUNKS, &choice->chunks));
-    if (c->values[OPT_AHEAD] && !choice->ahead) choice->ahead = -1;
-    if (!cut) return RT_OK;
-    choice->cut = !strcmp(cut, "rows") ? RT_CUT_ROWS : !strcmp(cut, "elements") ? RT_CUT_ELEMENTS : 0;
-    if (choice->cut) return RT_OK;
-    return rt_fail(c->st, RT_E_CLI_VALUE, "--cut", NULL, "found `%.60s`, wanted rows or elements", cut);
 }
 
 /* Steps that leave rows out need memory of their own (cone.h): with a budget they leave out none unless --cone says so. */
@@ -91,25 +76,6 @@ static RtCode check_budget(const RtCli *c, const RtSession *s, const char *progr
     return c->command == CMD_PLAN ? RT_OK : rt_memory_check(bytes, "the planned memory", c->st);
 }
 
-static bool is_large(const RtGraph *g)
-{
-    for (int64_t i = 0; i < g->model->n_spaces; i++)
-        if (g->spaces[i].count >= SELECT_FROM) return true;
-    return false;
-}
-
-/* A machine that was probed, and a graph that takes longer than choosing: steps are chosen for both. */
-static RtCode start_selector(const RtCli *c, RtSession *s)
-{
-    rt_machine_load(s->threads, &s->machine);
-    if (c->command != CMD_PLAN && !c->values[OPT_WAYS] && !(s->machine.probed && is_large(s->data.graph))) return RT_OK;
-    RT_TRY(rt_cost_create(s->data.graph, &s->machine, &s->selector.cost, c->st));
-    if (!s->machine.probed || !is_large(s->data.graph)) return RT_OK;
-    s->exec.choose = rt_select;
-    s->exec.choose_user = &s->selector;
-    return RT_OK;
-}
-
 RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold)
 {
     RT_TRY(rt_cli_int(c, OPT_FOLDS, 2, 1000000, folds));
@@ -145,7 +111,6 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     RtCode code = rt_cli_int(c, OPT_THREADS, 1, 1024, &threads);
     s->threads = (int)threads;
     if (!code) code = parse_blas(c, &mode);
-    if (!code) code = parse_choice(c, &s->exec.choice);
     if (!code) code = parse_cone(c, &s->exec.cone);
     if (!code) code = parse_share(c, &s->exec.split);
     if (!code) code = rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
@@ -164,7 +129,6 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = rt_cpu_allowed(&best, c->st);
     if (!code) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
-    if (!code) code = start_selector(c, s);
     s->exec.pool = s->pool;
     s->exec.gemm = rt_blas_backend(&s->blas);
     if (!code && c->command != CMD_PLAN)
@@ -177,7 +141,6 @@ void rt_session_close(RtSession *s)
 {
     if (!s) return;
     rt_pool_free(s->pool);
-    rt_cost_free(s->selector.cost);
     rt_batches_free(&s->batches);
     rt_data_free(&s->data);
     rt_blas_close(&s->blas);

@@ -152,7 +152,6 @@ static RtCode set_up_batches(Trainer *t)
 static RtCode make_step(Trainer *t, RtExecOptions o)
 {
     if (!t->o->batches) return make_exec(t->m, "train_step", t->d->graph, t->d->tensors.data, &o, &t->step, t->st);
-    o.choose = NULL;                                  /* chosen for one graph */
     if (o.cone == RT_CONE_AUTO) o.cone = RT_CONE_OFF; /* they would be listed anew for each batch */
     return make_exec(t->m, "train_step", t->o->batches->graph, t->o->batches->tensors, &o, &t->step, t->st);
 }

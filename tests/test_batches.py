@@ -222,7 +222,7 @@ def numbers(box, a, epochs, data):
 def bits(box):
     build(box, "bits", BITS, cpu="generic,native")
     want = train(box, "bits", "--threads", 1)
-    for more in (["--threads", 2], ["--threads", 3], ["--cpu", "generic"], ["--chunks", 9], ["--ahead", 0]):
+    for more in (["--threads", 2], ["--threads", 3], ["--cpu", "generic"]):
         got = train(box, "bits", *more)
         if any(np.any(got[k] != want[k]) for k in want):
             return "%s changes the weights" % more

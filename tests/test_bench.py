@@ -180,40 +180,6 @@ def drawn(gnnc, box):
     return ""
 
 
-def scheduler(_gnnc, _box):
-    """Predictions in the order of the times score 1, in the other order -1, all alike 0; a pick is judged by the best. What differs in
-    one half of the runs only does not count, and the best of one half is timed by the other."""
-    sys.path.insert(0, os.path.join(ROOT, "bench"))
-    import scheduler as s
-
-    def way(first, second, predicted):
-        return {"runs_ms": [first, second] * 4, "predicted_ms": predicted}
-
-    def settled(ways, pick):
-        step = {"ways": ways, "pick": ways[pick], "plan": ways[min(2 * pick, len(ways) - 1)]}
-        s.settle(step)
-        return step
-
-    for sign, want in ((1, 1), (-1, -1), (0, 0)):
-        ways = [way(1 + 0.2 * i, 1 + 0.2 * i, 9 + sign * i) for i in range(30)]
-        f = s.judge([settled(ways, 5), settled(ways[:6], 5)])
-        if f["rank"] != want or f["steps"] != 1 or abs(f["worst"] - 1) > 1e-9:
-            return "found %s, wanted a rank of %d" % (f, want)
-        if abs(f["gain"] - 0.5) > 1e-9 or abs(f["gain_best"] - 2) > 1e-9:  # 3 as the plan says, 2 as picked, 1 at best
-            return "found %s, wanted a gain of 0.5 and at best 2" % f
-    noisy = [way(2, 2 + i % 2, -i) for i in range(30)] + [way(1, 3, 0)]
-    f = s.judge([settled(noisy, 0)])
-    if f["pairs"] or f["worst"]:
-        return "chance counts: %s" % f
-    ways = [way(1 + 0.2 * i, 1 + 0.2 * i, i) for i in range(30)]
-    for run in (2, 5):  # a slow moment of the machine, and a run that was disturbed
-        for w in ways:
-            w["runs_ms"][run] *= 1.8
-        ways[0]["runs_ms"][run] *= 3
-    f = s.judge([settled(ways, 0)])
-    return "" if f["rank"] == 1 and f["worst"] == 0 else "a disturbed machine counts: %s" % f
-
-
 def main():
     gnnc = os.path.join(os.path.abspath(sys.argv[1]), "gnnc")
     with tempfile.TemporaryDirectory(prefix="gnnc-bench-") as box:
@@ -224,7 +190,6 @@ def main():
         report("lost", lost(gnnc, box))
         report("models", models(gnnc, box))
         report("drawn", drawn(gnnc, box))
-        report("scheduler", scheduler(gnnc, box))
 
 
 main()

@@ -93,7 +93,7 @@ def case(name, kind, runs, least, flags=()):
     return compare(exe, d, runs)
 
 
-FORCED = [(2, ("--share", "1")), (3, ("--share", "257")), (1, ("--share", "1")), (3, ("--share", "600", "--chunks", "1", "--cut", "rows"))]
+FORCED = [(2, ("--share", "1")), (3, ("--share", "257")), (1, ("--share", "1")), (3, ("--share", "600"))]
 for name in MODELS:
     box.report(name, case(name, "short", FORCED, 100))
 box.report("f64", case("gat", "short", FORCED[:2], 100, ("--dtype", "f64")))

@@ -412,9 +412,8 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     PlanCost per_block = {.count = blocks_count(lf->f, g, PLAN_BLOCKS),
                           .bytes = bytes,
                           .flops = t.width,
-                          .map = IR_NONE,
                           .table = IR_NONE};
-    PlanCost result = {.count = plan_const(1), .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
+    PlanCost result = {.count = plan_const(1), .bytes = bytes, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, per_block);
     VEC_PUSH(l.arena, &l.step->cost, result);
     lower_finish(&l, "tree");

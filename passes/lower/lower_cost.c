@@ -2,19 +2,14 @@
    division of work. An estimate of traffic, nothing depends on it being exact. */
 #include "passes/lower/lower_kernel.h"
 
-typedef struct Costs {
-    Lower *l;
-    Arena *scratch;
-} Costs;
-
 static PlanCost *cost_of_space(Lower *l, IrId space)
 {
     PlanCount c = plan_count(l->f->m, space);
     for (uint32_t i = 0; i < l->step->cost.n; i++) {
         PlanCost *x = &l->step->cost.data[i];
-        if (x->count.kind == c.kind && x->count.space == c.space && x->map == IR_NONE) return x;
+        if (x->count.kind == c.kind && x->count.space == c.space && x->table == IR_NONE) return x;
     }
-    PlanCost fresh = {.count = c, .map = IR_NONE, .table = IR_NONE};
+    PlanCost fresh = {.count = c, .table = IR_NONE};
     VEC_PUSH(l->arena, &l->step->cost, fresh);
     return &l->step->cost.data[l->step->cost.n - 1];
 }
@@ -51,8 +46,8 @@ static void add_op(void *user, IrId v, IrId space)
     if (op->op == IR_OP_gather && l->f->m->maps.data[op->attr.map].to != IR_UNIT) c->bytes += 4;
 }
 
-/* Rows that are read in no order: their table, and the map that says which; false for what streams past. */
-static bool is_gathered(const Lower *l, const GroupRead *r, PlanCost *c)
+/* Whether rows are read in no order, and do not stream past. */
+static bool is_gathered(const Lower *l, const GroupRead *r)
 {
     const Group *g = &l->f->groups.data[l->g];
     IrId space = fused_op(l->f, r->v)->type.space;
@@ -60,19 +55,17 @@ static bool is_gathered(const Lower *l, const GroupRead *r, PlanCost *c)
     bool by_list = g->map != IR_NONE && !l->f->m->maps.data[g->map].sorted;
     bool listed = by_list && r->map == IR_NONE && space == l->f->m->maps.data[g->map].from && r->space == space;
     if (!listed && (r->map == IR_NONE || r->map == g->map)) return false;
-    if (!listed && !by_list && l->f->m->maps.data[r->map].sorted) return false;
-    if (lower_is_computed(l, listed ? g->map : r->map)) return false; /* nobody knows it at load */
-    *c = (PlanCost){.count = plan_count(l->f->m, r->space), .map = listed ? g->map : r->map, .table = space};
-    return true;
+    return listed || by_list || !l->f->m->maps.data[r->map].sorted;
 }
 
 static void add_read(Lower *l, const GroupRead *r)
 {
     const IrOp *op = fused_op(l->f, r->v);
-    PlanCost gathered;
     if (l->f->group_of.data[r->v] == l->g) return;
-    if (is_gathered(l, r, &gathered)) {
-        gathered.bytes = row_bytes(l, &op->type) / r->part;
+    if (is_gathered(l, r)) {
+        PlanCost gathered = {.count = plan_count(l->f->m, r->space),
+                             .bytes = row_bytes(l, &op->type) / r->part,
+                             .table = op->type.space};
         VEC_PUSH(l->arena, &l->step->cost, gathered);
         return;
     }

@@ -229,7 +229,6 @@ void lower_nearest(LowerFunc *lf, uint32_t g)
     PlanCost cost = {.count = plan_count(m, n.g->dst_space),
                      .bytes = ir_type_width(m, points) * 8 + n.g->n_edges * 8,
                      .flops = ASSUMED_SOURCES * (3 * n.width + 4),
-                     .map = IR_NONE,
                      .table = IR_NONE};
     VEC_PUSH(l->arena, &l->step->cost, cost);
     lower_finish(l, "nearest");

@@ -153,7 +153,6 @@ static void note_cost(Lower *l, const Rank *r)
     PlanCost c = {.count = plan_count(l->f->m, r->op->type.space),
                   .bytes = width * MOVED,
                   .flops = width * PASSES * WORK,
-                  .map = IR_NONE,
                   .table = IR_NONE};
     VEC_PUSH(l->arena, &l->step->cost, c);
 }
@@ -173,8 +172,7 @@ static void lower_zeros(LowerFunc *lf, uint32_t g, IrId v, const IrOp *op)
     point_store(&l, plan_value_buffer(lf, v), &op->type, row, &env, emit_index(&l.e, 0));
     dim_loops_close(&l, &loops);
     emit_end(&l.e);
-    PlanCost cost = {
-        .count = l.step->extent, .bytes = 8 * ir_type_width(lf->f->m, &op->type), .map = IR_NONE, .table = IR_NONE};
+    PlanCost cost = {.count = l.step->extent, .bytes = 8 * ir_type_width(lf->f->m, &op->type), .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, cost);
     lower_finish(&l, "zeros");
 }

@@ -7,7 +7,7 @@
 
 static PlanCost streams(PlanCount count, int64_t bytes)
 {
-    return (PlanCost){.count = count, .bytes = bytes, .map = IR_NONE, .table = IR_NONE};
+    return (PlanCost){.count = count, .bytes = bytes, .table = IR_NONE};
 }
 
 static void lower_images(LowerFunc *lf, uint32_t g, IrId v)

@@ -212,7 +212,7 @@ static void spare(const Connect *c, uint32_t i, IrId space, int64_t bytes)
     PlanStep *s = &c->p->steps.data[i];
     for (uint32_t k = 0; k < s->cost.n; k++) {
         PlanCost *cost = &s->cost.data[k];
-        if (cost->count.kind == PLAN_COUNT && cost->count.space == space && cost->map == IR_NONE)
+        if (cost->count.kind == PLAN_COUNT && cost->count.space == space && cost->table == IR_NONE)
             cost->bytes = cost->bytes > bytes ? cost->bytes - bytes : 0;
     }
 }

@@ -406,27 +406,44 @@ typedef struct Reading { /* of a plan: kernels, and who walks the chunks */
     const RtModel *model;
     int variant;
     RtPool *pool;
-    RtChoice choice; /* how steps run: changes no bit */
-    RtConeMode cone;
-    int64_t split; /* likewise: least elements of a row that threads share, -1: none are shared */
+    RtConeMode cone; /* changes no bit, as little as the next */
+    int64_t split;   /* least elements of a row that threads share, -1: none are shared */
 } Reading;
 
-/* The model with its kernels; fine: every step is cut as finely as the pool takes it. */
+/* Every step is cut as finely as the pool takes it, and rows are asked for `far` elements before their turn: no bit
+   changes. */
+static inline void program_vary(const Program *p, RtModel *m, int64_t far)
+{
+    int64_t n = 0, n_args = 0; /* steps of all programs: each calls a kernel */
+    for (int64_t i = 0; i < m->n_programs; i++) n += m->programs[i].n_steps;
+    RtCall *calls = ARENA_ARRAY(p->arena, RtCall, n + 1);
+    memcpy(calls, m->calls, (size_t)n * sizeof *calls);
+    for (int64_t i = 0; i < n; i++) {
+        const RtSplitDef *split = calls[i].split < 0 ? NULL : &m->splits[calls[i].split];
+        int64_t end = calls[i].first_arg + calls[i].n_args, of_split = split ? split->first_arg + split->n_args : 0;
+        n_args = end > n_args ? end : n_args;
+        n_args = of_split > n_args ? of_split : n_args;
+        calls[i].grain = 1;
+    }
+    RtStepArg *args = ARENA_ARRAY(p->arena, RtStepArg, n_args + 1);
+    memcpy(args, m->step_args, (size_t)n_args * sizeof *args);
+    for (int64_t i = 0; i < n_args; i++)
+        if (!args[i].is_buffer && args[i].count.kind == RT_COUNT_AHEAD)
+            args[i].count = (RtCount){.kind = RT_COUNT_CONST, .value = far};
+    m->calls = calls;
+    m->step_args = args;
+}
+
+/* The model with its kernels; far, if not NULL: see program_vary. */
 static inline const RtModel *program_model(const Program *p, int variant, RtKernelFn (*kernel)(void *, uint32_t),
-                                           void *user, bool fine)
+                                           void *user, const int64_t *far)
 {
     RtModel *m = ARENA_NEW(p->arena, RtModel);
     *m = p->tables->model;
     RtKernelFn *fns = ARENA_ARRAY(p->arena, RtKernelFn, RT_N_VARIANTS * m->n_kernels + 1);
     for (uint32_t k = 0; k < m->n_kernels; k++) fns[variant * m->n_kernels + k] = kernel(user, p->first_kernel + k);
     m->kernels = fns;
-    if (!fine) return m;
-    int64_t n = 0; /* steps of all programs: each calls a kernel */
-    for (int64_t i = 0; i < m->n_programs; i++) n += m->programs[i].n_steps;
-    RtCall *calls = ARENA_ARRAY(p->arena, RtCall, n + 1);
-    memcpy(calls, m->calls, (size_t)n * sizeof *calls);
-    for (int64_t i = 0; i < n; i++) calls[i].grain = 1;
-    m->calls = calls;
+    if (far) program_vary(p, m, *far);
     return m;
 }
 
@@ -492,8 +509,7 @@ static inline const char *program_run_one(Arena *a, const Program *p, const Read
     const IrFunc *f = p->plan->module->funcs.data[p->plan->programs.data[index]->func];
     RtStatus st = {0};
     RtExec *e = NULL;
-    RtExecOptions o = {
-        .variant = how->variant, .pool = how->pool, .choice = how->choice, .split = how->split, .cone = (int)how->cone};
+    RtExecOptions o = {.variant = how->variant, .pool = how->pool, .split = how->split, .cone = (int)how->cone};
     RtCode code = rt_exec_create(how->model, index, g, &o, &e, &st);
     if (!code) code = rt_exec_own_results(e, &st);
     if (!code) {

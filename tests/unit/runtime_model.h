@@ -276,8 +276,8 @@ static const RtStep hm_steps[] = {
     {RT_STEP_KERNEL, 10, 0, 0, S(s_acc), S(file), 8},  {RT_STEP_KERNEL, 11, 1, 1, S(s_aggt), S(file), 4},
     {RT_STEP_KERNEL, 12, 0, 0, S(s_dx), S(file), 3},   {RT_STEP_KERNEL, 13, 0, 0, S(s_outer), S(file), 3},
 };
-static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F *HM_C, COUNT(SP_NODE), -1, -1},
-                                  {4 * HM_C, HM_C, COUNT(SP_EDGE), -1, -1}};
+static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F *HM_C, COUNT(SP_NODE), -1},
+                                  {4 * HM_C, HM_C, COUNT(SP_EDGE), -1}};
 static const RtArgDef hm_argdefs[] = {
     {S(x), RT_ARG_TENSOR, T_X}, {S(y), RT_ARG_TENSOR, T_Y}, {S(mask), RT_ARG_TENSOR, T_MASK},
     {S(W), RT_ARG_TENSOR, T_W}, {S(m), RT_ARG_TENSOR, T_M}, {S(lr), RT_ARG_TENSOR, T_LR},

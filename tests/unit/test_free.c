@@ -7,7 +7,6 @@
 #include "runtime/chain.h"
 #include "runtime/cli.h"
 #include "runtime/cone.h"
-#include "runtime/cost.h"
 #include "runtime/dataset.h"
 #include "runtime/edge_text.h"
 #include "runtime/exec.h"
@@ -35,7 +34,6 @@ static void test_created(void)
     rt_split_free(NULL);
     rt_chain_free(NULL);
     rt_cone_free(NULL);
-    rt_cost_free(NULL);
     rt_graph_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);

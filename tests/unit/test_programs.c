@@ -203,13 +203,9 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
 {
     Which which = {b, variant_of(p->seed)};
     int v = (int)which.variant;
-    static const int64_t far[] = {-1, 1, 7, 100000}, shared[] = {1, 1, 3, 257, -1};
-    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}, RT_CONE_OFF, -1},
-                  threads = {program_model(p, v, kernel_llvm, &which, true),
-                             v,
-                             pool,
-                             {far[p->seed % 4], 1 + (int64_t)(p->seed / 4 % 9), (int64_t)(p->seed / 36 % 3)},
-                             RT_CONE_ON,
+    static const int64_t far[] = {0, 1, 7, 100000}, shared[] = {1, 1, 3, 257, -1};
+    const Reading llvm = {program_model(p, v, kernel_llvm, &which, NULL), v, NULL, RT_CONE_OFF, -1},
+                  threads = {program_model(p, v, kernel_llvm, &which, &far[p->seed % 4]), v, pool, RT_CONE_ON,
                              shared[p->seed % 5]};
     uint32_t n = p->plan->module->funcs.data[0]->results.n + 1;
     *r = (Runs){ARENA_ARRAY(a, void *, n), ARENA_ARRAY(a, void *, n), b->with_c ? ARENA_ARRAY(a, void *, n) : NULL};
@@ -218,8 +214,7 @@ static const char *run_all(Arena *a, Batch *b, const Program *p, const ProgramGr
     if (!why) why = program_run(a, p, &llvm, graph, args, r->llvm);
     if (!why) why = program_run(a, p, &threads, graph, args, r->threads);
     if (!why && b->with_c) {
-        const Reading c = {
-            program_model(p, RT_GENERIC, kernel_c, &which, false), RT_GENERIC, NULL, {-1, 0, 0}, RT_CONE_OFF, 1};
+        const Reading c = {program_model(p, RT_GENERIC, kernel_c, &which, NULL), RT_GENERIC, NULL, RT_CONE_OFF, 1};
         why = program_run(a, p, &c, graph, args, r->c);
     }
     rt_graph_free(graph);
@@ -278,12 +273,8 @@ static const char *check_changed(Arena *a, Batch *b, Changed *c, const Runs *r, 
 {
     const Program *p = c->p[1];
     Which which = {b, variant_of(p->seed)};
-    const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, false),
-                          (int)which.variant,
-                          NULL,
-                          {0, 0, 0},
-                          RT_CONE_OFF,
-                          -1};
+    const Reading llvm = {program_model(p, (int)which.variant, kernel_llvm, &which, NULL), (int)which.variant, NULL,
+                          RT_CONE_OFF, -1};
     const char *why = NULL;
     RtGraph *graph = program_rt_graph(a, p, c->graph[1], llvm.model, &why);
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
@@ -326,7 +317,7 @@ static const char *check_apart(Arena *a, Batch *b, unsigned i, const Oracle *o, 
     if (!p->m) return NULL;
     int v = (int)variant_of(p->seed);
     Which which = {b, (unsigned)v};
-    const Reading llvm = {program_model(p, v, kernel_llvm, &which, false), v, NULL, {0, 0, 0}, RT_CONE_OFF, -1};
+    const Reading llvm = {program_model(p, v, kernel_llvm, &which, NULL), v, NULL, RT_CONE_OFF, -1};
     const char *why = NULL;
     RtGraph *graph = program_rt_graph(a, p, &p->graph, llvm.model, &why);
     void **got = ARENA_ARRAY(a, void *, p->plan->module->funcs.data[0]->results.n + 1);
