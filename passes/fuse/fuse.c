@@ -76,6 +76,13 @@ static IrFunc *copy_func(Arena *a, const IrFunc *f)
     return copy;
 }
 
+/* Bytes of the vectors that products are turned and cut for: what a text says, else those of the machine's registers. */
+static int64_t filled_bytes(const PassContext *ctx, const char *function)
+{
+    const FuncText *t = ctx->schedule ? schedule_text_find(ctx->schedule, function) : NULL;
+    return t && t->filled ? t->filled : machine_register_bytes(ctx->machine);
+}
+
 /* NULL where a given schedule does not fit. */
 static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, Form *form, const bool *again)
 {
@@ -86,6 +93,7 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
                      .f = copy_func(fm->m->arena, form->f),
                      .origin = form->origin,
                      .clones = form->clones,
+                     .filled = filled_bytes(ctx, form->f->name),
                      .n_values = n,
                      .machine = ctx->machine,
                      .most_staged = ctx->most_staged,
@@ -246,7 +254,7 @@ FusedModule *fuse_begin(PassContext *ctx, const IrModule *m)
 bool fuse_prepare(PassContext *ctx, FusedModule *fm, uint32_t index)
 {
     ctx->function = fm->m->funcs.data[index]->name;
-    IrFunc *plain = prepare_func(ctx, fm->m, fm->m->funcs.data[index]), *rows;
+    IrFunc *plain = prepare_func(ctx, fm->m, fm->m->funcs.data[index], filled_bytes(ctx, ctx->function)), *rows;
     IrId sums = IR_NONE;
     VEC_PUSH(ctx->stage, &fm->sums, IR_NONE);
     if (ctx->schedule) {

@@ -15,15 +15,16 @@ bool fuse_prepare(PassContext *ctx, FusedModule *fm, uint32_t index);
 FusedFunc *fuse_func(PassContext *ctx, FusedModule *fm, uint32_t index, const bool *again);
 void fuse_print(const void *fused_module, StrBuf *out);
 
-/* `given` with unused operations gone, results that are views or arguments copied, weights laid out for products. */
-IrFunc *prepare_func(PassContext *ctx, IrModule *m, IrFunc *given);
+/* `given` with unused operations gone, results that are views or arguments copied, weights laid out for products;
+   filled: as FusedFunc. */
+IrFunc *prepare_func(PassContext *ctx, IrModule *m, IrFunc *given, int64_t filled);
 /* pass_verify_step for what a rewrite of this pass made of a function of m, whose arguments and results may lack dims
    of size one. */
 void fuse_verify(PassContext *ctx, const char *step, IrModule *m, const IrFunc *f);
 /* prepare_cut.c: conditions of relu and the like read from its result; old itself if there is none. */
 IrFunc *prepare_cuts(IrModule *m, IrFunc *old);
 /* prepare_parts.c: products read in pieces; likewise */
-IrFunc *prepare_parts(const Machine *machine, IrModule *m, IrFunc *old);
+IrFunc *prepare_parts(int64_t filled, IrModule *m, IrFunc *old);
 
 /* fuse_given.c: a schedule that is given, f->text. All but fuse_given_copy return false with E0506. */
 bool fuse_given_begin(PassContext *ctx, FusedFunc *f); /* fills target and role */

@@ -138,18 +138,19 @@ static IrId flatten_product(Build *b, IrOp *op, const IrType *k, const IrType *n
 }
 
 /* The share of a product's vectors, of n elements in all, that holds something. */
-static double filled(const Machine *machine, const IrType *t, int64_t n)
+static double share_filled(int64_t filled, const IrType *t, int64_t n)
 {
-    int64_t lanes = machine_register_bytes(machine) / (int64_t)ir_dtype_bytes(t->dtype);
+    int64_t lanes = filled / (int64_t)ir_dtype_bytes(t->dtype);
     return (double)n / (double)((n + lanes - 1) / lanes * lanes);
 }
 
 /* contract %x[M], %y[N] : [M,N] over all rows becomes contract %y, %x : [N,M], to be transposed, where vectors are
    fuller along M: the same sums in the same order. */
-static bool turn_outer(const Machine *machine, const Build *b, IrOp *op, IrType *m, IrType *n)
+static bool turn_outer(int64_t filled, const Build *b, IrOp *op, IrType *m, IrType *n)
 {
     if (op->type.space != IR_UNIT) return false;
-    if (filled(machine, m, ir_type_width(b->m, m)) <= FULLER * filled(machine, n, ir_type_width(b->m, n))) return false;
+    if (share_filled(filled, m, ir_type_width(b->m, m)) <= FULLER * share_filled(filled, n, ir_type_width(b->m, n)))
+        return false;
     IrId first = op->args[0];
     IrType of_first = *m;
     op->args[0] = op->args[1];
@@ -192,21 +193,21 @@ static bool is_result(const IrFunc *f, IrId v)
     return false;
 }
 
-static IrId prepare_contract(const Machine *machine, Rewrite *r, IrOp *op, bool is_result)
+static IrId prepare_contract(int64_t filled, Rewrite *r, IrOp *op, bool is_result)
 {
     Build *b = &r->b;
     IrType wanted = op->type, k, n;
     if (contract_is_dot(b->f, op)) return irb_add(b, op);
     for (uint32_t i = 0; i < 2; i++) op->args[i] = lay_out_weight(b, op, op->args[i]);
     op->type = outer_type(b->f, op);
-    bool product = product_dims(b->f, op, &k, &n), turned = product && turn_outer(machine, b, op, &k, &n);
+    bool product = product_dims(b->f, op, &k, &n), turned = product && turn_outer(filled, b, op, &k, &n);
     bool moved = turned || !ir_type_eq(&op->type, &wanted);
     bool flat = product && (k.n_dims > 1 || n.n_dims > 1) && !is_read_in_place(b->f, op);
     IrId v = flat && (moved || !is_result) ? flatten_product(b, op, &k, &n) : irb_add(b, op);
     return moved ? irb_unary(b, IR_OP_transpose, wanted, v, (IrAttr){0}) : v;
 }
 
-static void prepare_op(const Machine *machine, Rewrite *r, IrId v)
+static void prepare_op(int64_t filled, Rewrite *r, IrId v)
 {
     IrOp op = rewrite_op(r, v);
     Build *b = &r->b;
@@ -228,7 +229,7 @@ static void prepare_op(const Machine *machine, Rewrite *r, IrId v)
     if (op.op == IR_OP_sum_dims || op.op == IR_OP_max_dims || op.op == IR_OP_min_dims)
         if (irb_type(b, op.args[0]).n_dims == op.type.n_dims) op.op = IR_OP_transpose; /* nothing is summed */
     if (op.op == IR_OP_contract) {
-        r->map[v] = prepare_contract(machine, r, &op, is_result(r->old, v));
+        r->map[v] = prepare_contract(filled, r, &op, is_result(r->old, v));
         return;
     }
     if (op.op == IR_OP_reduce_sum && b->m->maps.data[op.attr.map].inverse != IR_NONE) {
@@ -267,16 +268,15 @@ void fuse_verify(PassContext *ctx, const char *step, IrModule *m, const IrFunc *
     pass_verify_step(ctx, PASS_fuse, step, m, whole);
 }
 
-IrFunc *prepare_func(PassContext *ctx, IrModule *m, IrFunc *given)
+IrFunc *prepare_func(PassContext *ctx, IrModule *m, IrFunc *given, int64_t filled)
 {
-    const Machine *machine = ctx->machine;
-    IrFunc *cut = prepare_cuts(m, given), *old = prepare_parts(machine, m, cut);
+    IrFunc *cut = prepare_cuts(m, given), *old = prepare_parts(filled, m, cut);
     if (cut != given) fuse_verify(ctx, "prepare_cuts", m, cut);
     if (old != cut) fuse_verify(ctx, "prepare_parts", m, old);
     Rewrite r = rewrite_begin(m, old);
     const bool *used = rewrite_live(ctx->stage, m, old, NULL);
     for (IrId v = 0; v < old->ops.n; v++)
-        if (used[v]) prepare_op(machine, &r, v);
+        if (used[v]) prepare_op(filled, &r, v);
     IrFunc *f = rewrite_end(&r);
     for (uint32_t i = 0; i < f->results.n; i++) {
         if (!needs_copy(f, i)) continue;

@@ -25,9 +25,9 @@ typedef struct Parts {      /* of a product or a concat, by value */
     bool other;             /* something else reads it, or a slice along another dim */
 } Parts;
 
-static int64_t vectors_of(const Machine *machine, const IrType *t, int64_t n)
+static int64_t vectors_of(int64_t filled, const IrType *t, int64_t n)
 {
-    int64_t lanes = machine_register_bytes(machine) / (int64_t)ir_dtype_bytes(t->dtype);
+    int64_t lanes = filled / (int64_t)ir_dtype_bytes(t->dtype);
     return (n + lanes - 1) / lanes;
 }
 
@@ -52,26 +52,25 @@ static uint32_t put_together(const IrFunc *f, const IrOp *op)
 }
 
 /* The slice op of the product x. */
-static void add_slice(const Machine *machine, const IrModule *m, const IrFunc *f, const IrOp *op, const IrOp *x,
-                      Parts *p)
+static void add_slice(int64_t filled, const IrModule *m, const IrFunc *f, const IrOp *op, const IrOp *x, Parts *p)
 {
     int64_t n = ir_type_width(m, &op->type);
     p->other |= !is_matmul(f, x) || ir_type_has_dim(&f->ops.data[x->args[0]].type, op->attr.dim);
     p->width += n;
-    p->vectors += vectors_of(machine, &op->type, n);
+    p->vectors += vectors_of(filled, &op->type, n);
 }
 
-static void add_operands(const Machine *machine, const IrModule *m, const IrFunc *f, const IrOp *concat, Parts *p)
+static void add_operands(int64_t filled, const IrModule *m, const IrFunc *f, const IrOp *concat, Parts *p)
 {
     p->width = p->vectors = 0;
     for (uint32_t i = 0; i < concat->n_args; i++) {
         const IrType *t = &f->ops.data[concat->args[i]].type;
         p->width += ir_type_width(m, t);
-        p->vectors += vectors_of(machine, t, ir_type_width(m, t));
+        p->vectors += vectors_of(filled, t, ir_type_width(m, t));
     }
 }
 
-static Parts *find_parts(const Machine *machine, IrModule *m, const IrFunc *f)
+static Parts *find_parts(int64_t filled, IrModule *m, const IrFunc *f)
 {
     Parts *p = ARENA_ARRAY(m->arena, Parts, f->ops.n + 1);
     for (uint32_t i = 0; i < f->results.n; i++) p[f->results.data[i].value].other = true;
@@ -79,20 +78,20 @@ static Parts *find_parts(const Machine *machine, IrModule *m, const IrFunc *f)
         const IrOp *op = &f->ops.data[v];
         for (uint32_t k = 0; k < op->n_args; k++) {
             const IrOp *x = &f->ops.data[op->args[k]];
-            if (op->op == IR_OP_slice) add_slice(machine, m, f, op, x, &p[op->args[k]]);
-            else if (put_together(f, op) == k) add_operands(machine, m, f, x, &p[op->args[k]]);
+            if (op->op == IR_OP_slice) add_slice(filled, m, f, op, x, &p[op->args[k]]);
+            else if (put_together(f, op) == k) add_operands(filled, m, f, x, &p[op->args[k]]);
             else p[op->args[k]].other = true;
         }
     }
     return p;
 }
 
-static bool is_in_parts(const Machine *machine, const IrModule *m, const IrFunc *f, IrId v, const Parts *p)
+static bool is_in_parts(int64_t filled, const IrModule *m, const IrFunc *f, IrId v, const Parts *p)
 {
     const IrType *t = &f->ops.data[v].type;
     int64_t width = ir_type_width(m, t);
     return p->width && !p->other && p->width <= width &&
-           (double)p->vectors <= EMPTIER * (double)vectors_of(machine, t, width);
+           (double)p->vectors <= EMPTIER * (double)vectors_of(filled, t, width);
 }
 
 /* The slice v of the product c; the dim has another name meanwhile, since c's operand may have that of the slice. */
@@ -138,15 +137,15 @@ static IrId parts_of_product(Rewrite *r, IrId v, uint32_t k)
     return irb_add(b, &whole);
 }
 
-IrFunc *prepare_parts(const Machine *machine, IrModule *m, IrFunc *old)
+IrFunc *prepare_parts(int64_t filled, IrModule *m, IrFunc *old)
 {
     Rewrite r = rewrite_begin(m, old);
-    const Parts *parts = find_parts(machine, m, old);
+    const Parts *parts = find_parts(filled, m, old);
     bool any = false;
     for (IrId v = 0; v < old->ops.n; v++) {
         const IrOp *op = &old->ops.data[v];
         uint32_t k = op->op == IR_OP_slice ? 0 : put_together(old, op);
-        bool cut = k < 2 && is_in_parts(machine, m, old, op->args[k], &parts[op->args[k]]);
+        bool cut = k < 2 && is_in_parts(filled, m, old, op->args[k], &parts[op->args[k]]);
         any |= cut;
         if (!cut) rewrite_copy(&r, v);
         else

@@ -69,6 +69,7 @@ typedef struct FusedFunc {
     VEC(Group) groups;
     VEC(uint32_t) order;         /* live groups, in the order they run */
     struct Tiles *tiles;         /* of the pass schedule, or NULL before it */
+    int64_t filled;              /* bytes of the vectors that products were turned and cut for (prepare.c) */
     uint32_t n_values;           /* of f before copies back into tensors joined it (fuse_update.c) */
     IrId sums;                   /* the map by whose rows sums over all edges are taken, or IR_NONE */
     unsigned clones;             /* 0: none, else CloneBy + 1 */

@@ -47,6 +47,7 @@ typedef struct GroupText {
 typedef struct FuncText {
     const char *name;
     int64_t n_values;
+    int64_t filled;   /* as FusedFunc; 0: not said */
     const char *sums; /* the map by whose rows sums over all edges are taken, or NULL */
     unsigned clones;  /* 0: none, else CloneBy + 1 */
     Span span, sums_span, clones_span;

@@ -186,6 +186,7 @@ void schedule_print(const void *fused_module, StrBuf *out)
     for (uint32_t i = 0; i < fm->funcs.n; i++) {
         const FusedFunc *f = fm->funcs.data[i];
         strbuf_printf(out, "\nfunc %s values %u\n", f->f->name, f->n_values);
+        strbuf_printf(out, "  filled %lld\n", (long long)f->filled);
         if (f->sums != IR_NONE) strbuf_printf(out, "  sums %s\n", fm->m->maps.data[f->sums].name);
         if (f->clones) strbuf_printf(out, "  clones %s\n", clone_names[f->clones]);
         for (uint32_t k = 0; k < f->order.n; k++) {
@@ -320,6 +321,7 @@ static bool read_group(Reader *r, FuncText *f)
 
 static bool read_func(Reader *r, ScheduleText *t)
 {
+    enum { LEAST_FILLED = sizeof(double), MOST_FILLED = 4096 }; /* bytes */
     FuncText f = {.span = r->at};
     if (!take_word(r, "func")) return false;
     f.name = r->word;
@@ -328,6 +330,7 @@ static bool read_func(Reader *r, ScheduleText *t)
     advance(r);
     if (!take_word(r, "values")) fail(r, "wanted `values` and their number");
     f.n_values = read_number(r, 0, UINT32_MAX);
+    if (take_word(r, "filled")) f.filled = read_number(r, LEAST_FILLED, MOST_FILLED);
     f.sums_span = r->at;
     if (take_word(r, "sums")) {
         f.sums = r->word;
