@@ -235,9 +235,10 @@ def wrong_texts(box):
     r = gnnc(box, "gcn", "block", "--emit=kir", write(box, "block.schedule", plain.replace(" block 96", " block 48")))
     print("ok schedule.narrow" if "_narrow" in read(box, "block.kir") else "FAIL schedule.narrow: with other blocks of rows no kernel for few registers is left")
     two = (gnnc(box, "gat", "two", "--emit=schedule"), re.sub(r"(copy .*?vectors) \d+", r"\1 3", read(box, "two.schedule"), count=1))[1]
-    r = gnnc(box, "gat", "refused", "--emit=plan", write(box, "wrong.schedule", two))
-    fits = r.returncode == 3 and "is 3 in a later kernel that computes it too" in r.stdout
-    print("ok schedule.wrong_copy" if fits else "FAIL schedule.wrong_copy: %d: %s" % (r.returncode, r.stdout[-300:]))
+    r = gnnc(box, "gat", "copy", "--emit=schedule", write(box, "copy.given", two))
+    taken, label = not r.returncode and read(box, "copy.schedule"), r"  group \d+"
+    fits = taken and two != read(box, "two.schedule") and re.sub(label, "", taken) == re.sub(label, "", two)
+    print("ok schedule.copy" if fits else "FAIL schedule.copy: a copy has no tile of its own: %d: %s" % (r.returncode, r.stdout[-300:]))
     swapped = Text(plain)
     swapped.funcs[0][1].reverse()
     r = gnnc(box, "gcn", "refused", "--emit=plan", write(box, "wrong.schedule", str(swapped)))

@@ -303,7 +303,7 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
     Emit *e = &l.e;
     for (unsigned i = 0; i < b->n; i++) {
         lower_out(&l, b->sums[i].part.buffer);
-        b->sums[i].s = lf->f->tiles->value[lf->for_narrow][b->sums[i].v];
+        b->sums[i].s = *value_tile(lf->f, lf->for_narrow, g, b->sums[i].v);
     }
     for (uint32_t i = 0; i < group->inner.n; i++)
         if (lf->f->stored.data[group->inner.data[i]]) lower_out(&l, plan_value_buffer(lf, group->inner.data[i]));
@@ -409,10 +409,8 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     emit_end(e);
     l.step->grain = group_tile_of(&l)->second;
     int64_t bytes = (int64_t)kir_base_bytes(kir_elem_of(t.op->type.dtype)) * t.width;
-    PlanCost per_block = {.count = blocks_count(lf->f, g, PLAN_BLOCKS),
-                          .bytes = bytes,
-                          .flops = t.width,
-                          .table = IR_NONE};
+    PlanCost per_block = {
+        .count = blocks_count(lf->f, g, PLAN_BLOCKS), .bytes = bytes, .flops = t.width, .table = IR_NONE};
     PlanCost result = {.count = plan_const(1), .bytes = bytes, .table = IR_NONE};
     VEC_PUSH(l.arena, &l.step->cost, per_block);
     VEC_PUSH(l.arena, &l.step->cost, result);
@@ -423,7 +421,7 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
 static Sum sum_of(LowerFunc *lf, uint32_t g, IrId v)
 {
     const IrOp *op = fused_op(lf->f, v);
-    Sum x = {.v = v, .s = lf->f->tiles->value[0][v]};
+    Sum x = {.v = v, .s = *value_tile(lf->f, 0, g, v)};
     PlanBuffer partials = {.kind = PLAN_ARENA,
                            .ref = IR_NONE,
                            .elem = kir_elem_of(op->type.dtype),

@@ -258,7 +258,7 @@ static void store_tile(Lower *l, const Point *p, unsigned n, void *user)
 
 static void level_nest(Lower *l, const Level *x, KirId row, NestBody *body)
 {
-    Schedule whole = l->s, own = l->f->tiles->value[0][x->roots[0]];
+    Schedule whole = l->s, own = *value_tile(l->f, 0, l->g, x->roots[0]);
     l->s.lanes = own.lanes;
     l->s.vectors = x->n > 1 && own.vectors > whole.beside ? whole.beside : own.vectors;
     nest_dims(l, &fused_op(l->f, x->roots[0])->type, &(Point){row, env_empty()}, 1, body, (void *)(uintptr_t)x);
@@ -283,7 +283,7 @@ static unsigned level_batch(Lower *l, const Group *g, uint32_t i, const bool *do
 static int64_t count_vectors(const Lower *l, IrId v)
 {
     const IrType *t = &fused_op(l->f, v)->type;
-    VecRun run = vec_run(l->f->m, t, 0, l->f->tiles->value[0][v].lanes);
+    VecRun run = vec_run(l->f->m, t, 0, value_tile(l->f, 0, l->g, v)->lanes);
     int64_t n = 1;
     for (uint32_t k = 0; k < t->n_dims; k++) {
         int64_t size = l->f->m->dims.data[t->dims[k]].size, unit = 1;
@@ -316,7 +316,7 @@ static Accs level_accs(Lower *l, const IrId *roots, unsigned n, KirId row)
     Schedule whole = l->s;
     for (unsigned i = 0; i < n; i++) {
         c.v = roots[i];
-        l->s.lanes = l->f->tiles->value[0][roots[i]].lanes;
+        l->s.lanes = value_tile(l->f, 0, l->g, roots[i])->lanes;
         l->s.vectors = INT64_MAX;
         nest_dims(l, &fused_op(l->f, roots[i])->type, &(Point){row, env_empty()}, 1, collect_points, &c);
     }

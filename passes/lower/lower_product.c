@@ -23,7 +23,7 @@ typedef struct Product {
     unsigned n;
 } Product;
 
-static int64_t stream_of(const Lower *l, const Product *x) { return l->f->tiles->value[0][x->v].stream; }
+static int64_t stream_of(const Lower *l, const Product *x) { return value_tile(l->f, 0, l->g, x->v)->stream; }
 
 /* Joins the elements at the open loops to the sums. */
 static void take(Lower *l, const Product *x, const DimLoop *loops)

@@ -143,7 +143,7 @@ static bool fits_a_tile(const FusedFunc *f, IrId v)
     const IrType *t = &fused_op(f, v)->type;
     bool fits = t->n_dims <= 1;
     for (unsigned narrow = 0; narrow < 2; narrow++) {
-        const Schedule *s = &f->tiles->value[narrow][v];
+        const Schedule *s = value_tile(f, narrow, f->group_of.data[v], v);
         int64_t most = f->tiles->group[narrow][f->group_of.data[v]].beside,
                 vectors = s->vectors < most ? s->vectors : most;
         fits &= ir_type_width(f->m, t) <= vectors * s->lanes;

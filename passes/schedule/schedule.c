@@ -327,24 +327,29 @@ static bool is_narrow(const FusedFunc *f, const Tiles *t, uint32_t index)
     const Group *g = &f->groups.data[index];
     bool same = same_tile(&t->group[0][index], &t->group[1][index]);
     for (uint32_t i = 0; i < g->roots.n && g->kind == GROUP_BLOCKS; i++)
-        same &= same_tile(&t->value[0][g->roots.data[i]], &t->value[1][g->roots.data[i]]);
+        same &= same_tile(&t->value[0][index][i], &t->value[1][index][i]);
     return !same;
 }
 
-static void schedule_values(const FusedFunc *f, Tiles *t, const Group *g, const IrValues *values, bool vectors)
+Schedule *value_tile(const FusedFunc *f, unsigned narrow, uint32_t g, IrId v)
 {
-    for (uint32_t i = 0; i < values->n; i++)
-        for (unsigned narrow = 0; narrow < 2; narrow++)
-            t->value[narrow][values->data[i]] = schedule_value(f, g, values->data[i], vectors, narrow);
+    const Group *group = &f->groups.data[g];
+    Schedule *tiles = f->tiles->value[narrow][g];
+    for (uint32_t i = 0; i < group->roots.n; i++)
+        if (group->roots.data[i] == v) return &tiles[i];
+    uint32_t i = 0;
+    while (i < group->inner.n && group->inner.data[i] != v) i++;
+    ICE_UNLESS(i < group->inner.n);
+    return &tiles[group->roots.n + i];
 }
 
 bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
 {
-    uint32_t n_groups = f->groups.n + 1, n_values = f->f->ops.n + 1;
+    uint32_t n_groups = f->groups.n + 1;
     Tiles *t = ARENA_NEW(a, Tiles);
     for (unsigned narrow = 0; narrow < 2; narrow++) {
         t->group[narrow] = ARENA_ARRAY(a, Schedule, n_groups);
-        t->value[narrow] = ARENA_ARRAY(a, Schedule, n_values);
+        t->value[narrow] = ARENA_ARRAY(a, Schedule *, n_groups);
     }
     t->narrow = ARENA_ARRAY(a, bool, n_groups);
     for (uint32_t i = 0; i < f->order.n; i++) {
@@ -354,8 +359,13 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
         bool same_blocks = t->group[0][g].block == t->group[1][g].block; /* both kernels run by the same */
         if (same_blocks) t->group[1][g].grain = t->group[0][g].grain;
         else t->group[1][g] = t->group[0][g];
-        schedule_values(f, t, group, &group->roots, vectors);
-        schedule_values(f, t, group, &group->inner, vectors);
+        uint32_t n_roots = group->roots.n, n = n_roots + group->inner.n;
+        for (unsigned narrow = 0; narrow < 2; narrow++) {
+            Schedule *tiles = t->value[narrow][g] = ARENA_ARRAY(a, Schedule, n);
+            for (uint32_t k = 0; k < n; k++)
+                tiles[k] = schedule_value(f, group, k < n_roots ? group->roots.data[k] : group->inner.data[k - n_roots],
+                                          vectors, narrow);
+        }
     }
     f->tiles = t;
     if (f->text && !schedule_apply(f, d)) return false;

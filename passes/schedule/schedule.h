@@ -12,16 +12,18 @@ typedef struct Schedule {
 } Schedule;
 
 /* How the groups of a function run, and values in groups of other dims: inner values, and the roots of groups with
-   several shapes or of sums over all rows. [0] is for CPUs with 32 vector registers of 64 bytes, [1] for those with 16
-   of 32 bytes. */
+   several shapes or of sums over all rows. A value that several groups compute has a tile in each. [0] is for CPUs with
+   32 vector registers of 64 bytes, [1] for those with 16 of 32 bytes. */
 typedef struct Tiles {
-    Schedule *group[2]; /* [groups] */
-    Schedule *value[2]; /* [values] */
+    Schedule *group[2];  /* [groups] */
+    Schedule **value[2]; /* [groups][roots, then inner values of the group]: see value_tile */
     /* [groups] CPUs with few registers get a kernel of their own, for which the group or a value has other numbers in
        [1] than in [0] */
     bool *narrow;
 } Tiles;
 
+/* The tile of a root or an inner value of group g. */
+Schedule *value_tile(const FusedFunc *f, unsigned narrow, uint32_t g, IrId v);
 /* Chooses the tiles of all groups and puts them into f->tiles. vectors: false when the pass `schedule` is off: scalar
    code, one row at a time; every sum keeps its association. False with E0506 in d where the numbers of f->text do not
    fit. */

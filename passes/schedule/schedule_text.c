@@ -110,9 +110,10 @@ static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
     }
 }
 
-static bool value_uses(const FusedFunc *f, const Group *g, IrId v, TileNumber n)
+static bool value_uses(const FusedFunc *f, uint32_t index, IrId v, TileNumber n)
 {
-    bool outer = g->kind == GROUP_BLOCKS && f->tiles->value[0][v].strip;
+    const Group *g = &f->groups.data[index];
+    bool outer = g->kind == GROUP_BLOCKS && value_tile(f, 0, index, v)->strip;
     if (n == TILE_vectors || n == TILE_lanes) return has_value_tiles(f, g);
     if (n == TILE_merged) return g->kind == GROUP_BLOCKS && !group_has_inner(g, v);
     if (n == TILE_stream)
@@ -123,14 +124,14 @@ static bool value_uses(const FusedFunc *f, const Group *g, IrId v, TileNumber n)
 
 static bool uses(const FusedFunc *f, uint32_t g, IrId v, TileNumber n)
 {
-    return v == IR_NONE ? group_uses(f, g, n) : value_uses(f, &f->groups.data[g], v, n);
+    return v == IR_NONE ? group_uses(f, g, n) : value_uses(f, g, v, n);
 }
 
 /* The number of value v of group g, or of the group: v is IR_NONE. */
 static int64_t *number_of(const FusedFunc *f, unsigned narrow, uint32_t g, IrId v, TileNumber n)
 {
     ICE_UNLESS(narrow < 2 && n < N_TILE_NUMBERS);
-    Schedule *s = v == IR_NONE ? &f->tiles->group[narrow][g] : &f->tiles->value[narrow][v];
+    Schedule *s = v == IR_NONE ? &f->tiles->group[narrow][g] : value_tile(f, narrow, g, v);
     return (int64_t *)(void *)((char *)s + tile_numbers[n].at);
 }
 
@@ -403,7 +404,7 @@ static bool arrays_fit(const FusedFunc *f, uint32_t index, unsigned narrow)
     int64_t all = 0;
     for (uint32_t i = 0; i < g->roots.n; i++) {
         IrId v = g->roots.data[i];
-        const Schedule *own = &f->tiles->value[narrow][v];
+        const Schedule *own = value_tile(f, narrow, index, v);
         int64_t bytes = (int64_t)ir_dtype_bytes(fused_op(f, v)->type.dtype), array = 0;
         bool sum = g->kind == GROUP_PRODUCT && s->kept && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT &&
                    !group_root_is_narrow(f, g, v);
@@ -425,29 +426,12 @@ static bool apply_group_text(FusedFunc *f, uint32_t g, const GroupText *x, Diags
     }
     for (uint32_t k = 0; k < x->values.n && x->tile[0].has[TILE_strip]; k++)
         for (unsigned narrow = 0; narrow < 2; narrow++) {
-            Schedule *own = &f->tiles->value[narrow][x->values.data[k].v];
+            Schedule *own = value_tile(f, narrow, g, x->values.data[k].v);
             if (own->strip) own->strip = x->tile[0].number[TILE_strip];
         }
     if (arrays_fit(f, g, 0) && arrays_fit(f, g, 1)) return true;
     diag_error(d, E0506, x->span, "the tiles of this kernel take more than private arrays hold");
     return false;
-}
-
-/* A value that several kernels compute has one tile: no line of it is overruled by a later one. */
-static bool values_agree(const FusedFunc *f, const GroupText *x, Diags *d)
-{
-    for (uint32_t k = 0; k < x->values.n; k++)
-        for (unsigned narrow = 0; narrow < 2; narrow++)
-            for (TileNumber n = 0; n < N_TILE_NUMBERS; n++) {
-                const ValueText *v = &x->values.data[k];
-                int64_t now = v->tile[narrow].has[n] ? *number_of(f, narrow, 0, v->v, n) : 0;
-                if (!v->tile[narrow].has[n] || now == v->tile[narrow].number[n]) continue;
-                diag_error(d, E0506, v->tile[narrow].span[n],
-                           "`%s` of %%%u is %lld in a later kernel that computes it too", tile_numbers[n].name, v->v,
-                           (long long)now);
-                return false;
-            }
-    return true;
 }
 
 bool schedule_apply(FusedFunc *f, Diags *d)
@@ -457,7 +441,5 @@ bool schedule_apply(FusedFunc *f, Diags *d)
         const GroupText *x = &f->text->groups.data[i];
         if (!apply_group_text(f, f->group_of.data[x->values.data[0].v], x, d)) return false;
     }
-    for (uint32_t i = 0; i < f->text->groups.n; i++)
-        if (!values_agree(f, &f->text->groups.data[i], d)) return false;
     return true;
 }
