@@ -52,6 +52,7 @@ static uint32_t step_out(Emit *e, uint32_t depth)
 static void step_in(Emit *e, uint32_t depth, uint32_t saved)
 {
     if (depth == saved) return;
+    ICE_UNLESS(depth < saved); /* only ever outwards */
     KirBlock *block = block_at(e, depth);
     VEC_PUSH(e->arena, &block->ins, e->b.owners.data[depth]);
     e->b.owners.n = e->b.in_other.n = saved;
@@ -153,6 +154,7 @@ static void table_add(Emit *e, KirId id)
 
 static KirId table_get(const Emit *e, const KirIns *x)
 {
+    ICE_UNLESS(2 * e->n_used <= e->n_table); /* some place is free, where the search ends */
     for (uint32_t i = hash_ins(x) & (e->n_table - 1); e->table[i]; i = (i + 1) & (e->n_table - 1)) {
         KirId id = e->table[i] - 1;
         if (emit_visible(e, id) && same_ins(ins_of(e, id), x)) return id;
@@ -300,6 +302,7 @@ KirId emit_select(Emit *e, KirId c, KirId x, KirId y)
     if (emit_type(e, c).lanes > lanes) lanes = emit_type(e, c).lanes;
     x = emit_splat(e, x, lanes);
     y = emit_splat(e, y, lanes);
+    ICE_UNLESS(emit_type(e, c).lanes == lanes || emit_type(e, c).lanes == 1);
     return emit_ins(e, (KirIns){.op = KIR_select, .type = emit_type(e, x), .args = {c, x, y}});
 }
 
@@ -320,6 +323,7 @@ KirId emit_repeat(Emit *e, KirId x, unsigned lanes, unsigned each)
 {
     KirType t = emit_type(e, x);
     if (t.lanes == 1 || (t.lanes == lanes && each == 1)) return x;
+    ICE_UNLESS(lanes <= KIR_MAX_LANES && lanes % (t.lanes * each) == 0);
     t.lanes = (uint8_t)lanes;
     return emit_ins(e, (KirIns){.op = KIR_repeat, .type = t, .args = {x, KIR_NONE, KIR_NONE}, .i = each});
 }
@@ -328,6 +332,7 @@ KirId emit_part(Emit *e, KirId x, unsigned first, unsigned lanes)
 {
     KirType t = emit_type(e, x);
     if (t.lanes == lanes || t.lanes == 1) return x;
+    ICE_UNLESS(first + lanes <= t.lanes);
     t.lanes = (uint8_t)lanes;
     KirOpcode op = lanes == 1 ? KIR_extract : KIR_part;
     return emit_ins(e, (KirIns){.op = op, .type = t, .args = {x, KIR_NONE, KIR_NONE}, .i = first});
@@ -383,10 +388,15 @@ KirId emit_var(Emit *e, const char *name, KirId init)
 
 void emit_set(Emit *e, KirId var, KirId value)
 {
+    ICE_UNLESS(ins_of(e, var)->op == KIR_var && e->homes.data[var].live); /* nobody reads it as a number yet */
     emit_ins(e, (KirIns){.op = KIR_set, .type = emit_type(e, var), .args = {var, value, KIR_NONE}});
 }
 
-void emit_freeze(Emit *e, KirId var) { e->homes.data[var].live = false; }
+void emit_freeze(Emit *e, KirId var)
+{
+    ICE_UNLESS(ins_of(e, var)->op == KIR_var && emit_visible(e, var));
+    e->homes.data[var].live = false;
+}
 
 /* ---- blocks --------------------------------------------------------------------------------------- */
 
@@ -414,6 +424,7 @@ void emit_if(Emit *e, KirId cond)
 
 void emit_else(Emit *e)
 {
+    ICE_UNLESS(e->scopes.data[depth_now(e)].guard);
     kir_else(&e->b);
     e->scopes.data[depth_now(e)].serial = ++e->serial;
 }
@@ -431,6 +442,7 @@ void emit_break_if(Emit *e, KirId cond)
 
 void emit_end(Emit *e)
 {
+    ICE_UNLESS(e->scopes.n > 1); /* the kernel's body stays open */
     kir_end(&e->b);
     e->scopes.n--;
 }
@@ -487,6 +499,7 @@ KirId lin_emit(Emit *e, const Lin *l)
             s.var[j - 1] = v, s.scale[j - 1] = c;
         }
     KirId sum = emit_index(e, 0);
+    for (uint32_t i = 0; i < s.n; i++) ICE_UNLESS(emit_visible(e, s.var[i]));
     for (uint32_t i = 0; i < s.n; i++)
         sum = emit_op2(e, KIR_add, sum, emit_op2(e, KIR_mul, s.var[i], emit_index(e, s.scale[i])));
     return emit_op2(e, KIR_add, sum, emit_index(e, s.konst));

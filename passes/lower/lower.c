@@ -1,4 +1,5 @@
 /* lower: the groups of each function become kernels and steps of the plan. */
+#include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
 /* Returns plan buffers by stored value. */
@@ -16,6 +17,8 @@ static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f
                     .first_memo = ARENA_ARRAY(ctx->stage, uint32_t, f->f->ops.n + 1)};
     for (uint32_t v = 0; v < f->f->ops.n; v++) lf.buffer_of[v] = UINT32_MAX;
     for (uint32_t i = 0; i < f->order.n; i++) lower_group(&lf, f->order.data[i]);
+    for (uint32_t v = 0; v < f->f->ops.n; v++) /* some step writes all that later ones or the caller read */
+        ICE_UNLESS(!f->stored.data[v] || f->group_of.data[v] == GROUP_NONE || lf.buffer_of[v] != UINT32_MAX);
     return lf.buffer_of;
 }
 

@@ -7,6 +7,7 @@ static void add_array(Lower *l, IrId v, bool of_row)
 {
     const IrType *t = &fused_op(l->f, v)->type;
     Staged s = {.v = v, .of_row = of_row};
+    ICE_UNLESS(!array_find(l, v) && l->stage_rows > 0);
     int64_t size = (of_row ? 1 : l->stage_rows) * ir_type_width(l->f->m, t);
     if (!of_row && !t->n_dims) size += rows_at_once(l); /* the last vector may reach beyond the row */
     s.array = emit_ins(&l->e, (KirIns){.op = KIR_alloc, .type = kir_type(kir_base_of(t->dtype), 1), .i = size});

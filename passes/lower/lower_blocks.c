@@ -13,6 +13,7 @@
 
    Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads. Never cuts a sum in
    another place than the leaves. */
+#include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
 typedef struct Sum { /* one of the group's */
@@ -216,6 +217,7 @@ static void take_strips(Lower *l, const Blocks *b, int64_t rows)
 
 static void take_whole(Lower *l, const Blocks *b)
 {
+    ICE_UNLESS(b->n == 1 && !l->staged.n); /* several share rows strip by strip */
     StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
     Taking x = {b->sums, &rows, true};
     nest_sum(l, b->sums, block_tile, &x);
@@ -361,6 +363,7 @@ static void tree_columns(Lower *l, Tree *t, KirId at, unsigned active)
     Emit *e = &l->e;
     KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
     KirOpcode op = sum_op(t->op->op);
+    ICE_UNLESS(active >= 1 && active <= t->lanes);
     t->array = emit_ins(e, (KirIns){.op = KIR_alloc, .type = kir_type(type.base, 1), .i = MOST_LEVELS * t->lanes});
     KirId zero = emit_index(e, 0), sum = emit_var(e, "sum", emit_splat(e, sum_identity(l, op, type), t->lanes));
     Leaf block = leaf_of(l, emit_for(e, zero, t->n_blocks, 1, KIR_SEQ, "blocks"), t->n_blocks);

@@ -91,6 +91,7 @@ static KirId take_chunk(Lower *l, const Dot *d, const Env *leaf, KirId acc, Ix a
 static KirId sum_chunks(Lower *l, const Dot *d, Env leaf)
 {
     Emit *e = &l->e;
+    ICE_UNLESS(d->run.n && d->n_dims);
     const VecDim *last = &d->run.vec[d->run.n - 1];
     KirId none = sum_identity(l, d->fold, kir_type(d->type.base, env_width(&leaf)));
     unsigned n_outer = 0;
@@ -191,6 +192,7 @@ static KirId dot_folded(Lower *l, const Dot *d)
         KirId sum = fold_leaf(&x, 0);
         return emit_op1(e, d->fold == KIR_add ? KIR_hadd : d->fold == KIR_max ? KIR_hmax : KIR_hmin, sum);
     }
+    ICE_UNLESS(results % x.beside == 0 && (x.beside == 1 || whole));
     KirId sum = fold_leaves(&x, 0, results / x.beside);
     for (unsigned group = x.group * x.beside / results; group > 1; group /= 2) {
         unsigned half = emit_type(e, sum).lanes / 2u;
@@ -212,6 +214,7 @@ static bool can_fold(const Lower *l, Dot *d)
 /* Indices of element base + off of the reduced dims, row-major. base: KIR_NONE or what the loop steps over. */
 static void decompose(Lower *l, const Dot *d, KirId base, int64_t off, Env *env)
 {
+    ICE_UNLESS(off >= 0 && off < d->total);
     if (base == KIR_NONE) {
         for (unsigned k = d->n_dims; k-- > 0; off /= d->size[k]) env_set(env, d->dims[k], ix_const(off % d->size[k]));
         return;

@@ -47,6 +47,7 @@ void lower_finish(Lower *l, const char *kind)
 {
     const Group *g = &l->f->groups.data[l->g];
     PlanStep *s = l->step;
+    ICE_UNLESS(l->e.scopes.n == 1 && !l->images.n && !l->stage_at.n && l->filling == IR_NONE);
     s->span = fused_op(l->f, g->roots.data[0])->span;
     s->nan_value = l->root != IR_NONE ? l->root : g->roots.data[0];
     s->label = lower_label(l->lf, l->g, l->root, kind);

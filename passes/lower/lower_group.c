@@ -1,4 +1,5 @@
 /* A group to its kernels and its step, by its kind. */
+#include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
 static void plain_rows(Lower *l, IrId space)
@@ -16,6 +17,7 @@ static void note_gemm(Lower *l)
     const Group *g = &l->f->groups.data[l->g];
     if (!g->gemm) return;
     const IrOp *op = fused_op(l->f, g->roots.data[0]);
+    ICE_UNLESS(op->op == IR_OP_contract);
     const IrType *a = &fused_op(l->f, op->args[0])->type;
     l->step->kind = PLAN_STEP_PRODUCT;
     l->step->gemm = (PlanGemm){.a = plan_value_buffer(l->lf, fused_storage(l->f, op->args[0])),

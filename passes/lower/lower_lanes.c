@@ -58,6 +58,7 @@ Env env_only(const Env *e, const IrType *t)
     unsigned per_element = env_width(e) / last->count;
     if (own.vec[own.n_vec - 1].dim == last->dim)
         own.active = (uint8_t)(own.active / last->count * (e->active / per_element));
+    ICE_UNLESS(own.active >= 1 && own.active <= env_width(&own));
     return own;
 }
 
@@ -71,6 +72,7 @@ unsigned env_active(const Env *e, const IrType *t) { return env_only(e, t).activ
 
 void env_vector(Env *e, const VecRun *run)
 {
+    ICE_UNLESS(run->n <= ENV_VECS && run_lanes(run) <= KIR_MAX_LANES);
     e->n_vec = run->n;
     memcpy(e->vec, run->vec, run->n * sizeof *run->vec);
     e->active = (uint8_t)env_width(e);
@@ -106,6 +108,7 @@ bool lanes_widen(const Lower *l, const IrType *t, unsigned most, Env *e, unsigne
 
 static KirId join_all(Emit *e, KirId *piece, unsigned n)
 {
+    ICE_UNLESS(n && !(n & (n - 1)) && n <= KIR_MAX_LANES);
     for (; n > 1; n /= 2)
         for (unsigned i = 0; i < n / 2; i++) piece[i] = emit_join(e, piece[2 * i], piece[2 * i + 1]);
     return piece[0];
@@ -133,6 +136,7 @@ KirId lanes_spread(Lower *l, KirId x, const IrType *from, const Env *env)
 {
     bool has[ENV_VECS];
     if (emit_type(&l->e, x).lanes == 1) return x;
+    ICE_UNLESS(emit_type(&l->e, x).lanes == env_lanes(env, from));
     for (unsigned i = 0; i < env->n_vec; i++) has[i] = ir_type_has_dim(from, env->vec[i].dim);
     return spread(&l->e, x, env, has, env->n_vec);
 }
@@ -143,6 +147,7 @@ static int64_t dim_stride(const Lower *l, const IrType *t, IrId dim)
 {
     int64_t step = 1;
     uint32_t k = t->n_dims;
+    ICE_UNLESS(ir_type_has_dim(t, dim));
     while (t->dims[--k] != dim) step *= l->f->m->dims.data[t->dims[k]].size;
     return step;
 }

@@ -57,6 +57,7 @@ static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n)
     }
     int64_t unit, units = units_of(x, x->t->dims[k], &unit), u = x->unroll[k];
     int64_t size = l->f->m->dims.data[x->t->dims[k]].size;
+    ICE_UNLESS(u >= 1 && unit >= 1);
     int64_t rounds = size / (u * unit), done = 0;
     if (rounds > 1) {
         KirId i = emit_for(&l->e, emit_index(&l->e, 0), emit_index(&l->e, rounds * u * unit), u * unit, KIR_SEQ,
@@ -141,6 +142,7 @@ const Point *points_of_root(Lower *l, IrId root, const Point *p, unsigned n)
 {
     const IrType *t = &fused_op(l->f, root)->type, *nest = &l->f->groups.data[l->g].nest;
     if (!t->n_dims || same_dims(t, nest)) return p;
+    ICE_UNLESS(t->n_dims == nest->n_dims); /* the same dims under other names */
     Point *out = ARENA_ARRAY(l->arena, Point, n);
     for (unsigned i = 0; i < n; i++) {
         const Env *env = &p[i].env;
@@ -450,6 +452,7 @@ static void concat_tile(Lower *l, const Point *p)
     IrId root = l->f->groups.data[l->g].roots.data[0];
     const IrOp *op = fused_op(l->f, root);
     Part part = {.root = root};
+    ICE_UNLESS(op->op == IR_OP_concat && ir_type_has_dim(&op->type, op->attr.dim));
     while (op->type.dims[part.k] != op->attr.dim) part.k++;
     for (uint32_t i = 0; i < op->n_args; i++) {
         const IrType *t = &fused_op(l->f, op->args[i])->type;

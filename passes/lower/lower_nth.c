@@ -196,6 +196,8 @@ void heavy_nth(Lower *l, const IrId *ops, unsigned n_ops, const Point *p, unsign
     const IrType *t = &fused_op(l->f, op->args[0])->type;
     KirBase base = kir_base_of(t->dtype);
     bool narrow = base == KIR_F32 || base == KIR_I32;
+    for (unsigned i = 0; i < n_ops; i++) /* of the same numbers */
+        ICE_UNLESS(fused_op(l->f, ops[i])->op == IR_OP_nth && fused_op(l->f, ops[i])->args[0] == op->args[0]);
     Nth n = {.l = l,
              .op = op,
              .row = row_span(l, op->attr.map, p[0].row),

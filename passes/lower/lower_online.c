@@ -192,6 +192,7 @@ void online_rescale(Lower *l, const Online *o, Accs extremes, Accs sums, KirId l
     Emit *e = &l->e;
     KirId *old = ARENA_ARRAY(l->arena, KirId, sums.n + 1);
     bool max = fused_op(l->f, o->extreme)->op == IR_OP_reduce_max;
+    ICE_UNLESS(o->shift != IR_NONE && o->n); /* some sum has it as a factor */
     for (unsigned i = 0; i < sums.n; i++) {
         KirType t = emit_type(e, sums.data[i].total);
         old[i] = emit_var(e, "shift", emit_float(e, t, 0));

@@ -7,6 +7,7 @@
                                                both operands' rows of the next strip are fetched meanwhile
    `part` is the leaf's sum in memory: put away there and taken up again it keeps its bits. Never cuts a sum in another
    place than the leaves of all such sums (lower_blocks.c). */
+#include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
 typedef struct Strip {
@@ -27,6 +28,7 @@ static KirIns copy_access(Lower *l, const Strip *s, KirOpcode op, KirId row, uns
     Emit *e = &l->e;
     const Env *env = &s->columns[c].env;
     unsigned lanes = env_lanes(env, &fused_op(l->f, s->op->args[1])->type);
+    ICE_UNLESS(s->copy != KIR_NONE && c < s->n_columns);
     KirId index = emit_op2(e, KIR_mul, emit_op2(e, KIR_sub, row, s->first),
                            emit_index(e, (int64_t)(s->n_columns * lanes)));
     index = emit_op2(e, KIR_add, index, emit_index(e, (int64_t)(c * lanes)));
@@ -127,6 +129,7 @@ static void panel(Lower *l, const Point *columns, unsigned n, void *user)
 void lower_outer(Lower *l, IrId v, const Partial *part, const StageSpan *strip)
 {
     const IrOp *op = fused_op(l->f, v);
+    ICE_UNLESS(op->op == IR_OP_contract && op->type.space == IR_UNIT && l->s.strip > 0);
     Strip s = {.part = part, .op = op, .span = strip, .first = strip->from, .last = strip->to, .copy = KIR_NONE};
     nest_dims(l, &fused_op(l->f, op->args[1])->type, &(Point){KIR_NONE, env_empty()}, 1, panel, &s);
 }

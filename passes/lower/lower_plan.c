@@ -15,6 +15,7 @@ KirBase kir_base_of(IrDtype t)
 {
     static const KirBase base[] = {
         [IR_F32] = KIR_F32, [IR_F64] = KIR_F64, [IR_I32] = KIR_I32, [IR_I64] = KIR_I64, [IR_BOOL] = KIR_I1};
+    ICE_UNLESS(t < sizeof base / sizeof *base);
     return base[t];
 }
 
@@ -86,6 +87,7 @@ uint32_t lower_computed_map(LowerFunc *lf, PlanBufferKind kind, IrId map)
         if (lf->routes.data[i].map == map && lf->routes.data[i].kind == kind) return lf->routes.data[i].buffer;
     const IrModule *m = lf->f->m;
     const IrMap *x = &m->maps.data[map];
+    ICE_UNLESS(x->computed);           /* the runtime has the arrays of all others */
     bool rows = kind == PLAN_MAP_ROWS; /* one more than there are: two to each */
     PlanBuffer b = {.kind = PLAN_ARENA,
                     .ref = IR_NONE,
@@ -116,6 +118,7 @@ uint32_t lower_map_buffer(Lower *l, PlanBufferKind kind, IrId ref)
 uint32_t lower_along_buffer(Lower *l, IrId map, IrId along)
 {
     const IrMap *m = &l->f->m->maps.data[map];
+    ICE_UNLESS(!m->computed && !lower_is_computed(l, along) && m->from == l->f->m->maps.data[along].from);
     return plan_buffer(l->lf, (PlanBuffer){.kind = PLAN_MAP_ALONG,
                                            .ref = map,
                                            .along = along,
@@ -178,6 +181,7 @@ KirId lower_count(Lower *l, PlanCount c)
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g)
 {
     Arena *a = lf->ctx->stage;
+    ICE_UNLESS(lf->f->tiles && !lf->f->groups.data[g].dead);
     *l = (Lower){.lf = lf,
                  .f = lf->f,
                  .arena = a,

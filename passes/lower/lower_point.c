@@ -43,6 +43,8 @@ KirId memo_get(const Lower *l, IrId v, KirId row, const Env *env)
 void memo_put(Lower *l, IrId v, KirId row, const Env *env, KirId value)
 {
     Memo key = memo_key(l, v, row, env);
+    unsigned lanes = emit_type(&l->e, value).lanes;
+    ICE_UNLESS(lanes == 1 || lanes == env_lanes(env, &fused_op(l->f, v)->type));
     key.value = value;
     key.next = l->lf->first_memo[v];
     VEC_PUSH(l->arena, &l->memos, key);
@@ -114,6 +116,7 @@ KirId point_address(Lower *l, const IrType *t, KirId row, const Env *env)
 KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env)
 {
     Env own = env_only(env, t);
+    ICE_UNLESS(t->space == IR_UNIT || row != KIR_NONE);
     if (l->rows_ahead && t->space == l->f->groups.data[l->g].space && own.n_vec) {
         KirId ahead = emit_op2(&l->e, KIR_add, row, emit_index(&l->e, l->rows_ahead));
         emit_prefetch(&l->e, lower_in(l, buffer), point_address(l, t, ahead, env));
@@ -124,6 +127,7 @@ KirId point_load(Lower *l, uint32_t buffer, const IrType *t, KirId row, const En
 void point_store(Lower *l, uint32_t buffer, const IrType *t, KirId row, const Env *env, KirId value)
 {
     int64_t stride;
+    ICE_UNLESS(t->space == IR_UNIT || row != KIR_NONE);
     ICE_UNLESS(lanes_stride(l, t, env, &stride));
     value = emit_splat(&l->e, value, env_lanes(env, t));
     emit_store(&l->e, lower_out(l, buffer), point_address(l, t, row, env), value, env_active(env, t), stride);

@@ -8,6 +8,7 @@
    Products of one group run one after the other in a tile, then what is computed from all of them. Where that is much,
    a cell of a recurrent network say, it is written for one row: the sums wait in private arrays, and a loop takes row
    by row. Never reorders a sum. */
+#include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
 /* Elements of what is asked for at once. */
@@ -92,6 +93,7 @@ void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
     IrId dims[2 * IR_MAX_DIMS];
     Product x = {v, fused_op(l->f, v), p, ARENA_ARRAY(l->arena, KirId, n), n};
     unsigned n_dims = reduced_dims(l->f->f, x.op, dims);
+    ICE_UNLESS(group_kind_of(l->f->f, l->f->m, v) == GROUP_PRODUCT && n);
     int64_t ahead = l->rows_ahead;
     l->rows_ahead = 0; /* sums have a way of their own */
     for (unsigned i = 0; i < n; i++) {
@@ -176,6 +178,7 @@ static void tile(Lower *l, const KirId *kept, KirId row, int64_t n_rows, const P
 {
     Emit *e = &l->e;
     Point *p = points_of_tile(l, row, n_rows, columns, n_columns);
+    ICE_UNLESS(!kept || n_rows == l->s.rows); /* the arrays are as large */
     l->rows_ahead = n_rows > 1 ? l->s.ahead * n_rows : 0;
     if (kept) {
         keep_sums(l, kept, p, (unsigned)n_rows * n_columns);

@@ -1,6 +1,7 @@
 /* Random numbers at a point: Philox4x32-10 keyed as docs/design.md says. The counter's lanes are consecutive
    blocks, so four vectors of sixteen features share one evaluation where the index is aligned; elsewhere the
    word is selected lane by lane. Seed, step and the element's id are scalars; nothing is stored. */
+#include "base/ice.h"
 #include "passes/lower/kmath.h"
 #include "passes/lower/lower_kernel.h"
 
@@ -53,6 +54,7 @@ static Feature feature_of(Lower *l, const IrType *t, const Env *env)
         f.lin.konst += ix->off * stride;
         stride *= l->f->m->dims.data[t->dims[k]].size;
     }
+    ICE_UNLESS(f.modulus >= 1 && f.modulus <= 64);
     if (f.lanes > 1 && !lanes_stride(l, t, env, &f.stride)) f.stride = 0;
     if (f.lanes > 1) f.offsets = lanes_offsets(l, t, env);
     return f;

@@ -81,6 +81,7 @@ static void take_block(Lower *l, Accs s, const StageNeeds *needs, StageSpan x)
     Emit *e = &l->e;
     bool split = is_split(l, needs);
     KirId end = x.to;
+    ICE_UNLESS(!l->staged.n || x.longer != KIR_NONE);
     if (split) {
         KirId width = emit_index(e, l->stage_rows);
         x.from = emit_for(e, x.from, x.to, l->stage_rows, KIR_SEQ, "staged blocks");
@@ -164,6 +165,9 @@ static void finish(Lower *l, const Acc *a, KirId empty)
 void rows_walk(Lower *l, Accs s)
 {
     StageNeeds needs;
+    for (unsigned i = 0; i < s.n; i++) /* one row of one map */
+        ICE_UNLESS(s.data[i].p.row == s.data[0].p.row &&
+                   fused_op(l->f, s.data[i].v)->attr.map == l->f->groups.data[l->g].map);
     needs_of(l, s, &needs);
     stage_join(l, &needs);
     StageSpan x = span_of(l, s);

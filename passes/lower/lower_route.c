@@ -3,6 +3,7 @@
 
      to[e] = v[e] where that is a row, else -1, or 0 where the map is total     a step over the elements
      rows, list: the elements by image, in the user's order                     a step of one piece, where sums want them */
+#include "base/ice.h"
 #include "passes/lower/lower_kernel.h"
 
 static PlanCost streams(PlanCount count, int64_t bytes)
@@ -94,6 +95,7 @@ static bool is_summed(const IrFunc *f, IrId map)
 void lower_route(LowerFunc *lf, uint32_t g)
 {
     IrId v = lf->f->groups.data[g].roots.data[0], map = fused_op(lf->f, v)->attr.map;
+    ICE_UNLESS(fused_op(lf->f, v)->op == IR_OP_route && lf->f->m->maps.data[map].computed);
     lower_images(lf, g, v);
     if (!is_summed(lf->f->f, map)) return;
     Lower l;

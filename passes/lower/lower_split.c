@@ -26,6 +26,7 @@ static KirId split_arg(Lower *l, PlanSplitArg which)
 KirId split_walk(Lower *l, StageSpan *x, bool joins, bool upto)
 {
     Emit *e = &l->e;
+    ICE_UNLESS(l->split);
     KirId phase = split_arg(l, PLAN_SPLIT_PHASE), walk = emit_index(e, l->walks++);
     KirId turn = emit_op2(e, KIR_eq, phase, walk), none = x->lo;
     KirId behind = joins ? emit_select(e, emit_op2(e, KIR_lt, walk, phase), x->hi, none) : none;

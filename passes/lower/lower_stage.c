@@ -75,6 +75,7 @@ void stage_enter(Lower *l, const StageSpan *x, KirId element, KirId position)
 
 void stage_leave(Lower *l, const StageSpan *x, unsigned n)
 {
+    ICE_UNLESS((x->map == IR_NONE || l->images.n >= n) && (!l->staged.n || l->stage_at.n >= n));
     if (x->map != IR_NONE) l->images.n -= n;
     if (l->staged.n) l->stage_at.n -= n;
 }
@@ -150,6 +151,7 @@ static KirId lanes_eval(Sixteen *s, IrId v)
 static void store_sixteen(Lower *l, const Staged *to, KirId local, KirId value)
 {
     Env none = env_empty();
+    ICE_UNLESS(!fused_op(l->f, to->v)->type.n_dims && !to->of_row);
     KirIns store = array_access(l, KIR_store, to->array, &fused_op(l->f, to->v)->type, local, &none);
     store.type.lanes = store.active = (uint8_t)rows_at_once(l);
     store.args[1] = emit_splat(&l->e, value, rows_at_once(l));
@@ -319,6 +321,7 @@ void stage_fill(Lower *l, const StageNeeds *needs, const StageSpan *x)
 {
     Emit *e = &l->e;
     if (needs->n_again) {
+        ICE_UNLESS(x->longer != KIR_NONE); /* row_span says it where there are arrays */
         emit_if(e, x->longer);
         fill_all(l, needs->again, needs->n_again, false, x);
         emit_end(e);
