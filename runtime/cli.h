@@ -26,11 +26,14 @@ enum {
     N_OPTIONS
 };
 enum { MAX_SETS = 64 };
+typedef enum { RT_ON_CPU, RT_ON_CUDA, RT_ON_SHIM, RT_ON_AUTO } RtCliDevice;
 
 typedef struct RtCli {
     const RtModel *model;
     const char *program; /* as it was called, for examples */
     int command;
+    RtCliDevice device;
+    int64_t ordinal;               /* of the device */
     const char *values[N_OPTIONS]; /* last one given; "" for switches; NULL: not given */
     const char *sets[MAX_SETS];
     int n_sets;
@@ -51,6 +54,11 @@ const char *rt_cli_nearest(const char *word, const char *const *names, int n);
 /* Refuses, before anything is read, what would write over a file that the command reads or that belongs to its data
    set, over the program itself, or two things into one file. --checkpoint may be what --resume reads. */
 RtCode rt_cli_spare(const RtCli *c);
+/* Reads --device. CLI_VALUE, CLI_NOT_BUILT. */
+RtCode rt_cli_device(RtCli *c);
+/* Opens the device; *d is NULL where the command runs on this CPU, which --device auto may choose. */
+RtCode rt_cli_device_open(const RtCli *c, struct RtCuda **d);
+
 /* Where result i of `infer` goes: the first to --out, the others beside it. */
 void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *path, size_t size);
 
@@ -70,6 +78,7 @@ typedef struct RtSession {
     RtMachine machine;
     RtSelector selector; /* its cost model only where steps are chosen or planned */
     RtExecOptions exec;
+    struct RtCuda *device; /* NULL: this CPU */
     int threads;
 } RtSession;
 /* --folds and --fold; unchanged where they are not given. */

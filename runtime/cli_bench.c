@@ -4,6 +4,7 @@
 #include "runtime/clock.h"
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/cuda.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
 #include <stdio.h>
@@ -67,7 +68,8 @@ static RtCode bind_program(Bench *b, int64_t program, RtExec **e)
     for (int64_t i = 0; i < b->c->model->n_tensors; i++) (*e)->tensors[i] = t->data[i];
     RT_TRY(rt_exec_own_results(*e, b->c->st));
     if ((*e)->n_cotangents) RT_TRY(draw_cotangents(b, *e));
-    return rt_exec_bind(*e, b->c->st);
+    RT_TRY(rt_exec_bind(*e, b->c->st));
+    return rt_cuda_push(b->s->device, t->data, b->c->st);
 }
 
 static void time_steps(Bench *b, RtExec *e, Times *t, int64_t run)
@@ -177,6 +179,9 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
         t.least = t.steps + n;
         t.once = t.steps + 2 * n;
         take_times(b, e, &t);
+        code = rt_exec_results(e, b->c->st);
+    }
+    if (!code) {
         t.peak = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) +
                  (int64_t)(e->own_results.bytes + b->cotangents.bytes) + trained_bytes(&b->s->data.tensors) +
                  rt_held_bytes(e->model, e->graph, e->program - e->model->programs);
@@ -224,6 +229,11 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
         rt_cli_print_string(rt_string(b->c->model, b->c->model->name));
         printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads, rt_cpu_name(b->s->exec.variant),
                (long long)b->iters);
+        if (b->s->device) {
+            printf(", \"device\": ");
+            rt_cli_print_string(b->s->device->name);
+            printf(", \"device_bytes\": %lld", (long long)b->s->device->taken);
+        }
         b->first = false;
     }
     RT_TRY(bench_function(b, "infer", "forward"));
