@@ -26,6 +26,8 @@ enum {
     N_OPTIONS
 };
 enum { MAX_SETS = 64 };
+#define RT_TRAIN_PROGRAMS "train_step metrics"
+#define RT_BENCH_PROGRAMS "forward vjp train_step"
 typedef enum { RT_ON_CPU, RT_ON_CUDA, RT_ON_SHIM, RT_ON_AUTO } RtCliDevice;
 
 typedef struct RtCli {
@@ -79,6 +81,7 @@ typedef struct RtSession {
     RtSelector selector; /* its cost model only where steps are chosen or planned */
     RtExecOptions exec;
     struct RtCuda *device; /* NULL: this CPU */
+    bool on_device;        /* what runs: also where plan opens none */
     int threads;
 } RtSession;
 /* --folds and --fold; unchanged where they are not given. */
@@ -91,6 +94,9 @@ void rt_session_close(RtSession *s);
 
 /* Prints a JSON object: each step of a bound program, run in every way. */
 RtCode rt_cli_ways(const RtSelector *selector, RtExec *e, int64_t iters, int64_t seed, RtStatus *st);
+
+/* What `plan` prints behind its head for a device. */
+RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json);
 
 RtCode rt_cli_train(RtCli *c);
 RtCode rt_cli_infer(RtCli *c);

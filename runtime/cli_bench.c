@@ -120,6 +120,12 @@ static void add_costs(const RtExec *e, int64_t i, int64_t n, double *bytes, doub
     }
 }
 
+/* The chain that a step runs in, or NULL: on a device each runs alone. */
+static const RtChainDef *chain_of(const RtExec *e, int64_t step)
+{
+    return e->options.device ? NULL : rt_step_chain(e, step);
+}
+
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
@@ -129,7 +135,7 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
     printf(", \"kernels\": [");
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = e->steps[i].def;
-        const RtChainDef *chain = rt_step_chain(e, i);
+        const RtChainDef *chain = chain_of(e, i);
         bool follows = chain && chain->first < i;
         double bytes = 0, flops = 0, ms = t->steps[i] / (double)b->iters * 1e-6;
         add_costs(e, i, follows ? 0 : chain ? chain->n : 1, &bytes, &flops);
@@ -156,7 +162,7 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
     rt_cli_print_savings(e, false);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = e->steps[i].def;
-        const RtChainDef *chain = rt_step_chain(e, i);
+        const RtChainDef *chain = chain_of(e, i);
         double bytes = 0, flops = 0, ns = t->steps[i] / (double)b->iters;
         if (chain && chain->first < i) {
             printf("   and, strip by strip:                            %s\n", rt_string(b->c->model, s->label));

@@ -39,6 +39,8 @@ typedef struct RtCudaLayout {
     int64_t bytes;         /* of all */
 } RtCudaLayout;
 
+/* Whether a listed program runs on a device: what programs compute once does not. */
+bool rt_cuda_has(const RtModel *m, const char *programs, int64_t program);
 /* For the listed programs (names, separated by blanks) on one graph. OVERFLOW, MEMORY. */
 RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
 void rt_cuda_layout_free(RtCudaLayout *l);

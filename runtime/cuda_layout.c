@@ -63,8 +63,7 @@ static const RtCudaRegion *find(const RtCudaLayout *l, const RtCudaRegion *r)
     return NULL;
 }
 
-/* What a program computes once, before others run, stays on the CPU, as do those that nobody listed. */
-static bool is_here(const RtModel *m, const char *programs, int64_t i)
+bool rt_cuda_has(const RtModel *m, const char *programs, int64_t i)
 {
     const RtProgram *p = &m->programs[i];
     for (int64_t k = 0; k < p->n_results; k++) {
@@ -79,7 +78,7 @@ static void add_regions(const RtModel *m, const RtGraph *g, const char *programs
 {
     for (int64_t i = 0; i < m->n_programs; i++) {
         const RtProgram *p = &m->programs[i];
-        for (int64_t k = 0; k < p->n_buffers && is_here(m, programs, i); k++) {
+        for (int64_t k = 0; k < p->n_buffers && rt_cuda_has(m, programs, i); k++) {
             RtCudaRegion r;
             if (!region_of(m, g, p, buffer(m, p, k), &r) || is_trained(m, &r) != trained || find(l, &r)) continue;
             r.at = l->bytes;
@@ -102,7 +101,7 @@ RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, 
     for (int64_t i = 0; i < m->n_programs; i++) {
         RtPack *places;
         const RtProgram *p = &m->programs[i];
-        if (!is_here(m, programs, i)) continue;
+        if (!rt_cuda_has(m, programs, i)) continue;
         RT_TRY(rt_alloc(&places, p->n_slots + p->n_buffers, sizeof *places, "a layout", st));
         RtCode code = rt_cuda_places(m, p, g, places, &arena, st);
         free(places);

@@ -89,7 +89,7 @@ static RtCode check_budget(const RtCli *c, const RtSession *s, const char *progr
         return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name),
                        NULL, "the budget is %lld bytes, this program needs at least %lld", (long long)budget,
                        (long long)bytes);
-    return c->command == CMD_PLAN || s->device ? RT_OK : rt_memory_check(bytes, "the planned memory", c->st);
+    return c->command == CMD_PLAN || s->on_device ? RT_OK : rt_memory_check(bytes, "the planned memory", c->st);
 }
 
 static bool is_large(const RtGraph *g)
@@ -131,28 +131,30 @@ static RtCode open_batches(const RtCli *c, RtSession *s)
     return rt_batches_create(c->model, &s->data, size, &s->batches, c->st);
 }
 
-/* A device takes no batches: then --device auto means the CPU. */
+/* Steps run on a device as exec.h says; it takes no batches, so that --device auto means the CPU then. */
 static RtCode check_device(const RtCli *c, RtSession *s)
 {
-    if (!s->device || !s->batches.graph) return RT_OK;
-    if (c->device != RT_ON_AUTO)
-        return rt_fail(c->st, RT_E_DEVICE_REFUSED, "--device", NULL,
-                       "batches of graphs are made on the CPU, and each step takes another");
-    rt_cuda_free(s->device);
-    s->device = NULL;
+    s->on_device = s->device || (c->command == CMD_PLAN && (c->device == RT_ON_CUDA || c->device == RT_ON_SHIM));
+    if (s->on_device && s->batches.graph && c->command == CMD_TRAIN) {
+        if (c->device != RT_ON_AUTO)
+            return rt_fail(c->st, RT_E_DEVICE_REFUSED, "--device", NULL,
+                           "batches of graphs are made on the CPU, and each step takes another");
+        rt_cuda_free(s->device);
+        s->device = NULL;
+        s->on_device = false;
+    }
+    if (!s->on_device) return RT_OK;
+    s->exec.cone = RT_CONE_OFF;
+    s->exec.split = -1;
     return RT_OK;
 }
 
-/* Memory on the device for what the command runs there. Steps run there as rt_exec.h says of a device. */
+/* Memory on the device for what the command runs there. */
 static RtCode load_device(const RtCli *c, RtSession *s, const char *programs)
 {
-    if (!s->device) return RT_OK;
-    s->exec.choose = NULL;
-    s->exec.cone = RT_CONE_OFF;
-    s->exec.split = -1;
-    s->exec.gemm = NULL;
+    if (!s->device || c->command == CMD_PLAN) return RT_OK;
     s->exec.device = s->device;
-    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? "forward vjp train_step" : programs, c->st);
+    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, c->st);
 }
 
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program)
@@ -189,9 +191,9 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = check_device(c, s);
     if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_cpu_allowed(&best, c->st);
-    if (!code && !s->device) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
+    if (!code && !s->on_device) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
-    if (!code) code = start_selector(c, s);
+    if (!code && !s->on_device) code = start_selector(c, s);
     s->exec.pool = s->pool;
     s->exec.gemm = rt_blas_backend(&s->blas);
     if (!code) code = load_device(c, s, o->programs);
