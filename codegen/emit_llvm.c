@@ -99,11 +99,10 @@ static LLVMValueRef device_code(const Model *m, const ModelTables *t)
 /* The function that another object, of the shim, defines. */
 static LLVMValueRef shim(const Model *m)
 {
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(m->context), ptr = LLVMPointerTypeInContext(m->context, 0);
-    LLVMTypeRef args[] = {i64, i64, i64, i64, ptr};
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context), ptr = LLVMPointerTypeInContext(m->context, 0);
+    LLVMTypeRef args[] = {ptr, ptr, i32, i32, LLVMInt64TypeInContext(m->context)};
     if (!m->options->device || !m->options->device->shim) return LLVMConstNull(ptr);
-    return LLVMAddFunction(m->module, "shim_launch",
-                           LLVMFunctionType(LLVMVoidTypeInContext(m->context), args, 5, false));
+    return LLVMAddFunction(m->module, "shim_launch", LLVMFunctionType(i32, args, 5, false));
 }
 
 /* RtModel: its integers, the pointers, the manifest. */

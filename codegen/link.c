@@ -154,8 +154,8 @@ static bool compile_shim(Link *l, const char *text, Args *args)
     Args cc = {0};
     const char *source = in_dir(l, "shim.cc"), *object = in_dir(l, "shim.o");
     if (!put(l, source, text, strlen(text), 0600)) return false;
-    add_all(l, &cc, (const char *const[]){"c++", "-std=c++17", "-O1", "-w", "-fPIC", NULL});
-    add_all(l, &cc, (const char *const[]){"-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", NULL});
+    add_all(l, &cc, (const char *const[]){"c++", "-std=c++17", "-O1", "-w", "-fPIC", "-fno-exceptions", NULL});
+    add_all(l, &cc, (const char *const[]){"-fno-rtti", "-ffp-contract=off", "-fwrapv", NULL});
     add_all(l, &cc, (const char *const[]){"-c", source, "-o", object, NULL});
     add(l, args, object);
     return run(l, &cc);
@@ -165,7 +165,7 @@ static bool link_exe(Link *l, const HostPlan *plan, const char *out)
 {
     Args args = {0};
     const char *shim = l->options->device ? l->options->device->shim : NULL;
-    add_all(l, &args, (const char *const[]){shim ? "c++" : "cc", "-pie", "-o", in_dir(l, "exe"), NULL});
+    add_all(l, &args, (const char *const[]){"cc", "-pie", "-o", in_dir(l, "exe"), NULL});
     if (!write_objects(l, plan, LLVM_WITH_MAIN, &args) || (shim && !compile_shim(l, shim, &args))) return false;
     add(l, &args, l->runtime);
     add_all(l, &args, hardening);

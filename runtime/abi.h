@@ -155,11 +155,11 @@ typedef struct RtImage {      /* all kernels for a kind of GPU */
 /* A kernel as a GPU runs it: `void NAME(parameters, int64_t lo, int64_t hi)`, by half-warps of 16 lanes (docs/ir-kernel.md). */
 typedef struct RtDeviceKernel {
     int64_t name, binding;
-    int64_t warps;                   /* of a block, where iterations are blocks */
+    int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */
     int64_t half_bytes, block_bytes; /* of dynamic shared memory, for each half-warp and for each block */
 } RtDeviceKernel;
-/* Runs a kernel of the model compiled for this CPU from its CUDA text, as cuLaunchKernel would. */
-typedef void (*RtShimFn)(int64_t kernel, int64_t grid, int64_t block, int64_t shared_bytes, void **params);
+/* Runs a kernel that was compiled for this CPU from its CUDA text, as cuLaunchKernel would. 0, or 1: there is none of that name. */
+typedef int (*RtShimFn)(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes);
 
 typedef struct RtModel {
     int64_t abi_version; /* RT_ABI_VERSION of the compiler; the runtime refuses another */

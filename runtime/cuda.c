@@ -168,9 +168,12 @@ RtCode rt_cuda_push_graph(RtCuda *c, const RtGraph *g, RtStatus *st)
 
 RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st)
 {
-    for (int64_t i = 0; c && i < c->layout.n; i++)
-        if (c->layout.regions[i].kind == RT_BUF_TENSOR)
-            RT_TRY(put(c, &c->layout.regions[i], tensors[c->layout.regions[i].ref], st));
+    for (int64_t i = 0; c && i < c->layout.n; i++) {
+        RtCudaRegion *r = &c->layout.regions[i];
+        if (r->kind != RT_BUF_TENSOR) continue;
+        r->said = false;
+        RT_TRY(put(c, r, tensors[r->ref], st));
+    }
     return RT_OK;
 }
 

@@ -28,6 +28,8 @@ typedef struct RtCudaRegion {
     int64_t along;   /* as in RtBuffer */
     int64_t program; /* of results and cotangents; else -1 */
     int64_t at, bytes;
+    bool said; /* of what the host says anew for each run: the device has `value` */
+    int64_t value;
 } RtCudaRegion;
 
 typedef struct RtCudaLayout {

@@ -63,18 +63,22 @@ static int start_step(const RtExec *e, const RtExecStep *x)
                             1, (unsigned)x->launch.shared_bytes, c->stream, params, NULL);
 }
 
-/* What the host says anew for each run: seed, step, and the hypers, which are few and small. */
+/* What the host says anew for each run, where it has changed: seed, step, and the hypers, which are few and small. */
 static void push_run(RtExec *e)
 {
     RtCuda *c = e->options.device;
     for (int64_t i = 0; i < c->layout.n; i++) {
-        const RtCudaRegion *r = &c->layout.regions[i];
-        const void *from = r->kind == RT_BUF_SEED   ? (const void *)&e->seed
-                           : r->kind == RT_BUF_STEP ? (const void *)&e->step
-                           : r->kind == RT_BUF_TENSOR && e->model->tensors[r->ref].kind == RT_HYPER ? e->tensors[r->ref]
-                                                                                                    : NULL;
-        if (!from) continue;
+        RtCudaRegion *r = &c->layout.regions[i];
+        bool hyper = r->kind == RT_BUF_TENSOR && e->model->tensors[r->ref].kind == RT_HYPER;
+        int64_t value = 0;
+        if (!hyper && r->kind != RT_BUF_SEED && r->kind != RT_BUF_STEP) continue;
+        assert(r->bytes <= (int64_t)sizeof value);
+        const void *from = hyper ? e->tensors[r->ref] : r->kind == RT_BUF_SEED ? (void *)&e->seed : (void *)&e->step;
+        memcpy(&value, from, (size_t)r->bytes);
+        if (r->said && r->value == value) continue;
         note(c, c->driver.to_device(c->memory + (RtCudaPtr)r->at, from, (size_t)r->bytes), "copies to the device");
+        r->said = true;
+        r->value = value;
     }
 }
 

@@ -187,7 +187,8 @@ RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t 
 {
     assert(kernel >= 0 && kernel < m->n_device_kernels && extent >= 0);
     const RtDeviceKernel *k = &m->device_kernels[kernel];
-    int64_t warps = k->binding == RT_BIND_BLOCK ? k->warps : k->binding == RT_BIND_THREADS ? WARPS : 1, blocks = 1;
+    int64_t warps = k->warps, blocks = 1;
+    if (k->binding == RT_BIND_THREADS && warps > WARPS) warps = WARPS;
     while (k->binding == RT_BIND_THREADS && warps > 1 && k->block_bytes + warps * k->half_bytes > most_shared)
         warps /= 2;
     l->shared_bytes = k->block_bytes + warps * k->half_bytes;

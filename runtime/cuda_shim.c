@@ -168,8 +168,8 @@ static int launch(void *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, un
     if (!f || !flat || !grid_x || !block_x || block_x > MOST_THREADS || stream != &shim || extra ||
         shared_bytes > *(int64_t *)f)
         return INVALID_VALUE;
-    shim.model->shim((int64_t *)f - shim.shared, grid_x, block_x, shared_bytes, params);
-    return OK;
+    const RtDeviceKernel *k = &shim.model->device_kernels[(int64_t *)f - shim.shared];
+    return shim.model->shim(rt_string(shim.model, k->name), params, grid_x, block_x, shared_bytes) ? NOT_FOUND : OK;
 }
 
 static int error_text(int error, const char **text)

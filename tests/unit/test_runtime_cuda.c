@@ -9,22 +9,26 @@ enum { N = 203, E = 1501, N_W = HM_F * HM_C };
 
 /* ---- the model on a device ---- */
 
-static void run_kernel(int64_t kernel, int64_t grid, int64_t block, int64_t shared_bytes, void **params)
+static const RtDeviceKernel kernels[HM_N_KERNELS] = {
+    {S(s_mm), RT_BIND_THREADS, 16, 0, 0},     {S(s_agg), RT_BIND_THREADS, 16, 60 << 10, 0},
+    {S(s_res), RT_BIND_NONE, 1, 0, 16},       {S(s_outer), RT_BIND_BLOCK, 4, 64, 128},
+    {S(s_update), RT_BIND_THREADS, 16, 0, 0}, {S(s_acc), RT_BIND_NONE, 1, 0, 0},
+    {S(s_dx), RT_BIND_THREADS, 16, 0, 0}};
+
+static int run_kernel(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes)
 {
     static const int n_args[HM_N_KERNELS] = {3, 5, 6, 4, 4, 5, 3};
     RtArg args[6];
     int64_t range[2];
-    (void)grid, (void)block, (void)shared_bytes;
-    for (int i = 0; i < n_args[kernel]; i++) memcpy(&args[i], params[i], sizeof *args);
-    for (int i = 0; i < 2; i++) memcpy(&range[i], params[n_args[kernel] + i], sizeof *range);
-    hm_kernels[kernel](args, range[0], range[1]);
+    int k = 0;
+    while (k < HM_N_KERNELS && strcmp(hm_model.strings + kernels[k].name, name)) k++;
+    if (k == HM_N_KERNELS || !grid || block % 16 || shared_bytes < (size_t)kernels[k].block_bytes) return 1;
+    for (int i = 0; i < n_args[k]; i++) memcpy(&args[i], params[i], sizeof *args);
+    for (int i = 0; i < 2; i++) memcpy(&range[i], params[n_args[k] + i], sizeof *range);
+    hm_kernels[k](args, range[0], range[1]);
+    return 0;
 }
 
-static const RtDeviceKernel kernels[HM_N_KERNELS] = {
-    {S(s_mm), RT_BIND_THREADS, 0, 0, 0},     {S(s_agg), RT_BIND_THREADS, 0, 60 << 10, 0},
-    {S(s_res), RT_BIND_NONE, 0, 0, 16},      {S(s_outer), RT_BIND_BLOCK, 4, 64, 128},
-    {S(s_update), RT_BIND_THREADS, 0, 0, 0}, {S(s_acc), RT_BIND_NONE, 0, 0, 0},
-    {S(s_dx), RT_BIND_THREADS, 0, 0, 0}};
 static const char code[] = "sm_80\0sm_90\0compute_80\0compute_90";
 static const RtImage images[] = {
     {RT_IMAGE_PTX, 80, 12, 10}, {RT_IMAGE_CUBIN, 80, 0, 5}, {RT_IMAGE_CUBIN, 90, 6, 5}, {RT_IMAGE_PTX, 90, 23, 10}};
