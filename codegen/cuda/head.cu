@@ -5,6 +5,7 @@
 
    A kernel runs the iterations [lo, hi) of its outermost loop. Where that loop deals iterations to halves, a block has
    any number of them, up to the launch bound; else as many threads as the bound says. */
+#pragma nv_diag_suppress 177 /* no kernel needs all that follows */
 typedef long long i64;
 
 namespace gnn {

@@ -1,5 +1,5 @@
 /* Runs emitted CUDA on a host without a GPU, for tests: this text, then the kernels, then a table of them are one file of
-   C++17. Compile with -ffp-contract=off -fwrapv.
+   C++17. Compile with -ffp-contract=off -fwrapv -Wno-unknown-pragmas.
 
    Each thread of a block is a fibre with a stack of its own, blocks run one after another, blocks and threads in an
    order that the seed draws. A fibre runs until it has to wait, so what a barrier should have ordered and does not is
@@ -20,7 +20,6 @@
 #define __shared__
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 

@@ -87,7 +87,8 @@ static void test_random(uint64_t first, unsigned n_files)
         const char *why = NULL;
         uint64_t seed = first + f * PER_FILE;
         for (unsigned i = 0; i < PER_FILE; i++) ks[i] = kir_random(a, seed + i, arena_printf(a, "random_%u", i));
-        if (check(cuda_module_build(a, &m, ks, PER_FILE, &why), "from seed %llu: %s", (unsigned long long)seed, why))
+        bool built = cuda_module_build(a, &m, ks, PER_FILE, &why);
+        if (check(built, "from seed %llu: %s", (unsigned long long)seed, why))
             for (unsigned i = 0; i < PER_FILE && random_agrees(a, &m, ks[i], seed + i); i++)
                 active += rk_compare(a, &before, &slow_data) != NULL;
         cuda_module_free(&m);
