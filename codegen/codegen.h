@@ -6,11 +6,35 @@
 #include "ir/plan.h"
 #include "runtime/abi.h"
 
+/* What a plan is on GPUs, compiled (codegen/device.c). */
+typedef struct CodegenImage {
+    int64_t kind, capability; /* RT_IMAGE_CUBIN ...; 90 is compute capability 9.0 */
+    const char *bytes;
+    size_t n;
+} CodegenImage;
+typedef struct CodegenDevice {
+    const CodegenImage *images;
+    uint32_t n_images;
+    const RtDeviceKernel *kernels; /* [plan_n_kernels], but for their names */
+    const char *const *names;      /* [plan_n_kernels] */
+    const char
+        *shim; /* C++ text with the function `shim_launch`, an RtShimFn, that executables are linked with; or NULL */
+} CodegenDevice;
+
+typedef enum {
+    CODEGEN_CPU,
+    CODEGEN_CUDA,
+    CODEGEN_SHIM /* the text for GPUs, compiled for this CPU: for tests */
+} CodegenTarget;
+/* NULL with diagnostics. CODEGEN_CPU has none. */
+const CodegenDevice *device_build(const HostPlan *plan, CodegenTarget target, Arena *a, Diags *d);
+
 typedef struct CodegenOptions {
     const char *name;                     /* a C identifier: the model's name and what exported symbols begin with */
     const char *version;                  /* of the compiler, for the manifest */
     const char *machine, *machine_digest; /* that was built for, and what says its numbers, for the manifest; or NULL */
     unsigned variants;                    /* bits 1 << RT_GENERIC ...; 0: all */
+    const CodegenDevice *device;          /* NULL: for CPUs alone */
     bool time;                            /* print a line per LLVM stage to stderr */
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
@@ -37,12 +61,14 @@ typedef struct Table {
     const void *rows;
     uint32_t n;
 } Table;
-enum { N_TABLES = 20 };
+enum { N_TABLES = 22 };
 typedef struct ModelTables {
-    RtModel model;          /* complete but for `kernels`: a test may fill them in and run it */
+    RtModel model;          /* complete but for `kernels` and `shim`: a test may fill them in and run it */
     Table tables[N_TABLES]; /* in the order of RtModel's pointers after `strings` */
     const char *strings;
     size_t n_strings; /* bytes, the last NUL included */
+    const char *device_code;
+    size_t n_device_code;
 } ModelTables;
 const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a);
 /* What a program needs to know of the model without running it, as JSON. */

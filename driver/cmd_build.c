@@ -22,7 +22,8 @@ typedef struct Build {
     PassBudget budget;
     const char *out;   /* -o, or the model file's stem */
     bool dense_inputs; /* some form takes whole tensors from its callers, any time: no pass `sparse`, no `hoist` */
-    bool one_form;     /* -o is then the file itself; else what names begin with */
+    CodegenTarget target;
+    bool one_form; /* -o is then the file itself; else what names begin with */
 } Build;
 
 static bool write_text(Build *b, const char *path, const char *text, size_t n)
@@ -44,7 +45,12 @@ static const char *form_path(Build *b, const char *suffix)
     return name_with(b, suffix);
 }
 
-static bool form_exe(Build *b) { return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
+static bool form_exe(Build *b)
+{
+    if (b->target != CODEGEN_CPU) b->cg.device = device_build(b->plan, b->target, b->s->arena, &b->s->diags);
+    if (b->target != CODEGEN_CPU && !b->cg.device) return false;
+    return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags);
+}
 static bool form_lib(Build *b) { return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
 static bool form_obj(Build *b) { return build_object(b->plan, &b->cg, form_path(b, ".o"), b->s->arena, &b->s->diags); }
 
@@ -164,8 +170,8 @@ static bool read_options(Build *b, const char *path)
     b->out = opt_value(&s->opt, OPT_OUTPUT, stem);
     if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--prefix` wants a C identifier, found `%s`", b->cg.name);
-    if (strcmp(target, "cuda") == 0 || strcmp(target, "all") == 0)
-        diag_error(&s->diags, E0910, (Span){0}, "`--target %s` is not built yet; cpu is", target);
+    if (strcmp(target, "cuda") == 0 || strcmp(target, "all") == 0) b->target = CODEGEN_CUDA;
+    else if (strcmp(target, "shim") == 0) b->target = CODEGEN_SHIM;
     else if (strcmp(target, "cpu") != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--target` wants cpu, cuda or all, found `%s`", target);
     return read_cpu(b) && s->diags.n_errors == 0;
