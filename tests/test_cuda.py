@@ -18,7 +18,7 @@ BATCHES = """model net(x: node[F]) -> graph[1] {
   return linear(readout_sum(gin(x, O = 8)), O = 1)
 }
 train net {
-  loss = mean(square(net(data.x)))
+  loss = sum(square(net(data.x)))
   optimizer adam(0.01)
   epochs 2
   batch 2 of graphs
