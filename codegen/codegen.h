@@ -3,31 +3,25 @@
    in any folder, on any machine. */
 #pragma once
 #include "base/diag.h"
+#include "codegen/nvrtc.h"
 #include "ir/plan.h"
 #include "runtime/abi.h"
 
-/* What a plan is on GPUs, compiled (codegen/device.c). */
-typedef struct CodegenImage {
-    int64_t kind, capability; /* RT_IMAGE_CUBIN ...; 90 is compute capability 9.0 */
-    const char *bytes;
-    size_t n;
-} CodegenImage;
-typedef struct CodegenDevice {
-    const CodegenImage *images;
-    uint32_t n_images;
-    const RtDeviceKernel *kernels; /* [plan_n_kernels], but for their names */
-    const char *const *names;      /* [plan_n_kernels] */
-    const char
-        *shim; /* C++ text with the function `shim_launch`, an RtShimFn, that executables are linked with; or NULL */
-} CodegenDevice;
+typedef struct CudaCode { /* a plan's kernels for GPUs (cuda_code.c) */
+    struct CudaArch {
+        const char *name; /* "sm_90" */
+        NvrtcCode code;   /* bytes NULL: not asked for */
+    } * archs;
+    uint32_t n;
+    NvrtcCode ptx; /* for the last of them, and those to come; bytes NULL: not asked for */
+} CudaCode;
 
-typedef enum {
-    CODEGEN_CPU,
-    CODEGEN_CUDA,
-    CODEGEN_SHIM /* the text for GPUs, compiled for this CPU: for tests */
-} CodegenTarget;
-/* NULL with diagnostics. CODEGEN_CPU has none. */
-const CodegenDevice *device_build(const HostPlan *plan, CodegenTarget target, Arena *a, Diags *d);
+typedef struct CodegenDevice {     /* what an executable for GPUs holds beside its kernels for CPUs */
+    const CudaCode *code;          /* with all that was asked for; NULL: none */
+    const RtDeviceKernel *kernels; /* [plan_n_kernels], but for their names */
+    const char *const *names;      /* [plan_n_kernels]; NULL: of CPUs alone */
+    const char *shim; /* C++ text with the function `shim_launch`, an RtShimFn, to be linked with; NULL: none */
+} CodegenDevice;
 
 typedef struct CodegenOptions {
     const char *name;                     /* a C identifier: the model's name and what exported symbols begin with */
@@ -35,6 +29,7 @@ typedef struct CodegenOptions {
     const char *machine, *machine_digest; /* that was built for, and what says its numbers, for the manifest; or NULL */
     unsigned variants;                    /* bits 1 << RT_GENERIC ...; 0: all */
     const CodegenDevice *device;          /* NULL: for CPUs alone */
+    const CudaCode *cuda;                 /* for the manifest of a build for GPUs; or NULL */
     bool time;                            /* print a line per LLVM stage to stderr */
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
@@ -78,11 +73,22 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
  * ---------------------------------------------------------------------------------------------- */
 /* One C11 file: kernels, tables as named initialisers, main. Links with libgnnrt.a like an object. */
 void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
+/* One CUDA file: the kernels alone (codegen/emit_cuda.h). */
+void emit_cuda(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* <name>.h: the C ABI of the library form, C99 and C++17. The functions of runtime/gnnrt.h under
  * the model's prefix. */
 void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* LLVM assembly after the middle end, all variants. */
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out);
+
+/* Compiles the kernels with NVRTC: machine code for each of cuda->archs if `cubin`, PTX if `ptx`. False with E0634 or
+   E0635. */
+bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, Arena *a,
+                  Diags *d);
+/* How kernels are started, with the code (NULL: none) or with the text that the shim runs. */
+const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, Arena *a);
+/* Launches of kernels, and what they need of each GPU that they were compiled for, as items of the manifest. */
+void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out);
 
 /* ---- files (link.c). False with diagnostics; what stood at `out` before is unchanged then.
  * ---------------- */

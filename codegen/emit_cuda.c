@@ -10,10 +10,9 @@
 typedef struct Cuda {
     CKernel c; /* first: shared hooks are given this */
     CudaMemory m;
-    bool *wraps;           /* [ins.n] an i64 that is more than a place or a count */
-    bool *loaded, *stored; /* [objects] since the lanes last met */
-    VEC(bool *) saved;     /* those of open blocks: both, one behind the other */
-    bool *met;             /* of a branch: its first block */
+    bool *wraps;              /* [ins.n] an i64 that is more than a place or a count */
+    uint8_t *loaded, *stored; /* [objects] by whom since the lanes last met; one array */
+    VEC(uint8_t *) saved;     /* the same of open blocks */
 } Cuda;
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
@@ -188,46 +187,75 @@ static const char *who_stores(CKernel *c, const KirIns *x)
 
 /* ---- where lanes meet ---- */
 
+enum { BY_FIRST = 1 /* lane 0 */, BY_EACH = 2 };
+
 static uint32_t n_objects(const Cuda *k) { return cuda_n_objects(k->m.k); }
+static void all_met(Cuda *k) { memset(k->loaded, 0, 2 * n_objects(k)); }
 
-static void all_met(Cuda *k) { memset(k->loaded, 0, 2 * n_objects(k) * sizeof *k->loaded); }
-
-/* An access to what another lane wrote, or a store to what another lane touched, waits. */
-static void meet_for(Cuda *k, const KirIns *x)
+/* Whether an access meets what another lane wrote, or a store what another lane touched, since the lanes last met. What
+   lane 0 alone stores is in order. */
+static bool must_wait(const Cuda *k, const KirIns *x)
 {
     uint32_t at = cuda_object(k->m.k, x);
-    bool store = x->op == KIR_store;
-    if (!k->m.crossing[at]) return;
-    if (k->stored[at] || (store && k->loaded[at])) {
-        c_line(&k->c, "gnn::meet();");
-        all_met(k);
-    }
-    (store ? k->stored : k->loaded)[at] = true;
+    bool store = x->op == KIR_store, first = store && x->type.lanes == 1;
+    return k->m.crossing[at] && ((k->stored[at] & (first ? BY_EACH : BY_FIRST | BY_EACH)) || (store && k->loaded[at]));
 }
 
-/* What a loop's turn touches, the next one may meet. */
+static void touch(Cuda *k, const KirIns *x)
+{
+    uint32_t at = cuda_object(k->m.k, x);
+    uint8_t who = x->op == KIR_store && x->type.lanes == 1 ? BY_FIRST : BY_EACH;
+    if (k->m.crossing[at]) (x->op == KIR_store ? k->stored : k->loaded)[at] |= who;
+}
+
+static void meet(Cuda *k)
+{
+    c_line(&k->c, "gnn::meet();");
+    all_met(k);
+}
+
+static void meet_for(Cuda *k, const KirIns *x)
+{
+    if (must_wait(k, x)) meet(k);
+    touch(k, x);
+}
+
+static bool any_waits(const Cuda *k, const KirBlock *b)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        const KirIns *x = &k->m.k->ins.data[b->ins.data[i]];
+        if ((cuda_is_access(x) && must_wait(k, x)) || any_waits(k, &x->body) || any_waits(k, &x->other)) return true;
+    }
+    return false;
+}
+
 static void touch_all(Cuda *k, const KirBlock *b)
 {
     for (uint32_t i = 0; i < b->ins.n; i++) {
         const KirIns *x = &k->m.k->ins.data[b->ins.data[i]];
-        if (cuda_is_access(x) && k->m.crossing[cuda_object(k->m.k, x)])
-            (x->op == KIR_store ? k->stored : k->loaded)[cuda_object(k->m.k, x)] = true;
+        if (cuda_is_access(x)) touch(k, x);
         touch_all(k, &x->body), touch_all(k, &x->other);
     }
 }
 
+/* What a loop's turn touches, the next one may meet; what stands before the loop is met once, before it. */
+static void begin_turns(Cuda *k, const KirBlock *b)
+{
+    if (any_waits(k, b)) meet(k);
+    touch_all(k, b);
+}
+
 static void save(Cuda *k)
 {
-    size_t bytes = 2 * n_objects(k) * sizeof *k->loaded;
-    bool *copy = ARENA_ARRAY(k->c.arena, bool, 2 * n_objects(k));
-    memcpy(copy, k->loaded, bytes);
+    uint8_t *copy = ARENA_ARRAY(k->c.arena, uint8_t, 2 * n_objects(k));
+    memcpy(copy, k->loaded, 2 * n_objects(k));
     VEC_PUSH(k->c.arena, &k->saved, copy);
 }
 
 /* What was open in any of two ways here is open. */
 static void restore(Cuda *k)
 {
-    const bool *other = k->saved.data[--k->saved.n];
+    const uint8_t *other = k->saved.data[--k->saved.n];
     for (uint32_t i = 0; i < 2 * n_objects(k); i++) k->loaded[i] |= other[i];
 }
 
@@ -349,14 +377,15 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     if (x->comment && x->comment[0]) c_line(c, "/* %s */", c_comment(c->arena, x->comment));
     c_open_scope(c);
     const char *from = c_arg(c, x, 0), *to = c_arg(c, x, 1);
-    save(k);
     if (x->bind == KIR_WARP) {
+        save(k);
         c_line(c, "{");
         c->names[id] = c_name_loop(c, id);
         c_line(c, "    const i64 %s = half;", c->names[id]);
         return;
     }
-    touch_all(k, &x->body);
+    begin_turns(k, &x->body);
+    save(k);
     if (x->bind != KIR_SEQ && x->bind != KIR_UNROLL) {
         begin_parallel(c, x, from, to, id);
         return;
@@ -377,21 +406,19 @@ static void cuda_end_for(void *ctx, const KirWalk *w, KirId id)
     Cuda *k = ctx;
     const KirIns *x = ins(&k->c, id);
     if (x->bind == KIR_BLOCK) c_line(&k->c, "    __syncthreads();");
-    if (x->bind != KIR_WARP) touch_all(k, &x->body);
     restore(k);
     c_close(ctx, w, id);
 }
 
 static void cuda_begin_loop(void *ctx, const KirWalk *w, KirId id)
 {
+    begin_turns(ctx, &ins(ctx, id)->body);
     save(ctx);
-    touch_all(ctx, &ins(ctx, id)->body);
     c_begin_loop(ctx, w, id);
 }
 
 static void cuda_end_loop(void *ctx, const KirWalk *w, KirId id)
 {
-    touch_all(ctx, &ins(ctx, id)->body);
     restore(ctx);
     c_close(ctx, w, id);
 }
@@ -406,10 +433,9 @@ static void cuda_begin_if(void *ctx, const KirWalk *w, KirId id)
 static void cuda_begin_else(void *ctx, const KirWalk *w, KirId id)
 {
     Cuda *k = ctx;
-    size_t bytes = 2 * n_objects(k) * sizeof *k->loaded;
-    bool *before = k->saved.data[--k->saved.n];
+    uint8_t *before = k->saved.data[--k->saved.n];
     save(k);
-    memcpy(k->loaded, before, bytes);
+    memcpy(k->loaded, before, 2 * n_objects(k));
     c_begin_else(ctx, w, id);
 }
 
@@ -497,7 +523,7 @@ static bool *find_wraps(Arena *a, const KirKernel *k)
 static CudaKernel emit_kernel(Arena *a, const KirKernel *k, StrBuf *out)
 {
     CudaMemory m = cuda_memory(a, k);
-    bool *touched = ARENA_ARRAY(a, bool, 2 * cuda_n_objects(k));
+    uint8_t *touched = ARENA_ARRAY(a, uint8_t, 2 * cuda_n_objects(k));
     Cuda ctx = {.c = {.arena = a,
                       .out = out,
                       .expr = expr,

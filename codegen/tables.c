@@ -4,6 +4,7 @@
 #include "codegen/tables.h"
 #include "base/ice.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct Builder {
     Arena *arena;
@@ -366,15 +367,23 @@ static void add_train(Builder *b)
 }
 
 /* Images begin at multiples of 64 bytes, and a zero follows each: PTX is a text. */
-static void add_device(Builder *b, const CodegenDevice *d)
+static void add_image(Builder *b, int64_t kind, const char *arch, const NvrtcCode *code)
 {
     static const char zeros[64];
-    for (uint32_t i = 0; d && i < d->n_images; i++) {
-        const CodegenImage *x = &d->images[i];
-        VEC_PUSH(b->arena, &b->images, ((RtImage){x->kind, x->capability, (int64_t)b->device_code.n, (int64_t)x->n}));
-        strbuf_add(&b->device_code, x->bytes, x->n);
-        strbuf_add(&b->device_code, zeros, sizeof zeros - b->device_code.n % sizeof zeros);
-    }
+    ICE_UNLESS(code->bytes && code->n);
+    RtImage x = {kind, strtol(arch + strcspn(arch, "0123456789"), NULL, 10), (int64_t)b->device_code.n,
+                 (int64_t)code->n};
+    VEC_PUSH(b->arena, &b->images, x);
+    strbuf_add(&b->device_code, code->bytes, code->n);
+    strbuf_add(&b->device_code, zeros, sizeof zeros - b->device_code.n % sizeof zeros);
+}
+
+static void add_device(Builder *b, const CodegenDevice *d)
+{
+    const CudaCode *code = d ? d->code : NULL;
+    for (uint32_t i = 0; code && i < code->n; i++)
+        add_image(b, RT_IMAGE_CUBIN, code->archs[i].name, &code->archs[i].code);
+    if (code) add_image(b, RT_IMAGE_PTX, code->archs[code->n - 1].name, &code->ptx);
     for (uint32_t i = 0; d && i < plan_n_kernels(b->plan); i++) {
         RtDeviceKernel k = d->kernels[i];
         k.name = string(b, d->names[i]);
