@@ -211,7 +211,8 @@ static bool read_options(Build *b, const char *path)
     if (strcmp(target, "all") == 0)
         diag_error(&s->diags, E0910, (Span){0}, "`--target all` is not built yet; cpu and cuda are");
     else if (strcmp(target, "cuda") == 0) read_archs(b);
-    else if (strcmp(target, "cpu") != 0)
+    else if (opt_has(&s->opt, OPT_ARCH)) diag_error(&s->diags, E0612, (Span){0}, "`--arch` wants `--target cuda`");
+    if (strcmp(target, "cpu") != 0 && strcmp(target, "cuda") != 0 && strcmp(target, "all") != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--target` wants cpu, cuda or all, found `%s`", target);
     return read_cpu(b) && s->diags.n_errors == 0;
 }

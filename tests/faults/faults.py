@@ -146,7 +146,7 @@ FAULTS = [
     ("codegen/emit_cuda.c", "    touch_all(k, b);\n}", "}", "emit_cuda"),
     ("codegen/emit_cuda.c", "(first ? BY_EACH : BY_FIRST | BY_EACH)", "BY_EACH", "emit_cuda"),
     ("codegen/emit_cuda.c", "    c_line(ctx, \"__syncthreads();\");\n", "", "warps"),
-    ("codegen/emit_cuda.c", "if (x->bind == KIR_BLOCK) c_line(&k->c, \"    __syncthreads();\");", "", "warps"),
+    ("codegen/emit_cuda.c", "if (x->bind == KIR_BLOCK) c_line(&k->c, \"    __syncthreads();\");", "", "emit_cuda"),
     ("codegen/emit_cuda.c", "return x->active < CUDA_LANES ?", "return x->active < 1 ?", "emit_cuda"),
     ("codegen/emit_cuda.c", "x->type.lanes > 1 && x->active < CUDA_LANES, bit", "x->type.lanes > 1 && x->active < 1, bit", "emit_cuda"),
     ("codegen/emit_cuda.c", "index, wide, (long long)x->stride);", "index, wide, (long long)x->stride + 1);", "emit_cuda"),

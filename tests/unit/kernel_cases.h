@@ -157,6 +157,38 @@ static inline const char *case_extremes(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
+/* ---- lanes ---- */
+
+/* Rows of 32 numbers, no two alike, and lane numbers. What is computed of them, kir_run says. */
+static inline const char *case_lane_moves(const CaseRunner *r, CaseOut *out)
+{
+    enum { ROWS = 12, WIDTH = 32, PER_ROW = 723 };
+    static float x[ROWS * WIDTH], y[ROWS * PER_ROW];
+    static int32_t at[ROWS * WIDTH];
+    uint64_t seed = 11;
+    for (int i = 0; i < ROWS * WIDTH; i++) x[i] = (float)(case_random(&seed) - 0.5) + 0.01f;
+    for (int i = 0; i < ROWS * WIDTH; i++) at[i] = (int32_t)(case_random(&seed) * 32);
+    RtArg args[] = {{.p = x}, {.p = at}, {.p = y}, {.i = ROWS}};
+    const char *why = case_run(r, "lane_moves", args, (int64_t[]){ROWS * WIDTH, ROWS * WIDTH, ROWS * PER_ROW, 0}, ROWS);
+    out->n = 0;
+    case_keep(out, y, ROWS * PER_ROW);
+    return why;
+}
+
+/* Blocks that leave what their warps stored to a warp that reads it last. */
+static inline const char *case_sum_of_warps(const CaseRunner *r, CaseOut *out)
+{
+    enum { BLOCKS = 12, WIDTH = 16, WARPS = 4 };
+    static float x[BLOCKS * WARPS * WIDTH], y[BLOCKS * WIDTH];
+    uint64_t seed = 13;
+    for (int i = 0; i < BLOCKS * WARPS * WIDTH; i++) x[i] = (float)(case_random(&seed) - 0.5);
+    RtArg args[] = {{.p = x}, {.p = y}, {.i = BLOCKS}};
+    const char *why = case_run(r, "sum_of_warps", args, (int64_t[]){BLOCKS * WARPS * WIDTH, BLOCKS * WIDTH, 0}, BLOCKS);
+    out->n = 0;
+    case_keep(out, y, BLOCKS * WIDTH);
+    return why;
+}
+
 /* ---- merge-path SpMM ---------------------------------------------------------------------------- */
 
 enum { SPMM_WIDTH = 25 };
