@@ -153,5 +153,5 @@ FAULTS = [
     ("codegen/emit_cuda.c", "const i64 %s = gnn::min<i64>(%s, hi);", "const i64 %s = gnn::min<i64>(%s, hi - 1);", "emit_cuda"),
     ("codegen/emit_cuda.c", "k->m.offset[id], launch->warp_bytes", "k->m.offset[id], 0 * launch->warp_bytes", "emit_cuda emitters"),
     ("codegen/cuda_memory.c", "|| a->rest != b->rest ||", "||", "emit_cuda"),
-    ("codegen/walk.c", "|| x->op == KIR_barrier) b->block = at;", ") b->block = at;", "warps"),
+    ("codegen/walk.c", "|| x->op == KIR_barrier) b->block = at;", ") b->block = at;", "emit_cuda"),
 ]

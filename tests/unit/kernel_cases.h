@@ -175,17 +175,18 @@ static inline const char *case_lane_moves(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
-/* Blocks that leave what their warps stored to a warp that reads it last. */
+/* Blocks that leave what their warps stored to a warp that reads it last, and warps that read what others soon store over. */
 static inline const char *case_sum_of_warps(const CaseRunner *r, CaseOut *out)
 {
-    enum { BLOCKS = 12, WIDTH = 16, WARPS = 4 };
-    static float x[BLOCKS * WARPS * WIDTH], y[BLOCKS * WIDTH];
+    enum { BLOCKS = 12, WIDTH = 16, ALL = 4 * BLOCKS * WIDTH };
+    static float x[ALL], y[ALL], z[ALL];
     uint64_t seed = 13;
-    for (int i = 0; i < BLOCKS * WARPS * WIDTH; i++) x[i] = (float)(case_random(&seed) - 0.5);
-    RtArg args[] = {{.p = x}, {.p = y}, {.i = BLOCKS}};
-    const char *why = case_run(r, "sum_of_warps", args, (int64_t[]){BLOCKS * WARPS * WIDTH, BLOCKS * WIDTH, 0}, BLOCKS);
+    for (int i = 0; i < ALL; i++) x[i] = (float)(case_random(&seed) - 0.5);
+    RtArg sum[] = {{.p = x}, {.p = y}, {.i = BLOCKS}}, passed[] = {{.p = x}, {.p = z}, {.i = BLOCKS}};
+    const char *why = case_run(r, "sum_of_warps", sum, (int64_t[]){ALL, ALL / 4, 0}, BLOCKS);
+    if (!why) why = case_run(r, "passed_on", passed, (int64_t[]){ALL, ALL, 0}, BLOCKS);
     out->n = 0;
-    case_keep(out, y, BLOCKS * WIDTH);
+    case_keep(out, y, ALL / 4), case_keep(out, z, ALL);
     return why;
 }
 
