@@ -217,8 +217,9 @@ static bool read_options(Build *b, const char *path)
     if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--prefix` wants a C identifier, found `%s`", b->cg.name);
     if (target_is_cuda(target)) read_archs(b);
-    else if (strcmp(target, "shim") == 0) b->shim = true;
-    else if (strcmp(target, "cpu") != 0)
+    else if (opt_has(&s->opt, OPT_ARCH)) diag_error(&s->diags, E0612, (Span){0}, "`--arch` wants `--target cuda`");
+    b->shim = strcmp(target, "shim") == 0;
+    if (!target_is_cuda(target) && !b->shim && strcmp(target, "cpu") != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--target` wants cpu, cuda or all, found `%s`", target);
     return read_cpu(b) && s->diags.n_errors == 0;
 }

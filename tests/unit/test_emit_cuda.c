@@ -24,7 +24,7 @@ static const char *run_kernel(void *ctx, const char *name, const RtArg *args, co
         if (strcmp(k->name, name)) continue;
         memcpy(copy, args, k->params.n * sizeof *args);
         if (!r->cuda) return kir_run(r->arena, k, copy, n_elems, lo, hi);
-        return cuda_module_run(r->arena, r->cuda, k, args, lo, hi, 3, 5);
+        return cuda_module_run(r->arena, r->cuda, k, args, lo, hi, 2, 5);
     }
     return "no such kernel";
 }
@@ -103,7 +103,9 @@ int main(int argc, char **argv)
     unsigned scale = argc > 1 ? (unsigned)atoi(argv[1]) : check_amount(1, 5);
     test_case("merge_path_spmm", case_merge_path);
     test_case("extremes", case_extremes);
+    test_case("lane_moves", case_lane_moves);
     test_case("edge_softmax", case_edge_softmax);
+    test_case("sum_of_warps", case_sum_of_warps);
     test_random(500001, 2 * scale);
     return check_done();
 }
