@@ -490,6 +490,9 @@ def main():
         if job["do"] != "open":
             answer({"failed": "nothing is open"})
             continue
+        if job.get("device", "cpu") != "cpu":  # a driver does not outlive a fork
+            child(job)
+            continue
         pid = os.fork()  # imports are shared; memory and threads of one layer are not the next one's
         if pid == 0:
             os.environ["OMP_NUM_THREADS"] = str(job["threads"])

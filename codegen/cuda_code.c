@@ -2,12 +2,34 @@
 #include "codegen/codegen.h"
 #include "codegen/emit_cuda.h"
 
+/* Which numbers of a part of a row the parameters of each kernel are (emit_cuda.h). */
+static const uint8_t *const *parts_of(const HostPlan *plan, Arena *a)
+{
+    static const uint8_t numbers[] = {[PLAN_SPLIT_FROM] = CUDA_PART_FROM,
+                                      [PLAN_SPLIT_TO] = CUDA_PART_TO,
+                                      [PLAN_SPLIT_FIRST] = CUDA_PART_FIRST,
+                                      [PLAN_SPLIT_PHASE] = 0};
+    const uint8_t **of_part = ARENA_ARRAY(a, const uint8_t *, plan_n_kernels(plan) + 1);
+    for (uint32_t p = 0; p < plan->programs.n; p++)
+        for (uint32_t s = 0; s < plan->programs.data[p]->steps.n; s++) {
+            const PlanSplit *split = plan_split(&plan->programs.data[p]->steps.data[s]);
+            if (!split) continue;
+            uint8_t *of = ARENA_ARRAY(a, uint8_t, split->args.n);
+            for (uint32_t i = 0; i < split->args.n; i++) {
+                const PlanArg *arg = &split->args.data[i];
+                if (!arg->is_buffer && arg->count.kind == PLAN_SPLIT) of[i] = numbers[arg->count.value];
+            }
+            of_part[plan->kernels.n + split->kernel] = of;
+        }
+    return of_part;
+}
+
 void emit_cuda(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
 {
     const KirKernel **kernels = ARENA_ARRAY(out->arena, const KirKernel *, plan_n_kernels(plan) + 1);
     for (uint32_t i = 0; i < plan_n_kernels(plan); i++) kernels[i] = plan_kernel(plan, i, true);
     strbuf_printf(out, "/* Kernels of the model `%s`, written by gnnc %s. */\n", o->name, o->version);
-    emit_cuda_kernels(kernels, plan_n_kernels(plan), out);
+    emit_cuda_kernels(kernels, parts_of(plan, out->arena), plan_n_kernels(plan), out);
 }
 
 static bool compile(const char *text, const char *arch, NvrtcCode *code, Arena *a, Diags *d)
@@ -35,10 +57,10 @@ const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, boo
 {
     static const int64_t bindings[] = {
         [CUDA_ONE] = RT_BIND_NONE, [CUDA_THREADS] = RT_BIND_THREADS, [CUDA_BLOCK] = RT_BIND_BLOCK};
-    uint32_t n = plan->kernels.n; /* parts of long rows are of CPUs: a device runs whole rows */
+    uint32_t n = plan_n_kernels(plan);
     CodegenDevice *out = ARENA_NEW(a, CodegenDevice);
-    RtDeviceKernel *kernels = ARENA_ARRAY(a, RtDeviceKernel, plan_n_kernels(plan) + 1);
-    const char **names = ARENA_ARRAY(a, const char *, plan_n_kernels(plan) + 1);
+    RtDeviceKernel *kernels = ARENA_ARRAY(a, RtDeviceKernel, n + 1);
+    const char **names = ARENA_ARRAY(a, const char *, n + 1);
     const KirKernel **ks = ARENA_ARRAY(a, const KirKernel *, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         ks[i] = plan_kernel(plan, i, true);
@@ -50,7 +72,7 @@ const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, boo
     *out = (CodegenDevice){.code = code, .kernels = kernels, .names = names};
     if (!shim) return out;
     StrBuf text = {.arena = a};
-    emit_cuda_host(ks, n, &text);
+    emit_cuda_host(ks, parts_of(plan, a), n, &text);
     out->shim = strbuf_cstr(&text);
     return out;
 }

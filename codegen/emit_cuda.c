@@ -13,6 +13,8 @@ typedef struct Cuda {
     bool *wraps;              /* [ins.n] an i64 that is more than a place or a count */
     uint8_t *loaded, *stored; /* [objects] by whom since the lanes last met; one array */
     VEC(uint8_t *) saved;     /* the same of open blocks */
+    const uint8_t *of_part;   /* [params.n] of a kernel for parts of rows; or NULL */
+    const char *order;        /* the last parameter: order, or parts */
 } Cuda;
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
@@ -261,6 +263,8 @@ static void restore(Cuda *k)
 
 /* ---- hooks ---- */
 
+static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
+
 static CText expr(CKernel *c, KirId id)
 {
     const KirIns *x = ins(c, id);
@@ -358,14 +362,20 @@ static void cuda_barrier(void *ctx, const KirWalk *w, KirId id)
     all_met(ctx);
 }
 
-static void begin_parallel(CKernel *c, const KirIns *x, const char *from, const char *to, KirId id)
+static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const char *to, KirId id)
 {
-    bool block = x->bind == KIR_BLOCK;
-    const char *i = c_name_loop(c, id), *end = c_fresh_name(c, "end");
-    const char *first = block ? "blockIdx.x" : "blockIdx.x * (blockDim.x / 16) + half",
-               *step = block ? "gridDim.x" : "gridDim.x * (blockDim.x / 16)";
+    CKernel *c = &k->c;
+    const char *i = c_name_loop(c, id);
+    if (k->of_part) {
+        c_line(c, "if (const i64 %s = row; %s <= %s && %s < %s) {", i, from, i, i, to);
+        return;
+    }
+    const char *end = c_fresh_name(c, "end"), *at = x->bind == KIR_BLOCK ? i : c_fresh_name(c, "at");
+    const char *first = x->bind == KIR_BLOCK ? "blockIdx.x" : WARP_OF_GRID,
+               *step = x->bind == KIR_BLOCK ? "gridDim.x" : "gridDim.x * (blockDim.x / 16)";
     c_line(c, "const i64 %s = gnn::min<i64>(%s, hi);", end, to);
-    c_line(c, "for (i64 %s = gnn::max<i64>(%s, lo) + %s; %s < %s; %s += %s) {", i, from, first, i, end, i, step);
+    c_line(c, "for (i64 %s = gnn::max<i64>(%s, lo) + %s; %s < %s; %s += %s) {", at, from, first, at, end, at, step);
+    if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
 }
 
 static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
@@ -387,7 +397,7 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     begin_turns(k, &x->body);
     save(k);
     if (x->bind != KIR_SEQ && x->bind != KIR_UNROLL) {
-        begin_parallel(c, x, from, to, id);
+        begin_parallel(k, x, from, to, id);
         return;
     }
     const char *i = c_name_loop(c, id), *end = to;
@@ -445,25 +455,43 @@ static void cuda_end_if(void *ctx, const KirWalk *w, KirId id)
     c_close(ctx, w, id);
 }
 
+/* A warp computes a part: of its row, these elements. */
+static void begin_part(Cuda *k)
+{
+    CKernel *c = &k->c;
+    const char *part = c_fresh_name(c, "part");
+    c_line(c, "const i64 %s = lo + %s;", part, WARP_OF_GRID);
+    c_line(c, "if (%s >= hi) return;", part);
+    c_line(c, "const i64 row = %s[%s * %d];", k->order, part, CUDA_PART_NUMBERS);
+    for (uint32_t i = 0; i < k->m.k->params.n; i++)
+        if (k->of_part[i])
+            c_line(c, "const i64 %s = %s[%s * %d + %u];", c->params[i], k->order, part, CUDA_PART_NUMBERS,
+                   k->of_part[i]);
+}
+
 static void cuda_begin_kernel(void *ctx, const KirWalk *w)
 {
     CKernel *c = ctx;
+    Cuda *own = ctx;
     const KirKernel *k = w->k;
-    const CudaKernel *launch = &((Cuda *)ctx)->m.launch;
+    const CudaKernel *launch = &own->m.launch;
     c->w = w;
     for (uint32_t i = 0; i < k->params.n; i++) c->params[i] = c_fresh_name(c, k->params.data[i].name);
+    own->order = c_fresh_name(c, own->of_part ? "parts" : "order");
     if (k->comment) strbuf_printf(c->out, "\n/* %s */", c_comment(c->arena, k->comment));
     strbuf_printf(c->out, "\nextern \"C\" __global__ void __launch_bounds__(%u)\n%s(", CUDA_LANES * launch->warps,
                   k->name);
     for (uint32_t i = 0; i < k->params.n; i++) {
         const KirParam *p = &k->params.data[i];
         const char *konst = p->kind == KIR_IN ? "const " : "", *star = p->kind == KIR_SCALAR ? "" : "*";
+        bool of_part = own->of_part && own->of_part[i];
         strbuf_printf(c->out, "%s%s %s%s%s, ", konst, elem(p->elem), star, p->restrict_ ? "__restrict__ " : "",
-                      c->params[i]);
+                      of_part ? "" : c->params[i]);
     }
-    strbuf_puts(c->out, "i64 lo, i64 hi)\n{\n    const int l = threadIdx.x % 16, half = threadIdx.x / 16;\n");
-    if (launch->block_bytes || launch->warp_bytes)
-        strbuf_puts(c->out, "    extern __shared__ __align__(16) char memory[];\n");
+    strbuf_printf(c->out, "i64 lo, i64 hi, const %s *__restrict__ %s)\n{\n", own->of_part ? "i64" : "int", own->order);
+    c_line(c, "const int l = threadIdx.x %% 16, half = threadIdx.x / 16;");
+    if (launch->block_bytes || launch->warp_bytes) c_line(c, "extern __shared__ __align__(16) char memory[];");
+    if (own->of_part) begin_part(own);
 }
 
 static void cuda_end_kernel(void *ctx, const KirWalk *w)
@@ -520,7 +548,7 @@ static bool *find_wraps(Arena *a, const KirKernel *k)
     return wraps;
 }
 
-static CudaKernel emit_kernel(Arena *a, const KirKernel *k, StrBuf *out)
+static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, StrBuf *out)
 {
     CudaMemory m = cuda_memory(a, k);
     uint8_t *touched = ARENA_ARRAY(a, uint8_t, 2 * cuda_n_objects(k));
@@ -533,23 +561,24 @@ static CudaKernel emit_kernel(Arena *a, const KirKernel *k, StrBuf *out)
                 .m = m,
                 .wraps = find_wraps(a, k),
                 .loaded = touched,
-                .stored = touched + cuda_n_objects(k)};
+                .stored = touched + cuda_n_objects(k),
+                .of_part = of_part};
+    ICE_UNLESS(!of_part || m.launch.binding == CUDA_THREADS);
     kir_walk(a, k, &emitter, &ctx);
-    return m.launch;
 }
 
 CudaKernel cuda_kernel(Arena *a, const KirKernel *k) { return cuda_memory(a, k).launch; }
 
-void emit_cuda_kernels(const KirKernel *const *ks, uint32_t n, StrBuf *out)
+void emit_cuda_kernels(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out)
 {
     strbuf_puts(out, cuda_head_text);
-    for (uint32_t i = 0; i < n; i++) emit_kernel(out->arena, ks[i], out);
+    for (uint32_t i = 0; i < n; i++) emit_kernel(out->arena, ks[i], of_part ? of_part[i] : NULL, out);
 }
 
-void emit_cuda_host(const KirKernel *const *ks, uint32_t n, StrBuf *out)
+void emit_cuda_host(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out)
 {
     strbuf_puts(out, cuda_shim_text);
-    emit_cuda_kernels(ks, n, out);
+    emit_cuda_kernels(ks, of_part, n, out);
     strbuf_puts(out, "\nSHIM_KERNELS_BEGIN\n");
     for (uint32_t i = 0; i < n; i++) strbuf_printf(out, "SHIM_KERNEL(%s)\n", ks[i]->name);
     strbuf_puts(out,

@@ -43,7 +43,8 @@ enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };      /* = P
 enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 }; /* as PLAN_SPLIT_*, ORDER_ROW_BLOCK */
 enum { RT_BIND_NONE, RT_BIND_THREADS, RT_BIND_BLOCK };                    /* what a GPU kernel's iterations are */
 enum { RT_IMAGE_CUBIN, RT_IMAGE_PTX };
-enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 }; /* chains: as PLAN_CHAIN_* */
+enum { RT_PART_ROW, RT_PART_FROM, RT_PART_TO, RT_PART_FIRST, RT_PART_NUMBERS }; /* = CUDA_PART_* */
+enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 };              /* chains: as PLAN_CHAIN_* */
 
 /* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.
    All `first_*` fields index the model's flat tables; a step's buffer indices and a buffer's slot
@@ -152,7 +153,8 @@ typedef struct RtImage {      /* all kernels for a kind of GPU */
     int64_t kind, capability; /* 90: compute capability 9.0 */
     int64_t at, bytes;        /* in device_code; a zero follows */
 } RtImage;
-/* A kernel as a GPU runs it: `void NAME(parameters, int64_t lo, int64_t hi)`, by half-warps of 16 lanes (docs/ir-kernel.md). */
+/* A kernel as a GPU runs it: `void NAME(parameters, int64_t lo, int64_t hi, const int32_t *order)`, by half-warps of 16 lanes (docs/ir-kernel.md).
+   order: the iterations that [lo, hi) stand for, or NULL: themselves. A kernel of RtSplitDef has `const int64_t *parts` there: RT_PART_NUMBERS of each. */
 typedef struct RtDeviceKernel {
     int64_t name, binding;
     int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */

@@ -137,7 +137,16 @@ RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, RtStatus 
     c->taken = c->layout.bytes;
     /* all bits set is a NaN: what nobody has written shows */
     RT_TRY(done(c, c->driver.memory_fill(c->memory, 0xff, bytes ? bytes : 1), "fill memory", st));
-    return rt_cuda_push_graph(c, g, st);
+    RT_TRY(rt_cuda_push_graph(c, g, st));
+    for (int64_t i = 0; i < c->layout.n_rows; i++) {
+        const RtCudaRows *x = &c->layout.rows[i];
+        void *arrays;
+        RT_TRY(rt_cuda_fill_rows(x, g->maps[x->map].rows, &arrays, st));
+        int error = c->driver.to_device(c->memory + (RtCudaPtr)x->at, arrays, (size_t)rt_cuda_rows_bytes(x));
+        free(arrays);
+        RT_TRY(done(c, error, "copy to the device", st));
+    }
+    return RT_OK;
 }
 
 static RtCode put(RtCuda *c, const RtCudaRegion *r, const void *from, RtStatus *st)

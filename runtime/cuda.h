@@ -32,13 +32,24 @@ typedef struct RtCudaRegion {
     int64_t value;
 } RtCudaRegion;
 
+/* In which order a device computes the rows of a map: those of over RT_CUDA_LONG elements first, which warps share where
+   the step has a kernel for that, then the others, long ones before short ones, so that warps side by side end together. */
+typedef struct RtCudaRows {
+    int64_t map, n, n_long, n_blocks; /* rows, long ones, and blocks of RT_SPLIT_BLOCK elements of these */
+    int64_t at; /* int64 [n_blocks + n_long][RT_PART_NUMBERS]: blocks, whole rows; int32 [n] rows */
+} RtCudaRows;
+enum { RT_CUDA_LONG = 512 };
+
 typedef struct RtCudaLayout {
     RtCudaRegion *regions; /* [n] parameters and states first */
     int64_t n;
     int64_t trained_bytes; /* of the parameters and states, from 0 on */
     int64_t kept_at;       /* a copy of them as they were before a training step */
-    int64_t arena_at;      /* for one program at a time */
-    int64_t bytes;         /* of all */
+    RtCudaRows *rows;      /* [n_rows] of maps by whose rows steps go */
+    int64_t n_rows;
+    int64_t states_at, states_bytes; /* what blocks of long rows sum up to, for one step at a time */
+    int64_t arena_at;                /* for one program at a time */
+    int64_t bytes;                   /* of all */
 } RtCudaLayout;
 
 /* Whether a listed program runs on a device: what programs compute once does not. */
@@ -46,6 +57,16 @@ bool rt_cuda_has(const RtModel *m, const char *programs, int64_t program);
 /* For the listed programs (names, separated by blanks) on one graph. OVERFLOW, MEMORY. */
 RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
 void rt_cuda_layout_free(RtCudaLayout *l);
+
+/* The order of a step's rows; NULL: as they stand. */
+const RtCudaRows *rt_cuda_rows(const RtCudaLayout *l, const RtModel *m, const RtGraph *g, const RtCall *call);
+/* A kernel for parts of the step's long rows; NULL: it has none, or there are no such rows. */
+const RtSplitDef *rt_cuda_split(const RtCudaRows *rows, const RtModel *m, const RtCall *call);
+int64_t rt_cuda_state_bytes(const RtBuffer *b, const RtCudaRows *rows); /* of one argument; 0: it is none */
+/* Fills rows and states_bytes of a layout. Bytes of one's arrays, and these, which the caller frees. OVERFLOW, MEMORY. */
+RtCode rt_cuda_find_rows(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
+int64_t rt_cuda_rows_bytes(const RtCudaRows *x);
+RtCode rt_cuda_fill_rows(const RtCudaRows *x, const int64_t *rows, void **out, RtStatus *st);
 
 /* How a kernel over so many iterations is started, where a block may have most_shared bytes. DEVICE_REFUSED where not
    even one half-warp fits. */

@@ -16,6 +16,15 @@ static void note(RtCuda *c, int error, const char *what)
     rt_fail(&c->failed, RT_E_DEVICE_FAILED, c->name, NULL, "cannot run %.100s: %.200s (%d)", what, why, error);
 }
 
+static RtCode set_launch(RtCuda *c, int64_t kernel, int64_t extent, RtLaunch *l, RtStatus *st)
+{
+    RT_TRY(rt_cuda_launch(c->model, kernel, extent, c->most_shared, l, st));
+    if (l->shared_bytes > SHARED_UNASKED)
+        note(c, c->driver.function_attribute(c->functions[kernel], ATTRIBUTE_DYNAMIC_SHARED, (int)l->shared_bytes),
+             "a kernel with much shared memory");
+    return RT_OK;
+}
+
 RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
 {
     RtCuda *c = e->options.device;
@@ -23,16 +32,16 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
         RtExecStep *x = &e->steps[i];
         if (!x->call) continue;
         assert(!x->backend && !x->cone && !x->split);
-        if (x->call->n_args + 2 > MAX_PARAMS)
+        if (x->call->n_args + 3 > MAX_PARAMS)
             return rt_fail(st, RT_E_DEVICE_REFUSED, rt_string(e->model, x->def->label), NULL,
                            "the kernel has %lld parameters, at most %d are possible", (long long)x->call->n_args,
-                           MAX_PARAMS - 2);
-        RT_TRY(rt_cuda_launch(e->model, x->call->kernel, x->extent, c->most_shared, &x->launch, st));
-        if (x->launch.shared_bytes > SHARED_UNASKED)
-            note(c,
-                 c->driver.function_attribute(c->functions[x->call->kernel], ATTRIBUTE_DYNAMIC_SHARED,
-                                              (int)x->launch.shared_bytes),
-                 "a kernel with much shared memory");
+                           MAX_PARAMS - 3);
+        const RtCudaRows *rows = rt_cuda_rows(&c->layout, e->model, e->graph, x->call);
+        const RtSplitDef *split = rt_cuda_split(rows, e->model, x->call);
+        int64_t n_long = split ? rows->n_long : 0;
+        RT_TRY(set_launch(c, x->call->kernel, x->extent - n_long, &x->launch, st));
+        if (split) RT_TRY(set_launch(c, split->kernel, rows->n_blocks, &x->blocks, st));
+        if (split) RT_TRY(set_launch(c, split->kernel, n_long, &x->joins, st));
     }
     for (int64_t i = 0; i < c->layout.n; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];
@@ -43,12 +52,43 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
     return RT_OK;
 }
 
-/* Iterations [0, extent) of a step, whose arguments are the device's addresses. */
+/* Iterations [lo, hi) of a kernel, or those that `order` names. */
+static int launch(const RtCuda *c, int64_t kernel, const RtLaunch *l, RtArg *args, int64_t n_args, int64_t lo,
+                  int64_t hi, RtCudaPtr order)
+{
+    void *params[MAX_PARAMS];
+    if (lo >= hi) return 0;
+    for (int64_t k = 0; k < n_args; k++) params[k] = &args[k];
+    params[n_args] = &lo, params[n_args + 1] = &hi, params[n_args + 2] = &order;
+    return c->driver.launch(c->functions[kernel], (unsigned)l->grid, 1, 1, (unsigned)l->block, 1, 1,
+                            (unsigned)l->shared_bytes, c->stream, params, NULL);
+}
+
+/* One phase of the parts of long rows that lie at `parts`. */
+static int launch_parts(const RtExec *e, const RtExecStep *x, const RtSplitDef *s, int64_t phase, RtCudaPtr parts,
+                        int64_t n)
+{
+    const RtCuda *c = e->options.device;
+    const RtCudaRows *rows = rt_cuda_rows(&c->layout, e->model, e->graph, x->call);
+    RtCudaPtr state = c->memory + (RtCudaPtr)c->layout.states_at;
+    RtArg args[RT_SPLIT_ARGS];
+    for (int64_t k = 0; k < s->n_args; k++) {
+        const RtStepArg *a = &e->model->step_args[s->first_arg + k];
+        const RtBuffer *b = a->is_buffer ? &e->model->buffers[e->program->first_buffer + a->buffer] : NULL;
+        if (!b) args[k].i = a->count.kind == RT_COUNT_SPLIT ? phase : rt_count_value(e->graph, &a->count, RT_OWNED);
+        else if (b->kind != RT_BUF_STATE) args[k].p = e->buffers[a->buffer];
+        else {
+            args[k].p = (void *)(uintptr_t)state;
+            state += (RtCudaPtr)rt_cuda_state_bytes(b, rows);
+        }
+    }
+    return launch(c, s->kernel, phase == RT_SPLIT_LAST ? &x->joins : &x->blocks, args, s->n_args, 0, n, parts);
+}
+
+/* All iterations of a step, whose arguments are the device's addresses. */
 static int start_step(const RtExec *e, const RtExecStep *x)
 {
     const RtCuda *c = e->options.device;
-    int64_t lo = 0, hi = x->extent;
-    void *params[MAX_PARAMS];
     if (!x->extent) return 0;
     if (!x->call) { /* a copy: see exec.c */
         const RtMove *m = &e->model->moves[x->def->part];
@@ -56,11 +96,17 @@ static int start_step(const RtExec *e, const RtExecStep *x)
         return c->driver.move((RtCudaPtr)(uintptr_t)e->buffers[m->to], (RtCudaPtr)(uintptr_t)e->buffers[m->from],
                               (size_t)(x->extent * b->width * rt_elem_bytes(b->elem)), c->stream);
     }
-    for (int64_t k = 0; k < x->call->n_args; k++) params[k] = &x->args[k];
-    params[x->call->n_args] = &lo;
-    params[x->call->n_args + 1] = &hi;
-    return c->driver.launch(c->functions[x->call->kernel], (unsigned)x->launch.grid, 1, 1, (unsigned)x->launch.block, 1,
-                            1, (unsigned)x->launch.shared_bytes, c->stream, params, NULL);
+    const RtCudaRows *rows = rt_cuda_rows(&c->layout, e->model, e->graph, x->call);
+    const RtSplitDef *split = rt_cuda_split(rows, e->model, x->call);
+    RtCudaPtr parts = rows ? c->memory + (RtCudaPtr)rows->at : 0;
+    RtCudaPtr whole = rows ? parts + 8 * RT_PART_NUMBERS * (RtCudaPtr)rows->n_blocks : 0;
+    RtCudaPtr order = rows ? whole + 8 * RT_PART_NUMBERS * (RtCudaPtr)rows->n_long : 0;
+    int error = 0;
+    for (int64_t phase = 0; split && !error && phase < split->walks; phase++)
+        error = launch_parts(e, x, split, phase, parts, rows->n_blocks);
+    if (split && !error) error = launch_parts(e, x, split, RT_SPLIT_LAST, whole, rows->n_long);
+    if (error) return error;
+    return launch(c, x->call->kernel, &x->launch, x->args, x->call->n_args, split ? rows->n_long : 0, x->extent, order);
 }
 
 /* What the host says anew for each run, where it has changed: seed, step, and the hypers, which are few and small. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256 /* bytes */, WARPS = 8 /* half-warps of a block */, LANES = 16, MOST_BLOCKS = 132 * 32 };
+enum { ALIGN = 256 /* bytes */, WARPS = 8 /* half-warps of a block */, LANES = 16, MOST_BLOCKS = INT32_MAX };
 
 static int64_t aligned(int64_t bytes)
 {
@@ -41,7 +41,7 @@ static bool region_of(const RtModel *m, const RtGraph *g, const RtProgram *p, co
     case RT_BUF_MAP_ALONG: r->bytes = rt_size(g->spaces[m->maps[b->ref].from].count, 4); return true;
     case RT_BUF_MAP_ROWS: r->bytes = rt_size_plus(8, g->spaces[m->maps[b->ref].to].count, 8); return true;
     case RT_BUF_IDS: r->bytes = rt_size(g->spaces[b->ref].count, 8); return true;
-    default: return false; /* the arena; a strip of it; sums of rows that threads of a CPU share */
+    default: return false; /* the arena; a strip of it; sums of blocks of long rows */
     }
     if (r->kind == RT_BUF_TENSOR)
         r->bytes = rt_size(rt_tensor_count(m, g, r->ref), rt_dtype_bytes(m->tensors[r->ref].dtype));
@@ -98,6 +98,13 @@ RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, 
     l->trained_bytes = l->kept_at = l->bytes;
     l->bytes = aligned(rt_size_plus(l->bytes, 1, l->trained_bytes));
     add_regions(m, g, programs, false, l);
+    RT_TRY(rt_cuda_find_rows(m, g, programs, l, st));
+    for (int64_t i = 0; i < l->n_rows; i++) {
+        l->rows[i].at = l->bytes;
+        l->bytes = aligned(rt_size_plus(l->bytes, 1, rt_cuda_rows_bytes(&l->rows[i])));
+    }
+    l->states_at = l->bytes;
+    l->bytes = aligned(rt_size_plus(l->bytes, 1, l->states_bytes));
     for (int64_t i = 0; i < m->n_programs; i++) {
         RtPack *places;
         const RtProgram *p = &m->programs[i];
@@ -118,6 +125,7 @@ void rt_cuda_layout_free(RtCudaLayout *l)
 {
     if (!l) return;
     free(l->regions);
+    free(l->rows);
     *l = (RtCudaLayout){0};
 }
 

@@ -80,6 +80,7 @@ typedef struct RtExecStep {
     struct RtSplit *split;   /* rows that threads share (split.h); or NULL: none is long enough */
     struct RtChain *chain;   /* it and others, strip by strip (chain.h); or NULL: it runs alone */
     RtLaunch launch;         /* on a device, once bound */
+    RtLaunch blocks, joins;  /* there, of the kernel for parts of long rows: each block, each row at the end */
     /* of a step that runs alone, and of the first of a chain: */
     RtArg self;
     int64_t *bounds; /* [n_chunks+1] of iterations, or of strips */

@@ -53,7 +53,7 @@ static inline bool cuda_module_build_text(Arena *a, CudaModule *m, const char *t
 static inline bool cuda_module_build(Arena *a, CudaModule *m, const KirKernel *const *ks, uint32_t n, const char **why)
 {
     StrBuf text = {.arena = a};
-    emit_cuda_host(ks, n, &text);
+    emit_cuda_host(ks, NULL, n, &text);
     return cuda_module_build_text(a, m, strbuf_cstr(&text), why);
 }
 
@@ -68,7 +68,7 @@ static inline const char *cuda_module_run(Arena *a, const CudaModule *m, const K
                                           int64_t lo, int64_t hi, unsigned grid, unsigned warps)
 {
     CudaKernel how = cuda_kernel(a, k);
-    void **params = ARENA_ARRAY(a, void *, k->params.n + 2);
+    void **params = ARENA_ARRAY(a, void *, k->params.n + 3), *order = NULL;
     float *narrow = ARENA_ARRAY(a, float, k->params.n + 1);
     RtArg *copy = ARENA_ARRAY(a, RtArg, k->params.n + 1);
     for (uint32_t i = 0; i < k->params.n; i++) {
@@ -76,7 +76,7 @@ static inline const char *cuda_module_run(Arena *a, const CudaModule *m, const K
         copy[i] = args[i], narrow[i] = p->kind == KIR_SCALAR && p->elem == KIR_F32 ? (float)args[i].f : 0;
         params[i] = p->kind == KIR_SCALAR && p->elem == KIR_F32 ? (void *)&narrow[i] : (void *)&copy[i];
     }
-    params[k->params.n] = &lo, params[k->params.n + 1] = &hi;
+    params[k->params.n] = &lo, params[k->params.n + 1] = &hi, params[k->params.n + 2] = &order;
     if (how.binding != CUDA_THREADS) warps = how.warps;
     if (how.binding == CUDA_ONE) grid = 1;
     size_t shared = how.block_bytes + (size_t)how.warp_bytes * warps;

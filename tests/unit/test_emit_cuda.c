@@ -45,7 +45,7 @@ static void test_case_behind(const char *before, const char *name, Case run)
         check(!why, "%s", why);
         StrBuf text = {.arena = a};
         strbuf_puts(&text, before);
-        emit_cuda_host((const KirKernel *const *)m->kernels.data, m->kernels.n, &text);
+        emit_cuda_host((const KirKernel *const *)m->kernels.data, NULL, m->kernels.n, &text);
         bool built = cuda_module_build_text(a, &cuda, strbuf_cstr(&text), &why);
         check(built, "%s", why);
         for (unsigned seed = 1; built && seed <= 2; seed++) {
