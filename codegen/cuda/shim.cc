@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#if !defined(__x86_64__)
+#if !defined(__x86_64__) || defined(SHIM_PORTABLE)
+#define SHIM_UCONTEXT
 #include <ucontext.h>
 #endif
 
@@ -44,7 +45,7 @@ struct ShimFibre {
     long turn;          /* meetings with lanes so far: which of the two mailboxes is open */
     long long box[2];   /* what it gave to a shuffle */
     void *stack;
-#if defined(__x86_64__)
+#if !defined(SHIM_UCONTEXT)
     void *sp;
 #else
     ucontext_t context;
@@ -67,7 +68,7 @@ static void (*shim_body)();
     abort();
 }
 
-#if defined(__x86_64__)
+#if !defined(SHIM_UCONTEXT)
 /* Saves what a callee keeps, changes stacks, takes it back. */
 extern "C" void shim_switch(void **from, void *to);
 asm(".text\n.local shim_switch\n.type shim_switch, @function\nshim_switch:\n"
@@ -99,7 +100,7 @@ static void shim_begin(unsigned i)
         if (f->stack == MAP_FAILED) shim_fail("no memory for a stack");
     }
     f->at = SHIM_RUNS, f->turn = 0, f->passed = false;
-#if defined(__x86_64__)
+#if !defined(SHIM_UCONTEXT)
     void **sp = (void **)((char *)f->stack + SHIM_STACK);
     *--sp = NULL; /* a frame begins 8 bytes off a multiple of 16 */
     *--sp = (void *)shim_run;

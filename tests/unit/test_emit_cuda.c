@@ -32,7 +32,8 @@ static const char *run_kernel(void *ctx, const char *name, const RtArg *args, co
 typedef const char *(*Case)(const CaseRunner *r, CaseOut *out);
 static CaseOut slow_out, cuda_out;
 
-static void test_case(const char *name, Case run)
+/* before: text before the shim. */
+static void test_case_behind(const char *before, const char *name, Case run)
 {
     Arena *a = arena_new();
     const KirModule *m = case_module(a, arena_printf(a, "tests/kernel/%s.kir", name));
@@ -42,7 +43,10 @@ static void test_case(const char *name, Case run)
     if (CHECK(m != NULL)) {
         why = run(&(CaseRunner){run_kernel, &(RunContext){a, m, NULL}}, &slow_out);
         check(!why, "%s", why);
-        bool built = cuda_module_build(a, &cuda, (const KirKernel *const *)m->kernels.data, m->kernels.n, &why);
+        StrBuf text = {.arena = a};
+        strbuf_puts(&text, before);
+        emit_cuda_host((const KirKernel *const *)m->kernels.data, m->kernels.n, &text);
+        bool built = cuda_module_build_text(a, &cuda, strbuf_cstr(&text), &why);
         check(built, "%s", why);
         for (unsigned seed = 1; built && seed <= 2; seed++) {
             cuda.seed(seed);
@@ -52,10 +56,12 @@ static void test_case(const char *name, Case run)
                   "seed %u: other bits than kir_run", seed);
         }
     }
-    check_end(arena_printf(a, "emit_cuda: %s", name));
+    check_end(arena_printf(a, "emit_cuda: %s%s", name, before[0] ? ", by ucontext" : ""));
     cuda_module_free(&cuda);
     arena_free(a);
 }
+
+static void test_case(const char *name, Case run) { test_case_behind("", name, run); }
 
 /* ---- random kernels ---- */
 
@@ -106,6 +112,7 @@ int main(int argc, char **argv)
     test_case("lane_moves", case_lane_moves);
     test_case("edge_softmax", case_edge_softmax);
     test_case("sum_of_warps", case_sum_of_warps);
+    test_case_behind("#define SHIM_PORTABLE\n", "sum_of_warps", case_sum_of_warps); /* as on other CPUs than x86-64 */
     test_random(500001, 2 * scale);
     return check_done();
 }
