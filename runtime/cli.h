@@ -98,6 +98,10 @@ RtCode rt_cli_ways(const RtSelector *selector, RtExec *e, int64_t iters, int64_t
 /* What `plan` prints behind its head for a device. */
 RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json);
 
+/* Runs the program of e, which is bound to a device, there and on the CPU, step by step, and prints the steps whose
+   buffers differ in a byte. Changes parameters. */
+RtCode rt_cli_compare(const RtSession *s, RtExec *e, int64_t seed, int64_t *n_differ, RtStatus *st);
+
 RtCode rt_cli_train(RtCli *c);
 RtCode rt_cli_infer(RtCli *c);
 RtCode rt_cli_eval(RtCli *c);

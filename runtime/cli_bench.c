@@ -16,6 +16,7 @@ typedef struct Bench {
     RtSession *s;
     int64_t iters, seed;
     bool json, first; /* first: nothing was printed yet */
+    int64_t n_differ; /* steps, of --compare */
     RtBlock cotangents;
 } Bench;
 
@@ -206,6 +207,15 @@ static RtCode time_ways(Bench *b, const char *name, RtExec *e)
     return rt_cli_ways(&b->s->selector, e, b->iters, b->seed, b->c->st);
 }
 
+static RtCode compare_program(Bench *b, const char *name, RtExec *e)
+{
+    int64_t n = 0;
+    RtCode code = rt_cli_compare(b->s, e, b->seed, &n, b->c->st);
+    if (!code) printf("%s: %lld of %lld steps differ\n", name, (long long)n, (long long)e->program->n_steps);
+    b->n_differ += n;
+    return code;
+}
+
 static RtCode bench_function(Bench *b, const char *name, const char *function)
 {
     RtExec *e = NULL;
@@ -213,7 +223,10 @@ static RtCode bench_function(Bench *b, const char *name, const char *function)
     if (program < 0) return RT_OK;
     rt_tensors_init(&b->s->data.tensors, b->seed);
     RtCode code = bind_program(b, program, &e);
-    if (!code) code = (b->c->values[OPT_WAYS] ? time_ways : time_program)(b, name, e);
+    if (!code)
+        code = (b->c->values[OPT_WAYS]      ? time_ways
+                : b->c->values[OPT_COMPARE] ? compare_program
+                                            : time_program)(b, name, e);
     rt_exec_free(e);
     rt_block_free(&b->cotangents);
     return code;
@@ -245,6 +258,9 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
     RT_TRY(bench_function(b, "infer", "forward"));
     RT_TRY(bench_function(b, "grad", "vjp"));
     RT_TRY(bench_function(b, "train_step", "train_step"));
+    if (b->n_differ)
+        return rt_fail(b->c->st, RT_E_DEVICE_FAILED, "--compare", "please report it with the command and the device",
+                       "%lld steps have other bytes than on the CPU", (long long)b->n_differ);
     if (b->json) printf("\n}\n");
     return RT_OK;
 }
@@ -255,6 +271,8 @@ RtCode rt_cli_bench(RtCli *c)
     Bench b = {.c = c, .s = &s, .iters = 20, .json = c->values[OPT_JSON] || c->values[OPT_WAYS], .first = true};
     RT_TRY(rt_cli_int(c, OPT_ITERS, 1, 10000000, &b.iters));
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
+    if (c->values[OPT_COMPARE] && (c->device == RT_ON_CPU || c->device == RT_ON_AUTO || b.json))
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--compare", NULL, "wanted with --device cuda, without --json or --ways");
     int64_t *drawn;
     RT_TRY(rt_alloc(&drawn, c->model->n_tensors, sizeof *drawn, "bench", c->st));
     RtCode code = rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);

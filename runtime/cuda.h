@@ -114,4 +114,7 @@ RtCode rt_cuda_places(const RtModel *m, const RtProgram *p, const RtGraph *g, Rt
 void *rt_cuda_buffer(const RtExec *e, int64_t buffer); /* an address on the device; NULL: not there */
 RtCode rt_cuda_bind(RtExec *e, RtStatus *st);          /* how its kernels are started */
 void rt_cuda_run(RtExec *e, double *ns);               /* waits for the end; ns: NULL, or as in rt_exec_run_timed */
+int64_t rt_cuda_run_step(RtExec *e, int64_t i);        /* waits for the end; returns 1 */
 RtCode rt_cuda_results(RtExec *e, RtStatus *st);
+/* The bytes of a buffer, as the last step left them. */
+RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st);

@@ -145,6 +145,26 @@ void rt_cuda_run(RtExec *e, double *ns)
     if (!ns) note(c, c->driver.stream_wait(c->stream), rt_string(e->model, e->program->name));
 }
 
+int64_t rt_cuda_run_step(RtExec *e, int64_t i)
+{
+    RtCuda *c = e->options.device;
+    const char *name = rt_string(e->model, e->steps[i].def->label);
+    push_run(e);
+    if (!c->failed.code) note(c, start_step(e, &e->steps[i]), name);
+    if (!c->failed.code) note(c, c->driver.stream_wait(c->stream), name);
+    return 1;
+}
+
+RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st)
+{
+    RtCuda *c = e->options.device;
+    if (bytes && !c->failed.code)
+        note(c, c->driver.to_host(to, (RtCudaPtr)(uintptr_t)e->buffers[buffer], (size_t)bytes),
+             "copies from the device");
+    if (c->failed.code && st) *st = c->failed;
+    return c->failed.code;
+}
+
 RtCode rt_cuda_results(RtExec *e, RtStatus *st)
 {
     RtCuda *c = e->options.device;

@@ -578,6 +578,8 @@ void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
         for (int64_t i = 0; i < e->program->n_steps;) i += run_step(e, i);
 }
 
+int64_t rt_exec_run_step(RtExec *e, int64_t i) { return e->options.device ? rt_cuda_run_step(e, i) : run_step(e, i); }
+
 RtCode rt_exec_results(RtExec *e, RtStatus *st) { return e->options.device ? rt_cuda_results(e, st) : RT_OK; }
 
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)

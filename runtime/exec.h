@@ -138,6 +138,8 @@ void rt_exec_choose(RtExec *e, const RtChoice *c);
 
 /* seed and step are read by random ops. Nothing can fail once bound, but a device; rt_exec_results says so. */
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step);
+/* Runs the i-th step alone, or the chain that begins with it, with the seed and step in e. Returns how many steps that are. */
+int64_t rt_exec_run_step(RtExec *e, int64_t i);
 /* Copies results that lie on a device to e->results. DEVICE_FAILED if it did since it was opened. */
 RtCode rt_exec_results(RtExec *e, RtStatus *st);
 /* The same, adding each step's nanoseconds to ns[n_steps]. */

@@ -74,6 +74,12 @@ def redrawn():
     return devices.compare(devices.run, build("redrawn", devices.example("dgi")), box.path("data"), box.root, "shim", 3)
 
 
+def compared():
+    """Each step of each program has the CPU's bytes; the unit test runtime_cuda has one that has not."""
+    r = box.run(box.path("gcn"), "bench", "--data", "data", "--device", "shim", "--compare")
+    return (r.rc or len(re.findall(r"^\w+: 0 of \d+ steps differ$", r.out, re.M)) != 3) and r.out + r.err
+
+
 def refused():
     gcn = box.path("gcn")
     train = [gcn, "train", "--data", "data", "--epochs", 1]
@@ -143,6 +149,8 @@ def runs():
     box.report("resumed", resumed())
     box.report("several", several())
     box.report("stated_bytes", stated_bytes())
+    box.report("compared", compared())
+    box.refuses("compare_cpu", [box.path("gcn"), "bench", "--data", "data", "--compare"], 1, "R403", "--compare")
     refused()
 
 

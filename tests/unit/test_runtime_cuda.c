@@ -1,5 +1,6 @@
 /* A device without a compiler: the hand-made model, whose kernels stand in for those of a GPU, by the shim's driver and by drivers
    that lack something or fail. */
+#include "runtime/cli.h"
 #include "runtime/cuda.h"
 #include "runtime/train.h"
 #include "tests/unit/check.h"
@@ -298,6 +299,47 @@ static void test_failures(void)
     check_end("runtime_cuda_failures");
 }
 
+static int spoil; /* launches until one whose last buffer gets a wrong byte; -1: none */
+static int spoil_one(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                     unsigned shared_bytes, void *stream, void **params, void **extra)
+{
+    int error = rt_cuda_shim.launch(f, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
+    if (spoil-- == 0) (*(char **)params[2])[5] ^= 1; /* a product: x, W, h */
+    return error;
+}
+
+/* The step that goes wrong, and those that read what it wrote. */
+static void test_compare(void)
+{
+    RtCudaDriver driver = rt_cuda_shim;
+    RtModel m = device_model();
+    RtSession s = {.exec = {.split = -1}};
+    RtData d;
+    RtCuda *c = NULL;
+    RtStatus st = {0};
+    driver.launch = spoil_one;
+    check_begin();
+    if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st)) ||
+        !CHECK(!rt_cuda_load(c, d.graph, "forward", &st)))
+        return;
+    for (int right = 1; right >= 0; right--) {
+        spoil = right ? -1 : 0;
+        RtExec *e = NULL;
+        RtExecOptions o = {.split = -1, .device = c};
+        int64_t differ = 0, want = right ? 0 : 2;
+        check(!rt_exec_create(&m, rt_program_find(&m, "forward"), d.graph, &o, &e, &st), "%s", st.message);
+        memcpy(e->tensors, d.tensors.data, (size_t)m.n_tensors * sizeof *e->tensors);
+        check(!rt_exec_own_results(e, &st) && !rt_exec_bind(e, &st) && !rt_cuda_push(c, d.tensors.data, &st), "%s",
+              st.message);
+        check(!rt_cli_compare(&s, e, 3, &differ, &st), "%s", st.message);
+        check(differ == want, "%lld steps differ, wanted %lld", (long long)differ, (long long)want);
+        rt_exec_free(e);
+    }
+    rt_cuda_free(c);
+    free_data(&d);
+    check_end("runtime_cuda_compare");
+}
+
 int main(void)
 {
     test_same_bits();
@@ -307,5 +349,6 @@ int main(void)
     test_images();
     test_launches();
     test_failures();
+    test_compare();
     return check_done();
 }
