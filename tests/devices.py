@@ -42,8 +42,11 @@ def example(name):
         return f.read()
 
 
-MODELS = {name: example(name) for name in ("gcn", "gat", "sage", "gin")}
-MODELS.update({"std_" + name: layers_model(layers) for name, layers in LAYERS.items()})
+def models():
+    """Texts by name."""
+    texts = {name: example(name) for name in ("gcn", "gat", "sage", "gin")}
+    texts.update({"std_" + name: layers_model(layers) for name, layers in LAYERS.items()})
+    return texts
 
 
 def compare(run, program, data, folder, device, epochs, more=()):
