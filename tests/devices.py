@@ -43,8 +43,11 @@ def example(name):
         return f.read()
 
 
-MODELS = {name: example(name) for name in ("gcn", "gat", "sage", "gin")}
-MODELS.update({"std_" + name: layers_model(layers) for name, layers in LAYERS.items()})
+def models():
+    """The text of each by its name."""
+    found = {name: example(name) for name in ("gcn", "gat", "sage", "gin")}
+    found.update({"std_" + name: layers_model(layers) for name, layers in LAYERS.items()})
+    return found
 
 
 def compare(run, program, data, folder, device, epochs, more=()):
