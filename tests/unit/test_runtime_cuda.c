@@ -270,6 +270,8 @@ static void test_launches(void)
               "row %zu: %lld x %lld, %lld bytes", i, (long long)l.grid, (long long)l.block, (long long)l.shared_bytes);
     }
     CHECK(rt_cuda_launch(&m, K_SUM, 203, 48 << 10, &l, &st) == RT_E_DEVICE_REFUSED && strstr(st.message, "61440"));
+    /* a block of warps that wait for one another has all of them or does not run */
+    CHECK(rt_cuda_launch(&m, K_OUTER, 5, 300, &l, &st) == RT_E_DEVICE_REFUSED);
     check_end("runtime_cuda_launches");
 }
 
