@@ -162,6 +162,15 @@ CText c_infix(CKernel *c, const KirIns *x, const char *sign, CBind bind)
     return c_printf(c, bind, "%s %s %s", a, sign, b);
 }
 
+CText c_call(CKernel *c, const KirIns *x, const char *name)
+{
+    StrBuf b = {.arena = c->arena};
+    strbuf_printf(&b, "%s(", name);
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", c_arg(c, x, i));
+    strbuf_puts(&b, ")");
+    return (CText){strbuf_cstr(&b), BIND_CALL};
+}
+
 const char *c_compare_sign(KirOpcode op)
 {
     static const char *const signs[] = {[KIR_eq] = "==", [KIR_ne] = "!=", [KIR_lt] = "<", [KIR_le] = "<="};

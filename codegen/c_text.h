@@ -43,6 +43,7 @@ CText c_int(CKernel *c, KirBase base, int64_t v);           /* but for the least
 /* Made of integer literals only: the C compiler would work it out, in int, and say that it overflows. */
 bool c_is_literal(const CKernel *c, KirId id);
 CText c_infix(CKernel *c, const KirIns *x, const char *sign, CBind bind);
+CText c_call(CKernel *c, const KirIns *x, const char *name); /* of its operands */
 const char *c_compare_sign(KirOpcode op);
 CText c_select(CKernel *c, const KirIns *x); /* by one condition */
 CText c_cast(CKernel *c, const KirIns *x, const char *type);

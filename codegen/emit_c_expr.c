@@ -74,25 +74,16 @@ static CText infix(CKernel *c, const KirIns *x, const char *sign, CBind bind)
     return wraps_literals(c, x) ? wrapped(c, x, sign) : c_infix(c, x, sign, bind);
 }
 
-static CText call(CKernel *c, const KirIns *x, const char *name)
-{
-    StrBuf b = {.arena = c->arena};
-    strbuf_printf(&b, "%s(", name);
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", c_arg(c, x, i));
-    strbuf_puts(&b, ")");
-    return (CText){strbuf_cstr(&b), BIND_CALL};
-}
-
 /* The helper of an instruction; vectors have one of their own where `vector` says so. */
 static CText helper(CKernel *c, const KirIns *x, const char *scalar, const char *vector)
 {
-    return call(c, x, c_helper(c->file, x->type.lanes > 1 ? vector : scalar, x->type, x->type));
+    return c_call(c, x, c_helper(c->file, x->type.lanes > 1 ? vector : scalar, x->type, x->type));
 }
 
 static CText math(CKernel *c, const KirIns *x, const char *scalar, const char *vector)
 {
-    if (x->type.lanes > 1) return call(c, x, c_helper(c->file, vector, x->type, x->type));
-    return call(c, x, arena_printf(c->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
+    if (x->type.lanes > 1) return c_call(c, x, c_helper(c->file, vector, x->type, x->type));
+    return c_call(c, x, arena_printf(c->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
 }
 
 static CText min_or_max(CKernel *c, const KirIns *x)
@@ -113,7 +104,7 @@ static CText negate(CKernel *c, const KirIns *x)
 static CText compare(CKernel *c, const KirIns *x)
 {
     KirType t = c_shape(type_of(c, x->args[0]));
-    if (x->op == KIR_ult && t.lanes > 1) return call(c, x, c_helper(c->file, "vult", kir_type(KIR_I32, t.lanes), t));
+    if (x->op == KIR_ult && t.lanes > 1) return c_call(c, x, c_helper(c->file, "vult", kir_type(KIR_I32, t.lanes), t));
     if (x->op == KIR_ult) {
         const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL),
                    *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
@@ -127,7 +118,7 @@ static CText compare(CKernel *c, const KirIns *x)
 
 static CText choose(CKernel *c, const KirIns *x)
 {
-    if (type_of(c, x->args[0]).lanes > 1) return call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
+    if (type_of(c, x->args[0]).lanes > 1) return c_call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
     return c_select(c, x);
 }
 
@@ -135,7 +126,7 @@ static CText convert(CKernel *c, const KirIns *x)
 {
     KirType from = type_of(c, x->args[0]), to = x->type;
     if (is_float(from) && !is_float(to))
-        return call(c, x, c_helper(c->file, to.lanes > 1 ? "vtrunc" : "trunc", to, from));
+        return c_call(c, x, c_helper(c->file, to.lanes > 1 ? "vtrunc" : "trunc", to, from));
     if (to.lanes == 1) return c_cast(c, x, c_elem(to.base));
     const char *v = from.base == KIR_I1 ? arena_printf(c->arena, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL))
                                         : c_arg(c, x, 0);
@@ -144,7 +135,7 @@ static CText convert(CKernel *c, const KirIns *x)
 
 static CText widen(CKernel *c, const KirIns *x)
 {
-    if (x->type.lanes > 1) return call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
+    if (x->type.lanes > 1) return c_call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
     return c_cast(c, x, "int64_t)(uint32_t");
 }
 
@@ -152,7 +143,7 @@ static CText splat(CKernel *c, const KirIns *x)
 {
     if (x->type.lanes == 1) return c_operand(c, x->args[0]);
     const char *name = c_helper(c->file, "splat", c_shape(x->type), x->type);
-    if (x->type.base != KIR_I1) return call(c, x, name);
+    if (x->type.base != KIR_I1) return c_call(c, x, name);
     return c_printf(c, BIND_CALL, "%s(-%s)", name, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
@@ -206,7 +197,7 @@ static CText fold(CKernel *c, const KirIns *x)
                      : x->op == KIR_hmul ? "hmul"
                      : x->op == KIR_hmax ? (ints ? "ihmax" : "hmax")
                                          : (ints ? "ihmin" : "hmin");
-    return call(c, x, c_helper(c->file, op, x->type, from));
+    return c_call(c, x, c_helper(c->file, op, x->type, from));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------- */
@@ -303,7 +294,7 @@ CText c_expr(CKernel *c, KirId id)
     case KIR_select: return choose(c, x);
     case KIR_convert: return convert(c, x);
     case KIR_zext: return widen(c, x);
-    case KIR_bitcast: return call(c, x, c_helper(c->file, "bits", x->type, type_of(c, x->args[0])));
+    case KIR_bitcast: return c_call(c, x, c_helper(c->file, "bits", x->type, type_of(c, x->args[0])));
     case KIR_splat: return splat(c, x);
     case KIR_extract: return extract(c, x);
     case KIR_insert: return insert(c, x);

@@ -41,20 +41,12 @@ static CText number(CKernel *c, KirType t, double f, int64_t i)
 /* A function of the emitted text's head, for integers with their type, as literals have that of C. */
 static CText call(CKernel *c, const KirIns *x, const char *name)
 {
-    StrBuf b = {.arena = c->arena};
-    strbuf_printf(&b, is_float(x->type) ? "%s(" : "%s<%s>(", name, elem(x->type.base));
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", c_arg(c, x, i));
-    strbuf_puts(&b, ")");
-    return (CText){strbuf_cstr(&b), BIND_CALL};
+    return c_call(c, x, is_float(x->type) ? name : arena_printf(c->arena, "%s<%s>", name, elem(x->type.base)));
 }
 
 static CText math(CKernel *c, const KirIns *x, const char *name)
 {
-    StrBuf b = {.arena = c->arena};
-    strbuf_printf(&b, "%s%s(", name, x->type.base == KIR_F32 ? "f" : "");
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", c_arg(c, x, i));
-    strbuf_puts(&b, ")");
-    return (CText){strbuf_cstr(&b), BIND_CALL};
+    return c_call(c, x, arena_printf(c->arena, "%s%s", name, x->type.base == KIR_F32 ? "f" : ""));
 }
 
 /* Sums and products of integers wrap, which those of C do not. Places and counts do not get so large. */
@@ -89,7 +81,7 @@ static CText unsigned_less(CKernel *c, const KirIns *x)
 static CText convert(CKernel *c, const KirIns *x)
 {
     if (!is_float(type_of(c, x->args[0])) || is_float(x->type)) return c_cast(c, x, elem(x->type.base));
-    return c_printf(c, BIND_CALL, "gnn::to_%s(%s)", elem(x->type.base), c_arg(c, x, 0));
+    return c_call(c, x, arena_printf(c->arena, "gnn::to_%s", elem(x->type.base)));
 }
 
 static CText bitcast(CKernel *c, const KirIns *x)
@@ -98,7 +90,7 @@ static CText bitcast(CKernel *c, const KirIns *x)
                                         [KIR_I64] = "__double_as_longlong",
                                         [KIR_F32] = "__int_as_float",
                                         [KIR_F64] = "__longlong_as_double"};
-    return c_printf(c, BIND_CALL, "%s(%s)", names[x->type.base], c_arg(c, x, 0));
+    return c_call(c, x, names[x->type.base]);
 }
 
 static CText insert(CKernel *c, const KirIns *x)
@@ -290,7 +282,7 @@ static CText expr(CKernel *c, KirId id)
     case KIR_shl: return call(c, x, "gnn::shl");
     case KIR_lshr: return call(c, x, "gnn::lshr");
     case KIR_ashr: return call(c, x, "gnn::ashr");
-    case KIR_mulhu: return c_printf(c, BIND_CALL, "gnn::mulhu(%s, %s)", c_arg(c, x, 0), c_arg(c, x, 1));
+    case KIR_mulhu: return c_call(c, x, "gnn::mulhu");
     case KIR_eq:
     case KIR_ne:
     case KIR_lt:
@@ -497,7 +489,19 @@ static const Emitter emitter = {
 
 /* ---- kernels ---- */
 
-/* Marks each i64 sum or product that reaches more than indices, bounds and comparisons. */
+static bool passes_on(KirOpcode op)
+{
+    return op == KIR_add || op == KIR_sub || op == KIR_mul || op == KIR_min || op == KIR_max || op == KIR_select;
+}
+
+/* An index, a bound or a number that is compared. */
+static bool is_place(const KirIns *user, unsigned arg)
+{
+    return user->op == KIR_for || (user->op >= KIR_eq && user->op <= KIR_le) ||
+           (kir_ops[user->op].imm == K_BUF && arg == 0);
+}
+
+/* Marks the values that reach more than places, through sums and choices. */
 static bool *find_wraps(Arena *a, const KirKernel *k)
 {
     bool *wraps = ARENA_ARRAY(a, bool, k->ins.n), more = true;
@@ -505,14 +509,8 @@ static bool *find_wraps(Arena *a, const KirKernel *k)
         more = false;
         for (KirId id = k->ins.n; id-- > 0;) {
             const KirIns *x = &k->ins.data[id];
-            bool sums = x->op == KIR_add || x->op == KIR_sub || x->op == KIR_mul;
-            bool compares = x->op >= KIR_eq && x->op <= KIR_le;
             for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
-                bool as_place = compares || x->op == KIR_for || (kir_ops[x->op].imm == K_BUF && i == 0) ||
-                                x->op == KIR_min || x->op == KIR_max || x->op == KIR_select;
-                bool wrap = (sums || x->op == KIR_min || x->op == KIR_max || x->op == KIR_select) ? wraps[id]
-                                                                                                  : !as_place;
-                if (!wrap || wraps[x->args[i]]) continue;
+                if (wraps[x->args[i]] || (passes_on(x->op) ? !wraps[id] : is_place(x, i))) continue;
                 wraps[x->args[i]] = more = true;
             }
         }
