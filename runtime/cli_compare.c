@@ -10,15 +10,19 @@ typedef struct Compare {
     RtStatus *st;
 } Compare;
 
+/* Bytes of a buffer that steps write; 0: they write no such. */
+static int64_t buffer_bytes(const Compare *c, int64_t i)
+{
+    const RtBuffer *b = &c->here->model->buffers[c->here->program->first_buffer + i];
+    if (b->kind != RT_BUF_ARENA && b->kind != RT_BUF_RESULT && b->kind != RT_BUF_TENSOR) return 0;
+    return rt_count_value(c->here->graph, &b->rows, RT_READ) * b->width * rt_elem_bytes(b->elem);
+}
+
 /* The first byte in which a buffer differs; -1: none. */
 static RtCode compare_buffer(Compare *c, int64_t i, int64_t *first)
 {
-    const RtBuffer *b = &c->here->model->buffers[c->here->program->first_buffer + i];
-    RtCount rows = b->rows;
+    int64_t bytes = buffer_bytes(c, i);
     *first = -1;
-    if (b->kind != RT_BUF_ARENA && b->kind != RT_BUF_RESULT && b->kind != RT_BUF_TENSOR) return RT_OK;
-    if (rows.kind == RT_COUNT_BLOCK_SLOTS) rows.kind = RT_COUNT_BLOCKS; /* the others may hold anything */
-    int64_t bytes = rt_size(rt_count_value(c->here->graph, &rows, RT_READ), rt_size(b->width, rt_elem_bytes(b->elem)));
     if (bytes > (int64_t)c->copy.bytes) {
         rt_block_free(&c->copy);
         RT_TRY(rt_block_alloc(&c->copy, bytes, "a buffer of the device", c->st));
@@ -27,6 +31,18 @@ static RtCode compare_buffer(Compare *c, int64_t i, int64_t *first)
     const char *x = c->here->buffers[i], *y = c->copy.p;
     for (int64_t k = 0; k < bytes && *first < 0; k++)
         if (x[k] != y[k]) *first = k;
+    return RT_OK;
+}
+
+/* The device has what the CPU has before a step: so only what the step itself does differs, and nothing that it leaves. */
+static RtCode store_step(Compare *c, int64_t i)
+{
+    const RtExecStep *x = &c->here->steps[i];
+    for (int64_t k = 0; x->call && k < x->call->n_args; k++) {
+        const RtStepArg *a = &c->here->model->step_args[x->call->first_arg + k];
+        if (a->is_buffer)
+            RT_TRY(rt_cuda_store(c->there, a->buffer, c->here->buffers[a->buffer], buffer_bytes(c, a->buffer), c->st));
+    }
     return RT_OK;
 }
 
@@ -55,10 +71,13 @@ static RtCode compare_step(Compare *c, int64_t i, int64_t *n_differ)
 static RtCode run_both(Compare *c, int64_t *n_differ)
 {
     for (int64_t i = 0; i < c->here->program->n_steps;) {
-        int64_t at = i;
-        i += rt_exec_run_step(c->here, i);
-        for (int64_t k = at; k < i; k++) rt_exec_run_step(c->there, k);
-        for (int64_t k = at; k < i; k++) RT_TRY(compare_step(c, k, n_differ));
+        const RtChainDef *chain = rt_step_chain(c->here, i);
+        int64_t end = i + (chain ? chain->n : 1);
+        for (int64_t k = i; k < end; k++) RT_TRY(store_step(c, k));
+        rt_exec_run_step(c->here, i);
+        for (int64_t k = i; k < end; k++) rt_exec_run_step(c->there, k);
+        for (int64_t k = i; k < end; k++) RT_TRY(compare_step(c, k, n_differ));
+        i = end;
     }
     return RT_OK;
 }

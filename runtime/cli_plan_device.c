@@ -5,14 +5,14 @@
 #include "runtime/setup.h"
 #include <stdio.h>
 
-static RtCode print_step(const RtExec *e, int64_t i, bool json)
+static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
 {
     const RtModel *m = e->model;
     const RtExecStep *x = &e->steps[i];
     RtLaunch l = {0};
     double bytes, flops;
     rt_step_cost(e, i, &bytes, &flops);
-    if (x->call) RT_TRY(rt_cuda_launch(m, x->call->kernel, x->extent, RT_CUDA_SHARED, &l, NULL));
+    if (x->call) RT_TRY(rt_cuda_launch(m, x->call->kernel, x->extent, RT_CUDA_SHARED, &l, st));
     if (json) {
         printf("%s\n    {\"name\": ", i ? "," : "");
         rt_cli_print_string(rt_string(m, x->def->label));
@@ -56,7 +56,7 @@ static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program,
                name, (long long)e->program->n_steps);
     }
     RtCode code = RT_OK;
-    for (int64_t i = 0; i < e->program->n_steps && !code; i++) code = print_step(e, i, json);
+    for (int64_t i = 0; i < e->program->n_steps && !code; i++) code = print_step(e, i, json, c->st);
     if (json) printf("]}");
     rt_exec_free(e);
     return code;

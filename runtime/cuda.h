@@ -116,5 +116,6 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st);          /* how its kernels are st
 void rt_cuda_run(RtExec *e, double *ns);               /* waits for the end; ns: NULL, or as in rt_exec_run_timed */
 int64_t rt_cuda_run_step(RtExec *e, int64_t i);        /* waits for the end; returns 1 */
 RtCode rt_cuda_results(RtExec *e, RtStatus *st);
-/* The bytes of a buffer, as the last step left them. */
+/* The bytes of a buffer, from the device and to it. */
 RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st);
+RtCode rt_cuda_store(RtExec *e, int64_t buffer, const void *from, int64_t bytes, RtStatus *st);

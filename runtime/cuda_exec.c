@@ -165,6 +165,16 @@ RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatu
     return c->failed.code;
 }
 
+RtCode rt_cuda_store(RtExec *e, int64_t buffer, const void *from, int64_t bytes, RtStatus *st)
+{
+    RtCuda *c = e->options.device;
+    if (bytes && !c->failed.code)
+        note(c, c->driver.to_device((RtCudaPtr)(uintptr_t)e->buffers[buffer], from, (size_t)bytes),
+             "copies to the device");
+    if (c->failed.code && st) *st = c->failed;
+    return c->failed.code;
+}
+
 RtCode rt_cuda_results(RtExec *e, RtStatus *st)
 {
     RtCuda *c = e->options.device;

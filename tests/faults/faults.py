@@ -143,7 +143,7 @@ FAULTS = [
     ("runtime/cuda_exec.c", "if (r->said && r->value == value) continue;", "if (r->said) continue;", "cuda"),
     ("runtime/cuda_layout.c", "(c->memory + (RtCudaPtr)at)", "(c->memory + (RtCudaPtr)(at / 2))", "runtime_cuda cuda"),
     ("runtime/cuda_layout.c", "while (k->binding == RT_BIND_THREADS && warps > 1", "while (warps > 1", "runtime_cuda"),
-    ("runtime/cuda.c", "x->capability / 10 == capability / 10", "x->capability / 100 == capability / 100", "runtime_cuda"),
+    ("runtime/cuda.c", "x->capability / 10 == capability / 10", "x->capability > 0", "runtime_cuda"),
     ("runtime/cuda.c", "if (bytes > left || c->driver", "if (c->driver", "runtime_cuda"),
     ("runtime/session.c", "s->batches.graph && c->command == CMD_TRAIN", "s->batches.graph && c->command == CMD_EVAL", "cuda"),
     ("runtime/setup.c", "    here.device = NULL;\n", "", "cuda"),
