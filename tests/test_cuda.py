@@ -10,6 +10,7 @@ import re
 import sys
 
 import devices
+import numpy as np
 from sandbox import Sandbox
 
 box = Sandbox(sys.argv[1], "cuda")
@@ -145,6 +146,22 @@ def models():
         box.report("same_%s_f64" % name, same(name + "_f64", "--dtype", "f64"))
 
 
+def long_rows():
+    """Rows that warps share, beside some that none do and one without edges; the attention's sums rescale with a maximum, which takes two turns."""
+    src, dst = [], []
+    for v, n in enumerate((513, 0, 1300, 40, 512, 769, 300)):
+        src += [(5 * v + i) % 7 for i in range(n)]
+        dst += [v] * n
+    os.makedirs(box.path("long"), exist_ok=True)
+    rng = np.random.default_rng(2)
+    for name, array in (("edge_index", np.array([src, dst], np.int64)), ("x", rng.standard_normal((7, devices.FEATURES), np.float32)),
+                        ("y", np.arange(7) % devices.CLASSES), ("train_mask", np.arange(7) < 5), ("val_mask", np.arange(7) > 4), ("test_mask", np.arange(7) > 4)):
+        np.save(box.path("long/%s.npy" % name), array)
+    for name in ("gcn", "gat", "sage"):
+        program = build(name, MODELS[name])
+        box.report("long_rows_" + name, devices.compare(devices.run, program, box.path("long"), box.root, "shim", 2))
+
+
 def runs():
     build("gcn", MODELS["gcn"])
     box.report("resumed", resumed())
@@ -155,7 +172,7 @@ def runs():
     refused()
 
 
-PARTS = {"models": models, "runs": runs, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
+PARTS = {"models": models, "runs": runs, "long_rows": long_rows, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()
 box.close()

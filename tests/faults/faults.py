@@ -148,6 +148,11 @@ FAULTS = [
     ("runtime/session.c", "s->batches.graph && c->command == CMD_TRAIN", "s->batches.graph && c->command == CMD_EVAL", "cuda"),
     ("runtime/setup.c", "    here.device = NULL;\n", "", "cuda"),
     # CUDA, run by the shim
+    ("runtime/cuda_rows.c", "        first += blocks_of(n);\n", "        first++;\n", "cuda"),
+    ("runtime/cuda_rows.c", "order[n > RT_CUDA_LONG ? next_long++", "order[n >= RT_CUDA_LONG ? next_long++", "cuda"),
+    ("runtime/cuda_exec.c", "if (split && !error) error = launch_parts(", "if (split && error) error = launch_parts(", "cuda"),
+    ("runtime/cuda_exec.c", "phase < split->walks; phase++", "phase < 1; phase++", "cuda"),
+    ("codegen/cuda_code.c", "[PLAN_SPLIT_TO] = CUDA_PART_TO", "[PLAN_SPLIT_TO] = CUDA_PART_FROM", "cuda"),
     ("codegen/cuda/head.cu", "return __shfl_sync(mask(), x, at, 16);", "return __shfl_sync(mask(), x, at ^ 1, 16);", "emit_cuda"),
     ("codegen/cuda/head.cu", "return 0xffffu << (threadIdx.x & 16);", "return 0xffff0000u >> (threadIdx.x & 16);", "emit_cuda"),
     ("codegen/cuda/head.cu", "l % h + upper * h;", "l % h + (1 - upper) * h;", "emit_cuda"),
