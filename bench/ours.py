@@ -36,42 +36,54 @@ def call(argv, timeout=600):
 class Ours:
     """One model at one width: `model` is a name in bench/models or a path; net_* take their dims from `data`."""
 
-    def __init__(self, gnnc, work, model, data, width, options=(), threads=2):
-        self.model, self.data, self.threads = model, data, threads
+    def __init__(self, gnnc, work, model, data, width, options=(), threads=2, device="cpu", built=None):
+        """`built`: a folder in which `bench/run --build-only` left this program and its libraries, for a machine without a compiler."""
+        self.model, self.data, self.threads, self.device, self.built = model, data, threads, device, built
         path = model if model.endswith(".gnn") else os.path.join(HERE, "models", model + ".gnn")
         stem = os.path.basename(path)[:-4]
         tag = "-".join([stem, str(width), os.path.basename(data.rstrip("/"))] + [o.strip("-") for o in options])
-        self.argv = [gnnc, "build", path, "--cpu=native"] + list(options)
+        self.argv = [gnnc, "build", path] + (["--cpu=native"] if device == "cpu" and not built else []) + list(options)
         if stem.startswith("net_"):
             self.argv += ["--data", data] + (["--set", "W=%d" % width] if "W" in open(path).read() else [])
         else:
             self.argv += ["--set", ",".join("%s=%d" % d for d in rows.dims(stem, width).items())]
-        self.out = os.path.join(work, "bin", tag)
-        os.makedirs(os.path.dirname(self.out), exist_ok=True)
-        call(self.argv + ["-o", self.out])
+        self.out = os.path.join(built or os.path.join(work, "bin"), tag)
+        self.build(self.out, ["--target=all"] if device != "cpu" else [])
+
+    def build(self, out, options):
+        if not self.built or not os.path.exists(out):
+            os.makedirs(os.path.dirname(out), exist_ok=True)
+            call(self.argv + options + ["-o", out.replace(".so", "")])
+
+    def library(self, dtype):
+        """What compares with a peer. It runs on the CPU, to whose bits `scripts/test-gpu` holds a GPU."""
+        out = "%s-%s.so" % (self.out, dtype)
+        self.build(out, ["--emit=lib", "--prefix=m", "--dtype=" + dtype])
+        return out
 
     def time(self, iters):
         """{mode: {ms, arena, peak, savings}}: the best of `iters`, bytes of the arena and with results and cotangents, and what `bench`
         says that a run reads sparse, has computed once, and leaves out."""
-        text = call([self.out, "bench", "--data", self.data, "--iters", iters, "--threads", self.threads, "--json"])
+        text = call([self.out, "bench", "--data", self.data, "--iters", iters, "--threads", self.threads, "--json"] + self.on())
         got = json.loads(text)
         return {mode: {"ms": g["min_ms"], "arena": g["arena_bytes"], "peak": g["peak_bytes"],
                        "savings": {k: g[k] for k in ("reads_sparse", "computed_once", "left_out")}}
                 for mode, g in ((mode, got[name]) for mode, name in MODES.items() if name in got)}
 
+    def on(self):
+        return ["--device", self.device] if self.device != "cpu" else []
+
     def plan(self):
         """{mode: (predicted milliseconds, predicted peak bytes)}: what the executable says before it runs."""
-        said = json.loads(call([self.out, "plan", "--data", self.data, "--threads", self.threads, "--json"]))
+        said = json.loads(call([self.out, "plan", "--data", self.data, "--threads", self.threads, "--json"] + self.on()))
         names = {"infer": "forward", "grad": "vjp", "epoch": "train_step"}
         return {mode: (said[name]["ms"], said[name]["peak_bytes"]) for mode, name in names.items() if "ms" in said.get(name, {})}
 
     def compare(self, dump, dtype="f32"):
         """(largest relative difference, of what): outputs, gradients of inputs and parameters, against PyG's dump."""
-        t, out = dict(np.load(dump)), "%s-%s" % (self.out, dtype)
-        call(self.argv + ["--emit=lib", "--prefix=m", "--dtype=" + dtype, "-o", out])
-        lib = library.Library(out + ".so", "m", {"f32": np.float32, "f64": np.float64}[dtype])
+        lib = library.Library(self.library(dtype), "m", {"f32": np.float32, "f64": np.float64}[dtype])
         try:
-            return self.compare_with(lib, t)
+            return self.compare_with(lib, dict(np.load(dump)))
         finally:
             lib.close()
 

@@ -4,14 +4,14 @@
 usage: peer.py PEER      PEER: pyg, pyg_sparse (SparseTensor of torch_sparse), pyg_csr (torch's own sparse tensors), pyg_compile (torch.compile), dgl
 
 Jobs are JSON lines on stdin, answers JSON lines on stdout:
-  {"do": "open", "model", "data", "width", "threads", "weights", "dtype"}  makes the layer (in a child process, until `close`)
+  {"do": "open", "model", "data", "width", "threads", "device", "weights", "dtype"}  makes the layer (in a child process, until `close`)
   {"do": "dump", "to": FILE.npz}       param.*, x, cot, out, grad.x, grad.in.*, grad.param.* of one forward and backward
   {"do": "compare", "with": FILE.npz}  the largest difference from that dump relative to each tensor's largest element
   {"do": "time", "mode": infer|grad|epoch, "iters", "beyond"}    milliseconds of each run behind the warm-up; none where a run of the
                                        warm-up takes more than `beyond` milliseconds: `over` is then what it took
 Layers read x.npy, cot.npy and their edge inputs from the folder `data`, whose edges are sorted by target; networks (net_*) read
 its features and labels. What is inside the clock: README.md. `peak_bytes` is what the process grew beyond what was resident before the
-first run of that mode.
+first run of that mode, on a GPU what torch's allocator held at most; there the clock stops when the device has done the work.
 Never part of the product: it runs inside the virtual environments that bench/peers makes.
 """
 import json
@@ -256,6 +256,8 @@ def dgl_take(layer, names, params):
 class Case:
     def __init__(self, job):
         torch.set_num_threads(job["threads"])
+        self.device = job.get("device", "cpu")
+        torch.set_default_device(self.device)
         torch.manual_seed(0)
         self.folder, self.width, self.model = job["data"], job["width"], job["model"]
         self.is_net = self.model.startswith("net_")
@@ -263,16 +265,16 @@ class Case:
         edges = self.array("edge_index").astype(np.int64)
         if self.is_net:
             edges = edges[:, np.lexsort((edges[0], edges[1]))]
-        self.edges = torch.from_numpy(edges)
-        self.x = torch.from_numpy(self.features()).contiguous()
+        self.edges = self.tensor(edges)
+        self.x = self.tensor(self.features()).contiguous()
         self.n = len(self.x)
-        self.edge_inputs = {k: torch.from_numpy(self.array(k)) for k in [edge_input(self.name)] if k}
+        self.edge_inputs = {k: self.tensor(self.array(k)) for k in [edge_input(self.name)] if k}
         if self.is_net:
-            self.y = torch.from_numpy(self.array("y").astype(np.int64))
-            self.mask = torch.from_numpy(self.array("train_mask"))
+            self.y = self.tensor(self.array("y").astype(np.int64))
+            self.mask = self.tensor(self.array("train_mask"))
             sizes = [(self.x.shape[1], self.width, False), (self.width, int(self.y.max()) + 1, True)]
         else:
-            self.cot = torch.from_numpy(self.array("cot"))
+            self.cot = self.tensor(self.array("cot"))
             sizes = [(self.width, self.width, False)]
         self.layers = nn.ModuleList([self.make(*s) for s in sizes])
         if job.get("weights"):
@@ -282,6 +284,9 @@ class Case:
         self.run = torch.compile(self.forward) if PEER == "pyg_compile" else self.forward
         self.started, self.base = set(), 0
         self.adam = torch.optim.Adam(self.layers.parameters(), 0.01) if self.is_net else None
+
+    def tensor(self, array):
+        return torch.from_numpy(array).to(self.device)
 
     def to_f64(self):
         self.layers.double()
@@ -365,7 +370,7 @@ class Case:
         out = self.step("grad")
         t = {"out": out, "cot": self.cot, "grad.x": self.x.grad}
         t.update({"grad.in." + k: v.grad for k, v in self.edge_inputs.items() if v.is_floating_point()})
-        t = {k: v.detach().numpy().copy() for k, v in t.items()}
+        t = {k: v.detach().cpu().numpy().copy() for k, v in t.items()}
         self.x.requires_grad_(False)
         self.x.grad = None
         return t
@@ -373,8 +378,8 @@ class Case:
     def dump(self, to):
         t = self.results()
         module, head = self.named()
-        t.update({"grad.param." + head + k: v.grad.numpy() for k, v in module.named_parameters() if v.grad is not None})
-        t.update({"param." + head + k: v.numpy() for k, v in module.state_dict().items()})
+        t.update({"grad.param." + head + k: v.grad.cpu().numpy() for k, v in module.named_parameters() if v.grad is not None})
+        t.update({"param." + head + k: v.cpu().numpy() for k, v in module.state_dict().items()})
         np.savez(to, **t)
         self.layers.zero_grad(set_to_none=True)
         return {}
@@ -394,14 +399,9 @@ class Case:
         warm = 1 if iters < 3 else 3  # as `bench` of an executable does
         if mode not in self.started:
             self.started.add(mode)
-            self.base = status("VmRSS")
-            try:
-                with open("/proc/self/clear_refs", "w") as f:
-                    f.write("5")
-            except OSError:
-                pass
+            self.forget_peak()
             took = self.clock(mode)
-            answer.update(first_s=took / 1e3, peak_bytes=status("VmHWM") - self.base)
+            answer.update(first_s=took / 1e3, peak_bytes=self.peak())
             if PEER != "pyg_compile":  # its first run compiles
                 warm -= 1
                 if took > beyond:
@@ -413,9 +413,25 @@ class Case:
         answer["ms"] = [self.clock(mode) for _ in range(iters)]
         return answer
 
+    def forget_peak(self):
+        if self.device != "cpu":
+            torch.cuda.reset_peak_memory_stats()
+            return
+        self.base = status("VmRSS")
+        try:
+            with open("/proc/self/clear_refs", "w") as f:
+                f.write("5")
+        except OSError:
+            pass
+
+    def peak(self):
+        return status("VmHWM") - self.base if self.device == "cpu" else torch.cuda.max_memory_allocated()
+
     def clock(self, mode):
         start = time.perf_counter()
         self.step(mode)
+        if self.device != "cpu":
+            torch.cuda.synchronize()
         return (time.perf_counter() - start) * 1e3
 
 
@@ -449,7 +465,8 @@ def guarded(work):
 
 def child(job):
     """Serves one layer until `close`."""
-    limit_memory()
+    if job.get("device", "cpu") == "cpu":  # the driver of a GPU reserves far more addresses than there is memory
+        limit_memory()
     made = {}
 
     def start():
@@ -472,6 +489,9 @@ def main():
         job = json.loads(line)
         if job["do"] != "open":
             answer({"failed": "nothing is open"})
+            continue
+        if job.get("device", "cpu") != "cpu":  # a driver does not outlive a fork
+            child(job)
             continue
         pid = os.fork()  # imports are shared; memory and threads of one layer are not the next one's
         if pid == 0:

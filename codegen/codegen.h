@@ -3,14 +3,33 @@
    in any folder, on any machine. */
 #pragma once
 #include "base/diag.h"
+#include "codegen/nvrtc.h"
 #include "ir/plan.h"
 #include "runtime/abi.h"
+
+typedef struct CudaCode { /* a plan's kernels for GPUs (cuda_code.c) */
+    struct CudaArch {
+        const char *name; /* "sm_90" */
+        NvrtcCode code;   /* bytes NULL: not asked for */
+    } * archs;
+    uint32_t n;
+    NvrtcCode ptx; /* for the last of them, and those to come; bytes NULL: not asked for */
+} CudaCode;
+
+typedef struct CodegenDevice {     /* what an executable for GPUs holds beside its kernels for CPUs */
+    const CudaCode *code;          /* with all that was asked for; NULL: none */
+    const RtDeviceKernel *kernels; /* [plan_n_kernels], but for their names */
+    const char *const *names;      /* [plan_n_kernels]; NULL: of CPUs alone */
+    const char *shim; /* C++ text with the function `shim_launch`, an RtShimFn, to be linked with; NULL: none */
+} CodegenDevice;
 
 typedef struct CodegenOptions {
     const char *name;                     /* a C identifier: the model's name and what exported symbols begin with */
     const char *version;                  /* of the compiler, for the manifest */
     const char *machine, *machine_digest; /* that was built for, and what says its numbers, for the manifest; or NULL */
     unsigned variants;                    /* bits 1 << RT_GENERIC ...; 0: all */
+    const CodegenDevice *device;          /* NULL: for CPUs alone */
+    const CudaCode *cuda;                 /* for the manifest of a build for GPUs; or NULL */
     bool time;                            /* print a line per LLVM stage to stderr */
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
@@ -37,12 +56,14 @@ typedef struct Table {
     const void *rows;
     uint32_t n;
 } Table;
-enum { N_TABLES = 20 };
+enum { N_TABLES = 22 };
 typedef struct ModelTables {
-    RtModel model;          /* complete but for `kernels`: a test may fill them in and run it */
+    RtModel model;          /* complete but for `kernels` and `shim`: a test may fill them in and run it */
     Table tables[N_TABLES]; /* in the order of RtModel's pointers after `strings` */
     const char *strings;
     size_t n_strings; /* bytes, the last NUL included */
+    const char *device_code;
+    size_t n_device_code;
 } ModelTables;
 const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a);
 /* What a program needs to know of the model without running it, as JSON. */
@@ -52,11 +73,22 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
  * ---------------------------------------------------------------------------------------------- */
 /* One C11 file: kernels, tables as named initialisers, main. Links with libgnnrt.a like an object. */
 void emit_c(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
+/* One CUDA file: the kernels alone (codegen/emit_cuda.h). */
+void emit_cuda(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* <name>.h: the C ABI of the library form, C99 and C++17. The functions of runtime/gnnrt.h under
  * the model's prefix. */
 void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* LLVM assembly after the middle end, all variants. */
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out);
+
+/* Compiles the kernels with NVRTC: machine code for each of cuda->archs if `cubin`, PTX if `ptx`. False with E0634 or
+   E0635. */
+bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, Arena *a,
+                  Diags *d);
+/* How kernels are started, with the code (NULL: none) or with the text that the shim runs. */
+const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, Arena *a);
+/* Launches of kernels, and what they need of each GPU that they were compiled for, as items of the manifest. */
+void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out);
 
 /* ---- files (link.c). False with diagnostics; what stood at `out` before is unchanged then.
  * ---------------- */

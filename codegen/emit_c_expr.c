@@ -4,7 +4,6 @@
 #include "base/ice.h"
 #include "codegen/emit_c_parts.h"
 #include <math.h>
-#include <stdlib.h>
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
 static KirType type_of(const CKernel *c, KirId id) { return kir_result_type(c->w->k, id); }
@@ -17,52 +16,21 @@ static KirType c_shape(KirType t)
     return t;
 }
 
-__attribute__((format(printf, 3, 4))) static CText text(CKernel *c, CBind bind, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    CText t = {arena_vprintf(c->file->arena, fmt, ap), bind};
-    va_end(ap);
-    return t;
-}
-
-const char *c_tight(CKernel *c, CText t, CBind bind)
-{
-    return t.bind <= bind ? t.text : arena_printf(c->file->arena, "(%s)", t.text);
-}
-
-CText c_operand(CKernel *c, KirId id)
-{
-    if (c->w->facts[id].fold) return c_expr(c, id);
-    ICE_UNLESS(c->names[id]);
-    return (CText){c->names[id], BIND_CALL};
-}
-
-/* An operand as an argument: commas are no danger. */
-static const char *arg(CKernel *c, const KirIns *x, unsigned i) { return c_operand(c, x->args[i]).text; }
-
 /* ---- numbers ------------------------------------------------------------------------------------ */
 
 static CText float_text(CKernel *c, KirBase base, double f)
 {
     const char *suffix = base == KIR_F32 ? "f" : "";
-    if (isnan(f)) return text(c, BIND_CALL, "__builtin_nan%s(\"\")", suffix);
-    if (isinf(f)) return text(c, f < 0 ? BIND_ADD : BIND_CALL, "%s__builtin_inf%s()", f < 0 ? "-" : "", suffix);
-    char digits[40];
-    for (int n = 1; n <= 17; n++) {
-        snprintf(digits, sizeof digits, "%.*g", n, f);
-        if (base == KIR_F32 ? (double)strtof(digits, NULL) == f : strtod(digits, NULL) == f) break;
-    }
-    const char *point = strpbrk(digits, ".e") ? "" : ".0";
-    return text(c, signbit(f) ? BIND_ADD : BIND_CALL, "%s%s%s", digits, point, suffix);
+    if (isnan(f)) return c_printf(c, BIND_CALL, "__builtin_nan%s(\"\")", suffix);
+    if (isinf(f)) return c_printf(c, f < 0 ? BIND_ADD : BIND_CALL, "%s__builtin_inf%s()", f < 0 ? "-" : "", suffix);
+    return c_float(c, base, f);
 }
 
 static CText int_text(CKernel *c, KirBase base, int64_t v)
 {
-    if (base == KIR_I1) return text(c, BIND_CALL, v ? "true" : "false");
-    if (base == KIR_I32 && v == INT32_MIN) return text(c, BIND_CALL, "INT32_MIN");
-    if (v == INT64_MIN) return text(c, BIND_CALL, "INT64_MIN");
-    return text(c, v < 0 ? BIND_ADD : BIND_CALL, "%lld", (long long)v);
+    if (base == KIR_I32 && v == INT32_MIN) return c_printf(c, BIND_CALL, "INT32_MIN");
+    if (base != KIR_I1 && v == INT64_MIN) return c_printf(c, BIND_CALL, "INT64_MIN");
+    return c_int(c, base, v);
 }
 
 static CText constant(CKernel *c, const KirIns *x)
@@ -72,38 +40,25 @@ static CText constant(CKernel *c, const KirIns *x)
     const char *lane = is_float(t)        ? float_text(c, t.base, x->f).text
                        : t.base == KIR_I1 ? (x->i ? "-1" : "0")
                                           : int_text(c, t.base, x->i).text;
-    return text(c, BIND_CALL, "%s(%s)", c_helper(c->file, "splat", c_shape(t), t), lane);
+    return c_printf(c, BIND_CALL, "%s(%s)", c_helper(c->file, "splat", c_shape(t), t), lane);
 }
 
 static CText lane_numbers(CKernel *c, const KirIns *x)
 {
-    if (x->type.lanes == 1) return text(c, BIND_CALL, "0");
-    StrBuf b = {.arena = c->file->arena};
+    if (x->type.lanes == 1) return c_printf(c, BIND_CALL, "0");
+    StrBuf b = {.arena = c->arena};
     for (unsigned i = 0; i < x->type.lanes; i++) strbuf_printf(&b, "%s%u", i ? ", " : "", i);
-    return text(c, BIND_CALL, "((%s){%s})", c_type(c->file, x->type), strbuf_cstr(&b));
+    return c_printf(c, BIND_CALL, "((%s){%s})", c_type(c->file, x->type), strbuf_cstr(&b));
 }
 
 /* ---- operators ---------------------------------------------------------------------------------- */
-
-/* Made of integer literals only: the C compiler would work it out, in int, and say that it
- * overflows. */
-static bool is_literal(const CKernel *c, KirId id)
-{
-    const KirIns *x = ins(c, id);
-    if (x->op == KIR_iconst) return x->type.lanes == 1;
-    unsigned n = kir_ops[x->op].n_args;
-    if (!c->w->facts[id].fold || !n || kir_ops[x->op].imm != K_NONE) return false;
-    for (unsigned i = 0; i < n; i++)
-        if (!is_literal(c, x->args[i])) return false;
-    return true;
-}
 
 static bool wraps_literals(const CKernel *c, const KirIns *x)
 {
     bool wraps = x->op == KIR_add || x->op == KIR_sub || x->op == KIR_mul ||
                  x->op == KIR_xor; /* 2 ^ 2 looks like a power */
     bool scalar_int = x->type.lanes == 1 && (x->type.base == KIR_I32 || x->type.base == KIR_I64);
-    return wraps && scalar_int && is_literal(c, x->args[0]) && is_literal(c, x->args[1]);
+    return wraps && scalar_int && c_is_literal(c, x->args[0]) && c_is_literal(c, x->args[1]);
 }
 
 static CText wrapped(CKernel *c, const KirIns *x, const char *sign)
@@ -111,38 +66,24 @@ static CText wrapped(CKernel *c, const KirIns *x, const char *sign)
     const char *type = c_elem(x->type.base);
     const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL),
                *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
-    return text(c, BIND_UNARY, "(%s)((u%s)%s %s (u%s)%s)", type, type, a, sign, type, b);
+    return c_printf(c, BIND_UNARY, "(%s)((u%s)%s %s (u%s)%s)", type, type, a, sign, type, b);
 }
 
 static CText infix(CKernel *c, const KirIns *x, const char *sign, CBind bind)
 {
-    CBind left = bind == BIND_BITS ? BIND_UNARY : bind == BIND_COMPARE ? BIND_ADD : bind;
-    CBind right = bind == BIND_MUL || bind == BIND_BITS ? BIND_UNARY : bind == BIND_ADD ? BIND_MUL : BIND_ADD;
-    if (wraps_literals(c, x)) return wrapped(c, x, sign);
-    const char *a = c_tight(c, c_operand(c, x->args[0]), left);
-    const char *b = c_tight(c, c_operand(c, x->args[1]), right);
-    return text(c, bind, "%s %s %s", a, sign, b);
-}
-
-static CText call(CKernel *c, const KirIns *x, const char *name)
-{
-    StrBuf b = {.arena = c->file->arena};
-    strbuf_printf(&b, "%s(", name);
-    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) strbuf_printf(&b, "%s%s", i ? ", " : "", arg(c, x, i));
-    strbuf_puts(&b, ")");
-    return (CText){strbuf_cstr(&b), BIND_CALL};
+    return wraps_literals(c, x) ? wrapped(c, x, sign) : c_infix(c, x, sign, bind);
 }
 
 /* The helper of an instruction; vectors have one of their own where `vector` says so. */
 static CText helper(CKernel *c, const KirIns *x, const char *scalar, const char *vector)
 {
-    return call(c, x, c_helper(c->file, x->type.lanes > 1 ? vector : scalar, x->type, x->type));
+    return c_call(c, x, c_helper(c->file, x->type.lanes > 1 ? vector : scalar, x->type, x->type));
 }
 
 static CText math(CKernel *c, const KirIns *x, const char *scalar, const char *vector)
 {
-    if (x->type.lanes > 1) return call(c, x, c_helper(c->file, vector, x->type, x->type));
-    return call(c, x, arena_printf(c->file->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
+    if (x->type.lanes > 1) return c_call(c, x, c_helper(c->file, vector, x->type, x->type));
+    return c_call(c, x, arena_printf(c->arena, "%s%s", scalar, x->type.base == KIR_F32 ? "f" : ""));
 }
 
 static CText min_or_max(CKernel *c, const KirIns *x)
@@ -155,68 +96,63 @@ static CText min_or_max(CKernel *c, const KirIns *x)
 static CText negate(CKernel *c, const KirIns *x)
 {
     const char *type = c_elem(x->type.base);
-    if (!is_float(x->type) && is_literal(c, x->args[0])) /* the least integer has no negative */
-        return text(c, BIND_UNARY, "(%s)-(u%s)%s", type, type, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
-    return text(c, BIND_UNARY, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    if (!is_float(x->type) && c_is_literal(c, x->args[0])) /* the least integer has no negative */
+        return c_printf(c, BIND_UNARY, "(%s)-(u%s)%s", type, type, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    return c_printf(c, BIND_UNARY, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
 static CText compare(CKernel *c, const KirIns *x)
 {
-    static const char *const signs[] = {[KIR_eq] = "==", [KIR_ne] = "!=", [KIR_lt] = "<", [KIR_le] = "<="};
     KirType t = c_shape(type_of(c, x->args[0]));
-    if (x->op == KIR_ult && t.lanes > 1) return call(c, x, c_helper(c->file, "vult", kir_type(KIR_I32, t.lanes), t));
+    if (x->op == KIR_ult && t.lanes > 1) return c_call(c, x, c_helper(c->file, "vult", kir_type(KIR_I32, t.lanes), t));
     if (x->op == KIR_ult) {
         const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL),
                    *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
-        return text(c, BIND_COMPARE, "(u%s)%s < (u%s)%s", c_elem(t.base), a, c_elem(t.base), b);
+        return c_printf(c, BIND_COMPARE, "(u%s)%s < (u%s)%s", c_elem(t.base), a, c_elem(t.base), b);
     }
-    CText result = infix(c, x, signs[x->op], BIND_COMPARE);
+    CText result = infix(c, x, c_compare_sign(x->op), BIND_COMPARE);
     if (t.lanes == 1 || kir_base_bytes(t.base) == 4) return result;
     const char *mask = c_helper(c->file, "mask", kir_type(KIR_I32, t.lanes), kir_type(KIR_I64, t.lanes));
-    return text(c, BIND_CALL, "%s(%s)", mask, result.text);
+    return c_printf(c, BIND_CALL, "%s(%s)", mask, result.text);
 }
 
 static CText choose(CKernel *c, const KirIns *x)
 {
-    if (type_of(c, x->args[0]).lanes > 1) return call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
-    const char *cond = c_tight(c, c_operand(c, x->args[0]), BIND_COMPARE);
-    const char *a = c_tight(c, c_operand(c, x->args[1]), BIND_ADD), *b = c_tight(c, c_operand(c, x->args[2]), BIND_ADD);
-    return text(c, BIND_COND, "%s ? %s : %s", cond, a, b);
+    if (type_of(c, x->args[0]).lanes > 1) return c_call(c, x, c_helper(c->file, "select", c_shape(x->type), x->type));
+    return c_select(c, x);
 }
 
 static CText convert(CKernel *c, const KirIns *x)
 {
     KirType from = type_of(c, x->args[0]), to = x->type;
     if (is_float(from) && !is_float(to))
-        return call(c, x, c_helper(c->file, to.lanes > 1 ? "vtrunc" : "trunc", to, from));
-    if (to.lanes == 1)
-        return text(c, BIND_UNARY, "(%s)%s", c_elem(to.base), c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
-    const char *v = from.base == KIR_I1
-                        ? arena_printf(c->file->arena, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL))
-                        : arg(c, x, 0);
-    return text(c, BIND_CALL, "__builtin_convertvector(%s, %s)", v, c_type(c->file, to));
+        return c_call(c, x, c_helper(c->file, to.lanes > 1 ? "vtrunc" : "trunc", to, from));
+    if (to.lanes == 1) return c_cast(c, x, c_elem(to.base));
+    const char *v = from.base == KIR_I1 ? arena_printf(c->arena, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL))
+                                        : c_arg(c, x, 0);
+    return c_printf(c, BIND_CALL, "__builtin_convertvector(%s, %s)", v, c_type(c->file, to));
 }
 
 static CText widen(CKernel *c, const KirIns *x)
 {
-    if (x->type.lanes > 1) return call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
-    return text(c, BIND_UNARY, "(int64_t)(uint32_t)%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    if (x->type.lanes > 1) return c_call(c, x, c_helper(c->file, "zext", x->type, type_of(c, x->args[0])));
+    return c_cast(c, x, "int64_t)(uint32_t");
 }
 
 static CText splat(CKernel *c, const KirIns *x)
 {
     if (x->type.lanes == 1) return c_operand(c, x->args[0]);
     const char *name = c_helper(c->file, "splat", c_shape(x->type), x->type);
-    if (x->type.base != KIR_I1) return call(c, x, name);
-    return text(c, BIND_CALL, "%s(-%s)", name, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+    if (x->type.base != KIR_I1) return c_call(c, x, name);
+    return c_printf(c, BIND_CALL, "%s(-%s)", name, c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
 }
 
 static CText extract(CKernel *c, const KirIns *x)
 {
     if (type_of(c, x->args[0]).lanes == 1) return c_operand(c, x->args[0]);
     CText v = c_operand(c, x->args[0]);
-    const char *lane = arena_printf(c->file->arena, "%s[%lld]", c_tight(c, v, BIND_CALL), (long long)x->i);
-    if (x->type.base == KIR_I1) return text(c, BIND_COMPARE, "%s != 0", lane);
+    const char *lane = arena_printf(c->arena, "%s[%lld]", c_tight(c, v, BIND_CALL), (long long)x->i);
+    if (x->type.base == KIR_I1) return c_printf(c, BIND_COMPARE, "%s != 0", lane);
     return (CText){lane, BIND_CALL};
 }
 
@@ -224,32 +160,32 @@ static CText insert(CKernel *c, const KirIns *x)
 {
     if (x->type.lanes == 1) return c_operand(c, x->args[1]);
     const char *name = c_helper(c->file, "insert", c_shape(x->type), x->type);
-    const char *minus = x->type.base == KIR_I1 ? "-" : "", *v = arg(c, x, 0);
+    const char *minus = x->type.base == KIR_I1 ? "-" : "", *v = c_arg(c, x, 0);
     const char *s = c_tight(c, c_operand(c, x->args[1]), minus[0] ? BIND_CALL : BIND_COND);
-    return text(c, BIND_CALL, "%s(%s, %s%s, %lld)", name, v, minus, s, (long long)x->i);
+    return c_printf(c, BIND_CALL, "%s(%s, %s%s, %lld)", name, v, minus, s, (long long)x->i);
 }
 
 static CText pick_lanes(CKernel *c, const KirIns *x)
 {
     KirType from = c_shape(type_of(c, x->args[0]));
     const char *name = c_helper(c->file, kir_ops[x->op].name, c_shape(x->type), from);
-    return text(c, BIND_CALL, "%s(%s, %lld)", name, arg(c, x, 0), (long long)x->i);
+    return c_printf(c, BIND_CALL, "%s(%s, %lld)", name, c_arg(c, x, 0), (long long)x->i);
 }
 
 static CText halves(CKernel *c, const KirIns *x)
 {
     const char *name = c_helper(c->file, kir_ops[x->op].name, c_shape(x->type), x->type);
-    const char *a = arg(c, x, 0), *b = arg(c, x, 1);
-    return text(c, BIND_CALL, "%s(%s, %s, %lld)", name, a, b, (long long)x->i / 2);
+    const char *a = c_arg(c, x, 0), *b = c_arg(c, x, 1);
+    return c_printf(c, BIND_CALL, "%s(%s, %s, %lld)", name, a, b, (long long)x->i / 2);
 }
 
 static CText shuffle(CKernel *c, const KirIns *x)
 {
     KirType from = c_shape(type_of(c, x->args[0]));
-    const char *v = arg(c, x, 0), *lanes = arg(c, x, 1);
+    const char *v = c_arg(c, x, 0), *lanes = c_arg(c, x, 1);
     const char *name = c_helper(c->file, x->type.lanes == 1 ? "pick" : "shuffle", c_shape(x->type), from);
     bool bit = x->type.base == KIR_I1 && x->type.lanes == 1;
-    return text(c, bit ? BIND_COMPARE : BIND_CALL, "%s(%s, %s)%s", name, v, lanes, bit ? " != 0" : "");
+    return c_printf(c, bit ? BIND_COMPARE : BIND_CALL, "%s(%s, %s)%s", name, v, lanes, bit ? " != 0" : "");
 }
 
 static CText fold(CKernel *c, const KirIns *x)
@@ -261,23 +197,14 @@ static CText fold(CKernel *c, const KirIns *x)
                      : x->op == KIR_hmul ? "hmul"
                      : x->op == KIR_hmax ? (ints ? "ihmax" : "hmax")
                                          : (ints ? "ihmin" : "hmin");
-    return call(c, x, c_helper(c->file, op, x->type, from));
+    return c_call(c, x, c_helper(c->file, op, x->type, from));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-/* An index; widening an i32 goes without saying in C. */
-static const char *index_text(CKernel *c, KirId id)
-{
-    const KirIns *x = ins(c, id);
-    bool widens = x->op == KIR_convert && c->w->facts[id].fold && type_of(c, x->args[0]).base == KIR_I32;
-    return c_operand(c, widens ? x->args[0] : id).text;
-}
-
 const char *c_place(CKernel *c, const KirIns *x)
 {
-    const char *buffer = x->buf == KIR_NONE ? c->names[x->alloc] : c->params[x->buf];
-    return arena_printf(c->file->arena, "%s[%s]", buffer, index_text(c, x->args[0]));
+    return arena_printf(c->arena, "%s[%s]", c_buffer(c, x), c_index(c, x));
 }
 
 static const char *pad_text(CKernel *c, const KirIns *x)
@@ -291,32 +218,33 @@ static CText load(CKernel *c, const KirIns *x)
     CFile *f = c->file;
     KirType t = x->type;
     const char *place = c_place(c, x), *pad = pad_text(c, x);
-    if (t.lanes == 1 && t.base == KIR_I1) return text(c, BIND_COMPARE, "%s != 0", place);
+    if (t.lanes == 1 && t.base == KIR_I1) return c_printf(c, BIND_COMPARE, "%s != 0", place);
     if (t.lanes == 1) return (CText){place, BIND_CALL};
     long long step = (long long)x->stride;
     if (t.base == KIR_I1)
-        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_b", t, t), place, step, x->active, pad);
+        return c_printf(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_b", t, t), place, step, x->active,
+                        pad);
     if (step != 1)
-        return text(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_s", t, t), place, step, x->active, pad);
+        return c_printf(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_s", t, t), place, step, x->active,
+                        pad);
     if (x->active < t.lanes)
-        return text(c, BIND_CALL, "%s(&%s, %u, %s)", c_helper(f, "load_n", t, t), place, x->active, pad);
-    return text(c, BIND_CALL, "%s(&%s)", c_helper(f, "load", t, t), place);
+        return c_printf(c, BIND_CALL, "%s(&%s, %u, %s)", c_helper(f, "load_n", t, t), place, x->active, pad);
+    return c_printf(c, BIND_CALL, "%s(&%s)", c_helper(f, "load", t, t), place);
 }
 
 static CText gather(CKernel *c, const KirIns *x)
 {
     KirType t = x->type, index = type_of(c, x->args[0]);
     if (t.lanes == 1) return load(c, x);
-    const char *buffer = x->buf == KIR_NONE ? c->names[x->alloc] : c->params[x->buf];
-    const char *name = c_helper(c->file, t.base == KIR_I1 ? "gather_b" : "gather", t, index);
-    return text(c, BIND_CALL, "%s(%s, %s, %u, %s)", name, buffer, arg(c, x, 0), x->active, pad_text(c, x));
+    const char *buffer = c_buffer(c, x), *name = c_helper(c->file, t.base == KIR_I1 ? "gather_b" : "gather", t, index);
+    return c_printf(c, BIND_CALL, "%s(%s, %s, %u, %s)", name, buffer, c_arg(c, x, 0), x->active, pad_text(c, x));
 }
 
 const char *c_store(CKernel *c, const KirIns *x)
 {
     CFile *f = c->file;
     KirType t = x->type;
-    const char *place = c_place(c, x), *v = arg(c, x, 1);
+    const char *place = c_place(c, x), *v = c_arg(c, x, 1);
     long long step = (long long)x->stride;
     if (t.lanes == 1) return arena_printf(f->arena, "%s = %s", place, v);
     if (t.base == KIR_I1)
@@ -366,7 +294,7 @@ CText c_expr(CKernel *c, KirId id)
     case KIR_select: return choose(c, x);
     case KIR_convert: return convert(c, x);
     case KIR_zext: return widen(c, x);
-    case KIR_bitcast: return call(c, x, c_helper(c->file, "bits", x->type, type_of(c, x->args[0])));
+    case KIR_bitcast: return c_call(c, x, c_helper(c->file, "bits", x->type, type_of(c, x->args[0])));
     case KIR_splat: return splat(c, x);
     case KIR_extract: return extract(c, x);
     case KIR_insert: return insert(c, x);

@@ -8,13 +8,14 @@
 #include <stddef.h>
 
 static const TableType *const all_types[] = {
-    &table_RtCount,   &table_RtSpace,   &table_RtMapDef,   &table_RtGraphDef, &table_RtTensorDef, &table_RtBuffer,
-    &table_RtSlot,    &table_RtStepArg, &table_RtCost,     &table_RtSet,      &table_RtStep,      &table_RtCall,
-    &table_RtGemm,    &table_RtMove,    &table_RtSplitDef, &table_RtChainDef, &table_RtResultDef, &table_RtArgDef,
-    &table_RtProgram, &table_RtMetric,  &table_RtTrain};
+    &table_RtCount,   &table_RtSpace,   &table_RtMapDef,   &table_RtGraphDef, &table_RtTensorDef,   &table_RtBuffer,
+    &table_RtSlot,    &table_RtStepArg, &table_RtCost,     &table_RtSet,      &table_RtStep,        &table_RtCall,
+    &table_RtGemm,    &table_RtMove,    &table_RtSplitDef, &table_RtChainDef, &table_RtResultDef,   &table_RtArgDef,
+    &table_RtProgram, &table_RtMetric,  &table_RtTrain,    &table_RtImage,    &table_RtDeviceKernel};
 
-static const char *const model_ints[] = {"abi_version", "name",      "float_dtype", "n_spaces",  "n_maps",
-                                         "n_graphs",    "n_tensors", "n_programs",  "n_kernels", "n_strings"};
+static const char *const model_ints[] = {"abi_version", "name",      "float_dtype", "n_spaces",
+                                         "n_maps",      "n_graphs",  "n_tensors",   "n_programs",
+                                         "n_kernels",   "n_strings", "n_images",    "n_device_kernels"};
 enum { N_MODEL_INTS = sizeof model_ints / sizeof *model_ints };
 
 static void put_struct(const TableType *t, StrBuf *out)
@@ -41,7 +42,8 @@ static void put_structs(const ModelTables *t, StrBuf *out)
     strbuf_puts(out, ";\n    const char *strings;\n");
     for (unsigned i = 0; i < N_TABLES; i++)
         strbuf_printf(out, "    const %s *%s;\n", t->tables[i].type->name, t->tables[i].field);
-    strbuf_puts(out, "    const RtKernelFn *kernels;\n    int64_t manifest;\n} RtModel;\n\n");
+    strbuf_puts(out, "    const RtKernelFn *kernels;\n    const void *device_code, *shim; /* none: for CPUs */\n"
+                     "    int64_t manifest;\n} RtModel;\n\n");
 }
 
 /* An integer literal that has no overflow in it. */

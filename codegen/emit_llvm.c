@@ -89,10 +89,26 @@ static LLVMValueRef kernel_table(const Model *m)
     return constant_global(m, "kernels", LLVMConstArray2(ptr, all, n * RT_N_VARIANTS), 8);
 }
 
-/* RtModel: ten integers, the pointers, the manifest. */
+static LLVMValueRef device_code(const Model *m, const ModelTables *t)
+{
+    if (!t->n_device_code) return LLVMConstNull(LLVMPointerTypeInContext(m->context, 0));
+    LLVMValueRef bytes = LLVMConstStringInContext2(m->context, t->device_code, t->n_device_code, true);
+    return constant_global(m, "device_code", bytes, 64);
+}
+
+/* The function that another object, of the shim, defines. */
+static LLVMValueRef shim(const Model *m)
+{
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context), ptr = LLVMPointerTypeInContext(m->context, 0);
+    LLVMTypeRef args[] = {ptr, ptr, i32, i32, LLVMInt64TypeInContext(m->context)};
+    if (!m->options->device || !m->options->device->shim) return LLVMConstNull(ptr);
+    return LLVMAddFunction(m->module, "shim_launch", LLVMFunctionType(i32, args, 5, false));
+}
+
+/* RtModel: its integers, the pointers, the manifest. */
 static LLVMValueRef model_global(const Model *m, const ModelTables *t)
 {
-    enum { N_INTS = offsetof(RtModel, strings) / sizeof(int64_t), N_POINTERS = N_TABLES + 2 };
+    enum { N_INTS = offsetof(RtModel, strings) / sizeof(int64_t), N_POINTERS = N_TABLES + 4 };
     _Static_assert(sizeof(RtModel) == (N_INTS + N_POINTERS + 1) * sizeof(int64_t), "RtModel has other fields");
     _Static_assert(offsetof(RtModel, kernels) == offsetof(RtModel, strings) + (N_TABLES + 1) * sizeof(void *), "order");
     LLVMValueRef parts[N_INTS + N_POINTERS + 1];
@@ -105,6 +121,8 @@ static LLVMValueRef model_global(const Model *m, const ModelTables *t)
     parts[N_INTS] = constant_global(m, "strings", text, 1);
     for (unsigned i = 0; i < N_TABLES; i++) parts[N_INTS + 1 + i] = table(m, &t->tables[i]);
     parts[N_INTS + N_TABLES + 1] = kernel_table(m);
+    parts[N_INTS + N_TABLES + 2] = device_code(m, t);
+    parts[N_INTS + N_TABLES + 3] = shim(m);
     parts[N_INTS + N_POINTERS] = cell(m, t->model.manifest);
     LLVMValueRef all = LLVMConstStructInContext(m->context, parts, N_INTS + N_POINTERS + 1, false);
     return constant_global(m, "model", all, 8);

@@ -148,11 +148,25 @@ bool build_object(const HostPlan *plan, const CodegenOptions *o, const char *out
     return put(&l, out, object.bytes, object.n, 0644);
 }
 
+/* The kernels' CUDA text compiled for this CPU, with the bits that it has on a GPU. */
+static bool compile_shim(Link *l, const char *text, Args *args)
+{
+    Args cc = {0};
+    const char *source = in_dir(l, "shim.cc"), *object = in_dir(l, "shim.o");
+    if (!put(l, source, text, strlen(text), 0600)) return false;
+    add_all(l, &cc, (const char *const[]){"c++", "-std=c++17", "-O1", "-w", "-fPIC", "-fno-exceptions", NULL});
+    add_all(l, &cc, (const char *const[]){"-fno-rtti", "-ffp-contract=off", "-fwrapv", NULL});
+    add_all(l, &cc, (const char *const[]){"-c", source, "-o", object, NULL});
+    add(l, args, object);
+    return run(l, &cc);
+}
+
 static bool link_exe(Link *l, const HostPlan *plan, const char *out)
 {
     Args args = {0};
+    const char *shim = l->options->device ? l->options->device->shim : NULL;
     add_all(l, &args, (const char *const[]){"cc", "-pie", "-o", in_dir(l, "exe"), NULL});
-    if (!write_objects(l, plan, LLVM_WITH_MAIN, &args)) return false;
+    if (!write_objects(l, plan, LLVM_WITH_MAIN, &args) || (shim && !compile_shim(l, shim, &args))) return false;
     add(l, &args, l->runtime);
     add_all(l, &args, hardening);
     add_sanitizers(l, &args);

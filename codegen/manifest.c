@@ -114,9 +114,11 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     }
     strbuf_puts(out, "],\n");
     put_train(m, out);
+    if (o->cuda) cuda_manifest(plan, o->cuda, out);
     strbuf_puts(out, "  \"determinism\": {\"threads\": \"bit-equal\", \"cpu\": \"bit-equal\", "
-                     "\"blas\": \"within the error bound\"},\n"
-                     "  \"cpu\": [");
+                     "\"blas\": \"within the error bound\"");
+    strbuf_puts(out, o->cuda ? ", \"device\": \"bit-equal\"" : "");
+    strbuf_puts(out, "},\n  \"cpu\": [");
     const char *before = "\"";
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
         if (!(codegen_variants(o) >> v & 1)) continue;

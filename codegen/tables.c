@@ -4,6 +4,7 @@
 #include "codegen/tables.h"
 #include "base/ice.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct Builder {
     Arena *arena;
@@ -31,6 +32,9 @@ typedef struct Builder {
     VEC(RtResultDef) results;
     VEC(RtMetric) metrics;
     VEC(RtTrain) train;
+    VEC(RtImage) images;
+    VEC(RtDeviceKernel) device_kernels;
+    StrBuf device_code;
 } Builder;
 
 unsigned codegen_variants(const CodegenOptions *o)
@@ -361,6 +365,31 @@ static void add_train(Builder *b)
     }
 }
 
+/* Images begin at multiples of 64 bytes, and a zero follows each: PTX is a text. */
+static void add_image(Builder *b, int64_t kind, const char *arch, const NvrtcCode *code)
+{
+    static const char zeros[64];
+    ICE_UNLESS(code->bytes && code->n);
+    RtImage x = {kind, strtol(arch + strcspn(arch, "0123456789"), NULL, 10), (int64_t)b->device_code.n,
+                 (int64_t)code->n};
+    VEC_PUSH(b->arena, &b->images, x);
+    strbuf_add(&b->device_code, code->bytes, code->n);
+    strbuf_add(&b->device_code, zeros, sizeof zeros - b->device_code.n % sizeof zeros);
+}
+
+static void add_device(Builder *b, const CodegenDevice *d)
+{
+    const CudaCode *code = d ? d->code : NULL;
+    for (uint32_t i = 0; code && i < code->n; i++)
+        add_image(b, RT_IMAGE_CUBIN, code->archs[i].name, &code->archs[i].code);
+    if (code) add_image(b, RT_IMAGE_PTX, code->archs[code->n - 1].name, &code->ptx);
+    for (uint32_t i = 0; d && i < plan_n_kernels(b->plan); i++) {
+        RtDeviceKernel k = d->kernels[i];
+        k.name = string(b, d->names[i]);
+        VEC_PUSH(b->arena, &b->device_kernels, k);
+    }
+}
+
 /* The model's floats are all of one width: that of the first float tensor. */
 static int64_t float_dtype(const IrModule *m)
 {
@@ -392,9 +421,12 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
         {"results", &table_RtResultDef, b->results.data, b->results.n},
         {"metrics", &table_RtMetric, b->metrics.data, b->metrics.n},
         {"train", &table_RtTrain, b->train.data, b->train.n},
+        {"images", &table_RtImage, b->images.data, b->images.n},
+        {"device_kernels", &table_RtDeviceKernel, b->device_kernels.data, b->device_kernels.n},
     };
     memcpy(t->tables, tables, sizeof tables);
     t->strings = b->blob.data, t->n_strings = b->blob.n;
+    t->device_code = b->device_code.data, t->n_device_code = b->device_code.n;
     t->model = (RtModel){.abi_version = RT_ABI_VERSION,
                          .name = name,
                          .float_dtype = float_dtype(b->m),
@@ -405,6 +437,8 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .n_programs = b->programs.n,
                          .n_kernels = plan_n_kernels(b->plan),
                          .n_strings = (int64_t)b->blob.n,
+                         .n_images = b->images.n,
+                         .n_device_kernels = b->device_kernels.n,
                          .strings = b->blob.data,
                          .spaces = b->spaces.data,
                          .maps = b->maps.data,
@@ -426,12 +460,20 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .results = b->results.data,
                          .metrics = b->metrics.data,
                          .train = b->train.data,
+                         .images = b->images.data,
+                         .device_kernels = b->device_kernels.data,
+                         .device_code = (const unsigned char *)b->device_code.data,
                          .manifest = manifest};
 }
 
 const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a)
 {
-    Builder b = {.arena = a, .plan = plan, .m = plan->module, .blob = {.arena = a}, .known = {.arena = a}};
+    Builder b = {.arena = a,
+                 .plan = plan,
+                 .m = plan->module,
+                 .blob = {.arena = a},
+                 .known = {.arena = a},
+                 .device_code = {.arena = a}};
     int64_t name = string(&b, o->name);
     add_spaces(&b);
     add_maps(&b);
@@ -439,6 +481,7 @@ const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, A
     add_tensors(&b);
     for (uint32_t i = 0; i < plan->programs.n; i++) add_program(&b, plan->programs.data[i]);
     add_train(&b);
+    add_device(&b, o->device);
     StrBuf manifest = {.arena = a};
     emit_manifest(plan, o, &manifest);
     int64_t text = string(&b, strbuf_cstr(&manifest));

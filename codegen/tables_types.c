@@ -122,3 +122,10 @@ static const TableField fields_RtTrain[] = {
     INT(RtTrain, present),       INT(RtTrain, epochs),   INT(RtTrain, seed),      INT(RtTrain, stop_metric),
     INT(RtTrain, stop_minimise), INT(RtTrain, patience), INT(RtTrain, n_metrics), INT(RtTrain, batch)};
 TYPE(RtTrain)
+static const TableField fields_RtImage[] = {INT(RtImage, kind), INT(RtImage, capability), INT(RtImage, at),
+                                            INT(RtImage, bytes)};
+TYPE(RtImage)
+static const TableField fields_RtDeviceKernel[] = {STR(RtDeviceKernel, name), INT(RtDeviceKernel, binding),
+                                                   INT(RtDeviceKernel, warps), INT(RtDeviceKernel, half_bytes),
+                                                   INT(RtDeviceKernel, block_bytes)};
+TYPE(RtDeviceKernel)

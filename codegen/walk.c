@@ -17,6 +17,8 @@ typedef struct Place {   /* of an instruction */
 typedef struct Facts {
     Arena *arena;
     const KirKernel *k;
+    const Emitter *e;
+    void *ctx; /* of e */
     KirFacts *facts;
     Place *places;
     KirId *user;      /* [ins.n] the last live user met */
@@ -61,15 +63,16 @@ static void mark(Facts *f, KirId id)
 }
 
 /* A store to a private array or a set matters only where the array or var is read. */
-static bool is_root(const KirIns *x)
+static bool is_root(const Facts *f, const KirIns *x)
 {
-    return x->op == KIR_prefetch || x->op == KIR_break_if || (x->op == KIR_store && x->buf != KIR_NONE);
+    return (x->op == KIR_prefetch && f->e->prefetch) || x->op == KIR_break_if || x->op == KIR_barrier ||
+           (x->op == KIR_store && x->buf != KIR_NONE);
 }
 
 static void mark_live(Facts *f)
 {
     for (uint32_t i = 0; i < f->order.n; i++)
-        if (is_root(&f->k->ins.data[f->order.data[i]])) mark(f, f->order.data[i]);
+        if (is_root(f, &f->k->ins.data[f->order.data[i]])) mark(f, f->order.data[i]);
     while (f->work.n) {
         KirId id = f->work.data[--f->work.n];
         const KirIns *x = &f->k->ins.data[id];
@@ -135,6 +138,7 @@ static bool may_fold(const Facts *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
     if (kir_ops[x->op].kind != KIND_V || x->op == KIR_var || x->op == KIR_alloc || f->facts[id].uses != 1) return false;
+    if (f->e->alone && f->e->alone(f->ctx, f->k, id)) return false;
     const Place *mine = &f->places[id], *theirs = &f->places[f->user[id]];
     bool same_block = mine->owner == theirs->owner && mine->other == theirs->other;
     return same_block && f->k->ins.data[f->user[id]].op != KIR_for;
@@ -153,7 +157,7 @@ static void fold_ins(Facts *f, KirId id, uint32_t at, Barriers *b)
         if (f->facts[id].fold) b->spelled_at[id] = user_at;
     }
     KirKind kind = kir_ops[x->op].kind;
-    if (kind == KIND_B || kind == KIND_BB) b->block = at;
+    if (kind == KIND_B || kind == KIND_BB || x->op == KIR_barrier) b->block = at;
     if (x->op == KIR_store && x->buf != KIR_NONE) b->stored[x->buf] = at;
     if (written_value(x) != KIR_NONE) b->set[written_value(x)] = at;
 }
@@ -189,9 +193,9 @@ static void limit_folds(Facts *f)
     }
 }
 
-static KirFacts *find_facts(Arena *a, const KirKernel *k)
+static KirFacts *find_facts(Arena *a, const KirKernel *k, const Emitter *e, void *ctx)
 {
-    Facts f = {.arena = a, .k = k};
+    Facts f = {.arena = a, .k = k, .e = e, .ctx = ctx};
     f.facts = ARENA_ARRAY(a, KirFacts, k->ins.n);
     f.places = ARENA_ARRAY(a, Place, k->ins.n);
     f.user = ARENA_ARRAY(a, KirId, k->ins.n);
@@ -246,6 +250,7 @@ static void visit_ins(Visit *v, KirId id)
     case KIR_gather: e->gather(v->ctx, &v->w, id); break;
     case KIR_store: e->store(v->ctx, &v->w, id); break;
     case KIR_prefetch: e->prefetch(v->ctx, &v->w, id); break;
+    case KIR_barrier: e->barrier(v->ctx, &v->w, id); break;
     case KIR_alloc: e->alloc(v->ctx, &v->w, id); break;
     case KIR_var: e->var(v->ctx, &v->w, id); break;
     case KIR_set: e->set(v->ctx, &v->w, id); break;
@@ -277,12 +282,13 @@ static bool *find_live_params(Arena *a, const KirKernel *k, const KirFacts *fact
 
 void kir_walk(Arena *a, const KirKernel *k, const Emitter *e, void *ctx)
 {
-    KirFacts *facts = find_facts(a, k);
+    KirFacts *facts = find_facts(a, k, e, ctx);
     Visit v = {.w = {.k = k, .facts = facts, .param_live = find_live_params(a, k, facts)}, .e = e, .ctx = ctx};
     for (uint32_t i = 0; i < k->ins.n; i++) {
         const KirIns *x = &k->ins.data[i];
-        ICE_UNLESS(!facts[i].live || x->op != KIR_for || x->bind <= KIR_THREADS);
-        if (facts[i].live && x->op == KIR_for && x->bind == KIR_THREADS) v.w.has_threads = true;
+        if (!facts[i].live || x->op != KIR_for) continue;
+        ICE_UNLESS(e->barrier || x->bind <= KIR_THREADS);
+        if (x->bind == KIR_THREADS || x->bind == KIR_BLOCK) v.w.has_threads = true;
     }
     e->begin_kernel(ctx, &v.w);
     visit_block(&v, &k->body);

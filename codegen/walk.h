@@ -3,8 +3,8 @@
    inside its one use) is worked out here once. Emitters spell and never decide.
 
    The emitted function of a kernel is  void NAME(const RtArg *args, int64_t lo, int64_t hi)
-   (runtime/abi.h). A `for` bound to threads runs from max(from, lo) to min(to, hi); its step is 1.
-   Other kernels ignore lo and hi. */
+   (runtime/abi.h), or a kernel of a GPU. A `for` bound to threads or block runs from max(from, lo) to min(to, hi); its
+   step is 1. Other kernels ignore lo and hi. */
 #pragma once
 #include "ir/kernel.h"
 
@@ -20,12 +20,12 @@ typedef struct KirWalk {
     const KirKernel *k;
     const KirFacts *facts;  /* [k->ins.n] */
     const bool *param_live; /* [k->params.n] some live instruction names it */
-    bool has_threads;       /* a live loop bound to threads: lo and hi matter */
+    bool has_threads;       /* a live loop bound to threads or block: lo and hi matter */
     uint32_t depth;         /* open blocks around the instruction being visited */
 } KirWalk;
 
 /* Hooks get the emitter's own context, the walk and the instruction's id. Operands are ids in
-   w->k->ins; an operand that is a `var` means its current value. Every hook is set. */
+   w->k->ins; an operand that is a `var` means its current value. Every hook is set but for those that say what NULL is. */
 typedef struct Emitter {
     void (*begin_kernel)(void *ctx, const KirWalk *w);
     void (*end_kernel)(void *ctx, const KirWalk *w);
@@ -33,11 +33,14 @@ typedef struct Emitter {
     void (*load)(void *ctx, const KirWalk *w, KirId id);
     void (*gather)(void *ctx, const KirWalk *w, KirId id);
     void (*store)(void *ctx, const KirWalk *w, KirId id);
-    void (*prefetch)(void *ctx, const KirWalk *w, KirId id);
+    void (*prefetch)(void *ctx, const KirWalk *w, KirId id); /* NULL: left out, with what only it needs */
+    void (*barrier)(void *ctx, const KirWalk *w, KirId id);  /* NULL: kernels have no warps (kir_serial) */
+    /* A value that has a statement of its own, whatever its facts; NULL: none. Asked before the visit. */
+    bool (*alone)(void *ctx, const KirKernel *k, KirId id);
     void (*alloc)(void *ctx, const KirWalk *w, KirId id);
     void (*var)(void *ctx, const KirWalk *w, KirId id);
     void (*set)(void *ctx, const KirWalk *w, KirId id);
-    void (*begin_for)(void *ctx, const KirWalk *w, KirId id); /* KIR_SEQ, KIR_UNROLL, or KIR_THREADS as above */
+    void (*begin_for)(void *ctx, const KirWalk *w, KirId id); /* with its binding */
     void (*end_for)(void *ctx, const KirWalk *w, KirId id);
     void (*begin_loop)(void *ctx, const KirWalk *w, KirId id);
     void (*end_loop)(void *ctx, const KirWalk *w, KirId id);
@@ -47,7 +50,5 @@ typedef struct Emitter {
     void (*end_if)(void *ctx, const KirWalk *w, KirId id);
 } Emitter;
 
-/* Visits one verified kernel without loops bound to block (kir_serial). `a` holds the facts; nothing of it is kept by
-   the
- * walk. */
+/* Visits one verified kernel. `a` holds the facts; nothing of it is kept by the walk. */
 void kir_walk(Arena *a, const KirKernel *k, const Emitter *e, void *ctx);

@@ -20,8 +20,10 @@ typedef struct Build {
     const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
     const HostPlan *plan;
     PassBudget budget;
+    CudaCode cuda;     /* of --target cuda */
     const char *out;   /* -o, or the model file's stem */
     bool dense_inputs; /* some form takes whole tensors from its callers, any time: no pass `sparse`, no `hoist` */
+    bool shim;         /* --target shim, for tests: kernels for GPUs, compiled for this CPU */
     bool one_form;     /* -o is then the file itself; else what names begin with */
 } Build;
 
@@ -44,7 +46,11 @@ static const char *form_path(Build *b, const char *suffix)
     return name_with(b, suffix);
 }
 
-static bool form_exe(Build *b) { return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
+static bool form_exe(Build *b)
+{
+    if (b->cg.cuda || b->shim) b->cg.device = cuda_device(b->plan, b->cg.cuda, b->shim, b->s->arena);
+    return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags);
+}
 static bool form_lib(Build *b) { return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
 static bool form_obj(Build *b) { return build_object(b->plan, &b->cg, form_path(b, ".o"), b->s->arena, &b->s->diags); }
 
@@ -52,51 +58,80 @@ static void text_header(Build *b, StrBuf *t) { emit_header(b->plan, &b->cg, t); 
 static void text_manifest(Build *b, StrBuf *t) { emit_manifest(b->plan, &b->cg, t); }
 static void text_c(Build *b, StrBuf *t) { emit_c(b->plan, &b->cg, t); }
 static void text_ll(Build *b, StrBuf *t) { emit_ll(b->plan, &b->cg, b->s->arena, t); }
+static void text_cu(Build *b, StrBuf *t) { emit_cuda(b->plan, &b->cg, t); }
+static void text_ptx(Build *b, StrBuf *t) { strbuf_add(t, b->cuda.ptx.bytes, b->cuda.ptx.n); }
 static void text_gir(Build *b, StrBuf *t) { ir_print(b->optimised, t); }
 static void text_schedule(Build *b, StrBuf *t) { strbuf_puts(t, b->plan->schedule); }
 static void text_plan(Build *b, StrBuf *t) { plan_print(b->plan, t); }
 static void text_kir(Build *b, StrBuf *t) { plan_print_kernels(b->plan, t); }
 
+static const char *cubin_path(Build *b, uint32_t i)
+{
+    const char *suffix = arena_printf(b->s->arena, ".%s.cubin", b->cuda.archs[i].name);
+    return b->cuda.n == 1 ? form_path(b, suffix) : name_with(b, suffix);
+}
+
+static bool form_cubin(Build *b)
+{
+    for (uint32_t i = 0; i < b->cuda.n; i++)
+        if (!write_text(b, cubin_path(b, i), b->cuda.archs[i].code.bytes, b->cuda.archs[i].code.n)) return false;
+    return true;
+}
+
+typedef enum { FOR_CPU = 1, FOR_CUDA = 2, FOR_ALL = 3 } Target;
 typedef struct Form {
     const char *name, *suffix;
     bool (*file)(Build *);           /* writes by itself, or */
     void (*text)(Build *, StrBuf *); /* a text that goes to OUT + suffix */
     bool dense_inputs;               /* callers give whole tensors */
+    Target target;                   /* for which it is built */
 } Form;
 
 static const Form forms[] = {
-    {"exe", "", form_exe, NULL, false},
-    {"lib", "", form_lib, NULL, true},
-    {"obj", ".o", form_obj, NULL, true},
-    {"header", ".h", NULL, text_header, true},
-    {"manifest", ".json", NULL, text_manifest, false},
-    {"c", ".c", NULL, text_c, false},
-    {"ll", ".ll", NULL, text_ll, false},
-    {"gir", ".gir", NULL, text_gir, false},
-    {"kir", ".kir", NULL, text_kir, false},
-    {"plan", ".plan", NULL, text_plan, false},
-    {"schedule", ".schedule", NULL, text_schedule, false},
+    {"exe", "", form_exe, NULL, false, FOR_ALL},
+    {"lib", "", form_lib, NULL, true, FOR_CPU},
+    {"obj", ".o", form_obj, NULL, true, FOR_CPU},
+    {"header", ".h", NULL, text_header, true, FOR_CPU},
+    {"manifest", ".json", NULL, text_manifest, false, FOR_ALL},
+    {"c", ".c", NULL, text_c, false, FOR_CPU},
+    {"ll", ".ll", NULL, text_ll, false, FOR_CPU},
+    {"cu", ".cu", NULL, text_cu, false, FOR_CUDA},
+    {"ptx", ".ptx", NULL, text_ptx, false, FOR_CUDA},
+    {"cubin", ".cubin", form_cubin, NULL, false, FOR_CUDA},
+    {"gir", ".gir", NULL, text_gir, false, FOR_ALL},
+    {"kir", ".kir", NULL, text_kir, false, FOR_ALL},
+    {"plan", ".plan", NULL, text_plan, false, FOR_ALL},
+    {"schedule", ".schedule", NULL, text_schedule, false, FOR_ALL},
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
 static const Form *find_form(Session *s, const char *name)
 {
-    static const char *const later[] = {"cu", "ptx", "cubin"};
     const char *names[N_FORMS];
     for (int i = 0; i < N_FORMS; i++) {
         if (strcmp(forms[i].name, name) == 0) return &forms[i];
         names[i] = forms[i].name;
     }
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (strcmp(later[i], name) == 0) {
-            diag_error(&s->diags, E0910, (Span){0}, "`--emit=%s` is not built yet", name);
-            return NULL;
-        }
     Diag *it = diag_error(&s->diags, E0612, (Span){0}, "`--emit` knows no form `%s`", name);
     const char *near = str_nearest(name, names, N_FORMS);
     if (near) diag_help(&s->diags, it, "did you mean `%s`?", near);
-    else diag_help(&s->diags, it, "forms: exe, lib, obj, header, manifest, c, ll, gir, kir, plan, schedule");
+    else
+        diag_help(&s->diags, it,
+                  "forms: exe, lib, obj, header, manifest, c, ll, cu, ptx, cubin, gir, kir, plan, schedule");
     return NULL;
+}
+
+static bool target_is_cuda(const char *target) { return !strcmp(target, "cuda") || !strcmp(target, "all"); }
+
+static bool target_has(Session *s, const Form *f, const char *target)
+{
+    if (f->target & (target_is_cuda(target) ? FOR_CUDA : FOR_CPU)) return true;
+    if (f->target == FOR_CUDA) diag_error(&s->diags, E0612, (Span){0}, "`--emit=%s` wants `--target cuda`", f->name);
+    else
+        diag_error(&s->diags, E0910, (Span){0},
+                   "`--target %s` with `--emit=%s` is not built yet; exe, cu, ptx, cubin and manifest are", target,
+                   f->name);
+    return false;
 }
 
 static bool write_form(Build *b, const Form *f)
@@ -142,6 +177,23 @@ static bool read_cpu(Build *b)
     return true;
 }
 
+/* sm_ and a number, which the GPU's kind may follow: sm_90a. In order: the last is the newest. */
+static void read_archs(Build *b)
+{
+    Words w = opt_words(b->s->arena, opt_value(&b->s->opt, OPT_ARCH, "sm_80,sm_90,sm_100"));
+    b->cuda = (CudaCode){.archs = ARENA_ARRAY(b->s->arena, struct CudaArch, w.n + 1), .n = w.n};
+    b->cg.cuda = &b->cuda;
+    for (uint32_t i = 0; i < w.n; i++) {
+        const char *number = w.data[i] + 3;
+        size_t digits = strncmp(w.data[i], "sm_", 3) ? 0 : strspn(number, "0123456789"),
+               rest = digits ? strlen(number + digits) : 2;
+        b->cuda.archs[i].name = w.data[i];
+        if (digits < 2 || digits > 3 || rest > 1 || strspn(number + digits, "abcdefghijklmnopqrstuvwxyz") != rest)
+            diag_error(&b->s->diags, E0612, (Span){0}, "`--arch` wants GPUs as sm_90, found `%s`", w.data[i]);
+    }
+    if (!w.n) diag_error(&b->s->diags, E0612, (Span){0}, "`--arch` wants GPUs as sm_90, found none");
+}
+
 /* Machines of the same numbers have the same digest, whatever they are called. */
 static void note_machine(Build *b)
 {
@@ -164,9 +216,10 @@ static bool read_options(Build *b, const char *path)
     b->out = opt_value(&s->opt, OPT_OUTPUT, stem);
     if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--prefix` wants a C identifier, found `%s`", b->cg.name);
-    if (strcmp(target, "cuda") == 0 || strcmp(target, "all") == 0)
-        diag_error(&s->diags, E0910, (Span){0}, "`--target %s` is not built yet; cpu is", target);
-    else if (strcmp(target, "cpu") != 0)
+    if (target_is_cuda(target)) read_archs(b);
+    else if (opt_has(&s->opt, OPT_ARCH)) diag_error(&s->diags, E0612, (Span){0}, "`--arch` wants `--target cuda`");
+    b->shim = strcmp(target, "shim") == 0;
+    if (!target_is_cuda(target) && !b->shim && strcmp(target, "cpu") != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--target` wants cpu, cuda or all, found `%s`", target);
     return read_cpu(b) && s->diags.n_errors == 0;
 }
@@ -253,7 +306,9 @@ static bool spares_inputs(Build *b, const Form *f)
 {
     if (f->file == form_lib)
         return session_spares(b->s, name_with(b, ".a")) && session_spares(b->s, name_with(b, ".so"));
-    return session_spares(b->s, form_path(b, f->suffix));
+    for (uint32_t i = 0; f->file == form_cubin && i < b->cuda.n; i++)
+        if (!session_spares(b->s, cubin_path(b, i))) return false;
+    return f->file == form_cubin || session_spares(b->s, form_path(b, f->suffix));
 }
 
 static bool compile(Build *b, const char *path, const Form *const *forms_asked, uint32_t n)
@@ -290,10 +345,17 @@ int cmd_build(Session *s)
     const Form *chosen[N_FORMS];
     const char *path = session_one_file(s, "model file");
     if (!path || !pipeline_context(s, &b.ctx) || !remarks_read(s, &b.ctx) || !read_options(&b, path)) return 1;
+    const char *target = opt_value(&s->opt, OPT_TARGET, "cpu");
     Words emit = opt_words(s->arena, opt_value(&s->opt, OPT_EMIT, "exe"));
     if (emit.n > N_FORMS) emit.n = N_FORMS;
     for (uint32_t i = 0; i < emit.n; i++)
-        if (!(chosen[i] = find_form(s, emit.data[i]))) return 1;
+        if (!(chosen[i] = find_form(s, emit.data[i])) || !target_has(s, chosen[i], target)) return 1;
+    bool cubin = false, ptx = false;
+    for (uint32_t i = 0; i < emit.n; i++) {
+        bool exe = b.cg.cuda && chosen[i]->file == form_exe;
+        cubin |= exe || chosen[i]->file == form_cubin;
+        ptx |= exe || chosen[i]->text == text_ptx;
+    }
     b.one_form = emit.n == 1;
     for (uint32_t i = 0; i < emit.n; i++) b.dense_inputs |= chosen[i]->dense_inputs;
     if (!b.dense_inputs && !opt_has(&s->opt, OPT_VJP)) s->opt.values[OPT_VJP] = "joint";
@@ -304,6 +366,7 @@ int cmd_build(Session *s)
     if (!compile(&b, path, chosen, emit.n)) return 1;
     remarks_print(s, &b.ctx, stderr);
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);
+    if ((cubin || ptx) && !cuda_compile(b.plan, &b.cg, &b.cuda, cubin, ptx, s->arena, &s->diags)) return 1;
     for (uint32_t i = 0; i < emit.n; i++)
         if (!write_form(&b, chosen[i])) return 1;
     return 0;

@@ -41,7 +41,10 @@ enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };        /* = KirBase */
 enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };      /* = PlanSplitArg */
 enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 }; /* as PLAN_SPLIT_*, ORDER_ROW_BLOCK */
-enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 };        /* chains: as PLAN_CHAIN_* */
+enum { RT_BIND_NONE, RT_BIND_THREADS, RT_BIND_BLOCK };                    /* what a GPU kernel's iterations are */
+enum { RT_IMAGE_CUBIN, RT_IMAGE_PTX };
+enum { RT_PART_ROW, RT_PART_FROM, RT_PART_TO, RT_PART_FIRST, RT_PART_NUMBERS }; /* = CUDA_PART_* */
+enum { RT_MAX_DIMS = 6, RT_CHAIN_STEPS = 8, RT_CHAIN_ARGS = 256 };              /* chains: as PLAN_CHAIN_* */
 
 /* Tables. Every struct is made of int64_t and double only. Meanings as in ir/graph.h and ir/plan.h.
    All `first_*` fields index the model's flat tables; a step's buffer indices and a buffer's slot
@@ -146,12 +149,25 @@ typedef struct RtTrain {
     int64_t present, epochs, seed, stop_metric, stop_minimise, patience, n_metrics;
     int64_t batch; /* graphs of a step; 0: all at once */
 } RtTrain;
+typedef struct RtImage {      /* all kernels for a kind of GPU */
+    int64_t kind, capability; /* 90: compute capability 9.0 */
+    int64_t at, bytes;        /* in device_code; a zero follows */
+} RtImage;
+/* A kernel as a GPU runs it: `void NAME(parameters, int64_t lo, int64_t hi, const int32_t *order)`, by half-warps of 16 lanes (docs/ir-kernel.md).
+   order: the iterations that [lo, hi) stand for, or NULL: themselves. A kernel of RtSplitDef has `const int64_t *parts` there: RT_PART_NUMBERS of each. */
+typedef struct RtDeviceKernel {
+    int64_t name, binding;
+    int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */
+    int64_t half_bytes, block_bytes; /* of dynamic shared memory, for each half-warp and for each block */
+} RtDeviceKernel;
+/* Runs a kernel that was compiled for this CPU from its CUDA text, as cuLaunchKernel would. 0, or 1: there is none of that name. */
+typedef int (*RtShimFn)(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes);
 
 typedef struct RtModel {
     int64_t abi_version; /* RT_ABI_VERSION of the compiler; the runtime refuses another */
     int64_t name;
     int64_t float_dtype; /* RT_F32 or RT_F64 */
-    int64_t n_spaces, n_maps, n_graphs, n_tensors, n_programs, n_kernels, n_strings;
+    int64_t n_spaces, n_maps, n_graphs, n_tensors, n_programs, n_kernels, n_strings, n_images, n_device_kernels;
     const char *strings;
     const RtSpace *spaces;
     const RtMapDef *maps;
@@ -172,9 +188,13 @@ typedef struct RtModel {
     const RtArgDef *argdefs;
     const RtResultDef *results;
     const RtMetric *metrics;
-    const RtTrain *train;      /* one, also where nothing is trained */
-    const RtKernelFn *kernels; /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant */
-    int64_t manifest;          /* JSON text for `info` */
+    const RtTrain *train;                 /* one, also where nothing is trained */
+    const RtImage *images;                /* of GPUs that it was built for; none: for CPUs alone */
+    const RtDeviceKernel *device_kernels; /* [n_device_kernels]: n_kernels, or 0 where it was built for CPUs alone */
+    const RtKernelFn *kernels;            /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant */
+    const unsigned char *device_code;     /* of all images */
+    RtShimFn shim;                        /* NULL: not built */
+    int64_t manifest;                     /* JSON text for `info` */
 } RtModel;
 
 /* The kernel that a step calls, also where it is a product; NULL: it moves rows. */

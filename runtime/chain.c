@@ -58,7 +58,7 @@ static RtCode take_memory(const RtExec *e, RtChain *c, RtStatus *st)
 {
     c->n_threads = rt_pool_threads(e->options.pool);
     assert(!c->taken || c->memory.bytes >= (size_t)(c->n_threads * c->strip_bytes));
-    if (c->taken || e->options.plan_only) return RT_OK;
+    if (c->taken || e->options.plan_only || e->options.device) return RT_OK;
     RT_TRY(rt_alloc(&c->taken, c->n_threads, sizeof *c->taken, "a chain of steps", st));
     return rt_block_alloc(&c->memory, rt_size_plus(64, c->n_threads, c->strip_bytes), "a chain of steps", st);
 }

@@ -114,10 +114,7 @@ static RtCode run_command(RtCli *c, int argc, char **argv)
         return RT_OK;
     }
     RT_TRY(check_needs(c));
-    const char *device = c->values[OPT_DEVICE];
-    if (device && strcmp(device, "cpu"))
-        return rt_fail(c->st, RT_E_CLI_NOT_BUILT, "--device", "use --device cpu, or leave the flag out",
-                       "device %s is not built into this program", device);
+    RT_TRY(rt_cli_device(c));
     RT_TRY(rt_cli_spare(c));
     return command_run[c->command](c);
 }

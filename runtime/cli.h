@@ -25,11 +25,16 @@ enum {
     N_OPTIONS
 };
 enum { MAX_SETS = 64 };
+#define RT_TRAIN_PROGRAMS "train_step metrics"
+#define RT_BENCH_PROGRAMS "forward vjp train_step"
+typedef enum { RT_ON_CPU, RT_ON_CUDA, RT_ON_SHIM, RT_ON_AUTO } RtCliDevice;
 
 typedef struct RtCli {
     const RtModel *model;
     const char *program; /* as it was called, for examples */
     int command;
+    RtCliDevice device;
+    int64_t ordinal;               /* of the device */
     const char *values[N_OPTIONS]; /* last one given; "" for switches; NULL: not given */
     const char *sets[MAX_SETS];
     int n_sets;
@@ -50,6 +55,11 @@ const char *rt_cli_nearest(const char *word, const char *const *names, int n);
 /* Refuses, before anything is read, what would write over a file that the command reads or that belongs to its data
    set, over the program itself, or two things into one file. --checkpoint may be what --resume reads. */
 RtCode rt_cli_spare(const RtCli *c);
+/* Reads --device. CLI_VALUE, CLI_NOT_BUILT. */
+RtCode rt_cli_device(RtCli *c);
+/* Opens the device; *d is NULL where the command runs on this CPU, which --device auto may choose. */
+RtCode rt_cli_device_open(const RtCli *c, struct RtCuda **d);
+
 /* Where result i of `infer` goes: the first to --out, the others beside it. */
 void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *path, size_t size);
 
@@ -67,6 +77,8 @@ typedef struct RtSession {
     RtPool *pool;
     RtBlas blas;
     RtExecOptions exec;
+    struct RtCuda *device; /* NULL: this CPU */
+    bool on_device;        /* what runs: also where plan opens none */
     int threads;
 } RtSession;
 /* --folds and --fold; unchanged where they are not given. */
@@ -76,6 +88,13 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s);
 /* What a program runs on: train_step on the largest batch that there can be, where there are batches. */
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program);
 void rt_session_close(RtSession *s);
+
+/* What `plan` prints behind its head for a device. */
+RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json);
+
+/* Runs the program of e, which is bound to a device, there and on the CPU, step by step, and prints the steps whose
+   buffers differ in a byte. Changes parameters. */
+RtCode rt_cli_compare(const RtSession *s, RtExec *e, int64_t seed, int64_t *n_differ, RtStatus *st);
 
 RtCode rt_cli_train(RtCli *c);
 RtCode rt_cli_infer(RtCli *c);

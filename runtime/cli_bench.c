@@ -4,6 +4,7 @@
 #include "runtime/clock.h"
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/cuda.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
 #include <stdio.h>
@@ -15,6 +16,7 @@ typedef struct Bench {
     RtSession *s;
     int64_t iters, seed;
     bool json, first; /* first: nothing was printed yet */
+    int64_t n_differ; /* steps, of --compare */
     RtBlock cotangents;
 } Bench;
 
@@ -67,7 +69,8 @@ static RtCode bind_program(Bench *b, int64_t program, RtExec **e)
     for (int64_t i = 0; i < b->c->model->n_tensors; i++) (*e)->tensors[i] = t->data[i];
     RT_TRY(rt_exec_own_results(*e, b->c->st));
     if ((*e)->n_cotangents) RT_TRY(draw_cotangents(b, *e));
-    return rt_exec_bind(*e, b->c->st);
+    RT_TRY(rt_exec_bind(*e, b->c->st));
+    return rt_cuda_push(b->s->device, t->data, b->c->st);
 }
 
 static void time_steps(Bench *b, RtExec *e, Times *t, int64_t run)
@@ -118,6 +121,12 @@ static void add_costs(const RtExec *e, int64_t i, int64_t n, double *bytes, doub
     }
 }
 
+/* The chain that a step runs in, or NULL: on a device each runs alone. */
+static const RtChainDef *chain_of(const RtExec *e, int64_t step)
+{
+    return e->options.device ? NULL : rt_step_chain(e, step);
+}
+
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
@@ -127,7 +136,7 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
     printf(", \"kernels\": [");
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = e->steps[i].def;
-        const RtChainDef *chain = rt_step_chain(e, i);
+        const RtChainDef *chain = chain_of(e, i);
         bool follows = chain && chain->first < i;
         double bytes = 0, flops = 0, ms = t->steps[i] / (double)b->iters * 1e-6;
         add_costs(e, i, follows ? 0 : chain ? chain->n : 1, &bytes, &flops);
@@ -154,7 +163,7 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
     rt_cli_print_savings(e, false);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         const RtStep *s = e->steps[i].def;
-        const RtChainDef *chain = rt_step_chain(e, i);
+        const RtChainDef *chain = chain_of(e, i);
         double bytes = 0, flops = 0, ns = t->steps[i] / (double)b->iters;
         if (chain && chain->first < i) {
             printf("   and, strip by strip:                            %s\n", rt_string(b->c->model, s->label));
@@ -177,6 +186,9 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
         t.least = t.steps + n;
         t.once = t.steps + 2 * n;
         take_times(b, e, &t);
+        code = rt_exec_results(e, b->c->st);
+    }
+    if (!code) {
         t.peak = e->arena_bytes + e->states_bytes + (e->cone ? e->cone->bytes : 0) +
                  (int64_t)(e->own_results.bytes + b->cotangents.bytes) + trained_bytes(&b->s->data.tensors) +
                  rt_held_bytes(e->model, e->graph, e->program - e->model->programs);
@@ -188,6 +200,15 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
     return code;
 }
 
+static RtCode compare_program(Bench *b, const char *name, RtExec *e)
+{
+    int64_t n = 0;
+    RtCode code = rt_cli_compare(b->s, e, b->seed, &n, b->c->st);
+    if (!code) printf("%s: %lld of %lld steps differ\n", name, (long long)n, (long long)e->program->n_steps);
+    b->n_differ += n;
+    return code;
+}
+
 static RtCode bench_function(Bench *b, const char *name, const char *function)
 {
     RtExec *e = NULL;
@@ -195,7 +216,7 @@ static RtCode bench_function(Bench *b, const char *name, const char *function)
     if (program < 0) return RT_OK;
     rt_tensors_init(&b->s->data.tensors, b->seed);
     RtCode code = bind_program(b, program, &e);
-    if (!code) code = time_program(b, name, e);
+    if (!code) code = (b->c->values[OPT_COMPARE] ? compare_program : time_program)(b, name, e);
     rt_exec_free(e);
     rt_block_free(&b->cotangents);
     return code;
@@ -217,11 +238,19 @@ static RtCode bench_all(Bench *b, const int64_t *drawn)
         rt_cli_print_string(rt_string(b->c->model, b->c->model->name));
         printf(", \"threads\": %d, \"cpu\": \"%s\", \"iters\": %lld", b->s->threads, rt_cpu_name(b->s->exec.variant),
                (long long)b->iters);
+        if (b->s->device) {
+            printf(", \"device\": ");
+            rt_cli_print_string(b->s->device->name);
+            printf(", \"device_bytes\": %lld", (long long)b->s->device->taken);
+        }
         b->first = false;
     }
     RT_TRY(bench_function(b, "infer", "forward"));
     RT_TRY(bench_function(b, "grad", "vjp"));
     RT_TRY(bench_function(b, "train_step", "train_step"));
+    if (b->n_differ)
+        return rt_fail(b->c->st, RT_E_DEVICE_FAILED, "--compare", "please report it with the command and the device",
+                       "%lld steps have other bytes than on the CPU", (long long)b->n_differ);
     if (b->json) printf("\n}\n");
     return RT_OK;
 }
@@ -232,6 +261,8 @@ RtCode rt_cli_bench(RtCli *c)
     Bench b = {.c = c, .s = &s, .iters = 20, .json = c->values[OPT_JSON] != NULL, .first = true};
     RT_TRY(rt_cli_int(c, OPT_ITERS, 1, 10000000, &b.iters));
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
+    if (c->values[OPT_COMPARE] && (c->device == RT_ON_CPU || c->device == RT_ON_AUTO || b.json))
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--compare", NULL, "wanted with --device cuda, without --json");
     int64_t *drawn;
     RT_TRY(rt_alloc(&drawn, c->model->n_tensors, sizeof *drawn, "bench", c->st));
     RtCode code = rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);

@@ -46,6 +46,16 @@ static void print_functions(const RtModel *m)
     }
 }
 
+/* Devices that --device may name. */
+static void print_devices(const RtModel *m)
+{
+    printf("devices: cpu%s", m->n_images ? ", cuda (" : "");
+    for (int64_t i = 0; i < m->n_images; i++)
+        printf("%s%s%lld", i ? ", " : "", m->images[i].kind == RT_IMAGE_PTX ? "PTX for " : "sm_",
+               (long long)m->images[i].capability);
+    printf("%s%s\n", m->n_images ? ")" : "", m->shim ? ", shim" : "");
+}
+
 RtCode rt_cli_info(RtCli *c)
 {
     const RtModel *m = c->model;
@@ -57,6 +67,7 @@ RtCode rt_cli_info(RtCli *c)
     }
     printf("model %s, %s, ABI %lld, best kernels here: %s\n", rt_string(m, m->name), rt_dtype_name(m->float_dtype),
            (long long)m->abi_version, rt_cpu_name(best));
+    if (m->n_images || m->shim) print_devices(m);
     print_tensors(m, RT_INPUT, "inputs (NAME.npy in the data folder)");
     print_tensors(m, RT_PARAM, "parameters");
     print_tensors(m, RT_HYPER, "hypers (--set NAME=VALUE)");

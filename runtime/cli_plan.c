@@ -143,9 +143,14 @@ static void text_head(const Plan *plan)
 {
     const RtCli *c = plan->c;
     const RtSession *s = plan->s;
-    printf("%s on %s, %d threads, %s kernels, products by %s; times by %s figures of this machine\n",
-           rt_string(c->model, c->model->name), c->values[OPT_DATA], s->threads, rt_cpu_name(s->exec.variant),
-           s->exec.gemm ? "openblas where marked" : "emitted kernels", plan->machine.probed ? "measured" : "built-in");
+    if (s->on_device)
+        printf("%s on %s, all by emitted kernels, products too\n", rt_string(c->model, c->model->name),
+               c->values[OPT_DATA]);
+    else
+        printf("%s on %s, %d threads, %s kernels, products by %s; times by %s figures of this machine\n",
+               rt_string(c->model, c->model->name), c->values[OPT_DATA], s->threads, rt_cpu_name(s->exec.variant),
+               s->exec.gemm ? "openblas where marked" : "emitted kernels",
+               plan->machine.probed ? "measured" : "built-in");
     for (int64_t i = 1; i < c->model->n_spaces; i++)
         printf("  %-16s %lld\n", rt_string(c->model, c->model->spaces[i].name),
                (long long)s->data.graph->spaces[i].count);
@@ -182,7 +187,8 @@ RtCode rt_cli_plan(RtCli *c)
     rt_machine_load(s.threads, &plan.machine);
     RtCode code = RT_OK;
     (plan.json ? json_head : text_head)(&plan);
-    for (int64_t p = 0; p < c->model->n_programs && !code; p++) code = plan_program(&plan, p);
+    if (s.on_device) code = rt_cli_plan_device(c, &s, plan.json);
+    for (int64_t p = 0; p < c->model->n_programs && !s.on_device && !code; p++) code = plan_program(&plan, p);
     if (plan.json && !code) printf("\n}\n");
     rt_session_close(&s);
     return code;

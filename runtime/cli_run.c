@@ -1,5 +1,6 @@
 /* `infer` and `eval`: trained weights on a data set. */
 #include "runtime/cli.h"
+#include "runtime/cuda.h"
 #include "runtime/train.h"
 #include "runtime/weights.h"
 #include <stdio.h>
@@ -66,7 +67,9 @@ static RtCode run_forward(const RtCli *c, RtSession *s, RtExec **e)
     for (int64_t i = 0; i < c->model->n_tensors; i++) (*e)->tensors[i] = s->data.tensors.data[i];
     RT_TRY(rt_exec_own_results(*e, c->st));
     RT_TRY(rt_exec_bind(*e, c->st));
+    RT_TRY(rt_cuda_push(s->device, s->data.tensors.data, c->st));
     rt_exec_run(*e, 0, 0);
+    RT_TRY(rt_exec_results(*e, c->st));
     return write_results(c, *e);
 }
 

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROGRAMS "train_step metrics"
-
 typedef struct Progress {
     const RtCli *cli;
     bool several;          /* runs: a line for each, none per epoch */
@@ -219,7 +217,7 @@ static RtCode start_run(const RtCli *c, const Runs *r, int64_t i, int64_t seed, 
     if (r->n > 1) printf("seed %lld: ", (long long)o->seed);
     if (!r->n_folds || i == 0) return RT_OK;
     rt_data_fold(c->model, &s->data, fold);
-    return rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, PROGRAMS, c->st);
+    return rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, RT_TRAIN_PROGRAMS, c->st);
 }
 
 static RtCode all_runs(const RtCli *c, Runs *r, RtTrainOptions *o, RtSession *s, Progress *p)
@@ -251,7 +249,7 @@ RtCode rt_cli_train(RtCli *c)
                        "give the model's file a `train` block and build it again", "the model has no `train` block");
     RT_TRY(read_flags(c, &o, hypers));
     RT_TRY(read_runs(c, &runs));
-    RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = PROGRAMS}, &s));
+    RT_TRY(rt_session_open(c, &(RtDataOptions){.programs = RT_TRAIN_PROGRAMS}, &s));
     Progress p = {.cli = c, .plotted = plotted_metric(c->model), .last_draw = -1, .several = runs.n > 1};
     RtCode code = rt_alloc(&p.loss, o.epochs, sizeof *p.loss, "the history of losses", c->st);
     if (!code) code = rt_alloc(&p.metric, o.epochs, sizeof *p.metric, "the history of losses", c->st);

@@ -3,6 +3,7 @@
 #include "runtime/chain.h"
 #include "runtime/clock.h"
 #include "runtime/cone.h"
+#include "runtime/cuda.h"
 #include "runtime/split.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -43,9 +44,7 @@ static RtCode overflows(const RtModel *m, const RtProgram *p, RtStatus *st)
                    "the planned memory overflows 64 bits");
 }
 
-/* Packs the program's slots; places has room for them. */
-static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *total,
-                          RtStatus *st)
+RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, RtStatus *st)
 {
     for (int64_t i = 0; i < p->n_slots; i++) {
         const RtSlot *s = &m->slots[p->first_slot + i];
@@ -56,6 +55,14 @@ static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g
             return overflows(m, p, st);
         places[i] = (RtPack){.bytes = bytes & ~(int64_t)(RT_PACK_ALIGN - 1), .first = s->first, .last = s->last};
     }
+    return RT_OK;
+}
+
+/* Packs the program's slots; places has room for them. */
+static RtCode place_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *total,
+                          RtStatus *st)
+{
+    RT_TRY(rt_exec_slots(m, p, g, places, st));
     *total = rt_pack(places, p->n_slots);
     return *total < 0 ? overflows(m, p, st) : RT_OK;
 }
@@ -72,7 +79,7 @@ RtCode rt_arena_bytes(const RtModel *m, int64_t program, const RtGraph *g, int64
 
 static RtCode take_arena(RtExec *e, RtStatus *st)
 {
-    if (e->options.plan_only) return RT_OK;
+    if (e->options.plan_only || e->options.device) return RT_OK;
     if (!e->options.workspace) {
         RT_TRY(
             rt_block_alloc(&e->arena, rt_size_plus(e->arena_bytes, 1, 64), rt_string(e->model, e->program->name), st));
@@ -280,7 +287,7 @@ static RtCode make_steps(RtExec *e, RtStatus *st)
 
 static void *buffer_pointer(RtExec *e, const RtBuffer *b)
 {
-    assert(b->place == RT_HOST); /* check_places refused all others */
+    assert(b->place == RT_HOST && !e->options.device); /* check_places refused all others */
     const RtMapData *maps = e->graph->maps;
     int64_t tensor;
     switch (b->kind) {
@@ -372,14 +379,16 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st)
     RT_TRY(rt_exec_narrow(e, st));
     for (int64_t i = 0; i < e->program->n_buffers; i++) {
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + i];
-        e->buffers[i] = e->cone && e->cone->buffers[i] ? e->cone->buffers[i] : buffer_pointer(e, b);
+        e->buffers[i] = e->options.device                ? rt_cuda_buffer(e, i)
+                        : e->cone && e->cone->buffers[i] ? e->cone->buffers[i]
+                                                         : buffer_pointer(e, b);
         if (!e->buffers[i] && rt_count_value(e->graph, &b->rows, RT_READ))
             return rt_fail(st, RT_E_MODEL_ARGUMENT, rt_string(e->model, e->program->name), NULL,
                            "no memory was given for %s", rt_string(e->model, b->name));
     }
     fill_args(e);
     e->bound = true;
-    return RT_OK;
+    return e->options.device ? rt_cuda_bind(e, st) : RT_OK;
 }
 
 RtCode rt_exec_move(RtExec *e, RtStatus *st)
@@ -436,8 +445,9 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     RT_TRY(rt_alloc(&e->results, p->n_results, sizeof *e->results, "a context", st));
     RT_TRY(rt_alloc(&e->cotangents, e->n_cotangents, sizeof *e->cotangents, "a context", st));
     RT_TRY(rt_alloc(&e->buffers, p->n_buffers, sizeof *e->buffers, "a context", st));
-    RT_TRY(rt_alloc(&e->places, p->n_slots, sizeof *e->places, "a context", st));
-    RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
+    RT_TRY(rt_alloc(&e->places, p->n_slots + p->n_buffers, sizeof *e->places, "a context", st));
+    if (e->options.device) RT_TRY(rt_cuda_places(e->model, p, e->graph, e->places, &e->arena_bytes, st));
+    else RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     RT_TRY(take_arena(e, st));
     return make_steps(e, st);
 }
@@ -542,13 +552,23 @@ void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
 {
     e->seed = seed;
     e->step = step;
-    for (int64_t i = 0; i < e->program->n_steps;) i += run_step(e, i);
+    if (e->options.device) rt_cuda_run(e, NULL);
+    else
+        for (int64_t i = 0; i < e->program->n_steps;) i += run_step(e, i);
 }
+
+int64_t rt_exec_run_step(RtExec *e, int64_t i) { return e->options.device ? rt_cuda_run_step(e, i) : run_step(e, i); }
+
+RtCode rt_exec_results(RtExec *e, RtStatus *st) { return e->options.device ? rt_cuda_results(e, st) : RT_OK; }
 
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)
 {
     e->seed = seed;
     e->step = step;
+    if (e->options.device) {
+        rt_cuda_run(e, ns);
+        return;
+    }
     double before = rt_now_ns();
     for (int64_t i = 0; i < e->program->n_steps;) {
         int64_t at = i;
@@ -586,6 +606,7 @@ static bool step_has_nan(const RtExec *e, const RtExecStep *x)
 
 int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step)
 {
+    assert(!e->options.device);
     e->seed = seed;
     e->step = step;
     memset(e->base, 0, (size_t)e->arena_bytes); /* what an earlier run left is not this one's */

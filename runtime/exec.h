@@ -8,6 +8,7 @@
 
 struct RtChain;
 struct RtConeStep;
+struct RtCuda;
 struct RtSplit;
 
 /* A library that runs products in place of their kernels (BLAS), by blocks of rows, in the same buffers. Its functions take an array of RT_GEMM_N_ARGS arguments, in this order. */
@@ -39,7 +40,14 @@ typedef struct RtExecOptions {
     bool plan_only; /* no arena: for `plan`; must not be run */
     int64_t split;  /* least elements of a row that threads share; 0: as split.h says; -1: none does */
     int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
+    /* where steps run, with memory for this program (cuda.h); NULL: on this CPU. All rows of each then, by the emitted
+       kernels, one step after another: gemm, choose, split and cone have to ask for nothing else */
+    struct RtCuda *device;
 } RtExecOptions;
+
+typedef struct RtLaunch { /* of a kernel on a device */
+    int64_t grid, block, shared_bytes;
+} RtLaunch;
 
 /* A step for one graph. Its iterations are computed by one function, rt_step_rows, whoever asks for them: the pool for
    chunks of all, or a chain for those of a strip. */
@@ -55,6 +63,8 @@ typedef struct RtExecStep {
     struct RtConeStep *cone; /* what it leaves out (cone.h); or NULL: nothing */
     struct RtSplit *split;   /* rows that threads share (split.h); or NULL: none is long enough */
     struct RtChain *chain;   /* it and others, strip by strip (chain.h); or NULL: it runs alone */
+    RtLaunch launch;         /* on a device, once bound */
+    RtLaunch blocks, joins;  /* there, of the kernel for parts of long rows: each block, each row at the end */
     /* of a step that runs alone, and of the first of a chain: */
     RtArg self;
     int64_t *bounds; /* [n_chunks+1] of iterations, or of strips */
@@ -77,7 +87,7 @@ typedef struct RtExec {
     struct RtCone *cone;     /* what steps leave out, once tensors are known; NULL: nothing */
     struct RtChain **chains; /* [program->n_chains] */
     void **buffers;          /* [program->n_buffers] */
-    RtPack *places;          /* [program->n_slots] in the arena */
+    RtPack *places; /* [program->n_slots] in the arena; on a device, behind them, [program->n_buffers] strips */
     RtArg *args;
     int64_t *bounds;
     RtBlock arena, own_results;
@@ -107,11 +117,15 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 /* Cuts the steps again when counts of the graph have changed, none beyond those that the exec was made for. The caller binds anew. */
 RtCode rt_exec_move(RtExec *e, RtStatus *st);
 
-/* seed and step are read by random ops. Nothing can fail once bound. */
+/* seed and step are read by random ops. Nothing can fail once bound, but a device; rt_exec_results says so. */
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step);
+/* Runs the i-th step alone, or the chain that begins with it, with the seed and step in e. Returns how many steps that are. */
+int64_t rt_exec_run_step(RtExec *e, int64_t i);
+/* Copies results that lie on a device to e->results. DEVICE_FAILED if it did since it was opened. */
+RtCode rt_exec_results(RtExec *e, RtStatus *st);
 /* The same, adding each step's nanoseconds to ns[n_steps]. */
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns);
-/* The same, stopping after the first step that leaves a NaN in one of its buffers; returns its
+/* The same on a CPU, stopping after the first step that leaves a NaN in one of its buffers; returns its
    index, or -1. */
 int64_t rt_exec_run_until_nan(RtExec *e, int64_t seed, int64_t step);
 
@@ -122,6 +136,8 @@ const RtChainDef *rt_step_chain(const RtExec *e, int64_t step);
 void rt_step_rows(const RtExecStep *x, const RtArg *args, int64_t lo, int64_t hi);
 /* An RtWeight of a step: rows, and elements of them, that it has to do before iteration i. */
 RtWeight rt_step_weight;
+/* Bytes and lives of a program's slots for a graph; places has room for them. */
+RtCode rt_exec_slots(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, RtStatus *st);
 /* The kernel for this CPU, or for a lesser one; NULL: none. */
 RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel);
 /* Bytes and flops of one step for this graph. */

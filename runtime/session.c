@@ -1,6 +1,7 @@
 /* Opens what a running command needs (see cli.h): data, threads, kernels for this CPU, BLAS. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/cuda.h"
 #include "runtime/setup.h"
 #include <errno.h>
 #include <sched.h>
@@ -73,7 +74,7 @@ static RtCode check_budget(const RtCli *c, const RtSession *s, const char *progr
         return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name),
                        NULL, "the budget is %lld bytes, this program needs at least %lld", (long long)budget,
                        (long long)bytes);
-    return c->command == CMD_PLAN ? RT_OK : rt_memory_check(bytes, "the planned memory", c->st);
+    return c->command == CMD_PLAN || s->on_device ? RT_OK : rt_memory_check(bytes, "the planned memory", c->st);
 }
 
 RtCode rt_cli_folds(const RtCli *c, int64_t *folds, int64_t *fold)
@@ -96,6 +97,32 @@ static RtCode open_batches(const RtCli *c, RtSession *s)
     return rt_batches_create(c->model, &s->data, size, &s->batches, c->st);
 }
 
+/* Steps run on a device as exec.h says; it takes no batches, so that --device auto means the CPU then. */
+static RtCode check_device(const RtCli *c, RtSession *s)
+{
+    s->on_device = s->device || (c->command == CMD_PLAN && (c->device == RT_ON_CUDA || c->device == RT_ON_SHIM));
+    if (s->on_device && s->batches.graph && c->command == CMD_TRAIN) {
+        if (c->device != RT_ON_AUTO)
+            return rt_fail(c->st, RT_E_DEVICE_REFUSED, "--device", NULL,
+                           "batches of graphs are made on the CPU, and each step takes another");
+        rt_cuda_free(s->device);
+        s->device = NULL;
+        s->on_device = false;
+    }
+    if (!s->on_device) return RT_OK;
+    s->exec.cone = RT_CONE_OFF;
+    s->exec.split = -1;
+    return RT_OK;
+}
+
+/* Memory on the device for what the command runs there. */
+static RtCode load_device(const RtCli *c, RtSession *s, const char *programs)
+{
+    if (!s->device || c->command == CMD_PLAN) return RT_OK;
+    s->exec.device = s->device;
+    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, c->st);
+}
+
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program)
 {
     const RtModel *m = s->data.graph->model;
@@ -114,6 +141,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = parse_cone(c, &s->exec.cone);
     if (!code) code = parse_share(c, &s->exec.split);
     if (!code) code = rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
+    if (!code) code = rt_cli_device_open(c, &s->device);
     RtDataOptions data = *o;
     int64_t fold = 0;
     if (!code) code = rt_cli_folds(c, &data.folds, &fold);
@@ -125,12 +153,14 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
                        "what this command runs reads none of the masks that folds make");
     if (!code && data.folds) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);
+    if (!code) code = check_device(c, s);
     if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_cpu_allowed(&best, c->st);
-    if (!code) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
+    if (!code && !s->on_device) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
     s->exec.pool = s->pool;
     s->exec.gemm = rt_blas_backend(&s->blas);
+    if (!code) code = load_device(c, s, o->programs);
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
     if (code) rt_session_close(s);
@@ -144,5 +174,6 @@ void rt_session_close(RtSession *s)
     rt_batches_free(&s->batches);
     rt_data_free(&s->data);
     rt_blas_close(&s->blas);
+    rt_cuda_free(s->device);
     *s = (RtSession){0};
 }

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-static bool is_listed(const RtModel *m, const char *list, int64_t program)
+bool rt_program_is_listed(const RtModel *m, const char *list, int64_t program)
 {
     const char *name = m->strings + m->programs[program].name, *at = list;
     size_t n = strlen(name);
@@ -30,7 +30,7 @@ static bool is_needed_setup(const RtModel *m, const char *list, int64_t program)
         int64_t tensor = m->results[p->first_result + i].tensor;
         if (tensor < 0 || m->tensors[tensor].kind != RT_HELD) continue;
         for (int64_t q = 0; q < m->n_programs; q++)
-            if (is_listed(m, list, q) && takes(m, q, tensor)) return true;
+            if (rt_program_is_listed(m, list, q) && takes(m, q, tensor)) return true;
     }
     return false;
 }
@@ -38,7 +38,8 @@ static bool is_needed_setup(const RtModel *m, const char *list, int64_t program)
 bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor)
 {
     for (int64_t p = 0; p < m->n_programs; p++)
-        if (takes(m, p, tensor) && (is_listed(m, programs, p) || is_needed_setup(m, programs, p))) return true;
+        if (takes(m, p, tensor) && (rt_program_is_listed(m, programs, p) || is_needed_setup(m, programs, p)))
+            return true;
     return !programs;
 }
 
@@ -54,14 +55,16 @@ static RtCode bind(RtExec *e, RtTensors *t, RtStatus *st)
     return rt_exec_bind(e, st);
 }
 
-/* Runs what is needed; with `nan`, up to the first step that leaves a NaN. */
+/* Runs what is needed, on this CPU; with `nan`, up to the first step that leaves a NaN. */
 static RtCode run_all(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o, const char *programs,
                       const RtStep **nan, RtStatus *st)
 {
+    RtExecOptions here = *o;
+    here.device = NULL;
     for (int64_t p = 0; p < m->n_programs && !(nan && *nan); p++) {
         RtExec *e = NULL;
         if (!is_needed_setup(m, programs, p)) continue;
-        RtCode code = rt_exec_create(m, p, g, o, &e, st);
+        RtCode code = rt_exec_create(m, p, g, &here, &e, st);
         if (!code) code = bind(e, t, st);
         int64_t step = !code && nan ? rt_exec_run_until_nan(e, 0, 0) : -1;
         if (step >= 0) *nan = &m->steps[e->program->first_step + step];
@@ -100,7 +103,7 @@ RtCode rt_planned_bytes(const RtModel *m, const RtGraph *g, const RtGraph *step,
 {
     int64_t most = -1, arena;
     for (int64_t p = 0; p < m->n_programs; p++) {
-        if (!is_listed(m, programs, p) && !is_needed_setup(m, programs, p)) continue;
+        if (!rt_program_is_listed(m, programs, p) && !is_needed_setup(m, programs, p)) continue;
         RT_TRY(rt_arena_bytes(m, p, step && p == rt_program_find(m, "train_step") ? step : g, &arena, st));
         if (arena <= most) continue;
         most = arena;

@@ -4,11 +4,13 @@
 #include "runtime/exec.h"
 #include "runtime/tensors.h"
 
+/* Whether a list of programs (names, separated by blanks; NULL: all) has this one. */
+bool rt_program_is_listed(const RtModel *m, const char *programs, int64_t program);
 /* Whether one of the listed programs (names, separated by blanks; NULL: all), or a setup program that one of them
    needs, takes the tensor. */
 bool rt_programs_take(const RtModel *m, const char *programs, int64_t tensor);
-/* Allocates the held tensors that the listed programs read, and runs the programs that compute them. Their inputs are
-   loaded. */
+/* Allocates the held tensors that the listed programs read, and runs the programs that compute them, on this CPU. Their
+   inputs are loaded. */
 RtCode rt_setup_run(const RtModel *m, const RtGraph *g, RtTensors *t, const RtExecOptions *o, const char *programs,
                     RtStatus *st);
 /* Runs them again: the first step that leaves a NaN in one of its buffers, or NULL. */

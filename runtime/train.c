@@ -3,6 +3,7 @@
 #include "runtime/train.h"
 #include "runtime/checkpoint.h"
 #include "runtime/cone.h"
+#include "runtime/cuda.h"
 #include "runtime/file.h"
 #include "runtime/folds.h"
 #include "runtime/setup.h"
@@ -59,10 +60,11 @@ static RtCode make_exec(const RtModel *m, const char *name, const RtGraph *g, vo
 /* The graph that train_step runs on: with batches the batch at hand, which is the largest that there can be while memory is planned. */
 static const RtGraph *step_graph(const Trainer *t) { return t->o->batches ? t->o->batches->graph : t->d->graph; }
 
-/* One arena for both programs: they never run at the same time. */
+/* One arena for both programs: they never run at the same time. A device has one of its own. */
 static RtCode take_workspace(Trainer *t, RtExecOptions *o)
 {
     int64_t most = 0, bytes;
+    if (o->device) return RT_OK;
     static const char *const names[] = {"train_step", "metrics"};
     for (int i = 0; i < 2; i++) {
         int64_t p = rt_program_find(t->m, names[i]);
@@ -180,6 +182,7 @@ static RtCode set_up(Trainer *t)
     for (int64_t i = 0; i < t->o->n_hypers; i++)
         rt_tensors_set_hyper(&t->d->tensors, t->o->hypers[i].tensor, t->o->hypers[i].value);
     set_run(t, "epochs", (double)t->o->epochs);
+    RT_TRY(rt_cuda_push(exec.device, t->d->tensors.data, t->st));
     return open_log(t);
 }
 
@@ -201,10 +204,12 @@ static double result_value(const RtExec *e, int64_t result)
     return rt_element(e->results[result], e->model->results[e->program->first_result + result].dtype, 0);
 }
 
-static void read_metrics(const RtModel *m, RtExec *e, int64_t seed, int64_t step, double *values)
+static RtCode read_metrics(const RtModel *m, RtExec *e, int64_t seed, int64_t step, double *values, RtStatus *st)
 {
     rt_exec_run(e, seed, step);
+    RT_TRY(rt_exec_results(e, st));
     for (int64_t i = 0; i < m->train->n_metrics; i++) values[i] = result_value(e, m->metrics[i].result);
+    return RT_OK;
 }
 
 static size_t put_number(char *out, size_t size, const char *key, double v)
@@ -230,7 +235,8 @@ RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *
     if (m->train->n_metrics > RT_MAX_METRICS)
         return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
     RtCode code = make_exec(m, "metrics", d->graph, d->tensors.data, o, &e, st);
-    if (!code) read_metrics(m, e, 0, 0, values);
+    if (!code) code = rt_cuda_push(o->device, d->tensors.data, st);
+    if (!code) code = read_metrics(m, e, 0, 0, values, st);
     rt_exec_free(e);
     return code;
 }
@@ -248,17 +254,44 @@ static RtCode log_line(Trainer *t, bool final, double loss)
 
 /* ---- one epoch ---- */
 
+/* Copies the weights before a step, where they are. */
+static RtCode remember(Trainer *t)
+{
+    RtCuda *device = t->o->exec.device;
+    return device ? rt_cuda_keep(device, t->st) : rt_tensors_snapshot(&t->d->tensors, &t->before, t->st);
+}
+
+/* The program of the step on this CPU, which has a device's bits, with the weights before the step; NULL: it cannot be had. */
+static RtExec *step_here(Trainer *t)
+{
+    RtExec *e = NULL;
+    RtExecOptions o = t->o->exec;
+    o.device = NULL;
+    if (rt_cuda_pull_kept(t->o->exec.device, t->d->tensors.data, NULL) ||
+        rt_tensors_snapshot(&t->d->tensors, &t->before, NULL) ||
+        make_exec(t->m, "train_step", t->d->graph, t->d->tensors.data, &o, &e, NULL)) {
+        rt_exec_free(e);
+        return NULL;
+    }
+    return e;
+}
+
 /* What makes the first NaN: among what was computed before the run, or in the failed step, which runs again from the
    weights before it. NULL if it does not happen again. */
 static const RtStep *find_nan(Trainer *t)
 {
+    RtExec *own = t->o->exec.device ? step_here(t) : NULL, *e = own ? own : t->step;
+    if (t->o->exec.device && !own) return NULL;
     assert(t->before.p);
     const RtStep *s = rt_setup_until_nan(t->m, t->d->graph, &t->d->tensors, &t->o->exec, "train_step");
-    if (s) return s;
-    rt_tensors_restore(&t->d->tensors, &t->before);
-    int64_t i = rt_exec_run_until_nan(t->step, t->at.seed, t->now);
-    rt_tensors_restore(&t->d->tensors, &t->before);
-    return i < 0 ? NULL : &t->m->steps[t->step->program->first_step + i];
+    if (!s) {
+        rt_tensors_restore(&t->d->tensors, &t->before);
+        int64_t i = rt_exec_run_until_nan(e, t->at.seed, t->now);
+        rt_tensors_restore(&t->d->tensors, &t->before);
+        if (i >= 0) s = &t->m->steps[e->program->first_step + i];
+    }
+    rt_exec_free(own);
+    return s;
 }
 
 static RtCode blame_nan(Trainer *t, RtCode code, const char *what)
@@ -292,14 +325,16 @@ static RtCode judge(Trainer *t, bool *best)
     t->at.best = v;
     t->at.best_epoch = t->at.epoch;
     t->at.since = 0;
+    RT_TRY(rt_cuda_pull(t->o->exec.device, t->d->tensors.data, t->st));
     return rt_tensors_snapshot(&t->d->tensors, &t->best, t->st);
 }
 
 static RtCode run_step(Trainer *t, int64_t step, double *loss)
 {
     t->now = step;
-    RT_TRY(rt_tensors_snapshot(&t->d->tensors, &t->before, t->st));
+    RT_TRY(remember(t));
     rt_exec_run(t->step, t->at.seed, step);
+    RT_TRY(rt_exec_results(t->step, t->st));
     *loss = result_value(t->step, t->loss);
     if (isnan(*loss)) return blame_nan(t, RT_E_NAN, "loss");
     if (t->norm >= 0 && !isfinite(result_value(t->step, t->norm)))
@@ -339,7 +374,7 @@ static RtCode redraw(Trainer *t)
         RT_TRY(rt_exec_move(both[i], t->st));
         RT_TRY(rt_exec_bind(both[i], t->st));
     }
-    return RT_OK;
+    return t->d->graph->lists ? rt_cuda_push_graph(t->o->exec.device, t->d->graph, t->st) : RT_OK;
 }
 
 static RtCode run_epoch(Trainer *t)
@@ -355,7 +390,7 @@ static RtCode run_epoch(Trainer *t)
         RT_TRY(run_step(t, t->at.epoch, &loss));
     }
     t->r->loss = loss;
-    if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
+    if (t->metrics) RT_TRY(read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values, t->st));
     for (int64_t i = 0; i < t->m->train->n_metrics; i++)
         set_run(t, rt_string(t->m, t->m->metrics[i].name), t->values[i]);
     RT_TRY(judge(t, &best));
@@ -369,6 +404,7 @@ static RtCode run_epoch(Trainer *t)
 
 static RtCode write_checkpoint(Trainer *t)
 {
+    RT_TRY(rt_cuda_pull(t->o->exec.device, t->d->tensors.data, t->st));
     return rt_checkpoint_save(t->o->checkpoint, &t->d->tensors, &t->at, &t->best, t->st);
 }
 
@@ -376,7 +412,11 @@ static RtCode write_checkpoint(Trainer *t)
 static RtCode save_weights(Trainer *t)
 {
     assert(!t->at.has_best || t->best.p);
-    if (t->at.has_best) rt_tensors_restore(&t->d->tensors, &t->best);
+    RT_TRY(rt_cuda_pull(t->o->exec.device, t->d->tensors.data, t->st));
+    if (t->at.has_best) {
+        rt_tensors_restore(&t->d->tensors, &t->best);
+        RT_TRY(rt_cuda_push(t->o->exec.device, t->d->tensors.data, t->st));
+    }
     return t->o->save ? rt_weights_save(&t->d->tensors, t->o->save, t->st) : RT_OK;
 }
 
@@ -443,7 +483,7 @@ static RtCode finish(Trainer *t)
     r->best_epoch = t->at.has_best ? t->at.best_epoch : -1;
     if (t->o->checkpoint) RT_TRY(write_checkpoint(t));
     RT_TRY(save_weights(t));
-    if (t->metrics) read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values);
+    if (t->metrics) RT_TRY(read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values, t->st));
     memcpy(r->metrics, t->values, sizeof r->metrics);
     r->seconds = now() - t->start;
     return log_line(t, true, r->loss);

@@ -3,7 +3,9 @@
 
 usage: test_build.py BUILD
 Run: lesser if long"""
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -124,6 +126,32 @@ def test_install(tmp):
     return read(exe) != before and "the old executable was changed"
 
 
+def test_cuda(tmp):
+    """The text, which names every kernel of the manifest; machine code and PTX where there is NVRTC, else what is missing, and no file."""
+    base = [GNNC, "build", model(tmp), "--set", "F=8,C=3", "--target", "cuda", "--arch", "sm_80,sm_90"]
+    must(base + ["--emit=cu,manifest", "-o", "net"], cwd=tmp)
+    text, manifest = read(os.path.join(tmp, "net.cu")).decode(), json.loads(read(os.path.join(tmp, "net.json")))
+    for k in manifest["kernels"]:
+        params = re.search(r"__launch_bounds__\((\d+)\)\s+%s\((.*?)\)\n" % k["name"], text)
+        if not params or int(params.group(1)) != 16 * k["warps"] or params.group(2).count(",") != len(k["params"]) + 1:
+            return "kernel %s is another one in the text" % k["name"]
+    if text.count("__global__") != len(manifest["kernels"]):
+        return "the text has %d kernels, the manifest %d" % (text.count("__global__"), len(manifest["kernels"]))
+    code, out = run(base + ["--emit=cu,ptx,cubin,manifest", "-o", "other"], cwd=tmp)
+    files = sorted(n for n in os.listdir(tmp) if n.startswith("other"))
+    if "E0634" in out:
+        return (code != 6 or files or "CUDA toolkit" not in out) and "without NVRTC: exit code %d, files %s: %s" % (code, files, out)
+    if code or files != ["other.cu", "other.json", "other.ptx", "other.sm_80.cubin", "other.sm_90.cubin"]:
+        return "exit code %d, files %s: %s" % (code, files, out[-400:])
+    if not read(os.path.join(tmp, "other.sm_90.cubin")).startswith(b"\x7fELF") or b".target sm_90" not in read(os.path.join(tmp, "other.ptx")):
+        return "no machine code, or no PTX"
+    for k in json.loads(read(os.path.join(tmp, "other.json")))["kernels"]:
+        if not all(8 < k[arch]["registers"] <= 255 and k[arch]["spill_bytes"] == 0 for arch in ("sm_80", "sm_90")):
+            return "kernel %s: %s" % (k["name"], k)
+    code, out = run(base[:-1] + ["sm_11", "--emit=cubin", "-o", "old"], cwd=tmp)
+    return (code != 6 or "E0635" not in out or "sm_11" not in out) and "an unknown GPU: exit code %d, %s" % (code, out)
+
+
 def test_odd_names(tmp):
     """Outputs whose names a tool could take for an option."""
     model(tmp)
@@ -132,7 +160,7 @@ def test_odd_names(tmp):
 
 
 def main():
-    for test in [test_two_folders, test_size, test_c_equals_llvm, test_install, test_odd_names, test_through_maps]:
+    for test in [test_two_folders, test_size, test_c_equals_llvm, test_install, test_cuda, test_odd_names, test_through_maps]:
         tmp = tempfile.mkdtemp(prefix="gnnc-test-")
         try:
             report(test.__name__.replace("test_", "build_", 1), test(tmp))

@@ -27,7 +27,7 @@ FIRST = {
     "frontend/std": "sema kinds lang torch_library derivatives training pairs reducers near vjp doc golden",
     "passes": "passes choice weave parts nth passes_random autodiff lower_lanes lower_cases audit hoist sparse lower table reorder emitters reducers "
               "torch_infinite vjp connect cone shared_rows drawn stage chains memory",
-    "codegen": "kernel link emit_llvm emit_c emitters warps ir_tools levels build embed",
+    "codegen": "kernel link emit_llvm emit_c emit_cuda emitters warps ir_tools levels build embed",
     "driver": "ir_tools fix lang blocks bad_commands data_files doc vjp machine memory build docs",
     "runtime": "runtime_codes runtime_data runtime_library runtime_train runtime_graph runtime_cost runtime_pool runtime_failures runtime_machine pack "
                "weave bad_weights folds pairs bad_data order training batches commands near determinism memory embed cone connect shared_rows",

@@ -157,6 +157,39 @@ static inline const char *case_extremes(const CaseRunner *r, CaseOut *out)
     return why;
 }
 
+/* ---- lanes ---- */
+
+/* Rows of 32 numbers, no two alike, and lane numbers. What is computed of them, kir_run says. */
+static inline const char *case_lane_moves(const CaseRunner *r, CaseOut *out)
+{
+    enum { ROWS = 12, WIDTH = 32, PER_ROW = 723 };
+    static float x[ROWS * WIDTH], y[ROWS * PER_ROW];
+    static int32_t at[ROWS * WIDTH];
+    uint64_t seed = 11;
+    for (int i = 0; i < ROWS * WIDTH; i++) x[i] = (float)(case_random(&seed) - 0.5) + 0.01f;
+    for (int i = 0; i < ROWS * WIDTH; i++) at[i] = (int32_t)(case_random(&seed) * 32);
+    RtArg args[] = {{.p = x}, {.p = at}, {.p = y}, {.i = ROWS}};
+    const char *why = case_run(r, "lane_moves", args, (int64_t[]){ROWS * WIDTH, ROWS * WIDTH, ROWS * PER_ROW, 0}, ROWS);
+    out->n = 0;
+    case_keep(out, y, ROWS * PER_ROW);
+    return why;
+}
+
+/* Blocks that leave what their warps stored to a warp that reads it last, and warps that read what others soon store over. */
+static inline const char *case_sum_of_warps(const CaseRunner *r, CaseOut *out)
+{
+    enum { BLOCKS = 12, WIDTH = 16, ALL = 4 * BLOCKS * WIDTH };
+    static float x[ALL], y[ALL], z[ALL];
+    uint64_t seed = 13;
+    for (int i = 0; i < ALL; i++) x[i] = (float)(case_random(&seed) - 0.5);
+    RtArg sum[] = {{.p = x}, {.p = y}, {.i = BLOCKS}}, passed[] = {{.p = x}, {.p = z}, {.i = BLOCKS}};
+    const char *why = case_run(r, "sum_of_warps", sum, (int64_t[]){ALL, ALL / 4, 0}, BLOCKS);
+    if (!why) why = case_run(r, "passed_on", passed, (int64_t[]){ALL, ALL, 0}, BLOCKS);
+    out->n = 0;
+    case_keep(out, y, ALL / 4), case_keep(out, z, ALL);
+    return why;
+}
+
 /* ---- merge-path SpMM ---------------------------------------------------------------------------- */
 
 enum { SPMM_WIDTH = 25 };

@@ -200,6 +200,7 @@ int main(int argc, char **argv)
     unsigned n_files = argc > 1 ? (unsigned)atoi(argv[1]) : 2; /* an argument: a longer run */
     test_case("merge_path_spmm", "tests/kernel/merge_path_spmm.kir", case_merge_path);
     test_case("extremes", "tests/kernel/extremes.kir", case_extremes);
+    test_case("lane_moves", "tests/kernel/lane_moves.kir", case_lane_moves);
     test_case("edge_softmax", "tests/kernel/edge_softmax.kir", case_edge_softmax);
     test_literals();
     test_names();

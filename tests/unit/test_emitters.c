@@ -1,11 +1,12 @@
 /* Every emitter against the slow interpreter of kernel IR, bit for bit: the hand-written and the
    random kernels through LLVM on each CPU variant this machine has (test_emit_c.c does C), and
-   every kernel of lowered random programs through C and LLVM alike.
+   every kernel of lowered random programs through C, LLVM and CUDA alike.
    Run: lesser */
 #include "codegen/jit.h"
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/c_module.h"
 #include "tests/unit/check.h"
+#include "tests/unit/cuda_module.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/kernel_cases.h"
 #include "tests/unit/kir_random.h"
@@ -109,7 +110,8 @@ static void test_random(unsigned variant, uint64_t first, unsigned n_modules)
 /* ---- lowered programs
  * ---------------------------------------------------------------------------- */
 
-enum { MAX_PROGRAMS = 64, N_EMITTERS = 1 + RT_N_VARIANTS };
+enum { MAX_PROGRAMS = 64, CUDA_EMITTER = 1 + RT_N_VARIANTS, N_EMITTERS };
+static const char *const emitters[N_EMITTERS] = {"C", "generic", "avx2", "avx512", "CUDA"};
 
 typedef struct Batch {
     Arena *arena;
@@ -120,6 +122,7 @@ typedef struct Batch {
     uint32_t base[MAX_PROGRAMS]; /* its first kernel in ks */
     VEC(const KirKernel *) ks;
     CModule c;
+    CudaModule cuda;
     JitModule *jit[RT_N_VARIANTS]; /* NULL: this machine has no such CPU */
     uint64_t checked;              /* kernel runs compared */
 } Batch;
@@ -170,16 +173,18 @@ static const char *call_all(PlanRun *r, uint32_t k, const KirArg *args, const in
     const KirKernel *kernel = b->ks.data[at];
     RtArg *copies[N_EMITTERS] = {NULL};
     for (unsigned e = 0; e < N_EMITTERS; e++) {
-        RtKernelFn f = emitted(b, e, at);
-        if (!f) continue;
+        RtKernelFn f = e == CUDA_EMITTER ? NULL : emitted(b, e, at);
+        if (!f && e != CUDA_EMITTER) continue;
         copies[e] = private_args(r->arena, kernel, args, n_elems);
-        f(copies[e], lo, hi);
+        if (f) f(copies[e], lo, hi);
+        const char *wrong = f ? NULL : cuda_module_run(r->arena, &b->cuda, kernel, copies[e], lo, hi, 3, 2 + at % 5);
+        if (wrong) return wrong;
     }
     const char *why = kir_run(r->arena, kernel, args, n_elems, lo, hi);
     for (unsigned e = 0; e < N_EMITTERS && !why; e++) {
         if (!copies[e]) continue;
         why = compare_buffers(r->arena, kernel, copies[e], args, n_elems);
-        if (why) why = arena_printf(r->arena, "%s: %s", e ? variants[e - 1] : "C", why);
+        if (why) why = arena_printf(r->arena, "%s: %s", emitters[e], why);
         b->checked++;
     }
     return why;
@@ -203,7 +208,8 @@ static bool build_batch(Batch *b)
             VEC_PUSH(b->arena, &b->ks, kernel);
         }
     }
-    bool built = c_module_build(b->arena, &b->c, b->ks.data, b->ks.n, "cc", "-O1", &why);
+    bool built = c_module_build(b->arena, &b->c, b->ks.data, b->ks.n, "cc", "-O1", &why) &&
+                 cuda_module_build(b->arena, &b->cuda, b->ks.data, b->ks.n, &why);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) b->jit[v] = jit_compile(b->ks.data, b->ks.n, v, &(const char *){NULL});
     return check(built, "%s", why) && CHECK(b->jit[RT_GENERIC] != NULL);
 }
@@ -248,6 +254,7 @@ static void test_lowered(uint64_t first, unsigned n)
     CHECK(b.checked > 4 * n);
     check_end(arena_printf(b.arena, "lowered_programs_from_%llu", (unsigned long long)first));
     c_module_free(&b.c);
+    cuda_module_free(&b.cuda);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) jit_free(b.jit[v]);
     arena_free(b.arena);
 }
@@ -257,6 +264,7 @@ int main(int argc, char **argv)
     unsigned scale = argc > 1 ? (unsigned)atoi(argv[1]) : check_amount(1, 5);
     test_case("tests/kernel/merge_path_spmm.kir", case_merge_path, "merge_path_spmm");
     test_case("tests/kernel/extremes.kir", case_extremes, "extremes");
+    test_case("tests/kernel/lane_moves.kir", case_lane_moves, "lane_moves");
     test_case("tests/kernel/edge_softmax.kir", case_edge_softmax, "edge_softmax");
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) test_random(v, 300001 + v * 100000, 2 * scale);
     for (unsigned i = 0; i < scale; i++) test_lowered(1 + i * 6, 6);

@@ -7,6 +7,7 @@
 #include "runtime/chain.h"
 #include "runtime/cli.h"
 #include "runtime/cone.h"
+#include "runtime/cuda.h"
 #include "runtime/dataset.h"
 #include "runtime/edge_text.h"
 #include "runtime/exec.h"
@@ -34,6 +35,7 @@ static void test_created(void)
     rt_split_free(NULL);
     rt_chain_free(NULL);
     rt_cone_free(NULL);
+    rt_cuda_free(NULL);
     rt_graph_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);
@@ -55,6 +57,7 @@ static void test_in_place(void)
     IN_PLACE(rt_batches_free, RtBatches);
     IN_PLACE(rt_blas_close, RtBlas);
     IN_PLACE(rt_block_free, RtBlock);
+    IN_PLACE(rt_cuda_layout_free, RtCudaLayout);
     IN_PLACE(rt_data_free, RtData);
     IN_PLACE(rt_edge_text_free, RtEdgeText);
     IN_PLACE(rt_json_free, RtJsonDoc);

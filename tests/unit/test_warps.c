@@ -1,6 +1,6 @@
 /* Kernels with blocks, warps, shuffles, shared arrays and barriers. Three of tests/kernel, written by hand (SpMM with a
    warp for each row, edge softmax in one walk, a tiled product), give the bits of the kernels that the compiler makes
-   of the same program, in kir_run, in LLVM on each CPU variant that this machine has, and in C; on graphs with empty
+   of the same program, in kir_run, in LLVM on each CPU variant that this machine has, in C, and in CUDA on a host; on graphs with empty
    rows, self-loops, parallel edges, hubs of 3,000 edges, one node and no edge. What is broken in them is noticed: a
    barrier that is missing, another lane. Random kernels with warps compare the emitters alone.
    Run: lesser if long */
@@ -10,13 +10,14 @@
 #include "passes/pipeline/pipeline.h"
 #include "tests/unit/c_module.h"
 #include "tests/unit/check.h"
+#include "tests/unit/cuda_module.h"
 #include "tests/unit/gir_random.h"
 #include "tests/unit/kernel_cases.h"
 #include "tests/unit/kir_random.h"
 #include "tests/unit/plan_run.h"
 
-enum { LANES = 16, N_SIDES = 2 + RT_N_VARIANTS /* kir_run, C, LLVM */ };
-static const char *const sides[N_SIDES] = {"kir_run", "C", "generic", "avx2", "avx512"};
+enum { LANES = 16, CUDA_SIDE = 2 + RT_N_VARIANTS /* behind kir_run, C, LLVM */, N_SIDES };
+static const char *const sides[N_SIDES] = {"kir_run", "C", "generic", "avx2", "avx512", "CUDA"};
 
 /* ---- a text for each number of features ---- */
 
@@ -46,6 +47,7 @@ typedef struct Family {
     const KirKernel *ks[N_ACTIVE];
     JitModule *jit[RT_N_VARIANTS]; /* NULL: this machine has no such CPU */
     CModule c;
+    CudaModule cuda;
 } Family;
 
 static char *read_text(Arena *a, const char *name)
@@ -69,7 +71,8 @@ static bool family_make(Arena *a, Family *f, const char *name)
     }
     for (unsigned v = 0; text && v < RT_N_VARIANTS; v++)
         f->jit[v] = jit_compile(f->ks, N_ACTIVE, v, &(const char *){NULL});
-    bool built = text && c_module_build(a, &f->c, f->ks, N_ACTIVE, "cc", "-O1", &why);
+    bool built = text && c_module_build(a, &f->c, f->ks, N_ACTIVE, "cc", "-O1", &why) &&
+                 cuda_module_build(a, &f->cuda, f->ks, N_ACTIVE, &why);
     return text && check(built, "%s", why);
 }
 
@@ -77,6 +80,7 @@ static void family_free(Family *f)
 {
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) jit_free(f->jit[v]);
     c_module_free(&f->c);
+    cuda_module_free(&f->cuda);
 }
 
 /* Runs a family's kernel for strips of 16 features until `width`; the last arguments are the width and where a strip
@@ -95,6 +99,7 @@ static const char *run_strips(Arena *a, const Family *f, unsigned side, RtArg *a
         memcpy(copy, args, k->params.n * sizeof *args);
         for (int part = 1; part >= 0 && !why; part--) {
             if (side == 0) why = kir_run(a, k, copy, sizes, cuts[part], cuts[part + 1]);
+            else if (side == CUDA_SIDE) why = cuda_module_run(a, &f->cuda, k, args, cuts[part], cuts[part + 1], 2, 0);
             else
                 (side == 1 ? c_module_kernel(&f->c, k->name) : jit_kernel(f->jit[side - 2], i))(args, cuts[part],
                                                                                                 cuts[part + 1]);
@@ -272,7 +277,7 @@ static void test_three(void)
                 bool ran = reference_run(b, c->program, widths[k], c->depth, &g, c->scale, &r);
                 if (ran && c->depth && widths[k] == 1) one_column(b, &r, c->depth);
                 for (unsigned side = 0; ran && side < N_SIDES; side++) {
-                    if (side >= 2 && !f.jit[side - 2]) continue;
+                    if (side >= 2 && side < CUDA_SIDE && !f.jit[side - 2]) continue;
                     const char *why = run_case(b, c, &f, &r, side, widths[k]);
                     check(!why, "graph %d, %lld features, %s: %s", kind, (long long)widths[k], sides[side], why);
                 }
@@ -576,7 +581,8 @@ static const KirKernel *random_warps(Arena *a, uint64_t seed, const char *name)
 
 static RkData random_data[N_SIDES], before;
 
-static bool random_agrees(Arena *a, const KirKernel *k, const RtKernelFn *run, uint64_t seed, unsigned *active)
+static bool random_agrees(Arena *a, const KirKernel *k, const RtKernelFn *run, const CudaModule *cuda, uint64_t seed,
+                          unsigned *active)
 {
     KirArg args[RK_N_PARAMS];
     rk_data(&before, seed);
@@ -584,8 +590,9 @@ static bool random_agrees(Arena *a, const KirKernel *k, const RtKernelFn *run, u
     memcpy(args, random_data[0].args, sizeof args);
     const char *why = kir_run(a, k, args, random_data[0].n_elems, 0, 2);
     for (unsigned side = 1; side < N_SIDES && !why; side++) {
-        if (!run[side]) continue;
-        run[side](random_data[side].args, 0, 2);
+        if (side != CUDA_SIDE && !run[side]) continue;
+        if (side == CUDA_SIDE) why = cuda_module_run(a, cuda, k, random_data[side].args, 0, 2, 2, 0);
+        else run[side](random_data[side].args, 0, 2);
         const char *differs = rk_compare(a, &random_data[0], &random_data[side]);
         if (differs) why = arena_printf(a, "%s: %s", sides[side], differs);
     }
@@ -601,6 +608,7 @@ static void test_random(uint64_t first)
     const char *why = NULL;
     JitModule *jit[RT_N_VARIANTS];
     CModule c;
+    CudaModule cuda = {0};
     unsigned active = 0;
     check_begin();
     for (unsigned i = 0; i < PER_MODULE; i++) {
@@ -608,20 +616,22 @@ static void test_random(uint64_t first)
         check(kir_verify(ks[i], &d), "seed %llu: %s", (unsigned long long)(first + i),
               d.n_errors ? d.list.data[0]->text : "");
     }
-    bool built = check_ok && c_module_build(a, &c, ks, PER_MODULE, "cc", "-O1", &why);
+    bool built = check_ok && c_module_build(a, &c, ks, PER_MODULE, "cc", "-O1", &why) &&
+                 cuda_module_build(a, &cuda, ks, PER_MODULE, &why);
     check(built, "%s", why);
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
         jit[v] = built ? jit_compile_quickly(ks, PER_MODULE, v, &(const char *){NULL}) : NULL;
     for (unsigned i = 0; built && i < PER_MODULE; i++) {
         RtKernelFn run[N_SIDES] = {NULL, c_module_kernel(&c, ks[i]->name)};
         for (unsigned v = 0; v < RT_N_VARIANTS; v++) run[2 + v] = jit[v] ? jit_kernel(jit[v], i) : NULL;
-        if (!random_agrees(a, ks[i], run, first + i, &active)) break;
+        if (!random_agrees(a, ks[i], run, &cuda, first + i, &active)) break;
     }
     CHECK(active > PER_MODULE * 9 / 10);
     check_end(arena_printf(a, "random_warps_from_%llu", (unsigned long long)first));
     for (unsigned v = 0; v < RT_N_VARIANTS; v++)
         if (built) jit_free(jit[v]);
     if (built) c_module_free(&c);
+    cuda_module_free(&cuda);
     arena_free(a);
 }
 

@@ -1,0 +1,198 @@
+/* Where a kernel's arrays lie on a GPU, and which memory lanes hand to each other. Lane l of a vector access touches
+   element base + l. Where the bases of all accesses to an array or buffer leave one remainder by 16 in an iteration of
+   the parallel loop, no lane ever touches an element of another, and nobody has to wait. A base is followed through
+   additions and products with constants to values that the iteration does not change. */
+#include "codegen/cuda_memory.h"
+#include "base/ice.h"
+
+enum {
+    MOST_TERMS = 4,
+    MOST_REGISTERS = 32, /* of an array in each lane */
+    ALIGNED = 16,        /* bytes of an array's place */
+    BANKS = 64           /* bytes of half of the banks: warps are an odd multiple apart, so two of them meet in none */
+};
+
+typedef struct Base { /* of an access, modulo 16: a constant and multiples of values that are fixed in an iteration */
+    bool known;
+    uint8_t rest, n;
+    struct {
+        KirId id;
+        uint8_t times;
+    } term[MOST_TERMS];
+} Base;
+
+typedef struct Finder {
+    const KirKernel *k;
+    bool *in_loop; /* [ins.n] it stands in a loop inside an iteration */
+    bool *known;   /* [ins.n] base is there */
+    Base *base;    /* [ins.n] */
+} Finder;
+
+bool cuda_is_access(const KirIns *x) { return x->op == KIR_load || x->op == KIR_gather || x->op == KIR_store; }
+uint32_t cuda_n_objects(const KirKernel *k) { return k->params.n + 1 + k->ins.n; }
+
+uint32_t cuda_object(const KirKernel *k, const KirIns *x)
+{
+    if (x->buf == KIR_NONE) return k->params.n + 1 + x->alloc;
+    return k->params.data[x->buf].restrict_ ? x->buf : k->params.n;
+}
+
+/* ---- bases ---- */
+
+static void find_loops(Finder *f, const KirBlock *b, bool in_loop)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        const KirIns *x = &f->k->ins.data[b->ins.data[i]];
+        bool turns = x->op == KIR_loop || (x->op == KIR_for && x->bind <= KIR_UNROLL);
+        f->in_loop[b->ins.data[i]] = in_loop;
+        find_loops(f, &x->body, in_loop || turns);
+        find_loops(f, &x->other, in_loop);
+    }
+}
+
+static Base scaled(Base b, uint32_t times)
+{
+    if (times == 0) return (Base){.known = true};
+    b.rest = (uint8_t)(b.rest * times % CUDA_LANES);
+    uint8_t n = 0;
+    for (uint8_t i = 0; i < b.n; i++) {
+        b.term[n] = b.term[i];
+        b.term[n].times = (uint8_t)(b.term[i].times * times % CUDA_LANES);
+        if (b.term[n].times) n++;
+    }
+    b.n = n;
+    return b;
+}
+
+/* Terms stay in the order of their ids. */
+static Base sum(Base a, Base b)
+{
+    Base s = {.known = a.known && b.known, .rest = (uint8_t)((a.rest + b.rest) % CUDA_LANES)};
+    for (uint8_t i = 0, j = 0; s.known && (i < a.n || j < b.n);) {
+        bool from_a = j == b.n || (i < a.n && a.term[i].id <= b.term[j].id),
+             from_b = i == a.n || (j < b.n && b.term[j].id <= a.term[i].id);
+        KirId id = from_a ? a.term[i].id : b.term[j].id;
+        uint32_t times = (from_a ? a.term[i++].times : 0u) + (from_b ? b.term[j++].times : 0u);
+        if (times % CUDA_LANES == 0) continue;
+        if (s.n == MOST_TERMS) return (Base){0};
+        s.term[s.n].id = id, s.term[s.n++].times = (uint8_t)(times % CUDA_LANES);
+    }
+    return s;
+}
+
+static const KirIns *constant(const Finder *f, KirId id)
+{
+    const KirIns *x = &f->k->ins.data[id];
+    return x->op == KIR_iconst ? x : NULL;
+}
+
+static Base find_base(Finder *f, KirId id)
+{
+    const KirIns *x = &f->k->ins.data[id];
+    if (f->known[id]) return f->base[id];
+    f->known[id] = true; /* unknown to itself: none of its operands is */
+    Base leaf = {.known = !f->in_loop[id] && x->op != KIR_var, .n = 1, .term = {{id, 1}}}, b = leaf;
+    if (x->op == KIR_for && x->bind <= KIR_UNROLL) {
+        b = x->i % CUDA_LANES == 0 ? find_base(f, x->args[0]) : (Base){0};
+    } else if (x->type.base == KIR_I64 && x->type.lanes == 1) {
+        const KirIns *by = x->op == KIR_mul ? constant(f, x->args[1]) : NULL;
+        if (x->op == KIR_mul && !by && (by = constant(f, x->args[0])))
+            b = scaled(find_base(f, x->args[1]), (uint64_t)by->i % CUDA_LANES);
+        else if (by) b = scaled(find_base(f, x->args[0]), (uint64_t)by->i % CUDA_LANES);
+        else if (x->op == KIR_iconst) b = (Base){.known = true, .rest = (uint8_t)((uint64_t)x->i % CUDA_LANES)};
+        else if (x->op == KIR_add) b = sum(find_base(f, x->args[0]), find_base(f, x->args[1]));
+        else if (x->op == KIR_sub) b = sum(find_base(f, x->args[0]), scaled(find_base(f, x->args[1]), CUDA_LANES - 1));
+        if (!b.known) b = leaf;
+    }
+    return f->base[id] = b;
+}
+
+static bool same_base(const Base *a, const Base *b)
+{
+    if (!a->known || !b->known || a->rest != b->rest || a->n != b->n) return false;
+    for (uint8_t i = 0; i < a->n; i++)
+        if (a->term[i].id != b->term[i].id || a->term[i].times != b->term[i].times) return false;
+    return true;
+}
+
+/* ---- accesses ---- */
+
+typedef struct Use { /* of an object: what all accesses to it have in common */
+    const KirIns *first;
+    Base base; /* of vectors */
+    bool vectors, scalars, constants /* all indices are */, loads, stores;
+    bool apart;   /* vectors: lane l touches elements that no other touches */
+    bool several; /* buffers that may overlap */
+} Use;
+
+static void note(Finder *f, Use *u, const KirIns *x)
+{
+    bool vector = x->type.lanes > 1, even = vector && x->op != KIR_gather && x->stride == 1;
+    Base base = even ? find_base(f, x->args[0]) : (Base){0};
+    if (!u->first) *u = (Use){.first = x, .base = base, .constants = true, .apart = true};
+    u->vectors |= vector, u->scalars |= !vector;
+    u->loads |= x->op != KIR_store, u->stores |= x->op == KIR_store;
+    u->constants &= x->op != KIR_gather && constant(f, x->args[0]) != NULL;
+    u->apart &= even && same_base(&base, &u->base);
+    u->several |= x->buf != u->first->buf;
+}
+
+/* A scalar is stored by lane 0 and loaded by all. */
+static bool crosses(const Use *u)
+{
+    if (!u->stores) return false;
+    if (u->several || (u->vectors && u->scalars)) return true;
+    return u->scalars ? u->loads : !u->apart;
+}
+
+static bool fits_registers(const KirIns *array, const Use *u)
+{
+    int64_t n = u->scalars ? array->i : (array->i + CUDA_LANES - 1) / CUDA_LANES;
+    return !array->shared && u->constants && n <= MOST_REGISTERS && (u->scalars ? !u->vectors : u->apart);
+}
+
+static uint32_t place(uint32_t *bytes, const KirIns *array)
+{
+    uint32_t at = *bytes, size = (uint32_t)array->i * (uint32_t)kir_base_bytes(array->type.base);
+    *bytes += (size + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return at;
+}
+
+static CudaKernel find_launch(const KirKernel *k)
+{
+    const KirIns *last = k->body.ins.n ? &k->ins.data[k->body.ins.data[k->body.ins.n - 1]] : NULL;
+    if (!last || last->op != KIR_for || last->bind < KIR_THREADS) return (CudaKernel){.binding = CUDA_ONE, .warps = 1};
+    if (last->bind == KIR_THREADS) return (CudaKernel){.binding = CUDA_THREADS, .warps = CUDA_MOST_WARPS};
+    const KirIns *warps = &k->ins.data[last->body.ins.data[last->body.ins.n - 1]];
+    return (CudaKernel){.binding = CUDA_BLOCK, .warps = (uint32_t)k->ins.data[warps->args[1]].i};
+}
+
+CudaMemory cuda_memory(Arena *a, const KirKernel *k)
+{
+    uint32_t n = k->ins.n, first_array = k->params.n + 1;
+    Finder f = {k, ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, bool, n), ARENA_ARRAY(a, Base, n)};
+    CudaMemory m = {k, ARENA_ARRAY(a, CudaPlace, n), ARENA_ARRAY(a, uint32_t, n),
+                    ARENA_ARRAY(a, bool, cuda_n_objects(k)), find_launch(k)};
+    Use *uses = ARENA_ARRAY(a, Use, cuda_n_objects(k));
+    find_loops(&f, &k->body, false);
+    for (KirId id = 0; id < n; id++)
+        if (cuda_is_access(&k->ins.data[id])) note(&f, &uses[cuda_object(k, &k->ins.data[id])], &k->ins.data[id]);
+    for (uint32_t i = 0; i < cuda_n_objects(k); i++) m.crossing[i] = uses[i].first && crosses(&uses[i]);
+    for (KirId id = 0; id < n; id++) {
+        const KirIns *x = &k->ins.data[id];
+        const Use *u = &uses[first_array + id];
+        if (x->op != KIR_alloc || !u->loads) continue;
+        m.place[id] = fits_registers(x, u) ? CUDA_REGISTERS : x->shared ? CUDA_OF_BLOCK : CUDA_OF_WARP;
+        if (m.place[id] == CUDA_REGISTERS) m.crossing[first_array + id] = false;
+        else m.offset[id] = place(x->shared ? &m.launch.block_bytes : &m.launch.warp_bytes, x);
+    }
+    /* What stands before the parallel loop lives through iterations, and so do its arrays. */
+    for (uint32_t i = 0; i < k->body.ins.n; i++) {
+        uint32_t array = first_array + k->body.ins.data[i];
+        if (uses[array].first && uses[array].base.n) m.crossing[array] = true;
+    }
+    m.launch.block_bytes = (m.launch.block_bytes + BANKS - 1) / BANKS * BANKS;
+    if (m.launch.warp_bytes)
+        m.launch.warp_bytes = (m.launch.warp_bytes + BANKS - 1) / (2 * BANKS) * (2 * BANKS) + BANKS;
+    return m;
+}

@@ -1,0 +1,585 @@
+/* Emits kernel IR as CUDA C++: the functions an `Emitter` wants. A vector is a variable in each of 16 lanes, so the
+   operators of C do for vectors what they do for scalars; what differs is here: which lanes touch memory, what they
+   hand to each other, where they wait, how loops are dealt to warps and blocks. */
+#include "codegen/emit_cuda.h"
+#include "base/ice.h"
+#include "codegen/c_text.h"
+#include "codegen/cuda_memory.h"
+#include <math.h>
+
+typedef struct Cuda {
+    CKernel c; /* first: shared hooks are given this */
+    CudaMemory m;
+    bool *wraps;              /* [ins.n] an i64 that is more than a place or a count */
+    uint8_t *loaded, *stored; /* [objects] by whom since the lanes last met; one array */
+    VEC(uint8_t *) saved;     /* the same of open blocks */
+    const uint8_t *of_part;   /* [params.n] of a kernel for parts of rows; or NULL */
+    const char *order;        /* the last parameter: order, or parts */
+} Cuda;
+
+static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
+static KirType type_of(const CKernel *c, KirId id) { return kir_result_type(c->w->k, id); }
+static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64; }
+
+static const char *elem(KirBase base)
+{
+    static const char *const names[] = {"bool", "signed char", "int", "i64", "float", "double"};
+    return names[base];
+}
+
+static const char *lane_type(CKernel *c, KirType t) { return (void)c, elem(t.base); }
+
+/* ---- values ---- */
+
+static CText number(CKernel *c, KirType t, double f, int64_t i)
+{
+    if (!is_float(t)) return i == INT64_MIN ? c_printf(c, BIND_ADD, "-9223372036854775807 - 1") : c_int(c, t.base, i);
+    const char *suffix = t.base == KIR_F32 ? "f" : "d";
+    if (isnan(f)) return c_printf(c, BIND_CALL, "gnn::nan_%s()", suffix);
+    if (isinf(f)) return c_printf(c, f < 0 ? BIND_ADD : BIND_CALL, "%sgnn::inf_%s()", f < 0 ? "-" : "", suffix);
+    return c_float(c, t.base, f);
+}
+
+/* A function of the emitted text's head, for integers with their type, as literals have that of C. */
+static CText call(CKernel *c, const KirIns *x, const char *name)
+{
+    return c_call(c, x, is_float(x->type) ? name : arena_printf(c->arena, "%s<%s>", name, elem(x->type.base)));
+}
+
+static CText math(CKernel *c, const KirIns *x, const char *name)
+{
+    return c_call(c, x, arena_printf(c->arena, "%s%s", name, x->type.base == KIR_F32 ? "f" : ""));
+}
+
+/* Sums and products of integers wrap, which those of C do not. Places and counts do not get so large. */
+static CText arith(CKernel *c, const KirIns *x, const char *sign, CBind bind, const char *name)
+{
+    KirId id = (KirId)(x - c->w->k->ins.data);
+    bool place = x->type.base == KIR_I64 && !((Cuda *)c)->wraps[id];
+    bool literal = c_is_literal(c, x->args[0]) && c_is_literal(c, x->args[1]);
+    return is_float(x->type) || (place && !literal) ? c_infix(c, x, sign, bind) : call(c, x, name);
+}
+
+static CText divide(CKernel *c, const KirIns *x, const char *sign, const char *name)
+{
+    bool idle = x->type.lanes > 1 && x->type.lanes < CUDA_LANES && !is_float(x->type);
+    return idle ? call(c, x, name) : c_infix(c, x, sign, BIND_MUL);
+}
+
+static CText negate(CKernel *c, const KirIns *x)
+{
+    if (!is_float(x->type)) return c_printf(c, BIND_CALL, "gnn::sub<%s>(0, %s)", elem(x->type.base), c_arg(c, x, 0));
+    return c_printf(c, BIND_UNARY, "-%s", c_tight(c, c_operand(c, x->args[0]), BIND_CALL));
+}
+
+static CText unsigned_less(CKernel *c, const KirIns *x)
+{
+    const char *u = type_of(c, x->args[0]).base == KIR_I32 ? "unsigned" : "unsigned long long";
+    const char *a = c_tight(c, c_operand(c, x->args[0]), BIND_CALL),
+               *b = c_tight(c, c_operand(c, x->args[1]), BIND_CALL);
+    return c_printf(c, BIND_COMPARE, "(%s)%s < (%s)%s", u, a, u, b);
+}
+
+static CText convert(CKernel *c, const KirIns *x)
+{
+    if (!is_float(type_of(c, x->args[0])) || is_float(x->type)) return c_cast(c, x, elem(x->type.base));
+    return c_call(c, x, arena_printf(c->arena, "gnn::to_%s", elem(x->type.base)));
+}
+
+static CText bitcast(CKernel *c, const KirIns *x)
+{
+    static const char *const names[] = {[KIR_I32] = "__float_as_int",
+                                        [KIR_I64] = "__double_as_longlong",
+                                        [KIR_F32] = "__int_as_float",
+                                        [KIR_F64] = "__longlong_as_double"};
+    return c_call(c, x, names[x->type.base]);
+}
+
+static CText insert(CKernel *c, const KirIns *x)
+{
+    if (x->type.lanes == 1) return c_operand(c, x->args[1]);
+    const char *v = c_tight(c, c_operand(c, x->args[0]), BIND_ADD), *y = c_tight(c, c_operand(c, x->args[1]), BIND_ADD);
+    return c_printf(c, BIND_COND, "l == %lld ? %s : %s", (long long)x->i, y, v);
+}
+
+/* ---- lanes ---- */
+
+/* Vectors in, from other lanes: all 16 have to run it, so it is a statement of its own. */
+static bool shuffles(const KirKernel *k, const KirIns *x)
+{
+    switch (x->op) {
+    case KIR_extract:
+    case KIR_repeat:
+    case KIR_part:
+    case KIR_lower:
+    case KIR_upper:
+    case KIR_shuffle:
+    case KIR_hadd:
+    case KIR_hmul:
+    case KIR_hmax:
+    case KIR_hmin: return kir_result_type(k, x->args[0]).lanes > 1;
+    default: return false;
+    }
+}
+
+static CText shuffled(CKernel *c, const KirIns *x)
+{
+    unsigned n = type_of(c, x->args[0]).lanes;
+    const char *v = c_arg(c, x, 0), *name = kir_ops[x->op].name;
+    if (n == 1) return c_operand(c, x->args[0]);
+    switch (x->op) {
+    case KIR_extract: return c_printf(c, BIND_CALL, "gnn::lane(%s, %lld)", v, (long long)x->i);
+    case KIR_repeat: return c_printf(c, BIND_CALL, "gnn::lane(%s, l / %lld %% %u)", v, (long long)x->i, n);
+    case KIR_part: return c_printf(c, BIND_CALL, "gnn::down(%s, %lld)", v, (long long)x->i);
+    case KIR_lower:
+    case KIR_upper:
+        return c_printf(c, BIND_CALL, "gnn::halves<%u, %lld, %d, %s>(%s, %s)", n, (long long)x->i / 2,
+                        x->op == KIR_upper, elem(x->type.base), v, c_arg(c, x, 1));
+    case KIR_shuffle: {
+        const char *at = c_tight(c, c_operand(c, x->args[1]), n == CUDA_LANES ? BIND_COND : BIND_UNARY);
+        return c_printf(c, BIND_CALL, n == CUDA_LANES ? "gnn::lane(%s, %s)" : "gnn::lane(%s, %s & %u)", v, at, n - 1);
+    }
+    default: return c_printf(c, BIND_CALL, "gnn::%s<%u, %s>(%s)", name, n, elem(x->type.base), v);
+    }
+}
+
+/* ---- memory ---- */
+
+/* The element that a lane, or for a scalar all, touch. */
+static const char *place(CKernel *c, const KirIns *x)
+{
+    const Cuda *k = (const Cuda *)c;
+    const char *buffer = c_buffer(c, x), *index = c_index(c, x);
+    bool vector = x->type.lanes > 1 && x->op != KIR_gather && x->stride;
+    if (x->buf == KIR_NONE && k->m.place[x->alloc] == CUDA_REGISTERS)
+        return arena_printf(c->arena, "%s[%lld]", buffer, (long long)ins(c, x->args[0])->i / (vector ? CUDA_LANES : 1));
+    if (!vector) return arena_printf(c->arena, "%s[%s]", buffer, index);
+    bool zero = ins(c, x->args[0])->op == KIR_iconst && ins(c, x->args[0])->i == 0;
+    index = zero ? "" : arena_printf(c->arena, "%s + ", c_tight(c, c_operand(c, x->args[0]), BIND_ADD));
+    if (x->stride == 1) return arena_printf(c->arena, "%s[%sl]", buffer, index);
+    const char *wide = x->stride > INT32_MAX / CUDA_LANES ? "(i64)" : "";
+    return arena_printf(c->arena, "%s[%s%sl * %lld]", buffer, index, wide, (long long)x->stride);
+}
+
+static CText load(CKernel *c, const KirIns *x)
+{
+    bool some = x->type.lanes > 1 && x->active < CUDA_LANES, bit = x->type.base == KIR_I1 && x->buf != KIR_NONE;
+    const char *element = arena_printf(c->arena, bit ? "%s != 0" : "%s", place(c, x));
+    if (!some) return (CText){element, bit ? BIND_COMPARE : BIND_CALL};
+    const char *pad = number(c, x->type, x->f, (int64_t)x->f).text;
+    return c_printf(c, BIND_COND, "l < %u ? %s : %s", x->active, element, pad);
+}
+
+static const char *who_stores(CKernel *c, const KirIns *x)
+{
+    const Cuda *k = (const Cuda *)c;
+    bool own = x->buf == KIR_NONE && k->m.place[x->alloc] == CUDA_REGISTERS;
+    if (x->type.lanes == 1) return own ? "" : "if (l == 0) ";
+    if (x->stride == 0) return arena_printf(c->arena, "if (l == %u) ", x->active - 1u);
+    return x->active < CUDA_LANES ? arena_printf(c->arena, "if (l < %u) ", x->active) : "";
+}
+
+/* ---- where lanes meet ---- */
+
+enum { BY_FIRST = 1 /* lane 0 */, BY_EACH = 2 };
+
+static uint32_t n_objects(const Cuda *k) { return cuda_n_objects(k->m.k); }
+static void all_met(Cuda *k) { memset(k->loaded, 0, 2 * n_objects(k)); }
+
+/* Whether an access meets what another lane wrote, or a store what another lane touched, since the lanes last met. What
+   lane 0 alone stores is in order. */
+static bool must_wait(const Cuda *k, const KirIns *x)
+{
+    uint32_t at = cuda_object(k->m.k, x);
+    bool store = x->op == KIR_store, first = store && x->type.lanes == 1;
+    return k->m.crossing[at] && ((k->stored[at] & (first ? BY_EACH : BY_FIRST | BY_EACH)) || (store && k->loaded[at]));
+}
+
+static void touch(Cuda *k, const KirIns *x)
+{
+    uint32_t at = cuda_object(k->m.k, x);
+    uint8_t who = x->op == KIR_store && x->type.lanes == 1 ? BY_FIRST : BY_EACH;
+    if (k->m.crossing[at]) (x->op == KIR_store ? k->stored : k->loaded)[at] |= who;
+}
+
+static void meet(Cuda *k)
+{
+    c_line(&k->c, "gnn::meet();");
+    all_met(k);
+}
+
+static void meet_for(Cuda *k, const KirIns *x)
+{
+    if (must_wait(k, x)) meet(k);
+    touch(k, x);
+}
+
+static bool any_waits(const Cuda *k, const KirBlock *b)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        const KirIns *x = &k->m.k->ins.data[b->ins.data[i]];
+        if ((cuda_is_access(x) && must_wait(k, x)) || any_waits(k, &x->body) || any_waits(k, &x->other)) return true;
+    }
+    return false;
+}
+
+static void touch_all(Cuda *k, const KirBlock *b)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        const KirIns *x = &k->m.k->ins.data[b->ins.data[i]];
+        if (cuda_is_access(x)) touch(k, x);
+        touch_all(k, &x->body), touch_all(k, &x->other);
+    }
+}
+
+/* What a loop's turn touches, the next one may meet; what stands before the loop is met once, before it. */
+static void begin_turns(Cuda *k, const KirBlock *b)
+{
+    if (any_waits(k, b)) meet(k);
+    touch_all(k, b);
+}
+
+static void save(Cuda *k)
+{
+    uint8_t *copy = ARENA_ARRAY(k->c.arena, uint8_t, 2 * n_objects(k));
+    memcpy(copy, k->loaded, 2 * n_objects(k));
+    VEC_PUSH(k->c.arena, &k->saved, copy);
+}
+
+/* What was open in any of two ways here is open. */
+static void restore(Cuda *k)
+{
+    const uint8_t *other = k->saved.data[--k->saved.n];
+    for (uint32_t i = 0; i < 2 * n_objects(k); i++) k->loaded[i] |= other[i];
+}
+
+/* ---- hooks ---- */
+
+static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
+
+static CText expr(CKernel *c, KirId id)
+{
+    const KirIns *x = ins(c, id);
+    switch (x->op) {
+    case KIR_const:
+    case KIR_iconst: return number(c, x->type, x->f, x->i);
+    case KIR_lanes:
+        return x->type.lanes == 1 ? c_printf(c, BIND_CALL, "0")
+                                  : c_printf(c, BIND_UNARY, x->type.base == KIR_I64 ? "(i64)l" : "l");
+    case KIR_param: return (CText){c->params[x->i], BIND_CALL};
+    case KIR_add: return arith(c, x, "+", BIND_ADD, "gnn::add");
+    case KIR_sub: return arith(c, x, "-", BIND_ADD, "gnn::sub");
+    case KIR_mul: return arith(c, x, "*", BIND_MUL, "gnn::mul");
+    case KIR_div: return divide(c, x, "/", "gnn::div");
+    case KIR_rem: return divide(c, x, "%", "gnn::rem");
+    case KIR_and: return c_infix(c, x, "&", BIND_BITS);
+    case KIR_or: return c_infix(c, x, "|", BIND_BITS);
+    case KIR_xor: return c_infix(c, x, "^", BIND_BITS);
+    case KIR_neg: return negate(c, x);
+    case KIR_fma: return math(c, x, "fma");
+    case KIR_abs: return math(c, x, "fabs");
+    case KIR_sqrt: return math(c, x, "sqrt");
+    case KIR_rint: return math(c, x, "rint");
+    case KIR_floor: return math(c, x, "floor");
+    case KIR_min: return call(c, x, "gnn::min");
+    case KIR_max: return call(c, x, "gnn::max");
+    case KIR_shl: return call(c, x, "gnn::shl");
+    case KIR_lshr: return call(c, x, "gnn::lshr");
+    case KIR_ashr: return call(c, x, "gnn::ashr");
+    case KIR_mulhu: return c_call(c, x, "gnn::mulhu");
+    case KIR_eq:
+    case KIR_ne:
+    case KIR_lt:
+    case KIR_le: return c_infix(c, x, c_compare_sign(x->op), BIND_COMPARE);
+    case KIR_ult: return unsigned_less(c, x);
+    case KIR_select: return c_select(c, x);
+    case KIR_convert: return convert(c, x);
+    case KIR_zext: return c_cast(c, x, "i64)(unsigned");
+    case KIR_bitcast: return bitcast(c, x);
+    case KIR_splat: return c_operand(c, x->args[0]);
+    case KIR_insert: return insert(c, x);
+    case KIR_load:
+    case KIR_gather: return load(c, x);
+    default: return shuffled(c, x);
+    }
+}
+
+static bool alone(void *ctx, const KirKernel *k, KirId id)
+{
+    const KirIns *x = &k->ins.data[id];
+    return shuffles(k, x) || (cuda_is_access(x) && ((Cuda *)ctx)->m.crossing[cuda_object(k, x)]);
+}
+
+static void cuda_load(void *ctx, const KirWalk *w, KirId id)
+{
+    meet_for(ctx, ins(ctx, id));
+    c_value(ctx, w, id);
+}
+
+static void cuda_store(void *ctx, const KirWalk *w, KirId id)
+{
+    CKernel *c = ctx;
+    (void)w;
+    meet_for(ctx, ins(c, id));
+    c_line(c, "%s%s = %s;", who_stores(c, ins(c, id)), place(c, ins(c, id)), c_arg(c, ins(c, id), 1));
+}
+
+static void cuda_alloc(void *ctx, const KirWalk *w, KirId id)
+{
+    Cuda *k = ctx;
+    CKernel *c = ctx;
+    (void)w;
+    const KirIns *x = ins(c, id);
+    const CudaKernel *launch = &k->m.launch;
+    const char *type = elem(x->type.base), *name = c_name_value(c, id);
+    if (k->m.place[id] == CUDA_REGISTERS) {
+        const KirIns *use = NULL;
+        for (KirId i = 0; i < k->m.k->ins.n && !use; i++)
+            if (cuda_is_access(ins(c, i)) && ins(c, i)->alloc == id) use = ins(c, i);
+        int64_t n = use->type.lanes > 1 ? (x->i + CUDA_LANES - 1) / CUDA_LANES : x->i;
+        c_line(c, "%s %s[%lld]; /* of each lane */", type, name, (long long)n);
+    } else if (k->m.place[id] == CUDA_OF_BLOCK) {
+        c_line(c, "%s *const %s = (%s *)(memory + %u); /* %lld of the block */", type, name, type, k->m.offset[id],
+               (long long)x->i);
+    } else {
+        c_line(c, "%s *const %s = (%s *)(memory + %u + half * %u); /* %lld */", type, name, type,
+               launch->block_bytes + k->m.offset[id], launch->warp_bytes, (long long)x->i);
+    }
+}
+
+static void cuda_barrier(void *ctx, const KirWalk *w, KirId id)
+{
+    (void)w, (void)id;
+    c_line(ctx, "__syncthreads();");
+    all_met(ctx);
+}
+
+static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const char *to, KirId id)
+{
+    CKernel *c = &k->c;
+    const char *i = c_name_loop(c, id);
+    if (k->of_part) {
+        c_line(c, "if (const i64 %s = row; %s <= %s && %s < %s) {", i, from, i, i, to);
+        return;
+    }
+    const char *end = c_fresh_name(c, "end"), *at = x->bind == KIR_BLOCK ? i : c_fresh_name(c, "at");
+    const char *first = x->bind == KIR_BLOCK ? "blockIdx.x" : WARP_OF_GRID,
+               *step = x->bind == KIR_BLOCK ? "gridDim.x" : "gridDim.x * (blockDim.x / 16)";
+    c_line(c, "const i64 %s = gnn::min<i64>(%s, hi);", end, to);
+    c_line(c, "for (i64 %s = gnn::max<i64>(%s, lo) + %s; %s < %s; %s += %s) {", at, from, first, at, end, at, step);
+    if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
+}
+
+static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
+{
+    CKernel *c = ctx;
+    Cuda *k = ctx;
+    (void)w;
+    const KirIns *x = ins(c, id);
+    if (x->comment && x->comment[0]) c_line(c, "/* %s */", c_comment(c->arena, x->comment));
+    c_open_scope(c);
+    const char *from = c_arg(c, x, 0), *to = c_arg(c, x, 1);
+    if (x->bind == KIR_WARP) {
+        save(k);
+        c_line(c, "{");
+        c->names[id] = c_name_loop(c, id);
+        c_line(c, "    const i64 %s = half;", c->names[id]);
+        return;
+    }
+    begin_turns(k, &x->body);
+    save(k);
+    if (x->bind != KIR_SEQ && x->bind != KIR_UNROLL) {
+        begin_parallel(k, x, from, to, id);
+        return;
+    }
+    const char *i = c_name_loop(c, id), *end = to;
+    bool copied = ins(c, x->args[1])->op == KIR_var; /* the bounds are worked out once */
+    if (copied) end = c_fresh_name(c, "end");
+    const char *set_end = copied ? arena_printf(c->arena, ", %s = %s", end, to) : "";
+    const char *next = x->i == 1 ? arena_printf(c->arena, "%s++", i)
+                                 : arena_printf(c->arena, "%s += %lld", i, (long long)x->i);
+    if (x->bind == KIR_UNROLL) c_line(c, "#pragma unroll 16");
+    c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
+}
+
+/* A block's arrays are another's in the next turn. */
+static void cuda_end_for(void *ctx, const KirWalk *w, KirId id)
+{
+    Cuda *k = ctx;
+    const KirIns *x = ins(&k->c, id);
+    if (x->bind == KIR_BLOCK) c_line(&k->c, "    __syncthreads();");
+    restore(k);
+    c_close(ctx, w, id);
+}
+
+static void cuda_begin_loop(void *ctx, const KirWalk *w, KirId id)
+{
+    begin_turns(ctx, &ins(ctx, id)->body);
+    save(ctx);
+    c_begin_loop(ctx, w, id);
+}
+
+static void cuda_end_loop(void *ctx, const KirWalk *w, KirId id)
+{
+    restore(ctx);
+    c_close(ctx, w, id);
+}
+
+static void cuda_begin_if(void *ctx, const KirWalk *w, KirId id)
+{
+    save(ctx);
+    c_begin_if(ctx, w, id);
+}
+
+/* The first block's end waits while the second begins as the first did. */
+static void cuda_begin_else(void *ctx, const KirWalk *w, KirId id)
+{
+    Cuda *k = ctx;
+    uint8_t *before = k->saved.data[--k->saved.n];
+    save(k);
+    memcpy(k->loaded, before, 2 * n_objects(k));
+    c_begin_else(ctx, w, id);
+}
+
+static void cuda_end_if(void *ctx, const KirWalk *w, KirId id)
+{
+    restore(ctx);
+    c_close(ctx, w, id);
+}
+
+/* A warp computes a part: of its row, these elements. */
+static void begin_part(Cuda *k)
+{
+    CKernel *c = &k->c;
+    const char *part = c_fresh_name(c, "part");
+    c_line(c, "const i64 %s = lo + %s;", part, WARP_OF_GRID);
+    c_line(c, "if (%s >= hi) return;", part);
+    c_line(c, "const i64 row = %s[%s * %d];", k->order, part, CUDA_PART_NUMBERS);
+    for (uint32_t i = 0; i < k->m.k->params.n; i++)
+        if (k->of_part[i])
+            c_line(c, "const i64 %s = %s[%s * %d + %u];", c->params[i], k->order, part, CUDA_PART_NUMBERS,
+                   k->of_part[i]);
+}
+
+static void cuda_begin_kernel(void *ctx, const KirWalk *w)
+{
+    CKernel *c = ctx;
+    Cuda *own = ctx;
+    const KirKernel *k = w->k;
+    const CudaKernel *launch = &own->m.launch;
+    c->w = w;
+    for (uint32_t i = 0; i < k->params.n; i++) c->params[i] = c_fresh_name(c, k->params.data[i].name);
+    own->order = c_fresh_name(c, own->of_part ? "parts" : "order");
+    if (k->comment) strbuf_printf(c->out, "\n/* %s */", c_comment(c->arena, k->comment));
+    strbuf_printf(c->out, "\nextern \"C\" __global__ void __launch_bounds__(%u)\n%s(", CUDA_LANES * launch->warps,
+                  k->name);
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        const KirParam *p = &k->params.data[i];
+        const char *konst = p->kind == KIR_IN ? "const " : "", *star = p->kind == KIR_SCALAR ? "" : "*";
+        bool of_part = own->of_part && own->of_part[i];
+        strbuf_printf(c->out, "%s%s %s%s%s, ", konst, elem(p->elem), star, p->restrict_ ? "__restrict__ " : "",
+                      of_part ? "" : c->params[i]);
+    }
+    strbuf_printf(c->out, "i64 lo, i64 hi, const %s *__restrict__ %s)\n{\n", own->of_part ? "i64" : "int", own->order);
+    c_line(c, "const int l = threadIdx.x %% 16, half = threadIdx.x / 16;");
+    if (launch->block_bytes || launch->warp_bytes) c_line(c, "extern __shared__ __align__(16) char memory[];");
+    if (own->of_part) begin_part(own);
+}
+
+static void cuda_end_kernel(void *ctx, const KirWalk *w)
+{
+    (void)w;
+    ICE_UNLESS(!((CKernel *)ctx)->scopes.n && !((Cuda *)ctx)->saved.n); /* every scope is closed */
+    strbuf_puts(((CKernel *)ctx)->out, "}\n");
+}
+
+static const Emitter emitter = {
+    .begin_kernel = cuda_begin_kernel,
+    .end_kernel = cuda_end_kernel,
+    .value = c_value,
+    .load = cuda_load,
+    .gather = cuda_load,
+    .store = cuda_store,
+    .alloc = cuda_alloc,
+    .var = c_var,
+    .set = c_set,
+    .barrier = cuda_barrier,
+    .alone = alone,
+    .begin_for = cuda_begin_for,
+    .end_for = cuda_end_for,
+    .begin_loop = cuda_begin_loop,
+    .end_loop = cuda_end_loop,
+    .break_if = c_break_if,
+    .begin_if = cuda_begin_if,
+    .begin_else = cuda_begin_else,
+    .end_if = cuda_end_if,
+};
+
+/* ---- kernels ---- */
+
+static bool passes_on(KirOpcode op)
+{
+    return op == KIR_add || op == KIR_sub || op == KIR_mul || op == KIR_min || op == KIR_max || op == KIR_select;
+}
+
+/* An index, a bound or a number that is compared. */
+static bool is_place(const KirIns *user, unsigned arg)
+{
+    return user->op == KIR_for || (user->op >= KIR_eq && user->op <= KIR_le) ||
+           (kir_ops[user->op].imm == K_BUF && arg == 0);
+}
+
+/* Marks the values that reach more than places, through sums and choices. */
+static bool *find_wraps(Arena *a, const KirKernel *k)
+{
+    bool *wraps = ARENA_ARRAY(a, bool, k->ins.n), more = true;
+    while (more) {
+        more = false;
+        for (KirId id = k->ins.n; id-- > 0;) {
+            const KirIns *x = &k->ins.data[id];
+            for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
+                if (wraps[x->args[i]] || (passes_on(x->op) ? !wraps[id] : is_place(x, i))) continue;
+                wraps[x->args[i]] = more = true;
+            }
+        }
+    }
+    return wraps;
+}
+
+static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, StrBuf *out)
+{
+    CudaMemory m = cuda_memory(a, k);
+    uint8_t *touched = ARENA_ARRAY(a, uint8_t, 2 * cuda_n_objects(k));
+    Cuda ctx = {.c = {.arena = a,
+                      .out = out,
+                      .expr = expr,
+                      .type = lane_type,
+                      .names = ARENA_ARRAY(a, const char *, k->ins.n),
+                      .params = ARENA_ARRAY(a, const char *, k->params.n)},
+                .m = m,
+                .wraps = find_wraps(a, k),
+                .loaded = touched,
+                .stored = touched + cuda_n_objects(k),
+                .of_part = of_part};
+    ICE_UNLESS(!of_part || m.launch.binding == CUDA_THREADS);
+    kir_walk(a, k, &emitter, &ctx);
+}
+
+CudaKernel cuda_kernel(Arena *a, const KirKernel *k) { return cuda_memory(a, k).launch; }
+
+void emit_cuda_kernels(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out)
+{
+    strbuf_puts(out, cuda_head_text);
+    for (uint32_t i = 0; i < n; i++) emit_kernel(out->arena, ks[i], of_part ? of_part[i] : NULL, out);
+}
+
+void emit_cuda_host(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out)
+{
+    strbuf_puts(out, cuda_shim_text);
+    emit_cuda_kernels(ks, of_part, n, out);
+    strbuf_puts(out, "\nSHIM_KERNELS_BEGIN\n");
+    for (uint32_t i = 0; i < n; i++) strbuf_printf(out, "SHIM_KERNEL(%s)\n", ks[i]->name);
+    strbuf_puts(out,
+                "SHIM_KERNELS_END\n\nint shim_launch(const char *name, void **params, unsigned grid, unsigned block, "
+                "size_t shared)\n{\n    return shim_launch_of(shim_kernels, name, params, grid, block, shared);\n}\n");
+}

@@ -1,0 +1,93 @@
+/* `plan --device`: what would run on a device, how it would be started, and the memory that each command would take
+   there. No device is needed to say it (see cli.h). */
+#include "runtime/cli.h"
+#include "runtime/cuda.h"
+#include "runtime/setup.h"
+#include <stdio.h>
+
+static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
+{
+    const RtModel *m = e->model;
+    const RtExecStep *x = &e->steps[i];
+    RtLaunch l = {0};
+    double bytes, flops;
+    rt_step_cost(e, i, &bytes, &flops);
+    if (x->call) RT_TRY(rt_cuda_launch(m, x->call->kernel, x->extent, RT_CUDA_SHARED, &l, st));
+    if (json) {
+        printf("%s\n    {\"name\": ", i ? "," : "");
+        rt_cli_print_string(rt_string(m, x->def->label));
+        printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"extent\": %lld, \"grid\": %lld, \"block\": %lld, "
+               "\"shared_bytes\": %lld}",
+               (long long)x->def->line, bytes, flops, (long long)x->extent, (long long)l.grid, (long long)l.block,
+               (long long)l.shared_bytes);
+        return RT_OK;
+    }
+    printf("  %3lld %12.0f B %10.3f Mflop  ", (long long)i, bytes, flops * 1e-6);
+    if (x->call)
+        printf("%5lld x %-4lld for %-9lld %6lld B shared  ", (long long)l.grid, (long long)l.block,
+               (long long)x->extent, (long long)l.shared_bytes);
+    else printf("%-41s", "copy");
+    printf("%s:%lld  %s\n", rt_string(m, x->def->file), (long long)x->def->line, rt_string(m, x->def->label));
+    return RT_OK;
+}
+
+static RtCode device_bytes(const RtCli *c, const RtSession *s, const char *programs, int64_t *bytes)
+{
+    RtCudaLayout l;
+    RtCode code = rt_cuda_layout(c->model, s->data.graph, programs, &l, c->st);
+    *bytes = l.bytes;
+    rt_cuda_layout_free(&l);
+    return code;
+}
+
+static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program, bool json)
+{
+    RtExec *e;
+    RtExecOptions o = s->exec;
+    o.plan_only = true;
+    RT_TRY(rt_exec_create(c->model, program, s->data.graph, &o, &e, c->st));
+    const char *name = rt_string(c->model, e->program->name);
+    if (json) {
+        printf(",\n  ");
+        rt_cli_print_string(name);
+        printf(": {\"steps\": [");
+    } else {
+        printf("\n%s: %lld steps (bytes moved, work, blocks x threads for iterations, shared memory of a block)\n",
+               name, (long long)e->program->n_steps);
+    }
+    RtCode code = RT_OK;
+    for (int64_t i = 0; i < e->program->n_steps && !code; i++) code = print_step(e, i, json, c->st);
+    if (json) printf("]}");
+    rt_exec_free(e);
+    return code;
+}
+
+RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json)
+{
+    static const struct {
+        const char *command, *needs, *programs;
+    } commands[] = {{"infer", "forward", "forward"},
+                    {"eval", "metrics", "metrics"},
+                    {"train", "train_step", RT_TRAIN_PROGRAMS},
+                    {"bench", "forward", RT_BENCH_PROGRAMS}};
+    const char *before = "";
+    int64_t bytes;
+    printf(json ? ",\n  \"device\": {\"kind\": \"%s\", \"bytes\": {" : "  on %s each command takes",
+           c->device == RT_ON_SHIM ? "shim" : "cuda");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (rt_program_find(c->model, commands[i].needs) < 0) continue;
+        if (s->batches.graph &&
+            rt_program_is_listed(c->model, commands[i].programs, rt_program_find(c->model, "train_step")))
+            continue; /* refused: see session.c */
+        RT_TRY(device_bytes(c, s, commands[i].programs, &bytes));
+        printf(json ? "%s\"%s\": %lld" : "%s %s %lld bytes", before, commands[i].command, (long long)bytes);
+        before = json ? ", " : ",";
+    }
+    printf(json ? "}}" : "\n");
+    for (int64_t p = 0; p < c->model->n_programs; p++) {
+        const char *name = rt_string(c->model, c->model->programs[p].name);
+        if (rt_cuda_has(c->model, RT_BENCH_PROGRAMS " " RT_TRAIN_PROGRAMS, p)) RT_TRY(print_program(c, s, p, json));
+        else if (!json) printf("\n%s: on the CPU, once\n", name);
+    }
+    return RT_OK;
+}

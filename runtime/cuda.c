@@ -1,0 +1,218 @@
+/* A device: opening it, its memory, copies to it and from it (see cuda.h). */
+#include "runtime/cuda.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_SHARED = 97 }; /* as in the driver's header */
+enum { OLDEST_DRIVER = 11000 };
+
+/* DEVICE_FAILED with the driver's words, where a call of it did not give 0. */
+static RtCode check(const RtCudaDriver *d, int error, const char *what, const char *place, RtStatus *st)
+{
+    const char *why = NULL;
+    if (!error) return RT_OK;
+    if (d->error_text(error, &why) || !why) why = "no reason is known";
+    return rt_fail(st, RT_E_DEVICE_FAILED, place, NULL, "cannot %s: %.200s (%d)", what, why, error);
+}
+
+static RtCode done(RtCuda *c, int error, const char *what, RtStatus *st)
+{
+    if (c->failed.code == RT_OK) check(&c->driver, error, what, c->name, &c->failed);
+    if (c->failed.code == RT_OK) return RT_OK;
+    if (st) *st = c->failed;
+    return c->failed.code;
+}
+
+/* ---- opening ---- */
+
+/* The kernels for the device's capability: its own, of the same major number, or the newest text that is no newer. */
+static const RtImage *find_image(const RtModel *m, int capability)
+{
+    const RtImage *best = NULL;
+    for (int64_t i = 0; i < m->n_images; i++) {
+        const RtImage *x = &m->images[i];
+        bool fits = x->capability <= capability && (x->kind == RT_IMAGE_PTX || x->capability / 10 == capability / 10);
+        bool better = !best || (x->kind == best->kind ? x->capability > best->capability : x->kind == RT_IMAGE_CUBIN);
+        if (fits && better) best = x;
+    }
+    return best;
+}
+
+static RtCode find_device(RtCuda *c, int64_t ordinal, RtStatus *st)
+{
+    const RtCudaDriver *d = &c->driver;
+    int n = 0, major = 0, minor = 0, version = 0, error = d->init(0);
+    if (!error) error = d->device_count(&n);
+    if (error || ordinal >= n) {
+        const char *why = NULL;
+        if (error && d->error_text(error, &why)) why = NULL;
+        return rt_fail(st, RT_E_DEVICE_NONE, "--device", NULL,
+                       "the driver finds %d device%s, wanted number %lld%s%.200s", n, n == 1 ? "" : "s",
+                       (long long)ordinal, why ? ": " : "", why ? why : "");
+    }
+    RT_TRY(check(d, d->version(&version), "ask for the driver's version", "--device", st));
+    RT_TRY(check(d, d->device_get(&c->device, (int)ordinal), "open the device", "--device", st));
+    RT_TRY(check(d, d->device_name(c->name, sizeof c->name, c->device), "ask for the device's name", "--device", st));
+    error = d->device_attribute(&major, ATTRIBUTE_MAJOR, c->device);
+    if (!error) error = d->device_attribute(&minor, ATTRIBUTE_MINOR, c->device);
+    if (!error) error = d->device_attribute(&c->most_shared, ATTRIBUTE_SHARED, c->device);
+    RT_TRY(check(d, error, "ask what the device can do", c->name, st));
+    c->capability = 10 * major + minor;
+    if (version >= OLDEST_DRIVER) return RT_OK;
+    return rt_fail(st, RT_E_DEVICE_OLD, c->name, NULL, "the driver is for CUDA %d.%d, wanted %d.0 or newer",
+                   version / 1000, version % 1000 / 10, OLDEST_DRIVER / 1000);
+}
+
+static RtCode load_kernels(RtCuda *c, RtStatus *st)
+{
+    const RtModel *m = c->model;
+    const RtCudaDriver *d = &c->driver;
+    const void *code = m; /* the shim runs the model's own kernels */
+    if (d->module_load != rt_cuda_shim.module_load) {
+        const RtImage *image = find_image(m, c->capability);
+        if (!image)
+            return rt_fail(st, RT_E_DEVICE_OLD, c->name, NULL,
+                           "the device has compute capability %d.%d, and the program no kernels for it",
+                           c->capability / 10, c->capability % 10);
+        code = m->device_code + image->at;
+    }
+    RT_TRY(check(d, d->module_load(&c->module, code), "load the kernels", c->name, st));
+    RT_TRY(rt_alloc(&c->functions, m->n_device_kernels, sizeof *c->functions, "kernels of a device", st));
+    for (int64_t i = 0; i < m->n_device_kernels; i++) {
+        const char *name = rt_string(m, m->device_kernels[i].name);
+        if (*name) RT_TRY(check(d, d->function(&c->functions[i], c->module, name), "find a kernel", name, st));
+    }
+    return RT_OK;
+}
+
+static RtCode open_device(RtCuda *c, int64_t ordinal, RtStatus *st)
+{
+    const RtCudaDriver *d = &c->driver;
+    RT_TRY(find_device(c, ordinal, st));
+    RT_TRY(check(d, d->context_retain(&c->context, c->device), "open the device", c->name, st));
+    RT_TRY(check(d, d->context_set(c->context), "open the device", c->name, st));
+    RT_TRY(check(d, d->stream_make(&c->stream, 0), "open the device", c->name, st));
+    return load_kernels(c, st);
+}
+
+RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, RtCuda **out, RtStatus *st)
+{
+    RtCuda *c;
+    *out = NULL;
+    RT_TRY(rt_alloc(&c, 1, sizeof *c, "a device", st));
+    c->model = m;
+    c->driver = *d;
+    RtCode code = open_device(c, ordinal, st);
+    if (code) rt_cuda_free(c);
+    else *out = c;
+    return code;
+}
+
+void rt_cuda_free(RtCuda *c)
+{
+    if (!c) return;
+    if (c->memory) c->driver.memory_free(c->memory);
+    if (c->module) c->driver.module_free(c->module);
+    if (c->stream) c->driver.stream_free(c->stream);
+    if (c->context) c->driver.context_release(c->device);
+    rt_cuda_layout_free(&c->layout);
+    free(c->functions);
+    free(c);
+}
+
+/* ---- memory ---- */
+
+RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, RtStatus *st)
+{
+    size_t left = 0, total = 0;
+    assert(!c->memory);
+    RT_TRY(rt_cuda_layout(c->model, g, programs, &c->layout, st));
+    size_t bytes = (size_t)c->layout.bytes;
+    RT_TRY(done(c, c->driver.memory_info(&left, &total), "ask for free memory", st));
+    if (bytes > left || c->driver.memory_take(&c->memory, bytes ? bytes : 1))
+        return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, NULL,
+                       "wanted %zu bytes (%.1f MiB), the device has %zu of its %zu left", bytes,
+                       (double)bytes / 1048576.0, left, total);
+    c->taken = c->layout.bytes;
+    /* all bits set is a NaN: what nobody has written shows */
+    RT_TRY(done(c, c->driver.memory_fill(c->memory, 0xff, bytes ? bytes : 1), "fill memory", st));
+    RT_TRY(rt_cuda_push_graph(c, g, st));
+    for (int64_t i = 0; i < c->layout.n_rows; i++) {
+        const RtCudaRows *x = &c->layout.rows[i];
+        void *arrays;
+        RT_TRY(rt_cuda_fill_rows(x, g->maps[x->map].rows, &arrays, st));
+        int error = c->driver.to_device(c->memory + (RtCudaPtr)x->at, arrays, (size_t)rt_cuda_rows_bytes(x));
+        free(arrays);
+        RT_TRY(done(c, error, "copy to the device", st));
+    }
+    return RT_OK;
+}
+
+static RtCode put(RtCuda *c, const RtCudaRegion *r, const void *from, RtStatus *st)
+{
+    if (!r->bytes || !from) return RT_OK;
+    return done(c, c->driver.to_device(c->memory + (RtCudaPtr)r->at, from, (size_t)r->bytes), "copy to the device", st);
+}
+
+/* An array of the graph; NULL: the region is none. */
+static const void *graph_array(const RtGraph *g, const RtCudaRegion *r)
+{
+    switch (r->kind) {
+    case RT_BUF_MAP_TO: return g->maps[r->ref].to;
+    case RT_BUF_MAP_ROWS: return g->maps[r->ref].rows;
+    case RT_BUF_MAP_LIST: return g->maps[r->ref].list;
+    case RT_BUF_MAP_ALONG: return rt_graph_along(g, r->ref, r->along);
+    case RT_BUF_IDS: return g->spaces[r->ref].ids_all;
+    default: return NULL;
+    }
+}
+
+RtCode rt_cuda_push_graph(RtCuda *c, const RtGraph *g, RtStatus *st)
+{
+    for (int64_t i = 0; c && i < c->layout.n; i++)
+        RT_TRY(put(c, &c->layout.regions[i], graph_array(g, &c->layout.regions[i]), st));
+    return RT_OK;
+}
+
+RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st)
+{
+    for (int64_t i = 0; c && i < c->layout.n; i++) {
+        RtCudaRegion *r = &c->layout.regions[i];
+        if (r->kind != RT_BUF_TENSOR) continue;
+        r->said = false;
+        RT_TRY(put(c, r, tensors[r->ref], st));
+    }
+    return RT_OK;
+}
+
+/* Parameters and states, from `at` on. */
+static RtCode pull_trained(RtCuda *c, int64_t at, void *const *tensors, RtStatus *st)
+{
+    for (int64_t i = 0; i < c->layout.n && c->layout.regions[i].at < c->layout.trained_bytes; i++) {
+        const RtCudaRegion *r = &c->layout.regions[i];
+        assert(r->kind == RT_BUF_TENSOR);
+        RT_TRY(done(c, c->driver.to_host(tensors[r->ref], c->memory + (RtCudaPtr)(at + r->at), (size_t)r->bytes),
+                    "copy from the device", st));
+    }
+    return RT_OK;
+}
+
+RtCode rt_cuda_pull(RtCuda *c, void *const *tensors, RtStatus *st)
+{
+    return c ? pull_trained(c, 0, tensors, st) : RT_OK;
+}
+
+RtCode rt_cuda_keep(RtCuda *c, RtStatus *st)
+{
+    if (!c || !c->layout.trained_bytes) return RT_OK;
+    return done(
+        c,
+        c->driver.move(c->memory + (RtCudaPtr)c->layout.kept_at, c->memory, (size_t)c->layout.trained_bytes, c->stream),
+        "copy parameters", st);
+}
+
+RtCode rt_cuda_pull_kept(RtCuda *c, void *const *tensors, RtStatus *st)
+{
+    return c ? pull_trained(c, c->layout.kept_at, tensors, st) : RT_OK;
+}

@@ -1,0 +1,121 @@
+/* Programs on an NVIDIA GPU, through the driver's own interface, which is opened while the program runs: what is built
+   needs no header and no library of CUDA, and runs where there is none. Everything that programs read lies in one block
+   of the device's memory, whose size is known before any of it is taken. Steps run one after another, all their rows
+   each; results have the bits that they have on a CPU with its own products (docs/design.md). One thread at a time. */
+#pragma once
+#include "runtime/exec.h"
+#include "runtime/tensors.h"
+
+typedef unsigned long long RtCudaPtr; /* an address of the device's memory */
+
+typedef struct RtCudaDriver {
+#define CUDA_CALL(field, symbol, parameters) int(*field) parameters;
+#include "runtime/cuda_calls.def"
+#undef CUDA_CALL
+} RtCudaDriver;
+
+/* The driver of this machine. DEVICE_DRIVER where there is none, DEVICE_OLD where it lacks a call. */
+RtCode rt_cuda_driver(RtCudaDriver *d, RtStatus *st);
+/* A driver whose device is this CPU: memory is the machine's, kernels are those that `gnnc build --target shim` has
+   compiled from their CUDA text. */
+extern const RtCudaDriver rt_cuda_shim;
+
+/* ---- where things lie in the device's memory ---- */
+
+typedef struct RtCudaRegion {
+    int64_t kind;    /* RtBuffer's: of a tensor, a result, a cotangent, an array of the graph */
+    int64_t ref;     /* as in RtBuffer, but RT_BUF_TENSOR for a result that is a tensor's */
+    int64_t along;   /* as in RtBuffer */
+    int64_t program; /* of results and cotangents; else -1 */
+    int64_t at, bytes;
+    bool said; /* of what the host says anew for each run: the device has `value` */
+    int64_t value;
+} RtCudaRegion;
+
+/* In which order a device computes the rows of a map: those of over RT_CUDA_LONG elements first, which warps share where
+   the step has a kernel for that, then the others, long ones before short ones, so that warps side by side end together. */
+typedef struct RtCudaRows {
+    int64_t map, n, n_long, n_blocks; /* rows, long ones, and blocks of RT_SPLIT_BLOCK elements of these */
+    int64_t at; /* int64 [n_blocks + n_long][RT_PART_NUMBERS]: blocks, whole rows; int32 [n] rows */
+} RtCudaRows;
+enum { RT_CUDA_LONG = 512 };
+
+typedef struct RtCudaLayout {
+    RtCudaRegion *regions; /* [n] parameters and states first */
+    int64_t n;
+    int64_t trained_bytes; /* of the parameters and states, from 0 on */
+    int64_t kept_at;       /* a copy of them as they were before a training step */
+    RtCudaRows *rows;      /* [n_rows] of maps by whose rows steps go */
+    int64_t n_rows;
+    int64_t states_at, states_bytes; /* what blocks of long rows sum up to, for one step at a time */
+    int64_t arena_at;                /* for one program at a time */
+    int64_t bytes;                   /* of all */
+} RtCudaLayout;
+
+/* Whether a listed program runs on a device: what programs compute once does not. */
+bool rt_cuda_has(const RtModel *m, const char *programs, int64_t program);
+/* For the listed programs (names, separated by blanks) on one graph. OVERFLOW, MEMORY. */
+RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
+void rt_cuda_layout_free(RtCudaLayout *l);
+
+/* The order of a step's rows; NULL: as they stand. */
+const RtCudaRows *rt_cuda_rows(const RtCudaLayout *l, const RtModel *m, const RtGraph *g, const RtCall *call);
+/* A kernel for parts of the step's long rows; NULL: it has none, or there are no such rows. */
+const RtSplitDef *rt_cuda_split(const RtCudaRows *rows, const RtModel *m, const RtCall *call);
+int64_t rt_cuda_state_bytes(const RtBuffer *b, const RtCudaRows *rows); /* of one argument; 0: it is none */
+/* Fills rows and states_bytes of a layout. Bytes of one's arrays, and these, which the caller frees. OVERFLOW, MEMORY. */
+RtCode rt_cuda_find_rows(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
+int64_t rt_cuda_rows_bytes(const RtCudaRows *x);
+RtCode rt_cuda_fill_rows(const RtCudaRows *x, const int64_t *rows, void **out, RtStatus *st);
+
+/* How a kernel over so many iterations is started, where a block may have most_shared bytes. DEVICE_REFUSED where not
+   even one half-warp fits. */
+RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t most_shared, RtLaunch *l, RtStatus *st);
+enum { RT_CUDA_SHARED = 227 << 10 }; /* bytes of shared memory of a block on the devices that programs are built for */
+
+/* ---- a device ---- */
+
+typedef struct RtCuda {
+    const RtModel *model;
+    RtCudaDriver driver;
+    char name[64];
+    int device, capability, most_shared;
+    void *context, *module, *stream;
+    void **functions; /* [n_device_kernels] */
+    RtCudaLayout layout;
+    RtCudaPtr memory;
+    int64_t taken;   /* bytes of it */
+    RtStatus failed; /* of the first call that did, since nothing is right after it */
+} RtCuda;
+
+/* Opens a device and loads the kernels. DEVICE_NONE, DEVICE_OLD, DEVICE_FAILED. *c is NULL on failure. */
+RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, RtCuda **c, RtStatus *st);
+/* Takes memory for the listed programs and copies the graph there. DEVICE_MEMORY with the bytes that are wanted and free, before any are taken. */
+RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, RtStatus *st);
+void rt_cuda_free(RtCuda *c);
+
+/* The functions below do nothing where c is NULL. Tensors, by their numbers in the model, are the host's. */
+
+/* The graph's arrays, again: they were drawn anew. */
+RtCode rt_cuda_push_graph(RtCuda *c, const RtGraph *g, RtStatus *st);
+/* All tensors to the device: their owner has changed them. */
+RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st);
+/* Parameters and states from the device. */
+RtCode rt_cuda_pull(RtCuda *c, void *const *tensors, RtStatus *st);
+/* Copies parameters and states aside, on the device; and those to the host. */
+RtCode rt_cuda_keep(RtCuda *c, RtStatus *st);
+RtCode rt_cuda_pull_kept(RtCuda *c, void *const *tensors, RtStatus *st);
+
+/* ---- for exec.c: an RtExec whose options name a device ---- */
+
+/* Where the program's slots and strips lie in the arena: places [n_slots + n_buffers]. */
+RtCode rt_cuda_places(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *bytes,
+                      RtStatus *st);
+void *rt_cuda_buffer(const RtExec *e, int64_t buffer); /* an address on the device; NULL: not there */
+RtCode rt_cuda_bind(RtExec *e, RtStatus *st);          /* how its kernels are started */
+void rt_cuda_run(RtExec *e, double *ns);               /* waits for the end; ns: NULL, or as in rt_exec_run_timed */
+int64_t rt_cuda_run_step(RtExec *e, int64_t i);        /* waits for the end; returns 1 */
+RtCode rt_cuda_results(RtExec *e, RtStatus *st);
+/* The bytes of a buffer, from the device and to it. */
+RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st);
+RtCode rt_cuda_store(RtExec *e, int64_t buffer, const void *from, int64_t bytes, RtStatus *st);

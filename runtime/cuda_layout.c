@@ -1,0 +1,212 @@
+/* Where things lie in the memory of a device (see cuda.h): computed before any of it is taken, so that what `plan` says
+   is what a run takes. */
+#include "runtime/cuda.h"
+#include "runtime/setup.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256 /* bytes */, WARPS = 8 /* half-warps of a block */, LANES = 16, MOST_BLOCKS = INT32_MAX };
+
+static int64_t aligned(int64_t bytes)
+{
+    int64_t sum = rt_size_plus(bytes, 1, ALIGN - 1);
+    return sum < 0 ? -1 : sum / ALIGN * ALIGN;
+}
+
+/* ---- regions ---- */
+
+static const RtBuffer *buffer(const RtModel *m, const RtProgram *p, int64_t i)
+{
+    return &m->buffers[p->first_buffer + i];
+}
+
+/* The region of a buffer, with its size; false: it lies in the arena, or nowhere. */
+static bool region_of(const RtModel *m, const RtGraph *g, const RtProgram *p, const RtBuffer *b, RtCudaRegion *r)
+{
+    int64_t tensor;
+    *r = (RtCudaRegion){.kind = b->kind, .ref = b->ref, .along = b->along, .program = -1};
+    switch (b->kind) {
+    case RT_BUF_RESULT:
+        tensor = m->results[p->first_result + b->ref].tensor;
+        if (tensor < 0) r->program = p - m->programs;
+        else r->kind = RT_BUF_TENSOR, r->ref = tensor;
+        break;
+    case RT_BUF_COTANGENT: r->program = p - m->programs; break;
+    case RT_BUF_SEED:
+    case RT_BUF_STEP: r->bytes = 8; return true;
+    case RT_BUF_TENSOR: break;
+    case RT_BUF_MAP_TO:
+    case RT_BUF_MAP_LIST:
+    case RT_BUF_MAP_ALONG: r->bytes = rt_size(g->spaces[m->maps[b->ref].from].count, 4); return true;
+    case RT_BUF_MAP_ROWS: r->bytes = rt_size_plus(8, g->spaces[m->maps[b->ref].to].count, 8); return true;
+    case RT_BUF_IDS: r->bytes = rt_size(g->spaces[b->ref].count, 8); return true;
+    default: return false; /* the arena; a strip of it; sums of blocks of long rows */
+    }
+    if (r->kind == RT_BUF_TENSOR)
+        r->bytes = rt_size(rt_tensor_count(m, g, r->ref), rt_dtype_bytes(m->tensors[r->ref].dtype));
+    else r->bytes = rt_size(rt_count_value(g, &b->rows, RT_READ), rt_size(b->width, rt_elem_bytes(b->elem)));
+    return true;
+}
+
+static bool is_trained(const RtModel *m, const RtCudaRegion *r)
+{
+    return r->kind == RT_BUF_TENSOR && (m->tensors[r->ref].kind == RT_PARAM || m->tensors[r->ref].kind == RT_STATE);
+}
+
+static const RtCudaRegion *find(const RtCudaLayout *l, const RtCudaRegion *r)
+{
+    for (int64_t i = 0; i < l->n; i++) {
+        const RtCudaRegion *x = &l->regions[i];
+        if (x->kind == r->kind && x->ref == r->ref && x->along == r->along && x->program == r->program) return x;
+    }
+    return NULL;
+}
+
+bool rt_cuda_has(const RtModel *m, const char *programs, int64_t i)
+{
+    const RtProgram *p = &m->programs[i];
+    for (int64_t k = 0; k < p->n_results; k++) {
+        int64_t tensor = m->results[p->first_result + k].tensor;
+        if (tensor >= 0 && m->tensors[tensor].kind == RT_HELD) return false;
+    }
+    return rt_program_is_listed(m, programs, i);
+}
+
+/* Those that training changes, or the others. */
+static void add_regions(const RtModel *m, const RtGraph *g, const char *programs, bool trained, RtCudaLayout *l)
+{
+    for (int64_t i = 0; i < m->n_programs; i++) {
+        const RtProgram *p = &m->programs[i];
+        for (int64_t k = 0; k < p->n_buffers && rt_cuda_has(m, programs, i); k++) {
+            RtCudaRegion r;
+            if (!region_of(m, g, p, buffer(m, p, k), &r) || is_trained(m, &r) != trained || find(l, &r)) continue;
+            r.at = l->bytes;
+            l->bytes = r.bytes < 0 ? -1 : aligned(rt_size_plus(l->bytes, 1, r.bytes));
+            l->regions[l->n++] = r;
+        }
+    }
+}
+
+RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st)
+{
+    int64_t most = 0, n = 0, arena = 0;
+    *l = (RtCudaLayout){0};
+    for (int64_t i = 0; i < m->n_programs; i++) n += m->programs[i].n_buffers;
+    RT_TRY(rt_alloc(&l->regions, n, sizeof *l->regions, "a layout", st));
+    add_regions(m, g, programs, true, l);
+    l->trained_bytes = l->kept_at = l->bytes;
+    l->bytes = aligned(rt_size_plus(l->bytes, 1, l->trained_bytes));
+    add_regions(m, g, programs, false, l);
+    RT_TRY(rt_cuda_find_rows(m, g, programs, l, st));
+    for (int64_t i = 0; i < l->n_rows; i++) {
+        l->rows[i].at = l->bytes;
+        l->bytes = aligned(rt_size_plus(l->bytes, 1, rt_cuda_rows_bytes(&l->rows[i])));
+    }
+    l->states_at = l->bytes;
+    l->bytes = aligned(rt_size_plus(l->bytes, 1, l->states_bytes));
+    for (int64_t i = 0; i < m->n_programs; i++) {
+        RtPack *places;
+        const RtProgram *p = &m->programs[i];
+        if (!rt_cuda_has(m, programs, i)) continue;
+        RT_TRY(rt_alloc(&places, p->n_slots + p->n_buffers, sizeof *places, "a layout", st));
+        RtCode code = rt_cuda_places(m, p, g, places, &arena, st);
+        free(places);
+        RT_TRY(code);
+        if (arena > most) most = arena;
+    }
+    l->arena_at = l->bytes;
+    l->bytes = aligned(rt_size_plus(l->bytes, 1, most));
+    if (l->bytes >= 0) return RT_OK;
+    return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the memory of the device overflows 64 bits");
+}
+
+void rt_cuda_layout_free(RtCudaLayout *l)
+{
+    if (!l) return;
+    free(l->regions);
+    free(l->rows);
+    *l = (RtCudaLayout){0};
+}
+
+/* ---- the arena ---- */
+
+/* The chain whose steps name the buffer: it lives while they run, with all its rows. */
+static const RtChainDef *chain_of(const RtModel *m, const RtProgram *p, int64_t buffer)
+{
+    for (int64_t i = 0; i < p->n_chains; i++) {
+        const RtChainDef *c = &m->chains[p->first_chain + i];
+        for (int64_t s = c->first; s < c->first + c->n; s++) {
+            const RtCall *call = rt_step_call(m, &m->steps[p->first_step + s]);
+            for (int64_t k = 0; call && k < call->n_args; k++) {
+                const RtStepArg *a = &m->step_args[call->first_arg + k];
+                if (a->is_buffer && a->buffer == buffer) return c;
+            }
+        }
+    }
+    return NULL;
+}
+
+RtCode rt_cuda_places(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *bytes,
+                      RtStatus *st)
+{
+    RT_TRY(rt_exec_slots(m, p, g, places, st));
+    *bytes = 0;
+    for (int64_t i = 0; i < p->n_buffers; i++) {
+        const RtBuffer *b = buffer(m, p, i);
+        const RtChainDef *c = b->kind == RT_BUF_STRIP ? chain_of(m, p, i) : NULL;
+        RtPack *place = &places[p->n_slots + i];
+        *place = (RtPack){0};
+        if (!c) continue;
+        int64_t rows = rt_count_value(g, &b->rows, RT_READ);
+        int64_t size = aligned(rt_size(rows, rt_size(b->width, rt_elem_bytes(b->elem))));
+        if (size < 0) *bytes = -1;
+        *place = (RtPack){.bytes = size < 0 ? 0 : size, .first = c->first, .last = c->first + c->n - 1};
+    }
+    if (!*bytes) *bytes = rt_pack(places, p->n_slots + p->n_buffers);
+    if (*bytes >= 0) return RT_OK;
+    return rt_fail(st, RT_E_OVERFLOW, rt_string(m, p->name), NULL, "the memory of the device overflows 64 bits");
+}
+
+void *rt_cuda_buffer(const RtExec *e, int64_t i)
+{
+    const RtCuda *c = e->options.device;
+    const RtProgram *p = e->program;
+    const RtBuffer *b = buffer(e->model, p, i);
+    RtCudaRegion r;
+    int64_t at = -1;
+    if (region_of(e->model, e->graph, p, b, &r)) {
+        const RtCudaRegion *found = find(&c->layout, &r);
+        bool given = r.kind == RT_BUF_TENSOR      ? e->tensors[r.ref] != NULL
+                     : r.kind == RT_BUF_COTANGENT ? e->cotangents[r.ref] != NULL
+                     : r.kind == RT_BUF_RESULT    ? e->results[r.ref] != NULL
+                                                  : true;
+        assert(found && found->bytes == r.bytes); /* it was loaded for this program */
+        if (given) at = found->at;
+    } else if (b->kind == RT_BUF_ARENA || b->kind == RT_BUF_STRIP) {
+        at = c->layout.arena_at + e->places[b->kind == RT_BUF_ARENA ? b->slot : p->n_slots + i].at;
+    }
+    return at < 0 ? NULL : (void *)(uintptr_t)(c->memory + (RtCudaPtr)at);
+}
+
+/* ---- kernels ---- */
+
+RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t most_shared, RtLaunch *l, RtStatus *st)
+{
+    assert(kernel >= 0 && kernel < m->n_device_kernels && extent >= 0);
+    const RtDeviceKernel *k = &m->device_kernels[kernel];
+    int64_t warps = k->warps, blocks = 1;
+    if (k->binding == RT_BIND_THREADS && warps > WARPS) warps = WARPS;
+    while (k->binding == RT_BIND_THREADS && warps > 1 && k->block_bytes + warps * k->half_bytes > most_shared)
+        warps /= 2;
+    l->shared_bytes = k->block_bytes + warps * k->half_bytes;
+    if (l->shared_bytes > most_shared)
+        return rt_fail(st, RT_E_DEVICE_REFUSED, rt_string(m, k->name), NULL,
+                       "the kernel wants %lld bytes of shared memory, a block has %lld", (long long)l->shared_bytes,
+                       (long long)most_shared);
+    if (k->binding == RT_BIND_THREADS) blocks = extent / warps + (extent % warps > 0);
+    if (k->binding == RT_BIND_BLOCK) blocks = extent;
+    l->grid = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    l->block = LANES * warps;
+    return RT_OK;
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Programs on a device: the CUDA text of their kernels, compiled for this CPU and run lane by lane (`--target shim`), gives the bytes of a run on the CPU.
+Needs a C++ compiler and no GPU.
+usage: test_cuda.py BUILD [PART...]
+
+GNNC_LONG=1 runs the layers of the library as well."""
+import json
+import os
+import re
+import sys
+
+import devices
+import numpy as np
+from sandbox import Sandbox
+
+box = Sandbox(sys.argv[1], "cuda")
+MODELS = devices.models()
+LONG = bool(os.environ.get("GNNC_LONG"))
+BATCHES = """model net(x: node[F]) -> graph[1] {
+  return linear(readout_sum(gin(x, O = 8)), O = 1)
+}
+train net {
+  loss = sum(square(net(data.x)))
+  optimizer adam(0.01)
+  epochs 2
+  batch 2 of graphs
+}
+"""
+
+
+def build(name, text, *more):
+    box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", "data", "--cpu", "generic", "--target", "shim", "-o", box.path(name), *more, limit=600)
+    return box.path(name)
+
+
+def same(name, *more, epochs=3):
+    """Weights, checkpoints, lines of metrics and results are those of the CPU, byte by byte."""
+    program = build(name.split("_f64")[0] if name not in MODELS else name, MODELS[name.split("_f64")[0]], *more)
+    return devices.compare(devices.run, program, box.path("data"), box.root, "shim", epochs)
+
+
+def resumed():
+    """A run that was begun on one and is ended on the other is the unbroken run."""
+    gcn, whole = box.path("gcn"), None
+    for name, first, second in (("cpu", "cpu", "cpu"), ("there", "cpu", "shim"), ("back", "shim", "cpu")):
+        common = ["--data", "data", "--blas", "off"]
+        box.must(gcn, "train", *common, "--device", first, "--epochs", 2, "--checkpoint", name + ".a", "--seed", 5)
+        box.must(gcn, "train", *common, "--device", second, "--epochs", 5, "--resume", name + ".a", "--checkpoint", name + ".b", "--save", name + ".c")
+        found = [open(box.path(name + end), "rb").read() for end in (".a", ".b", ".c")]
+        whole = whole or found
+        if found != whole:
+            return "%s: other bytes in %s" % (name, [i for i in range(3) if found[i] != whole[i]])
+
+
+def several():
+    """Folds and seeds: what is computed once is computed for each."""
+    gcn = box.path("gcn")
+    out = [box.must(gcn, "train", "--data", "data", "--epochs", 2, "--seeds", 2, "--device", d, "--blas", "off").out for d in ("cpu", "shim")]
+    out = [re.sub(r"in [\d.]+ s \([\d.]+ ms each\)", "", o) for o in out]
+    return out[0] != out[1] and "%s\n%s" % tuple(out)
+
+
+def stated_bytes():
+    """plan says what a run takes."""
+    gcn = box.path("gcn")
+    plan = json.loads(box.must(gcn, "plan", "--data", "data", "--device", "shim", "--json").out)["device"]["bytes"]
+    taken = json.loads(box.must(gcn, "bench", "--data", "data", "--device", "shim", "--json", "--iters", 1).out)["device_bytes"]
+    text = box.must(gcn, "plan", "--data", "data", "--device", "shim").out
+    if plan["bench"] != taken or "bench %d bytes" % taken not in text:
+        return "plan says %s, bench takes %d" % (plan, taken)
+    return sorted(plan) != ["bench", "eval", "infer", "train"] and "plan says %s" % plan
+
+
+def redrawn():
+    """Graphs that are drawn for each step lie on the device anew."""
+    return devices.compare(devices.run, build("redrawn", devices.example("dgi")), box.path("data"), box.root, "shim", 3)
+
+
+def compared():
+    """Each step of each program has the CPU's bytes; the unit test runtime_cuda has one that has not."""
+    r = box.run(box.path("gcn"), "bench", "--data", "data", "--device", "shim", "--compare")
+    return (r.rc or len(re.findall(r"^\w+: 0 of \d+ steps differ$", r.out, re.M)) != 3) and r.out + r.err
+
+
+def refused():
+    gcn = box.path("gcn")
+    train = [gcn, "train", "--data", "data", "--epochs", 1]
+    box.refuses("no_images", train + ["--device", "cuda"], 1, "R405", "--target cuda")
+    for flag in (["--blas", "on"], ["--cone", "on"], ["--share", 5], ["--memory-budget", "1G"]):
+        box.refuses("with" + flag[0], train + ["--device", "shim"] + flag, 1, "R806", flag[0])
+    box.must(*train, "--device", "auto", "--share", 5)
+    box.must(box.gnnc, "data", "generate", "clouds", "--nodes", 60, "--edges", 100, "--features", 3)
+    import numpy as np
+    edges = np.load(box.path("clouds", "edge_index.npy")) % 15 + np.arange(100) % 4 * 15
+    np.save(box.path("clouds", "edge_index.npy"), edges)
+    np.save(box.path("clouds", "batch.npy"), np.repeat(np.arange(4), 15))
+    box.must(box.gnnc, "build", box.write("batches.gnn", BATCHES), "--set", "F=3", "--cpu", "generic", "--target", "shim", "-o", box.path("batches"), limit=600)
+    train = [box.path("batches"), "train", "--data", "clouds"]
+    box.refuses("batches", train + ["--device", "shim"], 1, "R806", "batches of graphs")
+    box.must(*train, "--device", "auto")
+
+
+def no_driver():
+    """Without a driver the documented error, and --device auto is the CPU. The file is built with NVRTC."""
+    try:
+        import ctypes
+        ctypes.CDLL("libcuda.so.1")
+        return box.skip("no_driver", "there is a driver")
+    except OSError:
+        pass
+    r = box.run(box.gnnc, "build", box.write("g.gnn", MODELS["gcn"]), "--data", "data", "--cpu", "generic", "--target", "cuda", "-o", box.path("g"), limit=600)
+    if "E0634" in r.err:
+        return box.skip("no_driver", "there is no NVRTC")
+    if r.rc:
+        return box.report("no_driver", r.err)
+    box.refuses("no_driver", [box.path("g"), "train", "--data", "data", "--device", "cuda"], 6, "R801", "libcuda.so.1")
+    box.refuses("no_driver_7", [box.path("g"), "train", "--data", "data", "--device", "cuda:7"], 6, "R801", "libcuda.so.1")
+    found = []
+    for device in ("auto", "cpu"):
+        box.must(box.path("g"), "train", "--data", "data", "--epochs", 2, "--device", device, "--save", box.path("auto.st"))
+        found.append(open(box.path("auto.st"), "rb").read())
+    box.report("auto_is_cpu", found[0] != found[1] and "other weights")
+    info = box.must(box.path("g"), "info").out
+    box.report("info", "sm_90" not in info and info)
+
+
+def symbols():
+    """Each function that is asked of the driver is one that the CUDA toolkit's stand-in for it has."""
+    stub = "/usr/local/cuda/lib64/stubs/libcuda.so"
+    if not os.path.exists(stub):
+        return box.skip("symbols", "there is no CUDA toolkit")
+    with open(os.path.join(devices.ROOT, "runtime", "cuda_calls.def")) as f:
+        asked = re.findall(r'^CUDA_CALL\(\w+, "(\w+)"', f.read(), re.M)
+    there = set(box.must("nm", "-D", "--defined-only", stub).out.split())
+    box.report("symbols", [a for a in asked if a not in there] or (len(asked) < 20 and "found %d" % len(asked)))
+
+
+box.must(box.gnnc, "data", "generate", "data", "--nodes", devices.NODES, "--edges", devices.EDGES, "--features", devices.FEATURES, "--classes", devices.CLASSES,
+         "--seed", 3)
+
+
+def models():
+    for name in [n for n in MODELS if LONG or not n.startswith("std_")]:
+        box.report("same_" + name, same(name, epochs=12 if name == "sage" else 3))  # whose best epoch is not the last one then
+    for name in ("gcn", "sage"):
+        box.report("same_%s_f64" % name, same(name + "_f64", "--dtype", "f64"))
+
+
+def long_rows():
+    """Rows that warps share, beside some that none do and one without edges; the attention's sums rescale with a maximum, which takes two turns."""
+    src, dst = [], []
+    for v, n in enumerate((513, 0, 1300, 40, 512, 769, 300)):
+        src += [(5 * v + i) % 7 for i in range(n)]
+        dst += [v] * n
+    os.makedirs(box.path("long"), exist_ok=True)
+    rng = np.random.default_rng(2)
+    for name, array in (("edge_index", np.array([src, dst], np.int64)), ("x", rng.standard_normal((7, devices.FEATURES), np.float32)),
+                        ("y", np.arange(7) % devices.CLASSES), ("train_mask", np.arange(7) < 5), ("val_mask", np.arange(7) > 4), ("test_mask", np.arange(7) > 4)):
+        np.save(box.path("long/%s.npy" % name), array)
+    for name in ("gcn", "gat", "sage"):
+        program = build(name, MODELS[name])
+        box.report("long_rows_" + name, devices.compare(devices.run, program, box.path("long"), box.root, "shim", 2))
+
+
+def runs():
+    build("gcn", MODELS["gcn"])
+    box.report("resumed", resumed())
+    box.report("several", several())
+    box.report("stated_bytes", stated_bytes())
+    box.report("compared", compared())
+    box.refuses("compare_cpu", [box.path("gcn"), "bench", "--data", "data", "--compare"], 1, "R403", "--compare")
+    refused()
+
+
+PARTS = {"models": models, "runs": runs, "long_rows": long_rows, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
+for part in sys.argv[2:] or PARTS:
+    PARTS[part]()
+box.close()

@@ -1,0 +1,87 @@
+/* Kernels through the CUDA emitter, the shim that runs them on a host, and the system's C++ compiler into this process. */
+#pragma once
+#include "base/file.h"
+#include "codegen/emit_cuda.h"
+#include "runtime/abi.h"
+#include <dlfcn.h>
+#include <string.h>
+
+typedef struct CudaModule {
+    void *handle;
+    const char *text; /* the emitted C++, for a look at a failure */
+    int (*launch)(const char *name, void **params, unsigned grid, unsigned block, size_t shared);
+    void (*seed)(unsigned long long seed);
+} CudaModule;
+
+static inline bool cuda_module_build_text(Arena *a, CudaModule *m, const char *text, const char **why)
+{
+    TempFolder own;
+    *m = (CudaModule){.text = text};
+    if (!temp_folder_make(a, NULL, &own, why)) return false;
+    const char *source = arena_printf(a, "%s/k.cc", own.path), *so = arena_printf(a, "%s/k.so", own.path);
+    const char *argv[] = {"c++",
+                          "-std=c++17",
+                          "-O1",
+                          "-Wall",
+                          "-Werror",
+                          "-Wno-tautological-compare",
+                          "-Wno-unknown-pragmas",
+                          "-Wno-overflow",
+                          "-Wno-type-limits",
+                          "-fwrapv",
+                          "-ffp-contract=off",
+                          "-fno-exceptions",
+                          "-fno-rtti",
+                          "-fPIC",
+                          "-shared",
+                          "-o",
+                          so,
+                          source,
+                          NULL};
+    char *log = NULL;
+    if (!file_write(a, source, text, strlen(text), 0600, why)) return false;
+    int status = file_spawn(a, argv, &log, why);
+    if (status > 0) *why = arena_printf(a, "c++ ended with %d: %.1200s", status, log);
+    if (status == 0 && !(m->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL))) *why = arena_printf(a, "%s", dlerror());
+    temp_folder_remove(&own);
+    if (!m->handle) return false;
+    void *launch = dlsym(m->handle, "shim_launch"), *seed = dlsym(m->handle, "shim_seed");
+    memcpy(&m->launch, &launch, sizeof launch), memcpy(&m->seed, &seed, sizeof seed);
+    return launch && seed;
+}
+
+static inline bool cuda_module_build(Arena *a, CudaModule *m, const KirKernel *const *ks, uint32_t n, const char **why)
+{
+    StrBuf text = {.arena = a};
+    emit_cuda_host(ks, NULL, n, &text);
+    return cuda_module_build_text(a, m, strbuf_cstr(&text), why);
+}
+
+static inline void cuda_module_free(CudaModule *m)
+{
+    if (m->handle) dlclose(m->handle);
+    m->handle = NULL;
+}
+
+/* Runs iterations [lo, hi) with `grid` blocks, of `warps` warps where the kernel leaves that open. */
+static inline const char *cuda_module_run(Arena *a, const CudaModule *m, const KirKernel *k, const RtArg *args,
+                                          int64_t lo, int64_t hi, unsigned grid, unsigned warps)
+{
+    CudaKernel how = cuda_kernel(a, k);
+    void **params = ARENA_ARRAY(a, void *, k->params.n + 3), *order = NULL;
+    float *narrow = ARENA_ARRAY(a, float, k->params.n + 1);
+    RtArg *copy = ARENA_ARRAY(a, RtArg, k->params.n + 1);
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        const KirParam *p = &k->params.data[i];
+        copy[i] = args[i], narrow[i] = p->kind == KIR_SCALAR && p->elem == KIR_F32 ? (float)args[i].f : 0;
+        params[i] = p->kind == KIR_SCALAR && p->elem == KIR_F32 ? (void *)&narrow[i] : (void *)&copy[i];
+    }
+    params[k->params.n] = &lo, params[k->params.n + 1] = &hi, params[k->params.n + 2] = &order;
+    if (how.binding != CUDA_THREADS) warps = how.warps;
+    if (how.binding == CUDA_ONE) grid = 1;
+    size_t shared = how.block_bytes + (size_t)how.warp_bytes * warps;
+    while (how.binding == CUDA_THREADS && warps > 1 && shared > 200 << 10)
+        warps--, shared = how.block_bytes + (size_t)how.warp_bytes * warps;
+    if (shared > 256 << 10) return "needs more shared memory than there is";
+    return m->launch(k->name, params, grid, CUDA_LANES * warps, shared) ? "no such kernel" : NULL;
+}

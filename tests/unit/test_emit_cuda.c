@@ -1,0 +1,118 @@
+/* The CUDA emitter against the slow interpreter of kernel IR, bit for bit, on a host: the shim of codegen/cuda runs what
+   was emitted, its threads and blocks in orders that seeds draw.
+   Run: lesser */
+#include "tests/unit/check.h"
+#include "tests/unit/cuda_module.h"
+#include "tests/unit/kernel_cases.h"
+#include "tests/unit/kir_random.h"
+
+/* ---- hand-written kernels ---- */
+
+typedef struct RunContext {
+    Arena *arena;
+    const KirModule *module;
+    const CudaModule *cuda; /* NULL: kir_run */
+} RunContext;
+
+static const char *run_kernel(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
+                              int64_t hi)
+{
+    RunContext *r = ctx;
+    KirArg copy[16];
+    for (uint32_t i = 0; i < r->module->kernels.n; i++) {
+        const KirKernel *k = r->module->kernels.data[i];
+        if (strcmp(k->name, name)) continue;
+        memcpy(copy, args, k->params.n * sizeof *args);
+        if (!r->cuda) return kir_run(r->arena, k, copy, n_elems, lo, hi);
+        return cuda_module_run(r->arena, r->cuda, k, args, lo, hi, 2, 5);
+    }
+    return "no such kernel";
+}
+
+typedef const char *(*Case)(const CaseRunner *r, CaseOut *out);
+static CaseOut slow_out, cuda_out;
+
+/* before: text before the shim. */
+static void test_case_behind(const char *before, const char *name, Case run)
+{
+    Arena *a = arena_new();
+    const KirModule *m = case_module(a, arena_printf(a, "tests/kernel/%s.kir", name));
+    const char *why = NULL;
+    CudaModule cuda = {0};
+    check_begin();
+    if (CHECK(m != NULL)) {
+        why = run(&(CaseRunner){run_kernel, &(RunContext){a, m, NULL}}, &slow_out);
+        check(!why, "%s", why);
+        StrBuf text = {.arena = a};
+        strbuf_puts(&text, before);
+        emit_cuda_host((const KirKernel *const *)m->kernels.data, NULL, m->kernels.n, &text);
+        bool built = cuda_module_build_text(a, &cuda, strbuf_cstr(&text), &why);
+        check(built, "%s", why);
+        for (unsigned seed = 1; built && seed <= 2; seed++) {
+            cuda.seed(seed);
+            why = run(&(CaseRunner){run_kernel, &(RunContext){a, m, &cuda}}, &cuda_out);
+            check(!why, "seed %u: %s", seed, why);
+            check(cuda_out.n == slow_out.n && !memcmp(cuda_out.data, slow_out.data, slow_out.n * sizeof(float)),
+                  "seed %u: other bits than kir_run", seed);
+        }
+    }
+    check_end(arena_printf(a, "emit_cuda: %s%s", name, before[0] ? ", by ucontext" : ""));
+    cuda_module_free(&cuda);
+    arena_free(a);
+}
+
+static void test_case(const char *name, Case run) { test_case_behind("", name, run); }
+
+/* ---- random kernels ---- */
+
+enum { PER_FILE = 25 };
+static RkData before, slow_data, cuda_data;
+
+static bool random_agrees(Arena *a, const CudaModule *m, const KirKernel *k, uint64_t seed)
+{
+    KirArg args[RK_N_PARAMS];
+    rk_data(&before, seed), rk_data(&slow_data, seed), rk_data(&cuda_data, seed);
+    memcpy(args, slow_data.args, sizeof args);
+    const char *why = kir_run(a, k, args, slow_data.n_elems, 0, RK_ROWS);
+    if (!check(!why, "seed %llu: %s", (unsigned long long)seed, why)) return false;
+    m->seed(seed + 1);
+    /* iterations of random kernels write the same elements: one warp runs them one after another */
+    why = cuda_module_run(a, m, k, cuda_data.args, 0, RK_ROWS, 1, 1);
+    if (!why) why = rk_compare(a, &slow_data, &cuda_data);
+    return check(!why, "seed %llu: %s", (unsigned long long)seed, why);
+}
+
+static void test_random(uint64_t first, unsigned n_files)
+{
+    unsigned active = 0;
+    check_begin();
+    for (unsigned f = 0; f < n_files && check_ok; f++) {
+        Arena *a = arena_new();
+        const KirKernel *ks[PER_FILE];
+        CudaModule m = {0};
+        const char *why = NULL;
+        uint64_t seed = first + f * PER_FILE;
+        for (unsigned i = 0; i < PER_FILE; i++) ks[i] = kir_random(a, seed + i, arena_printf(a, "random_%u", i));
+        bool built = cuda_module_build(a, &m, ks, PER_FILE, &why);
+        if (check(built, "from seed %llu: %s", (unsigned long long)seed, why))
+            for (unsigned i = 0; i < PER_FILE && random_agrees(a, &m, ks[i], seed + i); i++)
+                active += rk_compare(a, &before, &slow_data) != NULL;
+        cuda_module_free(&m);
+        arena_free(a);
+    }
+    check(!check_ok || active >= n_files * PER_FILE * 9 / 10, "only %u kernels do something", active);
+    check_end("emit_cuda: random kernels");
+}
+
+int main(int argc, char **argv)
+{
+    unsigned scale = argc > 1 ? (unsigned)atoi(argv[1]) : check_amount(1, 5);
+    test_case("merge_path_spmm", case_merge_path);
+    test_case("extremes", case_extremes);
+    test_case("lane_moves", case_lane_moves);
+    test_case("edge_softmax", case_edge_softmax);
+    test_case("sum_of_warps", case_sum_of_warps);
+    test_case_behind("#define SHIM_PORTABLE\n", "sum_of_warps", case_sum_of_warps); /* as on other CPUs than x86-64 */
+    test_random(500001, 2 * scale);
+    return check_done();
+}

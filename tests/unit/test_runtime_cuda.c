@@ -1,0 +1,356 @@
+/* A device without a compiler: the hand-made model, whose kernels stand in for those of a GPU, by the shim's driver and by drivers
+   that lack something or fail. */
+#include "runtime/cli.h"
+#include "runtime/cuda.h"
+#include "runtime/train.h"
+#include "tests/unit/check.h"
+#include "tests/unit/runtime_model.h"
+
+enum { N = 203, E = 1501, N_W = HM_F * HM_C };
+
+/* ---- the model on a device ---- */
+
+static const RtDeviceKernel kernels[HM_N_KERNELS] = {
+    {S(s_mm), RT_BIND_THREADS, 16, 0, 0},     {S(s_agg), RT_BIND_THREADS, 16, 60 << 10, 0},
+    {S(s_res), RT_BIND_NONE, 1, 0, 16},       {S(s_outer), RT_BIND_BLOCK, 4, 64, 128},
+    {S(s_update), RT_BIND_THREADS, 16, 0, 0}, {S(s_acc), RT_BIND_NONE, 1, 0, 0},
+    {S(s_dx), RT_BIND_THREADS, 16, 0, 0}};
+
+static int run_kernel(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes)
+{
+    static const int n_args[HM_N_KERNELS] = {3, 5, 6, 4, 4, 5, 3};
+    RtArg args[6];
+    int64_t range[2];
+    int k = 0;
+    while (k < HM_N_KERNELS && strcmp(hm_model.strings + kernels[k].name, name)) k++;
+    if (k == HM_N_KERNELS || !grid || block % 16 || shared_bytes < (size_t)kernels[k].block_bytes) return 1;
+    for (int i = 0; i < n_args[k]; i++) memcpy(&args[i], params[i], sizeof *args);
+    for (int i = 0; i < 2; i++) memcpy(&range[i], params[n_args[k] + i], sizeof *range);
+    hm_kernels[k](args, range[0], range[1]);
+    return 0;
+}
+
+static const char code[] = "sm_80\0sm_90\0compute_80\0compute_90";
+static const RtImage images[] = {
+    {RT_IMAGE_PTX, 80, 12, 10}, {RT_IMAGE_CUBIN, 80, 0, 5}, {RT_IMAGE_CUBIN, 90, 6, 5}, {RT_IMAGE_PTX, 90, 23, 10}};
+
+static RtModel device_model(void)
+{
+    RtModel m = hm_model;
+    m.n_device_kernels = HM_N_KERNELS;
+    m.device_kernels = kernels;
+    m.device_code = (const unsigned char *)code;
+    m.images = images;
+    m.n_images = 4;
+    m.shim = run_kernel;
+    return m;
+}
+
+/* ---- data ---- */
+
+static int64_t src[E], dst[E], counts[] = {1, N, -1};
+static const RtTopology topology = {.place = "edges", .n_edges = E, .src = src, .dst = dst, .counts = counts};
+
+static bool make_data(const RtModel *m, RtData *d, RtStatus *st)
+{
+    *d = (RtData){0};
+    for (int64_t e = 0; e < E; e++) src[e] = e * 7 % N, dst[e] = e * e % N;
+    if (rt_graph_create(m, &topology, &d->graph, st) || rt_tensors_create(m, d->graph, &d->tensors, st) ||
+        rt_tensors_alloc(&d->tensors, T_X, st) || rt_tensors_alloc(&d->tensors, T_Y, st) ||
+        rt_tensors_alloc(&d->tensors, T_MASK, st))
+        return false;
+    for (int64_t v = 0; v < N; v++) {
+        for (int64_t f = 0; f < HM_F; f++)
+            ((float *)d->tensors.data[T_X])[v * HM_F + f] = (float)((v * 31 + f * 17) % 64) / 64 - 0.5f;
+        ((int64_t *)d->tensors.data[T_Y])[v] = v % HM_C;
+        ((uint8_t *)d->tensors.data[T_MASK])[v] = v % 3 != 0;
+    }
+    return true;
+}
+
+static void free_data(RtData *d)
+{
+    rt_tensors_free(&d->tensors);
+    rt_graph_free(d->graph);
+}
+
+/* Trains on the CPU (driver NULL) or a device; W gets the weights. */
+static RtCode train(const RtCudaDriver *driver, RtTrainOptions o, float *W, RtTrainResult *r, RtStatus *st)
+{
+    RtModel m = device_model();
+    RtData d;
+    RtCuda *c = NULL;
+    *st = (RtStatus){0};
+    if (!make_data(&m, &d, st)) return st->code;
+    RtCode result = driver ? rt_cuda_create(&m, driver, 0, &c, st) : RT_OK;
+    if (!result && c) result = rt_cuda_load(c, d.graph, "train_step metrics", st);
+    o.exec.device = c;
+    o.exec.split = -1;
+    if (!result) result = rt_train(&m, &d, &o, r, st);
+    if (W) memcpy(W, d.tensors.data[T_W], N_W * sizeof *W);
+    rt_cuda_free(c);
+    free_data(&d);
+    return result;
+}
+
+static void test_same_bits(void)
+{
+    float here[N_W], there[N_W];
+    RtTrainResult a, b;
+    RtStatus st;
+    RtTrainOptions o = {.epochs = 25, .seed = 3};
+    check_begin();
+    check(!train(NULL, o, here, &a, &st), "%s", st.message);
+    check(!train(&rt_cuda_shim, o, there, &b, &st), "%s", st.message);
+    CHECK(!memcmp(here, there, sizeof here) && !memcmp(a.metrics, b.metrics, sizeof *a.metrics) && a.loss == b.loss);
+    check_end("runtime_cuda_same_bits");
+}
+
+/* A loss that is no number is found again on the CPU, from the weights before the step. */
+static void test_nan(void)
+{
+    RtTrainResult r;
+    RtStatus here, there;
+    RtTrainOptions o = {.epochs = 400, .seed = 3, .hypers = (RtHyperValue[]){{T_LR, 1e6}}, .n_hypers = 1};
+    check_begin();
+    CHECK(train(NULL, o, NULL, &r, &here) == RT_E_NAN && train(&rt_cuda_shim, o, NULL, &r, &there) == RT_E_NAN);
+    check(!strcmp(here.message, there.message) && !strcmp(here.place, there.place), "%s: %s", there.place,
+          there.message);
+    CHECK(strstr(here.message, "the first NaN is made by"));
+    check_end("runtime_cuda_nan");
+}
+
+/* ---- memory ---- */
+
+static size_t asked, left_bytes;
+
+static int count_bytes(RtCudaPtr *p, size_t bytes)
+{
+    asked += bytes;
+    return rt_cuda_shim.memory_take(p, bytes);
+}
+
+static int little_memory(size_t *left, size_t *total)
+{
+    *left = left_bytes;
+    *total = 1 << 30;
+    return 0;
+}
+
+static void test_memory(void)
+{
+    RtCudaDriver driver = rt_cuda_shim;
+    RtModel m = device_model();
+    RtCudaLayout l = {0};
+    RtTrainResult r;
+    RtStatus st;
+    RtData d;
+    char wanted[40];
+    driver.memory_take = count_bytes;
+    driver.memory_info = little_memory;
+    check_begin();
+    if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_layout(&m, d.graph, "train_step metrics", &l, &st))) return;
+    left_bytes = (size_t)l.bytes - 1;
+    CHECK(train(&driver, (RtTrainOptions){.epochs = 1}, NULL, &r, &st) == RT_E_DEVICE_MEMORY && !asked);
+    snprintf(wanted, sizeof wanted, "wanted %lld bytes", (long long)l.bytes);
+    check(strstr(st.message, wanted) && rt_code_exit(st.code) == 4, "%s", st.message);
+    left_bytes++;
+    check(!train(&driver, (RtTrainOptions){.epochs = 1}, NULL, &r, &st), "%s", st.message);
+    check(asked == (size_t)l.bytes, "asked for %zu bytes, the layout has %lld", asked, (long long)l.bytes);
+    for (int64_t i = 0; i < l.n; i++) {
+        const RtCudaRegion *x = &l.regions[i];
+        CHECK(x->at + x->bytes <= l.arena_at && (i + 1 == l.n || x->at + x->bytes <= l.regions[i + 1].at));
+    }
+    CHECK(l.trained_bytes >= 2 * N_W * 4 && l.kept_at >= l.trained_bytes && l.regions[0].at == 0);
+    rt_cuda_layout_free(&l);
+    free_data(&d);
+    check_end("runtime_cuda_memory");
+}
+
+/* ---- devices that are not as wanted ---- */
+
+static int wrong(void) { return 1; }
+static int old_version(int *v)
+{
+    *v = 10020;
+    return 0;
+}
+static int no_devices(int *n)
+{
+    *n = 0;
+    return 0;
+}
+
+static int capability;
+static const char *loaded;
+static int attribute(int *value, int which, int device)
+{
+    *value = which == 75 ? capability / 10 : which == 76 ? capability % 10 : 48 << 10;
+    return device;
+}
+static int note_image(void **module, const void *image)
+{
+    loaded = image;
+    *module = NULL;
+    return 1;
+}
+
+static RtCode open_with(const RtCudaDriver *driver, int64_t ordinal, RtStatus *st)
+{
+    RtModel m = device_model();
+    RtCuda *c = NULL;
+    *st = (RtStatus){0};
+    RtCode result = rt_cuda_create(&m, driver, ordinal, &c, st);
+    if (result == RT_OK) rt_cuda_free(c);
+    return result;
+}
+
+static void test_devices(void)
+{
+    RtCudaDriver driver = rt_cuda_shim;
+    RtStatus st;
+    check_begin();
+    CHECK(open_with(&rt_cuda_shim, 0, &st) == RT_OK);
+    CHECK(open_with(&rt_cuda_shim, 1, &st) == RT_E_DEVICE_NONE &&
+          strstr(st.message, "finds 1 device, wanted number 1"));
+    driver.device_count = no_devices;
+    CHECK(open_with(&driver, 0, &st) == RT_E_DEVICE_NONE && st.hint[0]);
+    driver = rt_cuda_shim;
+    driver.version = old_version;
+    CHECK(open_with(&driver, 0, &st) == RT_E_DEVICE_OLD && strstr(st.message, "10.2"));
+    driver = rt_cuda_shim;
+    memcpy(&driver.context_set, &(int (*)(void)){wrong}, sizeof driver.context_set);
+    CHECK(open_with(&driver, 0, &st) == RT_E_DEVICE_FAILED && strstr(st.message, "invalid value (1)"));
+    check_end("runtime_cuda_devices");
+}
+
+/* The device's own kernels, else the newest text that is no newer than it. */
+static void test_images(void)
+{
+    static const struct {
+        int capability;
+        const char *image; /* NULL: none fits */
+    } rows[] = {{80, "sm_80"},       {86, "sm_80"},       {89, "sm_80"}, {90, "sm_90"},
+                {100, "compute_90"}, {120, "compute_90"}, {75, NULL}};
+    RtCudaDriver driver = rt_cuda_shim;
+    RtStatus st;
+    driver.device_attribute = attribute;
+    driver.module_load = note_image;
+    check_begin();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        capability = rows[i].capability;
+        loaded = NULL;
+        RtCode got = open_with(&driver, 0, &st);
+        check(got == (rows[i].image ? RT_E_DEVICE_FAILED : RT_E_DEVICE_OLD) &&
+                  (loaded ? rows[i].image && !strcmp(loaded, rows[i].image) : !rows[i].image),
+              "capability %d: %s, %s", capability, loaded ? loaded : "no image", st.message);
+    }
+    check_end("runtime_cuda_images");
+}
+
+/* ---- launches ---- */
+
+static void test_launches(void)
+{
+    static const struct {
+        int64_t kernel, extent, most;
+        RtLaunch want;
+    } rows[] = {{K_MM, 203, 1 << 20, {26, 128, 0}},           {K_MM, 1, 1 << 20, {1, 128, 0}},
+                {K_MM, 1 << 30, 1 << 20, {4224, 128, 0}},     {K_RES, 1, 1 << 20, {1, 16, 16}},
+                {K_OUTER, 5, 1 << 20, {5, 64, 128 + 4 * 64}}, {K_SUM, 203, 227 << 10, {102, 32, 120 << 10}},
+                {K_SUM, 203, 100 << 10, {203, 16, 60 << 10}}};
+    RtModel m = device_model();
+    RtStatus st = {0};
+    RtLaunch l;
+    check_begin();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK(rt_cuda_launch(&m, rows[i].kernel, rows[i].extent, rows[i].most, &l, &st) == RT_OK);
+        check(l.grid == rows[i].want.grid && l.block == rows[i].want.block &&
+                  l.shared_bytes == rows[i].want.shared_bytes,
+              "row %zu: %lld x %lld, %lld bytes", i, (long long)l.grid, (long long)l.block, (long long)l.shared_bytes);
+    }
+    CHECK(rt_cuda_launch(&m, K_SUM, 203, 48 << 10, &l, &st) == RT_E_DEVICE_REFUSED && strstr(st.message, "61440"));
+    /* a block of warps that wait for one another has all of them or does not run */
+    CHECK(rt_cuda_launch(&m, K_OUTER, 5, 300, &l, &st) == RT_E_DEVICE_REFUSED);
+    check_end("runtime_cuda_launches");
+}
+
+static int until_failure;
+static int fail_later(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                      unsigned shared_bytes, void *stream, void **params, void **extra)
+{
+    if (!until_failure--) return 1;
+    return rt_cuda_shim.launch(f, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
+}
+
+/* Whichever launch fails, the run ends with the step's name and nothing else. */
+static void test_failures(void)
+{
+    RtCudaDriver driver = rt_cuda_shim;
+    RtTrainResult r;
+    RtStatus st;
+    driver.launch = fail_later;
+    check_begin();
+    for (int i = 0; i < 30; i += 7) {
+        until_failure = i;
+        CHECK(train(&driver, (RtTrainOptions){.epochs = 5}, NULL, &r, &st) == RT_E_DEVICE_FAILED);
+        check(rt_code_exit(st.code) == 6 && strstr(st.message, "cannot run ") &&
+                  strstr(st.message, "invalid value (1)"),
+              "%s", st.message);
+    }
+    check_end("runtime_cuda_failures");
+}
+
+static int spoil; /* launches until one whose last buffer gets a wrong byte; -1: none */
+static int spoil_one(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                     unsigned shared_bytes, void *stream, void **params, void **extra)
+{
+    int error = rt_cuda_shim.launch(f, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
+    if (spoil-- == 0) (*(char **)params[2])[5] ^= 1; /* a product: x, W, h */
+    return error;
+}
+
+/* The step that goes wrong, and not those that read what it wrote. */
+static void test_compare(void)
+{
+    RtCudaDriver driver = rt_cuda_shim;
+    RtModel m = device_model();
+    RtSession s = {.exec = {.split = -1}};
+    RtData d;
+    RtCuda *c = NULL;
+    RtStatus st = {0};
+    driver.launch = spoil_one;
+    check_begin();
+    if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st)) ||
+        !CHECK(!rt_cuda_load(c, d.graph, "forward", &st)))
+        return;
+    for (int right = 1; right >= 0; right--) {
+        spoil = right ? -1 : 0;
+        RtExec *e = NULL;
+        RtExecOptions o = {.split = -1, .device = c};
+        int64_t differ = 0, want = right ? 0 : 1;
+        check(!rt_exec_create(&m, rt_program_find(&m, "forward"), d.graph, &o, &e, &st), "%s", st.message);
+        memcpy(e->tensors, d.tensors.data, (size_t)m.n_tensors * sizeof *e->tensors);
+        check(!rt_exec_own_results(e, &st) && !rt_exec_bind(e, &st) && !rt_cuda_push(c, d.tensors.data, &st), "%s",
+              st.message);
+        check(!rt_cli_compare(&s, e, 3, &differ, &st), "%s", st.message);
+        check(differ == want, "%lld steps differ, wanted %lld", (long long)differ, (long long)want);
+        rt_exec_free(e);
+    }
+    rt_cuda_free(c);
+    free_data(&d);
+    check_end("runtime_cuda_compare");
+}
+
+int main(void)
+{
+    test_same_bits();
+    test_nan();
+    test_memory();
+    test_devices();
+    test_images();
+    test_launches();
+    test_failures();
+    test_compare();
+    return check_done();
+}
