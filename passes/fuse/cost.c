@@ -238,7 +238,7 @@ void cost_kernel(Price *p, uint32_t g)
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         const GroupRead *r = &reads->reads.data[i];
         bool first = is_loaded(p->f, g, r->v);
-        if (first && r->element) p->place[r->v] |= PLACE_READ;
+        if (first) p->place[r->v] |= r->element ? PLACE_READ : PLACE_GATHERED;
         for (uint32_t j = 0; j < i && first; j++) {
             const GroupRead *o = &reads->reads.data[j];
             first = o->v != r->v || o->space != r->space || o->map != r->map;

@@ -32,7 +32,7 @@ double cost_read(const FusedFunc *f, IrId v, const CostUse *u);
 typedef enum CostPlace {
     PLACE_UNIT = 1,
     PLACE_ROW = 2,
-    PLACE_GATHERED = 4, /* not at the element, but at a row that is gathered there */
+    PLACE_GATHERED = 4, /* not, or not only, at the element */
     PLACE_EXTREME = 8,  /* it waits for a maximum or minimum of the kernel's */
     PLACE_READ = 16,    /* read at the element: another kernel computes it */
     PLACE_LOOP = 32

@@ -21,7 +21,7 @@ typedef struct Copies {
     FusedFunc *f;
     Price price;
     uint32_t g; /* the kernel in question: a group of rows */
-    bool all;   /* whatever it costs */
+    bool all;   /* of what other kernels compute, whatever it costs */
     bool say;   /* what is refused */
 } Copies;
 
@@ -68,7 +68,7 @@ static bool can_copy(const Copies *c, IrId v)
     const IrType *t = &fused_op(c->f, v)->type;
     if (t->space != map_of(c)->from || !ir_dtype_is_float(t->dtype) || group_has_inner(group_at(c), v)) return false;
     if (c->f->text && !fuse_given_copy(c->f, c->g, v)) return false;
-    return c->f->group_of.data[v] == GROUP_NONE ? is_in_loops(c, v) : is_read_here(c, v);
+    return c->f->group_of.data[v] == GROUP_NONE ? !c->all && is_in_loops(c, v) : is_read_here(c, v);
 }
 
 /* ---- moves ------------------------------------------------------------------------------------------------------- */
@@ -83,27 +83,20 @@ static void toggle(Copies *c, IrId v)
     if (n == before) values_insert(c->ctx->stage, inner, v);
 }
 
-/* Each copy of what another kernel computes is wanted, at the elements and nowhere else. */
+/* Each copy is wanted at the elements, where it is what another kernel computes, and nowhere else. */
 static bool copies_fit(Copies *c)
 {
     bool fits = stage_elements(c->f, group_at(c), NULL);
     for (uint32_t i = 0; i < group_at(c)->inner.n && fits; i++) {
         IrId v = group_at(c)->inner.data[i];
-        if (c->f->group_of.data[v] == c->g || c->f->group_of.data[v] == GROUP_NONE) continue;
-        Arena *scratch = arena_new();
-        GroupReads reads = {0};
-        bool wanted = false;
+        if (!group_has_copy(c->f, c->g, v)) continue;
         toggle(c, v);
-        group_reads(c->f, c->g, scratch, &reads);
+        cost_kernel(&c->price, c->g);
+        fits = (c->price.place[v] & PLACE_READ || c->f->group_of.data[v] == GROUP_NONE) &&
+               !(c->price.place[v] & PLACE_GATHERED);
         toggle(c, v);
-        for (uint32_t k = 0; k < reads.reads.n; k++) {
-            if (reads.reads.data[k].v != v) continue;
-            wanted = true;
-            fits &= reads.reads.data[k].element;
-        }
-        fits &= wanted;
-        arena_free(scratch);
     }
+    cost_kernel(&c->price, c->g);
     return fits;
 }
 
@@ -142,27 +135,43 @@ static bool round_of_moves(Copies *c)
 {
     bool moved = false;
     for (IrId v = c->f->f->ops.n; v-- > 0;)
-        if (group_has_copy(c->f, c->g, v) || can_copy(c, v)) moved |= try_move(c, v);
+        if (c->price.place[v] && (group_has_copy(c->f, c->g, v) || can_copy(c, v))) moved |= try_move(c, v);
     return moved;
 }
 
-/* Moves down from no copy and from all, for copies may pay together that do not pay alone. */
-static void search(Copies *c)
+static void set_inner(Copies *c, const IrValues *values)
 {
-    IrValues few = {0}, *inner = &group_at(c)->inner;
+    group_at(c)->inner.n = 0;
+    for (uint32_t i = 0; i < values->n; i++) VEC_PUSH(c->ctx->stage, &group_at(c)->inner, values->data[i]);
+    cost_kernel(&c->price, c->g);
+}
+
+static IrValues inner_of(const Copies *c, Arena *a)
+{
+    IrValues values = {0};
+    for (uint32_t i = 0; i < group_at(c)->inner.n; i++) VEC_PUSH(a, &values, group_at(c)->inner.data[i]);
+    return values;
+}
+
+/* Moves from no copy, and from all of what other kernels compute: they may pay together where none pays alone. */
+static void search(Copies *c, Arena *a)
+{
+    IrValues none = inner_of(c, a);
+    cost_kernel(&c->price, c->g);
     c->say = false;
-    while (round_of_moves(c)) {}
-    double cost = cost_function(&c->price);
-    for (uint32_t i = 0; i < inner->n; i++) VEC_PUSH(c->ctx->stage, &few, inner->data[i]);
     c->all = true;
-    bool more = round_of_moves(c);
-    while (more && round_of_moves(c)) {}
+    bool any = round_of_moves(c);
+    while (any && round_of_moves(c)) {}
     c->all = false;
-    while (more && round_of_moves(c)) {}
-    if (more && cost_function(&c->price) >= cost) {
-        *inner = few;
-        cost_kernel(&c->price, c->g);
+    while (round_of_moves(c)) {}
+    if (any) {
+        double cost = cost_function(&c->price);
+        IrValues many = inner_of(c, a);
+        set_inner(c, &none);
+        while (round_of_moves(c)) {}
+        if (cost < cost_function(&c->price)) set_inner(c, &many);
     }
+    group_find_deps(c->f, c->g, c->ctx->stage);
     c->say = c->ctx->keep_remarks;
     if (c->say) round_of_moves(c);
 }
@@ -175,10 +184,7 @@ void fuse_copy(PassContext *ctx, FusedFunc *f)
         const Group *g = group_at(&c);
         if (g->dead || g->kind != GROUP_ROWS || g->map == IR_NONE) continue;
         if (map_of(&c)->partial || map_of(&c)->from == map_of(&c)->to || map_of(&c)->to == IR_UNIT) continue;
-        cost_kernel(&c.price, c.g);
-        c.say = false;
-        search(&c);
-        group_find_deps(f, c.g, ctx->stage);
+        search(&c, scratch);
     }
     arena_free(scratch);
 }
