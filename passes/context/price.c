@@ -48,4 +48,10 @@ double price_laid_out(const Machine *m) { return MOVED * m->vector_flops / m->dr
 
 double price_turned(const Machine *m) { return MOVED * m->vector_flops / m->near_bytes; }
 
+double price_kept(const Machine *m, double lanes, double bytes)
+{
+    double full = (double)m->lanes;
+    return 2 * bytes / m->near_bytes * (lanes < full ? full / lanes : 1);
+}
+
 double price_of_keeping(const Machine *m) { return MOVED * m->inner_flops / m->near_bytes; }

@@ -28,5 +28,7 @@ double price_least_read(const Machine *m);
 /* Vector operations meanwhile, for each vector that is written in one order and read in another. */
 double price_laid_out(const Machine *m); /* through memory */
 double price_turned(const Machine *m);   /* where a kernel reads it from a cache */
+/* Bytes written to the second cache and read back, by vectors of so many numbers. */
+double price_kept(const Machine *m, double lanes, double bytes);
 /* Operations for an element that take as long as writing it to the second cache and reading it back. */
 double price_of_keeping(const Machine *m);

@@ -121,24 +121,69 @@ double cost_read(const FusedFunc *f, IrId v, const CostUse *u)
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
 
+enum { MOST_WALKS = 100, MOST_LOOPS = 26 /* that PLACE_LOOP and the bits above tell apart */ };
+
 typedef struct Kernel {
     Price *p;
+    uint32_t index;
     const Group *g;
     double ns;
+    uint32_t loop[MOST_LOOPS], n_loops;
 } Kernel;
 
-/* Once in each space, whatever wants it there. Loops at elements that are summed have nothing to wait for, but where dear
+/* Twice the number of walks over the row that v waits for, and 1 if for an extreme. */
+static unsigned waits_of(const Kernel *k, IrId v)
+{
+    const FusedFunc *f = k->p->f;
+    const IrOp *op = fused_op(f, v);
+    if (group_finds(f, k->index, v) || (op->op == IR_OP_gather && op->attr.map != k->g->map)) return 0;
+    if (k->p->waits[v]) return k->p->waits[v] - 1u;
+    unsigned walks = 0, extreme = 0;
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        unsigned x = waits_of(k, op->args[i]);
+        if (x / 2 > walks) walks = x / 2;
+        extreme |= x & 1;
+    }
+    if (group_kind_of(f->f, f->m, v) == GROUP_ROWS) {
+        if (walks < MOST_WALKS) walks++;
+        extreme |= op->op == IR_OP_reduce_max || op->op == IR_OP_reduce_min;
+    }
+    k->p->waits[v] = (uint8_t)(2 * walks + extreme + 1);
+    return 2 * walks + extreme;
+}
+
+/* A loop that sums, of each walk over the row, and one that fills arrays, which products interrupt. */
+static uint32_t loop_of(Kernel *k, const GroupOp *x)
+{
+    const FusedFunc *f = k->p->f;
+    if (k->g->kind != GROUP_ROWS) return PLACE_LOOP;
+    uint32_t fills = group_has_inner(k->g, x->root), i = 0;
+    uint32_t loop = waits_of(k, fills ? x->root : fused_op(f, x->root)->args[0]) / 2;
+    for (uint32_t n = 0; n < k->g->inner.n && k->g->inner.data[n] <= x->root && fills; n++)
+        if (group_kind_of(f->f, f->m, k->g->inner.data[n]) == GROUP_PRODUCT)
+            fills += k->g->inner.data[n] == x->root ? 1 : 2;
+    loop += fills << 8;
+    while (i < k->n_loops && k->loop[i] != loop) i++;
+    if (i == k->n_loops && i < MOST_LOOPS) k->loop[k->n_loops++] = loop;
+    return (uint32_t)PLACE_LOOP << (i < MOST_LOOPS ? i : MOST_LOOPS - 1);
+}
+
+/* Once in each loop, whatever wants it there. Loops at elements that are summed have nothing to wait for, but where dear
    operations fill wide arrays. Half as many numbers of twice the bytes are in a vector. */
-static void add_op(void *user, IrId v, IrId space)
+static void add_op(void *user, const GroupOp *x)
 {
     Kernel *k = user;
     const FusedFunc *f = k->p->f;
+    IrId v = x->v, space = x->space;
     const IrOp *op = fused_op(f, v);
     GroupKind kind = group_kind_of(f->f, f->m, v);
     if (op->type.space == IR_UNIT && kind == GROUP_MAP) space = IR_UNIT;
-    uint8_t place = space == IR_UNIT ? 1 : space == k->g->space ? 2 : 4;
-    if (k->p->seen[v] & place) return;
-    k->p->seen[v] |= place;
+    uint32_t place = space == IR_UNIT ? PLACE_UNIT : space == k->g->space ? PLACE_ROW : loop_of(k, x);
+    bool seen = k->p->place[v] & place;
+    k->p->place[v] |= place;
+    if (!x->element) k->p->place[v] |= PLACE_GATHERED;
+    if (place >= PLACE_LOOP && waits_of(k, v) & 1) k->p->place[v] |= PLACE_EXTREME;
+    if (seen) return;
     double width = width_of(f, &op->type), n = width, wide = (double)ir_dtype_bytes(op->type.dtype) / sizeof(float), ns;
     bool inside = kind == GROUP_DIMS;
     IrId dims[2 * IR_MAX_DIMS];
@@ -177,15 +222,23 @@ static bool is_loaded(const FusedFunc *f, uint32_t g, IrId v)
 
 void cost_kernel(Price *p, uint32_t g)
 {
-    Kernel k = {.p = p, .g = &p->f->groups.data[g]};
+    Kernel k = {.p = p, .index = g, .g = &p->f->groups.data[g]};
     GroupReads *reads = &p->reads[g];
     reads->reads.n = 0;
     group_reads(p->f, g, p->arena, reads);
-    memset(p->seen, 0, p->f->f->ops.n);
+    memset(p->place, 0, p->f->f->ops.n * sizeof *p->place);
+    memset(p->waits, 0, p->f->f->ops.n);
     group_ops(p->f, g, p->arena, add_op, &k);
+    for (uint32_t i = 0; i < k.g->inner.n; i++) { /* the arrays of others are in the rates of what fills them */
+        IrId v = k.g->inner.data[i];
+        const IrType *t = &fused_op(p->f, v)->type;
+        if (p->f->group_of.data[v] == GROUP_NONE)
+            k.ns += price_kept(p->f->machine, width_of(p->f, t), row_bytes(p->f, t)) * cost_rows(p->f->m, t->space);
+    }
     for (uint32_t i = 0; i < reads->reads.n; i++) {
         const GroupRead *r = &reads->reads.data[i];
         bool first = is_loaded(p->f, g, r->v);
+        if (first) p->place[r->v] |= r->element ? PLACE_READ : PLACE_GATHERED;
         for (uint32_t j = 0; j < i && first; j++) {
             const GroupRead *o = &reads->reads.data[j];
             first = o->v != r->v || o->space != r->space || o->map != r->map;
@@ -203,7 +256,8 @@ Price cost_groups(const FusedFunc *f, Arena *a)
                .reads = ARENA_ARRAY(a, GroupReads, f->groups.n + 1),
                .kernel = ARENA_ARRAY(a, double, f->groups.n + 1),
                .stored = ARENA_ARRAY(a, bool, n),
-               .seen = ARENA_ARRAY(a, uint8_t, n)};
+               .place = ARENA_ARRAY(a, uint32_t, n),
+               .waits = ARENA_ARRAY(a, uint8_t, n)};
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) cost_kernel(&p, g);
     return p;

@@ -27,6 +27,17 @@ double cost_compute(Cost *c, IrId v, const CostUse *u);
 double cost_write(const FusedFunc *f, IrId v);
 double cost_read(const FusedFunc *f, IrId v, const CostUse *u);
 
+/* Where a kernel computes or reads a value. PLACE_LOOP and above: at elements that are summed, in a loop that fills arrays or in
+   one that sums, of each walk over the row. */
+typedef enum CostPlace {
+    PLACE_UNIT = 1,
+    PLACE_ROW = 2,
+    PLACE_GATHERED = 4, /* not, or not only, at the element */
+    PLACE_EXTREME = 8,  /* it waits for a maximum or minimum of the kernel's */
+    PLACE_READ = 16,    /* read at the element: another kernel computes it */
+    PLACE_LOOP = 32
+} CostPlace;
+
 /* What the groups of a function cost as they stand. */
 typedef struct Price {
     const FusedFunc *f;
@@ -34,7 +45,9 @@ typedef struct Price {
     GroupReads *reads; /* by group */
     double *kernel;    /* by group: what it reads and computes */
     bool *stored;      /* by value: another kernel reads it, or it is a result */
-    uint8_t *seen;     /* by value: scratch */
+    /* by value: how the kernel that was priced last computes it, bits of CostPlace: in each loop anew */
+    uint32_t *place;
+    uint8_t *waits; /* by value: scratch */
 } Price;
 
 Price cost_groups(const FusedFunc *f, Arena *a); /* of all groups that live */

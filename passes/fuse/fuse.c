@@ -113,7 +113,6 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
     if (!ctx->disabled[PASS_fuse]) {
         fuse_merge(ctx, f);
         fuse_copy(ctx, f);
-        fuse_keep(ctx, f);
     }
     if (f->text && !fuse_given_end(ctx, f)) return NULL;
     fuse_place_updates(ctx, fm, f);
@@ -304,11 +303,7 @@ typedef struct PrintOps {
     bool *seen;
 } PrintOps;
 
-static void note_op(void *user, IrId v, IrId space)
-{
-    (void)space;
-    ((PrintOps *)user)->seen[v] = true;
-}
+static void note_op(void *user, const GroupOp *op) { ((PrintOps *)user)->seen[op->v] = true; }
 
 static void print_group(const FusedFunc *f, uint32_t g, StrBuf *out)
 {

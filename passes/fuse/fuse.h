@@ -43,7 +43,6 @@ IrFunc *fuse_sums_by_rows(IrModule *m, const IrFunc *f, IrId map);
 bool fuse_choose(PassContext *ctx, FusedFunc *f, const bool *again);
 void fuse_merge(PassContext *ctx, FusedFunc *f); /* fuse_merge.c */
 void fuse_copy(PassContext *ctx, FusedFunc *f);  /* fuse_copy.c */
-void fuse_keep(PassContext *ctx, FusedFunc *f);  /* fuse_keep.c */
 /* Whether the values of group e can be inner values of r, were all of e's readers and values known by `reads`. */
 bool fuse_can_stage(const FusedFunc *f, uint32_t e, uint32_t r, const GroupReads *reads);
 void fuse_place_updates(PassContext *ctx, FusedModule *fm, FusedFunc *f); /* fuse_update.c */

@@ -1,29 +1,34 @@
-/* Values at elements that several kernels want, computed in each: where a kernel reads a value of its elements from
-   memory, it may become an inner value there too (fuse_stage.c), made again of what is known per row.
+/* Values at the elements of a kernel that it puts into private arrays (fuse_stage.c) though another kernel computes them
+   too, or none does: the moves are to make a value such a copy, and to take that back.
 
      by destination: %5 = exp(%3 - gather %4), and its sum    %5 stored, and read through a list by the sum over the other map
-     by source:      sum of %5 * gather x                     or: %5 computed again of %4 and what %3 is made of
+     by source:      sum of %5 * gather x                     or: a copy of %5, made again of %4 and what %3 is made of
 
-   Which of them costs less: for each kernel the sets of values that could be made there are tried, and the function is
-   priced with each (cost.c). It copies no sum over a map and no product with rows of its own, draws no random number twice, and changes no
-   bit. */
+     %5 = exp %4 : edge[F]                    rows of edge.dst: %6, and in a second walk %9, which needs %7:
+     %6 = reduce_sum edge.dst %5                %5 computed in both loops
+     %8 = %5 * gather edge.dst %7               or: a copy of %5 that both read
+     %9 = reduce_sum edge.dst %8
+   A move is made where the function then costs less (cost.c), until none is left; the last values first: a copy may be
+   all that wants those that it is made of. No sum over a map and no product with rows of its own is a copy, no random
+   number is drawn twice, and no bit changes. */
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/cost.h"
 
-enum { MAX_CANDIDATES = 5, MAX_CONE = 400 };
+enum { MAX_CONE = 400 };
 
 typedef struct Copies {
     PassContext *ctx;
     FusedFunc *f;
     Price price;
     uint32_t g; /* the kernel in question: a group of rows */
-    IrId candidates[MAX_CANDIDATES];
-    uint32_t n;
+    bool all;   /* of what other kernels compute, whatever it costs */
+    bool say;   /* what is refused */
 } Copies;
 
 /* ---- what could be copied -------------------------------------------------------------------------------------- */
 
-static const IrMap *map_of(const Copies *c) { return &c->f->m->maps.data[c->f->groups.data[c->g].map]; }
+static Group *group_at(const Copies *c) { return &c->f->groups.data[c->g]; }
+static const IrMap *map_of(const Copies *c) { return &c->f->m->maps.data[group_at(c)->map]; }
 
 typedef struct Cone {
     const FusedFunc *f;
@@ -41,145 +46,134 @@ static bool cone_is_plain(Cone *c, IrId v, bool top)
     return true;
 }
 
-/* A value at the kernel's elements that another kernel computes, pointwise or as a sum inside the row. */
-static bool can_copy(const Copies *c, IrId v)
+/* Another kernel computes it, pointwise or as a sum inside the row, and this one reads it at its elements. */
+static bool is_read_here(const Copies *c, IrId v)
 {
-    const IrOp *op = fused_op(c->f, v);
-    uint32_t own = c->f->group_of.data[v];
-    if (own == GROUP_NONE || own == c->g || group_has_inner(&c->f->groups.data[c->g], v)) return false;
-    if (op->type.space != map_of(c)->from || op->type.dtype == IR_BOOL || !ir_dtype_is_float(op->type.dtype))
-        return false;
     GroupKind kind = group_kind_of(c->f->f, c->f->m, v);
     Cone cone = {c->f, 0};
-    return (kind == GROUP_MAP || kind == GROUP_DIMS) && cone_is_plain(&cone, v, true);
+    return c->price.place[v] & PLACE_READ && c->f->group_of.data[v] != c->g &&
+           (kind == GROUP_MAP || kind == GROUP_DIMS) && cone_is_plain(&cone, v, true);
 }
 
-static void add_candidate(Copies *c, IrId v)
+/* Of no kernel, pointwise, and wanted by several loops. What waits for a maximum or minimum of the row stays where it
+   is, for the kernel may rescale its sums instead of walking twice (lower_online.c). */
+static bool is_in_loops(const Copies *c, IrId v)
 {
-    for (uint32_t i = 0; i < c->n; i++)
-        if (c->candidates[i] == v) return;
-    if (c->n < MAX_CANDIDATES && can_copy(c, v)) c->candidates[c->n++] = v;
+    uint32_t place = c->price.place[v], loops = place / PLACE_LOOP;
+    return (loops & (loops - 1)) && !(place & (PLACE_GATHERED | PLACE_EXTREME)) && value_may_be_kept(c->f, v);
 }
 
-/* Those that v is computed from at the same element. */
-static void add_below(Copies *c, IrId v, bool top)
+static bool can_copy(const Copies *c, IrId v)
 {
-    const IrOp *op = fused_op(c->f, v);
-    if (!top && c->f->group_of.data[v] != GROUP_NONE) {
-        add_candidate(c, v);
-        return;
-    }
-    if (op->op == IR_OP_gather) return;
-    for (uint32_t k = 0; k < op->n_args; k++) add_below(c, op->args[k], false);
+    const IrType *t = &fused_op(c->f, v)->type;
+    if (t->space != map_of(c)->from || !ir_dtype_is_float(t->dtype) || group_has_inner(group_at(c), v)) return false;
+    if (c->f->text && !fuse_given_copy(c->f, c->g, v)) return false;
+    return c->f->group_of.data[v] == GROUP_NONE ? !c->all && is_in_loops(c, v) : is_read_here(c, v);
 }
 
-static void find_candidates(Copies *c)
-{
-    const GroupReads *r = &c->price.reads[c->g];
-    c->n = 0;
-    for (uint32_t i = 0; i < r->reads.n; i++)
-        if (r->reads.data[i].element) add_candidate(c, r->reads.data[i].v);
-    for (uint32_t i = 0; i < c->n; i++) add_below(c, c->candidates[i], true);
-}
+/* ---- moves ------------------------------------------------------------------------------------------------------- */
 
-/* ---- the choice -------------------------------------------------------------------------------------------------- */
-
-static void take_set(Copies *c, uint32_t set)
+static void toggle(Copies *c, IrId v)
 {
-    Group *g = &c->f->groups.data[c->g];
-    for (uint32_t i = 0; i < c->n; i++)
-        if (set >> i & 1) values_insert(c->ctx->stage, &g->inner, c->candidates[i]);
-}
-
-static void drop_set(Copies *c, uint32_t set)
-{
-    IrValues *inner = &c->f->groups.data[c->g].inner;
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < inner->n; k++) {
-        bool drop = false;
-        for (uint32_t i = 0; i < c->n; i++) drop |= (set >> i & 1) && c->candidates[i] == inner->data[k];
-        if (!drop) inner->data[n++] = inner->data[k];
-    }
+    IrValues *inner = &group_at(c)->inner;
+    uint32_t n = 0, before = inner->n;
+    for (uint32_t k = 0; k < before; k++)
+        if (inner->data[k] != v) inner->data[n++] = inner->data[k];
     inner->n = n;
+    if (n == before) values_insert(c->ctx->stage, inner, v);
 }
 
-/* Beside the others of the set each copy is wanted, at the elements and nowhere else. */
-static bool set_fits(Copies *c, uint32_t set)
+/* Each copy is wanted at the elements, where it is what another kernel computes, and nowhere else. */
+static bool copies_fit(Copies *c)
 {
-    bool fits = true;
-    for (uint32_t i = 0; i < c->n && fits; i++) {
-        if (!(set >> i & 1)) continue;
-        Arena *scratch = arena_new();
-        GroupReads reads = {0};
-        bool wanted = false;
-        take_set(c, set & ~(1u << i));
-        group_reads(c->f, c->g, scratch, &reads);
-        drop_set(c, set);
-        for (uint32_t k = 0; k < reads.reads.n; k++) {
-            if (reads.reads.data[k].v != c->candidates[i]) continue;
-            wanted = true;
-            fits &= reads.reads.data[k].element;
-        }
-        fits &= wanted;
-        arena_free(scratch);
+    bool fits = stage_elements(c->f, group_at(c), NULL);
+    for (uint32_t i = 0; i < group_at(c)->inner.n && fits; i++) {
+        IrId v = group_at(c)->inner.data[i];
+        if (!group_has_copy(c->f, c->g, v)) continue;
+        toggle(c, v);
+        cost_kernel(&c->price, c->g);
+        fits = (c->price.place[v] & PLACE_READ || c->f->group_of.data[v] == GROUP_NONE) &&
+               !(c->price.place[v] & PLACE_GATHERED);
+        toggle(c, v);
     }
+    cost_kernel(&c->price, c->g);
     return fits;
 }
 
-/* The function with the copies of that set, in ns per node. */
-static double price_of(Copies *c, uint32_t set)
-{
-    take_set(c, set);
-    cost_kernel(&c->price, c->g);
-    drop_set(c, set);
-    return cost_function(&c->price);
-}
-
-static void remark(Copies *c, IrId v, bool taken, double stored, double again)
+static void remark(Copies *c, IrId v, bool copied, double copy, double other)
 {
     const IrOp *op = fused_op(c->f, v);
-    pass_remark(c->ctx, PASS_fuse, taken, op->span,
-                "%%%u = %s : %s %s the rows of %%%u: %.4g ns per node read, %.4g again", v, ir_ops[op->op].name,
-                ir_type_text(c->f->m, &op->type, c->ctx->stage), taken ? "is computed again inside" : "is read by",
-                c->f->groups.data[c->g].roots.data[0], stored, again);
+    bool loops = c->f->group_of.data[v] == GROUP_NONE;
+    pass_remark(
+        c->ctx, PASS_fuse, copied, op->span,
+        loops ? "%%%u = %s : %s, which several loops over the rows of %%%u want, is %s: %.4g ns per node so, %.4g else"
+              : "%%%u = %s : %s, at elements of the rows of %%%u, is %s: %.4g ns per node so, %.4g else",
+        v, ir_ops[op->op].name, ir_type_text(c->f->m, &op->type, c->ctx->stage), group_at(c)->roots.data[0],
+        loops    ? copied ? "kept in an array" : "computed in each"
+        : copied ? "computed again"
+                 : "read",
+        copied ? copy : other, copied ? other : copy);
 }
 
-/* The copies that a text wants, if the kernel can have them. */
-static uint32_t given_set(Copies *c)
+/* Makes v a copy, or no copy any more, where that costs less or a text says so. */
+static bool try_move(Copies *c, IrId v)
 {
-    uint32_t set = 0;
-    for (uint32_t i = 0; i < c->n; i++) set |= (uint32_t)fuse_given_copy(c->f, c->g, c->candidates[i]) << i;
-    if (!set || !set_fits(c, set)) return 0;
-    take_set(c, set);
-    bool fits = stage_elements(c->f, &c->f->groups.data[c->g], NULL);
-    drop_set(c, set);
-    return fits ? set : 0;
-}
-
-static uint32_t best_set(Copies *c)
-{
-    double stored = price_of(c, 0), best = stored, other = 0;
-    uint32_t choice = 0;
-    for (uint32_t set = 1; set < 1u << c->n; set++) {
-        double ns = price_of(c, set);
-        if ((other != 0 && ns >= other && ns >= best) || !set_fits(c, set)) continue;
-        if (other == 0 || ns < other) other = ns;
-        if (ns >= best) continue;
-        take_set(c, set);
-        if (stage_elements(c->f, &c->f->groups.data[c->g], NULL)) best = ns, choice = set;
-        drop_set(c, set);
-    }
-    for (uint32_t i = 0; i < c->n && other != 0; i++)
-        remark(c, c->candidates[i], choice >> i & 1, stored, choice ? best : other);
-    return choice;
-}
-
-static void choose(Copies *c)
-{
-    uint32_t choice = c->f->text ? given_set(c) : best_set(c);
-    take_set(c, choice);
-    group_find_deps(c->f, c->g, c->ctx->stage);
+    bool was = group_has_inner(group_at(c), v);
+    double before = cost_function(&c->price);
+    toggle(c, v);
     cost_kernel(&c->price, c->g);
+    double after = cost_function(&c->price);
+    bool moves = (c->all || c->f->text ? !was : after < before) && copies_fit(c);
+    if (moves || (c->say && !was)) remark(c, v, moves != was, was ? before : after, was ? after : before);
+    if (moves) return true;
+    toggle(c, v);
+    cost_kernel(&c->price, c->g);
+    return false;
+}
+
+static bool round_of_moves(Copies *c)
+{
+    bool moved = false;
+    for (IrId v = c->f->f->ops.n; v-- > 0;)
+        if (c->price.place[v] && (group_has_copy(c->f, c->g, v) || can_copy(c, v))) moved |= try_move(c, v);
+    return moved;
+}
+
+static void set_inner(Copies *c, const IrValues *values)
+{
+    group_at(c)->inner.n = 0;
+    for (uint32_t i = 0; i < values->n; i++) VEC_PUSH(c->ctx->stage, &group_at(c)->inner, values->data[i]);
+    cost_kernel(&c->price, c->g);
+}
+
+static IrValues inner_of(const Copies *c, Arena *a)
+{
+    IrValues values = {0};
+    for (uint32_t i = 0; i < group_at(c)->inner.n; i++) VEC_PUSH(a, &values, group_at(c)->inner.data[i]);
+    return values;
+}
+
+/* Moves from no copy, and from all of what other kernels compute: they may pay together where none pays alone. */
+static void search(Copies *c, Arena *a)
+{
+    IrValues none = inner_of(c, a);
+    cost_kernel(&c->price, c->g);
+    c->say = false;
+    c->all = true;
+    bool any = round_of_moves(c);
+    while (any && round_of_moves(c)) {}
+    c->all = false;
+    while (round_of_moves(c)) {}
+    if (any) {
+        double cost = cost_function(&c->price);
+        IrValues many = inner_of(c, a);
+        set_inner(c, &none);
+        while (round_of_moves(c)) {}
+        if (cost < cost_function(&c->price)) set_inner(c, &many);
+    }
+    group_find_deps(c->f, c->g, c->ctx->stage);
+    c->say = c->ctx->keep_remarks;
+    if (c->say) round_of_moves(c);
 }
 
 void fuse_copy(PassContext *ctx, FusedFunc *f)
@@ -187,11 +181,10 @@ void fuse_copy(PassContext *ctx, FusedFunc *f)
     Arena *scratch = arena_new();
     Copies c = {.ctx = ctx, .f = f, .price = cost_groups(f, scratch)};
     for (c.g = 0; c.g < f->groups.n; c.g++) {
-        const Group *g = &f->groups.data[c.g];
+        const Group *g = group_at(&c);
         if (g->dead || g->kind != GROUP_ROWS || g->map == IR_NONE) continue;
         if (map_of(&c)->partial || map_of(&c)->from == map_of(&c)->to || map_of(&c)->to == IR_UNIT) continue;
-        find_candidates(&c);
-        if (c.n) choose(&c);
+        search(&c, scratch);
     }
     arena_free(scratch);
 }

@@ -9,9 +9,10 @@
    rows want is computed inside their kernel, last, so that no other kernel loses it. */
 #include "passes/fuse/fuse.h"
 #include "passes/group/schedule_text.h"
+#include "passes/context/price.h"
 #include "passes/context/rows.h"
 
-enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8, HEAVY_FLOPS = 8 };
+enum { MAX_ROOTS = 12, MAX_INNER = 32, MAX_CHAIN = 8 };
 
 /* The same rows and as many elements along each dim: names do not matter. */
 static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
@@ -24,10 +25,15 @@ static bool same_nest(const FusedFunc *f, const Group *a, const Group *b)
 
 /* ---- kinds ------------------------------------------------------------------------------------------ */
 
+/* Beside a sum that walks element by element it is computed so, too; in a kernel of its own a vector at a time, of what is
+   written and read for that. */
 static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
 {
     if (!dims->nest.n_dims || !group_is_scalar(f, dims)) return true;
-    return group_flops(f, map) < HEAVY_FLOPS;
+    const Machine *m = f->machine;
+    double flops = group_flops(f, map), bytes = ir_dtype_bytes(dims->nest.dtype);
+    return price_flops(m, PRICE_scalar, flops) - price_flops(m, PRICE_vector, flops) <
+           price_write(m, bytes) + price_stream(m, bytes);
 }
 
 /* Products side by side walk their weights in turn, tile by tile: panels of them must stay in the first cache, and each

@@ -63,10 +63,10 @@ static bool holds_bool(const FusedFunc *f, const Group *g)
     return false;
 }
 
-static void note_random(void *user, IrId v, IrId space)
+static void note_random(void *user, const GroupOp *op)
 {
     const FusedFunc **f = user;
-    if (*f && ir_ops[fused_op(*f, v)->op].traits & T_RANDOM && space != IR_UNIT) *f = NULL;
+    if (*f && ir_ops[fused_op(*f, op->v)->op].traits & T_RANDOM && op->space != IR_UNIT) *f = NULL;
 }
 
 /* Random numbers of values without dims: in a row they come one by one, in a kernel of their own a vector at a time. */

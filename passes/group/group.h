@@ -35,7 +35,7 @@ typedef struct Group {
     IrValues roots; /* values, ascending */
     /* ROWS: values at the elements of the map's rows; BLOCKS: at the rows; ascending: computed for some of them at a
        time into private arrays, and read there by the group's sums (lower_stage.c); some are copies of what another
-       group computes too (fuse_copy.c) or belong to none (fuse_keep.c) */
+       group computes too or belong to none (fuse_copy.c) */
     IrValues inner;
     VEC(uint32_t) deps;  /* groups whose values it reads */
     VEC(uint32_t) after; /* groups that read a tensor which this one updates in place */
@@ -135,8 +135,14 @@ typedef struct GroupReads {
     VEC(GroupRead) reads; /* one per value and way */
 } GroupReads;
 void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out);
-/* Calls visit for every operation computed inside g, once per space it is computed in. */
-void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, IrId v, IrId space), void *user);
+/* An operation that a group computes for one of its roots or inner values. */
+typedef struct GroupOp {
+    IrId v, root;
+    IrId space;   /* whose rows run meanwhile */
+    bool element; /* as GroupRead */
+} GroupOp;
+/* Calls visit for every operation computed inside g, once for each root and way. */
+void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, const GroupOp *op), void *user);
 unsigned group_flops(const FusedFunc *f, uint32_t g); /* for one element of each of its values */
 enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut there, and merging ends */
 
@@ -145,8 +151,7 @@ enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut the
 bool group_has_inner(const Group *g, IrId v);
 /* Into ascending values, at its place. */
 void values_insert(Arena *a, IrValues *values, IrId v);
-/* v is an inner value of g that is not g's alone (fuse_copy.c, fuse_keep.c): computed in each group, stored at most by
-   another. */
+/* v is an inner value of g that is not g's alone (fuse_copy.c): computed in each group, stored at most by another. */
 bool group_has_copy(const FusedFunc *f, uint32_t g, IrId v);
 /* v is in memory when g runs: an argument, or what another group computes. */
 bool group_finds(const FusedFunc *f, uint32_t g, IrId v);

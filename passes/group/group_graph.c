@@ -39,11 +39,10 @@ static void add_dep(Deps *x, IrId v)
 }
 
 /* What goes through a computed map runs after the step that says what the map is. */
-static void add_route(void *user, IrId v, IrId space)
+static void add_route(void *user, const GroupOp *op)
 {
-    (void)space;
     Deps *x = user;
-    IrId route = ir_route_of(x->f->m, x->f->f, fused_op(x->f, v));
+    IrId route = ir_route_of(x->f->m, x->f->f, fused_op(x->f, op->v));
     if (route != IR_NONE) add_dep(x, route);
 }
 

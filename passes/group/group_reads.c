@@ -26,10 +26,11 @@ typedef struct Walk {
     VEC(Visit) visits; /* `seen` of a value is its last one + 1 */
     bool rows;         /* from a sum over a map, or from a value at its elements */
     GroupReads *out;
+    IrId root;
     bool narrow;                         /* the root has no dims */
     bool pointwise;                      /* the root is no sum */
     const IrType *root_type, *from_type; /* from_type: of what a reshape inside renames, or NULL */
-    void (*visit)(void *user, IrId v, IrId space);
+    void (*visit)(void *user, const GroupOp *op);
     void *user;
 } Walk;
 
@@ -62,6 +63,11 @@ static bool dims_among(const IrType *t, const IrType *all)
     return k == t->n_dims;
 }
 static bool at_element(const Walk *w, const Place *p) { return w->rows ? p->inner : p->own; }
+
+static void note_op(const Walk *w, IrId v, const Place *p)
+{
+    if (w->visit) w->visit(w->user, &(GroupOp){v, w->root, p->space, at_element(w, p)});
+}
 
 static void add_read(Walk *w, IrId v, Place p)
 {
@@ -120,7 +126,7 @@ static void walk_inline(Walk *w, IrId v, Place p, bool count)
 {
     const FusedFunc *f = w->f;
     const IrOp *op = fused_op(f, v);
-    if (w->visit && count) w->visit(w->user, v, p.space);
+    if (count) note_op(w, v, &p);
     switch (op->op) {
     case IR_OP_gather: walk_gather(w, op, p); return;
     case IR_OP_slice: p.plain = false; break;
@@ -193,7 +199,7 @@ static void walk_from_root(Walk *w, IrId v)
     case GROUP_MAP: walk_inline(w, v, p, true); return;
     default: break;
     }
-    if (w->visit) w->visit(w->user, v, p.space);
+    note_op(w, v, &p);
     if (kind == GROUP_NTH) walk_nth(w, op, p);
     else walk_args(w, op, p);
 }
@@ -202,6 +208,7 @@ static void walk_root(Walk *w, IrId v)
 {
     ICE_UNLESS(!w->visits.n); /* f->seen is 0 between walks */
     bool inner = group_has_inner(&w->f->groups.data[w->g], v);
+    w->root = v;
     w->narrow = !fused_op(w->f, v)->type.n_dims && !inner;
     w->pointwise = !inner && group_kind_of(w->f->f, w->f->m, v) == GROUP_MAP;
     w->root_type = &fused_op(w->f, v)->type;
@@ -224,7 +231,7 @@ void group_reads(const FusedFunc *f, uint32_t g, Arena *a, GroupReads *out)
     walk_group(&w);
 }
 
-void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, IrId v, IrId space), void *user)
+void group_ops(const FusedFunc *f, uint32_t g, Arena *a, void (*visit)(void *user, const GroupOp *op), void *user)
 {
     Walk w = {.f = f, .g = g, .arena = a, .visit = visit, .user = user};
     walk_group(&w);
@@ -235,11 +242,10 @@ typedef struct Flops {
     unsigned sum;
 } Flops;
 
-static void add_flops(void *user, IrId v, IrId space)
+static void add_flops(void *user, const GroupOp *op)
 {
-    (void)space;
     Flops *x = user;
-    x->sum += ir_ops[fused_op(x->f, v)->op].flops;
+    x->sum += ir_ops[fused_op(x->f, op->v)->op].flops;
 }
 
 unsigned group_flops(const FusedFunc *f, uint32_t g)

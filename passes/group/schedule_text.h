@@ -24,7 +24,7 @@ typedef enum {
     ROLE_NONE,
     ROLE_ROOT,
     ROLE_INNER,
-    ROLE_COPY, /* an inner value of another group too (fuse_copy.c), or of no group (fuse_keep.c) */
+    ROLE_COPY, /* an inner value of another group too, or of no group (fuse_copy.c) */
     N_ROLES
 } Role;
 

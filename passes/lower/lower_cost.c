@@ -37,11 +37,12 @@ static int64_t elements(Lower *l, const IrOp *op)
     return n;
 }
 
-static void add_op(void *user, IrId v, IrId space)
+static void add_op(void *user, const GroupOp *x)
 {
     Lower *l = user;
-    const IrOp *op = fused_op(l->f, v);
-    PlanCost *c = cost_of_space(l, op->type.space == IR_UNIT && !op_is_heavy(l->f->m, l->f->f, v) ? IR_UNIT : space);
+    const IrOp *op = fused_op(l->f, x->v);
+    bool once = op->type.space == IR_UNIT && !op_is_heavy(l->f->m, l->f->f, x->v);
+    PlanCost *c = cost_of_space(l, once ? IR_UNIT : x->space);
     c->flops += capped_mul(elements(l, op), ir_ops[op->op].flops);
     if (op->op == IR_OP_gather && l->f->m->maps.data[op->attr.map].to != IR_UNIT) c->bytes += 4;
 }
@@ -98,9 +99,9 @@ void lower_costs(Lower *l)
                 l, &fused_op(l->f, g->inner.data[i])->type);
 }
 
-static void count_op(void *user, IrId v, IrId space)
+static void count_op(void *user, const GroupOp *op)
 {
-    (void)v, (void)space;
+    (void)op;
     ++*(unsigned *)user;
 }
 

@@ -6,8 +6,8 @@
          root %5 reduce_sum                # node[F], stored
          inner %4 mul vectors 4            # edge[F]
    Words and numbers between blanks; a comment runs to the end of its line. The first mistake ends the reading. Which
-   values may share a kernel is decided where the compiler's own choice is made (fuse_merge.c, fuse_copy.c,
-   fuse_keep.c), by the same rules. */
+   values may share a kernel is decided where the compiler's own choice is made (fuse_merge.c, fuse_copy.c), by the
+   same rules. */
 #include "ir/kernel.h"
 #include "base/ice.h"
 #include "passes/group/schedule_text.h"

@@ -51,6 +51,7 @@ static void test_first(void)
     CHECK(machine_staged_room(&m) == 196608 && machine_staged_value_room(&m) == 65536);
     CHECK(machine_strip_room(&m) == 131072 && machine_longest_strip_room(&m) == 524288 && machine_strip_rows(&m) == 64);
     CHECK(price_laid_out(&m) == 16 && price_turned(&m) == 4 && price_of_keeping(&m) == 12);
+    CHECK(price_kept(&m, 16, 100) == 1 && price_kept(&m, 4, 100) == 4);
     CHECK(price_kernel_as_bytes(&m) == 4096 && price_least_read(&m) == 16);
     CHECK(price_write(&m, 50) == 2 && price_stream(&m, 50) == 1);
     CHECK(price_flops_as_bytes(&m, PRICE_inner, 6) == 1 && price_flops_as_bytes(&m, PRICE_dot, 4) == 1);
