@@ -19,7 +19,7 @@ import rows  # noqa: E402
 from sandbox import Sandbox  # noqa: E402
 
 box = Sandbox(sys.argv[1], "machines")
-DEFAULT, NAMED = "avx512-2", ["avx2-2", "server-64"]
+DEFAULT, NAMED = "avx512-2", ["avx2-2", "server-64", "h200"]
 SMALL = """machine small # four lanes, and little of everything
 lanes 4
 registers 16
@@ -181,7 +181,7 @@ def refused():
     model = os.path.join(ROOT, "bench", "models", "gcn.gnn")
     for name, machine, rc, code, says in [
         ("unknown", "sever-64", 1, "E0640", ["`sever-64`", "`server-64`"]),
-        ("far", "xyzzyxyzzy", 1, "E0640", ["avx512-2, avx2-2, server-64"]),
+        ("far", "xyzzyxyzzy", 1, "E0640", ["avx512-2, avx2-2, server-64, h200"]),
         ("no_name", "", 1, "E0640", []),
         ("no_file", "no.machine", 6, "E0601", ["no.machine"]),
         ("folder", ".", 6, "E0601", []),

@@ -31,7 +31,7 @@ static bool map_fits_dims(const FusedFunc *f, uint32_t map, const Group *dims)
 {
     if (!dims->nest.n_dims || !group_is_scalar(f, dims)) return true;
     const Machine *m = f->machine;
-    double flops = group_flops(f, map), bytes = ir_dtype_bytes(dims->nest.dtype);
+    double flops = group_flops(f, map), bytes = (double)ir_dtype_bytes(dims->nest.dtype);
     return price_flops(m, PRICE_scalar, flops) - price_flops(m, PRICE_vector, flops) <
            price_write(m, bytes) + price_stream(m, bytes);
 }
