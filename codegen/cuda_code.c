@@ -77,7 +77,7 @@ const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, boo
     return out;
 }
 
-static void put_params(const KirKernel *k, StrBuf *out)
+static void put_params(const KirKernel *k, const uint8_t *of_part, StrBuf *out)
 {
     static const char *const kinds[] = {
         [KIR_IN] = "in", [KIR_OUT] = "out", [KIR_INOUT] = "inout", [KIR_SCALAR] = "scalar"};
@@ -85,7 +85,8 @@ static void put_params(const KirKernel *k, StrBuf *out)
         const KirParam *p = &k->params.data[i];
         strbuf_puts(out, i ? ", {\"name\": " : "{\"name\": ");
         strbuf_json(out, p->name);
-        strbuf_printf(out, ", \"kind\": \"%s\", \"type\": \"%s\"}", kinds[p->kind], kir_base_name(p->elem));
+        strbuf_printf(out, ", \"kind\": \"%s\", \"type\": \"%s\"}", of_part && of_part[i] ? "part" : kinds[p->kind],
+                      kir_base_name(p->elem));
     }
 }
 
@@ -103,6 +104,7 @@ static void put_usage(const CudaCode *cuda, const char *kernel, StrBuf *out)
 void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out)
 {
     static const char *const bindings[] = {[CUDA_ONE] = "none", [CUDA_THREADS] = "threads", [CUDA_BLOCK] = "block"};
+    const uint8_t *const *of_part = parts_of(plan, out->arena);
     strbuf_puts(out, "  \"kernels\": [");
     for (uint32_t i = 0; i < plan_n_kernels(plan); i++) {
         const KirKernel *k = plan_kernel(plan, i, true);
@@ -112,7 +114,7 @@ void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out)
             i ? ",\n    " : "\n    ", k->name, bindings[how.binding], how.warps, how.block_bytes, how.warp_bytes);
         put_usage(cuda, k->name, out);
         strbuf_puts(out, ", \"params\": [");
-        put_params(k, out);
+        put_params(k, of_part[i], out);
         strbuf_puts(out, "]}");
     }
     strbuf_puts(out, "],\n");
