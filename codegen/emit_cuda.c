@@ -5,6 +5,7 @@
 #include "base/ice.h"
 #include "codegen/c_text.h"
 #include "codegen/cuda_memory.h"
+#include "codegen/cuda_wide.h"
 #include <math.h>
 
 typedef struct Cuda {
@@ -13,8 +14,10 @@ typedef struct Cuda {
     bool *wraps;              /* [ins.n] an i64 that is more than a place or a count */
     uint8_t *loaded, *stored; /* [objects] by whom since the lanes last met; one array */
     VEC(uint8_t *) saved;     /* the same of open blocks */
-    const uint8_t *of_part;   /* [params.n] of a kernel for parts of rows; or NULL */
-    const char *order;        /* the last parameter: order, or parts */
+    CudaWide wide;
+    const char **moved;     /* [ins.n] a load that was moved with others: its element */
+    const uint8_t *of_part; /* [params.n] of a kernel for parts of rows; or NULL */
+    const char *order;      /* the last parameter: order, or parts */
 } Cuda;
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
@@ -161,8 +164,25 @@ static const char *place(CKernel *c, const KirIns *x)
     return arena_printf(c->arena, "%s[%s%sl * %lld]", buffer, index, wide, (long long)x->stride);
 }
 
+/* Of vectors that lie side by side: lane l has n elements of them in a row. */
+static const char *wide_place(CKernel *c, KirId id)
+{
+    const CudaWide *w = &((Cuda *)c)->wide;
+    const KirIns *first = ins(c, w->all[id][0]);
+    bool zero = ins(c, first->args[0])->op == KIR_iconst && ins(c, first->args[0])->i == 0;
+    const char *index = zero ? "" : arena_printf(c->arena, "%s + ", c_tight(c, c_operand(c, first->args[0]), BIND_ADD));
+    return arena_printf(c->arena, "&%s[%sl * %u]", c_buffer(c, first), index, w->n[id]);
+}
+
+static const char *wide_type(CKernel *c, KirId id)
+{
+    return arena_printf(c->arena, "%s%u", elem(ins(c, id)->type.base), ((Cuda *)c)->wide.n[id]);
+}
+
 static CText load(CKernel *c, const KirIns *x)
 {
+    const char *moved = ((Cuda *)c)->moved[x - c->w->k->ins.data];
+    if (moved) return (CText){moved, BIND_CALL};
     bool some = x->type.lanes > 1 && x->active < CUDA_LANES, bit = x->type.base == KIR_I1 && x->buf != KIR_NONE;
     const char *element = arena_printf(c->arena, bit ? "%s != 0" : "%s", place(c, x));
     if (!some) return (CText){element, bit ? BIND_COMPARE : BIND_CALL};
@@ -255,6 +275,7 @@ static void restore(Cuda *k)
 
 /* ---- hooks ---- */
 
+enum { LOADS_IN_FLIGHT = 8 /* turns of a loop */, MOST_UNROLLED = 200 /* instructions of a turn */ };
 static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
 
 static CText expr(CKernel *c, KirId id)
@@ -307,20 +328,47 @@ static CText expr(CKernel *c, KirId id)
 static bool alone(void *ctx, const KirKernel *k, KirId id)
 {
     const KirIns *x = &k->ins.data[id];
+    const CudaWide *w = &((Cuda *)ctx)->wide;
+    if (x->op == KIR_load && w->n[id] && w->at[id] == id) return true;
     return shuffles(k, x) || (cuda_is_access(x) && ((Cuda *)ctx)->m.crossing[cuda_object(k, x)]);
 }
 
 static void cuda_load(void *ctx, const KirWalk *w, KirId id)
 {
-    meet_for(ctx, ins(ctx, id));
-    c_value(ctx, w, id);
+    CKernel *c = ctx;
+    Cuda *k = ctx;
+    const CudaWide *wide = &k->wide;
+    meet_for(k, ins(c, id));
+    if (wide->n[id] && wide->at[id] == id) {
+        const char *type = wide_type(c, id), *all = c_fresh_name(c, "all");
+        c_line(c, "const %s %s = *(const %s *)%s;", type, all, type, wide_place(c, id));
+        for (unsigned q = 0; q < wide->n[id]; q++)
+            k->moved[wide->all[id][q]] = arena_printf(c->arena, "%s.%c", all, "xyzw"[q]);
+    }
+    c_value(c, w, id);
+}
+
+static void store_wide(CKernel *c, KirId id)
+{
+    const CudaWide *wide = &((Cuda *)c)->wide;
+    const char *type = wide_type(c, id);
+    StrBuf b = {.arena = c->arena};
+    for (unsigned q = 0; q < wide->n[id]; q++)
+        strbuf_printf(&b, "%s%s", q ? ", " : "", c_arg(c, ins(c, wide->all[id][q]), 1));
+    c_line(c, "*(%s *)%s = make_%s(%s);", type, wide_place(c, id), type, strbuf_cstr(&b));
 }
 
 static void cuda_store(void *ctx, const KirWalk *w, KirId id)
 {
     CKernel *c = ctx;
+    const CudaWide *wide = &((Cuda *)ctx)->wide;
     (void)w;
+    if (wide->n[id] && wide->at[id] != id) return; /* with the last of them */
     meet_for(ctx, ins(c, id));
+    if (wide->n[id]) {
+        store_wide(c, id);
+        return;
+    }
     c_line(c, "%s%s = %s;", who_stores(c, ins(c, id)), place(c, ins(c, id)), c_arg(c, ins(c, id), 1));
 }
 
@@ -370,6 +418,19 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
     if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
 }
 
+/* An innermost loop that reads memory: turns written one behind the other have their loads on the way together, for which
+   a CPU needs no help. */
+static bool is_walk(const CKernel *c, const KirIns *x)
+{
+    bool reads = false;
+    for (uint32_t i = 0; i < x->body.ins.n; i++) {
+        const KirIns *y = ins(c, x->body.ins.data[i]);
+        if (y->op == KIR_for || y->op == KIR_loop || y->op == KIR_if || y->op == KIR_store) return false;
+        reads |= (y->op == KIR_load || y->op == KIR_gather) && y->buf != KIR_NONE;
+    }
+    return reads && x->body.ins.n <= MOST_UNROLLED;
+}
+
 static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
 {
     CKernel *c = ctx;
@@ -399,6 +460,7 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     const char *next = x->i == 1 ? arena_printf(c->arena, "%s++", i)
                                  : arena_printf(c->arena, "%s += %lld", i, (long long)x->i);
     if (x->bind == KIR_UNROLL) c_line(c, "#pragma unroll 16");
+    else if (is_walk(c, x)) c_line(c, "#pragma unroll %d", LOADS_IN_FLIGHT);
     c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
 }
 
@@ -560,6 +622,8 @@ static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, St
                 .wraps = find_wraps(a, k),
                 .loaded = touched,
                 .stored = touched + cuda_n_objects(k),
+                .wide = cuda_wide(a, k),
+                .moved = ARENA_ARRAY(a, const char *, k->ins.n),
                 .of_part = of_part};
     ICE_UNLESS(!of_part || m.launch.binding == CUDA_THREADS);
     kir_walk(a, k, &emitter, &ctx);

@@ -189,6 +189,18 @@ template <class To, class From> static To shim_bits(From x)
     memcpy(&y, &x, sizeof y);
     return y;
 }
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) double2 {
+    double x, y;
+};
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline double2 make_double2(double x, double y) { return {x, y}; }
 static inline float __int_as_float(int x) { return shim_bits<float>(x); }
 static inline int __float_as_int(float x) { return shim_bits<int>(x); }
 static inline double __longlong_as_double(long long x) { return shim_bits<double>(x); }

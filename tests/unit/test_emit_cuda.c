@@ -110,6 +110,7 @@ int main(int argc, char **argv)
     test_case("merge_path_spmm", case_merge_path);
     test_case("extremes", case_extremes);
     test_case("lane_moves", case_lane_moves);
+    test_case("side_by_side", case_side_by_side);
     test_case("edge_softmax", case_edge_softmax);
     test_case("sum_of_warps", case_sum_of_warps);
     test_case_behind("#define SHIM_PORTABLE\n", "sum_of_warps", case_sum_of_warps); /* as on other CPUs than x86-64 */

@@ -1,0 +1,260 @@
+/* Vectors that lie side by side in memory, moved by one access of each lane. A half-warp that reads 64 features as four
+   vectors asks for 64 bytes four times; each of its lanes may as well read 4 features in a row, 16 bytes, and the
+   half-warp 256 bytes at once:
+
+     feature 16 q + l in lane l of vector q      becomes      feature 4 l + q in lane l of vector q
+
+   Which lane has which feature is nobody's concern where values only meet in the same lane. So values that meet are found
+   (`of`: one number for each set of them); sets 0 to 3 are renumbered together if each access of set 0 has one in each
+   of the others, to the same row, q times 16 elements further on, and nothing in them looks across lanes. Of a buffer that the kernel writes, all accesses are moved so: then a lane meets there what it
+   wrote itself, as before. No bit changes. */
+#include "codegen/cuda_wide.h"
+#include "base/ice.h"
+#include "codegen/cuda_memory.h"
+
+enum { MOST = 4 };
+
+typedef struct Access { /* whole vectors of a buffer */
+    KirId id, base;     /* base: KIR_NONE where the index is a constant */
+    int64_t offset;
+} Access;
+
+typedef struct Finder {
+    const KirKernel *k;
+    Arena *a;
+    KirId *of;    /* [ins.n] forest of values that meet */
+    bool *fixed;  /* [ins.n] by root: something looks across lanes, or no access of it can move */
+    bool *barred; /* [params.n] written, and not by whole vectors alone */
+    VEC(Access) accesses;
+    uint32_t *block, *order; /* [ins.n] where it stands */
+    uint32_t n_blocks, n_ordered;
+    uint32_t *behind;  /* [ins.n] order of the last instruction before it that no store may pass */
+    uint32_t last_bar; /* the same, of all so far */
+} Finder;
+
+static KirId root(Finder *f, KirId id)
+{
+    while (f->of[id] != id) id = f->of[id] = f->of[f->of[id]];
+    return id;
+}
+
+static void meet(Finder *f, KirId x, KirId y)
+{
+    KirId a = root(f, x), b = root(f, y);
+    if (a == b) return;
+    f->of[b] = a;
+    f->fixed[a] |= f->fixed[b];
+}
+
+static bool is_whole(KirType t) { return t.lanes == CUDA_LANES; }
+
+/* The same in all lanes. */
+static bool is_uniform(const KirKernel *k, KirId id)
+{
+    const KirIns *x = &k->ins.data[id];
+    return x->op == KIR_const || x->op == KIR_iconst || x->op == KIR_splat || (x->op == KIR_load && !x->stride) ||
+           kir_result_type(k, id).lanes == 1;
+}
+
+static bool is_lanewise(KirOpcode op)
+{
+    return (op >= KIR_add && op <= KIR_ult) || op == KIR_select || op == KIR_convert || op == KIR_zext ||
+           op == KIR_bitcast || op == KIR_var || op == KIR_set;
+}
+
+/* A multiple of n elements, whatever the values are. */
+static bool is_multiple(const KirKernel *k, KirId id, int64_t n)
+{
+    const KirIns *x = &k->ins.data[id];
+    if (x->op == KIR_iconst) return x->i % n == 0;
+    if (x->op == KIR_mul) return is_multiple(k, x->args[0], n) || is_multiple(k, x->args[1], n);
+    return (x->op == KIR_add || x->op == KIR_sub) && is_multiple(k, x->args[0], n) && is_multiple(k, x->args[1], n);
+}
+
+static Access access_of(const Finder *f, KirId id)
+{
+    const KirIns *ins = f->k->ins.data;
+    Access x = {.id = id, .base = ins[id].args[0]};
+    while (x.base != KIR_NONE) {
+        const KirIns *i = &ins[x.base];
+        if (i->op == KIR_add && ins[i->args[1]].op == KIR_iconst) x.offset += ins[i->args[1]].i, x.base = i->args[0];
+        else if (i->op == KIR_iconst) x.offset += i->i, x.base = KIR_NONE;
+        else break;
+    }
+    return x;
+}
+
+static bool may_move(const Finder *f, const KirIns *x)
+{
+    const KirParam *p = x->buf == KIR_NONE ? NULL : &f->k->params.data[x->buf];
+    bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
+    return p && p->restrict_ && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
+}
+
+static void visit_access(Finder *f, KirId id)
+{
+    const KirIns *x = &f->k->ins.data[id];
+    if (x->op != KIR_gather && may_move(f, x)) {
+        VEC_PUSH(f->a, &f->accesses, access_of(f, id));
+        if (x->op == KIR_store && !is_uniform(f->k, x->args[1])) meet(f, id, x->args[1]);
+        return;
+    }
+    if (x->buf != KIR_NONE && f->k->params.data[x->buf].kind != KIR_IN) f->barred[x->buf] = true;
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) f->fixed[root(f, x->args[i])] = true;
+    if (!is_uniform(f->k, id)) f->fixed[root(f, id)] = true;
+}
+
+static void visit(Finder *f, KirId id)
+{
+    const KirIns *x = &f->k->ins.data[id];
+    if (cuda_is_access(x)) {
+        visit_access(f, id);
+        return;
+    }
+    KirId to = x->op == KIR_set ? x->args[0] : id;
+    bool wise = is_lanewise(x->op) && is_whole(kir_result_type(f->k, to));
+    if (!wise) f->fixed[root(f, id)] = true;
+    for (unsigned i = 0; i < kir_ops[x->op].n_args; i++) {
+        if (is_uniform(f->k, x->args[i])) continue;
+        if (wise) meet(f, to, x->args[i]);
+        else f->fixed[root(f, x->args[i])] = true;
+    }
+}
+
+static void visit_block(Finder *f, const KirBlock *b)
+{
+    uint32_t block = f->n_blocks++;
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        KirId id = b->ins.data[i];
+        const KirIns *x = &f->k->ins.data[id];
+        f->order[id] = ++f->n_ordered;
+        f->block[id] = block;
+        visit(f, id);
+        visit_block(f, &x->body);
+        visit_block(f, &x->other);
+        if (x->body.ins.n || x->op == KIR_set || x->op == KIR_barrier) f->last_bar = f->n_ordered;
+        f->behind[id] = f->last_bar;
+    }
+}
+
+/* ---- sets that are renumbered together ---- */
+
+static const KirIns *ins_of(const Finder *f, const Access *x) { return &f->k->ins.data[x->id]; }
+
+/* The access by set r to what lies `by` elements behind that of x; NULL: there is none. r KIR_NONE: by any set. */
+static const Access *beside(Finder *f, const Access *x, int64_t by, KirId r)
+{
+    for (uint32_t i = 0; i < f->accesses.n; i++) {
+        const Access *y = &f->accesses.data[i];
+        if (ins_of(f, y)->op == ins_of(f, x)->op && ins_of(f, y)->buf == ins_of(f, x)->buf && y->base == x->base &&
+            f->block[y->id] == f->block[x->id] && y->offset == x->offset + by && (r == KIR_NONE || root(f, y->id) == r))
+            return y;
+    }
+    return NULL;
+}
+
+static uint32_t count(Finder *f, KirId r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->accesses.n; i++) n += root(f, f->accesses.data[i].id) == r;
+    return n;
+}
+
+/* All n accesses beside x, by sets r[], in all[]; false where they cannot be one. */
+static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, KirId *all)
+{
+    uint32_t first = UINT32_MAX, last = 0, behind = 0;
+    const KirIns *ins = ins_of(f, x);
+    bool read_only = f->k->params.data[ins->buf].kind == KIR_IN;
+    int64_t unit = read_only ? n
+                             : n * CUDA_LANES; /* where a lane meets what it wrote, whatever access it was written by */
+    if (x->offset % unit || (x->base != KIR_NONE && !is_multiple(f->k, x->base, unit))) return false;
+    for (unsigned q = 0; q < n; q++) {
+        const Access *y = beside(f, x, (int64_t)q * CUDA_LANES, r[q]);
+        if (!y || (f->barred[ins->buf] && !read_only)) return false;
+        all[q] = y->id;
+        if (f->order[y->id] < first) first = f->order[y->id];
+        if (f->order[y->id] > last) last = f->order[y->id], behind = f->behind[y->id];
+    }
+    if (ins->op == KIR_load && first != f->order[x->id]) return false; /* it says where they lie */
+    if (!read_only && behind > first) return false;
+    for (uint32_t i = 0; i < f->accesses.n && !read_only; i++) {
+        const Access *y = &f->accesses.data[i];
+        bool member = false;
+        for (unsigned q = 0; q < n; q++) member |= all[q] == y->id;
+        if (!member && ins_of(f, y)->buf == ins->buf && f->order[y->id] > first && f->order[y->id] < last) return false;
+    }
+    return true;
+}
+
+/* Sets r[0], to which x belongs, to r[n - 1]: all their accesses or none. */
+static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
+{
+    KirId r[MOST], all[MOST];
+    for (unsigned q = 0; q < n; q++) {
+        const Access *y = beside(f, x, (int64_t)q * CUDA_LANES, KIR_NONE);
+        if (!y) return false;
+        r[q] = root(f, y->id);
+        if (f->fixed[r[q]] || out->n[y->id] || count(f, r[q]) != count(f, r[0])) return false;
+        for (unsigned p = 0; p < q; p++)
+            if (r[p] == r[q]) return false;
+    }
+    for (unsigned turn = 0; turn < 2; turn++) /* looks, then takes */
+        for (uint32_t i = 0; i < f->accesses.n; i++) {
+            const Access *y = &f->accesses.data[i];
+            if (root(f, y->id) != r[0]) continue;
+            if (!one_access(f, y, r, n, all)) return false;
+            KirId at = all[0];
+            for (unsigned q = 0; q < n; q++)
+                if (ins_of(f, y)->op == KIR_store && f->order[all[q]] > f->order[at]) at = all[q];
+            for (unsigned q = 0; q < n && turn; q++) {
+                out->n[all[q]] = (uint8_t)n, out->place[all[q]] = (uint8_t)q, out->at[all[q]] = at;
+                memcpy(out->all[all[q]], all, sizeof all);
+            }
+        }
+    return true;
+}
+
+/* Some access to a buffer that is written is not like another: neither may move. */
+static bool drop_mixed(Finder *f, const CudaWide *w)
+{
+    bool dropped = false;
+    for (uint32_t i = 0; i < f->accesses.n; i++)
+        for (uint32_t j = 0; j < f->accesses.n; j++) {
+            const Access *x = &f->accesses.data[i], *y = &f->accesses.data[j];
+            uint32_t buf = ins_of(f, x)->buf;
+            bool written = f->k->params.data[buf].kind != KIR_IN;
+            if (!written || ins_of(f, y)->buf != buf || w->n[x->id] == w->n[y->id]) continue;
+            f->barred[buf] = dropped = true;
+        }
+    return dropped;
+}
+
+CudaWide cuda_wide(Arena *a, const KirKernel *k)
+{
+    uint32_t n = k->ins.n;
+    Finder f = {.k = k,
+                .a = a,
+                .of = ARENA_ARRAY(a, KirId, n),
+                .fixed = ARENA_ARRAY(a, bool, n),
+                .barred = ARENA_ARRAY(a, bool, k->params.n),
+                .order = ARENA_ARRAY(a, uint32_t, n),
+                .block = ARENA_ARRAY(a, uint32_t, n),
+                .behind = ARENA_ARRAY(a, uint32_t, n)};
+    for (KirId i = 0; i < n; i++) f.of[i] = i;
+    visit_block(&f, &k->body);
+    CudaWide w;
+    do {
+        w = (CudaWide){.n = ARENA_ARRAY(a, uint8_t, n),
+                       .place = ARENA_ARRAY(a, uint8_t, n),
+                       .all = (KirId(*)[MOST])ARENA_ARRAY(a, KirId, n * MOST),
+                       .at = ARENA_ARRAY(a, KirId, n)};
+        for (unsigned wide = MOST; wide > 1; wide /= 2)
+            for (uint32_t i = 0; i < f.accesses.n; i++) {
+                const Access *x = &f.accesses.data[i];
+                if (ins_of(&f, x)->type.base == KIR_F64 && wide > 2) continue;
+                renumber(&f, x, wide, &w);
+            }
+    } while (drop_mixed(&f, &w));
+    return w;
+}
