@@ -208,6 +208,7 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
             for (unsigned q = 0; q < n; q++)
                 if (ins_of(f, y)->op == KIR_store && f->order[all[q]] > f->order[at]) at = all[q];
             for (unsigned q = 0; q < n && turn; q++) {
+                ICE_UNLESS(!out->n[all[q]]); /* an access belongs to one set */
                 out->n[all[q]] = (uint8_t)n, out->place[all[q]] = (uint8_t)q, out->at[all[q]] = at;
                 memcpy(out->all[all[q]], all, sizeof all);
             }

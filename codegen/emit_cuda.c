@@ -342,6 +342,7 @@ static void cuda_load(void *ctx, const KirWalk *w, KirId id)
     if (wide->n[id] && wide->at[id] == id) {
         const char *type = wide_type(c, id), *all = c_fresh_name(c, "all");
         c_line(c, "const %s %s = *(const %s *)%s;", type, all, type, wide_place(c, id));
+        ICE_UNLESS(wide->place[id] == 0 && !k->moved[id]); /* it comes first, once */
         for (unsigned q = 0; q < wide->n[id]; q++)
             k->moved[wide->all[id][q]] = arena_printf(c->arena, "%s.%c", all, "xyzw"[q]);
     }
@@ -352,6 +353,7 @@ static void store_wide(CKernel *c, KirId id)
 {
     const CudaWide *wide = &((Cuda *)c)->wide;
     const char *type = wide_type(c, id);
+    ICE_UNLESS(wide->n[id] == 2 || wide->n[id] == 4);
     StrBuf b = {.arena = c->arena};
     for (unsigned q = 0; q < wide->n[id]; q++)
         strbuf_printf(&b, "%s%s", q ? ", " : "", c_arg(c, ins(c, wide->all[id][q]), 1));
