@@ -14,7 +14,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/cost.h"
 
-enum { MAX_CONE = 400 };
+enum { MAX_CONE = 400, MOST_COPIES = 8 /* of a kernel: each is priced beside the others, again and again */ };
 
 typedef struct Copies {
     PassContext *ctx;
@@ -63,11 +63,18 @@ static bool is_in_loops(const Copies *c, IrId v)
     return (loops & (loops - 1)) && !(place & (PLACE_GATHERED | PLACE_EXTREME)) && value_may_be_kept(c->f, v);
 }
 
+static uint32_t n_copies(const Copies *c)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < group_at(c)->inner.n; i++) n += group_has_copy(c->f, c->g, group_at(c)->inner.data[i]);
+    return n;
+}
+
 static bool can_copy(const Copies *c, IrId v)
 {
     const IrType *t = &fused_op(c->f, v)->type;
     if (t->space != map_of(c)->from || !ir_dtype_is_float(t->dtype) || group_has_inner(group_at(c), v)) return false;
-    if (c->f->text && !fuse_given_copy(c->f, c->g, v)) return false;
+    if (c->f->text ? !fuse_given_copy(c->f, c->g, v) : n_copies(c) >= MOST_COPIES) return false;
     return c->f->group_of.data[v] == GROUP_NONE ? !c->all && is_in_loops(c, v) : is_read_here(c, v);
 }
 
