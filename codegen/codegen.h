@@ -87,7 +87,8 @@ bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda,
                   Diags *d);
 /* How kernels are started, with the code (NULL: none) or with the text that the shim runs. */
 const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, Arena *a);
-/* Launches of kernels, and what they need of each GPU that they were compiled for, as items of the manifest. */
+/* Writes the manifest's list of kernels: how each is started, its parameters, its registers and spilled bytes on each GPU
+   that it was compiled for. */
 void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out);
 
 /* ---- files (link.c). False with diagnostics; what stood at `out` before is unchanged then.

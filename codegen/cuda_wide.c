@@ -4,10 +4,10 @@
 
      feature 16 q + l in lane l of vector q      becomes      feature 4 l + q in lane l of vector q
 
-   Which lane has which feature is nobody's concern where values only meet in the same lane. So values that meet are found
-   (`of`: one number for each set of them); sets 0 to 3 are renumbered together if each access of set 0 has one in each
-   of the others, to the same row, q times 16 elements further on, and nothing in them looks across lanes. Of a buffer that the kernel writes, all accesses are moved so: then a lane meets there what it
-   wrote itself, as before. No bit changes. */
+   Where values only meet in the same lane, no result depends on which lane has which feature. So this pass puts values
+   that meet into one set (`of`), and renumbers sets 0 to 3 together if each access of set 0 has one in each of the
+   others, to the same row, q times 16 elements further on, and nothing in them looks across lanes. Of a buffer that the
+   kernel writes it moves all accesses so or none: then each lane still reads what it wrote itself. No bit changes. */
 #include "codegen/cuda_wide.h"
 #include "base/ice.h"
 #include "codegen/cuda_memory.h"
@@ -62,7 +62,7 @@ static bool is_lanewise(KirOpcode op)
            op == KIR_bitcast || op == KIR_var || op == KIR_set;
 }
 
-/* A multiple of n elements, whatever the values are. */
+/* Whether an index is a multiple of n for all values of what it is computed from. */
 static bool is_multiple(const KirKernel *k, KirId id, int64_t n)
 {
     const KirIns *x = &k->ins.data[id];
@@ -166,13 +166,14 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
     uint32_t first = UINT32_MAX, last = 0, behind = 0;
     const KirIns *ins = ins_of(f, x);
     bool read_only = f->k->params.data[ins->buf].kind == KIR_IN;
-    int64_t unit = read_only ? n
-                             : n * CUDA_LANES; /* where a lane meets what it wrote, whatever access it was written by */
+    /* a lane has the same elements of a written buffer in all accesses if each begins at a multiple of what one moves */
+    int64_t unit = read_only ? n : n * CUDA_LANES;
     if (x->offset % unit || (x->base != KIR_NONE && !is_multiple(f->k, x->base, unit))) return false;
     for (unsigned q = 0; q < n; q++) {
         const Access *y = beside(f, x, (int64_t)q * CUDA_LANES, r[q]);
         if (!y || (f->barred[ins->buf] && !read_only)) return false;
         all[q] = y->id;
+        if (q == 0 && y->id != x->id) return false; /* the set touches the place twice */
         if (f->order[y->id] < first) first = f->order[y->id];
         if (f->order[y->id] > last) last = f->order[y->id], behind = f->behind[y->id];
     }
@@ -192,7 +193,7 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
     KirId r[MOST], all[MOST];
     for (unsigned q = 0; q < n; q++) {
-        const Access *y = beside(f, x, (int64_t)q * CUDA_LANES, KIR_NONE);
+        const Access *y = q ? beside(f, x, (int64_t)q * CUDA_LANES, KIR_NONE) : x;
         if (!y) return false;
         r[q] = root(f, y->id);
         if (f->fixed[r[q]] || out->n[y->id] || count(f, r[q]) != count(f, r[0])) return false;
@@ -216,8 +217,9 @@ static bool renumber(Finder *f, const Access *x, unsigned n, CudaWide *out)
     return true;
 }
 
-/* Some access to a buffer that is written is not like another: neither may move. */
-static bool drop_mixed(Finder *f, const CudaWide *w)
+/* Bars each buffer that the kernel writes and whose accesses would not all be moved by as many: a lane would read there
+   what another one wrote. Returns whether it barred one. */
+static bool bar_mixed(Finder *f, const CudaWide *w)
 {
     bool dropped = false;
     for (uint32_t i = 0; i < f->accesses.n; i++)
@@ -256,6 +258,6 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 if (ins_of(&f, x)->type.base == KIR_F64 && wide > 2) continue;
                 renumber(&f, x, wide, &w);
             }
-    } while (drop_mixed(&f, &w));
+    } while (bar_mixed(&f, &w));
     return w;
 }

@@ -15,7 +15,7 @@ typedef struct Cuda {
     uint8_t *loaded, *stored; /* [objects] by whom since the lanes last met; one array */
     VEC(uint8_t *) saved;     /* the same of open blocks */
     CudaWide wide;
-    const char **moved;     /* [ins.n] a load that was moved with others: its element */
+    const char **moved;     /* [ins.n] of a load that was moved with others: its element as text, `all.x` */
     const uint8_t *of_part; /* [params.n] of a kernel for parts of rows; or NULL */
     const char *order;      /* the last parameter: order, or parts */
 } Cuda;
@@ -43,7 +43,7 @@ static CText number(CKernel *c, KirType t, double f, int64_t i)
     return c_float(c, t.base, f);
 }
 
-/* A function of the emitted text's head, for integers with their type, as literals have that of C. */
+/* A call of a function of head.cu. Of integers it says the type, since operands may be literals, whose type C takes for int. */
 static CText call(CKernel *c, const KirIns *x, const char *name)
 {
     return c_call(c, x, is_float(x->type) ? name : arena_printf(c->arena, "%s<%s>", name, elem(x->type.base)));

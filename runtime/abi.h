@@ -153,8 +153,10 @@ typedef struct RtImage {      /* all kernels for a kind of GPU */
     int64_t kind, capability; /* 90: compute capability 9.0 */
     int64_t at, bytes;        /* in device_code; a zero follows */
 } RtImage;
-/* A kernel as a GPU runs it: `void NAME(parameters, int64_t lo, int64_t hi, const int32_t *order)`, by half-warps of 16 lanes (docs/ir-kernel.md).
-   order: the iterations that [lo, hi) stand for, or NULL: themselves. A kernel of RtSplitDef has `const int64_t *parts` there: RT_PART_NUMBERS of each. */
+/* A kernel as a GPU runs it, by half-warps of 16 lanes (docs/ir-kernel.md):
+     void NAME(parameters, int64_t lo, int64_t hi, const int32_t *order)
+   It computes the iterations order[lo] to order[hi - 1], or lo to hi - 1 where order is NULL. A kernel of RtSplitDef has
+   `const int64_t *parts` there, RT_PART_NUMBERS for each part of a row, and computes the parts lo to hi - 1. */
 typedef struct RtDeviceKernel {
     int64_t name, binding;
     int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */

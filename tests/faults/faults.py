@@ -155,6 +155,7 @@ FAULTS = [
     ("codegen/cuda_wide.c", "        else f->fixed[root(f, x->args[i])] = true;\n", "", "emit_cuda"),
     ("codegen/cuda_wide.c", "if (!y || (f->barred[ins->buf] && !read_only)) return false;", "if (!y) return false;", "emitters"),
     ("codegen/cuda_wide.c", "if (!read_only && behind > first) return false;", "", "emit_cuda"),
+    ("codegen/cuda_wide.c", "if (q == 0 && y->id != x->id) return false;", "", "emit_cuda"),
     ("codegen/cuda_code.c", "[PLAN_SPLIT_TO] = CUDA_PART_TO", "[PLAN_SPLIT_TO] = CUDA_PART_FROM", "cuda"),
     ("codegen/cuda/head.cu", "return __shfl_sync(mask(), x, at, 16);", "return __shfl_sync(mask(), x, at ^ 1, 16);", "emit_cuda"),
     ("codegen/cuda/head.cu", "return 0xffffu << (threadIdx.x & 16);", "return 0xffff0000u >> (threadIdx.x & 16);", "emit_cuda"),

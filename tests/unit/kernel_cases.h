@@ -193,15 +193,41 @@ static inline const char *case_sum_of_warps(const CaseRunner *r, CaseOut *out)
 static inline const char *case_side_by_side(const CaseRunner *r, CaseOut *out)
 {
     enum { ROWS = 12, ALL = 64 * ROWS };
-    static _Alignas(16) float x[ALL], z[ALL], y[3][ALL], sums[4 * ROWS];
+    static _Alignas(16) float x[ALL], z[ALL], y[4][ALL], sums[4 * ROWS];
     uint64_t seed = 17;
     for (int i = 0; i < ALL; i++) x[i] = (float)(case_random(&seed) - 0.5), z[i] = x[i] * x[i];
-    RtArg args[] = {{.p = x}, {.p = z}, {.p = y[0]}, {.p = sums}, {.p = y[1]}, {.p = y[2]}, {.i = ROWS}};
-    const char *why = case_run(r, "side_by_side", args, (int64_t[]){ALL, ALL, ALL, 4 * ROWS, ALL, ALL, 0}, ROWS);
+    RtArg args[] = {{.p = x}, {.p = z}, {.p = y[0]}, {.p = sums}, {.p = y[1]}, {.p = y[2]}, {.p = y[3]}, {.i = ROWS}};
+    const char *why = case_run(r, "side_by_side", args, (int64_t[]){ALL, ALL, ALL, 4 * ROWS, ALL, ALL, ALL, 0}, ROWS);
     out->n = 0;
-    for (int i = 0; i < 3; i++) case_keep(out, y[i], ALL);
+    for (int i = 0; i < 4; i++) case_keep(out, y[i], ALL);
     case_keep(out, sums, 4 * ROWS);
     return why;
+}
+
+/* ---- runners ---- */
+
+/* Which kernel has that name. */
+static inline uint32_t case_kernel(const KirModule *m, const char *name)
+{
+    uint32_t i = 0;
+    while (i < m->kernels.n && strcmp(m->kernels.data[i]->name, name)) i++;
+    if (i == m->kernels.n) abort(); /* cases name kernels of their own file */
+    return i;
+}
+
+/* Runs a case by kir_run, beside which the emitters' results are held. */
+typedef struct CaseSlow {
+    Arena *arena;
+    const KirModule *module;
+} CaseSlow;
+static inline const char *case_run_slowly(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems,
+                                          int64_t lo, int64_t hi)
+{
+    const CaseSlow *s = ctx;
+    const KirKernel *k = s->module->kernels.data[case_kernel(s->module, name)];
+    KirArg copy[16];
+    memcpy(copy, args, k->params.n * sizeof *args);
+    return kir_run(s->arena, k, copy, n_elems, lo, hi);
 }
 
 /* ---- merge-path SpMM ---------------------------------------------------------------------------- */

@@ -11,31 +11,10 @@ static const char *const compilers[] = {"gcc", "clang-19"};
 
 /* ---- runners ------------------------------------------------------------------------------------ */
 
-typedef struct RunContext {
-    Arena *arena;
-    const KirModule *module;
-    const CModule *c;
-} RunContext;
-
-static const char *run_slow(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
-                            int64_t hi)
-{
-    RunContext *r = ctx;
-    KirArg copy[16];
-    for (uint32_t i = 0; i < r->module->kernels.n; i++) {
-        const KirKernel *k = r->module->kernels.data[i];
-        if (strcmp(k->name, name)) continue;
-        memcpy(copy, args, k->params.n * sizeof *args);
-        return kir_run(r->arena, k, copy, n_elems, lo, hi);
-    }
-    return "no such kernel";
-}
-
 static const char *run_c(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo, int64_t hi)
 {
-    RunContext *r = ctx;
     (void)n_elems;
-    c_module_kernel(r->c, name)(args, lo, hi);
+    c_module_kernel(ctx, name)(args, lo, hi);
     return NULL;
 }
 
@@ -56,8 +35,7 @@ static void test_case_with(const char *name, const KirModule *m, Case run, Arena
     check_begin();
     bool built = c_module_build(a, &c, (const KirKernel *const *)m->kernels.data, m->kernels.n, cc, "-O2", &why);
     if (check(built, "%s", why)) {
-        RunContext ctx = {a, m, &c};
-        why = run(&(CaseRunner){run_c, &ctx}, &c_out);
+        why = run(&(CaseRunner){run_c, &c}, &c_out);
         check(!why, "%s", why);
         check(c_out.n == slow_out.n && !memcmp(c_out.data, slow_out.data, c_out.n * sizeof(float)),
               "other bits than kir_run");
@@ -72,8 +50,7 @@ static void test_case(const char *name, const char *path, Case run)
     const KirModule *m = case_module(a, path);
     check_begin();
     if (CHECK(m != NULL)) {
-        RunContext ctx = {a, m, NULL};
-        const char *why = run(&(CaseRunner){run_slow, &ctx}, &slow_out);
+        const char *why = run(&(CaseRunner){case_run_slowly, &(CaseSlow){a, m}}, &slow_out);
         check(!why, "%s", why);
         CHECK(slow_out.n > 1000);
     }

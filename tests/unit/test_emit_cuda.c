@@ -8,25 +8,19 @@
 
 /* ---- hand-written kernels ---- */
 
-typedef struct RunContext {
+typedef struct Compiled {
     Arena *arena;
     const KirModule *module;
-    const CudaModule *cuda; /* NULL: kir_run */
-} RunContext;
+    const CudaModule *cuda;
+} Compiled;
 
-static const char *run_kernel(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
-                              int64_t hi)
+static const char *run_compiled(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
+                                int64_t hi)
 {
-    RunContext *r = ctx;
-    KirArg copy[16];
-    for (uint32_t i = 0; i < r->module->kernels.n; i++) {
-        const KirKernel *k = r->module->kernels.data[i];
-        if (strcmp(k->name, name)) continue;
-        memcpy(copy, args, k->params.n * sizeof *args);
-        if (!r->cuda) return kir_run(r->arena, k, copy, n_elems, lo, hi);
-        return cuda_module_run(r->arena, r->cuda, k, args, lo, hi, 2, 5);
-    }
-    return "no such kernel";
+    const Compiled *c = ctx;
+    (void)n_elems;
+    return cuda_module_run(c->arena, c->cuda, c->module->kernels.data[case_kernel(c->module, name)], args, lo, hi, 2,
+                           5);
 }
 
 typedef const char *(*Case)(const CaseRunner *r, CaseOut *out);
@@ -41,7 +35,7 @@ static void test_case_behind(const char *before, const char *name, Case run)
     CudaModule cuda = {0};
     check_begin();
     if (CHECK(m != NULL)) {
-        why = run(&(CaseRunner){run_kernel, &(RunContext){a, m, NULL}}, &slow_out);
+        why = run(&(CaseRunner){case_run_slowly, &(CaseSlow){a, m}}, &slow_out);
         check(!why, "%s", why);
         StrBuf text = {.arena = a};
         strbuf_puts(&text, before);
@@ -50,7 +44,7 @@ static void test_case_behind(const char *before, const char *name, Case run)
         check(built, "%s", why);
         for (unsigned seed = 1; built && seed <= 2; seed++) {
             cuda.seed(seed);
-            why = run(&(CaseRunner){run_kernel, &(RunContext){a, m, &cuda}}, &cuda_out);
+            why = run(&(CaseRunner){run_compiled, &(Compiled){a, m, &cuda}}, &cuda_out);
             check(!why, "seed %u: %s", seed, why);
             check(cuda_out.n == slow_out.n && !memcmp(cuda_out.data, slow_out.data, slow_out.n * sizeof(float)),
                   "seed %u: other bits than kir_run", seed);

@@ -17,26 +17,18 @@ static const char *const variants[] = {"generic", "avx2", "avx512"};
 /* ---- hand-written kernels
  * ------------------------------------------------------------------------ */
 
-typedef struct RunContext {
-    Arena *arena;
+typedef struct Compiled {
     const KirModule *module;
-    const JitModule *jit; /* NULL: kir_run */
-} RunContext;
+    const JitModule *jit;
+} Compiled;
 
-static const char *run_kernel(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
-                              int64_t hi)
+static const char *run_compiled(void *ctx, const char *name, const RtArg *args, const int64_t *n_elems, int64_t lo,
+                                int64_t hi)
 {
-    RunContext *r = ctx;
-    KirArg copy[16];
-    for (uint32_t i = 0; i < r->module->kernels.n; i++) {
-        const KirKernel *k = r->module->kernels.data[i];
-        if (strcmp(k->name, name)) continue;
-        memcpy(copy, args, k->params.n * sizeof *args);
-        if (!r->jit) return kir_run(r->arena, k, copy, n_elems, lo, hi);
-        jit_kernel(r->jit, i)(args, lo, hi);
-        return NULL;
-    }
-    return "no such kernel";
+    const Compiled *c = ctx;
+    (void)n_elems;
+    jit_kernel(c->jit, case_kernel(c->module, name))(args, lo, hi);
+    return NULL;
 }
 
 static CaseOut slow_out, llvm_out;
@@ -45,7 +37,7 @@ static void test_case(const char *path, const char *(*run)(const CaseRunner *r, 
 {
     Arena *a = arena_new();
     const KirModule *m = case_module(a, path);
-    const char *why = m ? run(&(CaseRunner){run_kernel, &(RunContext){a, m, NULL}}, &slow_out) : "not read";
+    const char *why = m ? run(&(CaseRunner){case_run_slowly, &(CaseSlow){a, m}}, &slow_out) : "not read";
     for (unsigned v = 0; v < RT_N_VARIANTS; v++) {
         const char *title = arena_printf(a, "%s_llvm_%s", name, variants[v]), *no_jit = NULL;
         JitModule *jit = m ? jit_compile((const KirKernel *const *)m->kernels.data, m->kernels.n, v, &no_jit) : NULL;
@@ -56,7 +48,7 @@ static void test_case(const char *path, const char *(*run)(const CaseRunner *r, 
         check_begin();
         check(!why, "%s", why);
         if (jit) {
-            const char *wrong = run(&(CaseRunner){run_kernel, &(RunContext){a, m, jit}}, &llvm_out);
+            const char *wrong = run(&(CaseRunner){run_compiled, &(Compiled){m, jit}}, &llvm_out);
             check(!wrong, "%s", wrong);
             check(llvm_out.n == slow_out.n && !memcmp(llvm_out.data, slow_out.data, slow_out.n * sizeof(float)),
                   "other bits than kir_run");

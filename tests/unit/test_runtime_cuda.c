@@ -109,11 +109,14 @@ static void test_same_bits(void)
 /* A loss that is no number is found again on the CPU, from the weights before the step. */
 static void test_nan(void)
 {
+    float W[N_W], W_there[N_W];
     RtTrainResult r;
     RtStatus here, there;
-    RtTrainOptions o = {.epochs = 400, .seed = 3, .hypers = (RtHyperValue[]){{T_LR, 1e6}}, .n_hypers = 1};
+    RtTrainOptions o = {.epochs = 400, .seed = 3, .hypers = (RtHyperValue[]){{T_LR, 1e38}}, .n_hypers = 1};
     check_begin();
-    CHECK(train(NULL, o, NULL, &r, &here) == RT_E_NAN && train(&rt_cuda_shim, o, NULL, &r, &there) == RT_E_NAN);
+    CHECK(train(NULL, o, W, &r, &here) == RT_E_NAN && train(&rt_cuda_shim, o, W_there, &r, &there) == RT_E_NAN);
+    /* those before the step, which makes them NaN; each became infinite before */
+    CHECK(!memcmp(W, W_there, sizeof W) && !isnan(W[0]) && !isnan(W[N_W - 1]));
     check(!strcmp(here.message, there.message) && !strcmp(here.place, there.place), "%s: %s", there.place,
           there.message);
     CHECK(strstr(here.message, "the first NaN is made by"));
