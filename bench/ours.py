@@ -48,7 +48,7 @@ class Ours:
         else:
             self.argv += ["--set", ",".join("%s=%d" % d for d in rows.dims(stem, width).items())]
         self.out = os.path.join(built or os.path.join(work, "bin"), tag)
-        self.build(self.out, ["--target=all", "--machine=h200"] if device != "cpu" else [])
+        self.build(self.out, ["--target=all"] if device != "cpu" else [])
 
     def build(self, out, options):
         if not self.built or not os.path.exists(out):

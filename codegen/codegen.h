@@ -17,6 +17,7 @@ typedef struct CudaCode { /* a plan's kernels for GPUs (cuda_code.c) */
 } CudaCode;
 
 typedef struct CodegenDevice {     /* what an executable for GPUs holds beside its kernels for CPUs */
+    const HostPlan *plan;          /* what runs there: the CPU's own, or another one of the same module and forms */
     const CudaCode *code;          /* with all that was asked for; NULL: none */
     const RtDeviceKernel *kernels; /* [plan_n_kernels], but for their names */
     const char *const *names;      /* [plan_n_kernels]; NULL: of CPUs alone */
@@ -58,8 +59,9 @@ typedef struct Table {
 } Table;
 enum { N_TABLES = 22 };
 typedef struct ModelTables {
-    RtModel model;          /* complete but for `kernels` and `shim`: a test may fill them in and run it */
-    Table tables[N_TABLES]; /* in the order of RtModel's pointers after `strings` */
+    RtModel model; /* complete but for `kernels`, `shim` and `device`: a test may fill them in and run it */
+    const struct ModelTables *device; /* of the plan for devices: itself where one plan serves both; NULL: none */
+    Table tables[N_TABLES];           /* in the order of RtModel's pointers after `strings` */
     const char *strings;
     size_t n_strings; /* bytes, the last NUL included */
     const char *device_code;

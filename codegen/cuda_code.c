@@ -69,7 +69,7 @@ const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, boo
         kernels[i] = (RtDeviceKernel){
             .binding = bindings[k.binding], .warps = k.warps, .half_bytes = k.warp_bytes, .block_bytes = k.block_bytes};
     }
-    *out = (CodegenDevice){.code = code, .kernels = kernels, .names = names};
+    *out = (CodegenDevice){.plan = plan, .code = code, .kernels = kernels, .names = names};
     if (!shim) return out;
     StrBuf text = {.arena = a};
     emit_cuda_host(ks, parts_of(plan, a), n, &text);

@@ -26,15 +26,19 @@ typedef struct Model {
 } Model;
 
 /* An internal constant that nobody takes the address of for its identity. */
-static LLVMValueRef constant_global(const Model *m, const char *name, LLVMValueRef value, unsigned alignment)
+static LLVMValueRef make_constant(LLVMValueRef g, LLVMValueRef value, unsigned alignment)
 {
-    LLVMValueRef g = LLVMAddGlobal(m->module, LLVMTypeOf(value), name);
     LLVMSetInitializer(g, value);
     LLVMSetLinkage(g, LLVMInternalLinkage);
     LLVMSetGlobalConstant(g, true);
     LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
     LLVMSetAlignment(g, alignment);
     return g;
+}
+
+static LLVMValueRef constant_global(const Model *m, const char *name, LLVMValueRef value, unsigned alignment)
+{
+    return make_constant(LLVMAddGlobal(m->module, LLVMTypeOf(value), name), value, alignment);
 }
 
 static LLVMValueRef cell(const Model *m, int64_t v)
@@ -106,9 +110,9 @@ static LLVMValueRef shim(const Model *m)
 }
 
 /* RtModel: its integers, the pointers, the manifest. */
-static LLVMValueRef model_global(const Model *m, const ModelTables *t)
+static LLVMValueRef model_global(const Model *m, const ModelTables *t, bool host)
 {
-    enum { N_INTS = offsetof(RtModel, strings) / sizeof(int64_t), N_POINTERS = N_TABLES + 4 };
+    enum { N_INTS = offsetof(RtModel, strings) / sizeof(int64_t), N_POINTERS = N_TABLES + 5 };
     _Static_assert(sizeof(RtModel) == (N_INTS + N_POINTERS + 1) * sizeof(int64_t), "RtModel has other fields");
     _Static_assert(offsetof(RtModel, kernels) == offsetof(RtModel, strings) + (N_TABLES + 1) * sizeof(void *), "order");
     LLVMValueRef parts[N_INTS + N_POINTERS + 1];
@@ -120,12 +124,19 @@ static LLVMValueRef model_global(const Model *m, const ModelTables *t)
     LLVMValueRef text = LLVMConstStringInContext2(m->context, t->strings, t->n_strings, true);
     parts[N_INTS] = constant_global(m, "strings", text, 1);
     for (unsigned i = 0; i < N_TABLES; i++) parts[N_INTS + 1 + i] = table(m, &t->tables[i]);
-    parts[N_INTS + N_TABLES + 1] = kernel_table(m);
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(m->context, 0), types[N_INTS + N_POINTERS + 1];
+    LLVMValueRef none = LLVMConstNull(ptr);
+    bool other = t->device && t->device != t;
+    parts[N_INTS + N_TABLES + 1] = host ? kernel_table(m) : none;
     parts[N_INTS + N_TABLES + 2] = device_code(m, t);
-    parts[N_INTS + N_TABLES + 3] = shim(m);
+    parts[N_INTS + N_TABLES + 3] = t->model.n_device_kernels ? shim(m) : none;
+    parts[N_INTS + N_TABLES + 4] = other ? model_global(m, t->device, false) : none;
     parts[N_INTS + N_POINTERS] = cell(m, t->model.manifest);
-    LLVMValueRef all = LLVMConstStructInContext(m->context, parts, N_INTS + N_POINTERS + 1, false);
-    return constant_global(m, "model", all, 8);
+    for (unsigned i = 0; i < N_INTS + N_POINTERS + 1; i++) types[i] = LLVMTypeOf(parts[i]);
+    LLVMTypeRef type = LLVMStructTypeInContext(m->context, types, N_INTS + N_POINTERS + 1, false);
+    LLVMValueRef g = LLVMAddGlobal(m->module, type, "model");
+    if (t->device == t) parts[N_INTS + N_TABLES + 4] = g;
+    return make_constant(g, LLVMConstStructInContext(m->context, parts, N_INTS + N_POINTERS + 1, false), 8);
 }
 
 /* int main(int argc, char **argv) { return gnnrt_main(&model, argc, argv); } */
@@ -181,7 +192,7 @@ static void optimise(Model *m)
 static void fill_model(Model *m, LlvmEntry entry)
 {
     m->what = "model";
-    LLVMValueRef model = model_global(m, tables_build(m->plan, m->options, m->arena));
+    LLVMValueRef model = model_global(m, tables_build(m->plan, m->options, m->arena), true);
     if (entry == LLVM_WITH_MAIN) emit_main(m, model);
     else emit_tables_function(m, model);
     optimise(m);

@@ -114,7 +114,7 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     }
     strbuf_puts(out, "],\n");
     put_train(m, out);
-    if (o->cuda) cuda_manifest(plan, o->cuda, out);
+    if (o->cuda) cuda_manifest(o->device ? o->device->plan : plan, o->cuda, out);
     strbuf_puts(out, "  \"determinism\": {\"threads\": \"bit-equal\", \"cpu\": \"bit-equal\", "
                      "\"blas\": \"within the error bound\"");
     strbuf_puts(out, o->cuda ? ", \"device\": \"bit-equal\"" : "");

@@ -466,7 +466,9 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .manifest = manifest};
 }
 
-const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a)
+/* device: whose kernels are the plan's, or NULL; manifest: the text that the program shows, or "". */
+static ModelTables *build(const HostPlan *plan, const char *model, const CodegenDevice *device, const char *manifest,
+                          Arena *a)
 {
     Builder b = {.arena = a,
                  .plan = plan,
@@ -474,18 +476,28 @@ const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, A
                  .blob = {.arena = a},
                  .known = {.arena = a},
                  .device_code = {.arena = a}};
-    int64_t name = string(&b, o->name);
+    int64_t name = string(&b, model);
     add_spaces(&b);
     add_maps(&b);
     add_graphs(&b);
     add_tensors(&b);
     for (uint32_t i = 0; i < plan->programs.n; i++) add_program(&b, plan->programs.data[i]);
     add_train(&b);
-    add_device(&b, o->device);
-    StrBuf manifest = {.arena = a};
-    emit_manifest(plan, o, &manifest);
-    int64_t text = string(&b, strbuf_cstr(&manifest));
+    add_device(&b, device);
+    int64_t text = string(&b, manifest);
     ModelTables *t = ARENA_NEW(a, ModelTables);
     finish(&b, t, name, text);
+    return t;
+}
+
+const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, Arena *a)
+{
+    const CodegenDevice *d = o->device;
+    bool one = d && d->plan == plan;
+    StrBuf manifest = {.arena = a};
+    emit_manifest(plan, o, &manifest);
+    ModelTables *t = build(plan, o->name, one ? d : NULL, strbuf_cstr(&manifest), a);
+    if (one) t->device = t;
+    else if (d) t->device = build(d->plan, o->name, d, "", a);
     return t;
 }

@@ -19,11 +19,13 @@ typedef struct Build {
     CodegenOptions cg;
     const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
     const HostPlan *plan;
+    const HostPlan *device_plan; /* for GPUs, with the bits of `plan`; NULL: --target cpu */
     PassBudget budget;
     CudaCode cuda;     /* of --target cuda */
     const char *out;   /* -o, or the model file's stem */
     bool dense_inputs; /* some form takes whole tensors from its callers, any time: no pass `sparse`, no `hoist` */
     bool shim;         /* --target shim, for tests: kernels for GPUs, compiled for this CPU */
+    bool for_gpus;     /* --target cuda: a schedule, and texts of plans and kernels, are those for GPUs */
     bool one_form;     /* -o is then the file itself; else what names begin with */
 } Build;
 
@@ -48,22 +50,24 @@ static const char *form_path(Build *b, const char *suffix)
 
 static bool form_exe(Build *b)
 {
-    if (b->cg.cuda || b->shim) b->cg.device = cuda_device(b->plan, b->cg.cuda, b->shim, b->s->arena);
+    if (b->device_plan) b->cg.device = cuda_device(b->device_plan, b->cg.cuda, b->shim, b->s->arena);
     return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags);
 }
 static bool form_lib(Build *b) { return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
 static bool form_obj(Build *b) { return build_object(b->plan, &b->cg, form_path(b, ".o"), b->s->arena, &b->s->diags); }
 
+static const HostPlan *shown_plan(const Build *b) { return b->for_gpus ? b->device_plan : b->plan; }
+
 static void text_header(Build *b, StrBuf *t) { emit_header(b->plan, &b->cg, t); }
-static void text_manifest(Build *b, StrBuf *t) { emit_manifest(b->plan, &b->cg, t); }
+static void text_manifest(Build *b, StrBuf *t) { emit_manifest(shown_plan(b), &b->cg, t); }
 static void text_c(Build *b, StrBuf *t) { emit_c(b->plan, &b->cg, t); }
 static void text_ll(Build *b, StrBuf *t) { emit_ll(b->plan, &b->cg, b->s->arena, t); }
-static void text_cu(Build *b, StrBuf *t) { emit_cuda(b->plan, &b->cg, t); }
+static void text_cu(Build *b, StrBuf *t) { emit_cuda(b->device_plan, &b->cg, t); }
 static void text_ptx(Build *b, StrBuf *t) { strbuf_add(t, b->cuda.ptx.bytes, b->cuda.ptx.n); }
 static void text_gir(Build *b, StrBuf *t) { ir_print(b->optimised, t); }
-static void text_schedule(Build *b, StrBuf *t) { strbuf_puts(t, b->plan->schedule); }
-static void text_plan(Build *b, StrBuf *t) { plan_print(b->plan, t); }
-static void text_kir(Build *b, StrBuf *t) { plan_print_kernels(b->plan, t); }
+static void text_schedule(Build *b, StrBuf *t) { strbuf_puts(t, shown_plan(b)->schedule); }
+static void text_plan(Build *b, StrBuf *t) { plan_print(shown_plan(b), t); }
+static void text_kir(Build *b, StrBuf *t) { plan_print_kernels(shown_plan(b), t); }
 
 static const char *cubin_path(Build *b, uint32_t i)
 {
@@ -218,6 +222,7 @@ static bool read_options(Build *b, const char *path)
         diag_error(&s->diags, E0612, (Span){0}, "`--prefix` wants a C identifier, found `%s`", b->cg.name);
     if (target_is_cuda(target)) read_archs(b);
     else if (opt_has(&s->opt, OPT_ARCH)) diag_error(&s->diags, E0612, (Span){0}, "`--arch` wants `--target cuda`");
+    b->for_gpus = strcmp(target, "cuda") == 0;
     b->shim = strcmp(target, "shim") == 0;
     if (!target_is_cuda(target) && !b->shim && strcmp(target, "cpu") != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--target` wants cpu, cuda or all, found `%s`", target);
@@ -311,6 +316,36 @@ static bool spares_inputs(Build *b, const Form *f)
     return f->file == form_cubin || session_spares(b->s, form_path(b, f->suffix));
 }
 
+static bool same_machine(Build *b, const struct Machine *x, const struct Machine *y)
+{
+    return strcmp(machine_rows_text(x, b->s->arena), machine_rows_text(y, b->s->arena)) == 0;
+}
+
+/* The plan for GPUs. Which rows are left out and which steps run strip by strip is of CPUs alone. */
+static bool plan_device(Build *b, const struct ScheduleText *schedule)
+{
+    PassContext ctx = pass_context(b->s->arena, &b->s->diags);
+    ctx.verify = b->ctx.verify;
+    ctx.budget = b->ctx.budget;
+    ctx.schedule = schedule;
+    memcpy(ctx.disabled, b->ctx.disabled, sizeof ctx.disabled);
+    ctx.disabled[PASS_cone] = ctx.disabled[PASS_connect] = true;
+    if (!pipeline_machine(b->s, opt_value(&b->s->opt, OPT_DEVICE_MACHINE, "h200"), &ctx)) return false;
+    b->device_plan = b->plan;
+    if (!schedule && same_machine(b, ctx.machine, b->ctx.machine)) return true;
+    const HostPlan *plan = lower_module_like(&ctx, b->optimised, b->plan);
+    if (plan) {
+        b->device_plan = plan;
+        return true;
+    }
+    if (schedule && !b->s->diags.n_errors)
+        diag_error(&b->s->diags, E0506, (Span){0},
+                   "with the schedule kernels for GPUs would have other bits than those for CPUs");
+    pass_remark(&b->ctx, PASS_fuse, false, (Span){0},
+                "kernels for GPUs are those for CPUs: of %s they would rescale other sums", ctx.machine->name);
+    return !b->s->diags.n_errors;
+}
+
 static bool compile(Build *b, const char *path, const Form *const *forms_asked, uint32_t n)
 {
     b->elaborated = pipeline_load(b->s, path);
@@ -319,8 +354,11 @@ static bool compile(Build *b, const char *path, const Form *const *forms_asked, 
         if (!spares_inputs(b, forms_asked[i])) return false;
     if (b->elaborated) b->elaborated = ir_without_tests(b->s->arena, b->elaborated);
     b->optimised = b->elaborated ? pass_run_pipeline(&b->ctx, b->elaborated) : NULL;
+    const struct ScheduleText *schedule = b->ctx.schedule;
+    if (b->for_gpus) b->ctx.schedule = NULL;
     b->plan = b->optimised ? lower_module(&b->ctx, b->optimised) : NULL;
-    if (!b->plan || b->plan->programs.n) return b->plan != NULL;
+    if (!b->plan || ((b->cg.cuda || b->shim) && !plan_device(b, b->for_gpus ? schedule : NULL))) return false;
+    if (b->plan->programs.n) return true;
     Diag *it = diag_error(&b->s->diags, E0408, (Span){0}, "%s: there is no model to build", path);
     diag_help(&b->s->diags, it, "`--export LAYER` compiles one layer of a file without a model");
     return false;
@@ -366,7 +404,7 @@ int cmd_build(Session *s)
     if (!compile(&b, path, chosen, emit.n)) return 1;
     remarks_print(s, &b.ctx, stderr);
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);
-    if ((cubin || ptx) && !cuda_compile(b.plan, &b.cg, &b.cuda, cubin, ptx, s->arena, &s->diags)) return 1;
+    if ((cubin || ptx) && !cuda_compile(b.device_plan, &b.cg, &b.cuda, cubin, ptx, s->arena, &s->diags)) return 1;
     for (uint32_t i = 0; i < emit.n; i++)
         if (!write_form(&b, chosen[i])) return 1;
     return 0;

@@ -16,9 +16,8 @@ static bool set_verify(Session *s, PassContext *ctx)
 }
 
 /* A name of the table, else a file: one that is there, or whose name could be no machine's. */
-static bool set_machine(Session *s, PassContext *ctx)
+bool pipeline_machine(Session *s, const char *what, PassContext *ctx)
 {
-    const char *what = opt_value(&s->opt, OPT_MACHINE, NULL);
     Machine *m = ARENA_NEW(s->arena, Machine);
     if (!what) return true;
     ctx->machine = m;
@@ -31,7 +30,7 @@ static bool set_machine(Session *s, PassContext *ctx)
 bool pipeline_context(Session *s, PassContext *ctx)
 {
     *ctx = pass_context(s->arena, &s->diags);
-    if (!set_verify(s, ctx) || !set_machine(s, ctx)) return false;
+    if (!set_verify(s, ctx) || !pipeline_machine(s, opt_value(&s->opt, OPT_MACHINE, NULL), ctx)) return false;
     if (opt_has(&s->opt, OPT_RUN) && !pass_option_run(ctx, opt_value(&s->opt, OPT_RUN, ""))) return false;
     return !opt_has(&s->opt, OPT_DISABLE) || pass_option_disable(ctx, opt_value(&s->opt, OPT_DISABLE, ""));
 }

@@ -10,6 +10,7 @@
 
 typedef uint32_t IrId; /* value, space, map, dim, graph, tensor or function: an index */
 #define IR_NONE UINT32_MAX
+typedef VEC(IrId) IrValues;
 enum { IR_MAX_DIMS = 6, IR_UNIT = 0 /* space 0 is always the unit space: one row */ };
 
 typedef enum { IR_F32, IR_F64, IR_I32, IR_I64, IR_BOOL } IrDtype;

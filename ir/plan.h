@@ -194,9 +194,16 @@ typedef struct PlanChain {
     int64_t strip;     /* rows of a strip */
 } PlanChain;
 
+typedef struct PlanForm { /* which algebraic form its sums have, as far as fuse and lower choose it */
+    IrId sums;            /* sums over all edges are sums over the rows of this map, and over these; or IR_NONE */
+    int64_t filled;       /* bytes of the vectors that products were turned and cut for */
+    /* values of the function without clones, ascending: sums that rescale with a maximum or minimum of their row */
+    IrValues online;
+} PlanForm;
 typedef struct PlanProgram { /* one function */
     const char *name;        /* of the function */
     IrId func;
+    PlanForm form;
     VEC(PlanBuffer) buffers;
     VEC(PlanSlot) slots;
     VEC(PlanStep) steps;

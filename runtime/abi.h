@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 12
+#define RT_ABI_VERSION 13
 
 typedef union RtArg {
     void *p;
@@ -193,10 +193,13 @@ typedef struct RtModel {
     const RtTrain *train;                 /* one, also where nothing is trained */
     const RtImage *images;                /* of GPUs that it was built for; none: for CPUs alone */
     const RtDeviceKernel *device_kernels; /* [n_device_kernels]: n_kernels, or 0 where it was built for CPUs alone */
-    const RtKernelFn *kernels;            /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant */
-    const unsigned char *device_code;     /* of all images */
-    RtShimFn shim;                        /* NULL: not built */
-    int64_t manifest;                     /* JSON text for `info` */
+    const RtKernelFn *kernels;        /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant, or for no CPU */
+    const unsigned char *device_code; /* of all images */
+    RtShimFn shim;                    /* NULL: not built */
+    /* what runs on a device: the same programs and tensors with steps, buffers and kernels for one; itself where one
+       plan serves both, NULL: none */
+    const struct RtModel *device;
+    int64_t manifest; /* JSON text for `info` */
 } RtModel;
 
 /* The kernel that a step calls, also where it is a product; NULL: it moves rows. */

@@ -93,7 +93,8 @@ void rt_session_close(RtSession *s);
 RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json);
 
 /* Runs the program of e, which is bound to a device, there and on the CPU, step by step, and prints the steps whose
-   buffers differ in a byte. Changes parameters. */
+   buffers differ in a byte; where the device has another plan, results and tensors that a whole run leaves. Changes
+   parameters. */
 RtCode rt_cli_compare(const RtSession *s, RtExec *e, int64_t seed, int64_t *n_differ, RtStatus *st);
 
 RtCode rt_cli_train(RtCli *c);

@@ -22,9 +22,10 @@ RtCode rt_cli_device(RtCli *c)
         return rt_fail(c->st, RT_E_CLI_VALUE, "--device", NULL, "found `%.60s`, wanted cpu, cuda, cuda:N or auto",
                        text);
     if (n) c->ordinal = strtol(text + 5, NULL, 10);
-    if (c->device == RT_ON_CUDA && !c->model->n_images)
+    const RtModel *there = c->model->device;
+    if (c->device == RT_ON_CUDA && (!there || !there->n_images))
         return not_built(c, text, "build it with gnnc build --target cuda, or leave the flag out");
-    if (c->device == RT_ON_SHIM && !c->model->shim)
+    if (c->device == RT_ON_SHIM && (!there || !there->shim))
         return not_built(c, text, "build it with gnnc build --target shim, or leave the flag out");
     return RT_OK;
 }
@@ -52,10 +53,11 @@ RtCode rt_cli_device_open(const RtCli *c, RtCuda **d)
     RtCudaDriver driver = rt_cuda_shim;
     RtStatus none = {0};
     const char *flag = c->device == RT_ON_CPU ? NULL : flag_of_cpus(c);
+    const RtModel *there = c->model->device;
     *d = NULL;
     if (c->device == RT_ON_AUTO) { /* whatever is missing, there is the CPU */
-        if (c->model->n_images && !flag && !rt_cuda_driver(&driver, &none))
-            rt_cuda_create(c->model, &driver, 0, d, &none);
+        if (there && there->n_images && !flag && !rt_cuda_driver(&driver, &none))
+            rt_cuda_create(there, &driver, 0, d, &none);
         return RT_OK;
     }
     if (flag)
@@ -63,5 +65,5 @@ RtCode rt_cli_device_open(const RtCli *c, RtCuda **d)
                        "the flag is of runs on a CPU");
     if (c->device == RT_ON_CPU || c->command == CMD_PLAN) return RT_OK;
     if (c->device == RT_ON_CUDA) RT_TRY(rt_cuda_driver(&driver, c->st));
-    return rt_cuda_create(c->model, &driver, c->ordinal, d, c->st);
+    return rt_cuda_create(there, &driver, c->ordinal, d, c->st);
 }

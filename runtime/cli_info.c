@@ -67,7 +67,7 @@ RtCode rt_cli_info(RtCli *c)
     }
     printf("model %s, %s, ABI %lld, best kernels here: %s\n", rt_string(m, m->name), rt_dtype_name(m->float_dtype),
            (long long)m->abi_version, rt_cpu_name(best));
-    if (m->n_images || m->shim) print_devices(m);
+    if (m->device) print_devices(m->device);
     print_tensors(m, RT_INPUT, "inputs (NAME.npy in the data folder)");
     print_tensors(m, RT_PARAM, "parameters");
     print_tensors(m, RT_HYPER, "hypers (--set NAME=VALUE)");

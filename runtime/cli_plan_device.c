@@ -34,7 +34,7 @@ static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
 static RtCode device_bytes(const RtCli *c, const RtSession *s, const char *programs, int64_t *bytes)
 {
     RtCudaLayout l;
-    RtCode code = rt_cuda_layout(c->model, s->data.graph, programs, &l, c->st);
+    RtCode code = rt_cuda_layout(c->model->device, s->data.graph, programs, &l, c->st);
     *bytes = l.bytes;
     rt_cuda_layout_free(&l);
     return code;
@@ -45,8 +45,8 @@ static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program,
     RtExec *e;
     RtExecOptions o = s->exec;
     o.plan_only = true;
-    RT_TRY(rt_exec_create(c->model, program, s->data.graph, &o, &e, c->st));
-    const char *name = rt_string(c->model, e->program->name);
+    RT_TRY(rt_exec_create(c->model->device, program, s->data.graph, &o, &e, c->st));
+    const char *name = rt_string(e->model, e->program->name);
     if (json) {
         printf(",\n  ");
         rt_cli_print_string(name);

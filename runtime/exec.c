@@ -100,7 +100,7 @@ RtKernelFn rt_exec_kernel(const RtExec *e, int64_t kernel)
 {
     const RtModel *m = e->model;
     assert(kernel >= 0 && kernel < m->n_kernels);
-    for (int v = e->options.variant; v >= 0; v--)
+    for (int v = e->options.variant; m->kernels && v >= 0; v--) /* a plan for devices alone has none */
         if (m->kernels[v * m->n_kernels + kernel]) return m->kernels[v * m->n_kernels + kernel];
     return NULL;
 }
@@ -237,7 +237,7 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
                         : rt_count_value(e->graph, &e->model->moves[x->def->part].rows, RT_READ);
     x->fn = x->call ? rt_exec_kernel(e, x->call->kernel) : copy_rows;
     if (g) use_backend(e, g, x);
-    if (!x->fn)
+    if (!x->fn && e->model->kernels)
         return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label), "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
     find_rows(e, x);
@@ -459,8 +459,8 @@ RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const
     *out = NULL;
     RtExec *e;
     RT_TRY(rt_alloc(&e, 1, sizeof *e, "a context", st));
-    e->model = m;
-    e->program = &m->programs[program];
+    e->model = o->device ? o->device->model : m;
+    e->program = &e->model->programs[program];
     e->graph = g;
     e->options = *o;
     RtCode code = exec_setup(e, st);

@@ -125,6 +125,22 @@ def forms_and_bits(machines):
     box.report("a_machine_decides_forms_and_schedules", not (total["form"] and total["bits"]) and "found %s" % total)
 
 
+def devices_have_plans():
+    """Kernels for GPUs have a schedule of their own, whatever machine chose the form (test_cuda.py compares the bits)."""
+    for machine in [DEFAULT] + NAMED:
+        wrong = []
+        for model in MODELS:
+            sets = ",".join("%s=%d" % d for d in rows.dims(model, WIDTH).items())
+            common = [box.gnnc, "build", os.path.join(ROOT, "bench", "models", model + ".gnn"), "--set", sets, "--machine", machine, "--emit=schedule"]
+            box.must(*common, "-o", box.path("cpu.schedule"))
+            said = box.must(*common, "--target", "cuda", "--remarks=fuse", "-o", box.path("gpu.schedule")).err
+            if "kernels for GPUs are those" in said or (text("cpu.schedule") == text("gpu.schedule")) != (machine == "h200"):
+                wrong.append(model)
+        box.report("devices_have_plans." + machine, wrong and "not for %s" % wrong)
+    r = box.must(*common[:-1], "--target", "cuda", "--schedule", box.path("gpu.schedule"), "--emit=schedule", "-o", box.path("again.schedule"))
+    box.report("devices_take_schedules", text("again.schedule") != text("gpu.schedule") and r.out)
+
+
 def all_build(machines):
     for machine in machines:
         wrong = []
@@ -233,6 +249,7 @@ try:
     measured_is_legal()
     said_in_the_manifest()
     same_bytes_anywhere()
+    devices_have_plans()
     all_build(more or NAMED + [small])
     forms_and_bits(more or NAMED + [small])
 except Exception as e:

@@ -66,6 +66,9 @@ typedef struct PassContext {
     const PassBudget *budget;      /* or NULL */
     /* what fuse and schedule choose (passes/group/schedule_text.h), or NULL: what pays */
     const struct ScheduleText *schedule;
+    /* a plan of the same module for another machine, whose forms this one is to have (PlanForm), so that both give the
+       same bits; or NULL */
+    const struct HostPlan *forms;
     /* elements of a row that private arrays hold at most, a power of 2 from 16; 0: what pays. For tests */
     int64_t most_staged;
     bool keep_remarks; /* else pass_remark does nothing */

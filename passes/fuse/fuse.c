@@ -10,6 +10,7 @@
    products on edges that several walks over the edges want (fuse_clone.c). Sums over all edges may become sums over
    rows and over these (fuse_sums.c); it reorders no other sum, and clones none over rows. */
 #include "passes/fuse/fuse.h"
+#include "ir/plan.h"
 #include "passes/fuse/cost.h"
 #include "passes/group/schedule_text.h"
 #include "base/ice.h"
@@ -76,11 +77,18 @@ static IrFunc *copy_func(Arena *a, const IrFunc *f)
     return copy;
 }
 
-/* Bytes of the vectors that products are turned and cut for: what a text says, else those of the machine's registers. */
-static int64_t filled_bytes(const PassContext *ctx, const char *function)
+static const PlanForm *form_wanted(const PassContext *ctx, uint32_t index)
+{
+    return ctx->forms ? &ctx->forms->programs.data[index]->form : NULL;
+}
+
+/* Bytes of the vectors that products are turned and cut for: what a text or another plan says, else those of the
+   machine's registers. */
+static int64_t filled_bytes(const PassContext *ctx, uint32_t index, const char *function)
 {
     const FuncText *t = ctx->schedule ? schedule_text_find(ctx->schedule, function) : NULL;
-    return t && t->filled ? t->filled : machine_register_bytes(ctx->machine);
+    if (t && t->filled) return t->filled;
+    return ctx->forms ? form_wanted(ctx, index)->filled : machine_register_bytes(ctx->machine);
 }
 
 /* NULL where a given schedule does not fit. */
@@ -93,7 +101,8 @@ static FusedFunc *fuse_form(PassContext *ctx, FusedModule *fm, uint32_t index, F
                      .f = copy_func(fm->m->arena, form->f),
                      .origin = form->origin,
                      .clones = form->clones,
-                     .filled = filled_bytes(ctx, form->f->name),
+                     .filled = filled_bytes(ctx, index, form->f->name),
+                     .form = form_wanted(ctx, index),
                      .n_values = n,
                      .machine = ctx->machine,
                      .most_staged = ctx->most_staged,
@@ -253,13 +262,17 @@ FusedModule *fuse_begin(PassContext *ctx, const IrModule *m)
 bool fuse_prepare(PassContext *ctx, FusedModule *fm, uint32_t index)
 {
     ctx->function = fm->m->funcs.data[index]->name;
-    IrFunc *plain = prepare_func(ctx, fm->m, fm->m->funcs.data[index], filled_bytes(ctx, ctx->function)), *rows;
+    IrFunc *plain = prepare_func(ctx, fm->m, fm->m->funcs.data[index], filled_bytes(ctx, index, ctx->function)), *rows;
     IrId sums = IR_NONE;
     VEC_PUSH(ctx->stage, &fm->sums, IR_NONE);
     if (ctx->schedule) {
         const FuncText *t = schedule_text_find(ctx->schedule, plain->name);
         if (!t) diag_error(ctx->diags, E0506, ctx->schedule->head, "the schedule has no function `%s`", plain->name);
         rows = t ? given_sums(ctx, fm, t, plain, &sums) : NULL;
+    } else if (ctx->forms) {
+        sums = form_wanted(ctx, index)->sums;
+        rows = sums == IR_NONE ? plain : fuse_sums_by_rows(fm->m, plain, sums);
+        ICE_UNLESS(rows); /* one module was prepared by the same rules */
     } else {
         rows = choose_sums(ctx, fm, index, plain, &sums);
     }

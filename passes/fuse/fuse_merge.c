@@ -138,8 +138,9 @@ typedef struct Merge {
     PassContext *ctx;
     FusedFunc *f;
     GroupReads *reads; /* by group */
-    bool early;        /* what sums over several maps are put together in waits for the end */
-    bool given;        /* whatever a text puts together, if it pays or not */
+    const FuseTies *ties;
+    bool early; /* what sums over several maps are put together in waits for the end */
+    bool given; /* whatever a text puts together, if it pays or not */
 } Merge;
 
 /* A text, if there is one, has the values of both in one group: those of a as inner values and those of b as roots
@@ -438,8 +439,19 @@ static void list_live(const Merge *m, IrValues *live)
         if (!m->f->groups.data[g].dead) VEC_PUSH(m->ctx->stage, live, g);
 }
 
-/* What else a text puts together. */
-static void merge_given(Merge *m)
+/* Some form that is wanted ties them together. */
+static bool are_tied(const Merge *m, uint32_t a, uint32_t b)
+{
+    const IrValues *x = &m->f->groups.data[a].roots, *y = &m->f->groups.data[b].roots;
+    for (uint32_t i = 0; i < x->n; i++)
+        for (uint32_t k = 0; k < y->n; k++)
+            if (m->ties->tie[x->data[i]] != IR_NONE && m->ties->tie[x->data[i]] == m->ties->tie[y->data[k]])
+                return true;
+    return false;
+}
+
+/* What else a text puts together, or first of all what a form ties together. */
+static void merge_given(Merge *m, bool tied)
 {
     IrValues live = {0};
     m->given = true;
@@ -449,11 +461,12 @@ static void merge_given(Merge *m)
         for (uint32_t i = 0; i < live.n; i++)
             for (uint32_t k = 0; k < live.n && !m->f->groups.data[live.data[i]].dead; k++) {
                 uint32_t a = live.data[k], b = live.data[i];
-                if (a == b) continue;
+                if (a == b || (tied && !are_tied(m, a, b))) continue;
                 changed |= try_stage(m, a, b) ||
                            (comes_before(m->f, a, b) && (try_merge(m, a, b, false) || try_sweep(m, a, b)));
             }
     }
+    m->given = false;
 }
 
 void fuse_merge(PassContext *ctx, FusedFunc *f)
@@ -461,6 +474,10 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
     Merge m = {.ctx = ctx, .f = f, .reads = ARENA_ARRAY(ctx->stage, GroupReads, f->groups.n + 1)};
     for (uint32_t g = 0; g < f->groups.n; g++)
         if (!f->groups.data[g].dead) group_reads(f, g, ctx->stage, &m.reads[g]);
+    FuseTies ties;
+    fuse_find_ties(f, ctx->stage, &ties);
+    m.ties = &ties;
+    if (ties.any) merge_given(&m, true);
     m.early = true;
     IrValues live = {0};
     for (bool changed = true; changed;) {
@@ -491,5 +508,5 @@ void fuse_merge(PassContext *ctx, FusedFunc *f)
                 !(has_product(f, a) && has_product(f, b)) && shares_rows(f, &m.reads[a], &m.reads[b]))
                 try_sweep(&m, a, b);
         }
-    if (f->text) merge_given(&m);
+    if (f->text) merge_given(&m, false);
 }

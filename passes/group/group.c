@@ -138,6 +138,13 @@ bool group_finds(const FusedFunc *f, uint32_t g, IrId v)
     return fused_op(f, v)->op == IR_OP_arg || (own != GROUP_NONE && own != g && !group_has_copy(f, g, v));
 }
 
+bool values_have(const IrValues *values, IrId v)
+{
+    for (uint32_t i = 0; i < values->n; i++)
+        if (values->data[i] == v) return true;
+    return false;
+}
+
 void values_insert(Arena *a, IrValues *values, IrId v)
 {
     VEC_PUSH(a, values, v);

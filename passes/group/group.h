@@ -21,8 +21,6 @@ typedef enum {
 } GroupKind;
 extern const char *const group_kind_names[N_GROUP_KINDS];
 
-typedef VEC(IrId) IrValues;
-
 typedef struct Group {
     GroupKind kind;
     bool dead; /* merged into another */
@@ -73,6 +71,7 @@ typedef struct FusedFunc {
     uint32_t n_values;           /* of f before copies back into tensors joined it (fuse_update.c) */
     IrId sums;                   /* the map by whose rows sums over all edges are taken, or IR_NONE */
     unsigned clones;             /* 0: none, else CloneBy + 1 */
+    const struct PlanForm *form; /* that its sums are to have (PassContext.forms); NULL: what pays */
     const struct FuncText *text; /* a schedule that is given (schedule_text.h), or NULL */
     /* by value: 1 + the index in text->groups of the group that has it as a root or an inner value; 0: none has */
     uint32_t *target;
@@ -149,6 +148,7 @@ enum { KERNEL_FLOPS = 400 }; /* of one kernel for one element: trees are cut the
 /* ---- inner values ---- */
 
 bool group_has_inner(const Group *g, IrId v);
+bool values_have(const IrValues *values, IrId v);
 /* Into ascending values, at its place. */
 void values_insert(Arena *a, IrValues *values, IrId v);
 /* v is an inner value of g that is not g's alone (fuse_copy.c): computed in each group, stored at most by another. */

@@ -8,6 +8,7 @@ static uint32_t *lower_func(PassContext *ctx, HostPlan *plan, const FusedFunc *f
     PlanProgram *prog = ARENA_NEW(ctx->stage, PlanProgram);
     prog->name = f->f->name;
     prog->func = f->index;
+    prog->form = (PlanForm){.sums = f->sums, .filled = f->filled};
     VEC_PUSH(ctx->stage, &plan->programs, prog);
     LowerFunc lf = {.ctx = ctx,
                     .f = f,

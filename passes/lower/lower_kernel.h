@@ -275,6 +275,7 @@ void online_begin(Lower *l, const Online *o, Accs extremes); /* totals are open 
 void online_rescale(Lower *l, const Online *o, Accs extremes, Accs sums, KirId later);
 KirId online_finish(Lower *l, const Online *o, const Acc *a, KirId empty); /* the total at the end */
 void online_walk(Lower *l, const Online *o, Accs extremes, Accs sums);
+void online_note(Lower *l, const Online *o); /* in the form of the program */
 
 /* ---- nests (lower_nest.c, lower_blocks.c) ---- */
 typedef void NestBody(Lower *l, const Point *points, unsigned n, void *user);

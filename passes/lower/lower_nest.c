@@ -353,6 +353,7 @@ static bool compute_online(Lower *l, const Group *g, const IrId *batch, unsigned
         if (!online_find(l, batch[i], done, &o) || !fits_registers(l, batch, n, o.sums, o.n)) continue;
         Accs extremes = level_accs(l, batch, n, row), sums = level_accs(l, o.sums, o.n, row);
         online_walk(l, &o, extremes, sums);
+        online_note(l, &o);
         keep_all(l, sums);
         mark_done(g, batch, n, done);
         mark_done(g, o.sums, o.n, done);

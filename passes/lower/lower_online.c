@@ -144,6 +144,15 @@ static bool others_want(Scale *s, const Group *g, const bool *takes)
     return false;
 }
 
+void online_note(Lower *l, const Online *o)
+{
+    PlanForm *form = &l->lf->prog->form;
+    for (unsigned i = 0; i < o->n; i++) {
+        IrId v = fused_origin(l->f, o->sums[i]);
+        if (!values_have(&form->online, v)) values_insert(l->lf->ctx->stage, &form->online, v);
+    }
+}
+
 bool online_find(Lower *l, IrId extreme, const bool *done, Online *o)
 {
     const Group *g = &l->f->groups.data[l->g];
@@ -157,6 +166,7 @@ bool online_find(Lower *l, IrId extreme, const bool *done, Online *o)
         IrId v = g->roots.data[i];
         takes[i] = v == extreme;
         if (done[i] || takes[i] || fused_op(l->f, v)->op != IR_OP_reduce_sum || o->n == l->s.together) continue;
+        if (l->f->form && !values_have(&l->f->form->online, fused_origin(l->f, v))) continue;
         if (scaling(&s, fused_op(l->f, v)->args[0]) != SCALES) continue;
         takes[i] = true;
         o->sums[o->n++] = v;

@@ -90,3 +90,20 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     if (wrong) ICE(wrong);
     return plan;
 }
+
+static bool same_form(const PlanForm *a, const PlanForm *b)
+{
+    bool same = a->sums == b->sums && a->filled == b->filled && a->online.n == b->online.n;
+    for (uint32_t i = 0; same && i < a->online.n; i++) same = a->online.data[i] == b->online.data[i];
+    return same;
+}
+
+HostPlan *lower_module_like(PassContext *ctx, const IrModule *m, const HostPlan *first)
+{
+    ctx->forms = first;
+    HostPlan *plan = lower_module(ctx, m);
+    ctx->forms = NULL;
+    for (uint32_t i = 0; plan && i < plan->programs.n; i++)
+        if (!same_form(&plan->programs.data[i]->form, &first->programs.data[i]->form)) return NULL;
+    return plan;
+}

@@ -19,3 +19,6 @@ IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m);
    too small, or E0506 where ctx->schedule does not fit). m is unchanged; the plan lives in ctx->stage and refers to a
    clone of m. Honours ctx->disabled for fuse, schedule and memplan. */
 HostPlan *lower_module(PassContext *ctx, const IrModule *m);
+/* The same for another machine (ctx->machine), with the bits of `first`, a plan of m: each sum has the form that it has
+   there. NULL without a diagnostic where this machine's kernels cannot have these forms. */
+HostPlan *lower_module_like(PassContext *ctx, const IrModule *m, const HostPlan *first);

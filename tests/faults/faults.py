@@ -147,6 +147,10 @@ FAULTS = [
     ("runtime/session.c", "s->batches.graph && c->command == CMD_TRAIN", "s->batches.graph && c->command == CMD_EVAL", "cuda"),
     ("runtime/setup.c", "    here.device = NULL;\n", "", "cuda"),
     # CUDA, run by the shim
+    ("passes/fuse/fuse_choice.c", "if (c->ties.between[v] || (c->again", "if ((c->again", "machines"),
+    ("passes/fuse/fuse_merge.c", "    if (ties.any) merge_given(&m, true);\n", "", "machines"),
+    ("passes/pipeline/kernels.c", "    ctx->forms = first;\n", "", "cuda machines"),
+    ("runtime/exec.c", "e->model = o->device ? o->device->model : m;", "e->model = m;", "cuda"),
     ("runtime/cuda_rows.c", "        first += blocks_of(n);\n", "        first++;\n", "cuda"),
     ("runtime/cuda_rows.c", "order[n > RT_CUDA_LONG ? next_long++", "order[n >= RT_CUDA_LONG ? next_long++", "cuda"),
     ("runtime/cuda_exec.c", "if (split && !error) error = launch_parts(", "if (split && error) error = launch_parts(", "cuda"),

@@ -1,0 +1,61 @@
+/* Sums that another plan rescales with a maximum or minimum of their row (PlanForm), and that this plan is to rescale too,
+   whatever its own machine would choose: they share a kernel with it, and what stands between is computed there.
+
+     %4 = reduce_max edge.dst %3             %4 and %6 are one kernel's, and %5 has no memory: a kernel that found %5 there
+     %5 = exp(%3 - gather edge.dst %4)       could not rescale %6 (lower_online.c)
+     %6 = reduce_sum edge.dst %5
+   It decides nothing: fuse_choice.c keeps such values out of memory, fuse_merge.c puts these groups together. */
+#include "base/ice.h"
+#include "ir/plan.h"
+#include "passes/fuse/fuse.h"
+
+typedef struct Ties {
+    const FusedFunc *f;
+    FuseTies *out;
+    uint8_t *seen; /* by value: 1 and whether it waits for the extreme */
+    IrId map, extreme;
+} Ties;
+
+/* The maximum or minimum that v is, or is where that is finite; IR_NONE: neither. */
+static IrId extreme_of(const FusedFunc *f, IrId v)
+{
+    const IrOp *op = fused_op(f, v);
+    if (op->op == IR_OP_reduce_max || op->op == IR_OP_reduce_min) return v;
+    if (op->op == IR_OP_detach) return extreme_of(f, op->args[0]);
+    return op->op == IR_OP_select ? extreme_of(f, op->args[1]) : IR_NONE;
+}
+
+/* Whether v, at an element, waits for the row's extreme. */
+static bool waits(Ties *t, IrId v)
+{
+    const IrOp *op = fused_op(t->f, v);
+    if (t->seen[v]) return t->seen[v] > 1;
+    bool found = false;
+    if (op->op == IR_OP_gather && op->attr.map == t->map) {
+        IrId extreme = extreme_of(t->f, op->args[0]);
+        found = extreme != IR_NONE && (t->extreme == IR_NONE || t->extreme == extreme);
+        if (found) t->extreme = extreme;
+    } else if (op->op != IR_OP_arg && op->op != IR_OP_gather && op->type.space == t->f->m->maps.data[t->map].from) {
+        for (uint32_t k = 0; k < op->n_args; k++) found |= waits(t, op->args[k]);
+    }
+    t->seen[v] = found ? 2 : 1;
+    return found;
+}
+
+void fuse_find_ties(const FusedFunc *f, Arena *a, FuseTies *out)
+{
+    uint32_t n = f->f->ops.n;
+    *out = (FuseTies){.tie = ARENA_ARRAY(a, IrId, n + 1), .between = ARENA_ARRAY(a, bool, n + 1)};
+    for (IrId v = 0; v < n; v++) out->tie[v] = IR_NONE;
+    for (IrId v = 0; f->form && v < n; v++) {
+        const IrOp *op = fused_op(f, v);
+        if (!values_have(&f->form->online, fused_origin(f, v))) continue;
+        ICE_UNLESS(op->op == IR_OP_reduce_sum);
+        Ties t = {f, out, ARENA_ARRAY(a, uint8_t, n + 1), op->attr.map, IR_NONE};
+        if (!waits(&t, op->args[0])) continue;
+        out->any = true;
+        out->tie[v] = out->tie[t.extreme] = t.extreme;
+        for (IrId u = 0; u < n; u++)
+            if (t.seen[u] > 1) out->between[u] = true, out->tie[u] = t.extreme;
+    }
+}
