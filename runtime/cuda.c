@@ -5,7 +5,8 @@
 #include <string.h>
 
 enum { ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_SHARED = 97 }; /* as in the driver's header */
-enum { OLDEST_DRIVER = 11000 };
+enum { OLDEST_DRIVER = 11040 }; /* graphs are made with flags from then on */
+enum { EVENT_WITHOUT_TIME = 2 };
 
 /* DEVICE_FAILED with the driver's words, where a call of it did not give 0. */
 static RtCode check(const RtCudaDriver *d, int error, const char *what, const char *place, RtStatus *st)
@@ -60,8 +61,8 @@ static RtCode find_device(RtCuda *c, int64_t ordinal, RtStatus *st)
     RT_TRY(check(d, error, "ask what the device can do", c->name, st));
     c->capability = 10 * major + minor;
     if (version >= OLDEST_DRIVER) return RT_OK;
-    return rt_fail(st, RT_E_DEVICE_OLD, c->name, NULL, "the driver is for CUDA %d.%d, wanted %d.0 or newer",
-                   version / 1000, version % 1000 / 10, OLDEST_DRIVER / 1000);
+    return rt_fail(st, RT_E_DEVICE_OLD, c->name, NULL, "the driver is for CUDA %d.%d, wanted %d.%d or newer",
+                   version / 1000, version % 1000 / 10, OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10);
 }
 
 static RtCode load_kernels(RtCuda *c, RtStatus *st)
@@ -92,7 +93,11 @@ static RtCode open_device(RtCuda *c, int64_t ordinal, RtStatus *st)
     RT_TRY(find_device(c, ordinal, st));
     RT_TRY(check(d, d->context_retain(&c->context, c->device), "open the device", c->name, st));
     RT_TRY(check(d, d->context_set(c->context), "open the device", c->name, st));
-    RT_TRY(check(d, d->stream_make(&c->stream, 0), "open the device", c->name, st));
+    int error = d->stream_make(&c->stream, 0);
+    if (!error) error = d->stream_make(&c->beside, 0);
+    if (!error) error = d->event_make(&c->forked, EVENT_WITHOUT_TIME);
+    if (!error) error = d->event_make(&c->joined, EVENT_WITHOUT_TIME);
+    RT_TRY(check(d, error, "open the device", c->name, st));
     return load_kernels(c, st);
 }
 
@@ -113,7 +118,11 @@ void rt_cuda_free(RtCuda *c)
 {
     if (!c) return;
     if (c->memory) c->driver.memory_free(c->memory);
+    if (c->host) c->driver.host_free(c->host);
     if (c->module) c->driver.module_free(c->module);
+    if (c->forked) c->driver.event_free(c->forked);
+    if (c->joined) c->driver.event_free(c->joined);
+    if (c->beside) c->driver.stream_free(c->beside);
     if (c->stream) c->driver.stream_free(c->stream);
     if (c->context) c->driver.context_release(c->device);
     rt_cuda_layout_free(&c->layout);
@@ -137,6 +146,8 @@ RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, RtStatus 
     c->taken = c->layout.bytes;
     /* all bits set is a NaN: what nobody has written shows */
     RT_TRY(done(c, c->driver.memory_fill(c->memory, 0xff, bytes ? bytes : 1), "fill memory", st));
+    int64_t shared = c->layout.said_bytes + c->layout.numbers_bytes;
+    RT_TRY(done(c, c->driver.host_take((void **)&c->host, shared ? (size_t)shared : 1), "take page-locked memory", st));
     RT_TRY(rt_cuda_push_graph(c, g, st));
     for (int64_t i = 0; i < c->layout.n_rows; i++) {
         const RtCudaRows *x = &c->layout.rows[i];
@@ -178,24 +189,27 @@ RtCode rt_cuda_push_graph(RtCuda *c, const RtGraph *g, RtStatus *st)
 RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st)
 {
     for (int64_t i = 0; c && i < c->layout.n; i++) {
-        RtCudaRegion *r = &c->layout.regions[i];
+        const RtCudaRegion *r = &c->layout.regions[i];
         if (r->kind != RT_BUF_TENSOR) continue;
-        r->said = false;
         RT_TRY(put(c, r, tensors[r->ref], st));
     }
     return RT_OK;
 }
 
-/* Parameters and states, from `at` on. */
+/* Parameters and states, which lie side by side from `at` on. */
 static RtCode pull_trained(RtCuda *c, int64_t at, void *const *tensors, RtStatus *st)
 {
-    for (int64_t i = 0; i < c->layout.n && c->layout.regions[i].at < c->layout.trained_bytes; i++) {
+    char *all;
+    if (!c->layout.trained_bytes) return RT_OK;
+    RT_TRY(rt_alloc(&all, c->layout.trained_bytes, 1, "parameters", st));
+    int error = c->driver.to_host(all, c->memory + (RtCudaPtr)at, (size_t)c->layout.trained_bytes);
+    for (int64_t i = 0; i < c->layout.n && c->layout.regions[i].at < c->layout.trained_bytes && !error; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];
         assert(r->kind == RT_BUF_TENSOR);
-        RT_TRY(done(c, c->driver.to_host(tensors[r->ref], c->memory + (RtCudaPtr)(at + r->at), (size_t)r->bytes),
-                    "copy from the device", st));
+        memcpy(tensors[r->ref], all + r->at, (size_t)r->bytes);
     }
-    return RT_OK;
+    free(all);
+    return done(c, error, "copy from the device", st);
 }
 
 RtCode rt_cuda_pull(RtCuda *c, void *const *tensors, RtStatus *st)
@@ -203,16 +217,14 @@ RtCode rt_cuda_pull(RtCuda *c, void *const *tensors, RtStatus *st)
     return c ? pull_trained(c, 0, tensors, st) : RT_OK;
 }
 
-RtCode rt_cuda_keep(RtCuda *c, RtStatus *st)
+RtCode rt_cuda_keep(RtCuda *c, int kept, RtStatus *st)
 {
     if (!c || !c->layout.trained_bytes) return RT_OK;
-    return done(
-        c,
-        c->driver.move(c->memory + (RtCudaPtr)c->layout.kept_at, c->memory, (size_t)c->layout.trained_bytes, c->stream),
-        "copy parameters", st);
+    RtCudaPtr to = c->memory + (RtCudaPtr)c->layout.kept_at[kept];
+    return done(c, c->driver.move(to, c->memory, (size_t)c->layout.trained_bytes, c->stream), "copy parameters", st);
 }
 
-RtCode rt_cuda_pull_kept(RtCuda *c, void *const *tensors, RtStatus *st)
+RtCode rt_cuda_pull_kept(RtCuda *c, int kept, void *const *tensors, RtStatus *st)
 {
-    return c ? pull_trained(c, c->layout.kept_at, tensors, st) : RT_OK;
+    return c ? pull_trained(c, c->layout.kept_at[kept], tensors, st) : RT_OK;
 }

@@ -28,8 +28,6 @@ typedef struct RtCudaRegion {
     int64_t along;   /* as in RtBuffer */
     int64_t program; /* of results and cotangents; else -1 */
     int64_t at, bytes;
-    bool said; /* of what the host says anew for each run: the device has `value` */
-    int64_t value;
 } RtCudaRegion;
 
 /* In which order a device computes the rows of a map: those of over RT_CUDA_LONG elements first, which warps share where
@@ -40,12 +38,19 @@ typedef struct RtCudaRows {
 } RtCudaRows;
 enum { RT_CUDA_LONG = 512 };
 
+/* Copies of parameters and states on the device: as they were before a training step, and those of the best epoch, of
+   models that stop early. */
+enum { RT_CUDA_BEFORE, RT_CUDA_BEST, RT_CUDA_N_KEPT };
+
 typedef struct RtCudaLayout {
     RtCudaRegion *regions; /* [n] parameters and states first */
     int64_t n;
-    int64_t trained_bytes; /* of the parameters and states, from 0 on */
-    int64_t kept_at;       /* a copy of them as they were before a training step */
-    RtCudaRows *rows;      /* [n_rows] of maps by whose rows steps go */
+    int64_t trained_bytes;           /* of the parameters and states, from 0 on */
+    int64_t kept_at[RT_CUDA_N_KEPT]; /* copies of them */
+    /* What passes between host and device at each run: what the host says (seed, step, hypers), and behind it the results
+       that are numbers. The host's page-locked copy is laid out like it. */
+    int64_t said_at, said_bytes, numbers_bytes;
+    RtCudaRows *rows; /* [n_rows] of maps by whose rows steps go */
     int64_t n_rows;
     int64_t states_at, states_bytes; /* what blocks of long rows sum up to, for one step at a time */
     int64_t arena_at;                /* for one program at a time */
@@ -57,6 +62,8 @@ bool rt_cuda_has(const RtModel *m, const char *programs, int64_t program);
 /* For the listed programs (names, separated by blanks) on one graph. OVERFLOW, MEMORY. */
 RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
 void rt_cuda_layout_free(RtCudaLayout *l);
+
+bool rt_cuda_is_number(const RtCudaRegion *r); /* a result of at most 8 bytes */
 
 /* The order of a step's rows; NULL: as they stand. */
 const RtCudaRows *rt_cuda_rows(const RtCudaLayout *l, const RtModel *m, const RtGraph *g, const RtCall *call);
@@ -81,10 +88,16 @@ typedef struct RtCuda {
     char name[64];
     int device, capability, most_shared;
     void *context, *module, *stream;
-    void **functions; /* [n_device_kernels] */
+    void *beside;          /* a second stream, for what two kernels of one step do side by side */
+    void *forked, *joined; /* events: where it leaves the first, and where that goes on */
+    void **functions;      /* [n_device_kernels] */
     RtCudaLayout layout;
     RtCudaPtr memory;
     int64_t taken;   /* bytes of it */
+    char *host;      /* [said_bytes + numbers_bytes], page-locked */
+    bool said;       /* the device has, or gets before its next run, what `host` says */
+    bool begun;      /* work that nobody has waited for since, so that it may still read what `host` says */
+    bool unread;     /* a run since the numbers were asked for */
     RtStatus failed; /* of the first call that did, since nothing is right after it */
 } RtCuda;
 
@@ -103,8 +116,10 @@ RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st);
 /* Parameters and states from the device. */
 RtCode rt_cuda_pull(RtCuda *c, void *const *tensors, RtStatus *st);
 /* Copies parameters and states aside, on the device; and those to the host. */
-RtCode rt_cuda_keep(RtCuda *c, RtStatus *st);
-RtCode rt_cuda_pull_kept(RtCuda *c, void *const *tensors, RtStatus *st);
+RtCode rt_cuda_keep(RtCuda *c, int kept, RtStatus *st);
+RtCode rt_cuda_pull_kept(RtCuda *c, int kept, void *const *tensors, RtStatus *st);
+/* Until all that was begun is done: rt_exec_run only begins a run, and rt_exec_results waits for it. */
+void rt_cuda_wait(RtCuda *c);
 
 /* ---- for exec.c: an RtExec whose options name a device ---- */
 
@@ -113,8 +128,12 @@ RtCode rt_cuda_places(const RtModel *m, const RtProgram *p, const RtGraph *g, Rt
                       RtStatus *st);
 void *rt_cuda_buffer(const RtExec *e, int64_t buffer); /* an address on the device; NULL: not there */
 RtCode rt_cuda_bind(RtExec *e, RtStatus *st);          /* how its kernels are started */
-void rt_cuda_run(RtExec *e, double *ns);               /* waits for the end; ns: NULL, or as in rt_exec_run_timed */
-int64_t rt_cuda_run_step(RtExec *e, int64_t i);        /* waits for the end; returns 1 */
+void rt_cuda_unbind(RtExec *e);                        /* frees its replay */
+/* Begins a run. The second one after binding is captured as a graph of the driver's, which is replayed from then on: one
+   call for all steps. Where the driver makes none, steps are started one by one as before. */
+void rt_cuda_run(RtExec *e);
+void rt_cuda_run_timed(RtExec *e, double *ns);  /* step by step, and waits; as rt_exec_run_timed */
+int64_t rt_cuda_run_step(RtExec *e, int64_t i); /* waits for the end; returns 1 */
 RtCode rt_cuda_results(RtExec *e, RtStatus *st);
 /* The bytes of a buffer, from the device and to it. */
 RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st);

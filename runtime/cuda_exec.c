@@ -25,9 +25,17 @@ static RtCode set_launch(RtCuda *c, int64_t kernel, int64_t extent, RtLaunch *l,
     return RT_OK;
 }
 
+void rt_cuda_unbind(RtExec *e)
+{
+    if (e->replay) e->options.device->driver.replay_free(e->replay);
+    e->replay = NULL;
+    e->n_runs = 0;
+}
+
 RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
 {
     RtCuda *c = e->options.device;
+    rt_cuda_unbind(e);
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         RtExecStep *x = &e->steps[i];
         if (!x->call) continue;
@@ -56,14 +64,14 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
 
 /* Iterations [lo, hi) of a kernel, or those that `order` names. */
 static int launch(const RtCuda *c, int64_t kernel, const RtLaunch *l, RtArg *args, int64_t n_args, int64_t lo,
-                  int64_t hi, RtCudaPtr order)
+                  int64_t hi, RtCudaPtr order, void *stream)
 {
     void *params[MAX_PARAMS];
     if (lo >= hi) return 0;
     for (int64_t k = 0; k < n_args; k++) params[k] = &args[k];
     params[n_args] = &lo, params[n_args + 1] = &hi, params[n_args + 2] = &order;
     return c->driver.launch(c->functions[kernel], (unsigned)l->grid, 1, 1, (unsigned)l->block, 1, 1,
-                            (unsigned)l->shared_bytes, c->stream, params, NULL);
+                            (unsigned)l->shared_bytes, stream, params, NULL);
 }
 
 /* One phase of the parts of long rows that lie at `parts`. */
@@ -84,76 +92,155 @@ static int launch_parts(const RtExec *e, const RtExecStep *x, const RtSplitDef *
             state += (RtCudaPtr)rt_cuda_state_bytes(b, rows);
         }
     }
-    return launch(c, s->kernel, phase == RT_SPLIT_LAST ? &x->joins : &x->blocks, args, s->n_args, 0, n, parts);
+    return launch(c, s->kernel, phase == RT_SPLIT_LAST ? &x->joins : &x->blocks, args, s->n_args, 0, n, parts,
+                  c->beside);
 }
 
-/* All iterations of a step, whose arguments are the device's addresses. */
+/* All iterations of a step, whose arguments are the device's addresses. Parts of long rows are computed beside the other
+   rows: a step's iterations read nothing that another one writes. */
 static int start_step(const RtExec *e, const RtExecStep *x)
 {
     const RtCuda *c = e->options.device;
+    const RtCudaDriver *d = &c->driver;
     if (!x->extent) return 0;
     if (!x->call) { /* a copy: see exec.c */
         const RtMove *m = &e->model->moves[x->def->part];
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + m->from];
-        return c->driver.move((RtCudaPtr)(uintptr_t)e->buffers[m->to], (RtCudaPtr)(uintptr_t)e->buffers[m->from],
-                              (size_t)(x->extent * b->width * rt_elem_bytes(b->elem)), c->stream);
+        return d->move((RtCudaPtr)(uintptr_t)e->buffers[m->to], (RtCudaPtr)(uintptr_t)e->buffers[m->from],
+                       (size_t)(x->extent * b->width * rt_elem_bytes(b->elem)), c->stream);
     }
     const RtCudaRows *rows = rt_cuda_rows(&c->layout, e->model, e->graph, x->call);
     const RtSplitDef *split = rt_cuda_split(rows, e->model, x->call);
     RtCudaPtr parts = rows ? c->memory + (RtCudaPtr)rows->at : 0;
     RtCudaPtr whole = rows ? parts + 8 * RT_PART_NUMBERS * (RtCudaPtr)rows->n_blocks : 0;
     RtCudaPtr order = rows ? whole + 8 * RT_PART_NUMBERS * (RtCudaPtr)rows->n_long : 0;
-    int error = 0;
+    int error = split ? d->event_note(c->forked, c->stream) : 0;
+    if (split && !error) error = d->stream_follow(c->beside, c->forked, 0);
     for (int64_t phase = 0; split && !error && phase < split->walks; phase++)
         error = launch_parts(e, x, split, phase, parts, rows->n_blocks);
     if (split && !error) error = launch_parts(e, x, split, RT_SPLIT_LAST, whole, rows->n_long);
-    if (error) return error;
-    return launch(c, x->call->kernel, &x->launch, x->args, x->call->n_args, split ? rows->n_long : 0, x->extent, order);
+    if (split && !error) error = d->event_note(c->joined, c->beside);
+    if (!error)
+        error = launch(c, x->call->kernel, &x->launch, x->args, x->call->n_args, split ? rows->n_long : 0, x->extent,
+                       order, c->stream);
+    return split && !error ? d->stream_follow(c->stream, c->joined, 0) : error;
 }
 
-/* What the host says anew for each run, where it has changed: seed, step, and the hypers, which are few and small. */
-static void push_run(RtExec *e)
+/* All steps, in order. *label: of the one that failed. */
+static int start_steps(const RtExec *e, const char **label)
 {
-    RtCuda *c = e->options.device;
-    for (int64_t i = 0; i < c->layout.n; i++) {
-        RtCudaRegion *r = &c->layout.regions[i];
-        bool hyper = r->kind == RT_BUF_TENSOR && e->model->tensors[r->ref].kind == RT_HYPER;
-        int64_t value = 0;
-        if (!hyper && r->kind != RT_BUF_SEED && r->kind != RT_BUF_STEP) continue;
-        assert(r->bytes <= (int64_t)sizeof value);
-        const void *from = hyper ? e->tensors[r->ref] : r->kind == RT_BUF_SEED ? (void *)&e->seed : (void *)&e->step;
-        memcpy(&value, from, (size_t)r->bytes);
-        if (r->said && r->value == value) continue;
-        note(c, c->driver.to_device(c->memory + (RtCudaPtr)r->at, from, (size_t)r->bytes), "copies to the device");
-        r->said = true;
-        r->value = value;
+    int error = 0;
+    for (int64_t i = 0; i < e->program->n_steps && !error; i++) {
+        error = start_step(e, &e->steps[i]);
+        *label = rt_string(e->model, e->steps[i].def->label);
     }
+    return error;
 }
 
-void rt_cuda_run(RtExec *e, double *ns)
+/* ---- what passes between host and device at each run ---- */
+
+static void wait(RtCuda *c, const char *what)
+{
+    note(c, c->driver.stream_wait(c->stream), what);
+    c->begun = false;
+}
+
+void rt_cuda_wait(RtCuda *c)
+{
+    if (c) wait(c, "what was begun");
+}
+
+/* What the host says anew for each run, if it has changed: seed, step and the hypers. */
+static void say(RtExec *e)
 {
     RtCuda *c = e->options.device;
+    const RtCudaLayout *l = &c->layout;
+    for (int64_t i = 0; i < l->n; i++) {
+        const RtCudaRegion *r = &l->regions[i];
+        if (r->at < l->said_at || r->at >= l->said_at + l->said_bytes) continue;
+        const void *from = r->kind == RT_BUF_SEED   ? (void *)&e->seed
+                           : r->kind == RT_BUF_STEP ? (void *)&e->step
+                                                    : e->tensors[r->ref];
+        char *to = c->host + (r->at - l->said_at);
+        if (c->said && !memcmp(to, from, (size_t)r->bytes)) continue;
+        if (c->begun) wait(c, "what was begun"); /* it may read the old value yet */
+        memcpy(to, from, (size_t)r->bytes);
+        c->said = false;
+    }
+    if (c->said || !l->said_bytes) return;
+    note(c, c->driver.to_device_later(c->memory + (RtCudaPtr)l->said_at, c->host, (size_t)l->said_bytes, c->stream),
+         "copies to the device");
+    c->said = true;
+}
+
+/* Waits for the end of all runs, and for their results that are numbers. */
+static void read_numbers(RtCuda *c, const char *what)
+{
+    const RtCudaLayout *l = &c->layout;
+    if (!c->unread) return;
+    if (l->numbers_bytes)
+        note(c,
+             c->driver.to_host_later(c->host + l->said_bytes, c->memory + (RtCudaPtr)(l->said_at + l->said_bytes),
+                                     (size_t)l->numbers_bytes, c->stream),
+             "copies from the device");
+    wait(c, what);
+    c->unread = false;
+}
+
+/* ---- runs ---- */
+
+enum { CAPTURE_RELAXED = 2 }; /* nobody else's calls are refused meanwhile */
+
+/* Has the driver note the program's steps instead of doing them, as a graph that one call starts. If anything of that
+   fails, steps are started one by one, which says what is wrong with one. */
+static void capture(RtExec *e)
+{
+    const RtCuda *c = e->options.device;
+    const RtCudaDriver *d = &c->driver;
+    const char *label;
+    void *graph = NULL;
+    if (d->capture_begin(c->stream, CAPTURE_RELAXED)) return;
+    int error = start_steps(e, &label);
+    if (d->capture_end(c->stream, &graph) || !graph) return;
+    if (error || d->replay_make(&e->replay, graph, 0)) e->replay = NULL;
+    d->graph_free(graph);
+}
+
+void rt_cuda_run(RtExec *e)
+{
+    RtCuda *c = e->options.device;
+    const char *what = rt_string(e->model, e->program->name);
     assert(e->bound);
-    push_run(e);
+    say(e);
+    if (c->failed.code) return;
+    if (++e->n_runs == 2) capture(e);
+    c->begun = c->unread = true;
+    int error = e->replay ? c->driver.replay(e->replay, c->stream) : start_steps(e, &what);
+    note(c, error, what);
+}
+
+void rt_cuda_run_timed(RtExec *e, double *ns)
+{
+    RtCuda *c = e->options.device;
+    say(e);
+    wait(c, rt_string(e->model, e->program->name));
     double before = rt_now_ns();
     for (int64_t i = 0; i < e->program->n_steps && !c->failed.code; i++) {
-        note(c, start_step(e, &e->steps[i]), rt_string(e->model, e->steps[i].def->label));
-        if (!ns) continue;
-        note(c, c->driver.stream_wait(c->stream), rt_string(e->model, e->steps[i].def->label));
+        rt_cuda_run_step(e, i);
         double after = rt_now_ns();
         ns[i] += after - before;
         before = after;
     }
-    if (!ns) note(c, c->driver.stream_wait(c->stream), rt_string(e->model, e->program->name));
 }
 
 int64_t rt_cuda_run_step(RtExec *e, int64_t i)
 {
     RtCuda *c = e->options.device;
-    const char *name = rt_string(e->model, e->steps[i].def->label);
-    push_run(e);
-    if (!c->failed.code) note(c, start_step(e, &e->steps[i]), name);
-    if (!c->failed.code) note(c, c->driver.stream_wait(c->stream), name);
+    const char *label = rt_string(e->model, e->steps[i].def->label);
+    say(e);
+    if (!c->failed.code) note(c, start_step(e, &e->steps[i]), label);
+    if (!c->failed.code) wait(c, label);
+    c->unread = true;
     return 1;
 }
 
@@ -180,11 +267,14 @@ RtCode rt_cuda_store(RtExec *e, int64_t buffer, const void *from, int64_t bytes,
 RtCode rt_cuda_results(RtExec *e, RtStatus *st)
 {
     RtCuda *c = e->options.device;
+    if (!c->failed.code) read_numbers(c, rt_string(e->model, e->program->name));
     for (int64_t i = 0; i < c->layout.n && !c->failed.code; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];
         if (r->kind != RT_BUF_RESULT || r->program != e->program - e->model->programs || !r->bytes) continue;
-        note(c, c->driver.to_host(e->results[r->ref], c->memory + (RtCudaPtr)r->at, (size_t)r->bytes),
-             "copies from the device");
+        if (rt_cuda_is_number(r)) memcpy(e->results[r->ref], c->host + (r->at - c->layout.said_at), (size_t)r->bytes);
+        else
+            note(c, c->driver.to_host(e->results[r->ref], c->memory + (RtCudaPtr)r->at, (size_t)r->bytes),
+                 "copies from the device");
     }
     if (c->failed.code && st) *st = c->failed;
     return c->failed.code;

@@ -6,13 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256 /* bytes */, WARPS = 8 /* half-warps of a block */, LANES = 16, MOST_BLOCKS = INT32_MAX };
+enum {
+    ALIGN = 256,
+    ALIGN_NUMBER = 64 /* bytes */,
+    WARPS = 8 /* half-warps of a block */,
+    LANES = 16,
+    MOST_BLOCKS = INT32_MAX
+};
 
-static int64_t aligned(int64_t bytes)
+static int64_t aligned_to(int64_t bytes, int64_t to)
 {
-    int64_t sum = rt_size_plus(bytes, 1, ALIGN - 1);
-    return sum < 0 ? -1 : sum / ALIGN * ALIGN;
+    int64_t sum = rt_size_plus(bytes, 1, to - 1);
+    return sum < 0 ? -1 : sum / to * to;
 }
+
+static int64_t aligned(int64_t bytes) { return aligned_to(bytes, ALIGN); }
 
 /* ---- regions ---- */
 
@@ -49,10 +57,18 @@ static bool region_of(const RtModel *m, const RtGraph *g, const RtProgram *p, co
     return true;
 }
 
-static bool is_trained(const RtModel *m, const RtCudaRegion *r)
+/* In the order in which they lie: what training changes, what the host says at each run, results that are numbers. */
+enum { TRAINED, SAID, NUMBER, OTHER };
+
+static int class_of(const RtModel *m, const RtCudaRegion *r)
 {
-    return r->kind == RT_BUF_TENSOR && (m->tensors[r->ref].kind == RT_PARAM || m->tensors[r->ref].kind == RT_STATE);
+    int64_t tensor = r->kind == RT_BUF_TENSOR ? m->tensors[r->ref].kind : -1;
+    if (tensor == RT_PARAM || tensor == RT_STATE) return TRAINED;
+    if (tensor == RT_HYPER || r->kind == RT_BUF_SEED || r->kind == RT_BUF_STEP) return SAID;
+    return rt_cuda_is_number(r) ? NUMBER : OTHER;
 }
+
+bool rt_cuda_is_number(const RtCudaRegion *r) { return r->kind == RT_BUF_RESULT && r->bytes > 0 && r->bytes <= 8; }
 
 static const RtCudaRegion *find(const RtCudaLayout *l, const RtCudaRegion *r)
 {
@@ -73,19 +89,23 @@ bool rt_cuda_has(const RtModel *m, const char *programs, int64_t i)
     return rt_program_is_listed(m, programs, i);
 }
 
-/* Those that training changes, or the others. */
-static void add_regions(const RtModel *m, const RtGraph *g, const char *programs, bool trained, RtCudaLayout *l)
+/* Those of a class. Returns their bytes. */
+static int64_t add_regions(const RtModel *m, const RtGraph *g, const char *programs, int class, RtCudaLayout *l)
 {
+    int64_t start = l->bytes;
     for (int64_t i = 0; i < m->n_programs; i++) {
         const RtProgram *p = &m->programs[i];
         for (int64_t k = 0; k < p->n_buffers && rt_cuda_has(m, programs, i); k++) {
             RtCudaRegion r;
-            if (!region_of(m, g, p, buffer(m, p, k), &r) || is_trained(m, &r) != trained || find(l, &r)) continue;
+            if (!region_of(m, g, p, buffer(m, p, k), &r) || class_of(m, &r) != class || find(l, &r)) continue;
+            assert(class != SAID || r.bytes <= 8);
             r.at = l->bytes;
-            l->bytes = r.bytes < 0 ? -1 : aligned(rt_size_plus(l->bytes, 1, r.bytes));
+            l->bytes = rt_size_plus(l->bytes, 1, r.bytes);
+            l->bytes = aligned_to(l->bytes, class == SAID || class == NUMBER ? ALIGN_NUMBER : ALIGN);
             l->regions[l->n++] = r;
         }
     }
+    return l->bytes < 0 ? 0 : l->bytes - start;
 }
 
 RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st)
@@ -94,10 +114,17 @@ RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, 
     *l = (RtCudaLayout){0};
     for (int64_t i = 0; i < m->n_programs; i++) n += m->programs[i].n_buffers;
     RT_TRY(rt_alloc(&l->regions, n, sizeof *l->regions, "a layout", st));
-    add_regions(m, g, programs, true, l);
-    l->trained_bytes = l->kept_at = l->bytes;
-    l->bytes = aligned(rt_size_plus(l->bytes, 1, l->trained_bytes));
-    add_regions(m, g, programs, false, l);
+    l->trained_bytes = add_regions(m, g, programs, TRAINED, l);
+    for (int i = 0; i < RT_CUDA_N_KEPT; i++) {
+        l->kept_at[i] = l->bytes;
+        if (i == RT_CUDA_BEST && m->train->stop_metric < 0) continue;
+        l->bytes = aligned(rt_size_plus(l->bytes, 1, l->trained_bytes));
+    }
+    l->said_at = l->bytes;
+    l->said_bytes = add_regions(m, g, programs, SAID, l);
+    l->numbers_bytes = add_regions(m, g, programs, NUMBER, l);
+    l->bytes = aligned(l->bytes);
+    add_regions(m, g, programs, OTHER, l);
     RT_TRY(rt_cuda_find_rows(m, g, programs, l, st));
     for (int64_t i = 0; i < l->n_rows; i++) {
         l->rows[i].at = l->bytes;

@@ -472,6 +472,7 @@ RtCode rt_exec_create(const RtModel *m, int64_t program, const RtGraph *g, const
 void rt_exec_free(RtExec *e)
 {
     if (!e) return;
+    rt_cuda_unbind(e);
     rt_block_free(&e->arena);
     rt_block_free(&e->own_results);
     rt_block_free(&e->states);
@@ -552,7 +553,7 @@ void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
 {
     e->seed = seed;
     e->step = step;
-    if (e->options.device) rt_cuda_run(e, NULL);
+    if (e->options.device) rt_cuda_run(e);
     else
         for (int64_t i = 0; i < e->program->n_steps;) i += run_step(e, i);
 }
@@ -566,7 +567,7 @@ void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)
     e->seed = seed;
     e->step = step;
     if (e->options.device) {
-        rt_cuda_run(e, ns);
+        rt_cuda_run_timed(e, ns);
         return;
     }
     double before = rt_now_ns();

@@ -96,6 +96,8 @@ typedef struct RtExec {
     char *base;
     int64_t arena_bytes;
     bool bound;
+    void *replay;   /* on a device: its steps as a graph of the driver's, or NULL */
+    int64_t n_runs; /* there, since it was bound */
 } RtExec;
 
 /* Index of a program by name, -1 if absent. */
@@ -117,11 +119,12 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st);
 /* Cuts the steps again when counts of the graph have changed, none beyond those that the exec was made for. The caller binds anew. */
 RtCode rt_exec_move(RtExec *e, RtStatus *st);
 
-/* seed and step are read by random ops. Nothing can fail once bound, but a device; rt_exec_results says so. */
+/* seed and step are read by random ops. Nothing can fail once bound, but a device. There a run is only begun:
+   rt_exec_results waits for its end, and says whether it failed. */
 void rt_exec_run(RtExec *e, int64_t seed, int64_t step);
 /* Runs the i-th step alone, or the chain that begins with it, with the seed and step in e. Returns how many steps that are. */
 int64_t rt_exec_run_step(RtExec *e, int64_t i);
-/* Copies results that lie on a device to e->results. DEVICE_FAILED if it did since it was opened. */
+/* Copies results that lie on a device to e->results, once its runs are over. DEVICE_FAILED if it did since it was opened. */
 RtCode rt_exec_results(RtExec *e, RtStatus *st);
 /* The same, adding each step's nanoseconds to ns[n_steps]. */
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns);

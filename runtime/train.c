@@ -28,6 +28,7 @@ typedef struct Trainer {
     int64_t *order, n_order; /* the graphs that are trained on; behind them as many, shuffled */
     int64_t now;             /* the running step */
     RtBlock best, before;    /* snapshots: best weights; weights before the running step */
+    bool best_there;         /* the best weights are on the device, and not in `best` */
     RtBlock workspace;
     double values[RT_MAX_METRICS];
     FILE *log;
@@ -204,9 +205,9 @@ static double result_value(const RtExec *e, int64_t result)
     return rt_element(e->results[result], e->model->results[e->program->first_result + result].dtype, 0);
 }
 
-static RtCode read_metrics(const RtModel *m, RtExec *e, int64_t seed, int64_t step, double *values, RtStatus *st)
+/* Of the program's run before. */
+static RtCode read_metrics(const RtModel *m, RtExec *e, double *values, RtStatus *st)
 {
-    rt_exec_run(e, seed, step);
     RT_TRY(rt_exec_results(e, st));
     for (int64_t i = 0; i < m->train->n_metrics; i++) values[i] = result_value(e, m->metrics[i].result);
     return RT_OK;
@@ -236,7 +237,10 @@ RtCode rt_evaluate(const RtModel *m, RtData *d, const RtExecOptions *o, double *
         return rt_fail(st, RT_E_INTERNAL, NULL, NULL, "more than %d metrics", RT_MAX_METRICS);
     RtCode code = make_exec(m, "metrics", d->graph, d->tensors.data, o, &e, st);
     if (!code) code = rt_cuda_push(o->device, d->tensors.data, st);
-    if (!code) code = read_metrics(m, e, 0, 0, values, st);
+    if (!code) {
+        rt_exec_run(e, 0, 0);
+        code = read_metrics(m, e, values, st);
+    }
     rt_exec_free(e);
     return code;
 }
@@ -258,7 +262,8 @@ static RtCode log_line(Trainer *t, bool final, double loss)
 static RtCode remember(Trainer *t)
 {
     RtCuda *device = t->o->exec.device;
-    return device ? rt_cuda_keep(device, t->st) : rt_tensors_snapshot(&t->d->tensors, &t->before, t->st);
+    return device ? rt_cuda_keep(device, RT_CUDA_BEFORE, t->st)
+                  : rt_tensors_snapshot(&t->d->tensors, &t->before, t->st);
 }
 
 /* The program of the step on this CPU, which has a device's bits, with the weights before the step; NULL: it cannot be had. */
@@ -267,7 +272,7 @@ static RtExec *step_here(Trainer *t)
     RtExec *e = NULL;
     RtExecOptions o = t->o->exec;
     o.device = NULL;
-    if (rt_cuda_pull_kept(t->o->exec.device, t->d->tensors.data, NULL) ||
+    if (rt_cuda_pull_kept(t->o->exec.device, RT_CUDA_BEFORE, t->d->tensors.data, NULL) ||
         rt_tensors_snapshot(&t->d->tensors, &t->before, NULL) ||
         make_exec(t->m, "train_step", t->d->graph, t->d->tensors.data, &o, &e, NULL)) {
         rt_exec_free(e);
@@ -325,15 +330,21 @@ static RtCode judge(Trainer *t, bool *best)
     t->at.best = v;
     t->at.best_epoch = t->at.epoch;
     t->at.since = 0;
-    RT_TRY(rt_cuda_pull(t->o->exec.device, t->d->tensors.data, t->st));
+    t->best_there = t->o->exec.device != NULL;
+    if (t->best_there) return rt_cuda_keep(t->o->exec.device, RT_CUDA_BEST, t->st);
     return rt_tensors_snapshot(&t->d->tensors, &t->best, t->st);
 }
 
-static RtCode run_step(Trainer *t, int64_t step, double *loss)
+static RtCode begin_step(Trainer *t, int64_t step)
 {
     t->now = step;
     RT_TRY(remember(t));
     rt_exec_run(t->step, t->at.seed, step);
+    return RT_OK;
+}
+
+static RtCode end_step(Trainer *t, double *loss)
+{
     RT_TRY(rt_exec_results(t->step, t->st));
     *loss = result_value(t->step, t->loss);
     if (isnan(*loss)) return blame_nan(t, RT_E_NAN, "loss");
@@ -358,7 +369,8 @@ static RtCode run_batches(Trainer *t, double *loss)
         rt_batches_fill(b, list + at, n);
         RT_TRY(rt_exec_move(t->step, t->st));
         RT_TRY(rt_exec_bind(t->step, t->st));
-        RT_TRY(run_step(t, t->at.epoch * n_steps + i, &one));
+        RT_TRY(begin_step(t, t->at.epoch * n_steps + i));
+        RT_TRY(end_step(t, &one));
         *loss += one * (double)n / (double)t->n_order;
     }
     return RT_OK;
@@ -387,10 +399,13 @@ static RtCode run_epoch(Trainer *t)
         RT_TRY(run_batches(t, &loss));
     } else {
         RT_TRY(redraw(t));
-        RT_TRY(run_step(t, t->at.epoch, &loss));
+        RT_TRY(begin_step(t, t->at.epoch));
     }
+    /* a device is waited for once an epoch: a loss that is not a number is found behind the metrics, which change nothing */
+    if (t->metrics) rt_exec_run(t->metrics, t->at.seed, t->at.epoch);
+    if (!t->o->batches) RT_TRY(end_step(t, &loss));
     t->r->loss = loss;
-    if (t->metrics) RT_TRY(read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values, t->st));
+    if (t->metrics) RT_TRY(read_metrics(t->m, t->metrics, t->values, t->st));
     for (int64_t i = 0; i < t->m->train->n_metrics; i++)
         set_run(t, rt_string(t->m, t->m->metrics[i].name), t->values[i]);
     RT_TRY(judge(t, &best));
@@ -402,8 +417,18 @@ static RtCode run_epoch(Trainer *t)
     return RT_OK;
 }
 
+/* The best weights, where they lie on the device. Those of d->tensors are overwritten. */
+static RtCode fetch_best(Trainer *t)
+{
+    if (!t->best_there) return RT_OK;
+    RT_TRY(rt_cuda_pull_kept(t->o->exec.device, RT_CUDA_BEST, t->d->tensors.data, t->st));
+    t->best_there = false;
+    return rt_tensors_snapshot(&t->d->tensors, &t->best, t->st);
+}
+
 static RtCode write_checkpoint(Trainer *t)
 {
+    RT_TRY(fetch_best(t));
     RT_TRY(rt_cuda_pull(t->o->exec.device, t->d->tensors.data, t->st));
     return rt_checkpoint_save(t->o->checkpoint, &t->d->tensors, &t->at, &t->best, t->st);
 }
@@ -411,6 +436,7 @@ static RtCode write_checkpoint(Trainer *t)
 /* The weights that are kept, the best where a metric says which, take the place of the last; --save gets them. */
 static RtCode save_weights(Trainer *t)
 {
+    RT_TRY(fetch_best(t));
     assert(!t->at.has_best || t->best.p);
     RT_TRY(rt_cuda_pull(t->o->exec.device, t->d->tensors.data, t->st));
     if (t->at.has_best) {
@@ -483,7 +509,10 @@ static RtCode finish(Trainer *t)
     r->best_epoch = t->at.has_best ? t->at.best_epoch : -1;
     if (t->o->checkpoint) RT_TRY(write_checkpoint(t));
     RT_TRY(save_weights(t));
-    if (t->metrics) RT_TRY(read_metrics(t->m, t->metrics, t->at.seed, t->at.epoch, t->values, t->st));
+    if (t->metrics) {
+        rt_exec_run(t->metrics, t->at.seed, t->at.epoch);
+        RT_TRY(read_metrics(t->m, t->metrics, t->values, t->st));
+    }
     memcpy(r->metrics, t->values, sizeof r->metrics);
     r->seconds = now() - t->start;
     return log_line(t, true, r->loss);

@@ -164,7 +164,8 @@ static void test_memory(void)
         const RtCudaRegion *x = &l.regions[i];
         CHECK(x->at + x->bytes <= l.arena_at && (i + 1 == l.n || x->at + x->bytes <= l.regions[i + 1].at));
     }
-    CHECK(l.trained_bytes >= 2 * N_W * 4 && l.kept_at >= l.trained_bytes && l.regions[0].at == 0);
+    CHECK(l.trained_bytes >= 2 * N_W * 4 && l.kept_at[RT_CUDA_BEFORE] >= l.trained_bytes && l.regions[0].at == 0);
+    CHECK(l.said_bytes > 0 && l.numbers_bytes >= 2 * 8); /* lr; loss and accuracy */
     rt_cuda_layout_free(&l);
     free_data(&d);
     check_end("runtime_cuda_memory");
@@ -281,15 +282,177 @@ static void test_launches(void)
     check_end("runtime_cuda_launches");
 }
 
+/* ---- runs as graphs ---- */
+
+enum { CAPTURE_BEGIN = 1, CAPTURE_END, REPLAY_MAKE, N_REFUSALS };
+static int n_launches, n_replays, n_waits, refused;
+
+static int count_launch(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared_bytes, void *stream, void **params, void **extra)
+{
+    n_launches++;
+    return rt_cuda_shim.launch(f, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
+}
+static int count_replay(void *replay, void *stream)
+{
+    n_replays++;
+    return rt_cuda_shim.replay(replay, stream);
+}
+static int count_wait(void *stream)
+{
+    n_waits++;
+    return rt_cuda_shim.stream_wait(stream);
+}
+static int begin_or_not(void *stream, int mode)
+{
+    return refused == CAPTURE_BEGIN ? 1 : rt_cuda_shim.capture_begin(stream, mode);
+}
+static int end_or_not(void *stream, void **graph)
+{
+    int error = rt_cuda_shim.capture_end(stream, graph);
+    if (error || refused != CAPTURE_END) return error;
+    rt_cuda_shim.graph_free(*graph);
+    *graph = NULL;
+    return 1;
+}
+static int make_or_not(void **replay, void *graph, unsigned long long flags)
+{
+    return refused == REPLAY_MAKE ? 1 : rt_cuda_shim.replay_make(replay, graph, flags);
+}
+
+/* The second run of each program is captured, all from then on are replayed, and the host waits once an epoch. A driver
+   that refuses any of that has each run started step by step. Numbers that change while it runs reach it either way. */
+static void test_replays(void)
+{
+    enum { EPOCHS = 12, STEPS = 6 /* of a training step */, METRIC_STEPS = 3 };
+    RtCudaDriver driver = rt_cuda_shim;
+    float here[N_W], there[N_W];
+    RtTrainResult r;
+    RtStatus st;
+    RtTrainOptions o = {.epochs = EPOCHS, .seed = 3};
+    driver.launch = count_launch, driver.replay = count_replay, driver.stream_wait = count_wait;
+    driver.capture_begin = begin_or_not, driver.capture_end = end_or_not, driver.replay_make = make_or_not;
+    check_begin();
+    check(!train(NULL, o, here, &r, &st), "%s", st.message);
+    for (refused = 0; refused < N_REFUSALS; refused++) {
+        n_launches = n_replays = n_waits = 0;
+        check(!train(&driver, o, there, &r, &st), "%s", st.message);
+        CHECK(!memcmp(here, there, sizeof here));
+        int replays = refused ? 0 : 2 * (EPOCHS - 1) + 1; /* the metrics run once more at the end */
+        int begun = refused ? EPOCHS + (refused > CAPTURE_BEGIN) : 2;
+        int launches = begun * (STEPS + METRIC_STEPS) + (refused ? METRIC_STEPS : 0);
+        check(n_replays == replays && n_launches == launches && n_waits == EPOCHS + 1,
+              "refused %d: %d replays, wanted %d; %d launches, wanted %d; %d waits", refused, n_replays, replays,
+              n_launches, launches, n_waits);
+    }
+    refused = 0;
+    check_end("runtime_cuda_replays");
+}
+
+static RtExec *bound(const RtModel *m, RtData *d, RtCuda *c, const char *program, RtStatus *st)
+{
+    RtExec *e = NULL;
+    RtExecOptions o = {.split = -1, .device = c};
+    check(!rt_exec_create(m, rt_program_find(m, program), d->graph, &o, &e, st), "%s", st->message);
+    memcpy(e->tensors, d->tensors.data, (size_t)m->n_tensors * sizeof *e->tensors);
+    check(!rt_exec_own_results(e, st) && !rt_exec_bind(e, st) && !rt_cuda_push(c, d->tensors.data, st), "%s",
+          st->message);
+    return e;
+}
+
+/* Runs that nobody waits for have each the numbers that were said when it was begun; after binding again a program is
+   captured anew. */
+static void test_begun(void)
+{
+    RtCudaDriver driver = rt_cuda_shim;
+    RtModel m = device_model();
+    RtStatus st = {0};
+    float found[2][N_W];
+    driver.launch = count_launch, driver.replay = count_replay;
+    check_begin();
+    for (int there = 0; there < 2; there++) {
+        RtData d;
+        RtCuda *c = NULL;
+        if (!CHECK(make_data(&m, &d, &st))) return;
+        if (there)
+            CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st) && !rt_cuda_load(c, d.graph, "train_step metrics", &st));
+        rt_tensors_init(&d.tensors, 7);
+        RtExec *e = bound(&m, &d, c, "train_step", &st);
+        n_launches = n_replays = 0;
+        for (int i = 0; i < 6; i++) {
+            rt_tensors_set_hyper(&d.tensors, T_LR, 0.1 * (i + 1));
+            if (i == 4) CHECK(!rt_exec_bind(e, &st));
+            rt_exec_run(e, 1, i);
+        }
+        CHECK(!rt_exec_results(e, &st) && !rt_cuda_pull(c, d.tensors.data, &st));
+        if (there) CHECK(n_replays == 4 && n_launches == 4 * e->program->n_steps);
+        memcpy(found[there], d.tensors.data[T_W], sizeof found[there]);
+        rt_exec_free(e);
+        rt_cuda_free(c);
+        free_data(&d);
+    }
+    CHECK(!memcmp(found[0], found[1], sizeof *found));
+    check_end("runtime_cuda_begun");
+}
+
+/* The shim's streams: nothing is done before somebody waits for it, and what no wait orders is done in this order and in
+   that. */
+static void test_streams(void)
+{
+    const RtCudaDriver *d = &rt_cuda_shim;
+    void *a, *b, *forked, *joined, *graph, *replay, *context;
+    char sent[2] = {1, 2}, got[2] = {0};
+    RtCudaPtr at;
+    check_begin();
+    CHECK(!d->context_retain(&context, 0) && !d->stream_make(&a, 0) && !d->stream_make(&b, 0) &&
+          !d->event_make(&forked, 2) && !d->event_make(&joined, 2) && !d->memory_take(&at, 4));
+    bool found[4] = {0};
+    for (int i = 0; i < 4; i++) { /* a place that two streams write, joined or not */
+        bool join = i % 2;
+        for (int k = 0; k < 2; k++) {
+            CHECK(!d->memory_fill(at, 9, 4));
+            CHECK(!d->to_device_later(at, &sent[0], 1, a));
+            CHECK(!d->event_note(forked, a) && !d->stream_follow(b, forked, 0));
+            CHECK(!d->to_device_later(at, &sent[1], 1, b));
+            CHECK(!d->event_note(joined, b));
+            if (join) CHECK(!d->stream_follow(a, joined, 0));
+            got[0] = 0;
+            CHECK(!d->to_host_later(got, at, 1, a) && !got[0]);
+            CHECK(!d->stream_wait(a));
+            if (join) CHECK(got[0] == 2);
+            else found[(unsigned char)got[0] % 4] = true;
+        }
+    }
+    CHECK(found[1]); /* what b does was not waited for */
+    /* of a capture: not joined, and a wait inside it */
+    for (int join = 0; join < 2; join++) {
+        CHECK(!d->capture_begin(a, 2) && d->stream_wait(a) && d->to_host(got, at, 1));
+        CHECK(!d->event_note(forked, a) && !d->stream_follow(b, forked, 0));
+        CHECK(!d->move(at + 1, at, 1, b) && !d->event_note(joined, b));
+        if (join) CHECK(!d->stream_follow(a, joined, 0));
+        CHECK(!d->move(at + 2, at + (join ? 1 : 0), 1, a));
+        check(d->capture_end(a, &graph) == (join ? 0 : 904) && !graph == !join, "join %d", join);
+    }
+    CHECK(!d->replay_make(&replay, graph, 0) && !d->graph_free(graph));
+    for (char k = 5; k < 8; k++) { /* as often as one wants, with what is there then */
+        CHECK(!d->to_device(at, &k, 1) && !d->replay(replay, a) && !d->stream_wait(a) && !d->to_host(got, at + 2, 1));
+        CHECK(got[0] == k);
+    }
+    CHECK(!d->replay_free(replay) && !d->stream_free(a) && !d->stream_free(b) && !d->event_free(forked) &&
+          !d->event_free(joined) && !d->memory_free(at));
+    check_end("runtime_cuda_streams");
+}
+
 static int until_failure;
 static int fail_later(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared_bytes, void *stream, void **params, void **extra)
 {
-    if (!until_failure--) return 1;
+    if (until_failure-- <= 0) return 1;
     return rt_cuda_shim.launch(f, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
 }
 
-/* Whichever launch fails, the run ends with the step's name and nothing else. */
+/* Whichever launch fails, of a run or of a capture, and all that follow: the run ends with the step's name and nothing
+   else. */
 static void test_failures(void)
 {
     RtCudaDriver driver = rt_cuda_shim;
@@ -297,7 +460,7 @@ static void test_failures(void)
     RtStatus st;
     driver.launch = fail_later;
     check_begin();
-    for (int i = 0; i < 30; i += 7) {
+    for (int i = 0; i < 18; i++) {
         until_failure = i;
         CHECK(train(&driver, (RtTrainOptions){.epochs = 5}, NULL, &r, &st) == RT_E_DEVICE_FAILED);
         check(rt_code_exit(st.code) == 6 && strstr(st.message, "cannot run ") &&
@@ -308,11 +471,18 @@ static void test_failures(void)
 }
 
 static int spoil; /* launches until one whose last buffer gets a wrong byte; -1: none */
+static char *spoilt;
 static int spoil_one(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                      unsigned shared_bytes, void *stream, void **params, void **extra)
 {
-    int error = rt_cuda_shim.launch(f, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
-    if (spoil-- == 0) (*(char **)params[2])[5] ^= 1; /* a product: x, W, h */
+    if (spoil-- == 0) spoilt = *(char **)params[2]; /* a product: x, W, h */
+    return rt_cuda_shim.launch(f, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
+}
+static int spoil_now(void *stream)
+{
+    int error = rt_cuda_shim.stream_wait(stream);
+    if (spoilt) spoilt[5] ^= 1;
+    spoilt = NULL;
     return error;
 }
 
@@ -326,19 +496,15 @@ static void test_compare(void)
     RtCuda *c = NULL;
     RtStatus st = {0};
     driver.launch = spoil_one;
+    driver.stream_wait = spoil_now;
     check_begin();
     if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st)) ||
         !CHECK(!rt_cuda_load(c, d.graph, "forward", &st)))
         return;
     for (int right = 1; right >= 0; right--) {
         spoil = right ? -1 : 0;
-        RtExec *e = NULL;
-        RtExecOptions o = {.split = -1, .device = c};
         int64_t differ = 0, want = right ? 0 : 1;
-        check(!rt_exec_create(&m, rt_program_find(&m, "forward"), d.graph, &o, &e, &st), "%s", st.message);
-        memcpy(e->tensors, d.tensors.data, (size_t)m.n_tensors * sizeof *e->tensors);
-        check(!rt_exec_own_results(e, &st) && !rt_exec_bind(e, &st) && !rt_cuda_push(c, d.tensors.data, &st), "%s",
-              st.message);
+        RtExec *e = bound(&m, &d, c, "forward", &st);
         check(!rt_cli_compare(&s, e, 3, &differ, &st), "%s", st.message);
         check(differ == want, "%lld steps differ, wanted %lld", (long long)differ, (long long)want);
         rt_exec_free(e);
@@ -356,6 +522,9 @@ int main(void)
     test_devices();
     test_images();
     test_launches();
+    test_replays();
+    test_begun();
+    test_streams();
     test_failures();
     test_compare();
     return check_done();
