@@ -58,7 +58,7 @@ typedef struct Table {
 } Table;
 enum { N_TABLES = 22 };
 typedef struct ModelTables {
-    RtModel model;          /* complete but for `kernels` and `shim`: a test may fill them in and run it */
+    RtModel model;          /* complete but for `kernels`, `shim` and `driver`: a test may fill them in and run it */
     Table tables[N_TABLES]; /* in the order of RtModel's pointers after `strings` */
     const char *strings;
     size_t n_strings; /* bytes, the last NUL included */

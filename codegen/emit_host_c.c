@@ -42,8 +42,9 @@ static void put_structs(const ModelTables *t, StrBuf *out)
     strbuf_puts(out, ";\n    const char *strings;\n");
     for (unsigned i = 0; i < N_TABLES; i++)
         strbuf_printf(out, "    const %s *%s;\n", t->tables[i].type->name, t->tables[i].field);
-    strbuf_puts(out, "    const RtKernelFn *kernels;\n    const void *device_code, *shim; /* none: for CPUs */\n"
-                     "    int64_t manifest;\n} RtModel;\n\n");
+    strbuf_puts(out,
+                "    const RtKernelFn *kernels;\n    const void *device_code, *shim, *driver; /* none: for CPUs */\n"
+                "    int64_t manifest;\n} RtModel;\n\n");
 }
 
 /* An integer literal that has no overflow in it. */
