@@ -59,7 +59,7 @@ typedef struct Table {
 } Table;
 enum { N_TABLES = 22 };
 typedef struct ModelTables {
-    RtModel model; /* complete but for `kernels`, `shim` and `device`: a test may fill them in and run it */
+    RtModel model; /* complete but for `kernels`, `shim`, `driver` and `device`: a test may fill them in and run it */
     const struct ModelTables *device; /* of the plan for devices: itself where one plan serves both; NULL: none */
     Table tables[N_TABLES];           /* in the order of RtModel's pointers after `strings` */
     const char *strings;

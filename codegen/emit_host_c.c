@@ -43,7 +43,7 @@ static void put_structs(const ModelTables *t, StrBuf *out)
     for (unsigned i = 0; i < N_TABLES; i++)
         strbuf_printf(out, "    const %s *%s;\n", t->tables[i].type->name, t->tables[i].field);
     strbuf_puts(out,
-                "    const RtKernelFn *kernels;\n    const void *device_code, *shim, *device; /* none: for CPUs */\n"
+                "    const RtKernelFn *kernels;\n    const void *device_code, *shim, *driver, *device; /* none: for CPUs */\n"
                 "    int64_t manifest;\n} RtModel;\n\n");
 }
 

@@ -109,10 +109,21 @@ static LLVMValueRef shim(const Model *m)
     return LLVMAddFunction(m->module, "shim_launch", LLVMFunctionType(i32, args, 5, false));
 }
 
-/* RtModel: its integers, the pointers, the manifest. */
-static LLVMValueRef model_global(const Model *m, const ModelTables *t, bool host)
+/* The function of the runtime with which a library opens devices. */
+static LLVMValueRef driver(const Model *m, LlvmEntry entry)
 {
-    enum { N_INTS = offsetof(RtModel, strings) / sizeof(int64_t), N_POINTERS = N_TABLES + 5 };
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context), ptr = LLVMPointerTypeInContext(m->context, 0);
+    LLVMTypeRef args[] = {ptr, ptr};
+    const CodegenDevice *device = m->options->device;
+    if (!device || entry != LLVM_WITH_TABLES) return LLVMConstNull(ptr);
+    return LLVMAddFunction(m->module, device->shim ? "rt_open_shim" : "rt_open_cuda",
+                           LLVMFunctionType(i32, args, 2, false));
+}
+
+/* RtModel: its integers, the pointers, the manifest. */
+static LLVMValueRef model_global(const Model *m, const ModelTables *t, LlvmEntry entry, bool host)
+{
+    enum { N_INTS = offsetof(RtModel, strings) / sizeof(int64_t), N_POINTERS = N_TABLES + 6 };
     _Static_assert(sizeof(RtModel) == (N_INTS + N_POINTERS + 1) * sizeof(int64_t), "RtModel has other fields");
     _Static_assert(offsetof(RtModel, kernels) == offsetof(RtModel, strings) + (N_TABLES + 1) * sizeof(void *), "order");
     LLVMValueRef parts[N_INTS + N_POINTERS + 1];
@@ -130,12 +141,13 @@ static LLVMValueRef model_global(const Model *m, const ModelTables *t, bool host
     parts[N_INTS + N_TABLES + 1] = host ? kernel_table(m) : none;
     parts[N_INTS + N_TABLES + 2] = device_code(m, t);
     parts[N_INTS + N_TABLES + 3] = t->model.n_device_kernels ? shim(m) : none;
-    parts[N_INTS + N_TABLES + 4] = other ? model_global(m, t->device, false) : none;
+    parts[N_INTS + N_TABLES + 4] = host ? driver(m, entry) : none;
+    parts[N_INTS + N_TABLES + 5] = other ? model_global(m, t->device, entry, false) : none;
     parts[N_INTS + N_POINTERS] = cell(m, t->model.manifest);
     for (unsigned i = 0; i < N_INTS + N_POINTERS + 1; i++) types[i] = LLVMTypeOf(parts[i]);
     LLVMTypeRef type = LLVMStructTypeInContext(m->context, types, N_INTS + N_POINTERS + 1, false);
     LLVMValueRef g = LLVMAddGlobal(m->module, type, "model");
-    if (t->device == t) parts[N_INTS + N_TABLES + 4] = g;
+    if (t->device == t) parts[N_INTS + N_TABLES + 5] = g;
     return make_constant(g, LLVMConstStructInContext(m->context, parts, N_INTS + N_POINTERS + 1, false), 8);
 }
 
@@ -192,7 +204,7 @@ static void optimise(Model *m)
 static void fill_model(Model *m, LlvmEntry entry)
 {
     m->what = "model";
-    LLVMValueRef model = model_global(m, tables_build(m->plan, m->options, m->arena), true);
+    LLVMValueRef model = model_global(m, tables_build(m->plan, m->options, m->arena), entry, true);
     if (entry == LLVM_WITH_MAIN) emit_main(m, model);
     else emit_tables_function(m, model);
     optimise(m);

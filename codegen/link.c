@@ -191,7 +191,8 @@ static bool merge(Link *l, const HostPlan *plan, const StrMap *api)
 {
     Args args = {0};
     add_all(l, &args, (const char *const[]){"cc", "-nostdlib", "-r", "-o", in_dir(l, "merged.o"), NULL});
-    if (!write_objects(l, plan, LLVM_WITH_TABLES, &args)) return false;
+    const char *shim = l->options->device ? l->options->device->shim : NULL;
+    if (!write_objects(l, plan, LLVM_WITH_TABLES, &args) || (shim && !compile_shim(l, shim, &args))) return false;
     for (uint32_t i = 0; i < api->n; i++) add(l, &args, arena_printf(l->arena, "-Wl,-u,%s", api->entries[i].key));
     add(l, &args, l->runtime);
     return run(l, &args);

@@ -48,12 +48,21 @@ static const char *form_path(Build *b, const char *suffix)
     return name_with(b, suffix);
 }
 
-static bool form_exe(Build *b)
+/* Forms that run on a GPU hold the code of all kernels for it. */
+static void add_device(Build *b)
 {
     if (b->device_plan) b->cg.device = cuda_device(b->device_plan, b->cg.cuda, b->shim, b->s->arena);
+}
+static bool form_exe(Build *b)
+{
+    add_device(b);
     return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags);
 }
-static bool form_lib(Build *b) { return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
+static bool form_lib(Build *b)
+{
+    add_device(b);
+    return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags);
+}
 static bool form_obj(Build *b) { return build_object(b->plan, &b->cg, form_path(b, ".o"), b->s->arena, &b->s->diags); }
 
 static const HostPlan *shown_plan(const Build *b) { return b->for_gpus ? b->device_plan : b->plan; }
@@ -93,9 +102,9 @@ typedef struct Form {
 
 static const Form forms[] = {
     {"exe", "", form_exe, NULL, false, FOR_ALL},
-    {"lib", "", form_lib, NULL, true, FOR_CPU},
+    {"lib", "", form_lib, NULL, true, FOR_ALL},
     {"obj", ".o", form_obj, NULL, true, FOR_CPU},
-    {"header", ".h", NULL, text_header, true, FOR_CPU},
+    {"header", ".h", NULL, text_header, true, FOR_ALL},
     {"manifest", ".json", NULL, text_manifest, false, FOR_ALL},
     {"c", ".c", NULL, text_c, false, FOR_CPU},
     {"ll", ".ll", NULL, text_ll, false, FOR_CPU},
@@ -133,8 +142,8 @@ static bool target_has(Session *s, const Form *f, const char *target)
     if (f->target == FOR_CUDA) diag_error(&s->diags, E0612, (Span){0}, "`--emit=%s` wants `--target cuda`", f->name);
     else
         diag_error(&s->diags, E0910, (Span){0},
-                   "`--target %s` with `--emit=%s` is not built yet; exe, cu, ptx, cubin and manifest are", target,
-                   f->name);
+                   "`--target %s` with `--emit=%s` is not built yet; exe, lib, header, cu, ptx, cubin and manifest are",
+                   target, f->name);
     return false;
 }
 
@@ -390,9 +399,9 @@ int cmd_build(Session *s)
         if (!(chosen[i] = find_form(s, emit.data[i])) || !target_has(s, chosen[i], target)) return 1;
     bool cubin = false, ptx = false;
     for (uint32_t i = 0; i < emit.n; i++) {
-        bool exe = b.cg.cuda && chosen[i]->file == form_exe;
-        cubin |= exe || chosen[i]->file == form_cubin;
-        ptx |= exe || chosen[i]->text == text_ptx;
+        bool runs = b.cg.cuda && (chosen[i]->file == form_exe || chosen[i]->file == form_lib);
+        cubin |= runs || chosen[i]->file == form_cubin;
+        ptx |= runs || chosen[i]->text == text_ptx;
     }
     b.one_form = emit.n == 1;
     for (uint32_t i = 0; i < emit.n; i++) b.dense_inputs |= chosen[i]->dense_inputs;

@@ -164,6 +164,8 @@ typedef struct RtDeviceKernel {
 } RtDeviceKernel;
 /* Runs a kernel that was compiled for this CPU from its CUDA text, as cuLaunchKernel would. 0, or 1: there is none of that name. */
 typedef int (*RtShimFn)(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes);
+/* Fills an RtCudaDriver (runtime/cuda.h), or fails with an RtCode and an RtStatus. */
+typedef int (*RtDriverFn)(void *driver, void *status);
 
 typedef struct RtModel {
     int64_t abi_version; /* RT_ABI_VERSION of the compiler; the runtime refuses another */
@@ -196,6 +198,7 @@ typedef struct RtModel {
     const RtKernelFn *kernels;        /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant, or for no CPU */
     const unsigned char *device_code; /* of all images */
     RtShimFn shim;                    /* NULL: not built */
+    RtDriverFn driver;                /* of a library, so that one for CPUs alone has nothing of it; else NULL */
     /* what runs on a device: the same programs and tensors with steps, buffers and kernels for one; itself where one
        plan serves both, NULL: none */
     const struct RtModel *device;

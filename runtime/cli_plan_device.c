@@ -34,7 +34,7 @@ static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
 static RtCode device_bytes(const RtCli *c, const RtSession *s, const char *programs, int64_t *bytes)
 {
     RtCudaLayout l;
-    RtCode code = rt_cuda_layout(c->model->device, s->data.graph, programs, &l, c->st);
+    RtCode code = rt_cuda_layout(c->model->device, s->data.graph, programs, false, &l, c->st);
     *bytes = l.bytes;
     rt_cuda_layout_free(&l);
     return code;

@@ -70,7 +70,7 @@ static RtCode load_kernels(RtCuda *c, RtStatus *st)
     const RtModel *m = c->model;
     const RtCudaDriver *d = &c->driver;
     const void *code = m; /* the shim runs the model's own kernels */
-    if (d->module_load != rt_cuda_shim.module_load) {
+    if (!d->shim) {
         const RtImage *image = find_image(m, c->capability);
         if (!image)
             return rt_fail(st, RT_E_DEVICE_OLD, c->name, NULL,
@@ -93,7 +93,8 @@ static RtCode open_device(RtCuda *c, int64_t ordinal, RtStatus *st)
     RT_TRY(find_device(c, ordinal, st));
     RT_TRY(check(d, d->context_retain(&c->context, c->device), "open the device", c->name, st));
     RT_TRY(check(d, d->context_set(c->context), "open the device", c->name, st));
-    int error = d->stream_make(&c->stream, 0);
+    int error = d->stream_make(&c->own_stream, 0);
+    c->stream = c->own_stream;
     if (!error) error = d->stream_make(&c->beside, 0);
     if (!error) error = d->event_make(&c->forked, EVENT_WITHOUT_TIME);
     if (!error) error = d->event_make(&c->joined, EVENT_WITHOUT_TIME);
@@ -118,12 +119,13 @@ void rt_cuda_free(RtCuda *c)
 {
     if (!c) return;
     if (c->memory) c->driver.memory_free(c->memory);
-    if (c->host) c->driver.host_free(c->host);
+    if (c->numbers) c->driver.host_free(c->numbers);
+    free(c->said);
     if (c->module) c->driver.module_free(c->module);
     if (c->forked) c->driver.event_free(c->forked);
     if (c->joined) c->driver.event_free(c->joined);
     if (c->beside) c->driver.stream_free(c->beside);
-    if (c->stream) c->driver.stream_free(c->stream);
+    if (c->own_stream) c->driver.stream_free(c->own_stream);
     if (c->context) c->driver.context_release(c->device);
     rt_cuda_layout_free(&c->layout);
     free(c->functions);
@@ -132,11 +134,11 @@ void rt_cuda_free(RtCuda *c)
 
 /* ---- memory ---- */
 
-RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, RtStatus *st)
+RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, RtStatus *st)
 {
     size_t left = 0, total = 0;
     assert(!c->memory);
-    RT_TRY(rt_cuda_layout(c->model, g, programs, &c->layout, st));
+    RT_TRY(rt_cuda_layout(c->model, g, programs, lent, &c->layout, st));
     size_t bytes = (size_t)c->layout.bytes;
     RT_TRY(done(c, c->driver.memory_info(&left, &total), "ask for free memory", st));
     if (bytes > left || c->driver.memory_take(&c->memory, bytes ? bytes : 1))
@@ -146,14 +148,17 @@ RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, RtStatus 
     c->taken = c->layout.bytes;
     /* all bits set is a NaN: what nobody has written shows */
     RT_TRY(done(c, c->driver.memory_fill(c->memory, 0xff, bytes ? bytes : 1), "fill memory", st));
-    int64_t shared = c->layout.said_bytes + c->layout.numbers_bytes;
-    RT_TRY(done(c, c->driver.host_take((void **)&c->host, shared ? (size_t)shared : 1), "take page-locked memory", st));
+    int64_t n_said = c->layout.said_bytes / RT_CUDA_NUMBER, numbers = c->layout.numbers_bytes;
+    RT_TRY(rt_alloc(&c->said, n_said, sizeof *c->said, "a device", st));
+    memset(c->said, 0xff, (size_t)n_said * sizeof *c->said);
+    int error = c->driver.host_take((void **)&c->numbers, numbers ? (size_t)numbers : 1);
+    RT_TRY(done(c, error, "take page-locked memory", st));
     RT_TRY(rt_cuda_push_graph(c, g, st));
     for (int64_t i = 0; i < c->layout.n_rows; i++) {
         const RtCudaRows *x = &c->layout.rows[i];
         void *arrays;
         RT_TRY(rt_cuda_fill_rows(x, g->maps[x->map].rows, &arrays, st));
-        int error = c->driver.to_device(c->memory + (RtCudaPtr)x->at, arrays, (size_t)rt_cuda_rows_bytes(x));
+        error = c->driver.to_device(c->memory + (RtCudaPtr)x->at, arrays, (size_t)rt_cuda_rows_bytes(x));
         free(arrays);
         RT_TRY(done(c, error, "copy to the device", st));
     }
@@ -190,7 +195,7 @@ RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st)
 {
     for (int64_t i = 0; c && i < c->layout.n; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];
-        if (r->kind != RT_BUF_TENSOR) continue;
+        if (r->kind != RT_BUF_TENSOR || c->model->tensors[r->ref].kind == RT_HYPER) continue; /* each run says those */
         RT_TRY(put(c, r, tensors[r->ref], st));
     }
     return RT_OK;

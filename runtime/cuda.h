@@ -9,6 +9,7 @@
 typedef unsigned long long RtCudaPtr; /* an address of the device's memory */
 
 typedef struct RtCudaDriver {
+    bool shim; /* it runs the model's own kernels */
 #define CUDA_CALL(field, symbol, parameters) int(*field) parameters;
 #include "runtime/cuda_calls.def"
 #undef CUDA_CALL
@@ -19,6 +20,8 @@ RtCode rt_cuda_driver(RtCudaDriver *d, RtStatus *st);
 /* A driver whose device is this CPU: memory is the machine's, kernels are those that `gnnc build --target shim` has
    compiled from their CUDA text. */
 extern const RtCudaDriver rt_cuda_shim;
+int rt_open_cuda(void *driver, void *status); /* both as an RtDriverFn */
+int rt_open_shim(void *driver, void *status);
 
 /* ---- where things lie in the device's memory ---- */
 
@@ -43,13 +46,14 @@ enum { RT_CUDA_LONG = 512 };
 enum { RT_CUDA_BEFORE, RT_CUDA_BEST, RT_CUDA_N_KEPT };
 
 typedef struct RtCudaLayout {
+    bool lent; /* inputs, results and cotangents are the caller's, who has them on the device: they have no regions */
     RtCudaRegion *regions; /* [n] parameters and states first */
     int64_t n;
     int64_t trained_bytes;           /* of the parameters and states, from 0 on */
     int64_t kept_at[RT_CUDA_N_KEPT]; /* copies of them */
-    /* What passes between host and device at each run: what the host says (seed, step, hypers), and behind it the results
-       that are numbers. The host's page-locked copy is laid out like it. */
-    int64_t said_at, said_bytes, numbers_bytes;
+    /* What passes between host and device at each run: what the host says (seed, step, hypers), and results that are
+       numbers, RT_CUDA_NUMBER bytes apart */
+    int64_t said_at, said_bytes, numbers_at, numbers_bytes;
     RtCudaRows *rows; /* [n_rows] of maps by whose rows steps go */
     int64_t n_rows;
     int64_t states_at, states_bytes; /* what blocks of long rows sum up to, for one step at a time */
@@ -60,9 +64,11 @@ typedef struct RtCudaLayout {
 /* Whether a listed program runs on a device: what programs compute once does not. */
 bool rt_cuda_has(const RtModel *m, const char *programs, int64_t program);
 /* For the listed programs (names, separated by blanks) on one graph. OVERFLOW, MEMORY. */
-RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st);
+RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, bool lent, RtCudaLayout *l,
+                      RtStatus *st);
 void rt_cuda_layout_free(RtCudaLayout *l);
 
+enum { RT_CUDA_NUMBER = 64 };
 bool rt_cuda_is_number(const RtCudaRegion *r); /* a result of at most 8 bytes */
 
 /* The order of a step's rows; NULL: as they stand. */
@@ -87,31 +93,32 @@ typedef struct RtCuda {
     RtCudaDriver driver;
     char name[64];
     int device, capability, most_shared;
-    void *context, *module, *stream;
+    void *context, *module, *own_stream;
+    void *stream;          /* its own, or the caller's */
     void *beside;          /* a second stream, for what two kernels of one step do side by side */
     void *forked, *joined; /* events: where it leaves the first, and where that goes on */
     void **functions;      /* [n_device_kernels] */
     RtCudaLayout layout;
+    const void *const *lent; /* [n_tensors] of a library: the caller's memory on the device; NULL: it has its own */
     RtCudaPtr memory;
     int64_t taken;   /* bytes of it */
-    char *host;      /* [said_bytes + numbers_bytes], page-locked */
-    bool said;       /* the device has, or gets before its next run, what `host` says */
-    bool begun;      /* work that nobody has waited for since, so that it may still read what `host` says */
-    bool unread;     /* a run since the numbers were asked for */
+    char *numbers;   /* [numbers_bytes] as the device had them at the last wait; page-locked */
+    bool unread;     /* a run was begun since then */
+    uint64_t *said;  /* [said_bytes / RT_CUDA_NUMBER] what the device has, or gets before its next run */
     RtStatus failed; /* of the first call that did, since nothing is right after it */
 } RtCuda;
 
 /* Opens a device and loads the kernels. DEVICE_NONE, DEVICE_OLD, DEVICE_FAILED. *c is NULL on failure. */
 RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, RtCuda **c, RtStatus *st);
 /* Takes memory for the listed programs and copies the graph there. DEVICE_MEMORY with the bytes that are wanted and free, before any are taken. */
-RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, RtStatus *st);
+RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, RtStatus *st);
 void rt_cuda_free(RtCuda *c);
 
 /* The functions below do nothing where c is NULL. Tensors, by their numbers in the model, are the host's. */
 
 /* The graph's arrays, again: they were drawn anew. */
 RtCode rt_cuda_push_graph(RtCuda *c, const RtGraph *g, RtStatus *st);
-/* All tensors to the device: their owner has changed them. */
+/* All tensors but hypers to the device: their owner has changed them. */
 RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st);
 /* Parameters and states from the device. */
 RtCode rt_cuda_pull(RtCuda *c, void *const *tensors, RtStatus *st);
@@ -120,6 +127,22 @@ RtCode rt_cuda_keep(RtCuda *c, int kept, RtStatus *st);
 RtCode rt_cuda_pull_kept(RtCuda *c, int kept, void *const *tensors, RtStatus *st);
 /* Until all that was begun is done: rt_exec_run only begins a run, and rt_exec_results waits for it. */
 void rt_cuda_wait(RtCuda *c);
+
+/* ---- for library.c: the caller's thread, stream and memory ---- */
+
+/* Opens a device for a library's context, with memory for the listed programs. The caller's thread has the driver's
+   context that it had. As rt_cuda_create and rt_cuda_load; DEVICE_REFUSED where the library was built for CPUs alone. */
+RtCode rt_cuda_lend(const RtModel *m, const RtGraph *g, const char *programs, int64_t ordinal, void *stream, RtCuda **c,
+                    RtStatus *st);
+/* Makes the device's context that of this thread; *before is what rt_cuda_leave needs to put the old one back. */
+RtCode rt_cuda_enter(RtCuda *c, void **before, RtStatus *st);
+void rt_cuda_leave(RtCuda *c, void *before);
+/* MODEL_ARGUMENT, with `what`, for what is not aligned memory of this device; NULL is passed over. */
+RtCode rt_cuda_check(RtCuda *c, const void *p, const char *what, RtStatus *st);
+/* Until copies to the device, which do not belong to a stream, are there. */
+RtCode rt_cuda_settle(RtCuda *c, RtStatus *st);
+/* What is begun from now on goes into another stream, behind what was begun before. */
+RtCode rt_cuda_turn_to(RtCuda *c, void *stream, RtStatus *st);
 
 /* ---- for exec.c: an RtExec whose options name a device ---- */
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+int rt_open_cuda(void *driver, void *status) { return (int)rt_cuda_driver(driver, status); }
+
 RtCode rt_cuda_driver(RtCudaDriver *d, RtStatus *st)
 {
     static const char *const files[] = {"libcuda.so.1", "libcuda.so"};

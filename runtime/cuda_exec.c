@@ -139,18 +139,13 @@ static int start_steps(const RtExec *e, const char **label)
 
 /* ---- what passes between host and device at each run ---- */
 
-static void wait(RtCuda *c, const char *what)
-{
-    note(c, c->driver.stream_wait(c->stream), what);
-    c->begun = false;
-}
-
 void rt_cuda_wait(RtCuda *c)
 {
-    if (c) wait(c, "what was begun");
+    if (c) note(c, c->driver.stream_wait(c->stream), "what was begun");
 }
 
-/* What the host says anew for each run, if it has changed: seed, step and the hypers. */
+/* What the host says anew for each run: seed, step and the hypers. Words that have changed go along with the calls that
+   say so, in the order of the stream; nothing of the host's memory is read later. */
 static void say(RtExec *e)
 {
     RtCuda *c = e->options.device;
@@ -161,16 +156,16 @@ static void say(RtExec *e)
         const void *from = r->kind == RT_BUF_SEED   ? (void *)&e->seed
                            : r->kind == RT_BUF_STEP ? (void *)&e->step
                                                     : e->tensors[r->ref];
-        char *to = c->host + (r->at - l->said_at);
-        if (c->said && !memcmp(to, from, (size_t)r->bytes)) continue;
-        if (c->begun) wait(c, "what was begun"); /* it may read the old value yet */
-        memcpy(to, from, (size_t)r->bytes);
-        c->said = false;
+        uint64_t value = 0, *said = &c->said[(r->at - l->said_at) / RT_CUDA_NUMBER];
+        memcpy(&value, from, (size_t)r->bytes);
+        for (int k = 0; k < 2; k++) {
+            uint32_t word = (uint32_t)(value >> 32 * k);
+            if ((uint32_t)(*said >> 32 * k) == word) continue;
+            RtCudaPtr at = c->memory + (RtCudaPtr)(r->at + 4 * k);
+            note(c, c->driver.say_words(at, word, 1, c->stream), "what a run is told");
+        }
+        *said = value;
     }
-    if (c->said || !l->said_bytes) return;
-    note(c, c->driver.to_device_later(c->memory + (RtCudaPtr)l->said_at, c->host, (size_t)l->said_bytes, c->stream),
-         "copies to the device");
-    c->said = true;
 }
 
 /* Waits for the end of all runs, and for their results that are numbers. */
@@ -180,10 +175,10 @@ static void read_numbers(RtCuda *c, const char *what)
     if (!c->unread) return;
     if (l->numbers_bytes)
         note(c,
-             c->driver.to_host_later(c->host + l->said_bytes, c->memory + (RtCudaPtr)(l->said_at + l->said_bytes),
-                                     (size_t)l->numbers_bytes, c->stream),
+             c->driver.to_host_later(c->numbers, c->memory + (RtCudaPtr)l->numbers_at, (size_t)l->numbers_bytes,
+                                     c->stream),
              "copies from the device");
-    wait(c, what);
+    note(c, c->driver.stream_wait(c->stream), what);
     c->unread = false;
 }
 
@@ -214,7 +209,7 @@ void rt_cuda_run(RtExec *e)
     say(e);
     if (c->failed.code) return;
     if (++e->n_runs == 2) capture(e);
-    c->begun = c->unread = true;
+    c->unread = true;
     int error = e->replay ? c->driver.replay(e->replay, c->stream) : start_steps(e, &what);
     note(c, error, what);
 }
@@ -223,7 +218,7 @@ void rt_cuda_run_timed(RtExec *e, double *ns)
 {
     RtCuda *c = e->options.device;
     say(e);
-    wait(c, rt_string(e->model, e->program->name));
+    rt_cuda_wait(c);
     double before = rt_now_ns();
     for (int64_t i = 0; i < e->program->n_steps && !c->failed.code; i++) {
         rt_cuda_run_step(e, i);
@@ -239,7 +234,7 @@ int64_t rt_cuda_run_step(RtExec *e, int64_t i)
     const char *label = rt_string(e->model, e->steps[i].def->label);
     say(e);
     if (!c->failed.code) note(c, start_step(e, &e->steps[i]), label);
-    if (!c->failed.code) wait(c, label);
+    if (!c->failed.code) note(c, c->driver.stream_wait(c->stream), label);
     c->unread = true;
     return 1;
 }
@@ -271,7 +266,8 @@ RtCode rt_cuda_results(RtExec *e, RtStatus *st)
     for (int64_t i = 0; i < c->layout.n && !c->failed.code; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];
         if (r->kind != RT_BUF_RESULT || r->program != e->program - e->model->programs || !r->bytes) continue;
-        if (rt_cuda_is_number(r)) memcpy(e->results[r->ref], c->host + (r->at - c->layout.said_at), (size_t)r->bytes);
+        if (rt_cuda_is_number(r))
+            memcpy(e->results[r->ref], c->numbers + (r->at - c->layout.numbers_at), (size_t)r->bytes);
         else
             note(c, c->driver.to_host(e->results[r->ref], c->memory + (RtCudaPtr)r->at, (size_t)r->bytes),
                  "copies from the device");

@@ -6,13 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ALIGN = 256,
-    ALIGN_NUMBER = 64 /* bytes */,
-    WARPS = 8 /* half-warps of a block */,
-    LANES = 16,
-    MOST_BLOCKS = INT32_MAX
-};
+enum { ALIGN = 256 /* bytes */, WARPS = 8 /* half-warps of a block */, LANES = 16, MOST_BLOCKS = INT32_MAX };
 
 static int64_t aligned_to(int64_t bytes, int64_t to)
 {
@@ -89,6 +83,12 @@ bool rt_cuda_has(const RtModel *m, const char *programs, int64_t i)
     return rt_program_is_listed(m, programs, i);
 }
 
+static bool is_lent(const RtModel *m, const RtCudaRegion *r)
+{
+    bool input = r->kind == RT_BUF_TENSOR && m->tensors[r->ref].kind == RT_INPUT;
+    return input || r->kind == RT_BUF_RESULT || r->kind == RT_BUF_COTANGENT;
+}
+
 /* Those of a class. Returns their bytes. */
 static int64_t add_regions(const RtModel *m, const RtGraph *g, const char *programs, int class, RtCudaLayout *l)
 {
@@ -98,30 +98,33 @@ static int64_t add_regions(const RtModel *m, const RtGraph *g, const char *progr
         for (int64_t k = 0; k < p->n_buffers && rt_cuda_has(m, programs, i); k++) {
             RtCudaRegion r;
             if (!region_of(m, g, p, buffer(m, p, k), &r) || class_of(m, &r) != class || find(l, &r)) continue;
+            if (l->lent && is_lent(m, &r)) continue;
             assert(class != SAID || r.bytes <= 8);
             r.at = l->bytes;
             l->bytes = rt_size_plus(l->bytes, 1, r.bytes);
-            l->bytes = aligned_to(l->bytes, class == SAID || class == NUMBER ? ALIGN_NUMBER : ALIGN);
+            l->bytes = aligned_to(l->bytes, class == SAID || class == NUMBER ? RT_CUDA_NUMBER : ALIGN);
             l->regions[l->n++] = r;
         }
     }
     return l->bytes < 0 ? 0 : l->bytes - start;
 }
 
-RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st)
+RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, bool lent, RtCudaLayout *l,
+                      RtStatus *st)
 {
     int64_t most = 0, n = 0, arena = 0;
-    *l = (RtCudaLayout){0};
+    *l = (RtCudaLayout){.lent = lent};
     for (int64_t i = 0; i < m->n_programs; i++) n += m->programs[i].n_buffers;
     RT_TRY(rt_alloc(&l->regions, n, sizeof *l->regions, "a layout", st));
     l->trained_bytes = add_regions(m, g, programs, TRAINED, l);
     for (int i = 0; i < RT_CUDA_N_KEPT; i++) {
         l->kept_at[i] = l->bytes;
-        if (i == RT_CUDA_BEST && m->train->stop_metric < 0) continue;
+        if (lent || (i == RT_CUDA_BEST && m->train->stop_metric < 0)) continue;
         l->bytes = aligned(rt_size_plus(l->bytes, 1, l->trained_bytes));
     }
     l->said_at = l->bytes;
     l->said_bytes = add_regions(m, g, programs, SAID, l);
+    l->numbers_at = l->bytes;
     l->numbers_bytes = add_regions(m, g, programs, NUMBER, l);
     l->bytes = aligned(l->bytes);
     add_regions(m, g, programs, OTHER, l);
@@ -203,6 +206,10 @@ void *rt_cuda_buffer(const RtExec *e, int64_t i)
     RtCudaRegion r;
     int64_t at = -1;
     if (region_of(e->model, e->graph, p, b, &r)) {
+        if (c->lent && r.kind == RT_BUF_RESULT) return e->results[r.ref];
+        if (c->lent && r.kind == RT_BUF_COTANGENT) return e->cotangents[r.ref];
+        if (c->lent && r.kind == RT_BUF_TENSOR && c->lent[r.ref]) return (void *)(uintptr_t)c->lent[r.ref];
+        if (c->lent && is_lent(e->model, &r)) return NULL;
         const RtCudaRegion *found = find(&c->layout, &r);
         bool given = r.kind == RT_BUF_TENSOR      ? e->tensors[r.ref] != NULL
                      : r.kind == RT_BUF_COTANGENT ? e->cotangents[r.ref] != NULL

@@ -13,6 +13,7 @@
 enum { OK, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 }; /* as in the driver's header */
 enum { NOT_IN_CAPTURE = 900, NOT_JOINED = 904, OTHER_CAPTURE = 905, WRONG_STREAM = 908 };
 enum { VERSION = 13000, MAJOR = 75, MINOR = 76, SHARED = 97 };
+enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, ON_DEVICE = 2 };
 enum { MOST_THREADS = 1024, SHARED_UNASKED = 48 << 10, DYNAMIC_SHARED = 8 };
 
 /* A piece of work: a launch, a copy, a graph that is replayed, or none of these: a place that others wait for. */
@@ -22,8 +23,9 @@ typedef struct Work {
     unsigned grid, block, shared_bytes;
     int64_t *params, n_params; /* [n_params] */
     void *to;                  /* of a copy */
-    const void *from;
+    const void *from;          /* NULL: `word` */
     size_t bytes;
+    unsigned word;
     struct Graph *graph;
     bool done;
 } Work;
@@ -45,12 +47,15 @@ typedef struct Event {
     bool open;
 } Event;
 
-enum { MOST_STREAMS = 8 };
+enum { MOST_STREAMS = 32 /* and events, and blocks of memory */ };
 
 static struct {
     const RtModel *model;
     int64_t *shared; /* [n_device_kernels] bytes that each may have */
-    RtBlock memory;
+    int64_t n_modules;
+    void *context; /* the calling thread's */
+    RtBlock memory[MOST_STREAMS];
+    bool lent; /* somebody asked whose an address is: all memory of this process counts as the device's */
     Stream streams[MOST_STREAMS];
     Event events[MOST_STREAMS];
     Graph begun;  /* what streams have not done yet */
@@ -76,7 +81,7 @@ static int run_work(Work *x)
     void *params[1 << 9];
     x->done = true;
     if (x->graph) return run_all(x->graph, -1);
-    if (x->bytes) memmove(x->to, x->from, x->bytes);
+    if (x->bytes) memmove(x->to, x->from ? x->from : &x->word, x->bytes);
     if (!x->kernel) return OK;
     assert(x->n_params <= (int64_t)(sizeof params / sizeof *params));
     for (int64_t i = 0; i < x->n_params; i++) params[i] = &x->params[i];
@@ -131,7 +136,8 @@ static int finish(const Stream *s)
 
 static Stream *stream_of(void *stream)
 {
-    Stream *s = stream;
+    Stream *s = stream ? stream : &shim.streams[0]; /* the default one */
+    if (!shim.streams[0].open) shim.streams[0] = (Stream){.last = -1, .open = true};
     return s >= shim.streams && s < shim.streams + MOST_STREAMS && s->open ? s : NULL;
 }
 
@@ -193,7 +199,17 @@ static int context_retain(void **context, int device)
 
 static int context_release(int device) { return device ? INVALID_VALUE : OK; }
 
-static int context_set(void *context) { return context == &shim ? OK : INVALID_VALUE; }
+static int context_set(void *context)
+{
+    shim.context = context;
+    return !context || context == &shim ? OK : INVALID_VALUE;
+}
+
+static int context_get(void **context)
+{
+    *context = shim.context;
+    return OK;
+}
 
 static int memory_info(size_t *left, size_t *total)
 {
@@ -203,26 +219,43 @@ static int memory_info(size_t *left, size_t *total)
 
 static int memory_take(RtCudaPtr *p, size_t bytes)
 {
-    if (shim.memory.p || rt_block_alloc(&shim.memory, (int64_t)bytes, "the memory of the shim", NULL))
+    int i = 0;
+    while (i < MOST_STREAMS && shim.memory[i].p) i++;
+    if (i == MOST_STREAMS || rt_block_alloc(&shim.memory[i], (int64_t)bytes, "the memory of the shim", NULL))
         return OUT_OF_MEMORY;
-    *p = (RtCudaPtr)(uintptr_t)shim.memory.p;
+    *p = (RtCudaPtr)(uintptr_t)shim.memory[i].p;
     return OK;
 }
 
 static int memory_free(RtCudaPtr p)
 {
-    if (!p || p != (RtCudaPtr)(uintptr_t)shim.memory.p) return INVALID_VALUE;
-    finish(NULL);
-    rt_block_free(&shim.memory);
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        if (!p || p != (RtCudaPtr)(uintptr_t)shim.memory[i].p) continue;
+        finish(NULL);
+        rt_block_free(&shim.memory[i]);
+        return OK;
+    }
+    return INVALID_VALUE;
+}
+
+static int pointer(void *value, int attribute, RtCudaPtr p)
+{
+    shim.lent = true;
+    if (!p || (attribute != MEMORY_TYPE && attribute != DEVICE_ORDINAL)) return INVALID_VALUE;
+    *(int *)value = attribute == MEMORY_TYPE ? ON_DEVICE : 0;
     return OK;
 }
 
 /* Where so many bytes of the device's memory lie here; NULL: they are not all in it. */
 static void *inside(RtCudaPtr p, size_t bytes)
 {
-    RtCudaPtr first = (RtCudaPtr)(uintptr_t)shim.memory.p;
-    bool good = first && p >= first && bytes <= shim.memory.bytes && p - first <= shim.memory.bytes - bytes;
-    return good ? (char *)shim.memory.p + (p - first) : NULL;
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        const RtBlock *b = &shim.memory[i];
+        RtCudaPtr first = (RtCudaPtr)(uintptr_t)b->p;
+        if (!first || p < first || p - first >= b->bytes) continue;
+        return bytes <= b->bytes - (p - first) ? (char *)b->p + (p - first) : NULL;
+    }
+    return shim.lent ? (void *)(uintptr_t)p : NULL;
 }
 
 /* Those that know no stream wait for all. */
@@ -256,9 +289,11 @@ static int copy(void *to, const void *from, size_t bytes, void *stream)
     return to && from && s ? add_work(s, (Work){.to = to, .from = from, .bytes = bytes}, -1) : INVALID_VALUE;
 }
 
-static int to_device_later(RtCudaPtr to, const void *from, size_t bytes, void *stream)
+static int say_words(RtCudaPtr p, unsigned word, size_t n, void *stream)
 {
-    return copy(inside(to, bytes), from, bytes, stream);
+    Stream *s = stream_of(stream);
+    void *to = inside(p, sizeof word);
+    return to && s && n == 1 ? add_work(s, (Work){.to = to, .word = word, .bytes = sizeof word}, -1) : INVALID_VALUE;
 }
 
 static int to_host_later(void *to, RtCudaPtr from, size_t bytes, void *stream)
@@ -285,17 +320,20 @@ static int host_free(void *p)
 
 static int module_load(void **module, const void *image)
 {
+    if (shim.n_modules && shim.model != image) return INVALID_VALUE;
     shim.model = image; /* the model: its kernels are linked in */
     *module = &shim;
-    return rt_alloc(&shim.shared, shim.model->n_device_kernels, sizeof *shim.shared, "the shim", NULL) ? OUT_OF_MEMORY
-                                                                                                       : OK;
+    if (shim.n_modules++) return OK;
+    bool none = rt_alloc(&shim.shared, shim.model->n_device_kernels, sizeof *shim.shared, "the shim", NULL);
+    return none ? OUT_OF_MEMORY : OK;
 }
 
 static int module_free(void *module)
 {
+    if (module != &shim || --shim.n_modules) return module == &shim ? OK : INVALID_VALUE;
     free(shim.shared);
     shim.shared = NULL;
-    return module == &shim ? OK : INVALID_VALUE;
+    return OK;
 }
 
 static int function(void **f, void *module, const char *name)
@@ -304,7 +342,7 @@ static int function(void **f, void *module, const char *name)
     for (int64_t i = 0; module == &shim && i < m->n_device_kernels; i++)
         if (!strcmp(name, rt_string(m, m->device_kernels[i].name))) {
             *f = &shim.shared[i];
-            shim.shared[i] = SHARED_UNASKED;
+            if (!shim.shared[i]) shim.shared[i] = SHARED_UNASKED;
             return OK;
         }
     return NOT_FOUND;
@@ -319,7 +357,7 @@ static int function_attribute(void *f, int attribute, int value)
 
 static int stream_make(void **stream, unsigned flags)
 {
-    int i = 0;
+    int i = 1;
     while (i < MOST_STREAMS && shim.streams[i].open) i++;
     if (i == MOST_STREAMS || flags) return INVALID_VALUE;
     shim.streams[i] = (Stream){.last = -1, .open = true};
@@ -335,7 +373,7 @@ static int stream_wait(void *stream)
 
 static int stream_free(void *stream)
 {
-    Stream *s = stream_of(stream);
+    Stream *s = stream ? stream_of(stream) : NULL;
     int error = s ? finish(NULL) : INVALID_VALUE;
     if (s) s->open = false;
     return error;
@@ -382,6 +420,7 @@ static int capture_begin(void *stream, int mode)
 {
     Stream *s = stream_of(stream);
     if (!s || mode < 0 || mode > 2) return INVALID_VALUE;
+    if (s == shim.streams) return NOT_IN_CAPTURE; /* nor is the default stream captured */
     if (shim.noted) return NOT_IN_CAPTURE;
     int error = finish(NULL);
     if (error || rt_alloc(&shim.noted, 1, sizeof *shim.noted, "the shim", NULL)) return error ? error : OUT_OF_MEMORY;
@@ -493,7 +532,15 @@ static int error_text(int error, const char **text)
 }
 
 const RtCudaDriver rt_cuda_shim = {
+    .shim = true,
 #define CUDA_CALL(field, symbol, parameters) .field = field,
 #include "runtime/cuda_calls.def"
 #undef CUDA_CALL
 };
+
+int rt_open_shim(void *driver, void *status)
+{
+    (void)status;
+    *(RtCudaDriver *)driver = rt_cuda_shim;
+    return OK;
+}

@@ -51,7 +51,13 @@ enum {
     GNNRT_CANNOT_READ = 602,
     GNNRT_CANNOT_WRITE = 603,
     GNNRT_OUT_OF_MEMORY = 611,
-    GNNRT_OVERFLOW = 612
+    GNNRT_OVERFLOW = 612,
+    GNNRT_DEVICE_DRIVER = 801, /* there is none */
+    GNNRT_DEVICE_OLD = 802,    /* the driver, or the device */
+    GNNRT_DEVICE_NONE = 803,   /* of this number */
+    GNNRT_DEVICE_MEMORY = 804,
+    GNNRT_DEVICE_FAILED = 805, /* while it ran; its memory may hold anything */
+    GNNRT_DEVICE_REFUSED = 806 /* not built, or not for this graph */
 };
 
 typedef struct GnnrtStatus {
@@ -150,6 +156,20 @@ void gnnrt_context_free(GnnrtContext *context);
 int32_t gnnrt_context_bind_param(GnnrtContext *context, int32_t i, const void *data, GnnrtStatus *status);
 /* Random ops (dropout in train mode) read these; both are 0 at first. */
 void gnnrt_context_set_random(GnnrtContext *context, int64_t seed, int64_t step);
+/* A context whose runs an NVIDIA GPU computes, number `device` of the driver, in that device's primary context, as the CUDA
+   runtime has it. For libraries that were built with --target cuda or all; GNNRT_DEVICE_REFUSED from others. It copies
+   topology and parameters to the device and takes its memory there. The calling thread has the driver's context that it
+   had, behind this and every other call.
+   gnnrt_forward and gnnrt_vjp then take addresses of that device's memory; gnnrt_context_bind_param, too. They put their
+   work into `stream` (a CUstream or cudaStream_t; NULL: the default one), behind what is there, and return before it is
+   done: buffers must live until then, and the stream as long as the context. A failure of the device is told by the call
+   that notices it, and by every later one. Integer inputs are not checked against their bounds. A call with the memory of
+   the one before costs least. Values of edges stand in the order of dst: a graph whose edges are not sorted by it is
+   GNNRT_DEVICE_REFUSED for a model that takes or gives such. */
+int32_t gnnrt_context_cuda(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, int32_t device,
+                           void *stream, GnnrtContext **context, GnnrtStatus *status);
+/* What the context on a device begins from now on goes into this stream, behind what it began before. */
+int32_t gnnrt_context_set_stream(GnnrtContext *context, void *stream, GnnrtStatus *status);
 /* Must run task(arg, i) for all 0 <= i < n_tasks, in any order, on any threads, and return when all
    are done. */
 typedef void (*GnnrtParallelFor)(void *user, int64_t n_tasks, void (*task)(void *arg, int64_t i), void *arg);

@@ -2,7 +2,9 @@
    no environment, keeps nothing global, never prints. Values of spaces that are stored in another
    order than the user's pass through scratch in the context's workspace. */
 #include "runtime/gnnrt.h"
+#include "runtime/cone.h"
 #include "runtime/convert.h"
+#include "runtime/cuda.h"
 #include "runtime/cpu.h"
 #include "runtime/exec.h"
 #include "runtime/weights.h"
@@ -16,6 +18,7 @@ struct GnnrtModel {
     int variant;
     int64_t forward, vjp;     /* programs, -1: absent */
     RtTensors tensors;        /* parameters, state and hypers of the unit space */
+    int64_t n_changes;        /* of them: devices have copies */
     int64_t *inputs, *params; /* tensors, in the order of forward's arguments */
     int32_t n_inputs, n_params;
 };
@@ -24,10 +27,13 @@ struct GnnrtGraph {
     RtGraph *g;
 };
 
-/* A program of a context. Scratch: for each value in a reordered space, room for its stored order. */
+/* A program of a context. Scratch: for each value in a reordered space, room for its stored order. On a device there is
+   none, and a program stays bound while its caller gives the same memory. */
 typedef struct Half {
     RtExec *exec;
     char *scratch;
+    const void **lent; /* [n_tensors] on a device: the caller's memory; NULL: the model's */
+    bool bound;        /* there, to what was given last */
 } Half;
 
 struct GnnrtContext {
@@ -38,6 +44,8 @@ struct GnnrtContext {
     char *workspace;
     Half forward, vjp;
     RtPool *pool;        /* NULL: inline */
+    RtCuda *device;      /* NULL: the CPU */
+    int64_t n_changes;   /* of the model's parameters that the device has */
     const void **params; /* [n_tensors] the caller's own; NULL: the model's */
     int64_t seed, step;
 };
@@ -144,7 +152,8 @@ int32_t gnnrt_model_load(GnnrtModel *model, const char *path, GnnrtStatus *statu
     RtStatus st = {0};
     RtCode code = need(model, "model", &st);
     if (!code) code = need(path, "path", &st);
-    return report(code ? code : rt_weights_load(&model->tensors, path, &st), &st, status);
+    if (!code) code = rt_weights_load(&model->tensors, path, &st), model->n_changes++;
+    return report(code, &st, status);
 }
 
 int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_bytes, GnnrtStatus *status)
@@ -152,7 +161,8 @@ int32_t gnnrt_model_load_memory(GnnrtModel *model, const void *bytes, size_t n_b
     RtStatus st = {0};
     RtCode code = need(model, "model", &st);
     if (!code && n_bytes) code = need(bytes, "bytes", &st);
-    return report(code ? code : rt_weights_load_memory(&model->tensors, bytes, n_bytes, &st), &st, status);
+    if (!code) code = rt_weights_load_memory(&model->tensors, bytes, n_bytes, &st), model->n_changes++;
+    return report(code, &st, status);
 }
 
 int32_t gnnrt_model_save(const GnnrtModel *model, const char *path, GnnrtStatus *status)
@@ -236,7 +246,7 @@ int32_t gnnrt_param_set(GnnrtModel *model, int32_t i, const void *data, GnnrtSta
     RtStatus st = {0};
     int64_t tensor = 0;
     RtCode code = own_param(model, i, data, &tensor, &st);
-    if (!code) memcpy(model->tensors.data[tensor], data, param_bytes(model, tensor));
+    if (!code) memcpy(model->tensors.data[tensor], data, param_bytes(model, tensor)), model->n_changes++;
     return report(code, &st, status);
 }
 
@@ -429,6 +439,8 @@ static void free_halves(GnnrtContext *c)
 {
     rt_exec_free(c->forward.exec);
     rt_exec_free(c->vjp.exec);
+    free(c->forward.lent);
+    free(c->vjp.lent);
     c->forward = c->vjp = (Half){0};
 }
 
@@ -480,10 +492,111 @@ int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, i
     return report(code, &st, status);
 }
 
+/* ---- a context on a device ---- */
+
+/* Values of these stand in memory as the caller has them: there is no kernel that puts them into another order. */
+static RtCode needs_order(const GnnrtContext *c, int64_t space, int64_t name, RtStatus *st)
+{
+    if (!c->g->spaces[space].ids) return RT_OK;
+    return rt_fail(st, RT_E_DEVICE_REFUSED, rt_string(c->model->m, name),
+                   "give the graph's edges sorted by dst, stably, and values of edges in that order",
+                   "on a device, values of edges stand in the order of the edges' targets, and this graph has another");
+}
+
+static RtCode check_orders(const GnnrtContext *c, RtStatus *st)
+{
+    const RtModel *m = c->model->m;
+    const RtProgram *const both[] = {forward_of(c->model), c->with_vjp ? vjp_of(c->model) : NULL};
+    for (int32_t i = 0; i < c->model->n_inputs; i++) {
+        const RtTensorDef *t = &m->tensors[c->model->inputs[i]];
+        RT_TRY(needs_order(c, t->space, t->name, st));
+    }
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; both[k] && i < both[k]->n_results; i++) {
+            const RtResultDef *r = &m->results[both[k]->first_result + i];
+            RT_TRY(needs_order(c, r->space, r->name, st));
+        }
+    return RT_OK;
+}
+
+static RtCode make_half_there(GnnrtContext *c, int64_t index, Half *half, RtStatus *st)
+{
+    RtExecOptions o = {.variant = c->model->variant, .split = -1, .cone = RT_CONE_OFF, .device = c->device};
+    RT_TRY(rt_exec_create(c->model->m, index, c->g, &o, &half->exec, st));
+    return rt_alloc(&half->lent, c->model->m->n_tensors, sizeof *half->lent, "a context", st);
+}
+
+/* The model's parameters to the device, if they have changed, once nothing that was begun reads them any more. */
+static RtCode push_params(GnnrtContext *c, RtStatus *st)
+{
+    if (c->n_changes == c->model->n_changes) return RT_OK;
+    rt_cuda_wait(c->device);
+    RT_TRY(rt_cuda_push(c->device, c->model->tensors.data, st));
+    c->n_changes = c->model->n_changes;
+    return rt_cuda_settle(c->device, st);
+}
+
+static RtCode setup_there(GnnrtContext *c, int32_t device, void *stream, RtStatus *st)
+{
+    if (c->with_vjp && c->model->vjp < 0)
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(c->model->m, c->model->m->name), NULL,
+                       "the model has no vjp");
+    if (c->g->model != c->model->m) return bad_argument(st, "the graph was made for another model");
+    if (device < 0) return bad_argument(st, "the number of the device is negative");
+    RT_TRY(check_orders(c, st));
+    RT_TRY(rt_alloc(&c->params, c->model->m->n_tensors, sizeof *c->params, "a context", st));
+    const char *programs = c->with_vjp ? "forward vjp" : "forward";
+    RT_TRY(rt_cuda_lend(c->model->m, c->g, programs, device, stream, &c->device, st));
+    RT_TRY(make_half_there(c, c->model->forward, &c->forward, st));
+    if (c->with_vjp) RT_TRY(make_half_there(c, c->model->vjp, &c->vjp, st));
+    c->n_changes = c->model->n_changes - 1;
+    return RT_OK;
+}
+
+int32_t gnnrt_context_cuda(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, int32_t device,
+                           void *stream, GnnrtContext **out, GnnrtStatus *status)
+{
+    RtStatus st = {0};
+    GnnrtContext *c;
+    RtCode code = need(out, "the output handle", &st);
+    if (!code) *out = NULL, code = need(model, "model", &st);
+    if (!code) code = need(graph, "graph", &st);
+    if (!code) code = rt_alloc(&c, 1, sizeof *c, "a context", &st);
+    if (code) return report(code, &st, status);
+    c->model = model;
+    c->g = graph->g;
+    c->with_vjp = with_vjp != 0;
+    code = setup_there(c, device, stream, &st);
+    if (code) gnnrt_context_free(c);
+    else *out = c;
+    return report(code, &st, status);
+}
+
+int32_t gnnrt_context_set_stream(GnnrtContext *c, void *stream, GnnrtStatus *status)
+{
+    RtStatus st = {0};
+    void *before;
+    RtCode code = need(c, "context", &st);
+    if (!code && !c->device) code = bad_argument(&st, "the context is not on a device");
+    if (!code) code = rt_cuda_enter(c->device, &before, &st);
+    if (code) return report(code, &st, status);
+    code = rt_cuda_turn_to(c->device, stream, &st);
+    rt_cuda_leave(c->device, before);
+    return report(code, &st, status);
+}
+
+/* ---- both ---- */
+
 void gnnrt_context_free(GnnrtContext *c)
 {
+    void *before = NULL;
     if (!c) return;
+    bool entered = c->device && !rt_cuda_enter(c->device, &before, NULL);
+    if (entered) rt_cuda_wait(c->device);
     free_halves(c);
+    RtCudaDriver driver = c->device ? c->device->driver : (RtCudaDriver){0};
+    rt_cuda_free(c->device);
+    if (entered) driver.context_set(before);
     rt_pool_free(c->pool);
     rt_block_free(&c->own);
     free(c->params);
@@ -513,6 +626,7 @@ int32_t gnnrt_context_set_parallel(GnnrtContext *c, GnnrtParallelFor run, void *
     RtStatus st = {0};
     RtPool *pool = NULL;
     RtCode code = need(c, "context", &st);
+    if (!code && c->device) code = bad_argument(&st, "a context on a device runs in no threads");
     if (!code && run) code = rt_pool_borrow(n_threads, run, user, &pool, &st);
     if (code == RT_E_CLI_VALUE) code = bad_argument(&st, "n_threads is below 1, or more than the library can count");
     if (code) return report(code, &st, status);
@@ -610,6 +724,67 @@ static void take_results(Call *call, void *const *results)
     }
 }
 
+/* On a device: the caller's memory of one value. The program is bound anew if it is other memory than before. */
+static RtCode lend(Call *call, const void **place, const void *given, int64_t name, RtStatus *st)
+{
+    if (call->half->bound && *place == given) return RT_OK;
+    RT_TRY(rt_cuda_check(call->c->device, given, rt_string(call->c->model->m, name), st));
+    *place = given;
+    call->half->bound = false;
+    return RT_OK;
+}
+
+static RtCode lend_all(Call *call, const void *const *inputs, const void *const *cotangents, void *const *results)
+{
+    const GnnrtModel *model = call->c->model;
+    const RtModel *m = model->m;
+    RtExec *e = call->half->exec;
+    const RtProgram *forward = program(model, model->forward);
+    for (int32_t i = 0; i < model->n_inputs; i++) {
+        int64_t t = model->inputs[i];
+        RT_TRY(lend(call, &call->half->lent[t], inputs[i], m->tensors[t].name, call->st));
+        e->tensors[t] = (void *)(uintptr_t)inputs[i];
+    }
+    for (int32_t i = 0; i < model->n_params; i++) {
+        int64_t t = model->params[i];
+        RT_TRY(lend(call, &call->half->lent[t], call->c->params[t], m->tensors[t].name, call->st));
+    }
+    for (int64_t i = 0; i < e->program->n_results; i++)
+        RT_TRY(lend(call, (const void **)(void *)&e->results[i], results[i],
+                    m->results[e->program->first_result + i].name, call->st));
+    for (int64_t i = 0; i < e->n_cotangents; i++)
+        RT_TRY(lend(call, (const void **)(void *)&e->cotangents[i], cotangents[i],
+                    m->results[forward->first_result + i].name, call->st));
+    return RT_OK;
+}
+
+static RtCode begin_there(Call *call, const void *const *inputs, const void *const *cotangents, void *const *results)
+{
+    GnnrtContext *c = call->c;
+    RtExec *e = call->half->exec;
+    RT_TRY(push_params(c, call->st));
+    for (int64_t i = 0; i < c->model->m->n_tensors; i++)
+        if (c->model->m->tensors[i].kind != RT_INPUT) e->tensors[i] = c->model->tensors.data[i];
+    RT_TRY(lend_all(call, inputs, cotangents, results));
+    if (!call->half->bound) {
+        c->device->lent = call->half->lent;
+        RT_TRY(rt_exec_bind(e, call->st));
+        call->half->bound = true;
+    }
+    rt_exec_run(e, c->seed, c->step);
+    if (c->device->failed.code) *call->st = c->device->failed;
+    return c->device->failed.code;
+}
+
+static RtCode run_there(Call *call, const void *const *inputs, const void *const *cotangents, void *const *results)
+{
+    void *before;
+    RT_TRY(rt_cuda_enter(call->c->device, &before, call->st));
+    RtCode code = begin_there(call, inputs, cotangents, results);
+    rt_cuda_leave(call->c->device, before);
+    return code;
+}
+
 /* cotangents: of vjp. */
 static RtCode run_call(Call *call, const void *const *inputs, const void *const *cotangents, void *const *results)
 {
@@ -617,6 +792,7 @@ static RtCode run_call(Call *call, const void *const *inputs, const void *const 
     if (call->c->model->n_inputs) RT_TRY(need(inputs, "inputs", call->st));
     if (e->program->n_results) RT_TRY(need(results, e->n_cotangents ? "gradients" : "results", call->st));
     if (e->n_cotangents) RT_TRY(need(cotangents, "cotangents", call->st));
+    if (call->c->device) return run_there(call, inputs, cotangents, results);
     RT_TRY(give_inputs(call, inputs));
     RT_TRY(give_params(call));
     RT_TRY(give_results(call, results));

@@ -120,7 +120,7 @@ static RtCode load_device(const RtCli *c, RtSession *s, const char *programs)
 {
     if (!s->device || c->command == CMD_PLAN) return RT_OK;
     s->exec.device = s->device;
-    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, c->st);
+    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, false, c->st);
 }
 
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program)

@@ -114,7 +114,7 @@ for name, argv, rc, code, says in [
     ("gnnc_emit_unknown", BUILD + ["--emit=headr"], 1, "E0612", ["headr", "`header`"]),
     ("gnnc_emit_far", BUILD + ["--emit=xyzzyxyzzy"], 1, "E0612", ["manifest"]),
     ("gnnc_emit_of_cuda", BUILD + ["--emit=ptx"], 1, "E0612", ["ptx", "--target cuda"]),
-    ("gnnc_target_later", BUILD + ["--target", "all", "--emit=lib"], 1, "E0910", ["lib"]),
+    ("gnnc_target_later", BUILD + ["--target", "all", "--emit=obj"], 1, "E0910", ["obj"]),
     ("gnnc_arch_unknown", BUILD + ["--target", "cuda", "--emit=cu", "--arch", "sm90"], 1, "E0612", ["`sm90`"]),
     ("gnnc_arch_none", BUILD + ["--target", "cuda", "--emit=cu", "--arch", ","], 1, "E0612", ["--arch"]),
     ("gnnc_arch_of_cpu", BUILD + ["--arch", "sm_90"], 1, "E0612", ["--target cuda"]),

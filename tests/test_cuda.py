@@ -4,6 +4,7 @@ Needs a C++ compiler and no GPU.
 usage: test_cuda.py BUILD [PART...]
 
 GNNC_LONG=1 runs the layers of the library as well."""
+import ctypes as C
 import json
 import os
 import re
@@ -106,8 +107,7 @@ def refused():
 def no_driver():
     """Without a driver the documented error, and --device auto is the CPU. The file is built with NVRTC."""
     try:
-        import ctypes
-        ctypes.CDLL("libcuda.so.1")
+        C.CDLL("libcuda.so.1")
         return box.skip("no_driver", "there is a driver")
     except OSError:
         pass
@@ -175,7 +175,19 @@ def runs():
     refused()
 
 
-PARTS = {"models": models, "runs": runs, "long_rows": long_rows, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
+def library():
+    """A library's context on a device has the bytes of the one on the CPU, and refuses values of edges in another order than that of their targets."""
+    box.must(box.gnnc, "build", box.write("weighted.gnn", devices.WEIGHTED), *devices.WEIGHTED_FLAGS, "--cpu", "generic", "--target", "shim",
+             "--emit=lib,header", "-o", "weighted", limit=600)
+    box.report("library", devices.compare_library(box.path("weighted.so"), devices.HostMemory()))
+    lib = devices.Library(box.path("weighted.so"), "weighted", 3, [0, 1, 2], [2, 0, 1], None)
+    box.report("library_order", "sorted by dst" not in str(lib.refused) and "context_cuda says %s" % lib.refused)
+    lib.close()
+    undefined = box.must("nm", "-D", "--undefined-only", box.path("weighted.so")).out.split()
+    box.report("library_needs", [n for n in undefined if n.startswith(("cu", "rt_", "shim_"))])
+
+
+PARTS = {"models": models, "runs": runs, "long_rows": long_rows, "library": library, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()
 box.close()

@@ -30,24 +30,32 @@ class Compiled(torch.autograd.Function):
 
 
 class GnncLayer(torch.nn.Module):
-    """layer(*inputs) -> its result; inputs in the order of the layer's signature, edge inputs in that of edge_index."""
+    """layer(*inputs) -> its result; inputs in the order of the layer's signature, edge inputs in that of edge_index. device: "cuda", "cuda:1",
+    for a library that was built with --target cuda; tensors are on that device then."""
 
-    def __init__(self, path, prefix, n_nodes, edge_index, seed=0, threads=torch.get_num_threads()):
+    def __init__(self, path, prefix, n_nodes, edge_index, seed=0, threads=torch.get_num_threads(), device="cpu"):
         super().__init__()
         self.lib, self.prefix, self.status, self.pool = C.CDLL(path), prefix, Status(), ThreadPoolExecutor(threads)
         self.model, self.graph, self.context = C.c_void_p(), C.c_void_p(), C.c_void_p()
         self.f("tables").restype, self.f("graph_count").restype = C.c_void_p, C.c_int64
         self.call("model_create", C.c_void_p(self.f("tables")()), C.c_int64(seed), C.c_int32(-1), C.byref(self.model))
-        src, dst = (ids.long().contiguous() for ids in edge_index)
+        self.device, self.stream, self.order = torch.device(device), None, None
+        src, dst = (ids.long().cpu().contiguous() for ids in edge_index)
+        if self.device.type == "cuda":  # where edges stand in the order of their targets
+            order = torch.argsort(dst, stable=True)
+            src, dst, self.order = src[order], dst[order], order.to(self.device)
         desc = Desc(n_nodes, n_nodes, len(src), src.data_ptr(), dst.data_ptr())
         self.call("graph_create", self.model, C.byref(desc), C.byref(self.graph))
-        self.call("context_create", self.model, self.graph, C.c_int32(1), None, C.c_size_t(0), C.byref(self.context))
-        self.parallel = PARALLEL_FOR(lambda _, n, task, arg: list(self.pool.map(lambda i: task(arg, i), range(n))) and None)
-        self.call("context_set_parallel", self.context, self.parallel, None, C.c_int32(threads))
+        if self.order is not None:
+            self.call("context_cuda", self.model, self.graph, C.c_int32(1), C.c_int32(self.device.index or 0), None, C.byref(self.context))
+        else:
+            self.call("context_create", self.model, self.graph, C.c_int32(1), None, C.c_size_t(0), C.byref(self.context))
+            self.parallel = PARALLEL_FOR(lambda _, n, task, arg: list(self.pool.map(lambda i: task(arg, i), range(n))) and None)
+            self.call("context_set_parallel", self.context, self.parallel, None, C.c_int32(threads))
         self.inputs, self.params, self.results, self.gradients = map(self.infos, ("input", "param", "result", "gradient"))
-        for i, (name, value) in enumerate(zip(self.params, self.room(self.params))):
+        for i, (name, value) in enumerate(zip(self.params, self.room(self.params, "cpu"))):
             self.call("param_get", self.model, C.c_int32(i), C.c_void_p(value.data_ptr()))
-            self.register_parameter(name.replace(".", "_") + "_" * hasattr(self, name), torch.nn.Parameter(value))  # `f` is taken
+            self.register_parameter(name.replace(".", "_") + "_" * hasattr(self, name), torch.nn.Parameter(value.to(self.device)))  # `f` is taken
 
     def f(self, name):
         return getattr(self.lib, f"{self.prefix}_{name}")
@@ -60,19 +68,28 @@ class GnncLayer(torch.nn.Module):
         self.f(kind).restype, n = Info, self.f(f"n_{kind}s")(self.model)
         return {i.name.decode(): i for i in (self.f(kind)(self.model, C.c_int32(k)) for k in range(n))}
 
-    def room(self, infos):
+    def room(self, infos, device):
         rows = lambda i: [] if i.space == b"unit" else [self.f("graph_count")(self.graph, C.c_int32(i.space_index))]
-        return [torch.empty(rows(i) + list(i.dims[:i.n_dims]), dtype=DTYPES[i.dtype]) for i in infos.values()]
+        return [torch.empty(rows(i) + list(i.dims[:i.n_dims]), dtype=DTYPES[i.dtype], device=device) for i in infos.values()]
+
+    def by_target(self, tensors, infos, back=False):
+        """Those of edges in the order of their targets, or back in that of edge_index, where a device wants it."""
+        moved = lambda t: torch.empty_like(t).index_copy_(0, self.order, t) if back else t.index_select(0, self.order)
+        return [moved(t) if self.order is not None and i.space == b"edge" else t for t, i in zip(tensors, infos.values())]
 
     def run(self, name, tensors, cotangents, out):
         """forward or vjp; `tensors` are the inputs, then the parameters, which the library reads where torch has them."""
         ready = lambda t: t.detach().contiguous() if t.data_ptr() % 16 == 0 else t.detach().clone(memory_format=torch.contiguous_format)
         pack = lambda ts: (C.c_void_p * (len(ts) + 1))(*[t.data_ptr() for t in ts])
-        given, cots, made = [ready(t) for t in tensors], [ready(t) for t in cotangents], self.room(out)
-        for k, t in enumerate(given[len(self.inputs):]):
+        if self.order is not None and self.stream != (stream := torch.cuda.current_stream(self.device).cuda_stream):
+            self.call("context_set_stream", self.context, C.c_void_p(stream))
+            self.stream = stream
+        n, cots = len(self.inputs), [ready(t) for t in self.by_target(cotangents, self.results)]
+        given, made = [ready(t) for t in self.by_target(tensors[:n], self.inputs) + list(tensors[n:])], self.room(out, self.device)
+        for k, t in enumerate(given[n:]):
             self.call("context_bind_param", self.context, C.c_int32(k), C.c_void_p(t.data_ptr()))
-        self.call(name, self.context, pack(given[:len(self.inputs)]), *([pack(cots)] if cots else []), pack(made))
-        return made
+        self.call(name, self.context, pack(given[:n]), *([pack(cots)] if cots else []), pack(made))
+        return self.by_target(made, out, back=True)
 
     def forward(self, *inputs):
         return Compiled.apply(self, *inputs, *self.parameters())

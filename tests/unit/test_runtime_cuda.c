@@ -2,6 +2,7 @@
    that lack something or fail. */
 #include "runtime/cli.h"
 #include "runtime/cuda.h"
+#include "runtime/gnnrt.h"
 #include "runtime/train.h"
 #include "tests/unit/check.h"
 #include "tests/unit/runtime_model.h"
@@ -83,7 +84,7 @@ static RtCode train(const RtCudaDriver *driver, RtTrainOptions o, float *W, RtTr
     *st = (RtStatus){0};
     if (!make_data(&m, &d, st)) return st->code;
     RtCode result = driver ? rt_cuda_create(&m, driver, 0, &c, st) : RT_OK;
-    if (!result && c) result = rt_cuda_load(c, d.graph, "train_step metrics", st);
+    if (!result && c) result = rt_cuda_load(c, d.graph, "train_step metrics", false, st);
     o.exec.device = c;
     o.exec.split = -1;
     if (!result) result = rt_train(&m, &d, &o, r, st);
@@ -152,7 +153,8 @@ static void test_memory(void)
     driver.memory_take = count_bytes;
     driver.memory_info = little_memory;
     check_begin();
-    if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_layout(&m, d.graph, "train_step metrics", &l, &st))) return;
+    if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_layout(&m, d.graph, "train_step metrics", false, &l, &st)))
+        return;
     left_bytes = (size_t)l.bytes - 1;
     CHECK(train(&driver, (RtTrainOptions){.epochs = 1}, NULL, &r, &st) == RT_E_DEVICE_MEMORY && !asked);
     snprintf(wanted, sizeof wanted, "wanted %lld bytes", (long long)l.bytes);
@@ -240,6 +242,7 @@ static void test_images(void)
     RtStatus st;
     driver.device_attribute = attribute;
     driver.module_load = note_image;
+    driver.shim = false;
     check_begin();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         capability = rows[i].capability;
@@ -375,7 +378,8 @@ static void test_begun(void)
         RtCuda *c = NULL;
         if (!CHECK(make_data(&m, &d, &st))) return;
         if (there)
-            CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st) && !rt_cuda_load(c, d.graph, "train_step metrics", &st));
+            CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st) &&
+                  !rt_cuda_load(c, d.graph, "train_step metrics", false, &st));
         rt_tensors_init(&d.tensors, 7);
         RtExec *e = bound(&m, &d, c, "train_step", &st);
         n_launches = n_replays = 0;
@@ -401,7 +405,7 @@ static void test_streams(void)
 {
     const RtCudaDriver *d = &rt_cuda_shim;
     void *a, *b, *forked, *joined, *graph, *replay, *context;
-    char sent[2] = {1, 2}, got[2] = {0};
+    char got[2] = {0};
     RtCudaPtr at;
     check_begin();
     CHECK(!d->context_retain(&context, 0) && !d->stream_make(&a, 0) && !d->stream_make(&b, 0) &&
@@ -411,9 +415,9 @@ static void test_streams(void)
         bool join = i % 2;
         for (int k = 0; k < 2; k++) {
             CHECK(!d->memory_fill(at, 9, 4));
-            CHECK(!d->to_device_later(at, &sent[0], 1, a));
+            CHECK(!d->say_words(at, 1, 1, a));
             CHECK(!d->event_note(forked, a) && !d->stream_follow(b, forked, 0));
-            CHECK(!d->to_device_later(at, &sent[1], 1, b));
+            CHECK(!d->say_words(at, 2, 1, b));
             CHECK(!d->event_note(joined, b));
             if (join) CHECK(!d->stream_follow(a, joined, 0));
             got[0] = 0;
@@ -428,7 +432,7 @@ static void test_streams(void)
     for (int join = 0; join < 2; join++) {
         CHECK(!d->capture_begin(a, 2) && d->stream_wait(a) && d->to_host(got, at, 1));
         CHECK(!d->event_note(forked, a) && !d->stream_follow(b, forked, 0));
-        CHECK(!d->move(at + 1, at, 1, b) && !d->event_note(joined, b));
+        CHECK(!d->move(at + 1, at, 1, b) && !d->event_note(joined, b) && !d->move(at + 3, at, 1, a));
         if (join) CHECK(!d->stream_follow(a, joined, 0));
         CHECK(!d->move(at + 2, at + (join ? 1 : 0), 1, a));
         check(d->capture_end(a, &graph) == (join ? 0 : 904) && !graph == !join, "join %d", join);
@@ -499,7 +503,7 @@ static void test_compare(void)
     driver.stream_wait = spoil_now;
     check_begin();
     if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st)) ||
-        !CHECK(!rt_cuda_load(c, d.graph, "forward", &st)))
+        !CHECK(!rt_cuda_load(c, d.graph, "forward", false, &st)))
         return;
     for (int right = 1; right >= 0; right--) {
         spoil = right ? -1 : 0;
@@ -512,6 +516,120 @@ static void test_compare(void)
     rt_cuda_free(c);
     free_data(&d);
     check_end("runtime_cuda_compare");
+}
+
+/* ---- a library's contexts ---- */
+
+static RtCudaPtr foreign, host_memory; /* addresses of another device, of the host */
+static int whose(void *value, int attribute, RtCudaPtr p)
+{
+    if (p == host_memory) return 1;
+    int error = rt_cuda_shim.pointer(value, attribute, p);
+    if (!error && p == foreign && attribute == 9) *(int *)value = 1;
+    return error;
+}
+static int open_library(void *driver, void *status)
+{
+    int error = rt_open_shim(driver, status);
+    RtCudaDriver *d = driver;
+    d->launch = count_launch, d->replay = count_replay, d->stream_wait = count_wait, d->pointer = whose;
+    return error;
+}
+
+typedef struct World { /* of one call, and what it gives */
+    _Alignas(16) float x[N][HM_F], cot[N][HM_C], out[N][HM_C], dx[N][HM_F], W[HM_F][HM_C], dW[HM_F][HM_C];
+} World;
+
+static int32_t forward_and_back(GnnrtContext *c, World *w, GnnrtStatus *st)
+{
+    int32_t code = gnnrt_forward(c, (const void *[]){w->x}, (void *[]){w->out}, st);
+    return code ? code : gnnrt_vjp(c, (const void *[]){w->x}, (const void *[]){w->cot}, (void *[]){w->dx, w->dW}, st);
+}
+
+/* Forward and back have the CPU's bytes: in a plain run, captured and replayed, after parameters were changed, with the
+   caller's own, with other memory, in two contexts and two streams. No call waits. */
+static void test_library(void)
+{
+    static World here, there, other;
+    RtModel m = device_model();
+    const RtCudaDriver *d = &rt_cuda_shim;
+    GnnrtModel *model = NULL;
+    GnnrtGraph *graph = NULL;
+    GnnrtContext *cpu = NULL, *gpu[2] = {NULL};
+    GnnrtStatus st = {0};
+    RtData data;
+    RtStatus rt;
+    void *streams[2], *now;
+    m.driver = open_library;
+    check_begin();
+    d->context_set(&here);
+    if (!CHECK(make_data(&m, &data, &rt))) return;
+    memcpy(here.x, data.tensors.data[T_X], sizeof here.x);
+    for (int v = 0; v < N; v++)
+        for (int k = 0; k < HM_C; k++) here.cot[v][k] = (float)((v * 7 + k * 3) % 32) / 32 - 0.5f;
+    there = other = here;
+    GnnrtGraphDesc desc = {.n_src = N, .n_dst = N, .n_edges = E, .src = src, .dst = dst};
+    CHECK(!gnnrt_model_create(&m, 3, GNNRT_BEST_CPU, &model, &st) && !gnnrt_graph_create(model, &desc, &graph, &st) &&
+          !gnnrt_context_create(model, graph, 1, NULL, 0, &cpu, &st) && !d->stream_make(&streams[0], 0) &&
+          !d->stream_make(&streams[1], 0));
+    for (int i = 0; i < 2; i++)
+        check(!gnnrt_context_cuda(model, graph, 1, 0, streams[i], &gpu[i], &st), "%s", st.message);
+    n_replays = n_waits = 0;
+    for (int i = 0; i < 8; i++) {
+        World *w = i == 6 ? &other : &there;
+        float W[N_W];
+        for (int k = 0; k < N_W; k++) W[k] = (float)((i + 1) * k % 16) / 8 - 1;
+        if (i == 4) CHECK(!gnnrt_param_set(model, 0, W, &st));
+        if (i == 5) {
+            memcpy(there.W, W, sizeof W), memcpy(here.W, W, sizeof W);
+            CHECK(!gnnrt_context_bind_param(gpu[0], 0, there.W, &st));
+            CHECK(!gnnrt_context_bind_param(gpu[1], 0, there.W, &st));
+            CHECK(!gnnrt_context_bind_param(cpu, 0, here.W, &st));
+        }
+        if (i == 7) { /* what was begun before in the other stream is done first, and is written over */
+            for (int k = 0; k < HM_F; k++) other.x[1][k] += 1;
+            CHECK(!gnnrt_forward(gpu[0], (const void *[]){other.x}, (void *[]){there.out}, &st));
+            CHECK(!gnnrt_context_set_stream(gpu[0], streams[1], &st));
+        }
+        check(!forward_and_back(cpu, &here, &st), "%s", st.message);
+        int waits = n_waits;
+        memset(w->dW, 0, sizeof w->dW);
+        check(!forward_and_back(gpu[i == 3], w, &st), "%s", st.message);
+        CHECK(w->dW[0][0] == 0 && w->dW[1][1] == 0);                /* not done yet */
+        CHECK(n_waits == waits + 2 * (i == 0 || i == 3 || i == 4)); /* parameters were copied */
+        CHECK(!d->stream_wait(streams[i == 3 || i == 7]) && (i != 7 || !d->stream_wait(streams[0])));
+        CHECK(!memcmp(w->out, here.out, sizeof w->out) && !memcmp(w->dx, here.dx, sizeof w->dx) &&
+              !memcmp(w->dW, here.dW, sizeof w->dW));
+        CHECK(here.dW[0][0] != 0 && here.dW[1][1] != 0);
+    }
+    CHECK(!d->context_get(&now) && now == &here);   /* the caller's */
+    check(n_replays == 6, "%d replays", n_replays); /* the 2nd, 3rd and 5th; the others are bound anew */
+    /* what is refused changes nothing */
+    foreign = (RtCudaPtr)(uintptr_t)other.out, host_memory = (RtCudaPtr)(uintptr_t)other.x;
+    int32_t code = gnnrt_forward(gpu[0], (const void *[]){there.x}, (void *[]){other.out}, &st);
+    check(code == GNNRT_BAD_ARGUMENT && strstr(st.message, "out: found memory of device 1, wanted"), "%s", st.message);
+    code = gnnrt_forward(gpu[0], (const void *[]){other.x}, (void *[]){there.out}, &st);
+    check(code == GNNRT_BAD_ARGUMENT && strstr(st.message, "x: found memory of the host"), "%s", st.message);
+    code = gnnrt_forward(gpu[0], (const void *[]){&there.x[0][1]}, (void *[]){there.out}, &st);
+    check(code == GNNRT_BAD_ARGUMENT && strstr(st.message, "aligned to 16"), "%s", st.message);
+    code = gnnrt_forward(gpu[0], (const void *[]){NULL}, (void *[]){there.out}, &st);
+    check(code == GNNRT_BAD_ARGUMENT && strstr(st.message, "x"), "%s", st.message);
+    CHECK(gnnrt_context_set_parallel(gpu[0], NULL, NULL, 1, &st) == GNNRT_BAD_ARGUMENT);
+    CHECK(gnnrt_context_set_stream(cpu, NULL, &st) == GNNRT_BAD_ARGUMENT);
+    memset(there.out, 0, sizeof there.out);
+    CHECK(!gnnrt_forward(gpu[0], (const void *[]){there.x}, (void *[]){there.out}, &st));
+    CHECK(!d->stream_wait(streams[1]) && !memcmp(there.out, here.out, sizeof there.out));
+    for (int i = 0; i < 2; i++) gnnrt_context_free(gpu[i]);
+    GnnrtContext *none = NULL;
+    CHECK(gnnrt_context_cuda(model, graph, 1, 1, NULL, &none, &st) == GNNRT_DEVICE_NONE && !none);
+    CHECK(gnnrt_context_cuda(model, graph, 1, -1, NULL, &none, &st) == GNNRT_BAD_ARGUMENT);
+    m.driver = NULL;
+    CHECK(gnnrt_context_cuda(model, graph, 1, 0, NULL, &none, &st) == GNNRT_DEVICE_REFUSED &&
+          strstr(st.message, "--target cuda"));
+    gnnrt_context_free(cpu), gnnrt_graph_free(graph), gnnrt_model_free(model);
+    CHECK(!d->stream_free(streams[0]) && !d->stream_free(streams[1]));
+    free_data(&data);
+    check_end("runtime_cuda_library");
 }
 
 int main(void)
@@ -527,5 +645,6 @@ int main(void)
     test_streams();
     test_failures();
     test_compare();
+    test_library();
     return check_done();
 }
