@@ -24,7 +24,7 @@ RtCode rt_cuda_lend(const RtModel *m, const RtGraph *g, const char *programs, in
     RtCode code = (RtCode)m->driver(&d, st);
     if (code) return code;
     bool entered = !d.init(0) && !d.context_get(&before);
-    code = rt_cuda_create(m, &d, ordinal, c, st);
+    code = rt_cuda_create(m->device, &d, ordinal, c, st);
     if (!code) {
         (*c)->stream = stream;
         code = rt_cuda_load(*c, g, programs, true, st);
