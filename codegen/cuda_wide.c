@@ -28,8 +28,8 @@ typedef struct Finder {
     VEC(Access) accesses;
     uint32_t *block, *order; /* [ins.n] where it stands */
     uint32_t n_blocks, n_ordered;
-    uint32_t *behind;  /* [ins.n] order of the last instruction before it that no store may pass */
-    uint32_t last_bar; /* the same, of all so far */
+    uint32_t *behind, *behind_set; /* [ins.n] order of the last block or barrier before it; of the last one or `set` */
+    uint32_t last_bar, last_set;   /* the same, of all so far */
 } Finder;
 
 static KirId root(Finder *f, KirId id)
@@ -132,8 +132,10 @@ static void visit_block(Finder *f, const KirBlock *b)
         visit(f, id);
         visit_block(f, &x->body);
         visit_block(f, &x->other);
-        if (x->body.ins.n || x->op == KIR_set || x->op == KIR_barrier) f->last_bar = f->n_ordered;
+        if (x->body.ins.n || x->op == KIR_barrier) f->last_bar = f->n_ordered;
+        if (x->op == KIR_set) f->last_set = f->n_ordered;
         f->behind[id] = f->last_bar;
+        f->behind_set[id] = f->last_bar > f->last_set ? f->last_bar : f->last_set;
     }
 }
 
@@ -166,6 +168,8 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
     uint32_t first = UINT32_MAX, last = 0, behind = 0;
     const KirIns *ins = ins_of(f, x);
     bool read_only = f->k->params.data[ins->buf].kind == KIR_IN;
+    /* what is stored, or the index, may be a register, which a `set` changes; what is loaded comes into one behind it */
+    bool by_register = ins->op == KIR_store || (x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var);
     /* a lane has the same elements of a written buffer in all accesses if each begins at a multiple of what one moves */
     int64_t unit = read_only ? n : n * CUDA_LANES;
     if (x->offset % unit || (x->base != KIR_NONE && !is_multiple(f->k, x->base, unit))) return false;
@@ -175,10 +179,12 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
         all[q] = y->id;
         if (q == 0 && y->id != x->id) return false; /* the set touches the place twice */
         if (f->order[y->id] < first) first = f->order[y->id];
-        if (f->order[y->id] > last) last = f->order[y->id], behind = f->behind[y->id];
+        if (f->order[y->id] <= last) continue;
+        last = f->order[y->id];
+        behind = by_register ? f->behind_set[y->id] : f->behind[y->id];
     }
     if (ins->op == KIR_load && first != f->order[x->id]) return false; /* it says where they lie */
-    if (!read_only && behind > first) return false;
+    if ((!read_only || by_register) && behind > first) return false;
     for (uint32_t i = 0; i < f->accesses.n && !read_only; i++) {
         const Access *y = &f->accesses.data[i];
         bool member = false;
@@ -243,7 +249,8 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 .barred = ARENA_ARRAY(a, bool, k->params.n),
                 .order = ARENA_ARRAY(a, uint32_t, n),
                 .block = ARENA_ARRAY(a, uint32_t, n),
-                .behind = ARENA_ARRAY(a, uint32_t, n)};
+                .behind = ARENA_ARRAY(a, uint32_t, n),
+                .behind_set = ARENA_ARRAY(a, uint32_t, n)};
     for (KirId i = 0; i < n; i++) f.of[i] = i;
     visit_block(&f, &k->body);
     CudaWide w;

@@ -33,6 +33,7 @@ load_cycles 5
 fold_cycles 9
 chain_cycles 20
 threads 1
+warps 1
 thread_work 1000
 dram_bytes 1e1
 cache_bytes 11

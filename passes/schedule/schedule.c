@@ -188,7 +188,14 @@ static int64_t work_of(const FusedFunc *f, const Group *g)
 
 static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
 {
-    Schedule s = {.lanes = 1, .vectors = 1, .rows = 1, .block = 1, .beside = map_tile(f), .along_rows = 1, .merged = 1};
+    Schedule s = {.lanes = 1,
+                  .vectors = 1,
+                  .rows = 1,
+                  .block = 1,
+                  .beside = map_tile(f),
+                  .along_rows = 1,
+                  .warps = 1,
+                  .merged = 1};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
         s.lanes = run_lanes(&run);
@@ -316,6 +323,43 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     return s;
 }
 
+/* Tiles that a sum over all rows has. */
+static int64_t tiles_of(const FusedFunc *f, IrId v, const Schedule *s)
+{
+    const IrOp *op = fused_op(f, v);
+    int64_t rows = s->strip ? ir_type_width(f->m, &fused_op(f, op->args[0])->type) : 1;
+    const IrType *columns = s->strip ? &fused_op(f, op->args[1])->type : &op->type;
+    return (rows + s->rows - 1) / s->rows * ((vectors_of(f, columns, s->lanes) + s->vectors - 1) / s->vectors);
+}
+
+/* Warps of a block that share a leaf of sums over all rows: one for each tile, or for as many as make all equally
+   long. A tile then waits in registers for all rows of the leaf. */
+static void share_leaves(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    int64_t most = f->machine->warps, tiles = 0;
+    bool outer = false;
+    if (g->kind != GROUP_BLOCKS || g->inner.n || most == 1) return;
+    for (uint32_t i = 0; i < g->roots.n; i++) outer |= f->tiles->value[0][index][i].strip > 0;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        for (unsigned narrow = 0; narrow < 2; narrow++) {
+            Schedule *s = &f->tiles->value[narrow][index][i];
+            if (!s->strip) s->vectors = outer ? panel_of(f, &fused_op(f, g->roots.data[i])->type, s, MOST_PANEL) : 1;
+            if (!narrow) tiles += tiles_of(f, g->roots.data[i], s);
+        }
+    int64_t rounds = (tiles + most - 1) / most, warps = (tiles + rounds - 1) / rounds;
+    for (unsigned narrow = 0; narrow < 2 && warps > 1; narrow++) {
+        Schedule *all = &f->tiles->group[narrow][index];
+        all->warps = warps;
+        if (all->strip) all->strip = ORDER_LEAF;
+        for (uint32_t i = 0; i < g->roots.n; i++) {
+            Schedule *s = &f->tiles->value[narrow][index][i];
+            s->copied = s->far = 0;
+            if (s->strip) s->strip = ORDER_LEAF;
+        }
+    }
+}
+
 static bool same_tile(const Schedule *x, const Schedule *y)
 {
     return x->vectors == y->vectors && x->rows == y->rows && x->kept == y->kept && x->copied == y->copied;
@@ -368,6 +412,7 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
         }
     }
     f->tiles = t;
+    for (uint32_t i = 0; i < f->order.n && vectors; i++) share_leaves(f, f->order.data[i]);
     if (f->text && !schedule_apply(f, d)) return false;
     for (uint32_t i = 0; i < f->order.n; i++) t->narrow[f->order.data[i]] = is_narrow(f, t, f->order.data[i]);
     return true;
