@@ -12,8 +12,8 @@
 
 /* of products */
 enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 };
-/* rows, whatever the machine: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for
-   few run the same blocks */
+/* rows: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks;
+   fewer where very many threads want some */
 enum { PRODUCT_BLOCK = 96 };
 /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions
    keeps */
@@ -74,7 +74,9 @@ static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedu
     if (s->rows > MOST_ROWS) s->rows = MOST_ROWS;
     if (s->rows < LEAST_ROWS) s->rows = LEAST_ROWS;
     ICE_UNLESS(s->vectors >= 1 && s->rows >= LEAST_ROWS && s->rows <= MOST_ROWS);
-    s->block = PRODUCT_BLOCK / s->rows * s->rows;
+    int64_t tiles = PRODUCT_BLOCK / s->rows;
+    while (tiles > 1 && tiles * s->rows * LEAST_TURNS * f->machine->threads > EXPECTED_NODES) tiles /= 2;
+    s->block = tiles * s->rows;
     ICE_UNLESS(s->block >= s->rows); /* a block is whole tiles, one at least */
 }
 
@@ -195,7 +197,8 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
                   .beside = map_tile(f),
                   .along_rows = 1,
                   .warps = 1,
-                  .merged = 1};
+                  .merged = 1,
+                  .elements = 1};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
         s.lanes = run_lanes(&run);
@@ -224,6 +227,15 @@ static int64_t stream_of(const FusedFunc *f, IrId v)
     return wide ? machine_fetch_room(f->machine) / (int64_t)sizeof(float) : 0;
 }
 
+/* Of a product: elements of a row that one load brings, where rows are whole loads. */
+static int64_t elements_of(const FusedFunc *f, IrId v)
+{
+    IrId dims[2 * IR_MAX_DIMS];
+    unsigned n = reduced_dims(f->f, fused_op(f, v), dims);
+    int64_t each = f->machine->scalars * (int64_t)sizeof(float) / (int64_t)ir_dtype_bytes(fused_op(f, v)->type.dtype);
+    return each > 1 && n && f->m->dims.data[dims[n - 1]].size % each == 0 ? each : 1;
+}
+
 static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
 {
     Group g = {.kind = group_kind_of(f->f, f->m, v),
@@ -235,7 +247,8 @@ static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool
     while (vectors && s.merged < f->machine->lanes && s.merged < ir_type_width(f->m, &g.nest)) s.merged *= 2;
     if (!vectors || g.kind != GROUP_PRODUCT) return s;
     if (!group_has_inner(of, v)) {
-        s.stream = stream_of(f, v);
+        s.elements = elements_of(f, v);
+        s.stream = s.elements > 1 ? 0 : stream_of(f, v);
         return s;
     }
     s.vectors = map_tile(f);

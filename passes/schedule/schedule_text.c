@@ -117,7 +117,7 @@ static bool value_uses(const FusedFunc *f, uint32_t index, IrId v, TileNumber n)
     bool outer = g->kind == GROUP_BLOCKS && value_tile(f, 0, index, v)->strip;
     if (n == TILE_vectors || n == TILE_lanes) return has_value_tiles(f, g);
     if (n == TILE_merged) return g->kind == GROUP_BLOCKS && !group_has_inner(g, v);
-    if (n == TILE_stream)
+    if (n == TILE_stream || n == TILE_elements)
         return g->kind == GROUP_PRODUCT && g->nest.space != IR_UNIT && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
     if (n == TILE_rows && group_has_inner(g, v)) return group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
     bool alone = f->tiles->group[0][index].warps == 1;
