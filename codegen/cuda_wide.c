@@ -4,6 +4,8 @@
 
      feature 16 q + l in lane l of vector q      becomes      feature 4 l + q in lane l of vector q
 
+   Scalars that lie side by side in a buffer that is only read are one access as well, of which each lane gets all.
+
    Where values only meet in the same lane, no result depends on which lane has which feature. So this pass puts values
    that meet into one set (`of`), and renumbers sets 0 to 3 together if each access of set 0 has one in each of the
    others, to the same row, q times 16 elements further on, and nothing in them looks across lanes. Of a buffer that the
@@ -22,14 +24,14 @@ typedef struct Access { /* whole vectors of a buffer */
 typedef struct Finder {
     const KirKernel *k;
     Arena *a;
-    KirId *of;    /* [ins.n] forest of values that meet */
-    bool *fixed;  /* [ins.n] by root: something looks across lanes, or no access of it can move */
-    bool *barred; /* [params.n] written, and not by whole vectors alone */
-    VEC(Access) accesses;
-    uint32_t *block, *order; /* [ins.n] where it stands */
+    KirId *of;                     /* [ins.n] forest of values that meet */
+    bool *fixed;                   /* [ins.n] by root: something looks across lanes, or no access of it can move */
+    bool *barred;                  /* [params.n] written, and not by whole vectors alone */
+    VEC(Access) accesses, scalars; /* scalars: loads of them from buffers that are only read */
+    uint32_t *block, *order;       /* [ins.n] where it stands */
     uint32_t n_blocks, n_ordered;
-    uint32_t *behind;  /* [ins.n] order of the last instruction before it that no store may pass */
-    uint32_t last_bar; /* the same, of all so far */
+    uint32_t *behind, *behind_set; /* [ins.n] order of the last block or barrier before it; of the last one or `set` */
+    uint32_t last_bar, last_set;   /* the same, of all so far */
 } Finder;
 
 static KirId root(Finder *f, KirId id)
@@ -68,6 +70,7 @@ static bool is_multiple(const KirKernel *k, KirId id, int64_t n)
     const KirIns *x = &k->ins.data[id];
     if (x->op == KIR_iconst) return x->i % n == 0;
     if (x->op == KIR_mul) return is_multiple(k, x->args[0], n) || is_multiple(k, x->args[1], n);
+    if (x->op == KIR_for) return x->bind <= KIR_UNROLL && x->i % n == 0 && is_multiple(k, x->args[0], n);
     return (x->op == KIR_add || x->op == KIR_sub) && is_multiple(k, x->args[0], n) && is_multiple(k, x->args[1], n);
 }
 
@@ -91,9 +94,18 @@ static bool may_move(const Finder *f, const KirIns *x)
     return p && p->restrict_ && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
 }
 
+/* A float of a buffer that is only read, where the index is no register, which may change between two loads. */
+static bool is_scalar_load(const Finder *f, const KirIns *x)
+{
+    bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
+    return x->op == KIR_load && x->type.lanes == 1 && floats && x->buf != KIR_NONE &&
+           f->k->params.data[x->buf].kind == KIR_IN;
+}
+
 static void visit_access(Finder *f, KirId id)
 {
     const KirIns *x = &f->k->ins.data[id];
+    if (is_scalar_load(f, x)) VEC_PUSH(f->a, &f->scalars, access_of(f, id));
     if (x->op != KIR_gather && may_move(f, x)) {
         VEC_PUSH(f->a, &f->accesses, access_of(f, id));
         if (x->op == KIR_store && !is_uniform(f->k, x->args[1])) meet(f, id, x->args[1]);
@@ -132,8 +144,11 @@ static void visit_block(Finder *f, const KirBlock *b)
         visit(f, id);
         visit_block(f, &x->body);
         visit_block(f, &x->other);
-        if (x->body.ins.n || x->op == KIR_set || x->op == KIR_barrier) f->last_bar = f->n_ordered;
+        if (x->body.ins.n || x->op == KIR_barrier) f->last_bar = f->n_ordered;
+        if (x->op == KIR_set) f->last_set = f->n_ordered;
         f->behind[id] = f->last_bar;
+        f->behind_set[id] = f->last_bar > f->last_set ? f->last_bar : f->last_set;
+        if (x->op == KIR_break_if) block = f->n_blocks++; /* what stands behind it may never run */
     }
 }
 
@@ -166,6 +181,8 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
     uint32_t first = UINT32_MAX, last = 0, behind = 0;
     const KirIns *ins = ins_of(f, x);
     bool read_only = f->k->params.data[ins->buf].kind == KIR_IN;
+    /* what is stored, or the index, may be a register, which a `set` changes; what is loaded comes into one behind it */
+    bool by_register = ins->op == KIR_store || (x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var);
     /* a lane has the same elements of a written buffer in all accesses if each begins at a multiple of what one moves */
     int64_t unit = read_only ? n : n * CUDA_LANES;
     if (x->offset % unit || (x->base != KIR_NONE && !is_multiple(f->k, x->base, unit))) return false;
@@ -175,10 +192,12 @@ static bool one_access(Finder *f, const Access *x, const KirId *r, unsigned n, K
         all[q] = y->id;
         if (q == 0 && y->id != x->id) return false; /* the set touches the place twice */
         if (f->order[y->id] < first) first = f->order[y->id];
-        if (f->order[y->id] > last) last = f->order[y->id], behind = f->behind[y->id];
+        if (f->order[y->id] <= last) continue;
+        last = f->order[y->id];
+        behind = by_register ? f->behind_set[y->id] : f->behind[y->id];
     }
     if (ins->op == KIR_load && first != f->order[x->id]) return false; /* it says where they lie */
-    if (!read_only && behind > first) return false;
+    if ((!read_only || by_register) && behind > first) return false;
     for (uint32_t i = 0; i < f->accesses.n && !read_only; i++) {
         const Access *y = &f->accesses.data[i];
         bool member = false;
@@ -233,6 +252,29 @@ static bool bar_mixed(Finder *f, const CudaWide *w)
     return dropped;
 }
 
+/* The n scalars from x on as one load, at the place of x, which comes first. */
+static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide *out)
+{
+    KirId all[MOST] = {x->id};
+    bool by_register = x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var;
+    if (by_register || x->offset % n || (x->base != KIR_NONE && !is_multiple(f->k, x->base, n))) return;
+    for (unsigned q = 0; q < n; q++) {
+        const Access *y = NULL;
+        for (uint32_t i = 0; i < f->scalars.n && !y; i++) {
+            const Access *z = &f->scalars.data[i];
+            bool same = ins_of(f, z)->buf == ins_of(f, x)->buf && z->base == x->base &&
+                        f->block[z->id] == f->block[x->id];
+            if (same && z->offset == x->offset + q && !out->n[z->id] && f->order[z->id] >= f->order[x->id]) y = z;
+        }
+        if (!y || (q == 0 && y->id != x->id)) return;
+        all[q] = y->id;
+    }
+    for (unsigned q = 0; q < n; q++) {
+        out->n[all[q]] = (uint8_t)n, out->place[all[q]] = (uint8_t)q, out->at[all[q]] = x->id;
+        memcpy(out->all[all[q]], all, sizeof all);
+    }
+}
+
 CudaWide cuda_wide(Arena *a, const KirKernel *k)
 {
     uint32_t n = k->ins.n;
@@ -243,7 +285,8 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 .barred = ARENA_ARRAY(a, bool, k->params.n),
                 .order = ARENA_ARRAY(a, uint32_t, n),
                 .block = ARENA_ARRAY(a, uint32_t, n),
-                .behind = ARENA_ARRAY(a, uint32_t, n)};
+                .behind = ARENA_ARRAY(a, uint32_t, n),
+                .behind_set = ARENA_ARRAY(a, uint32_t, n)};
     for (KirId i = 0; i < n; i++) f.of[i] = i;
     visit_block(&f, &k->body);
     CudaWide w;
@@ -259,5 +302,10 @@ CudaWide cuda_wide(Arena *a, const KirKernel *k)
                 renumber(&f, x, wide, &w);
             }
     } while (bar_mixed(&f, &w));
+    for (unsigned wide = MOST; wide > 1; wide /= 2)
+        for (uint32_t i = 0; i < f.scalars.n; i++) {
+            bool fits = ins_of(&f, &f.scalars.data[i])->type.base == KIR_F32 || wide <= 2;
+            if (fits && !w.n[f.scalars.data[i].id]) join_scalars(&f, &f.scalars.data[i], wide, &w);
+        }
     return w;
 }

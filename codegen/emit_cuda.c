@@ -164,12 +164,13 @@ static const char *place(CKernel *c, const KirIns *x)
     return arena_printf(c->arena, "%s[%s%sl * %lld]", buffer, index, wide, (long long)x->stride);
 }
 
-/* Of vectors that lie side by side: lane l has n elements of them in a row. */
+/* Of vectors that lie side by side: lane l has n elements of them in a row; of scalars each lane has all. */
 static const char *wide_place(CKernel *c, KirId id)
 {
     const CudaWide *w = &((Cuda *)c)->wide;
     const KirIns *first = ins(c, w->all[id][0]);
     bool zero = ins(c, first->args[0])->op == KIR_iconst && ins(c, first->args[0])->i == 0;
+    if (first->type.lanes == 1) return arena_printf(c->arena, "&%s[%s]", c_buffer(c, first), c_index(c, first));
     const char *index = zero ? "" : arena_printf(c->arena, "%s + ", c_tight(c, c_operand(c, first->args[0]), BIND_ADD));
     return arena_printf(c->arena, "&%s[%sl * %u]", c_buffer(c, first), index, w->n[id]);
 }

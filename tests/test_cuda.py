@@ -145,6 +145,9 @@ box.must(box.gnnc, "data", "generate", "data", "--nodes", devices.NODES, "--edge
 def models():
     for name in [n for n in MODELS if LONG or not n.startswith("std_")]:
         box.report("same_" + name, same(name, epochs=12 if name == "sage" else 3))  # whose best epoch is not the last one then
+    for name in ("gin", "sage"):  # whose gradients are blocks of warps there
+        build(name, MODELS[name], "--machine", "h200")
+        box.report("same_%s_h200" % name, devices.compare(devices.run, box.path(name), box.path("data"), box.root, "shim", 2))
     for name in ("gcn", "sage"):
         box.report("same_%s_f64" % name, same(name + "_f64", "--dtype", "f64"))
 

@@ -26,6 +26,7 @@ registers 16
 line_bytes 32
 l1_bytes 16384
 l2_bytes 131072
+scalars 1
 window 4
 arith_cycles 3
 divide_cycles 12
@@ -33,6 +34,7 @@ load_cycles 5
 fold_cycles 9
 chain_cycles 20
 threads 1
+warps 1
 thread_work 1000
 dram_bytes 1e1
 cache_bytes 11

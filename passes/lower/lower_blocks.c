@@ -11,6 +11,10 @@
          for the sums: part += these rows     a sum put away there and taken up again keeps its bits
        for ones that i ends in, of the last leaf for all its ones, lowest first: part = what waits at that level + part
 
+   The warps of a block may share its leaves: each takes in and merges tiles of the sums' columns, the same ones in each
+   leaf, so that none waits for another (nest_dealt). Where a strip is a leaf, a tile waits in registers until it is
+   merged.
+
    Then the blocks' sums by the same rule: a kernel over columns for each sum, all on threads. Never cuts a sum in
    another place than the leaves. */
 #include "base/ice.h"
@@ -38,10 +42,22 @@ typedef struct Merging { /* acc[i] takes in what waits at the leaf's levels */
     KirId (*waiting)(Lower *l, KirId level, unsigned i, const void *user);
     const void *user;
 } Merging;
+typedef struct Block {
+    KirId index, first, last; /* rows [first, last) */
+    KirId leaf_rows, levels;
+    KirId waiting; /* its slot of level 0 */
+} Block;
+typedef struct Tile { /* of a sum */
+    const Sum *sum;
+    const Block *block;
+    const Leaf *leaf;
+    const Point *points;
+} Tile;
 typedef struct Taking { /* a sum takes rows in */
     const Sum *sum;
     const StageSpan *rows;
-    bool whole; /* all rows of the leaf: the partial is written once */
+    bool whole;         /* all rows of the leaf: the partial is written once */
+    const Tile *merged; /* NULL, or what its columns are merged with before */
 } Taking;
 
 /* Of group g's blocks. */
@@ -81,6 +97,33 @@ static KirId merge_levels(Lower *l, const Merging *x)
     emit_end(e);
     emit_freeze(e, level);
     return level;
+}
+
+static KirId load_waiting(Lower *l, KirId level, unsigned i, const void *user)
+{
+    const Tile *x = user;
+    const Partial *part = &x->sum->part;
+    KirId slot = emit_op2(&l->e, KIR_add, x->block->waiting, level);
+    return point_load(l, part->buffer, &part->type, slot, &x->points[i].env);
+}
+
+/* The sums of a leaf at these points. Warps count levels by a loop: places that follow from its variable are seen to lie
+   side by side (codegen/cuda_wide.c). */
+static void merge_points(Lower *l, const Tile *tile, const Point *p, unsigned n, KirId *acc)
+{
+    Emit *e = &l->e;
+    Tile x = *tile;
+    x.points = p;
+    KirOpcode op = sum_op(fused_op(l->f, x.sum->v)->op);
+    if (!l->deal.n_warps) {
+        merge_levels(l, &(Merging){x.leaf, op, acc, n, load_waiting, &x});
+        return;
+    }
+    KirId one = emit_index(e, 1), level = emit_for(e, emit_index(e, 0), x.block->levels, 1, KIR_SEQ, "levels");
+    emit_if(e, emit_op2(e, KIR_eq, emit_op2(e, KIR_and, emit_op2(e, KIR_lshr, x.leaf->merged, level), one), one));
+    for (unsigned i = 0; i < n; i++) emit_set(e, acc[i], emit_op2(e, op, load_waiting(l, level, i, &x), acc[i]));
+    emit_end(e);
+    emit_end(e);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
@@ -153,6 +196,7 @@ static void block_tile(Lower *l, const Point *p, unsigned n, void *user)
         acc[i] = emit_var(e, "acc", emit_splat(e, start, env_lanes(&p[i].env, &op->type)));
     }
     sum_rows(l, x, p, n, acc);
+    if (x->merged) merge_points(l, x->merged, p, n, acc);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(e, acc[i]);
         point_store(l, part->buffer, &part->type, part->slot, &p[i].env, acc[i]);
@@ -170,9 +214,11 @@ static void clear_tile(Lower *l, const Point *p, unsigned n, void *user)
 /* Body for a sum, with the schedule that it has by itself. */
 static void nest_sum(Lower *l, const Sum *x, NestBody *body, void *user)
 {
+    const IrType *t = &fused_op(l->f, x->v)->type;
     l->s = x->s;
     l->first_vec = !x->s.strip ? 0 : fused_op(l->f, fused_op(l->f, x->v)->args[0])->type.n_dims;
-    nest_dims(l, &fused_op(l->f, x->v)->type, &(Point){KIR_NONE, env_empty()}, 1, body, user);
+    if (l->deal.n_warps) nest_dealt(l, t, x->s.rows, body, user);
+    else nest_dims(l, t, &(Point){KIR_NONE, env_empty()}, 1, body, user);
     l->first_vec = 0;
 }
 
@@ -196,10 +242,11 @@ static void note_gemm(Lower *l, const Sum *x, const Group *g)
 static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
 {
     if (l->staged.n) stage_strip(l, strip);
+    l->deal.next = 0;
     for (unsigned i = 0; i < b->n; i++) {
-        Taking x = {&b->sums[i], strip, false};
+        Taking x = {.sum = &b->sums[i], .rows = strip};
         l->s = b->sums[i].s;
-        if (l->s.strip) lower_outer(l, x.sum->v, &x.sum->part, strip);
+        if (l->s.strip && !l->deal.n_warps) lower_outer(l, x.sum->v, &x.sum->part, strip);
         else nest_sum(l, x.sum, block_tile, &x);
     }
 }
@@ -207,6 +254,7 @@ static void take_strip(Lower *l, const Blocks *b, const StageSpan *strip)
 static void take_strips(Lower *l, const Blocks *b, int64_t rows)
 {
     Emit *e = &l->e;
+    l->deal.next = 0;
     for (unsigned i = 0; i < b->n; i++) nest_sum(l, &b->sums[i], clear_tile, &b->sums[i]);
     StageSpan x = {.map = IR_NONE, .row = KIR_NONE, .lo = b->first, .hi = b->last, .longer = KIR_NONE};
     x.from = x.base = emit_for(e, b->first, b->last, rows, KIR_SEQ, "strips of rows");
@@ -219,46 +267,47 @@ static void take_whole(Lower *l, const Blocks *b)
 {
     ICE_UNLESS(b->n == 1 && !l->staged.n); /* several share rows strip by strip */
     StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
-    Taking x = {b->sums, &rows, true};
+    Taking x = {.sum = b->sums, .rows = &rows, .whole = true};
     nest_sum(l, b->sums, block_tile, &x);
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------- */
-
-typedef struct Block {
-    KirId index, first, last; /* rows [first, last) */
-    KirId leaf_rows;
-    KirId waiting; /* its slot of level 0 */
-} Block;
-typedef struct Tile { /* of a sum */
-    const Sum *sum;
-    const Block *block;
-    const Leaf *leaf;
-    const Point *points;
-} Tile;
-
-static KirId load_waiting(Lower *l, KirId level, unsigned i, const void *user)
+/* The same of all sums, by warps, and what follows from a leaf. */
+static void take_merged(Lower *l, const Blocks *b, const Block *block, const Leaf *leaf)
 {
-    const Tile *x = user;
-    const Partial *part = &x->sum->part;
-    KirId slot = emit_op2(&l->e, KIR_add, x->block->waiting, level);
-    return point_load(l, part->buffer, &part->type, slot, &x->points[i].env);
+    StageSpan rows = {.map = IR_NONE, .from = b->first, .to = b->last};
+    ICE_UNLESS(l->deal.n_warps && !l->staged.n);
+    l->deal.next = 0;
+    for (unsigned i = 0; i < b->n; i++) {
+        Tile tile = {.sum = &b->sums[i], .block = block, .leaf = leaf};
+        nest_sum(l, &b->sums[i], block_tile, &(Taking){&b->sums[i], &rows, true, &tile});
+    }
 }
 
 static void merge_tile(Lower *l, const Point *p, unsigned n, void *user)
 {
-    Tile x = *(const Tile *)user;
-    x.points = p;
-    const Partial *part = &x.sum->part;
-    Merging m = {x.leaf, sum_op(fused_op(l->f, x.sum->v)->op), ARENA_ARRAY(l->arena, KirId, n), n, load_waiting, &x};
+    const Tile *x = user;
+    const Partial *part = &x->sum->part;
+    KirId *acc = ARENA_ARRAY(l->arena, KirId, n);
     for (unsigned i = 0; i < n; i++)
-        m.acc[i] = emit_var(&l->e, "acc", point_load(l, part->buffer, &part->type, part->slot, &p[i].env));
-    merge_levels(l, &m);
+        acc[i] = emit_var(&l->e, "acc", point_load(l, part->buffer, &part->type, part->slot, &p[i].env));
+    merge_points(l, x, p, n, acc);
     for (unsigned i = 0; i < n; i++) {
-        emit_freeze(&l->e, m.acc[i]);
-        point_store(l, part->buffer, &part->type, part->slot, &p[i].env, m.acc[i]);
+        emit_freeze(&l->e, acc[i]);
+        point_store(l, part->buffer, &part->type, part->slot, &p[i].env, acc[i]);
     }
 }
+
+static void merge_leaf(Lower *l, const Blocks *b, const Block *block, const Leaf *leaf)
+{
+    Emit *e = &l->e;
+    l->deal.next = 0;
+    emit_if(e, emit_op2(e, KIR_ne, leaf->merged, emit_index(e, 0)));
+    for (unsigned i = 0; i < b->n; i++)
+        nest_sum(l, &b->sums[i], merge_tile, &(Tile){.sum = &b->sums[i], .block = block, .leaf = leaf});
+    emit_end(e);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------------- */
 
 /* How many ones i ends in. */
 static KirId ones_at_end(Lower *l, KirId i)
@@ -287,11 +336,13 @@ static void sum_leaves(Lower *l, Blocks *b, const Block *x)
     b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);
     KirId slot = emit_select(e, leaf.is_last, x->index, emit_op2(e, KIR_add, x->waiting, ones_at_end(l, leaf.index)));
     for (unsigned i = 0; i < b->n; i++) b->sums[i].part.slot = slot;
-    if (strip) take_strips(l, b, strip);
-    else take_whole(l, b);
-    emit_if(e, emit_op2(e, KIR_ne, leaf.merged, zero));
-    for (unsigned i = 0; i < b->n; i++) nest_sum(l, &b->sums[i], merge_tile, &(Tile){&b->sums[i], x, &leaf, NULL});
-    emit_end(e);
+    if (l->deal.n_warps && (!strip || strip >= ORDER_LEAF)) {
+        take_merged(l, b, x, &leaf);
+    } else {
+        if (strip) take_strips(l, b, strip);
+        else take_whole(l, b);
+        merge_leaf(l, b, x, &leaf);
+    }
     emit_end(e);
     l->staged.n = 0;
 }
@@ -315,13 +366,19 @@ static void sum_blocks(LowerFunc *lf, uint32_t g, void *user)
     l.step->extent = blocks_count(lf->f, g, PLAN_BLOCKS);
     l.step->grain = l.s.grain;
     KirId n = lower_count(&l, l.step->extent);
-    Block x = {.leaf_rows = emit_op2(e, KIR_lshr, per_block, levels)};
-    x.index = emit_for(e, emit_index(e, 0), n, 1, KIR_THREADS, "blocks");
+    Block x = {.leaf_rows = emit_op2(e, KIR_lshr, per_block, levels), .levels = levels};
+    bool shared = l.s.warps > 1;
+    x.index = emit_for(e, emit_index(e, 0), n, 1, shared ? KIR_BLOCK : KIR_THREADS, "blocks");
+    if (shared) {
+        KirId warps = emit_index(e, l.s.warps);
+        l.deal = (Deal){emit_for(e, emit_index(e, 0), warps, 1, KIR_WARP, NULL), l.s.warps, 0};
+    }
     x.first = emit_op2(e, KIR_mul, x.index, per_block);
     x.last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, x.first, per_block), rows);
     x.waiting = emit_op2(e, KIR_add, n, emit_op2(e, KIR_mul, x.index, levels));
     sum_leaves(&l, b, &x);
     emit_end(e);
+    if (shared) emit_end(e);
     note_gemm(&l, b->sums, group);
     lower_finish(&l, "blocks");
 }

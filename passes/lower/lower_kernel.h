@@ -48,6 +48,13 @@ typedef struct StageAt { /* where a row of the elements' space lies in the array
     KirId row, local;
 } StageAt;
 
+/* Tiles of nests are given out to the warps of a block: the n-th tile since `next` was 0 is warp n mod n_warps's. */
+typedef struct Deal {
+    KirId warp;      /* the loop bound to warp */
+    int64_t n_warps; /* 0: nothing is given out */
+    int64_t next;
+} Deal;
+
 /* One function on its way into the plan. */
 typedef struct RouteBuffer { /* of a computed map, in planned memory: lower_route.c */
     IrId map;
@@ -93,6 +100,7 @@ typedef struct Lower {
     IrId filling;          /* the staged value that is computed now, or IR_NONE */
     int64_t stage_rows;    /* elements that the arrays hold */
     uint32_t stage_scopes; /* that are open where walks over a row are not repeated */
+    Deal deal;
 } Lower;
 
 /* The group's own numbers, also while l->s are those of one of its values. */
@@ -288,6 +296,9 @@ void lower_roots(Lower *l, bool narrow, const Point *p, unsigned n);
 /* The same over more dims of which none runs along the vector: `tile` elements together. */
 void nest_scalars(Lower *l, const IrType *dims, int64_t tile, const Point *points, unsigned n, NestBody *body,
                   void *user);
+/* All of t's dims, those before l->first_vec as rows of which `rows` elements are computed together, the others as
+   nest_dims walks them; each tile by the warp of l->deal that it is given to. */
+void nest_dealt(Lower *l, const IrType *t, int64_t rows, NestBody *body, void *user);
 void lower_group(LowerFunc *lf, uint32_t g);
 /* Runs `make`, which begins and finishes one kernel of g, and before it the same for CPUs with fewer registers, if that
    differs. */

@@ -23,10 +23,8 @@ static int64_t units_of(const Nest *x, IrId dim, int64_t *unit)
     return (size + *unit - 1) / *unit;
 }
 
-static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n);
-
-/* Dim k at units first.. of `count` units, each as a point of its own; var: what they count from. */
-static void nest_units(Nest *x, uint32_t k, const Point *p, unsigned n, Ix base, int64_t count)
+/* The points at `count` units of dim k from `base` on. */
+static Point *points_of_units(const Nest *x, uint32_t k, const Point *p, unsigned n, Ix base, int64_t count)
 {
     Lower *l = x->l;
     IrId dim = x->t->dims[k];
@@ -45,7 +43,14 @@ static void nest_units(Nest *x, uint32_t k, const Point *p, unsigned n, Ix base,
             if (last && left < unit) q.env.active = (uint8_t)(q.env.active / unit * left);
             next[m++] = q;
         }
-    nest_from(x, k + 1, next, m);
+    return next;
+}
+
+static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n);
+
+static void nest_units(Nest *x, uint32_t k, const Point *p, unsigned n, Ix base, int64_t count)
+{
+    nest_from(x, k + 1, points_of_units(x, k, p, n, base, count), n * (unsigned)count);
 }
 
 static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n)
@@ -73,9 +78,10 @@ static void nest_from(Nest *x, uint32_t k, const Point *p, unsigned n)
     }
 }
 
-static void unroll_dims(Nest *x, int64_t budget)
+/* Of dims [first, last). */
+static void unroll_dims(Nest *x, uint32_t first, uint32_t last, int64_t budget)
 {
-    for (uint32_t k = x->t->n_dims; k-- > 0;) {
+    for (uint32_t k = last; k-- > first;) {
         int64_t unit, units = units_of(x, x->t->dims[k], &unit);
         x->unroll[k] = units < budget ? units : budget;
         budget = units < budget ? budget / units : 1;
@@ -85,7 +91,7 @@ static void unroll_dims(Nest *x, int64_t budget)
 void nest_scalars(Lower *l, const IrType *t, int64_t tile, const Point *p, unsigned n, NestBody *body, void *user)
 {
     Nest x = {.l = l, .t = t, .body = body, .user = user};
-    unroll_dims(&x, tile);
+    unroll_dims(&x, 0, t->n_dims, tile);
     nest_from(&x, 0, p, n);
 }
 
@@ -93,13 +99,89 @@ void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *
 {
     Nest x = {.l = l, .t = t, .body = body, .user = user};
     x.run = vec_run(l->f->m, t, l->first_vec, l->s.lanes);
-    unroll_dims(&x, l->s.vectors);
+    unroll_dims(&x, 0, t->n_dims, l->s.vectors);
     Point *start = ARENA_ARRAY(l->arena, Point, n);
     for (unsigned i = 0; i < n; i++) {
         start[i] = p[i];
         env_vector(&start[i].env, &x.run);
     }
     nest_from(&x, 0, start, n);
+}
+
+/* ---- tiles that are given out to warps ------------------------------------------------------------------------- */
+
+typedef struct
+    Piece { /* of a dim: tiles of `count` units each, `rounds` of them in a loop, or one from unit `first` on */
+    int64_t first, rounds, count;
+} Piece;
+
+/* The tiles of these pieces: one loop over all of them, in which a warp takes every n_warps-th. */
+static void deal_tiles(Nest *x, const Piece *piece)
+{
+    Lower *l = x->l;
+    Emit *e = &l->e;
+    Deal *d = &l->deal;
+    int64_t n = 1, first = d->next % d->n_warps;
+    for (uint32_t k = 0; k < x->t->n_dims; k++) n *= piece[k].rounds;
+    d->next += n;
+    KirId at = emit_index(e, 0);
+    if (n == 1) {
+        emit_if(e, emit_op2(e, KIR_eq, d->warp, emit_index(e, first)));
+    } else {
+        KirId behind = emit_op2(e, KIR_add, d->warp, emit_index(e, (d->n_warps - first) % d->n_warps));
+        if (first) behind = emit_op2(e, KIR_rem, behind, emit_index(e, d->n_warps));
+        at = emit_for(e, behind, emit_index(e, n), d->n_warps, KIR_SEQ, "tiles");
+    }
+    Point start = {KIR_NONE, env_empty()};
+    env_vector(&start.env, &x->run);
+    const Point *p = &start;
+    unsigned n_points = 1;
+    for (uint32_t k = 0, loops = 0; k < x->t->n_dims; k++) {
+        int64_t unit;
+        units_of(x, x->t->dims[k], &unit);
+        Ix ix = ix_const(piece[k].first * unit);
+        if (piece[k].rounds > 1) {
+            n /= piece[k].rounds;
+            KirId round = emit_op2(e, KIR_div, at, emit_index(e, n));
+            if (loops++) round = emit_op2(e, KIR_rem, round, emit_index(e, piece[k].rounds));
+            ix = (Ix){emit_op2(e, KIR_mul, round, emit_index(e, piece[k].count * unit)), 0, piece[k].count * unit};
+        }
+        p = points_of_units(x, k, p, n_points, ix, piece[k].count);
+        n_points *= (unsigned)piece[k].count;
+    }
+    x->body(l, p, n_points, x->user);
+    emit_end(e);
+}
+
+/* The same pieces as nest_from has. */
+static void deal_from(Nest *x, uint32_t k, Piece *piece)
+{
+    if (k == x->t->n_dims) {
+        deal_tiles(x, piece);
+        return;
+    }
+    int64_t unit, units = units_of(x, x->t->dims[k], &unit), u = x->unroll[k], done = 0;
+    int64_t rounds = x->l->f->m->dims.data[x->t->dims[k]].size / (u * unit);
+    if (rounds > 1) {
+        piece[k] = (Piece){0, rounds, u};
+        deal_from(x, k + 1, piece);
+        done = rounds * u;
+    }
+    for (; done < units; done += piece[k].count) {
+        piece[k] = (Piece){done, 1, units - done < u ? units - done : u};
+        deal_from(x, k + 1, piece);
+    }
+}
+
+void nest_dealt(Lower *l, const IrType *t, int64_t rows, NestBody *body, void *user)
+{
+    Nest x = {.l = l, .t = t, .body = body, .user = user};
+    ICE_UNLESS(l->deal.n_warps > 1 && l->first_vec <= t->n_dims);
+    x.run = vec_run(l->f->m, t, l->first_vec, l->s.lanes);
+    unroll_dims(&x, 0, l->first_vec, rows);
+    unroll_dims(&x, l->first_vec, t->n_dims, l->s.vectors);
+    Piece piece[IR_MAX_DIMS];
+    deal_from(&x, 0, piece);
 }
 
 /* ---- a tile of a group ------------------------------------------------------------------------------------- */

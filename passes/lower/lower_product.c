@@ -24,14 +24,20 @@ typedef struct Product {
     unsigned n;
 } Product;
 
-static int64_t stream_of(const Lower *l, const Product *x) { return value_tile(l->f, 0, l->g, x->v)->stream; }
+static const Schedule *tile_of_product(const Lower *l, const Product *x) { return value_tile(l->f, 0, l->g, x->v); }
+static int64_t stream_of(const Lower *l, const Product *x)
+{
+    const Schedule *s = tile_of_product(l, x);
+    return s->elements > 1 ? 0 : s->stream;
+}
 
-/* Joins the elements at the open loops to the sums. */
-static void take(Lower *l, const Product *x, const DimLoop *loops)
+/* Joins the elements at the open loops to the sums. `last`, unless it is IR_NONE, is a dim without a loop. */
+static void take(Lower *l, const Product *x, const DimLoop *loops, IrId last, Ix at)
 {
     for (unsigned i = 0; i < x->n; i++) {
         Env env = x->p[i].env;
         dim_loops_env(loops, &env);
+        if (last != IR_NONE) env_set(&env, last, at);
         KirId a = point_full(l, x->op->args[0], x->p[i].row, &env),
               b = point_full(l, x->op->args[1], x->p[i].row, &env);
         emit_set(&l->e, x->acc[i], emit_fma(&l->e, a, b, x->acc[i]));
@@ -81,10 +87,23 @@ static void sum_streamed(Lower *l, const Product *x, DimLoop *loops, IrId last)
     KirId end = emit_op2(e, KIR_add, line, emit_index(e, in_line));
     if (size % in_line) end = emit_op2(e, KIR_min, end, emit_index(e, size));
     loops->var[k] = emit_for(e, line, end, 1, KIR_SEQ, NULL);
-    take(l, x, loops);
+    take(l, x, loops, IR_NONE, ix_const(0));
     emit_end(e);
     emit_end(e);
     loops->n--;
+}
+
+/* The innermost loop by so many elements, written one behind the other. */
+static void sum_by_elements(Lower *l, const Product *x, const DimLoop *loops, IrId last, int64_t each)
+{
+    Emit *e = &l->e;
+    int64_t size = l->f->m->dims.data[last].size, whole = size / each * each;
+    if (whole) {
+        KirId k = emit_for(e, emit_index(e, 0), emit_index(e, whole), each, KIR_SEQ, l->f->m->dims.data[last].name);
+        for (int64_t i = 0; i < each; i++) take(l, x, loops, last, (Ix){k, i, each});
+        emit_end(e);
+    }
+    for (int64_t i = whole; i < size; i++) take(l, x, loops, last, ix_const(i));
 }
 
 void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
@@ -101,9 +120,11 @@ void heavy_product(Lower *l, IrId v, const Point *p, unsigned n)
         x.acc[i] = emit_var(e, "acc", sum_identity(l, KIR_add, t));
     }
     bool streamed = n_dims && is_streamed(l, &x, dims[n_dims - 1]);
-    DimLoop loops = dim_loops_open(l, dims, n_dims - streamed);
+    int64_t each = n_dims ? tile_of_product(l, &x)->elements : 1;
+    DimLoop loops = dim_loops_open(l, dims, n_dims - (streamed || each > 1));
     if (streamed) sum_streamed(l, &x, &loops, dims[n_dims - 1]);
-    else take(l, &x, &loops);
+    else if (each > 1) sum_by_elements(l, &x, &loops, dims[n_dims - 1], each);
+    else take(l, &x, &loops, IR_NONE, ix_const(0));
     dim_loops_close(l, &loops);
     for (unsigned i = 0; i < n; i++) {
         emit_freeze(e, x.acc[i]);

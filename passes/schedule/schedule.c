@@ -12,8 +12,8 @@
 
 /* of products */
 enum { MOST_PANEL = 4, LEAST_ROWS = 2, SHORT_ROWS = 4, MOST_ROWS = 16, LEAST_BESIDE = 3, WIDE_LINES = 2 };
-/* rows, whatever the machine: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for
-   few run the same blocks */
+/* rows: whole tiles of 2, 3, 4, 6, 8, 12 or 16 rows, so that kernels for many registers and for few run the same blocks;
+   fewer where very many threads want some */
 enum { PRODUCT_BLOCK = 96 };
 /* operations of a product's tile that are written one behind the other: more make code that no cache of instructions
    keeps */
@@ -74,7 +74,9 @@ static void product_tile(const FusedFunc *f, const Group *g, bool narrow, Schedu
     if (s->rows > MOST_ROWS) s->rows = MOST_ROWS;
     if (s->rows < LEAST_ROWS) s->rows = LEAST_ROWS;
     ICE_UNLESS(s->vectors >= 1 && s->rows >= LEAST_ROWS && s->rows <= MOST_ROWS);
-    s->block = PRODUCT_BLOCK / s->rows * s->rows;
+    int64_t tiles = PRODUCT_BLOCK / s->rows;
+    while (tiles > 1 && tiles * s->rows * LEAST_TURNS * f->machine->threads > EXPECTED_NODES) tiles /= 2;
+    s->block = tiles * s->rows;
     ICE_UNLESS(s->block >= s->rows); /* a block is whole tiles, one at least */
 }
 
@@ -188,7 +190,15 @@ static int64_t work_of(const FusedFunc *f, const Group *g)
 
 static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors, bool narrow)
 {
-    Schedule s = {.lanes = 1, .vectors = 1, .rows = 1, .block = 1, .beside = map_tile(f), .along_rows = 1, .merged = 1};
+    Schedule s = {.lanes = 1,
+                  .vectors = 1,
+                  .rows = 1,
+                  .block = 1,
+                  .beside = map_tile(f),
+                  .along_rows = 1,
+                  .warps = 1,
+                  .merged = 1,
+                  .elements = 1};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
         s.lanes = run_lanes(&run);
@@ -217,6 +227,15 @@ static int64_t stream_of(const FusedFunc *f, IrId v)
     return wide ? machine_fetch_room(f->machine) / (int64_t)sizeof(float) : 0;
 }
 
+/* Of a product: elements of a row that one load brings, where rows are whole loads. */
+static int64_t elements_of(const FusedFunc *f, IrId v)
+{
+    IrId dims[2 * IR_MAX_DIMS];
+    unsigned n = reduced_dims(f->f, fused_op(f, v), dims);
+    int64_t each = f->machine->scalars * (int64_t)sizeof(float) / (int64_t)ir_dtype_bytes(fused_op(f, v)->type.dtype);
+    return each > 1 && n && f->m->dims.data[dims[n - 1]].size % each == 0 ? each : 1;
+}
+
 static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool vectors, bool narrow)
 {
     Group g = {.kind = group_kind_of(f->f, f->m, v),
@@ -228,7 +247,8 @@ static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool
     while (vectors && s.merged < f->machine->lanes && s.merged < ir_type_width(f->m, &g.nest)) s.merged *= 2;
     if (!vectors || g.kind != GROUP_PRODUCT) return s;
     if (!group_has_inner(of, v)) {
-        s.stream = stream_of(f, v);
+        s.elements = elements_of(f, v);
+        s.stream = s.elements > 1 ? 0 : stream_of(f, v);
         return s;
     }
     s.vectors = map_tile(f);
@@ -316,6 +336,43 @@ static Schedule schedule_for(const FusedFunc *f, uint32_t index, bool vectors, b
     return s;
 }
 
+/* Tiles that a sum over all rows has. */
+static int64_t tiles_of(const FusedFunc *f, IrId v, const Schedule *s)
+{
+    const IrOp *op = fused_op(f, v);
+    int64_t rows = s->strip ? ir_type_width(f->m, &fused_op(f, op->args[0])->type) : 1;
+    const IrType *columns = s->strip ? &fused_op(f, op->args[1])->type : &op->type;
+    return (rows + s->rows - 1) / s->rows * ((vectors_of(f, columns, s->lanes) + s->vectors - 1) / s->vectors);
+}
+
+/* Warps of a block that share a leaf of sums over all rows: one for each tile, or for as many as make all equally
+   long. A tile then waits in registers for all rows of the leaf. */
+static void share_leaves(const FusedFunc *f, uint32_t index)
+{
+    const Group *g = &f->groups.data[index];
+    int64_t most = f->machine->warps, tiles = 0;
+    bool outer = false;
+    if (g->kind != GROUP_BLOCKS || g->inner.n || most == 1) return;
+    for (uint32_t i = 0; i < g->roots.n; i++) outer |= f->tiles->value[0][index][i].strip > 0;
+    for (uint32_t i = 0; i < g->roots.n; i++)
+        for (unsigned narrow = 0; narrow < 2; narrow++) {
+            Schedule *s = &f->tiles->value[narrow][index][i];
+            if (!s->strip) s->vectors = outer ? panel_of(f, &fused_op(f, g->roots.data[i])->type, s, MOST_PANEL) : 1;
+            if (!narrow) tiles += tiles_of(f, g->roots.data[i], s);
+        }
+    int64_t rounds = (tiles + most - 1) / most, warps = (tiles + rounds - 1) / rounds;
+    for (unsigned narrow = 0; narrow < 2 && warps > 1; narrow++) {
+        Schedule *all = &f->tiles->group[narrow][index];
+        all->warps = warps;
+        if (all->strip) all->strip = ORDER_LEAF;
+        for (uint32_t i = 0; i < g->roots.n; i++) {
+            Schedule *s = &f->tiles->value[narrow][index][i];
+            s->copied = s->far = 0;
+            if (s->strip) s->strip = ORDER_LEAF;
+        }
+    }
+}
+
 static bool same_tile(const Schedule *x, const Schedule *y)
 {
     return x->vectors == y->vectors && x->rows == y->rows && x->kept == y->kept && x->copied == y->copied;
@@ -368,6 +425,7 @@ bool schedule_func(FusedFunc *f, Arena *a, bool vectors, Diags *d)
         }
     }
     f->tiles = t;
+    for (uint32_t i = 0; i < f->order.n && vectors; i++) share_leaves(f, f->order.data[i]);
     if (f->text && !schedule_apply(f, d)) return false;
     for (uint32_t i = 0; i < f->order.n; i++) t->narrow[f->order.data[i]] = is_narrow(f, t, f->order.data[i]);
     return true;

@@ -100,6 +100,7 @@ static bool group_uses(const FusedFunc *f, uint32_t index, TileNumber n)
     case TILE_beside: return group_is_staged(f, g);
     case TILE_strip: return g->kind == GROUP_BLOCKS && !g->inner.n && f->tiles->group[0][index].strip;
     case TILE_blocks: return g->kind == GROUP_BLOCKS;
+    case TILE_warps: return g->kind == GROUP_BLOCKS && !g->inner.n;
     case TILE_unroll:
     case TILE_folded: return has_dims_sum(f, g);
     case TILE_piece: return has_vector_of_dims(f, g);
@@ -116,10 +117,11 @@ static bool value_uses(const FusedFunc *f, uint32_t index, IrId v, TileNumber n)
     bool outer = g->kind == GROUP_BLOCKS && value_tile(f, 0, index, v)->strip;
     if (n == TILE_vectors || n == TILE_lanes) return has_value_tiles(f, g);
     if (n == TILE_merged) return g->kind == GROUP_BLOCKS && !group_has_inner(g, v);
-    if (n == TILE_stream)
+    if (n == TILE_stream || n == TILE_elements)
         return g->kind == GROUP_PRODUCT && g->nest.space != IR_UNIT && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
     if (n == TILE_rows && group_has_inner(g, v)) return group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
-    return outer && (n == TILE_rows || n == TILE_copied || n == TILE_far);
+    bool alone = f->tiles->group[0][index].warps == 1;
+    return outer && (n == TILE_rows || ((n == TILE_copied || n == TILE_far) && alone));
 }
 
 static bool uses(const FusedFunc *f, uint32_t g, IrId v, TileNumber n)
@@ -363,6 +365,9 @@ const ScheduleText *schedule_parse(Arena *a, const Source *src, Diags *d)
 static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumber n, int64_t x)
 {
     const Group *g = &f->groups.data[index];
+    bool shared = g->kind == GROUP_BLOCKS && f->tiles->group[0][index].warps > 1;
+    if (shared && v != IR_NONE && (n == TILE_copied || n == TILE_far))
+        return "is not possible: the warps of a block share a leaf and work without copies";
     if (!uses(f, index, v, n))
         return v == IR_NONE ? "says nothing about a kernel of this kind"
                             : "says nothing about this value: its group has the tile";

@@ -33,6 +33,9 @@ FAULTS = [
     ("passes/lower/lower_blocks.c", "KirId slot = emit_op2(&l->e, KIR_add, x->block->waiting, level);", "(void)level;\n    KirId slot = x->block->waiting;", "lower_cases"),
     ("passes/lower/lower_blocks.c", "b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), x->last);", "b->last = emit_op2(e, KIR_min, emit_op2(e, KIR_add, b->first, x->leaf_rows), emit_op2(e, KIR_sub, x->last, emit_op2(e, KIR_lshr, leaf.index, one)));", "lower_cases"),
     ("passes/lower/lower_blocks.c", "if (tail) tree_columns(&l, &t, at, (unsigned)tail);", "if (tail) tree_columns(&l, &t, at, (unsigned)tail - (tail > 1));", "lower_lanes lower_cases lower"),
+    ("passes/lower/lower_nest.c", "emit_index(e, n), d->n_warps, KIR_SEQ", "emit_index(e, n - 1), d->n_warps, KIR_SEQ", "lower_cases"),
+    ("passes/lower/lower_nest.c", "if (loops++) round = ", "if (loops++ > 1) round = ", "lower_cases"),
+    ("passes/lower/lower_blocks.c", "KirId one = emit_index(e, 1), level = emit_for(e, emit_index(e, 0), x.block->levels,", "KirId one = emit_index(e, 1), level = emit_for(e, one, x.block->levels,", "lower_cases"),
     # points
     ("passes/lower/lower_point.c", "if (x->dims[k] == op->attr.dim) ix.off += op->attr.i;", "if (x->dims[k] == op->attr.dim) ix.off += 0;", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_point.c", "KirId zero = ir_dtype_is_float(op->type.dtype) ? emit_float(e, t, 0) : emit_int(e, t, 0);", "KirId zero = ir_dtype_is_float(op->type.dtype) ? emit_float(e, t, 1) : emit_int(e, t, 1);", "lower_lanes lower_cases lower"),
@@ -174,7 +177,7 @@ FAULTS = [
     ("codegen/emit_cuda.c", "\"%s.%c\", all, \"xyzw\"[q]", "\"%s.%c\", all, \"yxzw\"[q]", "emitters"),
     ("codegen/cuda_wide.c", "        else f->fixed[root(f, x->args[i])] = true;\n", "", "emit_cuda"),
     ("codegen/cuda_wide.c", "if (!y || (f->barred[ins->buf] && !read_only)) return false;", "if (!y) return false;", "emitters"),
-    ("codegen/cuda_wide.c", "if (!read_only && behind > first) return false;", "", "emit_cuda"),
+    ("codegen/cuda_wide.c", "if ((!read_only || by_register) && behind > first) return false;", "", "emit_cuda"),
     ("codegen/cuda_wide.c", "if (q == 0 && y->id != x->id) return false;", "", "emit_cuda"),
     ("codegen/cuda_code.c", "[PLAN_SPLIT_TO] = CUDA_PART_TO", "[PLAN_SPLIT_TO] = CUDA_PART_FROM", "cuda"),
     ("codegen/cuda/head.cu", "return __shfl_sync(mask(), x, at, 16);", "return __shfl_sync(mask(), x, at ^ 1, 16);", "emit_cuda"),

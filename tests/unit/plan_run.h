@@ -161,7 +161,7 @@ static inline const char *plan_run_step(PlanRun *r, const PlanStep *s)
     }
     const KirKernel *kernel = plan_kernel(r->plan, s->kernel, !r->narrow);
     const KirIns *last = kernel->body.ins.n ? &kernel->ins.data[kernel->body.ins.data[kernel->body.ins.n - 1]] : NULL;
-    bool parallel = last && last->op == KIR_for && last->bind == KIR_THREADS;
+    bool parallel = last && last->op == KIR_for && last->bind >= KIR_THREADS;
     int64_t cuts[3] = {0, parallel ? extent / 2 : 0, parallel ? extent : 1};
     for (int part = 1; part >= 0; part--) {
         if (cuts[part] == cuts[part + 1]) continue;

@@ -743,8 +743,7 @@ static PlanRun run_random(Arena *a, const IrModule *m, const EvalWorld *w, const
     *d = (Diags){.arena = a};
     PassContext *ctx = ARENA_NEW(a, PassContext);
     *ctx = pass_context(a, d);
-    if (without) pass_option_disable(ctx, without);
-    HostPlan *plan = lower_module(ctx, m);
+    HostPlan *plan = plan_without(a, ctx, without) ? lower_module(ctx, m) : NULL;
     EvalValue **args = ARENA_ARRAY(a, EvalValue *, m->funcs.data[0]->args.n + 1);
     if (!check(plan != NULL, "not lowered")) return (PlanRun){0};
     return run_func(a, plan, m, w, 0, args);
@@ -798,8 +797,10 @@ static void test_tiles(void)
         IrModule *m = product_module(a, shapes[i][0], shapes[i][1]);
         EvalWorld *w = m ? hub_world(a, m, counts[i % 6], counts[i % 6] < 3 ? 0 : 3) : NULL;
         if (w) {
-            PlanRun x = run_random(a, m, w, NULL), y = run_random(a, m, w, "schedule");
-            if (!check_ok || !same_numbers(&x, &y, 3)) printf("K %u N %u\n", shapes[i][0], shapes[i][1]);
+            PlanRun x = run_random(a, m, w, NULL), y = run_random(a, m, w, "schedule"),
+                    z = run_random(a, m, w, "machine h200");
+            if (!check_ok || !same_numbers(&x, &y, 3) || !same_numbers(&x, &z, 3))
+                printf("K %u N %u\n", shapes[i][0], shapes[i][1]);
         }
         arena_free(a);
     }
@@ -848,8 +849,10 @@ int main(void)
     test_association("lower: every sum has its association", NULL);
     test_association("lower: every sum has its association without vectors", "schedule");
     test_association("lower: every sum has its association without groups", "fuse");
+    test_association("lower: every sum has its association by warps", "machine h200");
     test_blocks("lower: sums over all rows are the same in any number of blocks", NULL);
     test_blocks("lower: sums over all rows are the same in any number of blocks without vectors", "schedule");
+    test_blocks("lower: sums over all rows are the same in any number of blocks of warps", "machine h200");
     test_tiles();
     test_same_numbers("lower: schedule changes no number", "schedule");
     test_same_numbers("lower: fuse changes no number", "fuse");
