@@ -112,6 +112,7 @@ RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, 
 void rt_cuda_free(RtCuda *c)
 {
     if (!c) return;
+    rt_cuda_blas_close(c);
     if (c->memory) c->driver.memory_free(c->memory);
     if (c->module) c->driver.module_free(c->module);
     if (c->stream) c->driver.stream_free(c->stream);
