@@ -3,6 +3,7 @@
    in any folder, on any machine. */
 #pragma once
 #include "base/diag.h"
+#include "codegen/code_cache.h"
 #include "codegen/nvrtc.h"
 #include "ir/plan.h"
 #include "runtime/abi.h"
@@ -13,7 +14,8 @@ typedef struct CudaCode { /* a plan's kernels for GPUs (cuda_code.c) */
         NvrtcCode code;   /* bytes NULL: not asked for */
     } * archs;
     uint32_t n;
-    NvrtcCode ptx; /* for the last of them, and those to come; bytes NULL: not asked for */
+    NvrtcCode ptx;      /* for the oldest of them, and all that are newer; bytes NULL: not asked for */
+    const char *oldest; /* "sm_80"; NULL: nothing was compiled */
 } CudaCode;
 
 typedef struct CodegenDevice {     /* what an executable for GPUs holds beside its kernels for CPUs */
@@ -83,10 +85,10 @@ void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* LLVM assembly after the middle end, all variants. */
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out);
 
-/* Compiles the kernels with NVRTC: machine code for each of cuda->archs if `cubin`, PTX if `ptx`. False with E0634 or
-   E0635. */
-bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, Arena *a,
-                  Diags *d);
+/* Compiles the kernels: machine code for each of cuda->archs if `cubin`, PTX if `ptx`, what the cache has taken from there.
+   False with E0634 or E0635. */
+bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, CodeCache *cache,
+                  Arena *a, Diags *d);
 /* How kernels are started, with the code (NULL: none) or with the text that the shim runs. */
 const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, Arena *a);
 /* Writes the manifest's list of kernels: how each is started, its parameters, its registers and spilled bytes on each GPU

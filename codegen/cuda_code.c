@@ -1,6 +1,10 @@
 /* A plan's kernels for GPUs: text, PTX, machine code, and what the manifest says of them. */
+#include "base/ice.h"
 #include "codegen/codegen.h"
 #include "codegen/emit_cuda.h"
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
 
 /* Which numbers of a part of a row the parameters of each kernel are (emit_cuda.h). */
 static const uint8_t *const *parts_of(const HostPlan *plan, Arena *a)
@@ -32,25 +36,105 @@ void emit_cuda(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     emit_cuda_kernels(kernels, parts_of(plan, out->arena), plan_n_kernels(plan), out);
 }
 
-static bool compile(const char *text, const char *arch, NvrtcCode *code, Arena *a, Diags *d)
-{
+typedef struct Job { /* machine code for one GPU */
+    const char *arch;
+    char key[65]; /* in the cache */
+    NvrtcCode *code;
+    const NvrtcCode *ptx; /* it is made of; NULL: of the text */
+    Arena *arena;         /* of the thread */
+    NvrtcOutcome outcome;
     const char *why;
-    NvrtcOutcome outcome = nvrtc_compile(a, text, arch, code, &why);
-    if (outcome == NVRTC_DONE) return true;
+    pthread_t thread;
+    bool started;
+} Job;
+
+static void refuse(const char *tool, const char *arch, NvrtcOutcome outcome, const char *why, Diags *d)
+{
     if (outcome == NVRTC_MISSING) diag_error(d, E0634, (Span){0}, "%s", why);
-    else diag_error(d, E0635, (Span){0}, "NVRTC for %s: %s", arch, why);
-    return false;
+    else diag_error(d, E0635, (Span){0}, "%s for %s: %s", tool, arch, why);
 }
 
-bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, Arena *a,
-                  Diags *d)
+static void *assemble(void *job)
 {
-    StrBuf text = {.arena = a};
-    emit_cuda(plan, o, &text);
-    for (uint32_t i = 0; cubin && i < cuda->n; i++)
-        if (!compile(strbuf_cstr(&text), cuda->archs[i].name, &cuda->archs[i].code, a, d)) return false;
-    const char *last = cuda->archs[cuda->n - 1].name;
-    return !ptx || compile(strbuf_cstr(&text), arena_printf(a, "compute_%s", last + 3), &cuda->ptx, a, d);
+    Job *j = job;
+    j->outcome = nvrtc_assemble(j->arena, j->ptx, j->arch, j->code, &j->why);
+    return NULL;
+}
+
+/* Each job that is not done yet, in a thread of its own. */
+static void assemble_all(Job *jobs, uint32_t n, const NvrtcCode *ptx)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        Job *j = &jobs[i];
+        if (j->code->bytes) continue;
+        ICE_UNLESS(ptx->bytes && !ptx->bytes[ptx->n]); /* a text */
+        j->ptx = ptx, j->arena = arena_new();
+        j->started = pthread_create(&j->thread, NULL, assemble, j) == 0;
+        if (!j->started) assemble(j);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (jobs[i].started) pthread_join(jobs[i].thread, NULL);
+}
+
+static NvrtcCode copied(Arena *a, const NvrtcCode *from)
+{
+    NvrtcCode c = {.bytes = arena_strndup(a, from->bytes, from->n), .n = from->n};
+    for (uint32_t i = 0; i < from->usage.n; i++) {
+        NvrtcUsage u = from->usage.data[i];
+        u.kernel = arena_strndup(a, u.kernel, strlen(u.kernel));
+        VEC_PUSH(a, &c.usage, u);
+    }
+    return c;
+}
+
+/* The GPU of the lowest number: PTX for it runs on all others and those to come. It has no letter behind the number, with
+   which PTX would be for that kind alone. */
+static const char *find_oldest(const CudaCode *cuda, Arena *a)
+{
+    long least = LONG_MAX;
+    for (uint32_t i = 0; i < cuda->n; i++) {
+        long number = strtol(cuda->archs[i].name + 3, NULL, 10);
+        if (number < least) least = number;
+    }
+    return arena_printf(a, "sm_%ld", least);
+}
+
+bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, CodeCache *cache,
+                  Arena *a, Diags *d)
+{
+    StrBuf b = {.arena = a};
+    emit_cuda(plan, o, &b);
+    const char *text = strbuf_cstr(&b), *identity = nvrtc_identity(a), *why = NULL;
+    uint32_t n = cubin ? cuda->n : 0, n_missing = 0;
+    Job *jobs = ARENA_ARRAY(a, Job, n + 1);
+    for (uint32_t i = 0; i < n && identity; i++) {
+        jobs[i] = (Job){.arch = cuda->archs[i].name, .code = &cuda->archs[i].code};
+        code_cache_key(jobs[i].arch, identity, text, jobs[i].key);
+        n_missing += !code_cache_get(a, cache, jobs[i].key, jobs[i].code);
+    }
+    cuda->oldest = find_oldest(cuda, a);
+    const char *virtual = arena_printf(a, "compute_%s", cuda->oldest + 3);
+    bool assembles = identity && nvrtc_assembles(a);
+    if (ptx || (n_missing && assembles) || !identity) {
+        char key[65];
+        if (identity) code_cache_key(virtual, identity, text, key);
+        if (!identity || !code_cache_get(a, cache, key, &cuda->ptx)) {
+            NvrtcOutcome outcome = nvrtc_compile(a, text, virtual, &cuda->ptx, &why);
+            if (outcome != NVRTC_DONE) return refuse("NVRTC", cuda->oldest, outcome, why, d), false;
+            code_cache_put(a, cache, key, &cuda->ptx);
+        }
+    }
+    if (assembles) assemble_all(jobs, n, &cuda->ptx);
+    for (uint32_t i = 0; i < n; i++) {
+        Job *j = &jobs[i];
+        bool kept = j->code->bytes && !j->arena;
+        if (!assembles && !kept) j->outcome = nvrtc_compile(a, text, j->arch, j->code, &j->why);
+        if (j->outcome != NVRTC_DONE) refuse(assembles ? "nvJitLink" : "NVRTC", j->arch, j->outcome, j->why, d);
+        else if (j->arena) *j->code = copied(a, j->code);
+        if (j->outcome == NVRTC_DONE && !kept) code_cache_put(a, cache, j->key, j->code);
+        arena_free(j->arena);
+    }
+    return d->n_errors == 0;
 }
 
 const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, Arena *a)

@@ -276,7 +276,7 @@ static void restore(Cuda *k)
 
 /* ---- hooks ---- */
 
-enum { LOADS_IN_FLIGHT = 8 /* turns of a loop */, MOST_UNROLLED = 200 /* instructions of a turn */ };
+enum { MOST_TURNS = 8, LOADS_IN_FLIGHT = 32, MOST_UNROLLED = 200 /* instructions of a turn */ };
 static const char WARP_OF_GRID[] = "blockIdx.x * (blockDim.x / 16) + half";
 
 static CText expr(CKernel *c, KirId id)
@@ -421,17 +421,21 @@ static void begin_parallel(Cuda *k, const KirIns *x, const char *from, const cha
     if (at != i) c_line(c, "    const i64 %s = %s ? %s[%s] : %s;", i, k->order, k->order, at, at);
 }
 
-/* An innermost loop that reads memory: turns written one behind the other have their loads on the way together, for which
-   a CPU needs no help. */
-static bool is_walk(const CKernel *c, const KirIns *x)
+/* How many turns of a loop are written one behind the other: of an innermost one that reads memory, so many that their loads,
+   which are on the way together, hide the latency, for which a CPU needs no help; else 1. */
+static uint32_t n_turns(const Cuda *k, const KirIns *x)
 {
-    bool reads = false;
+    uint32_t loads = 0, turns = MOST_TURNS;
     for (uint32_t i = 0; i < x->body.ins.n; i++) {
-        const KirIns *y = ins(c, x->body.ins.data[i]);
-        if (y->op == KIR_for || y->op == KIR_loop || y->op == KIR_if || y->op == KIR_store) return false;
-        reads |= (y->op == KIR_load || y->op == KIR_gather) && y->buf != KIR_NONE;
+        KirId id = x->body.ins.data[i];
+        const KirIns *y = ins(&k->c, id);
+        if (y->op == KIR_for || y->op == KIR_loop || y->op == KIR_if || y->op == KIR_store) return 1;
+        if ((y->op != KIR_load && y->op != KIR_gather) || y->buf == KIR_NONE) continue;
+        loads += !k->wide.n[id] || k->wide.at[id] == id;
     }
-    return reads && x->body.ins.n <= MOST_UNROLLED;
+    if (!loads || x->body.ins.n > MOST_UNROLLED) return 1;
+    while (turns > 1 && turns * loads > LOADS_IN_FLIGHT) turns /= 2;
+    return turns;
 }
 
 static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
@@ -462,8 +466,8 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     const char *set_end = copied ? arena_printf(c->arena, ", %s = %s", end, to) : "";
     const char *next = x->i == 1 ? arena_printf(c->arena, "%s++", i)
                                  : arena_printf(c->arena, "%s += %lld", i, (long long)x->i);
-    if (x->bind == KIR_UNROLL) c_line(c, "#pragma unroll 16");
-    else if (is_walk(c, x)) c_line(c, "#pragma unroll %d", LOADS_IN_FLIGHT);
+    uint32_t turns = x->bind == KIR_UNROLL ? 16 : n_turns(k, x);
+    if (turns > 1) c_line(c, "#pragma unroll %u", turns);
     c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
 }
 

@@ -1,4 +1,4 @@
-/* NVIDIA's run-time compiler, opened when it is wanted: CUDA text to PTX and machine code. */
+/* NVIDIA's run-time compiler and its linker, opened when they are wanted: CUDA text to PTX and machine code. */
 #pragma once
 #include "base/str.h"
 #include "base/vec.h"
@@ -20,3 +20,11 @@ typedef enum { NVRTC_DONE, NVRTC_MISSING, NVRTC_REFUSED } NvrtcOutcome;
    Bytes and usage are from the arena. MISSING: no library; why is what to install. REFUSED: why is its log. Keeps the library
    open; not for several threads at once. */
 NvrtcOutcome nvrtc_compile(Arena *a, const char *text, const char *arch, NvrtcCode *code, const char **why);
+/* Which compilers there are and with what options they are called, as one line from the arena: the same line and the same text
+   give the same code. NULL: NVRTC is missing. */
+const char *nvrtc_identity(Arena *a);
+/* Whether nvrtc_assemble is there: nvJitLink of CUDA 13 or later, no older than NVRTC. */
+bool nvrtc_assembles(Arena *a);
+/* Makes machine code for `arch` ("sm_90") from PTX for it or an older one. As nvrtc_compile, and once nvrtc_assembles has been
+   called, several threads may do so at once, each with an arena of its own. */
+NvrtcOutcome nvrtc_assemble(Arena *a, const NvrtcCode *ptx, const char *arch, NvrtcCode *code, const char **why);

@@ -382,7 +382,7 @@ static void add_device(Builder *b, const CodegenDevice *d)
     const CudaCode *code = d ? d->code : NULL;
     for (uint32_t i = 0; code && i < code->n; i++)
         add_image(b, RT_IMAGE_CUBIN, code->archs[i].name, &code->archs[i].code);
-    if (code) add_image(b, RT_IMAGE_PTX, code->archs[code->n - 1].name, &code->ptx);
+    if (code) add_image(b, RT_IMAGE_PTX, code->oldest, &code->ptx);
     for (uint32_t i = 0; d && i < plan_n_kernels(b->plan); i++) {
         RtDeviceKernel k = d->kernels[i];
         k.name = string(b, d->names[i]);

@@ -3,7 +3,7 @@
 #include "codegen/codegen.h"
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
-#include "driver/sha256.h"
+#include "base/sha256.h"
 #include "passes/context/machine.h"
 #include "passes/pipeline/pipeline.h"
 #include "passes/group/schedule_text.h"
@@ -412,8 +412,13 @@ int cmd_build(Session *s)
     double start = now_ms();
     if (!compile(&b, path, chosen, emit.n)) return 1;
     remarks_print(s, &b.ctx, stderr);
-    if (opt_has(&s->opt, OPT_TIME)) print_times(&b, now_ms() - start);
-    if ((cubin || ptx) && !cuda_compile(b.device_plan, &b.cg, &b.cuda, cubin, ptx, s->arena, &s->diags)) return 1;
+    double compiled = now_ms();
+    if (opt_has(&s->opt, OPT_TIME)) print_times(&b, compiled - start);
+    CodeCache cache = opt_has(&s->opt, OPT_NO_CACHE) ? (CodeCache){0} : code_cache_open(s->arena);
+    if ((cubin || ptx) && !cuda_compile(b.device_plan, &b.cg, &b.cuda, cubin, ptx, &cache, s->arena, &s->diags)) return 1;
+    if (cache.why) fprintf(stderr, "gnnc: remark: %s\n", cache.why);
+    if (opt_has(&s->opt, OPT_TIME) && (cubin || ptx))
+        fprintf(stderr, "time %-10s %8.3f ms\n", "for GPUs", now_ms() - compiled);
     for (uint32_t i = 0; i < emit.n; i++)
         if (!write_form(&b, chosen[i])) return 1;
     return 0;

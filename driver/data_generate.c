@@ -2,7 +2,7 @@
    R-MAT quadrants as in Chakrabarti, Zhan, Faloutsos (SDM 2004): a, b, c, d = 0.57, 0.19, 0.19, 0.05. */
 #include "driver/data.h"
 #include "driver/npy.h"
-#include "driver/sha256.h"
+#include "base/sha256.h"
 #include "base/file.h"
 #include <cjson/cJSON.h>
 #include <errno.h>

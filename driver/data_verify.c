@@ -1,7 +1,7 @@
 /* gnnc data info and verify: what lies in a data directory, and whether it is sound. */
 #include "driver/data.h"
 #include "driver/npy.h"
-#include "driver/sha256.h"
+#include "base/sha256.h"
 #include "base/file.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>

@@ -147,7 +147,7 @@ RtCode rt_blas_open(RtBlasMode mode, int best, const RtModel *m, RtBlas *b, RtSt
     }
     if (b->sgemm && b->dgemm) {
         b->backend = (RtGemmBackend){
-            "openblas", b, nn_f32, nn_f64, tn_f32, tn_f64, mode == RT_BLAS_ON ? wanted_on : wanted_auto};
+            "openblas", b, nn_f32, nn_f64, tn_f32, tn_f64, mode == RT_BLAS_ON ? wanted_on : wanted_auto, false};
         return RT_OK;
     }
     rt_blas_close(b);

@@ -149,9 +149,9 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
                "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
                (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
-               follows               ? "the kernel before it"
-               : e->steps[i].backend ? e->options.gemm->name
-                                     : "kernel");
+               follows                                    ? "the kernel before it"
+               : e->steps[i].backend || e->steps[i].there ? e->options.gemm->name
+                                                          : "kernel");
     }
     printf("]}");
 }
@@ -172,9 +172,10 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
             continue;
         }
         add_costs(e, i, chain ? chain->n : 1, &bytes, &flops);
-        printf("  %8.4f ms %5.1f%%  %7.2f GB/s %8.2f GFLOP/s  %s%s\n", ns * 1e-6,
-               total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns, rt_string(e->model, s->label),
-               e->steps[i].backend ? " (openblas)" : "");
+        printf("  %8.4f ms %5.1f%%  %7.2f GB/s %8.2f GFLOP/s  %s", ns * 1e-6,
+               total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns, rt_string(e->model, s->label));
+        if (e->steps[i].backend || e->steps[i].there) printf(" (%s)", e->options.gemm->name);
+        putchar('\n');
     }
 }
 

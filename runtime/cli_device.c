@@ -36,10 +36,7 @@ static const char *flag_of_cpus(const RtCli *c)
     static const struct {
         int option;
         const char *flag, *unless; /* a value that asks for nothing */
-    } flags[] = {{OPT_SHARE, "--share", "0"},
-                 {OPT_BLAS, "--blas", "off"},
-                 {OPT_CONE, "--cone", "off"},
-                 {OPT_BUDGET, "--memory-budget", NULL}};
+    } flags[] = {{OPT_SHARE, "--share", "0"}, {OPT_CONE, "--cone", "off"}, {OPT_BUDGET, "--memory-budget", NULL}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         const char *value = c->values[flags[i].option];
         bool nothing = value && (!strcmp(value, "auto") || (flags[i].unless && !strcmp(value, flags[i].unless)));

@@ -144,8 +144,8 @@ static void text_head(const Plan *plan)
     const RtCli *c = plan->c;
     const RtSession *s = plan->s;
     if (s->on_device)
-        printf("%s on %s, all by emitted kernels, products too\n", rt_string(c->model, c->model->name),
-               c->values[OPT_DATA]);
+        printf("%s on %s, products by %s\n", rt_string(c->model, c->model->name), c->values[OPT_DATA],
+               s->exec.gemm ? "cublas where marked" : "emitted kernels");
     else
         printf("%s on %s, %d threads, %s kernels, products by %s; times by %s figures of this machine\n",
                rt_string(c->model, c->model->name), c->values[OPT_DATA], s->threads, rt_cpu_name(s->exec.variant),

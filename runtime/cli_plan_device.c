@@ -12,18 +12,19 @@ static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
     RtLaunch l = {0};
     double bytes, flops;
     rt_step_cost(e, i, &bytes, &flops);
-    if (x->call) RT_TRY(rt_cuda_launch(m, x->call->kernel, x->extent, RT_CUDA_SHARED, &l, st));
+    if (x->call && !x->there) RT_TRY(rt_cuda_launch(m, x->call->kernel, x->extent, RT_CUDA_SHARED, &l, st));
     if (json) {
         printf("%s\n    {\"name\": ", i ? "," : "");
         rt_cli_print_string(rt_string(m, x->def->label));
         printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"extent\": %lld, \"grid\": %lld, \"block\": %lld, "
-               "\"shared_bytes\": %lld}",
+               "\"shared_bytes\": %lld, \"by\": \"%s\"}",
                (long long)x->def->line, bytes, flops, (long long)x->extent, (long long)l.grid, (long long)l.block,
-               (long long)l.shared_bytes);
+               (long long)l.shared_bytes, x->there ? e->options.gemm->name : "kernel");
         return RT_OK;
     }
     printf("  %3lld %12.0f B %10.3f Mflop  ", (long long)i, bytes, flops * 1e-6);
-    if (x->call)
+    if (x->there) printf("%-41s", e->options.gemm->name);
+    else if (x->call)
         printf("%5lld x %-4lld for %-9lld %6lld B shared  ", (long long)l.grid, (long long)l.block,
                (long long)x->extent, (long long)l.shared_bytes);
     else printf("%-41s", "copy");

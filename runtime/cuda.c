@@ -118,6 +118,7 @@ RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, 
 void rt_cuda_free(RtCuda *c)
 {
     if (!c) return;
+    rt_cuda_blas_close(c);
     if (c->memory) c->driver.memory_free(c->memory);
     if (c->numbers) c->driver.host_free(c->numbers);
     free(c->said);

@@ -88,6 +88,16 @@ enum { RT_CUDA_SHARED = 227 << 10 }; /* bytes of shared memory of a block on the
 
 /* ---- a device ---- */
 
+typedef struct RtCudaBlas { /* cuBLAS (cuda_blas.c); all return 0, or its status */
+    void *handle;           /* NULL: products are computed by the emitted kernels */
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*set_stream)(void *handle, void *stream);
+    int (*gemm)(void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha, RtCudaPtr a, int type_a,
+                int ld_a, long long step_a, RtCudaPtr b, int type_b, int ld_b, long long step_b, const void *beta,
+                RtCudaPtr c, int type_c, int ld_c, long long step_c, int count, int compute, int algorithm);
+} RtCudaBlas;
+
 typedef struct RtCuda {
     const RtModel *model;
     RtCudaDriver driver;
@@ -105,6 +115,7 @@ typedef struct RtCuda {
     char *numbers;   /* [numbers_bytes] as the device had them at the last wait; page-locked */
     bool unread;     /* a run was begun since then */
     uint64_t *said;  /* [said_bytes / RT_CUDA_NUMBER] what the device has, or gets before its next run */
+    RtCudaBlas blas;
     RtStatus failed; /* of the first call that did, since nothing is right after it */
 } RtCuda;
 
@@ -143,6 +154,15 @@ RtCode rt_cuda_check(RtCuda *c, const void *p, const char *what, RtStatus *st);
 RtCode rt_cuda_settle(RtCuda *c, RtStatus *st);
 /* What is begun from now on goes into another stream, behind what was begun before. */
 RtCode rt_cuda_turn_to(RtCuda *c, void *stream, RtStatus *st);
+
+/* ---- products by cuBLAS ---- */
+
+extern const RtGemmBackend rt_cuda_blas; /* which products; RtExecOptions.gemm of runs and plans on a device */
+/* Opens cuBLAS for a device. CLI_VALUE where it is not installed, DEVICE_FAILED. */
+RtCode rt_cuda_blas_open(RtCuda *c, RtStatus *st);
+void rt_cuda_blas_close(RtCuda *c);
+/* Starts the product that is x->there. A failure is noted in c->failed. */
+void rt_cuda_product(RtCuda *c, const RtExec *e, const RtExecStep *x);
 
 /* ---- for exec.c: an RtExec whose options name a device ---- */
 

@@ -40,6 +40,7 @@ RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
         RtExecStep *x = &e->steps[i];
         if (!x->call) continue;
         assert(!x->backend && !x->cone && !x->split);
+        if (x->there) continue;
         if (x->call->n_args + 3 > MAX_PARAMS)
             return rt_fail(st, RT_E_DEVICE_REFUSED, rt_string(e->model, x->def->label), NULL,
                            "the kernel has %lld parameters, at most %d are possible", (long long)x->call->n_args,
@@ -100,10 +101,11 @@ static int launch_parts(const RtExec *e, const RtExecStep *x, const RtSplitDef *
    rows: a step's iterations read nothing that another one writes. */
 static int start_step(const RtExec *e, const RtExecStep *x)
 {
-    const RtCuda *c = e->options.device;
+    RtCuda *c = e->options.device;
     const RtCudaDriver *d = &c->driver;
     if (!x->extent) return 0;
-    if (!x->call) { /* a copy: see exec.c */
+    if (x->there) return rt_cuda_product(c, e, x), 0; /* notes its own failures */
+    if (!x->call) {                                   /* a copy: see exec.c */
         const RtMove *m = &e->model->moves[x->def->part];
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + m->from];
         return d->move((RtCudaPtr)(uintptr_t)e->buffers[m->to], (RtCudaPtr)(uintptr_t)e->buffers[m->from],

@@ -116,15 +116,16 @@ const RtChainDef *rt_step_chain(const RtExec *e, int64_t step)
 
 static const RtStep *step_def(const RtExec *e, int64_t i) { return &e->model->steps[e->program->first_step + i]; }
 
-/* The product that the options' library does instead of the step's kernel, or NULL. In a chain the kernels are
-   called. */
+/* The product that the options' library does instead of the step's kernel, or NULL. In a chain, which a device does not
+   have, the kernels are called; a device's library computes nothing here. */
 static const RtGemm *backend_gemm(const RtExec *e, int64_t i)
 {
     const RtStep *s = step_def(e, i);
     const RtGemm *g = s->kind == RT_STEP_PRODUCT ? &e->model->products[s->part] : NULL;
-    bool wanted = g && e->options.gemm && !rt_step_chain(e, i) &&
-                  e->options.gemm->wanted(g, rt_count_value(e->graph, &g->rows, RT_OWNED));
-    return wanted ? g : NULL;
+    const RtGemmBackend *b = g ? e->options.gemm : NULL;
+    bool there = e->options.device || e->options.plan_only;
+    if (!b || (b->on_device ? !there : rt_step_chain(e, i) != NULL)) return NULL;
+    return b->wanted(g, rt_count_value(e->graph, &g->rows, RT_OWNED)) ? g : NULL;
 }
 
 static void use_backend(const RtExec *e, const RtGemm *g, RtExecStep *x)
@@ -233,10 +234,11 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     x->call = rt_step_call(e->model, x->def);
     x->self.p = x;
     x->backend = false;
+    x->there = g && e->options.gemm->on_device ? g : NULL;
     x->extent = x->call ? rt_count_value(e->graph, &x->call->extent, RT_OWNED)
                         : rt_count_value(e->graph, &e->model->moves[x->def->part].rows, RT_READ);
     x->fn = x->call ? rt_exec_kernel(e, x->call->kernel) : copy_rows;
-    if (g) use_backend(e, g, x);
+    if (g && !x->there) use_backend(e, g, x);
     if (!x->fn && e->model->kernels)
         return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label), "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");

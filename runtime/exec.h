@@ -27,8 +27,9 @@ enum {
 typedef struct RtGemmBackend {
     const char *name;
     void *user;                                       /* args[RT_GEMM_USER].p */
-    RtKernelFn nn_f32, nn_f64, tn_f32, tn_f64;        /* iterations are row blocks */
+    RtKernelFn nn_f32, nn_f64, tn_f32, tn_f64;        /* iterations are row blocks; NULL where on_device */
     bool (*wanted)(const RtGemm *gemm, int64_t rows); /* by shape and machine, so that a rerun decides the same */
+    bool on_device;                                   /* computes whole steps there (cuda_blas.c), and none here */
 } RtGemmBackend;
 
 typedef struct RtExecOptions {
@@ -40,8 +41,8 @@ typedef struct RtExecOptions {
     bool plan_only; /* no arena: for `plan`; must not be run */
     int64_t split;  /* least elements of a row that threads share; 0: as split.h says; -1: none does */
     int cone;       /* RtConeMode (cone.h): whether rows that are not needed are left out */
-    /* where steps run, with memory for this program (cuda.h); NULL: on this CPU. All rows of each then, by the emitted
-       kernels, one step after another: gemm, choose, split and cone have to ask for nothing else */
+    /* where steps run, with memory for this program (cuda.h); NULL: on this CPU. All rows of each then, one step
+       after another: split and cone have to ask for nothing else, and gemm is NULL or a device's */
     struct RtCuda *device;
 } RtExecOptions;
 
@@ -58,6 +59,7 @@ typedef struct RtExecStep {
     RtArg *args;
     int64_t extent, block; /* iterations; rows of one, where they are blocks of rows */
     bool backend;          /* runs on options.gemm */
+    const RtGemm *there;   /* a product that options.gemm computes on a device; or NULL */
     const int64_t *rows;   /* [n_rows + 1] offsets of the map whose rows they are; or NULL */
     int64_t n_rows;
     struct RtConeStep *cone; /* what it leaves out (cone.h); or NULL: nothing */

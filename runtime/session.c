@@ -97,6 +97,17 @@ static RtCode open_batches(const RtCli *c, RtSession *s)
     return rt_batches_create(c->model, &s->data, size, &s->batches, c->st);
 }
 
+/* Without cuBLAS --device auto means the CPU. */
+static RtCode open_cublas(const RtCli *c, RtSession *s)
+{
+    RtStatus none = {0};
+    RtCode code = rt_cuda_blas_open(s->device, c->device == RT_ON_AUTO ? &none : c->st);
+    if (!code || c->device != RT_ON_AUTO) return code;
+    rt_cuda_free(s->device);
+    s->device = NULL;
+    return RT_OK;
+}
+
 /* Steps run on a device as exec.h says; it takes no batches, so that --device auto means the CPU then. */
 static RtCode check_device(const RtCli *c, RtSession *s)
 {
@@ -153,13 +164,14 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
                        "what this command runs reads none of the masks that folds make");
     if (!code && data.folds) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);
+    if (!code && s->device && mode == RT_BLAS_ON) code = open_cublas(c, s);
     if (!code) code = check_device(c, s);
     if (!code) code = check_budget(c, s, o->programs);
     if (!code) code = rt_cpu_allowed(&best, c->st);
     if (!code && !s->on_device) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
     s->exec.pool = s->pool;
-    s->exec.gemm = rt_blas_backend(&s->blas);
+    s->exec.gemm = !s->on_device ? rt_blas_backend(&s->blas) : mode == RT_BLAS_ON ? &rt_cuda_blas : NULL;
     if (!code) code = load_device(c, s, o->programs);
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);

@@ -90,7 +90,7 @@ def refused():
     gcn = box.path("gcn")
     train = [gcn, "train", "--data", "data", "--epochs", 1]
     box.refuses("no_images", train + ["--device", "cuda"], 1, "R405", "--target cuda")
-    for flag in (["--blas", "on"], ["--cone", "on"], ["--share", 5], ["--memory-budget", "1G"]):
+    for flag in (["--cone", "on"], ["--share", 5], ["--memory-budget", "1G"]):
         box.refuses("with" + flag[0], train + ["--device", "shim"] + flag, 1, "R806", flag[0])
     box.must(*train, "--device", "auto", "--share", 5)
     box.must(box.gnnc, "data", "generate", "clouds", "--nodes", 60, "--edges", 100, "--features", 3)
@@ -190,7 +190,44 @@ def library():
     box.report("library_needs", [n for n in undefined if n.startswith(("cu", "rt_", "shim_"))])
 
 
-PARTS = {"models": models, "runs": runs, "long_rows": long_rows, "library": library, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
+def blas():
+    """Products by a library in place of cuBLAS, which looks at its arguments: results within the error bound, and as many calls as `plan` says. Three blocks of rows,
+    the last one short."""
+    box.must("cc", "-std=c11", "-O1", "-shared", "-fPIC", "-o", box.path("libcublas.so.13"), os.path.join(devices.ROOT, "tests", "fake_cublas.c"))
+    box.must(box.gnnc, "data", "generate", "more", "--nodes", 1300, "--edges", 5000, "--features", devices.FEATURES, "--classes", devices.CLASSES)
+    log = box.path("calls")
+    env = dict(os.environ, LD_LIBRARY_PATH=box.root, FAKE_CUBLAS_LOG=log)
+    for kind, bound in (("f32", 2e-5), ("f64", 1e-12)):
+        program = build("gcn_" + kind, MODELS["gcn"], "--dtype", kind)
+        found = {}
+        for name, flags in (("cpu", ["--blas", "off"]), ("exact", ["--device", "shim"]), ("off", ["--device", "shim", "--blas", "off"]), ("on", ["--device", "shim", "--blas", "on"])):
+            if os.path.exists(log):
+                os.remove(log)
+            box.must(program, "train", "--data", "more", "--epochs", 3, "--save", name + ".st", *flags, env=env)
+            with open(box.path(name + ".st"), "rb") as f:
+                found[name] = f.read()
+            calls = [line.split() for line in open(log)] if os.path.exists(log) else []
+            if name != "on" and calls:
+                box.report("blas_%s_%s" % (kind, name), "the library was called")
+        box.report("blas_exact_" + kind, not found["cpu"] == found["exact"] == found["off"] and "other weights without --blas on")
+        head = 8 + int.from_bytes(found["cpu"][:8], "little")
+        a, b = (np.frombuffer(found[n][head:], "<f4" if kind == "f32" else "<f8") for n in ("cpu", "on"))
+        box.report("blas_near_" + kind, not np.abs(a - b).max() < bound and "weights differ by %g" % np.abs(a - b).max())
+        shapes = {tuple(c) for c in calls}
+        blocks = {c[2:4] for c in shapes if c[5] == "1"}  # length of sums, how many side by side
+        box.report("blas_blocks_" + kind, not {("512", "2"), ("276", "1")} <= blocks and "outer products by blocks of %s rows" % blocks)
+        os.remove(log)
+        box.must(program, "infer", "--data", "more", "--weights", "on.st", "--out", "on.npy", "--device", "shim", "--blas", "on", env=env)
+        plan = json.loads(box.must(program, "plan", "--data", "more", "--device", "shim", "--blas", "on", "--json").out)
+        marked, calls = sum(s["by"] == "cublas" for s in plan["forward"]["steps"]), len(open(log).readlines()) if os.path.exists(log) else 0
+        box.report("blas_plan_" + kind, (marked != calls or (kind == "f32" and not marked)) and "%d steps are marked, the library was called %d times" % (marked, calls))
+        text = box.must(program, "plan", "--data", "more", "--device", "shim", "--blas", "on").out
+        box.report("blas_plan_text_" + kind, "products by cublas where marked" not in text and text[:200])
+    r = box.run(program, "train", "--data", "more", "--epochs", 2, "--device", "shim", "--blas", "on", env=dict(env, FAKE_CUBLAS_FAILS="2"))
+    box.report("blas_fails", (r.rc != 6 or "R805" not in r.err or "its status is 13" not in r.err) and "exit code %s: %s" % (r.rc, r.err))
+
+
+PARTS = {"models": models, "blas": blas, "runs": runs, "long_rows": long_rows, "library": library, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()
 box.close()

@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), for the checksums in meta.json. */
+/* SHA-256 (FIPS 180-4): checksums in meta.json, and names of what is kept by content. */
 #pragma once
 #include <stddef.h>
 /* Writes 64 hex digits and a NUL. */

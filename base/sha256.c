@@ -1,5 +1,5 @@
 /* SHA-256 as FIPS 180-4 section 6.2 states it. */
-#include "driver/sha256.h"
+#include "base/sha256.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
