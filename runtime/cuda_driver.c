@@ -18,6 +18,7 @@ RtCode rt_cuda_driver(RtCudaDriver *d, RtStatus *st)
 #undef CUDA_CALL
     };
     void *library = NULL;
+    *d = (RtCudaDriver){0};
     for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++)
         library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
     if (!library) {

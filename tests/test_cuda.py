@@ -123,6 +123,9 @@ def no_driver():
         box.must(box.path("g"), "train", "--data", "data", "--epochs", 2, "--device", device, "--save", box.path("auto.st"))
         found.append(open(box.path("auto.st"), "rb").read())
     box.report("auto_is_cpu", found[0] != found[1] and "other weights")
+    box.must("cc", "-w", "-shared", "-fPIC", "-o", box.path("libcuda.so.1"), os.path.join(devices.ROOT, "tests", "fake_cuda.c"))
+    r = box.run(box.path("g"), "train", "--data", "data", "--device", "cuda", env=dict(os.environ, LD_LIBRARY_PATH=box.root))
+    box.report("machine_code_is_found", (r.rc != 6 or "(209)" not in r.err) and r.err)
     info = box.must(box.path("g"), "info").out
     box.report("info", "sm_90" not in info and info)
 
