@@ -587,7 +587,7 @@ static void test_library(void)
             CHECK(!gnnrt_context_bind_param(cpu, 0, here.W, &st));
         }
         if (i == 7) { /* what was begun before in the other stream is done first, and is written over */
-            for (int k = 0; k < HM_F; k++) other.x[1][k] += 1;
+            for (int k = 0; k < HM_F; k++) other.x[7][k] += 1; /* a node with edges out of it */
             CHECK(!gnnrt_forward(gpu[0], (const void *[]){other.x}, (void *[]){there.out}, &st));
             CHECK(!gnnrt_context_set_stream(gpu[0], streams[1], &st));
         }
