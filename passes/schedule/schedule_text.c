@@ -367,7 +367,7 @@ static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumbe
     const Group *g = &f->groups.data[index];
     bool shared = g->kind == GROUP_BLOCKS && f->tiles->group[0][index].warps > 1;
     if (shared && v != IR_NONE && (n == TILE_copied || n == TILE_far))
-        return "is not possible: the warps of a block share a leaf and work without copies";
+        return x ? "is not possible: the warps of a block share a leaf and work without copies" : NULL;
     if (!uses(f, index, v, n))
         return v == IR_NONE ? "says nothing about a kernel of this kind"
                             : "says nothing about this value: its group has the tile";
