@@ -94,7 +94,7 @@ static bool may_move(const Finder *f, const KirIns *x)
     return p && p->restrict_ && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
 }
 
-/* A float of a buffer that is only read, where the index is no register, which may change between two loads. */
+/* A float of a buffer that is only read. */
 static bool is_scalar_load(const Finder *f, const KirIns *x)
 {
     bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
@@ -252,12 +252,12 @@ static bool bar_mixed(Finder *f, const CudaWide *w)
     return dropped;
 }
 
-/* The n scalars from x on as one load, at the place of x, which comes first. */
+/* The n scalars from x on as one load, at the place of x, which comes first. A register, which may change meanwhile, is
+   no known multiple. */
 static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
     KirId all[MOST] = {x->id};
-    bool by_register = x->base != KIR_NONE && f->k->ins.data[x->base].op == KIR_var;
-    if (by_register || x->offset % n || (x->base != KIR_NONE && !is_multiple(f->k, x->base, n))) return;
+    if (x->offset % n || (x->base != KIR_NONE && !is_multiple(f->k, x->base, n))) return;
     for (unsigned q = 0; q < n; q++) {
         const Access *y = NULL;
         for (uint32_t i = 0; i < f->scalars.n && !y; i++) {

@@ -392,14 +392,17 @@ typedef struct Tree {
     uint32_t partials, out;
     int64_t width;
     KirId n_blocks, n_rows;
-    unsigned lanes;
-    KirId array; /* private, [levels][lanes] */
+    unsigned lanes, neighbours;
+    int64_t first_level; /* of those that merge_levels counts from 0 */
+    KirId array;         /* private, [levels][lanes] */
 } Tree;
 
 /* What waits at a level. */
 static KirIns tree_access(Lower *l, const Tree *t, KirOpcode op, KirId level)
 {
-    KirId at = emit_op2(&l->e, KIR_mul, level, emit_index(&l->e, t->lanes));
+    Emit *e = &l->e;
+    level = emit_op2(e, KIR_add, level, emit_index(e, t->first_level));
+    KirId at = emit_op2(e, KIR_mul, level, emit_index(e, t->lanes));
     return (KirIns){.op = op,
                     .type = kir_type(kir_base_of(t->op->type.dtype), t->lanes),
                     .args = {at, KIR_NONE, KIR_NONE},
@@ -414,6 +417,49 @@ static KirId tree_waiting(Lower *l, KirId level, unsigned i, const void *user)
     return emit_ins(&l->e, tree_access(l, user, KIR_load, level));
 }
 
+/* The sum of a leaf, or of a subtree, takes in what waits, and waits itself. */
+static void tree_take(Lower *l, const Tree *t, const Leaf *leaf, KirId sum)
+{
+    KirId level = merge_levels(l, &(Merging){leaf, sum_op(t->op->op), &sum, 1, tree_waiting, t});
+    KirIns store = tree_access(l, t, KIR_store, level);
+    store.args[1] = sum;
+    emit_ins(&l->e, store);
+}
+
+/* Columns at.. (active) of a block's sum. */
+static KirId tree_load(Lower *l, const Tree *t, KirId block, KirId at, unsigned active)
+{
+    Emit *e = &l->e;
+    KirId from = emit_op2(e, KIR_add, emit_op2(e, KIR_mul, block, emit_index(e, t->width)), at);
+    KirType type = kir_type(kir_base_of(t->op->type.dtype), t->lanes);
+    return emit_load(e, lower_in(l, t->partials), type, from, active, 1);
+}
+
+/* Whole sets of neighbours, each a subtree: their loads do not wait for one another. Returns the first block behind
+   them. */
+static KirId tree_neighbours(Lower *l, Tree *t, KirId at, unsigned active, KirId sum)
+{
+    Emit *e = &l->e;
+    KirId zero = emit_index(e, 0), one = emit_index(e, 1), each = emit_index(e, t->neighbours), x[32];
+    KirId n = emit_op2(e, KIR_div, t->n_blocks, each), rest = emit_op2(e, KIR_mul, n, each);
+    ICE_UNLESS(t->neighbours <= sizeof x / sizeof *x);
+    Leaf set = {.index = emit_for(e, zero, n, 1, KIR_SEQ, "sets of neighbours")};
+    KirId next = emit_op2(e, KIR_add, set.index, one), first = emit_op2(e, KIR_mul, set.index, each);
+    set.is_last = emit_op2(e, KIR_eq, emit_op2(e, KIR_mul, next, each), t->n_blocks);
+    set.merged = emit_select(e, set.is_last, set.index,
+                             emit_op2(e, KIR_lshr, emit_op2(e, KIR_xor, set.index, next), one));
+    for (unsigned i = 0; i < t->neighbours; i++)
+        x[i] = tree_load(l, t, emit_op2(e, KIR_add, first, emit_index(e, i)), at, active);
+    t->first_level = 0;
+    for (unsigned left = t->neighbours; left > 1; left /= 2, t->first_level++)
+        for (unsigned i = 0; i < left / 2; i++) x[i] = emit_op2(e, sum_op(t->op->op), x[2 * i], x[2 * i + 1]);
+    emit_set(e, sum, x[0]);
+    tree_take(l, t, &set, sum);
+    emit_end(e);
+    t->first_level = 0;
+    return rest;
+}
+
 /* Columns at.. (active of them). */
 static void tree_columns(Lower *l, Tree *t, KirId at, unsigned active)
 {
@@ -423,13 +469,10 @@ static void tree_columns(Lower *l, Tree *t, KirId at, unsigned active)
     ICE_UNLESS(active >= 1 && active <= t->lanes);
     t->array = emit_ins(e, (KirIns){.op = KIR_alloc, .type = kir_type(type.base, 1), .i = MOST_LEVELS * t->lanes});
     KirId zero = emit_index(e, 0), sum = emit_var(e, "sum", emit_splat(e, sum_identity(l, op, type), t->lanes));
-    Leaf block = leaf_of(l, emit_for(e, zero, t->n_blocks, 1, KIR_SEQ, "blocks"), t->n_blocks);
-    KirId from = emit_op2(e, KIR_add, emit_op2(e, KIR_mul, block.index, emit_index(e, t->width)), at);
-    emit_set(e, sum, emit_load(e, lower_in(l, t->partials), type, from, active, 1));
-    KirId level = merge_levels(l, &(Merging){&block, op, &sum, 1, tree_waiting, t});
-    KirIns store = tree_access(l, t, KIR_store, level);
-    store.args[1] = sum;
-    emit_ins(e, store);
+    KirId first = t->neighbours > 1 ? tree_neighbours(l, t, at, active, sum) : zero;
+    Leaf block = leaf_of(l, emit_for(e, first, t->n_blocks, 1, KIR_SEQ, "blocks"), t->n_blocks);
+    emit_set(e, sum, tree_load(l, t, block.index, at, active));
+    tree_take(l, t, &block, sum);
     emit_end(e);
     emit_freeze(e, sum);
     if (t->op->op == IR_OP_reduce_max || t->op->op == IR_OP_reduce_min) {
@@ -450,7 +493,8 @@ static void merge_blocks(LowerFunc *lf, uint32_t g, const Sum *x)
     Tree t = {.op = fused_op(lf->f, x->v),
               .partials = x->part.buffer,
               .out = plan_value_buffer(lf, x->v),
-              .lanes = (unsigned)x->s.merged};
+              .lanes = (unsigned)x->s.merged,
+              .neighbours = (unsigned)x->s.neighbours};
     t.width = ir_type_width(lf->f->m, &t.op->type);
     lower_in(&l, t.partials);
     lower_out(&l, t.out);

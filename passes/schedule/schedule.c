@@ -24,8 +24,11 @@ enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
 enum { MOST_TOGETHER = 8 }; /* sums of a walk */
 enum { LEAST_PIECE = 4 };   /* lanes: a gather costs as much as that many loads */
 enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones hardware foresees */
-enum { RANKED_ROWS = 16 };  /* that are worth a thread */
-enum { MOST_WINDOWS = 8 };  /* further ahead than so many windows of a core is of no use */
+enum {
+    NEIGHBOURS = 8
+}; /* sums of blocks, where there are as many as a GPU has: loads that are on their way together */
+enum { RANKED_ROWS = 16 }; /* that are worth a thread */
+enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
 
 /* Shares of the registers: of sums of a tile, of values of one, of sums of one walk that share it; outer products from
@@ -198,6 +201,7 @@ static Schedule lanes_and_tile(const FusedFunc *f, const Group *g, bool vectors,
                   .along_rows = 1,
                   .warps = 1,
                   .merged = 1,
+                  .neighbours = 1,
                   .elements = 1};
     if (vectors && g->nest.n_dims && !group_is_scalar(f, g)) {
         VecRun run = vec_run(f->m, &g->nest, 0, f->machine->lanes);
@@ -245,6 +249,7 @@ static Schedule schedule_value(const FusedFunc *f, const Group *of, IrId v, bool
                .roots = {.data = &v, .n = 1}};
     Schedule s = lanes_and_tile(f, &g, vectors, narrow);
     while (vectors && s.merged < f->machine->lanes && s.merged < ir_type_width(f->m, &g.nest)) s.merged *= 2;
+    if (vectors && f->machine->warps > 1) s.neighbours = NEIGHBOURS;
     if (!vectors || g.kind != GROUP_PRODUCT) return s;
     if (!group_has_inner(of, v)) {
         s.elements = elements_of(f, v);

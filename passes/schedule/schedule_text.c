@@ -116,7 +116,7 @@ static bool value_uses(const FusedFunc *f, uint32_t index, IrId v, TileNumber n)
     const Group *g = &f->groups.data[index];
     bool outer = g->kind == GROUP_BLOCKS && value_tile(f, 0, index, v)->strip;
     if (n == TILE_vectors || n == TILE_lanes) return has_value_tiles(f, g);
-    if (n == TILE_merged) return g->kind == GROUP_BLOCKS && !group_has_inner(g, v);
+    if (n == TILE_merged || n == TILE_neighbours) return g->kind == GROUP_BLOCKS && !group_has_inner(g, v);
     if (n == TILE_stream || n == TILE_elements)
         return g->kind == GROUP_PRODUCT && g->nest.space != IR_UNIT && group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
     if (n == TILE_rows && group_has_inner(g, v)) return group_kind_of(f->f, f->m, v) == GROUP_PRODUCT;
@@ -367,14 +367,15 @@ static const char *why_not(const FusedFunc *f, uint32_t index, IrId v, TileNumbe
     const Group *g = &f->groups.data[index];
     bool shared = g->kind == GROUP_BLOCKS && f->tiles->group[0][index].warps > 1;
     if (shared && v != IR_NONE && (n == TILE_copied || n == TILE_far))
-        return "is not possible: the warps of a block share a leaf and work without copies";
+        return x ? "is not possible: the warps of a block share a leaf and work without copies" : NULL;
     if (!uses(f, index, v, n))
         return v == IR_NONE ? "says nothing about a kernel of this kind"
                             : "says nothing about this value: its group has the tile";
     if (n == TILE_rows && v == IR_NONE && x < 2) return "is too few: products take at least 2 rows together";
     if (n == TILE_rows && v != IR_NONE && group_has_inner(g, v) && x > 16)
         return "is too many: a product in private arrays takes 16 rows together at most";
-    bool power = n == TILE_lanes || n == TILE_staged || n == TILE_along_rows || n == TILE_merged || n == TILE_line;
+    bool power = n == TILE_lanes || n == TILE_staged || n == TILE_along_rows || n == TILE_merged ||
+                 n == TILE_neighbours || n == TILE_line;
     if (power && x & (x - 1)) return "is no power of two";
     if (n == TILE_along_rows && x > 1 && g->kind == GROUP_MAP && !rows_fit(f, index))
         return "is not possible: some value cannot be computed for several rows at once";

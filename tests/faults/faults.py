@@ -36,6 +36,11 @@ FAULTS = [
     ("passes/lower/lower_nest.c", "emit_index(e, n), d->n_warps, KIR_SEQ", "emit_index(e, n - 1), d->n_warps, KIR_SEQ", "lower_cases"),
     ("passes/lower/lower_nest.c", "if (loops++) round = ", "if (loops++ > 1) round = ", "lower_cases"),
     ("passes/lower/lower_blocks.c", "KirId one = emit_index(e, 1), level = emit_for(e, emit_index(e, 0), x.block->levels,", "KirId one = emit_index(e, 1), level = emit_for(e, one, x.block->levels,", "lower_cases"),
+    ("passes/lower/lower_blocks.c", "left > 1; left /= 2, t->first_level++)", "left > 1; left /= 2)", "lower_cases"),
+    ("passes/lower/lower_blocks.c", "set.is_last = emit_op2(e, KIR_eq, emit_op2(e, KIR_mul, next, each), t->n_blocks);", "set.is_last = emit_op2(e, KIR_eq, next, n);", "lower_cases"),
+    ("passes/lower/lower_product.c", "for (int64_t i = whole; i < size; i++) take(", "for (int64_t i = whole + 1; i < size; i++) take(", "schedule"),
+    ("codegen/emit_cuda.c", "if (first->type.lanes == 1) return", "if (first->type.lanes == 0) return", "emit_cuda"),
+    ("codegen/cuda_wide.c", "if ((!read_only || by_register) && behind > first)", "if (!read_only && behind > first)", "emit_cuda"),
     # points
     ("passes/lower/lower_point.c", "if (x->dims[k] == op->attr.dim) ix.off += op->attr.i;", "if (x->dims[k] == op->attr.dim) ix.off += 0;", "lower_lanes lower_cases lower"),
     ("passes/lower/lower_point.c", "KirId zero = ir_dtype_is_float(op->type.dtype) ? emit_float(e, t, 0) : emit_int(e, t, 0);", "KirId zero = ir_dtype_is_float(op->type.dtype) ? emit_float(e, t, 1) : emit_int(e, t, 1);", "lower_lanes lower_cases lower"),

@@ -615,7 +615,7 @@ static float sixteen_partials(const double *x, int64_t n)
 /* The sum over rows of column `column` of x, times a column of b if there is one. */
 static float tree_of_leaves(const EvalValue *x, int64_t column, const float *b, int64_t b_width, int64_t b_column)
 {
-    float leaf[16] = {0};
+    float leaf[32] = {0};
     int64_t n = (x->rows + 511) / 512;
     for (int64_t r = 0; r < x->rows; r++) {
         float v = (float)x->v[r * x->width + column], *to = &leaf[r / 512];
@@ -699,7 +699,8 @@ static void test_association(const char *name, const char *without)
 /* Sums over all rows, by however many threads or however large a part of a GPU: so many blocks at most. */
 static void test_blocks(const char *name, const char *without)
 {
-    static const int64_t rows[] = {0, 1, 512, 513, 1536, 3000}, most[] = {1, 2, 3, 100};
+    /* the last ones have two sets of eight neighbours, and some blocks more */
+    static const int64_t rows[] = {0, 1, 512, 513, 1536, 3000, 8192, 9800}, most[] = {1, 2, 3, 100};
     Arena *a = arena_new();
     const IrModule *m;
     EvalValue *args[2];
