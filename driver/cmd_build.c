@@ -415,7 +415,8 @@ int cmd_build(Session *s)
     double compiled = now_ms();
     if (opt_has(&s->opt, OPT_TIME)) print_times(&b, compiled - start);
     CodeCache cache = opt_has(&s->opt, OPT_NO_CACHE) ? (CodeCache){0} : code_cache_open(s->arena);
-    if ((cubin || ptx) && !cuda_compile(b.device_plan, &b.cg, &b.cuda, cubin, ptx, &cache, s->arena, &s->diags)) return 1;
+    if ((cubin || ptx) && !cuda_compile(b.device_plan, &b.cg, &b.cuda, cubin, ptx, &cache, s->arena, &s->diags))
+        return 1;
     if (cache.why) fprintf(stderr, "gnnc: remark: %s\n", cache.why);
     if (opt_has(&s->opt, OPT_TIME) && (cubin || ptx))
         fprintf(stderr, "time %-10s %8.3f ms\n", "for GPUs", now_ms() - compiled);

@@ -111,10 +111,10 @@ typedef struct RtCuda {
     RtCudaLayout layout;
     const void *const *lent; /* [n_tensors] of a library: the caller's memory on the device; NULL: it has its own */
     RtCudaPtr memory;
-    int64_t taken;   /* bytes of it */
-    char *numbers;   /* [numbers_bytes] as the device had them at the last wait; page-locked */
-    bool unread;     /* a run was begun since then */
-    uint64_t *said;  /* [said_bytes / RT_CUDA_NUMBER] what the device has, or gets before its next run */
+    int64_t taken;  /* bytes of it */
+    char *numbers;  /* [numbers_bytes] as the device had them at the last wait; page-locked */
+    bool unread;    /* a run was begun since then */
+    uint64_t *said; /* [said_bytes / RT_CUDA_NUMBER] what the device has, or gets before its next run */
     RtCudaBlas blas;
     RtStatus failed; /* of the first call that did, since nothing is right after it */
 } RtCuda;

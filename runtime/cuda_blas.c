@@ -19,7 +19,8 @@ const RtGemmBackend rt_cuda_blas = {.name = "cublas", .on_device = true, .wanted
 
 void rt_cuda_blas_close(RtCuda *c)
 {
-    if (c->blas.handle) c->blas.destroy(c->blas.handle);
+    if (!c || !c->blas.handle) return;
+    c->blas.destroy(c->blas.handle);
     c->blas.handle = NULL;
 }
 

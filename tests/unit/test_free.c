@@ -35,6 +35,7 @@ static void test_created(void)
     rt_split_free(NULL);
     rt_chain_free(NULL);
     rt_cone_free(NULL);
+    rt_cuda_blas_close(NULL);
     rt_cuda_free(NULL);
     rt_graph_free(NULL);
     gnnrt_context_free(NULL);
