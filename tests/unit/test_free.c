@@ -36,6 +36,7 @@ static void test_created(void)
     rt_chain_free(NULL);
     rt_cone_free(NULL);
     rt_cuda_free(NULL);
+    rt_cuda_watch_free(NULL);
     rt_graph_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);
