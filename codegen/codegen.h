@@ -23,6 +23,7 @@ typedef struct CodegenDevice {     /* what an executable for GPUs holds beside i
     const CudaCode *code;          /* with all that was asked for; NULL: none */
     const RtDeviceKernel *kernels; /* [plan_n_kernels], but for their names */
     const char *const *names;      /* [plan_n_kernels]; NULL: of CPUs alone */
+    RtDeviceRates rates;           /* from which times are predicted */
     const char *shim; /* C++ text with the function `shim_launch`, an RtShimFn, to be linked with; NULL: none */
 } CodegenDevice;
 
@@ -59,7 +60,7 @@ typedef struct Table {
     const void *rows;
     uint32_t n;
 } Table;
-enum { N_TABLES = 22 };
+enum { N_TABLES = 23 };
 typedef struct ModelTables {
     RtModel model; /* complete but for `kernels`, `shim`, `driver` and `device`: a test may fill them in and run it */
     const struct ModelTables *device; /* of the plan for devices: itself where one plan serves both; NULL: none */
@@ -90,7 +91,7 @@ void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *ou
 bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, CodeCache *cache,
                   Arena *a, Diags *d);
 /* How kernels are started, with the code (NULL: none) or with the text that the shim runs. */
-const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, Arena *a);
+const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, RtDeviceRates rates, Arena *a);
 /* Writes the manifest's list of kernels: how each is started, its parameters, its registers and spilled bytes on each GPU
    that it was compiled for. */
 void cuda_manifest(const HostPlan *plan, const CudaCode *cuda, StrBuf *out);

@@ -137,7 +137,7 @@ bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda,
     return d->n_errors == 0;
 }
 
-const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, Arena *a)
+const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, bool shim, RtDeviceRates rates, Arena *a)
 {
     static const int64_t bindings[] = {
         [CUDA_ONE] = RT_BIND_NONE, [CUDA_THREADS] = RT_BIND_THREADS, [CUDA_BLOCK] = RT_BIND_BLOCK};
@@ -153,7 +153,7 @@ const CodegenDevice *cuda_device(const HostPlan *plan, const CudaCode *code, boo
         kernels[i] = (RtDeviceKernel){
             .binding = bindings[k.binding], .warps = k.warps, .half_bytes = k.warp_bytes, .block_bytes = k.block_bytes};
     }
-    *out = (CodegenDevice){.plan = plan, .code = code, .kernels = kernels, .names = names};
+    *out = (CodegenDevice){.plan = plan, .code = code, .kernels = kernels, .names = names, .rates = rates};
     if (!shim) return out;
     StrBuf text = {.arena = a};
     emit_cuda_host(ks, parts_of(plan, a), n, &text);

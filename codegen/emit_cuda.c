@@ -18,6 +18,7 @@ typedef struct Cuda {
     const char **moved;     /* [ins.n] of a load that was moved with others: its element as text, `all.x` */
     const uint8_t *of_part; /* [params.n] of a kernel for parts of rows; or NULL */
     const char *order;      /* the last parameter: order, or parts */
+    bool told;              /* for the shim: turns of loops say that they begin */
 } Cuda;
 
 static const KirIns *ins(const CKernel *c, KirId id) { return &c->w->k->ins.data[id]; }
@@ -28,6 +29,55 @@ static const char *elem(KirBase base)
 {
     static const char *const names[] = {"bool", "signed char", "int", "i64", "float", "double"};
     return names[base];
+}
+
+/* ---- what the shim is told ---- */
+
+/* Instructions of a GPU: a fold of 16 lanes halves 4 times and hands out its result; what has no unit of its own is a
+   short program. Estimates. */
+static unsigned instructions_of(const KirIns *x)
+{
+    switch (x->op) {
+    case KIR_param:
+    case KIR_const:
+    case KIR_iconst:
+    case KIR_lanes:
+    case KIR_splat:
+    case KIR_alloc:
+    case KIR_bitcast: return 0;
+    case KIR_for:
+    case KIR_loop: return 1; /* its turns count for themselves */
+    case KIR_hadd:
+    case KIR_hmul:
+    case KIR_hmax:
+    case KIR_hmin: return 9;
+    case KIR_lower:
+    case KIR_upper: return 3;
+    case KIR_div:
+    case KIR_rem:
+    case KIR_sqrt: return 8;
+    default: return 1;
+    }
+}
+
+static bool has_loop(const Cuda *k, const KirBlock *b)
+{
+    for (uint32_t i = 0; i < b->ins.n; i++) {
+        const KirIns *x = ins(&k->c, b->ins.data[i]);
+        if (x->op == KIR_for || x->op == KIR_loop || has_loop(k, &x->body) || has_loop(k, &x->other)) return true;
+    }
+    return false;
+}
+
+/* id: of the loop or branch, of which a turn begins here; KIR_NONE: the kernel. */
+static void tell_turn(Cuda *k, KirId id, const KirBlock *b)
+{
+    bool loop = id != KIR_NONE && ins(&k->c, id)->op != KIR_if;
+    bool other = id != KIR_NONE && b == &ins(&k->c, id)->other;
+    ICE_UNLESS(id == KIR_NONE || other || b == &ins(&k->c, id)->body);
+    unsigned n = loop ? 2 : 0; /* the next turn's number is compared */
+    for (uint32_t i = 0; i < b->ins.n; i++) n += instructions_of(ins(&k->c, b->ins.data[i]));
+    if (k->told) c_line(&k->c, "    ShimTurn shim_turn(%uu, %u, %d);", other ? ~id : id, n, loop && !has_loop(k, b));
 }
 
 static const char *lane_type(CKernel *c, KirType t) { return (void)c, elem(t.base); }
@@ -452,12 +502,14 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
         c_line(c, "{");
         c->names[id] = c_name_loop(c, id);
         c_line(c, "    const i64 %s = half;", c->names[id]);
+        tell_turn(k, id, &x->body);
         return;
     }
     begin_turns(k, &x->body);
     save(k);
     if (x->bind != KIR_SEQ && x->bind != KIR_UNROLL) {
         begin_parallel(k, x, from, to, id);
+        tell_turn(k, id, &x->body);
         return;
     }
     const char *i = c_name_loop(c, id), *end = to;
@@ -469,6 +521,7 @@ static void cuda_begin_for(void *ctx, const KirWalk *w, KirId id)
     uint32_t turns = x->bind == KIR_UNROLL ? 16 : n_turns(k, x);
     if (turns > 1) c_line(c, "#pragma unroll %u", turns);
     c_line(c, "for (i64 %s = %s%s; %s < %s; %s) {", i, from, set_end, i, end, next);
+    tell_turn(k, id, &x->body);
 }
 
 /* A block's arrays are another's in the next turn. */
@@ -486,6 +539,7 @@ static void cuda_begin_loop(void *ctx, const KirWalk *w, KirId id)
     begin_turns(ctx, &ins(ctx, id)->body);
     save(ctx);
     c_begin_loop(ctx, w, id);
+    tell_turn(ctx, id, &ins(ctx, id)->body);
 }
 
 static void cuda_end_loop(void *ctx, const KirWalk *w, KirId id)
@@ -498,6 +552,7 @@ static void cuda_begin_if(void *ctx, const KirWalk *w, KirId id)
 {
     save(ctx);
     c_begin_if(ctx, w, id);
+    tell_turn(ctx, id, &ins(ctx, id)->body);
 }
 
 /* The first block's end waits while the second begins as the first did. */
@@ -508,6 +563,7 @@ static void cuda_begin_else(void *ctx, const KirWalk *w, KirId id)
     save(k);
     memcpy(k->loaded, before, 2 * n_objects(k));
     c_begin_else(ctx, w, id);
+    tell_turn(ctx, id, &ins(ctx, id)->other);
 }
 
 static void cuda_end_if(void *ctx, const KirWalk *w, KirId id)
@@ -552,6 +608,7 @@ static void cuda_begin_kernel(void *ctx, const KirWalk *w)
     strbuf_printf(c->out, "i64 lo, i64 hi, const %s *__restrict__ %s)\n{\n", own->of_part ? "i64" : "int", own->order);
     c_line(c, "const int l = threadIdx.x %% 16, half = threadIdx.x / 16;");
     if (launch->block_bytes || launch->warp_bytes) c_line(c, "extern __shared__ __align__(16) char memory[];");
+    tell_turn(own, KIR_NONE, &k->body);
     if (own->of_part) begin_part(own);
 }
 
@@ -615,7 +672,7 @@ static bool *find_wraps(Arena *a, const KirKernel *k)
     return wraps;
 }
 
-static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, StrBuf *out)
+static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, bool told, StrBuf *out)
 {
     CudaMemory m = cuda_memory(a, k);
     uint8_t *touched = ARENA_ARRAY(a, uint8_t, 2 * cuda_n_objects(k));
@@ -631,26 +688,33 @@ static void emit_kernel(Arena *a, const KirKernel *k, const uint8_t *of_part, St
                 .stored = touched + cuda_n_objects(k),
                 .wide = cuda_wide(a, k),
                 .moved = ARENA_ARRAY(a, const char *, k->ins.n),
-                .of_part = of_part};
+                .of_part = of_part,
+                .told = told};
     ICE_UNLESS(!of_part || m.launch.binding == CUDA_THREADS);
     kir_walk(a, k, &emitter, &ctx);
 }
 
 CudaKernel cuda_kernel(Arena *a, const KirKernel *k) { return cuda_memory(a, k).launch; }
 
-void emit_cuda_kernels(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out)
+static void emit_text(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, bool told, StrBuf *out)
 {
     strbuf_puts(out, cuda_head_text);
-    for (uint32_t i = 0; i < n; i++) emit_kernel(out->arena, ks[i], of_part ? of_part[i] : NULL, out);
+    for (uint32_t i = 0; i < n; i++) emit_kernel(out->arena, ks[i], of_part ? of_part[i] : NULL, told, out);
+}
+
+void emit_cuda_kernels(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out)
+{
+    emit_text(ks, of_part, n, false, out);
 }
 
 void emit_cuda_host(const KirKernel *const *ks, const uint8_t *const *of_part, uint32_t n, StrBuf *out)
 {
     strbuf_puts(out, cuda_shim_text);
-    emit_cuda_kernels(ks, of_part, n, out);
+    emit_text(ks, of_part, n, true, out);
     strbuf_puts(out, "\nSHIM_KERNELS_BEGIN\n");
     for (uint32_t i = 0; i < n; i++) strbuf_printf(out, "SHIM_KERNEL(%s)\n", ks[i]->name);
     strbuf_puts(out,
                 "SHIM_KERNELS_END\n\nint shim_launch(const char *name, void **params, unsigned grid, unsigned block, "
-                "size_t shared)\n{\n    return shim_launch_of(shim_kernels, name, params, grid, block, shared);\n}\n");
+                "size_t shared, ShimWatch *watch)\n{\n"
+                "    return shim_launch_of(shim_kernels, name, params, grid, block, shared, watch);\n}\n");
 }

@@ -8,10 +8,11 @@
 #include <stddef.h>
 
 static const TableType *const all_types[] = {
-    &table_RtCount,   &table_RtSpace,   &table_RtMapDef,   &table_RtGraphDef, &table_RtTensorDef,   &table_RtBuffer,
-    &table_RtSlot,    &table_RtStepArg, &table_RtCost,     &table_RtSet,      &table_RtStep,        &table_RtCall,
-    &table_RtGemm,    &table_RtMove,    &table_RtSplitDef, &table_RtChainDef, &table_RtResultDef,   &table_RtArgDef,
-    &table_RtProgram, &table_RtMetric,  &table_RtTrain,    &table_RtImage,    &table_RtDeviceKernel};
+    &table_RtCount,    &table_RtSpace,     &table_RtMapDef,       &table_RtGraphDef,   &table_RtTensorDef,
+    &table_RtBuffer,   &table_RtSlot,      &table_RtStepArg,      &table_RtCost,       &table_RtSet,
+    &table_RtStep,     &table_RtCall,      &table_RtGemm,         &table_RtMove,       &table_RtSplitDef,
+    &table_RtChainDef, &table_RtResultDef, &table_RtArgDef,       &table_RtProgram,    &table_RtMetric,
+    &table_RtTrain,    &table_RtImage,     &table_RtDeviceKernel, &table_RtDeviceRates};
 
 static const char *const model_ints[] = {"abi_version", "name",      "float_dtype", "n_spaces",
                                          "n_maps",      "n_graphs",  "n_tensors",   "n_programs",
@@ -42,9 +43,10 @@ static void put_structs(const ModelTables *t, StrBuf *out)
     strbuf_puts(out, ";\n    const char *strings;\n");
     for (unsigned i = 0; i < N_TABLES; i++)
         strbuf_printf(out, "    const %s *%s;\n", t->tables[i].type->name, t->tables[i].field);
-    strbuf_puts(out,
-                "    const RtKernelFn *kernels;\n    const void *device_code, *shim, *driver, *device; /* none: for CPUs */\n"
-                "    int64_t manifest;\n} RtModel;\n\n");
+    strbuf_puts(
+        out,
+        "    const RtKernelFn *kernels;\n    const void *device_code, *shim, *driver, *device; /* none: for CPUs */\n"
+        "    int64_t manifest;\n} RtModel;\n\n");
 }
 
 /* An integer literal that has no overflow in it. */

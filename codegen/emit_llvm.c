@@ -104,9 +104,9 @@ static LLVMValueRef device_code(const Model *m, const ModelTables *t)
 static LLVMValueRef shim(const Model *m)
 {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context), ptr = LLVMPointerTypeInContext(m->context, 0);
-    LLVMTypeRef args[] = {ptr, ptr, i32, i32, LLVMInt64TypeInContext(m->context)};
+    LLVMTypeRef args[] = {ptr, ptr, i32, i32, LLVMInt64TypeInContext(m->context), ptr};
     if (!m->options->device || !m->options->device->shim) return LLVMConstNull(ptr);
-    return LLVMAddFunction(m->module, "shim_launch", LLVMFunctionType(i32, args, 5, false));
+    return LLVMAddFunction(m->module, "shim_launch", LLVMFunctionType(i32, args, 6, false));
 }
 
 /* The function of the runtime with which a library opens devices. */

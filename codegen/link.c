@@ -155,7 +155,7 @@ static bool compile_shim(Link *l, const char *text, Args *args)
     const char *source = in_dir(l, "shim.cc"), *object = in_dir(l, "shim.o");
     if (!put(l, source, text, strlen(text), 0600)) return false;
     add_all(l, &cc, (const char *const[]){"c++", "-std=c++17", "-O1", "-w", "-fPIC", "-fno-exceptions", NULL});
-    add_all(l, &cc, (const char *const[]){"-fno-rtti", "-ffp-contract=off", "-fwrapv", NULL});
+    add_all(l, &cc, (const char *const[]){"-fno-rtti", "-ffp-contract=off", "-fwrapv", "-fsanitize=thread", NULL});
     add_all(l, &cc, (const char *const[]){"-c", source, "-o", object, NULL});
     add(l, args, object);
     return run(l, &cc);

@@ -34,6 +34,7 @@ typedef struct Builder {
     VEC(RtTrain) train;
     VEC(RtImage) images;
     VEC(RtDeviceKernel) device_kernels;
+    VEC(RtDeviceRates) device_rates;
     StrBuf device_code;
 } Builder;
 
@@ -383,6 +384,7 @@ static void add_device(Builder *b, const CodegenDevice *d)
     for (uint32_t i = 0; code && i < code->n; i++)
         add_image(b, RT_IMAGE_CUBIN, code->archs[i].name, &code->archs[i].code);
     if (code) add_image(b, RT_IMAGE_PTX, code->oldest, &code->ptx);
+    if (d) VEC_PUSH(b->arena, &b->device_rates, d->rates);
     for (uint32_t i = 0; d && i < plan_n_kernels(b->plan); i++) {
         RtDeviceKernel k = d->kernels[i];
         k.name = string(b, d->names[i]);
@@ -423,6 +425,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
         {"train", &table_RtTrain, b->train.data, b->train.n},
         {"images", &table_RtImage, b->images.data, b->images.n},
         {"device_kernels", &table_RtDeviceKernel, b->device_kernels.data, b->device_kernels.n},
+        {"device_rates", &table_RtDeviceRates, b->device_rates.data, b->device_rates.n},
     };
     memcpy(t->tables, tables, sizeof tables);
     t->strings = b->blob.data, t->n_strings = b->blob.n;
@@ -462,6 +465,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .train = b->train.data,
                          .images = b->images.data,
                          .device_kernels = b->device_kernels.data,
+                         .device_rates = b->device_rates.data,
                          .device_code = (const unsigned char *)b->device_code.data,
                          .manifest = manifest};
 }

@@ -129,3 +129,8 @@ static const TableField fields_RtDeviceKernel[] = {STR(RtDeviceKernel, name), IN
                                                    INT(RtDeviceKernel, warps), INT(RtDeviceKernel, half_bytes),
                                                    INT(RtDeviceKernel, block_bytes)};
 TYPE(RtDeviceKernel)
+static const TableField fields_RtDeviceRates[] = {DBL(RtDeviceRates, last_bytes),  DBL(RtDeviceRates, dram_bytes),
+                                                  DBL(RtDeviceRates, cache_bytes), DBL(RtDeviceRates, line_loads),
+                                                  DBL(RtDeviceRates, issues),      DBL(RtDeviceRates, step_ns),
+                                                  DBL(RtDeviceRates, load_ns),     DBL(RtDeviceRates, kernel_ns)};
+TYPE(RtDeviceRates)

@@ -1,5 +1,6 @@
 /* gnnc build: the whole pipeline as one column, then the forms that were asked for. */
 #include "base/file.h"
+#include "base/ice.h"
 #include "codegen/codegen.h"
 #include "driver/pipeline.h"
 #include "driver/remarks.h"
@@ -48,10 +49,25 @@ static const char *form_path(Build *b, const char *suffix)
     return name_with(b, suffix);
 }
 
+/* Of the GPU for which times are predicted, whatever machine plans are made for. */
+static RtDeviceRates device_rates(void)
+{
+    Machine m = {0};
+    ICE_UNLESS(machine_named("h200", &m));
+    return (RtDeviceRates){.last_bytes = (double)m.last_bytes,
+                           .dram_bytes = m.dram_bytes,
+                           .cache_bytes = m.cache_bytes,
+                           .line_loads = m.line_loads,
+                           .issues = m.issues,
+                           .step_ns = m.step_ns,
+                           .load_ns = m.load_ns,
+                           .kernel_ns = m.kernel_ns};
+}
+
 /* Forms that run on a GPU hold the code of all kernels for it. */
 static void add_device(Build *b)
 {
-    if (b->device_plan) b->cg.device = cuda_device(b->device_plan, b->cg.cuda, b->shim, b->s->arena);
+    if (b->device_plan) b->cg.device = cuda_device(b->device_plan, b->cg.cuda, b->shim, device_rates(), b->s->arena);
 }
 static bool form_exe(Build *b)
 {

@@ -39,12 +39,32 @@ static int write_machine(Session *s, const RtMachine *figures, const char *path)
     return 1;
 }
 
+static const char of_gpus[] =
+    "\nThe time of a kernel on a GPU is predicted as kernel_ns for each launch, and the longest of\n"
+    "  memory  bytes of memory, each once, and again what 0.6 of last_bytes do not hold, over dram_bytes\n"
+    "  cache   sectors that blocks ask the second cache for, over cache_bytes\n"
+    "  lines   lines that accesses of warps touch in the first cache and in shared memory, over line_loads\n"
+    "  issue   instructions of warps, over issues\n"
+    "  path    of the half-warp that takes longest: step_ns for each instruction and ten times that for each load, and "
+    "load_ns\n"
+    "          for each load that its block's first cache has not\n"
+    "by the column h200: `bench --device shim --count` counts these, `plan --device cuda` estimates them from sizes.\n";
+
+static int explain(Session *s)
+{
+    StrBuf text = {.arena = s->arena};
+    machine_explain(&text);
+    printf("%s%s", strbuf_cstr(&text), of_gpus);
+    return 0;
+}
+
 int cmd_machine(Session *s)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int threads = (int)opt_int(&s->opt, OPT_THREADS, cores > 0 ? cores : 1, 1, 256, &s->diags);
     if (s->opt.files.n) diag_error(&s->diags, E0613, (Span){0}, "no file is wanted, found `%s`", s->opt.files.data[0]);
     if (s->diags.n_errors) return 1;
+    if (opt_has(&s->opt, OPT_EXPLAIN)) return explain(s);
     RtMachine m;
     int variant;
     if (!session_native_cpu(s, &variant)) return 1;

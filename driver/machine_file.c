@@ -44,6 +44,7 @@ Machine machine_of_figures(const RtMachine *figures)
     if (line > 0 && !(line & (line - 1))) m.line_bytes = line;
     m.l1_bytes = (int64_t)figures->bytes[RT_L1];
     m.l2_bytes = (int64_t)figures->bytes[RT_L2];
+    m.last_bytes = (int64_t)figures->bytes[RT_L3];
     m.threads = figures->threads;
     m.dram_bytes = figures->copy[RT_MEMORY];
     m.near_bytes = figures->copy[RT_L2];

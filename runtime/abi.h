@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 13
+#define RT_ABI_VERSION 14
 
 typedef union RtArg {
     void *p;
@@ -162,8 +162,30 @@ typedef struct RtDeviceKernel {
     int64_t warps;                   /* half-warps of a block: just so many where iterations are blocks, else at most */
     int64_t half_bytes, block_bytes; /* of dynamic shared memory, for each half-warp and for each block */
 } RtDeviceKernel;
-/* Runs a kernel that was compiled for this CPU from its CUDA text, as cuLaunchKernel would. 0, or 1: there is none of that name. */
-typedef int (*RtShimFn)(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes);
+/* What a GPU does per ns, and how long it takes: rows of passes/context/machine.def of the same names. */
+typedef struct RtDeviceRates {
+    double last_bytes, dram_bytes, cache_bytes, line_loads, issues, step_ns, load_ns, kernel_ns;
+} RtDeviceRates;
+/* What happens while the shim runs a kernel, told by each thread for itself; the text has the same (codegen/cuda/shim.cc). */
+/* clang-format off */
+enum { RT_SHIM_LAUNCH, RT_SHIM_LOAD, RT_SHIM_STORE, RT_SHIM_LOAD_SHARED, RT_SHIM_STORE_SHARED, RT_SHIM_TURN,
+       RT_SHIM_BARRIER, RT_SHIM_BLOCK };
+/* clang-format on */
+typedef struct RtShimEvent {
+    int kind;        /* LAUNCH: a kernel begins; TURN: a turn of a loop; BLOCK: all threads of a block have ended */
+    unsigned thread; /* of the block */
+    unsigned size;   /* bytes touched; of a turn its own instructions; of a launch the number of parameters */
+    unsigned inner;  /* 1: in a loop without a loop */
+    uint64_t at;     /* address, or offset in the block's shared memory; of a launch, its params */
+    uint64_t place;  /* in the text, of the access or of the loop */
+    uint64_t turn;   /* of all loops around, the same for threads that are in the same turns */
+} RtShimEvent;
+typedef struct RtShimWatch {
+    const char *(*tell)(struct RtShimWatch *, const RtShimEvent *); /* NULL; else the shim ends with this message */
+} RtShimWatch;
+/* Runs a kernel that was compiled for this CPU from its CUDA text, as cuLaunchKernel would. watch: NULL, or who is told. 0, or 1: there is none of that name. */
+typedef int (*RtShimFn)(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes,
+                        RtShimWatch *watch);
 /* Fills an RtCudaDriver (runtime/cuda.h), or fails with an RtCode and an RtStatus. */
 typedef int (*RtDriverFn)(void *driver, void *status);
 
@@ -195,6 +217,7 @@ typedef struct RtModel {
     const RtTrain *train;                 /* one, also where nothing is trained */
     const RtImage *images;                /* of GPUs that it was built for; none: for CPUs alone */
     const RtDeviceKernel *device_kernels; /* [n_device_kernels]: n_kernels, or 0 where it was built for CPUs alone */
+    const RtDeviceRates *device_rates;    /* one, or none where it was built for CPUs alone */
     const RtKernelFn *kernels;        /* [RT_N_VARIANTS][n_kernels]; NULL: not built for that variant, or for no CPU */
     const unsigned char *device_code; /* of all images */
     RtShimFn shim;                    /* NULL: not built */

@@ -4,7 +4,7 @@
 #include "runtime/clock.h"
 #include "runtime/cli.h"
 #include "runtime/cone.h"
-#include "runtime/cuda.h"
+#include "runtime/cuda_cost.h"
 #include "runtime/random.h"
 #include "runtime/setup.h"
 #include <stdio.h>
@@ -27,6 +27,7 @@ typedef struct Times {
     double *once;  /* [n_steps] ns of one run */
     double min_ms, median_ms;
     int64_t peak;
+    RtCudaCounts *counts; /* [n_steps] with --count; else NULL */
 } Times;
 
 static int by_value(const void *a, const void *b)
@@ -102,6 +103,20 @@ static void take_times(Bench *b, RtExec *e, Times *t)
     t->median_ms = t->runs[b->iters / 2] * 1e-6;
 }
 
+/* One run, step by step, whose times say nothing but how long the shim takes. */
+static void take_counts(const Bench *b, RtExec *e, Times *t)
+{
+    e->seed = b->seed, e->step = 0;
+    double begun = rt_now_ns();
+    for (int64_t i = 0; i < e->program->n_steps; i++) {
+        double before = rt_now_ns();
+        rt_cuda_count_step(e, i, &t->counts[i]);
+        t->steps[i] = t->least[i] = rt_now_ns() - before;
+    }
+    t->runs[0] = rt_now_ns() - begun;
+    t->min_ms = t->median_ms = t->runs[0] * 1e-6;
+}
+
 /* Parameters, state and hypers. */
 static int64_t trained_bytes(const RtTensors *t)
 {
@@ -129,6 +144,28 @@ static const RtChainDef *chain_of(const RtExec *e, int64_t step)
     return e->options.device ? NULL : rt_step_chain(e, step);
 }
 
+/* Of a step on a device: the time that a GPU should take, from counts where there are some, and these. */
+static void print_device(const Bench *b, const RtExec *e, int64_t step, const RtCudaCounts *c)
+{
+    RtCudaWork w = c ? rt_cuda_work_counted(c) : rt_cuda_work_planned(e, step);
+    RtCudaPrediction p = rt_cuda_predict(e->model->device_rates, &w);
+    double idle = c && c->lanes ? (double)c->idle / (double)c->lanes : 0;
+    if (b->json) printf(", \"predicted_ms\": %.6f, \"bound\": \"%s\"", p.ns * 1e-6, p.bound);
+    if (c && b->json) {
+        printf(", \"idle_lanes\": %.6f", idle);
+#define CUDA_COUNT(name, what) printf(", \"" #name "\": %lld", (long long)c->name);
+#include "runtime/cuda_counts.def"
+#undef CUDA_COUNT
+    } else if (c) {
+        printf("      predicted %.4f ms by %s; %lld sectors, %.3f of the least; %.1f %% of lanes idle; %lld conflicts, "
+               "at most "
+               "%lld ways\n",
+               p.ns * 1e-6, p.bound, (long long)c->sectors,
+               c->least_sectors ? (double)c->sectors / (double)c->least_sectors : 1, 100 * idle,
+               (long long)c->conflicts, (long long)c->most_ways);
+    }
+}
+
 static void print_json(Bench *b, const char *name, const RtExec *e, const Times *t)
 {
     printf("%s\n  \"%s\": {\"min_ms\": %.6f, \"median_ms\": %.6f, \"peak_bytes\": %lld, "
@@ -147,11 +184,13 @@ static void print_json(Bench *b, const char *name, const RtExec *e, const Times 
         printf(", \"file\": ");
         rt_cli_print_string(rt_string(e->model, s->file));
         printf(", \"line\": %lld, \"ms\": %.6f, \"least_ms\": %.6f, \"bytes\": %.0f, "
-               "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"}",
+               "\"flops\": %.0f, \"chunks\": %lld, \"by\": \"%s\"",
                (long long)s->line, ms, t->least[i] * 1e-6, bytes, flops, (long long)e->steps[i].n_chunks,
                follows                                    ? "the kernel before it"
                : e->steps[i].backend || e->steps[i].there ? e->options.gemm->name
                                                           : "kernel");
+        if (e->options.device) print_device(b, e, i, t->counts ? &t->counts[i] : NULL);
+        putchar('}');
     }
     printf("]}");
 }
@@ -176,6 +215,7 @@ static void print_text(Bench *b, const char *name, const RtExec *e, const Times 
                total > 0 ? 100 * t->steps[i] / total : 0.0, bytes / ns, flops / ns, rt_string(e->model, s->label));
         if (e->steps[i].backend || e->steps[i].there) printf(" (%s)", e->options.gemm->name);
         putchar('\n');
+        if (t->counts) print_device(b, e, i, &t->counts[i]);
     }
 }
 
@@ -185,10 +225,12 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
     int64_t n = e->program->n_steps;
     RtCode code = rt_alloc(&t.runs, b->iters, sizeof *t.runs, "timings", b->c->st);
     if (!code) code = rt_alloc(&t.steps, n, 3 * sizeof *t.steps, "timings", b->c->st);
+    if (!code && b->c->values[OPT_COUNT]) code = rt_alloc(&t.counts, n, sizeof *t.counts, "counts", b->c->st);
     if (!code) {
         t.least = t.steps + n;
         t.once = t.steps + 2 * n;
-        take_times(b, e, &t);
+        if (t.counts) take_counts(b, e, &t);
+        else take_times(b, e, &t);
         code = rt_exec_results(e, b->c->st);
     }
     if (!code) {
@@ -200,6 +242,7 @@ static RtCode time_program(Bench *b, const char *name, RtExec *e)
     }
     free(t.runs);
     free(t.steps);
+    free(t.counts);
     return code;
 }
 
@@ -265,9 +308,12 @@ RtCode rt_cli_bench(RtCli *c)
     RtSession s;
     Bench b = {.c = c, .s = &s, .iters = 20, .json = c->values[OPT_JSON] != NULL, .first = true};
     RT_TRY(rt_cli_int(c, OPT_ITERS, 1, 10000000, &b.iters));
+    if (c->values[OPT_COUNT]) b.iters = 1;
     RT_TRY(rt_cli_int(c, OPT_SEED, 0, INT64_MAX, &b.seed));
     if (c->values[OPT_COMPARE] && (c->device == RT_ON_CPU || c->device == RT_ON_AUTO || b.json))
         return rt_fail(c->st, RT_E_CLI_VALUE, "--compare", NULL, "wanted with --device cuda, without --json");
+    if (c->values[OPT_COUNT] && (c->device != RT_ON_SHIM || c->values[OPT_COMPARE]))
+        return rt_fail(c->st, RT_E_CLI_VALUE, "--count", NULL, "wanted with --device shim, without --compare");
     int64_t *drawn;
     RT_TRY(rt_alloc(&drawn, c->model->n_tensors, sizeof *drawn, "bench", c->st));
     RtCode code = rt_session_open(c, &(RtDataOptions){.draw = true, .seed = b.seed, .drawn = drawn}, &s);

@@ -1,7 +1,7 @@
 /* `plan --device`: what would run on a device, how it would be started, and the memory that each command would take
    there. No device is needed to say it (see cli.h). */
 #include "runtime/cli.h"
-#include "runtime/cuda.h"
+#include "runtime/cuda_cost.h"
 #include "runtime/setup.h"
 #include <stdio.h>
 
@@ -11,18 +11,20 @@ static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
     const RtExecStep *x = &e->steps[i];
     RtLaunch l = {0};
     double bytes, flops;
+    RtCudaWork work = rt_cuda_work_planned(e, i);
+    RtCudaPrediction p = rt_cuda_predict(m->device_rates, &work);
     rt_step_cost(e, i, &bytes, &flops);
     if (x->call && !x->there) RT_TRY(rt_cuda_launch(m, x->call->kernel, x->extent, RT_CUDA_SHARED, &l, st));
     if (json) {
         printf("%s\n    {\"name\": ", i ? "," : "");
         rt_cli_print_string(rt_string(m, x->def->label));
         printf(", \"line\": %lld, \"bytes\": %.0f, \"flops\": %.0f, \"extent\": %lld, \"grid\": %lld, \"block\": %lld, "
-               "\"shared_bytes\": %lld, \"by\": \"%s\"}",
+               "\"shared_bytes\": %lld, \"by\": \"%s\", \"predicted_ms\": %.6f, \"bound\": \"%s\"}",
                (long long)x->def->line, bytes, flops, (long long)x->extent, (long long)l.grid, (long long)l.block,
-               (long long)l.shared_bytes, x->there ? e->options.gemm->name : "kernel");
+               (long long)l.shared_bytes, x->there ? e->options.gemm->name : "kernel", p.ns * 1e-6, p.bound);
         return RT_OK;
     }
-    printf("  %3lld %12.0f B %10.3f Mflop  ", (long long)i, bytes, flops * 1e-6);
+    printf("  %3lld %12.0f B %10.3f Mflop %9.4f ms by %-7s ", (long long)i, bytes, flops * 1e-6, p.ns * 1e-6, p.bound);
     if (x->there) printf("%-41s", e->options.gemm->name);
     else if (x->call)
         printf("%5lld x %-4lld for %-9lld %6lld B shared  ", (long long)l.grid, (long long)l.block,
@@ -53,7 +55,8 @@ static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program,
         rt_cli_print_string(name);
         printf(": {\"steps\": [");
     } else {
-        printf("\n%s: %lld steps (bytes moved, work, blocks x threads for iterations, shared memory of a block)\n",
+        printf("\n%s: %lld steps (bytes moved, work, predicted time and what it is bound by, blocks x threads for "
+               "iterations, shared memory of a block)\n",
                name, (long long)e->program->n_steps);
     }
     RtCode code = RT_OK;

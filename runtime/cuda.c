@@ -79,6 +79,7 @@ static RtCode load_kernels(RtCuda *c, RtStatus *st)
         code = m->device_code + image->at;
     }
     RT_TRY(check(d, d->module_load(&c->module, code), "load the kernels", c->name, st));
+    if (code == m) c->watch = rt_cuda_shim_watch();
     RT_TRY(rt_alloc(&c->functions, m->n_device_kernels, sizeof *c->functions, "kernels of a device", st));
     for (int64_t i = 0; i < m->n_device_kernels; i++) {
         const char *name = rt_string(m, m->device_kernels[i].name);

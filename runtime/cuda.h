@@ -3,6 +3,7 @@
    of the device's memory, whose size is known before any of it is taken. Steps run one after another, all their rows
    each; results have the bits that they have on a CPU with its own products (docs/design.md). One thread at a time. */
 #pragma once
+#include "runtime/cuda_watch.h"
 #include "runtime/exec.h"
 #include "runtime/tensors.h"
 
@@ -22,6 +23,8 @@ RtCode rt_cuda_driver(RtCudaDriver *d, RtStatus *st);
 extern const RtCudaDriver rt_cuda_shim;
 int rt_open_cuda(void *driver, void *status); /* both as an RtDriverFn */
 int rt_open_shim(void *driver, void *status);
+/* What watches its kernels, while it has some; the driver frees it with them. */
+RtCudaWatch *rt_cuda_shim_watch(void);
 
 /* ---- where things lie in the device's memory ---- */
 
@@ -108,6 +111,7 @@ typedef struct RtCuda {
     void *beside;          /* a second stream, for what two kernels of one step do side by side */
     void *forked, *joined; /* events: where it leaves the first, and where that goes on */
     void **functions;      /* [n_device_kernels] */
+    RtCudaWatch *watch;    /* of the shim; else NULL */
     RtCudaLayout layout;
     const void *const *lent; /* [n_tensors] of a library: the caller's memory on the device; NULL: it has its own */
     RtCudaPtr memory;
@@ -169,14 +173,16 @@ void rt_cuda_product(RtCuda *c, const RtExec *e, const RtExecStep *x);
 /* Where the program's slots and strips lie in the arena: places [n_slots + n_buffers]. */
 RtCode rt_cuda_places(const RtModel *m, const RtProgram *p, const RtGraph *g, RtPack *places, int64_t *bytes,
                       RtStatus *st);
-void *rt_cuda_buffer(const RtExec *e, int64_t buffer); /* an address on the device; NULL: not there */
-RtCode rt_cuda_bind(RtExec *e, RtStatus *st);          /* how its kernels are started */
-void rt_cuda_unbind(RtExec *e);                        /* frees its replay */
+void *rt_cuda_buffer(const RtExec *e, int64_t buffer);    /* an address on the device; NULL: not there */
+int64_t rt_cuda_buffer_bytes(const RtExec *e, int64_t i); /* of it */
+RtCode rt_cuda_bind(RtExec *e, RtStatus *st);             /* how its kernels are started */
+void rt_cuda_unbind(RtExec *e);                           /* frees its replay */
 /* Begins a run. The second one after binding is captured as a graph of the driver's, which is replayed from then on: one
    call for all steps. Where the driver makes none, steps are started one by one as before. */
 void rt_cuda_run(RtExec *e);
-void rt_cuda_run_timed(RtExec *e, double *ns);  /* step by step, and waits; as rt_exec_run_timed */
-int64_t rt_cuda_run_step(RtExec *e, int64_t i); /* waits for the end; returns 1 */
+void rt_cuda_run_timed(RtExec *e, double *ns);                       /* step by step, and waits; as rt_exec_run_timed */
+int64_t rt_cuda_run_step(RtExec *e, int64_t i);                      /* waits for the end; returns 1 */
+void rt_cuda_count_step(RtExec *e, int64_t i, RtCudaCounts *counts); /* runs a step on the shim, and counts */
 RtCode rt_cuda_results(RtExec *e, RtStatus *st);
 /* The bytes of a buffer, from the device and to it. */
 RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st);

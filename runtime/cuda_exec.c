@@ -32,10 +32,28 @@ void rt_cuda_unbind(RtExec *e)
     e->n_runs = 0;
 }
 
+/* Says where the program's arrays lie, and how long they are, to who watches its kernels. */
+static RtCode show_arrays(const RtExec *e, RtStatus *st)
+{
+    const RtCuda *c = e->options.device;
+    const RtCudaLayout *l = &c->layout;
+    for (int64_t i = 0; i < e->program->n_buffers; i++)
+        RT_TRY(rt_cuda_watch_array(c->watch, (uintptr_t)e->buffers[i], rt_cuda_buffer_bytes(e, i), st));
+    for (int64_t i = 0; i < l->n_rows; i++) {
+        const RtCudaRows *x = &l->rows[i];
+        RtCudaPtr at = c->memory + (RtCudaPtr)x->at, part = 8 * RT_PART_NUMBERS;
+        RT_TRY(rt_cuda_watch_array(c->watch, at, (int64_t)part * x->n_blocks, st));
+        RT_TRY(rt_cuda_watch_array(c->watch, at + part * (RtCudaPtr)x->n_blocks, (int64_t)part * x->n_long, st));
+        RT_TRY(rt_cuda_watch_array(c->watch, at + part * (RtCudaPtr)(x->n_blocks + x->n_long), 4 * x->n, st));
+    }
+    return RT_OK;
+}
+
 RtCode rt_cuda_bind(RtExec *e, RtStatus *st)
 {
     RtCuda *c = e->options.device;
     rt_cuda_unbind(e);
+    if (c->watch) RT_TRY(show_arrays(e, st));
     for (int64_t i = 0; i < e->program->n_steps; i++) {
         RtExecStep *x = &e->steps[i];
         if (!x->call) continue;
@@ -90,6 +108,7 @@ static int launch_parts(const RtExec *e, const RtExecStep *x, const RtSplitDef *
         else if (b->kind != RT_BUF_STATE) args[k].p = e->buffers[a->buffer];
         else {
             args[k].p = (void *)(uintptr_t)state;
+            rt_cuda_watch_array(c->watch, state, rt_cuda_state_bytes(b, rows), NULL);
             state += (RtCudaPtr)rt_cuda_state_bytes(b, rows);
         }
     }
@@ -241,6 +260,14 @@ int64_t rt_cuda_run_step(RtExec *e, int64_t i)
     if (!c->failed.code) note(c, c->driver.stream_wait(c->stream), label);
     c->unread = true;
     return 1;
+}
+
+void rt_cuda_count_step(RtExec *e, int64_t i, RtCudaCounts *counts)
+{
+    RtCuda *c = e->options.device;
+    rt_cuda_watch_count(c->watch, counts);
+    rt_cuda_run_step(e, i);
+    rt_cuda_watch_count(c->watch, NULL);
 }
 
 RtCode rt_cuda_fetch(RtExec *e, int64_t buffer, void *to, int64_t bytes, RtStatus *st)

@@ -223,6 +223,14 @@ void *rt_cuda_buffer(const RtExec *e, int64_t i)
     return at < 0 ? NULL : (void *)(uintptr_t)(c->memory + (RtCudaPtr)at);
 }
 
+int64_t rt_cuda_buffer_bytes(const RtExec *e, int64_t i)
+{
+    const RtBuffer *b = buffer(e->model, e->program, i);
+    RtCudaRegion r;
+    if (region_of(e->model, e->graph, e->program, b, &r)) return r.bytes;
+    return rt_size(rt_count_value(e->graph, &b->rows, RT_READ), rt_size(b->width, rt_elem_bytes(b->elem)));
+}
+
 /* ---- kernels ---- */
 
 RtCode rt_cuda_launch(const RtModel *m, int64_t kernel, int64_t extent, int64_t most_shared, RtLaunch *l, RtStatus *st)

@@ -63,6 +63,7 @@ static struct {
     Stream *origin;
     unsigned turn; /* of orders */
     int failed;    /* of work, told to whoever waits */
+    RtCudaWatch *watch;
 } shim;
 
 /* ---- work of streams ---- */
@@ -86,7 +87,8 @@ static int run_work(Work *x)
     assert(x->n_params <= (int64_t)(sizeof params / sizeof *params));
     for (int64_t i = 0; i < x->n_params; i++) params[i] = &x->params[i];
     const char *name = rt_string(shim.model, x->kernel->name);
-    return shim.model->shim(name, params, x->grid, x->block, x->shared_bytes) ? NOT_FOUND : OK;
+    RtShimWatch *teller = rt_cuda_watch_teller(shim.watch);
+    return shim.model->shim(name, params, x->grid, x->block, x->shared_bytes, teller) ? NOT_FOUND : OK;
 }
 
 static bool is_ready(const Graph *g, const Work *x)
@@ -324,6 +326,7 @@ static int module_load(void **module, const void *image)
     shim.model = image; /* the model: its kernels are linked in */
     *module = &shim;
     if (shim.n_modules++) return OK;
+    if (!(shim.watch = rt_cuda_watch_create())) return OUT_OF_MEMORY;
     bool none = rt_alloc(&shim.shared, shim.model->n_device_kernels, sizeof *shim.shared, "the shim", NULL);
     return none ? OUT_OF_MEMORY : OK;
 }
@@ -332,7 +335,8 @@ static int module_free(void *module)
 {
     if (module != &shim || --shim.n_modules) return module == &shim ? OK : INVALID_VALUE;
     free(shim.shared);
-    shim.shared = NULL;
+    rt_cuda_watch_free(shim.watch);
+    shim.shared = NULL, shim.watch = NULL;
     return OK;
 }
 
@@ -530,6 +534,8 @@ static int error_text(int error, const char **text)
                                    : "invalid value";
     return OK;
 }
+
+RtCudaWatch *rt_cuda_shim_watch(void) { return shim.watch; }
 
 const RtCudaDriver rt_cuda_shim = {
     .shim = true,

@@ -86,6 +86,35 @@ def compared():
             return r.out + r.err
 
 
+def counted():
+    """What kernels would ask of a GPU is in bench's JSON, and with it a time; without counts the time is that of plan."""
+    bench = ["bench", "--data", "data", "--device", "shim"]
+    found = json.loads(box.must(box.path("gcn"), *bench, "--count", "--json").out)
+    plan = json.loads(box.must(box.path("gcn"), "plan", "--data", "data", "--device", "shim", "--json").out)
+    timed = json.loads(box.must(box.path("gcn"), *bench, "--json", "--iters", 1).out)
+    for program, name in (("infer", "forward"), ("grad", "vjp"), ("train_step", "train_step")):
+        for k in found[program]["kernels"]:
+            good = k["sectors"] >= k["least_sectors"] > 0 and k["conflicts"] >= 0 and 0 <= k["idle_lanes"] <= 1
+            good = good and k["distinct_sectors"] <= k["block_sectors"] <= k["sectors"] and 32 * k["sectors"] >= k["used_bytes"] and k["instructions"] <= 2 * k["issued"]
+            if not good or k["predicted_ms"] <= 0 or k["bound"] not in ("memory", "cache", "lines", "issue", "path", "launch"):
+                return "%s: %s" % (program, k)
+        stated = [(s["predicted_ms"], s["bound"]) for s in plan[name]["steps"]]
+        if stated != [(k["predicted_ms"], k["bound"]) for k in timed[program]["kernels"]] or min(stated)[0] <= 0:
+            return "plan predicts %s" % stated
+    text = box.must(box.path("gcn"), *bench, "--count").out
+    return "of the least" not in text and text
+
+
+def ranked():
+    """The rank correlation of times that are known: 1, -1, and of four of which two are changed."""
+    out = []
+    for ms in ([1, 2, 3, 4], [40, 30, 20, 10], [1, 3, 2, 4]):
+        kernels = [{"name": "k", "least_ms": m, "predicted_ms": p} for m, p in zip(ms, (0.1, 0.2, 0.3, 0.4))]
+        path = box.write("rank.json", json.dumps({"infer": {"kernels": kernels}}))
+        out.append(re.findall(r"correlation (\S+)", box.must(sys.executable, os.path.join(devices.ROOT, "bench", "rank.py"), path).out)[-1])
+    return out != ["1.000", "-1.000", "0.800"] and out
+
+
 def refused():
     gcn = box.path("gcn")
     train = [gcn, "train", "--data", "data", "--epochs", 1]
@@ -177,6 +206,10 @@ def runs():
     box.report("several", several())
     box.report("stated_bytes", stated_bytes())
     box.report("compared", compared())
+    box.report("counted", counted())
+    box.report("ranked", ranked())
+    box.refuses("count_cpu", [box.path("gcn"), "bench", "--data", "data", "--count"], 1, "R403", "--count")
+    box.refuses("count_compare", [box.path("gcn"), "bench", "--data", "data", "--device", "shim", "--count", "--compare"], 1, "R403", "--count")
     box.refuses("compare_cpu", [box.path("gcn"), "bench", "--data", "data", "--compare"], 1, "R403", "--compare")
     refused()
 

@@ -3,6 +3,7 @@
 Run: alone"""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,18 @@ def scaled(cache, factor):
                           for what, *numbers in lines))
 
 
+def explained(cache):
+    """Each row of the table with the number of each machine, and what kernels of GPUs are bound by."""
+    code, out, _ = run(cache, "--explain")
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "passes", "context", "machine.def")) as f:
+        rows = re.findall(r'^(?:COUNT|RATE)\((\w+),[^(]*\(([^)]*)\), "(.*)"\)$', f.read(), re.M)
+    found = {line.split()[0]: line.split(None, 5)[1:] for line in out.split("\n\n")[0].splitlines()[1:]}
+    for name, values, doc in rows:
+        if [float(v) for v in found[name][:4]] != [float(v) for v in values.split(",")] or found[name][4] != doc:
+            return "%s: %s" % (name, found[name])
+    return code or len(rows) < 25 or sorted(found) != sorted(r[0] for r in rows) or "  path    of the half-warp" not in out
+
+
 def planned(cache):
     """`plan` predicts times from the figures that the probe kept, and from built-in ones without."""
     model, exe, data = (os.path.join(cache, n) for n in ("m.gnn", "m", "data"))
@@ -116,7 +129,7 @@ def planned(cache):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for check in (built_in, probe, damaged, no_folder, bad_flags):
+    for check in (built_in, explained, probe, damaged, no_folder, bad_flags):
         report("machine " + check.__name__, check(folder))
 with tempfile.TemporaryDirectory() as folder:
     report("machine planned", planned(folder))

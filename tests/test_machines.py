@@ -49,6 +49,11 @@ outer_flops 6
 matmul_flops 6.5
 kernel_ns 100
 fma_flops 8
+last_bytes 131072
+line_loads 3
+issues 4
+step_ns 1
+load_ns 50
 """
 # What has few operations for its bytes, and what has many; each form of a sum over edges.
 MODELS = ["gcn", "gat", "agnn", "egc", "edgeconv", "sage_max", "gmm", "transformer", "pna", "gatv2"]

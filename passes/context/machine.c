@@ -22,7 +22,7 @@ static const char *const names[N_COLUMNS] = {
 };
 
 typedef struct Row {
-    const char *name;
+    const char *name, *doc;
     size_t at; /* in Machine */
     bool whole;
     double least, most, value[N_COLUMNS];
@@ -33,8 +33,8 @@ static const Row rows[] = {
     {                                                                                                                  \
         __VA_ARGS__                                                                                                    \
     }
-#define COUNT(row, least, most, values, doc) {#row, offsetof(Machine, row), true, least, most, LIST values},
-#define RATE(row, least, most, values, doc)  {#row, offsetof(Machine, row), false, least, most, LIST values},
+#define COUNT(row, least, most, values, doc) {#row, doc, offsetof(Machine, row), true, least, most, LIST values},
+#define RATE(row, least, most, values, doc)  {#row, doc, offsetof(Machine, row), false, least, most, LIST values},
 #include "passes/context/machine.def"
 #undef COUNT
 #undef RATE
@@ -282,4 +282,16 @@ void machine_clamp(Machine *m)
         set_row(m, &rows[i], x);
     }
     if (m->l2_bytes < m->l1_bytes) m->l2_bytes = m->l1_bytes;
+}
+
+void machine_explain(StrBuf *out)
+{
+    strbuf_printf(out, "%-14s", "");
+    for (Column c = 0; c < N_COLUMNS; c++) strbuf_printf(out, " %13s", names[c]);
+    strbuf_puts(out, "\n");
+    for (unsigned i = 0; i < N_ROWS; i++) {
+        strbuf_printf(out, "%-14s", rows[i].name);
+        for (Column c = 0; c < N_COLUMNS; c++) strbuf_printf(out, " %13.10g", rows[i].value[c]);
+        strbuf_printf(out, "  %s\n", rows[i].doc);
+    }
 }

@@ -27,6 +27,7 @@ bool machine_parse(const Source *src, Diags *d, Machine *m);
 /* As machine_parse reads it. Equal machines give equal texts. */
 void machine_print(const Machine *m, StrBuf *out);
 const char *machine_rows_text(const Machine *m, Arena *a); /* the same without the name */
+void machine_explain(StrBuf *out);                         /* all machines, a row a line, and what each row is */
 /* Figures that were measured: within the table's bounds, rates to four digits. */
 void machine_clamp(Machine *m);
 

@@ -9,7 +9,8 @@
 typedef struct CudaModule {
     void *handle;
     const char *text; /* the emitted C++, for a look at a failure */
-    int (*launch)(const char *name, void **params, unsigned grid, unsigned block, size_t shared);
+    int (*launch)(const char *name, void **params, unsigned grid, unsigned block, size_t shared, RtShimWatch *watch);
+    RtShimWatch *watch; /* NULL, or who is told what kernels do */
     void (*seed)(unsigned long long seed);
 } CudaModule;
 
@@ -18,7 +19,8 @@ static inline bool cuda_module_build_text(Arena *a, CudaModule *m, const char *t
     TempFolder own;
     *m = (CudaModule){.text = text};
     if (!temp_folder_make(a, NULL, &own, why)) return false;
-    const char *source = arena_printf(a, "%s/k.cc", own.path), *so = arena_printf(a, "%s/k.so", own.path);
+    const char *source = arena_printf(a, "%s/k.cc", own.path), *object = arena_printf(a, "%s/k.o", own.path);
+    const char *so = arena_printf(a, "%s/k.so", own.path);
     const char *argv[] = {"c++",
                           "-std=c++17",
                           "-O1",
@@ -33,14 +35,17 @@ static inline bool cuda_module_build_text(Arena *a, CudaModule *m, const char *t
                           "-fno-exceptions",
                           "-fno-rtti",
                           "-fPIC",
-                          "-shared",
+                          "-fsanitize=thread", /* the text has what this calls: no library is linked with */
+                          "-c",
                           "-o",
-                          so,
+                          object,
                           source,
                           NULL};
+    const char *link[] = {"c++", "-shared", "-o", so, object, NULL};
     char *log = NULL;
     if (!file_write(a, source, text, strlen(text), 0600, why)) return false;
     int status = file_spawn(a, argv, &log, why);
+    if (status == 0) status = file_spawn(a, link, &log, why);
     if (status > 0) *why = arena_printf(a, "c++ ended with %d: %.1200s", status, log);
     if (status == 0 && !(m->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL))) *why = arena_printf(a, "%s", dlerror());
     temp_folder_remove(&own);
@@ -83,5 +88,5 @@ static inline const char *cuda_module_run(Arena *a, const CudaModule *m, const K
     while (how.binding == CUDA_THREADS && warps > 1 && shared > 200 << 10)
         warps--, shared = how.block_bytes + (size_t)how.warp_bytes * warps;
     if (shared > 256 << 10) return "needs more shared memory than there is";
-    return m->launch(k->name, params, grid, CUDA_LANES * warps, shared) ? "no such kernel" : NULL;
+    return m->launch(k->name, params, grid, CUDA_LANES * warps, shared, m->watch) ? "no such kernel" : NULL;
 }

@@ -37,6 +37,7 @@ static void test_created(void)
     rt_cone_free(NULL);
     rt_cuda_blas_close(NULL);
     rt_cuda_free(NULL);
+    rt_cuda_watch_free(NULL);
     rt_graph_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);

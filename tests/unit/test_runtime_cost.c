@@ -3,8 +3,10 @@
 #include "runtime/cone.h"
 #include "runtime/cost.h"
 #include "runtime/cpu.h"
+#include "runtime/cuda_cost.h"
 #include "tests/unit/check.h"
 #include <math.h>
+#include <string.h>
 
 enum { NODES = 8192, EDGES = 120000, ROW = 256, WORK = 64, START_NS = 1500 };
 enum { UNIT, NODE, EDGE };
@@ -82,8 +84,88 @@ static void distances_follow_the_first_cache(void)
     check_end("rows are asked for ahead as far as the first cache reaches");
 }
 
+/* ---- on a GPU ---- */
+
+static const RtDeviceRates rates = {.last_bytes = 1000,
+                                    .dram_bytes = 4,
+                                    .cache_bytes = 8,
+                                    .line_loads = 2,
+                                    .issues = 10,
+                                    .step_ns = 3,
+                                    .load_ns = 5,
+                                    .kernel_ns = 7};
+
+static void is_predicted(RtCudaWork w, double ns, const char *bound)
+{
+    RtCudaPrediction p = rt_cuda_predict(&rates, &w);
+    check(fabs(p.ns - ns) < 1e-9 && !strcmp(p.bound, bound), "%g ns by %s, wanted %g by %s", p.ns, p.bound, ns, bound);
+}
+
+/* Each roof in turn; of 1,200 bytes the last cache holds 600, and so half of the others are asked for again. */
+static void gpus_have_five_roofs(void)
+{
+    check_begin();
+    is_predicted((RtCudaWork){.launches = 2, .memory_bytes = 400, .cache_bytes = 400}, 2 * 7 + 100, "memory");
+    is_predicted((RtCudaWork){.launches = 1, .memory_bytes = 1200, .cache_bytes = 1600}, 7 + 300 + 200 / 4, "memory");
+    is_predicted((RtCudaWork){.launches = 1, .memory_bytes = 400, .cache_bytes = 1600}, 7 + 200, "cache");
+    is_predicted((RtCudaWork){.launches = 1, .cache_bytes = 1600, .lines = 600}, 7 + 300, "lines");
+    is_predicted((RtCudaWork){.launches = 1, .lines = 600, .issued = 4000}, 7 + 400, "issue");
+    is_predicted((RtCudaWork){.launches = 1, .issued = 4000, .longest = 80, .longest_loads = 2, .longest_misses = 60},
+                 7 + 600, "path");
+    is_predicted((RtCudaWork){.launches = 1, .longest = 2}, 7 + 6, "launch");
+    RtCudaCounts c = {.launches = 1,
+                      .distinct_sectors = 2,
+                      .block_sectors = 3,
+                      .lines = 4,
+                      .wavefronts = 5,
+                      .issued = 6,
+                      .longest = 7,
+                      .longest_requests = 8,
+                      .longest_misses = 3};
+    RtCudaWork w = rt_cuda_work_counted(&c);
+    CHECK(w.launches == 1 && w.memory_bytes == 64 && w.cache_bytes == 96 && w.lines == 9 && w.issued == 6 &&
+          w.longest == 7 && w.longest_loads == 8 && w.longest_misses == 3);
+    check_end("a kernel's time on a GPU is that of the slowest of five");
+}
+
+/* A row of a node is 256 bytes: 8 sectors, 2 lines, a load beside that of its index at each edge. Edges go to 3 of 8,192 nodes: the
+   longest of these has 2,000, which is more than one half-warp takes alone. */
+static void plans_follow_sizes(void)
+{
+    static int64_t rows[NODES + 1];
+    static const RtMapDef maps[] = {{.from = EDGE, .to = NODE}};
+    static const RtDeviceKernel kernels[] = {{.binding = RT_BIND_THREADS, .warps = 16}};
+    static const RtSplitDef splits[] = {{.walks = 2}};
+    check_begin();
+    const RtModel model = {.n_spaces = 3, .costs = costs, .maps = maps, .device_kernels = kernels, .splits = splits};
+    const RtProgram program = {.n_steps = 1};
+    RtSpaceData counts[3] = {{.count = 1}, {.count = NODES}, {.count = EDGES}};
+    RtMapData data[] = {{.rows = rows}};
+    const RtGraph graph = {.model = &model, .spaces = counts, .maps = data};
+    const RtStep step = {.n_cost = 2};
+    RtCall call = {.cut = 0, .split = 0};
+    RtExecStep bound = {.def = &step, .extent = NODES, .call = &call};
+    RtExec e = {.model = &model, .program = &program, .graph = &graph, .steps = &bound};
+    for (int v = 0; v <= NODES; v++) rows[v] = v < 1 ? 0 : v < 2 ? 2000 : v < 3 ? 2100 : EDGES / NODES * v + 2100;
+    RtCudaWork w = rt_cuda_work_planned(&e, 0);
+    CHECK(w.launches == 1 + 1 + 2);
+    CHECK(w.memory_bytes == 2.0 * NODES * ROW && w.cache_bytes == (double)(EDGES + NODES) * ROW);
+    CHECK(w.lines == 2.0 * (EDGES + NODES));
+    double mean = (double)rows[NODES] / NODES, loads = 2.0 * EDGES + NODES;
+    check(fabs(w.longest_misses - loads / NODES * 512 / mean) < 1e-6, "%g loads", w.longest_misses);
+    call.split = -1;
+    w = rt_cuda_work_planned(&e, 0);
+    check(w.launches == 1 && fabs(w.longest_misses - loads / NODES * 2000 / mean) < 1e-6, "%g loads", w.longest_misses);
+    call.cut = -1;
+    w = rt_cuda_work_planned(&e, 0);
+    check(fabs(w.longest_misses - loads / NODES) < 1e-6, "%g loads", w.longest_misses);
+    check_end("a plan for a GPU follows sizes and the longest row");
+}
+
 int main(void)
 {
+    gpus_have_five_roofs();
+    plans_follow_sizes();
     distances_follow_the_first_cache();
     bytes_come_from_their_levels();
     steps_follow_the_machine();

@@ -17,8 +17,10 @@ static const RtDeviceKernel kernels[HM_N_KERNELS] = {
     {S(s_update), RT_BIND_THREADS, 16, 0, 0}, {S(s_acc), RT_BIND_NONE, 1, 0, 0},
     {S(s_dx), RT_BIND_THREADS, 16, 0, 0}};
 
-static int run_kernel(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes)
+static int run_kernel(const char *name, void **params, unsigned grid, unsigned block, size_t shared_bytes,
+                      RtShimWatch *watch)
 {
+    (void)watch;
     static const int n_args[HM_N_KERNELS] = {3, 5, 6, 4, 4, 5, 3};
     RtArg args[6];
     int64_t range[2];
