@@ -145,6 +145,9 @@ int64_t rt_dtype_bytes(int64_t dtype)
     return dtype == RT_BOOL ? 1 : dtype == RT_F32 || dtype == RT_I32 ? 4 : 8;
 }
 
+bool rt_is_16_bits(int64_t dtype) { return dtype == RT_F16 || dtype == RT_BF16; }
+int64_t rt_dtype_read(int64_t dtype) { return rt_is_16_bits(dtype) ? RT_F32 : dtype; }
+
 const char *rt_dtype_name(int64_t dtype)
 {
     static const char *const names[] = {"f32", "f64", "i32", "i64", "bool", "f16", "bf16"};
