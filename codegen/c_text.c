@@ -32,7 +32,7 @@ static bool is_reserved(const char *name)
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i], name)) return true;
-    for (KirBase base = KIR_I1; base <= KIR_F64; base++)
+    for (KirBase base = KIR_I1; base < KIR_N_BASES; base++)
         if (strstr(name, kir_base_name(base))) return true;
     return name[0] == '_' || !strncmp(name, "int", 3) || !strncmp(name, "uint", 4) || !strncmp(name, "INT", 3);
 }

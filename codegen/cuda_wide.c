@@ -91,7 +91,8 @@ static bool may_move(const Finder *f, const KirIns *x)
 {
     const KirParam *p = x->buf == KIR_NONE ? NULL : &f->k->params.data[x->buf];
     bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    return p && p->restrict_ && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
+    return p && p->restrict_ && floats && !kir_is_16_bits(p->elem) && is_whole(x->type) && x->active == CUDA_LANES &&
+           x->stride == 1;
 }
 
 /* A float of a buffer that is only read. */

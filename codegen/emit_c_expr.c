@@ -218,12 +218,16 @@ static CText load(CKernel *c, const KirIns *x)
     CFile *f = c->file;
     KirType t = x->type;
     const char *place = c_place(c, x), *pad = pad_text(c, x);
+    KirBase elem = kir_memory_base(c->w->k, x);
     if (t.lanes == 1 && t.base == KIR_I1) return c_printf(c, BIND_COMPARE, "%s != 0", place);
+    if (t.lanes == 1 && kir_is_16_bits(elem))
+        return c_printf(c, BIND_CALL, "%s(%s)", c_helper_16(f, "value", elem, t, t), place);
     if (t.lanes == 1) return (CText){place, BIND_CALL};
     long long step = (long long)x->stride;
-    if (t.base == KIR_I1)
-        return c_printf(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_b", t, t), place, step, x->active,
-                        pad);
+    if (t.base == KIR_I1 || kir_is_16_bits(elem))
+        return c_printf(c, BIND_CALL, "%s(&%s, %lld, %u, %s)",
+                        t.base == KIR_I1 ? c_helper(f, "load_b", t, t) : c_helper_16(f, "load", elem, t, t), place,
+                        step, x->active, pad);
     if (step != 1)
         return c_printf(c, BIND_CALL, "%s(&%s, %lld, %u, %s)", c_helper(f, "load_s", t, t), place, step, x->active,
                         pad);
@@ -236,7 +240,10 @@ static CText gather(CKernel *c, const KirIns *x)
 {
     KirType t = x->type, index = type_of(c, x->args[0]);
     if (t.lanes == 1) return load(c, x);
-    const char *buffer = c_buffer(c, x), *name = c_helper(c->file, t.base == KIR_I1 ? "gather_b" : "gather", t, index);
+    KirBase elem = kir_memory_base(c->w->k, x);
+    const char *buffer = c_buffer(c, x),
+               *name = kir_is_16_bits(elem) ? c_helper_16(c->file, "gather", elem, t, index)
+                                            : c_helper(c->file, t.base == KIR_I1 ? "gather_b" : "gather", t, index);
     return c_printf(c, BIND_CALL, "%s(%s, %s, %u, %s)", name, buffer, c_arg(c, x, 0), x->active, pad_text(c, x));
 }
 
@@ -246,14 +253,28 @@ const char *c_store(CKernel *c, const KirIns *x)
     KirType t = x->type;
     const char *place = c_place(c, x), *v = c_arg(c, x, 1);
     long long step = (long long)x->stride;
+    KirBase elem = kir_memory_base(c->w->k, x);
+    if (t.lanes == 1 && kir_is_16_bits(elem))
+        return arena_printf(f->arena, "%s = %s(%s)", place, c_helper_16(f, "bits", elem, t, t), v);
     if (t.lanes == 1) return arena_printf(f->arena, "%s = %s", place, v);
-    if (t.base == KIR_I1)
-        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_b", t, t), place, step, x->active, v);
+    if (t.base == KIR_I1 || kir_is_16_bits(elem))
+        return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)",
+                            t.base == KIR_I1 ? c_helper(f, "store_b", t, t) : c_helper_16(f, "store", elem, t, t),
+                            place, step, x->active, v);
     if (step != 1)
         return arena_printf(f->arena, "%s(&%s, %lld, %u, %s)", c_helper(f, "store_s", t, t), place, step, x->active, v);
     if (x->active < t.lanes)
         return arena_printf(f->arena, "%s(&%s, %u, %s)", c_helper(f, "store_n", t, t), place, x->active, v);
     return arena_printf(f->arena, "%s(&%s, %s)", c_helper(f, "store", t, t), place, v);
+}
+
+static CText round_16(CKernel *c, const KirIns *x, KirBase elem)
+{
+    KirType t = x->type;
+    const char *v = c_arg(c, x, 0);
+    if (t.lanes > 1) return c_printf(c, BIND_CALL, "%s(%s)", c_helper_16(c->file, "round", elem, t, t), v);
+    const char *bits = c_helper_16(c->file, "bits", elem, t, t);
+    return c_printf(c, BIND_CALL, "%s(%s(%s))", c_helper_16(c->file, "value", elem, t, t), bits, v);
 }
 
 /* ---- dispatch ----------------------------------------------------------------------------------- */
@@ -280,6 +301,8 @@ CText c_expr(CKernel *c, KirId id)
     case KIR_sqrt: return math(c, x, "sqrt", "sqrt");
     case KIR_rint: return math(c, x, "rint", "rint");
     case KIR_floor: return math(c, x, "floor", "floor");
+    case KIR_round_f16: return round_16(c, x, KIR_F16);
+    case KIR_round_bf16: return round_16(c, x, KIR_BF16);
     case KIR_min:
     case KIR_max: return min_or_max(c, x);
     case KIR_shl: return helper(c, x, "shl", "vshl");

@@ -6,8 +6,9 @@
 
 const char *c_elem(KirBase base)
 {
-    static const char *const names[] = {"bool", "int8_t", "int32_t", "int64_t", "float", "double"};
-    ICE_UNLESS(base <= KIR_F64);
+    static const char *const names[] = {"bool",  "int8_t", "int32_t",  "int64_t",
+                                        "float", "double", "uint16_t", "uint16_t"};
+    ICE_UNLESS(base < KIR_N_BASES);
     return names[base];
 }
 
@@ -131,6 +132,45 @@ static const Helper helpers[] = {
                 "v[l];\n}\n"},
     {"store_s", "static inline void store_s_$t($E *p, int64_t step, int n, $V v)\n{\n"
                 "    for (int l = 0; l < n; l++) p[l * step] = v[l];\n}\n"},
+#define OF_16_BITS(name)                                                                                               \
+    {"load_" name, "static inline $V load_" name "x$n(const uint16_t *p, int64_t step, int n, float pad)\n{\n"         \
+                   "    $V r = {0};\n"                                                                                 \
+                   "    for (int l = 0; l < $n; l++) r[l] = l < n ? " name "_value(p[l * step]) : pad;\n"              \
+                   "    return r;\n}\n"},                                                                              \
+        {"gather_" name, "static inline $V gather_" name "_$f(const uint16_t *p, $F at, int n, float pad)\n{\n"        \
+                         "    $V r = {0};\n"                                                                           \
+                         "    for (int l = 0; l < $n; l++) r[l] = l < n ? " name "_value(p[at[l]]) : pad;\n"           \
+                         "    return r;\n}\n"},                                                                        \
+        {"store_" name, "static inline void store_" name "x$n(uint16_t *p, int64_t step, int n, $V v)\n{\n"            \
+                        "    for (int l = 0; l < n; l++) p[l * step] = " name "_bits(v[l]);\n}\n"},                    \
+    {                                                                                                                  \
+        "round_" name, "static inline $V round_" name "x$n($V v)\n{\n"                                                 \
+                       "    for (int l = 0; l < $n; l++) v[l] = " name "_value(" name "_bits(v[l]));\n"                \
+                       "    return v;\n}\n"                                                                            \
+    }
+    OF_16_BITS("f16"),
+    OF_16_BITS("bf16"),
+    /* runtime/half.h */
+    {"half_parts",
+     "static inline uint32_t half_parts(float x)\n{\n    uint32_t bits;\n    memcpy(&bits, &x, sizeof bits);\n"
+     "    return bits;\n}\n\n"
+     "static inline float half_whole(uint32_t bits)\n{\n    float x;\n    memcpy(&x, &bits, sizeof x);\n"
+     "    return x;\n}\n"},
+    {"f16_value", "static inline float f16_value(uint16_t x)\n{\n"
+                  "    uint32_t sign = (uint32_t)(x & 0x8000) << 16, size = (uint32_t)(x & 0x7fff) << 13;\n"
+                  "    float small = half_whole(size) * 0x1p112f;\n"
+                  "    return half_whole(sign | (size < 0x0f800000 ? half_parts(small) : size | 0x7f800000));\n}\n"},
+    {"f16_bits", "static inline uint16_t f16_bits(float x)\n{\n"
+                 "    uint32_t bits = half_parts(x), size = bits & 0x7fffffff;\n"
+                 "    uint32_t normal = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;\n"
+                 "    uint32_t tiny = half_parts(half_whole(size) + 0.5f) - 0x3f000000;\n"
+                 "    uint32_t large = size > 0x7f800000 ? 0x7e00 | (size >> 13 & 0x1ff) : 0x7c00;\n"
+                 "    uint32_t r = size < 0x38800000 ? tiny : size < 0x477ff000 ? normal : large;\n"
+                 "    return (uint16_t)((bits >> 16 & 0x8000) | r);\n}\n"},
+    {"bf16_value", "static inline float bf16_value(uint16_t x)\n{\n    return half_whole((uint32_t)x << 16);\n}\n"},
+    {"bf16_bits", "static inline uint16_t bf16_bits(float x)\n{\n"
+                  "    uint32_t bits = half_parts(x), r = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;\n"
+                  "    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : r);\n}\n"},
     {"store_b", "static inline void store_$t(int8_t *p, int64_t step, int n, $V v)\n{\n"
                 "    for (int l = 0; l < n; l++) p[l * step] = v[l] != 0;\n}\n"},
 };
@@ -178,6 +218,17 @@ static void expand(CFile *f, const char *text, KirType t, KirType from, StrBuf *
     for (const char *p = text; *p; p++)
         if (*p == '$') strbuf_puts(out, substitute(f, *++p, t, from));
         else strbuf_add(out, p, 1);
+}
+
+const char *c_helper_16(CFile *f, const char *op, KirBase elem, KirType t, KirType from)
+{
+    const char *name = kir_base_name(elem);
+    c_helper(f, "half_parts", t, from);
+    const char *value = c_helper(f, arena_printf(f->arena, "%s_value", name), t, from);
+    const char *bits = c_helper(f, arena_printf(f->arena, "%s_bits", name), t, from);
+    if (!strcmp(op, "value")) return value;
+    if (!strcmp(op, "bits")) return bits;
+    return c_helper(f, arena_printf(f->arena, "%s_%s", op, name), t, from);
 }
 
 /* The name between "static inline TYPE " and "(". */

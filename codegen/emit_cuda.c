@@ -27,7 +27,8 @@ static bool is_float(KirType t) { return t.base == KIR_F32 || t.base == KIR_F64;
 
 static const char *elem(KirBase base)
 {
-    static const char *const names[] = {"bool", "signed char", "int", "i64", "float", "double"};
+    static const char *const names[] = {"bool",   "signed char",    "int",           "i64", "float",
+                                        "double", "unsigned short", "unsigned short"};
     return names[base];
 }
 
@@ -235,7 +236,9 @@ static CText load(CKernel *c, const KirIns *x)
     const char *moved = ((Cuda *)c)->moved[x - c->w->k->ins.data];
     if (moved) return (CText){moved, BIND_CALL};
     bool some = x->type.lanes > 1 && x->active < CUDA_LANES, bit = x->type.base == KIR_I1 && x->buf != KIR_NONE;
+    KirBase memory = kir_memory_base(c->w->k, x);
     const char *element = arena_printf(c->arena, bit ? "%s != 0" : "%s", place(c, x));
+    if (kir_is_16_bits(memory)) element = arena_printf(c->arena, "gnn::%s_value(%s)", kir_base_name(memory), element);
     if (!some) return (CText){element, bit ? BIND_COMPARE : BIND_CALL};
     const char *pad = number(c, x->type, x->f, (int64_t)x->f).text;
     return c_printf(c, BIND_COND, "l < %u ? %s : %s", x->active, element, pad);
@@ -353,6 +356,8 @@ static CText expr(CKernel *c, KirId id)
     case KIR_sqrt: return math(c, x, "sqrt");
     case KIR_rint: return math(c, x, "rint");
     case KIR_floor: return math(c, x, "floor");
+    case KIR_round_f16:
+    case KIR_round_bf16: return c_call(c, x, arena_printf(c->arena, "gnn::%s", kir_ops[x->op].name));
     case KIR_min: return call(c, x, "gnn::min");
     case KIR_max: return call(c, x, "gnn::max");
     case KIR_shl: return call(c, x, "gnn::shl");
@@ -415,14 +420,16 @@ static void cuda_store(void *ctx, const KirWalk *w, KirId id)
 {
     CKernel *c = ctx;
     const CudaWide *wide = &((Cuda *)ctx)->wide;
-    (void)w;
     if (wide->n[id] && wide->at[id] != id) return; /* with the last of them */
     meet_for(ctx, ins(c, id));
     if (wide->n[id]) {
         store_wide(c, id);
         return;
     }
-    c_line(c, "%s%s = %s;", who_stores(c, ins(c, id)), place(c, ins(c, id)), c_arg(c, ins(c, id), 1));
+    const char *v = c_arg(c, ins(c, id), 1);
+    KirBase memory = kir_memory_base(w->k, ins(c, id));
+    if (kir_is_16_bits(memory)) v = arena_printf(c->arena, "gnn::%s_bits(%s)", kir_base_name(memory), v);
+    c_line(c, "%s%s = %s;", who_stores(c, ins(c, id)), place(c, ins(c, id)), v);
 }
 
 static void cuda_alloc(void *ctx, const KirWalk *w, KirId id)

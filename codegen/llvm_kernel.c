@@ -7,6 +7,7 @@
 #include "codegen/serial.h"
 #include "runtime/abi.h"
 #include <llvm-c/DebugInfo.h>
+#include <math.h>
 
 const char *const llvm_variant_names[] = {[RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
 
@@ -16,8 +17,8 @@ static const struct {
     const char *features, *width;
 } variants[] = {
     [RT_GENERIC] = {"+sse,+sse2,+cx8,+fxsr,+mmx,+x87", "128"},
-    [RT_AVX2] = {"+avx,+avx2,+fma,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+xsave", "256"},
-    [RT_AVX512] = {"+avx,+avx2,+fma,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+xsave,+evex512,+avx512f,+"
+    [RT_AVX2] = {"+avx,+avx2,+fma,+f16c,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+xsave", "256"},
+    [RT_AVX512] = {"+avx,+avx2,+fma,+f16c,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+xsave,+evex512,+avx512f,+"
                    "avx512bw,+avx512dq,+avx512vl",
                    "512"},
 };
@@ -39,22 +40,20 @@ static LLVMBasicBlockRef new_block(LlvmKernel *e) { return LLVMAppendBasicBlockI
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-/* Bools are bytes in memory: loads and stores handle them as i8 and translate at the end. */
-static KirType memory_type(const KirIns *x, unsigned lanes)
+/* Bools are bytes in memory, f16 and bf16 two of them: loads and stores handle them as integers and translate at the end. */
+static KirType memory_type(const LlvmKernel *e, const KirIns *x, unsigned lanes)
 {
-    return kir_type(x->type.base == KIR_I1 ? KIR_I8 : x->type.base, lanes);
+    return kir_type(x->type.base == KIR_I1 ? KIR_I8 : kir_memory_base(e->kernel, x), lanes);
 }
 
-static LLVMValueRef from_memory(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
-{
-    if (x->type.base != KIR_I1) return v;
-    return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
-}
+static bool has_16_bits(const LlvmKernel *e, const KirIns *x) { return kir_is_16_bits(kir_memory_base(e->kernel, x)); }
 
 static LLVMValueRef to_memory(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
 {
+    KirBase elem = kir_memory_base(e->kernel, x);
+    if (kir_is_16_bits(elem)) return llvm_round_16(e, elem, v, x->type.lanes, kir_stores_rounded(e->kernel, x));
     if (x->type.base != KIR_I1) return v;
-    return LLVMBuildZExt(e->at, v, llvm_type(e->context, memory_type(x, x->type.lanes)), "");
+    return LLVMBuildZExt(e->at, v, llvm_type(e->context, memory_type(e, x, x->type.lanes)), "");
 }
 
 static LLVMValueRef base_pointer(LlvmKernel *e, const KirIns *x)
@@ -65,13 +64,13 @@ static LLVMValueRef base_pointer(LlvmKernel *e, const KirIns *x)
 
 static LLVMValueRef address(LlvmKernel *e, const KirIns *x, LLVMValueRef index)
 {
-    LLVMTypeRef elem = llvm_type(e->context, memory_type(x, 1));
+    LLVMTypeRef elem = llvm_type(e->context, memory_type(e, x, 1));
     return LLVMBuildInBoundsGEP2(e->at, elem, base_pointer(e, x), &index, 1, "");
 }
 
-static void align(LLVMValueRef memory, const KirIns *x)
+static unsigned element_bytes(const LlvmKernel *e, const KirIns *x)
 {
-    LLVMSetAlignment(memory, (unsigned)kir_base_bytes(x->type.base));
+    return (unsigned)kir_base_bytes(kir_memory_base(e->kernel, x));
 }
 
 /* <1, .., 1, 0, ..> with `active` ones. */
@@ -85,10 +84,11 @@ static LLVMValueRef lane_mask(LlvmKernel *e, const KirIns *x)
 
 static LLVMValueRef padding(LlvmKernel *e, const KirIns *x)
 {
-    LLVMTypeRef base = llvm_type(e->context, memory_type(x, 1));
+    LLVMTypeRef base = llvm_type(e->context, memory_type(e, x, 1));
     bool is_float = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    LLVMValueRef one = is_float ? LLVMConstReal(base, x->f)
-                                : LLVMConstInt(base, (unsigned long long)(long long)x->f, true);
+    LLVMValueRef one = has_16_bits(e, x) ? LLVMConstNull(base) /* from_memory has the padding */
+                       : is_float        ? LLVMConstReal(base, x->f)
+                                         : LLVMConstInt(base, (unsigned long long)(long long)x->f, true);
     LLVMValueRef all[KIR_MAX_LANES];
     for (unsigned i = 0; i < x->type.lanes; i++) all[i] = one;
     return LLVMConstVector(all, x->type.lanes);
@@ -112,10 +112,22 @@ static LLVMValueRef widen(LlvmKernel *e, LLVMValueRef v, unsigned from, unsigned
     return LLVMBuildShuffleVector(e->at, v, none, LLVMConstVector(pick, lanes), "");
 }
 
+/* What was loaded, as a value. The padding of 16 bits is any f32: it comes behind. */
+static LLVMValueRef from_memory(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
+{
+    if (x->type.base == KIR_I1) return LLVMBuildICmp(e->at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    if (!has_16_bits(e, x)) return v;
+    v = llvm_widen_16(e, kir_memory_base(e->kernel, x), v, x->type.lanes);
+    if (x->active == x->type.lanes || (x->f == 0 && !signbit(x->f))) return v;
+    LLVMValueRef pads[KIR_MAX_LANES];
+    for (unsigned i = 0; i < x->type.lanes; i++) pads[i] = LLVMConstReal(LLVMFloatTypeInContext(e->context), x->f);
+    return merge_lanes(e, v, LLVMConstVector(pads, x->type.lanes), x->active, x->type.lanes);
+}
+
 static LLVMValueRef load_plain(LlvmKernel *e, KirType t, const KirIns *x, LLVMValueRef index)
 {
     LLVMValueRef v = LLVMBuildLoad2(e->at, llvm_type(e->context, t), address(e, x, index), "");
-    align(v, x);
+    LLVMSetAlignment(v, element_bytes(e, x));
     return v;
 }
 
@@ -126,16 +138,16 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     ICE_UNLESS(n >= 1 && n < lanes);
     LLVMValueRef pad = padding(e, x);
     if (n == 1) {
-        LLVMValueRef v = load_plain(e, memory_type(x, 1), x, index);
+        LLVMValueRef v = load_plain(e, memory_type(e, x, 1), x, index);
         return LLVMBuildInsertElement(e->at, pad, v, LLVMConstInt(LLVMInt32TypeInContext(e->context), 0, false), "");
     }
     if ((n & (n - 1)) == 0) {
-        LLVMValueRef v = load_plain(e, memory_type(x, n), x, index);
+        LLVMValueRef v = load_plain(e, memory_type(e, x, n), x, index);
         return merge_lanes(e, widen(e, v, n, lanes), pad, n, lanes);
     }
-    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
+    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(e, x, x->type.lanes)),
                           LLVMPointerTypeInContext(e->context, 0)};
-    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), element_bytes(e, x), false);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
     return llvm_intrinsic(e, "llvm.masked.load", over, 2, args, 4);
 }
@@ -144,7 +156,7 @@ static LLVMValueRef load_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index
 static LLVMValueRef no_lanes(LlvmKernel *e, const KirIns *x)
 {
     if (x->active < x->type.lanes) return padding(e, x);
-    return LLVMGetPoison(llvm_type(e->context, memory_type(x, x->type.lanes)));
+    return LLVMGetPoison(llvm_type(e->context, memory_type(e, x, x->type.lanes)));
 }
 
 /* A short stride: all that lies between the first element and the last is loaded, at most eight vectors, the last of
@@ -163,7 +175,7 @@ static LLVMValueRef load_near(LlvmKernel *e, const KirIns *x, LLVMValueRef index
     ICE_UNLESS(reach >= lanes && reach <= 8 * lanes);
     for (int64_t from = 0, read = 0; read < reach; read = from + lanes) {
         from = read + lanes <= reach ? read : reach - lanes;
-        LLVMValueRef part = load_plain(e, memory_type(x, x->type.lanes), x,
+        LLVMValueRef part = load_plain(e, memory_type(e, x, x->type.lanes), x,
                                        LLVMBuildAdd(e->at, index, int64(e, from), ""));
         for (int64_t l = 0; l < lanes; l++) {
             bool here = l < x->active && l * x->stride >= read && l * x->stride < from + lanes;
@@ -180,7 +192,7 @@ static LLVMValueRef load_strided(LlvmKernel *e, const KirIns *x, LLVMValueRef in
     LLVMValueRef v = no_lanes(e, x), one = NULL;
     for (unsigned i = 0; i < x->active; i++) {
         LLVMValueRef at = LLVMBuildAdd(e->at, index, int64(e, (int64_t)i * x->stride), "");
-        if (i == 0 || x->stride != 0) one = load_plain(e, memory_type(x, 1), x, at);
+        if (i == 0 || x->stride != 0) one = load_plain(e, memory_type(e, x, 1), x, at);
         v = LLVMBuildInsertElement(e->at, v, one, int64(e, i), "");
     }
     return v;
@@ -194,7 +206,7 @@ static void on_load(void *ctx, const KirWalk *w, KirId id)
     LLVMValueRef v;
     if (x->type.lanes > 1 && x->stride != 1) v = load_strided(e, x, index);
     else if (x->active < x->type.lanes) v = load_part(e, x, index);
-    else v = load_plain(e, memory_type(x, x->type.lanes), x, index);
+    else v = load_plain(e, memory_type(e, x, x->type.lanes), x, index);
     e->values[id] = from_memory(e, x, v);
 }
 
@@ -204,12 +216,12 @@ static void on_gather(void *ctx, const KirWalk *w, KirId id)
     const KirIns *x = &w->k->ins.data[id];
     LLVMValueRef index = llvm_operand(e, w->k, x->args[0]);
     if (x->type.lanes == 1) {
-        e->values[id] = from_memory(e, x, load_plain(e, memory_type(x, 1), x, index));
+        e->values[id] = from_memory(e, x, load_plain(e, memory_type(e, x, 1), x, index));
         return;
     }
-    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
+    LLVMTypeRef over[] = {llvm_type(e->context, memory_type(e, x, x->type.lanes)),
                           LLVMVectorType(LLVMPointerTypeInContext(e->context, 0), x->type.lanes)};
-    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+    LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), element_bytes(e, x), false);
     LLVMValueRef pad = x->active < x->type.lanes ? padding(e, x) : LLVMGetPoison(over[0]);
     LLVMValueRef args[] = {address(e, x, index), bytes, lane_mask(e, x), pad};
     e->values[id] = from_memory(e, x, llvm_intrinsic(e, "llvm.masked.gather", over, 2, args, 4));
@@ -217,7 +229,7 @@ static void on_gather(void *ctx, const KirWalk *w, KirId id)
 
 static void store_plain(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMValueRef v)
 {
-    align(LLVMBuildStore(e->at, v, address(e, x, index)), x);
+    LLVMSetAlignment(LLVMBuildStore(e->at, v, address(e, x, index)), element_bytes(e, x));
 }
 
 static void store_strided(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMValueRef v)
@@ -235,7 +247,7 @@ static LLVMValueRef first_lane(LlvmKernel *e, const KirIns *x, LLVMValueRef v)
     if (x->type.base != KIR_F32 && x->type.base != KIR_F64) return LLVMBuildExtractElement(e->at, v, int64(e, 0), "");
     LLVMValueRef memory = LLVMBuildAlloca(e->entry, LLVMTypeOf(v), "");
     LLVMSetVolatile(LLVMBuildStore(e->at, v, memory), true);
-    LLVMValueRef lane = LLVMBuildLoad2(e->at, llvm_type(e->context, memory_type(x, 1)), memory, "");
+    LLVMValueRef lane = LLVMBuildLoad2(e->at, llvm_type(e->context, memory_type(e, x, 1)), memory, "");
     LLVMSetVolatile(lane, true);
     return lane;
 }
@@ -249,9 +261,9 @@ static void store_part(LlvmKernel *e, const KirIns *x, LLVMValueRef index, LLVMV
     } else if ((n & (n - 1)) == 0) {
         store_plain(e, x, index, widen(e, v, n, n));
     } else {
-        LLVMTypeRef over[] = {llvm_type(e->context, memory_type(x, x->type.lanes)),
+        LLVMTypeRef over[] = {llvm_type(e->context, memory_type(e, x, x->type.lanes)),
                               LLVMPointerTypeInContext(e->context, 0)};
-        LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), kir_base_bytes(x->type.base), false);
+        LLVMValueRef bytes = LLVMConstInt(LLVMInt32TypeInContext(e->context), element_bytes(e, x), false);
         LLVMValueRef args[] = {v, address(e, x, index), bytes, lane_mask(e, x)};
         llvm_intrinsic(e, "llvm.masked.store", over, 2, args, 4);
     }
@@ -560,6 +572,7 @@ LLVMValueRef llvm_kernel(Arena *a, LLVMModuleRef m, const KirKernel *k, unsigned
     LLVMContextRef c = LLVMGetModuleContext(m);
     k = kir_serial(a, k);
     LlvmKernel e = {.arena = a,
+                    .kernel = k,
                     .context = c,
                     .module = m,
                     .suffix = llvm_variant_names[variant],

@@ -15,6 +15,7 @@ typedef struct LlvmKernel {
     LLVMModuleRef module;
     LLVMBuilderRef at;    /* appends here */
     LLVMBuilderRef entry; /* appends to the entry block: allocas */
+    const KirKernel *kernel;
     LLVMValueRef function;
     LLVMValueRef lo, hi;
     LLVMValueRef *params; /* [params.n] pointers and scalars */
@@ -25,10 +26,14 @@ typedef struct LlvmKernel {
     LLVMValueRef result; /* the outer function, RtKernelFn */
 } LlvmKernel;
 
+/* f16 and bf16: an integer of 16 bits. */
 LLVMTypeRef llvm_base_type(LLVMContextRef c, KirBase base);
 LLVMTypeRef llvm_type(LLVMContextRef c, KirType t);
 /* The current value of an operand. */
 LLVMValueRef llvm_operand(LlvmKernel *e, const KirKernel *k, KirId id);
+/* From memory's 16 bits, integers, to f32 and back, rounded to nearest. `exact`: x is a number of these 16 bits. */
+LLVMValueRef llvm_widen_16(LlvmKernel *e, KirBase elem, LLVMValueRef bits, unsigned lanes);
+LLVMValueRef llvm_round_16(LlvmKernel *e, KirBase elem, LLVMValueRef x, unsigned lanes, bool exact);
 /* Every V row of kernel_ops.def without memory or state. */
 LLVMValueRef llvm_value(LlvmKernel *e, const KirKernel *k, const KirIns *x);
 /* Calls an overloaded intrinsic: `over` are the types its name is completed with. */

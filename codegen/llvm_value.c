@@ -12,10 +12,13 @@ LLVMTypeRef llvm_base_type(LLVMContextRef c, KirBase base)
     switch (base) {
     case KIR_I1: return LLVMInt1TypeInContext(c);
     case KIR_I8: return LLVMInt8TypeInContext(c);
+    case KIR_F16:
+    case KIR_BF16: return LLVMInt16TypeInContext(c);
     case KIR_I32: return LLVMInt32TypeInContext(c);
     case KIR_I64: return LLVMInt64TypeInContext(c);
     case KIR_F32: return LLVMFloatTypeInContext(c);
     case KIR_F64: return LLVMDoubleTypeInContext(c);
+    case KIR_N_BASES: break;
     }
     ICE("kernel IR base type");
 }
@@ -415,6 +418,79 @@ static LLVMValueRef binary(LlvmKernel *e, const KirIns *x, KirType t, LLVMValueR
     }
 }
 
+/* ---- numbers of 16 bits (runtime/half.h says the same of one in C) ---- */
+
+static LLVMTypeRef half_type(LlvmKernel *e, unsigned lanes)
+{
+    LLVMTypeRef half = LLVMHalfTypeInContext(e->context);
+    return lanes == 1 ? half : LLVMVectorType(half, lanes);
+}
+
+/* Integers of the f16 for f32 whose bits without their sign are `size`. */
+static LLVMValueRef f16_of_size(LlvmKernel *e, LLVMValueRef size, unsigned lanes)
+{
+    LLVMTypeRef f32 = llvm_type(e->context, kir_type(KIR_F32, lanes)),
+                i32 = llvm_type(e->context, kir_type(KIR_I32, lanes));
+#define N(bits)         splat_constant(int32(e, bits), lanes)
+#define AND(x, y)       LLVMBuildAnd(e->at, x, y, "")
+#define ADD(x, y)       LLVMBuildAdd(e->at, x, y, "")
+#define RIGHT(x, n)     LLVMBuildLShr(e->at, x, N(n), "")
+#define LESS(x, y)      LLVMBuildICmp(e->at, LLVMIntULT, x, y, "")
+#define CHOOSE(c, x, y) LLVMBuildSelect(e->at, c, x, y, "")
+    LLVMValueRef odd = AND(RIGHT(size, 13), N(1)),
+                 unit = splat_constant(LLVMConstReal(llvm_base_type(e->context, KIR_F32), 0.5), lanes);
+    LLVMValueRef normal = RIGHT(ADD(ADD(size, odd), N(0xfffu - 0x38000000u)), 13);
+    LLVMValueRef sum = LLVMBuildFAdd(e->at, LLVMBuildBitCast(e->at, size, f32, ""), unit, "");
+    LLVMValueRef tiny = ADD(LLVMBuildBitCast(e->at, sum, i32, ""), N(0u - 0x3f000000u));
+    LLVMValueRef nan = LLVMBuildOr(e->at, AND(RIGHT(size, 13), N(0x1ff)), N(0x7e00), "");
+    LLVMValueRef large = CHOOSE(LESS(N(0x7f800000), size), nan, N(0x7c00));
+    LLVMValueRef r = CHOOSE(LESS(size, N(0x38800000)), tiny, normal);
+    return CHOOSE(LESS(size, N(0x477ff000)), r, large);
+}
+
+LLVMValueRef llvm_round_16(LlvmKernel *e, KirBase elem, LLVMValueRef x, unsigned lanes, bool exact)
+{
+    LLVMTypeRef i16 = llvm_type(e->context, kir_type(elem, lanes)),
+                i32 = llvm_type(e->context, kir_type(KIR_I32, lanes));
+    if (elem == KIR_F16 && e->variant != RT_GENERIC)
+        return LLVMBuildBitCast(e->at, LLVMBuildFPTrunc(e->at, x, half_type(e, lanes), ""), i16, "");
+    LLVMValueRef bits = LLVMBuildBitCast(e->at, x, i32, ""), r;
+    if (elem == KIR_F16) {
+        LLVMValueRef sign = AND(RIGHT(bits, 16), N(0x8000));
+        r = LLVMBuildOr(e->at, f16_of_size(e, AND(bits, N(0x7fffffff)), lanes), sign, "");
+    } else if (exact) {
+        r = RIGHT(bits, 16);
+    } else {
+        LLVMValueRef odd = AND(RIGHT(bits, 16), N(1)), nan = LLVMBuildFCmp(e->at, LLVMRealUNO, x, x, "");
+        r = RIGHT(ADD(ADD(bits, odd), N(0x7fff)), 16);
+        r = CHOOSE(nan, LLVMBuildOr(e->at, RIGHT(bits, 16), N(0x40), ""), r);
+    }
+    return LLVMBuildTrunc(e->at, r, i16, "");
+}
+
+LLVMValueRef llvm_widen_16(LlvmKernel *e, KirBase elem, LLVMValueRef v, unsigned lanes)
+{
+    LLVMTypeRef f32 = llvm_type(e->context, kir_type(KIR_F32, lanes)),
+                i32 = llvm_type(e->context, kir_type(KIR_I32, lanes));
+    if (elem == KIR_F16 && e->variant != RT_GENERIC)
+        return LLVMBuildFPExt(e->at, LLVMBuildBitCast(e->at, v, half_type(e, lanes), ""), f32, "");
+    LLVMValueRef bits = LLVMBuildZExt(e->at, v, i32, "");
+    if (elem == KIR_BF16) return LLVMBuildBitCast(e->at, LLVMBuildShl(e->at, bits, N(16), ""), f32, "");
+    LLVMValueRef sign = LLVMBuildShl(e->at, AND(bits, N(0x8000)), N(16), "");
+    LLVMValueRef size = LLVMBuildShl(e->at, AND(bits, N(0x7fff)), N(13), "");
+    LLVMValueRef bias = splat_constant(LLVMConstReal(llvm_base_type(e->context, KIR_F32), 0x1p112), lanes);
+    LLVMValueRef scaled = LLVMBuildFMul(e->at, LLVMBuildBitCast(e->at, size, f32, ""), bias, "");
+    LLVMValueRef endless = LLVMBuildOr(e->at, size, N(0x7f800000), "");
+    LLVMValueRef r = CHOOSE(LESS(size, N(0x0f800000)), LLVMBuildBitCast(e->at, scaled, i32, ""), endless);
+    return LLVMBuildBitCast(e->at, LLVMBuildOr(e->at, r, sign, ""), f32, "");
+#undef N
+#undef AND
+#undef ADD
+#undef RIGHT
+#undef LESS
+#undef CHOOSE
+}
+
 static LLVMValueRef unary(LlvmKernel *e, const KirIns *x, KirType from, LLVMValueRef a)
 {
     LLVMTypeRef type = llvm_type(e->context, x->type);
@@ -424,6 +500,11 @@ static LLVMValueRef unary(LlvmKernel *e, const KirIns *x, KirType from, LLVMValu
     case KIR_sqrt: return call_float(e, "llvm.sqrt", &a, 1);
     case KIR_rint: return call_float(e, "llvm.rint", &a, 1);
     case KIR_floor: return call_float(e, "llvm.floor", &a, 1);
+    case KIR_round_f16:
+    case KIR_round_bf16: {
+        KirBase elem = x->op == KIR_round_f16 ? KIR_F16 : KIR_BF16;
+        return llvm_widen_16(e, elem, llvm_round_16(e, elem, a, x->type.lanes, false), x->type.lanes);
+    }
     case KIR_convert: return convert(e, from, x->type, a);
     case KIR_zext: return LLVMBuildZExt(e->at, a, type, "");
     case KIR_bitcast: return LLVMBuildBitCast(e->at, a, type, "");

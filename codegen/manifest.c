@@ -3,8 +3,6 @@
    order. */
 #include "codegen/codegen.h"
 
-static const char *const dtype_names[] = {
-    [IR_F32] = "f32", [IR_F64] = "f64", [IR_I32] = "i32", [IR_I64] = "i64", [IR_BOOL] = "bool"};
 static const char *const variant_names[] = {[RT_GENERIC] = "generic", [RT_AVX2] = "avx2", [RT_AVX512] = "avx512"};
 
 /* `"name": .., "space": .., "dtype": .., "dims": [{"name": .., "size": ..}]` */
@@ -14,7 +12,7 @@ static void put_type(const IrModule *m, const char *name, const IrType *t, StrBu
     strbuf_json(out, name);
     strbuf_puts(out, ", \"space\": ");
     strbuf_json(out, m->spaces.data[t->space].name);
-    strbuf_printf(out, ", \"dtype\": \"%s\", \"dims\": [", dtype_names[t->dtype]);
+    strbuf_printf(out, ", \"dtype\": \"%s\", \"dims\": [", ir_dtype_names[t->dtype]);
     for (unsigned i = 0; i < t->n_dims; i++) {
         const IrDim *d = &m->dims.data[t->dims[i]];
         strbuf_puts(out, i ? ", {\"name\": " : "{\"name\": ");

@@ -395,8 +395,10 @@ static void add_device(Builder *b, const CodegenDevice *d)
 /* The model's floats are all of one width: that of the first float tensor. */
 static int64_t float_dtype(const IrModule *m)
 {
-    for (uint32_t i = 0; i < m->tensors.n; i++)
-        if (ir_dtype_is_float(m->tensors.data[i].type.dtype)) return m->tensors.data[i].type.dtype;
+    for (uint32_t i = 0; i < m->tensors.n; i++) {
+        IrDtype t = m->tensors.data[i].type.dtype;
+        if (ir_dtype_is_float(t)) return ir_dtype_is_16_bits(t) ? RT_F32 : t;
+    }
     return RT_F32;
 }
 

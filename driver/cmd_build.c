@@ -319,6 +319,11 @@ static bool inputs_fit(Build *b)
                        "a library with a parameter that has rows of its graph, as `%s`, is not built yet", t->name);
             return false;
         }
+        if (ir_dtype_is_16_bits(t->type.dtype) && t->kind == IR_INPUT) {
+            diag_error(&b->s->diags, E0910, t->span,
+                       "a library with an input that its callers give in 16 bits, as `%s`, is not built yet", t->name);
+            return false;
+        }
         if (!t->nonzeros.present && t->kind != IR_HELD) continue;
         Diag *it = diag_error(&b->s->diags, E0910, t->span,
                               t->kind == IR_HELD
@@ -425,6 +430,7 @@ int cmd_build(Session *s)
     b.ctx.disabled[PASS_sparse] |= b.dense_inputs;
     b.ctx.disabled[PASS_hoist] |= b.dense_inputs;
     b.ctx.disabled[PASS_cone] |= b.dense_inputs;
+    b.ctx.store_inputs = !b.dense_inputs;
     double start = now_ms();
     if (!compile(&b, path, chosen, emit.n)) return 1;
     remarks_print(s, &b.ctx, stderr);

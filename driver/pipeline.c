@@ -27,10 +27,22 @@ bool pipeline_machine(Session *s, const char *what, PassContext *ctx)
     return src && machine_parse(src, &s->diags, m);
 }
 
+static bool set_store(Session *s, PassContext *ctx)
+{
+    const char *how = opt_value(&s->opt, OPT_STORE, NULL);
+    ctx->store_inputs = true;
+    if (!how) return true;
+    for (IrDtype t = 0; t < IR_N_DTYPES; t++)
+        if (ir_dtype_is_16_bits(t) && strcmp(how, ir_dtype_names[t]) == 0) ctx->store = t;
+    if (ctx->store == IR_F32) diag_error(&s->diags, E0612, (Span){0}, "`--store` wants f16 or bf16, found `%s`", how);
+    return ctx->store != IR_F32;
+}
+
 bool pipeline_context(Session *s, PassContext *ctx)
 {
     *ctx = pass_context(s->arena, &s->diags);
-    if (!set_verify(s, ctx) || !pipeline_machine(s, opt_value(&s->opt, OPT_MACHINE, NULL), ctx)) return false;
+    if (!set_verify(s, ctx) || !pipeline_machine(s, opt_value(&s->opt, OPT_MACHINE, NULL), ctx) || !set_store(s, ctx))
+        return false;
     if (opt_has(&s->opt, OPT_RUN) && !pass_option_run(ctx, opt_value(&s->opt, OPT_RUN, ""))) return false;
     return !opt_has(&s->opt, OPT_DISABLE) || pass_option_disable(ctx, opt_value(&s->opt, OPT_DISABLE, ""));
 }
@@ -41,7 +53,7 @@ static bool ends_with(const char *text, const char *tail)
     return n >= m && strcmp(text + n - m, tail) == 0;
 }
 
-IrModule *pipeline_load(Session *s, const char *path)
+static IrModule *load(Session *s, const char *path)
 {
     const Source *src = session_source(s, path);
     if (!src) return NULL;
@@ -51,6 +63,24 @@ IrModule *pipeline_load(Session *s, const char *path)
     fo.tests_only = s->opt.command == 't';
     fo.without_tests = s->opt.command == 'b';
     return frontend_compile(s->arena, src, &fo, &s->diags);
+}
+
+static const IrTensor *find_f64(const IrModule *m)
+{
+    for (uint32_t i = 0; i < m->tensors.n; i++)
+        if (m->tensors.data[i].type.dtype == IR_F64) return &m->tensors.data[i];
+    return NULL;
+}
+
+IrModule *pipeline_load(Session *s, const char *path)
+{
+    IrModule *m = load(s, path);
+    const IrTensor *wide = m && opt_has(&s->opt, OPT_STORE) ? find_f64(m) : NULL;
+    if (!wide) return m;
+    Diag *it = diag_error(&s->diags, E0612, wide->span, "`--store` keeps f32 numbers in 16 bits, and `%s` is f64",
+                          wide->name);
+    diag_help(&s->diags, it, "leave out --store, or build with --dtype f32");
+    return NULL;
 }
 
 void pipeline_print_times(const PassContext *ctx, FILE *out)

@@ -182,7 +182,8 @@ static Num float_to_int(IrDtype to, Num x)
 static Num num_cast(IrDtype to, IrDtype from, Num x)
 {
     bool from_float = ir_dtype_is_float(from);
-    if (to == from) return x;
+    if (to == from || ir_dtype_is_16_bits(from)) return x;
+    if (ir_dtype_is_16_bits(to)) return num_narrow(to, x);
     if (to == IR_BOOL) return num_bool(x.v != 0, x.e > 0 && fabs(x.v) <= x.e);
     if (!ir_dtype_is_float(to)) return from_float ? float_to_int(to, x) : num_int(to, num_to_int(x.v));
     if (to == IR_F64) return x; /* every f32, and every integer that we hold */

@@ -78,6 +78,26 @@ Num num_round(IrDtype t, double v, double spread, double units)
     return settle(t, n);
 }
 
+/* To the nearest number of 16 bits, ties to even. */
+static double nearest_16(IrDtype t, double v)
+{
+    int bits = t == IR_F16 ? 11 : 8, least = t == IR_F16 ? -24 : -133, exponent;
+    double most = t == IR_F16 ? 65504 : 0x1.fep127;
+    if (v == 0 || !isfinite(v)) return v;
+    frexp(v, &exponent);
+    double unit = ldexp(1, exponent - bits > least ? exponent - bits : least), r = nearbyint(v / unit) * unit;
+    return fabs(r) > most ? copysign(INFINITY, v) : copysign(r, v);
+}
+
+Num num_narrow(IrDtype t, Num x)
+{
+    double r = nearest_16(t, x.v), low = nearest_16(t, x.v - x.e), high = nearest_16(t, x.v + x.e);
+    if (x.e == 0 || isnan(x.v) || isinf(x.v) || (low == r && high == r)) return num_exact(r);
+    Num n = {.v = r, .e = fmax(r - low, high - r), .origin = 1};
+    if (!isfinite(n.e)) n.e = 0, n.undecided = true;
+    return n;
+}
+
 static bool is_zero(Num a) { return a.v == 0 && a.e == 0 && !a.undecided; }
 static double times(double size, double e) { return e == 0 ? 0 : size * e; } /* inf * 0 is 0 here */
 static bool may_be_zero(Num a) { return a.e > 0 && fabs(a.v) <= a.e; }

@@ -19,6 +19,7 @@ int64_t num_to_int(double v);      /* truncated; what does not fit gives the lea
 /* v was rounded in dtype t; `spread`: how far the exact result can be off because operands are;
    `units`: error of the operation itself in units of half a last place (1: correctly rounded). */
 Num num_round(IrDtype t, double v, double spread, double units);
+Num num_narrow(IrDtype t, Num x); /* to f16 or bf16 */
 Num num_neg(IrDtype t, Num a);
 Num num_add(IrDtype t, Num a, Num b);
 Num num_sub(IrDtype t, Num a, Num b);

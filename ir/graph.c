@@ -11,11 +11,16 @@ const IrOpInfo ir_ops[IR_N_OPS] = {
 #undef OP
 };
 
-bool ir_dtype_is_float(IrDtype t) { return t == IR_F32 || t == IR_F64; }
+const char *const ir_dtype_names[IR_N_DTYPES] = {
+    [IR_F32] = "f32",   [IR_F64] = "f64", [IR_I32] = "i32",  [IR_I64] = "i64",
+    [IR_BOOL] = "bool", [IR_F16] = "f16", [IR_BF16] = "bf16"};
+
+bool ir_dtype_is_float(IrDtype t) { return t == IR_F32 || t == IR_F64 || ir_dtype_is_16_bits(t); }
 
 size_t ir_dtype_bytes(IrDtype t)
 {
-    static const size_t bytes[] = {[IR_F32] = 4, [IR_F64] = 8, [IR_I32] = 4, [IR_I64] = 8, [IR_BOOL] = 1};
+    static const size_t bytes[] = {
+        [IR_F32] = 4, [IR_F64] = 8, [IR_I32] = 4, [IR_I64] = 8, [IR_BOOL] = 1, [IR_F16] = 2, [IR_BF16] = 2};
     return bytes[t];
 }
 
@@ -186,6 +191,17 @@ void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
+
+bool ir_op_narrows(const IrFunc *f, const IrOp *op)
+{
+    return op->op == IR_OP_cast && ir_dtype_is_16_bits(op->type.dtype) &&
+           !ir_dtype_is_16_bits(f->ops.data[op->args[0]].type.dtype);
+}
+
+bool ir_op_widens(const IrFunc *f, const IrOp *op)
+{
+    return op->op == IR_OP_cast && op->type.dtype == IR_F32 && ir_dtype_is_16_bits(f->ops.data[op->args[0]].type.dtype);
+}
 
 IrType ir_scalar(IrDtype t) { return (IrType){.space = IR_UNIT, .dtype = t}; }
 

@@ -13,8 +13,11 @@ typedef uint32_t IrId; /* value, space, map, dim, graph, tensor or function: an 
 typedef VEC(IrId) IrValues;
 enum { IR_MAX_DIMS = 6, IR_UNIT = 0 /* space 0 is always the unit space: one row */ };
 
-typedef enum { IR_F32, IR_F64, IR_I32, IR_I64, IR_BOOL } IrDtype;
+/* f16 and bf16 are how numbers lie in memory: values of these are cast from f32 and to it, and moved, never computed with. */
+typedef enum { IR_F32, IR_F64, IR_I32, IR_I64, IR_BOOL, IR_F16, IR_BF16, IR_N_DTYPES } IrDtype;
+extern const char *const ir_dtype_names[IR_N_DTYPES];
 bool ir_dtype_is_float(IrDtype t);
+static inline bool ir_dtype_is_16_bits(IrDtype t) { return t == IR_F16 || t == IR_BF16; }
 size_t ir_dtype_bytes(IrDtype t); /* BOOL is one byte */
 
 /* A feature dim: a name for people, a size for machines. Values broadcast by dim identity (index),
@@ -287,6 +290,9 @@ void ir_result(IrModule *m, IrFunc *f, const char *name, IrId value, IrId tensor
 const IrModule *ir_without_tests(Arena *a, const IrModule *m);
 
 IrType ir_scalar(IrDtype t); /* unit space, no dims */
+/* A cast to f16 or bf16, where a number is rounded, and one from there, which changes none. */
+bool ir_op_narrows(const IrFunc *f, const IrOp *op);
+bool ir_op_widens(const IrFunc *f, const IrOp *op);
 /* The op `route` that says what the map of this op is where it is computed; IR_NONE: not computed, or `op` is that
    route. An op depends on it as on an operand. */
 IrId ir_route_of(const IrModule *m, const IrFunc *f, const IrOp *op);

@@ -16,10 +16,23 @@ KirType kir_type(KirBase base, unsigned lanes) { return (KirType){base, (uint8_t
 
 size_t kir_base_bytes(KirBase base)
 {
-    static const uint8_t bytes[] = {
-        [KIR_I1] = 1, [KIR_I8] = 1, [KIR_I32] = 4, [KIR_I64] = 8, [KIR_F32] = 4, [KIR_F64] = 8};
-    ICE_UNLESS(base <= KIR_F64);
+    static const uint8_t bytes[] = {[KIR_I1] = 1,  [KIR_I8] = 1,  [KIR_I32] = 4, [KIR_I64] = 8,
+                                    [KIR_F32] = 4, [KIR_F64] = 8, [KIR_F16] = 2, [KIR_BF16] = 2};
+    ICE_UNLESS(base < KIR_N_BASES);
     return bytes[base];
+}
+
+KirBase kir_value_base(KirBase elem) { return elem == KIR_I8 ? KIR_I1 : kir_is_16_bits(elem) ? KIR_F32 : elem; }
+
+KirBase kir_memory_base(const KirKernel *k, const KirIns *x)
+{
+    return x->buf == KIR_NONE ? k->ins.data[x->alloc].type.base : k->params.data[x->buf].elem;
+}
+
+bool kir_stores_rounded(const KirKernel *k, const KirIns *store)
+{
+    KirOpcode op = k->ins.data[store->args[1]].op;
+    return op == (kir_memory_base(k, store) == KIR_F16 ? KIR_round_f16 : KIR_round_bf16);
 }
 
 KirType kir_result_type(const KirKernel *k, KirId id)

@@ -16,7 +16,8 @@ enum { KIR_MAX_LANES = 16, KIR_MAX_DEPTH = 64 /* of blocks inside one another */
     KIR_MAX_WARPS = 64 /* that a loop bound to warp has */ };
 /* clang-format on */
 
-typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64 } KirBase; /* i8: bool storage only */
+/* i8: bools in memory alone; f16, bf16: numbers in memory alone, f32 in registers */
+typedef enum { KIR_I1, KIR_I8, KIR_I32, KIR_I64, KIR_F32, KIR_F64, KIR_F16, KIR_BF16, KIR_N_BASES } KirBase;
 typedef struct KirType {
     KirBase base;
     uint8_t lanes; /* 1, 2, 4, 8 or 16 */
@@ -115,6 +116,12 @@ void kir_else(KirBuilder *b);
 void kir_end(KirBuilder *b);
 KirType kir_type(KirBase base, unsigned lanes);
 size_t kir_base_bytes(KirBase base);
+KirBase kir_value_base(KirBase elem); /* of what is loaded from a buffer: i8 is read as i1, f16 and bf16 as f32 */
+/* What memory instruction x meets: the elements of its buffer or array. */
+KirBase kir_memory_base(const KirKernel *k, const KirIns *x);
+static inline bool kir_is_16_bits(KirBase elem) { return elem == KIR_F16 || elem == KIR_BF16; }
+/* The value of a store to 16 bits is a number of that type already. */
+bool kir_stores_rounded(const KirKernel *k, const KirIns *store);
 KirType kir_result_type(const KirKernel *k, KirId id); /* of the value an id stands for: a var's, i64 of a for */
 
 /* ---- text and checks ---------------------------------------------------------------------------- */

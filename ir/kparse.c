@@ -212,7 +212,7 @@ static bool parse_type(Parser *p, KirType *type)
 {
     Token t = next_token(p);
     const char *text = token_text(p, t);
-    for (KirBase base = KIR_I1; base <= KIR_F64; base++) {
+    for (KirBase base = KIR_I1; base < KIR_N_BASES; base++) {
         size_t n = strlen(kir_base_name(base));
         if (strncmp(text, kir_base_name(base), n)) continue;
         unsigned lanes = 1;

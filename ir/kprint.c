@@ -19,7 +19,7 @@ typedef struct Printer {
 
 const char *kir_base_name(KirBase base)
 {
-    static const char *const names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
+    static const char *const names[] = {"i1", "i8", "i32", "i64", "f32", "f64", "f16", "bf16"};
     return names[base];
 }
 
@@ -78,7 +78,7 @@ static void print_value(Printer *p, KirId id)
 
 static void print_type(StrBuf *out, KirType t)
 {
-    strbuf_puts(out, t.base <= KIR_F64 ? kir_base_name(t.base) : "?");
+    strbuf_puts(out, t.base < KIR_N_BASES ? kir_base_name(t.base) : "?");
     if (t.lanes != 1) strbuf_printf(out, "x%u", t.lanes);
 }
 

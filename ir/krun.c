@@ -5,6 +5,7 @@
    independent of the walker and of every emitter. */
 #include "ir/kernel.h"
 #include "base/ice.h"
+#include "runtime/half.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -202,6 +203,8 @@ static Lane read_element(const void *p, KirBase elem, int64_t index)
     case KIR_I32: return (Lane){.i = ((const int32_t *)p)[index]};
     case KIR_I64: return (Lane){.i = ((const int64_t *)p)[index]};
     case KIR_F32: return (Lane){.f = ((const float *)p)[index]};
+    case KIR_F16: return (Lane){.f = f16_to_float(((const uint16_t *)p)[index])};
+    case KIR_BF16: return (Lane){.f = bf16_to_float(((const uint16_t *)p)[index])};
     default: return (Lane){.d = ((const double *)p)[index]};
     }
 }
@@ -214,6 +217,8 @@ static void write_element(void *p, KirBase elem, int64_t index, Lane v)
     case KIR_I32: ((int32_t *)p)[index] = (int32_t)v.i; break;
     case KIR_I64: ((int64_t *)p)[index] = v.i; break;
     case KIR_F32: ((float *)p)[index] = v.f; break;
+    case KIR_F16: ((uint16_t *)p)[index] = f16_of_float(v.f); break;
+    case KIR_BF16: ((uint16_t *)p)[index] = bf16_of_float(v.f); break;
     default: ((double *)p)[index] = v.d; break;
     }
 }
@@ -290,7 +295,7 @@ static Outcome run_load(Run *r, KirId id, const KirIns *x)
         int64_t index;
         if (lane_index(r, x, lane, &index) != DONE || check_race(r, x, index) != DONE) return FAILED;
         if (x->buf != KIR_NONE) {
-            *to = read_element(r->args[x->buf].p, base, index);
+            *to = read_element(r->args[x->buf].p, kir_memory_base(r->k, x), index);
             continue;
         }
         const Array *array = &r->own.arrays[x->alloc];
@@ -309,7 +314,7 @@ static Outcome run_store(Run *r, const KirIns *x)
         if (lane_index(r, x, lane, &index) != DONE || check_race(r, x, index) != DONE) return FAILED;
         Lane v = r->own.values[x->args[1]].lane[lane];
         if (x->buf != KIR_NONE) {
-            write_element(r->args[x->buf].p, x->type.base, index, v);
+            write_element(r->args[x->buf].p, kir_memory_base(r->k, x), index, v);
         } else {
             r->own.arrays[x->alloc].data[index] = v;
             r->own.arrays[x->alloc].stored[index] = true;
@@ -406,6 +411,8 @@ static Lane run_lane(const Run *r, const KirIns *x, KirBase from, unsigned l)
     case KIR_upper: return half_lane(r, x, l);
     case KIR_shuffle: return shuffled_lane(r, x, l);
     case KIR_var: return arg[0];
+    case KIR_round_f16: return (Lane){.f = f16_to_float(f16_of_float(arg[0].f))};
+    case KIR_round_bf16: return (Lane){.f = bf16_to_float(bf16_of_float(arg[0].f))};
     default: return arith(x->op, base, arg[0], arg[1], arg[2]);
     }
 }

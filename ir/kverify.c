@@ -72,6 +72,11 @@ static const char *kcheck_same_float(const Check *c)
     return is_float(c->x->type) ? operands_match(c) : "wants floats";
 }
 
+static const char *kcheck_same_f32(const Check *c)
+{
+    return c->x->type.base == KIR_F32 ? operands_match(c) : "wants f32";
+}
+
 static const char *kcheck_same_bits(const Check *c)
 {
     bool bits = is_int(c->x->type) || c->x->type.base == KIR_I1;
@@ -175,7 +180,7 @@ static const char *kcheck_shuffle(const Check *c)
                : "the lane numbers are i32, one per lane of the result";
 }
 
-/* The element type a memory instruction meets, KIR_I8 seen as i1. */
+/* The type of what a memory instruction loads or stores. */
 static const char *element_type(const Check *c, KirBase *elem)
 {
     const KirIns *x = c->x;
@@ -186,7 +191,7 @@ static const char *element_type(const Check *c, KirBase *elem)
     if (x->buf >= c->k->params.n) return "there is no such parameter";
     const KirParam *p = &c->k->params.data[x->buf];
     if (p->kind == KIR_SCALAR) return "the parameter is a scalar, not a buffer";
-    *elem = p->elem == KIR_I8 ? KIR_I1 : p->elem;
+    *elem = kir_value_base(p->elem);
     return NULL;
 }
 

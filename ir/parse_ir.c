@@ -233,7 +233,6 @@ static uint32_t one_of(Parser *p, const char *const *names, uint32_t n, const ch
 
 static IrType type(Parser *p)
 {
-    static const char *const dtypes[] = {"f32", "f64", "i32", "i64", "bool"}; /* of IrDtype */
     IrType t = {.space = IR_UNIT};
     if (!is(p, "[")) t.space = ref(p, &p->spaces, "space");
     expect(p, "[");
@@ -243,7 +242,7 @@ static IrType type(Parser *p)
         if (!accept(p, ",")) break;
     }
     expect(p, "]");
-    t.dtype = (IrDtype)ONE_OF(p, dtypes, "a dtype");
+    t.dtype = (IrDtype)ONE_OF(p, ir_dtype_names, "a dtype");
     if (p->failed) t = (IrType){.space = IR_UNIT}; /* no half-read ids */
     return t;
 }

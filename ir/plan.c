@@ -12,7 +12,6 @@ static const char *const kind_names[] = {
 static const char *const place_names[] = {
     [PLAN_HOST] = "", [PLAN_DEVICE] = ", on the device", [PLAN_PEER] = ", of a peer"};
 static const char *const block_names[] = {"blocks", "block_rows", "block_levels", "block_slots"};
-static const char *const base_names[] = {"i1", "i8", "i32", "i64", "f32", "f64"};
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
 {
@@ -117,7 +116,7 @@ static void print_buffer(const HostPlan *p, const PlanProgram *prog, uint32_t i,
     strbuf_printf(out, "  buffer %u %s %s: [", i, kind_names[b->kind], b->name ? b->name : "");
     put_count(p, &b->rows, out);
     if (b->kind == PLAN_MAP_ROWS) strbuf_puts(out, "+1");
-    strbuf_printf(out, "][%" PRId64 "] %s%s", b->width, base_names[b->elem], place_names[b->place]);
+    strbuf_printf(out, "][%" PRId64 "] %s%s", b->width, kir_base_name(b->elem), place_names[b->place]);
     if (b->kind == PLAN_MAP_ALONG) strbuf_printf(out, ", along %s", p->module->maps.data[b->along].name);
     if (b->kind == PLAN_ARENA && b->slot != UINT32_MAX)
         strbuf_printf(out, ", slot %u, steps %u-%u", b->slot, b->first, b->last);
@@ -134,7 +133,7 @@ static void print_gemm(const HostPlan *p, const PlanGemm *g, StrBuf *out)
     } else {
         strbuf_printf(out, ", n %" PRId64 ", k %" PRId64, g->n, g->k);
     }
-    strbuf_printf(out, ", %s\n", base_names[g->elem]);
+    strbuf_printf(out, ", %s\n", kir_base_name(g->elem));
 }
 
 static void print_set(const HostPlan *p, const PlanProgram *prog, uint32_t i, StrBuf *out)

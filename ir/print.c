@@ -47,9 +47,6 @@ static void print_double(StrBuf *out, double v)
 /* The name of row `id` of a table whose rows begin with their name. */
 #define PRINT_REF(out, table, id) print_name((out), (id) < (table).n ? (table).data[id].name : "?")
 
-static const char *const dtype_names[] = {
-    [IR_F32] = "f32", [IR_F64] = "f64", [IR_I32] = "i32", [IR_I64] = "i64", [IR_BOOL] = "bool"};
-
 static void print_type(StrBuf *out, const IrModule *m, const IrType *t)
 {
     if (t->space != IR_UNIT) PRINT_REF(out, m->spaces, t->space);
@@ -58,7 +55,7 @@ static void print_type(StrBuf *out, const IrModule *m, const IrType *t)
         if (i) strbuf_puts(out, ",");
         PRINT_REF(out, m->dims, t->dims[i]);
     }
-    strbuf_printf(out, "] %s", t->dtype <= IR_BOOL ? dtype_names[t->dtype] : "?");
+    strbuf_printf(out, "] %s", t->dtype < IR_N_DTYPES ? ir_dtype_names[t->dtype] : "?");
 }
 
 const char *ir_type_text(const IrModule *m, const IrType *t, Arena *a)

@@ -26,7 +26,8 @@ static const char *dim_name(const Shape *s, IrId dim) { return s->m->dims.data[d
 static int64_t dim_size(const Shape *s, IrId dim) { return s->m->dims.data[dim].size; }
 static const IrMap *op_map(const Shape *s) { return &s->m->maps.data[s->op->attr.map]; }
 
-static bool is_number(IrDtype t) { return t != IR_BOOL; }
+static bool is_number(IrDtype t) { return t != IR_BOOL && !ir_dtype_is_16_bits(t); }
+static bool is_float(IrDtype t) { return ir_dtype_is_float(t) && is_number(t); }
 static bool is_int(IrDtype t) { return t == IR_I32 || t == IR_I64; }
 static bool is_bool(IrDtype t) { return t == IR_BOOL; }
 
@@ -116,6 +117,8 @@ static const char *want_scalar(const Shape *s, const char *what, const IrType *t
 static const char *want_literal(const Shape *s, double v, IrDtype t)
 {
     static const double limit[] = {[IR_I32] = 2147483648.0, [IR_I64] = 9223372036854775808.0};
+    if (ir_dtype_is_16_bits(t))
+        return arena_printf(s->arena, "found %s, wanted a number or a bool", text(s, &s->op->type));
     if (ir_dtype_is_float(t)) return NULL;
     bool fits = t == IR_BOOL ? v == 0 || v == 1 : v == floor(v) && v >= -limit[t] && v < limit[t];
     return fits ? NULL : arena_printf(s->arena, "%g is no value of %s", v, text(s, &s->op->type));
@@ -156,7 +159,7 @@ static const char *shape_random(const Shape *s)
 {
     if (s->op->attr.site >= s->m->n_sites)
         return arena_printf(s->arena, "site %u of %u", s->op->attr.site, s->m->n_sites);
-    const char *why = want_kind(s, &s->op->type, ir_dtype_is_float, "a float result");
+    const char *why = want_kind(s, &s->op->type, is_float, "a float result");
     if (!why) why = want_scalar(s, "the seed", operand(s, 0), IR_I64);
     return why ? why : want_scalar(s, "the step", operand(s, 1), IR_I64);
 }
@@ -173,7 +176,7 @@ static const char *shape_random_at(const Shape *s)
 
 /* ---- rules: pointwise ------------------------------------------------------------------------ */
 
-static const char *shape_map_float(const Shape *s) { return broadcast_of(s, ir_dtype_is_float, "a float"); }
+static const char *shape_map_float(const Shape *s) { return broadcast_of(s, is_float, "a float"); }
 static const char *shape_map_number(const Shape *s) { return broadcast_of(s, is_number, "a number"); }
 static const char *shape_map_int(const Shape *s) { return broadcast_of(s, is_int, "an integer"); }
 static const char *shape_map_bool(const Shape *s) { return broadcast_of(s, is_bool, "a bool"); }
@@ -190,11 +193,21 @@ static const char *shape_compare(const Shape *s)
 static const char *shape_select(const Shape *s)
 {
     const char *why = want_kind(s, operand(s, 0), is_bool, "a bool condition");
+    if (!why && ir_dtype_is_16_bits(s->op->type.dtype))
+        why = want_kind(s, &s->op->type, is_number, "a number or a bool");
     if (!why) why = want_dtypes(s, 1);
     return why ? why : broadcast(s);
 }
 
-static const char *shape_cast(const Shape *s) { return broadcast(s); }
+/* f16 and bf16 are neighbours of f32 alone: rounding happens once. */
+static const char *shape_cast(const Shape *s)
+{
+    const IrType *x = operand(s, 0), *r = &s->op->type;
+    bool narrow = ir_dtype_is_16_bits(x->dtype) || ir_dtype_is_16_bits(r->dtype);
+    if (narrow && x->dtype != r->dtype && x->dtype != IR_F32 && r->dtype != IR_F32)
+        return arena_printf(s->arena, "casts %s to %s, wanted f32 on one side", text(s, x), text(s, r));
+    return broadcast(s);
+}
 
 static const char *shape_same(const Shape *s)
 {
@@ -400,7 +413,7 @@ static const char *shape_nearest(const Shape *s)
             g = &s->m->graphs.data[i];
     if (!g) return "the map is of the sources of no graph `nearest`";
     const IrType *y = operand(s, 0), *x = operand(s, 1);
-    const char *why = want_kind(s, y, ir_dtype_is_float, "a float");
+    const char *why = want_kind(s, y, is_float, "a float");
     if (!why) why = want_space(s, "the points of targets", y->space, g->dst_space);
     if (!why) why = want_space(s, "the points of sources", x->space, g->src_space);
     if (!why && (!same_dims(x, y) || x->dtype != y->dtype)) why = "the points of both ends have other dims or dtypes";
@@ -423,14 +436,14 @@ static const char *shape_route(const Shape *s)
 static const char *shape_grad(const Shape *s)
 {
     const IrType *y = operand(s, 0), *x = operand(s, 1);
-    const char *why = want_kind(s, y, ir_dtype_is_float, "a float to differentiate");
+    const char *why = want_kind(s, y, is_float, "a float to differentiate");
     if (!why) why = want_scalar(s, "what is differentiated", y, y->dtype);
-    if (!why) why = want_kind(s, x, ir_dtype_is_float, "a float to differentiate by");
+    if (!why) why = want_kind(s, x, is_float, "a float to differentiate by");
     if (why || ir_type_eq(x, &s->op->type)) return why;
     return arena_printf(s->arena, "the result is %s, wanted %s", text(s, &s->op->type), text(s, x));
 }
 
-static const char *shape_incoming(const Shape *s) { return want_kind(s, &s->op->type, ir_dtype_is_float, "a float"); }
+static const char *shape_incoming(const Shape *s) { return want_kind(s, &s->op->type, is_float, "a float"); }
 
 /* The value, what stands for its cotangent, then pairs: an operand and the cotangent it gets. */
 static const char *shape_with_adjoint(const Shape *s)
@@ -442,7 +455,7 @@ static const char *shape_with_adjoint(const Shape *s)
         if (!ir_type_eq(operand(s, i), wanted))
             return arena_printf(s->arena, "operand %u is %s, wanted %s", i, text(s, operand(s, i)), text(s, wanted));
     }
-    return want_kind(s, &s->op->type, ir_dtype_is_float, "a float");
+    return want_kind(s, &s->op->type, is_float, "a float");
 }
 
 /* ---- dispatch -------------------------------------------------------------------------------- */

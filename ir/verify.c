@@ -58,7 +58,7 @@ static bool func_names_unique(Verify *v)
 static const char *type_breach(Verify *v, const IrType *t)
 {
     if (t->space >= v->m->spaces.n) return "its space does not exist";
-    if ((unsigned)t->dtype > IR_BOOL) return "its dtype does not exist";
+    if ((unsigned)t->dtype >= IR_N_DTYPES) return "its dtype does not exist";
     if (t->n_dims > IR_MAX_DIMS) return "it has too many dims";
     for (uint32_t i = 0; i < t->n_dims; i++) {
         if (t->dims[i] >= v->m->dims.n) return "a dim of it does not exist";
@@ -393,6 +393,8 @@ static bool check_tensor(Verify *v, const IrTensor *t)
     bool is_float = ir_dtype_is_float(t->type.dtype);
     bool is_int = t->type.dtype == IR_I32 || t->type.dtype == IR_I64;
     IrType hyper = ir_scalar(t->type.dtype);
+    if (ir_dtype_is_16_bits(t->type.dtype) && t->kind != IR_INPUT && t->kind != IR_HELD)
+        return bad(v, t->span, "%s: only inputs and held tensors lie in 16 bits", what);
     if (t->kind == IR_PARAM && t->type.dtype == IR_BOOL) return bad(v, t->span, "%s: parameters are numbers", what);
     if (t->kind == IR_HYPER && (!is_float || !ir_type_eq(&t->type, &hyper)))
         return bad(v, t->span, "%s: hypers are float scalars", what);
@@ -517,6 +519,9 @@ static bool check_results(Verify *v, const IrFunc *f)
     if (!NAMES_UNIQUE(v, nowhere, "result", f->results)) return false;
     for (uint32_t i = 0; i < f->results.n; i++) {
         const IrResult *r = &f->results.data[i];
+        if (r->value < f->ops.n && ir_dtype_is_16_bits(f->ops.data[r->value].type.dtype) && r->tensor == IR_NONE)
+            return bad(v, nowhere, "%s: result `%s` is of 16 bits, wanted what callers compute with: cast it to f32",
+                       f->name, r->name);
         if (!check_result(v, f, r)) return false;
         for (uint32_t k = 0; k < i && r->tensor != IR_NONE; k++)
             if (f->results.data[k].tensor == r->tensor)

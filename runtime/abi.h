@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 14
+#define RT_ABI_VERSION 15
 
 typedef union RtArg {
     void *p;
@@ -16,8 +16,8 @@ typedef union RtArg {
 /* Runs iterations [lo, hi) of a kernel's parallel loop. Thread-safe for disjoint ranges. */
 typedef void (*RtKernelFn)(const RtArg *args, int64_t lo, int64_t hi);
 
-enum { RT_GENERIC, RT_AVX2, RT_AVX512, RT_N_VARIANTS }; /* avx2: +fma; avx512: f, bw, dq, vl */
-enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL };       /* = IrDtype */
+enum { RT_GENERIC, RT_AVX2, RT_AVX512, RT_N_VARIANTS };            /* avx2: +fma, f16c; avx512: f, bw, dq, vl */
+enum { RT_F32, RT_F64, RT_I32, RT_I64, RT_BOOL, RT_F16, RT_BF16 }; /* = IrDtype */
 /* clang-format off */
 enum { RT_GRAPH_DATA, RT_GRAPH_RANDOM, RT_GRAPH_SELF_LOOPS, RT_GRAPH_REVERSE, RT_GRAPH_LINE, RT_GRAPH_SIBLINGS,
        RT_GRAPH_COMPLETE, RT_GRAPH_NEGATIVES, RT_GRAPH_NEAREST, RT_GRAPH_SELECT, RT_GRAPH_FILE, RT_GRAPH_ROUTED,
@@ -38,8 +38,8 @@ enum { RT_HOST, RT_DEVICE, RT_PEER };                                     /* = P
 enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY, RT_STEP_EXCHANGE }; /* = PlanStepKind */
 /* = PlanSetKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK };
-enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64 };        /* = KirBase */
-enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };      /* = PlanSplitArg */
+enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64, RT_K_F16, RT_K_BF16 }; /* = KirBase */
+enum { RT_SPLIT_PHASE, RT_SPLIT_FROM, RT_SPLIT_TO, RT_SPLIT_FIRST };                    /* = PlanSplitArg */
 enum { RT_SPLIT_LAST = 1000, RT_SPLIT_BLOCK = 256, RT_SPLIT_ARGS = 256 }; /* as PLAN_SPLIT_*, ORDER_ROW_BLOCK */
 enum { RT_BIND_NONE, RT_BIND_THREADS, RT_BIND_BLOCK };                    /* what a GPU kernel's iterations are */
 enum { RT_IMAGE_CUBIN, RT_IMAGE_PTX };

@@ -1,10 +1,21 @@
 /* Checked conversions and range checks (see convert.h). */
 #include "runtime/convert.h"
+#include "runtime/half.h"
+#include "runtime/tensors.h"
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-static bool is_float(int64_t dtype) { return dtype == RT_F32 || dtype == RT_F64; }
+static bool is_float(int64_t dtype) { return dtype == RT_F32 || dtype == RT_F64 || rt_is_16_bits(dtype); }
+
+static void put_float(void *out, int64_t to, int64_t i, float v)
+{
+    switch (to) {
+    case RT_F16: ((uint16_t *)out)[i] = f16_of_float(v); break;
+    case RT_BF16: ((uint16_t *)out)[i] = bf16_of_float(v); break;
+    default: ((float *)out)[i] = v; break;
+    }
+}
 
 static int64_t get_int(const void *v, int64_t dtype, int64_t i)
 {
@@ -23,7 +34,9 @@ static bool put_int(void *out, int64_t to, int64_t i, int64_t v)
     switch (to) {
     case RT_I32: ((int32_t *)out)[i] = (int32_t)v; return v == (int32_t)v;
     case RT_I64: ((int64_t *)out)[i] = v; return true;
-    case RT_F32: ((float *)out)[i] = (float)v; return v >= -(1 << 24) && v <= 1 << 24;
+    case RT_F16:
+    case RT_BF16:
+    case RT_F32: put_float(out, to, i, (float)v); return v >= -(1 << 24) && v <= 1 << 24;
     case RT_F64: ((double *)out)[i] = (double)v; return v >= -(1LL << 53) && v <= 1LL << 53;
     default: ((uint8_t *)out)[i] = v != 0; return v == 0 || v == 1;
     }
@@ -46,7 +59,7 @@ static void convert_floats(const RtArray *a, int64_t to, void *out)
     const double *d = a->data.p;
     for (int64_t i = 0; i < a->count; i++)
         if (to == RT_F64) ((double *)out)[i] = f[i];
-        else ((float *)out)[i] = (float)d[i];
+        else put_float(out, to, i, a->dtype == RT_F64 ? (float)d[i] : f[i]);
 }
 
 RtCode rt_convert(const RtArray *a, int64_t to, void *out, const char *place, RtStatus *st)
@@ -69,7 +82,9 @@ static int64_t find_not_finite(const void *v, int64_t dtype, int64_t count)
     const float *f = v;
     const double *d = v;
     int64_t i = 0;
-    if (dtype == RT_F32)
+    if (rt_is_16_bits(dtype))
+        while (i < count && isfinite(rt_element(v, dtype, i))) i++;
+    else if (dtype == RT_F32)
         while (i < count && isfinite(f[i])) i++;
     else
         while (i < count && isfinite(d[i])) i++;
@@ -82,10 +97,13 @@ RtCode rt_check_finite(const void *v, int64_t dtype, int64_t count, int64_t widt
     assert(width > 0);
     int64_t i = find_not_finite(v, dtype, count);
     if (i == count) return RT_OK;
-    double x = dtype == RT_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
-    return rt_fail(st, RT_E_DATA_NOT_FINITE, place, "replace missing values before saving",
-                   "row %lld, column %lld is %f, wanted a finite number", (long long)(i / width),
-                   (long long)(i % width), x);
+    bool narrow = rt_is_16_bits(dtype);
+    return rt_fail(st, RT_E_DATA_NOT_FINITE, place,
+                   narrow ? "replace missing values before saving; --store f16 has nothing above 65504"
+                          : "replace missing values before saving",
+                   "row %lld, column %lld is %f%s%s, wanted a finite number", (long long)(i / width),
+                   (long long)(i % width), rt_element(v, dtype, i), narrow ? " as " : "",
+                   narrow ? rt_dtype_name(dtype) : "");
 }
 
 RtCode rt_check_bound(const void *v, int64_t dtype, int64_t count, int64_t bound, bool missing, const char *place,

@@ -3,6 +3,7 @@
    graph, convert and permute the inputs. Counts come
    from meta.json, else from the rows of the arrays, else from the largest id. */
 #include "runtime/dataset_load.h"
+#include "runtime/half.h"
 #include "runtime/convert.h"
 #include "runtime/folds.h"
 #include "runtime/random.h"
@@ -332,7 +333,7 @@ static RtCode check_csr(Loader *l, int64_t tensor)
 {
     Input *in = &l->inputs[tensor];
     const RtTensorDef *t = &l->m->tensors[tensor];
-    if (t->dtype != RT_F32 && t->dtype != RT_F64)
+    if (t->dtype != RT_F32 && t->dtype != RT_F64 && !rt_is_16_bits(t->dtype))
         return rt_fail(l->st, RT_E_DATA_DTYPE, rt_load_place(l, in->stem), NULL,
                        "found a CSR triplet of floats, wanted %s", rt_dtype_name(t->dtype));
     RT_TRY(to_i64(l, &in->indptr, rt_load_place(l, in->stem)));
@@ -366,28 +367,34 @@ static RtCode place_csr(Loader *l, int64_t tensor)
     const RtTensorDef *t = &l->m->tensors[tensor];
     const RtSpaceData *s = &l->d->graph->spaces[t->space];
     const int64_t *ptr = in->indptr.data.p, *idx = in->indices.data.p;
-    int64_t size = rt_dtype_bytes(t->dtype);
+    int64_t dtype = rt_dtype_read(t->dtype), size = rt_dtype_bytes(dtype), row = t->width * rt_dtype_bytes(t->dtype);
     assert(ptr[s->count] == in->values.count); /* check_csr */
     char place[PLACE_BYTES];
-    RtBlock values;
+    RtBlock values, scratch = {0};
     snprintf(place, sizeof place, "%s", rt_load_place(l, in->stem));
     RT_TRY(rt_block_alloc(&values, rt_size(in->values.count, size), place, l->st));
-    RtCode code = rt_convert(&in->values, t->dtype, values.p, place, l->st);
-    if (!code) code = rt_check_finite(values.p, t->dtype, in->values.count, 1, place, l->st);
+    RtCode code = rt_convert(&in->values, dtype, values.p, place, l->st);
+    if (!code) code = rt_check_finite(values.p, dtype, in->values.count, 1, place, l->st);
+    if (!code) code = rt_block_alloc(&scratch, rt_size(t->width, size), place, l->st);
     char *out = l->d->tensors.data[tensor];
     for (int64_t i = 0; !code && i < s->count; i++) {
         int64_t v = s->ids ? s->ids[i] : i;
-        add_row(out + i * t->width * size, t->dtype, idx + ptr[v], (char *)values.p + ptr[v] * size,
-                ptr[v + 1] - ptr[v]);
+        memset(scratch.p, 0, (size_t)(t->width * size));
+        add_row(scratch.p, dtype, idx + ptr[v], (char *)values.p + ptr[v] * size, ptr[v + 1] - ptr[v]);
+        RtArray sums = {.dtype = dtype, .data = scratch, .count = t->width};
+        code = rt_convert(&sums, t->dtype, out + i * row, place, l->st);
+        if (!code && rt_is_16_bits(t->dtype))
+            code = rt_check_finite(out + i * row, t->dtype, t->width, t->width, place, l->st);
     }
+    rt_block_free(&scratch);
     rt_block_free(&values);
     return code;
 }
 
 /* Random elements that fit the input's type: floats in [-1, 1), one in 64 of a sparse matrix, integers in range,
-   half of the bools. Writes elements first.. of the tensor, n of them. */
+   half of the bools. Writes elements first.. of the tensor, n of them, as `dtype`. */
 enum { DRAWN_ONE_IN = 64 };
-static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_t n, void *out)
+static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_t n, int64_t dtype, void *out)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
     assert(t->width > 0);
@@ -400,10 +407,12 @@ static void draw_elements(const Loader *l, int64_t tensor, int64_t first, int64_
         int64_t id = (int64_t)((uint64_t)word * (uint64_t)bound >> 32);
         double u = (double)(word >> 8) * 0x1p-23 - 1;
         if (t->sparse && word % DRAWN_ONE_IN) u = 0;
-        if (t->dtype == RT_F32) ((float *)out)[i] = (float)u;
-        else if (t->dtype == RT_F64) ((double *)out)[i] = u;
-        else if (t->dtype == RT_I32) ((int32_t *)out)[i] = (int32_t)id;
-        else if (t->dtype == RT_I64) ((int64_t *)out)[i] = id;
+        if (dtype == RT_F32) ((float *)out)[i] = (float)u;
+        else if (dtype == RT_F16) ((uint16_t *)out)[i] = f16_of_float((float)u);
+        else if (dtype == RT_BF16) ((uint16_t *)out)[i] = bf16_of_float((float)u);
+        else if (dtype == RT_F64) ((double *)out)[i] = u;
+        else if (dtype == RT_I32) ((int32_t *)out)[i] = (int32_t)id;
+        else if (dtype == RT_I64) ((int64_t *)out)[i] = id;
         else ((uint8_t *)out)[i] = id != 0;
     }
     if (l->o->drawn) l->o->drawn[tensor] = 1;
@@ -418,7 +427,7 @@ static void draw_input(Loader *l, int64_t tensor)
     const RtSpaceData *s = &l->d->graph->spaces[t->space];
     char *out = l->d->tensors.data[tensor];
     for (int64_t i = 0; i < s->count; i++)
-        draw_elements(l, tensor, (s->ids && tensor_is_of_nodes(l, t) ? s->ids[i] : i) * t->width, t->width,
+        draw_elements(l, tensor, (s->ids && tensor_is_of_nodes(l, t) ? s->ids[i] : i) * t->width, t->width, t->dtype,
                       out + i * t->width * rt_dtype_bytes(t->dtype));
 }
 
@@ -431,7 +440,8 @@ static RtCode missing_error(Loader *l, int64_t tensor)
         return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name),
                        "the data has fold.npy: --folds K makes masks of it", "the model's input %s is missing", name);
     snprintf(hint, sizeof hint, "save it as %s with %lld column%s and one row per element of %s",
-             rt_dtype_name(t->dtype), (long long)t->width, t->width == 1 ? "" : "s", rt_load_space(l, t->space));
+             rt_dtype_name(rt_dtype_read(t->dtype)), (long long)t->width, t->width == 1 ? "" : "s",
+             rt_load_space(l, t->space));
     return rt_fail(l->st, RT_E_DATA_MISSING, rt_load_place(l, name), hint, "the model's input %s is missing", name);
 }
 
@@ -454,18 +464,19 @@ static RtCode place_input(Loader *l, int64_t tensor)
 static RtCode nonzeros_of_rows(Loader *l, int64_t tensor, const RtArray *a, RtNonzeros *z)
 {
     const RtTensorDef *t = &l->m->tensors[tensor];
-    int64_t n = rt_load_count(l, t->space), size = rt_dtype_bytes(t->dtype), rows = a ? n : 1, bytes;
+    int64_t n = rt_load_count(l, t->space), dtype = rt_dtype_read(t->dtype), size = rt_dtype_bytes(dtype),
+            rows = a ? n : 1, bytes;
     const char *place = rt_load_place(l, l->m->strings + t->name);
     RtBlock block;
     if (!rt_mul(rows * size, t->width, &bytes))
         return rt_fail(l->st, RT_E_OVERFLOW, place, NULL, "the matrix's size overflows 64 bits");
     RT_TRY(rt_block_alloc(&block, bytes, place, l->st));
-    RtCode code = a ? rt_convert(a, t->dtype, block.p, place, l->st) : RT_OK;
-    if (a && !code) code = rt_check_finite(block.p, t->dtype, a->count, t->width, place, l->st);
+    RtCode code = a ? rt_convert(a, dtype, block.p, place, l->st) : RT_OK;
+    if (a && !code) code = rt_check_finite(block.p, dtype, a->count, t->width, place, l->st);
     const int64_t *order = order_of(l, t->space);
     for (int64_t i = 0; i < n && !code; i++) {
         int64_t u = order ? order[i] : i;
-        if (!a) draw_elements(l, tensor, u * t->width, t->width, block.p);
+        if (!a) draw_elements(l, tensor, u * t->width, t->width, dtype, block.p);
         code = rt_nonzeros_row(z, i, (char *)block.p + (a ? u * t->width * size : 0), t->width, l->st);
     }
     rt_block_free(&block);
@@ -477,10 +488,11 @@ static RtCode nonzeros_of_csr(Loader *l, int64_t tensor, RtNonzeros *z)
     const Input *in = &l->inputs[tensor];
     const RtTensorDef *t = &l->m->tensors[tensor];
     const char *place = rt_load_place(l, in->stem);
+    int64_t dtype = rt_dtype_read(t->dtype);
     RtBlock values;
-    RT_TRY(rt_block_alloc(&values, rt_size(in->values.count, rt_dtype_bytes(t->dtype)), place, l->st));
-    RtCode code = rt_convert(&in->values, t->dtype, values.p, place, l->st);
-    if (!code) code = rt_check_finite(values.p, t->dtype, in->values.count, 1, place, l->st);
+    RT_TRY(rt_block_alloc(&values, rt_size(in->values.count, rt_dtype_bytes(dtype)), place, l->st));
+    RtCode code = rt_convert(&in->values, dtype, values.p, place, l->st);
+    if (!code) code = rt_check_finite(values.p, dtype, in->values.count, 1, place, l->st);
     if (!code)
         code = rt_nonzeros_csr(z, in->indptr.data.p, in->indices.data.p, values.p, rt_load_count(l, t->space), t->width,
                                order_of(l, t->space), l->st);
@@ -491,7 +503,7 @@ static RtCode nonzeros_of_csr(Loader *l, int64_t tensor, RtNonzeros *z)
 static RtCode find_nonzeros_of(Loader *l, int64_t tensor, RtNonzeros *z)
 {
     const Input *in = &l->inputs[tensor];
-    z->dtype = l->m->tensors[tensor].dtype;
+    z->dtype = rt_dtype_read(l->m->tensors[tensor].dtype);
     if (rt_load_count(l, l->m->tensors[tensor].space) < 0) return RT_OK; /* what is unknown is said by build_graph */
     RtCode code = !in->present ? missing_error(l, tensor) : in->csr ? check_csr(l, tensor) : check_dense(l, tensor);
     if (l->o->draw && (!in->present || code == RT_E_DATA_WIDTH)) return nonzeros_of_rows(l, tensor, NULL, z);
@@ -518,8 +530,11 @@ static RtCode place_nonzeros(Loader *l, int64_t tensor)
     const RtNonzeros *z = &l->nonzeros[tensor];
     RT_TRY(rt_tensors_alloc(&l->d->tensors, tensor, l->st));
     assert(l->d->tensors.counts[tensor] == z->count);
-    if (z->count) memcpy(l->d->tensors.data[tensor], z->values, (size_t)(z->count * rt_dtype_bytes(z->dtype)));
-    return RT_OK;
+    const RtTensorDef *t = &l->m->tensors[tensor];
+    const char *place = rt_load_place(l, l->m->strings + l->m->tensors[t->of].name);
+    RtArray values = {.dtype = z->dtype, .data = {.p = z->values}, .count = z->count};
+    RT_TRY(rt_convert(&values, t->dtype, l->d->tensors.data[tensor], place, l->st));
+    return rt_check_finite(l->d->tensors.data[tensor], t->dtype, z->count, 1, place, l->st);
 }
 
 /* A mask: allocated now, filled by rt_data_fold. All masks are of one space. */

@@ -586,8 +586,10 @@ static bool has_nan(const void *p, int64_t elem, int64_t n)
 {
     const float *f = p;
     const double *d = p;
+    const uint16_t *h = p;
+    int most = elem == RT_K_F16 ? 0x7c00 : 0x7f80; /* infinity */
     for (int64_t i = 0; i < n; i++)
-        if (elem == RT_K_F32 ? f[i] != f[i] : d[i] != d[i]) return true;
+        if (elem >= RT_K_F16 ? (h[i] & 0x7fff) > most : elem == RT_K_F32 ? f[i] != f[i] : d[i] != d[i]) return true;
     return false;
 }
 
@@ -599,7 +601,7 @@ static bool step_has_nan(const RtExec *e, const RtExecStep *x)
         const RtStepArg *a = &e->model->step_args[x->call->first_arg + k];
         if (!a->is_buffer) continue;
         const RtBuffer *b = &e->model->buffers[e->program->first_buffer + a->buffer];
-        if ((b->elem != RT_K_F32 && b->elem != RT_K_F64) || b->kind == RT_BUF_STRIP) continue;
+        if (b->elem < RT_K_F32 || b->kind == RT_BUF_STRIP) continue;
         RtCount rows = b->rows;
         if (rows.kind == RT_COUNT_BLOCK_SLOTS) rows.kind = RT_COUNT_BLOCKS; /* the others may hold anything */
         if (has_nan(e->buffers[a->buffer], b->elem, rt_count_value(e->graph, &rows, RT_READ) * b->width)) return true;

@@ -133,18 +133,23 @@ bool rt_add(int64_t a, int64_t b, int64_t *out) { return a >= 0 && b >= 0 && !__
 
 int64_t rt_elem_bytes(int64_t elem)
 {
-    assert(elem >= RT_K_I1 && elem <= RT_K_F64);
+    assert(elem >= RT_K_I1 && elem <= RT_K_BF16);
+    if (elem >= RT_K_F16) return 2;
     return elem == RT_K_F64 || elem == RT_K_I64 ? 8 : elem <= RT_K_I8 ? 1 : 4;
 }
 
 int64_t rt_dtype_bytes(int64_t dtype)
 {
-    assert(dtype >= RT_F32 && dtype <= RT_BOOL);
+    assert(dtype >= RT_F32 && dtype <= RT_BF16);
+    if (dtype >= RT_F16) return 2;
     return dtype == RT_BOOL ? 1 : dtype == RT_F32 || dtype == RT_I32 ? 4 : 8;
 }
 
+bool rt_is_16_bits(int64_t dtype) { return dtype == RT_F16 || dtype == RT_BF16; }
+int64_t rt_dtype_read(int64_t dtype) { return rt_is_16_bits(dtype) ? RT_F32 : dtype; }
+
 const char *rt_dtype_name(int64_t dtype)
 {
-    static const char *const names[] = {"f32", "f64", "i32", "i64", "bool"};
-    return dtype >= 0 && dtype < 5 ? names[dtype] : "?";
+    static const char *const names[] = {"f32", "f64", "i32", "i64", "bool", "f16", "bf16"};
+    return dtype >= RT_F32 && dtype <= RT_BF16 ? names[dtype] : "?";
 }

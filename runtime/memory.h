@@ -36,4 +36,6 @@ bool rt_add(int64_t a, int64_t b, int64_t *out);
 
 int64_t rt_elem_bytes(int64_t elem); /* of a buffer: RT_K_F32 ... */
 int64_t rt_dtype_bytes(int64_t dtype);
+bool rt_is_16_bits(int64_t dtype);
+int64_t rt_dtype_read(int64_t dtype);     /* what numbers are before they are rounded to it: f32 of 16 bits */
 const char *rt_dtype_name(int64_t dtype); /* "f32" */

@@ -1,5 +1,6 @@
 /* Tensor storage and initialisation (see tensors.h). */
 #include "runtime/tensors.h"
+#include "runtime/half.h"
 #include "runtime/random.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -72,6 +73,8 @@ double rt_element(const void *data, int64_t dtype, int64_t i)
 {
     switch (dtype) {
     case RT_F32: return (double)((const float *)data)[i];
+    case RT_F16: return (double)f16_to_float(((const uint16_t *)data)[i]);
+    case RT_BF16: return (double)bf16_to_float(((const uint16_t *)data)[i]);
     case RT_F64: return ((const double *)data)[i];
     case RT_I32: return ((const int32_t *)data)[i];
     case RT_I64: return (double)((const int64_t *)data)[i];

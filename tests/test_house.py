@@ -8,9 +8,9 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAY = {  # folder -> what it may include besides itself; a path names one header
     "base": ["runtime/available.h", "runtime/replace.h"],
-    "ir": ["base"],
+    "ir": ["base", "runtime/half.h"],
     "frontend": ["base", "ir"],
-    "passes": ["base", "ir", "runtime/blocks.h", "runtime/pack.h"],
+    "passes": ["base", "ir", "runtime/blocks.h", "runtime/half.h", "runtime/pack.h"],
     "codegen": ["base", "ir/kernel.h", "ir/plan.h", "ir/graph.h", "ir/kernel_ops.def", "ir/ops.def", "runtime/abi.h", "runtime/cpu.h"],
     "runtime": [],
     "driver": ["base", "ir", "frontend", "passes", "codegen", "runtime/cpu.h", "runtime/gnnrt.h", "runtime/machine.h", "runtime/status.h"],

@@ -21,7 +21,7 @@ LONG = bool(os.environ.get("GNNC_LONG"))  # all layers of the benchmark
 ROOT = os.path.dirname(HERE)
 CORA = os.path.join(ROOT, "examples", "data", "cora")
 # What runtime/cpu.c asks for, with what each such CPU has had since.
-HAS = {"generic": "generic64", "avx2": "generic64+avx2+fma+popcnt+xsave", "avx512": "generic64+avx512f+avx512bw+avx512dq+avx512vl+fma+popcnt+xsave"}
+HAS = {"generic": "generic64", "avx2": "generic64+avx2+fma+f16c+popcnt+xsave", "avx512": "generic64+avx512f+avx512bw+avx512dq+avx512vl+fma+f16c+popcnt+xsave"}
 JUMP = re.compile(r"(bnd |notrack )*(j\w+|call|loop\w*)\b")
 HINT = re.compile(r"endbr64|(data16 |cs )*nopw?\b|rep stos|\(bad\)|xgetbv|xchg +%ax,%ax")  # what every CPU passes over, asks for first, or `as` spells otherwise
 

@@ -71,6 +71,34 @@ static __device__ inline float nan_f() { return __int_as_float(0x7fc00000); }
 static __device__ inline double inf_d() { return __longlong_as_double(0x7ff0000000000000); }
 static __device__ inline double nan_d() { return __longlong_as_double(0x7ff8000000000000); }
 
+/* Numbers of 16 bits in memory. To nearest, ties to even; too large is infinite; denormals stay. The instructions for bf16 are of the
+   newest GPUs alone, and what they do is a shift. */
+#ifdef __CUDACC__
+static __device__ inline float f16_value(unsigned short x)
+{
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
+    return r;
+}
+static __device__ inline unsigned short f16_bits(float x)
+{
+    unsigned short r;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
+    return r;
+}
+#else
+static inline float f16_value(unsigned short x) { return shim_f16_value(x); }
+static inline unsigned short f16_bits(float x) { return shim_f16_bits(x); }
+#endif
+static __device__ inline float bf16_value(unsigned short x) { return __int_as_float((int)((unsigned)x << 16)); }
+static __device__ inline unsigned short bf16_bits(float x)
+{
+    unsigned bits = (unsigned)__float_as_int(x);
+    return (unsigned short)(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+static __device__ inline float round_f16(float x) { return f16_value(f16_bits(x)); }
+static __device__ inline float round_bf16(float x) { return bf16_value(bf16_bits(x)); }
+
 /* Halving: the upper half of the n lanes is combined onto the lower half, until one is left; that one for all. The same
    order on every target. */
 #define GNN_FOLDS(name, op)                                                                                            \

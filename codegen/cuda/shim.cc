@@ -326,6 +326,21 @@ static inline float __int_as_float(int x) { return shim_bits<float>(x); }
 static inline int __float_as_int(float x) { return shim_bits<int>(x); }
 static inline double __longlong_as_double(long long x) { return shim_bits<double>(x); }
 static inline long long __double_as_longlong(double x) { return shim_bits<long long>(x); }
+static inline float shim_f16_value(unsigned short x)
+{
+    unsigned sign = (unsigned)(x & 0x8000) << 16, size = (unsigned)(x & 0x7fff) << 13;
+    if (size >= 0x0f800000) return shim_bits<float>(sign | 0x7f800000 | size);
+    return shim_bits<float>(sign | shim_bits<unsigned>(shim_bits<float>(size) * 0x1p112f));
+}
+static inline unsigned short shim_f16_bits(float x)
+{
+    unsigned bits = shim_bits<unsigned>(x), size = bits & 0x7fffffff, r;
+    if (size > 0x7f800000) r = 0x7fff; /* as GPUs say NaN */
+    else if (size >= 0x477ff000) r = 0x7c00;
+    else if (size >= 0x38800000) r = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
+    else r = shim_bits<unsigned>(shim_bits<float>(size) + 0.5f) - 0x3f000000;
+    return (unsigned short)((bits >> 16 & 0x8000) | r);
+}
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
 
 /* ---- launching ---- */

@@ -71,8 +71,12 @@ typedef struct PassContext {
     const struct HostPlan *forms;
     /* elements of a row that private arrays hold at most, a power of 2 from 16; 0: what pays. For tests */
     int64_t most_staged;
-    bool keep_remarks; /* else pass_remark does nothing */
-    PassDump *dump;    /* or NULL */
+    /* f16 or bf16: what narrow keeps in memory so. f32: nothing, and the passes narrow and narrow_rest do nothing */
+    IrDtype store;
+    int64_t store_least; /* numbers that a row of such a value has at least; 0: 16. For tests */
+    bool store_inputs;   /* the runtime converts inputs when it loads them; else each function does */
+    bool keep_remarks;   /* else pass_remark does nothing */
+    PassDump *dump;      /* or NULL */
     void *dump_user;
     /* what the runs left */
     VEC(PassRemark) remarks;

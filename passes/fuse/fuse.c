@@ -37,6 +37,7 @@ static bool is_gemm(const FusedFunc *f, const Group *g)
     if (op->op != IR_OP_contract || !ir_dtype_is_float(op->type.dtype)) return false;
     if (!in_memory(f, op->args[0]) || !in_memory(f, op->args[1])) return false;
     const IrType *a = &fused_op(f, op->args[0])->type, *b = &fused_op(f, op->args[1])->type, *r = &op->type;
+    if (a->dtype != r->dtype || b->dtype != r->dtype) return false;
     IrId dims[2 * IR_MAX_DIMS];
     unsigned n = reduced_dims(f->f, op, dims);
     if (g->kind == GROUP_PRODUCT)

@@ -72,7 +72,7 @@ static void force_roots(Choice *c)
     const IrFunc *f = c->f->f;
     for (uint32_t i = 0; i < f->results.n; i++) force(c, f->results.data[i].value);
     for (IrId v = 0; v < f->ops.n; v++)
-        if (c->ctx->disabled[PASS_fuse] || op_is_heavy(c->f->m, f, v)) force(c, v);
+        if (c->ctx->disabled[PASS_fuse] || op_is_heavy(c->f->m, f, v) || ir_op_narrows(f, &f->ops.data[v])) force(c, v);
     for (IrId v = 0; v < f->ops.n; v++) /* what these read lies in memory */
         for (uint32_t k = 0; f->ops.data[v].op == IR_OP_nearest || f->ops.data[v].op == IR_OP_route; k++) {
             if (k == f->ops.data[v].n_args) break;
@@ -219,6 +219,7 @@ static bool wants_memory(Choice *c, IrId v, double *stored, double *again)
 {
     const Uses *x = &c->uses[v];
     *stored = *again = 0;
+    if (ir_op_widens(c->f->f, fused_op(c->f, v))) return false; /* lies in memory already, in 16 bits */
     if (x->product && fused_op(c->f, v)->op != IR_OP_reshape && !is_plain_operand(c, v)) return true;
     if (x->n <= 1 && !x->table && (!x->n || x->use[0].times <= 1) && !is_alone(c, v)) return false;
     if (c->mask[v]) return false;

@@ -32,7 +32,8 @@ static bool add_bytes(const FusedFunc *f, IrId v, int64_t *bytes, int64_t *wides
 {
     const IrType *t = &fused_op(f, v)->type;
     int64_t width = ir_type_width(f->m, t), add;
-    if (__builtin_mul_overflow(width, (int64_t)ir_dtype_bytes(t->dtype), &add)) return false;
+    IrDtype dtype = ir_dtype_is_16_bits(t->dtype) ? IR_F32 : t->dtype; /* in an array */
+    if (__builtin_mul_overflow(width, (int64_t)ir_dtype_bytes(dtype), &add)) return false;
     if (add > *widest) *widest = add;
     return !__builtin_add_overflow(*bytes, add, bytes);
 }

@@ -111,7 +111,7 @@ PlanCount plan_const(int64_t v);
 PlanCount plan_count(const IrModule *m, IrId space);   /* unit: const 1 */
 uint32_t plan_buffer(LowerFunc *lf, PlanBuffer b);     /* the equal one if it is no arena buffer */
 uint32_t plan_value_buffer(LowerFunc *lf, IrId v);     /* of an argument or a stored root */
-KirBase kir_base_of(IrDtype t);                        /* in registers: bool is i1 */
+KirBase kir_base_of(IrDtype t);                        /* in registers: bool is i1, 16 bits are f32 */
 KirBase kir_elem_of(IrDtype t);                        /* in memory: bool is i8 */
 void lower_begin(Lower *l, LowerFunc *lf, uint32_t g); /* fresh kernel and step */
 void lower_finish(Lower *l, const char *kind);         /* the kernel joins the plan */

@@ -38,9 +38,11 @@ static KirId int_divide(Emit *e, KirOpcode op, KirId x, KirId y)
     return emit_select(e, is_zero, zero, q);
 }
 
-static KirId cast(Emit *e, KirBase to, KirId x)
+static KirId cast(Emit *e, IrDtype dtype, KirId x)
 {
     KirType t = emit_type(e, x);
+    KirBase to = kir_base_of(dtype);
+    if (ir_dtype_is_16_bits(dtype)) return emit_op1(e, dtype == IR_F16 ? KIR_round_f16 : KIR_round_bf16, x);
     if (to != KIR_I1) return emit_convert(e, to, x);
     return t.base == KIR_I1 ? x : emit_op2(e, KIR_ne, x, number(e, t, 0));
 }
@@ -64,7 +66,7 @@ static KirId unary(Emit *e, const IrOp *op, KirId x)
     case IR_OP_sin: return emit_expand(e, kmath_sin, x);
     case IR_OP_cos: return emit_expand(e, kmath_cos, x);
     case IR_OP_not: return emit_op2(e, KIR_xor, x, emit_int(e, t, 1));
-    case IR_OP_cast: return cast(e, kir_base_of(op->type.dtype), x);
+    case IR_OP_cast: return cast(e, op->type.dtype, x);
     case IR_OP_detach:
     case IR_OP_transpose: return x;
     default: ICE(arena_printf(e->arena, "`%s` has no arithmetic in kernels", ir_ops[op->op].name));

@@ -13,13 +13,16 @@ PlanCount plan_count(const IrModule *m, IrId space)
 
 KirBase kir_base_of(IrDtype t)
 {
-    static const KirBase base[] = {
-        [IR_F32] = KIR_F32, [IR_F64] = KIR_F64, [IR_I32] = KIR_I32, [IR_I64] = KIR_I64, [IR_BOOL] = KIR_I1};
+    static const KirBase base[] = {[IR_F32] = KIR_F32, [IR_F64] = KIR_F64, [IR_I32] = KIR_I32, [IR_I64] = KIR_I64,
+                                   [IR_BOOL] = KIR_I1, [IR_F16] = KIR_F32, [IR_BF16] = KIR_F32};
     ICE_UNLESS(t < sizeof base / sizeof *base);
     return base[t];
 }
 
-KirBase kir_elem_of(IrDtype t) { return t == IR_BOOL ? KIR_I8 : kir_base_of(t); }
+KirBase kir_elem_of(IrDtype t)
+{
+    return t == IR_BOOL ? KIR_I8 : t == IR_F16 ? KIR_F16 : t == IR_BF16 ? KIR_BF16 : kir_base_of(t);
+}
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
 

@@ -7,10 +7,10 @@
 
 /* simplify runs again behind autodiff: adjoints are written plainly and rely on it. */
 const PassId pass_pipeline[] = {
-    PASS_simplify, PASS_cse,    PASS_dce,    PASS_table,   PASS_dce,     PASS_parts,    PASS_reorder, PASS_autodiff,
-    PASS_simplify, PASS_cse,    PASS_dce,    PASS_parts,   PASS_reorder, PASS_pick,     PASS_table,   PASS_cse,
-    PASS_dce,      PASS_layout, PASS_sparse, PASS_hoist,   PASS_fuse,    PASS_schedule, PASS_lower,   PASS_prefetch,
-    PASS_share,    PASS_weave,  PASS_cone,   PASS_connect, PASS_memplan,
+    PASS_simplify, PASS_cse,      PASS_dce,    PASS_table,       PASS_dce,    PASS_parts,   PASS_reorder, PASS_narrow,
+    PASS_autodiff, PASS_simplify, PASS_cse,    PASS_dce,         PASS_parts,  PASS_reorder, PASS_pick,    PASS_table,
+    PASS_cse,      PASS_dce,      PASS_layout, PASS_narrow_rest, PASS_sparse, PASS_hoist,   PASS_fuse,    PASS_schedule,
+    PASS_lower,    PASS_prefetch, PASS_share,  PASS_weave,       PASS_cone,   PASS_connect, PASS_memplan,
 };
 const uint32_t n_pass_pipeline = sizeof pass_pipeline / sizeof *pass_pipeline;
 
@@ -51,6 +51,12 @@ IrModule *pass_run_one(PassContext *ctx, PassId pass, const IrModule *m)
     return next;
 }
 
+/* Without --store the pipeline goes past what it asks for. */
+static bool is_asked(const PassContext *ctx, PassId pass)
+{
+    return ctx->run || ctx->store != IR_F32 || (pass != PASS_narrow && pass != PASS_narrow_rest);
+}
+
 IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m)
 {
     const PassId *list = ctx->run ? ctx->run : pass_pipeline;
@@ -58,7 +64,7 @@ IrModule *pass_run_pipeline(PassContext *ctx, const IrModule *m)
     verify_input(ctx, m);
     IrModule *now = ir_module_clone(ctx->stage, m);
     for (uint32_t i = 0; i < n && now; i++)
-        if (pass_infos[list[i]].stage == PASS_STAGE_GRAPH && !ctx->disabled[list[i]])
+        if (pass_infos[list[i]].stage == PASS_STAGE_GRAPH && !ctx->disabled[list[i]] && is_asked(ctx, list[i]))
             now = pass_run_one(ctx, list[i], now);
     return now;
 }

@@ -6,6 +6,7 @@
    Where accesses go is for audit_run to say. Too many instructions or numbers: the kernel is taken to be right. */
 #include "passes/plan/audit.h"
 #include "base/ice.h"
+#include "runtime/half.h"
 
 enum { FUEL = 1 << 19 };
 
@@ -27,6 +28,8 @@ static void fill(KirBase t, void *p, int64_t n, uint64_t seed)
         switch (t) {
         case KIR_F32: ((float *)p)[i] = (float)v; break;
         case KIR_F64: ((double *)p)[i] = v; break;
+        case KIR_F16: ((uint16_t *)p)[i] = f16_of_float((float)v); break;
+        case KIR_BF16: ((uint16_t *)p)[i] = bf16_of_float((float)v); break;
         case KIR_I32: ((int32_t *)p)[i] = (int32_t)(seed >> 62); break;
         case KIR_I64: ((int64_t *)p)[i] = (int64_t)(seed >> 62); break;
         default: ((int8_t *)p)[i] = (int8_t)(seed >> 63); break;

@@ -2,6 +2,7 @@
  * graphs of a batch. */
 #include "base/ice.h"
 #include "passes/plan/audit.h"
+#include "runtime/half.h"
 
 enum { HUB_EDGES = 290, HUB_NODES = 40, MOST_ELEMENTS = 6000, LEAST_NODES = 8, FEW_LEAVES = 11, FEW_LEVELS = 2 };
 
@@ -167,6 +168,8 @@ static void put(KirBase t, void *p, int64_t i, int64_t v)
     switch (t) {
     case KIR_F32: ((float *)p)[i] = (float)v / 64; break;
     case KIR_F64: ((double *)p)[i] = (double)v / 64; break;
+    case KIR_F16: ((uint16_t *)p)[i] = f16_of_float((float)v / 64); break;
+    case KIR_BF16: ((uint16_t *)p)[i] = bf16_of_float((float)v / 64); break;
     case KIR_I32: ((int32_t *)p)[i] = (int32_t)v; break;
     case KIR_I64: ((int64_t *)p)[i] = v; break;
     default: ((int8_t *)p)[i] = (int8_t)(v & 1); break;
@@ -178,7 +181,7 @@ static void *tensor(Arena *a, AuditWorld *w, const PlanBuffer *b)
 {
     const IrTensor *t = &w->m->tensors.data[b->ref];
     int64_t n = audit_elements(w, b);
-    bool is_float = b->elem == KIR_F32 || b->elem == KIR_F64;
+    bool is_float = b->elem >= KIR_F32;
     Draw d = {b->ref + 1};
     if (!w->wanted[b->ref] || w->tensors[b->ref]) return w->tensors[b->ref];
     void *p = w->tensors[b->ref] = arena_array(a, (size_t)n + 1, kir_base_bytes(b->elem));

@@ -80,12 +80,16 @@ RULE(cos)
     adjoint_give(a, op->args[0], bin(a, IR_OP_mul, g, d));
 }
 
-RULE(cast) /* between floats; an integer operand is never active */
+/* Between floats; an integer operand is never active. Rounding to 16 bits has the derivative 1, and the cotangent goes around it: it
+   is an f32 all the way. */
+RULE(cast)
 {
     UNUSED(y);
     IrType type = op->type;
-    type.dtype = irb_type(&a->b, op->args[0]).dtype;
-    adjoint_give(a, op->args[0], irb_unary(&a->b, IR_OP_cast, type, g, (IrAttr){0}));
+    IrId x = op->args[0];
+    if (ir_op_widens(a->b.f, op) && ir_op_narrows(a->b.f, irb_op(&a->b, x))) x = irb_op(&a->b, x)->args[0];
+    type.dtype = irb_type(&a->b, x).dtype;
+    adjoint_give(a, x, type.dtype == op->type.dtype ? g : irb_unary(&a->b, IR_OP_cast, type, g, (IrAttr){0}));
 }
 
 /* ---- two operands ---- */

@@ -79,10 +79,10 @@ static unsigned of_sqrt(const Operands *o)
            (o->x & NOT_NEGATIVE ? o->x & ~(unsigned)CERTAIN : 0);
 }
 
-/* f64 to f32 may overflow, or underflow to -0. */
+/* f64 to f32, or to 16 bits, may overflow, or underflow to -0. */
 static unsigned of_cast(const Operands *o)
 {
-    bool narrows = op_of(o, 0)->type.dtype == IR_F64 && o->op->type.dtype != IR_F64;
+    bool narrows = (op_of(o, 0)->type.dtype == IR_F64 && o->op->type.dtype != IR_F64) || ir_op_narrows(o->f, o->op);
     return (o->x & USUAL) | (narrows ? if_all(o->x, FACT_POSITIVE, P) : o->x & CERTAIN);
 }
 

@@ -50,7 +50,7 @@ static bool may_hold(const Hoist *h, IrId v)
 {
     const IrOp *op = &h->f->ops.data[v];
     bool few = !has_many_rows(h->m, op->type.space);
-    if (op->op == IR_OP_arg || !op->n_args) return false;
+    if (op->op == IR_OP_arg || !op->n_args || ir_op_widens(h->f, op)) return false; /* what is in 16 bits stays so */
     return few || ir_type_width(h->m, &op->type) * (int64_t)ir_dtype_bytes(op->type.dtype) <= WIDEST_HELD;
 }
 
@@ -74,7 +74,7 @@ bool hoist_pays(const Hoist *h, IrId v)
     const IrOp *op = &h->f->ops.data[v];
     double bytes, flops;
     bool held = is_cheaper_held(h, v);
-    if (op->op == IR_OP_arg || !op->n_args) return false;
+    if (op->op == IR_OP_arg || !op->n_args || ir_op_widens(h->f, op)) return false;
     compute_cost(h, v, &bytes, &flops);
     PassRemark *remark = pass_remark_at(h->ctx, PASS_hoist, held, h->f, v, "`%s` is the same in every run: %s",
                                         ir_ops[op->op].name,

@@ -240,7 +240,8 @@ IrId rule_not(Simplify *s, const IrOp *op)
 
 static int significand_bits(IrDtype t)
 {
-    static const int bits[] = {[IR_BOOL] = 1, [IR_F32] = 24, [IR_I32] = 31, [IR_F64] = 53, [IR_I64] = 63};
+    static const int bits[] = {
+        [IR_BOOL] = 1, [IR_BF16] = 8, [IR_F16] = 11, [IR_F32] = 24, [IR_I32] = 31, [IR_F64] = 53, [IR_I64] = 63};
     return bits[t];
 }
 

@@ -15,6 +15,7 @@ static bool representable(IrDtype t, double *v)
     case IR_I32: *v += 0.0; return fabs(*v) < 2147483648.0;       /* integers have no -0 */
     case IR_I64: *v += 0.0; return fabs(*v) < 9007199254740992.0; /* 2^53: exact in a const */
     case IR_BOOL: return *v == 0 || *v == 1;
+    default: return false; /* 16 bits have no constants */
     }
     return false;
 }

@@ -239,6 +239,7 @@ IrId rule_narrow(Simplify *s, const IrOp *op)
 {
     uint16_t traits = ir_ops[op->op].traits;
     if (!(traits & T_MAP) || traits & (T_RANDOM | T_VIEW) || !op->n_args) return IR_NONE;
+    if (ir_dtype_is_16_bits(op->type.dtype)) return IR_NONE; /* a broadcast is a product */
     IrOp it = *op;
     it.args = ARENA_ARRAY(s->b.m->arena, IrId, op->n_args);
     bool changed = false, broadcasts = simplify_is_broadcast(s, op);

@@ -224,4 +224,10 @@ FAULTS = [
     ("codegen/emit_cuda.c", "k->m.offset[id], launch->warp_bytes", "k->m.offset[id], 0 * launch->warp_bytes", "emit_cuda emitters"),
     ("codegen/cuda_memory.c", "|| a->rest != b->rest ||", "||", "emit_cuda"),
     ("codegen/walk.c", "|| x->op == KIR_barrier) b->block = at;", ") b->block = at;", "emit_cuda"),
+    # numbers of 16 bits
+    ("codegen/llvm_value.c", "r = RIGHT(ADD(ADD(bits, odd), N(0x7fff)), 16);", "r = RIGHT(ADD(ADD(bits, AND(odd, N(0))), N(0x8000)), 16);", "half"),
+    ("codegen/llvm_value.c", "return CHOOSE(LESS(size, N(0x477ff000)), r, large);", "return CHOOSE(LESS(size, N(0x7f800000)), r, large);", "half"),
+    ("codegen/emit_c_help.c", "(size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13", "(size - 0x38000000 + 0x1000) >> 13", "half"),
+    ("runtime/half.h", "if (size > 0x7f800000) r = 0x7e00 | (size >> 13 & 0x1ff);", "if (size > 0x7f800000) r = 0x7c00;", "half"),
+    ("codegen/cuda/head.cu", "(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16)", "((bits + 0x7fff + (bits >> 16 & 1)) >> 16)", "half"),
 ]

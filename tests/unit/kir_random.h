@@ -10,15 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RK_ELEMS = 96, RK_ROWS = 8, RK_N_BUFFERS = 10, RK_N_PARAMS = 13 };
+enum { RK_ELEMS = 96, RK_ROWS = 8, RK_KINDS = 7, RK_N_BUFFERS = 2 * RK_KINDS, RK_N_PARAMS = RK_N_BUFFERS + 3 };
 
-/* Buffers first: five read, five read and written, in the order of the base types from i8 on. */
+/* Buffers first: RK_KINDS read, as many read and written, in the order of the base types from i8 on. */
 static const KirParam rk_params[RK_N_PARAMS] = {
-    {"in_b", KIR_IN, KIR_I8, false},     {"in_i", KIR_IN, KIR_I32, false},    {"in_l", KIR_IN, KIR_I64, false},
-    {"in_f", KIR_IN, KIR_F32, false},    {"in_d", KIR_IN, KIR_F64, false},    {"out_b", KIR_INOUT, KIR_I8, true},
-    {"out_i", KIR_INOUT, KIR_I32, true}, {"out_l", KIR_INOUT, KIR_I64, true}, {"out_f", KIR_INOUT, KIR_F32, true},
-    {"out_d", KIR_INOUT, KIR_F64, true}, {"n", KIR_SCALAR, KIR_I64, false},   {"s", KIR_SCALAR, KIR_F32, false},
-    {"t", KIR_SCALAR, KIR_F64, false},
+    {"in_b", KIR_IN, KIR_I8, false},     {"in_i", KIR_IN, KIR_I32, false},     {"in_l", KIR_IN, KIR_I64, false},
+    {"in_f", KIR_IN, KIR_F32, false},    {"in_d", KIR_IN, KIR_F64, false},     {"in_h", KIR_IN, KIR_F16, false},
+    {"in_g", KIR_IN, KIR_BF16, false},   {"out_b", KIR_INOUT, KIR_I8, true},   {"out_i", KIR_INOUT, KIR_I32, true},
+    {"out_l", KIR_INOUT, KIR_I64, true}, {"out_f", KIR_INOUT, KIR_F32, true},  {"out_d", KIR_INOUT, KIR_F64, true},
+    {"out_h", KIR_INOUT, KIR_F16, true}, {"out_g", KIR_INOUT, KIR_BF16, true}, {"n", KIR_SCALAR, KIR_I64, false},
+    {"s", KIR_SCALAR, KIR_F32, false},   {"t", KIR_SCALAR, KIR_F64, false},
 };
 
 typedef struct RkPool { /* values in scope */
@@ -102,6 +103,7 @@ static inline void rk_arith(Rk *r, KirType t)
     KirOpcode op = rk_is_float(t)     ? floats[rk_below(r, 12)]
                    : t.base == KIR_I1 ? bits[rk_below(r, 3)]
                                       : ints[rk_below(r, 12)];
+    if (t.base == KIR_F32 && !rk_below(r, 10)) op = rk_below(r, 2) ? KIR_round_f16 : KIR_round_bf16;
     unsigned n = kir_ops[op].n_args;
     KirId x = rk_value(r, t), y = n > 1 ? rk_value(r, t) : KIR_NONE, z = n > 2 ? rk_value(r, t) : KIR_NONE;
     rk_op(r, op, t, x, y, z);
@@ -193,7 +195,11 @@ static inline KirIns rk_place(Rk *r, KirOpcode op, KirType t, bool write)
         [KIR_I1] = 0, [KIR_I8] = 0, [KIR_I32] = 1, [KIR_I64] = 2, [KIR_F32] = 3, [KIR_F64] = 4};
     if (t.base == KIR_F32 && r->n_arrays && (!rk_below(r, 3) || (write && !r->may_store)))
         x.alloc = r->arrays[rk_below(r, r->n_arrays)];
-    else x.buf = slot[t.base] + (write || (rk_below(r, 4) == 0 && !r->in_warps) ? 5u : 0u);
+    else {
+        x.buf = slot[t.base] +
+                (t.base == KIR_F32 && rk_below(r, 2) ? 2 + rk_below(r, 2) : 0u); /* f16 and bf16 lie behind f64 */
+        if (write || (rk_below(r, 4) == 0 && !r->in_warps)) x.buf += RK_KINDS;
+    }
     x.active = (uint8_t)(rk_below(r, 2) ? t.lanes : 1 + rk_below(r, t.lanes));
     if (op != KIR_gather && t.lanes > 1 && !rk_below(r, 3)) x.stride = rk_below(r, 5);
     return x;
@@ -381,6 +387,8 @@ static inline void rk_fill(Rk *r, KirBase base, void *p, unsigned i)
                             rk_below(r, 63);
         break;
     case KIR_F32: ((float *)p)[i] = (float)rk_float(r); break;
+    case KIR_F16:
+    case KIR_BF16: ((uint16_t *)p)[i] = (uint16_t)rk_below(r, 1 << 16); break;
     default: ((double *)p)[i] = rk_float(r); break;
     }
 }
@@ -403,6 +411,10 @@ static inline bool rk_equal(KirBase base, const void *a, const void *b, unsigned
 {
     size_t n = kir_base_bytes(base);
     if (!memcmp((const char *)a + i * n, (const char *)b + i * n, n)) return true;
+    if (kir_is_16_bits(base)) {
+        unsigned most = base == KIR_F16 ? 0x7c00 : 0x7f80;
+        return (((const uint16_t *)a)[i] & 0x7fff) > most && (((const uint16_t *)b)[i] & 0x7fff) > most;
+    }
     if (base == KIR_F32) return isnan(((const float *)a)[i]) && isnan(((const float *)b)[i]);
     return base == KIR_F64 && isnan(((const double *)a)[i]) && isnan(((const double *)b)[i]);
 }

@@ -6,6 +6,7 @@
 #include "ir/eval.h"
 #include "ir/plan.h"
 #include "runtime/blocks.h"
+#include "runtime/half.h"
 #include "runtime/pack.h"
 #include "tests/unit/check.h"
 #include <stdlib.h>
@@ -57,6 +58,8 @@ static inline void plan_put(KirBase t, void *p, int64_t i, double v)
     switch (t) {
     case KIR_F32: ((float *)p)[i] = (float)v; break;
     case KIR_F64: ((double *)p)[i] = v; break;
+    case KIR_F16: ((uint16_t *)p)[i] = f16_of_float((float)v); break;
+    case KIR_BF16: ((uint16_t *)p)[i] = bf16_of_float((float)v); break;
     case KIR_I32: ((int32_t *)p)[i] = (int32_t)v; break;
     case KIR_I64: ((int64_t *)p)[i] = (int64_t)v; break;
     default: ((int8_t *)p)[i] = v != 0; break;
@@ -68,6 +71,8 @@ static inline double plan_get(KirBase t, const void *p, int64_t i)
     switch (t) {
     case KIR_F32: return (double)((const float *)p)[i];
     case KIR_F64: return ((const double *)p)[i];
+    case KIR_F16: return (double)f16_to_float(((const uint16_t *)p)[i]);
+    case KIR_BF16: return (double)bf16_to_float(((const uint16_t *)p)[i]);
     case KIR_I32: return ((const int32_t *)p)[i];
     case KIR_I64: return (double)((const int64_t *)p)[i];
     default: return ((const int8_t *)p)[i];

@@ -569,12 +569,15 @@ static const KirKernel *random_warps(Arena *a, uint64_t seed, const char *name)
         store.args[0] = i64_op(&w, KIR_add, place, i64_of(&w, rk_below(r, 1u + PLACES - t.lanes))),
         store.args[1] = rk_value(r, t);
         store.stride = 1, store.alloc = KIR_NONE, store.active = t.lanes;
-        store.buf = t.base == KIR_I1 ? 5 : t.base == KIR_I32 ? 6 : t.base == KIR_I64 ? 7 : t.base == KIR_F32 ? 8 : 9;
+        static const uint8_t slot[] = {[KIR_I1] = 0, [KIR_I32] = 1, [KIR_I64] = 2, [KIR_F32] = 3, [KIR_F64] = 4};
+        store.buf = RK_KINDS + slot[t.base] + (t.base == KIR_F32 ? rk_below(r, 2) * (2 + rk_below(r, 2)) : 0u);
         kir_ins(&r->b, store);
     }
-    kir_ins(
-        &r->b,
-        (KirIns){.op = KIR_store, .type = kir_type(KIR_I64, 1), .args = {place, w.sum}, .buf = 7, .alloc = KIR_NONE});
+    kir_ins(&r->b, (KirIns){.op = KIR_store,
+                            .type = kir_type(KIR_I64, 1),
+                            .args = {place, w.sum},
+                            .buf = RK_KINDS + 2,
+                            .alloc = KIR_NONE});
     kir_end(&r->b), kir_end(&r->b);
     return k;
 }
