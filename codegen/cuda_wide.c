@@ -98,9 +98,9 @@ static bool may_move(const Finder *f, const KirIns *x)
 /* A float of a buffer that is only read. */
 static bool is_scalar_load(const Finder *f, const KirIns *x)
 {
-    bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    return x->op == KIR_load && x->type.lanes == 1 && floats && x->buf != KIR_NONE &&
-           f->k->params.data[x->buf].kind == KIR_IN;
+    const KirParam *p = x->buf != KIR_NONE ? &f->k->params.data[x->buf] : NULL;
+    return x->op == KIR_load && x->type.lanes == 1 && p && p->elem == x->type.base && p->kind == KIR_IN &&
+           (p->elem == KIR_F32 || p->elem == KIR_F64);
 }
 
 static void visit_access(Finder *f, KirId id)
@@ -258,6 +258,7 @@ static bool bar_mixed(Finder *f, const CudaWide *w)
 static void join_scalars(const Finder *f, const Access *x, unsigned n, CudaWide *out)
 {
     KirId all[MOST] = {x->id};
+    ICE_UNLESS(n > 1 && n <= MOST);
     if (x->offset % n || (x->base != KIR_NONE && !is_multiple(f->k, x->base, n))) return;
     for (unsigned q = 0; q < n; q++) {
         const Access *y = NULL;

@@ -500,6 +500,7 @@ const ModelTables *tables_build(const HostPlan *plan, const CodegenOptions *o, A
 {
     const CodegenDevice *d = o->device;
     bool one = d && d->plan == plan;
+    ICE_UNLESS(!d || d->plan->programs.n == plan->programs.n); /* the same functions, in the same order */
     StrBuf manifest = {.arena = a};
     emit_manifest(plan, o, &manifest);
     ModelTables *t = build(plan, o->name, one ? d : NULL, strbuf_cstr(&manifest), a);

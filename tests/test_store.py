@@ -69,7 +69,7 @@ def halves():
         program = build("gcn_of_" + store, MODELS["gcn"], "data", "--cpu", "generic", *more)
         box.must(box.gnnc, "build", "gcn_of_%s.gnn" % store, "--data", "data", "--emit", "plan", "-o", "gcn", *more)
         info = box.must(program, "info").out
-        table = re.findall(r"\[node\]\[16\] (\w+)", open(box.path("gcn.plan")).read().split("function")[0])
+        table = re.findall(r"\[node\]\[16\] (b?f\w+)", open(box.path("gcn.plan")).read().split("function")[0])
         found[store] = set(table)
         if not re.search(r"\bx +node\[F=\d+\] %s\b" % store, info):
             return "info says nothing of %s: %s" % (store, info)

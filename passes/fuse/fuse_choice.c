@@ -29,8 +29,8 @@ typedef struct Choice {
     bool *forced;      /* by value: must have memory */
     const bool *again; /* by value without clones: computed again whatever it costs; or NULL */
     FuseTies ties;
-    bool *mask;        /* by value: random numbers and scalars alone */
-    uint32_t *depth;   /* of the tree below a value */
+    bool *mask;      /* by value: random numbers and scalars alone */
+    uint32_t *depth; /* of the tree below a value */
 } Choice;
 
 /* ---- values that must have memory ----------------------------------------------------------------------- */
