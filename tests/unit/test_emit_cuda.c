@@ -100,7 +100,7 @@ static void test_random(uint64_t first, unsigned n_files)
 
 int main(int argc, char **argv)
 {
-    unsigned scale = argc > 1 ? (unsigned)atoi(argv[1]) : check_amount(1, 5);
+    unsigned scale = argc > 1 ? (unsigned)atoi(argv[1]) : check_amount(1, 3);
     test_case("merge_path_spmm", case_merge_path);
     test_case("extremes", case_extremes);
     test_case("lane_moves", case_lane_moves);
