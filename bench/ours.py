@@ -111,7 +111,7 @@ class Ours:
 
 def least_scale(dump):
     """A tensor of smaller elements counts as having this one: softmax cancels a bias."""
-    return 1e-4 * max(np.abs(v).max() for k, v in dump.items() if k.startswith("grad."))
+    return 1e-4 * max(float(np.abs(v).max()) for k, v in dump.items() if k.startswith("grad."))
 
 
 def apart(dump, exact):
