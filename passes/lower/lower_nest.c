@@ -110,8 +110,8 @@ void nest_dims(Lower *l, const IrType *t, const Point *p, unsigned n, NestBody *
 
 /* ---- tiles that are given out to warps ------------------------------------------------------------------------- */
 
-typedef struct
-    Piece { /* of a dim: tiles of `count` units each, `rounds` of them in a loop, or one from unit `first` on */
+/* Of a dim: tiles of `count` units each, `rounds` of them in a loop, or one from unit `first` on. */
+typedef struct Piece {
     int64_t first, rounds, count;
 } Piece;
 

@@ -24,9 +24,8 @@ enum { MOST_UNROLLED = 4 }; /* vectors of a sum inside a row */
 enum { MOST_TOGETHER = 8 }; /* sums of a walk */
 enum { LEAST_PIECE = 4 };   /* lanes: a gather costs as much as that many loads */
 enum { LEAST_WIDE = 4 };    /* lines of rows that are asked for: shorter ones hardware foresees */
-enum {
-    NEIGHBOURS = 8
-}; /* sums of blocks, where there are as many as a GPU has: loads that are on their way together */
+/* sums of blocks, where there are as many as a GPU has: loads that are on their way together */
+enum { NEIGHBOURS = 8 };
 enum { RANKED_ROWS = 16 }; /* that are worth a thread */
 enum { MOST_WINDOWS = 8 }; /* further ahead than so many windows of a core is of no use */
 enum { MOST_BLOCK = 512, LEAST_TURNS = 4 /* for each thread, on the expected graph */ }; /* of rows in vectors */
