@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs folders of golden cases through the compiled library form, in f64 and f32.
 
-usage: run.py [--first] COMPILER DIR...      DIR: a layer's folder, a tier, or the root of all
+usage: run.py [--first|--quarter] COMPILER DIR...      DIR: a layer's folder, a tier, or the root of all
 
---first: each layer's first case alone, in f64, and one in four in f32.
+--quarter: all cases in f64, and one in four in f32; --first: the same of each layer's first case alone.
 
 Prints `ok NAME`, `FAIL NAME: why` or `skip NAME: what is missing` per case; the last line is `N passed, N failed, N skipped`.
-A case passes if outputs and gradients of inputs and parameters agree, without --first in both float types. Cases with one text, one mode and the same
+A case passes if outputs and gradients of inputs and parameters agree, without these in both float types. Cases with one text, one mode and the same
 dims share a build. A child process does the work of one build, so that a crash is that group's failure and nobody else's.
 """
 import hashlib
@@ -120,16 +120,16 @@ def run_groups(compiler, groups, folder):
 
 
 def main():
-    argv = [a for a in sys.argv[1:] if a != "--first"]
+    argv = [a for a in sys.argv[1:] if a not in ("--first", "--quarter")]
     if len(argv) < 2:
         sys.exit(__doc__)
-    compiler, cases, most = argv[0], [], 1 if "--first" in sys.argv else None
+    compiler, cases, most, quarter = argv[0], [], 1 if "--first" in sys.argv else None, len(argv) + 1 < len(sys.argv)
     for root in argv[1:]:
         found = [c for folder in layer_folders(root) for c in list(cases_of(folder))[:most]]
         if not found:
             sys.exit("%s: no cases.json in it" % root)
         cases += found
-    for case in [c for n, c in enumerate(cases) if most and n % 4]:
+    for case in [c for n, c in enumerate(cases) if quarter and n % 4]:
         case.dtypes = ["f64"]
     groups, lines = groups_of(cases)
     for line in lines:
