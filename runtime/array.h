@@ -4,10 +4,10 @@
 #include "runtime/abi.h"
 #include "runtime/memory.h"
 
-enum { RT_ARRAY_DIMS = 8, RT_U8 = 5 /* only in files */ };
+enum { RT_ARRAY_DIMS = 8, RT_U8 = RT_BF16 + 1 /* only in files */ };
 
 typedef struct RtArray {
-    int64_t dtype; /* RT_F32 ... RT_BOOL, or RT_U8 */
+    int64_t dtype; /* RT_F32 ... RT_BF16, or RT_U8 */
     int64_t n_dims, shape[RT_ARRAY_DIMS];
     int64_t count; /* product of shape */
     RtBlock data;

@@ -541,7 +541,7 @@ static const Case malformed[] = {
     {"module m space n map a : n -> n inverse z", "no map named `z`"},
     {"module m graph g : tree", "a kind of graph"},
     {"module m tensor t : weird [] f32", "a kind of tensor"},
-    {"module m tensor t : input [] f16", "a dtype"},
+    {"module m tensor t : input [] f8", "a dtype"},
     {"module m tensor t : input [A] f32", "no dim named `A`"},
     {"module m dim A = 1 tensor t : input [A,A,A,A,A,A,A] f32", "more than 6 dims"},
     {"module m func f( {", "wanted an argument's name"},
