@@ -563,6 +563,7 @@ static void test_library(void)
     RtStatus rt;
     void *streams[2], *now;
     m.driver = open_library;
+    m.device = &m; /* one plan */
     check_begin();
     d->context_set(&here);
     if (!CHECK(make_data(&m, &data, &rt))) return;
