@@ -3,7 +3,7 @@
 two folders. Also what SIGINT and SIGTERM leave behind.
 usage: test_determinism.py BUILD
 
-GNNC_LONG=1 kills 50 times per model instead of 4."""
+GNNC_LONG=1 kills 20 times per model instead of 4."""
 import json
 import os
 import random
@@ -175,7 +175,7 @@ for m in MODELS:
     build(m)
     threads(m)
     cpus(m)
-    resumed(m, 50 if LONG else 4)
+    resumed(m, 20 if LONG else 4)
 many_rows()
 interrupted("gcn", signal.SIGINT)
 interrupted("gcn", signal.SIGTERM)

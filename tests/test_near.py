@@ -2,7 +2,7 @@
 """Graphs of nearest points in executables against numpy: batches, ties, points that are NaN, lists that are short, sources and targets
 of two kinds, the points of shared/data, a classifier
 that trains on them; graphs of selected nodes. usage: test_near.py BUILD
-Run: lesser if long"""
+Run: avx2 if long"""
 import json
 import os
 import re

@@ -7,7 +7,7 @@ Each library of some dozen reducers is built with all passes and without the pas
 several elements, with parallel edges and loops, without edges, and of one node. The first library has those of FOUND. GNNC_LONG: six times
 as many.
 usage: test_reducers.py BUILD [FIRST]     from that seed
-Run: lesser if long"""
+Run: avx2 if long"""
 import os
 import random
 import re

@@ -29,9 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PER_BATCH = 50, N_SUITE = 400, N_TEXTS = 300, N_SANITISED = 100, MAX_WORKERS = 16, MAX_SAID = 3 };
+enum { PER_BATCH = 50, N_SUITE = 300, N_TEXTS = 300, N_SANITISED = 50, MAX_WORKERS = 16, MAX_SAID = 3 };
 enum { N_FEW = 300, N_FEW_TEXTS = 100, N_FEW_SANITISED = 50 }; /* without --long */
-enum { N_LESSER = 100, N_LESSER_TEXTS = 50 };
+enum { N_LESSER = 60, N_LESSER_TEXTS = 30 };
 
 typedef struct Batch {
     Arena *arena;

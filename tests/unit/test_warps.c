@@ -640,7 +640,7 @@ static void test_random(uint64_t first)
 
 int main(void)
 {
-    for (unsigned i = 0; i < check_amount(1, 10); i++) test_random(1 + i * PER_MODULE);
+    for (unsigned i = 0; i < check_amount(1, 4); i++) test_random(1 + i * PER_MODULE);
     test_three();
     test_faults();
     test_watch();
