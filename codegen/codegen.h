@@ -27,14 +27,18 @@ typedef struct CodegenDevice {     /* what an executable for GPUs holds beside i
     const char *shim; /* C++ text with the function `shim_launch`, an RtShimFn, to be linked with; NULL: none */
 } CodegenDevice;
 
+typedef struct CodegenMachine { /* for the manifest */
+    const char *name, *digest;  /* of its numbers; name NULL: not said */
+} CodegenMachine;
+
 typedef struct CodegenOptions {
-    const char *name;                     /* a C identifier: the model's name and what exported symbols begin with */
-    const char *version;                  /* of the compiler, for the manifest */
-    const char *machine, *machine_digest; /* that was built for, and what says its numbers, for the manifest; or NULL */
-    unsigned variants;                    /* bits 1 << RT_GENERIC ...; 0: all */
-    const CodegenDevice *device;          /* NULL: for CPUs alone */
-    const CudaCode *cuda;                 /* for the manifest of a build for GPUs; or NULL */
-    bool time;                            /* print a line per LLVM stage to stderr */
+    const char *name;                       /* a C identifier: the model's name and what exported symbols begin with */
+    const char *version;                    /* of the compiler, for the manifest */
+    CodegenMachine machine, device_machine; /* that plans for CPUs and for GPUs are made for */
+    unsigned variants;                      /* bits 1 << RT_GENERIC ...; 0: all */
+    const CodegenDevice *device;            /* NULL: for CPUs alone */
+    const CudaCode *cuda;                   /* for the manifest of a build for GPUs; or NULL */
+    bool time;                              /* print a line per LLVM stage to stderr */
 } CodegenOptions;
 unsigned codegen_variants(const CodegenOptions *o); /* the set in force, never empty */
 
@@ -86,8 +90,8 @@ void emit_header(const HostPlan *plan, const CodegenOptions *o, StrBuf *out);
 /* LLVM assembly after the middle end, all variants. */
 void emit_ll(const HostPlan *plan, const CodegenOptions *o, Arena *a, StrBuf *out);
 
-/* Compiles the kernels: machine code for each of cuda->archs if `cubin`, PTX if `ptx`, what the cache has taken from there.
-   False with E0634 or E0635. */
+/* Compiles the kernels to machine code for each of cuda->archs (if `cubin`) and to PTX (if `ptx`); pieces that the cache
+   holds are taken from there. False with E0634 or E0635. */
 bool cuda_compile(const HostPlan *plan, const CodegenOptions *o, CudaCode *cuda, bool cubin, bool ptx, CodeCache *cache,
                   Arena *a, Diags *d);
 /* How kernels are started, with the code (NULL: none) or with the text that the shim runs. */

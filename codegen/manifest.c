@@ -90,6 +90,11 @@ static void put_train(const IrModule *m, StrBuf *out)
     strbuf_puts(out, "},\n");
 }
 
+static void put_machine(const char *key, const CodegenMachine *m, StrBuf *out)
+{
+    if (m->name) strbuf_printf(out, ",\n  \"%s\": {\"name\": \"%s\", \"digest\": \"%s\"}", key, m->name, m->digest);
+}
+
 void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
 {
     const IrModule *m = plan->module;
@@ -97,8 +102,8 @@ void emit_manifest(const HostPlan *plan, const CodegenOptions *o, StrBuf *out)
     strbuf_puts(out, o->version);
     strbuf_printf(out, "\",\n  \"abi\": %d,\n  \"model\": ", RT_ABI_VERSION);
     strbuf_json(out, o->name);
-    if (o->machine)
-        strbuf_printf(out, ",\n  \"machine\": {\"name\": \"%s\", \"digest\": \"%s\"}", o->machine, o->machine_digest);
+    put_machine("machine", &o->machine, out);
+    put_machine("device_machine", &o->device_machine, out);
     strbuf_puts(out, ",\n");
     put_tensors(m, "inputs", IR_INPUT, out);
     put_tensors(m, "params", IR_PARAM, out);

@@ -1,4 +1,4 @@
-/* NVRTC and nvJitLink by dlopen: gnnc builds and runs without them. NVRTC's front end and optimizer take half of the time
+/* Calls NVRTC and nvJitLink, which are opened by dlopen, so that gnnc builds and runs without them. NVRTC's front end and optimizer take half of the time
    of a compilation and make the same PTX for each GPU that is new enough; so nvJitLink assembles one PTX for all GPUs. */
 #include "codegen/nvrtc.h"
 #include <dlfcn.h>
@@ -151,7 +151,8 @@ static uint32_t number_before(const char *line, const char *end, const char *wha
     return (uint32_t)strtoul(at, NULL, 10);
 }
 
-/* `Compiling entry function 'NAME'`, then lines of its figures. Lines of the linker, which says some again, are left out. */
+/* Reads what ptxas logs of each kernel: a line `Compiling entry function 'NAME'`, then lines with its registers and bytes. The
+   linker logs some of these figures again, in lines that do not begin with `ptxas` and are left out. */
 static void read_usage(Arena *a, const char *log, NvrtcCode *code)
 {
     static const char entry[] = "Compiling entry function '";

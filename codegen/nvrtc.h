@@ -25,6 +25,6 @@ NvrtcOutcome nvrtc_compile(Arena *a, const char *text, const char *arch, NvrtcCo
 const char *nvrtc_identity(Arena *a);
 /* Whether nvrtc_assemble is there: nvJitLink of CUDA 13 or later, no older than NVRTC. */
 bool nvrtc_assembles(Arena *a);
-/* Makes machine code for `arch` ("sm_90") from PTX for it or an older one. As nvrtc_compile, and once nvrtc_assembles has been
-   called, several threads may do so at once, each with an arena of its own. */
+/* Makes machine code for `arch` ("sm_90") from PTX for that GPU or an older one; results and failures are those of
+   nvrtc_compile. After nvrtc_assembles was called once, several threads may call this at a time, each with its own arena. */
 NvrtcOutcome nvrtc_assemble(Arena *a, const NvrtcCode *ptx, const char *arch, NvrtcCode *code, const char **why);

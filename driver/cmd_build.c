@@ -20,7 +20,8 @@ typedef struct Build {
     CodegenOptions cg;
     const IrModule *elaborated, *optimised; /* graph IR before and after the passes */
     const HostPlan *plan;
-    const HostPlan *device_plan; /* for GPUs, with the bits of `plan`; NULL: --target cpu */
+    const HostPlan *device_plan;   /* for GPUs, with the bits of `plan`; NULL: --target cpu */
+    const Machine *device_machine; /* that it is scheduled for */
     PassBudget budget;
     CudaCode cuda;     /* of --target cuda */
     const char *out;   /* -o, or the model file's stem */
@@ -49,42 +50,14 @@ static const char *form_path(Build *b, const char *suffix)
     return name_with(b, suffix);
 }
 
-/* Of the GPU for which times are predicted, whatever machine plans are made for. */
-static RtDeviceRates device_rates(void)
-{
-    Machine m = {0};
-    ICE_UNLESS(machine_named("h200", &m));
-    return (RtDeviceRates){.last_bytes = (double)m.last_bytes,
-                           .dram_bytes = m.dram_bytes,
-                           .cache_bytes = m.cache_bytes,
-                           .line_loads = m.line_loads,
-                           .issues = m.issues,
-                           .step_ns = m.step_ns,
-                           .load_ns = m.load_ns,
-                           .kernel_ns = m.kernel_ns};
-}
-
-/* Forms that run on a GPU hold the code of all kernels for it. */
-static void add_device(Build *b)
-{
-    if (b->device_plan) b->cg.device = cuda_device(b->device_plan, b->cg.cuda, b->shim, device_rates(), b->s->arena);
-}
-static bool form_exe(Build *b)
-{
-    add_device(b);
-    return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags);
-}
-static bool form_lib(Build *b)
-{
-    add_device(b);
-    return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags);
-}
+static bool form_exe(Build *b) { return build_exe(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
+static bool form_lib(Build *b) { return build_lib(b->plan, &b->cg, b->out, b->s->arena, &b->s->diags); }
 static bool form_obj(Build *b) { return build_object(b->plan, &b->cg, form_path(b, ".o"), b->s->arena, &b->s->diags); }
 
 static const HostPlan *shown_plan(const Build *b) { return b->for_gpus ? b->device_plan : b->plan; }
 
 static void text_header(Build *b, StrBuf *t) { emit_header(b->plan, &b->cg, t); }
-static void text_manifest(Build *b, StrBuf *t) { emit_manifest(shown_plan(b), &b->cg, t); }
+static void text_manifest(Build *b, StrBuf *t) { emit_manifest(b->plan, &b->cg, t); }
 static void text_c(Build *b, StrBuf *t) { emit_c(b->plan, &b->cg, t); }
 static void text_ll(Build *b, StrBuf *t) { emit_ll(b->plan, &b->cg, b->s->arena, t); }
 static void text_cu(Build *b, StrBuf *t) { emit_cuda(b->device_plan, &b->cg, t); }
@@ -224,13 +197,12 @@ static void read_archs(Build *b)
 }
 
 /* Machines of the same numbers have the same digest, whatever they are called. */
-static void note_machine(Build *b)
+static CodegenMachine named_machine(Build *b, const Machine *m)
 {
     char hex[65];
-    const char *rows = machine_rows_text(b->ctx.machine, b->s->arena);
+    const char *rows = machine_rows_text(m, b->s->arena);
     sha256_hex(rows, strlen(rows), hex);
-    b->cg.machine = b->ctx.machine->name;
-    b->cg.machine_digest = arena_strndup(b->s->arena, hex, 16);
+    return (CodegenMachine){m->name, arena_strndup(b->s->arena, hex, 16)};
 }
 
 static bool read_options(Build *b, const char *path)
@@ -241,7 +213,7 @@ static bool read_options(Build *b, const char *path)
     const char *stem = stem_name(s->arena, path), *target = opt_value(&s->opt, OPT_TARGET, "cpu");
     b->cg = (CodegenOptions){
         .name = opt_value(&s->opt, OPT_PREFIX, stem), .version = GNNC_VERSION, .time = opt_has(&s->opt, OPT_TIME)};
-    note_machine(b);
+    b->cg.machine = named_machine(b, b->ctx.machine);
     b->out = opt_value(&s->opt, OPT_OUTPUT, stem);
     if (strcmp(stem_name(s->arena, b->cg.name), b->cg.name) != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--prefix` wants a C identifier, found `%s`", b->cg.name);
@@ -251,6 +223,8 @@ static bool read_options(Build *b, const char *path)
     b->shim = strcmp(target, "shim") == 0;
     if (!target_is_cuda(target) && !b->shim && strcmp(target, "cpu") != 0)
         diag_error(&s->diags, E0612, (Span){0}, "`--target` wants cpu, cuda or all, found `%s`", target);
+    if (!b->cg.cuda && !b->shim && opt_has(&s->opt, OPT_DEVICE_MACHINE))
+        diag_error(&s->diags, E0612, (Span){0}, "`--device-machine` wants `--target cuda` or `all`");
     return read_cpu(b) && s->diags.n_errors == 0;
 }
 
@@ -346,11 +320,6 @@ static bool spares_inputs(Build *b, const Form *f)
     return f->file == form_cubin || session_spares(b->s, form_path(b, f->suffix));
 }
 
-static bool same_machine(Build *b, const struct Machine *x, const struct Machine *y)
-{
-    return strcmp(machine_rows_text(x, b->s->arena), machine_rows_text(y, b->s->arena)) == 0;
-}
-
 /* The plan for GPUs. Which rows are left out and which steps run strip by strip is of CPUs alone. */
 static bool plan_device(Build *b, const struct ScheduleText *schedule)
 {
@@ -361,19 +330,35 @@ static bool plan_device(Build *b, const struct ScheduleText *schedule)
     memcpy(ctx.disabled, b->ctx.disabled, sizeof ctx.disabled);
     ctx.disabled[PASS_cone] = ctx.disabled[PASS_connect] = true;
     if (!pipeline_machine(b->s, opt_value(&b->s->opt, OPT_DEVICE_MACHINE, "h200"), &ctx)) return false;
-    b->device_plan = b->plan;
-    if (!schedule && same_machine(b, ctx.machine, b->ctx.machine)) return true;
-    const HostPlan *plan = lower_module_like(&ctx, b->optimised, b->plan);
-    if (plan) {
-        b->device_plan = plan;
-        return true;
-    }
-    if (schedule && !b->s->diags.n_errors)
+    b->device_machine = ctx.machine;
+    b->cg.device_machine = named_machine(b, ctx.machine);
+    bool same = !strcmp(b->cg.device_machine.digest, b->cg.machine.digest);
+    b->device_plan = same && !schedule ? b->plan : lower_module_like(&ctx, b->optimised, b->plan);
+    if (b->device_plan || b->s->diags.n_errors) return b->device_plan;
+    if (schedule) {
         diag_error(&b->s->diags, E0506, (Span){0},
                    "with the schedule kernels for GPUs would have other bits than those for CPUs");
+        return false;
+    }
     pass_remark(&b->ctx, PASS_fuse, false, (Span){0},
                 "kernels for GPUs are those for CPUs: of %s they would rescale other sums", ctx.machine->name);
-    return !b->s->diags.n_errors;
+    b->device_plan = b->plan;
+    return true;
+}
+
+/* How kernels for GPUs are started, their code, and the rates by which programs predict their times. */
+static const CodegenDevice *device_of(Build *b)
+{
+    const Machine *m = b->device_machine;
+    RtDeviceRates rates = {.last_bytes = (double)m->last_bytes,
+                           .dram_bytes = m->dram_bytes,
+                           .cache_bytes = m->cache_bytes,
+                           .line_loads = m->line_loads,
+                           .issues = m->issues,
+                           .step_ns = m->step_ns,
+                           .load_ns = m->load_ns,
+                           .kernel_ns = m->kernel_ns};
+    return cuda_device(b->device_plan, b->cg.cuda, b->shim, rates, b->s->arena);
 }
 
 static bool compile(Build *b, const char *path, const Form *const *forms_asked, uint32_t n)
@@ -439,6 +424,7 @@ int cmd_build(Session *s)
     CodeCache cache = opt_has(&s->opt, OPT_NO_CACHE) ? (CodeCache){0} : code_cache_open(s->arena);
     if ((cubin || ptx) && !cuda_compile(b.device_plan, &b.cg, &b.cuda, cubin, ptx, &cache, s->arena, &s->diags))
         return 1;
+    if (b.device_plan) b.cg.device = device_of(&b);
     if (cache.why) fprintf(stderr, "gnnc: remark: %s\n", cache.why);
     if (opt_has(&s->opt, OPT_TIME) && (cubin || ptx))
         fprintf(stderr, "time %-10s %8.3f ms\n", "for GPUs", now_ms() - compiled);

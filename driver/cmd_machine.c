@@ -48,7 +48,8 @@ static const char of_gpus[] =
     "  path    of the half-warp that takes longest: step_ns for each instruction and ten times that for each load, and "
     "load_ns\n"
     "          for each load that its block's first cache has not\n"
-    "by the column h200: `bench --device shim --count` counts these, `plan --device cuda` estimates them from sizes.\n";
+    "by the column of `gnnc build --device-machine` (h200): `bench --device shim --count` counts these, `plan --device "
+    "cuda` estimates them from sizes.\n";
 
 static int explain(Session *s)
 {

@@ -5,7 +5,8 @@
 
 /* Options --run, --disable, --verify, --machine into a context whose stage is the session's arena. */
 bool pipeline_context(Session *s, PassContext *ctx);
-/* ctx->machine = that machine of the table or of a file; unchanged where `what` is NULL. False with a diagnostic. */
+/* Sets ctx->machine to the machine of the table, or of the file, that `what` names, and leaves it where `what` is NULL.
+   False with a diagnostic. */
 bool pipeline_machine(Session *s, const char *what, PassContext *ctx);
 /* The module of a .gnn or .gir file, before any pass. NULL with diagnostics. */
 IrModule *pipeline_load(Session *s, const char *path);

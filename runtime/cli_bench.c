@@ -103,7 +103,7 @@ static void take_times(Bench *b, RtExec *e, Times *t)
     t->median_ms = t->runs[b->iters / 2] * 1e-6;
 }
 
-/* One run, step by step, whose times say nothing but how long the shim takes. */
+/* Runs the program once, step by step, and counts; the times are those of the shim and say nothing of a GPU. */
 static void take_counts(const Bench *b, RtExec *e, Times *t)
 {
     e->seed = b->seed, e->step = 0;
@@ -250,8 +250,9 @@ static RtCode compare_program(Bench *b, const char *name, RtExec *e)
 {
     int64_t n = 0;
     RtCode code = rt_cli_compare(b->s, e, b->seed, &n, b->c->st);
-    bool one = b->c->model->device == b->c->model; /* plan */
-    if (!code && one) printf("%s: %lld of %lld steps differ\n", name, (long long)n, (long long)e->program->n_steps);
+    bool one_plan = b->c->model->device == b->c->model;
+    if (!code && one_plan)
+        printf("%s: %lld of %lld steps differ\n", name, (long long)n, (long long)e->program->n_steps);
     else if (!code) printf("%s: %lld results differ\n", name, (long long)n);
     b->n_differ += n;
     return code;

@@ -453,14 +453,26 @@ static RtCode make_halves(GnnrtContext *c, RtStatus *st)
     return c->with_vjp ? make_half(c, c->model->vjp, &at, &c->vjp, st) : RT_OK;
 }
 
-static RtCode context_setup(GnnrtContext *c, void *workspace, size_t have, RtStatus *st)
+/* A context of that model and graph, which runs nowhere yet; *c is NULL or to be freed, also on failure. */
+static RtCode new_context(const GnnrtModel *model, const GnnrtGraph *graph, int32_t with_vjp, GnnrtContext **c,
+                          RtStatus *st)
+{
+    *c = NULL;
+    RT_TRY(need(model, "model", st));
+    RT_TRY(need(graph, "graph", st));
+    RT_TRY(rt_alloc(c, 1, sizeof **c, "a context", st));
+    (*c)->model = model;
+    (*c)->g = graph->g;
+    (*c)->with_vjp = with_vjp != 0;
+    if (with_vjp && model->vjp < 0)
+        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(model->m, model->m->name), NULL, "the model has no vjp");
+    if (graph->g->model != model->m) return bad_argument(st, "the graph was made for another model");
+    return rt_alloc(&(*c)->params, model->m->n_tensors, sizeof *(*c)->params, "a context", st);
+}
+
+static RtCode setup_here(GnnrtContext *c, void *workspace, size_t have, RtStatus *st)
 {
     int64_t want;
-    if (c->with_vjp && c->model->vjp < 0)
-        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(c->model->m, c->model->m->name), NULL,
-                       "the model has no vjp");
-    if (c->g->model != c->model->m) return bad_argument(st, "the graph was made for another model");
-    RT_TRY(rt_alloc(&c->params, c->model->m->n_tensors, sizeof *c->params, "a context", st));
     RT_TRY(context_bytes(c->model, c->g, c->with_vjp, &want, st));
     c->workspace = workspace;
     if (!workspace) {
@@ -477,16 +489,10 @@ int32_t gnnrt_context_create(const GnnrtModel *model, const GnnrtGraph *graph, i
                              size_t workspace_bytes, GnnrtContext **out, GnnrtStatus *status)
 {
     RtStatus st = {0};
-    GnnrtContext *c;
+    GnnrtContext *c = NULL;
     RtCode code = need(out, "the output handle", &st);
-    if (!code) *out = NULL, code = need(model, "model", &st);
-    if (!code) code = need(graph, "graph", &st);
-    if (!code) code = rt_alloc(&c, 1, sizeof *c, "a context", &st);
-    if (code) return report(code, &st, status);
-    c->model = model;
-    c->g = graph->g;
-    c->with_vjp = with_vjp != 0;
-    code = context_setup(c, workspace, workspace_bytes, &st);
+    if (!code) *out = NULL, code = new_context(model, graph, with_vjp, &c, &st);
+    if (!code) code = setup_here(c, workspace, workspace_bytes, &st);
     if (code) gnnrt_context_free(c);
     else *out = c;
     return report(code, &st, status);
@@ -538,13 +544,8 @@ static RtCode push_params(GnnrtContext *c, RtStatus *st)
 
 static RtCode setup_there(GnnrtContext *c, int32_t device, void *stream, RtStatus *st)
 {
-    if (c->with_vjp && c->model->vjp < 0)
-        return rt_fail(st, RT_E_MODEL_FUNCTION, rt_string(c->model->m, c->model->m->name), NULL,
-                       "the model has no vjp");
-    if (c->g->model != c->model->m) return bad_argument(st, "the graph was made for another model");
     if (device < 0) return bad_argument(st, "the number of the device is negative");
     RT_TRY(check_orders(c, st));
-    RT_TRY(rt_alloc(&c->params, c->model->m->n_tensors, sizeof *c->params, "a context", st));
     const char *programs = c->with_vjp ? "forward vjp" : "forward";
     RT_TRY(rt_cuda_lend(c->model->m, c->g, programs, device, stream, &c->device, st));
     RT_TRY(make_half_there(c, c->model->forward, &c->forward, st));
@@ -557,16 +558,10 @@ int32_t gnnrt_context_cuda(const GnnrtModel *model, const GnnrtGraph *graph, int
                            void *stream, GnnrtContext **out, GnnrtStatus *status)
 {
     RtStatus st = {0};
-    GnnrtContext *c;
+    GnnrtContext *c = NULL;
     RtCode code = need(out, "the output handle", &st);
-    if (!code) *out = NULL, code = need(model, "model", &st);
-    if (!code) code = need(graph, "graph", &st);
-    if (!code) code = rt_alloc(&c, 1, sizeof *c, "a context", &st);
-    if (code) return report(code, &st, status);
-    c->model = model;
-    c->g = graph->g;
-    c->with_vjp = with_vjp != 0;
-    code = setup_there(c, device, stream, &st);
+    if (!code) *out = NULL, code = new_context(model, graph, with_vjp, &c, &st);
+    if (!code) code = setup_there(c, device, stream, &st);
     if (code) gnnrt_context_free(c);
     else *out = c;
     return report(code, &st, status);

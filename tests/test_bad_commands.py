@@ -117,6 +117,8 @@ for name, argv, rc, code, says in [
     ("gnnc_target_later", BUILD + ["--target", "all", "--emit=obj"], 1, "E0910", ["obj"]),
     ("gnnc_arch_unknown", BUILD + ["--target", "cuda", "--emit=cu", "--arch", "sm90"], 1, "E0612", ["`sm90`"]),
     ("gnnc_arch_none", BUILD + ["--target", "cuda", "--emit=cu", "--arch", ","], 1, "E0612", ["--arch"]),
+    ("gnnc_device_machine_of_cpu", BUILD + ["--device-machine", "h200"], 1, "E0612", ["--device-machine", "--target cuda"]),
+    ("gnnc_device_machine_unknown", BUILD + ["--target", "cuda", "--emit=cu", "--device-machine", "h20"], 1, "E0640", ["`h20`", "h200"]),
     ("gnnc_arch_of_cpu", BUILD + ["--arch", "sm_90"], 1, "E0612", ["--target cuda"]),
     ("gnnc_target_unknown", BUILD + ["--target", "abacus"], 1, "E0612", ["abacus"]),
     ("gnnc_cpu_unknown", BUILD + ["--cpu", "z80"], 1, "E0612", ["z80"]),

@@ -129,14 +129,17 @@ def test_install(tmp):
 def test_cuda(tmp):
     """The text, which names every kernel of the manifest; machine code and PTX where there is NVRTC, else what is missing, and no file."""
     base = [GNNC, "build", model(tmp), "--set", "F=8,C=3", "--target", "cuda", "--arch", "sm_80,sm_90"]
-    must(base + ["--emit=cu,manifest", "-o", "net"], cwd=tmp)
-    text, manifest = read(os.path.join(tmp, "net.cu")).decode(), json.loads(read(os.path.join(tmp, "net.json")))
-    for k in manifest["kernels"]:
-        params = re.search(r"__launch_bounds__\((\d+)\)\s+%s\((.*?)\)\n" % k["name"], text)
-        if not params or int(params.group(1)) != 16 * k["warps"] or params.group(2).count(",") != len(k["params"]) + 2:
-            return "kernel %s is another one in the text" % k["name"]
-    if text.count("__global__") != len(manifest["kernels"]):
-        return "the text has %d kernels, the manifest %d" % (text.count("__global__"), len(manifest["kernels"]))
+    for target, machine in (("cuda", "h200"), ("all", "h200"), ("all", "avx512-2")):
+        must(base + ["--target", target, "--device-machine", machine, "--emit=cu,manifest", "-o", "net"], cwd=tmp)
+        text, manifest = read(os.path.join(tmp, "net.cu")).decode(), json.loads(read(os.path.join(tmp, "net.json")))
+        for k in manifest["kernels"]:
+            params = re.search(r"__launch_bounds__\((\d+)\)\s+%s\((.*?)\)\n" % k["name"], text)
+            if not params or int(params.group(1)) != 16 * k["warps"] or params.group(2).count(",") != len(k["params"]) + 2:
+                return "--target %s: kernel %s is another one in the text" % (target, k["name"])
+        if text.count("__global__") != len(manifest["kernels"]):
+            return "the text has %d kernels, the manifest %d" % (text.count("__global__"), len(manifest["kernels"]))
+        if (manifest["machine"]["name"], manifest["device_machine"]["name"]) != ("avx512-2", machine):
+            return "the manifest names %s and %s" % (manifest["machine"], manifest["device_machine"])
     code, out = run(base + ["--no-cache", "--emit=cu,ptx,cubin,manifest", "-o", "other"], cwd=tmp)
     files = sorted(n for n in os.listdir(tmp) if n.startswith("other"))
     if "E0634" in out:

@@ -189,7 +189,7 @@ def passes_off(box):
 
 def same_kernels_elsewhere(box):
     """A text has the same kernels on every machine that gives the program the same form, but for the order in which `weave` puts operations."""
-    other = written(box, "other.machine", machine.numbers(random.Random(5)))
+    other = written(box, "other.machine", machine.numbers(random.Random(14)))
     values = lambda text: re.findall(r"^    .*(#.*)", text, re.M)  # their types and operands
     taken = 0
     for model in EDITED:
@@ -204,7 +204,7 @@ def same_kernels_elsewhere(box):
             same = not r.returncode and all(plain("here." + s) == plain("there." + s) for s in ("schedule", "kir"))
             if not same:
                 print("FAIL schedule.elsewhere_%s: from %s to %s: %s" % (model, here, there, r.stdout[-300:]))
-    print("ok schedule.elsewhere: %d" % taken if taken >= 16 else "FAIL schedule.elsewhere: only %d texts were taken" % taken)
+    print("ok schedule.elsewhere: %d" % taken if taken >= 20 else "FAIL schedule.elsewhere: only %d texts were taken" % taken)
 
 
 def mangled_texts(box):

@@ -172,6 +172,7 @@ FAULTS = [
     ("runtime/cuda_lent.c", "void rt_cuda_leave(RtCuda *c, void *before) { c->driver.context_set(before); }", "void rt_cuda_leave(RtCuda *c, void *before) { (void)c, (void)before; }", "runtime_cuda"),
     # CUDA, run by the shim
     ("codegen/cuda_wide.c", "p && p->elem == x->type.base && p->kind", "p && p->kind", "store"),
+    ("codegen/manifest.c", "cuda_manifest(o->device ? o->device->plan : plan, ", "cuda_manifest(plan, ", "build"),
     ("passes/fuse/fuse_choice.c", "if (c->ties.between[v] || (c->again", "if ((c->again", "machines"),
     ("passes/fuse/fuse_merge.c", "    if (ties.any) merge_given(&m, true);\n", "", "machines"),
     ("passes/pipeline/kernels.c", "    ctx->forms = first;\n", "", "cuda machines"),
