@@ -25,6 +25,7 @@ typedef struct Builder {
     VEC(RtMove) moves;
     VEC(RtSplitDef) splits;
     VEC(RtChainDef) chains;
+    VEC(RtTouch) touches;
     VEC(RtStepArg) step_args;
     VEC(RtCost) costs;
     VEC(RtSet) sets;
@@ -279,8 +280,20 @@ static int64_t add_move(Builder *b, const PlanMove *m)
 
 static void add_step(Builder *b, const PlanStep *s)
 {
-    RtStep x = {
-        .kind = s->kind, .first_cost = b->costs.n, .n_cost = s->cost.n, .label = string(b, s->label), .file = -1};
+    RtStep x = {.kind = s->kind,
+                .first_cost = b->costs.n,
+                .n_cost = s->cost.n,
+                .label = string(b, s->label),
+                .file = -1,
+                .work = s->work,
+                .over = index_of(s->over),
+                .under = index_of(s->under),
+                .first_touch = b->touches.n,
+                .n_touches = s->touches.n};
+    for (uint32_t i = 0; i < s->touches.n; i++) {
+        const PlanTouch *t = &s->touches.data[i];
+        VEC_PUSH(b->arena, &b->touches, ((RtTouch){t->buffer, t->writes, t->at, index_of(t->image)}));
+    }
     switch (s->kind) {
     case PLAN_STEP_KERNEL: x.part = add_call(b, s); break;
     case PLAN_STEP_PRODUCT: x.part = add_product(b, s); break;
@@ -418,6 +431,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
         {"moves", &table_RtMove, b->moves.data, b->moves.n},
         {"splits", &table_RtSplitDef, b->splits.data, b->splits.n},
         {"chains", &table_RtChainDef, b->chains.data, b->chains.n},
+        {"touches", &table_RtTouch, b->touches.data, b->touches.n},
         {"step_args", &table_RtStepArg, b->step_args.data, b->step_args.n},
         {"costs", &table_RtCost, b->costs.data, b->costs.n},
         {"sets", &table_RtSet, b->sets.data, b->sets.n},
@@ -458,6 +472,7 @@ static void finish(Builder *b, ModelTables *t, int64_t name, int64_t manifest)
                          .moves = b->moves.data,
                          .splits = b->splits.data,
                          .chains = b->chains.data,
+                         .touches = b->touches.data,
                          .step_args = b->step_args.data,
                          .costs = b->costs.data,
                          .sets = b->sets.data,

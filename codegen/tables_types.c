@@ -71,10 +71,14 @@ TYPE(RtStepArg)
 static const TableField fields_RtCost[] = {INT(RtCost, bytes), INT(RtCost, flops), SUB(RtCost, count, RtCount),
                                            INT(RtCost, table)};
 TYPE(RtCost)
-static const TableField fields_RtStep[] = {INT(RtStep, kind),   INT(RtStep, part),  INT(RtStep, first_cost),
-                                           INT(RtStep, n_cost), STR(RtStep, label), STR(RtStep, file),
-                                           INT(RtStep, line)};
+static const TableField fields_RtStep[] = {INT(RtStep, kind),   INT(RtStep, part),        INT(RtStep, first_cost),
+                                           INT(RtStep, n_cost), STR(RtStep, label),       STR(RtStep, file),
+                                           INT(RtStep, line),   INT(RtStep, work),        INT(RtStep, over),
+                                           INT(RtStep, under),  INT(RtStep, first_touch), INT(RtStep, n_touches)};
 TYPE(RtStep)
+static const TableField fields_RtTouch[] = {INT(RtTouch, buffer), INT(RtTouch, writes), INT(RtTouch, at),
+                                            INT(RtTouch, image)};
+TYPE(RtTouch)
 static const TableField fields_RtCall[] = {INT(RtCall, kernel), INT(RtCall, first_arg), INT(RtCall, n_args),
                                            INT(RtCall, grain),  INT(RtCall, cut),       INT(RtCall, rows),
                                            INT(RtCall, walk),   INT(RtCall, split),     SUB(RtCall, extent, RtCount)};

@@ -183,6 +183,24 @@ static void print_move(const HostPlan *p, const PlanStep *s, StrBuf *out)
     put_count(p, &s->move.rows, out);
 }
 
+/* shared: sums for rows of node under edge.dst; reads b4 at edge.src of elements, writes b7 at rows */
+static void print_work(const HostPlan *p, const PlanStep *s, StrBuf *out)
+{
+    static const char *const works[] = {"the same everywhere", "rows of", "sums for rows of", "totals over", "apart"};
+    static const char *const places[] = {"rows", "elements", "all rows"};
+    const IrModule *m = p->module;
+    strbuf_printf(out, "    shared: %s", works[s->work]);
+    if (s->over != IR_NONE) strbuf_printf(out, " %s", m->spaces.data[s->over].name);
+    if (s->under != IR_NONE) strbuf_printf(out, " under %s", m->maps.data[s->under].name);
+    for (uint32_t i = 0; i < s->touches.n; i++) {
+        const PlanTouch *x = &s->touches.data[i];
+        strbuf_printf(out, "%s %s b%u at ", i ? "," : ";", x->writes ? "writes" : "reads", x->buffer);
+        if (x->image != IR_NONE) strbuf_printf(out, "%s of ", m->maps.data[x->image].name);
+        strbuf_puts(out, places[x->at]);
+    }
+    strbuf_puts(out, "\n");
+}
+
 static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, StrBuf *out)
 {
     const PlanStep *s = &prog->steps.data[i];
@@ -199,6 +217,7 @@ static void print_step(const HostPlan *p, const PlanProgram *prog, uint32_t i, S
             strbuf_printf(out, ", rows of %s", p->module->spaces.data[s->cost.data[k].table].name);
         strbuf_puts(out, "\n");
     }
+    print_work(p, s, out);
     if (!plan_has_kernel(s)) return;
     if (s->kind == PLAN_STEP_PRODUCT) print_gemm(p, &s->gemm, out);
     print_cone(&s->cone, out);

@@ -150,6 +150,28 @@ typedef struct PlanMove {
     PlanCount rows;
 } PlanMove;
 
+/* How processes that own rows of each space may share a step's work. */
+typedef enum {
+    PLAN_SAME,   /* it reads and writes nothing that they share out: each does all of it */
+    PLAN_EACH,   /* rows of `over`, each by itself */
+    PLAN_SUMS,   /* rows of `over`, each with all elements that map `under` leads there */
+    PLAN_TOTALS, /* blocks of sums over all rows of `over`; the next step merges them */
+    PLAN_APART,  /* not at all */
+} PlanWork;
+
+/* Rows of a buffer that a step reads or writes. Buffers of one row, and arrays of maps, are not listed. */
+typedef enum {
+    PLAN_AT_ROW,     /* at the row that is computed */
+    PLAN_AT_ELEMENT, /* at the elements that map `under` leads there */
+    PLAN_AT_ALL,     /* anywhere */
+} PlanAt;
+typedef struct PlanTouch {
+    uint32_t buffer;
+    bool writes;
+    PlanAt at;
+    IrId image; /* at the image of that row or element under this map, or IR_NONE */
+} PlanTouch;
+
 typedef enum {
     PLAN_STEP_KERNEL,   /* a kernel over its iterations */
     PLAN_STEP_PRODUCT,  /* a kernel that is one product: a library may do it instead */
@@ -162,6 +184,9 @@ typedef struct PlanStep {
     VEC(PlanCost) cost;
     const char *label; /* "reduce_sum edge.dst [16] + 3 ops" */
     Span span;
+    PlanWork work;
+    IrId over, under; /* of that work: a space and a map; or IR_NONE */
+    VEC(PlanTouch) touches;
     union {
         struct {               /* of a kernel or a product */
             uint32_t kernel;   /* index into kernels */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 15
+#define RT_ABI_VERSION 16
 
 typedef union RtArg {
     void *p;
@@ -36,6 +36,8 @@ enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED
 /* clang-format on */
 enum { RT_HOST, RT_DEVICE, RT_PEER };                                     /* = PlanPlace */
 enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY, RT_STEP_EXCHANGE }; /* = PlanStepKind */
+enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART }; /* = PlanWork */
+enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };            /* = PlanAt */
 /* = PlanSetKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK };
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64, RT_K_F16, RT_K_BF16 }; /* = KirBase */
@@ -107,7 +109,12 @@ typedef struct RtStep { /* PlanStep: what all kinds have; the rest is a row of t
     int64_t kind, part; /* part: index into calls, products or moves */
     int64_t first_cost, n_cost;
     int64_t label, file, line; /* file and line of the .gnn source; -1 and 0 if none */
+    /* how processes share it: RT_SAME ..., a space and a map or -1, and what it reads and writes then */
+    int64_t work, over, under, first_touch, n_touches;
 } RtStep;
+typedef struct RtTouch { /* PlanTouch */
+    int64_t buffer, writes, at, image;
+} RtTouch;
 /* a kernel over iterations: a step of kind RT_STEP_KERNEL, or what a product is without a library */
 typedef struct RtCall {
     int64_t kernel, first_arg, n_args, grain, cut;
@@ -208,6 +215,7 @@ typedef struct RtModel {
     const RtMove *moves;
     const RtSplitDef *splits;
     const RtChainDef *chains; /* of a program, by their first steps */
+    const RtTouch *touches;
     const RtStepArg *step_args;
     const RtCost *costs;
     const RtSet *sets;

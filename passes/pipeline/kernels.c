@@ -86,6 +86,8 @@ HostPlan *lower_module(PassContext *ctx, const IrModule *m)
     for (uint32_t i = 0; i < plan->programs.n; i++)
         memplan_program(ctx->stage, plan->programs.data[i], !ctx->disabled[PASS_memplan]);
     pass_end(ctx, PASS_memplan, print_plan, plan);
+    for (uint32_t i = 0; i < fm->funcs.n; i++)
+        touch_program(ctx, fm->funcs.data[i], plan->programs.data[i], buffer_of[i]);
     const char *wrong = audit_plan(ctx->stage, plan, fm, buffer_of);
     if (wrong) ICE(wrong);
     return plan;

@@ -11,6 +11,8 @@ void cone_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const ui
 /* connect.c: puts steps of p into chains. buffer_of: by stored value. */
 void connect_program(PassContext *ctx, const HostPlan *plan, const FusedFunc *f, PlanProgram *p,
                      const uint32_t *buffer_of);
+/* touch.c: fills the work and the touches of steps. buffer_of: by stored value. */
+void touch_program(PassContext *ctx, const FusedFunc *f, PlanProgram *p, const uint32_t *buffer_of);
 /* memplan.c: gives every arena buffer of a program a slot, shared by buffers whose lives do not overlap and whose rows
    are the same formula. share = false: a slot each. */
 void memplan_program(Arena *a, PlanProgram *prog, bool share);
