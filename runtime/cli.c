@@ -116,10 +116,14 @@ static RtCode run_command(RtCli *c, int argc, char **argv)
     RT_TRY(check_needs(c));
     RT_TRY(rt_cli_device(c));
     RT_TRY(rt_cli_spare(c));
-    return command_run[c->command](c);
+    bool shared = c->command == CMD_TRAIN || c->command == CMD_EVAL || c->command == CMD_INFER;
+    RtCode code = shared ? rt_cli_ranks_open(c, argv - 2) : RT_OK;
+    if (!code) code = command_run[c->command](c);
+    rt_cli_ranks_close(c, code);
+    return code;
 }
 
-static RtCode run_main(const RtModel *m, int argc, char **argv, RtStatus *st)
+static RtCode run_main(const RtModel *m, int argc, char **argv, bool *silent, RtStatus *st)
 {
     const char *name = argc > 0 ? argv[0] : "program";
     RT_TRY(check_abi(m, st));
@@ -134,7 +138,9 @@ static RtCode run_main(const RtModel *m, int argc, char **argv, RtStatus *st)
     RtCli c = {.model = m, .program = name, .command = command_find(argv[1]), .st = st};
     c.terminal = isatty(1);
     if (c.command < 0) return unknown_command(st, argv[1]);
-    return run_command(&c, argc - 2, argv + 2);
+    RtCode code = run_command(&c, argc - 2, argv + 2);
+    *silent = c.silent;
+    return code;
 }
 
 int gnnrt_main(const RtModel *model, int argc, char **argv)
@@ -142,11 +148,12 @@ int gnnrt_main(const RtModel *model, int argc, char **argv)
     char text[1200];
     RtStatus st = {0};
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, not a kill */
-    RtCode code = run_main(model, argc, argv, &st);
+    bool silent = false;
+    RtCode code = run_main(model, argc, argv, &silent, &st);
     errno = 0;
     if ((fflush(stdout) || ferror(stdout)) && !code) code = rt_fail_errno(&st, RT_E_FILE_WRITE, "standard output");
     if (!code) return 0;
     rt_status_text(&st, text, sizeof text);
-    fputs(text, stderr);
+    if (!silent) fputs(text, stderr);
     return rt_code_exit(code);
 }

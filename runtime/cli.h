@@ -6,6 +6,7 @@
 #include "runtime/cpu.h"
 #include "runtime/dataset.h"
 #include "runtime/exec.h"
+#include "runtime/ranks.h"
 
 enum {
 #define COMMAND(id, ...) CMD_##id,
@@ -38,7 +39,9 @@ typedef struct RtCli {
     const char *values[N_OPTIONS]; /* last one given; "" for switches; NULL: not given */
     const char *sets[MAX_SETS];
     int n_sets;
-    bool terminal; /* stdout */
+    bool terminal;  /* stdout */
+    RtPeers *peers; /* while a command runs that processes may share; or NULL */
+    bool silent;    /* another process says what went wrong */
     RtStatus *st;
 } RtCli;
 
@@ -79,6 +82,9 @@ typedef struct RtSession {
     RtExecOptions exec;
     struct RtCuda *device; /* NULL: this CPU */
     bool on_device;        /* what runs: also where plan opens none */
+    RtPart part;           /* of the data; empty where it is whole */
+    char part_dir[4200];
+    RtRanks *ranks; /* NULL: one process */
     int threads;
 } RtSession;
 /* --folds and --fold; unchanged where they are not given. */
@@ -96,6 +102,14 @@ RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json);
    buffers differ in a byte; where the device has another plan, results and tensors that a whole run leaves. Changes
    parameters. */
 RtCode rt_cli_compare(const RtSession *s, RtExec *e, int64_t seed, int64_t *n_differ, RtStatus *st);
+
+/* Starts or finds the other processes, if there are some: --ranks, or an MPI launcher. */
+RtCode rt_cli_ranks_open(RtCli *c, char **argv);
+/* The folder that this process reads: its part, where --data holds parts. */
+RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir);
+RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);
+bool rt_cli_writes(const RtCli *c); /* this process writes the files of the run */
+void rt_cli_ranks_close(RtCli *c, RtCode code);
 
 RtCode rt_cli_train(RtCli *c);
 RtCode rt_cli_infer(RtCli *c);

@@ -26,12 +26,17 @@ static RtCode write_result(const RtCli *c, const RtExec *e, int64_t i, const cha
     const void *rows_of_user = e->results[i];
     if (r->space != 0) shape[n++] = rows;
     for (int64_t k = 0; k < r->n_dims; k++) shape[n++] = r->dims[k];
-    if (e->graph->spaces[r->space].ids) { /* else they lie as the user has them */
+    RtRanks *ranks = e->options.ranks;
+    if (ranks && ranks->spaces[r->space].shared) {
+        RT_TRY(rt_ranks_collect(ranks, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i], &user, c->st));
+        shape[0] = rows = ranks->spaces[r->space].total;
+        rows_of_user = user.p;
+    } else if (e->graph->spaces[r->space].ids) { /* else they lie as the user has them */
         RT_TRY(rt_block_alloc(&user, rt_result_bytes(e, i), path, c->st));
         rt_graph_to_user(e->graph, r->space, r->width * rt_dtype_bytes(r->dtype), e->results[i], user.p);
         rows_of_user = user.p;
     }
-    RtCode code = rt_npy_write(path, r->dtype, n, shape, rows_of_user, c->st);
+    RtCode code = !rt_cli_writes(c) ? RT_OK : rt_npy_write(path, r->dtype, n, shape, rows_of_user, c->st);
     rt_block_free(&user);
     if (!code)
         printf("%s: %s, %lld rows of %lld\n", path, rt_string(c->model, r->name), (long long)rows, (long long)r->width);

@@ -126,9 +126,10 @@ static RtCode read_flags(const RtCli *c, RtTrainOptions *o, RtHyperValue *hypers
     if (c->values[OPT_EVERY] && !c->values[OPT_CHECKPOINT])
         return rt_fail(c->st, RT_E_CLI_MISSING, "--every", "add --checkpoint FILE", "--checkpoint is missing");
     o->seed_given = c->values[OPT_SEED] != NULL;
-    o->metrics = c->values[OPT_METRICS];
-    o->save = c->values[OPT_SAVE];
-    o->checkpoint = c->values[OPT_CHECKPOINT];
+    bool writes = rt_cli_writes(c);
+    o->metrics = writes ? c->values[OPT_METRICS] : NULL;
+    o->save = writes ? c->values[OPT_SAVE] : NULL;
+    o->checkpoint = writes ? c->values[OPT_CHECKPOINT] : NULL;
     o->resume = c->values[OPT_RESUME];
     return RT_OK;
 }
@@ -191,7 +192,7 @@ static RtCode report_runs(const RtCli *c, const Runs *r)
         printf("  %s %.4f \u00b1 %.4f", rt_string(m, m->metrics[i].name), mean[i], deviation[i]);
     }
     putchar('\n');
-    if (!c->values[OPT_METRICS]) return RT_OK;
+    if (!c->values[OPT_METRICS] || !rt_cli_writes(c)) return RT_OK;
     FILE *log = fopen(c->values[OPT_METRICS], "a");
     if (!log) return rt_fail_errno(c->st, RT_E_FILE_WRITE, c->values[OPT_METRICS]);
     rt_metrics_json(m, mean, text[0], sizeof text[0]);

@@ -4,6 +4,7 @@
 #include "runtime/clock.h"
 #include "runtime/cone.h"
 #include "runtime/cuda.h"
+#include "runtime/ranks.h"
 #include "runtime/split.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -156,6 +157,12 @@ static int64_t step_args(const RtExec *e, int64_t i)
     return n > RT_GEMM_N_ARGS || rt_step_chain(e, i) ? n : RT_GEMM_N_ARGS;
 }
 
+/* Rows that the step computes: those that this process owns, or others too. */
+static RtRows step_rows(const RtExec *e, int64_t i)
+{
+    return e->across ? e->options.ranks->across->rows(e->across, i) : RT_OWNED;
+}
+
 /* Finds the rows that the step's iterations compute. */
 static void find_rows(const RtExec *e, RtExecStep *x)
 {
@@ -235,7 +242,7 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
     x->self.p = x;
     x->backend = false;
     x->there = g && e->options.gemm->on_device ? g : NULL;
-    x->extent = x->call ? rt_count_value(e->graph, &x->call->extent, RT_OWNED)
+    x->extent = x->call ? rt_count_value(e->graph, &x->call->extent, step_rows(e, i))
                         : rt_count_value(e->graph, &e->model->moves[x->def->part].rows, RT_READ);
     x->fn = x->call ? rt_exec_kernel(e, x->call->kernel) : copy_rows;
     if (g && !x->there) use_backend(e, g, x);
@@ -243,6 +250,7 @@ static RtCode setup_step(RtExec *e, int64_t i, RtStatus *st)
         return rt_fail(st, RT_E_MODEL_VARIANT, rt_string(e->model, x->def->label), "build with --cpu generic",
                        "the program holds no kernel that this CPU can run");
     find_rows(e, x);
+    if (step_rows(e, i) == RT_READ) x->rows = NULL; /* of those behind the owned ones not all elements are here */
     assert(x->extent >= 0);
     return RT_OK;
 }
@@ -263,7 +271,8 @@ static RtCode setup_steps(RtExec *e, RtStatus *st)
     const RtChainDef *chains = e->model->chains + e->program->first_chain;
     for (int64_t i = 0; i < e->program->n_steps; i++) RT_TRY(setup_step(e, i, st));
     RT_TRY(split_steps(e, st));
-    for (int64_t i = 0; i < e->program->n_chains; i++) RT_TRY(rt_chain_make(e, &chains[i], &e->chains[i], st));
+    for (int64_t i = 0; i < e->program->n_chains && !e->across; i++)
+        RT_TRY(rt_chain_make(e, &chains[i], &e->chains[i], st));
     cut_steps(e);
     return RT_OK;
 }
@@ -306,7 +315,9 @@ static void *buffer_pointer(RtExec *e, const RtBuffer *b)
     case RT_BUF_MAP_LIST: return maps[b->ref].list;
     case RT_BUF_MAP_ALONG: return rt_graph_along(e->graph, b->ref, b->along);
     case RT_BUF_IDS: return e->graph->spaces[b->ref].ids_all;
-    case RT_BUF_STRIP: return e;    /* rt_chain_run says where it is */
+    case RT_BUF_STRIP: /* rt_chain_run says where it is */
+        return e->across ? e->options.ranks->across->strip(e->across, b - e->model->buffers - e->program->first_buffer)
+                         : e;
     case RT_BUF_STATE: return NULL; /* rt_split_bind does */
     default: return NULL;
     }
@@ -339,6 +350,13 @@ static void fill_copy_args(RtExec *e, const RtMove *m, RtArg *args)
     args[COPY_ROW_BYTES].i = b->width * rt_elem_bytes(b->elem);
 }
 
+/* What a count means that a kernel is given: rows that it computes; elements that it reads may be more than are owned. */
+static RtRows count_rows_of(const RtExec *e, int64_t i, const RtCount *c)
+{
+    const RtStep *s = step_def(e, i);
+    return e->across && c->space != s->over ? RT_READ : step_rows(e, i);
+}
+
 static void fill_args(RtExec *e)
 {
     for (int64_t i = 0; i < e->program->n_steps; i++) {
@@ -348,7 +366,7 @@ static void fill_args(RtExec *e)
         for (int64_t k = 0; x->call && !x->backend && k < x->call->n_args; k++) {
             const RtStepArg *a = &e->model->step_args[x->call->first_arg + k];
             if (a->is_buffer) x->args[k].p = arg_buffer(e, x, a->buffer);
-            else x->args[k].i = rt_count_value(e->graph, &a->count, RT_OWNED);
+            else x->args[k].i = rt_count_value(e->graph, &a->count, count_rows_of(e, i, &a->count));
         }
         if (x->split) rt_split_bind(x->split);
     }
@@ -389,6 +407,7 @@ RtCode rt_exec_bind(RtExec *e, RtStatus *st)
                            "no memory was given for %s", rt_string(e->model, b->name));
     }
     fill_args(e);
+    if (e->across) RT_TRY(e->options.ranks->across->bind(e->across, st));
     e->bound = true;
     return e->options.device ? rt_cuda_bind(e, st) : RT_OK;
 }
@@ -451,6 +470,7 @@ static RtCode exec_setup(RtExec *e, RtStatus *st)
     if (e->options.device) RT_TRY(rt_cuda_places(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     else RT_TRY(place_slots(e->model, p, e->graph, e->places, &e->arena_bytes, st));
     RT_TRY(take_arena(e, st));
+    if (e->options.ranks) RT_TRY(e->options.ranks->across->make(e, &e->across, st));
     return make_steps(e, st);
 }
 
@@ -475,6 +495,7 @@ void rt_exec_free(RtExec *e)
 {
     if (!e) return;
     rt_cuda_unbind(e);
+    if (e->across) e->options.ranks->across->free(e->across);
     rt_block_free(&e->arena);
     rt_block_free(&e->own_results);
     rt_block_free(&e->states);
@@ -556,13 +577,19 @@ void rt_exec_run(RtExec *e, int64_t seed, int64_t step)
     e->seed = seed;
     e->step = step;
     if (e->options.device) rt_cuda_run(e);
+    else if (e->across) e->options.ranks->across->run(e->across);
     else
         for (int64_t i = 0; i < e->program->n_steps;) i += run_step(e, i);
 }
 
 int64_t rt_exec_run_step(RtExec *e, int64_t i) { return e->options.device ? rt_cuda_run_step(e, i) : run_step(e, i); }
 
-RtCode rt_exec_results(RtExec *e, RtStatus *st) { return e->options.device ? rt_cuda_results(e, st) : RT_OK; }
+RtCode rt_exec_results(RtExec *e, RtStatus *st)
+{
+    const RtRanks *r = e->options.ranks;
+    if (r && r->failed && st) *st = r->status;
+    return r && r->failed ? r->failed : e->options.device ? rt_cuda_results(e, st) : RT_OK;
+}
 
 void rt_exec_run_timed(RtExec *e, int64_t seed, int64_t step, double *ns)
 {

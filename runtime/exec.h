@@ -9,6 +9,8 @@
 struct RtChain;
 struct RtConeStep;
 struct RtCuda;
+struct RtAcross;
+struct RtRanks;
 struct RtSplit;
 
 /* A library that runs products in place of their kernels (BLAS), by blocks of rows, in the same buffers. Its functions take an array of RT_GEMM_N_ARGS arguments, in this order. */
@@ -44,6 +46,9 @@ typedef struct RtExecOptions {
     /* where steps run, with memory for this program (cuda.h); NULL: on this CPU. All rows of each then, one step
        after another: split and cone have to ask for nothing else, and gemm is NULL or a device's */
     struct RtCuda *device;
+    /* other processes that each own rows (ranks.h); NULL: this process owns all. No device then, split and cone have
+       to ask for nothing, gemm is NULL, and all processes create, bind and run the same programs in the same order */
+    struct RtRanks *ranks;
 } RtExecOptions;
 
 typedef struct RtLaunch { /* of a kernel on a device */
@@ -86,6 +91,7 @@ typedef struct RtExec {
     int64_t n_cotangents;
     int64_t seed, step;
     /* private */
+    struct RtAcross *across; /* what travels between processes, or NULL */
     struct RtCone *cone;     /* what steps leave out, once tensors are known; NULL: nothing */
     struct RtChain **chains; /* [program->n_chains] */
     void **buffers;          /* [program->n_buffers] */

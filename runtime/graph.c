@@ -470,6 +470,7 @@ int64_t rt_count_value(const RtGraph *g, const RtCount *c, RtRows which)
     int64_t n = rt_rows(g, c->space, which);
     if (c->kind == RT_COUNT_SPACE) return n;
     assert(c->block > 0 && c->max > 0);
+    if (c->max != INT64_MAX) n = rt_rows(g, c->space, RT_OWNED) + g->spaces[c->space].elsewhere;
     RtBlocks b = rt_blocks(n, c->block, c->max);
     switch (c->kind) {
     case RT_COUNT_BLOCKS: return b.n;

@@ -37,10 +37,11 @@ typedef struct RtTopology {
 } RtTopology;
 
 /* Rows of a space. A process computes those that it owns, which come first; behind them lie rows that it only reads,
-   which a peer or another sample computes. There are none of these yet. */
+   which a peer or another sample computes. */
 typedef struct RtSpaceData {
     int64_t count;     /* all that buffers have */
     int64_t only_read; /* of these */
+    int64_t elsewhere; /* rows that other processes own and this one may not have */
     int64_t *ids;      /* [count] the user's id of each stored element; NULL: identity */
     int64_t *ids_all;  /* [count] as ids but never NULL; present only where a program reads ids */
 } RtSpaceData;
@@ -92,7 +93,8 @@ void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const 
 /* The images of `map` along `along`; NULL if no program reads them. */
 int32_t *rt_graph_along(const RtGraph *g, int64_t map, int64_t along);
 
-/* Which rows a count means: those that steps compute, or those that buffers have. */
+/* Which rows a count means: those that steps compute, or those that buffers have. Blocks of sums over all rows of a
+   space are those of all processes, whichever of the two is asked for. */
 typedef enum { RT_OWNED, RT_READ } RtRows;
 int64_t rt_rows(const RtGraph *g, int64_t space, RtRows which);
 /* The value of a count for this graph. -1 on overflow. */

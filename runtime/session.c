@@ -157,13 +157,16 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     int64_t fold = 0;
     if (!code) code = rt_cli_folds(c, &data.folds, &fold);
     if (!code) code = rt_order_parse(c->values[OPT_REORDER] ? c->values[OPT_REORDER] : "none", &data.order, c->st);
-    if (!code) code = rt_data_load(c->model, c->values[OPT_DATA], &data, &s->data, c->st);
+    const char *dir = NULL;
+    if (!code) code = rt_cli_ranks_part(c, s, &dir);
+    if (!code) code = rt_data_load(c->model, dir, &data, &s->data, c->st);
     if (!code && data.folds && !s->data.fold_of)
         code = rt_fail(c->st, RT_E_CLI_VALUE, "--folds",
                        "leave it out, or train and measure `on data.train` and `on data.test`",
                        "what this command runs reads none of the masks that folds make");
     if (!code && data.folds) rt_data_fold(c->model, &s->data, fold);
     if (!code) code = open_batches(c, s);
+    if (!code) code = rt_cli_ranks_start(c, s);
     if (!code && s->device && mode == RT_BLAS_ON) code = open_cublas(c, s);
     if (!code) code = check_device(c, s);
     if (!code) code = check_budget(c, s, o->programs);
@@ -171,7 +174,10 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code && !s->on_device) code = rt_blas_open(mode, best, c->model, &s->blas, c->st);
     if (!code) code = rt_pool_create(s->threads, &s->pool, c->st);
     s->exec.pool = s->pool;
-    s->exec.gemm = !s->on_device ? rt_blas_backend(&s->blas) : mode == RT_BLAS_ON ? &rt_cuda_blas : NULL;
+    s->exec.gemm = s->ranks             ? NULL
+                   : !s->on_device      ? rt_blas_backend(&s->blas)
+                   : mode == RT_BLAS_ON ? &rt_cuda_blas
+                                        : NULL;
     if (!code) code = load_device(c, s, o->programs);
     if (!code && c->command != CMD_PLAN)
         code = rt_setup_run(c->model, s->data.graph, &s->data.tensors, &s->exec, o->programs, c->st);
@@ -184,7 +190,9 @@ void rt_session_close(RtSession *s)
     if (!s) return;
     rt_pool_free(s->pool);
     rt_batches_free(&s->batches);
+    rt_ranks_free(s->ranks);
     rt_data_free(&s->data);
+    rt_part_free(&s->part);
     rt_blas_close(&s->blas);
     rt_cuda_free(s->device);
     *s = (RtSession){0};

@@ -69,6 +69,7 @@ static RtCode run_all(const RtModel *m, const RtGraph *g, RtTensors *t, const Rt
         int64_t step = !code && nan ? rt_exec_run_until_nan(e, 0, 0) : -1;
         if (step >= 0) *nan = &m->steps[e->program->first_step + step];
         if (!code && !nan) rt_exec_run(e, 0, 0);
+        if (!code && !nan) code = rt_exec_results(e, st);
         rt_exec_free(e);
         RT_TRY(code);
     }

@@ -6,6 +6,7 @@
 #include "runtime/cuda.h"
 #include "runtime/file.h"
 #include "runtime/folds.h"
+#include "runtime/ranks.h"
 #include "runtime/setup.h"
 #include "runtime/weights.h"
 #include <assert.h>
@@ -302,7 +303,7 @@ static const RtStep *find_nan(Trainer *t)
 static RtCode blame_nan(Trainer *t, RtCode code, const char *what)
 {
     const RtModel *m = t->m;
-    const RtStep *s = find_nan(t);
+    const RtStep *s = t->o->exec.ranks ? NULL : find_nan(t); /* a rerun of one process has no peers */
     char name[256];
     snprintf(name, sizeof name, "%s.gnn", rt_string(m, m->name));
     if (!s)
@@ -455,12 +456,25 @@ static void stop_signals(sigset_t *set)
     sigaddset(set, SIGTERM);
 }
 
-static bool was_signalled(void)
+static bool was_signalled_here(void)
 {
     sigset_t set;
     struct timespec none = {0};
     stop_signals(&set);
     return sigtimedwait(&set, NULL, &none) > 0;
+}
+
+/* Whether this process was, or one of its peers: all stop behind the same epoch. */
+static RtCode was_signalled(const Trainer *t, bool *was)
+{
+    RtRanks *r = t->o->exec.ranks;
+    int64_t mine = was_signalled_here(), all[RT_PEERS_MOST], bytes[RT_PEERS_MOST];
+    *was = mine;
+    if (!r) return RT_OK;
+    for (int q = 0; q < r->n; q++) bytes[q] = 8;
+    RT_TRY(rt_peers_gather(r->peers, 0, &mine, bytes, all, t->st));
+    for (int q = 0; q < r->n; q++) *was |= all[q] != 0;
+    return RT_OK;
 }
 
 /* Keeps what there is: the checkpoint, and the weights that the end would have saved. Weights that no epoch has trained
@@ -495,7 +509,9 @@ static RtCode loop(Trainer *t)
 {
     t->r->first_epoch = t->at.epoch;
     while (!is_over(t)) {
-        if (was_signalled()) return interrupt(t);
+        bool stop;
+        RT_TRY(was_signalled(t, &stop));
+        if (stop) return interrupt(t);
         RT_TRY(run_epoch(t));
         if (t->o->checkpoint && t->o->every > 0 && t->at.epoch % t->o->every == 0) RT_TRY(write_checkpoint(t));
     }

@@ -1,0 +1,114 @@
+/* A command by several processes: how they find one another, what they must agree on, and what each reads. */
+#include "runtime/cli.h"
+#include "runtime/cone.h"
+#include "runtime/ranks.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static RtCode parse_deadline(const RtCli *c, double *seconds)
+{
+    const char *text = c->values[OPT_DEADLINE];
+    char *end;
+    if (!text) return RT_OK;
+    *seconds = strtod(text, &end);
+    if (end != text && !*end && *seconds > 0 && *seconds < 1e6) return RT_OK;
+    return rt_fail(c->st, RT_E_CLI_VALUE, "--deadline", NULL, "found `%.60s`, wanted seconds", text);
+}
+
+static RtCode refuse_flags(const RtCli *c)
+{
+    static const int not_shared[] = {OPT_BATCH, OPT_CONE, OPT_SHARE, OPT_REORDER, OPT_BUDGET, OPT_FOLDS};
+    static const char *const names[] = {"--batch", "--cone", "--share", "--reorder", "--memory-budget", "--folds"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (c->values[not_shared[i]])
+            return rt_fail(c->st, RT_E_RANKS_REFUSED, names[i], "leave the flag out", "it is for one process");
+    if (c->device != RT_ON_CPU)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--device", "leave the flag out",
+                       "several processes compute on CPUs");
+    if (c->values[OPT_BLAS] && strcmp(c->values[OPT_BLAS], "on") == 0)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, "--blas", "leave the flag out",
+                       "a library's products would depend on how rows are shared out");
+    if (c->command != CMD_TRAIN && c->command != CMD_EVAL && c->command != CMD_INFER)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, NULL, NULL, "this command is for one process");
+    return RT_OK;
+}
+
+static uint64_t mix(uint64_t h, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+    return h;
+}
+
+/* All run the same program with the same flags, but for files that each may name otherwise. */
+static RtCode agree(const RtCli *c)
+{
+    const RtModel *m = c->model;
+    uint64_t program = mix(0xcbf29ce484222325u, m->strings, (size_t)m->n_strings), flags = 0xcbf29ce484222325u;
+    for (int64_t p = 0; p < m->n_programs; p++)
+        program = mix(program, m->steps + m->programs[p].first_step, (size_t)m->programs[p].n_steps * sizeof *m->steps);
+    for (int i = 0; i < N_OPTIONS; i++) {
+        bool own = i == OPT_SAVE || i == OPT_METRICS || i == OPT_OUT || i == OPT_THREADS || i == OPT_CPU;
+        if (!c->values[i] || own) continue;
+        flags = mix(mix(flags, &i, sizeof i), c->values[i], strlen(c->values[i]) + 1);
+    }
+    for (int i = 0; i < c->n_sets; i++) flags = mix(flags, c->sets[i], strlen(c->sets[i]) + 1);
+    RT_TRY(rt_peers_same(c->peers, "the program", &program, sizeof program, c->st));
+    return rt_peers_same(c->peers, "the flags", &flags, sizeof flags, c->st);
+}
+
+RtCode rt_cli_ranks_open(RtCli *c, char **argv)
+{
+    int64_t ranks = 0;
+    RtPeersOptions o = {.transport = c->values[OPT_TRANSPORT], .ledger = c->values[OPT_LEDGER]};
+    RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
+    RT_TRY(parse_deadline(c, &o.deadline_s));
+    if (ranks > 1) RT_TRY(refuse_flags(c));
+    if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
+    RT_TRY(rt_peers_open(&o, &c->peers, c->st));
+    if (rt_peers_count(c->peers) == 1) return RT_OK;
+    if (rt_peers_rank(c->peers) > 0 && !freopen("/dev/null", "w", stdout))
+        return rt_fail_errno(c->st, RT_E_FILE_WRITE, "/dev/null");
+    c->terminal &= rt_peers_rank(c->peers) == 0;
+    RT_TRY(refuse_flags(c));
+    return agree(c);
+}
+
+RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir)
+{
+    *dir = c->values[OPT_DATA];
+    int n = c->peers ? rt_peers_count(c->peers) : 1, rank = c->peers ? rt_peers_rank(c->peers) : 0;
+    bool parts = rt_is_partition(*dir);
+    if (!parts && n == 1) return RT_OK;
+    if (!parts) return rt_fail(c->st, RT_E_RANKS_PARTS, *dir, NULL, "found no parts, wanted %d", n);
+    RT_TRY(rt_part_load(*dir, rank, n, &s->part, c->st));
+    if (n > 1) RT_TRY(rt_peers_same(c->peers, "the partition", s->part.digest, sizeof s->part.digest - 1, c->st));
+    snprintf(s->part_dir, sizeof s->part_dir, "%s/part-%d", *dir, rank);
+    *dir = s->part_dir;
+    return RT_OK;
+}
+
+RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s)
+{
+    if (!c->peers || rt_peers_count(c->peers) == 1) return RT_OK;
+    if (s->batches.graph)
+        return rt_fail(c->st, RT_E_RANKS_REFUSED, rt_string(c->model, c->model->name), NULL,
+                       "training by batches of graphs is for one process");
+    RT_TRY(rt_ranks_create(c->model, s->data.graph, &s->part, c->peers, &s->ranks, c->st));
+    s->exec.ranks = s->ranks;
+    s->exec.cone = RT_CONE_OFF;
+    s->exec.split = -1;
+    return RT_OK;
+}
+
+bool rt_cli_writes(const RtCli *c) { return !c->peers || rt_peers_rank(c->peers) == 0; }
+
+void rt_cli_ranks_close(RtCli *c, RtCode code)
+{
+    if (!c->peers) return;
+    if (code) rt_peers_fail(c->peers, c->st);
+    c->silent = code && !rt_peers_speaks(c->peers);
+    rt_peers_close(c->peers);
+    c->peers = NULL;
+}

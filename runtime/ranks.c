@@ -1,0 +1,545 @@
+/* What each process owns of every space, and rows that travel (see ranks.h). */
+#include "runtime/ranks.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char what[] = "rows of other processes";
+
+/* ---- rows that travel -------------------------------------------------------------------------------------------- */
+
+static int64_t sum_of(const int64_t *n, int ranks)
+{
+    int64_t sum = 0;
+    for (int q = 0; q < ranks; q++) sum += n[q];
+    return sum;
+}
+
+/* Sends n[q] numbers of 8 bytes to each process; *got[] has what comes back, from_n[q] of each. */
+static RtCode trade(RtRanks *r, int site, const int64_t *n, const int64_t *out, int64_t *from_n, RtBlock *got,
+                    RtStatus *st)
+{
+    int64_t *bytes;
+    RT_TRY(rt_alloc(&bytes, r->n, 3 * sizeof *bytes, what, st));
+    int64_t *in_bytes = bytes + r->n, *eight = in_bytes + r->n;
+    for (int q = 0; q < r->n; q++) eight[q] = 8;
+    RtCode code = rt_peers_exchange(r->peers, site, n, eight, from_n, eight, st);
+    for (int q = 0; q < r->n; q++) {
+        bytes[q] = 8 * n[q];
+        in_bytes[q] = 8 * from_n[q];
+    }
+    if (!code) code = rt_block_alloc(got, rt_size_plus(8, sum_of(from_n, r->n), 8), what, st);
+    if (!code) code = rt_peers_exchange(r->peers, site, out, bytes, got->p, in_bytes, st);
+    free(bytes);
+    return code;
+}
+
+static RtCode ship_alloc(const RtRanks *r, RtShip *s, int64_t n_out, int64_t n_in, RtStatus *st)
+{
+    RT_TRY(rt_block_alloc(&s->block, rt_size_plus(rt_size_plus(16, r->n, 16), n_out + n_in, 8), what, st));
+    s->out_n = s->block.p;
+    s->in_n = s->out_n + r->n;
+    s->out = s->in_n + r->n;
+    s->in = s->out + n_out;
+    s->n_out = n_out;
+    s->n_in = n_in;
+    return RT_OK;
+}
+
+void rt_ship_free(RtShip *s)
+{
+    rt_block_free(&s->block);
+    *s = (RtShip){0};
+}
+
+int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes) { return rt_size(s->n_out + s->n_in, row_bytes); }
+
+/* at[q] = where the entries for process q begin, of n that `of` says the process of. */
+static void starts_of(const RtRanks *r, int64_t n, const int32_t *of, int64_t *count, int64_t *at)
+{
+    memset(count, 0, (size_t)r->n * sizeof *count);
+    for (int64_t i = 0; i < n; i++) count[of[i]]++;
+    for (int64_t q = 0, sum = 0; q < r->n; sum += count[q++]) at[q] = sum;
+}
+
+static int64_t find_key(const RtRankSpace *s, int64_t key)
+{
+    int64_t lo = 0, hi = s->owned;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (s->by_key[2 * mid] < key) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < s->owned && s->by_key[2 * lo] == key ? s->by_key[2 * lo + 1] : -1;
+}
+
+RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, const int32_t *owners, const int64_t *to,
+                   RtShip *s, RtStatus *st)
+{
+    RtBlock scratch = {0}, asked = {0};
+    *s = (RtShip){.site = r->next_site++};
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(r->n, 24), n, 16), what, st));
+    int64_t *count = scratch.p, *at = count + r->n, *from = at + r->n, *list = from + r->n, *goal = list + n;
+    starts_of(r, n, owners, count, at);
+    for (int64_t i = 0; i < n; i++) {
+        list[at[owners[i]]] = keys[i];
+        goal[at[owners[i]]++] = to[i];
+    }
+    RtCode code = trade(r, s->site, count, list, from, &asked, st);
+    int64_t n_out = code ? 0 : sum_of(from, r->n);
+    if (!code) code = ship_alloc(r, s, n_out, n, st);
+    if (!code) {
+        memcpy(s->in_n, count, (size_t)r->n * 8);
+        memcpy(s->out_n, from, (size_t)r->n * 8);
+        memcpy(s->in, goal, (size_t)n * 8);
+    }
+    for (int64_t i = 0; !code && i < n_out; i++) {
+        int64_t key = ((int64_t *)asked.p)[i];
+        s->out[i] = find_key(&r->spaces[space], key);
+        if (s->out[i] < 0)
+            code = rt_fail(st, RT_E_INTERNAL, rt_string(r->model, r->model->spaces[space].name), NULL,
+                           "a peer wants row %lld, which this process does not own", (long long)key);
+    }
+    rt_block_free(&scratch);
+    rt_block_free(&asked);
+    return code;
+}
+
+RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
+                    RtStatus *st)
+{
+    RtBlock scratch = {0}, got = {0};
+    *s = (RtShip){.site = r->next_site++};
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(r->n, 24), n, 16), what, st));
+    int64_t *count = scratch.p, *at = count + r->n, *from = at + r->n, *list = from + r->n, *goal = list + n;
+    starts_of(r, n, receivers, count, at);
+    for (int64_t i = 0; i < n; i++) {
+        list[at[receivers[i]]] = rows[i];
+        goal[at[receivers[i]]++] = to[i];
+    }
+    RtCode code = trade(r, s->site, count, goal, from, &got, st);
+    if (!code) code = ship_alloc(r, s, n, sum_of(from, r->n), st);
+    if (!code) {
+        memcpy(s->out_n, count, (size_t)r->n * 8);
+        memcpy(s->in_n, from, (size_t)r->n * 8);
+        memcpy(s->out, list, (size_t)n * 8);
+        memcpy(s->in, got.p, (size_t)s->n_in * 8);
+    }
+    rt_block_free(&scratch);
+    rt_block_free(&got);
+    return code;
+}
+
+RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes, void *room, RtStatus *st)
+{
+    size_t w = (size_t)row_bytes;
+    char *out = room, *in = out + (size_t)s->n_out * w;
+    int64_t bytes[2][RT_PEERS_MOST];
+    for (int64_t i = 0; i < s->n_out; i++) memcpy(out + (size_t)i * w, (const char *)from + (size_t)s->out[i] * w, w);
+    for (int q = 0; q < r->n; q++) {
+        bytes[0][q] = s->out_n[q] * row_bytes;
+        bytes[1][q] = s->in_n[q] * row_bytes;
+    }
+    RT_TRY(rt_peers_exchange(r->peers, s->site, out, bytes[0], in, bytes[1], st));
+    for (int64_t i = 0; i < s->n_in; i++) memcpy((char *)to + (size_t)s->in[i] * w, in + (size_t)i * w, w);
+    return RT_OK;
+}
+
+RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st)
+{
+    const RtRankSpace *s = &r->spaces[space];
+    RtBlock scratch, room = {0};
+    RtShip ship = {0};
+    RT_TRY(rt_block_alloc(&scratch, rt_size(s->owned, 20), "results", st));
+    int64_t *from = scratch.p, *to = from + s->owned;
+    int32_t *first = (int32_t *)(to + s->owned); /* all go to rank 0 */
+    for (int64_t i = 0; i < s->owned; i++) from[i] = i, to[i] = s->keys[i];
+    RtCode code = rt_block_alloc(all, rt_size(r->rank ? 0 : s->total, row_bytes), "results", st);
+    if (!code) code = rt_ship_push(r, s->owned, from, first, to, &ship, st);
+    if (!code) code = rt_block_alloc(&room, rt_ship_bytes(&ship, row_bytes), "results", st);
+    if (!code) code = rt_ship_run(r, &ship, rows, all->p, row_bytes, room.p, st);
+    rt_ship_free(&ship);
+    rt_block_free(&scratch);
+    rt_block_free(&room);
+    return code;
+}
+
+/* ---- what is owned ----------------------------------------------------------------------------------------------- */
+
+typedef struct Maker {
+    RtRanks *r;
+    const RtModel *m;
+    RtGraph *g;
+    const RtPart *part;
+    RtStatus *st;
+} Maker;
+
+static RtCode take(RtRankSpace *s, int which, int64_t n, int64_t each, void *out, RtStatus *st)
+{
+    RT_TRY(rt_block_alloc(&s->blocks[which], rt_size_plus(8, n, each), what, st));
+    memcpy(out, &s->blocks[which].p, sizeof(void *));
+    return RT_OK;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Room for keys and owners, once owned is known; the first `owned` rows are. */
+static RtCode space_take(const Maker *k, int64_t space)
+{
+    RtRankSpace *s = &k->r->spaces[space];
+    int64_t n = k->g->spaces[space].count;
+    s->shared = s->known = true;
+    RT_TRY(take(s, 0, n, 8, &s->keys, k->st));
+    return take(s, 1, n - s->owned, 4, &s->owner, k->st);
+}
+
+static RtCode space_index(const Maker *k, int64_t space)
+{
+    RtRankSpace *s = &k->r->spaces[space];
+    RT_TRY(take(s, 2, s->owned, 16, &s->by_key, k->st));
+    for (int64_t i = 0; i < s->owned; i++) {
+        s->by_key[2 * i] = s->keys[i];
+        s->by_key[2 * i + 1] = i;
+    }
+    qsort(s->by_key, (size_t)s->owned, 16, compare_pairs);
+    for (int64_t i = 1; i < s->owned; i++) assert(s->by_key[2 * i - 2] < s->by_key[2 * i]); /* keys differ */
+    return RT_OK;
+}
+
+static RtCode make_nodes(const Maker *k, int64_t space)
+{
+    RtRankSpace *s = &k->r->spaces[space];
+    const RtPart *p = k->part;
+    int64_t n = k->g->spaces[space].count;
+    if (n != p->n_nodes)
+        return rt_fail(k->st, RT_E_DATA_META, "node_id.npy", "make the parts again: gnnc data partition",
+                       "the part has %lld ids and %lld nodes", (long long)p->n_nodes, (long long)n);
+    s->owned = p->owned;
+    s->total = p->nodes;
+    RT_TRY(space_take(k, space));
+    memcpy(s->keys, p->node_id, (size_t)n * 8);
+    memcpy(s->owner, p->halo_owner, (size_t)(n - p->owned) * 4);
+    return space_index(k, space);
+}
+
+/* Graphs, where there are many: each with all its nodes, so all that are here are owned. */
+static RtCode make_graphs(const Maker *k, int64_t space)
+{
+    RtRankSpace *s = &k->r->spaces[space];
+    const RtPart *p = k->part;
+    int64_t n = k->g->spaces[space].count;
+    if (!p->graph_id) {
+        s->known = true;
+        s->owned = s->total = n;
+        return RT_OK;
+    }
+    if (n != p->n_graphs)
+        return rt_fail(k->st, RT_E_DATA_META, "graph_id.npy", "make the parts again: gnnc data partition",
+                       "the part has %lld ids and %lld graphs", (long long)p->n_graphs, (long long)n);
+    s->owned = n;
+    s->total = p->graphs;
+    RT_TRY(space_take(k, space));
+    memcpy(s->keys, p->graph_id, (size_t)n * 8);
+    return space_index(k, space);
+}
+
+/* Edges are sorted by target, so that those into owned nodes come first. */
+static RtCode make_edges(const Maker *k, const RtGraphDef *d)
+{
+    RtRankSpace *s = &k->r->spaces[d->edge], *nodes = &k->r->spaces[d->dst_space];
+    const int32_t *dst = k->g->maps[d->dst].to;
+    int64_t n = k->g->spaces[d->edge].count;
+    for (s->owned = 0; s->owned < n && dst[s->owned] < nodes->owned;) s->owned++;
+    RT_TRY(space_take(k, d->edge));
+    for (int64_t e = s->owned; e < n; e++) s->owner[e - s->owned] = nodes->owner[dst[e] - nodes->owned];
+    return RT_OK;
+}
+
+static int64_t list_place(const RtSpaceData *s, int64_t row) { return s->ids ? s->ids[row] : row; }
+
+static RtCode make_data_edges(const Maker *k, const RtGraphDef *d)
+{
+    RtRankSpace *s = &k->r->spaces[d->edge];
+    int64_t n = k->g->spaces[d->edge].count;
+    if (n != k->part->n_edges)
+        return rt_fail(k->st, RT_E_DATA_META, "edge_id.npy", "make the parts again: gnnc data partition",
+                       "the part has %lld ids and %lld edges", (long long)k->part->n_edges, (long long)n);
+    RT_TRY(make_edges(k, d));
+    for (int64_t e = 0; e < n; e++) s->keys[e] = k->part->edge_id[list_place(&k->g->spaces[d->edge], e)];
+    return space_index(k, d->edge);
+}
+
+/* The edges of a list with loops are those of its base that stay, by their keys, then loops by their nodes. */
+#define LOOP_KEY ((int64_t)1 << 62)
+
+/* Of a graph with loops: which edges of its base stay, by their places in the user's list, and which nodes get no new
+   loop; graph_list.c says both. */
+typedef struct Loops {
+    int64_t *stored; /* [n] the base's edge at each place of the user's list */
+    bool *stays;     /* [n] by place */
+    bool *skips;     /* [n_nodes] */
+    int64_t n, n_nodes;
+    RtBlock block;
+} Loops;
+
+static RtCode find_loops(const Maker *k, const RtGraphDef *d, Loops *l)
+{
+    const RtGraphDef *base = &k->m->graphs[d->base];
+    const RtSpaceData *edges = &k->g->spaces[base->edge];
+    const int32_t *src = k->g->maps[base->src].to, *dst = k->g->maps[base->dst].to;
+    int64_t n = edges->count, n_nodes = k->g->spaces[d->dst_space].count;
+    *l = (Loops){.n = n, .n_nodes = n_nodes};
+    RT_TRY(rt_block_alloc(&l->block, rt_size_plus(rt_size(n, 9), n_nodes, 9), what, k->st));
+    int64_t *last = l->stored = l->block.p; /* of loops, by node */
+    last += n;
+    l->stays = (bool *)(last + n_nodes);
+    l->skips = l->stays + n;
+    for (int64_t e = 0; e < n; e++) l->stored[list_place(edges, e)] = e;
+    for (int64_t v = 0; v < n_nodes; v++) last[v] = -1;
+    for (int64_t u = 0; u < n; u++)
+        if (src[l->stored[u]] == dst[l->stored[u]]) last[src[l->stored[u]]] = u;
+    for (int64_t u = 0; u < n; u++) {
+        int64_t e = l->stored[u];
+        l->stays[u] = src[e] != dst[e] || d->policy == RT_LOOPS_ADD ||
+                      (d->policy == RT_LOOPS_KEEP && last[src[e]] == u);
+    }
+    for (int64_t v = 0; v < n_nodes; v++)
+        l->skips[v] = d->policy == RT_LOOPS_REMOVE || (d->policy == RT_LOOPS_KEEP && last[v] >= 0);
+    return RT_OK;
+}
+
+static RtCode make_loop_edges(const Maker *k, const RtGraphDef *d)
+{
+    RtRankSpace *s = &k->r->spaces[d->edge];
+    const RtGraphDef *base = &k->m->graphs[d->base];
+    int64_t n = k->g->spaces[d->edge].count, n_kept = 0, *kept;
+    Loops l = {0};
+    RT_TRY(make_edges(k, d));
+    RT_TRY(rt_alloc(&kept, k->g->spaces[base->edge].count, sizeof *kept, what, k->st));
+    RtCode code = find_loops(k, d, &l);
+    for (int64_t u = 0; u < l.n && !code; u++)
+        if (l.stays[u]) kept[n_kept++] = k->r->spaces[base->edge].keys[l.stored[u]];
+    rt_block_free(&l.block);
+    for (int64_t e = 0; e < n && !code; e++) {
+        int64_t u = list_place(&k->g->spaces[d->edge], e);
+        s->keys[e] = u < n_kept ? kept[u] : LOOP_KEY + k->r->spaces[d->dst_space].keys[k->g->maps[d->dst].to[e]];
+    }
+    free(kept);
+    return code ? code : space_index(k, d->edge);
+}
+
+/* Edges that are turned around keep their keys. */
+static RtCode make_reversed_edges(const Maker *k, const RtGraphDef *d)
+{
+    RtRankSpace *s = &k->r->spaces[d->edge];
+    const RtGraphDef *base = &k->m->graphs[d->base];
+    const RtSpaceData *edges = &k->g->spaces[base->edge];
+    int64_t n = edges->count, *by_list;
+    RT_TRY(make_edges(k, d));
+    RT_TRY(rt_alloc(&by_list, n, sizeof *by_list, what, k->st));
+    for (int64_t e = 0; e < n; e++) by_list[list_place(edges, e)] = k->r->spaces[base->edge].keys[e];
+    for (int64_t e = 0; e < n; e++) s->keys[e] = by_list[list_place(&k->g->spaces[d->edge], e)];
+    free(by_list);
+    return space_index(k, d->edge);
+}
+
+/* Stored elements of a matrix that has a row for each row of a shared space: row by row, so owned ones come first. */
+static RtCode make_elements(const Maker *k, const RtTensorDef *t)
+{
+    const RtRankSpace *rows = &k->r->spaces[k->m->maps[t->row].to];
+    RtRankSpace *s = &k->r->spaces[t->space];
+    const int32_t *row = k->g->maps[t->row].to, *col = k->g->maps[t->col].to;
+    int64_t n = k->g->spaces[t->space].count, n_cols = k->g->spaces[k->m->maps[t->col].to].count;
+    if (!rows->shared) return RT_OK;
+    for (s->owned = 0; s->owned < n && row[s->owned] < rows->owned;) s->owned++;
+    RT_TRY(space_take(k, t->space));
+    for (int64_t e = 0; e < n; e++) {
+        if (!rt_mul(rows->keys[row[e]], n_cols, &s->keys[e]) || !rt_add(s->keys[e], col[e], &s->keys[e]))
+            return rt_fail(k->st, RT_E_OVERFLOW, rt_string(k->m, t->name), NULL, "its elements overflow 63 bits");
+        if (e >= s->owned) s->owner[e - s->owned] = rows->owner[row[e] - rows->owned];
+    }
+    return space_index(k, t->space);
+}
+
+static bool node_space(const RtModel *m, int64_t space)
+{
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].kind == RT_GRAPH_DATA && (m->graphs[i].src_space == space || m->graphs[i].dst_space == space))
+            return true;
+    return false;
+}
+
+static RtCode make_graph(const Maker *k, const RtGraphDef *d)
+{
+    bool base = d->base >= 0 && k->r->spaces[k->m->graphs[d->base].edge].known;
+    if (d->kind == RT_GRAPH_DATA) return make_data_edges(k, d);
+    if (d->kind == RT_GRAPH_SELF_LOOPS && base) return make_loop_edges(k, d);
+    if (d->kind == RT_GRAPH_REVERSE && base) return make_reversed_edges(k, d);
+    return RT_OK; /* not known */
+}
+
+static RtCode make_spaces(const Maker *k)
+{
+    const RtModel *m = k->m;
+    for (int64_t s = 0; s < m->n_spaces; s++) {
+        RtRankSpace *x = &k->r->spaces[s];
+        if (node_space(m, s)) RT_TRY(make_nodes(k, s));
+        else if (!s || m->spaces[s].fixed) x->known = true, x->owned = x->total = k->g->spaces[s].count;
+    }
+    for (int64_t i = 0; i < m->n_maps; i++) { /* node.graph */
+        int64_t to = m->maps[i].to;
+        bool graphs = node_space(m, m->maps[i].from) && !k->r->spaces[to].known && !m->maps[i].computed;
+        if (graphs && !m->spaces[to].is_edge) RT_TRY(make_graphs(k, to));
+    }
+    for (int64_t i = 0; i < m->n_graphs; i++) RT_TRY(make_graph(k, &m->graphs[i]));
+    for (int64_t i = 0; i < m->n_tensors; i++)
+        if (m->tensors[i].nonzeros && k->g->maps[m->tensors[i].row].to) RT_TRY(make_elements(k, &m->tensors[i]));
+    return RT_OK;
+}
+
+/* How many rows of each space there are in all, of those whose number follows from what each process has. */
+static RtCode count_totals(const Maker *k)
+{
+    RtRanks *r = k->r;
+    int64_t *all, bytes[RT_PEERS_MOST];
+    RT_TRY(rt_alloc(&all, r->n, (int64_t)sizeof *all, what, k->st));
+    RtCode code = RT_OK;
+    for (int q = 0; q < r->n; q++) bytes[q] = 8;
+    for (int64_t s = 0; s < k->m->n_spaces && !code; s++) {
+        RtRankSpace *x = &r->spaces[s];
+        if (!x->shared || x->total) continue;
+        code = rt_peers_gather(r->peers, 0, &x->owned, bytes, all, k->st);
+        if (!code) x->total = sum_of(all, r->n);
+    }
+    free(all);
+    return code;
+}
+
+static void tell_graph(const Maker *k)
+{
+    for (int64_t s = 0; s < k->m->n_spaces; s++) {
+        const RtRankSpace *x = &k->r->spaces[s];
+        if (!x->shared) continue;
+        k->g->spaces[s].only_read = k->g->spaces[s].count - x->owned;
+        k->g->spaces[s].elsewhere = x->total - x->owned;
+    }
+}
+
+/* Numbers of all processes, n of this one, ascending. */
+static RtCode gather_numbers(const Maker *k, int64_t n, const int64_t *mine, RtBlock *all, int64_t *n_all)
+{
+    RtRanks *r = k->r;
+    int64_t bytes[RT_PEERS_MOST], each[RT_PEERS_MOST], own = 8 * n;
+    for (int q = 0; q < r->n; q++) each[q] = 8;
+    RT_TRY(rt_peers_gather(r->peers, 0, &own, each, bytes, k->st));
+    *n_all = sum_of(bytes, r->n) / 8;
+    RT_TRY(rt_block_alloc(all, rt_size_plus(8, *n_all, 8), what, k->st));
+    RT_TRY(rt_peers_gather(r->peers, 0, mine, bytes, all->p, k->st));
+    qsort(all->p, (size_t)*n_all, 8, compare_pairs);
+    return RT_OK;
+}
+
+static int64_t count_below(const int64_t *list, int64_t n, int64_t key)
+{
+    int64_t lo = 0, hi = n;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (list[mid] < key) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* The number that one process gives each edge of a graph with loops: edges of the data that stay come first, then new
+   loops, by node. What does not stay, and who gets no new loop, is few or all. */
+static RtCode number_loops(const Maker *k, const RtGraphDef *d, int64_t *ids)
+{
+    const RtGraphDef *base = &k->m->graphs[d->base];
+    const RtRankSpace *edges = &k->r->spaces[base->edge], *nodes = &k->r->spaces[d->dst_space];
+    const RtRankSpace *s = &k->r->spaces[d->edge];
+    Loops l = {0};
+    RtBlock lists[3] = {{0}};
+    int64_t n_dropped = 0, n_skipped = 0, n_all[2] = {0};
+    RtCode code = find_loops(k, d, &l);
+    if (!code) code = rt_block_alloc(&lists[0], rt_size_plus(8, l.n + l.n_nodes, 8), what, k->st);
+    int64_t *dropped = lists[0].p, *skipped = dropped + l.n;
+    for (int64_t u = 0; !code && u < l.n; u++)
+        if (!l.stays[u] && l.stored[u] < edges->owned) dropped[n_dropped++] = edges->keys[l.stored[u]];
+    for (int64_t v = 0; !code && v < nodes->owned; v++)
+        if (l.skips[v]) skipped[n_skipped++] = nodes->keys[v];
+    if (!code) code = gather_numbers(k, n_dropped, dropped, &lists[1], &n_all[0]);
+    if (!code) code = gather_numbers(k, n_skipped, skipped, &lists[2], &n_all[1]);
+    for (int64_t e = 0; !code && e < k->g->spaces[d->edge].count; e++) {
+        int64_t key = s->keys[e], v = key - LOOP_KEY;
+        ids[e] = key < LOOP_KEY ? key - count_below(lists[1].p, n_all[0], key)
+                                : edges->total - n_all[0] + v - count_below(lists[2].p, n_all[1], v);
+    }
+    for (int i = 0; i < 3; i++) rt_block_free(&lists[i]);
+    rt_block_free(&l.block);
+    return code;
+}
+
+/* Random numbers are keyed by the user's ids: those that one process gives its rows. */
+static RtCode tell_ids(const Maker *k)
+{
+    for (int64_t s = 0; s < k->m->n_spaces; s++) {
+        RtSpaceData *x = &k->g->spaces[s];
+        const RtRankSpace *y = &k->r->spaces[s];
+        const RtGraphDef *loops = NULL;
+        if (!x->ids_all || !y->shared) continue;
+        RT_TRY(rt_block_alloc(&k->r->ids[s], rt_size_plus(8, x->count, 8), what, k->st));
+        x->ids_all = k->r->ids[s].p;
+        memcpy(x->ids_all, y->keys, (size_t)x->count * 8);
+        for (int64_t i = 0; i < k->m->n_graphs; i++)
+            if (k->m->graphs[i].edge == s && k->m->graphs[i].kind == RT_GRAPH_SELF_LOOPS) loops = &k->m->graphs[i];
+        if (loops && k->m->graphs[loops->base].kind != RT_GRAPH_DATA)
+            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, loops->name), NULL,
+                           "random numbers for its edges are keyed by numbers that no process knows");
+        if (loops) RT_TRY(number_loops(k, loops, x->ids_all));
+    }
+    return RT_OK;
+}
+
+static RtCode fill(const Maker *k)
+{
+    RtRanks *r = k->r;
+    RT_TRY(rt_alloc(&r->spaces, k->m->n_spaces, sizeof *r->spaces, what, k->st));
+    RT_TRY(rt_alloc(&r->ids, k->m->n_spaces, sizeof *r->ids, what, k->st));
+    RT_TRY(make_spaces(k));
+    RT_TRY(count_totals(k));
+    tell_graph(k);
+    return tell_ids(k);
+}
+
+RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers *peers, RtRanks **out, RtStatus *st)
+{
+    RtRanks *r;
+    *out = NULL;
+    RT_TRY(rt_alloc(&r, 1, sizeof *r, what, st));
+    *r = (RtRanks){.peers = peers,
+                   .rank = rt_peers_rank(peers),
+                   .n = rt_peers_count(peers),
+                   .model = m,
+                   .graph = g,
+                   .next_site = 1,
+                   .across = &rt_across};
+    RtCode code = fill(&(Maker){r, m, g, part, st});
+    if (code) rt_ranks_free(r);
+    else *out = r;
+    return code;
+}
+
+void rt_ranks_free(RtRanks *r)
+{
+    if (!r) return;
+    for (int64_t s = 0; r->spaces && s < r->model->n_spaces; s++)
+        for (int i = 0; i < 4; i++) rt_block_free(&r->spaces[s].blocks[i]);
+    for (int64_t s = 0; r->ids && s < r->model->n_spaces; s++) rt_block_free(&r->ids[s]);
+    free(r->spaces);
+    free(r->ids);
+    free(r);
+}

@@ -1,0 +1,103 @@
+/* Full-graph training by several processes (ranks), each of which owns some nodes: with the bits of one process. A rank
+   has the rows that it owns first, behind them those that it only reads (halo), as its part of the data says
+   (docs/data.md, "Parts"). It owns the edges into its nodes, and has the edges out of them too, so that sums over either
+   end of the edges of an owned node have all their elements, in the user's order.
+
+   What a step touches (RtTouch) says which rows have to come from where (ranks_plan.c):
+     exchange   rows of a value that peers own are received once it is computed
+     total      sums over all nodes: each rank computes some of the blocks of leaves of 512 rows that one process has,
+                of operands whose rows are sent to whom the block belongs; all get all sums, and merge them as one does
+     column     sums for rows that every process has (columns of a sparse input): likewise, some rows each
+   docs/distributed.md has the reasons. */
+#pragma once
+#include "runtime/exec.h"
+#include "runtime/peers.h"
+
+/* What a part of the data says of this process's nodes and edges. */
+typedef struct RtPart {
+    int64_t rank, n_parts;
+    int64_t owned, nodes, edges; /* nodes that are owned; nodes and edges of the whole graph */
+    int64_t n_nodes, n_edges;    /* here */
+    const int64_t *node_id;      /* [n_nodes] the user's ids: owned ones ascend, then the others do */
+    const int64_t *edge_id;      /* [n_edges] ascending */
+    const int32_t *halo_owner;   /* [n_nodes - owned] */
+    const int64_t *graph_id;     /* [n_graphs] the user's numbers of the graphs here; NULL: there is one graph */
+    int64_t n_graphs, graphs;    /* here, and in all */
+    char digest[65];             /* of the whole partition */
+    RtBlock blocks[4];
+} RtPart;
+/* Reads DIR/part-RANK; n: processes that there are. DATA_META, DATA_MISSING, RANKS_PARTS. */
+RtCode rt_part_load(const char *dir, int rank, int n, RtPart *part, RtStatus *st);
+void rt_part_free(RtPart *part);
+/* Whether the folder holds the parts of a data set. */
+bool rt_is_partition(const char *dir);
+
+typedef struct RtRankSpace {
+    bool shared; /* its rows are owned by processes; else every process has all of them */
+    bool known;  /* rows can be told apart across processes; else no step may touch them */
+    int64_t owned, total;
+    int64_t *keys; /* [count] a number for each row that no other row of the space has, ascending in the user's order */
+    int32_t *owner;  /* [count - owned] of the rows behind the owned ones */
+    int64_t *by_key; /* [owned][2] keys and rows of owned ones, by key */
+    int64_t *at;     /* [owned] where one process stores the row; NULL: by key */
+    RtBlock blocks[4];
+} RtRankSpace;
+
+typedef struct RtRanks {
+    RtPeers *peers;
+    int rank, n;
+    const RtModel *model;
+    RtGraph *graph;
+    RtRankSpace *spaces; /* [n_spaces] */
+    RtBlock *ids;        /* [n_spaces] of spaces whose ids programs read */
+    int next_site;       /* of peers */
+    const struct RtAcrossOps *across;
+    RtCode failed; /* of an exchange while a program ran */
+    RtStatus status;
+} RtRanks;
+
+/* Tells g what is owned. g must not be shared yet, and outlives *r. */
+RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers *peers, RtRanks **r, RtStatus *st);
+void rt_ranks_free(RtRanks *r);
+
+/* Rows that travel between processes each time, from one array to another. */
+typedef struct RtShip {
+    int64_t *out_n, *in_n; /* [ranks] rows to and from each */
+    int64_t n_out, n_in;
+    int64_t *out; /* [n_out] rows of the source, by receiver */
+    int64_t *in;  /* [n_in] rows of the target, by sender */
+    int site;
+    RtBlock block;
+} RtShip;
+/* Rows by key: of each the process that owns it, and where it goes. Called by all processes together. */
+RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, const int32_t *owners, const int64_t *to,
+                   RtShip *s, RtStatus *st);
+/* n rows of this process: of each who receives it, and a number `to` for the receiver, who gets them in ships->in. */
+RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
+                    RtStatus *st);
+/* room: of rt_ship_bytes. */
+RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes, void *room,
+                   RtStatus *st);
+int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);
+void rt_ship_free(RtShip *s);
+
+/* Owned rows of all processes, in the user's order, on rank 0; elsewhere *all is empty. Of nodes and graphs. */
+RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st);
+
+/* ---- a program (ranks_plan.c, ranks_run.c); exec.c calls these through ranks->across, so that libraries have none of it
+   ---- */
+
+struct RtAcross;
+typedef struct RtAcrossOps {
+    /* Which rows travel when e's program runs. RANKS_REFUSED where a step cannot be shared. Called by all together. */
+    RtCode (*make)(RtExec *e, struct RtAcross **a, RtStatus *st);
+    void (*free)(struct RtAcross *a);
+    /* Rows that the i-th step computes: RT_READ where it computes those behind the owned ones too. */
+    RtRows (*rows)(const struct RtAcross *a, int64_t step);
+    void *(*strip)(const struct RtAcross *a, int64_t buffer); /* memory of all its rows */
+    /* Arguments of steps that read what was sent. Called when the others are there. */
+    RtCode (*bind)(struct RtAcross *a, RtStatus *st);
+    /* Once e is bound: all its steps and what travels between them. The first failure is kept in ranks->failed. */
+    void (*run)(struct RtAcross *a);
+} RtAcrossOps;
+extern const RtAcrossOps rt_across;

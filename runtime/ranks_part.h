@@ -1,0 +1,73 @@
+/* What the files ranks_*.c share. Private to them. */
+#pragma once
+#include "runtime/ranks.h"
+
+/* Rows of a buffer that travel to the step that reads them. */
+typedef struct RtSent {
+    int64_t buffer;
+    int64_t image; /* it is read at the images of rows or elements under this map; -1: at them */
+    int64_t row_bytes;
+    const RtShip *ship;
+    const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
+    RtBlock memory;
+    char *base; /* of the row that kernels call 0 */
+} RtSent;
+
+/* A step over all rows of a space whose work is shared by its iterations: blocks of a total, or rows of a column sum. */
+typedef struct RtDivided {
+    int64_t step;
+    int64_t from, to;      /* iterations of this process */
+    int64_t *bounds;       /* [ranks + 1] of all */
+    int64_t first, n_rows; /* totals: rows of its blocks; column sums: elements of its rows */
+    RtSent *sent;
+    int64_t n_sent;
+    RtShip rows;    /* of rows or elements */
+    RtShip *images; /* by map: distinct images of elements; empty where none is read */
+    int64_t *n_images;
+    int32_t **image_at;  /* by map: [n_rows] which of the distinct images an element has */
+    int64_t *row_starts; /* column sums: [rows + 1] where the elements of each begin */
+    int32_t *counting;   /* 0, 1, 2, ...; biased as base is */
+    int64_t *ids;
+    RtBlock *blocks;
+    int64_t n_blocks, cap_blocks;
+} RtDivided;
+
+typedef struct RtExchange {
+    int64_t after, buffer, row_bytes;
+    RtShip ship;
+} RtExchange;
+
+typedef struct RtAcross {
+    RtExec *e;
+    RtRanks *r;
+    RtRows *rows;          /* [n_steps] */
+    RtExchange *exchanges; /* by step */
+    int64_t n_exchanges;
+    RtDivided *divided; /* by step */
+    int64_t n_divided;
+    RtBlock *strips; /* [n_buffers] */
+    RtBlock room;
+    int64_t room_bytes;
+    int site; /* of gathers */
+} RtAcross;
+
+static inline const RtStep *across_def(const RtAcross *a, int64_t i)
+{
+    return &a->e->model->steps[a->e->program->first_step + i];
+}
+static inline const RtBuffer *across_buffer(const RtAcross *a, int64_t b)
+{
+    return &a->e->model->buffers[a->e->program->first_buffer + b];
+}
+static inline int64_t across_row_bytes(const RtAcross *a, int64_t b)
+{
+    return across_buffer(a, b)->width * rt_elem_bytes(across_buffer(a, b)->elem);
+}
+
+RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
+void rt_across_free(RtAcross *a);
+/* Makes what a total or a column sum sends. */
+RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
+void rt_divided_bind(RtAcross *a, RtDivided *d);
+RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
+void rt_divided_free(RtAcross *a, RtDivided *d);
