@@ -15,6 +15,7 @@
 #include "runtime/json.h"
 #include "runtime/nonzeros.h"
 #include "runtime/order.h"
+#include "runtime/peers.h"
 #include "runtime/pool.h"
 #include "runtime/safetensors.h"
 #include "runtime/source.h"
@@ -39,6 +40,7 @@ static void test_created(void)
     rt_cuda_free(NULL);
     rt_cuda_watch_free(NULL);
     rt_graph_free(NULL);
+    rt_peers_close(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);
     gnnrt_model_free(NULL);

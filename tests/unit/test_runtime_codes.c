@@ -67,7 +67,7 @@ static void test_rows(void)
 #include "runtime/codes.def"
 #undef RT_CODE
     };
-    static const int exits[] = {1, 2, 3, 4, 5, 6, 70, 75};
+    static const int exits[] = {1, 2, 3, 4, 5, 6, 7, 8, 70, 75};
     char text[1200];
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         RtStatus st = {0};

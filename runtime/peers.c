@@ -1,0 +1,616 @@
+/* Messages between processes (see peers.h): a header before each says where the sender is and what follows, and is
+   checked before anything that follows is received. All that waits does so in `transfer`. What carries the bytes is a
+   transport. */
+#include "runtime/peers.h"
+#include "runtime/clock.h"
+#include "runtime/file.h"
+#include "runtime/peers_transport.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GIVEN = sizeof(int64_t) + RT_PEERS_SAME };
+enum { SITE_PAGE = 256, SITE_PAGES = RT_PEERS_SITES / SITE_PAGE, SITE_NAME = 64 };
+static const double DEADLINE_S = 60, SPEAK_S = 5;
+
+typedef enum { EXCHANGE, GATHER, SAME, AGREE, N_KINDS } Kind;
+static const char *const kind_names[N_KINDS] = {"exchange", "gather", "comparison", "agreement"};
+
+typedef struct Header { /* before each message, also one of no bytes */
+    uint32_t magic, kind, site, rank;
+    uint64_t call; /* of the sender: 1, 2, ... */
+    int64_t bytes; /* that follow */
+    uint64_t payload_sum, sum;
+} Header;
+static const uint32_t MAGIC = 0x676e7072;
+
+typedef enum { HEADER, PAYLOAD, DONE } Stage;
+
+typedef struct Link { /* with one peer, during one call */
+    RtMove out, in;   /* the whole messages */
+    Header sent, got;
+    Stage sending, receiving;
+} Link;
+
+typedef struct Site {
+    RtPeersSite is;
+    int64_t predicted_bytes, predicted_rounds;
+    bool predicted;
+    char name[SITE_NAME];
+} Site;
+
+struct RtPeers {
+    RtTransport *t; /* NULL: this process is alone */
+    int rank, n;
+    double deadline_s;
+    Link *links;   /* [n] */
+    int64_t *each; /* [n] sizes */
+    char *given;   /* [n][GIVEN] what processes compare */
+    uint64_t calls;
+    const char *question;    /* of a comparison */
+    Site *pages[SITE_PAGES]; /* [SITE_PAGE] each, or NULL */
+    char *ledger;
+    bool broken, told, speaks;
+    RtStatus failed; /* where broken */
+};
+
+/* ---- sites ---- */
+
+static const Site *site_find(const RtPeers *p, int site)
+{
+    static const Site none;
+    assert(site >= 0 && site < RT_PEERS_SITES);
+    const Site *page = p->pages[site / SITE_PAGE];
+    return page ? &page[site % SITE_PAGE] : &none;
+}
+
+static RtCode site_make(RtPeers *p, int site, Site **s, RtStatus *st)
+{
+    if (site < 0 || site >= RT_PEERS_SITES)
+        return rt_fail(st, RT_E_INTERNAL, "peers", NULL, "site %d is outside 0 to %d", site, RT_PEERS_SITES - 1);
+    Site **page = &p->pages[site / SITE_PAGE];
+    if (!*page) RT_TRY(rt_alloc(page, SITE_PAGE, sizeof **page, "sites of messages", st));
+    *s = &(*page)[site % SITE_PAGE];
+    return RT_OK;
+}
+
+const RtPeersSite *rt_peers_site(const RtPeers *p, int site) { return &site_find(p, site)->is; }
+
+RtCode rt_peers_name_site(RtPeers *p, int site, const char *name, RtStatus *st)
+{
+    Site *s = NULL;
+    RT_TRY(site_make(p, site, &s, st));
+    snprintf(s->name, sizeof s->name, "%s", name);
+    return RT_OK;
+}
+
+RtCode rt_peers_predict(RtPeers *p, int site, int64_t bytes_out, int64_t rounds, RtStatus *st)
+{
+    Site *s = NULL;
+    RT_TRY(site_make(p, site, &s, st));
+    s->predicted = true;
+    s->predicted_bytes += bytes_out;
+    s->predicted_rounds += rounds;
+    return RT_OK;
+}
+
+/* ---- messages ---- */
+
+/* Of n bytes: what any flipped bit changes, by four sums side by side. */
+static uint64_t checksum(const void *bytes, int64_t n)
+{
+    static const uint64_t PRIME = 0x9e3779b97f4a7c15;
+    const char *p = bytes;
+    uint64_t sums[4] = {1, 2, 3, 4}, w[4], sum = (uint64_t)n;
+    for (; n >= 32; n -= 32, p += 32) {
+        memcpy(w, p, 32);
+        for (int i = 0; i < 4; i++) sums[i] = (sums[i] ^ w[i]) * PRIME;
+    }
+    memset(w, 0, sizeof w);
+    memcpy(w, p, (size_t)n);
+    for (int i = 0; i < 4; i++) sum = (sum ^ (sums[i] ^ w[i]) * PRIME) * PRIME + (sum >> 29);
+    return sum;
+}
+
+static uint64_t header_sum(const Header *h) { return checksum(h, offsetof(Header, sum)); }
+
+/* "exchange at site 5 (halo of x), call 17" */
+static const char *where(const RtPeers *p, const Header *h, char *text, size_t size)
+{
+    const char *name = h->kind <= GATHER && h->site < RT_PEERS_SITES ? site_find(p, (int)h->site)->name : "";
+    const char *kind = h->kind < N_KINDS ? kind_names[h->kind] : "nothing known";
+    if (h->kind <= GATHER)
+        snprintf(text, size, "%s at site %u%s%s%s, call %llu", kind, h->site, name[0] ? " (" : "", name,
+                 name[0] ? ")" : "", (unsigned long long)h->call);
+    else snprintf(text, size, "%s, call %llu", kind, (unsigned long long)h->call);
+    return text;
+}
+
+static RtCode check_header(const RtPeers *p, int q, RtStatus *st)
+{
+    char here[160], there[160];
+    const Link *l = &p->links[q];
+    const Header *got = &l->got, *own = &l->sent;
+    where(p, own, here, sizeof here);
+    if (got->magic != MAGIC || got->sum != header_sum(got) || got->rank != (uint32_t)q)
+        return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "rank %d got a damaged header from rank %d, in %s", p->rank,
+                       q, here);
+    if (got->kind == SAME && own->kind == SAME && got->site != own->site)
+        return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL,
+                       "rank %d compares something else than rank %d, which compares %s", q, p->rank, p->question);
+    if (got->kind != own->kind || got->site != own->site || got->call != own->call)
+        return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "rank %d is at %s, rank %d at %s", q,
+                       where(p, got, there, sizeof there), p->rank, here);
+    if (got->bytes != l->in.left)
+        return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "rank %d sends %lld bytes, rank %d wants %lld, in %s", q,
+                       (long long)got->bytes, p->rank, (long long)l->in.left, here);
+    return RT_OK;
+}
+
+/* Takes the next stage of what goes to and comes from peer q, as far as its bytes were moved; *open: whether more has to
+   be moved. */
+static RtCode link_advance(RtPeers *p, int q, bool *open, RtStatus *st)
+{
+    char here[160];
+    Link *l = &p->links[q];
+    RtMove *out = &p->t->out[q], *in = &p->t->in[q];
+    if (l->sending == HEADER && !out->left) {
+        l->sending = PAYLOAD;
+        *out = l->out;
+    }
+    if (l->sending == PAYLOAD && !out->left) l->sending = DONE;
+    if (l->receiving == HEADER && !in->left) {
+        RT_TRY(check_header(p, q, st));
+        l->receiving = PAYLOAD;
+        *in = l->in;
+    }
+    if (l->receiving == PAYLOAD && !in->left) {
+        if (l->got.payload_sum != checksum(l->in.p, l->in.left))
+            return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "rank %d got %lld damaged bytes from rank %d, in %s",
+                           p->rank, (long long)l->in.left, q, where(p, &l->sent, here, sizeof here));
+        l->receiving = DONE;
+    }
+    *open = l->sending != DONE || l->receiving != DONE;
+    return RT_OK;
+}
+
+/* The peer that is waited for: one that does not wait itself, if there is such a one. */
+static RtCode late(const RtPeers *p, RtStatus *st)
+{
+    char here[160];
+    int who = -1, n = 0;
+    for (int q = 0; q < p->n; q++) {
+        const Link *l = &p->links[q];
+        if (q == p->rank || (l->sending == DONE && l->receiving == DONE)) continue;
+        if (who < 0 || (p->t->calls->waits(p->t, who) && !p->t->calls->waits(p->t, q))) who = q;
+        n++;
+    }
+    assert(who >= 0);
+    where(p, &p->links[who].sent, here, sizeof here);
+    if (n == 1)
+        return rt_fail(st, RT_E_PEER_LATE, NULL, NULL, "rank %d does not answer rank %d within %g s, in %s", who,
+                       p->rank, p->deadline_s, here);
+    return rt_fail(st, RT_E_PEER_LATE, NULL, NULL, "rank %d, and %d more, do not answer rank %d within %g s, in %s",
+                   who, n - 1, p->rank, p->deadline_s, here);
+}
+
+/* What is to be done when nothing moved: is anybody lost, is the deadline over? */
+static RtCode look_round(const RtPeers *p, double since_ns, RtStatus *st)
+{
+    char here[160];
+    RT_TRY(p->t->calls->lost(p->t, st));
+    for (int q = 0; q < p->n; q++)
+        if (q != p->rank && p->links[q].receiving != DONE && p->t->calls->ended(p->t, q))
+            return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "rank %d has ended, rank %d is at %s", q, p->rank,
+                           where(p, &p->links[q].sent, here, sizeof here));
+    return rt_now_ns() - since_ns > p->deadline_s * 1e9 ? late(p, st) : RT_OK;
+}
+
+static RtCode move_all(RtPeers *p, double *wait_s, RtStatus *st)
+{
+    RtTransport *t = p->t;
+    double since = rt_now_ns();
+    for (int64_t idle = 0;;) {
+        bool moved, any = false;
+        RT_TRY(t->calls->progress(t, &moved, st));
+        for (int i = 1; i < p->n; i++) {
+            bool open = false;
+            RT_TRY(link_advance(p, (p->rank + i) % p->n, &open, st));
+            any |= open;
+        }
+        if (moved || !any) {
+            double now = rt_now_ns();
+            if (idle) *wait_s += (now - since) * 1e-9;
+            since = now;
+            idle = 0;
+        } else {
+            RT_TRY(look_round(p, since, st));
+            t->calls->rest(t, idle++);
+        }
+        if (!any) return RT_OK;
+    }
+}
+
+/* A failure of this process alone, or one that it found. All peers hear of it. */
+static RtCode broken(RtPeers *p, RtStatus *st)
+{
+    p->broken = true;
+    if (p->t) p->t->calls->fail(p->t, &p->failed);
+    if (st) *st = p->failed;
+    return p->failed.code;
+}
+
+/* Moves links[q].out and .in of all q. */
+static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtStatus *st)
+{
+    RtCode code = RT_OK;
+    RtMove own[2] = {p->links[p->rank].out, p->links[p->rank].in};
+    p->calls++;
+    if (own[0].left != own[1].left)
+        code = rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "rank %d sends itself %lld bytes and wants %lld",
+                       p->rank, (long long)own[0].left, (long long)own[1].left);
+    if (code) return broken(p, st);
+    if (own[0].left && own[0].p != own[1].p) memmove(own[1].p, own[0].p, (size_t)own[0].left);
+    if (p->n == 1) return RT_OK;
+    for (int q = 0; q < p->n; q++) {
+        Link *l = &p->links[q];
+        if (q == p->rank) continue;
+        assert(l->out.left >= 0 && l->in.left >= 0 && !p->t->out[q].left && !p->t->in[q].left);
+        l->sending = l->receiving = HEADER;
+        l->sent = (Header){.magic = MAGIC,
+                           .kind = kind,
+                           .site = site,
+                           .rank = (uint32_t)p->rank,
+                           .call = p->calls,
+                           .bytes = l->out.left,
+                           .payload_sum = checksum(l->out.p, l->out.left)};
+        l->sent.sum = header_sum(&l->sent);
+        p->t->out[q] = (RtMove){(char *)&l->sent, sizeof l->sent};
+        p->t->in[q] = (RtMove){(char *)&l->got, sizeof l->got};
+    }
+    p->t->calls->waiting(p->t, true);
+    code = move_all(p, wait_s, &p->failed);
+    p->t->calls->waiting(p->t, false);
+    return code ? broken(p, st) : RT_OK;
+}
+
+static RtCode failed_before(const RtPeers *p, RtStatus *st)
+{
+    if (st) *st = p->failed;
+    return p->failed.code;
+}
+
+/* Sets the links from arrays of sizes; a size below 0 is the caller's fault. out_bytes NULL: all of `out` to all. */
+static RtCode transfer_at(RtPeers *p, Kind kind, int site, RtStatus *st)
+{
+    Site *s = NULL;
+    RT_TRY(site_make(p, site, &s, st));
+    for (int q = 0; q < p->n; q++) {
+        const Link *l = &p->links[q];
+        if (l->out.left < 0 || l->in.left < 0) {
+            (void)rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "site %d: a size below 0 for rank %d", site, q);
+            return broken(p, st);
+        }
+    }
+    RT_TRY(transfer(p, kind, (uint32_t)site, &s->is.wait_s, st));
+    s->is.rounds++;
+    for (int q = 0; q < p->n; q++) {
+        if (q == p->rank) continue;
+        s->is.bytes_out += p->links[q].out.left;
+        s->is.bytes_in += p->links[q].in.left;
+    }
+    return RT_OK;
+}
+
+RtCode rt_peers_exchange(RtPeers *p, int site, const void *out, const int64_t *out_bytes, void *in,
+                         const int64_t *in_bytes, RtStatus *st)
+{
+    char *from = (char *)(uintptr_t)out, *to = in;
+    if (p->broken) return failed_before(p, st);
+    for (int q = 0; q < p->n; q++) {
+        p->links[q].out = (RtMove){from, out_bytes[q]};
+        p->links[q].in = (RtMove){to, in_bytes[q]};
+        if (out_bytes[q] > 0) from += out_bytes[q];
+        if (in_bytes[q] > 0) to += in_bytes[q];
+    }
+    return transfer_at(p, EXCHANGE, site, st);
+}
+
+static void links_gather(RtPeers *p, const void *out, const int64_t *bytes, char *in)
+{
+    RtMove own = {NULL, bytes[p->rank]};
+    for (int q = 0; q < p->n; q++) {
+        p->links[q].in = (RtMove){in, bytes[q]};
+        if (q == p->rank) own.p = out ? (char *)(uintptr_t)out : in;
+        if (bytes[q] > 0) in += bytes[q];
+    }
+    for (int q = 0; q < p->n; q++) p->links[q].out = own;
+}
+
+RtCode rt_peers_gather(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, RtStatus *st)
+{
+    if (p->broken) return failed_before(p, st);
+    links_gather(p, out, bytes, in);
+    return transfer_at(p, GATHER, site, st);
+}
+
+/* Every process gives `each` bytes; `in` has room for all. */
+static RtCode gather_equal(RtPeers *p, Kind kind, uint32_t site, const void *out, int64_t each, void *in, RtStatus *st)
+{
+    double wait_s = 0;
+    if (p->broken) return failed_before(p, st);
+    for (int q = 0; q < p->n; q++) p->each[q] = each;
+    links_gather(p, out, p->each, in);
+    return transfer(p, kind, site, &wait_s, st);
+}
+
+RtCode rt_peers_same(RtPeers *p, const char *what, const void *bytes, int64_t n, RtStatus *st)
+{
+    char own[GIVEN] = {0};
+    assert(n >= 0 && n <= RT_PEERS_SAME);
+    memcpy(own, &n, sizeof n);
+    memcpy(own + sizeof n, bytes, (size_t)n);
+    p->question = what;
+    uint32_t question = (uint32_t)checksum(what, (int64_t)strlen(what)); /* another question is another site */
+    RT_TRY(gather_equal(p, SAME, question, own, GIVEN, p->given, st));
+    for (int q = 1; q < p->n; q++)
+        if (memcmp(p->given + q * GIVEN, p->given, GIVEN) != 0)
+            return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "%s of rank %d is not that of rank 0", what, q);
+    return RT_OK;
+}
+
+/* How bad a code is; 0: not at all. */
+static int severity(RtCode code)
+{
+    if (!code) return 0;
+    if (code == RT_E_INTERRUPTED) return 1;
+    return 1 + rt_code_exit(code);
+}
+
+RtCode rt_peers_agree(RtPeers *p, RtCode mine, RtStatus *st)
+{
+    RtStatus theirs = {0};
+    double wait_s = 0;
+    int worst = 0;
+    RtCode *all = (RtCode *)(void *)p->given, agreed;
+    if (p->n == 1) return mine;
+    RT_TRY(gather_equal(p, AGREE, 0, &mine, sizeof mine, all, st));
+    for (int q = 1; q < p->n; q++)
+        if (severity(all[q]) > severity(all[worst])) worst = q;
+    if (!(agreed = all[worst])) return RT_OK;
+    bool own = worst == p->rank;
+    if (own && st) theirs = *st;
+    theirs.code = agreed;
+    for (int q = 0; q < p->n; q++) {
+        p->links[q].out = (RtMove){(char *)&theirs, own && q != p->rank ? (int64_t)sizeof theirs : 0};
+        p->links[q].in = (RtMove){(char *)&theirs, q == worst && !own ? (int64_t)sizeof theirs : 0};
+    }
+    RT_TRY(transfer(p, AGREE, 1, &wait_s, st));
+    if (!own) rt_peers_of_rank(worst, &theirs, st);
+    return agreed;
+}
+
+/* ---- the end ---- */
+
+void rt_peers_of_rank(int rank, const RtStatus *theirs, RtStatus *st)
+{
+    if (!st) return;
+    *st = *theirs;
+    int n = snprintf(st->message, sizeof st->message, "rank %d: ", rank);
+    snprintf(st->message + n, sizeof st->message - (size_t)n, "%.490s", theirs->message);
+}
+
+RtCode rt_peers_heard(int rank, const RtStatus *theirs, RtStatus *st)
+{
+    if (theirs->code >= RT_E_PEERS_OPEN) { /* it says which rank is at fault */
+        if (st) *st = *theirs;
+        return theirs->code;
+    }
+    char text[460];
+    snprintf(text, sizeof text, "%.100s%s%.350s", theirs->place, theirs->place[0] ? ": " : "", theirs->message);
+    return rt_fail(st, RT_E_PEER_LOST, NULL, theirs->hint[0] ? theirs->hint : NULL, "rank %d failed, R%d: %s", rank,
+                   (int)theirs->code, text);
+}
+
+void rt_peers_fail(RtPeers *p, const RtStatus *st)
+{
+    if (!p || p->told) return;
+    p->told = true;
+    if (!p->broken) {
+        p->failed = *st;
+        (void)broken(p, NULL);
+    }
+    p->speaks = p->rank == 0;
+    if (!p->t) return;
+    double end = rt_now_ns() + (p->deadline_s < SPEAK_S ? p->deadline_s : SPEAK_S) * 1e9;
+    int lower = p->rank == 0 ? -1 : 0;
+    while (!lower && rt_now_ns() < end) {
+        lower = p->t->calls->lower(p->t);
+        if (!lower) p->t->calls->rest(p->t, INT64_MAX);
+    }
+    p->speaks = lower <= 0 && p->t->calls->speak(p->t);
+}
+
+bool rt_peers_speaks(const RtPeers *p)
+{
+    static const char *const ranks[] = {"GNNC_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+    if (p) return p->told ? p->speaks : p->rank == 0;
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        if (getenv(ranks[i])) return !strcmp(getenv(ranks[i]), "0");
+    return true;
+}
+
+static void peers_free(RtPeers *p)
+{
+    for (int i = 0; i < SITE_PAGES; i++) free(p->pages[i]);
+    free(p->links);
+    free(p->each);
+    free(p->given);
+    free(p->ledger);
+    free(p);
+}
+
+void rt_peers_close(RtPeers *p)
+{
+    if (!p) return;
+    if (!p->broken) (void)rt_peers_write_ledger(p, NULL);
+    if (!p->broken) (void)rt_peers_agree(p, RT_OK, NULL); /* all are here: nobody is waited for any more */
+    if (p->t) p->t->calls->close(p->t, p->broken ? &p->failed : NULL);
+    peers_free(p);
+}
+
+/* ---- the beginning ---- */
+
+RtCode rt_peers_over(RtTransport *t, const RtPeersOptions *o, RtPeers **out, RtStatus *st)
+{
+    RtPeers *p = NULL;
+    RtStatus own = {0};
+    int n = t ? t->n : 1;
+    *out = NULL;
+    assert(n >= 1 && n <= RT_PEERS_MOST && (!t || (t->rank >= 0 && t->rank < n)));
+    RtCode code = rt_alloc(&p, 1, sizeof *p, "the processes of a run", &own);
+    if (!code) code = rt_alloc(&p->links, n, sizeof *p->links, "the processes of a run", &own);
+    if (!code) code = rt_alloc(&p->each, n, sizeof *p->each, "the processes of a run", &own);
+    if (!code) code = rt_alloc(&p->given, n, GIVEN, "the processes of a run", &own);
+    if (!code && o && o->ledger) code = rt_alloc(&p->ledger, (int64_t)strlen(o->ledger) + 1, 1, "a path", &own);
+    if (code) {
+        if (t) t->calls->fail(t, &own), t->calls->close(t, &own);
+        if (p) peers_free(p);
+        if (st) *st = own;
+        return code;
+    }
+    p->t = t;
+    p->n = n;
+    p->rank = t ? t->rank : 0;
+    p->deadline_s = o && o->deadline_s > 0 ? o->deadline_s : DEADLINE_S;
+    if (p->ledger) strcpy(p->ledger, o->ledger);
+    *out = p;
+    return RT_OK;
+}
+
+RtCode rt_peers_open(const RtPeersOptions *o, RtPeers **p, RtStatus *st)
+{
+    const char *name = o && o->transport ? o->transport : "auto";
+    double deadline_s = o && o->deadline_s > 0 ? o->deadline_s : DEADLINE_S;
+    bool automatic = !strcmp(name, "auto"), started = getenv("GNNC_RANK") != NULL;
+    bool shm = !strcmp(name, "shm"), mpi = !strcmp(name, "mpi");
+    RtTransport *t = NULL;
+    *p = NULL;
+    if (!automatic && !shm && !mpi)
+        return rt_fail(st, RT_E_CLI_VALUE, "transport", "auto, mpi and shm are transports",
+                       "there is no transport `%s`", name);
+    if (shm || (automatic && started)) RT_TRY(rt_peers_shm_open(deadline_s, &t, st));
+    else if (mpi || rt_peers_mpi_launched()) RT_TRY(rt_peers_mpi_open(deadline_s, &t, st));
+    return rt_peers_over(t, o, p, st);
+}
+
+int rt_peers_rank(const RtPeers *p) { return p->rank; }
+int rt_peers_count(const RtPeers *p) { return p->n; }
+
+/* ---- the ledger ---- */
+
+typedef struct Row { /* of one site, as one process knows it */
+    int64_t site;
+    Site of;
+} Row;
+
+static int64_t rows_take(const RtPeers *p, Row *rows)
+{
+    int64_t n = 0;
+    for (int i = 0; i < RT_PEERS_SITES; i++) {
+        const Site *s = site_find(p, i);
+        if (!s->is.rounds && !s->predicted) continue;
+        if (rows) rows[n] = (Row){i, *s};
+        n++;
+    }
+    return n;
+}
+
+static void print_name(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\') fprintf(f, "\\%c", *s);
+        else if ((unsigned char)*s < ' ') fprintf(f, "\\u%04x", *s);
+        else fputc(*s, f);
+    fputc('"', f);
+}
+
+static void print_row(FILE *f, int rank, const Site *s)
+{
+    fprintf(f, "\n      {\"rank\": %d, \"bytes_out\": %lld, \"bytes_in\": %lld, \"rounds\": %lld, \"wait_s\": %.6f",
+            rank, (long long)s->is.bytes_out, (long long)s->is.bytes_in, (long long)s->is.rounds, s->is.wait_s);
+    if (s->predicted)
+        fprintf(f, ", \"predicted_bytes\": %lld, \"predicted_rounds\": %lld", (long long)s->predicted_bytes,
+                (long long)s->predicted_rounds);
+    fputc('}', f);
+}
+
+/* rows: those of rank 0, then of rank 1, ...; each process's by site. first[n + 1]. */
+static void print_ledger(FILE *f, const RtPeers *p, const Row *rows, const int64_t *first)
+{
+    int64_t last = -1;
+    fprintf(f, "{\n  \"ranks\": %d,\n  \"transport\": \"%s\",\n  \"sites\": [", p->n,
+            p->t ? p->t->calls->name : "none");
+    for (const char *sep = "";; sep = ",") {
+        const Row *next = NULL;
+        for (int64_t i = 0; i < first[p->n]; i++) /* the next site of any process */
+            if (rows[i].site > last && (!next || rows[i].site < next->site)) next = &rows[i];
+        if (!next) break;
+        last = next->site;
+        fprintf(f, "%s\n    {\"site\": %lld, \"name\": ", sep, (long long)last);
+        print_name(f, next->of.name);
+        fprintf(f, ", \"by_rank\": [");
+        const char *comma = "";
+        for (int q = 0; q < p->n; q++)
+            for (int64_t i = first[q]; i < first[q + 1]; i++)
+                if (rows[i].site == last) fputs(comma, f), print_row(f, q, &rows[i].of), comma = ",";
+        fprintf(f, "]}");
+    }
+    fprintf(f, "\n  ]\n}\n");
+}
+
+static RtCode write_ledger(const RtPeers *p, const Row *rows, const int64_t *first, RtStatus *st)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return rt_fail_memory(st, 4096, "the ledger");
+    print_ledger(f, p, rows, first);
+    bool ok = !ferror(f) && fclose(f) == 0;
+    RtCode code = ok ? rt_file_replace(p->ledger, &(RtFilePart){text, n}, 1, st) : rt_fail_memory(st, n, "the ledger");
+    free(text);
+    return code;
+}
+
+RtCode rt_peers_write_ledger(RtPeers *p, RtStatus *st)
+{
+    int64_t *first = NULL, n = rows_take(p, NULL), total = 0;
+    Row *own = NULL, *all = NULL;
+    if (!p->ledger) return RT_OK;
+    RtCode code = rt_alloc(&first, p->n + 1, sizeof *first, "the ledger", &p->failed);
+    if (!code) code = rt_alloc(&own, n, sizeof *own, "the ledger", &p->failed);
+    if (code) code = broken(p, st);
+    if (!code) code = gather_equal(p, GATHER, RT_PEERS_SITES, &n, sizeof n, first, st);
+    for (int q = 0; q < p->n && !code; q++) {
+        p->each[q] = rt_size(first[q], sizeof *all);
+        int64_t rows = first[q];
+        first[q] = total;
+        total += rows;
+    }
+    if (!code) {
+        double wait_s = 0;
+        first[p->n] = total;
+        rows_take(p, own);
+        code = rt_alloc(&all, total, sizeof *all, "the ledger", &p->failed);
+        if (code) code = broken(p, st);
+        links_gather(p, own, p->each, (char *)all);
+        if (!code) code = transfer(p, GATHER, RT_PEERS_SITES, &wait_s, st);
+    }
+    if (!code && p->rank == 0) code = write_ledger(p, all, first, st);
+    free(p->ledger); /* it is written once */
+    p->ledger = NULL;
+    free(first), free(own), free(all);
+    return p->broken ? failed_before(p, st) : rt_peers_agree(p, code, st);
+}

@@ -1,0 +1,72 @@
+/* The processes that compute one run together, and what they send to one another. Every process calls the same
+   functions in the same order. Each wait has a deadline; a process that is lost, that does not answer or that is at
+   another place of the program is named in the status of all others. After a failure nothing more is sent: the process
+   calls rt_peers_fail, prints its status if rt_peers_speaks, and closes. One thread at a time calls these functions. */
+#pragma once
+#include "runtime/status.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct RtPeers RtPeers; /* this process and those that it computes with */
+
+enum { RT_PEERS_MOST = 1024, RT_PEERS_SITES = 65536, RT_PEERS_SAME = 64 };
+
+typedef struct RtPeersOptions {
+    const char *transport; /* "auto", "mpi", "shm", or NULL: auto */
+    double deadline_s;     /* of every wait without anything that moves; 0: 60 */
+    const char *ledger;    /* a file that rank 0 writes at the end, or NULL; the same for all processes */
+} RtPeersOptions;
+
+/* auto: mpi where an MPI launcher started this process (OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMI_RANK or PMIX_RANK in its
+   environment), shm where rt_peers_spawn did (GNNC_RANK), else one process: *p has n = 1 and needs no library. *p is
+   NULL on failure. PEERS_OPEN: no library, or the others do not come. */
+RtCode rt_peers_open(const RtPeersOptions *o, RtPeers **p, RtStatus *st);
+int rt_peers_rank(const RtPeers *p);
+int rt_peers_count(const RtPeers *p);
+
+/* Starts n - 1 further processes of this program with the same arguments as ranks of a shm run, before rt_peers_open;
+   this process is rank 0. Does nothing in a process that is a rank already. PEERS_OPEN: the machine starts no more. */
+RtCode rt_peers_spawn(int n, char **argv, RtStatus *st);
+
+/* Sends out_bytes[q] bytes to each peer q, from out at the running sum, and receives in_bytes[q] from each, into `in` at
+   the running sum. Both arrays are [n]; the bytes of the process itself are copied. site is below RT_PEERS_SITES.
+   PEERS_DIFFER: another process is at another site, or sends another number of bytes than is received;
+   PEER_MESSAGE: what arrives is not what was sent. */
+RtCode rt_peers_exchange(RtPeers *p, int site, const void *out, const int64_t *out_bytes, void *in,
+                         const int64_t *in_bytes, RtStatus *st);
+/* in[] gets what every process gives, by rank: bytes[q] of each (known to all). out may be NULL if this process's own
+   part lies in `in` already. */
+RtCode rt_peers_gather(RtPeers *p, int site, const void *out, const int64_t *bytes, void *in, RtStatus *st);
+/* PEERS_DIFFER on every process, naming a rank that differs and `what` ("the seed"), unless all give the same n bytes,
+   at most RT_PEERS_SAME. */
+RtCode rt_peers_same(RtPeers *p, const char *what, const void *bytes, int64_t n, RtStatus *st);
+/* For errors that only some processes met (`mine`, described by st): all return the worst code of any, with the status
+   of the process that has it, which is named. The worst is INTERNAL, then the largest exit code, INTERRUPTED least. */
+RtCode rt_peers_agree(RtPeers *p, RtCode mine, RtStatus *st);
+
+/* This process failed and will leave: peers that wait get PEER_LOST with its rank at once, not at their deadline. A
+   failure that this module reported is passed on as it is. Waits up to 5 s for a process of lower rank to learn of it,
+   so that rt_peers_speaks is true in one process alone. */
+void rt_peers_fail(RtPeers *p, const RtStatus *st);
+/* Whether it is this process that prints: rank 0, or after a failure the lowest rank that is left. NULL (they
+   did not come together): rank 0, as the environment says, or a process that is no rank. */
+bool rt_peers_speaks(const RtPeers *p);
+/* Orderly end: all call it; the ledger is written if it was not. After a failure it ends the others: under MPI by
+   MPI_Abort with the exit code of the failure, which does not return. The process that started the others waits for
+   them. */
+void rt_peers_close(RtPeers *p);
+
+/* Of one site since the processes were opened: bytes to and from other processes (headers not counted), calls, and how
+   long nothing moved. */
+typedef struct RtPeersSite {
+    int64_t bytes_out, bytes_in, rounds;
+    double wait_s;
+} RtPeersSite;
+const RtPeersSite *rt_peers_site(const RtPeers *p, int site);
+/* What the ledger calls the site, cut to 63 bytes. */
+RtCode rt_peers_name_site(RtPeers *p, int site, const char *name, RtStatus *st);
+/* Adds to what the site of this process is expected to send and how often it is called, which the ledger shows. */
+RtCode rt_peers_predict(RtPeers *p, int site, int64_t bytes_out, int64_t rounds, RtStatus *st);
+/* Gathers what every process knows of every site, and rank 0 writes options.ledger, as JSON. All call it together.
+   Does nothing without options.ledger. */
+RtCode rt_peers_write_ledger(RtPeers *p, RtStatus *st);
