@@ -116,7 +116,8 @@ static RtCode run_command(RtCli *c, int argc, char **argv)
     RT_TRY(check_needs(c));
     RT_TRY(rt_cli_device(c));
     RT_TRY(rt_cli_spare(c));
-    bool shared = c->command == CMD_TRAIN || c->command == CMD_EVAL || c->command == CMD_INFER;
+    bool shared = c->command == CMD_TRAIN || c->command == CMD_EVAL || c->command == CMD_INFER ||
+                  c->command == CMD_PLAN;
     RtCode code = shared ? rt_cli_ranks_open(c, argv - 2) : RT_OK;
     if (!code) code = command_run[c->command](c);
     rt_cli_ranks_close(c, code);

@@ -99,6 +99,7 @@ static RtCode text_program(const Plan *plan, const RtExec *e)
     print_bytes((double)e->arena_bytes);
     putchar('\n');
     rt_cli_print_savings(e, false);
+    RT_TRY(rt_cli_plan_ranks(plan->c, e, false));
     if (e->states_bytes) {
         printf("  sums of parts of shared rows take ");
         print_bytes((double)e->states_bytes);
@@ -120,6 +121,7 @@ static RtCode json_program(const Plan *plan, const RtExec *e)
            (long long)e->states_bytes,
            (long long)rt_held_bytes(e->model, plan->s->data.graph, e->program - e->model->programs));
     rt_cli_print_savings(e, true);
+    RT_TRY(rt_cli_plan_ranks(plan->c, e, true));
     putchar('}');
     return RT_OK;
 }

@@ -30,7 +30,7 @@ static RtCode refuse_flags(const RtCli *c)
     if (c->values[OPT_BLAS] && strcmp(c->values[OPT_BLAS], "on") == 0)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, "--blas", "leave the flag out",
                        "a library's products would depend on how rows are shared out");
-    if (c->command != CMD_TRAIN && c->command != CMD_EVAL && c->command != CMD_INFER)
+    if (c->command == CMD_BENCH || c->command == CMD_INFO)
         return rt_fail(c->st, RT_E_RANKS_REFUSED, NULL, NULL, "this command is for one process");
     return RT_OK;
 }
@@ -64,6 +64,8 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     RtPeersOptions o = {.transport = c->values[OPT_TRANSPORT], .ledger = c->values[OPT_LEDGER]};
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
+    if (c->command == CMD_PLAN && !ranks && rt_is_partition(c->values[OPT_DATA]))
+        RT_TRY(rt_parts_count(c->values[OPT_DATA], &ranks, c->st)); /* a plan of parts is that of all of them */
     if (ranks > 1) RT_TRY(refuse_flags(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
     RT_TRY(rt_peers_open(&o, &c->peers, c->st));
@@ -111,4 +113,65 @@ void rt_cli_ranks_close(RtCli *c, RtCode code)
     c->silent = code && !rt_peers_speaks(c->peers);
     rt_peers_close(c->peers);
     c->peers = NULL;
+}
+
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
+
+/* A number of each process; on rank 0 their least, sum and most. */
+static RtCode gather(const RtCli *c, int64_t mine, int64_t *least, int64_t *sum, int64_t *most)
+{
+    int64_t bytes[RT_PEERS_MOST], all[RT_PEERS_MOST];
+    int n = rt_peers_count(c->peers);
+    for (int q = 0; q < n; q++) bytes[q] = 8;
+    RT_TRY(rt_peers_gather(c->peers, RT_SITE_SETUP, &mine, bytes, all, c->st));
+    *least = *most = all[0];
+    *sum = 0;
+    for (int q = 0; q < n; q++) {
+        *least = all[q] < *least ? all[q] : *least;
+        *most = all[q] > *most ? all[q] : *most;
+        *sum += all[q];
+    }
+    return RT_OK;
+}
+
+/* What travels when e's program runs: in all and by the process that sends most. */
+RtCode rt_cli_plan_ranks(const RtCli *c, const RtExec *e, bool json)
+{
+    RtTravel *list;
+    int64_t n = e->across ? rt_across_travels(e->across, NULL) : 0, least, sum, most, rounds = 0, bytes = 0;
+    if (!e->across) return RT_OK;
+    RT_TRY(rt_alloc(&list, n, sizeof *list, "a plan", c->st));
+    rt_across_travels(e->across, list);
+    RtCode code = gather(c, e->arena_bytes, &least, &sum, &most);
+    if (!code && json)
+        printf(", \"ranks\": {\"peak_bytes\": {\"least\": %lld, \"most\": %lld}, \"travels\": [", (long long)least,
+               (long long)most);
+    if (!code && !json)
+        printf(
+            "  planned memory of a process %lld to %lld bytes; what travels (step, bytes of a row, rows from all, and "
+            "from the one that sends most):\n",
+            (long long)least, (long long)most);
+    for (int64_t i = 0; i < n && !code; i++) {
+        const RtTravel *t = &list[i];
+        code = gather(c, t->rows_out, &least, &sum, &most);
+        rounds += !t->once;
+        bytes += t->once ? 0 : t->bytes_out;
+        if (json)
+            printf("%s{\"step\": %lld, \"kind\": \"%s\", \"name\": \"%s\", \"once\": %s, \"row_bytes\": %lld, "
+                   "\"rows\": %lld, \"most_rows\": %lld}",
+                   i ? ", " : "", (long long)t->step, t->kind, t->name, t->once ? "true" : "false",
+                   (long long)t->row_bytes, (long long)sum, (long long)most);
+        else
+            printf("    %3lld %-8s %-24s %6lld x %-9lld (%lld)%s\n", (long long)t->step, t->kind, t->name,
+                   (long long)t->row_bytes, (long long)sum, (long long)most, t->once ? ", once" : "");
+    }
+    if (!code) code = gather(c, bytes, &least, &sum, &most);
+    if (!code && json)
+        printf("], \"rounds\": %lld, \"bytes\": %lld, \"most_bytes\": %lld}", (long long)rounds, (long long)sum,
+               (long long)most);
+    if (!code && !json)
+        printf("  each run: %lld rounds, %lld bytes from all processes, %lld from the one that sends most\n",
+               (long long)rounds, (long long)sum, (long long)most);
+    free(list);
+    return code;
 }

@@ -16,20 +16,19 @@ static int64_t sum_of(const int64_t *n, int ranks)
 }
 
 /* Sends n[q] numbers of 8 bytes to each process; *got[] has what comes back, from_n[q] of each. */
-static RtCode trade(RtRanks *r, int site, const int64_t *n, const int64_t *out, int64_t *from_n, RtBlock *got,
-                    RtStatus *st)
+static RtCode trade(RtRanks *r, const int64_t *n, const int64_t *out, int64_t *from_n, RtBlock *got, RtStatus *st)
 {
     int64_t *bytes;
     RT_TRY(rt_alloc(&bytes, r->n, 3 * sizeof *bytes, what, st));
     int64_t *in_bytes = bytes + r->n, *eight = in_bytes + r->n;
     for (int q = 0; q < r->n; q++) eight[q] = 8;
-    RtCode code = rt_peers_exchange(r->peers, site, n, eight, from_n, eight, st);
+    RtCode code = rt_peers_exchange(r->peers, RT_SITE_SETUP, n, eight, from_n, eight, st);
     for (int q = 0; q < r->n; q++) {
         bytes[q] = 8 * n[q];
         in_bytes[q] = 8 * from_n[q];
     }
     if (!code) code = rt_block_alloc(got, rt_size_plus(8, sum_of(from_n, r->n), 8), what, st);
-    if (!code) code = rt_peers_exchange(r->peers, site, out, bytes, got->p, in_bytes, st);
+    if (!code) code = rt_peers_exchange(r->peers, RT_SITE_SETUP, out, bytes, got->p, in_bytes, st);
     free(bytes);
     return code;
 }
@@ -85,7 +84,7 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
         list[at[owners[i]]] = keys[i];
         goal[at[owners[i]]++] = to[i];
     }
-    RtCode code = trade(r, s->site, count, list, from, &asked, st);
+    RtCode code = trade(r, count, list, from, &asked, st);
     int64_t n_out = code ? 0 : sum_of(from, r->n);
     if (!code) code = ship_alloc(r, s, n_out, n, st);
     if (!code) {
@@ -117,7 +116,7 @@ RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *r
         list[at[receivers[i]]] = rows[i];
         goal[at[receivers[i]]++] = to[i];
     }
-    RtCode code = trade(r, s->site, count, goal, from, &got, st);
+    RtCode code = trade(r, count, goal, from, &got, st);
     if (!code) code = ship_alloc(r, s, n, sum_of(from, r->n), st);
     if (!code) {
         memcpy(s->out_n, count, (size_t)r->n * 8);
@@ -129,6 +128,8 @@ RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *r
     rt_block_free(&got);
     return code;
 }
+
+int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s) { return s->n_out - s->out_n[r->rank]; }
 
 RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes, void *room, RtStatus *st)
 {
@@ -412,7 +413,7 @@ static RtCode count_totals(const Maker *k)
     for (int64_t s = 0; s < k->m->n_spaces && !code; s++) {
         RtRankSpace *x = &r->spaces[s];
         if (!x->shared || x->total) continue;
-        code = rt_peers_gather(r->peers, 0, &x->owned, bytes, all, k->st);
+        code = rt_peers_gather(r->peers, RT_SITE_SETUP, &x->owned, bytes, all, k->st);
         if (!code) x->total = sum_of(all, r->n);
     }
     free(all);
@@ -435,10 +436,10 @@ static RtCode gather_numbers(const Maker *k, int64_t n, const int64_t *mine, RtB
     RtRanks *r = k->r;
     int64_t bytes[RT_PEERS_MOST], each[RT_PEERS_MOST], own = 8 * n;
     for (int q = 0; q < r->n; q++) each[q] = 8;
-    RT_TRY(rt_peers_gather(r->peers, 0, &own, each, bytes, k->st));
+    RT_TRY(rt_peers_gather(r->peers, RT_SITE_SETUP, &own, each, bytes, k->st));
     *n_all = sum_of(bytes, r->n) / 8;
     RT_TRY(rt_block_alloc(all, rt_size_plus(8, *n_all, 8), what, k->st));
-    RT_TRY(rt_peers_gather(r->peers, 0, mine, bytes, all->p, k->st));
+    RT_TRY(rt_peers_gather(r->peers, RT_SITE_SETUP, mine, bytes, all->p, k->st));
     qsort(all->p, (size_t)*n_all, 8, compare_pairs);
     return RT_OK;
 }
@@ -525,7 +526,7 @@ RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers
                    .n = rt_peers_count(peers),
                    .model = m,
                    .graph = g,
-                   .next_site = 1,
+                   .next_site = RT_SITE_FIRST,
                    .across = &rt_across};
     RtCode code = fill(&(Maker){r, m, g, part, st});
     if (code) rt_ranks_free(r);

@@ -29,6 +29,8 @@ typedef struct RtPart {
 /* Reads DIR/part-RANK; n: processes that there are. DATA_META, DATA_MISSING, RANKS_PARTS. */
 RtCode rt_part_load(const char *dir, int rank, int n, RtPart *part, RtStatus *st);
 void rt_part_free(RtPart *part);
+/* How many parts DIR/partition.json says that there are. */
+RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st);
 /* Whether the folder holds the parts of a data set. */
 bool rt_is_partition(const char *dir);
 
@@ -56,6 +58,10 @@ typedef struct RtRanks {
     RtStatus status;
 } RtRanks;
 
+/* Of what processes send: what says which rows travel, and each epoch whether a signal came; then one for each thing that
+   travels while programs run. */
+enum { RT_SITE_SETUP, RT_SITE_SIGNAL, RT_SITE_FIRST };
+
 /* Tells g what is owned. g must not be shared yet, and outlives *r. */
 RtCode rt_ranks_create(const RtModel *m, RtGraph *g, const RtPart *part, RtPeers *peers, RtRanks **r, RtStatus *st);
 void rt_ranks_free(RtRanks *r);
@@ -78,6 +84,7 @@ RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *r
 /* room: of rt_ship_bytes. */
 RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes, void *room,
                    RtStatus *st);
+int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s); /* to other processes */
 int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);
 void rt_ship_free(RtShip *s);
 
@@ -88,6 +95,18 @@ RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void
    ---- */
 
 struct RtAcross;
+typedef struct RtTravel { /* what travels each time that a program runs */
+    int64_t step;         /* before it, or behind it */
+    const char *kind;     /* "rows" of peers, "operands" of a step whose work is shared out, "results" of one */
+    const char *name;     /* of the buffer */
+    bool once;            /* in the first run only */
+    int64_t row_bytes;
+    int64_t rows_out, bytes_out; /* from this process to others */
+    int site;
+} RtTravel;
+/* In the order of steps. out NULL: how many there are. */
+int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
+
 typedef struct RtAcrossOps {
     /* Which rows travel when e's program runs. RANKS_REFUSED where a step cannot be shared. Called by all together. */
     RtCode (*make)(RtExec *e, struct RtAcross **a, RtStatus *st);

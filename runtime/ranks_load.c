@@ -64,6 +64,21 @@ static RtCode read_counts(const char *dir, RtPart *p, RtStatus *st)
     return code;
 }
 
+RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st)
+{
+    char path[PATH];
+    RtBlock text;
+    RtJsonDoc doc = {0};
+    snprintf(path, sizeof path, "%.4200s/partition.json", dir);
+    RT_TRY(rt_file_read(path, &text, st));
+    RtCode code = rt_json_parse(path, text.p, text.bytes, &doc, st);
+    if (!code && (!rt_json_int(rt_json_get(doc.root, "parts"), n) || *n < 1 || *n > RT_PEERS_MOST))
+        code = bad_part(path, "it says no number of parts", st);
+    rt_json_free(&doc);
+    rt_block_free(&text);
+    return code;
+}
+
 /* Ids are of the graph; owned ones ascend, and so do the others; owners are processes. */
 static RtCode check_ids(const char *dir, const RtPart *p, RtStatus *st)
 {

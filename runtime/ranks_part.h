@@ -7,6 +7,8 @@ typedef struct RtSent {
     int64_t buffer;
     int64_t image; /* it is read at the images of rows or elements under this map; -1: at them */
     int64_t row_bytes;
+    bool once;  /* it is the same in each run of a bound program */
+    bool there; /* and has been sent */
     const RtShip *ship;
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
     RtBlock memory;
@@ -33,7 +35,8 @@ typedef struct RtDivided {
 } RtDivided;
 
 typedef struct RtExchange {
-    int64_t after, buffer, row_bytes;
+    int64_t after, /* the step that makes the rows; -1: they are given */
+        buffer, row_bytes;
     RtShip ship;
 } RtExchange;
 
@@ -49,6 +52,9 @@ typedef struct RtAcross {
     RtBlock room;
     int64_t room_bytes;
     int site; /* of gathers */
+    RtTravel *travels;
+    int64_t n_travels;
+    bool ran;
 } RtAcross;
 
 static inline const RtStep *across_def(const RtAcross *a, int64_t i)

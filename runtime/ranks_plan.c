@@ -347,9 +347,7 @@ static RtCode plan_all(Planner *k)
     RT_TRY(want_held(k));
     for (int64_t i = k->p->n_steps; i-- > 0;) RT_TRY(plan_step(k, i));
     for (int64_t b = 0; b < k->p->n_buffers; b++)
-        if (across_buffer(a, b)->kind == RT_BUF_COTANGENT && k->wanted[b].halo)
-            return rt_fail(k->st, RT_E_RANKS_REFUSED, rt_string(k->m, k->p->name), NULL,
-                           "the cotangents of rows that other processes own are not known");
+        if (across_buffer(a, b)->kind == RT_BUF_COTANGENT && k->wanted[b].halo) RT_TRY(add_exchange(k, -1, b));
     for (int64_t i = 0; i < a->n_divided / 2; i++) {
         RtDivided x = a->divided[i];
         a->divided[i] = a->divided[a->n_divided - 1 - i];
@@ -408,5 +406,6 @@ void rt_across_free(RtAcross *a)
     free(a->rows);
     free(a->exchanges);
     free(a->divided);
+    free(a->travels);
     free(a);
 }

@@ -8,6 +8,7 @@
 #include "runtime/blocks.h"
 #include "runtime/ranks_part.h"
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,9 +60,9 @@ static RtCode place_edges(RtAcross *a, const RtGraphDef *d, RtStatus *st)
     for (int64_t v = 0; v < n; v++) mine[2 * v] = nodes->keys[v];
     for (int64_t e = 0; e < s->owned; e++) mine[2 * dst[e] + 1]++;
     for (int q = 0; q < r->n; q++) bytes[0][q] = 8;
-    RtCode code = rt_peers_gather(r->peers, a->site, &owned, bytes[0], bytes[1], st);
+    RtCode code = rt_peers_gather(r->peers, RT_SITE_SETUP, &owned, bytes[0], bytes[1], st);
     if (!code) code = rt_block_alloc(&all, rt_size(nodes->total, 16), what, st);
-    if (!code) code = rt_peers_gather(r->peers, a->site, mine, bytes[1], all.p, st);
+    if (!code) code = rt_peers_gather(r->peers, RT_SITE_SETUP, mine, bytes[1], all.p, st);
     const int64_t *pairs = all.p;
     for (int64_t i = 0; !code && i < nodes->total; i++) starts[pairs[2 * i] + 1] = pairs[2 * i + 1];
     for (int64_t v = 0; v < nodes->total; v++) starts[v + 1] += starts[v];
@@ -92,7 +93,12 @@ static RtCode add_sent(RtAcross *a, RtDivided *d, const RtTouch *t, RtStatus *st
         return d->sent[i].image == t->image ? RT_OK : refuse(a, d->step, "it reads rows of one value in two ways", st);
     }
     d->n_sent++;
-    *x = (RtSent){.buffer = t->buffer, .image = t->image, .row_bytes = across_row_bytes(a, t->buffer)};
+    const RtBuffer *b = across_buffer(a, t->buffer);
+    int64_t kind = b->kind == RT_BUF_TENSOR ? a->e->model->tensors[b->ref].kind : RT_PARAM;
+    *x = (RtSent){.buffer = t->buffer,
+                  .image = t->image,
+                  .row_bytes = across_row_bytes(a, t->buffer),
+                  .once = kind == RT_INPUT || kind == RT_HELD};
     return RT_OK;
 }
 
@@ -377,6 +383,7 @@ static int64_t count_arg(const RtAcross *a, const RtDivided *d, const RtCount *c
 void rt_divided_bind(RtAcross *a, RtDivided *d)
 {
     RtExecStep *x = &a->e->steps[d->step];
+    for (int64_t i = 0; i < d->n_sent; i++) d->sent[i].there = false;
     for (int64_t k = 0; k < x->call->n_args; k++) {
         const RtStepArg *arg = &a->e->model->step_args[x->call->first_arg + k];
         bool known;
@@ -449,10 +456,12 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
     const RtExecStep *x = &a->e->steps[d->step];
     int64_t bounds[MOST + 1], order[MOST], n = d->to - d->from, n_chunks = n < 1 ? 1 : n < MOST ? n : MOST;
     for (int64_t i = 0; i < d->n_sent; i++) {
-        RtShip ship = *d->sent[i].ship;
-        if (d->sent[i].rows) ship.out = (int64_t *)d->sent[i].rows;
-        RT_TRY(rt_ship_run(a->r, &ship, a->e->buffers[d->sent[i].buffer], d->sent[i].memory.p, d->sent[i].row_bytes,
-                           a->room.p, st));
+        RtSent *x = &d->sent[i];
+        RtShip ship = *x->ship;
+        if (x->there) continue;
+        if (x->rows) ship.out = (int64_t *)x->rows;
+        RT_TRY(rt_ship_run(a->r, &ship, a->e->buffers[x->buffer], x->memory.p, x->row_bytes, a->room.p, st));
+        x->there = x->once;
     }
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
     for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
@@ -460,13 +469,90 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
     return gather_results(a, d, st);
 }
 
+/* ---- what travels ------------------------------------------------------------------------------------------------ */
+
+typedef struct Listing {
+    const RtAcross *a;
+    RtTravel *out;
+    int64_t n;
+} Listing;
+
+static void list_travel(Listing *l, int64_t step, const char *kind, int64_t buffer, bool once, int64_t rows_out,
+                        int site)
+{
+    int64_t w = across_row_bytes(l->a, buffer);
+    const char *name = rt_string(l->a->e->model, across_buffer(l->a, buffer)->name);
+    if (l->out) l->out[l->n] = (RtTravel){step, kind, name, once, w, rows_out, rows_out * w, site};
+    l->n++;
+}
+
+static void list_results(Listing *l, const RtDivided *d)
+{
+    const RtAcross *a = l->a;
+    const RtStep *s = across_def(a, d->step);
+    const RtCall *c = rt_step_call(a->e->model, s);
+    int64_t rows = (d->to - d->from) * (a->r->n - 1);
+    for (int64_t k = 0; k < c->n_args && s->work == RT_TOTALS; k++) {
+        const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
+        if (arg->is_buffer && across_buffer(a, arg->buffer)->rows.kind == RT_COUNT_BLOCK_SLOTS)
+            list_travel(l, d->step, "results", arg->buffer, false, rows, a->site);
+    }
+    for (int64_t i = 0; i < s->n_touches && s->work == RT_SUMS; i++)
+        if (touch_at(a, d->step, i)->writes)
+            list_travel(l, d->step, "results", touch_at(a, d->step, i)->buffer, false, rows, a->site);
+}
+
+int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
+{
+    Listing l = {a, out, 0};
+    int64_t exchange = a->n_exchanges, divided = 0; /* exchanges are listed from the last */
+    for (int64_t i = 0; i < a->e->program->n_steps; i++) {
+        const RtDivided *d = divided < a->n_divided && a->divided[divided].step == i ? &a->divided[divided++] : NULL;
+        for (int64_t k = 0; d && k < d->n_sent; k++)
+            list_travel(&l, i, "operands", d->sent[k].buffer, d->sent[k].once, rt_ship_rows_out(a->r, d->sent[k].ship),
+                        d->sent[k].ship->site);
+        if (d) list_results(&l, d);
+        for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
+            const RtExchange *x = &a->exchanges[exchange - 1];
+            list_travel(&l, x->after, "rows", x->buffer, false, rt_ship_rows_out(a->r, &x->ship), x->ship.site);
+        }
+    }
+    return l.n;
+}
+
+static RtCode list_all(RtAcross *a, RtStatus *st)
+{
+    a->n_travels = rt_across_travels(a, NULL);
+    RT_TRY(rt_alloc(&a->travels, a->n_travels, sizeof *a->travels, what, st));
+    rt_across_travels(a, a->travels);
+    for (int64_t i = 0; i < a->n_travels; i++) {
+        const RtTravel *t = &a->travels[i];
+        char name[200];
+        snprintf(name, sizeof name, "%s: %s %s", rt_string(a->e->model, a->e->program->name), t->kind,
+                 t->site == a->site ? "of totals" : t->name);
+        RT_TRY(rt_peers_name_site(a->r->peers, t->site, name, st));
+    }
+    return RT_OK;
+}
+
+/* Each time that the program runs. */
+static RtCode predict(RtAcross *a, RtStatus *st)
+{
+    for (int64_t i = 0; i < a->n_travels; i++)
+        if (!a->travels[i].once || !a->ran)
+            RT_TRY(rt_peers_predict(a->r->peers, a->travels[i].site, a->travels[i].bytes_out, 1, st));
+    a->ran = true;
+    return RT_OK;
+}
+
 static RtCode run_all(RtAcross *a, RtStatus *st)
 {
     int64_t exchange = a->n_exchanges, divided = 0; /* exchanges are listed from the last */
-    for (int64_t i = 0; i < a->e->program->n_steps; i++) {
-        if (divided < a->n_divided && a->divided[divided].step == i)
+    RT_TRY(predict(a, st));
+    for (int64_t i = -1; i < a->e->program->n_steps; i++) {
+        if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i)
             RT_TRY(rt_divided_run(a, &a->divided[divided++], st));
-        else rt_exec_run_step(a->e, i);
+        else if (i >= 0) rt_exec_run_step(a->e, i);
         while (exchange > 0 && a->exchanges[exchange - 1].after == i) {
             const RtExchange *x = &a->exchanges[--exchange];
             void *rows = a->e->buffers[x->buffer];
@@ -489,6 +575,8 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
         int64_t bytes = rt_ship_bytes(&a->exchanges[i].ship, a->exchanges[i].row_bytes);
         if (bytes > a->room_bytes) a->room_bytes = bytes;
     }
+    if (!a->travels) RT_TRY(list_all(a, st));
+    a->ran = false;
     if (!a->room.p) RT_TRY(rt_block_alloc(&a->room, rt_size_plus(8, a->room_bytes, 1), what, st));
     for (int64_t i = 0; i < a->n_divided; i++) rt_divided_bind(a, &a->divided[i]);
     return RT_OK;

@@ -472,7 +472,8 @@ static RtCode was_signalled(const Trainer *t, bool *was)
     *was = mine;
     if (!r) return RT_OK;
     for (int q = 0; q < r->n; q++) bytes[q] = 8;
-    RT_TRY(rt_peers_gather(r->peers, 0, &mine, bytes, all, t->st));
+    RT_TRY(rt_peers_gather(r->peers, RT_SITE_SIGNAL, &mine, bytes, all, t->st));
+    RT_TRY(rt_peers_predict(r->peers, RT_SITE_SIGNAL, 8 * (r->n - 1), 1, t->st));
     for (int q = 0; q < r->n; q++) *was |= all[q] != 0;
     return RT_OK;
 }
