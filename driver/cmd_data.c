@@ -1,4 +1,4 @@
-/* gnnc data: makes, describes and verifies data directories (meta.json and .npy, see docs/data.md). */
+/* gnnc data: makes, describes, verifies and splits data directories (meta.json and .npy, see docs/data.md). */
 #include "driver/data.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +8,12 @@ int cmd_data(Session *s)
     static const struct {
         const char *name;
         int (*run)(Session *, const char *dir);
-    } verbs[] = {{"generate", data_generate}, {"info", data_info}, {"verify", data_verify}};
-    static const char *const later[] = {"import", "partition"};
+    } verbs[] = {
+        {"generate", data_generate}, {"info", data_info}, {"verify", data_verify}, {"partition", data_partition}};
+    static const char *const later[] = {"import"};
     if (s->opt.files.n != 2) {
         diag_error(&s->diags, E0613, (Span){0},
-                   "what to do and one directory are wanted: gnnc data generate|info|verify DIR");
+                   "what to do and one directory are wanted: gnnc data generate|info|verify|partition DIR");
         return 1;
     }
     const char *verb = s->opt.files.data[0];
@@ -23,9 +24,10 @@ int cmd_data(Session *s)
             diag_error(&s->diags, E0910, (Span){0}, "`gnnc data %s` is not built yet", verb);
             return 1;
         }
-    static const char *const names[] = {"generate", "info", "verify"};
+    static const char *const names[] = {"generate", "info", "verify", "partition"};
     Diag *it = diag_error(&s->diags, E0610, (Span){0}, "`gnnc data` has no `%s`", verb);
-    const char *near = str_nearest(verb, names, 3);
-    diag_help(&s->diags, it, near ? "did you mean `%s`?" : "it has generate, info and verify%.0s", near ? near : "");
+    const char *near = str_nearest(verb, names, 4);
+    diag_help(&s->diags, it, near ? "did you mean `%s`?" : "it has generate, info, verify and partition%.0s",
+              near ? near : "");
     return 1;
 }

@@ -2,6 +2,7 @@
    R-MAT quadrants as in Chakrabarti, Zhan, Faloutsos (SDM 2004): a, b, c, d = 0.57, 0.19, 0.19, 0.05. */
 #include "driver/data.h"
 #include "driver/npy.h"
+#include "driver/splitmix.h"
 #include "base/sha256.h"
 #include "base/file.h"
 #include <cjson/cJSON.h>
@@ -18,15 +19,7 @@ typedef struct Spec {
     int64_t nodes, edges, features, classes, seed;
 } Spec;
 
-/* splitmix64 (Steele, Lea, Flood, OOPSLA 2014) */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-static double uniform(uint64_t *state) { return (double)(next(state) >> 11) * 0x1p-53; }
+static double uniform(uint64_t *state) { return (double)(splitmix(state) >> 11) * 0x1p-53; }
 static int64_t below(uint64_t *state, int64_t n) { return (int64_t)(uniform(state) * (double)n); }
 
 static void rmat_edge(uint64_t *rng, int64_t n, int64_t *src, int64_t *dst)

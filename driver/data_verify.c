@@ -1,6 +1,7 @@
 /* gnnc data info and verify: what lies in a data directory, and whether it is sound. */
 #include "driver/data.h"
 #include "driver/npy.h"
+#include "driver/partition.h"
 #include "base/sha256.h"
 #include "base/file.h"
 #include <cjson/cJSON.h>
@@ -15,7 +16,7 @@ typedef struct Dir {
     Session *s;
     const char *path;
     cJSON *meta; /* or NULL */
-    int64_t nodes, edges;
+    int64_t nodes, edges, graphs;
     uint32_t n_wrong;
 } Dir;
 
@@ -31,12 +32,12 @@ static int64_t meta_int(const Dir *d, const char *key)
     return cJSON_IsNumber(it) && it->valuedouble >= 0 && it->valuedouble < 9e15 ? (int64_t)it->valuedouble : -1;
 }
 
-static bool open_dir(Session *s, const char *path, Dir *d)
+bool data_meta(Session *s, const char *dir, cJSON **meta)
 {
-    const char *why = NULL, *file = arena_printf(s->arena, "%s/meta.json", path);
-    *d = (Dir){.s = s, .path = path, .nodes = -1, .edges = -1};
-    if (access(path, R_OK | X_OK) != 0) {
-        diag_error(&s->diags, E0601, (Span){0}, "cannot read the directory `%s`: %s", path, strerror(errno));
+    const char *why = NULL, *file = arena_printf(s->arena, "%s/meta.json", dir);
+    *meta = NULL;
+    if (access(dir, R_OK | X_OK) != 0) {
+        diag_error(&s->diags, E0601, (Span){0}, "cannot read the directory `%s`: %s", dir, strerror(errno));
         return false;
     }
     if (access(file, F_OK) != 0) return true;
@@ -46,29 +47,40 @@ static bool open_dir(Session *s, const char *path, Dir *d)
         diag_error(&s->diags, E0601, (Span){0}, "cannot read `%s`: %s", file, why);
         return false;
     }
-    d->meta = cJSON_ParseWithLength(text, n);
-    if (!cJSON_IsObject(d->meta)) wrong(d, E0614, "meta.json", "it is not a JSON object");
+    *meta = cJSON_ParseWithLength(text, n);
+    if (cJSON_IsObject(*meta)) return true;
+    cJSON_Delete(*meta);
+    diag_error(&s->diags, E0614, (Span){0}, "%s: it is not a JSON object", file);
+    return false;
+}
+
+static bool open_dir(Session *s, const char *path, Dir *d)
+{
+    *d = (Dir){.s = s, .path = path, .nodes = -1, .edges = -1, .graphs = -1};
+    if (!data_meta(s, path, &d->meta)) return false;
     d->nodes = meta_int(d, "num_nodes");
     d->edges = meta_int(d, "num_edges");
+    d->graphs = meta_int(d, "num_graphs");
     return true;
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static char **list_npy(Dir *d, size_t *n)
+char **data_list(Arena *a, const char *path, const char *suffix, size_t *n)
 {
-    enum { MAX_FILES = 1024 };
-    DIR *dir = opendir(d->path);
-    char **names = ARENA_ARRAY(d->s->arena, char *, MAX_FILES);
-    *n = 0;
-    for (struct dirent *e; dir && (e = readdir(dir)) && *n < MAX_FILES;) {
+    DIR *dir = opendir(path);
+    VEC(char *) names = {0};
+    size_t m = strlen(suffix);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
         size_t len = strlen(e->d_name);
-        if (len > 4 && strcmp(e->d_name + len - 4, ".npy") == 0)
-            names[(*n)++] = arena_strndup(d->s->arena, e->d_name, len);
+        bool own = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+        if (!own && len > m && strcmp(e->d_name + len - m, suffix) == 0)
+            VEC_PUSH(a, &names, arena_strndup(a, e->d_name, len));
     }
     if (dir) closedir(dir);
-    qsort(names, *n, sizeof *names, by_name);
-    return names;
+    if (names.n) qsort(names.data, names.n, sizeof *names.data, by_name);
+    *n = names.n;
+    return names.data;
 }
 
 static const char *shape_text(Arena *a, const Npy *npy)
@@ -81,6 +93,7 @@ static const char *shape_text(Arena *a, const Npy *npy)
 int data_info(Session *s, const char *path)
 {
     Dir d;
+    if (partition_is(s, path)) return partition_info(s, path);
     if (!open_dir(s, path, &d)) return 6;
     const cJSON *name = d.meta ? cJSON_GetObjectItemCaseSensitive(d.meta, "name") : NULL;
     printf("%s", cJSON_IsString(name) ? name->valuestring : path);
@@ -90,7 +103,7 @@ int data_info(Session *s, const char *path)
     if (meta_int(&d, "num_classes") >= 0) printf(", %lld classes", (long long)meta_int(&d, "num_classes"));
     printf("\n");
     size_t n;
-    char **names = list_npy(&d, &n);
+    char **names = data_list(s->arena, path, ".npy", &n);
     for (size_t i = 0; i < n; i++) {
         Npy npy;
         const char *bad = npy_header(s->arena, arena_printf(s->arena, "%s/%s", path, names[i]), &npy);
@@ -186,8 +199,10 @@ static void verify_file(Dir *d, const char *file)
     int64_t classes = meta_int(d, "num_classes"), features = meta_int(d, "feature_dim");
     if (npy.dtype[1] == 'f') verify_finite(d, file, &npy);
     if (strcmp(file, "edge_index.npy") == 0) verify_edges(d, file, &npy);
-    else if (ends_with(file, "_mask.npy")) verify_rows(d, file, &npy, d->nodes);
-    else if (strcmp(file, "x.npy") == 0) verify_rows(d, file, &npy, d->nodes);
+    else if (ends_with(file, "_mask.npy")) {
+        bool of_graphs = d->graphs >= 0 && npy.n_dims == 1 && npy.n == d->graphs;
+        if (!of_graphs) verify_rows(d, file, &npy, d->nodes);
+    } else if (strcmp(file, "x.npy") == 0) verify_rows(d, file, &npy, d->nodes);
     else if (strcmp(file, "x_indptr.npy") == 0) verify_csr(d, file, &npy);
     else if (strcmp(file, "x_indices.npy") == 0 && features > 0)
         verify_range(d, file, &npy, 0, (double)features, "a column");
@@ -197,19 +212,28 @@ static void verify_file(Dir *d, const char *file)
     }
 }
 
-int data_verify(Session *s, const char *path)
+bool data_verify_folder(Session *s, const char *path, size_t *n_files)
 {
     Dir d;
     size_t n;
-    if (!open_dir(s, path, &d)) return 6;
-    char **names = list_npy(&d, &n);
+    if (!open_dir(s, path, &d)) return false;
+    char **names = data_list(s->arena, path, ".npy", &n);
     for (size_t i = 0; i < n; i++) verify_file(&d, names[i]);
     const cJSON *files = d.meta ? cJSON_GetObjectItemCaseSensitive(d.meta, "files") : NULL;
     for (const cJSON *f = files ? files->child : NULL; f; f = f->next)
         if (access(arena_printf(s->arena, "%s/%s", path, f->string), F_OK) != 0)
             wrong(&d, E0614, f->string, "meta.json names it, but it is missing");
     if (n == 0) wrong(&d, E0614, "", "there is no .npy file");
-    if (!d.n_wrong) printf("%s: %zu files, all sound\n", path, n);
     cJSON_Delete(d.meta);
+    *n_files = n;
+    return d.n_wrong == 0;
+}
+
+int data_verify(Session *s, const char *path)
+{
+    size_t n;
+    if (partition_is(s, path)) return partition_verify(s, path);
+    if (!data_verify_folder(s, path, &n)) return 6;
+    printf("%s: %zu files, all sound\n", path, n);
     return 0;
 }

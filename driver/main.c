@@ -21,7 +21,7 @@ static const struct {
     {"test", 't', cmd_test, "run the test blocks of files"},
     {"explain", 'e', cmd_explain, "explain an error code, or a layer as message, aggregate, update"},
     {"doc", 'o', cmd_doc, "show or write the documentation of layers and functions"},
-    {"data", 'd', cmd_data, "generate, describe or verify a data directory"},
+    {"data", 'd', cmd_data, "generate, describe, verify or split a data directory"},
     {"machine", 'm', cmd_machine, "show or measure what this machine can do"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -128,8 +128,7 @@ double npy_at(const Npy *npy, int64_t i)
     }
 }
 
-bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *shape, int n_dims, const void *data,
-               const char **why)
+char *npy_image(Arena *a, const char *dtype, const int64_t *shape, int n_dims, const void *data, size_t *n)
 {
     StrBuf b = {.arena = a};
     Npy npy = {.n = 1};
@@ -143,12 +142,21 @@ bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *sha
     size_t pad = 64 - (10 + b.n + 1) % 64;
     for (size_t i = 0; i < pad; i++) strbuf_puts(&b, " ");
     strbuf_puts(&b, "\n");
-    size_t bytes = (size_t)npy.n * npy_item_bytes(&npy), total = 10 + b.n + bytes;
-    char *file = arena_alloc(a, total);
+    size_t bytes = (size_t)npy.n * npy_item_bytes(&npy);
+    *n = 10 + b.n + bytes;
+    char *file = arena_alloc(a, *n);
     memcpy(file, "\x93NUMPY\x01\x00", 8);
     file[8] = (char)(b.n & 255);
     file[9] = (char)(b.n >> 8);
     memcpy(file + 10, b.data, b.n);
     if (bytes) memcpy(file + 10 + b.n, data, bytes);
-    return file_write(a, path, file, total, 0644, why);
+    return file;
+}
+
+bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *shape, int n_dims, const void *data,
+               const char **why)
+{
+    size_t n = 0;
+    const char *file = npy_image(a, dtype, shape, n_dims, data, &n);
+    return file_write(a, path, file, n, 0644, why);
 }

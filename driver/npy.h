@@ -23,6 +23,8 @@ const char *npy_parse_header(Arena *a, const char *bytes, size_t n, Npy *out, si
 bool npy_dtype(const Npy *npy, IrDtype *t);
 size_t npy_item_bytes(const Npy *npy); /* 0 for an unknown dtype */
 double npy_at(const Npy *npy, int64_t i);
-/* Writes version 1.0. False with *why; nothing half-written is left. */
+/* The bytes of a file of version 1.0; their number in *n. */
+char *npy_image(Arena *a, const char *dtype, const int64_t *shape, int n_dims, const void *data, size_t *n);
+/* Writes them. False with *why; nothing half-written is left. */
 bool npy_write(Arena *a, const char *path, const char *dtype, const int64_t *shape, int n_dims, const void *data,
                const char **why);

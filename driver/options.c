@@ -54,11 +54,14 @@ static const struct {
      "library as rounds\n"
      "of message, aggregate and update. Inputs that may be left out are left out, but for those that --data holds.",
      "  gnnc explain E0203\n  gnnc explain --as-blocks=sage\n  gnnc explain gat.gnn --as-blocks='gat(H = 8, D = 8)'\n"},
-    {'d', "gnnc data generate|info|verify DIR",
+    {'d', "gnnc data generate|info|verify DIR, gnnc data partition DIR -k P -o PARTS",
      "  generate   makes a data folder: a random graph with features, labels and a split\n"
-     "  info       says what a data folder holds\n"
-     "  verify     checks every file of a data folder against meta.json and against each other",
-     "  gnnc data generate toy --nodes=1000 --classes=4\n  gnnc data info cora\n  gnnc data verify cora\n"},
+     "  info       says what a data folder or a partition holds\n"
+     "  verify     checks every file of a data folder against meta.json and against each other; parts against one "
+     "another\n"
+     "  partition  splits a data folder into P parts, one for each process that trains",
+     "  gnnc data generate toy --nodes=1000 --classes=4\n  gnnc data info cora\n  gnnc data verify cora\n"
+     "  gnnc data partition cora -k 4 -o parts     then: gnnc data info parts\n"},
     {'o', "gnnc doc [NAME...] [FILE.gnn...] [--format=text|html] [-o OUT]",
      "Shows what the standard library and your files define: each layer, function and reducer with its options and "
      "their\n"

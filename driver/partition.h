@@ -1,0 +1,117 @@
+/* How a data folder is split over processes that train together (docs/data.md, "Parts"): what is assigned, by which
+   methods, and what each part then holds. Used by `gnnc data` alone. */
+#pragma once
+#include "driver/commands.h"
+#include "driver/npy.h"
+#include <cjson/cJSON.h>
+
+/* ---- the folder that is split (partition_read.c) ---- */
+
+typedef struct Folder {
+    const char *path;
+    char **names; /* [n_names] its .npy files, sorted */
+    size_t n_names;
+    cJSON *meta;                  /* or NULL */
+    int64_t nodes, edges, graphs; /* graphs: 0 without batch.npy; all below 2^31 */
+    const int32_t *src, *dst;     /* [edges] */
+    const int32_t *batch;         /* [nodes] each node's graph, ascending; or NULL */
+    char edge_dtype[8];
+} Folder;
+
+/* Reads what decides about parts, and refuses what cannot be split. False with diagnostics. */
+bool partition_read(Session *s, const char *path, Folder *f);
+
+/* One of its arrays. False with E0614. */
+bool partition_array(Session *s, Arena *a, const Folder *f, const char *name, Npy *npy);
+
+/* What the rows of an array belong to. */
+typedef enum { ROWS_NONE, ROWS_NODE, ROWS_EDGE, ROWS_GRAPH } Rows;
+/* Of an array with this many rows: from the key "rows" of meta.json, else from the count, else from its name. False
+   with E0615: they contradict each other, or cannot tell. */
+bool partition_rows(Session *s, const Folder *f, const char *stem, int64_t rows, Rows *out);
+
+/* ---- methods (partition_methods.c, partition_metis.c) ---- */
+
+/* What is assigned as a whole: a node, or a graph of a batch. */
+typedef struct Units {
+    int64_t n, total;
+    const int64_t *weight;     /* [n] at least 1: the work that comes with it; total: of all */
+    const int64_t *offsets;    /* [n + 1] into neighbours; NULL: nobody has neighbours */
+    const int32_t *neighbours; /* ascending, each once, in both directions, without the unit itself */
+} Units;
+
+/* owner [n]: the part of each unit. All are functions of their arguments alone. */
+
+/* Ascending ids; a part begins at a multiple of `align`, and its work is as near as that allows to its share. */
+void partition_contiguous(const Units *u, int32_t parts, int64_t align, int32_t *owner);
+void partition_random(const Units *u, int32_t parts, uint64_t seed, int32_t *owner);
+/* The heaviest first, each to the part that has least. */
+void partition_balance(Arena *a, const Units *u, int32_t parts, int32_t *owner);
+/* Each where most of its neighbours are, as far as there is room. */
+void partition_ldg(Arena *a, const Units *u, int32_t parts, int32_t *owner);
+
+typedef struct Metis Metis;
+/* METIS, opened at run time; NULL with *why. */
+Metis *metis_open(Arena *a, const char **why);
+/* NULL, or what is wrong. volume: it tries for few halo rows rather than few cut edges. */
+const char *partition_metis(Arena *a, const Metis *m, const Units *u, int32_t parts, bool volume, uint64_t seed,
+                            int32_t *owner);
+
+/* ---- parts (partition_parts.c) ---- */
+
+typedef struct Part {
+    int64_t owned, halo, edges;  /* nodes that it owns; that it reads of others; edges with an end that it owns */
+    int64_t edges_in, edges_out; /* of these: with an owned target, with an owned source */
+    int64_t sent;                /* rows of its own that other parts read, once for each of these */
+    int64_t graphs;              /* of a batch */
+    int64_t bytes;               /* of its arrays, once they are written */
+    const int32_t *nodes;        /* [owned + halo] ids: owned ascending, then halo ascending */
+    const int32_t *edge_ids;     /* [edges] ascending */
+    const int32_t *graph_ids;    /* [graphs] ascending */
+} Part;
+
+typedef struct Split {
+    int32_t n_parts;
+    const int32_t *owner; /* [nodes] */
+    Part *parts;          /* [n_parts] */
+    int64_t cut, halo, halo_most;
+    double balance; /* owned nodes and edges in and out of the largest part, over the mean */
+    double cost;    /* of the slowest part, in edges */
+} Split;
+
+/* graph_owner [graphs]: for batches, else NULL. */
+Split partition_split(Arena *a, const Folder *f, int32_t n_parts, const int32_t *owner, const int32_t *graph_owner);
+
+/* ---- what is written and read again (partition_write.c, partition_verify.c) ---- */
+
+typedef struct FileSum {
+    const char *path; /* inside the partition: "part-0/x.npy" */
+    char sha256[65];
+} FileSum;
+typedef struct FileSums {
+    FileSum *data;
+    uint32_t n, cap;
+} FileSums;
+/* Adds the checksum of a file of the partition `dir`. False with *why. */
+bool partition_sum(Arena *a, const char *dir, const char *path, FileSums *sums, const char **why);
+/* Over the paths and checksums of owner.npy and of all files of parts but part.json; sorts them. */
+void partition_digest(Arena *a, FileSums *sums, char out[65]);
+
+typedef struct Method {
+    const char *name, *objective;
+    int64_t seed;
+    const char *candidates; /* JSON, or NULL */
+} Method;
+/* Writes the parts beside what is there and then puts them in its place. False with diagnostics. *json: the text of
+   partition.json. */
+bool partition_write(Session *s, const Folder *f, const Split *split, const Method *m, const char *out,
+                     const char **json);
+/* Whether all that would be written over is a partition that nobody has touched. False with E0620. */
+bool partition_spares_others(Session *s, const char *out);
+
+/* Whether a folder is a partition. */
+bool partition_is(Session *s, const char *path);
+int partition_info(Session *s, const char *path);
+int partition_verify(Session *s, const char *path);
+/* The text of partition.json as a table. */
+void partition_print(Session *s, const char *path, const char *json);

@@ -1,0 +1,232 @@
+/* Reads the data folder that is split: its counts, its edges, what belongs to what; contracts in partition.h. */
+#include "driver/data.h"
+#include "driver/partition.h"
+#include <unistd.h>
+
+static bool has(Session *s, const Folder *f, const char *name)
+{
+    return access(arena_printf(s->arena, "%s/%s", f->path, name), F_OK) == 0;
+}
+
+/* E0615 about one file; help may be NULL. */
+static bool unfit(Session *s, const Folder *f, const char *file, const char *what, const char *help)
+{
+    Diag *it = diag_error(&s->diags, E0615, (Span){0}, "%s/%s: %s", f->path, file, what);
+    if (help) diag_help(&s->diags, it, "%s", help);
+    return false;
+}
+
+static bool not_built(Session *s, const Folder *f, const char *what, const char *help)
+{
+    Diag *it = diag_error(&s->diags, E0910, (Span){0}, "`gnnc data partition` does not split %s yet: %s", what,
+                          f->path);
+    diag_help(&s->diags, it, "%s", help);
+    return false;
+}
+
+static int64_t meta_count(const Folder *f, const char *key)
+{
+    const cJSON *it = cJSON_GetObjectItemCaseSensitive(f->meta, key);
+    return cJSON_IsNumber(it) && it->valuedouble >= 0 && it->valuedouble < 9e15 ? (int64_t)it->valuedouble : -1;
+}
+
+bool partition_array(Session *s, Arena *a, const Folder *f, const char *name, Npy *npy)
+{
+    const char *wrong = npy_read(a, arena_printf(a, "%s/%s", f->path, name), npy);
+    if (!wrong) return true;
+    diag_error(&s->diags, E0614, (Span){0}, "%s/%s: %s", f->path, name, wrong);
+    return false;
+}
+
+/* What this command cannot split is refused, so that no part lacks what the folder has. */
+static bool refuse_forms(Session *s, const Folder *f)
+{
+    static const char *const other[] = {"graph.mtx", "edges.tsv", "edges.csv"};
+    static const char *const own[] = {"part.json", "node_id.npy", "edge_id.npy", "halo_owner.npy", "graph_id.npy"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (has(s, f, other[i]))
+            return not_built(s, f, arena_printf(s->arena, "`%s`", other[i]),
+                             "save its edges as edge_index.npy (docs/data.md)");
+    size_t n;
+    char **archives = data_list(s->arena, f->path, ".npz", &n);
+    if (n)
+        return not_built(s, f, arena_printf(s->arena, "the archive `%s`", archives[0]),
+                         "save each of its arrays as NAME.npy (docs/data.md)");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (has(s, f, own[i]))
+            return unfit(s, f, own[i], "the folder is a part already, or has a file of that name",
+                         "split the folder that the part was made of");
+    if (meta_count(f, "num_src") >= 0 || meta_count(f, "num_dst") >= 0)
+        return not_built(s, f, "graphs between two kinds of nodes",
+                         "num_src and num_dst of meta.json say that it is one");
+    for (size_t i = 0; i < f->n_names; i++) {
+        Npy npy;
+        size_t len = strlen(f->names[i]);
+        if (len < 10 || strcmp(f->names[i] + len - 10, "_index.npy") || !strcmp(f->names[i], "edge_index.npy"))
+            continue;
+        if (npy_header(s->arena, arena_printf(s->arena, "%s/%s", f->path, f->names[i]), &npy)) continue;
+        if (npy.n_dims == 2 && npy.shape[0] == 2 && npy.dtype[1] == 'i')
+            return not_built(s, f, arena_printf(s->arena, "the further edges `%s`", f->names[i]),
+                             "a copy of the folder without this file can be split");
+    }
+    return true;
+}
+
+static bool count_nodes(Session *s, Folder *f)
+{
+    static const struct {
+        const char *name;
+        int64_t more;
+    } tell[] = {{"x.npy", 0}, {"x_indptr.npy", 1}, {"y.npy", 0}, {"batch.npy", 0}};
+    f->nodes = meta_count(f, "num_nodes");
+    for (size_t i = 0; i < sizeof tell / sizeof *tell && f->nodes < 0; i++) {
+        Npy npy;
+        if (!has(s, f, tell[i].name)) continue;
+        const char *wrong = npy_header(s->arena, arena_printf(s->arena, "%s/%s", f->path, tell[i].name), &npy);
+        if (!wrong && npy.n_dims && npy.shape[0] >= tell[i].more) f->nodes = npy.shape[0] - tell[i].more;
+    }
+    if (f->nodes < 0)
+        return unfit(s, f, "meta.json", "nothing says how many nodes there are", "say it: \"num_nodes\": N");
+    return f->nodes < INT32_MAX || unfit(s, f, "meta.json", "it has 2^31 nodes or more", NULL);
+}
+
+/* Integers of an array as ids below `below`; or NULL with a diagnostic. */
+static int32_t *read_ids(Session *s, const Folder *f, const char *name, const Npy *npy, int64_t first, int64_t n,
+                         int64_t below)
+{
+    int32_t *ids = ARENA_ARRAY(s->arena, int32_t, n);
+    for (int64_t i = 0; i < n; i++) {
+        double v = npy_at(npy, first + i);
+        if (!(v >= 0 && v < (double)below)) {
+            unfit(s, f, name,
+                  arena_printf(s->arena, "item %lld is %.17g, wanted an id in [0, %lld)", (long long)(first + i), v,
+                               (long long)below),
+                  NULL);
+            return NULL;
+        }
+        ids[i] = (int32_t)v;
+    }
+    return ids;
+}
+
+static bool read_edges(Session *s, Arena *a, Folder *f)
+{
+    Npy ends[2];
+    const char *names[] = {"edge_index.npy", "edge_index.npy"};
+    int64_t second = 0;
+    if (has(s, f, names[0])) {
+        if (!partition_array(s, a, f, names[0], &ends[0])) return false;
+        ends[1] = ends[0];
+        if (ends[0].n_dims != 2 || ends[0].shape[0] != 2 || ends[0].dtype[1] != 'i')
+            return unfit(s, f, names[0], "it is no array of integers of 2 rows", NULL);
+        f->edges = second = ends[0].shape[1];
+    } else {
+        names[0] = "src.npy", names[1] = "dst.npy";
+        for (int k = 0; k < 2; k++) {
+            if (!partition_array(s, a, f, names[k], &ends[k])) return false;
+            if (ends[k].n_dims != 1 || ends[k].dtype[1] != 'i' || ends[k].n != ends[0].n)
+                return unfit(s, f, names[k], "it is no vector of integers, as long as the other", NULL);
+        }
+        f->edges = ends[0].n;
+    }
+    if (f->edges >= INT32_MAX) return unfit(s, f, names[0], "it has 2^31 edges or more", NULL);
+    if (meta_count(f, "num_edges") >= 0 && meta_count(f, "num_edges") != f->edges)
+        return unfit(s, f, names[0],
+                     arena_printf(s->arena, "it has %lld edges, meta.json says %lld", (long long)f->edges,
+                                  (long long)meta_count(f, "num_edges")),
+                     NULL);
+    memcpy(f->edge_dtype, ends[0].dtype, sizeof f->edge_dtype);
+    f->src = read_ids(s, f, names[0], &ends[0], 0, f->edges, f->nodes);
+    f->dst = f->src ? read_ids(s, f, names[1], &ends[1], second, f->edges, f->nodes) : NULL;
+    return f->dst != NULL;
+}
+
+static bool read_batch(Session *s, Arena *a, Folder *f)
+{
+    Npy npy;
+    const char *name = "batch.npy";
+    if (!has(s, f, name)) return true;
+    if (!partition_array(s, a, f, name, &npy)) return false;
+    if (npy.n_dims != 1 || npy.n != f->nodes || npy.dtype[1] != 'i')
+        return unfit(s, f, name, "it is no vector of integers, one for each node", NULL);
+    int64_t said = meta_count(f, "num_graphs");
+    int32_t *batch = read_ids(s, f, name, &npy, 0, f->nodes, said >= 0 && said < INT32_MAX ? said : INT32_MAX);
+    if (!batch) return false;
+    for (int64_t v = 1; v < f->nodes; v++)
+        if (batch[v] < batch[v - 1])
+            return unfit(s, f, name, arena_printf(s->arena, "item %lld is smaller than the one before", (long long)v),
+                         NULL);
+    f->graphs = said >= 0 ? said : f->nodes ? (int64_t)batch[f->nodes - 1] + 1 : 0;
+    f->batch = batch;
+    for (int64_t e = 0; e < f->edges; e++)
+        if (batch[f->src[e]] != batch[f->dst[e]])
+            return unfit(s, f, name,
+                         arena_printf(s->arena,
+                                      "edge %lld joins two graphs, so that these cannot be given to parts as wholes",
+                                      (long long)e),
+                         NULL);
+    return f->graphs < INT32_MAX || unfit(s, f, name, "it has 2^31 graphs or more", NULL);
+}
+
+bool partition_read(Session *s, const char *path, Folder *f)
+{
+    *f = (Folder){.path = path};
+    if (!data_meta(s, path, &f->meta)) return false;
+    f->names = data_list(s->arena, path, ".npy", &f->n_names);
+    if (partition_is(s, path))
+        return unfit(s, f, "partition.json", "the folder is a partition already",
+                     "split the folder that it was made of");
+    if (!refuse_forms(s, f) || !count_nodes(s, f)) return false;
+    Arena *a = arena_new();
+    bool ok = read_edges(s, a, f) && read_batch(s, a, f);
+    arena_free(a);
+    return ok;
+}
+
+static bool begins(const char *text, const char *head) { return strncmp(text, head, strlen(head)) == 0; }
+
+static bool is_mask(const char *stem)
+{
+    size_t n = strlen(stem);
+    return strcmp(stem, "fold") == 0 || (n > 5 && strcmp(stem + n - 5, "_mask") == 0);
+}
+
+/* What a name says by itself. */
+static Rows rows_by_name(Session *s, const Folder *f, const char *stem)
+{
+    if (strcmp(stem, "x") == 0 || strcmp(stem, "y") == 0 || strcmp(stem, "batch") == 0) return ROWS_NODE;
+    if (is_mask(stem)) return has(s, f, "graph_y.npy") && !has(s, f, "y.npy") ? ROWS_GRAPH : ROWS_NODE;
+    return begins(stem, "edge_") ? ROWS_EDGE : begins(stem, "graph_") ? ROWS_GRAPH : ROWS_NONE;
+}
+
+bool partition_rows(Session *s, const Folder *f, const char *stem, int64_t rows, Rows *out)
+{
+    static const char *const words[] = {"none", "node", "edge", "graph"};
+    const bool fits[] = {true, rows == f->nodes, rows == f->edges, f->batch && rows == f->graphs};
+    const char *file = arena_printf(s->arena, "%s.npy", stem);
+    const cJSON *said = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(f->meta, "rows"), stem);
+    Rows named = rows_by_name(s, f, stem);
+    int n_fits = fits[ROWS_NODE] + fits[ROWS_EDGE] + fits[ROWS_GRAPH];
+    *out = ROWS_NONE;
+    if (cJSON_IsString(said)) {
+        for (int k = 0; k < 4; k++)
+            if (strcmp(said->valuestring, words[k]) == 0 && fits[k]) return *out = (Rows)k, true;
+        return unfit(s, f, file,
+                     arena_printf(s->arena, "it has %lld rows, and meta.json says they are of `%s`", (long long)rows,
+                                  said->valuestring),
+                     "\"rows\" in meta.json knows node, edge, graph and none");
+    }
+    if (n_fits && fits[named] && named != ROWS_NONE) return *out = named, true;
+    if (named == ROWS_NODE && !is_mask(stem))
+        return unfit(
+            s, f, file,
+            arena_printf(s->arena, "it has %lld rows, and there are %lld nodes", (long long)rows, (long long)f->nodes),
+            NULL);
+    if (n_fits > 1)
+        return unfit(
+            s, f, file, arena_printf(s->arena, "its %lld rows may be of nodes, edges or graphs", (long long)rows),
+            arena_printf(s->arena, "say it in meta.json: \"rows\": {\"%s\": \"node\"}, or edge, graph, none", stem));
+    for (int k = ROWS_NODE; k <= ROWS_GRAPH; k++)
+        if (fits[k]) *out = (Rows)k;
+    return true;
+}

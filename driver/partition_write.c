@@ -1,0 +1,461 @@
+/* Writes the parts of a data folder; contracts in partition.h. All files are written into a folder of their own inside
+   the partition and moved when the last is whole; partition.json is the last that gets its place. */
+#include "base/file.h"
+#include "base/sha256.h"
+#include "driver/data.h"
+#include "driver/partition.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct Writer {
+    Session *s;
+    const Folder *f;
+    const Split *split;
+    TempFolder folder; /* holds file i of sums as "i" */
+    FileSums sums;
+    cJSON **files;   /* [n_parts] the key "files" of each part's meta.json */
+    int32_t *local;  /* [nodes] ids inside the part at hand */
+    char origin[65]; /* of the folder that is split */
+} Writer;
+
+static bool cannot_write(Session *s, const char *path, const char *why)
+{
+    diag_error(&s->diags, E0602, (Span){0}, "cannot write `%s`: %s", path, why);
+    return false;
+}
+
+static bool put(Writer *w, Arena *a, const char *path, const char *bytes, size_t n)
+{
+    const char *why = NULL, *beside = arena_printf(a, "%s/%u", w->folder.path, w->sums.n);
+    FileSum sum = {.path = arena_printf(w->s->arena, "%s", path)};
+    sha256_hex(bytes, n, sum.sha256);
+    VEC_PUSH(w->s->arena, &w->sums, sum);
+    return file_write(a, beside, bytes, n, 0644, &why) || cannot_write(w->s, path, why);
+}
+
+static bool put_array(Writer *w, Arena *a, int32_t r, const char *stem, const char *dtype, const int64_t *shape,
+                      int n_dims, const void *data)
+{
+    size_t n = 0;
+    const char *image = npy_image(a, dtype, shape, n_dims, data, &n);
+    cJSON *entry = cJSON_CreateObject(), *sizes = cJSON_AddArrayToObject(entry, "shape");
+    if (!put(w, a, arena_printf(a, "part-%d/%s.npy", r, stem), image, n)) return cJSON_Delete(entry), false;
+    for (int i = 0; i < n_dims; i++) cJSON_AddItemToArray(sizes, cJSON_CreateNumber((double)shape[i]));
+    cJSON_AddStringToObject(entry, "dtype", dtype);
+    cJSON_AddStringToObject(entry, "sha256", w->sums.data[w->sums.n - 1].sha256);
+    cJSON_AddItemToObject(w->files[r], arena_printf(a, "%s.npy", stem), entry);
+    w->split->parts[r].bytes += (int64_t)n;
+    return true;
+}
+
+/* Ids of the part's rows of a space, ascending but for halo nodes; NULL: all there are. */
+static const int32_t *rows_of(const Part *p, Rows rows, int64_t *n)
+{
+    *n = rows == ROWS_NODE ? p->owned + p->halo : rows == ROWS_EDGE ? p->edges : p->graphs;
+    return rows == ROWS_NODE ? p->nodes : rows == ROWS_EDGE ? p->edge_ids : p->graph_ids;
+}
+
+static bool put_rows(Writer *w, int32_t r, const char *stem, const Npy *npy, Rows rows)
+{
+    int64_t shape[NPY_MAX_DIMS] = {0}, n = 0;
+    memcpy(shape, npy->shape, sizeof shape);
+    Arena *a = arena_new();
+    const char *from = npy->data;
+    char *data = NULL;
+    if (rows != ROWS_NONE) {
+        const int32_t *ids = rows_of(&w->split->parts[r], rows, &n);
+        size_t bytes = shape[0] ? (size_t)(npy->n / shape[0]) * npy_item_bytes(npy) : 0;
+        data = arena_array(a, (size_t)n, bytes);
+        for (int64_t i = 0; i < n && bytes; i++) memcpy(data + (size_t)i * bytes, from + (size_t)ids[i] * bytes, bytes);
+        shape[0] = n;
+        from = data;
+    }
+    bool ok = put_array(w, a, r, stem, npy->dtype, shape, npy->n_dims, from);
+    arena_free(a);
+    return ok;
+}
+
+/* Ids of 32 bits as an array of the wanted type. */
+static bool put_ids(Writer *w, int32_t r, const char *stem, const char *dtype, int64_t rows, int64_t cols,
+                    const int32_t *ids)
+{
+    Arena *a = arena_new();
+    int64_t shape[2] = {rows, cols}, n = rows * (cols ? cols : 1), *wide = NULL;
+    bool is_wide = strcmp(dtype, "<i8") == 0;
+    if (is_wide) wide = ARENA_ARRAY(a, int64_t, n);
+    for (int64_t i = 0; i < n && is_wide; i++) wide[i] = ids[i];
+    bool ok = put_array(w, a, r, stem, dtype, shape, cols ? 2 : 1, is_wide ? (const void *)wide : ids);
+    arena_free(a);
+    return ok;
+}
+
+static bool put_edges(Writer *w, int32_t r)
+{
+    const Part *p = &w->split->parts[r];
+    Arena *a = arena_new();
+    int32_t *ends = ARENA_ARRAY(a, int32_t, 2 * p->edges);
+    for (int64_t i = 0; i < p->owned + p->halo; i++) w->local[p->nodes[i]] = (int32_t)i;
+    for (int64_t i = 0; i < p->edges; i++) {
+        ends[i] = w->local[w->f->src[p->edge_ids[i]]];
+        ends[p->edges + i] = w->local[w->f->dst[p->edge_ids[i]]];
+    }
+    bool ok = true;
+    if (p->edges) ok = put_ids(w, r, "edge_index", w->f->edge_dtype, 2, p->edges, ends);
+    else ok = put_array(w, a, r, "edge_index", w->f->edge_dtype, (const int64_t[]){2, 0}, 2, ends);
+    arena_free(a);
+    return ok;
+}
+
+/* batch.npy counts the part's graphs from 0. */
+static bool put_batch(Writer *w, int32_t r, const char *dtype)
+{
+    const Part *p = &w->split->parts[r];
+    int64_t n = p->owned + p->halo;
+    Arena *a = arena_new();
+    int32_t *batch = ARENA_ARRAY(a, int32_t, n), g = 0;
+    for (int64_t i = 0; i < n; i++) {
+        while (p->graph_ids[g] != w->f->batch[p->nodes[i]]) g++;
+        batch[i] = g;
+    }
+    bool ok = put_ids(w, r, "batch", dtype, n, 0, batch);
+    arena_free(a);
+    return ok;
+}
+
+/* The rows of a CSR matrix. */
+static bool put_csr(Writer *w, int32_t r, const char *stem, const Npy *ptr, const Npy *indices, const Npy *data,
+                    Rows rows)
+{
+    Arena *a = arena_new();
+    int64_t n = 0, nnz = 0, to = 0;
+    const int32_t *ids = rows_of(&w->split->parts[r], rows, &n);
+    for (int64_t i = 0; i < n; i++) nnz += (int64_t)npy_at(ptr, ids[i] + 1) - (int64_t)npy_at(ptr, ids[i]);
+    size_t index_bytes = npy_item_bytes(indices), data_bytes = npy_item_bytes(data);
+    char *columns = arena_array(a, (size_t)nnz, index_bytes), *values = arena_array(a, (size_t)nnz, data_bytes);
+    int64_t *begin = ARENA_ARRAY(a, int64_t, n + 1);
+    int32_t *narrow = ARENA_ARRAY(a, int32_t, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+        size_t at = (size_t)npy_at(ptr, ids[i]), len = (size_t)npy_at(ptr, ids[i] + 1) - at;
+        if (len) {
+            memcpy(columns + (size_t)to * index_bytes, (const char *)indices->data + at * index_bytes,
+                   len * index_bytes);
+            memcpy(values + (size_t)to * data_bytes, (const char *)data->data + at * data_bytes, len * data_bytes);
+        }
+        begin[i + 1] = to += (int64_t)len;
+        narrow[i + 1] = (int32_t)to;
+    }
+    const void *starts = strcmp(ptr->dtype, "<i8") == 0 ? (const void *)begin : narrow;
+    bool ok = put_array(w, a, r, arena_printf(a, "%s_indptr", stem), ptr->dtype, (const int64_t[]){n + 1}, 1, starts) &&
+              put_array(w, a, r, arena_printf(a, "%s_indices", stem), indices->dtype, &nnz, 1, columns) &&
+              put_array(w, a, r, arena_printf(a, "%s_data", stem), data->dtype, &nnz, 1, values);
+    arena_free(a);
+    return ok;
+}
+
+static bool is_csr(Session *s, const char *path, const Npy *ptr, const Npy *indices, const Npy *data)
+{
+    const char *wrong = NULL;
+    if (ptr->n_dims != 1 || ptr->n < 1 || ptr->dtype[1] != 'i') wrong = "it is no vector of offsets";
+    else if (indices->n_dims != 1 || data->n_dims != 1 || indices->n != data->n)
+        wrong = "its indices and data are no vectors of one length";
+    else if (npy_at(ptr, 0) != 0 || npy_at(ptr, ptr->n - 1) != (double)data->n)
+        wrong = "its offsets do not go from 0 to the end";
+    for (int64_t i = 1; !wrong && i < ptr->n; i++)
+        if (npy_at(ptr, i) < npy_at(ptr, i - 1)) wrong = "its offsets do not ascend";
+    if (wrong) diag_error(&s->diags, E0615, (Span){0}, "%s: %s", path, wrong);
+    return !wrong;
+}
+
+/* The stem of NAME_indptr.npy, where its two companions are there; or NULL. */
+static const char *csr_stem(const Writer *w, const char *stem, const char *part)
+{
+    size_t n = strlen(stem), m = strlen(part);
+    if (n <= m || strcmp(stem + n - m, part) != 0) return NULL;
+    const char *base = arena_strndup(w->s->arena, stem, n - m);
+    static const char *const all[] = {"_indptr", "_indices", "_data"};
+    for (int k = 0; k < 3; k++)
+        if (access(arena_printf(w->s->arena, "%s/%s%s.npy", w->f->path, base, all[k]), F_OK) != 0) return NULL;
+    return base;
+}
+
+/* One array of the folder into every part; a matrix of which it is the first of three files, too. */
+static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
+{
+    const Folder *f = w->f;
+    const char *base;
+    Rows rows;
+    bool ends = strcmp(stem, "edge_index") == 0, ok = true;
+    if (csr_stem(w, stem, "_indices") || csr_stem(w, stem, "_data")) return true;
+    if ((base = csr_stem(w, stem, "_indptr"))) {
+        Npy indices, data;
+        if (!partition_array(w->s, a, f, arena_printf(a, "%s_indices.npy", base), &indices) ||
+            !partition_array(w->s, a, f, arena_printf(a, "%s_data.npy", base), &data) ||
+            !is_csr(w->s, arena_printf(a, "%s/%s.npy", f->path, stem), npy, &indices, &data) ||
+            !partition_rows(w->s, f, base, npy->n - 1, &rows))
+            return false;
+        if (rows != ROWS_NONE) {
+            for (int32_t r = 0; ok && r < w->split->n_parts; r++) ok = put_csr(w, r, base, npy, &indices, &data, rows);
+            return ok;
+        }
+        for (int32_t r = 0; ok && r < w->split->n_parts; r++)
+            ok = put_rows(w, r, stem, npy, rows) &&
+                 put_rows(w, r, arena_printf(a, "%s_indices", base), &indices, rows) &&
+                 put_rows(w, r, arena_printf(a, "%s_data", base), &data, rows);
+        return ok;
+    }
+    if (!ends && !partition_rows(w->s, f, stem, npy->n_dims ? npy->shape[0] : -1, &rows)) return false;
+    for (int32_t r = 0; ok && r < w->split->n_parts; r++)
+        ok = ends                         ? put_edges(w, r)
+             : strcmp(stem, "batch") == 0 ? put_batch(w, r, npy->dtype)
+                                          : put_rows(w, r, stem, npy, rows);
+    return ok;
+}
+
+/* All arrays of the folder; src.npy and dst.npy become edge_index.npy. w->origin: over lines "NAME SHA256". */
+static bool split_arrays(Writer *w)
+{
+    const Folder *f = w->f;
+    bool has_index = access(arena_printf(w->s->arena, "%s/edge_index.npy", f->path), F_OK) == 0, ok = true;
+    StrBuf text = {.arena = w->s->arena};
+    for (size_t i = 0; ok && i < f->n_names; i++) {
+        Arena *a = arena_new();
+        Npy npy;
+        char hex[65];
+        const char *stem = arena_strndup(a, f->names[i], strlen(f->names[i]) - 4);
+        bool end = !has_index && (strcmp(stem, "src") == 0 || strcmp(stem, "dst") == 0);
+        ok = partition_array(w->s, a, f, f->names[i], &npy);
+        if (ok) sha256_hex(npy.file, npy.bytes_file, hex), strbuf_printf(&text, "%s %s\n", f->names[i], hex);
+        if (!end) ok = ok && split_array(w, a, stem, &npy);
+        arena_free(a);
+    }
+    for (int32_t r = 0; ok && !has_index && r < w->split->n_parts; r++) ok = put_edges(w, r);
+    if (ok) sha256_hex(strbuf_cstr(&text), text.n, w->origin);
+    return ok;
+}
+
+static void set_number(cJSON *o, const char *key, int64_t v)
+{
+    if (cJSON_HasObjectItem(o, key)) cJSON_ReplaceItemInObjectCaseSensitive(o, key, cJSON_CreateNumber((double)v));
+    else cJSON_AddNumberToObject(o, key, (double)v);
+}
+
+/* What says how the part lies in the whole, and its meta.json. */
+static bool put_ids_and_meta(Writer *w, int32_t r)
+{
+    const Part *p = &w->split->parts[r];
+    Arena *a = arena_new();
+    int32_t *owners = ARENA_ARRAY(a, int32_t, p->halo);
+    for (int64_t i = 0; i < p->halo; i++) owners[i] = w->split->owner[p->nodes[p->owned + i]];
+    bool ok = put_ids(w, r, "node_id", "<i8", p->owned + p->halo, 0, p->nodes) &&
+              put_ids(w, r, "edge_id", "<i8", p->edges, 0, p->edge_ids) &&
+              put_ids(w, r, "halo_owner", "<i4", p->halo, 0, owners) &&
+              (!w->f->batch || put_ids(w, r, "graph_id", "<i8", p->graphs, 0, p->graph_ids));
+    cJSON *meta = w->f->meta ? cJSON_Duplicate(w->f->meta, true) : cJSON_CreateObject();
+    set_number(meta, "num_nodes", p->owned + p->halo);
+    set_number(meta, "num_edges", p->edges);
+    if (w->f->batch) set_number(meta, "num_graphs", p->graphs);
+    cJSON_DeleteItemFromObjectCaseSensitive(meta, "files");
+    cJSON_AddItemToObject(meta, "files", w->files[r]);
+    w->files[r] = NULL;
+    char *text = cJSON_Print(meta);
+    ok = ok && put(w, a, arena_printf(a, "part-%d/meta.json", r), text, strlen(text));
+    cJSON_free(text);
+    cJSON_Delete(meta);
+    arena_free(a);
+    return ok;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const FileSum *)a)->path, ((const FileSum *)b)->path);
+}
+
+void partition_digest(Arena *a, FileSums *sums, char out[65])
+{
+    StrBuf text = {.arena = a};
+    if (sums->n) qsort(sums->data, sums->n, sizeof *sums->data, by_path);
+    for (uint32_t i = 0; i < sums->n; i++) strbuf_printf(&text, "%s %s\n", sums->data[i].path, sums->data[i].sha256);
+    sha256_hex(strbuf_cstr(&text), text.n, out);
+}
+
+static const char *partition_json(const Writer *w, const Method *m, const char *digest)
+{
+    const Split *split = w->split;
+    StrBuf b = {.arena = w->s->arena};
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(w->f->meta, "name");
+    strbuf_printf(
+        &b,
+        "{\n \"format\": 1,\n \"parts\": %d,\n \"method\": \"%s\",\n \"objective\": \"%s\",\n \"seed\": %lld,\n"
+        " \"nodes\": %lld,\n \"edges\": %lld,\n",
+        split->n_parts, m->name, m->objective, (long long)m->seed, (long long)w->f->nodes, (long long)w->f->edges);
+    if (w->f->batch) strbuf_printf(&b, " \"graphs\": %lld,\n", (long long)w->f->graphs);
+    strbuf_printf(&b, " \"cut\": %lld,\n \"halo\": %lld,\n \"halo_most\": %lld,\n \"balance\": %.6g,\n",
+                  (long long)split->cut, (long long)split->halo, (long long)split->halo_most, split->balance);
+    if (m->candidates) strbuf_printf(&b, " \"candidates\": %s,\n", m->candidates);
+    strbuf_printf(&b, " \"digest\": \"%s\",\n \"data\": {\"name\": ", digest);
+    strbuf_json(&b, cJSON_IsString(name) ? name->valuestring : "");
+    strbuf_printf(&b, ", \"digest\": \"%s\"},\n \"ranks\": [", w->origin);
+    for (int32_t r = 0; r < split->n_parts; r++) {
+        const Part *p = &split->parts[r];
+        strbuf_printf(
+            &b, "%s\n  {\"owned\": %lld, \"halo\": %lld, \"edges_in\": %lld, \"edges_out\": %lld, \"bytes\": %lld}",
+            r ? "," : "", (long long)p->owned, (long long)p->halo, (long long)p->edges_in, (long long)p->edges_out,
+            (long long)p->bytes);
+    }
+    strbuf_puts(&b, "\n ]\n}\n");
+    return strbuf_cstr(&b);
+}
+
+static bool put_all(Writer *w, const Method *m, const char **json)
+{
+    Arena *a = w->s->arena;
+    const Split *split = w->split;
+    size_t n = 0;
+    char digest[65];
+    if (!split_arrays(w)) return false;
+    for (int32_t r = 0; r < split->n_parts; r++)
+        if (!put_ids_and_meta(w, r)) return false;
+    const char *image = npy_image(a, "<i4", &w->f->nodes, 1, split->owner, &n);
+    if (!put(w, a, "owner.npy", image, n)) return false;
+    FileSums sorted = {ARENA_ARRAY(a, FileSum, w->sums.n), w->sums.n, w->sums.n};
+    memcpy(sorted.data, w->sums.data, w->sums.n * sizeof *sorted.data);
+    partition_digest(a, &sorted, digest);
+    for (int32_t r = 0; r < split->n_parts; r++) {
+        const Part *p = &split->parts[r];
+        const char *text = arena_printf(a,
+                                        "{\"format\": 1, \"rank\": %d, \"parts\": %d, \"nodes\": %lld, \"edges\": "
+                                        "%lld, \"owned\": %lld, \"halo\": %lld, \"partition\": \"%s\"}\n",
+                                        r, split->n_parts, (long long)w->f->nodes, (long long)w->f->edges,
+                                        (long long)p->owned, (long long)p->halo, digest);
+        if (!put(w, a, arena_printf(a, "part-%d/part.json", r), text, strlen(text))) return false;
+    }
+    *json = partition_json(w, m, digest);
+    return put(w, a, "partition.json", *json, strlen(*json));
+}
+
+/* ---- what is there already ---- */
+
+bool partition_sum(Arena *a, const char *dir, const char *path, FileSums *sums, const char **why)
+{
+    Arena *own = arena_new();
+    size_t n = 0;
+    FileSum sum = {.path = arena_printf(a, "%s", path)};
+    const char *file = file_read(own, arena_printf(own, "%s/%s", dir, path), (size_t)1 << 36, &n, why);
+    if (file) sha256_hex(file, n, sum.sha256);
+    else *why = arena_printf(a, "%s", *why);
+    arena_free(own);
+    if (file) VEC_PUSH(a, sums, sum);
+    return file != NULL;
+}
+
+static bool is_part(const char *name)
+{
+    return strncmp(name, "part-", 5) == 0 && name[5] && strspn(name + 5, "0123456789") == strlen(name + 5);
+}
+
+/* Whether all files that bear a name of a partition's are those of partition.json's digest. */
+static bool is_untouched(Session *s, const char *out)
+{
+    Arena *a = s->arena;
+    FileSums sums = {0};
+    const char *why;
+    size_t n = 0;
+    char digest[65];
+    char *text = file_read(a, arena_printf(a, "%s/partition.json", out), (size_t)1 << 30, &n, &why);
+    cJSON *json = text ? cJSON_ParseWithLength(text, n) : NULL;
+    const cJSON *said = cJSON_GetObjectItemCaseSensitive(json, "digest");
+    DIR *dir = opendir(out);
+    bool ok = cJSON_IsString(said) && dir;
+    for (struct dirent *e; ok && (e = readdir(dir));) {
+        if (!is_part(e->d_name)) continue;
+        size_t n_files;
+        char **files = data_list(a, arena_printf(a, "%s/%s", out, e->d_name), "", &n_files);
+        for (size_t i = 0; ok && i < n_files; i++) {
+            if (strcmp(files[i], "part.json") == 0) continue;
+            ok = partition_sum(a, out, arena_printf(a, "%s/%s", e->d_name, files[i]), &sums, &why);
+        }
+    }
+    if (dir) closedir(dir);
+    ok = ok && partition_sum(a, out, "owner.npy", &sums, &why);
+    if (ok) partition_digest(a, &sums, digest);
+    ok = ok && strcmp(digest, said->valuestring) == 0;
+    cJSON_Delete(json);
+    return ok;
+}
+
+/* The first name in the folder that a partition would take; or NULL. */
+static const char *taken(Session *s, const char *out)
+{
+    size_t n;
+    char **names = data_list(s->arena, out, "", &n);
+    for (size_t i = 0; i < n; i++)
+        if (is_part(names[i]) || strcmp(names[i], "owner.npy") == 0 || strcmp(names[i], "partition.json") == 0)
+            return names[i];
+    return NULL;
+}
+
+bool partition_spares_others(Session *s, const char *out)
+{
+    const char *lost = taken(s, out);
+    if (!lost || is_untouched(s, out)) return true;
+    Diag *it = diag_error(&s->diags, E0620, (Span){0},
+                          "`%s/%s` is there already and was not made by this command, or was changed since", out, lost);
+    diag_help(&s->diags, it, "name another folder, or write over it with `--force`");
+    return false;
+}
+
+/* Removes an old partition: partition.json first, so that what is left of it is none. */
+static bool remove_old(Session *s, const char *out)
+{
+    Arena *a = s->arena;
+    if (unlink(arena_printf(a, "%s/partition.json", out)) != 0 && errno != ENOENT)
+        return cannot_write(s, arena_printf(a, "%s/partition.json", out), strerror(errno));
+    for (const char *name; (name = taken(s, out));) {
+        const char *path = arena_printf(a, "%s/%s", out, name);
+        size_t n = 0;
+        struct stat info;
+        if (is_part(name) && lstat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+            char **files = data_list(a, path, "", &n);
+            for (size_t i = 0; i < n; i++) unlink(arena_printf(a, "%s/%s", path, files[i]));
+            if (rmdir(path) != 0) return cannot_write(s, path, strerror(errno));
+        } else if (unlink(path) != 0) return cannot_write(s, path, strerror(errno));
+    }
+    return true;
+}
+
+static bool move_all(Writer *w, const char *out)
+{
+    Arena *a = w->s->arena;
+    if (!remove_old(w->s, out)) return false;
+    for (int32_t r = 0; r < w->split->n_parts; r++) {
+        const char *path = arena_printf(a, "%s/part-%d", out, r);
+        if (mkdir(path, 0755) != 0) return cannot_write(w->s, path, strerror(errno));
+    }
+    for (uint32_t i = 0; i < w->sums.n; i++) {
+        const char *path = arena_printf(a, "%s/%s", out, w->sums.data[i].path);
+        if (rename(arena_printf(a, "%s/%u", w->folder.path, i), path) != 0)
+            return cannot_write(w->s, path, strerror(errno));
+    }
+    return true;
+}
+
+bool partition_write(Session *s, const Folder *f, const Split *split, const Method *m, const char *out,
+                     const char **json)
+{
+    Writer w = {.s = s, .f = f, .split = split};
+    const char *why = NULL;
+    bool made = mkdir(out, 0755) == 0;
+    if (!made && errno != EEXIST) return cannot_write(s, out, strerror(errno));
+    if (!temp_folder_make(s->arena, out, &w.folder, &why)) return cannot_write(s, out, why);
+    w.local = ARENA_ARRAY(s->arena, int32_t, f->nodes);
+    w.files = ARENA_ARRAY(s->arena, cJSON *, split->n_parts);
+    for (int32_t r = 0; r < split->n_parts; r++) w.files[r] = cJSON_CreateObject();
+    bool ok = put_all(&w, m, json) && move_all(&w, out);
+    for (int32_t r = 0; r < split->n_parts; r++) cJSON_Delete(w.files[r]);
+    temp_folder_remove(&w.folder);
+    if (!ok && made) rmdir(out);
+    return ok;
+}
