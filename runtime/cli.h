@@ -41,7 +41,7 @@ typedef struct RtCli {
     int n_sets;
     bool terminal;  /* stdout */
     RtPeers *peers; /* while a command runs that processes may share; or NULL */
-    bool silent;    /* another process says what went wrong */
+    bool silent;    /* what went wrong has been said, or another process says it */
     RtStatus *st;
 } RtCli;
 
@@ -105,6 +105,8 @@ RtCode rt_cli_compare(const RtSession *s, RtExec *e, int64_t seed, int64_t *n_di
 
 /* Starts or finds the other processes, if there are some: --ranks, or an MPI launcher. */
 RtCode rt_cli_ranks_open(RtCli *c, char **argv);
+/* An error that only some processes met: all return the worst of any. */
+RtCode rt_cli_ranks_agree(const RtCli *c, RtCode code);
 /* The folder that this process reads: its part, where --data holds parts. */
 RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir);
 RtCode rt_cli_ranks_start(const RtCli *c, RtSession *s);

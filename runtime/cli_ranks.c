@@ -77,6 +77,11 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     return agree(c);
 }
 
+RtCode rt_cli_ranks_agree(const RtCli *c, RtCode code)
+{
+    return c->peers && rt_peers_count(c->peers) > 1 ? rt_peers_agree(c->peers, code, c->st) : code;
+}
+
 RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir)
 {
     *dir = c->values[OPT_DATA];
@@ -84,7 +89,7 @@ RtCode rt_cli_ranks_part(const RtCli *c, RtSession *s, const char **dir)
     bool parts = rt_is_partition(*dir);
     if (!parts && n == 1) return RT_OK;
     if (!parts) return rt_fail(c->st, RT_E_RANKS_PARTS, *dir, NULL, "found no parts, wanted %d", n);
-    RT_TRY(rt_part_load(*dir, rank, n, &s->part, c->st));
+    RT_TRY(rt_cli_ranks_agree(c, rt_part_load(*dir, rank, n, &s->part, c->st)));
     if (n > 1) RT_TRY(rt_peers_same(c->peers, "the partition", s->part.digest, sizeof s->part.digest - 1, c->st));
     snprintf(s->part_dir, sizeof s->part_dir, "%s/part-%d", *dir, rank);
     *dir = s->part_dir;
@@ -110,7 +115,14 @@ void rt_cli_ranks_close(RtCli *c, RtCode code)
 {
     if (!c->peers) return;
     if (code) rt_peers_fail(c->peers, c->st);
-    c->silent = code && !rt_peers_speaks(c->peers);
+    c->silent = code != RT_OK; /* closing may end this process */
+    if (code && rt_peers_speaks(c->peers)) {
+        char text[1200];
+        rt_status_text(c->st, text, sizeof text);
+        fflush(stdout);
+        fputs(text, stderr);
+        fflush(stderr);
+    }
     rt_peers_close(c->peers);
     c->peers = NULL;
 }

@@ -31,7 +31,7 @@ RtCode rt_graph_alloc(RtGraph *g, int64_t count, int64_t elem, void *out, RtStat
 
 /* ---- what it takes ---- */
 
-static bool space_needs_ids(const RtModel *m, int64_t space)
+bool rt_space_needs_ids(const RtModel *m, int64_t space)
 {
     for (int64_t p = 0; p < m->n_programs; p++)
         for (int64_t i = 0; i < m->programs[p].n_buffers; i++) {
@@ -51,7 +51,7 @@ int64_t rt_graph_least_bytes(const RtModel *m, const int64_t *counts)
         if (counts[d->to] > 0 && m->maps[i].needs_rows) bytes = rt_size_plus(bytes, counts[d->to], 8);
     }
     for (int64_t s = 0; s < m->n_spaces; s++)
-        if (counts[s] > 0 && space_needs_ids(m, s)) bytes = rt_size_plus(bytes, counts[s], 8);
+        if (counts[s] > 0 && rt_space_needs_ids(m, s)) bytes = rt_size_plus(bytes, counts[s], 8);
     return bytes;
 }
 
@@ -337,7 +337,7 @@ static RtCode build_ids(RtGraph *g, RtStatus *st)
 {
     for (int64_t s = 0; s < g->model->n_spaces; s++) {
         RtSpaceData *d = &g->spaces[s];
-        if (d->ids || !space_needs_ids(g->model, s)) {
+        if (d->ids || !rt_space_needs_ids(g->model, s)) {
             d->ids_all = d->ids;
             continue;
         }

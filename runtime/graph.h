@@ -86,6 +86,9 @@ void rt_graph_free(RtGraph *g);
    arrays stay. */
 RtCode rt_graph_redraw(RtGraph *g, int64_t seed, int64_t step, RtStatus *st);
 
+/* Whether some program reads the user's ids of a space's elements. */
+bool rt_space_needs_ids(const RtModel *m, int64_t space);
+
 /* Copy rows of row_bytes bytes from the user's order to the stored one, and back. in != out. */
 void rt_graph_to_stored(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);
 void rt_graph_to_user(const RtGraph *g, int64_t space, int64_t row_bytes, const void *in, void *out);

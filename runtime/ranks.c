@@ -491,7 +491,7 @@ static RtCode tell_ids(const Maker *k)
         RtSpaceData *x = &k->g->spaces[s];
         const RtRankSpace *y = &k->r->spaces[s];
         const RtGraphDef *loops = NULL;
-        if (!x->ids_all || !y->shared) continue;
+        if (!y->shared || !rt_space_needs_ids(k->m, s)) continue;
         RT_TRY(rt_block_alloc(&k->r->ids[s], rt_size_plus(8, x->count, 8), what, k->st));
         x->ids_all = k->r->ids[s].p;
         memcpy(x->ids_all, y->keys, (size_t)x->count * 8);

@@ -1,0 +1,47 @@
+"""Models that processes train together: (arguments, body, call, sizes). Each reads the graph in its own way."""
+
+TRAIN = """
+train net {
+  loss = cross_entropy(net(%(call)s), data.y) on data.train
+  metric acc = accuracy(net(%(call)s), data.y) on data.test
+  hyper lr = 0.01
+  optimizer adam(lr)
+  epochs 5
+  seed 0
+}
+"""
+
+MODELS = {
+    "gcn": ("x: node[F]", "a = gcn(O = 16)\n  b = gcn(O = C)\n  return b(relu(a(dropout(x, 0.3))))", "data.x", ""),
+    "sage": ("x: node[F]", "a = sage(O = 16)\n  n = batch_norm()\n  b = sage(O = C)\n  return b(relu(n(a(x))))", "data.x", ""),
+    "gat": ("x: node[F]", "a = gat(H = 4, D = 4, attn_dropout = 0.2)\n  b = gat(H = 1, D = C)\n  return b(elu(a(x)))", "data.x", ""),
+    "gatv2": ("x: node[F]", "a = gatv2(H = 4, D = 4)\n  b = gatv2(H = 1, D = C)\n  return b(elu(a(x)))", "data.x", ""),
+    "transformer": ("x: node[F]", "a = transformer(H = 4, D = 4)\n  b = transformer(H = 1, D = C)\n  return b(elu(a(x)))", "data.x", ""),
+    "gin": ("x: node[F]", "a = gin(O = 8, nn = mlp(16), train_eps = true)\n  l = linear(O = C)\n  return l(relu(a(x)))", "data.x", ""),
+    "appnp": ("x: node[F]", "l = linear(O = 16)\n  m = linear(O = C)\n  p = appnp(K = 4)\n  return p(m(relu(l(x))))", "data.x", ""),
+    "pna": ("x: node[F]", "l = linear(O = 8)\n  h = l(x)\n  k = linear(O = C)\n"
+                          "  return k(cat(mean_in(h.src), max_in(h.src), min_in(h.src), std_in(h.src)))", "data.x", ""),
+    "edge_conv": ("x: node[F]", "a = edge_conv(O = 8, nn = mlp(16))\n  l = linear(O = C)\n  return l(relu(a(x)))", "data.x", ""),
+    "gated": ("x: node[F]", "a = gated_graph(O = 8, num_layers = 2)\n  l = linear(O = C)\n  k = linear(O = 8)\n  return l(relu(a(k(x))))",
+              "data.x", ""),
+    "gine": ("x: node[F], w: edge[K]", "a = gine(O = 8, nn = mlp(16), project = true)\n  l = linear(O = C)\n  return l(relu(a(x, w)))",
+             "data.x, data.w", "K=3"),
+    # a gradient that is a sum over all edges
+    "gates": ("x: node[F], w: edge[K]", "param u: [K] = glorot\n  l = linear(O = C)\n  g = sigmoid(sum(w * u, K))\n  return l(sum_in(x.src * g))",
+              "data.x, data.w", "K=3"),
+    # keyed by a column of relations: gradients are sums for rows that every process has
+    "relations": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
+                                                          "  return l(relu(sum(dot(mean_in(x.src, by = edge_type), W, F), R)))",
+                  "data.x, data.edge_type", "R=4,O=8"),
+    "table": ("x: node[F], edge_type: edge index[R]", "param W: [R, F, O] = glorot\n  l = linear(O = C)\n"
+                                                      "  return l(relu(sum_in(dot(x.src, W[edge_type], F))))", "data.x, data.edge_type", "R=4,O=8"),
+}
+
+
+def text(name):
+    args, body, call, _ = MODELS[name]
+    return "model net(%s) -> node[C] {\n  %s\n}\n" % (args, body) + TRAIN % {"call": call}
+
+
+def sizes(name):
+    return MODELS[name][3]

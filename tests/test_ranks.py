@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""Several processes train one model, each with its part of the data: weights, metrics and results have the bytes of one
+process, whatever the parts; what the ledger measures is what `plan` says; a lost, late or different process ends all.
+usage: test_ranks.py BUILD"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import toy
+from sandbox import Sandbox
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "ranks"))
+import models  # noqa: E402
+
+LONG = bool(os.environ.get("GNNC_LONG"))
+CORA = os.path.join(HERE, "..", "examples", "data", "cora")
+box = Sandbox(sys.argv[1], "ranks")
+MPI = shutil.which("mpirun")
+MPI_ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
+
+
+def random_data(name, n, e, seed, features=10):
+    """With loops, parallel edges, a hub, nodes without edges in or out of them."""
+    g = np.random.default_rng(seed)
+    ends = g.integers(0, max(1, n * 9 // 10), (2, e)) if n else np.zeros((2, 0), np.int64)
+    hub = g.random(e) < 0.1
+    ends[1, hub] = 0
+    if e > 20:
+        ends[0, :5] = ends[1, :5]
+        ends[:, 5:9] = ends[:, 9:13]
+    mask = g.random(n) < 0.5
+    mask[:1] = True
+    arrays = {"edge_index": np.ascontiguousarray(ends.astype("<i8")), "x": g.standard_normal((n, features)).astype("<f4"),
+              "w": g.standard_normal((e, 3)).astype("<f4"), "edge_type": g.integers(0, 4, e), "y": g.integers(0, 3, n),
+              "train_mask": mask, "test_mask": ~mask}
+    return toy.store(box.path(name), arrays, num_nodes=n, num_edges=e, num_classes=3)
+
+
+def same(a, b):
+    with open(box.path(a), "rb") as f, open(box.path(b), "rb") as g:
+        return f.read() == g.read()
+
+
+def parts(data, k, method, seed=1):
+    out = box.path("parts")
+    shutil.rmtree(out, ignore_errors=True)
+    box.must(box.gnnc, "data", "partition", data, "-k", k, "-o", out, "--method", method, "--seed", seed)
+    return out
+
+
+def build(name, data, source=None):
+    if source is None:
+        source = box.write("%s.gnn" % name, models.text(name))
+    sizes = ["--set", models.sizes(name)] if name in models.MODELS and models.sizes(name) else []
+    box.must(box.gnnc, "build", source, "--data", data, "--cpu=native", *sizes, "-o", box.path(name))
+    return box.path(name)
+
+
+def train(program, data, *more, ranks=1, mpi=False, save="w.st", epochs=3):
+    for f in (save, "m.jsonl"):
+        if os.path.exists(box.path(f)):
+            os.remove(box.path(f))
+    argv = [program, "train", "--data", data, "--epochs", epochs, "--seed", 3, "--threads", 1, "--blas", "off", "--save",
+            box.path(save), "--metrics", box.path("m.jsonl"), *more]
+    if mpi:
+        argv = [MPI, "--oversubscribe", "-n", ranks] + argv
+    elif ranks > 1:
+        argv += ["--ranks", ranks]
+    r = box.must(*argv, env=MPI_ENV, limit=300)
+    with open(box.path("m.jsonl")) as f:
+        return r, f.read()
+
+
+def compare(name, program, data, cases):
+    """The first case that differs from one process, or None."""
+    _, one = train(program, data, save="one.st")
+    for k, method in cases:
+        _, lines = train(program, parts(data, k, method), ranks=k)
+        if not same("one.st", "w.st"):
+            return "%s: %d parts by %s: other weights" % (name, k, method)
+        if lines != one:
+            return "%s: %d parts by %s: other metrics" % (name, k, method)
+    return None
+
+
+# ---- the same bytes ------------------------------------------------------------------------------------------------
+
+
+def test_models():
+    data = random_data("mid", 1300, 5000, 1)
+    for i, name in enumerate(models.MODELS):
+        cases = [(2 + i % 3, ["random", "contiguous", "ldg"][i % 3])]
+        if LONG:
+            cases = [(2, "ldg"), (3, "random"), (4, "contiguous"), (7, "random")]
+        box.report("model_%s" % name, compare(name, build(name, data), data, cases))
+
+
+def test_graphs():
+    """Graphs at the ends of what there is: more processes than nodes, no edges, one node."""
+    for name, n, e in (("one_node", 1, 0), ("no_edges", 40, 0), ("few", 5, 30), ("dense", 30, 700), ("leaves", 2100, 3000)):
+        data = random_data(name, n, e, 7 + n)
+        for model in ("gcn", "gat"):
+            box.report("graph_%s_%s" % (name, model), compare(model, build(model, data), data, [(3, "random"), (8, "contiguous")]))
+
+
+def test_examples():
+    """With a sparse input, whose gradient is a sum for each of its columns."""
+    for name in ("gcn", "gat", "sage", "gin"):
+        program = build("cora_" + name, CORA, os.path.join(HERE, "..", "examples", name + ".gnn"))
+        box.report("cora_%s" % name, compare(name, program, CORA, [(4, "ldg"), (16, "random")] if LONG or name == "gcn" else [(3, "ldg")]))
+
+
+def test_results():
+    program, data = build("gat", box.path("mid")), box.path("mid")
+    train(program, data, save="one.st")
+    box.must(program, "infer", "--data", data, "--weights", box.path("one.st"), "--blas", "off", "--out", box.path("one.npy"))
+    one = box.must(program, "eval", "--data", data, "--weights", box.path("one.st"), "--blas", "off")
+    p = parts(data, 3, "random")
+    box.must(program, "infer", "--data", p, "--ranks", 3, "--weights", box.path("one.st"), "--out", box.path("all.npy"))
+    several = box.must(program, "eval", "--data", p, "--ranks", 3, "--weights", box.path("one.st"))
+    box.report("infer", not same("one.npy", "all.npy") and "other results")
+    box.report("eval", one.out != several.out and "%s and %s" % (one.out, several.out))
+
+
+def test_checkpoints():
+    """Any number of processes goes on from what another number of them left."""
+    program, data = box.path("gat"), box.path("mid")
+    train(program, data, save="one.st", epochs=6)
+    train(program, parts(data, 4, "random"), "--checkpoint", box.path("c.st"), ranks=4, epochs=2)
+    train(program, parts(data, 2, "ldg"), "--resume", box.path("c.st"), "--checkpoint", box.path("d.st"), ranks=2, epochs=4)
+    train(program, data, "--resume", box.path("d.st"), epochs=6)
+    box.report("resume_on_others", not same("one.st", "w.st") and "other weights")
+
+
+def test_mpi():
+    if not MPI:
+        box.skip("mpi", "mpirun is not installed")
+        return
+    program, data = box.path("gat"), box.path("mid")
+    train(program, data, save="one.st")
+    train(program, parts(data, 3, "ldg"), ranks=3, mpi=True)
+    box.report("mpi", not same("one.st", "w.st") and "other weights")
+
+
+# ---- what travels --------------------------------------------------------------------------------------------------
+
+
+def ledger_of(program, p, k, epochs):
+    train(program, p, "--ledger", box.path("ledger.json"), ranks=k, epochs=epochs)
+    with open(box.path("ledger.json")) as f:
+        return json.load(f)["sites"]
+
+
+def test_ledger():
+    """Measured bytes and rounds are those that were predicted, and those of `plan`."""
+    data, k, epochs = box.path("mid"), 3, 4
+    for name in ("gcn", "gat", "gates", "relations", "pna"):
+        program, p = box.path(name), parts(data, k, "ldg")
+        wrong = None
+        sites = ledger_of(program, p, k, epochs)
+        for s in sites[1:]:
+            for r in s["by_rank"]:
+                if (r["bytes_out"], r["rounds"]) != (r.get("predicted_bytes"), r.get("predicted_rounds")):
+                    wrong = "site %s: %s" % (s["name"], r)
+        plan = json.loads(box.must(program, "plan", "--data", p, "--json", "--threads", 1).out)["train_step"]["ranks"]
+        once = sum(t["rows"] * t["row_bytes"] for t in plan["travels"] if t["once"])
+        rounds = sum(t["once"] for t in plan["travels"])
+        mine = [s for s in sites if s["name"].startswith("train_step:")]
+        measured = sum(r["bytes_out"] for s in mine for r in s["by_rank"])
+        turns = sum(s["by_rank"][0]["rounds"] for s in mine)
+        if measured != epochs * plan["bytes"] + once:
+            wrong = wrong or "%d bytes measured, %d an epoch and %d once planned" % (measured, plan["bytes"], once)
+        if turns != epochs * plan["rounds"] + rounds:
+            wrong = wrong or "%d rounds measured, %d an epoch planned" % (turns, plan["rounds"])
+        box.report("ledger_%s" % name, wrong or (not plan["bytes"] and "nothing travels"))
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_refused():
+    program, data = box.path("gcn"), box.path("mid")
+    p = parts(data, 3, "ldg")
+    argv = [program, "train", "--data"]
+    box.refuses("whole_data", argv + [data, "--ranks", 2], 3, "R912", "found no parts")
+    box.refuses("other_number", argv + [p, "--ranks", 2], 3, "R912", "3 parts", "2 processes")
+    box.refuses("one_process", argv + [p], 3, "R912", "3 parts", "mpirun -n P")
+    box.refuses("flag", argv + [p, "--ranks", 3, "--cone", "on"], 1, "R911", "--cone")
+    box.refuses("blas", argv + [p, "--ranks", 3, "--blas", "on"], 1, "R911", "--blas")
+    found = box.write("found.gnn", models.text("edge_conv").replace("edge_conv(O = 8, nn = mlp(16))", "dynamic_edge(O = 8, nn = mlp(16), k = 3)"))
+    near = build("found", data, found)
+    box.refuses("found_graphs", [near, "train", "--data", p, "--ranks", 3], 1, "R911", "cannot be shared")
+    damaged = parts(data, 3, "ldg")
+    ids = np.load(os.path.join(damaged, "part-1", "node_id.npy"))
+    ids[0] = ids[1]
+    np.save(os.path.join(damaged, "part-1", "node_id.npy"), ids)
+    box.refuses("damaged", argv + [damaged, "--ranks", 3, "--deadline", 10], 2, "R109", "node_id.npy")
+
+
+# ---- processes that go -----------------------------------------------------------------------------------------------
+
+
+def children(pid):
+    r = subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE, check=False)
+    return [int(x) for x in r.stdout.split()]
+
+
+def start(program, p, k, *more):
+    return subprocess.Popen([program, "train", "--data", p, "--ranks", str(k), "--epochs", "1000000", "--threads", "1", "--deadline", "3",
+                             "--save", box.path("lost.st"), *more], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=box.root)
+
+
+def ends(name, run, code, word, limit=30):
+    try:
+        _, err = run.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        box.report(name, "it does not end")
+        return
+    text = err.decode()
+    box.report(name, (run.returncode != code and "exit code %s, wanted %d: %s" % (run.returncode, code, text)) or
+               (word not in text and "does not say `%s`: %s" % (word, text)) or
+               (text.count("error[") != 1 and "not one message: %s" % text) or
+               (os.path.exists(box.path("lost.st")) and "weights were written"))
+
+
+def test_faults():
+    program, p = box.path("gcn"), parts(box.path("mid"), 3, "ldg")
+    for name, sign, code, word in (("killed", signal.SIGKILL, 7, "rank"), ("stopped", signal.SIGSTOP, 7, "rank")):
+        for victim in (0, 1):
+            run = start(program, p, 3)
+            while len(children(run.pid)) < 2 and run.poll() is None:
+                time.sleep(0.02)
+            time.sleep(0.4)
+            pids = children(run.pid)
+            os.kill(pids[victim], sign)
+            ends("%s_%d" % (name, victim), run, code, word)
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+    run = start(program, p, 3, "--checkpoint", box.path("stop.st"))
+    time.sleep(1)
+    run.send_signal(signal.SIGTERM)
+    _, err = run.communicate(timeout=60)
+    box.report("interrupted", (run.returncode != 75 and "exit code %s: %s" % (run.returncode, err.decode())) or
+               (not os.path.exists(box.path("stop.st")) and "no checkpoint"))
+    if os.path.exists(box.path("lost.st")):
+        os.remove(box.path("lost.st"))
+
+
+def test_disagree():
+    """Processes with another program, seed, partition or flag."""
+    if not MPI:
+        box.skip("disagree", "mpirun is not installed")
+        return
+    program, other = box.path("gcn"), box.path("sage")
+    p = parts(box.path("mid"), 2, "ldg")
+    shutil.move(p, box.path("first"))
+    second = parts(box.path("mid"), 2, "random")
+    usual = [program, "train", "--data", box.path("first"), "--epochs", "2", "--threads", "1", "--deadline", "10"]
+    for name, argv, word in (("program", [other] + usual[1:], "program"), ("seed", usual + ["--seed", "9"], "flags"),
+                             ("partition", [second if x == box.path("first") else x for x in usual], "flags"),
+                             ("flag", usual + ["--set", "lr=0.02"], "flags")):
+        r = box.run(MPI, "--oversubscribe", "-n", 1, *usual, ":", "-n", 1, *argv, env=MPI_ENV, limit=60)
+        box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
+
+
+for test in (test_models, test_graphs, test_examples, test_results, test_checkpoints, test_mpi, test_ledger, test_refused, test_faults, test_disagree):
+    try:
+        test()
+    except RuntimeError as e:
+        box.report(test.__name__, e)
+box.close()
