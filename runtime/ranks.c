@@ -540,6 +540,11 @@ void rt_ranks_free(RtRanks *r)
     for (int64_t s = 0; r->spaces && s < r->model->n_spaces; s++)
         for (int i = 0; i < 4; i++) rt_block_free(&r->spaces[s].blocks[i]);
     for (int64_t s = 0; r->ids && s < r->model->n_spaces; s++) rt_block_free(&r->ids[s]);
+    for (RtTotalShip *t = r->totals, *next; t; t = next) {
+        next = t->next;
+        rt_ship_free(&t->ship);
+        free(t);
+    }
     free(r->spaces);
     free(r->ids);
     free(r);

@@ -45,14 +45,16 @@ typedef struct RtRankSpace {
     RtBlock blocks[4];
 } RtRankSpace;
 
+struct RtTotalShip;
 typedef struct RtRanks {
     RtPeers *peers;
     int rank, n;
     const RtModel *model;
     RtGraph *graph;
-    RtRankSpace *spaces; /* [n_spaces] */
-    RtBlock *ids;        /* [n_spaces] of spaces whose ids programs read */
-    int next_site;       /* of peers */
+    RtRankSpace *spaces;        /* [n_spaces] */
+    RtBlock *ids;               /* [n_spaces] of spaces whose ids programs read */
+    struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
+    int next_site;              /* of peers */
     const struct RtAcrossOps *across;
     RtCode failed; /* of an exchange while a program ran */
     RtStatus status;
@@ -75,6 +77,12 @@ typedef struct RtShip {
     int site;
     RtBlock block;
 } RtShip;
+/* Owned rows to whom the blocks belong that one process has them in. */
+typedef struct RtTotalShip {
+    int64_t space, block_rows;
+    RtShip ship;
+    struct RtTotalShip *next;
+} RtTotalShip;
 /* Rows by key: of each the process that owns it, and where it goes. Called by all processes together. */
 RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, const int32_t *owners, const int64_t *to,
                    RtShip *s, RtStatus *st);

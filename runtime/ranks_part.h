@@ -7,12 +7,13 @@ typedef struct RtSent {
     int64_t buffer;
     int64_t image; /* it is read at the images of rows or elements under this map; -1: at them */
     int64_t row_bytes;
-    bool once;  /* it is the same in each run of a bound program */
-    bool there; /* and has been sent */
+    bool once;        /* it is the same in each run of a bound program */
+    bool there;       /* and has been sent */
+    int64_t n, first; /* rows that it has here, and what kernels call the first one */
     const RtShip *ship;
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
-    RtBlock memory;
-    char *base; /* of the row that kernels call 0 */
+    RtBlock memory;      /* of what is sent once; else it lies in RtAcross.operands while the step runs */
+    char *at, *base;     /* of the first row, and of the row that kernels call 0 */
 } RtSent;
 
 /* A step over all rows of a space whose work is shared by its iterations: blocks of a total, or rows of a column sum. */
@@ -23,7 +24,7 @@ typedef struct RtDivided {
     int64_t first, n_rows; /* totals: rows of its blocks; column sums: elements of its rows */
     RtSent *sent;
     int64_t n_sent;
-    RtShip rows;    /* of rows or elements */
+    RtShip rows;    /* of the elements of a column sum */
     RtShip *images; /* by map: distinct images of elements; empty where none is read */
     int64_t *n_images;
     int32_t **image_at;  /* by map: [n_rows] which of the distinct images an element has */
@@ -49,8 +50,8 @@ typedef struct RtAcross {
     RtDivided *divided; /* by step */
     int64_t n_divided;
     RtBlock *strips; /* [n_buffers] */
-    RtBlock room;
-    int64_t room_bytes;
+    RtBlock room, operands;
+    int64_t room_bytes, operand_bytes;
     int site; /* of gathers */
     RtTravel *travels;
     int64_t n_travels;
@@ -74,6 +75,6 @@ RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
 void rt_across_free(RtAcross *a);
 /* Makes what a total or a column sum sends. */
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
-void rt_divided_bind(RtAcross *a, RtDivided *d);
+RtCode rt_divided_bind(RtAcross *a, RtDivided *d, RtStatus *st);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
 void rt_divided_free(RtAcross *a, RtDivided *d);

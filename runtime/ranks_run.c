@@ -102,14 +102,13 @@ static RtCode add_sent(RtAcross *a, RtDivided *d, const RtTouch *t, RtStatus *st
     return RT_OK;
 }
 
-/* Memory for n rows, of which kernels call the first one `first`. */
-static RtCode sent_memory(RtSent *x, const RtShip *ship, int64_t n, int64_t first, bool plan_only, RtStatus *st)
+static int64_t sent_bytes(const RtSent *x) { return rt_size_plus(512, x->n, x->row_bytes); } /* kernels look ahead */
+
+static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
 {
     x->ship = ship;
-    if (plan_only) return RT_OK;
-    RT_TRY(rt_block_alloc(&x->memory, rt_size_plus(512, n, x->row_bytes), what, st)); /* kernels look ahead */
-    x->base = (char *)((uintptr_t)x->memory.p - (uintptr_t)(first * x->row_bytes));
-    return RT_OK;
+    x->n = n;
+    x->first = first;
 }
 
 static int32_t part_of(const int64_t *bounds, int64_t i)
@@ -119,16 +118,58 @@ static int32_t part_of(const int64_t *bounds, int64_t i)
     return q;
 }
 
-static RtCode make_counting(RtDivided *d, RtStatus *st)
+/* 0, 1, 2, ... where the step's kernel asks for maps or ids of its rows. */
+static RtCode make_counting(RtAcross *a, RtDivided *d, RtStatus *st)
 {
+    const RtCall *c = rt_step_call(a->e->model, across_def(a, d->step));
+    bool maps = false, ids = false;
     int32_t *count;
-    RT_TRY(take(d, d->n_rows + 64, 4, &count, st));
-    for (int64_t i = 0; i < d->n_rows + 64; i++) count[i] = (int32_t)(d->first + i);
-    d->counting = (int32_t *)((uintptr_t)count - (uintptr_t)(4 * d->first));
-    RT_TRY(take(d, d->n_rows + 64, 8, &d->ids, st));
-    for (int64_t i = 0; i < d->n_rows + 64; i++) d->ids[i] = d->first + i;
-    d->ids = (int64_t *)((uintptr_t)d->ids - (uintptr_t)(8 * d->first));
+    for (int64_t k = 0; k < c->n_args; k++) {
+        const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
+        int64_t kind = arg->is_buffer ? across_buffer(a, arg->buffer)->kind : RT_BUF_ARENA;
+        maps |= kind == RT_BUF_MAP_TO || kind == RT_BUF_MAP_LIST;
+        ids |= kind == RT_BUF_IDS;
+    }
+    if (maps) RT_TRY(take(d, d->n_rows + 64, 4, &count, st));
+    for (int64_t i = 0; maps && i < d->n_rows + 64; i++) count[i] = (int32_t)(d->first + i);
+    if (maps) d->counting = (int32_t *)((uintptr_t)count - (uintptr_t)(4 * d->first));
+    if (ids) RT_TRY(take(d, d->n_rows + 64, 8, &d->ids, st));
+    for (int64_t i = 0; ids && i < d->n_rows + 64; i++) d->ids[i] = d->first + i;
+    if (ids) d->ids = (int64_t *)((uintptr_t)d->ids - (uintptr_t)(8 * d->first));
     return RT_OK;
+}
+
+/* Owned rows to whose block one process has them in: equal ones are made once. */
+static RtCode total_ship(RtAcross *a, int64_t space, const int64_t *bounds, int64_t block_rows, const RtShip **ship,
+                         RtStatus *st)
+{
+    RtRanks *r = a->r;
+    const RtRankSpace *s = &r->spaces[space];
+    RtTotalShip *t = r->totals;
+    RtBlock scratch;
+    while (t && (t->space != space || t->block_rows != block_rows)) t = t->next;
+    if (t) {
+        *ship = &t->ship;
+        return RT_OK;
+    }
+    RT_TRY(rt_block_alloc(&scratch, rt_size(s->owned, 20), what, st));
+    int64_t *rows = scratch.p, *to = rows + s->owned;
+    int32_t *receivers = (int32_t *)(to + s->owned);
+    for (int64_t i = 0; i < s->owned; i++) {
+        int64_t at = s->at ? s->at[i] : s->keys[i];
+        rows[i] = i;
+        receivers[i] = part_of(bounds, at / block_rows);
+        to[i] = at - bounds[receivers[i]] * block_rows;
+    }
+    RtCode code = rt_alloc(&t, 1, sizeof *t, what, st);
+    if (!code) {
+        *t = (RtTotalShip){.space = space, .block_rows = block_rows, .next = r->totals};
+        r->totals = t;
+        code = rt_ship_push(r, s->owned, rows, receivers, to, &t->ship, st);
+        *ship = &t->ship;
+    }
+    rt_block_free(&scratch);
+    return code;
 }
 
 /* Blocks of rows are shared out, and owned rows go where one process has them. */
@@ -146,33 +187,22 @@ static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
     int64_t end = d->to * b.rows < s->total ? d->to * b.rows : s->total;
     d->first = d->from * b.rows < s->total ? d->from * b.rows : s->total;
     d->n_rows = end > d->first ? end - d->first : 0;
-    RtBlock scratch;
-    RT_TRY(rt_block_alloc(&scratch, rt_size(s->owned, 20), what, st));
-    int64_t *rows = scratch.p, *to = rows + s->owned;
-    int32_t *receivers = (int32_t *)(to + s->owned);
-    for (int64_t i = 0; i < s->owned; i++) {
-        int64_t at = s->at ? s->at[i] : s->keys[i];
-        rows[i] = i;
-        receivers[i] = part_of(d->bounds, at / b.rows);
-        to[i] = at - d->bounds[receivers[i]] * b.rows;
-    }
-    RtCode code = rt_ship_push(r, s->owned, rows, receivers, to, &d->rows, st);
-    rt_block_free(&scratch);
-    if (!code && d->rows.n_in != d->n_rows)
-        code = rt_fail(st, RT_E_RANKS_PARTS, NULL, "make the parts again: gnnc data partition",
-                       "%lld rows of a block of %lld have owners", (long long)d->rows.n_in, (long long)d->n_rows);
-    RT_TRY(code);
+    const RtShip *ship;
+    RT_TRY(total_ship(a, space, d->bounds, b.rows, &ship, st));
+    if (ship->n_in != d->n_rows)
+        return rt_fail(st, RT_E_RANKS_PARTS, NULL, "make the parts again: gnnc data partition",
+                       "%lld rows of a block of %lld have owners", (long long)ship->n_in, (long long)d->n_rows);
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
-        RT_TRY(sent_memory(x, &d->rows, d->n_rows, d->first, a->e->options.plan_only, st));
+        sent_rows(x, ship, d->n_rows, d->first);
         if (x->image < 0) continue;
         int64_t *images;
-        RT_TRY(take(d, d->rows.n_out, 8, &images, st));
-        for (int64_t k = 0; k < d->rows.n_out; k++) images[k] = r->graph->maps[x->image].to[d->rows.out[k]];
+        RT_TRY(take(d, ship->n_out, 8, &images, st));
+        for (int64_t k = 0; k < ship->n_out; k++) images[k] = r->graph->maps[x->image].to[ship->out[k]];
         x->rows = images;
         if (a->e->model->maps[x->image].partial) return refuse(a, d->step, "not every row has an image", st);
     }
-    return make_counting(d, st);
+    return make_counting(a, d, st);
 }
 
 /* ---- sums for rows that every process has ------------------------------------------------------------------------ */
@@ -315,9 +345,9 @@ static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
         RtSent *x = &d->sent[i];
         if (x->image >= 0 && !d->image_at[x->image]) code = make_images(a, d, x->image, s->owned, st);
         const RtShip *ship = x->image < 0 ? &d->rows : &d->images[x->image];
-        if (!code) code = sent_memory(x, ship, ship->n_in, 0, a->e->options.plan_only, st);
+        sent_rows(x, ship, ship->n_in, 0);
     }
-    return code ? code : make_counting(d, st);
+    return code ? code : make_counting(a, d, st);
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -380,10 +410,25 @@ static int64_t count_arg(const RtAcross *a, const RtDivided *d, const RtCount *c
     return rt_count_value(a->e->graph, c, RT_READ);
 }
 
-void rt_divided_bind(RtAcross *a, RtDivided *d)
+/* Memory of what is sent: its own where it stays, else that which all steps use in turn. */
+static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    char *at = a->operands.p;
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        RtSent *x = &d->sent[i];
+        if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, sent_bytes(x), what, st));
+        x->there = false;
+        x->at = x->once ? x->memory.p : at;
+        x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
+        if (!x->once) at += (sent_bytes(x) + 63) / 64 * 64;
+    }
+    return RT_OK;
+}
+
+RtCode rt_divided_bind(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     RtExecStep *x = &a->e->steps[d->step];
-    for (int64_t i = 0; i < d->n_sent; i++) d->sent[i].there = false;
+    RT_TRY(place_sent(a, d, st));
     for (int64_t k = 0; k < x->call->n_args; k++) {
         const RtStepArg *arg = &a->e->model->step_args[x->call->first_arg + k];
         bool known;
@@ -391,6 +436,7 @@ void rt_divided_bind(RtAcross *a, RtDivided *d)
         if (p) x->args[k].p = p;
         else if (!arg->is_buffer) x->args[k].i = count_arg(a, d, &arg->count);
     }
+    return RT_OK;
 }
 
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
@@ -402,10 +448,13 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < s->n_touches; i++)
         if (touch_is_sent(a, touch_at(a, step, i))) RT_TRY(add_sent(a, d, touch_at(a, step, i), st));
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
+    int64_t operands = 0;
     for (int64_t i = 0; i < d->n_sent; i++) {
         int64_t bytes = rt_ship_bytes(d->sent[i].ship, d->sent[i].row_bytes);
         if (bytes > a->room_bytes) a->room_bytes = bytes;
+        if (!d->sent[i].once) operands = rt_size_plus(operands, (sent_bytes(&d->sent[i]) + 63) / 64, 64);
     }
+    if (operands > a->operand_bytes) a->operand_bytes = operands;
     return check_args(a, d, st);
 }
 
@@ -460,7 +509,7 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
         RtShip ship = *x->ship;
         if (x->there) continue;
         if (x->rows) ship.out = (int64_t *)x->rows;
-        RT_TRY(rt_ship_run(a->r, &ship, a->e->buffers[x->buffer], x->memory.p, x->row_bytes, a->room.p, st));
+        RT_TRY(rt_ship_run(a->r, &ship, a->e->buffers[x->buffer], x->at, x->row_bytes, a->room.p, st));
         x->there = x->once;
     }
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
@@ -578,7 +627,8 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
     if (!a->travels) RT_TRY(list_all(a, st));
     a->ran = false;
     if (!a->room.p) RT_TRY(rt_block_alloc(&a->room, rt_size_plus(8, a->room_bytes, 1), what, st));
-    for (int64_t i = 0; i < a->n_divided; i++) rt_divided_bind(a, &a->divided[i]);
+    if (!a->operands.p) RT_TRY(rt_block_alloc(&a->operands, rt_size_plus(64, a->operand_bytes, 1), what, st));
+    for (int64_t i = 0; i < a->n_divided; i++) RT_TRY(rt_divided_bind(a, &a->divided[i], st));
     return RT_OK;
 }
 
