@@ -47,6 +47,7 @@ static RtCode ship_alloc(const RtRanks *r, RtShip *s, int64_t n_out, int64_t n_i
 
 void rt_ship_free(RtShip *s)
 {
+    if (!s) return;
     rt_block_free(&s->block);
     *s = (RtShip){0};
 }
@@ -57,7 +58,10 @@ int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes) { return rt_size(s->n_
 static void starts_of(const RtRanks *r, int64_t n, const int32_t *of, int64_t *count, int64_t *at)
 {
     memset(count, 0, (size_t)r->n * sizeof *count);
-    for (int64_t i = 0; i < n; i++) count[of[i]]++;
+    for (int64_t i = 0; i < n; i++) {
+        assert(of[i] >= 0 && of[i] < r->n);
+        count[of[i]]++;
+    }
     for (int64_t q = 0, sum = 0; q < r->n; sum += count[q++]) at[q] = sum;
 }
 
@@ -136,6 +140,7 @@ RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int6
     size_t w = (size_t)row_bytes;
     char *out = room, *in = out + (size_t)s->n_out * w;
     int64_t bytes[2][RT_PEERS_MOST];
+    assert(s->n_out == sum_of(s->out_n, r->n) && s->n_in == sum_of(s->in_n, r->n));
     for (int64_t i = 0; i < s->n_out; i++) memcpy(out + (size_t)i * w, (const char *)from + (size_t)s->out[i] * w, w);
     for (int q = 0; q < r->n; q++) {
         bytes[0][q] = s->out_n[q] * row_bytes;
@@ -193,6 +198,7 @@ static RtCode space_take(const Maker *k, int64_t space)
 {
     RtRankSpace *s = &k->r->spaces[space];
     int64_t n = k->g->spaces[space].count;
+    assert(s->owned >= 0 && s->owned <= n);
     s->shared = s->known = true;
     RT_TRY(take(s, 0, n, 8, &s->keys, k->st));
     return take(s, 1, n - s->owned, 4, &s->owner, k->st);
@@ -425,6 +431,7 @@ static void tell_graph(const Maker *k)
     for (int64_t s = 0; s < k->m->n_spaces; s++) {
         const RtRankSpace *x = &k->r->spaces[s];
         if (!x->shared) continue;
+        assert(x->total >= x->owned);
         k->g->spaces[s].only_read = k->g->spaces[s].count - x->owned;
         k->g->spaces[s].elsewhere = x->total - x->owned;
     }

@@ -130,6 +130,7 @@ RtCode rt_part_load(const char *dir, int rank, int n, RtPart *p, RtStatus *st)
 
 void rt_part_free(RtPart *p)
 {
+    if (!p) return;
     for (int i = 0; i < 4; i++) rt_block_free(&p->blocks[i]);
     *p = (RtPart){0};
 }

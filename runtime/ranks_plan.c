@@ -140,6 +140,7 @@ static RtCode add_exchange(Planner *k, int64_t step, int64_t buffer)
     int64_t space = space_of(k, buffer), n = count_of(k, space), owned = owned_of(k, space), n_rows = 0;
     const RtRankSpace *s = &k->a->r->spaces[space];
     RtExchange *x = &k->a->exchanges[k->a->n_exchanges++];
+    assert(s->shared && owned <= n);
     RtBlock scratch;
     uint64_t *bits;
     *x = (RtExchange){.after = step, .buffer = buffer, .row_bytes = across_row_bytes(k->a, buffer)};
@@ -274,6 +275,7 @@ static RtCode plan_step(Planner *k, int64_t step)
     const RtStep *s = across_def(k->a, step);
     const RtRankSpace *over = s->over < 0 ? NULL : &k->a->r->spaces[s->over];
     k->a->rows[step] = RT_OWNED;
+    assert(s->work == RT_SAME || over || s->work == RT_APART);
     if (over && !over->known) return refuse(k, step, "its rows are of a graph whose edges no process owns");
     switch (s->work) {
     case RT_EACH:

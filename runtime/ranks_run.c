@@ -114,6 +114,7 @@ static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
 static int32_t part_of(const int64_t *bounds, int64_t i)
 {
     int32_t q = 0;
+    assert(i >= bounds[0]);
     while (bounds[q + 1] <= i) q++;
     return q;
 }
@@ -286,6 +287,7 @@ static RtCode ask_images(RtAcross *a, RtDivided *d, int64_t map, const int64_t *
         }
         d->image_at[map][list[i].element] = (int32_t)(n_images - 1);
     }
+    assert(n_images <= n && (n_images || !n));
     d->n_images[map] = n_images;
     if (!code) code = rt_ship_ask(a->r, space, n_images, asked, of, to, &d->images[map], st);
     rt_block_free(&scratch);
@@ -512,6 +514,7 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
         RT_TRY(rt_ship_run(a->r, &ship, a->e->buffers[x->buffer], x->at, x->row_bytes, a->room.p, st));
         x->there = x->once;
     }
+    assert(x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
     for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
     for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
     rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
@@ -614,6 +617,7 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
 
 static void across_run(RtAcross *a)
 {
+    assert(a->e->bound);
     if (a->r->failed) return;
     a->r->failed = run_all(a, &a->r->status);
 }

@@ -17,6 +17,7 @@
 #include "runtime/order.h"
 #include "runtime/peers.h"
 #include "runtime/pool.h"
+#include "runtime/ranks_part.h"
 #include "runtime/safetensors.h"
 #include "runtime/source.h"
 #include "runtime/split.h"
@@ -41,6 +42,8 @@ static void test_created(void)
     rt_cuda_watch_free(NULL);
     rt_graph_free(NULL);
     rt_peers_close(NULL);
+    rt_ranks_free(NULL);
+    rt_across_free(NULL);
     gnnrt_context_free(NULL);
     gnnrt_graph_free(NULL);
     gnnrt_model_free(NULL);
@@ -58,6 +61,8 @@ static void test_in_place(void)
 {
     check_begin();
     IN_PLACE(rt_array_free, RtArray);
+    IN_PLACE(rt_part_free, RtPart);
+    IN_PLACE(rt_ship_free, RtShip);
     IN_PLACE(rt_batches_free, RtBatches);
     IN_PLACE(rt_blas_close, RtBlas);
     IN_PLACE(rt_block_free, RtBlock);
