@@ -82,7 +82,8 @@ void rt_cli_help(const RtCli *c)
     if (c->command == CMD_TRAIN) print_hypers(c->model);
     printf("\nexit codes: 0 ok, 1 usage, 2 malformed file, 3 file that does not fit the model, 4 "
            "out of memory,\n"
-           "5 not a number, 6 input or output, 75 interrupted and resumable\n");
+           "5 not a number, 6 input or output, 7 a process of the run is lost, 8 processes differ,\n"
+           "75 interrupted and resumable\n");
 }
 
 static bool has_params(const RtModel *m)
