@@ -205,7 +205,7 @@ GRAPHS = [("uniform", 300, 900, "uniform", "<i8", False), ("hub", 200, 700, "hub
 for seed, (name, n, e, kind, ids, ends) in enumerate(GRAPHS):
     make(name, seed, n, e, kind, ids, ends)
     rng = np.random.default_rng(seed)
-    for count in (1, 2, 3, 7):
+    for count in (1, 2, 7):
         for method in METHODS:
             check("%s.%s_%d" % (name, method, count), name, count, "--method", method, "--seed", "3")
         owner = rng.integers(count, size=n).astype("<i4")
@@ -335,6 +335,7 @@ for lib in ("libmetis.so.5", "libmetis.so"):
 none = dict(os.environ, LD_LIBRARY_PATH=box.path("none"))
 box.refuses("metis_missing", REFUSED, 6, "E0636", "libmetis5", "ldg", env=none)
 r = partition("uniform", 4, env=none)
+box.refuses("metis_missing_for_an_objective", REFUSED[:8] + ["--objective", "cut"], 6, "E0636", env=none)
 box.report("metis_missing_by_default", r.rc and r.err or read_json(box.path("parts", "partition.json"))["method"] != "ldg" and "not ldg")
 
 # ---- verify -------------------------------------------------------------------------------------------------
@@ -462,6 +463,7 @@ refuses("folder_missing", "nowhere", [], 6, "E0601", "nowhere")
 for file in ("graph.npz", "x.npz", "graph.mtx", "edges.csv", "edges.tsv"):
     box.write(variant("form") + "/" + file, "")
     refuses("form_" + file, "form", [], 1, "E0910", file)
+refuses("an_archive", "all.npz", [], 1, "E0910", "all.npz")
 refuses("further_edges", variant("form", {"pairs_index": np.zeros((2, 4), int)}), [], 1, "E0910", "pairs_index.npy")
 refuses("two_kinds", variant("form", num_src=3, num_dst=2), [], 1, "E0910", "num_src")
 refuses("a_partition", "sound", [], 3, "E0615", "partition already")
@@ -477,6 +479,8 @@ refuses("array_cut", "form", [], 2, "E0614", "z.npy")
 refuses("csr_descends", variant("form", {"h_indptr": np.array([0, 2, 1, 3, 3, 3]), "h_indices": np.zeros(3, int), "h_data": np.zeros(3)}), [], 3, "E0615", "h_indptr.npy", "ascend")
 refuses("csr_too_short", variant("form", {"h_indptr": np.array([0, 0, 0, 0, 0, 2]), "h_indices": np.zeros(3, int), "h_data": np.zeros(3)}), [], 3, "E0615", "h_indptr.npy")
 refuses("batch_descends", variant("form", {"batch": np.array([0, 1, 0, 1, 1])}), [], 3, "E0615", "batch.npy", "item 2")
+refuses("batch_beyond", variant("form", {"batch": np.array([0, 1, 2, 3, 2 ** 30])}), [], 3, "E0615", "batch.npy", "[0, 5)")
+refuses("batch_beyond_labels", variant("form", {"batch": np.array([0, 1, 2, 3, 3]), "graph_y": np.zeros(3)}), [], 3, "E0615", "batch.npy", "[0, 3)")
 refuses("batch_joined", variant("form", {"batch": np.array([0, 0, 0, 0, 1]), "edge_index": np.array([[0] * 8 + [4], [1] * 9])}), [], 3, "E0615", "batch.npy", "edge 8")
 few = variant("said", {"edge_index": np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]), "edge_weight": np.arange(5.0), "edge_flag": np.arange(5.0), "w": np.arange(5.0), "v": np.arange(5.0),
                        "u": np.arange(5.0)}, num_edges=5, rows={"w": "edge", "v": "none", "u": "node", "edge_flag": "edge", "edge_weight": "edge", "z": "node", "wide": "node", "h": "node"})
