@@ -20,12 +20,13 @@ typedef struct Request {
 } Request;
 
 static const char *const methods[] = {"metis", "contiguous", "random", "ldg"};
+typedef enum { BY_METIS, BY_CONTIGUOUS, BY_RANDOM, BY_LDG, BY_FILE } Way;
 
-static int32_t read_method(const char *name)
+static Way read_method(const char *name)
 {
-    for (int32_t i = 0; i < 4; i++)
-        if (strcmp(methods[i], name) == 0) return i;
-    return -1;
+    for (int i = 0; i < BY_FILE; i++)
+        if (strcmp(methods[i], name) == 0) return (Way)i;
+    return BY_FILE;
 }
 
 /* ---- what is assigned ---- */
@@ -216,23 +217,26 @@ static bool cheapest(Chooser *c, const Metis *metis, int32_t *owner)
 static bool assign(Chooser *c, int32_t *owner)
 {
     const Request *q = c->q;
-    const char *why = NULL, *method = q->method;
-    const Metis *metis = method && read_method(method) ? NULL : metis_open(c->a, &why);
-    if (!method) method = metis ? "metis" : "ldg";
-    bool neighbours = (strcmp(method, "metis") == 0 || strcmp(method, "ldg") == 0);
-    if (strcmp(method, "metis") == 0 && !metis) return metis_fails(c->s, why);
-    c->m->name = method;
-    if (strcmp(method, "random") == 0) return partition_random(&c->units, q->parts, (uint64_t)q->seed, owner), true;
-    if (!neighbours) { /* contiguous */
-        int64_t aligned = !c->f->batch && c->f->nodes / q->parts >= LEAST_ROWS_ALIGNED ? LEAF_ROWS : 1;
-        return partition_contiguous(&c->units, q->parts, aligned, owner), true;
+    const char *why = NULL;
+    Way way = q->method ? read_method(q->method) : BY_METIS;
+    const Metis *metis = way == BY_METIS ? metis_open(c->a, &why) : NULL;
+    if (way == BY_METIS && !metis) {
+        if (q->method) return metis_fails(c->s, why);
+        way = BY_LDG;
     }
+    c->m->name = methods[way];
+    if (way == BY_RANDOM) partition_random(&c->units, q->parts, (uint64_t)q->seed, owner);
+    if (way == BY_CONTIGUOUS) {
+        int64_t aligned = !c->f->batch && c->f->nodes / q->parts >= LEAST_ROWS_ALIGNED ? LEAF_ROWS : 1;
+        partition_contiguous(&c->units, q->parts, aligned, owner);
+    }
+    if (way == BY_RANDOM || way == BY_CONTIGUOUS) return true;
     if (!c->f->batch) add_neighbours(c->a, c->f, &c->units);
-    if (!c->units.offsets || c->units.offsets[c->units.n] == 0 || c->units.n <= q->parts) {
-        c->m->name = "balance"; /* no neighbours, or a part for each */
+    if (c->f->batch || c->units.offsets[c->units.n] == 0 || c->units.n <= q->parts) {
+        c->m->name = "balance"; /* nobody has neighbours, or there is a part for each */
         return partition_balance(c->a, &c->units, q->parts, owner), true;
     }
-    if (strcmp(method, "ldg") == 0) return partition_ldg(c->a, &c->units, q->parts, owner), true;
+    if (way == BY_LDG) return partition_ldg(c->a, &c->units, q->parts, owner), true;
     if (strcmp(q->objective, "both") == 0) return cheapest(c, metis, owner);
     c->m->objective = q->objective;
     return by_metis(c, metis, strcmp(q->objective, "volume") == 0, owner);
@@ -241,15 +245,14 @@ static bool assign(Chooser *c, int32_t *owner)
 /* Owners of nodes, and of graphs where there is a batch. */
 static bool choose(Session *s, const Folder *f, const Request *q, Method *m, int32_t *owner, int32_t *graphs)
 {
-    bool is_file = q->method && read_method(q->method) < 0;
     *m = (Method){.name = "file", .objective = "none", .seed = q->seed};
-    if (is_file)
+    if (q->method && read_method(q->method) == BY_FILE)
         return read_owners(s, q, f->nodes, owner) && (!graphs || owners_of_graphs(s, q->method, f, owner, graphs));
     Chooser c = {.s = s, .a = arena_new(), .f = f, .q = q, .m = m};
     c.units = make_units(c.a, f);
     bool ok = true;
     if (q->parts > 1) ok = assign(&c, graphs ? graphs : owner);
-    else m->name = q->method ? q->method : "contiguous";
+    else m->name = q->method ? q->method : methods[BY_CONTIGUOUS]; /* all belongs to part 0 */
     for (int64_t v = 0; graphs && v < f->nodes; v++) owner[v] = graphs[f->batch[v]];
     arena_free(c.a);
     return ok;
@@ -270,7 +273,8 @@ static bool read_request(Session *s, Request *q)
         diag_error(&s->diags, E0612, (Span){0}, "how many parts and where to: gnnc data partition DIR -k P -o PARTS");
     if (strcmp(q->objective, "cut") && strcmp(q->objective, "volume") && strcmp(q->objective, "both"))
         diag_error(&s->diags, E0612, (Span){0}, "`--objective` wants cut, volume or both, found `%s`", q->objective);
-    if (opt_has(&s->opt, OPT_OBJECTIVE) && q->method && strcmp(q->method, "metis"))
+    if (opt_has(&s->opt, OPT_OBJECTIVE) && !q->method) q->method = "metis";
+    if (opt_has(&s->opt, OPT_OBJECTIVE) && strcmp(q->method, "metis"))
         diag_error(&s->diags, E0612, (Span){0}, "`--objective` is for `--method metis`, found `--method %s`",
                    q->method);
     return s->diags.n_errors == before;
@@ -297,7 +301,8 @@ int data_partition(Session *s, const char *dir)
     int32_t *graphs = f.batch ? ARENA_ARRAY(s->arena, int32_t, f.graphs) : NULL;
     const char *json = NULL;
     bool ok = choose(s, &f, &q, &m, owner, graphs);
-    if (ok && read_method(m.name) < 0 && !session_spares(s, arena_printf(s->arena, "%s/owner.npy", q.out))) ok = false;
+    if (ok && strcmp(m.name, "file") == 0 && !session_spares(s, arena_printf(s->arena, "%s/owner.npy", q.out)))
+        ok = false;
     if (ok) {
         Split split = partition_split(s->arena, &f, q.parts, owner, graphs);
         ok = partition_write(s, &f, &split, &m, q.out, &json);

@@ -149,8 +149,15 @@ static bool read_batch(Session *s, Arena *a, Folder *f)
     if (!partition_array(s, a, f, name, &npy)) return false;
     if (npy.n_dims != 1 || npy.n != f->nodes || npy.dtype[1] != 'i')
         return unfit(s, f, name, "it is no vector of integers, one for each node", NULL);
+    /* Graphs may be empty, but not without somebody having said how many there are: an id alone asks for no memory. */
     int64_t said = meta_count(f, "num_graphs");
-    int32_t *batch = read_ids(s, f, name, &npy, 0, f->nodes, said >= 0 && said < INT32_MAX ? said : INT32_MAX);
+    if (said < 0 && has(s, f, "graph_y.npy")) {
+        Npy labels;
+        if (!partition_array(s, a, f, "graph_y.npy", &labels)) return false;
+        said = labels.n_dims ? labels.shape[0] : 0;
+    }
+    if (said >= INT32_MAX) return unfit(s, f, name, "it has 2^31 graphs or more", NULL);
+    int32_t *batch = read_ids(s, f, name, &npy, 0, f->nodes, said >= 0 ? said : f->nodes);
     if (!batch) return false;
     for (int64_t v = 1; v < f->nodes; v++)
         if (batch[v] < batch[v - 1])
@@ -165,12 +172,15 @@ static bool read_batch(Session *s, Arena *a, Folder *f)
                                       "edge %lld joins two graphs, so that these cannot be given to parts as wholes",
                                       (long long)e),
                          NULL);
-    return f->graphs < INT32_MAX || unfit(s, f, name, "it has 2^31 graphs or more", NULL);
+    return true;
 }
 
 bool partition_read(Session *s, const char *path, Folder *f)
 {
+    size_t n = strlen(path);
     *f = (Folder){.path = path};
+    if (n > 4 && strcmp(path + n - 4, ".npz") == 0)
+        return not_built(s, f, "an archive", "save each of its arrays as NAME.npy in a folder (docs/data.md)");
     if (!data_meta(s, path, &f->meta)) return false;
     f->names = data_list(s->arena, path, ".npy", &f->n_names);
     if (partition_is(s, path))

@@ -56,46 +56,47 @@ static cJSON *parse(Session *s, const char *path, const char *text)
     return NULL;
 }
 
+/* ", objective cut", or nothing for a method that has none. */
+static const char *objective(Session *s, const cJSON *o)
+{
+    const char *name = word(o, "objective");
+    return strcmp(name, "none") ? arena_printf(s->arena, ", objective %s", name) : "";
+}
+
+static long long count(const cJSON *o, const char *key) { return (long long)number(o, key); }
+
 void partition_print(Session *s, const char *path, const char *text)
 {
-    if (opt_has(&s->opt, OPT_JSON)) {
+    cJSON *json = parse(s, path, text);
+    const cJSON *item, *data = cJSON_GetObjectItemCaseSensitive(json, "data");
+    if (json && opt_has(&s->opt, OPT_JSON)) {
         fputs(text, stdout);
+        cJSON_Delete(json);
         return;
     }
-    cJSON *json = parse(s, path, text);
     if (!json) return;
-    const cJSON *item;
-    printf("%s: %lld parts of %s, %lld nodes, %lld edges, by %s", path, (long long)number(json, "parts"),
-           *word(cJSON_GetObjectItemCaseSensitive(json, "data"), "name")
-               ? word(cJSON_GetObjectItemCaseSensitive(json, "data"), "name")
-               : "a folder without a name",
-           (long long)number(json, "nodes"), (long long)number(json, "edges"), word(json, "method"));
-    if (strcmp(word(json, "objective"), "none")) printf(", objective %s", word(json, "objective"));
-    printf("\n  %6s %12s %12s %12s %12s %14s\n", "part", "nodes", "halo", "edges in", "edges out", "bytes");
+    printf("%s: %lld parts of %s, %lld nodes, %lld edges, by %s%s\n", path, count(json, "parts"),
+           *word(data, "name") ? word(data, "name") : "a folder without a name", count(json, "nodes"),
+           count(json, "edges"), word(json, "method"), objective(s, json));
+    printf("  %6s %12s %12s %12s %12s %14s\n", "part", "nodes", "halo", "edges in", "edges out", "bytes");
     int r = 0;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, "ranks"))
-        printf("  %6d %12lld %12lld %12lld %12lld %14lld\n", r++, (long long)number(item, "owned"),
-               (long long)number(item, "halo"), (long long)number(item, "edges_in"),
-               (long long)number(item, "edges_out"), (long long)number(item, "bytes"));
+        printf("  %6d %12lld %12lld %12lld %12lld %14lld\n", r++, count(item, "owned"), count(item, "halo"),
+               count(item, "edges_in"), count(item, "edges_out"), count(item, "bytes"));
     printf("  cut edges %lld, halo rows %lld in total and %lld in the largest, balance %.3f (nodes and edges of the "
            "largest part over the mean)\n",
-           (long long)number(json, "cut"), (long long)number(json, "halo"), (long long)number(json, "halo_most"),
-           real(json, "balance"));
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, "candidates")) printf(
-        "  tried %s%s%s: cut edges %lld, halo rows %lld and %lld, predicted cost of the slowest part %.0f edges\n",
-        word(item, "method"), strcmp(word(item, "objective"), "none") ? ", objective " : "",
-        strcmp(word(item, "objective"), "none") ? word(item, "objective") : "", (long long)number(item, "cut"),
-        (long long)number(item, "halo"), (long long)number(item, "halo_most"), real(item, "cost"));
+           count(json, "cut"), count(json, "halo"), count(json, "halo_most"), real(json, "balance"));
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, "candidates"))
+        printf("  tried %s%s: cut edges %lld, halo rows %lld and %lld, predicted cost of the slowest part %.0f edges\n",
+               word(item, "method"), objective(s, item), count(item, "cut"), count(item, "halo"),
+               count(item, "halo_most"), real(item, "cost"));
     cJSON_Delete(json);
 }
 
 int partition_info(Session *s, const char *path)
 {
-    char *text = read_json(s, path);
-    if (!text) return 6;
-    cJSON *json = parse(s, path, text);
-    if (json) partition_print(s, path, text);
-    cJSON_Delete(json);
+    const char *text = read_json(s, path);
+    if (text) partition_print(s, path, text);
     return 0;
 }
 
@@ -229,7 +230,8 @@ static bool check_words(Check *c, Arena *a, int r, int64_t *owned, int64_t *halo
     const char *bad = NULL;
     *owned = number(json, "owned");
     *halo = number(json, "halo");
-    if (!cJSON_IsObject(json)) bad = "it cannot be read as a JSON object";
+    DiagCode code = cJSON_IsObject(json) ? E0615 : E0614;
+    if (code == E0614) bad = "it cannot be read as a JSON object";
     else if (number(json, "format") != 1 || number(json, "rank") != r || number(json, "parts") != c->parts ||
              number(json, "nodes") != c->nodes || number(json, "edges") != c->edges ||
              *owned != number(rank, "owned") || *halo != number(rank, "halo") || *owned < 0 || *halo < 0 ||
@@ -237,7 +239,7 @@ static bool check_words(Check *c, Arena *a, int r, int64_t *owned, int64_t *halo
         bad = "its counts are not those of partition.json";
     else if (strcmp(word(json, "partition"), word(c->json, "digest")) != 0) bad = "it is a part of another partition";
     cJSON_Delete(json);
-    return !bad || wrong(c, bad[0] == 'i' && bad[3] == 'c' ? E0614 : E0615, file, bad);
+    return !bad || wrong(c, code, file, bad);
 }
 
 static bool check_part(Check *c, int r)

@@ -6,6 +6,7 @@
 #include "driver/partition.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,11 +30,13 @@ static bool cannot_write(Session *s, const char *path, const char *why)
 
 static bool put(Writer *w, Arena *a, const char *path, const char *bytes, size_t n)
 {
-    const char *why = NULL, *beside = arena_printf(a, "%s/%u", w->folder.path, w->sums.n);
     FileSum sum = {.path = arena_printf(w->s->arena, "%s", path)};
+    FILE *f = fopen(arena_printf(a, "%s/%u", w->folder.path, w->sums.n), "wbxe");
     sha256_hex(bytes, n, sum.sha256);
     VEC_PUSH(w->s->arena, &w->sums, sum);
-    return file_write(a, beside, bytes, n, 0644, &why) || cannot_write(w->s, path, why);
+    bool ok = f && fwrite(bytes, 1, n, f) == n;
+    if (f && fclose(f) != 0) ok = false;
+    return ok || cannot_write(w->s, path, strerror(errno));
 }
 
 static bool put_array(Writer *w, Arena *a, int32_t r, const char *stem, const char *dtype, const int64_t *shape,
@@ -78,16 +81,18 @@ static bool put_rows(Writer *w, int32_t r, const char *stem, const Npy *npy, Row
     return ok;
 }
 
-/* Ids of 32 bits as an array of the wanted type. */
-static bool put_ids(Writer *w, int32_t r, const char *stem, const char *dtype, int64_t rows, int64_t cols,
-                    const int32_t *ids)
+/* A vector of n ids, or an array of 2 rows of n, in the wanted type. */
+static bool put_ids(Writer *w, int32_t r, const char *stem, const char *dtype, int rows, int64_t n, const int32_t *ids)
 {
     Arena *a = arena_new();
-    int64_t shape[2] = {rows, cols}, n = rows * (cols ? cols : 1), *wide = NULL;
-    bool is_wide = strcmp(dtype, "<i8") == 0;
-    if (is_wide) wide = ARENA_ARRAY(a, int64_t, n);
-    for (int64_t i = 0; i < n && is_wide; i++) wide[i] = ids[i];
-    bool ok = put_array(w, a, r, stem, dtype, shape, cols ? 2 : 1, is_wide ? (const void *)wide : ids);
+    const int64_t shape[2] = {2, n};
+    const void *data = ids;
+    if (strcmp(dtype, "<i8") == 0) {
+        int64_t *wide = ARENA_ARRAY(a, int64_t, rows * n);
+        for (int64_t i = 0; i < rows * n; i++) wide[i] = ids[i];
+        data = wide;
+    }
+    bool ok = put_array(w, a, r, stem, dtype, shape + (rows == 1), rows, data);
     arena_free(a);
     return ok;
 }
@@ -102,9 +107,7 @@ static bool put_edges(Writer *w, int32_t r)
         ends[i] = w->local[w->f->src[p->edge_ids[i]]];
         ends[p->edges + i] = w->local[w->f->dst[p->edge_ids[i]]];
     }
-    bool ok = true;
-    if (p->edges) ok = put_ids(w, r, "edge_index", w->f->edge_dtype, 2, p->edges, ends);
-    else ok = put_array(w, a, r, "edge_index", w->f->edge_dtype, (const int64_t[]){2, 0}, 2, ends);
+    bool ok = put_ids(w, r, "edge_index", w->f->edge_dtype, 2, p->edges, ends);
     arena_free(a);
     return ok;
 }
@@ -120,7 +123,7 @@ static bool put_batch(Writer *w, int32_t r, const char *dtype)
         while (p->graph_ids[g] != w->f->batch[p->nodes[i]]) g++;
         batch[i] = g;
     }
-    bool ok = put_ids(w, r, "batch", dtype, n, 0, batch);
+    bool ok = put_ids(w, r, "batch", dtype, 1, n, batch);
     arena_free(a);
     return ok;
 }
@@ -227,8 +230,11 @@ static bool split_arrays(Writer *w)
         const char *stem = arena_strndup(a, f->names[i], strlen(f->names[i]) - 4);
         bool end = !has_index && (strcmp(stem, "src") == 0 || strcmp(stem, "dst") == 0);
         ok = partition_array(w->s, a, f, f->names[i], &npy);
-        if (ok) sha256_hex(npy.file, npy.bytes_file, hex), strbuf_printf(&text, "%s %s\n", f->names[i], hex);
-        if (!end) ok = ok && split_array(w, a, stem, &npy);
+        if (ok) {
+            sha256_hex(npy.file, npy.bytes_file, hex);
+            strbuf_printf(&text, "%s %s\n", f->names[i], hex);
+            ok = end || split_array(w, a, stem, &npy);
+        }
         arena_free(a);
     }
     for (int32_t r = 0; ok && !has_index && r < w->split->n_parts; r++) ok = put_edges(w, r);
@@ -238,7 +244,8 @@ static bool split_arrays(Writer *w)
 
 static void set_number(cJSON *o, const char *key, int64_t v)
 {
-    if (cJSON_HasObjectItem(o, key)) cJSON_ReplaceItemInObjectCaseSensitive(o, key, cJSON_CreateNumber((double)v));
+    if (cJSON_GetObjectItemCaseSensitive(o, key))
+        cJSON_ReplaceItemInObjectCaseSensitive(o, key, cJSON_CreateNumber((double)v));
     else cJSON_AddNumberToObject(o, key, (double)v);
 }
 
@@ -249,10 +256,10 @@ static bool put_ids_and_meta(Writer *w, int32_t r)
     Arena *a = arena_new();
     int32_t *owners = ARENA_ARRAY(a, int32_t, p->halo);
     for (int64_t i = 0; i < p->halo; i++) owners[i] = w->split->owner[p->nodes[p->owned + i]];
-    bool ok = put_ids(w, r, "node_id", "<i8", p->owned + p->halo, 0, p->nodes) &&
-              put_ids(w, r, "edge_id", "<i8", p->edges, 0, p->edge_ids) &&
-              put_ids(w, r, "halo_owner", "<i4", p->halo, 0, owners) &&
-              (!w->f->batch || put_ids(w, r, "graph_id", "<i8", p->graphs, 0, p->graph_ids));
+    bool ok = put_ids(w, r, "node_id", "<i8", 1, p->owned + p->halo, p->nodes) &&
+              put_ids(w, r, "edge_id", "<i8", 1, p->edges, p->edge_ids) &&
+              put_ids(w, r, "halo_owner", "<i4", 1, p->halo, owners) &&
+              (!w->f->batch || put_ids(w, r, "graph_id", "<i8", 1, p->graphs, p->graph_ids));
     cJSON *meta = w->f->meta ? cJSON_Duplicate(w->f->meta, true) : cJSON_CreateObject();
     set_number(meta, "num_nodes", p->owned + p->halo);
     set_number(meta, "num_edges", p->edges);
@@ -429,6 +436,10 @@ static bool remove_old(Session *s, const char *out)
 static bool move_all(Writer *w, const char *out)
 {
     Arena *a = w->s->arena;
+    int folder = open(w->folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool synced = folder >= 0 && syncfs(folder) == 0; /* once for all files */
+    if (folder >= 0) close(folder);
+    if (!synced) return cannot_write(w->s, out, strerror(errno));
     if (!remove_old(w->s, out)) return false;
     for (int32_t r = 0; r < w->split->n_parts; r++) {
         const char *path = arena_printf(a, "%s/part-%d", out, r);

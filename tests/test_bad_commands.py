@@ -273,7 +273,7 @@ GIVEN = ["--data", "data", "--weights", "good.st"]
 for argv in [["--help"], ["--version"], ["build", "--help"], ["check", "plain.gnn"], ["check", "--format=json", "loose.gnn"], ["check", "--format=json", "bad.gnn"],
              ["ir", "plain.gnn", "--set", "F=8"], ["ir", "plain.gnn", "--set", "F=8", "--after=all"], ["fmt", "--stdout", "plain.gnn"],
              ["fmt", "--check", "loose.gnn"], ["test", "true.gnn"], ["test", "--format=json", "true.gnn"], ["explain", "E0203"], ["explain", "--as-blocks=sage"],
-             ["doc"], ["data", "info", "data"], ["data", "verify", "data"], ["data", "generate", "fresh"], ["machine"], ["machine", "--json"]]:
+             ["doc"], ["data", "info", "data"], ["data", "verify", "data"], ["data", "generate", "fresh"], ["data", "partition", "data", "-k", "2", "-o", "split"], ["machine"], ["machine", "--json"]]:
     with open("/dev/full", "w") as full:
         r = box.run(box.gnnc, *argv, stdout=full)
     wanted = 1 if "bad.gnn" in argv else 6
