@@ -53,6 +53,7 @@ struct RtPeers {
     char *ledger;
     bool broken, told, speaks;
     RtStatus failed; /* where broken */
+    RtCode agreed;   /* the last call ended with it in every process */
 };
 
 /* ---- sites ---- */
@@ -97,20 +98,32 @@ RtCode rt_peers_predict(RtPeers *p, int site, int64_t bytes_out, int64_t rounds,
 
 /* ---- messages ---- */
 
-/* Of n bytes: what any flipped bit changes, by four sums side by side. */
+typedef uint64_t Lanes __attribute__((vector_size(16)));
+
+static Lanes lanes(const char *p)
+{
+    Lanes w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+/* Of n bytes: sums of words in 8 lanes, and sums of these sums, so that order counts; as fast as memory is read. */
 static uint64_t checksum(const void *bytes, int64_t n)
 {
-    static const uint64_t PRIME = 0x9e3779b97f4a7c15;
     const char *p = bytes;
-    uint64_t sums[4] = {1, 2, 3, 4}, w[4], sum = (uint64_t)n;
-    for (; n >= 32; n -= 32, p += 32) {
-        memcpy(w, p, 32);
-        for (int i = 0; i < 4; i++) sums[i] = (sums[i] ^ w[i]) * PRIME;
+    char last[64] = {0};
+    Lanes a = {0}, b = {0}, c = {0}, d = {0}, aa = {0}, bb = {0}, cc = {0}, dd = {0};
+    uint64_t words[16], all = (uint64_t)n;
+    for (bool more = true; more; n -= 64, p += 64) {
+        more = n >= 64;
+        if (!more && n) memcpy(last, p, (size_t)n);
+        if (!more) p = last;
+        a += lanes(p), b += lanes(p + 16), c += lanes(p + 32), d += lanes(p + 48);
+        aa += a, bb += b, cc += c, dd += d;
     }
-    memset(w, 0, sizeof w);
-    memcpy(w, p, (size_t)n);
-    for (int i = 0; i < 4; i++) sum = (sum ^ (sums[i] ^ w[i]) * PRIME) * PRIME + (sum >> 29);
-    return sum;
+    memcpy(words, (Lanes[]){a, b, c, d, aa, bb, cc, dd}, sizeof words);
+    for (int i = 0; i < 16; i++) all = (all ^ words[i]) * 0x9e3779b97f4a7c15 + (all >> 29);
+    return all;
 }
 
 static uint64_t header_sum(const Header *h) { return checksum(h, offsetof(Header, sum)); }
@@ -247,6 +260,7 @@ static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtS
     RtCode code = RT_OK;
     RtMove own[2] = {p->links[p->rank].out, p->links[p->rank].in};
     p->calls++;
+    p->agreed = RT_OK;
     if (own[0].left != own[1].left)
         code = rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "rank %d sends itself %lld bytes and wants %lld",
                        p->rank, (long long)own[0].left, (long long)own[1].left);
@@ -356,7 +370,8 @@ RtCode rt_peers_same(RtPeers *p, const char *what, const void *bytes, int64_t n,
     RT_TRY(gather_equal(p, SAME, question, own, GIVEN, p->given, st));
     for (int q = 1; q < p->n; q++)
         if (memcmp(p->given + q * GIVEN, p->given, GIVEN) != 0)
-            return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "%s of rank %d is not that of rank 0", what, q);
+            return rt_fail(st, p->agreed = RT_E_PEERS_DIFFER, NULL, NULL, "%s of rank %d is not that of rank 0", what,
+                           q);
     return RT_OK;
 }
 
@@ -388,7 +403,7 @@ RtCode rt_peers_agree(RtPeers *p, RtCode mine, RtStatus *st)
     }
     RT_TRY(transfer(p, AGREE, 1, &wait_s, st));
     if (!own) rt_peers_of_rank(worst, &theirs, st);
-    return agreed;
+    return p->agreed = agreed;
 }
 
 /* ---- the end ---- */
@@ -417,11 +432,12 @@ void rt_peers_fail(RtPeers *p, const RtStatus *st)
 {
     if (!p || p->told) return;
     p->told = true;
+    p->speaks = p->rank == 0;
+    if (p->agreed && p->agreed == st->code) return; /* all know it: nobody has to be told, or waited for */
     if (!p->broken) {
         p->failed = *st;
         (void)broken(p, NULL);
     }
-    p->speaks = p->rank == 0;
     if (!p->t) return;
     double end = rt_now_ns() + (p->deadline_s < SPEAK_S ? p->deadline_s : SPEAK_S) * 1e9;
     int lower = p->rank == 0 ? -1 : 0;
@@ -454,8 +470,9 @@ static void peers_free(RtPeers *p)
 void rt_peers_close(RtPeers *p)
 {
     if (!p) return;
-    if (!p->broken) (void)rt_peers_write_ledger(p, NULL);
-    if (!p->broken) (void)rt_peers_agree(p, RT_OK, NULL); /* all are here: nobody is waited for any more */
+    if (!p->broken && !p->told) (void)rt_peers_write_ledger(p, NULL);
+    if (!p->broken) (void)rt_peers_agree(p, RT_OK, NULL); /* all are here, and who speaks has spoken */
+    if (p->broken) rt_peers_fail(p, &p->failed); /* at the latest now: others speak before this one ends them */
     if (p->t) p->t->calls->close(p->t, p->broken ? &p->failed : NULL);
     peers_free(p);
 }

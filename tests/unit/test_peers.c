@@ -6,6 +6,7 @@
 #include "runtime/file.h"
 #include "runtime/peers_transport.h"
 #include "tests/unit/check.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -448,7 +449,7 @@ static void check_case(const char *name, int n, const Launcher *by)
     check(r.exit == wanted || (mpi && gone >= 0), "it ended with %d, wanted %d", r.exit, wanted);
     check(r.speaks == 1, "%d processes speak", r.speaks);
     check(r.n == n - (gone >= 0) || (mpi && c->code && r.n > 0), "%d processes of %d say something", r.n, n);
-    check(!c->code || r.seconds < c->deadline_s + 2.5, "it took %.1f s", r.seconds);
+    check(r.seconds < c->deadline_s + 10, "it took %.1f s", r.seconds);
     check_end(title);
 }
 
@@ -511,6 +512,18 @@ static void test_alone(void)
     check_end("peers_alone");
 }
 
+static void remove_scratch(void)
+{
+    char path[400];
+    DIR *d = opendir(scratch);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%.300s", scratch, e->d_name);
+        unlink(path);
+    }
+    if (d) closedir(d);
+    rmdir(scratch);
+}
+
 /* By a launcher, where it is installed. A process that is killed is the launcher's business: it ends the others. */
 static void test_launched(const Launcher *by, int most)
 {
@@ -553,5 +566,6 @@ int main(int argc, char **argv)
     check_case("stopped", 2, &launchers[0]);
     test_launched(&launchers[1], 8);
     test_launched(&launchers[2], 2);
+    remove_scratch();
     return check_done();
 }
