@@ -12,7 +12,7 @@
 
 enum { GIVEN = sizeof(int64_t) + RT_PEERS_SAME };
 enum { SITE_PAGE = 256, SITE_PAGES = RT_PEERS_SITES / SITE_PAGE, SITE_NAME = 64 };
-static const double DEADLINE_S = 60, SPEAK_S = 5;
+static const double DEADLINE_S = 60, SPEAK_S = 5, SUSPENDED_NS = 5e8;
 
 typedef enum { EXCHANGE, GATHER, SAME, AGREE, N_KINDS } Kind;
 static const char *const kind_names[N_KINDS] = {"exchange", "gather", "comparison", "agreement"};
@@ -208,22 +208,11 @@ static RtCode late(const RtPeers *p, RtStatus *st)
                    who, n - 1, p->rank, p->deadline_s, here);
 }
 
-/* What is to be done when nothing moved: is anybody lost, is the deadline over? */
-static RtCode look_round(const RtPeers *p, double since_ns, RtStatus *st)
-{
-    char here[160];
-    RT_TRY(p->t->calls->lost(p->t, st));
-    for (int q = 0; q < p->n; q++)
-        if (q != p->rank && p->links[q].receiving != DONE && p->t->calls->ended(p->t, q))
-            return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "rank %d has ended, rank %d is at %s", q, p->rank,
-                           where(p, &p->links[q].sent, here, sizeof here));
-    return rt_now_ns() - since_ns > p->deadline_s * 1e9 ? late(p, st) : RT_OK;
-}
-
+/* Moves all that the links ask for. *wait_s grows by the time in which nothing moved. */
 static RtCode move_all(RtPeers *p, double *wait_s, RtStatus *st)
 {
     RtTransport *t = p->t;
-    double since = rt_now_ns();
+    double since = rt_now_ns(), looked = since;
     for (int64_t idle = 0;;) {
         bool moved, any = false;
         RT_TRY(t->calls->progress(t, &moved, st));
@@ -232,16 +221,19 @@ static RtCode move_all(RtPeers *p, double *wait_s, RtStatus *st)
             RT_TRY(link_advance(p, (p->rank + i) % p->n, &open, st));
             any |= open;
         }
+        double now = rt_now_ns();
+        if (now - looked > SUSPENDED_NS) since += now - looked; /* this process was stopped, perhaps all were */
+        looked = now;
         if (moved || !any) {
-            double now = rt_now_ns();
             if (idle) *wait_s += (now - since) * 1e-9;
             since = now;
             idle = 0;
-        } else {
-            RT_TRY(look_round(p, since, st));
-            t->calls->rest(t, idle++);
+            if (!any) return RT_OK;
+            continue;
         }
-        if (!any) return RT_OK;
+        RT_TRY(t->calls->lost(t, st));
+        if (now - since > p->deadline_s * 1e9) return late(p, st);
+        t->calls->rest(t, idle++);
     }
 }
 
@@ -295,7 +287,7 @@ static RtCode failed_before(const RtPeers *p, RtStatus *st)
     return p->failed.code;
 }
 
-/* Sets the links from arrays of sizes; a size below 0 is the caller's fault. out_bytes NULL: all of `out` to all. */
+/* Moves what the links say for a site. A size below 0 is the caller's fault. */
 static RtCode transfer_at(RtPeers *p, Kind kind, int site, RtStatus *st)
 {
     Site *s = NULL;
