@@ -259,9 +259,15 @@ static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtS
     if (code) return broken(p, st);
     if (own[0].left && own[0].p != own[1].p) memmove(own[1].p, own[0].p, (size_t)own[0].left);
     if (p->n == 1) return RT_OK;
+    RtMove summed = {NULL, -1};
+    uint64_t sum = 0;
     for (int q = 0; q < p->n; q++) {
         Link *l = &p->links[q];
         if (q == p->rank) continue;
+        if (l->out.p != summed.p || l->out.left != summed.left) { /* a gather gives all the same */
+            summed = l->out;
+            sum = checksum(summed.p, summed.left);
+        }
         assert(l->out.left >= 0 && l->in.left >= 0 && !p->t->out[q].left && !p->t->in[q].left);
         l->sending = l->receiving = HEADER;
         l->sent = (Header){.magic = MAGIC,
@@ -270,7 +276,7 @@ static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtS
                            .rank = (uint32_t)p->rank,
                            .call = p->calls,
                            .bytes = l->out.left,
-                           .payload_sum = checksum(l->out.p, l->out.left)};
+                           .payload_sum = sum};
         l->sent.sum = header_sum(&l->sent);
         p->t->out[q] = (RtMove){(char *)&l->sent, sizeof l->sent};
         p->t->in[q] = (RtMove){(char *)&l->got, sizeof l->got};
@@ -291,7 +297,7 @@ static RtCode failed_before(const RtPeers *p, RtStatus *st)
 static RtCode transfer_at(RtPeers *p, Kind kind, int site, RtStatus *st)
 {
     Site *s = NULL;
-    RT_TRY(site_make(p, site, &s, st));
+    if (site_make(p, site, &s, &p->failed)) return broken(p, st);
     for (int q = 0; q < p->n; q++) {
         const Link *l = &p->links[q];
         if (l->out.left < 0 || l->in.left < 0) {
