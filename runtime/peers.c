@@ -12,7 +12,7 @@
 
 enum { GIVEN = sizeof(int64_t) + RT_PEERS_SAME };
 enum { SITE_PAGE = 256, SITE_PAGES = RT_PEERS_SITES / SITE_PAGE, SITE_NAME = 64 };
-static const double DEADLINE_S = 60, SPEAK_S = 5;
+static const double DEADLINE_S = 60, SPEAK_S = 5, SUSPENDED_NS = 5e8;
 
 typedef enum { EXCHANGE, GATHER, SAME, AGREE, N_KINDS } Kind;
 static const char *const kind_names[N_KINDS] = {"exchange", "gather", "comparison", "agreement"};
@@ -53,6 +53,7 @@ struct RtPeers {
     char *ledger;
     bool broken, told, speaks;
     RtStatus failed; /* where broken */
+    RtCode agreed;   /* the last call ended with it in every process */
 };
 
 /* ---- sites ---- */
@@ -97,20 +98,32 @@ RtCode rt_peers_predict(RtPeers *p, int site, int64_t bytes_out, int64_t rounds,
 
 /* ---- messages ---- */
 
-/* Of n bytes: what any flipped bit changes, by four sums side by side. */
+typedef uint64_t Lanes __attribute__((vector_size(16)));
+
+static Lanes lanes(const char *p)
+{
+    Lanes w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+/* Of n bytes: sums of words in 8 lanes, and sums of these sums, so that order counts; as fast as memory is read. */
 static uint64_t checksum(const void *bytes, int64_t n)
 {
-    static const uint64_t PRIME = 0x9e3779b97f4a7c15;
     const char *p = bytes;
-    uint64_t sums[4] = {1, 2, 3, 4}, w[4], sum = (uint64_t)n;
-    for (; n >= 32; n -= 32, p += 32) {
-        memcpy(w, p, 32);
-        for (int i = 0; i < 4; i++) sums[i] = (sums[i] ^ w[i]) * PRIME;
+    char last[64] = {0};
+    Lanes a = {0}, b = {0}, c = {0}, d = {0}, aa = {0}, bb = {0}, cc = {0}, dd = {0};
+    uint64_t words[16], all = (uint64_t)n;
+    for (bool more = true; more; n -= 64, p += 64) {
+        more = n >= 64;
+        if (!more && n) memcpy(last, p, (size_t)n);
+        if (!more) p = last;
+        a += lanes(p), b += lanes(p + 16), c += lanes(p + 32), d += lanes(p + 48);
+        aa += a, bb += b, cc += c, dd += d;
     }
-    memset(w, 0, sizeof w);
-    memcpy(w, p, (size_t)n);
-    for (int i = 0; i < 4; i++) sum = (sum ^ (sums[i] ^ w[i]) * PRIME) * PRIME + (sum >> 29);
-    return sum;
+    memcpy(words, (Lanes[]){a, b, c, d, aa, bb, cc, dd}, sizeof words);
+    for (int i = 0; i < 16; i++) all = (all ^ words[i]) * 0x9e3779b97f4a7c15 + (all >> 29);
+    return all;
 }
 
 static uint64_t header_sum(const Header *h) { return checksum(h, offsetof(Header, sum)); }
@@ -195,22 +208,11 @@ static RtCode late(const RtPeers *p, RtStatus *st)
                    who, n - 1, p->rank, p->deadline_s, here);
 }
 
-/* What is to be done when nothing moved: is anybody lost, is the deadline over? */
-static RtCode look_round(const RtPeers *p, double since_ns, RtStatus *st)
-{
-    char here[160];
-    RT_TRY(p->t->calls->lost(p->t, st));
-    for (int q = 0; q < p->n; q++)
-        if (q != p->rank && p->links[q].receiving != DONE && p->t->calls->ended(p->t, q))
-            return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "rank %d has ended, rank %d is at %s", q, p->rank,
-                           where(p, &p->links[q].sent, here, sizeof here));
-    return rt_now_ns() - since_ns > p->deadline_s * 1e9 ? late(p, st) : RT_OK;
-}
-
+/* Moves all that the links ask for. *wait_s grows by the time in which nothing moved. */
 static RtCode move_all(RtPeers *p, double *wait_s, RtStatus *st)
 {
     RtTransport *t = p->t;
-    double since = rt_now_ns();
+    double since = rt_now_ns(), looked = since;
     for (int64_t idle = 0;;) {
         bool moved, any = false;
         RT_TRY(t->calls->progress(t, &moved, st));
@@ -219,16 +221,19 @@ static RtCode move_all(RtPeers *p, double *wait_s, RtStatus *st)
             RT_TRY(link_advance(p, (p->rank + i) % p->n, &open, st));
             any |= open;
         }
+        double now = rt_now_ns();
+        if (now - looked > SUSPENDED_NS) since += now - looked; /* this process was stopped, perhaps all were */
+        looked = now;
         if (moved || !any) {
-            double now = rt_now_ns();
             if (idle) *wait_s += (now - since) * 1e-9;
             since = now;
             idle = 0;
-        } else {
-            RT_TRY(look_round(p, since, st));
-            t->calls->rest(t, idle++);
+            if (!any) return RT_OK;
+            continue;
         }
-        if (!any) return RT_OK;
+        RT_TRY(t->calls->lost(t, st));
+        if (now - since > p->deadline_s * 1e9) return late(p, st);
+        t->calls->rest(t, idle++);
     }
 }
 
@@ -247,15 +252,22 @@ static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtS
     RtCode code = RT_OK;
     RtMove own[2] = {p->links[p->rank].out, p->links[p->rank].in};
     p->calls++;
+    p->agreed = RT_OK;
     if (own[0].left != own[1].left)
         code = rt_fail(&p->failed, RT_E_INTERNAL, "peers", NULL, "rank %d sends itself %lld bytes and wants %lld",
                        p->rank, (long long)own[0].left, (long long)own[1].left);
     if (code) return broken(p, st);
     if (own[0].left && own[0].p != own[1].p) memmove(own[1].p, own[0].p, (size_t)own[0].left);
     if (p->n == 1) return RT_OK;
+    RtMove summed = {NULL, -1};
+    uint64_t sum = 0;
     for (int q = 0; q < p->n; q++) {
         Link *l = &p->links[q];
         if (q == p->rank) continue;
+        if (l->out.p != summed.p || l->out.left != summed.left) { /* a gather gives all the same */
+            summed = l->out;
+            sum = checksum(summed.p, summed.left);
+        }
         assert(l->out.left >= 0 && l->in.left >= 0 && !p->t->out[q].left && !p->t->in[q].left);
         l->sending = l->receiving = HEADER;
         l->sent = (Header){.magic = MAGIC,
@@ -264,7 +276,7 @@ static RtCode transfer(RtPeers *p, Kind kind, uint32_t site, double *wait_s, RtS
                            .rank = (uint32_t)p->rank,
                            .call = p->calls,
                            .bytes = l->out.left,
-                           .payload_sum = checksum(l->out.p, l->out.left)};
+                           .payload_sum = sum};
         l->sent.sum = header_sum(&l->sent);
         p->t->out[q] = (RtMove){(char *)&l->sent, sizeof l->sent};
         p->t->in[q] = (RtMove){(char *)&l->got, sizeof l->got};
@@ -281,11 +293,11 @@ static RtCode failed_before(const RtPeers *p, RtStatus *st)
     return p->failed.code;
 }
 
-/* Sets the links from arrays of sizes; a size below 0 is the caller's fault. out_bytes NULL: all of `out` to all. */
+/* Moves what the links say for a site. A size below 0 is the caller's fault. */
 static RtCode transfer_at(RtPeers *p, Kind kind, int site, RtStatus *st)
 {
     Site *s = NULL;
-    RT_TRY(site_make(p, site, &s, st));
+    if (site_make(p, site, &s, &p->failed)) return broken(p, st);
     for (int q = 0; q < p->n; q++) {
         const Link *l = &p->links[q];
         if (l->out.left < 0 || l->in.left < 0) {
@@ -356,7 +368,8 @@ RtCode rt_peers_same(RtPeers *p, const char *what, const void *bytes, int64_t n,
     RT_TRY(gather_equal(p, SAME, question, own, GIVEN, p->given, st));
     for (int q = 1; q < p->n; q++)
         if (memcmp(p->given + q * GIVEN, p->given, GIVEN) != 0)
-            return rt_fail(st, RT_E_PEERS_DIFFER, NULL, NULL, "%s of rank %d is not that of rank 0", what, q);
+            return rt_fail(st, p->agreed = RT_E_PEERS_DIFFER, NULL, NULL, "%s of rank %d is not that of rank 0", what,
+                           q);
     return RT_OK;
 }
 
@@ -388,7 +401,7 @@ RtCode rt_peers_agree(RtPeers *p, RtCode mine, RtStatus *st)
     }
     RT_TRY(transfer(p, AGREE, 1, &wait_s, st));
     if (!own) rt_peers_of_rank(worst, &theirs, st);
-    return agreed;
+    return p->agreed = agreed;
 }
 
 /* ---- the end ---- */
@@ -417,11 +430,12 @@ void rt_peers_fail(RtPeers *p, const RtStatus *st)
 {
     if (!p || p->told) return;
     p->told = true;
+    p->speaks = p->rank == 0;
+    if (p->agreed && p->agreed == st->code) return; /* all know it: nobody has to be told, or waited for */
     if (!p->broken) {
         p->failed = *st;
         (void)broken(p, NULL);
     }
-    p->speaks = p->rank == 0;
     if (!p->t) return;
     double end = rt_now_ns() + (p->deadline_s < SPEAK_S ? p->deadline_s : SPEAK_S) * 1e9;
     int lower = p->rank == 0 ? -1 : 0;
@@ -454,8 +468,9 @@ static void peers_free(RtPeers *p)
 void rt_peers_close(RtPeers *p)
 {
     if (!p) return;
-    if (!p->broken) (void)rt_peers_write_ledger(p, NULL);
-    if (!p->broken) (void)rt_peers_agree(p, RT_OK, NULL); /* all are here: nobody is waited for any more */
+    if (!p->broken && !p->told) (void)rt_peers_write_ledger(p, NULL);
+    if (!p->broken) (void)rt_peers_agree(p, RT_OK, NULL); /* all are here, and who speaks has spoken */
+    if (p->broken) rt_peers_fail(p, &p->failed); /* at the latest now: others speak before this one ends them */
     if (p->t) p->t->calls->close(p->t, p->broken ? &p->failed : NULL);
     peers_free(p);
 }

@@ -239,7 +239,7 @@ static int mpi_lower(RtTransport *t)
     return m->lower;
 }
 
-static bool mpi_false(const RtTransport *t, int peer) { return (void)t, (void)peer, false; } /* MPI does not say */
+static bool mpi_waits(const RtTransport *t, int peer) { return (void)t, (void)peer, false; } /* MPI does not say */
 static void mpi_waiting(RtTransport *t, bool yes) { (void)t, (void)yes; }
 static bool mpi_speak(RtTransport *t) { return (void)t, true; } /* those of higher rank are ended with this one */
 
@@ -263,7 +263,7 @@ static void mpi_close(RtTransport *t, const RtStatus *st)
     mpi_free(m);
 }
 
-static const RtTransportCalls mpi_calls = {"mpi",       mpi_progress, mpi_rest,  mpi_lost,  mpi_false, mpi_false,
+static const RtTransportCalls mpi_calls = {"mpi",       mpi_progress, mpi_rest,  mpi_lost,  mpi_waits,
                                            mpi_waiting, mpi_fail,     mpi_lower, mpi_speak, mpi_close};
 
 RtCode rt_peers_mpi_open(double deadline_s, RtTransport **t, RtStatus *st)

@@ -101,11 +101,9 @@ static void shm_rest(RtTransport *t, int64_t idle)
 
 /* ---- bytes ---- */
 
-static RtCode torn(const Shm *s, int from, int to, RtStatus *st)
+static RtCode torn(int from, int to, RtStatus *st)
 {
-    (void)s;
-    return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "the shared memory between rank %d and rank %d is damaged", from,
-                   to);
+    return rt_fail(st, RT_E_PEER_MESSAGE, NULL, NULL, "the memory that rank %d and rank %d share is damaged", from, to);
 }
 
 static RtCode put(Shm *s, int to, bool *moved, RtStatus *st)
@@ -115,7 +113,7 @@ static RtCode put(Shm *s, int to, bool *moved, RtStatus *st)
     while (m->left > 0) {
         uint64_t written = atomic_load_explicit(&r->written, memory_order_relaxed);
         uint64_t waiting = written - atomic_load_explicit(&r->read, memory_order_acquire), at = written % RING;
-        if (waiting > RING) return torn(s, s->base.rank, to, st);
+        if (waiting > RING) return torn(s->base.rank, to, st);
         uint64_t n = RING - waiting;
         if (n > RING - at) n = RING - at;
         if (n > PIECE) n = PIECE;
@@ -138,7 +136,7 @@ static RtCode take(Shm *s, int from, bool *moved, RtStatus *st)
     while (m->left > 0) {
         uint64_t read = atomic_load_explicit(&r->read, memory_order_relaxed);
         uint64_t n = atomic_load_explicit(&r->written, memory_order_acquire) - read, at = read % RING;
-        if (n > RING) return torn(s, from, s->base.rank, st);
+        if (n > RING) return torn(from, s->base.rank, st);
         if (n > RING - at) n = RING - at;
         if (n > PIECE) n = PIECE;
         if (n > (uint64_t)m->left) n = (uint64_t)m->left;
@@ -201,13 +199,6 @@ static RtCode shm_lost(RtTransport *t, RtStatus *st)
             return rt_fail(st, RT_E_PEER_LOST, NULL, NULL, "rank %d, process %d, ended without a word%s", q,
                            atomic_load(&s->all->slots[q].pid), how_it_ended(s, q, how, sizeof how));
     return RT_OK;
-}
-
-static bool shm_ended(const RtTransport *t, int peer)
-{
-    const Shm *s = (const Shm *)(const void *)t;
-    const Ring *r = ring(s, peer, t->rank);
-    return state_of(s, peer) == ENDED && atomic_load(&r->written) == atomic_load(&r->read);
 }
 
 static bool shm_waits(const RtTransport *t, int peer)
@@ -280,7 +271,7 @@ static void shm_close(RtTransport *t, const RtStatus *st)
 
 /* ---- the beginning ---- */
 
-static const RtTransportCalls shm_calls = {"shm",       shm_progress, shm_rest,  shm_lost,  shm_ended, shm_waits,
+static const RtTransportCalls shm_calls = {"shm",       shm_progress, shm_rest,  shm_lost,  shm_waits,
                                            shm_waiting, shm_fail,     shm_lower, shm_speak, shm_close};
 
 /* A number of the environment that rt_peers_spawn set; -1: there is none. */

@@ -19,8 +19,6 @@ typedef struct RtTransportCalls {
     void (*rest)(RtTransport *t, int64_t idle);
     /* PEER_LOST, or the status that the peer gave, if any peer failed or was lost. */
     RtCode (*lost)(RtTransport *t, RtStatus *st);
-    /* Whether the peer has ended in order, and all that it sent has arrived. */
-    bool (*ended)(const RtTransport *t, int peer);
     /* Whether the peer is known to wait in this module as well: the one that all wait for is another. */
     bool (*waits)(const RtTransport *t, int peer);
     void (*waiting)(RtTransport *t, bool yes); /* what this process tells of itself, or NULL */
