@@ -728,6 +728,15 @@ static void test_host(void)
         check(!train(&lacks, o, there, &r, &st), "%s", st.message);
         CHECK(!memcmp(here, there, sizeof here));
     }
+    /* a step that has x and does not say what it reads of it */
+    RtModel silent = device_model();
+    RtCudaLayout l = {0};
+    RtData d;
+    silent.steps = hm_steps;
+    if (!CHECK(make_data(&silent, &d, &st))) return;
+    CHECK(rt_cuda_layout(&silent, d.graph, "forward", false, &named, &l, &st) == RT_E_CLI_VALUE);
+    rt_cuda_layout_free(&l);
+    free_data(&d);
     check_end("runtime_cuda_host");
 }
 
