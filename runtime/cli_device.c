@@ -20,10 +20,10 @@ RtCode rt_cli_device(RtCli *c)
     else
         return rt_fail(c->st, RT_E_CLI_VALUE, "--device", NULL, "found `%.60s`, wanted cpu, cuda, cuda:N or auto",
                        text);
-    for (int i = OPT_HOST_ROWS; i <= OPT_DEVICE_MEMORY && c->device == RT_ON_CPU; i++)
-        if (c->values[i])
-            return rt_fail(c->st, RT_E_CLI_VALUE, i == OPT_HOST_ROWS ? "--host-rows" : "--device-memory", NULL,
-                           "wanted with --device cuda");
+    const char *flag = c->values[OPT_HOST_ROWS]       ? "--host-rows"
+                       : c->values[OPT_DEVICE_MEMORY] ? "--device-memory"
+                                                      : NULL;
+    if (flag && c->device == RT_ON_CPU) return rt_fail(c->st, RT_E_CLI_VALUE, flag, NULL, "wanted with --device cuda");
     if (n) c->ordinal = strtol(text + 5, NULL, 10);
     const RtModel *there = c->model->device;
     if (c->device == RT_ON_CUDA && (!there || !there->n_images))
