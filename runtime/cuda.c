@@ -121,7 +121,7 @@ void rt_cuda_free(RtCuda *c)
     if (!c) return;
     rt_cuda_blas_close(c);
     if (c->memory) c->driver.memory_free(c->memory);
-    if (c->host) c->driver.memory_free(c->host);
+    rt_cuda_host_free(c);
     if (c->numbers) c->driver.host_free(c->numbers);
     free(c->said);
     if (c->module) c->driver.module_free(c->module);
@@ -142,25 +142,22 @@ enum { SPARE = 16 /* a cache leaves one part of so many of the memory that is le
 RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *most, RtStatus *st)
 {
     size_t left = 0, total = 0;
-    bool can = rt_cuda_host_can(c);
     assert(!c->memory);
     RT_TRY(done(c, c->driver.memory_info(&left, &total), "ask for free memory", st));
     RtCudaRoom room = most ? *most : (RtCudaRoom){.bytes = INT64_MAX};
     bool limited = room.bytes < (int64_t)left;
     if (!limited) room.bytes = (int64_t)left;
     if (!limited && room.spare < room.bytes / SPARE) room.spare = room.bytes / SPARE;
-    if (lent || (!room.names && !can)) room.names = "";
+    if (!rt_cuda_host_caches(c)) room.spare = INT64_MAX;
+    if (lent) room.names = "";
     RT_TRY(rt_cuda_layout(c->model, g, programs, lent, &room, &c->layout, st));
     size_t bytes = (size_t)c->layout.bytes;
-    if (c->layout.host.bytes && !can)
-        return rt_fail(st, RT_E_DEVICE_HOST, c->name, NULL, "the driver or the device cannot read memory of the host");
-    const char *hint = can ? NULL : "inputs cannot stay on the host: the driver or the device cannot read its memory";
     if (limited && c->layout.bytes > room.bytes)
-        return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, hint,
+        return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, NULL,
                        "wanted %zu bytes (%.1f MiB), --device-memory allows %lld", bytes, (double)bytes / 1048576.0,
                        (long long)room.bytes);
     if (bytes > left || c->driver.memory_take(&c->memory, bytes ? bytes : 1))
-        return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, hint,
+        return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, NULL,
                        "wanted %zu bytes (%.1f MiB), the device has %zu of its %zu left", bytes,
                        (double)bytes / 1048576.0, left, total);
     RT_TRY(rt_cuda_host_take(c, st));

@@ -152,6 +152,7 @@ typedef struct RtCuda {
     const void *const *lent; /* [n_tensors] of a library: the caller's memory on the device; NULL: it has its own */
     RtCudaPtr memory;
     RtCudaPtr host; /* inputs that stay on the host: where the CPU and the device have them; 0: there are none */
+    bool managed;   /* and parts of them may lie on the device */
     int64_t taken;  /* bytes of the device */
     char *numbers;  /* [numbers_bytes] as the device had them at the last wait; page-locked */
     bool unread;    /* a run was begun since then */
@@ -163,15 +164,16 @@ typedef struct RtCuda {
 /* Opens a device and loads the kernels. DEVICE_NONE, DEVICE_OLD, DEVICE_FAILED. *c is NULL on failure. */
 RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, RtCuda **c, RtStatus *st);
 /* Takes memory for the listed programs and copies the graph there; most: NULL, or what it may take at most. DEVICE_MEMORY
-   with the bytes that are wanted and free, before any are taken; DEVICE_HOST where inputs have to stay on the host and cannot. */
+   with the bytes that are wanted and free, before any are taken; DEVICE_HOST where inputs have to stay on the host and it has no memory for them. */
 RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *most, RtStatus *st);
 void rt_cuda_free(RtCuda *c);
 
-/* For rt_cuda_load and rt_cuda_push: whether driver and device can; memory for what stays on the host, DEVICE_HOST; its
-   rows, once nothing reads them, 0 or an error of the driver. */
-bool rt_cuda_host_can(const RtCuda *c);
+/* For rt_cuda_load, rt_cuda_push and rt_cuda_free: whether what stays on the host can lie on the device in part; memory for
+   it, DEVICE_HOST, MEMORY; its rows, once nothing reads them, 0 or an error of the driver. */
+bool rt_cuda_host_caches(const RtCuda *c);
 RtCode rt_cuda_host_take(RtCuda *c, RtStatus *st);
 int rt_cuda_host_push(RtCuda *c, void *const *tensors);
+void rt_cuda_host_free(RtCuda *c);
 
 /* The functions below do nothing where c is NULL. Tensors, by their numbers in the model, are the host's. */
 

@@ -279,7 +279,8 @@ RtCode rt_cuda_host_cache(const RtModel *m, const RtGraph *g, const char *progra
 
 enum { GLOBAL = 1, PREFER = 3, ACCESSED_BY = 5, ON_HOST = -1, CONCURRENT = 89 /* all as in the driver's header */ };
 
-bool rt_cuda_host_can(const RtCuda *c)
+/* Whether driver and device share memory with the CPU at any time: else it is page-locked, and all of it lies on the host. */
+bool rt_cuda_host_caches(const RtCuda *c)
 {
     const RtCudaDriver *d = &c->driver;
     int concurrent = 0;
@@ -303,9 +304,13 @@ RtCode rt_cuda_host_take(RtCuda *c, RtStatus *st)
     const char *why = NULL;
     if (!h->bytes) return RT_OK;
     RT_TRY(rt_memory_check(h->bytes, "the inputs that stay on the host", st));
-    int error = d->take_managed(&c->host, (size_t)h->bytes, GLOBAL);
-    if (!error) error = d->advise(c->host, (size_t)h->bytes, PREFER, ON_HOST);
-    if (!error) error = d->advise(c->host, (size_t)h->bytes, ACCESSED_BY, c->device);
+    c->managed = rt_cuda_host_caches(c);
+    size_t bytes = (size_t)h->bytes;
+    void *locked = NULL; /* the device has it at the same address */
+    int error = c->managed ? d->take_managed(&c->host, bytes, GLOBAL) : d->host_take(&locked, bytes);
+    if (!c->managed) c->host = (RtCudaPtr)(uintptr_t)locked;
+    if (!error && c->managed) error = d->advise(c->host, bytes, PREFER, ON_HOST);
+    if (!error && c->managed) error = d->advise(c->host, bytes, ACCESSED_BY, c->device);
     for (int64_t i = 0, n; !error && (n = next_hot(h, &i)) > 0; i += n)
         error = d->advise(c->host + (RtCudaPtr)(i * h->granule), (size_t)(n * h->granule), PREFER, c->device);
     if (!error) return RT_OK;
@@ -328,4 +333,11 @@ int rt_cuda_host_push(RtCuda *c, void *const *tensors)
         error = c->driver.prefetch(c->host + (RtCudaPtr)(i * h->granule), (size_t)(n * h->granule), c->device,
                                    c->stream);
     return error ? error : c->driver.stream_wait(c->stream);
+}
+
+void rt_cuda_host_free(RtCuda *c)
+{
+    if (!c->host) return;
+    if (c->managed) c->driver.memory_free(c->host);
+    else c->driver.host_free((void *)(uintptr_t)c->host);
 }

@@ -680,6 +680,18 @@ static int take_or_not(RtCudaPtr *p, size_t bytes, unsigned flags)
 {
     return takes_refused ? 2 : rt_cuda_shim.take_managed(p, bytes, flags);
 }
+static int n_locked, n_unlocked, locks_refused;
+static int note_unlock(void *p)
+{
+    n_unlocked++;
+    return rt_cuda_shim.host_free(p);
+}
+static int lock_or_not(void **p, size_t bytes)
+{
+    bool large = bytes >= 1 << 16;
+    n_locked += large ? (int)bytes : 0;
+    return large && locks_refused ? 2 : rt_cuda_shim.host_take(p, bytes);
+}
 static int not_concurrent(int *value, int which, int device)
 {
     int error = rt_cuda_shim.device_attribute(value, which, device);
@@ -691,7 +703,7 @@ static void test_host(void)
 {
     enum { GRANULE = 64 << 10, PREFER = 3, ACCESSED_BY = 5 };
     RtCudaDriver driver = rt_cuda_shim;
-    RtCudaRoom named = {.bytes = INT64_MAX, .spare = INT64_MAX, .names = "x"}, little = {.bytes = 1000};
+    RtCudaRoom named = {.bytes = INT64_MAX, .spare = INT64_MAX, .names = "x"};
     float here[N_W], there[N_W];
     RtTrainResult r;
     RtStatus st;
@@ -719,14 +731,12 @@ static void test_host(void)
         if (i == 1) lacks.advise = NULL;
         if (i == 2) lacks.prefetch = NULL;
         if (i == 3) lacks.device_attribute = not_concurrent;
-        room = &named;
-        CHECK(train(&lacks, o, NULL, &r, &st) == RT_E_DEVICE_HOST &&
-              strstr(st.message, "cannot read memory of the host"));
-        room = &little;
-        CHECK(train(&lacks, o, NULL, &r, &st) == RT_E_DEVICE_MEMORY && strstr(st.hint, "cannot stay on the host"));
-        room = NULL;
+        lacks.host_take = lock_or_not, lacks.host_free = note_unlock;
+        locks_refused = 0, n_locked = 0, n_unlocked = 0;
         check(!train(&lacks, o, there, &r, &st), "%s", st.message);
-        CHECK(!memcmp(here, there, sizeof here));
+        CHECK(!memcmp(here, there, sizeof here) && n_locked == GRANULE && n_unlocked == 2); /* x; numbers */
+        locks_refused = 1;
+        CHECK(train(&lacks, o, NULL, &r, &st) == RT_E_DEVICE_HOST && strstr(st.message, "wanted 65536 bytes"));
     }
     /* a step that has x and does not say what it reads of it */
     RtModel silent = device_model();
@@ -740,13 +750,21 @@ static void test_host(void)
     check_end("runtime_cuda_host");
 }
 
-/* A run that was begun has the rows that were there then. */
+static int copy_at_once(RtCudaPtr to, const void *from, size_t bytes)
+{
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+/* A run that was begun has the rows that were there then, also where nothing else waits for it. */
 static void test_host_push(void)
 {
+    RtCudaDriver driver = rt_cuda_shim;
     RtModel m = device_model();
     RtStatus st = {0};
     RtCudaRoom named = {.bytes = INT64_MAX, .names = "x"};
     float found[2][N * HM_C];
+    driver.to_device = copy_at_once;
     check_begin();
     for (int there = 0; there < 2; there++) {
         RtData d;
@@ -754,7 +772,7 @@ static void test_host_push(void)
         if (!CHECK(make_data(&m, &d, &st))) return;
         rt_tensors_init(&d.tensors, 7);
         if (there)
-            CHECK(!rt_cuda_create(&m, &rt_cuda_shim, 0, &c, &st) &&
+            CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st) &&
                   !rt_cuda_load(c, d.graph, "forward", false, &named, &st) && c->host);
         RtExec *e = bound(&m, &d, c, "forward", &st);
         rt_exec_run(e, 1, 0);
