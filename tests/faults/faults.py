@@ -210,7 +210,7 @@ FAULTS = [
     ("runtime/cuda_host.c", "    else c->driver.host_free((void *)(uintptr_t)c->host);\n", "    else c->driver.memory_free(c->host);\n", "runtime_cuda"),
     ("runtime/cuda_driver.c", "offsetof(RtCudaDriver, field), true},", "offsetof(RtCudaDriver, field), false},", "cuda:no_driver"),
     ("runtime/cuda_watch.c", "w->counts->bus_sectors += is_new && on_host;", "w->counts->bus_sectors += on_host;", "cuda_watch"),
-    ("runtime/cuda_layout.c", "if (room && !room->names && l->bytes > room->bytes)", "if (room && !room->names && l->bytes >= room->bytes)", "cuda:host"),
+    ("runtime/cuda_host.c", "for (int64_t i = 0; i < n && excess > 0; i++) {", "for (int64_t i = 0; i < n; i++) {", "cuda:host"),
     ("runtime/session.c", "if (room->names && !c->values[OPT_DEVICE_MEMORY]) room->spare = INT64_MAX;", "", "cuda:host"),
     ("runtime/cuda_exec.c", "if (split && !error) error = launch_parts(", "if (split && error) error = launch_parts(", "cuda"),
     ("runtime/cuda_exec.c", "phase < split->walks; phase++", "phase < 1; phase++", "cuda"),
