@@ -121,7 +121,8 @@ void rt_cuda_free(RtCuda *c)
     if (!c) return;
     rt_cuda_blas_close(c);
     if (c->memory) c->driver.memory_free(c->memory);
-    rt_cuda_host_free(c);
+    if (c->host && c->managed) c->driver.memory_free(c->host);
+    else if (c->host) c->driver.host_free((void *)(uintptr_t)c->host);
     if (c->numbers) c->driver.host_free(c->numbers);
     free(c->said);
     if (c->module) c->driver.module_free(c->module);

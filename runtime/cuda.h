@@ -168,12 +168,11 @@ RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, 
 RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *most, RtStatus *st);
 void rt_cuda_free(RtCuda *c);
 
-/* For rt_cuda_load, rt_cuda_push and rt_cuda_free: whether what stays on the host can lie on the device in part; memory for
+/* For rt_cuda_load and rt_cuda_push: whether what stays on the host can lie on the device in part; memory for
    it, DEVICE_HOST, MEMORY; its rows, once nothing reads them, 0 or an error of the driver. */
 bool rt_cuda_host_caches(const RtCuda *c);
 RtCode rt_cuda_host_take(RtCuda *c, RtStatus *st);
 int rt_cuda_host_push(RtCuda *c, void *const *tensors);
-void rt_cuda_host_free(RtCuda *c);
 
 /* The functions below do nothing where c is NULL. Tensors, by their numbers in the model, are the host's. */
 

@@ -2,6 +2,7 @@
    reads over the bus. All of it follows from the graph and the plan, so that `plan` says it without a device. */
 #include "runtime/cuda.h"
 #include "runtime/setup.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum {
 /* The step's i-th touch where it reads the tensor; else NULL. */
 static const RtTouch *read_of(const RtModel *m, const RtProgram *p, const RtStep *s, int64_t i, int64_t tensor)
 {
+    assert(i >= 0 && i < s->n_touches);
     const RtTouch *t = &m->touches[s->first_touch + i];
     const RtBuffer *b = &m->buffers[p->first_buffer + t->buffer];
     return !t->writes && b->kind == RT_BUF_TENSOR && b->ref == tensor ? t : NULL;
@@ -49,6 +51,7 @@ static int use_of_step(const RtModel *m, const RtProgram *p, const RtStep *s, in
 /* How the listed programs read an input, or what is computed once; others, and what has no rows: OTHERWISE. */
 static int use_of(const RtModel *m, const char *programs, int64_t tensor)
 {
+    assert(tensor >= 0 && tensor < m->n_tensors);
     const RtTensorDef *t = &m->tensors[tensor];
     int use = NOT_READ;
     if ((t->kind != RT_INPUT && t->kind != RT_HELD) || !t->space) return OTHERWISE;
@@ -93,6 +96,7 @@ static RtCode row_reads(const RtModel *m, const RtGraph *g, const RtStep *s, con
 static void add_rows(const RtCudaRegion *r, int64_t rows, const RowReads *x, int64_t granule, double *bytes)
 {
     int64_t row = r->bytes / rows;
+    assert(row * rows == r->bytes && r->host_at % granule == 0);
     for (int64_t v = 0; v < rows; v++) {
         int64_t at = (r->host_at + v * row) / SECTOR * SECTOR, end = r->host_at + (v + 1) * row, next;
         for (end = (end + SECTOR - 1) / SECTOR * SECTOR; at < end; at = next) {
@@ -257,6 +261,7 @@ RtCode rt_cuda_host_cache(const RtModel *m, const RtGraph *g, const char *progra
 {
     RtCudaHost *h = &l->host;
     int64_t n = h->bytes / h->granule;
+    assert(n > 0 && n * h->granule == h->bytes && !h->hot);
     double *bytes = NULL;
     Granule *all = NULL;
     RtCode code = rt_alloc(&h->hot, n, sizeof *h->hot, "rows on the device", st);
@@ -294,6 +299,7 @@ static int64_t next_hot(const RtCudaHost *h, int64_t *first)
     int64_t n = h->bytes / h->granule, end;
     while (*first < n && !h->hot[*first]) ++*first;
     for (end = *first; end < n && h->hot[end];) end++;
+    assert(*first <= end && end <= n);
     return end - *first;
 }
 
@@ -303,6 +309,7 @@ RtCode rt_cuda_host_take(RtCuda *c, RtStatus *st)
     const RtCudaDriver *d = &c->driver;
     const char *why = NULL;
     if (!h->bytes) return RT_OK;
+    assert(!c->host && h->hot);
     RT_TRY(rt_memory_check(h->bytes, "the inputs that stay on the host", st));
     c->managed = rt_cuda_host_caches(c);
     size_t bytes = (size_t)h->bytes;
@@ -323,6 +330,7 @@ int rt_cuda_host_push(RtCuda *c, void *const *tensors)
 {
     const RtCudaHost *h = &c->layout.host;
     if (!h->bytes) return 0;
+    assert(c->host && (c->managed || !h->hot_bytes));
     int error = c->driver.stream_wait(c->stream); /* nothing that was begun reads the old rows any more */
     for (int64_t i = 0; i < c->layout.n && !error; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];
@@ -333,11 +341,4 @@ int rt_cuda_host_push(RtCuda *c, void *const *tensors)
         error = c->driver.prefetch(c->host + (RtCudaPtr)(i * h->granule), (size_t)(n * h->granule), c->device,
                                    c->stream);
     return error ? error : c->driver.stream_wait(c->stream);
-}
-
-void rt_cuda_host_free(RtCuda *c)
-{
-    if (!c->host) return;
-    if (c->managed) c->driver.memory_free(c->host);
-    else c->driver.host_free((void *)(uintptr_t)c->host);
 }

@@ -241,6 +241,7 @@ void *rt_cuda_buffer(const RtExec *e, int64_t i)
                      : r.kind == RT_BUF_RESULT    ? e->results[r.ref] != NULL
                                                   : true;
         assert(found && found->bytes == r.bytes); /* it was loaded for this program */
+        assert((found->host_at < 0) == (found->at >= 0));
         if (given && found->host_at >= 0) return (void *)(uintptr_t)(c->host + (RtCudaPtr)found->host_at);
         if (given) at = found->at;
     } else if (b->kind == RT_BUF_ARENA || b->kind == RT_BUF_STRIP) {

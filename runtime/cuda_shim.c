@@ -271,6 +271,7 @@ static int64_t first_page(RtCudaPtr p, size_t bytes)
 {
     const Managed *x = &shim.managed;
     RtCudaPtr at = x->block ? (RtCudaPtr)(uintptr_t)x->block->p : 0;
+    assert(!x->block || x->n_pages * RT_CUDA_PAGE == (int64_t)x->block->bytes);
     bool whole = at && p >= at && (p - at) % RT_CUDA_PAGE == 0 && bytes && bytes % RT_CUDA_PAGE == 0;
     return whole && p - at + bytes <= x->block->bytes ? (int64_t)(p - at) / RT_CUDA_PAGE : -1;
 }

@@ -207,7 +207,7 @@ FAULTS = [
     ("runtime/cuda_host.c", "int error = c->driver.stream_wait(c->stream); /*", "int error = 0; /*", "runtime_cuda"),
     ("runtime/cuda_host.c", "return has && !d->device_attribute(&concurrent, CONCURRENT, c->device) && concurrent;", "return has && !d->device_attribute(&concurrent, CONCURRENT, c->device);", "runtime_cuda"),
     ("runtime/cuda.c", "if (!rt_cuda_host_caches(c)) room.spare = INT64_MAX;", "", "runtime_cuda"),
-    ("runtime/cuda_host.c", "    else c->driver.host_free((void *)(uintptr_t)c->host);\n", "    else c->driver.memory_free(c->host);\n", "runtime_cuda"),
+    ("runtime/cuda.c", "else if (c->host) c->driver.host_free((void *)(uintptr_t)c->host);", "else if (c->host) c->driver.memory_free(c->host);", "runtime_cuda"),
     ("runtime/cuda_driver.c", "offsetof(RtCudaDriver, field), true},", "offsetof(RtCudaDriver, field), false},", "cuda:no_driver"),
     ("runtime/cuda_watch.c", "w->counts->bus_sectors += is_new && on_host;", "w->counts->bus_sectors += on_host;", "cuda_watch"),
     ("runtime/cuda_host.c", "for (int64_t i = 0; i < n && excess > 0; i++) {", "for (int64_t i = 0; i < n; i++) {", "cuda:host"),
