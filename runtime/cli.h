@@ -4,6 +4,7 @@
 #include "runtime/batch.h"
 #include "runtime/blas.h"
 #include "runtime/cpu.h"
+#include "runtime/cuda.h"
 #include "runtime/dataset.h"
 #include "runtime/exec.h"
 #include "runtime/ranks.h"
@@ -61,7 +62,7 @@ RtCode rt_cli_spare(const RtCli *c);
 /* Reads --device. CLI_VALUE, CLI_NOT_BUILT. */
 RtCode rt_cli_device(RtCli *c);
 /* Opens the device; *d is NULL where the command runs on this CPU, which --device auto may choose. */
-RtCode rt_cli_device_open(const RtCli *c, struct RtCuda **d);
+RtCode rt_cli_device_open(const RtCli *c, RtCuda **d);
 
 /* Where result i of `infer` goes: the first to --out, the others beside it. */
 void rt_cli_out_path(const RtCli *c, const RtProgram *forward, int64_t i, char *path, size_t size);
@@ -80,9 +81,10 @@ typedef struct RtSession {
     RtPool *pool;
     RtBlas blas;
     RtExecOptions exec;
-    struct RtCuda *device; /* NULL: this CPU */
-    bool on_device;        /* what runs: also where plan opens none */
-    RtPart part;           /* of the data; empty where it is whole */
+    RtCuda *device;  /* NULL: this CPU */
+    RtCudaRoom room; /* that a run may take there */
+    bool on_device;  /* what runs: also where plan opens none */
+    RtPart part;     /* of the data; empty where it is whole */
     char part_dir[4200];
     RtRanks *ranks; /* NULL: one process */
     int threads;

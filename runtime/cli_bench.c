@@ -163,6 +163,7 @@ static void print_device(const Bench *b, const RtExec *e, int64_t step, const Rt
                p.ns * 1e-6, p.bound, (long long)c->sectors,
                c->least_sectors ? (double)c->sectors / (double)c->least_sectors : 1, 100 * idle,
                (long long)c->conflicts, (long long)c->most_ways);
+        if (c->bus_sectors) printf("      %lld sectors over the bus\n", (long long)c->bus_sectors);
     }
 }
 

@@ -1,7 +1,6 @@
 /* `bench --compare`: whether each step has the CPU's bytes on a device, or, where a device has a plan of its own, what a
    whole run leaves (see cli.h). */
 #include "runtime/cli.h"
-#include "runtime/cuda.h"
 #include <stdio.h>
 #include <string.h>
 

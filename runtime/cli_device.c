@@ -1,6 +1,5 @@
 /* --device: what it may be, what goes with it, and opening it (see cli.h). */
 #include "runtime/cli.h"
-#include "runtime/cuda.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +20,10 @@ RtCode rt_cli_device(RtCli *c)
     else
         return rt_fail(c->st, RT_E_CLI_VALUE, "--device", NULL, "found `%.60s`, wanted cpu, cuda, cuda:N or auto",
                        text);
+    const char *flag = c->values[OPT_HOST_ROWS]       ? "--host-rows"
+                       : c->values[OPT_DEVICE_MEMORY] ? "--device-memory"
+                                                      : NULL;
+    if (flag && c->device == RT_ON_CPU) return rt_fail(c->st, RT_E_CLI_VALUE, flag, NULL, "wanted with --device cuda");
     if (n) c->ordinal = strtol(text + 5, NULL, 10);
     const RtModel *there = c->model->device;
     if (c->device == RT_ON_CUDA && (!there || !there->n_images))

@@ -5,6 +5,10 @@
 #include "runtime/setup.h"
 #include <stdio.h>
 
+typedef struct Command {
+    const char *name, *needs, *programs;
+} Command;
+
 static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
 {
     const RtModel *m = e->model;
@@ -34,12 +38,64 @@ static RtCode print_step(const RtExec *e, int64_t i, bool json, RtStatus *st)
     return RT_OK;
 }
 
-static RtCode device_bytes(const RtCli *c, const RtSession *s, const char *programs, int64_t *bytes)
+/* Of a command: inputs that stay on the host, what of them is cached, and what each of its programs reads over the bus. */
+static RtCode print_host(const RtCli *c, const RtGraph *g, const Command *x, const RtCudaLayout *l, bool json)
 {
-    RtCudaLayout l;
-    RtCode code = rt_cuda_layout(c->model->device, s->data.graph, programs, false, &l, c->st);
-    *bytes = l.bytes;
-    rt_cuda_layout_free(&l);
+    const RtModel *m = c->model->device;
+    const char *comma = "";
+    double bytes;
+    printf(json ? "\"%s\": {\"inputs\": [" : "  %s leaves on the host", x->name);
+    for (int64_t i = 0; i < l->n; i++) {
+        if (l->regions[i].host_at < 0) continue;
+        printf(json ? "%s\"%s\"" : "%s %s", comma, rt_string(m, m->tensors[l->regions[i].ref].name));
+        comma = json ? ", " : ",";
+    }
+    printf(json ? "], \"bytes\": %lld, \"cache_bytes\": %lld, \"bus_bytes\": {"
+                : ": %lld bytes, and a cache of %lld on the device; it reads over the bus",
+           (long long)l->host.bytes, (long long)l->host.hot_bytes);
+    comma = "";
+    for (int64_t p = 0; p < m->n_programs; p++) {
+        if (!rt_cuda_has(m, x->programs, p)) continue;
+        RT_TRY(rt_cuda_bus_bytes(m, g, l, p, &bytes, c->st));
+        printf(json ? "%s\"%s\": %.0f" : "%s %s %.0f bytes", comma, rt_string(m, m->programs[p].name), bytes);
+        comma = json ? ", " : ",";
+    }
+    printf(json ? "}}" : "\n");
+    return RT_OK;
+}
+
+/* What each command that would run takes, then what each leaves on the host. */
+static RtCode print_memory(const RtCli *c, const RtSession *s, bool json)
+{
+    static const Command commands[] = {{"infer", "forward", "forward"},
+                                       {"eval", "metrics", "metrics"},
+                                       {"train", "train_step", RT_TRAIN_PROGRAMS},
+                                       {"bench", "forward", RT_BENCH_PROGRAMS}};
+    enum { N = sizeof commands / sizeof *commands };
+    RtCudaLayout layouts[N] = {0};
+    RtCode code = RT_OK;
+    const char *before = "";
+    for (int i = 0; i < N && !code; i++) {
+        const Command *x = &commands[i];
+        if (rt_program_find(c->model, x->needs) < 0) continue;
+        if (s->batches.graph && rt_program_is_listed(c->model, x->programs, rt_program_find(c->model, "train_step")))
+            continue; /* refused: see session.c */
+        RtCudaLayout *l = &layouts[i];
+        code = rt_cuda_layout(c->model->device, s->data.graph, x->programs, false, &s->room, l, c->st);
+        if (!code)
+            printf(json ? "%s\"%s\": %lld" : "%s %s %lld bytes", before, x->name,
+                   (long long)(l->bytes + l->host.hot_bytes));
+        before = json ? ", " : ",";
+    }
+    printf(json ? "}, \"host\": {" : "\n");
+    before = "";
+    for (int i = 0; i < N && !code; i++) {
+        if (!layouts[i].host.bytes) continue;
+        printf("%s", before);
+        code = print_host(c, s->data.graph, &commands[i], &layouts[i], json);
+        before = json ? ", " : "";
+    }
+    for (int i = 0; i < N; i++) rt_cuda_layout_free(&layouts[i]);
     return code;
 }
 
@@ -68,26 +124,10 @@ static RtCode print_program(const RtCli *c, const RtSession *s, int64_t program,
 
 RtCode rt_cli_plan_device(const RtCli *c, const RtSession *s, bool json)
 {
-    static const struct {
-        const char *command, *needs, *programs;
-    } commands[] = {{"infer", "forward", "forward"},
-                    {"eval", "metrics", "metrics"},
-                    {"train", "train_step", RT_TRAIN_PROGRAMS},
-                    {"bench", "forward", RT_BENCH_PROGRAMS}};
-    const char *before = "";
-    int64_t bytes;
     printf(json ? ",\n  \"device\": {\"kind\": \"%s\", \"bytes\": {" : "  on %s each command takes",
            c->device == RT_ON_SHIM ? "shim" : "cuda");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (rt_program_find(c->model, commands[i].needs) < 0) continue;
-        if (s->batches.graph &&
-            rt_program_is_listed(c->model, commands[i].programs, rt_program_find(c->model, "train_step")))
-            continue; /* refused: see session.c */
-        RT_TRY(device_bytes(c, s, commands[i].programs, &bytes));
-        printf(json ? "%s\"%s\": %lld" : "%s %s %lld bytes", before, commands[i].command, (long long)bytes);
-        before = json ? ", " : ",";
-    }
-    printf(json ? "}}" : "\n");
+    RT_TRY(print_memory(c, s, json));
+    if (json) printf("}}");
     for (int64_t p = 0; p < c->model->n_programs; p++) {
         const char *name = rt_string(c->model, c->model->programs[p].name);
         if (rt_cuda_has(c->model, RT_BENCH_PROGRAMS " " RT_TRAIN_PROGRAMS, p)) RT_TRY(print_program(c, s, p, json));

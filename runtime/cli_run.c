@@ -1,6 +1,5 @@
 /* `infer` and `eval`: trained weights on a data set. */
 #include "runtime/cli.h"
-#include "runtime/cuda.h"
 #include "runtime/train.h"
 #include "runtime/weights.h"
 #include <stdio.h>

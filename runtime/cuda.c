@@ -121,6 +121,8 @@ void rt_cuda_free(RtCuda *c)
     if (!c) return;
     rt_cuda_blas_close(c);
     if (c->memory) c->driver.memory_free(c->memory);
+    if (c->host && c->managed) c->driver.memory_free(c->host);
+    else if (c->host) c->driver.host_free((void *)(uintptr_t)c->host);
     if (c->numbers) c->driver.host_free(c->numbers);
     free(c->said);
     if (c->module) c->driver.module_free(c->module);
@@ -136,18 +138,31 @@ void rt_cuda_free(RtCuda *c)
 
 /* ---- memory ---- */
 
-RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, RtStatus *st)
+enum { SPARE = 16 /* a cache leaves one part of so many of the memory that is left to the driver and to others */ };
+
+RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *most, RtStatus *st)
 {
     size_t left = 0, total = 0;
     assert(!c->memory);
-    RT_TRY(rt_cuda_layout(c->model, g, programs, lent, &c->layout, st));
-    size_t bytes = (size_t)c->layout.bytes;
     RT_TRY(done(c, c->driver.memory_info(&left, &total), "ask for free memory", st));
+    RtCudaRoom room = most ? *most : (RtCudaRoom){.bytes = INT64_MAX};
+    bool limited = room.bytes < (int64_t)left;
+    if (!limited) room.bytes = (int64_t)left;
+    if (!limited && room.spare < room.bytes / SPARE) room.spare = room.bytes / SPARE;
+    if (!rt_cuda_host_caches(c)) room.spare = INT64_MAX;
+    if (lent) room.names = "";
+    RT_TRY(rt_cuda_layout(c->model, g, programs, lent, &room, &c->layout, st));
+    size_t bytes = (size_t)c->layout.bytes;
+    if (limited && c->layout.bytes > room.bytes)
+        return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, NULL,
+                       "wanted %zu bytes (%.1f MiB), --device-memory allows %lld", bytes, (double)bytes / 1048576.0,
+                       (long long)room.bytes);
     if (bytes > left || c->driver.memory_take(&c->memory, bytes ? bytes : 1))
         return rt_fail(st, RT_E_DEVICE_MEMORY, c->name, NULL,
                        "wanted %zu bytes (%.1f MiB), the device has %zu of its %zu left", bytes,
                        (double)bytes / 1048576.0, left, total);
-    c->taken = c->layout.bytes;
+    RT_TRY(rt_cuda_host_take(c, st));
+    c->taken = c->layout.bytes + c->layout.host.hot_bytes;
     /* all bits set is a NaN: what nobody has written shows */
     RT_TRY(done(c, c->driver.memory_fill(c->memory, 0xff, bytes ? bytes : 1), "fill memory", st));
     int64_t n_said = c->layout.said_bytes / RT_CUDA_NUMBER, numbers = c->layout.numbers_bytes;
@@ -198,9 +213,9 @@ RtCode rt_cuda_push(RtCuda *c, void *const *tensors, RtStatus *st)
     for (int64_t i = 0; c && i < c->layout.n; i++) {
         const RtCudaRegion *r = &c->layout.regions[i];
         if (r->kind != RT_BUF_TENSOR || c->model->tensors[r->ref].kind == RT_HYPER) continue; /* each run says those */
-        RT_TRY(put(c, r, tensors[r->ref], st));
+        if (r->host_at < 0) RT_TRY(put(c, r, tensors[r->ref], st));
     }
-    return RT_OK;
+    return c ? done(c, rt_cuda_host_push(c, tensors), "copy inputs that stay on the host", st) : RT_OK;
 }
 
 /* Parameters and states, which lie side by side from `at` on. */

@@ -34,7 +34,26 @@ typedef struct RtCudaRegion {
     int64_t along;   /* as in RtBuffer */
     int64_t program; /* of results and cotangents; else -1 */
     int64_t at, bytes;
+    int64_t host_at; /* of an input that stays on the host, where in that memory, and at is -1; else -1 */
 } RtCudaRegion;
+
+/* Memory that a run may take, and what it may read over the bus instead. */
+typedef struct RtCudaRoom {
+    int64_t bytes; /* of the device */
+    int64_t spare; /* of these, what a cache leaves alone; all: there is no cache */
+    const char *
+        names; /* of inputs that stay on the host, between commas; "": none; NULL: as many as the device has no room for */
+} RtCudaRoom;
+
+/* Inputs that stay on the host, in one piece of memory that the device reads over the bus. Pieces of it, granules, of
+   which most is read lie on the device, at the same addresses: no kernel knows. */
+typedef struct RtCudaHost {
+    bool *stays;   /* [n_tensors] */
+    int64_t bytes; /* of all; 0: none does */
+    int64_t granule;
+    bool *hot; /* [bytes / granule] what lies on the device */
+    int64_t hot_bytes;
+} RtCudaHost;
 
 /* In which order a device computes the rows of a map: those of over RT_CUDA_LONG elements first, which warps share where
    the step has a kernel for that, then the others, long ones before short ones, so that warps side by side end together. */
@@ -61,15 +80,32 @@ typedef struct RtCudaLayout {
     int64_t n_rows;
     int64_t states_at, states_bytes; /* what blocks of long rows sum up to, for one step at a time */
     int64_t arena_at;                /* for one program at a time */
-    int64_t bytes;                   /* of all */
+    int64_t bytes;                   /* of all but host.hot_bytes */
+    RtCudaHost host;
 } RtCudaLayout;
 
 /* Whether a listed program runs on a device: what programs compute once does not. */
 bool rt_cuda_has(const RtModel *m, const char *programs, int64_t program);
-/* For the listed programs (names, separated by blanks) on one graph. OVERFLOW, MEMORY. */
-RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, bool lent, RtCudaLayout *l,
-                      RtStatus *st);
+/* For the listed programs (names, separated by blanks) on one graph. lent: as in RtCudaLayout. Where room has not the
+   bytes, inputs stay on the host, the largest first, until it has, or there are no more. room: NULL, without end. OVERFLOW,
+   MEMORY; CLI_VALUE for a name that cannot stay there. */
+RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *room,
+                      RtCudaLayout *l, RtStatus *st);
 void rt_cuda_layout_free(RtCudaLayout *l);
+
+/* Parts of it (cuda_host.c). Chooses inputs that stay on the host until the device has `excess` bytes less; or those that
+   are named. */
+RtCode rt_cuda_host_choose(const RtModel *m, const RtGraph *g, const char *programs, int64_t excess,
+                           const RtCudaLayout *l, bool *stays, RtStatus *st);
+RtCode rt_cuda_host_named(const RtModel *m, const char *programs, const char *names, bool *stays, RtStatus *st);
+void rt_cuda_host_place(RtCudaLayout *l); /* says where in the host's memory they lie */
+/* Chooses what of them lies on the device: what one run of each program reads most, as far as `room` bytes reach. */
+RtCode rt_cuda_host_cache(const RtModel *m, const RtGraph *g, const char *programs, int64_t room, RtCudaLayout *l,
+                          RtStatus *st);
+/* Bytes that a run of the program reads over the bus: those of the rows that it wants, as often as it wants them, less
+   what lies on the device. MEMORY. */
+RtCode rt_cuda_bus_bytes(const RtModel *m, const RtGraph *g, const RtCudaLayout *l, int64_t program, double *bytes,
+                         RtStatus *st);
 
 enum { RT_CUDA_NUMBER = 64 };
 bool rt_cuda_is_number(const RtCudaRegion *r); /* a result of at most 8 bytes */
@@ -115,7 +151,9 @@ typedef struct RtCuda {
     RtCudaLayout layout;
     const void *const *lent; /* [n_tensors] of a library: the caller's memory on the device; NULL: it has its own */
     RtCudaPtr memory;
-    int64_t taken;  /* bytes of it */
+    RtCudaPtr host; /* inputs that stay on the host: where the CPU and the device have them; 0: there are none */
+    bool managed;   /* and parts of them may lie on the device */
+    int64_t taken;  /* bytes of the device */
     char *numbers;  /* [numbers_bytes] as the device had them at the last wait; page-locked */
     bool unread;    /* a run was begun since then */
     uint64_t *said; /* [said_bytes / RT_CUDA_NUMBER] what the device has, or gets before its next run */
@@ -125,9 +163,16 @@ typedef struct RtCuda {
 
 /* Opens a device and loads the kernels. DEVICE_NONE, DEVICE_OLD, DEVICE_FAILED. *c is NULL on failure. */
 RtCode rt_cuda_create(const RtModel *m, const RtCudaDriver *d, int64_t ordinal, RtCuda **c, RtStatus *st);
-/* Takes memory for the listed programs and copies the graph there. DEVICE_MEMORY with the bytes that are wanted and free, before any are taken. */
-RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, RtStatus *st);
+/* Takes memory for the listed programs and copies the graph there; most: NULL, or what it may take at most. DEVICE_MEMORY
+   with the bytes that are wanted and free, before any are taken; DEVICE_HOST where inputs have to stay on the host and it has no memory for them. */
+RtCode rt_cuda_load(RtCuda *c, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *most, RtStatus *st);
 void rt_cuda_free(RtCuda *c);
+
+/* For rt_cuda_load and rt_cuda_push: whether what stays on the host can lie on the device in part; memory for
+   it, DEVICE_HOST, MEMORY; its rows, once nothing reads them, 0 or an error of the driver. */
+bool rt_cuda_host_caches(const RtCuda *c);
+RtCode rt_cuda_host_take(RtCuda *c, RtStatus *st);
+int rt_cuda_host_push(RtCuda *c, void *const *tensors);
 
 /* The functions below do nothing where c is NULL. Tensors, by their numbers in the model, are the host's. */
 

@@ -12,8 +12,10 @@ RtCode rt_cuda_driver(RtCudaDriver *d, RtStatus *st)
     static const struct {
         const char *name;
         size_t at; /* in RtCudaDriver */
+        bool optional;
     } calls[] = {
-#define CUDA_CALL(field, symbol, parameters) {symbol, offsetof(RtCudaDriver, field)},
+#define CUDA_CALL(field, symbol, parameters)     {symbol, offsetof(RtCudaDriver, field), false},
+#define CUDA_MAY_CALL(field, symbol, parameters) {symbol, offsetof(RtCudaDriver, field), true},
 #include "runtime/cuda_calls.def"
 #undef CUDA_CALL
     };
@@ -27,7 +29,8 @@ RtCode rt_cuda_driver(RtCudaDriver *d, RtStatus *st)
     }
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) { /* the library stays open until the program ends */
         void *call = dlsym(library, calls[i].name);
-        if (!call) return rt_fail(st, RT_E_DEVICE_OLD, files[0], NULL, "the driver has no function %s", calls[i].name);
+        if (!call && !calls[i].optional)
+            return rt_fail(st, RT_E_DEVICE_OLD, files[0], NULL, "the driver has no function %s", calls[i].name);
         memcpy((char *)d + calls[i].at, &call, sizeof call);
     }
     return RT_OK;

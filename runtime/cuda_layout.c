@@ -27,7 +27,7 @@ static const RtBuffer *buffer(const RtModel *m, const RtProgram *p, int64_t i)
 static bool region_of(const RtModel *m, const RtGraph *g, const RtProgram *p, const RtBuffer *b, RtCudaRegion *r)
 {
     int64_t tensor;
-    *r = (RtCudaRegion){.kind = b->kind, .ref = b->ref, .along = b->along, .program = -1};
+    *r = (RtCudaRegion){.kind = b->kind, .ref = b->ref, .along = b->along, .program = -1, .host_at = -1};
     switch (b->kind) {
     case RT_BUF_RESULT:
         tensor = m->results[p->first_result + b->ref].tensor;
@@ -100,8 +100,10 @@ static int64_t add_regions(const RtModel *m, const RtGraph *g, const char *progr
             if (!region_of(m, g, p, buffer(m, p, k), &r) || class_of(m, &r) != class || find(l, &r)) continue;
             if (l->lent && is_lent(m, &r)) continue;
             assert(class != SAID || r.bytes <= 8);
-            r.at = l->bytes;
-            l->bytes = rt_size_plus(l->bytes, 1, r.bytes);
+            bool on_host = r.kind == RT_BUF_TENSOR && l->host.stays[r.ref];
+            r.at = on_host ? -1 : l->bytes;
+            r.host_at = on_host ? 0 : -1; /* rt_cuda_host_place says where */
+            l->bytes = rt_size_plus(l->bytes, 1, on_host ? 0 : r.bytes);
             l->bytes = aligned_to(l->bytes, class == SAID || class == NUMBER ? RT_CUDA_NUMBER : ALIGN);
             l->regions[l->n++] = r;
         }
@@ -109,11 +111,10 @@ static int64_t add_regions(const RtModel *m, const RtGraph *g, const char *progr
     return l->bytes < 0 ? 0 : l->bytes - start;
 }
 
-RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, bool lent, RtCudaLayout *l,
-                      RtStatus *st)
+static RtCode lay_out(const RtModel *m, const RtGraph *g, const char *programs, RtCudaLayout *l, RtStatus *st)
 {
     int64_t most = 0, n = 0, arena = 0;
-    *l = (RtCudaLayout){.lent = lent};
+    bool lent = l->lent;
     for (int64_t i = 0; i < m->n_programs; i++) n += m->programs[i].n_buffers;
     RT_TRY(rt_alloc(&l->regions, n, sizeof *l->regions, "a layout", st));
     l->trained_bytes = add_regions(m, g, programs, TRAINED, l);
@@ -147,8 +148,30 @@ RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, 
     }
     l->arena_at = l->bytes;
     l->bytes = aligned(rt_size_plus(l->bytes, 1, most));
-    if (l->bytes >= 0) return RT_OK;
+    rt_cuda_host_place(l);
+    if (l->bytes >= 0 && l->host.bytes >= 0) return RT_OK;
     return rt_fail(st, RT_E_OVERFLOW, NULL, NULL, "the memory of the device overflows 64 bits");
+}
+
+RtCode rt_cuda_layout(const RtModel *m, const RtGraph *g, const char *programs, bool lent, const RtCudaRoom *room,
+                      RtCudaLayout *l, RtStatus *st)
+{
+    *l = (RtCudaLayout){.lent = lent};
+    RT_TRY(rt_alloc(&l->host.stays, m->n_tensors, sizeof *l->host.stays, "a layout", st));
+    if (room && room->names) RT_TRY(rt_cuda_host_named(m, programs, room->names, l->host.stays, st));
+    RT_TRY(lay_out(m, g, programs, l, st));
+    if (room && !room->names && l->bytes > room->bytes) { /* once more, without what stays on the host */
+        RtCudaLayout whole = *l;
+        *l = (RtCudaLayout){.lent = lent, .host.stays = whole.host.stays};
+        whole.host.stays = NULL;
+        RtCode code = rt_cuda_host_choose(m, g, programs, whole.bytes - room->bytes, &whole, l->host.stays, st);
+        rt_cuda_layout_free(&whole);
+        RT_TRY(code);
+        RT_TRY(lay_out(m, g, programs, l, st));
+    }
+    if (!l->host.bytes) return RT_OK;
+    int64_t cache = room->spare < room->bytes ? room->bytes - room->spare - l->bytes : 0;
+    return rt_cuda_host_cache(m, g, programs, cache, l, st);
 }
 
 void rt_cuda_layout_free(RtCudaLayout *l)
@@ -156,6 +179,8 @@ void rt_cuda_layout_free(RtCudaLayout *l)
     if (!l) return;
     free(l->regions);
     free(l->rows);
+    free(l->host.stays);
+    free(l->host.hot);
     *l = (RtCudaLayout){0};
 }
 
@@ -216,6 +241,8 @@ void *rt_cuda_buffer(const RtExec *e, int64_t i)
                      : r.kind == RT_BUF_RESULT    ? e->results[r.ref] != NULL
                                                   : true;
         assert(found && found->bytes == r.bytes); /* it was loaded for this program */
+        assert((found->host_at < 0) == (found->at >= 0));
+        if (given && found->host_at >= 0) return (void *)(uintptr_t)(c->host + (RtCudaPtr)found->host_at);
         if (given) at = found->at;
     } else if (b->kind == RT_BUF_ARENA || b->kind == RT_BUF_STRIP) {
         at = c->layout.arena_at + e->places[b->kind == RT_BUF_ARENA ? b->slot : p->n_slots + i].at;

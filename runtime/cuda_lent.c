@@ -27,7 +27,7 @@ RtCode rt_cuda_lend(const RtModel *m, const RtGraph *g, const char *programs, in
     code = rt_cuda_create(m->device, &d, ordinal, c, st);
     if (!code) {
         (*c)->stream = stream;
-        code = rt_cuda_load(*c, g, programs, true, st);
+        code = rt_cuda_load(*c, g, programs, true, NULL, st);
     }
     if (!code) code = rt_cuda_settle(*c, st);
     if (code) {

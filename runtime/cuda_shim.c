@@ -12,7 +12,8 @@
 
 enum { OK, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 }; /* as in the driver's header */
 enum { NOT_IN_CAPTURE = 900, NOT_JOINED = 904, OTHER_CAPTURE = 905, WRONG_STREAM = 908 };
-enum { VERSION = 13000, MAJOR = 75, MINOR = 76, SHARED = 97 };
+enum { VERSION = 13000, MAJOR = 75, MINOR = 76, CONCURRENT = 89, SHARED = 97 };
+enum { GLOBAL = 1, PREFER = 3, ACCESSED_BY = 5, ON_HOST = -1 }; /* of memory that host and device have */
 enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, ON_DEVICE = 2 };
 enum { MOST_THREADS = 1024, SHARED_UNASKED = 48 << 10, DYNAMIC_SHARED = 8 };
 
@@ -41,6 +42,14 @@ typedef struct Stream {
     bool open;
 } Stream;
 
+/* Memory that host and device have at the same addresses. Kernels read a page over the bus where that was said, until it is
+   fetched, which lasts where the device is said to be its place. */
+typedef struct Managed {
+    RtBlock *block;        /* NULL: there is none */
+    uint8_t *read, *there; /* [n_pages] over the bus; whose place is the device */
+    int64_t n_pages;
+} Managed;
+
 typedef struct Event {
     const Graph *list; /* NULL: what it stands for is done */
     int64_t work;
@@ -55,6 +64,7 @@ static struct {
     int64_t n_modules;
     void *context; /* the calling thread's */
     RtBlock memory[MOST_STREAMS];
+    Managed managed;
     bool lent; /* somebody asked whose an address is: all memory of this process counts as the device's */
     Stream streams[MOST_STREAMS];
     Event events[MOST_STREAMS];
@@ -188,7 +198,11 @@ static int device_name(char *name, int size, int device)
 
 static int device_attribute(int *value, int attribute, int device)
 {
-    *value = attribute == MAJOR ? 9 : attribute == MINOR ? 0 : attribute == SHARED ? RT_CUDA_SHARED : -1;
+    *value = attribute == MAJOR        ? 9
+             : attribute == MINOR      ? 0
+             : attribute == CONCURRENT ? 1
+             : attribute == SHARED     ? RT_CUDA_SHARED
+                                       : -1;
     return device || *value < 0 ? INVALID_VALUE : OK;
 }
 
@@ -229,11 +243,64 @@ static int memory_take(RtCudaPtr *p, size_t bytes)
     return OK;
 }
 
+static void free_managed(void)
+{
+    rt_cuda_watch_host(shim.watch, 0, 0, NULL);
+    free(shim.managed.read);
+    free(shim.managed.there);
+    shim.managed = (Managed){0};
+}
+
+/* One piece at a time. */
+static int take_managed(RtCudaPtr *p, size_t bytes, unsigned flags)
+{
+    Managed *x = &shim.managed;
+    if (x->block || flags != GLOBAL || !bytes || bytes % RT_CUDA_PAGE) return INVALID_VALUE;
+    int error = memory_take(p, bytes);
+    for (int i = 0; i < MOST_STREAMS && !error; i++)
+        if ((RtCudaPtr)(uintptr_t)shim.memory[i].p == *p) x->block = &shim.memory[i];
+    x->n_pages = (int64_t)bytes / RT_CUDA_PAGE;
+    if (error || rt_alloc(&x->read, x->n_pages, 1, "the shim", NULL)) return OUT_OF_MEMORY;
+    if (rt_alloc(&x->there, x->n_pages, 1, "the shim", NULL)) return OUT_OF_MEMORY;
+    rt_cuda_watch_host(shim.watch, *p, (int64_t)bytes, x->read);
+    return OK;
+}
+
+/* The first page of a range; -1: it is no range of pages of that memory. */
+static int64_t first_page(RtCudaPtr p, size_t bytes)
+{
+    const Managed *x = &shim.managed;
+    RtCudaPtr at = x->block ? (RtCudaPtr)(uintptr_t)x->block->p : 0;
+    assert(!x->block || x->n_pages * RT_CUDA_PAGE == (int64_t)x->block->bytes);
+    bool whole = at && p >= at && (p - at) % RT_CUDA_PAGE == 0 && bytes && bytes % RT_CUDA_PAGE == 0;
+    return whole && p - at + bytes <= x->block->bytes ? (int64_t)(p - at) / RT_CUDA_PAGE : -1;
+}
+
+static int advise(RtCudaPtr p, size_t bytes, int advice, int device)
+{
+    int64_t first = first_page(p, bytes), n = (int64_t)bytes / RT_CUDA_PAGE;
+    bool to_host = advice == PREFER && device == ON_HOST, to_device = advice == PREFER && !device;
+    bool over_bus = advice == ACCESSED_BY && !device;
+    if (first < 0 || (!to_host && !to_device && !over_bus)) return INVALID_VALUE;
+    memset((over_bus ? shim.managed.read : shim.managed.there) + first, !to_host, (size_t)n);
+    return OK;
+}
+
+static int prefetch(RtCudaPtr p, size_t bytes, int device, void *stream)
+{
+    int64_t first = first_page(p, bytes), n = (int64_t)bytes / RT_CUDA_PAGE;
+    if (first < 0 || device || !stream_of(stream)) return INVALID_VALUE;
+    for (int64_t i = first; i < first + n; i++)
+        if (shim.managed.there[i]) shim.managed.read[i] = 0;
+    return OK;
+}
+
 static int memory_free(RtCudaPtr p)
 {
     for (int i = 0; i < MOST_STREAMS; i++) {
         if (!p || p != (RtCudaPtr)(uintptr_t)shim.memory[i].p) continue;
         finish(NULL);
+        if (shim.managed.block == &shim.memory[i]) free_managed();
         rt_block_free(&shim.memory[i]);
         return OK;
     }

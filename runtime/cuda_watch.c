@@ -35,6 +35,8 @@ struct RtCudaWatch {
     RtShimWatch teller; /* first: this is what the shim has */
     Array *arrays;      /* [n_arrays] by address */
     int64_t n_arrays;
+    Array host;              /* memory of which pages lie on the host */
+    const uint8_t *places;   /* [bytes / RT_CUDA_PAGE] of it; 1: there */
     Array given[MOST_GIVEN]; /* [n_given] of the launch */
     int64_t n_given;
     RtCudaCounts *counts;
@@ -104,9 +106,14 @@ static int sorted(const Access *x, int first, int n, uint64_t *at)
     return m;
 }
 
-/* Pieces of so many bytes that the lanes touch, each once; adds each to the sets. -1: there is no memory. */
-static int64_t pieces(const uint64_t *at, int n, uint32_t size, uint64_t piece, Set *a, int64_t *n_a, Set *b,
-                      int64_t *n_b)
+static bool is_on_host(const RtCudaWatch *w, uint64_t at)
+{
+    bool inside = at >= w->host.at && at - w->host.at < (uint64_t)w->host.bytes;
+    return inside && w->places[(at - w->host.at) / RT_CUDA_PAGE];
+}
+
+/* Pieces of so many bytes that the lanes touch, each once. w: NULL, or who counts them as sectors. -1: there is no memory. */
+static int64_t pieces(const uint64_t *at, int n, uint32_t size, uint64_t piece, RtCudaWatch *w)
 {
     int64_t count = 0;
     uint64_t next = 0;
@@ -115,11 +122,14 @@ static int64_t pieces(const uint64_t *at, int n, uint32_t size, uint64_t piece, 
             bool is_new;
             if (p < next) continue;
             count++, next = p + 1;
-            if (!a) continue;
-            if (!set_at(a, p, &is_new)) return -1;
-            *n_a += is_new;
-            if (!set_at(b, p, &is_new)) return -1;
-            *n_b += is_new;
+            if (!w) continue;
+            bool on_host = is_on_host(w, p * piece);
+            if (!set_at(&w->of_block, p, &is_new)) return -1;
+            w->counts->block_sectors += is_new;
+            w->counts->bus_sectors += is_new && on_host;
+            w->counts->bus_asked += on_host;
+            if (!set_at(&w->of_step, p, &is_new)) return -1;
+            w->counts->distinct_sectors += is_new;
         }
     return count;
 }
@@ -132,9 +142,8 @@ static bool count_global(RtCudaWatch *w, const Access *x)
         int n = sorted(x, half * HALF, HALF, at);
         if (!n) continue;
         struct Path *path = &w->paths[2 * x->warp + (uint32_t)half];
-        int64_t before = c->block_sectors, used = pieces(at, n, x->size, 1, NULL, NULL, NULL, NULL);
-        int64_t sectors = pieces(at, n, x->size, SECTOR, &w->of_block, &c->block_sectors, &w->of_step,
-                                 &c->distinct_sectors);
+        int64_t before = c->block_sectors, used = pieces(at, n, x->size, 1, NULL);
+        int64_t sectors = pieces(at, n, x->size, SECTOR, w);
         if (sectors < 0) return false;
         c->requests++;
         c->sectors += sectors;
@@ -143,7 +152,7 @@ static bool count_global(RtCudaWatch *w, const Access *x)
         path->requests++;
         path->misses += c->block_sectors > before;
     }
-    c->lines += pieces(at, sorted(x, 0, WARP, at), x->size, LINE, NULL, NULL, NULL, NULL);
+    c->lines += pieces(at, sorted(x, 0, WARP, at), x->size, LINE, NULL);
     return true;
 }
 
@@ -362,6 +371,13 @@ RtCode rt_cuda_watch_array(RtCudaWatch *w, uint64_t at, int64_t bytes, RtStatus 
     w->arrays[i] = (Array){at, bytes};
     w->n_arrays++;
     return RT_OK;
+}
+
+void rt_cuda_watch_host(RtCudaWatch *w, uint64_t at, int64_t bytes, const uint8_t *places)
+{
+    if (!w) return;
+    w->host = (Array){at, bytes};
+    w->places = places;
 }
 
 void rt_cuda_watch_forget(RtCudaWatch *w)

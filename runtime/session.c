@@ -1,7 +1,6 @@
 /* Opens what a running command needs (see cli.h): data, threads, kernels for this CPU, BLAS. */
 #include "runtime/cli.h"
 #include "runtime/cone.h"
-#include "runtime/cuda.h"
 #include "runtime/setup.h"
 #include <errno.h>
 #include <sched.h>
@@ -46,29 +45,29 @@ static RtCode parse_share(const RtCli *c, int64_t *split)
 }
 
 /* 4096, 512K, 300M, 2G: powers of 1024. */
-static RtCode parse_budget(const RtCli *c, int64_t *budget)
+static RtCode parse_bytes(const RtCli *c, int option, const char *flag, int64_t *bytes)
 {
     static const char units[] = "KMG";
-    const char *text = c->values[OPT_BUDGET], *unit;
+    const char *text = c->values[option], *unit;
     char *end;
+    if (!text) return RT_OK;
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    *budget = v;
+    *bytes = v;
     bool good = !errno && end != text && v >= 0;
     if (good && *end && (unit = strchr(units, *end)) && !end[1]) {
-        for (const char *u = units; good && u <= unit; u++) good = rt_mul(*budget, 1024, budget);
+        for (const char *u = units; good && u <= unit; u++) good = rt_mul(*bytes, 1024, bytes);
         end++;
     }
     if (good && !*end) return RT_OK;
-    return rt_fail(c->st, RT_E_CLI_VALUE, "--memory-budget", NULL,
-                   "found `%.60s`, wanted bytes as in 4096, 512K, 300M or 2G", text);
+    return rt_fail(c->st, RT_E_CLI_VALUE, flag, NULL, "found `%.60s`, wanted bytes as in 4096, 512K, 300M or 2G", text);
 }
 
 /* Refuses what needs more planned memory than it may use, or than there is, before any of it is taken. */
 static RtCode check_budget(const RtCli *c, const RtSession *s, const char *programs)
 {
     int64_t budget = INT64_MAX, bytes, program = -1;
-    if (c->values[OPT_BUDGET]) RT_TRY(parse_budget(c, &budget));
+    RT_TRY(parse_bytes(c, OPT_BUDGET, "--memory-budget", &budget));
     RT_TRY(rt_planned_bytes(c->model, s->data.graph, s->batches.graph, programs, &bytes, &program, c->st));
     if (bytes > budget)
         return rt_fail(c->st, RT_E_BUDGET, rt_string(c->model, program < 0 ? -1 : c->model->programs[program].name),
@@ -126,12 +125,24 @@ static RtCode check_device(const RtCli *c, RtSession *s)
     return RT_OK;
 }
 
+/* Inputs that are named have a cache only where it is said how much memory may be used. */
+static RtCode parse_room(const RtCli *c, RtCudaRoom *room)
+{
+    const char *names = c->values[OPT_HOST_ROWS];
+    *room = (RtCudaRoom){.bytes = INT64_MAX};
+    RT_TRY(parse_bytes(c, OPT_DEVICE_MEMORY, "--device-memory", &room->bytes));
+    if (names && strcmp(names, "auto")) room->names = strcmp(names, "none") ? names : "";
+    if (room->names && !c->values[OPT_DEVICE_MEMORY]) room->spare = INT64_MAX;
+    return RT_OK;
+}
+
 /* Memory on the device for what the command runs there. */
 static RtCode load_device(const RtCli *c, RtSession *s, const char *programs)
 {
     if (!s->device || c->command == CMD_PLAN) return RT_OK;
     s->exec.device = s->device;
-    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, false, c->st);
+    return rt_cuda_load(s->device, s->data.graph, c->command == CMD_BENCH ? RT_BENCH_PROGRAMS : programs, false,
+                        &s->room, c->st);
 }
 
 const RtGraph *rt_session_graph(const RtSession *s, int64_t program)
@@ -152,6 +163,7 @@ RtCode rt_session_open(const RtCli *c, const RtDataOptions *o, RtSession *s)
     if (!code) code = parse_cone(c, &s->exec.cone);
     if (!code) code = parse_share(c, &s->exec.split);
     if (!code) code = rt_cpu_parse(c->values[OPT_CPU] ? c->values[OPT_CPU] : "auto", &s->exec.variant, c->st);
+    if (!code) code = parse_room(c, &s->room);
     if (!code) code = rt_cli_device_open(c, &s->device);
     RtDataOptions data = *o;
     int64_t fold = 0;

@@ -53,11 +53,11 @@ def models():
     return found
 
 
-def compare(run, program, data, folder, device, epochs, more=()):
-    """Trains for some epochs and infers, on the CPU and on a device. Returns what differs, or None. run(argv) gives exit code and stderr."""
+def compare(run, program, data, folder, device, epochs, more=(), there=()):
+    """Trains for some epochs and infers, on the CPU and on a device, where flags of `there` are given. Returns what differs, or None. run(argv) gives exit code and stderr."""
     for d in ("cpu", device):
         name = os.path.join(folder, "%s.%s" % (os.path.basename(program), d.replace(":", "_")))
-        exact = ["--device", d] + ([] if d != "cpu" else ["--blas", "off"])
+        exact = ["--device", d] + (list(there) if d != "cpu" else ["--blas", "off"])
         for argv in (["train", "--data", data, "--epochs", str(epochs), "--save", name + ".st", "--checkpoint", name + ".ck", "--metrics", name + ".jsonl"] + list(more),
                      ["infer", "--data", data, "--weights", name + ".st", "--out", name + ".npy"]):
             rc, err = run([program] + argv + exact)

@@ -15,6 +15,15 @@ import numpy as np
 from sandbox import Sandbox
 
 box = Sandbox(sys.argv[1], "cuda")
+HOST = """model net(x: node[F]) -> node[C] {
+  return linear(max_in(x.src), O = C)
+}
+train net {
+  loss = cross_entropy(net(data.x), data.y) on data.train
+  optimizer adam(0.01)
+  epochs 3
+}
+"""
 MODELS = devices.models()
 LONG, ALL = bool(os.environ.get("GNNC_LONG")), os.environ.get("GNNC_LONG") == "all"
 BATCHES = """model net(x: node[F]) -> graph[1] {
@@ -185,6 +194,102 @@ def models():
         box.report("same_%s_f64" % name, same(name + "_f64", "--dtype", "f64"))
 
 
+def save_graph(name, edges, width):
+    """A data folder: features that are drawn, labels, a mask."""
+    os.makedirs(box.path(name), exist_ok=True)
+    n = edges.max() + 1
+    for file, array in (("edge_index", edges.astype(np.int64)), ("x", np.random.default_rng(1).standard_normal((n, width), np.float32)), ("y", np.arange(n) % 5),
+                        ("train_mask", np.arange(n) % 3 == 0)):
+        np.save(box.path(name, file + ".npy"), array)
+
+
+def planned(program, data, *flags):
+    return json.loads(box.must(program, "plan", "--data", data, "--device", "shim", "--json", *flags).out)["device"]
+
+
+def over_bus(program, data, *flags):
+    """Bytes that forward reads of the host's memory by the counts of the shim, and those of the device that a run takes."""
+    found = json.loads(box.must(program, "bench", "--data", data, "--device", "shim", "--count", "--json", *flags, limit=300).out)
+    return 32 * sum(k["bus_sectors"] for k in found["infer"]["kernels"]), found["device_bytes"]
+
+
+def host_counts(program):
+    """As many bytes cross the bus as plan says, with a cache and without. No block gathers a row twice; each has 164 bytes, which lie in 6 sectors wherever it begins."""
+    n, degree = 2048, 4
+    dst, k = np.repeat(np.arange(n), degree), np.tile(np.arange(degree), n)
+    save_graph("far", np.array([(dst * (n // 8 + 1) + k * (n // degree)) % n, dst]), 41)
+    whole = planned(program, "far")["bytes"]["bench"]
+    plan = planned(program, "far", "--host-rows", "x")
+    rest, said = plan["bytes"]["bench"], plan["host"]["bench"]["bus_bytes"]["forward"]
+    counted, taken = over_bus(program, "far", "--host-rows", "x")
+    if not said == counted == 6 * 32 * n * degree or taken != rest or plan["host"]["bench"]["cache_bytes"] or not whole - 4 * 41 * n - 1024 <= rest <= whole - 4 * 41 * n:
+        return "plan says %s over the bus, the shim counts %d; %d bytes of the device, of which plan says %d; %d without the flag" % (said, counted, taken, rest, whole)
+    room = rest + 3 * 65536 + 100
+    flags = ["--host-rows", "x", "--device-memory", room]
+    plan = planned(program, "far", *flags)
+    cached = plan["host"]["bench"]
+    counted, taken = over_bus(program, "far", *flags)
+    if cached["cache_bytes"] != 3 * 65536 or not cached["bus_bytes"]["forward"] == counted < said or not room - 100 == taken == plan["bytes"]["bench"]:
+        return "of %d bytes: %s, the shim counts %d, %d bytes of the device" % (room, cached, counted, taken)
+    chosen = planned(program, "far", "--device-memory", whole - 1)  # of two that are as large what is read less: gathers are computed once to train
+    if chosen["host"]["bench"]["inputs"] != ["held.0"] or planned(program, "far", "--device-memory", whole)["host"]:
+        return "chosen are %s" % chosen["host"]
+    text = box.must(program, "plan", "--data", "far", "--device", "shim", *flags).out
+    return "bench leaves on the host x: 393216 bytes, and a cache of 196608 on the device; it reads over the bus forward %d bytes" % counted not in text and text
+
+
+def host_cache(program):
+    """The cache has what is read most: rows of many edges, of which most lie side by side once nodes are in the order of their edges."""
+    box.must(box.gnnc, "data", "generate", "hubs", "--nodes", 6000, "--edges", 30000, "--features", 41, "--classes", 5, "--kind", "rmat")
+    room = planned(program, "hubs", "--host-rows", "x")["bytes"]["infer"]
+    found = {}
+    for order in ("none", "degree"):
+        for granules in (0, 3):
+            plan = planned(program, "hubs", "--host-rows", "x", "--device-memory", room + 65536 * granules, "--reorder", order)["host"]["infer"]
+            found[order, granules] = plan["bus_bytes"]["forward"]
+    share = {order: 1 - found[order, 3] / found[order, 0] for order in ("none", "degree")}
+    counted, _ = over_bus(program, "hubs", "--host-rows", "x", "--reorder", "degree")  # blocks gather hubs again and again
+    if not 0.25 < share["none"] < share["degree"] or share["degree"] < 0.5 or not found["degree", 0] / 2 < counted <= found["degree", 0]:
+        return "shares of gathers that hit 3 of 16 granules: %s; %s over the bus, %d are counted" % (share, found, counted)
+
+
+def host_same(program):
+    """Results and weights are those of a run that has all on the device."""
+    names = ["--host-rows", "x,held.0"]
+    room = ["--device-memory", str(planned(program, "hubs", *names)["bytes"]["infer"] + 65536)]
+    found = [planned(program, "hubs", *flags)["host"] for flags in (names, room, names + room)]
+    if found[0]["train"]["inputs"] != ["held.0"] or found[1]["infer"]["inputs"] != ["x"] or not found[2]["train"]["cache_bytes"] or not found[2]["infer"]["cache_bytes"]:
+        return "on the host are %s" % found
+    for flags in (names, room, names + room):
+        wrong = devices.compare(devices.run, program, box.path("hubs"), box.root, "shim", 3, there=flags)
+        if wrong:
+            return "%s: %s" % (flags, wrong)
+    box.must(program, "bench", "--data", "hubs", "--device", "shim", "--compare", *names)
+
+
+def host():
+    """Inputs that stay on the host."""
+    program = box.path("host")
+    box.must(box.gnnc, "build", box.write("host.gnn", HOST), "--set", "F=41,C=5", "--cpu", "generic", "--target", "shim", "-o", program, limit=600)
+    box.report("host_counts", host_counts(program))
+    box.report("host_cache", host_cache(program))
+    box.report("host_same", host_same(program))
+    infer = [program, "bench", "--data", "far", "--iters", 1]
+    whole = planned(program, "far")["bytes"]["bench"]
+    shim = infer + ["--device", "shim"]
+    box.must(*shim, "--device-memory", whole, "--host-rows", "none")
+    box.refuses("host_none", shim + ["--device-memory", whole - 1, "--host-rows", "none"], 4, "R804", "--device-memory allows %d" % (whole - 1))
+    box.refuses("host_too_much", shim + ["--device-memory", "1K"], 4, "R804", "--device-memory allows 1024")
+    box.refuses("host_name", shim + ["--host-rows", "x,W"], 1, "R403", "these can: x")
+    box.refuses("host_size", shim + ["--device-memory", "much"], 1, "R403", "--device-memory")
+    box.refuses("host_cpu", infer + ["--host-rows", "x"], 1, "R403", "--device cuda")
+    box.refuses("host_cpu_memory", infer + ["--device-memory", "1G"], 1, "R403", "--device-memory")
+    box.must(box.gnnc, "build", box.write("near.gnn", HOST.replace("linear(max_in(x.src), O = C)", "dynamic_edge(O = 5, k = 3)(x)")), "--set", "F=41,C=5", "--cpu", "generic",
+             "--target", "shim", "-o", box.path("near"), limit=600)  # looks for neighbours among all rows of x
+    box.refuses("host_whole", [box.path("near"), "plan", "--data", "far", "--device", "shim", "--host-rows", "x"], 1, "R403", "row by row")
+    box.report("host_not_whole", planned(box.path("near"), "far", "--device-memory", "1K")["host"].get("infer"))
+
+
 def long_rows():
     """Rows that warps share, beside some that none do and one without edges; the attention's sums rescale with a maximum, which takes two turns."""
     src, dst = [], []
@@ -264,7 +369,7 @@ def blas():
     box.report("blas_fails", (r.rc != 6 or "R805" not in r.err or "its status is 13" not in r.err) and "exit code %s: %s" % (r.rc, r.err))
 
 
-PARTS = {"models": models, "blas": blas, "runs": runs, "long_rows": long_rows, "library": library, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
+PARTS = {"models": models, "blas": blas, "host": host, "runs": runs, "long_rows": long_rows, "library": library, "redrawn": lambda: box.report("redrawn", redrawn()), "no_driver": no_driver, "symbols": symbols}
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()
 box.close()

@@ -60,7 +60,7 @@ def test_names():
 def failure(tree, name):
     """Builds the test programs of that name (one in C, one in Python, or both) and runs them up to the first failure: what it says, or None."""
     name, *more = ("test_" + name).split(":")
-    argvs = [argv for path, argv in (("unit/%s.c", ["build/" + name] + more), ("%s.py", ["/usr/bin/python3", "tests/%s.py" % name, "build"]))
+    argvs = [argv for path, argv in (("unit/%s.c", ["build/" + name] + more), ("%s.py", ["/usr/bin/python3", "tests/%s.py" % name, "build"] + more))
              if os.path.exists(os.path.join(tree, "tests", path % name))]
     for argv in argvs:
         wrong = ninja(tree, *(["gnnc", "runtime"] if argv[0].startswith("/") else [name]))

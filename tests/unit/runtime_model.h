@@ -267,18 +267,21 @@ static const RtGemm hm_products[] = {
     {0, 0, B_X, B_W, B_H, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)},
     {6, 0, 0, 1, 2, 0, HM_C, HM_F, RT_K_F32, COUNT(SP_NODE), CONST(0), CONST(0)},
 };
-#define STEP(kind, part, cost, n_cost, label, line)                                                                    \
-    {                                                                                                                  \
-        kind, part, cost, n_cost, S(label), S(file), line, RT_SAME, -1, -1, 0, 0                                       \
-    }
 static const RtStep hm_steps[] = {
-    STEP(RT_STEP_PRODUCT, 0, 0, 1, s_mm, 3),   STEP(RT_STEP_KERNEL, 1, 1, 1, s_agg, 4),
-    STEP(RT_STEP_KERNEL, 2, 0, 0, s_res, 5),   STEP(RT_STEP_KERNEL, 3, 1, 1, s_aggt, 4),
-    STEP(RT_STEP_KERNEL, 4, 0, 0, s_outer, 3), STEP(RT_STEP_KERNEL, 5, 0, 0, s_update, 9),
-    STEP(RT_STEP_PRODUCT, 1, 0, 1, s_mm, 3),   STEP(RT_STEP_KERNEL, 7, 1, 1, s_agg, 4),
-    STEP(RT_STEP_KERNEL, 8, 0, 1, s_mm, 3),    STEP(RT_STEP_KERNEL, 9, 1, 1, s_agg, 4),
-    STEP(RT_STEP_KERNEL, 10, 0, 0, s_acc, 8),  STEP(RT_STEP_KERNEL, 11, 1, 1, s_aggt, 4),
-    STEP(RT_STEP_KERNEL, 12, 0, 0, s_dx, 3),   STEP(RT_STEP_KERNEL, 13, 0, 0, s_outer, 3),
+    {RT_STEP_PRODUCT, 0, 0, 1, S(s_mm), S(file), 3, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 1, 1, 1, S(s_agg), S(file), 4, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 2, 0, 0, S(s_res), S(file), 5, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 3, 1, 1, S(s_aggt), S(file), 4, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 4, 0, 0, S(s_outer), S(file), 3, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 5, 0, 0, S(s_update), S(file), 9, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_PRODUCT, 1, 0, 1, S(s_mm), S(file), 3, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 7, 1, 1, S(s_agg), S(file), 4, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 8, 0, 1, S(s_mm), S(file), 3, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 9, 1, 1, S(s_agg), S(file), 4, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 10, 0, 0, S(s_acc), S(file), 8, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 11, 1, 1, S(s_aggt), S(file), 4, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 12, 0, 0, S(s_dx), S(file), 3, RT_SAME, -1, -1, 0, 0},
+    {RT_STEP_KERNEL, 13, 0, 0, S(s_outer), S(file), 3, RT_SAME, -1, -1, 0, 0},
 };
 static const RtCost hm_costs[] = {{4 * (HM_F + HM_C), 2 * HM_F *HM_C, COUNT(SP_NODE), -1},
                                   {4 * HM_C, HM_C, COUNT(SP_EDGE), -1}};

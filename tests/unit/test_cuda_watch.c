@@ -162,6 +162,24 @@ static void test_outside(Watched *w, const char *what, const char *kernel, const
     check_end("cuda_watch: outside of an array");
 }
 
+/* Some of x lies on the host: what is read there crosses the bus, each sector once for a block and once for an access. */
+static void test_host(Watched *w)
+{
+    enum { PAGES = (sizeof x + RT_CUDA_PAGE - 1) / RT_CUDA_PAGE };
+    uint8_t places[PAGES] = {1};
+    check_begin();
+    rt_cuda_watch_host(w->watch, (uintptr_t)x, sizeof x, places);
+    RtCudaCounts c = run(w, "one_by_one", (RtArg[]){{.p = x}, {.p = y}, {.i = ROWS}}, ROWS, ROWS / 2);
+    IS(bus_sectors, 2 * ROWS), IS(bus_asked, 2 * ROWS), IS(block_sectors, 4 * ROWS);
+    c = run(w, "one_for_all", (RtArg[]){{.p = x}, {.p = y}, {.i = ROWS}}, ROWS, ROWS / 2);
+    IS(bus_sectors, ROWS / 2), IS(bus_asked, ROWS);
+    places[0] = 0;
+    c = run(w, "one_by_one", (RtArg[]){{.p = x}, {.p = y}, {.i = ROWS}}, ROWS, ROWS / 2);
+    IS(bus_sectors, 0), IS(bus_asked, 0);
+    rt_cuda_watch_host(w->watch, 0, 0, NULL);
+    check_end("cuda_watch: memory of the host");
+}
+
 int main(void)
 {
     const char *why = NULL;
@@ -187,6 +205,7 @@ int main(void)
     test_masked(&w);
     test_apart(&w);
     test_banks(&w);
+    test_host(&w);
     rt_cuda_watch_forget(w.watch);
     rt_cuda_watch_array(w.watch, (uintptr_t)x, 16 * sizeof *x, NULL);
     rt_cuda_watch_array(w.watch, (uintptr_t)y, sizeof y, NULL);

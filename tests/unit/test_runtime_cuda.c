@@ -37,9 +37,32 @@ static const char code[] = "sm_80\0sm_90\0compute_80\0compute_90";
 static const RtImage images[] = {
     {RT_IMAGE_PTX, 80, 12, 10}, {RT_IMAGE_CUBIN, 80, 0, 5}, {RT_IMAGE_CUBIN, 90, 6, 5}, {RT_IMAGE_PTX, 90, 23, 10}};
 
+static RtStep steps[sizeof hm_steps / sizeof *hm_steps];
+static RtTouch touches[sizeof hm_steps / sizeof *hm_steps];
+
+/* Steps that have x say that they read it row by row. */
+static void touch_steps(void)
+{
+    memcpy(steps, hm_steps, sizeof steps);
+    for (int64_t p = 0; p < hm_model.n_programs; p++)
+        for (int64_t k = 0; k < hm_programs[p].n_steps; k++) {
+            int64_t s = hm_programs[p].first_step + k;
+            const RtCall *call = rt_step_call(&hm_model, &steps[s]);
+            for (int64_t a = call->first_arg; a < call->first_arg + call->n_args; a++) {
+                const RtBuffer *b = &hm_buffers[hm_programs[p].first_buffer + hm_args[a].buffer];
+                if (!hm_args[a].is_buffer || b->kind != RT_BUF_TENSOR || b->ref != T_X) continue;
+                touches[s] = (RtTouch){hm_args[a].buffer, 0, RT_AT_ROW, -1};
+                steps[s].first_touch = s, steps[s].n_touches = 1, steps[s].work = RT_EACH;
+            }
+        }
+}
+
 static RtModel device_model(void)
 {
     RtModel m = hm_model;
+    touch_steps();
+    m.steps = steps;
+    m.touches = touches;
     m.n_device_kernels = HM_N_KERNELS;
     m.device_kernels = kernels;
     m.device_code = (const unsigned char *)code;
@@ -77,6 +100,8 @@ static void free_data(RtData *d)
     rt_graph_free(d->graph);
 }
 
+static const RtCudaRoom *room; /* that a run may take; NULL: all there is */
+
 /* Trains on the CPU (driver NULL) or a device; W gets the weights. */
 static RtCode train(const RtCudaDriver *driver, RtTrainOptions o, float *W, RtTrainResult *r, RtStatus *st)
 {
@@ -86,7 +111,7 @@ static RtCode train(const RtCudaDriver *driver, RtTrainOptions o, float *W, RtTr
     *st = (RtStatus){0};
     if (!make_data(&m, &d, st)) return st->code;
     RtCode result = driver ? rt_cuda_create(&m, driver, 0, &c, st) : RT_OK;
-    if (!result && c) result = rt_cuda_load(c, d.graph, "train_step metrics", false, st);
+    if (!result && c) result = rt_cuda_load(c, d.graph, "train_step metrics", false, room, st);
     o.exec.device = c;
     o.exec.split = -1;
     if (!result) result = rt_train(&m, &d, &o, r, st);
@@ -155,7 +180,8 @@ static void test_memory(void)
     driver.memory_take = count_bytes;
     driver.memory_info = little_memory;
     check_begin();
-    if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_layout(&m, d.graph, "train_step metrics", false, &l, &st)))
+    if (!CHECK(make_data(&m, &d, &st)) ||
+        !CHECK(!rt_cuda_layout(&m, d.graph, "train_step metrics", false, NULL, &l, &st)))
         return;
     left_bytes = (size_t)l.bytes - 1;
     CHECK(train(&driver, (RtTrainOptions){.epochs = 1}, NULL, &r, &st) == RT_E_DEVICE_MEMORY && !asked);
@@ -381,7 +407,7 @@ static void test_begun(void)
         if (!CHECK(make_data(&m, &d, &st))) return;
         if (there)
             CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st) &&
-                  !rt_cuda_load(c, d.graph, "train_step metrics", false, &st));
+                  !rt_cuda_load(c, d.graph, "train_step metrics", false, NULL, &st));
         rt_tensors_init(&d.tensors, 7);
         RtExec *e = bound(&m, &d, c, "train_step", &st);
         n_launches = n_replays = 0;
@@ -505,7 +531,7 @@ static void test_compare(void)
     driver.stream_wait = spoil_now;
     check_begin();
     if (!CHECK(make_data(&m, &d, &st)) || !CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st)) ||
-        !CHECK(!rt_cuda_load(c, d.graph, "forward", false, &st)))
+        !CHECK(!rt_cuda_load(c, d.graph, "forward", false, NULL, &st)))
         return;
     for (int right = 1; right >= 0; right--) {
         spoil = right ? -1 : 0;
@@ -635,6 +661,149 @@ static void test_library(void)
     check_end("runtime_cuda_library");
 }
 
+/* ---- inputs that stay on the host ---- */
+
+static int n_advices, n_fetched, advices[8][2], takes_refused;
+
+static int note_advice(RtCudaPtr p, size_t bytes, int advice, int device)
+{
+    if (n_advices < 8) advices[n_advices][0] = advice, advices[n_advices][1] = device;
+    n_advices++;
+    return rt_cuda_shim.advise(p, bytes, advice, device);
+}
+static int note_fetch(RtCudaPtr p, size_t bytes, int device, void *stream)
+{
+    n_fetched += (int)bytes;
+    return rt_cuda_shim.prefetch(p, bytes, device, stream);
+}
+static int take_or_not(RtCudaPtr *p, size_t bytes, unsigned flags)
+{
+    return takes_refused ? 2 : rt_cuda_shim.take_managed(p, bytes, flags);
+}
+static int n_locked, n_unlocked, locks_refused;
+static int note_unlock(void *p)
+{
+    n_unlocked++;
+    return rt_cuda_shim.host_free(p);
+}
+static int lock_or_not(void **p, size_t bytes)
+{
+    bool large = bytes >= 1 << 16;
+    n_locked += large ? (int)bytes : 0;
+    return large && locks_refused ? 2 : rt_cuda_shim.host_take(p, bytes);
+}
+static int not_concurrent(int *value, int which, int device)
+{
+    int error = rt_cuda_shim.device_attribute(value, which, device);
+    if (which == 89) *value = 0;
+    return error;
+}
+
+static void test_host(void)
+{
+    enum { GRANULE = 64 << 10, PREFER = 3, ACCESSED_BY = 5 };
+    RtCudaDriver driver = rt_cuda_shim;
+    RtCudaRoom named = {.bytes = INT64_MAX, .spare = INT64_MAX, .names = "x"};
+    float here[N_W], there[N_W];
+    RtTrainResult r;
+    RtStatus st;
+    RtTrainOptions o = {.epochs = 6, .seed = 3};
+    driver.advise = note_advice, driver.prefetch = note_fetch, driver.take_managed = take_or_not;
+    check_begin();
+    check(!train(NULL, o, here, &r, &st), "%s", st.message);
+    room = &named;
+    check(!train(&driver, o, there, &r, &st), "%s", st.message);
+    CHECK(!memcmp(here, there, sizeof here) && !n_fetched && n_advices == 2);
+    CHECK(advices[0][0] == PREFER && advices[0][1] == -1 && advices[1][0] == ACCESSED_BY && advices[1][1] == 0);
+    named.spare = 0; /* all of it fits */
+    n_advices = 0;
+    check(!train(&driver, o, there, &r, &st), "%s", st.message);
+    CHECK(!memcmp(here, there, sizeof here) && n_advices == 3 && advices[2][0] == PREFER && advices[2][1] == 0);
+    check(n_fetched > 0 && n_fetched % GRANULE == 0, "%d bytes are fetched", n_fetched);
+    /* what a machine may lack */
+    takes_refused = 1;
+    CHECK(train(&driver, o, NULL, &r, &st) == RT_E_DEVICE_HOST && rt_code_exit(st.code) == 4);
+    check(strstr(st.message, "wanted 65536 bytes") && strstr(st.message, "out of memory (2)"), "%s", st.message);
+    takes_refused = 0;
+    for (int i = 0; i < 4; i++) {
+        RtCudaDriver lacks = rt_cuda_shim;
+        if (i == 0) lacks.take_managed = NULL;
+        if (i == 1) lacks.advise = NULL;
+        if (i == 2) lacks.prefetch = NULL;
+        if (i == 3) lacks.device_attribute = not_concurrent;
+        lacks.host_take = lock_or_not, lacks.host_free = note_unlock;
+        locks_refused = 0, n_locked = 0, n_unlocked = 0;
+        check(!train(&lacks, o, there, &r, &st), "%s", st.message);
+        CHECK(!memcmp(here, there, sizeof here) && n_locked == GRANULE && n_unlocked == 2); /* x; numbers */
+        locks_refused = 1;
+        CHECK(train(&lacks, o, NULL, &r, &st) == RT_E_DEVICE_HOST && strstr(st.message, "wanted 65536 bytes"));
+    }
+    /* a step that has x and does not say what it reads of it */
+    RtModel silent = device_model();
+    RtCudaLayout l = {0};
+    RtData d;
+    silent.steps = hm_steps;
+    if (!CHECK(make_data(&silent, &d, &st))) return;
+    CHECK(rt_cuda_layout(&silent, d.graph, "forward", false, &named, &l, &st) == RT_E_CLI_VALUE);
+    rt_cuda_layout_free(&l);
+    free_data(&d);
+    check_end("runtime_cuda_host");
+}
+
+static int copy_at_once(RtCudaPtr to, const void *from, size_t bytes)
+{
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+/* A run that was begun has the rows that were there then, also where nothing else waits for it. */
+static void test_host_push(void)
+{
+    RtCudaDriver driver = rt_cuda_shim;
+    RtModel m = device_model();
+    RtStatus st = {0};
+    RtCudaRoom named = {.bytes = INT64_MAX, .names = "x"};
+    float found[2][N * HM_C];
+    driver.to_device = copy_at_once;
+    check_begin();
+    for (int there = 0; there < 2; there++) {
+        RtData d;
+        RtCuda *c = NULL;
+        if (!CHECK(make_data(&m, &d, &st))) return;
+        rt_tensors_init(&d.tensors, 7);
+        if (there)
+            CHECK(!rt_cuda_create(&m, &driver, 0, &c, &st) &&
+                  !rt_cuda_load(c, d.graph, "forward", false, &named, &st) && c->host);
+        RtExec *e = bound(&m, &d, c, "forward", &st);
+        rt_exec_run(e, 1, 0);
+        for (int64_t i = 0; i < N * HM_F; i++) ((float *)d.tensors.data[T_X])[i] += 1;
+        CHECK(!rt_cuda_push(c, d.tensors.data, &st) && !rt_exec_results(e, &st));
+        memcpy(found[there], e->results[0], sizeof *found);
+        rt_exec_free(e);
+        rt_cuda_free(c);
+        free_data(&d);
+    }
+    CHECK(!memcmp(found[0], found[1], sizeof *found));
+    check_end("runtime_cuda_host_push");
+}
+
+/* However large an input is, there are few granules, and none holds rows of two inputs. */
+static void test_granules(void)
+{
+    RtCudaRegion regions[] = {
+        {.host_at = 0, .bytes = 100}, {.host_at = -1, .bytes = 1 << 20}, {.host_at = 0, .bytes = 1LL << 37}};
+    RtCudaLayout l = {.regions = regions, .n = 3};
+    check_begin();
+    rt_cuda_host_place(&l);
+    CHECK(l.host.granule == 64 << 20 && l.host.bytes == (1LL << 37) + l.host.granule);
+    CHECK(regions[0].host_at == 0 && regions[1].host_at == -1 && regions[2].host_at == l.host.granule);
+    l.host = (RtCudaHost){0};
+    regions[2].bytes = 65537;
+    rt_cuda_host_place(&l);
+    CHECK(l.host.granule == 65536 && l.host.bytes == 3 * 65536);
+    check_end("runtime_cuda_granules");
+}
+
 int main(void)
 {
     test_same_bits();
@@ -649,5 +818,8 @@ int main(void)
     test_failures();
     test_compare();
     test_library();
+    test_host();
+    test_host_push();
+    test_granules();
     return check_done();
 }
