@@ -64,11 +64,16 @@ RtCode rt_cli_ranks_open(RtCli *c, char **argv)
     RtPeersOptions o = {.transport = c->values[OPT_TRANSPORT], .ledger = c->values[OPT_LEDGER]};
     RT_TRY(rt_cli_int(c, OPT_RANKS, 1, RT_PEERS_MOST, &ranks));
     RT_TRY(parse_deadline(c, &o.deadline_s));
-    if (c->command == CMD_PLAN && !ranks && rt_is_partition(c->values[OPT_DATA]))
-        RT_TRY(rt_parts_count(c->values[OPT_DATA], &ranks, c->st)); /* a plan of parts is that of all of them */
     if (ranks > 1) RT_TRY(refuse_flags(c));
     if (ranks > 1) RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
     RT_TRY(rt_peers_open(&o, &c->peers, c->st));
+    if (c->command == CMD_PLAN && rt_peers_count(c->peers) == 1 && !ranks && rt_is_partition(c->values[OPT_DATA])) {
+        RT_TRY(rt_parts_count(c->values[OPT_DATA], &ranks, c->st)); /* the plan of parts is that of all of them */
+        rt_peers_close(c->peers);
+        c->peers = NULL;
+        RT_TRY(rt_peers_spawn((int)ranks, argv, c->st));
+        RT_TRY(rt_peers_open(&o, &c->peers, c->st));
+    }
     if (rt_peers_count(c->peers) == 1) return RT_OK;
     if (rt_peers_rank(c->peers) > 0 && !freopen("/dev/null", "w", stdout))
         return rt_fail_errno(c->st, RT_E_FILE_WRITE, "/dev/null");

@@ -111,6 +111,7 @@ static void print_end(const Progress *p, const RtTrainResult *r)
         printf("\nnext: %s infer --data %s --weights %s --out y.npy\n", c->program, c->values[OPT_DATA],
                c->values[OPT_SAVE]);
     else printf("\nnext: keep the weights with --save weights.safetensors, then use `%s infer`\n", c->program);
+    if (c->peers && rt_peers_count(c->peers) > 1) return;
     printf("      %s plan --data %s shows what ran, %s bench --data %s times it\n", c->program, c->values[OPT_DATA],
            c->program, c->values[OPT_DATA]);
 }
