@@ -52,7 +52,7 @@ typedef struct RtAcross {
     RtBlock *strips; /* [n_buffers] */
     RtBlock room, operands;
     int64_t room_bytes, operand_bytes;
-    int site; /* of gathers */
+    int results_site, operands_site; /* of all that divided steps send */
     RtTravel *travels;
     int64_t n_travels;
     bool ran;

@@ -385,7 +385,8 @@ RtCode rt_across_make(RtExec *e, struct RtAcross **out, RtStatus *st)
     RT_TRY(rt_alloc(&a, 1, sizeof *a, what, st));
     a->e = e;
     a->r = e->options.ranks;
-    a->site = a->r->next_site++;
+    a->results_site = a->r->next_site++;
+    a->operands_site = a->r->next_site++;
     Planner k = {.a = a, .m = e->model, .p = p, .g = e->graph, .st = st};
     RtCode code = rt_alloc(&a->rows, p->n_steps, sizeof *a->rows, what, st);
     if (!code) code = rt_alloc(&a->exchanges, n_touches, sizeof *a->exchanges, what, st);

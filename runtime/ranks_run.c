@@ -478,7 +478,7 @@ static RtCode gather_rows(RtAcross *a, const RtDivided *d, int64_t buffer, RtSta
 {
     int64_t bytes[RT_PEERS_MOST], w = across_row_bytes(a, buffer);
     for (int q = 0; q < a->r->n; q++) bytes[q] = (d->bounds[q + 1] - d->bounds[q]) * w;
-    return rt_peers_gather(a->r->peers, a->site, NULL, bytes, a->e->buffers[buffer], st);
+    return rt_peers_gather(a->r->peers, a->results_site, NULL, bytes, a->e->buffers[buffer], st);
 }
 
 static RtCode gather_results(RtAcross *a, const RtDivided *d, RtStatus *st)
@@ -509,6 +509,7 @@ RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
+        ship.site = a->operands_site;
         if (x->there) continue;
         if (x->rows) ship.out = (int64_t *)x->rows;
         RT_TRY(rt_ship_run(a->r, &ship, a->e->buffers[x->buffer], x->at, x->row_bytes, a->room.p, st));
@@ -547,11 +548,11 @@ static void list_results(Listing *l, const RtDivided *d)
     for (int64_t k = 0; k < c->n_args && s->work == RT_TOTALS; k++) {
         const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
         if (arg->is_buffer && across_buffer(a, arg->buffer)->rows.kind == RT_COUNT_BLOCK_SLOTS)
-            list_travel(l, d->step, "results", arg->buffer, false, rows, a->site);
+            list_travel(l, d->step, "results", arg->buffer, false, rows, a->results_site);
     }
     for (int64_t i = 0; i < s->n_touches && s->work == RT_SUMS; i++)
         if (touch_at(a, d->step, i)->writes)
-            list_travel(l, d->step, "results", touch_at(a, d->step, i)->buffer, false, rows, a->site);
+            list_travel(l, d->step, "results", touch_at(a, d->step, i)->buffer, false, rows, a->results_site);
 }
 
 int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
@@ -562,7 +563,7 @@ int64_t rt_across_travels(const RtAcross *a, RtTravel *out)
         const RtDivided *d = divided < a->n_divided && a->divided[divided].step == i ? &a->divided[divided++] : NULL;
         for (int64_t k = 0; d && k < d->n_sent; k++)
             list_travel(&l, i, "operands", d->sent[k].buffer, d->sent[k].once, rt_ship_rows_out(a->r, d->sent[k].ship),
-                        d->sent[k].ship->site);
+                        a->operands_site);
         if (d) list_results(&l, d);
         for (; exchange > 0 && a->exchanges[exchange - 1].after <= i; exchange--) {
             const RtExchange *x = &a->exchanges[exchange - 1];
@@ -581,7 +582,7 @@ static RtCode list_all(RtAcross *a, RtStatus *st)
         const RtTravel *t = &a->travels[i];
         char name[200];
         snprintf(name, sizeof name, "%s: %s %s", rt_string(a->e->model, a->e->program->name), t->kind,
-                 t->site == a->site ? "of totals" : t->name);
+                 t->site == a->results_site || t->site == a->operands_site ? "of sums that are shared out" : t->name);
         RT_TRY(rt_peers_name_site(a->r->peers, t->site, name, st));
     }
     return RT_OK;
