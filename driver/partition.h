@@ -30,6 +30,10 @@ typedef enum { ROWS_NONE, ROWS_NODE, ROWS_EDGE, ROWS_GRAPH } Rows;
    with E0615: they contradict each other, or cannot tell. */
 bool partition_rows(Session *s, const Folder *f, const char *stem, int64_t rows, Rows *out);
 
+/* NAME where stem is NAME followed by `part` ("_indptr", "_indices" or "_data") and all three files of that CSR matrix
+   are there; else NULL. */
+const char *partition_csr(Session *s, const Folder *f, const char *stem, const char *part);
+
 /* ---- methods (partition_methods.c, partition_metis.c) ---- */
 
 /* What is assigned as a whole: a node, or a graph of a batch. */

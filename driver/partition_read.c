@@ -175,6 +175,39 @@ static bool read_batch(Session *s, Arena *a, Folder *f)
     return true;
 }
 
+const char *partition_csr(Session *s, const Folder *f, const char *stem, const char *part)
+{
+    size_t n = strlen(stem), m = strlen(part);
+    if (n <= m || strcmp(stem + n - m, part) != 0) return NULL;
+    const char *base = arena_strndup(s->arena, stem, n - m);
+    static const char *const all[] = {"_indptr", "_indices", "_data"};
+    for (int k = 0; k < 3; k++)
+        if (!has(s, f, arena_printf(s->arena, "%s%s.npy", base, all[k]))) return NULL;
+    return base;
+}
+
+/* Whether the rows of all arrays fit the counts, before anything is made of these sizes. */
+static bool check_rows(Session *s, const Folder *f)
+{
+    bool has_index = has(s, f, "edge_index.npy");
+    for (size_t i = 0; i < f->n_names; i++) {
+        Npy npy;
+        Rows rows;
+        const char *stem = arena_strndup(s->arena, f->names[i], strlen(f->names[i]) - 4);
+        if (strcmp(stem, "edge_index") == 0 || (!has_index && (!strcmp(stem, "src") || !strcmp(stem, "dst")))) continue;
+        if (partition_csr(s, f, stem, "_indices") || partition_csr(s, f, stem, "_data")) continue;
+        const char *wrong = npy_header(s->arena, arena_printf(s->arena, "%s/%s", f->path, f->names[i]), &npy);
+        if (wrong) {
+            diag_error(&s->diags, E0614, (Span){0}, "%s/%s: %s", f->path, f->names[i], wrong);
+            return false;
+        }
+        const char *base = partition_csr(s, f, stem, "_indptr");
+        int64_t n = npy.n_dims ? npy.shape[0] - (base != NULL) : -1;
+        if (!partition_rows(s, f, base ? base : stem, n, &rows)) return false;
+    }
+    return true;
+}
+
 bool partition_read(Session *s, const char *path, Folder *f)
 {
     size_t n = strlen(path);
@@ -188,7 +221,7 @@ bool partition_read(Session *s, const char *path, Folder *f)
                      "split the folder that it was made of");
     if (!refuse_forms(s, f) || !count_nodes(s, f)) return false;
     Arena *a = arena_new();
-    bool ok = read_edges(s, a, f) && read_batch(s, a, f);
+    bool ok = read_edges(s, a, f) && read_batch(s, a, f) && check_rows(s, f);
     arena_free(a);
     return ok;
 }

@@ -172,18 +172,6 @@ static bool is_csr(Session *s, const char *path, const Npy *ptr, const Npy *indi
     return !wrong;
 }
 
-/* The stem of NAME_indptr.npy, where its two companions are there; or NULL. */
-static const char *csr_stem(const Writer *w, const char *stem, const char *part)
-{
-    size_t n = strlen(stem), m = strlen(part);
-    if (n <= m || strcmp(stem + n - m, part) != 0) return NULL;
-    const char *base = arena_strndup(w->s->arena, stem, n - m);
-    static const char *const all[] = {"_indptr", "_indices", "_data"};
-    for (int k = 0; k < 3; k++)
-        if (access(arena_printf(w->s->arena, "%s/%s%s.npy", w->f->path, base, all[k]), F_OK) != 0) return NULL;
-    return base;
-}
-
 /* One array of the folder into every part; a matrix of which it is the first of three files, too. */
 static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
 {
@@ -191,8 +179,8 @@ static bool split_array(Writer *w, Arena *a, const char *stem, const Npy *npy)
     const char *base;
     Rows rows;
     bool ends = strcmp(stem, "edge_index") == 0, ok = true;
-    if (csr_stem(w, stem, "_indices") || csr_stem(w, stem, "_data")) return true;
-    if ((base = csr_stem(w, stem, "_indptr"))) {
+    if (partition_csr(w->s, f, stem, "_indices") || partition_csr(w->s, f, stem, "_data")) return true;
+    if ((base = partition_csr(w->s, f, stem, "_indptr"))) {
         Npy indices, data;
         if (!partition_array(w->s, a, f, arena_printf(a, "%s_indices.npy", base), &indices) ||
             !partition_array(w->s, a, f, arena_printf(a, "%s_data.npy", base), &data) ||

@@ -257,6 +257,30 @@ def shares(w, count):
 for name, count in (("uniform", 7), ("hub", 3), ("no_edges", 3)):
     check(name + ".shares", name, count, "--method", "contiguous", owner=shares(work(name), count))
 box.must(box.gnnc, "data", "generate", "large", "--nodes", 6200, "--edges", 9000, "--features", 1)
+def greedy(folder, count):
+    """Linear deterministic greedy, ten times over, as its papers say it."""
+    a, w = load(box.path(folder)), work(folder).tolist()
+    near = [set() for _ in w]
+    for u, v in zip(*(a["edge_index"] if "edge_index" in a else (a["src"], a["dst"]))):
+        if u != v:
+            near[u].add(v)
+            near[v].add(u)
+    owner, most = [-1] * len(w), 1.05 * sum(w) / count
+    for _ in range(10):
+        held = [0] * count
+        for v, mine in enumerate(w):
+            there = [0] * count
+            for u in near[v]:
+                if owner[u] >= 0:
+                    there[owner[u]] += 1
+            score = [there[r] * (1 - held[r] / most) if held[r] + mine <= most else 0 for r in range(count)]
+            owner[v] = int(np.argmax(score)) if max(score) > 0 else int(np.argmin(held))
+            held[owner[v]] += mine
+    return np.array(owner)
+
+
+for name, count in (("blocks", 4), ("hub", 3)):
+    check(name + ".greedy", name, count, "--method", "ldg", owner=greedy(name, count))
 leaves = np.add.reduceat(work("large"), np.arange(0, 6200, 512))
 check("large.leaves", "large", 3, "--method", "contiguous", owner=np.repeat(shares(leaves, 3), 512)[:6200])
 owner = check("large.random", "large", 4, "--method", "random", "--seed", "5")

@@ -504,6 +504,7 @@ def compiler(ground, m, data, here, rng):
     if rng.random() < 0.4:
         return rng.choice([["data", "info", data], ["data", "verify", data], ["data", "verify", data], ["check", src, "--data", data],
                            [*build, src, "--data", data, *sets], ["ir", src, "--data", data], ["data", "generate", data, "--nodes=30"],
+                           ["data", "partition", data, "-k", rng.choice(["1", "2", "7", "70"]), "-o", "parts", "--method", rng.choice(["contiguous", "random", "ldg"])],
                            [*build, src, "--data", data, *sets, "--memory-budget", rng.choice(["1K", "0", "1000G"])]])
     end, text, sets = rng.choice(ground.texts)
     name = "in" + end
