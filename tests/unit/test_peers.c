@@ -537,6 +537,12 @@ static void test_alone(void)
     rt_peers_close(p);
     CHECK(rt_peers_open(&(RtPeersOptions){.transport = "pigeons"}, &p, &st) == RT_E_CLI_VALUE && !p);
     CHECK(rt_peers_open(&(RtPeersOptions){.transport = "shm"}, &p, &st) == RT_E_PEERS_OPEN && !p);
+    setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    setenv("GNNC_MPI", "/no/such/library.so", 1);
+    CHECK(rt_peers_open(NULL, &p, &st) == RT_E_PEERS_OPEN && !p && strstr(st.message, "/no/such/library.so"));
+    CHECK(rt_peers_spawn(2, NULL, &st) == RT_E_CLI_VALUE);
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("GNNC_MPI");
     check_end("peers_alone");
 }
 
