@@ -184,6 +184,15 @@ static RtCode case_failed(Rank *r) { return rounds_but(r, odd_failure); }
 static RtCode case_ended(Rank *r) { return rounds_but(r, odd_end); }
 static RtCode case_argument(Rank *r) { return rounds_but(r, odd_argument); }
 
+/* Rank 1 fails while rank 0 computes: rank 1 speaks when rank 0 has not heard of it in time, and rank 0 does not then. */
+static RtCode case_busy(Rank *r)
+{
+    int64_t sizes[MOST_RANKS] = {0};
+    if (r->rank == 1) return odd_failure(r);
+    if (r->rank == 0) usleep(2500000);
+    return rt_peers_exchange(r->p, SITE, NULL, sizes, NULL, sizes, &r->st);
+}
+
 static RtCode case_first_killed(Rank *r)
 {
     int64_t sizes[MOST_RANKS] = {0};
@@ -298,6 +307,7 @@ static const Case cases[] = {
      20},
     {"failed", case_failed, RT_E_PEER_LOST, RT_E_NAN,
      "rank 1 failed, R501: model.gnn:7: the loss is not a number in epoch 3", 20},
+    {"busy", case_busy, RT_E_PEER_LOST, RT_E_NAN, "rank 1 failed, R501", 1},
     {"ended", case_ended, RT_E_PEERS_DIFFER, RT_E_CLI_MISSING, "rank 1|at agreement, call 4", 20},
     {"stopped", case_stopped, RT_E_PEER_LATE, RT_OK, "rank 1 does not answer rank", 1},
     {"same", case_same, RT_E_PEERS_DIFFER, RT_E_PEERS_DIFFER, "the seed of rank 1 is not that of rank 0", 20},
@@ -527,6 +537,12 @@ static void test_alone(void)
     rt_peers_close(p);
     CHECK(rt_peers_open(&(RtPeersOptions){.transport = "pigeons"}, &p, &st) == RT_E_CLI_VALUE && !p);
     CHECK(rt_peers_open(&(RtPeersOptions){.transport = "shm"}, &p, &st) == RT_E_PEERS_OPEN && !p);
+    setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    setenv("GNNC_MPI", "/no/such/library.so", 1);
+    CHECK(rt_peers_open(NULL, &p, &st) == RT_E_PEERS_OPEN && !p && strstr(st.message, "/no/such/library.so"));
+    CHECK(rt_peers_spawn(2, NULL, &st) == RT_E_CLI_VALUE);
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("GNNC_MPI");
     check_end("peers_alone");
 }
 
@@ -568,8 +584,8 @@ static void test_launched(const Launcher *by, int most)
 int main(int argc, char **argv)
 {
     static const char *const wrong[] = {
-        "site",     "size",  "call",   "argument",     "failed",    "ended",          "stopped",       "same",
-        "question", "agree", "killed", "first_killed", "suspended", "damaged_header", "damaged_bytes", "early"};
+        "site",  "size",   "call",         "argument",  "failed", "ended",          "stopped",       "same", "question",
+        "agree", "killed", "first_killed", "suspended", "busy",   "damaged_header", "damaged_bytes", "early"};
     if (argc == 5 && !strcmp(argv[1], "rank")) return run_rank(argv);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     snprintf(scratch, sizeof scratch, "/tmp/test_peers_XXXXXX");
