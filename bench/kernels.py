@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kernels for a GPU: registers, spilled bytes and shared memory of each, and how many warps of a multiprocessor they leave room for, by layer of bench/models.
 
-usage: kernels.py BUILD [LAYER...] [--device-machine h200] [--arch sm_90] [--width 64] [--list]
+usage: kernels.py BUILD [LAYER...] [--device-machine h200] [--arch sm_90] [--width 64] [--store f16] [--list]
 
 Needs NVRTC and no GPU. The figures are those of the manifest. Kernels of rows gather what edges bring; for them half of the most warps is wanted, which 64 registers
 give. --list names the kernels that spill or have less. Exits with 1 where one spills."""
@@ -38,7 +38,7 @@ def kernels(gnnc, layer, o, folder):
     out = os.path.join(folder, layer + ".json")
     sets = ",".join("%s=%d" % s for s in rows.dims(layer, o.width).items())
     subprocess.run([gnnc, "build", os.path.join(HERE, "models", layer + ".gnn"), "--set", sets, "--vjp=gradients", "--target", "cuda", "--arch", o.arch, "--device-machine", o.device_machine,
-                    "--emit=manifest,cubin", "-o", out[:-5]], check=True)
+                    "--emit=manifest,cubin", "-o", out[:-5]] + (["--store", o.store] if o.store else []), check=True)
     with open(out, encoding="utf-8") as f:
         return json.load(f)["kernels"]
 
@@ -50,6 +50,7 @@ def main():
     p.add_argument("--device-machine", default="h200")
     p.add_argument("--arch", default="sm_90")
     p.add_argument("--width", type=int, default=64)
+    p.add_argument("--store")
     p.add_argument("--list", action="store_true")
     o = p.parse_intermixed_args()
     gnnc, listed, total = os.path.join(os.path.abspath(o.build), "gnnc"), [], [0] * 8

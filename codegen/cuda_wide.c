@@ -4,6 +4,7 @@
 
      feature 16 q + l in lane l of vector q      becomes      feature 4 l + q in lane l of vector q
 
+   Of 16-bit numbers, which the access moves as they lie in memory and each lane converts, four are 8 bytes.
    Scalars that lie side by side in a buffer that is only read are one access as well, of which each lane gets all.
 
    Where values only meet in the same lane, no result depends on which lane has which feature. So this pass puts values
@@ -91,16 +92,15 @@ static bool may_move(const Finder *f, const KirIns *x)
 {
     const KirParam *p = x->buf == KIR_NONE ? NULL : &f->k->params.data[x->buf];
     bool floats = x->type.base == KIR_F32 || x->type.base == KIR_F64;
-    return p && p->restrict_ && floats && !kir_is_16_bits(p->elem) && is_whole(x->type) && x->active == CUDA_LANES &&
-           x->stride == 1;
+    return p && p->restrict_ && floats && is_whole(x->type) && x->active == CUDA_LANES && x->stride == 1;
 }
 
 /* A float of a buffer that is only read. */
 static bool is_scalar_load(const Finder *f, const KirIns *x)
 {
     const KirParam *p = x->buf != KIR_NONE ? &f->k->params.data[x->buf] : NULL;
-    return x->op == KIR_load && x->type.lanes == 1 && p && p->elem == x->type.base && p->kind == KIR_IN &&
-           (p->elem == KIR_F32 || p->elem == KIR_F64);
+    return x->op == KIR_load && x->type.lanes == 1 && p && p->kind == KIR_IN &&
+           (x->type.base == KIR_F32 || x->type.base == KIR_F64);
 }
 
 static void visit_access(Finder *f, KirId id)

@@ -226,9 +226,26 @@ static const char *wide_place(CKernel *c, KirId id)
     return arena_printf(c->arena, "&%s[%sl * %u]", c_buffer(c, first), index, w->n[id]);
 }
 
+/* As the numbers lie in memory: of 16 bits they are `ushort`s. */
 static const char *wide_type(CKernel *c, KirId id)
 {
-    return arena_printf(c->arena, "%s%u", elem(ins(c, id)->type.base), ((Cuda *)c)->wide.n[id]);
+    KirBase memory = kir_memory_base(c->w->k, ins(c, id));
+    return arena_printf(c->arena, "%s%u", kir_is_16_bits(memory) ? "ushort" : elem(memory), ((Cuda *)c)->wide.n[id]);
+}
+
+/* A number as an access finds it in memory, and as it leaves it there. */
+static const char *from_memory(CKernel *c, const KirIns *x, const char *element)
+{
+    KirBase memory = kir_memory_base(c->w->k, x);
+    return kir_is_16_bits(memory) ? arena_printf(c->arena, "gnn::%s_value(%s)", kir_base_name(memory), element)
+                                  : element;
+}
+
+static const char *to_memory(CKernel *c, const KirIns *x)
+{
+    KirBase memory = kir_memory_base(c->w->k, x);
+    const char *v = c_arg(c, x, 1);
+    return kir_is_16_bits(memory) ? arena_printf(c->arena, "gnn::%s_bits(%s)", kir_base_name(memory), v) : v;
 }
 
 static CText load(CKernel *c, const KirIns *x)
@@ -236,9 +253,7 @@ static CText load(CKernel *c, const KirIns *x)
     const char *moved = ((Cuda *)c)->moved[x - c->w->k->ins.data];
     if (moved) return (CText){moved, BIND_CALL};
     bool some = x->type.lanes > 1 && x->active < CUDA_LANES, bit = x->type.base == KIR_I1 && x->buf != KIR_NONE;
-    KirBase memory = kir_memory_base(c->w->k, x);
-    const char *element = arena_printf(c->arena, bit ? "%s != 0" : "%s", place(c, x));
-    if (kir_is_16_bits(memory)) element = arena_printf(c->arena, "gnn::%s_value(%s)", kir_base_name(memory), element);
+    const char *element = from_memory(c, x, arena_printf(c->arena, bit ? "%s != 0" : "%s", place(c, x)));
     if (!some) return (CText){element, bit ? BIND_COMPARE : BIND_CALL};
     const char *pad = number(c, x->type, x->f, (int64_t)x->f).text;
     return c_printf(c, BIND_COND, "l < %u ? %s : %s", x->active, element, pad);
@@ -400,7 +415,7 @@ static void cuda_load(void *ctx, const KirWalk *w, KirId id)
         c_line(c, "const %s %s = *(const %s *)%s;", type, all, type, wide_place(c, id));
         ICE_UNLESS(wide->place[id] == 0 && !k->moved[id]); /* it comes first, once */
         for (unsigned q = 0; q < wide->n[id]; q++)
-            k->moved[wide->all[id][q]] = arena_printf(c->arena, "%s.%c", all, "xyzw"[q]);
+            k->moved[wide->all[id][q]] = from_memory(c, ins(c, id), arena_printf(c->arena, "%s.%c", all, "xyzw"[q]));
     }
     c_value(c, w, id);
 }
@@ -412,7 +427,7 @@ static void store_wide(CKernel *c, KirId id)
     ICE_UNLESS(wide->n[id] == 2 || wide->n[id] == 4);
     StrBuf b = {.arena = c->arena};
     for (unsigned q = 0; q < wide->n[id]; q++)
-        strbuf_printf(&b, "%s%s", q ? ", " : "", c_arg(c, ins(c, wide->all[id][q]), 1));
+        strbuf_printf(&b, "%s%s", q ? ", " : "", to_memory(c, ins(c, wide->all[id][q])));
     c_line(c, "*(%s *)%s = make_%s(%s);", type, wide_place(c, id), type, strbuf_cstr(&b));
 }
 
@@ -420,16 +435,14 @@ static void cuda_store(void *ctx, const KirWalk *w, KirId id)
 {
     CKernel *c = ctx;
     const CudaWide *wide = &((Cuda *)ctx)->wide;
+    (void)w;
     if (wide->n[id] && wide->at[id] != id) return; /* with the last of them */
     meet_for(ctx, ins(c, id));
     if (wide->n[id]) {
         store_wide(c, id);
         return;
     }
-    const char *v = c_arg(c, ins(c, id), 1);
-    KirBase memory = kir_memory_base(w->k, ins(c, id));
-    if (kir_is_16_bits(memory)) v = arena_printf(c->arena, "gnn::%s_bits(%s)", kir_base_name(memory), v);
-    c_line(c, "%s%s = %s;", who_stores(c, ins(c, id)), place(c, ins(c, id)), v);
+    c_line(c, "%s%s = %s;", who_stores(c, ins(c, id)), place(c, ins(c, id)), to_memory(c, ins(c, id)));
 }
 
 static void cuda_alloc(void *ctx, const KirWalk *w, KirId id)

@@ -3,6 +3,7 @@
 #include "driver/blocks.h"
 #include "driver/commands.h"
 #include "driver/fix.h"
+#include "driver/store_error.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -42,10 +43,13 @@ int cmd_check(Session *s)
     FrontendOptions fo;
     const char *path = session_one_file(s, "model file");
     if (!path || !session_frontend_options(s, &fo)) return 1;
+    if (!opt_has(&s->opt, OPT_STORE) && (opt_has(&s->opt, OPT_WEIGHTS) || opt_has(&s->opt, OPT_SEED)))
+        return diag_error(&s->diags, E0612, (Span){0}, "`--weights` and `--seed` want `--store` beside them"), 1;
     fo.symbolic = true;
     const Source *src = session_source(s, path);
     if (src && opt_has(&s->opt, OPT_FIX)) src = fix_source(s, src, &fo);
     if (!src || !frontend_compile(s->arena, src, &fo, &s->diags)) return 1;
+    if (opt_has(&s->opt, OPT_STORE)) return store_error_report(s, path);
     if (strcmp(opt_value(&s->opt, OPT_FORMAT, "text"), "json") != 0) printf("%s: ok\n", path);
     return 0;
 }

@@ -9,6 +9,7 @@ typedef struct Session {
     Arena *arena;        /* lives as long as the process */
     Diags diags;
     Options opt;
+    bool printed_json;                  /* on standard output: no list of diagnostics belongs behind it */
     int64_t n_nodes, n_edges, n_graphs; /* of --data; 0: not known */
     VEC(struct FileId {
         dev_t device;

@@ -182,7 +182,7 @@ const char *session_one_file(Session *s, const char *what)
    own. */
 static int finish(Session *s, int code)
 {
-    print_diags(s, strcmp(opt_value(&s->opt, OPT_FORMAT, "text"), "json") == 0);
+    if (!s->printed_json) print_diags(s, strcmp(opt_value(&s->opt, OPT_FORMAT, "text"), "json") == 0);
     int worst = diags_exit_code(&s->diags);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         s->diags = (Diags){.arena = s->arena};

@@ -35,8 +35,11 @@ static const struct {
      "  gnnc build gcn.gnn --data cora --emit=c -o gcn      readable C instead of machine code\n"},
     {'c', "gnnc check MODEL.gnn",
      "Checks names, types, domains and dims, also of layers that nothing calls.\n"
-     "Needs no data: a dim without a size stands for any size.",
-     "  gnnc check gcn.gnn\n  gnnc check --fix gcn.gnn\n  gnnc check --format=json gcn.gnn\n"},
+     "Needs no data: a dim without a size stands for any size. With --store it interprets the model on the graph of "
+     "--data, or on\n"
+     "a random one, and says how far each result lies from that of full precision.",
+     "  gnnc check gcn.gnn\n  gnnc check --fix gcn.gnn\n  gnnc check --format=json gcn.gnn\n"
+     "  gnnc check gcn.gnn --store f16 --data cora --weights w.safetensors\n"},
     {'i', "gnnc ir MODEL.gnn|X.gir|X.kir [--after=PASS] [--run=P1,P2]",
      "Prints graph IR: as elaborated, or after passes. Kernel IR (.kir) is read, checked and printed.\n"
      "A module of graph IR, and the kernels that `lower` prints, are legal input of this command. A pass that runs "

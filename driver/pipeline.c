@@ -32,9 +32,13 @@ static bool set_store(Session *s, PassContext *ctx)
     const char *how = opt_value(&s->opt, OPT_STORE, NULL);
     ctx->store_inputs = true;
     if (!how) return true;
-    for (IrDtype t = 0; t < IR_N_DTYPES; t++)
-        if (ir_dtype_is_16_bits(t) && strcmp(how, ir_dtype_names[t]) == 0) ctx->store = t;
-    if (ctx->store == IR_F32) diag_error(&s->diags, E0612, (Span){0}, "`--store` wants f16 or bf16, found `%s`", how);
+    Words w = opt_words(s->arena, how);
+    ctx->store_weights = w.n == 2 && strcmp(w.data[1], "weights") == 0;
+    for (IrDtype t = 0; t < IR_N_DTYPES && w.n == 1u + ctx->store_weights; t++)
+        if (ir_dtype_is_16_bits(t) && strcmp(w.data[0], ir_dtype_names[t]) == 0) ctx->store = t;
+    if (ctx->store == IR_F32)
+        diag_error(&s->diags, E0612, (Span){0},
+                   "`--store` wants f16 or bf16, alone or with `,weights` behind it, found `%s`", how);
     return ctx->store != IR_F32;
 }
 

@@ -54,10 +54,16 @@ EvalValue *eval_value_new(Arena *a, const IrModule *m, const EvalWorld *w, IrTyp
 EvalValue **eval_func(Arena *a, const IrModule *m, const EvalWorld *w, const IrFunc *f, EvalValue *const *args,
                       const char **why);
 
+/* v as a number of the dtype: f32, f16 and bf16 to nearest, ties to even; of others v itself. */
+double eval_round(IrDtype t, double v);
+
 /* Philox4x32-10 as docs/ir.md keys it: word for (seed, step, site, element, feature). Uniform in
    [0,1) is (word >> 8) * 2^-24. Shared definition; runtime and kernels implement the same function.
  */
 uint32_t eval_philox(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature);
+
+/* A standard normal number of the word's place, as docs/design.md draws them. */
+double eval_normal(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature);
 
 /* The edges of `random_graph`, in the user's order: edge e leads from word(e, feature 0) % n_nodes
    to word(e, feature 16) % n_nodes of eval_philox at step 0, site 0. src, dst: [n_edges]. */

@@ -89,6 +89,12 @@ static double nearest_16(IrDtype t, double v)
     return fabs(r) > most ? copysign(INFINITY, v) : copysign(r, v);
 }
 
+double eval_round(IrDtype t, double v)
+{
+    if (ir_dtype_is_16_bits(t)) return nearest_16(t, (double)(float)v);
+    return t == IR_F32 ? (double)(float)v : v;
+}
+
 Num num_narrow(IrDtype t, Num x)
 {
     double r = nearest_16(t, x.v), low = nearest_16(t, x.v - x.e), high = nearest_16(t, x.v + x.e);

@@ -47,6 +47,11 @@ Num random_uniform(RandomKey key, uint64_t feature)
     return num_exact((double)(c[feature / 16 % 4] >> 8) * 0x1p-24);
 }
 
+double eval_normal(uint64_t seed, uint64_t step, uint32_t site, uint64_t element, uint64_t feature)
+{
+    return random_normal((RandomKey){seed, step, site, element}, feature, IR_F64).v;
+}
+
 /* Box-Muller. The angle 2 pi u2 is rounded twice, which cos turns into an absolute error; log,
    square root and the products add a few roundings of the result. */
 Num random_normal(RandomKey key, uint64_t feature, IrDtype t)

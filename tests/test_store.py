@@ -3,6 +3,8 @@
 usage: test_store.py BUILD
 
 GNNC_LONG=1 trains Cora to its end with five seeds and wants the test accuracy within 0.3 points of f32."""
+import ctypes
+import json
 import os
 import re
 import sys
@@ -15,12 +17,25 @@ box = Sandbox(sys.argv[1], "store")
 CORA = os.path.join(devices.ROOT, "examples", "data", "cora")
 LONG = bool(os.environ.get("GNNC_LONG"))
 MODELS = devices.models()
+MODELS["wide"] = MODELS["gcn"].replace("O = 16", "O = 64")  # whose rows are vectors side by side
+LINEAR = """layer linear_map(x: node[F], w: edge) -> node[O] {
+  param W: [F, O] = glorot
+  return x @ W
+}
+"""
 SUM = "model sum(x: node[F]) -> node[F] {\n  return sum_in(x.src)\n}\n"
 
 
 def build(name, text, data, *more):
     box.must(box.gnnc, "build", box.write(name + ".gnn", text), "--data", data, "-o", box.path(name), *more, limit=600)
     return box.path(name)
+
+
+def half(x, store):
+    if store == "f16":
+        return x.astype("<f2").astype("<f4")
+    bits = x.view("<u4").astype("<u8")
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype("<u4").view("<f4")
 
 
 def same(store, model):
@@ -49,14 +64,9 @@ def rounded():
     for store in ("f16", "bf16"):
         program = build("sum_" + store, SUM, "ties", "--store", store)
         box.must(program, "infer", "--data", "ties", "--out", "out.npy")
-        if store == "f16":
-            half = x.astype("<f2").astype("<f4")
-        else:
-            bits = x.view("<u4").astype("<u8")
-            half = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype("<u4").view("<f4")
-        want = np.zeros_like(x)
+        want, read = np.zeros_like(x), half(x, store)
         for e in range(len(src)):
-            want[dst[e]] += half[src[e]]
+            want[dst[e]] += read[src[e]]
         if not np.array_equal(np.load(box.path("out.npy")), want):
             return "%s: sums of other numbers" % store
 
@@ -79,11 +89,11 @@ def halves():
 
 def cora():
     end = {}
-    for store in ("f32", "f16", "bf16"):
-        program = build("cora_" + store, MODELS["gcn"], CORA, *([] if store == "f32" else ["--store", store]))
+    for store in ("f32", "f16", "bf16", "f16,weights", "bf16,weights"):
+        program = build("cora_" + store.replace(",", "_"), MODELS["gcn"], CORA, *([] if store == "f32" else ["--store", store]))
         run = box.must(program, "train", "--data", CORA, *(["--seeds", 5] if LONG else ["--epochs", 20]), limit=600).out
         end[store] = float(re.findall(r"test_acc (0\.\d+)" if LONG else r"loss (\d+\.\d+)", run)[-1])
-    off = {s: abs(end[s] - end["f32"]) for s in ("f16", "bf16")}
+    off = {s: abs(end[s] - end["f32"]) for s in end}
     return any(v > (0.003 if LONG else 0.02) for v in off.values()) and "%s, of f32 %s" % (end, off)
 
 
@@ -94,10 +104,64 @@ def library():
     return not re.search(r"tensor x : input node\[F\] f32", text) or "cast %0 : node[F] f16" not in text
 
 
+def weights(store):
+    """Callers of a library give f32 weights, and the product reads them rounded as numpy rounds them; so do the products of its adjoint, which
+    read the cotangent rounded as well."""
+    name, x = "w_" + store, np.random.default_rng(5).standard_normal((40, 32)).astype("<f4")
+    box.must(box.gnnc, "build", box.write("map.gnn", LINEAR), "--export", "linear_map", "--set", "F=32,O=32", "--cpu", "generic", "--store", store + ",weights",
+             "--emit", "lib", "--prefix", name, "-o", box.path(name))
+    lib = devices.Library(box.path(name + ".so"), name, 40, [0], [1], None)
+    W, out = (np.random.default_rng(6).standard_normal((32, 32)) * 3).astype("<f4"), np.zeros((40, 32), "<f4")
+    grad = [np.zeros_like(a) for a in (x, np.zeros(1, "<f4"), W)]
+    pack = lambda *a: (ctypes.c_void_p * len(a))(*[b.ctypes.data for b in a])
+    lib.must("param_set", lib.model, 0, ctypes.c_void_p(W.ctypes.data))
+    kept = np.zeros_like(W)
+    lib.must("param_get", lib.model, 0, ctypes.c_void_p(kept.ctypes.data))
+    lib.must("forward", lib.contexts[0], pack(x, np.zeros(1, "<f4")), pack(out))
+    lib.must("vjp", lib.contexts[0], pack(x, np.zeros(1, "<f4")), pack(out), pack(*grad))
+    lib.close()
+    a, b, cot = (half(v, store).astype("<f8") for v in (x, W, out))
+    far = {"out": np.abs(out - a @ b).max(), "grad x": np.abs(grad[0] - cot @ b.T).max(), "grad W": np.abs(grad[2] - a.T @ cot).max()}
+    if not np.array_equal(kept, W) or np.abs(a @ b - a @ W).max() < 1e-3:
+        return "weights are kept rounded, or numpy sees no difference"
+    return any(v > 1e-5 * 32 * 32 for v in far.values()) and "far from numpy: %s" % far
+
+
+def master_weights():
+    """The optimizer updates f32 weights: with a rate of 0 they are after training what they were, as in the program in f32, and with another they are no numbers
+    of 16 bits."""
+    files = {}
+    for name, more in {"plain": [], "kept": ["--store", "bf16,weights"]}.items():
+        program = build("master_" + name, MODELS["gcn"], "data", "--cpu", "native", *more)
+        for rate in ("0", "0.01"):
+            box.must(program, "train", "--data", "data", "--epochs", 2, "--set", "lr=" + rate, "--save", "master")
+            with open(box.path("master"), "rb") as f:
+                head = json.loads(f.read(int.from_bytes(f.read(8), "little")))["conv1.lin.weight"]
+                files[name, rate] = np.frombuffer(f.read()[slice(*head["data_offsets"])], "<" + {"F32": "f4"}[head["dtype"]])
+    trained = files["kept", "0.01"]
+    if not np.array_equal(files["plain", "0"], files["kept", "0"]):
+        return "a rate of 0 changes weights"
+    return np.array_equal(trained, files["plain", "0.01"]) or np.mean(half(trained, "bf16") == trained) > 0.1
+
+
+def joined():
+    """On a GPU 16-bit numbers side by side are as few accesses as numbers of 32 bits, and fewer sectors."""
+    box.must(box.gnnc, "data", "generate", "wide", "--nodes", 300, "--edges", 2400, "--features", 64)
+    counts = {}
+    for store in ("f32", "f16", "bf16"):
+        program = build("wide_" + store, SUM, "wide", "--cpu", "generic", "--target", "shim", *([] if store == "f32" else ["--store", store]))
+        found = json.loads(box.must(program, "bench", "--data", "wide", "--device", "shim", "--count", "--json", limit=300).out)["infer"]["kernels"]
+        counts[store] = {n: sum(k[n] for k in found) for n in ("requests", "sectors")}
+    wrong = [s for s in ("f16", "bf16") if counts[s]["requests"] > counts["f32"]["requests"] or counts[s]["sectors"] > 0.7 * counts["f32"]["sectors"]]
+    return wrong and str(counts)
+
+
 def refused():
     model = box.write("m.gnn", SUM)
     common = [box.gnnc, "build", model, "--set", "F=24", "-o", box.path("m")]
     box.refuses("no_type", common + ["--store", "f8"], 1, "E0612", "f16 or bf16")
+    box.refuses("no_word", common + ["--store", "f16,bias"], 1, "E0612", "`,weights`")
+    box.refuses("no_weights", common + ["--store", "weights"], 1, "E0612", "f16 or bf16")
     box.refuses("f64", common + ["--store", "f16", "--dtype", "f64"], 1, "E0612", "is f64")
     box.must(box.gnnc, "data", "generate", "large", "--nodes", 20, "--edges", 40, "--features", 24)
     x = np.load(box.path("large", "x.npy"))
@@ -110,9 +174,12 @@ def refused():
 
 
 box.must(box.gnnc, "data", "generate", "data", "--nodes", devices.NODES, "--edges", devices.EDGES, "--features", devices.FEATURES, "--classes", devices.CLASSES)
+for store, model in [("f16", "wide"), ("f16", "gat"), ("bf16", "wide"), ("bf16", "gat"), ("f16,weights", "gat")]:
+    box.report("same_%s_%s" % (model, store), same(store, model))
 for store in ("f16", "bf16"):
-    for model in ("gcn", "gat"):
-        box.report("same_%s_%s" % (model, store), same(store, model))
+    box.report("weights_" + store, weights(store))
+box.report("master_weights", master_weights())
+box.report("joined", joined())
 box.report("rounded", rounded())
 box.report("halves", halves())
 box.report("cora", cora())

@@ -304,6 +304,20 @@ template <class To, class From> static To shim_bits(From x)
 SHIM_WIDE(float2, float, 2, x, y)
 SHIM_WIDE(float4, float, 4, x, y, z, w)
 SHIM_WIDE(double2, double, 2, x, y)
+SHIM_WIDE(ushort2, unsigned short, 2, x, y)
+SHIM_WIDE(ushort4, unsigned short, 4, x, y, z, w)
+static inline ushort2 make_ushort2(unsigned short x, unsigned short y)
+{
+    ushort2 v;
+    v.x = x, v.y = y;
+    return v;
+}
+static inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned short z, unsigned short w)
+{
+    ushort4 v;
+    v.x = x, v.y = y, v.z = z, v.w = w;
+    return v;
+}
 static inline float2 make_float2(float x, float y)
 {
     float2 v;

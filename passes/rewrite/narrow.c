@@ -13,6 +13,9 @@
    that these are values of the forward program; a cotangent goes around the casts.
    `narrow_rest`, behind autodiff, does the same with gradients where they are bf16: an f16 has nothing below 6e-8, and gradients
    of a mean over many rows are smaller. And inputs that are only read rounded become tensors of 16 bits (PassContext.store_inputs).
+   With `--store f16,weights` products of rows also read parameters rounded (PassContext.store_weights): a parameter that is an operand of one,
+   with at least 16 numbers, is cast once for all of them, by narrow_rest for products of the backward pass. Whoever else reads it, first of all
+   the optimizer, reads the f32.
    Never changes the order of a sum. */
 #include "passes/context/rows.h"
 #include "passes/rewrite/rewrite.h"
@@ -26,9 +29,12 @@ typedef struct Narrow {
     const IrFunc *f;
     bool *wanted; /* [ops.n] */
     bool *done;   /* [ops.n] is rounded already */
+    IrId *weight; /* [ops.n] by operand of products that is a parameter: what it is rounded to; IR_NONE: not yet */
 } Narrow;
 
 static const IrOp *op_of(const Narrow *n, IrId v) { return &n->f->ops.data[v]; }
+
+static int64_t least_width(const Narrow *n) { return n->ctx->store_least ? n->ctx->store_least : LEAST_WIDTH; }
 
 /* What a value is a view of. */
 static IrId source(const Narrow *n, IrId v)
@@ -50,8 +56,8 @@ static void want(Narrow *n, IrId v)
 {
     v = source(n, v);
     const IrOp *op = op_of(n, v);
-    int64_t least = n->ctx->store_least ? n->ctx->store_least : LEAST_WIDTH;
-    bool fits = op->type.dtype == IR_F32 && op->type.space != IR_UNIT && ir_type_width(n->m, &op->type) >= least;
+    bool fits = op->type.dtype == IR_F32 && op->type.space != IR_UNIT &&
+                ir_type_width(n->m, &op->type) >= least_width(n);
     if (!fits || op->op == IR_OP_gather || op->op == IR_OP_const || ir_op_is_of_autodiff(op->op) || is_master(n, op))
         return;
     if (n->done[v] || ir_op_widens(n->f, op) || ir_ops[op->op].traits & T_RANDOM) return;
@@ -90,6 +96,18 @@ static bool reads_often(const Narrow *n, const IrOp *op, const IrType *t)
     return own;
 }
 
+/* A parameter with a dim of its own in what a product computes for each row. */
+static bool is_weight(const Narrow *n, const IrOp *op, IrId v)
+{
+    const IrOp *param = op_of(n, source(n, v));
+    const IrType *t = &op_of(n, v)->type;
+    bool own = false;
+    if (!n->ctx->store_weights || op->op != IR_OP_contract || op->type.space == IR_UNIT || !is_master(n, param))
+        return false;
+    for (uint8_t i = 0; i < t->n_dims; i++) own |= ir_type_has_dim(&op->type, t->dims[i]);
+    return own && t->dtype == IR_F32 && ir_type_width(n->m, t) >= least_width(n);
+}
+
 static void find(Narrow *n)
 {
     const IrId *by = find_reducers(n);
@@ -105,33 +123,51 @@ static void find(Narrow *n)
     }
 }
 
-static IrFunc *narrow(PassContext *ctx, IrModule *m, const IrFunc *old)
+/* The value behind the casts of x, which is the old v. */
+static IrId rounded(Narrow *n, Rewrite *r, IrId v, IrId x)
+{
+    IrType t = irb_type(&r->b, x), half = t;
+    half.dtype = n->ctx->store;
+    r->b.span = op_of(n, v)->span;
+    PassRemark *remark = pass_remark_at(n->ctx, PASS_narrow, true, n->f, v, "`%s` is kept as %s",
+                                        ir_ops[op_of(n, v)->op].name, ir_dtype_names[n->ctx->store]);
+    remark->bytes_saved = expected_bytes(n->m, &t) - expected_bytes(n->m, &half);
+    return irb_unary(&r->b, IR_OP_cast, t, irb_unary(&r->b, IR_OP_cast, half, x, (IrAttr){0}), (IrAttr){0});
+}
+
+/* values: beside weights also tables, inputs and operands. */
+static IrFunc *narrow_some(PassContext *ctx, IrModule *m, const IrFunc *old, bool values)
 {
     Narrow n = {.ctx = ctx, .m = m, .f = old};
     n.wanted = ARENA_ARRAY(ctx->stage, bool, old->ops.n + 1);
     n.done = ARENA_ARRAY(ctx->stage, bool, old->ops.n + 1);
-    find(&n);
+    n.weight = ARENA_ARRAY(ctx->stage, IrId, old->ops.n + 1);
+    for (IrId v = 0; v < old->ops.n; v++) n.weight[v] = IR_NONE;
+    if (values) find(&n);
     Rewrite r = rewrite_begin(m, old);
     IrId *plain = ARENA_ARRAY(ctx->stage, IrId, old->ops.n + 1);
     for (IrId v = 0; v < old->ops.n; v++) {
         IrOp op = rewrite_op(&r, v);
         if (op.op == IR_OP_grad)
             op.args[1] = plain[old->ops.data[v].args[1]]; /* the variable is not what it is rounded to */
-        IrId x = plain[v] = r.map[v] = irb_add(&r.b, &op);
-        if (!n.wanted[v]) continue;
-        IrType t = irb_type(&r.b, x), half = t;
-        half.dtype = ctx->store;
+        for (uint32_t k = 0; k < op.n_args; k++) {
+            IrId w = old->ops.data[v].args[k];
+            if (!is_weight(&n, &old->ops.data[v], w)) continue;
+            if (n.weight[w] == IR_NONE) n.weight[w] = rounded(&n, &r, w, op.args[k]);
+            op.args[k] = n.weight[w];
+        }
         r.b.span = old->ops.data[v].span;
-        r.map[v] = irb_unary(&r.b, IR_OP_cast, t, irb_unary(&r.b, IR_OP_cast, half, x, (IrAttr){0}), (IrAttr){0});
-        PassRemark *remark = pass_remark_at(ctx, PASS_narrow, true, old, v, "`%s` is kept as %s",
-                                            ir_ops[old->ops.data[v].op].name, ir_dtype_names[ctx->store]);
-        remark->bytes_saved = expected_bytes(m, &t) - expected_bytes(m, &half);
+        r.map[v] = plain[v] = irb_add(&r.b, &op);
+        if (n.wanted[v]) r.map[v] = rounded(&n, &r, v, plain[v]);
     }
     IrFunc *f = rewrite_end(&r);
     for (uint32_t i = 0; i < f->results.n; i++) /* what outlives the call is not rounded */
         if (f->results.data[i].tensor != IR_NONE) f->results.data[i].value = plain[old->results.data[i].value];
     return f;
 }
+
+static IrFunc *narrow(PassContext *ctx, IrModule *m, const IrFunc *f) { return narrow_some(ctx, m, f, true); }
+static IrFunc *narrow_weights(PassContext *ctx, IrModule *m, const IrFunc *f) { return narrow_some(ctx, m, f, false); }
 
 IrModule *pass_narrow(PassContext *ctx, const IrModule *m)
 {
@@ -188,7 +224,8 @@ static IrFunc *with_inputs(IrModule *m, const IrFunc *old, const bool *narrow, I
 
 IrModule *pass_narrow_rest(PassContext *ctx, const IrModule *m)
 {
-    IrModule *next = ctx->store == IR_BF16 ? rewrite_module(ctx, m, narrow) : ir_module_clone(ctx->stage, m);
+    IrModule *next = ctx->store == IR_F32 ? ir_module_clone(ctx->stage, m)
+                                          : rewrite_module(ctx, m, ctx->store == IR_BF16 ? narrow : narrow_weights);
     if (ctx->store == IR_F32 || !ctx->store_inputs) return next;
     const bool *inputs = find_inputs(ctx, next);
     for (uint32_t i = 0; i < next->funcs.n; i++)

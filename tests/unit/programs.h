@@ -283,6 +283,7 @@ static inline void program_narrow(Arena *a, Program *p, Diags *d)
     PassContext *ctx = ARENA_NEW(a, PassContext);
     *ctx = pass_context(a, d);
     ctx->store = draw % 2 ? IR_F16 : IR_BF16, ctx->store_least = 2;
+    ctx->store_weights = draw / 2 % 2;
     p->m = pass_run_one(ctx, PASS_narrow, p->m);
 }
 
