@@ -1,0 +1,387 @@
+#!/usr/bin/python3
+"""Several processes that train one model: whether their bits are those of one process, what they send, what they need.
+
+usage: ranks.py BUILD [bits] [columns] [memory] [link] [options]
+
+bits      losses, metrics and weights of six networks on four data sets, split in 1 to 16 parts by every method, beside one process
+columns   columns that processes exchange for a GCN 602 -> 16 -> 41, and bytes for an R-MAT graph, beside what others' schemes would send
+memory    the peak of each process, measured and planned, for a graph of the size of ogbn-arxiv
+link      two network namespaces with 1 Gbit/s between them (root, iproute2, Open MPI), beside one process
+
+Prints tables in Markdown. Data sets are under GNNC_SHARED/data.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+METHODS = ["ldg", "random", "contiguous", "metis"]
+RANKS = [1, 2, 3, 4, 8, 16]
+SOURCES = {"cora": 1, "aifb": 2, "tu_proteins": 6, "facebook_pages": 25}  # with how much a run costs, in runs on cora
+
+# x: features of nodes; h: what the last product reads
+LAYERS = {
+    "gcn": "a = gcn(O = 16)\n  b = gcn(O = 16)\n  h = b(relu(a(dropout(x, 0.3))))",
+    "sage": "a = sage(O = 16)\n  n = batch_norm()\n  b = sage(O = 16)\n  h = b(relu(n(a(x))))",
+    "gat": "a = gat(H = 4, D = 4, attn_dropout = 0.2)\n  b = gat(H = 1, D = 16)\n  h = b(elu(a(x)))",
+    "gin": "a = gin(O = 16, nn = mlp(16), train_eps = true)\n  h = relu(a(x))",
+    "appnp": "l = linear(O = 16)\n  p = appnp(K = 10)\n  h = p(relu(l(x)))",
+    "keyed": "k = linear(O = H)\n  param W: [R, H, D] = glorot\n  h = relu(sum(dot(mean_in(k(x).src, by = edge_type), W, H), R))",
+}
+TRAIN = """
+train net {
+  loss = cross_entropy(net(%(call)s), data.%(y)s) on data.train
+  metric train_acc = accuracy(net(%(call)s), data.%(y)s) on data.train
+  metric test_acc = accuracy(net(%(call)s), data.%(y)s) on data.test
+  hyper lr = 0.01
+  optimizer adam(lr)
+  epochs 20
+  seed 0
+}
+"""
+
+
+class Failed(Exception):
+    pass
+
+
+class Bench:
+    def __init__(self, build, folder):
+        self.gnnc, self.root = os.path.join(os.path.abspath(build), "gnnc"), folder
+        self.parts_of = {}
+
+    def path(self, *names):
+        return os.path.join(self.root, *names)
+
+    def run(self, *argv, **more):
+        p = subprocess.run([str(x) for x in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False, **more)
+        if p.returncode:
+            raise Failed((p.stderr.decode().strip() or "exit code %d" % p.returncode).splitlines()[0][:300])
+        return p.stdout.decode()
+
+    def build(self, name, text, data, *more):
+        source = self.path(name + ".gnn")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(text)
+        self.run(self.gnnc, "build", source, "--data", data, "--cpu=native", *more, "-o", self.path(name))
+        return self.path(name)
+
+    def parts(self, data, k, method):
+        """Made once. Returns the folder and what partition.json says."""
+        key = (data, k, method)
+        if key not in self.parts_of:
+            out = self.path("parts-%s-%d-%s" % (os.path.basename(data), k, method))
+            self.run(self.gnnc, "data", "partition", data, "-k", k, "-o", out, "--method", method, "--seed", 1)
+            self.parts_of[key] = out
+        with open(os.path.join(self.parts_of[key], "partition.json"), encoding="utf-8") as f:
+            return self.parts_of[key], json.load(f)
+
+
+def have_metis(b):
+    try:
+        b.parts(generated(b, "tiny", 40, 100, 4, 2), 2, "metis")
+        return True
+    except Failed:
+        return False
+
+
+def generated(b, name, nodes, edges, features, classes):
+    if not os.path.exists(b.path(name)):
+        b.run(b.gnnc, "data", "generate", b.path(name), "--kind", "rmat", "--nodes", nodes, "--edges", edges, "--features", features,
+              "--classes", classes, "--seed", 1)
+    return b.path(name)
+
+
+def table(head, rows):
+    print("\n| %s |\n|%s" % (" | ".join(head), "---|" * len(head)))
+    for r in rows:
+        print("| %s |" % " | ".join(str(x) for x in r))
+    sys.stdout.flush()
+
+
+# ---- bits ----------------------------------------------------------------------------------------------------------
+
+
+def with_files(b, name):
+    """A copy of a data set with what the networks want besides: relations of edges, masks of graphs."""
+    source, out = os.path.join(os.environ["GNNC_SHARED"], "data", name), b.path(name)
+    shutil.copytree(source, out, copy_function=os.symlink)
+    ends = np.load(os.path.join(out, "edge_index.npy"))
+    if name != "aifb":
+        np.save(os.path.join(out, "edge_type.npy"), (ends[0] * 7 + ends[1] * 3) % 5)
+    if name == "tu_proteins":
+        fold = np.load(os.path.join(out, "fold.npy"))
+        np.save(os.path.join(out, "train_mask.npy"), fold > 0)
+        np.save(os.path.join(out, "test_mask.npy"), fold == 0)
+        os.remove(os.path.join(out, "fold.npy"))
+    return out
+
+
+def network(data, layer):
+    """aifb has no features: a node has the mean of trained vectors of the relations into it."""
+    args, sizes = ([] if data == "aifb" else ["x: node[F]"]), []
+    if data == "aifb" or layer == "keyed":
+        args.append("edge_type: edge index[R]")
+        sizes.append("R=%d" % (45 if data == "aifb" else 5))
+    graphs = data == "tu_proteins"
+    body = "param E: [R, K] = glorot\n  x = mean_in(E[edge_type])\n  " if data == "aifb" else ""
+    sizes += ["K=16"] * (data == "aifb") + ["H=16", "D=16"] * (layer == "keyed")
+    body += LAYERS[layer] + "\n"
+    body += "  last = linear(O = C)\n  return last(%s)" % ("readout_sum(h)" if graphs else "h")
+    call = ", ".join("data." + a.split(":")[0] for a in args)
+    text = "model net(%s) -> %s[C] {\n  %s\n}\n" % (", ".join(args), "graph" if graphs else "node", body)
+    return text + TRAIN % {"call": call, "y": "graph_y" if graphs else "y"}, ["--set", ",".join(sizes)] if sizes else []
+
+
+def trained(b, program, data, epochs, *more):
+    """Lines of metrics, and weights."""
+    weights, lines = b.path("w.st"), b.path("m.jsonl")
+    for f in (weights, lines):
+        if os.path.exists(f):
+            os.remove(f)
+    b.run(program, "train", "--data", data, "--epochs", epochs, "--seed", 3, "--threads", 1, "--blas", "off", "--save", weights,
+          "--metrics", lines, *more)
+    with open(weights, "rb") as f, open(lines, encoding="utf-8") as g:
+        return g.read().splitlines(), f.read()
+
+
+def difference(one, several):
+    """None, or where they differ first."""
+    for i, (a, c) in enumerate(zip(one[0], several[0])):
+        if a != c:
+            return "line %d of the metrics: `%s` and `%s`" % (i + 1, a[:80], c[:80])
+    if len(one[0]) != len(several[0]):
+        return "%d and %d lines of metrics" % (len(one[0]), len(several[0]))
+    return None if one[1] == several[1] else "weights"
+
+
+def bits(b, a):
+    methods = [m for m in METHODS if m != "metis" or have_metis(b)]
+    runs = [(SOURCES[d] * (2 + k), d, k, l, m) for d in a.data for k in a.ranks for l in LAYERS for m in methods]
+    until, cells, programs, left, wrong = time.time() + 60 * a.minutes, {}, {}, 0, []
+    for _, d, k, layer, method in sorted(runs, key=lambda r: r[0]):
+        cell = cells.setdefault((d, layer, k), [0, 0])
+        if time.time() > until:
+            left += 1
+            continue
+        try:
+            if not os.path.exists(b.path(d)):
+                with_files(b, d)
+            if (d, layer) not in programs:
+                text, sizes = network(d, layer)
+                programs[d, layer] = program = b.build("%s-%s" % (d, layer), text, b.path(d), *sizes)
+                programs[d, layer] = program, trained(b, program, b.path(d), a.epochs)
+            program, one = programs[d, layer]
+            why = difference(one, trained(b, program, b.parts(b.path(d), k, method)[0], a.epochs, "--ranks", k, "--deadline", 300))
+        except Failed as e:
+            why = str(e)
+        cell[0 if why is None else 1] += 1
+        if why:
+            wrong.append("%s, %s, %d processes, %s: %s" % (d, layer, k, method, why))
+        print("%s %s %d %s: %s" % (d, layer, k, method, why or "equal"), file=sys.stderr, flush=True)
+
+    def says(good, bad):
+        if bad:
+            return "%d of %d differ" % (bad, good + bad)
+        return "equal (%d)" % good if good else "not run"
+
+    table(["data, network"] + ["P = %d" % k for k in a.ranks],
+          [["%s, %s" % (d, l)] + [says(*cells.get((d, l, k), (0, 0))) for k in a.ranks] for d in a.data for l in LAYERS])
+    print("\nIn brackets the partitions (%s). %d runs of %d epochs, %d more not run.\n" % (
+        ", ".join(methods), len(runs) - left, a.epochs, left))
+    for line in wrong:
+        print("- " + line)
+    return bool(wrong)
+
+
+# ---- columns -------------------------------------------------------------------------------------------------------
+
+
+def two_layers(layer, width):
+    body = "a = %s(O = %d)\n  b = %s(O = C)\n  return b(relu(a(x)))" % (layer, width, layer)
+    return "model net(x: node[F]) -> node[C] {\n  %s\n}\n" % body + TRAIN % {"call": "data.x", "y": "y"}
+
+
+
+def planned(b, program, parts):
+    return json.loads(b.run(program, "plan", "--data", parts, "--json", "--threads", 1))
+
+
+def columns(b, a):
+    """CAGNET 1D and SANCUS: every process gets whole matrices before it multiplies, 602 + 16 forward and 41 + 16 backward. SAR and
+    BNS: halo rows, once forward and once backward; SAR where the narrower side of a layer travels, 16 + 16 each way; BNS 16 each way, with the
+    first layer's neighbours computed before the run (`--use-pp`)."""
+    methods = [m for m in ("metis", "ldg") if m != "metis" or have_metis(b)]
+    data, rows, widths = generated(b, "wide", a.nodes, 10 * a.nodes, 602, 41), [], None
+    program = b.build("gcn602", two_layers("gcn", 16), data, "--set", "F=602,C=41")
+    for k in (2, 4, 8):
+        for method in methods:
+            parts, says = b.parts(data, k, method)
+            travels = planned(b, program, parts)["train_step"]["ranks"]["travels"]
+
+            def size(once, *kinds):
+                return mb(sum(x["rows"] * x["row_bytes"] for x in travels if x["once"] == once and x["kind"] in kinds))
+            n, halo = says["nodes"], says["halo"]
+            widths = [x["row_bytes"] // 4 for x in travels if x["kind"] == "rows" and not x["once"]]
+            rows.append([k, method, halo, size(False, "rows"), size(False, "operands", "results"), size(True, "rows", "operands", "results"),
+                         mb(4 * 675 * n * (k - 1)), mb(4 * 64 * halo), mb(4 * 32 * halo)])
+    print("\n%d columns an epoch: %s." % (sum(widths), " + ".join(map(str, widths))))
+    table(["P", "parts by", "halo rows", "rows, MB", "exact totals, MB", "once, MB", "CAGNET 1D, SANCUS: 675 columns, MB", "SAR: 64 columns, MB",
+           "BNS: 32 columns, MB"], rows)
+    return False
+
+
+def mb(n):
+    return "%.2f" % (n / 1e6)
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+
+def peaks(argv):
+    """VmHWM in bytes of a command and what it starts, the command first; and its exit code."""
+    run, seen = subprocess.Popen([str(x) for x in argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), {}
+    while run.poll() is None:
+        pids = [run.pid]
+        try:
+            with open("/proc/%d/task/%d/children" % (run.pid, run.pid), encoding="ascii") as f:
+                pids += [int(x) for x in f.read().split()]
+        except OSError:
+            pass
+        for pid in pids:
+            try:
+                with open("/proc/%d/status" % pid, encoding="ascii") as f:
+                    for line in f:
+                        if line.startswith("VmHWM"):
+                            seen[pid] = max(seen.get(pid, 0), 1024 * int(line.split()[1]))
+            except OSError:
+                pass
+        time.sleep(0.02)
+    return list(seen.values()), run.returncode
+
+
+def memory(b, a):
+    nodes, edges = int(169343 * a.share), int(1166243 * a.share)
+    data = generated(b, "arxiv", nodes, edges, 128, 40)
+    rows, method = [], "metis" if have_metis(b) else "ldg"
+    for name in ("gcn", "sage"):
+        program = b.build(name + "64", two_layers(name, 64), data)
+        whole = None
+        for k in (1, 2, 4, 8):
+            if k == 1:
+                parts, halo = data, 0
+            else:
+                parts, says = b.parts(data, k, method)
+                halo = says["halo_most"]
+                most = max(r["owned"] + r["halo"] for r in says["ranks"])
+            plan = planned(b, program, parts)
+            t = plan["train_step"]
+            arena = t["ranks"]["peak_bytes"]["most"] if k > 1 else t["peak_bytes"]
+            extra = ["--ranks", k, "--deadline", 300] if k > 1 else []
+            measured, rc = peaks([program, "train", "--data", parts, "--epochs", 2, "--threads", 1, "--blas", "off"] + extra)
+            if rc:
+                rows.append([name, k, "exit code %d" % rc] + [""] * 6)
+                continue
+            whole = whole or max(measured)
+            rows.append([name, k, mb(min(measured)), mb(max(measured)), "%.2f" % (max(measured) / whole), "%.2f" % (1 / k),
+                         "%.2f" % (1 if k == 1 else most / nodes), halo, mb(arena), mb(plan["graph_bytes"])])
+    table(["network", "P", "least of a process, MB", "most, MB", "most over one process", "1/P", "owned and halo rows, most, of all", "halo, most", "planned arena, most, MB", "planned graph of rank 0, MB"], rows)
+    return False
+
+
+# ---- link ----------------------------------------------------------------------------------------------------------
+
+AGENT = """#!/bin/bash
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1; shift
+case $host in 10.77.0.1) ns=%(a)s ;; *) ns=%(b)s ;; esac
+exec ip netns exec $ns unshare --uts bash -c "hostname $ns; $*"
+"""
+
+
+def link(b, a):
+    mine, other = "gnnc%d-a" % os.getpid(), "gnnc%d-b" % os.getpid()
+
+    def ip(*argv):
+        b.run("ip", *argv)
+
+    try:
+        for ns in (mine, other):
+            ip("netns", "add", ns)
+        ip("link", "add", "gn0", "netns", mine, "type", "veth", "peer", "name", "gn0", "netns", other)
+        for i, ns in ((1, mine), (2, other)):
+            ip("-n", ns, "addr", "add", "10.77.0.%d/24" % i, "dev", "gn0")
+            ip("-n", ns, "link", "set", "gn0", "up")
+            ip("-n", ns, "link", "set", "lo", "up")
+            b.run("ip", "netns", "exec", ns, "tc", "qdisc", "add", "dev", "gn0", "root", "tbf", "rate", "%dmbit" % a.mbit, "burst", "32kb",
+                  "latency", "50ms")
+        over_link(b, a, mine, other)
+    except (Failed, OSError) as e:
+        print("\nlink: this machine does not do it: %s" % e)
+    finally:
+        for ns in (mine, other):
+            subprocess.run(["ip", "netns", "del", ns], stderr=subprocess.DEVNULL, check=False)
+    return False
+
+
+def over_link(b, a, mine, other):
+    agent, rows, method = b.path("agent"), [], "metis" if have_metis(b) else "ldg"
+    with open(agent, "w", encoding="ascii") as f:
+        f.write(AGENT % {"a": mine, "b": other})
+    os.chmod(agent, 0o755)
+    data = generated(b, "quarter", 169343 // 4, 1166243 // 4, 128, 40)
+    parts = b.parts(data, 2, method)[0]
+    mpi = ["ip", "netns", "exec", mine, "unshare", "--uts", "bash", "-c", "hostname %s; exec \"$@\"" % mine, "mpirun", "mpirun", "--allow-run-as-root",
+           "--host", "10.77.0.1:1,10.77.0.2:1", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+           "--mca", "btl_tcp_if_include", "gn0", "--mca", "oob_tcp_if_include", "gn0", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+           "-n", "2"]
+    for name in ("gcn", "sage"):
+        program = b.build(name + "link", two_layers(name, 64), data)
+        usual = ["--epochs", a.link_epochs, "--threads", "1", "--blas", "off", "--seed", "3"]
+        took, ledgers = {}, b.path("ledger.json")
+        for key, argv in (("one", [program, "train", "--data", data, "--save", b.path("one.st")]),
+                          ("memory", [program, "train", "--data", parts, "--ranks", 2]),
+                          ("link", mpi + [program, "train", "--data", parts, "--ledger", ledgers, "--save", b.path("two.st")])):
+            start = time.time()
+            b.run(*argv, *usual, timeout=300)
+            took[key] = time.time() - start
+        with open(ledgers, encoding="utf-8") as f, open(b.path("one.st"), "rb") as one, open(b.path("two.st"), "rb") as two:
+            by_rank = [[r for s in json.load(f)["sites"] for r in [s["by_rank"]]]]
+            equal = one.read() == two.read()
+        sums = [[sum(s[r][key] for s in by_rank[0]) for r in (0, 1)] for key in ("bytes_out", "wait_seconds")]
+        rows.append([name, "%.1f" % took["one"], "%.1f" % took["memory"], "%.1f" % took["link"], " ".join(map(mb, sums[0])), "%.2f" % (max(sums[0]) * 8 / a.mbit / 1e6),
+                     " ".join("%.2f" % s for s in sums[1]), "equal" if equal else "differ"])
+    table(["network", "one process, s", "two that share memory, s", "two over the link, s", "MB sent by each", "most bytes / rate, s", "waited by each, s", "weights"], rows)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("build"), ap.add_argument("parts", nargs="*", metavar="PART", help="bits, columns, memory, link; default all")
+    ap.add_argument("--minutes", type=float, default=1e9, help="bits: begin no run after so many minutes, and say how many are left")
+    ap.add_argument("--epochs", type=int, default=20, help="bits: epochs of a run")
+    ap.add_argument("--data", type=lambda s: s.split(","), default=list(SOURCES), help="bits: data sets")
+    ap.add_argument("--ranks", type=lambda s: [int(x) for x in s.split(",")], default=RANKS, help="bits: numbers of processes")
+    ap.add_argument("--nodes", type=int, default=16384, help="columns: nodes of the graph, with 10 edges each")
+    ap.add_argument("--share", type=float, default=1, help="memory: share of the size of arxiv")
+    ap.add_argument("--mbit", type=int, default=1000, help="link: Mbit/s")
+    ap.add_argument("--link-epochs", type=int, default=10, help="link: epochs of a run")
+    a = ap.parse_args()
+    every = {"bits": bits, "columns": columns, "memory": memory, "link": link}
+    for p in a.parts:
+        if p not in every:
+            ap.error("no part `%s`" % p)
+    with tempfile.TemporaryDirectory(prefix="gnnc-bench-ranks-") as folder:
+        b, failed = Bench(a.build, folder), False
+        for p in a.parts or every:
+            failed |= every[p](b, a)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
