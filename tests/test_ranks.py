@@ -149,6 +149,16 @@ def test_mpi():
     box.report("mpi", not same("one.st", "w.st") and "other weights")
 
 
+def test_bench():
+    """The campaign of bench/ranks.py, in small: data sets with features, and with relations alone."""
+    if not LONG or not os.environ.get("GNNC_SHARED"):
+        box.skip("bench", "wants GNNC_LONG and the data sets of GNNC_SHARED")
+        return
+    r = box.run(sys.executable, os.path.join(HERE, "..", "bench", "ranks.py"), os.path.dirname(box.gnnc), "bits", "--data", "cora,aifb",
+                "--ranks", "2,4", "--epochs", 3, limit=600)
+    box.report("bench", (r.rc and "%s%s" % (r.out[-1000:], r.err[-500:])) or ("equal" not in r.out and "nothing ran"))
+
+
 # ---- what travels --------------------------------------------------------------------------------------------------
 
 
@@ -274,7 +284,7 @@ def test_disagree():
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_examples, test_results, test_checkpoints, test_mpi, test_ledger, test_refused, test_faults, test_disagree):
+for test in (test_models, test_graphs, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_refused, test_faults, test_disagree):
     try:
         test()
     except RuntimeError as e:
