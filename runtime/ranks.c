@@ -249,6 +249,7 @@ static RtCode make_graphs(const Maker *k, int64_t space)
                        "the part has %lld ids and %lld graphs", (long long)p->n_graphs, (long long)n);
     s->owned = n;
     s->total = p->graphs;
+    s->whole = true;
     RT_TRY(space_take(k, space));
     memcpy(s->keys, p->graph_id, (size_t)n * 8);
     return space_index(k, space);

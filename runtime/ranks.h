@@ -37,6 +37,7 @@ bool rt_is_partition(const char *dir);
 typedef struct RtRankSpace {
     bool shared; /* its rows are owned by processes; else every process has all of them */
     bool known;  /* rows can be told apart across processes; else no step may touch them */
+    bool whole;  /* graphs: each is owned by who owns its nodes and edges, and no process reads those of others */
     int64_t owned, total;
     int64_t *keys; /* [count] a number for each row that no other row of the space has, ascending in the user's order */
     int32_t *owner;  /* [count - owned] of the rows behind the owned ones */

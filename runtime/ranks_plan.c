@@ -203,6 +203,7 @@ static RtCode unite_writes(Planner *k, int64_t step, RtBlock *bits)
 static RtCode want_reads(Planner *k, int64_t step, const Set *rows, const Set *elements, bool beyond)
 {
     const RtStep *s = across_def(k->a, step);
+    bool by_rows = (s->work == RT_EACH || s->work == RT_SUMS) && is_shared(k, s->over);
     for (int64_t i = 0; i < s->n_touches; i++) {
         const RtTouch *t = touch_at(k, step, i);
         const Set *at = t->at == RT_AT_ELEMENT ? elements : rows;
@@ -210,6 +211,7 @@ static RtCode want_reads(Planner *k, int64_t step, const Set *rows, const Set *e
         if (space >= 0 && !k->a->r->spaces[space].known)
             return refuse(k, step, "it reads rows of a graph whose edges no process owns");
         if (t->writes || !is_shared(k, space)) continue;
+        if (t->at == RT_AT_ALL && by_rows && k->a->r->spaces[space].whole) continue;
         if (t->at == RT_AT_ALL || !at) return refuse(k, step, "it reads rows of the whole graph");
         RT_TRY(want(k, step, t->buffer, t->image, at));
         bool leaves = t->image >= 0 ? may_leave(k, t->image) || beyond : false;

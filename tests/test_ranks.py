@@ -110,6 +110,20 @@ def test_graphs():
             box.report("graph_%s_%s" % (name, model), compare(model, build(model, data), data, [(3, "random"), (8, "contiguous")]))
 
 
+def test_batch():
+    """Graphs of a batch: edges read values of their graph, by way of their targets."""
+    g, n, graphs = np.random.default_rng(5), 600, 40
+    batch = np.sort(g.integers(0, graphs, n))
+    ends = g.integers(0, n, (2, 20000))
+    ends = ends[:, batch[ends[0]] == batch[ends[1]]]
+    mask = np.arange(graphs) % 3 > 0
+    data = toy.store(box.path("batch"), {"edge_index": np.ascontiguousarray(ends), "x": g.standard_normal((n, 3)).astype("<f4"), "batch": batch,
+                                         "graph_y": g.integers(0, 2, graphs), "train_mask": mask, "test_mask": ~mask}, num_graphs=graphs, num_classes=2)
+    text = "model net(x: node[F]) -> graph[C] {\n  a = gat(H = 2, D = 4)\n  b = gat(H = 1, D = 8)\n  l = linear(O = C)\n  return l(readout_sum(b(elu(a(x)))))\n}\n"
+    source = box.write("batch_gat.gnn", text + (models.TRAIN % {"call": "data.x"}).replace("data.y", "data.graph_y"))
+    box.report("batch", compare("batch", build("batch_gat", data, source), data, [(3, "random")]))
+
+
 def test_examples():
     """With a sparse input, whose gradient is a sum for each of its columns."""
     for name in ("gcn", "gat", "sage", "gin"):
@@ -284,7 +298,7 @@ def test_disagree():
         box.report("other_%s" % name, (r.rc != 8 and "exit code %s: %s" % (r.rc, r.err)) or (word not in r.err and "does not say `%s`: %s" % (word, r.err)))
 
 
-for test in (test_models, test_graphs, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_refused, test_faults, test_disagree):
+for test in (test_models, test_graphs, test_batch, test_examples, test_results, test_checkpoints, test_mpi, test_bench, test_ledger, test_refused, test_faults, test_disagree):
     try:
         test()
     except RuntimeError as e:
