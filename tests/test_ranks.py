@@ -119,7 +119,7 @@ def test_batch():
     mask = np.arange(graphs) % 3 > 0
     data = toy.store(box.path("batch"), {"edge_index": np.ascontiguousarray(ends), "x": g.standard_normal((n, 3)).astype("<f4"), "batch": batch,
                                          "graph_y": g.integers(0, 2, graphs), "train_mask": mask, "test_mask": ~mask}, num_graphs=graphs, num_classes=2)
-    text = "model net(x: node[F]) -> graph[C] {\n  a = gat(H = 2, D = 4)\n  b = gat(H = 1, D = 8)\n  l = linear(O = C)\n  return l(readout_sum(b(elu(a(x)))))\n}\n"
+    text = "model net(x: node[F]) -> graph[C] {\n  a = gat(H = 4, D = 4)\n  b = gat(H = 1, D = 16)\n  l = linear(O = C)\n  return l(readout_sum(b(elu(a(x)))))\n}\n"
     source = box.write("batch_gat.gnn", text + (models.TRAIN % {"call": "data.x"}).replace("data.y", "data.graph_y"))
     box.report("batch", compare("batch", build("batch_gat", data, source), data, [(3, "random")]))
 

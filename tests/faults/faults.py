@@ -288,4 +288,5 @@ FAULTS = [
     ("runtime/peers_shm.c", "static bool shm_speak(RtTransport *t) { return !atomic_exchange(", "static bool shm_speak(RtTransport *t) { return t || !atomic_exchange(", "peers"),
     ("runtime/peers_mpi.c", "m->any_source = -2;", "m->any_source = 0;", "peers"),
     ("runtime/peers_mpi.c", "(void)m->calls.abort(m->world, rt_code_exit(st->code));", "(void)m->calls.abort(m->world, 1);", "peers"),
+    ("runtime/ranks.c", "s->whole = true;", "s->whole = false;", "ranks"),
 ]
