@@ -296,7 +296,10 @@ int data_partition(Session *s, const char *dir)
     Method m;
     if (!read_request(s, &q) || !is_apart(s, dir, q.out)) return 1;
     if (!opt_has(&s->opt, OPT_FORCE) && !partition_spares_others(s, q.out)) return 1;
-    if (!partition_read(s, dir, &f)) return 6;
+    if (!partition_read(s, dir, &f)) {
+        cJSON_Delete(f.meta);
+        return 6;
+    }
     int32_t *owner = ARENA_ARRAY(s->arena, int32_t, f.nodes);
     int32_t *graphs = f.batch ? ARENA_ARRAY(s->arena, int32_t, f.graphs) : NULL;
     const char *json = NULL;

@@ -1,5 +1,5 @@
-/* Writes the parts of a data folder; contracts in partition.h. All files are written into a folder of their own inside
-   the partition and moved when the last is whole; partition.json is the last that gets its place. */
+/* Writes the parts of a data folder; contracts in partition.h. All files are written into a folder of their own beside
+   it, or inside it where it is there, and moved when the last is whole; partition.json is the last that gets its place. */
 #include "base/file.h"
 #include "base/sha256.h"
 #include "driver/data.h"
@@ -441,20 +441,32 @@ static bool move_all(Writer *w, const char *out)
     return true;
 }
 
+/* The folder in which `path` lies. */
+static const char *parent(Arena *a, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    while (n > 0 && path[n - 1] != '/') n--;
+    return n ? arena_strndup(a, path, n) : ".";
+}
+
 bool partition_write(Session *s, const Folder *f, const Split *split, const Method *m, const char *out,
                      const char **json)
 {
     Writer w = {.s = s, .f = f, .split = split};
     const char *why = NULL;
-    bool made = mkdir(out, 0755) == 0;
-    if (!made && errno != EEXIST) return cannot_write(s, out, strerror(errno));
-    if (!temp_folder_make(s->arena, out, &w.folder, &why)) return cannot_write(s, out, why);
+    struct stat info;
+    bool is_new = stat(out, &info) != 0; /* then nothing has its name before all is written, whatever happens */
+    if (!is_new && !S_ISDIR(info.st_mode)) return cannot_write(s, out, strerror(ENOTDIR));
+    if (!temp_folder_make(s->arena, is_new ? parent(s->arena, out) : out, &w.folder, &why))
+        return cannot_write(s, out, why);
     w.local = ARENA_ARRAY(s->arena, int32_t, f->nodes);
     w.files = ARENA_ARRAY(s->arena, cJSON *, split->n_parts);
     for (int32_t r = 0; r < split->n_parts; r++) w.files[r] = cJSON_CreateObject();
-    bool ok = put_all(&w, m, json) && move_all(&w, out);
+    bool ok = put_all(&w, m, json);
+    if (ok && is_new && mkdir(out, 0755) != 0) ok = cannot_write(s, out, strerror(errno));
+    ok = ok && move_all(&w, out);
     for (int32_t r = 0; r < split->n_parts; r++) cJSON_Delete(w.files[r]);
     temp_folder_remove(&w.folder);
-    if (!ok && made) rmdir(out);
     return ok;
 }
