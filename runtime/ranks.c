@@ -553,6 +553,8 @@ void rt_ranks_free(RtRanks *r)
         rt_ship_free(&t->ship);
         free(t);
     }
+    rt_block_free(&r->room);
+    rt_block_free(&r->operands);
     free(r->spaces);
     free(r->ids);
     free(r);

@@ -52,8 +52,10 @@ typedef struct RtRanks {
     int rank, n;
     const RtModel *model;
     RtGraph *graph;
-    RtRankSpace *spaces;        /* [n_spaces] */
-    RtBlock *ids;               /* [n_spaces] of spaces whose ids programs read */
+    RtRankSpace *spaces; /* [n_spaces] */
+    RtBlock *ids;        /* [n_spaces] of spaces whose ids programs read */
+    /* while a step or an exchange runs: what is packed to be sent or received, and operands that were received */
+    RtBlock room, operands;
     struct RtTotalShip *totals; /* by space and size of blocks, as they were asked for; freed at the end */
     int next_site;              /* of peers */
     const struct RtAcrossOps *across;

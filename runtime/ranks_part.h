@@ -12,7 +12,7 @@ typedef struct RtSent {
     int64_t n, first; /* rows that it has here, and what kernels call the first one */
     const RtShip *ship;
     const int64_t *rows; /* [n_out] where the source's row is an image: of the value, not of the row; NULL: ship->out */
-    RtBlock memory;      /* of what is sent once; else it lies in RtAcross.operands while the step runs */
+    RtBlock memory;      /* of what is sent once; else it lies in RtRanks.operands while the step runs */
     char *at, *base;     /* of the first row, and of the row that kernels call 0 */
 } RtSent;
 
@@ -50,7 +50,6 @@ typedef struct RtAcross {
     RtDivided *divided; /* by step */
     int64_t n_divided;
     RtBlock *strips; /* [n_buffers] */
-    RtBlock room, operands;
     int64_t room_bytes, operand_bytes;
     int results_site, operands_site; /* of all that divided steps send */
     RtTravel *travels;

@@ -415,11 +415,10 @@ static int64_t count_arg(const RtAcross *a, const RtDivided *d, const RtCount *c
 /* Memory of what is sent: its own where it stays, else that which all steps use in turn. */
 static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
 {
-    char *at = a->operands.p;
+    char *at = a->r->operands.p;
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, sent_bytes(x), what, st));
-        x->there = false;
         x->at = x->once ? x->memory.p : at;
         x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
         if (!x->once) at += (sent_bytes(x) + 63) / 64 * 64;
@@ -452,7 +451,7 @@ RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
     RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
     int64_t operands = 0;
     for (int64_t i = 0; i < d->n_sent; i++) {
-        int64_t bytes = rt_ship_bytes(d->sent[i].ship, d->sent[i].row_bytes);
+        int64_t bytes = d->sent[i].once ? 0 : rt_ship_bytes(d->sent[i].ship, d->sent[i].row_bytes);
         if (bytes > a->room_bytes) a->room_bytes = bytes;
         if (!d->sent[i].once) operands = rt_size_plus(operands, (sent_bytes(&d->sent[i]) + 63) / 64, 64);
     }
@@ -504,15 +503,21 @@ static void run_iterations(const RtArg *args, int64_t lo, int64_t hi)
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
 {
     enum { MOST = 64 };
+    RT_TRY(rt_divided_bind(a, d, st)); /* programs share the memory of operands, which may have grown */
     const RtExecStep *x = &a->e->steps[d->step];
     int64_t bounds[MOST + 1], order[MOST], n = d->to - d->from, n_chunks = n < 1 ? 1 : n < MOST ? n : MOST;
     for (int64_t i = 0; i < d->n_sent; i++) {
         RtSent *x = &d->sent[i];
         RtShip ship = *x->ship;
-        ship.site = a->operands_site;
+        RtBlock own = {0}; /* of what is sent once there is no room to keep */
         if (x->there) continue;
+        ship.site = a->operands_site;
         if (x->rows) ship.out = (int64_t *)x->rows;
-        RT_TRY(rt_ship_run(a->r, &ship, a->e->buffers[x->buffer], x->at, x->row_bytes, a->room.p, st));
+        if (x->once) RT_TRY(rt_block_alloc(&own, rt_ship_bytes(x->ship, x->row_bytes), what, st));
+        RtCode code = rt_ship_run(a->r, &ship, a->e->buffers[x->buffer], x->at, x->row_bytes,
+                                  x->once ? own.p : a->r->room.p, st);
+        rt_block_free(&own);
+        RT_TRY(code);
         x->there = x->once;
     }
     assert(x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
@@ -588,6 +593,13 @@ static RtCode list_all(RtAcross *a, RtStatus *st)
     return RT_OK;
 }
 
+static RtCode grow(RtBlock *b, int64_t bytes, RtStatus *st)
+{
+    if (b->p && (int64_t)b->bytes >= bytes) return RT_OK;
+    rt_block_free(b);
+    return rt_block_alloc(b, rt_size_plus(64, bytes, 1), what, st);
+}
+
 /* Each time that the program runs. */
 static RtCode predict(RtAcross *a, RtStatus *st)
 {
@@ -602,6 +614,8 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
 {
     int64_t exchange = a->n_exchanges, divided = 0; /* exchanges are listed from the last */
     RT_TRY(predict(a, st));
+    RT_TRY(grow(&a->r->room, a->room_bytes, st));
+    RT_TRY(grow(&a->r->operands, a->operand_bytes, st));
     for (int64_t i = -1; i < a->e->program->n_steps; i++) {
         if (i >= 0 && divided < a->n_divided && a->divided[divided].step == i)
             RT_TRY(rt_divided_run(a, &a->divided[divided++], st));
@@ -609,7 +623,7 @@ static RtCode run_all(RtAcross *a, RtStatus *st)
         while (exchange > 0 && a->exchanges[exchange - 1].after == i) {
             const RtExchange *x = &a->exchanges[--exchange];
             void *rows = a->e->buffers[x->buffer];
-            RT_TRY(rt_ship_run(a->r, &x->ship, rows, rows, x->row_bytes, a->room.p, st));
+            RT_TRY(rt_ship_run(a->r, &x->ship, rows, rows, x->row_bytes, a->r->room.p, st));
         }
     }
     assert(!exchange && divided == a->n_divided);
@@ -631,9 +645,8 @@ static RtCode across_bind(RtAcross *a, RtStatus *st)
     }
     if (!a->travels) RT_TRY(list_all(a, st));
     a->ran = false;
-    if (!a->room.p) RT_TRY(rt_block_alloc(&a->room, rt_size_plus(8, a->room_bytes, 1), what, st));
-    if (!a->operands.p) RT_TRY(rt_block_alloc(&a->operands, rt_size_plus(64, a->operand_bytes, 1), what, st));
-    for (int64_t i = 0; i < a->n_divided; i++) RT_TRY(rt_divided_bind(a, &a->divided[i], st));
+    for (int64_t i = 0; i < a->n_divided; i++)
+        for (int64_t k = 0; k < a->divided[i].n_sent; k++) a->divided[i].sent[k].there = false;
     return RT_OK;
 }
 

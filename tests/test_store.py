@@ -146,11 +146,11 @@ def master_weights():
 
 def joined():
     """On a GPU 16-bit numbers side by side are as few accesses as numbers of 32 bits, and fewer sectors."""
-    box.must(box.gnnc, "data", "generate", "wide", "--nodes", 300, "--edges", 2400, "--features", 64)
+    box.must(box.gnnc, "data", "generate", "broad", "--nodes", 300, "--edges", 2400, "--features", 64)
     counts = {}
     for store in ("f32", "f16", "bf16"):
-        program = build("wide_" + store, SUM, "wide", "--cpu", "generic", "--target", "shim", *([] if store == "f32" else ["--store", store]))
-        found = json.loads(box.must(program, "bench", "--data", "wide", "--device", "shim", "--count", "--json", limit=300).out)["infer"]["kernels"]
+        program = build("wide_" + store, SUM, "broad", "--cpu", "generic", "--target", "shim", *([] if store == "f32" else ["--store", store]))
+        found = json.loads(box.must(program, "bench", "--data", "broad", "--device", "shim", "--count", "--json", limit=300).out)["infer"]["kernels"]
         counts[store] = {n: sum(k[n] for k in found) for n in ("requests", "sectors")}
     wrong = [s for s in ("f16", "bf16") if counts[s]["requests"] > counts["f32"]["requests"] or counts[s]["sectors"] > 0.7 * counts["f32"]["sectors"]]
     return wrong and str(counts)
