@@ -121,7 +121,7 @@ static RtCode run_command(RtCli *c, int argc, char **argv)
                   c->command == CMD_PLAN;
     RtCode code = shared ? rt_cli_ranks_open(c, argv - 2) : RT_OK;
     if (!code) code = command_run[c->command](c);
-    rt_cli_ranks_close(c, code);
+    if (shared) rt_cli_ranks_close(c, code);
     return code;
 }
 

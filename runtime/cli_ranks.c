@@ -118,6 +118,7 @@ bool rt_cli_writes(const RtCli *c) { return !c->peers || rt_peers_rank(c->peers)
 
 void rt_cli_ranks_close(RtCli *c, RtCode code)
 {
+    c->silent = code && !c->peers && !rt_peers_speaks(NULL); /* none could be opened: one of them says so */
     if (!c->peers) return;
     if (code) rt_peers_fail(c->peers, c->st);
     c->silent = code != RT_OK; /* closing may end this process */

@@ -53,7 +53,7 @@ static RtCode place_edges(RtAcross *a, const RtGraphDef *d, RtStatus *st)
     const RtRankSpace *nodes = &r->spaces[d->dst_space];
     RtRankSpace *s = &r->spaces[d->edge];
     const int32_t *dst = r->graph->maps[d->dst].to;
-    RtBlock scratch, all;
+    RtBlock scratch, all = {0};
     int64_t bytes[2][RT_PEERS_MOST], n = nodes->owned;
     RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(n, 16), nodes->total + 1, 8), what, st));
     int64_t *mine = scratch.p, *starts = mine + 2 * n, owned = 16 * n;
