@@ -131,6 +131,11 @@ def test_examples():
         box.report("cora_%s" % name, compare(name, program, CORA, [(4, "ldg"), (16, "random")] if LONG or name == "gcn" else [(3, "ldg")]))
 
 
+    # without dropout the training step, too, reads features by their nonzeros
+    source = box.write("plain.gnn", models.text("gcn").replace("dropout(x, 0.3)", "x"))
+    box.report("cora_plain", compare("plain", build("plain", CORA, source), CORA, [(3, "random")]))
+
+
 def test_results():
     program, data = build("gat", box.path("mid")), box.path("mid")
     train(program, data, save="one.st")
