@@ -49,7 +49,7 @@ typedef struct Units {
 /* Ascending ids; a part begins at a multiple of `align`, and its work is as near as that allows to its share. */
 void partition_contiguous(const Units *u, int32_t parts, int64_t align, int32_t *owner);
 void partition_random(const Units *u, int32_t parts, uint64_t seed, int32_t *owner);
-/* The heaviest first, each to the part that has least. */
+/* Gives units to parts, the heaviest unit first, each to the part whose units weigh least so far. */
 void partition_balance(Arena *a, const Units *u, int32_t parts, int32_t *owner);
 /* Each where most of its neighbours are, as far as there is room. */
 void partition_ldg(Arena *a, const Units *u, int32_t parts, int32_t *owner);
@@ -66,7 +66,7 @@ const char *partition_metis(Arena *a, const Metis *m, const Units *u, int32_t pa
 typedef struct Part {
     int64_t owned, halo, edges;  /* nodes that it owns; that it reads of others; edges with an end that it owns */
     int64_t edges_in, edges_out; /* of these: with an owned target, with an owned source */
-    int64_t sent;                /* rows of its own that other parts read, once for each of these */
+    int64_t sent;                /* rows that it sends: a node that it owns and k other parts read counts k times */
     int64_t graphs;              /* of a batch */
     int64_t bytes;               /* of its arrays, once they are written */
     const int32_t *nodes;        /* [owned + halo] ids: owned ascending, then halo ascending */
@@ -96,7 +96,8 @@ typedef struct FileSums {
     FileSum *data;
     uint32_t n, cap;
 } FileSums;
-/* Adds the checksum of a file of the partition `dir`. False with *why. */
+/* Adds to sums the path and the checksum of file `path` of the partition in `dir`. False where it cannot be read: *why
+   says why. */
 bool partition_sum(Arena *a, const char *dir, const char *path, FileSums *sums, const char **why);
 /* Over the paths and checksums of owner.npy and of all files of parts but part.json; sorts them. */
 void partition_digest(Arena *a, FileSums *sums, char out[65]);

@@ -20,7 +20,7 @@ struct Metis {
                      int32_t *part);
 };
 
-/* Whether the library was built for indices of 64 bits: it then sets twice as many bytes of options. */
+/* Whether METIS was built with an idx_t of 64 bits: METIS_SetDefaultOptions then fills twice as many bytes. */
 static bool is_wide(const Metis *m)
 {
     int32_t options[2 * METIS_OPTIONS];

@@ -15,7 +15,7 @@ static int64_t sum_of(const int64_t *n, int ranks)
     return sum;
 }
 
-/* Sends n[q] numbers of 8 bytes to each process; *got[] has what comes back, from_n[q] of each. */
+/* Sends process q n[q] numbers of 8 bytes. *got: the numbers that come in, from_n[q] of them from process q, by q. */
 static RtCode trade(RtRanks *r, const int64_t *n, const int64_t *out, int64_t *from_n, RtBlock *got, RtStatus *st)
 {
     int64_t *bytes;
@@ -54,15 +54,32 @@ void rt_ship_free(RtShip *s)
 
 int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes) { return rt_size(s->n_out + s->n_in, row_bytes); }
 
-/* at[q] = where the entries for process q begin, of n that `of` says the process of. */
-static void starts_of(const RtRanks *r, int64_t n, const int32_t *of, int64_t *count, int64_t *at)
+/* Pairs of numbers, by the process that each is for. */
+typedef struct Dealt {
+    int64_t *count, *from;  /* [ranks] how many are for each; room for how many come from each */
+    int64_t *first, *other; /* [n] */
+    RtBlock block;
+} Dealt;
+
+static RtCode deal(const RtRanks *r, int64_t n, const int32_t *of, const int64_t *first, const int64_t *other, Dealt *d,
+                   RtStatus *st)
 {
-    memset(count, 0, (size_t)r->n * sizeof *count);
+    RT_TRY(rt_block_alloc(&d->block, rt_size_plus(rt_size(r->n, 24), n, 16), what, st));
+    int64_t *at = d->block.p;
+    d->count = at + r->n;
+    d->from = d->count + r->n;
+    d->first = d->from + r->n;
+    d->other = d->first + n;
     for (int64_t i = 0; i < n; i++) {
         assert(of[i] >= 0 && of[i] < r->n);
-        count[of[i]]++;
+        d->count[of[i]]++;
     }
-    for (int64_t q = 0, sum = 0; q < r->n; sum += count[q++]) at[q] = sum;
+    for (int64_t q = 0, sum = 0; q < r->n; sum += d->count[q++]) at[q] = sum;
+    for (int64_t i = 0; i < n; i++) {
+        d->first[at[of[i]]] = first[i];
+        d->other[at[of[i]]++] = other[i];
+    }
+    return RT_OK;
 }
 
 static int64_t find_key(const RtRankSpace *s, int64_t key)
@@ -79,22 +96,17 @@ static int64_t find_key(const RtRankSpace *s, int64_t key)
 RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, const int32_t *owners, const int64_t *to,
                    RtShip *s, RtStatus *st)
 {
-    RtBlock scratch = {0}, asked = {0};
-    *s = (RtShip){.site = r->next_site++};
-    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(r->n, 24), n, 16), what, st));
-    int64_t *count = scratch.p, *at = count + r->n, *from = at + r->n, *list = from + r->n, *goal = list + n;
-    starts_of(r, n, owners, count, at);
-    for (int64_t i = 0; i < n; i++) {
-        list[at[owners[i]]] = keys[i];
-        goal[at[owners[i]]++] = to[i];
-    }
-    RtCode code = trade(r, count, list, from, &asked, st);
-    int64_t n_out = code ? 0 : sum_of(from, r->n);
+    Dealt d = {0};
+    RtBlock asked = {0};
+    *s = (RtShip){0};
+    RtCode code = deal(r, n, owners, keys, to, &d, st);
+    if (!code) code = trade(r, d.count, d.first, d.from, &asked, st);
+    int64_t n_out = code ? 0 : sum_of(d.from, r->n);
     if (!code) code = ship_alloc(r, s, n_out, n, st);
     if (!code) {
-        memcpy(s->in_n, count, (size_t)r->n * 8);
-        memcpy(s->out_n, from, (size_t)r->n * 8);
-        memcpy(s->in, goal, (size_t)n * 8);
+        memcpy(s->in_n, d.count, (size_t)r->n * 8);
+        memcpy(s->out_n, d.from, (size_t)r->n * 8);
+        memcpy(s->in, d.other, (size_t)n * 8);
     }
     for (int64_t i = 0; !code && i < n_out; i++) {
         int64_t key = ((int64_t *)asked.p)[i];
@@ -103,7 +115,7 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
             code = rt_fail(st, RT_E_INTERNAL, rt_string(r->model, r->model->spaces[space].name), NULL,
                            "a peer wants row %lld, which this process does not own", (long long)key);
     }
-    rt_block_free(&scratch);
+    rt_block_free(&d.block);
     rt_block_free(&asked);
     return code;
 }
@@ -111,31 +123,27 @@ RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, co
 RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
                     RtStatus *st)
 {
-    RtBlock scratch = {0}, got = {0};
-    *s = (RtShip){.site = r->next_site++};
-    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(r->n, 24), n, 16), what, st));
-    int64_t *count = scratch.p, *at = count + r->n, *from = at + r->n, *list = from + r->n, *goal = list + n;
-    starts_of(r, n, receivers, count, at);
-    for (int64_t i = 0; i < n; i++) {
-        list[at[receivers[i]]] = rows[i];
-        goal[at[receivers[i]]++] = to[i];
-    }
-    RtCode code = trade(r, count, goal, from, &got, st);
-    if (!code) code = ship_alloc(r, s, n, sum_of(from, r->n), st);
+    Dealt d = {0};
+    RtBlock got = {0};
+    *s = (RtShip){0};
+    RtCode code = deal(r, n, receivers, rows, to, &d, st);
+    if (!code) code = trade(r, d.count, d.other, d.from, &got, st);
+    if (!code) code = ship_alloc(r, s, n, sum_of(d.from, r->n), st);
     if (!code) {
-        memcpy(s->out_n, count, (size_t)r->n * 8);
-        memcpy(s->in_n, from, (size_t)r->n * 8);
-        memcpy(s->out, list, (size_t)n * 8);
+        memcpy(s->out_n, d.count, (size_t)r->n * 8);
+        memcpy(s->in_n, d.from, (size_t)r->n * 8);
+        memcpy(s->out, d.first, (size_t)n * 8);
         memcpy(s->in, got.p, (size_t)s->n_in * 8);
     }
-    rt_block_free(&scratch);
+    rt_block_free(&d.block);
     rt_block_free(&got);
     return code;
 }
 
 int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s) { return s->n_out - s->out_n[r->rank]; }
 
-RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes, void *room, RtStatus *st)
+RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
+                   RtStatus *st)
 {
     size_t w = (size_t)row_bytes;
     char *out = room, *in = out + (size_t)s->n_out * w;
@@ -146,7 +154,7 @@ RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int6
         bytes[0][q] = s->out_n[q] * row_bytes;
         bytes[1][q] = s->in_n[q] * row_bytes;
     }
-    RT_TRY(rt_peers_exchange(r->peers, s->site, out, bytes[0], in, bytes[1], st));
+    RT_TRY(rt_peers_exchange(r->peers, site, out, bytes[0], in, bytes[1], st));
     for (int64_t i = 0; i < s->n_in; i++) memcpy((char *)to + (size_t)s->in[i] * w, in + (size_t)i * w, w);
     return RT_OK;
 }
@@ -163,7 +171,7 @@ RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void
     RtCode code = rt_block_alloc(all, rt_size(r->rank ? 0 : s->total, row_bytes), "results", st);
     if (!code) code = rt_ship_push(r, s->owned, from, first, to, &ship, st);
     if (!code) code = rt_block_alloc(&room, rt_ship_bytes(&ship, row_bytes), "results", st);
-    if (!code) code = rt_ship_run(r, &ship, rows, all->p, row_bytes, room.p, st);
+    if (!code) code = rt_ship_run(r, &ship, RT_SITE_SETUP, rows, all->p, row_bytes, room.p, st);
     rt_ship_free(&ship);
     rt_block_free(&scratch);
     rt_block_free(&room);
@@ -396,7 +404,8 @@ static RtCode make_spaces(const Maker *k)
     for (int64_t s = 0; s < m->n_spaces; s++) {
         RtRankSpace *x = &k->r->spaces[s];
         if (node_space(m, s)) RT_TRY(make_nodes(k, s));
-        else if (!s || m->spaces[s].fixed) x->known = true, x->owned = x->total = k->g->spaces[s].count;
+        else if (!s || m->spaces[s].fixed) /* unit, and rows that the model counts: every process has all */
+            x->known = true, x->owned = x->total = k->g->spaces[s].count;
     }
     for (int64_t i = 0; i < m->n_maps; i++) { /* node.graph */
         int64_t to = m->maps[i].to;

@@ -77,7 +77,6 @@ typedef struct RtShip {
     int64_t n_out, n_in;
     int64_t *out; /* [n_out] rows of the source, by receiver */
     int64_t *in;  /* [n_in] rows of the target, by sender */
-    int site;
     RtBlock block;
 } RtShip;
 /* Owned rows to whom the blocks belong that one process has them in. */
@@ -86,14 +85,16 @@ typedef struct RtTotalShip {
     RtShip ship;
     struct RtTotalShip *next;
 } RtTotalShip;
-/* Rows by key: of each the process that owns it, and where it goes. Called by all processes together. */
+/* A ship that brings n rows of other processes here: owners[i] owns the row keys[i] of the space, which goes to row to[i]
+   of the target. Called by all processes together. */
 RtCode rt_ship_ask(RtRanks *r, int64_t space, int64_t n, const int64_t *keys, const int32_t *owners, const int64_t *to,
                    RtShip *s, RtStatus *st);
-/* n rows of this process: of each who receives it, and a number `to` for the receiver, who gets them in ships->in. */
+/* A ship that takes n rows of this process elsewhere: receivers[i] gets row rows[i] and finds to[i] in its s->in, as the
+   row of the target. Called by all processes together. */
 RtCode rt_ship_push(RtRanks *r, int64_t n, const int64_t *rows, const int32_t *receivers, const int64_t *to, RtShip *s,
                     RtStatus *st);
-/* room: of rt_ship_bytes. */
-RtCode rt_ship_run(RtRanks *r, const RtShip *s, const void *from, void *to, int64_t row_bytes, void *room,
+/* Rows of row_bytes bytes from one array to another, which may be the same. room: scratch of rt_ship_bytes. */
+RtCode rt_ship_run(RtRanks *r, const RtShip *s, int site, const void *from, void *to, int64_t row_bytes, void *room,
                    RtStatus *st);
 int64_t rt_ship_rows_out(const RtRanks *r, const RtShip *s); /* to other processes */
 int64_t rt_ship_bytes(const RtShip *s, int64_t row_bytes);
@@ -102,8 +103,7 @@ void rt_ship_free(RtShip *s);
 /* Owned rows of all processes, in the user's order, on rank 0; elsewhere *all is empty. Of nodes and graphs. */
 RtCode rt_ranks_collect(RtRanks *r, int64_t space, int64_t row_bytes, const void *rows, RtBlock *all, RtStatus *st);
 
-/* ---- a program (ranks_plan.c, ranks_run.c); exec.c calls these through ranks->across, so that libraries have none of it
-   ---- */
+/* ---- a program: what travels (ranks_plan.c, ranks_divide.c), and its run (ranks_run.c) ---- */
 
 struct RtAcross;
 typedef struct RtTravel { /* what travels each time that a program runs */
@@ -115,17 +115,18 @@ typedef struct RtTravel { /* what travels each time that a program runs */
     int64_t rows_out, bytes_out; /* from this process to others */
     int site;
 } RtTravel;
-/* In the order of steps. out NULL: how many there are. */
+/* Lists what travels in a run, in the order of steps, and returns how many entries that are. out NULL: only counts. */
 int64_t rt_across_travels(const struct RtAcross *a, RtTravel *out);
 
+/* How exec.c runs such a program: a table, so that libraries, which have no ranks, hold none of these functions. */
 typedef struct RtAcrossOps {
     /* Which rows travel when e's program runs. RANKS_REFUSED where a step cannot be shared. Called by all together. */
     RtCode (*make)(RtExec *e, struct RtAcross **a, RtStatus *st);
     void (*free)(struct RtAcross *a);
-    /* Rows that the i-th step computes: RT_READ where it computes those behind the owned ones too. */
+    /* Which rows the i-th step computes: the owned ones (RT_OWNED), or those of the halo as well (RT_READ). */
     RtRows (*rows)(const struct RtAcross *a, int64_t step);
-    void *(*strip)(const struct RtAcross *a, int64_t buffer); /* memory of all its rows */
-    /* Arguments of steps that read what was sent. Called when the others are there. */
+    void *(*strip)(const struct RtAcross *a, int64_t buffer); /* memory for all rows of a buffer of kind RT_BUF_STRIP */
+    /* Called whenever e was bound: what is sent once will be sent in the next run. */
     RtCode (*bind)(struct RtAcross *a, RtStatus *st);
     /* Once e is bound: all its steps and what travels between them. The first failure is kept in ranks->failed. */
     void (*run)(struct RtAcross *a);

@@ -38,16 +38,24 @@ static RtCode bad_part(const char *path, const char *found, RtStatus *st)
     return rt_fail(st, RT_E_DATA_META, path, "make the parts again: gnnc data partition", "%s", found);
 }
 
+static RtCode read_json(const char *path, RtJsonDoc *doc, RtStatus *st)
+{
+    RtBlock text;
+    RT_TRY(rt_file_read(path, &text, st));
+    RtCode code = rt_json_parse(path, text.p, text.bytes, doc, st);
+    rt_block_free(&text);
+    return code;
+}
+
 static RtCode read_counts(const char *dir, RtPart *p, RtStatus *st)
 {
     char path[PATH];
-    RtBlock text;
     RtJsonDoc doc = {0};
     snprintf(path, sizeof path, "%.4200s/part.json", dir);
-    RT_TRY(rt_file_read(path, &text, st));
-    RtCode code = rt_json_parse(path, text.p, text.bytes, &doc, st);
+    RT_TRY(read_json(path, &doc, st));
+    RtCode code = RT_OK;
     int64_t halo = 0;
-    bool good = !code && rt_json_int(rt_json_get(doc.root, "rank"), &p->rank) &&
+    bool good = rt_json_int(rt_json_get(doc.root, "rank"), &p->rank) &&
                 rt_json_int(rt_json_get(doc.root, "parts"), &p->n_parts) &&
                 rt_json_int(rt_json_get(doc.root, "nodes"), &p->nodes) &&
                 rt_json_int(rt_json_get(doc.root, "edges"), &p->edges) &&
@@ -56,26 +64,23 @@ static RtCode read_counts(const char *dir, RtPart *p, RtStatus *st)
     const RtJson *digest = good ? rt_json_get(doc.root, "partition") : NULL;
     if (digest && digest->kind == RT_JSON_STRING) snprintf(p->digest, sizeof p->digest, "%s", digest->text);
     if (good) rt_json_int(rt_json_get(doc.root, "graphs"), &p->graphs);
-    if (!code && (!good || !p->digest[0]))
+    if (!good || !p->digest[0])
         code = bad_part(path, "it lacks rank, parts, nodes, edges, owned, halo or partition", st);
     p->n_nodes = p->owned + halo;
     rt_json_free(&doc);
-    rt_block_free(&text);
     return code;
 }
 
 RtCode rt_parts_count(const char *dir, int64_t *n, RtStatus *st)
 {
     char path[PATH];
-    RtBlock text;
     RtJsonDoc doc = {0};
     snprintf(path, sizeof path, "%.4200s/partition.json", dir);
-    RT_TRY(rt_file_read(path, &text, st));
-    RtCode code = rt_json_parse(path, text.p, text.bytes, &doc, st);
-    if (!code && (!rt_json_int(rt_json_get(doc.root, "parts"), n) || *n < 1 || *n > RT_PEERS_MOST))
+    RT_TRY(read_json(path, &doc, st));
+    RtCode code = RT_OK;
+    if (!rt_json_int(rt_json_get(doc.root, "parts"), n) || *n < 1 || *n > RT_PEERS_MOST)
         code = bad_part(path, "it says no number of parts", st);
     rt_json_free(&doc);
-    rt_block_free(&text);
     return code;
 }
 

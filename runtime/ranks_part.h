@@ -29,23 +29,26 @@ typedef struct RtDivided {
     int64_t *n_images;
     int32_t **image_at;  /* by map: [n_rows] which of the distinct images an element has */
     int64_t *row_starts; /* column sums: [rows + 1] where the elements of each begin */
-    int32_t *counting;   /* 0, 1, 2, ...; biased as base is */
+    /* 0, 1, 2, ... as the images and as the ids of rows; biased as base is. NULL where the kernel reads neither */
+    int32_t *counting;
     int64_t *ids;
+    int64_t *results, n_results; /* buffers whose rows its iterations make */
     RtBlock *blocks;
     int64_t n_blocks, cap_blocks;
 } RtDivided;
 
-typedef struct RtExchange {
-    int64_t after, /* the step that makes the rows; -1: they are given */
-        buffer, row_bytes;
+typedef struct RtExchange { /* rows of a buffer that peers own */
+    int64_t after;          /* the step that makes them; -1: they are given */
+    int64_t buffer, row_bytes;
     RtShip ship;
+    int site;
 } RtExchange;
 
 typedef struct RtAcross {
     RtExec *e;
     RtRanks *r;
     RtRows *rows;          /* [n_steps] */
-    RtExchange *exchanges; /* by step */
+    RtExchange *exchanges; /* from the last step to the first */
     int64_t n_exchanges;
     RtDivided *divided; /* by step */
     int64_t n_divided;
@@ -54,7 +57,7 @@ typedef struct RtAcross {
     int results_site, operands_site; /* of all that divided steps send */
     RtTravel *travels;
     int64_t n_travels;
-    bool ran;
+    bool ran; /* since it was bound: what is sent once has been */
 } RtAcross;
 
 static inline const RtStep *across_def(const RtAcross *a, int64_t i)
@@ -74,6 +77,5 @@ RtCode rt_across_make(RtExec *e, RtAcross **a, RtStatus *st);
 void rt_across_free(RtAcross *a);
 /* Makes what a total or a column sum sends. */
 RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st);
-RtCode rt_divided_bind(RtAcross *a, RtDivided *d, RtStatus *st);
 RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st);
 void rt_divided_free(RtAcross *a, RtDivided *d);

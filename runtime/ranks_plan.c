@@ -143,7 +143,8 @@ static RtCode add_exchange(Planner *k, int64_t step, int64_t buffer)
     assert(s->shared && owned <= n);
     RtBlock scratch;
     uint64_t *bits;
-    *x = (RtExchange){.after = step, .buffer = buffer, .row_bytes = across_row_bytes(k->a, buffer)};
+    *x = (RtExchange){
+        .after = step, .buffer = buffer, .row_bytes = across_row_bytes(k->a, buffer), .site = k->a->r->next_site++};
     RT_TRY(bits_of(k, buffer, &bits));
     RT_TRY(rt_block_alloc(&scratch, rt_size_plus(8, n - owned, 20), what, k->st));
     int64_t *keys = scratch.p, *to = keys + (n - owned);

@@ -292,8 +292,8 @@ FAULTS = [
     # several processes
     ("runtime/ranks_plan.c", "else leaves |= beyond;", "else leaves |= beyond && t->image >= 0;", "ranks"),
     ("runtime/ranks_plan.c", "return !k->m->maps[map].sorted; }", "return k->m->maps[map].computed; }", "ranks"),
-    ("runtime/ranks_run.c", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key < y->key ? -1 : x->key > y->key;", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key > y->key ? -1 : x->key < y->key;", "ranks"),
-    ("runtime/ranks_run.c", "s->at[e] = starts[nodes->keys[dst[e]]]++;", "s->at[e] = starts[nodes->keys[dst[e]]] + s->owned - 1 - e;", "ranks"),
+    ("runtime/ranks_divide.c", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key < y->key ? -1 : x->key > y->key;", "if (x->row != y->row) return x->row < y->row ? -1 : 1;\n    return x->key > y->key ? -1 : x->key < y->key;", "ranks"),
+    ("runtime/ranks_divide.c", "s->at[e] = starts[nodes->keys[dst[e]]]++;", "s->at[e] = starts[nodes->keys[dst[e]]] + s->owned - 1 - e;", "ranks"),
     ("runtime/ranks.c", "key - count_below(lists[1].p, n_all[0], key)", "key", "ranks"),
     ("runtime/graph.c", "rt_rows(g, c->space, RT_OWNED) + g->spaces[c->space].elsewhere;", "rt_rows(g, c->space, RT_OWNED);", "ranks"),
     ("runtime/cli_ranks.c", "return rt_peers_same(c->peers, \"the flags\", &flags, sizeof flags, c->st);", "(void)flags;\n    return RT_OK;", "ranks"),

@@ -382,7 +382,7 @@ typedef struct Result {
     double seconds;
 } Result;
 
-static char self[512], scratch[64];
+static char self[512], scratch[512];
 
 /* Runs a process and waits for it, 60 s at most. */
 static int execute(char **argv, bool suspend)
@@ -446,7 +446,7 @@ static Result run_case(const char *name, int n, const Launcher *by, const char *
 /* Whether a text has all of some parts, between which bars stand. */
 static bool has_parts(const char *text, const char *parts)
 {
-    char part[128];
+    char part[640];
     for (const char *at = parts; *at; at += strcspn(at, "|"), at += *at == '|') {
         snprintf(part, sizeof part, "%.*s", (int)strcspn(at, "|"), at);
         if (!strstr(text, part)) return false;
@@ -457,7 +457,7 @@ static bool has_parts(const char *text, const char *parts)
 static void check_case(const char *name, int n, const Launcher *by)
 {
     const Case *c = case_find(name);
-    char file[128], title[64];
+    char file[640], title[64];
     check_begin();
     snprintf(title, sizeof title, "peers_%s_%s_%d", by->name, name, n);
     snprintf(file, sizeof file, "%s/%s", scratch, title);
@@ -484,7 +484,7 @@ static void check_case(const char *name, int n, const Launcher *by)
 /* The file that rank 0 wrote, number by number. */
 static void check_ledger(const Launcher *by)
 {
-    char file[160], name[128], title[64];
+    char file[700], name[640], title[64];
     RtStatus st = {0};
     RtBlock b = {0};
     RtJsonDoc doc = {0};
@@ -548,7 +548,7 @@ static void test_alone(void)
 
 static void remove_scratch(void)
 {
-    char path[400];
+    char path[1200];
     DIR *d = opendir(scratch);
     for (struct dirent *e; d && (e = readdir(d));) {
         snprintf(path, sizeof path, "%s/%.300s", scratch, e->d_name);
@@ -563,7 +563,7 @@ static void test_launched(const Launcher *by, int most)
 {
     static const char *const wrong[] = {"site",  "size", "call",     "argument", "failed",
                                         "ended", "same", "question", "agree",    "stopped"};
-    char title[64], file[128];
+    char title[64], file[640];
     char *version[] = {(char *)(uintptr_t)by->argv[0], (char *)(uintptr_t) "--version", NULL};
     snprintf(title, sizeof title, "peers_%s", by->name);
     if (execute(version, false)) {
@@ -588,7 +588,8 @@ int main(int argc, char **argv)
         "agree", "killed", "first_killed", "suspended", "busy",   "damaged_header", "damaged_bytes", "early"};
     if (argc == 5 && !strcmp(argv[1], "rank")) return run_rank(argv);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    snprintf(scratch, sizeof scratch, "/tmp/test_peers_XXXXXX");
+    const char *base = getenv("TMPDIR");
+    snprintf(scratch, sizeof scratch, "%s/test_peers_XXXXXX", base && base[0] ? base : "/tmp");
     if (n <= 0 || !mkdtemp(scratch)) abort();
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);

@@ -1,0 +1,535 @@
+/* Steps whose iterations processes share (RtDivided, see ranks.h).
+
+     total    one process: leaves of 512 rows in 12 blocks, whose sums are merged as a tree
+              3 processes: rows of blocks 0 to 3, 4 to 7, 8 to 11 are sent to one each, in the order of one process;
+              then all send one another their sums, and all merge them
+
+   The kernels are those of one process: what they address as row i of all rows is a row of what was received. */
+#include "runtime/blocks.h"
+#include "runtime/ranks_part.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char what[] = "rows of other processes";
+
+static RtCode take(RtDivided *d, int64_t n, int64_t each, void *out, RtStatus *st)
+{
+    if (d->n_blocks == d->cap_blocks) {
+        int64_t cap = d->cap_blocks ? 2 * d->cap_blocks : 16;
+        RT_TRY(rt_grow(&d->blocks, cap, sizeof *d->blocks, what, st));
+        d->cap_blocks = cap;
+    }
+    RT_TRY(rt_block_alloc(&d->blocks[d->n_blocks], rt_size_plus(64, n, each), what, st));
+    memcpy(out, &d->blocks[d->n_blocks++].p, sizeof(void *));
+    return RT_OK;
+}
+
+static RtCode refuse(const RtAcross *a, int64_t step, const char *why, RtStatus *st)
+{
+    const RtModel *m = a->e->model;
+    return rt_fail(st, RT_E_RANKS_REFUSED, rt_string(m, a->e->program->name), NULL,
+                   "`%s` cannot be shared by processes: %s", rt_string(m, across_def(a, step)->label), why);
+}
+
+static const RtTouch *touch_at(const RtAcross *a, int64_t step, int64_t i)
+{
+    return &a->e->model->touches[across_def(a, step)->first_touch + i];
+}
+
+static bool touch_is_sent(const RtAcross *a, const RtTouch *t)
+{
+    const RtBuffer *b = across_buffer(a, t->buffer);
+    return !t->writes && b->rows.kind == RT_COUNT_SPACE && a->r->spaces[b->rows.space].shared;
+}
+
+/* ---- where one process stores a row ------------------------------------------------------------------------------ */
+
+/* Of edges: those of targets before its own, and those before it in its row. */
+static RtCode place_edges(RtAcross *a, const RtGraphDef *d, RtStatus *st)
+{
+    RtRanks *r = a->r;
+    const RtRankSpace *nodes = &r->spaces[d->dst_space];
+    RtRankSpace *s = &r->spaces[d->edge];
+    const int32_t *dst = r->graph->maps[d->dst].to;
+    RtBlock scratch, all = {0};
+    int64_t bytes[2][RT_PEERS_MOST], n = nodes->owned;
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(n, 16), nodes->total + 1, 8), what, st));
+    int64_t *mine = scratch.p, *starts = mine + 2 * n, owned = 16 * n;
+    for (int64_t v = 0; v < n; v++) mine[2 * v] = nodes->keys[v];
+    for (int64_t e = 0; e < s->owned; e++) mine[2 * dst[e] + 1]++;
+    for (int q = 0; q < r->n; q++) bytes[0][q] = 8;
+    RtCode code = rt_peers_gather(r->peers, RT_SITE_SETUP, &owned, bytes[0], bytes[1], st);
+    if (!code) code = rt_block_alloc(&all, rt_size(nodes->total, 16), what, st);
+    if (!code) code = rt_peers_gather(r->peers, RT_SITE_SETUP, mine, bytes[1], all.p, st);
+    const int64_t *pairs = all.p;
+    for (int64_t i = 0; !code && i < nodes->total; i++) starts[pairs[2 * i] + 1] = pairs[2 * i + 1];
+    for (int64_t v = 0; v < nodes->total; v++) starts[v + 1] += starts[v];
+    if (!code) code = rt_block_alloc(&s->blocks[3], rt_size_plus(8, s->owned, 8), what, st);
+    s->at = s->blocks[3].p;
+    for (int64_t e = 0; !code && e < s->owned; e++) s->at[e] = starts[nodes->keys[dst[e]]]++;
+    rt_block_free(&scratch);
+    rt_block_free(&all);
+    return code;
+}
+
+static RtCode find_places(RtAcross *a, int64_t step, int64_t space, RtStatus *st)
+{
+    const RtModel *m = a->e->model;
+    if (a->r->spaces[space].at || !m->spaces[space].is_edge) return RT_OK; /* nodes and graphs: their ids */
+    for (int64_t i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i].edge == space) return place_edges(a, &m->graphs[i], st);
+    return refuse(a, step, "it sums all stored elements of a matrix", st);
+}
+
+/* ---- what is sent ------------------------------------------------------------------------------------------------ */
+
+static RtCode add_sent(RtAcross *a, RtDivided *d, const RtTouch *t, RtStatus *st)
+{
+    RtSent *x = &d->sent[d->n_sent];
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        if (d->sent[i].buffer != t->buffer) continue;
+        return d->sent[i].image == t->image ? RT_OK : refuse(a, d->step, "it reads rows of one value in two ways", st);
+    }
+    d->n_sent++;
+    const RtBuffer *b = across_buffer(a, t->buffer);
+    int64_t kind = b->kind == RT_BUF_TENSOR ? a->e->model->tensors[b->ref].kind : RT_PARAM;
+    *x = (RtSent){.buffer = t->buffer,
+                  .image = t->image,
+                  .row_bytes = across_row_bytes(a, t->buffer),
+                  .once = kind == RT_INPUT || kind == RT_HELD};
+    return RT_OK;
+}
+
+static int64_t sent_bytes(const RtSent *x) { return rt_size_plus(512, x->n, x->row_bytes); } /* kernels look ahead */
+
+static void sent_rows(RtSent *x, const RtShip *ship, int64_t n, int64_t first)
+{
+    x->ship = ship;
+    x->n = n;
+    x->first = first;
+}
+
+static int32_t part_of(const int64_t *bounds, int64_t i)
+{
+    int32_t q = 0;
+    assert(i >= bounds[0]);
+    while (bounds[q + 1] <= i) q++;
+    return q;
+}
+
+/* 0, 1, 2, ... where the step's kernel asks for maps or ids of its rows. */
+static RtCode make_counting(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    const RtCall *c = rt_step_call(a->e->model, across_def(a, d->step));
+    bool maps = false, ids = false;
+    int32_t *count;
+    for (int64_t k = 0; k < c->n_args; k++) {
+        const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
+        int64_t kind = arg->is_buffer ? across_buffer(a, arg->buffer)->kind : RT_BUF_ARENA;
+        maps |= kind == RT_BUF_MAP_TO || kind == RT_BUF_MAP_LIST;
+        ids |= kind == RT_BUF_IDS;
+    }
+    if (maps) RT_TRY(take(d, d->n_rows + 64, 4, &count, st));
+    for (int64_t i = 0; maps && i < d->n_rows + 64; i++) count[i] = (int32_t)(d->first + i);
+    if (maps) d->counting = (int32_t *)((uintptr_t)count - (uintptr_t)(4 * d->first));
+    if (ids) RT_TRY(take(d, d->n_rows + 64, 8, &d->ids, st));
+    for (int64_t i = 0; ids && i < d->n_rows + 64; i++) d->ids[i] = d->first + i;
+    if (ids) d->ids = (int64_t *)((uintptr_t)d->ids - (uintptr_t)(8 * d->first));
+    return RT_OK;
+}
+
+/* Owned rows to whose block one process has them in: equal ones are made once. */
+static RtCode total_ship(RtAcross *a, int64_t space, const int64_t *bounds, int64_t block_rows, const RtShip **ship,
+                         RtStatus *st)
+{
+    RtRanks *r = a->r;
+    const RtRankSpace *s = &r->spaces[space];
+    RtTotalShip *t = r->totals;
+    RtBlock scratch;
+    while (t && (t->space != space || t->block_rows != block_rows)) t = t->next;
+    if (t) {
+        *ship = &t->ship;
+        return RT_OK;
+    }
+    RT_TRY(rt_block_alloc(&scratch, rt_size(s->owned, 20), what, st));
+    int64_t *rows = scratch.p, *to = rows + s->owned;
+    int32_t *receivers = (int32_t *)(to + s->owned);
+    for (int64_t i = 0; i < s->owned; i++) {
+        int64_t at = s->at ? s->at[i] : s->keys[i];
+        rows[i] = i;
+        receivers[i] = part_of(bounds, at / block_rows);
+        to[i] = at - bounds[receivers[i]] * block_rows;
+    }
+    RtCode code = rt_alloc(&t, 1, sizeof *t, what, st);
+    if (!code) {
+        *t = (RtTotalShip){.space = space, .block_rows = block_rows, .next = r->totals};
+        r->totals = t;
+        code = rt_ship_push(r, s->owned, rows, receivers, to, &t->ship, st);
+        *ship = &t->ship;
+    }
+    rt_block_free(&scratch);
+    return code;
+}
+
+/* Blocks of rows are shared out, and owned rows go where one process has them. */
+static RtCode make_total(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    RtRanks *r = a->r;
+    int64_t space = across_def(a, d->step)->over;
+    const RtRankSpace *s = &r->spaces[space];
+    const RtCount *extent = &rt_step_call(a->e->model, across_def(a, d->step))->extent;
+    RtBlocks b = rt_blocks(s->total, extent->block, extent->max);
+    RT_TRY(find_places(a, d->step, space, st));
+    for (int q = 0; q <= r->n; q++) d->bounds[q] = b.n * q / r->n;
+    d->from = d->bounds[r->rank];
+    d->to = d->bounds[r->rank + 1];
+    int64_t end = d->to * b.rows < s->total ? d->to * b.rows : s->total;
+    d->first = d->from * b.rows < s->total ? d->from * b.rows : s->total;
+    d->n_rows = end > d->first ? end - d->first : 0;
+    const RtShip *ship;
+    RT_TRY(total_ship(a, space, d->bounds, b.rows, &ship, st));
+    if (ship->n_in != d->n_rows)
+        return rt_fail(st, RT_E_RANKS_PARTS, NULL, "make the parts again: gnnc data partition",
+                       "%lld rows of a block of %lld have owners", (long long)ship->n_in, (long long)d->n_rows);
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        RtSent *x = &d->sent[i];
+        sent_rows(x, ship, d->n_rows, d->first);
+        if (x->image < 0) continue;
+        int64_t *images;
+        RT_TRY(take(d, ship->n_out, 8, &images, st));
+        for (int64_t k = 0; k < ship->n_out; k++) images[k] = r->graph->maps[x->image].to[ship->out[k]];
+        x->rows = images;
+        if (a->e->model->maps[x->image].partial) return refuse(a, d->step, "not every row has an image", st);
+    }
+    return make_counting(a, d, st);
+}
+
+/* ---- sums for rows that every process has ------------------------------------------------------------------------ */
+
+typedef struct Element {
+    int64_t row, key, arrived;
+} Element;
+
+static int compare_elements(const void *a, const void *b)
+{
+    const Element *x = a, *y = b;
+    if (x->row != y->row) return x->row < y->row ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Numbers of owned elements, one each, to where the elements go. */
+static RtCode send_numbers(RtAcross *a, RtDivided *d, const int64_t *from, int64_t *to, RtStatus *st)
+{
+    RtBlock room;
+    RT_TRY(rt_block_alloc(&room, rt_ship_bytes(&d->rows, 8), what, st));
+    RtCode code = rt_ship_run(a->r, &d->rows, RT_SITE_SETUP, from, to, 8, room.p, st);
+    rt_block_free(&room);
+    return code;
+}
+
+/* The elements that arrive, in the order of one process: by row, each in the user's order. */
+static RtCode order_elements(RtAcross *a, RtDivided *d, const int64_t *row_of, RtStatus *st)
+{
+    const RtStep *s = across_def(a, d->step);
+    int64_t n = d->n_rows = d->rows.n_in, n_rows = a->r->graph->spaces[s->over].count;
+    RtBlock scratch;
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(n, 8), n, sizeof(Element)), what, st));
+    int64_t *rows = scratch.p;
+    Element *list = (Element *)(rows + n);
+    RtShip arrival = d->rows;
+    RtCode code = take(d, n, 8, &arrival.in, st);
+    for (int64_t i = 0; !code && i < n; i++) arrival.in[i] = i;
+    RtShip keys = d->rows;
+    d->rows = arrival;
+    if (!code) code = send_numbers(a, d, row_of, rows, st);
+    d->rows = keys;
+    for (int64_t i = 0; !code && i < n; i++) list[i] = (Element){rows[i], keys.in[i], i};
+    if (!code) qsort(list, (size_t)n, sizeof *list, compare_elements);
+    for (int64_t i = 0; !code && i < n; i++) d->rows.in[list[i].arrived] = i;
+    if (!code) code = take(d, n_rows + 1, 8, &d->row_starts, st);
+    for (int64_t i = 0; !code && i < n; i++) d->row_starts[list[i].row + 1]++;
+    for (int64_t i = 0; !code && i < n_rows; i++) d->row_starts[i + 1] += d->row_starts[i];
+    rt_block_free(&scratch);
+    return code;
+}
+
+typedef struct Image {
+    int64_t key, owner, element;
+} Image;
+
+static int compare_images(const void *a, const void *b)
+{
+    const Image *x = a, *y = b;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Distinct images of this process's elements, which are asked for from who owns them. */
+static RtCode ask_images(RtAcross *a, RtDivided *d, int64_t map, const int64_t *keys, const int64_t *owners,
+                         RtStatus *st)
+{
+    int64_t n = d->n_rows, n_images = 0, space = a->e->model->maps[map].to;
+    RtBlock scratch;
+    RT_TRY(rt_block_alloc(&scratch, rt_size(n, sizeof(Image) + 20), what, st));
+    Image *list = scratch.p;
+    int64_t *asked = (int64_t *)(list + n), *to = asked + n;
+    int32_t *of = (int32_t *)(to + n);
+    RtCode code = take(d, n + 64, 4, &d->image_at[map], st);
+    for (int64_t i = 0; i < n; i++) list[i] = (Image){keys[i], owners[i], i};
+    qsort(list, (size_t)n, sizeof *list, compare_images);
+    for (int64_t i = 0; !code && i < n; i++) {
+        if (!i || list[i].key != list[i - 1].key) {
+            asked[n_images] = list[i].key;
+            of[n_images] = (int32_t)list[i].owner;
+            to[n_images] = n_images;
+            n_images++;
+        }
+        d->image_at[map][list[i].element] = (int32_t)(n_images - 1);
+    }
+    assert(n_images <= n && (n_images || !n));
+    d->n_images[map] = n_images;
+    if (!code) code = rt_ship_ask(a->r, space, n_images, asked, of, to, &d->images[map], st);
+    rt_block_free(&scratch);
+    return code;
+}
+
+static RtCode make_images(RtAcross *a, RtDivided *d, int64_t map, int64_t owned, RtStatus *st)
+{
+    const RtModel *m = a->e->model;
+    const RtRankSpace *s = &a->r->spaces[m->maps[map].to];
+    const int32_t *to = a->r->graph->maps[map].to;
+    RtBlock scratch;
+    if (m->maps[map].partial) return refuse(a, d->step, "not every element has an image", st);
+    RT_TRY(rt_block_alloc(&scratch, rt_size_plus(rt_size(owned, 16), d->n_rows, 16), what, st));
+    int64_t *keys = scratch.p, *owners = keys + owned, *got = owners + owned, *got_owners = got + d->n_rows;
+    for (int64_t e = 0; e < owned; e++) {
+        keys[e] = s->keys[to[e]];
+        owners[e] = to[e] < s->owned ? a->r->rank : s->owner[to[e] - s->owned];
+    }
+    RtCode code = send_numbers(a, d, keys, got, st);
+    if (!code) code = send_numbers(a, d, owners, got_owners, st);
+    if (!code) code = ask_images(a, d, map, got, got_owners, st);
+    rt_block_free(&scratch);
+    return code;
+}
+
+/* Rows are shared out, and owned elements go to whose row they are summed for. */
+static RtCode make_column(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    RtRanks *r = a->r;
+    const RtModel *m = a->e->model;
+    const RtStep *step = across_def(a, d->step);
+    const RtRankSpace *s = &r->spaces[m->maps[step->under].from];
+    const int32_t *to = r->graph->maps[step->under].to;
+    int64_t n_rows = r->graph->spaces[step->over].count, n = 0;
+    RtBlock scratch;
+    for (int q = 0; q <= r->n; q++) d->bounds[q] = n_rows * q / r->n;
+    d->from = d->bounds[r->rank];
+    d->to = d->bounds[r->rank + 1];
+    RT_TRY(rt_alloc(&d->images, m->n_maps, sizeof *d->images, what, st));
+    RT_TRY(take(d, m->n_maps, 8, &d->n_images, st));
+    RT_TRY(take(d, m->n_maps, sizeof *d->image_at, &d->image_at, st));
+    RT_TRY(rt_block_alloc(&scratch, rt_size(s->owned, 28), what, st));
+    int64_t *rows = scratch.p, *keys = rows + s->owned, *row_of = keys + s->owned;
+    int32_t *receivers = (int32_t *)(row_of + s->owned);
+    for (int64_t e = 0; e < s->owned; e++) {
+        row_of[e] = to[e];
+        if (to[e] < 0) continue;
+        rows[n] = e;
+        keys[n] = s->keys[e];
+        receivers[n++] = part_of(d->bounds, to[e]);
+    }
+    RtCode code = rt_ship_push(r, n, rows, receivers, keys, &d->rows, st);
+    if (!code) code = order_elements(a, d, row_of, st);
+    rt_block_free(&scratch);
+    for (int64_t i = 0; i < d->n_sent && !code; i++) {
+        RtSent *x = &d->sent[i];
+        if (x->image >= 0 && !d->image_at[x->image]) code = make_images(a, d, x->image, s->owned, st);
+        const RtShip *ship = x->image < 0 ? &d->rows : &d->images[x->image];
+        sent_rows(x, ship, ship->n_in, 0);
+    }
+    return code ? code : make_counting(a, d, st);
+}
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+static const RtSent *sent_find(const RtDivided *d, int64_t buffer)
+{
+    for (int64_t i = 0; i < d->n_sent; i++)
+        if (d->sent[i].buffer == buffer) return &d->sent[i];
+    return NULL;
+}
+
+static bool reads_image(const RtDivided *d, int64_t map)
+{
+    for (int64_t i = 0; i < d->n_sent; i++)
+        if (d->sent[i].image == map) return true;
+    return false;
+}
+
+/* What stands for a buffer in the step's call; NULL: the buffer itself. *known: it is one of those that may be given. */
+static void *stand_in(const RtAcross *a, const RtDivided *d, int64_t buffer, bool *known)
+{
+    const RtBuffer *b = across_buffer(a, buffer);
+    const RtStep *s = across_def(a, d->step);
+    const RtSent *x = sent_find(d, buffer);
+    bool column = s->work == RT_SUMS;
+    *known = true;
+    if (x) return x->base;
+    switch (b->kind) {
+    case RT_BUF_MAP_TO:
+        *known = reads_image(d, b->ref);
+        return column && *known ? (void *)d->image_at[b->ref] : d->counting;
+    case RT_BUF_MAP_ALONG:
+        *known = column && b->along == s->under && reads_image(d, b->ref);
+        return *known ? d->image_at[b->ref] : NULL;
+    case RT_BUF_MAP_ROWS: *known = column && b->ref == s->under; return d->row_starts;
+    case RT_BUF_MAP_LIST: *known = column && b->ref == s->under; return d->counting;
+    case RT_BUF_IDS: *known = !column && b->ref == s->over && !a->e->model->spaces[b->ref].is_edge; return d->ids;
+    default: return NULL;
+    }
+}
+
+/* Buffers whose rows the step's iterations make: sums of blocks, which are no value of the function, or rows. */
+static RtCode list_results(const RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    const RtStep *s = across_def(a, d->step);
+    const RtCall *c = rt_step_call(a->e->model, s);
+    RT_TRY(take(d, c->n_args + s->n_touches, 8, &d->results, st));
+    for (int64_t k = 0; k < c->n_args && s->work == RT_TOTALS; k++) {
+        const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
+        if (arg->is_buffer && across_buffer(a, arg->buffer)->rows.kind == RT_COUNT_BLOCK_SLOTS)
+            d->results[d->n_results++] = arg->buffer;
+    }
+    for (int64_t i = 0; i < s->n_touches && s->work == RT_SUMS; i++)
+        if (touch_at(a, d->step, i)->writes) d->results[d->n_results++] = touch_at(a, d->step, i)->buffer;
+    return RT_OK;
+}
+
+static RtCode check_args(const RtAcross *a, const RtDivided *d, RtStatus *st)
+{
+    const RtCall *c = rt_step_call(a->e->model, across_def(a, d->step));
+    for (int64_t k = 0; k < c->n_args; k++) {
+        const RtStepArg *arg = &a->e->model->step_args[c->first_arg + k];
+        bool known = true;
+        if (arg->is_buffer) stand_in(a, d, arg->buffer, &known);
+        if (!known) return refuse(a, d->step, "it reads the graph in a way that is not known", st);
+    }
+    return RT_OK;
+}
+
+static int64_t count_arg(const RtAcross *a, const RtDivided *d, const RtCount *c)
+{
+    const RtStep *s = across_def(a, d->step);
+    if (c->kind != RT_COUNT_SPACE) return rt_count_value(a->e->graph, c, RT_OWNED);
+    if (s->work == RT_TOTALS && c->space == s->over) return a->r->spaces[c->space].total;
+    if (s->work == RT_SUMS && c->space == a->e->model->maps[s->under].from) return d->n_rows;
+    return rt_count_value(a->e->graph, c, RT_READ);
+}
+
+/* Memory of what is sent: its own where it stays, else that which all steps use in turn. */
+static RtCode place_sent(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    char *at = a->r->operands.p;
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        RtSent *x = &d->sent[i];
+        if (x->once && !x->memory.p) RT_TRY(rt_block_alloc(&x->memory, sent_bytes(x), what, st));
+        x->at = x->once ? x->memory.p : at;
+        x->base = (char *)((uintptr_t)x->at - (uintptr_t)(x->first * x->row_bytes));
+        if (!x->once) at += (sent_bytes(x) + 63) / 64 * 64;
+    }
+    return RT_OK;
+}
+
+/* Arguments of the kernel: what was sent, and maps of it, in place of what the process has. Memory of operands may have
+   grown since the last run. */
+static RtCode fill_args(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    RtExecStep *x = &a->e->steps[d->step];
+    RT_TRY(place_sent(a, d, st));
+    for (int64_t k = 0; k < x->call->n_args; k++) {
+        const RtStepArg *arg = &a->e->model->step_args[x->call->first_arg + k];
+        bool known;
+        void *p = arg->is_buffer ? stand_in(a, d, arg->buffer, &known) : NULL;
+        if (p) x->args[k].p = p;
+        else if (!arg->is_buffer) x->args[k].i = count_arg(a, d, &arg->count);
+    }
+    return RT_OK;
+}
+
+RtCode rt_divided_make(RtAcross *a, int64_t step, RtDivided *d, RtStatus *st)
+{
+    const RtStep *s = across_def(a, step);
+    *d = (RtDivided){.step = step};
+    RT_TRY(take(d, a->r->n + 1, 8, &d->bounds, st));
+    RT_TRY(rt_alloc(&d->sent, s->n_touches, sizeof *d->sent, what, st));
+    for (int64_t i = 0; i < s->n_touches; i++)
+        if (touch_is_sent(a, touch_at(a, step, i))) RT_TRY(add_sent(a, d, touch_at(a, step, i), st));
+    RT_TRY(list_results(a, d, st));
+    RT_TRY(s->work == RT_TOTALS ? make_total(a, d, st) : make_column(a, d, st));
+    int64_t operands = 0;
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        int64_t bytes = d->sent[i].once ? 0 : rt_ship_bytes(d->sent[i].ship, d->sent[i].row_bytes);
+        if (bytes > a->room_bytes) a->room_bytes = bytes;
+        if (!d->sent[i].once) operands = rt_size_plus(operands, (sent_bytes(&d->sent[i]) + 63) / 64, 64);
+    }
+    if (operands > a->operand_bytes) a->operand_bytes = operands;
+    return check_args(a, d, st);
+}
+
+void rt_divided_free(RtAcross *a, RtDivided *d)
+{
+    for (int64_t i = 0; i < d->n_sent; i++) rt_block_free(&d->sent[i].memory);
+    for (int64_t i = 0; d->images && i < a->e->model->n_maps; i++) rt_ship_free(&d->images[i]);
+    for (int64_t i = 0; i < d->n_blocks; i++) rt_block_free(&d->blocks[i]);
+    rt_ship_free(&d->rows);
+    free(d->images);
+    free(d->sent);
+    free(d->blocks);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* All processes get the rows that each has computed. */
+static RtCode gather_results(RtAcross *a, const RtDivided *d, RtStatus *st)
+{
+    int64_t bytes[RT_PEERS_MOST];
+    for (int64_t i = 0; i < d->n_results; i++) {
+        int64_t w = across_row_bytes(a, d->results[i]);
+        for (int q = 0; q < a->r->n; q++) bytes[q] = (d->bounds[q + 1] - d->bounds[q]) * w;
+        RT_TRY(rt_peers_gather(a->r->peers, a->results_site, NULL, bytes, a->e->buffers[d->results[i]], st));
+    }
+    return RT_OK;
+}
+
+static void run_iterations(const RtArg *args, int64_t lo, int64_t hi)
+{
+    const RtExecStep *x = args[0].p;
+    if (lo < hi) x->fn(x->args, lo, hi);
+}
+
+RtCode rt_divided_run(RtAcross *a, RtDivided *d, RtStatus *st)
+{
+    enum { MOST = 64 };
+    RT_TRY(fill_args(a, d, st));
+    const RtExecStep *x = &a->e->steps[d->step];
+    int64_t bounds[MOST + 1], order[MOST], n = d->to - d->from, n_chunks = n < 1 ? 1 : n < MOST ? n : MOST;
+    for (int64_t i = 0; i < d->n_sent; i++) {
+        RtSent *x = &d->sent[i];
+        RtShip ship = *x->ship;
+        RtBlock own = {0}; /* of what is sent once there is no room to keep */
+        if (x->there) continue;
+        if (x->rows) ship.out = (int64_t *)x->rows;
+        if (x->once) RT_TRY(rt_block_alloc(&own, rt_ship_bytes(x->ship, x->row_bytes), what, st));
+        RtCode code = rt_ship_run(a->r, &ship, a->operands_site, a->e->buffers[x->buffer], x->at, x->row_bytes,
+                                  x->once ? own.p : a->r->room.p, st);
+        rt_block_free(&own);
+        RT_TRY(code);
+        x->there = x->once;
+    }
+    assert(x->extent >= d->to || across_def(a, d->step)->work == RT_SUMS);
+    for (int64_t i = 0; i <= n_chunks; i++) bounds[i] = d->from + n * i / n_chunks;
+    for (int64_t i = 0; i < n_chunks; i++) order[i] = i;
+    rt_pool_run(a->e->options.pool, run_iterations, &x->self, bounds, order, n_chunks);
+    return gather_results(a, d, st);
+}
