@@ -297,8 +297,7 @@ static void add_step(Builder *b, const PlanStep *s)
     switch (s->kind) {
     case PLAN_STEP_KERNEL: x.part = add_call(b, s); break;
     case PLAN_STEP_PRODUCT: x.part = add_product(b, s); break;
-    case PLAN_STEP_COPY:
-    case PLAN_STEP_EXCHANGE: x.part = add_move(b, &s->move); break;
+    case PLAN_STEP_COPY: x.part = add_move(b, &s->move); break;
     }
     if (s->span.source) {
         uint32_t line, col;

@@ -9,8 +9,7 @@ static const char *const kind_names[] = {
     [PLAN_SEED] = "seed",     [PLAN_STEP] = "step",     [PLAN_MAP_TO] = "to",     [PLAN_MAP_ROWS] = "rows",
     [PLAN_MAP_LIST] = "list", [PLAN_IDS] = "ids",       [PLAN_MAP_ALONG] = "to",  [PLAN_STRIP] = "strip",
     [PLAN_STATE] = "state"};
-static const char *const place_names[] = {
-    [PLAN_HOST] = "", [PLAN_DEVICE] = ", on the device", [PLAN_PEER] = ", of a peer"};
+static const char *const place_names[] = {[PLAN_HOST] = "", [PLAN_DEVICE] = ", on the device"};
 static const char *const block_names[] = {"blocks", "block_rows", "block_levels", "block_slots"};
 
 static void put_count(const HostPlan *p, const PlanCount *c, StrBuf *out)
@@ -179,7 +178,7 @@ static void print_call(const HostPlan *p, const PlanStep *s, StrBuf *out)
 
 static void print_move(const HostPlan *p, const PlanStep *s, StrBuf *out)
 {
-    strbuf_printf(out, "%s b%u -> b%u, ", s->kind == PLAN_STEP_COPY ? "copy" : "exchange", s->move.from, s->move.to);
+    strbuf_printf(out, "copy b%u -> b%u, ", s->move.from, s->move.to);
     put_count(p, &s->move.rows, out);
 }
 

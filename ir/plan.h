@@ -54,7 +54,6 @@ typedef enum {
 typedef enum {
     PLAN_HOST,
     PLAN_DEVICE, /* of an accelerator of this process */
-    PLAN_PEER,   /* of another process, which owns the rows */
 } PlanPlace;
 typedef struct PlanBuffer {
     PlanBufferKind kind;
@@ -173,10 +172,9 @@ typedef struct PlanTouch {
 } PlanTouch;
 
 typedef enum {
-    PLAN_STEP_KERNEL,   /* a kernel over its iterations */
-    PLAN_STEP_PRODUCT,  /* a kernel that is one product: a library may do it instead */
-    PLAN_STEP_COPY,     /* move: within the process, from one place to another */
-    PLAN_STEP_EXCHANGE, /* move: rows that this process reads, from the peers that own them */
+    PLAN_STEP_KERNEL,  /* a kernel over its iterations */
+    PLAN_STEP_PRODUCT, /* a kernel that is one product: a library may do it instead */
+    PLAN_STEP_COPY,    /* move: within the process, from one place to another */
 } PlanStepKind;
 
 typedef struct PlanStep {
@@ -202,7 +200,7 @@ typedef struct PlanStep {
                 PlanGemm gemm;    /* of a product */
             };
         };
-        PlanMove move; /* of a copy or an exchange */
+        PlanMove move; /* of a copy */
     };
 } PlanStep;
 

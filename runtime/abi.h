@@ -34,10 +34,10 @@ enum { RT_BUF_ARENA, RT_BUF_TENSOR, RT_BUF_RESULT, RT_BUF_COTANGENT, RT_BUF_SEED
        RT_BUF_MAP_TO, RT_BUF_MAP_ROWS, RT_BUF_MAP_LIST, RT_BUF_IDS, RT_BUF_MAP_ALONG, RT_BUF_STRIP,
        RT_BUF_STATE }; /* = PlanBufferKind */
 /* clang-format on */
-enum { RT_HOST, RT_DEVICE, RT_PEER };                                     /* = PlanPlace */
-enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY, RT_STEP_EXCHANGE }; /* = PlanStepKind */
-enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART };                  /* = PlanWork */
-enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };                             /* = PlanAt */
+enum { RT_HOST, RT_DEVICE };                             /* = PlanPlace */
+enum { RT_STEP_KERNEL, RT_STEP_PRODUCT, RT_STEP_COPY };  /* = PlanStepKind */
+enum { RT_SAME, RT_EACH, RT_SUMS, RT_TOTALS, RT_APART }; /* = PlanWork */
+enum { RT_AT_ROW, RT_AT_ELEMENT, RT_AT_ALL };            /* = PlanAt */
 /* = PlanSetKind */
 enum { RT_SET_EMPTY, RT_SET_MASK, RT_SET_IMAGE, RT_SET_ORIGIN, RT_SET_EITHER, RT_SET_BOTH, RT_SET_WALK };
 enum { RT_K_I1, RT_K_I8, RT_K_I32, RT_K_I64, RT_K_F32, RT_K_F64, RT_K_F16, RT_K_BF16 }; /* = KirBase */
@@ -127,7 +127,7 @@ typedef struct RtGemm { /* PlanGemm: a step of kind RT_STEP_PRODUCT */
     int64_t transposed_a, a, b, c, m, n, k, elem;
     RtCount rows, blocks, block_rows;
 } RtGemm;
-typedef struct RtMove { /* PlanMove: a step of kind RT_STEP_COPY or RT_STEP_EXCHANGE */
+typedef struct RtMove { /* PlanMove: a step of kind RT_STEP_COPY */
     int64_t from, to;
     RtCount rows;
 } RtMove;

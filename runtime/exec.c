@@ -438,7 +438,7 @@ static int64_t count_cotangents(const RtModel *m, const RtProgram *p)
     return n;
 }
 
-/* All memory is this process's own, and there are no peers. */
+/* All memory is of the host. */
 static RtCode check_places(const RtExec *e, RtStatus *st)
 {
     const RtProgram *p = e->program;
@@ -446,13 +446,9 @@ static RtCode check_places(const RtExec *e, RtStatus *st)
         const RtBuffer *b = &e->model->buffers[p->first_buffer + i];
         if (b->place != RT_HOST)
             return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL,
-                           "buffer %lld `%s` is %s, wanted host memory", (long long)i, rt_string(e->model, b->name),
-                           b->place == RT_DEVICE ? "on a device" : "with another process");
+                           "buffer %lld `%s` is on a device, wanted host memory", (long long)i,
+                           rt_string(e->model, b->name));
     }
-    for (int64_t i = 0; i < p->n_steps; i++)
-        if (step_def(e, i)->kind == RT_STEP_EXCHANGE)
-            return rt_fail(st, RT_E_MODEL_PLACE, rt_string(e->model, p->name), NULL,
-                           "step %lld exchanges rows with other processes, and there are none", (long long)i);
     return RT_OK;
 }
 
