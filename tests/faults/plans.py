@@ -151,7 +151,7 @@ PLAN_FAULTS = [
     ("passes/plan/cone.c", "        rows = element ? cone_image(c, g->map, rows) : PLAN_SET_ALL;\n", "", "gatv2"),
     ("passes/plan/cone_sets.c", "    if (!ir_map_stays(c->f->m, map)) return PLAN_SET_ALL;\n", "", "redrawn"),
     ("passes/plan/cone_sets.c", " && !op->type.n_dims ? cone_mask", " ? cone_mask", "one"),
-    ("passes/plan/cone_sets.c", "if (is_inside(c, a, b)) return a;\n    if (is_inside(c, b, a)) return b;", "if (is_inside(c, a, b)) return b;\n    if (is_inside(c, b, a)) return b;", "one"),
+    ("passes/plan/cone_sets.c", "if (is_inside(c, a, b)) return b;\n    if (is_inside(c, b, a)) return a;", "if (is_inside(c, a, b)) return a;\n    if (is_inside(c, b, a)) return a;", "one"),
     # drawn blindly: the first of 216 that one of six programs for each pass showed to the checker
     ("passes/plan/connect.c", "memcpy(c->p->steps.data + first, old, n * sizeof *old);", "memcpy(c->p->steps.data - first, old, n * sizeof *old);", "heads"),
     ("passes/plan/connect.c", "for (uint32_t turn = 0; turn < 2; turn++)", "for (uint32_t turn = 0; turn < 3; turn++)", "heads"),
